@@ -11,14 +11,14 @@ import (
 	"mm-abi.org/mm/core/gguf/arch"
 )
 
-// small is a small shape of every architecture, with whatever it can have.
+// small returns a small shape of an architecture, with every optional part.
 func small(name string) Config {
 	c := Config{
 		Arch: name, Context: 1024, Layers: 4, Width: 32, Heads: 4, KVHeads: 2, HeadDim: 16, Hidden: 64, Vocab: 40, Epsilon: 1e-5,
 		Rope: Rope{Dims: 16, Base: 10000, Halves: (Config{Arch: name}).Style().Halves, OriginalContext: 1024, ExtFactor: -1},
 	}
 	switch name {
-	case "llama": // of Mistral's kind
+	case "llama": // as in Mistral
 		c.Window, c.Windowed = 270, []bool{true, true, true, true}
 	case "qwen3moe":
 		c.Experts, c.ExpertsUsed, c.ExpertHidden = 6, 2, 32
@@ -43,7 +43,7 @@ func small(name string) Config {
 	return c
 }
 
-// weightsOf gives random weights for any shape, optional ones included.
+// weightsOf returns random weights for any shape, including optional ones.
 func weightsOf(c Config, seed uint64) Memory {
 	r := rand.New(rand.NewPCG(seed, 7))
 	m := Memory{}
@@ -78,7 +78,7 @@ func weightsOf(c Config, seed uint64) Memory {
 	return m
 }
 
-// draw gives n tokens of a vocabulary.
+// draw returns n tokens of a vocabulary.
 func draw(n, vocab int) []int32 {
 	r := rand.New(rand.NewPCG(5, uint64(n)))
 	out := make([]int32, n)
@@ -88,10 +88,10 @@ func draw(n, vocab int) []int32 {
 	return out
 }
 
-// TestEveryArchitecture: with each one, tokens together and one by one give
-// the same bits, on any number of threads, a saved session goes on as it was,
-// a prefix is reused exactly, a draft does not change the text, and every type
-// of keys and values comes near float32.
+// TestEveryArchitecture: with each architecture, batched and single tokens give
+// the same bits on any number of threads, a saved session resumes, a prefix is
+// reused exactly, a draft does not change the text, and every type of keys and
+// values comes close to float32.
 func TestEveryArchitecture(t *testing.T) {
 	for _, name := range arch.Known() {
 		t.Run(name, func(t *testing.T) {
@@ -109,7 +109,7 @@ func TestEveryArchitecture(t *testing.T) {
 			last := alone[len(alone)-1]
 			for _, v := range last {
 				if math.IsNaN(float64(v)) {
-					t.Fatal("logits are no numbers")
+					t.Fatal("logits are NaN")
 				}
 			}
 
@@ -192,7 +192,8 @@ func similar(a, b []float32) float64 {
 	return ab / math.Sqrt(aa*bb)
 }
 
-// TestPositionsEnd: a model that learnt its positions has no more of them.
+// TestPositionsEnd: a model with learned positions has no positions beyond
+// them.
 func TestPositionsEnd(t *testing.T) {
 	cfg := small("gpt2")
 	cfg.Context = 16
@@ -213,7 +214,7 @@ func TestPositionsEnd(t *testing.T) {
 	}
 }
 
-// TestUnknownTensor: what the shape has no use for is refused by name.
+// TestUnknownTensor: an unused tensor is refused by name.
 func TestUnknownTensor(t *testing.T) {
 	cfg := small("qwen2")
 	w := weightsOf(cfg, 1)

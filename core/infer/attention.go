@@ -8,17 +8,17 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// rotation is how a session rotates queries and keys.
+// rotation is the RoPE of a session's queries and keys.
 type rotation struct {
 	theta []float64 // frequencies of RoPE
-	scale float64   // what rotated vectors are multiplied by
+	scale float64   // factor of rotated vectors
 }
 
-// angles is cosine and sine of the angle of every pair at every position of
-// the pass: T×(Dims/2).
+// angles holds the cosine and sine of the angle of every pair at every position
+// of the pass: T×(Dims/2).
 type angles struct{ cos, sin []float32 }
 
-// turn computes the angles of the pass, of every rotation.
+// turn computes the pass's angles for every rotation.
 func (w *work) turn() {
 	w.angle = slices.Grow(w.angle[:0], len(w.turns))[:len(w.turns)]
 	for r, by := range w.turns {
@@ -38,7 +38,7 @@ func (w *work) turn() {
 }
 
 // place rotates the queries and keys of a layer and adds keys and values to the
-// cache. For a single row attend does it, head by head.
+// cache. For a single row attend does this, head by head.
 func (w *work) place(layer int) {
 	w.attention.layer = layer
 	if y := &w.m.layers[layer]; y.queryNorm.kind == arch.WholeHeadNorm {
@@ -55,10 +55,10 @@ func (w *work) place(layer int) {
 	w.m.threads.For(w.rows, tileRows, &w.placement)
 }
 
-// single says that the pass is one row, all the way.
+// single reports whether the pass is a single row throughout.
 func (w *work) single() bool { return w.passed == 1 && w.keep == 1 }
 
-// placeTask places; its indices are rows.
+// placeTask rotates and stores rows; its indices are rows.
 type placeTask struct{ w *work }
 
 func (p *placeTask) Do(_, lo, hi int) {
@@ -69,8 +69,8 @@ func (p *placeTask) Do(_, lo, hi int) {
 	}
 }
 
-// placeHead places the key and the value of a head of row t, and the queries
-// that look at them, which are scaled: by 1/√D unless the model says otherwise.
+// placeHead stores the key and the value of a head of row t and scales the
+// queries that read them, by 1/√D unless the model sets a scale.
 func (w *work) placeHead(t, head int) {
 	c, layer := &w.m.cfg, w.attention.layer
 	group := c.Heads / c.KVHeads * c.HeadDim
@@ -86,8 +86,8 @@ func (w *work) placeHead(t, head int) {
 	w.cache.Store(layer, head, w.first+t, k, v)
 }
 
-// rotate normalises heads, the first of which is given, where the model does
-// so and rotates them by the position of row t.
+// rotate normalizes heads, starting at first, if the model does so, and rotates
+// them by the position of row t.
 func (w *work) rotate(x []float32, y *layer, by *headNorm, first, t int) {
 	c := &w.m.cfg
 	normed := by.gain != nil && by.kind != arch.WholeHeadNorm
@@ -124,8 +124,8 @@ func (w *work) attend() {
 		// The rows of a product are the query heads that share a key head.
 		w.m.threads.For(c.KVHeads, 1, a)
 	} else {
-		// They are positions; those of later positions have more to do. The
-		// heads that share a key head take turns at what is read of it.
+		// The rows are positions; later positions take longer. The heads that
+		// share a key head alternate, so that they share the loads.
 		a.slices = (a.group*w.rows + sliceRows - 1) / sliceRows
 		if n := w.m.threads.Threads(); n > 1 {
 			a.slices = max(a.slices, (4*n+c.KVHeads-1)/c.KVHeads)
@@ -137,14 +137,14 @@ func (w *work) attend() {
 }
 
 // attentionTask computes attention in chunks of positions with a running
-// maximum and sum (Milakov and Gimelshein, arXiv 1805.02867; Dao et al.,
-// arXiv 2205.14135). Its indices are key heads for a single position, and
-// slices of the positions for a key head otherwise.
+// maximum and sum (Milakov and Gimelshein, arXiv 1805.02867; Dao et al., arXiv
+// 2205.14135). Its indices are key heads for a single position, otherwise
+// slices of the positions of a key head.
 type attentionTask struct {
 	w       *work
 	layer   int
 	group   int // query heads that share a key head
-	window  int // positions that are seen, 0: all
+	window  int // visible positions; 0: all
 	slices  int
 	scratch []attentionScratch
 }
@@ -180,32 +180,34 @@ func (a *attentionTask) Do(thread, lo, hi int) {
 	}
 }
 
-// sliceRows is about how many rows of queries share what is read of a chunk.
+// sliceRows is the approximate number of query rows that share the loads of a
+// chunk.
 const sliceRows = 512
 
-// queries are rows of queries that look at the same keys.
+// queries are rows of queries that read the same keys.
 type queries struct {
 	head      int       // key head
-	heads     int       // query heads, one after the other in q and out
+	heads     int       // query heads, consecutive in q and out
 	rows      int       // number of queries of a head
 	stride    int       // from one to the next in q
 	first     int       // position of the first
-	step      int       // by how much positions grow from row to row, 0 or 1
-	window    int       // positions that a query sees, its own included; 0: all
+	step      int       // increment of the position from row to row, 0 or 1
+	window    int       // positions visible to a query, including its position; 0: all
 	q         []float32 // D numbers a row
 	out       []float32 // D numbers a row
 	outStride int
 }
 
-// run attends q's rows to the cache and writes the weighted values.
+// run computes the attention of q's rows over the cache and writes the weighted
+// values.
 func (a *attentionTask) run(s *attentionScratch, q queries) {
 	dim, panels := a.w.m.cfg.HeadDim, a.w.cache.Panels()
 	padded := (q.rows + tileRows - 1) / tileRows * tileRows // rows of state of a head
 	s.resize(dim, panels, q.heads*padded)
-	// A single tile of queries reads halves as they are; for several it is
-	// quicker to convert them once.
+	// A single tile of queries reads float16 directly; for several tiles one
+	// conversion is faster.
 	s.halves = a.w.cache.Type() == tensor.F16 && q.heads*q.rows <= tileRows
-	end := q.position(q.rows-1) + 1 // positions that the last row sees
+	end := q.position(q.rows-1) + 1 // positions visible to the last row
 	s.limit = a.w.m.cfg.AttentionCap
 	for base := q.begin(0); base < end; base += kvChunk {
 		s.read(a.w.cache, base/kvChunk, a.layer, q.head, dim, min(end-base, kvChunk))
@@ -232,10 +234,10 @@ func (a *attentionTask) run(s *attentionScratch, q queries) {
 	}
 }
 
-// position of a row.
+// position returns the position of a row.
 func (q queries) position(r int) int { return q.first + r*q.step }
 
-// sees is the first position that row r looks at.
+// sees returns the first position visible to row r.
 func (q queries) sees(r int) int {
 	if q.window == 0 {
 		return 0
@@ -243,10 +245,10 @@ func (q queries) sees(r int) int {
 	return max(0, q.position(r)-q.window+1)
 }
 
-// begin is where the first chunk begins that row r looks at.
+// begin returns the start of the first chunk visible to row r.
 func (q queries) begin(r int) int { return q.sees(r) / kvChunk * kvChunk }
 
-// tileRows is how many queries share the loads of keys and values.
+// tileRows is the number of queries that share the loads of keys and values.
 const tileRows = 8
 
 // factor is a right factor, of float32 or of F16.
@@ -255,7 +257,7 @@ type factor struct {
 	halves []byte
 }
 
-// mul is tensor.MulPanel.
+// mul calls tensor.MulPanel.
 func (p factor) mul(c []float32, ldc int, a []float32, lda, m, k int, acc bool) {
 	if p.halves != nil {
 		tensor.MulPanelF16(c, ldc, a, lda, p.halves, m, k, acc)
@@ -264,15 +266,15 @@ func (p factor) mul(c []float32, ldc int, a []float32, lda, m, k int, acc bool) 
 	}
 }
 
-// attentionScratch is a thread's memory.
+// attentionScratch is the memory of a thread.
 type attentionScratch struct {
 	scores []float32 // 8 × Chunk
 	keyBuf []float32 // Chunk/32 × D × 32
 	valBuf []float32 // panels × Chunk × 32
 	keys   []factor  // D × 32, 32 positions each
 	values []factor  // positions × 32, 32 dimensions each
-	halves bool      // panels are of F16
-	limit  float32   // soft cap of scores, 0: none
+	halves bool      // panels are F16
+	limit  float32   // soft cap of scores; 0: none
 	capped []float32 // Chunk
 	width  int       // of a row of sum: panels·32
 	sum    []float32 // rows × width, the values weighted so far
@@ -297,7 +299,7 @@ func (s *attentionScratch) resize(dim, panels, rows int) {
 	}
 }
 
-// read takes the keys and values of the first n positions of a chunk.
+// read loads the keys and values of the first n positions of a chunk.
 func (s *attentionScratch) read(c *kvCache, chunk, layer, head, dim, n int) {
 	for b := 0; b*Block < n; b++ {
 		if s.halves {
@@ -316,12 +318,12 @@ func (s *attentionScratch) read(c *kvCache, chunk, layer, head, dim, n int) {
 }
 
 // tile adds n positions from base on to rows r to r+rows of a head's q, whose
-// sums begin at row state. What a row must not see gets the score -Inf and adds
-// exactly nothing: what lies after it, and what lies before its window.
+// sums begin at row state. Masked positions, after the row or before its
+// window, get the score -Inf and contribute exactly zero.
 func (s *attentionScratch) tile(q queries, state, r, rows, base, n, dim int) {
 	padded := (n + Block - 1) / Block * Block
-	// Kernels are quickest with 4 or 8 rows; what stands behind the last one
-	// in memory may be multiplied as well.
+	// Kernels are fastest with 4 or 8 rows; the rows in memory after the last
+	// one may be multiplied as well.
 	m := rows
 	if full := (rows + 3) / 4 * 4; rows > 2 && (r+full-1)*q.stride+dim <= len(q.q) {
 		m = full
@@ -350,14 +352,14 @@ func (s *attentionScratch) tile(q queries, state, r, rows, base, n, dim int) {
 	}
 }
 
-// weigh turns the scores of a row into exponentials about its largest score,
-// and makes what was summed before relative to that.
+// weigh replaces the scores of a row by exponentials relative to its largest
+// score, and rescales the earlier sums.
 func (s *attentionScratch) weigh(scores []float32, row int, begin bool) {
 	most := tensor.Max(scores)
 	if !begin {
 		most = max(most, s.most[row])
 	}
-	if math.IsInf(float64(most), -1) { // nothing is seen yet
+	if math.IsInf(float64(most), -1) { // nothing is visible yet
 		clear(scores)
 		if begin {
 			s.most[row], s.total[row] = most, 0

@@ -10,9 +10,9 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// TestAttention compares attention in chunks with the softmax as it is
-// written, in float64 over the same keys and values; and each result with that
-// of other numbers of threads and of rows, to the last bit.
+// TestAttention compares chunked attention with the plain softmax in float64
+// over the same keys and values, and each result bit for bit with other numbers
+// of threads and rows.
 func TestAttention(t *testing.T) {
 	for _, c := range []struct {
 		heads, shared, dim     int
@@ -23,7 +23,7 @@ func TestAttention(t *testing.T) {
 	}{
 		{6, 3, 48, 0, 300, 0, 0, tensor.F32, 1, 3e-6},
 		{6, 3, 64, 700, 96, 0, 0, tensor.F16, 1, 1e-6},
-		{4, 1, 64, 250, 40, 0, 0, tensor.F16, 30, 2e-6}, // scores of some hundred
+		{4, 1, 64, 250, 40, 0, 0, tensor.F16, 30, 2e-6}, // scores of several hundred
 		{4, 4, 32, 511, 9, 100, 0, tensor.F16, 1, 1e-6},
 		{8, 1, 80, 1000, 37, 300, 5, tensor.F32, 1, 2e-6},
 		{4, 2, 64, 600, 24, 0, 0, tensor.Q8_0, 1, 1e-6},
@@ -103,7 +103,7 @@ func TestAttention(t *testing.T) {
 	}
 }
 
-// readBack gives the keys and values of a head below position n: n × D.
+// readBack returns the keys and values of a head below position n: n × D.
 func readBack(c *kvCache, head, dim, n int) (keys, values []float32) {
 	keyBuf, valBuf := make([]float32, dim*Block), make([]float32, kvChunk*Block)
 	keys, values = make([]float32, n*dim), make([]float32, n*dim)
@@ -125,8 +125,8 @@ func readBack(c *kvCache, head, dim, n int) (keys, values []float32) {
 	return keys, values
 }
 
-// softmaxOver is Σ p·v with p = softmax(q·k) over the positions that a query at
-// pos sees.
+// softmaxOver returns Σ p·v with p = softmax(q·k) over the positions visible to
+// a query at pos.
 func softmaxOver(keys, values, q []float32, pos, window int, limit float64) []float64 {
 	from, dim := 0, len(q)
 	if window > 0 {

@@ -12,9 +12,9 @@ import (
 	"mm-abi.org/mm/tools/libllama"
 )
 
-// BenchmarkDecode and BenchmarkPrefill run the model that MM_BENCH_MODEL
-// names, on as many threads as MM_BENCH_THREADS says, with keys and values as
-// MM_BENCH_KV has them. BenchmarkPrefill reads MM_BENCH_TOKENS, or 256.
+// BenchmarkDecode and BenchmarkPrefill run the model MM_BENCH_MODEL on
+// MM_BENCH_THREADS threads, with keys and values of type MM_BENCH_KV.
+// BenchmarkPrefill reads MM_BENCH_TOKENS tokens, by default 256.
 func BenchmarkDecode(b *testing.B) {
 	s := benchSession(b)
 	for b.Loop() {
@@ -48,10 +48,10 @@ func BenchmarkPrefill(b *testing.B) {
 	b.ReportMetric(float64(n)*float64(b.N)/(libllama.CPUTime()-from).Seconds(), "tok/cpu-s")
 }
 
-// BenchmarkDraft writes 300 tokens alone, with the draft model that
-// MM_BENCH_DRAFT names as it pays and always, and with one of its shape that
-// knows nothing as it pays, by turns: the means of the ratios of the tokens a
-// second of processor time, and their standard errors, in percent.
+// BenchmarkDraft generates 300 tokens without a draft, with the draft model
+// MM_BENCH_DRAFT adaptively and always, and with an untrained draft of the same
+// shape adaptively, in turn. It reports the means of the ratios of tokens per
+// second of processor time and their standard errors, in percent.
 func BenchmarkDraft(b *testing.B) {
 	path := os.Getenv("MM_BENCH_DRAFT")
 	if path == "" {
@@ -91,7 +91,7 @@ func BenchmarkDraft(b *testing.B) {
 				seed++
 				for i, opt := range ways {
 					opt.Sampler, opt.MaxTokens = sample.Options{Temperature: temperature, Seed: seed}, 300
-					m.pace, blank.pace = pace{}, pace{} // each text finds out for itself
+					m.pace, blank.pace = pace{}, pace{} // each text starts without measurements
 					s.Truncate(0)
 					if opt.Draft != nil {
 						opt.Draft.Truncate(0)
@@ -121,7 +121,7 @@ func BenchmarkDraft(b *testing.B) {
 	}
 }
 
-// average is the mean and its standard error.
+// average returns the mean and its standard error.
 func average(x []float64) (mean, sure float64) {
 	for _, v := range x {
 		mean += v / float64(len(x))

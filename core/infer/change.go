@@ -14,7 +14,7 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// change is an adapter's change beside its matrix:
+// change is an adapter's change applied next to its matrix:
 //
 //	LoRA  y += s·B·(A·x)
 //	DoRA  y = rowScale ⊙ (y + s·B·(A·x))
@@ -24,7 +24,7 @@ type change struct {
 	lowered  []float32 // T × r, A·x of the pass
 }
 
-// openAdapters reads the adapters of the options.
+// openAdapters opens the adapters of the options.
 func openAdapters(cfg Config, opts []AdapterOptions) ([]adapter.Adapter, error) {
 	var out []adapter.Adapter
 	for _, o := range opts {
@@ -48,20 +48,20 @@ func openAdapters(cfg Config, opts []AdapterOptions) ([]adapter.Adapter, error) 
 	return out, nil
 }
 
-// changes takes the changes of a matrix from the adapters.
+// changes returns the adapters' changes of a matrix.
 func (l *loader) changes(name string, t gguf.Tensor) ([]change, error) {
 	var out []change
 	for _, a := range l.adapters {
 		c, ok := a[name]
-		if !ok || name == arch.TokenEmbedding { // which is no matrix of a product alone
+		if !ok || name == arch.TokenEmbedding { // the embedding is not only a factor of products
 			continue
 		}
 		delete(a, name)
 		if c.In != t.Dims[0] || c.Out != t.Dims[1] {
-			return nil, fmt.Errorf("the adapter changes tensor %s as one of %d × %d, it has %d × %d", name, c.In, c.Out, t.Dims[0], t.Dims[1])
+			return nil, fmt.Errorf("adapter shape mismatch for tensor %s: got %d × %d, want %d × %d", name, c.In, c.Out, t.Dims[0], t.Dims[1])
 		}
 		if !quant.CanDequantize(t.Type) {
-			return nil, fmt.Errorf("tensor %s has type %v, which cannot be read", name, t.Type)
+			return nil, fmt.Errorf("tensor %s: unsupported type %v", name, t.Type)
 		}
 		out = append(out, change{Change: c})
 	}
@@ -70,7 +70,7 @@ func (l *loader) changes(name string, t gguf.Tensor) ([]change, error) {
 			continue
 		}
 		if i > 0 {
-			// Its magnitudes are those of the matrix with all before it.
+			// Its magnitudes refer to the matrix with all earlier changes.
 			return nil, fmt.Errorf("tensor %s: a DoRA adapter must be the first", name)
 		}
 		c := &out[i]
@@ -83,7 +83,7 @@ func (l *loader) changes(name string, t gguf.Tensor) ([]change, error) {
 	return out, nil
 }
 
-// part cuts changes down to the rows lo to hi of their matrix.
+// part returns the changes of rows lo to hi of their matrix.
 func part(changes []change, lo, hi int) []change {
 	if lo == 0 && (len(changes) == 0 || hi == changes[0].Out) {
 		return changes
@@ -99,16 +99,16 @@ func part(changes []change, lo, hi int) []change {
 	return out
 }
 
-// checkAdapters reports changes that found no matrix.
+// checkAdapters reports changes without a matrix.
 func (l *loader) checkAdapters() {
 	for _, a := range l.adapters {
 		for _, name := range slices.Sorted(maps.Keys(a)) {
-			l.fail(fmt.Errorf("the adapter changes %s, which is no matrix of this model that can be adapted", name))
+			l.fail(fmt.Errorf("adapter changes %s, which is not an adaptable matrix of this model", name))
 		}
 	}
 }
 
-// eachRow dequantises a matrix row by row; row is overwritten by the next.
+// eachRow dequantizes a matrix row by row, reusing row.
 func eachRow(t gguf.Tensor, f func(n int, row []float32)) {
 	row := make([]float32, t.Dims[0])
 	size := t.Type.RowBytes(len(row))
@@ -118,7 +118,7 @@ func eachRow(t gguf.Tensor, f func(n int, row []float32)) {
 	}
 }
 
-// merged is the matrix with its changes, as float32.
+// merged returns the matrix with its changes, as float32.
 func merged(t gguf.Tensor, changes []change) gguf.Tensor {
 	in := t.Dims[0]
 	w := make([]float32, in*t.Dims[1])
@@ -151,7 +151,7 @@ func (w *work) lower(l *linear, batch *panel.Batch) {
 	}
 }
 
-// add changes a part of row t of the product, from column lo on.
+// add applies a change to part of row t of the product, from column lo on.
 func (c *change) add(row []float32, t, lo int) {
 	x := c.lowered[t*c.Rank : (t+1)*c.Rank]
 	for i := range row {

@@ -19,7 +19,7 @@ import (
 	"mm-abi.org/mm/tools/libllama"
 )
 
-// randomAdapter changes every matrix of the layers.
+// randomAdapter returns an adapter of every matrix of the layers.
 func randomAdapter(c Config, rank int, dora bool, seed uint64) adapter.Adapter {
 	r := rand.New(rand.NewPCG(seed, 5))
 	draw := func(n int, scale, offset float64) []float32 {
@@ -87,8 +87,8 @@ func writeAdapter(t testing.TB, arch string, a adapter.Adapter) string {
 	return path
 }
 
-// writePEFT stores an adapter as PEFT does, for a model whose rows of queries
-// and keys were reordered when it became GGUF.
+// writePEFT writes an adapter in PEFT's format, for a model whose query and key
+// rows were reordered for GGUF.
 func writePEFT(t testing.TB, a adapter.Adapter, c Config, extra string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -133,7 +133,7 @@ func writePEFT(t testing.TB, a adapter.Adapter, c Config, extra string) string {
 	return dir
 }
 
-// toHalves puts pairs of rows 2i, 2i+1 of a head in the places i, i+D/2.
+// toHalves moves pairs of rows 2i, 2i+1 of a head to i, i+D/2.
 func toHalves(v []float32, width, dim int) []float32 {
 	if v == nil {
 		return nil
@@ -147,9 +147,9 @@ func toHalves(v []float32, width, dim int) []float32 {
 	return out
 }
 
-// TestAdapters: an adapter beside the weights, merged into them by the
-// engine, and merged by the formulas give the same logits, read from GGUF and
-// from PEFT, one by one and in a batch.
+// TestAdapters: an adapter next to the weights, merged by the engine, and
+// merged by the formulas gives the same logits, from GGUF and from PEFT, one by
+// one and in a batch.
 func TestAdapters(t *testing.T) {
 	tokens := []int32{3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3}
 	for _, arch := range []string{"llama", "qwen2"} {
@@ -165,7 +165,7 @@ func TestAdapters(t *testing.T) {
 			}
 			want := formulas(cfg, changed).logits(tokens)
 			if plain := formulas(cfg, weights).logits(tokens); math.Abs(plain[0]-want[0]) < 0.01 {
-				t.Fatal("the adapter changes nothing")
+				t.Fatal("the adapter has no effect")
 			}
 			for kind, path := range map[string]string{"GGUF": writeAdapter(t, cfg.Arch, a), "PEFT": writePEFT(t, a, cfg, "")} {
 				for _, merge := range []bool{false, true} {
@@ -202,7 +202,7 @@ func TestAdapters(t *testing.T) {
 	}
 }
 
-// byFormula is W + s·B·A, its rows scaled to the magnitudes if there are any.
+// byFormula returns W + s·B·A, with rows scaled to the magnitudes, if any.
 func byFormula(w []float32, c adapter.Change) {
 	for n := range c.Out {
 		var sum float64
@@ -222,7 +222,8 @@ func byFormula(w []float32, c adapter.Change) {
 	}
 }
 
-// TestAdapterStrength: half of an adapter and half again are the whole.
+// TestAdapterStrength: an adapter applied twice at half strength equals the
+// adapter.
 func TestAdapterStrength(t *testing.T) {
 	cfg := tiny("llama", 10)
 	weights := random(cfg, 1)
@@ -242,10 +243,10 @@ func TestAdapterStrength(t *testing.T) {
 		}
 		return s.Logits()
 	}
-	whole, halves := logits(AdapterOptions{Path: path}), logits(AdapterOptions{path, 0.5}, AdapterOptions{path, 0.5})
-	for i := range whole {
-		if math.Abs(float64(whole[i]-halves[i])) > 1e-4 {
-			t.Errorf("logit %d is %v, with two halves %v", i, whole[i], halves[i])
+	full, halves := logits(AdapterOptions{Path: path}), logits(AdapterOptions{path, 0.5}, AdapterOptions{path, 0.5})
+	for i := range full {
+		if math.Abs(float64(full[i]-halves[i])) > 1e-4 {
+			t.Errorf("logit %d is %v, with two halves %v", i, full[i], halves[i])
 		}
 	}
 }
@@ -265,9 +266,9 @@ func TestAdapterRefused(t *testing.T) {
 		want string
 	}{
 		"absent":          {[]AdapterOptions{{Path: "nowhere"}}, "no such file"},
-		"unknown part":    {[]AdapterOptions{{Path: with(func(a adapter.Adapter) { a["blk.9.attn_q.weight"] = a["blk.0.attn_q.weight"] })}}, "no matrix"},
-		"embedding":       {[]AdapterOptions{{Path: with(func(a adapter.Adapter) { a["token_embd.weight"] = a["blk.0.attn_q.weight"] })}}, "no matrix"},
-		"wrong size":      {[]AdapterOptions{{Path: with(func(a adapter.Adapter) { a["blk.0.attn_q.weight"] = a["blk.0.ffn_down.weight"] })}}, "blk.0.attn_q.weight as one of"},
+		"unknown part":    {[]AdapterOptions{{Path: with(func(a adapter.Adapter) { a["blk.9.attn_q.weight"] = a["blk.0.attn_q.weight"] })}}, "not an adaptable matrix"},
+		"embedding":       {[]AdapterOptions{{Path: with(func(a adapter.Adapter) { a["token_embd.weight"] = a["blk.0.attn_q.weight"] })}}, "not an adaptable matrix"},
+		"wrong size":      {[]AdapterOptions{{Path: with(func(a adapter.Adapter) { a["blk.0.attn_q.weight"] = a["blk.0.ffn_down.weight"] })}}, "shape mismatch for tensor blk.0.attn_q.weight"},
 		"dora strength":   {[]AdapterOptions{{Path: writeAdapter(t, cfg.Arch, randomAdapter(cfg, 2, true, 3)), Scale: 0.5}}, "strength"},
 		"dora second":     {[]AdapterOptions{{Path: writeAdapter(t, cfg.Arch, few)}, {Path: writeAdapter(t, cfg.Arch, randomAdapter(cfg, 2, true, 3))}}, "must be the first"},
 		"another model":   {[]AdapterOptions{{Path: writeAdapter(t, "qwen2", few)}}, "architecture"},
@@ -325,8 +326,8 @@ func TestParityAdapter(t *testing.T) {
 	}
 }
 
-// TestChangesOfFusedMatrices: an adapter of a tensor that holds several
-// matrices changes each of them.
+// TestChangesOfFusedMatrices: an adapter of a fused tensor changes each of its
+// matrices.
 func TestChangesOfFusedMatrices(t *testing.T) {
 	cfg := small("phi3")
 	weights, tokens := weightsOf(cfg, 1), draw(20, cfg.Vocab)
@@ -357,7 +358,7 @@ func TestChangesOfFusedMatrices(t *testing.T) {
 		}
 		want, plain := formulas(cfg, changed).logits(tokens), formulas(cfg, weights).logits(tokens)
 		if math.Abs(want[0]-plain[0]) < 0.01 {
-			t.Fatal("the adapter changes nothing")
+			t.Fatal("the adapter has no effect")
 		}
 		path := writeAdapter(t, cfg.Arch, a)
 		for _, merge := range []bool{false, true} {

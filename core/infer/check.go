@@ -1,5 +1,3 @@
-// Package admit tells what keeps the engine (core/infer) from running a model
-// file, from its header alone.
 package infer
 
 import (
@@ -13,10 +11,10 @@ import (
 	"mm-abi.org/mm/core/quant/panel"
 )
 
-// CheckFile reports what keeps the engine from running a model file, without
-// reading its weights: the architecture and its keys, the name, dimensions and
-// type of every tensor. It gives the shape, and all faults joined. What it
-// accepts is loaded unless the numbers themselves are unsound.
+// CheckFile reports why the engine cannot run a model file, without reading its
+// weights: the architecture and its keys, the name, dimensions and type of
+// every tensor. It returns the shape, and all errors joined. An accepted file
+// loads unless the numbers themselves are invalid.
 func CheckFile(f *gguf.File) (arch.Shape, error) {
 	cfg, err := arch.Read(f)
 	if err != nil {
@@ -43,11 +41,11 @@ func CheckFile(f *gguf.File) (arch.Shape, error) {
 	return cfg, errors.Join(faults...)
 }
 
-// maxFaults bounds the length of a message.
+// maxFaults limits the length of a message.
 const maxFaults = 16
 
-// runnable reports whether the engine computes with a tensor. The embedding is
-// read row by row and, where it is the output as well, multiplied.
+// runnable checks that the engine supports a tensor. The embedding is read row
+// by row and, if it is also the output, multiplied.
 func runnable(t gguf.Tensor, want arch.Tensor, tied bool) error {
 	if err := want.Fits(t.Dims); err != nil {
 		return err
@@ -56,17 +54,17 @@ func runnable(t gguf.Tensor, want arch.Tensor, tied bool) error {
 	matrix := len(want.Dims) > 1 && !strings.HasSuffix(t.Name, "_norm.weight") && t.Name != arch.Positions
 	if t.Name == arch.TokenEmbedding {
 		if !quant.CanDequantize(t.Type) {
-			return fmt.Errorf("tensor %s has type %s, which cannot be read", t.Name, name)
+			return fmt.Errorf("tensor %s: unsupported type %s", t.Name, name)
 		}
 		matrix = tied
 	}
 	switch {
 	case matrix && !panel.Supported(t.Type):
-		return fmt.Errorf("tensor %s: weights of type %s cannot be multiplied", t.Name, name)
+		return fmt.Errorf("tensor %s: unsupported weight type %s", t.Name, name)
 	case !matrix && !quant.CanDequantize(t.Type):
-		return fmt.Errorf("tensor %s has type %s, not one of plain numbers", t.Name, name)
+		return fmt.Errorf("tensor %s: got type %s, want plain numbers", t.Name, name)
 	case want.Dims[0]%t.Type.BlockSize() != 0:
-		return fmt.Errorf("tensor %s: rows of %d are no whole blocks of type %s", t.Name, want.Dims[0], name)
+		return fmt.Errorf("tensor %s: row length %d is not a multiple of the block of %s", t.Name, want.Dims[0], name)
 	}
 	return nil
 }

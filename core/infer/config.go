@@ -5,13 +5,13 @@ import (
 	"mm-abi.org/mm/core/gguf/arch"
 )
 
-// Config is the shape of a model, as its GGUF file describes it.
+// Config is the shape of a model, read from its GGUF file.
 type Config = arch.Shape
 
-// Rope is rotary position embedding.
+// Rope describes rotary position embedding.
 type Rope = arch.Rope
 
-// ReadConfig takes the shape of a model from GGUF metadata and checks it.
-// Counts that may differ from layer to layer must be the same in all; a key
-// that the engine does not heed is refused where it would change the result.
+// ReadConfig reads the shape of a model from GGUF metadata and validates it.
+// Counts that may differ from layer to layer must be the same in all; an
+// unsupported key that would change the result is an error.
 func ReadConfig(f *gguf.File) (Config, error) { return arch.Read(f) }

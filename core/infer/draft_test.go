@@ -13,7 +13,7 @@ import (
 	"mm-abi.org/mm/core/gguf/arch"
 )
 
-// A grammar that allows nothing behind its end says the same with a draft,
+// A grammar that allows nothing after its end gives the same text with a draft,
 // whose proposals stop there.
 func TestDraftStopsAtTheEnd(t *testing.T) {
 	cfg := tiny("llama", 10)
@@ -55,7 +55,7 @@ func TestDraftStopsAtTheEnd(t *testing.T) {
 	}
 }
 
-// Whoever receives tokens may use the model, with a draft and without.
+// An emit function may use the model, with and without a draft.
 func TestEmitUsesTheModel(t *testing.T) {
 	cfg := tiny("llama", 10)
 	w := random(cfg, 1)
@@ -78,7 +78,7 @@ func TestEmitUsesTheModel(t *testing.T) {
 	}
 }
 
-// Keys that were rotated for a short context are not taken into a long one.
+// Keys rotated for a short context are not reused in a long one.
 func TestSnapshotOfAnotherRotation(t *testing.T) {
 	cfg := tiny("llama", 50)
 	cfg.Rope.Scaling, cfg.Rope.OriginalContext = "longrope", 32
@@ -116,7 +116,7 @@ func TestSnapshotOfAnotherRotation(t *testing.T) {
 	}
 }
 
-// Limits hold for products, too.
+// Limits apply to products as well.
 func TestConfigProducts(t *testing.T) {
 	c := tiny("llama", 10)
 	c.Heads, c.KVHeads, c.HeadDim, c.Rope.Dims = 4096, 4096, 1024, 1024

@@ -7,8 +7,8 @@ import (
 	"mm-abi.org/mm/core/infer"
 )
 
-// counter is a model that counts: its layers add nothing, and its output
-// matrix answers each token with the one after it.
+// counter is a model that counts: its layers add nothing, and its output matrix
+// maps each token to the next one.
 func counter(vocab int) (infer.Config, infer.Memory) {
 	c := infer.Config{
 		Arch: "llama", Context: 64, Layers: 1, Width: vocab, Heads: 1, KVHeads: 1, HeadDim: 2, Hidden: 1, Vocab: vocab,

@@ -19,7 +19,7 @@ func (w *work) feedForward(y *layer) {
 }
 
 // activate computes hidden = act(batch·gate) ⊙ (batch·up), or act(batch·up)
-// where there is no gate.
+// without a gate.
 func (w *work) activate(batch *panel.Batch, by *feed, hidden *panel.Batch) {
 	task := &w.active
 	task.batch, task.by, task.hidden = batch, by, hidden
@@ -34,7 +34,7 @@ func (w *work) activate(batch *panel.Batch, by *feed, hidden *panel.Batch) {
 	w.ready(hidden)
 }
 
-// activeTask multiplies with both matrices and joins the results; its indices
+// activeTask multiplies by both matrices and combines the results; its indices
 // are units of F.
 type activeTask struct {
 	w      *work
@@ -67,7 +67,7 @@ func (a *activeTask) Do(thread, lo, hi int) {
 	}
 }
 
-// activation fills dst with act(x); x is overwritten.
+// activation sets dst to act(x), overwriting x.
 func activation(dst, x []float32, act arch.Activation) {
 	switch act {
 	case arch.GELU: // x·Φ(x) (Hendrycks and Gimpel, arXiv 1606.08415)
@@ -90,15 +90,15 @@ func activation(dst, x []float32, act arch.Activation) {
 	}
 }
 
-// choice is an expert for a position.
+// choice is an expert chosen for a position.
 type choice struct {
 	row    int
 	weight float32
 }
 
 // mixture computes out as the weighted sum of the experts that the router
-// chooses for each position (Shazeer et al., arXiv 1701.06538). The sum is
-// taken in the order of the experts, whatever the batch.
+// chooses for each position (Shazeer et al., arXiv 1701.06538). The sum is in
+// the order of the experts, independent of the batch.
 func (w *work) mixture(y *layer) {
 	c := &w.m.cfg
 	w.multiply(&w.normed, term{&y.router, &w.routes}) // routes: T×E
@@ -128,14 +128,14 @@ func (w *work) mixture(y *layer) {
 	}
 }
 
-// route chooses the likeliest experts for row t. Their weights are the softmax
-// over all experts, made to sum up to 1 unless the model does not.
+// route chooses the most likely experts of row t. Their weights are the softmax
+// over all experts, renormalized unless the model does not.
 func (w *work) route(t int, logits []float32) {
 	c := &w.m.cfg
 	most := tensor.Max(logits)
 	total := tensor.ExpSum(logits, logits, most)
 	var sum float32
-	w.taken = w.taken[:0]
+	w.picks = w.picks[:0]
 	for range c.ExpertsUsed {
 		best := -1
 		for e, p := range logits {
@@ -143,10 +143,10 @@ func (w *work) route(t int, logits []float32) {
 				best = e
 			}
 		}
-		if best < 0 { // of numbers that are none
+		if best < 0 { // all are NaN
 			break
 		}
-		w.taken = append(w.taken, best)
+		w.picks = append(w.picks, best)
 		w.chosen[best] = append(w.chosen[best], choice{t, logits[best]})
 		sum += logits[best]
 		logits[best] = -1
@@ -154,7 +154,7 @@ func (w *work) route(t int, logits []float32) {
 	if c.ExpertSum {
 		sum = total
 	}
-	for _, e := range w.taken {
+	for _, e := range w.picks {
 		w.chosen[e][len(w.chosen[e])-1].weight /= sum
 	}
 }

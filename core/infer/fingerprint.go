@@ -9,9 +9,9 @@ import (
 	"math"
 )
 
-// Fingerprint identifies what the model computes: the SHA-256 of its shape and
-// of every tensor it uses. It is computed once, at about the speed at which
-// the file can be read.
+// Fingerprint identifies the computation of the model: the SHA-256 of its shape
+// and of every tensor in use. It is computed once, at about the speed of
+// reading the file.
 func (m *Model) Fingerprint() ([sha256.Size]byte, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -22,7 +22,7 @@ func (m *Model) Fingerprint() ([sha256.Size]byte, error) {
 		h := sha256.New()
 		shape, err := json.Marshal(m.cfg)
 		if err != nil {
-			return m.fingerprint, fmt.Errorf("describing the model: %w", err)
+			return m.fingerprint, fmt.Errorf("encoding the model's shape: %w", err)
 		}
 		h.Write(shape)
 		m.hashWeights(h)
@@ -33,7 +33,7 @@ func (m *Model) Fingerprint() ([sha256.Size]byte, error) {
 }
 
 // hashWeights adds the weights in a fixed order, each with its size. Packed
-// matrices stand for the tensors they were made of.
+// matrices represent their source tensors.
 func (m *Model) hashWeights(h hash.Hash) {
 	linearWeights := func(l linear) {
 		if l.weight == nil {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// What is forced gives the text that a mask which allows nothing else gives,
-// and leaves the session as that does, wherever it is cut.
+// Forced tokens give the same text as a mask that allows nothing else, and
+// leave the session in the same state, wherever the text is cut.
 func TestForcedIsWhatAMaskGives(t *testing.T) {
 	cfg, weights := stories(t)
 	must := []int32{7, 8, 9, 10}
@@ -30,7 +30,7 @@ func TestForcedIsWhatAMaskGives(t *testing.T) {
 			return nil
 		}}
 		for name, cut := range map[string]GenerateOptions{
-			"context": {}, "length": {MaxTokens: 5}, "a forced token": {StopTokens: []int32{9}}, "the last of them": {MaxTokens: from + 4}, "behind them": {MaxTokens: from + 5},
+			"context": {}, "length": {MaxTokens: 5}, "a forced token": {StopTokens: []int32{9}}, "the last of them": {MaxTokens: from + 4}, "after them": {MaxTokens: from + 5},
 		} {
 			run := func(opt GenerateOptions) ([]int32, Stats, int) {
 				opt.MaxTokens, opt.StopTokens = cut.MaxTokens, cut.StopTokens

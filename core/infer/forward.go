@@ -7,25 +7,24 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// maxBatch is how many positions go through the model at a time.
+// maxBatch is the number of positions in one pass.
 const maxBatch = 256
 
-// pass is what one trip through the model is about.
+// pass describes one pass through the model.
 type pass struct {
 	cache *kvCache
 	turns []rotation
 	first int // position of the first row
 	rows  int // T
-	keep  int // logits are wanted for the last so many rows
+	keep  int // the last rows whose logits are computed
 
-	hidden []float32 // T×C for the rows behind the last norm, or none
+	hidden []float32 // T×C for the rows after the last norm, or nil
 
-	observer Observer // or none
+	observer Observer // or nil
 }
 
-// forward sends the rows of w.x through the model. Keys and values of the
-// rows are added to the cache; w.logits holds the logits of the last p.keep
-// rows afterwards.
+// forward runs the rows of w.x through the model. It adds their keys and values
+// to the cache and sets w.logits to the logits of the last p.keep rows.
 func (m *Model) forward(ctx context.Context, p pass) error {
 	w := &m.work
 	w.begin(p)
@@ -40,8 +39,8 @@ func (m *Model) forward(ctx context.Context, p pass) error {
 		w.multiply(&w.normed, term{&y.key, &w.key}, term{&y.value, &w.value}, term{&y.query, &w.query}) // k, v: T×(G·D), q: T×(H·D)
 		w.place(i)                                                                                      // q and k are rotated, k and v join the cache
 		if i == len(m.layers)-1 {
-			if !p.whole() {
-				w.shrink(p.keep) // T is now the number of rows with logits
+			if !p.allRows() {
+				w.shrink(p.keep) // from here T is the number of rows with logits
 			}
 			if w.rows == 0 {
 				return nil
@@ -50,7 +49,7 @@ func (m *Model) forward(ctx context.Context, p pass) error {
 		w.attend()                                             // attended: T×(H·D)
 		w.multiply(&w.attended, term{&y.attentionOut, &w.out}) // out: T×C
 		if m.cfg.Parallel {
-			w.norm(&y.hiddenNorm) // of what attention has read
+			w.norm(&y.hiddenNorm) // of the input of attention
 		}
 		w.add(&w.out, &y.attentionPost) // x: T×C
 
@@ -62,12 +61,12 @@ func (m *Model) forward(ctx context.Context, p pass) error {
 		w.add(&w.out, &y.hiddenPost) // x: T×C
 	}
 	w.norm(&m.outputNorm) // normed: T×C
-	if p.whole() {
+	if p.allRows() {
 		if p.hidden != nil {
 			w.show(p.hidden)
 		}
 		w.observe(&w.normed, term{by: &m.output})
-		w.observer = nil // the rows that are left are known
+		w.observer = nil // the remaining rows were observed already
 		if p.keep < w.rows {
 			w.shrink(p.keep)
 			if w.rows == 0 {
@@ -81,10 +80,10 @@ func (m *Model) forward(ctx context.Context, p pass) error {
 	return nil
 }
 
-// whole says that all rows go through all layers, whatever logits are wanted.
-func (p *pass) whole() bool { return p.hidden != nil || p.observer != nil }
+// allRows reports whether all rows pass all layers, not only those with logits.
+func (p *pass) allRows() bool { return p.hidden != nil || p.observer != nil }
 
-// finish scales and caps logits where the model does so.
+// finish scales and caps logits if the model does so.
 func (w *work) finish() {
 	c := &w.m.cfg
 	for t := range w.rows {
@@ -105,7 +104,7 @@ type matrix struct {
 	stride int
 }
 
-// resize gives room for rows × cols; the contents are undefined.
+// resize allocates rows × cols with undefined contents.
 func (a *matrix) resize(rows, cols int) {
 	a.stride = (cols + panel.Unit - 1) / panel.Unit * panel.Unit
 	n := (rows + 7) / 8 * 8 * a.stride
@@ -117,7 +116,7 @@ func (a *matrix) resize(rows, cols int) {
 
 func (a *matrix) row(t, cols int) []float32 { return a.data[t*a.stride : t*a.stride+cols] }
 
-// work is the memory of a pass.
+// work holds the buffers of a pass.
 type work struct {
 	m *Model
 	pass
@@ -137,7 +136,7 @@ type work struct {
 
 	routes matrix      // T×E
 	chosen [][]choice  // by expert
-	taken  []int       // experts of a row
+	picks  []int       // experts of a row
 	picked panel.Batch // rows of an expert
 	part   matrix      // their results
 
@@ -158,7 +157,7 @@ func (w *work) init(m *Model) {
 	w.attention.scratch = make([]attentionScratch, m.threads.Threads())
 }
 
-// input gives room for the rows of x.
+// input returns the buffer for the rows of x.
 func (w *work) input(rows int) []float32 {
 	n := rows * w.m.cfg.Width
 	if cap(w.x) < n {
@@ -168,7 +167,7 @@ func (w *work) input(rows int) []float32 {
 	return w.x
 }
 
-// begin sizes the memory for a pass and computes the angles of its positions.
+// begin sizes the buffers for a pass and computes the angles of its positions.
 func (w *work) begin(p pass) {
 	c := &w.m.cfg
 	w.pass, w.passed = p, p.rows
@@ -196,8 +195,8 @@ func (w *work) begin(p pass) {
 	w.turn()
 }
 
-// shrink leaves only the last n rows: what follows the keys and values of the
-// last layer is needed where logits are wanted only.
+// shrink keeps only the last n rows: after the last layer's keys and values,
+// only rows with logits are needed.
 func (w *work) shrink(n int) {
 	drop := w.rows - n
 	if drop == 0 {
@@ -215,7 +214,7 @@ func (w *work) shrink(n int) {
 	w.hidden.Resize(n, c.Hidden)
 }
 
-// show copies the normalised rows.
+// show copies the normalized rows.
 func (w *work) show(dst []float32) {
 	c := w.m.cfg.Width
 	for t := range w.rows {
@@ -223,13 +222,13 @@ func (w *work) show(dst []float32) {
 	}
 }
 
-// ready makes a batch whose rows have been filled ready for products.
+// ready prepares a filled batch for products.
 func (w *work) ready(b *panel.Batch) {
 	w.prepare.batch = b
 	w.m.threads.For(b.Tiles(), 1, &w.prepare)
 }
 
-// prepareTask prepares; its indices are tiles of the batch.
+// prepareTask prepares tiles; its indices are tiles of the batch.
 type prepareTask struct{ batch *panel.Batch }
 
 func (p *prepareTask) Do(_, lo, hi int) {
@@ -238,8 +237,8 @@ func (p *prepareTask) Do(_, lo, hi int) {
 	}
 }
 
-// prepareTile quantises a tile. Rows that are no whole number of groups can be
-// multiplied by floats only.
+// prepareTile quantizes a tile. Rows that are not a multiple of the group size
+// support float products only.
 func prepareTile(b *panel.Batch, i int) {
 	if b.Cols()%32 == 0 {
 		b.Prepare(i)

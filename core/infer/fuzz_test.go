@@ -10,7 +10,7 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// tinyFile is a small model as a file.
+// tinyFile returns a small model file.
 func tinyFile(t testing.TB, arch string, typ tensor.Type) []byte {
 	t.Helper()
 	cfg := tiny(arch, 12)
@@ -33,8 +33,8 @@ func tinyFile(t testing.TB, arch string, typ tensor.Type) []byte {
 	return out.Bytes()
 }
 
-// FuzzModel loads any file that the GGUF reader takes and runs it: refused or
-// not, nothing may panic.
+// FuzzModel loads any file that the GGUF reader accepts and runs it: nothing
+// may panic.
 func FuzzModel(f *testing.F) {
 	for _, arch := range []string{"llama", "qwen2", "qwen3"} {
 		for _, typ := range []tensor.Type{tensor.F32, tensor.F16, tensor.Q8_0, tensor.Q4_0} {

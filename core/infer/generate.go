@@ -10,57 +10,54 @@ import (
 	"mm-abi.org/mm/core/infer/sample"
 )
 
-// GenerateOptions is how a text is continued. The zero value takes the
-// likeliest tokens until the context is full.
+// GenerateOptions configures the continuation of a text. The zero value takes
+// the most likely tokens until the context is full.
 type GenerateOptions struct {
-	// MaxTokens bounds the number of tokens; 0 means as many as there is room
-	// for.
+	// MaxTokens limits the number of tokens. If zero, the context is the limit.
 	MaxTokens int
 	// Sampler chooses tokens.
 	Sampler sample.Options
-	// StopTokens end the text; the one that does is emitted, without text.
+	// StopTokens end the text; the stop token is emitted without text.
 	StopTokens []int32
-	// Decode gives the text that a token adds. It may hold bytes back until a
-	// character is whole. It is called once a token, in order; without it
-	// tokens are emitted without text.
+	// Decode returns the text that a token adds. It may hold back an incomplete
+	// character. It is called once for each token, in order. If nil, tokens are
+	// emitted without text.
 	Decode func(token int32) string
-	// StopStrings end the text where one of them begins. Needs Decode.
+	// StopStrings end the text at their first occurrence. They require Decode.
 	StopStrings []string
-	// Mask may change the logits of the token that follows history, such as
-	// set those to -Inf that a grammar does not allow. The logits are a copy.
+	// Mask may change a copy of the logits of the token that follows history,
+	// for example to -Inf for tokens that a grammar does not allow.
 	Mask func(history []int32, logits []float32) error
-	// Forced gives tokens that must follow history, whatever the logits: they
-	// are read together, and nothing is drawn. Stop tokens among them end the
+	// Forced returns tokens that must follow history, whatever the logits: they
+	// are fed in one batch without sampling. Stop tokens among them end the
 	// text.
 	Forced func(history []int32) []int32
-	// Draft is a session of a smaller model of the same vocabulary, which
-	// proposes tokens that this model then checks together, where that is
-	// measured to be faster. The text is the same as without. The contents of
+	// Draft is a session of a smaller model with the same vocabulary. It
+	// proposes tokens that this model verifies in a batch, if that is measured
+	// to be faster. The text is the same as without a draft. The contents of
 	// the session are replaced.
 	Draft *Session
-	// Lookup proposes, where there is no Draft, what followed the last tokens
-	// when they stood in the text before, in the same manner: many tokens
-	// where much is repeated, none where nothing is. The text is the same as
-	// without.
+	// Lookup proposes, without a Draft, the tokens that followed an earlier
+	// occurrence of the last tokens: many in repetitive text, none otherwise.
+	// The text is the same as without.
 	Lookup bool
-	// DraftTokens is how many are proposed at a time; 0 means 4 of a draft
-	// and at most 15 of the text.
+	// DraftTokens is the number of tokens proposed at a time. If zero, it is 4
+	// with a draft and at most 15 with a lookup.
 	DraftTokens int
-	// AlwaysDraft does not ask whether a draft, or what the text proposes,
-	// pays.
+	// AlwaysDraft uses the draft or the lookup even if it does not pay.
 	AlwaysDraft bool
 }
 
-// Token is a step of the text.
+// Token is a generated token.
 type Token struct {
-	// ID is the token; -1 for the text that was still held back at the end.
+	// ID is the token; -1 for text held back until the end.
 	ID int32
-	// Text is what became certain with the token: nothing while it could be
-	// the beginning of a stop string, and then all of it.
+	// Text is the text that became final with the token: empty while it could
+	// begin a stop string, and then all of it.
 	Text string
 }
 
-// Reason is why a text ended.
+// Reason is the reason that ended a text.
 type Reason string
 
 // The reasons.
@@ -71,36 +68,34 @@ const (
 	StopContext Reason = "context" // the context is full
 )
 
-// Stats is what a generation did.
+// Stats summarizes a generation.
 type Stats struct {
-	// Tokens is how many were drawn, the one that ended the text included.
+	// Tokens is the number of tokens drawn, including a stop token.
 	Tokens int
-	// Reason is why it ended; empty after an error.
+	// Reason is the reason that ended the text; "" after an error.
 	Reason Reason
-	// Drafted and Accepted count the tokens that were proposed and those of
-	// them that stand.
+	// Drafted and Accepted count the proposed and the accepted tokens.
 	Drafted, Accepted int
-	// Forced counts the tokens for which nothing was drawn, but the first.
+	// Forced counts the forced tokens except the first.
 	Forced int
 }
 
-// Prompt makes tokens the contents of the session. Positions at the beginning
-// that are the same already are kept; it gives their number. Logits are known
-// afterwards, unless tokens is empty.
+// Prompt makes tokens the contents of the session. It keeps the common prefix
+// and returns its length. Logits are valid afterwards, unless tokens is empty.
 func (s *Session) Prompt(ctx context.Context, tokens []int32) (reused int, err error) {
 	for reused < len(tokens) && reused < len(s.tokens) && tokens[reused] == s.tokens[reused] && tokens[reused] != vector {
 		reused++
 	}
-	if reused == len(tokens) && (reused < len(s.tokens) || !s.known) {
+	if reused == len(tokens) && (reused < len(s.tokens) || !s.valid) {
 		reused = max(0, reused-1) // the logits of the last token are needed
 	}
 	s.Truncate(reused)
 	return reused, s.Feed(ctx, tokens[reused:])
 }
 
-// Generate draws tokens from Logits, which must be known, emits them, and
-// feeds them again. The last token is not fed. An error of emit or Mask ends
-// it and is returned, and so is the end of ctx.
+// Generate draws tokens from Logits, which must be valid, emits them, and feeds
+// them. The last token is not fed. It returns an error of emit or Mask and a
+// cancellation of ctx.
 func (s *Session) Generate(ctx context.Context, opt GenerateOptions, emit func(Token) error) (Stats, error) {
 	g, err := s.newGeneration(opt, emit)
 	if err != nil {
@@ -128,7 +123,7 @@ func (s *Session) Generate(ctx context.Context, opt GenerateOptions, emit func(T
 	}
 }
 
-// first is the first token: one that is forced, or one that is drawn.
+// first returns the first token, forced or drawn.
 func (g *generation) first() (int32, error) {
 	if g.opt.Forced != nil {
 		if forced := g.opt.Forced(g.history); len(forced) > 0 {
@@ -138,7 +133,7 @@ func (g *generation) first() (int32, error) {
 	return g.choose(g.s.Logits())
 }
 
-// forced are the tokens that must follow and for which there is room.
+// forced returns the forced tokens that fit into the context.
 func (g *generation) forced() []int32 {
 	if g.opt.Forced == nil {
 		return nil
@@ -147,29 +142,29 @@ func (g *generation) forced() []int32 {
 	return forced[:max(0, min(len(forced), g.room()))]
 }
 
-// follow feeds the last token of the history and those that must follow it,
-// puts these into the text, and gives the token behind them.
+// follow feeds the last token of the history and the forced tokens after it,
+// appends these to the text, and returns the next token.
 func (g *generation) follow(ctx context.Context, last int32, forced []int32) (next int32, err error) {
-	s, before, kept := g.s, g.s.Len(), len(g.history)
+	s, before, start := g.s, g.s.Len(), len(g.history)
 	if err := s.Feed(ctx, append([]int32{last}, forced...)); err != nil {
 		return 0, err
 	}
 	g.stats.Forced += len(forced)
 	for _, token := range forced {
 		if err = g.put(token); err != nil || g.stats.Reason != "" {
-			// What stands was fed; of the token that ended the text nothing is.
-			stand := len(g.history) - kept
+			// The accepted tokens were fed, except a token that ended the text.
+			accepted := len(g.history) - start
 			if g.stats.Reason != "" {
-				stand--
+				accepted--
 			}
-			s.Truncate(before + 1 + stand)
+			s.Truncate(before + 1 + accepted)
 			return 0, err
 		}
 	}
 	return g.choose(s.Logits())
 }
 
-// generation is a text being written.
+// generation is the state of one generation.
 type generation struct {
 	s       *Session
 	opt     GenerateOptions
@@ -178,9 +173,9 @@ type generation struct {
 	drafter *sample.Sampler
 	history []int32 // fed and drawn
 	masked  []float32
-	rows    []float32 // logits of a batch that is verified
-	held    string    // text that may belong to a stop string
-	guessed int       // where in the history the draft reads from, while it guesses
+	rows    []float32 // logits of a verified batch
+	pending string    // text that may begin a stop string
+	guessed int       // where the draft starts reading the history for a guess
 	stats   Stats
 }
 
@@ -189,16 +184,16 @@ func (s *Session) newGeneration(opt GenerateOptions, emit func(Token) error) (*g
 		return nil, ErrNoLogits
 	}
 	if len(opt.StopStrings) > 0 && opt.Decode == nil {
-		return nil, errors.New("stop strings need a decoder")
+		return nil, errors.New("stop strings require a decoder")
 	}
 	if slices.Contains(opt.StopStrings, "") {
-		return nil, errors.New("a stop string is empty")
+		return nil, errors.New("empty stop string")
 	}
 	if opt.MaxTokens < 0 || opt.DraftTokens < 0 || opt.DraftTokens > maxDraft {
-		return nil, fmt.Errorf("%d tokens, %d drafted: neither may be negative, nor the latter above %d", opt.MaxTokens, opt.DraftTokens, maxDraft)
+		return nil, fmt.Errorf("bad token counts: max %d, drafted %d, want 0 or more and at most %d drafted", opt.MaxTokens, opt.DraftTokens, maxDraft)
 	}
 	if d := opt.Draft; d != nil && (d == s || d.m.cfg.Vocab != s.m.cfg.Vocab) {
-		return nil, fmt.Errorf("the draft must be another session, of a model with %d tokens", s.m.cfg.Vocab)
+		return nil, fmt.Errorf("draft must be a different session of a model with %d tokens", s.m.cfg.Vocab)
 	}
 	switch {
 	case opt.Draft == nil:
@@ -231,7 +226,7 @@ func (g *generation) mask(logits []float32, history []int32) ([]float32, error) 
 	return g.masked, g.opt.Mask(history, g.masked)
 }
 
-// choose draws the token that follows the history.
+// choose samples the token that follows the history.
 func (g *generation) choose(logits []float32) (int32, error) {
 	logits, err := g.mask(logits, g.history)
 	if err != nil {
@@ -240,26 +235,26 @@ func (g *generation) choose(logits []float32) (int32, error) {
 	return g.sampler.Sample(logits, g.history)
 }
 
-// put adds a token to the text and sets the reason if that ends it.
+// put appends a token to the text and sets the reason if it ends the text.
 func (g *generation) put(token int32) error {
 	g.stats.Tokens++
 	g.history = append(g.history, token)
 	if slices.Contains(g.opt.StopTokens, token) {
-		text := g.held
-		g.held = ""
+		text := g.pending
+		g.pending = ""
 		g.stats.Reason = StopToken
 		return g.emit(Token{ID: token, Text: text})
 	}
 	if g.opt.Decode != nil {
-		g.held += g.opt.Decode(token)
+		g.pending += g.opt.Decode(token)
 	}
-	if at := firstOf(g.held, g.opt.StopStrings); at >= 0 {
+	if at := firstOf(g.pending, g.opt.StopStrings); at >= 0 {
 		g.stats.Reason = StopString
-		return g.emit(Token{ID: token, Text: g.held[:at]})
+		return g.emit(Token{ID: token, Text: g.pending[:at]})
 	}
-	free := len(g.held) - maybeStop(g.held, g.opt.StopStrings)
-	text := g.held[:free]
-	g.held = g.held[free:]
+	free := len(g.pending) - maybeStop(g.pending, g.opt.StopStrings)
+	text := g.pending[:free]
+	g.pending = g.pending[free:]
 	if err := g.emit(Token{ID: token, Text: text}); err != nil {
 		return err
 	}
@@ -269,17 +264,17 @@ func (g *generation) put(token int32) error {
 	return nil
 }
 
-// end stops for a reason that is not in the text, and lets go of what was
-// held back.
+// end ends the text for an external reason and emits the held text.
 func (g *generation) end(r Reason) error {
 	g.stats.Reason = r
-	if g.held == "" {
+	if g.pending == "" {
 		return nil
 	}
-	return g.emit(Token{ID: -1, Text: g.held})
+	return g.emit(Token{ID: -1, Text: g.pending})
 }
 
-// firstOf is where the first occurrence of any of the strings begins, or -1.
+// firstOf returns the index of the first occurrence of any of the strings, or
+// -1.
 func firstOf(text string, stops []string) int {
 	first := -1
 	for _, s := range stops {
@@ -290,8 +285,8 @@ func firstOf(text string, stops []string) int {
 	return first
 }
 
-// maybeStop is the length of the longest end of text that could be the
-// beginning of a stop string.
+// maybeStop returns the length of the longest suffix of text that could begin a
+// stop string.
 func maybeStop(text string, stops []string) int {
 	longest := 0
 	for _, s := range stops {

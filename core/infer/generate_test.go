@@ -55,8 +55,8 @@ func TestGenerate(t *testing.T) {
 	if stats.Reason != StopToken || !slices.Equal(ids, all[:at+1]) {
 		t.Errorf("%v, want %v; %+v", ids, all[:at+1], stats)
 	}
-	// A stop string that begins and ends within tokens, and one that never
-	// comes but whose beginning does.
+	// One stop string begins and ends within tokens; of another only a prefix
+	// occurs.
 	_, text, stats = run(GenerateOptions{Decode: decode, StopStrings: []string{"ved to pl", "Lily.X"}})
 	if want := " Once upon a time, there was a little girl named Lily. She lo"; stats.Reason != StopString || text != want {
 		t.Errorf("%q, want %q; %+v", text, want, stats)
@@ -149,8 +149,8 @@ func TestFeedErrors(t *testing.T) {
 	}
 }
 
-// TestPrompt: what is the same is not read again, and the logits are as if it
-// had been.
+// TestPrompt: a common prefix is not fed again, and the logits are the same as
+// if it were.
 func TestPrompt(t *testing.T) {
 	cfg := tiny("llama", 10)
 	weights := random(cfg, 5)
@@ -161,8 +161,8 @@ func TestPrompt(t *testing.T) {
 		reused int
 	}{
 		{[]int32{1, 2, 3, 4, 5, 6}, 0},
-		{[]int32{1, 2, 3, 4, 5, 6}, 6}, // logits are known still
-		{[]int32{1, 2, 3, 4}, 3},       // the last one's are not
+		{[]int32{1, 2, 3, 4, 5, 6}, 6}, // the logits are still valid
+		{[]int32{1, 2, 3, 4}, 3},       // those of the last token are not
 		{[]int32{1, 2, 3, 4, 7, 8}, 4},
 		{[]int32{2, 3}, 0},
 		{nil, 0},
@@ -184,8 +184,8 @@ func TestPrompt(t *testing.T) {
 	}
 }
 
-// TestVectors: the embedding of a token is read as the token is, and is not
-// mistaken for one later.
+// TestVectors: the embedding of a token has the effect of the token, and is not
+// mistaken for it later.
 func TestVectors(t *testing.T) {
 	cfg := tiny("qwen2", 10)
 	weights := random(cfg, 6)
@@ -205,7 +205,7 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// noisy is a copy of weights with noise, a draft that is often right.
+// noisy returns the weights with noise, a draft that is often right.
 func noisy(w Memory, amount float32) Memory {
 	out := make(Memory)
 	for name, a := range w {
@@ -218,8 +218,8 @@ func noisy(w Memory, amount float32) Memory {
 	return out
 }
 
-// TestSpeculate: with a draft the text is the same, for good and bad
-// drafts, and good ones are taken.
+// TestSpeculate: good and bad drafts do not change the text, and good ones are
+// accepted.
 func TestSpeculate(t *testing.T) {
 	cfg, weights := stories(t)
 	plain := open(t, cfg, weights, SessionOptions{Context: 120})
@@ -237,7 +237,7 @@ func TestSpeculate(t *testing.T) {
 		}
 		for _, amount := range drafts {
 			for i, n := range []int{1, 4, 9, 4} {
-				always := i < 3 // or as it pays, whatever the clock says
+				always := i < 3 // or adaptive, whatever the clock
 				s := open(t, cfg, weights, SessionOptions{Context: 120})
 				draft := open(t, cfg, noisy(weights, amount), SessionOptions{Context: 100})
 				if _, err := s.Prompt(t.Context(), []int32{1}); err != nil {
@@ -248,7 +248,7 @@ func TestSpeculate(t *testing.T) {
 					t.Fatalf("noise %v, %d drafted: the text differs", amount, n)
 				}
 				if amount == 0 && stats.Accepted != stats.Drafted {
-					t.Errorf("%d of %d tokens of a perfect draft stand", stats.Accepted, stats.Drafted)
+					t.Errorf("%d of %d tokens of a perfect draft were accepted", stats.Accepted, stats.Drafted)
 				}
 				if always && stats.Drafted < 40 {
 					t.Errorf("%d tokens drafted", stats.Drafted)
@@ -258,7 +258,7 @@ func TestSpeculate(t *testing.T) {
 				}
 			}
 		}
-		// The end of a text, too.
+		// The end of a text is the same, too.
 		s, draft := open(t, cfg, weights, SessionOptions{}), open(t, cfg, weights, SessionOptions{})
 		if _, err := s.Prompt(t.Context(), []int32{1}); err != nil {
 			t.Fatal(err)

@@ -7,25 +7,25 @@ import (
 	"testing"
 )
 
-// TestHidden: the output matrix makes the logits of the states, which are the
-// same however the positions were fed.
+// TestHidden: the output matrix maps the states to the logits, and the states
+// do not depend on batching.
 func TestHidden(t *testing.T) {
 	cfg := tiny("llama", 10)
 	cfg.Context = 600
 	w := random(cfg, 4)
-	tokens := make([]int32, 300) // more than go through at a time
+	tokens := make([]int32, 300) // more than one batch
 	for i := range tokens {
 		tokens[i] = int32(i*i) % 10
 	}
-	whole, single := open(t, cfg, w, SessionOptions{KV: "f32", Hidden: true}), open(t, cfg, w, SessionOptions{KV: "f32", Hidden: true})
+	batched, single := open(t, cfg, w, SessionOptions{KV: "f32", Hidden: true}), open(t, cfg, w, SessionOptions{KV: "f32", Hidden: true})
 	plain := open(t, cfg, w, SessionOptions{KV: "f32"})
-	if err := whole.Feed(t.Context(), tokens); err != nil {
+	if err := batched.Feed(t.Context(), tokens); err != nil {
 		t.Fatal(err)
 	}
 	if err := plain.Feed(t.Context(), tokens); err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(whole.Logits(), plain.Logits()) {
+	if !slices.Equal(batched.Logits(), plain.Logits()) {
 		t.Error("keeping states changes the logits")
 	}
 	out := w["token_embd.weight"].Data
@@ -37,7 +37,7 @@ func TestHidden(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		many, err := whole.Hidden(i, i+1)
+		many, err := batched.Hidden(i, i+1)
 		if err != nil || !slices.Equal(one, many) || len(one) != cfg.Width {
 			t.Fatalf("position %d: %v; fed together and alone the states differ", i, err)
 		}
@@ -51,22 +51,22 @@ func TestHidden(t *testing.T) {
 			}
 		}
 	}
-	all, err := whole.Hidden(0, 300)
+	all, err := batched.Hidden(0, 300)
 	if err != nil || len(all) != 300*cfg.Width {
 		t.Errorf("%d numbers, %v", len(all), err)
 	}
-	whole.Truncate(10)
-	if _, err := whole.Hidden(5, 11); err == nil {
+	batched.Truncate(10)
+	if _, err := batched.Hidden(5, 11); err == nil {
 		t.Error("a state of a position that was forgotten")
 	}
-	if err := whole.Feed(t.Context(), tokens[10:12]); err != nil {
+	if err := batched.Feed(t.Context(), tokens[10:12]); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := whole.Hidden(9, 12); err != nil || !slices.Equal(got, all[9*cfg.Width:12*cfg.Width]) {
+	if got, err := batched.Hidden(9, 12); err != nil || !slices.Equal(got, all[9*cfg.Width:12*cfg.Width]) {
 		t.Errorf("after Truncate the states differ: %v", err)
 	}
 	for _, r := range [][2]int{{-1, 1}, {2, 1}, {0, 13}} {
-		if _, err := whole.Hidden(r[0], r[1]); err == nil {
+		if _, err := batched.Hidden(r[0], r[1]); err == nil {
 			t.Errorf("states of %v", r)
 		}
 	}
@@ -74,10 +74,10 @@ func TestHidden(t *testing.T) {
 		t.Error("states that were not kept")
 	}
 	var b bytes.Buffer
-	if err := whole.WriteSnapshot(&b); err != nil {
+	if err := batched.WriteSnapshot(&b); err != nil {
 		t.Fatal(err)
 	}
-	restored, err := whole.m.NewSession(SessionOptions{KV: "f32", Hidden: true})
+	restored, err := batched.m.NewSession(SessionOptions{KV: "f32", Hidden: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestHidden(t *testing.T) {
 	}
 }
 
-// TestEmbed: a token's vector is read as the token is.
+// TestEmbed: a token's vector has the effect of the token.
 func TestEmbed(t *testing.T) {
 	cfg := tiny("qwen3", 10)
 	a, b := open(t, cfg, random(cfg, 4), SessionOptions{}), open(t, cfg, random(cfg, 4), SessionOptions{})

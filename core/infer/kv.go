@@ -1,19 +1,19 @@
-// Package kv stores the keys and values of attention, of every layer and
-// key/value head, for the positions of one session.
+// A cache stores the keys and values of attention of every layer and key/value
+// head, for the positions of one session.
 //
-// The memory is made of chunks of [Chunk] positions, allocated as positions
-// arrive. Within a chunk the keys of a head lie transposed, in blocks of 32
+// The memory consists of chunks of [kvChunk] positions, allocated as positions
+// arrive. Within a chunk the keys of a head are transposed, in blocks of 32
 // positions by D dimensions, so that a vector register holds one dimension of
-// many positions and scores need no sums across registers; values lie as rows
-// of 32 dimensions. Both are the right factor of [tensor.MulPanel].
+// many positions and scores need no sums across registers; values are rows of
+// 32 dimensions. Both are the right factor of [tensor.MulPanel].
 //
-// Elements are stored as F32, F16, or Q8_0: signed bytes, with an f16 scale
-// for every 32 dimensions of a position. Keys have dimensions that are large at
-// every position, which would take the bits from the 31 that share their scale:
-// in a cache of Q8_0, [Cache.Spread] mixes the dimensions of keys, and those of
-// queries alike, so that their products stay what they were. Attention reads float32 through
-// [Cache.Keys] and [Cache.Values], or the halves themselves through
-// [Cache.KeysF16] and [Cache.ValuesF16] where that is quicker.
+// Elements are stored as F32, F16, or Q8_0: signed bytes, with an f16 scale for
+// every 32 dimensions of a position. Keys have dimensions that are large at
+// every position and would take the bits from the 31 that share their scale:
+// for Q8_0, [kvCache.Spread] mixes the dimensions of keys and of queries in the
+// same way, which preserves their products. Attention reads float32 through
+// [kvCache.Keys] and [kvCache.Values], or float16 through [kvCache.KeysF16] and
+// [kvCache.ValuesF16] if that is faster.
 package infer
 
 import (
@@ -28,44 +28,44 @@ import (
 var le = binary.LittleEndian
 
 const (
-	// Chunk is the number of positions that are read at a time.
+	// kvChunk is the number of positions read at a time.
 	kvChunk = 256
 	// Block is the number of positions in a block of keys.
 	Block = tensor.PanelWidth
 )
 
-// Shape is what a cache holds for each position.
+// cacheShape is the layout of a position.
 type cacheShape struct {
 	Layers int
 	Heads  int // key/value heads
 	Dim    int // D, dimensions of a head
 }
 
-// Cache is the keys and values of a session. It is not safe for concurrent
-// use, except that different positions may be stored at the same time, and
-// anything read at the same time.
+// kvCache holds the keys and values of a session. It is not safe for concurrent
+// use, except that different positions may be stored concurrently, and read
+// concurrently.
 type kvCache struct {
 	shape  cacheShape
 	typ    tensor.Type
 	panels int // ⌈D/32⌉
 	chunks [][]byte
 
-	keyBytes   int // a head's keys in a chunk, scales included
+	keyBytes   int // keys of a head in a chunk, including scales
 	valueBytes int
 }
 
-// Supported reports whether a cache stores type t: F32, F16 or Q8_0.
+// kvSupported reports whether a cache stores type t: F32, F16 or Q8_0.
 func kvSupported(t tensor.Type) bool {
 	return t == tensor.F32 || t == tensor.F16 || t == tensor.Q8_0
 }
 
-// New gives an empty cache.
+// newCache returns an empty cache.
 func newCache(s cacheShape, t tensor.Type) (*kvCache, error) {
 	if !kvSupported(t) {
-		return nil, fmt.Errorf("keys and values cannot be stored as %v", t)
+		return nil, fmt.Errorf("unsupported type of keys and values: %v", t)
 	}
 	if s.Layers < 1 || s.Heads < 1 || s.Dim < 1 {
-		return nil, fmt.Errorf("no cache has the shape %d layers, %d heads of %d", s.Layers, s.Heads, s.Dim)
+		return nil, fmt.Errorf("bad cache shape: %d layers, %d heads of %d", s.Layers, s.Heads, s.Dim)
 	}
 	c := &kvCache{shape: s, typ: t, panels: (s.Dim + Block - 1) / Block}
 	size := elemBytes(t)
@@ -88,35 +88,35 @@ func elemBytes(t tensor.Type) int {
 	return 1
 }
 
-// Panels is the number of value panels of a head, ⌈D/32⌉.
+// Panels returns the number of value panels of a head, ⌈D/32⌉.
 func (c *kvCache) Panels() int { return c.panels }
 
-// Type is how elements are stored.
+// Type returns the element type.
 func (c *kvCache) Type() tensor.Type { return c.typ }
 
-// ChunkBytes is the memory that a chunk takes.
+// ChunkBytes returns the memory of a chunk.
 func (c *kvCache) ChunkBytes() int {
 	return c.shape.Layers * c.shape.Heads * (c.keyBytes + c.valueBytes)
 }
 
-// Reserve makes room for the positions below n.
+// Reserve allocates the positions below n.
 func (c *kvCache) Reserve(n int) {
 	for len(c.chunks)*kvChunk < n {
 		c.chunks = append(c.chunks, make([]byte, c.ChunkBytes()))
 	}
 }
 
-// Release gives back the memory of chunks that hold no position below n.
+// Release frees chunks without a position below n.
 func (c *kvCache) Release(n int) {
 	keep := min(len(c.chunks), (n+kvChunk-1)/kvChunk)
 	clear(c.chunks[keep:])
 	c.chunks = c.chunks[:keep]
 }
 
-// Bytes is the memory in use.
+// Bytes returns the memory in use.
 func (c *kvCache) Bytes() int { return len(c.chunks) * c.ChunkBytes() }
 
-// keys and values are the memory of one head in a chunk.
+// keys and values return the memory of a head in a chunk.
 func (c *kvCache) keys(chunk, layer, head int) []byte {
 	at := (layer*c.shape.Heads + head) * (c.keyBytes + c.valueBytes)
 	return c.chunks[chunk][at : at+c.keyBytes]
@@ -127,10 +127,10 @@ func (c *kvCache) values(chunk, layer, head int) []byte {
 	return c.chunks[chunk][at : at+c.valueBytes]
 }
 
-// Spread makes heads, D numbers each, ready to be stored as keys, or to be
-// multiplied with them. For Q8_0 it multiplies with Hadamard's matrix over √n, n
-// the largest power of two that divides D, which is orthogonal (Ashkboos et
-// al., arXiv 2404.00456); otherwise it does nothing.
+// Spread prepares heads of D numbers to be stored as keys or multiplied by
+// keys. For Q8_0 it multiplies by Hadamard's matrix over √n, n the largest
+// power of two that divides D, which is orthogonal (Ashkboos et al., arXiv
+// 2404.00456); otherwise it does nothing.
 func (c *kvCache) Spread(heads []float32) {
 	if c.typ != tensor.Q8_0 {
 		return
@@ -151,8 +151,8 @@ func (c *kvCache) Spread(heads []float32) {
 	}
 }
 
-// Store keeps the key, as [Cache.Spread] leaves it, and the value (D numbers
-// each) of a position, for which there must be room.
+// Store stores the key, after [kvCache.Spread], and the value (D numbers each)
+// of a reserved position.
 func (c *kvCache) Store(layer, head, pos int, key, value []float32) {
 	k := c.keys(pos/kvChunk, layer, head)
 	v := c.values(pos/kvChunk, layer, head)
@@ -189,7 +189,7 @@ func (c *kvCache) storeF16(k, v []byte, p int, key, value []float32) {
 }
 
 // Q8_0: the scales follow the elements. A block of keys has ⌈D/32⌉ rows of 32
-// scales, one a position; a panel of values has one a row.
+// scales, one for each position; a panel of values has one for each row.
 func (c *kvCache) storeQ8(k, v []byte, p int, key, value []float32) {
 	elems := c.shape.Dim * kvChunk
 	block := k[p/Block*c.shape.Dim*Block+p%Block:]
@@ -198,11 +198,11 @@ func (c *kvCache) storeQ8(k, v []byte, p int, key, value []float32) {
 	var q [Block]int8
 	for j := 0; j < len(key); j += Block {
 		n := min(Block, len(key)-j)
-		le.PutUint16(keyScales[2*j:], quantise(q[:n], key[j:j+n]))
+		le.PutUint16(keyScales[2*j:], quantize(q[:n], key[j:j+n]))
 		for d := range n {
 			block[(j+d)*Block] = byte(q[d])
 		}
-		le.PutUint16(valueScales[2*(j/Block*kvChunk+p):], quantise(q[:n], value[j:j+n]))
+		le.PutUint16(valueScales[2*(j/Block*kvChunk+p):], quantize(q[:n], value[j:j+n]))
 		row := v[(j/Block*kvChunk+p)*Block:]
 		for d := range n {
 			row[d] = byte(q[d])
@@ -210,8 +210,8 @@ func (c *kvCache) storeQ8(k, v []byte, p int, key, value []float32) {
 	}
 }
 
-// quantise rounds x to multiples of max|x|/127 and gives that scale as f16.
-func quantise(q []int8, x []float32) uint16 {
+// quantize rounds x to multiples of max|x|/127 and returns that scale as f16.
+func quantize(q []int8, x []float32) uint16 {
 	var most float32
 	for _, v := range x {
 		most = max(most, float32(math.Abs(float64(v))))
@@ -227,23 +227,23 @@ func quantise(q []int8, x []float32) uint16 {
 	return tensor.F32ToF16(most / 127)
 }
 
-// KeysF16 gives the keys of a head for 32 positions, the block-th of a chunk,
-// as they are stored in a cache of F16: D × 32 with the positions side by side.
+// KeysF16 returns the keys of a head for the block-th 32 positions of a chunk
+// in a cache of F16: D × 32, positions contiguous.
 func (c *kvCache) KeysF16(chunk, layer, head, block int) []byte {
 	n := 2 * c.shape.Dim * Block
 	return c.keys(chunk, layer, head)[block*n : (block+1)*n]
 }
 
-// ValuesF16 gives a panel of the values of a head for the first n positions of
-// a chunk, as they are stored in a cache of F16: n × 32.
+// ValuesF16 returns a panel of the values of a head for the first n positions
+// of a chunk in a cache of F16: n × 32.
 func (c *kvCache) ValuesF16(chunk, layer, head, part, n int) []byte {
 	at := 2 * part * kvChunk * Block
 	return c.values(chunk, layer, head)[at : at+2*n*Block]
 }
 
-// Keys gives the keys of a head for 32 positions, the block-th of a chunk, as
-// D × 32 float32 with the positions side by side. It uses buf, of at least
-// D·32 numbers, where the elements are not float32 already.
+// Keys returns the keys of a head for the block-th 32 positions of a chunk, as
+// D × 32 float32 with positions contiguous. It converts into buf, of at least
+// D·32 numbers, unless the elements are float32.
 func (c *kvCache) Keys(chunk, layer, head, block int, buf []float32) []float32 {
 	k := c.keys(chunk, layer, head)
 	n := c.shape.Dim * Block
@@ -268,10 +268,10 @@ func (c *kvCache) Keys(chunk, layer, head, block int, buf []float32) []float32 {
 	return buf[:n]
 }
 
-// Values gives a panel of the values of a head, dimensions 32·panel to
-// 32·panel+31, for the first n positions of a chunk: n × 32 float32.
-// Dimensions beyond D are 0. It uses buf, of at least n·32 numbers, where the
-// elements are not float32 already.
+// Values returns a panel of the values of a head, dimensions 32·part to
+// 32·part+31, for the first n positions of a chunk: n × 32 float32. Dimensions
+// beyond D are 0. It converts into buf, of at least n·32 numbers, unless the
+// elements are float32.
 func (c *kvCache) Values(chunk, layer, head, part, n int, buf []float32) []float32 {
 	v := c.values(chunk, layer, head)
 	at := part * kvChunk * Block
@@ -293,7 +293,7 @@ func (c *kvCache) Values(chunk, layer, head, part, n int, buf []float32) []float
 	return buf[:n*Block]
 }
 
-// floats views memory that make has aligned.
+// floats views aligned memory as float32.
 func floats(b []byte) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(&b[0])), len(b)/4)
 }

@@ -9,8 +9,8 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// TestStore reads back what was stored, for head sizes below, at, between and
-// above the width of a panel, in an order that is not that of the positions.
+// TestStore reads back stored positions, for head sizes below, at, between and
+// above the width of a panel, stored out of order.
 func TestStore(t *testing.T) {
 	tolerance := map[tensor.Type]float64{tensor.F32: 0, tensor.F16: 0x1p-11, tensor.Q8_0: 0.5/127 + 0x1p-10}
 	for _, dim := range []int{8, 32, 48, 64, 80, 128} {
@@ -105,9 +105,9 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// TestSpread: products of keys and queries stay what they were, other types
-// are left alone, and keys with a dimension that is always large keep their
-// products far better as bytes.
+// TestSpread: products of keys and queries are preserved, other types are
+// unchanged, and keys with a dimension that is always large keep their products
+// far better as bytes.
 func TestSpread(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 9))
 	for _, dim := range []int{8, 80, 64, 128} {
@@ -127,7 +127,7 @@ func TestSpread(t *testing.T) {
 			for i := range k {
 				k[i], q[i] = float32(r.NormFloat64()), float32(r.NormFloat64())
 			}
-			k[3] += 40 // and no query looks at it
+			k[3] += 40 // ignored by the query
 			q[3] = 0
 			product := func(q []float32, stored []float32) (sum float64) {
 				bytes.Store(0, 0, 0, stored, stored)
@@ -140,8 +140,8 @@ func TestSpread(t *testing.T) {
 			}
 			want := float64(tensor.Dot(q, k))
 			plain := product(q, k)
-			kept := slices.Clone(k)
-			if exact.Spread(kept); !slices.Equal(kept, k) {
+			same := slices.Clone(k)
+			if exact.Spread(same); !slices.Equal(same, k) {
 				t.Fatal("a cache of floats spreads")
 			}
 			bytes.Spread(k)

@@ -16,43 +16,43 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// Options is how a model is loaded.
+// Options configures the loading of a model.
 type Options struct {
-	// Threads is how many threads compute; 0 means [pool.Default].
+	// Threads is the number of threads. If zero, the default is [pool.Default].
 	Threads int
-	// Adapters change the model, one after the other.
+	// Adapters change the model, in order.
 	Adapters []AdapterOptions
-	// MergeAdapters adds the adapters to the weights, which become float32
-	// where they are changed: exact, and as quick to compute as without, but
-	// large. Otherwise the changes stand beside the weights.
+	// MergeAdapters adds the adapters to the weights. Changed weights become
+	// float32: exact, and as fast as without adapters, but large. Otherwise
+	// changes are applied next to the weights.
 	MergeAdapters bool
 }
 
-// AdapterOptions is an adapter to be applied.
+// AdapterOptions selects an adapter.
 type AdapterOptions struct {
 	// Path of a GGUF file or of a PEFT folder.
 	Path string
-	// Scale is its strength; 0 means 1.
+	// Scale is its strength. If zero, the default is 1.
 	Scale float32
 }
 
-// Model is the weights of a decoder, ready to compute. It may be used by many
-// sessions at a time; their computations take turns.
+// Model holds the weights of a decoder. Many sessions may use it concurrently;
+// their computations take turns.
 type Model struct {
 	cfg  Config
-	file *gguf.File // nil unless loaded from one
+	file *gguf.File // nil unless loaded from a file
 
 	embedding  embedding
-	positions  []float32 // Context×C, added to the embeddings, or none
+	positions  []float32 // Context×C, added to the embeddings, or nil
 	layers     []layer
 	outputNorm norm   // C
 	output     linear // C → V
 
 	embeddingScale float32
-	attentionScale float32 // what q·k is multiplied by
+	attentionScale float32 // factor of q·k
 	act            arch.Activation
 
-	ropeShort, ropeLong []float32 // D/2 divisors of RoPE's frequencies, or none
+	ropeShort, ropeLong []float32 // D/2 divisors of RoPE's frequencies, or nil
 
 	mu      sync.Mutex // held while computing
 	threads *pool.Pool
@@ -60,32 +60,32 @@ type Model struct {
 	closed  bool
 
 	pace  pace  // of the model as a draft
-	trade trade // of the model that reads what was looked up
+	trade trade // of the model with lookup
 
 	fingerprint   [sha256.Size]byte
 	fingerprinted bool
 }
 
-// ErrClosed says that a model was used after its Close.
-var ErrClosed = errors.New("the model is closed")
+// ErrClosed reports the use of a model after Close.
+var ErrClosed = errors.New("model is closed")
 
-// layer is one block of the decoder. What an architecture does without is
-// empty: a norm without gains does nothing.
+// layer is a block of the decoder. Parts that an architecture lacks are empty:
+// a norm without gains does nothing.
 type layer struct {
 	attentionNorm norm     // C
 	query         linear   // C → H·D
 	key, value    linear   // C → G·D
-	queryNorm     headNorm // of each head, or all
+	queryNorm     headNorm // of each head, or of all
 	keyNorm       headNorm
 	attentionOut  linear // H·D → C
 	attentionPost norm   // C, of what is added
-	rotation      int    // which of the session's rotations, -1: none
-	window        int    // positions that are seen, 0: all
+	rotation      int    // index of the session's rotation; -1: none
+	window        int    // visible positions; 0: all
 
 	hiddenNorm norm // C
 	feed       feed // C → C
 	router     linear
-	experts    []feed // of which the router chooses, instead of feed
+	experts    []feed // experts that the router chooses from, instead of feed
 	hiddenPost norm   // C, of what is added
 }
 
@@ -95,13 +95,13 @@ type feed struct {
 	down     linear // F → C
 }
 
-// linear is y = x·Wᵀ + bias, with the changes of adapters.
+// linear computes y = x·Wᵀ + bias, with the changes of adapters.
 type linear struct {
 	weight  *panel.Matrix
-	bias    []float32 // N, or none
+	bias    []float32 // N, or nil
 	changes []change
 	name    string // of the tensor
-	expert  int    // which of the tensor's
+	expert  int    // index within the tensor
 }
 
 func (l linear) bytes() int {
@@ -113,7 +113,7 @@ func (l linear) bytes() int {
 
 func (f feed) bytes() int { return f.gate.bytes() + f.up.bytes() + f.down.bytes() }
 
-// embedding is the rows of token vectors, V × C.
+// embedding holds the token vectors, V × C.
 type embedding struct {
 	typ  tensor.Type
 	data []byte
@@ -125,27 +125,26 @@ func (e embedding) row(dst []float32, token int32) {
 	quant.Dequantize(dst, e.data[int(token)*n:(int(token)+1)*n], e.typ)
 }
 
-// Tensors is where weights come from, by GGUF's names: a *[gguf.File] or
-// [Memory].
+// Tensors is a source of weights by GGUF names: a *[gguf.File] or [Memory].
 type Tensors interface {
 	Tensor(name string) (gguf.Tensor, bool)
 	Names() []string
 }
 
-// Memory is a set of float32 tensors by GGUF's names, such as a checkpoint
-// that is being trained.
+// Memory is a set of float32 tensors by GGUF names, such as a checkpoint in
+// training.
 type Memory map[string]Array
 
 // Array is a tensor in memory.
 type Array struct {
-	Dims []int // the contiguous dimension first
+	Dims []int // contiguous dimension first
 	Data []float32
 }
 
-// Names lists the tensors, sorted.
+// Names returns the sorted names of the tensors.
 func (m Memory) Names() []string { return slices.Sorted(maps.Keys(m)) }
 
-// Tensor gives a copy of a tensor as GGUF has it.
+// Tensor returns a copy of a tensor in GGUF's layout.
 func (m Memory) Tensor(name string) (gguf.Tensor, bool) {
 	a, ok := m[name]
 	if !ok {
@@ -160,7 +159,7 @@ func (m Memory) Tensor(name string) (gguf.Tensor, bool) {
 func Load(path string, opt Options) (*Model, error) {
 	f, err := gguf.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("loading a model: %w", err)
+		return nil, fmt.Errorf("loading the model: %w", err)
 	}
 	cfg, err := ReadConfig(f)
 	if err == nil {
@@ -174,10 +173,10 @@ func Load(path string, opt Options) (*Model, error) {
 	return nil, errors.Join(fmt.Errorf("loading %s: %w", path, err), f.Close())
 }
 
-// New makes a model of the given shape out of tensors. Each tensor is held
-// against the shape before it is used; one of another size is an error that
-// names it and both sizes, and so is one that the shape has no use for. The data of the token embedding is kept, the rest
-// is copied.
+// New builds a model of the given shape from tensors. Each tensor is checked
+// against the shape before use; an error names a tensor of another size with
+// both sizes, or a tensor that the shape does not use. The data of the token
+// embedding is retained, the rest is copied.
 func New(cfg Config, tensors Tensors, opt Options) (*Model, error) {
 	if err := cfg.Check(); err != nil {
 		return nil, err
@@ -201,13 +200,13 @@ func New(cfg Config, tensors Tensors, opt Options) (*Model, error) {
 	return m, nil
 }
 
-// Config is the shape of the model.
+// Config returns the shape of the model.
 func (m *Model) Config() Config { return m.cfg }
 
-// Embed gives the vectors that tokens are read as, n × C for n tokens: fed by
-// [Session.FeedVectors] they are what the tokens are.
+// Embed returns the vectors of tokens, n × C for n tokens:
+// [Session.FeedVectors] of them equals Feed of the tokens.
 func (m *Model) Embed(tokens []int32) ([]float32, error) {
-	m.mu.Lock() // the embedding lies in the file, which Close unmaps
+	m.mu.Lock() // the embedding is in the file, which Close unmaps
 	defer m.mu.Unlock()
 	if m.closed {
 		return nil, ErrClosed
@@ -216,14 +215,14 @@ func (m *Model) Embed(tokens []int32) ([]float32, error) {
 	out := make([]float32, len(tokens)*c)
 	for i, t := range tokens {
 		if t < 0 || int(t) >= m.cfg.Vocab {
-			return nil, fmt.Errorf("token %d is not one of the %d of the vocabulary", t, m.cfg.Vocab)
+			return nil, fmt.Errorf("token %d out of range: vocabulary has %d", t, m.cfg.Vocab)
 		}
 		m.embed(out[i*c:(i+1)*c], t)
 	}
 	return out, nil
 }
 
-// embed writes the vector that a token is read as.
+// embed writes the input vector of a token.
 func (m *Model) embed(dst []float32, token int32) {
 	m.embedding.row(dst, token)
 	if m.embeddingScale != 1 {
@@ -231,14 +230,14 @@ func (m *Model) embed(dst []float32, token int32) {
 	}
 }
 
-// File is the GGUF file the model was loaded from, for its other metadata; nil
-// when it was not. It is open until Close.
+// File returns the GGUF file the model was loaded from, for its other metadata,
+// or nil. It is open until Close.
 func (m *Model) File() *gguf.File { return m.file }
 
-// Threads is how many threads compute.
+// Threads returns the number of threads.
 func (m *Model) Threads() int { return m.threads.Threads() }
 
-// WeightBytes is the memory that is read for each token that is generated.
+// WeightBytes returns the memory read for each generated token.
 func (m *Model) WeightBytes() int {
 	n := m.output.bytes()
 	for i := range m.layers {

@@ -17,7 +17,7 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// TestMetadata: a shape comes back from a file as it was.
+// TestMetadata: a shape survives writing to a file and reading.
 func TestMetadata(t *testing.T) {
 	c := tiny("qwen2", 12)
 	c.Rope.Scaling, c.Rope.Factor, c.Rope.OriginalContext = "yarn", 4, 16
@@ -42,8 +42,8 @@ func TestMetadata(t *testing.T) {
 	}
 }
 
-// TestEveryShapeIsChecked: whichever tensor is missing, or of another shape,
-// or of a type that cannot be used, the error names it and both shapes.
+// TestEveryShapeIsChecked: for any tensor that is missing, of another shape, or
+// of an unsupported type, the error names it and both shapes.
 func TestEveryShapeIsChecked(t *testing.T) {
 	cfg := tiny("qwen2", 12)
 	weights := random(cfg, 1)
@@ -101,8 +101,8 @@ func (r retyped) Tensor(name string) (gguf.Tensor, bool) {
 
 func str(dims []int) string { return fmt.Sprint(dims) }
 
-// TestConfigRefused: impossible figures are refused with what is wrong, before
-// anything is made of them.
+// TestConfigRefused: impossible shapes are refused with the reason before any
+// allocation.
 func TestConfigRefused(t *testing.T) {
 	nan := float32(math.NaN())
 	for name, c := range map[string]struct {
@@ -135,12 +135,12 @@ func TestConfigRefused(t *testing.T) {
 	}
 }
 
-// TestReadConfigRefused: the same for metadata.
+// TestReadConfigRefused does the same for metadata.
 func TestReadConfigRefused(t *testing.T) {
 	cfg := tiny("llama", 12)
 	for name, c := range map[string]struct {
 		key   string
-		value any // nil leaves the key out
+		value any // nil omits the key
 		want  string
 	}{
 		"no architecture":   {"general.architecture", nil, "general.architecture"},
@@ -181,7 +181,7 @@ func TestReadConfigRefused(t *testing.T) {
 
 func TestLoadErrors(t *testing.T) {
 	if _, err := Load(filepath.Join(t.TempDir(), "none.gguf"), Options{}); err == nil {
-		t.Error("a file that is not there is loaded")
+		t.Error("a missing file is loaded")
 	}
 	path := filepath.Join(t.TempDir(), "x.gguf")
 	if err := os.WriteFile(path, []byte("GGUF"), 0o644); err != nil {
@@ -192,7 +192,7 @@ func TestLoadErrors(t *testing.T) {
 	}
 }
 
-// TestClosed: a session of a closed model gives an error.
+// TestClosed: a session of a closed model returns an error.
 func TestClosed(t *testing.T) {
 	cfg := tiny("llama", 12)
 	m, err := New(cfg, random(cfg, 1), Options{Threads: 2})

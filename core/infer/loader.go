@@ -60,8 +60,8 @@ func (y *layer) load(l *loader, c Config) {
 	style := c.Style()
 	queries, keys := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
 	y.attentionNorm = l.norm("attn_norm", c.Width, style)
-	// Weights lie in memory in the order they are loaded: that of their use.
-	if l.wanted("attn_qkv.weight") {
+	// Weights are in memory in load order, which is the order of use.
+	if l.expects("attn_qkv.weight") {
 		parts := l.linears("attn_qkv", c.Width, queries, keys, keys)
 		y.query, y.key, y.value = parts[0], parts[1], parts[2]
 	} else {
@@ -74,7 +74,7 @@ func (y *layer) load(l *loader, c Config) {
 	y.attentionOut = l.linear("attn_output", queries, c.Width)
 	y.attentionPost = l.norm("post_attention_norm", c.Width, style)
 	y.hiddenNorm = l.norm("ffn_norm", c.Width, style)
-	if c.Parallel && !l.wanted("ffn_norm.weight") {
+	if c.Parallel && !l.expects("ffn_norm.weight") {
 		y.hiddenNorm = y.attentionNorm
 	}
 	y.hiddenPost = l.norm("post_ffw_norm", c.Width, style)
@@ -84,7 +84,7 @@ func (y *layer) load(l *loader, c Config) {
 	case !style.Gated:
 		y.feed.up = l.linear("ffn_up", c.Width, c.Hidden)
 		y.feed.down = l.linear("ffn_down", c.Hidden, c.Width)
-	case l.wanted("ffn_gate.weight"):
+	case l.expects("ffn_gate.weight"):
 		y.feed.gate = l.linear("ffn_gate", c.Width, c.Hidden)
 		y.feed.up = l.linear("ffn_up", c.Width, c.Hidden)
 		y.feed.down = l.linear("ffn_down", c.Hidden, c.Width)
@@ -95,13 +95,13 @@ func (y *layer) load(l *loader, c Config) {
 	}
 }
 
-// loadExperts loads the router and the experts, which lie in one tensor of
+// loadExperts loads the router and the experts, which are in one tensor of
 // three dimensions or, in older files, in one for each.
 func (y *layer) loadExperts(l *loader, c Config) {
 	y.router = l.linear("ffn_gate_inp", c.Width, c.Experts)
 	y.experts = make([]feed, c.Experts)
 	for e := range y.experts {
-		if l.wanted("ffn_gate.0.weight") {
+		if l.expects("ffn_gate.0.weight") {
 			name := func(part string) string { return fmt.Sprintf("%s.%d", part, e) }
 			y.experts[e] = feed{
 				gate: l.linear(name("ffn_gate"), c.Width, c.ExpertHidden),
@@ -118,8 +118,8 @@ func (y *layer) loadExperts(l *loader, c Config) {
 	}
 }
 
-// loader takes tensors and keeps the first error. Names are those of the part
-// of the model that is being loaded, without its prefix.
+// loader reads tensors and keeps the first error. Names are relative to the
+// part being loaded.
 type loader struct {
 	tensors Tensors
 	threads *pool.Pool
@@ -138,7 +138,7 @@ func (l *loader) fail(err error) {
 	}
 }
 
-// begin names the part of the model whose tensors are taken next.
+// begin selects the part of the model whose tensors follow.
 func (l *loader) begin(prefix string, want []arch.Tensor) {
 	l.prefix, l.want = prefix, make(map[string]arch.Tensor, len(want))
 	for _, t := range want {
@@ -146,20 +146,20 @@ func (l *loader) begin(prefix string, want []arch.Tensor) {
 	}
 }
 
-// wanted reports whether the part has a tensor of that name.
-func (l *loader) wanted(name string) bool {
+// expects reports whether the part has a tensor of that name.
+func (l *loader) expects(name string) bool {
 	_, ok := l.want[l.prefix+name]
 	return ok
 }
 
-// there reports whether a tensor exists, by its whole name.
+// there reports whether a tensor exists, by its full name.
 func (l *loader) there(name string) bool {
 	_, ok := l.tensors.Tensor(name)
 	return ok
 }
 
-// find gives a tensor of the part, with the dimensions it must have; false
-// where the model does without, and after an error.
+// find returns a tensor of the part with the expected dimensions, or false if
+// it is absent and optional, and after an error.
 func (l *loader) find(name string) (gguf.Tensor, bool) {
 	want, ok := l.want[l.prefix+name]
 	if !ok || l.err != nil {
@@ -168,7 +168,7 @@ func (l *loader) find(name string) (gguf.Tensor, bool) {
 	t, ok := l.tensors.Tensor(want.Name)
 	if !ok {
 		if !want.Optional {
-			l.fail(fmt.Errorf("tensor %s is missing", want.Name))
+			l.fail(fmt.Errorf("missing tensor %s", want.Name))
 		}
 		return gguf.Tensor{}, false
 	}
@@ -180,24 +180,23 @@ func (l *loader) find(name string) (gguf.Tensor, bool) {
 	return t, true
 }
 
-// embedding loads the rows of token vectors.
+// embedding loads the token vectors.
 func (l *loader) embedding(width, vocab int) embedding {
 	e, ok := l.find(arch.TokenEmbedding)
 	switch {
 	case !ok:
 	case !quant.CanDequantize(e.Type):
-		l.fail(fmt.Errorf("tensor %s has type %v, which cannot be read", e.Name, e.Type))
+		l.fail(fmt.Errorf("tensor %s: unsupported type %v", e.Name, e.Type))
 	case width%e.Type.BlockSize() != 0 || len(e.Data) != vocab*e.Type.RowBytes(width):
-		l.fail(fmt.Errorf("tensor %s has %d bytes of data", e.Name, len(e.Data)))
+		l.fail(fmt.Errorf("tensor %s: got %d bytes of data", e.Name, len(e.Data)))
 	}
 	return embedding{e.Type, e.Data}
 }
 
-// linear loads a matrix, its bias, if there is one, and its changes.
+// linear loads a matrix, its bias, if any, and its changes.
 func (l *loader) linear(name string, in, out int) linear { return l.linears(name, in, out)[0] }
 
-// linears loads matrices of one input that are one tensor, one below the
-// other.
+// linears loads matrices with the same input that are stacked in one tensor.
 func (l *loader) linears(name string, in int, outs ...int) []linear {
 	parts := make([]linear, len(outs))
 	rows := 0
@@ -228,7 +227,7 @@ func (l *loader) linears(name string, in int, outs ...int) []linear {
 	return parts
 }
 
-// slice loads expert e's matrix out of a tensor that holds n.
+// slice loads expert e's matrix from a tensor of n.
 func (l *loader) slice(name string, e, n, in, out int) linear {
 	t, ok := l.find(name + ".weight")
 	if !ok {
@@ -237,14 +236,14 @@ func (l *loader) slice(name string, e, n, in, out int) linear {
 	return linear{weight: l.pack(t, in, n*out, e*out, (e+1)*out), name: t.Name, expert: e}
 }
 
-// pack packs the rows lo to hi of a tensor that has rows of them.
+// pack packs the rows lo to hi of a tensor.
 func (l *loader) pack(t gguf.Tensor, in, rows, lo, hi int) *panel.Matrix {
 	if !panel.Supported(t.Type) {
-		l.fail(fmt.Errorf("tensor %s: weights of type %v cannot be multiplied", t.Name, t.Type))
+		l.fail(fmt.Errorf("tensor %s: unsupported weight type %v", t.Name, t.Type))
 		return nil
 	}
 	if in%t.Type.BlockSize() != 0 || len(t.Data) != rows*t.Type.RowBytes(in) {
-		l.fail(fmt.Errorf("tensor %s: %d × %d weights of type %v do not take %d bytes", t.Name, rows, in, t.Type, len(t.Data)))
+		l.fail(fmt.Errorf("tensor %s: %d × %d weights of type %v: got %d bytes", t.Name, rows, in, t.Type, len(t.Data)))
 		return nil
 	}
 	size := t.Type.RowBytes(in)
@@ -255,15 +254,15 @@ func (l *loader) pack(t gguf.Tensor, in, rows, lo, hi int) *panel.Matrix {
 	return w
 }
 
-// vector loads n numbers as float32; nil when the tensor is not there and
-// need not be.
+// vector loads n numbers as float32, or nil if the tensor is absent and
+// optional.
 func (l *loader) vector(name string, n int) []float32 {
 	t, ok := l.find(name)
 	if !ok {
 		return nil
 	}
 	if t.Type.BlockSize() == 0 || n%t.Type.BlockSize() != 0 || !quant.CanDequantize(t.Type) || len(t.Data) != t.Type.RowBytes(n) {
-		l.fail(fmt.Errorf("tensor %s has type %v, not one of plain numbers", t.Name, t.Type))
+		l.fail(fmt.Errorf("tensor %s: got type %v, want plain numbers", t.Name, t.Type))
 		return nil
 	}
 	v := make([]float32, n)
@@ -271,7 +270,7 @@ func (l *loader) vector(name string, n int) []float32 {
 	return v
 }
 
-// norm loads the gains of a norm and the bias that it may have.
+// norm loads the gains of a norm and its bias, if any.
 func (l *loader) norm(name string, n int, y arch.Style) norm {
 	return norm{gain: l.vector(name+".weight", n), bias: l.vector(name+".bias", n), mean: y.LayerNorm}
 }
@@ -288,12 +287,12 @@ func (l *loader) headNorm(name string, heads, dim int, y arch.Style) headNorm {
 	return h
 }
 
-// divisors loads what RoPE's frequencies are divided by.
+// divisors loads the divisors of RoPE's frequencies.
 func (l *loader) divisors(name string, n int) []float32 {
 	v := l.vector(name, n)
 	for i, x := range v {
 		if !(x > 0) || math.IsInf(float64(x), 0) {
-			l.fail(fmt.Errorf("tensor %s holds %v at %d: frequencies can be divided by positive numbers only", name, x, i))
+			l.fail(fmt.Errorf("tensor %s: got divisor %v at %d, want a positive number", name, x, i))
 			return nil
 		}
 	}

@@ -6,39 +6,39 @@ import (
 	"time"
 )
 
-// How a text is looked up in itself.
+// Parameters of the lookup.
 const (
-	longGram     = 3       // tokens that are looked for, first
-	shortGram    = 2       // and then
-	farthestBack = 16      // tokens that are compared
-	lookupTokens = 15      // proposed at a time, at most
-	mostPlaces   = 1 << 16 // kept, 256 KiB
+	longGram     = 3       // tokens of the first search
+	shortGram    = 2       // and of the second
+	farthestBack = 16      // tokens compared
+	lookupTokens = 15      // limit of tokens proposed at a time
+	mostPlaces   = 1 << 16 // limit of places, 256 KiB
 	leastPlaces  = 1 << 10
 )
 
-// lookup finds what followed the last tokens of a text when they stood in it
-// before (prompt lookup decoding). A place is where something followed; the
-// places are kept by the hash of the tokens before them, the latest one of
-// each. They are hints: the text is compared before one is believed, so that
-// it may be cut and go on differently, and so that places may be lost.
+// lookup finds the continuation of an earlier occurrence of the last tokens of
+// a text (prompt lookup decoding). A place is a position in the text; places
+// are indexed by the hash of the tokens before them, the latest one of each.
+// They are hints: the text is compared before use, so the text may be cut and
+// continued differently, and places may be lost.
 type lookup struct {
 	places  []int32
-	known   int // tokens of the text whose places are kept
-	next    int // place that the tokens of the last match have led to, or 0
-	at      int // length of the text then
-	matched int // tokens before the place that are the last of the text
+	indexed int // tokens of the text whose places are indexed
+	next    int // place that the last match has reached, or 0
+	at      int // length of the text at that time
+	matched int // tokens before the place that equal the last of the text
 	right   [4]share
 }
 
 // cut forgets the tokens from n on.
 func (l *lookup) cut(n int) {
-	l.known = min(l.known, n)
+	l.indexed = min(l.indexed, n)
 	if l.at > n {
 		l.next = 0
 	}
 }
 
-// slot is where the place behind a gram is kept.
+// slot returns the index slot of the place after a gram.
 func (l *lookup) slot(gram []int32) int {
 	h := uint64(len(gram))
 	for _, t := range gram {
@@ -48,26 +48,25 @@ func (l *lookup) slot(gram []int32) int {
 	return int(h & uint64(len(l.places)-1))
 }
 
-// follow takes up what text has more than it had. Room is how long it can be.
+// follow indexes the new part of text. Room is its maximum length.
 func (l *lookup) follow(text []int32, room int) {
 	if l.places == nil {
 		n := min(max(2*room, leastPlaces), mostPlaces)
 		l.places = make([]int32, 1<<bits.Len(uint(n-1)))
 	}
-	for ; l.known < len(text); l.known++ {
-		for n := shortGram; n <= longGram && n <= l.known; n++ {
-			l.places[l.slot(text[l.known-n:l.known])] = int32(l.known)
+	for ; l.indexed < len(text); l.indexed++ {
+		for n := shortGram; n <= longGram && n <= l.indexed; n++ {
+			l.places[l.slot(text[l.indexed-n:l.indexed])] = int32(l.indexed)
 		}
 	}
 	l.match(text)
 }
 
-// match finds the place whose tokens are the last of the text, as many as
-// there are.
+// match finds the place with the longest match of the last tokens of the text.
 func (l *lookup) match(text []int32) {
 	from := 0
 	if l.next > 0 {
-		from = l.next + len(text) - l.at // the same match, as far as the text went on
+		from = l.next + len(text) - l.at // the same match, extended by the new text
 	}
 	l.next, l.matched, l.at = 0, 0, len(text)
 	take := func(place int) {
@@ -81,8 +80,8 @@ func (l *lookup) match(text []int32) {
 	take(from)
 }
 
-// same is how many tokens before a place are the last ones of the text; none
-// where nothing follows, or a vector does.
+// same returns how many tokens before a place equal the last ones of the text;
+// 0 if a vector or nothing follows.
 func same(text []int32, place int) int {
 	if place <= 0 || place >= len(text) || text[place] == vector {
 		return 0
@@ -94,9 +93,8 @@ func same(text []int32, place int) int {
 	return n
 }
 
-// proposals are at most n tokens of those that followed. They end before a
-// vector; where the place is near the end of the text, what they repeat is
-// what they are.
+// proposals returns at most n of the tokens that followed the match. They end
+// before a vector; near the end of the text they repeat themselves.
 func (l *lookup) proposals(text []int32, n int) []int32 {
 	var out []int32
 	for place := l.next; place > 0 && len(out) < n; place++ {
@@ -114,8 +112,8 @@ func (l *lookup) proposals(text []int32, n int) []int32 {
 	return out
 }
 
-// expected is how many of n proposals will stand, behind the match there is:
-// the more tokens match, the likelier the next does.
+// expected estimates how many of n proposals will be accepted for the current
+// match: the longer the match, the more likely.
 func (l *lookup) expected(n int) float64 {
 	sum, all := 0.0, 1.0
 	for i := range n {
@@ -125,18 +123,18 @@ func (l *lookup) expected(n int) float64 {
 	return sum
 }
 
-// learn takes account of whether the i-th token behind a match of that many
-// was what the text that was found has.
+// learn records whether the i-th proposal after a match of that length was
+// right.
 func (l *lookup) learn(matched int, right bool) { l.right[grade(matched)].add(right) }
 
-// grade sorts matches by their length.
+// grade classifies matches by length.
 func grade(matched int) int { return min(bits.Len(uint(matched))-2, 3) } // 2, 4, 8, 16 tokens
 
-// share is how often something was so, lately.
+// share is a recent frequency.
 type share struct{ yes, all float64 }
 
-// fade is what an observation counts for after the next; the last thirty or
-// so decide.
+// fade is the weight of an observation after the next; about the last thirty
+// decide.
 const fade = 0.97
 
 func (s *share) add(yes bool) {
@@ -146,13 +144,12 @@ func (s *share) add(yes bool) {
 	}
 }
 
-// value is the share, with a few observations to the contrary beforehand.
+// value returns the share, with a few negative observations as a prior.
 func (s *share) value() float64 { return s.yes / (s.all + 2) }
 
-// lookedUp is a step with the tokens that the text itself proposes, where
-// that pays. What it would have proposed is compared with what was drawn in
-// any case, which costs nothing: a text that does not repeat itself is
-// written as without.
+// lookedUp is a step with the tokens that the text itself proposes, if that
+// pays. Unused proposals are compared with the drawn token anyway, which is
+// free: text without repetition is generated as without lookup.
 func (g *generation) lookedUp(ctx context.Context, last int32) (int32, error) {
 	l, t := &g.s.lookup, &g.s.m.trade
 	l.follow(g.history, g.s.context)
@@ -167,7 +164,7 @@ func (g *generation) lookedUp(ctx context.Context, last int32) (int32, error) {
 	}
 	matched := l.matched
 	proposals := l.proposals(g.history, max(n, min(most, 1)))
-	kept, start := len(g.history), time.Now()
+	before, start := len(g.history), time.Now()
 	if n == 0 {
 		next, err := g.alone(ctx, last)
 		t.spent(1, time.Since(start))
@@ -181,12 +178,12 @@ func (g *generation) lookedUp(ctx context.Context, last int32) (int32, error) {
 		return next, err
 	}
 	t.spent(1+len(proposals), time.Since(start))
-	stood := len(g.history) - kept
-	for i := range min(stood+1, len(proposals)) {
-		if i == stood && g.stats.Reason != "" {
-			break // the text has ended: what would have followed is not known
+	accepted := len(g.history) - before
+	for i := range min(accepted+1, len(proposals)) {
+		if i == accepted && g.stats.Reason != "" {
+			break // the text has ended: the continuation is unknown
 		}
-		l.learn(matched+i, i < stood)
+		l.learn(matched+i, i < accepted)
 	}
 	return next, nil
 }

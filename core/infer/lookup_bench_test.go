@@ -11,7 +11,7 @@ import (
 	"mm-abi.org/mm/tools/libllama"
 )
 
-// edited is what an edit repeats nearly all of.
+// edited is text that an edit repeats almost entirely.
 const edited = `{
   "name": "weather-station",
   "version": "1.4.2",
@@ -27,9 +27,9 @@ const edited = `{
 }
 `
 
-// BenchmarkLookup writes 512 tokens, in units of processor time: of a text
-// that the prompt has twice (copy) and of a story, without proposals, with
-// what the text proposes, always and as it pays.
+// BenchmarkLookup generates 512 tokens, in units of processor time: a text that
+// the prompt contains twice (copy) and a story, without proposals, with lookup
+// always and adaptively.
 func BenchmarkLookup(b *testing.B) {
 	if os.Getenv("MM_BENCH_LOOKUP") == "" {
 		b.Skip("skipped: MM_BENCH_LOOKUP is not set")
@@ -45,7 +45,7 @@ func BenchmarkLookup(b *testing.B) {
 		if n < s.Context()/5 {
 			break
 		}
-		text = text[:len(text)/2] // a small model's context
+		text = text[:len(text)/2] // fits a small model's context
 	}
 	for _, task := range []struct{ name, prompt string }{
 		{"copy", text + "\n" + strings.Replace(text, "info", "debug", 1) + "\n" + text[:12]},
@@ -58,7 +58,7 @@ func BenchmarkLookup(b *testing.B) {
 			b.Run(task.name+"/"+map[float32]string{0: "greedy", 0.8: "drawn"}[temperature], func(b *testing.B) {
 				ways := [3]GenerateOptions{{}, {Lookup: true}, {Lookup: true, AlwaysDraft: true, DraftTokens: 4}}
 				for b.Loop() {
-					for i, opt := range ways { // by turns, for the machine may be busy
+					for i, opt := range ways { // in turn, since the machine may be busy
 						opt.MaxTokens, opt.Sampler = min(512, s.Context()-len(prompt)), sample.Options{Temperature: temperature, Seed: 7}
 						s.Truncate(0)
 						if _, err := s.Prompt(b.Context(), prompt); err != nil {

@@ -10,8 +10,8 @@ import (
 	"mm-abi.org/mm/core/infer/sample"
 )
 
-// TestLookupText: what a text proposes to itself leaves it as it is, at any
-// temperature, always and as it pays, and where it is taken it is taken much.
+// TestLookupText: lookup does not change the text at any temperature, always or
+// adaptively, and repetitive text uses it much.
 func TestLookupText(t *testing.T) {
 	cfg, weights := stories(t)
 	m, err := New(cfg, weights, Options{Threads: 1})
@@ -30,7 +30,7 @@ func TestLookupText(t *testing.T) {
 		return s
 	}
 	once, _, _ := collect(t, session([]int32{1}), GenerateOptions{MaxTokens: 90})
-	// A story that was told, and begins again: the model goes on as it did.
+	// A repeated story: the model continues as the first time.
 	twice := append(append([]int32{1}, once...), append([]int32{1}, once[:20]...)...)
 	for _, prompt := range [][]int32{{1}, twice} {
 		for _, mode := range []sample.Options{{}, {Temperature: 1, Seed: 4}, {Temperature: 0.7, TopK: 30, TopP: 0.9, RepeatPenalty: 1.1, Seed: 5}} {
@@ -45,24 +45,24 @@ func TestLookupText(t *testing.T) {
 				if stats.Tokens != len(want) || s.Len() != len(prompt)+149 {
 					t.Errorf("%+v, %d positions", stats, s.Len())
 				}
-				// What is drawn at a temperature differs between processors, the
-				// likeliest text hardly does.
+				// Sampled text differs between processors, the most likely text
+				// hardly does.
 				greedy := mode == sample.Options{}
 				if opt.AlwaysDraft && len(prompt) > 1 && (stats.Accepted == 0 || greedy && (stats.Drafted < 30 || stats.Accepted < 20)) {
-					t.Errorf("%+v of a text that was told twice", stats)
+					t.Errorf("%+v of a repeated text", stats)
 				}
 			}
 		}
 	}
 }
 
-// TestLookupMask: what a mask forbids is not said, though the text had it,
-// and what it forces is.
+// TestLookupMask: a forbidden token is not generated although the text had it,
+// and a forced one is.
 func TestLookupMask(t *testing.T) {
 	cfg := tiny("llama", 10)
 	w := random(cfg, 1)
 	opt := GenerateOptions{MaxTokens: 30, Mask: func(history []int32, logits []float32) error {
-		for i := range logits { // 1 2 3 4 1 2 3 4 …, but for a 9 at times
+		for i := range logits { // 1 2 3 4 1 2 3 4 …, with an occasional 9
 			want := int32(len(history)%4 + 1)
 			if len(history)%11 == 0 {
 				want = 9
@@ -94,7 +94,7 @@ func TestLookupMask(t *testing.T) {
 	}
 }
 
-// TestLookupFinds: the longest match leads, and proposals follow it.
+// TestLookupFinds: the longest match is used, and proposals follow it.
 func TestLookupFinds(t *testing.T) {
 	for name, c := range map[string]struct {
 		text    []int32
@@ -109,7 +109,7 @@ func TestLookupFinds(t *testing.T) {
 		"what repeats goes on":    {[]int32{5, 5, 5, 5}, 3, []int32{5, 5, 5, 5, 5}},
 		"a vector ends it":        {[]int32{1, 2, 3, vector, 4, 1, 2}, 2, []int32{3}},
 		"nor what follows":        {[]int32{7, 1, 2, vector, 5, 1, 2, 3, 7, 1, 2}, 2, []int32{3, 7, 1, 2, 3}},
-		"a vector is no match":    {[]int32{vector, vector, 3, vector, vector}, 0, nil},
+		"a vector does not match": {[]int32{vector, vector, 3, vector, vector}, 0, nil},
 	} {
 		var l lookup
 		l.follow(c.text, 100)
@@ -119,8 +119,8 @@ func TestLookupFinds(t *testing.T) {
 	}
 }
 
-// TestLookupLongest: of two places where three tokens stood, the one that the
-// text has been following is kept to.
+// TestLookupLongest: of two places after the same three tokens, the current
+// match is continued.
 func TestLookupLongest(t *testing.T) {
 	text := []int32{10, 11, 1, 2, 3, 4, 0, 20, 21, 1, 2, 3, 5, 0, 10, 11}
 	var l lookup
@@ -130,12 +130,12 @@ func TestLookupLongest(t *testing.T) {
 	}
 	l.follow(text, 100)
 	if got := l.proposals(text, 1); !slices.Equal(got, []int32{4}) || l.matched != 5 {
-		t.Errorf("%v behind %d tokens", got, l.matched)
+		t.Errorf("%v after %d tokens", got, l.matched)
 	}
 }
 
-// TestLookupCut: a text that was cut, or became another, proposes what it
-// has, not what it had.
+// TestLookupCut: a text that was cut or replaced does not propose its former
+// tokens.
 func TestLookupCut(t *testing.T) {
 	cfg := tiny("llama", 10)
 	s := open(t, cfg, random(cfg, 1), SessionOptions{})
@@ -175,7 +175,7 @@ func TestLookupCut(t *testing.T) {
 	}
 }
 
-// TestLookupMemory is bounded, however long a text may be.
+// TestLookupMemory: memory is bounded for any length of text.
 func TestLookupMemory(t *testing.T) {
 	for room, want := range map[int]int{1: leastPlaces, 8192: 16384, 1 << 30: mostPlaces} {
 		var l lookup
@@ -191,11 +191,11 @@ func TestLookupMemory(t *testing.T) {
 	}
 	l.follow(text, len(text))
 	if l.next == 0 {
-		t.Error("nothing is found in a text longer than the places kept")
+		t.Error("nothing is found in a text longer than the index")
 	}
 }
 
-// TestLookupRoom: no more is proposed than may be said.
+// TestLookupRoom: proposals do not exceed the remaining tokens.
 func TestLookupRoom(t *testing.T) {
 	cfg := tiny("llama", 10)
 	s := open(t, cfg, random(cfg, 1), SessionOptions{})
@@ -215,7 +215,7 @@ func TestLookupRoom(t *testing.T) {
 	}
 }
 
-// TestCostOfABusyMoment: one step that took long does not speak for many.
+// TestCostOfABusyMoment: a single slow step does not count for many.
 func TestCostOfABusyMoment(t *testing.T) {
 	var c cost
 	for range 10 {
@@ -226,16 +226,16 @@ func TestCostOfABusyMoment(t *testing.T) {
 	}
 }
 
-// TestTrade: what is proposed is what serves best at the costs there are.
+// TestTrade: the number of proposals is the best for the measured costs.
 func TestTrade(t *testing.T) {
 	for name, c := range map[string]struct {
-		more        float64 // cost of a further token
-		right       float64 // share of tokens that are right
-		least, most float64 // tokens a unit of cost, after 5000 of them
+		more        float64 // cost of an extra token
+		right       float64 // share of right tokens
+		least, most float64 // tokens per unit of cost, after 5000 tokens
 	}{
 		"all is right":                  {0.1, 1, 4, 16},
 		"all is right, at a high price": {0.5, 1, 1.5, 2},
-		"it costs what it gains":        {1, 1, 0.99, 1.01},
+		"cost equals gain":              {1, 1, 0.99, 1.01},
 		"half is right":                 {0.1, 0.5, 1.2, 2},
 		"half is right, at a price":     {0.6, 0.5, 0.99, 1.01},
 		"nothing is right":              {0.1, 0, 0.999, 1.001},
@@ -273,8 +273,8 @@ func TestTrade(t *testing.T) {
 	}
 }
 
-// TestTradeForgets: a step that was dear once, for the processor was busy, is
-// tried again; one that was cheap once is not trusted for long.
+// TestTradeForgets: a step that was slow once because the processor was busy is
+// tried again; one that was fast once is not trusted for long.
 func TestTradeForgets(t *testing.T) {
 	all := func(n int) float64 { return float64(n) }
 	var tr trade
@@ -299,12 +299,12 @@ func TestTradeForgets(t *testing.T) {
 	}
 }
 
-// blind sees nothing.
+// blind ignores everything.
 type blind struct{}
 
 func (blind) Observe([]string, int, []float32, int) {}
 
-// TestLookupObserved: an observer sees the text, not what was proposed.
+// TestLookupObserved: an observer receives the text, not proposals.
 func TestLookupObserved(t *testing.T) {
 	cfg := tiny("llama", 10)
 	s := open(t, cfg, random(cfg, 1), SessionOptions{})
@@ -317,8 +317,8 @@ func TestLookupObserved(t *testing.T) {
 	}
 }
 
-// TestTradeMeasuresAlone: what a token alone costs is measured anew while many
-// are read at a time.
+// TestTradeMeasuresAlone: the cost of a single token is measured again while
+// many are read at a time.
 func TestTradeMeasuresAlone(t *testing.T) {
 	var tr trade
 	for range 1000 {

@@ -8,19 +8,19 @@ import (
 	"testing"
 )
 
-// tiny is a small shape.
+// tiny returns a small shape.
 func tiny(arch string, vocab int) Config {
 	c := Config{
 		Arch: arch, Context: 64, Layers: 2, Width: 32, Heads: 4, KVHeads: 2, HeadDim: 16, Hidden: 64, Vocab: vocab, Epsilon: 1e-5,
 		Rope: Rope{Dims: 16, Base: 10000, Halves: arch != "llama", OriginalContext: 64},
 	}
-	if arch == "qwen2" { // whose heads together are as wide as the model
+	if arch == "qwen2" { // the heads together are as wide as the model
 		c.HeadDim, c.Rope.Dims = 8, 8
 	}
 	return c
 }
 
-// random gives weights for a shape, large enough for logits that differ.
+// random returns weights for a shape, large enough to give distinct logits.
 func random(c Config, seed uint64) Memory {
 	r := rand.New(rand.NewPCG(seed, 99))
 	m := make(Memory)
@@ -62,7 +62,7 @@ func random(c Config, seed uint64) Memory {
 	return m
 }
 
-// open makes a model and a session, which end with the test.
+// open creates a model and a session, closed at the end of the test.
 func open(t testing.TB, c Config, weights Tensors, opt SessionOptions) *Session {
 	t.Helper()
 	m, err := New(c, weights, Options{Threads: 1})

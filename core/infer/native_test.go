@@ -19,7 +19,7 @@ import (
 	"mm-abi.org/mm/tools/libllama"
 )
 
-// native starts llama.cpp; the test is skipped where it is not to be had.
+// native starts llama.cpp, or skips the test if it is not available.
 func native(t *testing.T) *libllama.Client {
 	t.Helper()
 	dir := testfiles.Native(t, "lib", "bins", "linux-x64")
@@ -38,8 +38,8 @@ func native(t *testing.T) *libllama.Client {
 	return c
 }
 
-// write stores a model in a GGUF file, matrices as the type that choose
-// names, without a tokenizer.
+// write stores a model in a GGUF file without a tokenizer, matrices in the
+// types that choose returns.
 func write(t testing.TB, c Config, weights Memory, choose func(name string, dims []int) tensor.Type) string {
 	t.Helper()
 	kvs := append(c.Metadata(), gguf.KV{Key: gguf.KeyTokenizerModel, Value: "none"}, gguf.KV{Key: gguf.KeyQuantizationVersion, Value: uint32(2)})
@@ -65,7 +65,7 @@ func write(t testing.TB, c Config, weights Memory, choose func(name string, dims
 	return path
 }
 
-// matrices stores matrices as typ, and vectors as they are.
+// matrices stores matrices as typ, and vectors unchanged.
 func matrices(typ tensor.Type) func(string, []int) tensor.Type {
 	return func(_ string, dims []int) tensor.Type {
 		if len(dims) < 2 {
@@ -85,8 +85,8 @@ func cosine(a, b []float32) float64 {
 	return ab / math.Sqrt(aa*bb)
 }
 
-// compare feeds tokens to both engines and gives the smallest cosine between
-// their logits, and how often the likeliest token is the same.
+// compare feeds tokens to both engines and returns the smallest cosine between
+// their logits, and how often the most likely token is the same.
 func compare(t *testing.T, c *libllama.Client, path string, tokens []int32, store string, kv tensor.Type) (least, same float64) {
 	t.Helper()
 	if _, err := c.Do(libllama.Request{Op: "load", Path: path, Threads: 1, Context: 512, KV: uint32(kv)}); err != nil {
@@ -118,8 +118,8 @@ func compare(t *testing.T, c *libllama.Client, path string, tokens []int32, stor
 	return least, same
 }
 
-// TestParityTypes compares logits with llama.cpp's for every type of weights,
-// on a model of random weights whose rows are whole K-blocks.
+// TestParityTypes compares logits with llama.cpp's for every weight type, on a
+// random model whose row lengths are multiples of a K-block.
 func TestParityTypes(t *testing.T) {
 	c := native(t)
 	r := rand.New(rand.NewPCG(11, 11))
@@ -154,8 +154,7 @@ func TestParityTypes(t *testing.T) {
 	}
 }
 
-// TestParityArchitectures compares qwen2, and every kind of stretched
-// context.
+// TestParityArchitectures compares qwen2, and every kind of context extension.
 func TestParityArchitectures(t *testing.T) {
 	c := native(t)
 	tokens := make([]int32, 300)
@@ -192,7 +191,7 @@ func TestParityArchitectures(t *testing.T) {
 	} {
 		for _, arch := range []string{"llama", "qwen2"} {
 			if arch == "qwen2" && (name == "llama3" || name == "longrope short" || name == "longrope long") {
-				continue // llama.cpp's qwen2 has no such tensors
+				continue // llama.cpp's qwen2 lacks these tensors
 			}
 			cfg := tiny(arch, 100)
 			cfg.Context = 512
@@ -240,7 +239,7 @@ func TestParityStories(t *testing.T) {
 		least = min(least, cosine(s.Logits(), theirs.Logits[0]))
 		token = argmax(s.Logits())
 		if want := argmax(theirs.Logits[0]); token != want {
-			t.Fatalf("step %d: token %d, llama.cpp says %d", i, token, want)
+			t.Fatalf("step %d: token %d, llama.cpp has %d", i, token, want)
 		}
 	}
 	t.Logf("128 greedy tokens are the same, cosine ≥ %.7f", least)
@@ -269,8 +268,8 @@ func TestParityStories(t *testing.T) {
 	}
 }
 
-// TestParityRows: rows are quantised to the bits of ggml's where it says how,
-// and at least as close as ggml's elsewhere; they are read the same.
+// TestParityRows: rows are quantized to ggml's bits where its format is exact,
+// and at least as closely elsewhere; dequantization is the same.
 func TestParityRows(t *testing.T) {
 	c := native(t)
 	r := rand.New(rand.NewPCG(41, 41))
@@ -344,9 +343,9 @@ func rms(a, b []float32) float64 {
 	return math.Sqrt(sum / float64(len(a)))
 }
 
-// TestArchitecturesAgainstLibllama: every architecture as llama.cpp computes
-// it, where it heeds what the file says: it knows no window in llama and phi3,
-// one scale of attention in gemma2, and only GELU's tanh form.
+// TestArchitecturesAgainstLibllama: every architecture agrees with llama.cpp
+// where it supports the file: it ignores the window in llama and phi3 and the
+// attention scale in gemma2, and has only GELU's tanh form.
 func TestArchitecturesAgainstLibllama(t *testing.T) {
 	c := native(t)
 	for _, name := range arch.Known() {
@@ -361,7 +360,7 @@ func TestArchitecturesAgainstLibllama(t *testing.T) {
 		case "gptneox":
 			cfg.Activation = arch.GELUTanh
 		}
-		cfg.Width = cfg.Heads * cfg.HeadDim // as many of them need it
+		cfg.Width = cfg.Heads * cfg.HeadDim // as some of them need it
 		weights := weightsOf(cfg, 1)
 		for tensor := range weights {
 			bias := strings.HasSuffix(tensor, ".bias")
@@ -369,14 +368,14 @@ func TestArchitecturesAgainstLibllama(t *testing.T) {
 				delete(weights, tensor)
 			}
 		}
-		switch name { // whose output is the embedding
+		switch name { // tied output
 		case "gemma", "gemma2":
 			delete(weights, arch.Output)
 		}
 		path := write(t, cfg, weights, matrices(tensor.F32))
 		least, same := compare(t, c, path, draw(300, cfg.Vocab), "f32", tensor.F32)
 		t.Logf("%-9s least cosine %.7f, likeliest token equal %.3f", name, least, same)
-		// Where two experts are nearly as likely, rounding chooses.
+		// If two experts are almost equally likely, rounding decides.
 		if !(least > 0.9999) && cfg.Experts == 0 || !(same > 0.99) {
 			t.Errorf("%s: least cosine %.7f, likeliest token equal %.3f", name, least, same)
 		}

@@ -8,13 +8,13 @@ import (
 )
 
 // norm is RMSNorm (Zhang and Sennrich, arXiv 1910.07467) or, with mean,
-// LayerNorm (Ba et al., arXiv 1607.06450). Without gains it changes nothing.
+// LayerNorm (Ba et al., arXiv 1607.06450). Without gains it is the identity.
 type norm struct {
 	gain, bias []float32
 	mean       bool
 }
 
-// apply fills dst with the normalised x; both may be the same.
+// apply sets dst to the normalized x; they may be the same slice.
 func (n *norm) apply(dst, x []float32, epsilon float32) {
 	switch {
 	case n.gain == nil:
@@ -26,7 +26,7 @@ func (n *norm) apply(dst, x []float32, epsilon float32) {
 	}
 }
 
-// layerNorm is (x-mean)/√(variance+epsilon)·gain + bias. bias may be nil.
+// layerNorm computes (x-mean)/√(variance+epsilon)·gain + bias. bias may be nil.
 func layerNorm(dst, x, gain, bias []float32, epsilon float32) {
 	var sum, squares float64
 	for _, v := range x {
@@ -46,13 +46,13 @@ func layerNorm(dst, x, gain, bias []float32, epsilon float32) {
 	}
 }
 
-// headNorm is how queries, or keys, are normalised.
+// headNorm is the norm of queries or keys.
 type headNorm struct {
 	norm
 	kind arch.HeadNorm
 }
 
-// of is the norm of one head.
+// of returns the norm of one head.
 func (n *headNorm) of(head, dim int) norm {
 	one := n.norm
 	if n.kind == arch.SeparateNorm && n.gain != nil {
@@ -61,13 +61,13 @@ func (n *headNorm) of(head, dim int) norm {
 	return one
 }
 
-// norm fills normed with the normalised rows of x.
+// norm sets normed to the normalized rows of x.
 func (w *work) norm(by *norm) {
 	w.normalise.by = by
 	w.m.threads.For(w.normed.Tiles(), 1, &w.normalise)
 }
 
-// normTask normalises; its indices are tiles of the batch.
+// normTask normalizes; its indices are tiles of the batch.
 type normTask struct {
 	w  *work
 	by *norm
@@ -84,8 +84,8 @@ func (n *normTask) Do(_, lo, hi int) {
 	}
 }
 
-// add adds y to the residual stream, normalised and scaled where the model
-// does so.
+// add adds y to the residual stream, normalized and scaled if the model does
+// so.
 func (w *work) add(y *matrix, post *norm) {
 	w.residual.y, w.residual.post = y, post
 	w.m.threads.For(w.rows, tileRows, &w.residual)
@@ -113,7 +113,7 @@ func (a *addTask) Do(_, lo, hi int) {
 	}
 }
 
-// softCap makes x cap·tanh(x/cap). buf is as long as x.
+// softCap sets x to cap·tanh(x/cap). buf is as long as x.
 func softCap(x []float32, limit float32, buf []float32) {
 	for i, v := range x {
 		buf[i] = v * (2 / limit)

@@ -2,21 +2,21 @@ package infer
 
 import "mm-abi.org/mm/core/quant/panel"
 
-// Observer is told what the matrices of a model are multiplied with.
+// Observer receives the inputs of a model's matrices.
 type Observer interface {
-	// Observe is called before each product with the rows that go into it,
-	// len(x)/cols of them, which are valid until it returns. names are the
-	// tensors that share them; expert is which matrix of theirs it is. Rows
-	// come in the order of the text.
+	// Observe is called before each product with its input rows, len(x)/cols of
+	// them, which are valid until it returns. names are the tensors that share
+	// the rows; expert is the index of their matrix. Rows come in the order of
+	// the text.
 	Observe(names []string, expert int, x []float32, cols int)
 }
 
-// Observe has o told of every product of what the session reads from now on;
-// nil ends that. All rows then go through all layers. The token embedding is
-// told of as the output matrix it also is.
+// Observe sets the observer of every product of what the session reads from now
+// on; nil removes it. All rows then pass all layers. The token embedding is
+// reported as the output matrix if it is tied.
 func (s *Session) Observe(o Observer) { s.observer = o }
 
-// observe tells the pass's observer of a product.
+// observe reports a product to the pass's observer.
 func (w *work) observe(batch *panel.Batch, terms ...term) {
 	if w.observer == nil {
 		return

@@ -8,8 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestPace: with the costs given the share of steps with a draft is what
-// serves best.
+// TestPace: for given costs the share of steps with a draft is the optimum.
 func TestPace(t *testing.T) {
 	for name, c := range map[string]struct {
 		alone, helped time.Duration // of a step
@@ -39,8 +38,8 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// TestPaceFollows: a draft that stops to pay is left, one that begins to is
-// taken up.
+// TestPaceFollows: a draft that stops paying is dropped, one that starts paying
+// is used.
 func TestPaceFollows(t *testing.T) {
 	var p pace
 	run := func(steps, gain int) (share float64) {
@@ -60,7 +59,7 @@ func TestPaceFollows(t *testing.T) {
 	}
 	run(400, 1)
 	if s := run(1000, 1); s > 0.1 {
-		t.Errorf("when it does not any more: %.2f", s)
+		t.Errorf("when it has stopped paying: %.2f", s)
 	}
 	run(6000, 4)
 	if s := run(1000, 4); s < 0.75 {
@@ -68,7 +67,7 @@ func TestPaceFollows(t *testing.T) {
 	}
 }
 
-// TestPaceBegins without a draft, for who says little has nothing to gain.
+// TestPaceBegins: pace starts without a draft, since short texts gain nothing.
 func TestPaceBegins(t *testing.T) {
 	var p pace
 	for i := range warmSteps + countSteps {
@@ -82,20 +81,20 @@ func TestPaceBegins(t *testing.T) {
 	}
 }
 
-// TestPaceGivesUp: a draft of which little stands is given up after a few
-// guesses, whatever the clock says; a trial that costs twice the time ends
-// early, one that is near what would pay goes on to its end.
+// TestPaceGivesUp: a draft with few accepted tokens is dropped after a few
+// guesses, whatever the clock; a trial at twice the time ends early, one close
+// to paying is completed.
 func TestPaceGivesUp(t *testing.T) {
 	for _, c := range []struct {
 		gain    int           // tokens of a step
 		helped  time.Duration // of a step with four proposals
 		guesses int
-		want    int // steps in earnest
+		want    int // full steps
 	}{
-		{1, 10, guessSteps, 0},          // nothing stands
-		{2, 130, guessSteps, 0},         // a guess takes too long to be worth a trial
+		{1, 10, guessSteps, 0},          // none accepted
+		{2, 130, guessSteps, 0},         // a guess takes too long for a trial
 		{2, 40, guessSteps, fewSteps},   // a trial shows it
-		{2, 24, guessSteps, countSteps}, // and one that is near goes on to its end
+		{2, 24, guessSteps, countSteps}, // and one close to paying is completed
 	} {
 		var p pace
 		for p.proposals(4) == 0 {
@@ -116,7 +115,7 @@ func TestPaceGivesUp(t *testing.T) {
 	}
 }
 
-// TestPaceOnABusyMachine: steps that something else interrupts do not count.
+// TestPaceOnABusyMachine: interrupted steps do not count.
 func TestPaceOnABusyMachine(t *testing.T) {
 	var p pace
 	drafted := 0
@@ -133,12 +132,12 @@ func TestPaceOnABusyMachine(t *testing.T) {
 		}
 	}
 	if drafted > 60 {
-		t.Errorf("%d of 3000 steps have a draft that costs more than it gives", drafted)
+		t.Errorf("%d of 3000 steps have a draft that costs more than it gains", drafted)
 	}
 }
 
-// A draft that is never right proposes a handful of tokens, and changes
-// nothing.
+// A draft that is never right proposes a handful of tokens and does not change
+// the text.
 func TestBadDraft(t *testing.T) {
 	cfg := tiny("llama", 10)
 	cfg.Context = 256
@@ -154,7 +153,7 @@ func TestBadDraft(t *testing.T) {
 			t.Fatal(err)
 		}
 		opt.MaxTokens = 240
-		// Another token each time, and never the first one.
+		// A different token each time, never the first one.
 		opt.Mask = func(history []int32, logits []float32) error {
 			logits[0], logits[history[len(history)-1]] = float32(math.Inf(-1)), float32(math.Inf(-1))
 			return nil
@@ -171,6 +170,6 @@ func TestBadDraft(t *testing.T) {
 		t.Error(d)
 	}
 	if stats.Drafted > guessSteps || stats.Accepted >= guessRight {
-		t.Errorf("%d tokens proposed, %d stood; want at most %d", stats.Drafted, stats.Accepted, guessSteps)
+		t.Errorf("%d tokens proposed, %d accepted; want at most %d", stats.Drafted, stats.Accepted, guessSteps)
 	}
 }

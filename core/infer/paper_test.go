@@ -8,8 +8,8 @@ import (
 	"mm-abi.org/mm/core/gguf/arch"
 )
 
-// paper computes the logits after tokens as the papers write them, in float64
-// and without any cache, from the description of the block alone.
+// paper computes the logits after tokens by the papers' formulas, in float64
+// and without a cache, from the description of the block alone.
 type paper struct {
 	c Config
 	y arch.Style
@@ -20,7 +20,7 @@ func formulas(c Config, w Memory) paper { return paper{c, c.Style(), w} }
 
 func (p paper) get(name string) []float32 { return p.w[name].Data }
 
-// product is rows lo to lo+out of a matrix times x, with their bias.
+// product returns rows lo to lo+out of a matrix times x, plus their bias.
 func (p paper) product(name string, x []float64, lo, out int) []float64 {
 	y, w, b := make([]float64, out), p.get(name+".weight"), p.get(name+".bias")
 	for i := range y {
@@ -34,7 +34,7 @@ func (p paper) product(name string, x []float64, lo, out int) []float64 {
 	return y
 }
 
-// norm normalises x with gains from at on; without gains x stays.
+// norm normalizes x with gains from at on; without gains x is unchanged.
 func (p paper) norm(x []float64, name string, at int) []float64 {
 	gain, bias := p.get(name+".weight"), p.get(name+".bias")
 	if gain == nil {
@@ -69,14 +69,14 @@ func (p paper) act(x float64) float64 {
 	return x / (1 + math.Exp(-x))
 }
 
-// rotate turns a head by its position, unless its layer does not.
+// rotate rotates a head by its position if its layer does.
 func (p paper) rotate(x []float64, layer, pos int) {
 	if !p.c.Rotated(layer) {
 		return
 	}
 	r, divisors := p.c.Rope, p.get(arch.RopeFreqs)
 	if r.Scaling == arch.LongRope {
-		divisors = p.get(arch.RopeLong) // of a context longer than the original
+		divisors = p.get(arch.RopeLong) // context longer than the original
 	}
 	if p.c.Local != nil && p.c.WindowOf(layer) > 0 {
 		r, divisors = *p.c.Local, nil
@@ -100,7 +100,7 @@ func (p paper) rotate(x []float64, layer, pos int) {
 	}
 }
 
-// heads are the queries, keys or values of a position.
+// heads returns the queries, keys or values of a position.
 func (p paper) heads(block string, layer, pos int, x []float64, part string, n, at int) []float64 {
 	name, d := block+"attn_"+part, p.c.HeadDim
 	var out []float64
@@ -128,7 +128,7 @@ func (p paper) heads(block string, layer, pos int, x []float64, part string, n, 
 	return out
 }
 
-// feed is the feed-forward half.
+// feed computes the feed-forward half.
 func (p paper) feed(block string, x []float64) []float64 {
 	join := func(gate, up []float64) []float64 {
 		for i := range gate {
@@ -187,7 +187,7 @@ func (p paper) mixture(block string, x []float64, join func(a, b []float64) []fl
 	return out
 }
 
-// attention is softmax(q·k)·v of the last position of q.
+// attention computes softmax(q·k)·v of the last position of q.
 func (p paper) attention(layer, t int, q []float64, k, v [][]float64) []float64 {
 	d, out := p.c.HeadDim, make([]float64, p.c.Heads*p.c.HeadDim)
 	scale := float64(p.c.AttentionScale)
@@ -271,7 +271,7 @@ func (p paper) logits(tokens []int32) []float64 {
 		}
 	}
 	output := "output"
-	if _, own := p.w[arch.Output]; !own {
+	if _, untied := p.w[arch.Output]; !untied {
 		output = "token_embd"
 	}
 	out := p.product(output, p.norm(x[len(x)-1], arch.OutputNorm, 0), 0, c.Vocab)
@@ -286,8 +286,8 @@ func (p paper) logits(tokens []int32) []float64 {
 	return out
 }
 
-// TestAgainstPaper compares every architecture with the formulas, with the
-// embedding as the output and with an output of its own.
+// TestAgainstPaper compares every architecture with the formulas, with tied and
+// untied outputs.
 func TestAgainstPaper(t *testing.T) {
 	for _, name := range arch.Known() {
 		for _, n := range []int{5, 300} {

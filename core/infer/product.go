@@ -5,7 +5,7 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// term is one product of several that share their activations.
+// term is one of several products that share their activations.
 type term struct {
 	by *linear
 	to *matrix
@@ -25,20 +25,20 @@ func (w *work) multiply(batch *panel.Batch, terms ...term) {
 	w.m.threads.For(units, w.chunk(units, batch.Rows(), terms[0].by), task)
 }
 
-// unitsOf is the number of units of rows of output.
+// unitsOf returns the number of units of output rows.
 func unitsOf(l *linear) int { return (l.weight.Rows() + panel.Unit - 1) / panel.Unit }
 
-// chunk is how many units a thread takes at a time, of a product of so many
-// rows: large enough for a few microseconds of work, small enough that the
+// chunk returns the number of units per thread at a time for a product of so
+// many rows: large enough for a few microseconds of work, small enough that the
 // threads end together.
 func (w *work) chunk(units, rows int, l *linear) int {
-	const least = 32 << 10 // bytes of weights, once a row
+	const least = 32 << 10 // bytes of weights, read once for each row
 	perUnit := max(1, l.weight.Bytes()/unitsOf(l)*rows)
 	return max(1, min(units/(4*w.m.threads.Threads()), (least+perUnit-1)/perUnit))
 }
 
-// productTask multiplies; its indices are units of the terms' outputs, one
-// after the other.
+// productTask multiplies; its indices are units of the terms' outputs, in
+// order.
 type productTask struct {
 	w     *work
 	batch *panel.Batch

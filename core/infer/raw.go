@@ -2,11 +2,10 @@ package infer
 
 import "fmt"
 
-// Chunks is the number of chunks that hold the positions below n.
+// kvChunks returns the number of chunks that hold the positions below n.
 func kvChunks(n int) int { return (n + kvChunk - 1) / kvChunk }
 
-// Blank overwrites what is left of positions from n on, which were stored and
-// given up.
+// Blank overwrites the discarded positions from n on.
 func (c *kvCache) Blank(n int) {
 	zero := make([]float32, c.shape.Dim)
 	for pos := n; pos < len(c.chunks)*kvChunk; pos++ {
@@ -18,15 +17,15 @@ func (c *kvCache) Blank(n int) {
 	}
 }
 
-// Raw gives the memory of a chunk, for saving.
+// Raw returns the memory of a chunk, for saving.
 func (c *kvCache) Raw(chunk int) []byte { return c.chunks[chunk] }
 
-// Adopt replaces the contents by chunks that were saved from a cache of the
-// same shape and type. The slices are kept.
+// Adopt replaces the contents by chunks saved from a cache of the same shape
+// and type. The slices are retained.
 func (c *kvCache) Adopt(chunks [][]byte) error {
 	for _, b := range chunks {
 		if len(b) != c.ChunkBytes() {
-			return fmt.Errorf("a chunk of %d bytes, not %d", len(b), c.ChunkBytes())
+			return fmt.Errorf("bad chunk size: got %d bytes, want %d", len(b), c.ChunkBytes())
 		}
 	}
 	c.chunks = chunks

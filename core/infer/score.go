@@ -8,19 +8,19 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// scoreBatch is how many positions' logits are held at a time.
+// scoreBatch is the number of positions whose logits are held at a time.
 const scoreBatch = 32
 
-// Predict reads tokens as Feed does and calls each with the logits, V of them,
-// after each of the tokens, in order. They are valid until each returns.
+// Predict feeds tokens and calls each with the logits, V of them, after each
+// token, in order. They are valid until each returns.
 func (s *Session) Predict(ctx context.Context, tokens []int32, each func(i int, logits []float32)) error {
 	for _, t := range tokens {
 		if t < 0 || int(t) >= s.m.cfg.Vocab {
-			return fmt.Errorf("token %d is not one of the %d of the vocabulary", t, s.m.cfg.Vocab)
+			return fmt.Errorf("token %d out of range: vocabulary has %d", t, s.m.cfg.Vocab)
 		}
 	}
 	if room := s.context - len(s.tokens); len(tokens) > room {
-		return fmt.Errorf("%w: %d positions of %d are in use, %d more are wanted", ErrContext, len(s.tokens), s.context, len(tokens))
+		return fmt.Errorf("%w: %d of %d positions in use, %d more requested", ErrContext, len(s.tokens), s.context, len(tokens))
 	}
 	before := len(s.tokens)
 	for from := 0; from < len(tokens); from += scoreBatch {
@@ -34,9 +34,9 @@ func (s *Session) Predict(ctx context.Context, tokens []int32, each func(i int, 
 	return nil
 }
 
-// Score reads tokens as Feed does and gives the natural logarithm of the
-// probability that the model gave to each of them before it read it. The first
-// token of an empty session has none: its score is 0.
+// Score feeds tokens and returns the natural logarithm of the probability that
+// the model gave to each before reading it. The first token of an empty session
+// has the score 0.
 func (s *Session) Score(ctx context.Context, tokens []int32) ([]float64, error) {
 	scores := make([]float64, len(tokens))
 	if before := s.Logits(); before != nil && len(tokens) > 0 && tokens[0] >= 0 && int(tokens[0]) < s.m.cfg.Vocab {
@@ -53,11 +53,11 @@ func (s *Session) Score(ctx context.Context, tokens []int32) ([]float64, error) 
 	return scores, nil
 }
 
-// Loss reads tokens as Feed does and gives the sum of -ln p over those that
-// follow each: all but the first, and next.
+// Loss feeds tokens and returns the sum of -ln p over their successors: all
+// tokens but the first, and next.
 func (s *Session) Loss(ctx context.Context, tokens []int32, next int32) (float64, error) {
 	if next < 0 || int(next) >= s.m.cfg.Vocab {
-		return 0, fmt.Errorf("token %d is not one of the %d of the vocabulary", next, s.m.cfg.Vocab)
+		return 0, fmt.Errorf("token %d out of range: vocabulary has %d", next, s.m.cfg.Vocab)
 	}
 	scores, err := s.Score(ctx, tokens)
 	if err != nil || len(tokens) == 0 {
@@ -70,8 +70,8 @@ func (s *Session) Loss(ctx context.Context, tokens []int32, next int32) (float64
 	return sum, nil
 }
 
-// logProbability is the token's log of softmax(logits), which are left as they
-// are.
+// logProbability returns the log of softmax(logits) at token; logits are not
+// modified.
 func logProbability(logits []float32, token int32) float64 {
 	most := tensor.Max(logits)
 	sum := 0.0

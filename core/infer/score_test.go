@@ -15,7 +15,7 @@ func TestScore(t *testing.T) {
 	for i := range tokens {
 		tokens[i] = int32(i * i % 10)
 	}
-	for round := range 2 { // the second goes on from the first
+	for round := range 2 { // the second round continues the first
 		got, err := s.Score(t.Context(), tokens)
 		if err != nil {
 			t.Fatal(err)

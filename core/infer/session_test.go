@@ -11,8 +11,7 @@ import (
 	"mm-abi.org/mm/core/infer/sample"
 )
 
-// TestSessionsTakeTurns: sessions of one model that run at the same time do
-// not touch each other.
+// TestSessionsTakeTurns: concurrent sessions of one model do not interfere.
 func TestSessionsTakeTurns(t *testing.T) {
 	cfg, weights := stories(t)
 	m, err := New(cfg, weights, Options{Threads: 2})
@@ -56,7 +55,7 @@ func TestSessionsTakeTurns(t *testing.T) {
 	}
 }
 
-// TestCancel: a reading that is cut short leaves the session as it was.
+// TestCancel: an interrupted Feed leaves the session unchanged.
 func TestCancel(t *testing.T) {
 	cfg, weights := stories(t)
 	s := open(t, cfg, weights, SessionOptions{Context: 2000})
@@ -82,7 +81,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// TestDecodeAllocations: a token costs no memory.
+// TestDecodeAllocations: decoding a token does not allocate.
 func TestDecodeAllocations(t *testing.T) {
 	cfg, weights := stories(t)
 	s := open(t, cfg, weights, SessionOptions{})
@@ -98,12 +97,12 @@ func TestDecodeAllocations(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	if n > 1 { // the tokens, now and then
+	if n > 1 { // the token slice grows now and then
 		t.Errorf("%v allocations a token", n)
 	}
 }
 
-// TestRecall: the logits behind a Truncate are those of a fresh session.
+// TestRecall: the logits after a Truncate equal those of a fresh session.
 func TestRecall(t *testing.T) {
 	cfg := tiny("llama", 10)
 	weights := random(cfg, 5)

@@ -32,9 +32,9 @@ const (
 	maxSnapshotHead = 4 + 4 + sha256.Size + 4*4 + 4
 )
 
-// ErrSnapshot says that a snapshot was made by another model, for another
-// shape, or is damaged. The session it was to be read into is unchanged.
-var ErrSnapshot = errors.New("the snapshot does not fit")
+// ErrSnapshot reports a snapshot of another model or shape, or a damaged one.
+// The session is unchanged.
+var ErrSnapshot = errors.New("snapshot does not fit")
 
 // WriteSnapshot saves the positions and the logits of the session.
 func (s *Session) WriteSnapshot(w io.Writer) error {
@@ -73,8 +73,8 @@ func (s *Session) WriteSnapshot(w io.Writer) error {
 	return nil
 }
 
-// snapshotVersion is that of a snapshot of this session. Keys of Q8_0 that were
-// saved by version 1 are not spread, and no use.
+// snapshotVersion returns the version of this session's snapshots. Q8_0 keys
+// saved by version 1 are not spread, and are refused.
 func (s *Session) snapshotVersion() uint32 {
 	if s.cache.Type() == tensor.Q8_0 {
 		return snapshotSpread
@@ -82,7 +82,7 @@ func (s *Session) snapshotVersion() uint32 {
 	return snapshotVersion
 }
 
-// snapshotHead is what a snapshot of n positions of this session begins with.
+// snapshotHead returns the head of a snapshot of n positions of this session.
 func (s *Session) snapshotHead(print [sha256.Size]byte, n int) []byte {
 	c := s.m.cfg
 	b := append([]byte(snapshotMagic), binary.LittleEndian.AppendUint32(nil, s.snapshotVersion())...)
@@ -93,8 +93,8 @@ func (s *Session) snapshotHead(print [sha256.Size]byte, n int) []byte {
 	return b
 }
 
-// rotation is the model's fingerprint; where the context decides which factors
-// keys are rotated with, it is that together with the factors.
+// rotation returns the model's fingerprint, combined with the rotation factors
+// if the context selects them.
 func (s *Session) rotation(print [sha256.Size]byte) []byte {
 	if slices.Equal(s.m.ropeShort, s.m.ropeLong) {
 		return print[:]
@@ -109,11 +109,10 @@ func (s *Session) rotation(print [sha256.Size]byte) []byte {
 	return h.Sum(nil)
 }
 
-// ReadSnapshot makes the session what it was when the snapshot was written, by
-// a session of the same model with the same type of keys and values and a
-// context at least as long as the text. Nothing is taken over before the
-// digest has been checked; anything else is [ErrSnapshot]. The file is read to
-// its end.
+// ReadSnapshot restores a session written by a session of the same model with
+// the same type of keys and values; the context must be long enough. Nothing
+// changes before the digest is verified; any mismatch is [ErrSnapshot]. The
+// file is read to its end.
 func (s *Session) ReadSnapshot(r io.Reader) error {
 	print, err := s.m.Fingerprint()
 	if err != nil {
@@ -129,7 +128,7 @@ func (s *Session) ReadSnapshot(r io.Reader) error {
 		return fmt.Errorf("%w: %s", ErrSnapshot, headDifference(head, want))
 	}
 	if n > s.context {
-		return fmt.Errorf("%w: %d positions, the session has room for %d", ErrSnapshot, n, s.context)
+		return fmt.Errorf("%w: got %d positions, limit %d", ErrSnapshot, n, s.context)
 	}
 	tokens := make([]int32, n)
 	if err := in.ints(tokens); err != nil {
@@ -137,7 +136,7 @@ func (s *Session) ReadSnapshot(r io.Reader) error {
 	}
 	for _, t := range tokens {
 		if t < vector || int(t) >= s.m.cfg.Vocab {
-			return fmt.Errorf("%w: token %d is not in the vocabulary", ErrSnapshot, t)
+			return fmt.Errorf("%w: token %d out of range", ErrSnapshot, t)
 		}
 	}
 	chunks := make([][]byte, 0, kvChunks(n))
@@ -158,24 +157,24 @@ func (s *Session) ReadSnapshot(r io.Reader) error {
 	if err := s.cache.Adopt(chunks); err != nil {
 		return err
 	}
-	s.tokens, s.known = tokens, len(logits) > 0
+	s.tokens, s.valid = tokens, len(logits) > 0
 	s.lookup.cut(0)
 	s.hidden, s.unseen = s.hidden[:0], len(tokens)
 	s.logits = append(s.logits[:0], logits...)
 	return nil
 }
 
-// headDifference says what is wrong with a head.
+// headDifference describes the first difference of a head.
 func headDifference(got, want []byte) string {
 	at := func(from, n int) bool { return bytes.Equal(got[from:from+n], want[from:from+n]) }
 	version := binary.LittleEndian.Uint32(got[4:])
 	switch {
 	case !at(0, 4):
-		return "it is no snapshot"
-	case version > snapshotSpread, !at(4, 4) && at(8+sha256.Size, 4): // types have versions of their own
-		return fmt.Sprintf("it has version %d, not %d", version, binary.LittleEndian.Uint32(want[4:]))
+		return "not a snapshot"
+	case version > snapshotSpread, !at(4, 4) && at(8+sha256.Size, 4): // types have separate versions
+		return fmt.Sprintf("got version %d, want %d", version, binary.LittleEndian.Uint32(want[4:]))
 	case !at(8, sha256.Size):
-		return "it was made by another model"
+		return "made by another model"
 	}
 	return "its keys and values are stored in another shape or type"
 }
@@ -189,7 +188,7 @@ type digestReader struct {
 func (d *digestReader) full(b []byte) error {
 	if _, err := io.ReadFull(d.r, b); err != nil {
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return fmt.Errorf("%w: it ends early", ErrSnapshot)
+			return fmt.Errorf("%w: file truncated", ErrSnapshot)
 		}
 		return fmt.Errorf("reading a snapshot: %w", err)
 	}
@@ -197,8 +196,8 @@ func (d *digestReader) full(b []byte) error {
 	return nil
 }
 
-// ints reads numbers of 32 bits, a part at a time so that memory grows with
-// what is really there.
+// ints reads 32-bit numbers in parts, so that memory grows with the actual
+// data.
 func (d *digestReader) ints(dst []int32) error {
 	var buf [4096]byte
 	for part := range slices.Chunk(dst, len(buf)/4) {
@@ -223,7 +222,7 @@ func (d *digestReader) logits(vocab, positions int) ([]float32, error) {
 		return nil, nil
 	}
 	if int64(n) != int64(vocab) || positions == 0 {
-		return nil, fmt.Errorf("%w: %d logits for a vocabulary of %d", ErrSnapshot, n, vocab)
+		return nil, fmt.Errorf("%w: got %d logits, want %d", ErrSnapshot, n, vocab)
 	}
 	b := make([]byte, 4*vocab)
 	if err := d.full(b); err != nil {
@@ -234,7 +233,7 @@ func (d *digestReader) logits(vocab, positions int) ([]float32, error) {
 	return x, err
 }
 
-// end checks the digest and that nothing follows.
+// end verifies the digest and the end of the file.
 func (d *digestReader) end() error {
 	want := d.sum.Sum(nil)
 	got := make([]byte, len(want)+1)
@@ -243,7 +242,7 @@ func (d *digestReader) end() error {
 		return fmt.Errorf("reading a snapshot: %w", err)
 	}
 	if !bytes.Equal(got[:n], want) {
-		return fmt.Errorf("%w: its digest is wrong", ErrSnapshot)
+		return fmt.Errorf("%w: digest mismatch", ErrSnapshot)
 	}
 	return nil
 }

@@ -12,8 +12,8 @@ import (
 	"testing/iotest"
 )
 
-// TestSnapshot: a session goes on where another was saved, and the same
-// session gives the same bytes.
+// TestSnapshot: a session resumes a saved one, and the same session writes the
+// same bytes.
 func TestSnapshot(t *testing.T) {
 	cfg, weights := stories(t)
 	for _, store := range []string{"f32", "f16", "q8_0"} {
@@ -30,7 +30,7 @@ func TestSnapshot(t *testing.T) {
 			if err := s.WriteSnapshot(&saved); err != nil {
 				t.Fatal(err)
 			}
-			// What was given up leaves no trace.
+			// Discarded positions leave no trace.
 			if err := s.Feed(t.Context(), []int32{7, 8, 9}); err != nil {
 				t.Fatal(err)
 			}
@@ -65,8 +65,8 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// TestSnapshotRefused: each kind of foreign or damaged file is refused with
-// its reason, and the session stays what it was.
+// TestSnapshotRefused: each kind of foreign or damaged file is refused with its
+// reason, and the session is unchanged.
 func TestSnapshotRefused(t *testing.T) {
 	cfg := tiny("llama", 10)
 	weights := random(cfg, 1)
@@ -84,7 +84,7 @@ func TestSnapshotRefused(t *testing.T) {
 		copy(c[at:], b)
 		return c
 	}
-	// signed repairs the digest, as whoever forges a file would.
+	// signed repairs the digest, as a forger would.
 	signed := func(b []byte) []byte {
 		sum := sha256.Sum256(b[:len(b)-sha256.Size])
 		copy(b[len(b)-sha256.Size:], sum[:])
@@ -96,21 +96,21 @@ func TestSnapshotRefused(t *testing.T) {
 		file []byte
 		want string
 	}{
-		"empty":          {nil, "ends early"},
-		"cut in head":    {good[:20], "ends early"},
-		"cut in tokens":  {good[:tokens+5], "ends early"},
-		"cut in chunk":   {good[:tokens+5000], "ends early"},
+		"empty":          {nil, "truncated"},
+		"cut in head":    {good[:20], "truncated"},
+		"cut in tokens":  {good[:tokens+5], "truncated"},
+		"cut in chunk":   {good[:tokens+5000], "truncated"},
 		"cut in digest":  {good[:len(good)-1], "digest"},
 		"more":           {append(slices.Clone(good), 0), "digest"},
-		"magic":          {signed(change(0, 'X')), "no snapshot"},
+		"magic":          {signed(change(0, 'X')), "not a snapshot"},
 		"version":        {signed(change(4, 2)), "version 2"},
 		"other model":    {signed(change(8, good[8]^1)), "another model"},
 		"other type":     {signed(change(40, 0)), "another shape"},
 		"other layers":   {signed(change(44, 3)), "another shape"},
-		"many positions": {signed(change(tokens-4, 255, 255, 255, 255)), "room for"},
-		"some positions": {signed(change(tokens-4, 65, 0, 0, 0)), "room for"},
-		"token":          {signed(change(tokens, 10, 0, 0, 0)), "vocabulary"},
-		"negative token": {signed(change(tokens, 0xfe, 0xff, 0xff, 0xff)), "vocabulary"},
+		"many positions": {signed(change(tokens-4, 255, 255, 255, 255)), "limit 64"},
+		"some positions": {signed(change(tokens-4, 65, 0, 0, 0)), "limit 64"},
+		"token":          {signed(change(tokens, 10, 0, 0, 0)), "out of range"},
+		"negative token": {signed(change(tokens, 0xfe, 0xff, 0xff, 0xff)), "out of range"},
 		"flipped bit":    {change(tokens+4000, good[tokens+4000]^4), "digest"},
 		"logits":         {signed(change(logits, 11, 0, 0, 0)), "11 logits"},
 	} {
@@ -119,7 +119,7 @@ func TestSnapshotRefused(t *testing.T) {
 			t.Errorf("%s: %v, want %q in it", name, err, c.want)
 		}
 	}
-	// Keys of Q8_0 were stored in another way once.
+	// Q8_0 keys have an older layout.
 	eight := open(t, cfg, weights, SessionOptions{KV: "q8_0"})
 	if err := eight.Feed(t.Context(), []int32{1, 2, 3}); err != nil {
 		t.Fatal(err)
@@ -129,7 +129,7 @@ func TestSnapshotRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	old.Bytes()[4] = 1
-	for want, file := range map[string][]byte{"version 1, not 2": signed(old.Bytes()), "another shape or type": good} {
+	for want, file := range map[string][]byte{"got version 1, want 2": signed(old.Bytes()), "another shape or type": good} {
 		if err := eight.ReadSnapshot(bytes.NewReader(file)); !errors.Is(err, ErrSnapshot) || !strings.Contains(err.Error(), want) {
 			t.Errorf("into a session of Q8_0: %v, want %q in it", err, want)
 		}
@@ -144,13 +144,13 @@ func TestSnapshotRefused(t *testing.T) {
 	if s.Len() != 3 || s.Logits() == nil {
 		t.Error("a refused snapshot changed the session")
 	}
-	// The layout above is what the test assumes.
+	// The test assumes the layout above.
 	if n := binary.LittleEndian.Uint32(good[logits:]); int(n) != cfg.Vocab {
 		t.Errorf("%d logits", n)
 	}
 }
 
-// FuzzReadSnapshot takes any bytes; only the digest of a whole file makes it
+// FuzzReadSnapshot reads any bytes; only the digest of a complete file makes it
 // valid.
 func FuzzReadSnapshot(f *testing.F) {
 	cfg := tiny("llama", 10)

@@ -9,21 +9,19 @@ import (
 	"mm-abi.org/mm/core/infer/sample"
 )
 
-// maxDraft bounds the tokens that are proposed at a time, as the schema of
-// graphs does.
+// maxDraft limits the tokens proposed at a time, as the schema of graphs does.
 const maxDraft = 64
 
-// speculate feeds the last token of the history, and with it tokens, most at
-// most, that the draft model proposes; those that stand are put into the text. It gives the
-// token that follows them.
+// speculate feeds the last token of the history and up to most tokens that the
+// draft model proposes, appends the accepted ones to the text and returns the
+// next token.
 //
-// The model draws as it would have without a draft, by the same numbers of
-// the sampler, and a proposal stands when it is what was drawn: the text is
-// the same at any temperature, whether a draft helps or not. (The rule of
-// Leviathan et al., arXiv 2211.17192, lets a few more stand, and gives another
-// text each time the draft, or what it may propose, is another.) The draft
-// draws by a copy of the sampler, so that two models of one opinion draw the
-// same.
+// The model draws as it would without a draft, with the same random numbers,
+// and a proposal is accepted if it equals the drawn token: the text is the same
+// at any temperature, with or without a draft. (The rule of Leviathan et al.,
+// arXiv 2211.17192, accepts a few more, but its text depends on the draft and
+// its proposals.) The draft draws with a copy of the sampler, so that two
+// models with the same distribution draw the same.
 func (g *generation) speculate(ctx context.Context, last int32, most, from int) (int32, error) {
 	proposals, err := g.propose(ctx, min(most, g.room()), from)
 	if err != nil {
@@ -32,7 +30,7 @@ func (g *generation) speculate(ctx context.Context, last int32, most, from int) 
 	return g.verify(ctx, last, proposals)
 }
 
-// room is how many tokens can be proposed: there must be one to come.
+// room returns how many tokens can be proposed: one must follow them.
 func (g *generation) room() int {
 	n := g.s.context - g.s.Len() - 1
 	if g.opt.MaxTokens > 0 {
@@ -41,16 +39,16 @@ func (g *generation) room() int {
 	return n
 }
 
-// verify feeds the last token of the history and with it proposals; those
-// that stand are put into the text. It gives the token that follows them.
+// verify feeds the last token of the history and the proposals, appends the
+// accepted ones to the text and returns the next token.
 func (g *generation) verify(ctx context.Context, last int32, proposals []int32) (int32, error) {
 	s := g.s
 	g.stats.Drafted += len(proposals)
 	tokens := append([]int32{last}, proposals...)
 	before := s.Len()
-	kept := len(g.history)
-	// The rows are copied, and looked at when the model is free again: what
-	// emit and the mask do with other sessions of it is theirs to decide.
+	start := len(g.history)
+	// The rows are copied and evaluated after the model is unlocked: emit and
+	// the mask may use other sessions of it.
 	g.rows = g.rows[:0]
 	if err := s.feed(ctx, input{tokens: tokens, rows: len(tokens)}, len(tokens), func(_ int, logits []float32) {
 		g.rows = append(g.rows, logits...)
@@ -58,19 +56,19 @@ func (g *generation) verify(ctx context.Context, last int32, proposals []int32) 
 		return 0, err
 	}
 	next, err := g.accept(proposals, g.rows)
-	// What stands was fed: last, and all that was put but the token that
-	// ended the text, which Generate does not feed either.
-	stand := len(g.history) - kept
+	// The accepted tokens were fed: last, and all appended tokens but a stop
+	// token, which Generate does not feed either.
+	accepted := len(g.history) - start
 	if g.stats.Reason != "" {
-		stand--
+		accepted--
 	}
-	s.Truncate(before + 1 + stand)
+	s.Truncate(before + 1 + accepted)
 	return next, err
 }
 
-// accept puts the proposals that stand into the text and draws the token that
-// follows them; rows are the logits behind the last token and each proposal.
-// What it gives is no token once the text has ended.
+// accept appends the accepted proposals to the text and draws the next token;
+// rows are the logits after the last token and each proposal. The result is
+// meaningless once the text has ended.
 func (g *generation) accept(proposals []int32, rows []float32) (next int32, err error) {
 	v := len(rows) / (len(proposals) + 1)
 	for row := range len(proposals) + 1 {
@@ -89,9 +87,8 @@ func (g *generation) accept(proposals []int32, rows []float32) (next int32, err 
 	return 0, nil
 }
 
-// propose lets the draft model continue the history by up to n tokens. It
-// reads the first token, on which many models lean, and what there is from
-// from on.
+// propose lets the draft model continue the history by up to n tokens. It reads
+// the first token, which many models rely on, and the history from from on.
 func (g *generation) propose(ctx context.Context, n, from int) ([]int32, error) {
 	d, text := g.opt.Draft, g.history
 	if from > 1 {
@@ -99,7 +96,7 @@ func (g *generation) propose(ctx context.Context, n, from int) ([]int32, error) 
 	}
 	n = min(n, d.context-len(text))
 	if n < 1 || slices.Contains(text, vector) {
-		return nil, nil // there is no room, or something the draft cannot read
+		return nil, nil // no room, or the draft cannot read the history
 	}
 	if _, err := d.Prompt(ctx, text); err != nil {
 		return nil, err
@@ -114,7 +111,7 @@ func (g *generation) propose(ctx context.Context, n, from int) ([]int32, error) 
 		}
 		token, err := g.drafter.Sample(logits, history)
 		if errors.Is(err, sample.ErrNone) {
-			return out, nil // the draft knows no way on; the model may
+			return out, nil // the draft has no continuation; the model may
 		}
 		if err != nil {
 			return nil, err
@@ -130,11 +127,11 @@ func (g *generation) propose(ctx context.Context, n, from int) ([]int32, error) 
 	}
 }
 
-// step reads the last token of the history and gives the one that follows,
-// with the help of the draft, or of the text itself, while that pays.
+// step reads the last token of the history and returns the next, with the draft
+// or the lookup while that pays.
 func (g *generation) step(ctx context.Context, last int32) (int32, error) {
 	if g.opt.Draft == nil {
-		// An observer sees what is fed, and is to see the text.
+		// An observer sees everything fed and must see only the text.
 		if g.opt.Lookup && g.s.observer == nil {
 			return g.lookedUp(ctx, last)
 		}
@@ -152,14 +149,14 @@ func (g *generation) step(ctx context.Context, last int32) (int32, error) {
 		return next, err
 	}
 	next, err := g.speculate(ctx, last, n, g.draftFrom(n))
-	// The tokens that were put, and the one that will be.
+	// The appended tokens and the next one.
 	p.drafted(g.stats.Tokens-tokens+1, time.Since(start))
 	return next, err
 }
 
-// draftFrom is where in the history the draft begins to read for n proposals.
-// For a guess it reads a few tokens where it has missed many: reading would be
-// nearly all that a draft costs which is given up again.
+// draftFrom returns where the draft starts reading the history for n proposals.
+// For a guess after a long gap it reads only a few tokens: reading the rest
+// would be most of the cost of a draft that is dropped again.
 func (g *generation) draftFrom(n int) int {
 	switch {
 	case n > 1 || g.opt.DraftTokens == 1:

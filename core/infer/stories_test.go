@@ -14,8 +14,8 @@ import (
 	"mm-abi.org/mm/internal/testfiles"
 )
 
-// stories reads stories260K, a Llama of 260 thousand parameters trained on
-// TinyStories, from llama2.c's format.
+// stories returns stories260K, a Llama of 260 thousand parameters trained on
+// TinyStories, read from llama2.c's format.
 func stories(t testing.TB) (Config, Memory) {
 	t.Helper()
 	b, err := os.ReadFile(testfiles.Shared(t, "models", "stories260K.bin"))
@@ -62,7 +62,7 @@ func stories(t testing.TB) (Config, Memory) {
 	return c, m
 }
 
-// storyPieces is the text of each token of tok512.bin.
+// storyPieces returns the text of each token of tok512.bin.
 func storyPieces(t testing.TB, n int) []string {
 	t.Helper()
 	f, err := os.Open(testfiles.Shared(t, "models", "tok512.bin"))
@@ -101,7 +101,8 @@ func argmax(x []float32) int32 {
 	return int32(best)
 }
 
-// TestStories tells the story that every engine tells with these weights.
+// TestStories generates the story that every engine generates with these
+// weights.
 func TestStories(t *testing.T) {
 	cfg, weights := stories(t)
 	pieces := storyPieces(t, cfg.Vocab)
@@ -131,8 +132,8 @@ func TestStories(t *testing.T) {
 	}
 }
 
-// TestBatchesAgree: logits are the same bits whether tokens are fed alone or
-// together, for every storage of keys and values, on any number of threads.
+// TestBatchesAgree: logits are the same bits for single and batched tokens, for
+// every storage of keys and values, on any number of threads.
 func TestBatchesAgree(t *testing.T) {
 	cfg, weights := stories(t)
 	tokens := make([]int32, 300)
@@ -170,7 +171,7 @@ func TestBatchesAgree(t *testing.T) {
 		}
 		for _, v := range want {
 			if math.IsNaN(float64(v)) {
-				t.Fatal("logits are no numbers")
+				t.Fatal("logits are NaN")
 			}
 		}
 	}

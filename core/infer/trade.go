@@ -5,38 +5,37 @@ import (
 	"time"
 )
 
-// trade weighs what it costs to read several tokens at a time against how
-// many of them will stand. It belongs to the model whose costs it knows; it
-// is safe for concurrent use. It changes how long a text takes, never what it
-// says.
+// trade weighs the cost of reading several tokens at a time against how many
+// will be accepted. It belongs to the measured model and is safe for concurrent
+// use. It changes the time, never the text.
 type trade struct {
 	mu       sync.Mutex
 	costs    [lookupTokens + 2]cost // of reading so many tokens at a time
-	since    int                    // steps of many since the cost of one was measured
-	passed   int                    // times that only a measured cost spoke against
-	patience int                    // how many of them until costs are measured anew
+	since    int                    // steps of many tokens since the cost of one was measured
+	passed   int                    // times that only a measured cost decided against proposals
+	patience int                    // how many of these before the costs are measured again
 }
 
 const (
-	dearest     = 0.2  // of a token's cost, what each more is thought to cost at first
-	least       = 1.05 // gain below which nothing is risked
-	aloneEvery  = 64   // steps of many, after which one of one measures its cost
+	dearest     = 0.2  // initial estimate of the cost of each extra token, relative to one
+	least       = 1.05 // gain below which nothing is proposed
+	aloneEvery  = 64   // steps of many tokens before a step of one measures its cost
 	firstPassed = 32
 	mostPassed  = 1 << 14
 )
 
-// cost is the time of a step, an average of the last ones.
+// cost is the time of a step, averaged over recent ones.
 type cost struct {
 	time  float64 // ns
 	times int
 }
 
-// enough samples say what a step costs; the first is often dearer, for caches
-// are cold.
+// enough is the number of samples that determine a cost; the first is often
+// slower, since caches are cold.
 const enough = 2
 
-// add takes account of a step. A processor that was busy elsewhere must not
-// speak for long.
+// add records a step. A single slow step of a busy processor has a small
+// weight.
 func (c *cost) add(d time.Duration) {
 	x := max(float64(d), 1)
 	switch c.times++; {
@@ -47,7 +46,7 @@ func (c *cost) add(d time.Duration) {
 	}
 }
 
-// spent takes account of a step that read so many tokens.
+// spent records a step that read so many tokens.
 func (t *trade) spent(tokens int, d time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -58,11 +57,11 @@ func (t *trade) spent(tokens int, d time.Duration) {
 	}
 }
 
-// sizes are how many tokens are read at a time.
+// sizes lists the numbers of tokens read at a time.
 var sizes = [...]int{2, 4, 8, lookupTokens + 1}
 
-// choose gives how many tokens to propose, at most so many: 0 where a token
-// alone is quicker. Expected is how many of n will stand.
+// choose returns how many tokens to propose, at most most: 0 if a single token
+// is faster. Expected estimates how many of n will be accepted.
 func (t *trade) choose(most int, expected func(n int) float64) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -89,7 +88,7 @@ func (t *trade) choose(most int, expected func(n int) float64) int {
 		}
 		before = n
 		if c.times < enough {
-			break // one size is tried after the other
+			break // sizes are tried in order
 		}
 	}
 	switch {

@@ -7,38 +7,37 @@ import (
 	"unicode/utf8"
 )
 
-// bpe merges pairs by rank. Its symbols are token ids; a text that merges
-// produce and no token has is a symbol beyond them, written as bytes.
+// bpe merges pairs by rank. Its symbols are token ids; a merge result that is
+// not a token is a symbol beyond them, encoded as bytes.
 type bpe struct {
 	pairs *pairTable
-	// texts are what symbols beyond the vocabulary stand for, by symbol less
-	// the number of tokens.
+	// texts are the texts of symbols beyond the vocabulary, indexed by symbol
+	// minus the number of tokens.
 	texts  []string
 	tokens int
-	// bytes are the symbols of single bytes; None where there is none.
+	// bytes maps each byte to its symbol, or None.
 	bytes [256]int32
-	// chars are the symbols of single characters, extra those that no token
-	// has; nil when symbols begin as bytes.
+	// chars maps single characters to symbols, extra those without a token; nil
+	// if symbols start as bytes.
 	chars, extra map[string]int32
-	// unknown stands for what has no token and no byte token.
+	// unknown is the token for text without a token or byte tokens.
 	unknown int32
-	// joins tells whether any merge joins a left side that ends in the first
-	// byte to a right side that begins with the second.
+	// joins holds the byte pairs at which a merge can join two sides.
 	joins byteJoins
-	// linear encodes text that is not cut into words; nil where its
-	// condition does not hold.
+	// linear encodes text that is not split into words; nil if its condition
+	// does not hold.
 	linear *linear
 }
 
-// byteJoins is a set of pairs of bytes. Where two neighbouring bytes are not
-// in it no merge can cross, and text falls into parts that are merged on
-// their own: the tokens are the same, the parts are short and recur.
+// byteJoins is a set of byte pairs. A merge cannot cross two neighboring bytes
+// outside the set, so text splits there into parts that are merged separately:
+// the tokens are the same, and the parts are short and repeat.
 type byteJoins [256][4]uint64
 
 func (j *byteJoins) add(a, b byte)      { j[a][b>>6] |= 1 << (b & 63) }
 func (j *byteJoins) has(a, b byte) bool { return j[a][b>>6]>>(b&63)&1 != 0 }
 
-// newBPE builds the tables of a tokenizer whose tokens have been indexed.
+// newBPE builds the tables of a tokenizer whose tokens are indexed.
 func newBPE(t *Tokenizer) (*bpe, error) {
 	v := &t.vocab
 	b := &bpe{tokens: len(v.Tokens), unknown: v.Special.Unknown, pairs: newPairTable(len(v.Merges))}
@@ -61,7 +60,7 @@ func newBPE(t *Tokenizer) (*bpe, error) {
 		b.joins.add(before, after)
 	}
 	if b.tokens+len(b.texts) > math.MaxInt32/2 {
-		return nil, fmt.Errorf("the merges make too many texts")
+		return nil, fmt.Errorf("too many texts in merges")
 	}
 	if t.pre.Chars {
 		b.chars = t.ids
@@ -70,16 +69,16 @@ func newBPE(t *Tokenizer) (*bpe, error) {
 	return b, nil
 }
 
-// interner gives symbols to the texts of merges, as they are stored.
+// interner assigns symbols to the texts of merges.
 type interner struct {
 	t     *Tokenizer
 	b     *bpe
-	extra map[string]int32 // beyond the vocabulary, by the text they stand for
+	extra map[string]int32 // beyond the vocabulary, by text
 	join  []byte
 }
 
-// symbol is the symbol of left+right. A control token is none: text does not
-// become one by merging.
+// symbol returns the symbol of left+right. Control tokens are excluded: merging
+// must not create one.
 func (n *interner) symbol(left, right string) int32 {
 	n.join = append(append(n.join[:0], left...), right...)
 	if id, ok := n.t.texts[string(n.join)]; ok && n.t.inText[id] {
@@ -87,7 +86,7 @@ func (n *interner) symbol(left, right string) int32 {
 	}
 	text := unmark(string(n.join))
 	if !n.t.pre.Chars {
-		text, _ = FromAlphabet(string(n.join)) // border has checked it
+		text, _ = FromAlphabet(string(n.join)) // validated by border
 	}
 	id, ok := n.extra[text]
 	if !ok {
@@ -101,10 +100,11 @@ func (n *interner) symbol(left, right string) int32 {
 	return id
 }
 
-// border checks the two texts of a merge and gives the bytes where they meet.
+// border validates the two texts of a merge and returns the bytes at their
+// border.
 func (t *Tokenizer) border(m Merge) (before, after byte, err error) {
 	if m.Left == "" || m.Right == "" || len(m.Left)+len(m.Right) > maxTokenBytes {
-		return 0, 0, fmt.Errorf("%.99q and %.99q: both sides need a text, together at most %d bytes", m.Left, m.Right, maxTokenBytes)
+		return 0, 0, fmt.Errorf("%.99q and %.99q: empty side or more than %d bytes", m.Left, m.Right, maxTokenBytes)
 	}
 	if t.pre.Chars {
 		before, after = m.Left[len(m.Left)-1], m.Right[0]
@@ -119,7 +119,7 @@ func (t *Tokenizer) border(m Merge) (before, after byte, err error) {
 	for _, side := range []string{m.Left, m.Right} {
 		for _, r := range side {
 			if int(r) >= len(byteOfRune) || byteOfRune[r] > 0xff {
-				return 0, 0, fmt.Errorf("%.99q and %.99q hold a character that stands for no byte", m.Left, m.Right)
+				return 0, 0, fmt.Errorf("%.99q and %.99q: character outside the byte alphabet", m.Left, m.Right)
 			}
 		}
 	}
@@ -128,16 +128,16 @@ func (t *Tokenizer) border(m Merge) (before, after byte, err error) {
 	return byte(byteOfRune[l]), byte(byteOfRune[r]), nil
 }
 
-// short is the longest word, in symbols, whose pairs are searched one by one;
+// short is the longest word, in symbols, whose pairs are searched linearly;
 // beyond it a heap is faster.
 const short = 24
 
-// encode appends the tokens of a word that has been cut out of text. Such
-// words are kept by the caller, so their parts are not.
+// encode appends the tokens of a word. The caller caches words, so parts are
+// not cached.
 func (b *bpe) encode(dst []int32, word string, s *scratch) []int32 {
 	from := 0
 	for i := 1; i < len(word); i++ {
-		if b.apart(word, i) || i-from >= maxPart && utf8.RuneStart(word[i]) {
+		if b.boundary(word, i) || i-from >= maxPart && utf8.RuneStart(word[i]) {
 			dst = b.part(dst, word[from:i], s)
 			from = i
 		}
@@ -145,7 +145,7 @@ func (b *bpe) encode(dst []int32, word string, s *scratch) []int32 {
 	return b.part(dst, word[from:], s)
 }
 
-// encodeText appends the tokens of text that was not cut into words.
+// encodeText appends the tokens of text that is not split into words.
 func (b *bpe) encodeText(dst []int32, text string, s *scratch) []int32 {
 	if b.linear != nil {
 		if ids, ok := b.linear.encode(dst, text, s); ok {
@@ -154,7 +154,7 @@ func (b *bpe) encodeText(dst []int32, text string, s *scratch) []int32 {
 	}
 	from := 0
 	for i := 1; i < len(text); i++ {
-		if b.apart(text, i) || i-from >= maxPart && utf8.RuneStart(text[i]) {
+		if b.boundary(text, i) || i-from >= maxPart && utf8.RuneStart(text[i]) {
 			dst = s.cached(dst, text[from:i], b.part)
 			from = i
 		}
@@ -162,12 +162,12 @@ func (b *bpe) encodeText(dst []int32, text string, s *scratch) []int32 {
 	return s.cached(dst, text[from:], b.part)
 }
 
-// apart tells that no merge joins what lies before i to what follows.
-func (b *bpe) apart(text string, i int) bool {
+// boundary reports whether no merge crosses position i.
+func (b *bpe) boundary(text string, i int) bool {
 	return !b.joins.has(text[i-1], text[i]) && (b.chars == nil || utf8.RuneStart(text[i]))
 }
 
-// part appends the tokens of a part that is merged on its own.
+// part appends the tokens of a part that is merged separately.
 func (b *bpe) part(dst []int32, text string, s *scratch) []int32 {
 	if b.chars == nil {
 		syms := s.symbols[:0]
@@ -186,7 +186,7 @@ func (b *bpe) part(dst []int32, text string, s *scratch) []int32 {
 		}
 		if ok {
 			syms = append(syms, id)
-		} else { // nothing merges with a character that no token holds
+		} else { // a character without a token does not merge
 			dst = b.merge(dst, syms, s)
 			syms = syms[:0]
 			dst = b.fallback(dst, text[i:i+n])
@@ -197,7 +197,7 @@ func (b *bpe) part(dst []int32, text string, s *scratch) []int32 {
 	return b.merge(dst, syms, s)
 }
 
-// merge merges symbols until no pair has a rank, and appends the tokens.
+// merge merges symbols until no pair has a rank, and appends their tokens.
 func (b *bpe) merge(dst []int32, syms []int32, s *scratch) []int32 {
 	if len(syms) <= short {
 		syms = b.mergeShort(syms, s)
@@ -214,9 +214,8 @@ func (b *bpe) merge(dst []int32, syms []int32, s *scratch) []int32 {
 	return dst
 }
 
-// fallback appends the tokens of single bytes for a text that has no token.
-// If one of them has none the unknown token stands for the whole text, when
-// there is such a token.
+// fallback appends the byte tokens of a text without a token. If one is
+// missing, it appends the unknown token, if any.
 func (b *bpe) fallback(dst []int32, text string) []int32 {
 	return appendBytes(dst, text, &b.bytes, b.tokens, b.unknown)
 }
@@ -236,7 +235,7 @@ func appendBytes(dst []int32, text string, bytes *[256]int32, tokens int, unknow
 	return dst
 }
 
-// mergeShort searches the best pair anew for each merge.
+// mergeShort searches for the best pair before each merge.
 func (b *bpe) mergeShort(syms []int32, s *scratch) []int32 {
 	ranks, unions := &s.ranks, &s.unions
 	for i := 0; i+1 < len(syms); i++ {

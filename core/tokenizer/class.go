@@ -6,9 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// class is what the pre-tokenizers want to know of a character: its Unicode
-// general category, coarsely, and whether it is white space. 0 stands for the
-// end of the text; every character has at least one bit.
+// class is a character's coarse Unicode general category plus white space, as
+// used by the pre-tokenizers. 0 is the end of the text; every character has at
+// least one bit.
 type class uint16
 
 const (
@@ -25,8 +25,7 @@ const (
 	letter = lower | upper | caseless
 )
 
-// asciiClass answers for the first 128 characters without a table in memory
-// that is touched rarely.
+// asciiClass holds the first 128 characters, to avoid a rarely cached table.
 var asciiClass = func() (t [utf8.RuneSelf]class) {
 	for r := range t {
 		t[r] = classify(rune(r))
@@ -34,25 +33,25 @@ var asciiClass = func() (t [utf8.RuneSelf]class) {
 	return t
 }()
 
-// pages holds the classes of all characters, 256 a page, equal pages shared.
-// It is built at the first character beyond ASCII.
+// pages holds the classes of all characters in pages of 256, sharing equal
+// pages. It is built at the first non-ASCII character.
 var pages = sync.OnceValue(func() *[(unicode.MaxRune + 1) / 256]*[256]class {
 	table := new([(unicode.MaxRune + 1) / 256]*[256]class)
-	known := make(map[[256]class]*[256]class)
+	seen := make(map[[256]class]*[256]class)
 	for p := range table {
 		var page [256]class
 		for i := range page {
 			page[i] = classify(rune(p*256 + i))
 		}
-		if known[page] == nil {
-			known[page] = &page
+		if seen[page] == nil {
+			seen[page] = &page
 		}
-		table[p] = known[page]
+		table[p] = seen[page]
 	}
 	return table
 })
 
-// classify asks package unicode.
+// classify computes the class with package unicode.
 func classify(r rune) class {
 	var c class
 	switch {
@@ -79,9 +78,9 @@ func classify(r rune) class {
 	return c
 }
 
-// at gives the class and the length in bytes of the character at s[i]; both
-// are 0 at the end. A byte that is no UTF-8 counts as one symbol, as the
-// replacement character is one.
+// at returns the class and the length in bytes of the character at s[i]; both
+// are 0 at the end. An invalid byte is one symbol, like the replacement
+// character.
 func at(s string, i int) (class, int) {
 	if i >= len(s) {
 		return 0, 0
@@ -93,7 +92,7 @@ func at(s string, i int) (class, int) {
 	return pages()[r>>8][r&0xff], n
 }
 
-// run gives the end of the run of characters in mask that begins at i.
+// run returns the end of the run of characters in mask that starts at i.
 func run(s string, i int, mask class) int {
 	for {
 		c, n := at(s, i)
@@ -104,7 +103,7 @@ func run(s string, i int, mask class) int {
 	}
 }
 
-// runOf is run for characters outside of mask.
+// runOf returns the end of the run of characters outside the mask.
 func runOf(s string, i int, without class) int {
 	for {
 		c, n := at(s, i)

@@ -5,20 +5,19 @@ import (
 	"unicode/utf8"
 )
 
-// DecodeOptions says how ids become text.
+// DecodeOptions configures decoding.
 type DecodeOptions struct {
-	// Special writes control and unknown tokens as their text. The zero
-	// value leaves them out.
+	// Special includes the text of control and unknown tokens.
 	Special bool
-	// Continued says that the ids go on from text before them, so that a
-	// leading space is the text's own. The zero value takes the ids for a
-	// whole text and drops the space that Encode put before it.
+	// Continued marks ids that continue earlier text, so that a leading space
+	// belongs to the text. Otherwise the space that Encode prepended is
+	// dropped.
 	Continued bool
 }
 
-// Decode gives the text of ids. Ids outside the vocabulary are left out.
-// What Encode made of valid UTF-8 comes back as it was, unless the vocabulary
-// lacks byte tokens or normalises.
+// Decode returns the text of ids. Ids outside the vocabulary are skipped. Valid
+// UTF-8 survives Encode and Decode unless the vocabulary lacks byte tokens or
+// normalizes.
 func (t *Tokenizer) Decode(ids []int32, opt DecodeOptions) string {
 	var out strings.Builder
 	d := t.Decoder(opt)
@@ -28,42 +27,42 @@ func (t *Tokenizer) Decode(ids []int32, opt DecodeOptions) string {
 	return out.String()
 }
 
-// Decoder gives text token by token, as a model produces them. Bytes of a
-// character that has not arrived in full are held back.
+// Decoder decodes token by token. It holds back the bytes of an incomplete
+// character.
 type Decoder struct {
 	t     *Tokenizer
 	opt   DecodeOptions
-	start bool   // the next space is Encode's
-	held  []byte // the beginning of a character
+	start bool   // the next space was added by Encode
+	tail  []byte // an incomplete character
 }
 
-// Decoder begins a text.
+// Decoder returns a decoder at the start of a text.
 func (t *Tokenizer) Decoder(opt DecodeOptions) *Decoder {
 	return &Decoder{t: t, opt: opt, start: !opt.Continued && t.vocab.SpacePrefix != NoPrefix}
 }
 
-// Next gives the text that id completes; it is "" while a character is still
-// incomplete. Bytes that can never become a character are given as they are.
+// Next returns the text completed by id, or "" while a character is incomplete.
+// Bytes that cannot become a character are returned unchanged.
 func (d *Decoder) Next(id int32) string {
 	piece := d.bytes(id)
-	if len(d.held) == 0 && !incompleteEnd(piece) {
+	if len(d.tail) == 0 && !incompleteEnd(piece) {
 		return piece
 	}
-	d.held = append(d.held, piece...)
-	n := len(d.held) - incomplete(d.held)
-	text := string(d.held[:n])
-	d.held = append(d.held[:0], d.held[n:]...)
+	d.tail = append(d.tail, piece...)
+	n := len(d.tail) - incomplete(d.tail)
+	text := string(d.tail[:n])
+	d.tail = append(d.tail[:0], d.tail[n:]...)
 	return text
 }
 
-// Flush gives the bytes that are still held back, at the end of a text.
+// Flush returns the bytes still held back, at the end of a text.
 func (d *Decoder) Flush() string {
-	text := string(d.held)
-	d.held = d.held[:0]
+	text := string(d.tail)
+	d.tail = d.tail[:0]
 	return text
 }
 
-// bytes gives what id adds to the text.
+// bytes returns the bytes of id.
 func (d *Decoder) bytes(id int32) string {
 	if id < 0 || int(id) >= len(d.t.pieces) {
 		return ""
@@ -81,13 +80,13 @@ func (d *Decoder) bytes(id int32) string {
 	return piece
 }
 
-// incompleteEnd is incomplete(s) > 0 for the common case, cheaply.
+// incompleteEnd is a cheap test for incomplete(s) > 0.
 func incompleteEnd(s string) bool {
 	return s != "" && s[len(s)-1] >= utf8.RuneSelf && incomplete([]byte(s)) > 0
 }
 
-// incomplete is the number of bytes at the end of b that begin a character
-// and lack the rest of it.
+// incomplete returns the number of bytes of an incomplete character at the end
+// of b.
 func incomplete(b []byte) int {
 	for n := 1; n <= 3 && n <= len(b); n++ {
 		tail := b[len(b)-n:]

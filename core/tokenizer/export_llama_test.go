@@ -13,8 +13,8 @@ import (
 	"mm-abi.org/mm/internal/testfiles"
 )
 
-// TestWrittenVocabularies has libllama load vocabularies that were trained or
-// built here, and compares ids.
+// TestWrittenVocabularies loads vocabularies trained or built here into
+// libllama and compares ids.
 func TestWrittenVocabularies(t *testing.T) {
 	stories, err := os.ReadFile(testfiles.Shared(t, "tinystories", "tinystories_sample.txt"))
 	if err != nil {

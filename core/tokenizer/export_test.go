@@ -5,7 +5,7 @@ import "testing"
 // Linear reports whether text is encoded in linear time.
 func (t *Tokenizer) Linear() bool { return t.bpe != nil && t.bpe.linear != nil }
 
-// WithoutLinear is t with the heap instead.
+// WithoutLinear returns t with the heap instead.
 func (t *Tokenizer) WithoutLinear() *Tokenizer {
 	u, err := New(t.vocab)
 	if err != nil {
@@ -15,7 +15,7 @@ func (t *Tokenizer) WithoutLinear() *Tokenizer {
 	return u
 }
 
-// Oracle gives libllama's ids for the vocabulary in a GGUF file.
+// Oracle returns libllama's encoder for the vocabulary in a GGUF file.
 func Oracle(t *testing.T, path string) func(text string, opt Options) []int32 {
 	t.Helper()
 	program, libs := buildOracle(t)

@@ -1,11 +1,9 @@
-// Package fertility measures how many tokens a tokenizer makes of a text: a
-// word, a character, a byte.
-//
-// [ReadText] takes a text out of a file, plain or of XML such as the UDHR in Unicode
-// (https://efele.net/udhr), bounded before it is read. [MeasureFertility] counts. Words of
-// languages that write none, such as Chinese and Japanese, are counted by their
-// characters and cannot be compared with others; of parallel texts, which say the
-// same thing, the tokens themselves can ([CompareFertility]).
+// Fertility is the number of tokens per word, character and byte of a text.
+// [ReadText] reads a text from a plain or an XML file such as the UDHR in
+// Unicode (https://efele.net/udhr), with a size limit. [MeasureFertility]
+// counts. Languages without spaces, such as Chinese and Japanese, are counted
+// by characters, and their figures per word cannot be compared with others;
+// token counts of parallel texts can ([CompareFertility]).
 package tokenizer
 
 import (
@@ -23,19 +21,20 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 )
 
-// The bounds of a text: of its file in bytes, and of elements within each other.
+// Limits of a text: file size in bytes, and element depth.
 const (
 	MaxFertilityFile = 16 << 20
 	maxDepth         = 64
 )
 
-// FertilityThreshold is the ratio to the base above which a tokenizer is too fertile.
+// FertilityThreshold is the ratio to the base above which the fertility is too
+// high.
 const FertilityThreshold = 2.5
 
-// Text is what was read.
+// Text is a text read from a file.
 type Text struct {
-	Language string // ISO 639-3, where the file says so
-	Name     string // of the language, where the file says so
+	Language string // ISO 639-3, if declared
+	Name     string // of the language, if declared
 	Text     string // NFC
 }
 
@@ -50,10 +49,10 @@ func ReadText(path string) (Text, error) {
 		t, err = parseXML(t.Text)
 	}
 	if err == nil && !utf8.ValidString(t.Text) {
-		err = errors.New("it is not UTF-8")
+		err = errors.New("invalid UTF-8")
 	}
 	if err == nil && strings.TrimSpace(t.Text) == "" {
-		err = errors.New("there is no text in it")
+		err = errors.New("no text")
 	}
 	if err != nil {
 		return Text{}, fmt.Errorf("reading %s: %w", path, err)
@@ -62,8 +61,8 @@ func ReadText(path string) (Text, error) {
 	return t, nil
 }
 
-// parseXML is the text between the tags, a line each. Entities of a document's own
-// are refused, as encoding/xml does.
+// parseXML returns the character data, one line each. Custom entities are an
+// error of encoding/xml.
 func parseXML(data string) (Text, error) {
 	var t Text
 	var b strings.Builder
@@ -80,7 +79,7 @@ func parseXML(data string) (Text, error) {
 		switch token := token.(type) {
 		case xml.StartElement:
 			if depth++; depth > maxDepth {
-				return t, fmt.Errorf("more than %d elements within each other", maxDepth)
+				return t, fmt.Errorf("elements nested deeper than %d", maxDepth)
 			}
 			if depth == 1 {
 				t.Language, t.Name = attribute(token, "iso639-3"), attribute(token, "n")
@@ -104,11 +103,11 @@ func attribute(e xml.StartElement, name string) string {
 	return ""
 }
 
-// Fertility are the counts of a text.
+// Fertility holds the counts of a text.
 type Fertility struct {
 	Words      int  `json:"words"`      // at least 1
 	Characters int  `json:"characters"` // without white space
-	Bytes      int  `json:"bytes"`      // of UTF-8, white space too
+	Bytes      int  `json:"bytes"`      // of UTF-8, including white space
 	Tokens     int  `json:"tokens"`     // without special ones
 	ByChar     bool `json:"by_character,omitempty"`
 
@@ -118,7 +117,8 @@ type Fertility struct {
 	BytesPer     float64 `json:"bytes_per_token"`
 }
 
-// Encoder counts the tokens of a text, special ones neither found nor added.
+// Encoder counts the tokens of a text, without adding or recognizing special
+// ones.
 type Encoder func(text string) int
 
 // MeasureFertility counts the tokens of a text.
@@ -139,9 +139,9 @@ func MeasureFertility(text string, encode Encoder) Fertility {
 	return f
 }
 
-// countWords counts runs of letters, marks, digits and _; a character of a script
-// that puts no space between words is one by itself, and counted in alone, too.
-// Marks belong to words: without them Hindi falls apart at its vowels.
+// countWords counts runs of letters, marks, digits and _. A character of a
+// script without spaces is a word, also counted in alone. Marks belong to
+// words; otherwise Hindi would split at its vowels.
 func countWords(text string) (n, alone int) {
 	inside := false
 	for _, r := range text {
@@ -163,14 +163,14 @@ func countWords(text string) (n, alone int) {
 	return n, alone
 }
 
-// FertilityRatio is a text beside the base.
+// FertilityRatio compares a text with the base.
 type FertilityRatio struct {
-	Word     float64 `json:"word"`     // of tokens a word; not to be compared where one counts characters
-	Parallel float64 `json:"parallel"` // of tokens: of texts that say the same
-	High     bool    `json:"high"`     // the parallel one is above FertilityThreshold
+	Word     float64 `json:"word"`     // of tokens per word; meaningless if one counts characters
+	Parallel float64 `json:"parallel"` // of tokens, for parallel texts
+	High     bool    `json:"high"`     // Parallel is above FertilityThreshold
 }
 
-// CompareFertility holds the figures of a text against those of the base.
+// CompareFertility compares a text with the base.
 func CompareFertility(f, base Fertility) FertilityRatio {
 	r := FertilityRatio{Parallel: float64(f.Tokens) / float64(max(base.Tokens, 1))}
 	if base.PerWord > 0 {

@@ -75,7 +75,7 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-// The threshold itself is not above it.
+// A ratio equal to the threshold is not high.
 func TestCompare(t *testing.T) {
 	base := tokenizer.Fertility{Tokens: 100, PerWord: 1.25}
 	if r := tokenizer.CompareFertility(tokenizer.Fertility{Tokens: 250, PerWord: 2.5}, base); r.High || r.Parallel != 2.5 || r.Word != 2 {

@@ -12,7 +12,7 @@ import (
 	"mm-abi.org/mm/core/tokenizer"
 )
 
-// use encodes and decodes with whatever tokenizer hostile bytes made.
+// use encodes and decodes with a tokenizer built from hostile bytes.
 func use(t *testing.T, tok *tokenizer.Tokenizer) {
 	t.Helper()
 	for _, text := range []string{"Once upon a time", "<s> x </s>\n\n", "日本\xff é 123", strings.Repeat("ab ", 100)} {
@@ -20,7 +20,7 @@ func use(t *testing.T, tok *tokenizer.Tokenizer) {
 			ids := tok.Encode(text, opt)
 			for _, id := range ids {
 				if id < 0 || int(id) >= tok.Size() {
-					t.Fatalf("%q gives the id %d of %d", text, id, tok.Size())
+					t.Fatalf("%q has the id %d of %d", text, id, tok.Size())
 				}
 			}
 			tok.Decode(ids, tokenizer.DecodeOptions{Special: true})
@@ -106,8 +106,8 @@ func FuzzPhiAuto(f *testing.F) {
 	})
 }
 
-// FuzzEncode holds every pre-tokenizer to lossless encoding of any bytes, and
-// the linear encoder to the ids of the heap.
+// FuzzEncode checks that every pre-tokenizer is lossless for any bytes, and
+// that the linear encoder and the heap agree.
 func FuzzEncode(f *testing.F) {
 	var toks []*tokenizer.Tokenizer
 	for _, pre := range []string{"default", "gpt-2", "llama-bpe", "smollm", "qwen35", "tekken", "gpt-4o", "falcon", "deepseek-llm", "deepseek-coder", "deepseek-v3"} {
@@ -149,8 +149,8 @@ func TestHuggingFace(t *testing.T) {
 	if got := tok.Encode("a <s>", tokenizer.Options{Special: true}); len(got) != 2 || got[1] != 0 {
 		t.Errorf("the space before <s> was not stripped: %v", got)
 	}
-	if composed, apart := tok.Encode("é", tokenizer.Options{}), tok.Encode("é", tokenizer.Options{}); !slices.Equal(composed, apart) {
-		t.Errorf("NFC: %v and %v", composed, apart)
+	if composed, combining := tok.Encode("é", tokenizer.Options{}), tok.Encode("é", tokenizer.Options{}); !slices.Equal(composed, combining) {
+		t.Errorf("NFC: %v and %v", composed, combining)
 	}
 	replace := func(old, with string) string {
 		if !strings.Contains(string(file), old) {
@@ -160,28 +160,28 @@ func TestHuggingFace(t *testing.T) {
 	}
 	for want, bad := range map[string]string{
 		"unexpected end of JSON":                 string(file[:100]),
-		`the model "WordPiece" is not supported`: replace(`"type":"BPE"`, `"type":"WordPiece"`),
+		`unsupported model "WordPiece"`: replace(`"type":"BPE"`, `"type":"WordPiece"`),
 		"BPE dropout is not supported":           replace(`"unk_token":null`, `"unk_token":null,"dropout":0.1`),
 		"a subword prefix or suffix":             replace(`"unk_token":null`, `"end_of_word_suffix":"</w>"`),
-		"the normalizer Lowercase is not":        replace(`"NFC"`, `"Lowercase"`),
-		"the pre-tokenizer Whitespace is not":    replace(`"ByteLevel"`, `"Whitespace"`),
+		"unsupported normalizer Lowercase":        replace(`"NFC"`, `"Lowercase"`),
+		"unsupported pre-tokenizer Whitespace":    replace(`"ByteLevel"`, `"Whitespace"`),
 		"add_prefix_space is not supported":      replace(`"add_prefix_space":false`, `"add_prefix_space":true`),
-		"neither a pre-tokenizer ByteLevel":      replace(`"add_prefix_space":false,"type":"ByteLevel","use_regex":true`, `"type":"Digits","individual_digits":true`),
-		"the post-processor Other is not":        replace(`"TemplateProcessing"`, `"Other"`),
-		"adds 2 tokens before":                   replace(`"single":[`, `"single":[{"SpecialToken":{"id":"<s>"}},`),
+		"want either a ByteLevel pre-tokenizer":      replace(`"add_prefix_space":false,"type":"ByteLevel","use_regex":true`, `"type":"Digits","individual_digits":true`),
+		"unsupported post-processor Other":        replace(`"TemplateProcessing"`, `"Other"`),
+		"2 tokens before":                   replace(`"single":[`, `"single":[{"SpecialToken":{"id":"<s>"}},`),
 		"with id -1":                             replace(`"id":0,`, `"id":-1,`),
-		"have ids up to 999999":                  replace(`"id":0,`, `"id":999999,`),
-		`the added token "<s>" has the id 1 of`:  replace(`"id":0,`, `"id":1,`),
-		"single_word is not supported":           replace(`"id":0,`, `"id":0,"single_word":true,`),
-		"is no pair of texts":                    replace(`"merges":["`, `"merges":["x","`),
-		"a merge has 3 parts":                    replace(`"merges":["`, `"merges":[["a","b","c"],"`),
+		"with ids up to 999999":                  replace(`"id":0,`, `"id":999999,`),
+		`added token "<s>" has the id 1 of`:  replace(`"id":0,`, `"id":1,`),
+		"unsupported single_word":           replace(`"id":0,`, `"id":0,"single_word":true,`),
+		"is not a pair":                          replace(`"merges":["`, `"merges":["x","`),
+		"bad merge: got 3 parts":                    replace(`"merges":["`, `"merges":[["a","b","c"],"`),
 		"cannot unmarshal number":                replace(`"merges":["`, `"merges":[1,"`),
 	} {
 		if _, err := tokenizer.FromHuggingFace([]byte(bad), nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error is %v, should hold %q", err, want)
 		}
 	}
-	if _, err := tokenizer.FromHuggingFace(file, []byte(`{"eos_token":"<nope>"}`)); err == nil || !strings.Contains(err.Error(), `"<nope>" is not in the vocabulary`) {
+	if _, err := tokenizer.FromHuggingFace(file, []byte(`{"eos_token":"<nope>"}`)); err == nil || !strings.Contains(err.Error(), `unknown special token "<nope>"`) {
 		t.Errorf("%v", err)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"mm-abi.org/mm/internal/testfiles"
 )
 
-// open reads a vocabulary out of a GGUF file.
+// open reads a vocabulary from a GGUF file.
 func open(t testing.TB, path string) *Tokenizer {
 	t.Helper()
 	f, err := gguf.Open(path)
@@ -27,7 +27,7 @@ func open(t testing.TB, path string) *Tokenizer {
 	return tok
 }
 
-// TestVocabularies compares ids with those that llama.cpp ships beside its
+// TestVocabularies compares ids with those that llama.cpp ships with its
 // vocabularies.
 func TestVocabularies(t *testing.T) {
 	dir := testfiles.Native(t, "llama.cpp", "models")

@@ -8,13 +8,13 @@ import (
 	"mm-abi.org/mm/core/gguf"
 )
 
-// ErrNoVocabulary says that a model file has no tokenizer: it works on token
-// ids alone.
-var ErrNoVocabulary = errors.New("the file has no vocabulary")
+// ErrNoVocabulary reports a model file without a tokenizer, which works on
+// token ids only.
+var ErrNoVocabulary = errors.New("file has no vocabulary")
 
-// FromGGUF builds the tokenizer that a model file's metadata describes:
-// tokenizer.ggml.model is llama (SPM), gpt2 or gemma4 (BPE). A file with
-// another model is refused, one without any gives [ErrNoVocabulary].
+// FromGGUF builds the tokenizer of a model file's metadata:
+// tokenizer.ggml.model is llama (SPM), gpt2 or gemma4 (BPE). It returns
+// [ErrNoVocabulary] if there is none, and an error for another model.
 func FromGGUF(f *gguf.File) (*Tokenizer, error) {
 	v, err := VocabularyFromGGUF(f)
 	if err != nil {
@@ -47,13 +47,13 @@ func VocabularyFromGGUF(f *gguf.File) (Vocabulary, error) {
 	case "none", "no_vocab":
 		return v, ErrNoVocabulary
 	default:
-		return v, fmt.Errorf("the tokenizer model %q is not supported (llama, gpt2 and gemma4 are)", model)
+		return v, fmt.Errorf("unsupported tokenizer model %q, want llama, gpt2 or gemma4", model)
 	}
 	if err := v.readTokens(f); err != nil {
 		return v, err
 	}
 	if v.Model == BPE && (len(v.Tokens) <= 11 || v.Tokens[11].Type != Control) {
-		// Token 11 ends text in GPT-2's own vocabulary; in others it is a byte.
+		// Token 11 ends text in GPT-2's vocabulary; in others it is a byte.
 		v.Special.BOS, v.Special.EOS = None, None
 	}
 	if err := v.readRoles(f); err != nil {
@@ -69,7 +69,7 @@ func VocabularyFromGGUF(f *gguf.File) (Vocabulary, error) {
 	return v, err
 }
 
-// readTokens joins the arrays of texts, scores and types.
+// readTokens combines the arrays of texts, scores and types.
 func (v *Vocabulary) readTokens(f *gguf.File) error {
 	texts, err := gguf.Get[[]string](f, gguf.KeyTokens)
 	if err != nil {
@@ -84,10 +84,10 @@ func (v *Vocabulary) readTokens(f *gguf.File) error {
 		return err
 	}
 	if scores != nil && len(scores) != len(texts) {
-		return fmt.Errorf("%d scores for %d tokens", len(scores), len(texts))
+		return fmt.Errorf("score count mismatch: got %d, want %d", len(scores), len(texts))
 	}
 	if types != nil && len(types) != len(texts) {
-		return fmt.Errorf("%d token types for %d tokens", len(types), len(texts))
+		return fmt.Errorf("token type count mismatch: got %d, want %d", len(types), len(texts))
 	}
 	v.Tokens = make([]Token, len(texts))
 	for i, text := range texts {
@@ -102,8 +102,8 @@ func (v *Vocabulary) readTokens(f *gguf.File) error {
 	return nil
 }
 
-// readRoles reads the special ids and what Encode adds. A default id beyond
-// the vocabulary is dropped, a stated one is an error.
+// readRoles reads the special ids and the tokens that Encode adds. A default id
+// beyond the vocabulary is dropped, a declared one is an error.
 func (v *Vocabulary) readRoles(f *gguf.File) error {
 	sp := &v.Special
 	for key, id := range map[string]*int32{
@@ -121,7 +121,7 @@ func (v *Vocabulary) readRoles(f *gguf.File) error {
 			return err
 		}
 		if uint64(stated) >= uint64(len(v.Tokens)) {
-			return fmt.Errorf("key %s is %d, beyond the %d tokens", key, stated, len(v.Tokens))
+			return fmt.Errorf("key %s: id %d out of range of %d tokens", key, stated, len(v.Tokens))
 		}
 		*id = int32(stated)
 	}
@@ -136,10 +136,10 @@ func (v *Vocabulary) readRoles(f *gguf.File) error {
 		*flag = stated
 	}
 	if v.Pre == "gemma4" {
-		v.AddBOS = true // its files say otherwise by mistake
+		v.AddBOS = true // its files wrongly declare false
 	}
 	v.SpacePrefix = NoPrefix
-	if prefix && v.spaced() { // on bytes the key has no meaning
+	if prefix && v.spaced() { // the key has no effect on bytes
 		v.SpacePrefix = EveryPrefix
 	}
 	v.AddBOS = v.AddBOS && sp.BOS != None
@@ -147,13 +147,13 @@ func (v *Vocabulary) readRoles(f *gguf.File) error {
 	return nil
 }
 
-// spaced reports whether the vocabulary's tokens hold ▁ for a space.
+// spaced reports whether the vocabulary's tokens use ▁ for a space.
 func (v *Vocabulary) spaced() bool {
 	rule, _ := findPretokenizer(v.Pre)
 	return v.Model == SPM || rule.Chars
 }
 
-// readMerges splits "left right" at the first space that has a left side.
+// readMerges splits "left right" at the first space with a nonempty left side.
 func (v *Vocabulary) readMerges(f *gguf.File) error {
 	lines, err := gguf.Get[[]string](f, gguf.KeyMerges)
 	if err != nil {
@@ -176,11 +176,11 @@ func parseMerge(line string) (Merge, error) {
 			return Merge{line[:i+1], line[i+2:]}, nil
 		}
 	}
-	return Merge{}, fmt.Errorf("%q is no pair of texts with a space between", line)
+	return Merge{}, fmt.Errorf("%q is not a pair separated by a space", line)
 }
 
-// stripPhi3 gives Phi-3's tokens what their GGUF files lack: white space
-// after a special token is not text.
+// stripPhi3 sets a property of Phi-3's tokens that its GGUF files lack: white
+// space after a special token is dropped.
 func (v *Vocabulary) stripPhi3(f *gguf.File) {
 	name, err := gguf.GetOr(f, gguf.KeyName, "")
 	name = strings.ToLower(name)
@@ -199,11 +199,10 @@ func (v *Vocabulary) stripPhi3(f *gguf.File) {
 	}
 }
 
-// KVs writes the tokenizer as GGUF metadata, in a fixed order; as SPM where it
-// is one in truth, which more engines read. Reading it
-// back gives the same tokenizer but for what GGUF has no keys for: NFC, the
-// stripping of white space around special tokens, and prefixes other than
-// [EveryPrefix].
+// KVs returns the tokenizer as GGUF metadata, in a fixed order; as SPM if
+// equivalent, which more engines support. Reading it back gives the same
+// tokenizer except for properties without GGUF keys: NFC, the stripping of
+// white space around special tokens, and prefixes other than [EveryPrefix].
 func (t *Tokenizer) KVs() []gguf.KV {
 	v := t.vocab
 	if spm, ok := t.sentencePiece(); ok {

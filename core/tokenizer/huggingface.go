@@ -7,14 +7,13 @@ import (
 	"strings"
 )
 
-// maxHuggingFace is the largest tokenizer.json that is read, in bytes.
+// maxHuggingFace is the limit of a tokenizer.json, in bytes.
 const maxHuggingFace = 256 << 20
 
-// FromHuggingFace builds the tokenizer in a Hugging Face tokenizer.json of
+// FromHuggingFace builds the tokenizer of a Hugging Face tokenizer.json of
 // model BPE, on bytes or with byte fallback. config is tokenizer_config.json,
-// which names the special tokens and holds the chat template; nil if there is
-// none. Whatever a file asks for that is not supported is an error: ids that
-// are nearly right are worse than none.
+// with the special tokens and the chat template, or nil. An unsupported setting
+// is an error: almost correct ids are worse than none.
 func FromHuggingFace(file, config []byte) (*Tokenizer, error) {
 	if len(file) > maxHuggingFace || len(config) > maxHuggingFace {
 		return nil, fmt.Errorf("tokenizer: tokenizer.json is larger than %d bytes", maxHuggingFace)
@@ -35,8 +34,8 @@ func FromHuggingFace(file, config []byte) (*Tokenizer, error) {
 	return New(v)
 }
 
-// hfFile is the part of tokenizer.json that is read. hfStep stands for every
-// kind of step, told apart by its type.
+// hfFile is the part of tokenizer.json in use. hfStep covers every kind of
+// step, distinguished by type.
 type hfFile struct {
 	AddedTokens   []hfAdded `json:"added_tokens"`
 	Normalizer    *hfStep   `json:"normalizer"`
@@ -69,7 +68,7 @@ type hfModel struct {
 // hfMerge is "left right" in older files and ["left", "right"] in newer ones.
 type hfMerge Merge
 
-// UnmarshalJSON reads either form.
+// UnmarshalJSON accepts both forms.
 func (m *hfMerge) UnmarshalJSON(b []byte) error {
 	if len(b) > 0 && b[0] == '[' {
 		var pair []string
@@ -77,7 +76,7 @@ func (m *hfMerge) UnmarshalJSON(b []byte) error {
 			return err
 		}
 		if len(pair) != 2 {
-			return fmt.Errorf("a merge has %d parts", len(pair))
+			return fmt.Errorf("bad merge: got %d parts, want 2", len(pair))
 		}
 		*m = hfMerge{pair[0], pair[1]}
 		return nil
@@ -119,7 +118,7 @@ type hfStep struct {
 	SEP    []any     `json:"sep"`
 }
 
-// hfPiece is one element of a post-processing template.
+// hfPiece is an element of a post-processing template.
 type hfPiece struct {
 	SpecialToken *struct {
 		ID string `json:"id"`
@@ -129,13 +128,13 @@ type hfPiece struct {
 	} `json:"Sequence"`
 }
 
-// vocabulary translates the file.
+// vocabulary converts the file.
 func (h *hfFile) vocabulary() (Vocabulary, error) {
 	v := Vocabulary{Model: BPE, Special: NoSpecial, Stated: true, WholeWords: h.Model.IgnoreMerges}
 	m := &h.Model
 	switch {
 	case m.Type != "BPE" && m.Type != "":
-		return v, fmt.Errorf("the model %q is not supported, only BPE is", m.Type)
+		return v, fmt.Errorf("unsupported model %q, want BPE", m.Type)
 	case m.Dropout != nil && *m.Dropout != 0:
 		return v, errors.New("BPE dropout is not supported")
 	case m.Prefix != nil && *m.Prefix != "", m.Suffix != nil && *m.Suffix != "":
@@ -154,9 +153,9 @@ func (h *hfFile) vocabulary() (Vocabulary, error) {
 	return v, h.post(&v)
 }
 
-// tokens fills the vocabulary by id; ids that nothing has become unused.
+// tokens fills the vocabulary by id; missing ids become unused.
 func (h *hfFile) tokens(v *Vocabulary) error {
-	const slack = 1 << 16 // ids that may be left out
+	const slack = 1 << 16 // limit of missing ids
 	size := 0
 	for _, id := range h.Model.Vocab {
 		size = max(size, id+1)
@@ -165,15 +164,15 @@ func (h *hfFile) tokens(v *Vocabulary) error {
 		size = max(size, a.ID+1)
 	}
 	if size > maxTokens || size > len(h.Model.Vocab)+len(h.AddedTokens)+slack {
-		return fmt.Errorf("%d tokens have ids up to %d", len(h.Model.Vocab)+len(h.AddedTokens), size-1)
+		return fmt.Errorf("%d tokens with ids up to %d", len(h.Model.Vocab)+len(h.AddedTokens), size-1)
 	}
 	v.Tokens = make([]Token, size)
 	for text, id := range h.Model.Vocab {
 		if id < 0 || text == "" {
-			return fmt.Errorf("the token %q has the id %d", text, id)
+			return fmt.Errorf("token %q: bad id %d", text, id)
 		}
 		if v.Tokens[id].Text != "" {
-			return fmt.Errorf("the tokens %q and %q both have the id %d", min(text, v.Tokens[id].Text), max(text, v.Tokens[id].Text), id)
+			return fmt.Errorf("duplicate id of tokens %q and %q: %d", min(text, v.Tokens[id].Text), max(text, v.Tokens[id].Text), id)
 		}
 		v.Tokens[id] = Token{Text: text, Type: Normal}
 		if b, ok := byteOf(text); ok && h.Model.ByteFallback && text == ByteToken(b) {
@@ -182,11 +181,11 @@ func (h *hfFile) tokens(v *Vocabulary) error {
 	}
 	for _, a := range h.AddedTokens {
 		if a.ID < 0 || a.Content == "" || a.SingleWord {
-			return fmt.Errorf("the added token %q with id %d: it needs an id and a text, and single_word is not supported", a.Content, a.ID)
+			return fmt.Errorf("added token %q with id %d: missing id or text, or unsupported single_word", a.Content, a.ID)
 		}
 		t := &v.Tokens[a.ID]
 		if t.Text != "" && t.Text != a.Content {
-			return fmt.Errorf("the added token %q has the id %d of %q", a.Content, a.ID, t.Text)
+			return fmt.Errorf("added token %q has the id %d of %q", a.Content, a.ID, t.Text)
 		}
 		*t = Token{Text: a.Content, Type: UserDefined, LStrip: a.LStrip, RStrip: a.RStrip}
 		if a.Special {
@@ -204,8 +203,8 @@ func (h *hfFile) tokens(v *Vocabulary) error {
 	return nil
 }
 
-// steps reads normalizer and pre-tokenizer and finds the pre-tokenizer of
-// this package that does the same.
+// steps reads normalizer and pre-tokenizer and finds the equivalent
+// pre-tokenizer of this package.
 func (h *hfFile) steps(v *Vocabulary) error {
 	marks := false
 	for _, s := range flatten(h.Normalizer, func(s *hfStep) []hfStep { return s.Normalizers }) {
@@ -217,14 +216,14 @@ func (h *hfFile) steps(v *Vocabulary) error {
 		case s.Type == "Replace" && s.Pattern != nil && s.Pattern.String != nil && *s.Pattern.String == " " && s.Content == spaceMark:
 			marks = true
 		default:
-			return fmt.Errorf("the normalizer %s is not supported", s.Type)
+			return fmt.Errorf("unsupported normalizer %s", s.Type)
 		}
 	}
 	var parts []string
 	bytes := false
 	for _, s := range flatten(h.PreTokenizer, func(s *hfStep) []hfStep { return s.Pretokenizers }) {
 		if marks && s.Type == "Split" && s.Pattern != nil && s.Pattern.String != nil && *s.Pattern.String == " " {
-			continue // Gemma's: there is no space any more
+			continue // Gemma's: no spaces are left
 		}
 		part, err := s.part(v)
 		if err != nil {
@@ -237,23 +236,23 @@ func (h *hfFile) steps(v *Vocabulary) error {
 		}
 	}
 	if bytes == marks {
-		return errors.New("neither a pre-tokenizer ByteLevel nor one that writes ▁ for spaces, or both")
+		return errors.New("want either a ByteLevel pre-tokenizer or one that replaces spaces by ▁")
 	}
-	pre, known := hfPreTokenizers[strings.Join(parts, "\n")]
-	if !known {
-		return fmt.Errorf("the pre-tokenizer is not supported: %q", parts)
+	pre, ok := hfPreTokenizers[strings.Join(parts, "\n")]
+	if !ok {
+		return fmt.Errorf("unsupported pre-tokenizer %q", parts)
 	}
 	switch {
 	case pre == PreNone && marks:
 		pre = preChars
 	case pre == "dbrx" && v.WholeWords:
-		pre = "llama-bpe" // the same words
+		pre = "llama-bpe" // splits the same words
 	}
 	v.Pre = pre
 	return nil
 }
 
-// part names what a pre-tokenizer does, as hfPreTokenizers spells it.
+// part returns the key of a pre-tokenizer in hfPreTokenizers.
 func (s *hfStep) part(v *Vocabulary) (string, error) {
 	switch s.Type {
 	case "ByteLevel":
@@ -271,12 +270,12 @@ func (s *hfStep) part(v *Vocabulary) (string, error) {
 		return `\p{N}+`, nil
 	case "Split":
 		if s.Pattern == nil || s.Pattern.Regex == nil || !(s.Behavior == "Isolated" && !s.Invert || s.Behavior == "Removed" && s.Invert) {
-			return "", errors.New("a pre-tokenizer Split that does not isolate the matches of a regular expression is not supported")
+			return "", errors.New("unsupported pre-tokenizer Split, want isolated matches of a regular expression")
 		}
 		return *s.Pattern.Regex, nil
 	case "Metaspace":
 		if s.Replacement != spaceMark {
-			return "", fmt.Errorf("a pre-tokenizer Metaspace that writes %q for spaces is not supported", s.Replacement)
+			return "", fmt.Errorf("unsupported replacement %q of pre-tokenizer Metaspace", s.Replacement)
 		}
 		switch {
 		case s.PrependScheme == "first":
@@ -289,10 +288,10 @@ func (s *hfStep) part(v *Vocabulary) (string, error) {
 		}
 		return "", nil
 	}
-	return "", fmt.Errorf("the pre-tokenizer %s is not supported", s.Type)
+	return "", fmt.Errorf("unsupported pre-tokenizer %s", s.Type)
 }
 
-// flatten lists a step and what it is a sequence of, at most a few levels.
+// flatten expands a sequence of steps, at most a few levels deep.
 func flatten(s *hfStep, inner func(*hfStep) []hfStep) []hfStep {
 	if s == nil {
 		return nil
@@ -308,8 +307,8 @@ func flatten(s *hfStep, inner func(*hfStep) []hfStep) []hfStep {
 	return out
 }
 
-// hfPreTokenizers maps what a file's pre-tokenizer does, one step a line, to
-// the pre-tokenizer that does the same here.
+// hfPreTokenizers maps a file's pre-tokenizer, one step a line, to the
+// equivalent here.
 var hfPreTokenizers = map[string]string{
 	"":                      PreNone,
 	"metaspace":             preMetaspace,
@@ -341,16 +340,16 @@ func (h *hfFile) post(v *Vocabulary) error {
 				case p.SpecialToken != nil:
 					after = append(after, p.SpecialToken.ID)
 				default:
-					return errors.New("a post-processor's template is neither a sequence nor a special token")
+					return errors.New("bad post-processor template: want a sequence or a special token")
 				}
 			}
 		case "RobertaProcessing", "BertProcessing":
 			before, after = []string{first(s.CLS)}, []string{first(s.SEP)}
 		default:
-			return fmt.Errorf("the post-processor %s is not supported", s.Type)
+			return fmt.Errorf("unsupported post-processor %s", s.Type)
 		}
 		if len(before) > 1 || len(after) > 1 {
-			return fmt.Errorf("the post-processor adds %d tokens before and %d after a text, at most one each is supported", len(before), len(after))
+			return fmt.Errorf("unsupported post-processor: %d tokens before and %d after a text, limit one each", len(before), len(after))
 		}
 		for _, name := range before {
 			v.Special.BOS, v.AddBOS = v.find(name), true
@@ -370,7 +369,7 @@ func first(pair []any) string {
 	return s
 }
 
-// find gives the id of a token's text; None when there is none.
+// find returns the id of a token's text, or None.
 func (v *Vocabulary) find(text string) int32 {
 	for id, t := range v.Tokens {
 		if t.Text == text && text != "" {
@@ -400,7 +399,7 @@ func readHFConfig(v *Vocabulary, b []byte) error {
 	}{{c.BOS, &v.Special.BOS}, {c.EOS, &v.Special.EOS}, {c.Unk, &v.Special.Unknown}, {c.Pad, &v.Special.Padding}} {
 		if role.name != "" {
 			if *role.id = v.find(string(role.name)); *role.id == None {
-				return fmt.Errorf("the special token %q is not in the vocabulary", role.name)
+				return fmt.Errorf("unknown special token %q", role.name)
 			}
 		}
 	}
@@ -415,7 +414,7 @@ func readHFConfig(v *Vocabulary, b []byte) error {
 	return err
 }
 
-// hfName is a token's text, given as a string or as an object that holds it.
+// hfName is a token's text, as a string or as an object with it.
 type hfName string
 
 // UnmarshalJSON reads either form.

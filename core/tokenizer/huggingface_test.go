@@ -18,7 +18,7 @@ import (
 	"mm-abi.org/mm/internal/testfiles"
 )
 
-// The pre-tokenizers as real files spell them.
+// The pre-tokenizers as in real files.
 const (
 	hfGPT2   = `{"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":true}`
 	hfSmolLM = `{"type":"Sequence","pretokenizers":[{"type":"Digits","individual_digits":true},` + hfGPT2 + `]}`
@@ -27,7 +27,7 @@ const (
 	hfMarks = `{"type":"Sequence","normalizers":[%s{"type":"Replace","pattern":{"String":" "},"content":"▁"}]}`
 )
 
-// regexOf finds the expression that hfPreTokenizers maps to pre.
+// regexOf returns the expression that hfPreTokenizers maps to pre.
 func regexOf(pre string) string {
 	for regex, name := range hfPreTokenizers {
 		if name == pre {
@@ -72,7 +72,7 @@ func writeHF(t *testing.T, v Vocabulary, normalizer, pre, post string, wholeWord
 	return b
 }
 
-// hfOracle starts the library on a file.
+// hfOracle starts the reference library on a file.
 func hfOracle(t *testing.T, file []byte) func(text string, add bool) []int32 {
 	t.Helper()
 	python := testfiles.Python(t, "tokenizers")
@@ -117,8 +117,8 @@ func hfOracle(t *testing.T, file []byte) func(text string, add bool) []int32 {
 	}
 }
 
-// TestAgainstHuggingFace writes real vocabularies as tokenizer.json with the
-// steps that real files have, and compares ids with the reference library.
+// TestAgainstHuggingFace writes real vocabularies as tokenizer.json with real
+// steps, and compares ids with the reference library.
 func TestAgainstHuggingFace(t *testing.T) {
 	models := testfiles.Native(t, "llama.cpp", "models")
 	smollm := filepath.Join(testfiles.Native(t, "models"), "SmolLM2-135M-Instruct.Q4_1.gguf")
@@ -185,7 +185,7 @@ func TestAgainstHuggingFace(t *testing.T) {
 
 func deepSeek3JSON() string {
 	steps := strings.Split(keyOf("deepseek-v3"), "\n")
-	// The third expression holds line breaks of its own.
+	// The third expression contains line breaks.
 	joined := []string{steps[0], steps[1], strings.Join(steps[2:], "\n")}
 	var b strings.Builder
 	b.WriteString(`{"type":"Sequence","pretokenizers":[`)
@@ -209,8 +209,8 @@ func keyOf(pre string) string {
 	panic("no expression for " + pre)
 }
 
-// TestStatedTypes: a token that reads like the end of a text is special only
-// where tokenizer.json says so; </s> still is after a way through GGUF.
+// TestStatedTypes: a token that looks like the end of a text is special only if
+// tokenizer.json declares it; </s> remains special after conversion to GGUF.
 func TestStatedTypes(t *testing.T) {
 	for _, text := range []string{"</s>", "<end_of_turn>"} {
 		for _, typ := range []Type{Normal, Control} {
@@ -236,7 +236,7 @@ func TestStatedTypes(t *testing.T) {
 				t.Fatal(err)
 			}
 			both := []*Tokenizer{tok}
-			if text == "</s>" { // other names make a token special in GGUF
+			if text == "</s>" { // in GGUF other names make a token special
 				both = append(both, back)
 			}
 			for _, tok := range both {
@@ -252,8 +252,8 @@ func TestStatedTypes(t *testing.T) {
 	}
 }
 
-// TestSplitAtSpaces: cutting at spaces does nothing where the normalizer has
-// written ▁ for them, as in Gemma's files, and is refused elsewhere.
+// TestSplitAtSpaces: splitting at spaces does nothing if the normalizer has
+// replaced them by ▁, as in Gemma's files, and is refused otherwise.
 func TestSplitAtSpaces(t *testing.T) {
 	v := pieces(spaceMark, "a", "b", spaceMark+"a", spaceMark+"ab")
 	split := `{"type":"Split","pattern":{"String":" "},"behavior":"MergedWithPrevious","invert":false}`

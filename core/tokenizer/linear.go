@@ -5,13 +5,13 @@ import (
 	"math/bits"
 )
 
-// linear encodes text of any length in linear time, for byte pair encoding
-// whose merges were learnt in order. It rests on a property of such merges: a
-// row of tokens is the encoding of its text if and only if every two
-// neighbours are the encoding of theirs. So the longest token that goes with
-// the one before it is taken, shorter ones are tried after it, and where none
-// fits the last one is taken back; a place found to lead nowhere is not tried
-// twice. (Antwerpen and Neubeck, "So many tokens, so little time", 2024.)
+// linear encodes text of any length in linear time, for byte pair encoding with
+// merges in training order. It relies on a property of such merges: a sequence
+// of tokens is the encoding of its text if and only if every two neighbors are
+// the encoding of theirs. It takes the longest token that is compatible with
+// the one before it, then shorter ones, and backtracks if none fits; a position
+// found to be a dead end is not tried again. (Antwerpen and Neubeck, "So many
+// tokens, so little time", 2024.)
 type linear struct {
 	pairs  *pairTable
 	trie   []trieNode
@@ -23,14 +23,14 @@ type linearToken struct {
 	left, right int32
 	rank        int32 // of the merge; -1 for a byte
 	size        int32 // bytes
-	prefix      int32 // the longest token that this one begins with, or None
+	prefix      int32 // the longest proper prefix token, or None
 }
 
-// trieNode is one step of the search for the longest token: the set of bytes
-// that go on, and where the nodes they lead to begin.
+// trieNode is a step of the search for the longest token: the set of continuing
+// bytes, and the start of their nodes.
 type trieNode struct {
 	next  [4]uint64
-	sum   [4]uint8 // how many bits are set in the words before
+	sum   [4]uint8 // bits set in the words before
 	first int32
 	token int32 // that ends here, or None
 }
@@ -43,9 +43,9 @@ func (n *trieNode) step(b byte) (int32, bool) {
 	return n.first + int32(n.sum[b>>6]) + int32(bits.OnesCount64(word&(1<<(b&63)-1))), true
 }
 
-// newLinear builds the tables, or gives nil when merges are not such that the
-// property holds: each must join tokens made before it into a token that no
-// other merge makes, and alone its text must come out as that token.
+// newLinear builds the tables, or returns nil if the property does not hold:
+// each merge must join earlier tokens into a token that no other merge creates,
+// and that token's text must encode to it.
 func newLinear(b *bpe, merges int) *linear {
 	if b.chars != nil || len(b.texts) > 0 || b.pairs.used != merges {
 		return nil
@@ -78,21 +78,21 @@ func newLinear(b *bpe, merges int) *linear {
 	return l
 }
 
-// joined reports whether merging the texts of p and q side by side joins
-// them at their border. It goes back in time: of the two tokens at the border
-// the one made last is taken apart, until both are bytes; a merge of the two
-// counts if it comes before either was used up. whole is whether merging p
-// and q themselves counts.
-func (l *linear) joined(p, q int32, whole bool) bool {
+// joined reports whether merging the texts of p and q next to each other joins
+// them at their border. It goes back in time: the later of the two tokens at
+// the border is split until both are bytes; a merge of the two counts if it
+// precedes the use of either. pair selects whether merging p and q themselves
+// counts.
+func (l *linear) joined(p, q int32, pair bool) bool {
 	usedP, usedQ := int32(math.MaxInt32), int32(math.MaxInt32)
 	for {
-		if whole {
+		if pair {
 			// Of two equal merges the left one goes first, hence < and <=.
 			if rank, _ := l.pairs.get(p, q); rank < usedP && rank <= usedQ && rank != noRank {
 				return true
 			}
 		}
-		whole = true
+		pair = true
 		x, y := &l.tokens[p], &l.tokens[q]
 		switch {
 		case x.rank < 0 && y.rank < 0:
@@ -105,8 +105,8 @@ func (l *linear) joined(p, q int32, whole bool) bool {
 	}
 }
 
-// plant builds the trie, level by level, so that the children of a node lie
-// side by side.
+// plant builds the trie, level by level, so that the children of a node are
+// contiguous.
 func (l *linear) plant(b *bpe) {
 	type entry struct {
 		node int32
@@ -189,7 +189,7 @@ func byRank(tokens []linearToken, ids []int32) []int32 {
 	return out
 }
 
-// longest is the longest token that s begins with; s is not empty.
+// longest returns the longest token that is a prefix of s; s is not empty.
 func (l *linear) longest(s string) int32 {
 	token, node := None, &l.trie[0]
 	for i := range len(s) {
@@ -204,29 +204,29 @@ func (l *linear) longest(s string) int32 {
 	return token
 }
 
-// knownPairs is how many answers of joined an Encode remembers.
-const knownPairs = 1 << 14
+// cachedPairs is the number of joined results that an Encode caches.
+const cachedPairs = 1 << 14
 
-// fits is !joined(p, q, true), remembered.
+// fits caches !joined(p, q, true).
 func (l *linear) fits(p, q int32, s *scratch) bool {
 	key := pairKey(p, q) << 1
-	known := &s.known[key*0x9e3779b97f4a7c15>>(64-14)]
-	if *known&^1 == key {
-		return *known&1 == 1
+	slot := &s.pairs[key*0x9e3779b97f4a7c15>>(64-14)]
+	if *slot&^1 == key {
+		return *slot&1 == 1
 	}
-	*known = key
+	*slot = key
 	if !l.joined(p, q, true) {
-		*known |= 1
+		*slot |= 1
 		return true
 	}
 	return false
 }
 
-// encode appends the tokens of text, which is not empty; false when there is
-// no row of tokens that fit, which merges learnt from text do not lead to.
+// encode appends the tokens of text, which is not empty. It returns false if no
+// sequence of tokens fits, which does not occur with merges learned from text.
 func (l *linear) encode(dst []int32, text string, s *scratch) ([]int32, bool) {
-	if s.known == nil {
-		s.known = make([]uint64, knownPairs)
+	if s.pairs == nil {
+		s.pairs = make([]uint64, cachedPairs)
 	}
 	words := len(text)/64 + 1
 	if cap(s.dead) < words {
@@ -250,7 +250,7 @@ func (l *linear) encode(dst []int32, text string, s *scratch) ([]int32, bool) {
 			}
 			token = l.tokens[token].prefix
 		}
-		if token == None { // nothing fits here: take the last one back
+		if token == None { // dead end: backtrack
 			if last == None {
 				return dst, false
 			}

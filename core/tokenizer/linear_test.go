@@ -9,8 +9,8 @@ import (
 	"mm-abi.org/mm/core/tokenizer"
 )
 
-// TestLinear compares the linear encoder with the heap, on vocabularies
-// trained on text of few letters, where borders are hardest to find.
+// TestLinear compares the linear encoder with the heap, on vocabularies trained
+// on text of few letters, which has the hardest borders.
 func TestLinear(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 5))
 	linear := 0

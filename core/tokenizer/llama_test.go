@@ -106,8 +106,8 @@ func TestAgainstLibllama(t *testing.T) {
 			id := tok.ID("</s>")
 			ordinary := id != None && tok.vocab.Tokens[id].Type == Normal
 			check := func(text string, opt Options) {
-				// llama.cpp takes every </s> for a special token, also one that
-				// its file says is ordinary text.
+				// llama.cpp treats every </s> as special, even if its file
+				// declares it as text.
 				if ordinary && opt.Special && strings.Contains(text, "</s>") {
 					markup++
 					return
@@ -135,7 +135,7 @@ func TestAgainstLibllama(t *testing.T) {
 			for range 1000 {
 				check(withSpecials(rng, tok), Options{Add: true, Special: true})
 			}
-			t.Logf("%d bytes compared, %d texts differ, %d with </s> as text were left out", bytes, wrong, markup)
+			t.Logf("%d bytes compared, %d texts differ, %d with </s> as text skipped", bytes, wrong, markup)
 		})
 	}
 }
@@ -144,8 +144,8 @@ func tail(ids []int32, from int) []int32 {
 	return ids[from:min(len(ids), from+12)]
 }
 
-// realTexts are the declaration of human rights in 14 languages, stories and
-// source code.
+// realTexts returns the declaration of human rights in 14 languages, stories
+// and source code.
 func realTexts(t *testing.T) []string {
 	t.Helper()
 	var texts []string
@@ -168,7 +168,7 @@ func realTexts(t *testing.T) []string {
 	return append(texts, strings.Split(string(b[:60_000]), "<|endoftext|>")...)
 }
 
-// randomText mixes characters of every kind, white space foremost.
+// randomText mixes characters of every kind, mostly white space.
 func randomText(rng *rand.Rand) string {
 	pools := [][]rune{
 		[]rune("   \t\n\r\n  \u00a0\u2003\u3000\u0085\u200b\u200d"),

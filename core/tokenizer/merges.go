@@ -2,11 +2,11 @@ package tokenizer
 
 import "math/bits"
 
-// pairTable maps a pair of symbols to what it becomes. It is a hash table
-// with open addressing: one lookup costs one cache line, where a Go map
-// costs several; encoding and training do little else.
+// pairTable maps a pair of symbols to their union. It is a hash table with open
+// addressing: a lookup costs one cache line, a Go map several; encoding and
+// training do little else.
 type pairTable struct {
-	slots []pairSlot // a power of two of them
+	slots []pairSlot // a power of two
 	shift uint
 	used  int
 }
@@ -24,7 +24,7 @@ func newPairTable(n int) *pairTable {
 
 func pairKey(left, right int32) uint64 { return (uint64(uint32(left))<<32 | uint64(uint32(right))) + 1 }
 
-// slot is where key lies or would lie.
+// slot returns the slot of key, or a free one.
 func (t *pairTable) slot(key uint64) *pairSlot {
 	mask := len(t.slots) - 1
 	i := int(key * 0x9e3779b97f4a7c15 >> t.shift)
@@ -37,8 +37,8 @@ func (t *pairTable) slot(key uint64) *pairSlot {
 	}
 }
 
-// put enters a pair unless it is there: the first one has the better rank.
-// The table must not hold more pairs than it was made for.
+// put inserts a pair unless it is present: the first has the better rank. The
+// table must have room.
 func (t *pairTable) put(left, right, rank, union int32) {
 	key := pairKey(left, right)
 	if s := t.slot(key); s.key == 0 {
@@ -50,7 +50,7 @@ func (t *pairTable) put(left, right, rank, union int32) {
 // noRank is the rank of a pair that does not merge.
 const noRank = int32(1<<31 - 1)
 
-// get gives rank and union of a pair; noRank where there is none.
+// get returns rank and union of a pair, or noRank.
 func (t *pairTable) get(left, right int32) (rank, union int32) {
 	s := t.slot(pairKey(left, right))
 	if s.key == 0 {
@@ -59,15 +59,15 @@ func (t *pairTable) get(left, right int32) (rank, union int32) {
 	return s.rank, s.union
 }
 
-// queue is a heap of candidates, the least key first.
+// queue is a heap of candidates with the smallest key first.
 type queue []candidate
 
-// candidate is a pair of neighbours that could merge. Its key is the rank,
-// then the place, so that equal ranks merge from the left.
+// candidate is a pair of neighbors that could merge. Its key is the rank, then
+// the position, so that equal ranks merge from the left.
 type candidate struct {
 	key   uint64
-	right int32 // the right symbol's place
-	size  int32 // bytes of both together, by which a stale candidate is known
+	right int32 // position of the right symbol
+	size  int32 // bytes of both together, to detect a stale candidate
 }
 
 func (q *queue) push(c candidate) {

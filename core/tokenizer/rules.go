@@ -1,58 +1,55 @@
-// Package words is the pre-tokenizer: it cuts text into the words that byte
-// pair encoding works on.
+// A pre-tokenizer splits text into the words that byte pair encoding works on.
 //
-// Models define theirs by a regular expression with lookahead, which Go's
-// regexp does not have and which no untrusted input should drive a
-// backtracking engine with. Each expression in use is written here as a
-// scanner that reads the text once. [Named] finds the rule of a model by the
-// name that GGUF files give it; [Rule.Split] cuts.
+// Models define it by a regular expression with lookahead, which Go's regexp
+// lacks; untrusted input must not drive a backtracking engine. Each expression
+// in use is implemented as a scanner that reads the text once.
+// [findPretokenizer] looks one up by its GGUF name; [pretokenizer.Split]
+// applies it.
 package tokenizer
 
-// Rule is how a family of models cuts text into words, with the defaults that
-// go with its name.
+// pretokenizer splits text for a family of models, with the family's defaults.
 type pretokenizer struct {
 	passes []pass
-	// WholeWords takes a word that is a token as it is, whether or not
-	// merges lead to it.
+	// WholeWords accepts a word that is a token, whether or not merges lead to
+	// it.
 	WholeWords bool
-	// AddBOS is whether a beginning of sequence is added where the model
-	// does not say.
+	// AddBOS is the default for adding a beginning of sequence.
 	AddBOS bool
-	// Chars works on characters with <0xNN> tokens as a fallback, instead of
-	// on bytes in GPT-2's alphabet.
+	// Chars works on characters with <0xNN> tokens as a fallback, instead of on
+	// bytes in GPT-2's alphabet.
 	Chars bool
-	// Lines cuts at line breaks alone; a run of them that is a token is taken
-	// as it is.
+	// Lines splits only at line breaks; a run of them that is a token is
+	// accepted.
 	Lines bool
 }
 
-// Named gives the rule of a pre-tokenizer, by its name in tokenizer.ggml.pre
-// or by one of this package's own.
+// findPretokenizer returns a pre-tokenizer by its name in tokenizer.ggml.pre or
+// by an internal name.
 func findPretokenizer(name string) (pretokenizer, bool) {
 	r, ok := pretokenizers[name]
 	return r, ok
 }
 
-// Cuts reports whether the rule cuts at all.
+// Cuts reports whether the pre-tokenizer splits at all.
 func (r pretokenizer) Cuts() bool { return len(r.passes) > 0 }
 
-// Split cuts text: the words in their order are the text.
+// Split splits text: the concatenated words equal the text.
 func (r pretokenizer) Split(text string, emit func(word string)) {
 	if text != "" {
 		chain(r.passes, emit)(text)
 	}
 }
 
-// Names that only this package knows; llama.cpp refuses them.
+// Internal names; llama.cpp refuses them.
 const (
-	// Chars does not cut either, and works on characters.
+	// preChars does not split, and works on characters.
 	preChars = "mm-chars"
-	// preMetaspace cuts before every space, and works on characters.
+	// preMetaspace splits before every space, and works on characters.
 	preMetaspace = "mm-metaspace"
 )
 
-// rules maps the names in tokenizer.ggml.pre to what they do. The
-// groups are llama.cpp's.
+// pretokenizers maps the names in tokenizer.ggml.pre to rules, in llama.cpp's
+// groups.
 var pretokenizers = func() map[string]pretokenizer {
 	m := make(map[string]pretokenizer)
 	add := func(p pretokenizer, names ...string) {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// scratch is the memory that one Encode works in; a pool keeps them.
+// scratch is the memory of one Encode, pooled.
 type scratch struct {
 	symbols []int32
 	starts  []int32
@@ -13,19 +13,19 @@ type scratch struct {
 	unions  [short]int32
 	links   []link
 	queue   queue
-	known   []uint64 // of linear: pairs with whether they fit
-	dead    []uint64 // of linear: a bit for each place that leads nowhere
+	pairs   []uint64 // of linear: cached results of fits
+	dead    []uint64 // of linear: a bit for each dead end
 	words   [cacheWords]cachedWord
 }
 
 // maxPart is the longest text, in bytes, that is merged as one: beyond it
-// places would not fit into 32 bits. Nobody writes a word of 256 MiB.
+// positions would not fit into 32 bits. Real words do not reach 256 MiB.
 const maxPart = 1 << 28
 
-// link chains symbols in mergeLong. Size counts the symbols it began as.
+// link chains symbols in mergeLong. Size counts the initial symbols.
 type link struct{ prev, next, size int32 }
 
-// chain gives n links in a row.
+// chain returns n linked symbols.
 func (s *scratch) chain(n int) []link {
 	if cap(s.links) < n {
 		s.links = make([]link, n)
@@ -37,11 +37,11 @@ func (s *scratch) chain(n int) []link {
 	return s.links
 }
 
-// The cache of words: language repeats itself, so most words have been
-// encoded a moment ago. Each word has one place; a newcomer takes it.
+// The cache of words: most words of a text have occurred just before. Each word
+// has one slot; a new word replaces the old.
 const (
 	cacheWords = 8192
-	cacheBytes = 48 // longer words are not kept
+	cacheBytes = 48 // longer words are not cached
 )
 
 type cachedWord struct {
@@ -49,8 +49,8 @@ type cachedWord struct {
 	ids  []int32
 }
 
-// cacheSeed scatters words over their places. Which words share a place does
-// not change what Encode gives.
+// cacheSeed distributes words over slots. Collisions do not change the result
+// of Encode.
 var cacheSeed = maphash.MakeSeed()
 
 // cached appends the tokens of a word, from the cache or from encode.

@@ -6,32 +6,32 @@ import (
 	"unicode/utf8"
 )
 
-// sentencePiece gives the same tokenizer as SPM, the form in which GGUF files
-// hold a BPE on characters that was made of SentencePiece's model: the earlier
-// a token is merged, the better its score. It is the same where merges of one
-// token stand together, and every pair that makes a token is among them; that
-// both give the same ids is tried on all the vocabulary's own texts.
+// sentencePiece converts a BPE on characters derived from a SentencePiece model
+// to SPM, the GGUF form of such a model: the earlier a token is merged, the
+// better its score. It is equivalent if merges of one token are consecutive,
+// and every pair that makes a token is among them; equal ids are verified on
+// the texts of all tokens.
 func (t *Tokenizer) sentencePiece() (Vocabulary, bool) {
 	v := t.vocab
 	if v.Model != BPE || v.Pre != preChars || v.NFC || v.WholeWords {
 		return v, false
 	}
-	rank := make(map[string]int, len(v.Tokens)) // of the token that a merge makes, from 1
+	rank := make(map[string]int, len(v.Tokens)) // of the token that a merge creates, from 1
 	pairs := make(map[Merge]bool, len(v.Merges))
 	last := ""
 	for _, m := range v.Merges {
-		made := m.Left + m.Right
-		if rank[made] != 0 && made != last {
+		union := m.Left + m.Right
+		if rank[union] != 0 && union != last {
 			return v, false
 		}
-		if rank[made] == 0 {
-			rank[made] = len(rank) + 1
+		if rank[union] == 0 {
+			rank[union] = len(rank) + 1
 		}
-		pairs[m], last = true, made
+		pairs[m], last = true, union
 	}
-	known := make(map[string]bool, len(v.Tokens))
+	normal := make(map[string]bool, len(v.Tokens))
 	for _, tok := range v.Tokens {
-		known[tok.Text] = tok.Type == Normal
+		normal[tok.Text] = tok.Type == Normal
 	}
 	v.Model, v.Pre, v.Merges, v.Tokens = SPM, "", nil, slices.Clone(v.Tokens)
 	for id := range v.Tokens {
@@ -45,7 +45,7 @@ func (t *Tokenizer) sentencePiece() (Vocabulary, bool) {
 		}
 		for i, size := 0, 0; i < len(tok.Text); i += size {
 			_, size = utf8.DecodeRuneInString(tok.Text[i:])
-			if i > 0 && known[tok.Text[:i]] && known[tok.Text[i:]] && !pairs[Merge{tok.Text[:i], tok.Text[i:]}] {
+			if i > 0 && normal[tok.Text[:i]] && normal[tok.Text[i:]] && !pairs[Merge{tok.Text[:i], tok.Text[i:]}] {
 				return v, false
 			}
 		}
@@ -54,8 +54,8 @@ func (t *Tokenizer) sentencePiece() (Vocabulary, bool) {
 	return v, err == nil && t.agrees(spm)
 }
 
-// agrees compares the ids of texts that try every token, and runs of one
-// character, in which merges compete.
+// agrees compares the ids of every token's text and of runs of one character,
+// where merges compete.
 func (t *Tokenizer) agrees(other *Tokenizer) bool {
 	const most = 1 << 20 // bytes
 	var b strings.Builder

@@ -8,8 +8,8 @@ import (
 	"mm-abi.org/mm/core/gguf"
 )
 
-// pieces is a BPE on characters whose merges are in the order of the tokens,
-// every pair that makes one among them.
+// pieces returns a BPE on characters whose merges are in token order, with
+// every pair that makes a token.
 func pieces(texts ...string) Vocabulary {
 	v := Vocabulary{Model: BPE, Pre: preChars, Special: NoSpecial, SpacePrefix: EveryPrefix}
 	v.Tokens = append(v.Tokens, Token{Text: "<unk>", Type: Unknown})
@@ -17,12 +17,12 @@ func pieces(texts ...string) Vocabulary {
 	for b := range 256 {
 		v.Tokens = append(v.Tokens, Token{Text: ByteToken(byte(b)), Type: Byte})
 	}
-	known := map[string]bool{}
+	seen := map[string]bool{}
 	for _, text := range texts {
 		v.Tokens = append(v.Tokens, Token{Text: text, Type: Normal})
-		known[text] = true
+		seen[text] = true
 		for i := range text {
-			if i > 0 && known[text[:i]] && known[text[i:]] {
+			if i > 0 && seen[text[:i]] && seen[text[i:]] {
 				v.Merges = append(v.Merges, Merge{text[:i], text[i:]})
 			}
 		}
@@ -31,19 +31,19 @@ func pieces(texts ...string) Vocabulary {
 }
 
 // TestSentencePiece: such a vocabulary is written as SPM and gives the same
-// ids; one whose merges say something else stays what it is.
+// ids; one with other merges is unchanged.
 func TestSentencePiece(t *testing.T) {
 	good := pieces(spaceMark, "a", "b", "c", "ab", "bc", spaceMark+spaceMark, "abc", spaceMark+"ab", "cc")
 	late := pieces(spaceMark, "a", "b", "c", "ab", "bc", "abc")
 	late.Merges = append(late.Merges[1:], late.Merges[0]) // "ab" after "abc"
-	apart := pieces("a", "b", "c", "ab", "bc", "abc")
-	apart.Merges = []Merge{{"a", "b"}, {"a", "bc"}, {"b", "c"}, {"ab", "c"}}
+	split := pieces("a", "b", "c", "ab", "bc", "abc")
+	split.Merges = []Merge{{"a", "b"}, {"a", "bc"}, {"b", "c"}, {"ab", "c"}}
 	few := pieces("a", "b", "c", "ab", "bc", "abc")
 	few.Merges = few.Merges[:3] // "abc" of one pair alone
 	for name, c := range map[string]struct {
 		v    Vocabulary
 		want string
-	}{"sentencepiece": {good, "llama"}, "another order": {late, "llama"}, "pairs apart": {apart, "gpt2"}, "pairs missing": {few, "gpt2"}} {
+	}{"sentencepiece": {good, "llama"}, "another order": {late, "llama"}, "pairs apart": {split, "gpt2"}, "pairs missing": {few, "gpt2"}} {
 		tok, err := New(c.v)
 		if err != nil {
 			t.Fatal(err)

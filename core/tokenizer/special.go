@@ -2,21 +2,21 @@ package tokenizer
 
 import "strings"
 
-// specials finds the tokens that stand in text as a whole: control tokens
-// such as <|im_end|> and user-defined ones. Of those that begin at the
-// leftmost place the longest is taken.
+// specials finds the tokens that occur in text verbatim: control tokens such as
+// <|im_end|> and user-defined ones. The leftmost match is used, the longest of
+// several.
 type specials struct {
 	next  map[uint64]int32 // trie: node<<8 | byte to node
-	token []int32          // by node: the token that ends there, or None
+	token []int32          // by node: the token that ends here, or None
 	first [256]bool        // the bytes that tokens begin with
-	bytes []byte           // the same, listed
+	bytes []byte           // the same, as a list
 }
 
 func newSpecials() *specials {
 	return &specials{next: make(map[uint64]int32), token: []int32{None}}
 }
 
-// add enters a token; of two with the same text the first stays.
+// add inserts a token; the first of two with the same text is kept.
 func (s *specials) add(text string, id int32) {
 	if text == "" {
 		return
@@ -41,9 +41,9 @@ func (s *specials) add(text string, id int32) {
 	}
 }
 
-// find gives the leftmost, then longest token in text: where it is and which.
-// None covers a literal byte: these are ascending offsets, counted from base
-// bytes before text.
+// find returns the leftmost, then longest token in text and its range, or None.
+// literal lists byte offsets that a token must not cover, ascending and counted
+// from base bytes before text.
 func (s *specials) find(text string, literal []int, base int) (start, end int, id int32) {
 	if len(s.bytes) == 0 {
 		return 0, 0, None
@@ -83,8 +83,8 @@ func (s *specials) find(text string, literal []int, base int) (start, end int, i
 	return 0, 0, None
 }
 
-// endOfGeneration are the texts of tokens that end a turn or a document,
-// whatever a file says of their type. The list is llama.cpp's.
+// endOfGeneration lists the texts of tokens that end a turn or a document,
+// whatever type a file declares. The list is llama.cpp's.
 var endOfGeneration = map[string]bool{
 	"<|eot_id|>": true, "<|im_end|>": true, "<|end|>": true, "<|return|>": true, "<|call|>": true,
 	"<|flush|>": true, "<|calls|>": true, "<end_of_turn>": true, "<|endoftext|>": true, "</s>": true,
@@ -94,8 +94,8 @@ var endOfGeneration = map[string]bool{
 	"<|fim_pad|>": true, "<|fim_repo|>": true, "<|repo_name|>": true, "<|file_sep|>": true,
 }
 
-// endOfTurn are the texts by which a missing EOT is found, the first that the
-// vocabulary holds.
+// endOfTurn lists the texts for a missing EOT; the first in the vocabulary is
+// used.
 var endOfTurn = []string{
 	"<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<end_of_utterance>", "<EOT>", "_<EOT>", "[EOT]",
 	"<｜end▁of▁sentence｜>", "<|end_of_text|>", "<|endoftext|>",

@@ -6,15 +6,15 @@ import (
 	"unicode/utf8"
 )
 
-// pass cuts one piece of text into pieces that cover it.
+// pass splits a piece of text into pieces that cover it.
 type pass func(text string, emit func(piece string))
 
-// scanner gives the length of the match at the start of s, or 0 for none. s
-// is never empty.
+// scanner returns the length of the match at the start of s, or 0. s is never
+// empty.
 type scanner func(s string) int
 
-// chain joins passes: what the first one cut is cut further by the second,
-// and so on; the last one's pieces are emitted.
+// chain composes passes: each splits the pieces of the one before; the last
+// one's pieces are emitted.
 func chain(passes []pass, emit func(word string)) func(text string) {
 	next := emit
 	for i := len(passes) - 1; i >= 0; i-- {
@@ -24,8 +24,8 @@ func chain(passes []pass, emit func(word string)) func(text string) {
 	return next
 }
 
-// each is the pass that finds every match of a scanner. Text between two
-// matches is a piece too.
+// each returns the pass of all matches of a scanner. Text between two matches
+// is a piece as well.
 func each(scan scanner) pass {
 	return func(text string, emit func(piece string)) {
 		gap, i := 0, 0
@@ -91,7 +91,7 @@ func scanGPT2(s string) int {
 	return blanks(s)
 }
 
-// contraction gives the length of 's, 't, 're, 've, 'm, 'll or 'd. fold is
+// contraction returns the length of 's, 't, 're, 've, 'm, 'll or 'd. fold is
 // 0x20 to ignore case.
 func contraction(s string, fold byte) int {
 	if len(s) < 2 {
@@ -111,9 +111,9 @@ func contraction(s string, fold byte) int {
 	return 0
 }
 
-// blanks is \s+(?!\S)|\s+ : white space, less the last character of it when
-// something follows and it is not the only one. 0 when s begins with no white
-// space.
+// blanks matches \s+(?!\S)|\s+ : white space, without its last character if
+// something follows and it is not the only one. It returns 0 if s does not
+// start with white space.
 func blanks(s string) int {
 	end, last := 0, 0
 	for {
@@ -132,7 +132,7 @@ func blanks(s string) int {
 	return end
 }
 
-// lines is \s*[\r\n]+ : white space up to the last line break in it.
+// lines matches \s*[\r\n]+ : white space up to its last line break.
 func lines(s string) int {
 	end, after := 0, 0
 	for {
@@ -147,7 +147,7 @@ func lines(s string) int {
 	}
 }
 
-// wordRule is the family of expressions that cl100k began:
+// wordRule is the family of expressions derived from cl100k:
 //
 //	(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?W+|\p{N}{1,digits}|
 //	 ?[^\s\p{N}W]+T*|\s*[\r\n]+|\s+(?!\S)|\s+
@@ -155,10 +155,10 @@ func lines(s string) int {
 // with W the word characters and T the trailing ones.
 type wordRule struct {
 	word   class // W
-	digits int   // 0 for no bound
-	slash  bool  // T is [\r\n/], otherwise [\r\n]
-	bare   bool  // there is no T*
-	joined bool  // there are no contractions
+	digits int   // 0 for no limit
+	slash  bool  // T is [\r\n/] instead of [\r\n]
+	bare   bool  // without T*
+	joined bool  // without contractions
 	cased  bool  // words change from upper to lower case once: see casedWord
 }
 
@@ -198,7 +198,7 @@ func (r wordRule) scan(s string) int {
 	return blanks(s)
 }
 
-// number is \p{N}{1,digits}.
+// number matches \p{N}{1,digits}.
 func (r wordRule) number(s string) int {
 	end := 0
 	for n := 0; r.digits == 0 || n < r.digits; n++ {
@@ -211,7 +211,7 @@ func (r wordRule) number(s string) int {
 	return end
 }
 
-// trailing is T*.
+// trailing matches T*.
 func (r wordRule) trailing(s string, i int) int {
 	for !r.bare && i < len(s) && (s[i] == '\r' || s[i] == '\n' || r.slash && s[i] == '/') {
 		i++
@@ -227,7 +227,7 @@ func (r wordRule) trailing(s string, i int) int {
 // followed by an optional contraction where digits is bounded (gpt-4o), and
 // by nothing where it is not (tekken counts digits one by one).
 func (r wordRule) casedWord(s string, first class, width int, newline bool) int {
-	starts := [2]int{width, 0} // the optional character is taken if it can be
+	starts := [2]int{width, 0} // the optional character is used if possible
 	if newline || first&(letter|number) != 0 {
 		starts[0] = 0
 	}
@@ -252,11 +252,11 @@ func (r wordRule) casedWord(s string, first class, width int, newline bool) int 
 	return 0
 }
 
-// lowerTail is A*B+ from i, greedy with backtracking: A takes all it can and
-// gives back until a B follows. It is 0 when there is no match.
+// lowerTail matches A*B+ from i, greedy with backtracking: A takes all it can
+// and gives back until a B follows. It returns 0 without a match.
 func lowerTail(s string, i int) int {
 	const a, b = upper | caseless | mark, lower | caseless | mark
-	from := -1 // where B+ begins
+	from := -1 // start of B+
 	for {
 		c, n := at(s, i)
 		if c&b != 0 {
@@ -273,7 +273,7 @@ func lowerTail(s string, i int) int {
 	return run(s, from, b)
 }
 
-// scanDigit is \p{N}: every digit on its own.
+// scanDigit matches \p{N}: a single digit.
 func scanDigit(s string) int {
 	if c, n := at(s, 0); c&number != 0 {
 		return n
@@ -281,13 +281,13 @@ func scanDigit(s string) int {
 	return 0
 }
 
-// scanDigits is \p{N}+.
+// scanDigits matches \p{N}+.
 func scanDigits(s string) int { return run(s, 0, number) }
 
-// scanThreeNumbers is \p{N}{1,3}.
+// scanThreeNumbers matches \p{N}{1,3}.
 func scanThreeNumbers(s string) int { return wordRule{digits: 3}.number(s) }
 
-// scanThreeDigits is [0-9][0-9][0-9].
+// scanThreeDigits matches [0-9][0-9][0-9].
 func scanThreeDigits(s string) int {
 	if len(s) < 3 {
 		return 0
@@ -300,7 +300,7 @@ func scanThreeDigits(s string) int {
 	return 3
 }
 
-// scanLineBreak is [\r\n].
+// scanLineBreak matches [\r\n].
 func scanLineBreak(s string) int {
 	if s[0] == '\r' || s[0] == '\n' {
 		return 1
@@ -308,7 +308,7 @@ func scanLineBreak(s string) int {
 	return 0
 }
 
-// scanLine is [^\n]+|[\n]+.
+// scanLine matches [^\n]+|[\n]+.
 func scanLine(s string) int {
 	i := 1
 	for i < len(s) && (s[i] == '\n') == (s[0] == '\n') {
@@ -317,7 +317,7 @@ func scanLine(s string) int {
 	return i
 }
 
-// scanPunctuation is [\p{P}$+<=>^~|]+, with the backquote too for falcon.
+// scanPunctuation matches [\p{P}$+<=>^~|]+, with the backquote too for falcon.
 func scanPunctuation(s string) int       { return punctuationRun(s, '|') }
 func scanPunctuationFalcon(s string) int { return punctuationRun(s, '`') }
 
@@ -448,24 +448,24 @@ func scanDeepSeek3(s string) int {
 	return blanks(s)
 }
 
-// isCased are the letters of deepseek-llm: those that have case.
+// isCased reports whether r is a letter of deepseek-llm: one with case.
 func isCased(r rune) bool { return unicode.Is(casedLetters, r) }
 
-// isSign are the signs of deepseek-llm, [!-/:-~！-／：-～‘-‟　-。] less white
-// space; the second range holds ASCII's letters as well, which the expression
-// before has taken.
+// isSign reports whether r is a sign of deepseek-llm, [!-/:-~！-／：-～‘-‟　-。]
+// without white space; the second range includes ASCII letters, which the
+// expression before has matched.
 func isSign(r rune) bool {
 	return r >= '!' && r <= '/' || r >= ':' && r <= '~' ||
 		r >= 0xff01 && r <= 0xff0f || r >= 0xff1a && r <= 0xff5e ||
 		r >= 0x2018 && r <= 0x201f || r == 0x3001 || r == 0x3002
 }
 
-// isEastAsian is [一-龥ࠀ-一가-퟿] less white space, which llama.cpp takes out.
+// isEastAsian matches [一-龥ࠀ-一가-퟿] without white space, which llama.cpp removes.
 func isEastAsian(r rune) bool {
 	return (r >= 0x800 && r <= 0x9fa5 || r >= 0xac00 && r <= 0xd7ff) && !unicode.Is(unicode.White_Space, r)
 }
 
-// isIdeograph is [一-龥぀-ゟ゠-ヿ].
+// isIdeograph matches [一-龥぀-ゟ゠-ヿ].
 func isIdeograph(r rune) bool {
 	return r >= 0x4e00 && r <= 0x9fa5 || r >= 0x3040 && r <= 0x30ff
 }

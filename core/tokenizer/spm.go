@@ -5,14 +5,14 @@ import (
 	"unicode/utf8"
 )
 
-// spm merges the two neighbours whose union is the token with the best
-// score, leftmost first among equals, until no union is a token.
+// spm merges the two neighbors whose union is the token with the best score,
+// leftmost first among equals, until no union is a token.
 type spm struct {
-	ids   map[string]int32 // by the text that a token stands for
-	order []uint32         // by id: the lesser, the better its score
-	bytes [256]int32       // byte tokens; None where there is none
-	joins byteJoins        // where a token has two bytes side by side
-	// unknown stands for what has no token and no byte token.
+	ids   map[string]int32 // by text
+	order []uint32         // by id: smaller is better
+	bytes [256]int32       // byte tokens, or None
+	joins byteJoins        // two adjacent bytes within tokens
+	// unknown is the token for text without a token or byte tokens.
 	unknown int32
 }
 
@@ -35,7 +35,7 @@ func newSPM(v *Vocabulary, pieces []string, ids map[string]int32) *spm {
 	return s
 }
 
-// descending maps a float to an integer that is less for greater floats.
+// descending maps a float to an integer that decreases with it.
 func descending(f float32) uint32 {
 	bits := math.Float32bits(f)
 	if f < 0 {
@@ -44,7 +44,7 @@ func descending(f float32) uint32 {
 	return ^bits &^ (1 << 31) // -0 is 0
 }
 
-// encode appends the tokens of a text in which spaces are spaces.
+// encode appends the tokens of a text with literal spaces.
 func (m *spm) encode(dst []int32, text string, s *scratch) []int32 {
 	from := 0
 	for i := 1; i < len(text); i++ {
@@ -56,9 +56,9 @@ func (m *spm) encode(dst []int32, text string, s *scratch) []int32 {
 	return s.cached(dst, text[from:], m.part)
 }
 
-// part appends the tokens of a part that is merged on its own.
+// part appends the tokens of a part that is merged separately.
 func (m *spm) part(dst []int32, text string, s *scratch) []int32 {
-	starts := s.starts[:0] // of each character, and the end
+	starts := s.starts[:0] // start of each character, and the end
 	for i := 0; i < len(text); {
 		starts = append(starts, int32(i))
 		_, n := utf8.DecodeRuneInString(text[i:])
@@ -101,7 +101,7 @@ func (m *spm) part(dst []int32, text string, s *scratch) []int32 {
 	return dst
 }
 
-// append adds the token of a merged text, or those of its bytes.
+// append appends the token of a merged text, or its byte tokens.
 func (m *spm) append(dst []int32, text string) []int32 {
 	if id, ok := m.ids[text]; ok {
 		return append(dst, id)

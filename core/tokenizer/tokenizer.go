@@ -1,18 +1,17 @@
-// Package tokenizer turns text into token ids and back, the way language
-// models were trained to.
+// Package tokenizer converts text to token ids and back, as language models
+// were trained.
 //
-// A [Vocabulary] says all that defines a tokenizer; it is read from GGUF
-// metadata ([FromGGUF]), from tokenizer.json ([FromHuggingFace]), from
-// llama2.c's tok.bin ([FromLlama2C]) or trained from text (package bpe). [New]
-// checks it and builds a [Tokenizer], which is immutable and safe for use by
-// several goroutines.
+// A [Vocabulary] defines a tokenizer; it is read from GGUF metadata
+// ([FromGGUF]), from tokenizer.json ([FromHuggingFace]), from llama2.c's
+// tok.bin ([FromLlama2C]) or trained from text ([Train]). [New] validates it
+// and builds a [Tokenizer], which is immutable and safe for concurrent use.
 //
-// Two models exist: SPM (SentencePiece with scores) and BPE, on bytes or on
-// characters, behind a pre-tokenizer that cuts text into words. Ids are those
-// of llama.cpp for the same file, with three deliberate differences: text
-// never becomes a control token by merging, bytes that are no UTF-8 keep
-// their value instead of becoming U+FFFD, and where special tokens overlap
-// the leftmost is taken, then the longest.
+// There are two models: SPM (SentencePiece with scores) and BPE, on bytes or on
+// characters, behind a pre-tokenizer that splits text into words. Ids are those
+// of llama.cpp for the same file, with three deliberate differences: merging
+// never creates a control token, invalid UTF-8 bytes keep their value instead
+// of becoming U+FFFD, and of overlapping special tokens the leftmost is used,
+// then the longest.
 package tokenizer
 
 import (
@@ -24,20 +23,18 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Options says how Encode treats text.
+// Options configures Encode.
 type Options struct {
-	// Add adds the tokens that the model wants at the beginning and the end
-	// (BOS, EOS). The zero value adds none.
+	// Add adds the model's tokens at the beginning and the end (BOS, EOS).
 	Add bool
-	// Special finds control tokens such as <|im_end|> in the text. The zero
-	// value takes their text literally, which is right for whatever a user
-	// wrote: a user's text must not end a turn. User-defined tokens are found
-	// either way.
+	// Special recognizes control tokens such as <|im_end|> in the text. If
+	// false, their text is literal, which is right for user input: a user's
+	// text must not end a turn. User-defined tokens are always recognized.
 	Special bool
-	// Literal are bytes that no control or user-defined token may cover, as
-	// ascending offsets into the text. They cut nothing: with them a text that
-	// was put together of a template and a user's words is encoded as one, and
-	// the words stay words.
+	// Literal lists bytes that control and user-defined tokens must not cover,
+	// as ascending offsets into the text. They do not split: text composed of a
+	// template and user input is encoded in one piece without interpreting the
+	// input.
 	Literal []int
 }
 
@@ -45,12 +42,12 @@ type Options struct {
 type Tokenizer struct {
 	vocab  Vocabulary
 	pre    pretokenizer
-	ids    map[string]int32 // by piece, what text may become; where it is asked for
-	texts  map[string]int32 // by a token's text, every token
-	inText []bool           // by id: whether merging text may lead to it
-	pieces []string         // by id: the bytes it stands for
+	ids    map[string]int32 // by piece that text may become, the preferred id
+	texts  map[string]int32 // by text, every token
+	inText []bool           // by id: whether merging text may produce it
+	pieces []string         // by id: its bytes
 	types  []Type
-	strip  []bool // by id: a space before it is not the text's own
+	strip  []bool // by id: whether a preceding space is dropped
 	always *specials
 	all    *specials
 	ends   map[int32]bool
@@ -59,7 +56,7 @@ type Tokenizer struct {
 	pool   sync.Pool
 }
 
-// New checks a vocabulary and builds its tokenizer.
+// New validates a vocabulary and builds its tokenizer.
 func New(v Vocabulary) (*Tokenizer, error) {
 	v.Tokens = slices.Clone(v.Tokens)
 	if err := v.check(); err != nil {
@@ -68,8 +65,8 @@ func New(v Vocabulary) (*Tokenizer, error) {
 	t := &Tokenizer{vocab: v}
 	t.pool.New = func() any { return new(scratch) }
 	if v.Model == BPE {
-		pre, known := findPretokenizer(v.Pre)
-		if !known {
+		pre, ok := findPretokenizer(v.Pre)
+		if !ok {
 			return nil, fmt.Errorf("tokenizer: unknown pre-tokenizer %q", v.Pre)
 		}
 		t.pre = pre
@@ -95,13 +92,13 @@ func New(v Vocabulary) (*Tokenizer, error) {
 	return t, nil
 }
 
-// marked reports whether tokens hold ▁ for a space.
+// marked reports whether tokens use ▁ for a space.
 func (t *Tokenizer) marked() bool { return t.vocab.Model == SPM || t.pre.Chars }
 
-// unmark turns ▁ into spaces.
+// unmark replaces ▁ by spaces.
 func unmark(s string) string { return strings.ReplaceAll(s, spaceMark, " ") }
 
-// name fills the table by text, which every token must have its own of.
+// name indexes the tokens by text, which must be unique.
 func (t *Tokenizer) name() error {
 	t.texts = make(map[string]int32, len(t.vocab.Tokens))
 	for id := range t.vocab.Tokens {
@@ -114,14 +111,14 @@ func (t *Tokenizer) name() error {
 			tok.Type = Normal
 		}
 		if first, twice := t.texts[tok.Text]; twice {
-			return fmt.Errorf("tokens %d and %d both read %q", first, id, tok.Text)
+			return fmt.Errorf("duplicate text of tokens %d and %d: %q", first, id, tok.Text)
 		}
 		t.texts[tok.Text] = int32(id)
 	}
 	return nil
 }
 
-// index fills the tables by id and by what text may become.
+// index fills the tables by id and by piece.
 func (t *Tokenizer) index() {
 	n := len(t.vocab.Tokens)
 	t.pieces = make([]string, n)
@@ -136,15 +133,14 @@ func (t *Tokenizer) index() {
 		if !t.inText[id] || t.ids == nil {
 			continue
 		}
-		// "▁a" and " a" both stand for " a"; files mean the first.
-		if _, taken := t.ids[t.pieces[id]]; !taken || t.marked() && strings.Contains(tok.Text, spaceMark) {
+		// "▁a" and " a" both mean " a"; files intend the first.
+		if _, exists := t.ids[t.pieces[id]]; !exists || t.marked() && strings.Contains(tok.Text, spaceMark) {
 			t.ids[t.pieces[id]] = int32(id)
 		}
 	}
 }
 
-// piece gives the bytes that a token stands for, and whether merging text may
-// lead to it.
+// piece returns the bytes of a token, and whether merging text may produce it.
 func (t *Tokenizer) piece(tok Token) (piece string, inText bool) {
 	switch tok.Type {
 	case Control, Unknown:
@@ -157,13 +153,13 @@ func (t *Tokenizer) piece(tok Token) (piece string, inText bool) {
 		return unmark(tok.Text), true
 	}
 	piece, ok := FromAlphabet(tok.Text)
-	if !ok || tok.Type == UserDefined { // these are written as they are
+	if !ok || tok.Type == UserDefined { // these are literal
 		return tok.Text, ok && piece == tok.Text
 	}
 	return piece, true
 }
 
-// textPieces lists what text may become.
+// textPieces lists the pieces that text may become.
 func (t *Tokenizer) textPieces() []string {
 	out := make([]string, 0, len(t.ids))
 	for piece := range t.ids {
@@ -172,8 +168,8 @@ func (t *Tokenizer) textPieces() []string {
 	return out
 }
 
-// roles finds the tokens that end generation, whatever type a file gives
-// them, and an EOT that a file does not name.
+// roles finds the tokens that end generation, whatever type a file declares,
+// and an undeclared EOT.
 func (t *Tokenizer) roles() {
 	t.ends = make(map[int32]bool)
 	has := func(text string) bool { _, ok := t.texts[text]; return ok }
@@ -209,9 +205,9 @@ func (t *Tokenizer) roles() {
 	}
 }
 
-// ordinary reports that a token which reads like the end of a text is none:
-// the file says what its tokens are, or it is </s>, which is markup in many
-// vocabularies (Qwen, Gemma, InternLM2), and no special token here.
+// ordinary reports whether a token that looks like the end of a text is
+// ordinary: the file's types are trusted, or it is </s>, which is markup in
+// many vocabularies (Qwen, Gemma, InternLM2), and not special here.
 func (t *Tokenizer) ordinary(text string, id int32) bool {
 	typ := t.vocab.Tokens[id].Type
 	if id == t.vocab.Special.EOS || id == t.vocab.Special.EOT || id == t.vocab.Special.EOM || typ == Control {
@@ -220,7 +216,7 @@ func (t *Tokenizer) ordinary(text string, id int32) bool {
 	return t.vocab.Stated || text == "</s>" && typ == Normal
 }
 
-// findSpecials builds the two sets of tokens that stand in text as a whole.
+// findSpecials builds the two sets of tokens that occur in text verbatim.
 func (t *Tokenizer) findSpecials() {
 	t.always, t.all = newSpecials(), newSpecials()
 	t.strip = make([]bool, len(t.pieces))
@@ -237,21 +233,20 @@ func (t *Tokenizer) findSpecials() {
 	}
 }
 
-// Vocabulary gives back what the tokenizer was built from; it must not be
-// changed.
+// Vocabulary returns the tokenizer's vocabulary, which must not be modified.
 func (t *Tokenizer) Vocabulary() Vocabulary { return t.vocab }
 
-// Size is the number of tokens, V.
+// Size returns the number of tokens, V.
 func (t *Tokenizer) Size() int { return len(t.pieces) }
 
-// Special gives the ids of the tokens that have a role.
+// Special returns the ids of the special tokens.
 func (t *Tokenizer) Special() Special { return t.vocab.Special }
 
-// Ends reports whether a token ends generation: EOS, EOT or one of the
-// tokens known to end a turn.
+// Ends reports whether a token ends generation: EOS, EOT or another token that
+// ends a turn.
 func (t *Tokenizer) Ends(id int32) bool { return t.ends[id] }
 
-// ID finds a token by its text, such as "<image>"; None where there is none.
+// ID returns the token with the text, such as "<image>", or None.
 func (t *Tokenizer) ID(text string) int32 {
 	if id, ok := t.texts[text]; ok {
 		return id
@@ -259,8 +254,8 @@ func (t *Tokenizer) ID(text string) int32 {
 	return None
 }
 
-// Piece gives the bytes that a token stands for; for a control token its
-// text. It is "" for an id outside the vocabulary.
+// Piece returns the bytes of a token, or the text of a control token; "" for an
+// id outside the vocabulary.
 func (t *Tokenizer) Piece(id int32) string {
 	if id < 0 || int(id) >= len(t.pieces) {
 		return ""
@@ -268,7 +263,7 @@ func (t *Tokenizer) Piece(id int32) string {
 	return t.pieces[id]
 }
 
-// Type gives a token's type; 0 for an id outside the vocabulary.
+// Type returns a token's type; 0 for an id outside the vocabulary.
 func (t *Tokenizer) Type(id int32) Type {
 	if id < 0 || int(id) >= len(t.types) {
 		return 0
@@ -276,8 +271,8 @@ func (t *Tokenizer) Type(id int32) Type {
 	return t.types[id]
 }
 
-// Encode gives the tokens of text. Any bytes are text: what is no UTF-8 falls
-// back to byte tokens, and is left out where a vocabulary has none.
+// Encode returns the tokens of text. Any bytes are valid: invalid UTF-8 falls
+// back to byte tokens, and is dropped if the vocabulary has none.
 func (t *Tokenizer) Encode(text string, opt Options) []int32 {
 	return t.Append(nil, text, opt)
 }
@@ -293,9 +288,9 @@ func (t *Tokenizer) Append(dst []int32, text string, opt Options) []int32 {
 	if opt.Special {
 		set = t.all
 	}
-	first, whole := true, len(text)
+	first, total := true, len(text)
 	for ; text != ""; first = false {
-		start, end, id := set.find(text, opt.Literal, whole-len(text))
+		start, end, id := set.find(text, opt.Literal, total-len(text))
 		if id == None {
 			dst = t.fragment(dst, text, first, s)
 			break
@@ -318,11 +313,11 @@ func (t *Tokenizer) Append(dst []int32, text string, opt Options) []int32 {
 	return dst
 }
 
-// stripped is what LStrip and RStrip drop.
+// stripped lists the characters that LStrip and RStrip drop.
 const stripped = " \t\n\v\f\r"
 
-// fragment appends the tokens of text without special tokens in it; first is
-// whether none came before.
+// fragment appends the tokens of text without special tokens; first is set if
+// none came before.
 func (t *Tokenizer) fragment(dst []int32, text string, first bool, s *scratch) []int32 {
 	if t.vocab.NFC {
 		text = norm.NFC.String(text)
@@ -330,7 +325,7 @@ func (t *Tokenizer) fragment(dst []int32, text string, first bool, s *scratch) [
 	if t.marked() && strings.Contains(text, spaceMark) {
 		text = unmark(text)
 	}
-	if t.vocab.SpacePrefix.wanted(text, first) {
+	if t.vocab.SpacePrefix.applies(text, first) {
 		text = " " + text
 	}
 	switch {
@@ -347,8 +342,8 @@ func (t *Tokenizer) fragment(dst []int32, text string, first bool, s *scratch) [
 	return dst
 }
 
-// wanted reports whether a space is put before text.
-func (p Prefix) wanted(text string, first bool) bool {
+// applies reports whether a space is prepended to text.
+func (p Prefix) applies(text string, first bool) bool {
 	switch p {
 	case EveryPrefix:
 		return true
@@ -360,7 +355,7 @@ func (p Prefix) wanted(text string, first bool) bool {
 	return false
 }
 
-// word appends the tokens of a word that the pre-tokenizer cut out.
+// word appends the tokens of a word.
 func (t *Tokenizer) word(dst []int32, word string, s *scratch) []int32 {
 	if t.pre.WholeWords {
 		if id, ok := t.ids[word]; ok {

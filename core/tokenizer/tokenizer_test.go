@@ -31,7 +31,7 @@ var corpus = []string{
 	"func main() {\n\tfmt.Println(\"hello, world\")\n}\n\n\nfunc main() {}", "1234567890 12 1234 3.14159",
 }
 
-// trained is a byte-level tokenizer with MM-ABI's special tokens.
+// trained returns a byte-level tokenizer with MM-ABI's special tokens.
 func trained(t testing.TB, pre string) *tokenizer.Tokenizer {
 	t.Helper()
 	v, err := tokenizer.Train(slices.Values(corpus), tokenizer.TrainOptions{VocabSize: 420, Pre: pre,
@@ -46,7 +46,7 @@ func trained(t testing.TB, pre string) *tokenizer.Tokenizer {
 	return tok
 }
 
-// spm is a small SentencePiece vocabulary with byte fallback.
+// spm returns a small SentencePiece vocabulary with byte fallback.
 func spm() tokenizer.Vocabulary {
 	v := tokenizer.Vocabulary{Model: tokenizer.SPM, Special: tokenizer.NoSpecial, AddBOS: true, SpacePrefix: tokenizer.EveryPrefix}
 	add := func(text string, score float32, typ tokenizer.Type) {
@@ -91,7 +91,7 @@ func TestSPM(t *testing.T) {
 		{"x", tokenizer.Options{}, []int32{id("▁"), b('x')}},
 		{"€", tokenizer.Options{}, []int32{id("▁"), b(0xe2), b(0x82), b(0xac)}},
 		{"\xff\xe2\x82", tokenizer.Options{}, []int32{id("▁"), b(0xff), b(0xe2), b(0x82)}},
-		// Text does not become a control token by merging.
+		// Merging does not create a control token.
 		{"<s>", tokenizer.Options{}, []int32{id("▁"), id("<s"), id(">")}},
 		{"<s>", tokenizer.Options{Special: true}, []int32{1}},
 		{"the<s>the", tokenizer.Options{Special: true}, []int32{id("▁the"), 1, id("▁the")}},
@@ -132,7 +132,7 @@ func TestRoundTrip(t *testing.T) {
 	for name, tok := range toks {
 		for _, text := range texts {
 			if name == "spm" && strings.Contains(text, "▁") {
-				continue // stands for a space there
+				continue // a space there
 			}
 			ids := tok.Encode(text, tokenizer.Options{})
 			if got := tok.Decode(ids, tokenizer.DecodeOptions{}); got != text {
@@ -143,7 +143,7 @@ func TestRoundTrip(t *testing.T) {
 			for _, id := range ids {
 				part := d.Next(id)
 				if utf8.ValidString(text) && !utf8.ValidString(part) {
-					t.Errorf("%s: %q is given in parts that are no UTF-8: %q", name, text, part)
+					t.Errorf("%s: %q is decoded in parts of invalid UTF-8: %q", name, text, part)
 				}
 				out.WriteString(part)
 			}
@@ -175,7 +175,7 @@ func TestRoles(t *testing.T) {
 	tok := build(t, v)
 	end := tok.ID("<|im_end|>")
 	if tok.Special().EOT != end || !tok.Ends(end) || tok.Type(end) != tokenizer.Control {
-		t.Errorf("<|im_end|> is no end of turn: %+v, type %d", tok.Special(), tok.Type(end))
+		t.Errorf("<|im_end|> is not an end of turn: %+v, type %d", tok.Special(), tok.Type(end))
 	}
 	if !tok.Ends(tok.ID("</s>")) || tok.Ends(tok.ID("<s>")) || tok.Ends(-1) {
 		t.Error("</s> ends, <s> does not")
@@ -188,8 +188,8 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// TestHostile builds tokenizers from vocabularies that would crash one that
-// believed them.
+// TestHostile builds tokenizers from vocabularies that would crash a trusting
+// implementation.
 func TestHostile(t *testing.T) {
 	change := func(f func(*tokenizer.Vocabulary)) tokenizer.Vocabulary {
 		v := spm()
@@ -206,23 +206,23 @@ func TestHostile(t *testing.T) {
 		want string
 		v    tokenizer.Vocabulary
 	}{
-		{"the vocabulary is empty", tokenizer.Vocabulary{}},
-		{`token 10 is of type byte and reads "<0x-1>"`, change(func(v *tokenizer.Vocabulary) { v.Tokens[10].Text = "<0x-1>" })},
-		{`reads "<0xGG>"`, change(func(v *tokenizer.Vocabulary) { v.Tokens[10].Text = "<0xGG>" })},
-		{`reads "<0x123>"`, change(func(v *tokenizer.Vocabulary) { v.Tokens[10].Text = "<0x123>" })},
-		{"tokens 260 and 262 both read", change(func(v *tokenizer.Vocabulary) { v.Tokens[262].Text = v.Tokens[260].Text })},
-		{"token 260 has 70000 bytes", change(func(v *tokenizer.Vocabulary) { v.Tokens[260].Text = strings.Repeat("x", 70000) })},
-		{"has the unknown type 7", change(func(v *tokenizer.Vocabulary) { v.Tokens[260].Type = 7 })},
-		{"has the unknown type -1", change(func(v *tokenizer.Vocabulary) { v.Tokens[260].Type = -1 })},
-		{"a score that is no number", change(func(v *tokenizer.Vocabulary) { v.Tokens[260].Score = float32(math.NaN()) })},
-		{"the bos token is 5000, beyond", change(func(v *tokenizer.Vocabulary) { v.Special.BOS = 5000 })},
-		{"the eos token is -2, beyond", change(func(v *tokenizer.Vocabulary) { v.Special.EOS = -2 })},
-		{"there is no such token", change(func(v *tokenizer.Vocabulary) { v.Special.BOS = tokenizer.None })},
-		{"an SPM vocabulary has 1 merges", change(func(v *tokenizer.Vocabulary) { v.Merges = make([]tokenizer.Merge, 1) })},
+		{"empty vocabulary", tokenizer.Vocabulary{}},
+		{`byte token 10: got "<0x-1>"`, change(func(v *tokenizer.Vocabulary) { v.Tokens[10].Text = "<0x-1>" })},
+		{`got "<0xGG>"`, change(func(v *tokenizer.Vocabulary) { v.Tokens[10].Text = "<0xGG>" })},
+		{`got "<0x123>"`, change(func(v *tokenizer.Vocabulary) { v.Tokens[10].Text = "<0x123>" })},
+		{"duplicate text of tokens 260 and 262", change(func(v *tokenizer.Vocabulary) { v.Tokens[262].Text = v.Tokens[260].Text })},
+		{"token 260 too long: got 70000 bytes", change(func(v *tokenizer.Vocabulary) { v.Tokens[260].Text = strings.Repeat("x", 70000) })},
+		{"unknown type 7", change(func(v *tokenizer.Vocabulary) { v.Tokens[260].Type = 7 })},
+		{"unknown type -1", change(func(v *tokenizer.Vocabulary) { v.Tokens[260].Type = -1 })},
+		{"NaN score", change(func(v *tokenizer.Vocabulary) { v.Tokens[260].Score = float32(math.NaN()) })},
+		{"bos token 5000 out of range", change(func(v *tokenizer.Vocabulary) { v.Special.BOS = 5000 })},
+		{"eos token -2 out of range", change(func(v *tokenizer.Vocabulary) { v.Special.EOS = -2 })},
+		{"BOS is missing", change(func(v *tokenizer.Vocabulary) { v.Special.BOS = tokenizer.None })},
+		{"SPM vocabulary has 1 merges", change(func(v *tokenizer.Vocabulary) { v.Merges = make([]tokenizer.Merge, 1) })},
 		{`unknown pre-tokenizer "no"`, changeBPE(func(v *tokenizer.Vocabulary) { v.Pre = "no" })},
-		{"merge 3: \"\" and \"a\": both sides need a text", changeBPE(func(v *tokenizer.Vocabulary) { v.Merges[3] = tokenizer.Merge{Right: "a"} })},
-		{"stands for no byte", changeBPE(func(v *tokenizer.Vocabulary) { v.Merges[3] = tokenizer.Merge{Left: "a", Right: "日"} })},
-		{"both sides need a text, together at most 65536 bytes", changeBPE(func(v *tokenizer.Vocabulary) {
+		{"merge 3: \"\" and \"a\": empty side", changeBPE(func(v *tokenizer.Vocabulary) { v.Merges[3] = tokenizer.Merge{Right: "a"} })},
+		{"outside the byte alphabet", changeBPE(func(v *tokenizer.Vocabulary) { v.Merges[3] = tokenizer.Merge{Left: "a", Right: "日"} })},
+		{"empty side or more than 65536 bytes", changeBPE(func(v *tokenizer.Vocabulary) {
 			v.Merges[3] = tokenizer.Merge{Left: strings.Repeat("a", 40000), Right: strings.Repeat("a", 40000)}
 		})},
 	} {
@@ -230,7 +230,7 @@ func TestHostile(t *testing.T) {
 			t.Errorf("error is %v, should hold %q", err, c.want)
 		}
 	}
-	// What is odd and can be lived with.
+	// Unusual but acceptable vocabularies.
 	for name, v := range map[string]tokenizer.Vocabulary{
 		"infinite scores": change(func(v *tokenizer.Vocabulary) {
 			v.Tokens[260].Score, v.Tokens[261].Score = float32(math.Inf(1)), float32(math.Inf(-1))
@@ -273,10 +273,9 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestLinearTime feeds texts that make careless scanners and mergers
-// quadratic: four times the text may not cost much more than four times. What
-// counts is the time that this thread had a processor, not what other work on
-// the machine took.
+// TestLinearTime encodes texts that make careless scanners and mergers
+// quadratic: four times the text must not take much more than four times as
+// long. It measures the processor time of the thread, to exclude other load.
 func TestLinearTime(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -296,7 +295,8 @@ func TestLinearTime(t *testing.T) {
 				}
 				return best
 			}
-			// A busy machine's caches may slow any one measurement, not all of five.
+			// A busy machine's caches may slow any one measurement, not all of
+			// five.
 			for try := 1; ; try++ {
 				small, large := measure(40_000), measure(160_000)
 				if large <= 10*small || large <= 100*time.Millisecond {
@@ -363,14 +363,14 @@ func TestFromGGUFRefuses(t *testing.T) {
 		value any
 	}{
 		{"no vocabulary", gguf.KeyTokenizerModel, "none"},
-		{`the tokenizer model "bert" is not supported`, gguf.KeyTokenizerModel, "bert"},
+		{`unsupported tokenizer model "bert"`, gguf.KeyTokenizerModel, "bert"},
 		{"tokenizer.ggml.model has type u32, not str", gguf.KeyTokenizerModel, uint32(1)},
 		{"tokenizer.ggml.tokens has type arr[u8], not arr[str]", gguf.KeyTokens, []uint8{1}},
-		{"1 scores for", gguf.KeyScores, []float32{1}},
+		{"score count mismatch: got 1", gguf.KeyScores, []float32{1}},
 		{"tokenizer.ggml.scores has type arr[u8], not arr[f32]", gguf.KeyScores, []uint8{1}},
-		{"2 token types for", gguf.KeyTokenTypes, []int32{1, 2}},
+		{"token type count mismatch: got 2", gguf.KeyTokenTypes, []int32{1, 2}},
 		{"tokenizer.ggml.token_type has type arr[u32], not arr[i32]", gguf.KeyTokenTypes, []uint32{1}},
-		{"tokenizer.ggml.bos_token_id is 4294967295, beyond", gguf.KeyBOS, uint32(math.MaxUint32)},
+		{"tokenizer.ggml.bos_token_id: id 4294967295 out of range", gguf.KeyBOS, uint32(math.MaxUint32)},
 		{"tokenizer.ggml.bos_token_id has type i32, not u32", gguf.KeyBOS, int32(1)},
 		{"tokenizer.ggml.add_bos_token has type u8, not bool", gguf.KeyAddBOS, uint8(1)},
 		{"no such key: tokenizer.ggml.merges", gguf.KeyTokenizerModel, "gpt2"},
@@ -405,7 +405,7 @@ func TestLlama2C(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The ids that llama2.c's run.c gives.
+	// The ids of llama2.c's run.c.
 	ids := tok.Encode("Once upon a time", tokenizer.Options{Add: true})
 	if diff := cmp.Diff([]int32{1, 403, 407, 261, 378}, ids); diff != "" {
 		t.Error(diff)
@@ -419,20 +419,20 @@ func TestLlama2C(t *testing.T) {
 			t.Fatalf("the first %d bytes were accepted", n)
 		}
 	}
-	if _, err := tokenizer.FromLlama2C(b, 511); err == nil || !strings.Contains(err.Error(), "follow the 511 tokens") {
+	if _, err := tokenizer.FromLlama2C(b, 511); err == nil || !strings.Contains(err.Error(), "extra bytes after 511 tokens") {
 		t.Errorf("too few tokens: %v", err)
 	}
 	huge := binary.LittleEndian.AppendUint32(nil, math.MaxUint32)
 	huge = binary.LittleEndian.AppendUint32(append(huge, 0, 0, 0, 0), math.MaxUint32)
-	if _, err := tokenizer.FromLlama2C(append(huge, make([]byte, 64)...), 3); err == nil || !strings.Contains(err.Error(), "token 0 has 4294967295 bytes") {
+	if _, err := tokenizer.FromLlama2C(append(huge, make([]byte, 64)...), 3); err == nil || !strings.Contains(err.Error(), "token 0: bad length 4294967295") {
 		t.Errorf("a huge token: %v", err)
 	}
-	if _, err := tokenizer.FromLlama2C(b, 1<<40); err == nil || !strings.Contains(err.Error(), "do not fit") {
+	if _, err := tokenizer.FromLlama2C(b, 1<<40); err == nil || !strings.Contains(err.Error(), "file truncated") {
 		t.Errorf("a huge vocabulary: %v", err)
 	}
 }
 
-// phiAuto writes a vocabulary the way phi-auto saves it.
+// phiAuto writes a vocabulary in phi-auto's format.
 func phiAuto(t testing.TB, v tokenizer.Vocabulary) []byte {
 	t.Helper()
 	ids := make(map[string]int)
@@ -469,11 +469,11 @@ func TestPhiAuto(t *testing.T) {
 		t.Errorf("(- trained, + read):\n%s", diff)
 	}
 	for want, bad := range map[string]string{
-		"unexpected end":           string(file[:len(file)/2]),
-		"there must be 256 tokens": `{"merges":{},"vocab":{}}`,
-		"token 257 is missing":     strings.Replace(string(file), `"257":`, `"9257":`, 1),
-		"which is no byte":         strings.Replace(string(file), `"200":[200]`, `"200":[256]`, 1),
-		"not the byte":             strings.Replace(string(file), `"200":[200]`, `"200":[201]`, 1),
+		"unexpected end":             string(file[:len(file)/2]),
+		"want 256 more tokens":       `{"merges":{},"vocab":{}}`,
+		"missing or empty token 257": strings.Replace(string(file), `"257":`, `"9257":`, 1),
+		"is not a byte":              strings.Replace(string(file), `"200":[200]`, `"200":[256]`, 1),
+		"want the byte":              strings.Replace(string(file), `"200":[200]`, `"200":[201]`, 1),
 	} {
 		if _, err := tokenizer.FromPhiAuto([]byte(bad)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error is %v, should hold %q", err, want)
@@ -504,7 +504,7 @@ func Example() {
 	// "ld"
 }
 
-// Literal bytes are covered by no special token, and cut nothing.
+// Special tokens do not cover literal bytes, which do not split.
 func TestLiteral(t *testing.T) {
 	tok := trained(t, "gpt-2")
 	const text = "a<s>b</s><s>c"

@@ -1,13 +1,12 @@
-// Package bpe trains byte-level byte pair encoding: it finds, from text, the
-// merges of a [tokenizer.Vocabulary].
+// Training of byte-level byte pair encoding derives the merges of a
+// [Vocabulary] from text.
 //
-// [Train] counts the words of the text, so that a word that occurs a thousand
-// times is worked on once, and then merges the most frequent pair of
-// neighbouring tokens until the vocabulary is full. An index from each pair to
-// its places makes a merge cost what it changes, and a heap finds the next
-// one. Nothing is approximate: every merge is the most frequent pair of its
-// time, of equals the one with the least ids. The same text gives the same
-// vocabulary.
+// [Train] counts the words of the text, so that each distinct word is processed
+// once, and then merges the most frequent pair of neighboring tokens until the
+// vocabulary is full. An index from each pair to its positions makes a merge
+// cost what it changes, and a heap finds the next one. The result is exact:
+// every merge is the most frequent pair at that time, with ties broken by the
+// smallest ids. The same text gives the same vocabulary.
 package tokenizer
 
 import (
@@ -19,32 +18,32 @@ import (
 	"slices"
 )
 
-// Options says what to train.
+// TrainOptions configures training.
 type TrainOptions struct {
-	// VocabSize is V, the number of tokens wanted: special tokens, 256 bytes
-	// and one for each merge. There are fewer when the text has no more pairs.
+	// VocabSize is V, the number of tokens: control tokens, 256 bytes and one
+	// for each merge. The result is smaller if the text has no more pairs.
 	VocabSize int
-	// Pre names the pre-tokenizer that cuts text into words, which no merge
-	// crosses: "gpt-2", "llama-bpe", "smollm" and so on, or
-	// [PreNone] not to cut. "" is "gpt-2".
+	// Pre is the pre-tokenizer that splits text into words, which merges do not
+	// cross: "gpt-2", "llama-bpe", "smollm" and so on, or [PreNone]. If empty,
+	// the default is "gpt-2".
 	Pre string
-	// Control are the texts of control tokens, such as <s>. They take the
-	// first ids, in this order.
+	// Control lists the texts of control tokens, such as <s>. They get the
+	// first ids, in order.
 	Control []string
-	// BOS and EOS are those of Control that begin and end a sequence; "" for
-	// none. Encode adds BOS, and EOS if AddEOS is set.
+	// BOS and EOS select the Control tokens that begin and end a sequence, if
+	// not empty. Encode adds BOS, and EOS if AddEOS is set.
 	BOS, EOS string
 	AddEOS   bool
-	// MinCount is how often a pair must occur to be merged; 0 is 2.
+	// MinCount is the minimum count of a merged pair. If zero, the default is
+	// 2.
 	MinCount int
-	// MaxTokenBytes bounds the length of a token; 0 is no bound.
+	// MaxTokenBytes limits the length of a token. If zero, there is no limit.
 	MaxTokenBytes int
 }
 
 const maxVocabSize = 1 << 22
 
-// Train learns a vocabulary from documents. No merge crosses from one
-// document to the next.
+// Train learns a vocabulary from documents. Merges do not cross documents.
 func Train(docs iter.Seq[string], opt TrainOptions) (Vocabulary, error) {
 	if opt.Pre == "" {
 		opt.Pre = "gpt-2"
@@ -58,7 +57,7 @@ func Train(docs iter.Seq[string], opt TrainOptions) (Vocabulary, error) {
 	want := opt.VocabSize - len(opt.Control)
 	switch {
 	case want < 256 || opt.VocabSize > maxVocabSize:
-		return Vocabulary{}, fmt.Errorf("bpe: a vocabulary of %d tokens: 256 bytes and %d control tokens must fit, and at most %d are allowed",
+		return Vocabulary{}, fmt.Errorf("bpe: bad vocabulary size %d, want room for 256 bytes and %d control tokens, limit %d",
 			opt.VocabSize, len(opt.Control), maxVocabSize)
 	case opt.MinCount < 1 || opt.MaxTokenBytes < 2:
 		return Vocabulary{}, fmt.Errorf("bpe: MinCount %d or MaxTokenBytes %d is out of range", opt.MinCount, opt.MaxTokenBytes)
@@ -76,7 +75,7 @@ func Train(docs iter.Seq[string], opt TrainOptions) (Vocabulary, error) {
 	return t.vocabulary(opt)
 }
 
-// word is a distinct word and how often it occurs.
+// word is a distinct word and its count.
 type word struct {
 	text  string
 	count int64
@@ -84,9 +83,9 @@ type word struct {
 
 // count counts words, in the order of their first occurrence.
 func count(docs iter.Seq[string], pre string) ([]word, error) {
-	rule, known := findPretokenizer(pre)
-	if !known || rule.Chars {
-		return nil, fmt.Errorf("bpe: unknown pre-tokenizer %q, or one that does not work on bytes", pre)
+	rule, ok := findPretokenizer(pre)
+	if !ok || rule.Chars {
+		return nil, fmt.Errorf("bpe: unknown or character-level pre-tokenizer %q", pre)
 	}
 	var list []word
 	index := make(map[string]int)
@@ -105,12 +104,12 @@ func count(docs iter.Seq[string], pre string) ([]word, error) {
 	return list, nil
 }
 
-// trainer holds the text as tokens that grow. A token of n bytes takes n
-// slots; the first and the last of them hold its id, so that the neighbours
-// on both sides are found without links. Words lie between slots of gap.
+// trainer holds the text as growing tokens. A token of n bytes takes n slots;
+// the first and the last of them hold its id, so that the neighbors on both
+// sides are found without links. Words are separated by slots of gap.
 type trainer struct {
 	slots  []int32
-	counts []int64 // by slot: how often its word occurs; nil when all do once
+	counts []int64 // by slot: count of its word; nil if all are 1
 	texts  []string
 	ids    map[string]int32 // by text
 	merges [][2]int32
@@ -121,32 +120,32 @@ type trainer struct {
 	min    int64
 	max    int // bytes of a token
 
-	// For one merge into a new token: the index, by a neighbour's id, of the
-	// pair that the merge takes away and of the one it makes, less 1.
+	// Caches of one merge into a new token, by the id of a neighbor: the index
+	// of the pair that the merge removes and of the pair it creates, minus 1.
 	before, after sides
 }
 
 const (
 	gap   = -1 // between words
-	stale = -2 // where a token began that is now part of another
+	stale = -2 // start of a token that is now part of another
 )
 
-// pair is two neighbouring tokens, how often they occur, and the slots where
-// the left one begins. Places that a merge has taken stay in the list.
+// pair is two neighboring tokens, their count, and the slots where the left one
+// starts. Positions invalidated by merges stay in the list.
 type pair struct {
 	left, right int32
 	count       int64
 	places      []int32
 }
 
-// newTrainer lays out the words and indexes their pairs of bytes.
+// newTrainer lays out the words and indexes their byte pairs.
 func newTrainer(list []word, opt TrainOptions) (*trainer, error) {
 	total, repeated := 1, false
 	for _, w := range list {
 		total += len(w.text) + 1
 		repeated = repeated || w.count > 1
 		if total > math.MaxInt32 {
-			return nil, fmt.Errorf("bpe: more than %d bytes of distinct words", math.MaxInt32)
+			return nil, fmt.Errorf("bpe: distinct words exceed %d bytes", math.MaxInt32)
 		}
 	}
 	t := &trainer{
@@ -178,8 +177,8 @@ func newTrainer(list []word, opt TrainOptions) (*trainer, error) {
 	return t, nil
 }
 
-// indexBytes finds the pairs of bytes and their places, in two passes so that
-// all places lie in one block.
+// indexBytes finds the byte pairs and their positions, in two passes so that
+// all positions are in one block.
 func (t *trainer) indexBytes() {
 	counts, places := make([]int64, 1<<16), make([]int32, 1<<16)
 	each := func(do func(key, at int32)) {
@@ -213,7 +212,7 @@ func (t *trainer) indexBytes() {
 	})
 }
 
-// count is how often the word around a slot occurs.
+// count returns the count of the word at a slot.
 func (t *trainer) count(at int32) int64 {
 	if t.counts == nil {
 		return 1
@@ -221,8 +220,8 @@ func (t *trainer) count(at int32) int64 {
 	return t.counts[at]
 }
 
-// token gives the id of a text, which it makes if it is new. Two pairs may
-// have the same union, as a+bc and ab+c: it is one token.
+// token returns the id of a text, creating it if new. Two pairs may have the
+// same union, as a+bc and ab+c: it is one token.
 func (t *trainer) token(text string) int32 {
 	id, ok := t.ids[text]
 	if !ok {
@@ -233,7 +232,7 @@ func (t *trainer) token(text string) int32 {
 	return id
 }
 
-// pair gives the index of a pair, which it makes if it is new.
+// pair returns the index of a pair, creating it if new.
 func (t *trainer) pair(left, right int32) int32 {
 	key := [2]int32{left, right}
 	i, ok := t.index[key]
@@ -245,7 +244,8 @@ func (t *trainer) pair(left, right int32) int32 {
 	return i
 }
 
-// step merges the most frequent pair; false when none is frequent enough.
+// step merges the most frequent pair, or returns false if none is frequent
+// enough.
 func (t *trainer) step() bool {
 	i, ok := t.best()
 	if !ok {
@@ -276,8 +276,8 @@ func (t *trainer) step() bool {
 }
 
 // best takes the most frequent pair from the queue. An entry whose count has
-// fallen since goes back with the count it has now; where a count rose, the
-// pair was entered again.
+// fallen is reinserted with its current count; a risen count was inserted
+// again.
 func (t *trainer) best() (int32, bool) {
 	for len(t.queue) > 0 {
 		top := &t.queue[0]
@@ -295,7 +295,7 @@ func (t *trainer) best() (int32, bool) {
 	return 0, false
 }
 
-// merge joins left and right at a place, unless they are no longer there.
+// merge joins left and right at a position, unless they have changed.
 func (t *trainer) merge(at, left, right, union int32) {
 	mid := at + int32(len(t.texts[left]))
 	if t.slots[at] != left || t.slots[mid] != right {
@@ -323,8 +323,8 @@ func (t *trainer) grow(i int32, n int64, at int32) {
 	p.places = append(p.places, at)
 }
 
-// sides remembers, during one merge, which pair a neighbour makes with the
-// merged tokens: one lookup in the index for each neighbour, not each place.
+// sides caches, during one merge, the pair of a neighbor and the merged tokens:
+// one index lookup for each neighbor instead of each position.
 type sides struct {
 	lefts, rights []int32 // by the neighbour's id: pair index plus 1, or 0
 	used          []int32
@@ -334,7 +334,7 @@ func newSides(size int) sides {
 	return sides{lefts: make([]int32, size), rights: make([]int32, size)}
 }
 
-// left is the pair of a left neighbour and tok.
+// left returns the pair of a left neighbor and tok.
 func (s *sides) left(t *trainer, neighbour, tok int32) int32 {
 	if s.lefts[neighbour] == 0 {
 		s.lefts[neighbour] = t.pair(neighbour, tok) + 1
@@ -343,7 +343,7 @@ func (s *sides) left(t *trainer, neighbour, tok int32) int32 {
 	return s.lefts[neighbour] - 1
 }
 
-// right is the pair of tok and a right neighbour.
+// right returns the pair of tok and a right neighbor.
 func (s *sides) right(t *trainer, tok, neighbour int32) int32 {
 	if s.rights[neighbour] == 0 {
 		s.rights[neighbour] = t.pair(tok, neighbour) + 1
@@ -352,7 +352,7 @@ func (s *sides) right(t *trainer, tok, neighbour int32) int32 {
 	return s.rights[neighbour] - 1
 }
 
-// drain gives each pair to do, once, and forgets it.
+// drain calls do for each pair once, and resets the cache.
 func (s *sides) drain(do func(pair int32)) {
 	for _, id := range s.used {
 		for _, slot := range []*int32{&s.lefts[id], &s.rights[id]} {
@@ -365,14 +365,15 @@ func (s *sides) drain(do func(pair int32)) {
 	s.used = s.used[:0]
 }
 
-// entry is a pair in the queue, with the count it had.
+// entry is a queued pair, with its count at that time.
 type entry struct {
 	count       int64
 	left, right int32
 	pair        int32
 }
 
-// queue is a heap, the most frequent pair first, of equals the least ids.
+// pairQueue is a heap with the most frequent pair first, ties broken by the
+// smallest ids.
 type pairQueue []entry
 
 func (q pairQueue) Len() int      { return len(q) }
@@ -389,7 +390,7 @@ func (q *pairQueue) Pop() any {
 	return last
 }
 
-// vocabulary writes what was learnt: control tokens, bytes, unions.
+// vocabulary returns the result: control tokens, bytes, unions.
 func (t *trainer) vocabulary(opt TrainOptions) (Vocabulary, error) {
 	v := Vocabulary{Model: BPE, Pre: opt.Pre, Special: NoSpecial}
 	for i, text := range opt.Control {

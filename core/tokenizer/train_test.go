@@ -73,8 +73,8 @@ func naive(docs []string, opt TrainOptions) []Merge {
 	return merges
 }
 
-// TestExact compares with recounting, on text of few letters where runs,
-// overlaps, ties and equal unions abound, and on language.
+// TestExact compares with recounting, on text of few letters with many runs,
+// overlaps, ties and equal unions, and on language.
 func TestExact(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
 	for trial := range 60 {
@@ -124,7 +124,7 @@ func TestTrain(t *testing.T) {
 	}
 	again, err := Train(docs, opt)
 	if err != nil || !cmp.Equal(v, again) {
-		t.Errorf("the same text gave another vocabulary (%v)", err)
+		t.Errorf("the same text gave a different vocabulary (%v)", err)
 	}
 	tok, err := New(v)
 	if err != nil {
@@ -137,7 +137,7 @@ func TestTrain(t *testing.T) {
 	if got[0] != 0 || got[len(got)-1] != 1 || got[len(got)-2] != 2 {
 		t.Errorf("low<image> is %v", got)
 	}
-	// Unless asked for, a control token's text is text.
+	// By default a control token's text is text.
 	if plain := tok.Encode("<image>", Options{}); slices.Contains(plain, 2) {
 		t.Errorf("plain text became a control token: %v", plain)
 	}
@@ -154,10 +154,10 @@ func TestTrain(t *testing.T) {
 
 func TestTrainRefuses(t *testing.T) {
 	for want, opt := range map[string]TrainOptions{
-		"256 bytes and 1 control tokens must fit": {VocabSize: 256, Control: []string{"<s>"}},
-		"at most":                    {VocabSize: 1 << 30},
+		"256 bytes and 1 control tokens": {VocabSize: 256, Control: []string{"<s>"}},
+		"limit 4194304":                    {VocabSize: 1 << 30},
 		"MinCount -1":                {VocabSize: 300, MinCount: -1},
-		`unknown pre-tokenizer "no"`: {VocabSize: 300, Pre: "no"},
+		`pre-tokenizer "no"`: {VocabSize: 300, Pre: "no"},
 		`BOS "<s>" or EOS "" is not`: {VocabSize: 300, BOS: "<s>"},
 	} {
 		if _, err := Train(slices.Values([]string{"text"}), opt); err == nil || !strings.Contains(err.Error(), want) {
@@ -166,7 +166,7 @@ func TestTrainRefuses(t *testing.T) {
 	}
 }
 
-// stories are the documents of the sample, as phi-auto takes them.
+// stories returns the documents of the sample, in phi-auto's order.
 func stories(t testing.TB) (docs []string, bytes int64) {
 	t.Helper()
 	b, err := os.ReadFile(testfiles.Shared(t, "tinystories", "tinystories_sample.txt"))
@@ -198,7 +198,8 @@ func BenchmarkTrain(b *testing.B) {
 	}
 }
 
-// BenchmarkEncode encodes each story with what was trained on them.
+// BenchmarkEncodeTrained encodes each story with the vocabulary trained on
+// them.
 func BenchmarkEncodeTrained(b *testing.B) {
 	docs, size := stories(b)
 	for _, pre := range []string{PreNone, "gpt-2", "llama-bpe"} {

@@ -7,20 +7,20 @@ import (
 	"unicode/utf8"
 )
 
-// Model is the algorithm that turns text into tokens.
+// Model is the tokenization algorithm.
 type Model uint8
 
 // The models.
 const (
-	// BPE merges pairs in the order in which they were learnt, on bytes
-	// written in GPT-2's alphabet or, for some pre-tokenizers, on characters.
+	// BPE merges pairs in training order, on bytes written in GPT-2's alphabet
+	// or, for some pre-tokenizers, on characters.
 	BPE Model = iota
-	// SPM is SentencePiece's: the pair whose union has the best score is
-	// merged first; what is in no token falls back to bytes.
+	// SPM is SentencePiece's: the pair whose union has the best score is merged
+	// first; text without a token falls back to bytes.
 	SPM
 )
 
-// Type is what a token is for; the values are GGUF's.
+// Type is the purpose of a token, numbered as in GGUF.
 type Type int32
 
 // The token types.
@@ -30,110 +30,110 @@ const (
 	Control     Type = 3 // never in text: <s>, <|im_end|>
 	UserDefined Type = 4 // in text, always one token
 	Unused      Type = 5
-	Byte        Type = 6 // <0x0A>, one byte of what has no token
+	Byte        Type = 6 // <0x0A>, a byte of text without a token
 )
 
-// Token is one entry of a vocabulary; its id is its index.
+// Token is an entry of a vocabulary; its id is its index.
 type Token struct {
-	// Text is as files hold it: spaces are ▁ for SPM; for BPE on bytes, every
-	// byte is a character of GPT-2's alphabet.
+	// Text is encoded as in files: spaces are ▁ for SPM; for BPE on bytes,
+	// every byte is a character of GPT-2's alphabet.
 	Text  string
-	Score float32 // SPM only: greater is merged earlier
+	Score float32 // SPM only: greater merges earlier
 	Type  Type    // 0 is Normal
-	// LStrip and RStrip drop white space before and after a special token
-	// when it is found in text.
+	// LStrip and RStrip drop white space before and after a special token found
+	// in text.
 	LStrip, RStrip bool
 }
 
-// Merge is one step of BPE: two texts that become one token.
+// Merge is a step of BPE: two texts that become one token.
 type Merge struct{ Left, Right string }
 
-// Prefix says where a space is put before text that a model was trained to see
-// as a word of its own.
+// Prefix selects where a space is prepended to text, so that the first word is
+// encoded like any other.
 type Prefix uint8
 
 // The rules for the space before text.
 const (
 	NoPrefix    Prefix = iota
 	EveryPrefix        // at the start and after every special token
-	WordPrefix         // the same, unless a space is there already
-	FirstPrefix        // at the start only, unless a space is there already
+	WordPrefix         // the same, unless a space is present
+	FirstPrefix        // at the start only, unless a space is present
 )
 
-// PreNone is the pre-tokenizer that does not cut: merges may cross words.
+// PreNone is the pre-tokenizer that does not split: merges may cross words.
 const PreNone = "mm-none"
 
-// None is the id of a special token that a vocabulary does not have.
+// None is the id of a missing special token.
 const None int32 = -1
 
-// Special are the ids of the tokens that have a role; None where absent.
+// Special holds the ids of the special tokens; None if missing.
 type Special struct {
 	BOS, EOS, EOT, EOM, Unknown, Separator, Padding int32
 }
 
-// NoSpecial has no special token at all.
+// NoSpecial has no special tokens.
 var NoSpecial = Special{None, None, None, None, None, None, None}
 
-// Vocabulary is all that defines a tokenizer. Readers fill it, [New] checks it.
+// Vocabulary defines a tokenizer. Readers fill it, [New] validates it.
 type Vocabulary struct {
 	Model Model
-	// Pre names the pre-tokenizer of a BPE model, as tokenizer.ggml.pre does.
+	// Pre is the pre-tokenizer of a BPE model, named as in tokenizer.ggml.pre.
 	Pre     string
 	Tokens  []Token
-	Merges  []Merge // BPE only, the earliest learnt first
+	Merges  []Merge // BPE only, in training order
 	Special Special
-	// AddBOS and AddEOS say what Encode adds when it is asked to.
+	// AddBOS and AddEOS are added by Encode with Options.Add.
 	AddBOS, AddEOS bool
-	// SpacePrefix says where a space is put before text (SPM and BPE on
+	// SpacePrefix selects where a space is prepended to text (SPM and BPE on
 	// characters).
 	SpacePrefix Prefix
-	// WholeWords takes a word that is a token as it is, whether or not merges
-	// lead to it. Some pre-tokenizers imply it.
+	// WholeWords accepts a word that is a token, whether or not merges lead to
+	// it. Some pre-tokenizers imply it.
 	WholeWords bool
-	// Stated says that the types of tokens are to be believed. Those of GGUF
-	// files are often wrong: there a token that reads like the end of a text
-	// is one, whatever its type.
+	// Stated marks the token types as reliable. Those of GGUF files are often
+	// wrong: a token that looks like the end of a text is then special,
+	// whatever its type.
 	Stated bool
-	// NFC normalises text to Unicode's composed form first.
+	// NFC normalizes text to Unicode's composed form first.
 	NFC bool
-	// Template is the chat template in Jinja, "" for none.
+	// Template is the chat template in Jinja, or "".
 	Template string
 }
 
-// The limits of a vocabulary.
+// Limits of a vocabulary.
 const (
 	maxTokens     = 1 << 22
 	maxMerges     = 1 << 23
 	maxTokenBytes = 1 << 16
 )
 
-// spaceMark is ▁, which stands for a space in SPM's tokens.
+// spaceMark is ▁, a space in SPM's tokens.
 const spaceMark = "\u2581"
 
-// check holds a vocabulary to what the algorithms take for granted.
+// check validates the assumptions of the algorithms.
 func (v *Vocabulary) check() error {
 	if len(v.Tokens) == 0 {
-		return fmt.Errorf("the vocabulary is empty")
+		return fmt.Errorf("empty vocabulary")
 	}
 	if len(v.Tokens) > maxTokens || len(v.Merges) > maxMerges {
-		return fmt.Errorf("%d tokens and %d merges are more than the %d and %d allowed", len(v.Tokens), len(v.Merges), maxTokens, maxMerges)
+		return fmt.Errorf("got %d tokens and %d merges, limits %d and %d", len(v.Tokens), len(v.Merges), maxTokens, maxMerges)
 	}
 	if v.Model == SPM && len(v.Merges) > 0 {
-		return fmt.Errorf("an SPM vocabulary has %d merges", len(v.Merges))
+		return fmt.Errorf("SPM vocabulary has %d merges", len(v.Merges))
 	}
 	for id, t := range v.Tokens {
 		if len(t.Text) > maxTokenBytes {
-			return fmt.Errorf("token %d has %d bytes, at most %d are allowed", id, len(t.Text), maxTokenBytes)
+			return fmt.Errorf("token %d too long: got %d bytes, limit %d", id, len(t.Text), maxTokenBytes)
 		}
 		if t.Type < 0 || t.Type > Byte {
-			return fmt.Errorf("token %d, %q, has the unknown type %d", id, t.Text, t.Type)
+			return fmt.Errorf("token %d, %q: unknown type %d", id, t.Text, t.Type)
 		}
 		if math.IsNaN(float64(t.Score)) {
-			return fmt.Errorf("token %d, %q, has a score that is no number", id, t.Text)
+			return fmt.Errorf("token %d, %q: NaN score", id, t.Text)
 		}
 		if t.Type == Byte {
 			if _, ok := byteOf(t.Text); !ok {
-				return fmt.Errorf("token %d is of type byte and reads %q, not <0x00> to <0xFF>", id, t.Text)
+				return fmt.Errorf("byte token %d: got %q, want <0x00> to <0xFF>", id, t.Text)
 			}
 		}
 	}
@@ -142,19 +142,19 @@ func (v *Vocabulary) check() error {
 		"unknown": v.Special.Unknown, "separator": v.Special.Separator, "padding": v.Special.Padding,
 	} {
 		if id < None || int(id) >= len(v.Tokens) {
-			return fmt.Errorf("the %s token is %d, beyond the %d tokens", name, id, len(v.Tokens))
+			return fmt.Errorf("%s token %d out of range of %d tokens", name, id, len(v.Tokens))
 		}
 	}
 	if v.AddBOS && v.Special.BOS == None {
-		return fmt.Errorf("a beginning of sequence is to be added and there is no such token")
+		return fmt.Errorf("AddBOS is set but BOS is missing")
 	}
 	if v.AddEOS && v.Special.EOS == None {
-		return fmt.Errorf("an end of sequence is to be added and there is no such token")
+		return fmt.Errorf("AddEOS is set but EOS is missing")
 	}
 	return nil
 }
 
-// byteOf reads a byte token strictly: <0x, two hexadecimal digits, >.
+// byteOf parses a byte token strictly: <0x, two hexadecimal digits, >.
 func byteOf(text string) (byte, bool) {
 	if len(text) != 6 || text[:3] != "<0x" || text[5] != '>' {
 		return 0, false
@@ -176,11 +176,11 @@ func hexDigit(b byte) (byte, bool) {
 	return 0, false
 }
 
-// ByteToken is the text of the token for one byte, such as "<0x0A>".
+// ByteToken returns the text of a byte's token, such as "<0x0A>".
 func ByteToken(b byte) string { return fmt.Sprintf("<0x%02X>", b) }
 
 // alphabet maps each byte to its character in GPT-2's printable alphabet:
-// what is printable in Latin-1 stands for itself, the rest follows at U+0100.
+// printable Latin-1 characters are unchanged, the rest follows at U+0100.
 var alphabet = func() (t [256]rune) {
 	next := rune(256)
 	for b := range t {
@@ -194,7 +194,7 @@ var alphabet = func() (t [256]rune) {
 	return t
 }()
 
-// byteOfRune is the reverse of alphabet; 0x100 and above is no byte.
+// byteOfRune is the inverse of alphabet; 0x100 and above is invalid.
 var byteOfRune = func() (t [512]uint16) {
 	for i := range t {
 		t[i] = 0x100
@@ -214,10 +214,10 @@ func ToAlphabet(s string) string {
 	return b.String()
 }
 
-// FromAlphabet is the reverse of ToAlphabet; false when s holds a character
-// outside the alphabet.
+// FromAlphabet is the inverse of ToAlphabet; it returns false if s has a
+// character outside the alphabet.
 func FromAlphabet(s string) (string, bool) {
-	plain := 0 // printable ASCII stands for itself
+	plain := 0 // printable ASCII is unchanged
 	for plain < len(s) && s[plain] > ' ' && s[plain] <= '~' {
 		plain++
 	}

@@ -55,8 +55,8 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// TestLossless holds every rule to giving back the text, whatever it is, in
-// words that are not empty.
+// TestLossless checks that every pre-tokenizer returns the text, whatever it
+// is, in nonempty words.
 func TestLossless(t *testing.T) {
 	for _, text := range []string{"", " ", "a", "\n", "é\xff\xfe x", strings.Repeat(" \n", 9), "'", "'s", "日本 語\u3000！", "\u0301x\U0010ffff"} {
 		for name := range pretokenizers {

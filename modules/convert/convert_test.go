@@ -140,7 +140,7 @@ func TestNothingLeft(t *testing.T) {
 		opt  convert.Options
 		want string
 	}{
-		"type":      {t.Context(), unknown, convert.Options{}, "tensor blk.1.ffn_up.weight: weights of type I8 cannot be multiplied"},
+		"type":      {t.Context(), unknown, convert.Options{}, "tensor blk.1.ffn_up.weight: unsupported weight type I8"},
 		"key":       {t.Context(), file(t, []gguf.KV{{Key: "qwen2.attention.causal", Value: false}}, nil), convert.Options{}, "qwen2.attention.causal is false"},
 		"name":      {t.Context(), good, convert.Options{Name: "No Name"}, `"No Name" is no module name`},
 		"version":   {t.Context(), good, convert.Options{Version: "one"}, "one"},

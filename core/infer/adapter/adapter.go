@@ -1,12 +1,12 @@
-// Package adapter reads low-rank changes to a model's matrices: LoRA (Hu et
+// Package adapter reads low-rank changes of a model's matrices: LoRA (Hu et
 // al., arXiv 2106.09685), W + s·B·A with A of r rows and B of r columns, and
-// DoRA (Liu et al., arXiv 2402.09353), which scales each row of that to a
-// magnitude of its own.
+// DoRA (Liu et al., arXiv 2402.09353), which then scales each row to a
+// magnitude.
 //
-// [Open] reads a GGUF adapter as llama.cpp writes them, or a folder of Hugging
-// Face PEFT (adapter_config.json, adapter_model.safetensors); names, and the
-// order of query and key rows, become those of GGUF. A [Change] is used beside
-// its matrix (core/infer) or merged into it by [Change.Merge].
+// [Open] reads a GGUF adapter in llama.cpp's format, or a folder of Hugging
+// Face PEFT (adapter_config.json, adapter_model.safetensors), and converts
+// names and the order of query and key rows to GGUF. A [Change] is applied next
+// to its matrix (core/infer) or merged into it by [Change.Merge].
 package adapter
 
 import (
@@ -21,7 +21,7 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// Change is what an adapter does to one matrix of N rows and K columns.
+// Change is the change of a matrix of N rows and K columns.
 type Change struct {
 	Rank int // r
 	In   int // K
@@ -30,29 +30,29 @@ type Change struct {
 	A, B []float32
 	// Scale multiplies B·A: alpha over rank.
 	Scale float32
-	// Magnitude is the length each row of the changed matrix gets (DoRA); nil
-	// for LoRA.
+	// Magnitude is the length of each row of the changed matrix (DoRA); nil for
+	// LoRA.
 	Magnitude []float32
 }
 
-// Adapter is the changes by the GGUF names of the matrices, such as
-// "blk.0.attn_q.weight".
+// Adapter maps the GGUF names of matrices, such as "blk.0.attn_q.weight", to
+// changes.
 type Adapter map[string]Change
 
-// Limits of what is read.
+// Limits of an adapter.
 const (
 	maxRank   = 1 << 12
 	maxDim    = 1 << 24
 	maxConfig = 1 << 20 // bytes of adapter_config.json
 )
 
-// Model is what reading adapters needs to know of the model they belong to.
+// Model describes the model that adapters are read for.
 type Model struct {
-	Arch                    string // GGUF's name of the architecture; empty: any
+	Arch                    string // GGUF's name of the architecture; "" for any
 	Heads, KVHeads, HeadDim int
-	// Interleaved says that the model rotates pairs of neighbouring
-	// dimensions (architecture llama), for which GGUF reorders the rows of
-	// queries and keys.
+	// Interleaved is set if the model rotates pairs of neighboring dimensions
+	// (architecture llama), for which GGUF reorders the rows of queries and
+	// keys.
 	Interleaved bool
 }
 
@@ -74,17 +74,17 @@ func Open(path string, m Model) (Adapter, error) {
 	return a, nil
 }
 
-// check holds a change's figures against each other.
+// check validates a change's sizes against each other.
 func (c Change) check() error {
 	switch {
 	case c.Rank < 1 || c.Rank > maxRank || c.In < 1 || c.In > maxDim || c.Out < 1 || c.Out > maxDim:
-		return fmt.Errorf("factors A and B of %d × %d and %d × %d", c.Rank, c.In, c.Out, c.Rank)
+		return fmt.Errorf("bad factors A of %d × %d and B of %d × %d", c.Rank, c.In, c.Out, c.Rank)
 	case len(c.A) != c.Rank*c.In || len(c.B) != c.Out*c.Rank:
-		return fmt.Errorf("factors A and B have %d and %d elements, not %d × %d and %d × %d", len(c.A), len(c.B), c.Rank, c.In, c.Out, c.Rank)
+		return fmt.Errorf("size mismatch of factors A and B: got %d and %d elements, want %d × %d and %d × %d", len(c.A), len(c.B), c.Rank, c.In, c.Out, c.Rank)
 	case c.Magnitude != nil && len(c.Magnitude) != c.Out:
-		return fmt.Errorf("%d magnitudes for %d rows", len(c.Magnitude), c.Out)
+		return fmt.Errorf("magnitude count mismatch: got %d, want %d", len(c.Magnitude), c.Out)
 	case math.IsNaN(float64(c.Scale)) || math.IsInf(float64(c.Scale), 0):
-		return fmt.Errorf("the scale is %v", c.Scale)
+		return fmt.Errorf("bad scale %v", c.Scale)
 	}
 	return nil
 }
@@ -96,8 +96,8 @@ func (c Change) Row(row []float32, n int) {
 	}
 }
 
-// RowScale is what DoRA multiplies row n with, given the row that Row has
-// changed; 1 for LoRA.
+// RowScale returns DoRA's factor of row n, given the row changed by Row; 1 for
+// LoRA.
 func (c Change) RowScale(row []float32, n int) float32 {
 	if c.Magnitude == nil {
 		return 1
@@ -112,8 +112,7 @@ func (c Change) RowScale(row []float32, n int) float32 {
 	return float32(float64(c.Magnitude[n]) / math.Sqrt(sum))
 }
 
-// Merge changes a matrix of N × K, row by row, into what the adapter makes of
-// it.
+// Merge changes a matrix of N × K in place.
 func (c Change) Merge(w []float32) {
 	for n := range c.Out {
 		row := w[n*c.In : (n+1)*c.In]
@@ -124,11 +123,11 @@ func (c Change) Merge(w []float32) {
 	}
 }
 
-// Scaled is the change at the given strength. DoRA's magnitudes have none: it
-// is an error unless strength is 1.
+// Scaled returns the change at the given strength. DoRA does not support one:
+// it is an error unless strength is 1.
 func (c Change) Scaled(strength float32) (Change, error) {
 	if c.Magnitude != nil && strength != 1 {
-		return c, errors.New("a DoRA adapter is applied as it is, not at another strength")
+		return c, errors.New("DoRA adapters support only strength 1")
 	}
 	c.Scale *= strength
 	return c, c.check()
@@ -154,15 +153,15 @@ func openGGUF(path string, m Model) (Adapter, error) {
 	return a, errors.Join(err, f.Close())
 }
 
-// FromGGUF reads the adapter in an open file; nothing refers to the file
-// afterwards. One of another architecture than m's is refused, as its rows may
-// stand in another order.
+// FromGGUF reads the adapter in an open file, without retaining the file. It
+// refuses an architecture other than m's, whose rows may be ordered
+// differently.
 func FromGGUF(f *gguf.File, m Model) (Adapter, error) {
 	for _, want := range []gguf.KV{{Key: "general.type", Value: "adapter"}, {Key: "adapter.type", Value: "lora"}} {
 		if got, err := gguf.Get[string](f, want.Key); err != nil {
 			return nil, err
 		} else if got != want.Value {
-			return nil, fmt.Errorf("%s is %q, not %q", want.Key, got, want.Value)
+			return nil, fmt.Errorf("bad %s: got %q, want %q", want.Key, got, want.Value)
 		}
 	}
 	arch, err := gguf.GetOr(f, gguf.KeyArchitecture, m.Arch)
@@ -170,10 +169,10 @@ func FromGGUF(f *gguf.File, m Model) (Adapter, error) {
 		return nil, err
 	}
 	if m.Arch != "" && arch != m.Arch {
-		return nil, fmt.Errorf("it was made for the architecture %q, the model has %q", arch, m.Arch)
+		return nil, fmt.Errorf("architecture mismatch: adapter has %q, model %q", arch, m.Arch)
 	}
 	if f.Has("adapter.alora.invocation_tokens") {
-		return nil, errors.New("an activated LoRA, which works behind certain tokens only, is not supported")
+		return nil, errors.New("activated LoRA is not supported")
 	}
 	alpha, err := gguf.Get[float32](f, "adapter.lora.alpha")
 	if err != nil {
@@ -182,7 +181,7 @@ func FromGGUF(f *gguf.File, m Model) (Adapter, error) {
 	p := parts{}
 	for _, t := range f.Tensors {
 		if !quant.CanDequantize(t.Type) {
-			return nil, fmt.Errorf("tensor %s has type %v, which cannot be read", t.Name, t.Type)
+			return nil, fmt.Errorf("tensor %s: unsupported type %v", t.Name, t.Type)
 		}
 		v := make([]float32, t.Elements())
 		quant.Dequantize(v, t.Data, t.Type)
@@ -198,13 +197,13 @@ func FromGGUF(f *gguf.File, m Model) (Adapter, error) {
 		}
 	}
 	return p.join(func(rank int) float32 {
-		if alpha == 0 { // as llama.cpp: no alpha, no division by the rank
+		if alpha == 0 { // as llama.cpp: without alpha there is no division by the rank
 			return 1
 		}
 		return alpha / float32(rank)
 	})
 }
 
-// configPath and weightsPath are the files of a PEFT folder.
+// configPath and weightsPath return the files of a PEFT folder.
 func configPath(dir string) string  { return filepath.Join(dir, "adapter_config.json") }
 func weightsPath(dir string) string { return filepath.Join(dir, "adapter_model.safetensors") }

@@ -15,7 +15,7 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// file is a GGUF adapter of the given tensors.
+// file returns a GGUF adapter of the given tensors.
 func file(t testing.TB, kvs []gguf.KV, tensors map[string][]int) []byte {
 	t.Helper()
 	var sources []gguf.Source
@@ -79,8 +79,8 @@ func TestFromGGUF(t *testing.T) {
 	}
 }
 
-// TestDoRA: the rows of the merged matrix have the lengths that the adapter
-// says; a row of zeros stays one.
+// TestDoRA: the rows of the merged matrix have the adapter's magnitudes; a zero
+// row stays zero.
 func TestDoRA(t *testing.T) {
 	a, err := parse(file(t, head(0), map[string][]int{"a.weight.lora_a": {4, 2}, "a.weight.lora_b": {2, 3}, "a.weight.lora_magnitude": {3}}))
 	if err != nil {
@@ -103,7 +103,7 @@ func TestDoRA(t *testing.T) {
 		}
 	}
 	if _, err := c.Scaled(0.5); err == nil {
-		t.Error("half of a DoRA adapter is taken")
+		t.Error("half of a DoRA adapter is accepted")
 	}
 }
 
@@ -115,18 +115,18 @@ func TestRefused(t *testing.T) {
 		want    string
 	}{
 		"no type":      {nil, nil, "general.type"},
-		"a model":      {[]gguf.KV{{Key: "general.type", Value: "model"}}, nil, `general.type is "model"`},
+		"a model":      {[]gguf.KV{{Key: "general.type", Value: "model"}}, nil, `bad general.type: got "model"`},
 		"no alpha":     {head(1)[:2], nil, "alpha"},
-		"nothing":      {head(1), nil, "changes nothing"},
-		"foreign":      {head(1), map[string][]int{"a.weight": {4}}, "a.weight is no part"},
-		"no b":         {head(1), map[string][]int{"a.weight.lora_a": a}, "lacks A or B"},
-		"other's b":    {head(1), map[string][]int{"b.weight.lora_a": a, "a.weight.lora_b": b}, "lacks A or B"},
-		"ranks":        {head(1), map[string][]int{"a.weight.lora_a": a, "a.weight.lora_b": {3, 3}}, "cannot be multiplied"},
-		"one row":      {head(1), map[string][]int{"a.weight.lora_a": {8}, "a.weight.lora_b": b}, "cannot be multiplied"},
+		"nothing":      {head(1), nil, "adapter is empty"},
+		"foreign":      {head(1), map[string][]int{"a.weight": {4}}, "a.weight is not part"},
+		"no b":         {head(1), map[string][]int{"a.weight.lora_a": a}, "missing A or B"},
+		"other's b":    {head(1), map[string][]int{"b.weight.lora_a": a, "a.weight.lora_b": b}, "missing A or B"},
+		"ranks":        {head(1), map[string][]int{"a.weight.lora_a": a, "a.weight.lora_b": {3, 3}}, "shape mismatch"},
+		"one row":      {head(1), map[string][]int{"a.weight.lora_a": {8}, "a.weight.lora_b": b}, "shape mismatch"},
 		"rank":         {head(1), map[string][]int{"a.weight.lora_a": {1, 5000}, "a.weight.lora_b": {5000, 1}}, "5000"},
-		"magnitudes":   {head(1), map[string][]int{"a.weight.lora_a": a, "a.weight.lora_b": b, "a.weight.lora_magnitude": {4}}, "4 magnitudes for 3 rows"},
-		"infinite":     {head(float32(math.Inf(1))), map[string][]int{"a.weight.lora_a": a, "a.weight.lora_b": b}, "scale is +Inf"},
-		"not a number": {head(float32(math.NaN())), map[string][]int{"a.weight.lora_a": a, "a.weight.lora_b": b}, "scale is NaN"},
+		"magnitudes":   {head(1), map[string][]int{"a.weight.lora_a": a, "a.weight.lora_b": b, "a.weight.lora_magnitude": {4}}, "magnitude count mismatch: got 4, want 3"},
+		"infinite":     {head(float32(math.Inf(1))), map[string][]int{"a.weight.lora_a": a, "a.weight.lora_b": b}, "bad scale +Inf"},
+		"not a number": {head(float32(math.NaN())), map[string][]int{"a.weight.lora_a": a, "a.weight.lora_b": b}, "bad scale NaN"},
 	} {
 		if _, err := parse(file(t, c.kvs, c.tensors)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q in it", name, err, c.want)
@@ -175,7 +175,7 @@ func TestPEFT(t *testing.T) {
 	if !ok || c.Scale != 4 {
 		t.Fatalf("%+v", a)
 	}
-	// Rows 0 1 2 3 of a head of 4 are, in GGUF's order, 0 2 1 3.
+	// Rows 0 1 2 3 of a head of 4 are 0 2 1 3 in GGUF's order.
 	for row, from := range []int{0, 2, 1, 3, 4, 6, 5, 7} {
 		if c.B[row*4] != float32(from*4) {
 			t.Errorf("row %d begins with %v, want row %d", row, c.B[row*4], from)
@@ -186,10 +186,10 @@ func TestPEFT(t *testing.T) {
 	}
 	for name, c := range map[string]struct{ config, module, want string }{
 		"no JSON":  {`{`, "base_model.model.lm_head", "adapter_config.json"},
-		"no alpha": {`{"peft_type": "LORA"}`, "base_model.model.lm_head", "lora_alpha is 0"},
+		"no alpha": {`{"peft_type": "LORA"}`, "base_model.model.lm_head", "bad lora_alpha 0"},
 		"pattern":  {`{"peft_type": "LORA", "lora_alpha": 8, "alpha_pattern": {"q_proj": 4}}`, "base_model.model.lm_head", "alpha_pattern"},
-		"module":   {`{"peft_type": "LORA", "lora_alpha": 8}`, "base_model.model.model.embed_tokens", "no part that can be adapted"},
-		"layer":    {`{"peft_type": "LORA", "lora_alpha": 8}`, "base_model.model.model.layers.-1.mlp.up_proj", "no part that can be adapted"},
+		"module":   {`{"peft_type": "LORA", "lora_alpha": 8}`, "base_model.model.model.embed_tokens", "is not adaptable"},
+		"layer":    {`{"peft_type": "LORA", "lora_alpha": 8}`, "base_model.model.model.layers.-1.mlp.up_proj", "is not adaptable"},
 		"heads":    {`{"peft_type": "LORA", "lora_alpha": 8}`, "base_model.model.model.layers.0.self_attn.k_proj", "1 heads of 4"},
 	} {
 		if _, err := Open(peft(t, c.config, c.module, 3, 4, 8), m); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -201,7 +201,7 @@ func TestPEFT(t *testing.T) {
 	}
 }
 
-// FuzzFromGGUF reads any file that the GGUF reader takes.
+// FuzzFromGGUF reads any file that the GGUF reader accepts.
 func FuzzFromGGUF(f *testing.F) {
 	f.Add(file(f, head(6), map[string][]int{"a.weight.lora_a": {4, 2}, "a.weight.lora_b": {2, 3}, "a.weight.lora_magnitude": {3}}))
 	f.Add(file(f, head(0), map[string][]int{"b.weight.lora_a": {4, 2}}))
@@ -256,7 +256,7 @@ func ExampleChange_Merge() {
 	// Output: [0.5 5 2 11]
 }
 
-// A strength that leaves no usable scale is an error.
+// A strength that overflows the scale is an error.
 func TestScaledOutOfRange(t *testing.T) {
 	c := Change{Rank: 1, In: 2, Out: 1, A: []float32{1, 0}, B: []float32{1}, Scale: 1}
 	if _, err := c.Scaled(float32(math.Inf(1))); err == nil {

@@ -7,14 +7,13 @@ import (
 	"strings"
 )
 
-// array is a tensor of an adapter, the outermost dimension first.
+// array is a tensor of an adapter, outermost dimension first.
 type array struct {
 	shape []int
 	data  []float32
 }
 
-// parts collects the tensors of an adapter by the matrix they belong to and
-// their suffix.
+// parts collects the tensors of an adapter by matrix and suffix.
 type parts map[string]map[string]array
 
 func (p parts) add(name string, shape []int, data []float32) error {
@@ -27,35 +26,35 @@ func (p parts) add(name string, shape []int, data []float32) error {
 			p[base] = make(map[string]array)
 		}
 		if _, twice := p[base][suffix]; twice {
-			return fmt.Errorf("tensor %s appears twice", name)
+			return fmt.Errorf("duplicate tensor %s", name)
 		}
 		p[base][suffix] = array{shape, data}
 		return nil
 	}
-	return fmt.Errorf("tensor %s is no part of a LoRA adapter", name)
+	return fmt.Errorf("tensor %s is not part of a LoRA adapter", name)
 }
 
-// join makes changes of the parts. scale gives the factor for a rank.
+// join combines the parts into changes. scale returns the factor for a rank.
 func (p parts) join(scale func(rank int) float32) (Adapter, error) {
 	if len(p) == 0 {
-		return nil, fmt.Errorf("the adapter changes nothing")
+		return nil, fmt.Errorf("adapter is empty")
 	}
 	out := make(Adapter)
 	for _, base := range slices.Sorted(maps.Keys(p)) {
 		a, hasA := p[base][suffixA]
 		b, hasB := p[base][suffixB]
 		if !hasA || !hasB {
-			return nil, fmt.Errorf("the change of %s lacks A or B", base)
+			return nil, fmt.Errorf("%s: missing A or B", base)
 		}
 		if len(a.shape) != 2 || len(b.shape) != 2 || a.shape[0] != b.shape[1] {
-			return nil, fmt.Errorf("the change of %s has A of %v and B of %v, which cannot be multiplied", base, a.shape, b.shape)
+			return nil, fmt.Errorf("%s: shape mismatch of A %v and B %v", base, a.shape, b.shape)
 		}
 		c := Change{
 			Rank: a.shape[0], In: a.shape[1], Out: b.shape[0],
 			A: a.data, B: b.data, Scale: scale(a.shape[0]), Magnitude: p[base][suffixMagnitude].data,
 		}
 		if err := c.check(); err != nil {
-			return nil, fmt.Errorf("the change of %s: %w", base, err)
+			return nil, fmt.Errorf("%s: %w", base, err)
 		}
 		out[base] = c
 	}

@@ -13,7 +13,7 @@ import (
 	"mm-abi.org/mm/core/safetensors"
 )
 
-// config is what matters of adapter_config.json.
+// config holds the relevant fields of adapter_config.json.
 type config struct {
 	Type          string             `json:"peft_type"`
 	Alpha         float64            `json:"lora_alpha"`
@@ -25,13 +25,13 @@ type config struct {
 	Invocation    []int              `json:"alora_invocation_tokens"`
 }
 
-// check refuses what would be applied wrongly.
+// check refuses unsupported settings.
 func (c config) check() error {
 	switch {
 	case c.Type != "LORA":
-		return fmt.Errorf("adapter_config.json: peft_type is %q, not LORA", c.Type)
+		return fmt.Errorf("adapter_config.json: bad peft_type: got %q, want LORA", c.Type)
 	case !(c.Alpha > 0) || math.IsInf(c.Alpha, 0):
-		return fmt.Errorf("adapter_config.json: lora_alpha is %v", c.Alpha)
+		return fmt.Errorf("adapter_config.json: bad lora_alpha %v", c.Alpha)
 	case c.FanInFanOut:
 		return errors.New("adapter_config.json: fan_in_fan_out is not supported")
 	case c.Bias != "" && c.Bias != "none":
@@ -39,14 +39,14 @@ func (c config) check() error {
 	case len(c.AlphaPattern) > 0:
 		return errors.New("adapter_config.json: alpha_pattern is not supported")
 	case len(c.Invocation) > 0:
-		return errors.New("adapter_config.json: an activated LoRA, which works behind certain tokens only, is not supported")
+		return errors.New("adapter_config.json: activated LoRA is not supported")
 	case len(c.ModulesToSave) > 0:
 		return errors.New("adapter_config.json: modules_to_save is not supported")
 	}
 	return nil
 }
 
-// openPEFT reads a folder of Hugging Face PEFT.
+// openPEFT reads a Hugging Face PEFT folder.
 func openPEFT(dir string, m Model) (Adapter, error) {
 	c, err := readConfig(configPath(dir))
 	if err != nil {
@@ -80,10 +80,10 @@ func readConfig(path string) (config, error) {
 	return c, c.check()
 }
 
-// peftName takes the names of PEFT apart.
+// peftName parses the names of PEFT.
 var peftName = regexp.MustCompile(`^base_model\.model\.(?:model\.layers\.(\d{1,3})\.(?:self_attn|mlp)\.(q|k|v|o|gate|up|down)_proj|(lm_head))\.(lora_A\.weight|lora_B\.weight|lora_magnitude_vector(?:\.weight)?)$`)
 
-// ggufNames are the names of PEFT's projections, and their suffixes.
+// ggufNames maps PEFT's projections and suffixes.
 var (
 	ggufParts = map[string]string{
 		"q": "attn_q", "k": "attn_k", "v": "attn_v", "o": "attn_output",
@@ -100,7 +100,7 @@ func fromPEFT(c config, f *safetensors.File, m Model) (Adapter, error) {
 	for _, t := range f.Tensors {
 		match := peftName.FindStringSubmatch(t.Name)
 		if match == nil {
-			return nil, fmt.Errorf("tensor %s is of no part that can be adapted", t.Name)
+			return nil, fmt.Errorf("tensor %s is not adaptable", t.Name)
 		}
 		layer, part, head, suffix := match[1], match[2], match[3], ggufSuffixes[match[4]]
 		v, err := floats(t)
@@ -137,7 +137,7 @@ func fromPEFT(c config, f *safetensors.File, m Model) (Adapter, error) {
 func floats(t safetensors.Tensor) ([]float32, error) {
 	typ, ok := t.DType.Type()
 	if !ok || typ.BlockSize() != 1 || !quant.CanDequantize(typ) {
-		return nil, fmt.Errorf("tensor %s has type %s, not one of plain numbers", t.Name, t.DType)
+		return nil, fmt.Errorf("tensor %s: got type %s, want plain numbers", t.Name, t.DType)
 	}
 	v := make([]float32, len(t.Data)/typ.BlockBytes())
 	quant.Dequantize(v, t.Data, typ)
@@ -145,11 +145,11 @@ func floats(t safetensors.Tensor) ([]float32, error) {
 }
 
 // interleave reorders rows from Hugging Face's order, in which a head's
-// dimensions i and i+D/2 are rotated together, to GGUF's of architecture
-// llama, in which 2i and 2i+1 are.
+// dimensions i and i+D/2 are rotated together, to GGUF's order for llama, in
+// which 2i and 2i+1 are.
 func interleave(v []float32, heads, dim int, t safetensors.Tensor) ([]float32, error) {
 	if len(t.Shape) == 0 || t.Shape[0] != heads*dim || dim%2 != 0 {
-		return nil, fmt.Errorf("tensor %s has the shape %v, the model has %d heads of %d", t.Name, t.Shape, heads, dim)
+		return nil, fmt.Errorf("tensor %s: shape %v does not fit %d heads of %d", t.Name, t.Shape, heads, dim)
 	}
 	width := len(v) / t.Shape[0]
 	out := make([]float32, len(v))

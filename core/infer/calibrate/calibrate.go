@@ -1,8 +1,8 @@
-// Package calibrate has a model read a text and takes down what its matrices
-// are multiplied with, which is what quantising them well needs to know.
+// Package calibrate runs a model over a text and records the inputs of its
+// matrices, for quantization.
 //
-// [Importance] gives the mean square of every column, as an importance matrix.
-// Results depend on the model and the text alone, not on the number of threads.
+// [Importance] computes the mean square of every column, an importance matrix.
+// Results depend only on the model and the text, not on the number of threads.
 package calibrate
 
 import (
@@ -18,38 +18,38 @@ import (
 	"mm-abi.org/mm/core/tokenizer"
 )
 
-// Options is how a text is read.
+// Options configures the reading of a text.
 type Options struct {
-	// Window is the positions of a window; 0 means 512, or the model's context
-	// where that is less.
+	// Window is the number of positions of a window. If zero, it is 512 or the
+	// model's context, if less.
 	Window int
-	// Limit is the most windows that are read; 0 means all.
+	// Limit is the maximum number of windows. If zero, all are read.
 	Limit int
-	// Separator cuts the text into documents that say nothing of each other;
-	// "" means that it is one.
+	// Separator splits the text into independent documents. If empty, the text
+	// is one document.
 	Separator string
-	// Name is what the text is called in the importance matrix.
+	// Name is the name of the text in the importance matrix.
 	Name string
 }
 
 const defaultWindow = 512
 
-// cut makes windows of a text.
+// cut splits a text into windows.
 func (o *Options) cut(m *infer.Model, tok *tokenizer.Tokenizer, text string) ([]score.Window, error) {
 	if o.Window == 0 {
 		o.Window = min(defaultWindow, m.Config().Context)
 	}
 	if o.Window < 1 || o.Window > m.Config().Context {
-		return nil, fmt.Errorf("windows of %d positions: the model has 1 to %d", o.Window, m.Config().Context)
+		return nil, fmt.Errorf("bad window: got %d positions, want 1 to %d", o.Window, m.Config().Context)
 	}
 	windows := score.Cut(tok, text, score.Options{Window: o.Window, Limit: o.Limit, Separator: o.Separator})
 	if len(windows) == 0 {
-		return nil, errors.New("calibration: the text has nothing to read")
+		return nil, errors.New("calibration: text is empty")
 	}
 	return windows, nil
 }
 
-// read has the model read windows, and o told of it.
+// read feeds windows to the model with the observer o.
 func read(ctx context.Context, m *infer.Model, windows []score.Window, o infer.Observer) error {
 	longest := 0
 	for _, w := range windows {
@@ -69,7 +69,7 @@ func read(ctx context.Context, m *infer.Model, windows []score.Window, o infer.O
 	return nil
 }
 
-// Importance has m read a text and gives its importance matrix.
+// Importance runs m over a text and returns its importance matrix.
 func Importance(ctx context.Context, m *infer.Model, tok *tokenizer.Tokenizer, text string, opt Options) (*calibrated.Imatrix, error) {
 	windows, err := opt.cut(m, tok, text)
 	if err != nil {
@@ -84,7 +84,7 @@ func Importance(ctx context.Context, m *infer.Model, tok *tokenizer.Tokenizer, t
 		out.Datasets = []string{opt.Name}
 	}
 	for name, seen := range s {
-		if strings.Contains(name, "_exps.") { // the last ones may have seen nothing
+		if strings.Contains(name, "_exps.") { // the last experts may be unused
 			cols := len(seen.sums) / len(seen.counts)
 			for len(seen.counts) < m.Config().Experts {
 				seen.counts = append(seen.counts, 0)
@@ -94,7 +94,7 @@ func Importance(ctx context.Context, m *infer.Model, tok *tokenizer.Tokenizer, t
 		e := calibrated.Entry{Counts: seen.counts, Sums: make([]float32, len(seen.sums))}
 		for i, v := range seen.sums {
 			if e.Sums[i] = float32(v); math.IsNaN(v) || math.IsInf(float64(e.Sums[i]), 0) {
-				return nil, fmt.Errorf("calibration: column %d of %s was multiplied with numbers that are none", i, name)
+				return nil, fmt.Errorf("calibration: column %d of %s has non-finite inputs", i, name)
 			}
 		}
 		out.Entries[name] = e
@@ -102,7 +102,7 @@ func Importance(ctx context.Context, m *infer.Model, tok *tokenizer.Tokenizer, t
 	return out, nil
 }
 
-// squares are sums of squares by tensor.
+// squares holds sums of squares by tensor.
 type squares map[string]*seen
 
 type seen struct {
@@ -115,7 +115,7 @@ func (s squares) Observe(names []string, expert int, x []float32, cols int) {
 	e := s[names[0]]
 	if e == nil {
 		e = &seen{}
-		for _, n := range names { // one input, one sum
+		for _, n := range names { // shared input, one sum
 			s[n] = e
 		}
 	}

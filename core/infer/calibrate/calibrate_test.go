@@ -15,7 +15,7 @@ import (
 
 const text = "Once upon a time there was a little dog who liked to run in the park.|The cat sat on the mat and looked at the birds."
 
-// core is the language model that lies in the tree.
+// core returns the language model in the repository.
 func core(t *testing.T, threads int) (*infer.Model, *tokenizer.Tokenizer) {
 	t.Helper()
 	m, err := infer.Load(filepath.Join("..", "..", "..", "catalog", "core-llm", "core-llm.gguf"), infer.Options{Threads: threads})
@@ -31,8 +31,8 @@ func core(t *testing.T, threads int) (*infer.Model, *tokenizer.Tokenizer) {
 }
 
 // TestImportance: every matrix has an entry, the first of them the squares of
-// normalised embeddings, the last those of the model's hidden states; and the
-// number of threads changes nothing.
+// normalized embeddings, the last those of the model's hidden states; the
+// number of threads does not matter.
 func TestImportance(t *testing.T) {
 	m, tok := core(t, 1)
 	opt := Options{Window: 16, Separator: "|", Name: "text"}
@@ -103,9 +103,9 @@ func TestImportance(t *testing.T) {
 	three, tok := core(t, 3)
 	again, err := Importance(t.Context(), three, tok, text, opt)
 	if d := cmp.Diff(got, again); err != nil || d != "" {
-		t.Errorf("three threads give something else: %v", err)
+		t.Errorf("three threads give a different result: %v", err)
 	}
-	// The entries are as the limit of windows says.
+	// The window limit is respected.
 	few, err := Importance(t.Context(), m, tok, text, Options{Window: 16, Limit: 1})
 	if err != nil || few.Chunks != 1 || few.Entries["blk.0.attn_q.weight"].Counts[0] >= float32(tokens) {
 		t.Errorf("%v, %v", few.Chunks, err)
@@ -123,8 +123,8 @@ func floats(t *testing.T, m *infer.Model, name string) []float32 {
 	return out
 }
 
-// TestHessians: the diagonals are the importance matrix, products are
-// symmetrical, and memory for one at a time gives the same as for all.
+// TestHessians: the diagonals equal the importance matrix, products are
+// symmetric, and a budget for one at a time gives the same result.
 func TestHessians(t *testing.T) {
 	m, tok := core(t, 2)
 	opt := Options{Separator: "|"}
@@ -148,7 +148,7 @@ func TestHessians(t *testing.T) {
 		}
 		other, err := single.Of(t.Context(), name)
 		if d := cmp.Diff(h, other); err != nil || d != "" {
-			t.Errorf("%s: one at a time gives something else: %v", name, err)
+			t.Errorf("%s: one at a time gives a different result: %v", name, err)
 		}
 		if i >= 4 {
 			if h != nil {
@@ -181,8 +181,8 @@ func TestNothingToRead(t *testing.T) {
 		opt  Options
 		want string
 	}{
-		{"", Options{}, "nothing to read"}, {"||", Options{Separator: "|"}, "nothing to read"},
-		{text, Options{Window: -1}, "windows of -1"}, {text, Options{Window: 1 << 20}, "windows of 1048576"},
+		{"", Options{}, "text is empty"}, {"||", Options{Separator: "|"}, "text is empty"},
+		{text, Options{Window: -1}, "bad window: got -1"}, {text, Options{Window: 1 << 20}, "bad window: got 1048576"},
 	} {
 		if _, err := Importance(t.Context(), m, tok, c.text, c.opt); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q, %+v: %v", c.text, c.opt, err)

@@ -11,24 +11,24 @@ import (
 	"mm-abi.org/mm/core/tokenizer"
 )
 
-// Hessians gives Σ x·xᵀ over the inputs x of matrices: what GPTQ needs. They
-// are large, the square of the columns, so that the text is read once for as
-// many of them as fit into a budget.
+// Hessians computes Σ x·xᵀ over the inputs x of matrices, for GPTQ. They are
+// large, the square of the columns, so the text is read once for as many as fit
+// into a budget.
 type Hessians struct {
 	m       *infer.Model
 	windows []score.Window
-	names   []string       // in the order in which they are wanted
+	names   []string       // in the order of use
 	cols    map[string]int // of the matrices
 	budget  int64
 	held    map[string][]float32
 }
 
-// HessianBudget is the memory in bytes that Hessians are held in unless they
-// are told otherwise; a single one may take more.
+// HessianBudget is the default memory limit in bytes; a single Hessian may
+// exceed it.
 const HessianBudget = 1 << 30
 
-// NewHessians prepares those of the matrices called names, which will be asked
-// for in that order, over a text. budget is in bytes; 0 means [HessianBudget].
+// NewHessians prepares the Hessians of the named matrices over a text, to be
+// requested in that order. budget is in bytes; if zero, it is [HessianBudget].
 func NewHessians(m *infer.Model, tok *tokenizer.Tokenizer, text string, names []string, budget int64, opt Options) (*Hessians, error) {
 	windows, err := opt.cut(m, tok, text)
 	if err != nil {
@@ -48,8 +48,8 @@ func NewHessians(m *infer.Model, tok *tokenizer.Tokenizer, text string, names []
 	return h, nil
 }
 
-// Of gives a matrix' Hessian, columns × columns, or nil where it was not asked
-// for or nothing is multiplied with it. It is valid until the next call.
+// Of returns a matrix' Hessian, columns × columns, or nil if it was not
+// prepared or its matrix is unused. It is valid until the next call.
 func (h *Hessians) Of(ctx context.Context, name string) ([]float32, error) {
 	if sum, ok := h.held[name]; ok {
 		return sum, nil
@@ -58,24 +58,24 @@ func (h *Hessians) Of(ctx context.Context, name string) ([]float32, error) {
 	if at < 0 {
 		return nil, nil
 	}
-	// As many as fit, from this one on; those that share an input take room
-	// once, but which do is seen only when the text is read.
-	p := &products{wanted: make(map[string]bool), held: make(map[string][]float32)}
+	// As many as fit, starting with this one; those that share an input share
+	// memory, but which do is known only while reading.
+	p := &products{names: make(map[string]bool), held: make(map[string][]float32)}
 	p.by.Threads = h.m.Threads()
-	left := h.budget
+	room := h.budget
 	for _, n := range h.names[at:] {
 		size := 4 * int64(h.cols[n]) * int64(h.cols[n])
-		if left -= size; left < 0 && n != name {
+		if room -= size; room < 0 && n != name {
 			break
 		}
-		p.wanted[n] = true
+		p.names[n] = true
 	}
 	h.held = nil
 	if err := read(ctx, h.m, h.windows, p); err != nil {
 		return nil, fmt.Errorf("calibration: %w", err)
 	}
 	h.held = p.held
-	for n := range p.wanted {
+	for n := range p.names {
 		if _, ok := h.held[n]; !ok {
 			h.held[n] = nil
 		}
@@ -83,11 +83,11 @@ func (h *Hessians) Of(ctx context.Context, name string) ([]float32, error) {
 	return h.held[name], nil
 }
 
-// products adds up x·xᵀ.
+// products accumulates x·xᵀ.
 type products struct {
-	wanted map[string]bool
-	held   map[string][]float32
-	by     tensor.Multiplier[float32]
+	names map[string]bool
+	held  map[string][]float32
+	by    tensor.Multiplier[float32]
 }
 
 // Observe adds the products of rows.
@@ -95,7 +95,7 @@ func (p *products) Observe(names []string, expert int, x []float32, cols int) {
 	if expert != 0 {
 		return
 	}
-	first := slices.IndexFunc(names, func(n string) bool { return p.wanted[n] })
+	first := slices.IndexFunc(names, func(n string) bool { return p.names[n] })
 	if first < 0 {
 		return
 	}
@@ -103,7 +103,7 @@ func (p *products) Observe(names []string, expert int, x []float32, cols int) {
 	if sum == nil {
 		sum = make([]float32, cols*cols)
 		for _, n := range names {
-			if p.wanted[n] {
+			if p.names[n] {
 				p.held[n] = sum
 			}
 		}

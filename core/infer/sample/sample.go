@@ -3,13 +3,12 @@
 // The order is llama.cpp's: a repetition penalty on the logits of recent
 // tokens, then the candidates are narrowed to the TopK most likely, to the
 // smallest set that holds TopP of the probability, and to those at least MinP
-// times as likely as the likeliest; then the temperature, and a draw. A
-// temperature of 0 takes the likeliest token and draws nothing.
+// times as likely as the most likely one; then the temperature, and a draw. A
+// temperature of 0 takes the most likely token without a draw.
 //
-// [Sampler.Distribution] gives the probabilities that [Sampler.Sample] draws
-// from; [Sampler.Follow] lets one sampler draw as another will, which
-// speculative decoding needs. The same seed, logits and history
-// give the same tokens.
+// [Sampler.Distribution] returns the probabilities that [Sampler.Sample] draws
+// from; [Sampler.Follow] makes one sampler draw as another will, for
+// speculative decoding. The same seed, logits and history give the same tokens.
 package sample
 
 import (
@@ -23,40 +22,40 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// Options is how tokens are chosen: the one struct for it, from a request or
-// the command line to here. The zero value takes the likeliest.
+// Options configures sampling, from a request or the command line to here. The
+// zero value takes the most likely token.
 type Options struct {
-	// Temperature divides the logits; 0 takes the likeliest token.
+	// Temperature divides the logits; 0 takes the most likely token.
 	Temperature float32 `json:"temperature,omitempty"`
-	// TopK keeps the K likeliest tokens; 0 keeps all.
+	// TopK keeps the K most likely tokens; 0 keeps all.
 	TopK int `json:"top_k,omitempty"`
-	// TopP keeps the likeliest tokens that together have this probability; 0
+	// TopP keeps the most likely tokens that together have this probability; 0
 	// or 1 keeps all.
 	TopP float32 `json:"top_p,omitempty"`
-	// MinP keeps tokens at least this often as likely as the likeliest; 0
-	// keeps all.
+	// MinP keeps tokens at least this fraction as likely as the most likely
+	// one; 0 keeps all.
 	MinP float32 `json:"min_p,omitempty"`
-	// RepeatPenalty makes recent tokens less likely: positive logits are
-	// divided and negative ones multiplied by it. 0 or 1 does nothing.
+	// RepeatPenalty divides positive logits of recent tokens and multiplies
+	// negative ones. 0 or 1 does nothing.
 	RepeatPenalty float32 `json:"repetition_penalty,omitempty"`
-	// RepeatLast is how many tokens count as recent; 0 means 64, and a
-	// negative number all.
+	// RepeatLast is the number of recent tokens. If zero, it is 64; if
+	// negative, all.
 	RepeatLast int `json:"repeat_last,omitempty"`
 	// Seed of the draws.
 	Seed uint64 `json:"seed,omitempty"`
 }
 
-// Check reports options that make no sense.
+// Check validates the options.
 func (o Options) Check() error {
 	number := func(name string, v, lo, hi float32) error {
 		if !(v >= lo && v <= hi) {
-			return fmt.Errorf("%s is %v, not %v to %v", name, v, lo, hi)
+			return fmt.Errorf("bad %s: got %v, want %v to %v", name, v, lo, hi)
 		}
 		return nil
 	}
 	var topK error
 	if o.TopK < 0 {
-		topK = fmt.Errorf("top-k is %d, not 0 or more", o.TopK)
+		topK = fmt.Errorf("bad top-k: got %d, want 0 or more", o.TopK)
 	}
 	return errors.Join(
 		number("temperature", o.Temperature, 0, 1e6), topK,
@@ -74,7 +73,7 @@ type Candidate struct {
 	logit float32
 }
 
-// ErrNone says that no token may be drawn: all logits are -Inf or no numbers.
+// ErrNone reports that no token may be drawn: all logits are -Inf or NaN.
 var ErrNone = errors.New("no token is allowed")
 
 // Sampler draws tokens. It is not safe for concurrent use.
@@ -88,7 +87,7 @@ type Sampler struct {
 	seen   map[int32]bool
 }
 
-// New gives a sampler; the options must pass Check.
+// New returns a sampler; the options must pass Check.
 func New(opt Options) (*Sampler, error) {
 	if err := opt.Check(); err != nil {
 		return nil, err
@@ -97,8 +96,8 @@ func New(opt Options) (*Sampler, error) {
 	return &Sampler{opt: opt, source: source, rng: rand.New(source), seen: make(map[int32]bool)}, nil
 }
 
-// Follow makes the sampler's next draws those that other's would be; other is
-// not touched.
+// Follow makes the sampler's next draws equal to those of other, which is not
+// modified.
 func (s *Sampler) Follow(other *Sampler) { *s.source = *other.source }
 
 // Sample draws the token that follows history.
@@ -113,7 +112,7 @@ func (s *Sampler) Sample(logits []float32, history []int32) (int32, error) {
 	return s.Draw(d), nil
 }
 
-// Draw takes a token of d at random, by its probabilities.
+// Draw draws a token of d at random, by its probabilities.
 func (s *Sampler) Draw(d []Candidate) int32 {
 	if len(d) == 1 {
 		return d[0].Token
@@ -125,12 +124,12 @@ func (s *Sampler) Draw(d []Candidate) int32 {
 		}
 		u -= c.P
 	}
-	return d[0].Token // what rounding left over
+	return d[0].Token // rounding remainder
 }
 
-// Distribution gives the tokens that may follow history and their
-// probabilities: the likeliest first, and where TopK or TopP choose, all in the
-// order of likelihood. The slice is valid until the next call.
+// Distribution returns the tokens that may follow history and their
+// probabilities: the most likely first, and fully sorted if TopK or TopP is
+// set. The slice is valid until the next call.
 func (s *Sampler) Distribution(logits []float32, history []int32) ([]Candidate, error) {
 	if s.penalises() {
 		s.logits = append(s.logits[:0], logits...)
@@ -150,7 +149,7 @@ func (s *Sampler) Distribution(logits []float32, history []int32) ([]Candidate, 
 	return s.cands, nil
 }
 
-// likeliest is the token with the largest logit, the first of several.
+// likeliest returns the token with the largest logit, the first of several.
 func likeliest(logits []float32) (int32, error) {
 	most := tensor.Max(logits)
 	if !math.IsInf(float64(most), -1) {
@@ -189,13 +188,12 @@ func (s *Sampler) penalise(logits []float32, history []int32) {
 	}
 }
 
-// choose fills s.cands with the tokens that pass TopK, TopP and MinP, the best
-// first, and sorted where there is a TopK or TopP.
+// choose sets s.cands to the tokens that pass TopK, TopP and MinP, the best
+// first, and sorted if TopK or TopP is set.
 func (s *Sampler) choose(logits []float32, best int32) {
 	most := logits[best]
-	// Tokens below MinP follow those above it in the order of likelihood, so
-	// that they may be left out from the start, but for what they add to
-	// the mass of which TopP is a share.
+	// Tokens below MinP follow those above it in order, so they may be dropped
+	// at the start, except for their part in the mass that TopP is a share of.
 	floor := float32(math.Inf(-1))
 	if s.opt.MinP > 0 {
 		floor = most + float32(math.Log(float64(s.opt.MinP)))
@@ -209,14 +207,14 @@ func (s *Sampler) choose(logits []float32, best int32) {
 	case topP:
 		s.logits = append(s.logits[:0], logits...)
 		for i, v := range s.logits {
-			if v != v { // not a number
+			if v != v { // NaN
 				s.logits[i] = float32(math.Inf(-1))
 			}
 		}
 		logits = s.logits
 		s.exps = append(s.exps[:0], logits...)
 		total := float64(tensor.ExpSum(s.exps, s.exps, most))
-		// Most of the mass is near the top; look further only if needed.
+		// Most of the mass is near the top; widen only if needed.
 		for width := float32(2); ; width += 2 {
 			s.above(logits, max(floor, most-width))
 			if most-width <= floor || width > 128 || mass(s.cands, most) >= float64(s.opt.TopP)*total {
@@ -226,7 +224,7 @@ func (s *Sampler) choose(logits []float32, best int32) {
 		slices.SortFunc(s.cands, byLogit)
 		s.nucleus(most, total)
 	default:
-		// Nothing depends on the order, and sorting a vocabulary takes longer
+		// The order does not matter here, and sorting a vocabulary takes longer
 		// than a small model needs for a token.
 		s.above(logits, floor)
 		at := slices.IndexFunc(s.cands, func(c Candidate) bool { return c.Token == best })
@@ -257,7 +255,7 @@ func (s *Sampler) largest(logits []float32, k int) {
 			continue
 		}
 		if s.cands = append(s.cands, Candidate{Token: int32(i), logit: v}); len(s.cands)/2 >= k {
-			// Keep the best k of 2k, and let the worst of them be the bar.
+			// Keep the best k of 2k; the worst of them is the new threshold.
 			slices.SortFunc(s.cands, byLogit)
 			s.cands = s.cands[:k]
 			floor = s.cands[k-1].logit
@@ -274,7 +272,8 @@ func byLogit(a, b Candidate) int {
 	return cmp.Compare(a.Token, b.Token)
 }
 
-// mass is the sum of the exponentials of the candidates' logits about most.
+// mass returns the sum of the exponentials of the candidates' logits relative
+// to most.
 func mass(d []Candidate, most float32) float64 {
 	var sum float64
 	for _, c := range d {
@@ -294,8 +293,8 @@ func (s *Sampler) nucleus(most float32, total float64) {
 	}
 }
 
-// softmax sets the probabilities of candidates, of which the first is the
-// likeliest.
+// softmax sets the probabilities of candidates, the first of which is the most
+// likely.
 func softmax(d []Candidate, temperature float32) {
 	var sum float64
 	for i := range d {

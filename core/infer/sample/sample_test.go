@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// ln gives logits whose softmax is p.
+// ln returns logits whose softmax is p.
 func ln(p ...float64) []float32 {
 	x := make([]float32, len(p))
 	for i, v := range p {
@@ -133,8 +133,8 @@ func TestSampleFrequencies(t *testing.T) {
 	}
 }
 
-// TestFollow: who follows draws what the other draws next, and does not take
-// the draw from it.
+// TestFollow: a follower draws what the other draws next, without consuming its
+// draw.
 func TestFollow(t *testing.T) {
 	opt := Options{Temperature: 1, Seed: 9}
 	a, _ := New(opt)

@@ -1,13 +1,11 @@
-// Package score measures how well a model predicts a text: its loss, as the
-// evaluation of a checkpoint in training has it (train), of a model that
-// runs.
+// Package score measures how well a running model predicts a text: its loss, as
+// in the evaluation of a checkpoint in training (train).
 //
-// [Cut] makes windows of the text's tokens and [Evaluate] has a session read
-// them one by one. Each token is predicted from what its window holds before
-// it; consecutive windows of a document share one token, the last one's last
-// target, so that all tokens but the first are predicted once. Where the
-// vocabulary says that texts begin with a BOS token each window begins with
-// one, and the first token is predicted as well.
+// [Cut] splits the text's tokens into windows and [Evaluate] reads them one by
+// one. Each token is predicted from the preceding tokens of its window;
+// consecutive windows of a document share one token, so that all tokens but the
+// first are predicted once. If the vocabulary starts texts with a BOS token,
+// each window begins with one, and the first token is predicted as well.
 package score
 
 import (
@@ -21,29 +19,29 @@ import (
 	"mm-abi.org/mm/core/tokenizer"
 )
 
-// Options is how a text is measured.
+// Options configures a measurement.
 type Options struct {
-	// Window is the positions of a window; 0 means 512, or the model's context
-	// where that is less.
+	// Window is the number of positions of a window. If zero, it is 512 or the
+	// model's context, if less.
 	Window int
-	// Limit is the most windows that are read; 0 means all.
+	// Limit is the maximum number of windows. If zero, all are read.
 	Limit int
-	// Separator cuts the text into documents that say nothing of each other;
-	// "" means that it is one. It is no part of them.
+	// Separator splits the text into independent documents and is not part of
+	// them. If empty, the text is one document.
 	Separator string
-	// Special reads the texts of control tokens as these tokens.
+	// Special encodes the texts of control tokens as these tokens.
 	Special bool
-	// KV is how keys and values are stored, as in [infer.SessionOptions].
+	// KV is the storage type of keys and values, as in [infer.SessionOptions].
 	KV string
 }
 
-// FileOptions say how a GGUF file is measured.
+// FileOptions configures the measurement of a GGUF file.
 type FileOptions struct {
 	Options
-	Threads int // 0: what the machine has
+	Threads int // if zero, the default of the machine
 }
 
-// File measures the GGUF file at path on a text, read with its own tokenizer.
+// File measures the GGUF file at path on a text, encoded with its tokenizer.
 func File(ctx context.Context, path, text string, opt FileOptions) (Evaluation, error) {
 	m, err := infer.Load(path, infer.Options{Threads: opt.Threads})
 	if err != nil {
@@ -59,8 +57,8 @@ func File(ctx context.Context, path, text string, opt FileOptions) (Evaluation, 
 
 const defaultWindow = 512
 
-// Window is a stretch of text: the tokens that a model reads, and the one that
-// follows them. All but the first are predicted.
+// Window is a part of a text: the tokens that a model reads, and the next one.
+// All but the first are predicted.
 type Window struct {
 	Tokens []int32
 	Next   int32
@@ -69,9 +67,9 @@ type Window struct {
 // Evaluation is a model's loss on a text.
 type Evaluation struct {
 	Loss        float64 `json:"loss"`          // nats a token
-	BitsPerByte float64 `json:"bits_per_byte"` // of the bytes the predicted tokens stand for
+	BitsPerByte float64 `json:"bits_per_byte"` // of the bytes of the predicted tokens
 	Predictions int     `json:"predictions"`   // tokens predicted
-	Bytes       int     `json:"bytes"`         // that they stand for
+	Bytes       int     `json:"bytes"`         // of the predicted tokens
 }
 
 // Text measures m on a text. tok is the model's tokenizer.
@@ -80,12 +78,12 @@ func Text(ctx context.Context, m *infer.Model, tok *tokenizer.Tokenizer, text st
 		opt.Window = min(defaultWindow, m.Config().Context)
 	}
 	if opt.Window < 1 || opt.Window > m.Config().Context {
-		return Evaluation{}, fmt.Errorf("windows of %d positions: the model has 1 to %d", opt.Window, m.Config().Context)
+		return Evaluation{}, fmt.Errorf("bad window: got %d positions, want 1 to %d", opt.Window, m.Config().Context)
 	}
 	return Evaluate(ctx, m, Cut(tok, text, opt), tok, opt.KV)
 }
 
-// Cut makes windows of a text. opt.Window must be positive.
+// Cut splits a text into windows. opt.Window must be positive.
 func Cut(tok *tokenizer.Tokenizer, text string, opt Options) []Window {
 	var windows []Window
 	for text != "" && (opt.Limit <= 0 || len(windows) < opt.Limit) {
@@ -108,8 +106,7 @@ func Cut(tok *tokenizer.Tokenizer, text string, opt Options) []Window {
 	return windows
 }
 
-// cut takes the windows of one document. A BOS that is not None stands before
-// each of them.
+// cut splits one document into windows. A BOS other than None precedes each.
 func cut(ids []int32, size int, bos int32) (windows []Window) {
 	if bos == tokenizer.None {
 		for at := 0; at+1 < len(ids); at += size {
@@ -133,7 +130,7 @@ func Evaluate(ctx context.Context, m *infer.Model, windows []Window, tok *tokeni
 		longest = max(longest, len(w.Tokens))
 	}
 	if longest == 0 {
-		return Evaluation{}, errors.New("evaluation: the text has nothing to predict")
+		return Evaluation{}, errors.New("evaluation: text has no tokens to predict")
 	}
 	s, err := m.NewSession(infer.SessionOptions{Context: longest, KV: kv})
 	if err != nil {
@@ -161,7 +158,7 @@ func Evaluate(ctx context.Context, m *infer.Model, windows []Window, tok *tokeni
 	return e, nil
 }
 
-// size is the bytes that a token stands for; control tokens stand for none.
+// size returns the number of bytes of a token; 0 for control tokens.
 func size(tok *tokenizer.Tokenizer, id int32) int {
 	switch tok.Type(id) {
 	case tokenizer.Control, tokenizer.Unknown, tokenizer.Unused:

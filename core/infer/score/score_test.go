@@ -23,7 +23,7 @@ func TestCut(t *testing.T) {
 	}{
 		{"one token", tokenizer.None, 1, 2, nil},
 		{"none", 7, 0, 2, nil},
-		{"whole", tokenizer.None, 5, 4, []Window{{[]int32{10, 11, 12, 13}, 14}}},
+		{"one window", tokenizer.None, 5, 4, []Window{{[]int32{10, 11, 12, 13}, 14}}},
 		{"larger", tokenizer.None, 5, 9, []Window{{[]int32{10, 11, 12, 13}, 14}}},
 		{"in twos", tokenizer.None, 5, 2, []Window{{[]int32{10, 11}, 12}, {[]int32{12, 13}, 14}}},
 		{"rest", tokenizer.None, 5, 3, []Window{{[]int32{10, 11, 12}, 13}, {[]int32{13}, 14}}},
@@ -35,7 +35,7 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// core is the language model that lies in the tree.
+// core returns the language model in the repository.
 func core(t *testing.T) (*infer.Model, *tokenizer.Tokenizer) {
 	t.Helper()
 	m, err := infer.Load(filepath.Join("..", "..", "..", "catalog", "core-llm", "core-llm.gguf"), infer.Options{Threads: 1})
@@ -50,7 +50,7 @@ func core(t *testing.T) (*infer.Model, *tokenizer.Tokenizer) {
 	return m, tok
 }
 
-// TestText measures two documents by hand, one token at a time.
+// TestText compares two documents with a computation of one token at a time.
 func TestText(t *testing.T) {
 	m, tok := core(t)
 	docs := []string{"Once upon a time there was a little dog who liked to run in the park.", "The cat sat."}
