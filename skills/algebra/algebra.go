@@ -1,16 +1,17 @@
-// Package algebra is the tool sympy-lite: school algebra in exact numbers.
+// Package algebra implements the tool sympy-lite: school algebra in exact
+// numbers.
 //
 // A text is parsed (parse.go) and built into an expression in normal form
-// (expr.go, power.go, call.go), which is written back by show.go. What has to
-// be multiplied out, divided or cancelled becomes one polynomial over another
-// (ratio.go), over atoms that are unknowns, roots and functions (poly.go).
-// Divisors of polynomials are guessed from their roots in double precision and
-// proved by division (factor.go); equations are polynomials in one atom, which
-// is then undone (solve.go), systems are solved by putting one equation into
-// the others (system.go). Units are a system of their own (package unit).
+// (expr.go, power.go, call.go), which show.go formats. To multiply out, divide
+// or cancel, an expression becomes a quotient of polynomials (ratio.go) over
+// atoms: unknowns, roots and functions (poly.go). Divisors of polynomials are
+// guessed from their roots in double precision and proved by division
+// (factor.go). An equation is a polynomial in one atom, which is then inverted
+// (solve.go); systems are solved by substitution (system.go). Units have their
+// own arithmetic (unit.go, units.go).
 //
-// Every text is hostile: sizes are judged before a number or a polynomial is
-// worked out, and all work is charged to the call.
+// Every text is untrusted: sizes are checked before a number or a polynomial
+// is computed, and all work is charged to the call.
 package algebra
 
 import (
@@ -26,18 +27,18 @@ import (
 // Tool is the function of the skill sympy-lite: {"expr": text, "op": text} to
 // {"result": value}.
 //
-//	simplify     one number or text; of a comparison of numbers, whether it holds
+//	simplify     one number or text; for a comparison of numbers, whether it holds
 //	expand       multiplied out
-//	factor       a product; of a whole number, of its primes
+//	factor       a product; of an integer, its prime factors
 //	eval         in decimals, 15 digits
-//	solve [x,y]  the list of solutions of one equation, "all" where every number is one;
-//	             of several equations {"x":…,"y":…}, or a list of such
+//	solve [x,y]  the solutions of one equation, "all" if every number is one;
+//	             of several equations {"x":…,"y":…}, or a list of such objects
 //	diff [x [n]] the derivative
-//	units        whether what is added and compared is of one dimension
+//	units        whether terms that are added or compared have the same dimension
 //	convert UNIT the number in that unit
 //
-// A whole number is a JSON number, a fraction "7/2", or 3.5 where the question
-// had a decimal point; anything else is text.
+// An integer is a JSON number, a fraction is "7/2", or 3.5 if the question has
+// a decimal point; anything else is text.
 func Tool(call *builtin.Call) (any, error) {
 	var args struct{ Expr, Op string }
 	if err := json.Unmarshal(call.Args, &args); err != nil {
@@ -50,7 +51,7 @@ func Tool(call *builtin.Call) (any, error) {
 	return map[string]any{"result": result}, nil
 }
 
-// Answer does an operation of [Tool] and charges m for it.
+// Answer performs an operation of [Tool] and charges m for it.
 func Answer(m meter, text, op string) (result any, err error) {
 	c := &calc{m: m}
 	err = attempt(func() { result = c.answer(text, strings.TrimSpace(op)) })
@@ -72,13 +73,13 @@ func (c *calc) answer(text, op string) any {
 		return c.answerSolve(clauses, strings.TrimSpace(strings.TrimPrefix(rest, "for ")), point)
 	case "simplify", "expand", "factor", "eval":
 		if rest != "" {
-			c.fault("%s takes nothing behind it: %q", word, shorten(rest))
+			c.fault("unexpected argument of %s: %q", word, shorten(rest))
 		}
 	case "diff":
 	default:
-		c.fault("there is no op %q: simplify, expand, factor, eval, solve, diff, units, convert UNIT", shorten(op))
+		c.fault("unknown op %q: want simplify, expand, factor, eval, solve, diff, units or convert UNIT", shorten(op))
 	}
-	clauses = c.given(clauses)
+	clauses = c.substitute(clauses)
 	if q := clauses[0]; q.sign != "" {
 		return c.relation(q, word)
 	}
@@ -96,17 +97,18 @@ func (c *calc) answer(text, op string) any {
 	case "diff":
 		return result(c.answerDiff(e, rest), point)
 	}
-	return c.evaluated(e)
+	return c.evaluate(e)
 }
 
-// given puts what is said behind an expression, x = 3, into it.
-func (c *calc) given(list []clause) []clause {
+// substitute replaces names in the first clause by the values after it, as in
+// "x^2, x = 3".
+func (c *calc) substitute(list []clause) []clause {
 	if len(list) == 1 {
 		return list
 	}
 	for _, q := range list[1:] {
 		if q.sign != "=" && q.sign != "==" || q.left.op != "name" {
-			c.fault("one expression is worked out at a time; behind it may stand values as in x = 3")
+			c.fault("want one expression, optionally followed by values such as x = 3")
 		}
 		list[0].left = replace(list[0].left, q.left.name, q.right)
 		if list[0].right != nil {
@@ -129,11 +131,11 @@ func replace(t *tree, name string, by *tree) *tree {
 	return &out
 }
 
-// relation decides a comparison of numbers, or simplifies both its sides.
+// relation decides a comparison of numbers, or simplifies both sides.
 func (c *calc) relation(q clause, op string) any {
 	a, b := c.build(q.left), c.build(q.right)
 	if op != "simplify" && op != "eval" {
-		c.fault("%s is of an expression, not of a comparison", op)
+		c.fault("%s needs an expression, got a comparison", op)
 	}
 	if holds, ok := c.compare(q.sign, a, b); ok {
 		return holds
@@ -141,7 +143,7 @@ func (c *calc) relation(q clause, op string) any {
 	return show(c.simplify(a)) + " " + q.sign + " " + show(c.simplify(b))
 }
 
-// result is an expression as JSON.
+// result returns an expression as a JSON value.
 func result(e *expr, point bool) any {
 	if e.kind != number {
 		return show(e)
@@ -158,8 +160,8 @@ func result(e *expr, point bool) any {
 	return e.num.RatString()
 }
 
-// evaluated is a value in decimals.
-func (c *calc) evaluated(e *expr) any {
+// evaluate returns a value in decimals.
+func (c *calc) evaluate(e *expr) any {
 	e = c.rebuild(e, func(a *expr) *expr { return a })
 	if e.kind == number {
 		return rounded(e.num)
@@ -180,7 +182,7 @@ func (c *calc) answerDiff(e *expr, rest string) *expr {
 	if len(words) > 1 {
 		n, err := strconv.Atoi(words[1])
 		if err != nil || n < 1 || n > 8 || len(words) > 2 {
-			c.fault("diff %q: a name and how often, to 8", shorten(rest))
+			c.fault("diff %q: want a name and an order from 1 to 8", shorten(rest))
 		}
 		times = n
 	}
@@ -195,7 +197,7 @@ func (c *calc) answerDiff(e *expr, rest string) *expr {
 	case e.has("x"):
 		x = "x"
 	default:
-		c.fault("by which of %s? say diff %s", strings.Join(names, ", "), names[0])
+		c.fault("ambiguous variable: %s; want for example diff %s", strings.Join(names, ", "), names[0])
 	}
 	for range times {
 		e = c.simplify(c.diff(e, x))
@@ -203,17 +205,17 @@ func (c *calc) answerDiff(e *expr, rest string) *expr {
 	return e
 }
 
-// name reads the name of an unknown.
+// name parses the name of an unknown.
 func (c *calc) name(s string) string {
 	list, _ := c.parse(s, false)
 	e := c.build(list[0].left)
 	if len(list) != 1 || list[0].sign != "" || e.kind != symbol || len(unknowns(e)) != 1 {
-		c.fault("%q is no name of an unknown", shorten(s))
+		c.fault("%q is not the name of an unknown", shorten(s))
 	}
 	return e.name
 }
 
-// answerSolve solves for the names in rest, or for all that stand there.
+// answerSolve solves for the names in rest, by default for all unknowns.
 func (c *calc) answerSolve(clauses []clause, rest string, point bool) any {
 	var eqs []*expr
 	for _, q := range clauses {
@@ -223,7 +225,7 @@ func (c *calc) answerSolve(clauses []clause, rest string, point bool) any {
 			e = c.sub(e, c.build(q.right))
 		case "":
 		default:
-			c.fault("%q: equations are solved, inequalities are not", q.sign)
+			c.fault("%q: inequalities are not supported", q.sign)
 		}
 		eqs = append(eqs, e)
 	}
@@ -249,7 +251,7 @@ func (c *calc) answerSolve(clauses []clause, rest string, point bool) any {
 	case len(eqs) == 1 && rest == "" && eqs[0].has("x"):
 		return solutions(c.solve(eqs[0], "x"), point)
 	case len(eqs) == 1:
-		c.fault("for which of %s? say solve %s", strings.Join(names, ", "), names[0])
+		c.fault("ambiguous unknown: %s; want for example solve %s", strings.Join(names, ", "), names[0])
 	}
 	list := []any{}
 	for _, s := range c.system(eqs, names) {

@@ -2,7 +2,7 @@ package algebra
 
 import "math/big"
 
-// build makes the expression of a tree.
+// build returns the expression of a tree.
 func (c *calc) build(t *tree) *expr {
 	defer c.deeper()()
 	args := make([]*expr, len(t.args))
@@ -20,7 +20,7 @@ func (c *calc) build(t *tree) *expr {
 		return c.neg(args[0])
 	case "!":
 		if args[0].kind != number {
-			c.fault("the factorial of %s is not worked out", shorten(show(args[0])))
+			c.fault("factorial of %s: want an integer", shorten(show(args[0])))
 		}
 		return c.integers("factorial", args)
 	case "%":
@@ -39,7 +39,7 @@ func (c *calc) build(t *tree) *expr {
 	return c.call(t.op, args)
 }
 
-// named is a constant or an unknown.
+// named returns a constant or an unknown.
 func (c *calc) named(name string) *expr {
 	switch name {
 	case "e", "E":

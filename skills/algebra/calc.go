@@ -6,36 +6,36 @@ import (
 	"mm-abi.org/mm/skills/sandbox"
 )
 
-// Bounds of one calculation. What goes over one is a fault of kind Args that
-// says which.
+// Limits of one calculation. Exceeding one is a fault of kind Args that names
+// it.
 const (
 	maxText   = 4096    // bytes of an expression
-	maxLevel  = 64      // brackets and signs within each other
-	maxBits   = 1 << 13 // of a numerator or denominator
-	maxPower  = 1 << 10 // of an exponent that is worked out
+	maxLevel  = 64      // nested brackets and signs
+	maxBits   = 1 << 13 // of a numerator or a denominator
+	maxPower  = 1 << 10 // of a computed exponent
 	maxTerms  = 4000    // of a polynomial
 	maxAtoms  = 24      // symbols, roots and functions in one polynomial
 	maxDegree = 32      // of an equation
 	maxNames  = 16      // unknowns of a system
 )
 
-// meter is what the calculation is charged to; a builtin.Call is one.
+// meter is charged for the calculation; a builtin.Call is one.
 type meter interface {
 	Step(n int64) error
 	Hold(n int64) error
 }
 
-// calc is one calculation. Its methods end by a panic with a stop when the
-// meter, a bound or the rules of arithmetic say so; attempt catches it.
+// calc is one calculation. Its methods end it by a panic with a stop if the
+// meter, a limit or the rules of arithmetic require it; attempt recovers.
 type calc struct {
 	m     meter
-	level int // of the tree that is being walked
+	level int // depth of the tree being walked
 }
 
-// stop ends a calculation.
+// stop is the panic value that ends a calculation.
 type stop struct{ err error }
 
-// attempt does f and gives what ended it.
+// attempt calls f and returns the error that ended it.
 func attempt(f func()) (err error) {
 	defer func() {
 		switch r := recover().(type) {
@@ -62,20 +62,20 @@ func (c *calc) hold(n int) {
 	}
 }
 
-// fault ends the calculation: the arguments are at fault.
+// fault ends the calculation with a fault of kind Args.
 func (c *calc) fault(format string, args ...any) {
 	panic(stop{sandbox.Faultf(sandbox.Args, format, args...)})
 }
 
-// deeper counts a level of a tree; the function it gives leaves it again.
+// deeper enters a level of a tree; the function it returns leaves it.
 func (c *calc) deeper() func() {
 	if c.level++; c.level > 4*maxLevel {
-		c.fault("the expression is nested too deeply")
+		c.fault("expression nested too deeply")
 	}
 	return func() { c.level-- }
 }
 
-// fits gives back a number that is within maxBits, and charges for it.
+// fits charges for a number and returns it, unless it exceeds maxBits.
 func (c *calc) fits(r *big.Rat) *big.Rat {
 	n := max(r.Num().BitLen(), r.Denom().BitLen())
 	if n > maxBits {
@@ -88,7 +88,7 @@ func (c *calc) fits(r *big.Rat) *big.Rat {
 func (c *calc) plus(a, b *big.Rat) *big.Rat  { return c.fits(new(big.Rat).Add(a, b)) }
 func (c *calc) times(a, b *big.Rat) *big.Rat { return c.fits(new(big.Rat).Mul(a, b)) }
 
-// over divides.
+// over returns a/b.
 func (c *calc) over(a, b *big.Rat) *big.Rat {
 	if b.Sign() == 0 {
 		c.fault("division by zero")
@@ -96,7 +96,7 @@ func (c *calc) over(a, b *big.Rat) *big.Rat {
 	return c.fits(new(big.Rat).Quo(a, b))
 }
 
-// raise is b to the power e, which is judged before it is worked out.
+// raise returns b^e, after checking the size of the result.
 func (c *calc) raise(b *big.Rat, e int64) *big.Rat {
 	if b.Sign() == 0 {
 		switch {
@@ -132,5 +132,5 @@ func (c *calc) raise(b *big.Rat, e int64) *big.Rat {
 
 func whole(n int64) *big.Rat { return big.NewRat(n, 1) }
 
-// unitSize says whether a number is 1 or -1.
+// unitSize reports whether a number is 1 or -1.
 func unitSize(r *big.Rat) bool { return r.IsInt() && r.Num().CmpAbs(big.NewInt(1)) == 0 }

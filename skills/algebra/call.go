@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// names of functions, by what a text may call them.
+// names maps what a text may call a function to its name.
 var names = map[string]string{
 	"sqrt": "sqrt", "√": "sqrt", "cbrt": "cbrt", "root": "root", "exp": "exp", "log": "log", "ln": "log", "log10": "log10", "log2": "log2", "lg": "log10",
 	"sin": "sin", "cos": "cos", "tan": "tan", "asin": "asin", "acos": "acos", "atan": "atan",
@@ -14,7 +14,7 @@ var names = map[string]string{
 	"gcd": "gcd", "lcm": "lcm", "min": "min", "max": "max", "Min": "min", "Max": "max", "factorial": "factorial", "binomial": "binomial", "comb": "binomial", "nCr": "binomial",
 }
 
-// arity is how many arguments a function takes; 0: two or more.
+// arity returns the least and the largest number of arguments of a function.
 func arity(name string) (least, most int) {
 	switch name {
 	case "gcd", "lcm", "min", "max":
@@ -30,7 +30,7 @@ func arity(name string) (least, most int) {
 // call applies a function.
 func (c *calc) call(name string, a []*expr) *expr {
 	if least, most := arity(name); len(a) < least || len(a) > most {
-		c.fault("%s takes %d arguments, not %d", name, least, len(a))
+		c.fault("%s: want %d arguments, got %d", name, least, len(a))
 	}
 	x := a[0]
 	switch name {
@@ -41,7 +41,7 @@ func (c *calc) call(name string, a []*expr) *expr {
 	case "root":
 		n, ok := a[1].small()
 		if !ok || n < 1 || n > maxPower {
-			c.fault("root(%s, %s): the second is to be a whole number from 1", show(x), show(a[1]))
+			c.fault("root(%s, %s): order must be an integer from 1 to 1024", show(x), show(a[1]))
 		}
 		return c.realRoot(x, n)
 	case "exp":
@@ -63,10 +63,11 @@ func (c *calc) call(name string, a []*expr) *expr {
 	if slices.ContainsFunc(a, func(e *expr) bool { return e.kind != number }) {
 		return c.open(name, a)
 	}
-	return c.count(name, a)
+	return c.evalNumbers(name, a)
 }
 
-// open leaves a function standing, but for what needs no numbers.
+// open returns a function of unknowns unevaluated, floorOf from signs, factors
+// and rounding.
 func (c *calc) open(name string, a []*expr) *expr {
 	if name == "abs" {
 		k, rest := c.split(a[0])
@@ -86,7 +87,8 @@ func (c *calc) open(name string, a []*expr) *expr {
 	return c.node(function, name, a)
 }
 
-// realRoot is the real n-th root where there is one.
+// realRoot returns the real n-th root, or the principal one if there is no
+// real one.
 func (c *calc) realRoot(x *expr, n int64) *expr {
 	if k, rest := c.split(x); n%2 == 1 && k.Sign() < 0 {
 		return c.neg(c.pow(c.mul(c.rat(new(big.Rat).Neg(k)), rest), c.rat(big.NewRat(1, n))))
@@ -94,7 +96,8 @@ func (c *calc) realRoot(x *expr, n int64) *expr {
 	return c.pow(x, c.rat(big.NewRat(1, n)))
 }
 
-// log is the natural logarithm, of a positive number as that of its primes.
+// log returns the natural logarithm; for a positive number, as a sum over its
+// primes.
 func (c *calc) log(x *expr) *expr {
 	switch {
 	case x.is(0):
@@ -120,8 +123,8 @@ func (c *calc) log(x *expr) *expr {
 	return c.add(terms...)
 }
 
-// trig knows the angles that are multiples of pi/12 as far as they have simple
-// values, and the sign of an argument.
+// trig evaluates sin, cos or tan at multiples of pi/12 with simple values, and
+// normalizes the sign of the argument.
 func (c *calc) trig(name string, x *expr) *expr {
 	k, rest := c.split(x)
 	if x.is(0) || rest.kind == symbol && rest.name == pi {
@@ -139,7 +142,7 @@ func (c *calc) trig(name string, x *expr) *expr {
 	return c.node(function, name, []*expr{x})
 }
 
-// angle is sin, cos or tan of k times pi; nil where it has no simple value.
+// angle returns sin, cos or tan of k*pi, or nil if it has no simple value.
 func (c *calc) angle(name string, k *big.Rat) *expr {
 	twelfths := new(big.Rat).Mul(k, whole(12))
 	if !twelfths.IsInt() {
@@ -182,7 +185,7 @@ func (c *calc) angle(name string, k *big.Rat) *expr {
 	return nil
 }
 
-// atZero knows the values of some functions at 0 and 1.
+// atZero evaluates some functions at 0 and 1.
 func (c *calc) atZero(name string, x *expr) *expr {
 	switch {
 	case x.is(0) && name == "cosh":
@@ -201,20 +204,20 @@ func (c *calc) atZero(name string, x *expr) *expr {
 	return c.node(function, name, []*expr{x})
 }
 
-// count applies a function of numbers.
-func (c *calc) count(name string, a []*expr) *expr {
+// evalNumbers applies a function to numbers.
+func (c *calc) evalNumbers(name string, a []*expr) *expr {
 	x := a[0].num
 	switch name {
 	case "abs":
 		return c.rat(new(big.Rat).Abs(x))
 	case "floor":
-		n, _ := apart(x)
+		n, _ := floorOf(x)
 		return c.rat(new(big.Rat).SetInt(n))
 	case "ceil":
-		n, _ := apart(new(big.Rat).Neg(x))
+		n, _ := floorOf(new(big.Rat).Neg(x))
 		return c.rat(new(big.Rat).SetInt(n.Neg(n)))
 	case "round": // halves away from zero
-		n, _ := apart(new(big.Rat).Add(new(big.Rat).Abs(x), big.NewRat(1, 2)))
+		n, _ := floorOf(new(big.Rat).Add(new(big.Rat).Abs(x), big.NewRat(1, 2)))
 		if x.Sign() < 0 {
 			n.Neg(n)
 		}
@@ -229,17 +232,17 @@ func (c *calc) count(name string, a []*expr) *expr {
 		return best
 	case "mod":
 		q := c.over(x, a[1].num)
-		floor, _ := apart(q)
+		floor, _ := floorOf(q)
 		return c.rat(new(big.Rat).Sub(x, c.times(a[1].num, new(big.Rat).SetInt(floor))))
 	}
 	return c.integers(name, a)
 }
 
-// integers applies a function of whole numbers.
+// integers applies a function to integers.
 func (c *calc) integers(name string, a []*expr) *expr {
 	for _, e := range a {
 		if !e.num.IsInt() {
-			c.fault("%s is of whole numbers, not of %s", name, shorten(e.key))
+			c.fault("%s: %s is not an integer", name, shorten(e.key))
 		}
 	}
 	x := new(big.Int).Set(a[0].num.Num())
@@ -260,7 +263,7 @@ func (c *calc) integers(name string, a []*expr) *expr {
 	}
 	n, ok := a[0].small()
 	if !ok || n < 0 || n > maxPower {
-		c.fault("%s of %s: from 0 to %d is what is worked out", name, shorten(a[0].key), maxPower)
+		c.fault("%s of %s: want 0 to %d", name, shorten(a[0].key), maxPower)
 	}
 	k := n
 	if name == "binomial" {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// decimal is the value of an expression in double precision, its unknowns
-// being at; not ok where one has no value or the result is none.
+// decimal returns the value of an expression in double precision with unknowns
+// from at. ok is false if an unknown has no value or the result is not finite.
 func decimal(e *expr, at map[string]complex128) (v complex128, ok bool) {
 	args := make([]complex128, len(e.args))
 	for i, a := range e.args {
@@ -51,7 +51,7 @@ func decimal(e *expr, at map[string]complex128) (v complex128, ok bool) {
 	return v, !cmplx.IsNaN(v) && !cmplx.IsInf(v)
 }
 
-// complexPower keeps what is real exactly real.
+// complexPower returns a^b and keeps real results exactly real.
 func complexPower(a, b complex128) complex128 {
 	if imag(a) == 0 && imag(b) == 0 && (real(a) >= 0 || real(b) == math.Trunc(real(b))) {
 		return complex(math.Pow(real(a), real(b)), 0)
@@ -59,7 +59,7 @@ func complexPower(a, b complex128) complex128 {
 	return cmplx.Pow(a, b)
 }
 
-// apply is a function in double precision.
+// apply evaluates a function in double precision.
 func apply(name string, a []complex128) complex128 {
 	x := a[0]
 	if imag(x) == 0 {
@@ -119,11 +119,11 @@ var realFunctions = map[string]func(float64) float64{
 	"sinh": math.Sinh, "cosh": math.Cosh, "tanh": math.Tanh, "abs": math.Abs, "floor": math.Floor, "ceil": math.Ceil, "round": math.Round,
 }
 
-// digits is how many digits of a decimal are given: those that double
-// precision vouches for.
+// digits is the number of decimal digits in results, those that double
+// precision guarantees.
 const digits = 15
 
-// rounded is a number in decimals, at most digits of them.
+// rounded formats a number in decimals.
 func rounded(r *big.Rat) json.Number {
 	f := new(big.Float).SetPrec(256).SetRat(r)
 	s := f.Text('g', digits)
@@ -137,10 +137,10 @@ func rounded(r *big.Rat) json.Number {
 	return json.Number(mantissa)
 }
 
-// approximate is a value in decimals: a number, or a text where it is complex.
+// approximate returns a JSON number, or text if v is complex.
 func approximate(v complex128) any {
 	re, im := real(v), imag(v)
-	size := cmplx.Abs(v) // a part of it that is nothing beside the other is noise
+	size := cmplx.Abs(v) // a part below 1e-13 of it is rounding noise
 	if math.Abs(im) <= 1e-13*size {
 		im = 0
 	}

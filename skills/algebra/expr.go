@@ -6,29 +6,29 @@ import (
 	"strings"
 )
 
-// kind says what a node of an expression is.
+// kind is the kind of a node of an expression.
 type kind byte
 
 const (
 	number kind = iota
 	symbol
-	sum      // at least two terms, no two alike, none of them a sum
-	product  // a number or none, then factors in order, none of them a product
+	sum      // two terms or more, all different, none a sum
+	product  // an optional number, then sorted factors, none a product
 	power    // base, exponent
 	function // name, arguments
 )
 
-// expr is an expression in normal form: equal terms are collected, equal bases
-// too, numbers worked out. It does not change once it is made.
+// expr is an expression in normal form: equal terms and equal bases are
+// collected, and numbers are computed. It is immutable.
 type expr struct {
 	kind kind
 	num  *big.Rat
 	name string // of a symbol or function
 	args []*expr
-	key  string // equal for equal expressions
+	key  string // equal if the expressions are
 }
 
-// Names with a meaning: the constants e and pi, and the root of -1.
+// Names of the constants e, pi and i.
 const (
 	euler     = "e"
 	pi        = "pi"
@@ -68,7 +68,7 @@ func (e *expr) is(n int64) bool {
 	return e.kind == number && e.num.IsInt() && e.num.Num().IsInt64() && e.num.Num().Int64() == n
 }
 
-// small is an exponent that is a whole number within int64.
+// small returns an integer within int64.
 func (e *expr) small() (int64, bool) {
 	if e.kind != number || !e.num.IsInt() || !e.num.Num().IsInt64() {
 		return 0, false
@@ -76,7 +76,7 @@ func (e *expr) small() (int64, bool) {
 	return e.num.Num().Int64(), true
 }
 
-// split gives the number in front of a term, and the rest.
+// split returns the coefficient of a term and the rest.
 func (c *calc) split(e *expr) (*big.Rat, *expr) {
 	if e.kind == number {
 		return e.num, c.int(1)
@@ -91,7 +91,7 @@ func (c *calc) split(e *expr) (*big.Rat, *expr) {
 	return e.args[0].num, c.node(product, "", rest)
 }
 
-// add is the sum of terms.
+// add returns the sum of terms.
 func (c *calc) add(terms ...*expr) *expr {
 	defer c.deeper()()
 	constant := new(big.Rat)
@@ -135,7 +135,7 @@ func (c *calc) add(terms ...*expr) *expr {
 	return c.node(sum, "", out)
 }
 
-// scaled puts a number in front of what has none.
+// scaled multiplies a term without a coefficient by n.
 func (c *calc) scaled(n *big.Rat, rest *expr) *expr {
 	switch {
 	case n.Cmp(whole(1)) == 0:
@@ -148,7 +148,7 @@ func (c *calc) scaled(n *big.Rat, rest *expr) *expr {
 	return c.node(product, "", []*expr{c.rat(n), rest})
 }
 
-// mul is the product of factors.
+// mul returns the product of factors.
 func (c *calc) mul(factors ...*expr) *expr {
 	defer c.deeper()()
 	coef := whole(1)
@@ -199,7 +199,7 @@ func (c *calc) mul(factors ...*expr) *expr {
 		if one {
 			return rest[0]
 		}
-		if rest[0].kind == sum { // 2(x+1) is 2x+2, as everybody writes it
+		if rest[0].kind == sum { // 2(x+1) is 2x+2
 			terms := make([]*expr, len(rest[0].args))
 			for i, t := range rest[0].args {
 				n, r := c.split(t)
@@ -229,7 +229,7 @@ func sortedKeys[V any](m map[string]V) []string {
 	return keys
 }
 
-// has says whether a symbol stands in an expression.
+// has reports whether a symbol occurs in an expression.
 func (e *expr) has(name string) bool {
 	if e.kind == symbol {
 		return e.name == name
@@ -237,7 +237,7 @@ func (e *expr) has(name string) bool {
 	return slices.ContainsFunc(e.args, func(a *expr) bool { return a.has(name) })
 }
 
-// unknowns are the symbols that stand for no constant, in order.
+// unknowns returns the sorted symbols that are not constants.
 func unknowns(list ...*expr) []string {
 	seen := map[string]bool{}
 	var visit func(e *expr)
@@ -255,7 +255,7 @@ func unknowns(list ...*expr) []string {
 	return sortedKeys(seen)
 }
 
-// rebuild makes an expression anew, each of its arguments by way of f.
+// rebuild returns the expression with f applied to its arguments.
 func (c *calc) rebuild(e *expr, f func(*expr) *expr) *expr {
 	defer c.deeper()()
 	if len(e.args) == 0 {
@@ -276,7 +276,7 @@ func (c *calc) rebuild(e *expr, f func(*expr) *expr) *expr {
 	return c.call(e.name, args)
 }
 
-// put replaces a symbol.
+// put replaces a symbol by a value.
 func (c *calc) put(e *expr, name string, value *expr) *expr {
 	if e.kind == symbol && e.name == name {
 		return value

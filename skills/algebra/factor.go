@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// divisor is a polynomial and how often it divides another.
+// divisor is a polynomial and its multiplicity as a divisor.
 type divisor struct {
 	p poly
 	n int
 }
 
-// factor writes an expression as a product of polynomials that have no
-// divisors with rational coefficients, as far as they are found.
+// factor writes an expression as a product of polynomials that are irreducible
+// over the rationals, as far as divisors are found.
 func (c *calc) factor(e *expr) *expr {
 	r := c.newRing(e)
 	q := r.reduced(r.ratio(e))
@@ -32,7 +32,7 @@ func (c *calc) factor(e *expr) *expr {
 	return c.unexpanded(out)
 }
 
-// unexpanded is a product in which a number stays in front of a sum.
+// unexpanded returns a product that keeps a number before a sum.
 func (c *calc) unexpanded(list []*expr) *expr {
 	e := c.mul(list[1:]...)
 	if e.kind == sum && !list[0].is(1) {
@@ -41,12 +41,12 @@ func (c *calc) unexpanded(list []*expr) *expr {
 	return c.mul(list[0], e)
 }
 
-// primeText writes a whole number as a product of powers of primes.
+// primeText formats an integer as a product of prime powers.
 func (c *calc) primeText(n *big.Int) string {
 	var list []string
 	for _, f := range c.primes(new(big.Int).Abs(n)) {
 		if !f.p.ProbablyPrime(8) {
-			c.fault("%s has divisors over %d, which are not searched for", shorten(n.String()), trial)
+			c.fault("%s has several divisors over %d, which are not searched for", shorten(n.String()), trial)
 		}
 		p := f.p.String()
 		if f.times > 1 {
@@ -61,7 +61,7 @@ func (c *calc) primeText(n *big.Int) string {
 	return text
 }
 
-// divisors of a primitive polynomial.
+// divisors factors a primitive polynomial.
 func (r *ring) divisors(p poly) []divisor {
 	var out []divisor
 	for i := range r.atoms {
@@ -80,8 +80,8 @@ func (r *ring) divisors(p poly) []divisor {
 	return append(out, r.squares(p)...)
 }
 
-// squares takes p apart by how often its divisors divide it (Yun 1976), and
-// each part further.
+// squares splits p by the multiplicity of its divisors (Yun 1976), and each
+// part further.
 func (r *ring) squares(p poly) []divisor {
 	defer r.c.deeper()()
 	v := r.first(p)
@@ -115,7 +115,7 @@ func (r *ring) squares(p poly) []divisor {
 	}
 }
 
-// first is an atom of p; -1: there is none.
+// first returns an atom of p, or -1.
 func (r *ring) first(p poly) int {
 	for i := range r.atoms {
 		if p.degree(i) > 0 {
@@ -125,14 +125,14 @@ func (r *ring) first(p poly) int {
 	return -1
 }
 
-// Bounds of the search for divisors.
+// Limits of the search for divisors.
 const (
 	maxImage = 48   // degree
-	maxTries = 8000 // sets of roots or divisors that are put together
+	maxTries = 8000 // sets of roots or divisors tried
 )
 
-// irreducible takes a polynomial without multiple divisors apart. Several
-// atoms become powers of one (Kronecker), whose divisors are put together.
+// irreducible factors a square-free polynomial. Several atoms become powers of
+// one (Kronecker), whose divisors are combined.
 func (r *ring) irreducible(p poly) []poly {
 	var atoms, degrees []int
 	image := 1
@@ -186,18 +186,18 @@ func (r *ring) irreducible(p poly) []poly {
 	})
 }
 
-// newLine is a ring of one atom.
+// newLine returns a ring of one atom.
 func newLine(c *calc) *ring {
 	return &ring{c: c, atoms: []*expr{c.sym("x")}}
 }
 
-// lineKey is the n-th power of the atom of a line.
+// lineKey returns the key of the n-th power of the atom of a line.
 func lineKey(n int) string {
 	return string([]byte{byte(n >> 8), byte(n)})
 }
 
 // assemble finds divisors of p among the products of n parts, the smallest
-// first; product gives that of a set, or nil.
+// sets first; product returns the product of a set, or nil.
 func (r *ring) assemble(p poly, n int, product func(set []int) poly) []poly {
 	left := make([]int, n)
 	for i := range left {
@@ -255,7 +255,7 @@ func without(list, gone []int) []int {
 	return out
 }
 
-// subsets gives each set of a size, in order, until f says no.
+// subsets calls f with each set of a size, in order, until f returns false.
 func subsets(list []int, size int, f func([]int) bool) {
 	set := make([]int, size)
 	var walk func(from, at int) bool
@@ -274,9 +274,9 @@ func subsets(list []int, size int, f func([]int) bool) {
 	walk(0, 0)
 }
 
-// univariate takes p, of one atom and without multiple roots, apart: what
-// roots have a product with whole coefficients is guessed in double precision
-// and proved by division.
+// univariate factors a square-free polynomial of one atom: sets of roots whose
+// product has integer coefficients are guessed in double precision and proved
+// by division.
 func (r *ring) univariate(p poly, v int) []poly {
 	n := p.degree(v)
 	if n < 2 || n > maxImage {

@@ -25,13 +25,14 @@ func TestLimits(t *testing.T) {
 		want  string
 	}{
 		{maxText, "simplify", func(n int) string { return "1" + strings.Repeat(" ", n-1) }, "bytes"},
-		{maxLevel, "simplify", func(n int) string { return strings.Repeat("-", n-3) + "1" }, "within each other"},
+		{maxLevel, "simplify", func(n int) string { return strings.Repeat("-", n-3) + "1" }, "nested"},
 		{maxBits, "simplify", func(n int) string { return fmt.Sprintf("2^%d", n-1) }, "digits"},
 		{maxBits, "simplify", func(n int) string { return fmt.Sprintf("1/2^%d", n-1) }, "digits"},
 		{maxBits / 4, "simplify", func(n int) string { return strings.Repeat("9", n) }, "digits"},
 		{maxPower, "expand", func(n int) string { return fmt.Sprintf("(x+y-y)^%d", n) }, "power"},
 		{maxPower, "simplify", func(n int) string { return fmt.Sprintf("root(x, %d)", n) }, "root"},
 		{maxPower, "simplify", func(n int) string { return fmt.Sprintf("binomial(%d, 2)", n) }, "binomial"},
+		{1<<10 - 1, "simplify", func(n int) string { return fmt.Sprintf("2^(1/%d)", n) }, "exponent"},
 		{maxAtoms, "expand", func(n int) string { return strings.Join(letters[:n], "+") }, "unknowns"},
 		{maxDegree, "solve", func(n int) string { return fmt.Sprintf("x^%d = 2", n) }, "degree"},
 		{maxNames, "solve", equations, "equations"},

@@ -7,43 +7,43 @@ import (
 	"unicode/utf8"
 )
 
-// tree is an expression as it was written.
+// tree is a parsed expression.
 type tree struct {
-	op   string // "num", "name", "call", "neg", "!", "%" (of hundred), + - * / ^ mod
+	op   string // "num", "name", "call", "neg", "!", "%" (percent), + - * / ^ mod
 	num  *big.Rat
 	name string
 	args []*tree
 }
 
-// parser reads one text.
+// parser parses one text.
 type parser struct {
 	c     *calc
 	text  string
 	pos   int
-	tight bool // 2 s binds more than a division: 6 m / 2 s
+	tight bool // "2 s" binds tighter than a division: 6 m / 2 s
 	level int
-	calls int  // functions whose arguments are being read
-	point bool // a number with a decimal point was read
+	calls int  // depth of function arguments
+	point bool // a number has a decimal point
 }
 
-// relations are the signs that stand between two expressions, longest first.
+// relations lists the signs between two expressions, longest first.
 var relations = []string{"==", "<=", ">=", "!=", "=", "<", ">", "≤", "≥", "≠"}
 
 // clause is a relation between two expressions, or one expression.
 type clause struct {
-	sign        string // "": there is left alone
+	sign        string // "": left only
 	left, right *tree
 }
 
 var spelled = strings.NewReplacer(" times ", "*", " plus ", "+", " minus ", "-", " divided by ", "/", "**", "^", "×", "*", "·", "*", "⋅", "*", "÷", "/", "−", "-", "–", "-", "π", " pi ", "²", "^2", "³", "^3", "\\cdot", "*", "\\times", "*")
 
-// parse reads clauses, parted by commas, semicolons, line ends or "and".
+// parse parses clauses separated by commas, semicolons or "and".
 func (c *calc) parse(text string, tight bool) (list []clause, point bool) {
 	if len(text) > maxText {
-		c.fault("an expression of %d bytes; %d is the limit", len(text), maxText)
+		c.fault("expression too long: got %d bytes, limit %d", len(text), maxText)
 	}
 	if !utf8.ValidString(text) {
-		c.fault("the expression is no text")
+		c.fault("expression is not valid UTF-8")
 	}
 	c.step(len(text))
 	p := &parser{c: c, text: spelled.Replace(text), tight: tight}
@@ -60,7 +60,7 @@ func (c *calc) parse(text string, tight bool) (list []clause, point bool) {
 		}
 	}
 	if p.space(); p.pos < len(p.text) {
-		c.fault("at %q: a sign between two things is missing or too many", shorten(p.text[p.pos:]))
+		c.fault("at %q: unexpected text, want an operator", shorten(p.text[p.pos:]))
 	}
 	return list, p.point
 }
@@ -71,7 +71,8 @@ func (p *parser) space() {
 	}
 }
 
-// accept takes the first of some signs that comes next.
+// accept consumes and returns the first of signs that comes next, "" if none
+// does.
 func (p *parser) accept(signs ...string) string {
 	p.space()
 	for _, s := range signs {
@@ -94,7 +95,7 @@ func (p *parser) peek() rune {
 
 func (p *parser) deeper() func() {
 	if p.level++; p.level > maxLevel {
-		p.c.fault("more than %d brackets and signs within each other", maxLevel)
+		p.c.fault("more than %d nested brackets and signs", maxLevel)
 	}
 	p.c.hold(128)
 	p.c.step(8)
@@ -138,7 +139,7 @@ func (p *parser) product() *tree {
 	}
 }
 
-// starts says whether an operand comes next, without a sign.
+// starts reports whether an operand without a sign comes next.
 func (p *parser) starts() bool {
 	r := p.peek()
 	if strings.HasPrefix(p.text[p.pos:], "and ") {
@@ -188,7 +189,7 @@ func (p *parser) operand() *tree {
 		if p.accept(pair[:1]) != "" {
 			t := p.sum()
 			if p.accept(pair[1:]) == "" {
-				p.c.fault("a %q is missing", pair[1:])
+				p.c.fault("missing %q", pair[1:])
 			}
 			if pair == "||" {
 				return &tree{op: "call", name: "abs", args: []*tree{t}}
@@ -202,9 +203,9 @@ func (p *parser) operand() *tree {
 	case nameRune(r):
 		return p.named()
 	case r == 0:
-		p.c.fault("the expression ends where a number or a name should stand")
+		p.c.fault("unexpected end of expression, want a number or a name")
 	}
-	p.c.fault("at %q: a number or a name should stand here", shorten(p.text[p.pos:]))
+	p.c.fault("at %q: want a number or a name", shorten(p.text[p.pos:]))
 	return nil
 }
 
@@ -229,21 +230,21 @@ func (p *parser) number() *tree {
 		}
 		from := p.pos
 		if p.digits(); p.pos == from {
-			p.pos = at // a name begins here
+			p.pos = at // the start of a name
 		} else {
 			if p.pos-from > 3 {
-				p.c.fault("the exponent of %s is too large", shorten(p.text[start:p.pos]))
+				p.c.fault("exponent of %s is too large", shorten(p.text[start:p.pos]))
 			}
 			digits += p.text[at:p.pos]
 			p.point = true
 		}
 	}
 	if len(digits) > maxBits/4 {
-		p.c.fault("a number of %d digits", len(digits))
+		p.c.fault("number too long: got %d digits", len(digits))
 	}
 	v, ok := new(big.Rat).SetString(digits)
 	if !ok {
-		p.c.fault("%q is no number", shorten(digits))
+		p.c.fault("invalid number %q", shorten(digits))
 	}
 	return &tree{op: "num", num: p.c.fits(v)}
 }
@@ -254,7 +255,7 @@ func (p *parser) digits() {
 	}
 }
 
-// group says whether a comma and just three digits come next.
+// group reports whether a comma and exactly three digits come next.
 func (p *parser) group() bool {
 	s := p.text[p.pos:]
 	if p.calls > 0 || len(s) < 4 || s[0] != ',' {
@@ -283,17 +284,17 @@ func (p *parser) named() *tree {
 	}
 	name := p.text[start:p.pos]
 	if len(name) > 32 {
-		p.c.fault("the name %s is too long", shorten(name))
+		p.c.fault("name %s is too long", shorten(name))
 	}
-	known := names[name]
-	if known == "" || p.tight && p.peek() != '(' {
+	canonical := names[name]
+	if canonical == "" || p.tight && p.peek() != '(' {
 		return &tree{op: "name", name: name}
 	}
 	if p.accept("(") == "" {
 		if !p.starts() {
-			p.c.fault("%s of what?", name)
+			p.c.fault("missing argument of %s", name)
 		}
-		return &tree{op: "call", name: known, args: []*tree{p.bare()}}
+		return &tree{op: "call", name: canonical, args: []*tree{p.bare()}}
 	}
 	var args []*tree
 	p.calls++
@@ -307,12 +308,12 @@ func (p *parser) named() *tree {
 	}
 	p.calls--
 	if p.accept(")") == "" {
-		p.c.fault("a %q is missing behind %s", ")", name)
+		p.c.fault("missing %q after %s", ")", name)
 	}
-	return &tree{op: "call", name: known, args: args}
+	return &tree{op: "call", name: canonical, args: args}
 }
 
-// bare is the argument of a function without brackets: sin 2x.
+// bare parses the argument of a function without brackets: sin 2x.
 func (p *parser) bare() *tree {
 	t := p.power()
 	for t.op == "num" && nameRune(p.peek()) && p.starts() {

@@ -6,20 +6,20 @@ import (
 	"strings"
 )
 
-// poly is a polynomial over the atoms of a ring with rational coefficients:
-// by the exponents, two bytes an atom, of each term that is not 0.
+// poly is a polynomial over the atoms of a ring with rational coefficients,
+// keyed by the exponents, two bytes an atom; coefficients are not 0.
 type poly map[string]*big.Rat
 
-// ring is the atoms of one calculation: unknowns, roots, functions.
+// ring holds the atoms of one calculation: unknowns, roots, functions.
 type ring struct {
 	c     *calc
 	atoms []*expr
 	dens  []int64 // an atom is base^(rest/den)
 	at    map[string]int
-	folds map[int]fold // what a power of an atom is
+	folds map[int]fold // replacements of powers of atoms
 }
 
-// fold says that atom^power is value.
+// fold replaces atom^power by value.
 type fold struct {
 	power int
 	value poly
@@ -34,20 +34,20 @@ func (r *ring) constant(v *big.Rat) poly {
 	return poly{r.bare(): v}
 }
 
-// atom is an atom to a power.
+// atom returns a power of an atom.
 func (r *ring) atom(i, n int) poly {
 	if n > maxPower {
-		r.c.fault("a power of %d; %d is the limit", n, maxPower)
+		r.c.fault("power too high: got %d, limit %d", n, maxPower)
 	}
 	k := []byte(r.bare())
 	binary.BigEndian.PutUint16(k[2*i:], uint16(n))
 	return r.folded(poly{string(k): whole(1)})
 }
 
-// exp is the exponent of an atom in a term.
+// exp returns the exponent of an atom in a term.
 func exp(k string, i int) int { return int(k[2*i])<<8 | int(k[2*i+1]) }
 
-// isConstant says whether there is no atom in p, and gives its value.
+// isConstant returns the value of p and whether it has no atoms.
 func (r *ring) isConstant(p poly) (*big.Rat, bool) {
 	switch len(p) {
 	case 0:
@@ -109,7 +109,7 @@ func (r *ring) shift(x, y string) string {
 	for i := range r.atoms {
 		n := exp(x, i) + exp(y, i)
 		if n > 4*maxPower {
-			r.c.fault("a power of %d; %d is the limit", n, maxPower)
+			r.c.fault("power too high: got %d, limit %d", n, maxPower)
 		}
 		binary.BigEndian.PutUint16(k[2*i:], uint16(n))
 	}
@@ -118,8 +118,8 @@ func (r *ring) shift(x, y string) string {
 }
 
 func (r *ring) pow(a poly, n int) poly {
-	if n > maxPower {
-		r.c.fault("a power of %d; %d is the limit", n, maxPower)
+	if n < 0 || n > maxPower {
+		r.c.fault("power too high: got %d, limit %d", n, maxPower)
 	}
 	out := r.constant(whole(1))
 	for ; n > 0; n >>= 1 {
@@ -133,7 +133,7 @@ func (r *ring) pow(a poly, n int) poly {
 	return out
 }
 
-// folded replaces the powers of roots that are something simpler.
+// folded applies the folds of the ring.
 func (r *ring) folded(p poly) poly {
 	for again := len(r.folds) > 0; again; {
 		again = false
@@ -163,7 +163,7 @@ func (r *ring) folded(p poly) poly {
 	return p
 }
 
-// foldable is an atom of a term that is to be folded; -1: there is none.
+// foldable returns an atom of a term that can be folded, or -1.
 func (r *ring) foldable(k string) int {
 	for i := range r.atoms {
 		if f, ok := r.folds[i]; ok && exp(k, i) >= f.power {
@@ -173,7 +173,7 @@ func (r *ring) foldable(k string) int {
 	return -1
 }
 
-// lead is the last term in the order of the atoms.
+// lead returns the last term in the order of the atoms.
 func lead(p poly) string {
 	best := ""
 	for k := range p {
@@ -184,7 +184,7 @@ func lead(p poly) string {
 	return best
 }
 
-// degree of an atom in p.
+// degree returns the degree of an atom in p.
 func (p poly) degree(i int) int {
 	d := 0
 	for k := range p {
@@ -193,7 +193,7 @@ func (p poly) degree(i int) int {
 	return d
 }
 
-// quotient divides where nothing is left over.
+// quotient divides; ok is false if there is a remainder.
 func (r *ring) quotient(a, b poly) (poly, bool) {
 	lb := lead(b)
 	out := poly{}
@@ -215,7 +215,7 @@ func (r *ring) quotient(a, b poly) (poly, bool) {
 	return out, true
 }
 
-// coefs are the coefficients of p by the power of an atom.
+// coefs returns the coefficients of p by the power of an atom.
 func (r *ring) coefs(p poly, i int) []poly {
 	out := make([]poly, p.degree(i)+1)
 	for j := range out {
@@ -229,8 +229,8 @@ func (r *ring) coefs(p poly, i int) []poly {
 	return out
 }
 
-// primitive is p with whole coefficients that have no common divisor and a
-// positive lead; p is it times the number.
+// primitive returns p with coprime integer coefficients and a positive lead,
+// and the number that it was divided by.
 func (r *ring) primitive(p poly) (poly, *big.Rat) {
 	if len(p) == 0 {
 		return p, whole(1)
@@ -252,7 +252,7 @@ func (r *ring) primitive(p poly) (poly, *big.Rat) {
 	return r.scale(p, r.c.over(whole(1), k)), k
 }
 
-// gcd is the greatest common divisor, primitive.
+// gcd returns the primitive greatest common divisor.
 func (r *ring) gcd(a, b poly) poly {
 	defer r.c.deeper()()
 	a, _ = r.primitive(a)
@@ -300,7 +300,7 @@ func (r *ring) gcd(a, b poly) poly {
 	return shared
 }
 
-// common is the divisor of all coefficients by an atom.
+// common returns the divisor of all coefficients by an atom.
 func (r *ring) common(p poly, v int) poly {
 	out := poly{}
 	for _, q := range r.coefs(p, v) {
@@ -314,7 +314,7 @@ func (r *ring) common(p poly, v int) poly {
 	return out
 }
 
-// remainder is the pseudo-remainder of a by b, as polynomials in an atom.
+// remainder returns the pseudo-remainder of a by b as polynomials in an atom.
 func (r *ring) remainder(a, b poly, v int) poly {
 	db := b.degree(v)
 	lb := r.coefs(b, v)[db]
@@ -329,7 +329,7 @@ func (r *ring) remainder(a, b poly, v int) poly {
 	return a
 }
 
-// derivative by an atom.
+// derivative differentiates by an atom.
 func (r *ring) derivative(p poly, v int) poly {
 	out := poly{}
 	for _, k := range sortedKeys(p) {
@@ -342,7 +342,7 @@ func (r *ring) derivative(p poly, v int) poly {
 	return out
 }
 
-// expr is p as an expression.
+// expr returns p as an expression.
 func (r *ring) expr(p poly) *expr {
 	var terms []*expr
 	for _, k := range sortedKeys(p) {

@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// pow is b to the power e. Powers of positive numbers become powers of primes
-// between 0 and 1 and a number in front, so that equal ones look equal.
+// pow returns b^e. A power of a positive number becomes powers of primes with
+// exponents between 0 and 1 and a coefficient, so that equal powers have equal
+// keys.
 func (c *calc) pow(b, e *expr) *expr {
 	defer c.deeper()()
 	n, isInt := e.small()
@@ -20,7 +21,7 @@ func (c *calc) pow(b, e *expr) *expr {
 		}
 		return c.int(1)
 	case e.kind == number && e.num.IsInt() && !isInt && !b.is(0) && !b.is(-1):
-		c.fault("the exponent %s is too large", shorten(e.key))
+		c.fault("exponent %s is too large", shorten(e.key))
 	case b.is(0):
 		if e.kind == number && e.num.Sign() < 0 {
 			c.fault("division by zero")
@@ -62,7 +63,7 @@ func (c *calc) pow(b, e *expr) *expr {
 	return c.node(power, "", []*expr{b, e})
 }
 
-// powSymbol knows i^n and e^(n log x); nil: nothing special.
+// powSymbol evaluates i^n and e^(n log x); otherwise it returns nil.
 func (c *calc) powSymbol(b, e *expr) *expr {
 	if n, ok := e.small(); ok && b.name == imaginary {
 		switch ((n % 4) + 4) % 4 {
@@ -85,7 +86,7 @@ func (c *calc) powSymbol(b, e *expr) *expr {
 	return nil
 }
 
-// powNumber is a power of a number.
+// powNumber returns a power of a number.
 func (c *calc) powNumber(b, e *expr) *expr {
 	if e.kind != number {
 		if list := c.primes(new(big.Int).Abs(b.num.Num())); b.num.IsInt() && b.num.Sign() > 0 && len(list) == 1 && list[0].times > 1 {
@@ -109,7 +110,7 @@ func (c *calc) powNumber(b, e *expr) *expr {
 		if e.num.Denom().Cmp(big.NewInt(2)) == 0 {
 			return c.mul(size, c.pow(c.sym(imaginary), c.mul(e, c.int(2))))
 		}
-		floor, frac := apart(e.num)
+		floor, frac := floorOf(e.num)
 		if floor.Bit(0) == 1 {
 			size = c.neg(size)
 		}
@@ -118,23 +119,23 @@ func (c *calc) powNumber(b, e *expr) *expr {
 	return c.root(b.num, e.num)
 }
 
-// apart is the whole part, rounded down, and the rest.
-func apart(r *big.Rat) (*big.Int, *big.Rat) {
+// floorOf returns the integer part, rounded down, and the rest.
+func floorOf(r *big.Rat) (*big.Int, *big.Rat) {
 	floor := new(big.Int).Div(r.Num(), r.Denom()) // Euclidean: the denominator is positive
 	return floor, new(big.Rat).Sub(r, new(big.Rat).SetInt(floor))
 }
 
-// root is a power, not a whole one, of a positive number.
+// root returns a fractional power of a positive number.
 func (c *calc) root(b, e *big.Rat) *expr {
 	if e.Num().BitLen() > 10 || e.Denom().BitLen() > 10 {
-		c.fault("the exponent %s is too large", shorten(e.RatString()))
+		c.fault("exponent %s is too large", shorten(e.RatString()))
 	}
 	coef := whole(1)
 	var atoms []*expr
 	for i, n := range []*big.Int{b.Num(), b.Denom()} {
 		for _, f := range c.primes(n) {
 			all := c.times(e, whole(int64(1-2*i)*f.times))
-			floor, frac := apart(all)
+			floor, frac := floorOf(all)
 			coef = c.times(coef, c.raise(new(big.Rat).SetInt(f.p), floor.Int64()))
 			if frac.Sign() != 0 {
 				atoms = append(atoms, c.node(power, "", []*expr{c.rat(new(big.Rat).SetInt(f.p)), c.rat(frac)}))
@@ -152,17 +153,17 @@ func (c *calc) root(b, e *big.Rat) *expr {
 	return c.scaled(coef, rest)
 }
 
-// factorOf is a divisor and how often it divides.
+// factorOf is a divisor and its multiplicity.
 type factorOf struct {
 	p     *big.Int
 	times int64
 }
 
-// trial is up to where divisors are tried. What is left above it is taken
-// apart into a power at most.
+// trial is the limit of trial division. A larger remainder is only checked for
+// being a power.
 const trial = 1000
 
-// primes takes a positive number apart, by trial.
+// primes factors a positive number by trial division.
 func (c *calc) primes(n *big.Int) []factorOf {
 	n = new(big.Int).Set(n)
 	var out []factorOf
@@ -186,7 +187,7 @@ func (c *calc) primes(n *big.Int) []factorOf {
 	if n.BitLen() <= 1 {
 		return out
 	}
-	for k := int64(2); k <= int64(n.BitLen())/9; k++ { // divisors are over 2^9
+	for k := int64(2); k <= int64(n.BitLen())/9; k++ { // divisors exceed 2^9
 		if p, ok := c.exactRoot(n, k); ok {
 			for _, f := range c.primes(p) {
 				out = append(out, factorOf{f.p, f.times * k})
@@ -197,7 +198,7 @@ func (c *calc) primes(n *big.Int) []factorOf {
 	return append(out, factorOf{n, 1})
 }
 
-// exactRoot is the k-th root of n where it is whole.
+// exactRoot returns the k-th root of n if it is an integer.
 func (c *calc) exactRoot(n *big.Int, k int64) (*big.Int, bool) {
 	x := new(big.Int).Lsh(big.NewInt(1), uint(int64(n.BitLen())/k+1))
 	if k == 2 {
@@ -217,7 +218,7 @@ func (c *calc) exactRoot(n *big.Int, k int64) (*big.Int, bool) {
 	}
 }
 
-// content is the positive number that all terms of a sum have in common.
+// content returns the positive common divisor of the coefficients of a sum.
 func (c *calc) content(e *expr) *big.Rat {
 	num, den := new(big.Int), big.NewInt(1)
 	for _, t := range e.args {
@@ -230,7 +231,7 @@ func (c *calc) content(e *expr) *big.Rat {
 	return c.fits(new(big.Rat).SetFrac(num, den))
 }
 
-// shorten is a text of a size that a message may have.
+// shorten truncates a text for a message.
 func shorten(s string) string {
 	if len(s) > 40 {
 		return s[:40] + "…"

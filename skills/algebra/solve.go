@@ -6,19 +6,19 @@ import (
 	"slices"
 )
 
-// value is a solution: exact, or in decimals where exact is nil.
+// value is a solution: exact, or decimal if exact is nil.
 type value struct {
 	exact *expr
 	near  complex128
 }
 
-// solution is what there is to an equation.
+// solution holds the solutions of an equation.
 type solution struct {
-	every  bool // number solves it
+	every  bool // number is a solution
 	values []value
 }
 
-// solve finds the values of x for which e is 0.
+// solve returns the values of x for which e is 0.
 func (c *calc) solve(e *expr, x string) solution {
 	s := c.zeros(e, x, 0)
 	if s.every {
@@ -46,7 +46,7 @@ func (c *calc) solve(e *expr, x string) solution {
 	return solution{values: kept}
 }
 
-// clean takes rounding off a value.
+// clean removes an imaginary part that is rounding noise.
 func clean(v complex128) complex128 {
 	if s := cmplx.Abs(v); imag(v) < 1e-12*s && imag(v) > -1e-12*s {
 		return complex(real(v), 0)
@@ -61,8 +61,8 @@ func (v value) at(env map[string]complex128) (complex128, bool) {
 	return decimal(v.exact, env)
 }
 
-// proves puts a solution into the equation, in double precision; unknowns
-// beside x get some values.
+// proves reports whether a solution satisfies the equation in double
+// precision; other unknowns get arbitrary values.
 func (c *calc) proves(e *expr, x string, v value) bool {
 	env := arbitrary(unknowns(e))
 	at, ok := v.at(env)
@@ -115,11 +115,11 @@ func (c *calc) vanishes(e *expr, env map[string]complex128) bool {
 	return cmplx.Abs(total) <= 1e-7*size || size < 1e-12
 }
 
-// zeros are candidates: what solve keeps of them is right.
+// zeros returns candidates; solve keeps those that are right.
 func (c *calc) zeros(e *expr, x string, round int) solution {
 	defer c.deeper()()
 	if round > 6 {
-		c.fault("this kind of equation is not solved here")
+		c.fault("this kind of equation is not supported")
 	}
 	r := c.newRing(e)
 	num := r.reduced(r.ratio(e)).num
@@ -166,14 +166,14 @@ func (c *calc) zeros(e *expr, x string, round int) solution {
 		}
 		return c.zeros(r.expr(free), x, round+1)
 	}
-	c.fault("this kind of equation is not solved here")
+	c.fault("this kind of equation is not supported")
 	return solution{}
 }
 
 // invert solves a = v for x.
 func (c *calc) invert(a *expr, v value, x string, round int) []value {
 	if v.exact == nil {
-		c.fault("this kind of equation is not solved here")
+		c.fault("this kind of equation is not supported")
 	}
 	y := v.exact
 	var inner, back *expr
@@ -181,13 +181,13 @@ func (c *calc) invert(a *expr, v value, x string, round int) []value {
 	case a.kind == power && !a.args[1].has(x):
 		if a.args[1].kind == number && a.args[1].num.Cmp(big.NewRat(1, 2)) == 0 {
 			if w, ok := decimal(y, nil); ok && imag(w) == 0 && real(w) < 0 {
-				return nil // no root is negative
+				return nil // a square root is not negative
 			}
 		}
 		inner, back = a.args[0], c.pow(y, c.div(c.int(1), a.args[1]))
 	case a.kind == power && !a.args[0].has(x):
 		if w, ok := decimal(y, nil); y.is(0) || ok && imag(w) == 0 && real(w) < 0 {
-			return nil // no power of a number that is real
+			return nil // a real power is positive
 		}
 		inner, back = a.args[1], c.div(c.log(y), c.log(a.args[0]))
 	case a.kind == function && len(a.args) == 1:
@@ -210,13 +210,13 @@ func (c *calc) invert(a *expr, v value, x string, round int) []value {
 		}
 	}
 	if back == nil {
-		c.fault("an equation with %s is not solved here", shorten(show(a)))
+		c.fault("equations with %s are not supported", shorten(show(a)))
 	}
 	return c.zeros(c.sub(inner, back), x, round+1).values
 }
 
-// polynomial gives the roots of a polynomial with coefficients in a ring, the
-// constant first.
+// polynomial returns the roots of a polynomial with coefficients in a ring,
+// the constant first.
 func (c *calc) polynomial(r *ring, cs []poly) []value {
 	var out []value
 	for len(cs) > 1 && len(cs[0]) == 0 {
@@ -225,7 +225,7 @@ func (c *calc) polynomial(r *ring, cs []poly) []value {
 	}
 	n := len(cs) - 1
 	if n > maxDegree {
-		c.fault("an equation of degree %d; %d is the limit", n, maxDegree)
+		c.fault("degree too high: got %d, limit %d", n, maxDegree)
 	}
 	line := newLine(c)
 	p := poly{}
@@ -250,7 +250,7 @@ func (c *calc) polynomial(r *ring, cs []poly) []value {
 	return out
 }
 
-// general is for coefficients that are no rational numbers.
+// general solves for coefficients that are not rational numbers.
 func (c *calc) general(r *ring, cs []poly) []value {
 	es := make([]*expr, len(cs))
 	for i, q := range cs {
@@ -267,7 +267,7 @@ func (c *calc) general(r *ring, cs []poly) []value {
 	return c.inDecimals(es)
 }
 
-// quadratic gives both roots of c0 + c1 x + c2 x^2.
+// quadratic returns both roots of c0 + c1 x + c2 x^2.
 func (c *calc) quadratic(es []*expr) []value {
 	d := c.simplify(c.sub(c.pow(es[1], c.int(2)), c.mul(c.int(4), es[0], es[2])))
 	root := c.sqrt(d)
@@ -279,8 +279,8 @@ func (c *calc) quadratic(es []*expr) []value {
 	return out
 }
 
-// irreducibleRoots are the roots of a polynomial without rational divisors:
-// exact to the second degree, for x^3 = a and for x^4 + a x^2 = b.
+// irreducibleRoots returns the roots of an irreducible polynomial: exact up to
+// degree 2, for x^3 = a and for x^4 + a x^2 = b.
 func (c *calc) irreducibleRoots(es []*expr) []value {
 	n := len(es) - 1
 	switch {
@@ -314,13 +314,13 @@ func (c *calc) irreducibleRoots(es []*expr) []value {
 	return c.inDecimals(es)
 }
 
-// inDecimals gives the roots in double precision.
+// inDecimals returns the roots in double precision.
 func (c *calc) inDecimals(es []*expr) []value {
 	coefs := make([]complex128, len(es))
 	for i, e := range es {
 		v, ok := decimal(e, nil)
 		if !ok {
-			c.fault("an equation of degree %d with more than one unknown is not solved here", len(es)-1)
+			c.fault("equations of degree %d with more than one unknown are not supported", len(es)-1)
 		}
 		coefs[i] = v
 	}
@@ -329,7 +329,7 @@ func (c *calc) inDecimals(es []*expr) []value {
 		out = append(out, value{near: z})
 	}
 	if out == nil {
-		c.fault("the roots were not found")
+		c.fault("no roots found")
 	}
 	return out
 }

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// random writes an expression of some depth in x and y.
-func random(r *rand.Rand, depth int) string {
+// randomExpr returns an expression of some depth in x and y.
+func randomExpr(r *rand.Rand, depth int) string {
 	if depth == 0 {
 		switch r.IntN(5) {
 		case 0:
@@ -24,7 +24,7 @@ func random(r *rand.Rand, depth int) string {
 		}
 		return fmt.Sprintf("(%d/%d)", r.IntN(9)+1, r.IntN(8)+2)
 	}
-	a, b := random(r, depth-1), random(r, depth-r.IntN(depth)-1)
+	a, b := randomExpr(r, depth-1), randomExpr(r, depth-r.IntN(depth)-1)
 	switch r.IntN(9) {
 	case 0, 1:
 		return "(" + a + "+" + b + ")"
@@ -42,7 +42,7 @@ func random(r *rand.Rand, depth int) string {
 	return []string{"sin", "cos", "exp", "log"}[r.IntN(4)] + "(" + b + ")"
 }
 
-// product writes a product of small polynomials in x.
+// randomProduct returns a product of small polynomials in x.
 func randomProduct(r *rand.Rand) string {
 	var out []string
 	for range r.IntN(3) + 1 {
@@ -55,20 +55,21 @@ func randomProduct(r *rand.Rand) string {
 	return strings.Join(out, "*")
 }
 
-type asked struct {
+type question struct {
 	Expr   string `json:"expr"`
 	Op     string `json:"op"`
 	Result any    `json:"result"`
 }
 
-// Some hundred answers are right by SymPy (MM_SYMPY names a Python that has it).
+// TestSymPy has SymPy judge answers to random questions if MM_SYMPY names a
+// Python that has it.
 func TestSymPy(t *testing.T) {
 	python := os.Getenv("MM_SYMPY")
 	if python == "" {
-		t.Skip("MM_SYMPY names no Python with SymPy")
+		t.Skip("MM_SYMPY does not name a Python with SymPy")
 	}
 	r := rand.New(rand.NewPCG(12, 5))
-	var list []asked
+	var list []question
 	refused := 0
 	ask := func(expr, op, as string) {
 		result, err := Answer(&budget{steps: 50_000_000, bytes: 1 << 30}, expr, op)
@@ -77,14 +78,14 @@ func TestSymPy(t *testing.T) {
 			t.Logf("%s %s: %v", op, expr, err)
 			return
 		}
-		list = append(list, asked{expr, as, result})
+		list = append(list, question{expr, as, result})
 	}
 	for range 150 {
-		ask(random(r, 3), "simplify", "simplify")
+		ask(randomExpr(r, 3), "simplify", "simplify")
 	}
 	for range 60 {
-		ask(random(r, 2), "expand", "expand")
-		ask(random(r, 2), "diff x", "diff")
+		ask(randomExpr(r, 2), "expand", "expand")
+		ask(randomExpr(r, 2), "diff x", "diff")
 		ask(randomProduct(r), "factor", "factor")
 		ask(randomProduct(r)+" = "+fmt.Sprint(r.IntN(5)), "solve", "solve")
 		ask(fmt.Sprintf("%d*x + %d*y = %d, %d*x - %d*y = %d", r.IntN(9)+1, r.IntN(9)+1, r.IntN(40), r.IntN(9)+1, r.IntN(9)+1, r.IntN(40)), "solve", "system")

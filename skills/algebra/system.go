@@ -1,8 +1,8 @@
 package algebra
 
-// system solves equations, each an expression that is to be 0, for unknowns:
-// by putting one into the others, so linear ones all, others where that leads
-// to one unknown at a time. An unknown that a solution leaves out is free.
+// system solves equations, each an expression equal to 0, for unknowns by
+// substitution: linear ones always, others if that leads to one unknown at a
+// time. An unknown missing from a solution is free.
 func (c *calc) system(eqs []*expr, names []string) []map[string]*expr {
 	defer c.deeper()()
 	var left []*expr
@@ -56,8 +56,8 @@ func hasAny(e *expr, names []string) bool {
 	return false
 }
 
-// linear finds an equation with an unknown to the first degree alone, and what
-// the unknown is by it; nil: there is none.
+// linear finds an equation that is linear in an unknown and returns its index,
+// the unknown and its value, which is nil if there is none.
 func (c *calc) linear(eqs []*expr, names []string) (int, string, *expr) {
 	for i, e := range eqs {
 		r := c.newRing(e)
@@ -76,7 +76,7 @@ func (c *calc) linear(eqs []*expr, names []string) (int, string, *expr) {
 	return 0, "", nil
 }
 
-// inside says whether a symbol stands in another atom as well.
+// inside reports whether a symbol occurs in another atom as well.
 func (c *calc) inside(r *ring, v int, name string) bool {
 	for i, a := range r.atoms {
 		if i != v && a.has(name) {
@@ -86,7 +86,7 @@ func (c *calc) inside(r *ring, v int, name string) bool {
 	return false
 }
 
-// alone finds an equation in one of the unknowns, and solves it.
+// alone finds an equation in one unknown, and solves it.
 func (c *calc) alone(eqs []*expr, names []string) (int, string, []*expr) {
 	for i, e := range eqs {
 		only, n := "", 0
@@ -101,12 +101,12 @@ func (c *calc) alone(eqs []*expr, names []string) (int, string, []*expr) {
 		var out []*expr
 		for _, v := range c.solve(e, only).values {
 			if v.exact == nil {
-				c.fault("a system whose solutions have no simple form is not solved here")
+				c.fault("systems whose solutions have no simple form are not supported")
 			}
 			out = append(out, v.exact)
 		}
 		return i, only, out
 	}
-	c.fault("this kind of system is not solved here")
+	c.fault("this kind of system is not supported")
 	return 0, "", nil
 }

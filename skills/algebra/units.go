@@ -5,15 +5,15 @@ import (
 	"math/big"
 )
 
-// convert gives the number that a quantity has in a unit.
+// convert returns the number of a quantity in a unit.
 func (c *calc) convert(text, to string) any {
 	if to == "" {
-		c.fault("convert to which unit? say convert km")
+		c.fault("missing unit, want for example convert km")
 	}
 	clauses, _ := c.parse(text, true)
 	target, _ := c.parse(to, true)
 	if len(clauses) != 1 || len(target) != 1 || clauses[0].sign != "" || target[0].sign != "" {
-		c.fault("one quantity is converted at a time")
+		c.fault("want one quantity and one unit")
 	}
 	if v, ok := c.temperature(clauses[0].left, target[0].left); ok {
 		return v
@@ -28,10 +28,10 @@ func (c *calc) convert(text, to string) any {
 	return rounded(c.over(q.Size, u.Size))
 }
 
-// temperature converts what has a zero of its own, as 20 °C has.
+// temperature converts between scales with different zeros, such as 20 °C.
 func (c *calc) temperature(t, to *tree) (json.Number, bool) { return c.degrees(t, to, false) }
 
-// degrees reads a number of degrees; with short, C and F are degrees too.
+// degrees converts a number of degrees; if short, C and F are degrees too.
 func (c *calc) degrees(t, to *tree, short bool) (json.Number, bool) {
 	v, name, ok := c.plain(t)
 	if !ok || to.op != "name" {
@@ -45,7 +45,7 @@ func (c *calc) degrees(t, to *tree, short bool) (json.Number, bool) {
 	return rounded(c.fits(convertScale(v, from, into))), true
 }
 
-// plain is a number, maybe with a sign, and one unit behind it.
+// plain returns the number and the unit of a term such as -40 degC.
 func (c *calc) plain(t *tree) (*big.Rat, string, bool) {
 	if t.op == "neg" {
 		v, name, ok := c.plain(t.args[0])
@@ -70,7 +70,8 @@ func (c *calc) plain(t *tree) (*big.Rat, string, bool) {
 	return n.num, t.args[1].name, true
 }
 
-// consistent says whether sums and comparisons are of one dimension each.
+// consistent reports whether the terms of sums and comparisons have one
+// dimension each.
 func (c *calc) consistent(text string) bool {
 	clauses, _ := c.parse(text, true)
 	same := true
@@ -85,7 +86,8 @@ func (c *calc) consistent(text string) bool {
 	return same
 }
 
-// dimension of a tree; not ok where unlike things are added in it.
+// dimension returns the dimension of a tree; ok is false if unlike terms are
+// added in it.
 func (c *calc) dimension(t *tree) (d dim, ok bool) {
 	defer c.deeper()()
 	c.step(4)
@@ -109,13 +111,13 @@ func (c *calc) dimension(t *tree) (d dim, ok bool) {
 		return c.bounded(a.Plus(b)), okA && okB
 	case "^":
 		a, okA := c.dimension(t.args[0])
-		return c.raised(a, c.whole(t.args[1])), okA
+		return c.raised(a, c.unitPower(t.args[1])), okA
 	}
-	c.fault("%s has no place among units", t.name)
+	c.fault("%s is not allowed with units", t.name)
 	return d, false
 }
 
-// quantity works a tree out: numbers, units, + - * / ^.
+// quantity evaluates a tree of numbers, units and + - * / ^.
 func (c *calc) quantity(t *tree) quantity {
 	defer c.deeper()()
 	c.step(8)
@@ -146,37 +148,37 @@ func (c *calc) quantity(t *tree) quantity {
 		a, b := c.quantity(t.args[0]), c.quantity(t.args[1])
 		return quantity{Size: c.over(a.Size, b.Size), Dim: c.bounded(a.Dim.Plus(b.Dim.Times(-1)))}
 	case "^":
-		a, n := c.quantity(t.args[0]), c.whole(t.args[1])
+		a, n := c.quantity(t.args[0]), c.unitPower(t.args[1])
 		return quantity{Size: c.raise(a.Size, int64(n)), Dim: c.raised(a.Dim, n)}
 	}
-	c.fault("%s has no place in a quantity", t.name)
+	c.fault("%s is not allowed in a quantity", t.name)
 	return quantity{}
 }
 
 func (c *calc) unit(name string) quantity {
 	q, ok := findNamed(name)
 	if !ok {
-		c.fault("there is no unit %q", name)
+		c.fault("unknown unit %q", name)
 	}
 	return q
 }
 
-// whole is an exponent of a unit.
-func (c *calc) whole(t *tree) int {
+// unitPower returns the exponent of a unit.
+func (c *calc) unitPower(t *tree) int {
 	n, ok := c.build(t).small()
 	if !ok || n < -64 || n > 64 {
-		c.fault("the power of a unit is a whole number to 64")
+		c.fault("exponent of a unit: want an integer from -64 to 64")
 	}
 	return int(n)
 }
 
 func (c *calc) raised(d dim, n int) dim { return c.bounded(d.Times(n)) }
 
-// bounded refuses dimensions that no quantity has.
+// bounded refuses dimensions with exponents beyond 64.
 func (c *calc) bounded(d dim) dim {
 	for _, n := range d {
 		if n < -64 || n > 64 {
-			c.fault("a unit to the power %d", n)
+			c.fault("exponent of a unit: got %d, want -64 to 64", n)
 		}
 	}
 	return d
