@@ -20,32 +20,32 @@ import (
 
 // Options for [Matrix.Fill].
 type Options struct {
-	Records string          // the journal of records
-	Only    []string        // SCOPE and SCOPE/TARGET that are tried; none: all
-	Again   bool            // try what has a record, too
-	ONNX    runtimes.Engine // ours
+	Records string          // path of the journal of records
+	Only    []string        // SCOPE or SCOPE/TARGET; if empty, all
+	Again   bool            // also try cells with a record
+	ONNX    runtimes.Engine // mm's own
 	ORT     runtimes.Engine
 	NPU     compile.Engine
 	Chips   fit.Chips
 	Now     func() time.Time
-	Command func(cell string) string        // that tries the cell SCOPE/TARGET again
-	Note    func(judge.Record)              // is shown each new record; nil: nobody
-	Begin   func(cell string, stage string) // is told of each stage; nil: nobody
+	Command func(cell string) string        // returns the command that tries cell SCOPE/TARGET again
+	Note    func(judge.Record)              // if not nil, called with each new record
+	Begin   func(cell string, stage string) // if not nil, called with each stage
 }
 
-// The least cosines that are ok.
+// The minimum cosines of a result ok.
 const (
-	leastHost     = 0.999 // an engine of the same numbers
-	leastCore     = 0.99  // it rounds inputs of products to 8 bits
-	leastFloats   = 0.99  // of 16 bits
+	leastHost     = 0.999 // engines with the same arithmetic
+	leastCore     = 0.99  // rounds the inputs of products to 8 bits
+	leastFloats   = 0.99  // 16 bits
 	leastIntegers = 0.9
 )
 
-// Fill tries what no record speaks of, scope by scope, and returns how many it
-// tried. What is missing on this machine makes a record that says so and that
-// the next call tries again. An attempt that ctx ends leaves none.
+// Fill tries the cells without a record, scope by scope, and returns their number. If this
+// machine lacks something, the record says so, and the next call tries the cell again. An
+// attempt that ctx ends leaves no record.
 func (m Matrix) Fill(ctx context.Context, opt Options) (tried int, err error) {
-	if err := m.known(opt.Only); err != nil {
+	if err := m.checkCells(opt.Only); err != nil {
 		return 0, err
 	}
 	rows, err := records.Read[judge.Record](opt.Records)
@@ -53,11 +53,11 @@ func (m Matrix) Fill(ctx context.Context, opt Options) (tried int, err error) {
 		return 0, err
 	}
 	for _, s := range m.Scopes {
-		made, err := s.digest()
+		digest, err := s.digest()
 		if err != nil {
 			return tried, err
 		}
-		n, err := m.scope(ctx, s, made, rows, opt)
+		n, err := m.scope(ctx, s, digest, rows, opt)
 		if tried += n; err != nil {
 			return tried, err
 		}
@@ -65,8 +65,8 @@ func (m Matrix) Fill(ctx context.Context, opt Options) (tried int, err error) {
 	return tried, nil
 }
 
-// known refuses cells that the matrix does not have.
-func (m Matrix) known(only []string) error {
+// checkCells refuses cells that the matrix does not have.
+func (m Matrix) checkCells(only []string) error {
 	for _, name := range only {
 		found := false
 		for _, s := range m.Scopes {
@@ -75,13 +75,13 @@ func (m Matrix) known(only []string) error {
 			}
 		}
 		if !found {
-			return fmt.Errorf("the matrix has no cell %q", name)
+			return fmt.Errorf("unknown cell %q", name)
 		}
 	}
 	return nil
 }
 
-func wanted(only []string, s Scope, t target) bool {
+func selected(only []string, s Scope, t target) bool {
 	for _, name := range only {
 		if name == s.Name || name == s.Name+"/"+t.name {
 			return true
@@ -90,8 +90,8 @@ func wanted(only []string, s Scope, t target) bool {
 	return len(only) == 0
 }
 
-// scope tries what is left of a scope.
-func (m Matrix) scope(ctx context.Context, s Scope, made string, rows []judge.Record, opt Options) (tried int, err error) {
+// scope tries the remaining cells of a scope.
+func (m Matrix) scope(ctx context.Context, s Scope, digest string, rows []judge.Record, opt Options) (tried int, err error) {
 	var sub *subject
 	defer func() {
 		if sub != nil {
@@ -99,20 +99,20 @@ func (m Matrix) scope(ctx context.Context, s Scope, made string, rows []judge.Re
 		}
 	}()
 	for _, t := range m.targets {
-		r := last(rows, key(made, t))
-		if !wanted(opt.Only, s, t) || r != nil && r.Result != judge.Skipped && !opt.Again {
+		r := last(rows, key(digest, t))
+		if !selected(opt.Only, s, t) || r != nil && r.Result != judge.Skipped && !opt.Again {
 			continue
 		}
 		if sub == nil {
 			if sub, err = open(s); err != nil {
-				return tried, fmt.Errorf("the scope %s: %w", s.Name, err)
+				return tried, fmt.Errorf("scope %s: %w", s.Name, err)
 			}
 		}
 		fresh, err := m.attempt(ctx, sub, t, opt)
 		if err != nil {
 			return tried, err
 		}
-		fresh.Cell = key(made, t)
+		fresh.Cell = key(digest, t)
 		if err := records.Append(context.WithoutCancel(ctx), opt.Records, fresh); err != nil {
 			return tried, err
 		}
@@ -123,8 +123,7 @@ func (m Matrix) scope(ctx context.Context, s Scope, made string, rows []judge.Re
 	return tried, nil
 }
 
-// attempt tries a cell. Its failure is a record and no error; an error is that
-// of ctx.
+// attempt tries a cell. A failure is recorded; only ctx causes an error.
 func (m Matrix) attempt(ctx context.Context, sub *subject, t target, opt Options) (judge.Record, error) {
 	c, name := m.cell(sub.scope, t), sub.scope.Name+"/"+t.name
 	r := judge.Record{
@@ -153,15 +152,15 @@ func (m Matrix) attempt(ctx context.Context, sub *subject, t target, opt Options
 		return r, ctx.Err()
 	}
 	r.Seconds = math.Round(opt.Now().Sub(began).Seconds()*100) / 100
-	fate(&r, err)
+	setResult(&r, err)
 	return r, nil
 }
 
-// errUnsupported says that a target is not for such a scope.
+// errUnsupported reports a target that does not suit the scope.
 var errUnsupported = errors.New("unsupported")
 
-// fate says what an attempt came to.
-func fate(r *judge.Record, err error) {
+// setResult sets the result of an attempt.
+func setResult(r *judge.Record, err error) {
 	var refused *qnn.Left
 	switch {
 	case err == nil:
@@ -188,11 +187,11 @@ func fate(r *judge.Record, err error) {
 	r.Failure = r.Reached + ": " + brief(err)
 }
 
-// errMissing says that the matrix lacks what the attempt needs.
-var errMissing = errors.New("not given")
+// errMissing reports a matrix that lacks inputs.
+var errMissing = errors.New("missing inputs")
 
-// brief is the first line of an error, of a bounded length and without the names
-// of temporary files, which are others each time.
+// brief returns the first line of an error, of at most maxFailure bytes and without the
+// names of temporary files, which differ each time.
 func brief(err error) string {
 	text, _, _ := strings.Cut(temporary.ReplaceAllString(err.Error(), ""), "\n")
 	return strings.ToValidUTF8(text[:min(len(text), maxFailure)], "")
@@ -202,15 +201,15 @@ var temporary = regexp.MustCompile(`[^ "]*/mm-[a-z]+-[0-9]+/`)
 
 const maxFailure = 200
 
-// compared takes over figures, of which the least cosine counts, and refuses what
-// is below least.
+// compared records the figures, of which the lowest cosine counts, and fails if it is below
+// least.
 func compared(r *judge.Record, figures []compile.Output, reference string, least float64) error {
 	r.Reference, r.Cosine, r.MaxAbs = reference, new(1.0), new(0.0)
 	for _, f := range figures {
 		*r.Cosine, *r.MaxAbs = min(*r.Cosine, f.Cosine), max(*r.MaxAbs, f.MaxAbs)
 	}
 	if *r.Cosine < least {
-		return fmt.Errorf("cosine %.6f to %s, at least %g is wanted", *r.Cosine, reference, least)
+		return fmt.Errorf("cosine to %[2]s: got %.6[1]f, want at least %[3]g", *r.Cosine, reference, least)
 	}
 	return nil
 }

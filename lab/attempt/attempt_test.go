@@ -25,7 +25,7 @@ import (
 
 const coreLLM = "../../catalog/core-llm/core-llm.gguf"
 
-// compiler stands for Qualcomm's libraries: it refuses in the way it is told to.
+// compiler replaces Qualcomm's libraries and fails with err.
 type compiler struct {
 	runtimes.Engine
 	err   error
@@ -37,14 +37,14 @@ func (c *compiler) Compile(context.Context, qnn.Compilation) (qnn.Compiled, erro
 	return qnn.Compiled{}, c.err
 }
 
-// absent is an engine that is not there.
+// absent is an engine that is not available.
 type absent struct{ runtimes.Engine }
 
 func (absent) Probe(context.Context) (runtimes.Info, error) {
 	return runtimes.Info{}, &runtimes.Unavailable{What: "backend onnxruntime", Why: "it is not installed"}
 }
 
-// doubled is our own engine under another name, whose results are twice as large.
+// doubled is mm's own engine under another name, with wrong results.
 type doubled struct{ coreonnx.Engine }
 
 func (doubled) Name() string { return "doubled" }
@@ -69,7 +69,7 @@ func (f turned) Run(ctx context.Context, in map[string]runtimes.Tensor) (map[str
 	return out, err
 }
 
-// small writes an ONNX file, y = x + x, and returns its path.
+// small writes an ONNX file with y = x + x and returns its path.
 func small(t *testing.T, dir string) string {
 	t.Helper()
 	m := onnx.New("small", 17)
@@ -111,10 +111,10 @@ func options(t *testing.T, npu *compiler) Options {
 	}
 }
 
-// results are those of a table by scope, target and backend.
-func results(t *testing.T, m Matrix, records string) map[string]string {
+// results returns stage and result of each row of a table, by scope, target and backend.
+func results(t *testing.T, m Matrix, path string) map[string]string {
 	t.Helper()
-	list, err := records.Read[judge.Record](records)
+	list, err := records.Read[judge.Record](path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,9 +129,9 @@ func results(t *testing.T, m Matrix, records string) map[string]string {
 	return got
 }
 
-// A matrix is filled cell by cell: what was not tried says so, what has no engine
-// here is skipped, what the compiler refuses names its operators; nothing of it
-// is ok. The next call tries only what is left.
+// A matrix is filled cell by cell: cells without an attempt are not run, cells without an
+// engine are skipped, and cells that the compiler refuses list its operators. None of these
+// is ok. The next call tries only the rest.
 func TestFill(t *testing.T) {
 	m, err := read(t, Matrix{Model: "m", Targets: []string{Core, ONNX, ORT, "SM8650/fp16", "SM8650/w8a8"}, Scopes: []Scope{
 		{Name: "small", ONNX: small(t, t.TempDir())}, {Name: "all", GGUF: coreLLM, Positions: 8}, {Name: "one", GGUF: coreLLM, Layers: &[2]int{1, 2}, Positions: 4},
@@ -170,7 +170,7 @@ func TestFill(t *testing.T) {
 	if one := list[6]; *one.Layers != [2]int{1, 2} || one.ModelLayers != 4 {
 		t.Errorf("%+v", one)
 	}
-	// Again: only what was skipped, and the rest of what is asked for.
+	// Again: only what was skipped, and the rest of the selection.
 	if n, err := m.Fill(t.Context(), opt); err != nil || n != 2 || npu.calls != 1 {
 		t.Errorf("%d cells, %d compilations, %v", n, npu.calls, err)
 	}
@@ -184,8 +184,7 @@ func TestFill(t *testing.T) {
 	}
 }
 
-// A stopped call leaves no record of the cell it was in, and the next one tries
-// it.
+// A stopped call leaves no record of its present cell, and the next call tries it.
 func TestStopped(t *testing.T) {
 	m, err := read(t, Matrix{Model: "m", Targets: []string{ONNX, Core}, Scopes: []Scope{{Name: "small", ONNX: small(t, t.TempDir())}}})
 	if err != nil {
@@ -209,7 +208,7 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// What was recorded of other files, or of another scope, is no record of these.
+// A record does not count for changed files or scopes.
 func TestStale(t *testing.T) {
 	dir := t.TempDir()
 	path := small(t, dir)
@@ -229,15 +228,15 @@ func TestStale(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(path, append(data, 0x40, 1), 0o644); err != nil { // a field that ONNX does not have
+	if err := os.WriteFile(path, append(data, 0x40, 1), 0o644); err != nil { // an unknown field
 		t.Fatal(err)
 	}
 	if got := results(t, m, opt.Records); got["small host onnx"] != "none not run" {
-		t.Errorf("the file is another: %v", got)
+		t.Errorf("changed file: %v", got)
 	}
 }
 
-// An engine whose numbers are others is not ok, however well it ran.
+// An engine with different numbers is not ok.
 func TestUnlike(t *testing.T) {
 	m, err := read(t, Matrix{Model: "m", Targets: []string{ORT}, Scopes: []Scope{{Name: "small", ONNX: small(t, t.TempDir())}}})
 	if err != nil {
@@ -249,16 +248,16 @@ func TestUnlike(t *testing.T) {
 		t.Fatal(err)
 	}
 	list, err := records.Read[judge.Record](opt.Records)
-	if err != nil || len(list) != 1 || list[0].Result != judge.Failed || list[0].Reached != "compare" || !strings.Contains(list[0].Failure, "at least 0.999 is wanted") || *list[0].Cosine > 0.9 {
+	if err != nil || len(list) != 1 || list[0].Result != judge.Failed || list[0].Reached != "compare" || !strings.Contains(list[0].Failure, "want at least 0.999") || *list[0].Cosine > 0.9 {
 		t.Errorf("%+v, %v", list, err)
 	}
 }
 
-// Our own engine is held against the golden results that lie with the inputs,
-// beside which may lie more inputs.
+// mm's own engine is compared with the golden outputs beside the inputs, also if the folder
+// holds more inputs.
 func TestGolden(t *testing.T) {
 	dir := "../../catalog/vision-proj"
-	for _, inputs := range []string{dir + "/golden", beside(t, dir+"/golden")} {
+	for _, inputs := range []string{dir + "/golden", withArchive(t, dir+"/golden")} {
 		m, err := read(t, Matrix{Model: "m", Targets: []string{ONNX}, Scopes: []Scope{{Name: "proj", ONNX: dir + "/vision_proj.onnx", Inputs: []string{inputs}}}})
 		if err != nil {
 			t.Fatal(err)
@@ -274,8 +273,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// beside copies a golden folder and puts an archive of other inputs into it.
-func beside(t *testing.T, golden string) string {
+// withArchive copies a golden folder and adds an archive of other inputs.
+func withArchive(t *testing.T, golden string) string {
 	t.Helper()
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS(golden)); err != nil {
@@ -306,16 +305,16 @@ func TestMatrixFaults(t *testing.T) {
 		return Matrix{Model: "m", Targets: []string{ONNX}, Scopes: []Scope{{Name: "a", ONNX: "a.onnx"}}}
 	}
 	for want, change := range map[string]func(*Matrix){
-		"lacks model":                 func(m *Matrix) { m.Model = "" },
-		"the scope a is there twice":  func(m *Matrix) { m.Scopes = append(m.Scopes, m.Scopes[0]) },
-		"a name without":              func(m *Matrix) { m.Scopes[0].Name = "a/b" },
-		"onnx or gguf":                func(m *Matrix) { m.Scopes[0].GGUF = "x" },
-		"are of gguf":                 func(m *Matrix) { m.Scopes[0].Layers = &[2]int{0, 1} },
-		"the target onnx is there tw": func(m *Matrix) { m.Targets = []string{ONNX, ONNX} },
-		`the target "tpu" is none`:    func(m *Matrix) { m.Targets[0] = "tpu" },
-		`no chip "SM1"`:               func(m *Matrix) { m.Targets[0] = "SM1/fp16" },
-		"no precision is said":        func(m *Matrix) { m.Targets[0] = "SM8650/" },
-		"is none of fp16":             func(m *Matrix) { m.Targets[0] = "SM8650/w4" },
+		"missing model":         func(m *Matrix) { m.Model = "" },
+		"duplicate scope a":     func(m *Matrix) { m.Scopes = append(m.Scopes, m.Scopes[0]) },
+		"name must not":         func(m *Matrix) { m.Scopes[0].Name = "a/b" },
+		"either onnx or gguf":   func(m *Matrix) { m.Scopes[0].GGUF = "x" },
+		"require gguf":          func(m *Matrix) { m.Scopes[0].Layers = &[2]int{0, 1} },
+		"duplicate target onnx": func(m *Matrix) { m.Targets = []string{ONNX, ONNX} },
+		`unknown target "tpu"`:  func(m *Matrix) { m.Targets[0] = "tpu" },
+		`unknown chip "SM1"`:    func(m *Matrix) { m.Targets[0] = "SM1/fp16" },
+		"missing precision":     func(m *Matrix) { m.Targets[0] = "SM8650/" },
+		"is none of fp16":       func(m *Matrix) { m.Targets[0] = "SM8650/w4" },
 	} {
 		m := good()
 		change(&m)

@@ -19,15 +19,15 @@ import (
 	"mm-abi.org/mm/runtimes"
 )
 
-// reference is what the results of other engines are compared with.
+// reference names what other engines are compared with.
 const reference = "core/graph on the file as it is"
 
-// npu compiles for a chip and runs in emulation.
+// npu compiles for a chip and runs the result in emulation.
 func npu(ctx context.Context, s *subject, t target, opt Options, at func(string), r *judge.Record) (err error) {
 	least := leastFloats
 	if t.precision != compile.FP16 {
 		if least = leastIntegers; s.noise {
-			return fmt.Errorf("integers take their ranges from inputs, and the scope names none: %w", errMissing)
+			return fmt.Errorf("ranges of integers require inputs: %w", errMissing)
 		}
 	}
 	dir, err := fsx.MkdirTemp("mm-attempt-")
@@ -35,26 +35,26 @@ func npu(ctx context.Context, s *subject, t target, opt Options, at func(string)
 		return err
 	}
 	defer func() { err = errors.Join(err, fsx.RemoveAll(dir)) }()
-	made, err := compile.Compile(ctx, opt.NPU, compile.Options{
+	compiled, err := compile.Compile(ctx, opt.NPU, compile.Options{
 		Model: s.path, Chip: t.chip, Chips: opt.Chips, Precision: t.precision, Inputs: s.inputs, MinCosine: least, Out: filepath.Join(dir, "out.bin"),
 		Begin: func(stage compile.Stage) { at(string(stage)) },
 	})
-	c := made.Record
-	if r.Artifact = c.Context; c.Context != "" { // it was compiled whole
+	c := compiled.Record
+	if r.Artifact = c.Context; c.Context != "" { // compiled completely
 		r.Delegate, r.Engine = new(1.0), "QAIRT "+c.SDK+", ONNX Runtime "+c.ORT
 	}
-	if len(c.Outputs) > 0 { // and ran; Compile has judged it
-		if unlike := compared(r, c.Outputs, reference, -1); unlike != nil {
-			return unlike
+	if len(c.Outputs) > 0 { // and ran; Compile has checked the cosines
+		if err := compared(r, c.Outputs, reference, -1); err != nil {
+			return err
 		}
 	}
 	return err
 }
 
-// core runs the whole of a language model by its own engine.
+// core runs a complete language model in its own engine.
 func core(ctx context.Context, s *subject, at func(string), r *judge.Record) (err error) {
 	if s.tokens == nil {
-		return fmt.Errorf("the engine computes language models whole: %w", errUnsupported)
+		return fmt.Errorf("only complete language models: %w", errUnsupported)
 	}
 	m, err := infer.Load(s.scope.GGUF, infer.Options{})
 	if err != nil {
@@ -91,7 +91,7 @@ func core(ctx context.Context, s *subject, at func(string), r *judge.Record) (er
 	return compared(r, compile.Compared(figures), reference, leastCore)
 }
 
-// native runs an ONNX model by an engine, beside our own.
+// native runs an ONNX model in an engine and compares it with the reference.
 func native(ctx context.Context, s *subject, e runtimes.Engine, at func(string), r *judge.Record) error {
 	info, err := e.Probe(ctx)
 	if err != nil {
@@ -111,8 +111,8 @@ func native(ctx context.Context, s *subject, e runtimes.Engine, at func(string),
 	return compared(r, figures, reference, leastHost)
 }
 
-// ours runs an ONNX model by our own engine, as builds do. It is held against
-// what is golden, or is the reference itself.
+// ours runs an ONNX model in mm's own engine, as builds do. It is compared with the golden
+// outputs, if any; otherwise it is the reference itself.
 func ours(ctx context.Context, s *subject, e runtimes.Engine, at func(string), r *judge.Record) error {
 	if err := native(ctx, s, e, at, r); err != nil || s.golden == nil {
 		r.Reference = "itself"

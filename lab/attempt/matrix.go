@@ -1,16 +1,15 @@
-// Package attempt fills the truth table (package judge): it tries each scope of
-// a model on each target, and records what came of it.
+// Package attempt fills the truth table (package judge): it tries each scope of a model on
+// each target and records the results.
 //
-// A [Matrix] names both. A scope is an ONNX file, or some layers of a language
-// model in GGUF, written as ONNX of a fixed window. A target is an engine of this
-// machine (core, onnx, onnxruntime) or a chip and a precision, SM8750/fp16, which
-// is compiled for and run in emulation: its records say that they are simulated.
+// A [Matrix] lists scopes and targets. A scope is an ONNX file, or layers of a language
+// model in GGUF, exported as ONNX with a fixed window. A target is an engine of this
+// machine (core, onnx, onnxruntime) or a chip and a precision (SM8750/fp16), which is
+// compiled for and emulated; its records are marked as simulated.
 //
-// What is compared with is our own engine's result on the file as it is, and for
-// our own engine what lies with the inputs as it should be (golden). [Matrix.Fill] tries
-// what no record speaks of, and adds a record after each: stopped at any point,
-// it goes on with the rest. A record counts for as long as the files that it was
-// made of are the same.
+// The reference is the result of mm's own ONNX engine on the unchanged file; that engine
+// itself is compared with golden outputs. [Matrix.Fill] tries cells without a record and
+// records each one, so that it can be stopped at any point. A record is valid as long as
+// the files that it depends on do not change.
 package attempt
 
 import (
@@ -31,20 +30,20 @@ import (
 	"mm-abi.org/mm/lab/records"
 )
 
-// The targets that are engines of this machine.
+// The targets on this machine.
 const (
-	Core = "core"        // language models, ours
-	ONNX = "onnx"        // ours
+	Core = "core"        // language models, mm's own
+	ONNX = "onnx"        // mm's own
 	ORT  = "onnxruntime" // ONNX Runtime, in mm-native
 )
 
-// Host is the target of these in the table.
+// Host is the target of these engines in the table.
 const Host = "host"
 
 // Emulated is the backend of chips in the table.
 const Emulated = "qnn (emulated)"
 
-// Matrix says what is tried where.
+// Matrix lists the scopes and targets to try.
 type Matrix struct {
 	Model   string   `json:"model"`
 	Scopes  []Scope  `json:"scopes"`
@@ -58,16 +57,16 @@ type Scope struct {
 	Name      string           `json:"name"`
 	ONNX      string           `json:"onnx,omitempty"`      // path
 	GGUF      string           `json:"gguf,omitempty"`      // path
-	Layers    *[2]int          `json:"layers,omitempty"`    // of GGUF: from, until; all of them
-	Positions int              `json:"positions,omitempty"` // of GGUF: of the window; 32
-	Inputs    []string         `json:"inputs,omitempty"`    // of ONNX: folders and .npz; noise without
-	Shapes    map[string][]int `json:"shapes,omitempty"`    // of noise, where the model leaves them open
+	Layers    *[2]int          `json:"layers,omitempty"`    // GGUF: half-open range; if nil, all
+	Positions int              `json:"positions,omitempty"` // GGUF: window; if zero, 32
+	Inputs    []string         `json:"inputs,omitempty"`    // ONNX: folders and .npz files; if empty, noise
+	Shapes    map[string][]int `json:"shapes,omitempty"`    // of noise, for open dimensions
 }
 
-// target is one of the matrix's, taken apart.
+// target is a parsed target.
 type target struct {
 	name      string
-	chip      fit.Chip // of an NPU
+	chip      fit.Chip // of an NPU target
 	precision compile.Precision
 }
 
@@ -80,7 +79,7 @@ func (m Matrix) cell(s Scope, t target) judge.Cell {
 	return judge.Cell{Model: m.Model, Scope: s.Name, Target: Host, Backend: t.name}
 }
 
-// Read reads and checks a matrix; paths in it begin where mm was started.
+// Read reads and checks a matrix. Its paths are relative to the working directory.
 func Read(path string, chips fit.Chips) (Matrix, error) {
 	var m Matrix
 	if err := records.ReadJSON(path, &m); err != nil {
@@ -94,7 +93,7 @@ func Read(path string, chips fit.Chips) (Matrix, error) {
 
 func (m *Matrix) check(chips fit.Chips) error {
 	if m.Model == "" || len(m.Scopes) == 0 || len(m.Targets) == 0 {
-		return errors.New("it lacks model, scopes or targets")
+		return errors.New("missing model, scopes or targets")
 	}
 	var names []string
 	for i, s := range m.Scopes {
@@ -102,13 +101,13 @@ func (m *Matrix) check(chips fit.Chips) error {
 			return fmt.Errorf("scope %d (%s): %w", i+1, s.Name, err)
 		}
 		if slices.Contains(names, s.Name) {
-			return fmt.Errorf("the scope %s is there twice", s.Name)
+			return fmt.Errorf("duplicate scope %s", s.Name)
 		}
 		names = append(names, s.Name)
 	}
 	for i, name := range m.Targets {
 		if slices.Contains(m.Targets[:i], name) {
-			return fmt.Errorf("the target %s is there twice", name)
+			return fmt.Errorf("duplicate target %s", name)
 		}
 		t, err := targetOf(name, chips)
 		if err != nil {
@@ -122,11 +121,11 @@ func (m *Matrix) check(chips fit.Chips) error {
 func (s Scope) check() error {
 	switch {
 	case s.Name == "" || strings.ContainsAny(s.Name, "/ \n\t"):
-		return errors.New("a scope has a name without spaces and slashes")
+		return errors.New("name must not be empty or contain spaces or slashes")
 	case (s.ONNX == "") == (s.GGUF == ""):
-		return errors.New("a scope is onnx or gguf")
+		return errors.New("want either onnx or gguf")
 	case s.ONNX != "" && (s.Layers != nil || s.Positions != 0), s.GGUF != "" && (s.Inputs != nil || s.Shapes != nil):
-		return errors.New("layers and positions are of gguf, inputs and shapes of onnx")
+		return errors.New("layers and positions require gguf, inputs and shapes require onnx")
 	}
 	return nil
 }
@@ -135,31 +134,31 @@ func targetOf(name string, chips fit.Chips) (target, error) {
 	chip, precision, npu := strings.Cut(name, "/")
 	if !npu {
 		if !slices.Contains([]string{Core, ONNX, ORT}, name) {
-			return target{}, fmt.Errorf("the target %q is none of %s, %s, %s and CHIP/PRECISION", name, Core, ONNX, ORT)
+			return target{}, fmt.Errorf("unknown target %q, want %s, %s, %s or CHIP/PRECISION", name, Core, ONNX, ORT)
 		}
 		return target{name: name}, nil
 	}
 	t := target{name: name, precision: compile.Precision(precision)}
 	var ok bool
 	if t.chip, ok = chips.Named(chip); !ok || precision == "" {
-		return t, fmt.Errorf("the target %q: no chip %q is known, or no precision is said", name, chip)
+		return t, fmt.Errorf("target %q: unknown chip %q or missing precision", name, chip)
 	}
 	return t, t.precision.Check()
 }
 
-// Table makes the table: of the records of this matrix whose files are as they
-// were, and of cells that nobody tried.
+// Table builds the truth table from the records that are valid for the present files; cells
+// without one are not run.
 func (m Matrix) Table(records []judge.Record) (judge.Table, error) {
 	var valid []judge.Record
 	var cells []judge.Cell
 	for _, s := range m.Scopes {
-		made, err := s.digest()
+		digest, err := s.digest()
 		if err != nil {
 			return judge.Table{}, err
 		}
 		for _, t := range m.targets {
 			cells = append(cells, m.cell(s, t))
-			if r := last(records, key(made, t)); r != nil {
+			if r := last(records, key(digest, t)); r != nil {
 				valid = append(valid, *r)
 			}
 		}
@@ -172,7 +171,7 @@ func (m Matrix) Table(records []judge.Record) (judge.Table, error) {
 	return table, nil
 }
 
-// last is the newest record of a cell.
+// last returns the newest record with the key.
 func last(records []judge.Record, key string) *judge.Record {
 	for i := len(records) - 1; i >= 0; i-- {
 		if records[i].Cell == key {
@@ -182,13 +181,13 @@ func last(records []judge.Record, key string) *judge.Record {
 	return nil
 }
 
-// key stands for all that an attempt is made of.
-func key(made string, t target) string {
-	sum := sha256.Sum256([]byte(made + " " + t.name))
+// key returns the digest of everything that an attempt depends on.
+func key(digest string, t target) string {
+	sum := sha256.Sum256([]byte(digest + " " + t.name))
 	return hex.EncodeToString(sum[:])
 }
 
-// digest is that of a scope and of the files it names.
+// digest returns the digest of a scope and its files.
 func (s Scope) digest() (string, error) {
 	text, err := json.Marshal(s)
 	if err != nil {
@@ -207,13 +206,13 @@ func (s Scope) digest() (string, error) {
 			return err
 		})
 		if err != nil {
-			return "", fmt.Errorf("the scope %s: %w", s.Name, err)
+			return "", fmt.Errorf("scope %s: %w", s.Name, err)
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// fileDigest is hex SHA-256.
+// fileDigest returns the SHA-256 of a file in hex.
 func fileDigest(path string) (string, error) {
 	_, digest, err := fsx.Digest(path)
 	return strings.TrimPrefix(digest, "sha256:"), err

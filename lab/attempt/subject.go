@@ -21,23 +21,23 @@ import (
 	"mm-abi.org/mm/onnx/engine/drift"
 )
 
-// sets of inputs that layers of a language model are tried on.
+// sets is the number of inputs for the layers of a language model.
 const sets = 3
 
-// subject is a scope that is ready to be tried.
+// subject is an open scope.
 type subject struct {
 	scope   Scope
-	path    string // of the ONNX model
+	path    string // ONNX model
 	model   *onnx.Model
 	inputs  []map[string]engine.Tensor
-	tokens  [][]int32 // that the inputs are of, where the scope is the whole of a language model
-	noise   bool      // the inputs are made up
+	tokens  [][]int32 // of the inputs, if the scope is a complete language model
+	noise   bool      // the inputs are noise
 	golden  map[string]engine.Tensor
-	weights string // hex SHA-256 of the file that the scope names
+	weights string // hex SHA-256 of the scope's file
 	layers  [2]int
 	all     int
 	unit    string
-	dir     string // to be removed
+	dir     string // temporary folder
 }
 
 func (s *subject) close() error {
@@ -48,7 +48,7 @@ func (s *subject) close() error {
 	return err
 }
 
-// open makes a scope ready.
+// open opens a scope.
 func open(s Scope) (*subject, error) {
 	sub := &subject{scope: s, path: s.ONNX}
 	var err error
@@ -65,7 +65,7 @@ func open(s Scope) (*subject, error) {
 		return nil, err
 	}
 	if sub.weights, err = fileDigest(s.ONNX + s.GGUF); err == nil && s.ONNX != "" {
-		err = sub.given()
+		err = sub.readInputs()
 	}
 	if err != nil {
 		return nil, errors.Join(err, sub.close())
@@ -73,8 +73,8 @@ func open(s Scope) (*subject, error) {
 	return sub, nil
 }
 
-// given reads the inputs of an ONNX file, and what should come of them.
-func (s *subject) given() (err error) {
+// readInputs reads the inputs of an ONNX file, and the golden outputs if any.
+func (s *subject) readInputs() (err error) {
 	n := len(s.model.Graph.Nodes)
 	s.layers, s.all, s.unit = [2]int{0, n}, n, "nodes"
 	if s.noise = len(s.scope.Inputs) == 0; s.noise {
@@ -89,7 +89,7 @@ func (s *subject) given() (err error) {
 		return err
 	}
 	golden := map[string]engine.Tensor{}
-	for _, v := range s.model.Inputs() { // a folder's own set is the last one: archives stand before it
+	for _, v := range s.model.Inputs() { // the set of loose files comes last, after archives
 		if _, err := os.Stat(filepath.Join(s.scope.Inputs[0], v.Name+".npy")); err != nil {
 			return nil
 		}
@@ -100,7 +100,7 @@ func (s *subject) given() (err error) {
 		}
 		data, err := fsx.ReadFile(filepath.Join(s.scope.Inputs[0], v.Name+".npy"), maxGolden)
 		if err != nil {
-			return nil // none is as it should be: our own engine has nothing to be held against
+			return nil // without golden outputs, mm's own engine is compared with itself
 		}
 		if golden[v.Name], err = drift.Read(data); err != nil {
 			return fmt.Errorf("%s: %w", v.Name, err)
@@ -110,9 +110,10 @@ func (s *subject) given() (err error) {
 	return nil
 }
 
+// maxGolden is the maximum size of a golden file in bytes.
 const maxGolden = 1 << 30
 
-// window writes layers of a language model as ONNX, and what they read of texts.
+// window exports layers of a language model as ONNX, with inputs.
 func (s *subject) window() (err error) {
 	f, err := gguf.Open(s.scope.GGUF)
 	if err != nil {
@@ -130,8 +131,8 @@ func (s *subject) window() (err error) {
 	if s.scope.Positions == 0 {
 		s.scope.Positions = 32
 	}
-	whole := s.layers == [2]int{0, s.all}
-	m, err := window.Layers(f, window.Options{First: s.layers[0], Count: s.layers[1] - s.layers[0], Positions: s.scope.Positions, Norm: whole})
+	complete := s.layers == [2]int{0, s.all}
+	m, err := window.Layers(f, window.Options{First: s.layers[0], Count: s.layers[1] - s.layers[0], Positions: s.scope.Positions, Norm: complete})
 	if err != nil {
 		return err
 	}
@@ -145,14 +146,14 @@ func (s *subject) window() (err error) {
 	if s.layers[0] > 0 {
 		return s.stream()
 	}
-	return s.embed(f, whole)
+	return s.embed(f, complete)
 }
 
-// embed gives the layers the embeddings of made-up texts of token ids.
-func (s *subject) embed(f *gguf.File, whole bool) error {
+// embed sets inputs from the embeddings of generated token IDs.
+func (s *subject) embed(f *gguf.File, complete bool) error {
 	e, ok := f.Tensor(arch.TokenEmbedding)
 	if !ok {
-		return errors.New("it has no embeddings")
+		return fmt.Errorf("missing tensor %q", arch.TokenEmbedding)
 	}
 	width, all := e.Dims[0], make([]float32, e.Elements())
 	quant.Dequantize(all, e.Data, e.Type)
@@ -167,15 +168,14 @@ func (s *subject) embed(f *gguf.File, whole bool) error {
 			}
 		}
 		s.inputs = append(s.inputs, map[string]engine.Tensor{"hidden": in})
-		if whole {
+		if complete {
 			s.tokens = append(s.tokens, tokens)
 		}
 	}
 	return nil
 }
 
-// stream gives layers that are not the first ones noise: what they would read
-// comes out of the layers before.
+// stream sets noise as the input of layers after the first.
 func (s *subject) stream() error {
 	m, err := onnx.Open(s.path)
 	if err != nil {

@@ -1,13 +1,11 @@
-// Package registry knows the backends of an experiment, what each can do, and on
-// which chips one that must prove itself has.
+// Package backends is the registry of an experiment's backends: their capabilities, and the
+// chips that they are confirmed for.
 //
-// A backend that needs confirmation runs on a chip only where a stored record of
-// a device (package evidence) shows it: [Registry.Promote] copies the record, under its
-// SHA-256, beside the registry and notes it, and [Open] judges every record anew.
-// A confirmation is therefore never a word in a file: without its record, with
-// another, with one that was simulated in any part, or with one that no trusted
-// key has signed, it is none. A chip that
-// nobody names, or that is in no table, is confirmed for nothing.
+// A backend that requires confirmation runs on a chip only if a stored device record
+// (lab/device/evidence) proves it. [Registry.Promote] copies the record next to the
+// registry under its SHA-256 and adds a row; [Open] verifies each record again. A
+// confirmation counts only if its record exists, is unchanged, not simulated in any part,
+// and signed by a trusted key. A chip that is not in a table is not confirmed.
 package backends
 
 import (
@@ -29,16 +27,16 @@ import (
 	"mm-abi.org/mm/lab/records"
 )
 
-// The files of a registry in its folder.
+// The files of a registry, relative to its folder.
 const (
 	File        = "backends.jsonl"
 	EvidenceDir = "evidence"
 )
 
-// maxEvidence bounds a record in bytes, as package evidence does.
+// maxEvidence is the maximum size of a record in bytes, as in package evidence.
 const maxEvidence = 4 << 20
 
-// Capability is something a backend can do.
+// Capability is a capability of a backend.
 type Capability string
 
 // The capabilities.
@@ -64,7 +62,7 @@ const (
 	Simulator = "host_sim"
 )
 
-// Backend is one of them.
+// Backend describes a backend.
 type Backend struct {
 	ID           string       `json:"id"`
 	Family       string       `json:"family"`
@@ -74,28 +72,28 @@ type Backend struct {
 	Notes        string       `json:"notes,omitempty"`
 }
 
-// Confirmation is a chip that a backend has been promoted for, by a record.
+// Confirmation is a chip for which a record confirms a backend.
 type Confirmation struct {
 	SoC      string `json:"soc"`
-	Evidence string `json:"evidence"` // hex SHA-256 of the record's file
-	Key      string `json:"key"`      // id of the trusted key that signed it
+	Evidence string `json:"evidence"` // hex SHA-256 of the record file
+	Key      string `json:"key"`      // ID of the trusted key that signed the record
 }
 
-// Entry is a backend with the chips that it is confirmed for.
+// Entry is a backend with its confirmations.
 type Entry struct {
 	Backend
 	Confirmed []Confirmation `json:"confirmed_for_socs"`
-	Refused   []string       `json:"refused,omitempty"` // confirmations whose record does not bear them, and why
+	Refused   []string       `json:"refused,omitempty"` // confirmations without a valid record, and the reason
 }
 
-// row is a line of the registry's file: a backend or a promotion.
+// row is a row of the registry file: a backend or a promotion.
 type row struct {
 	Backend  *Backend `json:"backend,omitempty"`
-	Promoted string   `json:"promoted,omitempty"` // id of a backend
+	Promoted string   `json:"promoted,omitempty"` // ID of a backend
 	Evidence string   `json:"evidence,omitempty"` // hex SHA-256
 }
 
-// Defaults are the backends of a registry that nobody has added to.
+// Defaults returns the built-in backends.
 func Defaults() []Backend {
 	all := []Capability{TrainForward, TrainBackward, Optimizer, Evaluation}
 	return []Backend{
@@ -107,8 +105,7 @@ func Defaults() []Backend {
 	}
 }
 
-// Registry is what [Open] read. Entries keep their order: the defaults, then
-// those that were added.
+// Registry is an open registry. The defaults come first, then the added backends.
 type Registry struct {
 	Entries []Entry
 	dir     string
@@ -116,8 +113,8 @@ type Registry struct {
 	trusted []evidence.Verifier
 }
 
-// Open reads the registry in dir, whose files may be missing, and judges its
-// evidence: what none of the trusted keys has signed confirms nothing.
+// Open reads the registry in dir, whose files may be missing, and verifies its evidence
+// against the trusted keys.
 func Open(dir string, chips fit.Chips, trusted []evidence.Verifier) (*Registry, error) {
 	r := &Registry{dir: dir, chips: chips, trusted: trusted}
 	rows, err := records.Read[row](filepath.Join(dir, File))
@@ -130,28 +127,28 @@ func Open(dir string, chips fit.Chips, trusted []evidence.Verifier) (*Registry, 
 		}
 	}
 	for i, w := range rows {
-		if err := r.take(w); err != nil {
+		if err := r.apply(w); err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", filepath.Join(dir, File), i+1, err)
 		}
 	}
 	return r, nil
 }
 
-// take takes in a row.
-func (r *Registry) take(w row) error {
+// apply applies a row.
+func (r *Registry) apply(w row) error {
 	switch {
 	case w.Backend != nil && w.Promoted == "" && w.Evidence == "":
 		if e := r.find(w.Backend.ID); e != nil && reflect.DeepEqual(e.Backend, *w.Backend) {
-			return nil // the same twice is what two processes left
+			return nil // two processes may write equal rows
 		}
 		return r.add(*w.Backend)
 	case w.Backend == nil && w.Promoted != "" && w.Evidence != "":
 		e := r.find(w.Promoted)
 		if e == nil {
-			return fmt.Errorf("there is no backend %q", w.Promoted)
+			return fmt.Errorf("unknown backend %q", w.Promoted)
 		}
 		c, err := r.stored(e.Backend, w.Evidence)
-		if err != nil { // told, and worth nothing
+		if err != nil { // reported, but does not confirm
 			e.Refused = append(e.Refused, fmt.Sprintf("%.12s: %v", w.Evidence, err))
 			return nil
 		}
@@ -160,24 +157,24 @@ func (r *Registry) take(w row) error {
 		}
 		return nil
 	}
-	return errors.New("it is neither a backend nor a promotion")
+	return errors.New("row must hold either a backend or a promotion")
 }
 
 func (r *Registry) add(b Backend) error {
-	families, known := []string{CPU, GPU, NPU, Fallback, Simulator}, capabilities()
+	families, all := []string{CPU, GPU, NPU, Fallback, Simulator}, capabilities()
 	switch {
 	case b.ID == "" || strings.ContainsFunc(b.ID, func(c rune) bool { return c <= ' ' || c > '~' }):
-		return fmt.Errorf("%q is no name of a backend", b.ID)
+		return fmt.Errorf("invalid backend name %q", b.ID)
 	case r.find(b.ID) != nil:
-		return fmt.Errorf("there is a backend %q already", b.ID)
+		return fmt.Errorf("backend %q exists", b.ID)
 	case !slices.Contains(families, b.Family):
-		return fmt.Errorf("backend %s: the family %q is none of %v", b.ID, b.Family, families)
+		return fmt.Errorf("backend %s: unknown family %q, want one of %v", b.ID, b.Family, families)
 	case b.Family == NPU && !b.Confirm:
 		return fmt.Errorf("backend %s: an NPU needs confirmation", b.ID)
 	}
 	for _, c := range b.Capabilities {
-		if !slices.Contains(known, c) {
-			return fmt.Errorf("backend %s: the capability %q is none of %v", b.ID, c, known)
+		if !slices.Contains(all, c) {
+			return fmt.Errorf("backend %s: unknown capability %q, want one of %v", b.ID, c, all)
 		}
 	}
 	r.Entries = append(r.Entries, Entry{Backend: b, Confirmed: []Confirmation{}})
@@ -193,49 +190,49 @@ func (r *Registry) find(id string) *Entry {
 	return nil
 }
 
-// stored judges a record of the registry's own folder.
+// stored verifies a record in the registry's folder.
 func (r *Registry) stored(b Backend, digest string) (c Confirmation, err error) {
 	if raw, err := hex.DecodeString(digest); err != nil || len(raw) != sha256.Size {
-		return c, fmt.Errorf("%q is no SHA-256", digest)
+		return c, fmt.Errorf("not a SHA-256: %q", digest)
 	}
 	data, err := fsx.ReadFile(filepath.Join(r.dir, EvidenceDir, digest+".json"), maxEvidence)
 	if errors.Is(err, fs.ErrNotExist) {
-		return c, errors.New("its record is not there")
+		return c, errors.New("record missing")
 	}
 	if err != nil {
 		return c, err
 	}
 	if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != digest {
-		return c, errors.New("its record is another")
+		return c, errors.New("record changed")
 	}
 	c, err = r.judge(b, data)
 	c.Evidence = digest
 	return c, err
 }
 
-// judge says for which chip a record confirms a backend, and by whose word.
+// judge returns the chip for which a record confirms a backend, and the key that signed it.
 func (r *Registry) judge(b Backend, data []byte) (c Confirmation, err error) {
 	rec, err := evidence.Read(bytes.NewReader(data))
 	if err != nil {
 		return c, err
 	}
 	if !b.Confirm || b.Family != NPU {
-		return c, fmt.Errorf("the backend %s needs no confirmation, and the record is of an NPU", b.ID)
+		return c, fmt.Errorf("backend %s needs no confirmation, the record is for an NPU", b.ID)
 	}
 	name, ok := evidence.Promotes(rec)
 	if !ok {
-		return c, fmt.Errorf("it does not show that the chip computed it: %s", reasons(rec))
+		return c, fmt.Errorf("record does not prove that the chip computed the result: %s", reasons(rec))
 	}
 	chip, ok := r.chips.Named(name)
 	if !ok {
-		return c, fmt.Errorf("no table knows the chip %q", name)
+		return c, fmt.Errorf("unknown chip %q", name)
 	}
 	c.SoC = chip.Name
 	c.Key, err = rec.Vouched(r.trusted)
 	return c, err
 }
 
-// reasons are the verdicts that do not pass.
+// reasons returns the verdicts that do not pass.
 func reasons(rec evidence.Record) string {
 	var out []string
 	for _, v := range evidence.Judge(rec) {
@@ -246,42 +243,39 @@ func reasons(rec evidence.Record) string {
 	return strings.Join(out, "; ")
 }
 
-// ConfirmedFor reports whether a record confirms the backend for a chip of the
-// table.
+// ConfirmedFor reports whether a record confirms the backend for a chip.
 func (r *Registry) ConfirmedFor(id, chip string) bool {
 	e := r.find(id)
 	c, ok := r.chips.Named(chip)
 	return ok && e != nil && slices.ContainsFunc(e.Confirmed, func(x Confirmation) bool { return strings.EqualFold(x.SoC, c.Name) })
 }
 
-// Routable lists the ids of the backends that can do something on a chip, or
-// without one where it is empty: a backend that must be confirmed is then none
-// of them, and neither is one that needs a phone.
-func (r *Registry) Routable(what Capability, chip string) []string {
+// Routable returns the IDs of the backends with a capability on a chip. If chip is empty,
+// backends that require a phone or a confirmation are left out.
+func (r *Registry) Routable(c Capability, chip string) []string {
 	var out []string
 	for _, e := range r.Entries {
-		if slices.Contains(e.Capabilities, what) && (!e.Phone || chip != "") && (!e.Confirm || r.ConfirmedFor(e.ID, chip)) {
+		if slices.Contains(e.Capabilities, c) && (!e.Phone || chip != "") && (!e.Confirm || r.ConfirmedFor(e.ID, chip)) {
 			out = append(out, e.ID)
 		}
 	}
 	return out
 }
 
-// Eligible are those of ids that can do something on a chip, or without one where
-// it is empty, as Routable has it. An id, a capability or a chip that nobody knows
-// is an error.
-func (r *Registry) Eligible(ids []string, what Capability, chip string) ([]string, error) {
-	if !slices.Contains(capabilities(), what) {
-		return nil, fmt.Errorf("the capability %q is none of %v", what, capabilities())
+// Eligible returns those of ids that are Routable. Unknown IDs, capabilities and chips are
+// errors.
+func (r *Registry) Eligible(ids []string, c Capability, chip string) ([]string, error) {
+	if !slices.Contains(capabilities(), c) {
+		return nil, fmt.Errorf("unknown capability %q, want one of %v", c, capabilities())
 	}
 	if _, ok := r.chips.Named(chip); chip != "" && !ok {
-		return nil, fmt.Errorf("no table knows the chip %q", chip)
+		return nil, fmt.Errorf("unknown chip %q", chip)
 	}
 	var out []string
-	routable := r.Routable(what, chip)
+	routable := r.Routable(c, chip)
 	for _, id := range ids {
 		if r.find(id) == nil {
-			return nil, fmt.Errorf("there is no backend %q", id)
+			return nil, fmt.Errorf("unknown backend %q", id)
 		}
 		if slices.Contains(routable, id) {
 			out = append(out, id)
@@ -290,12 +284,12 @@ func (r *Registry) Eligible(ids []string, what Capability, chip string) ([]strin
 	return out, nil
 }
 
-// Promote stores the record at path as the evidence that the backend works, and
-// returns the chip. Nothing is stored of a record that does not promote.
+// Promote stores the record at path as evidence for the backend and returns the
+// confirmation. A record that does not prove it is not stored.
 func (r *Registry) Promote(ctx context.Context, id, path string) (Confirmation, error) {
 	e := r.find(id)
 	if e == nil {
-		return Confirmation{}, fmt.Errorf("there is no backend %q", id)
+		return Confirmation{}, fmt.Errorf("unknown backend %q", id)
 	}
 	data, err := fsx.ReadFile(path, maxEvidence)
 	if err != nil {
@@ -332,13 +326,12 @@ func (r *Registry) Promote(ctx context.Context, id, path string) (Confirmation, 
 	return c, nil
 }
 
-// Add notes a backend of one's own. It is not there twice, whoever adds it at the
-// same time.
+// Add adds a backend, at most once also if processes add it at the same time.
 func (r *Registry) Add(ctx context.Context, b Backend) error {
 	return records.Update(ctx, filepath.Join(r.dir, File), func(rows []row) ([]row, error) {
 		for _, w := range rows {
 			if w.Backend != nil && w.Backend.ID == b.ID {
-				return nil, fmt.Errorf("there is a backend %q already", b.ID)
+				return nil, fmt.Errorf("backend %q exists", b.ID)
 			}
 		}
 		if err := r.add(b); err != nil {

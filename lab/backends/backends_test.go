@@ -28,7 +28,7 @@ func tensor(sample int, name string, size int64, c byte) evidence.Tensor {
 	return evidence.Tensor{Sample: sample, Name: name, DType: "float32", Bytes: size, SHA256: digest(c)}
 }
 
-// record is what a phone would leave, as package evidence wants it.
+// record returns a device record as a phone leaves it.
 func record(t *testing.T, change func(*evidence.Record)) string {
 	t.Helper()
 	chip := evidence.SoC{Model: 69, Name: "SM8750", Arch: 79}
@@ -77,8 +77,7 @@ func open(t *testing.T, dir string) *backends.Registry {
 	return r
 }
 
-// Without evidence nothing that needs confirmation is routable, on no chip, on
-// an unknown one and on none.
+// Without evidence nothing that requires confirmation is routable.
 func TestFailsClosed(t *testing.T) {
 	r := open(t, t.TempDir())
 	for _, chip := range []string{"", "SM8750", "sm8650", "SM9999", "soc:69", "SM8750 "} {
@@ -94,8 +93,8 @@ func TestFailsClosed(t *testing.T) {
 	}
 }
 
-// A record promotes its own chip and no other, by any of its names, now and for
-// whoever opens the registry later.
+// A record promotes its chip, by any of the chip's names, and no other chip, also when the
+// registry is opened again.
 func TestPromote(t *testing.T) {
 	dir := t.TempDir()
 	r := open(t, dir)
@@ -120,7 +119,7 @@ func TestPromote(t *testing.T) {
 			t.Errorf("%d confirmations", n)
 		}
 	}
-	// The record gone, or another in its place: the confirmation is none.
+	// If the record is missing or replaced, the confirmation is void.
 	file := filepath.Join(dir, backends.EvidenceDir, c.Evidence+".json")
 	other, _ := os.ReadFile(record(t, func(r *evidence.Record) { r.Nonce = "44" }))
 	for name, change := range map[string]func() error{
@@ -136,8 +135,7 @@ func TestPromote(t *testing.T) {
 	}
 }
 
-// What was simulated never promotes, and a line that somebody wrote into the
-// file by hand does not either.
+// Simulated records never promote, nor do lines written to the file by hand.
 func TestNeverPromotes(t *testing.T) {
 	for name, change := range map[string]func(*evidence.Record){
 		"simulated":  func(r *evidence.Record) { r.Simulated = true },
@@ -154,9 +152,9 @@ func TestNeverPromotes(t *testing.T) {
 			t.Errorf("%s: %+v", name, c)
 		}
 		if left, _ := os.ReadDir(dir); len(left) > 0 {
-			t.Errorf("%s: %v was stored", name, left)
+			t.Errorf("%s: stored %v", name, left)
 		}
-		// Put there by hand, it is judged as well.
+		// A record copied into the folder is verified as well.
 		data, _ := os.ReadFile(path)
 		sum := sha(data)
 		if err := os.MkdirAll(filepath.Join(dir, backends.EvidenceDir), 0o755); err != nil {
@@ -170,7 +168,7 @@ func TestNeverPromotes(t *testing.T) {
 			t.Fatal(err)
 		}
 		if r := open(t, dir); r.ConfirmedFor("litert_qnn", "SM8750") || r.ConfirmedFor("litert_qnn", "SM9999") || len(r.Entries[3].Confirmed) != 0 {
-			t.Errorf("%s: confirmed by hand", name)
+			t.Errorf("%s: confirmed by a manual line", name)
 		}
 	}
 	r := open(t, t.TempDir())
@@ -181,19 +179,19 @@ func TestNeverPromotes(t *testing.T) {
 	}
 }
 
-// A record that shows everything and that no trusted key has signed promotes
-// nothing, and each kind is told in other words.
+// A complete record that no trusted key has signed does not promote; each fault has its own
+// error.
 func TestSigned(t *testing.T) {
 	other := key("other")
 	for name, c := range map[string]struct {
 		change func(*evidence.Record) error
 		why    error
 	}{
-		"unsigned":           {func(r *evidence.Record) error { r.Signature = nil; return nil }, evidence.ErrUnsigned},
-		"a stranger":         {func(r *evidence.Record) error { return r.Sign(other, other.KeyID()) }, evidence.ErrStranger},
-		"under another name": {func(r *evidence.Record) error { return r.Sign(other, maker.KeyID()) }, evidence.ErrForged},
-		"changed and sealed": {func(r *evidence.Record) error { r.Nonce = "44"; return r.Seal() }, evidence.ErrForged},
-		"changed":            {func(r *evidence.Record) error { r.Nonce = "44"; return nil }, evidence.ErrChanged},
+		"unsigned":         {func(r *evidence.Record) error { r.Signature = nil; return nil }, evidence.ErrUnsigned},
+		"untrusted key":    {func(r *evidence.Record) error { return r.Sign(other, other.KeyID()) }, evidence.ErrStranger},
+		"another key's ID": {func(r *evidence.Record) error { return r.Sign(other, maker.KeyID()) }, evidence.ErrForged},
+		"changed, sealed":  {func(r *evidence.Record) error { r.Nonce = "44"; return r.Seal() }, evidence.ErrForged},
+		"changed":          {func(r *evidence.Record) error { r.Nonce = "44"; return nil }, evidence.ErrChanged},
 	} {
 		path := record(t, nil)
 		data, err := os.ReadFile(path)
@@ -214,7 +212,7 @@ func TestSigned(t *testing.T) {
 			t.Errorf("%s: %+v, %v, want %v", name, got, err, c.why)
 		}
 	}
-	// The key is trusted no more: what it confirmed is worth nothing.
+	// Once the key is no longer trusted, its confirmations are void.
 	dir := t.TempDir()
 	if c, err := open(t, dir).Promote(context.Background(), "litert_qnn", record(t, nil)); err != nil || c.Key != maker.KeyID() {
 		t.Fatalf("%+v, %v", c, err)
@@ -225,7 +223,7 @@ func TestSigned(t *testing.T) {
 	}
 }
 
-// key stands in for one of package registry/sign.
+// key stands in for a key of package registry/sign.
 type key string
 
 const maker key = "maker"
@@ -243,8 +241,7 @@ func (k key) VerifyPayload(typ string, payload, sig []byte) error {
 	return nil
 }
 
-// What may be chosen is what may run: an NPU without its record is left out, and what
-// nobody knows is refused.
+// Eligible leaves out an NPU without a record and refuses unknown names.
 func TestEligible(t *testing.T) {
 	dir := t.TempDir()
 	r := open(t, dir)
@@ -263,7 +260,7 @@ func TestEligible(t *testing.T) {
 		t.Errorf("%v, %v", got, err)
 	}
 	if got, err = r.Eligible(ids, backends.Frozen, "SM8650"); err != nil || slices.Contains(got, "litert_qnn") {
-		t.Errorf("another chip: %v, %v", got, err)
+		t.Errorf("unconfirmed chip: %v, %v", got, err)
 	}
 	for name, err := range map[string]error{
 		"a backend":    second(r.Eligible([]string{"fallback_cpu", "nonsense"}, backends.Frozen, "SM8750")),
@@ -271,7 +268,7 @@ func TestEligible(t *testing.T) {
 		"a capability": second(r.Eligible(ids, "flying", "SM8750")),
 	} {
 		if err == nil {
-			t.Errorf("%s that nobody knows", name)
+			t.Errorf("accepted unknown %s", name)
 		}
 	}
 }
@@ -285,13 +282,13 @@ func TestAdd(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, b := range map[string]backends.Backend{
-		"twice":             {ID: "qnn_direct", Family: backends.CPU},
-		"a default":         {ID: "host_sim", Family: backends.CPU},
+		"duplicate":         {ID: "qnn_direct", Family: backends.CPU},
+		"a built-in":        {ID: "host_sim", Family: backends.CPU},
 		"no name":           {Family: backends.CPU},
-		"a free NPU":        {ID: "n", Family: backends.NPU},
+		"unconfirmed NPU":   {ID: "n", Family: backends.NPU},
 		"no family":         {ID: "n"},
 		"unknown ability":   {ID: "n", Family: backends.CPU, Capabilities: []backends.Capability{"flying"}},
-		"a name of control": {ID: "a\x1b", Family: backends.CPU},
+		"control character": {ID: "a\x1b", Family: backends.CPU},
 	} {
 		if err := r.Add(ctx, b); err == nil {
 			t.Errorf("%s: added", name)
@@ -310,8 +307,7 @@ func TestAdd(t *testing.T) {
 	}
 }
 
-// Of several that add a backend at once one does; and a file in which it stands
-// twice, the same each time, is read.
+// Of concurrent additions of a backend one succeeds. A file with two equal rows is read.
 func TestAddAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	var added atomic.Int32
@@ -344,7 +340,7 @@ func TestAddAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r, err := backends.Open(dir, fit.KnownChips(), nil); err == nil {
-		t.Errorf("another under its name: %+v", r.Entries)
+		t.Errorf("a different backend with its name: %+v", r.Entries)
 	}
 }
 

@@ -42,7 +42,9 @@ func TestTail(t *testing.T) {
 // failing is an executor whose steps fail with an error.
 type failing struct{ err error }
 
-func (f failing) Open(context.Context, experiment.Step, int) (experiment.Work, error) { return nil, f.err }
+func (f failing) Open(context.Context, experiment.Step, int) (experiment.Work, error) {
+	return nil, f.err
+}
 
 // An error of MaxError bytes is recorded in full, a longer one is cut.
 func TestMaxError(t *testing.T) {

@@ -94,8 +94,12 @@ func TestShares(t *testing.T) {
 		"above MaxDamage": {func(m *judge.Manifest) { m.Sources[1].OCR.Damage = judge.MaxDamage + 0.001 }, false},
 		"Tolerance":       {func(m *judge.Manifest) { m.Languages["en"] += judge.Tolerance * 0.99 }, true},
 		"above Tolerance": {func(m *judge.Manifest) { m.Languages["en"] += judge.Tolerance * 1.01 }, false},
-		"Drift":           {func(m *judge.Manifest) { m.Sources[0].Tokens, m.Sources[1].Tokens = 1000*(0.5-judge.Drift)+1, 1000*(0.5+judge.Drift)-1 }, true},
-		"above Drift":     {func(m *judge.Manifest) { m.Sources[0].Tokens, m.Sources[1].Tokens = 1000*(0.5-judge.Drift)-1, 1000*(0.5+judge.Drift)+1 }, false},
+		"Drift": {func(m *judge.Manifest) {
+			m.Sources[0].Tokens, m.Sources[1].Tokens = 1000*(0.5-judge.Drift)+1, 1000*(0.5+judge.Drift)-1
+		}, true},
+		"above Drift": {func(m *judge.Manifest) {
+			m.Sources[0].Tokens, m.Sources[1].Tokens = 1000*(0.5-judge.Drift)-1, 1000*(0.5+judge.Drift)+1
+		}, false},
 	} {
 		m := manifest()
 		tc.change(&m)
