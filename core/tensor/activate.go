@@ -2,9 +2,9 @@ package tensor
 
 import "math"
 
-// Functions and arithmetic of single elements, float32. dst may be one of the
-// operands, and has their length. A NaN gives a NaN. An element's value does
-// not depend on where it stands.
+// Functions and arithmetic of single elements, float32. dst has the length of
+// the operands and may be one of them. NaN results in NaN. An element's result
+// does not depend on its position.
 
 // Exp sets dst = e^x; see [ExpSum] for the error.
 func Exp(dst, x []float32) { elements(dst, x, expVec, exp) }
@@ -15,8 +15,7 @@ func Sigmoid(dst, x []float32) { elements(dst, x, sigmoidVec, sigmoidOf) }
 // Tanh sets dst = tanh(x), with a relative error below 2⁻²¹.
 func Tanh(dst, x []float32) { elements(dst, x, tanhVec, tanhOf) }
 
-// Erf sets dst to the error function of x, with an error below 3·10⁻⁷ of its
-// value.
+// Erf sets dst to the error function of x, with a relative error below 3·10⁻⁷.
 func Erf(dst, x []float32) { elements(dst, x, erfVec, erfOf) }
 
 // GELU sets dst = x·(1 + erf(x/√2))/2 (Hendrycks and Gimpel, arXiv
@@ -31,8 +30,9 @@ func Sqrt(dst, x []float32) {
 	elements(dst, x, sqrtVec, func(v float32) float32 { return float32(math.Sqrt(float64(v))) })
 }
 
-// elements does whole vectors by a kernel, which says how many it has done:
-// none, or all but a last part of a vector, which goes through it padded.
+// elements runs the kernel, which returns the number of elements it has done:
+// none, or all but a partial vector, which is padded and passed to the kernel
+// again.
 func elements(dst, x []float32, kernel func(dst, x []float32) int, plain func(float32) float32) {
 	if len(dst) != len(x) {
 		panic(errLength)
@@ -78,8 +78,8 @@ func HardSwish(dst, x []float32, a, b float32) {
 	}
 }
 
-// LeakyReLU sets dst = max(x, 0) + a·min(x, 0); with a = 0 it is max(x, 0) for
-// all but infinities.
+// LeakyReLU sets dst = max(x, 0) + a·min(x, 0). With a = 0 and finite x, that
+// is max(x, 0).
 func LeakyReLU(dst, x []float32, a float32) {
 	if len(dst) != len(x) {
 		panic(errLength)
@@ -89,7 +89,7 @@ func LeakyReLU(dst, x []float32, a float32) {
 	}
 }
 
-// Clip sets dst to x brought between lo and hi.
+// Clip sets dst to x clamped to lo…hi.
 func Clip(dst, x []float32, lo, hi float32) {
 	if len(dst) != len(x) {
 		panic(errLength)
@@ -116,7 +116,7 @@ func Linear(dst, x []float32, a, b float32) {
 	}
 }
 
-// fma is a·x + b, rounded once as in the vector kernels: the product of two
+// fma returns a·x + b, rounded once like the vector kernels: the product of two
 // float32 is exact in float64.
 func fma(a, x, b float32) float32 { return float32(math.FMA(float64(a), float64(x), float64(b))) }
 
@@ -208,8 +208,7 @@ func QuotientOf(dst, x []float32, a float32) {
 	}
 }
 
-// Moments are the mean of x and the mean square of the distances from it, both
-// 0 for no elements.
+// Moments returns the mean and the variance of x, both 0 if x is empty.
 func Moments(x []float32) (mean, variance float32) {
 	if len(x) == 0 {
 		return 0, 0
@@ -226,8 +225,8 @@ func Moments(x []float32) (mean, variance float32) {
 	return mean, d / float32(len(x))
 }
 
-// Normalise sets dst = (x - mean)·scale·gain + bias.
-func Normalise(dst, x, gain, bias []float32, mean, scale float32) {
+// Normalize sets dst = (x - mean)·scale·gain + bias.
+func Normalize(dst, x, gain, bias []float32, mean, scale float32) {
 	checkThree(dst, x, gain)
 	if len(bias) != len(dst) {
 		panic(errLength)
@@ -237,9 +236,9 @@ func Normalise(dst, x, gain, bias []float32, mean, scale float32) {
 	}
 }
 
-// LSTM advances the state of long short-term memory (Hochreiter and
-// Schmidhuber, 1997; with forget gates) by one step: c = σ(f)·c + σ(i)·tanh(g)
-// and h = σ(o)·tanh(c), of the gates' sums.
+// LSTM advances the state of a long short-term memory (Hochreiter and
+// Schmidhuber, 1997; with forget gates) by one step, from the sums of the
+// gates: c = σ(f)·c + σ(i)·tanh(g) and h = σ(o)·tanh(c).
 func LSTM(h, c, i, o, f, g []float32) {
 	checkThree(h, c, i)
 	checkThree(o, f, g)
@@ -252,7 +251,7 @@ func LSTM(h, c, i, o, f, g []float32) {
 	}
 }
 
-// FromBytes sets dst to whole numbers from 0 to 255.
+// FromBytes converts unsigned bytes to float32.
 func FromBytes(dst []float32, src []uint8) {
 	if len(dst) != len(src) {
 		panic(errLength)
@@ -262,8 +261,8 @@ func FromBytes(dst []float32, src []uint8) {
 	}
 }
 
-// ToBytes sets dst to the low bytes of x, its fractions cut off; 0 for what
-// lies beyond int32.
+// ToBytes sets dst to the low bytes of x truncated to an integer; 0 for values
+// beyond int32.
 func ToBytes(dst []uint8, x []float32) {
 	if len(dst) != len(x) {
 		panic(errLength)

@@ -85,7 +85,7 @@ func fromBytesAVX2(dst *float32, src *uint8, n int)
 //go:noescape
 func toBytesAVX2(dst *uint8, src *float32, n int)
 
-// Each of the functions below says how many elements it has done.
+// Each function below returns the number of elements it has done.
 
 func expVec(dst, x []float32) int {
 	n := lanes8(len(x))

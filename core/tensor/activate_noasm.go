@@ -2,7 +2,7 @@
 
 package tensor
 
-// Without assembly the plain loops of activate.go do every element.
+// Without assembly, the loops of activate.go process every element.
 
 func expVec(_, _ []float32) int { return 0 }
 

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// curves are the functions of one element, by what they are of float64, with
-// the error that their comments promise, relative to the value or to floor(x).
+// curves lists the functions of one element with their float64 equivalent and
+// the documented error, relative to the value or to floor(x).
 var curves = []struct {
 	name  string
 	run   func(dst, x []float32)
@@ -57,7 +57,7 @@ func TestCurves(t *testing.T) {
 			}
 			vecNear(t, fmt.Sprint(c.name, " ", x), got[i:i+1], []float32{float32(want)}, c.tol, floor)
 		}
-		for _, n := range vecLengths { // wherever an element stands, in place too
+		for _, n := range vecLengths { // at every position, and in place
 			x := append([]float32(nil), xs[len(xs)-n:]...)
 			c.run(x, x)
 			vecNear(t, fmt.Sprint(c.name, " of ", n), x, got[len(got)-n:], 0, 0)
@@ -66,13 +66,13 @@ func TestCurves(t *testing.T) {
 		c.run(nan, nan)
 		for i, v := range nan {
 			if math.IsNaN(float64(v)) != (i == 1 || i >= 7) {
-				t.Errorf("%s: element %d beside NaNs is %v", c.name, i, v)
+				t.Errorf("%s: element %d between NaNs: got %v", c.name, i, v)
 			}
 		}
 	}
 }
 
-// What is infinite gives the limits.
+// Infinite inputs result in the limits.
 func TestCurvesAtInfinity(t *testing.T) {
 	inf := float32(math.Inf(1))
 	for _, c := range []struct {
@@ -85,7 +85,7 @@ func TestCurvesAtInfinity(t *testing.T) {
 			x[0], x[1] = -inf, inf
 			c.run(x, x)
 			if x[0] != c.lo || x[1] != 1 || x[2] != c.mid {
-				t.Errorf("%s of -Inf, Inf, 0 is %v", c.name, x[:3])
+				t.Errorf("%s of -Inf, Inf, 0: got %v", c.name, x[:3])
 			}
 		}
 	}
@@ -132,7 +132,7 @@ func TestMomentsAndNormalise(t *testing.T) {
 		for i := range x {
 			want[i] = float32((float64(x[i])-float64(m))*0.7*float64(gain[i]) + float64(bias[i]))
 		}
-		Normalise(got, x, gain, bias, m, 0.7)
+		Normalize(got, x, gain, bias, m, 0.7)
 		vecNear(t, fmt.Sprint("normalise ", n), got, want, 5e-7, 10)
 	}
 }
@@ -170,7 +170,7 @@ func TestBytes(t *testing.T) {
 		ToBytes(back, x)
 		for i := range x {
 			if back[i] != src[i] {
-				t.Fatalf("%v becomes %d", x[i], back[i])
+				t.Fatalf("%v: got %d", x[i], back[i])
 			}
 		}
 	}
@@ -178,7 +178,7 @@ func TestBytes(t *testing.T) {
 	got := make([]uint8, len(x))
 	ToBytes(got, x)
 	if want := []uint8{255, 255, 0, 1, 0, 0, 0, 0, 255}; string(got) != string(want) {
-		t.Errorf("%v become %v, want %v", x, got, want)
+		t.Errorf("%v: got %v, want %v", x, got, want)
 	}
 }
 

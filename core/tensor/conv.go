@@ -5,32 +5,32 @@ import (
 	"unsafe"
 )
 
-// The kernels of convolutions work on images in blocks of channels: the
-// channels of a pixel lie beside each other as many at a time as a vector has
-// [ConvLanes], then come the pixels of the row, then the rows, then the next
-// block of channels. So one vector is one pixel of a block, whatever the
-// window, its stride and its dilation. Lanes beyond the last channel hold
-// anything and are never read into a result.
+// The convolution kernels work on images in blocks of channels: the channels of
+// a pixel are adjacent in groups of [ConvLanes], the size of a vector; then
+// come the pixels of the row, then the rows, then the next block of channels.
+// So one vector is one pixel of a block, for any window, stride and dilation.
+// The contents of lanes beyond the last channel are unspecified; no result
+// depends on them.
 
-// convLevel is the kernels of a kind of processor.
+// convLevel holds the kernels of one level of instructions.
 type convLevel struct {
 	lanes int
-	// By the pixels of a tile; nil from the widest on.
-	two, one, own, most [maxTile + 1]convKernel
-	shape               func(dst, x *float32, n int, s *Shaper)
-	lane                func(dst, x, v *float32, n int)
-	sum                 func(dst, x *float32, n int)
-	in                  func(dst *float32, step uintptr, src *float32, row uintptr, tmp *float32)
-	out                 func(dst *float32, row uintptr, src *float32, step uintptr, tmp *float32, bias, add *float32, low, high float32)
+	// By the pixels of a tile; nil beyond the widest.
+	two, one, depthwise, maxPool [tileLimit + 1]convKernel
+	shape                        func(dst, x *float32, n int, s *Shaper)
+	lane                         func(dst, x, v *float32, n int)
+	sum                          func(dst, x *float32, n int)
+	in                           func(dst *float32, step uintptr, src *float32, row uintptr, tmp *float32)
+	out                          func(dst *float32, row uintptr, src *float32, step uintptr, tmp *float32, bias, add *float32, low, high float32)
 }
 
 // convKernel computes a run of tiles.
 type convKernel func(*convArgs)
 
-// maxTile is the most pixels of a tile.
-const maxTile = 14
+// tileLimit is the largest number of pixels of a tile.
+const tileLimit = 14
 
-// convArgs is what an assembly kernel reads; distances are in bytes.
+// convArgs holds the arguments of an assembly kernel; distances are in bytes.
 type convArgs struct {
 	x                         *float32
 	taps                      *tap
@@ -41,17 +41,17 @@ type convArgs struct {
 	tiles                     int
 }
 
-// tap is one place of a window: how many bytes from its first pixel it is read,
-// and how many channels follow there, or for a channel's own weights the bytes
-// from the first weight.
+// tap is one position of a window: its distance in bytes from the window's
+// first pixel, and the number of channels there, or for depthwise weights the
+// distance in bytes from the first weight.
 type tap struct{ at, n int }
 
-// Taps are the places that a window reads, in the order of the weights.
+// Taps lists the positions that a window reads, in the order of the weights.
 type Taps struct {
-	list     []tap
-	lo, hi   int // the first and the last element from the first pixel
-	channels int // of all
-	own      int // the furthest weight of Own
+	list      []tap
+	lo, hi    int // the first and the last element, relative to the first pixel
+	channels  int // of all taps
+	depthwise int // the last weight of Depthwise
 }
 
 // Add adds n channels that begin at the given element, depth apart.
@@ -61,22 +61,22 @@ func (t *Taps) Add(at, n, depth int) {
 	t.channels += n
 }
 
-// AddOwn adds a place of a window whose channels have their own weights, the
-// first of which is given.
-func (t *Taps) AddOwn(at, weight int) {
+// AddDepthwise adds a position of a window of per-channel weights, the first of
+// which is at weight.
+func (t *Taps) AddDepthwise(at, weight int) {
 	t.list = append(t.list, tap{at * 4, weight * 4})
 	t.lo, t.hi = min(t.lo, at), max(t.hi, at)
-	t.own = max(t.own, weight)
+	t.depthwise = max(t.depthwise, weight)
 }
 
-// Len is how many places there are.
+// Len returns the number of positions.
 func (t *Taps) Len() int { return len(t.list) }
 
-// Channels is how many channels all places have together.
+// Channels returns the total number of channels of all positions.
 func (t *Taps) Channels() int { return t.channels }
 
-// ConvLanes is how many channels a block has on this machine; 0 where no
-// kernels of convolutions are faster than matrix products.
+// ConvLanes returns the number of channels of a block on this machine; 0 if no
+// convolution kernels are faster than matrix products.
 func ConvLanes() int {
 	if bestConv == nil {
 		return 0
@@ -84,14 +84,14 @@ func ConvLanes() int {
 	return bestConv.lanes
 }
 
-// ConvKernels are the kernels of one kind of processor.
+// ConvKernels is a set of kernels for one level of instructions.
 type ConvKernels struct {
 	level *convLevel
 	lanes int
 }
 
-// BestConv are the fastest kernels for this machine. Where it has none of its
-// own they are those of plain Go.
+// BestConv returns the fastest kernels for this machine, those of plain Go if
+// there is no assembly.
 func BestConv() ConvKernels {
 	if bestConv == nil {
 		return PlainConv(8)
@@ -99,43 +99,43 @@ func BestConv() ConvKernels {
 	return ConvKernels{bestConv, bestConv.lanes}
 }
 
-// PlainConv are the kernels in plain Go, for blocks of the given size.
+// PlainConv returns the kernels in plain Go for blocks of the given size.
 func PlainConv(lanes int) ConvKernels { return ConvKernels{nil, lanes} }
 
-// Lanes is how many channels a block has.
+// Lanes returns the number of channels of a block.
 func (k ConvKernels) Lanes() int { return k.lanes }
 
-// Row is some pixels of a row of a convolution, or of a pool.
+// Row describes consecutive pixels of a row of a convolution or of a pool.
 type Row struct {
 	X            []float32
 	At           int // element of X at which the first pixel's window begins
 	Pixel, Depth int // elements from one pixel to the next, from a channel to the next
 	Taps         *Taps
-	W            []float32 // Channels × Blocks·Lanes, or for Own wherever the taps say
+	W            []float32 // Channels × Blocks·Lanes; for Depthwise addressed by the taps
 	Bias         []float32 // Blocks·Lanes
 	Blocks       int       // 1 or 2
 	Out          []float32
-	Add          []float32 // what is added to the sums, laid out as Out; or nil
+	Add          []float32 // added to the sums, in the layout of Out; or nil
 	Step, Plane  int       // elements of Out from one pixel to the next, from a block to the next
 	N            int       // pixels
-	Low, High    float32   // results are brought between; NaNs are not
+	Low, High    float32   // results are clamped to these, except NaN
 
 	args convArgs
 }
 
-// check panics when the row does not lie in its slices.
+// check panics if the row exceeds its slices.
 func (r *Row) check(lanes, weights int) {
 	last := r.At + (r.N-1)*r.Pixel
 	end := (r.N-1)*r.Step + (r.Blocks-1)*r.Plane + lanes
 	if r.N < 1 || r.Blocks < 1 || r.Blocks > 2 || len(r.Taps.list) == 0 || r.Pixel < 0 || r.Step < 0 || r.Plane < 0 ||
 		r.At+r.Taps.lo < 0 || last+r.Taps.hi >= len(r.X) || len(r.W) < weights || len(r.Bias) < r.Blocks*lanes ||
 		len(r.Out) < end || r.Add != nil && len(r.Add) < end {
-		panic(fmt.Sprintf("tensor: a row of %d pixels from %d on is out of range", r.N, r.At))
+		panic(fmt.Sprintf("tensor: row of %d pixels from %d on is out of range", r.N, r.At))
 	}
 }
 
-// Dense computes the row: each output channel sums over all input channels.
-// The order of a sum is that of the taps, whatever the number of pixels.
+// Dense computes the row: each output channel sums over all input channels. The
+// order of a sum is that of the taps, for any number of pixels.
 func (k ConvKernels) Dense(r *Row) {
 	r.check(k.lanes, r.Taps.channels*r.Blocks*k.lanes)
 	switch {
@@ -148,30 +148,29 @@ func (k ConvKernels) Dense(r *Row) {
 	}
 }
 
-// Own computes the row of a depthwise convolution: each channel has weights of
-// its own. Blocks is 1.
-func (k ConvKernels) Own(r *Row) {
-	r.check(k.lanes, r.Taps.own+k.lanes)
+// Depthwise computes the row of a depthwise convolution, with separate weights
+// for each channel. Blocks is 1.
+func (k ConvKernels) Depthwise(r *Row) {
+	r.check(k.lanes, r.Taps.depthwise+k.lanes)
 	if k.level == nil {
-		r.ownPlain(k.lanes)
+		r.depthwisePlain(k.lanes)
 		return
 	}
-	r.run(k.level.own[:], k.lanes)
+	r.run(k.level.depthwise[:], k.lanes)
 }
 
-// Most computes the row of the largest element under each window. Blocks is 1
-// and Bias the least that a result may be. Whether a NaN comes through depends
-// on where it stands.
-func (k ConvKernels) Most(r *Row) {
+// MaxPool computes the maximum under each window. Blocks is 1, and Bias the
+// least possible result. Whether a NaN propagates depends on its position.
+func (k ConvKernels) MaxPool(r *Row) {
 	r.check(k.lanes, 0)
 	if k.level == nil {
-		r.mostPlain(k.lanes)
+		r.maxPoolPlain(k.lanes)
 		return
 	}
-	r.run(k.level.most[:], k.lanes)
+	r.run(k.level.maxPool[:], k.lanes)
 }
 
-// run cuts the row into tiles, as equal as can be, for one of the kernels.
+// run splits the row into tiles of nearly equal size for one of the kernels.
 func (r *Row) run(kernels []convKernel, lanes int) {
 	widest := len(kernels) - 1
 	for kernels[widest] == nil {
@@ -202,8 +201,8 @@ func (r *Row) run(kernels []convKernel, lanes int) {
 	*a = convArgs{}
 }
 
-// Shaper is an activation: with t = min(max(A·x+B, Low), High) the result is t,
-// or x·t, or max(x, t), times Scale plus Shift.
+// Shaper describes an activation: with t = min(max(A·x+B, Low), High) the
+// result is t, x·t or max(x, t), times Scale plus Shift.
 type Shaper struct {
 	A, B, Low, High, Scale, Shift float32
 	Form                          int32
@@ -249,7 +248,8 @@ func (k ConvKernels) MulLanes(dst, x, v []float32) {
 	k.level.lane(unsafe.SliceData(dst), unsafe.SliceData(x), unsafe.SliceData(v), len(x)/k.lanes)
 }
 
-// SumLanes adds up the vectors of all pixels, in four sums that are added last.
+// SumLanes sums the vectors of all pixels, in four partial sums that are added
+// at the end.
 func (k ConvKernels) SumLanes(dst, x []float32) {
 	if len(dst) != k.lanes || len(x)%k.lanes != 0 {
 		panic(errLength)
@@ -265,9 +265,9 @@ func (k ConvKernels) SumLanes(dst, x []float32) {
 	k.level.sum(unsafe.SliceData(dst), unsafe.SliceData(x), len(x)/k.lanes)
 }
 
-// Interleave brings planes of n pixels, ld elements apart, into vectors of the
-// given lanes: up to as many channels, which Deinterleave brings back. Lanes
-// beyond the channels are left as they are.
+// Interleave converts planes of n pixels, ld elements apart, to vectors of the
+// given lanes, for at maxPool as many channels. Lanes beyond the channels are
+// unchanged. Deinterleave is the inverse.
 func Interleave(dst []float32, lanes int, x []float32, ld, channels, n int) {
 	if channels < 1 || channels > lanes || n < 1 || len(dst) < n*lanes || len(x) < (channels-1)*ld+n {
 		panic(errLength)
@@ -275,7 +275,7 @@ func Interleave(dst []float32, lanes int, x []float32, ld, channels, n int) {
 	interleave(dst, lanes, x, ld, channels, n)
 }
 
-// Deinterleave brings vectors of n pixels into planes ld elements apart.
+// Deinterleave converts vectors of n pixels to planes ld elements apart.
 func Deinterleave(dst []float32, ld int, x []float32, lanes, channels, n int) {
 	if channels < 1 || channels > lanes || n < 1 || len(x) < n*lanes || len(dst) < (channels-1)*ld+n {
 		panic(errLength)

@@ -2,7 +2,7 @@
 
 package tensor
 
-// bestConv is the fastest kernels this processor runs.
+// bestConv holds the fastest kernels that this processor runs.
 var bestConv = func() *convLevel {
 	switch {
 	case hasAVX512:
@@ -14,33 +14,33 @@ var bestConv = func() *convLevel {
 }()
 
 var convAVX512 = convLevel{
-	lanes: 16,
-	two:   [maxTile + 1]convKernel{nil, conv2x1AVX512, conv2x2AVX512, conv2x3AVX512, conv2x4AVX512, conv2x5AVX512, conv2x6AVX512, conv2x7AVX512, conv2x8AVX512, conv2x9AVX512, conv2x10AVX512, conv2x11AVX512, conv2x12AVX512, conv2x13AVX512, conv2x14AVX512},
-	one:   [maxTile + 1]convKernel{nil, conv1x1AVX512, conv1x2AVX512, conv1x3AVX512, conv1x4AVX512, conv1x5AVX512, conv1x6AVX512, conv1x7AVX512, conv1x8AVX512, conv1x9AVX512, conv1x10AVX512, conv1x11AVX512, conv1x12AVX512, conv1x13AVX512, conv1x14AVX512},
-	own:   [maxTile + 1]convKernel{nil, own1AVX512, own2AVX512, own3AVX512, own4AVX512, own5AVX512, own6AVX512, own7AVX512, own8AVX512, own9AVX512, own10AVX512, own11AVX512, own12AVX512, own13AVX512, own14AVX512},
-	most:  [maxTile + 1]convKernel{nil, most1AVX512, most2AVX512, most3AVX512, most4AVX512, most5AVX512, most6AVX512, most7AVX512, most8AVX512, most9AVX512, most10AVX512, most11AVX512, most12AVX512, most13AVX512, most14AVX512},
-	shape: shapeAVX512,
-	lane:  mulLanesAVX512,
-	sum:   sumLanesAVX512,
-	in:    winogradInAVX512,
-	out:   winogradOutAVX512,
+	lanes:     16,
+	two:       [tileLimit + 1]convKernel{nil, conv2x1AVX512, conv2x2AVX512, conv2x3AVX512, conv2x4AVX512, conv2x5AVX512, conv2x6AVX512, conv2x7AVX512, conv2x8AVX512, conv2x9AVX512, conv2x10AVX512, conv2x11AVX512, conv2x12AVX512, conv2x13AVX512, conv2x14AVX512},
+	one:       [tileLimit + 1]convKernel{nil, conv1x1AVX512, conv1x2AVX512, conv1x3AVX512, conv1x4AVX512, conv1x5AVX512, conv1x6AVX512, conv1x7AVX512, conv1x8AVX512, conv1x9AVX512, conv1x10AVX512, conv1x11AVX512, conv1x12AVX512, conv1x13AVX512, conv1x14AVX512},
+	depthwise: [tileLimit + 1]convKernel{nil, own1AVX512, own2AVX512, own3AVX512, own4AVX512, own5AVX512, own6AVX512, own7AVX512, own8AVX512, own9AVX512, own10AVX512, own11AVX512, own12AVX512, own13AVX512, own14AVX512},
+	maxPool:   [tileLimit + 1]convKernel{nil, most1AVX512, most2AVX512, most3AVX512, most4AVX512, most5AVX512, most6AVX512, most7AVX512, most8AVX512, most9AVX512, most10AVX512, most11AVX512, most12AVX512, most13AVX512, most14AVX512},
+	shape:     shapeAVX512,
+	lane:      mulLanesAVX512,
+	sum:       sumLanesAVX512,
+	in:        winogradInAVX512,
+	out:       winogradOutAVX512,
 }
 
 var convAVX2 = convLevel{
-	lanes: 8,
-	two:   [maxTile + 1]convKernel{nil, conv2x1AVX2, conv2x2AVX2, conv2x3AVX2, conv2x4AVX2, conv2x5AVX2, conv2x6AVX2},
-	one:   [maxTile + 1]convKernel{nil, conv1x1AVX2, conv1x2AVX2, conv1x3AVX2, conv1x4AVX2, conv1x5AVX2, conv1x6AVX2},
-	own:   [maxTile + 1]convKernel{nil, own1AVX2, own2AVX2, own3AVX2, own4AVX2, own5AVX2, own6AVX2, own7AVX2, own8AVX2, own9AVX2, own10AVX2, own11AVX2, own12AVX2},
-	most:  [maxTile + 1]convKernel{nil, most1AVX2, most2AVX2, most3AVX2, most4AVX2, most5AVX2, most6AVX2, most7AVX2, most8AVX2, most9AVX2, most10AVX2, most11AVX2, most12AVX2},
-	shape: shapeAVX2,
-	lane:  mulLanesAVX2,
-	sum:   sumLanesAVX2,
-	in:    winogradInAVX2,
-	out:   winogradOutAVX2,
+	lanes:     8,
+	two:       [tileLimit + 1]convKernel{nil, conv2x1AVX2, conv2x2AVX2, conv2x3AVX2, conv2x4AVX2, conv2x5AVX2, conv2x6AVX2},
+	one:       [tileLimit + 1]convKernel{nil, conv1x1AVX2, conv1x2AVX2, conv1x3AVX2, conv1x4AVX2, conv1x5AVX2, conv1x6AVX2},
+	depthwise: [tileLimit + 1]convKernel{nil, own1AVX2, own2AVX2, own3AVX2, own4AVX2, own5AVX2, own6AVX2, own7AVX2, own8AVX2, own9AVX2, own10AVX2, own11AVX2, own12AVX2},
+	maxPool:   [tileLimit + 1]convKernel{nil, most1AVX2, most2AVX2, most3AVX2, most4AVX2, most5AVX2, most6AVX2, most7AVX2, most8AVX2, most9AVX2, most10AVX2, most11AVX2, most12AVX2},
+	shape:     shapeAVX2,
+	lane:      mulLanesAVX2,
+	sum:       sumLanesAVX2,
+	in:        winogradInAVX2,
+	out:       winogradOutAVX2,
 }
 
-// The kernels in conv_avx512_amd64.s and conv_avx2_amd64.s: those of two blocks
-// of channels and of one, by how many pixels wide their tiles are.
+// The kernels in conv_avx512_amd64.s and conv_avx2_amd64.s, for two blocks of
+// channels and for one, by the width of their tiles in pixels.
 
 //go:noescape
 func conv2x1AVX512(a *convArgs)
@@ -318,7 +318,7 @@ func most11AVX2(a *convArgs)
 //go:noescape
 func most12AVX2(a *convArgs)
 
-// The kernels in conv_lanes_amd64.s: n vectors of 16 or 8 numbers.
+// The kernels in conv_lanes_amd64.s, for n vectors of 16 or 8 numbers.
 
 //go:noescape
 func shapeAVX512(dst, x *float32, n int, s *Shaper)

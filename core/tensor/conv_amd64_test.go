@@ -4,7 +4,7 @@ package tensor
 
 import "testing"
 
-// TestOlderConv repeats the tests as if the machine had AVX2 only.
+// TestOlderConv repeats the tests with AVX2 only.
 func TestOlderConv(t *testing.T) {
 	if bestConv != &convAVX512 {
 		t.Skip("skipped: the best kernels are the older ones")

@@ -2,7 +2,7 @@
 
 package tensor
 
-// bestConv: none are written for this processor.
+// bestConv is nil: there are no kernels for this processor.
 var bestConv *convLevel
 
 func interleave(dst []float32, lanes int, x []float32, ld, channels, n int) {

@@ -1,6 +1,6 @@
 package tensor
 
-// bound is min(max(v, low), high), but a NaN stays one.
+// bound returns min(max(v, low), high), and NaN for NaN.
 func bound(v, low, high float32) float32 {
 	if v < low {
 		v = low
@@ -18,7 +18,7 @@ func (r *Row) put(sums []float32, lanes, p int) {
 	}
 }
 
-// start sets the sums of a pixel to the bias and what is to be added.
+// start sets the sums of a pixel to the bias and the addend.
 func (r *Row) start(sums []float32, lanes, p int) {
 	copy(sums, r.Bias)
 	if r.Add == nil {
@@ -29,7 +29,7 @@ func (r *Row) start(sums []float32, lanes, p int) {
 	}
 }
 
-// densePlain is Dense's oracle.
+// densePlain is the oracle of Dense.
 func (r *Row) densePlain(lanes int) {
 	n := r.Blocks * lanes
 	sums := make([]float32, n)
@@ -51,8 +51,8 @@ func (r *Row) densePlain(lanes int) {
 	}
 }
 
-// ownPlain is Own's oracle.
-func (r *Row) ownPlain(lanes int) {
+// depthwisePlain is the oracle of Depthwise.
+func (r *Row) depthwisePlain(lanes int) {
 	sums := make([]float32, lanes)
 	for p := range r.N {
 		r.start(sums, lanes, p)
@@ -66,8 +66,8 @@ func (r *Row) ownPlain(lanes int) {
 	}
 }
 
-// mostPlain is Most's oracle.
-func (r *Row) mostPlain(lanes int) {
+// maxPoolPlain is the oracle of MaxPool.
+func (r *Row) maxPoolPlain(lanes int) {
 	sums := make([]float32, lanes)
 	for p := range r.N {
 		r.start(sums, lanes, p)
@@ -82,7 +82,7 @@ func (r *Row) mostPlain(lanes int) {
 	}
 }
 
-// plain is Shape's oracle.
+// plain is the oracle of Shape.
 func (s *Shaper) plain(dst, x []float32) {
 	for i, v := range x {
 		t := bound(s.A*v+s.B, s.Low, s.High)
@@ -98,15 +98,15 @@ func (s *Shaper) plain(dst, x []float32) {
 	}
 }
 
-// sumPlain is SumLanes' oracle.
+// sumPlain is the oracle of SumLanes.
 func sumPlain(dst, x []float32) {
 	n := len(dst)
 	sums := make([]float32, 4*n)
-	whole := len(x) / (4 * n) * (4 * n)
-	for i, v := range x[:whole] {
+	full := len(x) / (4 * n) * (4 * n)
+	for i, v := range x[:full] {
 		sums[i%(4*n)] += v
 	}
-	for i, v := range x[whole:] {
+	for i, v := range x[full:] {
 		sums[i%n] += v
 	}
 	for i := range dst {

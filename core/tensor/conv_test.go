@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// row is a random row of a convolution with places around it that are not its.
+// row returns a random row of a convolution with unused space around it.
 func row(r *rand.Rand, lanes, blocks, n, pixel, taps int, add bool) *Row {
 	t := &Taps{}
 	w := &Row{Taps: t, Blocks: blocks, N: n, Pixel: pixel * lanes, Depth: 1, Step: lanes, Plane: n*lanes + 16, At: 3 * lanes}
@@ -27,7 +27,7 @@ func row(r *rand.Rand, lanes, blocks, n, pixel, taps int, add bool) *Row {
 	return w
 }
 
-// twin is the same row with results of its own.
+// twin returns the same row with separate results.
 func (r *Row) twin() *Row {
 	c := *r
 	c.Out = append([]float32(nil), r.Out...)
@@ -40,13 +40,13 @@ func agrees(t *testing.T, what string, got, want []float32, n int) {
 	for i, v := range got {
 		d := math.Abs(float64(v - want[i]))
 		if !(d <= 1e-6*math.Sqrt(float64(n))*(4+math.Abs(float64(want[i])))) && !(v != v && want[i] != want[i]) {
-			t.Fatalf("%s: element %d is %g, wanted is %g", what, i, v, want[i])
+			t.Fatalf("%s: element %d: got %g, want %g", what, i, v, want[i])
 		}
 	}
 }
 
-// The assembly gives what plain Go gives, for every width of a row, and touches
-// nothing beside it.
+// The assembly agrees with plain Go for every width of a row, and writes
+// nothing outside it.
 func TestConvKernelsAgree(t *testing.T) {
 	fast := BestConv()
 	if fast.level == nil {
@@ -67,24 +67,24 @@ func TestConvKernelsAgree(t *testing.T) {
 				agrees(t, "dense: "+what, a.Out, b.Out, a.Taps.Channels())
 			}
 			a := row(r, fast.lanes, 1, n+1, pixel, taps, add)
-			own := &Taps{}
+			depthwise := &Taps{}
 			for i := range taps {
-				own.AddOwn((r.IntN(9)-3)*fast.lanes, (taps-1-i)*fast.lanes)
+				depthwise.AddDepthwise((r.IntN(9)-3)*fast.lanes, (taps-1-i)*fast.lanes)
 			}
-			a.Taps, a.W = own, random(r, taps*fast.lanes)
+			a.Taps, a.W = depthwise, random(r, taps*fast.lanes)
 			b, c := a.twin(), a.twin()
-			fast.Own(a)
-			plain.Own(b)
-			agrees(t, "own: "+what, a.Out, b.Out, taps)
+			fast.Depthwise(a)
+			plain.Depthwise(b)
+			agrees(t, "depthwise: "+what, a.Out, b.Out, taps)
 			d := c.twin()
-			fast.Most(c)
-			plain.Most(d)
+			fast.MaxPool(c)
+			plain.MaxPool(d)
 			agrees(t, "most: "+what, c.Out, d.Out, 0)
 		}
 	}
 }
 
-// Dense is the sum that it is said to be.
+// Dense computes the documented sum.
 func TestConvDense(t *testing.T) {
 	for _, k := range []ConvKernels{BestConv(), PlainConv(4)} {
 		r := rand.New(rand.NewPCG(5, 6))
@@ -110,7 +110,7 @@ func TestConvDense(t *testing.T) {
 	}
 }
 
-// The width of a row changes nothing in its pixels.
+// The result of a pixel does not depend on the width of the row.
 func TestConvWidth(t *testing.T) {
 	k := BestConv()
 	r := rand.New(rand.NewPCG(7, 8))
@@ -156,7 +156,7 @@ func TestShape(t *testing.T) {
 			k.Shape(got, x, &s)
 			for i, v := range got {
 				if d := math.Abs(float64(v - want[i])); !(d <= 1e-6*(1+math.Abs(float64(want[i])))) && v != want[i] && want[i] == want[i] {
-					t.Errorf("%d lanes, %+v of %g is %g, wanted is %g", k.lanes, s, x[i], v, want[i])
+					t.Errorf("%d lanes, %+v of %g: got %g, want %g", k.lanes, s, x[i], v, want[i])
 				}
 			}
 			if k.level != nil {
@@ -185,10 +185,10 @@ func TestLanes(t *testing.T) {
 	}
 }
 
-// A row that does not lie in its slices panics before it is computed.
+// A row that exceeds its slices panics before it is computed.
 func TestRowRange(t *testing.T) {
 	k := BestConv()
-	for name, spoil := range map[string]func(r *Row){
+	for name, damage := range map[string]func(r *Row){
 		"input":    func(r *Row) { r.X = r.X[:r.At+(r.N-1)*r.Pixel] },
 		"before":   func(r *Row) { r.At = 0; r.Taps.lo = -1 },
 		"weights":  func(r *Row) { r.W = r.W[1:] },
@@ -201,7 +201,7 @@ func TestRowRange(t *testing.T) {
 		"backward": func(r *Row) { r.Pixel = -1 },
 	} {
 		r := row(rand.New(rand.NewPCG(1, 1)), k.lanes, 2, 9, 1, 3, true)
-		spoil(r)
+		damage(r)
 		func() {
 			defer func() {
 				if recover() == nil {

@@ -2,16 +2,16 @@ package tensor
 
 import "unsafe"
 
-// Float is an element type that kernels compute in: float32 by assembly where
-// the processor has it, float64 always in plain Go (gradient checks).
+// Float is an element type of the kernels: float32 in assembly if the processor
+// supports it, float64 always in plain Go (gradient checks).
 type Float interface{ float32 | float64 }
 
-// Panels is the right factor of a matrix product, a K×N matrix B, stored in
-// the order in which the micro-kernel reads it: ⌈N/width⌉ panels of K rows and
+// Panels is the right factor of a matrix product, a K×N matrix B, stored in the
+// order in which the micro-kernel reads it: ⌈N/width⌉ panels of K rows and
 // width columns, zero beyond N. Packing costs about as much as a copy, so
 // weights are packed once per update and multiplied many times.
 //
-// A Panels may be multiplied by many goroutines at a time; packing is exclusive.
+// A Panels may be multiplied concurrently; packing is exclusive.
 type Panels[F Float] struct {
 	k, n  int
 	width int
@@ -20,12 +20,13 @@ type Panels[F Float] struct {
 	data  []F
 }
 
-// NewPanels returns room for a K×N matrix. It is to be packed before use.
+// NewPanels returns room for a K×N matrix. It must be packed before use.
 func NewPanels[F Float](k, n int) *Panels[F] {
 	return newPanels[F](k, n, panelWidth[F]())
 }
 
-// PanelsSize is the bytes that NewPanels takes for a K×N matrix.
+// PanelsSize returns the number of bytes that NewPanels allocates for a K×N
+// matrix.
 func PanelsSize[F Float](k, n int) int64 {
 	var v F
 	width := panelWidth[F]()
@@ -38,8 +39,8 @@ func newPanels[F Float](k, n, width int) *Panels[F] {
 	return p
 }
 
-// Resize makes room for another K×N matrix, keeping the storage where it is
-// large enough. It is to be packed before use.
+// Resize makes room for another K×N matrix, and reuses the storage if it is
+// large enough. The matrix must be packed before use.
 func (p *Panels[F]) Resize(k, n int) {
 	if k < 1 || n < 1 {
 		panic("tensor: panels of an empty matrix")
@@ -52,14 +53,14 @@ func (p *Panels[F]) Resize(k, n int) {
 	p.k, p.n, p.depth, p.data = k, n, depth, p.data[:size]
 }
 
-// Width is the number of columns in one panel: work that is split by columns
-// splits at its multiples.
+// Width returns the number of columns of one panel: work that is split by
+// columns must be split at its multiples.
 func (p *Panels[F]) Width() int { return p.width }
 
-// Rows is K, the number of rows of the matrix.
+// Rows returns K, the number of rows of the matrix.
 func (p *Panels[F]) Rows() int { return p.k }
 
-// Columns is N, the number of columns of the matrix.
+// Columns returns N, the number of columns of the matrix.
 func (p *Panels[F]) Columns() int { return p.n }
 
 // Pack stores the row-major K×N matrix b, whose rows are ld elements apart.
@@ -95,11 +96,11 @@ func (p *Panels[F]) PackTransposed(b []F, ld int) {
 	}
 }
 
-// View is the part of p made of the rows [k0, k1) and the columns [n0, n1),
-// sharing p's storage; n0 must be a multiple of the width. It is for Mul only, and
-// not for panels of bfloat16.
+// View returns the part of p with the rows [k0, k1) and the columns [n0, n1),
+// sharing p's storage; n0 must be a multiple of the width. A View may only be
+// multiplied. Panels of bfloat16 have no views.
 func (p *Panels[F]) View(k0, k1, n0, n1 int) Panels[F] {
-	if k0 < 0 || k0 >= k1 || k1 > p.k || n0 < 0 || n0 >= n1 || n1 > p.n || n0%p.width != 0 || p.reads != whole {
+	if k0 < 0 || k0 >= k1 || k1 > p.k || n0 < 0 || n0 >= n1 || n1 > p.n || n0%p.width != 0 || p.reads != full {
 		panic("tensor: view beyond its panels")
 	}
 	return Panels[F]{k: k1 - k0, n: n1 - n0, width: p.width, depth: p.depth, data: p.data[n0*p.depth+k0*p.width:]}
@@ -112,17 +113,18 @@ type Left[F Float] struct {
 	Row, Col int
 }
 
-// Rows is the left factor made of the rows of a row-major matrix, ld elements apart.
+// Rows returns the left factor of the rows of a row-major matrix, ld elements
+// apart.
 func Rows[F Float](a []F, ld int) Left[F] { return Left[F]{a, ld, 1} }
 
-// Columns is the left factor made of the columns of a row-major matrix whose
+// Columns returns the left factor of the columns of a row-major matrix whose
 // rows are ld elements apart: its transpose.
 func Columns[F Float](a []F, ld int) Left[F] { return Left[F]{a, 1, ld} }
 
-// Blocks of the product: a block of rows of A, blockK deep, stays in the second
-// level cache while every panel of B passes by. Where the rows fit there whole,
-// keptA elements at most, a panel of B passes once and its part of C stays in
-// the nearest cache.
+// Blocks of the product: a block of rows of A, blockK deep, stays in the
+// second-level cache while all panels of B are read. If all rows fit there, at
+// most keptA elements, a panel of B is read once and its part of C stays in the
+// nearest cache.
 const (
 	blockK = 512
 	blockM = 240
@@ -131,8 +133,8 @@ const (
 
 // Mul computes C = alpha·A·B + beta·C, where A has m rows and C is row-major
 // with rows ldc elements apart; with beta 0, C is written without being read.
-// Element (i, j) is computed by the same operations in the same order whatever
-// m is, so rows may be split over calls and goroutines without changing a bit.
+// Element (i, j) is computed by the same operations in the same order for any
+// m, so rows may be split over calls and goroutines without changing a bit.
 func (p *Panels[F]) Mul(m int, alpha F, a Left[F], beta F, c []F, ldc int) {
 	if m == 0 {
 		return
@@ -141,7 +143,7 @@ func (p *Panels[F]) Mul(m int, alpha F, a Left[F], beta F, c []F, ldc int) {
 	if a.Row < 0 || a.Col < 0 || (m-1)*a.Row+(p.k-1)*a.Col >= len(a.Data) {
 		panic("tensor: left factor is too short")
 	}
-	if p.reads != whole {
+	if p.reads != full {
 		p.mulRounded(m, alpha, a, beta, c, ldc)
 		return
 	}
@@ -174,7 +176,7 @@ func (p *Panels[F]) mulBlock(m, k0, j int, alpha F, a Left[F], beta F, c []F, ld
 	mulTile(p.width, m, min(blockK, p.k-k0), min(p.width, p.n-j), alpha, a, p.data[j*p.depth+k0*p.width:], beta, c[j:], ldc)
 }
 
-// checkMatrix panics unless rows×cols elements with rows ld apart lie in n.
+// checkMatrix panics unless rows×cols elements with rows ld apart fit in n.
 func checkMatrix(n, rows, cols, ld int) {
 	if ld < cols || (rows-1)*ld+cols > n {
 		panic("tensor: matrix is larger than its slice")

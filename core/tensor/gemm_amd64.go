@@ -2,7 +2,7 @@
 
 package tensor
 
-// Panel widths of the two assembly kernels; the tallest tile of each holds its
+// Panel widths of the two assembly kernels; the tallest tile of each keeps its
 // accumulators in 24 of 32, or 12 of 16, vector registers.
 const (
 	width512 = 32
@@ -10,7 +10,7 @@ const (
 	tile512  = 12
 )
 
-// gemmWidth is the panel width of the best kernel this processor runs.
+// gemmWidth is the panel width of the best kernel that this processor runs.
 var gemmWidth = func() int {
 	switch {
 	case hasAVX512:
@@ -84,12 +84,12 @@ func packPanelTransposed[F Float](dst []F, width int, b []F, ld, k, w int) {
 	}
 	src := any(b).([]float32)
 	_, _ = src[(w-1)*ld+k-1], d[k*width-1]
-	whole := k &^ 7
+	full := k &^ 7
 	for j := 0; j < width; j += 8 {
-		packTransposed8(whole/8, &src[j*ld], uintptr(ld)*4, &d[j], uintptr(width)*4)
+		packTransposed8(full/8, &src[j*ld], uintptr(ld)*4, &d[j], uintptr(width)*4)
 	}
-	if whole < k {
-		packPanelTransposedPlain(d[whole*width:], width, src[whole:], ld, k-whole, w)
+	if full < k {
+		packPanelTransposedPlain(d[full*width:], width, src[full:], ld, k-full, w)
 	}
 }
 
@@ -116,7 +116,7 @@ func mulTile[F Float](width, m, k, w int, alpha F, a Left[F], b []F, beta F, c [
 	}
 }
 
-// blend is c = s + beta·c.
+// blend sets c = s + beta·c.
 func blend(c, s []float32, beta float32) {
 	if beta == 0 {
 		copy(c, s)
@@ -127,7 +127,7 @@ func blend(c, s []float32, beta float32) {
 	}
 }
 
-// tiles walks m rows by the tallest tile that fits.
+// tiles processes m rows with the tallest tile that fits.
 func tiles(width, m, k int, alpha float32, a []float32, rs, cs int, b []float32, beta float32, c []float32, ldc int) {
 	rb, cb, lb, bp := uintptr(rs)*4, uintptr(cs)*4, uintptr(ldc)*4, &b[0]
 	for i := 0; i < m; {

@@ -2,7 +2,8 @@
 
 package tensor
 
-// fmaBurst runs fused multiply-adds from registers and returns how many flops.
+// fmaBurst runs fused multiply-adds from registers and returns the number of
+// flops.
 func fmaBurst() float64 {
 	const n = 2_000_000
 	switch gemmWidth {

@@ -39,7 +39,7 @@ func mulTile[F Float](width, m, k, w int, alpha F, a Left[F], b []F, beta F, c [
 	for i := 0; i < m; i += neonTile {
 		h := min(neonTile, m-i)
 		for r := range rows {
-			rows[r] = &af[(i+min(r, h-1))*a.Row] // rows beyond the last are computed and left
+			rows[r] = &af[(i+min(r, h-1))*a.Row] // rows beyond the last are computed and discarded
 		}
 		gemm8x8(k, &rows, uintptr(a.Col)*4, &bf[0], &out[0])
 		for r := range h {
@@ -48,7 +48,7 @@ func mulTile[F Float](width, m, k, w int, alpha F, a Left[F], b []F, beta F, c [
 	}
 }
 
-// blendRow is c = alpha·s + beta·c.
+// blendRow sets c = alpha·s + beta·c.
 func blendRow(c, s []float32, alpha, beta float32) {
 	if beta == 0 {
 		for i := range c {

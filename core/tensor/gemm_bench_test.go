@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// fmaPeak is the float32 rate of fused multiply-adds on one core, in GFLOP/s.
+// fmaPeak returns the float32 rate of fused multiply-adds on one core, in
+// GFLOP/s.
 func fmaPeak() float64 {
 	var best float64
 	for range 10 {
@@ -18,8 +19,8 @@ func fmaPeak() float64 {
 	return best
 }
 
-// BenchmarkGemm reports GFLOP/s of the three forms and, for one thread, the
-// share of the peak that fused multiply-adds reach in the same run.
+// BenchmarkGemm reports the GFLOP/s of the three forms and, for one thread, the
+// fraction of the peak of fused multiply-adds in the same run.
 func BenchmarkGemm(b *testing.B) {
 	peak := fmaPeak()
 	r := rand.New(rand.NewPCG(1, 1))
@@ -46,7 +47,7 @@ func BenchmarkGemm(b *testing.B) {
 	}
 }
 
-// tight takes the room between rows away, as matrices in use have none.
+// tight removes the space between rows, because matrices in use have none.
 func tight(p Product[float32]) Product[float32] {
 	p.LDC, p.LDB = p.N, p.N
 	if p.TransB {

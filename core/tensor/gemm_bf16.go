@@ -2,16 +2,16 @@ package tensor
 
 import "math"
 
-// reading is how a product reads the elements of its factors.
+// reading selects how a product reads the elements of its factors.
 type reading uint8
 
 const (
-	whole   reading = iota // as they are
-	rounded                // rounded to bfloat16, each in the room of an element
-	pairs                  // and two that follow each other along K in the room of one float32
+	full    reading = iota // unchanged
+	rounded                // rounded to bfloat16, stored as elements
+	pairs                  // rounded, two consecutive along K stored as one float32
 )
 
-// depth is the rows of a panel that k rows of a matrix take.
+// depth returns the number of rows of a panel for k rows of a matrix.
 func (r reading) depth(k int) int {
 	if r == pairs {
 		return (k + 1) / 2
@@ -19,12 +19,12 @@ func (r reading) depth(k int) int {
 	return k
 }
 
-// NewPanelsBF16 returns room for a K×N matrix whose products read bfloat16:
-// the elements of both factors are rounded, ties to even and what is subnormal
-// to zero, and their products added up in float32. Matrices before and after
-// keep their type. Processors with AVX512_BF16 multiply pairs of them at twice
-// float32's rate; others multiply the rounded numbers as floats, so that a sum
-// has the same terms everywhere and differs by the order they are added in.
+// NewPanelsBF16 returns room for a K×N matrix whose products read bfloat16: the
+// elements of both factors are rounded, ties to even and subnormals to zero,
+// and their products are summed in float32. Operands and results keep their
+// types. Processors with AVX512_BF16 multiply pairs at twice the rate of
+// float32; others multiply the rounded numbers as floats, so a sum has the same
+// terms on all processors and differs only by the order of addition.
 func NewPanelsBF16[F Float](k, n int) *Panels[F] {
 	return newPanelsReading[F](k, n, readsBF16[F]())
 }
@@ -35,18 +35,18 @@ func newPanelsReading[F Float](k, n int, r reading) *Panels[F] {
 	return p
 }
 
-// BF16 says whether products read bfloat16.
-func (p *Panels[F]) BF16() bool { return p.reads != whole }
+// BF16 reports whether products read bfloat16.
+func (p *Panels[F]) BF16() bool { return p.reads != full }
 
-// leftRoom is the elements of A that are rounded at a time, 48 rows of a block
-// of K in pairs, and leftGap what keeps such rows from evicting each other.
+// leftRoom is the number of elements of A that are rounded at a time, 48 rows
+// of a block of K in pairs; leftGap keeps such rows from evicting each other.
 const (
 	leftGap  = 16
 	leftRoom = 48 * (blockK/2 + leftGap)
 )
 
-// mulRounded is Mul with a block of A rounded before every panel of B passes.
-// Neither its height nor m changes the operations on an element of C.
+// mulRounded is Mul with a block of A rounded before all panels of B are read.
+// Neither the block's height nor m changes the operations on an element of C.
 func (p *Panels[F]) mulRounded(m int, alpha F, a Left[F], beta F, c []F, ldc int) {
 	var room [leftRoom]F
 	deepest := p.reads.depth(min(p.k, blockK)) + leftGap
@@ -102,17 +102,17 @@ func roundLeft[F Float](dst, a Left[F], m, k int) {
 	}
 }
 
-// roundPlain is round's oracle: dst is src, rounded.
+// roundPlain is the oracle of round: it sets dst to src, rounded.
 func roundPlain[F Float](dst, src []F) {
 	for i := range dst {
 		dst[i] = nearest(src[i])
 	}
 }
 
-// nearest is the bfloat16 number that a product reads in place of v.
+// nearest returns the bfloat16 number that a product reads instead of v.
 func nearest[F Float](v F) F { return F(BF16ToF32(bf16(float32(v)))) }
 
-// bf16 is F32ToBF16 as processors round: what is subnormal becomes zero.
+// bf16 is F32ToBF16 with the rounding of processors: subnormals become zero.
 func bf16(f float32) uint16 {
 	if b := math.Float32bits(f); b&0x7f800000 == 0 {
 		return uint16(b >> 16 & 0x8000)

@@ -17,7 +17,7 @@ func gemmPairs4x32(k int, a *float32, rs, cs uintptr, b, c *float32, ldc uintptr
 //go:noescape
 func gemmPairs1x32(k int, a *float32, rs, cs uintptr, b, c *float32, ldc uintptr, alpha, beta float32)
 
-// pairAlong rounds 32·n32 elements, neighbours to a pair.
+// pairAlong rounds 32·n32 elements, two neighbors to a pair.
 //
 //go:noescape
 func pairAlong(n32 int, src, dst *float32)
@@ -28,12 +28,12 @@ func pairAlong(n32 int, src, dst *float32)
 //go:noescape
 func pairAcross(pairs, n16 int, src *float32, lds uintptr, dst *float32, ldd uintptr)
 
-// roundAVX2 rounds 8·n8 elements, each to the room of one.
+// roundAVX2 rounds 8·n8 elements, each stored as one element.
 //
 //go:noescape
 func roundAVX2(n8 int, src, dst *float32)
 
-// readsBF16 is how the best kernel of this processor reads bfloat16.
+// readsBF16 returns how the best kernel of this processor reads bfloat16.
 func readsBF16[F Float]() reading {
 	if panelWidth[F]() == width512 && cpu.Has(cpu.BF16) {
 		return pairs
@@ -52,13 +52,13 @@ func round[F Float](dst, src []F) {
 	roundPlain(dst[n:], src[n:])
 }
 
-// pair is two rounded numbers in the room of one float32.
+// pair returns two rounded numbers stored as one float32.
 func pair(first, second float32) float32 {
 	return math.Float32frombits(uint32(bf16(first)) | uint32(bf16(second))<<16)
 }
 
 // packPairs packs w columns of b, k rows ld apart, into one panel of pairs of
-// rows, the last beside zeros where k is odd.
+// rows; if k is odd, the last row is paired with zeros.
 func packPairs[F Float](dst []F, width int, b []F, ld, k, w int) {
 	d, src := any(dst).([]float32), any(b).([]float32)
 	pairRows(d, width, src, ld, k, w)
@@ -87,7 +87,7 @@ func pairRows(dst []float32, ldd int, src []float32, lds, k, w int) {
 	}
 }
 
-// pairRow rounds one row, neighbours to a pair.
+// pairRow rounds one row, two neighbors to a pair.
 func pairRow(dst, src []float32) {
 	n := len(src) &^ 31
 	if n > 0 {
@@ -156,7 +156,7 @@ func mulPairs[F Float](width, m, k, w int, alpha F, a Left[F], b []F, beta F, c 
 	}
 }
 
-// tilePairs walks m rows by the tallest tile that fits.
+// tilePairs processes m rows with the tallest tile that fits.
 func tilePairs(m, k int, alpha float32, a []float32, rs, cs int, b []float32, beta float32, c []float32, ldc int) {
 	rb, cb, lb, bp := uintptr(rs)*4, uintptr(cs)*4, uintptr(ldc)*4, &b[0]
 	for i := 0; i < m; {

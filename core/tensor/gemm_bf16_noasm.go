@@ -2,7 +2,7 @@
 
 package tensor
 
-// readsBF16: there are no instructions for pairs.
+// readsBF16 returns rounded: there are no instructions for pairs.
 func readsBF16[F Float]() reading { return rounded }
 
 func round[F Float](dst, src []F) { roundPlain(dst, src) }

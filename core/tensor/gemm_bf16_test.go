@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// readings are the ways to read bfloat16 that run on this machine.
+// readings returns the ways to read bfloat16 on this machine.
 func readings() []reading {
 	all := []reading{rounded}
 	if r := readsBF16[float32](); r != rounded {
@@ -16,7 +16,7 @@ func readings() []reading {
 	return all
 }
 
-// bf16Panels is p.B packed for a product that reads bfloat16.
+// bf16Panels packs p.B for a product that reads bfloat16.
 func bf16Panels(p Product[float32], r reading) *Panels[float32] {
 	b := newPanelsReading[float32](p.K, p.N, r)
 	if p.TransB {
@@ -30,8 +30,8 @@ func bf16Panels(p Product[float32], r reading) *Panels[float32] {
 var bf16Shapes = [][3]int{{1, 1, 1}, {12, 32, 8}, {13, 33, 9}, {64, 96, 64}, {23, 100, 7}, {62, 40, 600},
 	{3, 5, 1030}, {47, 31, 16}, {25, 64, 513}, {61, 17, 1}, {5, 256, 2}, {13, 40, 1100}}
 
-// TestMulBF16 compares with products of the rounded elements in float64, and
-// the two ways to read them with each other.
+// TestMulBF16 compares products with those of the rounded elements in float64,
+// and the two ways of reading with each other.
 func TestMulBF16(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 2))
 	for _, s := range bf16Shapes {
@@ -53,8 +53,8 @@ func TestMulBF16(t *testing.T) {
 	}
 }
 
-// Every way of splitting rows gives the same bits, on threads too, and none
-// takes memory.
+// Every split of rows computes the same bits, also on threads, without
+// allocating.
 func TestMulBF16SplitsBitwise(t *testing.T) {
 	r := rand.New(rand.NewPCG(12, 6))
 	for _, s := range [][3]int{{61, 70, 600}, {300, 40, 40}, {180, 40, 128}} {
@@ -91,8 +91,8 @@ func TestMulBF16SplitsBitwise(t *testing.T) {
 	}
 }
 
-// What cannot be rounded as others are: ties, the largest, zeros, what is
-// subnormal, infinities and NaN, through the packing of either side.
+// Rounding handles ties, the largest number, zeros, subnormals, infinities and
+// NaN when packing either side.
 func TestBF16Rounds(t *testing.T) {
 	inf := float32(math.Inf(1))
 	values := []float32{1, 1.00390625, 1.01171875, -1.00390625, 0x1.fdp0, math.MaxFloat32, 0x1.fep127, 1e-40, -1e-45, 0x1p-126,
@@ -106,7 +106,7 @@ func TestBF16Rounds(t *testing.T) {
 		}
 		return BF16ToF32(F32ToBF16(f))
 	}
-	all := append(append([]float32(nil), values...), values...) // whole vectors, and the rest
+	all := append(append([]float32(nil), values...), values...) // full vectors, and a rest
 	plain := make([]float32, len(all))
 	roundPlain(plain, all)
 	round(all, all)
@@ -114,12 +114,12 @@ func TestBF16Rounds(t *testing.T) {
 		w := values[i%len(values)]
 		for _, v := range []float32{v, plain[i]} {
 			if !same(v, want(w)) || math.Signbit(float64(v)) != math.Signbit(float64(w)) && v == v {
-				t.Errorf("%g is rounded to %g, want %g", w, v, want(w))
+				t.Errorf("rounded %g: got %g, want %g", w, v, want(w))
 			}
 		}
 	}
 	one := make([]float32, 32*len(values))
-	for i := range values { // a row of ones, and a column, where a product reads the other side
+	for i := range values { // a row of ones, and a column, to read back the other side
 		one[i] = 1
 	}
 	for _, reads := range readings() {
@@ -144,7 +144,7 @@ func TestBF16Rounds(t *testing.T) {
 				from[0] = v
 				left.Mul(1, 1, Rows(from, 33), 0, d, 32)
 				if w := want(v); !same(c[31], w) || !same(d[0], w) {
-					t.Errorf("reading %d: value %d, %g, is read as %g on the right and %g on the left; want %g", reads, i, v, c[31], d[0], w)
+					t.Errorf("reading %d: value %d, %g: got %g on the right and %g on the left, want %g", reads, i, v, c[31], d[0], w)
 				}
 			}
 		}
@@ -159,16 +159,16 @@ func TestMulBF16Float64(t *testing.T) {
 	c := []float64{0}
 	b.Mul(1, 1, Rows([]float64{1, 1 + 1.0/1024}, 2), 0, c, 1)
 	if c[0] != 4 || !b.BF16() {
-		t.Errorf("the rounded product is %v, want 4", c[0])
+		t.Errorf("rounded product: got %v, want 4", c[0])
 	}
 }
 
-// BenchmarkGemmBF16 reports GFLOP/s beside float32's, packing apart.
+// BenchmarkGemmBF16 reports GFLOP/s of bfloat16 and float32, without packing.
 func BenchmarkGemmBF16(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for _, s := range [][3]int{{48, 1024, 128}, {48, 2816, 512}, {48, 512, 1408}, {720, 256, 128}} {
 		p := tight(product(r, s[0], s[1], s[2], s[0] == 720, false, 1, 0))
-		for _, reads := range append([]reading{whole}, readings()...) {
+		for _, reads := range append([]reading{full}, readings()...) {
 			b.Run(fmt.Sprintf("%dx%dx%d/reading%d", s[0], s[1], s[2], reads), func(b *testing.B) {
 				panels := bf16Panels(p, reads)
 				for b.Loop() {

@@ -1,9 +1,9 @@
 package tensor
 
-// fmaSink keeps the scalar loop alive.
+// fmaSink keeps the scalar loop from being optimized away.
 var fmaSink float32
 
-// fmaScalar is the peak loop where there is no assembly.
+// fmaScalar is the peak loop if there is no assembly.
 func fmaScalar(n int) float64 {
 	var a, b, c, d float32
 	for i := range n {

@@ -1,10 +1,10 @@
 package tensor
 
-// plainWidth is the panel width of the plain kernel: 4×4 accumulators are what
-// a compiler can keep in registers.
+// plainWidth is the panel width of the plain kernel: a compiler can keep 4×4
+// accumulators in registers.
 const plainWidth = 4
 
-// packPanelPlain is packPanel's oracle: the w columns of b beside each other,
+// packPanelPlain is the oracle of packPanel: the w columns of b side by side,
 // zero up to width.
 func packPanelPlain[F Float](dst []F, width int, b []F, ld, k, w int) {
 	for r := range k {
@@ -39,7 +39,7 @@ func mulTilePlain[F Float](width, m, k, w int, alpha F, a Left[F], b []F, beta F
 	}
 }
 
-// dot4 computes up to four neighbouring elements of C.
+// dot4 computes up to four adjacent elements of C.
 func dot4[F Float](k int, alpha F, a []F, cs int, b []F, width int, beta F, c []F) {
 	var s0, s1, s2, s3 F
 	for r := range k {

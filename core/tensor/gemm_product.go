@@ -15,12 +15,13 @@ type Product[F Float] struct {
 	LDC         int // elements from one row of C to the next
 }
 
-// Multiplier computes products of row-major matrices, packing B on the way. It
-// keeps its buffers between calls, so that equal shapes allocate once. The zero
-// value works on one goroutine; results do not depend on Threads. A Multiplier
-// is not safe for concurrent use.
+// Multiplier computes products of row-major matrices and packs B in the
+// process. It keeps its buffers between calls, so equal shapes allocate once.
+// The zero value works on one goroutine; results do not depend on Threads. A
+// Multiplier is not safe for concurrent use.
 type Multiplier[F Float] struct {
-	// Threads is the number of goroutines a product is split over; 0 means 1.
+	// Threads is the number of goroutines that a product is split over; 0 means
+	// 1.
 	Threads int
 
 	lanes []lane[F]
@@ -32,7 +33,7 @@ type lane[F Float] struct {
 	a []F
 }
 
-// Do computes p. It panics where a matrix does not fit its slice.
+// Do computes p. It panics if a matrix exceeds its slice.
 func (g *Multiplier[F]) Do(p Product[F]) {
 	threads := max(g.Threads, 1)
 	for len(g.lanes) < threads {
@@ -53,8 +54,8 @@ func (g *Multiplier[F]) Do(p Product[F]) {
 	wg.Wait()
 }
 
-// part is the t-th of n pieces of p: columns where each piece gets at least one
-// whole panel, so that no panel is packed twice, else rows.
+// part returns the t-th of n pieces of p: columns if each piece gets at least
+// one full panel, so that no panel is packed twice, otherwise rows.
 func (p Product[F]) part(t, n int) (Product[F], bool) {
 	width := panelWidth[F]()
 	panels := (p.N + width - 1) / width
@@ -92,13 +93,13 @@ func (l *lane[F]) do(p Product[F]) {
 }
 
 // aliasStride is a distance in elements at which the first-level caches of
-// current processors map rows onto each other: twelve rows of A that are a
-// multiple of it apart evict one another and halve the speed of a product.
+// current processors map rows onto each other: twelve rows of A at a multiple
+// of it evict one another and halve the speed of a product.
 const aliasStride = 256
 
 func aliased[F Float](a Left[F]) bool { return a.Col == 1 && a.Row > 0 && a.Row%aliasStride == 0 }
 
-// mulCopied multiplies block by block of rows copied to a kinder distance.
+// mulCopied multiplies blocks of rows copied to a stride without aliasing.
 func (l *lane[F]) mulCopied(p Product[F]) {
 	ld := Stride(p.K)
 	if cap(l.a) < blockM*ld {
@@ -113,8 +114,8 @@ func (l *lane[F]) mulCopied(p Product[F]) {
 	}
 }
 
-// Stride is a good distance between rows of n elements that a product reads:
-// n, or a cache line more where rows n apart would evict each other.
+// Stride returns a good distance between rows of n elements that a product
+// reads: n, or a cache line more if rows n apart would evict each other.
 func Stride(n int) int {
 	if n%aliasStride == 0 {
 		return n + 16

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// widths are the panel widths, and so the kernels, that run on this machine.
+// widths returns the panel widths, and so the kernels, available on this
+// machine.
 func widths() []int {
 	var all []int
 	for _, w := range []int{plainWidth, 16, 32} {
@@ -26,7 +27,7 @@ func random(r *rand.Rand, n int) []float32 {
 	return v
 }
 
-// reference is the product in float64, straight from the definition.
+// reference returns the product in float64, computed from the definition.
 func reference(p Product[float32]) []float64 {
 	c := make([]float64, p.M*p.N)
 	for i := range p.M {
@@ -49,7 +50,8 @@ func reference(p Product[float32]) []float64 {
 	return c
 }
 
-// product is a random product whose matrices have some room around them.
+// product returns a random product whose matrices have unused space around
+// them.
 func product(r *rand.Rand, m, n, k int, transA, transB bool, alpha, beta float32) Product[float32] {
 	p := Product[float32]{M: m, N: n, K: k, Alpha: alpha, Beta: beta, TransB: transB, LDC: n + r.IntN(3)}
 	if transA {
@@ -107,7 +109,7 @@ func checkClose(t *testing.T, name string, p Product[float32], c []float32, want
 			}
 			if j >= p.N {
 				if c[at] != p.C[at] {
-					t.Fatalf("%s: element beyond the matrix was written", name)
+					t.Fatalf("%s: element outside the matrix written", name)
 				}
 				continue
 			}
@@ -139,7 +141,7 @@ func TestMulBetaZeroIgnoresC(t *testing.T) {
 	}
 }
 
-// Every way of splitting rows and every number of threads gives the same bits.
+// Every split of rows and every number of threads computes the same bits.
 func TestMulSplitsBitwise(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for _, s := range [][3]int{{61, 130, 600}, {128, 20, 256}, {300, 64, 40}} {
@@ -164,7 +166,7 @@ func TestMulSplitsBitwise(t *testing.T) {
 	}
 }
 
-// The 256-bit and the 512-bit kernel are the same chain of operations.
+// The 256-bit and the 512-bit kernel perform the same chain of operations.
 func TestMulKernelsBitwise(t *testing.T) {
 	if panelWidth[float32]() < 32 {
 		t.Skip("skipped: one assembly kernel only on this machine")
@@ -234,7 +236,7 @@ func TestMulPanics(t *testing.T) {
 	}
 }
 
-// A view multiplies as the matrix it shows.
+// A view multiplies like the matrix it covers.
 func TestMulView(t *testing.T) {
 	r := rand.New(rand.NewPCG(17, 18))
 	for _, width := range widths() {

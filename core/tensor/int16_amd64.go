@@ -8,7 +8,7 @@ package tensor
 //go:noescape
 func int16x4(c *int32, a, b *int16, ldb uintptr, k int)
 
-// int16x8 does the same with two rows of a, lda bytes apart; the sums of the
+// int16x8 is int16x4 for two rows of a, lda bytes apart; the sums of the
 // second go to c + ldc bytes.
 //
 //go:noescape

@@ -8,7 +8,7 @@ import (
 
 func TestMulInt16(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
-	whole := func(n int) []int16 {
+	integers := func(n int) []int16 {
 		x := make([]int16, n)
 		for i := range x {
 			x[i] = int16(r.IntN(511) - 255)
@@ -19,7 +19,7 @@ func TestMulInt16(t *testing.T) {
 		for _, n := range []int{0, 1, 3, 4, 5, 8, 13} {
 			for _, k := range []int{0, 16, 32, 48, 528} {
 				ldc := n + r.IntN(2)
-				a, b := whole(m*k), whole(n*k)
+				a, b := integers(m*k), integers(n*k)
 				got, want := make([]int32, m*ldc+1), make([]int32, m*ldc+1)
 				for i := range got {
 					got[i], want[i] = 7, 7

@@ -2,14 +2,15 @@ package tensor
 
 import "math"
 
-// The functions below are the pieces of a training step that are no matrix
-// products, each as a forward and a backward. They work on one row; float32
-// rows go through assembly where the processor has it, float64 rows through
-// plain Go, which is the oracle and what gradient checks run on. Backward
-// functions say which results they add to and which they overwrite.
+// The functions below are the steps of training other than matrix products,
+// each with a forward and a backward form. They work on one row; float32 rows
+// use assembly if the processor supports it, float64 rows use plain Go, which
+// is the oracle and is used by gradient checks. The documentation of a backward
+// function states which results it adds to and which it overwrites.
 
 // NormForward sets y[i] = x[i]·gain[i]·r with r = 1/√(mean(x²) + eps), RMSNorm
-// (Zhang and Sennrich, arXiv 1910.07467), and returns r, which NormBackward wants.
+// (Zhang and Sennrich, arXiv 1910.07467), and returns r, an argument of
+// NormBackward.
 func NormForward[F Float](y, x, gain []F, eps F) F {
 	mean := Inner(x, x) / F(len(x))
 	r := F(1 / math.Sqrt(float64(mean+eps)))
@@ -17,8 +18,8 @@ func NormForward[F Float](y, x, gain []F, eps F) F {
 	return r
 }
 
-// AddNormForward adds skip to x, what passes a block by to what the block made,
-// and is then NormForward.
+// AddNormForward adds skip, the input of a residual block, to x, its output,
+// and applies NormForward.
 func AddNormForward[F Float](y, x, skip, gain []F, eps F) F {
 	mean := addSquares(x, skip) / F(len(x))
 	r := F(1 / math.Sqrt(float64(mean+eps)))
@@ -26,7 +27,7 @@ func AddNormForward[F Float](y, x, skip, gain []F, eps F) F {
 	return r
 }
 
-// addSquares adds skip to x and gives Σ x².
+// addSquares adds skip to x and returns Σ x².
 func addSquares[F Float](x, skip []F) F {
 	var s F
 	n := 0
@@ -59,8 +60,8 @@ func NormBackward[F Float](dx, dgain, dy, x, gain []F, r F) {
 	SkipNormBackward(dx, dx, dgain, dy, x, gain, r)
 }
 
-// SkipNormBackward is NormBackward that adds to skip, the gradient of what
-// passed the block by, and leaves the sum in dx.
+// SkipNormBackward is NormBackward that also adds to skip, the gradient of the
+// residual connection, and leaves the sum in dx.
 func SkipNormBackward[F Float](dx, skip, dgain, dy, x, gain []F, r F) {
 	c := r * r * r * inner3(dy, gain, x) / F(len(x))
 	n := 0
@@ -122,13 +123,13 @@ func ReLU2Backward[F Float](dx, dh, x []F) {
 	}
 }
 
-// masked is a score so low that its exponential is zero beside any other.
+// masked is a score so low that its exponential is zero relative to any other.
 const masked = -1e30
 
-// SoftmaxForward turns the scores x[from:to] into their softmax and everything
-// around them into zeros: a row of causal attention. It returns the logarithm
-// of the sum of exponentials, by which SoftmaxBackward finds the row again.
-// Rows of a multiple of eight elements are quickest.
+// SoftmaxForward replaces the scores x[from:to] by their softmax and all other
+// elements by zeros: a row of causal attention. It returns the logarithm of the
+// sum of exponentials, from which SoftmaxBackward recomputes the row. Rows of a
+// multiple of eight elements are fastest.
 func SoftmaxForward[F Float](x []F, from, to int) F {
 	lo, hi := around(x, from, to)
 	if xf, ok := any(x[lo:hi]).([]float32); ok {
@@ -142,8 +143,8 @@ func SoftmaxForward[F Float](x []F, from, to int) F {
 	return m + F(math.Log(float64(sum)))
 }
 
-// around masks what lies beside x[from:to] in whole vectors and clears the rest:
-// what is left to compute is x[lo:hi].
+// around masks the elements outside x[from:to] in full vectors and clears the
+// rest: x[lo:hi] remains to be computed.
 func around[F Float](x []F, from, to int) (lo, hi int) {
 	lo, hi = from&^7, min((to+7)&^7, len(x))
 	for i := lo; i < from; i++ {
@@ -157,10 +158,9 @@ func around[F Float](x []F, from, to int) (lo, hi int) {
 	return lo, hi
 }
 
-// SoftmaxBackward takes the scores s and the gradient dp of their softmax p,
-// both of SoftmaxForward's row, to p in s and to the gradient of the scores in
-// dp: scale·p·(dp - delta), with delta = Σ p·dp and scale what the scores had
-// been multiplied by.
+// SoftmaxBackward replaces the scores s, of SoftmaxForward's row, by their
+// softmax p, and the gradient dp of p by that of the scores, scale·p·(dp -
+// delta), with delta = Σ p·dp and scale the factor of the scores.
 func SoftmaxBackward[F Float](s, dp []F, from, to int, lse, delta, scale F) {
 	lo, hi := around(s, from, to)
 	clear(dp[:lo])
@@ -176,8 +176,8 @@ func SoftmaxBackward[F Float](s, dp []F, from, to int, lse, delta, scale F) {
 }
 
 // CrossEntropy returns -log softmax(x)[target], in nats, computed from the
-// logarithm of the sum of exponentials and so without any clamp, and replaces
-// x by scale times the gradient of that loss.
+// logarithm of the sum of exponentials and so without clamping, and replaces x
+// by scale times the gradient of that loss.
 func CrossEntropy[F Float](x []F, target int, scale F) F {
 	m, logit := largest(x), x[target]
 	sum := ExpShifted(x, m)
@@ -186,7 +186,7 @@ func CrossEntropy[F Float](x []F, target int, scale F) F {
 	return m + F(math.Log(float64(sum))) - logit
 }
 
-// NegLogLikelihood is CrossEntropy's loss alone; x is scratch afterwards.
+// NegLogLikelihood returns the loss of CrossEntropy; x is scratch afterwards.
 func NegLogLikelihood[F Float](x []F, target int) F {
 	m, logit := largest(x), x[target]
 	return m + F(math.Log(float64(ExpShifted(x, m)))) - logit
@@ -206,9 +206,9 @@ func ExpShifted[F Float](x []F, shift F) F {
 }
 
 // Rotate applies rotary position embedding (arXiv 2104.09864) to the heads in
-// x, each dim elements wide and rotated by the dim/2 angles whose cosines and
-// sines are given: pairs (x[i], x[i+dim/2]), or (x[2i], x[2i+1]) with pairs set.
-// The transpose, which the backward pass needs, is the rotation by negated sines.
+// x, each dim elements wide and rotated by dim/2 angles with the cosines cos
+// and sines sin: pairs (x[i], x[i+dim/2]), or (x[2i], x[2i+1]) if pairs is set.
+// The transpose, for the backward pass, is the rotation by negated sines.
 func Rotate[F Float](x []F, dim int, cos, sin []F, pairs bool) {
 	half := dim / 2
 	for ; len(x) > 0; x = x[dim:] {
@@ -233,7 +233,7 @@ func Rotate[F Float](x []F, dim int, cos, sin []F, pairs bool) {
 	}
 }
 
-// Inner is Σ x[i]·y[i].
+// Inner returns Σ x[i]·y[i].
 func Inner[F Float](x, y []F) F {
 	if xf, ok := any(x).([]float32); ok {
 		return F(dot(xf, any(y).([]float32)))
@@ -245,7 +245,7 @@ func Inner[F Float](x, y []F) F {
 	return s
 }
 
-// AddScaled is y += a·x.
+// AddScaled sets y += a·x.
 func AddScaled[F Float](y []F, a F, x []F) {
 	if yf, ok := any(y).([]float32); ok {
 		axpy(yf, float32(a), any(x).([]float32))
@@ -256,7 +256,7 @@ func AddScaled[F Float](y []F, a F, x []F) {
 	}
 }
 
-// ScaleBy is x *= a.
+// ScaleBy sets x *= a.
 func ScaleBy[F Float](x []F, a F) {
 	if xf, ok := any(x).([]float32); ok {
 		scale(xf, float32(a))
@@ -267,7 +267,7 @@ func ScaleBy[F Float](x []F, a F) {
 	}
 }
 
-// largest is the greatest element of x.
+// largest returns the maximum of x.
 func largest[F Float](x []F) F {
 	if xf, ok := any(x).([]float32); ok {
 		return F(maximum(xf))
@@ -279,7 +279,7 @@ func largest[F Float](x []F) F {
 	return m
 }
 
-// inner3 is Σ x·y·z.
+// inner3 returns Σ x·y·z.
 func inner3[F Float](x, y, z []F) F {
 	var s F
 	n := 0
@@ -294,11 +294,11 @@ func inner3[F Float](x, y, z []F) F {
 	return s
 }
 
-// sigmoid is 1/(1 + e^-x) in the precision of F.
+// sigmoid returns 1/(1 + e^-x) in the precision of F.
 func sigmoid[F Float](x F) F { return F(1 / (1 + math.Exp(-float64(x)))) }
 
-// AdamW is one update of AdamW (Loshchilov and Hutter, arXiv 1711.05101) with
-// its bias corrections worked in. See Update.
+// AdamW holds the coefficients of one update of AdamW (Loshchilov and Hutter,
+// arXiv 1711.05101), with the bias corrections included. See Update.
 type AdamW struct {
 	GradScale     float32 // factor on every gradient: clipping, averaging
 	Beta1, Inv1   float32 // β1 and 1-β1

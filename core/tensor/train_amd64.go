@@ -32,8 +32,8 @@ func trainSwiGLU(n int, gate, up, h *float32)
 //go:noescape
 func trainAdamW(n int, k *AdamW, p, grad, m, v *float32)
 
-// lanes8 is how many of the first n elements the 8-wide kernels do: the rest
-// is for plain Go.
+// lanes8 returns how many of the first n elements the 8-wide kernels process;
+// plain Go processes the rest.
 func lanes8(n int) int {
 	if !hasAVX2 {
 		return 0
@@ -89,7 +89,7 @@ func normBackward(dx, skip, dgain, dy, x, gain []float32, r, c float32) int {
 	return n
 }
 
-// softmax does rows of whole vectors.
+// softmax processes rows of full vectors.
 func softmax(x []float32) (m, sum float32, ok bool) {
 	if !hasAVX2 || len(x) == 0 || len(x)%8 != 0 {
 		return 0, 0, false

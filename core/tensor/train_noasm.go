@@ -2,7 +2,7 @@
 
 package tensor
 
-// Without assembly the plain loops of train.go do every element.
+// Without assembly, the loops of train.go process every element.
 
 func dot3(_, _, _ []float32) (float32, int) { return 0, 0 }
 

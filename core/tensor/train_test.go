@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// lengths cover whole vectors, tails and rows shorter than a vector.
+// lengths covers full vectors, tails and rows shorter than a vector.
 var lengths = []int{1, 7, 8, 16, 24, 33, 128, 1000}
 
-// rowsOf makes n random rows of length k in both precisions.
+// rowsOf returns n random rows of length k in both precisions.
 func rowsOf(r *rand.Rand, n, k int) (a [][]float32, b [][]float64) {
 	for range n {
 		x := random(r, k)
@@ -31,7 +31,7 @@ func near(t *testing.T, name string, got []float32, want []float64) {
 	}
 	for i, v := range want {
 		if d := math.Abs(float64(got[i]) - v); !(d <= 2e-6*(1+scale)) {
-			t.Fatalf("%s: element %d is %v, want %v", name, i, got[i], v)
+			t.Fatalf("%s: element %d: got %v, want %v", name, i, got[i], v)
 		}
 	}
 }
@@ -121,7 +121,7 @@ func TestRotateAgreesAndInverts(t *testing.T) {
 func TestCrossEntropyDoesNotClamp(t *testing.T) {
 	x := []float32{60, 0, -60, 0, 0, 0, 0, 0, 0}
 	if got := CrossEntropy(x, 2, 1); math.Abs(float64(got)-120) > 1e-3 {
-		t.Errorf("loss is %v, want 120", got)
+		t.Errorf("loss: got %v, want 120", got)
 	}
 }
 
@@ -147,7 +147,7 @@ func TestAdamWUpdate(t *testing.T) {
 	}
 }
 
-// Rows of causal attention at every place of their document in the row.
+// Rows of causal attention, at every position of their document in the row.
 func TestSoftmaxAgrees(t *testing.T) {
 	r := rand.New(rand.NewPCG(19, 20))
 	for _, n := range []int{1, 8, 16, 30, 64} {
@@ -162,12 +162,12 @@ func TestSoftmaxAgrees(t *testing.T) {
 				var sum float32
 				for i, p := range a[0] {
 					if (i < from || i >= to) && p != 0 {
-						t.Fatalf("%s: %v beyond the document", name, p)
+						t.Fatalf("%s: got %v outside the document", name, p)
 					}
 					sum += p
 				}
 				if math.Abs(float64(sum)-1) > 1e-5 {
-					t.Fatalf("%s: the shares add to %v", name, sum)
+					t.Fatalf("%s: sum of the softmax is %v", name, sum)
 				}
 				var delta float64
 				for i, p := range b[0] {
@@ -185,17 +185,17 @@ func TestSoftmaxAgrees(t *testing.T) {
 	}
 }
 
-// The exponential inside the kernels over its whole range.
+// The exponential inside the kernels, over its full range.
 func TestExponential(t *testing.T) {
 	for x := float32(-87); x <= 0; x += 0.0137 {
 		row := []float32{0, x, masked, -88, -1e4, x / 2, x / 4, 0}
 		SoftmaxForward(row, 0, 8)
 		want := math.Exp(float64(x))
 		if got := float64(row[1] / row[0]); math.Abs(got-want) > 3e-7*want {
-			t.Fatalf("e^%v is %v, want %v", x, got, want)
+			t.Fatalf("e^%v: got %v, want %v", x, got, want)
 		}
 		if row[2] != 0 || row[3] != 0 || row[4] != 0 {
-			t.Fatalf("what is too small is %v", row)
+			t.Fatalf("underflow: got %v", row)
 		}
 	}
 	for x := float32(-200); x < 200; x += 0.37 {
@@ -203,7 +203,7 @@ func TestExponential(t *testing.T) {
 		SwiGLUForward(h, gate, up)
 		want := float64(x) / (1 + math.Exp(-float64(x)))
 		if math.Abs(float64(h[3])-want) > 4e-7*max(math.Abs(want), 1e-30) && math.Abs(want) > 1e-35 {
-			t.Fatalf("silu(%v) is %v, want %v", x, h[3], want)
+			t.Fatalf("silu(%v): got %v, want %v", x, h[3], want)
 		}
 	}
 }

@@ -1,7 +1,7 @@
 package tensor
 
 // Transpose sets dst[c·ldd + r] = src[r·lds + c] for the given rows and columns
-// of src: whole blocks of eight by eight in vectors.
+// of src, eight by eight in vectors where possible.
 func Transpose(dst []float32, ldd int, src []float32, lds, rows, cols int) {
 	if rows <= 0 || cols <= 0 {
 		return
@@ -15,13 +15,13 @@ func Transpose(dst []float32, ldd int, src []float32, lds, rows, cols int) {
 			dst[c*ldd+r] = src[r*lds+c]
 		}
 	}
-	if r8 < rows { // a part of a matrix may end before a further row would begin
+	if r8 < rows { // the slice may end before another row would begin
 		transposePlain(dst[r8:], ldd, src[r8*lds:], lds, rows-r8, cols)
 	}
 }
 
-// transposePlain goes by parts of columns, so that what is written part by part
-// stays in the cache. Pixels of three colours come up most.
+// transposePlain processes parts of columns, so that the output stays in the
+// cache. Pixels of three colors are the most common case.
 func transposePlain(dst []float32, ldd int, src []float32, lds, rows, cols int) {
 	if rows <= 0 {
 		return

@@ -8,7 +8,7 @@ import (
 
 func TestTranspose(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
-	for _, rows := range []int{0, 1, 2, 3, 7, 8, 9, 16, 31, 70} { // with nothing between rows of three, too
+	for _, rows := range []int{0, 1, 2, 3, 7, 8, 9, 16, 31, 70} { // includes contiguous rows of three
 		for _, cols := range []int{0, 1, 3, 8, 15, 64, 65, 136} {
 			lds, ldd := cols+r.IntN(2)*r.IntN(3), rows+r.IntN(2)*r.IntN(3)
 			src, dst, want := normal(r, rows*lds+1, 1), normal(r, cols*ldd+1, 1), []float32(nil)
@@ -20,13 +20,13 @@ func TestTranspose(t *testing.T) {
 			}
 			Transpose(dst, ldd, src, lds, rows, cols)
 			if !slices.Equal(dst, want) {
-				t.Fatalf("%d×%d, %d and %d apart: another matrix", rows, cols, lds, ldd)
+				t.Fatalf("%d×%d, %d and %d apart: wrong result", rows, cols, lds, ldd)
 			}
 		}
 	}
 }
 
-// A matrix is turned in parts of its columns, and of its rows: the last part
+// A matrix is transposed in parts of its columns and of its rows; the last part
 // of either ends with the matrix.
 func TestTransposeParts(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
@@ -42,7 +42,7 @@ func TestTransposeParts(t *testing.T) {
 				Transpose(byRows[k:], rows, src[k*cols:], cols, min(8, rows-k), cols)
 			}
 			if !slices.Equal(byColumns, want) || !slices.Equal(byRows, want) {
-				t.Errorf("%d×%d: another matrix in parts", rows, cols)
+				t.Errorf("%d×%d: wrong result in parts", rows, cols)
 			}
 		}
 	}

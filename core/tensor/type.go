@@ -1,25 +1,25 @@
-// Package tensor holds the element types of model weights and the float32
-// kernels every other core package stands on.
+// Package tensor defines the element types of model weights and the float32
+// kernels of all other core packages.
 //
 // A Type is one of GGML's storage types: plain numbers (F32, F16, BF16) or
-// blocks of quantised numbers sharing a scale (Q8_0, Q4_K, …). A row of n
+// blocks of quantized numbers that share a scale (Q8_0, Q4_K, …). A row of n
 // elements of type t takes t.RowBytes(n) bytes; rows are contiguous, the
 // innermost dimension first, as in GGUF. The layouts are those of
 // ggml/src/ggml-common.h; the numbers are GGUF's type ids (docs/gguf.md).
 //
-// Every kernel exists twice: in plain Go, the oracle, and in assembly chosen
-// at start-up by CPU feature; a test holds the two together.
+// Every kernel exists twice: in plain Go, the oracle, and in assembly, selected
+// at start-up by CPU feature; tests compare the two.
 package tensor
 
 import "fmt"
 
-// Type is the storage type of a tensor's elements: GGML's type id as written
-// in a GGUF file.
+// Type is the storage type of a tensor's elements: GGML's type id in a GGUF
+// file.
 type Type uint32
 
-// The types of ggml 0.25; the values are GGUF's. Package core/quant says which
-// of them it reads and writes. The ids that are left out belonged to types that
-// ggml has given up.
+// The types of ggml 0.25; the values are GGUF's. Package core/quant documents
+// which of them it reads and writes. The missing ids belonged to types that
+// ggml has removed.
 const (
 	F32     Type = 0  // IEEE binary32, little endian
 	F16     Type = 1  // IEEE binary16, little endian
@@ -58,14 +58,14 @@ const (
 	Q2_0    Type = 42 // 64 × 2 bit, one f16 scale
 )
 
-// geometry is how many elements and bytes one block of a type holds.
+// geometry holds the number of elements and bytes of one block of a type.
 type geometry struct {
 	name  string
 	elems int
 	bytes int
 }
 
-// geometries is the layout of every type by its id.
+// geometries holds the layout of every type by its id.
 var geometries = [...]geometry{
 	F32: {"F32", 1, 4}, F16: {"F16", 1, 2}, BF16: {"BF16", 1, 2}, F64: {"F64", 1, 8},
 	I8: {"I8", 1, 1}, I16: {"I16", 1, 2}, I32: {"I32", 1, 4}, I64: {"I64", 1, 8},
@@ -86,26 +86,26 @@ func (t Type) geometry() geometry {
 	return geometry{}
 }
 
-// Known reports whether t is a type this package has a layout for.
+// Known reports whether the package has a layout for t.
 func (t Type) Known() bool { return t.geometry().elems != 0 }
 
-// BlockSize is the number of elements in one block; 0 for an unknown type.
+// BlockSize returns the number of elements of one block; 0 for an unknown type.
 func (t Type) BlockSize() int { return t.geometry().elems }
 
-// BlockBytes is the number of bytes of one block; 0 for an unknown type.
+// BlockBytes returns the number of bytes of one block; 0 for an unknown type.
 func (t Type) BlockBytes() int { return t.geometry().bytes }
 
-// RowBytes is the number of bytes that n elements take. It panics when t is
-// unknown or n is no multiple of the block size: callers check files first.
+// RowBytes returns the number of bytes of n elements. It panics if t is unknown
+// or n is not a multiple of the block size: callers validate files first.
 func (t Type) RowBytes(n int) int {
 	g := t.geometry()
 	if g.elems == 0 || n < 0 || n%g.elems != 0 {
-		panic("tensor: row is no whole number of blocks")
+		panic("tensor: row is not a multiple of the block size")
 	}
 	return n / g.elems * g.bytes
 }
 
-// String is GGML's name of the type, such as "Q4_K".
+// String returns GGML's name of the type, such as "Q4_K".
 func (t Type) String() string {
 	if g := t.geometry(); g.elems != 0 {
 		return g.name
@@ -113,7 +113,8 @@ func (t Type) String() string {
 	return fmt.Sprintf("type(%d)", uint32(t))
 }
 
-// ParseType finds a type by GGML's name, upper case as String prints it.
+// ParseType returns the type with the given GGML name, upper case as String
+// prints it.
 func ParseType(name string) (Type, error) {
 	for id, g := range geometries {
 		if g.name == name && name != "" {

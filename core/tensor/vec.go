@@ -3,12 +3,12 @@ package tensor
 import "math"
 
 // The vector kernels below work on float32 slices. Lengths must agree;
-// kernels panic when they do not, as only a caller's mistake can cause that.
-// Sums are taken in a fixed order that depends on the length alone.
+// otherwise kernels panic, because only a bug of the caller can cause that. The
+// order of sums is fixed and depends on the length only.
 
 const errLength = "tensor: vector lengths differ"
 
-// Dot is Σ a[i]·b[i].
+// Dot returns Σ a[i]·b[i].
 func Dot(a, b []float32) float32 {
 	if len(a) != len(b) {
 		panic(errLength)
@@ -35,13 +35,12 @@ func Add(y, x []float32) {
 // Scale multiplies x by a: x[i] *= a.
 func Scale(x []float32, a float32) { scale(x, a) }
 
-// Max is the largest element of x, -Inf when x is empty. NaNs are passed
-// over.
+// Max returns the largest element of x, -Inf if x is empty. NaNs are ignored.
 func Max(x []float32) float32 { return maximum(x) }
 
-// ExpSum sets dst[i] = exp(x[i] - sub) and gives the sum of dst. dst and x may
-// be the same slice. The relative error of an element is below 2⁻²²; results
-// below 1.1762e-38, the smallest normal numbers, are 0.
+// ExpSum sets dst[i] = exp(x[i] - sub) and returns the sum of dst. dst and x
+// may be the same slice. The relative error of an element is below 2⁻²²;
+// results below 1.1762e-38, the smallest normal number, are 0.
 func ExpSum(dst, x []float32, sub float32) float32 {
 	if len(dst) != len(x) {
 		panic(errLength)
@@ -71,10 +70,10 @@ func SiLUMul(dst, gate, up []float32) {
 	siluMul(dst, gate, up)
 }
 
-// RopePairs rotates the pairs (x[2i], x[2i+1]) by the angles whose cosines
-// and sines are cos[i] and sin[i]: rotary position embedding as in the RoFormer
-// paper (arXiv 2104.09864) and GGUF's architecture llama. x has twice the
-// length of cos and sin.
+// RopePairs rotates the pairs (x[2i], x[2i+1]) by the angles with cosines
+// cos[i] and sines sin[i]: rotary position embedding as in the RoFormer paper
+// (arXiv 2104.09864) and in GGUF's architecture llama. x has twice the length
+// of cos and sin.
 func RopePairs(x, cos, sin []float32) {
 	if len(cos) != len(sin) || len(x) != 2*len(cos) {
 		panic(errLength)
@@ -96,27 +95,27 @@ const PanelWidth = 32
 
 // MulPanel is the micro-kernel of float32 matrix products:
 //
-//	c (m × 32) = a (m × k) · b (k × 32), or c += a · b when acc is set.
+//	c (m × 32) = a (m × k) · b (k × 32), or c += a · b if acc is set.
 //
 // Row i of a begins at a[i·lda], row i of c at c[i·ldc]; b is contiguous. Each
-// element is summed over k in ascending order into one accumulator, whatever
-// m is, so that a row's result does not depend on the rows beside it.
+// element is summed over k in ascending order into one accumulator, for any m,
+// so a row's result does not depend on the other rows.
 func MulPanel(c []float32, ldc int, a []float32, lda int, b []float32, m, k int, acc bool) {
 	if checkPanel(c, ldc, a, lda, len(b), m, k, acc) {
 		mulPanel(c, ldc, a, lda, b, m, k, acc)
 	}
 }
 
-// MulPanelF16 is MulPanel with a right factor of little endian binary16
-// numbers. The result is that of MulPanel on their values, bit for bit.
+// MulPanelF16 is MulPanel with a right factor of little-endian binary16
+// numbers. The result is bit-equal to that of MulPanel on their values.
 func MulPanelF16(c []float32, ldc int, a []float32, lda int, b []byte, m, k int, acc bool) {
 	if checkPanel(c, ldc, a, lda, len(b)/2, m, k, acc) {
 		mulPanelF16(c, ldc, a, lda, b, m, k, acc)
 	}
 }
 
-// checkPanel panics when a panel product is out of range, and does those of
-// no columns, of which there is nothing left to do.
+// checkPanel panics if a panel product is out of range. It reports false if
+// there is nothing to compute; a product of depth 0 is done here.
 func checkPanel(c []float32, ldc int, a []float32, lda, elems, m, k int, acc bool) bool {
 	if m < 1 || k < 0 || ldc < PanelWidth && m > 1 || lda < k && m > 1 ||
 		len(c) < (m-1)*ldc+PanelWidth || len(a) < (m-1)*lda+k || elems < k*PanelWidth {

@@ -4,7 +4,7 @@ package tensor
 
 import "mm-abi.org/mm/core/cpu"
 
-// The levels that the kernels here are written for.
+// The levels that the kernels are written for.
 var (
 	hasAVX2   = cpu.Has(cpu.AVX2)
 	hasAVX512 = cpu.Has(cpu.AVX512)
@@ -155,7 +155,7 @@ func expSum(dst, x []float32, sub float32) float32 {
 		return s
 	}
 	// The rest goes through the same kernel, so that an element's value does
-	// not depend on where it stands.
+	// not depend on its position.
 	var rest [8]float32
 	k := copy(rest[:], x[n:])
 	expSumVec(rest[:], rest[:], 8, sub)

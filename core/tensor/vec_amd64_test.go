@@ -4,7 +4,7 @@ package tensor
 
 import "testing"
 
-// TestOlderKernels repeats the tests as if the machine had less.
+// TestOlderKernels repeats the tests with fewer processor features.
 func TestOlderKernels(t *testing.T) {
 	avx2, avx512 := hasAVX2, hasAVX512
 	defer func() { hasAVX2, hasAVX512 = avx2, avx512 }()

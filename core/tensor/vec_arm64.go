@@ -2,7 +2,7 @@
 
 package tensor
 
-// Every arm64 processor has NEON. Kernels that are not here are in vec_noasm.go.
+// Every arm64 processor has NEON. The other kernels are in vec_noasm.go.
 
 //go:noescape
 func dotNEON(a, b *float32, n int) float32

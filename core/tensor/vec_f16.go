@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// F16ToF32 is the value of an IEEE binary16 number.
+// F16ToF32 returns the value of an IEEE binary16 number.
 func F16ToF32(h uint16) float32 {
 	sign := uint32(h&0x8000) << 16
 	exp := uint32(h>>10) & 0x1f
@@ -23,14 +23,14 @@ func F16ToF32(h uint16) float32 {
 	return math.Float32frombits(sign | (exp+112)<<23 | frac<<13)
 }
 
-// F32ToF16 rounds to the nearest binary16 number, ties to even. Values beyond
-// ±65504 by half a step or more become infinite.
+// F32ToF16 rounds to the nearest binary16 number, ties to even. Values that
+// exceed ±65504 by half a step or more become infinite.
 func F32ToF16(f float32) uint16 {
 	b := math.Float32bits(f)
 	sign := uint16(b >> 16 & 0x8000)
 	abs := b & 0x7fffffff
 	switch {
-	case abs > 0x7f800000: // NaN: quiet, the upper payload kept
+	case abs > 0x7f800000: // NaN: quiet, with the upper payload
 		return sign | 0x7e00 | uint16(abs>>13&0x3ff)
 	case abs >= 0x477ff000: // rounds to 2¹⁶ or more
 		return sign | 0x7c00
@@ -44,7 +44,7 @@ func F32ToF16(f float32) uint16 {
 	return sign | uint16((abs-(112<<23))>>13)
 }
 
-// BF16ToF32 is the value of a bfloat16 number.
+// BF16ToF32 returns the value of a bfloat16 number.
 func BF16ToF32(h uint16) float32 { return math.Float32frombits(uint32(h) << 16) }
 
 // F32ToBF16 rounds to the nearest bfloat16 number, ties to even.

@@ -2,7 +2,7 @@
 
 package tensor
 
-// The kernels that only amd64 has in assembly.
+// Stand-ins for the kernels that only amd64 has in assembly.
 
 func add(y, x []float32)                           { addPlain(y, x) }
 func scale(x []float32, a float32)                 { scalePlain(x, a) }

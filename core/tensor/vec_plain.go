@@ -2,8 +2,7 @@ package tensor
 
 import "math"
 
-// The plain kernels: the oracle of those in assembly, and what other machines
-// run.
+// The plain kernels are the oracle of the assembly and run on other machines.
 
 func dotPlain(a, b []float32) float32 {
 	b = b[:len(a)]
@@ -67,7 +66,7 @@ func expSumPlain(dst, x []float32, sub float32) float32 {
 	return (s[0] + s[4]) + (s[1] + s[5]) + ((s[2] + s[6]) + (s[3] + s[7]))
 }
 
-// exp is e^x, 0 where that is below the smallest normal number.
+// exp returns e^x, 0 below the smallest normal number.
 func exp(x float32) float32 {
 	if x < expMin {
 		return 0
@@ -75,7 +74,7 @@ func exp(x float32) float32 {
 	return float32(math.Exp(float64(x)))
 }
 
-// expMin lies just above ln(2⁻¹²⁶): what is smaller gives 0.
+// expMin is slightly above ln(2⁻¹²⁶): the exponential of anything smaller is 0.
 const expMin = -87.336
 
 func mulScaledPlain(dst, x, gain []float32, a float32) {
@@ -120,7 +119,7 @@ func mulPanelPlain(c []float32, ldc int, a []float32, lda int, b []float32, m, k
 	}
 }
 
-// mulPanelHalves converts parts of b for the kernel of float32.
+// mulPanelHalves converts parts of b for the float32 kernel.
 func mulPanelHalves(c []float32, ldc int, a []float32, lda int, b []byte, m, k int, acc bool) {
 	var values [64 * PanelWidth]float32
 	for at := 0; at < k || at == 0; at += 64 {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// vecLengths has every tail of the vector kernels, and none.
+// vecLengths includes every tail of the vector kernels, and none.
 var vecLengths = []int{0, 1, 3, 7, 8, 9, 15, 16, 24, 31, 32, 33, 40, 63, 64, 65, 127, 576, 1536}
 
 func normal(r *rand.Rand, n int, scale float64) []float32 {
@@ -19,7 +19,7 @@ func normal(r *rand.Rand, n int, scale float64) []float32 {
 	return x
 }
 
-// vecNear fails unless each pair differs by at most tol relative to the larger
+// vecNear fails unless each pair differs by at most tol, relative to the larger
 // of the value and floor.
 func vecNear(t *testing.T, what string, got, want []float32, tol, floor float64) {
 	t.Helper()
@@ -32,12 +32,12 @@ func vecNear(t *testing.T, what string, got, want []float32, tol, floor float64)
 			continue
 		}
 		if d := math.Abs(g - w); !(d <= tol*max(math.Abs(w), floor)) {
-			t.Fatalf("%s: element %d is %v, want %v", what, i, got[i], want[i])
+			t.Fatalf("%s: element %d: got %v, want %v", what, i, got[i], want[i])
 		}
 	}
 }
 
-// TestKernelsAgree holds every kernel to its plain version.
+// TestKernelsAgree compares every kernel with its plain version.
 func TestKernelsAgree(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, n := range vecLengths {
@@ -48,7 +48,7 @@ func TestKernelsAgree(t *testing.T) {
 		}
 		vecNear(t, fmt.Sprint("dot ", n), []float32{Dot(x, y)}, []float32{dotPlain(x, y)}, 1e-6, abs+1e-30)
 
-		// In place and through a copy; the results of got are checked against
+		// In place and through a copy; the results of got are compared with
 		// those of want.
 		pair := func(name string, tol, floor float64, got, want func(v []float32)) {
 			a, b := append([]float32(nil), x...), append([]float32(nil), x...)
@@ -98,8 +98,7 @@ func TestExpAccuracy(t *testing.T) {
 	}
 }
 
-// TestExpSumPadding: elements of -Inf at the end, which attention masks with,
-// leave the sum as it was, bit for bit.
+// Trailing elements of -Inf, the mask of attention, leave the sum bit-equal.
 func TestExpSumPadding(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for n := 8; n <= 64; n += 8 {
@@ -116,8 +115,8 @@ func TestExpSumPadding(t *testing.T) {
 	}
 }
 
-// TestF16 decodes all 2¹⁶ patterns and encodes what lies on, and around, and
-// half way between them.
+// TestF16 decodes all 2¹⁶ patterns and encodes their values, the neighbors of
+// those, and the midpoints.
 func TestF16(t *testing.T) {
 	src := make([]byte, 2<<16)
 	for i := range 1 << 16 {
@@ -176,7 +175,7 @@ func TestBF16(t *testing.T) {
 			t.Fatalf("%v encodes to %04x, want %04x", got[i], b, i)
 		}
 	}
-	// Ties go to even, everything else to the nearer one.
+	// Ties round to even, all other values to the nearer number.
 	for _, c := range []struct {
 		in   uint32
 		want uint16
@@ -187,8 +186,7 @@ func TestBF16(t *testing.T) {
 	}
 }
 
-// TestMulPanel holds the micro-kernels to the plain one and shows that rows are
-// independent.
+// The micro-kernels agree with the plain one, and rows are independent.
 func TestMulPanel(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	for _, k := range []int{0, 1, 2, 3, 4, 5, 8, 31, 64, 100} {
@@ -200,7 +198,7 @@ func TestMulPanel(t *testing.T) {
 				MulPanel(got, ldc, a, lda, b, m, k, acc)
 				mulPanelPlain(want, ldc, a, lda, b, m, k, acc)
 				vecNear(t, fmt.Sprintf("panel m=%d k=%d acc=%v", m, k, acc), got, want, 2e-6, 10)
-				// Halves give what their values give.
+				// Halves have the products of their values.
 				half := make([]byte, 2*len(b))
 				ToF16(half, b)
 				rounded := make([]float32, len(b))
@@ -209,13 +207,13 @@ func TestMulPanel(t *testing.T) {
 				MulPanelF16(fromHalves, ldc, a, lda, half, m, k, acc)
 				MulPanel(fromValues, ldc, a, lda, rounded, m, k, acc)
 				vecNear(t, fmt.Sprintf("F16 panel m=%d k=%d acc=%v", m, k, acc), fromHalves, fromValues, 0, 0)
-				// A row is the same whatever stands beside it.
+				// A row does not depend on the other rows.
 				for i := range m {
 					one := append([]float32(nil), c[i*ldc:i*ldc+PanelWidth]...)
 					MulPanel(one, PanelWidth, a[i*lda:], k, b, 1, k, acc)
 					for j := range one {
 						if one[j] != got[i*ldc+j] {
-							t.Fatalf("m=%d k=%d: row %d alone gives %v, among others %v", m, k, i, one[j], got[i*ldc+j])
+							t.Fatalf("m=%d k=%d: row %d: got %v alone, %v among others", m, k, i, one[j], got[i*ldc+j])
 						}
 					}
 				}
@@ -242,7 +240,7 @@ func TestVecPanics(t *testing.T) {
 		func() {
 			defer func() {
 				if recover() == nil {
-					t.Errorf("%s takes slices of different vecLengths", name)
+					t.Errorf("%s: slices of different lengths accepted", name)
 				}
 			}()
 			f()

@@ -3,20 +3,19 @@ package tensor
 import "unsafe"
 
 // Winograd's convolution by 3×3 in tiles of 4×4 (Lavin and Gray, arXiv
-// 1509.09308): F(4×4, 3×3) brings tiles of 6×6 inputs and the weights each into
-// 36 numbers, whose products, summed over channels, are brought back to 4×4
-// outputs: 36 multiplications in the place of 144. Its error is some ten times
-// that of the sums in place, and a number that is not finite spreads over its
-// tile.
+// 1509.09308): F(4×4, 3×3) transforms tiles of 6×6 inputs and the weights into
+// 36 numbers each; their products, summed over channels, are transformed to 4×4
+// outputs: 36 multiplications instead of 144. Its error is some ten times that
+// of direct sums, and a non-finite number spreads over its tile.
 
-// The sides of a tile, and the numbers it becomes.
+// The sides of a tile, and the number of transformed elements.
 const (
 	WinogradOut = 4
 	WinogradIn  = 6
 	WinogradAll = WinogradIn * WinogradIn
 )
 
-// WinogradWeights brings 3×3 weights into the form that is multiplied.
+// WinogradWeights transforms 3×3 weights.
 func WinogradWeights(dst *[WinogradAll]float32, w *[9]float32) {
 	side := func(a, b, c float64) [6]float64 {
 		return [6]float64{a / 4, -(a + b + c) / 6, (-a + b - c) / 6, a/24 + b/12 + c/6, a/24 - b/12 + c/6, c}
@@ -32,12 +31,12 @@ func WinogradWeights(dst *[WinogradAll]float32, w *[9]float32) {
 	}
 }
 
-// WinogradInput brings a tile of 6×6 vectors, whose rows are row elements
-// apart, into 36 vectors step elements apart. tmp holds 36 vectors.
+// WinogradInput transforms a tile of 6×6 vectors, whose rows are row elements
+// apart, to 36 vectors step elements apart. tmp holds 36 vectors.
 func (k ConvKernels) WinogradInput(dst []float32, step int, src []float32, row int, tmp []float32) {
 	n := k.lanes
 	if step < 0 || row < 0 || len(dst) < 35*step+n || len(src) < 5*row+6*n || len(tmp) < 36*n {
-		panic("tensor: a tile is out of range")
+		panic("tensor: tile out of range")
 	}
 	if k.level == nil {
 		winogradInputPlain(dst, step, src, row, n)
@@ -46,13 +45,13 @@ func (k ConvKernels) WinogradInput(dst []float32, step int, src []float32, row i
 	k.level.in(&dst[0], uintptr(step)*4, &src[0], uintptr(row)*4, &tmp[0])
 }
 
-// WinogradOutput brings 36 vectors step elements apart back to a tile of 4×4
-// outputs, whose rows are row elements apart, adds the bias, and add, which is
-// laid out as the outputs, or nil, and brings them between low and high.
+// WinogradOutput transforms 36 vectors step elements apart to a tile of 4×4
+// outputs, whose rows are row elements apart, adds the bias and add, which has
+// the layout of the outputs or is nil, and clamps them to low…high.
 func (k ConvKernels) WinogradOutput(dst []float32, row int, src []float32, step int, tmp, bias, add []float32, low, high float32) {
 	n := k.lanes
 	if step < 0 || row < 0 || len(src) < 35*step+n || len(dst) < 3*row+4*n || len(tmp) < 36*n || len(bias) < n || add != nil && len(add) < 3*row+4*n {
-		panic("tensor: a tile is out of range")
+		panic("tensor: tile out of range")
 	}
 	if k.level == nil {
 		winogradOutputPlain(dst, row, src, step, n, bias, add, low, high)
@@ -61,7 +60,7 @@ func (k ConvKernels) WinogradOutput(dst []float32, row int, src []float32, step 
 	k.level.out(&dst[0], uintptr(row)*4, &src[0], uintptr(step)*4, &tmp[0], &bias[0], unsafe.SliceData(add), low, high)
 }
 
-// winogradInputPlain is WinogradInput's oracle.
+// winogradInputPlain is the oracle of WinogradInput.
 func winogradInputPlain(dst []float32, step int, src []float32, row, lanes int) {
 	side := func(d [6]float32) [6]float32 {
 		even, odd, near, far := d[4]-4*d[2], d[3]-4*d[1], d[4]-d[2], 2*(d[3]-d[1])
@@ -84,7 +83,7 @@ func winogradInputPlain(dst []float32, step int, src []float32, row, lanes int) 
 	}
 }
 
-// winogradOutputPlain is WinogradOutput's oracle.
+// winogradOutputPlain is the oracle of WinogradOutput.
 func winogradOutputPlain(dst []float32, row int, src []float32, step, lanes int, bias, add []float32, low, high float32) {
 	side := func(m [6]float32) [4]float32 {
 		a, b, c, d := m[1]+m[2], m[1]-m[2], m[3]+m[4], m[3]-m[4]

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// The transforms, with a product between them, are the convolution; those in
-// assembly are those in plain Go.
+// The transforms with a product between them equal the convolution; the
+// assembly agrees with plain Go.
 func TestWinograd(t *testing.T) {
 	for _, k := range []ConvKernels{BestConv(), PlainConv(4)} {
 		r := rand.New(rand.NewPCG(1, 2))
@@ -45,7 +45,7 @@ func TestWinograd(t *testing.T) {
 					sum += float64(x[((y+j/3)*row+c+j%3)*n+l]) * float64(w[j])
 				}
 				if sum = min(max(sum, -2), 2); !(math.Abs(sum-float64(got[at])) < 5e-5) {
-					t.Fatalf("%d lanes: output %d, %d of lane %d is %g, wanted is %g", n, y, c, l, got[at], sum)
+					t.Fatalf("%d lanes: output %d, %d of lane %d : got %g, want %g", n, y, c, l, got[at], sum)
 				}
 			}
 		}

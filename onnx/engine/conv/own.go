@@ -90,7 +90,7 @@ func (e *edges) prepare(w *Window, lanes int, weight func(ky, kx, count int) int
 			t := &tensor.Taps{}
 			for ky := v.lo; ky < v.hi; ky++ {
 				for kx := h.lo; kx < h.hi; kx++ {
-					t.AddOwn(((ky-v.lo)*w.Dilation[0]*w.In[1]+(kx-h.lo)*w.Dilation[1])*lanes, weight(ky, kx, v.count*h.count))
+					t.AddDepthwise(((ky-v.lo)*w.Dilation[0]*w.In[1]+(kx-h.lo)*w.Dilation[1])*lanes, weight(ky, kx, v.count*h.count))
 				}
 			}
 			e.taps[key] = t
@@ -129,7 +129,7 @@ func (f *Filter) depthwise(work *Work, w Window, out, x []float32, after After) 
 					blank(row, lanes)
 					return
 				}
-				f.kernels.Own(row)
+				f.kernels.Depthwise(row)
 			})
 			if after.Shape != nil {
 				seg := out[b*plane+y0*w.Out[1]*lanes : b*plane+y1*w.Out[1]*lanes]
@@ -213,9 +213,9 @@ func (p *Pool) Do(work *Work, blocks int, out, x []float32) {
 				case row.Taps.Len() == 0:
 					blank(row, lanes)
 				case p.most:
-					p.kernels.Most(row)
+					p.kernels.MaxPool(row)
 				default:
-					p.kernels.Own(row)
+					p.kernels.Depthwise(row)
 				}
 			})
 		}

@@ -163,7 +163,7 @@ func layerNorm(c *kernel.Call) error {
 				shift, variance = 0, tensor.Dot(row, row)/float32(n)
 			}
 			scale := float32(1 / math.Sqrt(float64(variance)+eps))
-			tensor.Normalise(dst, row, in[1], shifts, shift, scale)
+			tensor.Normalize(dst, row, in[1], shifts, shift, scale)
 			for i, v := range []float32{shift, scale} {
 				if stats[i] != nil {
 					stats[i][r] = v
