@@ -6,12 +6,11 @@ import (
 	"slices"
 )
 
-// Check holds the metadata of a model file to what engines take for granted:
-// general.architecture is there, every well-known key has its type, counts
-// lie in the range llama.cpp was built for, the tokenizer's arrays are of one
-// length, and special token ids are ids of the vocabulary. All faults are
-// given at once, joined; nil means none. A sound file ([Parse]) may still
-// fail here: engines have crashed on each of these.
+// Check validates a model file's metadata as engines expect it:
+// general.architecture is present, every well-known key has its type, counts
+// are within llama.cpp's limits, the tokenizer's arrays have equal lengths, and
+// special token ids are in the vocabulary. It returns all errors joined. A file
+// that [Parse] accepts may fail here: engines have crashed on each of these.
 func (f *File) Check() error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf("gguf: "+format, args...)) }
@@ -25,44 +24,44 @@ func (f *File) Check() error {
 	}
 	want := expectedTypes(arch)
 	for _, kv := range f.KVs {
-		if types, known := want[kv.Key]; known && !slices.Contains(types, TypeName(kv.Value)) {
-			fault("key %s has type %s, not %s", kv.Key, TypeName(kv.Value), types[0])
+		if types, ok := want[kv.Key]; ok && !slices.Contains(types, TypeName(kv.Value)) {
+			fault("key %s: got type %s, want %s", kv.Key, TypeName(kv.Value), types[0])
 		}
 	}
 	if n, err := Get[uint32](f, KeyBlockCount.In(arch)); err == nil && (n == 0 || n > MaxBlocks) {
-		fault("key %s is %d, not 1 to %d", KeyBlockCount.In(arch), n, MaxBlocks)
+		fault("key %s: got %d, want 1 to %d", KeyBlockCount.In(arch), n, MaxBlocks)
 	}
 	if n, err := Get[uint32](f, KeyEmbeddingLength.In(arch)); err == nil && n == 0 {
-		fault("key %s is 0", KeyEmbeddingLength.In(arch))
+		fault("key %s: got 0", KeyEmbeddingLength.In(arch))
 	}
 	f.checkVocabulary(fault)
 	return errors.Join(faults...)
 }
 
-// checkVocabulary compares the tokenizer's arrays and ids with its tokens.
+// checkVocabulary checks the tokenizer's arrays and ids against its tokens.
 func (f *File) checkVocabulary(fault func(string, ...any)) {
 	tokens, err := Get[[]string](f, KeyTokens)
 	if err != nil {
 		return
 	}
 	if v, err := Get[[]float32](f, KeyScores); err == nil && len(v) != len(tokens) {
-		fault("%d scores for %d tokens", len(v), len(tokens))
+		fault("score count mismatch: got %d, want %d", len(v), len(tokens))
 	}
 	if v, err := Get[[]int32](f, KeyTokenTypes); err == nil && len(v) != len(tokens) {
-		fault("%d token types for %d tokens", len(v), len(tokens))
+		fault("token type count mismatch: got %d, want %d", len(v), len(tokens))
 	}
 	for _, key := range tokenIDKeys {
 		if id, err := Get[uint32](f, key); err == nil && int64(id) >= int64(len(tokens)) {
-			fault("key %s is %d, beyond the %d tokens", key, id, len(tokens))
+			fault("key %s: id %d out of range of %d tokens", key, id, len(tokens))
 		}
 	}
 }
 
-// tokenIDKeys are the keys whose value is an id of the vocabulary.
+// tokenIDKeys are the keys with a token id.
 var tokenIDKeys = []string{KeyBOS, KeyEOS, KeyEOT, KeyEOM, KeyUnknown, KeySeparator, KeyPadding}
 
-// expectedTypes gives, for each well-known key, the types it may have; the
-// first is the one to name in a message.
+// expectedTypes maps each well-known key to its valid types; error messages
+// name the first.
 func expectedTypes(arch string) map[string][]string {
 	want := make(map[string][]string)
 	all := func(types []string, keys ...string) {

@@ -6,25 +6,25 @@ import (
 	"io"
 )
 
-// cursor walks the header. Over bytes in memory it hands out subslices; over
-// a ReaderAt it reads ahead in growing steps, never past size.
+// cursor reads the header sequentially. In memory it returns subslices; from a
+// ReaderAt it reads ahead in growing steps, never past size.
 type cursor struct {
-	buf  []byte // what has been read so far, from the file's start
-	pos  int    // next byte to hand out
-	size int64  // of the whole file
+	buf  []byte // read so far, from the file's start
+	pos  int    // next byte
+	size int64  // of the file
 	src  io.ReaderAt
 }
 
-// firstRead is how much of a ReaderAt is read at first; it doubles from there.
+// firstRead is the initial read of a ReaderAt, in bytes; later reads double.
 const firstRead = 64 << 10
 
-// left is the number of bytes of the file that have not been handed out.
+// left returns the number of unread bytes of the file.
 func (c *cursor) left() uint64 { return uint64(c.size - int64(c.pos)) }
 
-// take hands out the next n bytes. They stay valid for good.
+// take returns the next n bytes, which remain valid.
 func (c *cursor) take(n uint64, what string) ([]byte, error) {
 	if n > c.left() {
-		return nil, fmt.Errorf("%s needs %d bytes, only %d are left in the file", what, n, c.left())
+		return nil, fmt.Errorf("file truncated: %s needs %d bytes, %d left", what, n, c.left())
 	}
 	end := c.pos + int(n)
 	if end > len(c.buf) {
@@ -69,14 +69,14 @@ func (c *cursor) u64(what string) (uint64, error) {
 	return binary.LittleEndian.Uint64(b), nil
 }
 
-// str reads a length and that many bytes; longer than limit is refused.
+// str reads a length-prefixed string of at most limit bytes.
 func (c *cursor) str(what string, limit uint64) (string, error) {
 	n, err := c.u64("the length of " + what)
 	if err != nil {
 		return "", err
 	}
 	if n > limit {
-		return "", fmt.Errorf("%s has %d bytes, at most %d are allowed", what, n, limit)
+		return "", fmt.Errorf("%s too long: got %d bytes, limit %d", what, n, limit)
 	}
 	b, err := c.take(n, what)
 	return string(b), err

@@ -6,9 +6,8 @@ import (
 	"testing"
 )
 
-// FuzzParse holds the reader to three things whatever the bytes: it does not
-// panic, both ways of reading agree, and what it accepts survives being
-// written and read again.
+// FuzzParse checks the reader on any bytes: it does not panic, Parse and Read
+// agree, and an accepted file survives writing and reading.
 func FuzzParse(f *testing.F) {
 	for _, c := range malformed() {
 		f.Add(c.file)
@@ -38,11 +37,11 @@ func FuzzParse(f *testing.F) {
 		}
 		var again bytes.Buffer
 		if _, err := Write(&again, got.KVs, sources); err != nil {
-			t.Fatalf("writing what was read: %v", err)
+			t.Fatalf("writing: %v", err)
 		}
 		back, err := Parse(again.Bytes())
 		if err != nil {
-			t.Fatalf("reading what was written: %v", err)
+			t.Fatalf("reading back: %v", err)
 		}
 		if len(back.KVs) != len(got.KVs) || len(back.Tensors) != len(got.Tensors) {
 			t.Fatalf("%d keys and %d tensors became %d and %d", len(got.KVs), len(got.Tensors), len(back.KVs), len(back.Tensors))

@@ -1,19 +1,18 @@
 // Package gguf reads and writes GGUF, the single-file format of llama.cpp:
 // metadata (key and typed value), tensor descriptions, and one aligned blob of
 // tensor data. The layout is that of ggml/docs/gguf.md, version 3, little
-// endian; version 2 has the same layout and is read as well.
+// endian; version 2 has the same layout and is also read.
 //
-// The way of a file: [Open] maps it, or [Read] takes any io.ReaderAt; the
-// header is parsed and checked as a whole, so that a *[File] exists only for a
-// file whose every name, count, dimension, type and byte range is sound.
-// [Get] takes metadata by key and enforces its type; [File.Tensor] gives a
-// tensor whose Data aliases the mapping. [Write] is the reverse: metadata in
-// the order given, tensors streamed, the same bytes for the same input.
+// [Open] maps a file, and [Read] accepts any io.ReaderAt; the header is parsed
+// and validated completely, so that every name, count, dimension, type and byte
+// range of a *[File] is valid. [Get] returns metadata by key and enforces its
+// type; [File.Tensor] returns a tensor whose Data aliases the mapping. [Write]
+// writes metadata in the given order and streams tensors; the same input gives
+// the same bytes.
 //
-// The reader is stricter than llama.cpp's: tensors must follow each other
-// without gap or overlap, nothing may follow the last one, booleans are 0 or
-// 1. It allocates nothing from a declared count before the bytes left in the
-// file have been shown to hold that many elements.
+// The reader is stricter than llama.cpp's: tensors must be contiguous up to the
+// end of the file, and booleans are 0 or 1. It never allocates for a declared
+// count unless the remaining bytes can hold that many elements.
 package gguf
 
 import (
@@ -26,14 +25,14 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// The format's constants.
+// Constants of the format.
 const (
 	magic            = "GGUF"
 	versionLatest    = 3
 	defaultAlignment = 32
 )
 
-// The limits of what is read. Each is far above what real models need.
+// Limits of the reader. Each is far above the needs of real models.
 const (
 	maxKeys        = 1 << 16 // metadata entries
 	maxTensors     = 1 << 17 // tensors
@@ -45,24 +44,23 @@ const (
 	maxAlignment   = 1 << 20 // bytes
 )
 
-// Tensor describes one tensor of a file.
+// Tensor describes a tensor of a file.
 type Tensor struct {
 	Name string
 	Type tensor.Type
 	// Dims are the dimensions in GGUF's order: Dims[0] is the contiguous one
-	// (the columns of a matrix), at least one of them, each at least 1.
+	// (the columns of a matrix). There is at least one, and each is at least 1.
 	Dims []int
-	// Offset is where the data begins, in bytes from the start of the file.
+	// Offset is the offset of the data from the start of the file.
 	Offset int64
 	// Size is the length of the data in bytes.
 	Size int64
-	// Data is the tensor's bytes when the file is mapped or in memory, and
-	// nil when it was opened by Read. It must not be written to, nor used
-	// after the file's Close.
+	// Data holds the tensor's bytes if the file is mapped or in memory, and is
+	// nil after Read. It must not be modified, nor used after the file's Close.
 	Data []byte
 }
 
-// Elements is the number of elements: the product of the dimensions.
+// Elements returns the number of elements: the product of the dimensions.
 func (t Tensor) Elements() int {
 	n := 1
 	for _, d := range t.Dims {
@@ -71,14 +69,14 @@ func (t Tensor) Elements() int {
 	return n
 }
 
-// Rows is the number of rows: the product of all dimensions but the first.
+// Rows returns the number of rows: the product of all dimensions but the first.
 func (t Tensor) Rows() int { return t.Elements() / t.Dims[0] }
 
-// File is a checked GGUF file. Its slices must not be changed.
+// File is a validated GGUF file. Its slices must not be modified.
 type File struct {
 	// Version is 2 or 3.
 	Version uint32
-	// Alignment is what every tensor's offset is a multiple of, in bytes.
+	// Alignment is the alignment of every tensor's offset, in bytes.
 	Alignment int
 	// KVs is the metadata in the order of the file.
 	KVs []KV
@@ -91,7 +89,7 @@ type File struct {
 	m     *mmap.Map // nil unless opened by Open
 }
 
-// Open maps the file at path and checks it. Close gives the mapping back.
+// Open maps and validates the file at path. Close unmaps it.
 func Open(path string) (*File, error) {
 	m, err := mmap.Open(path)
 	if err != nil {
@@ -105,15 +103,14 @@ func Open(path string) (*File, error) {
 	return f, nil
 }
 
-// WillNeed tells the system that all of a file that was opened is about to be
-// read.
+// WillNeed advises the system that the whole mapped file is about to be read.
 func (f *File) WillNeed() {
 	if f.m != nil {
 		f.m.WillNeed()
 	}
 }
 
-// Parse checks a file that lies in memory. Tensor data aliases b.
+// Parse validates a file in memory. Tensor data aliases b.
 func Parse(b []byte) (*File, error) {
 	f, err := parse(&cursor{buf: b, size: int64(len(b))})
 	if err != nil {
@@ -127,8 +124,8 @@ func Parse(b []byte) (*File, error) {
 	return f, nil
 }
 
-// Read checks the file of the given size in r, reading its header only.
-// Tensor data stays where it is: see [File.Section].
+// Read validates the file of the given size in r, reading only its header.
+// [File.Section] reads tensor data.
 func Read(r io.ReaderAt, size int64) (*File, error) {
 	f, err := parse(&cursor{src: r, size: size})
 	if err != nil {
@@ -138,8 +135,8 @@ func Read(r io.ReaderAt, size int64) (*File, error) {
 	return f, nil
 }
 
-// Close gives the mapping back; Data of the tensors is invalid afterwards.
-// It does nothing for files that were not opened by Open.
+// Close unmaps the file; Data of the tensors is invalid afterwards. It does
+// nothing unless the file was opened by Open.
 func (f *File) Close() error {
 	if f.m == nil {
 		return nil
@@ -147,7 +144,7 @@ func (f *File) Close() error {
 	return f.m.Close()
 }
 
-// Tensor finds a tensor by name.
+// Tensor returns a tensor by name.
 func (f *File) Tensor(name string) (Tensor, bool) {
 	i, ok := f.names[name]
 	if !ok {
@@ -156,7 +153,7 @@ func (f *File) Tensor(name string) (Tensor, bool) {
 	return f.Tensors[i], true
 }
 
-// Names lists the names of the tensors in the order of the file.
+// Names returns the names of the tensors in file order.
 func (f *File) Names() []string {
 	names := make([]string, len(f.Tensors))
 	for i, t := range f.Tensors {
@@ -165,8 +162,7 @@ func (f *File) Names() []string {
 	return names
 }
 
-// Section reads the data of one of the file's tensors, however the file was
-// opened.
+// Section returns a reader of a tensor's data, however the file was opened.
 func (f *File) Section(t Tensor) *io.SectionReader {
 	return io.NewSectionReader(f.src, t.Offset, t.Size)
 }

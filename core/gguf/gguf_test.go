@@ -16,7 +16,7 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// every value type, scalar and array.
+// allKVs has every value type, scalar and array.
 var allKVs = []KV{
 	{KeyArchitecture, "llama"},
 	{"a.u8", uint8(200)}, {"a.i8", int8(-7)}, {"a.u16", uint16(65535)}, {"a.i16", int16(-30000)},
@@ -37,7 +37,7 @@ func written(t *testing.T, kvs []KV, tensors []Source) []byte {
 		t.Fatal(err)
 	}
 	if n != int64(b.Len()) {
-		t.Errorf("Write says %d bytes, wrote %d", n, b.Len())
+		t.Errorf("Write returned %d bytes, wrote %d", n, b.Len())
 	}
 	return b.Bytes()
 }
@@ -95,7 +95,7 @@ func TestRoundTrip(t *testing.T) {
 				t.Errorf("%s: %s is %v %v %v", how, want.Name, ok, got.Type, got.Dims)
 			}
 			if got.Offset%32 != 0 {
-				t.Errorf("%s: %s lies at %d", how, want.Name, got.Offset)
+				t.Errorf("%s: %s is at %d", how, want.Name, got.Offset)
 			}
 			data, err := io.ReadAll(f.Section(got))
 			if err != nil || !bytes.Equal(data, want.Data.(Bytes)) {
@@ -110,7 +110,7 @@ func TestRoundTrip(t *testing.T) {
 		t.Error("an absent tensor was found")
 	}
 	if got := written(t, allKVs, sample()); !bytes.Equal(got, file) {
-		t.Error("the same input gave other bytes")
+		t.Error("the same input gave different bytes")
 	}
 }
 
@@ -141,13 +141,13 @@ func TestAlignment(t *testing.T) {
 	}
 	for _, tensor := range f.Tensors {
 		if tensor.Offset%64 != 0 {
-			t.Errorf("%s lies at %d", tensor.Name, tensor.Offset)
+			t.Errorf("%s is at %d", tensor.Name, tensor.Offset)
 		}
 	}
 }
 
-// TestUnpadded reads files whose end is not padded, as some writers leave it,
-// and version 2.
+// TestUnpadded reads files without padding at the end, as some writers leave
+// it, and version 2.
 func TestUnpadded(t *testing.T) {
 	r := head(1, 0).info("t", 0, 0, 3).align().raw([]byte("twelve bytes")...)
 	f, err := Parse(r.b)
@@ -171,10 +171,10 @@ func TestGet(t *testing.T) {
 	if v, err := Get[[]string](f, "l.str"); err != nil || v[1] != "Καλημέρα" {
 		t.Errorf("%q, %v", v, err)
 	}
-	if _, err := Get[int32](f, "a.u32"); err == nil || !strings.Contains(err.Error(), "a.u32 has type u32, not i32") {
+	if _, err := Get[int32](f, "a.u32"); err == nil || !strings.Contains(err.Error(), "a.u32: got type u32, want i32") {
 		t.Errorf("u32 as i32: %v", err)
 	}
-	if _, err := Get[[]float32](f, "l.str"); err == nil || !strings.Contains(err.Error(), "type arr[str], not arr[f32]") {
+	if _, err := Get[[]float32](f, "l.str"); err == nil || !strings.Contains(err.Error(), "type arr[str], want arr[f32]") {
 		t.Errorf("strings as floats: %v", err)
 	}
 	if _, err := Get[string](f, "absent"); !errors.Is(err, ErrNoKey) {
@@ -184,7 +184,7 @@ func TestGet(t *testing.T) {
 		t.Errorf("%v, %v", v, err)
 	}
 	if _, err := GetOr(f, "a.u32", float32(1)); err == nil {
-		t.Error("a wrong type was taken for absence")
+		t.Error("a wrong type was treated as absent")
 	}
 }
 
@@ -202,7 +202,7 @@ func TestPerLayer(t *testing.T) {
 		}
 	}
 	for key, want := range map[string]string{
-		"each": "3 entries for 2 layers", "negative": "-4 in layer 1", "text": "type str", "absent": "no such key",
+		"each": "got 3 entries, want 2", "negative": "-4 in layer 1", "text": "type str", "absent": "no such key",
 	} {
 		if _, err := f.PerLayer(key, 2); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", key, err)
@@ -223,18 +223,18 @@ func TestWriteRefuses(t *testing.T) {
 		want    string
 	}{
 		{"no GGUF type", []KV{{"k", 1}}, nil, "Go type int has no GGUF type"},
-		{"empty key", []KV{{"", "v"}}, nil, "key: it is empty"},
-		{"key twice", []KV{{"k", "v"}, {"k", "v"}}, nil, "key k appears twice"},
+		{"empty key", []KV{{"", "v"}}, nil, "key: empty key"},
+		{"key twice", []KV{{"k", "v"}, {"k", "v"}}, nil, "duplicate key k"},
 		{"alignment", []KV{{KeyAlignment, uint32(5)}}, nil, "not a power of two"},
-		{"tensor twice", nil, append(one(func(*Source) {}), one(func(*Source) {})...), "tensor t appears twice"},
+		{"tensor twice", nil, append(one(func(*Source) {}), one(func(*Source) {})...), "duplicate tensor t"},
 		{"name", nil, one(func(s *Source) { s.Name = strings.Repeat("x", 64) }), "1 to 63 bytes"},
 		{"no dimensions", nil, one(func(s *Source) { s.Dims = nil }), "0 dimensions"},
 		{"dimension", nil, one(func(s *Source) { s.Dims = []int{-1} }), "dimension 0 is -1"},
 		{"type", nil, one(func(s *Source) { s.Type = 77 }), "unknown element type 77"},
-		{"block", nil, one(func(s *Source) { s.Type = tensor.Q4_K }), "no whole number of blocks"},
+		{"block", nil, one(func(s *Source) { s.Type = tensor.Q4_K }), "not a multiple of"},
 		{"no data", nil, one(func(s *Source) { s.Data = nil }), "has no data"},
-		{"too little", nil, one(func(s *Source) { s.Data = Bytes("short") }), "5 bytes were given, its type and dimensions need 16"},
-		{"too much", nil, one(func(s *Source) { s.Data = Bytes("seventeen bytes..") }), "more bytes were given"},
+		{"too little", nil, one(func(s *Source) { s.Data = Bytes("short") }), "got 5 bytes, want 16"},
+		{"too much", nil, one(func(s *Source) { s.Data = Bytes("seventeen bytes..") }), "more bytes than"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if _, err := Write(io.Discard, c.kvs, c.tensors); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -266,7 +266,7 @@ func TestWriteError(t *testing.T) {
 	}
 }
 
-// TestReadError cuts a reader short of the size it was said to have.
+// TestReadError reads from a reader shorter than the declared size.
 func TestReadError(t *testing.T) {
 	file := written(t, allKVs, nil)
 	_, err := Read(bytes.NewReader(file[:50]), int64(len(file)))

@@ -1,6 +1,6 @@
 package gguf
 
-// Keys that hold for every architecture.
+// Keys of every architecture.
 const (
 	KeyArchitecture        = "general.architecture"         // str, such as "llama"
 	KeyAlignment           = "general.alignment"            // u32, default 32
@@ -23,7 +23,7 @@ const (
 	KeyEOT              = "tokenizer.ggml.eot_token_id"       // u32, end of turn
 	KeyEOM              = "tokenizer.ggml.eom_token_id"       // u32, end of message
 	KeyUnknown          = "tokenizer.ggml.unknown_token_id"   // u32
-	KeySeparator        = "tokenizer.ggml.seperator_token_id" // u32, spelt so
+	KeySeparator        = "tokenizer.ggml.seperator_token_id" // u32, misspelled in the format
 	KeyPadding          = "tokenizer.ggml.padding_token_id"   // u32
 	KeyAddBOS           = "tokenizer.ggml.add_bos_token"      // bool
 	KeyAddEOS           = "tokenizer.ggml.add_eos_token"      // bool
@@ -32,21 +32,21 @@ const (
 	KeyChatTemplate     = "tokenizer.chat_template" // str, Jinja
 )
 
-// ArchKey is a key that is written behind the architecture's name.
+// ArchKey is a key with the architecture's name as prefix.
 type ArchKey string
 
-// In gives the whole key: KeyContextLength.In("llama") is
+// In returns the full key: KeyContextLength.In("llama") is
 // "llama.context_length".
 func (k ArchKey) In(arch string) string { return arch + "." + string(k) }
 
-// Keys of the architectures llama and qwen2. The first group is needed to
-// load a model; every other one has a default.
+// Keys of the architectures llama and qwen2. The first group is required; every
+// other key has a default.
 const (
 	KeyContextLength   ArchKey = "context_length"                   // u32
 	KeyEmbeddingLength ArchKey = "embedding_length"                 // u32, d_model
 	KeyBlockCount      ArchKey = "block_count"                      // u32, layers
-	KeyFeedForward     ArchKey = "feed_forward_length"              // u32 or one a layer
-	KeyHeadCount       ArchKey = "attention.head_count"             // u32 or one a layer
+	KeyFeedForward     ArchKey = "feed_forward_length"              // u32 or one for each layer
+	KeyHeadCount       ArchKey = "attention.head_count"             // u32 or one for each layer
 	KeyRMSEpsilon      ArchKey = "attention.layer_norm_rms_epsilon" // f32
 
 	KeyHeadCountKV   ArchKey = "attention.head_count_kv" // default head_count
@@ -65,6 +65,5 @@ const (
 	KeyRopeFinetuned ArchKey = "rope.scaling.finetuned"               // bool
 )
 
-// MaxBlocks is the largest block_count that llama.cpp takes
-// (LLAMA_MAX_LAYERS).
+// MaxBlocks is llama.cpp's limit of block_count (LLAMA_MAX_LAYERS).
 const MaxBlocks = 512

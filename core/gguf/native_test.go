@@ -8,8 +8,8 @@ import (
 	"mm-abi.org/mm/internal/testfiles"
 )
 
-// TestVocabularies reads every vocabulary file that llama.cpp ships: real
-// files with arrays of up to 280k strings.
+// TestVocabularies reads every vocabulary file of llama.cpp: real files with
+// arrays of up to 280k strings.
 func TestVocabularies(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(testfiles.Native(t, "llama.cpp", "models"), "*.gguf"))
 	if err != nil || len(files) == 0 {
@@ -33,7 +33,7 @@ func TestVocabularies(t *testing.T) {
 	}
 }
 
-// BenchmarkOpen maps and checks the largest vocabulary: 15.8 MB, 262k tokens
+// BenchmarkOpen maps and validates the largest vocabulary: 15.8 MB, 262k tokens
 // and 515k merges.
 func BenchmarkOpen(b *testing.B) {
 	path := testfiles.Native(b, "llama.cpp", "models", "ggml-vocab-gemma-4.gguf")

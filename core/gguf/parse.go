@@ -11,16 +11,16 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// Smallest sizes that an entry can have in a file, in bytes.
+// Minimum sizes of an entry in a file, in bytes.
 const (
 	minKV     = 8 + 1 + 4 + 1     // key length, key, type, value
 	minTensor = 8 + 1 + 4 + 4 + 8 // name length, name, n_dims, type, offset
 )
 
-// parse reads and checks the whole header.
+// parse reads and validates the whole header.
 func parse(c *cursor) (*File, error) {
 	if c.size < 0 || c.size > math.MaxInt64-maxAlignment {
-		return nil, fmt.Errorf("a file of %d bytes is out of range", c.size)
+		return nil, fmt.Errorf("file size %d out of range", c.size)
 	}
 	f := &File{Alignment: defaultAlignment}
 	nTensors, nKeys, err := f.preamble(c)
@@ -50,20 +50,20 @@ func (f *File) preamble(c *cursor) (nTensors, nKeys uint64, err error) {
 	}
 	if !bytes.Equal(m, []byte(magic)) {
 		if bytes.Equal(m, []byte("vers")) {
-			return 0, 0, errors.New("not a GGUF file but most likely a Git LFS pointer: fetch the real file")
+			return 0, 0, errors.New("not a GGUF file, probably a Git LFS pointer: fetch the real file")
 		}
-		return 0, 0, fmt.Errorf("not a GGUF file: it begins with %q", m)
+		return 0, 0, fmt.Errorf("not a GGUF file: bad magic %q", m)
 	}
 	if f.Version, err = c.u32("the version"); err != nil {
 		return 0, 0, err
 	}
 	switch v := f.Version; {
 	case v&0xffff == 0:
-		return 0, 0, fmt.Errorf("version %#08x: a big-endian file is not supported", v)
+		return 0, 0, fmt.Errorf("version %#08x: unsupported big-endian file", v)
 	case v == 1:
-		return 0, 0, errors.New("version 1 is no longer supported: convert the file anew")
+		return 0, 0, errors.New("unsupported version 1: convert the file again")
 	case v > versionLatest:
-		return 0, 0, fmt.Errorf("version %d is newer than the known version %d", v, versionLatest)
+		return 0, 0, fmt.Errorf("unsupported version %d, latest is %d", v, versionLatest)
 	}
 	if nTensors, err = c.u64("the tensor count"); err != nil {
 		return 0, 0, err
@@ -72,13 +72,13 @@ func (f *File) preamble(c *cursor) (nTensors, nKeys uint64, err error) {
 		return 0, 0, err
 	}
 	if nTensors > maxTensors {
-		return 0, 0, fmt.Errorf("%d tensors declared, at most %d are allowed", nTensors, maxTensors)
+		return 0, 0, fmt.Errorf("too many tensors: got %d, limit %d", nTensors, maxTensors)
 	}
 	if nKeys > maxKeys {
-		return 0, 0, fmt.Errorf("%d keys declared, at most %d are allowed", nKeys, maxKeys)
+		return 0, 0, fmt.Errorf("too many keys: got %d, limit %d", nKeys, maxKeys)
 	}
 	if need := nTensors*minTensor + nKeys*minKV; need > c.left() {
-		return 0, 0, fmt.Errorf("%d tensors and %d keys need at least %d bytes, only %d are left in the file",
+		return 0, 0, fmt.Errorf("file truncated: %d tensors and %d keys need at least %d bytes, %d left",
 			nTensors, nKeys, need, c.left())
 	}
 	return nTensors, nKeys, nil
@@ -97,7 +97,7 @@ func (f *File) metadata(c *cursor, n uint64) error {
 			return fmt.Errorf("key %d: %w", i, err)
 		}
 		if _, twice := f.keys[key]; twice {
-			return fmt.Errorf("key %s appears twice", key)
+			return fmt.Errorf("duplicate key %s", key)
 		}
 		id, err := c.u32("the type of key " + key)
 		if err != nil {
@@ -113,21 +113,21 @@ func (f *File) metadata(c *cursor, n uint64) error {
 	return nil
 }
 
-// checkKey holds keys to printable ASCII, as the format's text asks.
+// checkKey accepts printable ASCII only, as the format specifies.
 func checkKey(key string) error {
 	if key == "" {
-		return errors.New("it is empty")
+		return errors.New("empty key")
 	}
 	if len(key) > maxKeyBytes {
-		return fmt.Errorf("it has %d bytes, at most %d are allowed", len(key), maxKeyBytes)
+		return fmt.Errorf("key too long: got %d bytes, limit %d", len(key), maxKeyBytes)
 	}
 	if i := strings.IndexFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }); i >= 0 {
-		return fmt.Errorf("%q holds a character that is not printable ASCII", key)
+		return fmt.Errorf("%q is not printable ASCII", key)
 	}
 	return nil
 }
 
-// alignment takes general.alignment when it is there.
+// alignment reads general.alignment, if present.
 func (f *File) alignment() error {
 	a, err := alignmentOf(f.KVs)
 	f.Alignment = a
@@ -142,18 +142,18 @@ func alignmentOf(kvs []KV) (int, error) {
 		a, ok := kv.Value.(uint32)
 		switch {
 		case !ok:
-			return 0, fmt.Errorf("key %s has type %s, not u32", KeyAlignment, TypeName(kv.Value))
+			return 0, fmt.Errorf("key %s: got type %s, want u32", KeyAlignment, TypeName(kv.Value))
 		case a == 0 || a&(a-1) != 0:
-			return 0, fmt.Errorf("the alignment %d is not a power of two", a)
+			return 0, fmt.Errorf("alignment %d is not a power of two", a)
 		case a > maxAlignment:
-			return 0, fmt.Errorf("the alignment %d is larger than %d", a, maxAlignment)
+			return 0, fmt.Errorf("alignment %d exceeds %d", a, maxAlignment)
 		}
 		return int(a), nil
 	}
 	return defaultAlignment, nil
 }
 
-// infos reads n tensor descriptions; Offset stays relative to the data.
+// infos reads n tensor descriptions, with offsets relative to the data.
 func (f *File) infos(c *cursor, n uint64) error {
 	f.Tensors = make([]Tensor, 0, n)
 	f.names = make(map[string]int, n)
@@ -163,7 +163,7 @@ func (f *File) infos(c *cursor, n uint64) error {
 			return err
 		}
 		if _, twice := f.names[t.Name]; twice {
-			return fmt.Errorf("tensor %q appears twice", t.Name)
+			return fmt.Errorf("duplicate tensor %q", t.Name)
 		}
 		f.names[t.Name] = len(f.Tensors)
 		f.Tensors = append(f.Tensors, t)
@@ -179,14 +179,14 @@ func (c *cursor) info(i uint64) (Tensor, error) {
 		return t, err
 	}
 	if t.Name == "" || strings.ContainsRune(t.Name, 0) {
-		return t, fmt.Errorf("the name of tensor %d, %q, is empty or holds a NUL", i, t.Name)
+		return t, fmt.Errorf("tensor %d: name %q is empty or contains a NUL", i, t.Name)
 	}
 	nDims, err := c.u32("the dimension count of tensor " + t.Name)
 	if err != nil {
 		return t, err
 	}
 	if nDims > maxDims {
-		return t, fmt.Errorf("tensor %s has %d dimensions, at most %d are allowed", t.Name, nDims, maxDims)
+		return t, fmt.Errorf("tensor %s: got %d dimensions, limit %d", t.Name, nDims, maxDims)
 	}
 	dims := make([]uint64, nDims)
 	for j := range dims {
@@ -207,14 +207,14 @@ func (c *cursor) info(i uint64) (Tensor, error) {
 		return t, err
 	}
 	if offset > math.MaxInt64 {
-		return t, fmt.Errorf("tensor %s: offset %d is out of range", t.Name, offset)
+		return t, fmt.Errorf("tensor %s: offset %d out of range", t.Name, offset)
 	}
 	t.Offset = int64(offset)
 	return t, nil
 }
 
-// layout checks dimensions against the type and gives the size in bytes.
-// A scalar, with no dimensions, becomes one dimension of 1.
+// layout validates dimensions against the type and returns the size in bytes. A
+// scalar, without dimensions, gets one dimension of 1.
 func layout(typ tensor.Type, dims []uint64) ([]int, int64, error) {
 	block, blockBytes, ok := geometry(typ)
 	if !ok {
@@ -227,27 +227,27 @@ func layout(typ tensor.Type, dims []uint64) ([]int, int64, error) {
 	for i, d := range dims {
 		hi, lo := bits.Mul64(total, d)
 		if d == 0 || hi != 0 || lo > math.MaxInt64 || d > math.MaxInt {
-			return nil, 0, fmt.Errorf("dimension %d is %d in %v: the number of elements must lie between 1 and 2^63", i, d, dims)
+			return nil, 0, fmt.Errorf("dimension %d is %d in %v, want 1 to 2^63 elements", i, d, dims)
 		}
 		out[i], total = int(d), lo
 	}
 	if out[0]%block != 0 {
-		return nil, 0, fmt.Errorf("a row of %d elements is no whole number of blocks of %d", out[0], block)
+		return nil, 0, fmt.Errorf("row of %d elements is not a multiple of the block size %d", out[0], block)
 	}
 	hi, size := bits.Mul64(total/uint64(block), uint64(blockBytes))
 	if hi != 0 || size > math.MaxInt64 {
-		return nil, 0, fmt.Errorf("dimensions %v need more than 2^63 bytes", dims)
+		return nil, 0, fmt.Errorf("dimensions %v exceed 2^63 bytes", dims)
 	}
 	return out, int64(size), nil
 }
 
-// place checks that the tensors fill the data section in order without gap or
-// overlap up to the end of the file, and makes their offsets absolute.
+// place checks that the tensors fill the data section contiguously and in order
+// up to the end of the file, and makes their offsets absolute.
 func (f *File) place(headerEnd, size int64) error {
 	if len(f.Tensors) == 0 {
-		// Writers differ in whether they pad a header that nothing follows.
+		// Writers differ in padding a header without data.
 		if size > pad(headerEnd, f.Alignment) {
-			return fmt.Errorf("%d bytes follow the header of a file without tensors", size-headerEnd)
+			return fmt.Errorf("%d extra bytes after the header of a file without tensors", size-headerEnd)
 		}
 		return nil
 	}
@@ -256,16 +256,16 @@ func (f *File) place(headerEnd, size int64) error {
 	for i := range f.Tensors {
 		t := &f.Tensors[i]
 		if t.Offset != at-start {
-			return fmt.Errorf("tensor %s has offset %d where %d was expected: gaps and overlaps are not allowed", t.Name, t.Offset, at-start)
+			return fmt.Errorf("tensor %s: offset gap or overlap: got %d, want %d", t.Name, t.Offset, at-start)
 		}
 		if at > size || t.Size > size-at {
-			return fmt.Errorf("tensor %s takes %d bytes at %d, beyond the file's end at %d", t.Name, t.Size, at, size)
+			return fmt.Errorf("file truncated: tensor %s has %d bytes at %d, file ends at %d", t.Name, t.Size, at, size)
 		}
 		t.Offset = at
 		at = pad(at+t.Size, f.Alignment)
 	}
 	if size > at {
-		return fmt.Errorf("%d bytes follow the last tensor", size-at)
+		return fmt.Errorf("%d extra bytes after the last tensor", size-at)
 	}
 	return nil
 }

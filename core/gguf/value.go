@@ -7,7 +7,7 @@ import (
 	"math"
 )
 
-// KV is one metadata entry. Value's Go type is its GGUF type: one of the
+// KV is a metadata entry. Value's Go type determines its GGUF type: one of the
 // types of [Value].
 type KV struct {
 	Key   string
@@ -43,17 +43,17 @@ const (
 	idFloat64
 )
 
-// ErrNoKey says that a key is absent; Get wraps it.
+// ErrNoKey reports an absent key; Get wraps it.
 var ErrNoKey = errors.New("no such key")
 
-// Has reports whether the metadata holds key.
+// Has reports whether the metadata has key.
 func (f *File) Has(key string) bool {
 	_, ok := f.keys[key]
 	return ok
 }
 
-// Get takes the value of key. It is an error when the key is absent
-// ([ErrNoKey]) or has another type than T: a u32 is not read as an i32.
+// Get returns the value of key. It fails if the key is absent ([ErrNoKey]) or
+// has a type other than T: a u32 is not read as an i32.
 func Get[T Value](f *File, key string) (T, error) {
 	var zero T
 	i, ok := f.keys[key]
@@ -62,13 +62,12 @@ func Get[T Value](f *File, key string) (T, error) {
 	}
 	v, ok := f.KVs[i].Value.(T)
 	if !ok {
-		return zero, fmt.Errorf("gguf: key %s has type %s, not %s", key, TypeName(f.KVs[i].Value), TypeName(zero))
+		return zero, fmt.Errorf("gguf: key %s: got type %s, want %s", key, TypeName(f.KVs[i].Value), TypeName(zero))
 	}
 	return v, nil
 }
 
-// GetOr is Get with a value for the case that the key is absent. A wrong type
-// stays an error.
+// GetOr is Get with a default for an absent key. A wrong type remains an error.
 func GetOr[T Value](f *File, key string, absent T) (T, error) {
 	if !f.Has(key) {
 		return absent, nil
@@ -76,8 +75,8 @@ func GetOr[T Value](f *File, key string, absent T) (T, error) {
 	return Get[T](f, key)
 }
 
-// PerLayer takes a figure that is either one number for all n layers or an
-// array of one number a layer, of u32 or i32 that is not negative (such as
+// PerLayer reads a count that is either one number for all n layers or an array
+// with a number for each layer, of u32 or nonnegative i32 (such as
 // llama.attention.head_count_kv).
 func (f *File) PerLayer(key string, n int) ([]uint32, error) {
 	i, ok := f.keys[key]
@@ -96,20 +95,20 @@ func (f *File) PerLayer(key string, n int) ([]uint32, error) {
 	case []int32:
 		for layer, x := range v {
 			if x < 0 {
-				return nil, fmt.Errorf("gguf: key %s is %d in layer %d, not a count", key, x, layer)
+				return nil, fmt.Errorf("gguf: key %s: bad count %d in layer %d", key, x, layer)
 			}
 			per = append(per, uint32(x))
 		}
 	default:
-		return nil, fmt.Errorf("gguf: key %s has type %s, not u32 or an array of it", key, TypeName(v))
+		return nil, fmt.Errorf("gguf: key %s: got type %s, want u32 or an array of it", key, TypeName(v))
 	}
 	if len(per) != n {
-		return nil, fmt.Errorf("gguf: key %s has %d entries for %d layers", key, len(per), n)
+		return nil, fmt.Errorf("gguf: key %s: got %d entries, want %d", key, len(per), n)
 	}
 	return per, nil
 }
 
-// TypeName names the GGUF type of a metadata value, such as "u32" or
+// TypeName returns the GGUF type of a metadata value, such as "u32" or
 // "arr[str]".
 func TypeName(v any) string {
 	id, array := idOf(v)
@@ -130,8 +129,8 @@ func idName(id uint32) string {
 	return fmt.Sprintf("type %d", id)
 }
 
-// idOf gives the type id of a scalar, or of an array's elements. For a Go
-// type that GGUF has no value for the id is idArray.
+// idOf returns the type id of a scalar, or of an array's elements. For a Go
+// type without a GGUF type it returns idArray.
 func idOf(v any) (id uint32, array bool) {
 	switch v.(type) {
 	case uint8:
@@ -186,8 +185,8 @@ func idOf(v any) (id uint32, array bool) {
 	return idArray, false
 }
 
-// width is the number of bytes of a fixed-size value; 0 for strings, arrays
-// and unknown types.
+// width returns the number of bytes of a fixed-size value; 0 for strings,
+// arrays and unknown types.
 func width(id uint32) uint64 {
 	switch id {
 	case idUint8, idInt8, idBool:
@@ -245,13 +244,13 @@ func scalar(id uint32, b []byte) (any, error) {
 		return math.Float64frombits(le.Uint64(b)), nil
 	}
 	if b[0] > 1 {
-		return nil, fmt.Errorf("a bool is %d, neither 0 nor 1", b[0])
+		return nil, fmt.Errorf("bad bool: got %d, want 0 or 1", b[0])
 	}
 	return b[0] == 1, nil
 }
 
-// array reads an array: element type, count, elements. The elements are read
-// in bulk: a vocabulary of 256k tokens costs one pass over its bytes.
+// array reads an array: element type, count, elements. Elements are read in
+// bulk: a vocabulary of 256k tokens takes one pass over its bytes.
 func (c *cursor) array() (any, error) {
 	id, err := c.u32("the element type")
 	if err != nil {
@@ -262,11 +261,11 @@ func (c *cursor) array() (any, error) {
 		return nil, err
 	}
 	if n > maxElements {
-		return nil, fmt.Errorf("an array has %d elements, at most %d are allowed", n, maxElements)
+		return nil, fmt.Errorf("array too long: got %d elements, limit %d", n, maxElements)
 	}
 	switch {
 	case id == idArray:
-		return nil, errors.New("arrays of arrays are not allowed")
+		return nil, errors.New("unsupported array of arrays")
 	case id == idString:
 		return c.strings(n)
 	case width(id) == 0:
@@ -306,7 +305,7 @@ func elements(id uint32, b []byte, n int) (any, error) {
 	}
 	for i, x := range b {
 		if x > 1 {
-			return nil, fmt.Errorf("bool %d of an array is %d, neither 0 nor 1", i, x)
+			return nil, fmt.Errorf("bad bool %d of an array: got %d, want 0 or 1", i, x)
 		}
 	}
 	return decode(n, func(i int) bool { return b[i] == 1 }), nil
@@ -320,11 +319,11 @@ func decode[T any](n int, at func(int) T) []T {
 	return out
 }
 
-// strings reads n strings. It walks them once to know that they are there,
-// then copies all of them as one block that the strings share.
+// strings reads n strings: one pass validates them, then all are copied into
+// one shared block.
 func (c *cursor) strings(n uint64) (any, error) {
 	if n > c.left()/8 {
-		return nil, fmt.Errorf("an array of %d strings needs at least %d bytes, only %d are left in the file", n, 8*n, c.left())
+		return nil, fmt.Errorf("file truncated: an array of %d strings needs at least %d bytes, %d left", n, 8*n, c.left())
 	}
 	start, total := c.pos, 0
 	for i := range n {

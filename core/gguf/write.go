@@ -12,18 +12,18 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// Source is a tensor to be written.
+// Source is a tensor to write.
 type Source struct {
 	Name string
 	Type tensor.Type
 	// Dims are in GGUF's order, the contiguous dimension first.
 	Dims []int
-	// Data writes exactly the tensor's bytes, little endian. It is called
-	// once, when all tensors before it have been written.
+	// Data writes exactly the tensor's bytes, little endian. It is called once,
+	// after all earlier tensors have been written.
 	Data io.WriterTo
 }
 
-// Bytes is a tensor's data held in memory.
+// Bytes is a tensor's data in memory.
 type Bytes []byte
 
 // WriteTo writes b.
@@ -32,11 +32,11 @@ func (b Bytes) WriteTo(w io.Writer) (int64, error) {
 	return int64(n), err
 }
 
-// Write writes a version 3 file: the metadata in the order given, then the
-// tensors in the order given, each padded to general.alignment (32 bytes when
-// kvs does not hold that key). The same input gives the same bytes. Memory
-// use does not depend on the tensors' sizes. It returns the number of bytes
-// written; after an error the output is no GGUF file.
+// Write writes a version 3 file: the metadata, then the tensors, in the given
+// order, each padded to general.alignment (by default 32 bytes). The same input
+// gives the same bytes. Memory use does not depend on the tensors' sizes. It
+// returns the number of bytes written; after an error the output is not a valid
+// GGUF file.
 func Write(w io.Writer, kvs []KV, tensors []Source) (int64, error) {
 	bw := &counter{w: bufio.NewWriterSize(w, 1<<18)}
 	if err := write(bw, kvs, tensors); err != nil {
@@ -70,7 +70,7 @@ func write(w *counter, kvs []KV, tensors []Source) error {
 			return fmt.Errorf("tensor %s: %w", t.Name, err)
 		}
 		if w.n-before != sizes[i] {
-			return fmt.Errorf("tensor %s: %d bytes were given, its type and dimensions need %d", t.Name, w.n-before, sizes[i])
+			return fmt.Errorf("tensor %s: got %d bytes, want %d", t.Name, w.n-before, sizes[i])
 		}
 		w.limit = 0
 	}
@@ -78,10 +78,10 @@ func write(w *counter, kvs []KV, tensors []Source) error {
 	return err
 }
 
-// header encodes everything before the data and gives the tensors' sizes.
+// header encodes everything before the data and returns the tensors' sizes.
 func header(kvs []KV, tensors []Source) (head []byte, sizes []int64, align int, err error) {
 	if len(kvs) > maxKeys || len(tensors) > maxTensors {
-		return nil, nil, 0, fmt.Errorf("%d keys and %d tensors are more than the %d and %d allowed", len(kvs), len(tensors), maxKeys, maxTensors)
+		return nil, nil, 0, fmt.Errorf("got %d keys and %d tensors, limits %d and %d", len(kvs), len(tensors), maxKeys, maxTensors)
 	}
 	if align, err = alignmentOf(kvs); err != nil {
 		return nil, nil, 0, err
@@ -97,7 +97,7 @@ func header(kvs []KV, tensors []Source) (head []byte, sizes []int64, align int, 
 			return nil, nil, 0, fmt.Errorf("key: %w", err)
 		}
 		if seen[kv.Key] {
-			return nil, nil, 0, fmt.Errorf("key %s appears twice", kv.Key)
+			return nil, nil, 0, fmt.Errorf("duplicate key %s", kv.Key)
 		}
 		seen[kv.Key] = true
 		head = appendString(head, kv.Key)
@@ -110,14 +110,14 @@ func header(kvs []KV, tensors []Source) (head []byte, sizes []int64, align int, 
 	clear(seen)
 	for i, t := range tensors {
 		if seen[t.Name] {
-			return nil, nil, 0, fmt.Errorf("tensor %s appears twice", t.Name)
+			return nil, nil, 0, fmt.Errorf("duplicate tensor %s", t.Name)
 		}
 		seen[t.Name] = true
 		if head, sizes[i], err = appendInfo(head, t, offset); err != nil {
 			return nil, nil, 0, err
 		}
 		if sizes[i] > math.MaxInt64-maxAlignment-offset {
-			return nil, nil, 0, fmt.Errorf("tensor %s: the file would exceed 2^63 bytes", t.Name)
+			return nil, nil, 0, fmt.Errorf("tensor %s: file exceeds 2^63 bytes", t.Name)
 		}
 		offset = pad(offset+sizes[i], align)
 	}
@@ -127,10 +127,10 @@ func header(kvs []KV, tensors []Source) (head []byte, sizes []int64, align int, 
 // appendInfo encodes a tensor's description.
 func appendInfo(b []byte, t Source, offset int64) ([]byte, int64, error) {
 	if t.Name == "" || len(t.Name) > maxTensorName || strings.ContainsRune(t.Name, 0) {
-		return nil, 0, fmt.Errorf("tensor name %q: it must have 1 to %d bytes and no NUL", t.Name, maxTensorName)
+		return nil, 0, fmt.Errorf("bad tensor name %q, want 1 to %d bytes without NUL", t.Name, maxTensorName)
 	}
 	if len(t.Dims) == 0 || len(t.Dims) > maxDims {
-		return nil, 0, fmt.Errorf("tensor %s has %d dimensions, not 1 to %d", t.Name, len(t.Dims), maxDims)
+		return nil, 0, fmt.Errorf("tensor %s: got %d dimensions, want 1 to %d", t.Name, len(t.Dims), maxDims)
 	}
 	dims := make([]uint64, len(t.Dims))
 	for i, d := range t.Dims {
@@ -164,7 +164,7 @@ func appendString(b []byte, s string) []byte {
 func appendValue(b []byte, v any) ([]byte, error) {
 	id, array := idOf(v)
 	if id == idArray {
-		return nil, fmt.Errorf("a value of Go type %T has no GGUF type", v)
+		return nil, fmt.Errorf("Go type %T has no GGUF type", v)
 	}
 	le := binary.LittleEndian
 	if !array {
@@ -239,14 +239,14 @@ func appendScalar(b []byte, v any) []byte {
 	return appendString(b, v.(string))
 }
 
-// counter counts what is written and refuses more than limit, when it is set.
+// counter counts written bytes, up to limit if set.
 type counter struct {
 	w     *bufio.Writer
 	n     int64
 	limit int64
 }
 
-var errTooMuch = errors.New("more bytes were given than its type and dimensions need")
+var errTooMuch = errors.New("more bytes than its type and dimensions need")
 
 func (c *counter) Write(p []byte) (int, error) {
 	if c.limit > 0 && int64(len(p)) > c.limit-c.n {

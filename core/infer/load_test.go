@@ -109,22 +109,22 @@ func TestConfigRefused(t *testing.T) {
 		change func(*Config)
 		want   string
 	}{
-		"architecture":    {func(c *Config) { c.Arch = "mamba" }, `"mamba" is not supported`},
-		"no layers":       {func(c *Config) { c.Layers = 0 }, "number of layers is 0"},
-		"many layers":     {func(c *Config) { c.Layers = 513 }, "number of layers is 513"},
-		"no width":        {func(c *Config) { c.Width = 0 }, "embedding length is 0"},
+		"architecture":    {func(c *Config) { c.Arch = "mamba" }, `unsupported architecture "mamba"`},
+		"no layers":       {func(c *Config) { c.Layers = 0 }, "bad number of layers: got 0, want 1 to 512"},
+		"many layers":     {func(c *Config) { c.Layers = 513 }, "bad number of layers: got 513, want 1 to 512"},
+		"no width":        {func(c *Config) { c.Width = 0 }, "bad embedding length: got 0, want 1 to 65536"},
 		"huge width":      {func(c *Config) { c.Width = math.MaxInt }, "embedding length"},
 		"heads":           {func(c *Config) { c.KVHeads = 3 }, "4 heads cannot share 3"},
-		"negative heads":  {func(c *Config) { c.Heads = -4 }, "number of heads is -4"},
+		"negative heads":  {func(c *Config) { c.Heads = -4 }, "number of heads: got -4"},
 		"vocabulary":      {func(c *Config) { c.Vocab = 1 << 30 }, "vocabulary size"},
 		"context":         {func(c *Config) { c.Context = 1 << 40 }, "context length"},
-		"epsilon":         {func(c *Config) { c.Epsilon = nan }, "epsilon is NaN"},
-		"odd rotation":    {func(c *Config) { c.Rope.Dims = 7 }, "7 dimensions"},
-		"wide rotation":   {func(c *Config) { c.Rope.Dims = 18 }, "18 dimensions of a head of 16"},
-		"base":            {func(c *Config) { c.Rope.Base = -1 }, "base of rotary embedding is -1"},
-		"factor":          {func(c *Config) { c.Rope.Factor = nan }, "scaling factor of rotary embedding is NaN"},
+		"epsilon":         {func(c *Config) { c.Epsilon = nan }, "bad epsilon of norms: NaN"},
+		"odd rotation":    {func(c *Config) { c.Rope.Dims = 7 }, "bad rotary dimensions 7 of a head of 16"},
+		"wide rotation":   {func(c *Config) { c.Rope.Dims = 18 }, "bad rotary dimensions 18 of a head of 16"},
+		"base":            {func(c *Config) { c.Rope.Base = -1 }, "bad base of rotary embedding: -1"},
+		"factor":          {func(c *Config) { c.Rope.Factor = nan }, "bad scaling factor of rotary embedding: NaN"},
 		"scaling":         {func(c *Config) { c.Rope.Scaling = "su" }, `scaling "su"`},
-		"two at one time": {func(c *Config) { c.Hidden, c.HeadDim = 0, 5000 }, "head size is 5000"},
+		"two at one time": {func(c *Config) { c.Hidden, c.HeadDim = 0, 5000 }, "head size: got 5000"},
 	} {
 		cfg := tiny("llama", 12)
 		c.change(&cfg)
@@ -144,17 +144,17 @@ func TestReadConfigRefused(t *testing.T) {
 		want  string
 	}{
 		"no architecture":   {"general.architecture", nil, "general.architecture"},
-		"architecture":      {"general.architecture", "bert", `"bert" is not supported`},
+		"architecture":      {"general.architecture", "bert", `unsupported architecture "bert", want one of gemma, gemma2, gemma3, gpt2, gptneox, granite, llama, o`},
 		"no layers":         {"llama.block_count", nil, "llama.block_count"},
 		"layers as text":    {"llama.block_count", "2", "type str"},
 		"huge layers":       {"llama.block_count", uint32(1 << 31), "number of layers"},
 		"no epsilon":        {"llama.attention.layer_norm_rms_epsilon", nil, "layer_norm_rms_epsilon"},
 		"heads per layer":   {"llama.attention.head_count", []uint32{4, 2}, "layers of different shape"},
-		"heads of too many": {"llama.attention.head_count", []uint32{4, 4, 4}, "3 entries for 2 layers"},
-		"negative heads":    {"llama.attention.head_count_kv", []int32{-1, -1}, "not a count"},
-		"no heads":          {"llama.attention.head_count", uint32(0), "number of heads is 0"},
+		"heads of too many": {"llama.attention.head_count", []uint32{4, 4, 4}, "key llama.attention.head_count: got 3 entries, want 2"},
+		"negative heads":    {"llama.attention.head_count_kv", []int32{-1, -1}, "key llama.attention.head_count_kv: bad count -1 in layer 0"},
+		"no heads":          {"llama.attention.head_count", uint32(0), "number of heads: got 0"},
 		"values":            {"llama.attention.value_length", uint32(8), "keys of 16 and values of 8"},
-		"rotation":          {"llama.rope.dimension_count", uint32(64), "64 dimensions of a head of 16"},
+		"rotation":          {"llama.rope.dimension_count", uint32(64), "bad rotary dimensions 64 of a head of 16"},
 	} {
 		var kvs []gguf.KV
 		for _, kv := range cfg.Metadata() {

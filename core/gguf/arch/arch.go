@@ -1,18 +1,17 @@
-// Package arch is what GGUF says of a language model: the shape of each
-// architecture, the metadata keys that describe it, and the names and
-// dimensions of its tensors.
+// Package arch describes language models in GGUF: the shape of each
+// architecture, its metadata keys, and the names and dimensions of its tensors.
 //
-// The way of a file: [Read] makes a [Shape] of the metadata and refuses what
-// would change the result and is not understood; [Shape.Globals] and
-// [Shape.Layer] list what the file must hold, and [Shape.CheckTensors] holds
-// the file against that, in both directions. [Shape.Metadata] is the way back, for writers. What the layers
-// of an architecture are made of is its [Style]; the engine (core/infer) asks
-// the shape and the style, and never for the name of an architecture.
+// [Read] reads a [Shape] from the metadata and refuses keys that would change
+// the result and are not supported; [Shape.Globals] and [Shape.Layer] list the
+// tensors of a file, and [Shape.CheckTensors] compares the file with them in
+// both directions. [Shape.Metadata] is the inverse, for writers. [Style]
+// describes the layers of an architecture; the engine (core/infer) uses only
+// the shape and the style, never the name of an architecture.
 //
 // Keys and names are those of llama.cpp's gguf-py/gguf/constants.py.
 //
-// Letters: C = d_model, H query heads and G key/value heads of D dimensions,
-// F the width of the feed-forward layer, E experts, V tokens of vocabulary.
+// Letters: C = d_model, H query heads and G key/value heads of D dimensions, F
+// the width of the feed-forward layer, E experts, V tokens of vocabulary.
 package arch
 
 import (
@@ -23,18 +22,18 @@ import (
 	"mm-abi.org/mm/core/gguf"
 )
 
-// Shape is the shape of a decoder. The zero value of a field that is not
-// needed by every architecture means that the model does without.
+// Shape is the shape of a decoder. The zero value of an optional field disables
+// the feature.
 type Shape struct {
 	// Arch is GGUF's name of the architecture, such as "llama".
 	Arch string
-	// Context is the number of positions the model was trained for.
+	// Context is the number of positions in training.
 	Context int
 
 	Layers  int // L
 	Width   int // C, d_model
 	Heads   int // H
-	KVHeads int // G, heads of keys and values; H/G query heads share one
+	KVHeads int // G, key/value heads; H/G query heads share one
 	HeadDim int // D
 	Hidden  int // F, width of the feed-forward layer
 	Vocab   int // V
@@ -43,39 +42,41 @@ type Shape struct {
 	Epsilon float32
 	Rope    Rope
 
-	// Local is the rotation in layers with a window, where it is another.
+	// Local is the rotation of layers with a window, if different.
 	Local *Rope `json:",omitempty"`
-	// Window is how many positions a windowed layer sees, its own included.
+	// Window is the number of positions visible in a windowed layer, including
+	// the current one.
 	Window int `json:",omitempty"`
-	// Windowed tells the layers that have the window; nil: none.
+	// Windowed marks the layers with the window; nil if none.
 	Windowed []bool `json:",omitempty"`
-	// Unrotated tells the layers whose queries and keys are not rotated.
+	// Unrotated marks the layers without rotation of queries and keys.
 	Unrotated []bool `json:",omitempty"`
 
 	// Experts is E, the number of feed-forward layers a layer chooses from;
-	// ExpertsUsed how many it takes for a position, and ExpertHidden their
-	// width. 0 experts: there is no choice.
+	// ExpertsUsed is the number chosen for a position, and ExpertHidden their
+	// width. If Experts is zero, there is no choice.
 	Experts      int `json:",omitempty"`
 	ExpertsUsed  int `json:",omitempty"`
 	ExpertHidden int `json:",omitempty"`
-	// ExpertSum leaves the weights of the experts as the softmax over all of
-	// them; otherwise those of the chosen sum up to 1.
+	// ExpertSum keeps the softmax over all experts as weights; otherwise the
+	// weights of the chosen experts are normalized to 1.
 	ExpertSum bool `json:",omitempty"`
 
-	// Parallel says that attention and feed-forward read the same residual.
+	// Parallel is set if attention and feed-forward read the same residual.
 	Parallel bool `json:",omitempty"`
-	// Activation of the feed-forward layer; "" means that of the style.
+	// Activation is that of the feed-forward layer. If empty, it is that of the
+	// style.
 	Activation Activation `json:",omitempty"`
 
-	EmbeddingScale float32 `json:",omitempty"` // embeddings are multiplied by it; 0: by 1
-	ResidualScale  float32 `json:",omitempty"` // what layers add is multiplied by it; 0: by 1
-	AttentionScale float32 `json:",omitempty"` // q·k is multiplied by it; 0: by 1/√D
-	LogitDivisor   float32 `json:",omitempty"` // logits are divided by it; 0: by 1
+	EmbeddingScale float32 `json:",omitempty"` // factor of embeddings; 0: 1
+	ResidualScale  float32 `json:",omitempty"` // factor of layer outputs; 0: 1
+	AttentionScale float32 `json:",omitempty"` // factor of q·k; 0: 1/√D
+	LogitDivisor   float32 `json:",omitempty"` // divisor of logits; 0: 1
 	AttentionCap   float32 `json:",omitempty"` // q·k becomes cap·tanh(q·k/cap); 0: no cap
 	LogitCap       float32 `json:",omitempty"` // the same for logits
 }
 
-// The limits of what is loaded, far above the models of today.
+// Limits of a model, far above the models of today.
 const (
 	maxLayers  = gguf.MaxBlocks
 	maxWidth   = 1 << 16
@@ -84,32 +85,32 @@ const (
 	maxHeads   = 1 << 12
 	maxDim     = 1 << 10
 	maxExperts = 1 << 10
-	// MaxContext bounds the positions of a model and of a session.
+	// MaxContext limits the positions of a model and of a session.
 	MaxContext = 1 << 24
 )
 
-// Check reports what makes the shape impossible, all of it at once.
+// Check validates the shape and returns all errors joined.
 func (s Shape) Check() error {
 	faults := []error{checkArch(s.Arch)}
 	limit := func(name string, v, most int) {
 		if v < 1 || v > most {
-			faults = append(faults, fmt.Errorf("%s is %d, not 1 to %d", name, v, most))
+			faults = append(faults, fmt.Errorf("bad %s: got %d, want 1 to %d", name, v, most))
 		}
 	}
-	limit("the context length", s.Context, MaxContext)
-	limit("the number of layers", s.Layers, maxLayers)
-	limit("the embedding length", s.Width, maxWidth)
-	limit("the number of heads", s.Heads, maxHeads)
-	limit("the number of key/value heads", s.KVHeads, maxHeads)
-	limit("the head size", s.HeadDim, maxDim)
-	limit("the feed forward length", s.Hidden, maxHidden)
-	limit("the vocabulary size", s.Vocab, maxVocab)
-	limit("the number of heads times their size", s.Heads*s.HeadDim, maxHidden)
+	limit("context length", s.Context, MaxContext)
+	limit("number of layers", s.Layers, maxLayers)
+	limit("embedding length", s.Width, maxWidth)
+	limit("number of heads", s.Heads, maxHeads)
+	limit("number of key/value heads", s.KVHeads, maxHeads)
+	limit("head size", s.HeadDim, maxDim)
+	limit("feed forward length", s.Hidden, maxHidden)
+	limit("vocabulary size", s.Vocab, maxVocab)
+	limit("number of heads times their size", s.Heads*s.HeadDim, maxHidden)
 	if s.KVHeads > 0 && s.Heads%s.KVHeads != 0 {
 		faults = append(faults, fmt.Errorf("%d heads cannot share %d key/value heads", s.Heads, s.KVHeads))
 	}
 	if !(s.Epsilon >= 0) || math.IsInf(float64(s.Epsilon), 0) {
-		faults = append(faults, fmt.Errorf("the norm's epsilon is %v", s.Epsilon))
+		faults = append(faults, fmt.Errorf("bad epsilon of norms: %v", s.Epsilon))
 	}
 	if s.HeadDim > 0 && s.HeadDim <= maxDim && !s.Style().Learned {
 		faults = append(faults, s.Rope.check(s.HeadDim))
@@ -118,9 +119,9 @@ func (s Shape) Check() error {
 		}
 	}
 	if s.Experts != 0 {
-		limit("the number of experts", s.Experts, maxExperts)
-		limit("the number of experts used", s.ExpertsUsed, s.Experts)
-		limit("the experts' feed forward length", s.ExpertHidden, maxHidden)
+		limit("number of experts", s.Experts, maxExperts)
+		limit("number of experts used", s.ExpertsUsed, s.Experts)
+		limit("expert feed forward length", s.ExpertHidden, maxHidden)
 		if !s.Style().Gated {
 			faults = append(faults, fmt.Errorf("architecture %s has no experts", s.Arch))
 		}
@@ -128,22 +129,22 @@ func (s Shape) Check() error {
 	return errors.Join(append(faults, s.checkLayers(), s.checkFactors())...)
 }
 
-// checkLayers checks what differs from layer to layer.
+// checkLayers validates the per-layer fields.
 func (s Shape) checkLayers() error {
 	switch {
 	case s.Windowed != nil && len(s.Windowed) != s.Layers:
-		return fmt.Errorf("%d layers are said to have a window or none, the model has %d", len(s.Windowed), s.Layers)
+		return fmt.Errorf("window pattern of %d layers, want %d", len(s.Windowed), s.Layers)
 	case s.Unrotated != nil && len(s.Unrotated) != s.Layers:
-		return fmt.Errorf("%d layers are said to be rotated or not, the model has %d", len(s.Unrotated), s.Layers)
+		return fmt.Errorf("rotation pattern of %d layers, want %d", len(s.Unrotated), s.Layers)
 	case s.Window < 0 || s.Window > MaxContext*2:
-		return fmt.Errorf("the sliding window is %d", s.Window)
+		return fmt.Errorf("bad sliding window %d", s.Window)
 	case s.Windowed != nil && s.Window == 0:
-		return errors.New("layers have a sliding window of 0 positions")
+		return errors.New("zero sliding window in windowed layers")
 	}
 	return nil
 }
 
-// checkFactors checks numbers that are multiplied with.
+// checkFactors validates factors.
 func (s Shape) checkFactors() error {
 	for _, f := range []struct {
 		name string
@@ -151,27 +152,27 @@ func (s Shape) checkFactors() error {
 		sign bool // may be negative
 	}{
 		{"the embedding scale", s.EmbeddingScale, true}, {"the residual scale", s.ResidualScale, true},
-		{"the attention scale", s.AttentionScale, true}, {"the logit scale", s.LogitDivisor, true},
-		{"the attention's soft cap", s.AttentionCap, false}, {"the logits' soft cap", s.LogitCap, false},
+		{"attention scale", s.AttentionScale, true}, {"logit scale", s.LogitDivisor, true},
+		{"soft cap of attention", s.AttentionCap, false}, {"soft cap of logits", s.LogitCap, false},
 	} {
 		if math.IsNaN(float64(f.v)) || math.IsInf(float64(f.v), 0) || f.v < 0 && !f.sign {
-			return fmt.Errorf("%s is %v", f.name, f.v)
+			return fmt.Errorf("bad %s: %v", f.name, f.v)
 		}
 	}
-	if !s.activation().known() {
-		return fmt.Errorf("the activation %q is not supported: known are silu, gelu and its tanh forms", s.Activation)
+	if !s.activation().valid() {
+		return fmt.Errorf("unsupported activation %q, want silu, gelu or its tanh forms", s.Activation)
 	}
 	return nil
 }
 
-// Plain reports whether nothing is to be known of the layers but their sizes
-// and their rotation: no windows, experts, scales, caps, or other activation.
+// Plain reports whether layers are described by their sizes and rotation alone:
+// no windows, experts, scales, caps, or other activation.
 func (s Shape) Plain() bool {
 	return s.Windowed == nil && s.Unrotated == nil && s.Local == nil && s.Experts == 0 && !s.Parallel && s.Activation == "" &&
 		s.EmbeddingScale == 0 && s.ResidualScale == 0 && s.AttentionScale == 0 && s.LogitDivisor == 0 && s.AttentionCap == 0 && s.LogitCap == 0
 }
 
-// WindowOf is how many positions layer i sees; 0 means all.
+// WindowOf returns the number of visible positions of layer i; 0 means all.
 func (s Shape) WindowOf(i int) int {
 	if s.Windowed == nil || !s.Windowed[i] {
 		return 0
@@ -184,7 +185,7 @@ func (s Shape) Rotated(i int) bool {
 	return !s.Style().Learned && (s.Unrotated == nil || !s.Unrotated[i])
 }
 
-// activation is the activation of the feed-forward layer.
+// activation returns the activation of the feed-forward layer.
 func (s Shape) activation() Activation {
 	if s.Activation == "" {
 		return s.Style().Activation
@@ -192,5 +193,5 @@ func (s Shape) activation() Activation {
 	return s.Activation
 }
 
-// Act is the activation of the feed-forward layer: SiLU, GELU or GELUTanh.
+// Act returns the activation of the feed-forward layer: SiLU, GELU or GELUTanh.
 func (s Shape) Act() Activation { return s.activation().plain() }

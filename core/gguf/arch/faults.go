@@ -5,10 +5,10 @@ import (
 	"fmt"
 )
 
-// faults collects what is wrong, up to maxFaults.
+// faults collects errors, up to maxFaults.
 type faults []error
 
-// maxFaults bounds the length of a message.
+// maxFaults limits the length of a message.
 const maxFaults = 16
 
 func (f *faults) add(format string, args ...any) { *f = append(*f, fmt.Errorf(format, args...)) }

@@ -11,7 +11,7 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// plain is a small shape of an architecture.
+// plain returns a small shape of an architecture.
 func plain(name string) arch.Shape {
 	s := arch.Shape{
 		Arch: name, Context: 64, Layers: 6, Width: 32, Heads: 4, KVHeads: 2, HeadDim: 16, Hidden: 64, Vocab: 12, Epsilon: 1e-5,
@@ -43,7 +43,7 @@ func plain(name string) arch.Shape {
 	return s
 }
 
-// file writes keys, and tensors of zeros.
+// file returns a file of keys, and tensors of zeros.
 func file(t testing.TB, kvs []gguf.KV, tensors []arch.Tensor) *gguf.File {
 	t.Helper()
 	var sources []gguf.Source
@@ -80,7 +80,7 @@ func needed(s arch.Shape) []arch.Tensor {
 	return out
 }
 
-// read is what loading does before it looks at numbers.
+// read does the checks of loading before numbers are read.
 func read(f *gguf.File) (arch.Shape, error) {
 	s, err := arch.Read(f)
 	if err == nil {
@@ -89,8 +89,8 @@ func read(f *gguf.File) (arch.Shape, error) {
 	return s, err
 }
 
-// TestHeeded writes files that say something more than a plain one: each is
-// refused by the name of what it says, or the shape tells it.
+// TestHeeded writes files with an extra key or tensor: each is refused by name,
+// or reflected in the shape.
 func TestHeeded(t *testing.T) {
 	key := func(k string, v any) func(*arch.Shape) ([]gguf.KV, []arch.Tensor) {
 		return func(*arch.Shape) ([]gguf.KV, []arch.Tensor) { return []gguf.KV{{Key: k, Value: v}}, nil }
@@ -101,12 +101,12 @@ func TestHeeded(t *testing.T) {
 	same := func(s arch.Shape) bool { return fmt.Sprintf("%+v", s) == fmt.Sprintf("%+v", plain(s.Arch)) }
 	for _, c := range []struct {
 		name, arch string
-		say        func(*arch.Shape) ([]gguf.KV, []arch.Tensor)
+		extra      func(*arch.Shape) ([]gguf.KV, []arch.Tensor)
 		refused    string
 		heeded     func(arch.Shape) bool
 	}{
 		{"nothing", "llama", key("general.name", "x"), "", same},
-		{"attn_sinks", "llama", more("blk.1.attn_sinks.weight", 4), "tensor blk.1.attn_sinks.weight is none", nil},
+		{"attn_sinks", "llama", more("blk.1.attn_sinks.weight", 4), "unexpected tensor blk.1.attn_sinks.weight", nil},
 		{"post attention norm", "llama", more("blk.0.post_attention_norm.weight", 32), "blk.0.post_attention_norm.weight", nil},
 		{"attn_norm.bias", "llama", more("blk.0.attn_norm.bias", 32), "blk.0.attn_norm.bias", nil},
 		{"head norm", "llama", more("blk.0.attn_q_norm.weight", 16), "blk.0.attn_q_norm.weight", nil},
@@ -117,8 +117,8 @@ func TestHeeded(t *testing.T) {
 		{"logit_scale of nothing", "llama", key("llama.logit_scale", float32(1)), "", same},
 		{"sliding_window", "llama", key("llama.attention.sliding_window", uint32(8)), "", func(s arch.Shape) bool { return s.WindowOf(0) == 8 && s.WindowOf(5) == 8 }},
 		{"sliding_window of all", "llama", key("llama.attention.sliding_window", uint32(64)), "", same},
-		{"sliding_window in qwen2", "qwen2", key("qwen2.attention.sliding_window", uint32(8)), "key qwen2.attention.sliding_window is 8", nil},
-		{"sliding_window in olmo2", "olmo2", key("olmo2.attention.sliding_window", uint32(8)), "key olmo2.attention.sliding_window is 8", nil},
+		{"sliding_window in qwen2", "qwen2", key("qwen2.attention.sliding_window", uint32(8)), "got 8, but architecture qwen2 does not support a sliding window", nil},
+		{"sliding_window in olmo2", "olmo2", key("olmo2.attention.sliding_window", uint32(8)), "got 8, but architecture olmo2 does not support a sliding window", nil},
 		{"causal false", "llama", key("llama.attention.causal", false), "key llama.attention.causal is false", nil},
 		{"causal true", "llama", key("llama.attention.causal", true), "", same},
 		{"residual_scale", "llama", key("llama.residual_scale", float32(0.5)), "", func(s arch.Shape) bool { return s.ResidualScale == 0.5 }},
@@ -136,7 +136,7 @@ func TestHeeded(t *testing.T) {
 		{"yarn attention factor", "llama", key("llama.rope.scaling.yarn_attn_factor", float32(0.7)), "", func(s arch.Shape) bool { return s.Rope.YarnAttention == 0.7 }},
 		{"yarn betas", "llama", key("llama.rope.scaling.yarn_beta_fast", float32(16)), "", func(s arch.Shape) bool { return s.Rope.BetaFast == 16 }},
 		{"experts of none", "llama", key("llama.expert_count", uint32(4)), "mixed layers are not supported", nil},
-		{"experts in qwen2", "qwen2", key("qwen2.expert_count", uint32(4)), "key qwen2.expert_count is 4", nil},
+		{"experts in qwen2", "qwen2", key("qwen2.expert_count", uint32(4)), "got 4, but architecture qwen2 does not support experts", nil},
 		{"shared experts", "qwen3moe", key("qwen3moe.expert_shared_count", uint32(1)), "expert_shared_count", nil},
 		{"sigmoid of experts", "qwen3moe", key("qwen3moe.expert_gating_func", uint32(2)), "expert_gating_func is 2", nil},
 		{"sums of experts", "qwen3moe", key("qwen3moe.expert_weights_norm", false), "", func(s arch.Shape) bool { return s.ExpertSum }},
@@ -144,7 +144,7 @@ func TestHeeded(t *testing.T) {
 		{"pattern of rotation", "smollm3", key("smollm3.attention.rope_pattern", []bool{true, true, true, true, true, false}), "", func(s arch.Shape) bool { return s.Rotated(3) && !s.Rotated(5) }},
 		{"pattern of rotation in llama", "llama", key("llama.attention.rope_pattern", []bool{true, true, true, true, true, false}), "key llama.attention.rope_pattern", nil},
 		{"pattern of windows", "gemma2", key("gemma2.attention.sliding_window_pattern", uint32(3)), "", func(s arch.Shape) bool { return s.WindowOf(1) == 8 && s.WindowOf(2) == 0 }},
-		{"short pattern", "gemma2", key("gemma2.attention.sliding_window_pattern", []bool{true}), "1 entries for 6 layers", nil},
+		{"short pattern", "gemma2", key("gemma2.attention.sliding_window_pattern", []bool{true}), "key gemma2.attention.sliding_window_pattern: got 1 entries, want 6", nil},
 		{"activation", "llama", key("llama.hidden_activation", "gelu"), "", func(s arch.Shape) bool { return s.Act() == arch.GELU }},
 		{"unknown activation", "llama", key("llama.hidden_activation", "relu2"), `activation "relu2"`, nil},
 		{"key of tomorrow", "llama", key("llama.attention.wormhole", uint32(3)), "key llama.attention.wormhole is 3", nil},
@@ -152,7 +152,7 @@ func TestHeeded(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := plain(c.arch)
-			kvs, tensors := c.say(&s)
+			kvs, tensors := c.extra(&s)
 			meta := s.Metadata()
 			for _, kv := range kvs {
 				replaced := false
@@ -178,8 +178,8 @@ func TestHeeded(t *testing.T) {
 	}
 }
 
-// TestRoundTrip: a shape comes back from its metadata and tensors as it was,
-// and no tensor may be missing.
+// TestRoundTrip: a shape survives conversion to metadata and tensors, and every
+// tensor is required.
 func TestRoundTrip(t *testing.T) {
 	for _, name := range arch.Known() {
 		want := plain(name)
@@ -189,7 +189,7 @@ func TestRoundTrip(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) && name != "gemma3" { // which holds a pointer
+		if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) && name != "gemma3" { // it contains a pointer
 			t.Errorf("%s: came back as\n%+v\nwas\n%+v", name, got, want)
 		}
 		if name == "gemma3" && *got.Local != *want.Local {
@@ -208,7 +208,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestPlain: each thing beyond sizes and rotation is one.
+// TestPlain: each feature beyond sizes and rotation is detected.
 func TestPlain(t *testing.T) {
 	for name, want := range map[string]bool{"llama": true, "qwen3": true, "qwen3moe": false, "gemma2": false, "granite": false, "smollm3": false, "gptneox": false} {
 		if got := plain(name).Plain(); got != want {
@@ -226,8 +226,8 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-// TestOtherSpellings: experts in a tensor each, and queries, keys and values in
-// one, are the same model.
+// TestOtherSpellings: experts in separate tensors, and fused queries, keys and
+// values, give the same model.
 func TestOtherSpellings(t *testing.T) {
 	moe := plain("llama")
 	moe.Experts, moe.ExpertsUsed, moe.ExpertHidden = 2, 1, 64
@@ -246,7 +246,7 @@ func TestOtherSpellings(t *testing.T) {
 		t.Errorf("experts in a tensor each: %v", err)
 	}
 	if _, err := read(file(t, moe.Metadata(), split[:len(split)-2])); err == nil {
-		t.Error("an expert is missing and nobody says so")
+		t.Error("a missing expert is not reported")
 	}
 	fused := plain("llama")
 	var one []arch.Tensor
@@ -264,7 +264,7 @@ func TestOtherSpellings(t *testing.T) {
 	}
 }
 
-// FuzzRead reads whatever GGUF takes: an error or a sound shape, never a
+// FuzzRead reads any file that gguf accepts: an error or a valid shape, never a
 // panic.
 func FuzzRead(f *testing.F) {
 	for _, name := range arch.Known() {

@@ -7,8 +7,8 @@ import (
 	"mm-abi.org/mm/core/gguf"
 )
 
-// Metadata is what describes the shape in a GGUF file, in a fixed order; the
-// tokenizer's keys are not among it.
+// Metadata returns the shape's GGUF keys in a fixed order, without the
+// tokenizer's keys.
 func (s Shape) Metadata() []gguf.KV {
 	y := s.Style()
 	w := writer{arch: s.Arch, kvs: []gguf.KV{{Key: gguf.KeyArchitecture, Value: s.Arch}}}
@@ -49,7 +49,7 @@ func (s Shape) Metadata() []gguf.KV {
 	w.factor(keyEmbedScale, s.EmbeddingScale, 0)
 	w.factor(keyResidualScale, s.ResidualScale, 0)
 	w.factor(keyAttnScale, s.AttentionScale, 0)
-	if y.divisor { // without which llama.cpp does not load the file
+	if y.divisor { // llama.cpp does not load the file without it
 		w.put(keyLogitScale, cmp.Or(s.LogitDivisor, 1))
 	}
 	w.factor(keyAttnCap, s.AttentionCap, 0)
@@ -67,7 +67,7 @@ func (w *writer) put(k gguf.ArchKey, v any) {
 	w.kvs = append(w.kvs, gguf.KV{Key: k.In(w.arch), Value: v})
 }
 
-// factor writes v unless it is what the key's absence means.
+// factor writes v unless it is the key's default.
 func (w *writer) factor(k gguf.ArchKey, v, absent float32) {
 	if v != absent {
 		w.put(k, v)
@@ -91,7 +91,7 @@ func (w *writer) rope(s Shape) {
 	w.factor(gguf.KeyRopeBetaSlow, r.BetaSlow, 0)
 }
 
-// layers writes what differs from layer to layer.
+// layers writes the per-layer keys.
 func (w *writer) layers(s Shape) {
 	y := s.Style()
 	if s.Window > 0 {

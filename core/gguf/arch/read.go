@@ -8,7 +8,7 @@ import (
 	"mm-abi.org/mm/core/gguf"
 )
 
-// Keys beside those that package gguf names.
+// Keys that package gguf does not define.
 const (
 	keyLayerNormEps  gguf.ArchKey = "attention.layer_norm_epsilon"
 	keyScaleLinear   gguf.ArchKey = "rope.scale_linear" // the factor's older name
@@ -31,9 +31,9 @@ const (
 	keyLogitCap      gguf.ArchKey = "final_logit_softcapping"
 )
 
-// Read takes the shape of a model from GGUF metadata and checks it. Counts
-// that may differ from layer to layer must be the same in all. A key that
-// says something the engine does not do is an error that names it.
+// Read reads the shape of a model from GGUF metadata and validates it.
+// Per-layer counts must be the same in all layers. A key with an unsupported
+// effect is an error.
 func Read(f *gguf.File) (Shape, error) {
 	arch, err := gguf.Get[string](f, gguf.KeyArchitecture)
 	if err != nil {
@@ -55,7 +55,7 @@ func Read(f *gguf.File) (Shape, error) {
 		Epsilon: r.float(epsilon, float32(math.NaN())),
 	}
 	if r.err == nil && (s.Layers < 1 || s.Layers > maxLayers) {
-		r.fail(fmt.Errorf("the number of layers is %d, not 1 to %d", s.Layers, maxLayers))
+		r.fail(fmt.Errorf("bad number of layers: got %d, want 1 to %d", s.Layers, maxLayers))
 	}
 	if r.err != nil {
 		return Shape{}, r.err
@@ -79,12 +79,12 @@ func Read(f *gguf.File) (Shape, error) {
 	return s, s.Check()
 }
 
-// reader takes metadata and keeps the first error.
+// reader reads metadata and keeps the first error.
 type reader struct {
 	f     *gguf.File
 	arch  string
 	style Style
-	read  map[string]bool // keys that were heeded
+	read  map[string]bool // keys that were used
 	err   error
 }
 
@@ -94,13 +94,13 @@ func (r *reader) fail(err error) {
 	}
 }
 
-// has reports whether a key is there, and notes that it is heeded.
+// has reports whether a key is present, and marks it as used.
 func (r *reader) has(key gguf.ArchKey) bool {
 	r.read[key.In(r.arch)] = true
 	return r.f.Has(key.In(r.arch))
 }
 
-// count reads a u32 that must be there.
+// count reads a required u32.
 func (r *reader) count(key gguf.ArchKey) int {
 	r.has(key)
 	v, err := gguf.Get[uint32](r.f, key.In(r.arch))
@@ -117,15 +117,14 @@ func (r *reader) countOr(key gguf.ArchKey, absent int) int {
 	return r.count(key)
 }
 
-// float reads an f32; absent is what it is when the key is not there, NaN
-// when it must be.
+// float reads an f32; absent is the default, or NaN if the key is required.
 func (r *reader) float(key gguf.ArchKey, absent float32) float32 {
 	r.has(key)
 	v, err := gguf.GetOr(r.f, key.In(r.arch), absent)
 	if err != nil {
 		r.fail(err)
 	} else if v != v {
-		r.fail(fmt.Errorf("gguf: %s is missing or no number", key.In(r.arch)))
+		r.fail(fmt.Errorf("gguf: %s is missing or NaN", key.In(r.arch)))
 	}
 	return v
 }
@@ -148,8 +147,8 @@ func (r *reader) flag(key gguf.ArchKey, absent bool) bool {
 	return v
 }
 
-// perLayer reads a count that may be given once or for each layer; absent is
-// what it is when the key is not there, negative when it must be.
+// perLayer reads a count given once or for each layer; absent is the default,
+// or negative if the key is required.
 func (r *reader) perLayer(key gguf.ArchKey, layers, absent int) int {
 	if !r.has(key) && absent >= 0 {
 		return absent
@@ -161,13 +160,13 @@ func (r *reader) perLayer(key gguf.ArchKey, layers, absent int) int {
 	}
 	for i, v := range all {
 		if v != all[0] {
-			r.fail(fmt.Errorf("key %s is %d in layer 0 and %d in layer %d: layers of different shape are not supported", key.In(r.arch), all[0], v, i))
+			r.fail(fmt.Errorf("key %s: %d in layer 0, but %d in layer %d: layers of different shapes are not supported", key.In(r.arch), all[0], v, i))
 		}
 	}
 	return int(all[0])
 }
 
-// headDim is the size of a head, for which keys and values must agree.
+// headDim returns the size of a head, on which keys and values must agree.
 func (r *reader) headDim(width, heads int) int {
 	dim := 0
 	if heads > 0 {
@@ -175,12 +174,12 @@ func (r *reader) headDim(width, heads int) int {
 	}
 	k, v := r.countOr(gguf.KeyKeyLength, dim), r.countOr(gguf.KeyValueLength, dim)
 	if k != v {
-		r.fail(fmt.Errorf("keys of %d and values of %d dimensions are not supported", k, v))
+		r.fail(fmt.Errorf("unsupported sizes: keys of %d and values of %d dimensions", k, v))
 	}
 	return k
 }
 
-// vocabulary is the number of tokens: the rows of the embedding.
+// vocabulary returns the number of tokens: the rows of the embedding.
 func (r *reader) vocabulary() int {
 	r.has(gguf.KeyVocabSize)
 	if t, ok := r.f.Tensor(TokenEmbedding); ok && len(t.Dims) == 2 {
@@ -220,26 +219,26 @@ func (r *reader) rotation(s *Shape) {
 	if r.style.unrotate > 0 && r.has(keyRopePattern) {
 		s.Unrotated = r.pattern(keyRopePattern, s.Layers)
 		for i := range s.Unrotated {
-			s.Unrotated[i] = !s.Unrotated[i] // the key tells the rotated ones
+			s.Unrotated[i] = !s.Unrotated[i] // the key lists the rotated ones
 		}
 	}
 }
 
-// window reads how far layers look back.
+// window reads the sliding window of the layers.
 func (r *reader) window(s *Shape) {
 	n := r.countOr(keyWindow, 0)
 	if n >= s.Context && !r.style.local {
-		n = 0 // what sees the whole context is no window
+		n = 0 // covers the whole context
 	}
 	stated, local := r.has(keyPattern), r.float(keyRopeLocal, 0)
 	switch {
 	case n == 0:
 		return
 	case r.style.every == 0:
-		r.fail(fmt.Errorf("key %s is %d: architecture %s is not supported with a sliding window", keyWindow.In(r.arch), n, r.arch))
+		r.fail(fmt.Errorf("key %s: got %d, but architecture %s does not support a sliding window", keyWindow.In(r.arch), n, r.arch))
 		return
 	case local != 0 && local != s.Rope.Base && !r.style.local:
-		r.fail(fmt.Errorf("key %s is %v: architecture %s has one base for all layers", keyRopeLocal.In(r.arch), local, r.arch))
+		r.fail(fmt.Errorf("key %s: got %v, but architecture %s has one base for all layers", keyRopeLocal.In(r.arch), local, r.arch))
 		return
 	}
 	s.Window = n
@@ -267,7 +266,7 @@ func (r *reader) pattern(key gguf.ArchKey, layers int) []bool {
 	case err != nil:
 		r.fail(err)
 	case len(v) != layers:
-		r.fail(fmt.Errorf("gguf: key %s has %d entries for %d layers", key.In(r.arch), len(v), layers))
+		r.fail(fmt.Errorf("gguf: key %s: got %d entries, want %d", key.In(r.arch), len(v), layers))
 	}
 	return append([]bool(nil), v...)
 }
@@ -276,14 +275,14 @@ func (r *reader) experts(s *Shape) {
 	n := r.countOr(keyExperts, 0)
 	switch {
 	case n == 0 && r.style.must:
-		r.fail(fmt.Errorf("architecture %s has no experts in this file: key %s is missing or 0", r.arch, keyExperts.In(r.arch)))
+		r.fail(fmt.Errorf("architecture %s requires experts: key %s is missing or 0", r.arch, keyExperts.In(r.arch)))
 	case n > 0 && !r.style.experts:
-		r.fail(fmt.Errorf("key %s is %d: architecture %s is not supported with experts", keyExperts.In(r.arch), n, r.arch))
+		r.fail(fmt.Errorf("key %s: got %d, but architecture %s does not support experts", keyExperts.In(r.arch), n, r.arch))
 	case n == 0:
 		return
 	}
 	if _, dense := r.f.Tensor(Block(0) + "ffn_gate.weight"); dense {
-		r.fail(fmt.Errorf("key %s is %d and layer 0 has no choice of experts: mixed layers are not supported", keyExperts.In(r.arch), n))
+		r.fail(fmt.Errorf("key %s: got %d, but layer 0 is without experts: mixed layers are not supported", keyExperts.In(r.arch), n))
 	}
 	s.Experts, s.ExpertsUsed = n, r.count(keyExpertsUsed)
 	s.ExpertHidden = r.perLayer(keyExpertHidden, s.Layers, s.Hidden)
@@ -294,9 +293,9 @@ func (r *reader) experts(s *Shape) {
 func (r *reader) factors(s *Shape) {
 	s.Activation = Activation(r.text(keyActivation))
 	if s.Activation.plain() == r.style.Activation {
-		s.Activation = "" // nothing new
+		s.Activation = "" // the style's default
 	}
-	// A factor of 1, as one that is not there, is 0.
+	// A factor of 1, like an absent one, is stored as 0.
 	factor := func(key gguf.ArchKey) float32 {
 		if v := r.float(key, 0); v != 1 {
 			return v
@@ -316,8 +315,8 @@ func (r *reader) factors(s *Shape) {
 	}
 }
 
-// unstated is the scale of attention in the two models whose files do not say
-// that it differs, Gemma 2 and 3 of 27 billion weights: 1/√(C/H).
+// unstated returns the attention scale of the two models whose files omit it,
+// Gemma 2 and 3 of 27 billion weights: 1/√(C/H).
 func (r *reader) unstated(s *Shape) float32 {
 	if (r.arch == "gemma2" && s.Layers == 46 || r.arch == "gemma3" && s.Layers == 62) && s.Heads > 0 {
 		return float32(1 / math.Sqrt(float64(s.Width/s.Heads)))
@@ -325,19 +324,19 @@ func (r *reader) unstated(s *Shape) float32 {
 	return 0
 }
 
-// parallel tells whether the halves read the same residual. Files of StableLM
-// say so wrongly: what decides is whether the second half has its norm.
+// parallel reports whether the halves read the same residual. The key is wrong
+// in files of StableLM: there the norm of the second half decides.
 func (r *reader) parallel() bool {
-	said := r.flag(keyParallel, r.style.Activation == GELU)
+	flag := r.flag(keyParallel, r.style.Activation == GELU)
 	if r.style.SharedInput {
-		_, own := r.f.Tensor(Block(0) + "ffn_norm.weight")
-		return !own
+		_, norm := r.f.Tensor(Block(0) + "ffn_norm.weight")
+		return !norm
 	}
-	return said
+	return flag
 }
 
-// rest refuses the keys of the architecture that were not heeded, unless what
-// they say is what is done anyway.
+// rest refuses unused keys of the architecture, unless they match the default
+// behavior.
 func (r *reader) rest() {
 	var unknown faults
 	for _, kv := range r.f.KVs {
@@ -352,13 +351,13 @@ func (r *reader) rest() {
 	}
 }
 
-// neutral reports whether a key says what is done without it.
+// neutral reports whether a key matches the default behavior.
 func neutral(key gguf.ArchKey, value any) bool {
 	switch key {
 	case "tensor_data_layout", "pooling_type", "rope.scaling.original_context_length":
 		return true
 	case gguf.KeyRopeFinetuned:
-		return value != false // which turns rotation off in Granite
+		return value != false // true disables rotation in Granite
 	case "attention.causal":
 		return value == true
 	case keyLogitScale, "expert_weights_scale":
@@ -377,7 +376,7 @@ func neutral(key gguf.ArchKey, value any) bool {
 	return false
 }
 
-// brief is a value as a message shows it.
+// brief formats a value for a message.
 func brief(v any) string {
 	s := fmt.Sprint(v)
 	if len(s) > 64 {

@@ -5,14 +5,14 @@ import (
 	"math"
 )
 
-// LongRope is the name of the method with factors for each dimension.
+// LongRope is the scaling method with factors for each dimension.
 const LongRope = "longrope"
 
 // Rope is rotary position embedding (Su et al., arXiv 2104.09864): dimension
 // pair i of a head is rotated by position · θ_i with θ_i = Base^(-2i/Dims),
-// changed by one of the methods that stretch the context.
+// modified by a method for longer contexts.
 type Rope struct {
-	// Dims is how many dimensions of a head are rotated, the first ones.
+	// Dims is the number of rotated dimensions of a head, the first ones.
 	Dims int
 	// Base of the frequencies.
 	Base float32
@@ -28,20 +28,20 @@ type Rope struct {
 	//	"longrope"            per-dimension factors (arXiv 2402.13753), which
 	//	                      the file holds for short and for long contexts
 	Scaling string
-	// Factor is by how much the context is stretched; 0 means 1.
+	// Factor is the extension factor of the context. If zero, it is 1.
 	Factor float32
-	// OriginalContext is the context before stretching, for yarn and longrope.
+	// OriginalContext is the context before extension, for yarn and longrope.
 	OriginalContext int
-	// AttentionFactor multiplies the rotated vectors; 0 means 1.
+	// AttentionFactor multiplies the rotated vectors. If zero, it is 1.
 	AttentionFactor float32
-	// ExtFactor is yarn's share of extrapolation; negative means 1 for yarn
-	// and 0 for others.
+	// ExtFactor is yarn's share of extrapolation. If negative, it is 1 for yarn
+	// and 0 otherwise.
 	ExtFactor float32
-	// YarnAttention is what yarn multiplies the rotated vectors by; 0 means
-	// 1 + ln(Factor)/10.
+	// YarnAttention is yarn's factor of the rotated vectors. If zero, it is 1 +
+	// ln(Factor)/10.
 	YarnAttention float32 `json:",omitempty"`
 	// BetaFast and BetaSlow bound yarn's ramp, in rotations over the original
-	// context; 0 means 32 and 1.
+	// context. If zero, they are 32 and 1.
 	BetaFast, BetaSlow float32
 }
 
@@ -49,25 +49,25 @@ func (r Rope) check(headDim int) error {
 	bad := func(v float32) bool { return math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) }
 	switch {
 	case r.Dims < 2 || r.Dims%2 != 0 || r.Dims > headDim:
-		return fmt.Errorf("%d dimensions of a head of %d cannot be rotated in pairs", r.Dims, headDim)
+		return fmt.Errorf("bad rotary dimensions %d of a head of %d", r.Dims, headDim)
 	case !(r.Base > 0) || bad(r.Base):
-		return fmt.Errorf("the base of rotary embedding is %v", r.Base)
+		return fmt.Errorf("bad base of rotary embedding: %v", r.Base)
 	case r.Factor < 0 || bad(r.Factor):
-		return fmt.Errorf("the scaling factor of rotary embedding is %v", r.Factor)
+		return fmt.Errorf("bad scaling factor of rotary embedding: %v", r.Factor)
 	case bad(r.AttentionFactor) || bad(r.YarnAttention) || bad(r.ExtFactor) || bad(r.BetaFast) || bad(r.BetaSlow):
-		return fmt.Errorf("a factor of rotary embedding is no finite number")
+		return fmt.Errorf("factor of rotary embedding is not finite")
 	case r.OriginalContext < 0:
-		return fmt.Errorf("the original context length is %d", r.OriginalContext)
+		return fmt.Errorf("bad original context length %d", r.OriginalContext)
 	}
 	switch r.Scaling {
 	case "", "none", "linear", "ntk", "yarn", "longrope":
 		return nil
 	}
-	return fmt.Errorf("scaling %q of rotary embedding is not supported: known are none, linear, ntk, yarn, longrope", r.Scaling)
+	return fmt.Errorf("unsupported scaling %q of rotary embedding, want none, linear, ntk, yarn or longrope", r.Scaling)
 }
 
-// Frequencies gives θ of each pair and what cosines and sines are multiplied
-// by. divisors, one a pair or none, divide θ.
+// Frequencies returns θ of each pair and the factor of cosines and sines.
+// divisors, one for each pair or nil, divide θ.
 func (r Rope) Frequencies(divisors []float32) (theta []float64, scale float64) {
 	factor := orOne(r.Factor)
 	base := float64(r.Base)
@@ -105,8 +105,8 @@ func (r Rope) Frequencies(divisors []float32) (theta []float64, scale float64) {
 	return theta, scale
 }
 
-// yarnRamp is 1 for the pairs that turn often within the original context,
-// which keep their frequency, and 0 for those that turn hardly at all.
+// yarnRamp is 1 for pairs that rotate often within the original context, which
+// keep their frequency, and 0 for those that hardly rotate.
 func (r Rope) yarnRamp(i int, base float64) float64 {
 	fast, slow := float64(r.BetaFast), float64(r.BetaSlow)
 	if fast == 0 {
@@ -115,7 +115,7 @@ func (r Rope) yarnRamp(i int, base float64) float64 {
 	if slow == 0 {
 		slow = 1
 	}
-	// pair is the pair that makes so many rotations.
+	// pair returns the pair with that many rotations.
 	pair := func(rotations float64) float64 {
 		return float64(r.Dims) * math.Log(float64(r.OriginalContext)/(rotations*2*math.Pi)) / (2 * math.Log(base))
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Activation is the function in the feed-forward layer, by Hugging Face's
+// Activation is the function of the feed-forward layer, by Hugging Face's
 // names.
 type Activation string
 
@@ -15,10 +15,10 @@ type Activation string
 const (
 	SiLU     Activation = "silu"
 	GELU     Activation = "gelu"              // x·Φ(x)
-	GELUTanh Activation = "gelu_pytorch_tanh" // the same by a tanh
+	GELUTanh Activation = "gelu_pytorch_tanh" // the same with a tanh
 )
 
-// plain folds the names of one function.
+// plain maps aliases to one name.
 func (a Activation) plain() Activation {
 	switch a {
 	case "swish":
@@ -29,7 +29,7 @@ func (a Activation) plain() Activation {
 	return a
 }
 
-func (a Activation) known() bool {
+func (a Activation) valid() bool {
 	switch a.plain() {
 	case SiLU, GELU, GELUTanh:
 		return true
@@ -37,52 +37,52 @@ func (a Activation) known() bool {
 	return false
 }
 
-// HeadNorm is how queries and keys are normalised.
+// HeadNorm is the normalization of queries and keys.
 type HeadNorm uint8
 
 // The norms of queries and keys.
 const (
 	NoHeadNorm    HeadNorm = iota
 	SharedNorm             // each head, all with the same D gains
-	SeparateNorm           // each head with D gains of its own, where the file has them
+	SeparateNorm           // each head with its D gains, if present
 	WholeHeadNorm          // all heads as one vector
 )
 
-// Style is what the layers of an architecture are made of.
+// Style describes the layers of an architecture.
 type Style struct {
 	// Halves rotates x[i] with x[i+D/2] instead of x[2i] with x[2i+1].
 	Halves bool
 	// Learned adds a learned vector for each position instead of rotating.
 	Learned bool
-	// LayerNorm takes the mean off and adds a bias; otherwise norms are
+	// LayerNorm subtracts the mean and adds a bias; otherwise norms are
 	// RMSNorm.
 	LayerNorm bool
-	// PostNorm normalises what a layer's halves add; NoPreNorm says that what
-	// they read is not normalised.
+	// PostNorm normalizes the outputs of a layer's halves; NoPreNorm omits the
+	// norms of their inputs.
 	PostNorm, NoPreNorm bool
 	HeadNorm            HeadNorm
 	Activation          Activation
-	// Gated multiplies the activation of one product with another.
+	// Gated multiplies the activation of one product by another product.
 	Gated bool
-	// FusedQKV and FusedGate keep the matrices of one input as one tensor.
+	// FusedQKV and FusedGate store the matrices of one input as one tensor.
 	FusedQKV, FusedGate bool
 	// RootWidth multiplies embeddings by √C.
 	RootWidth bool
-	// SharedInput gives the halves one norm where they read the same residual.
+	// SharedInput uses one norm for both halves if they read the same residual.
 	SharedInput bool
 
 	parallel bool // attention and feed-forward may read the same residual
-	experts  bool // may have experts
-	must     bool // and must
-	every    int  // of so many layers the last has no window; 1: all have it; 0: no windows
-	unrotate int  // of so many layers the last is not rotated
-	local    bool // windowed layers have a base of their own, 10000 unless stated
+	experts  bool // experts are supported
+	must     bool // and required
+	every    int  // the last of so many layers has no window; 1: all have it; 0: none
+	unrotate int  // the last of so many layers is not rotated
+	local    bool // windowed layers have a separate base, by default 10000
 	divisor  bool // logit_scale divides logits
 	caps     bool // soft caps
-	factors  bool // rope_factors_{long,short} without naming the method
+	factors  bool // rope_factors_{long,short} without a named method
 }
 
-// styles by GGUF's names of architectures.
+// styles maps GGUF's names of architectures to styles.
 var styles = map[string]Style{
 	"llama":    {Activation: SiLU, Gated: true, experts: true, every: 1},
 	"qwen2":    {Halves: true, Activation: SiLU, Gated: true},
@@ -100,21 +100,21 @@ var styles = map[string]Style{
 	"gptneox":  {Halves: true, LayerNorm: true, Activation: GELU, FusedQKV: true, parallel: true},
 }
 
-// Style is what the layers of the shape's architecture are made of.
+// Style returns the style of the shape's architecture.
 func (s Shape) Style() Style { return styles[s.Arch] }
 
-// Known lists the architectures.
+// Known returns the names of the architectures.
 func Known() []string { return slices.Sorted(maps.Keys(styles)) }
 
 func checkArch(arch string) error {
 	if _, ok := styles[arch]; !ok {
-		return fmt.Errorf("architecture %q is not supported: known are %s", arch, strings.Join(Known(), ", "))
+		return fmt.Errorf("unsupported architecture %q, want one of %s", arch, strings.Join(Known(), ", "))
 	}
 	return nil
 }
 
-// lastOf tells, of each run of n layers, all but the last (or the last alone,
-// with last): the pattern that an architecture has unless a file states one.
+// lastOf marks, in each run of n layers, all but the last (or only the last,
+// with last): an architecture's default pattern.
 func lastOf(layers, n int, last bool) []bool {
 	out := make([]bool, layers)
 	for i := range out {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Tensor is a tensor that a model has or may have.
+// Tensor is a required or an optional tensor.
 type Tensor struct {
 	Name string
 	// Dims are in GGUF's order, the contiguous dimension first.
@@ -24,7 +24,7 @@ const (
 	RopeLong       = "rope_factors_long.weight"
 )
 
-// Block is what the names of layer i begin with.
+// Block returns the prefix of the names of layer i.
 func Block(i int) string { return fmt.Sprintf("blk.%d.", i) }
 
 // list collects tensors.
@@ -39,7 +39,7 @@ func (l *list) add(name string, optional bool, dims ...int) {
 	l.out = append(l.out, Tensor{Name: l.prefix + name, Dims: dims, Optional: optional})
 }
 
-// matrix adds weights and the bias that they may have.
+// matrix adds weights and an optional bias.
 func (l *list) matrix(name string, in, out int) {
 	l.add(name+".weight", false, in, out)
 	l.add(name+".bias", true, out)
@@ -52,7 +52,7 @@ func (l *list) norm(name string, n int) {
 	}
 }
 
-// holds asks whether the file holds a tensor.
+// holds reports whether the file has a tensor.
 func (l *list) holds(name string) bool { return l.has != nil && l.has(l.prefix+name) }
 
 // Globals lists the tensors outside the layers.
@@ -75,9 +75,8 @@ func (s Shape) Globals() []Tensor {
 	return l.out
 }
 
-// Layer lists the tensors of layer i. Where files may keep the same weights in
-// two ways, has tells which names the file holds; nil means the way in which
-// they are written today.
+// Layer lists the tensors of layer i. If weights have two layouts, has reports
+// the names in the file; if nil, it is the current layout.
 func (s Shape) Layer(i int, has func(string) bool) []Tensor {
 	y := s.Style()
 	l := list{prefix: Block(i), has: has, bias: y.LayerNorm}
@@ -146,9 +145,8 @@ func (s Shape) feedForward(l *list) {
 	}
 }
 
-// CheckTensors holds the names a file has against the shape: every tensor
-// that is needed is there, and none that the engine would pass over. All
-// faults are given at once, up to some.
+// CheckTensors compares the names in a file with the shape: every required
+// tensor is present, and none is unused. It returns all errors, up to a limit.
 func (s Shape) CheckTensors(names []string) error {
 	have := make(map[string]bool, len(names))
 	for _, n := range names {
@@ -172,14 +170,13 @@ func (s Shape) CheckTensors(names []string) error {
 	}
 	for _, n := range names {
 		if have[n] && !faults.full() {
-			faults.add("tensor %s is none of architecture %s as this file describes it: it would be passed over, and the result be wrong", n, s.Arch)
+			faults.add("unexpected tensor %s for architecture %s: ignoring it would change the result", n, s.Arch)
 		}
 	}
 	return faults.join()
 }
 
-// same reports whether a tensor of dims has the dimensions that are wanted;
-// trailing ones say nothing.
+// same reports whether dims equals want, ignoring trailing ones.
 func same(dims, want []int) bool {
 	for len(dims) > len(want) && dims[len(dims)-1] == 1 {
 		dims = dims[:len(dims)-1]
@@ -195,15 +192,15 @@ func same(dims, want []int) bool {
 	return true
 }
 
-// Fits is an error that names the tensor and both shapes unless dims are t's.
+// Fits returns an error with both shapes unless dims are t's.
 func (t Tensor) Fits(dims []int) error {
 	if same(dims, t.Dims) {
 		return nil
 	}
-	return fmt.Errorf("tensor %s has the shape %v, the configuration wants %v", t.Name, dims, t.Dims)
+	return fmt.Errorf("shape mismatch for tensor %s: got %v, want %v", t.Name, dims, t.Dims)
 }
 
-// Part is the name without the layer's prefix.
+// Part returns the name without the layer's prefix.
 func (t Tensor) Part() string {
 	if strings.HasPrefix(t.Name, "blk.") {
 		return t.Name[strings.IndexByte(t.Name[4:], '.')+5:]

@@ -8,8 +8,8 @@ import (
 	"mm-abi.org/mm/onnx"
 )
 
-// layer writes one layer: x + attention(norm(x)), and that + feedforward of its
-// norm. It gives the name of the result.
+// layer writes one layer, x + attention(norm(x)) followed by the feed-forward
+// half, and returns the name of the result.
 func (w *writer) layer(i int, x string, last bool) (string, error) {
 	at := arch.Block(i)
 	normed, err := w.norm(at+"attn_norm", x)
@@ -39,7 +39,7 @@ func (w *writer) layer(i int, x string, last bool) (string, error) {
 func (w *writer) norm(name, x string) (string, error) {
 	t, ok := w.f.Tensor(name + ".weight")
 	if !ok || t.Elements() != w.s.Width {
-		return "", fmt.Errorf("%s.weight is none", name)
+		return "", fmt.Errorf("missing %s.weight", name)
 	}
 	gain := make([]float32, w.s.Width)
 	quant.Dequantize(gain, t.Data, t.Type)
@@ -51,7 +51,7 @@ func (w *writer) norm(name, x string) (string, error) {
 	return g.Add("Mul", []string{unit, g.Constant(onnx.Floats(name+".weight", []int64{int64(w.s.Width)}, gain))}, name), nil
 }
 
-// rotated turns the halves of each head by its position.
+// rotated rotates the halves of each head by its position.
 func (w *writer) rotated(x string) string {
 	g := w.g
 	a := g.Add("Slice", []string{x, "zero", "half", "last"}, x+".a")
@@ -62,7 +62,7 @@ func (w *writer) rotated(x string) string {
 	return g.Add("Concat", []string{part("Sub", x+".c", a, "cos", b, "sin"), part("Add", x+".d", b, "cos", a, "sin")}, x+".turned", onnx.Int("axis", 3))
 }
 
-// attention gives each position what it sees of those before it.
+// attention writes the attention of each position to the earlier ones.
 func (w *writer) attention(i int, x string) (string, error) {
 	s, g, at := w.s, w.g, arch.Block(i)
 	side := func(name, split string, count int, rotate bool) (string, error) {
@@ -86,7 +86,7 @@ func (w *writer) attention(i int, x string) (string, error) {
 		return "", err
 	}
 	q = g.Add("Mul", []string{w.rotated(q), "root"}, at+"attn_q.scaled")
-	k, v = w.held(i, w.rotated(k), v)
+	k, v = w.cached(i, w.rotated(k), v)
 	mixed := w.product(at+"mixed", w.shares(at, q, k), v)
 	rows := g.Add("Transpose", []string{mixed}, at+"mixed.rows", onnx.IntList("perm", 0, 2, 1, 3))
 	joined := g.Add("Reshape", []string{rows, "join"}, at+"joined")
@@ -94,24 +94,25 @@ func (w *writer) attention(i int, x string) (string, error) {
 	return g.Add("MatMul", []string{joined, weight}, at+"attn_output"), err
 }
 
-// held puts the keys and values of earlier positions before those of layer i,
-// which become results of the model: nothing is held where there is no window.
-func (w *writer) held(i int, k, v string) (string, string) {
+// cached prepends the cached keys and values of earlier positions to those of
+// layer i, which become outputs of the model. Without a window there is no
+// cache.
+func (w *writer) cached(i int, k, v string) (string, string) {
 	if w.window == 0 {
 		return k, v
 	}
-	all := func(past, now, own string) string {
+	all := func(past, now, layer string) string {
 		shape := []any{1, w.s.KVHeads, w.window, w.s.HeadDim}
 		w.g.Inputs = append(w.g.Inputs, onnx.TensorValue(past, onnx.FLOAT, shape...))
 		shape[2] = w.t
 		w.g.Outputs = append(w.g.Outputs, onnx.TensorValue(now, onnx.FLOAT, shape...))
-		w.g.Add("Identity", []string{own}, now)
-		return w.g.Add("Concat", []string{past, own}, now+".all", onnx.Int("axis", 2))
+		w.g.Add("Identity", []string{layer}, now)
+		return w.g.Add("Concat", []string{past, layer}, now+".all", onnx.Int("axis", 2))
 	}
 	return all(PastKey(i), Key(i), k), all(PastValue(i), Value(i), v)
 }
 
-// shares is how much each position takes of each that it sees.
+// shares writes the attention weights.
 func (w *writer) shares(at, q, k string) string {
 	g := w.g
 	columns := g.Add("Transpose", []string{k}, at+"attn_k.columns", onnx.IntList("perm", 0, 1, 3, 2))
@@ -119,9 +120,8 @@ func (w *writer) shares(at, q, k string) string {
 	return g.Add("Softmax", []string{seen}, at+"shares", onnx.Int("axis", -1))
 }
 
-// product multiplies what is of each query head with what is of each head of
-// keys and values, of which several query heads share one: those lie below each
-// other meanwhile.
+// product multiplies by query head and by head of keys and values; the query
+// heads that share one are stacked meanwhile.
 func (w *writer) product(name, x, y string) string {
 	if w.s.Heads == w.s.KVHeads {
 		return w.g.Add("MatMul", []string{x, y}, name)
@@ -131,7 +131,7 @@ func (w *writer) product(name, x, y string) string {
 	return w.g.Add("Reshape", []string{x, "apart"}, name)
 }
 
-// feedForward is SwiGLU.
+// feedForward writes SwiGLU.
 func (w *writer) feedForward(at, x string) (string, error) {
 	gate, err := w.weight(at+"ffn_gate.weight", w.s.Width, nil)
 	if err != nil {

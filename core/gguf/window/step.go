@@ -12,10 +12,10 @@ import (
 	"mm-abi.org/mm/onnx"
 )
 
-// StepOptions say how much a step takes. The zero value is refused.
+// StepOptions configures the size of a step. The zero value is refused.
 type StepOptions struct {
-	Positions int // n, that a step reads at a time
-	Window    int // W, of which keys and values are held: the longest text
+	Positions int // n, read at a time
+	Window    int // W, positions of cached keys and values: the longest text
 	Span      Span
 }
 
@@ -25,19 +25,19 @@ type Span struct {
 	Count int `json:"count,omitempty"`
 }
 
-// ParseSpan reads FIRST:END, the layers FIRST to END-1.
+// ParseSpan parses FIRST:END, the layers FIRST to END-1.
 func ParseSpan(s string) (Span, error) {
 	first, end, _ := strings.Cut(s, ":")
 	from, err := strconv.Atoi(first)
-	to, behind := strconv.Atoi(end)
-	if err != nil || behind != nil || from < 0 || to <= from {
-		return Span{}, errors.New("layers are FIRST:END, such as 1:3, which are 1 and 2")
+	to, endErr := strconv.Atoi(end)
+	if err != nil || endErr != nil || from < 0 || to <= from {
+		return Span{}, errors.New("bad layers, want FIRST:END such as 1:3 for layers 1 and 2")
 	}
 	return Span{First: from, Count: to - from}, nil
 }
 
-// Of is the span in a model of so many layers, its Count told; an error, if they
-// are not there.
+// Of returns the span in a model of so many layers with its Count set, or an
+// error if it is out of range.
 func (s Span) Of(layers int) (Span, error) {
 	if s == (Span{}) {
 		s.Count = layers
@@ -47,55 +47,54 @@ func (s Span) Of(layers int) (Span, error) {
 
 func (s Span) within(layers int) error {
 	if s.First < 0 || s.Count < 1 || s.First > layers-s.Count {
-		return fmt.Errorf("layers %d to %d of %d", s.First, s.End()-1, layers)
+		return fmt.Errorf("layers %d to %d out of range %d", s.First, s.End()-1, layers)
 	}
 	return nil
 }
 
-// End is the layer behind the last.
+// End returns the layer after the last.
 func (s Span) End() int { return s.First + s.Count }
 
-// The inputs and outputs of a step that are there once.
+// The inputs and outputs of a step.
 const (
-	Hidden = "hidden"     // in: [1, n, C], the embeddings of what is read, or what the layer before gave
+	Hidden = "hidden"     // in: [1, n, C], embeddings or the output of the layer before
 	Cos    = "cos"        // in: [n, D/2], the rotation of each position
 	Sin    = "sin"        // in: [n, D/2]
-	Masks  = "mask"       // in: [n, W+n], 0 where a position sees another
-	Behind = "hidden_out" // out, where the last layer is not among them: [1, n, C], what the next one is given as hidden
+	Masks  = "mask"       // in: [n, W+n], 0 for a visible position
+	Behind = "hidden_out" // out, unless the last layer is included: [1, n, C], the input hidden of the next layer
 	Logits = "logits"     // out: [1, n, V]
-	States = "states"     // out: [1, n, C], behind the last norm
+	States = "states"     // out: [1, n, C], after the last norm
 )
 
-// PastKey names the keys of layer i that are held, [1, G, W, D].
+// PastKey returns the name of the cached keys of layer i, [1, G, W, D].
 func PastKey(i int) string { return fmt.Sprintf("past_key_%d", i) }
 
-// PastValue names the values of layer i that are held, [1, G, W, D].
+// PastValue returns the name of the cached values of layer i, [1, G, W, D].
 func PastValue(i int) string { return fmt.Sprintf("past_value_%d", i) }
 
-// Key names the keys of layer i of what was read, [1, G, n, D].
+// Key returns the name of the new keys of layer i, [1, G, n, D].
 func Key(i int) string { return fmt.Sprintf("key_%d", i) }
 
-// Value names the values of layer i of what was read, [1, G, n, D].
+// Value returns the name of the new values of layer i, [1, G, n, D].
 func Value(i int) string { return fmt.Sprintf("value_%d", i) }
 
-// Step writes a whole model as ONNX of fixed shapes that reads n positions
-// behind at most W whose keys and values the caller holds: embeddings in,
-// logits, keys and values out. The caller looks embeddings up, turns positions
-// ([Rotation]), says who sees whom ([Mask]), and puts keys and values where they
-// are held. So one small graph reads prompts, n at a time, and writes. Of a span
-// of layers it writes those alone, from what the layer before them gave to what
-// the layer behind them is given: steps of spans, one behind the other, are a
-// whole one.
+// Step writes a model as ONNX with fixed shapes that reads n positions after at
+// most W positions of cached keys and values: embeddings in, logits, keys and
+// values out. The caller looks up embeddings, computes rotations ([Rotation])
+// and masks ([Mask]), and maintains the cache. One small graph thus reads
+// prompts, n positions at a time, and generates. For a span of layers it writes
+// only those, from the output of the layer before to the input of the layer
+// after: steps of consecutive spans form a complete step.
 func Step(f *gguf.File, opt StepOptions) (*onnx.Model, error) {
 	s, err := read(f)
 	if err != nil {
 		return nil, err
 	}
-	if err := whole(f, s); err != nil {
+	if err := checkOutside(f, s); err != nil {
 		return nil, fmt.Errorf("writing a step of %s: %w", s.Arch, err)
 	}
 	if most := min(maxPositions, s.Context); opt.Window < 1 || opt.Window > most || opt.Positions < 1 || opt.Positions > opt.Window {
-		return nil, fmt.Errorf("writing a step: %d positions at a time of a window of %d; the model has %d", opt.Positions, opt.Window, most)
+		return nil, fmt.Errorf("writing a step: bad size: %d positions in a window of %d, limit %d", opt.Positions, opt.Window, most)
 	}
 	span, err := opt.Span.Of(s.Layers)
 	if err != nil {
@@ -126,18 +125,18 @@ func Step(f *gguf.File, opt StepOptions) (*onnx.Model, error) {
 	return w.m, w.head(x)
 }
 
-// whole refuses what lies around the layers and is not written.
-func whole(f *gguf.File, s arch.Shape) error {
+// checkOutside refuses unsupported features outside the layers.
+func checkOutside(f *gguf.File, s arch.Shape) error {
 	if s.EmbeddingScale != 0 || s.Style().RootWidth || s.LogitDivisor != 0 || s.LogitCap != 0 {
-		return errors.New("it has scales of embeddings or logits")
+		return errors.New("unsupported scales of embeddings or logits")
 	}
 	if _, ok := f.Tensor(arch.RopeFreqs); ok {
-		return errors.New("it has frequencies of its own")
+		return errors.New("unsupported rope frequencies")
 	}
 	return parts(f, s, 0, s.Layers)
 }
 
-// head writes what is behind the layers.
+// head writes the part after the layers.
 func (w *writer) head(x string) error {
 	normed, err := w.norm("output_norm", x)
 	if err != nil {
@@ -145,7 +144,7 @@ func (w *writer) head(x string) error {
 	}
 	name := arch.Output
 	if _, ok := w.f.Tensor(name); !ok {
-		name = arch.TokenEmbedding // both ways by the same matrix
+		name = arch.TokenEmbedding // tied embedding
 	}
 	weight, err := w.weight(name, w.s.Width, nil)
 	if err != nil {
@@ -156,8 +155,8 @@ func (w *writer) head(x string) error {
 	return nil
 }
 
-// Rotation gives cosine and sine of the angles by which n positions from one on
-// turn, n × D/2 numbers each.
+// Rotation returns cosine and sine of the rotation angles of n positions from
+// one on, n × D/2 numbers each.
 func Rotation(s arch.Shape, from, n int) (cos, sin []float32) {
 	d := s.HeadDim / 2
 	cos, sin = make([]float32, n*d), make([]float32, n*d)
@@ -170,9 +169,8 @@ func Rotation(s arch.Shape, from, n int) (cos, sin []float32) {
 	return cos, sin
 }
 
-// Mask is what is added to the scores of n positions for window places before
-// them, of which the first held are taken, and for themselves: n × (window+n)
-// numbers.
+// Mask returns the score offsets of n positions for window earlier positions,
+// of which the first held are used, and for themselves: n × (window+n) numbers.
 func Mask(window, n, held int) []float32 {
 	out := make([]float32, n*(window+n))
 	for t := range n {

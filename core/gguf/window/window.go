@@ -1,15 +1,15 @@
 // Package window writes layers of a language model in GGUF as an ONNX model of
-// a fixed window: what a compiler for an accelerator takes, which knows neither
-// GGUF nor lengths that grow.
+// a fixed window, for compilers of accelerators, which support neither GGUF nor
+// growing lengths.
 //
-// [Layers] gives a model from the residual stream before the first of some
-// layers to that behind the last, hidden [1, T, C] → hidden_out [1, T, C], for
-// positions 0 to T-1 that see each other and what is before them. Weights are
-// float32, as exact as the file has them.
+// [Layers] returns a model of some layers, from the residual stream before the
+// first to that after the last, hidden [1, T, C] → hidden_out [1, T, C], for
+// positions 0 to T-1 with causal attention. Weights are float32, as exact as in
+// the file.
 //
-// It knows the layers of llama: RMSNorm before each half, rotary positions,
+// It supports the layers of llama: RMSNorm before each half, rotary positions,
 // grouped heads of keys and values, SiLU with a gate. Other architectures are
-// refused by what they have besides.
+// refused with the unsupported feature.
 package window
 
 import (
@@ -24,24 +24,24 @@ import (
 	"mm-abi.org/mm/onnx"
 )
 
-// Options say which part is written. The zero value is refused.
+// Options selects the part to write. The zero value is refused.
 type Options struct {
 	First, Count int // layers First to First+Count-1
 	Positions    int // T
-	// Norm writes the norm behind the last layer of the model as well; the
-	// result is then output_norm.
+	// Norm includes the norm after the last layer of the model; the result is
+	// then output_norm.
 	Norm bool
 }
 
 const (
 	opset        = 17
 	maxPositions = 1 << 14
-	// masked is added to what a position must not see: far below all scores,
-	// and finite in 16 bits.
+	// masked is the score offset of an invisible position: far below all
+	// scores, and finite in 16 bits.
 	masked = -10000
 )
 
-// writer makes one model.
+// writer writes a model.
 type writer struct {
 	f *gguf.File
 	s arch.Shape
@@ -49,7 +49,7 @@ type writer struct {
 	m *onnx.Model
 	g *onnx.Graph
 
-	window int // positions before them whose keys and values are held; 0: none
+	window int // earlier positions with cached keys and values; 0: none
 }
 
 // Layers writes layers of a model as ONNX.
@@ -62,10 +62,10 @@ func Layers(f *gguf.File, opt Options) (*onnx.Model, error) {
 		return nil, fmt.Errorf("writing a window: %w", err)
 	}
 	if opt.Norm && opt.First+opt.Count != s.Layers {
-		return nil, fmt.Errorf("writing a window: the norm stands behind layer %d, not behind %d", s.Layers-1, opt.First+opt.Count-1)
+		return nil, fmt.Errorf("writing a window: the norm follows layer %d, not %d", s.Layers-1, opt.First+opt.Count-1)
 	}
 	if opt.Positions < 1 || opt.Positions > min(maxPositions, s.Context) {
-		return nil, fmt.Errorf("writing a window: %d positions, the model has %d", opt.Positions, s.Context)
+		return nil, fmt.Errorf("writing a window: bad size: got %d positions, limit %d", opt.Positions, s.Context)
 	}
 	if err := parts(f, s, opt.First, opt.Count); err != nil {
 		return nil, fmt.Errorf("writing a window: %w", err)
@@ -90,30 +90,30 @@ func Layers(f *gguf.File, opt Options) (*onnx.Model, error) {
 	return w.m, nil
 }
 
-// read takes the shape of a model whose layers are written.
+// read reads the shape of a model whose layers are written.
 func read(f *gguf.File) (arch.Shape, error) {
 	s, err := arch.Read(f)
 	if err != nil {
 		return s, fmt.Errorf("writing a window: %w", err)
 	}
-	if err := known(s); err != nil {
+	if err := supported(s); err != nil {
 		return s, fmt.Errorf("writing a window of %s: %w", s.Arch, err)
 	}
 	return s, nil
 }
 
-// known refuses what layers of llama do not have.
-func known(s arch.Shape) error {
+// supported refuses features that llama's layers lack.
+func supported(s arch.Shape) error {
 	style := s.Style()
 	for what, has := range map[string]bool{
-		"a learned position": style.Learned, "LayerNorm": style.LayerNorm, "norms behind its halves": style.PostNorm || style.NoPreNorm,
+		"a learned position": style.Learned, "LayerNorm": style.LayerNorm, "norms after its halves": style.PostNorm || style.NoPreNorm,
 		"norms of its heads": style.HeadNorm != arch.NoHeadNorm, "no gate": !style.Gated, "fused matrices": style.FusedQKV || style.FusedGate,
 		"another activation": style.Activation != arch.SiLU || s.Activation != "" && s.Activation != arch.SiLU, "experts": s.Experts > 0, "a sliding window": s.Windowed != nil || s.Local != nil,
-		"layers without rotation": s.Unrotated != nil, "parallel halves": s.Parallel, "scales of its own": s.ResidualScale != 0 || s.AttentionScale != 0 || s.AttentionCap != 0,
+		"layers without rotation": s.Unrotated != nil, "parallel halves": s.Parallel, "scales": s.ResidualScale != 0 || s.AttentionScale != 0 || s.AttentionCap != 0,
 		"a rotation of another kind": s.Rope.Dims != s.HeadDim || s.Rope.Scaling != "" && s.Rope.Scaling != "none",
 	} {
 		if has {
-			return fmt.Errorf("it has %s", what)
+			return fmt.Errorf("unsupported: %s", what)
 		}
 	}
 	return nil
@@ -132,28 +132,27 @@ func parts(f *gguf.File, s arch.Shape, first, count int) error {
 		at := arch.Block(first + i)
 		for _, name := range names {
 			if part, ok := strings.CutPrefix(name, at); ok && !slices.Contains(written, part) {
-				return fmt.Errorf("%s is not written", name)
+				return fmt.Errorf("unsupported tensor %s", name)
 			}
 		}
 	}
 	return nil
 }
 
-// written are the tensors of a layer that are.
+// written lists the supported tensors of a layer.
 var written = []string{
 	"attn_norm.weight", "attn_q.weight", "attn_k.weight", "attn_v.weight", "attn_output.weight", "ffn_norm.weight", "ffn_gate.weight", "ffn_up.weight", "ffn_down.weight",
 }
 
-// weight reads a matrix of the file, out rows of in numbers; those of rows are
-// taken in the order of rows, if there is one. It is written transposed, as
-// ONNX multiplies.
+// weight reads a matrix of out rows of in numbers, permuted by rows if set. It
+// is written transposed, as ONNX multiplies.
 func (w *writer) weight(name string, in int, rows []int) (string, error) {
 	t, ok := w.f.Tensor(name)
 	if !ok {
-		return "", fmt.Errorf("there is no %s", name)
+		return "", fmt.Errorf("missing tensor %s", name)
 	}
 	if t.Dims[0] != in {
-		return "", fmt.Errorf("%s is %v", name, t.Dims)
+		return "", fmt.Errorf("%s: bad shape %v", name, t.Dims)
 	}
 	x := make([]float32, t.Elements())
 	quant.Dequantize(x, t.Data, t.Type)
@@ -172,8 +171,8 @@ func (w *writer) weight(name string, in int, rows []int) (string, error) {
 	return w.g.Constant(onnx.Floats(name, []int64{int64(in), int64(len(rows))}, out)), nil
 }
 
-// heads is the order of the rows of queries or keys: the pairs that are rotated
-// together lie half a head apart.
+// heads returns the order of the rows of queries or keys: rotated pairs are
+// half a head apart.
 func (w *writer) heads(count int, rotated bool) []int {
 	d := w.s.HeadDim
 	var rows []int
@@ -197,7 +196,7 @@ func (w *writer) positions() {
 	w.g.Constant(onnx.Floats("mask", []int64{int64(w.t), int64(w.t)}, Mask(0, w.t, 0)))
 }
 
-// constants adds what all layers need.
+// constants adds the constants of all layers.
 func (w *writer) constants() {
 	d, groups := w.s.HeadDim/2, w.s.Heads/w.s.KVHeads
 	ints := func(name string, v ...int) {

@@ -18,8 +18,8 @@ import (
 
 const core = "../../../catalog/core-llm/core-llm.gguf"
 
-// All layers of the shipped core, written as ONNX, give the states that the
-// engine of language models gives, behind the last norm.
+// All layers of the shipped core, written as ONNX, give the engine's states
+// after the last norm.
 func TestLayers(t *testing.T) {
 	path := filepath.FromSlash(core)
 	f, err := gguf.Open(path)
@@ -111,7 +111,7 @@ func TestRefused(t *testing.T) {
 	defer f.Close()
 	for want, opt := range map[string]window.Options{
 		"layers 0 to -1": {Positions: 8}, "layers 3 to 4": {First: 3, Count: 2, Positions: 8}, "0 positions": {Count: 1}, "100000 positions": {Count: 1, Positions: 100000},
-		"the norm stands behind layer 3, not behind 0": {Count: 1, Positions: 8, Norm: true},
+		"the norm follows layer 3, not 0": {Count: 1, Positions: 8, Norm: true},
 	} {
 		if _, err := window.Layers(f, opt); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v", opt, err)
