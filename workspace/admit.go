@@ -12,6 +12,7 @@ import (
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/artifact"
 	"mm-abi.org/mm/registry/sign"
+	"mm-abi.org/mm/workspace/trust"
 )
 
 // Claim is with what right an artifact is to be used. The zero value asks for
@@ -27,8 +28,8 @@ type Judgement struct {
 	Ref      string
 	Digest   string
 	Identity artifact.Identity
-	Keys     []Key    // that released it; nil where verification was skipped or only a warning let it pass
-	Decided  []string // the trust files that were asked
+	Keys     []trust.Signer // that released it; nil where verification was skipped or only a warning let it pass
+	Decided  []string       // the trust files that were asked
 	Skipped  bool
 
 	repository string
@@ -116,11 +117,11 @@ func (w *Workspace) Judge(ctx context.Context, at *Located, claim Claim) (*Judge
 	if err != nil {
 		return nil, err
 	}
-	j := &Judgement{Ref: at.ref, Digest: at.desc.Digest.String(), Identity: id, Decided: b.files(), repository: at.repository, expect: at.name}
+	j := &Judgement{Ref: at.ref, Digest: at.desc.Digest.String(), Identity: id, Decided: b.Files(), repository: at.repository, expect: at.name}
 	if j.repository == "" { // by digest, or a layout: the manifest says what it is
 		j.repository = abi.LocalHost + "/" + id.Name
 	}
-	switch mirror := b.mirrors[at.repository]; {
+	switch mirror := b.Mirrors[at.repository]; {
 	case claim.Expect != "":
 		j.expect = claim.Expect
 	case at.alias:
@@ -134,7 +135,7 @@ func (w *Workspace) Judge(ctx context.Context, at *Located, claim Claim) (*Judge
 		j.Skipped = true
 		return j, w.skip(ctx, at, b)
 	}
-	j.Keys, err = b.verify(ctx, at.src, j.repository, at.desc)
+	j.Keys, err = b.Verify(ctx, at.src, j.repository, at.desc)
 	return j, err
 }
 
@@ -151,8 +152,8 @@ func (w *Workspace) asOwnName(at *Located, err error) error {
 
 // skip lets an artifact pass that nobody vouches for, unless the trust is
 // strict.
-func (w *Workspace) skip(ctx context.Context, at *Located, b *bench) error {
-	if b.strict {
+func (w *Workspace) skip(ctx context.Context, at *Located, b *trust.Bench) error {
+	if b.Strict {
 		return fault(diag.SkippedVerify, "the trust file is strict", "leave --insecure-skip-verify out")
 	}
 	w.say("warning: %s %s is used UNVERIFIED: nobody vouches for it", at.ref, at.desc.Digest)
@@ -176,7 +177,7 @@ func (l *Located) unmoved(ctx context.Context) error {
 	return nil
 }
 
-func ids(keys []Key) []string {
+func ids(keys []trust.Signer) []string {
 	var out []string
 	for _, k := range keys {
 		out = append(out, k.ID)

@@ -2,6 +2,8 @@ package workspace
 
 import (
 	"context"
+
+	"mm-abi.org/mm/workspace/home"
 )
 
 // Alias is the user's word that a name in the store stands for an artifact that
@@ -17,7 +19,7 @@ func (w *Workspace) alias(ref string) (Alias, bool, error) {
 	if w.opt.Layout != "" {
 		return Alias{}, false, nil
 	}
-	all, err := readRecords[Alias](w.home, aliasFile)
+	all, err := home.ReadRecords[Alias](w.home, aliasFile)
 	if err != nil {
 		return Alias{}, false, err
 	}
@@ -30,7 +32,7 @@ func (w *Workspace) setAlias(ctx context.Context, ref string, a *Alias) error {
 	if _, ok, err := w.alias(ref); err != nil || !ok && a == nil {
 		return err
 	}
-	return changeRecords(ctx, w.home, aliasFile, func(all map[string]Alias) error {
+	return home.ChangeRecords(ctx, w.home, aliasFile, func(all map[string]Alias) error {
 		if a == nil {
 			delete(all, ref)
 		} else {

@@ -22,6 +22,8 @@ import (
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/artifact"
 	"mm-abi.org/mm/schemas"
+	"mm-abi.org/mm/workspace/home"
+	"mm-abi.org/mm/workspace/loose"
 )
 
 // maxSmall bounds a layer that is read into memory, in bytes.
@@ -141,7 +143,7 @@ func noTarget(want string, have []string) error {
 	if want == "" {
 		return fault(diag.NoTarget, "none of "+strings.Join(have, ", ")+" ships the core", "choose one with --target")
 	}
-	return fault(diag.NoTarget, fmt.Sprintf("%q; there is %s", want, or(strings.Join(have, ", "), "one without a name")), "choose one with --target")
+	return fault(diag.NoTarget, fmt.Sprintf("%q; there is %s", want, cmp.Or(strings.Join(have, ", "), "one without a name")), "choose one with --target")
 }
 
 func ships(a *artifact.Artifact, what func(artifact.Layer) bool) bool {
@@ -175,21 +177,9 @@ func (v *Verified) lone(ctx context.Context, f *files) (*builds.Assembly, error)
 		for format, e := range m.Export {
 			part.Files[string(format)] = e.Files()
 		}
-		return functionAssembly(part, m), nil
+		return loose.FunctionAssembly(part, m), nil
 	}
-	return nil, hinted{fmt.Errorf("%s is a %s, which does not run by itself", a.Name, or(string(part.Type), "model of another tool")), "run a build that contains it"}
-}
-
-// functionAssembly makes an assembly of one function.
-func functionAssembly(part builds.Part, m *modules.Manifest) *builds.Assembly {
-	part.Modality = m.Modality
-	a := &builds.Assembly{Name: part.Name, Version: part.Version, ABI: m.ABI, License: m.License}
-	if part.Type == abi.Decoder {
-		a.Decoders = []builds.DecoderPart{{Part: part}}
-	} else {
-		a.Modalities = []builds.ModalityPart{{Modality: part.Modality, Encoder: part}}
-	}
-	return a
+	return nil, home.WithHint(fmt.Errorf("%s is a %s, which does not run by itself", a.Name, cmp.Or(string(part.Type), "model of another tool")), "run a build that contains it")
 }
 
 // small reads a layer into memory.

@@ -3,9 +3,12 @@ package workspace
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/workspace/home"
+	"mm-abi.org/mm/workspace/loose"
 )
 
 // Finding is one thing that was looked at.
@@ -19,11 +22,11 @@ type Finding struct {
 // Examine says what the home holds and what is missing in it. It makes nothing.
 func (w *Workspace) Examine(ctx context.Context) []Finding {
 	store := Finding{"store", "ok", "none yet", "mm assemble or mm pull makes one"}
-	if IsLayout(w.StoreDir()) {
+	if loose.IsLayout(w.StoreDir()) {
 		store = w.examineStore(ctx)
 	}
 	key := Finding{"signing key", "missing", "none at " + w.KeyPrefix(DefaultKey) + ".key", "mm keys generate makes one"}
-	if exists(w.KeyPrefix(DefaultKey) + ".key") {
+	if home.Exists(w.KeyPrefix(DefaultKey) + ".key") {
 		key = Finding{"signing key", "ok", w.KeyPrefix(DefaultKey) + ".key", ""}
 	}
 	return []Finding{{"home", "ok", w.home, ""}, store, key, w.examineTrust(), w.examineAudit(ctx)}
@@ -51,18 +54,10 @@ func (w *Workspace) examineTrust() Finding {
 	if err != nil {
 		return Finding{"trust", "fault", err.Error(), ""}
 	}
-	keys, files := 0, ""
-	for i, j := range b.judges {
-		keys += len(j.names)
-		if i > 0 {
-			files += " and "
-		}
-		files += j.file
-	}
-	if b.empty {
+	if b.Empty {
 		return Finding{"trust", "missing", "nobody is trusted", "mm keys generate trusts your own key, mm trust add another's"}
 	}
-	return Finding{"trust", "ok", fmt.Sprintf("%d keys; %s decides", keys, files), ""}
+	return Finding{"trust", "ok", fmt.Sprintf("%d keys; %s decides", b.Keys(), strings.Join(b.Files(), " and ")), ""}
 }
 
 func (w *Workspace) examineAudit(ctx context.Context) Finding {

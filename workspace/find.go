@@ -20,6 +20,8 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/remote"
+	"mm-abi.org/mm/workspace/home"
+	"mm-abi.org/mm/workspace/loose"
 )
 
 // Located is an artifact that an argument means. Nothing of it has been checked.
@@ -70,7 +72,7 @@ func (w *Workspace) Find(ctx context.Context, arg string) (*Located, error) {
 			return l, err
 		}
 	}
-	if w.opt.Layout != "" || IsLayout(w.StoreDir()) { // none is made to look into
+	if w.opt.Layout != "" || loose.IsLayout(w.StoreDir()) { // none is made to look into
 		l, err := w.findStored(ctx, arg)
 		if !errors.Is(err, errdef.ErrNotFound) {
 			return l, err
@@ -208,7 +210,7 @@ func newest(ctx context.Context, s *registry.Store, where, place string, allow f
 	}
 	slices.SortStableFunc(found, func(a, b named) int { return abi.CompareVersions(a.version, b.version) })
 	if names := placesOf(found); len(names) > 1 {
-		return named{}, hinted{fmt.Errorf("%s holds builds of %d names: %s", where, len(names), strings.Join(names, ", ")), "name one: --layout DIR NAME:VERSION; mm ls --layout DIR lists them"}
+		return named{}, home.WithHint(fmt.Errorf("%s holds builds of %d names: %s", where, len(names), strings.Join(names, ", ")), "name one: --layout DIR NAME:VERSION; mm ls --layout DIR lists them")
 	}
 	return found[0], nil
 }
@@ -238,12 +240,6 @@ func whole(ctx context.Context, s *registry.Store, t registry.Tag) (named, bool)
 	}
 	id, err := identify(ctx, s, t.Descriptor, t.Ref)
 	return n, err == nil && abi.TagMeaning(tag, id.Version, id.Target) == abi.MeansVersion
-}
-
-// IsLayout reports whether dir is an OCI image layout.
-func IsLayout(dir string) bool {
-	info, err := os.Stat(filepath.Join(dir, ocispec.ImageLayoutFile))
-	return err == nil && info.Mode().IsRegular()
 }
 
 // openLayout opens a layout for reading, until the workspace is closed.
@@ -303,7 +299,7 @@ func (w *Workspace) findFolder(ctx context.Context, arg string) (*Located, error
 	if err != nil || !info.IsDir() {
 		return nil, nil
 	}
-	if IsLayout(dir) {
+	if loose.IsLayout(dir) {
 		return w.findBuild(ctx, arg, dir, want)
 	}
 	if want != "" {
@@ -313,11 +309,11 @@ func (w *Workspace) findFolder(ctx context.Context, arg string) (*Located, error
 	if err != nil {
 		return nil, err
 	}
-	if IsLayout(filepath.Dir(abs)) {
+	if loose.IsLayout(filepath.Dir(abs)) {
 		return w.findTarget(ctx, arg, abs)
 	}
-	if exists(filepath.Join(dir, builds.AssemblyFile)) {
-		return nil, w.loose(ctx, dir)
+	if home.Exists(filepath.Join(dir, builds.AssemblyFile)) {
+		return nil, w.torn(ctx, dir)
 	}
 	return nil, nil
 }
@@ -384,9 +380,9 @@ func assemblyIn(dir string) (*builds.Assembly, error) {
 	return builds.ParseAssembly(data)
 }
 
-// loose refuses a target's folder that lies alone: its files are there, and
+// torn refuses a target's folder that lies alone: its files are there, and
 // what was signed is not.
-func (w *Workspace) loose(ctx context.Context, dir string) error {
+func (w *Workspace) torn(ctx context.Context, dir string) error {
 	detail := dir + " holds the files of a build, but not the manifest and the signatures they were released with"
 	hint := "use the layout it was copied from, or mm pull REF and then mm run REF; mm push REF oci:DIR makes a layout to carry about"
 	a, err := assemblyIn(dir)

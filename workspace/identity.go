@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -123,7 +124,7 @@ func (w *watched) unusable(ref string, err error) error {
 func checkIdentity(ref, want, tag string, id artifact.Identity) error {
 	var list diag.List
 	if want != "" && id.Name != want {
-		list.Add(diag.IdentityDiffers, diag.Pos{}, fmt.Sprintf("%s holds %s %s", ref, or(id.Name, "something without a name"), id.Version),
+		list.Add(diag.IdentityDiffers, diag.Pos{}, fmt.Sprintf("%s holds %s %s", ref, cmp.Or(id.Name, "something without a name"), id.Version),
 			fmt.Sprintf("check the repository; if it is a mirror of %s, say so with --expect %s or under mirrors: in trust.yaml", id.Name, id.Name))
 	}
 	if abi.TagMeaning(tag, id.Version, id.Target) == abi.MeansMistake && id.Version != "" {
@@ -144,13 +145,6 @@ func fault(code diag.Code, detail, hint string) error {
 	var list diag.List
 	list.Add(code, diag.Pos{}, detail, hint)
 	return list.Err()
-}
-
-func or(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }
 
 // shorten keeps foreign text in messages short.

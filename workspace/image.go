@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"mm-abi.org/mm/registry/remote"
+	"mm-abi.org/mm/workspace/loose"
 )
 
 // imageDir holds the unpacked images of skills, in the cache.
@@ -55,7 +56,7 @@ func (w *Workspace) Image(ctx context.Context, ref string) (*Image, error) {
 // OpenBlob opens a blob of the home's store by its SHA-256 in hex; fs.ErrNotExist
 // where the store has none, or where there is no store.
 func (w *Workspace) OpenBlob(_ context.Context, sha256 string) (io.ReadCloser, error) {
-	if !IsLayout(w.StoreDir()) {
+	if !loose.IsLayout(w.StoreDir()) {
 		return nil, fs.ErrNotExist
 	}
 	return os.Open(filepath.Join(w.StoreDir(), "blobs", "sha256", sha256))

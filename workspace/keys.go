@@ -13,6 +13,8 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/sign"
+	"mm-abi.org/mm/workspace/home"
+	"mm-abi.org/mm/workspace/trust"
 )
 
 // DefaultKey is the name of the user's own key.
@@ -40,9 +42,9 @@ func (w *Workspace) Signer(file string, password func(file string) ([]byte, erro
 	if file == "" || file == "default" {
 		file = w.KeyPrefix(DefaultKey) + ".key"
 	}
-	data, err := fsx.ReadFile(file, MaxKey)
+	data, err := fsx.ReadFile(file, trust.MaxKey)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, hinted{fmt.Errorf("no private key at %s", file), "mm keys generate makes one"}
+		return nil, home.WithHint(fmt.Errorf("no private key at %s", file), "mm keys generate makes one")
 	}
 	if err != nil {
 		return nil, err
@@ -86,8 +88,8 @@ func (w *Workspace) GenerateKey(ctx context.Context, opt KeyOptions, password fu
 	}
 	made := &NewKey{Private: prefix + ".key", Public: prefix + ".pub"}
 	for _, file := range []string{made.Private, made.Public} {
-		if exists(file) {
-			return nil, hinted{fmt.Errorf("%s is there already", file), "move it away, or choose another --name"}
+		if home.Exists(file) {
+			return nil, home.WithHint(fmt.Errorf("%s is there already", file), "move it away, or choose another --name")
 		}
 	}
 	secret, err := password()
@@ -117,7 +119,7 @@ func (w *Workspace) GenerateKey(ctx context.Context, opt KeyOptions, password fu
 	if opt.NoTrust {
 		return made, nil
 	}
-	return made, ChangeTrust(ctx, w.TrustFile(), func(t *Trust) error {
-		return t.Add(opt.Name, TrustKey{PEM: string(public)}, []string{"**"})
+	return made, trust.Change(ctx, w.TrustFile(), func(t *trust.File) error {
+		return t.Add(opt.Name, trust.Key{PEM: string(public)}, []string{"**"})
 	})
 }

@@ -16,6 +16,7 @@ import (
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/sign"
 	"mm-abi.org/mm/workspace"
+	"mm-abi.org/mm/workspace/trust"
 )
 
 // What the manifest can tell is told before a layer is fetched, and nothing
@@ -432,7 +433,7 @@ func TestGenerateKey(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
-	trust, err := workspace.LoadTrust(ws.TrustFile())
+	trust, err := trust.Load(ws.TrustFile())
 	if err != nil || len(trust.Keys) != 1 || trust.Rules[0].Match != "**" {
 		t.Errorf("%+v, %v", trust, err)
 	}

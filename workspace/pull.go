@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -80,7 +81,7 @@ func (w *Workspace) pull(ctx context.Context, at *Located, opt PullOptions) (*Pu
 		return nil, err
 	}
 	if opt.Kind != "" && j.Identity.Kind != opt.Kind {
-		return nil, fault(diag.ForeignArtifact, fmt.Sprintf("%s is %s %s, of kind %q and not %q", at.ref, or(j.Identity.Name, "something without a name"), j.Identity.Version, shorten(j.Identity.Kind), opt.Kind), "check the reference")
+		return nil, fault(diag.ForeignArtifact, fmt.Sprintf("%s is %s %s, of kind %q and not %q", at.ref, cmp.Or(j.Identity.Name, "something without a name"), j.Identity.Version, shorten(j.Identity.Kind), opt.Kind), "check the reference")
 	}
 	name, alias, err := w.nameFor(at, j, opt)
 	if err != nil {
@@ -307,12 +308,7 @@ func (w *Workspace) vouched(ctx context.Context, src content.Fetcher, subject, b
 	if err != nil {
 		return false, err
 	}
-	for _, j := range b.judges {
-		if ok, err := j.verifier.Vouches(ctx, src, subject, bundle); ok || err != nil {
-			return ok, err
-		}
-	}
-	return false, nil
+	return b.Vouches(ctx, src, subject, bundle)
 }
 
 // checkout puts the pulled files into a folder, each target of an index into

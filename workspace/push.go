@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -91,8 +92,8 @@ func (w *Workspace) destination(dest string, id artifact.Identity, opt PushOptio
 		}
 	}
 	want := to.Ref.Name
-	if b, err := w.judges(); err == nil && b.mirrors[to.Place()] != "" {
-		want = b.mirrors[to.Place()]
+	if b, err := w.judges(); err == nil && b.Mirrors[to.Place()] != "" {
+		want = b.Mirrors[to.Place()]
 	}
 	return to, w.checkDestination(to.String(), want, to.Ref.Tag, id, opt)
 }
@@ -216,7 +217,7 @@ func (w *Workspace) Tag(ctx context.Context, arg, name string, opt TagOptions) e
 			}
 			return fault(diag.IdentityDiffers, fmt.Sprintf("%s would name %s %s, and every use of it be refused", name, id.Name, id.Version), hint)
 		}
-		record = &Alias{Repository: or(at.repository, abi.LocalHost+"/"+id.Name), Name: id.Name, Version: id.Version}
+		record = &Alias{Repository: cmp.Or(at.repository, abi.LocalHost+"/"+id.Name), Name: id.Name, Version: id.Version}
 	}
 	s, err := w.store()
 	if err != nil {

@@ -22,6 +22,7 @@ import (
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/remote"
+	"mm-abi.org/mm/workspace/home"
 )
 
 // ResolveOptions say how the modules of a graph are found.
@@ -60,7 +61,7 @@ func (r *Resolver) Resolve(ctx context.Context, g *builds.Graph) (map[string]*re
 	if err != nil {
 		return nil, nil, err
 	}
-	if exists(g.LockFile()) {
+	if home.Exists(g.LockFile()) {
 		lock, list := builds.LoadLock(g.LockFile())
 		if err := list.Err(); err != nil {
 			return nil, nil, err
@@ -101,7 +102,7 @@ func (r *Resolver) sources(g *builds.Graph, store *registry.Store, opt *resolve.
 		from, err := registry.Open(layout, registry.Options{ReadOnly: true, MustExist: true})
 		if err != nil {
 			var list diag.List
-			list.Add(diag.SourceFailed, diag.Pos{File: layout}, err.Error(), "correct layouts in "+ConfigName)
+			list.Add(diag.SourceFailed, diag.Pos{File: layout}, err.Error(), "correct layouts in "+home.ConfigName)
 			return done, list.Err()
 		}
 		layouts = append(layouts, from)

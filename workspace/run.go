@@ -1,8 +1,11 @@
 package workspace
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"mm-abi.org/mm/internal/audit"
+	"mm-abi.org/mm/internal/fsx"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +16,8 @@ import (
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/spell"
+	"mm-abi.org/mm/workspace/home"
+	"mm-abi.org/mm/workspace/loose"
 )
 
 // RunOptions say how an argument becomes a build that runs.
@@ -38,9 +43,9 @@ func (w *Workspace) Runnable(ctx context.Context, arg string, opt RunOptions) (*
 	}
 	var v *Verified
 	switch f {
-	case aReference:
+	case loose.FormReference:
 		v, err = w.Use(ctx, arg, opt.Resolve.Claim)
-	case aGraph:
+	case loose.FormGraph:
 		v, err = w.graph(ctx, arg, opt)
 	default:
 		return w.asItStands(ctx, arg, f, opt)
@@ -61,24 +66,24 @@ func (w *Workspace) graph(ctx context.Context, arg string, opt RunOptions) (*Ver
 
 // form says what an argument means. In a layout of the options a name is a
 // name, whatever lies beside it.
-func (w *Workspace) form(ctx context.Context, arg string) (form, error) {
+func (w *Workspace) form(ctx context.Context, arg string) (loose.Form, error) {
 	info, err := os.Stat(arg)
 	if err != nil || strings.HasPrefix(arg, "oci:") || info.IsDir() && w.opt.Layout != "" {
-		return aReference, nil
+		return loose.FormReference, nil
 	}
 	if info.IsDir() && w.stored(ctx, arg) {
-		return aReference, nil
+		return loose.FormReference, nil
 	}
-	f, err := formOf(arg)
+	f, err := loose.FormOf(arg)
 	if ref, bad := abi.ParseRef(arg); err != nil && info.IsDir() && bad == nil && ref.Host != "" {
-		return aReference, nil
+		return loose.FormReference, nil
 	}
 	return f, err
 }
 
 // stored reports whether the home's store answers to a name. It makes none.
 func (w *Workspace) stored(ctx context.Context, arg string) bool {
-	if w.opt.Layout == "" && !IsLayout(w.StoreDir()) {
+	if w.opt.Layout == "" && !loose.IsLayout(w.StoreDir()) {
 		return false
 	}
 	_, err := w.findStored(ctx, arg)
@@ -123,7 +128,7 @@ const maxNear = 4096
 // to what was written; empty where none is near.
 func (w *Workspace) nearest(ctx context.Context, arg string) string {
 	dir, base := filepath.Split(arg)
-	if entries, err := os.ReadDir(or(dir, ".")); err == nil {
+	if entries, err := os.ReadDir(cmp.Or(dir, ".")); err == nil {
 		var names []string
 		for _, e := range entries[:min(len(entries), maxNear)] {
 			names = append(names, e.Name())
@@ -132,7 +137,7 @@ func (w *Workspace) nearest(ctx context.Context, arg string) string {
 			return dir + near
 		}
 	}
-	if w.opt.Layout == "" && !IsLayout(w.StoreDir()) {
+	if w.opt.Layout == "" && !loose.IsLayout(w.StoreDir()) {
 		return ""
 	}
 	s, err := w.store()
@@ -152,4 +157,77 @@ func (w *Workspace) nearest(ctx context.Context, arg string) string {
 	}
 	near, _ := spell.Nearest(arg, names)
 	return near
+}
+
+// asItStands makes a build of the user's own file or folder, which was neither
+// released nor put together: nobody vouches for it, which is said, logged, and
+// refused where the trust is strict. Nothing is stored.
+func (w *Workspace) asItStands(ctx context.Context, path string, f loose.Form, opt RunOptions) (*builds.Build, error) {
+	if err := w.mayStand(path, opt); err != nil {
+		return nil, err
+	}
+	b, err := w.loose().Build(ctx, path, f)
+	if err != nil {
+		return nil, err
+	}
+	w.say("%s is run as it stands: unsigned", path)
+	w.Record(ctx, audit.Entry{Action: "use-unsigned", Ref: home.Abs(path), Result: "ok"})
+	return b, nil
+}
+
+// mayStand refuses what asks for more than a file on its own can give.
+func (w *Workspace) mayStand(path string, opt RunOptions) error {
+	switch {
+	case opt.Target != "":
+		return fault(diag.NoTarget, fmt.Sprintf("%q; %s is a model, not a build of targets", opt.Target, path), "leave --target out")
+	case opt.Resolve.Expect != "":
+		return fmt.Errorf("%s is a file or a folder: there is no repository that it could be a mirror of", path)
+	case len(w.opt.Keys) > 0:
+		return fault(diag.Unsigned, path+" is run as it stands, and no key can have signed it", "leave --key out; or mm module add --sign, and run it by its name")
+	}
+	b, err := w.judges()
+	if err != nil {
+		return err
+	}
+	if b.Strict {
+		return fault(diag.Unsigned, path+" is run as it stands, which strict trust does not allow ("+strings.Join(b.Files(), ", ")+")", "mm module import and mm module add --sign make a signed module of it")
+	}
+	return nil
+}
+
+// passing is a new folder that goes with the workspace: in the home or, where
+// nobody may write there, in the system's place for such things.
+func (w *Workspace) passing() (string, error) {
+	if dir, err := w.scratch(); err == nil {
+		return dir.Path(), nil
+	}
+	dir, err := fsx.MkdirTemp("mm-run-*")
+	if err == nil {
+		w.later(func() error { return fsx.RemoveAll(dir) })
+	}
+	return dir, err
+}
+
+// Function opens what [loose.IsFunction] knows, as it stands. It is nil for anything
+// else, and for what the store has under that name.
+func (w *Workspace) Function(ctx context.Context, arg string, opt RunOptions) (*loose.Function, error) {
+	f, err := w.form(ctx, arg)
+	if err != nil || f != loose.FormFunction {
+		return nil, err
+	}
+	if err := w.mayStand(arg, opt); err != nil {
+		return nil, err
+	}
+	fn, err := w.loose().Function(ctx, arg)
+	if err != nil {
+		return nil, err
+	}
+	w.say("%s is run as it stands: unsigned", arg)
+	w.Record(ctx, audit.Entry{Action: "use-unsigned", Ref: home.Abs(arg), Result: "ok"})
+	return fn, nil
+}
+
+// loose returns the opener of the user's own files.
+func (w *Workspace) loose() *loose.Opener {
+	return &loose.Opener{Home: w.home, Cache: w.Cache(), Scratch: w.scratch, TempDir: w.passing, Say: w.say}
 }

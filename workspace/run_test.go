@@ -12,6 +12,7 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/workspace"
+	"mm-abi.org/mm/workspace/loose"
 )
 
 // modelIn copies the reference core's folder, as it stands.
@@ -70,7 +71,7 @@ func TestRunnable(t *testing.T) {
 			t.Errorf("%s: manifest %v", arg, got)
 		}
 	}
-	if workspace.IsLayout(filepath.Join(w.home, "store")) {
+	if loose.IsLayout(filepath.Join(w.home, "store")) {
 		t.Error("a store was made")
 	}
 	log, err := os.ReadFile(filepath.Join(w.home, "audit.jsonl"))

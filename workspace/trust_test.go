@@ -12,6 +12,8 @@ import (
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/registry/sign"
 	"mm-abi.org/mm/workspace"
+	"mm-abi.org/mm/workspace/home"
+	"mm-abi.org/mm/workspace/trust"
 )
 
 // Who decides: the user; with a project's file both; once that was accepted, it
@@ -168,31 +170,31 @@ func TestTrustFaults(t *testing.T) {
 	if _, err := w.open(workspace.Options{}).Accept(ctx, "none.yaml"); err == nil {
 		t.Error("a file that is not there was accepted")
 	}
-	key := workspace.TrustKey{PEM: string(pairs[0]().public)}
-	change := func(fn func(*workspace.Trust) error) error {
-		return workspace.ChangeTrust(ctx, "deep/t.yaml", fn)
+	key := trust.Key{PEM: string(pairs[0]().public)}
+	change := func(fn func(*trust.File) error) error {
+		return trust.Change(ctx, "deep/t.yaml", fn)
 	}
 	for _, match := range [][]string{{"a/**"}, {"a/**", "b"}} {
-		if err := change(func(t *workspace.Trust) error { return t.Add("k", key, match) }); err != nil {
+		if err := change(func(t *trust.File) error { return t.Add("k", key, match) }); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := change(func(t *workspace.Trust) error {
-		return t.Add("k", workspace.TrustKey{PEM: string(pairs[1]().public)}, []string{"b"})
+	if err := change(func(t *trust.File) error {
+		return t.Add("k", trust.Key{PEM: string(pairs[1]().public)}, []string{"b"})
 	}); err == nil || hint(err) == "" {
 		t.Errorf("another key under the same name: %v", err)
 	}
-	if err := change(func(t *workspace.Trust) error { return t.Add("l", key, []string{"b"}) }); code(err) != string(diag.BadTrust) {
+	if err := change(func(t *trust.File) error { return t.Add("l", key, []string{"b"}) }); code(err) != string(diag.BadTrust) {
 		t.Errorf("the same key under two names: %v", err)
 	}
-	tr, err := workspace.LoadTrust("deep/t.yaml")
-	if err != nil || len(tr.Rules) != 2 || tr.File() != "deep/t.yaml" {
+	tr, err := trust.Load("deep/t.yaml")
+	if err != nil || len(tr.Rules) != 2 || tr.Path() != "deep/t.yaml" {
 		t.Errorf("%+v, %v", tr, err)
 	}
-	if err := change(func(t *workspace.Trust) error { return t.Remove("k") }); err != nil {
+	if err := change(func(t *trust.File) error { return t.Remove("k") }); err != nil {
 		t.Error(err)
 	}
-	if err := change(func(t *workspace.Trust) error { return t.Remove("k") }); err == nil {
+	if err := change(func(t *trust.File) error { return t.Remove("k") }); err == nil {
 		t.Error("removed twice")
 	}
 	w.write(filepath.Join(w.home, "accepted.json"), "{")
@@ -209,7 +211,7 @@ func TestSettings(t *testing.T) {
 	w.write("a/b/x.graph.yaml", "")
 	w.write("c/modules/x/module.yaml", "")
 	w.write("bad/mm.yaml", "nope: 1\n")
-	set := func(dir string) workspace.Settings {
+	set := func(dir string) home.Settings {
 		t.Helper()
 		s, err := w.open(workspace.Options{Dir: dir}).Settings()
 		if err != nil {

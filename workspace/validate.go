@@ -16,6 +16,8 @@ import (
 	"mm-abi.org/mm/modules/inspect"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/schemas"
+	"mm-abi.org/mm/workspace/home"
+	"mm-abi.org/mm/workspace/loose"
 )
 
 // ValidateOptions for [Workspace.Validate].
@@ -103,7 +105,7 @@ func reason(err error) string {
 // isDocument reports whether a folder's file is one of mm's by its name.
 func isDocument(name string) bool {
 	switch name {
-	case modules.FileName, ConfigName, TrustName:
+	case modules.FileName, home.ConfigName, home.TrustName:
 		return true
 	}
 	return strings.HasSuffix(name, ".graph.yaml") || strings.HasSuffix(name, ".lock.yaml")
@@ -118,11 +120,11 @@ func (v *validation) document(path string, named bool) {
 		return
 	}
 	v.checked++
-	v.told[absolute(path)] = true
+	v.told[home.Abs(path)] = true
 	doc, faults := schemas.Parse(path, data)
 	if doc == nil {
 		if filepath.Base(path) == modules.FileName {
-			v.broken[filepath.Base(filepath.Dir(absolute(path)))] = true // as far as one can tell
+			v.broken[filepath.Base(filepath.Dir(home.Abs(path)))] = true // as far as one can tell
 		}
 		v.list = append(v.list, faults...)
 		return
@@ -172,7 +174,7 @@ func (w *Workspace) checkGraphs(ctx context.Context, v *validation) error {
 			}
 		}
 		for _, d := range list {
-			if !v.told[absolute(d.Pos.File)] || d.Severity != diag.Error {
+			if !v.told[home.Abs(d.Pos.File)] || d.Severity != diag.Error {
 				v.list = append(v.list, d)
 			}
 		}
@@ -190,7 +192,7 @@ func (w *Workspace) checkGraphs(ctx context.Context, v *validation) error {
 
 // look resolves one graph without the network.
 func (w *Workspace) look(ctx context.Context, v *validation, g *builds.Graph) (builds.Resolved, diag.List, error) {
-	set, passed, list := LoadSettings(filepath.Dir(g.File))
+	set, passed, list := home.LoadSettings(filepath.Dir(g.File))
 	for _, p := range passed {
 		w.say("warning: %v", p)
 	}
@@ -199,7 +201,7 @@ func (w *Workspace) look(ctx context.Context, v *validation, g *builds.Graph) (b
 		opt.Sources = append(opt.Sources, &resolve.Folder{Dir: dir})
 	}
 	places := set.Layouts
-	if IsLayout(w.StoreDir()) {
+	if loose.IsLayout(w.StoreDir()) {
 		places = append([]string{w.StoreDir()}, places...)
 	}
 	verifier, err := w.around(g)
@@ -210,13 +212,13 @@ func (w *Workspace) look(ctx context.Context, v *validation, g *builds.Graph) (b
 	for _, dir := range places {
 		from, err := registry.Open(dir, registry.Options{ReadOnly: true, MustExist: true})
 		if err != nil {
-			list.Warn(diag.SourceFailed, diag.Pos{File: dir}, err.Error(), "correct layouts in "+ConfigName)
+			list.Warn(diag.SourceFailed, diag.Pos{File: dir}, err.Error(), "correct layouts in "+home.ConfigName)
 			continue
 		}
 		defer from.Close()
 		opt.Sources = append(opt.Sources, &resolve.Layout{From: from, Verifier: verifier, Label: dir})
 	}
-	if exists(g.LockFile()) {
+	if home.Exists(g.LockFile()) {
 		opt.Lock, _ = builds.LoadLock(g.LockFile()) // its own faults are told where it is validated
 	}
 	resolved, faults, err := resolve.Look(ctx, g, opt)
@@ -236,11 +238,4 @@ func (w *Workspace) around(g *builds.Graph) (resolve.Verifier, error) {
 		return nil, err
 	}
 	return there.Resolver(ResolveOptions{}), nil
-}
-
-func absolute(path string) string {
-	if abs, err := filepath.Abs(path); err == nil {
-		return abs
-	}
-	return path
 }

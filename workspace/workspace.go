@@ -16,6 +16,10 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/remote"
+	"mm-abi.org/mm/registry/sign"
+	"mm-abi.org/mm/workspace/home"
+	"mm-abi.org/mm/workspace/loose"
+	"mm-abi.org/mm/workspace/trust"
 )
 
 // Options for [Open]. The zero value is the user's home and the current
@@ -41,8 +45,8 @@ type Workspace struct {
 	opt  Options
 	home string
 
-	settings func() (Settings, error)
-	judges   func() (*bench, error)
+	settings func() (home.Settings, error)
+	judges   func() (*trust.Bench, error)
 	store    func() (*registry.Store, error)
 	client   func() (*remote.Client, error)
 
@@ -54,41 +58,15 @@ type Workspace struct {
 
 // Files and folders of the home.
 const (
-	storeDir     = "store"
-	cacheDir     = "cache"
-	featureDir   = "features" // in cacheDir
-	skillDir     = "skills"   // in cacheDir
-	keysDir      = "keys"
-	scratchDir   = "scratch"
-	auditFile    = "audit.jsonl"
-	acceptedFile = "accepted.json"
-	aliasFile    = "aliases.json"
+	storeDir   = "store"
+	cacheDir   = "cache"
+	featureDir = "features" // in cacheDir
+	skillDir   = "skills"   // in cacheDir
+	keysDir    = "keys"
+	scratchDir = "scratch"
+	auditFile  = "audit.jsonl"
+	aliasFile  = "aliases.json"
 )
-
-// DefaultHome is the user's folder of mm: MM_HOME, or the system's place for a
-// program's data.
-func DefaultHome() (string, error) {
-	if dir := os.Getenv("MM_HOME"); dir != "" {
-		return filepath.Abs(dir)
-	}
-	user, err := os.UserHomeDir()
-	if err != nil {
-		return "", fmt.Errorf("finding the home folder: %w (set MM_HOME)", err)
-	}
-	switch runtime.GOOS {
-	case "windows":
-		if dir := os.Getenv("LOCALAPPDATA"); dir != "" {
-			return filepath.Join(dir, "mm"), nil
-		}
-		return filepath.Join(user, "AppData", "Local", "mm"), nil
-	case "darwin":
-		return filepath.Join(user, "Library", "Application Support", "mm"), nil
-	}
-	if dir := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "mm"), nil
-	}
-	return filepath.Join(user, ".local", "share", "mm"), nil
-}
 
 // Open opens a workspace. Nothing is read or made before it is needed, so that
 // a fault of mm.yaml stops only what asks it.
@@ -107,7 +85,9 @@ func Open(opt Options) (*Workspace, error) {
 		}
 	}
 	w.settings = sync.OnceValues(w.loadSettings)
-	w.judges = sync.OnceValues(w.loadBench)
+	w.judges = sync.OnceValues(func() (*trust.Bench, error) {
+		return trust.NewBench(trust.Options{Home: w.home, Keys: w.opt.Keys, File: w.opt.Trust, Project: w.projectTrust, Say: w.say})
+	})
 	w.store = sync.OnceValues(w.openStore)
 	w.client = sync.OnceValues(w.newClient)
 	return w, nil
@@ -148,7 +128,7 @@ func (w *Workspace) SkillDir() string { return filepath.Join(w.home, cacheDir, s
 func (w *Workspace) KeyPrefix(name string) string { return filepath.Join(w.home, keysDir, name) }
 
 // TrustFile is the user's own trust file, which need not exist.
-func (w *Workspace) TrustFile() string { return filepath.Join(w.home, TrustName) }
+func (w *Workspace) TrustFile() string { return filepath.Join(w.home, home.TrustName) }
 
 // AuditFile is the log of what was signed, moved, verified and run.
 func (w *Workspace) AuditFile() string { return filepath.Join(w.home, auditFile) }
@@ -157,7 +137,7 @@ func (w *Workspace) AuditFile() string { return filepath.Join(w.home, auditFile)
 func (w *Workspace) StoreDir() string { return filepath.Join(w.home, storeDir) }
 
 // Settings are those of the anchor's mm.yaml.
-func (w *Workspace) Settings() (Settings, error) { return w.settings() }
+func (w *Workspace) Settings() (home.Settings, error) { return w.settings() }
 
 // Store is the store that is worked on, open until the workspace is closed. The
 // home's is created at first use; a layout in its place must exist.
@@ -240,8 +220,59 @@ func (w *Workspace) Served(dir string, readOnly bool) (*registry.Store, error) {
 // Blob reads a blob of the home's store by its SHA-256 in hex, at most limit
 // bytes. fs.ErrNotExist is that the store has none, or that there is no store.
 func (w *Workspace) Blob(sha256 string, limit int64) ([]byte, error) {
-	if !IsLayout(w.StoreDir()) {
+	if !loose.IsLayout(w.StoreDir()) {
 		return nil, fs.ErrNotExist
 	}
 	return fsx.ReadFile(filepath.Join(w.StoreDir(), "blobs", "sha256", sha256), limit)
+}
+
+func (w *Workspace) loadSettings() (home.Settings, error) {
+	s, passed, list := home.LoadSettings(w.opt.Dir)
+	for _, p := range passed {
+		w.say("warning: %v", p)
+	}
+	return s, list.Err()
+}
+
+// projectTrust returns the trust file that the settings name.
+func (w *Workspace) projectTrust() (string, error) {
+	set, err := w.settings()
+	return set.Trust, err
+}
+
+// Accept records that the user lets a project's trust file, in its present
+// content, decide for the project. See [Accept].
+func (w *Workspace) Accept(ctx context.Context, file string) (*trust.File, error) {
+	return trust.Accept(ctx, w.home, file)
+}
+
+// Vouching returns the public keys each of which, alone, may sign the name. See
+// [Vouching].
+func (w *Workspace) Vouching(name string, files []string, now time.Time) ([]*sign.PublicKey, error) {
+	return trust.Vouching(w.home, name, files, now)
+}
+
+// DefaultHome is the user's folder of mm: MM_HOME, or the system's place for a
+// program's data.
+func DefaultHome() (string, error) {
+	if dir := os.Getenv("MM_HOME"); dir != "" {
+		return filepath.Abs(dir)
+	}
+	user, err := os.UserHomeDir()
+	if err != nil {
+		return "", fmt.Errorf("finding the home folder: %w (set MM_HOME)", err)
+	}
+	switch runtime.GOOS {
+	case "windows":
+		if dir := os.Getenv("LOCALAPPDATA"); dir != "" {
+			return filepath.Join(dir, "mm"), nil
+		}
+		return filepath.Join(user, "AppData", "Local", "mm"), nil
+	case "darwin":
+		return filepath.Join(user, "Library", "Application Support", "mm"), nil
+	}
+	if dir := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "mm"), nil
+	}
+	return filepath.Join(user, ".local", "share", "mm"), nil
 }

@@ -17,51 +17,51 @@ import (
 	"mm-abi.org/mm/lab/experiment"
 	"mm-abi.org/mm/registry/sign"
 	"mm-abi.org/mm/workspace"
+	"mm-abi.org/mm/workspace/trust"
 )
 
 func (p *program) labCommand() *cli.Command {
-	key := &cli.StringFlag{Name: "key", Usage: "public key `FILE` of the run (default: the one of mm keys generate)"}
-	noted := &cli.StringFlag{Name: "head", Usage: "`HASH` that a row must have, as printed earlier"}
+	key := &cli.StringFlag{Name: "key", Usage: "public key `FILE` of the run (default: the key of mm keys generate)"}
+	noted := &cli.StringFlag{Name: "head", Usage: "`HASH` of a row that the chain must contain, as printed earlier"}
 	return &cli.Command{
-		Name: "lab", Usage: "long runs that can be trusted, and the records of experiments",
-		Description: "docs/LAB.md tells of the files. Nothing that was simulated counts as measured.",
+		Name: "lab", Usage: "unattended experiments with tamper-evident records",
+		Description: "docs/LAB.md describes the files. Simulated results never count as measured.",
 		Subcommands: append([]*cli.Command{
 			{
-				Name: "run", Usage: "do the steps of a plan again and again, and record it", ArgsUsage: "PLAN.yaml",
-				Description: "The record is a chain of rows under a signed head in DIR. The run stops by itself on heat, battery, disk,\nfailures and a file DIR/STOP. Killed at any point, it goes on with --resume.",
+				Name: "run", Usage: "repeat the steps of a plan and record the results", ArgsUsage: "PLAN.yaml",
+				Description: "The record is a chain of rows with a signed head in DIR. The run stops on heat, low battery, a\n" +
+					"full disk, failures, or a file DIR/STOP. A run that was killed at any point continues with\n" +
+					"--resume.",
 				Flags: []cli.Flag{
 					p.jsonFlag(),
 					&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "`DIR` of the run", Required: true},
-					&cli.StringFlag{Name: "sign", Usage: "private key `FILE` that signs the head (default: the one of mm keys generate)"},
-					&cli.BoolFlag{Name: "resume", Usage: "go on with the run in DIR"},
-					&cli.BoolFlag{Name: "simulate", Usage: "on a clock that jumps, with the sensors and steps of the plan's simulate; nothing is executed"},
+					&cli.StringFlag{Name: "sign", Usage: "private key `FILE` for the head (default: the key of mm keys generate)"},
+					&cli.BoolFlag{Name: "resume", Usage: "continue the run in DIR"},
+					&cli.BoolFlag{Name: "simulate", Usage: "use a simulated clock with the sensors and steps in the plan's simulate section; nothing is executed"},
 				},
 				Action: p.labRun,
 			}, {
-				Name: "verify", Usage: "check that no row of a run, or of a chain by itself, was changed, added, or cut off", ArgsUsage: "DIR",
+				Name: "verify", Usage: "check that no row of a run, or of a chain, was changed, added or cut off", ArgsUsage: "DIR",
 				Flags: []cli.Flag{p.jsonFlag(), key, noted}, Action: p.labVerify,
 			}, {
-				Name: "summary", Usage: "figures of a run: medians, p95, failures, heat, battery", ArgsUsage: "DIR",
-				Flags:  []cli.Flag{p.jsonFlag(), key, noted, &cli.StringFlag{Name: "plot", Usage: "draw steps.svg and telemetry.svg into `FOLDER`"}},
+				Name: "summary", Usage: "summarize a run: medians, p95, failures, temperature, battery", ArgsUsage: "DIR",
+				Flags:  []cli.Flag{p.jsonFlag(), key, noted, &cli.StringFlag{Name: "plot", Usage: "draw steps.svg and telemetry.svg to `FOLDER`"}},
 				Action: p.labSummary,
 			}, {
-				Name: "heartbeat", Usage: "say whether a run is alive; exit code 5 where it is not", ArgsUsage: "DIR|FILE",
+				Name: "heartbeat", Usage: "report whether a run is alive; exit code 5 if not", ArgsUsage: "DIR|FILE",
 				Flags: []cli.Flag{p.jsonFlag()}, Action: p.labHeartbeat,
 			},
 		}, p.labRecords()...),
 	}
 }
 
-// labOptions are what mm lab run asks for.
+// labOptions holds the options of mm lab run.
 type labOptions struct {
 	plan, dir, key   string
 	resume, simulate bool
 }
 
 func (p *program) labRun(c *cli.Context) error {
-	if err := wantArgs(c, 1, 1); err != nil {
-		return err
-	}
 	opt := labOptions{plan: c.Args().First(), dir: c.String("out"), key: c.String("sign"), resume: c.Bool("resume"), simulate: c.Bool("simulate")}
 	return p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error { return p.doRun(c.Context, w, opt) })
 }
@@ -91,49 +91,45 @@ func (p *program) doRun(ctx context.Context, w *workspace.Workspace, o labOption
 	got, err := experiment.Run(ctx, plan, opt)
 	switch {
 	case errors.Is(err, experiment.ErrExists):
-		return hinted{err, "--resume goes on with it"}
+		return hinted{err, "--resume continues it"}
 	case errors.Is(err, experiment.ErrComplete):
-		p.say("nothing is left to be done")
+		p.say("the run is already complete")
 	case err != nil:
 		return broken(err)
 	}
 	if p.json {
 		return p.printJSON(got)
 	}
-	_, err = fmt.Fprintf(p.stdout, "%s: stopped by %s %s after %s, %s, %s; the last is %s\n", got.Run, got.Reason, got.Detail, got.Elapsed, count(got.Iterations, "iteration"), count(got.Rows, "row"), got.Head)
+	_, err = fmt.Fprintf(p.stdout, "%s: stopped by %s %s after %s, %s, %s; head %s\n", got.Run, got.Reason, got.Detail, got.Elapsed, count(got.Iterations, "iteration"), count(got.Rows, "row"), got.Head)
 	return err
 }
 
-// broken gives a broken chain the exit code of what is refused, and a way on to
-// one that is not finished.
+// broken gives a broken chain its exit code, and an unfinished one a hint.
 func broken(err error) error {
 	switch {
 	case errors.Is(err, chain.ErrBroken), errors.Is(err, chain.ErrNone):
 		return coded{err, exitRefused}
 	case errors.Is(err, chain.ErrUnfinished):
-		return coded{hinted{err, "mm lab run PLAN.yaml --out DIR --resume puts it back"}, exitRefused}
+		return coded{hinted{err, "mm lab run PLAN.yaml --out DIR --resume repairs it"}, exitRefused}
 	case errors.Is(err, fsx.ErrLocked):
-		return hinted{err, "another process runs there"}
+		return hinted{err, "another process uses the folder"}
 	}
 	return err
 }
 
-// publicKey reads the key of a run.
+// publicKey reads the public key of a run.
 func (p *program) publicKey(w *workspace.Workspace, file string) (*sign.PublicKey, error) {
 	if file == "" {
 		file = w.KeyPrefix(workspace.DefaultKey) + ".pub"
 	}
-	data, err := fsx.ReadFile(file, workspace.MaxKey)
+	data, err := fsx.ReadFile(file, trust.MaxKey)
 	if err != nil {
-		return nil, hinted{fmt.Errorf("no public key: %w", err), "--key names the key that the run was signed with"}
+		return nil, hinted{fmt.Errorf("no public key: %w", err), "set --key to the public key of the run"}
 	}
 	return sign.LoadPublic(data)
 }
 
 func (p *program) labVerify(c *cli.Context) error {
-	if err := wantArgs(c, 1, 1); err != nil {
-		return err
-	}
 	dir, noted, file := c.Args().First(), c.String("head"), c.String("key")
 	return p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error {
 		key, err := p.publicKey(w, file)
@@ -149,17 +145,14 @@ func (p *program) labVerify(c *cli.Context) error {
 		}
 		running := ""
 		if r.Running {
-			running = "; it is running"
+			running = "; running"
 		}
-		_, err = fmt.Fprintf(p.stdout, "%s: %s, none missing, the head signed by %s; the last is %s%s\n", r.Run, count(r.Rows, "row"), r.Key, r.Head, running)
+		_, err = fmt.Fprintf(p.stdout, "%s: %s, none missing, the head signed by %s; head %s%s\n", r.Run, count(r.Rows, "row"), r.Key, r.Head, running)
 		return err
 	})
 }
 
 func (p *program) labSummary(c *cli.Context) error {
-	if err := wantArgs(c, 1, 1); err != nil {
-		return err
-	}
 	dir, noted, file, plots := c.Args().First(), c.String("head"), c.String("key"), c.String("plot")
 	return p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error {
 		key, err := p.publicKey(w, file)
@@ -171,7 +164,7 @@ func (p *program) labSummary(c *cli.Context) error {
 		}
 		s, err := experiment.Summarize(dir, key, noted)
 		if errors.Is(err, chain.ErrUnfinished) {
-			p.say("the run was killed in its last row, which is not among the figures")
+			p.say("the run was killed while writing its last row, which is ignored")
 		} else if err != nil {
 			return broken(err)
 		}
@@ -224,13 +217,10 @@ func (p *program) printSummary(s experiment.Summary) error {
 	return p.printTable([]string{"STEP", "ROWS", "FAILED", "RUNS", "P50 MS", "P95 MS", "MIN MS", "MAX MS", "OUTPUTS"}, rows)
 }
 
-// errNotAlive is the answer no of mm lab heartbeat.
-var errNotAlive = errors.New("it is not alive")
+// errNotAlive reports that a run is not alive.
+var errNotAlive = errors.New("the run is not alive")
 
 func (p *program) labHeartbeat(c *cli.Context) error {
-	if err := wantArgs(c, 1, 1); err != nil {
-		return err
-	}
 	path := c.Args().First()
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		path = filepath.Join(path, experiment.HeartbeatFile)

@@ -29,35 +29,36 @@ import (
 	"mm-abi.org/mm/runtimes/talk"
 	"mm-abi.org/mm/schemas"
 	"mm-abi.org/mm/workspace"
+	"mm-abi.org/mm/workspace/loose"
 )
 
 func (p *program) runCommand() *cli.Command {
 	return &cli.Command{
-		Name: "run", Usage: "run a build or a model: load it, stream its answer", ArgsUsage: "REF|DIR|GRAPH|MODEL [PROMPT]",
+		Name: "run", Usage: "run a build or a model and stream its answer", ArgsUsage: "REF|DIR|GRAPH|MODEL [PROMPT]",
 		Description: argumentMeaning + "\n\n" +
-			"The prompt is an argument, --prompt, or what comes on standard input; with --image,\n" +
-			"--audio and --video the model reads them in the order given. mm chat holds a conversation. A request\n" +
+			"The prompt is the argument, --prompt or standard input. --image, --audio and --video are passed\n" +
+			"to the model in the order of the command line. For conversations, use mm chat. A request\n" +
 			"is JSON:\n\n" +
 			`  {"inputs": [{"type": "text", "text": "Once upon a time"}], "preferences": {"max_tokens": 64}}` + "\n\n" +
-			"A build without a core is a set of functions. --input, --image and --audio give them\n" +
-			"something to compute on, --output writes what they gave.",
+			"A build without a core is a set of functions: --input, --image and --audio set their inputs,\n" +
+			"--output writes their outputs.",
 		Flags: append(append(append([]cli.Flag{
 			p.jsonFlag(), layoutFlag(),
 			&cli.GenericFlag{Name: "prompt", Usage: "text to continue; also -p", Value: saying{p, abi.Text}},
 			&cli.GenericFlag{Name: "p", Value: saying{p, abi.Text}, Hidden: true}, // an alias is set a second time
-			&cli.GenericFlag{Name: "image", Usage: "show the model the picture in `FILE` (repeatable)", Value: saying{p, abi.Image}},
-			&cli.GenericFlag{Name: "audio", Usage: "have the model hear the sound in `FILE` (repeatable)", Value: saying{p, abi.Audio}},
-			&cli.GenericFlag{Name: "video", Usage: "show the model the film in `FILE`, an animated GIF, a Y4M file or a folder of frames (repeatable)", Value: saying{p, abi.Video}},
+			&cli.GenericFlag{Name: "image", Usage: "image `FILE` for the model (repeatable)", Value: saying{p, abi.Image}},
+			&cli.GenericFlag{Name: "audio", Usage: "sound `FILE` for the model (repeatable)", Value: saying{p, abi.Audio}},
+			&cli.GenericFlag{Name: "video", Usage: "video `FILE` for the model: an animated GIF, a Y4M file or a folder of frames (repeatable)", Value: saying{p, abi.Video}},
 			&cli.StringFlag{Name: "request", Usage: "read a request from `FILE`, - for standard input"},
-			&cli.StringFlag{Name: "json-schema", Usage: "answer in JSON that the schema in `FILE` accepts (docs/GRAMMAR.md)"},
-			&cli.BoolFlag{Name: "smoke", Usage: "run the golden prompts of the graph; exit 5 if one misses"},
+			&cli.StringFlag{Name: "json-schema", Usage: "constrain the answer to JSON that is valid for the schema in `FILE` (docs/GRAMMAR.md)"},
+			&cli.BoolFlag{Name: "smoke", Usage: "run the golden prompts of the graph; exit code 5 if one fails"},
 		}, append(append(outputFlags(), fileFlags()...), answerFlags()...)...), p.quietFlag()), append(resolveFlags(), append(claimFlags(), expectFlag())...)...),
 		Action: p.run,
 	}
 }
 
-// saying is a flag of a request: what it says stands among what the others say,
-// in the order of the command line.
+// saying is a flag that adds an input to the request, in the order of the command
+// line.
 type saying struct {
 	p  *program
 	in abi.Modality
@@ -77,43 +78,43 @@ func (s saying) Set(value string) error {
 func (saying) String() string { return "" }
 
 // argumentMeaning is what mm run and mm chat take.
-const argumentMeaning = "REF is in the store or at a registry, DIR an output folder of assemble (or one of its\n" +
+const argumentMeaning = "REF is in the store or at a registry, DIR is an output folder of assemble (or one of its\n" +
 	"targets): both are verified. GRAPH is a build.graph.yaml, which is assembled first. MODEL is\n" +
-	"a file or folder of your own, run as it stands and vouched for by nobody: a GGUF file, a\n" +
-	"core module's folder or module.yaml, a folder of Hugging Face transformers (converted once,\n" +
-	"into MM_HOME), a checkpoint of mm train; and, with --input, an ONNX file, a file compiled for an\n" +
+	"your own file or folder, which runs unverified; mm prints a notice. It is a GGUF file, the\n" +
+	"folder or module.yaml of a core module, a folder of Hugging Face transformers (converted once\n" +
+	"to MM_HOME) or a checkpoint of mm train; with --input also an ONNX file, a file compiled for an\n" +
 	"NPU (.bin, .tflite, _ctx.onnx) or the folder of an encoder, projector or decoder."
 
 func (p *program) quietFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print the answer and nothing else", Destination: &p.quiet}
+	return &cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print only the answer", Destination: &p.quiet}
 }
 
-// answerFlags say how to answer, for run and chat.
+// answerFlags control the answers of run and chat.
 func answerFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.BoolFlag{Name: "raw", Usage: "continue the prompt as it stands, without the model's chat template"},
-		&cli.IntFlag{Name: "max-tokens", Aliases: []string{"n"}, Usage: "most tokens to generate (default: until the text ends)"},
-		&cli.Float64Flag{Name: "temperature", Aliases: []string{"t"}, Usage: "0 is greedy"},
-		&cli.IntFlag{Name: "top-k", Usage: "sample from the K likeliest tokens"},
-		&cli.Float64Flag{Name: "top-p", Usage: "sample from the likeliest tokens of this total probability"},
-		&cli.Float64Flag{Name: "min-p", Usage: "cut tokens less likely than this share of the likeliest"},
-		&cli.Float64Flag{Name: "repetition-penalty", Usage: "make tokens that were used less likely (1 does nothing)"},
+		&cli.BoolFlag{Name: "raw", Usage: "continue the prompt without the chat template"},
+		&cli.IntFlag{Name: "max-tokens", Aliases: []string{"n"}, Usage: "maximum number of tokens to generate (default: until the end of the text)"},
+		&cli.Float64Flag{Name: "temperature", Aliases: []string{"t"}, Usage: "sampling temperature; 0 is greedy"},
+		&cli.IntFlag{Name: "top-k", Usage: "sample from the K most likely tokens"},
+		&cli.Float64Flag{Name: "top-p", Usage: "sample from the most likely tokens with this total probability"},
+		&cli.Float64Flag{Name: "min-p", Usage: "drop tokens with less than this fraction of the highest probability"},
+		&cli.Float64Flag{Name: "repetition-penalty", Usage: "penalty for tokens that occurred before (1: none)"},
 		&cli.Uint64Flag{Name: "seed", Usage: "seed of the sampler"},
-		&cli.StringSliceFlag{Name: "stop", Usage: "end before this text"},
-		&cli.IntFlag{Name: "threads", Usage: "threads of the engine (default: the physical cores at hand)"},
-		timeoutFlag("end a call of an engine that takes longer than `TIME`: a function's run, reading a prompt, the next token", "10m of qnn and onnxruntime, 1h of llamacpp, never of core and onnx"),
-		&cli.StringSliceFlag{Name: "backend", Usage: "engine for the core, or PART=`NAME` for a part of the graph; NAME@VERSION of an installed one, by what it begins with (repeatable; mm doctor lists engines)"},
-		&cli.BoolFlag{Name: "allow-fallback", Usage: "let a part that the engine asked for does not take run on another, which is told and named in the result"},
-		&cli.StringFlag{Name: "target", Usage: "which target of a multi-target build"},
-		&cli.StringFlag{Name: "tools", Usage: "skills of the build that the model may call, as `A,B` (default: all)"},
-		&cli.BoolFlag{Name: "no-tools", Usage: "do not let the model call any"},
-		&cli.StringSliceFlag{Name: "asset", Usage: "let the skills read a file that the model asks about by its name, #NAME, as `NAME=FILE` (repeatable)"},
-		&cli.BoolFlag{Name: "no-draft", Usage: "do not let the build's draft core, or the text itself, propose tokens"},
+		&cli.StringSliceFlag{Name: "stop", Usage: "stop before this text"},
+		&cli.IntFlag{Name: "threads", Usage: "threads of the engine (default: the available physical cores)"},
+		timeoutFlag("time limit of an engine call, `TIME`: running a function, reading a prompt, the next token", "10m for qnn and onnxruntime, 1h for llamacpp, none for core and onnx"),
+		&cli.StringSliceFlag{Name: "backend", Usage: "engine for the core, or PART=`NAME` for a part of the graph; NAME@VERSION, or a prefix of the version, for an installed one (repeatable; mm doctor lists engines)"},
+		&cli.BoolFlag{Name: "allow-fallback", Usage: "if the requested engine cannot run a part, use another and say which in the result"},
+		&cli.StringFlag{Name: "target", Usage: "target of a multi-target build"},
+		&cli.StringFlag{Name: "tools", Usage: "skills of the build that the model may call, `A,B` (default: all)"},
+		&cli.BoolFlag{Name: "no-tools", Usage: "do not allow tool calls"},
+		&cli.StringSliceFlag{Name: "asset", Usage: "file that skills may read when the model refers to it as #NAME, `NAME=FILE` (repeatable)"},
+		&cli.BoolFlag{Name: "no-draft", Usage: "disable speculative decoding with the draft core or the context"},
 	}
 }
 
 func (p *program) run(c *cli.Context) error {
-	use, loose := useOptions(c), workspace.IsFunction(c.Args().First())
+	use, loose := useOptions(c), loose.IsFunction(c.Args().First())
 	use.skills, use.request = true, c.String("request") != ""
 	opt, err := p.runOptions(c)
 	if err != nil {
@@ -137,7 +138,7 @@ func (p *program) run(c *cli.Context) error {
 		}
 		if file := c.String("json-schema"); file != "" && err == nil {
 			if len(req.ToolsAllowed) > 0 {
-				return usageError{errors.New("an answer that a schema holds has no room for calls of tools: leave out --json-schema or the tools")}
+				return usageError{errors.New("--json-schema excludes tool calls: omit it, or the tools")}
 			}
 			req.Preferences.Grammar, err = readSchema(file)
 		}
@@ -157,12 +158,12 @@ func (p *program) run(c *cli.Context) error {
 	})
 }
 
-// use is what an argument means and with what right it is used.
+// use describes an argument and how it is resolved.
 type use struct {
 	arg, target string
 	smoke       bool
-	skills      bool // they are called
-	request     bool // comes whole, from a file
+	skills      bool // call skills
+	request     bool // from a request file
 	resolve     workspace.ResolveOptions
 }
 
@@ -206,12 +207,12 @@ func (p *program) answer(ctx context.Context, w *workspace.Workspace, u use, opt
 	return nil
 }
 
-// text reports whether something is said in words.
+// text reports whether there is a text input.
 func text(parts []talk.Part) bool {
 	return slices.ContainsFunc(parts, func(p talk.Part) bool { return p.Type == abi.Text || p.Type == "" })
 }
 
-// explained gives an error of a runner its diagnostic.
+// explained converts an error of a runner to a diagnostic.
 func explained(err error) error {
 	if !errors.Is(err, runtimes.ErrFull) {
 		return err
@@ -223,11 +224,11 @@ func explained(err error) error {
 
 func overBudget(ms int64, a *runner.Answer) error {
 	var list diag.List
-	list.Add(diag.BudgetMissed, diag.Pos{}, fmt.Sprintf("%d tokens in %d ms", a.Timings.Generated, ms), "raise budget_ms, or ask for fewer tokens")
+	list.Add(diag.BudgetMissed, diag.Pos{}, fmt.Sprintf("%d tokens in %d ms", a.Timings.Generated, ms), "raise budget_ms, or request fewer tokens")
 	return list.Err()
 }
 
-// runOptions takes what holds for the whole run from the flags.
+// runOptions reads the options of a runner.
 func (p *program) runOptions(c *cli.Context) (runner.Options, error) {
 	engine, backends, err := backendOptions(c.StringSlice("backend"))
 	if err != nil {
@@ -243,25 +244,26 @@ func (p *program) runOptions(c *cli.Context) (runner.Options, error) {
 		}
 	}
 	if opt.Limits.Threads < 0 {
-		return opt, usageError{fmt.Errorf("--threads is %d, not 0 or more", opt.Limits.Threads)}
+		return opt, usageError{fmt.Errorf("--threads %d: must not be negative", opt.Limits.Threads)}
 	}
 	return opt, checkTimeout(opt.Limits.Time)
 }
 
-// timeoutFlag bounds the calls of engines; 0 leaves it to them.
+// timeoutFlag limits the calls of engines. If zero, each engine has its own
+// default.
 func timeoutFlag(usage, absent string) cli.Flag {
 	return &cli.DurationFlag{Name: "timeout", Usage: usage, DefaultText: absent}
 }
 
 func checkTimeout(d time.Duration) error {
 	if d < 0 {
-		return usageError{fmt.Errorf("--timeout is %v, not 0 or more", d)}
+		return usageError{fmt.Errorf("--timeout %v: must not be negative", d)}
 	}
 	return nil
 }
 
-// backendOptions reads the values of --backend: NAME, and PART=NAME, with @VERSION
-// or not.
+// backendOptions parses the values of --backend: NAME or PART=NAME, optionally with
+// @VERSION.
 func backendOptions(values []string) (engine string, parts map[string]string, err error) {
 	parts = map[string]string{}
 	for _, v := range values {
@@ -271,9 +273,9 @@ func backendOptions(values []string) (engine string, parts map[string]string, er
 		}
 		switch {
 		case name == "" || named && part == "", strings.HasSuffix(name, "@"):
-			return "", nil, usageError{fmt.Errorf("--backend is %q, wanted NAME, NAME@VERSION or PART=NAME", v)}
+			return "", nil, usageError{fmt.Errorf("--backend %q: want NAME, NAME@VERSION or PART=NAME", v)}
 		case parts[part] != "" && parts[part] != name:
-			return "", nil, usageError{fmt.Errorf("--backend says %s and %s of one part", v, parts[part])}
+			return "", nil, usageError{fmt.Errorf("--backend: conflicting values %s and %s for one part", v, parts[part])}
 		}
 		parts[part] = name
 	}
@@ -282,7 +284,7 @@ func backendOptions(values []string) (engine string, parts map[string]string, er
 	return engine, parts, nil
 }
 
-// preferenceOptions takes how to answer from the flags.
+// preferenceOptions reads the preferences of a request.
 func preferenceOptions(c *cli.Context) (runner.Preferences, error) {
 	p := runner.Preferences{
 		Options: sample.Options{
@@ -297,16 +299,16 @@ func preferenceOptions(c *cli.Context) (runner.Preferences, error) {
 	return p, nil
 }
 
-// requestOptions builds the request from the flags, or reads it whole.
+// requestOptions builds the request from the flags, or reads it from a file.
 func (p *program) requestOptions(c *cli.Context) (runner.Request, error) {
 	if file := c.String("request"); file != "" {
 		for _, name := range []string{"prompt", "p", "image", "audio", "video", "out-text", "max-tokens", "temperature", "top-k", "top-p", "min-p", "repetition-penalty", "seed", "stop", "tools", "no-tools", "asset"} {
 			if c.IsSet(name) {
-				return runner.Request{}, usageError{fmt.Errorf("--%s beside --request, which says everything", name)}
+				return runner.Request{}, usageError{fmt.Errorf("--%s and --request exclude each other", name)}
 			}
 		}
 		if c.NArg() > 1 {
-			return runner.Request{}, usageError{errors.New("a prompt beside --request, which says everything")}
+			return runner.Request{}, usageError{errors.New("a prompt and --request exclude each other")}
 		}
 		return p.readRequest(file)
 	}
@@ -326,50 +328,50 @@ func (p *program) requestOptions(c *cli.Context) (runner.Request, error) {
 	return runner.Request{Inputs: inputs, Preferences: prefs, ToolsAllowed: allowed, Assets: assets}, err
 }
 
-// assetOptions reads the values of --asset: NAME=FILE.
+// assetOptions parses the values of --asset: NAME=FILE.
 func assetOptions(c *cli.Context) (out []runner.Asset, err error) {
 	for _, v := range c.StringSlice("asset") {
 		name, file, ok := strings.Cut(v, "=")
 		if !ok || name == "" || file == "" {
-			return nil, usageError{fmt.Errorf("--asset is %q, wanted NAME=FILE", v)}
+			return nil, usageError{fmt.Errorf("--asset %q: want NAME=FILE", v)}
 		}
 		out = append(out, runner.Asset{Name: name, Path: file})
 	}
 	return out, nil
 }
 
-// inputOptions are what the flags say, then the second argument, as a question
-// stands behind the picture that it is about; or, where nothing was said in words,
-// standard input.
+// inputOptions returns the inputs of the flags, followed by the prompt argument: a
+// question follows the image it refers to. Without text, standard input is the
+// prompt.
 func (p *program) inputOptions(c *cli.Context) ([]talk.Part, error) {
-	said := p.inputs
+	inputs := p.inputs
 	if c.NArg() > 1 {
 		if c.IsSet("prompt") || c.IsSet("p") {
-			return nil, usageError{fmt.Errorf("two prompts, %q and --prompt", c.Args().Get(1))}
+			return nil, usageError{fmt.Errorf("%q and --prompt exclude each other", c.Args().Get(1))}
 		}
-		said = append(slices.Clone(said), talk.Part{Type: abi.Text, Text: c.Args().Get(1)})
+		inputs = append(slices.Clone(inputs), talk.Part{Type: abi.Text, Text: c.Args().Get(1)})
 	}
 	switch {
-	case text(said), len(said) > 0 && !p.piped():
-		return said, nil
-	case len(said) == 0 && p.terminal():
-		return nil, usageError{fmt.Errorf("no prompt: write it behind %s, or hold a conversation with mm chat %s", c.Args().First(), c.Args().First())}
+	case text(inputs), len(inputs) > 0 && !p.piped():
+		return inputs, nil
+	case len(inputs) == 0 && p.terminal():
+		return nil, usageError{fmt.Errorf("missing prompt: add it after %s, or chat with mm chat %s", c.Args().First(), c.Args().First())}
 	}
 	words, err := p.readPrompt()
-	if len(said) > 0 && strings.TrimSpace(words) == "" {
-		return said, err
+	if len(inputs) > 0 && strings.TrimSpace(words) == "" {
+		return inputs, err
 	}
-	return append(slices.Clone(said), talk.Part{Type: abi.Text, Text: words}), err
+	return append(slices.Clone(inputs), talk.Part{Type: abi.Text, Text: words}), err
 }
 
-// terminal reports whether somebody types on standard input.
+// terminal reports whether standard input is a terminal.
 func (p *program) terminal() bool {
 	f, ok := p.stdin.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// piped reports whether standard input is a pipe or a file: a device, such as
-// /dev/null, says nothing about pictures.
+// piped reports whether standard input is a pipe or a file. A device such as
+// /dev/null does not provide a prompt.
 func (p *program) piped() bool {
 	f, ok := p.stdin.(*os.File)
 	if !ok {
@@ -379,14 +381,14 @@ func (p *program) piped() bool {
 	return err == nil && info.Mode()&(fs.ModeDevice|fs.ModeDir) == 0
 }
 
-// readPrompt reads standard input.
+// readPrompt reads the prompt from standard input.
 func (p *program) readPrompt() (string, error) {
 	data, err := io.ReadAll(io.LimitReader(p.stdin, schemas.MaxBytes+1))
 	if err != nil {
 		return "", fmt.Errorf("reading the prompt: %w", err)
 	}
 	if len(data) > schemas.MaxBytes {
-		return "", fmt.Errorf("reading the prompt: standard input holds more than %d bytes", schemas.MaxBytes)
+		return "", fmt.Errorf("reading the prompt: standard input exceeds %d bytes", schemas.MaxBytes)
 	}
 	return strings.TrimRight(string(data), "\r\n"), nil
 }
@@ -408,7 +410,7 @@ func (p *program) readRequest(file string) (runner.Request, error) {
 	if err != nil {
 		return req, fmt.Errorf("reading the request: %w", err)
 	}
-	// JSON is YAML: one strict reader gives positions for both.
+	// JSON is YAML: one strict parser provides positions for both.
 	doc, list := schemas.Load(schemas.Request, file, data)
 	if err := list.Err(); err != nil {
 		return req, err
@@ -416,7 +418,7 @@ func (p *program) readRequest(file string) (runner.Request, error) {
 	return req, doc.Decode(&req)
 }
 
-// readSchema reads what an answer is held to.
+// readSchema reads the JSON schema of an answer.
 func readSchema(file string) (*grammar.Grammar, error) {
 	data, err := fsx.ReadFile(file, schemas.MaxBytes)
 	if err != nil {
@@ -434,7 +436,7 @@ func readSchema(file string) (*grammar.Grammar, error) {
 	return nil, list.Err()
 }
 
-// runner makes a Runner for what the argument means.
+// runner opens a runner for the argument.
 func (p *program) runner(ctx context.Context, w *workspace.Workspace, u use, opt runner.Options) (*runner.Runner, error) {
 	b, err := w.Runnable(ctx, u.arg, workspace.RunOptions{Target: u.target, Resolve: u.resolve, Exporters: exporters()})
 	if err != nil {
@@ -448,7 +450,8 @@ func (p *program) runner(ctx context.Context, w *workspace.Workspace, u use, opt
 	return p.start(ctx, b, opt)
 }
 
-// start makes a Runner for a build, and says what the command line changes of it.
+// start opens a runner for a build and reports the parts that --backend moves to
+// another engine.
 func (p *program) start(ctx context.Context, b *builds.Build, opt runner.Options) (*runner.Runner, error) {
 	r, err := runner.Open(ctx, b, opt)
 	if unknown := (*part.NoPartError)(nil); errors.As(err, &unknown) {
@@ -462,7 +465,7 @@ func (p *program) start(ctx context.Context, b *builds.Build, opt runner.Options
 		return nil, err
 	}
 	for _, o := range r.Overrides() {
-		p.say("%s runs on %s, as --backend says; the graph asks for %s", o.Part, o.Used, o.Graph)
+		p.say("%s runs on %s (--backend) instead of %s (graph)", o.Part, o.Used, o.Graph)
 	}
 	return r, nil
 }
@@ -511,7 +514,7 @@ func (p *program) sayCalls(a *runner.Answer) {
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// smoke runs the golden prompts and tells every one that missed.
+// smoke runs the golden prompts and reports the failed ones.
 func (p *program) smoke(ctx context.Context, w *workspace.Workspace, r *runner.Runner, arg string) error {
 	missed, n, err := r.Smoke(ctx)
 	w.Record(ctx, audit.Entry{Action: "run", Ref: arg + " (smoke)", Result: workspace.Outcome(err)})
@@ -523,7 +526,7 @@ func (p *program) smoke(ctx context.Context, w *workspace.Workspace, r *runner.R
 	}
 	var list diag.List
 	for _, m := range missed {
-		list.Add(diag.GoldenMissed, diag.Pos{File: r.Build().Assembly.Name}, fmt.Sprintf("%q wants %q, got %q", m.Prompt, m.Want, m.Got), "compare the two; a new core needs new golden outputs")
+		list.Add(diag.GoldenMissed, diag.Pos{File: r.Build().Assembly.Name}, fmt.Sprintf("prompt %q: got %q, want %q", m.Prompt, m.Got, m.Want), "compare the outputs; a new core needs new golden outputs")
 	}
 	if err := list.Err(); err != nil {
 		return err
@@ -531,6 +534,6 @@ func (p *program) smoke(ctx context.Context, w *workspace.Workspace, r *runner.R
 	if p.json {
 		return p.printJSON(map[string]int{"golden": n, "missed": 0})
 	}
-	_, err = fmt.Fprintf(p.stdout, "%d of %d golden prompts as they should be\n", n, n)
+	_, err = fmt.Fprintf(p.stdout, "%d of %d golden prompts passed\n", n, n)
 	return err
 }

@@ -10,24 +10,22 @@ import (
 	"mm-abi.org/mm/assemble"
 	"mm-abi.org/mm/registry/sign"
 	"mm-abi.org/mm/workspace"
+	"mm-abi.org/mm/workspace/trust"
 )
 
 func (p *program) signCommand() *cli.Command {
 	return &cli.Command{
-		Name: "sign", Usage: "release an artifact of the store or of a layout", ArgsUsage: "REF|DIR",
-		Description: "Attaches a Sigstore bundle to the manifest; to an index and to every manifest below it.\ncosign verify --key reads the same signature.",
-		Flags:       []cli.Flag{p.jsonFlag(), layoutFlag(), &cli.StringFlag{Name: "key", Usage: "private key `FILE` (default: the one of mm keys generate)"}},
+		Name: "sign", Usage: "sign an artifact in the store or in a layout", ArgsUsage: "REF|DIR",
+		Description: "Attaches a Sigstore bundle to the manifest, or to an index and each of its manifests.\ncosign verify --key accepts the same signature.",
+		Flags:       []cli.Flag{p.jsonFlag(), layoutFlag(), &cli.StringFlag{Name: "key", Usage: "private key `FILE` (default: the key of mm keys generate)"}},
 		Action: func(c *cli.Context) error {
-			if err := wantArgs(c, 1, 1); err != nil {
-				return err
-			}
 			opt := workspace.Options{Layout: c.String("layout")}
 			return p.inWorkspace(opt, func(w *workspace.Workspace) error { return p.sign(c.Context, w, c.Args().First(), c.String("key")) })
 		},
 	}
 }
 
-// signer is the Signer that --sign asks for; nil without the flag.
+// signer returns the Signer for --sign, or nil if it is not set.
 func (p *program) signer(w *workspace.Workspace, key string) (assemble.Signer, error) {
 	if key == "" {
 		return nil, nil
@@ -48,20 +46,20 @@ func (p *program) sign(ctx context.Context, w *workspace.Workspace, arg, key str
 	if err != nil {
 		return err
 	}
-	made, err := w.Sign(ctx, at, s.Key, s.Options)
+	signatures, err := w.Sign(ctx, at, s.Key, s.Options)
 	if err != nil {
 		return err
 	}
-	return p.printSignatures(made)
+	return p.printSignatures(signatures)
 }
 
-func (p *program) printSignatures(made []sign.Signature) error {
+func (p *program) printSignatures(signatures []sign.Signature) error {
 	type line struct {
 		Subject   string `json:"subject"`
 		Signature string `json:"signature"`
 	}
 	var lines []line
-	for _, m := range made {
+	for _, m := range signatures {
 		lines = append(lines, line{m.Subject.Digest.String(), m.Bundle.Digest.String()})
 	}
 	if p.json {
@@ -75,15 +73,12 @@ func (p *program) printSignatures(made []sign.Signature) error {
 
 func (p *program) verifyCommand() *cli.Command {
 	return &cli.Command{
-		Name: "verify", Usage: "check who released an artifact, and every byte of it", ArgsUsage: "REF|DIR",
-		Description: "REF is in the store; DIR is an OCI layout, DIR@VERSION one of its builds, DIR/TARGET a folder\n" +
-			"in it, whose files are compared as well. Of HOST/REPOSITORY:TAG at a registry the manifest and\n" +
-			"the signatures are checked and nothing else is fetched.",
+		Name: "verify", Usage: "verify the signatures and the bytes of an artifact", ArgsUsage: "REF|DIR",
+		Description: "REF is in the store; DIR is an OCI layout, DIR@VERSION one of its builds, and DIR/TARGET a folder\n" +
+			"in it, whose files are compared as well. For HOST/REPOSITORY:TAG at a registry, only the manifest\n" +
+			"and the signatures are checked.",
 		Flags: append([]cli.Flag{p.jsonFlag(), layoutFlag(), remoteFlag(), expectFlag(), plainHTTPFlag()}, trustFlags()...),
 		Action: func(c *cli.Context) error {
-			if err := wantArgs(c, 1, 1); err != nil {
-				return err
-			}
 			return p.inWorkspace(workspaceOptions(c, c.Args().First()), func(w *workspace.Workspace) error {
 				return p.verify(c.Context, w, c.Args().First(), claimOptions(c), c.Bool("remote"))
 			})
@@ -91,14 +86,14 @@ func (p *program) verifyCommand() *cli.Command {
 	}
 }
 
-// verification is what mm verify --json prints.
+// verification is the output of mm verify.
 type verification struct {
-	Ref     string          `json:"ref"`
-	Digest  string          `json:"digest"`
-	Keys    []string        `json:"keys"`    // ids
-	Signers []workspace.Key `json:"signers"` // the same with the names of the trust file
-	Trust   []string        `json:"trust"`   // the files that decided
-	Unread  int64           `json:"unread"`  // bytes of files at the registry that were not looked at
+	Ref     string         `json:"ref"`
+	Digest  string         `json:"digest"`
+	Keys    []string       `json:"keys"`    // IDs
+	Signers []trust.Signer `json:"signers"` // with the names in the trust file
+	Trust   []string       `json:"trust"`   // trust files that were applied
+	Unread  int64          `json:"unread"`  // bytes of files at the registry that were not fetched
 }
 
 func (p *program) verify(ctx context.Context, w *workspace.Workspace, arg string, claim workspace.Claim, remote bool) error {
@@ -122,7 +117,7 @@ func (p *program) verify(ctx context.Context, w *workspace.Workspace, arg string
 	}
 	fmt.Fprintf(p.stdout, "trusted by %s\n", strings.Join(j.Decided, " and "))
 	if files > 0 {
-		fmt.Fprintf(p.stdout, "at the registry: %s (%s) were not looked at\n", count(files, "file"), size(unread))
+		fmt.Fprintf(p.stdout, "at the registry: %s (%s) not fetched\n", count(files, "file"), size(unread))
 	}
 	return nil
 }

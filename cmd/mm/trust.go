@@ -11,25 +11,24 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry/sign"
 	"mm-abi.org/mm/workspace"
+	"mm-abi.org/mm/workspace/home"
+	"mm-abi.org/mm/workspace/trust"
 )
 
 func (p *program) trustCommand() *cli.Command {
 	file := &cli.StringFlag{Name: "trust", Usage: "trust `FILE` (default: trust.yaml in MM_HOME)"}
 	return &cli.Command{
-		Name: "trust", Usage: "say which keys may release what",
+		Name: "trust", Usage: "manage which keys may sign which repositories",
 		Subcommands: []*cli.Command{
 			{
-				Name: "add", Usage: "trust a public key for the repositories of a pattern", ArgsUsage: "KEYFILE",
+				Name: "add", Usage: "trust a public key for repositories", ArgsUsage: "KEYFILE",
 				Flags: []cli.Flag{
 					file, p.jsonFlag(),
-					&cli.StringFlag{Name: "name", Usage: "what to call the key (default: the file's name)"},
+					&cli.StringFlag{Name: "name", Usage: "name of the key (default: the file name)"},
 					&cli.StringSliceFlag{Name: "match", Usage: "repository `PATTERN`, such as registry.example/team/** (default: **)"},
-					&cli.StringFlag{Name: "not-after", Usage: "last day on which its signatures count, YYYY-MM-DD"},
+					&cli.StringFlag{Name: "not-after", Usage: "last day on which signatures are accepted, YYYY-MM-DD"},
 				},
 				Action: func(c *cli.Context) error {
-					if err := wantArgs(c, 1, 1); err != nil {
-						return err
-					}
 					return p.trustAdd(c.Context, trustAdd{
 						file: c.String("trust"), key: c.Args().First(), name: c.String("name"), match: c.StringSlice("match"), notAfter: c.String("not-after"),
 					})
@@ -38,29 +37,20 @@ func (p *program) trustCommand() *cli.Command {
 			{
 				Name: "rm", Usage: "stop trusting a key", ArgsUsage: "NAME", Flags: []cli.Flag{file, p.jsonFlag()},
 				Action: func(c *cli.Context) error {
-					if err := wantArgs(c, 1, 1); err != nil {
-						return err
-					}
 					return p.trustRemove(c.Context, c.String("trust"), c.Args().First())
 				},
 			},
 			{
 				Name: "ls", Usage: "show the rules and keys", Flags: []cli.Flag{file, p.jsonFlag()},
 				Action: func(c *cli.Context) error {
-					if err := wantArgs(c, 0, 0); err != nil {
-						return err
-					}
 					return p.trustList(c.String("trust"))
 				},
 			},
 			{
-				Name: "accept", Usage: "let a project's trust file decide for that project, as it is now", ArgsUsage: "FILE",
-				Description: "A trust file that mm.yaml names can ask for more than your own, not for less. Once accepted\nit decides for its project, until it or a key in it changes.",
+				Name: "accept", Usage: "accept a project's trust file in its current state", ArgsUsage: "FILE",
+				Description: "A trust file named in mm.yaml can only restrict your own trust file. Once accepted, it replaces\nyours for its project, until the file or a key in it changes.",
 				Flags:       []cli.Flag{p.jsonFlag()},
 				Action: func(c *cli.Context) error {
-					if err := wantArgs(c, 1, 1); err != nil {
-						return err
-					}
 					return p.trustAccept(c.Context, c.Args().First())
 				},
 			},
@@ -68,24 +58,23 @@ func (p *program) trustCommand() *cli.Command {
 	}
 }
 
-// trustAdd is what mm trust add was asked.
+// trustAdd holds the options of mm trust add.
 type trustAdd struct {
 	file, key, name, notAfter string
 	match                     []string
 }
 
-// trustFile is the file that is shown and changed: the one given, or the
-// user's.
+// trustFile returns file, or the user's trust file if it is empty.
 func trustFile(file string) (string, error) {
 	if file != "" {
 		return file, nil
 	}
 	home, err := workspace.DefaultHome()
-	return filepath.Join(home, workspace.TrustName), err
+	return filepath.Join(home, home.TrustName), err
 }
 
 func (p *program) trustAdd(ctx context.Context, add trustAdd) error {
-	data, err := fsx.ReadFile(add.key, workspace.MaxKey)
+	data, err := fsx.ReadFile(add.key, trust.MaxKey)
 	if err != nil {
 		return err
 	}
@@ -103,8 +92,8 @@ func (p *program) trustAdd(ctx context.Context, add trustAdd) error {
 	if err != nil {
 		return err
 	}
-	if err := workspace.ChangeTrust(ctx, file, func(t *workspace.Trust) error {
-		return t.Add(add.name, workspace.TrustKey{PEM: string(data), NotAfter: add.notAfter}, add.match)
+	if err := trust.Change(ctx, file, func(t *trust.File) error {
+		return t.Add(add.name, trust.Key{PEM: string(data), NotAfter: add.notAfter}, add.match)
 	}); err != nil {
 		return err
 	}
@@ -120,7 +109,7 @@ func (p *program) trustRemove(ctx context.Context, file, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := workspace.ChangeTrust(ctx, file, func(t *workspace.Trust) error { return t.Remove(name) }); err != nil || !p.json {
+	if err := trust.Change(ctx, file, func(t *trust.File) error { return t.Remove(name) }); err != nil || !p.json {
 		return err
 	}
 	return p.printJSON(map[string]string{"file": file, "name": name})
@@ -139,7 +128,7 @@ func (p *program) trustAccept(ctx context.Context, file string) error {
 	if p.json {
 		return p.printJSON(map[string]any{"file": file, "rules": len(t.Rules), "keys": len(t.Keys)})
 	}
-	p.say("%s now decides for its project, as it is: %s, %s", file, count(len(t.Rules), "rule"), count(len(t.Keys), "key"))
+	p.say("accepted %s for its project: %s, %s", file, count(len(t.Rules), "rule"), count(len(t.Keys), "key"))
 	return nil
 }
 
@@ -148,7 +137,7 @@ func (p *program) trustList(file string) error {
 	if err != nil {
 		return err
 	}
-	t, err := workspace.LoadTrust(file)
+	t, err := trust.Load(file)
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ var floors = map[string]int{
 
 	"onnx/engine": 7, "onnx/engine/op/optest": 7, "assemble": 7, "assemble/export/npu": 8, "runtimes/part": 7, "tools/libllama": 7, "runtimes/worker": 7, "core/infer/calibrate": 7,
 
-	"workspace": 8, "runtimes/native": 8, "assemble/quantize": 8, "onnx/engine/drift": 8, "onnx/engine/freeze": 8, "train/modal": 8, "train/decode": 8, "runtimes/coreonnx": 8, "runtimes/media": 8,
+	"workspace/home": 2, "workspace/trust": 5, "workspace/loose": 7, "workspace": 8, "runtimes/native": 8, "assemble/quantize": 8, "onnx/engine/drift": 8, "onnx/engine/freeze": 8, "train/modal": 8, "train/decode": 8, "runtimes/coreonnx": 8, "runtimes/media": 8,
 	"lab/records": 1, "lab/chain": 1, "lab/judge": 4, "lab/telemetry": 0, "lab/backends": 4, "lab/experiment": 3,
 
 	"tools/libllama/driver": 8, "tools/libllama/beside": 8, "tools/libllama/bench": 8, "tools/libllama/precision": 8, "tools/libllama/quality": 8,
@@ -63,7 +63,7 @@ var thirdParty = map[string][]string{
 	"github.com/mewkiz/flac":                   {"core/preprocess/codec"},
 	"github.com/modelcontextprotocol/go-sdk":   {"serve/mcp", "skills/sandbox/mcpclient"},
 	"github.com/opencontainers/go-digest":      {"registry", "registry/artifact", "registry/cas", "registry/names", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "builds/resolve", "assemble", "assemble/export", "workspace", "cmd/mm", "tools/release"},
-	"github.com/opencontainers/image-spec":     {"registry", "registry/artifact", "registry/cas", "registry/disk", "registry/names", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "builds/resolve", "assemble", "assemble/export", "workspace", "cmd/mm", "skills/sandbox/oci", "tools/release"},
+	"github.com/opencontainers/image-spec":     {"registry", "registry/artifact", "registry/cas", "registry/disk", "registry/names", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "builds/resolve", "assemble", "assemble/export", "workspace", "workspace/loose", "workspace/trust", "cmd/mm", "skills/sandbox/oci", "tools/release"},
 	"github.com/santhosh-tekuri/jsonschema/v5": {"schemas", "core/grammar/schema"},
 	"github.com/sigstore/sigstore":             {"registry/sign"},
 	"github.com/tetratelabs/wazero":            {"skills/sandbox/wasm", "skills/sandbox/python"},
@@ -79,7 +79,7 @@ var thirdParty = map[string][]string{
 	"golang.org/x/text":                        {"core/tokenizer", "registry/artifact", "internal/diag"},
 	"gonum.org/v1/gonum":                       {"train/dataset/sound", "core/preprocess"},
 	"gopkg.in/yaml.v3":                         {"schemas"},
-	"oras.land/oras-go/v2":                     {"registry", "registry/artifact", "registry/cas", "registry/disk", "registry/names", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "builds/resolve", "assemble", "assemble/export", "workspace", "cmd/mm"},
+	"oras.land/oras-go/v2":                     {"registry", "registry/artifact", "registry/cas", "registry/disk", "registry/names", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "builds/resolve", "assemble", "assemble/export", "workspace", "workspace/trust", "cmd/mm"},
 }
 
 const module = "mm-abi.org/mm/"

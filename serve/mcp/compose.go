@@ -12,6 +12,7 @@ import (
 	"mm-abi.org/mm/assemble"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/workspace"
+	"mm-abi.org/mm/workspace/loose"
 )
 
 // checked is what validate found.
@@ -113,7 +114,7 @@ func (s *Server) assemble() tool {
 // a folder of the same name.
 func (s *Server) output(name string) (string, error) {
 	abs, there, err := s.root.path(name)
-	if err != nil || !there || workspace.IsLayout(abs) {
+	if err != nil || !there || loose.IsLayout(abs) {
 		return abs, err
 	}
 	entries, err := os.ReadDir(abs)

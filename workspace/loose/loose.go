@@ -1,6 +1,7 @@
-package workspace
+package loose
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,96 +16,68 @@ import (
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/infer"
-	"mm-abi.org/mm/internal/audit"
-	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/internal/sniff"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/modules/inspect"
 	"mm-abi.org/mm/modules/qnnfile"
 	"mm-abi.org/mm/train"
+	"mm-abi.org/mm/workspace/home"
 )
 
-// asItStands makes a build of the user's own file or folder, which was neither
-// released nor put together: nobody vouches for it, which is said, logged, and
-// refused where the trust is strict. Nothing is stored.
-func (w *Workspace) asItStands(ctx context.Context, path string, f form, opt RunOptions) (*builds.Build, error) {
-	if err := w.mayStand(path, opt); err != nil {
-		return nil, err
-	}
-	b, err := w.own(ctx, path, f)
-	if err != nil {
-		return nil, err
-	}
-	w.say("%s is run as it stands: unsigned", path)
-	w.Record(ctx, audit.Entry{Action: "use-unsigned", Ref: absolute(path), Result: "ok"})
-	return b, nil
+// Opener makes builds of the user's own files, which no one has released.
+type Opener struct {
+	Home    string                           // folder of the user's data
+	Cache   string                           // folder of converted models
+	Scratch func() (*fsx.Dir, error)         // returns a new private folder in Home
+	TempDir func() (string, error)           // returns a new private folder anywhere
+	Say     func(format string, args ...any) // receives messages for the user
 }
 
-// mayStand refuses what asks for more than a file on its own can give.
-func (w *Workspace) mayStand(path string, opt RunOptions) error {
-	switch {
-	case opt.Target != "":
-		return fault(diag.NoTarget, fmt.Sprintf("%q; %s is a model, not a build of targets", opt.Target, path), "leave --target out")
-	case opt.Resolve.Expect != "":
-		return fmt.Errorf("%s is a file or a folder: there is no repository that it could be a mirror of", path)
-	case len(w.opt.Keys) > 0:
-		return fault(diag.Unsigned, path+" is run as it stands, and no key can have signed it", "leave --key out; or mm module add --sign, and run it by its name")
-	}
-	b, err := w.judges()
-	if err != nil {
-		return err
-	}
-	if b.strict {
-		return fault(diag.Unsigned, path+" is run as it stands, which strict trust does not allow ("+strings.Join(b.files(), ", ")+")", "mm module import and mm module add --sign make a signed module of it")
-	}
-	return nil
-}
-
-// own reads the user's own file or folder.
-func (w *Workspace) own(ctx context.Context, path string, f form) (*builds.Build, error) {
+// Build reads the user's own file or folder.
+func (o *Opener) Build(ctx context.Context, path string, f Form) (*builds.Build, error) {
 	switch f {
-	case aModule:
-		return w.ownModule(ctx, path)
-	case aFunction:
-		if isFolder(path) || strings.HasSuffix(path, ".yaml") || strings.HasSuffix(path, ".yml") {
-			return w.ownModule(ctx, path)
+	case FormModule:
+		return o.ownModule(ctx, path)
+	case FormFunction:
+		if home.IsFolder(path) || strings.HasSuffix(path, ".yaml") || strings.HasSuffix(path, ".yml") {
+			return o.ownModule(ctx, path)
 		}
 		what := string(sniff.ONNX)
 		if head, err := fsx.ReadHead(path, sniff.Head); err == nil && qnnfile.Compiled(head) {
 			what = "a file compiled for an NPU"
 		}
 		return nil, unrunnable(path, "it is "+what+", which computes tensors and talks to nobody", "mm run "+path+" --input NAME=FILE runs it by itself; a graph names its module")
-	case aCheckpoint:
-		file, err := w.ownCheckpoint(ctx, path)
+	case FormCheckpoint:
+		file, err := o.ownCheckpoint(ctx, path)
 		if err != nil {
 			return nil, err
 		}
-		return w.ownWeights(path, file)
-	case aTransformer:
-		file, err := w.ownTransformer(ctx, path)
+		return o.ownWeights(path, file)
+	case FormTransformer:
+		file, err := o.ownTransformer(ctx, path)
 		if err != nil {
 			return nil, err
 		}
-		return w.ownWeights(path, file)
+		return o.ownWeights(path, file)
 	}
-	return w.ownWeights(path, path)
+	return o.ownWeights(path, path)
 }
 
 // ownWeights makes a build of a GGUF file, whose header is checked. path is
 // what it is called by.
-func (w *Workspace) ownWeights(path, file string) (*builds.Build, error) {
+func (o *Opener) ownWeights(path, file string) (*builds.Build, error) {
 	if err := runs(file); err != nil {
 		return nil, weightsFault(path, err)
 	}
-	name := strings.TrimSuffix(filepath.Base(absolute(path)), filepath.Ext(path))
+	name := strings.TrimSuffix(filepath.Base(home.Abs(path)), filepath.Ext(path))
 	entry := name + ".gguf"
 	core := builds.Part{Name: name, Type: abi.Core, Files: builds.Formats{string(abi.GGUF): {entry}}}
-	own := &ownFiles{w: w, paths: map[string]string{entry: absolute(file)}}
+	own := &ownFiles{tempDir: o.TempDir, paths: map[string]string{entry: home.Abs(file)}}
 	if context := contextOf(file); context != "" {
 		record := strings.TrimSuffix(context, contextExt) + recordExt
 		core.Files[string(abi.QNN)] = []string{filepath.Base(context), filepath.Base(record)}
-		own.paths[filepath.Base(context)], own.paths[filepath.Base(record)] = absolute(context), absolute(record)
+		own.paths[filepath.Base(context)], own.paths[filepath.Base(record)] = home.Abs(context), home.Abs(record)
 	}
 	return &builds.Build{
 		Assembly: &builds.Assembly{Name: name, ABI: abi.V1_0, Core: core}, Manifests: map[string]*modules.Manifest{}, Files: own,
@@ -129,7 +102,7 @@ func contextOf(file string) string {
 			return ""
 		}
 		for _, path := range paths {
-			if exists(strings.TrimSuffix(path, contextExt) + recordExt) {
+			if home.Exists(strings.TrimSuffix(path, contextExt) + recordExt) {
 				found = append(found, path)
 			}
 		}
@@ -167,16 +140,16 @@ func weightsFault(path string, err error) error { return unrunnable(path, reason
 
 // ownCheckpoint writes the GGUF file of a checkpoint into a folder that goes
 // with the workspace.
-func (w *Workspace) ownCheckpoint(ctx context.Context, path string) (string, error) {
+func (o *Opener) ownCheckpoint(ctx context.Context, path string) (string, error) {
 	ck, err := train.OpenLM(path)
 	if err != nil {
-		return "", hinted{err, "mm train writes checkpoints that run; weights of others are run by the folder they lie in, with their " + configFile}
+		return "", home.WithHint(err, "mm train writes checkpoints that run; weights of others are run by the folder they lie in, with their "+configFile)
 	}
 	defer ck.Close()
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
-	dir, err := w.passing()
+	dir, err := o.TempDir()
 	if err != nil {
 		return "", err
 	}
@@ -187,22 +160,9 @@ func (w *Workspace) ownCheckpoint(ctx context.Context, path string) (string, err
 	})
 }
 
-// passing is a new folder that goes with the workspace: in the home or, where
-// nobody may write there, in the system's place for such things.
-func (w *Workspace) passing() (string, error) {
-	if dir, err := w.scratch(); err == nil {
-		return dir.Path(), nil
-	}
-	dir, err := fsx.MkdirTemp("mm-run-*")
-	if err == nil {
-		w.later(func() error { return fsx.RemoveAll(dir) })
-	}
-	return dir, err
-}
-
 // ownModule makes a build of a core module's folder: its manifest must be sound
 // and agree with its files.
-func (w *Workspace) ownModule(ctx context.Context, path string) (*builds.Build, error) {
+func (o *Opener) ownModule(ctx context.Context, path string) (*builds.Build, error) {
 	m, list := modules.Load(path)
 	if m == nil || list.Failed() {
 		return nil, list.Err()
@@ -216,12 +176,12 @@ func (w *Workspace) ownModule(ctx context.Context, path string) (*builds.Build, 
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	own := &ownFiles{w: w, paths: map[string]string{}}
+	own := &ownFiles{tempDir: o.TempDir, paths: map[string]string{}}
 	core := builds.Part{Name: m.Name, Version: m.Version, Type: abi.Core, Modality: m.Modality, Manifest: modules.FileName, Files: builds.Formats{}}
 	for format, files := range inspect.Weights(m, inspect.Folder(m)) {
 		core.Files[string(format)] = files
 		for _, name := range files {
-			own.paths[name] = absolute(filepath.Join(m.Dir(), filepath.FromSlash(name)))
+			own.paths[name] = home.Abs(filepath.Join(m.Dir(), filepath.FromSlash(name)))
 		}
 	}
 	entry := core.Files.Entry(abi.GGUF)
@@ -253,13 +213,13 @@ func placeOf(m *modules.Manifest) string {
 		abi.Encoder: "modalities", abi.Projector: "modalities", abi.Decoder: "decoders", abi.Adapter: "core.llm.adapters",
 		abi.Skill: "skills", abi.Router: "runtime.router", abi.Sandbox: "runtime.sandbox",
 	}[m.Type]
-	return fmt.Sprintf("a graph names it in %s; mm module check %s looks at it alone", or(place, "its own place"), nearPath(absolute(m.Dir())))
+	return fmt.Sprintf("a graph names it in %s; mm module check %s looks at it alone", cmp.Or(place, "its own place"), home.ShortPath(home.Abs(m.Dir())))
 }
 
 // ownFiles are files where they lie.
 type ownFiles struct {
-	w     *Workspace
-	paths map[string]string // name in the build → absolute path
+	tempDir func() (string, error)
+	paths   map[string]string // name in the build → absolute path
 
 	mu  sync.Mutex
 	dir string
@@ -288,7 +248,7 @@ func (f *ownFiles) Dir(_ context.Context, names ...string) (string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.dir == "" {
-		dir, err := f.w.passing()
+		dir, err := f.tempDir()
 		if err != nil {
 			return "", err
 		}
@@ -304,7 +264,7 @@ func (f *ownFiles) Dir(_ context.Context, names ...string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if exists(filepath.Join(f.dir, filepath.FromSlash(name))) {
+		if home.Exists(filepath.Join(f.dir, filepath.FromSlash(name))) {
 			continue
 		}
 		if err := d.MkdirAll(filepath.ToSlash(filepath.Dir(filepath.FromSlash(name))), 0o700); err != nil {

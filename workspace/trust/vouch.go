@@ -1,7 +1,9 @@
-package workspace
+package trust
 
 import (
 	"maps"
+	"mm-abi.org/mm/workspace/home"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -11,8 +13,8 @@ import (
 // Vouching gives the public keys each of which, alone, the home's trust file lets
 // sign what is called name; with files, those keys and no others. Keys that are
 // revoked or have run out are none of them.
-func (w *Workspace) Vouching(name string, files []string, now time.Time) ([]*sign.PublicKey, error) {
-	trust, err := LoadTrust(w.TrustFile())
+func Vouching(dir, name string, files []string, now time.Time) ([]*sign.PublicKey, error) {
+	trust, err := Load(filepath.Join(dir, home.TrustName))
 	if len(files) > 0 {
 		trust, err = trustKeys(files)
 	}

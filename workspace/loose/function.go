@@ -1,4 +1,4 @@
-package workspace
+package loose
 
 import (
 	"context"
@@ -12,7 +12,6 @@ import (
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/core/htp"
 	"mm-abi.org/mm/core/htp/blob"
-	"mm-abi.org/mm/internal/audit"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/internal/sniff"
 	"mm-abi.org/mm/modules"
@@ -20,6 +19,7 @@ import (
 	"mm-abi.org/mm/modules/inspect"
 	"mm-abi.org/mm/modules/qnnfile"
 	"mm-abi.org/mm/onnx"
+	"mm-abi.org/mm/workspace/home"
 )
 
 // Function is a user's own function of tensors: an ONNX file, a file compiled for
@@ -33,41 +33,25 @@ type Function struct {
 
 // Build is the function as a build without a core.
 func (f *Function) Build() *builds.Build {
-	return &builds.Build{Assembly: functionAssembly(f.Part, f.Manifest), Manifests: map[string]*modules.Manifest{f.Part.Name: f.Manifest}, Files: f.Files}
+	return &builds.Build{Assembly: FunctionAssembly(f.Part, f.Manifest), Manifests: map[string]*modules.Manifest{f.Part.Name: f.Manifest}, Files: f.Files}
 }
 
 // IsFunction reports whether arg, as it lies on disk, is a function.
 func IsFunction(arg string) bool {
-	f, err := formOf(arg)
-	return err == nil && f == aFunction
+	f, err := FormOf(arg)
+	return err == nil && f == FormFunction
 }
 
-// Function opens what [IsFunction] knows, as it stands. It is nil for anything
-// else, and for what the store has under that name.
-func (w *Workspace) Function(ctx context.Context, arg string, opt RunOptions) (*Function, error) {
-	f, err := w.form(ctx, arg)
-	if err != nil || f != aFunction {
-		return nil, err
+// Function opens the function at path: a module or a single file.
+func (o *Opener) Function(ctx context.Context, path string) (*Function, error) {
+	if home.IsFolder(path) || strings.HasSuffix(path, ".yaml") || strings.HasSuffix(path, ".yml") {
+		return o.functionModule(ctx, path)
 	}
-	if err := w.mayStand(arg, opt); err != nil {
-		return nil, err
-	}
-	var fn *Function
-	if isFolder(arg) || strings.HasSuffix(arg, ".yaml") || strings.HasSuffix(arg, ".yml") {
-		fn, err = w.functionModule(ctx, arg)
-	} else {
-		fn, err = w.functionFile(arg)
-	}
-	if err != nil {
-		return nil, err
-	}
-	w.say("%s is run as it stands: unsigned", arg)
-	w.Record(ctx, audit.Entry{Action: "use-unsigned", Ref: absolute(arg), Result: "ok"})
-	return fn, nil
+	return o.functionFile(path)
 }
 
 // functionModule opens the folder of a module.
-func (w *Workspace) functionModule(ctx context.Context, dir string) (*Function, error) {
+func (o *Opener) functionModule(ctx context.Context, dir string) (*Function, error) {
 	m, list := modules.Load(dir)
 	if m == nil || list.Failed() {
 		return nil, list.Err()
@@ -75,12 +59,12 @@ func (w *Workspace) functionModule(ctx context.Context, dir string) (*Function, 
 	if list = append(m.CheckFiles(ctx), inspect.Check(m, inspect.Folder(m))...); list.Failed() {
 		return nil, list.Err()
 	}
-	own := &ownFiles{w: w, paths: map[string]string{}}
+	own := &ownFiles{tempDir: o.TempDir, paths: map[string]string{}}
 	part := builds.Part{Name: m.Name, Version: m.Version, Type: m.Type, Modality: m.Modality, Manifest: modules.FileName, Files: builds.Formats{}}
 	for format, files := range inspect.Weights(m, inspect.Folder(m)) {
 		part.Files[string(format)] = files
 		for _, name := range files {
-			own.paths[name] = absolute(filepath.Join(m.Dir(), filepath.FromSlash(name)))
+			own.paths[name] = home.Abs(filepath.Join(m.Dir(), filepath.FromSlash(name)))
 		}
 	}
 	if part.Files.Entry(abi.ONNX) == "" && part.Files.Entry(abi.QNN) == "" {
@@ -91,13 +75,13 @@ func (w *Workspace) functionModule(ctx context.Context, dir string) (*Function, 
 
 // functionFile makes a module of a file, for this run: of an ONNX model, unless
 // it stands around a context for an NPU, or of such a context.
-func (w *Workspace) functionFile(file string) (*Function, error) {
+func (o *Opener) functionFile(file string) (*Function, error) {
 	head, err := fsx.ReadHead(file, sniff.Head)
 	if err != nil {
 		return nil, unrunnable(file, reasonOf(err), "")
 	}
 	if qnnfile.Compiled(head) {
-		return w.functionContext(file)
+		return o.functionContext(file)
 	}
 	model, err := onnx.Open(file)
 	if err != nil {
@@ -105,13 +89,13 @@ func (w *Workspace) functionFile(file string) (*Function, error) {
 	}
 	defer model.Close()
 	if _, err := blob.ReadEPContext(model); !errors.Is(err, htp.ErrOther) {
-		return w.functionContext(file)
+		return o.functionContext(file)
 	}
 	m, err := convert.Describe(model, convert.Function{})
 	if err != nil {
 		return nil, unrunnable(file, reasonOf(err), "mm inspect tells what the file takes and gives")
 	}
-	fn := w.made(file, m, abi.ONNX)
+	fn := o.made(file, m, abi.ONNX)
 	for _, location := range model.Externals() {
 		name := path.Clean(location)
 		if !filepath.IsLocal(filepath.FromSlash(name)) {
@@ -124,7 +108,7 @@ func (w *Workspace) functionFile(file string) (*Function, error) {
 
 // functionContext makes a module of a file compiled for an NPU, for this run. An
 // ONNX model around a context brings the file that it names.
-func (w *Workspace) functionContext(file string) (*Function, error) {
+func (o *Opener) functionContext(file string) (*Function, error) {
 	f, err := qnnfile.Open(file)
 	if err != nil {
 		return nil, err
@@ -134,7 +118,7 @@ func (w *Workspace) functionContext(file string) (*Function, error) {
 	if err != nil {
 		return nil, unrunnable(file, reasonOf(err), "mm qnn inspect tells what the file is made of")
 	}
-	fn := w.made(file, m, abi.QNN)
+	fn := o.made(file, m, abi.QNN)
 	if at := f.Parts[0].File; at != file {
 		name, err := filepath.Rel(filepath.Dir(file), at)
 		if err != nil {
@@ -153,11 +137,11 @@ type madeFunction struct {
 }
 
 // made is the function of a file that nobody wrote a manifest of.
-func (w *Workspace) made(file string, m modules.Manifest, format abi.Format) madeFunction {
-	m.Name = strings.TrimSuffix(filepath.Base(absolute(file)), filepath.Ext(file))
+func (o *Opener) made(file string, m modules.Manifest, format abi.Format) madeFunction {
+	m.Name = strings.TrimSuffix(filepath.Base(home.Abs(file)), filepath.Ext(file))
 	entry := filepath.Base(file)
 	m.Export = map[abi.Format]modules.Export{format: {Path: entry}}
-	own := &ownFiles{w: w, paths: map[string]string{}}
+	own := &ownFiles{tempDir: o.TempDir, paths: map[string]string{}}
 	part := builds.Part{Name: m.Name, Type: m.Type, Modality: m.Modality, Files: builds.Formats{}}
 	fn := madeFunction{&Function{Part: part, Manifest: &m, Files: own, Made: true}, own, format}
 	fn.add(entry, file)
@@ -166,6 +150,18 @@ func (w *Workspace) made(file string, m modules.Manifest, format abi.Format) mad
 
 // add is a file of the function's, by its name there and its path.
 func (f madeFunction) add(name, path string) {
-	f.own.paths[name] = absolute(path)
+	f.own.paths[name] = home.Abs(path)
 	f.Part.Files[string(f.format)] = append(f.Part.Files[string(f.format)], name)
+}
+
+// functionAssembly makes an assembly of one function.
+func FunctionAssembly(part builds.Part, m *modules.Manifest) *builds.Assembly {
+	part.Modality = m.Modality
+	a := &builds.Assembly{Name: part.Name, Version: part.Version, ABI: m.ABI, License: m.License}
+	if part.Type == abi.Decoder {
+		a.Decoders = []builds.DecoderPart{{Part: part}}
+	} else {
+		a.Modalities = []builds.ModalityPart{{Modality: part.Modality, Encoder: part}}
+	}
+	return a
 }

@@ -1,4 +1,4 @@
-package workspace
+package loose
 
 import (
 	"io/fs"

@@ -1,9 +1,10 @@
-package workspace
+package trust
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -12,16 +13,17 @@ import (
 	"oras.land/oras-go/v2/content"
 
 	"mm-abi.org/mm/registry/sign"
+	"mm-abi.org/mm/workspace/home"
 )
 
 // Key is a key that released an artifact.
-type Key struct {
+type Signer struct {
 	ID   string `json:"id"`
 	Name string `json:"name,omitempty"` // as the trust file calls it
 }
 
 // String is the name with the beginning of the id.
-func (k Key) String() string {
+func (k Signer) String() string {
 	id := k.ID[:min(12, len(k.ID))]
 	if k.Name == "" {
 		return id
@@ -37,78 +39,88 @@ type judge struct {
 }
 
 // bench is every judge that must let an artifact pass.
-type bench struct {
+type Bench struct {
 	judges  []judge
-	strict  bool              // verification may not be skipped
-	mirrors map[string]string // repository → the name of what it holds
-	empty   bool              // nobody is trusted for anything
+	Strict  bool              // verification may not be skipped
+	Mirrors map[string]string // repository → the name of what it holds
+	Empty   bool              // nobody is trusted for anything
 	offered string            // a project's trust file that was not accepted
 }
 
-// loadBench finds who decides. Keys or a file named by the user decide alone.
-// Otherwise the user's own file does, and a project's must agree with it; once
-// the user has accepted the project's, that one decides for the project.
-func (w *Workspace) loadBench() (*bench, error) {
+// BenchOptions for [NewBench].
+type Options struct {
+	Home    string                           // with the user's trust file
+	Keys    []string                         // files of public keys that decide alone. Nil: trust files
+	File    string                           // trust file that decides alone. Empty: the user's, narrowed by the project's
+	Project func() (file string, err error)  // the project's trust file; empty: none
+	Say     func(format string, args ...any) // receives warnings
+}
+
+// NewBench loads the trust files that decide. Keys or a file named by the user
+// decide alone. Otherwise the user's own file does, and a project's must agree
+// with it; once the user has accepted the project's, that one decides for the
+// project.
+func NewBench(opt Options) (*Bench, error) {
 	switch {
-	case len(w.opt.Keys) > 0:
-		t, err := trustKeys(w.opt.Keys)
+	case len(opt.Keys) > 0:
+		t, err := trustKeys(opt.Keys)
 		if err != nil {
 			return nil, err
 		}
-		return w.seat(t)
-	case w.opt.Trust != "":
-		t, err := LoadTrust(w.opt.Trust)
+		return opt.seat(t)
+	case opt.File != "":
+		t, err := Load(opt.File)
 		if err != nil {
 			return nil, err
 		}
-		return w.seat(t)
+		return opt.seat(t)
 	}
-	user, err := LoadTrust(w.TrustFile())
+	user, err := Load(filepath.Join(opt.Home, home.TrustName))
 	if err != nil {
 		return nil, err
 	}
-	set, err := w.settings()
-	if err != nil || set.Trust == "" {
-		if err != nil {
-			return nil, err
-		}
-		return w.seat(user)
+	project, err := opt.Project()
+	if err != nil {
+		return nil, err
 	}
-	return w.withProject(user, set.Trust)
+	if project == "" {
+		return opt.seat(user)
+	}
+	return opt.withProject(user, project)
 }
 
-func (w *Workspace) withProject(user *Trust, file string) (*bench, error) {
-	project, err := LoadTrust(file)
+func (opt Options) withProject(user *File, file string) (*Bench, error) {
+	project, err := Load(file)
 	if err != nil {
 		return nil, err
 	}
 	if project.sum == "" {
-		return nil, hinted{fmt.Errorf("%s names the trust file %s, which is not there", ConfigName, file), "correct trust in " + ConfigName}
+		return nil, home.WithHint(fmt.Errorf("%s names the trust file %s, which is not there", home.ConfigName, file), "correct trust in "+home.ConfigName)
 	}
-	if err := own(file); err != nil {
+	if err := home.CheckOwner(file); err != nil {
 		return nil, err
 	}
-	accepted, err := w.accepted(project)
+	accepted, err := project.accepted(opt.Home)
 	if err != nil {
 		return nil, err
 	}
 	if accepted {
-		b, err := w.seat(project)
+		b, err := opt.seat(project)
 		if err == nil {
-			b.strict = b.strict || user.Strict
+			b.Strict = b.Strict || user.Strict
 		}
 		return b, err
 	}
-	b, err := w.seat(user, project)
+	b, err := opt.seat(user, project)
 	if err == nil {
-		b.mirrors, b.offered = user.Mirrors, file
+		b.Mirrors, b.offered = user.Mirrors, file
 	}
 	return b, err
 }
 
 // seat makes judges of trust files. The first one's mirrors count.
-func (w *Workspace) seat(files ...*Trust) (*bench, error) {
-	b := &bench{mirrors: files[0].Mirrors, empty: len(files[0].Rules) == 0}
+func (opt Options) seat(files ...*File) (*Bench, error) {
+	b := &Bench{Mirrors: files[0].Mirrors, Empty: len(files[0].Rules) == 0}
 	for _, t := range files {
 		p, err := t.Policy()
 		if err != nil {
@@ -116,7 +128,7 @@ func (w *Workspace) seat(files ...*Trust) (*bench, error) {
 		}
 		j := judge{file: t.file, names: map[string]string{}}
 		j.verifier, err = sign.NewVerifier(p, sign.VerifyOptions{Now: time.Now(), Warned: func(r *sign.Refusal) {
-			w.say("warning: %v", r)
+			opt.Say("warning: %v", r)
 		}})
 		if err != nil {
 			return nil, err
@@ -127,13 +139,31 @@ func (w *Workspace) seat(files ...*Trust) (*bench, error) {
 			}
 		}
 		b.judges = append(b.judges, j)
-		b.strict = b.strict || p.Strict
+		b.Strict = b.Strict || p.Strict
 	}
 	return b, nil
 }
 
+// Vouches reports whether a judge accepts the signature bundle on subject.
+func (b *Bench) Vouches(ctx context.Context, src content.Fetcher, subject, bundle ocispec.Descriptor) (bool, error) {
+	for _, j := range b.judges {
+		if ok, err := j.verifier.Vouches(ctx, src, subject, bundle); ok || err != nil {
+			return ok, err
+		}
+	}
+	return false, nil
+}
+
+// Keys returns the number of trusted keys over all files.
+func (b *Bench) Keys() (n int) {
+	for _, j := range b.judges {
+		n += len(j.names)
+	}
+	return n
+}
+
 // files names the trust files that decide.
-func (b *bench) files() []string {
+func (b *Bench) Files() []string {
 	var out []string
 	for _, j := range b.judges {
 		out = append(out, j.file)
@@ -143,8 +173,8 @@ func (b *bench) files() []string {
 
 // verify asks every judge and returns the keys that count, sorted by id. The
 // first refusal stands, with a way out and the file that decided.
-func (b *bench) verify(ctx context.Context, src content.ReadOnlyGraphStorage, repository string, desc ocispec.Descriptor) ([]Key, error) {
-	found := map[string]Key{}
+func (b *Bench) Verify(ctx context.Context, src content.ReadOnlyGraphStorage, repository string, desc ocispec.Descriptor) ([]Signer, error) {
+	found := map[string]Signer{}
 	for i, j := range b.judges {
 		ids, err := j.verifier.Verify(ctx, src, repository, desc)
 		if err != nil {
@@ -152,21 +182,21 @@ func (b *bench) verify(ctx context.Context, src content.ReadOnlyGraphStorage, re
 		}
 		for _, id := range ids {
 			if old, ok := found[id]; !ok || old.Name == "" {
-				found[id] = Key{ID: id, Name: j.names[id]}
+				found[id] = Signer{ID: id, Name: j.names[id]}
 			}
 		}
 	}
-	var keys []Key
+	var keys []Signer
 	for _, k := range found {
 		keys = append(keys, k)
 	}
-	slices.SortFunc(keys, func(a, b Key) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortFunc(keys, func(a, b Signer) int { return strings.Compare(a.ID, b.ID) })
 	return keys, nil
 }
 
 // explain names the trust file that decided, and gives hints that mm's own
 // commands follow.
-func (b *bench) explain(err error, i int) error {
+func (b *Bench) explain(err error, i int) error {
 	var r *sign.Refusal
 	if !errors.As(err, &r) {
 		return err
@@ -179,7 +209,7 @@ func (b *bench) explain(err error, i int) error {
 	switch {
 	case i == 0 && b.offered != "" && (told.Reason == sign.NoRule || told.Reason == sign.UnknownKey || told.Reason == sign.Scope):
 		told.Hint = "the project's trust file counts only beside your own: read it, then mm trust accept " + b.offered
-	case told.Reason == sign.NoRule && b.empty:
+	case told.Reason == sign.NoRule && b.Empty:
 		told.Hint = "nobody is trusted yet: mm keys generate makes a key of your own and trusts it (then --sign default); mm trust add KEY.pub trusts a publisher's"
 	case told.Reason == sign.NoRule, told.Reason == sign.UnknownKey, told.Reason == sign.Scope:
 		told.Hint = "if you trust the publisher: mm trust add KEY.pub --match '" + told.Repository + "'"

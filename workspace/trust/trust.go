@@ -1,4 +1,4 @@
-package workspace
+package trust
 
 import (
 	"context"
@@ -14,16 +14,17 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry/sign"
 	"mm-abi.org/mm/schemas"
+	"mm-abi.org/mm/workspace/home"
 )
 
 // Trust is a trust file: which keys may release what.
-type Trust struct {
-	Version int                 `json:"version"`
-	Strict  bool                `json:"strict,omitempty"`
-	Default string              `json:"default,omitempty"`
-	Rules   []TrustRule         `json:"rules,omitempty"`
-	Keys    map[string]TrustKey `json:"keys,omitempty"`
-	Mirrors map[string]string   `json:"mirrors,omitempty"` // repository → the name of what it holds
+type File struct {
+	Version int               `json:"version"`
+	Strict  bool              `json:"strict,omitempty"`
+	Default string            `json:"default,omitempty"`
+	Rules   []Rule            `json:"rules,omitempty"`
+	Keys    map[string]Key    `json:"keys,omitempty"`
+	Mirrors map[string]string `json:"mirrors,omitempty"` // repository → the name of what it holds
 
 	doc  *schemas.Document
 	file string
@@ -31,14 +32,14 @@ type Trust struct {
 }
 
 // TrustRule lets keys sign for the repositories of a pattern.
-type TrustRule struct {
+type Rule struct {
 	Match     string   `json:"match"`
 	Keys      []string `json:"keys"`
 	Threshold int      `json:"threshold,omitempty"`
 }
 
 // TrustKey is a public key, in the file or beside it.
-type TrustKey struct {
+type Key struct {
 	File     string `json:"file,omitempty"` // relative to the trust file
 	PEM      string `json:"pem,omitempty"`
 	NotAfter string `json:"not_after,omitempty"`
@@ -51,9 +52,9 @@ const trustHeader = "# Which keys may release what. `mm trust add` and `mm trust
 const MaxKey = 64 << 10
 
 // LoadTrust reads a trust file. One that is not there trusts nobody.
-func LoadTrust(file string) (*Trust, error) {
-	t := &Trust{Version: 1, file: file}
-	if !exists(file) {
+func Load(file string) (*File, error) {
+	t := &File{Version: 1, file: file}
+	if !home.Exists(file) {
 		return t, nil
 	}
 	data, list := schemas.ReadFile(file, diag.Unreadable)
@@ -73,26 +74,26 @@ func LoadTrust(file string) (*Trust, error) {
 }
 
 // File is where the trust file lies.
-func (t *Trust) File() string { return t.file }
+func (t *File) Path() string { return t.file }
 
 // trustKeys is the trust file that --key stands for.
-func trustKeys(files []string) (*Trust, error) {
-	t := &Trust{Keys: map[string]TrustKey{}, file: "--key"}
+func trustKeys(files []string) (*File, error) {
+	t := &File{Keys: map[string]Key{}, file: "--key"}
 	var names []string
 	for _, file := range files {
 		path, err := filepath.Abs(file)
 		if err != nil {
 			return nil, err
 		}
-		t.Keys[file] = TrustKey{File: path}
+		t.Keys[file] = Key{File: path}
 		names = append(names, file)
 	}
-	t.Rules = []TrustRule{{Match: "**", Keys: names}}
+	t.Rules = []Rule{{Match: "**", Keys: names}}
 	return t, nil
 }
 
 // pem reads the public key called name.
-func (t *Trust) pem(name string) ([]byte, error) {
+func (t *File) pem(name string) ([]byte, error) {
 	k := t.Keys[name]
 	if k.File == "" {
 		return []byte(k.PEM), nil
@@ -106,7 +107,7 @@ func (t *Trust) pem(name string) ([]byte, error) {
 
 // Policy turns the file into what registry/sign decides by. Faults are
 // diagnostics at the key or rule concerned.
-func (t *Trust) Policy() (sign.Policy, error) {
+func (t *File) Policy() (sign.Policy, error) {
 	p := sign.Policy{Strict: t.Strict, Default: sign.Action(t.Default), Keys: map[string]sign.TrustedKey{}}
 	var list diag.List
 	for _, r := range t.Rules {
@@ -136,7 +137,7 @@ func (t *Trust) Policy() (sign.Policy, error) {
 }
 
 // faults places the policy's own faults in the file.
-func (t *Trust) faults(err error) error {
+func (t *File) faults(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -162,7 +163,7 @@ func pointerOf(path string) string {
 	return "/" + strings.NewReplacer("[", "/", "]", "", ".", "/").Replace(path)
 }
 
-func (t *Trust) pos(ptr string) diag.Pos {
+func (t *File) pos(ptr string) diag.Pos {
 	if t.doc == nil {
 		return diag.Pos{File: t.file}
 	}
@@ -171,7 +172,7 @@ func (t *Trust) pos(ptr string) diag.Pos {
 
 // ChangeTrust reads, changes and writes a trust file under a lock, and only
 // writes what is a sound policy.
-func ChangeTrust(ctx context.Context, file string, change func(*Trust) error) error {
+func Change(ctx context.Context, file string, change func(*File) error) error {
 	dir, err := fsx.Create(filepath.Dir(file), 0o755, fsx.Options{})
 	if err != nil {
 		return err
@@ -182,7 +183,7 @@ func ChangeTrust(ctx context.Context, file string, change func(*Trust) error) er
 		return err
 	}
 	defer lock.Unlock()
-	t, err := LoadTrust(file)
+	t, err := Load(file)
 	if err != nil {
 		return err
 	}
@@ -200,18 +201,18 @@ func ChangeTrust(ctx context.Context, file string, change func(*Trust) error) er
 }
 
 // Add trusts key under name for every pattern, joining a rule that is there.
-func (t *Trust) Add(name string, key TrustKey, match []string) error {
+func (t *File) Add(name string, key Key, match []string) error {
 	if old, ok := t.Keys[name]; ok && old.PEM != key.PEM {
-		return hinted{fmt.Errorf("%s has another key called %q", t.file, name), "choose a name with --name, or mm trust rm " + name}
+		return home.WithHint(fmt.Errorf("%s has another key called %q", t.file, name), "choose a name with --name, or mm trust rm "+name)
 	}
 	if t.Keys == nil {
-		t.Keys = map[string]TrustKey{}
+		t.Keys = map[string]Key{}
 	}
 	t.Keys[name] = key
 	for _, m := range match {
-		i := slices.IndexFunc(t.Rules, func(r TrustRule) bool { return r.Match == m })
+		i := slices.IndexFunc(t.Rules, func(r Rule) bool { return r.Match == m })
 		if i < 0 {
-			t.Rules = append(t.Rules, TrustRule{Match: m, Keys: []string{name}})
+			t.Rules = append(t.Rules, Rule{Match: m, Keys: []string{name}})
 		} else if !slices.Contains(t.Rules[i].Keys, name) {
 			t.Rules[i].Keys = append(t.Rules[i].Keys, name)
 		}
@@ -221,29 +222,14 @@ func (t *Trust) Add(name string, key TrustKey, match []string) error {
 
 // Remove stops trusting the key called name, and drops rules that it leaves
 // without a key.
-func (t *Trust) Remove(name string) error {
+func (t *File) Remove(name string) error {
 	if _, ok := t.Keys[name]; !ok {
 		return fmt.Errorf("%s has no key called %q: %w", t.file, name, fs.ErrNotExist)
 	}
 	delete(t.Keys, name)
-	t.Rules = slices.DeleteFunc(t.Rules, func(r TrustRule) bool { return len(r.Keys) == 1 && r.Keys[0] == name })
+	t.Rules = slices.DeleteFunc(t.Rules, func(r Rule) bool { return len(r.Keys) == 1 && r.Keys[0] == name })
 	for i := range t.Rules {
 		t.Rules[i].Keys = slices.DeleteFunc(t.Rules[i].Keys, func(k string) bool { return k == name })
 	}
 	return nil
 }
-
-// hinted is an error with a way out, which whoever prints it asks for.
-type hinted struct {
-	err  error
-	hint string
-}
-
-// Error is the error without the hint.
-func (h hinted) Error() string { return h.err.Error() }
-
-// Unwrap is the error.
-func (h hinted) Unwrap() error { return h.err }
-
-// Hint is the way out.
-func (h hinted) Hint() string { return h.hint }

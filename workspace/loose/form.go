@@ -1,8 +1,9 @@
-package workspace
+package loose
 
 import (
 	"errors"
 	"fmt"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -17,19 +18,20 @@ import (
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/modules/qnnfile"
 	"mm-abi.org/mm/schemas"
+	"mm-abi.org/mm/workspace/home"
 )
 
 // form is what lies where an argument points to.
-type form int
+type Form int
 
 const (
-	aReference   form = iota // nothing, an OCI layout or a target's folder: the argument is a reference
-	aGraph                   // build.graph.yaml
-	aGGUF                    // weights with all that describes them
-	aCheckpoint              // safetensors of mm train
-	aModule                  // module.yaml or the folder that holds it
-	aFunction                // an ONNX file, one for an NPU, or the module of an encoder, projector or decoder
-	aTransformer             // folder of Hugging Face transformers
+	FormReference   Form = iota // nothing, an OCI layout or a target's folder: the argument is a reference
+	FormGraph                   // build.graph.yaml
+	FormGGUF                    // weights with all that describes them
+	FormCheckpoint              // safetensors of mm train
+	FormModule                  // module.yaml or the folder that holds it
+	FormFunction                // an ONNX file, one for an NPU, or the module of an encoder, projector or decoder
+	FormTransformer             // folder of Hugging Face transformers
 )
 
 // configFile is what a folder of Hugging Face transformers is told by.
@@ -38,41 +40,41 @@ const configFile = "config.json"
 // formOf looks at what lies at path, and reads no more of it than its first
 // bytes or, of YAML, what a document may have. What can be run in no way is a
 // fault that says what it is.
-func formOf(path string) (form, error) {
+func FormOf(path string) (Form, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return aReference, nil // the reference may still be found; whoever looks for it tells
+		return FormReference, nil // the reference may still be found; whoever looks for it tells
 	}
 	if info.IsDir() {
 		return formOfFolder(path)
 	}
 	head, err := fsx.ReadHead(path, sniff.Head)
 	if err != nil {
-		return aReference, unrunnable(path, reasonOf(err), "")
+		return FormReference, unrunnable(path, reasonOf(err), "")
 	}
 	if qnnfile.Compiled(head) {
-		return aFunction, nil
+		return FormFunction, nil
 	}
 	kind := sniff.Bytes(head)
 	if kind != sniff.GGUF && strings.EqualFold(filepath.Ext(path), ".gguf") {
-		return aReference, unrunnable(path, fmt.Sprintf("it is called a GGUF file, and is %s: it begins with %q", kind, head[:min(4, len(head))]), "fetch or export it again")
+		return FormReference, unrunnable(path, fmt.Sprintf("it is called a GGUF file, and is %s: it begins with %q", kind, head[:min(4, len(head))]), "fetch or export it again")
 	}
 	switch kind {
 	case sniff.GGUF:
-		return aGGUF, nil
+		return FormGGUF, nil
 	case sniff.Safetensors:
-		return aCheckpoint, nil
+		return FormCheckpoint, nil
 	case sniff.ONNX:
-		return aFunction, nil
+		return FormFunction, nil
 	case sniff.Text:
 		return formOfText(path)
 	case sniff.Unknown:
 		if strings.EqualFold(filepath.Ext(path), ".onnx") { // its fields may stand in any order
-			return aFunction, nil
+			return FormFunction, nil
 		}
-		return aReference, unrunnable(path, "it is neither GGUF nor YAML: its first bytes are "+fmt.Sprintf("%q", head[:min(4, len(head))]), "")
+		return FormReference, unrunnable(path, "it is neither GGUF nor YAML: its first bytes are "+fmt.Sprintf("%q", head[:min(4, len(head))]), "")
 	default:
-		return aReference, unrunnable(path, "it is "+string(kind), ways[kind])
+		return FormReference, unrunnable(path, "it is "+string(kind), ways[kind])
 	}
 }
 
@@ -84,45 +86,45 @@ var ways = map[sniff.Kind]string{
 }
 
 // formOfText tells the documents of mm apart.
-func formOfText(path string) (form, error) {
+func formOfText(path string) (Form, error) {
 	data, list := schemas.ReadFile(path, diag.Unreadable)
 	if list.Failed() {
-		return aReference, list.Err()
+		return FormReference, list.Err()
 	}
 	if filepath.Base(path) == configFile {
-		return aReference, unrunnable(path, "it describes a model, whose weights lie beside it", "name the folder: mm run "+filepath.Dir(path))
+		return FormReference, unrunnable(path, "it describes a model, whose weights lie beside it", "name the folder: mm run "+filepath.Dir(path))
 	}
 	doc, list := schemas.Parse(path, data)
 	if doc == nil || list.Failed() {
 		if ext := filepath.Ext(path); ext != ".yaml" && ext != ".yml" {
-			return aReference, unrunnable(path, "it is text, and no graph", "")
+			return FormReference, unrunnable(path, "it is text, and no graph", "")
 		}
-		return aGraph, nil // which tells every fault
+		return FormGraph, nil // which tells every fault
 	}
 	switch kind := kindOf(doc); kind {
 	case schemas.Graph:
-		return aGraph, nil
+		return FormGraph, nil
 	case schemas.Module:
 		return formOfModule(doc), nil
 	case "":
-		return aReference, unrunnable(path, "nothing in it says what it is", "a graph has a core or a modalities key, a module a type key")
+		return FormReference, unrunnable(path, "nothing in it says what it is", "a graph has a core or a modalities key, a module a type key")
 	default:
-		return aReference, unrunnable(path, "it is "+documents[kind], documentWays[kind])
+		return FormReference, unrunnable(path, "it is "+documents[kind], documentWays[kind])
 	}
 }
 
 // formOfModule tells functions of tensors from models of text.
-func formOfModule(doc *schemas.Document) form {
+func formOfModule(doc *schemas.Document) Form {
 	var head struct {
 		Type any `json:"type"`
 	}
 	if doc != nil && doc.Decode(&head) == nil {
 		switch head.Type {
 		case string(abi.Encoder), string(abi.Projector), string(abi.Decoder):
-			return aFunction
+			return FormFunction
 		}
 	}
-	return aModule
+	return FormModule
 }
 
 // kindOf is what a document is by its name and keys or, where they do not tell,
@@ -152,25 +154,25 @@ var (
 	}
 )
 
-func formOfFolder(path string) (form, error) {
-	has := func(name string) bool { return exists(filepath.Join(path, name)) }
+func formOfFolder(path string) (Form, error) {
+	has := func(name string) bool { return home.Exists(filepath.Join(path, name)) }
 	abs, err := filepath.Abs(path)
 	switch {
 	case err != nil:
-		return aReference, err
+		return FormReference, err
 	case IsLayout(path), IsLayout(filepath.Dir(abs)), has(builds.AssemblyFile):
-		return aReference, nil
+		return FormReference, nil
 	case has(modules.FileName):
 		data, list := schemas.ReadFile(filepath.Join(path, modules.FileName), diag.Unreadable)
 		if list.Failed() {
-			return aModule, nil // which tells every fault
+			return FormModule, nil // which tells every fault
 		}
 		doc, _ := schemas.Parse(modules.FileName, data)
 		return formOfModule(doc), nil
 	case has(configFile):
-		return aTransformer, nil
+		return FormTransformer, nil
 	}
-	return aReference, folderFault(path)
+	return FormReference, folderFault(path)
 }
 
 // folderFault says what a folder is that nothing can be made of.
@@ -178,7 +180,7 @@ func folderFault(path string) error {
 	names := func(pattern string) []string {
 		found, _ := filepath.Glob(filepath.Join(escapeGlob(path), pattern))
 		for i := range found {
-			found[i] = nearPath(found[i])
+			found[i] = home.ShortPath(found[i])
 		}
 		return found
 	}
@@ -229,4 +231,10 @@ func reasonOf(err error) string {
 		return at.Err.Error()
 	}
 	return err.Error()
+}
+
+// IsLayout reports whether dir is an OCI image layout.
+func IsLayout(dir string) bool {
+	info, err := os.Stat(filepath.Join(dir, ocispec.ImageLayoutFile))
+	return err == nil && info.Mode().IsRegular()
 }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package workspace
+package home
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ import (
 // own refuses a file that another user could have put where it lies: one that
 // another user owns, or whose folder another user owns or everybody may write
 // to. The superuser owns everything anyway.
-func own(file string) error {
+func CheckOwner(file string) error {
 	for _, path := range []string{file, filepath.Dir(file)} {
 		info, err := os.Stat(path)
 		if err != nil {

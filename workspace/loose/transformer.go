@@ -1,4 +1,4 @@
-package workspace
+package loose
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 
 	"mm-abi.org/mm/core/hf"
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/workspace/home"
 )
 
 // A folder of transformers is converted once and kept in the home, under the
@@ -57,18 +58,18 @@ type fileState struct {
 
 // ownTransformer gives the GGUF file of a folder of transformers, converted now
 // or before.
-func (w *Workspace) ownTransformer(ctx context.Context, dir string) (string, error) {
-	digest, err := w.folderDigest(ctx, dir)
+func (o *Opener) ownTransformer(ctx context.Context, dir string) (string, error) {
+	digest, err := o.folderDigest(ctx, dir)
 	if err != nil {
 		return "", fmt.Errorf("reading %s: %w", dir, err)
 	}
-	cache, err := fsx.Create(filepath.Join(w.Cache(), convertedDir), 0o700, fsx.Options{})
+	cache, err := fsx.Create(filepath.Join(o.Cache, convertedDir), 0o700, fsx.Options{})
 	if err != nil { // nobody may write there: converted for this once
-		to, err := w.passing()
+		to, err := o.TempDir()
 		if err != nil {
 			return "", err
 		}
-		return w.convert(ctx, dir, filepath.Join(to, "model.gguf"))
+		return o.convert(ctx, dir, filepath.Join(to, "model.gguf"))
 	}
 	defer cache.Close()
 	name := digest + ".gguf"
@@ -78,34 +79,38 @@ func (w *Workspace) ownTransformer(ctx context.Context, dir string) (string, err
 	}
 	defer lock.RemoveUnlock()
 	path := filepath.Join(cache.Path(), name)
-	if exists(path) && runs(path) == nil {
+	if home.Exists(path) && runs(path) == nil {
 		return path, nil
 	}
 	// Converted where a killed process leaves nothing behind, then put in place
 	// whole.
-	scratch, err := w.scratch()
+	scratch, err := o.Scratch()
 	if err != nil {
 		return "", err
 	}
-	made, err := w.convert(ctx, dir, filepath.Join(scratch.Path(), name))
+	made, err := o.convert(ctx, dir, filepath.Join(scratch.Path(), name))
 	if err != nil {
 		return "", err
 	}
-	home, err := fsx.Open(w.home, fsx.Options{})
+	home, err := fsx.Open(o.Home, fsx.Options{})
 	if err != nil {
 		return "", err
 	}
 	defer home.Close()
-	from, err := filepath.Rel(w.home, made)
+	from, err := filepath.Rel(o.Home, made)
 	if err != nil {
 		return "", err
 	}
-	return path, home.Rename(filepath.ToSlash(from), cacheDir+"/"+convertedDir+"/"+name)
+	to, err := filepath.Rel(o.Home, path)
+	if err != nil {
+		return "", err
+	}
+	return path, home.Rename(filepath.ToSlash(from), filepath.ToSlash(to))
 }
 
 // convert writes the folder as GGUF to path and looks whether the engine runs
 // it.
-func (w *Workspace) convert(ctx context.Context, dir, path string) (string, error) {
+func (o *Opener) convert(ctx context.Context, dir, path string) (string, error) {
 	m, err := hf.Open(dir, hf.Options{})
 	if err != nil {
 		return "", weightsFault(dir, err)
@@ -117,7 +122,7 @@ func (w *Workspace) convert(ctx context.Context, dir, path string) (string, erro
 	if !hasTokenizer {
 		return "", weightsFault(dir, errors.New("it has no tokenizer.json, so that it can read no text"))
 	}
-	w.say("%s is converted for the engine, once", dir)
+	o.Say("%s is converted for the engine, once", dir)
 	if _, err := hf.Convert(ctx, dir, path, hf.Options{}); err != nil {
 		return "", err
 	}
@@ -129,7 +134,7 @@ func (w *Workspace) convert(ctx context.Context, dir, path string) (string, erro
 
 // folderDigest is the digest of what a conversion of the folder reads, hashed
 // or known.
-func (w *Workspace) folderDigest(ctx context.Context, dir string) (string, error) {
+func (o *Opener) folderDigest(ctx context.Context, dir string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return "", err
@@ -139,7 +144,7 @@ func (w *Workspace) folderDigest(ctx context.Context, dir string) (string, error
 	if err != nil {
 		return "", err
 	}
-	records, err := readRecords[knownFolder](w.home, foldersFile)
+	records, err := home.ReadRecords[knownFolder](o.Home, foldersFile)
 	if err != nil {
 		records = nil // hashed, then
 	}
@@ -155,26 +160,26 @@ func (w *Workspace) folderDigest(ctx context.Context, dir string) (string, error
 		return "", err
 	}
 	if sure && maps.Equal(before, after) {
-		w.know(ctx, dir, knownFolder{digest, before})
+		o.know(ctx, dir, knownFolder{digest, before})
 	}
 	return keyed(digest), nil
 }
 
 // know records a folder, and drops the conversion of what it was before unless
 // another folder has it. What cannot be recorded is hashed again next time.
-func (w *Workspace) know(ctx context.Context, dir string, now knownFolder) {
-	changeRecords(ctx, w.home, foldersFile, func(records map[string]knownFolder) error {
+func (o *Opener) know(ctx context.Context, dir string, now knownFolder) {
+	home.ChangeRecords(ctx, o.Home, foldersFile, func(records map[string]knownFolder) error {
 		old, ok := records[dir]
 		records[dir] = now
 		for at, other := range records {
-			if at != dir && !exists(at) {
+			if at != dir && !home.Exists(at) {
 				delete(records, at)
 			} else if other.Digest == old.Digest {
 				ok = false
 			}
 		}
 		if ok {
-			fsx.RemoveAll(filepath.Join(w.Cache(), convertedDir, keyed(old.Digest)+".gguf"))
+			fsx.RemoveAll(filepath.Join(o.Cache, convertedDir, keyed(old.Digest)+".gguf"))
 		}
 		return nil
 	})

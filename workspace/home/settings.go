@@ -1,4 +1,4 @@
-package workspace
+package home
 
 import (
 	"errors"
@@ -30,14 +30,6 @@ type Settings struct {
 	File       string   `json:"-"` // the mm.yaml; empty where there is none
 }
 
-func (w *Workspace) loadSettings() (Settings, error) {
-	s, passed, list := LoadSettings(w.opt.Dir)
-	for _, p := range passed {
-		w.say("warning: %v", p)
-	}
-	return s, list.Err()
-}
-
 // LoadSettings reads the mm.yaml of dir or of the nearest folder above it. With
 // none, modules are looked for in the nearest folder called modules. Folders in
 // which others may write are passed over, with a reason for each that held
@@ -52,7 +44,7 @@ func LoadSettings(dir string) (s Settings, passed []error, list diag.List) {
 		if _, err := os.Lstat(path); err != nil {
 			return false
 		}
-		if err := own(path); err != nil {
+		if err := CheckOwner(path); err != nil {
 			passed = append(passed, err)
 			return false
 		}
@@ -70,7 +62,7 @@ func LoadSettings(dir string) (s Settings, passed []error, list diag.List) {
 	for at := dir; ; at = filepath.Dir(at) {
 		root := filepath.Join(at, "modules")
 		if info, err := os.Stat(root); err == nil && info.IsDir() && taken(root) {
-			return Settings{Modules: []string{nearPath(root)}}, passed, nil
+			return Settings{Modules: []string{ShortPath(root)}}, passed, nil
 		}
 		if at == filepath.Dir(at) {
 			return Settings{}, passed, nil
@@ -108,7 +100,7 @@ func parseSettings(file string) (Settings, diag.List) {
 	for _, paths := range [][]string{s.Modules, s.Layouts} {
 		for i, path := range paths {
 			if !filepath.IsAbs(path) {
-				paths[i] = nearPath(filepath.Join(base, path))
+				paths[i] = ShortPath(filepath.Join(base, path))
 			}
 		}
 	}
@@ -120,7 +112,7 @@ func parseSettings(file string) (Settings, diag.List) {
 
 // nearPath shortens an absolute path to one below the current folder, which
 // reads better in messages.
-func nearPath(path string) string {
+func ShortPath(path string) string {
 	here, err := os.Getwd()
 	if err != nil {
 		return path
@@ -133,13 +125,13 @@ func nearPath(path string) string {
 }
 
 // isFolder reports whether a folder lies at path.
-func isFolder(path string) bool {
+func IsFolder(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.IsDir()
 }
 
 // exists reports whether something is at path.
-func exists(path string) bool {
+func Exists(path string) bool {
 	_, err := os.Stat(path)
 	return !errors.Is(err, fs.ErrNotExist)
 }

@@ -1,0 +1,86 @@
+package home
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"mm-abi.org/mm/internal/fsx"
+)
+
+// maxRecords bounds the home's own small JSON files, in bytes.
+const maxRecords = 4 << 20
+
+// readRecords reads a small JSON object of the home; one that is not there is
+// empty.
+func ReadRecords[T any](home, name string) (map[string]T, error) {
+	records := map[string]T{}
+	data, err := fsx.ReadFile(filepath.Join(home, name), maxRecords)
+	if errors.Is(err, fs.ErrNotExist) {
+		return records, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &records)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", filepath.Join(home, name), err)
+	}
+	if records == nil {
+		records = map[string]T{}
+	}
+	return records, nil
+}
+
+// changeRecords changes a small JSON object of the home under a lock.
+func ChangeRecords[T any](ctx context.Context, home, name string, change func(map[string]T) error) error {
+	dir, err := fsx.Create(home, 0o755, fsx.Options{})
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	lock, err := dir.Lock(ctx, "."+name+".lock")
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	records, err := ReadRecords[T](home, name)
+	if err != nil {
+		return err
+	}
+	if err := change(records); err != nil {
+		return err
+	}
+	data, err := json.MarshalIndent(records, "", "  ")
+	if err != nil {
+		return err
+	}
+	return dir.WriteFile(name, append(data, '\n'), 0o644)
+}
+
+func Abs(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
+}
+
+// hinted is an error with a hint for the user, which the printer asks for.
+type hinted struct {
+	err  error
+	hint string
+}
+
+// withHint returns err with a hint for the user.
+func WithHint(err error, hint string) error { return hinted{err, hint} }
+
+// Error returns the message without the hint.
+func (h hinted) Error() string { return h.err.Error() }
+
+// Unwrap returns the error.
+func (h hinted) Unwrap() error { return h.err }
+
+// Hint returns the hint.
+func (h hinted) Hint() string { return h.hint }

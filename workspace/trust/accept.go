@@ -1,0 +1,81 @@
+package trust
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"mm-abi.org/mm/workspace/home"
+	"path/filepath"
+	"slices"
+)
+
+// acceptedFile lists the accepted trust files of projects, in the home.
+const acceptedFile = "accepted.json"
+
+// fingerprint is a hash of the trust file and of every key it names: a key's
+// file that changes is another trust file.
+func (t *File) fingerprint(data []byte) string {
+	h := sha256.New()
+	fmt.Fprintf(h, "%d\n%s", len(data), data)
+	for _, name := range slices.Sorted(maps.Keys(t.Keys)) {
+		if t.Keys[name].File == "" {
+			continue
+		}
+		pem, err := t.pem(name)
+		if err != nil {
+			pem = []byte(err.Error())
+		}
+		fmt.Fprintf(h, "%q %d\n%s", name, len(pem), pem)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// real is the path under which acceptance knows a file.
+func real(file string) (string, error) {
+	path, err := filepath.Abs(file)
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(path)
+}
+
+// Accept records that the user lets the trust file decide for the project that
+// names it, as it is now: file and keys. Once one of them changes, it must be
+// accepted again. It returns the keys that it lets in.
+func Accept(ctx context.Context, dir, file string) (*File, error) {
+	t, err := Load(file)
+	if err != nil {
+		return nil, err
+	}
+	if t.sum == "" {
+		return nil, fmt.Errorf("no trust file at %s: %w", file, fs.ErrNotExist)
+	}
+	if _, err := t.Policy(); err != nil {
+		return nil, err
+	}
+	path, err := real(file)
+	if err != nil {
+		return nil, err
+	}
+	return t, home.ChangeRecords(ctx, dir, acceptedFile, func(accepted map[string]string) error {
+		accepted[path] = t.sum
+		return nil
+	})
+}
+
+// accepted reports whether the user accepted the trust file as it is.
+func (t *File) accepted(dir string) (bool, error) {
+	path, err := real(t.file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	known, err := home.ReadRecords[string](dir, acceptedFile)
+	return err == nil && t.sum != "" && known[path] == t.sum, err
+}
