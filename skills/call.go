@@ -17,17 +17,17 @@ import (
 	"mm-abi.org/mm/skills/sandbox"
 )
 
-// Answer is what came of a call.
+// Answer is the outcome of a call.
 type Answer struct {
 	Line   string         // one line of JSON, for the model
 	Fault  *sandbox.Fault // nil: the skill answered
 	Args   string         // SHA-256 of the arguments as canonical JSON, lower-case hex
-	Result string         // that of Line
-	Log    []byte         // what the guest wrote for people; not for the model
+	Result string         // SHA-256 of Line
+	Log    []byte         // standard error of the guest, not shown to the model
 	Usage  sandbox.Usage
 }
 
-// Kind is the kind of the fault, or "ok".
+// Kind returns the kind of the fault, or "ok".
 func (a Answer) Kind() string {
 	if a.Fault == nil {
 		return "ok"
@@ -35,9 +35,9 @@ func (a Answer) Kind() string {
 	return string(a.Fault.Kind)
 }
 
-// Call calls a skill as the model asked for it. The error is the context's, or
-// one of this machine that no other call would fare better by; everything else
-// is an answer.
+// Call calls a skill as the model requested it. It returns an error only if
+// the context ends or this machine fails in a way that affects every call; any
+// other failure is an answer.
 func (s *Set) Call(ctx context.Context, c abi.ToolCall, assets []sandbox.Asset) (Answer, error) {
 	if err := ctx.Err(); err != nil {
 		return Answer{}, err
@@ -48,7 +48,7 @@ func (s *Set) Call(ctx context.Context, c abi.ToolCall, assets []sandbox.Asset) 
 	}
 	input, err := json.Marshal(args)
 	if err != nil {
-		return told(Answer{}, sandbox.Faultf(sandbox.Args, "the arguments are no JSON: %v", err)), nil
+		return faulted(Answer{}, sandbox.Faultf(sandbox.Args, "arguments are not JSON: %v", err)), nil
 	}
 	a := Answer{Args: digest(input)}
 	k, fault := s.find(c.Tool)
@@ -56,11 +56,11 @@ func (s *Set) Call(ctx context.Context, c abi.ToolCall, assets []sandbox.Asset) 
 		fault = k.check(input)
 	}
 	if fault != nil {
-		return told(a, fault), nil
+		return faulted(a, fault), nil
 	}
 	named, fault := k.assets(args, assets)
 	if fault != nil {
-		return told(a, fault), nil
+		return faulted(a, fault), nil
 	}
 	reply, err := k.guest.Call(ctx, sandbox.Call{Input: input, Assets: named})
 	a.Log, a.Usage = reply.Log, reply.Usage
@@ -68,26 +68,26 @@ func (s *Set) Call(ctx context.Context, c abi.ToolCall, assets []sandbox.Asset) 
 		if !errors.As(err, &fault) {
 			return a, fmt.Errorf("calling skill %s: %w", c.Tool, err)
 		}
-		return told(a, fault), nil
+		return faulted(a, fault), nil
 	}
 	line, fault := k.result(reply.Output)
 	if fault != nil {
-		return told(a, fault), nil
+		return faulted(a, fault), nil
 	}
 	a.Line, a.Result = line, digest([]byte(line))
 	return a, nil
 }
 
-// Refused is the answer to a call that is not made. The arguments are canonical
-// JSON, or what stands in their place.
-func Refused(args []byte, f *sandbox.Fault) Answer { return told(Answer{Args: digest(args)}, f) }
+// Refused returns the answer to a call that is not made. args is canonical
+// JSON, or the raw text of a malformed call.
+func Refused(args []byte, f *sandbox.Fault) Answer { return faulted(Answer{Args: digest(args)}, f) }
 
-// find gives a skill that can be called.
+// find returns a skill that can be called.
 func (s *Set) find(name string) (*skill, *sandbox.Fault) {
 	k := s.skills[name]
 	if k == nil {
-		known := slices.Sorted(maps.Keys(s.skills))
-		return nil, sandbox.Faultf(sandbox.Unknown, "there is no tool %q; there is %s", name, strings.Join(known, ", "))
+		names := slices.Sorted(maps.Keys(s.skills))
+		return nil, sandbox.Faultf(sandbox.Unknown, "unknown tool %q, available: %s", name, strings.Join(names, ", "))
 	}
 	var fault *sandbox.Fault
 	if errors.As(k.info.Err, &fault) {
@@ -99,19 +99,19 @@ func (s *Set) find(name string) (*skill, *sandbox.Fault) {
 // check compares the arguments with the skill's inputs.
 func (k *skill) check(input []byte) *sandbox.Fault {
 	if len(input) > abi.MaxToolCall {
-		return sandbox.Faultf(sandbox.Args, "the arguments have %d bytes; the limit is %d", len(input), abi.MaxToolCall)
+		return sandbox.Faultf(sandbox.Args, "arguments too long: got %d bytes, limit %d", len(input), abi.MaxToolCall)
 	}
 	v, err := schemas.ReadValue(input)
 	if err == nil {
 		err = k.in.Check(v)
 	}
 	if err != nil {
-		return sandbox.Faultf(sandbox.Args, "the arguments of %s are wrong: %v", k.info.Name, err)
+		return sandbox.Faultf(sandbox.Args, "invalid arguments of %s: %v", k.info.Name, err)
 	}
 	return nil
 }
 
-// assets are those of the request that the arguments name.
+// assets returns the assets of the request that the arguments name.
 func (k *skill) assets(args map[string]any, have []sandbox.Asset) ([]sandbox.Asset, *sandbox.Fault) {
 	var out []sandbox.Asset
 	for _, name := range slices.Sorted(maps.Keys(k.uris)) {
@@ -121,7 +121,7 @@ func (k *skill) assets(args map[string]any, have []sandbox.Asset) ([]sandbox.Ass
 		}
 		for _, v := range values {
 			ref, ok := v.(string)
-			if !ok { // an optional one that is absent
+			if !ok { // an absent optional argument
 				continue
 			}
 			ref = strings.TrimPrefix(ref, "#")
@@ -137,44 +137,44 @@ func (k *skill) assets(args map[string]any, have []sandbox.Asset) ([]sandbox.Ass
 	return out, nil
 }
 
-// result reads what the guest gave and makes the line of it.
+// result checks the output of the guest and formats the line for the model.
 func (k *skill) result(output []byte) (string, *sandbox.Fault) {
 	if !utf8.Valid(output) {
-		return "", sandbox.Faultf(sandbox.Result, "%s gave what is no text", k.info.Name)
+		return "", sandbox.Faultf(sandbox.Result, "output of %s is not valid UTF-8", k.info.Name)
 	}
 	v, err := schemas.ReadValue(output)
 	if err == nil {
 		err = k.out.Check(v)
 	}
 	if err != nil {
-		return "", sandbox.Faultf(sandbox.Result, "%s gave a wrong result: %v", k.info.Name, err)
+		return "", sandbox.Faultf(sandbox.Result, "invalid result of %s: %v", k.info.Name, err)
 	}
 	values := v.(map[string]any) // its schema is that of an object
 	values["ok"] = true
 	line, err := abi.FormatToolResult(values)
 	if err != nil {
-		return "", sandbox.Faultf(sandbox.Result, "%s gave a wrong result: %v", k.info.Name, err)
+		return "", sandbox.Faultf(sandbox.Result, "invalid result of %s: %v", k.info.Name, err)
 	}
 	return line, nil
 }
 
-// maxMessage bounds what a model is told of a fault, in bytes: parts of it may
-// be the guest's.
+// maxMessage limits the text of a fault for the model, in bytes: the guest may
+// have written parts of it.
 const maxMessage = 400
 
-// told is the answer that tells a fault.
-func told(a Answer, f *sandbox.Fault) Answer {
+// faulted returns the answer that reports a fault.
+func faulted(a Answer, f *sandbox.Fault) Answer {
 	message := strings.ToValidUTF8(f.Message, "\ufffd")
 	if len(message) > maxMessage {
 		message = strings.ToValidUTF8(message[:maxMessage], "") + "…"
 	}
-	said := map[string]any{"kind": f.Kind, "message": message}
+	details := map[string]any{"kind": f.Kind, "message": message}
 	if f.Kind == sandbox.Exit {
-		said["code"] = f.Code
+		details["code"] = f.Code
 	}
-	line, err := abi.FormatToolResult(map[string]any{"ok": false, "error": said})
+	line, err := abi.FormatToolResult(map[string]any{"ok": false, "error": details})
 	if err != nil {
-		panic(err) // texts and a number
+		panic(err) // strings and a number always encode
 	}
 	a.Fault, a.Line, a.Result = f, line, digest([]byte(line))
 	return a

@@ -8,19 +8,19 @@ import (
 	"mm-abi.org/mm/abi"
 )
 
-// maxText is how long a text in an argument or a result may be, in characters:
-// a call is no longer than abi.MaxToolCall.
+// maxText limits a text in an argument or a result, in characters: a call is
+// no longer than abi.MaxToolCall.
 const maxText = abi.MaxToolCall
 
-// asset is the form of a uri: the playbook's "#img0".
+// asset is the pattern of a uri such as "#img0".
 const asset = `^#[A-Za-z0-9_-][A-Za-z0-9_.-]{0,63}$`
 
-// Schema is the JSON Schema (draft 2020-12) of an object with a value for each
-// port, in the order of the ports.
+// Schema returns the JSON Schema (draft 2020-12) of an object with a value for
+// each port, in the order of the ports.
 //
 //	uri    text, #NAME      str   text
-//	int    whole number     float number
-//	bool   truth value      json  anything
+//	int    integer          float number
+//	bool   boolean          json  anything
 //	list[T] list of T
 func Schema(ports []abi.Port) []byte {
 	var b strings.Builder
@@ -35,13 +35,13 @@ func Schema(ports []abi.Port) []byte {
 			required = append(required, p.Name)
 		}
 	}
-	list, _ := json.Marshal(required) // a list of texts
+	list, _ := json.Marshal(required) // strings always encode
 	b.WriteString(`},"required":` + string(list) + `,"additionalProperties":false}`)
 	return []byte(b.String())
 }
 
-// Narrowed is such a schema in which a uri is one of the assets of a request, by
-// their names. Without any it stays as it is.
+// Narrowed returns a schema in which a uri must be one of the named assets.
+// Without assets, it returns the schema unchanged.
 func Narrowed(schema []byte, assets []string) []byte {
 	if len(assets) == 0 {
 		return schema
@@ -50,37 +50,37 @@ func Narrowed(schema []byte, assets []string) []byte {
 	for i, name := range assets {
 		refs[i] = "#" + name
 	}
-	list, _ := json.Marshal(refs) // a list of texts
-	// In a description the quotes would be escaped.
+	list, _ := json.Marshal(refs) // strings always encode
+	// A description cannot match: its quotes are escaped.
 	return bytes.ReplaceAll(schema, []byte(`"pattern":`+quote(asset)), []byte(`"enum":`+string(list)))
 }
 
-// value is the schema of a type.
+// value returns the schema of a type.
 func value(typ, description string) string {
-	said := ""
+	extra := ""
 	if description != "" {
-		said = `,"description":` + quote(description)
+		extra = `,"description":` + quote(description)
 	}
 	if item, ok := strings.CutPrefix(typ, "list["); ok {
-		return `{"type":"array","items":` + value(strings.TrimSuffix(item, "]"), "") + said + `}`
+		return `{"type":"array","items":` + value(strings.TrimSuffix(item, "]"), "") + extra + `}`
 	}
 	switch typ {
 	case "uri":
-		return `{"type":"string","pattern":` + quote(asset) + said + `}`
+		return `{"type":"string","pattern":` + quote(asset) + extra + `}`
 	case "str":
 		limit, _ := json.Marshal(maxText)
-		return `{"type":"string","maxLength":` + string(limit) + said + `}`
+		return `{"type":"string","maxLength":` + string(limit) + extra + `}`
 	case "int":
-		return `{"type":"integer"` + said + `}`
+		return `{"type":"integer"` + extra + `}`
 	case "float":
-		return `{"type":"number"` + said + `}`
+		return `{"type":"number"` + extra + `}`
 	case "bool":
-		return `{"type":"boolean"` + said + `}`
+		return `{"type":"boolean"` + extra + `}`
 	}
-	return `{` + strings.TrimPrefix(said, ",") + `}`
+	return `{` + strings.TrimPrefix(extra, ",") + `}`
 }
 
 func quote(s string) string {
-	b, _ := json.Marshal(s) // a text
+	b, _ := json.Marshal(s) // a string always encodes
 	return string(b)
 }

@@ -1,17 +1,18 @@
 // Package skills calls the tools of a build for a model.
 //
-// [Open] readies the skills that a build names: each one's manifest says what
-// runs it (builtin, wasm, starlark, python, process, container, mcp, agent), within which
-// limits and what it may reach; the build's sandbox has the last word on all of it. [Set.Call]
-// takes a call as the model wrote it and gives the one line of JSON that is fed
-// back: {"ok":true, …} with the outputs of the skill under their names, or
-// {"ok":false,"error":{"kind":…,"message":…}}. Whatever the model, the
-// arguments or the guest do wrong is such a line; an error is the caller's own.
+// [Open] prepares the skills that a build names. The manifest of each names
+// its engine (builtin, wasm, starlark, python, process, container, mcp,
+// agent), its limits and its permissions; the build's sandbox can only
+// restrict them. [Set.Call] takes a call as the model wrote it and returns the
+// line of JSON that is fed back: {"ok":true, …} with the outputs of the skill
+// by name, or {"ok":false,"error":{"kind":…,"message":…}}. Every failure of
+// the model, the arguments or the guest is such a line; an error concerns the
+// caller.
 //
-// The arguments are checked against the skill's inputs before anything of it
-// runs, the result against its outputs before anybody sees it. An argument of
-// type uri is "#NAME" and names an asset of the request; the assets that the
-// arguments name are what the guest may read, and no other.
+// Arguments are checked against the skill's inputs before it runs, and the
+// result against its outputs before it is used. An argument of type uri is
+// "#NAME" and names an asset of the request; the guest may read only the
+// assets that the arguments name.
 package skills
 
 import (
@@ -30,19 +31,19 @@ import (
 	"mm-abi.org/mm/skills/sandbox"
 )
 
-// Options of a set.
+// Options configures a set.
 type Options struct {
-	// Executors are those there are, by the key of a manifest's runtime: builtin,
-	// wasm, starlark, python, process, container, mcp, agent.
+	// Executors by the key of a manifest's runtime: builtin, wasm, starlark,
+	// python, process, container, mcp, agent.
 	Executors map[string]sandbox.Executor
 }
 
-// Set is the skills of a build, ready to be called from several goroutines.
+// Set holds the skills of a build. It may be used from several goroutines.
 type Set struct {
 	skills map[string]*skill
 }
 
-// skill is one of them, or why it cannot be called.
+// skill is a skill of a set, or the reason why it cannot be called.
 type skill struct {
 	info    Info
 	guest   sandbox.Guest
@@ -50,22 +51,22 @@ type skill struct {
 	uris    map[string]bool // inputs of type uri or list[uri]
 }
 
-// Info says what a skill is.
+// Info describes a skill.
 type Info struct {
 	Name, Version, Digest string
 	Description           string
 	Engine                string            // key of the manifest's runtime
-	By                    string            // the engine that stands in for it here; empty: none does
-	Limits                modules.Effective // those that hold
-	Allow                 modules.Allow     // that too
+	By                    string            // engine that replaces it here; "": none
+	Limits                modules.Effective // effective limits
+	Allow                 modules.Allow     // effective permissions
 	Inputs, Outputs       []byte            // JSON Schemas of an object
-	Reads                 bool              // it cannot be called without an asset
-	Err                   error             // why it cannot be called; nil: it can
+	Reads                 bool              // every call needs an asset
+	Err                   error             // why it cannot be called, or nil
 }
 
-// Open readies the skills of a build. One that cannot be called here is in the
-// set with its reason: a call of it is refused. The error is the context's or
-// the disk's.
+// Open prepares the skills of a build. A skill that cannot be called here is
+// in the set with its reason, and calls of it are refused. Open returns an
+// error only if the context ends or reading fails.
 func Open(ctx context.Context, b *builds.Build, opt Options) (*Set, error) {
 	s := &Set{skills: map[string]*skill{}}
 	for _, part := range b.Assembly.Skills {
@@ -84,7 +85,7 @@ func Open(ctx context.Context, b *builds.Build, opt Options) (*Set, error) {
 	return s, nil
 }
 
-// Close frees the guests; no call may be under way.
+// Close releases the guests; no call may be in progress.
 func (s *Set) Close() error {
 	var all error
 	for _, name := range slices.Sorted(maps.Keys(s.skills)) {
@@ -95,7 +96,7 @@ func (s *Set) Close() error {
 	return all
 }
 
-// List says what the skills are, by name.
+// List describes the skills, sorted by name.
 func (s *Set) List() []Info {
 	var list []Info
 	for _, name := range slices.Sorted(maps.Keys(s.skills)) {
@@ -104,11 +105,11 @@ func (s *Set) List() []Info {
 	return list
 }
 
-// open readies one skill.
+// open prepares one skill.
 func (k *skill) open(ctx context.Context, b *builds.Build, part builds.SkillPart, opt Options) error {
 	m := b.Manifests[part.Name]
 	if m == nil || m.Runtime == nil {
-		return sandbox.Refuse("the build ships no %s of %s", modules.FileName, part.ID())
+		return sandbox.Refuse("build has no %s of %s", modules.FileName, part.ID())
 	}
 	k.info.Description = m.Description
 	engine, value := m.Runtime.Engine()
@@ -130,7 +131,7 @@ func (k *skill) open(ctx context.Context, b *builds.Build, part builds.SkillPart
 	}
 	e := opt.Executors[engine]
 	if e == nil {
-		return sandbox.Refuse("this mm runs no skill on %s", engine)
+		return sandbox.Refuse("engine %s is not available", engine)
 	}
 	p := sandbox.Program{Name: part.Name, Limits: k.info.Limits, Allow: k.info.Allow}
 	var err error
@@ -153,20 +154,21 @@ func (k *skill) open(ctx context.Context, b *builds.Build, part builds.SkillPart
 	if s, ok := k.guest.(substitute); ok {
 		k.info.By = s.By()
 		if box := b.Assembly.Sandbox; box != nil && box.Engines != nil && !slices.Contains(box.Engines, k.info.By) {
-			return sandbox.Refuse("%s, which stands in for %s, is none of the engines that %s allows", k.info.By, engine, box.ID())
+			return sandbox.Refuse("engine %s, which replaces %s, is not allowed by %s", k.info.By, engine, box.ID())
 		}
 	}
 	return nil
 }
 
-// substitute is a guest that another engine runs than the manifest names.
+// substitute is implemented by guests that another engine runs than the
+// manifest names.
 type substitute interface{ By() string }
 
 // code reads the program of a skill.
 func code(files builds.Files, part builds.SkillPart, format abi.Format) ([]byte, error) {
 	names := part.Files[string(format)]
 	if len(names) != 1 {
-		return nil, sandbox.Refuse("%s has %d files of %s; one is what is run", part.ID(), len(names), format)
+		return nil, sandbox.Refuse("%s: got %d files of %s, want 1", part.ID(), len(names), format)
 	}
 	f, err := files.Open(names[0])
 	if err != nil {
@@ -178,12 +180,12 @@ func code(files builds.Files, part builds.SkillPart, format abi.Format) ([]byte,
 		return nil, err
 	}
 	if len(b) > sandbox.MaxCode {
-		return nil, sandbox.Refuse("the program of %s is over the limit of %d bytes", part.ID(), sandbox.MaxCode)
+		return nil, sandbox.Refuse("program of %s exceeds %d bytes", part.ID(), sandbox.MaxCode)
 	}
 	return b, nil
 }
 
-// within is what both allow.
+// within returns the permissions that both grant.
 func within(a, most modules.Allow) modules.Allow {
 	both := func(a, b []string) []string {
 		return slices.DeleteFunc(slices.Clone(a), func(s string) bool { return !slices.Contains(b, s) })
@@ -194,7 +196,7 @@ func within(a, most modules.Allow) modules.Allow {
 	}
 }
 
-// contract makes the schemas of a skill out of its ports.
+// contract derives the schemas of a skill from its ports.
 func (k *skill) contract(m *modules.Manifest) error {
 	k.uris = map[string]bool{}
 	for _, p := range m.Inputs {
@@ -205,7 +207,7 @@ func (k *skill) contract(m *modules.Manifest) error {
 	}
 	for _, p := range m.Outputs {
 		if p.Name == "ok" || p.Name == "error" {
-			return sandbox.Refuse("%s has an output called %q, which is the router's word", m.ID(), p.Name)
+			return sandbox.Refuse("%s: output name %q is reserved", m.ID(), p.Name)
 		}
 	}
 	k.info.Inputs, k.info.Outputs = Schema(m.Inputs), Schema(m.Outputs)

@@ -24,7 +24,7 @@ import (
 	"mm-abi.org/mm/skills/sandbox/starlark"
 )
 
-// folder is the files of a build in a folder.
+// folder opens the files of a build in a folder.
 type folder string
 
 func (f folder) Open(name string) (*os.File, error)             { return os.Open(filepath.Join(string(f), name)) }
@@ -40,8 +40,7 @@ func manifest(t *testing.T, name, in, out, runtime string) *modules.Manifest {
 	return m
 }
 
-// build is a build of skills alone, with a file of Starlark for each that has
-// one.
+// build returns a build of skills, with the code file of each that has one.
 func build(t *testing.T, box *builds.SandboxPart, list ...*modules.Manifest) *builds.Build {
 	t.Helper()
 	b := &builds.Build{Assembly: &builds.Assembly{Name: "b", Sandbox: box}, Manifests: map[string]*modules.Manifest{}, Files: folder("testdata")}
@@ -126,7 +125,7 @@ func TestCall(t *testing.T) {
 	have := []sandbox.Asset{asset("img0", "12345"), asset("img1", "1234567"), asset("img2", "123")}
 	for _, c := range []struct{ call, want string }{
 		{`{"tool":"add","args":{"a":2,"b":0.5}}`, `{"ok":true,"sum":2.5,"text":"2 <and> 0.5\n"}`},
-		{`{"tool":"add","args":{"a":2.5,"b":0.5}}`, `"kind":"args","message":"the arguments of add are wrong: a: expected integer`},
+		{`{"tool":"add","args":{"a":2.5,"b":0.5}}`, `"kind":"args","message":"invalid arguments of add: a: expected integer`},
 		{`{"tool":"add","args":{"a":2}}`, `missing properties: 'b'`},
 		{`{"tool":"add","args":{"a":2,"b":1,"c":1}}`, `additionalProperties 'c' not allowed`},
 		{`{"tool":"add"}`, `"kind":"args"`},
@@ -135,12 +134,12 @@ func TestCall(t *testing.T) {
 		{`{"tool":"size","args":{"image":"#img9"}}`, `image is #img9, which the request does not have`},
 		{`{"tool":"size","args":{"image":"/etc/passwd"}}`, `does not match pattern`},
 		{`{"tool":"size","args":{"image":"#../x"}}`, `does not match pattern`},
-		{`{"tool":"wrong"}`, `"kind":"result","message":"wrong gave a wrong result: bytes: expected integer, but got string"`},
+		{`{"tool":"wrong"}`, `"kind":"result","message":"invalid result of wrong: bytes: expected integer, but got string"`},
 		{`{"tool":"leave"}`, `{"error":{"code":4,"kind":"exit","message":"` + "\ufffd€"},
 		{`{"tool":"none","args":{"a":"x"}}`, `{"error":{"kind":"refused","message":"mm has no tool \"none\" built in"},"ok":false}`},
-		{`{"tool":"image","args":{"a":"x"}}`, `this mm runs no skill on container`},
-		{`{"tool":"words","args":{"a":"x"}}`, `which is the router's word`},
-		{`{"tool":"rm"}`, `"kind":"unknown","message":"there is no tool \"rm\"; there is add, image, leave`},
+		{`{"tool":"image","args":{"a":"x"}}`, `engine container is not available`},
+		{`{"tool":"words","args":{"a":"x"}}`, `is reserved`},
+		{`{"tool":"rm"}`, `"kind":"unknown","message":"unknown tool \"rm\", available: add, image, leave`},
 	} {
 		call, err := abi.ParseToolCall(c.call)
 		if err != nil {
@@ -148,7 +147,7 @@ func TestCall(t *testing.T) {
 		}
 		a, err := s.Call(t.Context(), call, have)
 		if err != nil || !strings.Contains(a.Line, c.want) || strings.ContainsAny(a.Line, "\n\r") || !json.Valid([]byte(a.Line)) || len(a.Line) > 1000 {
-			t.Errorf("%s\ngave %s, %v\nwanted %s", c.call, a.Line, err, c.want)
+			t.Errorf("%s:\ngot %s, %v\nwant %s", c.call, a.Line, err, c.want)
 		}
 		if ok := strings.Contains(a.Line, `"ok":true`); ok != (a.Fault == nil) || ok != (a.Kind() == "ok") || len(a.Args) != 64 || len(a.Result) != 64 {
 			t.Errorf("%s: fault %v, hashes %q %q", c.call, a.Fault, a.Args, a.Result)
@@ -157,14 +156,14 @@ func TestCall(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := s.Call(ctx, abi.ToolCall{Tool: "add"}, nil); !errors.Is(err, context.Canceled) {
-		t.Errorf("a call that was given up: %v", err)
+		t.Errorf("canceled call: %v", err)
 	}
 	if got := s.List(); len(got) != 7 || got[0].Name != "add" || got[0].Engine != "starlark" || got[0].Err != nil || got[1].Err == nil || got[0].Limits.MemBytes != modules.DefaultMemory {
 		t.Errorf("%+v", got)
 	}
 }
 
-// spy notes what it is to prepare.
+// spy records the program it is to prepare.
 type spy struct{ got sandbox.Program }
 
 func (s *spy) Prepare(_ context.Context, p sandbox.Program) (sandbox.Guest, error) {
@@ -172,8 +171,9 @@ func (s *spy) Prepare(_ context.Context, p sandbox.Program) (sandbox.Guest, erro
 	return nil, sandbox.Refuse("seen")
 }
 
-// The build's sandbox has the last word on engines and on what is allowed.
-func TestSandboxHasTheLastWord(t *testing.T) {
+// TestSandboxRestricts checks that the build's sandbox restricts engines and
+// permissions.
+func TestSandboxRestricts(t *testing.T) {
 	m := manifest(t, "net", "{name: a, type: str}", "{name: b, type: str}", "starlark: add.star, limits: {mem: 1Mi}, allow: {network: [a.example, b.example], read: [/x], env: [A, B], clock: true, random: true}")
 	for _, c := range []struct {
 		box  *builds.SandboxPart
@@ -198,7 +198,7 @@ func TestSandboxHasTheLastWord(t *testing.T) {
 			return slices.Equal(a.Network, b.Network) && slices.Equal(a.Read, b.Read) && slices.Equal(a.Env, b.Env) && a.Clock == b.Clock && a.Random == b.Random
 		}
 		if !same(x.got.Allow, c.want) {
-			t.Errorf("%+v: allowed %+v, wanted %+v", c.box, x.got.Allow, c.want)
+			t.Errorf("%+v: allowed %+v, want %+v", c.box, x.got.Allow, c.want)
 		}
 		if c.why == "seen" && (x.got.Limits.MemBytes != 1<<20 || x.got.Limits.TimeoutMS != 300) {
 			t.Errorf("limits %+v", x.got.Limits)
@@ -216,7 +216,7 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// FuzzResult is a guest that gives anything.
+// FuzzResult runs a guest with arbitrary output.
 func FuzzResult(f *testing.F) {
 	for _, s := range []string{`{"bytes":1}`, `{"bytes":1,"bytes":2}`, `{"ok":false}`, "\xff", `{"bytes":1e400}`, `[`} {
 		f.Add(s)
@@ -233,12 +233,12 @@ func FuzzResult(f *testing.F) {
 		out = text
 		a, err := s.Call(t.Context(), abi.ToolCall{Tool: "s"}, nil)
 		if err != nil || !json.Valid([]byte(a.Line)) || strings.Contains(a.Line, "\n") {
-			t.Fatalf("%q gave %q, %v", text, a.Line, err)
+			t.Fatalf("%q: got %q, %v", text, a.Line, err)
 		}
 	})
 }
 
-// guests give what out is.
+// guests returns guests whose output is out.
 type guests struct{ out *string }
 
 func (g guests) Prepare(context.Context, sandbox.Program) (sandbox.Guest, error) { return g, nil }
@@ -247,7 +247,8 @@ func (g guests) Call(context.Context, sandbox.Call) (sandbox.Reply, error) {
 }
 func (g guests) Close() error { return nil }
 
-// An engine that stands in for another is told, and must be allowed as well.
+// TestSubstitute checks that a replacing engine is reported and must be
+// allowed too.
 func TestSubstitute(t *testing.T) {
 	absent := python.New(python.Options{Fallback: starlark.Executor{}})
 	m := manifest(t, "add", "{name: a, type: int}, {name: b, type: int}", "{name: sum, type: int}, {name: text, type: str}", "python: add.star")

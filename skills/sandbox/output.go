@@ -6,11 +6,11 @@ import (
 	"sync"
 )
 
-// errFull ends a write that would pass the limit.
+// errFull fails a write that exceeds the limit.
 var errFull = errors.New("output limit reached")
 
-// Buffer keeps what a guest writes, up to a limit. The write that passes the
-// limit fails, as every later one, and Full is called once.
+// Buffer keeps the output of a guest up to a limit. The write that exceeds the
+// limit fails, as does every later one, and full is called once.
 type Buffer struct {
 	mu    sync.Mutex
 	limit int64
@@ -19,8 +19,8 @@ type Buffer struct {
 	full  func()
 }
 
-// NewBuffer keeps limit bytes. full may be nil; it is called from the writer's
-// goroutine.
+// NewBuffer returns a buffer of limit bytes. full may be nil; it is called
+// from the writer's goroutine.
 func NewBuffer(limit int64, full func()) *Buffer { return &Buffer{limit: limit, full: full} }
 
 // Write implements io.Writer. It stores nothing of a write that does not fit.
@@ -38,7 +38,7 @@ func (o *Buffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Bytes is what was written; of an overflow that before it.
+// Bytes returns the output before any overflow.
 func (o *Buffer) Bytes() []byte {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -52,9 +52,9 @@ func (o *Buffer) Over() bool {
 	return o.over
 }
 
-// Log keeps [MaxLog] bytes of a guest's standard error: a quarter of its
-// beginning, where a runtime says what went wrong, and the rest of its end. It fails like
-// Buffer when a guest writes a thousand times as much, for that is no message.
+// Log keeps [MaxLog] bytes of a guest's standard error: a quarter from the
+// beginning, where a runtime reports what failed, and the rest from the end.
+// It fails like Buffer if a guest writes more than floodLog bytes.
 type Log struct {
 	mu    sync.Mutex
 	head  []byte
@@ -63,10 +63,10 @@ type Log struct {
 	full  func()
 }
 
-// floodLog is how much a guest may write to its standard error, in bytes.
+// floodLog limits what a guest may write to its standard error, in bytes.
 const floodLog = 1 << 20
 
-// NewLog keeps the end of what is written. full may be nil.
+// NewLog returns an empty log. full may be nil.
 func NewLog(full func()) *Log { return &Log{full: full} }
 
 // Write implements io.Writer.
@@ -94,7 +94,7 @@ func (l *Log) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// Bytes is the beginning and the end of what was written.
+// Bytes returns the beginning and the end of the log.
 func (l *Log) Bytes() []byte {
 	l.mu.Lock()
 	defer l.mu.Unlock()

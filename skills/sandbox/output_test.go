@@ -38,15 +38,14 @@ func TestLog(t *testing.T) {
 		t.Errorf("%d bytes, %q … %q, full %d", len(got), got[:20], got[len(got)-20:], full)
 	}
 	if _, err := l.Write(make([]byte, floodLog)); err == nil || full != 1 {
-		t.Errorf("a flood: %v, full %d", err, full)
+		t.Errorf("beyond floodLog: %v, full %d", err, full)
 	}
 	if _, err := l.Write([]byte("x")); err == nil || full != 1 {
-		t.Errorf("after it: %v, full %d", err, full)
+		t.Errorf("after a failed write: %v, full %d", err, full)
 	}
 }
 
-// The smallest figures hold, absent ones are filled, and what cannot be is
-// refused.
+// TestCheck covers defaults and limits.
 func TestCheck(t *testing.T) {
 	l, err := Check(Program{})
 	if err != nil || l.MemBytes != modules.DefaultMemory || l.TimeoutMS != 300 || l.OutputBytes != modules.DefaultOutput || l.MilliCPU != 1000 {

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// Private refuses a folder that is another user's, or that others may write to
-// or look into; what it holds is told to whoever reads the error.
+// Private refuses a folder that another user owns or that others can read or
+// write. The error names the folder and what, its contents.
 func Private(dir, what string) error {
 	info, err := os.Lstat(dir)
 	if err != nil {
@@ -16,10 +16,10 @@ func Private(dir, what string) error {
 	}
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !info.IsDir() || !ok {
-		return Refuse("%s is no folder", dir)
+		return Refuse("%s is not a folder", dir)
 	}
 	if int(st.Uid) != os.Geteuid() || info.Mode().Perm()&0o077 != 0 {
-		return Refuse("%s holds %s, and is not this user's alone (%v): chmod 700, or remove it", dir, what, info.Mode().Perm())
+		return Refuse("%s holds %s and is accessible to others (%v): chmod 700, or remove it", dir, what, info.Mode().Perm())
 	}
 	return nil
 }

@@ -13,23 +13,23 @@ import (
 	"mm-abi.org/mm/skills/sandbox"
 )
 
-// Hostile is a guest that means harm.
+// Hostile is a malicious guest.
 type Hostile struct {
 	Name    string
 	Program sandbox.Program
 	Assets  []sandbox.Asset
-	// Ends are the kinds that its call, or its preparation, may end with; "" is
-	// that it gives an answer, which must then hold none of the words that only
-	// an escape could have told, and be Answer where that is not empty.
+	// Ends are the kinds of fault that its call or preparation may end with. ""
+	// stands for an answer, which must not contain Secret and must equal Answer
+	// if that is set.
 	Ends    []sandbox.Kind
 	Answer  string
-	Endless bool // it does not end by itself, however its end is called
+	Endless bool // it does not end by itself
 
-	Executor sandbox.Executor // of this guest alone; nil: that of the corpus
+	Executor sandbox.Executor // default: the executor of the corpus
 }
 
-// Secret is in the environment, and in a file on disk whose path is in the
-// environment too, while a corpus runs.
+// Secret is the value of an environment variable, and the content of a file
+// whose path is in the environment, while a corpus runs.
 const Secret = "mm-corpus-secret"
 
 // short is the deadline of guests that do not end by themselves, in
@@ -39,9 +39,8 @@ const short = 200
 // late is how long after its deadline a call may return.
 const late = 50 * time.Millisecond
 
-// Corpus runs hostile guests and prints how many were held. The time after the
-// deadline is judged where MM_SANDBOX is set: a machine that does other work
-// says nothing by it.
+// Corpus runs hostile guests and logs how many were held. Lateness is an error
+// only if MM_SANDBOX is set: on a busy machine it means nothing.
 func Corpus(t *testing.T, e sandbox.Executor, needs modules.Allow, list []Hostile) {
 	t.Setenv("MM_CORPUS", Secret)
 	before, held := runtime.NumGoroutine(), 0
@@ -61,7 +60,7 @@ func Corpus(t *testing.T, e sandbox.Executor, needs modules.Allow, list []Hostil
 	t.Logf("corpus: %d of %d guests held, the latest return %v after its deadline", held, len(list), worst.Round(100*time.Microsecond))
 }
 
-// run calls a guest and returns how late the call came back.
+// run calls a guest and returns how late the call returned.
 func (h Hostile) run(t *testing.T, e sandbox.Executor, needs modules.Allow) time.Duration {
 	p := h.Program
 	p.Name = cmp.Or(p.Name, "hostile")
@@ -96,7 +95,7 @@ func (h Hostile) judge(t *testing.T, reply sandbox.Reply, err error) {
 		t.Fatalf("failed: %v", err)
 	}
 	if !slices.Contains(h.Ends, kind) {
-		t.Errorf("ended with %q (%v), wanted %q; output %q, log %q", kind, err, h.Ends, reply.Output, reply.Log)
+		t.Errorf("ended with %q (%v), want %q; output %q, log %q", kind, err, h.Ends, reply.Output, reply.Log)
 	}
 	for _, text := range []string{string(reply.Output), string(reply.Log)} {
 		if strings.Contains(text, Secret) {
@@ -104,6 +103,6 @@ func (h Hostile) judge(t *testing.T, reply sandbox.Reply, err error) {
 		}
 	}
 	if err == nil && h.Answer != "" && strings.TrimSpace(string(reply.Output)) != h.Answer {
-		t.Errorf("gave %q, wanted %q", reply.Output, h.Answer)
+		t.Errorf("got %q, want %q", reply.Output, h.Answer)
 	}
 }

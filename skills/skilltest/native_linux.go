@@ -1,11 +1,5 @@
 //go:build amd64 || arm64
 
-// Package native is the guests of executors that run native programs.
-//
-// A test's binary is the guest: its TestMain calls [Act] with the name of what it
-// is to do. The suite's behaviours are there, and [Hostile] guests, which mean
-// harm; most of those try what no guest may do, and say "no" where nothing of it
-// has succeeded.
 package skilltest
 
 import (
@@ -24,17 +18,18 @@ import (
 	"mm-abi.org/mm/skills/sandbox"
 )
 
-// Program is what the guest is called in the root of an image.
+// NativeName is the file name of the guest in an image.
 const NativeName = "guest"
 
-// Guest is a native program.
+// Native is a native guest.
 type Native struct {
 	Name string
-	Ends []sandbox.Kind // that its call may end with; nil: it must say "no"
+	Ends []sandbox.Kind // allowed ends of its call; nil: it must print "no"
 	do   func()
 }
 
-// Act does what a guest of a name does; false where there is none.
+// ActNative runs the native guest with a name and reports whether there is
+// one. A test's program is the guest: its TestMain calls ActNative.
 func ActNative(name string) bool {
 	for _, g := range append(nativeSuite(), Natives()...) {
 		if g.Name == name {
@@ -45,7 +40,7 @@ func ActNative(name string) bool {
 	return false
 }
 
-// suite are the behaviours of skilltest, and two for tests of one's own.
+// nativeSuite returns the behaviors of the suite and two for single tests.
 func nativeSuite() []Native {
 	var all []Native
 	for name, do := range nativeActs() {
@@ -89,7 +84,7 @@ func nativeActs() map[string]func() {
 			}
 			fmt.Printf(`{"text":%q}`, b)
 		},
-		"given": func() {
+		"allowed": func() {
 			b, err := os.ReadFile(os.Getenv("MM_DIR") + "/file")
 			if err != nil {
 				panic(err)
@@ -118,7 +113,7 @@ func rawCall(number uintptr, a ...uintptr) unix.Errno {
 	return e
 }
 
-// denied says "no" where none of the calls succeeds, and which did otherwise.
+// denied prints "no" if every call fails, otherwise the calls that succeed.
 func denied(calls map[string]func() unix.Errno) func() {
 	return func() {
 		done := []string{}
@@ -135,7 +130,7 @@ func denied(calls map[string]func() unix.Errno) func() {
 	}
 }
 
-// plain are calls by their numbers, with arguments that would do.
+// plain makes system calls by number with plausible arguments.
 func plain(numbers map[string][]uintptr) func() {
 	calls := map[string]func() unix.Errno{}
 	for name, a := range numbers {
@@ -159,7 +154,8 @@ func toErrno(err error) unix.Errno {
 	return unix.EPERM
 }
 
-// Hostile are the guests that mean harm.
+// Natives returns hostile native guests. Most try forbidden operations and
+// print "no" if none succeeds.
 func Natives() []Native {
 	var all []Native
 	harm := func(name string, do func(), ends ...sandbox.Kind) { all = append(all, Native{name, ends, do}) }
@@ -170,7 +166,7 @@ func Natives() []Native {
 	return all
 }
 
-// resources are guests that take what they can.
+// resources adds guests that exhaust resources.
 func resources(harm func(string, func(), ...sandbox.Kind), acts map[string]func()) {
 	harm("endless loop", spin, sandbox.Time)
 	harm("sleeping", func() { time.Sleep(time.Hour) }, sandbox.Time)
@@ -206,7 +202,7 @@ func resources(harm func(string, func(), ...sandbox.Kind), acts map[string]func(
 	harm("exit 255", func() { os.Exit(255) }, sandbox.Exit)
 }
 
-// reach are guests that look for what is not theirs.
+// reach adds guests that try to reach other processes, files and sockets.
 func reach(harm func(string, func(), ...sandbox.Kind)) {
 	harm("killing everything", func() {
 		signal.Ignore(syscall.SIGTERM)
@@ -305,7 +301,7 @@ func reach(harm func(string, func(), ...sandbox.Kind)) {
 		open := []int{}
 		for fd := 3; fd < 1024; fd++ {
 			var st unix.Stat_t
-			if unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT != 0 { // those of Go's own have no kind
+			if unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT != 0 { // descriptors of the Go runtime have no type
 				open = append(open, fd)
 			}
 		}
@@ -325,7 +321,7 @@ func reach(harm func(string, func(), ...sandbox.Kind)) {
 	})
 }
 
-// calls are guests that try calls of the kernel.
+// calls adds guests that try system calls.
 func calls(harm func(string, func(), ...sandbox.Kind)) {
 	harm("mounts", plain(map[string][]uintptr{
 		"mount": {unix.SYS_MOUNT, str("tmpfs"), str("/in"), str("tmpfs"), 0, 0}, "remount": {unix.SYS_MOUNT, 0, str("/"), 0, unix.MS_REMOUNT | unix.MS_BIND, 0}, "umount": {unix.SYS_UMOUNT2, str("/"), unix.MNT_DETACH},
@@ -340,7 +336,7 @@ func calls(harm func(string, func(), ...sandbox.Kind)) {
 		"ptrace": {unix.SYS_PTRACE, 0, 0, 0, 0}, "attach": {unix.SYS_PTRACE, unix.PTRACE_SEIZE, 1, 0, 0}, "readv": {unix.SYS_PROCESS_VM_READV, 1, 0, 0, 0, 0, 0}, "writev": {unix.SYS_PROCESS_VM_WRITEV, 1, 0, 0, 0, 0, 0},
 		"pidfd": {unix.SYS_PIDFD_OPEN, 1, 0}, "getfd": {unix.SYS_PIDFD_GETFD, 0, 0, 0}, "kcmp": {unix.SYS_KCMP, 1, 1, 0, 0, 0}, "setpriority": {unix.SYS_SETPRIORITY, 0, 0, 0},
 	}))
-	harm("memory that nobody counts", plain(map[string][]uintptr{
+	harm("uncounted memory", plain(map[string][]uintptr{
 		"memfd": {unix.SYS_MEMFD_CREATE, str("x"), 0}, "secret": {unix.SYS_MEMFD_SECRET, 0}, "shmget": {unix.SYS_SHMGET, 0, 1 << 20, 0o600}, "msgget": {unix.SYS_MSGGET, 0, 0o600}, "mq": {unix.SYS_MQ_OPEN, str("x"), 0x42, 0o600, 0}, "semget": {unix.SYS_SEMGET, 0, 1, 0o600},
 		"shared": {unix.SYS_MMAP, 0, 1 << 30, 3, unix.MAP_SHARED | unix.MAP_ANON, ^uintptr(0), 0}, "growing": {unix.SYS_MMAP, 0, 1 << 30, 3, unix.MAP_PRIVATE | unix.MAP_ANON | unix.MAP_GROWSDOWN, ^uintptr(0), 0},
 		"huge": {unix.SYS_MMAP, 0, 1 << 30, 3, unix.MAP_PRIVATE | unix.MAP_ANON | unix.MAP_HUGETLB, ^uintptr(0), 0}, "private": {unix.SYS_MMAP, 0, 1 << 30, 3, unix.MAP_PRIVATE | unix.MAP_ANON, ^uintptr(0), 0},
@@ -352,7 +348,7 @@ func calls(harm func(string, func(), ...sandbox.Kind)) {
 		"syslog": {unix.SYS_SYSLOG, 3, str(string(make([]byte, 64))), 64}, "swapon": {unix.SYS_SWAPON, str("/x"), 0}, "sethostname": {unix.SYS_SETHOSTNAME, str("x"), 1}, "settime": {unix.SYS_SETTIMEOFDAY, str(string(make([]byte, 16))), 0}, "clock_settime": {unix.SYS_CLOCK_SETTIME, 0, str(string(make([]byte, 16)))},
 		"acct": {unix.SYS_ACCT, 0}, "quotactl": {unix.SYS_QUOTACTL, 0, 0, 0, 0}, "personality": {unix.SYS_PERSONALITY, 0x0040000}, "vhangup": {unix.SYS_VHANGUP},
 	}))
-	harm("its own walls", plain(map[string][]uintptr{
+	harm("sandbox settings", plain(map[string][]uintptr{
 		"affinity": {unix.SYS_SCHED_SETAFFINITY, 0, 8, str("\xff\xff\xff\xff\xff\xff\xff\xff")}, "scheduler": {unix.SYS_SCHED_SETSCHEDULER, 0, 3, str(string(make([]byte, 8)))}, "setuid": {unix.SYS_SETUID, 0}, "setgroups": {unix.SYS_SETGROUPS, 0, 0}, "capset": {unix.SYS_CAPSET, str("\x22\x05\x08\x20\x00\x00\x00\x00"), str("\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff" + string(make([]byte, 16)))},
 		"seccomp": {unix.SYS_SECCOMP, 1, 0, 0}, "landlock": {unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, 1}, "pdeathsig": {unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, 0}, "no_new_privs": {unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 0}, "dumpable": {unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 1},
 		"subreaper": {unix.SYS_PRCTL, unix.PR_SET_CHILD_SUBREAPER, 1}, "setsid": {unix.SYS_SETSID}, "ioctl": {unix.SYS_IOCTL, 0, unix.TIOCSTI, str("x")},

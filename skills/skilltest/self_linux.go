@@ -13,10 +13,11 @@ import (
 	"testing"
 )
 
-// Self returns the calling test's program, statically linked so that it runs as
-// a guest in an empty root. If the test program is dynamically linked, which is
-// Go's default if a C compiler is installed, Self builds it again without cgo,
-// once a test run, and skips the test if there is no go command.
+// NativeSelf returns the calling test's program, statically linked so that it
+// runs as a guest in an empty root. If the test program is dynamically linked,
+// which is Go's default with a C compiler installed, NativeSelf builds it
+// again without cgo, once a test run, and skips the test if there is no go
+// command.
 func NativeSelf(t testing.TB) []byte {
 	t.Helper()
 	if path := os.Getenv(NativeSelfEnv); path != "" {
@@ -44,7 +45,8 @@ func NativeSelf(t testing.TB) []byte {
 	return code
 }
 
-// SelfEnv names a file that holds the program, for tests that start themselves.
+// NativeSelfEnv names a variable with the path of the guest program, for tests
+// that start themselves.
 const NativeSelfEnv = "MM_TEST_SELF"
 
 var rebuild = sync.OnceValues(func() ([]byte, error) {

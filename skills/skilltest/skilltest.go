@@ -1,8 +1,9 @@
-// Package skilltest is what every executor of skills must do.
+// Package skilltest is the conformance suite of the executors of skills.
 //
-// [Suite] runs small guests, one for each behaviour, and looks at how a call of
-// each ends; [Corpus] runs guests that mean harm and counts how they fared. An
-// executor brings the guests in its own language.
+// [Suite] runs small guests, one for each behavior, and checks how a call of
+// each ends; [Corpus] runs hostile guests and counts how many were held. An
+// executor brings the guests in its language; those of native programs are
+// here.
 package skilltest
 
 import (
@@ -20,28 +21,28 @@ import (
 	"mm-abi.org/mm/skills/sandbox"
 )
 
-// patience is the deadline of guests that are to end by themselves, in
-// milliseconds: long enough for any machine.
+// patience is the deadline of guests that end by themselves, in milliseconds:
+// long enough for a slow machine.
 const patience = 60_000
 
-// The behaviours of the suite's guests.
+// The behaviors of the suite's guests.
 const (
-	Echo   = "echo"   // gives {"echo": the arguments}
+	Echo   = "echo"   // returns {"echo": the arguments}
 	Loop   = "loop"   // does not end
-	Hungry = "memory" // takes memory until there is none
+	Hungry = "memory" // allocates memory without end
 	Flood  = "flood"  // writes without end
-	Trap   = "trap"   // breaks
-	Exit   = "exit"   // ends with code 3
-	World  = "world"  // gives {"clock": …, "random": …, "env": […]} as far as it can tell them
-	Read   = "read"   // gives {"text": what is in asset img0}
+	Trap   = "trap"   // crashes
+	Exit   = "exit"   // exits with code 3
+	World  = "world"  // returns {"clock": …, "random": …, "env": […]} as far as it can read them
+	Read   = "read"   // returns {"text": the content of asset img0}
 )
 
-// Suite is an executor and its guests.
+// Suite holds an executor and its guests.
 type Suite struct {
 	Executor sandbox.Executor
-	Programs map[string]sandbox.Program // by behaviour; a time limit is given to them here
-	Absent   map[string]string          // why a behaviour cannot be had
-	Needs    modules.Allow              // what every program must be allowed
+	Programs map[string]sandbox.Program // by behavior; the suite sets their time limits
+	Absent   map[string]string          // why a behavior is missing
+	Needs    modules.Allow              // permissions of every program
 }
 
 // Run runs the suite.
@@ -51,23 +52,23 @@ func (s Suite) Run(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p, ok := s.Programs[name]
 			if why := s.Absent[name]; !ok && why != "" {
-				t.Skip("not there: " + why)
+				t.Skip("missing: " + why)
 			}
 			if !ok {
-				t.Fatal("no such guest, and no reason")
+				t.Fatal("missing guest without a reason")
 			}
 			s.one(t, name, p)
-			if name != Echo { // the executor goes on
+			if name != Echo { // the executor still works
 				s.echo(t, 1)
 			}
 		})
 	}
-	t.Run("cancelled", s.cancelled)
+	t.Run("canceled", s.canceled)
 	t.Run("refused", s.refused)
 	Settled(t, before)
 }
 
-// Settled waits for the goroutines that calls started to end.
+// Settled waits for the goroutines of calls to end.
 func Settled(t *testing.T, before int) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
@@ -79,7 +80,7 @@ func Settled(t *testing.T, before int) {
 	t.Errorf("%d goroutines before, %d after:\n%s", before, runtime.NumGoroutine(), buf[:runtime.Stack(buf, true)])
 }
 
-// prepare readies a program for the length of the test.
+// prepare prepares a program for the duration of the test.
 func (s Suite) prepare(t *testing.T, name string, p sandbox.Program) sandbox.Guest {
 	t.Helper()
 	p.Allow = s.Needs
@@ -98,7 +99,7 @@ func (s Suite) prepare(t *testing.T, name string, p sandbox.Program) sandbox.Gue
 	return g
 }
 
-// want are the kinds that end each behaviour.
+// want maps each behavior to the kind that ends it.
 var want = map[string]sandbox.Kind{Loop: sandbox.Time, Hungry: sandbox.Memory, Flood: sandbox.Output, Trap: sandbox.Trap, Exit: sandbox.Exit}
 
 func (s Suite) one(t *testing.T, name string, p sandbox.Program) {
@@ -116,11 +117,11 @@ func (s Suite) one(t *testing.T, name string, p sandbox.Program) {
 	g := s.prepare(t, name, p)
 	reply, err := g.Call(t.Context(), sandbox.Call{Input: []byte(`{}`)})
 	if kind := sandbox.KindOf(err); kind != want[name] {
-		t.Fatalf("ended with %v (kind %q), wanted %q; log %q", err, kind, want[name], reply.Log)
+		t.Fatalf("ended with %v (kind %q), want %q; log %q", err, kind, want[name], reply.Log)
 	}
 	var f *sandbox.Fault
 	if name == Exit && (!errors.As(err, &f) || f.Code != 3) {
-		t.Errorf("code %v, wanted 3", f)
+		t.Errorf("code %v, want 3", f)
 	}
 	if int64(len(reply.Output)) > p.Limits.Filled().OutputBytes {
 		t.Errorf("%d bytes of output", len(reply.Output))
@@ -154,7 +155,8 @@ func (s Suite) echo(t *testing.T, times int) {
 	all.Wait()
 }
 
-// world sees the same of the world each time, and nothing of ours.
+// world checks that the environment looks the same in each call and holds
+// nothing of the host.
 func (s Suite) world(t *testing.T, p sandbox.Program) {
 	t.Setenv("MM_SECRET", "sesame")
 	g := s.prepare(t, World, p)
@@ -171,11 +173,11 @@ func (s Suite) world(t *testing.T, p sandbox.Program) {
 		t.Errorf("first %s, then %s", seen[0], seen[1])
 	}
 	if strings.Contains(seen[0], "sesame") {
-		t.Errorf("it sees %s", seen[0])
+		t.Errorf("the guest sees %s", seen[0])
 	}
 }
 
-// read finds the asset of its call, and no other.
+// read checks that a guest can read the asset of its call, and no other.
 func (s Suite) read(t *testing.T, p sandbox.Program) {
 	g := s.prepare(t, Read, p)
 	text := "the first and the second line"
@@ -186,28 +188,28 @@ func (s Suite) read(t *testing.T, p sandbox.Program) {
 		t.Fatalf("%q, %v; log %q", reply.Output, err, reply.Log)
 	}
 	if reply, err := g.Call(t.Context(), sandbox.Call{Input: []byte(`{}`)}); err == nil && bytes.Contains(reply.Output, []byte("first")) {
-		t.Errorf("without the asset it gives %q", reply.Output)
+		t.Errorf("without the asset: got %q", reply.Output)
 	}
 	asset.Name = "../img0"
 	if _, err := g.Call(t.Context(), sandbox.Call{Input: []byte(`{}`), Assets: []sandbox.Asset{asset}}); sandbox.KindOf(err) != sandbox.Args {
-		t.Errorf("an asset called %s: %v", asset.Name, err)
+		t.Errorf("asset name %s: %v", asset.Name, err)
 	}
 }
 
-// cancelled calls end with the caller's error.
-func (s Suite) cancelled(t *testing.T) {
+// canceled checks that canceled calls end with the caller's error.
+func (s Suite) canceled(t *testing.T) {
 	g := s.prepare(t, "", s.Programs[Loop])
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(100*time.Millisecond, cancel)
 	if _, err := g.Call(ctx, sandbox.Call{Input: []byte(`{}`)}); !errors.Is(err, context.Canceled) {
-		t.Errorf("a call that was given up: %v", err)
+		t.Errorf("canceled call: %v", err)
 	}
 	if _, err := g.Call(ctx, sandbox.Call{Input: []byte(`{}`)}); !errors.Is(err, context.Canceled) {
-		t.Errorf("a call that was given up before: %v", err)
+		t.Errorf("call with a canceled context: %v", err)
 	}
 }
 
-// refused is what no executor can keep.
+// refused covers limits and permissions that no executor can enforce.
 func (s Suite) refused(t *testing.T) {
 	for name, change := range map[string]func(p *sandbox.Program){
 		"half a processor": func(p *sandbox.Program) { p.Limits.MilliCPU = 500 },

@@ -10,17 +10,17 @@ import (
 	"mm-abi.org/mm/skills/sandbox"
 )
 
-// targets are what the middle call of each kind of guest may take.
+// targets holds the largest median time of a call for each kind of guest.
 var targets = map[string]time.Duration{
 	"builtin": 100 * time.Microsecond, "starlark": 200 * time.Microsecond, "C wasm": 100 * time.Microsecond,
 	"python": 5 * time.Millisecond, "Go wasm": 15 * time.Millisecond, "process": 40 * time.Millisecond,
 }
 
-// Warm prints how long calls of a prepared guest take: the middle one and the
-// 95th of two hundred. It is skipped unless MM_SANDBOX is set.
+// Warm logs the median and the 95th percentile of 200 calls of a prepared
+// guest. It is skipped unless MM_SANDBOX is set.
 func Warm(t *testing.T, e sandbox.Executor, p sandbox.Program, name string) {
 	if os.Getenv("MM_SANDBOX") == "" {
-		t.Skip("times mean something on a machine that does nothing else: MM_SANDBOX=1")
+		t.Skip("timings need an idle machine: MM_SANDBOX=1")
 	}
 	start := time.Now()
 	g, err := e.Prepare(t.Context(), p)

@@ -1,13 +1,12 @@
 // Package builtin runs tools that are part of mm: Go functions under the
 // contract of every other guest.
 //
-// Nothing can be taken away from a function of one's own program, so it is not
-// locked in but metered: it says what it is about to do ([Call.Step]) and to
-// hold ([Call.Hold]), and what the limits do not allow is an error that it
-// returns. That is enforced for every function as the conformance suite enforces
-// it, and a function that does not come back in time is left behind, told of
-// and not called again until it has ended. A skill from somewhere else is never
-// a function here.
+// A function of the same program cannot be isolated, so it is metered: it
+// announces its work ([Call.Step]) and its memory ([Call.Hold]) and returns
+// the error that it gets when a limit is exceeded. The conformance suite
+// checks this for every function. A function that does not return in time is
+// abandoned, and not called again until it has ended. A skill from elsewhere
+// is never a function here.
 package builtin
 
 import (
@@ -24,13 +23,13 @@ import (
 	"mm-abi.org/mm/skills/sandbox"
 )
 
-// Func is a tool. The result is written as JSON. Its error is a fault of
-// package sandbox, or becomes one of kind Trap: what a tool has against
-// arguments is a fault of kind Args.
+// Func is a tool. Its result is encoded as JSON. An error that is not a
+// sandbox.Fault becomes one of kind Trap; invalid arguments are faults of kind
+// Args.
 type Func func(c *Call) (any, error)
 
-// Call is one use of a tool, by which it reads and is metered. It is used from
-// one goroutine.
+// Call is one call of a tool, which reads and is metered through it. It is
+// used from one goroutine.
 type Call struct {
 	Args json.RawMessage // one object
 	Log  io.Writer       // for people
@@ -44,11 +43,10 @@ type Call struct {
 	peak   int64
 }
 
-// between is how many steps pass between two looks at the clock.
+// between is the number of steps between two checks of the context.
 const between = 1 << 10
 
-// Step says that about n simple operations are to be done. An error ends the
-// call.
+// Step announces about n simple operations. An error ends the call.
 func (c *Call) Step(n int64) error {
 	before := c.steps / between
 	if c.steps += n; c.steps/between != before || n >= between {
@@ -57,11 +55,11 @@ func (c *Call) Step(n int64) error {
 	return nil
 }
 
-// Hold says that n more bytes are to be held, or, where n is negative, that so
-// many are let go. It is called before they are allocated.
+// Hold announces n bytes before they are allocated, or releases them if n is
+// negative.
 func (c *Call) Hold(n int64) error {
 	if n > 0 && n > c.limits.MemBytes-c.held {
-		return sandbox.Faultf(sandbox.Memory, "%s asked for more than its %d bytes of memory", c.name, c.limits.MemBytes)
+		return sandbox.Faultf(sandbox.Memory, "%s exceeded its memory limit of %d bytes", c.name, c.limits.MemBytes)
 	}
 	c.held = max(0, c.held+n)
 	c.peak = max(c.peak, c.held)
@@ -75,21 +73,20 @@ func (c *Call) ended() error {
 	return nil
 }
 
-// Asset opens what the arguments call #NAME, after its size was held.
+// Asset opens the asset that the arguments call #NAME and charges its size.
 func (c *Call) Asset(name string) (*io.SectionReader, error) {
 	for _, a := range c.assets {
 		if a.Name == name {
 			return io.NewSectionReader(a.Data, 0, a.Size), c.Hold(a.Size)
 		}
 	}
-	return nil, sandbox.Faultf(sandbox.Args, "there is no #%s", name)
+	return nil, sandbox.Faultf(sandbox.Args, "unknown asset #%s", name)
 }
 
-// Executor is a sandbox.Executor of the functions in it. Its zero value has
-// none.
+// Executor is a sandbox.Executor of Funcs.
 type Executor struct {
 	Funcs map[string]Func
-	Grace time.Duration // for a function to notice its end; 0: 20 ms
+	Grace time.Duration // for a function to notice its end; default 20 ms
 }
 
 // Prepare implements sandbox.Executor.
@@ -122,17 +119,17 @@ type guest struct {
 
 	calls sync.WaitGroup
 	mu    sync.Mutex
-	stuck int // calls that did not end in time
+	stuck int // calls still running after their end
 }
 
-// Close waits for the functions that were left behind.
+// Close waits for abandoned functions.
 func (g *guest) Close() error {
 	g.calls.Wait()
 	return nil
 }
 
-// done is what a function gave.
-type done struct {
+// outcome is the outcome of a function.
+type outcome struct {
 	out []byte
 	err error
 }
@@ -149,7 +146,7 @@ func (g *guest) Call(ctx context.Context, in sandbox.Call) (sandbox.Reply, error
 	stuck := g.stuck
 	g.mu.Unlock()
 	if stuck > 0 {
-		return sandbox.Reply{}, sandbox.Faultf(sandbox.Time, "%s still works on an earlier call", g.name)
+		return sandbox.Reply{}, sandbox.Faultf(sandbox.Time, "%s is still running an earlier call", g.name)
 	}
 	limit := time.Duration(g.limits.TimeoutMS) * time.Millisecond
 	start := time.Now()
@@ -157,16 +154,16 @@ func (g *guest) Call(ctx context.Context, in sandbox.Call) (sandbox.Reply, error
 	defer stop()
 	log := sandbox.NewLog(nil)
 	c := &Call{Args: in.Input, Log: log, ctx: inside, name: g.name, assets: in.Assets, limits: g.limits}
-	result := make(chan done, 1)
+	result := make(chan outcome, 1)
 	g.calls.Go(func() { result <- g.run(c) })
-	var d done
+	var d outcome
 	select {
 	case d = <-result:
 	case <-inside.Done():
 		select {
 		case d = <-result:
 		case <-time.After(g.grace):
-			g.leave(result)
+			g.abandon(result)
 			return sandbox.Reply{Usage: sandbox.Usage{Time: time.Since(start)}}, ended(ctx, inside)
 		}
 	}
@@ -184,8 +181,8 @@ func ended(outer, inside context.Context) error {
 	return context.Cause(inside)
 }
 
-// leave notes a function that goes on by itself.
-func (g *guest) leave(result <-chan done) {
+// abandon records a function that keeps running.
+func (g *guest) abandon(result <-chan outcome) {
 	g.mu.Lock()
 	g.stuck++
 	g.mu.Unlock()
@@ -197,31 +194,31 @@ func (g *guest) leave(result <-chan done) {
 	})
 }
 
-// run calls the function and writes its result.
-func (g *guest) run(c *Call) (d done) {
+// run calls the function and encodes its result.
+func (g *guest) run(c *Call) (d outcome) {
 	defer func() {
 		if r := recover(); r != nil {
 			fmt.Fprintf(c.Log, "%v\n%s", r, debug.Stack())
-			d = done{err: sandbox.Faultf(sandbox.Trap, "%s broke: %v", g.name, r)}
+			d = outcome{err: sandbox.Faultf(sandbox.Trap, "%s panicked: %v", g.name, r)}
 		}
 	}()
 	value, err := g.f(c)
-	var own *sandbox.Fault
+	var fault *sandbox.Fault
 	switch {
 	case err == nil:
-	case errors.As(err, &own), c.ctx.Err() != nil:
-		return done{err: err}
+	case errors.As(err, &fault), c.ctx.Err() != nil:
+		return outcome{err: err}
 	default:
-		return done{err: sandbox.Faultf(sandbox.Trap, "%s: %v", g.name, err)}
+		return outcome{err: sandbox.Faultf(sandbox.Trap, "%s: %v", g.name, err)}
 	}
 	out := sandbox.NewBuffer(g.limits.OutputBytes, nil)
 	enc := json.NewEncoder(out)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(value); err != nil {
 		if out.Over() {
-			return done{err: sandbox.Faultf(sandbox.Output, "%s gave more than %d bytes", g.name, g.limits.OutputBytes)}
+			return outcome{err: sandbox.Faultf(sandbox.Output, "%s wrote more than %d bytes", g.name, g.limits.OutputBytes)}
 		}
-		return done{err: sandbox.Faultf(sandbox.Result, "%s gave what is no JSON: %v", g.name, err)}
+		return outcome{err: sandbox.Faultf(sandbox.Result, "result of %s does not encode as JSON: %v", g.name, err)}
 	}
-	return done{out: out.Bytes()}
+	return outcome{out: out.Bytes()}
 }

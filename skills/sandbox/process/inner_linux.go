@@ -20,11 +20,11 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 )
 
-// Inner is what mm does when it is called with [Command]: it shuts itself in
-// and becomes the program. It does not return.
+// Inner restricts the process and executes the program that the spec names; mm
+// calls it if its argument is [Command]. It does not return.
 func Inner() {
-	runtime.LockOSThread() // credentials, landlock and the filter are those of a thread
-	debug.SetGCPercent(-1) // nothing starts that the limits would stop
+	runtime.LockOSThread() // credentials, landlock and seccomp are per thread
+	debug.SetGCPercent(-1) // the collector would start threads that the limits stop
 	err := inner()
 	status := os.NewFile(fdStatus, "status")
 	fmt.Fprint(status, err)
@@ -32,29 +32,29 @@ func Inner() {
 }
 
 func inner() error {
-	told := os.NewFile(fdSpec, "spec")
-	text, err := io.ReadAll(io.LimitReader(told, 1<<20))
+	input := os.NewFile(fdSpec, "spec")
+	text, err := io.ReadAll(io.LimitReader(input, 1<<20))
 	if err != nil {
-		return fmt.Errorf("reading what to run: %w", err)
+		return fmt.Errorf("reading the spec: %w", err)
 	}
 	var s spec
 	if err := json.Unmarshal(text, &s); err != nil {
-		return fmt.Errorf("reading what to run: %w", err)
+		return fmt.Errorf("reading the spec: %w", err)
 	}
 	if err := root(s); err != nil {
 		return err
 	}
 	if err := pin(s.CPUs); err != nil {
-		return fmt.Errorf("choosing processors: %w", err)
+		return fmt.Errorf("setting the processor affinity: %w", err)
 	}
 	if err := unprivileged(s.Drop); err != nil {
 		return err
 	}
-	seen := append([]string{"/in"}, s.Read...)
+	visible := append([]string{"/in"}, s.Read...)
 	if s.Root != "" {
-		seen = []string{"/"}
+		visible = []string{"/"}
 	}
-	if err := restrict(seen); err != nil {
+	if err := restrict(visible); err != nil {
 		return err
 	}
 	filter := filter()
@@ -74,14 +74,14 @@ func inner() error {
 	return program.run()
 }
 
-// newRoot is where the guest's root is made: a folder that is always there.
+// newRoot is where the guest's root is mounted: a folder that always exists.
 const newRoot = "/proc"
 
-// root makes a root with the assets and what may be read, and leaves the old
-// one behind. It is made of memory, or is the folder of an image.
+// root makes a root with the assets and readable paths, in memory or from the
+// folder of an image, and unmounts the old one.
 func root(s spec) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("parting from the machine's mounts: %w", err)
+		return fmt.Errorf("making mounts private: %w", err)
 	}
 	var err error
 	if s.Root != "" {
@@ -99,13 +99,13 @@ func root(s spec) error {
 		return fmt.Errorf("changing the root: %w", err)
 	}
 	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
-		return fmt.Errorf("leaving the old root: %w", err)
+		return fmt.Errorf("unmounting the old root: %w", err)
 	}
 	if err := os.Chdir("/"); err != nil {
 		return err
 	}
 	if s.Root != "" {
-		return os.Chdir("/" + s.Dir) // the root was read-only from its beginning
+		return os.Chdir("/" + s.Dir) // the image is mounted read-only
 	}
 	if err := unix.Mount("", "/", "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|inert, ""); err != nil {
 		return fmt.Errorf("making the root read-only: %w", err)
@@ -113,31 +113,31 @@ func root(s spec) error {
 	return nil
 }
 
-// inert are the flags of every mount: no file gives rights, none is a device.
+// inert holds the flags of every mount: no setuid files, no devices.
 const inert = unix.MS_NOSUID | unix.MS_NODEV
 
-// memory makes a root of memory with the assets and what may be read.
+// memory makes a root in memory with the assets and the readable paths.
 func memory(s spec) error {
 	if err := fill(s, newRoot, "/in"); err != nil {
 		return err
 	}
 	for _, path := range s.Read {
 		if err := show(path); err != nil {
-			return fmt.Errorf("showing %s: %w", path, err)
+			return fmt.Errorf("binding %s: %w", path, err)
 		}
 	}
 	return nil
 }
 
-// image makes the folder of an image the root, read-only, with the assets in a
-// folder of memory over its /in.
+// image makes the folder of an image the root, read-only, with the assets in
+// memory mounted over its /in.
 func image(s spec) error {
 	if err := bind(s.Root, newRoot); err != nil {
-		return fmt.Errorf("showing the image: %w", err)
+		return fmt.Errorf("binding the image: %w", err)
 	}
 	in := newRoot + "/in"
 	if info, err := os.Lstat(in); err != nil || !info.IsDir() {
-		return fmt.Errorf("the image has no folder /in (%v)", err)
+		return fmt.Errorf("image has no folder /in (%v)", err)
 	}
 	if err := fill(s, in, ""); err != nil {
 		return err
@@ -148,7 +148,7 @@ func image(s spec) error {
 	return nil
 }
 
-// fill mounts memory at a folder and puts the assets into a folder of it.
+// fill mounts memory at a folder and writes the assets into a folder of it.
 func fill(s spec, at, below string) error {
 	size := int64(1 << 20)
 	for _, a := range s.Assets {
@@ -170,7 +170,7 @@ func fill(s spec, at, below string) error {
 	return nil
 }
 
-// place writes an asset into the folder in.
+// place writes an asset into dir.
 func place(dir *fsx.Dir, a asset, fd int) error {
 	from := os.NewFile(uintptr(fd), a.Name)
 	defer from.Close()
@@ -182,7 +182,7 @@ func place(dir *fsx.Dir, a asset, fd int) error {
 	return errors.Join(err, to.Close())
 }
 
-// show binds what may be read into the new root, read-only.
+// show binds a readable path into the new root, read-only.
 func show(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -210,7 +210,7 @@ func show(path string) error {
 	return bind(path, at)
 }
 
-// bind shows what lies at path at another place, read-only.
+// bind mounts path at another place, read-only.
 func bind(path, at string) error {
 	if err := unix.Mount(path, at, "", unix.MS_BIND, ""); err != nil {
 		return err
@@ -219,15 +219,15 @@ func bind(path, at string) error {
 	if err := unix.Statfs(at, &st); err != nil {
 		return err
 	}
-	// What the mount has already may not be taken off; one flag has two numbers.
-	kept := uintptr(st.Flags) & (unix.MS_NOEXEC | unix.MS_NOATIME | unix.MS_NODIRATIME)
+	// Flags of the original mount cannot be removed; relatime has two numbers.
+	flags := uintptr(st.Flags) & (unix.MS_NOEXEC | unix.MS_NOATIME | unix.MS_NODIRATIME)
 	if st.Flags&unix.ST_RELATIME != 0 {
-		kept |= unix.MS_RELATIME
+		flags |= unix.MS_RELATIME
 	}
-	return unix.Mount("", at, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|inert|kept, "")
+	return unix.Mount("", at, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|inert|flags, "")
 }
 
-// pin keeps the thread, and what it becomes, on so many of its processors.
+// pin limits the thread, and the program it becomes, to n of its processors.
 func pin(n int) error {
 	var have, want unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &have); err != nil {
@@ -248,40 +248,41 @@ func pin(n int) error {
 	return unix.SchedSetaffinity(0, &want)
 }
 
-// unprivileged gives up every capability, and with drop the user too, for this
-// thread and what it becomes.
+// unprivileged drops every capability, and if drop the user, for this thread
+// and the program it becomes.
 func unprivileged(drop bool) error {
 	const noRoot = 0xef // SECBIT_NOROOT, NO_SETUID_FIXUP, NO_CAP_AMBIENT_RAISE, all locked, and KEEP_CAPS_LOCKED
 	if err := unix.Prctl(unix.PR_SET_SECUREBITS, noRoot, 0, 0, 0); err != nil {
-		return fmt.Errorf("giving up privileges: %w", err)
+		return fmt.Errorf("dropping privileges: %w", err)
 	}
 	for c := uintptr(0); unix.Prctl(unix.PR_CAPBSET_READ, c, 0, 0, 0) == nil && c < 64; c++ {
 		if err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0); err != nil {
-			return fmt.Errorf("giving up privileges: %w", err)
+			return fmt.Errorf("dropping privileges: %w", err)
 		}
 	}
 	if drop {
 		if err := become(dropped); err != nil {
-			return fmt.Errorf("giving up the user: %w", err)
+			return fmt.Errorf("changing the user: %w", err)
 		}
 	}
 	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var none [2]unix.CapUserData
 	if err := unix.Capset(&head, &none[0]); err != nil {
-		return fmt.Errorf("giving up privileges: %w", err)
+		return fmt.Errorf("dropping privileges: %w", err)
 	}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("giving up privileges: %w", err)
+		return fmt.Errorf("dropping privileges: %w", err)
 	}
 	return nil
 }
 
-// dropped is the user, and the group, of the namespace that is nobody outside.
+// dropped is the user and group ID in the namespace that maps to nobody
+// outside.
 const dropped = 1
 
-// become changes the user of this thread. The kernel forgets then that the
-// thread is to end with mm, which is told it again; an mm that ended between
-// has left nobody to read the status.
+// become changes the user of this thread. The kernel then clears the parent
+// death signal, which is set again; if mm ended in between, nothing reads the
+// status any longer, which the poll detects.
 func become(id int) error {
 	if _, _, e := unix.RawSyscall(unix.SYS_SETRESGID, uintptr(id), uintptr(id), uintptr(id)); e != 0 {
 		return e
@@ -303,11 +304,11 @@ const (
 	descriptors = 64
 	threads     = 64
 	stack       = 8 << 20
-	addresses   = 4 << 30 // beside the memory: what is reserved and not used costs tables
+	addresses   = 4 << 30 // on top of the memory: unused reservations cost page tables
 )
 
-// limit sets what the process may take. Memory comes last: this process may
-// have more already than the program will be allowed.
+// limit sets the resource limits. Memory comes last: this process may already
+// hold more than the program is allowed.
 func limit(s spec) error {
 	for _, l := range []struct {
 		what  int
@@ -324,14 +325,14 @@ func limit(s spec) error {
 	return nil
 }
 
-// start is what execve or execveat is called with.
+// start holds the arguments of execve or execveat.
 type start struct {
 	argv, envp []*byte
 	path       *byte
-	inside     bool // path is one of the root
+	inside     bool // path is in the root
 }
 
-// prepare makes the arguments of the program while memory is to be had.
+// prepare allocates the arguments before memory is limited.
 func prepare(s spec) (*start, error) {
 	args := make([]string, len(s.Args))
 	for i, a := range s.Args {
@@ -349,7 +350,7 @@ func prepare(s spec) (*start, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Nothing but the three streams is left to the program.
+	// The program inherits only the three standard streams.
 	if err := unix.CloseRange(3, 1<<31-1, unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return nil, fmt.Errorf("closing descriptors: %w", err)
 	}
@@ -365,5 +366,5 @@ func (p *start) run() error {
 	} else {
 		_, _, e = unix.RawSyscall6(unix.SYS_EXECVEAT, fdProgram, path, argv, envp, unix.AT_EMPTY_PATH, 0)
 	}
-	return fmt.Errorf("executing it: %w", e)
+	return fmt.Errorf("executing the program: %w", e)
 }

@@ -10,10 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// restrict shuts this thread in: of files it may read those below paths, of
-// network and of other processes nothing (Documentation/userspace-api/landlock).
-// What the kernel's version of it does not know is not asked of it: the root,
-// the namespaces and the list of system calls hold as well.
+// restrict limits this thread by landlock: it may read files below paths, and
+// reach no network and no other process
+// (Documentation/userspace-api/landlock). Rights that the kernel's version
+// does not support are left out: the root, the namespaces and the seccomp list
+// hold as well.
 func restrict(paths []string) error {
 	version, _, e := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if e != 0 {

@@ -26,10 +26,10 @@ import (
 	"mm-abi.org/mm/skills/sandbox"
 )
 
-// patience is how long the second mm may take to shut itself in.
+// patience is the time the second mm may take to restrict itself.
 const patience = 10 * time.Second
 
-// nobody is the user that a guest of root is, outside of its namespace.
+// nobody is the user of a guest outside its namespace if mm runs as root.
 const nobody = 65534
 
 // Executor is a sandbox.Executor of native programs.
@@ -42,11 +42,10 @@ type Executor struct {
 // only argument is [Command].
 func New() *Executor { return &Executor{} }
 
-// Close does nothing: every call has cleaned up.
+// Close does nothing: every call has released its resources.
 func (*Executor) Close() error { return nil }
 
-// Prepare implements sandbox.Executor. The first time it tries whether this
-// machine can hold a program.
+// Prepare implements sandbox.Executor. The first call probes this machine.
 func (e *Executor) Prepare(ctx context.Context, p sandbox.Program) (sandbox.Guest, error) {
 	l, err := sandbox.Check(p)
 	if err != nil {
@@ -56,14 +55,14 @@ func (e *Executor) Prepare(ctx context.Context, p sandbox.Program) (sandbox.Gues
 		return nil, err
 	}
 	if l.MilliCPU%1000 != 0 {
-		return nil, sandbox.Refuse("process cannot hold a guest to %g processors, whole ones alone", float64(l.MilliCPU)/1000)
+		return nil, sandbox.Refuse("process cannot limit a guest to %g processors: want an integer", float64(l.MilliCPU)/1000)
 	}
 	if p.Image == nil {
 		if err := executable(p.Code, p.Allow.Read); err != nil {
 			return nil, err
 		}
 	} else if len(p.Allow.Read) > 0 {
-		return nil, sandbox.Refuse("an image has its own files: it cannot be given allow.read")
+		return nil, sandbox.Refuse("allow.read is not supported for images")
 	}
 	if err := e.Probe(ctx); err != nil {
 		return nil, sandbox.Refuse("this machine cannot run native programs: %v", err)
@@ -71,24 +70,24 @@ func (e *Executor) Prepare(ctx context.Context, p sandbox.Program) (sandbox.Gues
 	g := &Guest{name: p.Name, args: p.Args, image: p.Image, limits: l, allow: p.Allow}
 	if p.Image == nil {
 		if g.program, err = sealed("mm-skill", int64(len(p.Code)), bytes.NewReader(p.Code)); err != nil {
-			return nil, fmt.Errorf("keeping the program in memory: %w", err)
+			return nil, fmt.Errorf("copying the program: %w", err)
 		}
 	}
 	return g, nil
 }
 
-// permitted refuses a skill that does not allow what nobody can take from a
-// native program, and permissions that cannot be given.
+// permitted refuses permissions that cannot be granted, and skills that do not
+// allow what a native program always has.
 func permitted(a modules.Allow) error {
 	if err := sandbox.None("process", a, "clock", "random", "env", "read"); err != nil {
 		return err
 	}
 	if !a.Clock || !a.Random {
-		return sandbox.Refuse("a native program reads the clock and random numbers of the processor, which nothing can stop: it needs allow.clock and allow.random")
+		return sandbox.Refuse("a native program needs allow.clock and allow.random: its access to the processor's clock and random numbers cannot be denied")
 	}
 	for _, path := range a.Read {
 		if !filepath.IsAbs(path) || filepath.Clean(path) != path || path == "/" || path == "/in" {
-			return sandbox.Refuse("allow.read names %q, which is no clean absolute path beside / and /in", path)
+			return sandbox.Refuse("allow.read: %q is not a clean absolute path other than / and /in", path)
 		}
 		if _, err := os.Stat(path); err != nil {
 			return sandbox.Refuse("allow.read: %v", err)
@@ -133,7 +132,7 @@ func (e *Executor) Probe(ctx context.Context) error {
 	return e.tried
 }
 
-// probe has the second mm do everything but become a program.
+// probe runs the second mm up to the execution of a program.
 func (e *Executor) probe(ctx context.Context) error {
 	c := &child{spec: spec{Args: []string{"probe"}, Memory: modules.DefaultMemory, Seconds: 60, CPUs: 1, Try: true}}
 	err := c.start(bytes.NewReader(nil), io.Discard, io.Discard)
@@ -147,10 +146,10 @@ func (e *Executor) probe(ctx context.Context) error {
 	return c.cmd.Wait()
 }
 
-// sealed puts bytes into memory that has a descriptor and cannot be changed.
+// sealed copies bytes into a memory file that cannot be changed.
 func sealed(name string, size int64, r io.Reader) (*os.File, error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|unix.MFD_EXEC)
-	if errors.Is(err, unix.EINVAL) { // before Linux 6.3 all of it can be executed
+	if errors.Is(err, unix.EINVAL) { // Linux before 6.3: always executable
 		fd, err = unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	}
 	if err != nil {
@@ -171,8 +170,8 @@ func sealed(name string, size int64, r io.Reader) (*os.File, error) {
 type Guest struct {
 	name    string
 	args    []string
-	program *os.File       // nil: it lies in the image
-	image   *sandbox.Image // nil: there is none
+	program *os.File       // nil: part of the image
+	image   *sandbox.Image // nil: part of the image
 	limits  modules.Effective
 	allow   modules.Allow
 }
@@ -202,18 +201,18 @@ func (g *Guest) Call(ctx context.Context, in sandbox.Call) (sandbox.Reply, error
 	return reply, g.fault(ctx, r.inside, err, r.child.cmd.ProcessState, reply)
 }
 
-// run is a program that runs.
+// run is a running program.
 type run struct {
 	guest  *Guest
 	child  *child
 	log    *sandbox.Log
-	inside context.Context // ends when the program is to end
+	inside context.Context // ends when the program must end
 	stop   context.CancelCauseFunc
 	ends   []func() bool
 	began  time.Time
 }
 
-// begin readies a run with its assets.
+// begin prepares a run with its assets.
 func (g *Guest) begin(ctx context.Context, assets []sandbox.Asset) (*run, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -250,7 +249,7 @@ func (r *run) full() {
 	r.stop(sandbox.Faultf(sandbox.Output, "%s wrote more than %d bytes", r.guest.name, r.guest.limits.OutputBytes))
 }
 
-// start starts the program; its time begins when it is one.
+// start starts the program; its time starts when it is executed.
 func (r *run) start(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err := r.child.start(in, out, r.log); err != nil {
 		return err
@@ -268,20 +267,20 @@ func (r *run) start(ctx context.Context, in io.Reader, out io.Writer) error {
 	return nil
 }
 
-// reply is what is known of a program that has ended.
+// reply describes a program that has ended.
 func (r *run) reply() sandbox.Reply {
 	reply := sandbox.Reply{Log: r.log.Bytes(), Usage: sandbox.Usage{Time: time.Since(r.began)}}
-	var own syscall.Rusage
+	var parent syscall.Rusage
 	use, ok := r.child.cmd.ProcessState.SysUsage().(*syscall.Rusage)
-	// The kernel's peak of a child begins with what its parent held when it was
-	// started: what is no more than that tells nothing.
-	if ok && syscall.Getrusage(syscall.RUSAGE_SELF, &own) == nil && use.Maxrss > own.Maxrss {
+	// The kernel starts a child's peak at its parent's: a peak below that is
+	// unknown.
+	if ok && syscall.Getrusage(syscall.RUSAGE_SELF, &parent) == nil && use.Maxrss > parent.Maxrss {
 		reply.Usage.Memory = use.Maxrss << 10
 	}
 	return reply
 }
 
-// end lets go of what a run held.
+// end releases the resources of a run.
 func (r *run) end() {
 	for i := len(r.ends) - 1; i >= 0; i-- {
 		r.ends[i]()
@@ -290,7 +289,7 @@ func (r *run) end() {
 	r.child.end()
 }
 
-// fault says what ended the program.
+// fault returns the error for the way the program ended.
 func (g *Guest) fault(outer, inside context.Context, err error, state *os.ProcessState, reply sandbox.Reply) error {
 	if err == nil {
 		return nil
@@ -303,46 +302,46 @@ func (g *Guest) fault(outer, inside context.Context, err error, state *os.Proces
 	}
 	status, ok := state.Sys().(syscall.WaitStatus)
 	switch {
-	case !ok || state.Success(): // what was not a fault of the program: its pipes
+	case !ok || state.Success(): // a failure of mm's pipes
 		return err
 	case g.starved(reply):
-		return sandbox.Faultf(sandbox.Memory, "%s asked for more than its %d bytes of memory", g.name, g.limits.MemBytes)
+		return sandbox.Faultf(sandbox.Memory, "%s exceeded its memory limit of %d bytes", g.name, g.limits.MemBytes)
 	case status.Signaled() && status.Signal() == syscall.SIGXCPU:
-		return sandbox.Faultf(sandbox.Time, "%s took too much of the processor", g.name)
+		return sandbox.Faultf(sandbox.Time, "%s exceeded its processor time", g.name)
 	case status.Signaled():
-		return sandbox.Faultf(sandbox.Trap, "%s broke: %v", g.name, status.Signal())
+		return sandbox.Faultf(sandbox.Trap, "%s crashed: %v", g.name, status.Signal())
 	}
-	f := sandbox.Faultf(sandbox.Exit, "%s ended with code %d", g.name, status.ExitStatus())
+	f := sandbox.Faultf(sandbox.Exit, "%s exited with code %d", g.name, status.ExitStatus())
 	f.Code = status.ExitStatus()
 	return f
 }
 
-// starved guesses whether a program that failed failed for want of memory: the
-// kernel refuses it and tells nobody but the program, which may tell us.
+// starved guesses whether a program failed for lack of memory: the kernel
+// reports the refusal only to the program, which may log it.
 func (g *Guest) starved(reply sandbox.Reply) bool {
-	for _, said := range []string{"out of memory", "cannot allocate memory", "Cannot allocate memory", "bad_alloc"} {
-		if bytes.Contains(reply.Log, []byte(said)) {
+	for _, message := range []string{"out of memory", "cannot allocate memory", "Cannot allocate memory", "bad_alloc"} {
+		if bytes.Contains(reply.Log, []byte(message)) {
 			return true
 		}
 	}
 	return reply.Usage.Memory >= g.limits.MemBytes/10*9
 }
 
-// child is the second mm and what it becomes.
+// child is the second mm and the program it becomes.
 type child struct {
 	spec    spec
-	program *os.File // nil: none
+	program *os.File // nil: part of the image
 	files   []*os.File
 	status  *os.File
 	cmd     *exec.Cmd
 }
 
-// hand copies assets to where the second mm gets them from.
+// hand copies assets into sealed memory for the second mm.
 func (c *child) hand(list []sandbox.Asset) error {
 	for _, a := range list {
 		f, err := sealed(a.Name, a.Size, io.NewSectionReader(a.Data, 0, a.Size))
 		if err != nil {
-			return fmt.Errorf("handing over asset %s: %w", a.Name, err)
+			return fmt.Errorf("copying asset %s: %w", a.Name, err)
 		}
 		c.files = append(c.files, f)
 		c.spec.Assets = append(c.spec.Assets, asset{a.Name, a.Size})
@@ -350,18 +349,18 @@ func (c *child) hand(list []sandbox.Asset) error {
 	return nil
 }
 
-// start starts the second mm in namespaces of its own.
+// start starts the second mm in new namespaces.
 func (c *child) start(in io.Reader, out, log io.Writer) error {
 	text, err := json.Marshal(c.spec)
 	if err != nil {
 		return err
 	}
-	told, err := sealed("spec", int64(len(text)), bytes.NewReader(text))
+	specFile, err := sealed("spec", int64(len(text)), bytes.NewReader(text))
 	if err != nil {
-		return fmt.Errorf("telling what to run: %w", err)
+		return fmt.Errorf("writing the spec: %w", err)
 	}
-	defer told.Close()
-	if _, err := told.Seek(0, io.SeekStart); err != nil {
+	defer specFile.Close()
+	if _, err := specFile.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
 	status, w, err := os.Pipe()
@@ -372,25 +371,25 @@ func (c *child) start(in io.Reader, out, log io.Writer) error {
 	c.status = status
 	program := c.program
 	if program == nil {
-		program = told
+		program = specFile
 	}
 	c.cmd = &exec.Cmd{Path: "/proc/self/exe", Args: []string{os.Args[0], Command}}
 	c.cmd.Env = []string{"GOTRACEBACK=none", "GOMAXPROCS=1"}
 	c.cmd.Dir = "/"
 	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = in, out, log
-	c.cmd.ExtraFiles = append([]*os.File{told, w, program}, c.files...)
+	c.cmd.ExtraFiles = append([]*os.File{specFile, w, program}, c.files...)
 	c.cmd.WaitDelay = time.Second
 	c.cmd.SysProcAttr = namespaces(c.spec.Drop)
 	if err := c.cmd.Start(); err != nil {
 		c.cmd = nil
-		return fmt.Errorf("making namespaces: %w", err)
+		return fmt.Errorf("creating namespaces: %w", err)
 	}
 	return nil
 }
 
-// namespaces are those of a guest. Inside it is root of nothing; outside it is
-// the user who runs mm, or nobody where that is root; with drop it becomes that
-// itself.
+// namespaces returns the namespaces of a guest. Inside, the guest is an
+// unprivileged root. Outside, it is the user of mm, or nobody if that is root;
+// with drop, it changes to nobody itself.
 func namespaces(drop bool) *syscall.SysProcAttr {
 	uid, gid := os.Geteuid(), os.Getegid()
 	attr := &syscall.SysProcAttr{
@@ -414,8 +413,8 @@ func namespaces(drop bool) *syscall.SysProcAttr {
 	return attr
 }
 
-// ready waits until the second mm has become the program: its end of the pipe
-// closes then. What it says before is why it could not.
+// ready waits until the second mm has become the program, which closes its end
+// of the status pipe. Text on the pipe is the reason why it failed.
 func (c *child) ready(ctx context.Context) error {
 	if err := c.status.SetReadDeadline(time.Now().Add(patience)); err != nil {
 		return err
@@ -425,7 +424,7 @@ func (c *child) ready(ctx context.Context) error {
 		return nil
 	}
 	c.kill()
-	_ = c.cmd.Wait() // killed: what it says of that is no news
+	_ = c.cmd.Wait() // killed
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -436,9 +435,9 @@ func (c *child) ready(ctx context.Context) error {
 }
 
 // kill ends the guest and everything in its namespace.
-func (c *child) kill() { _ = c.cmd.Process.Kill() } // it may have ended by itself
+func (c *child) kill() { _ = c.cmd.Process.Kill() } // it may have ended already
 
-// end lets go of what the call held.
+// end releases the resources of the call.
 func (c *child) end() {
 	if c.cmd != nil && c.cmd.ProcessState == nil {
 		c.kill()

@@ -23,8 +23,8 @@ import (
 	"mm-abi.org/mm/skills/skilltest"
 )
 
-// TestMain is three programs: the tests, mm in the place of a guest, and every
-// guest, which does what it is called.
+// TestMain runs the tests, mm as the parent of a guest, or a guest, which acts
+// by its name.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == Command {
 		Inner()
@@ -35,15 +35,16 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// needs is what no native program does without.
+// needs holds the permissions that every native program needs.
 var needs = modules.Allow{Clock: true, Random: true}
 
 func program(act string, code []byte) sandbox.Program {
-	// A program in Go maps 64 MiB at its start, and more for its threads.
+	// A Go program maps 64 MiB at its start, and more for its threads.
 	return sandbox.Program{Name: act, Code: code, Limits: modules.Effective{MemBytes: 256 << 20, TimeoutMS: 60_000, OutputBytes: 64 << 10}, Allow: needs}
 }
 
-// open gives an executor, on a machine that can hold a program.
+// open returns an executor, and skips the test on a machine that cannot run
+// native programs.
 func open(t testing.TB, code []byte) *Executor {
 	t.Helper()
 	e := New()
@@ -70,7 +71,7 @@ func TestSuite(t *testing.T) {
 func TestCorpus(t *testing.T) {
 	code := skilltest.NativeSelf(t)
 	e := open(t, code)
-	// A file that an escape could read, in a folder that everybody may look into.
+	// A file that an escape could read, in a world-readable folder.
 	dir, err := os.MkdirTemp("", "mm-corpus")
 	if err != nil {
 		t.Fatal(err)
@@ -90,7 +91,8 @@ func TestCorpus(t *testing.T) {
 	skilltest.Corpus(t, e, needs, list)
 }
 
-// Nothing is left of guests that were killed: no process, no descriptor.
+// TestNothingIsLeft checks that killed guests leave no process and no
+// descriptor.
 func TestNothingIsLeft(t *testing.T) {
 	code := skilltest.NativeSelf(t)
 	e := open(t, code)
@@ -127,9 +129,9 @@ func opened(t *testing.T) int {
 	return len(list)
 }
 
-// A guest ends with mm, also when mm is killed.
+// TestGuestEndsWithMM checks that a guest ends with mm even if mm is killed.
 func TestGuestEndsWithMM(t *testing.T) {
-	if os.Getenv("MM_TEST_PARENT") != "" { // the one that is killed
+	if os.Getenv("MM_TEST_PARENT") != "" { // the parent that is killed
 		e := New()
 		g, err := e.Prepare(t.Context(), program(skilltest.Flood, skilltest.NativeSelf(t)))
 		if err != nil {
@@ -157,7 +159,7 @@ func TestGuestEndsWithMM(t *testing.T) {
 	}
 	cmd := exec.Command("/proc/self/exe", "-test.run=^TestGuestEndsWithMM$")
 	cmd.Env = append(os.Environ(), "MM_TEST_PARENT=1", skilltest.NativeSelfEnv+"="+path)
-	pipe, err := cmd.StdoutPipe() // the guest's log goes there no further than mm, so its end is mm's end
+	pipe, err := cmd.StdoutPipe() // the guest does not inherit it, so EOF is the end of mm
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,13 +171,13 @@ func TestGuestEndsWithMM(t *testing.T) {
 	deadline := time.Now().Add(10 * time.Second)
 	for running(t, "holds") {
 		if time.Now().After(deadline) {
-			t.Fatal("the guest is still there")
+			t.Fatal("the guest is still running")
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
 }
 
-// running reports whether a process is called name.
+// running reports whether a process with argv[0] name exists.
 func running(t *testing.T, name string) bool {
 	t.Helper()
 	list, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -238,7 +240,7 @@ func dynamic(loader string) []byte {
 	return b.Bytes()
 }
 
-// What allow names is there, and no more of it.
+// TestAllow checks that a guest gets the permissions of allow and no others.
 func TestAllow(t *testing.T) {
 	code := skilltest.NativeSelf(t)
 	e := open(t, code)
@@ -247,12 +249,12 @@ func TestAllow(t *testing.T) {
 		t.Skip(err)
 	}
 	defer os.RemoveAll(dir)
-	if err := errors.Join(os.Chmod(dir, 0o755), os.WriteFile(filepath.Join(dir, "file"), []byte("given"), 0o644)); err != nil {
+	if err := errors.Join(os.Chmod(dir, 0o755), os.WriteFile(filepath.Join(dir, "file"), []byte("allowed"), 0o644)); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("MM_DIR", dir)
 	t.Setenv("MM_KEPT", "sesame")
-	p := program("given", code)
+	p := program("allowed", code)
 	p.Allow = modules.Allow{Clock: true, Random: true, Env: []string{"MM_DIR"}, Read: []string{dir}}
 	g, err := e.Prepare(t.Context(), p)
 	if err != nil {
@@ -260,8 +262,8 @@ func TestAllow(t *testing.T) {
 	}
 	defer g.Close()
 	reply, err := g.Call(t.Context(), sandbox.Call{Input: []byte(`{}`)})
-	if want := "given [MM_DIR=" + dir + "] open " + dir + "/new: read-only file system"; err != nil || string(reply.Output) != want {
-		t.Errorf("%q, %v, log %q; wanted %q", reply.Output, err, reply.Log, want)
+	if want := "allowed [MM_DIR=" + dir + "] open " + dir + "/new: read-only file system"; err != nil || string(reply.Output) != want {
+		t.Errorf("got %q, %v, log %q, want %q", reply.Output, err, reply.Log, want)
 	}
 }
 

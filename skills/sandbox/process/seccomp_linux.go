@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// calls are the system calls that a program may make on every architecture. What is
-// not among them fails with EPERM: sockets, processes, mounts, tracing, shared
-// memory, queues, keys, modules, and what a later kernel brings.
+// calls lists the system calls that are allowed on every architecture. Others
+// fail with EPERM: sockets, processes, mounts, tracing, shared memory, queues,
+// keys, modules, and calls of later kernels.
 var calls = []uint32{
 	unix.SYS_READ, unix.SYS_WRITE, unix.SYS_READV, unix.SYS_WRITEV, unix.SYS_PREAD64, unix.SYS_PWRITE64, unix.SYS_LSEEK, unix.SYS_CLOSE,
 	unix.SYS_FSTAT, unix.SYS_STATX, unix.SYS_STATFS, unix.SYS_FSTATFS, unix.SYS_OPENAT, unix.SYS_OPENAT2, unix.SYS_FACCESSAT, unix.SYS_FACCESSAT2,
@@ -26,8 +26,8 @@ var calls = []uint32{
 	unix.SYS_EXIT, unix.SYS_EXIT_GROUP, unix.SYS_EXECVE, unix.SYS_EXECVEAT,
 }
 
-// Where the fields of struct seccomp_data lie (linux/seccomp.h), and what a
-// filter returns.
+// Offsets of the fields of struct seccomp_data (linux/seccomp.h), and the
+// results of a filter.
 const (
 	atNumber = 0
 	atArch   = 4
@@ -37,7 +37,7 @@ const (
 	deny   = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
 )
 
-// program of the classic Berkeley packet filter that judges system calls.
+// rules is a classic BPF program that filters system calls.
 type rules []unix.SockFilter
 
 func (r *rules) load(at uint32) {
@@ -47,7 +47,7 @@ func (r *rules) ret(v uint32) {
 	*r = append(*r, unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: v})
 }
 
-// jump skips yes instructions where the test holds, no where it does not.
+// jump skips yes instructions if the test holds, otherwise no.
 func (r *rules) jump(test uint16, k uint32, yes, no uint8) {
 	*r = append(*r, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_K | test, K: k, Jt: yes, Jf: no})
 }
@@ -58,7 +58,7 @@ func (r *rules) when(number, v uint32) {
 	r.ret(v)
 }
 
-// filter is the list of what may be called, and how.
+// filter returns the program that checks system calls and their arguments.
 func filter() rules {
 	var r rules
 	r.load(atArch)
@@ -70,15 +70,15 @@ func filter() rules {
 			r.when(n, permit)
 		}
 	}
-	r.when(unix.SYS_CLONE3, unix.SECCOMP_RET_ERRNO|uint32(unix.ENOSYS)) // its flags lie where no filter looks: libraries take clone then
+	r.when(unix.SYS_CLONE3, unix.SECCOMP_RET_ERRNO|uint32(unix.ENOSYS)) // its flags are in memory, which a filter cannot read; libraries fall back to clone
 	r.when(unix.SYS_IOCTL, unix.SECCOMP_RET_ERRNO|uint32(unix.ENOTTY))
-	// Threads, and no processes.
+	// Threads but no processes.
 	r.jump(unix.BPF_JEQ, unix.SYS_CLONE, 0, 4)
 	r.load(atArgs)
 	r.jump(unix.BPF_JSET, unix.CLONE_THREAD, 0, 1)
 	r.ret(permit)
 	r.ret(deny)
-	// Memory that is counted: none that is shared or grows by itself.
+	// Only private memory of fixed size, which the limits count.
 	r.jump(unix.BPF_JEQ, unix.SYS_MMAP, 0, 4)
 	r.load(atArgs + 3*8)
 	r.jump(unix.BPF_JSET, unix.MAP_SHARED|unix.MAP_GROWSDOWN, 0, 1)
@@ -95,7 +95,7 @@ func filter() rules {
 	return r
 }
 
-// install makes the filter that of this thread and of what it becomes.
+// install applies the filter to this thread and the program it becomes.
 func (r rules) install() error {
 	prog := unix.SockFprog{Len: uint16(len(r)), Filter: &r[0]}
 	if _, _, e := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&prog))); e != 0 {

@@ -13,10 +13,10 @@ import (
 	"mm-abi.org/mm/skills/sandbox"
 )
 
-// Talk has somebody speak with the program: talk reads what it writes, at most
-// limit bytes, and writes what it reads. When talk returns the program is
-// killed. A nil error of talk is the end of the call; with any other the program
-// may have been the reason, and what it did is then told in its place.
+// Talk runs the program while talk reads its output, at most limit bytes, and
+// writes its input. When talk returns, the program is killed. If talk returns
+// an error that the end of the program caused, Talk reports how the program
+// ended instead.
 func (g *Guest) Talk(ctx context.Context, assets []sandbox.Asset, limit int64, talk func(ctx context.Context, from io.ReadCloser, to io.WriteCloser) error) (sandbox.Reply, error) {
 	r, err := g.begin(ctx, assets)
 	if err != nil {
@@ -31,33 +31,33 @@ func (g *Guest) Talk(ctx context.Context, assets []sandbox.Asset, limit int64, t
 	if err := r.start(ctx, s.in, s.out); err != nil {
 		return sandbox.Reply{}, err
 	}
-	s.in.Close() // the program has its own
+	s.in.Close() // the program has its copy
 	s.out.Close()
 	r.ends = append(r.ends, context.AfterFunc(r.inside, s.cut))
 	var ended atomic.Bool
-	said := talk(r.inside, &reading{File: s.from, left: limit, full: r.full, ended: &ended}, writing{s.to, &ended})
-	if said == nil || !ended.Load() {
-		r.child.kill() // it has nothing more to say, or nothing that is understood
+	talkErr := talk(r.inside, &reading{File: s.from, left: limit, full: r.full, ended: &ended}, writing{s.to, &ended})
+	if talkErr == nil || !ended.Load() {
+		r.child.kill() // the conversation is over
 	}
 	s.to.Close()
 	err = r.child.cmd.Wait()
 	reply := r.reply()
 	var fault *sandbox.Fault
 	switch {
-	case said == nil:
+	case talkErr == nil:
 		return reply, nil
-	case r.inside.Err() == nil && errors.As(said, &fault):
+	case r.inside.Err() == nil && errors.As(talkErr, &fault):
 		return reply, fault
 	case ended.Load() || r.inside.Err() != nil:
 		if err := g.fault(ctx, r.inside, err, r.child.cmd.ProcessState, reply); err != nil {
 			return reply, err
 		}
-		return reply, sandbox.Faultf(sandbox.Result, "%s ended before it had answered", g.name)
+		return reply, sandbox.Faultf(sandbox.Result, "%s ended before it answered", g.name)
 	}
-	return reply, sandbox.Faultf(sandbox.Result, "%s is not understood: %v", g.name, said)
+	return reply, sandbox.Faultf(sandbox.Result, "%s broke the protocol: %v", g.name, talkErr)
 }
 
-// pair are the pipes of a program's standard input and output.
+// pair holds the pipes of a program's standard input and output.
 type pair struct{ in, to, from, out *os.File }
 
 func streams() (*pair, error) {
@@ -72,7 +72,7 @@ func streams() (*pair, error) {
 	return &pair{in, to, from, out}, nil
 }
 
-// cut ends a conversation: whoever reads or writes gets an error.
+// cut ends a conversation: pending reads and writes fail.
 func (p *pair) cut() {
 	p.from.Close()
 	p.to.Close()
@@ -84,12 +84,12 @@ func (p *pair) close() {
 	p.out.Close()
 }
 
-// reading is what a program writes, up to a limit.
+// reading is the output of a program, up to a limit.
 type reading struct {
 	*os.File
 	left  int64
 	full  func()
-	ended *atomic.Bool // it will write no more
+	ended *atomic.Bool // the program writes no more
 }
 
 // Read implements io.Reader.
@@ -105,10 +105,10 @@ func (r *reading) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// writing is what a program reads.
+// writing is the input of a program.
 type writing struct {
 	*os.File
-	ended *atomic.Bool // it will read no more
+	ended *atomic.Bool // the program reads no more
 }
 
 // Write implements io.Writer.
