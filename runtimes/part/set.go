@@ -69,7 +69,10 @@ func Open(ctx context.Context, b *builds.Build, opt Options) (*Set, error) {
 			s.functions[p.Name] = &Function{set: s, part: p, manifest: b.Manifests[p.Name], gate: make(chan struct{}, 1)}
 		}
 	}
-	return s, s.checkWishes(ctx)
+	if err := s.checkWishes(ctx); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // Function returns the function of a part, or nil if the build has none.

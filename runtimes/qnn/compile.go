@@ -20,38 +20,38 @@ import (
 	"mm-abi.org/mm/runtimes/worker"
 )
 
-// Compilation is an ONNX model that is to be compiled for a chip. All shapes of
-// the model must be fixed.
+// Compilation describes the compilation of an ONNX model, whose shapes must all be
+// fixed, for a chip.
 type Compilation struct {
-	Model string // path; its external data lies in files beside it
+	Model string // path; its external data is in files of the same folder
 	SoC   int    // QNN's number of the chip
-	// Out is where the ONNX model around the context goes; the context lies
-	// beside it, OUT without .onnx and with _qnn.bin.
+	// Out is the path of the ONNX model around the context. The context is written
+	// to the same folder, as OUT without .onnx and with _qnn.bin.
 	Out     string
-	Embed   bool              // the context lies in the model
+	Embed   bool              // embed the context in the model
 	Options map[string]string // of ONNX Runtime's provider, such as htp_graph_finalization_optimization_mode
-	Chips   fit.Chips         // nil: those of this release
+	Chips   fit.Chips         // nil: the table of this release
 }
 
-// Compiled is what came of a compilation.
+// Compiled is the result of a compilation.
 type Compiled struct {
 	Wrapper string   // the ONNX model around the context
-	Context string   // the context binary; "" where it lies in the wrapper
-	Source  string   // digest of the model that was compiled: sha256:…
+	Context string   // the context binary; "" if embedded in the wrapper
+	Source  string   // digest of the compiled model: sha256:…
 	Digest  string   // of the context's bytes
 	Bytes   int64    // of the context
-	SoC     uint32   // as the context says
-	Arch    htp.Arch // as the context says
+	SoC     uint32   // of the context
+	Arch    htp.Arch // of the context
 	Build   string   // of the SDK: v2.51.0.260929181845
 	Ort     string   // version of ONNX Runtime
 	Nodes   int      // of the model, all of them QNN's
 }
 
-// Left is a model that the HTP does not take whole.
+// Left reports a model that the HTP cannot run completely.
 type Left struct {
-	Nodes []ask.Node // that are left for the processor
-	All   int        // nodes of the model
-	Why   string     // what ONNX Runtime said
+	Nodes []ask.Node // nodes left for the processor
+	All   int        // number of nodes of the model
+	Why   string     // message of ONNX Runtime
 }
 
 // Error names the nodes.
@@ -64,22 +64,21 @@ func (l *Left) Error() string {
 		}
 		names = append(names, fmt.Sprintf("%s %q", n.Op, n.Name))
 	}
-	return fmt.Sprintf("the HTP does not take %d of the %d nodes: %s", len(l.Nodes), l.All, strings.Join(names, ", "))
+	return fmt.Sprintf("the HTP does not support %d of the %d nodes: %s", len(l.Nodes), l.All, strings.Join(names, ", "))
 }
 
-// Compile has Qualcomm's libraries compile a model for a chip, by way of ONNX
-// Runtime's plugin, and reads what came of it: it is for that chip, of that
-// SDK, and whole, or nothing is left behind. No node is ever left to the
-// processor: that is [Left].
+// Compile compiles a model for a chip with Qualcomm's libraries, through ONNX Runtime's
+// plugin, and checks the chip and the SDK of the result. On an error it leaves no files.
+// If a node would run on the processor, the error is [Left].
 func (e *Engine) Compile(ctx context.Context, c Compilation) (Compiled, error) {
 	if c.Chips == nil {
 		c.Chips = fit.KnownChips()
 	}
 	if _, ok := c.Chips.Numbered(uint32(c.SoC)); !ok || c.SoC < 1 {
-		return Compiled{}, fmt.Errorf("compiling for chip %d: the table of chips has none of that number", c.SoC)
+		return Compiled{}, fmt.Errorf("unknown chip %d", c.SoC)
 	}
 	if filepath.Ext(c.Out) != ".onnx" {
-		return Compiled{}, fmt.Errorf("compiling into %q: what is written is an .onnx with its context beside it", c.Out)
+		return Compiled{}, fmt.Errorf("bad output %q: want a path that ends in .onnx", c.Out)
 	}
 	args, err := source(c)
 	if err != nil {
@@ -108,15 +107,15 @@ func (e *Engine) Compile(ctx context.Context, c Compilation) (Compiled, error) {
 	return out, nil
 }
 
-// source checks the model, whose shapes must all be fixed: the plugin would
-// refuse one node after the other.
+// source checks the model. All shapes must be fixed, which the plugin would report one
+// node at a time.
 func source(c Compilation) (ask.Compilation, error) {
 	out := ask.Compilation{SoC: uint32(c.SoC), Embed: c.Embed, Options: c.Options}
 	path, err := filepath.Abs(c.Model)
 	if err != nil {
 		return out, err
 	}
-	// The newest opset is one that the library says it does not know, and runs.
+	// The library runs the newest opset, although it warns about it.
 	m, err := admit.File(path, admit.Options{CheckOptions: onnx.CheckOptions{MinOpset: 1, MaxOpset: 27, Domains: []string{"com.microsoft"}}, Open: admit.Folder(filepath.Dir(path), nil)})
 	if err != nil {
 		return out, err
@@ -133,7 +132,7 @@ func source(c Compilation) (ask.Compilation, error) {
 	return out, err
 }
 
-// fixedShapes names all dimensions that are no numbers.
+// fixedShapes reports all open dimensions.
 func fixedShapes(m *onnx.Model) error {
 	var faults []error
 	for _, side := range []struct {
@@ -143,18 +142,18 @@ func fixedShapes(m *onnx.Model) error {
 		for _, v := range side.values {
 			for i, d := range v.Type.Dims {
 				if d.Param != "" || d.Value < 1 {
-					faults = append(faults, fmt.Errorf("%s %q has the dimension %d %s, and the HTP takes fixed ones: give it a number before compiling", side.what, v.Name, i, d))
+					faults = append(faults, fmt.Errorf("%s %q: dimension %d is open (%s), the HTP needs fixed shapes", side.what, v.Name, i, d))
 				}
 			}
 			if v.Type.Kind == onnx.TensorKind && !v.Type.Ranked && side.what == "input" {
-				faults = append(faults, fmt.Errorf("%s %q has no shape, and the HTP takes fixed ones", side.what, v.Name))
+				faults = append(faults, fmt.Errorf("%s %q: unknown shape, the HTP needs fixed shapes", side.what, v.Name))
 			}
 		}
 	}
 	return errors.Join(faults...)
 }
 
-// compile asks for a compilation and reads what was written.
+// compile requests a compilation and reads the output.
 func compile(ctx context.Context, opt worker.Options, args ask.Compilation) (out Compiled, err error) {
 	var got ask.Compiled
 	if err := worker.Ask(ctx, opt, ask.Compile, args, &got); err != nil {
@@ -166,11 +165,11 @@ func compile(ctx context.Context, opt worker.Options, args ask.Compilation) (out
 	}
 	f, err := qnnfile.Open(args.Out)
 	if err != nil {
-		return out, fmt.Errorf("what the compiler wrote: %w", err)
+		return out, fmt.Errorf("reading the compiler's output: %w", err)
 	}
 	defer f.Close()
 	if len(f.Parts) != 1 {
-		return out, fmt.Errorf("the compiler made %d contexts, not one", len(f.Parts))
+		return out, fmt.Errorf("the compiler wrote %d contexts, want 1", len(f.Parts))
 	}
 	p := f.Parts[0]
 	out = Compiled{Wrapper: args.Out, Source: args.Model.Digest, Bytes: p.Size, SoC: p.Context.SoC, Arch: p.Context.Arch, Build: p.Context.Build, Ort: got.Ort, Nodes: len(got.Nodes)}
@@ -181,16 +180,15 @@ func compile(ctx context.Context, opt worker.Options, args ask.Compilation) (out
 		return out, err
 	}
 	if p.Context.Unread != "" || p.Context.SoC != args.SoC {
-		return out, fmt.Errorf("the compiler was asked for chip %d and made a context for chip %d %s", args.SoC, p.Context.SoC, p.Context.Unread)
+		return out, fmt.Errorf("the compiler wrote a context for the wrong chip: want %d, got %d %s", args.SoC, p.Context.SoC, p.Context.Unread)
 	}
 	return out, nil
 }
 
-// provider is what ONNX Runtime calls QNN's.
+// provider is ONNX Runtime's name of QNN's provider.
 const provider = "QNNExecutionProvider"
 
-// publish puts what was made into its folder, each file whole, the context
-// first.
+// publish moves the files into their folder atomically, the context first.
 func publish(c *Compiled, dir string) error {
 	for _, at := range []*string{&c.Context, &c.Wrapper} {
 		if *at == "" {

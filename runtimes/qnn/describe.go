@@ -10,8 +10,8 @@ import (
 	"mm-abi.org/mm/runtimes/worker"
 )
 
-// Describe asks QnnSystem what is in a context that lies in a file as it is, not
-// in an ONNX model: what our own reader is compared with.
+// Describe returns QnnSystem's description of a context that is a file, not embedded in
+// an ONNX model. Tests compare it with mm's own reader.
 func (e *Engine) Describe(ctx context.Context, p qnnfile.Part) (ask.Description, error) {
 	var d ask.Description
 	path, err := filepath.Abs(p.File)

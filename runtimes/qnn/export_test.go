@@ -51,4 +51,4 @@ func Long(t blob.Tensor, data []byte) error {
 }
 
 // Told is tensors as mm-native is told of them.
-func Told(list []blob.Tensor) []ask.Tensor { return told(list) }
+func Told(list []blob.Tensor) []ask.Tensor { return wireTensors(list) }

@@ -25,41 +25,40 @@ import (
 	"mm-abi.org/mm/runtimes/worker/wire"
 )
 
-// language is a core: passes of contexts and what stands around them.
+// language is a core of passes that run contexts.
 type language struct {
 	*step.Model
 	facts map[string]string
 }
 
-// Facts are what a record of results must name, as of a function, and the digest
-// of the model that the contexts were made of.
+// Facts returns the facts that a record of results must name, as of a function, and the
+// digest of the model that the contexts were compiled from.
 func (l *language) Facts() map[string]string { return l.facts }
 
 // maxRecord bounds the record of a compilation, in bytes.
 const maxRecord = 1 << 20
 
-// record is what is read of the record of a compilation.
+// record is the relevant part of a compilation's record.
 type record struct {
 	Context  string       `json:"context"` // digest
 	Language *step.Record `json:"language"`
 }
 
-// pairing is a GGUF file and contexts that are to have been made of it.
+// pairing is a GGUF file and the contexts compiled from it.
 type pairing struct {
 	e      *Engine
 	b      *runtimes.Bundle
 	limits runtimes.Limits
 	build  string // of the libraries
 	model  string // path of the GGUF file
-	digest string // of it
+	digest string // of the GGUF file
 	file   *gguf.File
 	shape  arch.Shape
-	left   int64 // bytes of memory, where there is a limit
+	left   int64 // bytes left of the limit of memory, if there is one
 }
 
-// openLanguage opens a core. Each of its contexts has a record beside it that
-// names it and the part's GGUF file by their digests; anything else is refused
-// before a library is loaded.
+// openLanguage opens a core. The record of each context names it and the part's GGUF file
+// by their digests; a mismatch is refused before a library is loaded.
 func (e *Engine) openLanguage(ctx context.Context, b *runtimes.Bundle, l runtimes.Limits) (_ runtimes.Model, err error) {
 	if err := able(b); err != nil {
 		return nil, err
@@ -91,13 +90,13 @@ func (e *Engine) openLanguage(ctx context.Context, b *runtimes.Bundle, l runtime
 		}
 		opt.Passes = append(opt.Passes, pass)
 		if opt.Window != 0 && opt.Window != window {
-			return nil, fmt.Errorf("opening %s: contexts of windows of %d and of %d positions", b.Part.ID(), opt.Window, window)
+			return nil, fmt.Errorf("opening %s: contexts with different windows: %d and %d", b.Part.ID(), opt.Window, window)
 		}
 		opt.Window = window
 		out.add(facts)
 	}
 	if len(opt.Passes) == 0 {
-		return nil, &runtimes.Unavailable{What: b.Part.ID(), Why: "its files for QNN hold no context", Hint: "assemble with --export qnn=" + b.Part.Name + "@CHIP"}
+		return nil, &runtimes.Unavailable{What: b.Part.ID(), Why: "no context in its files for QNN", Hint: "assemble with --export qnn=" + b.Part.Name + "@CHIP"}
 	}
 	opt.Model = p.file
 	if out.Model, err = step.New(opt); err != nil {
@@ -106,7 +105,7 @@ func (e *Engine) openLanguage(ctx context.Context, b *runtimes.Bundle, l runtime
 	return out, nil
 }
 
-// add puts the facts of a context to those of others before it.
+// add merges the facts of a context.
 func (l *language) add(facts map[string]string) {
 	if l.facts == nil {
 		l.facts = facts
@@ -117,7 +116,7 @@ func (l *language) add(facts map[string]string) {
 	}
 }
 
-// able refuses what contexts cannot be given.
+// able refuses options that contexts do not support.
 func able(b *runtimes.Bundle) error {
 	for _, a := range b.Adapters {
 		if a.Scale != 0 {
@@ -128,7 +127,7 @@ func able(b *runtimes.Bundle) error {
 	case "", abi.FP32, abi.FP16, abi.BF16:
 		return nil
 	}
-	return &runtimes.Unavailable{What: b.Part.ID(), Why: fmt.Sprintf("keys and values of a context are floats, and the build wants %s", b.KV), Hint: "choose a target with kv: fp16"}
+	return &runtimes.Unavailable{What: b.Part.ID(), Why: fmt.Sprintf("keys and values of a context are floats, the build requires %s", b.KV), Hint: "choose a target with kv: fp16"}
 }
 
 // read opens the GGUF file.
@@ -144,7 +143,7 @@ func (p *pairing) read() (err error) {
 	return errors.Join(err, p.take(p.b.Part.ID(), size))
 }
 
-// take counts bytes against the memory that is left.
+// take counts bytes against the memory left.
 func (p *pairing) take(what string, size int64) error {
 	if p.limits.Memory == 0 {
 		return nil
@@ -155,7 +154,7 @@ func (p *pairing) take(what string, size int64) error {
 	return nil
 }
 
-// close undoes what was opened.
+// close closes what was opened.
 func (p *pairing) close(passes []step.Pass) error {
 	var errs []error
 	if p.file != nil {
@@ -167,8 +166,7 @@ func (p *pairing) close(passes []step.Pass) error {
 	return errors.Join(errs...)
 }
 
-// open holds a context to its record and to the GGUF file, and has a child load
-// it.
+// open checks a context against its record and the GGUF file, and loads it in a child.
 func (p *pairing) open(ctx context.Context, name string) (pass step.Pass, facts map[string]string, window int, err error) {
 	at, err := p.b.Files.Path(name)
 	if err == nil {
@@ -186,13 +184,13 @@ func (p *pairing) open(ctx context.Context, name string) (pass step.Pass, facts 
 		return pass, nil, 0, err
 	}
 	defer f.Close()
-	alone := *p.b
-	alone.Manifest = nil // which declares no tensors
-	o, err := p.e.admit(f, &alone, p.limits, p.build)
+	undeclared := *p.b
+	undeclared.Manifest = nil // it declares no tensors
+	o, err := p.e.admit(f, &undeclared, p.limits, p.build)
 	if err != nil {
 		return pass, nil, 0, err
 	}
-	if err := errors.Join(p.hold(name, r, o), p.take(name, o.own.Size)); err != nil {
+	if err := errors.Join(p.hold(name, r, o), p.take(name, o.wireOpen.Size)); err != nil {
 		return pass, nil, 0, errors.Join(err, o.discard())
 	}
 	for key, value := range map[string]string{"model": p.digest, "positions": fmt.Sprint(r.Language.Positions), "window": fmt.Sprint(r.Language.Window)} {
@@ -201,26 +199,26 @@ func (p *pairing) open(ctx context.Context, name string) (pass step.Pass, facts 
 	if span, err := r.Language.Of(p.shape.Layers); err == nil && span.Count < p.shape.Layers {
 		o.facts["layers"] = fmt.Sprintf("%d to %d of %d, the others by mm's own engine", span.First, span.End()-1, p.shape.Layers)
 	}
-	own := p.limits
-	own.Time = 0 // the sequence minds it
-	m, err := p.e.start(ctx, o, wire.Open{Name: p.b.Part.Name, Version: p.b.Part.Version, Type: p.b.Part.Type, Format: abi.QNN, Path: at, Limits: own})
+	limits := p.limits
+	limits.Time = 0 // the sequence enforces it
+	m, err := p.e.start(ctx, o, wire.Open{Name: p.b.Part.Name, Version: p.b.Part.Version, Type: p.b.Part.Type, Format: abi.QNN, Path: at, Limits: limits})
 	if err != nil {
 		return pass, nil, 0, err
 	}
-	whole, err := step.Around(ctx, p.file, *r.Language, m, coreonnx.Function)
+	all, err := step.Around(ctx, p.file, *r.Language, m, coreonnx.Function)
 	if err != nil {
 		return pass, nil, 0, errors.Join(err, m.Close())
 	}
-	return step.Pass{Positions: r.Language.Positions, Function: whole}, o.facts, r.Language.Window, nil
+	return step.Pass{Positions: r.Language.Positions, Function: all}, o.facts, r.Language.Window, nil
 }
 
-// record reads the record beside a context.
+// record reads the record of a context.
 func (p *pairing) record(name string) (r record, err error) {
-	beside := strings.TrimSuffix(name, path.Ext(name)) + ".json"
-	if !slices.Contains(p.b.Part.Files[string(abi.QNN)], beside) {
-		return r, unpaired(name, fmt.Sprintf("there is no %s beside it, the record that says of which model it was compiled", beside))
+	recordName := strings.TrimSuffix(name, path.Ext(name)) + ".json"
+	if !slices.Contains(p.b.Part.Files[string(abi.QNN)], recordName) {
+		return r, unpaired(name, fmt.Sprintf("missing record %s, which names the model it was compiled from", recordName))
 	}
-	at, err := p.b.Files.Path(beside)
+	at, err := p.b.Files.Path(recordName)
 	if err != nil {
 		return r, err
 	}
@@ -229,49 +227,49 @@ func (p *pairing) record(name string) (r record, err error) {
 		return r, unpaired(name, "its record is not there")
 	}
 	if err != nil {
-		return r, fmt.Errorf("reading %s: %w", beside, err)
+		return r, fmt.Errorf("reading %s: %w", recordName, err)
 	}
 	if err := json.Unmarshal(data, &r); err != nil || r.Language == nil {
-		return r, unpaired(beside, "it is no record of a language model's compilation")
+		return r, unpaired(recordName, "not a record of a compiled language model")
 	}
 	return r, nil
 }
 
-// hold compares a context and the GGUF file with what the record says of them,
-// and the graph with the model's shape.
+// hold checks that a context and the GGUF file match the record, and the graph the
+// model's shape.
 func (p *pairing) hold(name string, r record, o opening) error {
-	if got := o.own.Digest; got != r.Context {
-		return unpaired(name, fmt.Sprintf("its digest is %s, and its record is of %s", got, brief(r.Context)))
+	if got := o.wireOpen.Digest; got != r.Context {
+		return unpaired(name, fmt.Sprintf("digest mismatch: got %s, the record has %s", got, brief(r.Context)))
 	}
 	if p.shape.Vocab != r.Language.Vocab {
-		return unpaired(name, fmt.Sprintf("it was compiled of a model of %d tokens, and %s has %d", r.Language.Vocab, filepath.Base(p.model), p.shape.Vocab))
+		return unpaired(name, fmt.Sprintf("it was compiled from a model of %d tokens, %s has %d", r.Language.Vocab, filepath.Base(p.model), p.shape.Vocab))
 	}
 	if p.digest != r.Language.Model {
-		return unpaired(name, fmt.Sprintf("it was compiled of the model %s, and %s is %s", brief(r.Language.Model), filepath.Base(p.model), p.digest))
+		return unpaired(name, fmt.Sprintf("it was compiled from the model %s, %s is %s", brief(r.Language.Model), filepath.Base(p.model), p.digest))
 	}
 	span, err := r.Language.Of(p.shape.Layers)
 	if err != nil {
-		return unpaired(name, "it was compiled of "+err.Error())
+		return unpaired(name, "it was compiled from "+err.Error())
 	}
-	in, out := wanted(p.shape, span, r.Language.Positions, r.Language.Window)
+	in, out := tensorsOf(p.shape, span, r.Language.Positions, r.Language.Window)
 	for _, side := range []struct {
 		what string
 		want []shaped
-		have []ask.Tensor
-	}{{"input", in, o.own.Inputs}, {"output", out, o.own.Outputs}} {
-		if err := same(side.what, side.want, side.have); err != nil {
+		got  []ask.Tensor
+	}{{"input", in, o.wireOpen.Inputs}, {"output", out, o.wireOpen.Outputs}} {
+		if err := same(side.what, side.want, side.got); err != nil {
 			return unpaired(name, err.Error())
 		}
 	}
 	for _, port := range slices.Concat(o.ports.in, o.ports.out) {
 		if port.outer != runtimes.Float32 {
-			return unpaired(name, fmt.Sprintf("%s of its graph is %s, and of a pass of the model fp32", port.name, port.outer))
+			return unpaired(name, fmt.Sprintf("%s of its graph is %s, want fp32", port.name, port.outer))
 		}
 	}
 	return nil
 }
 
-// brief cuts what a file says in place of a digest.
+// brief truncates an untrusted digest.
 func brief(s string) string {
 	if len(s) > 80 {
 		return fmt.Sprintf("%.40q…", s)
@@ -285,15 +283,15 @@ func unpaired(name, detail string) error {
 	return list.Err()
 }
 
-// shaped is an input or an output that a pass must have, of 32-bit floats.
+// shaped is a required input or output of a pass, in 32-bit floats.
 type shaped struct {
 	name string
 	dims []uint32
 }
 
-// wanted are the inputs and outputs of a pass of n positions with a window, or of
+// tensorsOf returns the inputs and outputs of a pass of n positions with a window, or of
 // some of its layers.
-func wanted(s arch.Shape, span window.Span, n, w int) (in, out []shaped) {
+func tensorsOf(s arch.Shape, span window.Span, n, w int) (in, out []shaped) {
 	of := func(name string, dims ...int) shaped {
 		t := shaped{name: name}
 		for _, d := range dims {
@@ -313,19 +311,19 @@ func wanted(s arch.Shape, span window.Span, n, w int) (in, out []shaped) {
 	return in, out
 }
 
-// same compares the tensors of a graph with those that it must have, in any
-// order. What the graph holds them as, halves or integers, is the ports'.
-func same(what string, want []shaped, have []ask.Tensor) error {
-	if len(want) != len(have) {
-		return fmt.Errorf("its graph has %d %ss, and a pass of the model %d", len(have), what, len(want))
+// same compares the tensors of a graph with the required ones, in any order. Ports
+// convert their element types.
+func same(what string, want []shaped, got []ask.Tensor) error {
+	if len(want) != len(got) {
+		return fmt.Errorf("its graph has %d %ss, want %d", len(got), what, len(want))
 	}
 	for _, w := range want {
-		i := slices.IndexFunc(have, func(t ask.Tensor) bool { return t.Name == w.name })
+		i := slices.IndexFunc(got, func(t ask.Tensor) bool { return t.Name == w.name })
 		switch {
 		case i < 0:
-			return fmt.Errorf("its graph lacks the %s %s", what, w.name)
-		case !slices.Equal(have[i].Dims, w.dims):
-			return fmt.Errorf("the %s %s of its graph is %v, and of a pass of the model %v", what, w.name, have[i].Dims, w.dims)
+			return fmt.Errorf("its graph lacks %s %s", what, w.name)
+		case !slices.Equal(got[i].Dims, w.dims):
+			return fmt.Errorf("%s %s of its graph is %v, want %v", what, w.name, got[i].Dims, w.dims)
 		}
 	}
 	return nil

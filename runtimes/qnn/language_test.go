@@ -140,7 +140,7 @@ func TestUnpaired(t *testing.T) {
 		}, code: diag.QNNUnpaired, want: []string{"inputs"}},
 		"halves":       {context: func(p *passed) { input(p, window.Hidden).DType = htp.Float16 }, code: diag.QNNUnpaired, want: []string{"fp16"}},
 		"no record":    {bundle: func(b *runtimes.Bundle) { b.Part.Files["qnn"] = []string{"core.bin"} }, code: diag.QNNUnpaired, want: []string{"core.json"}},
-		"a function's": {context: func(p *passed) { p.record["language"] = nil }, code: diag.QNNUnpaired, want: []string{"no record of a language model"}},
+		"a function's": {context: func(p *passed) { p.record["language"] = nil }, code: diag.QNNUnpaired, want: []string{"not a record of a compiled language model"}},
 		"no weights":   {bundle: func(b *runtimes.Bundle) { delete(b.Part.Files, "gguf") }, want: []string{"gguf"}},
 		"a newer SDK": {context: func(p *passed) {
 			p.context.Build, p.context.Core.Minor, p.context.API.Minor = "v2.51.0.260929181845", 40, 51

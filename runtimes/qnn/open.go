@@ -25,8 +25,8 @@ import (
 	"mm-abi.org/mm/runtimes/worker/wire"
 )
 
-// Open checks the file and has the child load its context. A core is a language
-// model, of a context and the GGUF file that it was compiled of (language.go).
+// Open checks the file and loads its context in a child. A core is a language model of a
+// context and the GGUF file that it was compiled from (language.go).
 func (e *Engine) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) (runtimes.Model, error) {
 	if err := errors.Join(l.Check(), ctx.Err()); err != nil {
 		return nil, err
@@ -64,15 +64,15 @@ func (e *Engine) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits)
 	return m, nil
 }
 
-// opening is a context that passed, and how it is opened.
+// opening is an accepted context and how to open it.
 type opening struct {
-	own     ask.Open
-	ports   ports
-	facts   map[string]string
-	scratch string // file of a context that lay in an ONNX model; "": none
+	wireOpen ask.Open
+	ports    ports
+	facts    map[string]string
+	scratch  string // temporary file of an embedded context; "": none
 }
 
-// discard removes what stands for a context that is not opened.
+// discard removes the temporary file of a context that was not opened.
 func (o *opening) discard() error {
 	if o.scratch == "" {
 		return nil
@@ -80,18 +80,18 @@ func (o *opening) discard() error {
 	return fsx.RemoveAll(filepath.Dir(o.scratch))
 }
 
-// axes are those that nobody on a running machine need answer for: the chip's
-// own half of the libraries is there or loading fails, and emulation needs none.
+// axes lists the axes that are not checked on a running machine: if the chip's half of
+// the libraries is missing, loading fails, and emulation does not need it.
 func axes() []string { return []string{fit.AxisSkel, fit.AxisVTCM, fit.AxisMemory, fit.AxisStamp} }
 
-// admit holds the file to the libraries and finds the graph to run.
+// admit checks the file against the libraries and chooses the graph to run.
 func (e *Engine) admit(f *qnnfile.File, b *runtimes.Bundle, l runtimes.Limits, build string) (o opening, err error) {
 	id := b.Part.ID()
 	if left := f.Left(); len(f.Parts) != 1 && len(left) > 0 {
-		return o, fmt.Errorf("opening %s: %s has %d contexts and leaves operators for the processor: %s; the qnn backend runs files with one context and no such operator", id, filepath.Base(f.Path), len(f.Parts), counted(left))
+		return o, fmt.Errorf("opening %s: %s has %d contexts and operators for the processor: %s; the qnn backend needs exactly one context and no such operator", id, filepath.Base(f.Path), len(f.Parts), counted(left))
 	}
 	if len(f.Parts) != 1 {
-		return o, fmt.Errorf("opening %s: %s has %d contexts; the qnn backend runs files with one", id, filepath.Base(f.Path), len(f.Parts))
+		return o, fmt.Errorf("opening %s: %s has %d contexts, want 1", id, filepath.Base(f.Path), len(f.Parts))
 	}
 	p := f.Parts[0]
 	t, err := e.target(l.Device, build, p.Context.SoC, p.Context.Arch)
@@ -103,7 +103,7 @@ func (e *Engine) admit(f *qnnfile.File, b *runtimes.Bundle, l runtimes.Limits, b
 	}
 	accept := axes()
 	if p.Context.SoC == 0 && (l.Device == "" || l.Device == deviceHTP) {
-		accept = append(accept, fit.AxisSoC, fit.AxisArch) // no chip is asked for, and none said
+		accept = append(accept, fit.AxisSoC, fit.AxisArch) // no chip is requested or declared
 	}
 	if r := f.Check(qnnfile.CheckOptions{Target: t, Accept: accept}); !r.Fits {
 		return o, fmt.Errorf("opening %s, written by %s, with the libraries of %s: %w", id, p.Context.Build, build, r.Faults.Err())
@@ -119,13 +119,13 @@ func (e *Engine) admit(f *qnnfile.File, b *runtimes.Bundle, l runtimes.Limits, b
 	if err != nil {
 		return o, err
 	}
-	o.own = ask.Open{File: ask.File{Path: p.File, Offset: p.Offset, Size: p.Size, Digest: digest}, Graph: g.Name, Inputs: told(g.Inputs), Outputs: told(g.Outputs), Profile: true}
+	o.wireOpen = ask.Open{File: ask.File{Path: p.File, Offset: p.Offset, Size: p.Size, Digest: digest}, Graph: g.Name, Inputs: wireTensors(g.Inputs), Outputs: wireTensors(g.Outputs), Profile: true}
 	at := p.File
-	if p.Location != "" { // of the build, which may have it elsewhere
+	if p.Location != "" { // a file of the build, which may store it elsewhere
 		at, err = b.Files.Path(path.Join(path.Dir(b.Part.Files[string(abi.QNN)][0]), p.Location))
 	}
 	if err == nil {
-		o.own.Path, err = filepath.Abs(at)
+		o.wireOpen.Path, err = filepath.Abs(at)
 	}
 	if err != nil {
 		return o, err
@@ -134,14 +134,14 @@ func (e *Engine) admit(f *qnnfile.File, b *runtimes.Bundle, l runtimes.Limits, b
 	if e.Simulates() {
 		o.facts["simulated"] = "true"
 	}
-	if p.Embedded && f.Format == qnnfile.EPContext { // whose bytes lie somewhere in the model
-		o.scratch, err = apart(p)
-		o.own.Path, o.own.Offset = o.scratch, 0
+	if p.Embedded && f.Format == qnnfile.EPContext { // its bytes are inside the model
+		o.scratch, err = extract(p)
+		o.wireOpen.Path, o.wireOpen.Offset = o.scratch, 0
 	}
 	return o, err
 }
 
-// counted lists operators: ATAN2 1, CONV_2D 3.
+// counted formats operators: ATAN2 1, CONV_2D 3.
 func counted(left []qnnfile.Left) string {
 	var names []string
 	for _, l := range left {
@@ -150,7 +150,7 @@ func counted(left []qnnfile.Left) string {
 	return strings.Join(names, ", ")
 }
 
-// chipOf names the chip that a context says it is for.
+// chipOf names the chip that a context declares.
 func chipOf(t fit.Target, c *blob.Context) string {
 	if names := t.Chips.Names(c.SoC); len(names) > 0 && c.SoC != 0 {
 		return fmt.Sprintf("%s (%d, %s)", names[0], c.SoC, c.Arch)
@@ -158,8 +158,8 @@ func chipOf(t fit.Target, c *blob.Context) string {
 	return fmt.Sprintf("%d, %s", c.SoC, c.Arch)
 }
 
-// apart writes a context into a file of its own.
-func apart(p qnnfile.Part) (string, error) {
+// extract writes a context to a file of its own.
+func extract(p qnnfile.Part) (string, error) {
 	dir, err := fsx.MkdirTemp("mm-qnn-")
 	if err != nil {
 		return "", err
@@ -175,8 +175,8 @@ func apart(p qnnfile.Part) (string, error) {
 	return path, nil
 }
 
-// chosen is the graph that is run: the one that the file names, the only one, or
-// the only one with the inputs that the module declares.
+// chosen returns the graph to run: the one that the file names, the only one, or the only
+// one with the inputs that the module declares.
 func chosen(p qnnfile.Part, m *modules.Manifest) (blob.Graph, error) {
 	var all []string
 	var found []blob.Graph
@@ -190,7 +190,7 @@ func chosen(p qnnfile.Part, m *modules.Manifest) (blob.Graph, error) {
 		}
 	}
 	if len(found) != 1 {
-		return blob.Graph{}, fmt.Errorf("of the context's graphs (%s) %d have the inputs that the module declares, and one is to be run", strings.Join(all, ", "), len(found))
+		return blob.Graph{}, fmt.Errorf("ambiguous graph: of the context's graphs (%s) %d match the declared inputs, want 1", strings.Join(all, ", "), len(found))
 	}
 	return found[0], nil
 }
@@ -205,8 +205,8 @@ func declared(g blob.Graph, m *modules.Manifest) bool {
 	return len(g.Inputs) == len(m.Inputs)
 }
 
-// told is tensors as mm-native is told of them.
-func told(list []blob.Tensor) []ask.Tensor {
+// wireTensors converts tensors for mm-native.
+func wireTensors(list []blob.Tensor) []ask.Tensor {
 	out := []ask.Tensor{}
 	for _, t := range list {
 		x := ask.Tensor{ID: t.ID, Name: t.Name, Version: uint32(t.Version), DType: uint32(t.DType), Dims: t.Dims}
@@ -218,7 +218,7 @@ func told(list []blob.Tensor) []ask.Tensor {
 	return out
 }
 
-// start has a child open the context.
+// start opens the context in a child.
 func (e *Engine) start(ctx context.Context, o opening, w wire.Open) (_ *function, err error) {
 	f := &function{ports: o.ports, facts: o.facts}
 	if o.scratch != "" {
@@ -233,7 +233,7 @@ func (e *Engine) start(ctx context.Context, o opening, w wire.Open) (_ *function
 	if err != nil {
 		return nil, err
 	}
-	if w.Own, err = json.Marshal(o.own); err != nil {
+	if w.Own, err = json.Marshal(o.wireOpen); err != nil {
 		return nil, err
 	}
 	w.Limits.Device = ""
@@ -243,13 +243,13 @@ func (e *Engine) start(ctx context.Context, o opening, w wire.Open) (_ *function
 	}
 	inner, ok := m.(inner)
 	if !ok {
-		return nil, errors.Join(errors.New("mm-native opened no function"), m.Close())
+		return nil, errors.Join(errors.New("mm-native did not open a function"), m.Close())
 	}
 	f.inner = inner
 	return f, nil
 }
 
-// inner is a function in a child that answers questions.
+// inner is a function in a child that also answers questions.
 type inner interface {
 	runtimes.Function
 	worker.Asker
@@ -260,28 +260,28 @@ type function struct {
 	inner   inner
 	ports   ports
 	facts   map[string]string
-	scratch string // folder that goes with it
+	scratch string // folder to remove on Close
 }
 
-// Run computes on tensors as the module declares them.
+// Run computes on tensors with the types that the module declares.
 func (f *function) Run(ctx context.Context, in map[string]runtimes.Tensor) (map[string]runtimes.Tensor, error) {
-	given, err := f.ports.enter(in)
+	inputs, err := f.ports.enter(in)
 	if err != nil {
 		return nil, err
 	}
-	out, err := f.inner.Run(ctx, given)
+	out, err := f.inner.Run(ctx, inputs)
 	if err != nil {
 		return nil, err
 	}
 	return f.ports.leave(out)
 }
 
-// Facts are what a record of results must name: chip, SDK, libraries, digest,
-// and that it is simulated.
+// Facts returns the facts that a record of results must name: chip, SDK, libraries,
+// digest, and whether it is simulated.
 func (f *function) Facts() map[string]string { return f.facts }
 
-// Profile gives the events of the last run, as the libraries tell them. In
-// emulation they name an accelerator too, of which no HVX thread was used.
+// Profile returns the libraries' events of the last run. In emulation they name an
+// accelerator too, but no HVX thread was used.
 func (f *function) Profile(ctx context.Context) (ask.Events, error) {
 	var e ask.Events
 	err := f.inner.Ask(ctx, ask.Profile, nil, &e)

@@ -16,26 +16,27 @@ import (
 	"mm-abi.org/mm/runtimes"
 )
 
-// port is an input or an output: how the caller has it and how the graph has it.
+// port is an input or an output with its outer form, for callers, and its inner form, in
+// the graph.
 type port struct {
 	name         string
 	outer, inner runtimes.Elem
 	shape        []int64
-	scale        float64 // of integers that stand for numbers: (q + offset) · scale
+	scale        float64 // of quantized numbers: (q + offset) · scale
 	offset       int64
 }
 
-// ports are those of a graph.
+// ports are the ports of a graph.
 type ports struct{ in, out []port }
 
-// portsOf joins a graph's tensors to the ports that the module declares. What no
-// module declares is numbers where the graph has integers with one scale, and
-// otherwise as the graph has it.
+// portsOf joins a graph's tensors to the ports that the module declares. An undeclared
+// tensor is floating point if the graph has integers with one scale, and otherwise has
+// the graph's type.
 func portsOf(g blob.Graph, m *modules.Manifest) (p ports, err error) {
 	var ins, outs []abi.Port
 	if m != nil {
 		ins, outs = slices.Clone(m.Inputs), m.Outputs
-		for i := range ins { // the module declares what comes in before it is prepared
+		for i := range ins { // the module declares inputs before preprocessing
 			if _, prepared := m.Preprocess[ins[i].Name]; prepared {
 				ins[i].DType = ""
 			}
@@ -58,7 +59,7 @@ func side(what string, tensors []blob.Tensor, declared []abi.Port, strict bool) 
 		case i >= 0:
 			err = p.declare(declared[i])
 		case strict && what == "input":
-			err = errors.New("the module declares no input of that name")
+			err = errors.New("not declared by the module")
 		}
 		if err != nil {
 			faults = append(faults, fmt.Errorf("%s %q: %w", what, t.Name, err))
@@ -67,37 +68,37 @@ func side(what string, tensors []blob.Tensor, declared []abi.Port, strict bool) 
 	}
 	for _, d := range declared {
 		if !slices.ContainsFunc(tensors, func(t blob.Tensor) bool { return t.Name == d.Name }) {
-			faults = append(faults, fmt.Errorf("the module declares the %s %q, which the graph lacks", what, d.Name))
+			faults = append(faults, fmt.Errorf("%s %q is declared by the module but missing in the graph", what, d.Name))
 		}
 	}
 	return out, errors.Join(faults...)
 }
 
-// portOf is a tensor of a graph with nothing declared of it.
+// portOf returns the port of an undeclared tensor.
 func portOf(t blob.Tensor) (port, error) {
 	p := port{name: t.Name}
 	for i, d := range t.Dims {
 		if d == 0 || i < len(t.Dynamic) && t.Dynamic[i] {
-			return p, fmt.Errorf("its dimensions %v are not fixed", t.Dims)
+			return p, fmt.Errorf("dimensions %v are not fixed", t.Dims)
 		}
 		p.shape = append(p.shape, int64(d))
 	}
 	d, ok := onnx.DTypeOf(t.DType.ONNX())
 	if p.inner = runtimes.ElemOf(d); !ok || p.inner == "" {
-		return p, fmt.Errorf("elements %s are not carried", t.DType)
+		return p, fmt.Errorf("unsupported element type %s", t.DType)
 	}
 	p.outer = p.inner
 	if t.DType.Fixed() && t.Quant.Encoding == blob.ScaleOffset {
 		p.scale, p.offset = float64(t.Quant.Scales[0]), int64(t.Quant.Offsets[0])
 		if !(p.scale > 0) || math.IsInf(p.scale, 0) {
-			return p, fmt.Errorf("its scale is %g", p.scale)
+			return p, fmt.Errorf("bad scale %g", p.scale)
 		}
 		p.outer = runtimes.Float32
 	}
 	return p, nil
 }
 
-// declare takes the type that the module declares.
+// declare sets the type that the module declares.
 func (p *port) declare(d abi.Port) error {
 	want := runtimes.Elem(d.DType)
 	switch {
@@ -107,13 +108,12 @@ func (p *port) declare(d abi.Port) error {
 	case want == runtimes.Float32 && p.inner == runtimes.Float16, want == runtimes.Int64 && p.inner == runtimes.Int32:
 		p.outer = want
 	default:
-		return fmt.Errorf("the module declares %s and the graph has %s, which do not stand for each other", want, p.inner)
+		return fmt.Errorf("cannot convert between %s, declared by the module, and %s of the graph", want, p.inner)
 	}
 	return nil
 }
 
-// enter makes of a caller's tensors those of the graph, and says all that does
-// not fit.
+// enter converts a caller's tensors to those of the graph and reports every misfit.
 func (p ports) enter(in map[string]runtimes.Tensor) (map[string]runtimes.Tensor, error) {
 	var faults []error
 	out := make(map[string]runtimes.Tensor, len(in))
@@ -121,7 +121,7 @@ func (p ports) enter(in map[string]runtimes.Tensor) (map[string]runtimes.Tensor,
 	for _, port := range p.in {
 		t, ok := in[port.name]
 		delete(left, port.name)
-		err := errors.New("it is missing")
+		err := errors.New("missing")
 		if ok {
 			if err = port.fit(t); err == nil {
 				out[port.name], err = port.enter(t)
@@ -132,7 +132,7 @@ func (p ports) enter(in map[string]runtimes.Tensor) (map[string]runtimes.Tensor,
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(left)) {
-		faults = append(faults, fmt.Errorf("the graph has no input %s", name))
+		faults = append(faults, fmt.Errorf("unknown input %s", name))
 	}
 	return out, errors.Join(faults...)
 }
@@ -142,12 +142,12 @@ func (p *port) fit(t runtimes.Tensor) error {
 		return err
 	}
 	if t.Type != p.outer || !slices.Equal(t.Shape, p.shape) {
-		return fmt.Errorf("it is %s %v, the graph wants %s %v, of which no dimension is free", t.Type, t.Shape, p.outer, p.shape)
+		return fmt.Errorf("got %s %v, want %s %v", t.Type, t.Shape, p.outer, p.shape)
 	}
 	return nil
 }
 
-// enter makes the graph's tensor of the caller's.
+// enter converts a caller's tensor to the graph's.
 func (p *port) enter(t runtimes.Tensor) (runtimes.Tensor, error) {
 	if p.outer == p.inner {
 		return t, nil
@@ -160,7 +160,7 @@ func (p *port) enter(t runtimes.Tensor) (runtimes.Tensor, error) {
 		case p.outer == runtimes.Int64:
 			v := int64(binary.LittleEndian.Uint64(t.Data[8*i:]))
 			if v != int64(int32(v)) {
-				return out, fmt.Errorf("%d does not fit into the 32 bits that the graph has", v)
+				return out, fmt.Errorf("%d does not fit into 32 bits", v)
 			}
 			binary.LittleEndian.PutUint32(to, uint32(v))
 		case p.inner == runtimes.Float16:
@@ -168,7 +168,7 @@ func (p *port) enter(t runtimes.Tensor) (runtimes.Tensor, error) {
 		default:
 			v := float64(float(t.Data, i))
 			if math.IsNaN(v) {
-				return out, fmt.Errorf("number %d is none, and the graph has integers", i)
+				return out, fmt.Errorf("element %d is NaN, the graph has integers", i)
 			}
 			put(to, p.inner, int64(math.RoundToEven(min(max(v/p.scale, -1<<40), 1<<40)))-p.offset)
 		}
@@ -178,7 +178,7 @@ func (p *port) enter(t runtimes.Tensor) (runtimes.Tensor, error) {
 
 func float(b []byte, i int) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:])) }
 
-// put writes an integer, the nearest that the type has.
+// put writes an integer, clamped to the range of the type.
 func put(to []byte, e runtimes.Elem, v int64) {
 	switch e {
 	case runtimes.Uint8:
@@ -209,19 +209,19 @@ func get(b []byte, e runtimes.Elem) int64 {
 	return int64(int32(binary.LittleEndian.Uint32(b)))
 }
 
-// leave makes of the graph's results what the module declares.
+// leave converts the graph's results to the types that the module declares.
 func (p ports) leave(out map[string]runtimes.Tensor) (map[string]runtimes.Tensor, error) {
 	for _, port := range p.out {
 		t, ok := out[port.name]
 		if !ok || t.Type != port.inner || !slices.Equal(t.Shape, port.shape) {
-			return nil, fmt.Errorf("output %s came as %s %v, the graph has %s %v", port.name, t.Type, t.Shape, port.inner, port.shape)
+			return nil, fmt.Errorf("output %s: got %s %v, want %s %v", port.name, t.Type, t.Shape, port.inner, port.shape)
 		}
 		out[port.name] = port.leave(t)
 	}
 	return out, nil
 }
 
-// leave makes the caller's tensor of the graph's.
+// leave converts a tensor of the graph to the caller's.
 func (p *port) leave(t runtimes.Tensor) runtimes.Tensor {
 	if p.outer == p.inner {
 		return t

@@ -123,7 +123,7 @@ func TestPorts(t *testing.T) {
 			}
 		})
 	}
-	if _, _, err := backend.Through(quantised(htp.UFixed8, 0.5, 0), "", []float32{0, 1, float32(math.NaN()), 2}); err == nil || !strings.Contains(err.Error(), "number 2") {
+	if _, _, err := backend.Through(quantised(htp.UFixed8, 0.5, 0), "", []float32{0, 1, float32(math.NaN()), 2}); err == nil || !strings.Contains(err.Error(), "element 2") {
 		t.Errorf("no number: %v", err)
 	}
 	for what, x := range map[string]blob.Tensor{"a scale of 0": quantised(htp.UFixed8, 0, 0), "no scale": quantised(htp.UFixed8, float32(math.NaN()), 0), "four bits": plain(htp.UFixed4), "an open dimension": {Name: "x", DType: htp.Float32, Dims: []uint32{0}}} {

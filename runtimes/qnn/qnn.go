@@ -1,21 +1,18 @@
-// Package qnn is the engine called qnn: contexts compiled for the NPUs of
-// Qualcomm's chips, by Qualcomm's libraries in a child process
-// (runtimes/worker, cmd/mm-native).
+// Package qnn is the engine qnn: contexts compiled for the NPUs of Qualcomm's chips, run
+// by Qualcomm's libraries in a child process (runtimes/worker, cmd/mm-native).
 //
-// [Engine.Open] takes a context binary, a LiteRT model compiled ahead of time
-// that is one context, or an ONNX model around one. It reads the file without
-// any library (modules/qnnfile), holds it to the SDK of the libraries that are
-// there on every axis of core/htp/fit, hashes the context, and only then has the
-// child load those very bytes. A function takes and gives tensors as the module
-// declares them: numbers where the context has integers with a scale
-// (ports.go).
+// [Engine.Open] opens a context binary, a LiteRT model compiled ahead of time to one
+// context, or an ONNX model around one. It reads the file without any library
+// (modules/qnnfile), checks it against the SDK of the available libraries on every axis
+// of core/htp/fit, verifies the digest of the context, and only then loads those bytes in
+// the child. A function has the tensor types that the module declares: floating point if
+// the context has integers with a scale (ports.go).
 //
-// On x86-64 the libraries emulate the HTP. They take any context there, whatever
-// its chip, and what they compute says nothing about a device: the engine calls
-// itself simulated and so does everything that came of it. No node ever runs on
-// anything else under this name.
+// On x86-64 the libraries emulate the HTP. Emulation accepts contexts of any chip and its
+// results do not describe a device: the engine and all its results are marked simulated.
+// No node ever runs on anything else under this name.
 //
-// [Engine.Compile] makes contexts, by ONNX Runtime's plugin.
+// [Engine.Compile] compiles contexts with ONNX Runtime's plugin.
 package qnn
 
 import (
@@ -38,42 +35,40 @@ import (
 
 // Engine opens functions.
 type Engine struct {
-	// Home gives mm's home folder, where engines are installed.
+	// Home returns mm's home folder, where engines are installed.
 	Home func() (string, error)
-	// Library is a folder that holds the libraries, in place of those that are
-	// installed; "": they are.
+	// Library is a folder with the libraries; if empty, the installed ones are used.
 	Library string
-	// Version is what the installed version that computes begins with; "": the
-	// newest.
+	// Version is a prefix of the installed version to use; if empty, the newest.
 	Version string
-	// Time is how long a call may take, a compilation too, where the limits say
-	// nothing; 0: 10 minutes, and an hour of a compilation.
+	// Time is the time of a call, including a compilation, if the limits have none; if
+	// 0, 10 minutes, and an hour for a compilation.
 	Time time.Duration
-	// Chips is the table of chips; nil: that of this release.
+	// Chips is the table of chips; if nil, the one of this release.
 	Chips fit.Chips
 
 	mu    sync.Mutex
-	build string // of the SDK in Library; "": not asked yet
+	build string // of the SDK in Library; "": unknown yet
 }
 
-// Name is "qnn".
+// Name returns "qnn".
 func (*Engine) Name() string { return native.QNN }
 
-// At is the engine at a version of the SDK.
+// At returns the engine at a version of the SDK.
 func (e *Engine) At(version string) runtimes.Engine {
 	return &Engine{Home: e.Home, Version: version, Time: e.Time, Chips: e.Chips}
 }
 
-// Simulates reports whether the libraries compute on the processor: they do on
-// every machine but those with an HTP.
+// Simulates reports whether the libraries compute on the processor, as on every machine
+// without an HTP.
 func (*Engine) Simulates() bool { return runtime.GOARCH != "arm64" }
 
-// Can wants a file for QNN.
+// Can requires a file for QNN.
 func (*Engine) Can(part builds.Part) error {
 	if part.Files.Entry(abi.QNN) == "" && (part.Type == abi.Core || part.Type == abi.DraftCore) {
 		return &runtimes.Unavailable{
-			What: part.ID(), Why: "the qnn backend runs contexts compiled for an NPU, and there is none of it",
-			Hint: "assemble with --export qnn=" + part.Name + "@CHIP; beside a GGUF file mm qnn compile FILE.gguf --target CHIP --out FILE.CHIP.bin puts one",
+			What: part.ID(), Why: "the qnn backend runs contexts compiled for an NPU, and the part has none",
+			Hint: "assemble with --export qnn=" + part.Name + "@CHIP, or compile a GGUF file: mm qnn compile FILE.gguf --target CHIP --out FILE.CHIP.bin",
 		}
 	}
 	if part.Files.Entry(abi.QNN) == "" {
@@ -82,7 +77,7 @@ func (*Engine) Can(part builds.Part) error {
 	return nil
 }
 
-// worker says how to start a child of a name, engines.QNN or engines.QNNCompiler.
+// worker returns the options of a child, native.QNN or native.QNNCompiler.
 func (e *Engine) worker(name string, memory int64) (opt worker.Options, err error) {
 	if e.Library != "" {
 		opt, err = native.At(name, e.Library, memory)
@@ -95,7 +90,7 @@ func (e *Engine) worker(name string, memory int64) (opt worker.Options, err erro
 	return opt, err
 }
 
-// Probe starts the libraries and asks them.
+// Probe starts the libraries and returns their description.
 func (e *Engine) Probe(ctx context.Context) (runtimes.Info, error) {
 	opt, err := e.worker(native.QNN, 0)
 	if err != nil {
@@ -103,12 +98,12 @@ func (e *Engine) Probe(ctx context.Context) (runtimes.Info, error) {
 	}
 	info, err := worker.Probe(ctx, opt)
 	if err == nil && info.Simulated != e.Simulates() {
-		err = fmt.Errorf("mm-native says that the libraries emulate the HTP: %v, and on this machine it is %v", info.Simulated, e.Simulates())
+		err = fmt.Errorf("emulation mismatch: mm-native reports %v, want %v on this machine", info.Simulated, e.Simulates())
 	}
 	return info, err
 }
 
-// Platform asks the libraries about themselves and where they run.
+// Platform returns the libraries' description of themselves and their hardware.
 func (e *Engine) Platform(ctx context.Context) (ask.Platform, error) {
 	var p ask.Platform
 	opt, err := e.worker(native.QNN, 0)
@@ -118,8 +113,8 @@ func (e *Engine) Platform(ctx context.Context) (ask.Platform, error) {
 	return p, err
 }
 
-// sdk is the build of the SDK that the libraries are of, v2.51.0.260929181845:
-// of installed ones by their record, so that nothing is loaded for it.
+// sdk returns the build of the libraries' SDK, v2.51.0.260929181845: of installed ones
+// from their record, without loading them.
 func (e *Engine) sdk(ctx context.Context) (string, error) {
 	if e.Library == "" {
 		home, err := e.Home()
@@ -141,13 +136,13 @@ func (e *Engine) sdk(ctx context.Context) (string, error) {
 	return e.build, nil
 }
 
-// buildOf writes the version of an installed engine, 2.51.0+260929181845, as
-// files and libraries do.
+// buildOf converts the version of an installed engine, 2.51.0+260929181845, to the form in
+// files and libraries.
 func buildOf(version string) string { return "v" + strings.Replace(version, "+", ".", 1) }
 
-// target is what a context is held to: the SDK, and the chip where one is asked
-// for. A context is else taken for the chip that it names, as an emulation takes
-// it; on a device the libraries refuse another's.
+// target returns what a context is checked against: the SDK, and the requested chip. If no
+// chip is requested, it is the chip that the context names, which emulation accepts; a
+// device's libraries refuse contexts of other chips.
 func (e *Engine) target(device, build string, of uint32, arch htp.Arch) (fit.Target, error) {
 	chips := e.Chips
 	if chips == nil {
@@ -166,11 +161,11 @@ func (e *Engine) target(device, build string, of uint32, arch htp.Arch) (fit.Tar
 	}
 	named, err := fit.ParseTarget(device, chips)
 	if err != nil || named.Chip == nil && named.Arch == 0 {
-		return t, &runtimes.Unavailable{What: "device " + device, Why: "it is neither htp nor a chip that the table has", Hint: "mm qnn soc ls lists them; leave the device out"}
+		return t, &runtimes.Unavailable{What: "device " + device, Why: "neither htp nor a known chip", Hint: "mm qnn soc ls lists them; leave the device out"}
 	}
 	named.SDK, named.SameArch = &version, named.Chip == nil
 	return named, nil
 }
 
-// deviceHTP is the device that there is, emulated or not.
+// deviceHTP is the only device, emulated or not.
 const deviceHTP = "htp"

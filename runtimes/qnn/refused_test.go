@@ -99,7 +99,7 @@ func TestRefused(t *testing.T) {
 			want: []string{"2 contexts"}},
 		"two contexts and a processor's part": {data: htptest.LiteRT{Parts: []htptest.Part{{Graph: "main", Context: good}, {Graph: "main", Context: sample(func(c *blob.Context) { c.SoC, c.Arch = 57, 75 })}}, Left: []uint32{156, 156}}.Bytes(),
 			want: []string{"2 contexts", "ATAN2 2"}},
-		"another port":    {data: good, ports: ports("image", "y", abi.FP32), want: []string{`"image"`, "lacks"}},
+		"another port":    {data: good, ports: ports("image", "y", abi.FP32), want: []string{`"image"`, "missing in the graph"}},
 		"another type":    {data: good, ports: ports("x", "y", abi.DType("int64")), want: []string{"int64", "fp32"}},
 		"renamed inputs":  {wrap: func(m *onnx.Model) { rename(m, "x", "z") }, want: []string{"wrapper", "input 0"}},
 		"swapped inputs":  {wrap: func(m *onnx.Model) { n := m.Graph.Nodes[0].Inputs; n[0], n[1] = n[1], n[0] }, want: []string{"wrapper", "input 0"}},

@@ -18,35 +18,41 @@ import (
 	"mm-abi.org/mm/skills/sandbox"
 )
 
-// MaxDepth is how many builds may be within each other, below the one that was
-// asked.
+// MaxAgentDepth bounds the nesting of builds below the one that answers.
 const MaxAgentDepth = 3
 
-// maxTokens is how much an agent writes where its call says nothing.
+// maxAgentTokens is the default length of an agent's answer.
 const maxAgentTokens = 256
 
-// Options of an executor.
+// AgentOptions configures an [AgentExecutor].
 type AgentOptions struct {
-	// Open finds a build and verifies it.
+	// Open finds and verifies a build.
 	Open func(ctx context.Context, ref string) (*builds.Build, error)
-	// Runner is how builds are run. Its limits and executors are each agent's own;
-	// its Called is told of the calls of agents too.
+	// Runner configures the runners of agents. Limits and executors are replaced for
+	// each agent; Called also receives the calls of agents.
 	Runner Options
-	// Executors are those for the skills of agents, but for that of agents.
+	// Executors are the executors for the skills of agents, except agents.
 	Executors map[string]sandbox.Executor
 }
 
-// Executor is a sandbox.Executor of builds.
+// AgentExecutor is a sandbox.Executor of skills that are builds: a model with its own
+// skills is the tool of another model.
+//
+// A skill whose runtime names a build (agent: m-lite:0.1.0) takes a text prompt and
+// returns the build's answer as a text answer. The build is found and verified like any
+// other. Its core is loaded when the skill is prepared, within the skill's memory and
+// processors; each call is a new conversation. The build's skills are called under their
+// own limits, within the time of the skill, and are reported like any call. Builds nest at
+// most [MaxAgentDepth] deep, and a build cannot contain itself: such a skill is refused.
 type AgentExecutor struct {
 	opt   AgentOptions
-	above []string // builds that this one's agents are within
+	above []string // builds that contain this one's agents
 }
 
-// New makes an executor. It opens nothing.
+// NewAgentExecutor returns an executor. It opens nothing.
 func NewAgentExecutor(opt AgentOptions) *AgentExecutor { return &AgentExecutor{opt: opt} }
 
-// Prepare implements sandbox.Executor. It loads the core of the build that p.Ref
-// names.
+// Prepare implements sandbox.Executor. It loads the core of the build p.Ref.
 func (e *AgentExecutor) Prepare(ctx context.Context, p sandbox.Program) (sandbox.Guest, error) {
 	l, err := sandbox.Check(p)
 	if err != nil {
@@ -81,7 +87,7 @@ func (e *AgentExecutor) Prepare(ctx context.Context, p sandbox.Program) (sandbox
 		err = r.Load(ctx)
 	}
 	if err == nil {
-		_, err = r.Skills(ctx) // readied before time is counted
+		_, err = r.Skills(ctx) // prepared before the time is measured
 	}
 	if err != nil {
 		if r != nil {
@@ -95,7 +101,7 @@ func (e *AgentExecutor) Prepare(ctx context.Context, p sandbox.Program) (sandbox
 	return &guest{runner: r, name: p.Name, time: l.TimeoutMS, output: l.OutputBytes}, nil
 }
 
-// guest is a build that is ready to be asked.
+// guest is an opened build.
 type guest struct {
 	runner       *Runner
 	name         string
@@ -105,7 +111,7 @@ type guest struct {
 // Close implements sandbox.Guest.
 func (g *guest) Close() error { return g.runner.Close() }
 
-// errLong ends an answer that is longer than it may be.
+// errLong ends an answer that exceeds its limit.
 var errLong = errors.New("the answer is too long")
 
 // Call implements sandbox.Guest.
@@ -116,19 +122,19 @@ func (g *guest) Call(ctx context.Context, in sandbox.Call) (sandbox.Reply, error
 	if err := sandbox.Assets(in.Assets); err != nil {
 		return sandbox.Reply{}, err
 	}
-	var asked struct {
+	var args struct {
 		Prompt    *string `json:"prompt"`
 		MaxTokens *int    `json:"max_tokens"`
 	}
-	if err := json.Unmarshal(in.Input, &asked); err != nil || asked.Prompt == nil {
+	if err := json.Unmarshal(in.Input, &args); err != nil || args.Prompt == nil {
 		return sandbox.Reply{}, sandbox.Faultf(sandbox.Args, "%s takes a text called prompt", g.name)
 	}
 	if len(in.Assets) > 0 {
 		return sandbox.Reply{}, sandbox.Faultf(sandbox.Args, "%s takes no assets", g.name)
 	}
-	req := Request{Inputs: []talk.Part{{Type: abi.Text, Text: *asked.Prompt}}}
+	req := Request{Inputs: []talk.Part{{Type: abi.Text, Text: *args.Prompt}}}
 	req.Preferences.BudgetMS, req.Preferences.MaxTokens = g.time, maxAgentTokens
-	if n := asked.MaxTokens; n != nil && *n > 0 && *n < maxAgentTokens {
+	if n := args.MaxTokens; n != nil && *n > 0 && *n < maxAgentTokens {
 		req.Preferences.MaxTokens = *n
 	}
 	start, wrote := time.Now(), int64(0)
@@ -149,7 +155,7 @@ func (g *guest) Call(ctx context.Context, in sandbox.Call) (sandbox.Reply, error
 	case answer.Stop == StopBudget:
 		return reply, sandbox.Faultf(sandbox.Time, "%s took more than %v", g.name, time.Duration(g.time)*time.Millisecond)
 	}
-	reply.Log = []byte(told(answer))
+	reply.Log = []byte(summary(answer))
 	reply.Output, err = json.Marshal(map[string]string{"answer": answer.Text})
 	if err == nil && int64(len(reply.Output)) > g.output {
 		return reply, sandbox.Faultf(sandbox.Output, "%s wrote more than %d bytes", g.name, g.output)
@@ -157,9 +163,8 @@ func (g *guest) Call(ctx context.Context, in sandbox.Call) (sandbox.Reply, error
 	return reply, err
 }
 
-// told is what a person may want to know of an answer: the calls that came
-// before it, and why it ended.
-func told(a *Answer) string {
+// summary returns the calls that preceded an answer and why it ended.
+func summary(a *Answer) string {
 	var b strings.Builder
 	for _, c := range a.Called {
 		fmt.Fprintf(&b, "%s %s: %s\n", c.Call.Name, c.Call.Arguments, c.Answer.Kind())

@@ -14,8 +14,8 @@ import (
 	"mm-abi.org/mm/skills/sandbox"
 )
 
-// Asset is a file for tools alone: the model is not shown it, and calls name it
-// as #Name. It has a path or data.
+// Asset is a file for tools only: the model does not see it, and calls name it as #Name. It
+// has a path or data.
 type Asset struct {
 	Name string `json:"name"`
 	Path string `json:"path,omitempty"`
@@ -25,24 +25,24 @@ type Asset struct {
 // maxAsset bounds an asset, in bytes.
 const maxAsset = 1 << 30
 
-// names are what assets may be called.
+// names restricts the names of assets.
 var names = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,63}$`)
 
-// assets are those of the request, where the build has skills that are run here.
-// They are open until closed.
+// assets opens the assets of the request, if the build has skills that run here. They stay
+// open until closed is called.
 func (r *Runner) assets(req Request) (out []sandbox.Asset, closed func() error, err error) {
 	if r.opt.Skills.Executors != nil && len(r.build.Assembly.Skills) > 0 {
 		return req.assets()
 	}
 	if len(req.Assets) > 0 {
-		return nil, nil, &runtimes.Unavailable{What: "asset " + req.Assets[0].Name, Why: r.build.Assembly.Name + " has no skills that could read it", Hint: "leave it out"}
+		return nil, nil, &runtimes.Unavailable{What: "asset " + req.Assets[0].Name, Why: r.build.Assembly.Name + " has no skills that can read it", Hint: "leave it out"}
 	}
 	return nil, func() error { return nil }, nil
 }
 
-// assets are the files that the tools of a request may read: its pictures as
-// img0, img1 and so on, its sounds as audio0, its films, unless they are folders,
-// as video0, and those that it names. They are open until closed.
+// assets opens the files that the tools of a request may read: its images as img0, img1
+// and so on, its sounds as audio0, its videos as video0 unless they are folders, and its
+// assets. They stay open until closed is called.
 func (r Request) assets() (out []sandbox.Asset, closed func() error, err error) {
 	var open []io.Closer
 	closed = func() error {
@@ -55,7 +55,7 @@ func (r Request) assets() (out []sandbox.Asset, closed func() error, err error) 
 	have := map[string]bool{}
 	add := func(a Asset) error {
 		if !names.MatchString(a.Name) || have[a.Name] {
-			return fmt.Errorf("an asset is called %q, wanted are names of their own like %s", a.Name, names)
+			return fmt.Errorf("bad or duplicate asset name %q: want a unique name that matches %s", a.Name, names)
 		}
 		have[a.Name] = true
 		if a.Path == "" {
@@ -69,7 +69,7 @@ func (r Request) assets() (out []sandbox.Asset, closed func() error, err error) 
 		open = append(open, f)
 		info, err := f.Stat()
 		if err == nil && info.Size() > maxAsset {
-			err = fmt.Errorf("it has %d bytes, at most %d are read", info.Size(), maxAsset)
+			err = fmt.Errorf("%d bytes, limit %d", info.Size(), maxAsset)
 		}
 		if err != nil {
 			return fmt.Errorf("asset %s: %w", a.Name, err)
@@ -85,7 +85,7 @@ func (r Request) assets() (out []sandbox.Asset, closed func() error, err error) 
 		}
 		name := fmt.Sprint(prefix, count[p.Type])
 		count[p.Type]++
-		// A folder of frames is no file, and of what cannot be read the encoder tells.
+		// Skip folders of frames, and unreadable files, which the encoder reports.
 		if info, statErr := os.Stat(p.Path); p.Path != "" && (statErr != nil || !info.Mode().IsRegular()) {
 			continue
 		}

@@ -14,8 +14,7 @@ import (
 	"mm-abi.org/mm/skills/sandbox"
 )
 
-// equip opens the skills of the build, unless they are open. There are none
-// without a router, which says that the core calls them.
+// equip opens the skills of the build once. Without a router there are none.
 func (r *Runner) equip(ctx context.Context) (*ToolTable, error) {
 	a := r.build.Assembly
 	if a.Router == nil || len(a.Skills) == 0 || r.opt.Skills.Executors == nil {
@@ -24,8 +23,10 @@ func (r *Runner) equip(ctx context.Context) (*ToolTable, error) {
 	if _, _, ok := r.talk.Markers(); !ok {
 		return nil, nil
 	}
-	r.equipping.Lock()
-	defer r.equipping.Unlock()
+	if err := r.equipping.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer r.equipping.leave()
 	if r.tools != nil {
 		return r.tools, nil
 	}
@@ -40,10 +41,9 @@ func (r *Runner) equip(ctx context.Context) (*ToolTable, error) {
 	return r.tools, nil
 }
 
-// Skills says what the skills of the build are, as they are run here; none where
-// they are not run.
+// Skills describes the skills of the build, or returns nil if they do not run here.
 func (r *Runner) Skills(ctx context.Context) ([]skills.Info, error) {
-	if err := r.speak(); err != nil || r.talk == nil {
+	if err := r.speak(ctx); err != nil || r.talk == nil {
 		return nil, err
 	}
 	if table, err := r.equip(ctx); err != nil || table == nil {
@@ -52,9 +52,8 @@ func (r *Runner) Skills(ctx context.Context) ([]skills.Info, error) {
 	return r.skills.List(), nil
 }
 
-// loop begins the calls of an answer, and has the model told of the tools; nil
-// where it may call none and none are there, and where what it writes is held to
-// something else.
+// loop starts the tool calls of an answer and adds the tools to the request. It returns nil
+// if there are no tools, or if the answer is constrained otherwise.
 func (r *Runner) loop(ctx context.Context, req *Request, assets []sandbox.Asset) (*ToolLoop, error) {
 	p := req.Preferences
 	if p.Grammar != nil || p.Allow != nil || !req.says() || len(req.Tools) > 0 {
@@ -72,7 +71,7 @@ func (r *Runner) loop(ctx context.Context, req *Request, assets []sandbox.Asset)
 	return loop, nil
 }
 
-// write has the core go on, and the tools called that it calls.
+// write generates and performs the tool calls of the model.
 func (t *telling) write(ctx context.Context, r *Runner, s *session, gen runtimes.Generation, loop *ToolLoop, req Request, behind int) error {
 	if loop == nil {
 		from := len(t.answer.Tokens)
@@ -84,7 +83,7 @@ func (t *telling) write(ctx context.Context, r *Runner, s *session, gen runtimes
 	for {
 		held, from := len(s.held), len(t.answer.Tokens)
 		t.further = r.further()
-		gen.StopIDs = r.talk.Ends() // whether another call follows is for the next token to say
+		gen.StopIDs = r.talk.Ends() // the next token decides whether another call follows
 		err := t.held(ctx, r, s, gen, loop, behind)
 		if err == nil {
 			err = s.keep(held + len(t.answer.Tokens) - from)
@@ -94,7 +93,7 @@ func (t *telling) write(ctx context.Context, r *Runner, s *session, gen runtimes
 		}
 		if most > 0 {
 			if gen.MaxTokens = most - len(t.answer.Tokens); gen.MaxTokens <= 0 {
-				t.answer.Stop = runtimes.StopLength // nothing is left to say it in
+				t.answer.Stop = runtimes.StopLength // no token is left for the answer
 				return nil
 			}
 		}
@@ -110,7 +109,7 @@ func (t *telling) write(ctx context.Context, r *Runner, s *session, gen runtimes
 			t.answer.Stop = stop
 			return nil
 		}
-		if full, err := t.hear(ctx, r, s, messages, req.Tools, len(done), held, from); full || err != nil {
+		if full, err := t.feedResults(ctx, r, s, messages, req.Tools, len(done), held, from); full || err != nil {
 			return err
 		}
 		if err := t.add(t.reader.End()); err != nil {
@@ -121,8 +120,8 @@ func (t *telling) write(ctx context.Context, r *Runner, s *session, gen runtimes
 	}
 }
 
-// held has the core go on under the grammar of the calls, where there is one
-// and the engine can be held to it.
+// held generates under the grammar of the calls, if there is one and the engine supports
+// it.
 func (t *telling) held(ctx context.Context, r *Runner, s *session, gen runtimes.Generation, loop *ToolLoop, behind int) error {
 	from := len(t.answer.Tokens)
 	if err := loop.Unheld(); err != nil {
@@ -145,7 +144,7 @@ func (t *telling) held(ctx context.Context, r *Runner, s *session, gen runtimes.
 	return err
 }
 
-// drew tells of the tokens from on.
+// drew records how the tokens from an index on were chosen.
 func (t *telling) drew(r *Runner, c *CallConstraint, from int) {
 	if !t.context {
 		return
@@ -159,21 +158,20 @@ func (t *telling) drew(r *Runner, c *CallConstraint, from int) {
 	}
 }
 
-// calls makes the calls that were written, in their order, up to one that ends
-// the answer.
-func (t *telling) calls(ctx context.Context, loop *ToolLoop) (made []CallRecord, stop runtimes.Stop, err error) {
+// calls performs the written calls in order, up to one that ends the answer.
+func (t *telling) calls(ctx context.Context, loop *ToolLoop) (records []CallRecord, stop runtimes.Stop, err error) {
 	for len(t.answer.Calls) > 0 {
 		done, stop, err := t.call(ctx, loop)
 		if err != nil || stop != "" {
-			return made, stop, err
+			return records, stop, err
 		}
-		made = append(made, done)
+		records = append(records, done)
 	}
 	t.answer.Calls = nil
-	return made, "", nil
+	return records, "", nil
 }
 
-// call makes the first call that was not made, unless that ends the answer.
+// call performs the first pending call, unless it ends the answer.
 func (t *telling) call(ctx context.Context, loop *ToolLoop) (CallRecord, runtimes.Stop, error) {
 	at := time.Since(t.start)
 	done, stop, err := loop.Call(ctx, t.answer.Calls[0])
@@ -189,37 +187,36 @@ func (t *telling) call(ctx context.Context, loop *ToolLoop) (CallRecord, runtime
 	return done, "", nil
 }
 
-// turns are what was said up to calls, and what came of each.
-func (t *telling) turns(made []CallRecord) []talk.Message {
+// turns returns the turns of the calls and their answers.
+func (t *telling) turns(records []CallRecord) []talk.Message {
 	a := t.answer
-	said := talk.Message{Role: talk.Assistant}
-	for _, done := range made {
-		said.Calls = append(said.Calls, done.Call)
+	turn := talk.Message{Role: talk.Assistant}
+	for _, done := range records {
+		turn.Calls = append(turn.Calls, done.Call)
 	}
-	if text := t.text.String()[a.told:]; text != "" {
-		said.Parts = []talk.Part{{Type: abi.Text, Text: text}}
+	if text := t.text.String()[a.textUsed:]; text != "" {
+		turn.Parts = []talk.Part{{Type: abi.Text, Text: text}}
 	}
-	said.Reasoning = t.reasoning.String()[a.thought:]
-	a.told, a.thought = t.text.Len(), t.reasoning.Len()
-	turns := []talk.Message{said}
-	for _, done := range made {
+	turn.Reasoning = t.reasoning.String()[a.thoughtUsed:]
+	a.textUsed, a.thoughtUsed = t.text.Len(), t.reasoning.Len()
+	turns := []talk.Message{turn}
+	for _, done := range records {
 		turns = append(turns, talk.Message{Role: talk.Tool, Name: done.Call.Name, Parts: []talk.Part{{Type: abi.Text, Text: done.Line}}})
 	}
 	a.turns = append(a.turns, turns...)
 	return turns
 }
 
-// hear has the core read what came of the last n calls, behind what it has
-// written itself: nothing of that is read again. Answers that there is no room
-// for are replaced, the last first, by ones that say so; full reports that there
-// is none for those either.
-func (t *telling) hear(ctx context.Context, r *Runner, s *session, messages []talk.Message, defs []talk.Definition, n, held, from int) (full bool, err error) {
+// feedResults feeds the answers of the last n calls after the tokens that the core has
+// written, which are not read again. Answers that do not fit are replaced, the last first,
+// by one that says so; full reports that these do not fit either.
+func (t *telling) feedResults(ctx context.Context, r *Runner, s *session, messages []talk.Message, defs []talk.Definition, n, held, from int) (full bool, err error) {
 	at, drawn := time.Now(), t.answer.Tokens[from:]
 	defer func() { t.away += time.Since(at) }()
-	room := r.model.Shape().Context - held - len(drawn) - 1 // one for what it says
+	room := r.model.Shape().Context - held - len(drawn) - 1 // one for the model's next token
 	ids, thinking, err := r.talk.Between(messages, defs)
 	for back := 1; err == nil && len(ids) > room && back <= n; back++ {
-		t.retell(messages, back, skills.Refused(nil, sandbox.Faultf(sandbox.Output, "the answer takes %d places, and %d are left", len(ids), max(room, 0))).Line)
+		t.replaceResult(messages, back, skills.Refused(nil, sandbox.Faultf(sandbox.Output, "the answer takes %d places, and %d are left", len(ids), max(room, 0))).Line)
 		ids, thinking, err = r.talk.Between(messages, defs)
 	}
 	if err != nil {
@@ -244,8 +241,8 @@ func (t *telling) hear(ctx context.Context, r *Runner, s *session, messages []ta
 	return false, nil
 }
 
-// retell changes what the model is told of a call, the last being back 1.
-func (t *telling) retell(messages []talk.Message, back int, line string) {
+// replaceResult replaces the answer of a call that the model reads; the last call has back 1.
+func (t *telling) replaceResult(messages []talk.Message, back int, line string) {
 	parts := []talk.Part{{Type: abi.Text, Text: line}}
 	messages[len(messages)-back].Parts = parts
 	t.answer.turns[len(t.answer.turns)-back].Parts = parts

@@ -269,7 +269,7 @@ func TestPicturesTooMany(t *testing.T) {
 		b.Assembly.Tokens.MaxSeq = 1 + 16 + 5 + 2 + 1 // as many as one takes, and a token
 		r, e, f := look(t, b, runner.Options{})
 		_, err := r.Answer(t.Context(), see(1, [][]byte{red(t), blue(t)}[:n]...), nil)
-		if fits && err != nil || !fits && (!errors.Is(err, runtimes.ErrFull) || !strings.Contains(err.Error(), "6 places of 2 inputs")) {
+		if fits && err != nil || !fits && (!errors.Is(err, runtimes.ErrFull) || !strings.Contains(err.Error(), "6 positions of 2 inputs")) {
 			t.Errorf("%d: %v", n, err)
 		}
 		if !fits && (e.opens.Load() != 0 || f.opens.Load() != 0) {
@@ -573,7 +573,7 @@ func TestWithoutCore(t *testing.T) {
 	_, missed, smoke := r.Smoke(t.Context())
 	_, asked := r.Answer(t.Context(), ask("hello", 1), nil)
 	for name, err := range map[string]error{"Load": r.Load(t.Context()), "Smoke": smoke, "Answer": asked} {
-		if !errors.Is(err, runtimes.ErrUnavailable) || !strings.Contains(err.Error(), "without a core to talk to") {
+		if !errors.Is(err, runtimes.ErrUnavailable) || !strings.Contains(err.Error(), "has functions but no core") {
 			t.Errorf("%s: %v (%d)", name, err, missed)
 		}
 	}

@@ -6,22 +6,22 @@ import (
 	"mm-abi.org/mm/core/grammar"
 )
 
-// Constraint holds the calls of one generation to the grammar. It is a
+// CallConstraint restricts the calls of a generation to the grammar. It is a
 // runtimes.Constraint.
 type CallConstraint struct {
 	open, closing int32
-	follower      *grammar.Follower // nil: no call may begin
+	follower      *grammar.Follower // nil: no call may start
 	marks         []TokenMark
 }
 
-// Mark says how a token came about.
+// TokenMark describes how a token was chosen.
 type TokenMark struct {
 	Forced  bool
-	Allowed int // tokens that might have stood there; 0: any
+	Allowed int // number of allowed tokens; 0: any
 }
 
-// Follow is the constraint of what is generated next; nil where there is no
-// grammar that the model could be held to, for the reason that Unheld gives.
+// Follow returns the constraint of the next generation, or nil if there is no usable
+// grammar; Unheld returns the reason.
 func (l *ToolLoop) Follow() *CallConstraint {
 	open, closing, ok := l.table.talk.Markers()
 	if !ok || l.Unheld() != nil {
@@ -34,7 +34,7 @@ func (l *ToolLoop) Follow() *CallConstraint {
 	return c
 }
 
-// Unheld says why there is no grammar of the calls.
+// Unheld returns why there is no grammar of the calls.
 func (l *ToolLoop) Unheld() error {
 	if l.masks == nil {
 		return nil
@@ -78,7 +78,7 @@ func (c *CallConstraint) Forced(written []int32) []int32 {
 	return forced
 }
 
-// call is what was written of the call that is being written.
+// call returns the tokens of the open call.
 func (c *CallConstraint) call(written []int32) ([]int32, bool) {
 	for i := len(written) - 1; c.follower != nil && i >= 0; i-- {
 		switch written[i] {
@@ -91,8 +91,8 @@ func (c *CallConstraint) call(written []int32) ([]int32, bool) {
 	return nil, false
 }
 
-// mark notes how the token at a place comes about; a draft's guesses may be
-// noted before those that stand.
+// mark records how the token at an index was chosen. A draft's proposals may be recorded
+// before the final tokens.
 func (c *CallConstraint) mark(at int, m TokenMark) {
 	for len(c.marks) <= at {
 		c.marks = append(c.marks, TokenMark{})
@@ -100,7 +100,7 @@ func (c *CallConstraint) mark(at int, m TokenMark) {
 	c.marks[at] = m
 }
 
-// Mark says how the token at a place of what was generated came about.
+// Mark returns how the generated token at an index was chosen.
 func (c *CallConstraint) Mark(at int) TokenMark {
 	if c == nil || at >= len(c.marks) {
 		return TokenMark{}

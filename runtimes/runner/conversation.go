@@ -10,8 +10,8 @@ import (
 	"mm-abi.org/mm/runtimes/talk"
 )
 
-// Conversation is the turns so far between a user and a build. It is not safe
-// for concurrent use; conversations of one Runner are independent.
+// Conversation is the sequence of turns between a user and a build. It is not safe for
+// concurrent use; conversations of one Runner are independent.
 type Conversation struct {
 	Runner       *Runner
 	Preferences  Preferences
@@ -20,19 +20,19 @@ type Conversation struct {
 
 	system   string
 	messages []talk.Message
-	shown    []talk.Part // that the next turn begins with
+	shown    []talk.Part // parts that begin the next turn
 }
 
-// System tells the model how to behave; "" takes that back.
+// System sets the system message; if empty, it is removed.
 func (c *Conversation) System(text string) { c.system = text }
 
-// Show puts a picture, a sound or a film before the words of the next turn.
+// Show adds an image, a sound or a video to the start of the next turn.
 func (c *Conversation) Show(p talk.Part) { c.shown = append(c.shown, p) }
 
-// Reset forgets all turns but what System said, and what Show has put there.
+// Reset drops all turns except the system message, and the parts that Show added.
 func (c *Conversation) Reset() { c.messages, c.shown = nil, nil }
 
-// Messages are the turns, what System said first.
+// Messages returns the turns, the system message first.
 func (c *Conversation) Messages() []talk.Message {
 	var out []talk.Message
 	if c.system != "" {
@@ -41,28 +41,27 @@ func (c *Conversation) Messages() []talk.Message {
 	return append(out, c.messages...)
 }
 
-// Ask says something, behind what Show has put there, and has it answered. An answer that was cut short stays
-// in the conversation as far as it came; with nothing said, so does the
-// question not.
+// Ask sends a text, after the parts that Show added, and returns the answer. A truncated
+// answer stays in the conversation; if it is empty, the question is removed.
 func (c *Conversation) Ask(ctx context.Context, text string, emit func(text string) error) (*Answer, error) {
 	turn := talk.Text(talk.User, text)
 	turn.Parts, c.shown = append(c.shown, turn.Parts...), nil
-	asked := append(c.Messages(), turn)
-	a, err := c.Runner.Answer(ctx, Request{Messages: asked, Preferences: c.Preferences, ToolsAllowed: c.ToolsAllowed, Assets: c.Assets}, emit)
+	turns := append(c.Messages(), turn)
+	a, err := c.Runner.Answer(ctx, Request{Messages: turns, Preferences: c.Preferences, ToolsAllowed: c.ToolsAllowed, Assets: c.Assets}, emit)
 	if a == nil || err != nil && len(a.Tokens) == 0 {
 		return a, err
 	}
-	c.messages = append(append(c.messages, asked[len(asked)-1]), a.Messages()...)
+	c.messages = append(append(c.messages, turns[len(turns)-1]), a.Messages()...)
 	return a, err
 }
 
-// The limits of a conversation that is read.
+// The limits of a saved conversation.
 const (
 	maxSaved = 16 << 20 // bytes
 	maxTurns = 1 << 14
 )
 
-// saved is a conversation on disk.
+// saved is the file of a conversation.
 type saved struct {
 	Version  int            `json:"version"`
 	Messages []talk.Message `json:"messages"`
@@ -84,15 +83,14 @@ func (c *Conversation) Save(w io.Writer) error {
 	return nil
 }
 
-// Restore takes up a conversation that was saved. It may come from a stranger;
-// one that is not understood is an error and changes nothing.
+// Restore reads a saved conversation, which is untrusted. On an error it changes nothing.
 func (c *Conversation) Restore(r io.Reader) error {
 	data, err := io.ReadAll(io.LimitReader(r, maxSaved+1))
 	if err != nil {
 		return fmt.Errorf("reading the conversation: %w", err)
 	}
 	if len(data) > maxSaved {
-		return fmt.Errorf("reading the conversation: it is larger than %d bytes", maxSaved)
+		return fmt.Errorf("reading the conversation: more than %d bytes", maxSaved)
 	}
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
@@ -101,19 +99,19 @@ func (c *Conversation) Restore(r io.Reader) error {
 		return fmt.Errorf("reading the conversation: %w", err)
 	}
 	if _, err := dec.Token(); err != io.EOF {
-		return fmt.Errorf("reading the conversation: data after its end")
+		return fmt.Errorf("reading the conversation: trailing data")
 	}
 	if s.Version != 1 {
-		return fmt.Errorf("reading the conversation: version %d, only 1 is known", s.Version)
+		return fmt.Errorf("reading the conversation: unsupported version %d, want 1", s.Version)
 	}
 	if len(s.Messages) > maxTurns {
-		return fmt.Errorf("reading the conversation: %d turns, the limit is %d", len(s.Messages), maxTurns)
+		return fmt.Errorf("reading the conversation: %d turns, limit %d", len(s.Messages), maxTurns)
 	}
 	if err := talk.Check(s.Messages); err != nil {
 		return fmt.Errorf("reading the conversation: %w", err)
 	}
 	for _, m := range s.Messages {
-		for i, call := range m.Calls { // as the model wrote it, not as the file is laid out
+		for i, call := range m.Calls { // as the model wrote it, without the file's formatting
 			var b bytes.Buffer
 			if err := json.Compact(&b, call.Arguments); err == nil {
 				m.Calls[i].Arguments = b.Bytes()

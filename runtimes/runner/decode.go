@@ -14,26 +14,25 @@ import (
 	"mm-abi.org/mm/runtimes/part"
 )
 
-// Made is a picture or a sound that a decoder made of the core's states.
+// Made is an image or a sound that a decoder generated from the core's states.
 type Made struct {
 	Modality abi.Modality
 	Part     builds.Part
-	Backend  string // as it is shown
-	// Simulated is set where the backend stands in for hardware.
+	Backend  string // as results show it
+	// Simulated is set if the backend emulates hardware.
 	Simulated bool
 	Output    string          // the decoder's port
-	Tensor    runtimes.Tensor // as the decoder gave it
+	Tensor    runtimes.Tensor // the decoder's output
 	Data      []byte          // a PNG or a WAV file
-	Rate      int             // samples a second, of a sound
+	Rate      int             // of a sound, in Hz
 }
 
-// says reports whether a request wants words.
+// says reports whether a request wants text.
 func (r Request) says() bool {
 	return len(r.Outputs) == 0 || slices.Contains(r.Outputs, string(abi.Text))
 }
 
-// shows are the outputs of a request that are no text, each once, in their
-// order.
+// shows returns the requested outputs other than text, without duplicates.
 func (r Request) shows() []abi.Modality {
 	var out []abi.Modality
 	for _, o := range r.Outputs {
@@ -44,7 +43,7 @@ func (r Request) shows() []abi.Modality {
 	return out
 }
 
-// decoder is the first of the build for a modality.
+// decoder returns the first decoder of the build for a modality.
 func decoder(a *builds.Assembly, m abi.Modality) (builds.DecoderPart, bool) {
 	i := slices.IndexFunc(a.Decoders, func(d builds.DecoderPart) bool { return d.Modality == m })
 	if i < 0 {
@@ -53,7 +52,7 @@ func decoder(a *builds.Assembly, m abi.Modality) (builds.DecoderPart, bool) {
 	return a.Decoders[i], true
 }
 
-// makes says why an output cannot be made; nil where it can.
+// makes returns why an output cannot be generated, or nil.
 func makes(a *builds.Assembly, m abi.Modality) error {
 	what := string(m) + " output"
 	switch m {
@@ -71,70 +70,70 @@ func makes(a *builds.Assembly, m abi.Modality) error {
 	return nil
 }
 
-// states are the core's, of all positions that a sequence holds of a prompt.
+// states returns the core's states of the first n positions, which are a prompt.
 func (s *session) states(engine string, n int) ([]float32, error) {
 	h, ok := s.Sequence.(runtimes.Hidden)
 	if !ok {
-		return nil, &runtimes.Unavailable{What: "output by a decoder", Why: "the " + engine + " backend does not show the core's states", Hint: "--backend core shows them"}
+		return nil, &runtimes.Unavailable{What: "output by a decoder", Why: "the " + engine + " backend does not provide the core's states", Hint: "--backend core provides them"}
 	}
 	x, err := h.Hidden(0, n)
 	if err != nil {
-		return nil, fmt.Errorf("the core's states: %w", err)
+		return nil, fmt.Errorf("reading the core's states: %w", err)
 	}
 	return x, nil
 }
 
-// make runs the decoders of a request on the core's states.
+// make runs the requested decoders on the core's states.
 func (t *telling) make(ctx context.Context, r *Runner, req Request, states []float32, behind int) error {
 	for _, m := range req.shows() {
 		d, _ := decoder(r.build.Assembly, m)
-		made, s, err := r.decode(ctx, d, req.Preferences.Seed, states, time.Since(t.start))
+		out, s, err := r.decode(ctx, d, req.Preferences.Seed, states, time.Since(t.start))
 		if err != nil {
-			return fmt.Errorf("making the %s output: %w", m, err)
+			return fmt.Errorf("generating the %s output: %w", m, err)
 		}
 		s.After = []int{behind}
 		t.answer.Trace = append(t.answer.Trace, s)
-		t.answer.Made = append(t.answer.Made, *made)
+		t.answer.Made = append(t.answer.Made, *out)
 		if !slices.ContainsFunc(t.answer.Backends, func(b Backend) bool { return b.Part == d.Name }) {
-			t.answer.Backends = append(t.answer.Backends, Backend{Part: d.Name, Engine: made.Backend, Simulated: made.Simulated})
+			t.answer.Backends = append(t.answer.Backends, Backend{Part: d.Name, Engine: out.Backend, Simulated: out.Simulated})
 		}
 	}
 	return nil
 }
 
-// decode makes one output.
+// decode generates one output.
 func (r *Runner) decode(ctx context.Context, d builds.DecoderPart, seed uint64, states []float32, at time.Duration) (*Made, part.Step, error) {
 	f := r.parts.Function(d.Name)
 	if f == nil {
-		return nil, part.Step{}, fmt.Errorf("%s is no decoder", d.ID())
+		return nil, part.Step{}, fmt.Errorf("%s is not a decoder", d.ID())
 	}
 	load, err := f.Open(ctx)
 	if err != nil {
 		return nil, part.Step{}, err
 	}
-	given, err := r.latents(f, d, seed, states)
+	args, err := r.latents(f, d, seed, states)
 	if err != nil {
 		return nil, part.Step{}, err
 	}
-	c, err := f.Compute(ctx, given)
+	c, err := f.Compute(ctx, args)
 	if err != nil {
 		return nil, part.Step{}, err
 	}
 	c.Load = load
-	made, err := finish(f, d, c)
-	return made, c.Step(part.StepDecode, at, ""), err
+	out, err := finish(f, d, c)
+	return out, c.Step(part.StepDecode, at, ""), err
 }
 
-// latents are the inputs of a decoder: the first takes the core's states, noise
-// takes noise of the request's seed, the others a number each, by their names:
-// seed, or a parameter of the graph or the manifest.
+// latents returns the inputs of a decoder: the first is the core's states, a port named
+// noise is noise of the request's seed, and the others are one number each: seed, or the
+// parameter of that name in the graph or the manifest.
 func (r *Runner) latents(f *part.Function, d builds.DecoderPart, seed uint64, states []float32) (map[string]part.Argument, error) {
 	side, width := f.Side(), r.model.Shape().Width
 	name, t, err := part.States(side, states, width)
 	if err != nil {
 		return nil, err
 	}
-	given := map[string]part.Argument{name: {Input: modality.Input{Tensor: &t}}}
+	args := map[string]part.Argument{name: {Input: modality.Input{Tensor: &t}}}
 	for _, p := range f.Manifest().Given() {
 		switch v, ok := figure(f, d, p.Name); {
 		case p.Name == name:
@@ -143,19 +142,19 @@ func (r *Runner) latents(f *part.Function, d builds.DecoderPart, seed uint64, st
 			if err != nil {
 				return nil, err
 			}
-			given[p.Name] = part.Argument{Input: modality.Input{Tensor: &t}}
+			args[p.Name] = part.Argument{Input: modality.Input{Tensor: &t}}
 		case p.Name == "seed":
-			given[p.Name] = part.Argument{Numbers: []float64{float64(seed & (1<<31 - 1))}}
+			args[p.Name] = part.Argument{Numbers: []float64{float64(seed & (1<<31 - 1))}}
 		case ok:
-			given[p.Name] = part.Argument{Numbers: []float64{v}}
+			args[p.Name] = part.Argument{Numbers: []float64{v}}
 		default:
-			return nil, fmt.Errorf("%s takes %s, which is neither the core's states nor noise, and no parameter has its name", d.ID(), p)
+			return nil, fmt.Errorf("%s: unknown input %s: not the core's states, noise or a parameter", d.ID(), p)
 		}
 	}
-	return given, nil
+	return args, nil
 }
 
-// figure is a number that the graph gives a decoder, or the decoder itself.
+// figure returns a parameter of the graph or the manifest.
 func figure(f *part.Function, d builds.DecoderPart, name string) (float64, bool) {
 	for _, params := range []map[string]any{d.Params, f.Manifest().Params} {
 		switch v := params[name].(type) {
@@ -171,32 +170,31 @@ func figure(f *part.Function, d builds.DecoderPart, name string) (float64, bool)
 	return 0, false
 }
 
-// finish makes a file of what a decoder gave.
+// finish encodes the output of a decoder as a file.
 func finish(f *part.Function, d builds.DecoderPart, c part.Computed) (*Made, error) {
 	port, err := output(f)
 	if err != nil {
 		return nil, err
 	}
 	side := f.Side()
-	made := &Made{Modality: d.Modality, Part: d.Part, Backend: c.Backend, Simulated: c.Simulated, Output: port.Name}
-	if made.Tensor, err = part.Output(side, port, c.Outputs); err != nil {
+	out := &Made{Modality: d.Modality, Part: d.Part, Backend: c.Backend, Simulated: c.Simulated, Output: port.Name}
+	if out.Tensor, err = part.Output(side, port, c.Outputs); err != nil {
 		return nil, err
 	}
 	if d.Modality == abi.Image {
 		low, high := f.Manifest().Levels()
-		made.Data, err = modality.DrawPicture(made.Tensor, low, high)
+		out.Data, err = modality.DrawPicture(out.Tensor, low, high)
 	} else {
-		made.Rate = c.Session.Rate()
-		made.Data, err = c.Session.EncodeSound(made.Tensor)
+		out.Rate = c.Session.Rate()
+		out.Data, err = c.Session.EncodeSound(out.Tensor)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s gave %s: %w", d.ID(), port, err)
+		return nil, fmt.Errorf("%s: output %s: %w", d.ID(), port, err)
 	}
-	return made, nil
+	return out, nil
 }
 
-// output is the port that a decoder's picture or sound comes from: the first
-// that is read by nobody.
+// output returns the port of a decoder's image or sound: the first without postprocessing.
 func output(f *part.Function) (abi.Port, error) {
 	m := f.Manifest()
 	for _, p := range m.Outputs {
@@ -204,5 +202,5 @@ func output(f *part.Function) (abi.Port, error) {
 			return p, nil
 		}
 	}
-	return abi.Port{}, errors.New("its manifest names no output")
+	return abi.Port{}, errors.New("the manifest has no output")
 }

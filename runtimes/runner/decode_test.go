@@ -166,7 +166,7 @@ func TestCannotMake(t *testing.T) {
 		"b has no decoder for audio":       outputs(ask("x", 1), "audio"),
 		"answers are text, images and":     outputs(ask("x", 1), "text", "video"),
 		"smell output is not available":    outputs(ask("x", 1), "smell"),
-		"the core backend does not show":   outputs(ask("x", 1), "image"), // of this test
+		"the core backend does not provide":   outputs(ask("x", 1), "image"), // of this test
 		"target laptop ships no file of u": outputs(ask("x", 1), "image"),
 	} {
 		if strings.HasPrefix(want, "target") {
@@ -280,11 +280,11 @@ func TestDecoderInputs(t *testing.T) {
 		params modules.Figures
 		want   string
 	}{
-		"no parameter": {modules.Figures{"size": 4.0, "steps": 6.0}, "takes guidance [] fp32, which is neither the core's states nor noise"},
+		"no parameter": {modules.Figures{"size": 4.0, "steps": 6.0}, "unknown input guidance [] fp32: not the core's states, noise"},
 		"no size":      {modules.Figures{"steps": 6.0, "guidance": 0.5}, "dimension 1 is open"},
 		"another size": {modules.Figures{"size": 5.0, "steps": 6.0, "guidance": 0.5}, "img-dec"},
 		"far too much": {modules.Figures{"size": float64(1 << 40), "steps": 6.0, "guidance": 0.5}, "or more than"},
-		"NaN":          {modules.Figures{"size": 4.0, "steps": "many", "guidance": 0.5}, "takes steps"},
+		"NaN":          {modules.Figures{"size": 4.0, "steps": "many", "guidance": 0.5}, "unknown input steps"},
 		"a half step":  {modules.Figures{"size": 4.0, "steps": 1.5, "guidance": 0.5}, "1.5 is not a valid int64"},
 	} {
 		b := decoding(t, c.params, more, out, nodes)
@@ -312,7 +312,7 @@ func TestDecoderGivesNone(t *testing.T) {
 		nodes func(g *onnx.Graph)
 		want  string
 	}{
-		"not a number":  {abi.Port{Name: "image", DType: abi.FP32, Shape: sizes(3, 4, 4)}, scaled(0, 1, 3, 4, 4), "img-dec@1.0.0 gave image [3, 4, 4] fp32: contains NaN or infinity"},
+		"not a number":  {abi.Port{Name: "image", DType: abi.FP32, Shape: sizes(3, 4, 4)}, scaled(0, 1, 3, 4, 4), "img-dec@1.0.0: output image [3, 4, 4] fp32: contains NaN or infinity"},
 		"infinite":      {abi.Port{Name: "image", DType: abi.FP32, Shape: sizes(3, 4, 4)}, scaled(1, 1, 3, 4, 4), "contains NaN or infinity"},
 		"five channels": {abi.Port{Name: "image", DType: abi.FP32, Shape: sizes(5, 4, 4)}, scaled(1, 1, 5, 4, 4), "fp32 [1 5 4 4] is not an image"},
 		"no picture":    {abi.Port{Name: "image", DType: abi.FP32, Shape: sizes(2, 3, 4, 4)}, scaled(1, 1, 2, 3, 4, 4), "is not an image"},

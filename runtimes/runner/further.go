@@ -7,30 +7,30 @@ import (
 	"mm-abi.org/mm/core/tokenizer"
 )
 
-// errCalled ends a generation behind its calls.
-var errCalled = errors.New("a call")
+// errCalled ends a generation after its calls.
+var errCalled = errors.New("tool call")
 
-// maxSpace is how many tokens of white space may stand between two calls.
+// maxSpace bounds the tokens of white space between two calls.
 const maxSpace = 4
 
-// further says whether a call is followed by another of the same turn: it is
-// where the next token, white space aside, begins one. Whatever else the model
-// would say there, it says when it has heard what came of its calls.
+// further detects whether a call is followed by another of the same turn, which is so if
+// the next token, apart from white space, opens one. Anything else the model generates
+// after it has read the answers of its calls.
 type further struct {
 	open, close int32
 	tok         *tokenizer.Tokenizer
-	closed      bool    // a call ended last
-	space       []int32 // behind it
+	closed      bool    // the last token closed a call
+	space       []int32 // white space after it
 }
 
-// further watches the calls of one turn.
+// further returns the detector of one turn.
 func (r *Runner) further() *further {
 	open, closing, _ := r.talk.Markers()
 	return &further{open: open, close: closing, tok: r.talk.Tokenizer()}
 }
 
-// next takes a token. Those that it gives belong to the answer; none do yet of
-// white space behind a call, and errCalled says that this one does not.
+// next takes a token and returns the tokens that belong to the answer. White space after a
+// call is held back; errCalled reports that the token does not belong to the turn.
 func (f *further) next(id int32) (spaces []int32, belongs bool, err error) {
 	if f == nil {
 		return nil, true, nil

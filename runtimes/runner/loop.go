@@ -16,46 +16,46 @@ import (
 	"mm-abi.org/mm/skills/sandbox"
 )
 
-// DefaultRounds is how often an answer may call tools where nobody says.
+// DefaultRounds is the default limit of an answer's tool calls.
 const DefaultRounds = 4
 
 // The reasons why calls end an answer.
 const (
-	StopRounds runtimes.Stop = "tool_limit" // one call more than there may be
-	StopLoop   runtimes.Stop = "tool_loop"  // the same call a third time
+	StopRounds runtimes.Stop = "tool_limit" // too many calls
+	StopLoop   runtimes.Stop = "tool_loop"  // the same call three times
 )
 
-// Options of a loop.
+// ToolOptions configures a [ToolLoop].
 type ToolOptions struct {
 	Only   []string        // tools that may be called; nil: all
-	Rounds int             // calls at most; 0: [DefaultRounds]
+	Rounds int             // maximum of calls; 0: [DefaultRounds]
 	Assets []sandbox.Asset // of the request
-	// Record is told of each call before its answer is read; nil: nobody.
+	// Record receives each call before its answer is read; may be nil.
 	Record func(ctx context.Context, c CallRecord)
 }
 
-// Loop is the calls of one answer. It is not safe for concurrent use.
+// ToolLoop performs the calls of one answer. It is not safe for concurrent use.
 type ToolLoop struct {
 	table *ToolTable
 	opt   ToolOptions
 	names []string
 	masks *masks
 
-	assets []string       // by their names
-	made   map[string]int // calls by tool and arguments
+	assets []string       // their names
+	counts map[string]int // calls by tool and arguments
 	calls  int
 }
 
-// Called is a call and what came of it.
+// CallRecord is a call and its answer.
 type CallRecord struct {
 	Call   talk.Call     `json:"call"`
-	Skill  skills.Info   `json:"-"` // the zero value of a call of no skill
+	Skill  skills.Info   `json:"-"` // the zero value if unknown
 	Answer skills.Answer `json:"-"`
-	Line   string        `json:"line"` // what the model was fed
+	Line   string        `json:"line"` // the text that the model reads
 	Took   time.Duration `json:"-"`
 }
 
-// Begin begins an answer.
+// Begin starts an answer.
 func (t *ToolTable) Begin(opt ToolOptions) (*ToolLoop, error) {
 	names, err := t.Allowed(opt.Only, len(opt.Assets) > 0)
 	if err != nil {
@@ -64,7 +64,7 @@ func (t *ToolTable) Begin(opt ToolOptions) (*ToolLoop, error) {
 	if opt.Rounds <= 0 {
 		opt.Rounds = DefaultRounds
 	}
-	l := &ToolLoop{table: t, opt: opt, names: names, made: map[string]int{}}
+	l := &ToolLoop{table: t, opt: opt, names: names, counts: map[string]int{}}
 	if len(names) > 0 {
 		for _, a := range opt.Assets {
 			l.assets = append(l.assets, a.Name)
@@ -74,8 +74,7 @@ func (t *ToolTable) Begin(opt ToolOptions) (*ToolLoop, error) {
 	return l, nil
 }
 
-// Definitions describe the tools that may be called to a model whose template
-// has a way to.
+// Definitions describes the callable tools for the model's template.
 func (l *ToolLoop) Definitions() []talk.Definition {
 	var out []talk.Definition
 	for _, name := range l.names {
@@ -85,8 +84,8 @@ func (l *ToolLoop) Definitions() []talk.Definition {
 	return out
 }
 
-// Call makes a call as the model wrote it. With a reason to stop nothing was
-// called, and the answer is over. The error is the context's or this machine's.
+// Call performs a call as the model wrote it. If it returns a reason to stop, it called
+// nothing and the answer ends. The error is that of the context or of this machine.
 func (l *ToolLoop) Call(ctx context.Context, c talk.Call) (CallRecord, runtimes.Stop, error) {
 	args, canonical, err := arguments(c)
 	if err != nil {
@@ -94,9 +93,9 @@ func (l *ToolLoop) Call(ctx context.Context, c talk.Call) (CallRecord, runtimes.
 	}
 	key := c.Name + " " + string(canonical)
 	if c.Fault == "" {
-		l.made[key]++
+		l.counts[key]++
 	}
-	if l.made[key] > 2 {
+	if l.counts[key] > 2 {
 		return CallRecord{}, StopLoop, nil
 	}
 	if l.calls++; l.calls > l.opt.Rounds {
@@ -117,7 +116,7 @@ func (l *ToolLoop) Call(ctx context.Context, c talk.Call) (CallRecord, runtimes.
 	return done, "", nil
 }
 
-// fault is why a call is not made.
+// fault returns why a call is refused.
 func (l *ToolLoop) fault(c talk.Call, key string) *sandbox.Fault {
 	switch {
 	case c.Fault != "":
@@ -128,14 +127,14 @@ func (l *ToolLoop) fault(c talk.Call, key string) *sandbox.Fault {
 			there = "there is " + strings.Join(l.names, ", ")
 		}
 		return sandbox.Faultf(sandbox.Unknown, "there is no tool %q; %s", c.Name, there)
-	case l.made[key] > 1:
+	case l.counts[key] > 1:
 		return sandbox.Faultf(sandbox.Repeated, "%s was called with these arguments already, and its answer stands above", c.Name)
 	}
 	return nil
 }
 
-// arguments are those of a call, and their canonical form: sorted keys, numbers
-// as they are written. Of a call that is none the form is what stood there.
+// arguments parses the arguments of a call and returns their canonical form: sorted keys,
+// numbers as written. For a malformed call, canonical is the raw text.
 func arguments(c talk.Call) (map[string]any, []byte, error) {
 	if c.Fault != "" {
 		return nil, []byte(c.Block), nil
@@ -145,7 +144,7 @@ func arguments(c talk.Call) (map[string]any, []byte, error) {
 		dec := json.NewDecoder(bytes.NewReader(c.Arguments))
 		dec.UseNumber()
 		if err := dec.Decode(&args); err != nil {
-			return nil, c.Arguments, fmt.Errorf("the arguments are no object: %w", err)
+			return nil, c.Arguments, fmt.Errorf("the arguments are not an object: %w", err)
 		}
 	}
 	canonical, err := json.Marshal(args)

@@ -124,7 +124,7 @@ func TestFilm(t *testing.T) {
 	}
 	b.Assembly.Tokens.MaxSeq = 40
 	r, e, _ = look(t, b, runner.Options{})
-	if _, err := r.Answer(t.Context(), show(two), nil); err == nil || !strings.Contains(err.Error(), "24 places of 1 inputs") || e.opens.Load() != 0 {
+	if _, err := r.Answer(t.Context(), show(two), nil); err == nil || !strings.Contains(err.Error(), "24 positions of 1 inputs") || e.opens.Load() != 0 {
 		t.Errorf("no room: %v", err)
 	}
 	large := filepath.Join(t.TempDir(), "large.png")
@@ -139,7 +139,7 @@ func TestFilm(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	_, err = r.Answer(t.Context(), req, nil)
-	if runtime.ReadMemStats(&after); err == nil || !strings.Contains(err.Error(), "27 places of 2 inputs") || after.TotalAlloc-before.TotalAlloc > 100<<20 {
+	if runtime.ReadMemStats(&after); err == nil || !strings.Contains(err.Error(), "27 positions of 2 inputs") || after.TotalAlloc-before.TotalAlloc > 100<<20 {
 		t.Errorf("no room for a large one: %v, %d bytes", err, after.TotalAlloc-before.TotalAlloc)
 	}
 	b.Assembly.Tokens.MaxSeq = 256
@@ -544,7 +544,7 @@ func TestBudgetOfInputs(t *testing.T) {
 		return find(a, part.StepPrompt).What != "" && find(a, part.StepEncode).What != ""
 	})
 	prompt, encode := find(a, part.StepPrompt), find(a, part.StepEncode)
-	if a.Stop != runner.StopBudget || encode.Part != "image-enc" || !strings.HasSuffix(encode.Note, " bytes, incomplete") || prompt.Note != "18 positions, and no further" {
+	if a.Stop != runner.StopBudget || encode.Part != "image-enc" || !strings.HasSuffix(encode.Note, " bytes, incomplete") || prompt.Note != "18 positions, incomplete" {
 		t.Errorf("over while a picture is encoded: %+v", a)
 	}
 	var svg strings.Builder

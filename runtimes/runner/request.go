@@ -14,51 +14,51 @@ import (
 	"mm-abi.org/mm/runtimes/talk"
 )
 
-// Request asks for one answer. It is the playbook's inference request (§13.2),
-// of inputs or of the turns of a conversation.
+// Request asks for one answer: the playbook's inference request (§13.2), of inputs or of the
+// turns of a conversation.
 type Request struct {
-	Inputs       []talk.Part       `json:"inputs,omitempty"`   // what a user says, in this order
-	Messages     []talk.Message    `json:"messages,omitempty"` // in their place, a conversation
-	Tools        []talk.Definition `json:"tools,omitempty"`    // told to the model, if its template has a way to
+	Inputs       []talk.Part       `json:"inputs,omitempty"`   // the user's inputs, in order
+	Messages     []talk.Message    `json:"messages,omitempty"` // a conversation, instead of Inputs
+	Tools        []talk.Definition `json:"tools,omitempty"`    // shown to the model if its template supports tools
 	Preferences  Preferences       `json:"preferences"`
 	ToolsAllowed []string          `json:"tools_allowed"`     // skills of the build that may be called; nil: all
-	Assets       []Asset           `json:"assets,omitempty"`  // files for the tools, beside the inputs
+	Assets       []Asset           `json:"assets,omitempty"`  // files for the tools, in addition to the inputs
 	Outputs      []string          `json:"outputs,omitempty"` // modalities; none: text
 
-	Context bool `json:"-"` // tell what the core read and wrote, [Answer].Context
+	Context bool `json:"-"` // record [Answer].Context
 }
 
-// Preferences say how to answer.
+// Preferences configures an answer.
 type Preferences struct {
 	sample.Options
-	CoT       bool     `json:"cot,omitempty"` // a wish, for models that were trained to heed it
+	CoT       bool     `json:"cot,omitempty"` // for models trained to follow it
 	MaxTokens int      `json:"max_tokens,omitempty"`
 	BudgetMS  int64    `json:"budget_ms,omitempty"`
 	Stop      []string `json:"stop,omitempty"`
 
-	// Allow says which tokens may follow; nil: any.
+	// Allow restricts the tokens; if nil, any may follow.
 	Allow *runtimes.Grammar `json:"allow,omitempty"`
-	// Grammar is what the whole answer is in; nil: any text.
+	// Grammar restricts the whole answer; if nil, any text may follow.
 	Grammar *grammar.Grammar `json:"-"`
 }
 
-// Check reports preferences that make no sense.
+// Check reports invalid preferences.
 func (p Preferences) Check() error {
 	if p.MaxTokens < 0 {
-		return fmt.Errorf("max tokens is %d, not 0 or more", p.MaxTokens)
+		return fmt.Errorf("max tokens: got %d, want 0 or more", p.MaxTokens)
 	}
 	if p.BudgetMS < 0 {
-		return fmt.Errorf("the budget is %d ms, not 0 or more", p.BudgetMS)
+		return fmt.Errorf("budget: got %d ms, want 0 or more", p.BudgetMS)
 	}
 	for _, s := range p.Stop {
 		if s == "" {
-			return fmt.Errorf("a stop text is empty")
+			return fmt.Errorf("empty stop string")
 		}
 	}
 	return p.Options.Check()
 }
 
-// messages are the turns of a request.
+// messages returns the turns of a request.
 func (r Request) messages() []talk.Message {
 	if r.Messages != nil {
 		return r.Messages
@@ -66,7 +66,7 @@ func (r Request) messages() []talk.Message {
 	return []talk.Message{{Role: talk.User, Parts: r.Inputs}}
 }
 
-// parts are all inputs of a request.
+// parts returns all inputs of a request.
 func (r Request) parts() []talk.Part {
 	var out []talk.Part
 	for _, m := range r.messages() {
@@ -75,41 +75,41 @@ func (r Request) parts() []talk.Part {
 	return out
 }
 
-// The reasons why an answer ends beside those of an engine.
+// The reasons why an answer ends, in addition to those of an engine.
 const (
-	StopWord   runtimes.Stop = "stop"      // one of the stop texts
+	StopWord   runtimes.Stop = "stop"      // one of the stop strings
 	StopCall   runtimes.Stop = "tool_call" // the model calls a tool
-	StopBudget runtimes.Stop = "budget"    // the request's time was over
+	StopBudget runtimes.Stop = "budget"    // the request's time budget is spent
 )
 
-// Answer is what a request came to.
+// Answer is the result of a request.
 type Answer struct {
 	Text      string
 	Reasoning string
-	Called    []CallRecord // the tools that were called, in this order
-	Calls     []talk.Call  // those that the model calls and nobody has, for the caller to run
+	Called    []CallRecord // the performed calls, in order
+	Calls     []talk.Call  // calls left for the caller to perform
 	Tokens    []int32
 	Stop      runtimes.Stop
 	Timings   Timings
-	Backends  []Backend // of the parts that it took, the core first
+	Backends  []Backend // of the parts used, the core first
 	Made      []Made    // by decoders, in the order of the request
-	Assumed   []string  // what the manifests of encoders do not say and was taken for granted
+	Assumed   []string  // assumptions about encoders, absent in their manifests
 	Trace     []part.Step
-	Context   []part.Position // of the core, where the request asks for it
-	Unheld    string          // why nothing held the model to the grammar of calls; "": it was, or there are none
+	Context   []part.Position // of the core, if requested
+	Unheld    string          // why calls were not constrained by a grammar; "": they were, or there are none
 
-	turns []talk.Message // before the last words: calls and what came of them
-	// Bytes of Text and of Reasoning that are in them.
-	told, thought int
+	turns []talk.Message // before the final text: calls and their answers
+	// Bytes of Text and of Reasoning that are in the turns.
+	textUsed, thoughtUsed int
 }
 
 // Backend is a part and the engine that ran it.
 type Backend struct {
 	Part   string `json:"part"`
-	Engine string `json:"backend"` // as it is shown
-	// Simulated is set where the engine stands in for hardware that is not there.
+	Engine string `json:"backend"` // as results show it
+	// Simulated is set if the engine emulates hardware.
 	Simulated bool `json:"simulated,omitempty"`
-	// Facts are what the core's backend says of what it ran: chip, SDK, digest.
+	// Facts are reported by the core's backend: chip, SDK, digest.
 	Facts map[string]string `json:"facts,omitempty"`
 }
 
@@ -117,14 +117,14 @@ func backendOf(part string, e runtimes.Engine) Backend {
 	return Backend{Part: part, Engine: runtimes.Shown(e), Simulated: runtimes.Simulates(e)}
 }
 
-// Messages are the answer as turns of the conversation: those of calls and of
-// their answers, and that of the last words.
+// Messages returns the answer as turns: those of calls and their answers, then the final
+// text.
 func (a *Answer) Messages() []talk.Message { return append(slices.Clone(a.turns), a.Message()) }
 
-// Message is the last turn of the answer.
+// Message returns the last turn of the answer.
 func (a *Answer) Message() talk.Message {
-	m := talk.Message{Role: talk.Assistant, Reasoning: a.Reasoning[a.thought:]}
-	if text := a.Text[a.told:]; text != "" {
+	m := talk.Message{Role: talk.Assistant, Reasoning: a.Reasoning[a.thoughtUsed:]}
+	if text := a.Text[a.textUsed:]; text != "" {
 		m.Parts = []talk.Part{{Type: abi.Text, Text: text}}
 	}
 	for _, c := range a.Calls {
@@ -135,18 +135,17 @@ func (a *Answer) Message() talk.Message {
 	return m
 }
 
-// Timings of one answer.
+// Timings are the times and counts of an answer.
 type Timings struct {
-	Load       time.Duration // opening the model, by the first answer only
+	Load       time.Duration // opening the model, in the first answer only
 	FirstToken time.Duration // from the first Feed to the first token
-	Prompt     int           // places the inputs took
-	Reused     int           // of them, those that were in the sequence already
+	Prompt     int           // positions of the prompt
+	Reused     int           // those of the prompt that were cached in a sequence
 	Generated  int           // tokens
 	Generate   time.Duration // from the first token to the last
 }
 
-// PerSecond is the generation speed in tokens a second, counted after the
-// first token.
+// PerSecond returns the generation speed in tokens per second, without the first token.
 func (t Timings) PerSecond() float64 {
 	if t.Generated < 2 || t.Generate <= 0 {
 		return 0
@@ -154,7 +153,7 @@ func (t Timings) PerSecond() float64 {
 	return float64(t.Generated-1) / t.Generate.Seconds()
 }
 
-// able says what the request needs that this build or this mm cannot give.
+// able reports what the request needs and this build or this mm lacks.
 func (r *Runner) able(req Request) error {
 	a := r.build.Assembly
 	for _, in := range req.parts() {
@@ -180,7 +179,7 @@ func (r *Runner) able(req Request) error {
 		return &runtimes.Unavailable{What: tool, Why: a.Name + " has no router", Hint: "add runtime.router to the graph"}
 	}
 	if r.opt.Skills.Executors == nil {
-		return &runtimes.Unavailable{What: tool, Why: "the skills of the build are not run here", Hint: "leave tools_allowed out"}
+		return &runtimes.Unavailable{What: tool, Why: "the skills of the build do not run here", Hint: "leave tools_allowed out"}
 	}
 	return nil
 }

@@ -1,23 +1,31 @@
 // Package runner answers requests with an assembled build.
 //
-// [Open] chooses the engine for the core; the first answer loads the model,
-// and no later one does. [Runner.Answer] renders the request (runtimes/talk),
-// takes a sequence that begins as the request does, so that only what is new
-// is read, feeds the rest, generates, and reads the tokens: text, reasoning
-// and tool calls. A [Conversation] is the turns so far, on a Runner that any
-// number of conversations may share.
+// [Open] chooses the engine of the core; the first answer loads the model.
+// [Runner.Answer] renders the request (runtimes/talk), takes a cached sequence with a
+// common prefix, feeds the rest, generates, and splits the tokens into text, reasoning
+// and tool calls. A [Conversation] keeps the turns; any number of conversations share a
+// Runner.
 //
-// An image or a sound goes through its encoder (runtimes/modality) and its
-// projector, each on the engine that the graph or the options choose, and
-// stands between the modality's markers as at most T_cap vectors. Inputs are
-// encoded beside each other and beside what the core does meanwhile: it is
-// loaded, and reads what stands before the next of them. The parts are opened
-// when they are first needed, once (runtimes/part); the vectors of an input are
-// remembered by its content (runtimes/media). A picture or a sound that is
-// asked for is made by a decoder of the states in which the core has read the
-// prompt ([Made]). What was done is told ([Answer].Trace). [Runner.Compute] runs
-// the functions of a build by themselves: of a build without a core there is
-// nothing else to run.
+// Images, sounds and videos are encoded into at most T_cap vectors between the modality's
+// markers (runtimes/media), each part on the engine that the graph or the options choose
+// (runtimes/part). They are encoded concurrently with each other and with the core, which
+// is loaded and reads the text before them. If the request asks for an image or a sound,
+// a decoder generates it from the core's states of the prompt ([Made]). [Answer].Trace
+// records every step. [Runner.Compute] runs single functions of a build, the only use of
+// a build without a core.
+//
+// # Tools
+//
+// A model writes a call between two tokens of its vocabulary. A [ToolTable] holds the
+// callable tools of a build, a [ToolLoop] the calls of one answer. [CallConstraint] lets
+// the model write freely until it opens a call; inside a call it allows only the names of
+// callable tools and arguments that match their inputs. If only one token may follow, it
+// is forced without running the model. An engine in another process cannot be
+// constrained; every call is checked when it is complete.
+//
+// [ToolLoop.Call] performs a call or refuses it with a line of JSON for the model. A call
+// repeated with the same arguments is refused; a third one, and calls beyond
+// [ToolOptions].Rounds, end the answer. Skills that are builds run in an [AgentExecutor].
 package runner
 
 import (
@@ -41,36 +49,34 @@ import (
 	"mm-abi.org/mm/skills"
 )
 
-// Options is how a build is run.
+// Options configures a [Runner].
 type Options struct {
-	Engines []runtimes.Engine // the preferred one first
-	// Engine is for the core, or for every part of a build without one; ""
-	// is what the graph asks for, and where it asks for none the first that can.
+	Engines []runtimes.Engine // in order of preference
+	// Engine is the engine of the core, or of every part of a build without one. If
+	// empty, it is the graph's, or the first that can open the part.
 	Engine string
-	// Backends are engines for parts by their names, before Engine and before
-	// what the graph asks for.
+	// Backends are engines by the name of a part; they override Engine and the graph.
 	Backends map[string]string
 	Limits   runtimes.Limits
-	// Fallback allows parts to run on another engine than the one asked for; see
-	// [part.Options]. nil: it is not allowed.
+	// Fallback allows parts to run on another engine than the requested one; see
+	// [part.Options]. If nil, they may not.
 	Fallback func(part.Fallback)
-	Raw      bool // without the model's chat template
-	NoDraft  bool // without the build's draft core, or the text itself, proposing tokens
+	Raw      bool // ignore the model's chat template
+	NoDraft  bool // propose tokens neither by the build's draft core nor from the text
 
-	// Sequences is how many conversations are kept ready to go on; 0: 4.
+	// Sequences is the number of cached sequences; if 0, 4.
 	Sequences int
 
-	// Features keeps what inputs come to from one process to the next; nil: not
-	// at all. Revision tells this program from others, when it is first asked: what
-	// another one computed is not taken. nil: all are one.
+	// Features caches vectors on disk; nil: no such cache. Revision returns an id of
+	// this program, on first use: vectors of other programs are not used. If nil,
+	// those of all programs are.
 	Features *media.VectorCache
 	Revision func() (string, error)
 
-	// Skills is how the skills of the build are called. Without executors they
-	// are not: a call is then the caller's to run.
+	// Skills configures the skills of the build. Without executors, calls are left to
+	// the caller.
 	Skills skills.Options
-	// Called is told of each call, before the model reads what came of it; nil:
-	// nobody.
+	// Called receives each call before the model reads its answer; may be nil.
 	Called func(ctx context.Context, c CallRecord)
 }
 
@@ -78,32 +84,32 @@ type Options struct {
 type Runner struct {
 	build  *builds.Build
 	opt    Options
-	engine runtimes.Engine // of the core; nil: the build has none
+	engine runtimes.Engine // of the core; nil: no core
 
 	parts  *part.Set
 	senses *media.Senses
 
-	loading sync.Mutex // held while the model is loaded
+	loading gate // held while the model is loaded
 	model   runtimes.Language
 	talk    *talk.Talk
-	spoken  bool          // talk was read
-	load    time.Duration // of an answer that has not told it yet
+	talked  bool          // talk was read
+	load    time.Duration // time of loading, until an answer reports it
 
 	reading sync.Once // of the vocabulary, for grammars
 	vocab   *grammar.Vocabulary
 
-	equipping sync.Mutex // held while the skills are opened
+	equipping gate // held while the skills are opened
 	skills    *skills.Set
-	tools     *ToolTable // nil: there are none, or they were not asked for
+	tools     *ToolTable // nil: none, or not opened yet
 
 	mu     sync.Mutex
-	idle   []*session // the one used last at the end
+	idle   []*session // most recently used last
 	closed bool
 }
 
-// Open chooses the engine of a build's core, and sees that the engines of
-// Options.Backends are there. Nothing is loaded yet. A name in Options.Backends
-// that is no part is a [part.NoPartError].
+// Open chooses the engine of a build's core and checks that the engines of
+// Options.Backends are available. It loads nothing. A name in Options.Backends that is
+// not a part is a [part.NoPartError].
 func Open(ctx context.Context, b *builds.Build, opt Options) (*Runner, error) {
 	if opt.Sequences == 0 {
 		opt.Sequences = 4
@@ -112,41 +118,59 @@ func Open(ctx context.Context, b *builds.Build, opt Options) (*Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Runner{build: b, opt: opt, parts: parts}
+	r := &Runner{build: b, opt: opt, parts: parts, loading: make(gate, 1), equipping: make(gate, 1)}
 	if opt.Fallback != nil {
-		opt.Features = nil // which are kept by the engine that was meant to compute them
+		opt.Features = nil // entries are keyed by the requested engine, which may not be the one that runs
 	}
 	r.senses = &media.Senses{Build: b, Parts: parts, Features: opt.Features, Revision: opt.Revision}
 	if b.Assembly.HasCore() {
-		r.engine, err = parts.Choose(ctx, b.Assembly.Core)
+		if r.engine, err = parts.Choose(ctx, b.Assembly.Core); err != nil {
+			return nil, errors.Join(err, parts.Close())
+		}
 	}
-	return r, err
+	return r, nil
 }
 
-// Build is what is run.
+// gate is a mutex that a caller waits for only as long as a context lasts.
+type gate chan struct{}
+
+func (g gate) enter(ctx context.Context) error {
+	select {
+	case g <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (g gate) leave() { <-g }
+
+// Build returns the build.
 func (r *Runner) Build() *builds.Build { return r.build }
 
-// Engine is what runs the core; nil where the build has none.
+// Engine returns the engine of the core, or nil if the build has no core.
 func (r *Runner) Engine() runtimes.Engine { return r.engine }
 
-// Overrides lists the parts for which the options win over the graph.
+// Overrides lists the parts whose options override the graph.
 func (r *Runner) Overrides() []part.Override { return r.parts.Overrides() }
 
 // Computes reports whether the build has functions.
 func (r *Runner) Computes() bool { return r.parts.Computes() }
 
-// Compute runs functions of the build by themselves; see [part.Set.Compute].
-func (r *Runner) Compute(ctx context.Context, given []part.Argument) ([]part.Computed, error) {
-	return r.parts.Compute(ctx, given)
+// Compute runs functions of the build; see [part.Set.Compute].
+func (r *Runner) Compute(ctx context.Context, args []part.Argument) ([]part.Computed, error) {
+	return r.parts.Compute(ctx, args)
 }
 
-// Load loads the core, unless it is loaded. Answer calls it.
+// Load loads the core once. Answer calls it.
 func (r *Runner) Load(ctx context.Context) error {
-	if err := r.speak(); err != nil {
+	if err := r.speak(ctx); err != nil {
 		return err
 	}
-	r.loading.Lock()
-	defer r.loading.Unlock()
+	if err := r.loading.enter(ctx); err != nil {
+		return err
+	}
+	defer r.loading.leave()
 	if r.ended() {
 		return fmt.Errorf("the runner is %w", runtimes.ErrClosed)
 	}
@@ -161,23 +185,25 @@ func (r *Runner) Load(ctx context.Context) error {
 	}
 	language, ok := model.(runtimes.Language)
 	if !ok {
-		return errors.Join(fmt.Errorf("backend %s opens %s as no language model", r.engine.Name(), core.Part.ID()), model.Close())
+		return errors.Join(fmt.Errorf("backend %s: %s is not a language model", r.engine.Name(), core.Part.ID()), model.Close())
 	}
 	r.model, r.load = language, r.load+time.Since(start)
 	return nil
 }
 
-// speak reads the tokenizer, unless it was read.
-func (r *Runner) speak() error {
+// speak reads the tokenizer once.
+func (r *Runner) speak(ctx context.Context) error {
 	if r.engine == nil {
-		return r.silent()
+		return r.noCore()
 	}
-	r.loading.Lock()
-	defer r.loading.Unlock()
+	if err := r.loading.enter(ctx); err != nil {
+		return err
+	}
+	defer r.loading.leave()
 	if r.ended() {
 		return fmt.Errorf("the runner is %w", runtimes.ErrClosed)
 	}
-	if r.spoken {
+	if r.talked {
 		return nil
 	}
 	start := time.Now()
@@ -186,16 +212,16 @@ func (r *Runner) speak() error {
 	if err != nil {
 		return fmt.Errorf("reading the tokenizer of %s: %w", core.Part.ID(), err)
 	}
-	r.talk, r.spoken, r.load = t, true, time.Since(start)
+	r.talk, r.talked, r.load = t, true, time.Since(start)
 	return nil
 }
 
-// silent says that there is nobody to talk to.
-func (r *Runner) silent() error {
-	return &runtimes.Unavailable{What: "text", Why: r.build.Assembly.Name + " is a build of functions, without a core to talk to", Hint: "mm run --input, --image or --audio runs its functions"}
+// noCore reports a build without a core.
+func (r *Runner) noCore() error {
+	return &runtimes.Unavailable{What: "text", Why: r.build.Assembly.Name + " has functions but no core", Hint: "mm run --input, --image or --audio runs its functions"}
 }
 
-// bundle is the core with all that works on it.
+// bundle returns the core with its draft core and adapters.
 func (r *Runner) bundle() runtimes.Bundle {
 	a := r.build.Assembly
 	part := func(p builds.Part) runtimes.Bundle {
@@ -213,8 +239,8 @@ func (r *Runner) bundle() runtimes.Bundle {
 	return b
 }
 
-// conversant reads tokenizer and chat template out of the core's GGUF file.
-// It is nil for a model that has none and works on ids alone.
+// conversant reads tokenizer and chat template from the core's GGUF file. It returns nil for
+// a model without them, which works on ids only.
 func conversant(core runtimes.Bundle, raw bool, router *builds.RouterPart) (*talk.Talk, error) {
 	path, err := core.Entry(abi.GGUF)
 	if err != nil {
@@ -249,10 +275,10 @@ func conversant(core runtimes.Bundle, raw bool, router *builds.RouterPart) (*tal
 	return talk.New(tok, opt)
 }
 
-// Close frees the models. Answers under way end with an error; none may begin.
+// Close frees the models. Running answers end with an error; none may start.
 func (r *Runner) Close() error {
-	r.loading.Lock()
-	defer r.loading.Unlock()
+	r.loading <- struct{}{}
+	defer r.loading.leave()
 	r.mu.Lock()
 	r.closed = true
 	idle := r.idle
@@ -265,8 +291,8 @@ func (r *Runner) Close() error {
 	if r.model != nil {
 		errs = append(errs, r.model.Close())
 	}
-	r.equipping.Lock()
-	defer r.equipping.Unlock()
+	r.equipping <- struct{}{}
+	defer r.equipping.leave()
 	if r.skills != nil {
 		errs = append(errs, r.skills.Close())
 	}
@@ -279,16 +305,15 @@ func (r *Runner) ended() bool {
 	return r.closed
 }
 
-// errBudget is why a context ends whose request's time is over.
-var errBudget = errors.New("the request's budget is over")
+// errBudget is the cause of a context that ended with the request's time budget.
+var errBudget = errors.New("the request's time budget is spent")
 
-// Answer answers a request and calls emit for each piece of text as it comes;
-// nil emit is told nothing. When ctx ends, or emit gives an error, what was
-// said so far comes with the error. The request's own budget is no error: the
-// answer then says [StopBudget], and may be empty.
+// Answer answers a request and calls emit, if not nil, for each piece of text. If ctx ends,
+// or emit returns an error, the partial answer is returned with the error. The end of the
+// request's own budget is not an error: the answer has [StopBudget] and may be empty.
 func (r *Runner) Answer(ctx context.Context, req Request, emit func(text string) error) (a *Answer, err error) {
 	if r.engine == nil {
-		return nil, r.silent()
+		return nil, r.noCore()
 	}
 	if err := r.able(req); err != nil {
 		return nil, err
@@ -296,7 +321,7 @@ func (r *Runner) Answer(ctx context.Context, req Request, emit func(text string)
 	if err := req.Preferences.Check(); err != nil {
 		return nil, err
 	}
-	if err := r.speak(); err != nil {
+	if err := r.speak(ctx); err != nil {
 		return nil, err
 	}
 	if r.talk == nil {
@@ -320,8 +345,8 @@ func (r *Runner) Answer(ctx context.Context, req Request, emit func(text string)
 	return r.answer(ctx, prompt, req, loop, talk.ReadOptions{Stop: req.Preferences.Stop, Thinking: prompt.Thinking, Begins: prompt.Begins}, emit)
 }
 
-// prepare reads the inputs of a prompt, begins to encode them, and loads the core.
-// What it gives is to be ended.
+// prepare reads the inputs of a prompt, starts to encode them, and loads the core. The caller
+// ends the encoding.
 func (r *Runner) prepare(ctx context.Context, prompt talk.Prompt) (*media.Encoding, error) {
 	in, err := r.inputs(ctx, prompt)
 	if err != nil {
@@ -330,7 +355,7 @@ func (r *Runner) prepare(ctx context.Context, prompt talk.Prompt) (*media.Encodi
 	return r.senses.Encode(ctx, in), r.Load(ctx)
 }
 
-// answer feeds a prompt, reads what follows, and makes what else is asked for.
+// answer feeds a prompt, generates, and runs the requested decoders.
 func (r *Runner) answer(ctx context.Context, prompt talk.Prompt, req Request, loop *ToolLoop, read talk.ReadOptions, emit func(string) error) (*Answer, error) {
 	p := req.Preferences
 	bounded, cancel := budget(ctx, p.BudgetMS)
@@ -352,13 +377,13 @@ func (r *Runner) answer(ctx context.Context, prompt talk.Prompt, req Request, lo
 	if err != nil {
 		return nil, err
 	}
-	t.answer.Timings.Load = r.told()
+	t.answer.Timings.Load = r.loadTime()
 	s, err := t.read(bounded, r, prompt, c, len(req.shows()) > 0)
 	if s != nil {
 		defer r.put(s)
 	}
 	var states []float32
-	behind := len(t.answer.Trace) - 1 // the prompt's
+	behind := len(t.answer.Trace) - 1 // the step of the prompt
 	if err == nil && len(req.shows()) > 0 {
 		states, err = s.states(r.engine.Name(), len(s.held))
 	}
@@ -394,34 +419,34 @@ func (r *Runner) answer(ctx context.Context, prompt talk.Prompt, req Request, lo
 	return t.answer, nil
 }
 
-// follow looks at a grammar through the model's vocabulary.
+// follow returns the constraint of a grammar for the model's vocabulary.
 func (r *Runner) follow(g *grammar.Grammar, ends []int32, read talk.ReadOptions) (runtimes.Constraint, error) {
 	if read.Thinking {
-		return nil, &runtimes.Unavailable{What: "an answer that follows a schema", Why: "the model's template begins with its reasoning", Hint: "--raw leaves the template out"}
+		return nil, &runtimes.Unavailable{What: "schema-constrained answer", Why: "the model's template starts with reasoning", Hint: "--raw ignores the template"}
 	}
 	m, err := g.Over(r.vocabulary(), ends...)
 	if err != nil {
-		return nil, fmt.Errorf("following the schema: %w", err)
+		return nil, fmt.Errorf("compiling the schema: %w", err)
 	}
 	return m.Follow(), nil
 }
 
-// vocabulary is what grammars know of the tokenizer.
+// vocabulary returns the tokenizer's vocabulary for grammars.
 func (r *Runner) vocabulary() *grammar.Vocabulary {
 	r.reading.Do(func() { r.vocab = grammar.Read(r.talk.Tokenizer()) })
 	return r.vocab
 }
 
-// told is how long loading took, to the first answer that asks.
-func (r *Runner) told() time.Duration {
-	r.loading.Lock()
-	defer r.loading.Unlock()
+// loadTime returns the time of loading, once.
+func (r *Runner) loadTime() time.Duration {
+	r.loading <- struct{}{}
+	defer r.loading.leave()
 	d := r.load
 	r.load = 0
 	return d
 }
 
-// maxBudget is the longest time in ms that a duration holds.
+// maxBudget is the longest time in ms that a duration can hold.
 const maxBudget = math.MaxInt64 / int64(time.Millisecond)
 
 func budget(ctx context.Context, ms int64) (context.Context, context.CancelFunc) {

@@ -265,7 +265,7 @@ func TestUnavailable(t *testing.T) {
 	b := build(t)
 	b.Assembly.Router = &builds.RouterPart{}
 	r, _ := open(t, b, runner.Options{})
-	if _, err := r.Answer(t.Context(), runner.Request{Inputs: []talk.Part{{Text: "x"}}, ToolsAllowed: []string{"f"}}, nil); err == nil || !strings.Contains(err.Error(), "are not run here") {
+	if _, err := r.Answer(t.Context(), runner.Request{Inputs: []talk.Part{{Text: "x"}}, ToolsAllowed: []string{"f"}}, nil); err == nil || !strings.Contains(err.Error(), "do not run here") {
 		t.Errorf("a tool with a router: %v", err)
 	}
 	b.Assembly.Core.Files = nil
@@ -577,7 +577,7 @@ func TestShippedCore(t *testing.T) {
 	b := &builds.Build{
 		Assembly: &builds.Assembly{
 			Name: "b", Core: builds.Part{Name: "core-llm", Version: "3.1.0", Files: builds.Formats{"gguf": {"catalog/core-llm/core-llm.gguf"}}},
-			Draft: &builds.Part{Name: "draft-llm", Version: "1.0.0", Files: builds.Formats{"gguf": {"modules/draft-llm/draft-llm.gguf"}}}, DraftTokens: 4,
+			Draft: &builds.Part{Name: "draft-llm", Version: "1.0.0", Files: builds.Formats{"gguf": {"catalog/draft-llm/draft-llm.gguf"}}}, DraftTokens: 4,
 			Router: &builds.RouterPart{ToolCallTokens: []string{"<tool_call>", "</tool_call>"}},
 			Golden: []modules.Golden{{Prompt: "Once upon a time", Expect: ", there was a little"}, {Prompt: "Once upon a time", Expect: "nothing"}, {Prompt: "Once", Expect: " upon", MaxTokens: 3}},
 		},

@@ -13,20 +13,20 @@ import (
 	"mm-abi.org/mm/runtimes/talk"
 )
 
-// positions is a prompt as a sequence takes it.
+// positions is a prompt in the form that a sequence reads.
 type positions struct {
 	in    []runtimes.Positions
-	ids   []int32 // all of them; that of its feature where one is a vector
+	ids   []int32 // all ids; for a vector, the id of its input
 	width int
-	// goesOn says that this is the beginning of a prompt.
+	// goesOn is set if this is only the start of a prompt.
 	goesOn bool
-	// assumed are what the manifests of encoders did not say, each once.
+	// assumed are assumptions about encoders, without duplicates.
 	assumed []string
 }
 
 func (p *positions) len() int { return len(p.ids) }
 
-// context tells what the positions are.
+// context describes the positions.
 func (p *positions) context(tok *tokenizer.Tokenizer) []part.Position {
 	var out []part.Position
 	inputs := int32(0)
@@ -44,12 +44,12 @@ func (p *positions) context(tok *tokenizer.Tokenizer) []part.Position {
 	return out
 }
 
-// piece is what a token spells; half a character is replaced.
+// piece returns the text of a token, with incomplete characters replaced.
 func piece(tok *tokenizer.Tokenizer, id int32) string {
 	return strings.ToValidUTF8(tok.Piece(id), "\uFFFD")
 }
 
-// from is what follows the first n positions.
+// from returns the positions after the first n.
 func (p *positions) from(n int) []runtimes.Positions {
 	var out []runtimes.Positions
 	for _, in := range p.in {
@@ -67,16 +67,16 @@ func (p *positions) from(n int) []runtimes.Positions {
 	return out
 }
 
-// say adds tokens.
+// say appends tokens.
 func (p *positions) say(tokens []int32) {
 	p.in = append(p.in, runtimes.Positions{Tokens: tokens})
 	p.ids = append(p.ids, tokens...)
 }
 
-// show adds the vectors of an input.
+// show appends the vectors of an input.
 func (p *positions) show(e *media.Encoded) error {
 	if e.Width != p.width {
-		return fmt.Errorf("reading the %s input: %s gives vectors of %d numbers, the core is %d wide", e.Part.Type, e.Parts()[1], e.Width, p.width)
+		return fmt.Errorf("encoding the %s input: %s returns vectors of width %d, the core has width %d", e.Part.Type, e.Parts()[1], e.Width, p.width)
 	}
 	for _, text := range e.Assumed {
 		if !slices.Contains(p.assumed, text) {
@@ -88,8 +88,8 @@ func (p *positions) show(e *media.Encoded) error {
 	return nil
 }
 
-// read makes a sequence hold a prompt: what is known of it each time that there is
-// an input to wait for, beside the encoders of the rest.
+// read makes a sequence hold a prompt. Before it waits for an input, it feeds the positions
+// that are available, concurrently with the encoders.
 func (r *Runner) read(ctx context.Context, prompt talk.Prompt, c *media.Encoding, hidden bool) (s *session, p *positions, reused int, err error) {
 	p = &positions{width: r.model.Shape().Width}
 	inputs := c.Inputs
@@ -100,7 +100,7 @@ func (r *Runner) read(ctx context.Context, prompt talk.Prompt, c *media.Encoding
 		}
 		e := inputs[0]
 		inputs = inputs[1:]
-		if !e.Ready() { // there is time to read what stands before it
+		if !e.Ready() { // meanwhile, read the positions before it
 			p.goesOn = true
 			if s == nil {
 				s, reused, err = r.begin(ctx, p, hidden)
@@ -119,7 +119,7 @@ func (r *Runner) read(ctx context.Context, prompt talk.Prompt, c *media.Encoding
 		}
 	}
 	if p.len() == 0 {
-		return s, p, 0, fmt.Errorf("nothing to read: the model begins no text by itself")
+		return s, p, 0, fmt.Errorf("empty prompt: the model needs a first token")
 	}
 	if s == nil {
 		s, reused, err = r.begin(ctx, p, hidden)
@@ -128,7 +128,7 @@ func (r *Runner) read(ctx context.Context, prompt talk.Prompt, c *media.Encoding
 	return s, p, reused, s.read(ctx, p)
 }
 
-// begin takes a sequence for a prompt and makes it hold that.
+// begin takes a sequence for a prompt and feeds it.
 func (r *Runner) begin(ctx context.Context, p *positions, hidden bool) (*session, int, error) {
 	s, err := r.take(ctx, p, hidden)
 	if err != nil {
@@ -138,15 +138,15 @@ func (r *Runner) begin(ctx context.Context, p *positions, hidden bool) (*session
 	return s, reused, err
 }
 
-// session is a sequence and what it holds.
+// session is a sequence and the positions that it holds.
 type session struct {
 	runtimes.Sequence
 	held   []int32
-	hidden bool // it keeps the states of its positions
+	hidden bool // the sequence keeps the states of its positions
 }
 
-// common is the number of positions that are there already. Of a whole prompt
-// one is always left to be read, for what follows it.
+// common returns the length of the common prefix. At least one position of a complete prompt
+// is left to be read, for its logits.
 func (s *session) common(in *positions) int {
 	most := len(in.ids)
 	if !in.goesOn {
@@ -159,8 +159,8 @@ func (s *session) common(in *positions) int {
 	return n
 }
 
-// begin makes the sequence hold a prompt, or its beginning, and gives the number
-// of positions it held before.
+// begin makes the sequence hold a prompt, or its start, and returns the number of positions
+// reused.
 func (s *session) begin(ctx context.Context, in *positions) (reused int, err error) {
 	reused = s.common(in)
 	if err := s.Truncate(reused); err != nil {
@@ -170,7 +170,7 @@ func (s *session) begin(ctx context.Context, in *positions) (reused int, err err
 	return reused, s.read(ctx, in)
 }
 
-// read feeds what the sequence lacks of a prompt.
+// read feeds the missing positions of a prompt.
 func (s *session) read(ctx context.Context, in *positions) error {
 	from := len(s.held)
 	if from == in.len() {
@@ -183,8 +183,7 @@ func (s *session) read(ctx context.Context, in *positions) error {
 	return nil
 }
 
-// more feeds what was drawn since the sequence held n positions and is not in it,
-// and ids behind it.
+// more feeds the drawn tokens that the sequence lacks since it held n positions, then ids.
 func (s *session) more(ctx context.Context, n int, drawn, ids []int32) error {
 	ids = append(slices.Clone(drawn[len(s.held)-n:]), ids...)
 	if err := s.Feed(ctx, runtimes.Positions{Tokens: ids}); err != nil {
@@ -194,7 +193,7 @@ func (s *session) more(ctx context.Context, n int, drawn, ids []int32) error {
 	return nil
 }
 
-// keep has the sequence hold its first n positions at most.
+// keep truncates the sequence to at most n positions.
 func (s *session) keep(n int) error {
 	n = min(n, s.Len(), len(s.held))
 	s.held = s.held[:n]
@@ -217,8 +216,7 @@ func (s *session) generate(ctx context.Context, opt runtimes.Generation, emit fu
 	return stop, err
 }
 
-// inputs reads the inputs of a prompt that are no text, if there is room for
-// them.
+// inputs reads the inputs of a prompt that are not text, if they fit.
 func (r *Runner) inputs(ctx context.Context, prompt talk.Prompt) ([]media.Medium, error) {
 	in, err := r.senses.Judge(prompt)
 	if err == nil {
@@ -230,12 +228,12 @@ func (r *Runner) inputs(ctx context.Context, prompt talk.Prompt) ([]media.Medium
 	return in, err
 }
 
-// roomy reports inputs that the sequence has no room for, before anything is
-// read or loaded: each is counted with all the places that it may take.
+// roomy reports inputs that do not fit the sequence, before anything is read or loaded, by
+// the maximum of positions of each.
 func (r *Runner) roomy(prompt talk.Prompt, in []media.Medium) error {
 	most := r.build.Assembly.Tokens.MaxSeq
 	if most <= 0 || len(in) == 0 {
-		return nil // the core knows
+		return nil // the core reports it
 	}
 	text, places := 0, 0
 	for _, piece := range prompt.Pieces {
@@ -245,13 +243,13 @@ func (r *Runner) roomy(prompt talk.Prompt, in []media.Medium) error {
 		places += min(max(m.Places, 0), most)
 	}
 	if text+places >= most {
-		return fmt.Errorf("%w: %d places of %d inputs and %d tokens of text, of a max_seq of %d", runtimes.ErrFull, places, len(in), text, most)
+		return fmt.Errorf("%w: %d positions of %d inputs and %d tokens of text exceed max_seq %d", runtimes.ErrFull, places, len(in), text, most)
 	}
 	return nil
 }
 
-// take gives a sequence for a prompt: the idle one that has most of it, a new
-// one while there may be more, or the one that was not used for longest.
+// take returns a sequence for a prompt: the idle one with the longest common prefix, a new one
+// while there may be more, or the least recently used one.
 func (r *Runner) take(ctx context.Context, in *positions, hidden bool) (*session, error) {
 	r.mu.Lock()
 	best, most := -1, 0
@@ -263,12 +261,12 @@ func (r *Runner) take(ctx context.Context, in *positions, hidden bool) (*session
 			best, most = i, n
 		}
 	}
-	// A few positions in common, BOS or a template's first words, are not
-	// worth another conversation's place.
+	// A few common positions, such as BOS or the start of a template, are not worth the
+	// loss of another conversation's sequence.
 	if best >= 0 && 2*most < min(in.len(), len(r.idle[best].held)) && len(r.idle) < r.opt.Sequences {
 		best = -1
 	}
-	var full *session // gives its place
+	var full *session // to be closed
 	if best < 0 && len(r.idle) >= r.opt.Sequences {
 		if best = 0; r.idle[0].hidden != hidden {
 			full, r.idle, best = r.idle[0], slices.Delete(r.idle, 0, 1), -1
@@ -288,12 +286,12 @@ func (r *Runner) take(ctx context.Context, in *positions, hidden bool) (*session
 	}
 	q, err := r.model.NewSequence(ctx, runtimes.SequenceOptions{Hidden: hidden})
 	if err != nil {
-		return nil, fmt.Errorf("beginning a sequence: %w", err)
+		return nil, fmt.Errorf("creating a sequence: %w", err)
 	}
 	return &session{Sequence: q, hidden: hidden}, nil
 }
 
-// put gives a sequence back.
+// put returns a sequence to the idle ones.
 func (r *Runner) put(s *session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -13,14 +13,14 @@ import (
 	"mm-abi.org/mm/runtimes/talk"
 )
 
-// Missed is a golden prompt whose continuation was another.
+// Missed is a golden prompt with an unexpected continuation.
 type Missed struct {
 	Prompt, Want, Got string
 }
 
-// Smoke runs the build's golden prompts greedily, as plain text to continue or,
-// where they show files, as a turn, and returns those whose continuation does
-// not begin as it should, with the number that were run.
+// Smoke runs the build's golden prompts greedily, as text to continue or, if they have files,
+// as a turn. It returns those whose continuation lacks the expected prefix, and the number of
+// prompts that ran.
 func (r *Runner) Smoke(ctx context.Context) (missed []Missed, run int, err error) {
 	if err := r.Load(ctx); err != nil {
 		return nil, 0, err
@@ -32,7 +32,7 @@ func (r *Runner) Smoke(ctx context.Context) (missed []Missed, run int, err error
 	for _, g := range r.build.Assembly.Golden {
 		p := Preferences{MaxTokens: g.MaxTokens}
 		if p.MaxTokens == 0 {
-			p.MaxTokens = len(g.Expect) // a token gives at least a byte
+			p.MaxTokens = len(g.Expect) // a token has at least one byte
 		}
 		var got strings.Builder
 		prompt, err := r.golden(g)
@@ -56,8 +56,7 @@ func (r *Runner) Smoke(ctx context.Context) (missed []Missed, run int, err error
 	return missed, run, nil
 }
 
-// golden is a golden prompt as a sequence is fed it: plain text, or a turn with
-// what is shown before it.
+// golden renders a golden prompt: plain text, or a turn with files before it.
 func (r *Runner) golden(g modules.Golden) (talk.Prompt, error) {
 	shown := g.Shown()
 	if len(shown) == 0 {

@@ -15,35 +15,35 @@ import (
 	"mm-abi.org/mm/runtimes/talk"
 )
 
-// errStopped ends a generation at a stop text.
-var errStopped = errors.New("a stop text")
+// errStopped ends a generation at a stop string.
+var errStopped = errors.New("stop string")
 
-// telling is an answer in the course of being read.
+// telling is an answer under construction.
 type telling struct {
 	answer *Answer
 	reader *talk.Reader
 	emit   func(text string) error
 
-	further  *further      // calls of this turn; nil: they are not waited for
-	context  bool          // Answer.Context is told
-	thinking bool          // the template has begun the reasoning behind a tool's answer
-	away     time.Duration // calling tools and reading their answers
+	further  *further      // calls of this turn; nil: calls are not detected
+	context  bool          // record Answer.Context
+	thinking bool          // the template opened the reasoning after a tool's answer
+	away     time.Duration // time spent in tools and in reading their answers
 
 	begun, start    time.Time // reading the prompt; the request
 	first, last     time.Time // tokens
 	text, reasoning strings.Builder
 }
 
-// read makes a sequence hold the prompt and tells of the inputs that it took.
+// read makes a sequence hold the prompt and records the inputs.
 func (t *telling) read(ctx context.Context, r *Runner, prompt talk.Prompt, c *media.Encoding, hidden bool) (*session, error) {
 	at := time.Since(t.start)
 	s, p, reused, err := r.read(ctx, prompt, c, hidden)
 	done := r.step(part.StepPrompt, at, time.Since(t.start)-at)
-	done.Load, done.Note = t.answer.Timings.Load, fmt.Sprintf("%d positions, %d of them known", p.len(), reused)
+	done.Load, done.Note = t.answer.Timings.Load, fmt.Sprintf("%d positions, %d cached", p.len(), reused)
 	if err != nil {
 		t.cut(c)
 		if s != nil {
-			done.Note = fmt.Sprintf("%d positions, and no further", len(s.held))
+			done.Note = fmt.Sprintf("%d positions, incomplete", len(s.held))
 			t.answer.Trace = append(t.answer.Trace, done)
 		}
 		return s, err
@@ -61,14 +61,14 @@ func (t *telling) read(ctx context.Context, r *Runner, prompt talk.Prompt, c *me
 	return s, err
 }
 
-// encoded tells of the inputs, and gives the last step of each.
+// encoded records the steps of the inputs and returns the last step of each.
 func (t *telling) encoded(c *media.Encoding) (ends []int) {
-	told := map[*media.Encoded]bool{}
+	seen := map[*media.Encoded]bool{}
 	for _, e := range c.Inputs {
-		if told[e] || len(e.Steps) == 0 {
+		if seen[e] || len(e.Steps) == 0 {
 			continue
 		}
-		told[e] = true
+		seen[e] = true
 		var last int
 		t.answer.Trace, last = part.JoinSteps(t.answer.Trace, e.Steps)
 		ends = append(ends, last)
@@ -76,13 +76,13 @@ func (t *telling) encoded(c *media.Encoding) (ends []int) {
 	return ends
 }
 
-// cut ends the inputs, and tells how far they came.
+// cut cancels the inputs and records their progress.
 func (t *telling) cut(c *media.Encoding) {
 	c.End()
 	t.encoded(c)
 }
 
-// backends are the engines of the parts that an answer took, the core first.
+// backends returns the engines of the used parts, the core first.
 func (r *Runner) backends(ctx context.Context, c *media.Encoding) ([]Backend, error) {
 	core := backendOf(r.build.Assembly.Core.Name, r.engine)
 	core.Facts = r.facts()
@@ -101,9 +101,9 @@ func (r *Runner) backends(ctx context.Context, c *media.Encoding) ([]Backend, er
 	return out, nil
 }
 
-// generate has the core go on.
+// generate generates until the turn ends.
 func (t *telling) generate(ctx context.Context, r *Runner, s *session, gen runtimes.Generation, behind int) (err error) {
-	at, said := time.Since(t.start), len(t.answer.Tokens)
+	at, before := time.Since(t.start), len(t.answer.Tokens)
 	t.answer.Stop, err = s.generate(ctx, gen, t.token)
 	if errors.Is(err, errStopped) {
 		t.answer.Stop, err = StopWord, nil
@@ -112,12 +112,12 @@ func (t *telling) generate(ctx context.Context, r *Runner, s *session, gen runti
 		t.answer.Stop, err = runtimes.StopEnd, nil
 	}
 	done := r.step(part.StepGenerate, at, time.Since(t.start)-at)
-	done.Note, done.After = fmt.Sprintf("%d tokens", len(t.answer.Tokens)-said), []int{behind}
+	done.Note, done.After = fmt.Sprintf("%d tokens", len(t.answer.Tokens)-before), []int{behind}
 	t.answer.Trace = append(t.answer.Trace, done)
 	return err
 }
 
-// step is one of the core's, as its engine is shown.
+// step returns a step of the core.
 func (r *Runner) step(what string, start, run time.Duration) part.Step {
 	return part.Step{
 		What: what, Part: r.build.Assembly.Core.Name, Backend: runtimes.Shown(r.engine), Simulated: runtimes.Simulates(r.engine), Facts: r.facts(),
@@ -125,7 +125,7 @@ func (r *Runner) step(what string, start, run time.Duration) part.Step {
 	}
 }
 
-// facts are what the loaded core says of what it runs.
+// facts returns the facts of the loaded core.
 func (r *Runner) facts() map[string]string {
 	if d, ok := r.model.(runtimes.Documented); ok {
 		return d.Facts()
@@ -133,7 +133,7 @@ func (r *Runner) facts() map[string]string {
 	return nil
 }
 
-// token takes the next token.
+// token processes a generated token.
 func (t *telling) token(id int32) error {
 	t.last = time.Now()
 	if t.first.IsZero() {
@@ -163,13 +163,13 @@ func (t *telling) add(d talk.Delta) error {
 		return nil
 	}
 	if err := t.emit(d.Text); err != nil {
-		t.emit = nil // whoever listened has gone
+		t.emit = nil // the caller stopped listening
 		return err
 	}
 	return nil
 }
 
-// end fills the answer with what was read.
+// end completes the answer.
 func (t *telling) end() error {
 	err := t.add(t.reader.End())
 	a := t.answer
@@ -190,7 +190,7 @@ func onlyText(parts []talk.Part) bool {
 	return true
 }
 
-// joined is texts, a line for each.
+// joined joins texts, one line each.
 func joined(parts []talk.Part) string {
 	texts := make([]string, len(parts))
 	for i, p := range parts {

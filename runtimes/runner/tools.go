@@ -17,14 +17,13 @@ import (
 	"mm-abi.org/mm/skills/sandbox"
 )
 
-// Caller calls tools: a [skills.Set].
+// ToolCaller calls tools; [skills.Set] implements it.
 type ToolCaller interface {
 	List() []skills.Info
 	Call(ctx context.Context, c abi.ToolCall, assets []sandbox.Asset) (skills.Answer, error)
 }
 
-// Table is the tools of a build as its model may call them. It is safe for
-// concurrent use.
+// ToolTable holds the tools of a build for its model. It is safe for concurrent use.
 type ToolTable struct {
 	caller     ToolCaller
 	talk       *talk.Talk
@@ -35,14 +34,14 @@ type ToolTable struct {
 	masks map[string]*masks // by the names of tools and assets
 }
 
-// masks are those of the calls of some tools, or why there are none.
+// masks are the masks of the calls of some tools, or the reason why there are none.
 type masks struct {
 	*grammar.Masks
 	err error
 }
 
-// New makes the table of a build. The vocabulary is that of the tokenizer; it is
-// asked for when a first grammar is made.
+// NewToolTable returns the table of a build. The tokenizer's vocabulary is requested when the
+// first grammar is compiled.
 func NewToolTable(c ToolCaller, t *talk.Talk, vocabulary func() *grammar.Vocabulary) *ToolTable {
 	table := &ToolTable{caller: c, talk: t, vocabulary: vocabulary, infos: map[string]skills.Info{}, masks: map[string]*masks{}}
 	for _, info := range c.List() {
@@ -51,7 +50,7 @@ func NewToolTable(c ToolCaller, t *talk.Talk, vocabulary func() *grammar.Vocabul
 	return table
 }
 
-// Ready are the names of the tools that can be called here.
+// Ready returns the names of the callable tools.
 func (t *ToolTable) Ready() []string {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(t.infos)) {
@@ -62,9 +61,9 @@ func (t *ToolTable) Ready() []string {
 	return names
 }
 
-// Allowed are those of the tools that a request may call: all that can be, or
-// those of them that it names; without assets, those that read none. That it
-// names some and none of them is there is [runtimes.Unavailable].
+// Allowed returns the tools that a request may call: the callable ones, restricted to those in
+// only if it is not nil; without assets, those that read none. If the request names tools but
+// none is callable, the error is [runtimes.Unavailable].
 func (t *ToolTable) Allowed(only []string, assets bool) ([]string, error) {
 	ready := slices.DeleteFunc(t.Ready(), func(name string) bool { return t.infos[name].Reads && !assets })
 	if only == nil {
@@ -79,17 +78,17 @@ func (t *ToolTable) Allowed(only []string, assets bool) ([]string, error) {
 			return nil, &runtimes.Unavailable{What: "tool " + name, Why: err.Error()}
 		}
 		if t.infos[name].Reads {
-			return nil, &runtimes.Unavailable{What: "tool " + name, Why: "it reads an asset, and the request has none", Hint: "show a picture, or give it a file as an asset"}
+			return nil, &runtimes.Unavailable{What: "tool " + name, Why: "it reads an asset, but the request has none", Hint: "pass an image, or a file as an asset"}
 		}
 	}
 	why := "the build has " + strings.Join(slices.Sorted(maps.Keys(t.infos)), ", ")
 	return nil, &runtimes.Unavailable{What: "tool " + only[0], Why: why, Hint: "leave tools_allowed out, or name one of them"}
 }
 
-// maxKept bounds the grammars that are kept.
+// maxKept bounds the cached grammars.
 const maxKept = 32
 
-// over are the masks of the calls of some tools with some assets, made once.
+// over returns the masks of the calls of some tools with some assets, compiled once.
 func (t *ToolTable) over(names, assets []string) *masks {
 	key := strings.Join(names, " ") + "#" + strings.Join(assets, " ")
 	t.mu.Lock()
@@ -107,7 +106,7 @@ func (t *ToolTable) over(names, assets []string) *masks {
 func (t *ToolTable) compile(names, assets []string) (*grammar.Masks, error) {
 	_, closing, ok := t.talk.Markers()
 	if !ok {
-		return nil, fmt.Errorf("the vocabulary has no tokens around a call")
+		return nil, fmt.Errorf("the vocabulary has no tokens for calls")
 	}
 	var list []grammar.Tool
 	for _, name := range names {
@@ -116,7 +115,7 @@ func (t *ToolTable) compile(names, assets []string) (*grammar.Masks, error) {
 	d, opt := t.talk.Dialect(), grammar.Options{}
 	call := grammar.Call{Name: d.Name, Arguments: d.Arguments}
 	if hermes := talk.Hermes(); d.Name == hermes.Name {
-		call, opt.Space = grammar.Hermes(), schema.OneSpace // as such models were taught
+		call, opt.Space = grammar.Hermes(), schema.OneSpace // the format of their training
 	}
 	g, err := grammar.NewCall(list, call, opt)
 	if err != nil {

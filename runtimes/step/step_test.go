@@ -138,7 +138,7 @@ func TestMiddle(t *testing.T) {
 	}
 	runtimetest.Run(t, runtimetest.Language{Engine: engine{window: 64, positions: []int{4}, span: window.Span{First: 1, Count: 2}}, Bundle: bundle(path), Prompt: prompt}.Cases())
 	for _, span := range []window.Span{{First: 3, Count: 2}, {First: -1, Count: 2}, {First: 2}} {
-		if m, err := (engine{window: 64, positions: []int{4}, span: span}).Open(t.Context(), bundle(path), runtimes.Limits{}); err == nil || !strings.Contains(err.Error(), "of 4") {
+		if m, err := (engine{window: 64, positions: []int{4}, span: span}).Open(t.Context(), bundle(path), runtimes.Limits{}); err == nil || !strings.Contains(err.Error(), "out of range 4") {
 			t.Errorf("%+v: %v", span, err)
 			if err == nil {
 				m.Close()
