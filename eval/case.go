@@ -26,7 +26,7 @@ type Case struct {
 }
 
 // Right reports whether what was said is the answer.
-func (c Case) Right(said string) bool { return qa.Turn{Answer: c.Answer}.Says(said) }
+func (c Case) Right(said string) bool { return qa.Turn{Answer: c.Answer}.Correct(said) }
 
 // Seen is what the pixels of a picture show that was made, in words, and whether
 // each shape that was asked for is there in its colour and its place, and nothing

@@ -200,5 +200,5 @@ func ask(ctx context.Context, a Answerer, about []talk.Part, t qa.Turn) (said st
 	if err != nil {
 		return "", false, fmt.Errorf("asking %q: %w", t.Ask, err)
 	}
-	return got.Text, got.Stop == runtimes.StopEnd && t.Says(got.Text), nil
+	return got.Text, got.Stop == runtimes.StopEnd && t.Correct(got.Text), nil
 }

@@ -123,7 +123,7 @@ func (o *oracle) learn(t *testing.T, n int, opt Options) {
 // input, or none, it is not, and what is cut off is wrong.
 func TestSense(t *testing.T) {
 	o := newOracle(abi.Image, abi.Audio)
-	opt := Options{N: 24, Seed: 5, Kinds: []string{"shapes", "charts", "video", "tones"}, Looks: []qa.Look{qa.Own, qa.Another, qa.Nothing}}
+	opt := Options{N: 24, Seed: 5, Kinds: []string{"shapes", "charts", "video", "tones"}, Looks: []qa.Look{qa.Actual, qa.Another, qa.Nothing}}
 	o.learn(t, 50, opt)
 	last := 0
 	opt.Progress = func(done, total int) {
@@ -147,7 +147,7 @@ func TestSense(t *testing.T) {
 		for _, score := range s.Scores {
 			kinds[score.Kind] = true
 			switch {
-			case s.Look == qa.Own && score.Right != score.N, s.Look == qa.Nothing && score.Right > 0, s.Look == qa.Another && score.N > 6 && score.Right == score.N:
+			case s.Look == qa.Actual && score.Right != score.N, s.Look == qa.Nothing && score.Right > 0, s.Look == qa.Another && score.N > 6 && score.Right == score.N:
 				t.Errorf("%s of %s: %+v", s.Look.Name(), s.Input, score)
 			}
 		}

@@ -25,7 +25,7 @@ type Options struct {
 	FSDD     string   // folder of people's digits
 	Speakers []string // those of them who are heard; none: all
 
-	Looks    []qa.Look             // what is shown with the questions; none: qa.Own
+	Looks    []qa.Look             // what is shown with the questions; none: qa.Actual
 	Progress func(done, total int) // may be nil
 }
 
@@ -48,7 +48,7 @@ func Sense(ctx context.Context, a Answerer, opt Options) (out []Sensed, err erro
 	defer func() { err = errors.Join(err, s.close()) }()
 	looks := opt.Looks
 	if len(looks) == 0 {
-		looks = []qa.Look{qa.Own}
+		looks = []qa.Look{qa.Actual}
 	}
 	for l, look := range looks {
 		tallies := map[qa.Medium]train.Tally{}

@@ -21,7 +21,7 @@ type Data struct {
 	Generate  *synth.Options `json:"generate,omitempty"`
 	Format    string         `json:"format,omitempty"`    // text (default); jsonl, an object per line; chat, a conversation per line; uint16, token ids
 	Keys      []string       `json:"keys,omitempty"`      // string keys of a jsonl line that form a document; "text"
-	Given     []string       `json:"given,omitempty"`     // those of Keys that are context only, without loss
+	Context   []string       `json:"given,omitempty"`     // those of Keys that are context only, without loss
 	Template  string         `json:"template,omitempty"`  // file of the chat template for conversations
 	Separator string         `json:"separator,omitempty"` // between documents in text; <|endoftext|>
 	JoinLines bool           `json:"join_lines,omitempty"`
@@ -65,12 +65,12 @@ func (d Data) validate() error {
 	if len(d.Keys) > 0 && d.Format != "jsonl" {
 		errs = append(errs, errors.New("data: keys require format jsonl"))
 	}
-	for _, k := range d.Given {
+	for _, k := range d.Context {
 		if !slices.Contains(d.Keys, k) {
 			errs = append(errs, fmt.Errorf("data: given: %q is not in keys", k))
 		}
 	}
-	if len(d.Keys) > 0 && len(d.Given) >= len(d.Keys) {
+	if len(d.Keys) > 0 && len(d.Context) >= len(d.Keys) {
 		errs = append(errs, errors.New("data: given: contains all keys, so nothing is learned"))
 	}
 	if d.MinChars < 0 || d.MaxChars < 0 || !(d.Held >= 0 && d.Held < 1) {
@@ -110,7 +110,7 @@ func (d Data) read(dir string, form chat.Options, files []string) ([]dataset.Doc
 	if err != nil {
 		return nil, err
 	}
-	f := dataset.Filter{JoinLines: d.JoinLines, MinChars: d.MinChars, MaxChars: d.MaxChars, Keys: d.Keys, Given: d.Given}
+	f := dataset.Filter{JoinLines: d.JoinLines, MinChars: d.MinChars, MaxChars: d.MaxChars, Keys: d.Keys, Context: d.Context}
 	var all []dataset.Document
 	for _, name := range files {
 		docs, err := readFile(Resolve(dir, name), func(r io.Reader) iter.Seq2[dataset.Document, error] {

@@ -118,7 +118,7 @@ func TestChatData(t *testing.T) {
 	for name, change := range map[string]func(*Data){
 		"no template": func(d *Data) { d.Template = "" }, "text with one": func(d *Data) { d.Format = "" },
 		"no such file": func(d *Data) { d.Template = "none" }, "bad template": func(d *Data) { d.Template = "bad.jinja" },
-		"given": func(d *Data) { d.Given = []string{"x"} },
+		"given": func(d *Data) { d.Context = []string{"x"} },
 	} {
 		write("bad.jinja", "{% if %}")
 		wrong := cfg
@@ -128,11 +128,11 @@ func TestChatData(t *testing.T) {
 			t.Errorf("%s: accepted", name)
 		}
 	}
-	data := Data{Files: []string{"x"}, Format: "jsonl", Keys: []string{"q", "a"}, Given: []string{"q"}}
+	data := Data{Files: []string{"x"}, Format: "jsonl", Keys: []string{"q", "a"}, Context: []string{"q"}}
 	if err := data.validate(); err != nil {
 		t.Error(err)
 	}
-	if data.Given = []string{"q", "a"}; data.validate() == nil {
+	if data.Context = []string{"q", "a"}; data.validate() == nil {
 		t.Error("accepted data without anything to learn")
 	}
 }

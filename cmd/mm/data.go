@@ -15,29 +15,27 @@ import (
 	"mm-abi.org/mm/train/dataset/synth"
 )
 
-// toolCallTemplate asks the sum of two numbers of a skill and goes on with its
-// answer, as MM-ABI 1.0 §2.3 writes it; the question and the answer are given.
-const toolCallTemplate = dataset.GivenOpen + "What is {a} plus {b}?" + dataset.GivenClose + " " +
+// toolCallTemplate is a document with a tool call (MM-ABI 1.0 §2.3): the sum of two
+// numbers and the answer of the skill. The question and the answer are marked as
+// given.
+const toolCallTemplate = dataset.ContextOpen + "What is {a} plus {b}?" + dataset.ContextClose + " " +
 	abi.ToolCallOpen + `{"tool":"sympy-lite","args":{"expr":"{a}+{b}","op":"simplify"}}` + abi.ToolCallClose +
-	dataset.GivenOpen + `{"result":{sum}}` + dataset.GivenClose + " The answer is {sum}."
+	dataset.ContextOpen + `{"result":{sum}}` + dataset.ContextClose + " The answer is {sum}."
 
 func (p *program) dataCommand() *cli.Command {
 	return &cli.Command{
-		Name: "data", Usage: "make training text, pictures and speech",
+		Name: "data", Usage: "generate training text, images and speech",
 		Subcommands: []*cli.Command{p.scenesCommand(), p.fontsCommand(), p.speechCommand(), {
-			Name: "generate", Usage: "write stories, sums and tool calls from templates", ArgsUsage: "FILE",
-			Description: "Questions to a tool and its answers stand between " + dataset.GivenOpen + " and " + dataset.GivenClose + ": mm train takes the\n" +
-				"marks out, tells the model what is between them and does not have it learn to say it.",
+			Name: "generate", Usage: "generate stories, sums and tool calls from templates", ArgsUsage: "FILE",
+			Description: "Questions to a tool and its answers are enclosed in " + dataset.ContextOpen + " and " + dataset.ContextClose + ". mm train removes\n" +
+				"the marks and feeds the text between them to the model without training on it.",
 			Flags: []cli.Flag{
 				p.jsonFlag(),
-				&cli.IntFlag{Name: "documents", Value: 4000, Usage: "how many"},
+				&cli.IntFlag{Name: "documents", Value: 4000, Usage: "number of documents"},
 				&cli.Uint64Flag{Name: "seed", Usage: "seed of the text"},
-				&cli.BoolFlag{Name: "plain", Usage: "without special tokens"},
+				&cli.BoolFlag{Name: "plain", Usage: "omit special tokens"},
 			},
 			Action: func(c *cli.Context) error {
-				if err := wantArgs(c, 1, 1); err != nil {
-					return err
-				}
 				file := c.Args().First()
 				opt := synth.Options{Documents: c.Int("documents"), Seed: c.Uint64("seed"), Calls: []string{toolCallTemplate}}
 				if c.Bool("plain") {
@@ -59,24 +57,21 @@ func (p *program) dataCommand() *cli.Command {
 func (p *program) scenesCommand() *cli.Command {
 	var opt scene.Options
 	return &cli.Command{
-		Name: "scenes", Usage: "draw pictures whose truth is known",
-		Description: "Shapes, bar charts, words, numbers and clips as PNG files, and in " + scene.List + " a line of JSON for each: its\n" +
-			"caption, questions with their answers, and what is there. The same options give the same bytes everywhere.",
+		Name: "scenes", Usage: "draw images with known contents",
+		Description: "Writes shapes, bar charts, words, numbers and clips as PNG files, and to " + scene.List + " a line of JSON for each:\n" +
+			"caption, questions with answers, and objects. Equal options give equal bytes on every machine.",
 		Flags: []cli.Flag{
 			p.jsonFlag(),
-			&cli.StringFlag{Name: "out", Required: true, Usage: "`FOLDER` for them"},
-			&cli.StringSliceFlag{Name: "kinds", Usage: "`KIND` or KIND:WEIGHT, of " + strings.Join(scene.AllKinds(), ", ") + "; may be repeated (default: all)"},
-			&cli.IntFlag{Name: "n", Value: 9, Usage: "how many"},
-			&cli.StringFlag{Name: "split", Value: scene.Train, Usage: scene.Train + " or " + scene.Held + ": other fonts, shades, grounds and words", Destination: &opt.Split},
-			&cli.Uint64Flag{Name: "seed", Usage: "seed of the pictures", Destination: &opt.Seed},
+			&cli.StringFlag{Name: "out", Required: true, Usage: "write to `FOLDER`"},
+			&cli.StringSliceFlag{Name: "kinds", Usage: "`KIND` or KIND:WEIGHT, of " + strings.Join(scene.AllKinds(), ", ") + " (repeatable; default: all)"},
+			&cli.IntFlag{Name: "n", Value: 9, Usage: "number of images"},
+			&cli.StringFlag{Name: "split", Value: scene.Train, Usage: scene.Train + " or " + scene.Held + ": the held-out fonts, shades, backgrounds and words differ", Destination: &opt.Split},
+			&cli.Uint64Flag{Name: "seed", Usage: "seed of the images", Destination: &opt.Seed},
 			&cli.IntFlag{Name: "size", Value: 128, Usage: "width and height in pixels", Destination: &opt.Size},
-			&cli.IntFlag{Name: "frames", Value: 8, Usage: "of a clip", Destination: &opt.Frames},
-			&cli.BoolFlag{Name: "plain", Usage: "on white, without noise: what a decoder can be asked for", Destination: &opt.Plain},
+			&cli.IntFlag{Name: "frames", Value: 8, Usage: "frames of a clip", Destination: &opt.Frames},
+			&cli.BoolFlag{Name: "plain", Usage: "white background without noise, for training decoders", Destination: &opt.Plain},
 		},
 		Action: func(c *cli.Context) error {
-			if err := wantArgs(c, 0, 0); err != nil {
-				return err
-			}
 			opt.Kinds = c.StringSlice("kinds")
 			s, err := scene.New(opt)
 			if err != nil {
@@ -97,11 +92,8 @@ func (p *program) scenesCommand() *cli.Command {
 
 func (p *program) fontsCommand() *cli.Command {
 	return &cli.Command{
-		Name: "fonts", Usage: "print the licences of the fonts that scenes are lettered with",
+		Name: "fonts", Usage: "print the licenses of the fonts used in scenes",
 		Action: func(c *cli.Context) error {
-			if err := wantArgs(c, 0, 0); err != nil {
-				return err
-			}
 			_, err := io.WriteString(p.stdout, fonts.Notices())
 			return err
 		},

@@ -9,15 +9,15 @@ import (
 	"mm-abi.org/mm/train/decode"
 )
 
-// isCheckpoint reports whether arg is a file of a training.
+// isCheckpoint reports whether arg is a training checkpoint.
 func isCheckpoint(arg string) bool {
 	head, err := fsx.ReadHead(arg, sniff.Head)
 	return err == nil && sniff.Bytes(head) == sniff.Safetensors
 }
 
-// drawCheckpoint measures what the decoder of a checkpoint draws.
+// drawCheckpoint measures the images that the decoder in a checkpoint draws.
 func (p *program) drawCheckpoint(ctx context.Context, file string, ablate bool, opt decode.MeasureOptions) error {
-	looks := []decode.Look{decode.Own}
+	looks := []decode.Look{decode.Actual}
 	if ablate {
 		looks = append(looks, decode.Another)
 	}
@@ -28,7 +28,7 @@ func (p *program) drawCheckpoint(ctx context.Context, file string, ablate bool, 
 	return p.printDrawn(looks, all)
 }
 
-// judged is what mm eval draw prints of one way to judge a checkpoint.
+// judged is the output of mm eval draw for a judge of a checkpoint.
 type judged struct {
 	Look decode.Look `json:"look,omitempty"`
 	train.Evaluation

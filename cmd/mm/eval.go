@@ -22,56 +22,55 @@ import (
 	"mm-abi.org/mm/workspace"
 )
 
-// ofBuilds are the flags of mm eval sense and mm eval draw that say of a build
-// what a checkpoint's recipe says of it.
+// ofBuilds lists the flags of mm eval sense and mm eval draw for builds. For a
+// checkpoint, its recipe sets these values.
 var ofBuilds = []string{"kinds", "ask", "seed", "speech", "fsdd", "speakers", "backend", "target", "layout", "trust", "key", "insecure-skip-verify", "expect", "locked", "offline", "plain-http", "out"}
 
-// buildFlags say which build is measured, and on which engines.
+// buildFlags select the build to measure and its engines.
 func buildFlags() []cli.Flag {
 	return append(append([]cli.Flag{
 		layoutFlag(),
-		&cli.IntFlag{Name: "threads", Usage: "threads"},
+		&cli.IntFlag{Name: "threads", Usage: "threads of the engine"},
 		&cli.StringSliceFlag{Name: "backend", Usage: "engine for the core, or PART=`NAME` for a part of the graph (repeatable; mm doctor lists engines)"},
-		&cli.StringFlag{Name: "target", Usage: "which target of a multi-target build"},
+		&cli.StringFlag{Name: "target", Usage: "target of a multi-target build"},
 	}, resolveFlags()...), append(claimFlags(), expectFlag())...)
 }
 
 func (p *program) evalSenseCommand() *cli.Command {
 	return &cli.Command{
-		Name: "sense", Usage: "how often a checkpoint or a build answers right about pictures and sounds it has never met",
+		Name: "sense", Usage: "measure how often a checkpoint or a build answers questions about held-out images and sounds correctly",
 		ArgsUsage: "CHECKPOINT|BUILD",
-		Description: "Asks every question about N held-out examples and counts the answers that greedy decoding gives\n" +
-			"exactly right; numbers read off a scale are counted again as right within 5 %. A checkpoint is asked\n" +
-			"about the sources of the recipe it was trained by; a build, which mm run would take, through its own\n" +
-			"engines about those that --kinds names. --ablate asks the same with the input of another example, and\n" +
-			"with none, where right answers should fall to chance.",
+		Description: "Asks every question about N held-out examples with greedy decoding and counts exact answers;\n" +
+			"numbers read off a scale are also counted within 5 %. A checkpoint is asked about the sources of\n" +
+			"its training recipe, a build about those of --kinds. --ablate repeats the questions with the\n" +
+			"input of another example and without input: accuracy should fall to chance.",
 		Flags: append([]cli.Flag{
 			p.jsonFlag(),
-			&cli.IntFlag{Name: "n", Value: 500, Usage: "held-out examples"},
-			&cli.BoolFlag{Name: "ablate", Usage: "ask with another's input, and with none, as well"},
-			&cli.StringFlag{Name: "data", Usage: "of a checkpoint: folder that the recipe's paths are relative to (default: where it lay, seen from the checkpoint)"},
-			&cli.StringSliceFlag{Name: "kinds", Usage: "of a build: `KIND`S of examples with commas between them, such as charts,words:2,audio/digits (default: all stills and sounds that it takes)"},
-			&cli.StringSliceFlag{Name: "ask", Usage: "of a build: kinds of questions, as `PATTERN`S such as charts/*,*/colour (default: all)"},
-			&cli.Uint64Flag{Name: "seed", Usage: "of a build: another seed, other examples"},
-			&cli.StringFlag{Name: "speech", Usage: "of a build: `FOLDER` of the speech that mm data speech wrote"},
-			&cli.StringFlag{Name: "fsdd", Usage: "of a build: `FOLDER` of people's digits (the Free Spoken Digit Dataset)"},
-			&cli.StringSliceFlag{Name: "speakers", Usage: "of a build: `NAME`S of the people in it who are heard (default: all)"},
+			&cli.IntFlag{Name: "n", Value: 500, Usage: "number of held-out examples"},
+			&cli.BoolFlag{Name: "ablate", Usage: "also ask with the input of another example, and without input"},
+			&cli.StringFlag{Name: "data", Usage: "checkpoint: folder that the paths of the recipe are relative to (default: the original one, relative to the checkpoint)"},
+			&cli.StringSliceFlag{Name: "kinds", Usage: "build: `KIND`S of examples, separated by commas, such as charts,words:2,audio/digits (default: all images and sounds that it accepts)"},
+			&cli.StringSliceFlag{Name: "ask", Usage: "build: kinds of questions, as `PATTERN`S such as charts/*,*/colour (default: all)"},
+			&cli.Uint64Flag{Name: "seed", Usage: "build: seed of the examples"},
+			&cli.StringFlag{Name: "speech", Usage: "build: `FOLDER` written by mm data speech"},
+			&cli.StringFlag{Name: "fsdd", Usage: "build: `FOLDER` of recorded digits (the Free Spoken Digit Dataset)"},
+			&cli.StringSliceFlag{Name: "speakers", Usage: "build: `NAME`S of its speakers to use (default: all)"},
 		}, buildFlags()...),
 		Action: p.evalSense,
 	}
 }
 
-// recipeOptions refuses what of a checkpoint its recipe says.
+// recipeOptions refuses the flags that a checkpoint's recipe replaces.
 func recipeOptions(c *cli.Context) error {
 	for _, name := range ofBuilds {
 		if c.IsSet(name) {
-			return usageError{fmt.Errorf("--%s is for builds: what a checkpoint is asked stands in its recipe", name)}
+			return usageError{fmt.Errorf("--%s is for builds: the recipe of a checkpoint sets it", name)}
 		}
 	}
 	return nil
 }
 
-// wordOptions are the values of a flag, which may have commas between them.
+// wordOptions splits the values of a flag at commas.
 func wordOptions(c *cli.Context, flag string) (out []string) {
 	for _, v := range c.StringSlice(flag) {
 		for _, word := range strings.Split(v, ",") {
@@ -83,26 +82,23 @@ func wordOptions(c *cli.Context, flag string) (out []string) {
 	return out
 }
 
-// tried is what mm eval sense prints of one way to show an example.
+// tried is the output of mm eval sense for a way to show an example.
 type tried struct {
 	Look qa.Look `json:"look,omitempty"`
 	train.Evaluation
 }
 
 func (p *program) evalSense(c *cli.Context) error {
-	if err := wantArgs(c, 1, 1); err != nil {
-		return err
-	}
 	if n := c.Int("n"); n < 1 {
-		return usageError{fmt.Errorf("--n is %d, at least 1", n)}
+		return usageError{fmt.Errorf("--n %d: must be at least 1", n)}
 	}
-	looks := []qa.Look{qa.Own}
+	looks := []qa.Look{qa.Actual}
 	if c.Bool("ablate") {
 		looks = append(looks, qa.Another, qa.Nothing)
 	}
 	if arg := c.Args().First(); filepath.Ext(arg) != ".safetensors" && !isCheckpoint(arg) {
 		if c.IsSet("data") {
-			return usageError{errors.New("--data is for checkpoints: --speech and --fsdd name the folders that a build is asked about")}
+			return usageError{errors.New("--data is for checkpoints; for builds, use --speech and --fsdd")}
 		}
 		m, err := p.measuredOptions(c)
 		if err != nil {
@@ -134,7 +130,7 @@ func (p *program) evalSense(c *cli.Context) error {
 
 var scoreHeading = []string{"QUESTION", "RIGHT", "95 % INTERVAL", "N", "CHANCE"}
 
-// scored are scores as rows of a table, behind what stands before them.
+// scored returns a row for each score, starting with the columns of before.
 func scored(scores []train.Score, before ...string) (rows [][]string) {
 	for _, s := range scores {
 		low, high := s.Interval()
@@ -144,7 +140,7 @@ func scored(scores []train.Score, before ...string) (rows [][]string) {
 	return rows
 }
 
-// senseBuild asks a build about pictures and sounds.
+// senseBuild measures a build on images and sounds.
 func (p *program) senseBuild(ctx context.Context, m measuredBuild, opt eval.Options) error {
 	var out []eval.Sensed
 	err := p.measuring(ctx, m, func(r *runner.Runner) (err error) {
@@ -164,12 +160,12 @@ func (p *program) senseBuild(ctx context.Context, m measuredBuild, opt eval.Opti
 	return p.printTable(append([]string{"SHOWN", "INPUT"}, scoreHeading...), rows)
 }
 
-// measuredBuild is the build that a command measures, and how it is run.
+// measuredBuild is a build to measure, and how to run it.
 type measuredBuild struct {
 	use
 	run   runner.Options
 	where workspace.Options
-	by    string // the command
+	by    string // name of the command
 }
 
 func (p *program) measuredOptions(c *cli.Context) (measuredBuild, error) {
@@ -194,7 +190,7 @@ func (p *program) measuring(ctx context.Context, m measuredBuild, measure func(*
 	})
 }
 
-// tenths tells how far something that takes long has come.
+// tenths returns a progress function that reports every tenth of a long run.
 func (p *program) tenths(what string) func(done, total int) {
 	const worth = 100
 	return func(done, total int) {
@@ -206,30 +202,27 @@ func (p *program) tenths(what string) func(done, total int) {
 
 func (p *program) evalToolsCommand() *cli.Command {
 	return &cli.Command{
-		Name: "tools", Usage: "how often a build calls the right tool with the right arguments, and answers right", ArgsUsage: "BUILD",
-		Description: "Asks N questions that tools answer: sums, units, and tables that are attached; none is among the\n" +
-			"documents that cores train on. Each is asked twice, with the build's skills and with none.",
+		Name: "tools", Usage: "measure how often a build calls the right tool with the right arguments, and answers correctly", ArgsUsage: "BUILD",
+		Description: "Asks N held-out questions that tools answer: sums, units, and attached tables. Each question is\n" +
+			"asked with the skills of the build and without them.",
 		Flags: append([]cli.Flag{
 			p.jsonFlag(),
-			&cli.IntFlag{Name: "n", Value: 600, Usage: "questions"},
-			&cli.StringSliceFlag{Name: "kinds", Usage: "`KIND`S of questions with commas between them: arithmetic, units, tables (default: all)"},
-			&cli.Uint64Flag{Name: "seed", Usage: "another seed, other questions"},
+			&cli.IntFlag{Name: "n", Value: 600, Usage: "number of questions"},
+			&cli.StringSliceFlag{Name: "kinds", Usage: "`KIND`S of questions, separated by commas: arithmetic, units, tables (default: all)"},
+			&cli.Uint64Flag{Name: "seed", Usage: "seed of the questions"},
 		}, buildFlags()...),
 		Action: p.evalTools,
 	}
 }
 
 func (p *program) evalTools(c *cli.Context) error {
-	if err := wantArgs(c, 1, 1); err != nil {
-		return err
-	}
 	opt := eval.ErrandOptions{N: c.Int("n"), Seed: c.Uint64("seed"), Kinds: wordOptions(c, "kinds"), Progress: p.tenths("questions")}
 	if opt.N < 1 {
-		return usageError{fmt.Errorf("--n is %d, at least 1", opt.N)}
+		return usageError{fmt.Errorf("--n %d: must be at least 1", opt.N)}
 	}
 	for _, k := range opt.Kinds {
 		if !slices.Contains(synth.ErrandKinds(), k) {
-			return usageError{fmt.Errorf("--kinds: %q is none of %v", k, synth.ErrandKinds())}
+			return usageError{fmt.Errorf("--kinds: unknown kind %q, want one of %v", k, synth.ErrandKinds())}
 		}
 	}
 	m, err := p.measuredOptions(c)
@@ -256,34 +249,30 @@ func (p *program) evalTools(c *cli.Context) error {
 
 func (p *program) evalDrawCommand() *cli.Command {
 	return &cli.Command{
-		Name: "draw", Usage: "how often a build, or a decoder's checkpoint, draws what it is asked for", ArgsUsage: "BUILD|CHECKPOINT",
-		Description: "Asks for N held-out pictures in words and has two judges look at what was drawn: their pixels are\n" +
-			"measured, and the build itself answers questions about them where it has an encoder for pictures.\n" +
-			"\"all\" is a picture that has as many shapes as were asked for, each in its shape, its colour and its\n" +
-			"place. --ablate has the picture of another prompt judged as well, where right answers should fall to\n" +
-			"chance, and the one that mm draws for the prompt itself, which tells what the judges miss. A\n" +
-			"checkpoint is asked for the pictures of its recipe, which are measured.",
+		Name: "draw", Usage: "measure how often a build, or the checkpoint of a decoder, draws the requested image", ArgsUsage: "BUILD|CHECKPOINT",
+		Description: "Requests N held-out images in words. Two judges look at each: a measurement of its pixels and,\n" +
+			"if the build has an image encoder, the build's own answers about it. \"all\" counts images with\n" +
+			"the requested number of shapes, each with the right shape, color and position. --ablate also\n" +
+			"judges the image of another prompt (accuracy should fall to chance) and mm's own drawing of the\n" +
+			"prompt (the errors of the judges). A checkpoint is measured on the prompts of its recipe.",
 		Flags: append([]cli.Flag{
 			p.jsonFlag(),
-			&cli.IntFlag{Name: "n", Value: 500, Usage: "pictures"},
-			&cli.BoolFlag{Name: "ablate", Usage: "judge another prompt's picture, and mm's own, as well"},
-			&cli.StringSliceFlag{Name: "kinds", Usage: "`KIND`S of pictures with commas between them, of shapes, charts, words and digits (default: shapes)"},
-			&cli.StringSliceFlag{Name: "ask", Usage: "kinds of questions that the build is asked about them, as `PATTERN`S such as */caption (default: all)"},
-			&cli.Uint64Flag{Name: "seed", Usage: "another seed, other prompts"},
-			&cli.StringFlag{Name: "out", Usage: "leave the pictures in `FOLDER`, in the order of the prompts"},
-			&cli.StringFlag{Name: "data", Usage: "of a checkpoint: folder that the recipe's paths are relative to (default: where it lay)"},
+			&cli.IntFlag{Name: "n", Value: 500, Usage: "number of images"},
+			&cli.BoolFlag{Name: "ablate", Usage: "also judge the image of another prompt, and mm's own drawing"},
+			&cli.StringSliceFlag{Name: "kinds", Usage: "`KIND`S of images, separated by commas: shapes, charts, words, digits (default: shapes)"},
+			&cli.StringSliceFlag{Name: "ask", Usage: "kinds of questions to the build, as `PATTERN`S such as */caption (default: all)"},
+			&cli.Uint64Flag{Name: "seed", Usage: "seed of the prompts"},
+			&cli.StringFlag{Name: "out", Usage: "write the images to `FOLDER`, in the order of the prompts"},
+			&cli.StringFlag{Name: "data", Usage: "checkpoint: folder that the paths of the recipe are relative to (default: the original one)"},
 		}, buildFlags()...),
 		Action: p.evalDraw,
 	}
 }
 
 func (p *program) evalDraw(c *cli.Context) error {
-	if err := wantArgs(c, 1, 1); err != nil {
-		return err
-	}
 	opt := eval.DrawOptions{N: c.Int("n"), Seed: c.Uint64("seed"), Kinds: wordOptions(c, "kinds"), Ask: wordOptions(c, "ask"), Ablate: c.Bool("ablate"), Dir: c.String("out"), Progress: p.tenths("pictures")}
 	if opt.N < 1 {
-		return usageError{fmt.Errorf("--n is %d, at least 1", opt.N)}
+		return usageError{fmt.Errorf("--n %d: must be at least 1", opt.N)}
 	}
 	if isCheckpoint(c.Args().First()) {
 		if err := recipeOptions(c); err != nil {
@@ -298,7 +287,7 @@ func (p *program) evalDraw(c *cli.Context) error {
 	return p.drawBuild(c.Context, m, opt)
 }
 
-// drawBuild asks a build for pictures.
+// drawBuild measures the images that a build draws.
 func (p *program) drawBuild(ctx context.Context, m measuredBuild, opt eval.DrawOptions) error {
 	if opt.Dir != "" {
 		d, err := fsx.Create(opt.Dir, 0o755, fsx.Options{})

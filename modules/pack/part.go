@@ -218,7 +218,7 @@ func (k *part) function() (modules.Manifest, error) {
 	if fn.Params, err = params(n, kind, medium); err != nil {
 		return none, err
 	}
-	if kind == modal.ProjectorPart && medium == modal.Image && k.ck.Perception.Recipe.Data.Films() {
+	if kind == modal.ProjectorPart && medium == modal.Image && k.ck.Perception.Recipe.Data.Videos() {
 		fn.Params["temporal"] = modules.TemporalHalves // as films were shown
 	}
 	m, err := convert.Describe(model, fn)

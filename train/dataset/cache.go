@@ -19,29 +19,29 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 )
 
-// cacheVersion changes when the same text and tokenizer give other tokens.
+// cacheVersion changes if the same text and tokenizer yield other tokens.
 const cacheVersion = "1"
 
-// TokenizerDigest is the SHA-256, in hex, of all that defines a tokenizer.
+// TokenizerDigest returns the SHA-256, in hex, of the complete definition of a
+// tokenizer.
 func TokenizerDigest(tok *tokenizer.Tokenizer) string {
 	h := sha256.New()
-	// GGUF metadata holds every byte of every token; JSON the few rules that
-	// GGUF has no keys for.
+	// GGUF metadata has every byte of every token; JSON has the few rules
+	// without GGUF keys.
 	if _, err := gguf.Write(h, tok.KVs(), nil); err != nil {
-		panic("dataset: a tokenizer's own metadata was refused: " + err.Error())
+		panic("dataset: encoding tokenizer metadata: " + err.Error())
 	}
 	v, err := json.Marshal(tok.Vocabulary())
 	if err != nil {
-		panic("dataset: a vocabulary was refused: " + err.Error())
+		panic("dataset: encoding vocabulary: " + err.Error())
 	}
 	h.Write(v)
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// Cache is Encode through a folder: the tokens are kept in a file named by the
-// digests of the documents and of the tokenizer, and mapped from there the next
-// time, so that neither another text nor another tokenizer can be mistaken for
-// these. Close the result.
+// Cache is Encode with a cache in dir: the tokens are stored in a file named by
+// the digests of the documents and the tokenizer, and mapped from it the next
+// time. The caller closes the result.
 func Cache(dir string, docs []Document, tok *tokenizer.Tokenizer, opt EncodeOptions) (*Tokens, error) {
 	text := Digest(docs)
 	meta := map[string]string{
@@ -68,7 +68,7 @@ func Cache(dir string, docs []Document, tok *tokenizer.Tokenizer, opt EncodeOpti
 	return t, nil
 }
 
-// errCache says that a cache file is not what it should be: it is made anew.
+// errCache reports a damaged cache file, which is then rewritten.
 var errCache = errors.New("damaged token cache")
 
 func (t *Tokens) save(path string, meta map[string]string) error {
@@ -84,14 +84,14 @@ func (t *Tokens) save(path string, meta map[string]string) error {
 		{Name: "ids", DType: dtype, Shape: []int{t.Len()}, Data: safetensors.Bytes(t.ids)},
 		{Name: "documents", DType: safetensors.I64, Shape: []int{len(t.docs)}, Data: safetensors.Bytes(docs)},
 	}
-	if len(t.given) > 0 {
+	if len(t.context) > 0 {
 		var spans []byte
-		for _, g := range t.given {
+		for _, g := range t.context {
 			for _, v := range []int64{g.from, g.to, g.end} {
 				spans = binary.LittleEndian.AppendUint64(spans, uint64(v))
 			}
 		}
-		tensors = append(tensors, safetensors.Source{Name: "given", DType: safetensors.I64, Shape: []int{len(t.given), 3}, Data: safetensors.Bytes(spans)})
+		tensors = append(tensors, safetensors.Source{Name: "given", DType: safetensors.I64, Shape: []int{len(t.context), 3}, Data: safetensors.Bytes(spans)})
 	}
 	var buf bytes.Buffer
 	if _, err := safetensors.Write(&buf, meta, tensors); err != nil {
@@ -114,7 +114,7 @@ func openCache(path string, meta map[string]string) (*Tokens, error) {
 	return t, nil
 }
 
-// parseCache takes tokens from the bytes of a cache file.
+// parseCache parses a cache file.
 func parseCache(b []byte, meta map[string]string) (*Tokens, error) {
 	f, err := safetensors.Parse(b)
 	if err != nil {
@@ -146,24 +146,24 @@ func parseCache(b []byte, meta map[string]string) (*Tokens, error) {
 		return nil, errCache
 	}
 	if spans, ok := f.Tensor("given"); ok {
-		err = t.readGiven(spans)
+		err = t.readContext(spans)
 	}
 	return t, err
 }
 
-// readGiven takes the given spans [n, 3] of a cache file.
-func (t *Tokens) readGiven(spans safetensors.Tensor) error {
+// readContext parses the context spans [n, 3] of a cache file.
+func (t *Tokens) readContext(spans safetensors.Tensor) error {
 	if spans.DType != safetensors.I64 || len(spans.Data)%24 != 0 {
 		return errCache
 	}
 	last := int64(0)
 	for b := spans.Data; len(b) > 0; b = b[24:] {
 		at := func(i int) int64 { return int64(binary.LittleEndian.Uint64(b[8*i:])) }
-		g := given{at(0), at(1), at(2)}
+		g := contextTokens{at(0), at(1), at(2)}
 		if g.from < last || g.to <= g.from || g.to > int64(t.Len()) || g.end < -1 || g.end > math.MaxInt32 || g.end >= 0 && g.from == 0 {
 			return errCache
 		}
-		t.given, last = append(t.given, g), g.to
+		t.context, last = append(t.context, g), g.to
 	}
 	return nil
 }

@@ -41,17 +41,18 @@ func TestCache(t *testing.T) {
 	}
 	first := open(docs, tok)
 	if first.file != nil || len(files(t, dir)) != 1 {
-		t.Fatal("the first use did not write one file")
+		t.Fatal("first use did not write one file")
 	}
 	second := open(docs, tok)
 	if second.file == nil {
-		t.Error("the second use did not map the file")
+		t.Error("second use did not map the file")
 	}
 	if !cmp.Equal(idsOf(first), idsOf(second)) || !cmp.Equal(first.docs, second.docs) {
-		t.Error("the cache holds other tokens")
+		t.Error("cached tokens differ")
 	}
 
-	// Other text, other cuts, another tokenizer of the same size: other files.
+	// Other text, other splits, another tokenizer of the same size: other
+	// files.
 	open(plain("hello", "world", "aga", "in"), tok)
 	v, err := tokenizer.Train(func(yield func(string) bool) {}, tokenizer.TrainOptions{VocabSize: 257, Control: []string{"<|end|>"}, EOS: "<|end|>"})
 	if err != nil {
@@ -67,7 +68,7 @@ func TestCache(t *testing.T) {
 	}
 }
 
-// A damaged file is made anew, and never read as it is.
+// A damaged file is rewritten and never used.
 func TestCacheDamaged(t *testing.T) {
 	dir := t.TempDir()
 	tok := byteTokens(t)
@@ -94,10 +95,10 @@ func TestCacheDamaged(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		if !cmp.Equal(want, idsOf(c)) {
-			t.Errorf("%s: other tokens", name)
+			t.Errorf("%s: tokens differ", name)
 		}
 		if now, _ := os.ReadFile(path); !bytes.Equal(now, good) {
-			t.Errorf("%s: the file was not made anew", name)
+			t.Errorf("%s: file not rewritten", name)
 		}
 	}
 }

@@ -29,13 +29,12 @@ type conversation struct {
 	Tools []json.RawMessage `json:"tools"`
 }
 
-// ReadChat yields the text of every line of r, a JSON object with "messages" as
-// chat interfaces take them (role, content, tool_calls, tool_call_id, name) and
-// maybe "tools", in the form of the model's template. What the assistant says is
-// learnt; everything else, and what the template writes before it speaks, is
-// given. opt's tools and generation prompt are not heeded. A conversation
-// without an assistant, or whose earlier text changes with a later turn, is an
-// error, which ends the sequence.
+// ReadChat yields the text of every line of r, a JSON object with "messages" in
+// the form of chat interfaces (role, content, tool_calls, tool_call_id, name)
+// and optionally "tools", rendered by the model's template. The assistant's
+// messages are learned; the rest is context. opt's tools and generation prompt
+// are ignored. A conversation without an assistant, or whose text changes with
+// a later turn, is an error, which ends the sequence.
 func ReadChat(r io.Reader, template *chat.Template, opt chat.Options, f Filter) iter.Seq2[Document, error] {
 	return lines(r, func(line []byte) (Document, bool, error) {
 		var c conversation
@@ -51,13 +50,13 @@ func ReadChat(r io.Reader, template *chat.Template, opt chat.Options, f Filter) 
 	})
 }
 
-// document renders a conversation turn by turn: an assistant's turn is what its
-// message adds to the text that asks for it.
+// document renders a conversation turn by turn: an assistant's turn is the text
+// that its message adds to the generation prompt.
 func (c conversation) document(template *chat.Template, opt chat.Options) (Document, error) {
 	opt.Tools = c.Tools
 	messages := c.turns()
 	var d Document
-	said := 0 // end of what the assistant said last
+	learned := 0 // end of the assistant's last message
 	for i, m := range messages {
 		if m.Role != "assistant" {
 			continue
@@ -73,18 +72,18 @@ func (c conversation) document(template *chat.Template, opt chat.Options) (Docum
 			return Document{}, err
 		}
 		if !strings.HasPrefix(text, asked) || !strings.HasPrefix(text, d.Text) {
-			return Document{}, fmt.Errorf("the template writes what comes before message %d otherwise when the message is there", i+1)
+			return Document{}, fmt.Errorf("message %d changes the rendering of the messages before it", i+1)
 		}
-		d.give(said, len(asked))
-		d.Text, said = text, len(text)
+		d.addContext(learned, len(asked))
+		d.Text, learned = text, len(text)
 	}
-	if said == 0 {
-		return Document{}, errors.New("no message is the assistant's, so there is nothing to learn")
+	if learned == 0 {
+		return Document{}, errors.New("no message of the assistant")
 	}
 	return d, nil
 }
 
-// turns are the messages as templates take them.
+// turns converts the messages for templates.
 func (c conversation) turns() []chat.Message {
 	var all []chat.Message
 	for _, m := range c.Messages {
@@ -100,7 +99,8 @@ func (c conversation) turns() []chat.Message {
 	return all
 }
 
-// arguments is the JSON object of a call, which many write as a string of JSON.
+// arguments returns the JSON object of a call's arguments, which may be encoded
+// as a JSON string.
 func arguments(raw json.RawMessage) json.RawMessage {
 	var text string
 	if json.Unmarshal(raw, &text) == nil && json.Valid([]byte(text)) {

@@ -1,26 +1,25 @@
-// Package dataset turns text into the batches a model trains on.
+// Package dataset converts text to training batches.
 //
-// The way of the data: [ReadText], [ReadJSONL] or [ReadChat] cut files into
-// documents; [Split] shuffles them and keeps some apart; [Encode] makes a [Tokens] of them,
-// every document closed by the tokenizer's end token, which [Cache] keeps on
-// disk under the digest of the text and of the tokenizer; a [Loader] walks the
-// tokens in windows, each once an epoch in an order drawn from a seed, and
-// [Windows] walks them in order for evaluation. [NGrams] says what counting
-// alone achieves on the same tokens.
+// [ReadText], [ReadJSONL] or [ReadChat] split files into documents; [Split]
+// shuffles them and holds some out; [Encode] converts them to [Tokens], every
+// document followed by the tokenizer's EOS, which [Cache] caches on disk under
+// the digest of text and tokenizer; a [Loader] reads the tokens in windows,
+// each once per epoch in an order drawn from a seed, and [Windows] reads them
+// in order for evaluation. [NGrams] computes n-gram baselines on the same
+// tokens.
 //
-// No window joins documents: every position carries the place where its
-// document begins, and the last token of one document is not asked for the
-// first of the next.
+// Documents in a window are separate: every position has the start of its
+// document, and the last token of a document does not predict the first of the
+// next.
 //
-// What is given in a [Document], a question or a tool's answer, is seen and not
-// learnt: no position is asked for a given token. Where the model's own words
-// end and given ones begin it is asked for the end token, so that it falls
-// silent instead of making up what others will say:
+// The context of a [Document], such as a question or a tool's result, is input
+// without loss: no position has a context token as target. The target before
+// context is EOS, so that the model stops instead of inventing the context:
 //
 //	tokens   What is 1 plus 2? <call> … </call> {"result":3} The answer is 3. <eos>
-//	learnt                     ^^^^^^^^^^^^^^^^ <eos>        ^^^^^^^^^^^^^^^^ ^^^^^
+//	learned                    ^^^^^^^^^^^^^^^^ <eos>        ^^^^^^^^^^^^^^^^ ^^^^^
 //
-// Everything here is a function of its input and a seed: the same bytes give
+// Everything here is a function of its input and a seed: the same bytes yield
 // the same batches on every machine.
 package dataset
 
@@ -37,29 +36,30 @@ import (
 	"unicode/utf8"
 )
 
-// Separator is what stands between documents in a text file by default.
+// Separator is the default separator of documents in a text file.
 const Separator = "<|endoftext|>"
 
-// MaxDocument is the size in bytes of the largest document that is read.
+// MaxDocument is the maximum size of a document in bytes.
 const MaxDocument = 16 << 20
 
-// ErrTooLong says that a document exceeds MaxDocument.
-var ErrTooLong = errors.New("a document exceeds 16 MiB")
+// ErrTooLong reports a document above MaxDocument.
+var ErrTooLong = errors.New("document exceeds 16 MiB")
 
-// Filter says which documents to keep and how to clean them. The zero value
-// keeps everything that is not blank, as it stands.
+// Filter selects and cleans documents. The zero value keeps everything that is
+// not blank, unchanged.
 type Filter struct {
 	JoinLines bool // lines are trimmed and joined by single spaces
 	MinChars  int  // shorter documents are dropped; in characters
 	MaxChars  int  // longer ones too; 0 means no limit
-	// Keys are the strings of a JSON line that make a document; none means "text".
+	// Keys are the string fields of a JSON line that form a document; empty
+	// means "text".
 	Keys []string
-	// Given are those of Keys that are given.
-	Given []string
+	// Context are those of Keys that are context.
+	Context []string
 }
 
-// clean is the document as it is kept, or false; open and closing are the marks
-// around what is given.
+// clean returns the cleaned document, or false to drop it. open and closing are
+// the marks around context.
 func (f Filter) clean(text, open, closing string) (Document, bool, error) {
 	if f.JoinLines {
 		var kept []string
@@ -75,15 +75,15 @@ func (f Filter) clean(text, open, closing string) (Document, bool, error) {
 	return doc, f.keeps(doc), err
 }
 
-// keeps reports whether a document has the wanted length.
+// keeps reports whether a document has an allowed length.
 func (f Filter) keeps(doc Document) bool {
 	n := utf8.RuneCountInString(doc.Text)
 	return n > 0 && n >= f.MinChars && (f.MaxChars == 0 || n <= f.MaxChars)
 }
 
-// ReadText cuts r at every separator (Separator when empty) and yields the
-// documents that pass the filter, with the space around them taken off. What
-// stands between GivenOpen and GivenClose is given. An error ends the sequence.
+// ReadText splits r at every separator (Separator if empty) and yields the
+// documents that pass the filter, without surrounding space. Text between
+// ContextOpen and ContextClose is context. An error ends the sequence.
 func ReadText(r io.Reader, separator string, f Filter) iter.Seq2[Document, error] {
 	if separator == "" {
 		separator = Separator
@@ -102,7 +102,7 @@ func ReadText(r io.Reader, separator string, f Filter) iter.Seq2[Document, error
 			return 0, nil, nil
 		})
 		for n := 1; s.Scan(); n++ {
-			doc, ok, err := f.clean(s.Text(), GivenOpen, GivenClose)
+			doc, ok, err := f.clean(s.Text(), ContextOpen, ContextClose)
 			if err != nil {
 				yield(Document{}, fmt.Errorf("reading text: document %d: %w", n, err))
 				return
@@ -118,9 +118,9 @@ func ReadText(r io.Reader, separator string, f Filter) iter.Seq2[Document, error
 }
 
 // ReadJSONL yields the text of every line of r, a JSON object with a string
-// "text", or with strings of the names in f.Keys, which are joined by new lines;
-// those of f.Given are given. Blank lines are passed over; anything else is an
-// error, which ends the sequence.
+// "text" or with strings for f.Keys, which are joined by newlines; those in
+// f.Context are context. Blank lines are skipped; anything else is an error,
+// which ends the sequence.
 func ReadJSONL(r io.Reader, f Filter) iter.Seq2[Document, error] {
 	return lines(r, func(line []byte) (Document, bool, error) {
 		text, err := f.document(line)
@@ -131,8 +131,7 @@ func ReadJSONL(r io.Reader, f Filter) iter.Seq2[Document, error] {
 	})
 }
 
-// lines yields the documents that read makes of the lines of r that are not
-// blank.
+// lines yields the documents that read returns for the non-blank lines of r.
 func lines(r io.Reader, read func([]byte) (Document, bool, error)) iter.Seq2[Document, error] {
 	return func(yield func(Document, error) bool) {
 		s := bufio.NewScanner(r)
@@ -157,7 +156,7 @@ func lines(r io.Reader, read func([]byte) (Document, bool, error)) iter.Seq2[Doc
 	}
 }
 
-// document is the text of one JSON object.
+// document returns the text of one JSON object.
 func (f Filter) document(line []byte) (string, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(line, &fields); err != nil {
@@ -171,11 +170,11 @@ func (f Filter) document(line []byte) (string, error) {
 	for _, k := range keys {
 		var s *string
 		if err := json.Unmarshal(fields[k], &s); err != nil || s == nil {
-			return "", fmt.Errorf("the object has no string %q", k)
+			return "", fmt.Errorf("missing string %q", k)
 		}
 		parts = append(parts, *s)
 	}
-	return marked(keys, parts, f.Given)
+	return marked(keys, parts, f.Context)
 }
 
 func scanError(err error) error {
@@ -201,7 +200,7 @@ func permutation(n int, seed, round uint64) []int32 {
 	return p
 }
 
-// below is a uniform number in [0, n), n below 2³².
+// below returns a uniform number in [0, n), n below 2³².
 func below(r *rand.PCG, n uint64) uint64 {
 	for {
 		x := r.Uint64() >> 32

@@ -17,7 +17,7 @@ import (
 	"mm-abi.org/mm/internal/testfiles"
 )
 
-// plain are documents of which nothing is given.
+// plain returns documents without context.
 func plain(texts ...string) []Document {
 	var all []Document
 	for _, t := range texts {
@@ -47,7 +47,7 @@ func TestReadText(t *testing.T) {
 		}
 	}
 	if _, err := Collect(ReadText(bytes.NewReader(make([]byte, MaxDocument+1)), "", Filter{})); !errors.Is(err, ErrTooLong) {
-		t.Errorf("a huge document: %v", err)
+		t.Errorf("huge document: %v", err)
 	}
 }
 
@@ -112,23 +112,23 @@ func TestSplit(t *testing.T) {
 		seen[d.Text] = true
 	}
 	if len(seen) != 100 {
-		t.Errorf("%d different documents", len(seen))
+		t.Errorf("%d distinct documents", len(seen))
 	}
 	again, _ := Split(docs, 0.05, 7)
 	other, _ := Split(docs, 0.05, 8)
 	if !cmp.Equal(train, again) || cmp.Equal(train, other) {
-		t.Error("the order does not follow the seed")
+		t.Error("order does not depend on the seed")
 	}
-	// Golden: the order must not change with versions of Go.
+	// Golden: the order must not change between versions of Go.
 	if d := cmp.Diff([]int32{1, 7, 3, 8, 5, 6, 9, 4, 2, 0}, permutation(10, 1, 2)); d != "" {
 		t.Error(d)
 	}
 	if a, b := Split(plain("x"), 0.5, 1); len(a) != 1 || len(b) != 0 {
-		t.Error("the only document was held out")
+		t.Error("held out the only document")
 	}
 }
 
-// byteTokens is a tokenizer of bytes with an end token.
+// byteTokens is a tokenizer of bytes with EOS.
 func byteTokens(t testing.TB) *tokenizer.Tokenizer {
 	t.Helper()
 	v, err := tokenizer.Train(func(yield func(string) bool) {}, tokenizer.TrainOptions{VocabSize: 257, Control: []string{"<|endoftext|>"}, EOS: "<|endoftext|>"})
@@ -142,8 +142,8 @@ func byteTokens(t testing.TB) *tokenizer.Tokenizer {
 	return tok
 }
 
-// fromIDs makes tokens of ids that lie in memory. A document begins at the
-// first and after every id equal to end; a negative end makes one document.
+// fromIDs returns tokens in memory. A document begins at the first id and after
+// every id equal to end; a negative end makes one document.
 func fromIDs(ids []int32, end int32) *Tokens {
 	t := &Tokens{width: 4, docs: []int64{0}}
 	for i, id := range ids {
@@ -171,17 +171,17 @@ func TestEncode(t *testing.T) {
 		t.Error(d)
 	}
 	if _, err := Encode(nil, tok, EncodeOptions{}); err == nil {
-		t.Error("no documents gave tokens")
+		t.Error("tokens of no documents")
 	}
 	if err := tokens.Check(257); err != nil {
 		t.Error(err)
 	}
 	if tokens.Check(2) == nil {
-		t.Error("ids beyond the vocabulary passed")
+		t.Error("accepted ids beyond the vocabulary")
 	}
 }
 
-// numbered is n tokens 0…n-1 whose documents begin at the given places.
+// numbered returns n tokens 0…n-1 with documents at docs.
 func numbered(n int, docs ...int64) *Tokens {
 	ids := make([]int32, n)
 	for i := range ids {
@@ -203,7 +203,7 @@ func TestWindow(t *testing.T) {
 	if d := cmp.Diff(want, b); d != "" {
 		t.Error(d)
 	}
-	b.window(0, numbered(8, 5), 4) // cut off by the end
+	b.window(0, numbered(8, 5), 4) // truncated by the end
 	want = &Batch{B: 1, T: 6,
 		Tokens:  []int32{4, 5, 6, 7, 0, 0},
 		Targets: []int32{-1, 6, 7, -1, -1, -1},
@@ -214,8 +214,8 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// An epoch holds every window once, in an order and at a cut of its own, and a
-// loader that starts at a position goes on as the one that was there.
+// An epoch has every window once, in a new order and at a new offset, and a
+// loader that starts at a position continues there.
 func TestLoader(t *testing.T) {
 	const T = 7
 	tokens := numbered(100)
@@ -225,7 +225,7 @@ func TestLoader(t *testing.T) {
 	}
 	b := NewBatch(1, T)
 	orders := make([][]int32, 4)
-	for range 45 { // three epochs and some
+	for range 45 { // more than three epochs
 		pos := l.Position()
 		l.Next(b)
 		epoch := l.Position().Epoch
@@ -253,19 +253,19 @@ func TestLoader(t *testing.T) {
 		}
 	}
 	if cmp.Equal(orders[0], orders[1]) {
-		t.Error("two epochs have the same order")
+		t.Error("equal order of two epochs")
 	}
 	for _, p := range []Position{{Epoch: -1}, {Next: -1}, {Next: 1000}} {
 		if _, err := NewLoader(tokens, T, p); err == nil {
-			t.Errorf("%+v was accepted", p)
+			t.Errorf("accepted %+v", p)
 		}
 	}
 	if _, err := NewLoader(numbered(T), T, Position{}); err == nil {
-		t.Error("too few tokens were accepted")
+		t.Error("accepted too few tokens")
 	}
 }
 
-// The evaluation windows predict every token but the first, once.
+// The evaluation windows predict every token except the first, once.
 func TestWindows(t *testing.T) {
 	for _, n := range []int{2, 7, 8, 9, 15, 50} {
 		b := NewBatch(3, 7)
@@ -354,14 +354,14 @@ func FuzzNPY(f *testing.F) {
 	})
 }
 
-// On tokens drawn from a known bigram process the bigram baseline finds its
-// entropy and the unigram baseline does not; nothing is fitted to the held part.
+// On tokens from a bigram process the bigram baseline equals its entropy and
+// the unigram baseline does not; nothing is fitted to the held-out tokens.
 func TestNGrams(t *testing.T) {
 	draw := func(n int, seed uint64) *Tokens {
 		p := permutation(n, seed, 0) // as random numbers
 		ids := make([]int32, n)
 		for i := 1; i < n; i++ {
-			ids[i] = (ids[i-1]*3 + p[i]&1) % 16 // one of two successors, evenly
+			ids[i] = (ids[i-1]*3 + p[i]&1) % 16 // one of two successors, with equal probability
 		}
 		return fromIDs(ids, -1)
 	}
@@ -376,11 +376,11 @@ func TestNGrams(t *testing.T) {
 		t.Errorf("%+v", b)
 	}
 	if _, err := NGrams(numbered(50), numbered(50), 10); err == nil {
-		t.Error("ids beyond the vocabulary were accepted")
+		t.Error("accepted ids beyond the vocabulary")
 	}
 }
 
-// The figures that the trainer is measured against.
+// The baselines of the trainer's results.
 func TestTinyStoriesBaselines(t *testing.T) {
 	f, err := os.Open(testfiles.Shared(t, "tinystories", "tinystories_sample.txt"))
 	if err != nil {
@@ -417,6 +417,6 @@ func TestTinyStoriesBaselines(t *testing.T) {
 	}
 	t.Logf("%d train, %d held-out tokens, %+v", a.Len(), b.Len(), base)
 	if base.Unigram < 6.1 || base.Unigram > 6.4 || base.Bigram < 3.7 || base.Bigram > 4.1 || base.Trigram < 3.1 || base.Trigram > 3.5 {
-		t.Errorf("baselines are out of line: %+v", base)
+		t.Errorf("unexpected baselines: %+v", base)
 	}
 }

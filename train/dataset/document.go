@@ -10,35 +10,34 @@ import (
 	"strings"
 )
 
-// Document is one text and which parts of it are given: told to the model, such
-// as a question or the answer of a tool, and not learnt. Everything else is
-// what the model is to say.
+// Document is a text and its context: the parts, such as a question or a tool's
+// result, that are input without loss. The model learns the rest.
 type Document struct {
-	Text  string
-	Given []Span // in order, apart from each other
+	Text    string
+	Context []Span // in order, separated
 }
 
 // Span is the bytes [From, To) of a text.
 type Span struct{ From, To int }
 
-// The marks around a given part, in text and in templates. They are no part of
-// the document.
+// Marks around context in text and in templates. They are not part of the
+// document.
 const (
-	GivenOpen  = "<|given|>"
-	GivenClose = "<|/given|>"
+	ContextOpen  = "<|given|>"
+	ContextClose = "<|/given|>"
 )
 
-// The marks around given fields between reading a line and cleaning it: what
-// Unicode keeps for use inside a program and no text may hold.
+// Marks around context fields between reading a line and cleaning it: Unicode
+// noncharacters, which no text may contain.
 const (
 	fieldOpen  = "\ufdd0"
 	fieldClose = "\ufdd1"
 )
 
-// errMarks says that marks are not in pairs.
-var errMarks = errors.New("the marks around given text are not in pairs")
+// errMarks reports unpaired marks.
+var errMarks = errors.New("unpaired context marks")
 
-// cut takes the marks out of text. Marks do not nest.
+// cut removes the marks from text. Marks do not nest.
 func cut(text, open, closing string) (Document, error) {
 	if !strings.Contains(text, open) && !strings.Contains(text, closing) {
 		return Document{Text: text}, nil
@@ -58,7 +57,7 @@ func cut(text, open, closing string) (Document, error) {
 		if !closed || strings.Contains(inside, open) {
 			return Document{}, errMarks
 		}
-		d.give(b.Len(), b.Len()+len(inside))
+		d.addContext(b.Len(), b.Len()+len(inside))
 		b.WriteString(inside)
 		text = after
 	}
@@ -66,37 +65,37 @@ func cut(text, open, closing string) (Document, error) {
 	return d, nil
 }
 
-// give adds a part to the given ones, or widens the last.
-func (d *Document) give(from, to int) {
-	if n := len(d.Given); n > 0 && d.Given[n-1].To == from {
-		d.Given[n-1].To = to
+// addContext adds a span of context or extends the last.
+func (d *Document) addContext(from, to int) {
+	if n := len(d.Context); n > 0 && d.Context[n-1].To == from {
+		d.Context[n-1].To = to
 	} else if from < to {
-		d.Given = append(d.Given, Span{from, to})
+		d.Context = append(d.Context, Span{from, to})
 	}
 }
 
-// trim takes the space around the text off.
+// trim removes the space around the text.
 func (d *Document) trim() {
 	right := strings.TrimRight(d.Text, space)
 	left := len(right) - len(strings.TrimLeft(right, space))
 	d.Text = right[left:]
-	kept := d.Given[:0]
-	for _, s := range d.Given {
+	kept := d.Context[:0]
+	for _, s := range d.Context {
 		if s.From, s.To = max(s.From-left, 0), min(s.To-left, len(d.Text)); s.From < s.To {
 			kept = append(kept, s)
 		}
 	}
-	d.Given = kept
+	d.Context = kept
 }
 
-// space is what strings.TrimSpace takes off.
+// space is the space that strings.TrimSpace removes.
 const space = "\t\n\v\f\r \u0085\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 
-// parts yields the text in pieces, each given as a whole or not at all.
+// parts yields the text in parts, each either context or not.
 func (d Document) parts() iter.Seq2[string, bool] {
 	return func(yield func(string, bool) bool) {
 		at := 0
-		for _, s := range d.Given {
+		for _, s := range d.Context {
 			if at < s.From && !yield(d.Text[at:s.From], false) || !yield(d.Text[s.From:s.To], true) {
 				return
 			}
@@ -108,7 +107,7 @@ func (d Document) parts() iter.Seq2[string, bool] {
 	}
 }
 
-// Texts are the documents' texts.
+// Texts yields the documents' texts.
 func Texts(docs []Document) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, d := range docs {
@@ -119,8 +118,7 @@ func Texts(docs []Document) iter.Seq[string] {
 	}
 }
 
-// Digest is the SHA-256 of the documents, their lengths included, and of what
-// is given in them.
+// Digest returns the SHA-256 of the documents, their lengths and context.
 func Digest(docs []Document) [sha256.Size]byte {
 	h := sha256.New()
 	var n [8]byte
@@ -129,10 +127,10 @@ func Digest(docs []Document) [sha256.Size]byte {
 		h.Write(n[:])
 	}
 	for _, d := range docs {
-		if len(d.Given) > 0 {
-			number(1<<64 - 1) // which is no length
-			number(uint64(len(d.Given)))
-			for _, s := range d.Given {
+		if len(d.Context) > 0 {
+			number(1<<64 - 1) // not a length
+			number(uint64(len(d.Context)))
+			for _, s := range d.Context {
 				number(uint64(s.From))
 				number(uint64(s.To))
 			}
@@ -143,7 +141,7 @@ func Digest(docs []Document) [sha256.Size]byte {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-// Collect gathers a sequence of documents.
+// Collect collects a sequence of documents.
 func Collect(docs iter.Seq2[Document, error]) ([]Document, error) {
 	var all []Document
 	for doc, err := range docs {
@@ -155,8 +153,8 @@ func Collect(docs iter.Seq2[Document, error]) ([]Document, error) {
 	return all, nil
 }
 
-// Split shuffles the documents by seed and keeps the given share apart, at
-// least one when share is above zero and there are two.
+// Split shuffles the documents by seed and holds out a share, at least one
+// document if share is positive and there are two.
 func Split(docs []Document, share float64, seed uint64) (train, held []Document) {
 	order := permutation(len(docs), seed, 0)
 	n := int(share * float64(len(docs)))
@@ -174,14 +172,14 @@ func Split(docs []Document, share float64, seed uint64) (train, held []Document)
 	return train, held
 }
 
-// marked joins fields by new lines, those that are given between marks.
-func marked(names, values, given []string) (string, error) {
+// marked joins fields by newlines, with marks around those in context.
+func marked(names, values, context []string) (string, error) {
 	var parts []string
 	for i, v := range values {
 		if strings.Contains(v, fieldOpen) || strings.Contains(v, fieldClose) {
-			return "", fmt.Errorf("%q holds U+FDD0 or U+FDD1, which Unicode keeps out of texts", names[i])
+			return "", fmt.Errorf("%q contains a noncharacter U+FDD0 or U+FDD1", names[i])
 		}
-		for _, g := range given {
+		for _, g := range context {
 			if g == names[i] {
 				v = fieldOpen + v + fieldClose
 			}

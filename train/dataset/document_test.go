@@ -13,7 +13,7 @@ import (
 	"mm-abi.org/mm/core/tokenizer"
 )
 
-// doc makes a document of a text in which [ and ] mark what is given.
+// doc returns a document from a text in which [ and ] enclose context.
 func doc(t testing.TB, text string) Document {
 	t.Helper()
 	d, err := cut(text, "[", "]")
@@ -27,7 +27,7 @@ func TestCut(t *testing.T) {
 	for text, want := range map[string]Document{
 		"plain":        {Text: "plain"},
 		"[a]b[cd]":     {"abcd", []Span{{0, 1}, {2, 4}}},
-		"x[ab][c]y":    {"xabcy", []Span{{1, 4}}}, // neighbours are one
+		"x[ab][c]y":    {"xabcy", []Span{{1, 4}}}, // adjacent spans are joined
 		"x[]y":         {Text: "xy"},
 		"[everything]": {"everything", []Span{{0, 10}}},
 	} {
@@ -51,41 +51,41 @@ func TestTrim(t *testing.T) {
 	} {
 		d := doc(t, text)
 		d.trim()
-		if len(d.Given) == 0 {
-			d.Given = nil
+		if len(d.Context) == 0 {
+			d.Context = nil
 		}
 		if diff := cmp.Diff(want, d); diff != "" {
 			t.Errorf("%q: %s", text, diff)
 		}
 		if plain := doc(t, text).Text; strings.TrimSpace(plain) != d.Text {
-			t.Errorf("%q was trimmed to %q", plain, d.Text)
+			t.Errorf("trimmed %q to %q", plain, d.Text)
 		}
 	}
 }
 
-// Marks survive the joining of lines and are no part of the length.
-func TestReadGiven(t *testing.T) {
+// Marks survive the joining of lines and do not count as length.
+func TestReadContext(t *testing.T) {
 	text := "<|given|>How\n much?<|/given|>\n two \n<|endoftext|>tiny<|endoftext|>"
 	got, err := Collect(ReadText(strings.NewReader(text), "", Filter{JoinLines: true, MinChars: 5, MaxChars: 13}))
 	if d := cmp.Diff([]Document{{"How much? two", []Span{{0, 9}}}}, got); err != nil || d != "" {
 		t.Errorf("%v %s", err, d)
 	}
 	if _, err := Collect(ReadText(strings.NewReader("a<|endoftext|>b<|given|>c"), "", Filter{})); err == nil || !strings.Contains(err.Error(), "document 2") {
-		t.Errorf("an open mark: %v", err)
+		t.Errorf("open mark: %v", err)
 	}
-	f := Filter{Keys: []string{"q", "a"}, Given: []string{"q"}}
+	f := Filter{Keys: []string{"q", "a"}, Context: []string{"q"}}
 	got, err = Collect(ReadJSONL(strings.NewReader(`{"q":" 1+1 <|given|>?","a":"2"}`), f))
 	if d := cmp.Diff([]Document{{"1+1 <|given|>?\n2", []Span{{0, 14}}}}, got); err != nil || d != "" {
 		t.Errorf("%v %s", err, d)
 	}
 	if _, err := Collect(ReadJSONL(strings.NewReader(`{"q":"\ufdd1","a":"2"}`), f)); err == nil || !strings.Contains(err.Error(), "U+FDD") {
-		t.Errorf("a mark in a field: %v", err)
+		t.Errorf("mark in a field: %v", err)
 	}
 }
 
 const turns = `{% for m in messages %}<{{ m.role }}>{{ m.content }}{% for c in m.tool_calls %}{{ c.function.name }}({{ c.function.arguments.x }}){% endfor %}</>{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}`
 
-// What the assistant says is learnt, its calls too; the rest is given.
+// The assistant's messages are learned, including calls; the rest is context.
 func TestReadChat(t *testing.T) {
 	template, err := chat.Parse(turns)
 	if err != nil {
@@ -114,7 +114,7 @@ func TestReadChat(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := Collect(ReadChat(strings.NewReader(`{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}`), shifty, chat.Options{}, Filter{})); err == nil || !strings.Contains(err.Error(), "message 2") {
-		t.Errorf("a template that changes what it wrote: %v", err)
+		t.Errorf("template that changes earlier text: %v", err)
 	}
 }
 
@@ -136,7 +136,7 @@ func FuzzReadChat(f *testing.F) {
 	})
 }
 
-func FuzzGiven(f *testing.F) {
+func FuzzContext(f *testing.F) {
 	f.Add(" <|given|> a<|/given|>b ", true)
 	f.Add("<|given|><|/given|><|endoftext|>x<|/given|>", false)
 	f.Fuzz(func(t *testing.T, text string, join bool) {
@@ -150,13 +150,13 @@ func FuzzGiven(f *testing.F) {
 	})
 }
 
-// sound refuses spans that are out of order, empty, or outside the text.
+// sound fails on spans that are out of order, empty, or outside the text.
 func sound(t *testing.T, d Document) {
 	t.Helper()
 	at := 0
-	for _, s := range d.Given {
+	for _, s := range d.Context {
 		if s.From < at || s.To <= s.From || s.To > len(d.Text) {
-			t.Fatalf("%q: given %v", d.Text, d.Given)
+			t.Fatalf("%q: context %v", d.Text, d.Context)
 		}
 		at = s.To
 	}
@@ -165,12 +165,12 @@ func sound(t *testing.T, d Document) {
 		all += part
 	}
 	if all != d.Text {
-		t.Fatalf("%q came in parts as %q", d.Text, all)
+		t.Fatalf("parts of %q: %q", d.Text, all)
 	}
 }
 
-// The digest tells apart what is given, and is what it was where nothing is.
-func TestDigestOfGiven(t *testing.T) {
+// The digest depends on context and is unchanged without it.
+func TestDigestOfContext(t *testing.T) {
 	seen := map[string]string{}
 	for name, docs := range map[string][]Document{
 		"none": plain("ab", "c"), "first": {doc(t, "[a]b"), {Text: "c"}}, "second": {doc(t, "a[b]"), {Text: "c"}},
@@ -178,18 +178,18 @@ func TestDigestOfGiven(t *testing.T) {
 	} {
 		sum := fmt.Sprintf("%x", Digest(docs))
 		if seen[sum] != "" {
-			t.Errorf("%s has the digest of %s", name, seen[sum])
+			t.Errorf("equal digests of %s and %s", name, seen[sum])
 		}
 		seen[sum] = name
 	}
 	if got := fmt.Sprintf("%.8x", Digest(plain("ab", "c"))); got != goldenDigest {
-		t.Errorf("the digest of plain documents is %s now: runs of before cannot be resumed", got)
+		t.Errorf("digest of plain documents changed to %s: earlier runs cannot be resumed", got)
 	}
 }
 
 const goldenDigest = "43ee655579de01ca"
 
-// bosTokens is a tokenizer of bytes with tokens for beginning and end.
+// bosTokens is a tokenizer of bytes with BOS and EOS.
 func bosTokens(t testing.TB) *tokenizer.Tokenizer {
 	t.Helper()
 	v, err := tokenizer.Train(func(yield func(string) bool) {}, tokenizer.TrainOptions{VocabSize: 259, Control: []string{"<s>", "</s>", "<e>"}, BOS: "<s>", EOS: "</s>"})
@@ -204,8 +204,8 @@ func bosTokens(t testing.TB) *tokenizer.Tokenizer {
 	return tok
 }
 
-// targets is the target of every position of the documents in one window, as
-// text: · where none is asked for, $ for the end.
+// targets returns the target of every position of the documents in one window
+// as text: · for none, $ for EOS.
 func targets(t testing.TB, tok *tokenizer.Tokenizer, special bool, docs ...Document) string {
 	t.Helper()
 	tokens, err := Encode(docs, tok, EncodeOptions{Special: special})
@@ -228,9 +228,9 @@ func targets(t testing.TB, tok *tokenizer.Tokenizer, special bool, docs ...Docum
 	return all.String()
 }
 
-// A given token is no target; the end is, before what others say, unless the
-// model said nothing yet or has ended its turn itself; a document that ends with
-// others' words asks for no end.
+// A context token is not a target. EOS is, before context, unless the model has
+// not written yet or has ended its turn; a document that ends with context has
+// no final EOS.
 func TestTargets(t *testing.T) {
 	tok := bosTokens(t)
 	for text, want := range map[string]string{
@@ -250,12 +250,12 @@ func TestTargets(t *testing.T) {
 		t.Errorf("two documents: %s", got)
 	}
 	if got := targets(t, tok, true, doc(t, "a</s>[b]c")); got != "a$·c$·" {
-		t.Errorf("a turn with its own end: %s", got)
+		t.Errorf("turn with EOS: %s", got)
 	}
 }
 
-// A window cut anywhere asks for what the whole text asks for there.
-func TestWindowsOfGiven(t *testing.T) {
+// A window has the targets of the entire text at any position.
+func TestWindowsOfContext(t *testing.T) {
 	tok := bosTokens(t)
 	tokens, err := Encode([]Document{doc(t, "ab[cd]e[f]"), doc(t, "[gh]ij[k]l"), {Text: "mno"}}, tok, EncodeOptions{})
 	if err != nil {
@@ -275,8 +275,8 @@ func TestWindowsOfGiven(t *testing.T) {
 	}
 }
 
-// The n-gram baselines are asked for exactly what a model is.
-func TestNGramsSkipGiven(t *testing.T) {
+// The n-gram baselines have exactly the targets of a model.
+func TestNGramsSkipContext(t *testing.T) {
 	tok := bosTokens(t)
 	docs := []Document{doc(t, "ab[cd]e[f]"), doc(t, "[gh]ij[k]l"), {Text: "mno"}}
 	tokens, err := Encode(docs, tok, EncodeOptions{})
@@ -306,8 +306,8 @@ func TestNGramsSkipGiven(t *testing.T) {
 	}
 }
 
-// Given spans live in the cache; what cannot be is made anew.
-func TestCacheGiven(t *testing.T) {
+// Context spans are cached; a damaged cache is rewritten.
+func TestCacheContext(t *testing.T) {
 	dir := t.TempDir()
 	tok := bosTokens(t)
 	docs := []Document{doc(t, "ab[cd]e[f]"), doc(t, "[gh]ij[k]l")}
@@ -320,14 +320,14 @@ func TestCacheGiven(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer again.Close()
-	if again.file == nil || !cmp.Equal(first.given, again.given, cmp.AllowUnexported(given{})) || len(again.given) != 4 {
-		t.Errorf("%+v, from the cache %+v", first.given, again.given)
+	if again.file == nil || !cmp.Equal(first.context, again.context, cmp.AllowUnexported(contextTokens{})) || len(again.context) != 4 {
+		t.Errorf("%+v, from the cache %+v", first.context, again.context)
 	}
 	if _, err := Cache(dir, plain("abcdef", "ghijkl"), tok, EncodeOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(files(t, dir)); n != 2 {
-		t.Errorf("%d files: the same text with other parts given is other data", n)
+		t.Errorf("%d files: context does not change the cache key", n)
 	}
 	for name, spans := range map[string][]int64{
 		"backward": {4, 2, -1}, "beyond": {1, 1 << 40, -1}, "overlap": {1, 4, 1, 3, 5, 1}, "negative": {-1, 2, -1}, "end": {1, 2, 1 << 33}, "below": {1, 2, -2}, "first": {0, 1, 1},
@@ -337,12 +337,12 @@ func TestCacheGiven(t *testing.T) {
 			b = binary.LittleEndian.AppendUint64(b, uint64(v))
 		}
 		x := &Tokens{ids: make([]byte, 40), width: 2}
-		if err := x.readGiven(safetensors.Tensor{DType: safetensors.I64, Data: b}); err == nil {
+		if err := x.readContext(safetensors.Tensor{DType: safetensors.I64, Data: b}); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
 	}
-	x := &Tokens{ids: make([]byte, 40), width: 2, given: []given{{1, 2, 300}}}
+	x := &Tokens{ids: make([]byte, 40), width: 2, context: []contextTokens{{1, 2, 300}}}
 	if x.Check(300) == nil || x.Check(301) != nil {
-		t.Error("an end token outside the vocabulary passed")
+		t.Error("accepted an end token outside the vocabulary")
 	}
 }

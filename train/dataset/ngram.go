@@ -6,8 +6,8 @@ import (
 	"math/bits"
 )
 
-// Baselines is what counting n-grams alone achieves: mean cross-entropy on
-// held-out tokens, in nats, over the same predictions that a model is asked for.
+// Baselines are the mean cross-entropies of n-gram models on held-out tokens,
+// in nats, over the predictions of a trained model.
 type Baselines struct {
 	Predictions int     `json:"predictions"`
 	Uniform     float64 `json:"uniform"`
@@ -16,23 +16,23 @@ type Baselines struct {
 	Trigram     float64 `json:"trigram"`
 }
 
-// NGrams counts in train and predicts held, tokens of a vocabulary of v ids.
-// Every order is interpolated with the one below,
+// NGrams counts in train and predicts held, with v token ids. Every order is
+// interpolated with the one below,
 //
 //	p(w|h) = λ·count(h,w)/count(h) + (1-λ)·p(w|shorter h),
 //
 // down to unigrams with one added to every count (Jelinek and Mercer, 1980). λ
 // depends on the power of two below count(h) and is estimated by expectation
-// maximisation on the last twentieth of train against counts of the rest, so
-// that nothing is fitted to what it is measured on; then all of train is
-// counted. Contexts do not reach across documents, and neither a document's first
-// token nor what is given is predicted.
+// maximization on the last twentieth of train against counts of the rest, so
+// that nothing is fitted to the measured tokens; then all of train is counted.
+// Contexts do not cross documents, and neither a document's first token nor
+// context tokens are predicted.
 func NGrams(train, held *Tokens, v int) (Baselines, error) {
 	if v < 1 || v > 1<<20 {
-		return Baselines{}, errors.New("n-grams: the vocabulary must have 1 to 2²⁰ tokens")
+		return Baselines{}, errors.New("n-grams: vocabulary size out of range: want 1 to 2²⁰ tokens")
 	}
 	if held == nil {
-		return Baselines{}, errors.New("n-grams: there is no held-out data")
+		return Baselines{}, errors.New("n-grams: no held-out data")
 	}
 	if err := errors.Join(train.Check(v), held.Check(v)); err != nil {
 		return Baselines{}, err
@@ -60,11 +60,11 @@ func NGrams(train, held *Tokens, v int) (Baselines, error) {
 	return b, nil
 }
 
-// gram is one prediction: word after prev, which stands after prev2, or after
-// nothing in this document when prev2 is negative.
+// gram is one prediction: word after prev after prev2. If prev2 is negative,
+// prev begins the document.
 type gram struct{ prev2, prev, word int32 }
 
-// grams walks the predictions of the tokens [lo, hi).
+// grams yields the predictions of the tokens [lo, hi).
 func grams(t *Tokens, lo, hi int) func(yield func(gram) bool) {
 	return func(yield func(gram) bool) {
 		ids := make([]int32, hi-lo)
@@ -80,14 +80,14 @@ func grams(t *Tokens, lo, hi int) func(yield func(gram) bool) {
 				doc++
 			}
 			g.prev2, g.prev, g.word = g.prev, g.word, id
-			for span < len(t.given) && t.given[span].to <= int64(lo+i) {
+			for span < len(t.context) && t.context[span].to <= int64(lo+i) {
 				span++
 			}
 			asked := g
-			if span < len(t.given) && t.given[span].from <= int64(lo+i) {
-				asked.word = -1 // given
-				if t.given[span].from == int64(lo+i) {
-					asked.word = int32(t.given[span].end)
+			if span < len(t.context) && t.context[span].from <= int64(lo+i) {
+				asked.word = -1 // context
+				if t.context[span].from == int64(lo+i) {
+					asked.word = int32(t.context[span].end)
 				}
 			}
 			if g.prev >= 0 && asked.word >= 0 && !yield(asked) {
@@ -97,15 +97,15 @@ func grams(t *Tokens, lo, hi int) func(yield func(gram) bool) {
 	}
 }
 
-// buckets of context counts: by the bits they take.
+// buckets of context counts, by number of bits.
 const buckets = 20
 
-// counts are n-gram counts and the weight of each order's own estimate.
+// counts holds n-gram counts and the weight of each order's estimate.
 type counts struct {
 	v      int
 	total  float64
 	one    []float64
-	ctx1   []float64 // how often a token stood before a word
+	ctx1   []float64 // occurrences of a token before a word
 	ctx2   map[uint64]float64
 	two    map[uint64]float64
 	three  map[[2]uint64]float64
@@ -130,8 +130,8 @@ func count(t *Tokens, lo, hi, v int) *counts {
 	return c
 }
 
-// parts are the maximum-likelihood estimates of the bigram and the trigram and
-// the counts of their contexts.
+// parts returns the maximum-likelihood estimates of the bigram and the trigram
+// and the counts of their contexts.
 func (c *counts) parts(g gram) (ml [2]float64, ctx [2]float64) {
 	if ctx[0] = c.ctx1[g.prev]; ctx[0] > 0 {
 		ml[0] = c.two[pair(g.prev, g.word)] / ctx[0]
@@ -147,7 +147,7 @@ func (c *counts) parts(g gram) (ml [2]float64, ctx [2]float64) {
 
 func bucket(n float64) int { return min(bits.Len(uint(n)), buckets-1) }
 
-// predict is the probability of the word by orders one to three.
+// predict returns the probability of the word by orders one to three.
 func (c *counts) predict(g gram) (p [3]float64) {
 	p[0] = (c.one[g.word] + 1) / (c.total + float64(c.v))
 	ml, ctx := c.parts(g)
@@ -161,14 +161,14 @@ func (c *counts) predict(g gram) (p [3]float64) {
 	return p
 }
 
-// fit estimates the weights, the bigram's first, on the tokens from lo on.
+// fit estimates the weights, the bigram's first, on the tokens from lo.
 func (c *counts) fit(t *Tokens, lo int) {
 	for k := range c.weight {
 		for b := range c.weight[k] {
 			c.weight[k][b] = 0.5
 		}
 		for range 30 {
-			var own, all [buckets]float64
+			var order, all [buckets]float64
 			for g := range grams(t, lo, t.Len()) {
 				ml, ctx := c.parts(g)
 				if ctx[k] == 0 {
@@ -176,13 +176,13 @@ func (c *counts) fit(t *Tokens, lo int) {
 				}
 				b := bucket(ctx[k])
 				all[b]++
-				own[b] += c.weight[k][b] * ml[k] / c.predict(g)[k+1]
+				order[b] += c.weight[k][b] * ml[k] / c.predict(g)[k+1]
 			}
 			for b := range all {
 				if all[b] > 0 {
-					// One more in the denominator keeps the weight below 1:
-					// a word that a few contexts never showed stays possible.
-					c.weight[k][b] = own[b] / (all[b] + 1)
+					// One more in the denominator keeps the weight below 1: a
+					// word not seen after a rare context stays possible.
+					c.weight[k][b] = order[b] / (all[b] + 1)
 				}
 			}
 		}

@@ -12,27 +12,27 @@ import (
 	"mm-abi.org/mm/core/tokenizer"
 )
 
-// Tokens is a stream of token ids in memory or mapped from a file, and where
-// each document in it begins.
+// Tokens is a sequence of token ids, in memory or mapped from a file, with the
+// start of each document.
 type Tokens struct {
-	ids   []byte // little endian
-	width int    // bytes an id: 2 or 4
-	docs  []int64
-	given []given
-	file  *mmap.Map
+	ids     []byte // little endian
+	width   int    // bytes per id: 2 or 4
+	docs    []int64
+	context []contextTokens
+	file    *mmap.Map
 }
 
-// given is the tokens [from, to) that are not learnt. The position before them
-// is asked for the token end instead; -1 asks for none.
-type given struct{ from, to, end int64 }
+// contextTokens is the tokens [from, to) that are not learned. The target of
+// the position before them is the token end; -1 means none.
+type contextTokens struct{ from, to, end int64 }
 
-// Len is the number of tokens.
+// Len returns the number of tokens.
 func (t *Tokens) Len() int { return len(t.ids) / t.width }
 
-// Documents is the number of documents.
+// Documents returns the number of documents.
 func (t *Tokens) Documents() int { return len(t.docs) }
 
-// Read copies the ids from position at on into dst; they must be there.
+// Read copies the ids from position at, which must exist, into dst.
 func (t *Tokens) Read(dst []int32, at int) {
 	src := t.ids[at*t.width : (at+len(dst))*t.width]
 	if t.width == 2 {
@@ -46,27 +46,27 @@ func (t *Tokens) Read(dst []int32, at int) {
 	}
 }
 
-// Close unmaps the file, if there is one.
+// Close unmaps the file, if any.
 func (t *Tokens) Close() error {
 	if t.file == nil {
 		return nil
 	}
-	t.ids, t.docs, t.given = nil, nil, nil
+	t.ids, t.docs, t.context = nil, nil, nil
 	return t.file.Close()
 }
 
-// spanAt is the first given span that ends behind position at.
+// spanAt returns the first context span that ends after position at.
 func (t *Tokens) spanAt(at int) int {
-	return sort.Search(len(t.given), func(i int) bool { return t.given[i].to > int64(at) })
+	return sort.Search(len(t.context), func(i int) bool { return t.context[i].to > int64(at) })
 }
 
-// Digest is the SHA-256 of the ids, in hex.
+// Digest returns the SHA-256 of the ids, in hex.
 func (t *Tokens) Digest() string {
 	sum := sha256.Sum256(t.ids)
 	return hex.EncodeToString(sum[:])
 }
 
-// Check refuses ids outside a vocabulary of size v.
+// Check returns an error for ids outside a vocabulary of size v.
 func (t *Tokens) Check(v int) error {
 	var buf [4096]int32
 	for at := 0; at < t.Len(); at += len(buf) {
@@ -74,29 +74,28 @@ func (t *Tokens) Check(v int) error {
 		t.Read(part, at)
 		for i, id := range part {
 			if id < 0 || int(id) >= v {
-				return fmt.Errorf("token %d at position %d lies outside the vocabulary of %d", id, at+i, v)
+				return fmt.Errorf("token %d at position %d out of range, vocabulary size is %d", id, at+i, v)
 			}
 		}
 	}
-	for _, s := range t.given {
+	for _, s := range t.context {
 		if s.end >= int64(v) {
-			return fmt.Errorf("end token %d lies outside the vocabulary of %d", s.end, v)
+			return fmt.Errorf("end token %d out of range, vocabulary size is %d", s.end, v)
 		}
 	}
 	return nil
 }
 
-// EncodeOptions is how documents become tokens.
+// EncodeOptions configure the encoding of documents.
 type EncodeOptions struct {
-	// Special takes the texts of control tokens in a document as these tokens.
-	// The zero value takes them literally, which is right for text of others.
+	// Special parses control tokens in documents as such. The default encodes
+	// their text literally, which is right for untrusted text.
 	Special bool
 }
 
-// Encode makes tokens of documents: each is the tokenizer's BOS, if it adds
-// one, the text, and its EOS, if it has one. Given parts and those between them
-// are encoded each for itself, as they are when one is told to the model that
-// wrote the other.
+// Encode encodes documents: the tokenizer's BOS, if it adds one, the text, and
+// its EOS, if it has one. Context and the parts between are encoded separately,
+// as in inference.
 func Encode(docs []Document, tok *tokenizer.Tokenizer, opt EncodeOptions) (*Tokens, error) {
 	t := &Tokens{width: 2}
 	if tok.Size() > 1<<16 {
@@ -110,8 +109,8 @@ func Encode(docs []Document, tok *tokenizer.Tokenizer, opt EncodeOptions) (*Toke
 		}
 		at := int64(t.Len())
 		t.docs = append(t.docs, at)
-		for _, s := range e.given {
-			t.given = append(t.given, given{at + s.from, at + s.to, s.end})
+		for _, s := range e.context {
+			t.context = append(t.context, contextTokens{at + s.from, at + s.to, s.end})
 		}
 		for _, id := range e.ids {
 			if t.width == 2 {
@@ -122,22 +121,22 @@ func Encode(docs []Document, tok *tokenizer.Tokenizer, opt EncodeOptions) (*Toke
 		}
 	}
 	if len(t.ids) == 0 {
-		return nil, errors.New("encoding documents: there are no tokens")
+		return nil, errors.New("encoding documents: no tokens")
 	}
 	return t, nil
 }
 
-// encoder is one document as tokens.
+// encoder encodes one document.
 type encoder struct {
-	ids   []int32
-	given []given
+	ids     []int32
+	context []contextTokens
 }
 
 func (e *encoder) encode(doc Document, tok *tokenizer.Tokenizer, opt EncodeOptions) {
-	e.ids, e.given = e.ids[:0], e.given[:0]
+	e.ids, e.context = e.ids[:0], e.context[:0]
 	eos := tok.Special().EOS
-	last := false // the last part is given
-	if len(doc.Given) == 0 {
+	last := false // the last part is context
+	if len(doc.Context) == 0 {
 		e.ids = tok.Append(e.ids, doc.Text, tokenizer.Options{Add: true, Special: opt.Special})
 	} else {
 		last = e.parts(doc, tok, opt)
@@ -146,18 +145,18 @@ func (e *encoder) encode(doc Document, tok *tokenizer.Tokenizer, opt EncodeOptio
 		e.ids = append(e.ids, eos)
 	}
 	if last {
-		e.given[len(e.given)-1].to = int64(len(e.ids)) // nobody is to say the end
+		e.context[len(e.context)-1].to = int64(len(e.ids)) // no final EOS
 	}
 }
 
-// parts encodes a document with given parts, and tells whether its last part is
-// one.
+// parts encodes a document with context and reports whether its last part is
+// context.
 func (e *encoder) parts(doc Document, tok *tokenizer.Tokenizer, opt EncodeOptions) (last bool) {
 	v := tok.Vocabulary()
 	if v.AddBOS {
 		e.ids = append(e.ids, v.Special.BOS)
 	}
-	said := false // anything by the model
+	written := false // the model has written
 	for text, isGiven := range doc.parts() {
 		from := len(e.ids)
 		e.ids = tok.Append(e.ids, text, tokenizer.Options{Special: opt.Special})
@@ -165,21 +164,21 @@ func (e *encoder) parts(doc Document, tok *tokenizer.Tokenizer, opt EncodeOption
 			continue
 		}
 		if last = isGiven; !isGiven {
-			said = true
+			written = true
 			continue
 		}
 		end := int64(-1)
-		if said && !tok.Ends(e.ids[from-1]) {
+		if written && !tok.Ends(e.ids[from-1]) {
 			end = int64(v.Special.EOS)
 		}
-		e.given = append(e.given, given{int64(from), int64(len(e.ids)), end})
+		e.context = append(e.context, contextTokens{int64(from), int64(len(e.ids)), end})
 	}
 	return last
 }
 
-// OpenUint16 maps a file of little-endian uint16 ids: plain, or a NumPy .npy of
-// one dimension. A document begins at the first id and after every id equal to
-// end; a negative end makes one document.
+// OpenUint16 maps a file of little-endian uint16 ids: plain, or a
+// one-dimensional NumPy .npy. A document begins at the first id and after every
+// id equal to end; a negative end makes one document.
 func OpenUint16(path string, end int32) (*Tokens, error) {
 	m, err := mmap.Open(path)
 	if err != nil {
@@ -187,7 +186,7 @@ func OpenUint16(path string, end int32) (*Tokens, error) {
 	}
 	ids, err := payload(m.Data)
 	if err == nil && (len(ids) == 0 || len(ids)%2 != 0) {
-		err = fmt.Errorf("%d bytes are no uint16 ids", len(ids))
+		err = fmt.Errorf("%d bytes are not uint16 ids", len(ids))
 	}
 	if err != nil {
 		m.Close()

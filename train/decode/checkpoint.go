@@ -8,17 +8,17 @@ import (
 	"mm-abi.org/mm/train/net"
 )
 
-// kind is the kind of the checkpoints.
+// kind is the task kind of the checkpoints.
 const kind = "decoding"
 
-// Header is what a checkpoint says about itself.
+// Header is the task header of a checkpoint.
 type Header struct {
 	Recipe     Recipe            `json:"recipe"`
 	Net        net.Config        `json:"net"`
 	Width      int               `json:"width"` // d_model of the core
-	From       string            `json:"from"`  // folder of the recipe, from the checkpoint's
+	From       string            `json:"from"`  // folder of the recipe, relative to the checkpoint's
 	Vocabulary string            `json:"vocabulary"`
-	Next       int               `json:"next"`           // examples drawn: the place in the source
+	Next       int               `json:"next"`           // examples drawn: the position in the source
 	Held       *train.Evaluation `json:"held,omitempty"` // the last evaluation
 }
 
@@ -28,8 +28,8 @@ type Checkpoint struct {
 	Decoding Header
 }
 
-// OpenCheckpoint maps the checkpoint at path and checks what it says about
-// itself, which may come from anyone.
+// OpenCheckpoint maps the checkpoint at path and validates its untrusted
+// header.
 func OpenCheckpoint(path string) (*Checkpoint, error) {
 	c, h, err := train.OpenAs(path, parseHeader)
 	if err != nil {
@@ -38,7 +38,7 @@ func OpenCheckpoint(path string) (*Checkpoint, error) {
 	return &Checkpoint{c, h}, nil
 }
 
-// Is reports whether a checkpoint is one of a decoder.
+// Is reports whether a checkpoint is a decoder's.
 func Is(h train.Header) bool { return h.Kind == kind }
 
 func parseHeader(of train.Header) (Header, error) {
@@ -47,19 +47,19 @@ func parseHeader(of train.Header) (Header, error) {
 		return h, err
 	}
 	if err := h.Recipe.Validate(); err != nil {
-		return h, fmt.Errorf("its recipe: %w", err)
+		return h, fmt.Errorf("recipe: %w", err)
 	}
 	if h.Next < 0 || h.Width < 1 {
-		return h, errors.New("its header counts below zero")
+		return h, errors.New("negative count in header")
 	}
 	h.Recipe = h.Recipe.WithDefaults()
 	return h, nil
 }
 
-// Dir is the folder that the paths of the checkpoint's recipe are relative to.
+// Dir returns the folder of the recipe's paths.
 func (c *Checkpoint) Dir() string { return c.Folder(c.Decoding.From) }
 
-// Network is the decoder with its weights, and the shape of what it makes.
+// Network returns the decoder with its weights and the shape of its output.
 func (c *Checkpoint) Network() (*net.Net[float32], net.Port, error) {
 	var out net.Port
 	n, err := net.New[float32](c.Decoding.Net)
@@ -67,7 +67,7 @@ func (c *Checkpoint) Network() (*net.Net[float32], net.Port, error) {
 		err = c.Decoding.Recipe.check(n, c.Decoding.Width)
 	}
 	if err == nil {
-		out, err = made(n)
+		out, err = outputShape(n)
 	}
 	if err != nil {
 		return nil, out, fmt.Errorf("checkpoint %s: %w", c.Path(), err)

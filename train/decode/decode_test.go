@@ -20,7 +20,7 @@ import (
 	"mm-abi.org/mm/train/net/onnxfile"
 )
 
-// reading leaves a core that reads, small enough for a test, and gives its file.
+// reading trains a small core that reads text and returns its file.
 func reading(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -52,8 +52,8 @@ func reading(t testing.TB) string {
 	return filepath.Join(dir, train.LastFile)
 }
 
-// drawing is a run of a flow that takes less than a second: pictures of 64
-// pixels in four squares.
+// drawing is a flow that trains in less than a second: images of 64×64 pixels
+// in four squares.
 func drawing(core string) Recipe {
 	return Recipe{
 		Name: "draw", Stage: Decoders, Seed: 3, Modality: Image, Core: Core{Base: core, States: 20, Noise: 0.05},
@@ -77,7 +77,7 @@ func drawing(core string) Recipe {
 	}
 }
 
-// regressing is the same at once.
+// regressing is the regression for the same task.
 func regressing(core string) Recipe {
 	r := drawing(core)
 	r.Decoder.Net = &net.Config{
@@ -90,12 +90,12 @@ func regressing(core string) Recipe {
 	return r
 }
 
-// recorder keeps what a run tells.
+// recorder keeps the events of a run.
 type recorder struct{ events []train.Event }
 
 func (r *recorder) Observe(e train.Event) error { r.events = append(r.events, e); return nil }
 
-// losses are those that the run reports, of training and on held-out examples.
+// losses returns the reported losses, of training and on held-out examples.
 func (r *recorder) losses() (out []float64) {
 	for _, e := range r.events {
 		switch e := e.(type) {
@@ -108,20 +108,19 @@ func (r *recorder) losses() (out []float64) {
 	return out
 }
 
-// run trains a recipe in a folder and gives what it told.
+// run trains a recipe in a folder and returns its events.
 func run(t testing.TB, r Recipe, dir string, resume bool, threads int) (*Trainer, *recorder) {
 	t.Helper()
-	told := &recorder{}
-	tr, err := RunFolder(t.Context(), r, resume, train.Options{Dir: dir, From: ".", Observer: told, Threads: threads})
+	events := &recorder{}
+	tr, err := RunFolder(t.Context(), r, resume, train.Options{Dir: dir, From: ".", Observer: events, Threads: threads})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { tr.Close() })
-	return tr, told
+	return tr, events
 }
 
-// Four pictures are learnt by heart, by either objective, and the core stays as
-// it was.
+// Four images are memorized by each objective, and the core does not change.
 func TestLearns(t *testing.T) {
 	core := reading(t)
 	velocity := drawing(core)
@@ -129,16 +128,16 @@ func TestLearns(t *testing.T) {
 	for name, r := range map[string]Recipe{"flow": drawing(core), "velocity": velocity, "regression": regressing(core)} {
 		t.Run(name, func(t *testing.T) {
 			r.Stop.Steps, r.Eval.Every, r.LogEvery = 60, 0, 10
-			_, told := run(t, r, t.TempDir(), false, 1)
-			l := told.losses()
+			_, events := run(t, r, t.TempDir(), false, 1)
+			l := events.losses()
 			least := 0.5
-			if name == "velocity" { // the noise is never learnt by heart
+			if name == "velocity" { // the noise is never memorized
 				least = 0.9
 			}
 			if first, last := l[0], l[len(l)-2]; !(last < least*first) {
-				t.Errorf("the loss went from %v to %v", first, last)
+				t.Errorf("loss from %v to %v", first, last)
 			}
-			end := told.events[len(told.events)-1].(train.Finished)
+			end := events.events[len(events.events)-1].(train.Finished)
 			if len(end.Sealed) != 1 || end.Sealed[0].Part != CorePart || end.Sealed[0].Before != end.Sealed[0].After || end.Sealed[0].Tensors == 0 {
 				t.Errorf("sealed: %+v", end.Sealed)
 			}
@@ -146,12 +145,12 @@ func TestLearns(t *testing.T) {
 	}
 }
 
-// A run that is interrupted and resumed, on another number of threads, is the run
-// that went on: losses and weights, bit for bit.
+// A run interrupted and resumed on another number of threads is bit-identical
+// in losses and weights to an uninterrupted one.
 func TestResume(t *testing.T) {
 	r := drawing(reading(t))
-	r.SaveEvery, r.Schedule.Kind = 4, "constant" // the others fall towards the end
-	straight, told := run(t, r, t.TempDir(), false, 2)
+	r.SaveEvery, r.Schedule.Kind = 4, "constant" // the other schedules decay towards the end
+	straight, events := run(t, r, t.TempDir(), false, 2)
 	dir := t.TempDir()
 	half := r
 	half.Stop.Steps = 8
@@ -160,7 +159,7 @@ func TestResume(t *testing.T) {
 	if d := cmp.Diff(weights(straight), weights(again)); d != "" {
 		t.Errorf("weights: %s", d)
 	}
-	want, got := told.losses(), append(first.losses(), second.losses()...)
+	want, got := events.losses(), append(first.losses(), second.losses()...)
 	if want[len(want)-1] != got[len(got)-1] {
 		t.Errorf("losses %v, and resumed %v", want, got)
 	}
@@ -174,7 +173,7 @@ func weights(t *Trainer) map[string][]float32 {
 	return out
 }
 
-// A core that moves stops the run before anything is saved.
+// A core that changes stops the run before anything is saved.
 func TestCoreMoves(t *testing.T) {
 	r := drawing(reading(t))
 	dir := t.TempDir()
@@ -189,22 +188,22 @@ func TestCoreMoves(t *testing.T) {
 		t.Fatalf("%v", err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, train.LastFile)); err == nil {
-		t.Error("a checkpoint was left")
+		t.Error("checkpoint saved")
 	}
 }
 
-// A checkpoint is measured as it was while it trained; a decoder of a checkpoint
-// goes on from it; another's prompt is judged by this one's truth.
+// Measuring a checkpoint equals the last evaluation of its run; a decoder
+// continues from a checkpoint; with another prompt the score drops.
 func TestCheckpoint(t *testing.T) {
 	r := drawing(reading(t))
 	dir := t.TempDir()
-	tr, told := run(t, r, dir, false, 1)
+	tr, events := run(t, r, dir, false, 1)
 	path := filepath.Join(dir, train.LastFile)
-	all, err := Measure(t.Context(), path, []Look{Own, Another}, MeasureOptions{N: 4, Threads: 2})
+	all, err := Measure(t.Context(), path, []Look{Actual, Another}, MeasureOptions{N: 4, Threads: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := told.losses()
+	l := events.losses()
 	if all[0].Loss != l[len(l)-1] || all[1].Loss == all[0].Loss || len(all[0].Scores) != 6 {
 		t.Errorf("%+v, %v", all, l)
 	}
@@ -247,7 +246,7 @@ func TestCheckpoint(t *testing.T) {
 	}
 }
 
-// What is judged right is what the scene shows, and nothing else.
+// Only the image of the scene is judged right.
 func TestJudge(t *testing.T) {
 	src, _, err := Data{Scene: &Scene{Seed: 5}}.open(heldSplit, "")
 	if err != nil {
@@ -264,20 +263,20 @@ func TestJudge(t *testing.T) {
 		s := src.Make(i)
 		for kind, ok := range right(i, s.Target) {
 			if !ok {
-				t.Errorf("%q: its own picture has not the %s", s.Prompt, kind)
+				t.Errorf("%q: the scene's image lacks the %s", s.Prompt, kind)
 			}
 		}
 		if right(i, src.Make(i+1).Target)["shapes/all"] {
-			t.Errorf("%q: another picture is right", s.Prompt)
+			t.Errorf("%q: another image is right", s.Prompt)
 		}
 		white := make([]float32, len(s.Target))
 		if right(i, white)["shapes/count"] {
-			t.Errorf("%q: an empty picture is right", s.Prompt)
+			t.Errorf("%q: an empty image is right", s.Prompt)
 		}
 	}
 }
 
-// The gradient of the loss is that of differences, for each objective.
+// The gradient of each objective agrees with differences of the loss.
 func TestGradient(t *testing.T) {
 	core := reading(t)
 	velocity := drawing(core)
@@ -302,13 +301,13 @@ func TestGradient(t *testing.T) {
 			return sum / float64(terms)
 		}
 		pass()
-		w := d.tensors[len(d.tensors)-2] // the last matrix
+		w := d.tensors[len(d.tensors)-2] // last matrix
 		var slope float64
 		for _, g := range w.Grad {
 			slope += float64(g) * float64(g)
 		}
 		slope = math.Sqrt(slope)
-		direction := make([]float32, len(w.Data)) // the steepest
+		direction := make([]float32, len(w.Data)) // direction of steepest ascent
 		for i, g := range w.Grad {
 			direction[i] = float32(float64(g) / slope)
 		}
@@ -322,13 +321,13 @@ func TestGradient(t *testing.T) {
 		up := at(by)
 		down := at(-2 * by)
 		if measured := (up - down) / (2 * by); !(math.Abs(measured-slope) < 1e-2*slope) {
-			t.Errorf("%s: the loss rises by %v, its gradient says %v", name, measured, slope)
+			t.Errorf("%s: loss rises by %v, gradient %v", name, measured, slope)
 		}
 	}
 }
 
-// Held-out prompts are not those that are trained on: of one shape there are so
-// few that some are, of more nearly none.
+// Held-out prompts differ from training prompts, except for some of the few
+// prompts with one shape.
 func TestHeldPrompts(t *testing.T) {
 	d := Data{Scene: &Scene{Seed: 31, Pixels: 64}}
 	learnt, _, err := d.open(trainSplit, "")
@@ -343,7 +342,7 @@ func TestHeldPrompts(t *testing.T) {
 	for i := range 2000 {
 		seen[learnt.Make(i).Prompt] = true
 	}
-	one, more, known := 0, 0, map[bool]int{}
+	one, more, trained := 0, 0, map[bool]int{}
 	for i := range 300 {
 		p := held.Make(i).Prompt
 		several := strings.Contains(p, " and ")
@@ -353,11 +352,11 @@ func TestHeldPrompts(t *testing.T) {
 			one++
 		}
 		if seen[p] {
-			known[several]++
+			trained[several]++
 		}
 	}
-	t.Logf("of %d prompts of one shape %d are trained on, of %d others %d", one, known[false], more, known[true])
-	if one < 60 || more < 120 || known[false] > one/2 || known[true] > 0 {
-		t.Errorf("of %d prompts of one shape %d are trained on, of %d others %d", one, known[false], more, known[true])
+	t.Logf("held out: %d prompts of one shape, %d of them in training; %d others, %d of them in training", one, trained[false], more, trained[true])
+	if one < 60 || more < 120 || trained[false] > one/2 || trained[true] > 0 {
+		t.Errorf("held out: %d prompts of one shape, %d of them in training; %d others, %d of them in training", one, trained[false], more, trained[true])
 	}
 }

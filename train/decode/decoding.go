@@ -15,35 +15,35 @@ import (
 	"mm-abi.org/mm/train/nn"
 )
 
-// Decoding is the training of a decoder by what prompts ask for: a [train.Task].
+// Decoding is a [train.Task]: a decoder learns the targets of prompts.
 type Decoding struct {
 	recipe Recipe
-	from   string // folder of the recipe, from that of the checkpoints
+	from   string // folder of the recipe, relative to that of the checkpoints
 
-	reader  *reader
-	net     *net.Net[float32]
-	tensors []*nn.Tensor[float32] // of the network, by their names in the run
-	learner *learner
-	made    net.Port // an output
-	pool    *pool.Pool
+	reader   *reader
+	net      *net.Net[float32]
+	tensors  []*nn.Tensor[float32] // of the network, by their names in the run
+	learner  *learner
+	outShape net.Port // shape of an output
+	pool     *pool.Pool
 
 	train, held Source
-	size        int // examples before they come again; 0: they never do
+	size        int // examples in an epoch; 0: unlimited
 	next        int // examples drawn
 	batches     [][]example
-	chances     []float32 // normal numbers, of which each example takes a stretch
+	chances     []float32 // normal numbers, of which each example uses a range
 	packed      bool
 	last        *train.Evaluation
 }
 
-// example is a sample on its way into a pass.
+// example is a sample prepared for a pass.
 type example struct {
-	key    int // for what is remembered of it; below 0: nothing is
+	key    int // for the cache of states; negative: not cached
 	prompt string
-	states []float32 // [n, d_model], at most as many as are wanted
+	states []float32 // [n, d_model], at most Core.States
 	target []float32
 	step   int       // of a flow
-	noise  []float32 // that a flow comes from
+	noise  []float32 // start of a flow
 	chance *nn.Random
 	jitter []float32 // scratch: states with noise added
 }
@@ -57,8 +57,8 @@ type Trainer struct {
 // New builds the run of a recipe from the start. Paths are relative to opt.From.
 func New(r Recipe, opt train.Options) (*Trainer, error) { return start(r, opt, nil) }
 
-// Resume builds the run that left the checkpoint at path, to go on from there as
-// if it had never stopped.
+// Resume builds the interrupted run with the checkpoint at path; the result is
+// bit-identical to that of an uninterrupted run.
 func Resume(path string, opt train.Options) (*Trainer, error) {
 	c, err := OpenCheckpoint(path)
 	if err != nil {
@@ -74,8 +74,7 @@ func Resume(path string, opt train.Options) (*Trainer, error) {
 	return t, nil
 }
 
-// start puts a run together: from a checkpoint, or from the start when there is
-// none.
+// start builds a run from a checkpoint or, if from is nil, from the start.
 func start(r Recipe, opt train.Options, from *Checkpoint) (*Trainer, error) {
 	r = r.WithDefaults()
 	if err := r.Validate(); err != nil {
@@ -103,16 +102,16 @@ func start(r Recipe, opt train.Options, from *Checkpoint) (*Trainer, error) {
 	return &Trainer{t, d}, nil
 }
 
-// goOn takes over a checkpoint's place in the data.
+// goOn restores the position in the data from a checkpoint.
 func (d *Decoding) goOn(c *Checkpoint) error {
 	if c.Decoding.Vocabulary != dataset.TokenizerDigest(d.reader.tok) {
-		return fmt.Errorf("checkpoint %s: the core has another tokenizer now", c.Path())
+		return fmt.Errorf("checkpoint %s: tokenizer of the core has changed", c.Path())
 	}
 	d.next = c.Decoding.Next
 	return nil
 }
 
-// newDecoding opens all that a recipe names and makes room for a step.
+// newDecoding opens everything in a recipe and allocates a step.
 func newDecoding(r Recipe, dir string, workers *pool.Pool, trains bool) (*Decoding, error) {
 	d := &Decoding{recipe: r, pool: workers}
 	var err error
@@ -125,7 +124,7 @@ func newDecoding(r Recipe, dir string, workers *pool.Pool, trains bool) (*Decodi
 	if err := r.check(d.net, d.reader.model.Config.Dim); err != nil {
 		return nil, train.At("/decoder", err)
 	}
-	if d.made, err = made(d.net); err != nil {
+	if d.outShape, err = outputShape(d.net); err != nil {
 		return nil, train.At("/decoder", err)
 	}
 	if d.train, d.size, err = r.Data.open(trainSplit, dir); err != nil {
@@ -134,10 +133,10 @@ func newDecoding(r Recipe, dir string, workers *pool.Pool, trains bool) (*Decodi
 	if d.held, _, err = r.Data.open(heldSplit, dir); err != nil {
 		return nil, err
 	}
-	if n := len(d.train.Make(0).Target); n != d.made.Rows*d.made.Cols {
-		return nil, train.Atf("/decoder", "the decoder gives [%d, %d], %d numbers, asked for are %d", d.made.Rows, d.made.Cols, d.made.Rows*d.made.Cols, n)
+	if n := len(d.train.Make(0).Target); n != d.outShape.Rows*d.outShape.Cols {
+		return nil, train.Atf("/decoder", "output size mismatch: decoder [%d, %d] has %d numbers, target %d", d.outShape.Rows, d.outShape.Cols, d.outShape.Rows*d.outShape.Cols, n)
 	}
-	d.chances = make([]float32, chances+max(d.made.Rows*d.made.Cols, r.Core.States*d.reader.model.Config.Dim))
+	d.chances = make([]float32, chances+max(d.outShape.Rows*d.outShape.Cols, r.Core.States*d.reader.model.Config.Dim))
 	nn.FillNormal(d.chances, nn.NewRandom(nn.Mix(r.Seed, 0)), 1)
 	d.net.Params().Freeze(func(string) bool { return !trains })
 	for _, t := range d.net.Params().Tensors() {
@@ -149,7 +148,7 @@ func newDecoding(r Recipe, dir string, workers *pool.Pool, trains bool) (*Decodi
 	return d, nil
 }
 
-// open makes the network of a recipe.
+// open creates or reads the network of a recipe.
 func (n Decoder) open(dir string, seed uint64) (*net.Net[float32], error) {
 	if n.Net != nil {
 		one, err := net.New[float32](*n.Net)
@@ -171,7 +170,7 @@ func (n Decoder) open(dir string, seed uint64) (*net.Net[float32], error) {
 	return one, err
 }
 
-// The parts of a run; the first begins the names of the network's tensors.
+// The parts of a run. DecoderPart is the prefix of the network's tensors.
 const (
 	DecoderPart = "decoder"
 	CorePart    = "core"
@@ -192,7 +191,7 @@ func (d *Decoding) Part(tensor string) string {
 	return CorePart
 }
 
-// endless is the length of an epoch where the source has no end.
+// endless is the length of an epoch of an unlimited source.
 const endless = 1 << 20
 
 // Size implements [train.Task]: a position is an example.
@@ -224,11 +223,11 @@ func (d *Decoding) Batches(k int) (terms int, err error) {
 			return 0, err
 		}
 	}
-	return k * n * d.made.Rows * d.made.Cols, nil
+	return k * n * d.outShape.Rows * d.outShape.Cols, nil
 }
 
-// fill makes examples of a source: each says which it is, what it is remembered
-// under, and what its chances come from.
+// fill makes examples of a source. which returns an example's number, its key
+// for the cache and its random numbers.
 func (d *Decoding) fill(b []example, from Source, noise float64, which func(i int) (number, key int, r *nn.Random)) error {
 	var mu sync.Mutex
 	var failed error
@@ -257,12 +256,12 @@ func (d *Decoding) fill(b []example, from Source, noise float64, which func(i in
 	return nil
 }
 
-// draw makes one example but for its states.
+// draw makes one example without its states.
 func (d *Decoding) draw(e *example, from Source, i int, which func(i int) (int, int, *nn.Random)) error {
 	number, key, r := which(i)
 	s := from.Make(number)
-	if n := d.made.Rows * d.made.Cols; len(s.Target) != n {
-		return fmt.Errorf("sample %d asks for %d numbers, the decoder gives %d", number, len(s.Target), n)
+	if n := d.outShape.Rows * d.outShape.Cols; len(s.Target) != n {
+		return fmt.Errorf("sample %d: target has %d numbers, want %d", number, len(s.Target), n)
 	}
 	e.key, e.prompt, e.target = key, s.Prompt, s.Target
 	if d.recipe.Objective.Kind == Flow {
@@ -273,18 +272,18 @@ func (d *Decoding) draw(e *example, from Source, i int, which func(i int) (int, 
 	return nil
 }
 
-// chances is how many normal numbers there are to take stretches of, beside those
-// that the longest stretch needs: drawing them anew for each example would take as
-// long as a small network.
+// chances is the number of normal numbers to take ranges of, in addition to the
+// longest range. Drawing new ones for each example would take as long as a
+// small network.
 const chances = 1 << 20
 
-// stretch is n normal numbers, from a place by chance on.
+// stretch returns n normal numbers from a random position.
 func (d *Decoding) stretch(r *nn.Random, n int) []float32 {
 	from := int(r.Uniform() * chances)
 	return d.chances[from : from+n]
 }
 
-// shake adds noise to the states, as a share of their root mean square.
+// shake adds noise to the states, relative to their root mean square.
 func (e *example) shake(share float64, chances []float32) {
 	var sum float64
 	for _, v := range e.states {

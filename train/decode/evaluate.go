@@ -8,24 +8,24 @@ import (
 	"mm-abi.org/mm/train/nn"
 )
 
-// Look is the prompt that an output is made for before it is judged.
+// Look selects the prompt for which the judged output is generated.
 type Look string
 
-// What may be read.
+// The looks.
 const (
-	Own     Look = ""        // the prompt that asks for what it is judged by
-	Another Look = "another" // that of another example
+	Actual  Look = ""        // the prompt of the target
+	Another Look = "another" // the prompt of another example
 )
 
-// Name is the look in words.
+// Name returns the look in words.
 func (l Look) Name() string {
-	if l == Own {
+	if l == Actual {
 		return "its own"
 	}
 	return string(l)
 }
 
-// Trial says what to evaluate. The zero value is not ready: N is wanted.
+// Trial configures an evaluation. N must be set.
 type Trial struct {
 	N    int // held-out examples
 	Look Look
@@ -40,9 +40,8 @@ func (d *Decoding) Evaluate() (train.Evaluation, error) {
 	return e, err
 }
 
-// Try holds what the decoder makes of held-out prompts against what they ask for,
-// without training anything: the loss a number, and, where the source can judge,
-// how often it was what was asked for.
+// Try evaluates the decoder on held-out prompts without training: the mean loss
+// and, if the source can judge, how often the output is right.
 func (d *Decoding) Try(t Trial) (train.Evaluation, error) {
 	var e train.Evaluation
 	tally := train.Tally{}
@@ -56,7 +55,7 @@ func (d *Decoding) Try(t Trial) (train.Evaluation, error) {
 			i += from
 			r := nn.NewRandom(nn.Mix(^d.recipe.Seed, uint64(i)))
 			if t.Look == Another {
-				i += t.N // behind all that are asked for
+				i += t.N // beyond all evaluated examples
 			}
 			return i, -1, r
 		})
@@ -67,7 +66,7 @@ func (d *Decoding) Try(t Trial) (train.Evaluation, error) {
 			d.learner.give(s, &b[s])
 		}
 		sum += d.learner.loss(n, 1, false)
-		e.Predictions += n * d.made.Rows * d.made.Cols
+		e.Predictions += n * d.outShape.Rows * d.outShape.Cols
 		if judges {
 			d.judge(judge, tally, d.learner.make(n), from, n)
 		}
@@ -77,7 +76,7 @@ func (d *Decoding) Try(t Trial) (train.Evaluation, error) {
 	return e, nil
 }
 
-// judge has what was made for n samples judged by the samples from one on.
+// judge counts the verdicts on the output for n samples from one on.
 func (d *Decoding) judge(judge Judge, tally train.Tally, y nn.Matrix[float32], from, n int) {
 	verdicts := make([][]Verdict, n)
 	d.pool.For(n, 1, pool.Func(func(_, lo, hi int) {
@@ -92,23 +91,23 @@ func (d *Decoding) judge(judge Judge, tally train.Tally, y nn.Matrix[float32], f
 	}
 }
 
-// RunFolder trains the recipe in the folder opt.Dir, as [train.RunFolder] does a
-// language model. The trainer is returned as it ended; close it.
+// RunFolder trains the recipe in the folder opt.Dir, as [train.RunFolder] does
+// a language model. The caller closes the returned trainer.
 func RunFolder(ctx context.Context, r Recipe, resume bool, opt train.Options) (*Trainer, error) {
 	return train.InFolder(ctx, resume, r.Stop, opt,
 		func(opt train.Options) (*Trainer, error) { return New(r, opt) },
 		Resume)
 }
 
-// MeasureOptions say what of a checkpoint is measured.
+// MeasureOptions configure a measurement.
 type MeasureOptions struct {
 	N       int    // held-out examples
-	Dir     string // folder that the paths of its recipe are relative to; "": where it lay
-	Threads int    // 0: what the machine has
+	Dir     string // folder of the recipe's paths; "": as recorded in the checkpoint
+	Threads int    // 0: all of the machine
 }
 
-// Measure judges what the checkpoint at path makes of held-out prompts, for each
-// of the looks. Nothing is written.
+// Measure evaluates the checkpoint at path on held-out prompts, for each of the
+// looks. It writes nothing.
 func Measure(ctx context.Context, path string, looks []Look, opt MeasureOptions) ([]train.Evaluation, error) {
 	c, err := OpenCheckpoint(path)
 	if err != nil {

@@ -8,31 +8,33 @@ import (
 	"mm-abi.org/mm/train/nn"
 )
 
-// Kind is a way to learn an output.
+// Kind selects how an output is learned.
 type Kind string
 
 // The kinds.
 const (
-	// Flow goes from noise to the target in Steps steps (rectified flow: Liu et
-	// al., arXiv 2209.03003); at each the network sees where it is, and when.
+	// Flow integrates from noise to the target in Steps steps (rectified flow:
+	// Liu et al., arXiv 2209.03003); the network's inputs are the current state
+	// and time.
 	Flow Kind = "flow"
-	// Regression has the network say the target at once.
+	// Regression predicts the target directly.
 	Regression Kind = "regression"
 )
 
-// Predicted is what the network of a flow says.
+// Predicted selects the output of a flow's network.
 type Predicted string
 
-// What it may say.
+// The outputs of a flow's network.
 const (
-	// Sample is the target itself: the velocity is the way there over the time
-	// that is left. Where words say nearly all of what is made it is learnt in far
-	// fewer steps than the velocity, which has the noise in it.
+	// Clean is the target itself; the velocity is the remaining difference over
+	// the remaining time. If the prompt determines nearly all of the target, it
+	// needs far fewer training steps than the velocity, which contains the
+	// noise.
 	Clean    Predicted = "sample"
 	Velocity Predicted = "velocity"
 )
 
-// Objective is how outputs are learnt.
+// Objective configures the loss.
 type Objective struct {
 	Kind     Kind         `json:"kind"`
 	Distance net.Distance `json:"distance,omitempty"` // l1, l2, huber; l2
@@ -40,8 +42,9 @@ type Objective struct {
 	// Of a flow.
 	Steps    int       `json:"steps,omitempty"`    // from noise to the target; 6
 	Predicts Predicted `json:"predicts,omitempty"` // sample, velocity; sample
-	// Begin is the share of examples at the first step, where there is nothing to
-	// see but the states; 0.5. The others are spread evenly over the later steps.
+	// Begin is the share of examples at the first step, at which only the
+	// states are informative; 0.5. The others are spread evenly over the later
+	// steps.
 	Begin float64 `json:"begin,omitempty"`
 }
 
@@ -64,7 +67,7 @@ func (o Objective) withDefaults() Objective {
 	return o
 }
 
-// maxSteps bounds the steps of a flow, which are all written into a model.
+// maxSteps bounds the steps of a flow, all of which are unrolled in a model.
 const maxSteps = 100
 
 func (o Objective) validate() error {
@@ -74,19 +77,19 @@ func (o Objective) validate() error {
 			errs = append(errs, train.Atf("/objective"+key, format, args...))
 		}
 	}
-	fault("/kind", o.Kind != Flow && o.Kind != Regression, "kind %q is none of flow, regression", o.Kind)
-	fault("/distance", o.Distance != net.L1 && o.Distance != net.L2 && o.Distance != net.Huber, "distance %q is none of l1, l2, huber", o.Distance)
+	fault("/kind", o.Kind != Flow && o.Kind != Regression, "unknown kind %q, want flow or regression", o.Kind)
+	fault("/distance", o.Distance != net.L1 && o.Distance != net.L2 && o.Distance != net.Huber, "unknown distance %q, want l1, l2 or huber", o.Distance)
 	if o.Kind == Flow {
-		fault("/steps", o.Steps < 1 || o.Steps > maxSteps, "steps is %d, 1 to %d", o.Steps, maxSteps)
-		fault("/predicts", o.Predicts != Clean && o.Predicts != Velocity, "predicts %q is none of sample, velocity", o.Predicts)
-		fault("/begin", !(o.Begin > 0 && o.Begin <= 1), "begin %v is no share above 0", o.Begin)
+		fault("/steps", o.Steps < 1 || o.Steps > maxSteps, "steps out of range: got %d, want 1 to %d", o.Steps, maxSteps)
+		fault("/predicts", o.Predicts != Clean && o.Predicts != Velocity, "unknown predicts %q, want sample or velocity", o.Predicts)
+		fault("/begin", !(o.Begin > 0 && o.Begin <= 1), "begin out of range: got %v, want 0 < begin <= 1", o.Begin)
 	} else {
-		fault("", o.Steps != 0 || o.Predicts != "" || o.Begin != 0, "steps, predicts and begin belong to flow")
+		fault("", o.Steps != 0 || o.Predicts != "" || o.Begin != 0, "steps, predicts and begin require kind flow")
 	}
 	return errors.Join(errs...)
 }
 
-// when draws the step that an example is at.
+// when draws the step of an example.
 func (o Objective) when(r *nn.Random) int {
 	u, v := r.Uniform(), r.Uniform()
 	if u < o.Begin || o.Steps == 1 {
@@ -95,19 +98,18 @@ func (o Objective) when(r *nn.Random) int {
 	return 1 + int(v*float64(o.Steps-1))
 }
 
-// learner is a network at its place in a run, with what it is given and what it
-// is to say.
+// learner is a network with the inputs, outputs and targets of a run.
 type learner struct {
 	Objective
 	pass   *net.Pass[float32]
 	B      int
 	rows   int // of an output
 	states nn.Matrix[float32]
-	x      nn.Matrix[float32] // [B·rows, cols]: where a flow is
+	x      nn.Matrix[float32] // [B·rows, cols]: state of a flow
 	time   nn.Matrix[float32] // [B, 1]
-	y, dy  nn.Matrix[float32] // what comes out, its gradient; dy where it trains
+	y, dy  nn.Matrix[float32] // output and its gradient; dy if it trains
 	target nn.Matrix[float32] // of the loss
-	noise  nn.Matrix[float32] // that a flow comes from
+	noise  nn.Matrix[float32] // start of a flow
 	aim    nn.Matrix[float32] // velocity or sample of a flow
 }
 
@@ -126,14 +128,14 @@ func newLearner(o Objective, n *net.Net[float32], pass *net.Pass[float32], train
 	return l
 }
 
-// part is sample s of m, a matrix of B samples.
+// part returns sample s of m, a matrix of B samples.
 func (l *learner) part(m nn.Matrix[float32], s int) nn.Matrix[float32] {
 	rows := m.Rows / l.B
 	return m.Part(s*rows, (s+1)*rows)
 }
 
-// give sets sample s: its states, behind zeros where they are few, its target,
-// and of a flow the noise it comes from and the step it is at.
+// give sets sample s: its states, its target and, of a flow, its noise and
+// step.
 func (l *learner) give(s int, ex *example) {
 	l.read(s, ex.states)
 	put(l.part(l.target, s), ex.target)
@@ -149,8 +151,8 @@ func (l *learner) give(s int, ex *example) {
 	}
 }
 
-// read sets the states of sample s, as the rule of MM-ABI for decoders has it:
-// the last T_dec, behind zeros where there are fewer.
+// read sets the states of sample s by the MM-ABI rule for decoders: the last
+// T_dec, preceded by zeros if there are fewer.
 func (l *learner) read(s int, states []float32) {
 	m := l.part(l.states, s)
 	have := len(states) / m.Cols
@@ -163,8 +165,8 @@ func (l *learner) read(s int, states []float32) {
 	put(m.Part(m.Rows-have, m.Rows), states)
 }
 
-// loss is the sum of the losses of n samples that were given; with back it leaves
-// their gradient, multiplied by scale, in dy.
+// loss returns the sum of the losses of n samples. If back is set, it sets dy
+// to their gradient, multiplied by scale.
 func (l *learner) loss(n int, scale float64, back bool) float64 {
 	l.pass.Forward(n)
 	y, target := l.y.Part(0, n*l.rows), l.target.Part(0, n*l.rows)
@@ -177,8 +179,8 @@ func (l *learner) loss(n int, scale float64, back bool) float64 {
 	return net.Regression(l.Distance, y, target, dy.Part(0, n*l.rows), float32(scale))
 }
 
-// make is what the network makes of the states of n samples: at once, or in the
-// flow's steps from the noise that is in noise. It is left in y or, of a flow, x.
+// make generates the output for the states of n samples: directly, or in the
+// flow's steps from noise. It returns y or, for a flow, x.
 func (l *learner) make(n int) nn.Matrix[float32] {
 	if l.Kind != Flow {
 		l.pass.Forward(n)
@@ -206,9 +208,9 @@ func (l *learner) make(n int) nn.Matrix[float32] {
 	return l.x
 }
 
-// Make is what the network n, one that the recipe trains, makes of a prompt's
-// states [T, d_model], T at most those wanted, and of a flow of noise, as many
-// numbers as it makes: row by row.
+// Make generates the output of the network n, which the recipe trains, row by
+// row, from a prompt's states [T, d_model], T at most Core.States, and, for a
+// flow, noise of the output's size.
 func (r Recipe) Make(n *net.Net[float32], states, noise []float32) []float32 {
 	l := newLearner(r.WithDefaults().Objective, n, n.NewPass(nil, 1), false)
 	l.read(0, states)
@@ -218,7 +220,7 @@ func (r Recipe) Make(n *net.Net[float32], states, noise []float32) []float32 {
 	return flat(nil, l.make(1))
 }
 
-// put fills m, row by row, with numbers without gaps.
+// put fills m, row by row, from contiguous numbers.
 func put(m nn.Matrix[float32], data []float32) {
 	for r := range m.Rows {
 		copy(m.Row(r), data[r*m.Cols:(r+1)*m.Cols])

@@ -10,22 +10,22 @@ import (
 	"mm-abi.org/mm/train/llm"
 )
 
-// reader is the frozen core and what it makes of prompts.
+// reader reads prompts with the frozen core.
 type reader struct {
 	model  *llm.Model[float32]
 	tok    *tokenizer.Tokenizer
 	pool   *pool.Pool
 	passes map[int]*llm.Pass[float32] // by positions
-	held   map[int][]float32          // states by the number of the example
+	held   map[int][]float32          // cached states by the example's number
 	size   int                        // numbers in held
-	most   int                        // states of a prompt that are wanted
+	most   int                        // maximum number of states of a prompt
 }
 
-// maxHeldStates bounds the numbers that are remembered of states: 2 GiB.
+// maxHeldStates bounds the cached numbers of states: 2 GiB.
 const maxHeldStates = 512 << 20
 
-// bucket is what the length of a prompt is rounded up to, so that there are few
-// lengths to have memory for.
+// bucket is the multiple to which the length of a prompt is rounded up, so that
+// passes of few lengths are allocated.
 const bucket = 16
 
 func openReader(c Core, dir string, workers *pool.Pool) (*reader, error) {
@@ -34,7 +34,7 @@ func openReader(c Core, dir string, workers *pool.Pool) (*reader, error) {
 		return nil, train.At("/core/base", err)
 	}
 	if tok.Vocabulary().Template != "" {
-		return nil, train.Atf("/core/base", "the core talks in turns, by a template of its own: decoders are trained behind cores that read plain text")
+		return nil, train.Atf("/core/base", "core has a chat template; decoders require a core of plain text")
 	}
 	if c.Adapter != "" {
 		if err := train.MergeAdapter(m, train.Resolve(dir, c.Adapter)); err != nil {
@@ -46,7 +46,7 @@ func openReader(c Core, dir string, workers *pool.Pool) (*reader, error) {
 	return &reader{model: m, tok: tok, pool: workers, passes: map[int]*llm.Pass[float32]{}, held: map[int][]float32{}, most: c.States}, nil
 }
 
-// encode is a prompt as the core reads it: behind BOS where it wants one.
+// encode encodes a prompt as the core reads it, with BOS if it wants one.
 func (r *reader) encode(prompt string) []int32 {
 	ids := r.tok.Encode(prompt, tokenizer.Options{})
 	if bos := r.tok.Special().BOS; r.tok.Vocabulary().AddBOS && bos != tokenizer.None {
@@ -55,14 +55,14 @@ func (r *reader) encode(prompt string) []int32 {
 	return ids
 }
 
-// known reports whether the states of an example are remembered.
-func (r *reader) known(key int) bool {
+// cached reports whether the states of an example are cached.
+func (r *reader) cached(key int) bool {
 	_, ok := r.held[key]
 	return ok
 }
 
-// read fills in the states of the examples, those behind the core's last norm:
-// from memory, or by having the core read their prompts.
+// read sets the states of the examples, after the core's last norm, from the
+// cache or by running the core on their prompts.
 func (r *reader) read(all []example) error {
 	waiting := map[int][]int{} // by the length of the prompt, in buckets
 	ids := make([][]int32, len(all))
@@ -74,7 +74,7 @@ func (r *reader) read(all []example) error {
 		ids[i] = r.encode(all[i].prompt)
 		n := len(ids[i])
 		if n == 0 || n > r.model.Config.Context {
-			return fmt.Errorf("the prompt %q has %d tokens, the core reads 1 to %d", all[i].prompt, n, r.model.Config.Context)
+			return fmt.Errorf("prompt %q has %d tokens, want 1 to %d", all[i].prompt, n, r.model.Config.Context)
 		}
 		n = min((n+bucket-1)/bucket*bucket, r.model.Config.Context)
 		waiting[n] = append(waiting[n], i)
@@ -96,7 +96,7 @@ func (r *reader) read(all []example) error {
 	return nil
 }
 
-// together reads some prompts of at most T tokens, one a thread.
+// together runs the core on prompts of at most T tokens, one per thread.
 func (r *reader) together(all []example, ids [][]int32, which []int, T int) error {
 	p := r.passes[T]
 	if p == nil {
@@ -116,7 +116,7 @@ func (r *reader) together(all []example, ids [][]int32, which []int, T int) erro
 		from := max(n-r.most, 0)
 		x := flat(make([]float32, 0, (n-from)*final.Cols), final.Part(row*T+from, row*T+n))
 		all[i].states = x
-		if key := all[i].key; key >= 0 && !r.known(key) && r.size+len(x) <= maxHeldStates {
+		if key := all[i].key; key >= 0 && !r.cached(key) && r.size+len(x) <= maxHeldStates {
 			r.held[key], r.size = x, r.size+len(x)
 		}
 	}

@@ -13,12 +13,12 @@ import (
 // The core of the repository.
 const coreFile = "../../catalog/core-llm/core-llm.gguf"
 
-// What a decoder is trained on is what `mm run` gives it: the states that
-// core/infer has for the prompt, the last of them, behind zeros.
+// A decoder is trained on the states that `mm run` passes to it: those of
+// core/infer for the prompt, the last of them, preceded by zeros.
 func TestStates(t *testing.T) {
 	t.Run("core", func(t *testing.T) { testStates(t, Core{Base: coreFile, States: 12}, 0.9999) })
 	t.Run("adapter", func(t *testing.T) {
-		testStates(t, Core{Base: coreFile, Adapter: filepath.Join("..", "..", "catalog", "senses", "senses.gguf"), States: 12}, 0.9995) // merged, not beside the weights
+		testStates(t, Core{Base: coreFile, Adapter: filepath.Join("..", "..", "catalog", "senses", "senses.gguf"), States: 12}, 0.9995) // merged, instead of applied separately
 	})
 }
 
@@ -41,7 +41,7 @@ func testStates(t *testing.T, c Core, least float64) {
 	for _, prompt := range []string{"draw it", "draw a red one at the top", "please draw a small red circle at the top left"} {
 		ids := r.encode(prompt)
 		if ids[0] != r.tok.Special().BOS {
-			t.Errorf("%q begins with the token %d", prompt, ids[0])
+			t.Errorf("%q: first token %d", prompt, ids[0])
 		}
 		s, err := m.NewSession(infer.SessionOptions{Hidden: true})
 		if err != nil {
@@ -59,7 +59,7 @@ func testStates(t *testing.T, c Core, least float64) {
 			t.Fatal(err)
 		}
 		if len(b[0].states) != len(want) {
-			t.Fatalf("%q: %d numbers, %d wanted", prompt, len(b[0].states), len(want))
+			t.Fatalf("%q: %d numbers, want %d", prompt, len(b[0].states), len(want))
 		}
 		for from := 0; from < len(want); from += 256 {
 			if c := cosine(b[0].states[from:from+256], want[from:from+256]); !(c >= least) {
@@ -78,7 +78,7 @@ func testStates(t *testing.T, c Core, least float64) {
 				sum += math.Abs(float64(v))
 			}
 			if (sum == 0) != (i < 12-have) {
-				t.Errorf("%q: of %d states, row %d adds up to %v", prompt, have, i, sum)
+				t.Errorf("%q: %d states, row %d sums to %v", prompt, have, i, sum)
 			}
 		}
 	}
@@ -92,8 +92,8 @@ func cosine(a, b []float32) float64 {
 	return dot / math.Sqrt(x*y)
 }
 
-// A prompt that comes again is remembered, one without a number is not, and each
-// has the same states whatever is read beside it.
+// A repeated prompt is cached, one without a number is not, and the states of a
+// prompt do not depend on the others in its batch.
 func TestReading(t *testing.T) {
 	workers := pool.New(2)
 	defer workers.Close()
@@ -105,8 +105,8 @@ func TestReading(t *testing.T) {
 	if err := r.read(b); err != nil {
 		t.Fatal(err)
 	}
-	if !r.known(4) || !r.known(0) || r.known(-1) || r.size != len(b[0].states)+len(b[3].states) {
-		t.Errorf("%d numbers are remembered of %v", r.size, len(r.held))
+	if !r.cached(4) || !r.cached(0) || r.cached(-1) || r.size != len(b[0].states)+len(b[3].states) {
+		t.Errorf("%d numbers cached of %v", r.size, len(r.held))
 	}
 	alone := []example{{key: -1, prompt: "paint a heart"}}
 	if err := r.read(alone); err != nil {
@@ -114,7 +114,7 @@ func TestReading(t *testing.T) {
 	}
 	for i, v := range b[3].states {
 		if alone[0].states[i] != v {
-			t.Fatalf("number %d is %v, and %v beside others", i, alone[0].states[i], v)
+			t.Fatalf("number %d is %v, want %v", i, alone[0].states[i], v)
 		}
 	}
 	long := make([]byte, 2000)
@@ -122,6 +122,6 @@ func TestReading(t *testing.T) {
 		long[i] = byte('a' + i%26)
 	}
 	if err := r.read([]example{{key: -1, prompt: string(long)}}); err == nil {
-		t.Error("a prompt longer than the context was read")
+		t.Error("read a prompt longer than the context")
 	}
 }

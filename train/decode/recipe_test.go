@@ -14,32 +14,32 @@ import (
 	"mm-abi.org/mm/train/net"
 )
 
-// What is wrong with a recipe is told all at once, each at its place.
+// All faults of a recipe are reported, each with its path.
 func TestRecipeFaults(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*Recipe)
 		want   []string // paths
 	}{
-		"as it should be":          {func(*Recipe) {}, nil},
-		"another stage":            {func(r *Recipe) { r.Stage = "1" }, []string{"/stage"}},
-		"a medium that is none":    {func(r *Recipe) { r.Modality = "smell" }, []string{"/data/scene", "/modality"}},
-		"pictures for sounds":      {func(r *Recipe) { r.Modality = Audio }, []string{"/data/scene"}},
-		"no core":                  {func(r *Recipe) { r.Core.Base = "" }, []string{"/core/base"}},
-		"no states":                {func(r *Recipe) { r.Core.States = -1 }, []string{"/core/states"}},
-		"noise below zero":         {func(r *Recipe) { r.Core.Noise = -1 }, []string{"/core/noise"}},
-		"no decoder":               {func(r *Recipe) { r.Decoder = Decoder{} }, []string{"/decoder"}},
-		"two decoders":             {func(r *Recipe) { r.Decoder.From = "x" }, []string{"/decoder"}},
-		"no objective":             {func(r *Recipe) { r.Objective = Objective{} }, []string{"/objective/kind"}},
-		"a distance that is none":  {func(r *Recipe) { r.Objective.Distance = "l3" }, []string{"/objective/distance"}},
-		"too many steps":           {func(r *Recipe) { r.Objective.Steps = 101 }, []string{"/objective/steps"}},
-		"what no flow says":        {func(r *Recipe) { r.Objective.Predicts = "noise" }, []string{"/objective/predicts"}},
-		"a share above one":        {func(r *Recipe) { r.Objective.Begin = 1.5 }, []string{"/objective/begin"}},
-		"steps of a regression":    {func(r *Recipe) { r.Objective.Kind = Regression; r.Objective.Steps = 2 }, []string{"/objective"}},
-		"no data":                  {func(r *Recipe) { r.Data = Data{} }, []string{"/data"}},
-		"fewer examples than none": {func(r *Recipe) { r.Data.Scene.Examples = -1 }, []string{"/data/scene/examples"}},
-		"a batch of nothing":       {func(r *Recipe) { r.BatchSize = -1 }, []string{"/batch_size"}},
-		"no end":                   {func(r *Recipe) { r.Stop = train.Stop{} }, []string{"/stop"}},
-		"many faults":              {func(r *Recipe) { r.BatchSize, r.Threads, r.Eval.N = -1, -1, -2 }, []string{"/batch_size", "/eval/n", "/threads"}},
+		"as it should be":       {func(*Recipe) {}, nil},
+		"another stage":         {func(r *Recipe) { r.Stage = "1" }, []string{"/stage"}},
+		"unknown modality":      {func(r *Recipe) { r.Modality = "smell" }, []string{"/data/scene", "/modality"}},
+		"images for sounds":     {func(r *Recipe) { r.Modality = Audio }, []string{"/data/scene"}},
+		"no core":               {func(r *Recipe) { r.Core.Base = "" }, []string{"/core/base"}},
+		"no states":             {func(r *Recipe) { r.Core.States = -1 }, []string{"/core/states"}},
+		"noise below zero":      {func(r *Recipe) { r.Core.Noise = -1 }, []string{"/core/noise"}},
+		"no decoder":            {func(r *Recipe) { r.Decoder = Decoder{} }, []string{"/decoder"}},
+		"two decoders":          {func(r *Recipe) { r.Decoder.From = "x" }, []string{"/decoder"}},
+		"no objective":          {func(r *Recipe) { r.Objective = Objective{} }, []string{"/objective/kind"}},
+		"unknown distance":      {func(r *Recipe) { r.Objective.Distance = "l3" }, []string{"/objective/distance"}},
+		"too many steps":        {func(r *Recipe) { r.Objective.Steps = 101 }, []string{"/objective/steps"}},
+		"unknown prediction":    {func(r *Recipe) { r.Objective.Predicts = "noise" }, []string{"/objective/predicts"}},
+		"a share above one":     {func(r *Recipe) { r.Objective.Begin = 1.5 }, []string{"/objective/begin"}},
+		"steps of a regression": {func(r *Recipe) { r.Objective.Kind = Regression; r.Objective.Steps = 2 }, []string{"/objective"}},
+		"no data":               {func(r *Recipe) { r.Data = Data{} }, []string{"/data"}},
+		"negative examples":     {func(r *Recipe) { r.Data.Scene.Examples = -1 }, []string{"/data/scene/examples"}},
+		"empty batch":           {func(r *Recipe) { r.BatchSize = -1 }, []string{"/batch_size"}},
+		"no end":                {func(r *Recipe) { r.Stop = train.Stop{} }, []string{"/stop"}},
+		"many faults":           {func(r *Recipe) { r.BatchSize, r.Threads, r.Eval.N = -1, -1, -2 }, []string{"/batch_size", "/eval/n", "/threads"}},
 	} {
 		r := drawing("core")
 		c.change(&r)
@@ -54,7 +54,7 @@ func TestRecipeFaults(t *testing.T) {
 	}
 }
 
-// What only shows with the core, the network and the source open is told as well.
+// Faults that require the open core, network or source are located too.
 func TestOpeningFaults(t *testing.T) {
 	core := reading(t)
 	for name, c := range map[string]struct {
@@ -63,13 +63,13 @@ func TestOpeningFaults(t *testing.T) {
 		want   string
 	}{
 		"no such core":        {func(r *Recipe) { r.Core.Base = "nothing.gguf" }, "/core/base", "nothing.gguf"},
-		"other states":        {func(r *Recipe) { r.Core.States = 21 }, "/decoder", "the input states is [20, 24], given are [21, 24]"},
-		"an input too many":   {func(r *Recipe) { r.Objective = Objective{Kind: Regression} }, "/decoder", "the input noise is nothing that regression gives"},
-		"an input missing":    {func(r *Recipe) { *r = regressing(core); r.Objective = Objective{Kind: Flow} }, "/decoder", "there is no input noise"},
-		"states last":         {func(r *Recipe) { slices.Reverse(r.Decoder.Net.Inputs) }, "/decoder", "a decoder's first takes the core's states"},
-		"two outputs":         {func(r *Recipe) { r.Decoder.Net.Outputs = []string{"picture", "seen"} }, "/decoder", "a network of 2 outputs"},
-		"another size":        {func(r *Recipe) { r.Data.Scene.Pixels = 96 }, "/decoder", "12288 numbers, asked for are 27648"},
-		"pictures of nothing": {func(r *Recipe) { r.Data.Scene.Kinds = []string{"video"} }, "/data/scene/kinds", "no words that ask for video"},
+		"other states":        {func(r *Recipe) { r.Core.States = 21 }, "/decoder", "input states: got [20, 24], want [21, 24]"},
+		"an input too many":   {func(r *Recipe) { r.Objective = Objective{Kind: Regression} }, "/decoder", "unknown input noise for regression"},
+		"an input missing":    {func(r *Recipe) { *r = regressing(core); r.Objective = Objective{Kind: Flow} }, "/decoder", "missing input noise"},
+		"states last":         {func(r *Recipe) { slices.Reverse(r.Decoder.Net.Inputs) }, "/decoder", "want states"},
+		"two outputs":         {func(r *Recipe) { r.Decoder.Net.Outputs = []string{"picture", "seen"} }, "/decoder", "network has 2 outputs"},
+		"another size":        {func(r *Recipe) { r.Data.Scene.Pixels = 96 }, "/decoder", "12288 numbers, target 27648"},
+		"pictures of nothing": {func(r *Recipe) { r.Data.Scene.Kinds = []string{"video"} }, "/data/scene/kinds", "no prompts for video"},
 		"no such kind":        {func(r *Recipe) { r.Data.Scene.Kinds = []string{"smells"} }, "/data/scene", "smells"},
 		"no such checkpoint":  {func(r *Recipe) { r.Decoder = Decoder{From: "nothing.safetensors"} }, "/decoder", "nothing.safetensors"},
 	} {
@@ -83,8 +83,7 @@ func TestOpeningFaults(t *testing.T) {
 	}
 }
 
-// The schema names every key of the recipe, at every level, so that none is
-// passed over.
+// The schema has every key of the recipe at every level.
 func TestSchemaNamesKeys(t *testing.T) {
 	raw, err := schemas.FS().Open("decoding.schema.json")
 	if err != nil {
@@ -122,12 +121,12 @@ func TestSchemaNamesKeys(t *testing.T) {
 		slices.Sort(want)
 		slices.Sort(got)
 		if d := cmp.Diff(want, got); d != "" {
-			t.Errorf("%s: keys of the program and of the schema: %s", name, d)
+			t.Errorf("%s: keys differ from the schema: %s", name, d)
 		}
 	}
 }
 
-// A recipe as people write it is read, and the stage is a number.
+// A recipe in YAML is read, and the stage may be a number.
 func TestRecipeYAML(t *testing.T) {
 	doc, list := schemas.Parse("train.yaml", []byte(`
 name: img-dec
@@ -143,7 +142,7 @@ stop: {steps: 1}
 		t.Fatal(list)
 	}
 	if kind, _ := doc.Detect(); kind != schemas.Decoding {
-		t.Errorf("it is a %q", kind)
+		t.Errorf("detected %q", kind)
 	}
 	if list := doc.Validate(schemas.Decoding); list.Failed() {
 		t.Error(list)

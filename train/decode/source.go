@@ -9,39 +9,38 @@ import (
 	"mm-abi.org/mm/train/dataset/scene"
 )
 
-// Sample is a prompt and what it asks for: as many numbers as the decoder gives,
-// row by row.
+// Sample is a prompt and its target, of the decoder's output size, row by row.
 type Sample struct {
 	Prompt string
 	Target []float32
 }
 
-// Source makes samples: a pure function of i, safe for use by many goroutines at
-// once.
+// Source makes samples. Make is a pure function of i and safe for concurrent
+// use.
 type Source interface {
 	Make(i int) Sample
 }
 
-// Judge is a [Source] that can tell whether what a decoder made is what sample i
-// asks for.
+// Judge is a [Source] that can judge whether an output is right for sample i.
 type Judge interface {
-	Judge(i int, made []float32) []Verdict
+	Judge(i int, output []float32) []Verdict
 }
 
-// Verdict is one thing that was asked for, in words, and what was made of it.
+// Verdict compares one property of the target, in words, with that of the
+// output.
 type Verdict struct {
 	Kind      string // of the question, such as shapes/colour
 	Want, Got string
 }
 
-// The splits of the sources.
+// The splits of a source.
 const (
 	trainSplit = "train"
 	heldSplit  = "held"
 )
 
-// open opens one split of the data, and says how many examples there are before
-// they come again; 0: they never do.
+// open opens one split of the data and returns the number of examples in an
+// epoch; 0: unlimited.
 func (d Data) open(split, dir string) (Source, int, error) {
 	if d.Speech != nil {
 		return d.Speech.open(split, dir)
@@ -58,13 +57,13 @@ func (d Data) open(split, dir string) (Source, int, error) {
 		return nil, 0, train.At("/data/scene", err)
 	}
 	if one := src.Make(0); one.Draw == "" {
-		return nil, 0, train.Atf("/data/scene/kinds", "there are no words that ask for %s", one.Kind)
+		return nil, 0, train.Atf("/data/scene/kinds", "no prompts for %s", one.Kind)
 	}
 	return pictures{src}, s.Examples, nil
 }
 
-// pictures is the plain scenes of train/dataset/scene: the target is the picture,
-// pixel by pixel, from -1 for dark to 1.
+// pictures is the plain scenes of train/dataset/scene. The target is the image,
+// pixel by pixel, from -1 (dark) to 1.
 type pictures struct{ *scene.Source }
 
 // Make implements [Source].
@@ -77,31 +76,31 @@ func (p pictures) Make(i int) Sample {
 	return out
 }
 
-// Judge implements [Judge], by measuring the picture's shapes or bars; of texts
-// nothing is told.
-func (p pictures) Judge(i int, made []float32) []Verdict {
+// Judge implements [Judge] by measuring the image's shapes or bars. It does not
+// judge text.
+func (p pictures) Judge(i int, output []float32) []Verdict {
 	s := p.Source.Make(i)
 	switch {
 	case len(s.Truth.Shapes) > 0:
-		return judgeScene(s, Pixels(made), s.W, s.H)
+		return judgeScene(s, Pixels(output), s.W, s.H)
 	case len(s.Truth.Bars) > 0:
-		return judgeChart(s, Pixels(made))
+		return judgeChart(s, Pixels(output))
 	}
 	return nil
 }
 
-// Pixels are the numbers of a picture, -1 to 1, as bytes.
-func Pixels(made []float32) []byte {
-	out := make([]byte, len(made))
-	for k, v := range made {
+// Pixels converts the numbers of an image, -1 to 1, to bytes.
+func Pixels(output []float32) []byte {
+	out := make([]byte, len(output))
+	for k, v := range output {
 		out[k] = uint8(min(max(math.RoundToEven(float64(v)*127.5+127.5), 0), 255))
 	}
 	return out
 }
 
-// judgeScene holds the picture rgb [h, w, 3] against the scene that was asked
-// for, by measuring its shapes: how many there are, and which shape, colour and
-// place each has, as one answer each; "all" is all of them together.
+// judgeScene compares the image rgb [h, w, 3] with the scene by measuring its
+// shapes: their number and the shape, color and place of each, as one verdict
+// each; "all" combines them.
 func judgeScene(s scene.Scene, rgb []byte, w, h int) []Verdict {
 	var found []scene.Shape
 	for _, m := range scene.Measure(rgb, w, h).Shapes {
@@ -131,13 +130,12 @@ func judgeScene(s scene.Scene, rgb []byte, w, h int) []Verdict {
 	return all
 }
 
-// judgeChart holds the picture rgb [s.H, s.W, 3] against the chart that was asked
-// for: how many bars there are, of which colour, and how high, in parts of the
-// highest one; a height that is right within a twentieth is told as that which was
-// wanted.
+// judgeChart compares the image rgb [s.H, s.W, 3] with the chart: the number,
+// colors and heights of the bars, relative to the highest. A height within a
+// twentieth of the target counts as the target.
 func judgeChart(s scene.Scene, rgb []byte) []Verdict {
 	found := scene.MeasureBars(rgb, s.W, s.H)
-	var want, got [3][]string // how high, of which colour, both
+	var want, got [3][]string // heights, colors, both
 	for i, b := range s.Truth.Bars {
 		should := scene.HeightOf(b.Value, s.Truth.Bars)
 		high, colour := "none", "none"

@@ -11,8 +11,8 @@ import (
 	"mm-abi.org/mm/train/nn"
 )
 
-// speech is sayings of one voice: the target is the codes of their words, one in
-// each slot of time.
+// speech is the sayings of one voice. The target is the codes of their words,
+// one per time slot.
 type speech struct {
 	sound.Sayings
 	reader *sound.Reader
@@ -32,22 +32,22 @@ func (s speech) Make(i int) Sample {
 	return Sample{Prompt: one.Prompt, Target: s.reader.Codes(one.Words)}
 }
 
-// Judge implements [Judge]: the word of every slot is that of the voice whose
-// frames are nearest; "all" is that of all slots, and nothing behind the last.
-func (s speech) Judge(i int, made []float32) []Verdict {
+// Judge implements [Judge]: the word of each slot is the one of the voice with
+// the nearest frames; "all" is all slots and silence after the last.
+func (s speech) Judge(i int, output []float32) []Verdict {
 	one := s.Sayings.Make(i)
-	heard := s.reader.Nearest(made)
-	all := []Verdict{{one.Kind + "/all", strings.Join(one.Words, " "), strings.TrimRight(strings.Join(heard, " "), " ")}}
+	nearest := s.reader.Nearest(output)
+	all := []Verdict{{one.Kind + "/all", strings.Join(one.Words, " "), strings.TrimRight(strings.Join(nearest, " "), " ")}}
 	for k, w := range one.Words {
-		all = append(all, Verdict{one.Kind + "/word", w, heard[k]})
+		all = append(all, Verdict{one.Kind + "/word", w, nearest[k]})
 	}
 	return all
 }
 
-// Sounding is the decoder of a checkpoint that learnt the codes of words, and
-// behind it, with fixed weights, what makes samples of them: the frames that a
-// code stands for, and of those, squared, the sum of the grains of the voice and
-// of breath. dir is the folder that the recipe's paths are relative to.
+// Sounding returns the decoder of a checkpoint that learned the codes of words,
+// followed by layers with fixed weights that convert codes to samples: to the
+// frames of a code, and from these, squared, to the sum of the grains of voice
+// and breath. dir is the folder of the recipe's paths.
 func (c *Checkpoint) Sounding(dir string) (*net.Net[float32], net.Port, error) {
 	trained, out, err := c.Network()
 	if err != nil {
@@ -55,7 +55,7 @@ func (c *Checkpoint) Sounding(dir string) (*net.Net[float32], net.Port, error) {
 	}
 	s := c.Decoding.Recipe.Data.Speech
 	if s == nil {
-		return nil, out, fmt.Errorf("checkpoint %s: it learnt from no speech", c.Path())
+		return nil, out, fmt.Errorf("checkpoint %s: not trained on speech", c.Path())
 	}
 	r, err := sound.OpenReader(train.Resolve(dir, s.Dir))
 	if err != nil {
@@ -66,7 +66,7 @@ func (c *Checkpoint) Sounding(dir string) (*net.Net[float32], net.Port, error) {
 	cfg.Outputs = []string{Samples}
 	n, err := net.New[float32](cfg)
 	if err == nil {
-		out, err = made(n)
+		out, err = outputShape(n)
 	}
 	if err != nil {
 		return nil, out, fmt.Errorf("checkpoint %s: %w", c.Path(), err)
@@ -79,7 +79,7 @@ func (c *Checkpoint) Sounding(dir string) (*net.Net[float32], net.Port, error) {
 	return n, out, nil
 }
 
-// breathKernel is how long the grains of BreathFrames frames sound.
+// breathKernel is the length of the grains of BreathFrames frames.
 const breathKernel = (sound.BreathFrames + 1) * sound.FrameStep
 
 // tune sets the weights of the layers of [voice].
@@ -101,10 +101,10 @@ func tune(p *nn.Params[float32], r *sound.Reader) {
 	}
 }
 
-// Samples is the output of a decoder that speaks: [Stretches·StretchSamples, 1].
+// Samples is the output of a speech decoder: [Stretches·StretchSamples, 1].
 const Samples = "pcm"
 
-// voice are the layers from codes to samples.
+// voice returns the layers from codes to samples.
 func voice(codes string) []net.Layer {
 	const frames = sound.Stretches * sound.StretchFrames
 	return []net.Layer{

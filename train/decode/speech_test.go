@@ -14,7 +14,7 @@ import (
 	"mm-abi.org/mm/train/net"
 )
 
-// spoken is the folder of a voice that says each word as two tones of its own.
+// spoken returns the folder of a voice that says each word as two tones.
 func spoken(t *testing.T) string {
 	t.Helper()
 	var takes []sound.Take
@@ -39,7 +39,7 @@ func spoken(t *testing.T) string {
 	return dir
 }
 
-// saying is a run of a decoder that speaks, as small as it can be.
+// saying is a minimal run of a speech decoder.
 func saying(core, dir string) Recipe {
 	return Recipe{
 		Name: "say", Stage: Decoders, Seed: 3, Modality: Audio, Core: Core{Base: core, States: 24},
@@ -57,14 +57,14 @@ func saying(core, dir string) Recipe {
 	}
 }
 
-// A decoder learns what words sound like, is judged by the words that its codes
-// are nearest to, and sounds what they stand for: a word is as loud as it should
-// be in its stretch, and no word is silence.
+// A speech decoder learns the codes of words, is judged by the nearest words,
+// and generates their sound: a word is as loud as it should be in its slot, and
+// no word is silence.
 func TestSpeech(t *testing.T) {
 	out := t.TempDir()
 	_, told := run(t, saying(reading(t), spoken(t)), out, false, 1)
 	if l := told.losses(); !(l[1] < 0.9*l[0]) {
-		t.Errorf("the losses are %v", l)
+		t.Errorf("losses %v", l)
 	}
 	c, err := OpenCheckpoint(filepath.Join(out, train.LastFile))
 	if err != nil {
@@ -76,7 +76,7 @@ func TestSpeech(t *testing.T) {
 		kinds = append(kinds, s.Kind)
 	}
 	if want := []string{"digits/all", "digits/word", "numbers/all", "numbers/word", "words/all", "words/word"}; !slices.Equal(kinds, want) {
-		t.Errorf("judged are %v", kinds)
+		t.Errorf("judged %v", kinds)
 	}
 	learnt, _, err := c.Network()
 	if err != nil {
@@ -87,14 +87,14 @@ func TestSpeech(t *testing.T) {
 		t.Fatal(err)
 	}
 	if port.Name != Samples || port.Rows*port.Cols != sound.Stretches*sound.StretchSamples {
-		t.Fatalf("it makes %+v", port)
+		t.Fatalf("output %+v", port)
 	}
 	for _, x := range learnt.Params().Tensors() {
 		if y := n.Params().Tensor(x.Name); y == nil || !slices.Equal(x.Data, y.Data) {
-			t.Errorf("%s is not what was learnt", x.Name)
+			t.Errorf("%s differs from the checkpoint", x.Name)
 		}
 	}
-	// Codes that the last layer says whatever it reads.
+	// Codes that the last layer outputs for any input.
 	r, err := sound.OpenReader(train.Resolve(c.Dir(), c.Decoding.Recipe.Data.Speech.Dir))
 	if err != nil {
 		t.Fatal(err)
@@ -105,14 +105,14 @@ func TestSpeech(t *testing.T) {
 	pcm := c.Decoding.Recipe.Make(n, make([]float32, 24), nil)
 	for i := range sound.Stretches {
 		v := pcm[i*sound.StretchSamples : (i+1)*sound.StretchSamples]
-		if said, rest := power(v[800:3200]), power(v[5600:]); said < 0.01 || said > 0.2 || rest > said/50 {
-			t.Errorf("stretch %d: the power is %.5f where the word is and %.5f behind it", i, said, rest)
+		if word, rest := power(v[800:3200]), power(v[5600:]); word < 0.01 || word > 0.2 || rest > word/50 {
+			t.Errorf("stretch %d: power %.5f of the word, %.5f after it", i, word, rest)
 		}
 	}
 	clear(n.Params().Tensor("codes.bias").Data)
 	n.Pack(true)
 	if p := power(c.Decoding.Recipe.Make(n, make([]float32, 24), nil)); p != 0 {
-		t.Errorf("silence has the power %v", p)
+		t.Errorf("power of silence is %v", p)
 	}
 }
 
@@ -124,13 +124,13 @@ func power(v []float32) float64 {
 	return sum
 }
 
-// What is wrong with a source of speech is said where it stands.
+// Faults of a speech source are reported.
 func TestSpeechRefused(t *testing.T) {
 	for want, change := range map[string]func(r *Recipe){
-		"modality audio, not image": func(r *Recipe) { r.Modality = Image },
-		"dir is missing":            func(r *Recipe) { r.Data.Speech.Dir = "" },
+		"modality audio, got image": func(r *Recipe) { r.Modality = Image },
+		"missing dir":               func(r *Recipe) { r.Data.Speech.Dir = "" },
 		"one of scene":              func(r *Recipe) { r.Data.Scene = &Scene{} },
-		"examples is -1":            func(r *Recipe) { r.Data.Speech.Examples = -1 },
+		"got -1":                    func(r *Recipe) { r.Data.Speech.Examples = -1 },
 	} {
 		r := saying("core", "somewhere")
 		change(&r)

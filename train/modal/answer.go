@@ -6,10 +6,10 @@ import (
 	"mm-abi.org/mm/train/dataset/qa"
 )
 
-// count adds the answers of the trial batch. An answer is what greedy decoding
-// says when every token of it is the likeliest behind the right ones. Numbers
-// that are read off a scale are counted again as right where what is decoded
-// lies within a twentieth of them.
+// count counts the answers of the trial batch. An answer is right if every
+// token of it is the likeliest after the preceding right ones, as in greedy
+// decoding. Numbers read off a scale are counted a second time, as right if the
+// decoded number is within a twentieth.
 func (p *Perception) count(t train.Tally) error {
 	T := p.recipe.SeqLen
 	near := false
@@ -26,30 +26,29 @@ func (p *Perception) count(t train.Tally) error {
 	if !near {
 		return nil
 	}
-	said, err := p.decode()
+	output, err := p.decode()
 	if err != nil {
 		return err
 	}
 	for row, d := range p.trial.docs {
 		for _, s := range d.turns {
 			if s.Measured() {
-				t.Add(s.Kind+qa.WithinTwentieth, s.Answer, s.Near(said[row]))
+				t.Add(s.Kind+qa.WithinTwentieth, s.Answer, s.Near(output[row]))
 			}
 		}
 	}
 	return nil
 }
 
-// maxSaid bounds the tokens of an answer that is decoded.
-const maxSaid = 12
+// maxAnswer bounds the tokens of a decoded answer.
+const maxAnswer = 12
 
-// decode has the core answer the questions of the trial batch, on which ask has
-// just been, in its own words, greedily: a pass a token, behind what it said so
-// far. One question a document is wanted.
+// decode decodes the answers to the questions of the trial batch greedily, after
+// ask has run on it: one pass per token. Each document has at most one question.
 func (p *Perception) decode() ([]string, error) {
 	T, b := p.recipe.SeqLen, p.trial
-	said, done := make([][]int32, len(b.docs)), make([]bool, len(b.docs))
-	for round := range maxSaid {
+	output, done := make([][]int32, len(b.docs)), make([]bool, len(b.docs))
+	for round := range maxAnswer {
 		going := false
 		for row, d := range b.docs {
 			if len(d.turns) == 0 || done[row] {
@@ -61,7 +60,7 @@ func (p *Perception) decode() ([]string, error) {
 				done[row] = true
 				continue
 			}
-			said[row] = append(said[row], id)
+			output[row] = append(output[row], id)
 			b.Tokens[at+1], b.Targets[at+1], b.Starts[at+1] = id, id, 0
 			going = true
 		}
@@ -72,8 +71,8 @@ func (p *Perception) decode() ([]string, error) {
 			return nil, err
 		}
 	}
-	out := make([]string, len(said))
-	for row, ids := range said {
+	out := make([]string, len(output))
+	for row, ids := range output {
 		text := p.tok.Decoder(tokenizer.DecodeOptions{Continued: true})
 		for _, id := range ids {
 			out[row] += text.Next(id)

@@ -10,8 +10,8 @@ import (
 	"mm-abi.org/mm/train"
 )
 
-// What counts as right is what greedy decoding says, word for word; both are
-// found in other ways.
+// Right answers are those of greedy decoding, word for word; both are computed
+// in another way.
 func TestAnswers(t *testing.T) {
 	r := encoding()
 	r.Stop.Steps, r.Optimizer.Rate, r.Data.Ask, r.Eval.Every = 40, 1e-2, []string{"*/size", "*/there"}, 0
@@ -24,9 +24,9 @@ func TestAnswers(t *testing.T) {
 			t.Fatal(err)
 		}
 		for row, e := range examples {
-			doc, ok := p.question(e.Modality, e.Turns[from%len(e.Turns)], Own)
+			doc, ok := p.question(e.Modality, e.Turns[from%len(e.Turns)], Actual)
 			if !ok {
-				t.Fatal("a question has no room")
+				t.Fatal("question does not fit")
 			}
 			p.trial.docs[row] = doc
 		}
@@ -45,14 +45,14 @@ func TestAnswers(t *testing.T) {
 			p.trial.docs = all
 			counted = append(counted, one.Scores()[0].Right == 1)
 		}
-		said, err := p.decode()
+		output, err := p.decode()
 		if err != nil {
 			t.Fatal(err)
 		}
 		for row, ok := range counted {
 			want := p.trial.docs[row].turns[0].Answer
-			if got := strings.TrimPrefix(said[row], " "); (got == want) != ok {
-				t.Errorf("said %q for %q, counted as right: %v", said[row], want, ok)
+			if got := strings.TrimPrefix(output[row], " "); (got == want) != ok {
+				t.Errorf("decoded %q, want %q, counted as right: %v", output[row], want, ok)
 			}
 			if ok {
 				right++
@@ -62,32 +62,32 @@ func TestAnswers(t *testing.T) {
 		}
 	}
 	if right == 0 || wrong == 0 {
-		t.Errorf("%d right and %d wrong: nothing is told apart", right, wrong)
+		t.Errorf("%d right and %d wrong: want some of both", right, wrong)
 	}
 }
 
-// Another's input is that of an example that nobody is asked about, of the same
-// source; nothing is none.
+// The look "another" shows the input of an example of the same source that is
+// not evaluated; "nothing" shows none.
 func TestLooks(t *testing.T) {
 	tr, err := New(t.Context(), encoding(), train.Options{From: ".", Threads: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer tr.Close()
-	shown := func(from int, look Look) ([]Example, []made) {
+	shown := func(from int, look Look) ([]Example, []entry) {
 		examples, items, err := tr.Task.show(from, 2, Trial{N: 3, Look: look})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return examples, items
 	}
-	asked, own := shown(0, Own)
+	asked, own := shown(0, Actual)
 	same, another := shown(0, Another)
-	_, later := shown(3, Own)
+	_, later := shown(3, Actual)
 	if !cmp.Equal(asked[0].Turns, same[0].Turns) || cmp.Equal(own[0].data, another[0].data) || !cmp.Equal(later[0].data, another[0].data) {
-		t.Error("another's input is not that of the third example behind")
+		t.Error("wrong input for another")
 	}
 	if _, none := shown(0, Nothing); none[0].data != nil || none[1].data != nil {
-		t.Error("nothing is something")
+		t.Error("input for nothing")
 	}
 }

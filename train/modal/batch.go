@@ -5,14 +5,13 @@ import (
 	"mm-abi.org/mm/train/llm"
 )
 
-// batch is documents on their way through the networks and the core.
+// batch is documents prepared for the networks and the core.
 type batch struct {
 	llm.Batch[float32]
 	docs  []document
-	blank bool // zeros stand where the vectors belong
+	blank bool // zeros in place of the vectors
 
-	// What the encoders take: an item for each document that has one, in their
-	// order.
+	// Inputs of the encoders: an item for each document that has one, in order.
 	items map[Medium][]item
 }
 
@@ -20,15 +19,15 @@ type batch struct {
 type item struct {
 	row    int // of the document in the batch
 	as     Medium
-	key    int // of the example, for what is remembered of it; below 0: nothing is
+	key    int // of the example, for the cache of features; negative: not cached
 	data   []float32
-	words  [][]float32 // that the vectors come near to, where words are learnt
-	frames []item      // of a film, in place of data
-	// tensor stands in place of data for an encoder that is an ONNX file.
+	words  [][]float32 // targets of the vectors, if words are learned
+	frames []item      // of a video, instead of data
+	// tensor, instead of data, is the input of an ONNX encoder.
 	tensor *preprocess.Tensor
 }
 
-// newBatch has room for B documents of T positions.
+// newBatch allocates B documents of T positions.
 func newBatch(B, T int) *batch {
 	n := B * T
 	return &batch{
@@ -37,8 +36,8 @@ func newBatch(B, T int) *batch {
 	}
 }
 
-// put writes the documents into the batch. What is left of a row begins a
-// document of its own, of which nothing is asked.
+// put writes the documents into the batch. The rest of a row is a separate
+// document without targets.
 func (b *batch) put(T int, pad int32) (terms int) {
 	for row, d := range b.docs {
 		tokens, targets, starts := b.Tokens[row*T:(row+1)*T], b.Targets[row*T:(row+1)*T], b.Starts[row*T:(row+1)*T]

@@ -11,9 +11,9 @@ import (
 	"mm-abi.org/mm/train/net/onnxfile"
 )
 
-// begin takes over the tensors of n that a file has by the same name and shape: a
-// checkpoint, whose names begin with prefix, or the ONNX file of a module that was
-// exported of one.
+// begin initializes the tensors of n from those of the same name and shape in a
+// file: a checkpoint, whose names have the prefix, or the ONNX file of a
+// module.
 func begin(n *net.Net[float32], prefix, path string) error {
 	if filepath.Ext(path) == ".onnx" {
 		return onnxfile.ReadFile(n, path)
@@ -33,13 +33,13 @@ func begin(n *net.Net[float32], prefix, path string) error {
 		}
 	}
 	if read == 0 {
-		return fmt.Errorf("checkpoint %s: no tensor of it has a name and a shape of the network's", path)
+		return fmt.Errorf("checkpoint %s: no tensor has a name and shape of the network", path)
 	}
 	return nil
 }
 
-// beginAdapter takes over a low-rank adapter as the adapters of m, which must
-// have its rank, its scale and its matrices.
+// beginAdapter initializes the adapters of m from a low-rank adapter, which
+// must have the same rank, scale and matrices.
 func beginAdapter(m *llm.Model[float32], lora llm.LoRA, path string) error {
 	cfg := m.Config
 	changes, err := adapter.Open(path, adapter.Model{Heads: cfg.Heads, KVHeads: cfg.KVHeads, HeadDim: cfg.HeadDim, Interleaved: cfg.Rope == llm.RopePairs})
@@ -52,23 +52,23 @@ func beginAdapter(m *llm.Model[float32], lora llm.LoRA, path string) error {
 	}
 	all := m.Adapters()
 	if len(all) != 2*len(changes) {
-		return fmt.Errorf("%s changes %d matrices, lora %d", path, len(changes), len(all)/2)
+		return fmt.Errorf("%s: adapter has %d matrices, want %d", path, len(changes), len(all)/2)
 	}
 	for _, t := range all {
 		base, low := loraName(t.Name)
 		c, ok := changes[base]
 		if !ok {
-			return fmt.Errorf("%s does not change %s", path, base)
+			return fmt.Errorf("%s: missing matrix %s", path, base)
 		}
 		if c.Magnitude != nil || c.Scale != float32(alpha/float64(lora.Rank)) {
-			return fmt.Errorf("%s scales its changes by %v, lora by %v", path, c.Scale, alpha/float64(lora.Rank))
+			return fmt.Errorf("%s: adapter scale %v, want %v", path, c.Scale, alpha/float64(lora.Rank))
 		}
 		data, rows, cols := c.A, c.Rank, c.In
 		if low == ".lora_b" {
 			data, rows, cols = c.B, c.Out, c.Rank
 		}
 		if !slices.Equal(t.Shape, []int{rows, cols}) {
-			return fmt.Errorf("%s has %s as %d × %d, lora as %v", path, t.Name, rows, cols, t.Shape)
+			return fmt.Errorf("%s: tensor %s: shape mismatch: got [%d %d], want %v", path, t.Name, rows, cols, t.Shape)
 		}
 		copy(t.Data, data)
 	}
@@ -76,8 +76,7 @@ func beginAdapter(m *llm.Model[float32], lora llm.LoRA, path string) error {
 	return nil
 }
 
-// loraName is the matrix that an adapter's tensor stands beside, and which of its
-// two it is.
+// loraName splits the name of an adapter's tensor into its matrix and suffix.
 func loraName(name string) (base, low string) {
 	low = filepath.Ext(name)
 	return name[:len(name)-len(low)], low

@@ -6,10 +6,9 @@ import (
 	"mm-abi.org/mm/core/preprocess"
 )
 
-// Inputs are the first examples of a medium that the checkpoint's network learnt
-// from, at most n, as its encoder takes them: what ranges of numbers can be seen
-// on. dir is the folder that the recipe's paths are relative to; "" is where it
-// lay. Films are passed over.
+// Inputs returns at most n of the first training examples of a medium as the
+// inputs of the checkpoint's encoder, for the calibration of ranges. dir is the
+// folder of the recipe's paths, by default as recorded. Videos are skipped.
 func (c *Checkpoint) Inputs(m Medium, n int, dir string) (inputs []*preprocess.Tensor, err error) {
 	b, err := c.built(m)
 	if err != nil {
@@ -23,7 +22,7 @@ func (c *Checkpoint) Inputs(m Medium, n int, dir string) (inputs []*preprocess.T
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	const tries = 32 // for one: a mixture may have few of this medium
+	const tries = 32 // per input: a mixture may have few of this medium
 	for i := 0; i < tries*n && len(inputs) < n && len(s.media) > 0; i++ {
 		e := s.turn(i)
 		if e.Modality != m || e.Raster == nil && e.Wave == nil {

@@ -11,17 +11,17 @@ import (
 	"mm-abi.org/mm/train/net"
 )
 
-// kind is the kind of the checkpoints.
+// kind is the task kind of the checkpoints.
 const kind = "perception"
 
-// Header is what a checkpoint says about itself.
+// Header is the task header of a checkpoint.
 type Header struct {
 	Recipe     Recipe            `json:"recipe"`
 	Modalities []Built           `json:"modalities"`
-	From       string            `json:"from"` // folder of the recipe, from the checkpoint's
+	From       string            `json:"from"` // folder of the recipe, relative to the checkpoint's
 	Vocabulary string            `json:"vocabulary"`
-	Next       int               `json:"next"`           // examples drawn: the place in the sources
-	Text       *dataset.Position `json:"text,omitempty"` // the place in the documents
+	Next       int               `json:"next"`           // examples drawn: the position in the sources
+	Text       *dataset.Position `json:"text,omitempty"` // the position in the documents
 	Held       *train.Evaluation `json:"held,omitempty"` // the last evaluation
 }
 
@@ -31,8 +31,8 @@ type Checkpoint struct {
 	Perception Header
 }
 
-// OpenCheckpoint maps the checkpoint at path and checks what it says about
-// itself, which may come from anyone.
+// OpenCheckpoint maps the checkpoint at path and validates its untrusted
+// header.
 func OpenCheckpoint(path string) (*Checkpoint, error) {
 	c, h, err := train.OpenAs(path, parseHeader)
 	if err != nil {
@@ -47,51 +47,51 @@ func parseHeader(of train.Header) (Header, error) {
 		return h, err
 	}
 	if err := h.Recipe.Validate(); err != nil {
-		return h, fmt.Errorf("its recipe: %w", err)
+		return h, fmt.Errorf("recipe: %w", err)
 	}
 	if h.Next < 0 || len(h.Modalities) != len(h.Recipe.Modalities) {
-		return h, errors.New("its header does not fit its recipe")
+		return h, errors.New("header does not match the recipe")
 	}
 	return h, nil
 }
 
-// Dir is the folder that the paths of the checkpoint's recipe are relative to.
+// Dir returns the folder of the recipe's paths.
 func (c *Checkpoint) Dir() string { return c.Folder(c.Perception.From) }
 
-// built is what the checkpoint has of a modality.
+// built returns the checkpoint's networks of a modality.
 func (c *Checkpoint) built(m Medium) (Built, error) {
 	i := slices.IndexFunc(c.Perception.Modalities, func(b Built) bool { return b.Modality == m })
 	if i < 0 {
-		return Built{}, fmt.Errorf("checkpoint %s: it has no modality %s", c.Path(), m)
+		return Built{}, fmt.Errorf("checkpoint %s: missing modality %s", c.Path(), m)
 	}
 	return c.Perception.Modalities[i], nil
 }
 
-// strange says so where a stranger's encoder is another file than the one that
-// the checkpoint's modality was trained with.
-func (b Built) strange(e *stranger) error {
+// checkEncoder returns an error if e is not the ONNX encoder with which the
+// modality was trained.
+func (b Built) checkEncoder(e *external) error {
 	if e == nil || b.ONNX == "" || b.ONNX == e.sum {
 		return nil
 	}
-	return fmt.Errorf("it was trained with another encoder of %s: sha256 %s, this one's is %s", b.Modality, b.ONNX, e.sum)
+	return fmt.Errorf("trained with another encoder of %s: sha256 %s, got %s", b.Modality, b.ONNX, e.sum)
 }
 
-// know says so where a stranger's encoder is another file than the checkpoint's.
-func (c *Checkpoint) know(senses []*sense) error {
+// checkEncoders returns an error if an ONNX encoder is not the checkpoint's.
+func (c *Checkpoint) checkEncoders(senses []*sense) error {
 	for _, s := range senses {
 		b, err := c.built(s.modality)
 		if err != nil {
 			return err
 		}
-		if err := b.strange(s.onnx); err != nil {
+		if err := b.checkEncoder(s.onnx); err != nil {
 			return fmt.Errorf("checkpoint %s: %w", c.Path(), err)
 		}
 	}
 	return nil
 }
 
-// Network is the encoder or the projector of a medium, as [EncoderPart] or
-// [ProjectorPart] says, with its weights, and what the checkpoint says of it.
+// Network returns the encoder or the projector of a medium ([EncoderPart],
+// [ProjectorPart]) with its weights, and the description of the modality.
 func (c *Checkpoint) Network(kind string, m Medium) (*net.Net[float32], Built, error) {
 	p, b, err := c.part(kind, m)
 	if err != nil {
@@ -101,12 +101,12 @@ func (c *Checkpoint) Network(kind string, m Medium) (*net.Net[float32], Built, e
 	return p.net, b, nil
 }
 
-// Core is the recipe's core with the checkpoint's adapters beside it. dir is the
-// folder that the recipe's paths are relative to; "" is where it lay.
+// Core returns the recipe's core with the checkpoint's adapters. dir is the
+// folder of the recipe's paths, by default as recorded.
 func (c *Checkpoint) Core(dir string) (*llm.Model[float32], error) {
 	r := c.Perception.Recipe
 	if r.Core.LoRA == nil {
-		return nil, fmt.Errorf("checkpoint %s: it is of stage %s, which has no adapters", c.Path(), r.Stage)
+		return nil, fmt.Errorf("checkpoint %s: stage %s has no adapters", c.Path(), r.Stage)
 	}
 	if dir == "" {
 		dir = c.Dir()
@@ -125,7 +125,7 @@ func (c *Checkpoint) Core(dir string) (*llm.Model[float32], error) {
 	return m, nil
 }
 
-// part makes one of the checkpoint's networks again.
+// part reads one of the checkpoint's networks.
 func (c *Checkpoint) part(kind string, m Medium) (*part, Built, error) {
 	b, err := c.built(m)
 	if err != nil {
@@ -134,7 +134,7 @@ func (c *Checkpoint) part(kind string, m Medium) (*part, Built, error) {
 	cfg := &b.Projector
 	if kind == EncoderPart {
 		if cfg = b.Encoder; cfg == nil {
-			return nil, b, fmt.Errorf("checkpoint %s: its encoder of %s is an ONNX file: name that", c.Path(), m)
+			return nil, b, fmt.Errorf("checkpoint %s: encoder of %s is an ONNX file, which must be named", c.Path(), m)
 		}
 	}
 	p, err := newPart(kind, m, *cfg, 0)

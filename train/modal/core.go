@@ -10,9 +10,9 @@ import (
 	"mm-abi.org/mm/train/nn"
 )
 
-// openCore makes the language model of a recipe: that of a file, adapters beside
-// it where the stage trains any, a frozen adapter merged into it where the recipe
-// names one, or one drawn anew for the stage "encoder".
+// openCore opens the language model of a recipe: that of a file, with adapters
+// if the stage trains any or with the recipe's frozen adapter merged, or a new
+// one for the stage "encoder".
 func openCore(r Recipe, dir string) (*llm.Model[float32], *tokenizer.Tokenizer, error) {
 	path := train.Resolve(dir, r.Core.Base)
 	if r.Core.Model != nil {
@@ -25,7 +25,7 @@ func openCore(r Recipe, dir string) (*llm.Model[float32], *tokenizer.Tokenizer, 
 			return nil, nil, train.At("/core/model", err)
 		}
 		if tok.Size() > m.Config.Vocab {
-			return nil, nil, train.Atf("/core/model/vocab_size", "the tokenizer has %d tokens, the model %d", tok.Size(), m.Config.Vocab)
+			return nil, nil, train.Atf("/core/model/vocab_size", "vocabulary mismatch: tokenizer has %d tokens, model %d", tok.Size(), m.Config.Vocab)
 		}
 		if err := m.Init(llm.Init{Seed: r.Seed}); err != nil {
 			return nil, nil, err
@@ -51,8 +51,8 @@ func openCore(r Recipe, dir string) (*llm.Model[float32], *tokenizer.Tokenizer, 
 	return m, tok, beginWith(m, m.Adapters(), r, dir)
 }
 
-// beginWith reads tensors of m from the checkpoint, or its adapters from the GGUF
-// file, that the recipe names, if it does.
+// beginWith initializes tensors of m from the recipe's checkpoint, or its
+// adapters from the recipe's GGUF file, if set.
 func beginWith(m *llm.Model[float32], tensors []*nn.Tensor[float32], r Recipe, dir string) error {
 	if r.Core.From == "" {
 		return nil
@@ -68,7 +68,7 @@ func beginWith(m *llm.Model[float32], tensors []*nn.Tensor[float32], r Recipe, d
 	defer c.Close()
 	for _, t := range tensors {
 		if err := c.Read(t.Name, t.Data, t.Shape); err != nil {
-			return train.At("/core/from", fmt.Errorf("its tensors are not those wanted: %w", err))
+			return train.At("/core/from", fmt.Errorf("checkpoint %s: %w", path, err))
 		}
 	}
 	m.Stale()

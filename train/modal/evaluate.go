@@ -10,20 +10,20 @@ import (
 	"mm-abi.org/mm/train/dataset/qa"
 )
 
-// Look is what an evaluation shows with a question.
+// Look selects the input shown with a question.
 type Look = qa.Look
 
-// What may be shown.
+// The looks.
 const (
-	Own     = qa.Own
+	Actual  = qa.Actual
 	Another = qa.Another
 	Nothing = qa.Nothing
 )
 
-// Trial says what to evaluate. The zero value is not ready: N is wanted.
+// Trial configures an evaluation. N must be set.
 type Trial struct {
 	N    int  // held-out examples
-	All  bool // all questions of each, else one
+	All  bool // all questions of each, otherwise one
 	Look Look
 }
 
@@ -36,12 +36,12 @@ func (p *Perception) Evaluate() (train.Evaluation, error) {
 	return e, err
 }
 
-// Try asks questions about held-out examples, without training anything: the
-// loss of the answers, and how many greedy decoding says exactly right.
+// Try evaluates questions about held-out examples without training: the loss of
+// the answers and the number of exactly right ones in greedy decoding.
 func (p *Perception) Try(t Trial) (train.Evaluation, error) {
 	var e train.Evaluation
 	if len(p.held.media) == 0 {
-		return e, errors.New("evaluation: the recipe has no source of media")
+		return e, errors.New("evaluation: recipe has no source of media")
 	}
 	tally := train.Tally{}
 	var sum float64
@@ -86,7 +86,7 @@ func (p *Perception) Try(t Trial) (train.Evaluation, error) {
 	return e, nil
 }
 
-// question is the document of one question.
+// question returns the document of one question.
 func (p *Perception) question(m Medium, t Turn, look Look) (document, bool) {
 	if look == Nothing {
 		return p.layout.blind(t)
@@ -94,10 +94,9 @@ func (p *Perception) question(m Medium, t Turn, look Look) (document, bool) {
 	return p.layout.single(m, t)
 }
 
-// show makes n held-out examples from one on, and what the encoders take of
-// them.
-func (p *Perception) show(from, n int, t Trial) ([]Example, []made, error) {
-	examples, items := make([]Example, n), make([]made, n)
+// show makes n held-out examples from one on, and the inputs of the encoders.
+func (p *Perception) show(from, n int, t Trial) ([]Example, []entry, error) {
+	examples, items := make([]Example, n), make([]entry, n)
 	var mu sync.Mutex
 	var failed error
 	p.pool.For(n, 1, pool.Func(func(_, lo, hi int) {
@@ -106,14 +105,14 @@ func (p *Perception) show(from, n int, t Trial) ([]Example, []made, error) {
 			m := &items[i]
 			examples[i].Modality = medium(examples[i])
 			m.modality, m.key = examples[i].Modality, -1
-			seen := examples[i]
+			source := examples[i]
 			if t.Look == Another {
-				seen = p.held.turn(from + i + p.another(t.N))
+				source = p.held.turn(from + i + p.another(t.N))
 			}
 			if t.Look == Nothing {
 				continue
 			}
-			it, err := p.given(seen, examples[i].Modality)
+			it, err := p.input(source, examples[i].Modality)
 			m.item = it
 			m.key = -1
 			if err != nil {
@@ -126,28 +125,28 @@ func (p *Perception) show(from, n int, t Trial) ([]Example, []made, error) {
 	return examples, items, failed
 }
 
-// given prepares an example to be given as m: of a picture in place of a film it
-// makes a film that stands still, of a film in place of a picture its first frame.
-func (p *Perception) given(e Example, m Medium) (item, error) {
+// input prepares an example as the medium m: an image in place of a video
+// becomes a still video, a video in place of an image its first frame.
+func (p *Perception) input(e Example, m Medium) (item, error) {
 	s := p.sense(eye(m))
 	if m != Video {
 		return s.item(e)
 	}
 	if len(e.Frames) == 0 {
-		return s.film([]*preprocess.Raster{e.Raster, e.Raster})
+		return s.video([]*preprocess.Raster{e.Raster, e.Raster})
 	}
-	return s.film(e.Frames)
+	return s.video(e.Frames)
 }
 
-// shown reports whether there is anything for an encoder.
+// shown reports whether the item has an input for an encoder.
 func (it item) shown() bool { return it.data != nil || it.tensor != nil || it.frames != nil }
 
-// another is how far away the example lies whose input is shown in place of the
-// own one: behind all that are asked about, and of the same supply.
+// another returns the distance to the example whose input replaces the right
+// one: beyond all evaluated examples, in the same supply.
 func (p *Perception) another(n int) int { return qa.Away(n, len(p.held.media)) }
 
-// ask has the core answer the questions of the trial batch.
-func (p *Perception) ask(items []made) (loss float64, terms int, err error) {
+// ask runs the core on the questions of the trial batch.
+func (p *Perception) ask(items []entry) (loss float64, terms int, err error) {
 	b := p.trial
 	clear(b.items)
 	for row, d := range b.docs {

@@ -14,19 +14,19 @@ func (p *Perception) Batches(k int) (terms int, err error) {
 		p.batches = append(p.batches, newBatch(p.recipe.BatchSize, p.recipe.SeqLen))
 	}
 	n := p.recipe.BatchSize
-	made, waits := make([]made, k*n), p.waits()
-	for i := range made {
-		made[i].r = nn.NewRandom(nn.Mix(p.recipe.Seed, uint64(p.next+i)))
-		made[i].i, made[i].unseen = p.next+i, waits
-		if made[i].supply = p.train.draw(made[i].r); made[i].supply == documents {
-			made[i].document, made[i].done = p.document(), true
+	entries, waits := make([]entry, k*n), p.waits()
+	for i := range entries {
+		entries[i].r = nn.NewRandom(nn.Mix(p.recipe.Seed, uint64(p.next+i)))
+		entries[i].i, entries[i].unseen = p.next+i, waits
+		if entries[i].supply = p.train.draw(entries[i].r); entries[i].supply == documents {
+			entries[i].document, entries[i].done = p.document(), true
 		}
 	}
-	p.next += len(made)
+	p.next += len(entries)
 	var mu sync.Mutex
-	p.pool.For(len(made), 1, pool.Func(func(_, lo, hi int) {
+	p.pool.For(len(entries), 1, pool.Func(func(_, lo, hi int) {
 		for i := lo; i < hi; i++ {
-			if e := p.make(&made[i]); e != nil {
+			if e := p.make(&entries[i]); e != nil {
 				mu.Lock()
 				err = errors.Join(err, e)
 				mu.Unlock()
@@ -38,31 +38,30 @@ func (p *Perception) Batches(k int) (terms int, err error) {
 	}
 	for b, to := range p.batches[:k] {
 		to.blank = waits
-		terms += p.fill(to, made[b*n:(b+1)*n])
+		terms += p.fill(to, entries[b*n:(b+1)*n])
 	}
 	return terms, nil
 }
 
-// waits reports whether the coming step is one that encoders and projectors wait
-// for.
+// waits reports whether encoders and projectors do not train in the next step.
 func (p *Perception) waits() bool {
 	return p.next < p.recipe.Wait*p.recipe.BatchSize*p.recipe.Accumulate
 }
 
-// made is an example on its way into a batch.
-type made struct {
+// entry is an example prepared for a batch.
+type entry struct {
 	r      *nn.Random
 	i      int
 	supply int
 	document
 	item
-	modality Medium // "" of a document without media
+	modality Medium // "" for a document without media
 	done     bool
-	unseen   bool // no encoder takes it
+	unseen   bool // no encoder uses it
 }
 
-// make draws example i.
-func (p *Perception) make(m *made) error {
+// make makes example i.
+func (p *Perception) make(m *entry) error {
 	if m.done {
 		return nil
 	}
@@ -77,11 +76,11 @@ func (p *Perception) make(m *made) error {
 	if p.recipe.Data.Words > 0 && e.Modality != Video {
 		m.words = p.words.targets(e)
 	}
-	if m.unseen || s.known(m.key) {
+	if m.unseen || s.cached(m.key) {
 		return nil
 	}
 	if e.Modality == Video {
-		m.item, err = s.film(e.Frames)
+		m.item, err = s.video(e.Frames)
 		m.key = -1
 		return err
 	}
@@ -99,8 +98,8 @@ func (p *Perception) sense(m Medium) *sense {
 	return nil
 }
 
-// fill puts examples into a batch and counts what is asked.
-func (p *Perception) fill(b *batch, all []made) (terms int) {
+// fill puts examples into a batch and counts the targets.
+func (p *Perception) fill(b *batch, all []entry) (terms int) {
 	clear(b.items)
 	for row := range all {
 		m := &all[row]
@@ -113,9 +112,9 @@ func (p *Perception) fill(b *batch, all []made) (terms int) {
 	return b.put(p.recipe.SeqLen, p.layout.eos)
 }
 
-// look gives the batch the vectors of its items.
+// look computes the vectors of the batch's items.
 func (p *Perception) look(b *batch) error {
-	films, err := p.films(b)
+	videos, err := p.videos(b)
 	if err != nil {
 		return err
 	}
@@ -139,7 +138,7 @@ func (p *Perception) look(b *batch) error {
 			p.place(b, it)
 		}
 	}
-	b.Embeds = append(b.Embeds, films...)
+	b.Embeds = append(b.Embeds, videos...)
 	for _, it := range b.items[Video] {
 		p.place(b, it)
 	}

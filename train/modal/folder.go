@@ -10,19 +10,19 @@ import (
 )
 
 // RunFolder trains the recipe in the folder opt.Dir, as [train.RunFolder] does
-// a language model. The trainer is returned as it ended; close it.
+// a language model. The caller closes the returned trainer.
 func RunFolder(ctx context.Context, r Recipe, resume bool, opt train.Options) (*Trainer, error) {
 	return train.InFolder(ctx, resume, r.Stop, opt,
 		func(opt train.Options) (*Trainer, error) { return New(ctx, r, opt) },
 		func(path string, opt train.Options) (*Trainer, error) { return Resume(ctx, path, opt) })
 }
 
-// Close stops the run's threads and gives back what the task holds open.
+// Close stops the run's threads and closes the task.
 func (t *Trainer) Close() error {
 	return errors.Join(t.Trainer.Close(), t.task().Close())
 }
 
-// task is what is trained.
+// task returns the trained task.
 func (t *Trainer) task() io.Closer {
 	if t.Reader != nil {
 		return t.Reader
@@ -30,15 +30,15 @@ func (t *Trainer) task() io.Closer {
 	return t.Task
 }
 
-// MeasureOptions say what of a checkpoint is measured.
+// MeasureOptions configure a measurement.
 type MeasureOptions struct {
-	N       int    // held-out examples; all questions of each are asked
-	Dir     string // folder that the paths of its recipe are relative to; "": where it lay
-	Threads int    // 0: what the machine has
+	N       int    // held-out examples, with all of their questions
+	Dir     string // folder of the recipe's paths; "": as recorded in the checkpoint
+	Threads int    // 0: all of the machine
 }
 
-// Measure asks the checkpoint at path about held-out examples, in each of the
-// ways to show them. Nothing is written.
+// Measure evaluates the checkpoint at path on questions about held-out
+// examples, for each of the looks. It writes nothing.
 func Measure(ctx context.Context, path string, looks []Look, opt MeasureOptions) ([]train.Evaluation, error) {
 	c, err := OpenCheckpoint(path)
 	if err != nil {
@@ -58,7 +58,7 @@ func Measure(ctx context.Context, path string, looks []Look, opt MeasureOptions)
 		return nil, err
 	}
 	defer p.Close()
-	if err := c.know(p.senses); err != nil {
+	if err := c.checkEncoders(p.senses); err != nil {
 		return nil, err
 	}
 	for _, t := range p.Tensors() {

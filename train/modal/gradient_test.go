@@ -10,9 +10,8 @@ import (
 	"mm-abi.org/mm/train/nn"
 )
 
-// The gradient that reaches the encoder through the projector and the core is
-// that of the loss: central differences of the same float32 pass, coarse but
-// apart.
+// The gradient of the encoder through the projector and the core agrees with
+// central differences of the same float32 pass, with a coarse tolerance.
 func TestGradient(t *testing.T) {
 	workers := pool.New(2)
 	defer workers.Close()

@@ -10,31 +10,31 @@ import (
 	"mm-abi.org/mm/train/dataset/sound"
 )
 
-// Target is what a head is trained by.
+// Target selects the labels of a head.
 type Target string
 
 // The targets.
 const (
-	// Reading: the signs of a picture or a sound, a row for each (scene.Slots,
+	// Reading: the signs of an image or a sound, a row for each (scene.Slots,
 	// sound.Places).
 	Reading Target = "reading"
-	// Marks: the sign whose middle lies in a cell of a picture, a row for each
-	// cell. The eight around it are not asked.
+	// Marks: the sign whose center is in a cell of an image, a row for each
+	// cell. The eight cells around it have no target.
 	Marks Target = "marks"
-	// Hues: the colours of what is marked, in the same cells.
+	// Hues: the colors of the marks, in the same cells.
 	Hues Target = "hues"
-	// Order: the place in the reading of what is marked, in the same cells.
+	// Order: the position of the mark in the reading, in the same cells.
 	Order Target = "order"
-	// Heights and Amounts: the level and the value of a bar, in the cells of the
-	// middles of bars' tops.
+	// Heights and Amounts: the level and the value of a bar, in the cell of the
+	// center of the bar's top.
 	Heights Target = "heights"
 	Amounts Target = "amounts"
-	// Values: the value whose digits stand there, in the rows of a reading.
+	// Values: the value of which a digit is part, in the rows of a reading.
 	Values Target = "values"
-	// Levels: how high a bar is (scene.Levels), in the rows of a reading.
+	// Levels: the height of a bar (scene.Levels), in the rows of a reading.
 	Levels Target = "levels"
-	// First, Second and Third: the signs that a thing's row of a reading begins
-	// with, in each of its places, so that what is said of it bears whose it is.
+	// First, Second and Third: the first signs of a thing's row of a reading,
+	// in each of its rows, so that every vector of the thing identifies it.
 	First  Target = "first"
 	Second Target = "second"
 	Third  Target = "third"
@@ -45,7 +45,7 @@ func (r Recipe) Reads() bool {
 	return slices.ContainsFunc(r.Modalities, func(m Modality) bool { return len(m.Heads) > 0 })
 }
 
-// validateHeads says what is wrong with a recipe that has heads.
+// validateHeads reports the faults of a recipe with heads.
 func (r Recipe) validateHeads() error {
 	var errs []error
 	fault := func(path string, bad bool, format string, args ...any) {
@@ -53,30 +53,30 @@ func (r Recipe) validateHeads() error {
 			errs = append(errs, train.Atf(path, format, args...))
 		}
 	}
-	fault("/stage", r.Stage != Encode, "stage %s: heads belong to the stage encoder", r.Stage)
-	fault("/modalities", len(r.Modalities) != 1, "%d modalities: with heads one encoder is trained at a time", len(r.Modalities))
-	fault("/core", r.Core != Core{}, "a core, and an encoder that learns by signs: no core is asked")
-	fault("/data/text", r.Data.Text != nil, "documents, and an encoder that learns by signs")
+	fault("/stage", r.Stage != Encode, "stage %s: heads require stage encoder", r.Stage)
+	fault("/modalities", len(r.Modalities) != 1, "%d modalities, want one with heads", len(r.Modalities))
+	fault("/core", r.Core != Core{}, "core is not used with heads")
+	fault("/data/text", r.Data.Text != nil, "text is not used with heads")
 	for i, m := range r.Modalities {
 		place := fmt.Sprintf("/modalities/%d", i)
-		fault(place+"/projector", m.Projector.Net != nil || m.Projector.From != "", "a projector, and an encoder that learns by signs: no core is asked")
-		fault(place+"/encoder", m.Encoder.Net == nil, "heads are layers of the encoder's net: name it")
+		fault(place+"/projector", m.Projector.Net != nil || m.Projector.From != "", "projector is not used with heads")
+		fault(place+"/encoder", m.Encoder.Net == nil, "heads require encoder.net")
 		for j, h := range m.Heads {
 			at := fmt.Sprintf("%s/heads/%d", place, j)
 			rows, _ := h.Of.shape(m.Modality)
-			fault(at+"/of", rows == 0, "%q: of a %s there are %s", h.Of, m.Modality, targetsOf(m.Modality))
-			fault(at+"/weight", !(h.Weight >= 0 && h.Weight <= 1000), "weight %v is out of range", h.Weight)
+			fault(at+"/of", rows == 0, "unknown target %q of %s, want one of %s", h.Of, m.Modality, targetsOf(m.Modality))
+			fault(at+"/weight", !(h.Weight >= 0 && h.Weight <= 1000), "weight out of range: %v", h.Weight)
 			if n := m.Encoder.Net; n != nil {
 				at := slices.Index(n.Outputs, h.Output)
-				fault(place+fmt.Sprintf("/heads/%d/output", j), at < 1, "%q is no output behind the first, which the encoder gives: those are %v", h.Output, n.Outputs)
+				fault(place+fmt.Sprintf("/heads/%d/output", j), at < 1, "output %q is unknown or the encoder's: outputs are %v", h.Output, n.Outputs)
 			}
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// shape is the rows of a target, below 0 where any square will do, and its
-// classes; 0 where a medium has no such target.
+// shape returns the rows of a target, negative if any square is allowed, and
+// its classes, 0 if the medium has no such target.
 func (t Target) shape(m Medium) (rows, classes int) {
 	switch {
 	case t == Reading && m == Image:
@@ -105,7 +105,7 @@ func targetsOf(m Medium) []Target {
 	return slices.DeleteFunc([]Target{Reading, Marks, Hues, Order, Heights, Amounts, Values, Levels, First, Second, Third}, func(t Target) bool { rows, _ := t.shape(m); return rows == 0 })
 }
 
-// signs are the classes of a medium's readings by their numbers, and back.
+// signs maps the classes of a medium's readings to their signs and back.
 type signs struct {
 	list    []string
 	classes map[string]int32
@@ -122,7 +122,7 @@ func signsOf(m Medium) signs {
 	return s
 }
 
-// targets writes what a head is trained by; below 0 nothing is asked.
+// targets writes the labels of a head; negative: no target.
 func (s signs) targets(t Target, e Example, to []int32) {
 	switch t {
 	case Reading:
@@ -153,7 +153,7 @@ func (s signs) targets(t Target, e Example, to []int32) {
 	}
 }
 
-// owners are the signs at place k of each row that is a thing's.
+// owners returns the sign at place k of each row of a thing.
 func (s signs) owners(e Example, k int, to []int32) {
 	r := readingOf(e)
 	for i := range to {
@@ -164,7 +164,7 @@ func (s signs) owners(e Example, k int, to []int32) {
 	}
 }
 
-// marked is what a head is to say of a mark; below 0 nothing.
+// marked returns the label of a mark; negative: none.
 func (s signs) marked(t Target, sc *scene.Scene, m scene.Mark) int32 {
 	switch {
 	case t == Order:
@@ -197,13 +197,13 @@ func (s signs) marks(sc *scene.Scene, to []int32) {
 	}
 }
 
-// cell is the one of a square number of cells that a mark lies in.
+// cell returns the cell of a mark in a square grid.
 func cell(sc *scene.Scene, m scene.Mark, cells int) int {
 	g := side(cells)
 	return min(max(m.Y*g/sc.H, 0), g-1)*g + min(max(m.X*g/sc.W, 0), g-1)
 }
 
-// side is the root of a square number.
+// side returns the root of a square number.
 func side(n int) int {
 	g := 0
 	for g*g < n {
@@ -212,7 +212,7 @@ func side(n int) int {
 	return g
 }
 
-// reading is the signs of an example.
+// readingOf returns the signs of an example.
 func readingOf(e Example) []string {
 	if e.Clip != nil {
 		return e.Clip.Reading()
@@ -220,7 +220,7 @@ func readingOf(e Example) []string {
 	return e.Scene.Reading()
 }
 
-// judge counts in t which things about an example a reading has right.
+// judge counts in t the properties of an example that a reading has right.
 func judge(e Example, r []string, t train.Tally) {
 	if e.Clip != nil {
 		for _, v := range e.Clip.Judge(r) {

@@ -10,7 +10,7 @@ import (
 	"mm-abi.org/mm/train/nn"
 )
 
-// layout writes examples as the core reads them.
+// layout converts examples to the core's tokens.
 type layout struct {
 	tok      *tokenizer.Tokenizer
 	bos, eos int32
@@ -23,7 +23,7 @@ type layout struct {
 func newLayout(tok *tokenizer.Tokenizer, places map[Medium]int, T int) (*layout, error) {
 	l := &layout{tok: tok, bos: tokenizer.None, eos: tok.Special().EOS, marks: map[Medium][2]int32{}, places: places, T: T}
 	if l.eos == tokenizer.None {
-		return nil, train.At("/core/base", errors.New("the core's tokenizer has no end token, so that no answer could end"))
+		return nil, train.At("/core/base", errors.New("tokenizer of the core has no EOS"))
 	}
 	if ids := tok.Encode("", tokenizer.Options{Add: true}); len(ids) > 0 && ids[0] == tok.Special().BOS {
 		l.bos = ids[0]
@@ -32,11 +32,11 @@ func newLayout(tok *tokenizer.Tokenizer, places map[Medium]int, T int) (*layout,
 		open, closing := "<"+string(m)+">", "</"+string(m)+">"
 		pair := [2]int32{tok.ID(open), tok.ID(closing)}
 		if pair[0] == tokenizer.None || pair[1] == tokenizer.None {
-			return nil, train.At("/core/base", fmt.Errorf("the core's tokenizer has no %s and %s", open, closing))
+			return nil, train.At("/core/base", fmt.Errorf("tokenizer of the core has no %s and %s", open, closing))
 		}
 		l.marks[m] = pair
 		if n+8 > T {
-			return nil, train.Atf("/seq_len", "%d vectors of %s and no room for words: seq_len is %d", n, m, T)
+			return nil, train.Atf("/seq_len", "%d vectors of %s leave no room for text: seq_len is %d", n, m, T)
 		}
 	}
 	return l, nil
@@ -45,46 +45,46 @@ func newLayout(tok *tokenizer.Tokenizer, places map[Medium]int, T int) (*layout,
 // document is an example as tokens.
 type document struct {
 	tokens, targets []int32 // of equal length, at most T
-	starts          []int32 // nil: it is one document
+	starts          []int32 // nil: a single document
 	first           int     // position of the first vector
-	turns           []span  // the answers that are in it
+	turns           []span  // answers in the document
 }
 
-// span is an answer: the positions [lo, hi) that are asked for its tokens, the
-// end token last.
+// span is an answer: the positions [lo, hi) whose targets are its tokens, EOS
+// last.
 type span struct {
 	Turn
 	lo, hi int
 }
 
-// writer puts a document together.
+// writer builds a document.
 type writer struct {
 	*layout
 	document
 }
 
-// add appends tokens; learnt ones are targets of the positions before them.
-func (w *writer) add(learnt bool, ids ...int32) {
+// add appends tokens. If learned, they are targets of the preceding positions.
+func (w *writer) add(learned bool, ids ...int32) {
 	for _, id := range ids {
-		if n := len(w.targets); learnt && n > 0 {
+		if n := len(w.targets); learned && n > 0 {
 			w.targets[n-1] = id
 		}
 		w.tokens, w.targets = append(w.tokens, id), append(w.targets, -1)
 	}
 }
 
-// media leaves room for the vectors of m between its markers.
+// media reserves positions for the vectors of m between its markers.
 func (w *writer) media(m Medium) {
 	w.add(false, w.marks[m][0])
 	w.first = len(w.tokens)
 	for range w.places[m] {
-		w.add(false, w.marks[m][0]) // what stands there is no token; the id is not looked at
+		w.add(false, w.marks[m][0]) // placeholder: the id is not used
 	}
 	w.add(false, w.marks[m][1])
 }
 
-// turn appends a question and its answer; false, and nothing, where there is no
-// room. With asked the question is there already.
+// turn appends a question, unless asked is set, and its answer. It returns
+// false and appends nothing if they do not fit.
 func (w *writer) turn(t Turn, asked bool) bool {
 	var ask []int32
 	if !asked {
@@ -101,9 +101,9 @@ func (w *writer) turn(t Turn, asked bool) bool {
 	return true
 }
 
-// answer is the tokens of an answer, behind a space where a question stands
-// before it. One that is spelled has a token for each letter: the same text, but
-// nothing to learn about which letters a tokenizer joins.
+// answer returns the tokens of an answer, with a leading space after a
+// question. A spelled answer has a token for each letter: the same text,
+// independent of the tokenizer's merges.
 func (l *layout) answer(t Turn) []int32 {
 	text := t.Answer
 	if t.Ask != "" {
@@ -132,7 +132,7 @@ func (l *layout) writer() *writer {
 	return w
 }
 
-// single is a document of one question behind what it is about.
+// single returns a document of an input followed by one question.
 func (l *layout) single(m Medium, t Turn) (document, bool) {
 	w := l.writer()
 	w.media(m)
@@ -140,7 +140,7 @@ func (l *layout) single(m Medium, t Turn) (document, bool) {
 	return w.document, ok
 }
 
-// late is a document of one question before what it is about.
+// late returns a document of one question followed by the input.
 func (l *layout) late(m Medium, t Turn) (document, bool) {
 	w := l.writer()
 	ask := l.tok.Encode(t.Ask, tokenizer.Options{})
@@ -153,15 +153,15 @@ func (l *layout) late(m Medium, t Turn) (document, bool) {
 	return w.document, ok
 }
 
-// blind is a document of one question about nothing.
+// blind returns a document of one question without input.
 func (l *layout) blind(t Turn) (document, bool) {
 	w := l.writer()
 	ok := w.turn(t, false)
 	return w.document, ok
 }
 
-// draw is a document to learn from: some of an example's questions in an order
-// by chance, or none at all, which its caption answers.
+// draw returns a training document: some of an example's questions in random
+// order, or none, so that the caption is the answer.
 func (l *layout) draw(e Example, d Data, r *nn.Random) (document, error) {
 	order := shuffled(len(e.Turns), r)
 	kind := r.Uniform()
@@ -184,12 +184,12 @@ func (l *layout) draw(e Example, d Data, r *nn.Random) (document, error) {
 		w.turn(e.Turns[i], false)
 	}
 	if len(w.turns) == 0 && len(e.Turns) > 0 {
-		return w.document, train.Atf("/seq_len", "no question about an example of %s fits into %d positions", e.Modality, l.T)
+		return w.document, train.Atf("/seq_len", "no question about %s fits into %d positions", e.Modality, l.T)
 	}
 	return w.document, nil
 }
 
-// shuffled is 0…n-1 in an order by chance.
+// shuffled returns 0…n-1 in random order.
 func shuffled(n int, r *nn.Random) []int {
 	p := make([]int, n)
 	for i := range p {

@@ -23,8 +23,8 @@ func testLayout(t *testing.T, T int) *layout {
 	return l
 }
 
-// text is a document as people read it, with what is asked in brackets and a
-// dot for each vector.
+// text returns a document as text, with targets in brackets and a dot for each
+// vector.
 func (l *layout) text(d document) string {
 	var b strings.Builder
 	marks := l.marks[Image]
@@ -41,8 +41,8 @@ func (l *layout) text(d document) string {
 	return b.String()
 }
 
-// Only answers are learnt; the vectors stand between their markers; what is
-// spelled has a token for each letter and is the same text.
+// Only answers are targets; the vectors are between their markers; a spelled
+// answer has a token for each letter and the same text.
 func TestLayout(t *testing.T) {
 	l := testLayout(t, 40)
 	q := Turn{Ask: "how many?", Answer: "4", Kind: "shapes/count"}
@@ -61,29 +61,29 @@ func TestLayout(t *testing.T) {
 	word := Turn{Ask: "what does it say?", Answer: "mother", Kind: "words/read"}
 	ids := l.answer(word)
 	if whole := l.tok.Encode(" mother", tokenizer.Options{}); len(ids) != 7 || len(whole) >= 7 {
-		t.Errorf("spelled %d tokens, whole %d", len(ids), len(whole))
+		t.Errorf("spelled %d tokens, encoded %d", len(ids), len(whole))
 	}
-	var said string
+	var decoded string
 	dec := l.tok.Decoder(tokenizer.DecodeOptions{Continued: true})
 	for _, id := range ids {
-		said += dec.Next(id)
+		decoded += dec.Next(id)
 	}
-	if said += dec.Flush(); said != " mother" {
-		t.Errorf("spelled, it says %q", said)
+	if decoded += dec.Flush(); decoded != " mother" {
+		t.Errorf("spelled text %q", decoded)
 	}
 	if _, ok := testLayout(t, 14).single(Image, word); ok {
-		t.Error("a question is asked that has no room")
+		t.Error("question beyond seq_len")
 	}
 	if _, err := newLayout(l.tok, map[Medium]int{Image: 38}, 40); err == nil {
-		t.Error("vectors that leave no room for words are taken")
+		t.Error("accepted vectors without room for text")
 	}
 	if _, err := newLayout(l.tok, map[Medium]int{"smell": 4}, 40); err == nil || !strings.Contains(err.Error(), "<smell>") {
 		t.Errorf("a medium without markers: %v", err)
 	}
 }
 
-// Examples are drawn with as many questions as are wanted and fit, in another
-// order each time, some with none and some with the question first.
+// Documents have as many questions as configured and fit, in random order, some
+// without a question and some with the question first.
 func TestDraw(t *testing.T) {
 	l := testLayout(t, 40)
 	e := Example{Modality: Image, Kind: "shapes", Caption: "a cat", Turns: []Turn{{Ask: "how many?", Answer: "4", Kind: "a"}, {Ask: "what?", Answer: "cat", Kind: "b"}, {Ask: "where?", Answer: "top", Kind: "c"}}}

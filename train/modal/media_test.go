@@ -18,7 +18,7 @@ import (
 	"mm-abi.org/mm/train/net/onnxfile"
 )
 
-// hearing is small enough for a test: half a second of 16 mel bands, 4 vectors.
+// hearing is a small modality: half a second of 16 mel bands, 4 vectors.
 func hearing(dim int) Modality {
 	return Modality{
 		Modality:   Audio,
@@ -30,7 +30,7 @@ func hearing(dim int) Modality {
 	}
 }
 
-// Pictures and sounds are learnt beside each other, each by its own networks.
+// Images and sounds are learned in one run, each by its networks.
 func TestTwoMedia(t *testing.T) {
 	r := encoding()
 	r.Modalities = append(r.Modalities, hearing(24))
@@ -45,7 +45,7 @@ func TestTwoMedia(t *testing.T) {
 	tr, told := run(t, r, filepath.Join(t.TempDir(), "both"), false, 2)
 	for _, part := range []string{"encoder of image", "projector of image", "encoder of audio", "projector of audio"} {
 		if cmp.Equal(weights(start, part), weights(tr, part)) {
-			t.Errorf("the %s did not learn", part)
+			t.Errorf("%s did not learn", part)
 		}
 	}
 	kinds := ""
@@ -57,19 +57,19 @@ func TestTwoMedia(t *testing.T) {
 		}
 	}
 	if !strings.Contains(kinds, "shapes/") || !strings.Contains(kinds, "tones/") {
-		t.Errorf("held out are %s", kinds)
+		t.Errorf("held-out kinds: %s", kinds)
 	}
 	r.Data.Sound.Kinds = []string{"smells"}
 	_, err = New(context.Background(), r, train.Options{From: "."})
 	var f train.Fault
 	if !errors.As(err, &f) || f.Path != "/data/sound" {
-		t.Errorf("a kind of sounds that is none: %v", err)
+		t.Errorf("unknown kind of sounds: %v", err)
 	}
 }
 
-// A stranger's encoder, an ONNX file, is run and never trained; a projector
-// learns behind it as behind the network that the file was made of.
-func TestStranger(t *testing.T) {
+// An external encoder, an ONNX file, is run and never trained. A projector
+// learns after it as after the network that was exported to it.
+func TestExternal(t *testing.T) {
 	dir := t.TempDir()
 	run(t, encoding(), filepath.Join(dir, "enc"), false, 2)
 	from := filepath.Join(dir, "enc", train.LastFile)
@@ -98,26 +98,26 @@ func TestStranger(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := aligning(from)
-	own, _ := run(t, r, filepath.Join(dir, "own"), false, 2)
+	native, _ := run(t, r, filepath.Join(dir, "own"), false, 2)
 	r.Modalities[0].Preprocess = built.Preprocess
 	r.Modalities[0].Encoder = Encoder{ONNX: path}
 	r.Data.Scene.Examples = 5
-	strange, told := run(t, r, filepath.Join(dir, "strange"), false, 1)
-	if len(strange.Task.senses[0].memory.held) == 0 {
-		t.Error("nothing is remembered of a stranger's encoder")
+	external, told := run(t, r, filepath.Join(dir, "strange"), false, 1)
+	if len(external.Task.senses[0].memory.held) == 0 {
+		t.Error("features of an external encoder not cached")
 	}
 	if s := told.finished(t).Sealed; len(s) != 1 || s[0].Part != "core" {
 		t.Errorf("sealed: %+v", s)
 	}
-	if a, b := len(weights(own, "projector of image")), len(weights(strange, "projector of image")); a != b {
+	if a, b := len(weights(native, "projector of image")), len(weights(external, "projector of image")); a != b {
 		t.Errorf("projectors of %d and %d tensors", a, b)
 	}
-	// Another file in its place, of the same shapes, is not what the projector
-	// learnt to read.
+	// Another file with the same shapes is refused: the projector was not
+	// trained with it.
 	last := filepath.Join(dir, "strange", train.LastFile)
-	look := []Look{Own}
+	look := []Look{Actual}
 	if _, err := Measure(t.Context(), last, look, MeasureOptions{N: 2}); err != nil {
-		t.Errorf("its own encoder: %v", err)
+		t.Errorf("same encoder: %v", err)
 	}
 	model.Doc = "another"
 	if f, err = os.Create(path); err != nil {
@@ -131,8 +131,8 @@ func TestStranger(t *testing.T) {
 	}
 	refused := func(what string, err error) {
 		t.Helper()
-		if err == nil || !strings.Contains(err.Error(), "trained with another encoder of image: sha256 "+strange.Task.senses[0].onnx.sum) {
-			t.Errorf("%s behind another encoder: %v", what, err)
+		if err == nil || !strings.Contains(err.Error(), "trained with another encoder of image: sha256 "+external.Task.senses[0].onnx.sum) {
+			t.Errorf("%s with another encoder: %v", what, err)
 		}
 	}
 	_, err = Measure(t.Context(), last, look, MeasureOptions{N: 2})
@@ -145,16 +145,16 @@ func TestStranger(t *testing.T) {
 	refused("tuned", err)
 	r.Modalities[0].Encoder.Output = "nothing"
 	if _, err := New(context.Background(), r, train.Options{From: "."}); err == nil || !strings.Contains(err.Error(), "nothing") {
-		t.Errorf("an output that is none: %v", err)
+		t.Errorf("unknown output: %v", err)
 	}
 	r.Modalities[0].Encoder.Output = ""
 	r.Modalities[0].Preprocess.Resize = []int{16, 16}
 	if _, err := New(context.Background(), r, train.Options{From: "."}); err == nil {
-		t.Error("pictures of another size are taken")
+		t.Error("accepted images of another size")
 	}
 }
 
-// Features are rows whatever the shape of an encoder's output.
+// Features are rows for every shape of an encoder's output.
 func TestAsRows(t *testing.T) {
 	data := []float32{1, 2, 3, 4, 5, 6}
 	for _, c := range []struct {
@@ -173,6 +173,6 @@ func TestAsRows(t *testing.T) {
 		}
 	}
 	if _, _, _, err := asRows([]int{2, 1, 1, 3}, data); err == nil {
-		t.Error("a batch of two is one example's features")
+		t.Error("accepted a batch of two")
 	}
 }

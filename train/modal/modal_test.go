@@ -20,11 +20,10 @@ import (
 	"mm-abi.org/mm/train/net"
 )
 
-// The core that the tests stand on: the reference core of the repository.
+// The reference core of the repository.
 const coreFile = "../../catalog/core-llm/core-llm.gguf"
 
-// seeing is small enough for a test: pictures of 32 pixels, 16 patches, 4
-// vectors.
+// seeing is a small modality: images of 32×32 pixels, 16 patches, 4 vectors.
 func seeing(dim int) Modality {
 	return Modality{
 		Modality:   Image,
@@ -56,7 +55,7 @@ func encoding() Recipe {
 	}
 }
 
-// aligning is stage 0 behind the encoder of a checkpoint.
+// aligning is stage 0 with the encoder of a checkpoint.
 func aligning(encoder string) Recipe {
 	r := encoding()
 	r.Name, r.Stage, r.Stop.Steps, r.SaveEvery, r.Eval.Every, r.SealEvery = "align", Align, 4, 2, 0, 1
@@ -65,7 +64,7 @@ func aligning(encoder string) Recipe {
 	return r
 }
 
-// tuning is stage 1 behind a checkpoint of stage 0.
+// tuning is stage 1 on a checkpoint of stage 0.
 func tuning(aligned string) Recipe {
 	r := aligning(aligned)
 	r.Name, r.Stage = "tune", Tune
@@ -74,7 +73,7 @@ func tuning(aligned string) Recipe {
 	return r
 }
 
-// recorder keeps what a run tells.
+// recorder keeps the events of a run.
 type recorder struct{ events []train.Event }
 
 func (r *recorder) Observe(e train.Event) error { r.events = append(r.events, e); return nil }
@@ -90,7 +89,7 @@ func (r *recorder) finished(t testing.TB) train.Finished {
 	return train.Finished{}
 }
 
-// losses are those that the run reports, of training and on held-out examples.
+// losses returns the reported losses, of training and on held-out examples.
 func (r *recorder) losses() (out []float64) {
 	for _, e := range r.events {
 		switch e := e.(type) {
@@ -103,16 +102,16 @@ func (r *recorder) losses() (out []float64) {
 	return out
 }
 
-// run trains a recipe in a folder and gives what it told.
+// run trains a recipe in a folder and returns its events.
 func run(t testing.TB, r Recipe, dir string, resume bool, threads int) (*Trainer, *recorder) {
 	t.Helper()
-	told := &recorder{}
-	tr, err := RunFolder(context.Background(), r, resume, train.Options{Dir: dir, From: ".", Observer: told, Threads: threads})
+	events := &recorder{}
+	tr, err := RunFolder(context.Background(), r, resume, train.Options{Dir: dir, From: ".", Observer: events, Threads: threads})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { tr.Close() })
-	return tr, told
+	return tr, events
 }
 
 func weights(t *Trainer, prefix string) map[string][]float32 {
@@ -125,26 +124,26 @@ func weights(t *Trainer, prefix string) map[string][]float32 {
 	return out
 }
 
-// The stages follow each other, an encoder, a projector, adapters; each moves
-// what it says and nothing else, which its hashes prove; interrupted, resumed
-// and on another number of threads they end with the same bits.
+// The stages run in sequence: an encoder, a projector, adapters. Each changes
+// only its parts, as its hashes prove. Interrupted and resumed on another
+// number of threads, the result is bit-identical.
 func TestStages(t *testing.T) {
 	dir := t.TempDir()
 	enc := filepath.Join(dir, "enc")
-	first, told := run(t, encoding(), enc, false, 1)
-	losses := told.losses()
+	first, events := run(t, encoding(), enc, false, 1)
+	losses := events.losses()
 	if a, b := losses[0], losses[len(losses)-1]; !(b < a-1) {
-		t.Errorf("losses %v: nothing was learnt", losses)
+		t.Errorf("losses %v: nothing was learned", losses)
 	}
-	if f := told.finished(t); len(f.Sealed) != 0 {
+	if f := events.finished(t); len(f.Sealed) != 0 {
 		t.Errorf("sealed %v in a stage that trains everything", f.Sealed)
 	}
 
 	r := aligning(filepath.Join(enc, train.LastFile))
-	aligned, told := run(t, r, filepath.Join(dir, "align"), false, 2)
+	aligned, events := run(t, r, filepath.Join(dir, "align"), false, 2)
 	want := []string{"encoder of image", "core"}
 	var sealed []string
-	for _, s := range told.finished(t).Sealed {
+	for _, s := range events.finished(t).Sealed {
 		sealed = append(sealed, s.Part)
 		if s.Before != s.After || s.Trained != 0 || s.Tensors == 0 {
 			t.Errorf("%+v", s)
@@ -154,7 +153,7 @@ func TestStages(t *testing.T) {
 		t.Error(d)
 	}
 	if d := cmp.Diff(weights(first, "encoder of image"), weights(aligned, "encoder of image")); d != "" {
-		t.Error("the encoder is not that of its checkpoint")
+		t.Error("encoder differs from its checkpoint")
 	}
 	core, _, err := train.OpenBase(coreFile)
 	if err != nil {
@@ -162,37 +161,38 @@ func TestStages(t *testing.T) {
 	}
 	for _, w := range core.Tensors() {
 		if !cmp.Equal(w.Data, weights(aligned, "core")[w.Name]) {
-			t.Errorf("%s of the core moved", w.Name)
+			t.Errorf("core tensor %s changed", w.Name)
 		}
 	}
 
-	// In two pieces, on one thread.
+	// In two parts, on one thread.
 	half := r
 	half.Stop.Steps = 2
 	run(t, half, filepath.Join(dir, "half"), false, 1)
 	again, _ := run(t, r, filepath.Join(dir, "half"), true, 1)
 	if !cmp.Equal(weights(aligned, "projector of image"), weights(again, "projector of image")) {
-		t.Error("resumed, the projector ends elsewhere")
+		t.Error("resumed projector differs")
 	}
 	if cmp.Equal(weights(aligned, "projector of image"), weights(first, "projector of image")) {
-		t.Error("the projector is that of the encoder's stage")
+		t.Error("projector is that of the encoder's stage")
 	}
 
-	tuned, told := run(t, tuning(filepath.Join(dir, "align", train.LastFile)), filepath.Join(dir, "tune"), false, 2)
-	if f := told.finished(t); len(f.Sealed) != 2 || f.Sealed[1].Part != "core" || f.Sealed[1].Before != f.Sealed[1].After {
+	tuned, events := run(t, tuning(filepath.Join(dir, "align", train.LastFile)), filepath.Join(dir, "tune"), false, 2)
+	if f := events.finished(t); len(f.Sealed) != 2 || f.Sealed[1].Part != "core" || f.Sealed[1].Before != f.Sealed[1].After {
 		t.Errorf("sealed: %+v", f.Sealed)
 	}
 	for name, w := range weights(tuned, "adapter") {
 		if filepath.Ext(name) == ".lora_b" && cmp.Equal(w, make([]float32, len(w))) {
-			t.Errorf("%s did not move", name)
+			t.Errorf("%s did not change", name)
 		}
 	}
 	if cmp.Equal(weights(tuned, "projector of image"), weights(aligned, "projector of image")) {
-		t.Error("stage 1 left the projector where it was")
+		t.Error("stage 1 did not change the projector")
 	}
 }
 
-// While encoders wait the core learns and they do not move; then they do.
+// While encoders wait, the core learns and they do not change; afterwards they
+// do.
 func TestWait(t *testing.T) {
 	r := encoding()
 	r.Optimizer.Name, r.Wait, r.Eval = "muon", 3, train.HeldOut{N: 1}
@@ -206,17 +206,17 @@ func TestWait(t *testing.T) {
 		tr, _ := run(t, r, filepath.Join(t.TempDir(), "wait"), false, 1)
 		for _, part := range []string{"encoder of image", "projector of image"} {
 			if same := cmp.Equal(weights(start, part), weights(tr, part)); same == moves {
-				t.Errorf("after %d steps: the %s moved: %v", steps, part, !same)
+				t.Errorf("after %d steps: %s changed: %v", steps, part, !same)
 			}
 		}
 		if cmp.Equal(weights(start, "core"), weights(tr, "core")) {
-			t.Errorf("after %d steps the core has not learnt", steps)
+			t.Errorf("after %d steps: core did not learn", steps)
 		}
 	}
 }
 
-// A projector learns behind the core and the adapter that a build has beside it:
-// the core is changed as the adapter says, and neither moves.
+// A projector learns with the core and the adapter of a build: the core is
+// changed as the adapter says, and both are frozen.
 func TestFrozenAdapter(t *testing.T) {
 	dir := t.TempDir()
 	enc, low := filepath.Join(dir, "enc"), filepath.Join(dir, "low.gguf")
@@ -237,7 +237,7 @@ func TestFrozenAdapter(t *testing.T) {
 
 	r := aligning(enc)
 	r.Core.Adapter = low
-	got, told := run(t, r, filepath.Join(dir, "beside"), false, 1)
+	got, events := run(t, r, filepath.Join(dir, "beside"), false, 1)
 	changed := 0
 	before := weights(plain, "core")
 	for name, w := range weights(got, "core") {
@@ -246,29 +246,29 @@ func TestFrozenAdapter(t *testing.T) {
 		}
 		for i, v := range w {
 			if math.Abs(float64(v-want[name][i])) > 1e-5 {
-				t.Errorf("%s[%d] is %v, with the adapter merged %v", name, i, v, want[name][i])
+				t.Errorf("%s[%d] = %v, want %v", name, i, v, want[name][i])
 				break
 			}
 		}
 	}
 	if changed != 8 { // attn_q and attn_v of 4 layers
-		t.Errorf("the adapter changed %d matrices", changed)
+		t.Errorf("adapter changed %d matrices", changed)
 	}
-	if f := told.finished(t); len(f.Sealed) != 2 {
-		t.Errorf("sealed %v, the encoder and the core are wanted", f.Sealed)
+	if f := events.finished(t); len(f.Sealed) != 2 {
+		t.Errorf("sealed %v, want the encoder and the core", f.Sealed)
 	}
 	if cmp.Equal(weights(got, "projector of image"), weights(plain, "projector of image")) {
-		t.Error("the projector learnt the same without the adapter")
+		t.Error("projector does not depend on the adapter")
 	}
 	r.Core.Adapter = "nothing.gguf"
 	if tr, err := New(context.Background(), r, train.Options{From: ".", Threads: 1}); err == nil {
 		tr.Close()
-		t.Error("no such adapter: no error")
+		t.Error("missing adapter: no error")
 	}
 }
 
-// A mixture reads documents beside the pictures, moves the adapters alone, and
-// goes on after an interruption in both sources.
+// A mixture reads documents and images, trains only the adapters, and resumes
+// in both sources.
 func TestMixture(t *testing.T) {
 	dir := t.TempDir()
 	text := filepath.Join(dir, "text.txt")
@@ -284,30 +284,30 @@ func TestMixture(t *testing.T) {
 	r := tuning(filepath.Join(dir, "align", train.LastFile))
 	r.Stage = Mix
 	r.Data.Text = &Text{Data: train.Data{Files: []string{text}}, Weight: 1}
-	whole, told := run(t, r, filepath.Join(dir, "whole"), false, 1)
-	if f := told.finished(t); len(f.Sealed) != 3 {
+	whole, events := run(t, r, filepath.Join(dir, "whole"), false, 1)
+	if f := events.finished(t); len(f.Sealed) != 3 {
 		t.Errorf("sealed: %+v", f.Sealed)
 	}
 	half := r
 	half.Stop.Steps = 2
 	first, _ := run(t, half, filepath.Join(dir, "half"), false, 2)
 	if at := first.Task.loader.Position(); at.Next == 0 && at.Epoch == 0 {
-		t.Error("no document was read")
+		t.Error("no document read")
 	}
 	rest, _ := run(t, r, filepath.Join(dir, "half"), true, 2)
 	if !cmp.Equal(weights(whole, "adapter"), weights(rest, "adapter")) {
-		t.Error("resumed, the adapters end elsewhere")
+		t.Error("resumed adapters differ")
 	}
 }
 
-// Features of frozen encoders are remembered where examples come again, and
-// nothing changes by it.
+// Features of frozen encoders are cached for repeated examples, without effect
+// on the result.
 func TestMemory(t *testing.T) {
 	dir := t.TempDir()
 	run(t, encoding(), filepath.Join(dir, "enc"), false, 2)
 	for name, change := range map[string]func(*Recipe){
 		"": func(*Recipe) {},
-		// As many vectors as a reading has signs, drawn to words.
+		// As many vectors as signs in a reading, with words as targets.
 		"words": func(r *Recipe) {
 			r.Data.Words, r.SeqLen = 5, 112
 			r.Modalities[0].Projector.Net = projecting(256)
@@ -319,27 +319,27 @@ func TestMemory(t *testing.T) {
 		change(&r)
 		kept, _ := run(t, r, filepath.Join(dir, "kept"+name), false, 2)
 		if n := len(kept.Task.senses[0].memory.held); n != 4 {
-			t.Errorf("%s: %d examples are remembered, not 4", name, n)
+			t.Errorf("%s: %d examples cached, want 4", name, n)
 		}
 		tr, err := New(context.Background(), r, train.Options{From: ".", Threads: 2})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer tr.Close()
-		tr.Task.senses[0].memory.size = maxFeatures // no room for any
+		tr.Task.senses[0].memory.size = maxFeatures // the cache is full
 		if err := tr.Run(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 		if n := len(tr.Task.senses[0].memory.held); n != 0 {
-			t.Fatalf("%s: %d examples are remembered", name, n)
+			t.Fatalf("%s: %d examples cached", name, n)
 		}
 		if !cmp.Equal(weights(kept, "projector of image"), weights(tr, "projector of image")) {
-			t.Errorf("%s: remembered features are others", name)
+			t.Errorf("%s: cached features differ", name)
 		}
 	}
 }
 
-// What a checkpoint says about itself comes from anyone.
+// The header of a checkpoint is untrusted.
 func FuzzHeader(f *testing.F) {
 	task, err := json.Marshal(Header{Recipe: encoding(), Modalities: []Built{{Modality: Image}}})
 	if err != nil {
@@ -350,12 +350,12 @@ func FuzzHeader(f *testing.F) {
 	f.Fuzz(func(t *testing.T, task []byte) {
 		h, err := parseHeader(train.Header{Kind: kind, Task: task})
 		if err == nil && (h.Next < 0 || len(h.Modalities) == 0 || h.Recipe.Validate() != nil) {
-			t.Errorf("taken: %+v", h)
+			t.Errorf("accepted: %+v", h)
 		}
 	})
 }
 
-// A checkpoint of another kind, and one of another core, are refused by name.
+// A checkpoint of another task, and one of another core, are refused.
 func TestCheckpointRefused(t *testing.T) {
 	dir := t.TempDir()
 	run(t, encoding(), filepath.Join(dir, "enc"), false, 2)
@@ -364,7 +364,7 @@ func TestCheckpointRefused(t *testing.T) {
 	r.Modalities[0].Preprocess.SampleRate = 16000
 	r.Data.Scene = nil
 	if _, err := New(context.Background(), r, train.Options{From: "."}); err == nil {
-		t.Error("a picture's encoder is taken for a sound's")
+		t.Error("accepted an image encoder for sounds")
 	}
 	r = aligning(filepath.Join(dir, "enc", train.LastFile))
 	r.Modalities[0].Projector.Net.Layers[1].Out = 24

@@ -16,9 +16,8 @@ import (
 	"mm-abi.org/mm/onnx/engine"
 )
 
-// stranger is an encoder in an ONNX file, which this program runs and never
-// trains.
-type stranger struct {
+// external is an encoder in an ONNX file, which is run and never trained.
+type external struct {
 	program *engine.Program
 	input   string
 	output  string
@@ -27,8 +26,8 @@ type stranger struct {
 	rows, cols int // of an item's output
 }
 
-// openStranger opens the file and finds what it gives for one item.
-func openStranger(ctx context.Context, path string, e Encoder, threads int) (*stranger, error) {
+// openExternal opens the file and finds its output for one item.
+func openExternal(ctx context.Context, path string, e Encoder, threads int) (*external, error) {
 	_, sum, err := fsx.Digest(path)
 	if err != nil {
 		return nil, err
@@ -41,26 +40,26 @@ func openStranger(ctx context.Context, path string, e Encoder, threads int) (*st
 	if err = errors.Join(err, m.Close()); err != nil {
 		return nil, err
 	}
-	s := &stranger{program: p, output: e.Output, sum: strings.TrimPrefix(sum, "sha256:")}
+	s := &external{program: p, output: e.Output, sum: strings.TrimPrefix(sum, "sha256:")}
 	if n := len(p.Inputs()); n != 1 {
-		return nil, errors.Join(fmt.Errorf("%s has %d inputs: an encoder has one", filepath.Base(path), n), p.Close())
+		return nil, errors.Join(fmt.Errorf("%s: %d inputs, want one", filepath.Base(path), n), p.Close())
 	}
 	s.input = p.Inputs()[0].Name
 	if s.output == "" {
 		if names := p.Outputs(); len(names) != 1 {
-			return nil, errors.Join(fmt.Errorf("%s has the outputs %v: name one under output", filepath.Base(path), names), p.Close())
+			return nil, errors.Join(fmt.Errorf("%s: outputs %v, want one named in output", filepath.Base(path), names), p.Close())
 		}
 		s.output = p.Outputs()[0]
 	}
 	return s, nil
 }
 
-// features is what the encoder gives for one input: rows × cols numbers, a
-// picture of features [1, C, H, W] as H·W rows.
-func (s *stranger) features(ctx context.Context, t *preprocess.Tensor) ([]float32, error) {
+// features returns the encoder's output for one input, rows × cols numbers; an
+// image of features [1, C, H, W] becomes H·W rows.
+func (s *external) features(ctx context.Context, t *preprocess.Tensor) ([]float32, error) {
 	dtype, ok := map[string]onnx.DType{"fp32": onnx.FLOAT, "fp16": onnx.FLOAT16, "uint8": onnx.UINT8, "int16": onnx.INT16}[t.DType]
 	if !ok {
-		return nil, fmt.Errorf("an input of %s", t.DType)
+		return nil, fmt.Errorf("unsupported input type %s", t.DType)
 	}
 	out, err := s.program.Run(ctx, map[string]engine.Tensor{s.input: {Type: dtype, Shape: t.Shape, Data: t.Data}})
 	if err != nil {
@@ -68,10 +67,10 @@ func (s *stranger) features(ctx context.Context, t *preprocess.Tensor) ([]float3
 	}
 	got, ok := out[s.output]
 	if !ok {
-		return nil, fmt.Errorf("the encoder has no output %q", s.output)
+		return nil, fmt.Errorf("unknown output %q of the encoder", s.output)
 	}
 	if got.Type != onnx.FLOAT {
-		return nil, fmt.Errorf("the encoder's output %s is of %s: features are float32", s.output, got.Type)
+		return nil, fmt.Errorf("output %s of the encoder has type %s, want float32", s.output, got.Type)
 	}
 	data := make([]float32, len(got.Data)/4)
 	for i := range data {
@@ -85,12 +84,13 @@ func (s *stranger) features(ctx context.Context, t *preprocess.Tensor) ([]float3
 		s.rows, s.cols = rows, cols
 	}
 	if rows != s.rows || cols != s.cols {
-		return nil, fmt.Errorf("the encoder gives %d × %d for one input and %d × %d for another: the preprocess block must make them alike", s.rows, s.cols, rows, cols)
+		return nil, fmt.Errorf("encoder output size varies: %d × %d and %d × %d; preprocess must resize the inputs", s.rows, s.cols, rows, cols)
 	}
 	return data, nil
 }
 
-// asRows makes rows of features of [1, T, C], [T, C], [1, C] or [1, C, H, W].
+// asRows converts features of [1, T, C], [T, C], [1, C] or [1, C, H, W] to
+// rows.
 func asRows(shape []int, data []float32) (rows, cols int, _ []float32, err error) {
 	dims := shape
 	for len(dims) > 2 && dims[0] == 1 {
@@ -111,5 +111,5 @@ func asRows(shape []int, data []float32) (rows, cols int, _ []float32, err error
 		}
 		return n, c, out, nil
 	}
-	return 0, 0, nil, fmt.Errorf("the encoder's output is %v: features are [1, T, C] or [1, C, H, W]", shape)
+	return 0, 0, nil, fmt.Errorf("encoder output %v, want [1, T, C] or [1, C, H, W]", shape)
 }

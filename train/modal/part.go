@@ -10,9 +10,9 @@ import (
 	"mm-abi.org/mm/train/nn"
 )
 
-// part is a network at its place in a run: one input, one output.
+// part is a network in a run, with one input and one output.
 type part struct {
-	kind, prefix string // EncoderPart or ProjectorPart; of its tensors' names
+	kind, prefix string // EncoderPart or ProjectorPart; prefix of the tensors' names
 	cfg          net.Config
 	net          *net.Net[float32]
 	pass         *net.Pass[float32]
@@ -24,13 +24,14 @@ type part struct {
 	B            int
 }
 
-// prefix begins the names of a part's tensors in a run, such as "encoder.image.".
+// prefix returns the prefix of a part's tensors in a run, such as
+// "encoder.image.".
 func prefix(kind string, m Medium) string { return kind + "." + string(m) + "." }
 
-// newPart makes the network of cfg, with weights drawn from seed.
+// newPart creates the network of cfg, with weights drawn from seed.
 func newPart(kind string, m Medium, cfg net.Config, seed uint64) (*part, error) {
 	if len(cfg.Inputs) != 1 || len(cfg.Outputs) != 1 {
-		return nil, fmt.Errorf("a network of %d inputs and %d outputs: an %s has one of each", len(cfg.Inputs), len(cfg.Outputs), kind)
+		return nil, fmt.Errorf("network has %d inputs and %d outputs, want one of each for the %s", len(cfg.Inputs), len(cfg.Outputs), kind)
 	}
 	n, err := net.New[float32](cfg)
 	if err != nil {
@@ -40,7 +41,7 @@ func newPart(kind string, m Medium, cfg net.Config, seed uint64) (*part, error) 
 	return &part{kind: kind, prefix: prefix(kind, m), cfg: cfg, net: n}, nil
 }
 
-// place gives the part its memory for B items, after its weights are there.
+// place allocates a pass over B items, after the weights are set.
 func (p *part) place(workers *pool.Pool, B int, trains, input bool) {
 	p.trains, p.B = trains, B
 	p.net.Params().Freeze(func(string) bool { return !trains })
@@ -61,14 +62,14 @@ func (p *part) place(workers *pool.Pool, B int, trains, input bool) {
 	}
 }
 
-// rows and cols are an item's output.
+// rows and cols are the shape of an item's output.
 func (p *part) rows() int { return p.out.Rows / p.B }
 func (p *part) cols() int { return p.out.Cols }
 
-// wants is the numbers of an item's input.
+// wants returns the size of an item's input.
 func (p *part) wants() int { return p.in.Rows / p.B * p.in.Cols }
 
-// give is item i's input.
+// give sets item i's input.
 func (p *part) give(i int, data []float32) { fill(p.in, i, p.B, data) }
 
 // result appends item i's output to dst.
@@ -88,7 +89,7 @@ func (p *part) refresh() {
 	}
 }
 
-// back is the backward pass of n items whose output gradients are in dout.
+// back runs the backward pass of n items whose output gradients are in dout.
 func (p *part) back(n int, add bool) {
 	if n > 0 {
 		p.pass.Backward(n, add)
@@ -101,7 +102,7 @@ func (p *part) back(n int, add bool) {
 	}
 }
 
-// fill puts item i of B into m, row by row.
+// fill sets item i of B in m, row by row.
 func fill[F tensor.Float](m nn.Matrix[F], i, B int, data []F) {
 	rows := m.Rows / B
 	for r := range rows {
@@ -116,12 +117,12 @@ func copyRows[F tensor.Float](m, x nn.Matrix[F], n int) {
 	}
 }
 
-var errShape = errors.New("shapes do not fit")
+var errShape = errors.New("shape mismatch")
 
-// joins checks that x's output is p's input.
+// joins checks that the encoder's output is p's input.
 func joins(rows, cols int, p *part) error {
 	if r, c := p.in.Rows/p.B, p.in.Cols; r != rows || c != cols {
-		return fmt.Errorf("%w: the encoder gives %d × %d, the projector takes %d × %d", errShape, rows, cols, r, c)
+		return fmt.Errorf("%w: encoder output %d × %d, projector input %d × %d", errShape, rows, cols, r, c)
 	}
 	return nil
 }

@@ -14,11 +14,11 @@ import (
 	"mm-abi.org/mm/train/nn"
 )
 
-// Perception is the training of encoders, projectors and adapters by what a
-// core answers: a [train.Task].
+// Perception is a [train.Task]: encoders, projectors and adapters learn from a
+// core's answers.
 type Perception struct {
 	recipe Recipe
-	from   string // folder of the recipe, from that of the checkpoints
+	from   string // folder of the recipe, relative to that of the checkpoints
 	ctx    context.Context
 
 	senses []*sense
@@ -29,21 +29,21 @@ type Perception struct {
 	pool   *pool.Pool
 
 	train, held sources
-	corpus      *train.Corpus   // documents without media; nil: there are none
-	loader      *dataset.Loader // of them
+	corpus      *train.Corpus   // documents without media; may be nil
+	loader      *dataset.Loader // of the corpus
 	next        int             // examples drawn
 	batches     []*batch        // of one step
 	trial       *batch          // of an evaluation
 	grads       []float32
 	last        *train.Evaluation
-	words       *words // where they are learnt
+	words       *words // if words are learned
 }
 
-// Trainer is the trainer of a perception, or of an encoder by signs.
+// Trainer is the trainer of a Perception or a Reader.
 type Trainer struct {
 	*train.Trainer
-	Task   *Perception // nil where an encoder learns signs
-	Reader *Reader     // of that one
+	Task   *Perception // nil for a Reader
+	Reader *Reader     // nil for a Perception
 }
 
 // New builds the run of a recipe from the start. Paths are relative to opt.From.
@@ -51,8 +51,8 @@ func New(ctx context.Context, r Recipe, opt train.Options) (*Trainer, error) {
 	return start(ctx, r, opt, nil)
 }
 
-// Resume builds the run that left the checkpoint at path, to go on from there as
-// if it had never stopped.
+// Resume builds the interrupted run with the checkpoint at path; the result is
+// bit-identical to that of an uninterrupted run.
 func Resume(ctx context.Context, path string, opt train.Options) (*Trainer, error) {
 	c, err := OpenCheckpoint(path)
 	if err != nil {
@@ -68,8 +68,7 @@ func Resume(ctx context.Context, path string, opt train.Options) (*Trainer, erro
 	return t, nil
 }
 
-// start puts a run together: from a checkpoint, or from the start when there is
-// none.
+// start builds a run from a checkpoint or, if from is nil, from the start.
 func start(ctx context.Context, r Recipe, opt train.Options, from *Checkpoint) (*Trainer, error) {
 	r = r.WithDefaults()
 	if err := r.Validate(); err != nil {
@@ -95,7 +94,7 @@ func start(ctx context.Context, r Recipe, opt train.Options, from *Checkpoint) (
 	return &Trainer{Trainer: t, Task: p}, nil
 }
 
-// trainer makes the task's trainer, which closes the threads where it fails.
+// trainer builds the task's trainer. On failure it stops the threads.
 func (p *Perception) trainer(opt train.Options, from *Checkpoint) (*train.Trainer, error) {
 	if from == nil {
 		return train.New(p.recipe.run(), p, p.pool, opt)
@@ -107,21 +106,21 @@ func (p *Perception) trainer(opt train.Options, from *Checkpoint) (*train.Traine
 	return train.Resume(from.Checkpoint, p.recipe.run(), p, p.pool, opt)
 }
 
-// goOn takes over a checkpoint's place in the data.
+// goOn restores the position in the data from a checkpoint.
 func (p *Perception) goOn(c *Checkpoint) error {
 	if c == nil {
 		return nil
 	}
 	h := c.Perception
 	if h.Vocabulary != dataset.TokenizerDigest(p.tok) {
-		return fmt.Errorf("checkpoint %s: the core has another tokenizer now", c.Path())
+		return fmt.Errorf("checkpoint %s: tokenizer of the core has changed", c.Path())
 	}
-	if err := c.know(p.senses); err != nil {
+	if err := c.checkEncoders(p.senses); err != nil {
 		return err
 	}
 	p.next = h.Next
 	if (h.Text == nil) != (p.loader == nil) {
-		return fmt.Errorf("checkpoint %s: it read documents, or did not, unlike its recipe", c.Path())
+		return fmt.Errorf("checkpoint %s: documents do not match the recipe", c.Path())
 	}
 	if h.Text != nil {
 		return p.read(*h.Text)
@@ -129,7 +128,7 @@ func (p *Perception) goOn(c *Checkpoint) error {
 	return nil
 }
 
-// newPerception opens all that a recipe names.
+// newPerception opens everything in a recipe.
 func newPerception(ctx context.Context, r Recipe, dir string, workers *pool.Pool) (*Perception, error) {
 	p := &Perception{recipe: r, ctx: ctx, pool: workers}
 	if err := p.build(dir); err != nil {
@@ -141,8 +140,7 @@ func newPerception(ctx context.Context, r Recipe, dir string, workers *pool.Pool
 	return p, nil
 }
 
-// build opens the recipe's core, networks and sources, and makes room for a
-// step.
+// build opens the recipe's core, networks and sources, and allocates a step.
 func (p *Perception) build(dir string) error {
 	r, workers := p.recipe, p.pool
 	var err error
@@ -160,12 +158,12 @@ func (p *Perception) build(dir string) error {
 		places[m.Modality] = s.proj.rows()
 		most = max(most, s.proj.rows())
 	}
-	if n := places[Image]; n > 0 && r.Data.Films() {
+	if n := places[Image]; n > 0 && r.Data.Videos() {
 		places[Video] = halves * n
 		most = max(most, halves*n)
 	}
 	if r.SeqLen > p.model.Config.Context {
-		return train.Atf("/seq_len", "seq_len is %d, the core's context %d", r.SeqLen, p.model.Config.Context)
+		return train.Atf("/seq_len", "seq_len out of range: got %d, context of the core is %d", r.SeqLen, p.model.Config.Context)
 	}
 	if p.layout, err = newLayout(p.tok, places, r.SeqLen); err != nil {
 		return err
@@ -220,7 +218,7 @@ func (p *Perception) Part(tensor string) string {
 	return CorePart
 }
 
-// endless is the length of an epoch where the sources have no end.
+// endless is the length of an epoch of unlimited sources.
 const endless = 1 << 20
 
 // Size implements [train.Task].
@@ -265,7 +263,8 @@ func (p *Perception) Pass(i int, scale float64, add bool) (loss float64, err err
 	return loss, nil
 }
 
-// pull brings the vectors of a batch's items near to words, where they are learnt.
+// pull adds the gradients towards words to the vectors of a batch's items, if
+// words are learned.
 func (p *Perception) pull(s *sense, b *batch, grads []float32, scale float64) {
 	rows, C := s.proj.rows(), s.proj.cols()
 	for i, it := range b.items[s.modality] {

@@ -15,19 +15,18 @@ import (
 	"mm-abi.org/mm/train/nn"
 )
 
-// Reader is the training of an encoder by the signs of what it sees or hears,
-// before any core is asked: a [train.Task]. The heads that it is trained by are
-// left out of the encoder that comes of it.
+// Reader is a [train.Task]: an encoder learns the signs in its inputs, without
+// a core. The heads for training are not part of the resulting encoder.
 type Reader struct {
 	recipe   Recipe
 	modality Modality
-	from     string // folder of the recipe, from that of the checkpoints
+	from     string // folder of the recipe, relative to that of the checkpoints
 	pool     *pool.Pool
 	net      *net.Net[float32]
 	tensors  []*nn.Tensor[float32] // by their names in the run
 	pass     *net.Pass[float32]
 	in       nn.Matrix[float32]
-	given    nn.Matrix[float32] // gradient of what the encoder gives
+	outGrad  nn.Matrix[float32] // gradient of the encoder's output
 	heads    []head
 	signs    signs
 
@@ -37,7 +36,7 @@ type Reader struct {
 	last        *train.Evaluation
 }
 
-// head is an output at work.
+// head is an output with its targets in a pass.
 type head struct {
 	Head
 	y, dy   nn.Matrix[float32] // [B·rows, classes]
@@ -45,13 +44,13 @@ type head struct {
 	targets []int32 // [B·rows]
 }
 
-// reading is an example on its way through the network.
+// reading is an example prepared for the network.
 type reading struct {
 	Example
 	data []float32
 }
 
-// startReader puts a run by signs together.
+// startReader builds a run by signs.
 func startReader(r Recipe, opt train.Options, from *Checkpoint, workers *pool.Pool) (*Trainer, error) {
 	t, err := newReader(r, opt.From, workers)
 	if err != nil {
@@ -72,7 +71,7 @@ func startReader(r Recipe, opt train.Options, from *Checkpoint, workers *pool.Po
 	return &Trainer{Trainer: tr, Reader: t}, nil
 }
 
-// newReader makes the network and opens the sources.
+// newReader creates the network and opens the sources.
 func newReader(r Recipe, dir string, workers *pool.Pool) (*Reader, error) {
 	t := &Reader{recipe: r, modality: r.Modalities[0], pool: workers}
 	t.signs = signsOf(t.modality.Modality)
@@ -104,15 +103,14 @@ func newReader(r Recipe, dir string, workers *pool.Pool) (*Reader, error) {
 	return t, nil
 }
 
-// place gives the network its memory and holds its ports against what is made
-// for them.
+// place allocates the pass and checks the network's inputs and outputs.
 func (t *Reader) place() error {
 	cfg, B := t.net.Config(), t.recipe.BatchSize
 	if len(cfg.Inputs) != 1 {
-		return train.Atf("/modalities/0/encoder/net/inputs", "%d inputs: an encoder has one", len(cfg.Inputs))
+		return train.Atf("/modalities/0/encoder/net/inputs", "%d inputs, want one", len(cfg.Inputs))
 	}
 	t.pass = t.net.NewPass(t.pool, B)
-	t.in, t.given = t.pass.In(cfg.Inputs[0].Name), t.pass.OutGrad(cfg.Outputs[0])
+	t.in, t.outGrad = t.pass.In(cfg.Inputs[0].Name), t.pass.OutGrad(cfg.Outputs[0])
 	var errs []error
 	for i, h := range t.modality.Heads {
 		if h.Weight == 0 {
@@ -126,7 +124,7 @@ func (t *Reader) place() error {
 			rows = side(one.rows) * side(one.rows)
 		}
 		if rows != one.rows || classes != one.y.Cols {
-			errs = append(errs, train.Atf(fmt.Sprintf("/modalities/0/heads/%d", i), "%s is [%d, %d], the %s of a %s is [%d, %d]",
+			errs = append(errs, train.Atf(fmt.Sprintf("/modalities/0/heads/%d", i), "%s is [%d, %d]; %s of %s requires [%d, %d]",
 				h.Output, one.rows, one.y.Cols, h.Of, t.modality.Modality, rows, classes))
 		}
 		t.heads = append(t.heads, one)
@@ -135,12 +133,12 @@ func (t *Reader) place() error {
 	if err != nil {
 		errs = append(errs, train.At("/modalities/0/preprocess", err))
 	} else if want := t.in.Rows / B * t.in.Cols; len(x) != want {
-		errs = append(errs, train.Atf("/modalities/0", "%w: preprocess gives %d numbers, the encoder takes %d", errShape, len(x), want))
+		errs = append(errs, train.Atf("/modalities/0", "%w: preprocess output has %d numbers, encoder input %d", errShape, len(x), want))
 	}
 	return errors.Join(errs...)
 }
 
-// prepare is what the encoder takes of an example.
+// prepare returns the encoder's input for an example.
 func (t *Reader) prepare(e Example) ([]float32, error) {
 	x, err := prepare(&t.modality.Preprocess, e)
 	if err != nil {
@@ -149,7 +147,7 @@ func (t *Reader) prepare(e Example) ([]float32, error) {
 	return floats(x.Data), nil
 }
 
-// floats are numbers of four bytes each.
+// floats decodes float32 numbers.
 func floats(b []byte) []float32 {
 	data := make([]float32, len(b)/4)
 	for i := range data {
@@ -209,7 +207,7 @@ func (t *Reader) make(n int, draw func(i int) Example) ([]reading, error) {
 	return out, err
 }
 
-// read takes examples forward and sets the targets of the heads.
+// read runs examples forward and sets the targets of the heads.
 func (t *Reader) read(batch []reading) {
 	for i, one := range batch {
 		fill(t.in, i, t.recipe.BatchSize, one.data)
@@ -220,7 +218,8 @@ func (t *Reader) read(batch []reading) {
 	t.pass.Forward(len(batch))
 }
 
-// losses sums the heads' losses over n examples, and sets their gradients.
+// losses returns the sum of the heads' losses over n examples and sets their
+// gradients.
 func (t *Reader) losses(n int, scale float64) (sum float64) {
 	for _, h := range t.heads {
 		rows := n * h.rows
@@ -234,7 +233,7 @@ func (t *Reader) losses(n int, scale float64) (sum float64) {
 func (t *Reader) Pass(i int, scale float64, add bool) (float64, error) {
 	t.read(t.steps[i])
 	sum := t.losses(len(t.steps[i]), scale)
-	t.given.Zero() // no loss but the heads'
+	t.outGrad.Zero() // the heads have the only losses
 	t.pass.Backward(len(t.steps[i]), add)
 	return sum, nil
 }
@@ -251,7 +250,7 @@ func (t *Reader) Evaluate() (train.Evaluation, error) {
 	return e, err
 }
 
-// try reads n held-out examples.
+// try evaluates n held-out examples.
 func (t *Reader) try(n int) (train.Evaluation, error) {
 	var e train.Evaluation
 	tally := train.Tally{}
@@ -271,16 +270,16 @@ func (t *Reader) try(n int) (train.Evaluation, error) {
 	return e, nil
 }
 
-// judge counts what was read right.
+// judge counts the right readings.
 func (t *Reader) judge(batch []reading, tally train.Tally) {
 	for _, h := range t.heads {
 		for i, one := range batch {
 			if h.Of == Reading {
-				said := make([]string, h.rows)
-				for j := range said {
-					said[j] = t.signs.list[h.best(i*h.rows+j)]
+				signs := make([]string, h.rows)
+				for j := range signs {
+					signs[j] = t.signs.list[h.best(i*h.rows+j)]
 				}
-				judge(one.Example, said, tally)
+				judge(one.Example, signs, tally)
 				continue
 			}
 			for j := range h.rows {
@@ -292,7 +291,7 @@ func (t *Reader) judge(batch []reading, tally train.Tally) {
 	}
 }
 
-// best is the likeliest class of a row.
+// best returns the likeliest class of a row.
 func (h head) best(row int) int {
 	y := h.y.Row(row)
 	return slices.Index(y, slices.Max(y))
@@ -306,10 +305,10 @@ func (t *Reader) State() (train.State, error) {
 		Modalities: []Built{{Modality: t.modality.Modality, Preprocess: t.modality.Preprocess, Encoder: &kept}}}}, nil
 }
 
-// Close gives back what the task holds open.
+// Close closes the sources.
 func (t *Reader) Close() error { return errors.Join(t.train.close(), t.held.close()) }
 
-// measureReader reads held-out examples with the encoder of a checkpoint.
+// measureReader evaluates the encoder of a checkpoint on held-out examples.
 func measureReader(c *Checkpoint, opt MeasureOptions, workers *pool.Pool) ([]train.Evaluation, error) {
 	t, err := newReader(c.Perception.Recipe.WithDefaults(), opt.Dir, workers)
 	if err != nil {

@@ -44,8 +44,8 @@ func readingRecipe() Recipe {
 	return r
 }
 
-// An encoder that learns signs gets better, goes on after an interruption as if
-// there had been none, and comes out without its heads, ready for a projector.
+// An encoder learns signs, resumes bit-identically, and is saved without its
+// heads, ready for a projector.
 func TestReader(t *testing.T) {
 	dir := t.TempDir()
 	r := readingRecipe()
@@ -57,7 +57,7 @@ func TestReader(t *testing.T) {
 		}
 	}
 	if first, last := losses[0], losses[len(losses)-1]; !(last < 0.9*first) {
-		t.Errorf("the losses were %v", losses)
+		t.Errorf("losses %v", losses)
 	}
 	r.Stop.Steps = 5
 	run(t, r, filepath.Join(dir, "half"), false, 2)
@@ -78,12 +78,12 @@ func TestReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := n.Config().Outputs; !slices.Equal(got, []string{"patch_tokens"}) || len(n.Params().Tensors()) != 3 || b.Preprocess.Layout != "NHWC" {
-		t.Errorf("the encoder gives %v and has %d tensors", got, len(n.Params().Tensors()))
+		t.Errorf("encoder has outputs %v and %d tensors", got, len(n.Params().Tensors()))
 	}
 	if _, _, err := c.Network(ProjectorPart, Image); err == nil {
-		t.Error("a projector came of a run without one")
+		t.Error("projector of a run without one")
 	}
-	all, err := Measure(context.Background(), filepath.Join(dir, "whole", train.LastFile), []Look{Own}, MeasureOptions{N: 9, Threads: 1})
+	all, err := Measure(context.Background(), filepath.Join(dir, "whole", train.LastFile), []Look{Actual}, MeasureOptions{N: 9, Threads: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func TestReader(t *testing.T) {
 	}
 	for _, want := range []string{"charts/value ±5%", "charts/highest", "charts/marks", "shapes/caption", "shapes/hues"} {
 		if !strings.Contains(kinds, want) {
-			t.Errorf("no figure of %s among %s", want, kinds)
+			t.Errorf("missing score of %s in %s", want, kinds)
 		}
 	}
 	run(t, aligning(filepath.Join(dir, "whole", train.LastFile)), filepath.Join(dir, "align"), false, 1)
@@ -117,7 +117,7 @@ func TestBegin(t *testing.T) {
 	defer tr.Close()
 	for i, w := range first.Reader.Tensors() {
 		if got := tr.Reader.Tensors()[i]; got.Name != w.Name || !slices.Equal(got.Data, w.Data) {
-			t.Errorf("%s did not begin where %s ended", got.Name, w.Name)
+			t.Errorf("%s does not begin with %s", got.Name, w.Name)
 		}
 	}
 	other := aligning("x")
@@ -127,8 +127,8 @@ func TestBegin(t *testing.T) {
 	}
 }
 
-// An encoder and a projector begin with the files of modules that were exported of
-// ones like them, a core's adapters with a GGUF adapter.
+// An encoder and a projector begin with the files of modules exported from such
+// networks, a core's adapters with a GGUF adapter.
 func TestBeginModule(t *testing.T) {
 	dir := t.TempDir()
 	r := readingRecipe()
@@ -146,11 +146,11 @@ func TestBeginModule(t *testing.T) {
 	heads := 0
 	for i, w := range trained.Reader.Tensors() {
 		if got := tr.Reader.Tensors()[i]; !slices.Equal(got.Data, w.Data) {
-			heads++ // a module has none of the heads
+			heads++ // a module has no heads
 		}
 	}
 	if heads == 0 || heads == len(trained.Reader.Tensors()) {
-		t.Errorf("%d of %d tensors are not the module's", heads, len(trained.Reader.Tensors()))
+		t.Errorf("%d of %d tensors differ from the module", heads, len(trained.Reader.Tensors()))
 	}
 
 	aligned, _ := run(t, aligning(encoder), filepath.Join(dir, "align"), false, 1)
@@ -174,7 +174,7 @@ func TestBeginModule(t *testing.T) {
 	defer next.Close()
 	for _, part := range []string{"projector of image", "adapter"} {
 		if !cmp.Equal(weights(next, part), weights(tuned, part)) {
-			t.Errorf("the %s did not begin where the module's run ended", part)
+			t.Errorf("%s does not begin with the module", part)
 		}
 	}
 	for name, change := range map[string]func(r *Recipe){
@@ -183,9 +183,9 @@ func TestBeginModule(t *testing.T) {
 		"fewer matrices": func(r *Recipe) {
 			r.Core.LoRA = &llm.LoRA{Rank: tune.Core.LoRA.Rank, Alpha: tune.Core.LoRA.Alpha, Targets: []string{"attn_q"}}
 		},
-		"no such adapter":  func(r *Recipe) { r.Core.From = "nothing.gguf" },
-		"no such module":   func(r *Recipe) { r.Modalities[0].Projector.Begin = "nothing.onnx" },
-		"a stranger's one": func(r *Recipe) { r.Modalities[0].Projector.Begin = module },
+		"no such adapter": func(r *Recipe) { r.Core.From = "nothing.gguf" },
+		"no such module":  func(r *Recipe) { r.Modalities[0].Projector.Begin = "nothing.onnx" },
+		"another part":    func(r *Recipe) { r.Modalities[0].Projector.Begin = module },
 	} {
 		other := tune
 		other.Modalities = slices.Clone(tune.Modalities)
@@ -222,7 +222,7 @@ func exported(t *testing.T, checkpoint, part, path string) {
 	}
 }
 
-// What is wrong with heads is told at its place.
+// Faults of heads have their paths.
 func TestHeadFaults(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*Recipe)
@@ -234,9 +234,9 @@ func TestHeadFaults(t *testing.T) {
 		"a projector":      {func(r *Recipe) { r.Modalities[0].Projector.From = "x" }, []string{"/modalities/0/projector"}},
 		"no such target":   {func(r *Recipe) { r.Modalities[0].Heads[1].Of = "smells" }, []string{"/modalities/0/heads/1/of"}},
 		"no such output":   {func(r *Recipe) { r.Modalities[0].Heads[1].Output = "maps" }, []string{"/modalities/0/heads/1/output"}},
-		"what is given":    {func(r *Recipe) { r.Modalities[0].Heads[1].Output = "patch_tokens" }, []string{"/modalities/0/heads/1/output"}},
+		"encoder's output": {func(r *Recipe) { r.Modalities[0].Heads[1].Output = "patch_tokens" }, []string{"/modalities/0/heads/1/output"}},
 		"a negative share": {func(r *Recipe) { r.Modalities[0].Heads[1].Weight = -1 }, []string{"/modalities/0/heads/1/weight"}},
-		"two ways in":      {func(r *Recipe) { r.Modalities = append(r.Modalities, hearing(24)); r.Data.Sound = &Sound{} }, []string{"/modalities", "/modalities/1/projector"}},
+		"two modalities":   {func(r *Recipe) { r.Modalities = append(r.Modalities, hearing(24)); r.Data.Sound = &Sound{} }, []string{"/modalities", "/modalities/1/projector"}},
 	} {
 		r := readingRecipe()
 		c.change(&r)

@@ -16,17 +16,17 @@ import (
 	"mm-abi.org/mm/train/net"
 )
 
-// What is wrong with a recipe is told all at once, each at its place.
+// All faults of a recipe are reported, each with its path.
 func TestRecipeFaults(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*Recipe)
 		want   []string // paths
 	}{
-		"as it should be":         {func(*Recipe) {}, nil},
-		"no stage":                {func(r *Recipe) { r.Stage = "" }, []string{"/stage", "/core/model", "/modalities/0/encoder/net"}},
-		"a stage that is none":    {func(r *Recipe) { r.Stage = "4" }, []string{"/stage", "/core/model", "/modalities/0/encoder/net"}},
-		"a drawn encoder, frozen": {func(r *Recipe) { r.Stage = Align; r.Core.Model = nil }, []string{"/modalities/0/encoder/net"}},
-		"a drawn projector, frozen": {func(r *Recipe) {
+		"as it should be":       {func(*Recipe) {}, nil},
+		"no stage":              {func(r *Recipe) { r.Stage = "" }, []string{"/stage", "/core/model", "/modalities/0/encoder/net"}},
+		"unknown stage":         {func(r *Recipe) { r.Stage = "4" }, []string{"/stage", "/core/model", "/modalities/0/encoder/net"}},
+		"a new encoder, frozen": {func(r *Recipe) { r.Stage = Align; r.Core.Model = nil }, []string{"/modalities/0/encoder/net"}},
+		"a new projector, frozen": {func(r *Recipe) {
 			*r = tuning("x")
 			r.Stage = Mix
 			r.Modalities[0].Projector.From = ""
@@ -34,21 +34,21 @@ func TestRecipeFaults(t *testing.T) {
 		}, []string{"/modalities/0/projector/net"}},
 		"adapters without their key": {func(r *Recipe) { *r = tuning("x"); r.Core.LoRA = nil }, []string{"/core/lora"}},
 		"adapters in stage 0":        {func(r *Recipe) { *r = aligning("x"); r.Core.LoRA = &llm.LoRA{Rank: 2} }, []string{"/core/lora"}},
-		"an adapter that stays":      {func(r *Recipe) { *r = aligning("x"); r.Core.Adapter = "x.gguf" }, nil},
-		"an adapter that cannot":     {func(r *Recipe) { *r = tuning("x"); r.Core.Adapter = "x.gguf" }, []string{"/core/adapter"}},
-		"a stranger that trains":     {func(r *Recipe) { r.Modalities[0].Encoder = Encoder{ONNX: "x.onnx"} }, []string{"/modalities/0/encoder/onnx"}},
+		"a frozen adapter":           {func(r *Recipe) { *r = aligning("x"); r.Core.Adapter = "x.gguf" }, nil},
+		"an adapter in stage 1":      {func(r *Recipe) { *r = tuning("x"); r.Core.Adapter = "x.gguf" }, []string{"/core/adapter"}},
+		"a trained ONNX file":        {func(r *Recipe) { r.Modalities[0].Encoder = Encoder{ONNX: "x.onnx"} }, []string{"/modalities/0/encoder/onnx"}},
 		"two encoders":               {func(r *Recipe) { r.Modalities[0].Encoder.From = "x" }, []string{"/modalities/0/encoder"}},
 		"no projector":               {func(r *Recipe) { r.Modalities[0].Projector = Network{} }, []string{"/modalities/0/projector"}},
-		"nothing to see with":        {func(r *Recipe) { r.Modalities = nil }, []string{"/modalities", "/data/scene"}},
-		"nothing to see":             {func(r *Recipe) { r.Data.Scene = nil }, []string{"/data", "/data"}},
-		"a medium twice":             {func(r *Recipe) { r.Modalities = append(r.Modalities, r.Modalities[0]) }, []string{"/modalities/1/modality"}},
+		"no modality":                {func(r *Recipe) { r.Modalities = nil }, []string{"/modalities", "/data/scene"}},
+		"no source":                  {func(r *Recipe) { r.Data.Scene = nil }, []string{"/data", "/data"}},
+		"duplicate medium":           {func(r *Recipe) { r.Modalities = append(r.Modalities, r.Modalities[0]) }, []string{"/modalities/1/modality"}},
 		"a sound's preprocessing": {func(r *Recipe) {
 			r.Modalities[0].Preprocess = preprocess.Spec{Sound: preprocess.Sound{SampleRate: 16000}}
 		}, []string{"/modalities/0/preprocess"}},
 		"bytes for a network":     {func(r *Recipe) { r.Modalities[0].Preprocess.DType = "uint8" }, []string{"/modalities/0/preprocess/dtype"}},
-		"a batch of nothing":      {func(r *Recipe) { r.BatchSize = -1 }, []string{"/batch_size"}},
+		"empty batch":             {func(r *Recipe) { r.BatchSize = -1 }, []string{"/batch_size"}},
 		"no end":                  {func(r *Recipe) { r.Stop = train.Stop{} }, []string{"/stop"}},
-		"a pattern that is none":  {func(r *Recipe) { r.Data.Spell = []string{"*/read", "["} }, []string{"/data/spell/1"}},
+		"invalid pattern":         {func(r *Recipe) { r.Data.Spell = []string{"*/read", "["} }, []string{"/data/spell/1"}},
 		"shares of more than one": {func(r *Recipe) { r.Data.Late = 1.5 }, []string{"/data/silent"}},
 		"many faults":             {func(r *Recipe) { r.BatchSize, r.Data.Turns, r.Eval.N = -1, 100, -2 }, []string{"/data/turns", "/batch_size", "/eval/n"}},
 	} {
@@ -66,8 +66,7 @@ func TestRecipeFaults(t *testing.T) {
 	}
 }
 
-// The schema names every key that a layer has, and those of the recipe, so that
-// none is passed over.
+// The schema has every key of a layer and of the recipe.
 func TestSchemaNamesKeys(t *testing.T) {
 	raw, err := schemas.FS().Open("stage.schema.json")
 	if err != nil {
@@ -104,12 +103,12 @@ func TestSchemaNamesKeys(t *testing.T) {
 		slices.Sort(want)
 		slices.Sort(got)
 		if d := cmp.Diff(want, got); d != "" {
-			t.Errorf("%s: keys of the program and of the schema: %s", name, d)
+			t.Errorf("%s: keys differ from the schema: %s", name, d)
 		}
 	}
 }
 
-// A stage is a number or a word.
+// A stage is a number or a string.
 func TestStageJSON(t *testing.T) {
 	for text, want := range map[string]Stage{`0`: Align, `"encoder"`: Encode, `3`: Mix, `"1"`: Tune} {
 		var s Stage
@@ -119,6 +118,6 @@ func TestStageJSON(t *testing.T) {
 	}
 	var s Stage
 	if json.Unmarshal([]byte(`[1]`), &s) == nil {
-		t.Error("a list is a stage")
+		t.Error("accepted a list as a stage")
 	}
 }

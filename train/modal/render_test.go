@@ -9,8 +9,8 @@ import (
 	"mm-abi.org/mm/runtimes/talk"
 )
 
-// A build that runs is asked in the very tokens that it was asked in when it
-// learnt: the question behind what it is about, before it, and about nothing.
+// A running build renders a question with the tokens of training: after the
+// input, before it, and without one.
 func TestRendered(t *testing.T) {
 	l := testLayout(t, 80)
 	k, err := talk.New(l.tok, talk.Options{})
@@ -41,10 +41,10 @@ func TestRendered(t *testing.T) {
 		}
 		asked := c.doc.turns[0].lo + 1
 		if want := c.doc.tokens[:asked]; !slices.Equal(got, want) {
-			t.Errorf("%s: %v, learnt with %v", name, got, want)
+			t.Errorf("%s: %v, trained with %v", name, got, want)
 		}
-		if text := l.tok.Decode(c.doc.tokens[asked:len(c.doc.tokens)-1], tokenizer.DecodeOptions{Continued: true}); !turn.Says(text) {
-			t.Errorf("%s: the answer is read as %q", name, text)
+		if text := l.tok.Decode(c.doc.tokens[asked:len(c.doc.tokens)-1], tokenizer.DecodeOptions{Continued: true}); !turn.Correct(text) {
+			t.Errorf("%s: answer parsed as %q", name, text)
 		}
 	}
 }

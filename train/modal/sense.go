@@ -11,31 +11,31 @@ import (
 	"mm-abi.org/mm/train/net"
 )
 
-// sense is a way in: preprocessing, an encoder, a projector.
+// sense is the networks of a modality: preprocessing, an encoder, a projector.
 type sense struct {
 	modality Medium
 	spec     preprocess.Spec
-	enc      *part     // one of the two
-	onnx     *stranger //
+	enc      *part     // enc or onnx is set
+	onnx     *external //
 	proj     *part
-	memory   *memory // of features, where the encoder is frozen
+	memory   *memory // of features, if the encoder is frozen
 }
 
-// Built is what a checkpoint says of a modality: all that makes its networks
-// again.
+// Built describes the networks of a modality in a checkpoint, so that they can
+// be rebuilt.
 type Built struct {
 	Modality   Medium          `json:"modality"`
 	Preprocess preprocess.Spec `json:"preprocess"`
 	Encoder    *net.Config     `json:"encoder,omitempty"`
-	ONNX       string          `json:"onnx,omitempty"`   // SHA-256 of a stranger's encoder
-	Output     string          `json:"output,omitempty"` // of it
+	ONNX       string          `json:"onnx,omitempty"`   // SHA-256 of an external encoder
+	Output     string          `json:"output,omitempty"` // of the ONNX file
 	Projector  net.Config      `json:"projector"`
 }
 
-// maxFeatures bounds the numbers that are remembered of frozen encoders: 1 GiB.
+// maxFeatures bounds the cached numbers of frozen encoders: 1 GiB.
 const maxFeatures = 256 << 20
 
-// memory remembers what a frozen encoder gave for an example.
+// memory caches the features of a frozen encoder by example.
 type memory struct {
 	held map[int][]float32
 	size int
@@ -48,8 +48,8 @@ func (m *memory) put(key int, x []float32) {
 	m.held[key], m.size = x, m.size+len(x)
 }
 
-// newSense makes the networks of one modality, places them for B items, and
-// reads the weights that the recipe names. dim is the core's d_model.
+// newSense creates the networks of one modality, allocates B items, and reads
+// the weights of the recipe. dim is the core's d_model.
 func newSense(ctx context.Context, m Modality, r Recipe, dir string, workers *pool.Pool, dim int, place string) (*sense, error) {
 	s := &sense{modality: m.Modality, spec: m.Preprocess}
 	if err := s.build(ctx, m, r, dir, workers, dim, place); err != nil {
@@ -58,7 +58,7 @@ func newSense(ctx context.Context, m Modality, r Recipe, dir string, workers *po
 	return s, nil
 }
 
-// close gives back a stranger's encoder.
+// close closes an external encoder.
 func (s *sense) close() error {
 	if s.onnx == nil {
 		return nil
@@ -66,12 +66,12 @@ func (s *sense) close() error {
 	return s.onnx.program.Close()
 }
 
-// build makes the networks, gives them their memory and holds them against each
-// other. place is the modality's in the recipe.
+// build creates the networks, allocates their passes and checks that they fit.
+// place is the modality's path in the recipe.
 func (s *sense) build(ctx context.Context, m Modality, r Recipe, dir string, workers *pool.Pool, dim int, place string) error {
 	var err error
 	if m.Encoder.ONNX != "" {
-		s.onnx, err = openStranger(ctx, train.Resolve(dir, m.Encoder.ONNX), m.Encoder, workers.Threads())
+		s.onnx, err = openExternal(ctx, train.Resolve(dir, m.Encoder.ONNX), m.Encoder, workers.Threads())
 		if err != nil {
 			return train.At(place+"/encoder/onnx", err)
 		}
@@ -86,12 +86,12 @@ func (s *sense) build(ctx context.Context, m Modality, r Recipe, dir string, wor
 		return train.At(place, err)
 	}
 	if c := s.proj.cols(); c != dim {
-		return train.Atf(place+"/projector", "the projector's vectors have %d numbers, the core's %d", c, dim)
+		return train.Atf(place+"/projector", "vector size mismatch: projector %d, core %d", c, dim)
 	}
 	return nil
 }
 
-// network makes a part of a description, or of a checkpoint.
+// network creates a part from a description or reads it from a checkpoint.
 func (s *sense) network(kind string, n Network, seed uint64, dir string) (*part, error) {
 	if n.Net != nil {
 		p, err := newPart(kind, s.modality, *n.Net, seed)
@@ -111,19 +111,19 @@ func (s *sense) network(kind string, n Network, seed uint64, dir string) (*part,
 	if kind == EncoderPart && isZero(s.spec) {
 		s.spec = b.Preprocess
 	}
-	if err := b.strange(s.onnx); err != nil {
+	if err := b.checkEncoder(s.onnx); err != nil {
 		return nil, fmt.Errorf("checkpoint %s: %w", n.From, err)
 	}
 	return p, nil
 }
 
-// isZero reports a preprocess block that says nothing.
+// isZero reports whether a preprocess block is empty.
 func isZero(s preprocess.Spec) bool {
 	return s.Layout == "" && s.DType == "" && s.Scale == 0 && s.Mean == nil && s.Std == nil && s.Resize == nil && s.Crop == nil &&
 		s.ShortestEdge == 0 && s.Height == 0 && s.SampleRate == 0
 }
 
-// arrange gives the networks their memory.
+// arrange allocates the networks' passes.
 func (s *sense) arrange(workers *pool.Pool, r Recipe) {
 	encodes, projects := s.enc != nil && r.Stage.trains(EncoderPart), r.Stage.trains(ProjectorPart)
 	if s.enc != nil {
@@ -135,8 +135,7 @@ func (s *sense) arrange(workers *pool.Pool, r Recipe) {
 	}
 }
 
-// check holds preprocessing, encoder and projector against each other by what
-// they make of a blank input.
+// check checks that preprocessing, encoder and projector fit, on a blank input.
 func (s *sense) check() error {
 	t, err := prepare(&s.spec, blank(s.modality))
 	if err != nil {
@@ -149,12 +148,12 @@ func (s *sense) check() error {
 		return joins(s.onnx.rows, s.onnx.cols, s.proj)
 	}
 	if n, want := len(t.Data)/4, s.enc.wants(); n != want {
-		return fmt.Errorf("%w: preprocess gives %d numbers, %v, the encoder takes %d", errShape, n, t.Shape, want)
+		return fmt.Errorf("%w: preprocess output has %d numbers, %v, encoder input %d", errShape, n, t.Shape, want)
 	}
 	return joins(s.enc.rows(), s.enc.cols(), s.proj)
 }
 
-// blank is an input of no content, of the size that examples have.
+// blank returns an empty input of the size of examples.
 func blank(m Medium) Example {
 	if m == Audio {
 		return Example{Modality: m, Wave: &preprocess.Wave{Rate: 16000, Samples: make([]float32, 16000)}}
@@ -174,8 +173,7 @@ func (s *sense) item(e Example) (item, error) {
 	return item{data: floats(t.Data)}, nil
 }
 
-// look takes the items through encoder and projector: what comes out lies in
-// s.proj.out.
+// look runs the items through encoder and projector. The output is s.proj.out.
 func (s *sense) look(ctx context.Context, items []item) error {
 	if s.memory == nil {
 		for i, it := range items {
@@ -190,8 +188,8 @@ func (s *sense) look(ctx context.Context, items []item) error {
 	return nil
 }
 
-// recall gives the projector what a frozen encoder gives for the items, from
-// memory where it is known.
+// recall sets the projector's inputs to a frozen encoder's features of the
+// items, cached if possible.
 func (s *sense) recall(ctx context.Context, items []item) error {
 	var missing []int
 	for i, it := range items {
@@ -221,9 +219,9 @@ func (s *sense) recall(ctx context.Context, items []item) error {
 	return nil
 }
 
-// known reports whether the example's features are remembered, so that it need
-// not be prepared.
-func (s *sense) known(key int) bool {
+// cached reports whether the example's features are cached, so that it need not
+// be prepared.
+func (s *sense) cached(key int) bool {
 	if s.memory == nil || key < 0 {
 		return false
 	}
@@ -231,8 +229,8 @@ func (s *sense) known(key int) bool {
 	return ok
 }
 
-// back takes the gradients of n items' vectors back through the networks that
-// train. grads are theirs, [n·rows, cols] without gaps.
+// back propagates the gradients of n items' vectors, [n·rows, cols] contiguous,
+// through the networks that train.
 func (s *sense) back(grads []float32, n int, add bool) {
 	if !s.proj.trains {
 		return
@@ -255,7 +253,7 @@ func (s *sense) refresh() {
 	s.proj.refresh()
 }
 
-// built is what a checkpoint says of the networks.
+// built returns the description of the networks for a checkpoint.
 func (s *sense) built() Built {
 	b := Built{Modality: s.modality, Preprocess: s.spec, Projector: s.proj.cfg}
 	if s.enc != nil {

@@ -13,11 +13,11 @@ import (
 	"mm-abi.org/mm/train/dataset/sound"
 )
 
-// What is learnt from and asked about.
+// Types of questions and examples.
 type (
-	Medium  = qa.Medium  // what comes in
-	Turn    = qa.Turn    // a question and its answer
-	Example = qa.Example // something seen or heard, and what is true of it
+	Medium  = qa.Medium  // of an input
+	Turn    = qa.Turn    // question and answer
+	Example = qa.Example // an input and facts about it
 	Source  = qa.Source  // makes examples
 )
 
@@ -36,8 +36,8 @@ func newPictures(s Scene, split string) (Source, error) {
 	return src, nil
 }
 
-// Films reports whether films are among the scenes.
-func (d Data) Films() bool {
+// Videos reports whether the scenes include videos.
+func (d Data) Videos() bool {
 	if d.Scene == nil {
 		return false
 	}
@@ -68,14 +68,14 @@ func newSounds(s Sound, split, dir string) (Source, error) {
 	return src, nil
 }
 
-// prepare makes what an encoder takes of an example: float32 or the bytes of
+// prepare returns the encoder's input for an example: float32 or the bytes of
 // another element type.
 func prepare(spec *preprocess.Spec, e Example) (*preprocess.Tensor, error) {
 	if e.Raster != nil {
 		return spec.FromRaster(context.Background(), e.Raster)
 	}
 	if e.Wave == nil {
-		return nil, fmt.Errorf("an example of %s with neither picture nor sound", e.Modality)
+		return nil, fmt.Errorf("example of %s has no image or sound", e.Modality)
 	}
 	samples, err := spec.Samples(e.Wave)
 	if err != nil {

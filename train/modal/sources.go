@@ -12,21 +12,21 @@ import (
 	"mm-abi.org/mm/train/nn"
 )
 
-// sources is what one split of the data has, with shares.
+// sources is the sources of one split of the data, with shares.
 type sources struct {
 	media []supply
-	asked []string // kinds of questions, as patterns; none: all
+	asked []string // kinds of questions, as patterns; empty: all
 	read  float64  // share of documents
 }
 
 // supply is a source of media.
 type supply struct {
 	Source
-	size  int // examples before they come again; 0: they never do
+	size  int // examples in an epoch; 0: unlimited
 	share float64
 }
 
-// documents is what draw gives for them: no supply.
+// documents is the result of draw for documents.
 const documents = -1
 
 // The splits of the sources of media.
@@ -64,7 +64,7 @@ func openSources(d Data, split, dir string) (sources, error) {
 	return s, nil
 }
 
-// draw chooses a supply by chance, or documents.
+// draw chooses a supply, or documents, at random.
 func (s sources) draw(r *nn.Random) int {
 	total := s.read
 	for _, m := range s.media {
@@ -83,8 +83,8 @@ func (s sources) draw(r *nn.Random) int {
 	return documents
 }
 
-// at makes the i-th example, of a supply, and gives what it is remembered under:
-// below 0 where it never comes again.
+// at makes the i-th example of a supply and returns its key for the cache,
+// negative if it does not repeat.
 func (s sources) at(supply, i int) (e Example, key int) {
 	m := s.media[supply]
 	if m.size == 0 {
@@ -94,7 +94,7 @@ func (s sources) at(supply, i int) (e Example, key int) {
 	return s.ask(m.Make(i)), i*len(s.media) + supply
 }
 
-// ask leaves of an example the questions that are asked.
+// ask removes the questions that are not asked from an example.
 func (s sources) ask(e Example) Example {
 	if len(s.asked) > 0 {
 		e.Turns = slices.DeleteFunc(e.Turns, func(t Turn) bool { return !qa.Matches(s.asked, t.Kind) })
@@ -102,13 +102,13 @@ func (s sources) ask(e Example) Example {
 	return e
 }
 
-// turn is the i-th example of a test: of the supplies by turns.
+// turn returns the i-th example of a test, cycling through the supplies.
 func (s sources) turn(i int) Example {
 	n := len(s.media)
 	return s.ask(s.media[i%n].Make(i / n))
 }
 
-// close gives back what the sources hold open.
+// close closes the sources.
 func (s sources) close() error {
 	var errs []error
 	for _, m := range s.media {
@@ -119,10 +119,10 @@ func (s sources) close() error {
 	return errors.Join(errs...)
 }
 
-// open reads the documents that have no media in them.
+// open opens the documents without media.
 func (p *Perception) open(t Text, dir string) error {
 	if t.Format == "uint16" {
-		return train.Atf("/data/text/format", "token ids are for language models alone: documents are wanted")
+		return train.Atf("/data/text/format", "format uint16 is only for language models")
 	}
 	corpus, err := train.Prepare(train.Config{Model: llm.Config{Vocab: p.model.Config.Vocab}, Data: t.Data,
 		Tokenizer: train.Tokenizer{File: p.recipe.Core.Base}}, dir)
@@ -133,7 +133,7 @@ func (p *Perception) open(t Text, dir string) error {
 	return p.read(dataset.Position{Seed: p.recipe.Seed})
 }
 
-// read goes on in the documents from a position.
+// read continues in the documents from a position.
 func (p *Perception) read(from dataset.Position) error {
 	var err error
 	if p.loader, err = dataset.NewLoader(p.corpus.Train, p.recipe.SeqLen, from); err != nil {
@@ -142,14 +142,14 @@ func (p *Perception) read(from dataset.Position) error {
 	return nil
 }
 
-// document is the next window of the documents.
+// document returns the next window of the documents.
 func (p *Perception) document() document {
 	b := dataset.NewBatch(1, p.recipe.SeqLen)
 	p.loader.Next(b)
 	return document{tokens: b.Tokens, targets: b.Targets, starts: b.Starts}
 }
 
-// Close gives back what the task holds open; not the trainer's threads.
+// Close closes everything except the trainer's threads.
 func (p *Perception) Close() error {
 	errs := []error{p.train.close(), p.held.close()}
 	if p.corpus != nil {

@@ -8,27 +8,28 @@ import (
 	"mm-abi.org/mm/train"
 )
 
-// Stage is a step of the playbook's training (§7.1): it says what trains.
+// Stage is a stage of training (playbook §7.1). It determines the trained
+// parts.
 type Stage string
 
 // The stages.
 const (
-	// Encode trains an encoder, by signs, or with a projector and a core of its
-	// own; those are thrown away. Stage 0 begins with it.
+	// Encode trains an encoder, by signs or with a temporary projector and
+	// core. Stage 0 begins with that encoder.
 	Encode Stage = "encoder"
 	// Align is stage 0: projectors train, encoders and the core are frozen.
 	Align Stage = "0"
-	// Tune is stage 1: projectors and low-rank adapters beside the core train,
+	// Tune is stage 1: projectors and low-rank adapters of the core train,
 	// encoders and the core itself are frozen.
 	Tune Stage = "1"
-	// Mix is stage 3: the adapters alone train, on mixtures of text and media.
+	// Mix is stage 3: only the adapters train, on mixtures of text and media.
 	Mix Stage = "3"
 )
 
-// stages are all of them, in the order of training.
+// stages returns all stages in the order of training.
 func stages() []Stage { return []Stage{Encode, Align, Tune, Mix} }
 
-// UnmarshalJSON takes a number or a word.
+// UnmarshalJSON decodes a number or a string.
 func (s *Stage) UnmarshalJSON(b []byte) error {
 	return train.UnmarshalStage(b, s)
 }
@@ -39,12 +40,12 @@ func (s Stage) check() error {
 		for _, one := range stages() {
 			names = append(names, string(one))
 		}
-		return fmt.Errorf("stage %q is none of %s", s, strings.Join(names, ", "))
+		return fmt.Errorf("unknown stage %q, want one of %s", s, strings.Join(names, ", "))
 	}
 	return nil
 }
 
-// The kinds of parts, which begin the names of their tensors.
+// The kinds of parts, prefixes of the names of their tensors.
 const (
 	EncoderPart   = "encoder"
 	ProjectorPart = "projector"
@@ -52,7 +53,7 @@ const (
 	AdapterPart   = "adapter" // of the core
 )
 
-// trains reports whether parts of a kind move in the stage.
+// trains reports whether parts of a kind train in the stage.
 func (s Stage) trains(kind string) bool {
 	switch kind {
 	case EncoderPart, CorePart:
@@ -63,7 +64,7 @@ func (s Stage) trains(kind string) bool {
 	return s == Tune || s == Mix
 }
 
-// Frozen says in words what does not move.
+// Frozen returns the frozen parts in words.
 func (s Stage) Frozen() string {
 	switch s {
 	case Align:

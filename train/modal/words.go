@@ -11,21 +11,22 @@ import (
 	"mm-abi.org/mm/train/nn"
 )
 
-// words are vectors that the core knows: of a letter or a digit the embedding of
-// its token, of a word the mean of its tokens' behind a space, as an answer says
-// it. size is the mean square of the lengths of those of signs.
+// words holds the core's embeddings of signs: of a letter or a digit the
+// embedding of its token, of a word the mean of its tokens with a leading
+// space, as in an answer. size is the mean squared length of the signs'
+// embeddings.
 type words struct {
 	of      map[string][]float32 // of signs, [d_model]
 	size    float64
 	owners  bool
-	columns [scene.Row][]float32 // that tell the places of a row apart
+	columns [scene.Row][]float32 // distinguish the places of a row
 
 	embed func(text string) []float32
 	mu    sync.Mutex
 	texts map[string][]float32 // of owners
 }
 
-// newWords looks up the signs of the media that come in.
+// newWords looks up the signs of the recipe's media.
 func (p *Perception) newWords() *words {
 	table, C := p.model.Tensor("token_embd.weight"), p.model.Config.Dim
 	w := &words{of: map[string][]float32{}, owners: p.recipe.Data.Owners, texts: map[string][]float32{}}
@@ -63,9 +64,9 @@ func (p *Perception) newWords() *words {
 	return w
 }
 
-// targets are what the vectors of an example come near to, nil where nothing
-// stands: the embedding of the sign; and, where owners are told, that of the thing
-// whose sign it is and a vector of its place in the row.
+// targets returns the targets of an example's vectors, nil for an empty
+// position: the embedding of the sign and, if owners is set, that of the sign's
+// owner and a vector of its place in the row.
 func (w *words) targets(e Example) [][]float32 {
 	signs := readingOf(e)
 	out := make([][]float32, len(signs))
@@ -89,7 +90,7 @@ func (w *words) targets(e Example) [][]float32 {
 	return out
 }
 
-// text is the embedding of an owner's name.
+// text returns the embedding of an owner's name.
 func (w *words) text(name string) []float32 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -99,8 +100,8 @@ func (w *words) text(name string) []float32 {
 	return w.texts[name]
 }
 
-// pull adds to the gradients of an item's vectors, [rows, C], those of
-// weight/2·|y − e|²/size, where a vector y stands at the place of the target e.
+// pull adds the gradients of weight/2·|y − e|²/size to those of an item's
+// vectors, [rows, C], for each vector y with a target e.
 func (w *words) pull(targets [][]float32, row func(int) []float32, grads []float32, C int, weight float64) {
 	by := float32(weight / w.size)
 	for r, e := range targets {

@@ -7,14 +7,14 @@ import (
 	"mm-abi.org/mm/train/dataset/scene"
 )
 
-// What a vector comes near to is its sign; with owners, that and the thing's name
-// and the place in the row, and no two places of a row the same.
+// The target of a vector is its sign; with owners, also the owner's name and
+// the place in the row, which differs for all places.
 func TestTargets(t *testing.T) {
 	known := map[string][]float32{"3": {1, 0}, "7": {0, 1}, "c": {2, 2}}
 	e := Example{Scene: &scene.Scene{Kind: scene.Charts, Truth: scene.Truth{Top: 100, Bars: []scene.Bar{{Label: "C", Value: 33, Colour: "red"}}}}}
 	w := &words{of: known, texts: map[string][]float32{}, embed: func(text string) []float32 {
 		if text != " c" {
-			t.Errorf("the name %q is looked up", text)
+			t.Errorf("looked up name %q", text)
 		}
 		return []float32{10, 20}
 	}}
@@ -31,7 +31,7 @@ func TestTargets(t *testing.T) {
 		t.Errorf("with owners: %v, %v, %v", got[row], got[row+3], got[row+4])
 	}
 	if !slices.Equal(known["3"], []float32{1, 0}) {
-		t.Error("the embedding itself was changed")
+		t.Error("embedding changed")
 	}
 	grads := make([]float32, 2*len(got))
 	w.size = 4

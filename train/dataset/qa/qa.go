@@ -1,7 +1,7 @@
-// Package qa is questions about pictures and sounds: those of train/dataset/scene
-// and train/dataset/sound as examples of one form, and what counts as the right
-// answer. Training on them (train/modal) and asking an assembled build
-// (eval) begin here, so that both ask the same.
+// Package qa makes questions about images and sounds: the scenes of
+// train/dataset/scene and the clips of train/dataset/sound as examples of one
+// type, and the comparison of answers. Training (train/modal) and the
+// evaluation of a build (eval) share it, so that both ask the same.
 package qa
 
 import (
@@ -16,7 +16,7 @@ import (
 	"mm-abi.org/mm/train/dataset/sound"
 )
 
-// Medium is what comes in, named as the core's markers around it are.
+// Medium is the type of an input, named like the core's markers around it.
 type Medium string
 
 // The media.
@@ -25,31 +25,31 @@ const (
 	Audio Medium = "audio"
 )
 
-// Look is what an evaluation shows with a question.
+// Look selects the input shown with a question.
 type Look string
 
-// What may be shown.
+// The looks.
 const (
-	Own     Look = ""        // what the question is about
+	Actual  Look = ""        // the input of the question
 	Another Look = "another" // the input of another example
 	Nothing Look = "nothing" // none
 )
 
-// Name is the look in words.
+// Name returns the look in words.
 func (l Look) Name() string {
-	if l == Own {
+	if l == Actual {
 		return "its own"
 	}
 	return string(l)
 }
 
-// Away is how far off the example lies whose input is shown in place of the own
-// one: behind all n that are asked about, and of the same of so many sources
-// that take turns.
+// Away returns the distance to the example whose input replaces the right one:
+// beyond all n evaluated examples, and of the same source if sources take
+// turns.
 func Away(n, sources int) int { return (n + sources - 1) / sources * sources }
 
-// Turn is a question about an example and its answer. Kind is what answers are
-// counted under, such as charts/value.
+// Turn is a question about an example and its answer. Kind is the key for
+// counting answers, such as charts/value.
 type Turn struct{ Ask, Answer, Kind string }
 
 // WithinTwentieth is appended to the kind of answers that may be off by 5 %.
@@ -58,47 +58,45 @@ const WithinTwentieth = " ±5%"
 // Measured reports whether the answer is a number read off a scale.
 func (t Turn) Measured() bool { return strings.HasSuffix(t.Kind, "/"+scene.AskValue) }
 
-// Near reports whether a number was said that is within a twentieth of the right
-// one.
-func (t Turn) Near(said string) bool {
-	a, err1 := strconv.ParseFloat(strings.TrimSpace(said), 64)
+// Near reports whether answer is a number within a twentieth of the right one.
+func (t Turn) Near(answer string) bool {
+	a, err1 := strconv.ParseFloat(strings.TrimSpace(answer), 64)
 	b, err2 := strconv.ParseFloat(strings.TrimSpace(t.Answer), 64)
 	return err1 == nil && err2 == nil && math.Abs(a-b) <= math.Abs(b)/20
 }
 
-// Says reports whether what was said is the answer, but for upper case and space
-// around it.
-func (t Turn) Says(said string) bool {
-	return strings.EqualFold(strings.TrimSpace(said), strings.TrimSpace(t.Answer))
+// Correct reports whether answer equals the right one, ignoring case and
+// surrounding space.
+func (t Turn) Correct(answer string) bool {
+	return strings.EqualFold(strings.TrimSpace(answer), strings.TrimSpace(t.Answer))
 }
 
-// Matches reports whether a kind is one of those named, or of a pattern such as
-// charts/*.
+// Matches reports whether a kind matches one of the patterns, such as charts/*.
 func Matches(patterns []string, kind string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { ok, _ := path.Match(p, kind); return ok })
 }
 
-// Example is something seen or heard, and what is true of it.
+// Example is an input and facts about it.
 type Example struct {
 	Modality Medium
-	Raster   *preprocess.Raster   // of a picture, of a clip the first frame
-	Frames   []*preprocess.Raster // of a clip
+	Raster   *preprocess.Raster   // of an image, or the first frame of a video
+	Frames   []*preprocess.Raster // of a video
 	Wave     *preprocess.Wave     // of a sound
-	Kind     string               // of the example, the first part of its questions' kinds
+	Kind     string               // of the example, the prefix of its questions' kinds
 	Caption  string
 	Turns    []Turn
 
-	Scene *scene.Scene // the one of them that it was made of
+	Scene *scene.Scene // the source of the example: one of the two
 	Clip  *sound.Clip
 }
 
-// Source makes examples: a pure function of i, safe for use by many goroutines
-// at once.
+// Source makes examples. Make is a pure function of i and safe for concurrent
+// use.
 type Source interface {
 	Make(i int) Example
 }
 
-// pictures is the scenes of train/dataset/scene as examples.
+// pictures adapts the scenes of train/dataset/scene.
 type pictures struct{ *scene.Source }
 
 // Pictures opens scenes.
@@ -113,7 +111,7 @@ func Pictures(opt scene.Options) (Source, error) {
 // Make implements [Source].
 func (p pictures) Make(i int) Example { return Picture(p.Source.Make(i)) }
 
-// Picture is a scene as an example.
+// Picture converts a scene to an example.
 func Picture(s scene.Scene) Example {
 	raster := func(rgb []byte) *preprocess.Raster { return &preprocess.Raster{W: s.W, H: s.H, C: 3, Pix: rgb} }
 	e := Example{Modality: Image, Kind: s.Kind, Caption: s.Caption, Raster: raster(s.RGB), Scene: &s}
@@ -126,11 +124,11 @@ func Picture(s scene.Scene) Example {
 	return e
 }
 
-// sounds is the clips of train/dataset/sound as examples.
+// sounds adapts the clips of train/dataset/sound.
 type sounds struct{ *sound.Source }
 
-// Sounds opens clips. Where they are speech the source is an io.Closer to be
-// closed.
+// Sounds opens clips. With speech, the source is an io.Closer that the caller
+// closes.
 func Sounds(opt sound.Options) (Source, error) {
 	src, err := sound.New(opt)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"mm-abi.org/mm/train/dataset/sound"
 )
 
-// What is said is right but for case and space, and numbers off a scale may be a
-// twentieth off.
+// Answers are compared ignoring case and space, and numbers off a scale may be
+// a twentieth off.
 func TestAnswers(t *testing.T) {
 	for _, c := range []struct {
 		said, right string
@@ -20,8 +20,8 @@ func TestAnswers(t *testing.T) {
 		{" A red Circle\n", "a red circle", true, false}, {"a red  circle", "a red circle", false, false},
 	} {
 		turn := qa.Turn{Answer: c.right}
-		if turn.Says(c.said) != c.same || turn.Near(c.said) != c.near {
-			t.Errorf("%q for %q: says %v, near %v", c.said, c.right, turn.Says(c.said), turn.Near(c.said))
+		if turn.Correct(c.said) != c.same || turn.Near(c.said) != c.near {
+			t.Errorf("%q for %q: correct %v, near %v", c.said, c.right, turn.Correct(c.said), turn.Near(c.said))
 		}
 	}
 	for kind, want := range map[string]bool{"charts/value": true, "charts/highest": false, "value": false, "charts/value ±5%": false} {
@@ -30,12 +30,11 @@ func TestAnswers(t *testing.T) {
 		}
 	}
 	if !qa.Matches([]string{"a", "charts/*"}, "charts/value") || qa.Matches([]string{"charts"}, "charts/value") || qa.Matches(nil, "x") {
-		t.Error("patterns are of the whole kind")
+		t.Error("patterns match prefixes of a kind")
 	}
 }
 
-// The input in place of the own one is behind all that are asked about and of the
-// same source.
+// The other example is beyond all evaluated ones and of the same source.
 func TestAway(t *testing.T) {
 	for n := 1; n < 20; n++ {
 		for sources := 1; sources < 4; sources++ {
@@ -46,8 +45,8 @@ func TestAway(t *testing.T) {
 	}
 }
 
-// Scenes and clips become examples that say all there is: pictures, frames and
-// samples, captions, and each question under its kind.
+// Scenes and clips become examples with images, frames and samples, captions,
+// and each question under its kind.
 func TestSources(t *testing.T) {
 	pictures, err := qa.Pictures(scene.Options{Kinds: []string{scene.Charts, scene.Video}, Frames: 3})
 	if err != nil {
@@ -75,9 +74,9 @@ func TestSources(t *testing.T) {
 		t.Errorf("%+v; questions %v", e, met)
 	}
 	if _, err := qa.Pictures(scene.Options{Kinds: []string{"smells"}}); err == nil {
-		t.Error("scenes of smells")
+		t.Error("accepted scenes of smells")
 	}
 	if _, err := qa.Sounds(sound.Options{Kinds: []string{"smells"}}); err == nil {
-		t.Error("sounds of smells")
+		t.Error("accepted sounds of smells")
 	}
 }

@@ -14,14 +14,14 @@ import (
 const (
 	Arithmetic = "arithmetic" // two or three numbers
 	Units      = "units"      // a length, a weight or a time in another unit
-	Tables     = "tables"     // what a chart or a table shows
+	Tables     = "tables"     // values in a chart or a table
 )
 
-// ErrandKinds lists them.
+// ErrandKinds lists the kinds of errands.
 func ErrandKinds() []string { return []string{Arithmetic, Units, Tables} }
 
-// Errand is a question that a tool answers: the call that is right, in MM-ABI's
-// form, the result that the tool gives for it, and the answer.
+// Errand is a question for a tool with the right call in MM-ABI's form, the
+// tool's result, and the answer.
 type Errand struct {
 	Kind   string
 	Ask    string // "What is 12 plus 7?"
@@ -29,7 +29,7 @@ type Errand struct {
 	Call   string // {"tool":"sympy-lite","args":{"expr":"12+7","op":"simplify"}}
 	Result string // JSON: 19
 	Answer string // "19"
-	Table  []Cell // what the asset shows that the question names; of Tables
+	Table  []Cell // contents of the asset in the question; of Tables
 }
 
 // Cell is a label and its number.
@@ -38,7 +38,7 @@ type Cell struct {
 	Value int
 }
 
-// Asset is the name of the asset that a question of Tables is about, without its
+// Asset returns the name of the asset in a question of Tables, without its
 // number sign.
 func (e Errand) Asset() string {
 	_, name, ok := strings.Cut(e.Ask, "#")
@@ -48,7 +48,7 @@ func (e Errand) Asset() string {
 	return strings.TrimRight(strings.Fields(name)[0], "?.,:")
 }
 
-// CSV is the table as a file, a row a line under its heads.
+// CSV returns the table as a CSV file with a header.
 func (e Errand) CSV() []byte {
 	out := []byte("label,value\n")
 	for _, c := range e.Table {
@@ -57,16 +57,16 @@ func (e Errand) CSV() []byte {
 	return out
 }
 
-// document is an errand to learn from: question and result are given.
+// document returns an errand for training: question and result are context.
 func (e Errand) document() string {
-	return given(e.Ask) + " <tool_call>" + e.Call + "</tool_call>" + given(`{"ok":true,"result":`+e.Result+"}") + " The answer is " + e.Answer + "."
+	return contextMarks(e.Ask) + " <tool_call>" + e.Call + "</tool_call>" + contextMarks(`{"ok":true,"result":`+e.Result+"}") + " The answer is " + e.Answer + "."
 }
 
-func given(s string) string { return "<|given|>" + s + "<|/given|>" }
+func contextMarks(s string) string { return "<|given|>" + s + "<|/given|>" }
 
-// Errands are n errands of some kinds, of all where none is named, one kind after
-// the other. Held ones are about numbers, and tables about first numbers, that
-// documents never ask about: those that leave 3 when their sum is divided by 5.
+// Errands returns n errands of some kinds, all if empty, one kind after the
+// other. Held-out ones use numbers, and tables first numbers, that documents
+// never use: those whose sum is 3 modulo 5.
 func Errands(seed uint64, n int, held bool, kinds ...string) []Errand {
 	if len(kinds) == 0 {
 		kinds = ErrandKinds()
@@ -89,7 +89,7 @@ func (g *generator) errand(kind string, held bool) Errand {
 	return g.table(held)
 }
 
-// numbers are some of from to to whose sum belongs to the split.
+// numbers returns n numbers in from…to whose sum belongs to the split.
 func (g *generator) numbers(n, from, to int, held bool) []int {
 	for {
 		out, sum := make([]int, n), 0
@@ -103,7 +103,7 @@ func (g *generator) numbers(n, from, to int, held bool) []int {
 	}
 }
 
-// call writes a call of a tool. Names of arguments come in the order given.
+// call writes a call of a tool with its arguments in order.
 func call(tool string, args ...string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `{"tool":%q,"args":{`, tool)
@@ -127,7 +127,8 @@ func (g *generator) arithmetic(held bool) Errand {
 	op := []operation{
 		{"+", "plus", "the sum of %d and %d", 999, (*big.Rat).Add},
 		{"-", "minus", "the difference of %d and %d", 999, (*big.Rat).Sub},
-		// Small cores never met a star in their stories, and know the word.
+		// Small cores never saw an asterisk in their stories, but know the
+		// word.
 		{" times ", "times", "the product of %d and %d", 99, (*big.Rat).Mul},
 		{"/", "divided by", "the quotient of %d and %d", 99, (*big.Rat).Quo},
 	}[g.IntN(4)]
@@ -151,8 +152,7 @@ func (g *generator) arithmetic(held bool) Errand {
 	return e
 }
 
-// measures are units, from the small to the large, and how many of one make the
-// next.
+// measures returns units, from small to large, and the factor to the next.
 func measures() [][]measure {
 	return [][]measure{
 		{{"mm", 10}, {"cm", 100}, {"m", 1000}, {"km", 0}},
@@ -189,7 +189,7 @@ func (g *generator) units(held bool) Errand {
 		Call: call(algebra, "expr", fmt.Sprintf(`"%d %s"`, n, from), "op", `"convert `+to+`"`)}
 }
 
-// table asks what a chart or a table that is attached shows.
+// table asks about an attached chart or table.
 func (g *generator) table(held bool) Errand {
 	var cells []Cell
 	labels := slices.Concat(animals, things)
@@ -221,7 +221,7 @@ func (g *generator) table(held bool) Errand {
 		{"count", strconv.Itoa(len(cells)), []string{"How many are there in %s?", "How many has %s?", "Count those in %s."}},
 		{"value " + one.Label, strconv.Itoa(one.Value), []string{"What is the value of " + one.Label + " in %s?", "How much is " + one.Label + " in %s?", "How high is " + one.Label + " in %s?"}},
 	}
-	// Two alike have no highest or lowest among them.
+	// Equal values have no unique highest or lowest.
 	tie := func(v int) bool {
 		n := 0
 		for _, c := range cells {
@@ -240,7 +240,7 @@ func (g *generator) table(held bool) Errand {
 	if a.op == "max" || a.op == "min" {
 		text, err := json.Marshal(a.answer)
 		if err != nil {
-			panic(err) // a string is always JSON
+			panic(err) // a string is always valid JSON
 		}
 		e.Result = string(text)
 	}

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Errands are calls in MM-ABI's form whose result the answer repeats, held ones
-// are asked by no document, and the same seed gives the same.
+// Errands are calls in MM-ABI's form whose answer contains the result, held-out
+// ones are not in any document, and equal seeds yield equal errands.
 func TestErrands(t *testing.T) {
 	asked := map[string]bool{}
 	for _, e := range Errands(1, 3000, false) {
@@ -16,10 +16,10 @@ func TestErrands(t *testing.T) {
 	}
 	for i, e := range Errands(2, 600, true) {
 		if e.Kind != Tables && asked[e.Ask] {
-			t.Errorf("%s is asked in both splits", e.Ask)
+			t.Errorf("%s: in both splits", e.Ask)
 		}
 		if e.Kind != ErrandKinds()[i%3] {
-			t.Fatalf("errand %d is of %s", i, e.Kind)
+			t.Fatalf("errand %d: kind %s", i, e.Kind)
 		}
 		var call struct {
 			Tool string
@@ -33,18 +33,18 @@ func TestErrands(t *testing.T) {
 			t.Errorf("result %s, answer %s: %v", e.Result, e.Answer, err)
 		}
 		if e.Kind == Tables && call.Args["image_ref"] != "#"+e.Asset() {
-			t.Errorf("%s is about %q", e.Call, e.Asset())
+			t.Errorf("%s: asset %q", e.Call, e.Asset())
 		}
 		if e.Kind == Tables && strings.Count(string(e.CSV()), "\n") != len(e.Table)+1 {
 			t.Errorf("%d cells: %s", len(e.Table), e.CSV())
 		}
 	}
 	if a, b := fmt.Sprint(Errands(5, 30, false)), fmt.Sprint(Errands(5, 30, false)); a != b {
-		t.Error("the same seed gives other errands")
+		t.Error("equal seeds yield different errands")
 	}
 }
 
-// What is added up, converted and looked up is right.
+// Sums, conversions and lookups are right.
 func TestErrandAnswers(t *testing.T) {
 	for _, e := range Errands(9, 300, false, Tables) {
 		sum, high := 0, e.Table[0]

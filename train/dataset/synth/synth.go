@@ -1,8 +1,8 @@
 // Package synth writes training text from templates: short stories in plain
-// words, small sums, calls of tools in a form that the caller gives, and errands:
-// questions with the call of MM-ABI that answers them. It
-// stands in where no corpus may be shipped, and gives a small model special
-// tokens in their places. The same seed gives the same text.
+// words, small sums, tool calls in a form set by the caller, and errands:
+// questions with the MM-ABI call that answers them. It replaces a corpus that
+// may not be shipped, and puts special tokens in their places for small models.
+// Equal seeds yield equal text.
 package synth
 
 import (
@@ -16,26 +16,26 @@ import (
 	"strings"
 )
 
-// Options for Write.
+// Options configure Write.
 type Options struct {
-	Documents int    `json:"documents,omitempty"` // how many; 0: 4,000
+	Documents int    `json:"documents,omitempty"` // number; 0: 4,000
 	Seed      uint64 `json:"seed,omitempty"`
-	Separator string `json:"-"` // behind each document; empty: "<|endoftext|>"
-	// Calls are documents that ask a tool, in which {a} and {b} become numbers
-	// below 100 and {sum} their sum. What the model is not to say, such as the
-	// tool's answer, stands between the marks of given text, see
-	// train/dataset. None: no such documents.
+	Separator string `json:"-"` // after each document; empty: "<|endoftext|>"
+	// Calls are templates of documents with a tool call, in which {a} and {b}
+	// become numbers below 100 and {sum} their sum. Text that the model does
+	// not learn, such as the tool's result, is enclosed in context marks, see
+	// train/dataset. If empty, there are no such documents.
 	Calls []string `json:"calls,omitempty"`
-	// Errands are kinds of questions ([ErrandKinds]) that tools answer, asked in many
-	// words; with any, five documents in eight are of them.
+	// Errands are kinds of questions ([ErrandKinds]) for tools, in varied
+	// words. If set, they are five documents in eight.
 	Errands []string `json:"errands,omitempty"`
 }
 
-// Bounds of Options.
+// Limits of Options.
 const (
-	MaxDocuments = 1 << 24 // that Write writes
+	MaxDocuments = 1 << 24 // written by Write
 	MaxCalls     = 1 << 10 // templates
-	MaxCall      = 1 << 16 // bytes of one
+	MaxCall      = 1 << 16 // bytes of a template
 )
 
 // Validate refuses a number of documents out of range, and templates that are
@@ -43,26 +43,26 @@ const (
 func (o Options) Validate() error {
 	var errs []error
 	if o.Documents < 0 || o.Documents > MaxDocuments {
-		errs = append(errs, fmt.Errorf("generate %d documents: between 1 and %d", o.Documents, MaxDocuments))
+		errs = append(errs, fmt.Errorf("generate: documents out of range: got %d, want at most %d", o.Documents, MaxDocuments))
 	}
 	if len(o.Calls) > MaxCalls {
-		errs = append(errs, fmt.Errorf("generate: %d calls, at most %d", len(o.Calls), MaxCalls))
+		errs = append(errs, fmt.Errorf("generate: %d calls, want at most %d", len(o.Calls), MaxCalls))
 	}
 	for _, k := range o.Errands {
 		if !slices.Contains(ErrandKinds(), k) {
-			errs = append(errs, fmt.Errorf("generate: errands %q: there are %v", k, ErrandKinds()))
+			errs = append(errs, fmt.Errorf("generate: unknown errands %q, want one of %v", k, ErrandKinds()))
 		}
 	}
 	for i, c := range o.Calls {
 		if len(c) > MaxCall || !strings.Contains(c, "{a}") && !strings.Contains(c, "{b}") {
-			errs = append(errs, fmt.Errorf("generate: call %d: wants {a} or {b} in at most %d bytes", i+1, MaxCall))
+			errs = append(errs, fmt.Errorf("generate: call %d: want {a} or {b} in at most %d bytes", i+1, MaxCall))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// Write writes documents to w: three stories in four, the rest sums and, where
-// there are templates of them, calls. Errands take the place of five stories.
+// Write writes documents to w: three stories in four, the rest sums and, if
+// there are templates, calls. Errands replace five stories.
 func Write(w io.Writer, opt Options) error {
 	if err := opt.Validate(); err != nil {
 		return err
@@ -98,7 +98,7 @@ type generator struct{ *rand.Rand }
 
 func (g *generator) pick(list []string) string { return list[g.IntN(len(list))] }
 
-// hero is who a story is about.
+// hero is the subject of a story.
 type hero struct{ name, he, him, his string }
 
 func (g *generator) hero() hero {
@@ -108,8 +108,8 @@ func (g *generator) hero() hero {
 	return hero{g.pick(boys), "he", "him", "his"}
 }
 
-// story has a beginning, something that happens, and an end that follows from
-// it.
+// story returns a story with a beginning, an event, and an end that follows
+// from it.
 func (g *generator) story() string {
 	h, f := g.hero(), g.hero()
 	for f.name == h.name {
@@ -131,11 +131,11 @@ func (g *generator) story() string {
 	case 0:
 		g.lost(add, h, f, thing, color, place)
 	case 1:
-		g.met(add, h, animal, color, place)
+		g.encounter(add, h, animal, color, place)
 	case 2:
-		g.shared(add, h, f, thing)
+		g.share(add, h, f, thing)
 	default:
-		g.made(add, h, f, thing, color)
+		g.craft(add, h, f, thing, color)
 	}
 	add("%s was very %s.", h.name, g.pick([]string{"happy", "glad", "proud"}))
 	if g.IntN(2) == 0 {
@@ -155,7 +155,7 @@ func (g *generator) lost(add adder, h, f hero, thing, color, place string) {
 	add("\"Thank you, %s,\" said %s.", f.name, h.name)
 }
 
-func (g *generator) met(add adder, h hero, animal, color, place string) {
+func (g *generator) encounter(add adder, h hero, animal, color, place string) {
 	add("In the %s, %s saw a %s %s.", place, h.he, color, animal)
 	add("The %s was %s and sat under a tree.", animal, g.pick([]string{"sad", "cold", "hungry", "lost", "tired"}))
 	add("\"Hello, little %s. Do you want to play with me?\" asked %s.", animal, h.name)
@@ -163,7 +163,7 @@ func (g *generator) met(add adder, h hero, animal, color, place string) {
 	add("They played all day until the sun went down.")
 }
 
-func (g *generator) shared(add adder, h, f hero, thing string) {
+func (g *generator) share(add adder, h, f hero, thing string) {
 	add("%s wanted to play with a new %s.", title(h.he), thing)
 	add("%s wanted to play with it too.", f.name)
 	add("\"It is mine!\" said %s.", h.name)
@@ -172,7 +172,7 @@ func (g *generator) shared(add adder, h, f hero, thing string) {
 	add("They took turns with the %s and had a lot of fun.", thing)
 }
 
-func (g *generator) made(add adder, h, f hero, thing, color string) {
+func (g *generator) craft(add adder, h, f hero, thing, color string) {
 	add("%s wanted to make a %s %s for %s.", title(h.he), color, thing, f.name)
 	add("First it was too small. Then it was too big.")
 	add("\"Do not give up,\" said %s dad. \"Try again.\"", h.his)
@@ -180,7 +180,7 @@ func (g *generator) made(add adder, h, f hero, thing, color string) {
 	add("%s gave %s a big hug.", f.name, h.him)
 }
 
-// sums are a few lines of arithmetic that come out right.
+// sums returns a few lines of correct arithmetic.
 func (g *generator) sums() string {
 	var s []string
 	for range 3 + g.IntN(4) {
@@ -199,11 +199,11 @@ func (g *generator) sums() string {
 	return strings.Join(s, " ")
 }
 
-// call fills a template's numbers in.
+// call fills in a template's numbers.
 func (g *generator) call(template string) string {
 	a, b := g.IntN(100), g.IntN(100)
 	return strings.NewReplacer("{a}", strconv.Itoa(a), "{b}", strconv.Itoa(b), "{sum}", strconv.Itoa(a+b)).Replace(template)
 }
 
-// title raises the first letter.
+// title capitalizes the first letter.
 func title(s string) string { return strings.ToUpper(s[:1]) + s[1:] }

@@ -23,7 +23,7 @@ func text(t *testing.T, opt synth.Options) string {
 func TestDeterministic(t *testing.T) {
 	a, b, c := text(t, synth.Options{Seed: 1}), text(t, synth.Options{Seed: 1}), text(t, synth.Options{Seed: 2})
 	if a != b || a == c {
-		t.Error("the text does not follow from the seed")
+		t.Error("text does not depend on the seed")
 	}
 	if n := strings.Count(a, "<|endoftext|>"); n != 4000 {
 		t.Errorf("%d documents", n)
@@ -33,11 +33,11 @@ func TestDeterministic(t *testing.T) {
 		docs[d] = true
 	}
 	if len(docs) < 3900 {
-		t.Errorf("only %d of 4,000 documents differ", len(docs))
+		t.Errorf("only %d of 4,000 documents are distinct", len(docs))
 	}
 }
 
-// What the model is shown as true is true, and every tool call is one.
+// Every sum and every tool call is right.
 func TestSumsAndCalls(t *testing.T) {
 	all := text(t, synth.Options{Seed: 3, Calls: []string{
 		`[What is {a} plus {b}?] <call>{"tool":"adder","args":{"expr":"{a}+{b}"}}</call>[{"result":{sum}}] It is {sum}.`,
@@ -52,7 +52,7 @@ func TestSumsAndCalls(t *testing.T) {
 			b = -b
 		}
 		if a+b != sum {
-			t.Errorf("%s is wrong", m[0])
+			t.Errorf("wrong sum: %s", m[0])
 		}
 		n++
 	}
@@ -74,7 +74,7 @@ func TestSumsAndCalls(t *testing.T) {
 		x, _ := strconv.Atoi(a)
 		y, _ := strconv.Atoi(b)
 		if v.Tool == "adder" && (c[2] != strconv.Itoa(x+y) || c[3] != c[2]) {
-			t.Errorf("%s is wrong", c[0])
+			t.Errorf("wrong call: %s", c[0])
 		}
 	}
 	if n < 500 || tools["adder"] != 250 || tools["other"] != 250 {
@@ -82,10 +82,10 @@ func TestSumsAndCalls(t *testing.T) {
 	}
 }
 
-// Who gives no templates gets no calls, and the words of none are known here.
+// Without templates there are no calls and no special tokens.
 func TestNoCalls(t *testing.T) {
 	if all := text(t, synth.Options{}); strings.ContainsAny(all, "<{") && strings.Contains(strings.ReplaceAll(all, "<|endoftext|>", ""), "<") {
-		t.Error("there are special tokens in the text")
+		t.Error("special tokens in the text")
 	}
 	for _, bad := range []synth.Options{
 		{Documents: -1}, {Documents: synth.MaxDocuments + 1}, {Calls: []string{"no number"}},

@@ -1,6 +1,6 @@
 package synth
 
-// The words of the stories: those a small child knows.
+// The words of the stories, known to a small child.
 var (
 	girls   = []string{"Lily", "Mia", "Sue", "Anna", "Lucy", "Sara", "Emma", "Zoe", "Kim", "Amy", "Jane", "Molly", "Nina", "Rose"}
 	boys    = []string{"Tim", "Tom", "Ben", "Max", "Sam", "Jack", "Leo", "Bob", "Joe", "Dan", "Fred", "Mark", "Billy", "Roy"}

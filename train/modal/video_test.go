@@ -10,10 +10,10 @@ import (
 	"mm-abi.org/mm/train"
 )
 
-// A film stands as the means of the vectors of either half of its frames, the
-// first half's first, between the markers of films; what the core learns of it
-// does not move the projector.
-func TestFilms(t *testing.T) {
+// A video is represented by the means of the vectors of the halves of its
+// frames between the markers of videos. Training the core on it does not change
+// the projector.
+func TestVideos(t *testing.T) {
 	dir := t.TempDir()
 	r := encoding()
 	r.Stop.Steps = 1
@@ -28,7 +28,7 @@ func TestFilms(t *testing.T) {
 		t.Errorf("losses %v", l)
 	}
 	if d, w := weights(tr, "projector of image"), weights(aligned, "projector of image"); !same(d, w) {
-		t.Error("films moved the projector")
+		t.Error("videos changed the projector")
 	}
 
 	next, err := New(context.Background(), tune, train.Options{From: ".", Threads: 1})
@@ -44,7 +44,7 @@ func TestFilms(t *testing.T) {
 	if len(e.Frames) != 8 || p.layout.places[Video] != 2*rows {
 		t.Fatalf("%d frames, %d places", len(e.Frames), p.layout.places[Video])
 	}
-	it, err := s.film(e.Frames)
+	it, err := s.video(e.Frames)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,14 +73,14 @@ func TestFilms(t *testing.T) {
 		}
 	}
 	if slices.Equal(want[:rows*cols], want[rows*cols:]) {
-		t.Error("both halves are alike")
+		t.Error("both halves are equal")
 	}
 	doc, ok := p.layout.single(Video, e.Turns[0])
 	if open := p.tok.ID("<video>"); !ok || doc.tokens[doc.first-1] != open || doc.tokens[doc.first+2*rows] != p.tok.ID("</video>") {
-		t.Error("no markers of films")
+		t.Error("no markers of videos")
 	}
-	if _, err := s.film(e.Frames[:1]); err == nil {
-		t.Error("a film of one frame")
+	if _, err := s.video(e.Frames[:1]); err == nil {
+		t.Error("accepted a video of one frame")
 	}
 }
 

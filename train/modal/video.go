@@ -6,16 +6,16 @@ import (
 	"mm-abi.org/mm/core/preprocess"
 )
 
-// Video is a film: its frames go through the modality of pictures, and the means
-// of the vectors of either half stand between its markers, the first half's first
-// (params.temporal: halves of a projector). Nothing goes back from them into the
-// projector, which learns on pictures; the core learns to read them.
+// Video is a video: its frames go through the image modality, and its vectors
+// are the means over the first and the second half of the frames, in this order
+// (params.temporal: halves of a projector). No gradient goes from them to the
+// projector, which learns from images; the core learns to read them.
 const Video Medium = "video"
 
-// halves of a film's frames have vectors each.
+// halves is the number of parts of a video that have separate vectors.
 const halves = 2
 
-// medium is what an example is shown as: one with frames as a film.
+// medium returns the medium of an example: video if it has frames.
 func medium(e Example) Medium {
 	if len(e.Frames) > 0 {
 		return Video
@@ -23,7 +23,7 @@ func medium(e Example) Medium {
 	return e.Modality
 }
 
-// eye is the modality whose networks look at m.
+// eye returns the modality whose networks process m.
 func eye(m Medium) Medium {
 	if m == Video {
 		return Image
@@ -31,10 +31,10 @@ func eye(m Medium) Medium {
 	return m
 }
 
-// film prepares the frames of a film for the encoder.
-func (s *sense) film(frames []*preprocess.Raster) (item, error) {
+// video prepares the frames of a video for the encoder.
+func (s *sense) video(frames []*preprocess.Raster) (item, error) {
 	if len(frames) < halves {
-		return item{}, fmt.Errorf("a film of %d frames has no halves", len(frames))
+		return item{}, fmt.Errorf("video has %d frames, want at least %d", len(frames), halves)
 	}
 	var it item
 	for _, f := range frames {
@@ -48,9 +48,9 @@ func (s *sense) film(frames []*preprocess.Raster) (item, error) {
 	return it, nil
 }
 
-// films gives the vectors of films, one behind the other: [2·rows, cols] each.
-// What the networks gave for other items is lost.
-func (p *Perception) films(b *batch) ([]float32, error) {
+// videos returns the vectors of videos, [2·rows, cols] each. It overwrites the
+// outputs of the networks.
+func (p *Perception) videos(b *batch) ([]float32, error) {
 	var out []float32
 	for _, it := range b.items[Video] {
 		s := p.sense(Image)
@@ -62,11 +62,11 @@ func (p *Perception) films(b *batch) ([]float32, error) {
 		}
 		n := len(it.frames)
 		for from := 0; from < n; from += s.proj.B {
-			some := it.frames[from:min(n, from+s.proj.B)]
-			if err := s.look(p.ctx, some); err != nil {
+			part := it.frames[from:min(n, from+s.proj.B)]
+			if err := s.look(p.ctx, part); err != nil {
 				return nil, err
 			}
-			for i := range some {
+			for i := range part {
 				sum, of := sums[:size], n/halves
 				if from+i >= of {
 					sum, of = sums[size:], n-of
