@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// config is a JSON object whose keys are accounted for.
+// config is a JSON object whose used keys are recorded.
 type config struct {
 	raw    map[string]json.RawMessage
 	heeded map[string]bool
@@ -23,7 +23,7 @@ func parseConfig(b []byte) (*config, error) {
 		return nil, err
 	}
 	if c.raw == nil {
-		return nil, errors.New("it is no JSON object")
+		return nil, errors.New("not a JSON object")
 	}
 	return c, nil
 }
@@ -36,7 +36,7 @@ func (c *config) fail(format string, args ...any) {
 	}
 }
 
-// has reports whether a key says something, and notes that it is heeded.
+// has reports whether a key has a value, and marks it as used.
 func (c *config) has(key string) bool {
 	c.heeded[key] = true
 	v, ok := c.raw[key]
@@ -49,29 +49,29 @@ func (c *config) get(key string, v any) bool {
 		return false
 	}
 	if err := json.Unmarshal(c.raw[key], v); err != nil {
-		c.fail("key %s is %s: %w", key, brief(c.raw[key]), err)
+		c.fail("key %s: bad value %s: %w", key, brief(c.raw[key]), err)
 		return false
 	}
 	return true
 }
 
-// count reads a whole number that must be there.
+// count reads a required integer.
 func (c *config) count(key string) int {
 	if !c.has(key) {
-		c.fail("key %s is missing", key)
+		c.fail("missing key %s", key)
 		return 0
 	}
 	return c.countOr(key, 0)
 }
 
-// countOr reads a whole number from 0 to 2^31-1, absent where the key is.
+// countOr reads an integer from 0 to 2^31-1, or absent if the key is missing.
 func (c *config) countOr(key string, absent int) int {
 	var f float64
 	if !c.get(key, &f) {
 		return absent
 	}
 	if f != math.Trunc(f) || f < 0 || f > math.MaxInt32 {
-		c.fail("key %s is %s, no count", key, brief(c.raw[key]))
+		c.fail("key %s: bad count %s", key, brief(c.raw[key]))
 		return absent
 	}
 	return int(f)
@@ -95,7 +95,7 @@ func (c *config) text(key, absent string) string {
 	return v
 }
 
-// object opens an object within the object; nil where there is none.
+// object opens a nested object, or returns nil.
 func (c *config) object(key string) *config {
 	inner := &config{heeded: map[string]bool{}}
 	if !c.get(key, &inner.raw) || inner.raw == nil {
@@ -104,29 +104,28 @@ func (c *config) object(key string) *config {
 	return inner
 }
 
-// must refuses any value of a key but the one that the engine computes.
+// must refuses any value of a key except the supported one.
 func (c *config) must(key string, want any) {
 	if !c.has(key) {
 		return
 	}
 	text, err := json.Marshal(want)
 	if err != nil || string(text) != strings.Join(strings.Fields(string(c.raw[key])), "") {
-		c.fail("key %s is %s: only %s is supported", key, brief(c.raw[key]), text)
+		c.fail("key %s: got %s, want %s", key, brief(c.raw[key]), text)
 	}
 }
 
-// rest refuses the keys that were not heeded, unless they say nothing or are
-// known not to change what is computed.
+// rest refuses unused keys, unless they are empty or known to be harmless.
 func (c *config) rest(what string, harmless map[string]bool, ignore []string) {
 	for _, key := range slices.Sorted(maps.Keys(c.raw)) {
 		if c.heeded[key] || harmless[key] || slices.Contains(ignore, key) || empty(c.raw[key]) {
 			continue
 		}
-		c.fail("key %s%s is %s, which is not known here and may change what is computed", what, key, brief(c.raw[key]))
+		c.fail("unknown key %s%s with value %s may change the result", what, key, brief(c.raw[key]))
 	}
 }
 
-// empty reports a value that says nothing.
+// empty reports whether a value has no effect.
 func empty(v json.RawMessage) bool {
 	switch string(v) {
 	case "null", "false", "0", "0.0", `""`, "[]", "{}":
@@ -145,8 +144,7 @@ func brief(v json.RawMessage) string {
 
 func (c *config) err() error { return errors.Join(c.errs...) }
 
-// harmless are keys of config.json that training, other tools or memory are
-// about.
+// harmless lists keys of config.json for training, other tools or memory.
 var harmless = set(
 	"architectures", "model_type", "dtype", "torch_dtype", "transformers_version", "_name_or_path", "_commit_hash", "name_or_path",
 	"use_cache", "cache_implementation", "gradient_checkpointing", "initializer_range", "initializer_factor", "init_std", "init_method",

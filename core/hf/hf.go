@@ -1,16 +1,15 @@
-// Package hf turns a folder of Hugging Face transformers (config.json,
-// safetensors in one file or many, tokenizer.json) into a GGUF file.
+// Package hf converts a folder of Hugging Face transformers (config.json,
+// safetensors in one or more files, tokenizer.json) to a GGUF file.
 //
-// The way of a folder: [Open] reads config.json into an arch.Shape, heeding
-// or refusing every key that changes the computation, finds the source of
-// every tensor the shape asks for, in the headers of the weight files, and
-// reads the tokenizer. [Model.Write] streams the file; memory does not grow
-// with the weights, which stay mapped. [Convert] writes it to a path, whole or
-// not at all.
+// [Open] reads config.json into an arch.Shape, supporting or refusing every key
+// that changes the computation, finds every tensor of the shape in the headers
+// of the weight files, and reads the tokenizer. [Model.Write] streams the file;
+// memory does not grow with the weights, which stay mapped. [Convert] writes it
+// to a path atomically.
 //
-// Tensors keep their type (F32, F16, BF16); vectors become F32. Rows of
-// queries and keys are put in the order in which the architecture rotates
-// them. Names, keys and orders are those of llama.cpp's convert_hf_to_gguf.py.
+// Tensors keep their type (F32, F16, BF16); vectors become F32. Rows of queries
+// and keys are reordered for the architecture's rotation. Names, keys and
+// orders are those of llama.cpp's convert_hf_to_gguf.py.
 package hf
 
 import (
@@ -32,20 +31,20 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 )
 
-// Options is how a folder is read.
+// Options configures the reading of a folder.
 type Options struct {
-	// Name is general.name; "" means that of the model card or the folder.
+	// Name is general.name. If empty, it is that of the model card or the
+	// folder.
 	Name string
-	// Ignore lists keys of config.json that are passed over although this
-	// package does not know them.
+	// Ignore lists unknown keys of config.json to skip.
 	Ignore []string
 }
 
 // Model is a folder that can be written as GGUF. Its fields must not be
-// changed.
+// modified.
 type Model struct {
 	Shape arch.Shape
-	// Tokenizer is nil where the folder has none.
+	// Tokenizer is nil if the folder has none.
 	Tokenizer *tokenizer.Tokenizer
 	Card      Card
 
@@ -53,7 +52,7 @@ type Model struct {
 	shards  []*safetensors.File
 }
 
-// The limits of what is read into memory, in bytes.
+// Limits of files read into memory, in bytes.
 const (
 	maxConfig    = 4 << 20
 	maxIndex     = 64 << 20
@@ -62,7 +61,7 @@ const (
 	maxCard      = 1 << 20
 )
 
-// Open reads the folder at dir. Close gives back what it maps.
+// Open reads the folder at dir. Close unmaps its files.
 func Open(dir string, opt Options) (*Model, error) {
 	m := &Model{}
 	if err := m.open(dir, opt); err != nil {
@@ -113,7 +112,7 @@ func (m *Model) open(dir string, opt Options) error {
 	return nil
 }
 
-// Close unmaps the weights. It may be called twice.
+// Close unmaps the weights. It is idempotent.
 func (m *Model) Close() error {
 	var errs []error
 	for _, s := range m.shards {
@@ -123,7 +122,7 @@ func (m *Model) Close() error {
 	return errors.Join(errs...)
 }
 
-// Metadata is the metadata of the file, in order.
+// Metadata returns the metadata of the file, in order.
 func (m *Model) Metadata() []gguf.KV {
 	kvs := m.Shape.Metadata()
 	kvs = append(kvs, m.Card.kvs()...)
@@ -134,7 +133,7 @@ func (m *Model) Metadata() []gguf.KV {
 	return append(kvs, m.Tokenizer.KVs()...)
 }
 
-// fileType is llama.cpp's number for the type of most weights.
+// fileType returns llama.cpp's number for the type of most weights.
 func (m *Model) fileType() uint32 {
 	var size [3]int
 	for _, s := range m.sources {
@@ -163,9 +162,8 @@ func (m *Model) Write(w io.Writer) error {
 	return nil
 }
 
-// Convert turns the folder dir into the GGUF file at path, which is there
-// afterwards as a whole or, after an error, as it was before. The folder is
-// made where there is none.
+// Convert converts the folder dir to the GGUF file at path, atomically: after
+// an error path is unchanged. It creates the parent folder.
 func Convert(ctx context.Context, dir, path string, opt Options) (*Model, error) {
 	m, err := Open(dir, opt)
 	if err != nil {
@@ -178,7 +176,7 @@ func Convert(ctx context.Context, dir, path string, opt Options) (*Model, error)
 	return m, nil
 }
 
-// readBounded reads a file of the folder whose size is at most limit bytes.
+// readBounded reads a file of the folder of at most limit bytes.
 func readBounded(dir, name string, limit int64) ([]byte, error) {
 	f, err := os.Open(filepath.Join(dir, name))
 	if err != nil {
@@ -190,12 +188,12 @@ func readBounded(dir, name string, limit int64) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if int64(len(b)) > limit {
-		return nil, fmt.Errorf("%s is larger than %d bytes", name, limit)
+		return nil, fmt.Errorf("%s exceeds %d bytes", name, limit)
 	}
 	return b, nil
 }
 
-// readOptional is readBounded for a file that need not be there; nil then.
+// readOptional is readBounded for an optional file; it returns nil if missing.
 func readOptional(dir, name string, limit int64) ([]byte, error) {
 	b, err := readBounded(dir, name, limit)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -204,7 +202,7 @@ func readOptional(dir, name string, limit int64) ([]byte, error) {
 	return b, err
 }
 
-// Card is what a folder says about the model.
+// Card describes the model.
 type Card struct {
 	Name, Author, License, Source string
 }
@@ -221,7 +219,7 @@ func (c Card) kvs() []gguf.KV {
 	return kvs
 }
 
-// readCard takes the plain keys from the head of README.md, the model card.
+// readCard reads the plain keys of README.md's front matter, the model card.
 func readCard(dir string) (Card, error) {
 	b, err := readOptional(dir, "README.md", maxCard)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// llama is a config.json that is read.
+// llama returns a valid config.json.
 func llama() map[string]any {
 	return map[string]any{
 		"architectures": []string{"LlamaForCausalLM"}, "model_type": "llama", "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4,
@@ -29,8 +29,8 @@ func llama() map[string]any {
 	}
 }
 
-// tensors are those of llama's model, by name: row r, column c of tensor k
-// holds 1000k + 10r + c.
+// tensors returns the tensors of llama's model, by name: row r, column c of
+// tensor k holds 1000k + 10r + c.
 func tensors() map[string][]int {
 	out := map[string][]int{"model.embed_tokens.weight": {10, 16}, "model.norm.weight": {16}, "lm_head.weight": {10, 16}}
 	for _, l := range []string{"model.layers.0.", "model.layers.1."} {
@@ -100,7 +100,7 @@ func shard(t testing.TB, dir, file string, shapes map[string][]int, names []stri
 	}
 }
 
-// convert gives the file that a folder becomes.
+// convert converts a folder.
 func convert(t testing.TB, dir string) *gguf.File {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "x.gguf")
@@ -115,8 +115,8 @@ func convert(t testing.TB, dir string) *gguf.File {
 	return f
 }
 
-// TestTypes: numbers keep their type, vectors become F32, and rows of queries
-// lie in the order in which neighbours are rotated together.
+// TestTypes: tensors keep their type, vectors become F32, and rows of queries
+// are ordered so that neighbors are rotated together.
 func TestTypes(t *testing.T) {
 	for dtype, want := range map[safetensors.DType]tensor.Type{safetensors.F32: tensor.F32, safetensors.F16: tensor.F16, safetensors.BF16: tensor.BF16} {
 		f := convert(t, folder(t, llama(), tensors(), dtype))
@@ -126,7 +126,7 @@ func TestTypes(t *testing.T) {
 			t.Errorf("%s: matrices of type %v, vectors of %v", dtype, q.Type, n.Type)
 		}
 		if kind, err := gguf.Get[uint32](f, gguf.KeyFileType); err != nil || kind != map[tensor.Type]uint32{tensor.F32: 0, tensor.F16: 1, tensor.BF16: 32}[want] {
-			t.Errorf("%s: the file says type %d, %v", dtype, kind, err)
+			t.Errorf("%s: got file type %d, %v", dtype, kind, err)
 		}
 	}
 	f := convert(t, folder(t, llama(), tensors(), safetensors.F32))
@@ -137,7 +137,7 @@ func TestTypes(t *testing.T) {
 		}
 		return rows
 	}
-	// Rows 0 1 2 3 of a head of 4 were rotated as 0 with 2 and 1 with 3.
+	// Rows 0 1 2 3 of a head of 4 were rotated as pairs 0, 2 and 1, 3.
 	if q := first("blk.0.attn_q.weight"); q[1]-q[0] != 20 || q[2]-q[0] != 10 || q[3]-q[0] != 30 || q[4]-q[0] != 40 {
 		t.Errorf("rows of queries begin with %v", q)
 	}
@@ -146,9 +146,9 @@ func TestTypes(t *testing.T) {
 	}
 }
 
-// TestShards: several files are one model, in whatever file a tensor lies.
+// TestShards: several files form one model, whichever file holds a tensor.
 func TestShards(t *testing.T) {
-	whole := folder(t, llama(), tensors(), safetensors.F32)
+	single := folder(t, llama(), tensors(), safetensors.F32)
 	parts := t.TempDir()
 	put(t, parts, "config.json", llama())
 	names := slices.Sorted(maps.Keys(tensors()))
@@ -160,7 +160,7 @@ func TestShards(t *testing.T) {
 		shard(t, parts, file, tensors(), slices.DeleteFunc(slices.Clone(names), func(n string) bool { return where[n] != file }), safetensors.F32)
 	}
 	put(t, parts, indexFile, map[string]any{"metadata": map[string]any{"total_size": 1}, "weight_map": where})
-	a, b := convert(t, whole), convert(t, parts)
+	a, b := convert(t, single), convert(t, parts)
 	for i, x := range a.Tensors {
 		if y := b.Tensors[i]; x.Name != y.Name || !bytes.Equal(x.Data, y.Data) {
 			t.Errorf("tensor %s differs", x.Name)
@@ -169,9 +169,9 @@ func TestShards(t *testing.T) {
 	for name, c := range map[string]struct {
 		file, want string
 	}{
-		"elsewhere": {"../../etc/passwd", "no file of the folder"},
+		"elsewhere": {"../../etc/passwd", `tensor model.embed_tokens.weight: file "../../etc/passwd" is not in the folder`},
 		"missing":   {"model-00003-of-00002.safetensors", "no such file"},
-		"wrong":     {"model-00001-of-00002.safetensors", "not in the file that the index names"},
+		"wrong":     {"model-00001-of-00002.safetensors", "missing tensor model.embed_tokens.weight in the file of the index"},
 	} {
 		bad := maps.Clone(where)
 		bad[names[1]] = c.file
@@ -182,35 +182,35 @@ func TestShards(t *testing.T) {
 	}
 }
 
-// TestRefused: what would be computed wrongly is refused by its name.
+// TestRefused: an unsupported setting is refused by name.
 func TestRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		key   string
-		value any // nil takes the key away
+		value any // nil removes the key
 		want  string
 	}{
-		"class":              {"architectures", []string{"MambaForCausalLM"}, `"MambaForCausalLM" is not supported`},
-		"no class":           {"architectures", nil, "architectures is"},
-		"two classes":        {"architectures", []string{"LlamaForCausalLM", "GemmaForCausalLM"}, "not one class"},
+		"class":              {"architectures", []string{"MambaForCausalLM"}, `unsupported architecture "MambaForCausalLM"`},
+		"no class":           {"architectures", nil, "bad architectures []"},
+		"two classes":        {"architectures", []string{"LlamaForCausalLM", "GemmaForCausalLM"}, `bad architectures ["LlamaForCausalLM" "GemmaForCausalLM"]`},
 		"quantised":          {"quantization_config", map[string]any{"quant_method": "awq"}, "quantization_config"},
-		"no width":           {"hidden_size", nil, "key hidden_size is missing"},
-		"width as text":      {"hidden_size", "16", "key hidden_size is"},
-		"negative":           {"num_hidden_layers", -1, "key num_hidden_layers is -1"},
-		"half a layer":       {"num_hidden_layers", 1.5, "key num_hidden_layers is 1.5"},
-		"layers without end": {"num_hidden_layers", 2000000000, "number of layers is 2000000000"},
+		"no width":           {"hidden_size", nil, "missing key hidden_size"},
+		"width as text":      {"hidden_size", "16", `key hidden_size: bad value "16": json: cannot unmarshal string into Go value of type float64`},
+		"negative":           {"num_hidden_layers", -1, "key num_hidden_layers: bad count -1"},
+		"half a layer":       {"num_hidden_layers", 1.5, "key num_hidden_layers: bad count 1.5"},
+		"layers without end": {"num_hidden_layers", 2000000000, "bad number of layers: got 2000000000, want 1 to 512"},
 		"activation":         {"hidden_act", "relu2", `activation "relu2"`},
-		"attention bias":     {"attention_bias", true, "key attention_bias is true, and tensor model.layers.0.self_attn.q_proj.bias is there: false"},
-		"rope dynamic":       {"rope_scaling", map[string]any{"type": "dynamic", "factor": 2.0}, `rope_type is "dynamic"`},
-		"rope without end":   {"rope_scaling", map[string]any{"type": "linear"}, "has the factor 0"},
-		"rope key":           {"rope_scaling", map[string]any{"type": "linear", "factor": 2.0, "beta_slow": 3.0}, "rope_parameters.beta_slow is 3"},
-		"yarn untruncated":   {"rope_scaling", map[string]any{"type": "yarn", "factor": 2.0, "truncate": false}, "key truncate is false"},
-		"longrope":           {"rope_scaling", map[string]any{"type": "longrope", "short_factor": []float64{1}, "long_factor": []float64{1, 2}}, "short_factor has 1 entries for 2 pairs"},
-		"partial rope":       {"partial_rotary_factor", 0.5, "partial_rotary_factor is 0.5"},
-		"tomorrow's key":     {"attention_wormholes", 3, "key attention_wormholes is 3"},
-		"both ways":          {"use_bidirectional_attention", true, "use_bidirectional_attention is true"},
-		"another vocabulary": {"vocab_size", 11, "tensor model.embed_tokens.weight has the shape [10 16], the configuration wants [11 16]"},
-		"a layer more":       {"num_hidden_layers", 3, "tensor model.layers.2.input_layernorm.weight is missing"},
-		"a layer less":       {"num_hidden_layers", 1, "tensor model.layers.1.input_layernorm.weight is none"},
+		"attention bias":     {"attention_bias", true, "key attention_bias is true, but presence of tensor model.layers.0.self_attn.q_proj.bias is false"},
+		"rope dynamic":       {"rope_scaling", map[string]any{"type": "dynamic", "factor": 2.0}, `key rope_type: unsupported "dynamic", want default, linear, yarn, llama3 or longrope`},
+		"rope without end":   {"rope_scaling", map[string]any{"type": "linear"}, "rotary embedding linear: bad factor 0"},
+		"rope key":           {"rope_scaling", map[string]any{"type": "linear", "factor": 2.0, "beta_slow": 3.0}, "unknown key rope_parameters.beta_slow with value 3 may change the result"},
+		"yarn untruncated":   {"rope_scaling", map[string]any{"type": "yarn", "factor": 2.0, "truncate": false}, "key truncate: got false, want true"},
+		"longrope":           {"rope_scaling", map[string]any{"type": "longrope", "short_factor": []float64{1}, "long_factor": []float64{1, 2}}, "key short_factor: got 1 entries, want 2"},
+		"partial rope":       {"partial_rotary_factor", 0.5, "key partial_rotary_factor: got 0.5, but architecture llama rotates full heads"},
+		"tomorrow's key":     {"attention_wormholes", 3, "unknown key attention_wormholes with value 3 may change the result"},
+		"both ways":          {"use_bidirectional_attention", true, "key use_bidirectional_attention: got true, want false"},
+		"another vocabulary": {"vocab_size", 11, "shape mismatch for tensor model.embed_tokens.weight: got [10 16], want [11 16]"},
+		"a layer more":       {"num_hidden_layers", 3, "missing tensor model.layers.2.input_layernorm.weight"},
+		"a layer less":       {"num_hidden_layers", 1, "unexpected tensor model.layers.1.input_layernorm.weight"},
 	} {
 		config := llama()
 		if config[c.key] = c.value; c.value == nil {
@@ -226,7 +226,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestHeeded: the same figures in the spellings of several years.
+// TestHeeded: the same values in the spellings of several years.
 func TestHeeded(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(map[string]any)
@@ -261,9 +261,9 @@ func TestHeeded(t *testing.T) {
 	}
 }
 
-// TestTensorsRefused: types that are not read, tensors that nobody asks for.
+// TestTensorsRefused: unsupported types and unused tensors are refused.
 func TestTensorsRefused(t *testing.T) {
-	if _, err := Open(folder(t, llama(), tensors(), safetensors.F8E4M3), Options{}); err == nil || !strings.Contains(err.Error(), "has type F8_E4M3") {
+	if _, err := Open(folder(t, llama(), tensors(), safetensors.F8E4M3), Options{}); err == nil || !strings.Contains(err.Error(), "unsupported type F8_E4M3") {
 		t.Error(err)
 	}
 	more := tensors()
@@ -273,7 +273,7 @@ func TestTensorsRefused(t *testing.T) {
 	}
 	less := tensors()
 	delete(less, "lm_head.weight")
-	if _, err := Open(folder(t, llama(), less, safetensors.F32), Options{}); err == nil || !strings.Contains(err.Error(), "no tensor lm_head.weight") {
+	if _, err := Open(folder(t, llama(), less, safetensors.F32), Options{}); err == nil || !strings.Contains(err.Error(), "tensor lm_head.weight is missing") {
 		t.Error(err)
 	}
 	config := llama()
@@ -291,18 +291,18 @@ func TestTensorsRefused(t *testing.T) {
 	}
 }
 
-// TestTied: with tie_word_embeddings the output is the embedding, even where
-// the folder holds one.
+// TestTied: with tie_word_embeddings the output is the embedding, even if the
+// folder has an output.
 func TestTied(t *testing.T) {
 	config := llama()
 	config["tie_word_embeddings"] = true
 	f := convert(t, folder(t, config, tensors(), safetensors.F32))
-	if _, own := f.Tensor(arch.Output); own {
-		t.Error("a tied model has an output of its own")
+	if _, exists := f.Tensor(arch.Output); exists {
+		t.Error("a tied model has a separate output")
 	}
 }
 
-// TestWhole: what is at the path stays unless the whole file takes its place.
+// TestWhole: the file at the path is replaced only by a complete one.
 func TestWhole(t *testing.T) {
 	dir, out := folder(t, llama(), tensors(), safetensors.F32), t.TempDir()
 	path := filepath.Join(out, "x.gguf")
@@ -314,18 +314,18 @@ func TestWhole(t *testing.T) {
 	if _, err := Convert(ctx, dir, path, Options{}); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	left, err := os.ReadDir(out)
-	if b, _ := os.ReadFile(path); err != nil || string(b) != "before" || len(left) != 1 {
-		t.Errorf("%q, %v, %v", b, left, err)
+	entries, err := os.ReadDir(out)
+	if b, _ := os.ReadFile(path); err != nil || string(b) != "before" || len(entries) != 1 {
+		t.Errorf("%q, %v, %v", b, entries, err)
 	}
-	for range 2 { // the second time in place of the first
+	for range 2 { // the second time replaces the first
 		if _, err := Convert(t.Context(), dir, path, Options{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-// TestCard: the head of README.md names the model.
+// TestCard: README.md's front matter names the model.
 func TestCard(t *testing.T) {
 	dir := folder(t, llama(), tensors(), safetensors.F32)
 	if err := os.WriteFile(filepath.Join(dir, "README.md"), []byte("---\nlicense: apache-2.0\nmodel_name: \"Tiny One\"\ntags:\n- license: no\nmodel_creator: Ada\n---\n# x\nlicense: mit\n"), 0o600); err != nil {
@@ -341,7 +341,7 @@ func TestCard(t *testing.T) {
 	}
 }
 
-// FuzzConfig reads anything as config.json: an error or a sound shape.
+// FuzzConfig reads any bytes as config.json: an error or a valid shape.
 func FuzzConfig(f *testing.F) {
 	for _, name := range Architectures() {
 		c := llama()
@@ -381,7 +381,7 @@ func FuzzConfig(f *testing.F) {
 	})
 }
 
-// FuzzIndex reads anything as the index of shards.
+// FuzzIndex reads any bytes as the index of shards.
 func FuzzIndex(f *testing.F) {
 	f.Add([]byte(`{"weight_map":{"a":"model-00001-of-00002.safetensors"}}`))
 	f.Add([]byte(`{"weight_map":{"a":"../x.safetensors"}}`))
@@ -392,7 +392,7 @@ func FuzzIndex(f *testing.F) {
 		}
 		for name := range files {
 			if name != filepath.Base(name) || name == ".." || name == "." {
-				t.Errorf("%q lies elsewhere", name)
+				t.Errorf("%q is elsewhere", name)
 			}
 		}
 	})

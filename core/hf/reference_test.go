@@ -16,7 +16,7 @@ import (
 	"mm-abi.org/mm/core/tokenizer"
 )
 
-// reference is what testdata/models.py writes beside a model.
+// reference is the output of testdata/models.py for a model.
 type reference struct {
 	Vocabulary int
 	Cases      []struct {
@@ -30,7 +30,7 @@ type reference struct {
 	}
 }
 
-// row is a line of the table in docs/MODELS.md.
+// row is a row of the table in docs/MODELS.md.
 type row struct {
 	name, arch string
 	tokens     []string
@@ -64,7 +64,7 @@ func TestTransformers(t *testing.T) {
 			}
 			r := row{name: name, cosine: 1, greedy: true}
 			path := filepath.Join(t.TempDir(), "model.gguf")
-			m, err := hf.Convert(t.Context(), filepath.Join(dir, name), path, hf.Options{Name: "model"}) // a name with phi-3 would tell of its tokenizer
+			m, err := hf.Convert(t.Context(), filepath.Join(dir, name), path, hf.Options{Name: "model"}) // a name with phi-3 would select its tokenizer
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -111,7 +111,7 @@ func compare(t *testing.T, r *row, ref reference, dir, path string) {
 		if len(want) != 4*len(c.Tokens)*ref.Vocabulary {
 			t.Fatalf("%s has %d bytes", c.Logits, len(want))
 		}
-		// One by one at the beginning, then together, and with logits for each.
+		// One by one at the start, then batched with logits for each.
 		least, at := 1.0, 0
 		for i := range c.Tokens {
 			if err := s.Feed(t.Context(), c.Tokens[i:i+1]); err != nil {
@@ -125,7 +125,7 @@ func compare(t *testing.T, r *row, ref reference, dir, path string) {
 		if least < 0.9999 {
 			t.Errorf("%d tokens: cosine %.7f at position %d", len(c.Tokens), least, at)
 		}
-		// Together they are the same, to the last bit.
+		// A single batch gives the same bits.
 		alone := slices.Clone(s.Logits())
 		s.Truncate(0)
 		if err := s.Feed(t.Context(), c.Tokens); err != nil {
@@ -147,7 +147,7 @@ func compare(t *testing.T, r *row, ref reference, dir, path string) {
 	}
 }
 
-// about says how long a text is beside what the model sees.
+// about describes a text's length relative to the model's window and context.
 func about(n, context int, m *infer.Model) string {
 	c := m.Config()
 	switch {
@@ -159,7 +159,8 @@ func about(n, context int, m *infer.Model) string {
 	return fmt.Sprint(n)
 }
 
-// cosine of logits and the little endian float32 in want, about their means.
+// cosine returns the cosine of logits and the little endian float32 in want,
+// about their means.
 func cosine(x []float32, want []byte) float64 {
 	y := make([]float64, len(x))
 	var mx, my float64
@@ -175,5 +176,5 @@ func cosine(x []float32, want []byte) float64 {
 	if cos := xy / math.Sqrt(xx*yy); cos == cos {
 		return cos
 	}
-	return -1 // of numbers that are none
+	return -1 // NaN
 }

@@ -6,8 +6,8 @@ import (
 	"mm-abi.org/mm/core/gguf/arch"
 )
 
-// rope reads rotary embedding: rope_parameters of transformers 5, or
-// rope_theta and rope_scaling of older ones.
+// rope reads rotary embedding: rope_parameters of transformers 5, or rope_theta
+// and rope_scaling of older versions.
 func (r *shapeReader) rope() {
 	s := &r.s
 	base := r.float("rope_theta", r.float("rotary_emb_base", r.base()))
@@ -36,7 +36,7 @@ func (r *shapeReader) rope() {
 	part = o.float("partial_rotary_factor", part)
 	s.Rope = arch.Rope{Dims: int(float64(s.HeadDim) * part), Base: float32(base), Halves: r.style.Halves, OriginalContext: s.Context, ExtFactor: -1}
 	if part != 1 && !r.style.Halves {
-		r.fail("key partial_rotary_factor is %v: architecture %s rotates whole heads", part, s.Arch)
+		r.fail("key partial_rotary_factor: got %v, but architecture %s rotates full heads", part, s.Arch)
 	}
 	r.stretch(o)
 	r.take(o, "rope_parameters.")
@@ -45,7 +45,7 @@ func (r *shapeReader) rope() {
 	}
 }
 
-// base and part are what the classes of transformers have by default.
+// base and part are the defaults of transformers' classes.
 func (r *shapeReader) base() float64 {
 	switch {
 	case r.s.Arch == "gemma3", r.s.Experts > 0:
@@ -63,25 +63,25 @@ func (r *shapeReader) part() float64 {
 	return 1
 }
 
-// take refuses what an object within the config says and nobody heeded.
+// take refuses unused keys of a nested object.
 func (r *shapeReader) take(o *config, what string) {
 	o.rest(what, nil, nil)
 	r.errs = append(r.errs, o.errs...)
 }
 
-// stretch reads the method by which the context was stretched.
+// stretch reads the method of context extension.
 func (r *shapeReader) stretch(o *config) {
 	s := &r.s
 	kind := o.text("rope_type", o.text("type", "default"))
 	o.has("type")
 	original := o.countOr("original_max_position_embeddings", r.countOr("original_max_position_embeddings", s.Context))
 	if original < 1 {
-		r.fail("key original_max_position_embeddings is %d", original)
+		r.fail("key original_max_position_embeddings: bad value %d", original)
 		return
 	}
 	factor := o.float("factor", 0)
 	if (kind == "linear" || kind == "yarn" || kind == "llama3") && !(factor >= 1) {
-		r.fail("rotary embedding %s has the factor %v", kind, factor)
+		r.fail("rotary embedding %s: bad factor %v", kind, factor)
 		return
 	}
 	switch kind {
@@ -95,7 +95,7 @@ func (r *shapeReader) stretch(o *config) {
 	case "longrope", "su":
 		r.longRope(o, original, factor)
 	default:
-		r.fail("key rope_type is %q: known are default, linear, yarn, llama3, longrope", kind)
+		r.fail("key rope_type: unsupported %q, want default, linear, yarn, llama3 or longrope", kind)
 	}
 }
 
@@ -114,13 +114,13 @@ func (r *shapeReader) yarn(o *config, original int, factor float64) {
 	}
 }
 
-// llama3 turns the smooth step between long and short waves into divisors of
+// llama3 converts the smooth step between long and short waves to divisors of
 // the frequencies.
 func (r *shapeReader) llama3(o *config, original int, factor float64) {
 	rope := &r.s.Rope
 	low, high := o.float("low_freq_factor", 1), o.float("high_freq_factor", 4)
 	if !(low > 0) || !(high > low) || rope.Dims < 2 || rope.Dims > 1<<16 {
-		r.fail("rotary embedding llama3 of %d dimensions has the factors %v and %v", rope.Dims, low, high)
+		r.fail("rotary embedding llama3 of %d dimensions: bad factors %v and %v", rope.Dims, low, high)
 		return
 	}
 	divisors := make([]float32, rope.Dims/2)
@@ -147,7 +147,7 @@ func (r *shapeReader) longRope(o *config, original int, factor float64) {
 		var divisors []float32
 		o.get(f.key, &divisors)
 		if len(divisors) != rope.Dims/2 {
-			r.fail("key %s has %d entries for %d pairs of dimensions", f.key, len(divisors), rope.Dims/2)
+			r.fail("key %s: got %d entries, want %d", f.key, len(divisors), rope.Dims/2)
 			return
 		}
 		r.extra = append(r.extra, extra{f.name, divisors})

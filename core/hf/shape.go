@@ -11,16 +11,16 @@ import (
 	"mm-abi.org/mm/core/gguf/arch"
 )
 
-// family is how transformers spells an architecture.
+// family describes an architecture in transformers.
 type family struct {
 	arch  string
 	names names
 	shape func(r *shapeReader)
-	tied  bool // tie_word_embeddings unless stated
-	plus  bool // gains of norms are stored less 1
+	tied  bool // default of tie_word_embeddings
+	plus  bool // gains of norms are stored minus 1
 }
 
-// families by the name in config.json's architectures.
+// families maps the names in config.json's architectures.
 func families() map[string]family {
 	llama := family{arch: "llama", names: llamaNames(nil), shape: (*shapeReader).llama}
 	moe := map[string]string{"ffn_gate_inp": "mlp.gate", "ffn_gate_exps": "mlp.experts.%d.gate_proj", "ffn_up_exps": "mlp.experts.%d.up_proj", "ffn_down_exps": "mlp.experts.%d.down_proj"}
@@ -46,7 +46,7 @@ func families() map[string]family {
 	}
 }
 
-// Architectures lists the classes of transformers that are read.
+// Architectures lists the supported classes of transformers.
 func Architectures() []string {
 	var out []string
 	for name := range families() {
@@ -56,31 +56,31 @@ func Architectures() []string {
 	return out
 }
 
-// family finds the class of the model.
+// family returns the class of the model.
 func (c *config) family() (family, error) {
 	var classes []string
 	c.get("architectures", &classes)
 	if len(classes) != 1 {
-		return family{}, fmt.Errorf("architectures is %q, not one class: known are %s", classes, strings.Join(Architectures(), ", "))
+		return family{}, fmt.Errorf("bad architectures %q, want one of %s", classes, strings.Join(Architectures(), ", "))
 	}
-	f, known := families()[classes[0]]
+	f, ok := families()[classes[0]]
 	switch {
-	case !known:
-		return f, fmt.Errorf("architecture %q is not supported: known are %s", classes[0], strings.Join(Architectures(), ", "))
+	case !ok:
+		return f, fmt.Errorf("unsupported architecture %q, want one of %s", classes[0], strings.Join(Architectures(), ", "))
 	case c.has("quantization_config"):
-		return f, errors.New("key quantization_config: quantised weights are not read; take the folder of the unquantised model")
+		return f, errors.New("key quantization_config: unsupported quantized weights; use the folder of the unquantized model")
 	}
 	return f, nil
 }
 
-// shapeReader makes a shape of a config.
+// shapeReader reads a shape from a config.
 type shapeReader struct {
 	*config
 	weights *weights
 	family  family
 	s       arch.Shape
 	style   arch.Style
-	extra   []extra // tensors that config.json holds
+	extra   []extra // tensors stored in config.json
 }
 
 func (r *shapeReader) read(ignore []string) (arch.Shape, error) {
@@ -102,16 +102,16 @@ func (r *shapeReader) read(ignore []string) (arch.Shape, error) {
 // tie checks whether the output is the embedding.
 func (r *shapeReader) tie() {
 	output := r.family.names.of[arch.Output]
-	_, own := r.weights.find(output)
+	_, exists := r.weights.find(output)
 	switch tied := r.flag("tie_word_embeddings", r.family.tied); {
-	case tied && own:
+	case tied && exists:
 		r.weights.drop(output) // as transformers does
-	case !tied && !own:
-		r.fail("key tie_word_embeddings is false and there is no tensor %s", output)
+	case !tied && !exists:
+		r.fail("key tie_word_embeddings is false, but tensor %s is missing", output)
 	}
 }
 
-// sizes reads what nearly all spell the same.
+// sizes reads the keys that most architectures share.
 func (r *shapeReader) sizes() {
 	s := &r.s
 	s.Context = r.count("max_position_embeddings")
@@ -131,17 +131,17 @@ func (r *shapeReader) sizes() {
 	}
 }
 
-// layers reads the number of layers, which lists are made of.
+// layers reads the number of layers, which sizes lists.
 func (r *shapeReader) layers(key string) int {
 	n := r.count(key)
 	if n > gguf.MaxBlocks {
-		r.fail("the number of layers is %d, not 1 to %d", n, gguf.MaxBlocks)
+		r.fail("bad number of layers: got %d, want 1 to %d", n, gguf.MaxBlocks)
 		return 0
 	}
 	return n
 }
 
-// act reads the activation under one of several keys, the first that is there.
+// act reads the activation from the first present key.
 func (r *shapeReader) act(absent string, keys ...string) {
 	name, found := absent, false
 	for _, k := range keys {
@@ -151,22 +151,22 @@ func (r *shapeReader) act(absent string, keys ...string) {
 	}
 	r.s.Activation = arch.Activation(name)
 	if r.s.Act() == r.style.Activation {
-		r.s.Activation = "" // nothing new
+		r.s.Activation = "" // the style's default
 	}
 }
 
-// bias holds a key against the tensor that it speaks of.
+// bias checks a key against the presence of its tensor.
 func (r *shapeReader) bias(key string, part string) {
 	if !r.has(key) {
 		return
 	}
 	name := fmt.Sprintf(r.family.names.layer, 0) + r.family.names.of[part] + ".bias"
 	if _, there := r.weights.find(name); there != r.flag(key, false) {
-		r.fail("key %s is %v, and tensor %s is there: %v", key, r.flag(key, false), name, there)
+		r.fail("key %s is %v, but presence of tensor %s is %v", key, r.flag(key, false), name, there)
 	}
 }
 
-// llama reads LlamaForCausalLM and what is like it.
+// llama reads LlamaForCausalLM and similar classes.
 func (r *shapeReader) llama() {
 	r.sizes()
 	r.act("silu", "hidden_act")
@@ -192,15 +192,15 @@ func (r *shapeReader) qwen() {
 	r.noWindow()
 }
 
-// noWindow reads a window that must be switched off.
+// noWindow reads a window that must be disabled.
 func (r *shapeReader) noWindow() {
 	if r.flag("use_sliding_window", false) {
-		r.fail("key use_sliding_window is true: architecture %s is not supported with a sliding window", r.s.Arch)
+		r.fail("key use_sliding_window: architecture %s does not support a sliding window", r.s.Arch)
 	}
 	r.has("sliding_window")
 	var types []string
 	if r.get("layer_types", &types); slices.ContainsFunc(types, func(t string) bool { return t != "full_attention" }) {
-		r.fail("key layer_types is %s: only full_attention is supported in architecture %s", brief(r.raw["layer_types"]), r.s.Arch)
+		r.fail("key layer_types: got %s, want full_attention for architecture %s", brief(r.raw["layer_types"]), r.s.Arch)
 	}
 }
 
@@ -220,7 +220,7 @@ func (r *shapeReader) qwen3moe() {
 func (r *shapeReader) gemma() {
 	r.sizes()
 	if r.style.HeadNorm == arch.NoHeadNorm && !r.style.PostNorm {
-		// The first Gemma's hidden_act is a mistake that is not heeded.
+		// The first Gemma's hidden_act is wrong and ignored.
 		r.has("hidden_act")
 		r.act("gelu_pytorch_tanh", "hidden_activation")
 	} else {
@@ -230,11 +230,11 @@ func (r *shapeReader) gemma() {
 	r.rope()
 }
 
-// pre reads what queries and keys are scaled by.
+// pre reads the scale of queries and keys.
 func (r *shapeReader) pre() {
 	v := r.float("query_pre_attn_scalar", 256)
 	if !(v > 0) {
-		r.fail("key query_pre_attn_scalar is %v", v)
+		r.fail("key query_pre_attn_scalar: bad value %v", v)
 	} else if int(v) != r.s.HeadDim || v != math.Trunc(v) {
 		r.s.AttentionScale = float32(1 / math.Sqrt(v))
 	}
@@ -251,14 +251,14 @@ func (r *shapeReader) gemma2() {
 func (r *shapeReader) gemma3() {
 	r.gemma2()
 	if r.s.AttentionCap != 0 {
-		r.fail("key attn_logit_softcapping is %v: Gemma 3 has none", r.s.AttentionCap)
+		r.fail("key attn_logit_softcapping: got %v, but Gemma 3 has none", r.s.AttentionCap)
 	}
 	every := r.countOr("_sliding_window_pattern", r.countOr("sliding_window_pattern", 6))
 	if !r.has("layer_types") {
 		r.window(func(i int) bool { return every > 0 && (i+1)%every != 0 })
 	}
 	if r.s.Window == 0 {
-		r.fail("key sliding_window is missing")
+		r.fail("missing key sliding_window")
 	}
 }
 
@@ -283,7 +283,7 @@ func (r *shapeReader) smollm3() {
 		}
 	}
 	if len(rotated) != r.s.Layers {
-		r.fail("key no_rope_layers has %d entries for %d layers", len(rotated), r.s.Layers)
+		r.fail("key no_rope_layers: got %d entries, want %d", len(rotated), r.s.Layers)
 	}
 	for _, v := range rotated {
 		r.s.Unrotated = append(r.s.Unrotated, v == 0)
@@ -316,7 +316,7 @@ func (r *shapeReader) stablelm() {
 	r.s.Parallel = r.flag("use_parallel_residual", false)
 	name := fmt.Sprintf(r.family.names.layer, 0) + fmt.Sprintf(r.family.names.of["attn_q_norm"], 0) + ".weight"
 	if _, there := r.weights.find(name); there != r.flag("qk_layernorm", false) {
-		r.fail("key qk_layernorm is %v, and tensor %s is there: %v", !there, name, there)
+		r.fail("key qk_layernorm is %v, but presence of tensor %s is %v", !there, name, there)
 	}
 }
 
@@ -343,8 +343,8 @@ func (r *shapeReader) gpt2() {
 	r.must("scale_attn_by_inverse_layer_idx", false)
 }
 
-// window reads how far layers look back; where no list says so, has tells
-// which layers do not see everything.
+// window reads the sliding window; without a list, has reports which layers are
+// windowed.
 func (r *shapeReader) window(has func(i int) bool) {
 	n := r.countOr("sliding_window", 0)
 	if !r.flag("use_sliding_window", true) {
@@ -353,12 +353,12 @@ func (r *shapeReader) window(has func(i int) bool) {
 	var types []string
 	if r.get("layer_types", &types) {
 		if len(types) != r.s.Layers {
-			r.fail("key layer_types has %d entries for %d layers", len(types), r.s.Layers)
+			r.fail("key layer_types: got %d entries, want %d", len(types), r.s.Layers)
 			return
 		}
 		for _, t := range types {
 			if t != "full_attention" && t != "sliding_attention" {
-				r.fail("key layer_types has %q: known are full_attention and sliding_attention", t)
+				r.fail("key layer_types: unsupported %q, want full_attention or sliding_attention", t)
 			}
 		}
 		has = func(i int) bool { return types[i] == "sliding_attention" }

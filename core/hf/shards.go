@@ -14,17 +14,16 @@ import (
 	"mm-abi.org/mm/core/safetensors"
 )
 
-// The files of weights.
+// Names of weight files.
 const (
 	singleFile = "model.safetensors"
 	indexFile  = "model.safetensors.index.json"
 )
 
-// maxShards bounds the files of one model.
+// maxShards limits the files of a model.
 const maxShards = 4096
 
-// openShards maps the weight files of a folder: one, or those that the index
-// names.
+// openShards maps the weight files of a folder: one, or those in the index.
 func openShards(dir string) ([]*safetensors.File, error) {
 	index, err := readOptional(dir, indexFile, maxIndex)
 	if err != nil {
@@ -33,7 +32,7 @@ func openShards(dir string) ([]*safetensors.File, error) {
 	if index == nil {
 		f, err := safetensors.Open(filepath.Join(dir, singleFile))
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("there is neither %s nor %s%s", singleFile, indexFile, others(dir))
+			return nil, fmt.Errorf("missing both %s and %s%s", singleFile, indexFile, others(dir))
 		}
 		if err != nil {
 			return nil, err
@@ -61,7 +60,7 @@ func openShards(dir string) ([]*safetensors.File, error) {
 	return shards, nil
 }
 
-// others names weights in forms that are not read, which people look for.
+// others names weights in unsupported formats, for the error message.
 func others(dir string) string {
 	for _, name := range []string{"pytorch_model.bin", "pytorch_model.bin.index.json", "consolidated.safetensors", "tf_model.h5"} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
@@ -71,7 +70,7 @@ func others(dir string) string {
 	return ""
 }
 
-// parseIndex gives the names of tensors by file.
+// parseIndex returns the names of tensors by file.
 func parseIndex(b []byte) (map[string][]string, error) {
 	var index struct {
 		WeightMap map[string]string `json:"weight_map"`
@@ -86,21 +85,21 @@ func parseIndex(b []byte) (map[string][]string, error) {
 	for _, tensor := range slices.Sorted(maps.Keys(index.WeightMap)) {
 		name := index.WeightMap[tensor]
 		if name == "" || name != filepath.Base(name) || strings.Contains(name, `\`) || !strings.HasSuffix(name, ".safetensors") {
-			return nil, fmt.Errorf("tensor %s lies in %q, which is no file of the folder", tensor, name)
+			return nil, fmt.Errorf("tensor %s: file %q is not in the folder", tensor, name)
 		}
 		files[name] = append(files[name], tensor)
 		if len(files) > maxShards {
-			return nil, fmt.Errorf("the weights lie in more than %d files", maxShards)
+			return nil, fmt.Errorf("more than %d weight files", maxShards)
 		}
 	}
 	return files, nil
 }
 
-// holds checks that a file has the tensors that the index says.
+// holds checks that a file has the tensors listed in the index.
 func holds(f *safetensors.File, names []string) error {
 	for _, n := range names {
 		if _, ok := f.Tensor(n); !ok {
-			return fmt.Errorf("tensor %s is not in the file that the index names", n)
+			return fmt.Errorf("missing tensor %s in the file of the index", n)
 		}
 	}
 	return nil

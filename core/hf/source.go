@@ -10,7 +10,7 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// source streams a tensor: parts one below the other, each of rows × cols.
+// source streams a tensor of stacked parts, each of rows × cols.
 type source struct {
 	part       string
 	dims       []int
@@ -18,14 +18,14 @@ type source struct {
 	rows, cols int
 	from, to   tensor.Type
 	transpose  bool            // parts are stored as cols × rows
-	order      func(i int) int // row i comes from this row of its part; nil: i
+	order      func(i int) int // row i comes from this row of its part; if nil, i
 	plus       float32         // added to each number
 }
 
-// bufferBytes is about how much is converted at a time.
+// bufferBytes is the approximate size of a conversion step.
 const bufferBytes = 1 << 20
 
-// WriteTo writes the numbers, row by row.
+// WriteTo writes the numbers row by row.
 func (s *source) WriteTo(w io.Writer) (int64, error) {
 	var written int64
 	for _, p := range s.parts {
@@ -73,7 +73,7 @@ func (s *source) write(w io.Writer, data []byte) (int64, error) {
 // columns gathers the columns i to i+n of data as rows.
 func (s *source) columns(dst, data []byte, i, n, size int) []byte {
 	dst = dst[:n*s.cols*size]
-	for c := range s.cols { // a row of data, which lies in one place
+	for c := range s.cols { // a contiguous row of data
 		row := data[(c*s.rows+i)*size : (c*s.rows+i+n)*size]
 		for r := range n {
 			copy(dst[(r*s.cols+c)*size:][:size], row[r*size:])
@@ -82,7 +82,7 @@ func (s *source) columns(dst, data []byte, i, n, size int) []byte {
 	return dst
 }
 
-// convert gives the numbers in the type they are written in.
+// convert converts the numbers to the output type.
 func (s *source) convert(raw []byte) []byte {
 	if s.to == s.from && s.plus == 0 {
 		return raw

@@ -8,8 +8,8 @@ import (
 	"mm-abi.org/mm/core/tokenizer"
 )
 
-// readTokenizer reads tokenizer.json with the files beside it, and fits the
-// vocabulary to the rows of the embedding; nil where there is none.
+// readTokenizer reads tokenizer.json and its companion files, and fits the
+// vocabulary to the rows of the embedding. It returns nil if there is none.
 func readTokenizer(dir string, c *config, vocab int) (*tokenizer.Tokenizer, error) {
 	file, err := readOptional(dir, "tokenizer.json", maxTokenizer)
 	if err != nil || file == nil {
@@ -31,7 +31,7 @@ func readTokenizer(dir string, c *config, vocab int) (*tokenizer.Tokenizer, erro
 		v.Template = string(template)
 	}
 	if len(v.Tokens) > vocab {
-		v.Tokens = v.Tokens[:vocab] // ids that the model has no vector for
+		v.Tokens = v.Tokens[:vocab] // ids without a vector
 	}
 	for id := len(v.Tokens); id < vocab; id++ {
 		v.Tokens = append(v.Tokens, tokenizer.Token{Text: fmt.Sprintf("[PAD%d]", id), Type: tokenizer.Unused})
@@ -59,7 +59,7 @@ func endingOn(v tokenizer.Vocabulary, ends []int) (*tokenizer.Tokenizer, error) 
 	}
 	for _, id := range ends {
 		if id >= len(v.Tokens) || tok.Ends(int32(id)) {
-			continue // there already, or never drawn
+			continue // present already, or never drawn
 		}
 		switch {
 		case v.Special.EOT == tokenizer.None:
@@ -67,7 +67,7 @@ func endingOn(v tokenizer.Vocabulary, ends []int) (*tokenizer.Tokenizer, error) 
 		case v.Special.EOM == tokenizer.None:
 			v.Special.EOM = int32(id)
 		default:
-			return nil, fmt.Errorf("generation_config.json: eos_token_id lists %d, and a file has room for three ends of a text", id)
+			return nil, fmt.Errorf("generation_config.json: unsupported eos_token_id %d: a file holds at most three ends of a text", id)
 		}
 		if tok, err = tokenizer.New(v); err != nil {
 			return nil, err
@@ -76,8 +76,8 @@ func endingOn(v tokenizer.Vocabulary, ends []int) (*tokenizer.Tokenizer, error) 
 	return tok, nil
 }
 
-// endings are the ids that end a text: those of generation_config.json, else
-// of config.json.
+// endings returns the ids that end a text, from generation_config.json or
+// config.json.
 func endings(dir string, c *config) ([]int, error) {
 	b, err := readOptional(dir, "generation_config.json", maxConfig)
 	if err != nil {

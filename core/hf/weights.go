@@ -12,15 +12,16 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// names are a family's names of tensors.
+// names are a family's tensor names.
 type names struct {
-	layer string            // what names of a layer begin with, with its number
-	of    map[string]string // by GGUF's name without layer and ".weight"
-	// base may be missing in front of every name.
+	layer string            // prefix of a layer's names, with its number
+	of    map[string]string // by GGUF name without layer and ".weight"
+	// base is an optional prefix of every name.
 	base string
-	// columns are the matrices that are stored transposed.
+	// columns lists the matrices stored transposed.
 	columns map[string]bool
-	// mixed are those whose rows are query, key and value of each head in turn.
+	// mixed lists the matrices whose rows are query, key and value of each head
+	// in turn.
 	mixed map[string]bool
 }
 
@@ -59,13 +60,13 @@ func neoxNames() names {
 	}
 }
 
-// extra is a tensor that comes from the configuration.
+// extra is a tensor from the configuration.
 type extra struct {
 	name   string
 	values []float32
 }
 
-// weights is the tensors of all files of a model, by name.
+// weights indexes the tensors of all files of a model by name.
 type weights struct {
 	all  map[string]safetensors.Tensor
 	used map[string]bool
@@ -82,7 +83,7 @@ func newWeights(shards []*safetensors.File) *weights {
 	return w
 }
 
-// find gives a tensor, whose name may lack the family's base.
+// find returns a tensor, whose name may lack the family's base.
 func (w *weights) find(name string) (safetensors.Tensor, bool) {
 	t, ok := w.all[name]
 	if !ok && w.base != "" {
@@ -91,15 +92,15 @@ func (w *weights) find(name string) (safetensors.Tensor, bool) {
 	return t, ok
 }
 
-// drop passes a tensor over.
+// drop ignores a tensor.
 func (w *weights) drop(name string) {
 	if t, ok := w.find(name); ok {
 		delete(w.all, t.Name)
 	}
 }
 
-// sources finds where every tensor of the shape comes from; tensors that
-// nobody asks for are an error.
+// sources finds the source of every tensor of the shape; an unused tensor is an
+// error.
 func (w *weights) sources(s arch.Shape, f family, extras []extra) ([]gguf.Source, error) {
 	b := &builder{weights: w, shape: s, family: f}
 	for _, t := range s.Globals() {
@@ -118,13 +119,13 @@ func (w *weights) sources(s arch.Shape, f family, extras []extra) ([]gguf.Source
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.all)) {
 		if !w.used[name] && !buffer(name) {
-			b.fail("tensor %s is none that %s has: it would be passed over, and the result be wrong", name, s.Arch)
+			b.fail("unexpected tensor %s for architecture %s: ignoring it would change the result", name, s.Arch)
 		}
 	}
 	return b.out, b.err()
 }
 
-// buffer reports tensors that older versions saved and that are computed.
+// buffer reports computed tensors that older versions saved.
 func buffer(name string) bool {
 	for _, suffix := range []string{".rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias", ".attention.bias", ".attention.masked_bias"} {
 		if strings.HasSuffix(name, suffix) {
@@ -134,7 +135,7 @@ func buffer(name string) bool {
 	return false
 }
 
-// builder turns GGUF's tensors into sources.
+// builder converts GGUF's tensors to sources.
 type builder struct {
 	config
 	*weights
@@ -145,7 +146,7 @@ type builder struct {
 
 func (b *builder) failed() bool { return len(b.errs) >= maxFaults }
 
-// add finds the source of t in the layer whose names begin with prefix.
+// add finds the source of t in the layer with the given prefix.
 func (b *builder) add(prefix string, layer int, t arch.Tensor) {
 	part, suffix := t.Part(), ""
 	name, ok := b.family.names.of[part]
@@ -177,7 +178,7 @@ func (b *builder) add(prefix string, layer int, t arch.Tensor) {
 		st, found := b.find(one)
 		if !found {
 			if !t.Optional {
-				b.fail("tensor %s is missing", one)
+				b.fail("missing tensor %s", one)
 			}
 			return
 		}
@@ -191,10 +192,10 @@ func (b *builder) add(prefix string, layer int, t arch.Tensor) {
 	b.out = append(b.out, gguf.Source{Name: t.Name, Type: src.to, Dims: t.Dims, Data: &src})
 }
 
-// arrange says how the parts become the tensor.
+// arrange sets how the parts form the tensor.
 func (b *builder) arrange(src *source, t arch.Tensor) error {
 	want := slices.Clone(t.Dims)
-	slices.Reverse(want) // the outermost first
+	slices.Reverse(want) // outermost first
 	if len(src.parts) > 1 || len(want) == 3 {
 		want = want[1:]
 	}
@@ -207,14 +208,14 @@ func (b *builder) arrange(src *source, t arch.Tensor) error {
 	}
 	for _, p := range src.parts {
 		if !slices.Equal(p.Shape, want) {
-			return fmt.Errorf("tensor %s has the shape %v, the configuration wants %v", p.Name, p.Shape, want)
+			return fmt.Errorf("shape mismatch for tensor %s: got %v, want %v", p.Name, p.Shape, want)
 		}
 		typ, ok := p.DType.Type()
 		if !ok || typ != tensor.F32 && typ != tensor.F16 && typ != tensor.BF16 {
-			return fmt.Errorf("tensor %s has type %s: F32, F16 and BF16 are read", p.Name, p.DType)
+			return fmt.Errorf("tensor %s: unsupported type %s, want F32, F16 or BF16", p.Name, p.DType)
 		}
 		if typ0, _ := src.parts[0].DType.Type(); typ != typ0 {
-			return fmt.Errorf("tensors %s and %s, which become one, have the types %s and %s", src.parts[0].Name, p.Name, src.parts[0].DType, p.DType)
+			return fmt.Errorf("type mismatch of fused tensors %s and %s: %s and %s", src.parts[0].Name, p.Name, src.parts[0].DType, p.DType)
 		}
 		src.from = typ
 	}
@@ -234,7 +235,7 @@ func (b *builder) arrange(src *source, t arch.Tensor) error {
 			return (head*3+part)*s.HeadDim + d
 		}
 	case !y.Halves && !y.Learned && (src.part == "attn_q" || src.part == "attn_k"):
-		src.order = func(i int) int { // pairs of neighbours were halves
+		src.order = func(i int) int { // pairs of neighbors were halves
 			head, d := i/s.HeadDim, i%s.HeadDim
 			return head*s.HeadDim + d%2*(s.HeadDim/2) + d/2
 		}

@@ -1,7 +1,7 @@
 // Package llama2c reads the checkpoints of karpathy/llama2.c (version 0, the
 // "legacy" export): a header of seven int32, then every weight as float32,
 // little endian, in a fixed order. The model is Llama-shaped with interleaved
-// RoPE, so it becomes GGUF of architecture llama without any permutation.
+// RoPE, so it becomes GGUF of architecture llama without permutation.
 package llama2c
 
 import (
@@ -35,8 +35,8 @@ type File struct {
 	r io.ReaderAt
 }
 
-// Read checks the header and that size is what it asks for. Nothing is
-// allocated from the header's figures.
+// Read validates the header and the size. It does not allocate memory by the
+// header.
 func Read(r io.ReaderAt, size int64) (*File, error) {
 	var head [headerBytes]byte
 	if _, err := r.ReadAt(head[:], 0); err != nil {
@@ -52,12 +52,12 @@ func Read(r io.ReaderAt, size int64) (*File, error) {
 		return nil, fmt.Errorf("reading llama2.c checkpoint: %w", err)
 	}
 	if want := f.offsets().end; size != want {
-		return nil, fmt.Errorf("reading llama2.c checkpoint: %d bytes, the header asks for %d", size, want)
+		return nil, fmt.Errorf("reading llama2.c checkpoint: size mismatch: got %d bytes, want %d", size, want)
 	}
 	return f, nil
 }
 
-// maxFigure bounds every figure of the header, so that no product of four of
+// maxFigure limits every number of the header, so that no product of four of
 // them overflows an int64.
 const maxFigure = 1 << 20
 
@@ -68,19 +68,19 @@ func (c Config) check() error {
 		most int
 	}{{"dim", c.Dim, 1 << 15}, {"hidden_dim", c.Hidden, 1 << 17}, {"n_layers", c.Layers, gguf.MaxBlocks}, {"n_heads", c.Heads, 1 << 10}, {"n_kv_heads", c.KVHeads, 1 << 10}, {"vocab_size", c.Vocab, maxFigure}, {"seq_len", c.Context, maxFigure}} {
 		if v.n < 1 || v.n > v.most {
-			return fmt.Errorf("%s is %d, allowed are 1 to %d", v.name, v.n, v.most)
+			return fmt.Errorf("bad %s: got %d, want 1 to %d", v.name, v.n, v.most)
 		}
 	}
 	if c.Dim%c.Heads != 0 || c.Dim/c.Heads%2 != 0 {
-		return fmt.Errorf("dim %d is no even multiple of n_heads %d", c.Dim, c.Heads)
+		return fmt.Errorf("dim %d is not an even multiple of n_heads %d", c.Dim, c.Heads)
 	}
 	if c.Heads%c.KVHeads != 0 {
-		return fmt.Errorf("n_heads %d is no multiple of n_kv_heads %d", c.Heads, c.KVHeads)
+		return fmt.Errorf("n_heads %d is not a multiple of n_kv_heads %d", c.Heads, c.KVHeads)
 	}
 	return nil
 }
 
-// offsets are where each group of weights begins, in bytes.
+// offsets are the start offsets of the groups of weights, in bytes.
 type offsets struct {
 	embed, attNorm, wq, wk, wv, wo, ffnNorm, w1, w2, w3, norm, head, end int64
 }
@@ -109,7 +109,7 @@ func (f *File) offsets() offsets {
 	o.w2 = next(c.Layers, c.Dim, c.Hidden)
 	o.w3 = next(c.Layers, c.Hidden, c.Dim)
 	o.norm = next(c.Dim)
-	next(2, c.Context, c.Dim/c.Heads/2) // RoPE tables that newer readers ignore
+	next(2, c.Context, c.Dim/c.Heads/2) // RoPE tables, ignored by newer readers
 	o.head = at
 	if !c.Tied {
 		o.head = next(c.Vocab, c.Dim)
@@ -118,7 +118,7 @@ func (f *File) offsets() offsets {
 	return o
 }
 
-// Shape is the model as GGUF knows it.
+// Shape returns the model's shape in GGUF.
 func (f *File) Shape() arch.Shape {
 	head := f.Dim / f.Heads
 	return arch.Shape{
@@ -127,13 +127,12 @@ func (f *File) Shape() arch.Shape {
 	}
 }
 
-// Metadata is the model's part of a GGUF file's metadata.
+// Metadata returns the model's part of a GGUF file's metadata.
 func (f *File) Metadata(name string) []gguf.KV {
 	return append(f.Shape().Metadata(), gguf.KV{Key: gguf.KeyName, Value: name}, gguf.KV{Key: gguf.KeyFileType, Value: uint32(0)}) // F32
 }
 
-// Tensors describes the weights under GGUF's names, to be streamed from the
-// checkpoint.
+// Tensors returns the weights by GGUF names, streamed from the checkpoint.
 func (f *File) Tensors() []gguf.Source {
 	c, o := f.Config, f.offsets()
 	kv := c.Dim / c.Heads * c.KVHeads

@@ -19,16 +19,16 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 )
 
-// MaxPixels is the most pixels of a picture that is read or made.
+// MaxPixels is the limit of pixels of an image, read or created.
 const MaxPixels = 1 << 26
 
-// ErrFormat says that a file is of none of the formats that are read.
-var ErrFormat = errors.New("no PNG, JPEG, GIF, WebP or BMP")
+// ErrFormat reports an unknown image format.
+var ErrFormat = errors.New("not a PNG, JPEG, GIF, WebP or BMP")
 
-// ErrAnimated says that a file is an animated WebP.
-var ErrAnimated = errors.New("an animated WebP, which is not read: give one of its pictures, or the film as a GIF, a Y4M file or a folder of pictures")
+// ErrAnimated reports an animated WebP.
+var ErrAnimated = errors.New("unsupported animated WebP: give one of its images, or the video as a GIF, a Y4M file or a folder of images")
 
-// Raster is a picture of 8 bits a channel: rows from the top, pixels from the
+// Raster is an image of 8 bits per channel: rows from the top, pixels from the
 // left, channels within a pixel.
 type Raster struct {
 	W, H, C int
@@ -42,7 +42,7 @@ type decoder struct {
 	decode func(io.Reader) (image.Image, error)
 }
 
-// decoders are the formats that are read, known by their first bytes.
+// decoders returns the supported formats with their magic bytes.
 func decoders() []decoder {
 	return []decoder{
 		{"\x89PNG\r\n\x1a\n", png.DecodeConfig, png.Decode},
@@ -53,7 +53,7 @@ func decoders() []decoder {
 	}
 }
 
-// IsImage reports whether data begins as a picture does.
+// IsImage reports whether data begins with the magic of an image format.
 func IsImage(data []byte) bool { return decoderOf(data) != nil }
 
 func decoderOf(data []byte) *decoder {
@@ -78,28 +78,28 @@ func matches(data []byte, magic string) bool {
 	return true
 }
 
-// DecodeImage reads a PNG, JPEG, GIF (its first frame), WebP or BMP as red,
-// green and blue. Its size is judged from the header, before a pixel is
-// decoded. The picture is turned as its EXIF data says; transparency is left
-// out, as Pillow's convert("RGB") does.
+// DecodeImage decodes a PNG, JPEG, GIF (its first frame), WebP or BMP to red,
+// green and blue. It checks the size in the header before decoding. The EXIF
+// orientation is applied; transparency is dropped, as Pillow's convert("RGB")
+// does.
 func DecodeImage(data []byte) (*Raster, error) {
 	return DecodeImageIf(data, func(int, int, int) error { return nil })
 }
 
-// DecodeImageIf is [DecodeImage] for who has less room: admit is told the width,
-// the height and how often the decoder goes over the picture, before a pixel is
-// decoded, and its error ends it.
+// DecodeImageIf is [DecodeImage] for callers with less memory: admit gets the
+// width, the height and the number of decoder passes before a pixel is decoded,
+// and its error aborts.
 func DecodeImageIf(data []byte, admit func(w, h, passes int) error) (*Raster, error) {
 	return decode(context.Background(), data, admit)
 }
 
-// few reads little at a time: a few bytes of a picture may stand for many pixels,
-// and between two reads it is seen that a context has ended.
+// few reads in small steps: a few bytes of an image may expand to many pixels,
+// and between two reads a cancellation is noticed.
 type few struct{ io.Reader }
 
 func (f few) Read(p []byte) (int, error) { return f.Reader.Read(p[:min(len(p), 512)]) }
 
-// decode is [DecodeImageIf] until ctx ends.
+// decode is [DecodeImageIf] with a context.
 func decode(ctx context.Context, data []byte, admit func(w, h, passes int) error) (*Raster, error) {
 	d := decoderOf(data)
 	if d == nil {
@@ -110,7 +110,7 @@ func decode(ctx context.Context, data []byte, admit func(w, h, passes int) error
 	}
 	c, err := d.config(bytes.NewReader(data))
 	if err != nil {
-		return nil, fmt.Errorf("reading the picture's header: %w", err)
+		return nil, fmt.Errorf("reading the image header: %w", err)
 	}
 	if err := within(c.Width, c.Height); err != nil {
 		return nil, err
@@ -129,11 +129,11 @@ func decode(ctx context.Context, data []byte, admit func(w, h, passes int) error
 		return nil, err
 	}
 	m, err := d.decode(fsx.Reader{Context: ctx, R: few{bytes.NewReader(data)}})
-	if ctx.Err() != nil { // which decoders do not hand on
+	if ctx.Err() != nil { // decoders drop it
 		return nil, ctx.Err()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading the picture: %w", err)
+		return nil, fmt.Errorf("reading the image: %w", err)
 	}
 	b := m.Bounds()
 	if err := within(b.Dx(), b.Dy()); err != nil {
@@ -148,19 +148,19 @@ func decode(ctx context.Context, data []byte, admit func(w, h, passes int) error
 
 func within(w, h int) error {
 	if w < 1 || h < 1 {
-		return fmt.Errorf("the picture is %d × %d", w, h)
+		return fmt.Errorf("bad image size %d × %d", w, h)
 	}
 	if int64(w) > MaxPixels || int64(h) > MaxPixels || int64(w)*int64(h) > MaxPixels {
-		return fmt.Errorf("the picture is %d × %d, the limit is %d pixels", w, h, MaxPixels)
+		return fmt.Errorf("image of %d × %d exceeds the limit of %d pixels", w, h, MaxPixels)
 	}
 	return nil
 }
 
-// maxScanned bounds the pixels of all scans of a JPEG together: one of a hundred
-// bytes goes over the whole picture.
+// maxScanned limits the pixels of all scans of a JPEG together: a scan of a
+// hundred bytes covers the whole image.
 const maxScanned = 1 << 31
 
-// jpegScans judges how often a JPEG goes over its picture.
+// jpegScans counts a JPEG's scans and checks the limit.
 func jpegScans(data []byte, c image.Config) (int, error) {
 	n := int64(0)
 	for at := 2; at+4 <= len(data); {
@@ -179,13 +179,13 @@ func jpegScans(data []byte, c image.Config) (int, error) {
 		}
 	}
 	if n*int64(c.Width)*int64(c.Height) > maxScanned {
-		return 0, fmt.Errorf("%d scans of %d × %d pixels, the limit is %d pixels together", n, c.Width, c.Height, maxScanned)
+		return 0, fmt.Errorf("%d scans of %d × %d pixels exceed the limit of %d pixels", n, c.Width, c.Height, maxScanned)
 	}
 	return int(n), nil
 }
 
-// animated reports whether data begins as a WebP of several pictures: a chunk says
-// how they are shown (WebP container specification, ANIM).
+// animated reports whether data begins as an animated WebP, with an ANIM chunk
+// (WebP container specification).
 func animated(data []byte) bool {
 	if !matches(data, "RIFF????WEBP") {
 		return false
@@ -200,8 +200,8 @@ func animated(data []byte) bool {
 	return false
 }
 
-// webpFrames judges the frames of a WebP by their own headers: the size that an
-// extended file states is not what the decoder allocates.
+// webpFrames checks the frames of a WebP by their own headers: the decoder does
+// not allocate by the size in an extended file's header.
 func webpFrames(data []byte) error {
 	for at := 12; at+8 <= len(data); {
 		size := int(binary.LittleEndian.Uint32(data[at+4:]))
@@ -225,7 +225,7 @@ func webpFrames(data []byte) error {
 	return nil
 }
 
-// rgb copies the colours of an image, transparency left out.
+// rgb copies the colors of an image without transparency.
 func rgb(ctx context.Context, m image.Image) (*Raster, error) {
 	b := m.Bounds()
 	out := &Raster{W: b.Dx(), H: b.Dy(), C: 3, Pix: make([]uint8, 3*b.Dx()*b.Dy())}
@@ -273,7 +273,7 @@ func rgb(ctx context.Context, m image.Image) (*Raster, error) {
 	return out, nil
 }
 
-// gray is the picture's luma (ITU-R 601), one channel.
+// gray returns the image's luma (ITU-R 601), one channel.
 func (r *Raster) gray() *Raster {
 	out := &Raster{W: r.W, H: r.H, C: 1, Pix: make([]uint8, r.W*r.H)}
 	for i := range out.Pix {

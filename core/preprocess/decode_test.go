@@ -21,7 +21,7 @@ import (
 	"mm-abi.org/mm/core/preprocess"
 )
 
-// pngHeader is a PNG that says its size and holds nothing.
+// pngHeader returns a PNG header without data.
 func pngHeader(w, h uint32) []byte {
 	body := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32([]byte("IHDR"), w), h)
 	body = append(body, 8, 2, 0, 0, 0)
@@ -29,7 +29,7 @@ func pngHeader(w, h uint32) []byte {
 	return binary.BigEndian.AppendUint32(append(b, body...), crc32.ChecksumIEEE(body))
 }
 
-// webpHeader is a WebP of one lossless frame that says its size.
+// webpHeader returns a WebP header of one lossless frame.
 func webpHeader(extended bool, w, h uint32) []byte {
 	le := binary.LittleEndian
 	frame := le.AppendUint32([]byte{0x2f}, (w-1)|(h-1)<<14)
@@ -42,15 +42,15 @@ func webpHeader(extended bool, w, h uint32) []byte {
 	return append(append(le.AppendUint32([]byte("RIFF"), uint32(4+len(chunks))), "WEBP"...), chunks...)
 }
 
-// webpFilm is an animated WebP without its frames.
-func webpFilm() []byte {
+// webpVideo returns an animated WebP without its frames.
+func webpVideo() []byte {
 	chunks := "VP8X\x0a\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x00\x00ICCP\x01\x00\x00\x00x\x00ANIM\x06\x00\x00\x00\x00\x00\x00\x00\x00\x00"
 	return append(binary.LittleEndian.AppendUint32([]byte("RIFF"), uint32(4+len(chunks))), "WEBP"+chunks...)
 }
 
 func TestPicturesRefused(t *testing.T) {
-	var whole bytes.Buffer
-	if err := png.Encode(&whole, image.NewRGBA(image.Rect(0, 0, 9, 9))); err != nil {
+	var valid bytes.Buffer
+	if err := png.Encode(&valid, image.NewRGBA(image.Rect(0, 0, 9, 9))); err != nil {
 		t.Fatal(err)
 	}
 	bmp := append([]byte("BM????\x00\x00\x00\x00\x36\x00\x00\x00\x28\x00\x00\x00"), 0xff, 0xff, 0xff, 0x7f, 0xff, 0xff, 0xff, 0x7f, 1, 0, 24, 0)
@@ -59,19 +59,19 @@ func TestPicturesRefused(t *testing.T) {
 		data []byte
 		want string
 	}{
-		"nothing":                    {nil, "no PNG"},
-		"text":                       {[]byte("hello, hello, hello"), "no PNG"},
-		"svg":                        {[]byte("<svg xmlns='x'/>"), "no PNG"},
-		"a hundred megapixels":       {pngHeader(10000, 10000), "the limit is"},
-		"as large as can be said":    {pngHeader(math.MaxInt32, math.MaxInt32), ""},
-		"a webp of 268 megapixels":   {webpHeader(false, 16384, 16384), "the limit is"},
-		"a webp that lies about it":  {webpHeader(true, 16384, 16384), "the limit is"},
-		"an animated webp":           {webpFilm(), "an animated WebP, which is not read"},
-		"a webp of chunks too large": {append(webpFilm()[:12], "ICCP\xff\xff\xff\xff"...), "header"},
+		"nothing":                    {nil, "not a PNG"},
+		"text":                       {[]byte("hello, hello, hello"), "not a PNG"},
+		"svg":                        {[]byte("<svg xmlns='x'/>"), "not a PNG"},
+		"a hundred megapixels":       {pngHeader(10000, 10000), "exceeds the limit"},
+		"maximum size":               {pngHeader(math.MaxInt32, math.MaxInt32), ""},
+		"a webp of 268 megapixels":   {webpHeader(false, 16384, 16384), "exceeds the limit"},
+		"a webp with a false header": {webpHeader(true, 16384, 16384), "exceeds the limit"},
+		"an animated webp":           {webpVideo(), "unsupported animated WebP"},
+		"a webp of chunks too large": {append(webpVideo()[:12], "ICCP\xff\xff\xff\xff"...), "header"},
 		"a bmp of many":              {bmp, ""},
-		"cut":                        {whole.Bytes()[:40], "reading the picture"},
-		"one byte wrong":             {bytes.Replace(whole.Bytes(), []byte("IDAT"), []byte("IDAU"), 1), "reading the picture"},
-		"a gif without a frame":      {[]byte("GIF89a\x01\x00\x01\x00\x00\x00\x00;"), "reading the picture"},
+		"cut":                        {valid.Bytes()[:40], "reading the image"},
+		"one byte wrong":             {bytes.Replace(valid.Bytes(), []byte("IDAT"), []byte("IDAU"), 1), "reading the image"},
+		"a gif without a frame":      {[]byte("GIF89a\x01\x00\x01\x00\x00\x00\x00;"), "reading the image"},
 		"a jpeg without a picture":   {[]byte("\xff\xd8\xff\xd9"), "header"},
 		"a jpeg with endless filler": {append([]byte("\xff\xd8"), bytes.Repeat([]byte{0xff}, 100)...), "header"},
 	} {
@@ -84,7 +84,7 @@ func TestPicturesRefused(t *testing.T) {
 	}
 }
 
-// fleeting is a context that ends after so many looks at it.
+// fleeting is a context that is canceled after some calls of Err.
 type fleeting struct {
 	context.Context
 	looks int
@@ -97,8 +97,7 @@ func (f *fleeting) Err() error {
 	return nil
 }
 
-// Who no longer waits ends the decoding of a picture or a film within it, and
-// what is made of it.
+// A cancellation stops the decoding and preparation of an image or a video.
 func TestGivenUp(t *testing.T) {
 	noise := image.NewNRGBA64(image.Rect(0, 0, 40, 60))
 	for i := range noise.Pix {
@@ -122,14 +121,14 @@ func TestGivenUp(t *testing.T) {
 	s := preprocess.Spec{Picture: preprocess.Picture{Resize: []int{8, 8}, Frames: 2}}
 	for name, c := range map[string]struct {
 		use  func(ctx context.Context) error
-		most int // how often it is to be looked at, at least
+		most int // minimum number of checks of the context
 	}{
 		"a picture": {func(ctx context.Context) error { _, err := s.FromImage(ctx, still.Bytes()); return err }, 60 + 10},
 		"a raster": {func(ctx context.Context) error {
 			_, err := s.FromRaster(ctx, &preprocess.Raster{W: 1, H: 1, C: 3, Pix: make([]byte, 3)})
 			return err
 		}, 2},
-		"a film": {func(ctx context.Context) error {
+		"a video": {func(ctx context.Context) error {
 			f, err := preprocess.DecodeFrames(moving.Bytes())
 			if err == nil {
 				_, err = s.FromFrames(ctx, f)
@@ -151,7 +150,7 @@ func TestGivenUp(t *testing.T) {
 				break
 			}
 			if !errors.Is(err, context.Canceled) {
-				t.Fatalf("%s, given up after %d looks: %v", name, looks, err)
+				t.Fatalf("%s, canceled after %d checks: %v", name, looks, err)
 			}
 		}
 		if looks < c.most {
@@ -160,7 +159,7 @@ func TestGivenUp(t *testing.T) {
 	}
 }
 
-// What a picture would become is bounded as well.
+// Results are limited as well.
 func TestResultsBounded(t *testing.T) {
 	line := &preprocess.Raster{W: 60000, H: 1, C: 3, Pix: make([]byte, 180000)}
 	for name, s := range map[string]preprocess.Spec{
@@ -173,7 +172,7 @@ func TestResultsBounded(t *testing.T) {
 		if name == "rows" {
 			r = &preprocess.Raster{W: 1, H: 60000, C: 3, Pix: make([]byte, 180000)}
 		}
-		if _, err := s.FromRaster(t.Context(), r); err == nil || !strings.Contains(err.Error(), "the limit is") {
+		if _, err := s.FromRaster(t.Context(), r); err == nil || !strings.Contains(err.Error(), "exceeds the limit") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -183,7 +182,7 @@ func TestResultsBounded(t *testing.T) {
 	}
 }
 
-// sound is a WAVE file of its chunks.
+// sound returns a WAVE file of its chunks.
 func sound(chunks ...[]byte) []byte {
 	body := bytes.Join(chunks, nil)
 	return append(append(binary.LittleEndian.AppendUint32([]byte("RIFF"), uint32(4+len(body))), "WAVE"...), body...)
@@ -207,26 +206,26 @@ func TestSoundsRefused(t *testing.T) {
 	binary.LittleEndian.PutUint64(inf, math.Float64bits(math.Inf(1)))
 	good := format(1, 1, 16000, 16)
 	wide := format(1, 1, 16000, 16)
-	wide[20] = 7 // the block
+	wide[20] = 7 // the block size
 	for name, c := range map[string]struct {
 		data []byte
 		want string
 	}{
-		"nothing":              {nil, "no RIFF"},
-		"no chunks":            {sound(), "no samples"},
-		"no samples chunk":     {sound(good), "no samples"},
-		"zero samples":         {sound(good, samples(0)), "no samples"},
+		"nothing":              {nil, "not a RIFF WAVE file"},
+		"no chunks":            {sound(), "missing samples"},
+		"no samples chunk":     {sound(good), "missing samples"},
+		"zero samples":         {sound(good, samples(0)), "empty sound"},
 		"samples first":        {sound(samples(2, 0, 0)), "before the fmt"},
-		"a huge header":        {sound(good, samples(1<<31, 0, 0)), "are left"},
-		"cut short":            {sound(good, samples(3, 0, 0, 0)), "cut short"},
-		"no number":            {sound(format(3, 1, 16000, 32), samples(4, nan...)), "sample 0 is NaN"},
-		"no end":               {sound(format(3, 1, 16000, 64), samples(8, inf...)), "sample 0 is +Inf"},
-		"two formats":          {sound(good, good, samples(2, 0, 0)), "two fmt"},
+		"a huge header":        {sound(good, samples(1<<31, 0, 0)), "left"},
+		"truncated":            {sound(good, samples(3, 0, 0, 0)), "truncated"},
+		"no number":            {sound(format(3, 1, 16000, 32), samples(4, nan...)), "bad sample 0: NaN"},
+		"no end":               {sound(format(3, 1, 16000, 64), samples(8, inf...)), "bad sample 0: +Inf"},
+		"two formats":          {sound(good, good, samples(2, 0, 0)), "duplicate fmt chunk"},
 		"compressed":           {sound(format(2, 1, 16000, 4), samples(2, 0, 0)), "format 2"},
-		"no channels":          {sound(format(1, 0, 16000, 16), samples(2, 0, 0)), "0 channels"},
-		"many channels":        {sound(format(1, 65, 16000, 16), samples(2, 0, 0)), "65 channels"},
-		"no rate":              {sound(format(1, 1, 0, 16), samples(2, 0, 0)), "0 samples a second"},
-		"too high a rate":      {sound(format(1, 1, 4000000000, 16), samples(2, 0, 0)), "samples a second"},
+		"no channels":          {sound(format(1, 0, 16000, 16), samples(2, 0, 0)), "bad channel count: got 0, want 1 to 64"},
+		"many channels":        {sound(format(1, 65, 16000, 16), samples(2, 0, 0)), "bad channel count: got 65, want 1 to 64"},
+		"no rate":              {sound(format(1, 1, 0, 16), samples(2, 0, 0)), "bad sample rate: got 0, want 1000 to 384000"},
+		"too high a rate":      {sound(format(1, 1, 4000000000, 16), samples(2, 0, 0)), "bad sample rate"},
 		"another block":        {sound(wide, samples(2, 0, 0)), "blocks of 7"},
 		"a short fmt":          {sound([]byte("fmt \x02\x00\x00\x00\x01\x00")), "fmt chunk of 2"},
 		"an unknown subformat": {sound(append([]byte("fmt "), append([]byte{40, 0, 0, 0}, append(format(0xfffe, 1, 16000, 16)[8:], make([]byte, 24)...)...)...)), "extensible"},
@@ -235,7 +234,7 @@ func TestSoundsRefused(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
-	// A length that was not known when it was written, and chunks nobody knows.
+	// A length unknown at the time of writing, and unknown chunks.
 	w, err := preprocess.DecodeWAV(sound([]byte("LIST\x03\x00\x00\x00abc\x00"), good, samples(math.MaxUint32, 0, 64, 0, 192)))
 	if err != nil || len(w.Samples) != 2 || w.Samples[0] != 0.5 || w.Samples[1] != -0.5 {
 		t.Errorf("streamed: %+v, %v", w, err)
@@ -246,7 +245,7 @@ func TestSoundsRefused(t *testing.T) {
 	}
 }
 
-// A sound is known by its bytes, whatever it is named.
+// A sound is recognized by its bytes, not its name.
 func TestDecodeSound(t *testing.T) {
 	wav := preprocess.EncodeWAV(&preprocess.Wave{Rate: 8000, Samples: []float32{0, 0.25}})
 	flac, err := os.ReadFile(filepath.Join("codec", "testdata", "sounds.json"))
@@ -276,7 +275,7 @@ func TestDecodeSound(t *testing.T) {
 	}
 }
 
-// What is written is read again, clamped.
+// A written sound is read back, clamped.
 func TestEncodeWAV(t *testing.T) {
 	w, err := preprocess.DecodeWAV(preprocess.EncodeWAV(&preprocess.Wave{Rate: 8000, Samples: []float32{0, 0.25, 2, -2, float32(math.NaN())}}))
 	if err != nil || w.Rate != 8000 {
@@ -289,8 +288,8 @@ func TestEncodeWAV(t *testing.T) {
 	}
 }
 
-// Windows overlap by the context, and what came before a stream's next part
-// stands ahead of it.
+// Windows overlap by the context, and earlier samples precede a stream's next
+// part.
 func TestWindows(t *testing.T) {
 	s := preprocess.Spec{Sound: preprocess.Sound{SampleRate: 16000, Chunk: 3, Context: 2}}
 	got := s.Windows([]float32{1, 2, 3, 4}, nil)
@@ -354,7 +353,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// seeds are files of each format.
+// seeds adds files of each format.
 func seeds(f *testing.F) {
 	m := image.NewPaletted(image.Rect(0, 0, 5, 4), color.Palette{color.RGBA{1, 2, 3, 255}, color.RGBA{200, 100, 0, 255}})
 	for _, encode := range []func(*bytes.Buffer) error{
@@ -384,11 +383,11 @@ func seeds(f *testing.F) {
 	}
 }
 
-// Any bytes are a picture within the limits, or an error.
+// Any bytes are an image within the limits, or an error.
 func FuzzImage(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		// Large pictures of few bytes are sound and slow.
+		// Large images of few bytes are valid and slow.
 		if c, _, err := image.DecodeConfig(bytes.NewReader(data)); err == nil && c.Width*c.Height > 1<<20 {
 			return
 		}

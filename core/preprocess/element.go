@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// writer puts numbers into a tensor's bytes.
+// writer writes numbers to a tensor's bytes.
 type writer struct {
 	dtype string
 	data  []byte
@@ -16,7 +16,7 @@ func newWriter(dtype string, n int) *writer {
 	return &writer{dtype, make([]byte, n*size)}
 }
 
-// put writes element i; whole numbers are rounded and clamped to their range.
+// put writes element i; integers are rounded and clamped to their range.
 func (w *writer) put(i int, v float32) {
 	switch w.dtype {
 	case "fp16":
@@ -30,7 +30,7 @@ func (w *writer) put(i int, v float32) {
 	}
 }
 
-// Half is v as an IEEE 754 binary16, rounded to the nearest, halves to even.
+// Half converts v to an IEEE 754 binary16, rounding to nearest even.
 func Half(v float32) uint16 {
 	bits := math.Float32bits(v)
 	sign := uint16(bits >> 16 & 0x8000)

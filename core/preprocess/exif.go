@@ -5,8 +5,8 @@ import (
 	"encoding/binary"
 )
 
-// orientation is the EXIF orientation (tag 0x0112) of a JPEG, PNG or WebP, 1 to
-// 8; 1 where the file says nothing that can be read.
+// orientation returns the EXIF orientation (tag 0x0112) of a JPEG, PNG or WebP,
+// 1 to 8; 1 if it is missing or unreadable.
 func orientation(data []byte) int {
 	tiff := exif(data)
 	if len(tiff) < 8 {
@@ -38,7 +38,7 @@ func orientation(data []byte) int {
 	return 1
 }
 
-// exif finds the TIFF structure of a file's EXIF data; nil where there is none.
+// exif returns the TIFF structure of a file's EXIF data, or nil.
 func exif(data []byte) []byte {
 	switch {
 	case matches(data, "\xff\xd8"):
@@ -70,7 +70,7 @@ func exif(data []byte) []byte {
 	return nil
 }
 
-// jpegEXIF walks the segments before the picture's own data.
+// jpegEXIF walks the segments before the image data.
 func jpegEXIF(data []byte) []byte {
 	for len(data) >= 4 && data[0] == 0xff {
 		marker, size := data[1], int(binary.BigEndian.Uint16(data[2:]))
@@ -90,7 +90,7 @@ func jpegEXIF(data []byte) []byte {
 	return nil
 }
 
-// turned puts a picture upright.
+// turned rotates an image upright.
 func turned(r *Raster, orientation int) *Raster {
 	if orientation <= 1 {
 		return r

@@ -16,23 +16,22 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 )
 
-// The limits of a video: bytes of a GIF, bytes of one picture of a folder, and
-// frames.
+// Limits of a video: bytes of a GIF, bytes of an image in a folder, and frames.
 const (
 	maxAnimation = 256 << 20
 	maxPicture   = 64 << 20
 	maxFrames    = codec.MaxFrames
 )
 
-// headBytes are looked at to tell what a file is.
+// headBytes is the number of bytes read to detect a format.
 const headBytes = 64 << 10
 
-// Frames are the pictures of a video in their order, decoded one by one as they
-// are asked for. It is for one goroutine, and to be closed.
+// Frames are the images of a video in order, decoded on demand. It is not safe
+// for concurrent use, and must be closed.
 type Frames struct {
 	W, H int // of every frame, pixels
-	// Times is when each frame begins, and Duration when the last one ends;
-	// empty where nothing says so, as in a folder of pictures.
+	// Times holds the start of each frame, and Duration the end of the last
+	// one; both are empty if unknown, as in a folder of images.
 	Times    []time.Duration
 	Duration time.Duration
 
@@ -41,16 +40,15 @@ type Frames struct {
 	close func() error
 }
 
-// ErrNoVideo says that a file is of none of the formats of videos.
-var ErrNoVideo = errors.New("no video: a GIF, a Y4M file and a folder of pictures are read")
+// ErrNoVideo reports an unknown video format.
+var ErrNoVideo = errors.New("not a video: want a GIF, a Y4M file or a folder of images")
 
-// IsVideo reports whether data begins as a video does. A GIF is one, and a
-// picture as well.
+// IsVideo reports whether data begins with the magic of a video format. A GIF
+// is both a video and an image.
 func IsVideo(data []byte) bool { return matches(data, codec.Y4MMagic) || matches(data, "GIF8?a") }
 
-// OpenFrames opens a video: a Y4M file, a GIF, or a folder whose pictures are
-// the frames, sorted by name with the numbers in them as numbers. Nothing but
-// headers is read yet.
+// OpenFrames opens a video: a Y4M file, a GIF, or a folder of images as frames,
+// sorted by name with numbers compared by value. It reads only headers.
 func OpenFrames(ctx context.Context, path string) (*Frames, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -86,7 +84,7 @@ func OpenFrames(ctx context.Context, path string) (*Frames, error) {
 	return DecodeFrames(data)
 }
 
-// DecodeFrames reads a video of a Y4M file or of a GIF. The frames share data.
+// DecodeFrames reads a Y4M file or a GIF in memory. The frames alias data.
 func DecodeFrames(data []byte) (*Frames, error) {
 	switch {
 	case matches(data, codec.Y4MMagic):
@@ -97,7 +95,7 @@ func DecodeFrames(data []byte) (*Frames, error) {
 	return nil, noVideo(data)
 }
 
-// noVideo says why what begins as head does is no video.
+// noVideo returns the reason that a file with that head is not a video.
 func noVideo(head []byte) error {
 	if animated(head) {
 		return ErrAnimated
@@ -123,7 +121,7 @@ func openY4M(src interface {
 	return f, nil
 }
 
-// openFolder makes a video of a folder. The pictures are of one size: that of the
+// openFolder opens a folder as a video. All images must have the size of the
 // first.
 func openFolder(ctx context.Context, path string) (*Frames, error) {
 	entries, err := os.ReadDir(path)
@@ -141,9 +139,9 @@ func openFolder(ctx context.Context, path string) (*Frames, error) {
 	}
 	switch {
 	case len(names) == 0:
-		return nil, fmt.Errorf("%s holds no picture", path)
+		return nil, fmt.Errorf("%s has no images", path)
 	case len(names) > maxFrames:
-		return nil, fmt.Errorf("%s holds %d pictures, the limit is %d", path, len(names), maxFrames)
+		return nil, fmt.Errorf("%s: too many images: got %d, limit %d", path, len(names), maxFrames)
 	}
 	slices.SortFunc(names, byNumber)
 	f := &Frames{n: len(names)}
@@ -157,7 +155,7 @@ func openFolder(ctx context.Context, path string) (*Frames, error) {
 		case err != nil:
 			return nil, fmt.Errorf("%s: %w", names[i], err)
 		case f.W > 0 && (r.W != f.W || r.H != f.H):
-			return nil, fmt.Errorf("%s is %d × %d, the first picture %d × %d", names[i], r.W, r.H, f.W, f.H)
+			return nil, fmt.Errorf("%s: size mismatch: got %d × %d, want %d × %d", names[i], r.W, r.H, f.W, f.H)
 		}
 		return r, nil
 	}
@@ -169,8 +167,8 @@ func openFolder(ctx context.Context, path string) (*Frames, error) {
 	return f, nil
 }
 
-// byNumber compares names, and numbers in them by their value: 9.png comes
-// before 10.png.
+// byNumber compares names, with numbers compared by value: 9.png comes before
+// 10.png.
 func byNumber(a, b string) int {
 	digit := func(s string, i int) bool { return i < len(s) && s[i] >= '0' && s[i] <= '9' }
 	number := func(s string, i int) (string, int) {
@@ -205,14 +203,15 @@ func byNumber(a, b string) int {
 	return strings.Compare(a, b)
 }
 
-// Len is the number of frames, at least 1.
+// Len returns the number of frames, at least 1.
 func (f *Frames) Len() int { return f.n }
 
-// At is frame i, a picture of its own. Frames of a GIF are drawn on top of the
-// ones before: going back costs all of them. When ctx ends, so does the decoding.
+// At returns a copy of frame i. Frames of a GIF build on the earlier ones:
+// going back decodes all of them again. A cancellation of ctx stops the
+// decoding.
 func (f *Frames) At(ctx context.Context, i int) (*Raster, error) {
 	if i < 0 || i >= f.n {
-		return nil, fmt.Errorf("frame %d of %d", i, f.n)
+		return nil, fmt.Errorf("frame %d out of range %d", i, f.n)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -220,9 +219,9 @@ func (f *Frames) At(ctx context.Context, i int) (*Raster, error) {
 	return f.at(ctx, i)
 }
 
-// Chosen are the n frames that stand for the video: those that are shown in the
-// middle of n equal parts of its time or, where nothing says the times, of its
-// frames. Of fewer frames than n some come more than once.
+// Chosen returns n frames that represent the video: those shown in the middle
+// of n equal parts of its time or, if the times are unknown, of its frames. If
+// there are fewer frames than n, some repeat.
 func (f *Frames) Chosen(n int) []int {
 	out := make([]int, n)
 	for k := range out {
@@ -240,10 +239,10 @@ func (f *Frames) Chosen(n int) []int {
 	return out
 }
 
-// Pick are the n frames of [Frames.Chosen]. Together they have at most MaxPixels.
+// Pick returns the n frames of [Frames.Chosen], of at most MaxPixels together.
 func (f *Frames) Pick(ctx context.Context, n int) ([]*Raster, error) {
 	if n < 1 || n > maxFrames || int64(n)*int64(f.W)*int64(f.H) > MaxPixels {
-		return nil, fmt.Errorf("%d frames of %d × %d, the limit is %d pixels together", n, f.W, f.H, MaxPixels)
+		return nil, fmt.Errorf("%d frames of %d × %d exceed the limit of %d pixels", n, f.W, f.H, MaxPixels)
 	}
 	var out []*Raster
 	chosen := f.Chosen(n)
@@ -269,8 +268,8 @@ func (f *Frames) Close() error {
 	return f.close()
 }
 
-// FromFrames prepares the spec's Frames frames of a video, one where it says
-// none: a tensor each.
+// FromFrames prepares the spec's Frames frames of a video, by default one, as a
+// tensor each.
 func (s *Spec) FromFrames(ctx context.Context, f *Frames) ([]*Tensor, error) {
 	var out []*Tensor
 	for _, i := range f.Chosen(max(s.Frames, 1)) {

@@ -18,7 +18,7 @@ import (
 	"mm-abi.org/mm/core/preprocess"
 )
 
-// moving is what testdata/moving.py prints.
+// moving is the output of testdata/moving.py.
 type moving struct {
 	W, H       int
 	Animations []struct {
@@ -41,7 +41,7 @@ func loadMoving(t testing.TB) moving {
 	return m
 }
 
-// Every frame of an animation is what Pillow shows, forwards and backwards.
+// Every frame of an animation equals Pillow's, forwards and backwards.
 func TestAnimation(t *testing.T) {
 	m := loadMoving(t)
 	for _, a := range m.Animations {
@@ -61,19 +61,19 @@ func TestAnimation(t *testing.T) {
 			if !bytes.Equal(r.Pix, a.Frames[i]) {
 				t.Errorf("%s: frame %d differs", a.Name, i)
 			}
-			clear(r.Pix) // it is the caller's
+			clear(r.Pix) // owned by the caller
 		}
 		if want := []time.Duration{0, 100, 120, 160, 210, 710, 770, 840, 920}; f.Duration != 1010*time.Millisecond || !slices.EqualFunc(f.Times, want, func(a, b time.Duration) bool { return a == b*time.Millisecond }) {
 			t.Errorf("%s: times %v, %v", a.Name, f.Times, f.Duration)
 		}
-		// By time: frame 4 lasts half of it.
+		// By time: frame 4 takes half of it.
 		if got := f.Chosen(4); !slices.Equal(got, []int{2, 4, 4, 7}) {
 			t.Errorf("%s: %v chosen", a.Name, got)
 		}
 	}
 }
 
-// A frame that is to be taken back leaves what was there before it.
+// A frame with disposal "restore to previous" leaves the frame before it.
 func TestAnimationTakenBack(t *testing.T) {
 	palette := color.Palette{color.RGBA{}, color.RGBA{255, 0, 0, 255}, color.RGBA{0, 255, 0, 255}}
 	block := func(r image.Rectangle, k uint8) *image.Paletted {
@@ -109,7 +109,7 @@ func TestAnimationTakenBack(t *testing.T) {
 	}
 }
 
-// y4mFile is a video of frames × size bytes that count up.
+// y4mFile returns a video of frames × size counting bytes.
 func y4mFile(header string, frames, size int) []byte {
 	b := []byte(header + "\n")
 	for range frames {
@@ -121,8 +121,8 @@ func y4mFile(header string, frames, size int) []byte {
 	return b
 }
 
-// Of a raw video's pixels, what BT.601 makes of them (worked out by hand: white,
-// black, the primaries), in each sampling and range.
+// Pixels of a raw video in BT.601 (computed by hand: white, black, the
+// primaries), in each sampling and range.
 func TestRawVideo(t *testing.T) {
 	frame := func(header string, samples ...byte) []byte {
 		return append([]byte(header+"\nFRAME Ip\n"), samples...)
@@ -240,12 +240,12 @@ func TestOpenFrames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.Pick(t.Context(), 2); err == nil || !strings.Contains(err.Error(), "b.png is 4 × 2") {
+	if _, err := f.Pick(t.Context(), 2); err == nil || !strings.Contains(err.Error(), "b.png: size mismatch: got 4 × 2, want 3 × 2") {
 		t.Error(err)
 	}
 	write("empty/notes.txt", nil)
-	write("film.webp", webpFilm())
-	for name, want := range map[string]string{"empty": "holds no picture", "walk/notes.txt": "no video", "film.webp": "an animated WebP", "none": "no such file"} {
+	write("video.webp", webpVideo())
+	for name, want := range map[string]string{"empty": "has no images", "walk/notes.txt": "not a video", "video.webp": "unsupported animated WebP", "none": "no such file"} {
 		if _, err := preprocess.OpenFrames(t.Context(), filepath.Join(dir, name)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -254,48 +254,48 @@ func TestOpenFrames(t *testing.T) {
 
 func TestVideosRefused(t *testing.T) {
 	m := loadMoving(t)
-	whole := m.Animations[0].File
-	wide := bytes.Clone(whole)
+	valid := m.Animations[0].File
+	wide := bytes.Clone(valid)
 	wide[6], wide[7], wide[8], wide[9] = 255, 255, 255, 255
-	narrow := bytes.Clone(whole)
+	narrow := bytes.Clone(valid)
 	narrow[6] = 4
 	for name, c := range map[string]struct {
 		data []byte
 		want string
 	}{
-		"nothing":           {nil, "no video"},
-		"a wav":             {[]byte("RIFF????WAVE"), "no video"},
-		"an animated webp":  {webpFilm(), "an animated WebP, which is not read"},
-		"a webp":            {webpHeader(true, 4, 4), "no video"},
-		"a head":            {whole[:10], "cut short"},
-		"cut":               {whole[:len(whole)-30], "cut short"},
-		"a huge screen":     {wide, "the limit is"},
-		"a frame beyond it": {narrow, "on a screen of"},
+		"nothing":           {nil, "not a video"},
+		"a wav":             {[]byte("RIFF????WAVE"), "not a video"},
+		"an animated webp":  {webpVideo(), "unsupported animated WebP"},
+		"a webp":            {webpHeader(true, 4, 4), "not a video"},
+		"a head":            {valid[:10], "truncated"},
+		"cut":               {valid[:len(valid)-30], "truncated"},
+		"a huge screen":     {wide, "the limit of"},
+		"a frame beyond it": {narrow, "frame 0: bounds (0,0)-(23,17) exceed the screen of 4 × 17"},
 		"no frame":          {[]byte("GIF89a\x01\x00\x01\x00\x00\x00\x00;"), "no frame"},
-		"no size":           {[]byte("YUV4MPEG2 W4\n"), "no width"},
-		"no line":           {bytes.Repeat([]byte("YUV4MPEG2"), 200), "without an end"},
+		"no size":           {[]byte("YUV4MPEG2 W4\n"), "missing width or height"},
+		"no line":           {bytes.Repeat([]byte("YUV4MPEG2"), 200), "reading the header: unterminated line"},
 		"no frames":         {y4mFile("YUV4MPEG2 W4 H2", 0, 0), "no frames"},
 		"ten bits":          {y4mFile("YUV4MPEG2 W4 H2 C420p10", 1, 24), "sampling"},
-		"zero":              {y4mFile("YUV4MPEG2 W0 H2", 1, 24), "no width or height"},
-		"huge":              {y4mFile("YUV4MPEG2 W60000 H60000", 1, 24), "the limit is"},
-		"beyond":            {y4mFile("YUV4MPEG2 W99999999999999999999 H2", 1, 24), "no width or height"},
-		"no rate":           {y4mFile("YUV4MPEG2 W4 H2 F1:0", 1, 12), "no rate"},
-		"a frame cut short": {y4mFile("YUV4MPEG2 W4 H2", 2, 12)[:50], "cut short"},
-		"more than a frame": {y4mFile("YUV4MPEG2 W4 H2", 2, 13), "begin with FRAME"},
+		"zero":              {y4mFile("YUV4MPEG2 W0 H2", 1, 24), "bad width or height"},
+		"huge":              {y4mFile("YUV4MPEG2 W60000 H60000", 1, 24), "the limit of"},
+		"beyond":            {y4mFile("YUV4MPEG2 W99999999999999999999 H2", 1, 24), "bad width or height"},
+		`bad frame rate "1:0"`:           {y4mFile("YUV4MPEG2 W4 H2 F1:0", 1, 12), `bad frame rate "1:0"`},
+		"a frame cut short": {y4mFile("YUV4MPEG2 W4 H2", 2, 12)[:50], "truncated"},
+		"more than a frame": {y4mFile("YUV4MPEG2 W4 H2", 2, 13), "frame 1: missing FRAME"},
 	} {
 		if _, err := preprocess.DecodeFrames(c.data); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
-	// A thousand frames of a few bytes, each as large as the screen.
+	// A thousand frames of a few bytes, each the size of the screen.
 	bomb := []byte("GIF89a\xff\x1f\xff\x1f\x00\x00\x00")
 	for range 1000 {
 		bomb = append(bomb, "\x2c\x00\x00\x00\x00\xff\x1f\xff\x1f\x00\x02\x01\x00\x00"...)
 	}
-	if _, err := preprocess.DecodeFrames(bomb); err == nil || !strings.Contains(err.Error(), "more than the limit") {
+	if _, err := preprocess.DecodeFrames(bomb); err == nil || !strings.Contains(err.Error(), "exceed the limit") {
 		t.Errorf("a bomb: %v", err)
 	}
-	f, err := preprocess.DecodeFrames(whole)
+	f, err := preprocess.DecodeFrames(valid)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -311,7 +311,7 @@ func TestVideosRefused(t *testing.T) {
 	}
 }
 
-// Any bytes are a video whose frames have its size, or an error.
+// Any bytes are a video of frames of its size, or an error.
 func FuzzFrames(f *testing.F) {
 	for _, a := range loadMoving(f).Animations {
 		f.Add(a.File)

@@ -13,37 +13,37 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 )
 
-// maxDrawn bounds the pixels of all frames of a GIF together: the last one is
-// drawn on top of all before it, and a frame of a few bytes may be as large as
+// maxDrawn limits the pixels of all frames of a GIF together: the last frame
+// requires drawing all before it, and a frame of a few bytes may be as large as
 // the screen.
 const maxDrawn = 1 << 31
 
-// The ways in which a frame leaves the screen (GIF89a, 23.c.iv).
+// Disposal methods of a frame (GIF89a, 23.c.iv).
 const (
 	toBackground = 2
 	toPrevious   = 3
 )
 
-// gifFrame is where a frame lies in the file.
+// gifFrame is the location of a frame in the file.
 type gifFrame struct {
 	box        image.Rectangle // on the screen
 	disposal   byte
 	delay      time.Duration
-	control    []byte // its graphic control extension; empty: none
+	control    []byte // its graphic control extension, if any
 	descriptor []byte // the image descriptor up to the end of the last block
 }
 
 // animation draws the frames of a GIF.
 type animation struct {
-	head   []byte // signature, screen and global colours
+	head   []byte // signature, screen and global colors
 	frames []gifFrame
 	screen *Raster
-	before []byte // the screen without frame at, where that is to be taken back
-	at     int    // the frame that the screen shows; −1: none yet
+	before []byte // the screen without frame at, to restore
+	at     int    // the frame on the screen; −1: none yet
 }
 
-// openGIF finds the frames of a GIF. None is decoded: the blocks say how long
-// they are.
+// openGIF finds the frames of a GIF by the lengths of its blocks, without
+// decoding.
 func openGIF(data []byte) (*Frames, error) {
 	a := &animation{at: -1}
 	w, h, err := a.scan(data)
@@ -61,7 +61,7 @@ func openGIF(data []byte) (*Frames, error) {
 func (a *animation) scan(data []byte) (w, h int, err error) {
 	const screen = 13 // signature and logical screen descriptor
 	if len(data) < screen {
-		return 0, 0, errors.New("the file is cut short")
+		return 0, 0, errors.New("file truncated")
 	}
 	w, h = int(binary.LittleEndian.Uint16(data[6:])), int(binary.LittleEndian.Uint16(data[8:]))
 	if err := within(w, h); err != nil {
@@ -69,7 +69,7 @@ func (a *animation) scan(data []byte) (w, h int, err error) {
 	}
 	at := screen + colours(data[10])
 	if at > len(data) {
-		return 0, 0, errors.New("the file is cut short")
+		return 0, 0, errors.New("file truncated")
 	}
 	a.head = data[:at]
 	drawn, control := int64(0), []byte(nil)
@@ -82,21 +82,21 @@ func (a *animation) scan(data []byte) (w, h int, err error) {
 			}
 			if data[from+1] == 0xf9 {
 				if at-from != 8 || data[from+2] != 4 {
-					return 0, 0, fmt.Errorf("the control block of frame %d has %d bytes", len(a.frames), at-from)
+					return 0, 0, fmt.Errorf("bad control block of frame %d: got %d bytes", len(a.frames), at-from)
 				}
 				control = data[from:at]
 			}
 		case 0x2c:
 			if len(data)-at < 10 {
-				return 0, 0, errors.New("the file is cut short")
+				return 0, 0, errors.New("file truncated")
 			}
 			le := binary.LittleEndian
 			x, y := int(le.Uint16(data[at+1:])), int(le.Uint16(data[at+3:]))
 			fr := gifFrame{box: image.Rect(x, y, x+int(le.Uint16(data[at+5:])), y+int(le.Uint16(data[at+7:]))), control: control}
 			if !fr.box.In(image.Rect(0, 0, w, h)) || fr.box.Empty() {
-				return 0, 0, fmt.Errorf("frame %d is %v on a screen of %d × %d", len(a.frames), fr.box, w, h)
+				return 0, 0, fmt.Errorf("frame %d: bounds %v exceed the screen of %d × %d", len(a.frames), fr.box, w, h)
 			}
-			// One byte between colours and blocks says the size of the codes.
+			// One byte between color table and blocks is the code size.
 			if at, err = blocks(data, at+10+colours(data[at+9])+1); err != nil {
 				return 0, 0, err
 			}
@@ -104,23 +104,23 @@ func (a *animation) scan(data []byte) (w, h int, err error) {
 			fr.timed()
 			drawn += int64(fr.box.Dx()) * int64(fr.box.Dy())
 			if drawn > maxDrawn || len(a.frames) == maxFrames {
-				return 0, 0, fmt.Errorf("%d frames of %d pixels together are more than the limit", len(a.frames)+1, drawn)
+				return 0, 0, fmt.Errorf("%d frames of %d pixels exceed the limit", len(a.frames)+1, drawn)
 			}
 			a.frames = append(a.frames, fr)
 		case 0x3b:
 			at = len(data)
 		default:
-			return 0, 0, fmt.Errorf("a block of kind %#x behind frame %d", data[at], len(a.frames))
+			return 0, 0, fmt.Errorf("unknown block %#x after frame %d", data[at], len(a.frames))
 		}
 	}
 	if len(a.frames) == 0 {
-		return 0, 0, errors.New("there is no frame")
+		return 0, 0, errors.New("no frames")
 	}
 	return w, h, nil
 }
 
-// timed reads delay and disposal. Delays under 20 ms are shown as 100 ms, as
-// browsers do.
+// timed reads delay and disposal. Delays under 20 ms become 100 ms, as in
+// browsers.
 func (f *gifFrame) timed() {
 	f.delay = 100 * time.Millisecond
 	if f.control == nil {
@@ -132,7 +132,7 @@ func (f *gifFrame) timed() {
 	}
 }
 
-// colours is the size of a colour table by its flags.
+// colours returns the size of a color table by its flags.
 func colours(flags byte) int {
 	if flags&0x80 == 0 {
 		return 0
@@ -140,7 +140,7 @@ func colours(flags byte) int {
 	return 3 << (flags&7 + 1)
 }
 
-// blocks is where the data blocks that begin at at end.
+// blocks returns the end of the data blocks that begin at at.
 func blocks(data []byte, at int) (int, error) {
 	for at < len(data) {
 		n := int(data[at])
@@ -149,10 +149,10 @@ func blocks(data []byte, at int) (int, error) {
 			return at, nil
 		}
 	}
-	return 0, errors.New("the file is cut short")
+	return 0, errors.New("file truncated")
 }
 
-// show is the screen with frame i.
+// show returns the screen with frame i.
 func (a *animation) show(ctx context.Context, i int) (*Raster, error) {
 	if i < a.at || a.screen == nil {
 		w, h := int(binary.LittleEndian.Uint16(a.head[6:])), int(binary.LittleEndian.Uint16(a.head[8:]))
@@ -160,15 +160,15 @@ func (a *animation) show(ctx context.Context, i int) (*Raster, error) {
 	}
 	for a.at < i {
 		if err := a.draw(ctx, a.at+1); err != nil {
-			a.screen = nil // what is half drawn is drawn anew
+			a.screen = nil // drop the partial drawing
 			return nil, fmt.Errorf("reading frame %d: %w", a.at+1, err)
 		}
 	}
 	return &Raster{W: a.screen.W, H: a.screen.H, C: 3, Pix: bytes.Clone(a.screen.Pix)}, nil
 }
 
-// draw takes the frame that is shown back, where it is to be, and draws the next.
-// What is transparent everywhere is black, as it is in [DecodeImage].
+// draw disposes of the current frame and draws the next. Fully transparent
+// pixels are black, as in [DecodeImage].
 func (a *animation) draw(ctx context.Context, i int) error {
 	if a.at >= 0 {
 		switch last := a.frames[a.at]; last.disposal {
@@ -191,7 +191,7 @@ func (a *animation) draw(ctx context.Context, i int) error {
 	}
 	p, ok := m.(*image.Paletted)
 	if !ok || p.Rect != f.box {
-		return errors.New("it is not what its header says")
+		return errors.New("frame does not match its header")
 	}
 	if f.disposal == toPrevious {
 		a.before = append(a.before[:0], a.screen.Pix...)

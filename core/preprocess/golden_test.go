@@ -14,14 +14,14 @@ import (
 	"mm-abi.org/mm/internal/testfiles"
 )
 
-// numbers is an array of NumPy's.
+// numbers is a NumPy array.
 type numbers struct {
 	DType string
 	Shape []int
 	Data  []byte
 }
 
-// values are the elements as numbers.
+// values returns the elements as numbers.
 func (a numbers) values(t *testing.T) []float64 {
 	t.Helper()
 	le := binary.LittleEndian
@@ -43,7 +43,7 @@ func (a numbers) values(t *testing.T) []float64 {
 	return out
 }
 
-// widened is the number of a binary16.
+// widened returns the number of a binary16.
 func widened(h uint16) float64 {
 	sign := 1 - 2*float64(h>>15)
 	exp, frac := int(h>>10&31), float64(h&1023)
@@ -53,7 +53,7 @@ func widened(h uint16) float64 {
 	return sign * math.Ldexp(1024+frac, exp-25)
 }
 
-// goldens is what testdata/goldens.py prints.
+// goldens is the output of testdata/goldens.py.
 type goldens struct {
 	Versions map[string]string
 	Pictures []struct {
@@ -81,7 +81,7 @@ type goldens struct {
 	}
 }
 
-// The values of other libraries, as they lie in testdata/goldens.json.
+// Results of other libraries, stored in testdata/goldens.json.
 func TestGoldens(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join("testdata", "goldens.json"))
 	if err != nil {
@@ -90,7 +90,7 @@ func TestGoldens(t *testing.T) {
 	compare(t, data)
 }
 
-// The same with pictures and sounds of another seed, from the libraries
+// The same with images and sounds of another seed, from the libraries
 // themselves.
 func TestLibraries(t *testing.T) {
 	python := testfiles.Python(t, "PIL", "torchvision", "scipy", "librosa", "soundfile")
@@ -146,7 +146,7 @@ func compare(t *testing.T, data []byte) {
 		if w.Rate != c.Rate {
 			t.Errorf("%s: %d Hz, want %d", c.Name, w.Rate, c.Rate)
 		}
-		worst["decoded sound"] = max(worst["decoded sound"], apart(t, c.Name, floats(w.Samples), c.Want.values(t), 1e-7))
+		worst["decoded sound"] = max(worst["decoded sound"], maxDiff(t, c.Name, floats(w.Samples), c.Want.values(t), 1e-7))
 	}
 	for _, c := range g.Resampled {
 		w := &preprocess.Wave{Rate: c.From}
@@ -158,7 +158,7 @@ func compare(t *testing.T, data []byte) {
 			t.Errorf("%d to %d: %v", c.From, c.To, err)
 			continue
 		}
-		worst["resampled"] = max(worst["resampled"], apart(t, "resampled", floats(r.Samples), c.Want.values(t), 1e-6))
+		worst["resampled"] = max(worst["resampled"], maxDiff(t, "resampled", floats(r.Samples), c.Want.values(t), 1e-6))
 	}
 	for _, c := range g.Mels {
 		if faults := c.Spec.Check(); len(faults) > 0 {
@@ -190,17 +190,17 @@ func floats(v []float32) []float64 {
 	return out
 }
 
-// distance is the largest difference of two tensors of one shape.
+// distance returns the largest difference of two tensors of one shape.
 func distance(t *testing.T, name string, got *preprocess.Tensor, want numbers, limit float64) float64 {
 	t.Helper()
 	if !slices.Equal(got.Shape, want.Shape) {
 		t.Errorf("%s: shape %v, want %v", name, got.Shape, want.Shape)
 		return 0
 	}
-	return apart(t, name, numbers{DType: got.DType, Data: got.Data}.values(t), want.values(t), limit)
+	return maxDiff(t, name, numbers{DType: got.DType, Data: got.Data}.values(t), want.values(t), limit)
 }
 
-func apart(t *testing.T, name string, got, want []float64, limit float64) float64 {
+func maxDiff(t *testing.T, name string, got, want []float64, limit float64) float64 {
 	t.Helper()
 	if len(got) != len(want) {
 		t.Errorf("%s: %d numbers, want %d", name, len(got), len(want))
@@ -215,7 +215,7 @@ func apart(t *testing.T, name string, got, want []float64, limit float64) float6
 		worst = max(worst, d)
 	}
 	if worst > limit {
-		t.Errorf("%s: %v apart, the limit is %v", name, worst, limit)
+		t.Errorf("%s: differs by %v, limit %v", name, worst, limit)
 	}
 	return worst
 }

@@ -27,17 +27,17 @@ import (
 	"mm-abi.org/mm/runtimes/native/nativetest"
 )
 
-// cost is what one file took.
+// cost is the cost of one file.
 type cost struct {
 	err    error
 	took   time.Duration
-	memory uint64 // bytes allocated, those that were freed again as well
+	memory uint64 // bytes allocated, including freed ones
 }
 
-// errCrashed marks a panic, which is never the right answer to a file.
+// errCrashed marks a panic, which is always wrong.
 var errCrashed = errors.New("crashed")
 
-// priced runs a reader of hostile bytes.
+// priced measures a reader of hostile bytes.
 func priced(read func() error) (c cost) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -56,16 +56,16 @@ func priced(read func() error) (c cost) {
 	return c
 }
 
-// The most that one file may take, of bytes and of time. A picture of 64
-// million pixels of 16 bits and four channels has 512 MiB, and its bytes a third
-// of that; four frames of a film of as many pixels are 192 MiB each, one after
-// the other. The time is many times what it takes alone on a slow machine.
+// Limits of one file, in bytes and time. An image of 64 million pixels of 16
+// bits and four channels has 512 MiB, and its bytes a third of that; four
+// frames of a video of as many pixels are 192 MiB each, one after the other.
+// The time limit is many times the time on a slow idle machine.
 const (
 	mostMemory = 5 << 28
 	mostTime   = 60 * time.Second
 )
 
-// judge holds a file to them, and its error to one clear line.
+// judge checks a file's cost, and that its error is one clear line.
 func (c cost) judge(t *testing.T, what string) {
 	t.Helper()
 	if errors.Is(c.err, errCrashed) || c.memory > mostMemory || c.took > mostTime {
@@ -79,12 +79,12 @@ func (c cost) judge(t *testing.T, what string) {
 	}
 }
 
-// tally is what became of many files.
+// tally counts the results of many files.
 type tally struct {
 	read, refused int
 	slowest       time.Duration
 	memory        uint64
-	why           map[string]int // the first words of errors
+	why           map[string]int // first words of errors
 }
 
 func (a *tally) add(c cost) {
@@ -101,7 +101,7 @@ func (a *tally) add(c cost) {
 	a.why[strings.Join(words[:min(4, len(words))], " ")]++
 }
 
-// usePicture is what mm does with the bytes of a picture.
+// usePicture does what mm does with an image file.
 func usePicture(data []byte) error {
 	spec := preprocess.Spec{Picture: preprocess.Picture{Resize: []int{64, 64}}, Scale: 1.0 / 255}
 	x, err := spec.FromImage(context.Background(), data)
@@ -111,7 +111,7 @@ func usePicture(data []byte) error {
 	return err
 }
 
-// useVideo is what it does with those of a video.
+// useVideo does what mm does with a video file.
 func useVideo(data []byte) error {
 	v, err := preprocess.DecodeFrames(data)
 	if err != nil {
@@ -124,7 +124,7 @@ func useVideo(data []byte) error {
 	return err
 }
 
-// useSound is what it does with those of a sound: samples and mel bands.
+// useSound does what mm does with a sound file: samples and mel bands.
 func useSound(data []byte) error {
 	w, err := preprocess.DecodeSound(data)
 	if err != nil {
@@ -152,9 +152,9 @@ func useSound(data []byte) error {
 	return nil
 }
 
-var errInfinite = errors.New("gives what is no number")
+var errInfinite = errors.New("result is not finite")
 
-// finite looks at the numbers of a tensor of fp32.
+// finite checks the numbers of an fp32 tensor.
 func finite(x *preprocess.Tensor) error {
 	for i := 0; i+4 <= len(x.Data); i += 4 {
 		if v := float64(math.Float32frombits(binary.LittleEndian.Uint32(x.Data[i:]))); math.IsNaN(v) || math.IsInf(v, 0) {
@@ -164,7 +164,7 @@ func finite(x *preprocess.Tensor) error {
 	return nil
 }
 
-// hostileSeeds are whole files to damage, of every format that is read.
+// hostileSeeds returns valid files of every supported format, to be damaged.
 func hostileSeeds(t *testing.T) (pictures, videos, sounds map[string][]byte) {
 	t.Helper()
 	var g goldens
@@ -197,8 +197,8 @@ func hostileSeeds(t *testing.T) (pictures, videos, sounds map[string][]byte) {
 	return pictures, videos, sounds
 }
 
-// damaged changes a file in places and, every other time, makes the checksums
-// right again that would have given that away.
+// damaged changes some bytes of a file and, every other time, repairs the
+// checksums.
 func damaged(data []byte, seed uint64) []byte {
 	out := nativetest.Damage(data, seed)
 	if seed%2 == 0 {
@@ -234,7 +234,7 @@ func damaged(data []byte, seed uint64) []byte {
 	return out
 }
 
-// oggSum is CRC-32 of polynomial 0x04c11db7, the highest bit first.
+// oggSum is CRC-32 of polynomial 0x04c11db7, highest bit first.
 func oggSum(b []byte) (sum uint32) {
 	for _, v := range b {
 		sum ^= uint32(v) << 24
@@ -245,8 +245,8 @@ func oggSum(b []byte) (sum uint32) {
 	return sum
 }
 
-// Damaged pictures, videos and sounds are read or refused in a line that says
-// why, within bounds of memory and time (make hostile-media: 1,000 of each).
+// Damaged images, videos and sounds are read or refused with a one-line reason,
+// within bounds of memory and time (make hostile-media: 1,000 of each).
 func TestHostileMedia(t *testing.T) {
 	pictures, videos, sounds := hostileSeeds(t)
 	n := 4 * nativetest.Hostile(t)
@@ -274,13 +274,13 @@ func TestHostileMedia(t *testing.T) {
 		t.Logf("%d damaged %s of %d files: %d read, %d refused, 0 crashed; the slowest %v, the most memory %d KiB",
 			n, kind.name, len(names), all.read, all.refused, all.slowest.Round(time.Millisecond), all.memory>>10)
 		if all.read == 0 || all.refused == 0 {
-			t.Errorf("%s: nothing is told apart: %v", kind.name, all.why)
+			t.Errorf("%s: all errors are the same: %v", kind.name, all.why)
 		}
 	}
 }
 
-// A header that says 100 megapixels and more is refused before anything is made
-// for them, in every format.
+// A header of 100 megapixels and more is refused before any allocation, in
+// every format.
 func TestHostileHeaders(t *testing.T) {
 	be, le := binary.BigEndian, binary.LittleEndian
 	const w, h = 10000, 10001
@@ -326,7 +326,7 @@ func TestHostileHeaders(t *testing.T) {
 	}
 }
 
-// pngOf is a PNG of zeros with rows of so many bytes.
+// pngOf returns a PNG of zeros with rows of so many bytes.
 func pngOf(w, h uint32, depth, kind byte, rowBytes int) []byte {
 	b := []byte("\x89PNG\r\n\x1a\n")
 	chunk := func(id string, body []byte) {
@@ -347,8 +347,8 @@ func pngOf(w, h uint32, depth, kind byte, rowBytes int) []byte {
 	return b
 }
 
-// scans is a progressive JPEG of one component, of w × h, whose n scans hold
-// nothing but the word that no block has anything.
+// scans returns a progressive JPEG of one component, of w × h, whose n scans
+// contain only end-of-block runs.
 func scans(w, h uint16, n int) []byte {
 	be := binary.BigEndian
 	b := []byte("\xff\xd8\xff\xdb\x00\x43\x00")
@@ -370,11 +370,11 @@ func scans(w, h uint16, n int) []byte {
 	return append(b, "\xff\xd9"...)
 }
 
-// A few bytes that stand for very many are read within the bounds, or refused.
+// Small files that expand very much are read within the bounds, or refused.
 func TestHostileBombs(t *testing.T) {
 	side := 1024
 	if os.Getenv("MM_HOSTILE") != "" {
-		side = 8192 // the most pixels that are read
+		side = 8192 // the limit of pixels
 	}
 	w, h := uint32(side), uint32(side)
 	var g bytes.Buffer
@@ -385,18 +385,18 @@ func TestHostileBombs(t *testing.T) {
 		name string
 		data []byte
 		use  func([]byte) error
-		want string // in the error; empty: it is read
+		want string // in the error; if empty, it is read
 	}{
 		{"png", pngOf(w, h, 8, 0, side), usePicture, ""},
 		{"png of 16 bits", pngOf(w, h, 16, 6, 8*side), usePicture, ""},
 		{"png of one row", pngOf(w*h, 1, 8, 0, side*side), usePicture, ""},
-		{"png cut short", pngOf(w, h, 8, 2, 3*side)[:200], usePicture, "picture"},
-		{"png, too many rows", pngOf(w, h/2, 8, 0, 4*side), usePicture, "picture"},
+		{"png cut short", pngOf(w, h, 8, 2, 3*side)[:200], usePicture, "image"},
+		{"png, too many rows", pngOf(w, h/2, 8, 0, 4*side), usePicture, "image"},
 		{"gif", g.Bytes(), usePicture, ""},
 		{"animation", g.Bytes(), useVideo, ""},
 		{"jpeg of 31 scans", scans(uint16(w), uint16(h), 30), usePicture, ""},
 		{"jpeg of 3,000 scans", scans(uint16(w), uint16(h), 3000), usePicture, "scans"},
-		{"animation of 20,000 frames", loop(side, 20000), useVideo, "more than the limit"},
+		{"animation of 20,000 frames", loop(side, 20000), useVideo, "exceed the limit"},
 		{"wav of one sample a second", loud(1, 1000), useSound, ""},
 		{"wav that becomes 16 times as long", loud(side*side/64, 1000), useSound, ""},
 	} {
@@ -409,8 +409,8 @@ func TestHostileBombs(t *testing.T) {
 	}
 }
 
-// loop is a GIF of n frames that each cover a screen of side × side in a few
-// bytes.
+// loop returns a GIF of n frames that each cover a screen of side × side in a
+// few bytes.
 func loop(side, n int) []byte {
 	le := binary.LittleEndian
 	at := func(b []byte) []byte { return le.AppendUint16(le.AppendUint16(b, uint16(side)), uint16(side)) }
@@ -421,13 +421,13 @@ func loop(side, n int) []byte {
 	return append(b, 0x3b)
 }
 
-// loud is a WAV of n samples of 8 bits.
+// loud returns a WAV of n 8-bit samples.
 func loud(n, rate int) []byte {
 	body := bytes.Repeat([]byte{255, 0}, (n+1)/2)[:n]
 	return sound(format(1, 1, uint32(rate), 8), append(binary.LittleEndian.AppendUint32([]byte("data"), uint32(n)), body...))
 }
 
-// hostileWave is a WAV of floats.
+// hostileWave returns a WAV of floats.
 func hostileWave(v ...float32) []byte {
 	var body []byte
 	for _, x := range v {
@@ -436,27 +436,27 @@ func hostileWave(v ...float32) []byte {
 	return sound(format(3, 1, 16000, 32), append(binary.LittleEndian.AppendUint32([]byte("data"), uint32(len(body))), body...))
 }
 
-// A sound of nothing, and one of what is no number, is refused; one of numbers
-// however large gives numbers.
+// An empty sound and one with NaN are refused; a sound of large numbers gives
+// finite numbers.
 func TestHostileSounds(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	for name, c := range map[string]struct {
 		data []byte
-		want string // in the error; empty: it is read
+		want string // in the error; if empty, it is read
 	}{
-		"no samples":         {hostileWave(), "no samples"},
-		"nothing":            {sound(format(1, 1, 16000, 16)), "no samples"},
-		"no number":          {hostileWave(0, nan), "no sound"},
-		"numbers, then none": {hostileWave(append(make([]float32, 40000), nan)...), "no sound"},
-		"infinite":           {hostileWave(inf), "no sound"},
-		"infinite, negative": {hostileWave(0, -inf, 0), "no sound"},
-		"opposite infinites": {hostileWave(inf, -inf), "no sound"},
+		"no samples":          {hostileWave(), "empty sound"},
+		"nothing":            {sound(format(1, 1, 16000, 16)), "missing samples"},
+		"no number":          {hostileWave(0, nan), "bad sample"},
+		"numbers, then none": {hostileWave(append(make([]float32, 40000), nan)...), "bad sample"},
+		"infinite":           {hostileWave(inf), "bad sample"},
+		"infinite, negative": {hostileWave(0, -inf, 0), "bad sample"},
+		"opposite infinites": {hostileWave(inf, -inf), "bad sample"},
 		"one sample":         {hostileWave(0.5), ""},
 		"silence":            {hostileWave(make([]float32, 16000)...), ""},
 		"denormal":           {hostileWave(math.SmallestNonzeroFloat32, -math.SmallestNonzeroFloat32), ""},
 		"beyond one":         {hostileWave(32767, -32768, 100), ""},
-		"as large as can be": {hostileWave(math.MaxFloat32, -math.MaxFloat32, math.MaxFloat32), "no sound"},
-		"large":              {hostileWave(1e18, -1e18, 1e18), "no sound"},
+		"as large as can be": {hostileWave(math.MaxFloat32, -math.MaxFloat32, math.MaxFloat32), "bad sample"},
+		"large":              {hostileWave(1e18, -1e18, 1e18), "bad sample"},
 	} {
 		got := priced(func() error { return useSound(c.data) })
 		got.judge(t, name)
@@ -467,8 +467,7 @@ func TestHostileSounds(t *testing.T) {
 	}
 }
 
-// compressed adds the sounds of package codec's own tests, short ones of each
-// format.
+// compressed adds the test sounds of package codec, short ones of each format.
 func compressed(t *testing.T, sounds map[string][]byte) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("codec", "testdata", "sounds.json"))

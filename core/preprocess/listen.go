@@ -6,20 +6,20 @@ import (
 	"mm-abi.org/mm/core/preprocess/codec"
 )
 
-// ErrNoSound says that a file is of none of the formats of sounds.
-var ErrNoSound = errors.New("no WAV, FLAC, MP3 or Ogg Vorbis")
+// ErrNoSound reports an unknown audio format.
+var ErrNoSound = errors.New("not a WAV, FLAC, MP3 or Ogg Vorbis")
 
-// maxDecoded is the most samples of a compressed sound: 25 minutes at 44.1 kHz,
-// 70 at 16. A few bytes of a file may stand for many samples, which are in memory
-// before they are brought to a model's rate.
+// maxDecoded is the limit of samples of a compressed sound: 25 minutes at 44.1
+// kHz, 70 at 16. A few bytes of a file may expand to many samples, which are in
+// memory before resampling.
 const maxDecoded = 1 << 26
 
-// IsSound reports whether data begins as a sound does.
+// IsSound reports whether data begins with the magic of an audio format.
 func IsSound(data []byte) bool { return IsWAV(data) || codec.Is(data) }
 
-// DecodeSound reads a sound of a WAV (see [DecodeWAV]), FLAC, MP3 or Ogg Vorbis
-// file and mixes its channels to their mean. What an encoder padded is left out:
-// the samples are those that were encoded.
+// DecodeSound decodes a WAV (see [DecodeWAV]), FLAC, MP3 or Ogg Vorbis file and
+// mixes its channels to their mean. Encoder padding is removed: the samples are
+// those that were encoded.
 func DecodeSound(data []byte) (*Wave, error) {
 	if IsWAV(data) {
 		return DecodeWAV(data)

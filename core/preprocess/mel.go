@@ -34,7 +34,7 @@ func (s *Spec) fmax() float64 {
 	return float64(s.SampleRate) / 2
 }
 
-// frames is how many mel frames n samples give.
+// frames returns the number of mel frames of n samples.
 func (s *Spec) frames(n int) int {
 	if s.Uncenter {
 		return 1 + max(n-s.nfft(), 0)/s.hop()
@@ -42,9 +42,9 @@ func (s *Spec) frames(n int) int {
 	return 1 + n/s.hop()
 }
 
-// mel is the mel spectrogram of samples, frame by frame (librosa's
-// feature.melspectrogram with a Hann window), and its logarithm where the spec
-// says so: frames × NMels.
+// mel returns the mel spectrogram of samples, frame by frame (librosa's
+// feature.melspectrogram with a Hann window), or its logarithm if the spec sets
+// one: frames × NMels.
 func (s *Spec) mel(samples []float32) []float64 {
 	size, hop, count := s.nfft(), s.hop(), s.frames(len(samples))
 	lead := size / 2
@@ -90,7 +90,7 @@ func (s *Spec) mel(samples []float32) []float64 {
 	return out
 }
 
-// beyond is sample i, which may lie before the first or behind the last.
+// beyond returns sample i, which may be out of range.
 func (s *Spec) beyond(samples []float32, i int) float64 {
 	n := len(samples)
 	if s.Edge == "reflect" && n > 1 {
@@ -131,7 +131,7 @@ func (s *Spec) logarithm(v []float64) {
 	}
 }
 
-// hann is a periodic Hann window in the middle of size samples.
+// hann returns a periodic Hann window in the middle of size samples.
 func hann(n, size int) []float64 {
 	w := make([]float64, size)
 	for i := range n {
@@ -146,7 +146,8 @@ type band struct {
 	weights []float64
 }
 
-// bands are NMels triangles whose corners lie evenly on the mel scale.
+// bands returns NMels triangles whose corners are evenly spaced on the mel
+// scale.
 func (s *Spec) bands() []band {
 	toMel, toHz := slaney, slaneyHz
 	if s.Mel == "htk" {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// FromImage prepares a picture in one of the formats of [DecodeImage]. When ctx
-// ends, so does the decoding.
+// FromImage prepares an image in a format of [DecodeImage]. A cancellation of
+// ctx stops the decoding.
 func (s *Spec) FromImage(ctx context.Context, data []byte) (*Tensor, error) {
 	r, err := decode(ctx, data, func(int, int, int) error { return nil })
 	if err != nil {
@@ -15,7 +15,7 @@ func (s *Spec) FromImage(ctx context.Context, data []byte) (*Tensor, error) {
 	return s.FromRaster(ctx, r)
 }
 
-// FromRaster prepares a picture of red, green and blue.
+// FromRaster prepares an image of red, green and blue.
 func (s *Spec) FromRaster(ctx context.Context, r *Raster) (*Tensor, error) {
 	if s.Color == "gray" {
 		r = r.gray()
@@ -43,18 +43,18 @@ func (s *Spec) FromRaster(ctx context.Context, r *Raster) (*Tensor, error) {
 	return s.lay(r, w, h), nil
 }
 
-// size is what a picture of w × h is resized to.
+// size returns the resized size of an image of w × h.
 func (s *Spec) size(w, h int) (int, int, error) {
 	switch {
 	case s.Resize != nil:
 		return s.Resize[1], s.Resize[0], nil
-	case s.ShortestEdge != 0: // the longer side rounded down, as torchvision does
+	case s.ShortestEdge != 0: // the longer side rounded down, as in torchvision
 		if w <= h {
 			h, w = int(int64(s.ShortestEdge)*int64(h)/int64(w)), s.ShortestEdge
 		} else {
 			w, h = int(int64(s.ShortestEdge)*int64(w)/int64(h)), s.ShortestEdge
 		}
-	case s.Height != 0: // the width rounded up, as PP-OCR does
+	case s.Height != 0: // the width rounded up, as in PP-OCR
 		w, h = int((int64(s.Height)*int64(w)+int64(h)-1)/int64(h)), s.Height
 		if s.MaxWidth != 0 {
 			w = min(w, s.MaxWidth)
@@ -66,7 +66,7 @@ func (s *Spec) size(w, h int) (int, int, error) {
 	return w, h, nil
 }
 
-// lay normalises a picture and lays it out, padded on the right and below.
+// lay normalizes an image and lays it out, padded on the right and below.
 func (s *Spec) lay(r *Raster, w, h int) *Tensor {
 	out := newWriter(s.Element(), w*h*r.C)
 	value := make([][256]float32, r.C)
@@ -109,7 +109,7 @@ func (s *Spec) lay(r *Raster, w, h int) *Tensor {
 	return &Tensor{DType: s.Element(), Shape: shape, Data: out.data}
 }
 
-// element normalises a value of a channel or band.
+// element normalizes a value of a channel or band.
 func (s *Spec) element(v float64, c int) float32 {
 	if s.Scale != 0 {
 		v *= s.Scale
@@ -117,7 +117,7 @@ func (s *Spec) element(v float64, c int) float32 {
 	return float32((v - at(s.Mean, c, 0)) / at(s.Std, c, 1))
 }
 
-// at is the number for channel c of a list of none, one or one each.
+// at returns the number of channel c in a list of none, one or one for each.
 func at(list []float64, c int, none float64) float64 {
 	switch len(list) {
 	case 0:

@@ -5,34 +5,34 @@ import (
 	"math"
 )
 
-// halfTaps is how many periods of the lower rate the filter reaches to each
-// side, and beta the shape of its Kaiser window: SciPy's resample_poly.
+// halfTaps is the reach of the filter to each side, in periods of the lower
+// rate, and beta the shape of its Kaiser window: SciPy's resample_poly.
 const (
 	halfTaps = 10
 	beta     = 5.0
 )
 
-// Resampled is the sound at another rate: a polyphase low-pass of windowed sinc,
-// zeros beyond the ends, ⌈n·to/from⌉ samples.
+// Resampled returns the sound at another rate: a polyphase low-pass of windowed
+// sinc, zeros beyond the ends, ⌈n·to/from⌉ samples.
 func (w *Wave) Resampled(to int) (*Wave, error) {
 	if to == w.Rate {
 		return w, nil
 	}
 	if to < minRate || to > maxRate || w.Rate < minRate || w.Rate > maxRate {
-		return nil, fmt.Errorf("resampling from %d to %d Hz: only %d to %d are known", w.Rate, to, minRate, maxRate)
+		return nil, fmt.Errorf("resampling from %d to %d Hz: want %d to %d", w.Rate, to, minRate, maxRate)
 	}
 	g := gcd(w.Rate, to)
 	up, down := to/g, w.Rate/g
 	n := (int64(len(w.Samples))*int64(up) + int64(down) - 1) / int64(down)
 	if n > maxSamples {
-		return nil, fmt.Errorf("resampling to %d Hz gives %d samples, the limit is %d", to, n, maxSamples)
+		return nil, fmt.Errorf("resampling to %d Hz: %d samples exceed the limit of %d", to, n, maxSamples)
 	}
 	filter := lowPass(up, down)
 	half := len(filter) / 2
 	out := &Wave{Rate: to, Samples: make([]float32, n)}
 	for i := range out.Samples {
-		// Output i lies at i·down among the inputs spread up apart; the filter
-		// is centred there.
+		// The filter of output i is centered at i·down among the inputs, which
+		// are up apart.
 		center := i * down
 		first := max((center-half+up-1)/up, 0)
 		if center < half {
@@ -48,7 +48,7 @@ func (w *Wave) Resampled(to int) (*Wave, error) {
 	return out, nil
 }
 
-// lowPass is the windowed sinc at up times the rate, of gain up.
+// lowPass returns the windowed sinc at up times the rate, of gain up.
 func lowPass(up, down int) []float64 {
 	slower := max(up, down)
 	half := halfTaps * slower

@@ -5,13 +5,13 @@ import (
 	"math"
 )
 
-// Resizing is Pillow's: a separable filter, widened by the scale where the
-// picture shrinks (antialiasing), first along rows, then along columns, with
-// weights of 22 bits and 8-bit values between the passes. golang.org/x/image/draw
-// widens its filters too, but keeps what overshoots between the passes, which
-// bicubic and Lanczos filters do at every edge.
+// Resizing is Pillow's: a separable filter, widened by the scale when shrinking
+// (antialiasing), first along rows, then along columns, with weights of 22 bits
+// and 8-bit values between the passes. golang.org/x/image/draw widens its
+// filters too, but keeps overshoots between the passes, which bicubic and
+// Lanczos filters produce at every edge.
 
-// kernel is a filter: its weight at a distance, and how far it reaches.
+// kernel is a filter: its weight at a distance, and its reach.
 type kernel struct {
 	support float64
 	at      func(x float64) float64
@@ -50,13 +50,13 @@ func kernelOf(name string) kernel {
 // weightBits is the precision of weights.
 const weightBits = 22
 
-// taps are the weights by which one output is made of the inputs from first on.
+// taps are the weights of one output over the inputs from first on.
 type taps struct {
 	first   int
 	weights []int32
 }
 
-// tapsOf are the weights for each of out outputs from in inputs.
+// tapsOf returns the weights for each of out outputs from in inputs.
 func tapsOf(k kernel, in, out int) []taps {
 	scale := float64(in) / float64(out)
 	stretch := max(scale, 1)
@@ -86,7 +86,7 @@ func tapsOf(k kernel, in, out int) []taps {
 	return all
 }
 
-// Resized is the picture at another size.
+// Resized returns the image at another size.
 func (r *Raster) Resized(w, h int, resample string) (*Raster, error) {
 	if err := within(w, h); err != nil {
 		return nil, err
@@ -161,8 +161,8 @@ func (r *Raster) nearest(w, h int) *Raster {
 	return out
 }
 
-// cropped is the middle of the picture; a side that is shorter than wanted is
-// padded with black on both sides, as torchvision does.
+// cropped returns the middle of the image; a side that is too short is padded
+// with black on both sides, as in torchvision.
 func (r *Raster) cropped(w, h int) *Raster {
 	out := &Raster{W: w, H: h, C: r.C, Pix: make([]uint8, w*h*r.C)}
 	left, top := offset(r.W, w), offset(r.H, h)
@@ -173,8 +173,8 @@ func (r *Raster) cropped(w, h int) *Raster {
 	return out
 }
 
-// offset is where a cut of the length want begins in have; negative where
-// padding comes first. Halves go to the even number, as Python rounds.
+// offset returns the start of a crop of length want in have; negative if
+// padding comes first. Halves are rounded to even, as in Python.
 func offset(have, want int) int {
 	if want > have {
 		return -((want - have) / 2)

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// Samples brings a sound to the spec's sample rate, and to mean 0 and variance 1
-// where it says so.
+// Samples resamples a sound to the spec's sample rate, and normalizes it to
+// mean 0 and variance 1 if set.
 func (s *Spec) Samples(w *Wave) ([]float32, error) {
 	if len(w.Samples) == 0 {
-		return nil, errors.New("the sound has no samples")
+		return nil, errors.New("empty sound")
 	}
 	w, err := w.Resampled(s.SampleRate)
 	if err != nil {
@@ -37,10 +37,10 @@ func (s *Spec) Samples(w *Wave) ([]float32, error) {
 	return out, nil
 }
 
-// Windows cuts samples into what single calls take: each Chunk new samples
-// behind the Context samples before them. before are the Context samples ahead
-// of the first; zeros stand for what is missing of them, and behind the last
-// sample. Without a Chunk it is all samples in one window.
+// Windows splits samples into the inputs of single calls: each Chunk new
+// samples after the Context samples before them. before are the Context samples
+// ahead of the first; missing ones, and those after the last sample, are zeros.
+// Without a Chunk all samples form one window.
 func (s *Spec) Windows(samples, before []float32) [][]float32 {
 	if s.Chunk == 0 {
 		return [][]float32{samples}
@@ -59,10 +59,10 @@ func (s *Spec) Windows(samples, before []float32) [][]float32 {
 	return out
 }
 
-// FromSamples makes the tensor of one window of samples of the spec's rate.
+// FromSamples prepares one window of samples at the spec's rate.
 func (s *Spec) FromSamples(samples []float32) (*Tensor, error) {
 	if len(samples) == 0 {
-		return nil, errors.New("the sound has no samples")
+		return nil, errors.New("empty sound")
 	}
 	layout := s.layout()
 	if s.NMels == 0 {
@@ -78,7 +78,7 @@ func (s *Spec) FromSamples(samples []float32) (*Tensor, error) {
 	}
 	frames := s.frames(len(samples))
 	if int64(frames)*int64(s.NMels) > maxSamples || int64(frames)*int64(s.nfft()) > maxWork {
-		return nil, fmt.Errorf("%d frames of %d bands are more than the limit", frames, s.NMels)
+		return nil, fmt.Errorf("%d frames of %d bands exceed the limit", frames, s.NMels)
 	}
 	values := s.mel(samples)
 	out := newWriter(s.Element(), len(values))
@@ -105,6 +105,6 @@ func (s *Spec) FromSamples(samples []float32) (*Tensor, error) {
 	return &Tensor{DType: s.Element(), Shape: shape, Data: out.data}, nil
 }
 
-// maxWork bounds frames times the size of a transform: a hop of one sample over
-// a long sound would take hours.
+// maxWork limits frames times the transform size: a hop of one sample over a
+// long sound would take hours.
 const maxWork = 1 << 34

@@ -1,20 +1,20 @@
-// Package preprocess makes tensors of pictures and sounds: what a model was
-// trained on, from what people have.
+// Package preprocess converts images, sounds and videos to tensors as a model
+// was trained on.
 //
-// A [Spec] says how, in the words of a module's preprocess block. A picture is
-// decoded ([DecodeImage]), turned as its EXIF data says, resized with
-// antialiasing, cut, padded, normalised and laid out ([Spec.FromImage]). A sound
-// is decoded ([DecodeSound]), mixed to one channel, brought to the model's sample
-// rate and, where the model wants them, to mel frames ([Spec.Samples],
-// [Spec.FromSamples]). A video is [Frames], some of which are pictures for the
+// A [Spec] configures it, in the keys of a module's preprocess block. An image
+// is decoded ([DecodeImage]), rotated by its EXIF data, resized with
+// antialiasing, cropped, padded, normalized and laid out ([Spec.FromImage]). A
+// sound is decoded ([DecodeSound]), mixed to one channel, resampled to the
+// model's rate and, if configured, converted to mel frames ([Spec.Samples],
+// [Spec.FromSamples]). A video is [Frames], some of which become images for the
 // model ([Spec.FromFrames]).
 //
-// The arithmetic is that of the libraries that models are trained with: resizing
-// is Pillow's, resampling SciPy's resample_poly, mel spectrograms librosa's. The
-// tests hold it to values of theirs.
+// The arithmetic follows the libraries used for training: resizing is Pillow's,
+// resampling SciPy's resample_poly, mel spectrograms librosa's. The tests
+// compare with their results.
 //
-// Files come from anybody: sizes are judged from headers before anything is
-// decoded, and what is no picture or sound is an error.
+// Files are untrusted: sizes are checked in headers before decoding, and an
+// unknown format is an error.
 package preprocess
 
 import (
@@ -23,16 +23,17 @@ import (
 	"slices"
 )
 
-// Spec says how a picture or a sound becomes a tensor. A sample rate makes it a
-// sound's.
+// Spec configures the conversion of an image or a sound to a tensor. With a
+// sample rate it is for sounds.
 type Spec struct {
-	// Layout is the order of the axes. Pictures: NCHW, NHWC, CHW, HWC. Sounds:
+	// Layout is the order of the axes. Images: NCHW, NHWC, CHW, HWC. Sounds:
 	// NT, T, and with mel frames NMT, NTM, MT, TM, NCMT, NCTM; N is 1.
 	Layout string `json:"layout,omitempty"`
 	DType  string `json:"dtype,omitempty"` // fp32 (default), fp16, uint8, int16
 
-	// An element is (v·Scale − Mean) / Std: v is 0 to 255 in pictures and −1 to
-	// 1 in samples. Mean and Std have one number, or one a channel or band.
+	// An element is (v·Scale − Mean) / Std: v is 0 to 255 in images and −1 to 1
+	// in samples. Mean and Std have one number, or one for each channel or
+	// band.
 	Scale float64   `json:"scale,omitempty"` // 0: 1
 	Mean  []float64 `json:"mean,omitempty"`
 	Std   []float64 `json:"std,omitempty"`
@@ -41,30 +42,30 @@ type Spec struct {
 	Sound
 }
 
-// Picture is how pictures are prepared. Of Resize, ShortestEdge and Height one
-// may be set; with none the picture keeps its size.
+// Picture configures images. At most one of Resize, ShortestEdge and Height may
+// be set; by default the image keeps its size.
 type Picture struct {
 	Resize       []int   `json:"resize,omitempty"`        // height, width
 	ShortestEdge int     `json:"shortest_edge,omitempty"` // the other side in proportion
 	Height       int     `json:"height,omitempty"`        // the width in proportion
-	MaxWidth     int     `json:"max_width,omitempty"`     // beside Height: wider ones are squeezed
-	MinWidth     int     `json:"min_width,omitempty"`     // narrower ones are padded on the right
+	MaxWidth     int     `json:"max_width,omitempty"`     // with Height: wider images are squeezed
+	MinWidth     int     `json:"min_width,omitempty"`     // narrower images are padded on the right
 	MultipleOf   int     `json:"multiple_of,omitempty"`   // height and width are padded to it
-	Crop         []int   `json:"crop,omitempty"`          // height, width cut from the centre after resizing
+	Crop         []int   `json:"crop,omitempty"`          // height, width of the center crop after resizing
 	Resample     string  `json:"resample,omitempty"`      // nearest, bilinear (default), bicubic, lanczos
 	Color        string  `json:"color,omitempty"`         // rgb (default), bgr, gray
-	Pad          float64 `json:"pad,omitempty"`           // what padding is, 0 to 255
-	Frames       int     `json:"frames,omitempty"`        // how many pictures of a video are taken
+	Pad          float64 `json:"pad,omitempty"`           // value of padding, 0 to 255
+	Frames       int     `json:"frames,omitempty"`        // number of frames of a video
 }
 
-// Sound is how sounds are prepared: samples, or mel frames where NMels is set.
+// Sound configures sounds: samples, or mel frames if NMels is set.
 type Sound struct {
 	SampleRate int `json:"sample_rate,omitempty"` // Hz
-	// Chunk is how many new samples one call takes, Context how many of those
-	// before stand ahead of them. 0: the whole sound in one call.
+	// Chunk is the number of new samples per call, Context the number of
+	// earlier samples before them. If zero, one call takes the whole sound.
 	Chunk   int `json:"chunk,omitempty"`
 	Context int `json:"context,omitempty"`
-	// Normalize brings the samples to mean 0 and variance 1.
+	// Normalize normalizes the samples to mean 0 and variance 1.
 	Normalize bool `json:"normalize,omitempty"`
 
 	NMels    int     `json:"n_mels,omitempty"`
@@ -72,7 +73,7 @@ type Sound struct {
 	NFFT     int     `json:"n_fft,omitempty"`  // 0: Window
 	Hop      int     `json:"hop,omitempty"`    // samples from frame to frame; 0: Window / 4
 	Uncenter bool    `json:"uncenter,omitempty"`
-	Edge     string  `json:"edge,omitempty"`     // what lies beyond the ends of a centred sound: zero (default), reflect
+	Edge     string  `json:"edge,omitempty"`     // padding of a centered sound: zero (default), reflect
 	Power    float64 `json:"power,omitempty"`    // of the magnitude; 0: 2
 	Mel      string  `json:"mel,omitempty"`      // slaney (default), htk
 	MelNorm  string  `json:"mel_norm,omitempty"` // slaney (default): bands of equal area; none
@@ -80,7 +81,7 @@ type Sound struct {
 	FMax     float64 `json:"f_max,omitempty"`    // Hz; 0: half the sample rate
 	Log      string  `json:"log,omitempty"`      // none (default), ln, log10, db
 	Floor    float64 `json:"floor,omitempty"`    // under the logarithm; 0: 1e-10
-	Range    float64 `json:"range,omitempty"`    // what lies further below the highest value is raised; 0: nothing
+	Range    float64 `json:"range,omitempty"`    // dynamic range below the maximum; 0: unlimited
 }
 
 // Tensor is elements in row-major order, little endian.
@@ -90,16 +91,16 @@ type Tensor struct {
 	Data  []byte
 }
 
-// IsSound reports whether the spec is a sound's.
+// IsSound reports whether the spec is for sounds.
 func (s *Spec) IsSound() bool { return s.SampleRate > 0 }
 
-// Fault is one thing that a spec says wrong.
+// Fault is an invalid value in a spec.
 type Fault struct {
 	Key    string // of the block
 	Detail string
 }
 
-// Error names the key.
+// Error includes the key.
 func (f Fault) Error() string { return f.Key + ": " + f.Detail }
 
 var (
@@ -108,7 +109,7 @@ var (
 	melLayouts     = []string{"NMT", "NTM", "MT", "TM", "NCMT", "NCTM"}
 )
 
-// maxSide bounds a side of a picture, maxFFT a window.
+// maxSide limits a side of an image, maxFFT a window.
 const (
 	maxSide  = 1 << 16
 	maxFFT   = 1 << 16
@@ -116,7 +117,7 @@ const (
 	maxChunk = 1 << 26
 )
 
-// Check reports everything that the spec says wrong.
+// Check returns all invalid values of the spec.
 func (s *Spec) Check() []Fault {
 	var faults []Fault
 	wrong := func(key, format string, args ...any) {
@@ -124,7 +125,7 @@ func (s *Spec) Check() []Fault {
 	}
 	oneOf := func(key, v string, allowed ...string) {
 		if v != "" && !slices.Contains(allowed, v) {
-			wrong(key, "%q is none of %v", v, allowed)
+			wrong(key, "got %q, want one of %v", v, allowed)
 		}
 	}
 	oneOf("dtype", s.DType, "fp32", "fp16", "uint8", "int16")
@@ -173,7 +174,7 @@ func (s *Spec) checkPicture(wrong func(key, format string, args ...any), oneOf f
 		pair []int
 	}{{"resize", s.Resize}, {"crop", s.Crop}} {
 		if p.pair != nil && (len(p.pair) != 2 || !side(p.pair[0]) || !side(p.pair[1]) || p.pair[0]*p.pair[1] > MaxPixels) {
-			wrong(p.key, "%v is no height and width of a picture", p.pair)
+			wrong(p.key, "bad height and width %v", p.pair)
 		}
 	}
 	for _, v := range []struct {
@@ -248,7 +249,7 @@ func isZeroPicture(p Picture) bool {
 		p.MultipleOf == 0 && p.Resample == "" && p.Color == "" && p.Pad == 0 && p.Frames == 0
 }
 
-// channels is how many numbers Mean and Std may have.
+// channels returns how many numbers Mean and Std may have.
 func (s *Spec) channels() int {
 	switch {
 	case s.IsSound():
@@ -271,7 +272,7 @@ func (s *Spec) layout() string {
 	return "NT"
 }
 
-// Element is the element type of the result.
+// Element returns the element type of the result.
 func (s *Spec) Element() string {
 	if s.DType == "" {
 		return "fp32"
@@ -279,8 +280,8 @@ func (s *Spec) Element() string {
 	return s.DType
 }
 
-// Dims are the sizes of the result's axes as far as the spec fixes them, 0 for
-// those that the picture or the sound decides.
+// Dims returns the sizes of the result's axes, with 0 for those that depend on
+// the input.
 func (s *Spec) Dims() []int {
 	var dims []int
 	for _, axis := range s.layout() {
@@ -312,7 +313,7 @@ func (s *Spec) dim(axis rune) int {
 	return 0
 }
 
-// fixed are height and width where the spec alone decides them.
+// fixed returns height and width if the spec fixes them.
 func (s *Spec) fixed() (h, w int) {
 	switch {
 	case s.Crop != nil:
@@ -331,7 +332,7 @@ func (s *Spec) fixed() (h, w int) {
 	return h, w
 }
 
-// padded is n raised to the multiple.
+// padded rounds n up to the multiple.
 func (s *Spec) padded(n int) int {
 	if m := s.MultipleOf; m > 1 {
 		return (n + m - 1) / m * m

@@ -7,8 +7,8 @@ import (
 	"math"
 )
 
-// The limits of a sound: Hz, channels, and samples after mixing and resampling
-// (two hours and a quarter at 16 kHz).
+// Limits of a sound: Hz, channels, and samples after mixing and resampling (two
+// hours and a quarter at 16 kHz).
 const (
 	minRate     = 1000
 	maxRate     = 384000
@@ -16,20 +16,20 @@ const (
 	maxSamples  = 1 << 27
 )
 
-// maxSample is the largest sample of floats: whole numbers of 32 bits that were
-// never divided are below. What is beyond is no sound, and its power no number.
+// maxSample is the limit of float samples: undivided 32-bit integers are below
+// it. The power of larger samples would overflow.
 const maxSample = 1 << 32
 
-// ErrNoWAV says that a file is no RIFF WAVE.
-var ErrNoWAV = errors.New("no RIFF WAVE file")
+// ErrNoWAV reports a file that is not RIFF WAVE.
+var ErrNoWAV = errors.New("not a RIFF WAVE file")
 
 // Wave is a sound of one channel, −1 to 1.
 type Wave struct {
-	Rate    int // samples a second
+	Rate    int // samples per second
 	Samples []float32
 }
 
-// IsWAV reports whether data begins as a sound does.
+// IsWAV reports whether data begins with the magic of a WAVE file.
 func IsWAV(data []byte) bool { return matches(data, "RIFF????WAVE") }
 
 // The format codes of a fmt chunk (RFC 2361; mmreg.h).
@@ -39,7 +39,7 @@ const (
 	wavExtensible = 0xfffe
 )
 
-// unknown is the length that SoX and espeak-ng write into a pipe.
+// unknown is the length that SoX and espeak-ng write to a pipe.
 const unknown = 1<<31 - 1<<12
 
 // wavFormat is a fmt chunk.
@@ -49,11 +49,10 @@ type wavFormat struct {
 	block                int // bytes of one sample of all channels
 }
 
-// DecodeWAV reads a WAVE file of PCM (8, 16, 24, 32 bits) or IEEE floats (32,
-// 64), plain or extensible, and mixes its channels to their mean. A sound
-// without samples, one cut short and one that holds what is no number are
-// errors. A length of 2³²−1 or 2³¹−4096, as programs write it that do not know it
-// yet, means the rest of the file.
+// DecodeWAV decodes a WAVE file of PCM (8, 16, 24, 32 bits) or IEEE floats (32,
+// 64), plain or extensible, and mixes its channels to their mean. An empty, a
+// truncated and a non-finite sound are errors. A length of 2³²−1 or 2³¹−4096,
+// as written by programs that do not know it yet, means the rest of the file.
 func DecodeWAV(data []byte) (*Wave, error) {
 	if !IsWAV(data) {
 		return nil, ErrNoWAV
@@ -66,13 +65,13 @@ func DecodeWAV(data []byte) (*Wave, error) {
 			size = uint64(len(body))
 		}
 		if size > uint64(len(body)) {
-			return nil, fmt.Errorf("the chunk %q says %d bytes, %d are left", id, size, len(body))
+			return nil, fmt.Errorf("chunk %q truncated: size %d, %d bytes left", id, size, len(body))
 		}
 		body = body[:size]
 		switch id {
 		case "fmt ":
 			if format != nil {
-				return nil, errors.New("two fmt chunks")
+				return nil, errors.New("duplicate fmt chunk")
 			}
 			f, err := parseFormat(body)
 			if err != nil {
@@ -87,12 +86,12 @@ func DecodeWAV(data []byte) (*Wave, error) {
 		}
 		at += 8 + int(size) + int(size&1)
 	}
-	return nil, errors.New("the file holds no samples")
+	return nil, errors.New("missing samples")
 }
 
 func parseFormat(b []byte) (wavFormat, error) {
 	if len(b) < 16 {
-		return wavFormat{}, fmt.Errorf("a fmt chunk of %d bytes", len(b))
+		return wavFormat{}, fmt.Errorf("bad fmt chunk of %d bytes", len(b))
 	}
 	le := binary.LittleEndian
 	f := wavFormat{
@@ -103,20 +102,20 @@ func parseFormat(b []byte) (wavFormat, error) {
 		// The subformat is the code and the rest of a fixed GUID.
 		const rest = "\x00\x00\x00\x00\x10\x00\x80\x00\x00\xaa\x00\x38\x9b\x71"
 		if len(b) < 40 || string(b[26:40]) != rest {
-			return f, errors.New("an extensible format that is neither PCM nor float")
+			return f, errors.New("unsupported extensible format, want PCM or float")
 		}
 		f.code = int(le.Uint16(b[24:]))
 	}
-	known := f.code == wavPCM && (f.bits == 8 || f.bits == 16 || f.bits == 24 || f.bits == 32) || f.code == wavFloat && (f.bits == 32 || f.bits == 64)
+	ok := f.code == wavPCM && (f.bits == 8 || f.bits == 16 || f.bits == 24 || f.bits == 32) || f.code == wavFloat && (f.bits == 32 || f.bits == 64)
 	switch {
-	case !known:
-		return f, fmt.Errorf("samples of format %d with %d bits: only PCM of 8 to 32 bits and floats are read", f.code, f.bits)
+	case !ok:
+		return f, fmt.Errorf("unsupported samples of format %d with %d bits, want PCM of 8 to 32 bits or floats", f.code, f.bits)
 	case f.channels < 1 || f.channels > maxChannels:
-		return f, fmt.Errorf("%d channels, 1 to %d are read", f.channels, maxChannels)
+		return f, fmt.Errorf("bad channel count: got %d, want 1 to %d", f.channels, maxChannels)
 	case f.rate < minRate || f.rate > maxRate:
-		return f, fmt.Errorf("%d samples a second, %d to %d are read", f.rate, minRate, maxRate)
+		return f, fmt.Errorf("bad sample rate: got %d, want %d to %d", f.rate, minRate, maxRate)
 	case f.block != f.channels*f.bits/8:
-		return f, fmt.Errorf("%d channels of %d bits in blocks of %d bytes", f.channels, f.bits, f.block)
+		return f, fmt.Errorf("block size mismatch: %d channels of %d bits in blocks of %d bytes", f.channels, f.bits, f.block)
 	}
 	return f, nil
 }
@@ -125,11 +124,11 @@ func (f *wavFormat) decode(b []byte) (*Wave, error) {
 	n := len(b) / f.block
 	switch {
 	case n == 0:
-		return nil, errors.New("the sound has no samples")
+		return nil, errors.New("empty sound")
 	case len(b)%f.block != 0:
-		return nil, fmt.Errorf("%d bytes of samples in blocks of %d: the file is cut short", len(b), f.block)
+		return nil, fmt.Errorf("file truncated: %d bytes of samples in blocks of %d", len(b), f.block)
 	case n > maxSamples:
-		return nil, fmt.Errorf("%d samples, the limit is %d", n, maxSamples)
+		return nil, fmt.Errorf("too many samples: got %d, limit %d", n, maxSamples)
 	}
 	w := &Wave{Rate: f.rate, Samples: make([]float32, n)}
 	width := f.bits / 8
@@ -140,7 +139,7 @@ func (f *wavFormat) decode(b []byte) (*Wave, error) {
 		}
 		v := sum / float64(f.channels)
 		if !(math.Abs(v) <= maxSample) { // NaN as well
-			return nil, fmt.Errorf("sample %d is %v, which is no sound", i, v)
+			return nil, fmt.Errorf("bad sample %d: %v", i, v)
 		}
 		w.Samples[i] = float32(v)
 	}
@@ -164,8 +163,7 @@ func (f *wavFormat) sample(b []byte) float64 {
 	return float64(int32(le.Uint32(b))) / (1 << 31)
 }
 
-// EncodeWAV writes samples of one channel as PCM of 16 bits; what lies beyond
-// −1 and 1 is clamped.
+// EncodeWAV encodes samples of one channel as 16-bit PCM, clamped to −1 and 1.
 func EncodeWAV(w *Wave) []byte {
 	le := binary.LittleEndian
 	n := uint32(2 * len(w.Samples))

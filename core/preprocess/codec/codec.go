@@ -1,10 +1,11 @@
-// Package codec reads compressed sounds: FLAC, MP3 and Ogg Vorbis.
+// Package codec decodes compressed sounds (FLAC, MP3 and Ogg Vorbis) and raw
+// video (Y4M).
 //
-// The arithmetic is that of libraries; what stands around it here is what they
-// leave to their callers. Tags are cut off before a decoder sees them, what an
-// encoder padded is taken off behind it, the tables of a Vorbis stream are judged
-// before they are made, what is decoded is counted as it comes and ends at the
-// [Limits], and a decoder that panics is one that gives an error.
+// The arithmetic of sounds is that of libraries; this package adds their
+// missing checks. It removes tags before decoding and encoder padding after it,
+// validates the tables of a Vorbis stream before they are allocated, counts
+// decoded samples against the [Limits], and turns a panic of a decoder into an
+// error.
 package codec
 
 import (
@@ -13,17 +14,17 @@ import (
 	"math"
 )
 
-// ErrFormat says that a file is of none of the formats that are read.
-var ErrFormat = errors.New("no FLAC, MP3 or Ogg Vorbis")
+// ErrFormat reports an unknown format.
+var ErrFormat = errors.New("not a FLAC, MP3 or Ogg Vorbis")
 
-// Limits bound a sound.
+// Limits limit a sound.
 type Limits struct {
 	MinRate, MaxRate int // Hz
 	MaxChannels      int
-	MaxSamples       int // of the one channel that comes out, and half of what all channels have
+	MaxSamples       int // of the resulting channel, and half of those of all channels
 }
 
-// format is one that is read.
+// format is a supported format.
 type format struct {
 	is     func(data []byte) bool
 	decode func(data []byte, s *sink) error
@@ -33,7 +34,7 @@ func formats() []format {
 	return []format{{isFLAC, decodeFLAC}, {isOgg, decodeOgg}, {isMP3, decodeMP3}}
 }
 
-// Is reports whether data begins as a compressed sound does.
+// Is reports whether data begins as a compressed sound.
 func Is(data []byte) bool {
 	data, tagged := untagged(data)
 	for _, f := range formats() {
@@ -44,9 +45,9 @@ func Is(data []byte) bool {
 	return tagged
 }
 
-// Decode decodes a file to one channel, the mean of those it has, −1 to 1, of
-// rate samples a second. What is cut short is an error. It takes about the
-// result's memory twice.
+// Decode decodes a file to one channel, the mean of its channels, −1 to 1, at
+// rate samples per second. A truncated file is an error. It needs about twice
+// the memory of the result.
 func Decode(data []byte, lim Limits) (rate int, samples []float32, err error) {
 	data, _ = untagged(data)
 	for _, f := range formats() {
@@ -62,18 +63,18 @@ func Decode(data []byte, lim Limits) (rate int, samples []float32, err error) {
 	return 0, nil, ErrFormat
 }
 
-// contained runs a decoder. They index by what a file says, and some of it is
-// beyond their tables.
+// contained runs a decoder and recovers panics: decoders index their tables by
+// untrusted values.
 func contained(decode func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("the file is damaged: %v", p)
+			err = fmt.Errorf("damaged file: %v", p)
 		}
 	}()
 	return decode()
 }
 
-// untagged cuts ID3v2 tags off, which may stand before any format.
+// untagged removes ID3v2 tags, which may precede any format.
 func untagged(data []byte) (rest []byte, tagged bool) {
 	for len(data) >= 10 && string(data[:3]) == "ID3" {
 		n := 10
@@ -94,30 +95,30 @@ func untagged(data []byte) (rest []byte, tagged bool) {
 	return data, tagged
 }
 
-// sink takes what a decoder gives.
+// sink collects decoded samples.
 type sink struct {
 	lim            Limits
 	rate, channels int
 	samples        []float32
 }
 
-// open judges what the header says.
+// open checks the header's values.
 func (s *sink) open(rate, channels int) error {
 	switch {
 	case rate < s.lim.MinRate || rate > s.lim.MaxRate:
-		return fmt.Errorf("%d samples a second, %d to %d are read", rate, s.lim.MinRate, s.lim.MaxRate)
+		return fmt.Errorf("bad sample rate: got %d, want %d to %d", rate, s.lim.MinRate, s.lim.MaxRate)
 	case channels < 1 || channels > s.lim.MaxChannels:
-		return fmt.Errorf("%d channels, 1 to %d are read", channels, s.lim.MaxChannels)
+		return fmt.Errorf("bad channel count: got %d, want 1 to %d", channels, s.lim.MaxChannels)
 	}
 	s.rate, s.channels = rate, channels
 	return nil
 }
 
-// room judges n more samples a channel before they are put.
+// room checks n more samples per channel against the limit.
 func (s *sink) room(n int) error {
 	most := min(s.lim.MaxSamples, 2*s.lim.MaxSamples/s.channels)
 	if n > most-len(s.samples) {
-		return fmt.Errorf("more than %d samples of %d channels", most, s.channels)
+		return fmt.Errorf("too many samples: limit %d in %d channels", most, s.channels)
 	}
 	return nil
 }
@@ -126,13 +127,13 @@ func (s *sink) room(n int) error {
 func (s *sink) put(sum float64) error {
 	v := sum / float64(s.channels)
 	if math.IsNaN(v) || math.Abs(v) > math.MaxFloat32 {
-		return fmt.Errorf("sample %d is %v, which is no sound", len(s.samples), v)
+		return fmt.Errorf("bad sample %d: %v", len(s.samples), v)
 	}
 	s.samples = append(s.samples, float32(v))
 	return nil
 }
 
-// trim takes first samples off the beginning and keeps n of the rest.
+// trim drops the first samples and keeps n of the rest.
 func (s *sink) trim(first, n int) {
 	first = min(max(first, 0), len(s.samples))
 	s.samples = s.samples[first:]
@@ -141,7 +142,7 @@ func (s *sink) trim(first, n int) {
 
 func (s *sink) check() error {
 	if len(s.samples) == 0 {
-		return errors.New("the sound has no samples")
+		return errors.New("empty sound")
 	}
 	return nil
 }

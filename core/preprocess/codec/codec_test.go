@@ -17,14 +17,14 @@ import (
 
 var limits = codec.Limits{MinRate: 1000, MaxRate: 384000, MaxChannels: 8, MaxSamples: 1 << 20}
 
-// goldens is what testdata/sounds.py prints.
+// goldens is the output of testdata/sounds.py.
 type goldens struct {
 	Sounds []struct {
 		Name    string
 		Rate    int
 		Encoded int // samples that the encoder was given
 		File    []byte
-		Samples []byte // float32
+		Samples []byte // samples given to the encoder
 	}
 }
 
@@ -52,16 +52,16 @@ func file(t testing.TB, name string) []byte {
 	return nil
 }
 
-// Every sound is as long as libsndfile says and sounds the same: FLAC exactly,
-// Vorbis to 10⁻⁵, MP3, which comes in 16 bits, to two steps of these. Where short
-// blocks and joint stereo meet, go-mp3 leaves a few lines at the top of a band as
-// they were coded: what differs is 57 dB below the sound.
+// Every sound has the length and the samples of libsndfile: FLAC exactly,
+// Vorbis to 10⁻⁵, MP3, which comes in 16 bits, to two steps of these. If short
+// blocks and joint stereo meet, go-mp3 leaves a few lines at the top of a band
+// uncoded: the difference is 57 dB below the sound.
 func TestDecode(t *testing.T) {
-	// Frames of 32 kbit/s have no room for LAME's note.
+	// Frames of 32 kbit/s have no room for LAME's tag.
 	unnoted := map[string]bool{"mp3 without a note": true, "mp3 22.05 kHz mono": true}
 	for _, s := range load(t).Sounds {
 		if !codec.Is(s.File) {
-			t.Errorf("%s: not known", s.Name)
+			t.Errorf("%s: unknown", s.Name)
 		}
 		rate, got, err := codec.Decode(s.File, limits)
 		if err != nil {
@@ -103,24 +103,24 @@ func TestRefused(t *testing.T) {
 		data []byte
 		want string
 	}{
-		"nothing":              {nil, "no FLAC"},
-		"a wav":                {[]byte("RIFF\x00\x00\x00\x00WAVE"), "no FLAC"},
-		"a tag alone":          {[]byte("ID3\x04\x00\x00\x00\x00\x00\x00"), "no FLAC"},
-		"a tag beyond the end": {[]byte("ID3\x04\x00\x00\x7f\x7f\x7f\x7fxx"), "no FLAC"},
+		"nothing":              {nil, "not a FLAC"},
+		"a wav":                {[]byte("RIFF\x00\x00\x00\x00WAVE"), "not a FLAC"},
+		"a tag alone":          {[]byte("ID3\x04\x00\x00\x00\x00\x00\x00"), "not a FLAC"},
+		"a tag beyond the end": {[]byte("ID3\x04\x00\x00\x7f\x7f\x7f\x7fxx"), "not a FLAC"},
 		"flac, its mark":       {flac[:4], "header"},
 		"flac, cut":            {flac[:len(flac)-20], "FLAC frame"},
-		"flac, a frame less":   {change(flac, 24, 0xff, 0xff), "cut short"},
+		"flac, a frame less":   {change(flac, 24, 0xff, 0xff), "truncated"},
 		"flac, a bit":          {change(flac, len(flac)-30, flac[len(flac)-30]^1), "FLAC frame"},
-		"flac, a long one":     {change(flac, 21, 0xff, 0xff, 0xff, 0xff, 0xff), "more than"},
-		"flac, another rate":   {change(flac, 18, 0x01, 0x00), "says"},
-		"mp3, cut":             {mp3[:len(mp3)-700], "cut short"},
-		"mp3, a note alone":    {mp3[:313], "no frames"},
+		"flac, a long one":     {change(flac, 21, 0xff, 0xff, 0xff, 0xff, 0xff), "too many samples: limit 1048576 in 1 channels"},
+		"flac, another rate":   {change(flac, 18, 0x01, 0x00), "want"},
+		"mp3, cut":             {mp3[:len(mp3)-700], "truncated"},
+		"mp3, a note alone":    {mp3[:313], "no MP3 frames"},
 		"mp3 of 8 kHz":         {[]byte("\xff\xe3\x18\xc0"), "MPEG 2.5"},
-		"ogg, its mark":        {[]byte("OggS"), "damaged or cut"},
-		"ogg, cut":             {ogg[:len(ogg)-20], "cut short"},
+		"ogg, its mark":        {[]byte("OggS"), "damaged or truncated"},
+		"ogg, cut":             {ogg[:len(ogg)-20], "truncated"},
 		"ogg, a bit":           {change(ogg, len(ogg)-20, ogg[len(ogg)-20]^1), "checksum"},
 		"ogg, two streams":     {append(bytes.Clone(ogg[:28+30]), ogg...), "several Ogg streams"},
-		"ogg, no vorbis":       {page(2, 0, []byte("Theora")), "without the headers"},
+		"ogg, no vorbis":       {page(2, 0, []byte("Theora")), "missing Vorbis headers"},
 		"ogg, opus":            {page(2, 0, []byte("OpusHead\x01\x01")), "of Opus"},
 	} {
 		_, _, err := codec.Decode(c.data, limits)
@@ -135,18 +135,18 @@ func TestRefused(t *testing.T) {
 	for _, data := range [][]byte{flac, mp3, ogg} {
 		few := limits
 		few.MaxSamples = 700
-		if _, _, err := codec.Decode(data, few); err == nil || !strings.Contains(err.Error(), "more than") {
+		if _, _, err := codec.Decode(data, few); err == nil || !strings.Contains(err.Error(), "too many samples: limit 700") {
 			t.Errorf("beyond the limit: %v", err)
 		}
 		slow := limits
 		slow.MinRate = 100000
-		if _, _, err := codec.Decode(data, slow); err == nil || !strings.Contains(err.Error(), "samples a second") {
+		if _, _, err := codec.Decode(data, slow); err == nil || !strings.Contains(err.Error(), "bad sample rate") {
 			t.Errorf("another rate: %v", err)
 		}
 	}
 }
 
-// Tags do not matter: before, behind, several, with a footer.
+// Tags are ignored: before, after, several, with a footer.
 func TestTags(t *testing.T) {
 	id3 := func(flags byte, n int) []byte {
 		b := []byte{'I', 'D', '3', 4, 0, flags, 0, 0, byte(n >> 7), byte(n & 127)}
@@ -162,7 +162,7 @@ func TestTags(t *testing.T) {
 	ape = append(ape, make([]byte, 16)...)
 	id1 := append([]byte("TAG"), bytes.Repeat([]byte{0xff}, 125)...)
 	for name, tags := range map[string][2][]byte{
-		"one": {id3(0, 300), nil}, "two": {append(id3(0, 5), id3(0x10, 200)...), nil}, "behind": {nil, append(ape, id1...)},
+		"one": {id3(0, 300), nil}, "two": {append(id3(0, 5), id3(0x10, 200)...), nil}, "after": {nil, append(ape, id1...)},
 	} {
 		for _, kind := range []string{"flac16", "mp3 48 kHz joint", "mp3 without a note"} {
 			data := file(t, kind)
@@ -178,7 +178,7 @@ func TestTags(t *testing.T) {
 	}
 }
 
-// page is an Ogg page of one stream, a packet in it.
+// page returns an Ogg page of one stream with a packet.
 func page(flags byte, granule int64, packet []byte) []byte {
 	lacing := bytes.Repeat([]byte{255}, len(packet)/255)
 	lacing = append(lacing, byte(len(packet)%255))
@@ -186,7 +186,7 @@ func page(flags byte, granule int64, packet []byte) []byte {
 	b = binary.LittleEndian.AppendUint64(b, uint64(granule))
 	b = append(b, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, byte(len(lacing)))
 	b = append(append(b, lacing...), packet...)
-	var sum uint32 // as RFC 3533 says, bit by bit
+	var sum uint32 // bit by bit, as in RFC 3533
 	for _, v := range b {
 		for bit := 7; bit >= 0; bit-- {
 			top := sum>>31 ^ uint32(v>>bit&1)
@@ -214,8 +214,8 @@ func (p *packer) put(v uint64, width int) *packer {
 	return p
 }
 
-// A stream's header may ask for tables of any size, or for a search without an
-// end: it is refused before the decoder sees it, in no time and memory.
+// A stream's header may request tables of any size, or an endless search: it is
+// refused before decoding, in negligible time and memory.
 func TestVorbisBombs(t *testing.T) {
 	identification := func(channels, blocks byte, rate uint32) []byte {
 		b := append([]byte("\x01vorbis\x00\x00\x00\x00"), channels)
@@ -238,21 +238,21 @@ func TestVorbisBombs(t *testing.T) {
 		data []byte
 		want string
 	}{
-		"no entries":         {stream(good, book(1, 0)), "0 entries"},
-		"many entries":       {stream(good, book(1, 1<<24-1)), "entries"},
-		"no dimensions":      {stream(good, book(0, 4)), "0 dimensions"},
-		"many dimensions":    {stream(good, book(65535, 4)), "65535 dimensions"},
-		"an endless book":    {stream(good, book(1, 9).put(1, 1).put(0, 5).put(0, 40)), "no code"},
-		"an unused book":     {stream(good, book(1, 9).put(0, 1).put(1, 1).put(0, 9)), "no words"},
+		"no entries":         {stream(good, book(1, 0)), "codebook 0: bad entry count: got 0, want 2 to 65536"},
+		"many entries":       {stream(good, book(1, 1<<24-1)), "codebook 0: bad entry count: got 16777215, want 2 to 65536"},
+		"no dimensions":      {stream(good, book(0, 4)), "codebook 0: bad dimensions: got 0, want 1 to 64"},
+		"many dimensions":    {stream(good, book(65535, 4)), "codebook 0: bad dimensions: got 65535, want 1 to 64"},
+		"an endless book":    {stream(good, book(1, 9).put(1, 1).put(0, 5).put(0, 40)), "codebook 0: invalid code word lengths"},
+		"an unused book":     {stream(good, book(1, 9).put(0, 1).put(1, 1).put(0, 9)), "no code words"},
 		"many numbers":       {stream(good, book(64, 60000).put(1, 1).put(15, 5).put(60000, 16).put(2, 4)), "numbers"},
-		"cut":                {stream(good, book(1, 9)), "no words"},
-		"many channels":      {stream(identification(255, 0xb8, 16000), book(1, 1)), "255 channels"},
-		"no channels":        {stream(identification(0, 0xb8, 16000), book(1, 1)), "0 channels"},
+		"cut":                {stream(good, book(1, 9)), "no code words"},
+		"many channels":      {stream(identification(255, 0xb8, 16000), book(1, 1)), "bad channel count: got 255, want 1 to 8"},
+		"no channels":        {stream(identification(0, 0xb8, 16000), book(1, 1)), "bad channel count: got 0, want 1 to 8"},
 		"large blocks":       {stream(identification(1, 0xf8, 16000), book(1, 1)), "blocks of"},
 		"swapped blocks":     {stream(identification(1, 0x8b, 16000), book(1, 1)), "blocks of"},
-		"no rate":            {stream(identification(1, 0xb8, 0), book(1, 1)), "samples a second"},
-		"nothing to read":    {page(6, 0, good), "without the headers"},
-		"a packet cut short": {page(2, 0, good)[:40], "cut short"},
+		"no rate":            {stream(identification(1, 0xb8, 0), book(1, 1)), "bad sample rate"},
+		"nothing to read":    {page(6, 0, good), "missing Vorbis headers"},
+		"a packet cut short": {page(2, 0, good)[:40], "truncated"},
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
@@ -265,7 +265,7 @@ func TestVorbisBombs(t *testing.T) {
 			t.Errorf("%s: %d MiB allocated", name, used>>20)
 		}
 	}
-	// Pages and packets of nothing: as many as there are, one after the other.
+	// Empty pages and packets, many in a row.
 	var empty []byte
 	for range 200000 {
 		empty = append(empty, page(0, -1, nil)...)
@@ -275,7 +275,7 @@ func TestVorbisBombs(t *testing.T) {
 	}
 }
 
-// fuzz decodes what a format's mark is put before.
+// fuzz decodes files prefixed with a format's magic.
 func fuzz(f *testing.F, kind string) {
 	for _, s := range load(f).Sounds {
 		if strings.HasPrefix(s.Name, kind) && len(s.File) < 10000 {
@@ -305,7 +305,7 @@ func FuzzFLAC(f *testing.F)   { fuzz(f, "flac") }
 func FuzzMP3(f *testing.F)    { fuzz(f, "mp3") }
 func FuzzVorbis(f *testing.F) { fuzz(f, "ogg") }
 
-// The setup header alone: behind the checksum no random change comes through.
+// The setup header alone: random changes do not get past the checksum.
 func FuzzVorbisSetup(f *testing.F) {
 	data := file(f, "ogg 16 kHz")
 	at := bytes.Index(data, []byte("\x05vorbis"))

@@ -11,8 +11,8 @@ import (
 
 func isFLAC(data []byte) bool { return bytes.HasPrefix(data, []byte("fLaC")) }
 
-// decodeFLAC reads a native FLAC stream (RFC 9639) of up to 24 bits. Of its
-// metadata STREAMINFO alone is read.
+// decodeFLAC decodes a native FLAC stream (RFC 9639) of up to 24 bits. Of its
+// metadata only STREAMINFO is read.
 func decodeFLAC(data []byte, s *sink) error {
 	stream, err := flac.New(bytes.NewReader(data))
 	if err != nil {
@@ -33,15 +33,15 @@ func decodeFLAC(data []byte, s *sink) error {
 		if err != nil {
 			return fmt.Errorf("reading the FLAC frame at sample %d: %w", len(s.samples), err)
 		}
-		if f.BitsPerSample == 0 { // as STREAMINFO says
+		if f.BitsPerSample == 0 { // as in STREAMINFO
 			f.BitsPerSample = info.BitsPerSample
 		}
 		switch {
 		case f.SampleRate != 0 && f.SampleRate != info.SampleRate || f.Channels.Count() != s.channels || f.BitsPerSample != info.BitsPerSample:
-			return fmt.Errorf("the FLAC frame at sample %d has %d channels of %d bits at %d Hz, the header says %d of %d at %d",
+			return fmt.Errorf("FLAC frame at sample %d does not match the header: got %d channels of %d bits at %d Hz, want %d of %d at %d",
 				len(s.samples), f.Channels.Count(), f.BitsPerSample, f.SampleRate, s.channels, info.BitsPerSample, info.SampleRate)
 		case f.BlockSize == 0:
-			return errors.New("a FLAC frame without samples")
+			return errors.New("empty FLAC frame")
 		}
 		if err := s.room(int(f.BlockSize)); err != nil {
 			return err
@@ -61,7 +61,7 @@ func decodeFLAC(data []byte, s *sink) error {
 		}
 	}
 	if n := uint64(len(s.samples)); n < info.NSamples {
-		return fmt.Errorf("%d of %d samples: the file is cut short", n, info.NSamples)
+		return fmt.Errorf("file truncated: got %d of %d samples", n, info.NSamples)
 	}
 	return nil
 }

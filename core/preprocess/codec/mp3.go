@@ -10,8 +10,8 @@ import (
 	"github.com/hajimehoshi/go-mp3"
 )
 
-// decoderDelay is how many samples an MP3 decoder is behind (528 and one, as the
-// delay that LAME writes is counted).
+// decoderDelay is the delay of an MP3 decoder in samples (528 and one, by
+// LAME's convention).
 const decoderDelay = 529
 
 // mp3Header is the header of a frame of layer III (ISO/IEC 11172-3, 13818-3).
@@ -54,7 +54,7 @@ func (h mp3Header) channels() int {
 	return 2
 }
 
-// samples is how many a frame has.
+// samples returns the number of samples of a frame.
 func (h mp3Header) samples() int {
 	if h.low() {
 		return 576
@@ -62,7 +62,7 @@ func (h mp3Header) samples() int {
 	return 1152
 }
 
-// size is the bytes of the frame with its header.
+// size returns the bytes of the frame with its header.
 func (h mp3Header) size() int {
 	rates := [15]int{0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320}
 	if h.low() {
@@ -71,7 +71,7 @@ func (h mp3Header) size() int {
 	return h.samples()/8*1000*rates[h>>12&15]/h.rate() + int(h>>9&1)
 }
 
-// side is the bytes of the side information, with the checksum before it.
+// side returns the bytes of the side information, with the checksum before it.
 func (h mp3Header) side() int {
 	n := 32
 	switch {
@@ -86,8 +86,8 @@ func (h mp3Header) side() int {
 	return n
 }
 
-// isMP3 asks for two headers that agree, or one frame that is all there is: the
-// mark that a frame begins with is short.
+// isMP3 requires two matching headers, or a single frame that is the whole
+// file: the sync word alone is too short.
 func isMP3(data []byte) bool {
 	h, ok := readMP3Header(data)
 	if !ok {
@@ -100,21 +100,21 @@ func isMP3(data []byte) bool {
 	return ok && next.like(h)
 }
 
-// padding is what an encoder noted in a first frame that holds no sound.
+// padding holds the encoder's note in a first frame without sound.
 type padding struct {
-	frames     int // that follow; 0: not noted
-	start, end int // samples of no sound; −1: not noted
+	frames     int // number of following frames; 0 if missing
+	start, end int // samples without sound; −1 if missing
 }
 
-// decodeMP3 reads MPEG 1 and 2, layer III. Where the file's first frame is the
-// note that LAME and others leave, what they padded is taken off: the samples
-// are those that were encoded.
+// decodeMP3 decodes MPEG 1 and 2, layer III. If the first frame is the tag of
+// LAME and others, the padding is removed: the samples are those that were
+// encoded.
 func decodeMP3(data []byte, s *sink) error {
 	h, _ := readMP3Header(data)
 	if h>>19&3 == 0 {
-		return fmt.Errorf("an MP3 of %d Hz is of MPEG 2.5, which is not read: convert it to 16,000", h.rate())
+		return fmt.Errorf("unsupported MP3 of MPEG 2.5 (%d Hz): convert it to 16,000 Hz", h.rate())
 	}
-	if err := s.open(h.rate(), 2); err != nil { // one channel is given twice
+	if err := s.open(h.rate(), 2); err != nil { // mono is decoded to two channels
 		return err
 	}
 	data = withoutTail(data)
@@ -122,7 +122,7 @@ func decodeMP3(data []byte, s *sink) error {
 	if noted {
 		data = data[min(h.size(), len(data)):]
 		if len(data) == 0 {
-			return errors.New("the MP3 has no frames")
+			return errors.New("no MP3 frames")
 		}
 	}
 	if most := note.frames * h.samples(); most > s.lim.MaxSamples {
@@ -138,7 +138,7 @@ func decodeMP3(data []byte, s *sink) error {
 		return err
 	}
 	if got := len(s.samples) / h.samples(); got < note.frames {
-		return fmt.Errorf("%d of %d frames: the file is cut short", got, note.frames)
+		return fmt.Errorf("file truncated: got %d of %d frames", got, note.frames)
 	}
 	if note.start >= 0 {
 		s.trim(note.start+decoderDelay, len(s.samples)-note.start-note.end)
@@ -147,13 +147,14 @@ func decodeMP3(data []byte, s *sink) error {
 }
 
 func decodeFrames(data []byte, s *sink) error {
-	// A reader that cannot seek: the decoder would look through the file first.
+	// A reader that cannot seek: otherwise the decoder would scan the file
+	// first.
 	d, err := mp3.NewDecoder(io.MultiReader(bytes.NewReader(data)))
 	if err != nil {
 		return fmt.Errorf("reading the MP3: %w", err)
 	}
 	if d.SampleRate() != s.rate {
-		return fmt.Errorf("an MP3 of %d and %d Hz", s.rate, d.SampleRate())
+		return fmt.Errorf("inconsistent MP3 rates: %d and %d Hz", s.rate, d.SampleRate())
 	}
 	b := make([]byte, 4*1152)
 	for {
@@ -176,9 +177,9 @@ func decodeFrames(data []byte, s *sink) error {
 	}
 }
 
-// readPadding reads the note in the first frame: Xing's, whose number of frames
-// is there if bit 0 of the flags says so, and behind it LAME's, whose two numbers
-// of 12 bits are the padding.
+// readPadding reads the tag in the first frame: Xing's, with the number of
+// frames if bit 0 of the flags is set, followed by LAME's, with two 12-bit
+// numbers as the padding.
 func readPadding(data []byte, h mp3Header) (padding, bool) {
 	p := padding{start: -1}
 	at := 4 + h.side()
@@ -199,7 +200,7 @@ func readPadding(data []byte, h mp3Header) (padding, bool) {
 		}
 		at += n
 	}
-	const delays = 21 // behind the encoder's name, and more of its settings
+	const delays = 21 // after the encoder's name and some settings
 	if at+delays+3 <= len(frame) && frame[at] != 0 {
 		b := frame[at+delays:]
 		p.start, p.end = int(b[0])<<4|int(b[1])>>4, int(b[1]&15)<<8|int(b[2])
@@ -207,7 +208,7 @@ func readPadding(data []byte, h mp3Header) (padding, bool) {
 	return p, true
 }
 
-// withoutTail cuts tags off the end: ID3v1 and APEv2.
+// withoutTail removes tags from the end: ID3v1 and APEv2.
 func withoutTail(data []byte) []byte {
 	if n := len(data) - 128; n >= 0 && string(data[n:n+3]) == "TAG" {
 		data = data[:n]

@@ -8,10 +8,10 @@ import (
 // maxBack is how far before its frame the data of one may begin in MPEG 2.
 const maxBack = 255
 
-// repack writes an MP3 of 22,050 Hz anew for go-mp3 0.3.4. Of the frames that are
-// a byte longer than others it takes every second bitrate's to be as long as
-// those, and is lost behind them; no other rate of MPEG 2 has such frames. The
-// sound is the same: each frame's own data, in frames without that byte.
+// repack rewrites an MP3 of 22,050 Hz for go-mp3 0.3.4, which misjudges the
+// size of frames with a padding byte at every second bitrate and loses sync; no
+// other rate of MPEG 2 has such frames. The sound is unchanged: each frame's
+// data, in frames without that byte.
 func repack(data []byte, first mp3Header) ([]byte, error) {
 	p := &packer{}
 	for len(data) >= 4 {
@@ -31,12 +31,12 @@ func repack(data []byte, first mp3Header) ([]byte, error) {
 	return p.file(), nil
 }
 
-// packer writes frames whose data stands as early as it may.
+// packer writes frames whose data starts as early as possible.
 type packer struct {
-	seen   []byte // the data of the frames read, as far as the next may reach back
+	seen   []byte // the data of the frames read, as far as the next may refer back
 	frames []packed
 	main   []byte // the data of the frames written
-	next   int    // where in main the next frame's data may begin
+	next   int    // the earliest start of the next frame's data in main
 }
 
 type packed struct {
@@ -45,7 +45,7 @@ type packed struct {
 	room   int // bytes of main in it
 }
 
-// add takes a frame without its header.
+// add adds a frame without its header.
 func (p *packer) add(h mp3Header, b []byte) error {
 	side := h.side()
 	info := append([]byte(nil), b[:side]...)
@@ -55,34 +55,34 @@ func (p *packer) add(h mp3Header, b []byte) error {
 	}
 	begin := len(p.seen) - int(info[0])
 	p.seen = append(p.seen, b[side:]...)
-	// Behind main_data_begin and the private bits each channel has 63 bits; the
-	// first 12 say how many bits of data it has.
+	// After main_data_begin and the private bits each channel has 63 bits; the
+	// first 12 are the number of data bits.
 	need := 0
 	for c := range h.channels() {
 		at := 8 + h.channels() + 63*c
 		need += int(binary.BigEndian.Uint32(info[at/8:])<<(at%8)) >> 20
 	}
 	need = (need + 7) / 8
-	var own []byte
+	var main []byte
 	if begin >= 0 && begin+need <= len(p.seen) {
-		own = p.seen[begin : begin+need]
-	} else { // it was cut off with the frames before it: silence
+		main = p.seen[begin : begin+need]
+	} else { // lost with earlier frames: silence
 		clear(info)
 	}
 	start := len(p.main)
 	at := max(p.next, start-maxBack)
-	// At least the room it had: what later frames put into it finds room again.
+	// At least the original size: the data of later frames may need the room.
 	size := 0
-	for rate := mp3Header(1); rate < 15 && (size < len(b)-side-1 || start+size < at+len(own)); rate++ {
-		h = h&^0xf200 | rate<<12 // no byte of padding
+	for rate := mp3Header(1); rate < 15 && (size < len(b)-side-1 || start+size < at+len(main)); rate++ {
+		h = h&^0xf200 | rate<<12 // without padding byte
 		size = h.size() - 4 - len(info)
 	}
-	if start+size < at+len(own) {
-		return errors.New("an MP3 frame with more data than a frame holds")
+	if start+size < at+len(main) {
+		return errors.New("MP3 frame data exceeds the frame size")
 	}
 	p.main = append(p.main, make([]byte, size)...)
-	copy(p.main[at:], own)
-	info[0], p.next = byte(max(start-at, 0)), at+len(own)
+	copy(p.main[at:], main)
+	info[0], p.next = byte(max(start-at, 0)), at+len(main)
 	p.frames = append(p.frames, packed{h, info, size})
 	if n := len(p.seen) - maxBack; n > 0 {
 		p.seen = append(p.seen[:0], p.seen[n:]...)
@@ -90,7 +90,7 @@ func (p *packer) add(h mp3Header, b []byte) error {
 	return nil
 }
 
-// file is all of it.
+// file returns the complete file.
 func (p *packer) file() []byte {
 	var out []byte
 	for _, f := range p.frames {

@@ -10,8 +10,8 @@ import (
 	"github.com/jfreymuth/vorbis"
 )
 
-// decodeOgg reads a Vorbis stream (Vorbis I) of an Ogg file. Where it begins and
-// ends within its packets, the pages say (A.2 of the specification).
+// decodeOgg decodes a Vorbis stream (Vorbis I) in an Ogg file. The pages
+// determine its start and end within its packets (A.2 of the specification).
 func decodeOgg(data []byte, s *sink) error {
 	o := &ogg{data: data}
 	d, err := openVorbis(o, s)
@@ -19,7 +19,7 @@ func decodeOgg(data []byte, s *sink) error {
 		return err
 	}
 	buffer := make([]float32, d.BufferSize())
-	first, placed := int64(0), false // the position of the first sample that is decoded
+	first, placed := int64(0), false // the position of the first decoded sample
 	for {
 		p, ok, err := o.next()
 		if err != nil {
@@ -28,7 +28,7 @@ func decodeOgg(data []byte, s *sink) error {
 		if !ok {
 			return nil
 		}
-		if len(p.data) > 0 { // an empty one is none
+		if len(p.data) > 0 { // empty packets are skipped
 			out, err := d.DecodeInto(p.data, buffer)
 			if err != nil {
 				return fmt.Errorf("reading the Vorbis packet at sample %d: %w", len(s.samples), err)
@@ -43,7 +43,7 @@ func decodeOgg(data []byte, s *sink) error {
 		got := int64(len(s.samples))
 		if !placed {
 			first, placed = p.end-got, true
-			if first < 0 && !p.last { // what stands before position 0 was never heard
+			if first < 0 && !p.last { // samples before position 0 are dropped
 				s.trim(int(-first), len(s.samples))
 				first = 0
 			} else if p.last {
@@ -73,7 +73,7 @@ func (s *sink) putAll(v []float32) error {
 	return nil
 }
 
-// openVorbis reads the three headers. The comments are left alone.
+// openVorbis reads the three headers, ignoring the comments.
 func openVorbis(o *ogg, s *sink) (*vorbis.Decoder, error) {
 	d := &vorbis.Decoder{}
 	for i := range 3 {
@@ -84,9 +84,9 @@ func openVorbis(o *ogg, s *sink) (*vorbis.Decoder, error) {
 		kind := byte(2*i + 1)
 		if !ok || len(p.data) < 7 || p.data[0] != kind || string(p.data[1:7]) != "vorbis" {
 			if i == 0 && (bytes.HasPrefix(p.data, []byte("OpusHead")) || bytes.HasPrefix(p.data, []byte("\x7fFLAC"))) {
-				return nil, errors.New("an Ogg file of Opus or FLAC: of Ogg only Vorbis is read")
+				return nil, errors.New("unsupported Ogg file of Opus or FLAC, want Vorbis")
 			}
-			return nil, errors.New("an Ogg file without the headers of Vorbis")
+			return nil, errors.New("missing Vorbis headers in the Ogg file")
 		}
 		body := p.data[7:]
 		switch i {
@@ -107,31 +107,31 @@ func openVorbis(o *ogg, s *sink) (*vorbis.Decoder, error) {
 	return d, nil
 }
 
-// judgeIdentification holds channels, rate and block sizes to what there may be
-// (4.2.2 of the specification).
+// judgeIdentification checks channels, rate and block sizes (4.2.2 of the
+// specification).
 func judgeIdentification(b []byte, s *sink) error {
 	if len(b) < 23 {
-		return errors.New("the first header is cut short")
+		return errors.New("the first header is truncated")
 	}
 	rate := binary.LittleEndian.Uint32(b[5:])
 	if err := s.open(int(min(rate, math.MaxInt32)), int(b[4])); err != nil {
 		return err
 	}
 	if short, long := b[21]&15, b[21]>>4; short < 6 || long > 13 || short > long {
-		return fmt.Errorf("blocks of 2^%d and 2^%d samples", short, long)
+		return fmt.Errorf("bad blocks of 2^%d and 2^%d samples", short, long)
 	}
 	return nil
 }
 
-// What the codebooks of a stream may have together. Those of libvorbis have up
-// to 7,000 entries in a book, 8 dimensions, and 70,000 numbers.
+// Limits of all codebooks of a stream together. Those of libvorbis have up to
+// 7,000 entries in a book, 8 dimensions, and 70,000 numbers.
 const (
 	maxEntries    = 1 << 16
 	maxDimensions = 64
 	maxNumbers    = 1 << 21
 )
 
-// bits are read from the lowest bit of each byte on.
+// bits reads bits from the lowest bit of each byte on.
 type bits struct {
 	data []byte
 	at   int // bit
@@ -151,16 +151,16 @@ func (b *bits) read(n int) uint32 {
 	return v
 }
 
-// judgeSetup walks the codebooks of a setup header (3.2.1 of the specification),
-// as the decoder will: it makes tables of what they say, and ends neither at the
-// end of the header nor where a book has no entries.
+// judgeSetup walks the codebooks of a setup header (3.2.1 of the specification)
+// as the decoder will: the decoder allocates tables by them, and stops neither
+// at the end of the header nor at an empty book.
 func judgeSetup(header []byte) error {
 	b := &bits{data: header}
 	entries, numbers := 0, 0
 	for book := range int(b.read(8)) + 1 {
 		n, m, err := judgeBook(b, maxEntries-entries, maxNumbers-numbers)
 		if err == nil && b.over {
-			err = errors.New("the header is cut short")
+			err = errors.New("the header is truncated")
 		}
 		if err != nil {
 			return fmt.Errorf("codebook %d: %w", book, err)
@@ -172,15 +172,15 @@ func judgeSetup(header []byte) error {
 
 func judgeBook(b *bits, entriesLeft, numbersLeft int) (entries, numbers int, err error) {
 	if b.read(24) != 0x564342 {
-		return 0, 0, errors.New("it does not begin as one")
+		return 0, 0, errors.New("bad codebook magic")
 	}
 	dimensions := int(b.read(16))
 	entries = int(b.read(24))
 	switch {
 	case dimensions < 1 || dimensions > maxDimensions:
-		return 0, 0, fmt.Errorf("%d dimensions, 1 to %d are read", dimensions, maxDimensions)
+		return 0, 0, fmt.Errorf("bad dimensions: got %d, want 1 to %d", dimensions, maxDimensions)
 	case entries < 2 || entries > entriesLeft:
-		return 0, 0, fmt.Errorf("%d entries, 2 to %d are read", entries, entriesLeft)
+		return 0, 0, fmt.Errorf("bad entry count: got %d, want 2 to %d", entries, entriesLeft)
 	}
 	if err := judgeLengths(b, entries); err != nil {
 		return 0, 0, err
@@ -190,11 +190,11 @@ func judgeBook(b *bits, entriesLeft, numbersLeft int) (entries, numbers int, err
 		return entries, 0, nil
 	}
 	if kind > 2 {
-		return 0, 0, fmt.Errorf("lookup of kind %d", kind)
+		return 0, 0, fmt.Errorf("unknown lookup %d", kind)
 	}
 	numbers = entries * dimensions
 	if numbers > numbersLeft {
-		return 0, 0, fmt.Errorf("%d numbers, %d are left", numbers, numbersLeft)
+		return 0, 0, fmt.Errorf("too many numbers: got %d, limit %d", numbers, numbersLeft)
 	}
 	b.read(32) // the smallest
 	b.read(32) // the step
@@ -210,7 +210,7 @@ func judgeBook(b *bits, entriesLeft, numbersLeft int) (entries, numbers int, err
 	return entries, numbers, nil
 }
 
-// judgeLengths walks the lengths of the code words: at least one, none longer
+// judgeLengths checks the lengths of the code words: at least one, none longer
 // than 32 bits.
 func judgeLengths(b *bits, entries int) error {
 	used := 0
@@ -231,14 +231,14 @@ func judgeLengths(b *bits, entries int) error {
 			}
 			n := int(b.read(wide))
 			if n > entries-used || length > 32 {
-				return errors.New("the lengths of its words are no code")
+				return errors.New("invalid code word lengths")
 			}
 			used += n
 			length++
 		}
 	}
 	if used == 0 || b.over {
-		return errors.New("it has no words")
+		return errors.New("no code words")
 	}
 	return nil
 }

@@ -1,14 +1,11 @@
-// Package y4m reads raw video, YUV4MPEG2 (mjpegtools, yuv4mpeg(5)), frame by
-// frame.
+// Y4M is raw video, YUV4MPEG2 (mjpegtools, yuv4mpeg(5)): a line of text with
+// sizes, rate and sampling, and frames: a line that begins with FRAME, then the
+// samples of luma and of both color differences. A [Y4MReader] finds the start
+// of each frame and reads one on demand; it holds one frame at a time.
 //
-// A file is a line of text with sizes, rate and sampling, and frames: a line that
-// begins with FRAME, then the samples of luma and of both colour differences. A
-// [Y4MReader] finds where each frame begins and reads one when it is asked for; it
-// holds one frame at a time.
-//
-// What the header leaves open is taken as other readers take it: ITU-R BT.601
-// colours, and studio range (luma 16 to 235) unless XCOLORRANGE=FULL. One sample
-// of colour stands for all the pixels that share it.
+// Values missing in the header have the usual defaults: ITU-R BT.601 colors,
+// and studio range (luma 16 to 235) unless XCOLORRANGE=FULL. One color sample
+// applies to all the pixels that share it.
 package codec
 
 import (
@@ -22,10 +19,10 @@ import (
 	"time"
 )
 
-// Y4MMagic are the first bytes of a file.
+// Y4MMagic is the magic of a file.
 const Y4MMagic = "YUV4MPEG2"
 
-// The limits of a file: bytes of a line, pixels of a frame, frames.
+// Limits of a file: bytes of a line, pixels of a frame, frames.
 const (
 	maxLine   = 1024
 	MaxPixels = 1 << 26
@@ -35,16 +32,16 @@ const (
 // Y4MHeader is the first line of a file.
 type Y4MHeader struct {
 	W, H int
-	// Rate is Num / Den frames a second.
+	// Rate is Num / Den frames per second.
 	Num, Den int64
-	// Across and Down are how many pixels share a sample of colour, in a row and
-	// in a column; 0: there is no colour.
+	// Across and Down are how many pixels share a color sample, in a row and in
+	// a column; 0: monochrome.
 	Across, Down int
 	Full         bool // luma is 0 to 255
 }
 
-// samplings are the values of C that are read: 8 bits a sample. What stands
-// behind 420 says where the samples of colour lie within their pixels.
+// samplings maps the supported values of C, with 8-bit samples. The suffix of
+// 420 is the position of color samples within their pixels.
 func samplings() map[string][2]int {
 	return map[string][2]int{
 		"420": {2, 2}, "420jpeg": {2, 2}, "420mpeg2": {2, 2}, "420paldv": {2, 2},
@@ -52,11 +49,11 @@ func samplings() map[string][2]int {
 	}
 }
 
-// ParseY4MHeader reads the first line, without its end.
+// ParseY4MHeader parses the first line, without its newline.
 func ParseY4MHeader(line string) (Y4MHeader, error) {
 	words := strings.Split(line, " ")
 	if words[0] != Y4MMagic {
-		return Y4MHeader{}, errors.New("no YUV4MPEG2 file")
+		return Y4MHeader{}, errors.New("not a YUV4MPEG2 file")
 	}
 	h := Y4MHeader{Num: 25, Den: 1, Across: 2, Down: 2}
 	for _, w := range words[1:] {
@@ -74,7 +71,7 @@ func ParseY4MHeader(line string) (Y4MHeader, error) {
 		case 'C':
 			c, ok := samplings()[value]
 			if !ok {
-				err = fmt.Errorf("sampling %q: 420, 422, 444 and mono of 8 bits are read", value)
+				err = fmt.Errorf("unsupported sampling %q, want 420, 422, 444 or mono of 8 bits", value)
 			}
 			h.Across, h.Down = c[0], c[1]
 		case 'X':
@@ -91,9 +88,9 @@ func ParseY4MHeader(line string) (Y4MHeader, error) {
 	}
 	switch {
 	case h.W == 0 || h.H == 0:
-		return Y4MHeader{}, errors.New("the header says no width or no height")
+		return Y4MHeader{}, errors.New("missing width or height")
 	case int64(h.W)*int64(h.H) > MaxPixels:
-		return Y4MHeader{}, fmt.Errorf("frames of %d × %d, the limit is %d pixels", h.W, h.H, MaxPixels)
+		return Y4MHeader{}, fmt.Errorf("frames of %d × %d exceed the limit of %d pixels", h.W, h.H, MaxPixels)
 	}
 	return h, nil
 }
@@ -101,12 +98,12 @@ func ParseY4MHeader(line string) (Y4MHeader, error) {
 func side(s string) (int, error) {
 	n, err := strconv.ParseUint(s, 10, 31)
 	if err != nil || n == 0 || n > MaxPixels {
-		return 0, fmt.Errorf("%q is no width or height", s)
+		return 0, fmt.Errorf("bad width or height %q", s)
 	}
 	return int(n), nil
 }
 
-// rate is a fraction; 0:0 is a rate that is not known, which is read as 25.
+// rate parses a fraction; 0:0 is an unknown rate, replaced by 25.
 func rate(s string) (num, den int64, err error) {
 	a, b, _ := strings.Cut(s, ":")
 	num, err = strconv.ParseInt(a, 10, 32)
@@ -117,12 +114,12 @@ func rate(s string) (num, den int64, err error) {
 		return 25, 1, nil
 	}
 	if err != nil || num <= 0 || den <= 0 {
-		return 0, 0, fmt.Errorf("%q is no rate of frames", s)
+		return 0, 0, fmt.Errorf("bad frame rate %q", s)
 	}
 	return num, den, nil
 }
 
-// planes are the samples of luma and of one colour difference of a frame.
+// planes returns the samples of luma and of one color difference of a frame.
 func (h Y4MHeader) planes() (luma, colour int) {
 	luma = h.W * h.H
 	if h.Across == 0 {
@@ -131,21 +128,21 @@ func (h Y4MHeader) planes() (luma, colour int) {
 	return luma, ((h.W + h.Across - 1) / h.Across) * ((h.H + h.Down - 1) / h.Down)
 }
 
-// Time is when frame i begins.
+// Time returns the start of frame i.
 func (h Y4MHeader) Time(i int) time.Duration {
 	return time.Duration(math.Round(float64(i) * float64(h.Den) / float64(h.Num) * 1e9))
 }
 
-// Y4MReader reads the frames of one file. It is for one goroutine.
+// Y4MReader reads the frames of one file. It is not safe for concurrent use.
 type Y4MReader struct {
 	Y4MHeader
 	src    io.ReaderAt
-	frames []int64 // where each one's samples begin
+	frames []int64 // offset of each frame's samples
 	raw    []byte
 }
 
-// NewReader reads the header of the size bytes of src and finds the frames: each
-// has the size that the header gives it, or the file is cut short.
+// NewY4MReader reads the header of the size bytes of src and finds the frames.
+// Each must have the full size.
 func NewY4MReader(src io.ReaderAt, size int64) (*Y4MReader, error) {
 	line, at, err := readLine(src, 0, size)
 	if err != nil {
@@ -163,24 +160,25 @@ func NewY4MReader(src io.ReaderAt, size int64) (*Y4MReader, error) {
 			return nil, fmt.Errorf("reading frame %d: %w", len(r.frames), err)
 		}
 		if word, _, _ := strings.Cut(line, " "); word != "FRAME" {
-			return nil, fmt.Errorf("frame %d does not begin with FRAME", len(r.frames))
+			return nil, fmt.Errorf("frame %d: missing FRAME", len(r.frames))
 		}
 		if need > size-next {
-			return nil, fmt.Errorf("frame %d has %d of %d bytes: the file is cut short", len(r.frames), size-next, need)
+			return nil, fmt.Errorf("file truncated: frame %d has %d of %d bytes", len(r.frames), size-next, need)
 		}
 		if len(r.frames) == MaxFrames {
-			return nil, fmt.Errorf("more than %d frames", MaxFrames)
+			return nil, fmt.Errorf("too many frames: limit %d", MaxFrames)
 		}
 		r.frames = append(r.frames, next)
 		at = next + need
 	}
 	if len(r.frames) == 0 {
-		return nil, errors.New("the video has no frames")
+		return nil, errors.New("no frames")
 	}
 	return r, nil
 }
 
-// readLine is the text from at to the end of its line, and where the next begins.
+// readLine returns the line at at without its newline, and the start of the
+// next.
 func readLine(src io.ReaderAt, at, size int64) (string, int64, error) {
 	b := make([]byte, min(maxLine, size-at))
 	n, err := src.ReadAt(b, at)
@@ -192,15 +190,15 @@ func readLine(src io.ReaderAt, at, size int64) (string, int64, error) {
 	}
 	end := bytes.IndexByte(b, '\n')
 	if end < 0 {
-		return "", 0, errors.New("a line without an end")
+		return "", 0, errors.New("unterminated line")
 	}
 	return string(b[:end]), at + int64(end) + 1, nil
 }
 
-// Len is the number of frames.
+// Len returns the number of frames.
 func (r *Y4MReader) Len() int { return len(r.frames) }
 
-// RGB is frame i as red, green and blue, 3·W·H bytes.
+// RGB returns frame i as red, green and blue, 3·W·H bytes.
 func (r *Y4MReader) RGB(i int) ([]byte, error) {
 	luma, colour := r.planes()
 	if r.raw == nil {
@@ -225,8 +223,8 @@ func (r *Y4MReader) RGB(i int) ([]byte, error) {
 	return out, nil
 }
 
-// colour turns a pixel into red, green and blue (ITU-R BT.601), in steps of
-// 2⁻¹⁶. Studio range is stretched to 0 to 255.
+// colour converts a pixel to red, green and blue (ITU-R BT.601), in steps of
+// 2⁻¹⁶. Studio range is expanded to 0 to 255.
 func (h Y4MHeader) colour(out []byte, y, cb, cr byte) {
 	const half = 1 << 15
 	l, u, v := int32(y), int32(cb)-128, int32(cr)-128
