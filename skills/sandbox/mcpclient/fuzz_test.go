@@ -7,8 +7,8 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// The hash of a list does not depend on the order that a server lists its tools
-// in, and a list with one name twice has none.
+// FuzzPin checks that the hash of a list does not depend on its order, and
+// that a list with a duplicate name has no hash.
 func FuzzPin(f *testing.F) {
 	f.Add([]byte(`[{"name":"a","inputSchema":{"type":"object"}},{"name":"b","description":"x"}]`))
 	f.Add([]byte(`[{"name":"a"},{"name":"a"}]`))
@@ -18,15 +18,15 @@ func FuzzPin(f *testing.F) {
 		if json.Unmarshal(data, &list) != nil {
 			return
 		}
-		there, back, err := Listed{}, []*sdk.Tool{}, error(nil)
+		listed, reversed, err := Listed{}, []*sdk.Tool{}, error(nil)
 		for _, tool := range list {
-			back = append([]*sdk.Tool{tool}, back...)
+			reversed = append([]*sdk.Tool{tool}, reversed...)
 		}
-		if there, err = pin("x", list); err != nil {
+		if listed, err = pin("x", list); err != nil {
 			return
 		}
-		if again, err := pin("x", back); err != nil || again.SHA256 != there.SHA256 {
-			t.Errorf("%+v, backwards %+v, %v", there, again, err)
+		if again, err := pin("x", reversed); err != nil || again.SHA256 != listed.SHA256 {
+			t.Errorf("got %+v, reversed %+v, %v", listed, again, err)
 		}
 	})
 }

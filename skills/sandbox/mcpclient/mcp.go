@@ -1,16 +1,17 @@
-// Package mcpclient runs skills that are tools of a Model Context Protocol server.
+// Package mcpclient runs skills that are tools of a Model Context Protocol
+// server.
 //
-// The server is a native program behind the walls of the process executor, and
-// speaks on its standard streams. Each call starts it anew: mm greets it, asks
-// for the list of its tools, compares that with the hash that the manifest pins,
-// and only then calls the tool. A list that is another is refused before
-// anything is called, in each call, whatever the server said before. What it
-// asks of mm (roots, a model, a person) it is not given.
+// The server is a native program in the sandbox of the process executor, and
+// speaks on its standard streams. Each call starts a new server: mm
+// initializes the session, lists the tools, compares the list with the hash
+// pinned by the manifest, and only then calls the tool. A different list is
+// refused before any call, each time. Requests of the server (roots, sampling,
+// elicitation) are declined.
 //
-// An answer is the tool's structured content; of a tool that has none, its text,
-// under the output that the manifest's text names, or as the JSON object that it
-// is. Source of the protocol: the specifications 2025-11-25 and 2026-07-28 as the
-// official SDK has them.
+// The result is the tool's structured content. If there is none, it is the
+// tool's text, under the output that the manifest's text names or parsed as a
+// JSON object. The protocol follows the specifications 2025-11-25 and
+// 2026-07-28 as implemented by the official SDK.
 package mcpclient
 
 import (
@@ -31,44 +32,44 @@ import (
 	"mm-abi.org/mm/skills/sandbox"
 )
 
-// What a server may say beside the answer that it is asked for.
+// Limits of what a server sends in addition to its answer.
 const (
-	maxSaid  = 1 << 20 // bytes in all
-	maxTools = 256
-	maxPages = 16 // of the list of tools
+	maxOverhead = 1 << 20 // bytes in all
+	maxTools    = 256
+	maxPages    = 16 // of the list of tools
 )
 
 // Executor is a sandbox.Executor of servers.
 type Executor struct {
-	Programs sandbox.Executor // what a native program runs under: process
+	Programs sandbox.Executor // executor of native programs
 }
 
-// program is a native program that mm can speak with.
+// program is a native program that exchanges messages with mm.
 type program interface {
 	sandbox.Guest
 	Talk(ctx context.Context, assets []sandbox.Asset, limit int64, talk func(ctx context.Context, from io.ReadCloser, to io.WriteCloser) error) (sandbox.Reply, error)
 }
 
-// Prepare implements sandbox.Executor. It asks the server for its tools: one
-// whose list is not the pinned one is refused. A server that breaks off is left
-// to the call to tell of.
+// Prepare implements sandbox.Executor. It lists the server's tools and refuses
+// a list that differs from the pinned one. A server that fails otherwise is
+// reported by the call.
 func (e Executor) Prepare(ctx context.Context, p sandbox.Program) (sandbox.Guest, error) {
 	if p.MCP == nil {
-		return nil, sandbox.Refuse("%s names no tool of a server", p.Name)
+		return nil, sandbox.Refuse("%s: missing runtime.mcp", p.Name)
 	}
 	g, err := e.program(ctx, p)
 	if err != nil {
 		return nil, err
 	}
 	s := &guest{program: g, name: p.Name, spec: *p.MCP, output: p.Limits.Filled().OutputBytes}
-	_, err = g.Talk(ctx, nil, maxSaid, s.conversation(func(ctx context.Context, c *sdk.ClientSession) error { return s.pinned(ctx, c) }))
+	_, err = g.Talk(ctx, nil, maxOverhead, s.conversation(func(ctx context.Context, c *sdk.ClientSession) error { return s.pinned(ctx, c) }))
 	if err != nil && (sandbox.KindOf(err) == sandbox.Refused || sandbox.KindOf(err) == "") {
 		return nil, errors.Join(err, g.Close())
 	}
 	return s, nil
 }
 
-// program readies the server's program.
+// program prepares the server's program.
 func (e Executor) program(ctx context.Context, p sandbox.Program) (program, error) {
 	g, err := e.Programs.Prepare(ctx, p)
 	if err != nil {
@@ -76,18 +77,19 @@ func (e Executor) program(ctx context.Context, p sandbox.Program) (program, erro
 	}
 	talker, ok := g.(program)
 	if !ok {
-		return nil, errors.Join(sandbox.Refuse("this mm cannot speak with native programs"), g.Close())
+		return nil, errors.Join(sandbox.Refuse("the executor of native programs does not support messages"), g.Close())
 	}
 	return talker, nil
 }
 
-// Listed are the tools of a server, by name, and the hash that pins them.
+// Listed holds the sorted names of a server's tools and the hash that pins
+// them.
 type Listed struct {
 	Names  []string
 	SHA256 string // lower-case hex
 }
 
-// Tools asks a server for its tools, whatever its manifest pins.
+// Tools lists a server's tools regardless of the pinned hash.
 func (e Executor) Tools(ctx context.Context, p sandbox.Program) (l Listed, err error) {
 	g, err := e.program(ctx, p)
 	if err != nil {
@@ -95,7 +97,7 @@ func (e Executor) Tools(ctx context.Context, p sandbox.Program) (l Listed, err e
 	}
 	defer func() { err = errors.Join(err, g.Close()) }()
 	s := &guest{program: g, name: p.Name}
-	_, err = g.Talk(ctx, nil, maxSaid, s.conversation(func(ctx context.Context, c *sdk.ClientSession) error {
+	_, err = g.Talk(ctx, nil, maxOverhead, s.conversation(func(ctx context.Context, c *sdk.ClientSession) error {
 		var err error
 		l, err = s.list(ctx, c)
 		return err
@@ -114,8 +116,8 @@ type guest struct {
 // Call implements sandbox.Guest.
 func (g *guest) Call(ctx context.Context, in sandbox.Call) (sandbox.Reply, error) {
 	var output []byte
-	// An answer may stand there twice: as it is, and as text.
-	reply, err := g.Talk(ctx, in.Assets, maxSaid+8*g.output, g.conversation(func(ctx context.Context, c *sdk.ClientSession) error {
+	// An answer may be sent twice: structured and as text.
+	reply, err := g.Talk(ctx, in.Assets, maxOverhead+8*g.output, g.conversation(func(ctx context.Context, c *sdk.ClientSession) error {
 		err := g.pinned(ctx, c)
 		if err == nil {
 			output, err = g.ask(ctx, c, in.Input)
@@ -128,40 +130,40 @@ func (g *guest) Call(ctx context.Context, in sandbox.Call) (sandbox.Reply, error
 	return reply, err
 }
 
-// conversation is one with a server that was greeted.
-func (g *guest) conversation(say func(context.Context, *sdk.ClientSession) error) func(context.Context, io.ReadCloser, io.WriteCloser) error {
+// conversation runs f in an initialized session with a server.
+func (g *guest) conversation(f func(context.Context, *sdk.ClientSession) error) func(context.Context, io.ReadCloser, io.WriteCloser) error {
 	return func(ctx context.Context, from io.ReadCloser, to io.WriteCloser) error {
 		client := sdk.NewClient(&sdk.Implementation{Name: "mm", Version: "1"}, &sdk.ClientOptions{
 			Capabilities: &sdk.ClientCapabilities{}, MultiRoundTrip: &sdk.MultiRoundTripOptions{Disabled: true},
 		})
-		session, err := client.Connect(ctx, &sdk.IOTransport{Reader: from, Writer: to, MaxLineLength: int(min(maxSaid+8*g.output, 1<<30))}, nil)
+		session, err := client.Connect(ctx, &sdk.IOTransport{Reader: from, Writer: to, MaxLineLength: int(min(maxOverhead+8*g.output, 1<<30))}, nil)
 		if err != nil {
 			return err
 		}
-		err = say(ctx, session)
-		from.Close() // a server may be silent when it is told that it is over
+		err = f(ctx, session)
+		from.Close() // a server may ignore a shutdown
 		to.Close()
-		_ = session.Close() // its streams are closed
+		_ = session.Close() // the streams are closed
 		return err
 	}
 }
 
-// pinned refuses a server whose tools are not those that the manifest pins.
+// pinned refuses a server whose tools differ from the pinned ones.
 func (g *guest) pinned(ctx context.Context, c *sdk.ClientSession) error {
 	l, err := g.list(ctx, c)
 	if err != nil {
 		return err
 	}
 	if l.SHA256 != g.spec.Tools {
-		return sandbox.Refuse("the tools of %s are not those that its manifest pins: %s, pinned %s", g.name, l.SHA256, g.spec.Tools)
+		return sandbox.Refuse("tools of %s changed: got hash %s, pinned %s", g.name, l.SHA256, g.spec.Tools)
 	}
 	if !slices.Contains(l.Names, g.spec.Tool) {
-		return sandbox.Refuse("%s has no tool %q; it has %s", g.name, g.spec.Tool, strings.Join(l.Names, ", "))
+		return sandbox.Refuse("%s has no tool %q, available: %s", g.name, g.spec.Tool, strings.Join(l.Names, ", "))
 	}
 	return nil
 }
 
-// list asks for the tools.
+// list lists the tools.
 func (g *guest) list(ctx context.Context, c *sdk.ClientSession) (Listed, error) {
 	var all []*sdk.Tool
 	params := &sdk.ListToolsParams{}
@@ -178,11 +180,11 @@ func (g *guest) list(ctx context.Context, c *sdk.ClientSession) (Listed, error) 
 		}
 		params.Cursor = page.NextCursor
 	}
-	return Listed{}, sandbox.Refuse("%s lists its tools on more than %d pages", g.name, maxPages)
+	return Listed{}, sandbox.Refuse("%s lists tools on more than %d pages", g.name, maxPages)
 }
 
-// pin hashes what a caller is told of tools, as JSON with sorted keys, by their
-// names: name, title, description and the schemas of what goes in and comes out.
+// pin hashes name, title, description and schemas of the tools, sorted by
+// name, as JSON with sorted keys.
 func pin(server string, all []*sdk.Tool) (Listed, error) {
 	type entry struct {
 		Description string `json:"description"`
@@ -194,12 +196,12 @@ func pin(server string, all []*sdk.Tool) (Listed, error) {
 	var l Listed
 	entries := []entry{}
 	if slices.Contains(all, nil) {
-		return l, sandbox.Refuse("%s lists a tool that is none", server)
+		return l, sandbox.Refuse("%s lists a null tool", server)
 	}
 	slices.SortFunc(all, func(a, b *sdk.Tool) int { return cmp.Compare(a.Name, b.Name) })
 	for _, t := range all {
 		if slices.Contains(l.Names, t.Name) {
-			return l, sandbox.Refuse("%s lists two tools called %q", server, t.Name)
+			return l, sandbox.Refuse("%s lists tool %q twice", server, t.Name)
 		}
 		l.Names = append(l.Names, t.Name)
 		entries = append(entries, entry{t.Description, t.InputSchema, t.Name, t.OutputSchema, t.Title})
@@ -213,7 +215,7 @@ func pin(server string, all []*sdk.Tool) (Listed, error) {
 	return l, nil
 }
 
-// ask calls the tool and gives its answer as the skill's outputs.
+// ask calls the tool and returns its answer as the skill's outputs.
 func (g *guest) ask(ctx context.Context, c *sdk.ClientSession, input []byte) ([]byte, error) {
 	r, err := c.CallTool(ctx, &sdk.CallToolParams{Name: g.spec.Tool, Arguments: json.RawMessage(input)})
 	if err != nil {
@@ -223,7 +225,7 @@ func (g *guest) ask(ctx context.Context, c *sdk.ClientSession, input []byte) ([]
 	for _, content := range r.Content {
 		t, ok := content.(*sdk.TextContent)
 		if !ok {
-			return nil, sandbox.Faultf(sandbox.Result, "%s gave what is no text: %T", g.name, content)
+			return nil, sandbox.Faultf(sandbox.Result, "%s returned %T, want text", g.name, content)
 		}
 		texts = append(texts, t.Text)
 	}
@@ -231,7 +233,7 @@ func (g *guest) ask(ctx context.Context, c *sdk.ClientSession, input []byte) ([]
 	var output []byte
 	switch {
 	case r.IsError:
-		return nil, sandbox.Faultf(sandbox.Result, "%s says: %s", g.name, text)
+		return nil, sandbox.Faultf(sandbox.Result, "%s failed: %s", g.name, text)
 	case g.spec.Text != "":
 		output, err = json.Marshal(map[string]string{g.spec.Text: text})
 	case r.StructuredContent != nil:

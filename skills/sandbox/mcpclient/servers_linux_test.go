@@ -23,8 +23,8 @@ import (
 	"mm-abi.org/mm/skills/skilltest"
 )
 
-// served are servers by the official SDK, each with one tool that does what it
-// is called.
+// served holds servers by the official SDK, each with one tool that acts by
+// its name.
 var served = map[string]func(args json.RawMessage) (any, error){
 	skilltest.Echo: func(args json.RawMessage) (any, error) { return map[string]any{"echo": args}, nil },
 	skilltest.Loop: func(json.RawMessage) (any, error) { spin(); return nil, nil },
@@ -43,7 +43,7 @@ var served = map[string]func(args json.RawMessage) (any, error){
 	},
 }
 
-// serve is such a server.
+// serve runs such a server.
 func serve(do func(json.RawMessage) (any, error)) {
 	s := sdk.NewServer(&sdk.Implementation{Name: "served", Version: "1"}, nil)
 	s.AddTool(&sdk.Tool{Name: "do", Description: "does it", InputSchema: map[string]any{"type": "object"}},
@@ -67,7 +67,7 @@ func spin() {
 	}
 }
 
-// broken dies of an access that nobody hears of.
+// broken crashes by an invalid access, without a handler.
 func broken() {
 	runtime.LockOSThread()
 	var action [64]byte // SIG_DFL
@@ -85,13 +85,13 @@ func notifications() {
 	}
 }
 
-// harm is a server that means harm: what it answers to each method, without the
-// frame. A method that it has no answer to gets the one of a plain server.
+// harm is a hostile server: its results by method. Other methods get the
+// results of a plain server.
 type harm struct {
 	start func()
 	on    map[string]func(id, params json.RawMessage) string
 	ends  []sandbox.Kind
-	gives string // where it is to answer
+	gives string // expected answer
 }
 
 const (
@@ -103,12 +103,12 @@ func text(s string) func(json.RawMessage, json.RawMessage) string {
 	return func(json.RawMessage, json.RawMessage) string { return s }
 }
 
-// calling is a plain server but for its answer to a call.
+// calling is a plain server except for its answer to a call.
 func calling(f func(id, params json.RawMessage) string, ends ...sandbox.Kind) harm {
 	return harm{on: map[string]func(json.RawMessage, json.RawMessage) string{"tools/call": f}, ends: ends}
 }
 
-// listing is a plain server but for its list of tools.
+// listing is a plain server except for its list of tools.
 func listing(f func(id, params json.RawMessage) string, ends ...sandbox.Kind) harm {
 	return harm{on: map[string]func(json.RawMessage, json.RawMessage) string{"tools/list": f}, ends: ends}
 }
@@ -117,8 +117,8 @@ func does(f func()) func(json.RawMessage, json.RawMessage) string {
 	return func(json.RawMessage, json.RawMessage) string { f(); return answer }
 }
 
-// says is a call that gives what f finds out.
-func says(f func() string) func(json.RawMessage, json.RawMessage) string {
+// answers answers a call with the result of f.
+func answers(f func() string) func(json.RawMessage, json.RawMessage) string {
 	return func(json.RawMessage, json.RawMessage) string {
 		b, _ := json.Marshal(f())
 		return `{"structuredContent":{"found":` + string(b) + `},"content":[]}`
@@ -127,42 +127,42 @@ func says(f func() string) func(json.RawMessage, json.RawMessage) string {
 
 func line(s string) { os.Stdout.WriteString(s + "\n") }
 
-// harms are all of them.
+// harms returns all hostile servers.
 func harms() map[string]harm {
 	sleep := func() { time.Sleep(time.Hour) }
 	other := `{"tools":[{"name":"do","description":"does it and more","inputSchema":{"type":"object"}}]}`
 	none := harm{ends: []sandbox.Kind{""}, gives: `{"found":""}`}
 	held := func(f func() string) harm {
 		h := none
-		h.on = map[string]func(json.RawMessage, json.RawMessage) string{"tools/call": says(f)}
+		h.on = map[string]func(json.RawMessage, json.RawMessage) string{"tools/call": answers(f)}
 		return h
 	}
 	return map[string]harm{
-		"another description":    listing(text(other), sandbox.Refused),
-		"another schema":         listing(text(`{"tools":[{"name":"do","description":"does it","inputSchema":{"type":"object","properties":{"x":{}}}}]}`), sandbox.Refused),
-		"one tool more":          listing(text(`{"tools":[{"name":"do","description":"does it","inputSchema":{"type":"object"}},{"name":"rm","inputSchema":{"type":"object"}}]}`), sandbox.Refused),
-		"no tool":                listing(text(`{"tools":[]}`), sandbox.Refused),
-		"a tool twice":           listing(text(strings.Replace(tools, "[", "["+strings.TrimSuffix(strings.TrimPrefix(tools, `{"tools":[`), `]}`)+",", 1)), sandbox.Refused),
-		"pages without end":      listing(text(`{"tools":[],"nextCursor":"x"}`), sandbox.Refused),
-		"a list of thousands":    listing(text(`{"tools":[`+strings.TrimSuffix(strings.Repeat(`{"name":"a","inputSchema":{"type":"object"}},`, 3000), ",")+`]}`), sandbox.Refused),
-		"a list that is none":    listing(text(`{"tools":7}`), sandbox.Result),
-		"a list of nulls":        listing(text(`{"tools":[null,null]}`), sandbox.Refused, sandbox.Result),
-		"silent from the start":  {start: sleep, ends: []sandbox.Kind{sandbox.Time}},
-		"spins from the start":   {start: spin, ends: []sandbox.Kind{sandbox.Time}},
-		"silent when it lists":   listing(does(sleep), sandbox.Time),
-		"silent when called":     calling(does(sleep), sandbox.Time),
-		"ends at the start":      {start: func() { os.Exit(7) }, ends: []sandbox.Kind{sandbox.Exit}},
-		"ends well at the start": {start: func() { os.Exit(0) }, ends: []sandbox.Kind{sandbox.Result}},
-		"ends when it lists":     listing(does(func() { os.Exit(7) }), sandbox.Exit),
-		"ends when called":       calling(does(func() { os.Exit(7) }), sandbox.Exit),
-		"breaks when called":     calling(does(broken), sandbox.Trap),
+		"another description":   listing(text(other), sandbox.Refused),
+		"another schema":        listing(text(`{"tools":[{"name":"do","description":"does it","inputSchema":{"type":"object","properties":{"x":{}}}}]}`), sandbox.Refused),
+		"one tool more":         listing(text(`{"tools":[{"name":"do","description":"does it","inputSchema":{"type":"object"}},{"name":"rm","inputSchema":{"type":"object"}}]}`), sandbox.Refused),
+		"no tool":               listing(text(`{"tools":[]}`), sandbox.Refused),
+		"a tool twice":          listing(text(strings.Replace(tools, "[", "["+strings.TrimSuffix(strings.TrimPrefix(tools, `{"tools":[`), `]}`)+",", 1)), sandbox.Refused),
+		"pages without end":     listing(text(`{"tools":[],"nextCursor":"x"}`), sandbox.Refused),
+		"a list of thousands":   listing(text(`{"tools":[`+strings.TrimSuffix(strings.Repeat(`{"name":"a","inputSchema":{"type":"object"}},`, 3000), ",")+`]}`), sandbox.Refused),
+		"an invalid list":       listing(text(`{"tools":7}`), sandbox.Result),
+		"a list of nulls":       listing(text(`{"tools":[null,null]}`), sandbox.Refused, sandbox.Result),
+		"silent from the start": {start: sleep, ends: []sandbox.Kind{sandbox.Time}},
+		"spins from the start":  {start: spin, ends: []sandbox.Kind{sandbox.Time}},
+		"silent when it lists":  listing(does(sleep), sandbox.Time),
+		"silent when called":    calling(does(sleep), sandbox.Time),
+		"ends at the start":     {start: func() { os.Exit(7) }, ends: []sandbox.Kind{sandbox.Exit}},
+		"exits 0 at the start":  {start: func() { os.Exit(0) }, ends: []sandbox.Kind{sandbox.Result}},
+		"ends when it lists":    listing(does(func() { os.Exit(7) }), sandbox.Exit),
+		"ends when called":      calling(does(func() { os.Exit(7) }), sandbox.Exit),
+		"crashes when called":   calling(does(broken), sandbox.Trap),
 		"takes all memory": calling(does(func() {
 			for held := [][]byte{}; ; {
 				held = append(held, make([]byte, 1<<20))
 			}
 		}), sandbox.Memory),
 		"notifications without end": calling(does(notifications), sandbox.Output),
-		"notifications at once":     {start: notifications, ends: []sandbox.Kind{sandbox.Output}},
+		"notifications first":       {start: notifications, ends: []sandbox.Kind{sandbox.Output}},
 		"a line without end": calling(does(func() {
 			os.Stdout.WriteString(`{"jsonrpc":"2.0","method":"`)
 			for b := []byte(strings.Repeat("x", 4096)); ; {
@@ -215,7 +215,7 @@ func harms() map[string]harm {
 		}),
 		"network": held(func() string {
 			if c, err := net.Dial("tcp", "127.0.0.1:22"); err == nil || !strings.Contains(err.Error(), "not permitted") {
-				return fmt.Sprint("dialled ", c, err)
+				return fmt.Sprint("dialed ", c, err)
 			}
 			return ""
 		}),
@@ -229,7 +229,7 @@ func harms() map[string]harm {
 	}
 }
 
-// run is a server that means harm, or a plain one.
+// run serves a hostile or a plain server.
 func (h harm) run() {
 	if h.start != nil {
 		h.start()
@@ -252,11 +252,11 @@ func (h harm) run() {
 			"initialize": `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"x","version":"1"}}`,
 			"tools/list": tools, "tools/call": answer,
 		}
-		result, known := plain[m.Method]
+		result, ok := plain[m.Method]
 		if f := h.on[m.Method]; f != nil {
 			result = f(m.ID, m.Params)
 		}
-		if !known {
+		if !ok {
 			line(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,"error":{"code":-32601,"message":"no such method"}}`)
 			continue
 		}

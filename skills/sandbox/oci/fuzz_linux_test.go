@@ -11,8 +11,8 @@ import (
 	"mm-abi.org/mm/skills/sandbox"
 )
 
-// Whatever two layers are, an image is refused or unpacked, and nothing lies
-// beside its folder.
+// FuzzLayers checks that an image of any two layers is refused or unpacked
+// within its folder.
 func FuzzLayers(f *testing.F) {
 	link, hard := byte(tar.TypeSymlink), byte(tar.TypeLink)
 	f.Add(layer(f, guest, entry{name: "a/b", text: "1"}), layer(f, entry{name: "a/.wh.b"}, entry{name: ".wh..wh..opq"}))
@@ -34,7 +34,7 @@ func FuzzLayers(f *testing.F) {
 		}
 		left, readErr := os.ReadDir(top)
 		if readErr != nil || len(left) != 1 {
-			t.Errorf("%v lie beside the images (%v)", left, readErr)
+			t.Errorf("unexpected files: %v (%v)", left, readErr)
 		}
 		if err != nil {
 			return

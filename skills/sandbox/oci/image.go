@@ -23,10 +23,10 @@ import (
 const (
 	maxDocument = 4 << 20 // bytes of a manifest or a config
 	maxLayers   = 128
-	maxPacked   = 1 << 30 // bytes of one layer as it lies in the store
+	maxPacked   = 1 << 30 // bytes of one compressed layer
 )
 
-// The media types that are read; docker's are the older names of the same.
+// Docker media types, the older names of the OCI ones.
 const (
 	dockerIndex    = "application/vnd.docker.distribution.manifest.list.v2+json"
 	dockerManifest = "application/vnd.docker.distribution.manifest.v2+json"
@@ -34,31 +34,31 @@ const (
 	dockerLayer    = "application/vnd.docker.image.rootfs.diff.tar.gzip"
 )
 
-// pinned is the end of a reference that names bytes.
+// pinned matches the digest of a reference.
 var pinned = regexp.MustCompile(`@sha256:([0-9a-f]{64})$`)
 
 var hexadecimal = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// digest is that of the image which a manifest names. A name or a tag alone may
-// be other bytes tomorrow.
+// digest returns the digest of an image reference. A name or a tag alone may
+// refer to other bytes later.
 func digest(ref string) (string, error) {
 	m := pinned.FindStringSubmatch(ref)
 	if m == nil {
-		return "", sandbox.Refuse("the image %s is not named by its digest: mm skill image %s fetches it and prints the name to write, …@sha256:…", ref, ref)
+		return "", sandbox.Refuse("image %s has no digest: mm skill image %s fetches it and prints the name with @sha256:…", ref, ref)
 	}
 	return m[1], nil
 }
 
-// encoded is the SHA-256 of a digest as a document has it, which may be anything.
+// encoded returns the hash of a digest in a document, which is untrusted.
 func encoded[T ~string](d T) string { return strings.TrimPrefix(string(d), "sha256:") }
 
-// image is what the documents of an image say.
+// image holds the documents of an image.
 type image struct {
 	config ocispec.Image
 	layers []ocispec.Descriptor
 }
 
-// read reads manifest and config of an image by its digest, of an index those
+// read reads manifest and config of an image by its digest; of an index, those
 // for this machine.
 func (e *Executor) read(ctx context.Context, sha string) (*image, error) {
 	var doc struct {
@@ -80,29 +80,29 @@ func (e *Executor) read(ctx context.Context, sha string) (*image, error) {
 			return nil, err
 		}
 		if doc.Manifests != nil {
-			return nil, sandbox.Refuse("it is an index of indexes")
+			return nil, sandbox.Refuse("index of indexes")
 		}
 	}
 	if t := doc.Config.MediaType; t != ocispec.MediaTypeImageConfig && t != dockerConfig {
-		return nil, sandbox.Refuse("it is no image: its config is %q", t)
+		return nil, sandbox.Refuse("not an image: config type %q", t)
 	}
 	if len(doc.Layers) == 0 || len(doc.Layers) > maxLayers {
-		return nil, sandbox.Refuse("it has %d layers; there may be 1 to %d", len(doc.Layers), maxLayers)
+		return nil, sandbox.Refuse("got %d layers, want 1 to %d", len(doc.Layers), maxLayers)
 	}
 	i := &image{layers: doc.Layers}
 	if err := e.document(ctx, encoded(doc.Config.Digest), &i.config); err != nil {
 		return nil, err
 	}
 	if i.config.OS != "linux" || i.config.Architecture != runtime.GOARCH {
-		return nil, sandbox.Refuse("it is an image for %s/%s; this machine runs linux/%s", i.config.OS, i.config.Architecture, runtime.GOARCH)
+		return nil, sandbox.Refuse("image is for %s/%s, this machine runs linux/%s", i.config.OS, i.config.Architecture, runtime.GOARCH)
 	}
 	if n := len(i.config.RootFS.DiffIDs); n != len(i.layers) {
-		return nil, sandbox.Refuse("its config speaks of %d layers, its manifest of %d", n, len(i.layers))
+		return nil, sandbox.Refuse("config has %d layers, manifest %d", n, len(i.layers))
 	}
 	return i, nil
 }
 
-// here is the digest of the entry for this machine.
+// here returns the digest of the index entry for this machine.
 func here(list []ocispec.Descriptor) (string, error) {
 	var have []string
 	for _, d := range list {
@@ -115,7 +115,7 @@ func here(list []ocispec.Descriptor) (string, error) {
 		}
 		have = append(have, p.OS+"/"+p.Architecture)
 	}
-	return "", sandbox.Refuse("it is there for %s, and not for linux/%s", strings.Join(have, ", "), runtime.GOARCH)
+	return "", sandbox.Refuse("image is for %s, not for linux/%s", strings.Join(have, ", "), runtime.GOARCH)
 }
 
 // document reads a JSON document by its digest.
@@ -130,21 +130,21 @@ func (e *Executor) document(ctx context.Context, sha string, into any) error {
 		return fmt.Errorf("reading sha256:%s: %w", sha, err)
 	}
 	if len(data) > maxDocument {
-		return sandbox.Refuse("sha256:%s is over the limit of %d bytes", sha, maxDocument)
+		return sandbox.Refuse("sha256:%s exceeds %d bytes", sha, maxDocument)
 	}
 	if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != sha {
-		return sandbox.Refuse("sha256:%s is not what the store has under that name", sha)
+		return sandbox.Refuse("stored bytes of sha256:%s have another hash", sha)
 	}
 	if err := json.NewDecoder(bytes.NewReader(data)).Decode(into); err != nil {
-		return sandbox.Refuse("sha256:%s is no document of an image: %v", sha, err)
+		return sandbox.Refuse("sha256:%s is not an image document: %v", sha, err)
 	}
 	return nil
 }
 
-// open opens a blob; one that is not there is refused.
+// open opens a blob; a missing blob is refused.
 func (e *Executor) open(ctx context.Context, sha string) (io.ReadCloser, error) {
 	if !hexadecimal.MatchString(sha) {
-		return nil, sandbox.Refuse("%.80q is no SHA-256", sha)
+		return nil, sandbox.Refuse("%.80q is not a SHA-256", sha)
 	}
 	b, err := e.opt.Blob(ctx, sha)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -162,8 +162,8 @@ type checked struct {
 
 func check(r io.Reader, limit int64) *checked { return &checked{r, sha256.New(), limit} }
 
-// errLarge ends the reading of a layer that is larger than it may be.
-var errLarge = errors.New("it is larger than it may be")
+// errLarge ends the reading of a layer that exceeds its limit.
+var errLarge = errors.New("layer too large")
 
 // Read implements io.Reader.
 func (c *checked) Read(p []byte) (int, error) {
@@ -175,13 +175,13 @@ func (c *checked) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// is reads what is left and says whether all of it was what sha names.
+// is reads the rest and compares the hash.
 func (c *checked) is(sha string) error {
 	if _, err := io.Copy(io.Discard, c); err != nil {
 		return err
 	}
 	if got := hex.EncodeToString(c.sum.Sum(nil)); got != sha {
-		return fmt.Errorf("its bytes are sha256:%s, not sha256:%s", got, sha)
+		return fmt.Errorf("got sha256:%s, want sha256:%s", got, sha)
 	}
 	return nil
 }

@@ -26,8 +26,8 @@ import (
 
 var guest = entry{name: skilltest.NativeName, text: "x", mode: 0o755}
 
-// listing is what lies below the root of an unpacked image: a file with its
-// bytes, a link with where it leads.
+// listing returns the files below the root of an unpacked image: contents of
+// files, targets of links.
 func listing(t *testing.T, root string) map[string]string {
 	t.Helper()
 	got := map[string]string{}
@@ -55,31 +55,32 @@ func listing(t *testing.T, root string) map[string]string {
 	return got
 }
 
-// Layers lie over each other as the specification says.
+// TestLayers covers the order of layers, whiteouts and links as in the
+// specification.
 func TestLayers(t *testing.T) {
 	dir, link, hard := byte(tar.TypeDir), byte(tar.TypeSymlink), byte(tar.TypeLink)
 	for name, c := range map[string]struct {
 		layers [][]entry
 		want   map[string]string
 	}{
-		"a file over a file":               {[][]entry{{{name: "a", text: "1"}}, {{name: "./a", text: "2"}}}, map[string]string{"a": "2"}},
-		"a folder over a file":             {[][]entry{{{name: "a", text: "1"}}, {{name: "a/", kind: dir}, {name: "a/b", text: "2"}}}, map[string]string{"a": "/", "a/b": "2"}},
-		"a file over a folder":             {[][]entry{{{name: "a/b", text: "1"}}, {{name: "a", text: "2"}}}, map[string]string{"a": "2"}},
-		"a folder again":                   {[][]entry{{{name: "a/b", text: "1"}}, {{name: "a", kind: dir}}}, map[string]string{"a": "/", "a/b": "1"}},
-		"a whiteout":                       {[][]entry{{{name: "a/b", text: "1"}, {name: "a/c", text: "1"}}, {{name: "a/.wh.b"}}}, map[string]string{"a": "/", "a/c": "1"}},
-		"a whiteout of a folder":           {[][]entry{{{name: "a/b/c", text: "1"}}, {{name: "a/.wh.b"}}}, map[string]string{"a": "/"}},
-		"a whiteout of what is not there":  {[][]entry{{{name: "a", text: "1"}}, {{name: ".wh.b"}}}, map[string]string{"a": "1"}},
-		"a whiteout and the same name":     {[][]entry{{{name: "a/x", text: "1"}}, {{name: "a/y", text: "2"}, {name: ".wh.a"}}}, map[string]string{"a": "/", "a/y": "2"}},
-		"a whiteout does not take its own": {[][]entry{{{name: "x", text: "1"}}, {{name: "a", text: "2"}, {name: ".wh.a"}}}, map[string]string{"a": "2", "x": "1"}},
-		"an opaque folder":                 {[][]entry{{{name: "a/b/c", text: "1"}, {name: "a/d", text: "1"}}, {{name: "a/b/e", text: "2"}, {name: "a/.wh..wh..opq"}}}, map[string]string{"a": "/", "a/b": "/", "a/b/e": "2"}},
-		"an opaque root":                   {[][]entry{{{name: "a", text: "1"}}, {{name: ".wh..wh..opq"}, guest}}, map[string]string{}},
-		"links lead where they lead":       {[][]entry{{{name: "a", kind: link, text: "/etc/passwd"}, {name: "b", kind: link, text: "../../../../etc"}}}, map[string]string{"a": "-> /etc/passwd", "b": "-> ../../../../etc"}},
-		"a file below a link to a folder":  {[][]entry{{{name: "usr/bin/a", text: "1"}, {name: "bin", kind: link, text: "usr/bin"}}, {{name: "bin/b", text: "2"}}}, map[string]string{"usr": "/", "usr/bin": "/", "usr/bin/a": "1", "usr/bin/b": "2", "bin": "-> usr/bin"}},
-		"below a link that leads far up":   {[][]entry{{{name: "etc/a", text: "1"}, {name: "up", kind: link, text: "../../../etc"}}, {{name: "up/b", text: "2"}}}, map[string]string{"etc": "/", "etc/a": "1", "etc/b": "2", "up": "-> ../../../etc"}},
-		"a link gives way to a file":       {[][]entry{{{name: "a", kind: link, text: "/etc/passwd"}}, {{name: "a", text: "2"}}}, map[string]string{"a": "2"}},
-		"a hard link":                      {[][]entry{{{name: "d/a", text: "1"}, {name: "b", kind: hard, text: "d/a"}}, {{name: "d/.wh.a"}}}, map[string]string{"d": "/", "b": "1"}},
-		"a hard link to a link":            {[][]entry{{{name: "a", kind: link, text: "/x"}, {name: "b", kind: hard, text: "/a"}}}, map[string]string{"a": "-> /x", "b": "-> /x"}},
-		"a hard link that was replaced":    {[][]entry{{{name: "a", text: "1"}, {name: "b", kind: hard, text: "a"}}, {{name: "a", text: "2"}}}, map[string]string{"a": "2", "b": "1"}},
+		"a file over a file":              {[][]entry{{{name: "a", text: "1"}}, {{name: "./a", text: "2"}}}, map[string]string{"a": "2"}},
+		"a folder over a file":            {[][]entry{{{name: "a", text: "1"}}, {{name: "a/", kind: dir}, {name: "a/b", text: "2"}}}, map[string]string{"a": "/", "a/b": "2"}},
+		"a file over a folder":            {[][]entry{{{name: "a/b", text: "1"}}, {{name: "a", text: "2"}}}, map[string]string{"a": "2"}},
+		"a folder again":                  {[][]entry{{{name: "a/b", text: "1"}}, {{name: "a", kind: dir}}}, map[string]string{"a": "/", "a/b": "1"}},
+		"a whiteout":                      {[][]entry{{{name: "a/b", text: "1"}, {name: "a/c", text: "1"}}, {{name: "a/.wh.b"}}}, map[string]string{"a": "/", "a/c": "1"}},
+		"a whiteout of a folder":          {[][]entry{{{name: "a/b/c", text: "1"}}, {{name: "a/.wh.b"}}}, map[string]string{"a": "/"}},
+		"a whiteout of a missing file":    {[][]entry{{{name: "a", text: "1"}}, {{name: ".wh.b"}}}, map[string]string{"a": "1"}},
+		"a whiteout and the same name":    {[][]entry{{{name: "a/x", text: "1"}}, {{name: "a/y", text: "2"}, {name: ".wh.a"}}}, map[string]string{"a": "/", "a/y": "2"}},
+		"a whiteout spares its own layer": {[][]entry{{{name: "x", text: "1"}}, {{name: "a", text: "2"}, {name: ".wh.a"}}}, map[string]string{"a": "2", "x": "1"}},
+		"an opaque folder":                {[][]entry{{{name: "a/b/c", text: "1"}, {name: "a/d", text: "1"}}, {{name: "a/b/e", text: "2"}, {name: "a/.wh..wh..opq"}}}, map[string]string{"a": "/", "a/b": "/", "a/b/e": "2"}},
+		"an opaque root":                  {[][]entry{{{name: "a", text: "1"}}, {{name: ".wh..wh..opq"}, guest}}, map[string]string{}},
+		"links keep their targets":        {[][]entry{{{name: "a", kind: link, text: "/etc/passwd"}, {name: "b", kind: link, text: "../../../../etc"}}}, map[string]string{"a": "-> /etc/passwd", "b": "-> ../../../../etc"}},
+		"a file below a link to a folder": {[][]entry{{{name: "usr/bin/a", text: "1"}, {name: "bin", kind: link, text: "usr/bin"}}, {{name: "bin/b", text: "2"}}}, map[string]string{"usr": "/", "usr/bin": "/", "usr/bin/a": "1", "usr/bin/b": "2", "bin": "-> usr/bin"}},
+		"below a link far upwards":        {[][]entry{{{name: "etc/a", text: "1"}, {name: "up", kind: link, text: "../../../etc"}}, {{name: "up/b", text: "2"}}}, map[string]string{"etc": "/", "etc/a": "1", "etc/b": "2", "up": "-> ../../../etc"}},
+		"a file replaces a link":          {[][]entry{{{name: "a", kind: link, text: "/etc/passwd"}}, {{name: "a", text: "2"}}}, map[string]string{"a": "2"}},
+		"a hard link":                     {[][]entry{{{name: "d/a", text: "1"}, {name: "b", kind: hard, text: "d/a"}}, {{name: "d/.wh.a"}}}, map[string]string{"d": "/", "b": "1"}},
+		"a hard link to a link":           {[][]entry{{{name: "a", kind: link, text: "/x"}, {name: "b", kind: hard, text: "/a"}}}, map[string]string{"a": "-> /x", "b": "-> /x"}},
+		"a hard link that was replaced":   {[][]entry{{{name: "a", text: "1"}, {name: "b", kind: hard, text: "a"}}, {{name: "a", text: "2"}}}, map[string]string{"a": "2", "b": "1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := blobs{}
@@ -101,7 +102,7 @@ func TestLayers(t *testing.T) {
 			if d := cmp.Diff(c.want, listing(t, root)); d != "" {
 				t.Error(d)
 			}
-			clear(b) // it is not read again
+			clear(b) // not read again
 			if again, _, err := e.unpacked(t.Context(), sha); err != nil || again != root {
 				t.Errorf("%s, %v", again, err)
 			}
@@ -109,7 +110,8 @@ func TestLayers(t *testing.T) {
 	}
 }
 
-// Images that mean harm, or are none, are refused, and nothing of them is left.
+// TestHostileImages checks that malicious and invalid images are refused and
+// leave no files.
 func TestHostileImages(t *testing.T) {
 	link, hard := byte(tar.TypeSymlink), byte(tar.TypeLink)
 	one := func(e ...entry) func(*testing.T, blobs) string {
@@ -145,22 +147,22 @@ func TestHostileImages(t *testing.T) {
 		"/in is a link":                one(entry{name: "in", kind: link, text: "/etc"}),
 		"/in is a file":                one(entry{name: "in", text: "x"}),
 		"no program":                   changed(func(c *ocispec.Image, _ *ocispec.Manifest) { c.Config.Entrypoint = nil }),
-		"a program that is not there":  changed(func(c *ocispec.Image, _ *ocispec.Manifest) { c.Config.Entrypoint = []string{"/bin/sh"} }),
+		"a missing program":            changed(func(c *ocispec.Image, _ *ocispec.Manifest) { c.Config.Entrypoint = []string{"/bin/sh"} }),
 		"a program out of the image":   changed(func(c *ocispec.Image, _ *ocispec.Manifest) { c.Config.Entrypoint = []string{"../../../../bin/sh"} }),
 		"a working folder elsewhere":   changed(func(c *ocispec.Image, _ *ocispec.Manifest) { c.Config.WorkingDir = "/work" }),
 		"too many variables":           changed(func(c *ocispec.Image, _ *ocispec.Manifest) { c.Config.Env = []string{strings.Repeat("x", 70<<10)} }),
-		"another machine's":            changed(func(c *ocispec.Image, _ *ocispec.Manifest) { c.Architecture = "riscv64" }),
-		"another system's":             changed(func(c *ocispec.Image, _ *ocispec.Manifest) { c.OS = "windows" }),
-		"no image":                     changed(func(_ *ocispec.Image, m *ocispec.Manifest) { m.Config.MediaType = "application/json" }),
-		"layers of another kind":       changed(func(_ *ocispec.Image, m *ocispec.Manifest) { m.Layers[0].MediaType += "+x" }),
+		"another architecture":         changed(func(c *ocispec.Image, _ *ocispec.Manifest) { c.Architecture = "riscv64" }),
+		"another system":               changed(func(c *ocispec.Image, _ *ocispec.Manifest) { c.OS = "windows" }),
+		"not an image":                 changed(func(_ *ocispec.Image, m *ocispec.Manifest) { m.Config.MediaType = "application/json" }),
+		"layers of another type":       changed(func(_ *ocispec.Image, m *ocispec.Manifest) { m.Layers[0].MediaType += "+x" }),
 		"no layers":                    changed(func(c *ocispec.Image, m *ocispec.Manifest) { m.Layers, c.RootFS.DiffIDs = nil, nil }),
 		"a config of more layers": changed(func(c *ocispec.Image, _ *ocispec.Manifest) {
 			c.RootFS.DiffIDs = append(c.RootFS.DiffIDs, "sha256:"+godigest.Digest(strings.Repeat("0", 64)))
 		}),
 		"other bytes when unpacked": changed(func(c *ocispec.Image, _ *ocispec.Manifest) { c.RootFS.DiffIDs[0] = godigest.FromString("x") }),
 		"no digest in the config":   changed(func(c *ocispec.Image, _ *ocispec.Manifest) { c.RootFS.DiffIDs[0] = "x" }),
-		"a layer that is not there": changed(func(_ *ocispec.Image, m *ocispec.Manifest) { m.Layers[0].Digest = godigest.FromString("x") }),
-		"a digest that is none":     changed(func(_ *ocispec.Image, m *ocispec.Manifest) { m.Layers[0].Digest = "sha256:../../etc" }),
+		"a missing layer":           changed(func(_ *ocispec.Image, m *ocispec.Manifest) { m.Layers[0].Digest = godigest.FromString("x") }),
+		"an invalid digest":         changed(func(_ *ocispec.Image, m *ocispec.Manifest) { m.Layers[0].Digest = "sha256:../../etc" }),
 		"a layer of other bytes": func(t *testing.T, b blobs) string {
 			return b.image(t, func(_ *ocispec.Image, m *ocispec.Manifest) {
 				b[m.Layers[0].Digest.Encoded()] = packed(t, append(layer(t, guest), 0))
@@ -168,14 +170,14 @@ func TestHostileImages(t *testing.T) {
 		},
 		"a layer cut off": func(t *testing.T, b blobs) string {
 			return b.image(t, func(_ *ocispec.Image, m *ocispec.Manifest) {
-				whole := b[m.Layers[0].Digest.Encoded()]
-				b[m.Layers[0].Digest.Encoded()] = whole[:len(whole)/2]
+				data := b[m.Layers[0].Digest.Encoded()]
+				b[m.Layers[0].Digest.Encoded()] = data[:len(data)/2]
 			}, layer(t, guest, entry{name: "big", text: strings.Repeat("0123456789", 1000)}))
 		},
-		"a layer that is no gzip": func(t *testing.T, b blobs) string {
+		"a layer without gzip": func(t *testing.T, b blobs) string {
 			return b.image(t, func(_ *ocispec.Image, m *ocispec.Manifest) { b[m.Layers[0].Digest.Encoded()] = []byte("x") }, layer(t, guest))
 		},
-		"no tar": func(t *testing.T, b blobs) string { return b.image(t, nil, []byte(strings.Repeat("junk", 1000))) },
+		"not a tar": func(t *testing.T, b blobs) string { return b.image(t, nil, []byte(strings.Repeat("junk", 1000))) },
 		"a file with holes": func(t *testing.T, b blobs) string {
 			return b.image(t, nil, sparse(t))
 		},
@@ -195,9 +197,9 @@ func TestHostileImages(t *testing.T) {
 	}
 	var list []skilltest.Hostile
 	for _, name := range slices.Sorted(maps.Keys(images)) {
-		mine := blobs{} // two images may name a blob that only one of them spoilt
-		ref := images[name](t, mine)
-		e := New(Options{Dir: filepath.Join(t.TempDir(), "images"), Blob: mine.open, Programs: process.New()})
+		own := blobs{} // images may share a blob that one of them damages
+		ref := images[name](t, own)
+		e := New(Options{Dir: filepath.Join(t.TempDir(), "images"), Blob: own.open, Programs: process.New()})
 		list = append(list, skilltest.Hostile{Name: name, Program: program(ref, ""), Ends: []sandbox.Kind{sandbox.Refused}, Executor: e})
 	}
 	skilltest.Corpus(t, nil, needs, list)
@@ -208,13 +210,13 @@ func TestHostileImages(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(left) > 0 {
-			t.Errorf("%s leaves %v", h.Name, left)
+			t.Errorf("%s left %v", h.Name, left)
 		}
 	}
 }
 
-// sparse is a layer with a file of a tebibyte, of which nothing is there (PAX
-// sparse format 1.0).
+// sparse returns a layer with a file of 1 TiB that is one hole (PAX sparse
+// format 1.0).
 func sparse(t *testing.T) []byte {
 	t.Helper()
 	var buf bytes.Buffer
@@ -227,6 +229,6 @@ func sparse(t *testing.T) []byte {
 	if err := errors.Join(w.WriteHeader(h), func() error { _, err := w.Write(body); return err }(), w.Close()); err != nil {
 		t.Fatal(err)
 	}
-	// The writer takes no records of GNU's: they are put in under a name as long.
+	// The writer refuses GNU records: they are written under a name as long.
 	return bytes.ReplaceAll(buf.Bytes(), []byte("XYZ.sparse."), []byte("GNU.sparse."))
 }

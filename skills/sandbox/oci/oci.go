@@ -1,16 +1,15 @@
 // Package oci runs skills that are OCI images.
 //
-// An image is named by its digest and comes out of the store: manifest, config
-// and layers, each hashed when it is read. The layers are put over each other in
-// memory (a layer's names, links and whiteouts are a stranger's: none of them is
-// ever a path on this machine's disk before all of them are known) and what
-// comes of it is written below a folder that is this user's alone, once.
+// An image is named by its digest and read from the store: manifest, config
+// and layers, each hashed while it is read. The layers are merged in memory:
+// their names, links and whiteouts are untrusted, and none becomes a path on
+// disk before all of them are known. The result is written once, below a
+// folder that only this user can access.
 //
 // There is no daemon and no other program: the image's entry point is a native
-// program with the image as its root, read-only, behind the walls of the process
-// executor, which enforce the limits. Nothing of them is the image's to say: its
-// user, volumes and ports are not looked at. Source of the format: OCI
-// image-spec 1.1.
+// program with the image as its read-only root, in the sandbox of the process
+// executor, which enforces the limits. User, volumes and ports of the image
+// are ignored. The format follows the OCI image-spec 1.1.
 package oci
 
 import (
@@ -27,26 +26,26 @@ import (
 	"mm-abi.org/mm/skills/sandbox"
 )
 
-// Options of an executor.
+// Options configures an executor.
 type Options struct {
-	Dir string // where unpacked images are kept; it is made, and this user's alone
-	// Blob opens the bytes that have a SHA-256, in lower-case hex; fs.ErrNotExist
-	// where there are none. They need not be believed.
+	Dir string // folder of unpacked images, created for this user only
+	// Blob opens the bytes with a SHA-256 in lower-case hex, or returns
+	// fs.ErrNotExist. The executor verifies them.
 	Blob     func(ctx context.Context, sha256 string) (io.ReadCloser, error)
-	Programs sandbox.Executor // what a native program runs under: process
+	Programs sandbox.Executor // executor of native programs
 }
 
 // Executor is a sandbox.Executor of images.
 type Executor struct {
 	opt Options
-	mu  sync.Mutex // while an image is unpacked
+	mu  sync.Mutex // serializes unpacking
 }
 
-// New makes an executor. It reads nothing.
+// New returns an executor. It reads nothing.
 func New(opt Options) *Executor { return &Executor{opt: opt} }
 
-// Prepare implements sandbox.Executor. The image of p.Ref is unpacked unless it
-// lies there already; p.Args follow its command.
+// Prepare implements sandbox.Executor. It unpacks the image of p.Ref unless
+// that was done before; p.Args follow the image's command.
 func (e *Executor) Prepare(ctx context.Context, p sandbox.Program) (sandbox.Guest, error) {
 	if _, err := sandbox.Check(p); err != nil {
 		return nil, err
@@ -59,7 +58,7 @@ func (e *Executor) Prepare(ctx context.Context, p sandbox.Program) (sandbox.Gues
 	if err != nil {
 		var fault *sandbox.Fault
 		if errors.As(err, &fault) {
-			return nil, sandbox.Refuse("the image %s: %v", p.Ref, err)
+			return nil, sandbox.Refuse("image %s: %v", p.Ref, err)
 		}
 		return nil, err
 	}
@@ -68,13 +67,13 @@ func (e *Executor) Prepare(ctx context.Context, p sandbox.Program) (sandbox.Gues
 	return e.opt.Programs.Prepare(ctx, p)
 }
 
-// unpacked is the root of an image on disk, and how it is run.
+// unpacked returns the root of an image on disk and its plan.
 func (e *Executor) unpacked(ctx context.Context, sha string) (root string, p *plan, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	dir, err := fsx.Create(e.opt.Dir, 0o700, fsx.Options{})
 	if err != nil {
-		return "", nil, fmt.Errorf("keeping images: %w", err)
+		return "", nil, fmt.Errorf("creating the folder of images: %w", err)
 	}
 	defer dir.Close()
 	if err := sandbox.Private(e.opt.Dir, "programs"); err != nil {
@@ -84,28 +83,27 @@ func (e *Executor) unpacked(ctx context.Context, sha string) (root string, p *pl
 	if err != nil {
 		return "", nil, err
 	}
-	p, err = kept(at)
+	p, err = readPlan(at)
 	if errors.Is(err, fs.ErrNotExist) {
 		p, err = e.keep(ctx, dir, sha)
 	}
 	return filepath.Join(at, rootDir), p, err
 }
 
-// kept reads the plan of an image that was unpacked; fs.ErrNotExist where it was
-// not.
-func kept(at string) (*plan, error) {
+// readPlan reads the plan of an unpacked image, or returns fs.ErrNotExist.
+func readPlan(at string) (*plan, error) {
 	data, err := fsx.ReadFile(filepath.Join(at, planFile), maxDocument)
 	if err != nil {
 		return nil, err
 	}
 	p := &plan{}
 	if err := json.Unmarshal(data, p); err != nil || len(p.Args) == 0 {
-		return nil, fmt.Errorf("%s was damaged: remove the folder", at)
+		return nil, fmt.Errorf("%s is damaged: remove the folder", at)
 	}
 	return p, nil
 }
 
-// keep unpacks an image; it is there whole or not at all.
+// keep unpacks an image atomically.
 func (e *Executor) keep(ctx context.Context, dir *fsx.Dir, sha string) (p *plan, err error) {
 	i, err := e.read(ctx, sha)
 	if err != nil {
@@ -139,10 +137,10 @@ func (e *Executor) keep(ctx context.Context, dir *fsx.Dir, sha string) (p *plan,
 		return nil, err
 	}
 	if err := dir.Rename(filepath.ToSlash(name), sha); err != nil {
-		if other, found := kept(filepath.Join(dir.Path(), sha)); found == nil {
-			return other, nil // another process was first
+		if other, err := readPlan(filepath.Join(dir.Path(), sha)); err == nil {
+			return other, nil // another process was faster
 		}
-		return nil, fmt.Errorf("keeping an image: %w", err)
+		return nil, fmt.Errorf("storing an image: %w", err)
 	}
 	return p, dir.SyncDir(".")
 }

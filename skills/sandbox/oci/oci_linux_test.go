@@ -29,8 +29,8 @@ import (
 	"mm-abi.org/mm/skills/skilltest"
 )
 
-// TestMain is three programs: the tests, mm in the place of a guest, and every
-// guest, which does what its argument says.
+// TestMain runs the tests, mm as the parent of a guest, or a guest, which acts
+// by its argument.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == process.Command {
 		process.Inner()
@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// blobs are a store.
+// blobs is a store.
 type blobs map[string][]byte
 
 func (b blobs) add(data []byte, mediaType string) ocispec.Descriptor {
@@ -67,11 +67,11 @@ func (b blobs) document(t testing.TB, v any, mediaType string) ocispec.Descripto
 	return b.add(data, mediaType)
 }
 
-// entry of a layer; one without a kind is a file.
+// entry is an entry of a layer; the default kind is a file.
 type entry struct {
 	name string
 	kind byte
-	text string // bytes, or where a link leads
+	text string // content, or the target of a link
 	mode int64
 }
 
@@ -109,7 +109,7 @@ func packed(t testing.TB, data []byte) []byte {
 	return buf.Bytes()
 }
 
-// image adds an image of tar layers, which are packed, and gives its reference.
+// image adds an image of compressed tar layers and returns its reference.
 func (b blobs) image(t testing.TB, change func(*ocispec.Image, *ocispec.Manifest), layers ...[]byte) string {
 	t.Helper()
 	c := ocispec.Image{Platform: ocispec.Platform{OS: "linux", Architecture: runtime.GOARCH}}
@@ -140,8 +140,8 @@ func executor(t testing.TB, b blobs) *Executor {
 	return New(Options{Dir: filepath.Join(t.TempDir(), "images"), Blob: b.open, Programs: process.New()})
 }
 
-// open gives an executor, on a machine that can hold a program, and the image
-// whose program is every guest.
+// open returns an executor and an image whose program is every guest, and
+// skips the test on a machine that cannot run native programs.
 func open(t testing.TB) (*Executor, string) {
 	t.Helper()
 	code := skilltest.NativeSelf(t)

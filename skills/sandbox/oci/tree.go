@@ -9,44 +9,43 @@ import (
 	"strings"
 )
 
-// What an image may hold, all layers together.
+// Limits of an image, all layers together.
 const (
 	maxEntries = 200_000
-	maxDepth   = 64   // folders within each other
+	maxDepth   = 64   // nested folders
 	maxName    = 255  // bytes
-	maxTarget  = 4096 // bytes of what a symbolic link says
-	maxHops    = 40   // links that are followed for one name
+	maxTarget  = 4096 // bytes of a symbolic link
+	maxHops    = 40   // links followed for one name
 )
 
-// whiteout begins the names of entries that take away what a lower layer has;
-// opaque takes away all of a folder (image-spec, layer.md).
+// whiteout is the prefix of entries that delete a file of lower layers; opaque
+// deletes the content of a folder (image-spec, layer.md).
 const (
 	whiteout = ".wh."
 	opaque   = ".wh..wh..opq"
 )
 
-// kind of a node.
+// kind is the kind of a node.
 type kind uint8
 
 const (
 	folder kind = iota
 	file
-	link // a symbolic one
+	link // symbolic
 )
 
 // node is a file of an image.
 type node struct {
 	kind     kind
-	layer    int // that touched it last
+	layer    int // last layer that changed it
 	children map[string]*node
 	target   string // of a link
-	data     string // of a file: where its bytes lie
-	runs     bool   // a file that may be executed
+	data     string // of a file: path of its bytes
+	runs     bool   // executable
 }
 
-// tree is an image without the bytes of its files. Nothing of it is on disk
-// while layers are put over each other, so that no link is followed and no path
-// opened that a layer made up.
+// tree is an image without the contents of its files. Nothing of it is on disk
+// while layers are merged, so no link or path of a layer is ever followed.
 type tree struct {
 	root    *node
 	entries int
@@ -54,38 +53,38 @@ type tree struct {
 
 func newTree() *tree { return &tree{root: &node{children: map[string]*node{}}} }
 
-// split takes a name of a layer apart. Names do not go up.
+// split splits a name of a layer. Names must not go up.
 func split(name string) ([]string, error) {
 	clean := path.Clean("/" + name)[1:]
 	if strings.ContainsRune(name, 0) || slices.Contains(strings.Split(name, "/"), "..") {
-		return nil, fmt.Errorf("the name %q leads out of the image", name)
+		return nil, fmt.Errorf("name %q leads out of the image", name)
 	}
 	if clean == "" {
 		return nil, nil
 	}
 	parts := strings.Split(clean, "/")
 	if len(parts) > maxDepth {
-		return nil, fmt.Errorf("the name %.80q… is more than %d folders deep", name, maxDepth)
+		return nil, fmt.Errorf("name %.80q… is more than %d folders deep", name, maxDepth)
 	}
 	for _, p := range parts {
 		if len(p) > maxName {
-			return nil, fmt.Errorf("the name %.80q… has more than %d bytes", p, maxName)
+			return nil, fmt.Errorf("name %.80q… exceeds %d bytes", p, maxName)
 		}
 	}
 	return parts, nil
 }
 
-// add puts an entry of a layer into the tree. data is where the bytes of a file
-// lie.
+// add adds an entry of a layer to the tree. data is the path of a file's
+// bytes.
 func (t *tree) add(layer int, h *tar.Header, data string) error {
 	if t.entries++; t.entries > maxEntries {
-		return fmt.Errorf("there are more than %d entries", maxEntries)
+		return fmt.Errorf("more than %d entries", maxEntries)
 	}
 	parts, err := split(h.Name)
 	if err != nil {
 		return err
 	}
-	if len(parts) == 0 { // the root, which is there
+	if len(parts) == 0 { // the root exists
 		return nil
 	}
 	dir, err := t.folder(layer, parts[:len(parts)-1])
@@ -108,7 +107,7 @@ func (t *tree) add(layer int, h *tar.Header, data string) error {
 		n.kind, n.data, n.runs = file, data, h.Mode&0o111 != 0
 	case tar.TypeSymlink:
 		if h.Linkname == "" || len(h.Linkname) > maxTarget || strings.ContainsRune(h.Linkname, 0) {
-			return fmt.Errorf("%s links to %.80q", h.Name, h.Linkname)
+			return fmt.Errorf("%s: invalid link target %.80q", h.Name, h.Linkname)
 		}
 		n.kind, n.target = link, h.Linkname
 	case tar.TypeLink:
@@ -120,13 +119,13 @@ func (t *tree) add(layer int, h *tar.Header, data string) error {
 	case tar.TypeChar, tar.TypeBlock, tar.TypeFifo:
 		return fmt.Errorf("%s is a device or a pipe", h.Name)
 	default:
-		return fmt.Errorf("%s is of an unknown kind %q", h.Name, h.Typeflag)
+		return fmt.Errorf("%s: unknown entry type %q", h.Name, h.Typeflag)
 	}
 	dir.children[name] = n
 	return nil
 }
 
-// linked is the file that a hard link names.
+// linked returns the file that a hard link names.
 func (t *tree) linked(name string) (*node, error) {
 	parts, err := split(name)
 	if err != nil {
@@ -135,37 +134,37 @@ func (t *tree) linked(name string) (*node, error) {
 	n := t.root
 	for _, p := range parts {
 		if n = n.children[p]; n == nil {
-			return nil, fmt.Errorf("it is a link to %q, which is not there", name)
+			return nil, fmt.Errorf("hard link to missing file %q", name)
 		}
 	}
 	if n.kind == folder {
-		return nil, fmt.Errorf("it is a link to the folder %q", name)
+		return nil, fmt.Errorf("hard link to folder %q", name)
 	}
 	return n, nil
 }
 
-// folder is that of a path, made where it is absent; links to folders of the
-// image are followed in the image.
+// folder returns the folder of a path, created if absent. Links to folders are
+// followed within the image.
 func (t *tree) folder(layer int, parts []string) (*node, error) {
 	at := t.root
 	for i, p := range parts {
 		next := at.children[p]
 		if next == nil {
 			if t.entries++; t.entries > maxEntries {
-				return nil, fmt.Errorf("there are more than %d entries", maxEntries)
+				return nil, fmt.Errorf("more than %d entries", maxEntries)
 			}
 			next = &node{children: map[string]*node{}}
 			at.children[p] = next
 		}
 		if next.kind == link {
-			found, err := t.find("/" + strings.Join(parts[:i+1], "/"))
+			target, err := t.find("/" + strings.Join(parts[:i+1], "/"))
 			if err != nil {
 				return nil, err
 			}
-			next = found
+			next = target
 		}
 		if next.kind != folder {
-			return nil, fmt.Errorf("%q is no folder", strings.Join(parts[:i+1], "/"))
+			return nil, fmt.Errorf("%q is not a folder", strings.Join(parts[:i+1], "/"))
 		}
 		next.layer = layer
 		at = next
@@ -173,7 +172,7 @@ func (t *tree) folder(layer int, parts []string) (*node, error) {
 	return at, nil
 }
 
-// whiteout takes away what lower layers have.
+// whiteout deletes files of lower layers.
 func (n *node) whiteout(layer int, name string) error {
 	if name == opaque {
 		n.prune(layer)
@@ -181,7 +180,7 @@ func (n *node) whiteout(layer int, name string) error {
 	}
 	gone := strings.TrimPrefix(name, whiteout)
 	if gone == "" || gone == "." || gone == ".." {
-		return fmt.Errorf("%q takes away nothing", name)
+		return fmt.Errorf("invalid whiteout %q", name)
 	}
 	if child := n.children[gone]; child != nil && child.layer == layer && child.kind == folder {
 		child.prune(layer)
@@ -191,7 +190,7 @@ func (n *node) whiteout(layer int, name string) error {
 	return nil
 }
 
-// prune takes away what this layer has not put there.
+// prune deletes everything that this layer did not add.
 func (n *node) prune(layer int) {
 	for name, child := range n.children {
 		switch {
@@ -203,8 +202,7 @@ func (n *node) prune(layer int) {
 	}
 }
 
-// find is what a path of the image leads to, over links as a process in it would
-// go.
+// find resolves a path of the image, following links as a process in it would.
 func (t *tree) find(name string) (*node, error) {
 	at, left, hops := []*node{t.root}, strings.Split(name, "/"), 0
 	for len(left) > 0 {
@@ -218,11 +216,11 @@ func (t *tree) find(name string) (*node, error) {
 			at = at[:max(1, len(at)-1)]
 			continue
 		case here.kind != folder:
-			return nil, fmt.Errorf("%s: not a folder on the way", name)
+			return nil, fmt.Errorf("%s: parent is not a folder", name)
 		}
 		next := here.children[part]
 		if next == nil {
-			return nil, fmt.Errorf("the image has no %s", name)
+			return nil, fmt.Errorf("image has no %s", name)
 		}
 		if next.kind != link {
 			at = append(at, next)
@@ -241,7 +239,7 @@ func (t *tree) find(name string) (*node, error) {
 	return at[len(at)-1], nil
 }
 
-// walk calls f for each node below n, a folder before what is in it, by name.
+// walk calls f for each node below n, sorted, a folder before its content.
 func (n *node) walk(at string, f func(at string, n *node) error) error {
 	for _, name := range slices.Sorted(maps.Keys(n.children)) {
 		child := n.children[name]

@@ -21,27 +21,26 @@ import (
 	"mm-abi.org/mm/skills/sandbox"
 )
 
-// maxUnpacked is how many bytes the layers of an image may come to.
+// maxUnpacked limits the total size of the layers of an image, in bytes.
 const maxUnpacked = 2 << 30
 
-// Where things lie in the folder of an image.
+// Names in the folder of an image.
 const (
 	rootDir  = "root"
 	spoolDir = "spool"
 	planFile = "plan.json"
 )
 
-// plan is how an unpacked image is run.
+// plan describes how an unpacked image is run.
 type plan struct {
 	Path string   `json:"path"` // of the program, in the image
-	Args []string `json:"args"` // its own name first
+	Args []string `json:"args"` // argv
 	Dir  string   `json:"dir"`
 	Env  []string `json:"env"`
 }
 
-// unpack puts the layers of an image over each other and writes what comes of
-// it into dir: the files, and how it is run. Faults of the image are of kind
-// Refused.
+// unpack merges the layers of an image, writes the files into dir and returns
+// the plan. Faults of the image are of kind Refused.
 func (e *Executor) unpack(ctx context.Context, i *image, dir *fsx.Dir) (*plan, error) {
 	t, left := newTree(), int64(maxUnpacked)
 	if err := dir.MkdirAll(spoolDir, 0o700); err != nil {
@@ -52,11 +51,11 @@ func (e *Executor) unpack(ctx context.Context, i *image, dir *fsx.Dir) (*plan, e
 			return nil, fmt.Errorf("layer %d: %w", n+1, err)
 		}
 	}
-	// The assets of a call lie over a folder that is there, and is one.
+	// The assets of a call are mounted over an existing folder.
 	if in := t.root.children["in"]; in == nil {
 		t.root.children["in"] = &node{children: map[string]*node{}}
 	} else if in.kind != folder {
-		return nil, sandbox.Refuse("its /in is no folder")
+		return nil, sandbox.Refuse("/in is not a folder")
 	}
 	p, err := t.plan(i.config.Config)
 	if err != nil {
@@ -68,7 +67,8 @@ func (e *Executor) unpack(ctx context.Context, i *image, dir *fsx.Dir) (*plan, e
 	return p, fsx.RemoveAll(filepath.Join(dir.Path(), spoolDir))
 }
 
-// layer puts one layer over the tree; left is how many bytes there may still be.
+// layer adds one layer to the tree; left is the number of bytes that may
+// follow.
 func (e *Executor) layer(ctx context.Context, t *tree, n int, d ocispec.Descriptor, diff string, dir *fsx.Dir, left *int64) error {
 	blob, err := e.open(ctx, encoded(d.Digest))
 	if err != nil {
@@ -81,10 +81,10 @@ func (e *Executor) layer(ctx context.Context, t *tree, n int, d ocispec.Descript
 	case ocispec.MediaTypeImageLayer:
 	case ocispec.MediaTypeImageLayerGzip, dockerLayer:
 		if plain, err = gzip.NewReader(packed); err != nil {
-			return sandbox.Refuse("it is no gzip: %v", err)
+			return sandbox.Refuse("not gzip: %v", err)
 		}
 	default:
-		return sandbox.Refuse("layers of %q are not read; those of tar and gzip are", d.MediaType)
+		return sandbox.Refuse("unsupported layer type %q: want tar or gzip", d.MediaType)
 	}
 	entries := check(plain, maxUnpacked)
 	r := tar.NewReader(entries)
@@ -100,10 +100,10 @@ func (e *Executor) layer(ctx context.Context, t *tree, n int, d ocispec.Descript
 			return nil
 		}
 		if err != nil {
-			return sandbox.Refuse("it is no tar: %v", err)
+			return sandbox.Refuse("not tar: %v", err)
 		}
-		if *left -= h.Size; h.Size < 0 || *left < 0 { // files with holes are larger than what is read of them
-			return sandbox.Refuse("the image comes to more than %d bytes", int64(maxUnpacked))
+		if err := take(left, h.Size); err != nil { // counts holes, which are not read
+			return err
 		}
 		data := ""
 		if h.Typeflag == tar.TypeReg && !strings.HasPrefix(path.Base(h.Name), whiteout) {
@@ -122,7 +122,15 @@ func (e *Executor) layer(ctx context.Context, t *tree, n int, d ocispec.Descript
 	return ctx.Err()
 }
 
-// spool writes the bytes of a file under a name that says nothing.
+// take subtracts a size from what is left of maxUnpacked.
+func take(left *int64, size int64) error {
+	if *left -= size; size < 0 || *left < 0 {
+		return sandbox.Refuse("image too large: limit %d bytes", int64(maxUnpacked))
+	}
+	return nil
+}
+
+// spool writes the bytes of a file under a generated name.
 func spool(dir *fsx.Dir, name string, r io.Reader) error {
 	f, err := dir.Create(name, 0o444)
 	if err != nil {
@@ -130,18 +138,18 @@ func spool(dir *fsx.Dir, name string, r io.Reader) error {
 	}
 	_, err = f.ReadFrom(r)
 	if errors.Is(err, errLarge) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, gzip.ErrChecksum) {
-		err = sandbox.Refuse("it breaks off: %v", err)
+		err = sandbox.Refuse("truncated or too large: %v", err)
 	}
 	return errors.Join(err, f.Close())
 }
 
-// write makes the tree below rootDir: folders, then files, then links. No path
-// leads over a link while there is anything left to write.
+// write writes the tree below rootDir: folders, then files, then links, so
+// that no written path crosses a link.
 func (t *tree) write(ctx context.Context, dir *fsx.Dir) error {
 	if err := dir.MkdirAll(rootDir, 0o755); err != nil {
 		return err
 	}
-	placed := map[string]string{} // where bytes lie
+	placed := map[string]string{} // path of the first copy
 	for _, now := range []kind{folder, file, link} {
 		err := t.root.walk(rootDir, func(at string, n *node) error {
 			if n.kind != now || ctx.Err() != nil {
@@ -170,24 +178,24 @@ func (t *tree) write(ctx context.Context, dir *fsx.Dir) error {
 	return nil
 }
 
-// plan says how an image is run: what its entry point and command come to.
+// plan derives the plan from the image's entry point and command.
 func (t *tree) plan(c ocispec.ImageConfig) (*plan, error) {
 	p := &plan{Args: slices.Concat(c.Entrypoint, c.Cmd), Dir: path.Clean("/" + c.WorkingDir)[1:], Env: c.Env}
 	if len(p.Args) == 0 || p.Args[0] == "" {
-		return nil, sandbox.Refuse("it says nothing of what is run: it has neither entry point nor command")
+		return nil, sandbox.Refuse("no entry point and no command")
 	}
 	size := 0
 	search := "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	for _, text := range slices.Concat(p.Args, p.Env) {
 		if size += len(text) + 1; size > 64<<10 || strings.ContainsRune(text, 0) {
-			return nil, sandbox.Refuse("its command and variables are too long, or hold a zero")
+			return nil, sandbox.Refuse("command and variables are too long or contain NUL")
 		}
 		if value, ok := strings.CutPrefix(text, "PATH="); ok {
 			search = value
 		}
 	}
 	if n, err := t.find("/" + p.Dir); err != nil || n.kind != folder {
-		return nil, sandbox.Refuse("its working folder /%s is none (%v)", p.Dir, err)
+		return nil, sandbox.Refuse("working folder /%s is not a folder (%v)", p.Dir, err)
 	}
 	from := strings.Split(search, ":")
 	if strings.Contains(p.Args[0], "/") {
@@ -202,8 +210,8 @@ func (t *tree) plan(c ocispec.ImageConfig) (*plan, error) {
 			return p, nil
 		}
 	}
-	return nil, sandbox.Refuse("it has no program %s", p.Args[0])
+	return nil, sandbox.Refuse("no program %s", p.Args[0])
 }
 
-// encode is the plan as it lies beside the image.
+// encode returns the plan as JSON.
 func (p *plan) encode() ([]byte, error) { return json.Marshal(p) }

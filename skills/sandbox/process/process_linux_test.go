@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -270,4 +271,22 @@ func TestAllow(t *testing.T) {
 func TestWarm(t *testing.T) {
 	code := skilltest.NativeSelf(t)
 	skilltest.Warm(t, open(t, code), program(skilltest.Echo, code), "process")
+}
+
+// TestReadingLimit checks the limit of what Talk reads on either side.
+func TestReadingLimit(t *testing.T) {
+	for n, want := range map[int]int{5: 0, 6: 1} {
+		from, to, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer from.Close()
+		fmt.Fprint(to, strings.Repeat("x", n))
+		to.Close()
+		full := 0
+		_, err = io.ReadAll(&reading{File: from, left: 5, full: func() { full++ }, ended: new(atomic.Bool)})
+		if full != want || (err == nil) != (want == 0) {
+			t.Errorf("%d bytes: full %d times, %v", n, full, err)
+		}
+	}
 }
