@@ -7,11 +7,11 @@ import (
 	"mm-abi.org/mm/core/mmap"
 )
 
-// Attach maps the files of the model's external data, which open gives by
-// location, and makes their bytes the tensors' own, as if they had been in the
-// file. The model must have passed [Model.Check] with the same files; ranges
-// are held to the sizes that the files have now. [Model.Close] gives the
-// mappings back, after an error too.
+// Attach maps the files of the model's external data, which open opens by
+// location, and makes their contents the tensors' elements, as if they were in
+// the model file. The model must have passed [Model.Check] with the same files;
+// ranges are checked against the current sizes of the files. [Model.Close]
+// unmaps them, also after an error.
 func (m *Model) Attach(open func(location string) (*os.File, error)) error {
 	maps := make(map[string][]byte)
 	var failed error
@@ -24,14 +24,14 @@ func (m *Model) Attach(open func(location string) (*os.File, error)) error {
 	return failed
 }
 
-// attachment is a file that was mapped for its elements.
+// attachment is a mapped file of external data.
 type attachment struct {
 	location string
 	*mmap.Map
 }
 
-// Attached lists the locations of the files that Attach has mapped, and the
-// bytes of all of them.
+// Attached returns the locations of the files that Attach has mapped, and their
+// total size.
 func (m *Model) Attached() (locations []string, size int64) {
 	for _, a := range m.attached {
 		locations = append(locations, a.location)
@@ -40,7 +40,7 @@ func (m *Model) Attached() (locations []string, size int64) {
 	return locations, size
 }
 
-// attach gives a tensor its bytes.
+// attach sets the elements of a tensor.
 func (m *Model) attach(t *Tensor, maps map[string][]byte, open func(string) (*os.File, error)) error {
 	location := t.External.Location()
 	data, ok := maps[location]
@@ -63,7 +63,7 @@ func (m *Model) attach(t *Tensor, maps map[string][]byte, open func(string) (*os
 		return fmt.Errorf("external data of %q: %w", t.Name, err)
 	}
 	if offset > int64(len(data)) || length > int64(len(data))-offset {
-		return fmt.Errorf("external data of %q: bytes %d to %d of %q, which has %d", t.Name, offset, offset+length, location, len(data))
+		return fmt.Errorf("external data of %q: bytes %d to %d exceed %q of %d bytes", t.Name, offset, offset+length, location, len(data))
 	}
 	t.Raw = data[offset : offset+length : offset+length]
 	if t.Raw == nil {

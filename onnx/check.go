@@ -6,25 +6,26 @@ import (
 	"strings"
 )
 
-// CheckOptions says what a model may have.
+// CheckOptions describes what a model may contain.
 type CheckOptions struct {
-	// MinOpset and MaxOpset bound the opset of ai.onnx; 0 is 7 and 26, what
-	// ONNX Runtime 1.30 runs.
+	// MinOpset and MaxOpset bound the opset of ai.onnx. If zero, the defaults
+	// are 7 and 26, the range of ONNX Runtime 1.30.
 	MinOpset, MaxOpset int64
-	// Domains are operator domains allowed besides the standard ones and
-	// those of the model's functions.
+	// Domains are the allowed operator domains, in addition to the standard
+	// ones and those of the model's functions.
 	Domains []string
-	// AnyDomain leaves operators of every domain to the engine, which refuses
-	// by name what it does not have.
+	// AnyDomain allows operators of every domain: the engine refuses unknown
+	// ones by name.
 	AnyDomain bool
-	// External gives the size of a file that the model may refer to, by its
-	// location. [ErrLinked] is a file that has another name; any other error
-	// is a file that the model may not have. nil leaves that unchecked: paths
-	// and ranges are checked all the same.
+	// External returns the size of a file that the model may refer to, by its
+	// location. It returns [ErrLinked] for a file with several names, and any
+	// other error for a file that the model must not use. If nil, only paths
+	// and ranges are checked.
 	External func(location string) (size int64, err error)
-	// MaxBytes bounds the model and its external files together; 0: no bound.
+	// MaxBytes bounds the total size of the model and its external files; 0: no
+	// limit.
 	MaxBytes int64
-	// NPU refuses control flow, which accelerators of fixed graphs lack.
+	// NPU refuses control flow, which accelerators of fixed graphs cannot run.
 	NPU bool
 	// EPContext allows com.microsoft's EPContext nodes, which hold or name
 	// compiled code for a device.
@@ -34,16 +35,16 @@ type CheckOptions struct {
 // The IR versions that onnx.proto 1.23 describes and runtimes still read.
 const minIR, maxIR = 3, 14
 
-// domains are the operator domains that runtimes know, with the newest opset.
+// domains lists the operator domains of runtimes with their newest opset.
 var domains = map[string]int64{
-	"":                    0, // by CheckOptions
+	"":                    0, // set by CheckOptions
 	"ai.onnx.ml":          5,
 	"com.microsoft":       1,
 	"com.microsoft.nchwc": 1,
 }
 
-// Check gives everything that is wrong with the model as far as the file
-// alone can tell, in the order of the file.
+// Check returns all problems of the model that can be found in the file alone,
+// in the order of the file.
 func (m *Model) Check(opt CheckOptions) []Problem {
 	if opt.MinOpset == 0 {
 		opt.MinOpset = 7
@@ -69,113 +70,114 @@ type checker struct {
 	m         *Model
 	opt       CheckOptions
 	functions map[[3]string]bool
-	files     map[string]int64 // sizes of the external files that may be read
+	files     map[string]int64 // sizes of the readable external files
 	uses      map[string][]use // of external files
 	found     []Problem
 
 	faults, warnings int
 }
 
-// size checks how large the model is with its external files.
+// size checks the total size of the model and its external data.
 func (c *checker) size() {
 	total := c.m.size
 	for _, n := range c.files {
 		total += min(n, math.MaxInt64-total)
 	}
 	if c.opt.MaxBytes > 0 && total > c.opt.MaxBytes {
-		c.fail(RuleSize, nil, "%d bytes with its external data, the limit is %d", total, c.opt.MaxBytes)
+		c.fail(RuleSize, nil, "%d bytes with external data, want at most %d", total, c.opt.MaxBytes)
 	}
 }
 
-// header checks what stands around the graph.
+// header checks everything outside the graph.
 func (c *checker) header() {
 	if v := c.m.IRVersion; v < minIR || v > maxIR {
-		c.fail(RuleIR, nil, "IR version %d, versions %d to %d are known", v, minIR, maxIR)
+		c.fail(RuleIR, nil, "IR version %d is unsupported, want %d to %d", v, minIR, maxIR)
 	}
 	if c.m.Unknown > 0 {
-		c.fail(RuleFormat, nil, "%d fields that onnx.proto does not define", c.m.Unknown)
+		c.fail(RuleFormat, nil, "%d fields are not defined in onnx.proto", c.m.Unknown)
 	}
 	if len(c.m.Training) > 0 {
-		c.warn(RuleTraining, nil, "it holds %d training graphs, which no run uses", len(c.m.Training))
+		c.warn(RuleTraining, nil, "%d training graphs are never run", len(c.m.Training))
 	}
 	for _, e := range c.m.Metadata {
 		if strings.HasPrefix(e.Key, "session.") || strings.HasPrefix(e.Key, "ep.") {
-			c.fail(RuleContext, nil, "the metadata key %q sets options of the session that runs the model", e.Key)
+			c.fail(RuleContext, nil, "metadata key %q sets options of the session that runs the model", e.Key)
 		}
 	}
 }
 
-// opsets checks the versions that are imported.
+// opsets checks the imported versions.
 func (c *checker) opsets() {
 	seen := make(map[string]bool)
 	for _, o := range c.m.Opsets {
 		d := canonical(o.Domain)
 		if seen[d] {
-			c.fail(RuleOpset, nil, "the domain %q is imported twice", o.Domain)
+			c.fail(RuleOpset, nil, "duplicate import of domain %q", o.Domain)
 		}
 		seen[d] = true
 		newest, known := domains[d]
 		switch {
 		case d == "" && (o.Version < c.opt.MinOpset || o.Version > c.opt.MaxOpset):
-			c.fail(RuleOpset, nil, "opset %d, opsets %d to %d are supported", o.Version, c.opt.MinOpset, c.opt.MaxOpset)
+			c.fail(RuleOpset, nil, "opset %d is unsupported, want %d to %d", o.Version, c.opt.MinOpset, c.opt.MaxOpset)
 		case strings.HasPrefix(d, "ai.onnx.preview"):
-			c.warn(RuleDomain, nil, "the domain %q is a preview", d) // its nodes, if there are any, are refused
+			c.warn(RuleDomain, nil, "domain %q is a preview", d) // its nodes are refused
 		case known && newest > 0 && o.Version > newest:
-			c.fail(RuleOpset, nil, "opset %d of %s, the newest supported is %d", o.Version, d, newest)
+			c.fail(RuleOpset, nil, "opset %d of %s is unsupported, want at most %d", o.Version, d, newest)
 		}
 	}
 	if !seen[""] && len(c.m.Graph.Nodes) > 0 && slices.ContainsFunc(c.m.Graph.Nodes, func(n Node) bool { return canonical(n.Domain) == "" }) {
-		c.fail(RuleOpset, nil, "no opset of ai.onnx is imported")
+		c.fail(RuleOpset, nil, "missing opset of ai.onnx")
 	}
 }
 
-// node checks where an operator comes from.
+// node checks the origin of an operator.
 func (c *checker) node(at *place, n *Node) {
 	d := canonical(n.Domain)
 	_, known := domains[d]
 	switch {
 	case n.Op == "":
-		c.fail(RuleNode, at, "the node has no operator")
+		c.fail(RuleNode, at, "missing operator")
 	case c.functions[[3]string{d, n.Op, n.Overload}]:
 	case strings.HasPrefix(d, "ai.onnx.preview") && !c.opt.AnyDomain:
-		c.fail(RuleDomain, at, "the operator %s is a preview of %s", n.Op, d)
+		c.fail(RuleDomain, at, "operator %s is a preview of %s", n.Op, d)
 	case !known && !c.opt.AnyDomain && !slices.Contains(c.opt.Domains, d):
-		c.fail(RuleDomain, at, "the operator %s is of the custom domain %q", n.Op, d)
+		c.fail(RuleDomain, at, "operator %s is of the custom domain %q", n.Op, d)
 	case d == "com.microsoft" && n.Op == "EPContext" && !c.opt.EPContext:
 		c.fail(RuleContext, at, "EPContext holds compiled code for a device")
 	}
 	if d == "" {
-		c.behaviour(at, n)
+		c.behavior(at, n)
 	}
 	seen := make(map[string]bool, len(n.Attributes))
 	for _, a := range n.Attributes {
 		if a.Name == "" || seen[a.Name] {
-			c.fail(RuleNode, at, "the attribute %q is without a name or given twice", a.Name)
+			c.fail(RuleNode, at, "attribute %q is duplicate or has no name", a.Name)
 		}
 		seen[a.Name] = true
 		if a.Type < 0 || a.Type > AttrTypes {
-			c.fail(RuleNode, at, "the attribute %q has the unknown type %d", a.Name, a.Type)
+			c.fail(RuleNode, at, "attribute %q has the unknown type %d", a.Name, a.Type)
 		}
 	}
 }
 
-// behaviour tells operators that golden outputs or accelerators do not bear.
-func (c *checker) behaviour(at *place, n *Node) {
+// behavior reports operators that are unsuitable for golden outputs or
+// accelerators.
+func (c *checker) behavior(at *place, n *Node) {
 	switch n.Op {
 	case "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli":
-		c.warn(RuleRandom, at, "%s gives other results in each run", n.Op)
+		c.warn(RuleRandom, at, "%s is not deterministic", n.Op)
 	case "Dropout":
 		if len(n.Inputs) > 2 && n.Inputs[2] != "" {
-			c.warn(RuleRandom, at, "Dropout with a training mode, %q, gives other results in each run", n.Inputs[2])
+			c.warn(RuleRandom, at, "Dropout with a training mode, %q, is not deterministic", n.Inputs[2])
 		}
 	case "If", "Loop", "Scan":
 		if c.opt.NPU {
-			c.fail(RuleControl, at, "%s branches or loops, which the target's accelerator cannot", n.Op)
+			c.fail(RuleControl, at, "%s branches or loops, which the target's accelerator does not support", n.Op)
 		}
 	}
 }
 
-// tensor checks one tensor, wherever it is.
+// tensor checks one tensor at any place.
 func (c *checker) tensor(at *place, t *Tensor) {
 	if err := t.sound(); err != nil {
 		c.fail(err.rule, at, "%s", err.text)
@@ -186,7 +188,7 @@ func (c *checker) tensor(at *place, t *Tensor) {
 	}
 }
 
-// recursion refuses functions that lead back to themselves.
+// recursion refuses recursive functions.
 func (c *checker) recursion() {
 	calls := make(map[[3]string][][3]string)
 	for i := range c.m.Functions {
@@ -218,7 +220,7 @@ func (c *checker) recursion() {
 	}
 	for i, f := range c.m.Functions {
 		if visit([3]string{canonical(f.Domain), f.Name, f.Overload}, 0) {
-			c.fail(RuleRecursion, &place{what: "function", index: i, name: f.Name}, "it calls itself, or calls are nested deeper than %d", maxDepth)
+			c.fail(RuleRecursion, &place{what: "function", index: i, name: f.Name}, "recursive, or calls nested deeper than %d", maxDepth)
 			return
 		}
 	}

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// Cut gives the part of the model that computes the named results, as a model
-// of its own whose outputs they are: a classifier cut before its head is an
-// encoder. What the part does not need is left out.
+// Cut returns the part of the model that computes the named results, as a model
+// with these outputs: a classifier cut before its head is an encoder. Unneeded
+// nodes are dropped.
 func (m *Model) Cut(results ...string) (*Model, error) {
 	var to []Value
 	for _, name := range results {
@@ -17,47 +17,47 @@ func (m *Model) Cut(results ...string) (*Model, error) {
 	return m.Between(nil, to)
 }
 
-// Between gives the part of the model between the values from, which become
-// inputs beside those of the model's own that are still needed, and the values
-// to, which become its results. A value without a type gets what the model says
-// of it or, where it says nothing, the element type that follows from the node
-// that makes it, without a shape. It is an error when a name is not of the graph
-// itself, when no result needs a value of from, when no type can be told for one,
-// and when a result is told to be of another element type than it is.
+// Between returns the part of the model between the values from, which become
+// inputs in addition to the model's inputs that are still needed, and the
+// values to, which become its results. A value without a type gets the one in
+// the model or, if the model has none, the element type inferred from the node
+// that produces it, without a shape. Between returns an error if a name is not
+// in the top-level graph, no result needs a value of from, a type is unknown,
+// or a result has a different element type than requested.
 //
-// Training graphs go, and what of functions and opsets nothing uses any more.
+// Training graphs and unused functions and opsets are dropped.
 func (m *Model) Between(from, to []Value) (*Model, error) {
 	g := &m.Graph
 	results := names(to)
 	producer := g.producers()
 	types := g.elementTypes()
 	stop := make(map[string]bool)
-	var given []Value
+	var inputs []Value
 	for _, v := range from {
 		if slices.ContainsFunc(g.Initializers, func(t Tensor) bool { return t.Name == v.Name }) {
 			return nil, fmt.Errorf("onnx: %q is a constant of the model", v.Name)
 		}
-		if _, made := producer[v.Name]; !made && !slices.ContainsFunc(g.Inputs, func(in Value) bool { return in.Name == v.Name }) {
+		if _, produced := producer[v.Name]; !produced && !slices.ContainsFunc(g.Inputs, func(in Value) bool { return in.Name == v.Name }) {
 			return nil, m.unknown(v.Name)
 		}
 		if v.Type.Kind == NoKind {
 			v = g.describe(v.Name, types)
 		}
 		if v.Type.Kind == NoKind {
-			return nil, fmt.Errorf("onnx: the model does not say of which type %q is", v.Name)
+			return nil, fmt.Errorf("onnx: unknown type of %q", v.Name)
 		}
 		stop[v.Name] = true
-		given = append(given, v)
+		inputs = append(inputs, v)
 	}
 	need, keep := g.reach(results, stop)
-	for _, v := range given {
+	for _, v := range inputs {
 		if !need[v.Name] {
 			return nil, fmt.Errorf("onnx: no result needs %q", v.Name)
 		}
 	}
 	out := *m.Share()
 	out.Training = nil
-	out.Graph = Graph{Name: g.Name, Doc: g.Doc, Inputs: given}
+	out.Graph = Graph{Name: g.Name, Doc: g.Doc, Inputs: inputs}
 	for _, i := range slices.Sorted(maps.Keys(keep)) {
 		out.Graph.Nodes = append(out.Graph.Nodes, g.Nodes[i])
 	}
@@ -66,21 +66,21 @@ func (m *Model) Between(from, to []Value) (*Model, error) {
 	out.Graph.Sparse = keepIf(g.Sparse, func(s SparseTensor) bool { return need[s.Values.Name] })
 	out.Graph.Values = keepIf(g.Values, func(v Value) bool { return need[v.Name] && !stop[v.Name] && !slices.Contains(results, v.Name) })
 	for i, name := range results {
-		_, made := producer[name]
+		_, produced := producer[name]
 		switch {
-		case !made:
+		case !produced:
 			return nil, m.unknown(name)
 		case stop[name]:
-			return nil, fmt.Errorf("onnx: %q is where the part begins and where it ends", name)
+			return nil, fmt.Errorf("onnx: %q is both an input and a result of the part", name)
 		case slices.Contains(results[:i], name):
-			return nil, fmt.Errorf("onnx: the result %q is named twice", name)
+			return nil, fmt.Errorf("onnx: duplicate result %q", name)
 		}
 		v := g.describe(name, types)
-		if told := to[i].Type; told.Kind != NoKind {
-			if v.Type.Kind != NoKind && v.Type.DType != told.DType {
-				return nil, fmt.Errorf("onnx: %q is of %s, not of %s", name, v.Type.DType, told.DType)
+		if requested := to[i].Type; requested.Kind != NoKind {
+			if v.Type.Kind != NoKind && v.Type.DType != requested.DType {
+				return nil, fmt.Errorf("onnx: %q has type %s, not %s", name, v.Type.DType, requested.DType)
 			}
-			v.Type = told
+			v.Type = requested
 		}
 		out.Graph.Outputs = append(out.Graph.Outputs, v)
 	}
@@ -95,17 +95,17 @@ func names(values []Value) (out []string) {
 	return out
 }
 
-// unknown says why a name cannot be cut at.
+// unknown returns the error for a name that cannot be cut at.
 func (m *Model) unknown(name string) error {
 	inner := false
 	m.EachNode(func(n *Node) { inner = inner || slices.Contains(n.Outputs, name) })
 	if inner {
-		return fmt.Errorf("onnx: %q is made within a branch, a loop or a function, which cannot be cut", name)
+		return fmt.Errorf("onnx: %q is computed within a branch, a loop or a function, which cannot be cut", name)
 	}
 	return fmt.Errorf("onnx: no node of the graph produces %q", name)
 }
 
-// producers are the nodes that make each name.
+// producers returns the index of the node that produces each name.
 func (g *Graph) producers() map[string]int {
 	out := make(map[string]int)
 	for i, n := range g.Nodes {
@@ -118,8 +118,8 @@ func (g *Graph) producers() map[string]int {
 	return out
 }
 
-// reach walks back from the results, not beyond the names in stop: the names
-// and nodes that are needed.
+// reach walks back from the results, up to the names in stop, and returns the
+// names and nodes that are needed.
 func (g *Graph) reach(results []string, stop map[string]bool) (need map[string]bool, keep map[int]bool) {
 	producer := g.producers()
 	need, keep = make(map[string]bool), make(map[int]bool)
@@ -139,8 +139,8 @@ func (g *Graph) reach(results []string, stop map[string]bool) (need map[string]b
 	return need, keep
 }
 
-// uses lists every name that a node may take from its graph, those that
-// graphs within it take included.
+// uses returns every name that a node may read from its graph, including reads
+// of its subgraphs.
 func uses(n *Node) []string {
 	names := slices.Clone(n.Inputs)
 	for i := range n.Attributes {
@@ -156,7 +156,7 @@ func uses(n *Node) []string {
 	return names
 }
 
-// Subgraphs are the graphs that an attribute holds.
+// Subgraphs returns the graphs of an attribute.
 func (a *Attribute) Subgraphs() []*Graph {
 	var out []*Graph
 	if a.Graph != nil {
@@ -178,8 +178,7 @@ func keepIf[T any](items []T, ok func(T) bool) []T {
 	return out
 }
 
-// describe finds what is known of a value: what the model says, or an element
-// type that follows.
+// describe returns the declared type of a value, or its inferred element type.
 func (g *Graph) describe(name string, types map[string]DType) Value {
 	for _, list := range [][]Value{g.Outputs, g.Values, g.Inputs} {
 		for _, v := range list {
@@ -195,9 +194,9 @@ func (g *Graph) describe(name string, types map[string]DType) Value {
 	return v
 }
 
-// elementTypes follows the element types of tensors from the graph's inputs
-// and constants through its nodes, as far as they can be told: operators give
-// the type of their first input, but for those known to differ.
+// elementTypes infers the element types of tensors from the graph's inputs and
+// constants through its nodes, as far as possible: except for the operators
+// listed in fixed, the result has the type of the first input.
 func (g *Graph) elementTypes() map[string]DType {
 	types := make(map[string]DType)
 	for _, list := range [][]Value{g.Inputs, g.Values, g.Outputs} {
@@ -221,15 +220,14 @@ func (g *Graph) elementTypes() map[string]DType {
 	return types
 }
 
-// fixed are operators of ai.onnx whose results have one type.
+// fixed lists operators of ai.onnx whose results have a fixed type.
 var fixed = map[string]DType{
 	"Shape": INT64, "Size": INT64, "NonZero": INT64, "ArgMax": INT64, "ArgMin": INT64,
 	"Equal": BOOL, "Less": BOOL, "LessOrEqual": BOOL, "Greater": BOOL, "GreaterOrEqual": BOOL, "And": BOOL, "Or": BOOL, "Xor": BOOL, "Not": BOOL,
 	"IsNaN": BOOL, "IsInf": BOOL, "MatMulInteger": INT32, "ConvInteger": INT32,
 }
 
-// resultType is the element type of a node's output, 0 where it cannot be
-// told.
+// resultType returns the element type of a node's output, 0 if unknown.
 func resultType(n *Node, output int, types map[string]DType) DType {
 	input := func(i int) DType {
 		if i < len(n.Inputs) {

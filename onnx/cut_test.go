@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// values have names and no types.
+// values returns values with names and without types.
 func values(names ...string) (out []Value) {
 	for _, name := range names {
 		out = append(out, Value{Name: name})
@@ -16,29 +16,29 @@ func values(names ...string) (out []Value) {
 	return out
 }
 
-// A part between two values has the first as an input, with the type that the
-// model says, that follows, or that is told.
+// The first value of a part becomes an input, with the declared, inferred or
+// requested type.
 func TestBetween(t *testing.T) {
 	for _, c := range []struct {
-		name     string
-		from, to []string
-		told     *Value
-		say      []Value // value_info
-		in, ops  string
-		typ      string
+		name      string
+		from, to  []string
+		requested *Value
+		say       []Value // value_info
+		in, ops   string
+		typ       string
 	}{
 		{"from the middle", []string{"active"}, []string{"rows"}, nil, nil, "active", "AveragePool Reshape Transpose", "float32 false []"},
-		{"as the model says", []string{"active"}, []string{"rows"}, nil, []Value{TensorValue("active", FLOAT, 1, 8, "H", 8)}, "active", "AveragePool Reshape Transpose", "float32 true [1 8 H 8]"},
-		{"as it is told", []string{"active"}, []string{"rows"}, &Value{Name: "active", Type: TensorValue("", FLOAT16, 1, 8, 2, 2).Type}, nil, "active", "AveragePool Reshape Transpose", "float16 true [1 8 2 2]"},
-		{"behind a cast", []string{"floats"}, []string{"active"}, nil, nil, "floats", "Conv Relu", "float32 false []"},
+		{"declared type", []string{"active"}, []string{"rows"}, nil, []Value{TensorValue("active", FLOAT, 1, 8, "H", 8)}, "active", "AveragePool Reshape Transpose", "float32 true [1 8 H 8]"},
+		{"requested type", []string{"active"}, []string{"rows"}, &Value{Name: "active", Type: TensorValue("", FLOAT16, 1, 8, 2, 2).Type}, nil, "active", "AveragePool Reshape Transpose", "float16 true [1 8 2 2]"},
+		{"after a cast", []string{"floats"}, []string{"active"}, nil, nil, "floats", "Conv Relu", "float32 false []"},
 		{"several", []string{"active"}, []string{"pooled", "flat"}, nil, nil, "active", "AveragePool Reshape", "float32 false []"},
-		{"an own input", []string{"pixels"}, []string{"floats"}, nil, nil, "pixels", "Cast", "uint8 true [1 3 H 32]"},
+		{"a model input", []string{"pixels"}, []string{"floats"}, nil, nil, "pixels", "Cast", "uint8 true [1 3 H 32]"},
 	} {
 		m := visionEncoder()
 		m.Graph.Values = c.say
 		from := values(c.from...)
-		if c.told != nil {
-			from = []Value{*c.told}
+		if c.requested != nil {
+			from = []Value{*c.requested}
 		}
 		cut, err := m.Between(from, values(c.to...))
 		if err != nil {
@@ -67,12 +67,12 @@ func TestBetweenRefuses(t *testing.T) {
 	for _, c := range []struct{ from, to, want string }{
 		{"conv.w", "rows", `"conv.w" is a constant`},
 		{"ghost", "rows", `no node of the graph produces "ghost"`},
-		{"inner", "rows", `"inner" is made within a branch`},
+		{"inner", "rows", `"inner" is computed within a branch`},
 		{"shifted", "rows", `no result needs "shifted"`},
-		{"rows", "rows", `"rows" is where the part begins and where it ends`},
-		{"", "inner", `"inner" is made within a branch`},
+		{"rows", "rows", `"rows" is both an input and a result of the part`},
+		{"", "inner", `"inner" is computed within a branch`},
 		{"", "pixels", `no node of the graph produces "pixels"`},
-		{"odd", "rows", `does not say of which type "odd" is`},
+		{"odd", "rows", `unknown type of "odd"`},
 	} {
 		m := visionEncoder()
 		m.Graph.Nodes[0].Attributes = append(m.Graph.Nodes[0].Attributes, Attribute{Name: "b", Type: AttrGraph, Graph: &Graph{Nodes: []Node{neg("pixels", "inner")}, Outputs: []Value{{Name: "inner"}}}})
@@ -82,19 +82,19 @@ func TestBetweenRefuses(t *testing.T) {
 			from = values(c.from)
 		}
 		if _, err := m.Between(from, values(c.to)); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("from %q to %q: %v, not %q", c.from, c.to, err, c.want)
+			t.Errorf("from %q to %q: got %v, want %q", c.from, c.to, err, c.want)
 		}
 	}
 	if _, err := visionEncoder().Between(nil, values("rows", "rows")); err == nil {
-		t.Error("a result named twice was taken")
+		t.Error("duplicate result accepted")
 	}
-	if _, err := visionEncoder().Between(nil, []Value{TensorValue("active", FLOAT16, 1, 8)}); err == nil || !strings.Contains(err.Error(), `"active" is of float32, not of float16`) {
-		t.Errorf("a result told to be of another type: %v", err)
+	if _, err := visionEncoder().Between(nil, []Value{TensorValue("active", FLOAT16, 1, 8)}); err == nil || !strings.Contains(err.Error(), `"active" has type float32, not float16`) {
+		t.Errorf("result of a different requested type: got %v", err)
 	}
 }
 
-// A result has the shape that it is told to have.
-func TestBetweenTold(t *testing.T) {
+// A result has the requested shape.
+func TestBetweenRequested(t *testing.T) {
 	cut, err := visionEncoder().Between(nil, []Value{TensorValue("active", FLOAT, 1, 8, "H", 8)})
 	if err != nil {
 		t.Fatal(err)
@@ -104,8 +104,8 @@ func TestBetweenTold(t *testing.T) {
 	}
 }
 
-// Before IR version 4 constants are inputs as well: those that the part needs
-// stay both, others go from both lists.
+// Before IR version 4 constants are also inputs: those that the part needs
+// remain both, the others are dropped from both lists.
 func TestBetweenLegacy(t *testing.T) {
 	m := imageDecoder()
 	m.IRVersion = 3
@@ -124,8 +124,8 @@ func TestBetweenLegacy(t *testing.T) {
 	}
 }
 
-// What only a graph two levels down takes is needed, and functions that are
-// called from kept functions stay while others go.
+// A value that only a graph two levels down reads is needed, and functions
+// called by needed functions are kept while others are dropped.
 func TestCutKeepsWhatIsCalled(t *testing.T) {
 	inner := Graph{Name: "inner", Nodes: []Node{neg("conv.b", "n")}, Outputs: []Value{{Name: "n"}}}
 	outer := Graph{Name: "outer", Nodes: []Node{{Op: "If", Inputs: []string{"cond"}, Outputs: []string{"o"}, Attributes: []Attribute{{Name: "then_branch", Type: AttrGraph, Graph: &inner}}}}, Outputs: []Value{{Name: "o"}}}
@@ -155,7 +155,7 @@ func TestCutKeepsWhatIsCalled(t *testing.T) {
 	}
 }
 
-// Strip takes what no run needs, in branches too, and nothing else.
+// Strip drops everything that no run needs, also in branches, and nothing else.
 func TestStrip(t *testing.T) {
 	m := visionEncoder()
 	g := &m.Graph
@@ -175,7 +175,7 @@ func TestStrip(t *testing.T) {
 		t.Errorf("%v, %v", p, small.Metadata)
 	}
 	if m.Doc != "a" || g.Nodes[1].Doc != "c" || len(g.Initializers) != 7 {
-		t.Error("the model itself was changed")
+		t.Error("original model changed")
 	}
 	if kept := m.Strip(StripOptions{Metadata: true, Docs: true}); len(kept.Metadata) != 1 || kept.Graph.Nodes[1].Doc != "c" || kept.Graph.Inputs[0].Doc != "d" {
 		t.Errorf("%+v", kept)

@@ -8,16 +8,16 @@ import (
 	"unsafe"
 )
 
-// Parse reads a model that lies in memory. Names are copied, weights are not.
+// Parse reads a model from memory. Names are copied, weights are not.
 func Parse(b []byte) (*Model, error) {
 	if strings.HasPrefix(string(b[:min(len(b), 32)]), "version https://git-lfs") {
 		return nil, fmt.Errorf("onnx: %w", ErrPointer)
 	}
 	if len(b) > maxFile {
-		return nil, fmt.Errorf("onnx: %w: %d bytes are more than the %d that protobuf allows", ErrLimit, len(b), maxFile)
+		return nil, fmt.Errorf("onnx: %w: %d bytes exceed the %d of protobuf", ErrLimit, len(b), maxFile)
 	}
 	if len(b) == 0 {
-		return nil, errors.New("onnx: the file is empty")
+		return nil, errors.New("onnx: file is empty")
 	}
 	r := &reader{budget: minBudget + 16*len(b)}
 	m, err := r.model(b)
@@ -28,7 +28,7 @@ func Parse(b []byte) (*Model, error) {
 	return m, nil
 }
 
-// fields makes the bit set of singular fields.
+// fields returns the bit set of singular fields.
 func fields(nums ...int) uint64 {
 	set := uint64(0)
 	for _, n := range nums {
@@ -37,7 +37,7 @@ func fields(nums ...int) uint64 {
 	return set
 }
 
-// in names the place of an error.
+// in adds the place to an error.
 func in(err error, format string, args ...any) error {
 	if err == nil {
 		return nil
@@ -82,10 +82,10 @@ func (r *reader) strings(dst *[][]byte, f field) error {
 	return errors.Join(f.is(wireBytes), r.spend(2*int(unsafe.Sizeof(f.data))))
 }
 
-// skip passes over a field that is defined and of no interest.
+// skip skips a defined field that is not used.
 func skip(f field) error { return f.is(wireBytes) }
 
-// other counts a field that is not defined.
+// other counts an undefined field.
 func (r *reader) other() error {
 	r.unknown++
 	return nil
@@ -132,7 +132,7 @@ func (r *reader) model(b []byte) (*Model, error) {
 		return nil, err
 	}
 	if graph == nil {
-		return nil, errors.New("there is no graph: not an ONNX model")
+		return nil, errors.New("missing graph: not an ONNX model")
 	}
 	m.Graph = *graph
 	return m, nil
@@ -182,7 +182,7 @@ func (r *reader) entry(b []byte) (e Entry, err error) {
 
 func (r *reader) graph(b []byte, depth int) (g Graph, err error) {
 	if depth > maxDepth {
-		return g, fmt.Errorf("%w: graphs are nested deeper than %d", ErrLimit, maxDepth)
+		return g, fmt.Errorf("%w: graphs nested deeper than %d", ErrLimit, maxDepth)
 	}
 	err = r.message(b, fields(2, 10), func(f field) error {
 		switch f.num {
@@ -303,20 +303,20 @@ func (r *reader) value(b []byte) (v Value, err error) {
 	return v, in(err, "%q", v.Name)
 }
 
-// typ reads a TypeProto, a union of which one member may be set.
+// typ reads a TypeProto, a union of which at most one member may be set.
 func (r *reader) typ(b []byte, depth int) (t Type, err error) {
 	if depth > maxDepth {
-		return t, fmt.Errorf("%w: types are nested deeper than %d", ErrLimit, maxDepth)
+		return t, fmt.Errorf("%w: types nested deeper than %d", ErrLimit, maxDepth)
 	}
 	err = r.message(b, fields(1, 4, 5, 6, 7, 8, 9), func(f field) error {
-		kind, known := map[int]Kind{1: TensorKind, 4: SequenceKind, 5: MapKind, 7: OpaqueKind, 8: SparseKind, 9: OptionalKind}[f.num]
+		kind, ok := map[int]Kind{1: TensorKind, 4: SequenceKind, 5: MapKind, 7: OpaqueKind, 8: SparseKind, 9: OptionalKind}[f.num]
 		switch {
 		case f.num == 6:
 			return skip(f)
-		case !known:
+		case !ok:
 			return r.other()
 		case t.Kind != NoKind:
-			return errors.New("a type is two kinds at once")
+			return errors.New("type has two kinds")
 		}
 		t.Kind = kind
 		if err := f.is(wireBytes); err != nil {
@@ -354,7 +354,7 @@ func (r *reader) tensorType(b []byte, t *Type) error {
 	})
 }
 
-// containerType reads the element type of a sequence or an optional, or key
+// containerType reads the element type of a sequence or an optional, or the key
 // and value types of a map.
 func (r *reader) containerType(b []byte, t *Type, depth int) error {
 	return r.message(b, fields(1, 2), func(f field) error {
@@ -385,7 +385,7 @@ func (r *reader) dim(b []byte) (Dim, error) {
 		return r.other()
 	})
 	if err == nil && set > 1 {
-		err = errors.New("a dimension has a number and a name")
+		err = errors.New("dimension has both a number and a name")
 	}
 	return d, err
 }
@@ -430,14 +430,14 @@ func (r *reader) tensor(b []byte) (t Tensor, err error) {
 	case location == 1:
 		t.External = &External{entries}
 	case location != 0:
-		err = fmt.Errorf("the data location is %d, neither in the file nor external", location)
+		err = fmt.Errorf("unknown data location %d", location)
 	case len(entries) > 0:
 		err = errors.New("external_data of a tensor that is not external")
 	}
 	return t, in(err, "%q", t.Name)
 }
 
-// addTyped keeps the payload of a typed field, packed or one value.
+// addTyped keeps the payload of a typed field, packed or a single value.
 func (t *Tensor) addTyped(f field) error {
 	if t.field != f.num {
 		t.fields++
@@ -455,13 +455,13 @@ func (t *Tensor) addTyped(f field) error {
 		payload = appendVarint(nil, f.value)
 	}
 	if f.wire != wireBytes && f.wire != wire || width > 0 && len(payload)%width != 0 {
-		return fmt.Errorf("field %d holds no whole number of values", f.num)
+		return fmt.Errorf("field %d holds a partial value", f.num)
 	}
 	if width == 0 {
 		for b := payload; len(b) > 0; {
 			_, n := readVarint(b)
 			if n == 0 {
-				return fmt.Errorf("field %d holds what is no varint", f.num)
+				return fmt.Errorf("field %d holds an invalid varint", f.num)
 			}
 			b = b[n:]
 		}
@@ -484,7 +484,7 @@ func (r *reader) sparse(b []byte) (s SparseTensor, err error) {
 		return r.other()
 	})
 	if err == nil && (values == nil || indices == nil) {
-		err = errors.New("a sparse tensor needs values and indices")
+		err = errors.New("sparse tensor without values or indices")
 	}
 	if err == nil {
 		s.Values, s.Indices = *values, *indices

@@ -42,8 +42,8 @@ const (
 	FLOAT6E3M2     DType = 28
 )
 
-// dtypes gives, by number, the name, the bits of one element in raw_data (0
-// for strings) and the field of TensorProto that holds elements otherwise.
+// dtypes lists, by number, the name, the bits of one element in raw_data (0 for
+// strings) and the typed field of TensorProto for the elements.
 var dtypes = [...]struct {
 	name  string
 	bits  uint64
@@ -76,7 +76,7 @@ const (
 // Known reports whether onnx.proto 1.23 defines d.
 func (d DType) Known() bool { return d > 0 && int(d) < len(dtypes) }
 
-// String is the type's name, such as "float32".
+// String returns the type's name, such as "float32".
 func (d DType) String() string {
 	if d.Known() {
 		return dtypes[d].name
@@ -84,7 +84,7 @@ func (d DType) String() string {
 	return fmt.Sprintf("dtype(%d)", int32(d))
 }
 
-// DTypeOf finds the type of a name as String writes it.
+// DTypeOf returns the type with the given name, as formatted by String.
 func DTypeOf(name string) (DType, bool) {
 	for d := FLOAT; d.Known(); d++ {
 		if dtypes[d].name == name {
@@ -94,7 +94,7 @@ func DTypeOf(name string) (DType, bool) {
 	return 0, false
 }
 
-// elements is the product of dimensions; false when one is negative or the
+// elements returns the product of dimensions; false if one is negative or the
 // product exceeds 2^63.
 func elements(dims []int64) (int64, bool) {
 	total, empty := uint64(1), false
@@ -118,7 +118,7 @@ func elements(dims []int64) (int64, bool) {
 	return int64(total), true
 }
 
-// rawSize is the number of bytes that n elements take in raw_data.
+// rawSize returns the number of bytes of n elements in raw_data.
 func (d DType) rawSize(n int64) (int64, bool) {
 	hi, lo := bits.Mul64(uint64(n), dtypes[d].bits)
 	if hi != 0 || lo > math.MaxInt64 {
@@ -127,14 +127,14 @@ func (d DType) rawSize(n int64) (int64, bool) {
 	return int64((lo + 7) / 8), true
 }
 
-// Elements is the number of elements; 0 when the dimensions are unsound.
+// Elements returns the number of elements; 0 if the dimensions are invalid.
 func (t *Tensor) Elements() int64 {
 	n, _ := elements(t.Dims)
 	return n
 }
 
-// Size is the bytes that the elements take as raw_data, of strings their own; 0
-// when type or dimensions are unsound.
+// Size returns the number of bytes of the elements in raw_data, for strings of
+// their contents; 0 if the type or the dimensions are invalid.
 func (t *Tensor) Size() int64 {
 	n, ok := elements(t.Dims)
 	if !ok || !t.DType.Known() {
@@ -151,19 +151,19 @@ func (t *Tensor) Size() int64 {
 	return size
 }
 
-// Bytes gives the elements as raw_data would hold them, little endian,
-// whichever field they are in; it aliases the file where they are in raw_data
-// already. It is an error when they are strings or external, or when their
-// number does not fit the dimensions.
+// Bytes returns the elements in the format of raw_data, little endian, from any
+// field; the result aliases the file if they are in raw_data. It returns an
+// error if they are strings or external, or if their number does not match the
+// dimensions.
 func (t *Tensor) Bytes() ([]byte, error) {
 	if err := t.sound(); err != nil {
 		return nil, fmt.Errorf("onnx: tensor %q: %w", t.Name, err)
 	}
 	switch {
 	case t.External != nil:
-		return nil, fmt.Errorf("onnx: tensor %q: its elements are external", t.Name)
+		return nil, fmt.Errorf("onnx: tensor %q: elements are external", t.Name)
 	case t.DType == STRING:
-		return nil, fmt.Errorf("onnx: tensor %q: its elements are strings", t.Name)
+		return nil, fmt.Errorf("onnx: tensor %q: elements are strings", t.Name)
 	case t.Raw != nil:
 		return t.Raw, nil
 	}
@@ -191,7 +191,7 @@ func appendTyped(out []byte, d DType, field int, chunk []byte) []byte {
 	return out
 }
 
-// unsound is why a tensor is not what it says.
+// unsound describes why a tensor is invalid.
 type unsound struct {
 	rule Rule
 	text string
@@ -203,48 +203,48 @@ func unsoundf(rule Rule, format string, args ...any) *unsound {
 	return &unsound{rule, fmt.Sprintf(format, args...)}
 }
 
-// sound checks dtype and dimensions and that as many elements are present as
-// the dimensions say; nil when all is well.
+// sound checks that dtype and dimensions are valid and that the number of
+// elements matches the dimensions; it returns nil for a valid tensor.
 func (t *Tensor) sound() *unsound {
 	if !t.DType.Known() {
 		return unsoundf(RuleDType, "unknown dtype %d", int32(t.DType))
 	}
 	n, ok := elements(t.Dims)
 	if !ok {
-		return unsoundf(RuleDims, "the dimensions %v are negative or their product exceeds 2^63", t.Dims)
+		return unsoundf(RuleDims, "dimensions %v are negative or their product exceeds 2^63", t.Dims)
 	}
 	want, ok := t.DType.rawSize(n)
 	if !ok {
-		return unsoundf(RuleDims, "the dimensions %v of %s need more than 2^63 bytes", t.Dims, t.DType)
+		return unsoundf(RuleDims, "dimensions %v of %s need more than 2^63 bytes", t.Dims, t.DType)
 	}
 	switch {
 	case t.External != nil && (t.fields > 0 || t.Raw != nil):
-		return unsoundf(RuleData, "it has elements in the file and external ones")
+		return unsoundf(RuleData, "elements both in the file and external")
 	case t.External != nil && t.DType == STRING:
 		return unsoundf(RuleData, "strings cannot be external")
 	case t.External != nil:
 		return nil
 	case t.fields > 1:
-		return unsoundf(RuleData, "its elements are in more than one field")
+		return unsoundf(RuleData, "elements in more than one field")
 	case t.DType == STRING:
 		if t.Raw != nil || t.field != 0 || int64(len(t.Strings)) != n {
-			return unsoundf(RuleData, "%d strings where its dimensions %v need %d", len(t.Strings), t.Dims, n)
+			return unsoundf(RuleData, "%d strings, dimensions %v need %d", len(t.Strings), t.Dims, n)
 		}
 	case len(t.Strings) > 0 || t.field != 0 && t.field != dtypes[t.DType].field:
-		return unsoundf(RuleData, "its elements are in a field that does not hold %s", t.DType)
+		return unsoundf(RuleData, "elements in a field that does not hold %s", t.DType)
 	case t.Raw != nil:
 		if int64(len(t.Raw)) != want {
 			return unsoundf(RuleData, "raw_data has %d bytes, %s %v needs %d", len(t.Raw), t.DType, t.Dims, want)
 		}
 	default:
 		if got, want := t.typedCount(), typedWant(t.DType, n); got != want {
-			return unsoundf(RuleData, "it has %d elements, %s %v needs %d", got, t.DType, t.Dims, want)
+			return unsoundf(RuleData, "%d elements, %s %v needs %d", got, t.DType, t.Dims, want)
 		}
 	}
 	return nil
 }
 
-// typedCount counts the values in the typed field.
+// typedCount returns the number of values in the typed field.
 func (t *Tensor) typedCount() int64 {
 	n := int64(0)
 	for _, chunk := range t.typed {
@@ -264,8 +264,8 @@ func (t *Tensor) typedCount() int64 {
 	return n
 }
 
-// typedWant is how many values the typed field needs for n elements: two for
-// a complex one, one for as many small ones as fit into a byte.
+// typedWant returns the number of values of the typed field for n elements: two
+// for a complex element, one for as many small elements as fit in a byte.
 func typedWant(d DType, n int64) int64 {
 	switch b := int64(dtypes[d].bits); {
 	case d == COMPLEX64 || d == COMPLEX128:

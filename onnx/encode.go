@@ -7,16 +7,16 @@ import (
 	"math"
 )
 
-// Write serialises a model. Fields are written in the order of their numbers
-// and lists in the order given, so the same model gives the same bytes.
-// Weights are passed through, not copied: memory use does not depend on them.
-// It returns the number of bytes written; a model beyond protobuf's 2 GiB is
-// an error before the first of them.
+// Write encodes a model. Fields are in the order of their numbers and lists in
+// the given order, so the output is deterministic. Weights are not copied:
+// memory use does not depend on them. Write returns the number of bytes
+// written; a model larger than protobuf's 2 GiB is an error before anything is
+// written.
 func Write(w io.Writer, m *Model) (int64, error) {
 	e := &encoder{}
 	e.model(m)
 	if e.size > maxFile {
-		return 0, fmt.Errorf("onnx: writing: %d bytes are more than the %d that protobuf allows", e.size, maxFile)
+		return 0, fmt.Errorf("onnx: writing: %d bytes exceed the %d of protobuf", e.size, maxFile)
 	}
 	n := int64(0)
 	for _, part := range e.seal() {
@@ -29,19 +29,19 @@ func Write(w io.Writer, m *Model) (int64, error) {
 	return n, nil
 }
 
-// encoder collects a message as parts: its own bytes, and those of others
-// that it passes through.
+// encoder collects a message as parts: newly encoded bytes, and data that it
+// references.
 type encoder struct {
 	parts [][]byte
-	own   []byte // not yet among the parts
+	buf   []byte // not yet added to parts
 	size  int
 }
 
-// seal gives all parts.
+// seal returns all parts.
 func (e *encoder) seal() [][]byte {
-	if len(e.own) > 0 {
-		e.parts = append(e.parts, e.own)
-		e.own = nil
+	if len(e.buf) > 0 {
+		e.parts = append(e.parts, e.buf)
+		e.buf = nil
 	}
 	return e.parts
 }
@@ -49,14 +49,14 @@ func (e *encoder) seal() [][]byte {
 func appendVarint(b []byte, v uint64) []byte { return binary.AppendUvarint(b, v) }
 
 func (e *encoder) raw(v uint64) {
-	before := len(e.own)
-	e.own = appendVarint(e.own, v)
-	e.size += len(e.own) - before
+	before := len(e.buf)
+	e.buf = appendVarint(e.buf, v)
+	e.size += len(e.buf) - before
 }
 
 func (e *encoder) tag(num int, w wireType) { e.raw(uint64(num)<<3 | uint64(w)) }
 
-// int writes a number; 0, the default, is left out.
+// int writes a number; 0, the default, is omitted.
 func (e *encoder) int(num int, v int64) {
 	if v != 0 {
 		e.always(num, v)
@@ -68,18 +68,18 @@ func (e *encoder) always(num int, v int64) {
 	e.raw(uint64(v))
 }
 
-// text writes a string; "" is left out.
+// text writes a string; "" is omitted.
 func (e *encoder) text(num int, s string) {
 	if s != "" {
 		e.name(num, s)
 	}
 }
 
-// name writes a string even when it is "", as lists need it.
+// name writes a string even if it is empty, as lists need it.
 func (e *encoder) name(num int, s string) {
 	e.tag(num, wireBytes)
 	e.raw(uint64(len(s)))
-	e.own = append(e.own, s...)
+	e.buf = append(e.buf, s...)
 	e.size += len(s)
 }
 
@@ -89,20 +89,20 @@ func (e *encoder) names(num int, list []string) {
 	}
 }
 
-// bytes passes data through; short data is copied to keep parts few.
+// bytes references data; short data is copied, to have few parts.
 func (e *encoder) bytes(num int, data []byte) {
 	e.tag(num, wireBytes)
 	e.raw(uint64(len(data)))
 	e.size += len(data)
 	if len(data) < 1024 {
-		e.own = append(e.own, data...)
+		e.buf = append(e.buf, data...)
 		return
 	}
 	e.seal()
 	e.parts = append(e.parts, data)
 }
 
-// message writes a message that encode fills.
+// message writes a message encoded by encode.
 func (e *encoder) message(num int, encode func(*encoder)) {
 	inner := &encoder{}
 	encode(inner)
@@ -110,7 +110,7 @@ func (e *encoder) message(num int, encode func(*encoder)) {
 	e.raw(uint64(inner.size))
 	e.size += inner.size
 	if inner.size < 1024 && len(inner.parts) == 0 {
-		e.own = append(e.own, inner.own...)
+		e.buf = append(e.buf, inner.buf...)
 		return
 	}
 	e.seal()
@@ -195,12 +195,12 @@ func (e *encoder) attribute(a *Attribute) {
 	}
 }
 
-// attributeValue writes the field that a's type names, if it is below 13.
+// attributeValue writes the field of a's type if its number is below 13.
 func (e *encoder) attributeValue(a *Attribute) {
 	switch a.Type {
 	case AttrFloat:
 		e.tag(2, wireFixed32)
-		e.own = binary.LittleEndian.AppendUint32(e.own, math.Float32bits(a.Float))
+		e.buf = binary.LittleEndian.AppendUint32(e.buf, math.Float32bits(a.Float))
 		e.size += 4
 	case AttrInt:
 		e.always(3, a.Int)
@@ -217,7 +217,7 @@ func (e *encoder) attributeValue(a *Attribute) {
 	case AttrFloats:
 		for _, f := range a.Floats {
 			e.tag(7, wireFixed32)
-			e.own = binary.LittleEndian.AppendUint32(e.own, math.Float32bits(f))
+			e.buf = binary.LittleEndian.AppendUint32(e.buf, math.Float32bits(f))
 			e.size += 4
 		}
 	case AttrInts:

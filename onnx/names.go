@@ -1,11 +1,11 @@
 package onnx
 
-// scope is what names are known in a graph.
+// scope holds the names that are defined in a graph.
 type scope struct {
-	up    *scope
-	known map[string]bool
-	used  map[string]bool
-	later map[string]bool // what the graph's nodes produce, wherever they stand
+	up      *scope
+	defined map[string]bool
+	used    map[string]bool
+	later   map[string]bool // names that any node of the graph produces
 }
 
 func newScope(up *scope, nodes []Node) *scope {
@@ -18,20 +18,20 @@ func newScope(up *scope, nodes []Node) *scope {
 	return s
 }
 
-// has reports a name that is known.
+// has reports whether a name is defined.
 func (s *scope) has(name string) bool {
 	for ; s != nil; s = s.up {
-		if s.known[name] {
+		if s.defined[name] {
 			return true
 		}
 	}
 	return false
 }
 
-// use marks a name as used where it is known.
+// use marks a name as used and reports whether it is defined.
 func (s *scope) use(name string) bool {
 	for ; s != nil; s = s.up {
-		if s.known[name] {
+		if s.defined[name] {
 			s.used[name] = true
 			return true
 		}
@@ -39,8 +39,8 @@ func (s *scope) use(name string) bool {
 	return false
 }
 
-// made reports a name that a node produces only after its use.
-func (s *scope) made(name string) bool {
+// producedLater reports whether a node produces a name only after its use.
+func (s *scope) producedLater(name string) bool {
 	for ; s != nil; s = s.up {
 		if s.later[name] {
 			return true
@@ -49,7 +49,7 @@ func (s *scope) made(name string) bool {
 	return false
 }
 
-// names checks that every name has one producer, which comes before its uses.
+// names checks that every name has one producer, which precedes its uses.
 func (c *checker) names() {
 	at := &place{what: "graph", index: -1, name: c.m.Graph.Name}
 	c.scopeOf(at, &c.m.Graph, nil)
@@ -58,29 +58,29 @@ func (c *checker) names() {
 	}
 }
 
-// define enters a name that something in the graph produces.
+// define adds a name that something in the graph produces.
 func (c *checker) define(at *place, s *scope, name string) {
 	switch {
-	case s.known[name]:
-		c.fail(RuleName, at, "the name %q is produced twice", name)
+	case s.defined[name]:
+		c.fail(RuleName, at, "duplicate name %q", name)
 	case s.up.has(name):
-		c.warn(RuleName, at, "the name %q hides one of an enclosing graph", name)
+		c.warn(RuleName, at, "name %q hides one of an enclosing graph", name)
 	}
-	s.known[name] = true
+	s.defined[name] = true
 }
 
-// scopeOf checks a graph and those within it.
+// scopeOf checks a graph and its subgraphs.
 func (c *checker) scopeOf(at *place, g *Graph, up *scope) {
 	s := newScope(up, g.Nodes)
 	for i, v := range g.Inputs {
 		c.define(at.in("input", i, v.Name), s, v.Name)
 	}
-	inputs := make(map[string]bool, len(s.known))
-	for name := range s.known {
+	inputs := make(map[string]bool, len(s.defined))
+	for name := range s.defined {
 		inputs[name] = true
 	}
 	constant := func(at *place, name string) {
-		if inputs[name] { // IR version 3 lists initializers as inputs too
+		if inputs[name] { // IR version 3 also lists initializers as inputs
 			delete(inputs, name)
 			return
 		}
@@ -95,17 +95,17 @@ func (c *checker) scopeOf(at *place, g *Graph, up *scope) {
 	c.body(at, g.Nodes, s)
 	for i, v := range g.Outputs {
 		switch {
-		case s.known[v.Name]:
+		case s.defined[v.Name]:
 			s.used[v.Name] = true
 		case s.use(v.Name):
-			c.warn(RuleOutput, at.in("output", i, ""), "the output %q is produced in an enclosing graph", v.Name)
+			c.warn(RuleOutput, at.in("output", i, ""), "output %q is produced in an enclosing graph", v.Name)
 		default:
-			c.fail(RuleOutput, at.in("output", i, ""), "nothing produces the output %q", v.Name)
+			c.fail(RuleOutput, at.in("output", i, ""), "no node produces output %q", v.Name)
 		}
 	}
 	for i := range g.Initializers {
 		if t := &g.Initializers[i]; !s.used[t.Name] {
-			c.warn(RuleUnused, at.in("initializer", i, t.Name), "nothing uses it: %s %v", t.DType, t.Dims)
+			c.warn(RuleUnused, at.in("initializer", i, t.Name), "unused: %s %v", t.DType, t.Dims)
 		}
 	}
 }
@@ -118,10 +118,10 @@ func (c *checker) body(at *place, nodes []Node, s *scope) {
 		for _, name := range n.Inputs {
 			switch {
 			case name == "" || s.use(name):
-			case s.made(name):
-				c.fail(RuleOrder, here, "its input %q is produced only after it: the nodes are out of order or go round in a circle", name)
+			case s.producedLater(name):
+				c.fail(RuleOrder, here, "input %q is produced by a later node: nodes are out of order or form a cycle", name)
 			default:
-				c.fail(RuleDangling, here, "nothing before it produces its input %q", name)
+				c.fail(RuleDangling, here, "no earlier node produces input %q", name)
 			}
 		}
 		for j := range n.Attributes {
@@ -141,7 +141,7 @@ func (c *checker) body(at *place, nodes []Node, s *scope) {
 	}
 }
 
-// function checks the body of a function, which sees its inputs alone.
+// function checks the body of a function, in which only its inputs are defined.
 func (c *checker) function(at *place, f *Function) {
 	s := newScope(nil, f.Nodes)
 	for _, name := range f.Inputs {
@@ -149,8 +149,8 @@ func (c *checker) function(at *place, f *Function) {
 	}
 	c.body(at, f.Nodes, s)
 	for _, name := range f.Outputs {
-		if !s.known[name] {
-			c.fail(RuleOutput, at, "nothing produces the output %q", name)
+		if !s.defined[name] {
+			c.fail(RuleOutput, at, "no node produces output %q", name)
 		}
 	}
 }

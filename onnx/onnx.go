@@ -1,18 +1,18 @@
-// Package onnx reads, checks and writes ONNX models without a protobuf
-// runtime: onnx.proto has a dozen messages, and a validator wants to know more
-// of the bytes than generated code tells.
+// Package onnx reads, checks and writes ONNX models without a protobuf runtime:
+// onnx.proto has a dozen messages, and a validator needs more information about
+// the bytes than generated code has.
 //
-// [Open] maps a file and [Parse] reads one in memory; the [Model] they give
-// holds the graph's structure, while weights stay where they are: Tensor.Raw
-// and its like alias the file. [Model.Check] applies the rules that can be
-// decided from the file alone (external data, opsets, custom operators,
-// tensor sizes, names). [Write] serialises a model, byte for byte the same for
-// the same input; with the constructors of this package it builds small models
-// from scratch, and [Model.Cut] takes a part out of a large one.
+// [Open] maps a file and [Parse] reads one in memory. The resulting [Model]
+// holds the graph's structure; weights are not copied: Tensor.Raw and similar
+// fields alias the file. [Model.Check] applies the rules that can be decided
+// from the file alone (external data, opsets, custom operators, tensor sizes,
+// names). [Write] encodes a model deterministically; with the constructors of
+// this package it builds small models from scratch, and [Model.Cut] extracts a
+// part of a large one.
 //
-// Stricter than protobuf: a singular field that appears twice is an error.
-// Parsers differ in whether they merge or replace, and a check of one reading
-// says nothing of the other.
+// The reader is stricter than protobuf: a singular field that appears twice is
+// an error. Parsers differ in whether they merge or replace, so a check of one
+// interpretation does not hold for the other.
 package onnx
 
 import (
@@ -23,23 +23,22 @@ import (
 	"mm-abi.org/mm/core/mmap"
 )
 
-// The limits of what is read.
+// Limits on a model.
 const (
-	maxFile  = math.MaxInt32 // bytes; protobuf's own limit
+	maxFile  = math.MaxInt32 // bytes; the limit of protobuf
 	maxDepth = 32            // graphs within graphs, types within types
 	maxName  = 1 << 16       // bytes of one name
-	// minBudget and 16 bytes for each of the file is the memory that the
+	// minBudget plus 16 bytes for each byte of the file is the memory that the
 	// structure of a model may take. Real models need a fraction of it.
 	minBudget = 16 << 20
 )
 
-// ErrPointer says that a file is a Git LFS pointer, not the model it stands
-// for.
+// ErrPointer reports that a file is a Git LFS pointer instead of the model.
 var ErrPointer = errors.New("a Git LFS pointer, not a model: fetch the real file")
 
-// ErrLimit says that a file goes beyond what is read: its size, the depth of
-// its graphs, the length of a name, or how much its structure takes.
-var ErrLimit = errors.New("beyond the limits of what is read")
+// ErrLimit reports that a file exceeds a limit: its size, the depth of its
+// graphs, the length of a name, or the memory of its structure.
+var ErrLimit = errors.New("limit exceeded")
 
 // Model is a ModelProto.
 type Model struct {
@@ -53,7 +52,7 @@ type Model struct {
 	Metadata        []Entry
 	Graph           Graph
 	Functions       []Function
-	// Training are the graphs of training_info.
+	// Training holds the graphs of training_info.
 	Training []Graph
 	// Unknown counts fields that onnx.proto 1.23 does not define.
 	Unknown int
@@ -77,8 +76,8 @@ type Graph struct {
 	Name  string
 	Doc   string
 	Nodes []Node
-	// Inputs are what the graph is given. Before IR version 4 initializers
-	// were listed among them: [Model.Inputs] leaves those out.
+	// Inputs are the inputs of the graph. Before IR version 4 they included
+	// initializers, which [Model.Inputs] excludes.
 	Inputs       []Value
 	Outputs      []Value
 	Initializers []Tensor
@@ -87,7 +86,8 @@ type Graph struct {
 	Values []Value
 }
 
-// Node is one operator applied. An empty input name is an input left out.
+// Node is one application of an operator. An empty input name is an omitted
+// input.
 type Node struct {
 	Name, Op, Domain string
 	Inputs, Outputs  []string
@@ -96,7 +96,7 @@ type Node struct {
 	Overload         string
 }
 
-// AttributeType says which field of an Attribute holds its value.
+// AttributeType selects the field of an Attribute that holds its value.
 type AttributeType int32
 
 // The attribute types, with onnx.proto's numbers.
@@ -121,7 +121,7 @@ const (
 type Attribute struct {
 	Name string
 	Type AttributeType
-	// Ref names the attribute of the enclosing function that gives the value.
+	// Ref names the attribute of the enclosing function that holds the value.
 	Ref     string
 	Doc     string
 	Float   float32
@@ -136,7 +136,7 @@ type Attribute struct {
 	Tensors []Tensor
 	Graphs  []Graph
 	Sparses []SparseTensor
-	Types   []Type // one for AttrType
+	Types   []Type // one if AttrType
 }
 
 // Value names an input, an output or an intermediate result.
@@ -146,7 +146,7 @@ type Value struct {
 	Doc  string
 }
 
-// Kind says what a Type is of.
+// Kind is the kind of a Type.
 type Kind uint8
 
 // The kinds of types. A value without a type has NoKind.
@@ -164,24 +164,24 @@ const (
 type Type struct {
 	Kind  Kind
 	DType DType // of a tensor's elements, of a map's keys
-	// Dims are a tensor's dimensions if Ranked, otherwise even their number
-	// is unknown.
+	// Dims are a tensor's dimensions if Ranked; otherwise even their number is
+	// unknown.
 	Dims   []Dim
 	Ranked bool
 	Elem   *Type // of sequences, maps and optionals
 }
 
-// Dim is a dimension: a number, a name, or unknown when Param is "" and Value
-// is [Unknown].
+// Dim is a dimension: a number, a name, or unknown if Param is "" and Value is
+// [Unknown].
 type Dim struct {
 	Value int64
 	Param string
 }
 
-// Unknown is the Value of a dimension that is no number.
+// Unknown is the Value of a dimension that is not a number.
 const Unknown = int64(-1)
 
-// String writes a dimension as it is usually printed.
+// String formats a dimension.
 func (d Dim) String() string {
 	switch {
 	case d.Param != "":
@@ -193,25 +193,25 @@ func (d Dim) String() string {
 }
 
 // Tensor is a TensorProto. Its elements are in one of Raw, typed fields
-// ([Tensor.Bytes] gives them all the same way), Strings or External.
+// ([Tensor.Bytes] returns either in one format), Strings or External.
 type Tensor struct {
 	Name  string
 	DType DType
 	Dims  []int64
 	Doc   string
-	// Raw is raw_data, little endian; it aliases the file. nil when absent.
+	// Raw is raw_data, little endian; it aliases the file. nil if absent.
 	Raw []byte
 	// Strings are string_data; they alias the file.
 	Strings [][]byte
-	// External is where the elements lie when not in the file; nil otherwise.
+	// External describes elements outside the file; nil otherwise.
 	External *External
 
 	typed  [][]byte // packed payloads of the typed field
 	field  int      // its number in TensorProto; 0 for none
-	fields int      // how many of raw_data and the typed fields are present
+	fields int      // number of raw_data and typed fields that are present
 }
 
-// External is external_data as it stands, unchecked.
+// External is external_data, unchecked.
 type External struct{ Entries []Entry }
 
 // SparseTensor is a SparseTensorProto.
@@ -224,14 +224,14 @@ type SparseTensor struct {
 type Function struct {
 	Name, Domain, Overload string
 	Inputs, Outputs        []string
-	Attributes             []string    // names without default
-	Defaults               []Attribute // names with default
+	Attributes             []string    // names without a default
+	Defaults               []Attribute // names with a default
 	Nodes                  []Node
 	Opsets                 []Opset
 	Doc                    string
 }
 
-// Open maps the model at path. Close gives the mapping back.
+// Open maps the model at path. Close unmaps it.
 func Open(path string) (*Model, error) {
 	m, err := mmap.Open(path)
 	if err != nil {
@@ -245,9 +245,9 @@ func Open(path string) (*Model, error) {
 	return model, nil
 }
 
-// Close gives the mappings back, those of external data too; data that aliases
-// the files is invalid afterwards. It does nothing for a model that was not
-// opened by Open and has nothing attached.
+// Close unmaps the files, including external data; data that aliases them is
+// invalid afterwards. For a model that was not opened by Open and has no
+// attached files, Close does nothing.
 func (m *Model) Close() error {
 	var errs []error
 	for _, a := range m.attached {
@@ -259,18 +259,18 @@ func (m *Model) Close() error {
 	return errors.Join(errs...)
 }
 
-// Share is a copy of the model for changes. It uses the same files, which are
-// the model's to close.
+// Share returns a copy of the model for changes. It uses the same files, which
+// remain the original's to close.
 func (m *Model) Share() *Model {
 	out := *m
 	out.m, out.attached = nil, nil
 	return &out
 }
 
-// Size is the number of bytes that the model was read from.
+// Size returns the number of bytes that the model was read from.
 func (m *Model) Size() int64 { return m.size }
 
-// Inputs are the graph's inputs less those that an initializer provides.
+// Inputs returns the graph's inputs except those with an initializer.
 func (m *Model) Inputs() []Value {
 	constant := make(map[string]bool)
 	for _, t := range m.Graph.Initializers {
@@ -288,15 +288,15 @@ func (m *Model) Inputs() []Value {
 	return out
 }
 
-// Operators counts the nodes of each operator, by domain and name, subgraphs
-// and functions included. The domain ai.onnx is "".
+// Operators counts the nodes of each operator, by domain and name, including
+// subgraphs and functions. The domain ai.onnx is "".
 func (m *Model) Operators() map[[2]string]int {
 	count := make(map[[2]string]int)
 	m.walk(visitor{node: func(_ *place, n *Node) { count[[2]string{canonical(n.Domain), n.Op}]++ }})
 	return count
 }
 
-// Parameters is the number of elements in initializers and constants.
+// Parameters returns the number of elements in initializers and constants.
 func (m *Model) Parameters() int64 {
 	total := int64(0)
 	m.walk(visitor{tensor: func(_ *place, t *Tensor) {
@@ -307,19 +307,18 @@ func (m *Model) Parameters() int64 {
 	return total
 }
 
-// EachNode calls f for every node, subgraphs, functions and training graphs
-// included.
+// EachNode calls f for every node, including those in subgraphs, functions and
+// training graphs.
 func (m *Model) EachNode(f func(*Node)) {
 	m.walk(visitor{node: func(_ *place, n *Node) { f(n) }})
 }
 
-// EachTensor calls f for every tensor, those of attributes included, wherever
-// it is.
+// EachTensor calls f for every tensor, including those in attributes.
 func (m *Model) EachTensor(f func(*Tensor)) {
 	m.walk(visitor{tensor: func(_ *place, t *Tensor) { f(t) }})
 }
 
-// canonical spells the default domain "".
+// canonical returns "" for the default domain.
 func canonical(domain string) string {
 	if domain == "ai.onnx" {
 		return ""

@@ -18,7 +18,7 @@ import (
 	"mm-abi.org/mm/internal/testfiles"
 )
 
-// ramp gives n small values that differ.
+// ramp returns n small distinct values.
 func ramp(n int) []float32 {
 	out := make([]float32, n)
 	for i := range out {
@@ -27,8 +27,8 @@ func ramp(n int) []float32 {
 	return out
 }
 
-// visionEncoder is a small vision encoder: image to tokens, with the operators that
-// reference modules use.
+// visionEncoder returns a small vision encoder: image to tokens, with the
+// operators of the reference modules.
 func visionEncoder() *Model {
 	m := New("encoder", 17)
 	g := &m.Graph
@@ -50,7 +50,7 @@ func visionEncoder() *Model {
 	return m
 }
 
-// imageDecoder is a small image decoder: tokens to an image.
+// imageDecoder returns a small image decoder: tokens to an image.
 func imageDecoder() *Model {
 	m := New("decoder", 17)
 	g := &m.Graph
@@ -87,12 +87,12 @@ func written(t testing.TB, m *Model) []byte {
 		t.Fatal(err)
 	}
 	if n != int64(b.Len()) {
-		t.Errorf("Write says %d bytes, wrote %d", n, b.Len())
+		t.Errorf("Write: returned %d, wrote %d bytes", n, b.Len())
 	}
 	return b.Bytes()
 }
 
-// same compares models, however their weights are held.
+// same compares models regardless of the fields that hold their weights.
 func same(a, b *Model) string {
 	return cmp.Diff(a, b, cmpopts.EquateEmpty(), cmpopts.IgnoreUnexported(Model{}), cmp.Comparer(func(a, b Tensor) bool {
 		return a.Name == b.Name && a.DType == b.DType && slices.Equal(a.Dims, b.Dims) && a.Doc == b.Doc && bytes.Equal(a.Raw, b.Raw) &&
@@ -112,7 +112,7 @@ func TestRoundTrip(t *testing.T) {
 			t.Errorf("(- written, + read):\n%s", diff)
 		}
 		if again := written(t, back); !bytes.Equal(again, file) {
-			t.Error("writing what was read gave other bytes")
+			t.Error("output differs from the input")
 		}
 		if problems := back.Check(CheckOptions{}); len(problems) > 0 {
 			t.Errorf("%s: %v", m.Graph.Name, problems)
@@ -120,8 +120,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestReference has onnx.checker and ONNX Runtime accept and run what was
-// written.
+// onnx.checker and ONNX Runtime accept and run the output.
 func TestReference(t *testing.T) {
 	python := reference(t, "onnx", "onnxruntime")
 	dir := t.TempDir()
@@ -137,7 +136,7 @@ func TestReference(t *testing.T) {
 		}
 	}
 	out := python("check", paths...)
-	// The first values of the decoder's output are computed here: 0.5·(w·1) + b.
+	// Compute the first values of the decoder's output: 0.5·(w·1) + b.
 	w, b := ramp(288), ramp(48)
 	grid := func(i int) float64 {
 		sum := 0.0
@@ -153,7 +152,7 @@ func TestReference(t *testing.T) {
 	}
 	for _, want := range wants {
 		if !strings.Contains(out, want) {
-			t.Errorf("no %q in\n%s", want, out)
+			t.Errorf("missing %q in\n%s", want, out)
 		}
 	}
 }
@@ -172,9 +171,8 @@ func reference(t *testing.T, packages ...string) func(mode string, args ...strin
 	}
 }
 
-// TestBackendTests reads the models of the backend tests in the package onnx
-// and writes them again: 1,905 of every kind in version 1.22.0, fewer in later
-// ones.
+// The models of the backend tests in the package onnx survive reading and
+// writing: 1,905 of every kind in version 1.22.0, fewer in later ones.
 func TestBackendTests(t *testing.T) {
 	dir := strings.TrimSpace(reference(t, "onnx")("nodes"))
 	files, err := filepath.Glob(filepath.Join(dir, "*", "*", "model.onnx"))
@@ -194,7 +192,7 @@ func TestBackendTests(t *testing.T) {
 		}
 		back, err := Parse(written(t, m))
 		if err != nil {
-			t.Errorf("%s: reading what was written: %v", path, err)
+			t.Errorf("%s: reading the output: %v", path, err)
 			continue
 		}
 		if diff := same(m, back); diff != "" {
@@ -210,7 +208,7 @@ func TestBackendTests(t *testing.T) {
 	t.Logf("%d models, problems %v", len(files), found)
 }
 
-// TestSharedModels reads real models.
+// Real models can be read.
 func TestSharedModels(t *testing.T) {
 	mnist, err := Open(testfiles.Shared(t, "onnx", "mnist.onnx"))
 	if err != nil {
@@ -218,16 +216,16 @@ func TestSharedModels(t *testing.T) {
 	}
 	defer mnist.Close()
 	if in := mnist.Inputs(); len(in) != 1 || in[0].Name != "Input3" || fmt.Sprint(in[0].Type.Dims) != "[1 1 28 28]" || in[0].Type.DType != FLOAT {
-		t.Errorf("mnist takes %+v", in)
+		t.Errorf("mnist inputs: %+v", in)
 	}
 	if out := mnist.Graph.Outputs; len(out) != 1 || fmt.Sprint(out[0].Type.Dims) != "[1 10]" {
-		t.Errorf("mnist gives %+v", out)
+		t.Errorf("mnist outputs: %+v", out)
 	}
 	if problems := mnist.Check(CheckOptions{}); len(problems) > 0 {
 		t.Errorf("mnist: %v", problems)
 	}
 	if n := mnist.Operators()[[2]string{"", "Conv"}]; n != 2 || mnist.Parameters() < 5000 {
-		t.Errorf("mnist has %d convolutions, %d parameters", n, mnist.Parameters())
+		t.Errorf("mnist: %d convolutions, %d parameters", n, mnist.Parameters())
 	}
 	for i := range mnist.Graph.Initializers {
 		w := &mnist.Graph.Initializers[i]
@@ -247,7 +245,7 @@ func TestSharedModels(t *testing.T) {
 		kinds[v.Type.Kind] = true
 	}
 	if !kinds[TensorKind] || !kinds[SequenceKind] {
-		t.Errorf("squeezenet gives %+v", squeeze.Graph.Outputs)
+		t.Errorf("squeezenet outputs: %+v", squeeze.Graph.Outputs)
 	}
 	for _, p := range squeeze.Check(CheckOptions{}) {
 		t.Errorf("squeezenet: %v", p)
@@ -257,7 +255,7 @@ func TestSharedModels(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(cut.Graph.Nodes) >= len(squeeze.Graph.Nodes) || len(cut.Graph.Initializers) >= len(squeeze.Graph.Initializers) {
-		t.Error("nothing was cut off")
+		t.Error("cut model is not smaller")
 	}
 	if problems := cut.Check(CheckOptions{}); len(problems) > 0 {
 		t.Errorf("cut: %v", problems)
@@ -313,9 +311,9 @@ func TestCut(t *testing.T) {
 		t.Error(problems)
 	}
 	if _, err := m.Cut("absent"); err == nil {
-		t.Error("an absent result was cut out")
+		t.Error("unknown result accepted")
 	}
-	// What a branch takes from the graph around it is needed too.
+	// Values that a branch reads from the enclosing graph are needed.
 	branch := func(from string) *Graph {
 		return &Graph{Nodes: []Node{{Op: "Neg", Inputs: []string{from}, Outputs: []string{from + "_n"}}}, Outputs: []Value{{Name: from + "_n"}}}
 	}
@@ -351,7 +349,7 @@ func TestWriteError(t *testing.T) {
 	size := len(written(t, visionEncoder()))
 	for n := 0; n < size; n += 101 {
 		if _, err := Write(&failing{n}, visionEncoder()); !errors.Is(err, errFull) {
-			t.Fatalf("a disk of %d bytes gave %v", n, err)
+			t.Fatalf("disk of %d bytes: got %v", n, err)
 		}
 	}
 }

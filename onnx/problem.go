@@ -2,27 +2,27 @@ package onnx
 
 import "fmt"
 
-// Rule names what a problem offends.
+// Rule names the rule that a problem violates.
 type Rule string
 
-// The rules, in the order in which a model is gone through.
+// The rules, in the order in which a model is checked.
 const (
-	RuleFormat    Rule = "format"    // what onnx.proto does not define
+	RuleFormat    Rule = "format"    // fields that onnx.proto does not define
 	RuleIR        Rule = "ir"        // the version of the format
 	RuleOpset     Rule = "opset"     // the versions of operators
 	RuleDomain    Rule = "domain"    // operators of unknown origin
-	RuleNode      Rule = "node"      // a node without an operator, an attribute twice
+	RuleNode      Rule = "node"      // a node without an operator, a duplicate attribute
 	RuleContext   Rule = "context"   // compiled code for a device, options of a session
 	RuleTraining  Rule = "training"  // training graphs
 	RuleKey       Rule = "key"       // keys of external data
 	RuleLocation  Rule = "location"  // paths of external data
-	RuleFile      Rule = "file"      // files of external data that are not declared or not there
-	RuleLink      Rule = "link"      // files of external data that have another name
+	RuleFile      Rule = "file"      // files of external data that are undeclared or missing
+	RuleLink      Rule = "link"      // files of external data with several names
 	RuleRange     Rule = "range"     // offset and length of external data
-	RuleOverlap   Rule = "overlap"   // bytes of external data that two tensors share in part
+	RuleOverlap   Rule = "overlap"   // partially overlapping external data
 	RuleDType     Rule = "dtype"     // element types
 	RuleDims      Rule = "dims"      // negative dimensions, products that overflow
-	RuleData      Rule = "data"      // elements that do not fit type and dimensions
+	RuleData      Rule = "data"      // elements that do not match type and dimensions
 	RuleName      Rule = "name"      // one producer for each name
 	RuleOrder     Rule = "order"     // producers come before their uses: no cycles
 	RuleDangling  Rule = "dangling"  // inputs that nothing produces
@@ -30,20 +30,20 @@ const (
 	RuleUnused    Rule = "unused"    // initializers that nothing uses
 	RuleRecursion Rule = "recursion" // functions that call themselves
 	RuleRandom    Rule = "random"    // operators whose results differ from run to run
-	RuleControl   Rule = "control"   // If, Loop and Scan, where they cannot be
+	RuleControl   Rule = "control"   // If, Loop and Scan on targets without control flow
 	RuleSize      Rule = "size"      // bytes of the model and its external data
 )
 
-// Problem is something wrong with a model.
+// Problem is a violation of a rule by a model.
 type Problem struct {
 	Rule  Rule
 	Where string // such as graph "g"/node[3] "conv"/attribute "value"
 	Text  string
-	// Warning marks what runtimes accept.
+	// Warning marks problems that runtimes accept.
 	Warning bool
 }
 
-// String writes rule, place and text in one line.
+// String formats rule, place and text in one line.
 func (p Problem) String() string {
 	if p.Where == "" {
 		return fmt.Sprintf("%s: %s", p.Rule, p.Text)
@@ -51,7 +51,7 @@ func (p Problem) String() string {
 	return fmt.Sprintf("%s: %s: %s", p.Rule, p.Where, p.Text)
 }
 
-// The most problems that Check lists of either kind.
+// The maximum numbers of faults and of warnings that Check lists.
 const maxProblems, maxWarnings = 200, 100
 
 func (c *checker) fail(rule Rule, at *place, format string, args ...any) {
@@ -62,8 +62,8 @@ func (c *checker) warn(rule Rule, at *place, format string, args ...any) {
 	c.add(Problem{Rule: rule, Text: fmt.Sprintf(format, args...), Warning: true}, at)
 }
 
-// add lists a problem. Warnings have a count of their own: however many there
-// are, they push no fault out.
+// add lists a problem. Warnings are counted separately, so that they never
+// displace a fault.
 func (c *checker) add(p Problem, at *place) {
 	count, most := &c.faults, maxProblems
 	if p.Warning {

@@ -6,28 +6,28 @@ import (
 	"slices"
 )
 
-// Rows gives a model whose only result, features [N, C, …] as convolutions have
-// them, becomes rows of channels under another name, [N, T, C], as an encoder
-// gives them (MM-ABI 1.0 §2.2). The positions, T, are in row-major order.
+// Rows returns a model whose only result, convolution features [N, C, …],
+// becomes rows of channels under a new name, [N, T, C], the layout of an
+// encoder (MM-ABI 1.0 §2.2). The positions, T, are in row-major order.
 func (m *Model) Rows(name string) (*Model, error) {
 	if len(m.Graph.Outputs) != 1 {
-		return nil, fmt.Errorf("onnx: rows are made of one result, and there are %d", len(m.Graph.Outputs))
+		return nil, fmt.Errorf("onnx: rows need one result, got %d", len(m.Graph.Outputs))
 	}
 	x := m.Graph.Outputs[0]
 	t := x.Type
 	if t.Kind != TensorKind || !t.Ranked {
-		return nil, fmt.Errorf("onnx: the model does not say of which shape %q is", x.Name)
+		return nil, fmt.Errorf("onnx: unknown shape of %q", x.Name)
 	}
 	if len(t.Dims) < 3 {
-		return nil, fmt.Errorf("onnx: rows are made of features [N, C, …], and %q has %d dimensions", x.Name, len(t.Dims))
+		return nil, fmt.Errorf("onnx: rows need features [N, C, …], %q has %d dimensions", x.Name, len(t.Dims))
 	}
 	if i := slices.IndexFunc(m.Opsets, func(o Opset) bool { return canonical(o.Domain) == "" }); i < 0 || m.Opsets[i].Version < 5 {
-		return nil, errors.New("onnx: rows need a Reshape whose shape is an input, of opset 5")
+		return nil, errors.New("onnx: rows need Reshape of opset 5, whose shape is an input")
 	}
 	shape, flat := name+".shape", name+".flat"
-	for _, own := range []string{name, shape, flat} {
-		if m.mentions(own) {
-			return nil, fmt.Errorf("onnx: the model has a %q already", own)
+	for _, added := range []string{name, shape, flat} {
+		if m.mentions(added) {
+			return nil, fmt.Errorf("onnx: name %q already exists", added)
 		}
 	}
 	out := *m.Share()
@@ -36,7 +36,7 @@ func (m *Model) Rows(name string) (*Model, error) {
 	from := x.Name
 	if len(t.Dims) > 3 {
 		g.Constant(Ints(shape, []int64{3}, []int64{0, 0, -1}))
-		if out.IRVersion < 4 { // constants are inputs as well
+		if out.IRVersion < 4 { // constants are also inputs
 			g.Inputs = append(slices.Clone(g.Inputs), TensorValue(shape, INT64, 3))
 		}
 		from = g.Add("Reshape", []string{from, shape}, flat)
@@ -47,7 +47,7 @@ func (m *Model) Rows(name string) (*Model, error) {
 	return &out, nil
 }
 
-// mentions reports whether anything in the model has a name.
+// mentions reports whether a name occurs anywhere in the model.
 func (m *Model) mentions(name string) (found bool) {
 	is := func(n string) { found = found || n == name }
 	for _, v := range m.Graph.Inputs {
@@ -62,8 +62,8 @@ func (m *Model) mentions(name string) (found bool) {
 	return found
 }
 
-// positions is the dimension of all positions together: a number where all are
-// numbers, the only open one where the others are 1, else one without a name.
+// positions returns the product of the dimensions: a number if all are numbers,
+// the only open one if the others are 1, otherwise one without a name.
 func positions(dims []Dim) Dim {
 	one := func(d Dim) bool { return d.Param == "" && d.Value == 1 }
 	if rest := slices.DeleteFunc(slices.Clone(dims), one); len(rest) == 1 {

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Features become rows of channels, with a shape that says what is known.
+// Features become rows of channels, with all known dimensions in the shape.
 func TestRows(t *testing.T) {
 	for _, c := range []struct {
 		to   string
@@ -45,31 +45,31 @@ func TestRows(t *testing.T) {
 			t.Errorf("%s %v: %v", c.to, c.dims, p)
 		}
 		if d := cmp.Diff(before, written(t, cut)); d != "" {
-			t.Errorf("%s: the model itself was changed", c.to)
+			t.Errorf("%s: original model changed", c.to)
 		}
 	}
 }
 
-// What has no channels, or no room for two more nodes, is refused by name.
+// A model without channels or with conflicting names is refused.
 func TestRowsRefuses(t *testing.T) {
-	for want, spoil := range map[string]func(*Model){
-		"does not say of which shape":    func(m *Model) { m.Graph.Outputs[0].Type.Ranked = false },
-		`"tokens" has 2 dimensions`:      func(m *Model) { m.Graph.Outputs[0].Type.Dims = m.Graph.Outputs[0].Type.Dims[:2] },
-		"there are 2":                    func(m *Model) { m.Graph.Outputs = append(m.Graph.Outputs, TensorValue("rows", FLOAT, 1, 2, 3)) },
-		"of opset 5":                     func(m *Model) { m.Opsets[0].Version = 4 },
-		`the model has a "new" already`:  func(m *Model) { m.Graph.Nodes[0].Outputs = append(m.Graph.Nodes[0].Outputs, "new") },
-		`has a "new.shape" already`:      func(m *Model) { m.Graph.Constant(Ints("new.shape", []int64{1}, []int64{0})) },
-		`the model has a "new.flat" alr`: func(m *Model) { m.Graph.Inputs = append(m.Graph.Inputs, TensorValue("new.flat", FLOAT, 1)) },
+	for want, damage := range map[string]func(*Model){
+		"unknown shape of":                func(m *Model) { m.Graph.Outputs[0].Type.Ranked = false },
+		`"tokens" has 2 dimensions`:       func(m *Model) { m.Graph.Outputs[0].Type.Dims = m.Graph.Outputs[0].Type.Dims[:2] },
+		"need one result, got 2":          func(m *Model) { m.Graph.Outputs = append(m.Graph.Outputs, TensorValue("rows", FLOAT, 1, 2, 3)) },
+		"of opset 5":                      func(m *Model) { m.Opsets[0].Version = 4 },
+		`name "new" already exists`:       func(m *Model) { m.Graph.Nodes[0].Outputs = append(m.Graph.Nodes[0].Outputs, "new") },
+		`name "new.shape" already exists`: func(m *Model) { m.Graph.Constant(Ints("new.shape", []int64{1}, []int64{0})) },
+		`name "new.flat" already exists`:  func(m *Model) { m.Graph.Inputs = append(m.Graph.Inputs, TensorValue("new.flat", FLOAT, 1)) },
 	} {
 		m := visionEncoder()
-		spoil(m)
+		damage(m)
 		if _, err := m.Rows("new"); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, not %q", err, want)
+			t.Errorf("got %v, want %q", err, want)
 		}
 	}
 }
 
-// Before IR version 4 the shape is an input as well, which nobody gives.
+// Before IR version 4 the shape is also an input, which callers do not pass.
 func TestRowsLegacy(t *testing.T) {
 	m := imageDecoder()
 	m.IRVersion = 3

@@ -2,16 +2,17 @@ package onnx
 
 import "slices"
 
-// StripOptions say what Strip leaves. The zero value takes all it can.
+// StripOptions selects what Strip keeps. The zero value keeps as little as
+// possible.
 type StripOptions struct {
-	Metadata bool // keep metadata: some programs read parameters there
-	Docs     bool // keep texts for people
+	Metadata bool // keep metadata, from which some programs read parameters
+	Docs     bool // keep documentation
 }
 
-// Strip gives a copy of the model without what no run needs: nodes and
-// constants that no result depends on, opsets and functions that nothing uses,
-// descriptions of intermediate results, training graphs, and texts. The model
-// shares its weights.
+// Strip returns a copy of the model without everything that no run needs: nodes
+// and constants that no result depends on, unused opsets and functions,
+// descriptions of intermediate results, training graphs, and texts. The copy
+// shares the weights.
 func (m *Model) Strip(opt StripOptions) *Model {
 	out := *m.Share()
 	out.Training = nil
@@ -37,8 +38,8 @@ func (m *Model) Strip(opt StripOptions) *Model {
 	return &out
 }
 
-// stripped is a graph without what its results do not need. Inputs stay: they
-// are how the graph is called, but for those that a dropped constant provided.
+// stripped returns a graph without unneeded parts. Inputs are kept, because
+// they are the interface of the graph, except those of dropped constants.
 func stripped(g *Graph, opt StripOptions) Graph {
 	var results []string
 	for _, v := range g.Outputs {
@@ -51,11 +52,11 @@ func stripped(g *Graph, opt StripOptions) Graph {
 			out.Nodes = append(out.Nodes, strippedNode(g.Nodes[i], opt))
 		}
 	}
-	gone := make(map[string]bool)
+	dropped := make(map[string]bool)
 	for _, t := range g.Initializers {
-		gone[t.Name] = !need[t.Name]
+		dropped[t.Name] = !need[t.Name]
 	}
-	out.Inputs = keepIf(g.Inputs, func(v Value) bool { return !gone[v.Name] })
+	out.Inputs = keepIf(g.Inputs, func(v Value) bool { return !dropped[v.Name] })
 	out.Initializers = keepIf(g.Initializers, func(t Tensor) bool { return need[t.Name] })
 	out.Sparse = keepIf(g.Sparse, func(s SparseTensor) bool { return need[s.Values.Name] })
 	if opt.Docs {
@@ -74,7 +75,7 @@ func stripped(g *Graph, opt StripOptions) Graph {
 	return out
 }
 
-// strippedNode is a node with the graphs within it stripped.
+// strippedNode returns a node with stripped subgraphs.
 func strippedNode(n Node, opt StripOptions) Node {
 	if !opt.Docs {
 		n.Doc = ""
@@ -97,8 +98,8 @@ func strippedNode(n Node, opt StripOptions) Node {
 	return n
 }
 
-// sweep drops functions that no node calls, and opsets of domains that no node
-// is of. ai.onnx stays: a model without it is refused.
+// sweep drops functions that no node calls, and opsets of domains without
+// nodes. ai.onnx is kept: a model without it is refused.
 func (m *Model) sweep() {
 	for {
 		called := make(map[[3]string]bool)

@@ -5,12 +5,11 @@ import (
 	"strings"
 )
 
-// place is where in a model something stands; it is spelt out only when
-// something is wrong there.
+// place is a position in a model; it is formatted only for a problem.
 type place struct {
 	up    *place
 	what  string
-	index int // -1 for what there is one of
+	index int // -1 if there is only one
 	name  string
 }
 
@@ -18,7 +17,7 @@ func (p *place) in(what string, index int, name string) *place {
 	return &place{p, what, index, name}
 }
 
-// String writes a place as graph/node[3] "Conv"/attribute "then_branch".
+// String formats a place as graph/node[3] "Conv"/attribute "then_branch".
 func (p *place) String() string {
 	var parts []string
 	for ; p != nil; p = p.up {
@@ -77,7 +76,8 @@ func (v visitor) nodes(at *place, nodes []Node) {
 	}
 }
 
-// attribute visits every field that can hold a tensor, whatever the type says.
+// attribute visits every field that can hold a tensor, regardless of the
+// declared type.
 func (v visitor) attribute(at *place, a *Attribute) {
 	if a.Tensor != nil {
 		v.one(at, a.Tensor)

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// wireType is how a protobuf field is encoded.
+// wireType is the encoding of a protobuf field.
 type wireType uint8
 
 const (
@@ -17,8 +17,8 @@ const (
 	wireFixed32 wireType = 5
 )
 
-// field is one field of a message. value holds a number, data everything
-// that has a length; both alias the file.
+// field is one field of a message. value holds a number, data any field with a
+// length; data aliases the file.
 type field struct {
 	num   int
 	wire  wireType
@@ -26,17 +26,17 @@ type field struct {
 	data  []byte
 }
 
-// reader walks the fields of messages. budget is how many bytes of memory the
-// structure may still take: a message of two bytes becomes one of hundreds.
+// reader walks the fields of messages. budget is the remaining memory of the
+// structure in bytes: a message of two bytes can become a struct of hundreds.
 type reader struct {
 	budget  int
 	unknown int
 }
 
-// spend takes n bytes out of the budget.
+// spend takes n bytes from the budget.
 func (r *reader) spend(n int) error {
 	if r.budget -= n; r.budget < 0 {
-		return fmt.Errorf("%w: the structure is too large for the size of the file", ErrLimit)
+		return fmt.Errorf("%w: structure too large for the size of the file", ErrLimit)
 	}
 	return nil
 }
@@ -64,11 +64,11 @@ func (r *reader) message(b []byte, singular uint64, do func(f field) error) erro
 	return nil
 }
 
-// readField decodes the first field in b and gives its length.
+// readField decodes the first field in b and returns its length.
 func readField(b []byte) (field, int, error) {
 	tag, n := readVarint(b)
 	if n == 0 {
-		return field{}, 0, errors.New("a field's tag is no varint")
+		return field{}, 0, errors.New("invalid varint in a field tag")
 	}
 	f := field{num: int(tag >> 3 & math.MaxInt32), wire: wireType(tag & 7)}
 	if tag>>3 == 0 || tag>>3 > 1<<29-1 {
@@ -79,7 +79,7 @@ func readField(b []byte) (field, int, error) {
 	case wireVarint:
 		v, m := readVarint(rest)
 		if m == 0 {
-			return f, 0, fmt.Errorf("field %d is no varint", f.num)
+			return f, 0, fmt.Errorf("field %d is not a varint", f.num)
 		}
 		f.value = v
 		return f, n + m, nil
@@ -99,7 +99,7 @@ func readField(b []byte) (field, int, error) {
 	case wireBytes:
 		length, m := readVarint(rest)
 		if m == 0 {
-			return f, 0, fmt.Errorf("the length of field %d is no varint", f.num)
+			return f, 0, fmt.Errorf("length of field %d is not a varint", f.num)
 		}
 		if length > uint64(len(rest)-m) {
 			return f, 0, fmt.Errorf("field %d has %d bytes, %d are left", f.num, length, len(rest)-m)
@@ -111,8 +111,8 @@ func readField(b []byte) (field, int, error) {
 	return f, 0, fmt.Errorf("field %d has the wire type %d", f.num, f.wire)
 }
 
-// readVarint gives a number and its length; 0 when it is cut short or longer
-// than 64 bits.
+// readVarint returns a number and its length; length 0 if it is truncated or
+// longer than 64 bits.
 func readVarint(b []byte) (uint64, int) {
 	v := uint64(0)
 	for i := 0; i < len(b) && i < 10; i++ {
@@ -135,10 +135,10 @@ func (f field) is(w wireType) error {
 	return nil
 }
 
-// name reads a string that names something.
+// name reads a name.
 func (f field) name(dst *string) error {
 	if len(f.data) > maxName {
-		return fmt.Errorf("%w: field %d, a name, has %d bytes, at most %d are allowed", ErrLimit, f.num, len(f.data), maxName)
+		return fmt.Errorf("%w: name in field %d has %d bytes, want at most %d", ErrLimit, f.num, len(f.data), maxName)
 	}
 	return f.text(dst)
 }
@@ -149,7 +149,7 @@ func (f field) text(dst *string) error {
 		return err
 	}
 	if !utf8.Valid(f.data) {
-		return fmt.Errorf("field %d is no UTF-8", f.num)
+		return fmt.Errorf("field %d is not valid UTF-8", f.num)
 	}
 	*dst = string(f.data)
 	return nil
@@ -182,7 +182,7 @@ func (r *reader) ints(f field, dst *[]int64) error {
 	for b := f.data; len(b) > 0; {
 		v, n := readVarint(b)
 		if n == 0 {
-			return fmt.Errorf("field %d holds what is no varint", f.num)
+			return fmt.Errorf("field %d holds an invalid varint", f.num)
 		}
 		if err := r.spend(2 * 8); err != nil {
 			return err
@@ -196,7 +196,7 @@ func (r *reader) ints(f field, dst *[]int64) error {
 // floats appends repeated floats, packed or one by one.
 func (r *reader) floats(f field, dst *[]float32) error {
 	if f.wire != wireBytes && f.wire != wireFixed32 || len(f.data)%4 != 0 {
-		return fmt.Errorf("field %d holds no floats", f.num)
+		return fmt.Errorf("field %d does not hold floats", f.num)
 	}
 	if err := r.spend(2 * len(f.data)); err != nil {
 		return err

@@ -200,9 +200,9 @@ func (g given) Run(context.Context, map[string]runtimes.Tensor) (map[string]runt
 func TestInfinite(t *testing.T) {
 	y, inf := []float32{-0.7615942, 0.7615942}, float32(math.Inf(1))
 	for want, l := range map[string][]float32{
-		`output "l": element 0 was -Inf and is no number now`: {float32(math.NaN()), 0},
-		`output "l": element 0 was -Inf and is -65504 now`:    {-65504, 0},
-		`output "l": element 0 was -Inf and is +Inf now`:      {inf, 0},
+		`output "l": element 0: -Inf before, NaN after`:    {float32(math.NaN()), 0},
+		`output "l": element 0: -Inf before, -65504 after`: {-65504, 0},
+		`output "l": element 0: -Inf before, +Inf after`:   {inf, 0},
 	} {
 		opt := logs(t)
 		_, err := compile.Compile(t.Context(), fake{soc: 69, run: given{y, l}}, opt)

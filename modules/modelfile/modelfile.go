@@ -1,11 +1,9 @@
-// Package modelfile looks at a model file on its own, without a module around
-// it: what an ONNX or a GGUF file is made of, what is wrong with it, and which
-// engine runs it.
+// Package modelfile inspects a model file without a module: its contents, its
+// faults, and which engines run it.
 //
-// [Inspect] gives a view of either for people and programs; [Check] gives every
-// fault of an ONNX file as diagnostics; [Open] gives a checked model with its
-// external data for those who change it; [Bundle] is the file as engines take
-// it.
+// [Inspect] describes an ONNX or a GGUF file; [Check] reports every fault of an
+// ONNX file as diagnostics; [Open] opens a checked model with its external data,
+// for changes; [Bundle] returns the file for engines.
 package modelfile
 
 import (
@@ -26,8 +24,8 @@ import (
 	"mm-abi.org/mm/runtimes"
 )
 
-// Format says which of the two a path is called: abi.ONNX, abi.GGUF, or "" for
-// what is neither or no file.
+// Format returns the format of a path by its extension: abi.ONNX, abi.GGUF, or ""
+// if it is neither or not a file.
 func Format(path string) abi.Format {
 	if info, err := os.Stat(path); err != nil || info.IsDir() {
 		return ""
@@ -41,18 +39,18 @@ func Format(path string) abi.Format {
 	return ""
 }
 
-// Options for Check. The zero value holds a file to what ONNX Runtime runs.
+// Options configures Check. The zero value checks for ONNX Runtime.
 type Options struct {
-	Core     bool     // what our own engine does not run is a fault
-	NPU      bool     // and so is control flow
-	Domains  []string // operator domains that are allowed besides the known ones
-	MaxBytes int64    // of the file and its external data; 0: no bound
+	Core     bool // operators that mm's engine does not run are faults
+	NPU      bool // control flow is a fault, too
+	Domains  []string // additional operator domains that are allowed
+	MaxBytes int64 // of the file and its external data; 0: unlimited
 }
 
 func (o Options) checks(path string) admit.Options {
 	c := onnx.CheckOptions{NPU: o.NPU, Domains: o.Domains, MaxBytes: o.MaxBytes}
 	if o.Core {
-		own := engine.Checks()
+		core := engine.Checks()
 		c.MinOpset, c.MaxOpset, c.AnyDomain = own.MinOpset, own.MaxOpset, own.AnyDomain
 	}
 	open := admit.Folder(filepath.Dir(path), nil)
@@ -60,8 +58,8 @@ func (o Options) checks(path string) admit.Options {
 	return admit.Options{CheckOptions: c, Open: open}
 }
 
-// Check gives every fault of the ONNX file at path, all at once. An error that
-// is no fault of the file's is that of reading it.
+// Check returns every fault of the ONNX file at path. The error is that of reading
+// it.
 func Check(ctx context.Context, path string, opt Options) (diag.List, error) {
 	var list diag.List
 	pos := diag.Pos{File: path}
@@ -83,7 +81,7 @@ func Check(ctx context.Context, path string, opt Options) (diag.List, error) {
 	return list, errors.Join(ctx.Err(), m.Close())
 }
 
-// refusals say why our own engine does not run a sound model; none when it
+// refusals returns why mm's engine does not run a valid model, or nothing if it
 // does.
 func refusals(ctx context.Context, m *onnx.Model, open admit.Opener) []string {
 	if err := m.Attach(open); err != nil {
@@ -103,8 +101,8 @@ func refusals(ctx context.Context, m *onnx.Model, open admit.Opener) []string {
 	return out
 }
 
-// Open gives the checked model at path with its external data, for the caller
-// to close. Faults are a diag.List in the error.
+// Open opens and checks the model at path with its external data. The caller must
+// close it. Faults are a diag.List in the error.
 func Open(path string, opt Options) (*onnx.Model, error) {
 	opt.Core = false
 	checks := opt.checks(path)
@@ -126,7 +124,7 @@ func Open(path string, opt Options) (*onnx.Model, error) {
 	return nil, list.Err()
 }
 
-// files are a model and its external data where they lie.
+// files are a model and its external data in a folder.
 type files struct{ dir string }
 
 // Open implements builds.Files.
@@ -139,10 +137,10 @@ func (f files) Path(name string) (string, error) {
 	return filepath.Join(f.dir, filepath.FromSlash(name)), nil
 }
 
-// Dir implements builds.Files: the files lie below one folder as it is.
+// Dir implements builds.Files.
 func (f files) Dir(context.Context, ...string) (string, error) { return f.dir, nil }
 
-// Bundle is the ONNX file at path with its external data, as engines take it.
+// Bundle returns the ONNX file at path with its external data, for engines.
 func Bundle(path string) (runtimes.Bundle, error) {
 	m, err := onnx.Open(path)
 	if err != nil {
@@ -153,7 +151,7 @@ func Bundle(path string) (runtimes.Bundle, error) {
 	part := builds.Part{Name: name, Type: abi.Encoder, Files: builds.Formats{string(abi.ONNX): names}}
 	abs, err := filepath.Abs(filepath.Dir(path))
 	if err = errors.Join(err, m.Close()); err != nil {
-		return runtimes.Bundle{}, fmt.Errorf("looking at %s: %w", path, err)
+		return runtimes.Bundle{}, fmt.Errorf("reading %s: %w", path, err)
 	}
 	return runtimes.Bundle{Part: part, Files: files{abs}}, nil
 }

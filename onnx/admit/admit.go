@@ -1,10 +1,10 @@
-// Package admit is the door that an ONNX model passes before an engine, our
-// own or a native library, sees any of it.
+// Package admit checks an ONNX model completely before any engine, ours or a
+// native library, reads it.
 //
-// [File] reads the model, applies every check of package onnx to it and to
-// the files of its external data, and maps those files: what comes out holds
-// all its weights. Which files the model may name, and where they lie, is the
-// caller's to say ([Options].Open); [Folder] and [Named] are the two ways.
+// [File] reads the model, applies every check of package onnx to it and to the
+// files of its external data, and maps those files: the resulting model holds
+// all its weights. The caller decides which files the model may name and where
+// they are ([Options].Open), usually with [Folder] or [Named].
 package admit
 
 import (
@@ -21,23 +21,24 @@ import (
 	"mm-abi.org/mm/onnx"
 )
 
-// Opener opens a file of external data by its location. What the model may not
-// have is an error; onnx.ErrLinked where the file has another name.
+// Opener opens a file of external data by its location. It returns an error for
+// a file that the model may not use; onnx.ErrLinked for a file with several
+// names.
 type Opener func(location string) (*os.File, error)
 
-// Options say what a model may have. The zero value is a model that holds all
-// its weights.
+// Options describes what a model may contain. The zero value allows a model
+// without external data.
 type Options struct {
-	onnx.CheckOptions // External is Open's
+	onnx.CheckOptions // External is set by File
 	Open              Opener
 }
 
-// Refused is a model that breaks rules.
+// Refused reports that a model violates rules.
 type Refused struct {
 	Problems []onnx.Problem // the faults, without warnings
 }
 
-// Error tells the faults, one a line.
+// Error lists the faults, one a line.
 func (r *Refused) Error() string {
 	lines := make([]string, len(r.Problems))
 	for i, p := range r.Problems {
@@ -46,8 +47,8 @@ func (r *Refused) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// File reads and checks the model at path and gives it its external data. A
-// model with faults is [Refused].
+// File reads and checks the model at path and attaches its external data. For a
+// model with faults the error is [Refused].
 func File(path string, opt Options) (*onnx.Model, error) {
 	m, err := onnx.Open(path)
 	if err != nil {
@@ -71,7 +72,7 @@ func faultsOf(problems []onnx.Problem) []onnx.Problem {
 	return slices.DeleteFunc(slices.Clone(problems), func(p onnx.Problem) bool { return p.Warning })
 }
 
-// Size is the size of the file at a location.
+// Size returns the size of the file at a location.
 func (o Opener) Size(location string) (int64, error) {
 	f, err := o(location)
 	if err != nil {
@@ -85,8 +86,8 @@ func (o Opener) Size(location string) (int64, error) {
 	return info.Size(), nil
 }
 
-// Folder opens files below a folder that anybody may have written: plain files
-// with one name each, and only those that declared allows; nil allows all.
+// Folder opens files in an untrusted folder: regular files with one name each
+// that declared allows; nil allows all.
 func Folder(dir string, declared func(location string) bool) Opener {
 	return func(location string) (*os.File, error) {
 		if err := onnx.CheckLocation(location); err != nil {
@@ -103,10 +104,10 @@ func Folder(dir string, declared func(location string) bool) Opener {
 	}
 }
 
-// Named opens the files that a part of a build names. names are their paths in
-// the build, the model's first, which locations are relative to; where says
-// where one lies on disk. Files that are sealed, held to their digests by a
-// store, may have any number of names there.
+// Named opens the files of a part of a build. names are their paths in the
+// build, the model's first, and locations are relative to it; where returns the
+// path of a file on disk. Sealed files, whose digests a store verifies, may
+// have any number of names there.
 func Named(names []string, where func(name string) (string, error), sealed bool) Opener {
 	return func(location string) (*os.File, error) {
 		if err := onnx.CheckLocation(location); err != nil {
@@ -127,7 +128,7 @@ func Named(names []string, where func(name string) (string, error), sealed bool)
 		if err != nil {
 			return nil, err
 		}
-		// Folders on the way from the model to the file may be no links either.
+		// No folder between the model and the file may be a link either.
 		if dir := filepath.Dir(model); file == filepath.Join(dir, filepath.FromSlash(location)) {
 			return Folder(dir, nil)(location)
 		}

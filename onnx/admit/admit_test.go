@@ -13,8 +13,8 @@ import (
 	"mm-abi.org/mm/onnx/onnxtest"
 )
 
-// beside is a model whose weight is in data/w.bin beside it.
-func beside(t *testing.T) (dir, path string) {
+// external writes a model whose weight is in data/w.bin.
+func external(t *testing.T) (dir, path string) {
 	t.Helper()
 	m := onnx.New("m", 17)
 	m.Graph.Inputs = []onnx.Value{onnx.TensorValue("x", onnx.FLOAT, 2)}
@@ -36,9 +36,9 @@ func beside(t *testing.T) (dir, path string) {
 	return dir, path
 }
 
-// A model comes out with the bytes of its files in it.
+// A model is returned with the contents of its files.
 func TestFile(t *testing.T) {
-	dir, path := beside(t)
+	dir, path := external(t)
 	m, err := admit.File(path, admit.Options{Open: admit.Folder(dir, nil)})
 	if err != nil {
 		t.Fatal(err)
@@ -64,27 +64,27 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// A file that shrinks after the check is an error, and no fault of memory.
+// A file that shrinks after the check is an error, not a fault.
 func TestFileShrinks(t *testing.T) {
-	dir, path := beside(t)
-	asked := 0
+	dir, path := external(t)
+	calls := 0
 	open := func(location string) (*os.File, error) {
-		if asked++; asked == 2 { // once for the check, once for its bytes
+		if calls++; calls == 2 { // once for the check, once for its bytes
 			if err := os.Truncate(filepath.Join(dir, "data", "w.bin"), 8); err != nil {
 				t.Fatal(err)
 			}
 		}
 		return admit.Folder(dir, nil)(location)
 	}
-	if m, err := admit.File(path, admit.Options{Open: open}); err == nil || !strings.Contains(err.Error(), `bytes 4 to 12 of "data/w.bin", which has 8`) {
+	if m, err := admit.File(path, admit.Options{Open: open}); err == nil || !strings.Contains(err.Error(), `bytes 4 to 12 exceed "data/w.bin" of 8 bytes`) {
 		t.Errorf("%v, %v", m, err)
 	}
 }
 
-// Files of a store may have other names there; files in a folder may not, and
-// of either only those that are named are opened.
+// Files of a store may have several names; files in a folder may not, and in
+// either only named files are opened.
 func TestNamed(t *testing.T) {
-	dir, _ := beside(t)
+	dir, _ := external(t)
 	blob := filepath.Join(t.TempDir(), "blob")
 	if err := os.Link(filepath.Join(dir, "data", "w.bin"), blob); err != nil {
 		t.Skip("skipped: ", err)
@@ -104,11 +104,11 @@ func TestNamed(t *testing.T) {
 		location string
 		want     error
 	}{
-		"of a store":                 {admit.Named(names, stored, true), "data/w.bin", nil},
-		"linked":                     {admit.Named(names, stored, false), "data/w.bin", onnx.ErrLinked},
-		"linked, where it is looked": {admit.Named(names, lying, false), "data/w.bin", onnx.ErrLinked},
-		"not named":                  {admit.Named(names[:1], stored, true), "data/w.bin", fs.ErrNotExist},
-		"not below the model":        {admit.Named(append(names, "w.bin"), stored, true), "w.bin", fs.ErrNotExist},
+		"of a store":          {admit.Named(names, stored, true), "data/w.bin", nil},
+		"linked":              {admit.Named(names, stored, false), "data/w.bin", onnx.ErrLinked},
+		"linked in a folder":  {admit.Named(names, lying, false), "data/w.bin", onnx.ErrLinked},
+		"not named":           {admit.Named(names[:1], stored, true), "data/w.bin", fs.ErrNotExist},
+		"not below the model": {admit.Named(append(names, "w.bin"), stored, true), "w.bin", fs.ErrNotExist},
 	} {
 		size, err := c.open.Size(c.location)
 		if !errors.Is(err, c.want) || c.want == nil && size != 12 {
@@ -116,11 +116,11 @@ func TestNamed(t *testing.T) {
 		}
 	}
 	if _, err := admit.Named(append(names, "w.bin"), stored, true).Size("../w.bin"); err == nil {
-		t.Error("a file above the model was opened")
+		t.Error("file above the model's folder opened")
 	}
 }
 
-// The attacks do not pass by a folder's own opener either.
+// The attacks also fail against a folder's opener.
 func TestAttacks(t *testing.T) {
 	for _, a := range onnxtest.Attacks() {
 		path := a.Plant(t)
@@ -134,7 +134,7 @@ func TestAttacks(t *testing.T) {
 		}
 		var refused *admit.Refused
 		if _, err := admit.File(path, admit.Options{Open: admit.Folder(filepath.Dir(path), declared)}); !errors.As(err, &refused) || refused.Problems[0].Rule != a.Rule {
-			t.Errorf("%s: %v, not by the rule %s", a.Name, err, a.Rule)
+			t.Errorf("%s: got %v, want rule %s", a.Name, err, a.Rule)
 		}
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"mm-abi.org/mm/onnx/engine"
 )
 
-// A convolution without weights is refused, and not looked into by those that
-// would join it with what follows.
+// A convolution without weights is refused, and the fusions that would join it
+// with the next node do not panic.
 func TestConvolutionWithoutWeights(t *testing.T) {
 	for _, inputs := range [][]string{{"x"}, {"x", ""}} {
 		for _, next := range []string{"BatchNormalization", "Relu", "Mul", "Add"} {
@@ -28,7 +28,7 @@ func TestConvolutionWithoutWeights(t *testing.T) {
 				p.Close()
 			}
 			if err == nil {
-				t.Errorf("%q with %s behind it is computed", inputs, next)
+				t.Errorf("%q followed by %s: compiled", inputs, next)
 			}
 		}
 	}

@@ -4,9 +4,9 @@ import (
 	"testing"
 )
 
-// The models at hand, one run each, on one thread.
+// One run of each available model on one thread.
 func BenchmarkRun(b *testing.B) {
-	for _, r := range append(reals(b), strangers(b)...) {
+	for _, r := range append(reals(b), fetched(b)...) {
 		b.Run(r.name, func(b *testing.B) {
 			p := load(b, r.path, 1)
 			in := r.inputs(b)

@@ -10,8 +10,9 @@ import (
 	"mm-abi.org/mm/onnx/engine"
 )
 
-// A run ends soon after its context, in the middle of a large operator too: the
-// least of a few tries, as other programs keep the processor busy.
+// A run ends soon after its context, also in the middle of a large operator.
+// The test takes the minimum of a few tries, because other programs may use the
+// processor.
 func TestCancelledInside(t *testing.T) {
 	product := func(g *onnx.Graph) { g.Add("MatMul", []string{"x", "x"}, "y") }
 	for _, c := range []struct {
@@ -38,7 +39,7 @@ func TestCancelledInside(t *testing.T) {
 				size = 8
 			}
 			x := engine.Tensor{Type: c.kind, Shape: []int{c.n, c.n}, Data: make([]byte, size*c.n*c.n)}
-			least, begun := time.Hour, 100*time.Millisecond // packing is over, the product is under way
+			shortest, begun := time.Hour, 100*time.Millisecond // after packing, during the product
 			for range 20 {
 				ctx, cancel := context.WithCancel(t.Context())
 				var ended time.Time
@@ -56,15 +57,15 @@ func TestCancelledInside(t *testing.T) {
 				}
 				took := over.Sub(ended)
 				if !errors.Is(err, context.Canceled) {
-					t.Fatalf("%s: a cancelled run gave %v", c.name, err)
+					t.Fatalf("%s: canceled run: %v", c.name, err)
 				}
-				if least = min(least, took); least < 50*time.Millisecond {
+				if shortest = min(shortest, took); shortest < 50*time.Millisecond {
 					break
 				}
 			}
-			t.Logf("%s, %d threads: %v after its context", c.name, threads, least)
-			if least > 50*time.Millisecond {
-				t.Errorf("%s, %d threads: ended %v after its context", c.name, threads, least)
+			t.Logf("%s, %d threads: %v after its context", c.name, threads, shortest)
+			if shortest > 50*time.Millisecond {
+				t.Errorf("%s, %d threads: ended %v after its context", c.name, threads, shortest)
 			}
 		}
 	}

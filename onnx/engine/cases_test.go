@@ -12,8 +12,8 @@ import (
 	"mm-abi.org/mm/onnx/engine/op"
 )
 
-// example is a model of one operator with what ONNX's reference evaluator
-// gives; testdata/cases.py writes them.
+// example is a model of one operator with the results of ONNX's reference
+// evaluator, written by testdata/cases.py.
 type example struct {
 	Name  string            `json:"name"`
 	Model []byte            `json:"model"`
@@ -34,7 +34,7 @@ func examples(t *testing.T) []example {
 	return out
 }
 
-// Every operator gives what the reference gives, for any number of threads.
+// The results of every operator equal the reference, for any number of threads.
 func TestOperators(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, e := range examples(t) {
@@ -68,11 +68,11 @@ func TestOperators(t *testing.T) {
 		})
 	}
 	for _, name := range op.Names() {
-		switch name { // no test of one node shows these, or the reference lacks them
+		switch name { // not testable with one node, or missing in the reference
 		case "ImageScaler", "Constant", "If", "Loop", "Upsample", "Scatter", "GlobalLpPool", "CumProd":
 		default:
 			if !seen[name] {
-				t.Errorf("no case of %s", name)
+				t.Errorf("missing case of %s", name)
 			}
 		}
 	}

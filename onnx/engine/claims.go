@@ -9,10 +9,10 @@ import (
 	"mm-abi.org/mm/onnx/engine/op"
 )
 
-// Claims says what of a sound model there is no kernel for, each once: nil when
-// Compile will not refuse it by name. The weights are not looked at, so that a
-// model of any size costs as much as its structure. Compile may still find a
-// shape that it cannot compute with.
+// Claims returns an error that lists everything in a valid model that the
+// engine does not support; nil if Compile will not refuse it by name. It does
+// not read the weights, so the cost depends only on the size of the structure.
+// Compile may still find a shape that it cannot compute.
 func Claims(m *onnx.Model) error {
 	c := &claims{seen: make(map[string]bool), opset: opsetOf(m)}
 	c.add(supported(m))
@@ -20,23 +20,23 @@ func Claims(m *onnx.Model) error {
 	return errors.Join(c.err...)
 }
 
-// supported refuses what a model is made of besides nodes.
+// supported refuses unsupported parts of a model other than nodes.
 func supported(m *onnx.Model) error {
 	if len(m.Functions) > 0 {
-		return errors.New("functions of the model's own are not supported")
+		return errors.New("functions in the model are not supported")
 	}
 	if len(m.Graph.Sparse) > 0 {
 		return errors.New("sparse constants are not supported")
 	}
 	for _, v := range m.Inputs() {
 		if v.Type.Kind != onnx.TensorKind || array.Size(v.Type.DType) == 0 {
-			return fmt.Errorf("input %q: what is no tensor of numbers is not supported", v.Name)
+			return fmt.Errorf("input %q: only tensors of numbers are supported", v.Name)
 		}
 	}
 	return nil
 }
 
-// opsetOf is the version of ai.onnx that a model imports.
+// opsetOf returns the version of ai.onnx that a model imports.
 func opsetOf(m *onnx.Model) int64 {
 	version := int64(0)
 	for _, o := range m.Opsets {
@@ -47,7 +47,7 @@ func opsetOf(m *onnx.Model) int64 {
 	return version
 }
 
-// claims goes through the nodes that results need.
+// claims visits the nodes that results need.
 type claims struct {
 	opset int64
 	err   []error

@@ -8,8 +8,8 @@ import (
 	"mm-abi.org/mm/onnx/engine"
 )
 
-// What has no kernel is told without weights, all of it, each once, in graphs
-// within the graph too; what no result needs is not asked for.
+// Claims lists every unsupported operator once, without reading weights, also
+// in subgraphs; nodes that no result needs are ignored.
 func TestClaims(t *testing.T) {
 	m := onnx.New("g", 17)
 	g := &m.Graph
@@ -28,11 +28,11 @@ func TestClaims(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	if _, compiled := engine.Compile(t.Context(), m, engine.Options{Threads: 1}); compiled == nil || !strings.HasSuffix(compiled.Error(), err.Error()) {
-		t.Errorf("compiling says %v", compiled)
+		t.Errorf("Compile: %v", compiled)
 	}
 	far := onnx.New("g", 17)
 	far.Graph.Constant(onnx.Tensor{Name: "w", DType: onnx.FLOAT, Dims: []int64{1 << 40}, External: &onnx.External{}})
 	if err := engine.Claims(far); err != nil {
-		t.Errorf("weights were asked for: %v", err)
+		t.Errorf("weights were read: %v", err)
 	}
 }

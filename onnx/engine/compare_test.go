@@ -25,8 +25,8 @@ import (
 	"mm-abi.org/mm/onnx/engine/array"
 )
 
-// peerVar makes the test binary answer in the words of testdata/ort.py, with
-// this engine.
+// peerVar makes the test binary speak the protocol of testdata/ort.py with this
+// engine.
 const peerVar = "MM_TEST_ONNX_PEER"
 
 func TestMain(m *testing.M) {
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// peer answers line by line; see testdata/ort.py.
+// peer answers requests line by line; see testdata/ort.py.
 func peer(r io.Reader, w io.Writer) error {
 	var p *engine.Program
 	var in map[string]engine.Tensor
@@ -107,9 +107,9 @@ func peer(r io.Reader, w io.Writer) error {
 	return lines.Err()
 }
 
-// strangers are the models of scripts/fetch-models.sh with the shapes that
-// they are used with.
-func strangers(t testing.TB) []real {
+// fetched returns the models of scripts/fetch-models.sh with their usual
+// shapes.
+func fetched(t testing.TB) []real {
 	t.Helper()
 	dir := os.Getenv("MM_MODELS_DIR")
 	if dir == "" {
@@ -132,7 +132,7 @@ func strangers(t testing.TB) []real {
 	}
 }
 
-// normal is noise of the given deviation.
+// normal returns noise of the given deviation.
 func normal(deviation float64, shape ...int) engine.Tensor {
 	rng := rand.New(rand.NewPCG(7, uint64(len(shape))))
 	n, _ := array.Count(shape)
@@ -143,7 +143,7 @@ func normal(deviation float64, shape ...int) engine.Tensor {
 	return t
 }
 
-// inputs are the model's own inputs, or noise.
+// inputs returns the inputs of r, or noise.
 func (r *real) inputs(t testing.TB) map[string]engine.Tensor {
 	t.Helper()
 	if r.in == nil {
@@ -152,7 +152,7 @@ func (r *real) inputs(t testing.TB) map[string]engine.Tensor {
 	return r.in
 }
 
-// shapes names the inputs that a run takes.
+// shapes formats the shapes of the inputs of a run.
 func (r *real) shapes(order []onnx.Value) string {
 	var out []string
 	for _, v := range order {
@@ -165,12 +165,12 @@ func (r *real) shapes(order []onnx.Value) string {
 type side struct {
 	*ort
 	cold    time.Duration // from the process's start to its first result
-	medians []float64     // nanoseconds, one a round
-	least   float64
+	medians []float64     // nanoseconds, one for each round
+	fastest float64
 	peak    int64 // bytes
 }
 
-// start runs a model once in a process of its own.
+// start runs a model once in a child process.
 func (s *side) start(t *testing.T, cmd *exec.Cmd, path string, threads int, dir string) {
 	t.Helper()
 	start := time.Now()
@@ -185,13 +185,13 @@ func (s *side) start(t *testing.T, cmd *exec.Cmd, path string, threads int, dir 
 // round runs n times.
 func (s *side) round(t *testing.T, n int) {
 	t.Helper()
-	var median, least float64
-	if _, err := fmt.Sscan(s.ask(t, "time %d", n), &median, &least); err != nil {
+	var median, fastest float64
+	if _, err := fmt.Sscan(s.ask(t, "time %d", n), &median, &fastest); err != nil {
 		t.Fatal(err)
 	}
 	s.medians = append(s.medians, median)
-	if s.least == 0 || least < s.least {
-		s.least = least
+	if s.fastest == 0 || fastest < s.fastest {
+		s.fastest = fastest
 	}
 }
 
@@ -202,8 +202,7 @@ func (s *side) median() float64 {
 
 var highWater = regexp.MustCompile(`VmHWM:\s+(\d+) kB`)
 
-// resident is the most memory a process has held, 0 where the system does not
-// say.
+// resident returns the peak memory of a process; 0 if unknown.
 func resident(pid int) int64 {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -217,16 +216,16 @@ func resident(pid int) int64 {
 	return n << 10
 }
 
-// TestCompare is `make bench-onnx`: this engine beside ONNX Runtime, each in a
-// process of its own, in rounds that alternate, as a table in markdown.
-// MM_BENCH_ONNX is the regular expression of the models to measure; "." leaves
-// out the large nets of ONNX_SUITE, which "light" names.
+// TestCompare is `make bench-onnx`: it compares this engine with ONNX Runtime,
+// each in a separate process, in alternating rounds, and prints a Markdown
+// table. MM_BENCH_ONNX is a regular expression of the models to measure; "."
+// excludes the large nets of ONNX_SUITE, which "light" selects.
 func TestCompare(t *testing.T) {
 	pattern := os.Getenv("MM_BENCH_ONNX")
 	if pattern == "" {
 		t.Skip("skipped: MM_BENCH_ONNX is not set (make bench-onnx sets it)")
 	}
-	wanted, err := regexp.Compile(pattern)
+	models, err := regexp.Compile(pattern)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,10 +244,10 @@ func TestCompare(t *testing.T) {
 		}
 	}
 	python := testfiles.Python(t, "onnxruntime", "numpy")
-	fmt.Println("| model | input | threads | ORT ms | mm ms | ratio | least: ORT | mm | ratio | memory MB: ORT | mm | cold start ms: ORT | mm |")
+	fmt.Println("| model | input | threads | ORT ms | mm ms | ratio | fastest: ORT | mm | ratio | memory MB: ORT | mm | cold start ms: ORT | mm |")
 	fmt.Println("|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
-	for _, r := range append(reals(t), strangers(t)...) {
-		if !wanted.MatchString(r.name) || pattern == "." && strings.HasPrefix(r.name, "light_") {
+	for _, r := range append(reals(t), fetched(t)...) {
+		if !models.MatchString(r.name) || pattern == "." && strings.HasPrefix(r.name, "light_") {
 			continue
 		}
 		for _, n := range threads {
@@ -282,7 +281,7 @@ func (r *real) compare(t *testing.T, python string, threads, rounds int) {
 		},
 	}
 	sides := []*side{&theirs, &mine}
-	for k := range 3 { // the last stay for the rounds
+	for k := range 3 { // the last pair is kept for the rounds
 		for i, s := range sides {
 			if k > 0 {
 				s.close()
@@ -297,13 +296,13 @@ func (r *real) compare(t *testing.T, python string, threads, rounds int) {
 		}
 		x, y := values(a), values(engine.Tensor{Type: a.Type, Data: data(t, filepath.Join(dir, fmt.Sprintf("out%d.npy", i)))})
 		if len(x) != len(y) || !(cosine(x, y) >= 0.9999) {
-			t.Errorf("%s: output %d is not ONNX Runtime's: %d and %d elements", r.name, i, len(x), len(y))
+			t.Errorf("%s: output %d: got %d elements, want %d of ONNX Runtime", r.name, i, len(y), len(x))
 		}
 	}
-	for _, s := range sides { // how many runs fill a round of 30 ms
+	for _, s := range sides { // the number of runs in a round of 30 ms
 		s.round(t, 3)
 	}
-	n := int(min(max(30e6/max(theirs.least, mine.least), 1), 1000))
+	n := int(min(max(30e6/max(theirs.fastest, mine.fastest), 1), 1000))
 	theirs, mine = side{ort: theirs.ort, cold: theirs.cold}, side{ort: mine.ort, cold: mine.cold}
 	for range rounds {
 		for _, s := range sides {
@@ -317,6 +316,6 @@ func (r *real) compare(t *testing.T, python string, threads, rounds int) {
 	}
 	a, b := theirs.median(), mine.median()
 	fmt.Printf("| %s | %s | %d | %.3f | %.3f | %.2f | %.3f | %.3f | %.2f | %.1f | %.1f | %.0f | %.0f |\n", r.name, r.shapes(order), threads,
-		a/1e6, b/1e6, b/a, theirs.least/1e6, mine.least/1e6, mine.least/theirs.least,
+		a/1e6, b/1e6, b/a, theirs.fastest/1e6, mine.fastest/1e6, mine.fastest/theirs.fastest,
 		float64(theirs.peak)/1e6, float64(mine.peak)/1e6, float64(theirs.cold)/1e6, float64(mine.cold)/1e6)
 }

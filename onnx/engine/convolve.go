@@ -10,8 +10,9 @@ import (
 	"mm-abi.org/mm/onnx/engine/kernel"
 )
 
-// convolutions joins what follows convolutions to them, and lays the images
-// between them out in blocks of channels where the machine is faster so.
+// convolutions fuses operators into the convolutions that they follow, and uses
+// the blocked layout for the images between convolutions if that is faster on
+// this machine.
 func (b *body) convolutions(p *Program, main bool) error {
 	j := joiner{body: b, opset: p.opset}
 	j.join()
@@ -32,18 +33,18 @@ func (b *body) convolutions(p *Program, main bool) error {
 // affine is a scale and a shift of each channel.
 type affine struct{ scale, shift []float64 }
 
-// joiner goes through a body's steps and drops those that the convolution
-// before them can do.
+// joiner visits the steps of a body and drops those that it fuses into the
+// preceding convolution.
 type joiner struct {
 	*body
 	opset int64
-	sums  bool // join sums of images in blocks, and what follows them, alone
+	sums  bool // only fuse sums of blocked images and the steps that follow them
 	uses  []int
 	maker map[int]*step // of the values so far
 	dead  map[*step]bool
 }
 
-// join makes normalisations by constants, activations and sums part of the
+// join fuses normalizations by constants, activations and sums into the
 // convolutions that they follow.
 func (j *joiner) join() {
 	j.count()
@@ -56,7 +57,7 @@ func (j *joiner) join() {
 			j.maker[st.out[0]] = conv
 			continue
 		}
-		if conv := j.sum(st); conv != nil { // it runs where the sum would
+		if conv := j.sum(st); conv != nil { // it runs at the position of the sum
 			conv.out[0] = st.out[0]
 			kept = slices.DeleteFunc(kept, func(s *step) bool { return s == conv })
 			st = conv
@@ -96,7 +97,8 @@ func single(st *step) bool {
 	return len(st.out) > 0 && st.out[0] >= 0 && !slices.ContainsFunc(st.out[1:], func(slot int) bool { return slot >= 0 })
 }
 
-// before gives the convolution that makes a value which so many steps read.
+// before returns the convolution that produces a value with the given number of
+// uses.
 func (j *joiner) before(slot, uses int) *step {
 	if slot < 0 || j.uses[slot] != uses {
 		return nil
@@ -111,7 +113,8 @@ func (j *joiner) before(slot, uses int) *step {
 	return st
 }
 
-// into joins a step to a convolution and gives it; nil when it cannot be.
+// into fuses a step into a convolution and returns the convolution; nil if
+// impossible.
 func (j *joiner) into(st *step) *step {
 	if !single(st) || len(st.in) == 0 {
 		return nil
@@ -124,14 +127,14 @@ func (j *joiner) into(st *step) *step {
 		if conv == nil {
 			continue
 		}
-		if j.activate(st, conv) || j.number(st, conv, i) || !j.sums && (j.normalise(st, conv) || j.perChannel(st, conv, i)) {
+		if j.activate(st, conv) || j.number(st, conv, i) || !j.sums && (j.normalize(st, conv) || j.perChannel(st, conv, i)) {
 			return conv
 		}
 	}
 	return nil
 }
 
-// attribute is a number of a node.
+// attribute returns a numeric attribute of a node.
 func attribute(n *onnx.Node, name string, absent float32) float32 {
 	for i := range n.Attributes {
 		if n.Attributes[i].Name == name {
@@ -141,8 +144,8 @@ func attribute(n *onnx.Node, name string, absent float32) float32 {
 	return absent
 }
 
-// rank is the dimensions of what a convolution gives, or fewer where they are
-// not known.
+// rank returns the number of dimensions of a convolution's result, or fewer if
+// it is unknown.
 func (j *joiner) rank(conv *step) int {
 	if conv.blocked != nil {
 		return conv.blocked.rank
@@ -153,8 +156,8 @@ func (j *joiner) rank(conv *step) int {
 	return 3
 }
 
-// scalar is a constant of one number, whose shape of at most so many dimensions
-// changes no other.
+// scalar returns a constant of a single number, of at most rank dimensions, so
+// that broadcasting does not change the other operand's shape.
 func (j *joiner) scalar(slot, rank int) (float32, bool) {
 	if slot < 0 || j.constant[slot] == nil {
 		return 0, false
@@ -168,7 +171,7 @@ func (j *joiner) scalar(slot, rank int) (float32, bool) {
 
 var infinity = float32(math.Inf(1))
 
-// bounds reads Relu, or a Clip of constant bounds.
+// bounds returns the bounds of a Relu, or of a Clip with constant bounds.
 func (j *joiner) bounds(st *step) (low, high float32, ok bool) {
 	switch {
 	case st.node.Op == "Relu":
@@ -223,8 +226,8 @@ func (j *joiner) activate(st, conv *step) bool {
 	return true
 }
 
-// hard joins x·HardSigmoid(x) to the convolution that makes x, the sigmoid
-// being a node or a sum and a Clip.
+// hard fuses x·HardSigmoid(x) into the convolution that produces x; the sigmoid
+// is one node, or a sum and a Clip.
 func (j *joiner) hard(st *step) *step {
 	if st.node.Op != "Mul" || len(st.in) != 2 {
 		return nil
@@ -268,8 +271,8 @@ func (j *joiner) hard(st *step) *step {
 	return nil
 }
 
-// number joins arithmetic with one constant number to a convolution that has
-// an activation already.
+// number fuses arithmetic with one constant number into a convolution with an
+// activation.
 func (j *joiner) number(st, conv *step, at int) bool {
 	if conv.after == nil || len(st.in) != 2 {
 		return false
@@ -295,7 +298,7 @@ func (j *joiner) number(st, conv *step, at int) bool {
 			return false
 		}
 		shift = -v
-	case "Max": // max(x, A·x, v): what A·x is at least
+	case "Max": // max(x, A·x, v): a lower bound of A·x
 		if s := a.Shape; s != nil && s.Form == tensor.ShapePeak && s.Scale == 1 && s.Shift == 0 && s.High == infinity {
 			s.Low = max(s.Low, v)
 			return true
@@ -313,10 +316,11 @@ func (j *joiner) number(st, conv *step, at int) bool {
 	return true
 }
 
-// filters is the constant weights of a convolution, nil when they are not, how
-// many channels it gives, and in what dimension of the weights those are.
+// filters returns the constant weights of a convolution, the number of its
+// output channels, and their dimension in the weights; nil if the weights are
+// not constant.
 func (j *joiner) filters(conv *step) (weights *array.Array, channels, dim int) {
-	if len(conv.in) < 2 || conv.in[1] < 0 { // no convolution; it is refused when its operator is made
+	if len(conv.in) < 2 || conv.in[1] < 0 { // invalid; refused when the operator is prepared
 		return nil, 0, 0
 	}
 	weights = j.constant[conv.in[1]]
@@ -339,8 +343,7 @@ func (j *joiner) filters(conv *step) (weights *array.Array, channels, dim int) {
 	return weights, weights.Shape[dim], dim
 }
 
-// scaled multiplies what a convolution gives, and adds to it, channel by
-// channel.
+// scaled multiplies and shifts the result of a convolution for each channel.
 func (j *joiner) scaled(conv *step, n int, scale, shift func(k int) float64) {
 	if conv.channels == nil {
 		conv.channels = &affine{make([]float64, n), make([]float64, n)}
@@ -356,8 +359,8 @@ func (j *joiner) scaled(conv *step, n int, scale, shift func(k int) float64) {
 	}
 }
 
-// perChannel joins arithmetic with a constant of one number for each channel,
-// or for all, to a convolution without an activation.
+// perChannel fuses arithmetic with a constant of one number for each channel,
+// or for all, into a convolution without an activation.
 func (j *joiner) perChannel(st, conv *step, at int) bool {
 	weights, n, _ := j.filters(conv)
 	if weights == nil || conv.after != nil || len(st.in) != 2 || n == 0 {
@@ -394,9 +397,9 @@ func (j *joiner) perChannel(st, conv *step, at int) bool {
 	return true
 }
 
-// normalise joins a BatchNormalization by constants to a convolution without
+// normalize fuses a BatchNormalization by constants into a convolution without
 // an activation.
-func (j *joiner) normalise(st, conv *step) bool {
+func (j *joiner) normalize(st, conv *step) bool {
 	weights, n, _ := j.filters(conv)
 	if st.node.Op != "BatchNormalization" || len(st.in) != 5 || st.in[0] != conv.out[0] || weights == nil || conv.after != nil {
 		return false
@@ -414,7 +417,7 @@ func (j *joiner) normalise(st, conv *step) bool {
 	return true
 }
 
-// bake works the scales and shifts of channels into weights and biases.
+// bake multiplies the scales and shifts of channels into weights and biases.
 func (j *joiner) bake(arena *array.Arena) error {
 	for _, st := range j.steps {
 		c := st.channels
@@ -450,8 +453,8 @@ func (j *joiner) bake(arena *array.Arena) error {
 	return nil
 }
 
-// sum joins a sum of two images in blocks to the convolution that makes one of
-// them, the later of the two if both are made by one.
+// sum fuses a sum of two blocked images into the convolution that produces one
+// of them, the later one if both are results of convolutions.
 func (j *joiner) sum(st *step) *step {
 	if !j.sums || st.node.Op != "Add" || st.blocked == nil || len(st.in) != 2 || !single(st) {
 		return nil

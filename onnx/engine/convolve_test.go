@@ -19,7 +19,7 @@ import (
 )
 
 // net is a model under construction whose constants may be inputs instead: then
-// nothing can be joined, packed or laid out, and each operator runs as it is.
+// nothing can be fused, packed or laid out, and each operator runs separately.
 type net struct {
 	*onnx.Graph
 	rng   *rand.Rand
@@ -28,13 +28,13 @@ type net struct {
 	n     int
 }
 
-// name gives a value a new name.
+// name returns a new name for a value.
 func (g *net) name() string {
 	g.n++
 	return fmt.Sprintf("v%d", g.n)
 }
 
-// numbers is a constant, or an input.
+// numbers adds a constant, or an input.
 func (g *net) numbers(values []float32, dims ...int64) string {
 	name := g.name()
 	t := onnx.Floats(name, dims, values)
@@ -54,7 +54,7 @@ func (g *net) numbers(values []float32, dims ...int64) string {
 	return name
 }
 
-// noise is a constant of normal numbers.
+// noise adds a constant of normally distributed numbers.
 func (g *net) noise(dims ...int64) string {
 	n := int64(1)
 	for _, d := range dims {
@@ -69,15 +69,15 @@ func (g *net) noise(dims ...int64) string {
 
 func (g *net) number(v float32) string { return g.numbers([]float32{v}) }
 
-// conv adds a convolution of 3×3, or of a pixel.
+// conv adds a convolution of 3×3 or 1×1.
 func (g *net) conv(x string, in, out, size, groups int64, more ...onnx.Attribute) string {
 	w := g.noise(out, in/groups, size, size)
 	return g.Add("Conv", []string{x, w, g.noise(out)}, g.name(), append(more, onnx.Int("group", groups), onnx.IntList("pads", size/2, size/2, size/2, size/2))...)
 }
 
-// both builds a net as it is and with loose constants, runs both and holds the
-// one to the other, by their largest elements; it gives the steps that the first
-// took.
+// both builds a net with constants and with inputs instead, compares the
+// results relative to their largest elements, and returns the steps of the
+// first.
 func both(t *testing.T, what string, seed uint64, opset int64, off float64, build func(g *net), dims ...int) []string {
 	t.Helper()
 	data := engine.Tensor{Type: onnx.FLOAT, Shape: dims}
@@ -110,7 +110,7 @@ func both(t *testing.T, what string, seed uint64, opset int64, off float64, buil
 				}
 				for name, a := range results[i] {
 					if !bytes.Equal(a.Data, out[name].Data) {
-						t.Errorf("%s: %d threads, or a second run, give another %s", what, threads, name)
+						t.Errorf("%s: %d threads or a second run change %s", what, threads, name)
 					}
 				}
 				results[i] = out
@@ -120,7 +120,7 @@ func both(t *testing.T, what string, seed uint64, opset int64, off float64, buil
 	for name, want := range results[1] {
 		a, b := values(results[0][name]), values(want)
 		if !slices.Equal(results[0][name].Shape, want.Shape) {
-			t.Fatalf("%s: %s is %v, wanted is %v", what, name, results[0][name].Shape, want.Shape)
+			t.Fatalf("%s: %s: got %v, want %v", what, name, results[0][name].Shape, want.Shape)
 		}
 		most := 1.0
 		for _, v := range b {
@@ -130,17 +130,17 @@ func both(t *testing.T, what string, seed uint64, opset int64, off float64, buil
 		}
 		for i, v := range a {
 			if v != b[i] && !(math.Abs(v-b[i]) <= off*most) && !(math.IsNaN(v) && math.IsNaN(b[i])) {
-				t.Fatalf("%s: element %d of %s is %g, wanted is %g", what, i, name, v, b[i])
+				t.Fatalf("%s: element %d of %s: got %g, want %g", what, i, name, v, b[i])
 			}
 		}
 	}
 	return steps
 }
 
-// What follows a convolution is joined to it where that changes nothing.
+// Operators after a convolution are fused if that does not change the result.
 func TestConvolutionJoins(t *testing.T) {
 	if tensor.ConvLanes() == 0 {
-		t.Skip("skipped: this machine has no kernels for images in blocks")
+		t.Skip("skipped: no kernels for blocked images")
 	}
 	const in, out = 5, 20
 	for _, c := range []struct {
@@ -149,7 +149,7 @@ func TestConvolutionJoins(t *testing.T) {
 		build func(g *net, z string) string // after a convolution
 		want  string                        // the steps
 	}{
-		{"nothing", 17, func(g *net, z string) string { return z }, "Conv ToPlain"},
+		{"none", 17, func(g *net, z string) string { return z }, "Conv ToPlain"},
 		{"relu", 17, func(g *net, z string) string { return g.Add("Relu", []string{z}, g.name()) }, "Conv ToPlain"},
 		{"two activations", 17, func(g *net, z string) string {
 			return g.Add("Sigmoid", []string{g.Add("Relu", []string{z}, g.name())}, g.name())
@@ -165,7 +165,7 @@ func TestConvolutionJoins(t *testing.T) {
 		{"leaky", 17, func(g *net, z string) string {
 			return g.Add("LeakyRelu", []string{z}, g.name(), onnx.Float("alpha", 0.2))
 		}, "Conv ToPlain"},
-		{"leaky and a least", 17, func(g *net, z string) string {
+		{"leaky and a shortest", 17, func(g *net, z string) string {
 			return g.Add("Max", []string{g.Add("LeakyRelu", []string{z}, g.name(), onnx.Float("alpha", 0.2)), g.number(-0.3)}, g.name())
 		}, "Conv ToPlain"},
 		{"leaky of more than one", 17, func(g *net, z string) string {
@@ -184,16 +184,16 @@ func TestConvolutionJoins(t *testing.T) {
 		{"swish of a hard sigmoid", 17, func(g *net, z string) string {
 			return g.Add("Mul", []string{z, g.Add("HardSigmoid", []string{z}, g.name(), onnx.Float("alpha", 0.3))}, g.name())
 		}, "Conv ToPlain"},
-		{"hard sigmoid of another", 17, func(g *net, z string) string {
+		{"hard sigmoid of a different value", 17, func(g *net, z string) string {
 			s := g.Add("HardSigmoid", []string{g.Add("Abs", []string{z}, g.name())}, g.name())
 			return g.Add("Mul", []string{z, s}, g.name())
 		}, "Conv Abs HardSigmoid Mul ToPlain"},
-		{"hard sigmoid wanted elsewhere", 17, func(g *net, z string) string {
+		{"hard sigmoid with another use", 17, func(g *net, z string) string {
 			s := g.Add("HardSigmoid", []string{z}, g.name())
 			g.Outputs = append(g.Outputs, onnx.Value{Name: s})
 			return g.Add("Mul", []string{z, s}, g.name())
 		}, "Conv HardSigmoid Mul ToPlain ToPlain"},
-		{"wanted elsewhere", 17, func(g *net, z string) string {
+		{"another use", 17, func(g *net, z string) string {
 			g.Outputs = append(g.Outputs, onnx.Value{Name: z})
 			return g.Add("Relu", []string{z}, g.name())
 		}, "Conv Relu ToPlain ToPlain"},
@@ -203,11 +203,11 @@ func TestConvolutionJoins(t *testing.T) {
 			z = g.Add("Sub", []string{z, g.number(1)}, g.name())
 			return g.Add("Div", []string{z, g.number(-4)}, g.name())
 		}, "Conv ToPlain"},
-		{"a number less it", 17, func(g *net, z string) string { return g.Add("Sub", []string{g.number(1), z}, g.name()) }, "Conv Sub ToPlain"},
-		{"a number by it", 17, func(g *net, z string) string {
+		{"number minus value", 17, func(g *net, z string) string { return g.Add("Sub", []string{g.number(1), z}, g.name()) }, "Conv Sub ToPlain"},
+		{"number divided by value", 17, func(g *net, z string) string {
 			return g.Add("Div", []string{g.number(1), g.Add("Sigmoid", []string{z}, g.name())}, g.name())
 		}, "Conv Sigmoid Div ToPlain"},
-		{"by nothing", 17, func(g *net, z string) string { return g.Add("Div", []string{z, g.number(0)}, g.name()) }, "Conv Div ToPlain"},
+		{"division by zero", 17, func(g *net, z string) string { return g.Add("Div", []string{z, g.number(0)}, g.name()) }, "Conv Div ToPlain"},
 		{"arithmetic of channels", 17, func(g *net, z string) string {
 			z = g.Add("Mul", []string{z, g.noise(out, 1, 1)}, g.name())
 			return g.Add("Add", []string{g.noise(1, out, 1, 1), z}, g.name())
@@ -219,10 +219,10 @@ func TestConvolutionJoins(t *testing.T) {
 			z = g.Add("Mul", []string{z, g.number(3)}, g.name())
 			return g.Add("Sub", []string{z, g.number(1)}, g.name())
 		}, "Conv ToPlain"},
-		{"a number by an activation", 17, func(g *net, z string) string {
+		{"number divided by activation", 17, func(g *net, z string) string {
 			return g.Add("Div", []string{g.number(1), g.Add("Clip", []string{z, g.number(1), g.number(2)}, g.name())}, g.name())
 		}, "Conv Div ToPlain"},
-		{"a number less an activation", 17, func(g *net, z string) string {
+		{"number minus activation", 17, func(g *net, z string) string {
 			return g.Add("Sub", []string{g.number(1), g.Add("Relu", []string{z}, g.name())}, g.name())
 		}, "Conv Sub ToPlain"},
 		{"a number of four dimensions", 17, func(g *net, z string) string {
@@ -241,7 +241,7 @@ func TestConvolutionJoins(t *testing.T) {
 			}
 			return z
 		}, "Conv ToPlain"},
-		{"a sum", 17, func(g *net, z string) string {
+		{"sum", 17, func(g *net, z string) string {
 			return g.Add("Relu", []string{g.Add("Add", []string{g.conv("x", in, out, 1, 1), z}, g.name())}, g.name())
 		}, "Conv Conv ToPlain"},
 		{"a sum with itself", 17, func(g *net, z string) string { return g.Add("Add", []string{z, z}, g.name()) }, "Conv Add ToPlain"},
@@ -341,13 +341,13 @@ func TestConvolutionJoins(t *testing.T) {
 				g.Outputs[0] = onnx.Value{Name: y}
 			}, 2, in, 6, 7)
 			if got := strings.Join(steps, " "); got != c.want {
-				t.Errorf("the steps are %s, wanted are %s", got, c.want)
+				t.Errorf("steps: got %s, want %s", got, c.want)
 			}
 		})
 	}
 }
 
-// Random nets give what they give when nothing is known of their constants.
+// Random nets have the same results when their constants are unknown.
 func TestConvolutionNets(t *testing.T) {
 	for seed := range uint64(60) {
 		r := rand.New(rand.NewPCG(seed, 3))
@@ -420,7 +420,7 @@ func TestConvolutionCancelled(t *testing.T) {
 		g.Outputs[0] = onnx.Value{Name: g.conv("x", channels, channels, 7, 1)}
 		p := compile(t, m, engine.Options{Threads: threads})
 		x := engine.Tensor{Type: onnx.FLOAT, Shape: []int{1, channels, side, side}, Data: make([]byte, 4*channels*side*side)}
-		least, begun := time.Hour, 100*time.Millisecond
+		shortest, begun := time.Hour, 100*time.Millisecond
 		for range 20 {
 			ctx, cancel := context.WithCancel(t.Context())
 			var ended time.Time
@@ -438,14 +438,14 @@ func TestConvolutionCancelled(t *testing.T) {
 			}
 			took := over.Sub(ended)
 			if !errors.Is(err, context.Canceled) {
-				t.Fatalf("a cancelled run gave %v", err)
+				t.Fatalf("canceled run: %v", err)
 			}
-			if least = min(least, took); least < 50*time.Millisecond {
+			if shortest = min(shortest, took); shortest < 50*time.Millisecond {
 				break
 			}
 		}
-		if least > 50*time.Millisecond {
-			t.Errorf("%d threads: ended %v after its context", threads, least)
+		if shortest > 50*time.Millisecond {
+			t.Errorf("%d threads: ended %v after its context", threads, shortest)
 		}
 	}
 }

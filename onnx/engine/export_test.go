@@ -1,6 +1,6 @@
 package engine
 
-// Steps names the operators that a program runs.
+// Steps returns the operators that a program runs.
 func Steps(p *Program) []string {
 	var out []string
 	for _, st := range p.main.steps {

@@ -11,9 +11,9 @@ import (
 	"mm-abi.org/mm/onnx/engine/op"
 )
 
-// fuser makes one step of several that stand for one operator: of the chains
-// that exporters write for a layer norm, GELU or SiLU, of a product with its
-// bias and activation, of a transposition and the product that reads it, of two
+// fuser replaces several steps by one: the chains that exporters write for a
+// layer norm, GELU or SiLU, a product with its bias and activation, a
+// transposition and the product that reads it, and two consecutive
 // transpositions.
 type fuser struct {
 	*body
@@ -23,22 +23,22 @@ type fuser struct {
 	dead  map[*step]bool
 }
 
-// fuse goes through the steps once, from first to last: what a chain becomes
-// may be part of a longer one.
+// fuse visits the steps once, in order: the result of one fusion may be part of
+// a longer chain.
 func (b *body) fuse(p *Program) {
 	j := joiner{body: b}
 	j.count()
 	f := fuser{b, p.opset, j.uses, make(map[int]*step), make(map[*step]bool)}
 	for i, st := range b.steps {
 		for _, change := range []func(*step) *step{f.silu, f.gelu, f.layerNorm, f.transposes} {
-			if made := change(st); made != nil {
-				st = made
+			if fused := change(st); fused != nil {
+				st = fused
 				b.steps[i] = st
 			}
 		}
 		f.transposed(st)
-		if made := f.attention(st); made != nil {
-			st = made
+		if fused := f.attention(st); fused != nil {
+			st = fused
 			b.steps[i] = st
 		}
 		if f.bias(st) || f.activation(st) {
@@ -54,8 +54,8 @@ func (b *body) fuse(p *Program) {
 	b.steps = slices.DeleteFunc(b.steps, func(st *step) bool { return f.dead[st] })
 }
 
-// from gives the step of an operator that makes a value which so many inputs
-// read; nil for another.
+// from returns the step of the named operator that produces a value with the
+// given number of uses; nil otherwise.
 func (f *fuser) from(slot, uses int, name string) *step {
 	if slot < 0 || f.uses[slot] != uses {
 		return nil
@@ -66,7 +66,7 @@ func (f *fuser) from(slot, uses int, name string) *step {
 	return nil
 }
 
-// number is the constant that a slot holds, if it is a single float32.
+// number returns the constant in a slot if it is a single float32.
 func (f *fuser) number(slot int) (float64, bool) {
 	if slot < 0 || f.constant[slot] == nil || f.constant[slot].Type != onnx.FLOAT || f.constant[slot].Len() != 1 {
 		return 0, false
@@ -74,8 +74,8 @@ func (f *fuser) number(slot int) (float64, bool) {
 	return float64(array.Of[float32](f.constant[slot])[0]), true
 }
 
-// near reports whether a slot holds a number, to the precision that exporters
-// write it with.
+// near reports whether a slot holds the given number, to the precision with
+// which exporters write it.
 func (f *fuser) near(slot int, want float64) bool {
 	v, ok := f.number(slot)
 	return ok && math.Abs(v-want) <= 1e-4*math.Abs(want)
@@ -86,8 +86,8 @@ func (f *fuser) row(slot int) bool {
 	return slot >= 0 && f.constant[slot] != nil && f.constant[slot].Type == onnx.FLOAT && f.constant[slot].Rank() == 1 && f.constant[slot].Len() > 1
 }
 
-// become makes the step that stands for a chain which ends with another; the
-// rest of the chain is dropped.
+// become returns the step that replaces a chain ending with end; the rest of
+// the chain is dropped.
 func (f *fuser) become(end *step, n *onnx.Node, in []int, rest ...*step) *step {
 	n.Name = end.node.Name
 	for range in {
@@ -97,7 +97,7 @@ func (f *fuser) become(end *step, n *onnx.Node, in []int, rest ...*step) *step {
 	if err != nil {
 		return nil
 	}
-	made := &step{node: n, kernel: kernel, in: in, out: end.out, subs: make(map[string]*body)}
+	fused := &step{node: n, kernel: kernel, in: in, out: end.out, subs: make(map[string]*body)}
 	for _, st := range append(rest, end) {
 		f.dead[st] = true
 		for _, slot := range st.in {
@@ -108,9 +108,9 @@ func (f *fuser) become(end *step, n *onnx.Node, in []int, rest ...*step) *step {
 	}
 	for _, slot := range in {
 		f.uses[slot]++
-		made.fixed = append(made.fixed, f.constant[slot] != nil)
+		fused.fixed = append(fused.fixed, f.constant[slot] != nil)
 	}
-	return made
+	return fused
 }
 
 // pair tries both orders of a step's two inputs.
@@ -118,13 +118,13 @@ func pair(st *step, name string, try func(a, b int) *step) *step {
 	if st.node.Op != name || len(st.in) != 2 || !single(st) {
 		return nil
 	}
-	if made := try(st.in[0], st.in[1]); made != nil {
-		return made
+	if fused := try(st.in[0], st.in[1]); fused != nil {
+		return fused
 	}
 	return try(st.in[1], st.in[0])
 }
 
-// silu is x·σ(x).
+// silu matches x·σ(x).
 func (f *fuser) silu(st *step) *step {
 	return pair(st, "Mul", func(x, s int) *step {
 		sigmoid := f.from(s, 1, "Sigmoid")
@@ -142,7 +142,7 @@ func (f *fuser) silu(st *step) *step {
 	})
 }
 
-// gelu is x·½·(1 + erf(x/√2)), in any order of the factors.
+// gelu matches x·½·(1 + erf(x/√2)), in any order of the factors.
 func (f *fuser) gelu(st *step) *step {
 	if st.node.Op != "Mul" || !single(st) || len(st.in) != 2 {
 		return nil
@@ -188,7 +188,7 @@ func (f *fuser) gelu(st *step) *step {
 	return nil
 }
 
-// layerNorm is (x - mean)/√(mean of squares + ε)·gain + bias over the last
+// layerNorm matches (x - mean)/√(mean of squares + ε)·gain + bias over the last
 // dimension.
 func (f *fuser) layerNorm(st *step) *step {
 	return pair(st, "Add", func(product, bias int) *step {
@@ -230,7 +230,8 @@ func (f *fuser) layerNorm(st *step) *step {
 	})
 }
 
-// mean gives the step that takes the mean over the last dimension and keeps it.
+// mean returns the step that computes the mean over the last dimension and
+// keeps it.
 func (f *fuser) mean(slot int) *step {
 	st := f.from(slot, 1, "ReduceMean")
 	if st == nil {
@@ -254,7 +255,7 @@ func (f *fuser) mean(slot int) *step {
 	return st
 }
 
-// transposes makes one of two transpositions.
+// transposes replaces two consecutive transpositions by one.
 func (f *fuser) transposes(st *step) *step {
 	outer := perm(st)
 	if outer == nil || !single(st) {
@@ -278,7 +279,7 @@ func (f *fuser) transposes(st *step) *step {
 	return f.become(st, &onnx.Node{Op: "Transpose", Attributes: []onnx.Attribute{{Name: "perm", Ints: both}}}, []int{before.in[0]}, before)
 }
 
-// perm is the order of dimensions that a transposition names.
+// perm returns the permutation of a transposition.
 func perm(st *step) []int64 {
 	if st.node.Op != "Transpose" {
 		return nil
@@ -291,7 +292,7 @@ func perm(st *step) []int64 {
 	return nil
 }
 
-// transposed has a product read its right factor the other way round.
+// transposed lets a product read its right factor transposed.
 func (f *fuser) transposed(st *step) {
 	if st.node.Op != "MatMul" || st.transposed {
 		return
@@ -314,8 +315,8 @@ func (f *fuser) transposed(st *step) {
 	st.in[1], st.fixed[1], st.transposed = t.in[0], f.constant[t.in[0]] != nil, true
 }
 
-// product gives the step of a product with constant weights of float32 whose
-// result is read once and has no activation yet.
+// product returns the step of a product with constant float32 weights whose
+// result has one use and no activation yet.
 func (f *fuser) product(slot int) *step {
 	st := f.from(slot, 1, "MatMul")
 	if st == nil {
@@ -330,8 +331,9 @@ func (f *fuser) product(slot int) *step {
 	return st
 }
 
-// attention is softmax(q·kᵀ·scale + mask)·v, scale and mask as they are there.
-// Constant keys or values stay products, whose weights are packed once.
+// attention matches softmax(q·kᵀ·scale + mask)·v, with optional scale and mask.
+// Products with constant keys or values are kept, because their weights are
+// packed once.
 func (f *fuser) attention(st *step) *step {
 	if st.node.Op != "MatMul" || st.transposed || len(st.in) != 2 || !single(st) || f.constant[st.in[1]] != nil {
 		return nil
@@ -370,20 +372,20 @@ func (f *fuser) attention(st *step) *step {
 	if mask >= 0 {
 		in = append(in, mask)
 	}
-	n := &onnx.Node{Op: "Softmax", Attributes: softmax.node.Attributes} // a name that is there
-	made := f.become(st, n, in[:1], append(rest, scores)...)
-	if made == nil {
+	n := &onnx.Node{Op: "Softmax", Attributes: softmax.node.Attributes} // an existing operator name
+	fused := f.become(st, n, in[:1], append(rest, scores)...)
+	if fused == nil {
 		return nil
 	}
 	for _, slot := range in[1:] {
 		f.uses[slot]++
-		made.in, made.fixed = append(made.in, slot), append(made.fixed, f.constant[slot] != nil)
+		fused.in, fused.fixed = append(fused.in, slot), append(fused.fixed, f.constant[slot] != nil)
 	}
-	made.node.Op, made.kernel, made.transposed = "Attention", layers.Kernel(float32(scale)), scores.transposed
-	return made
+	fused.node.Op, fused.kernel, fused.transposed = "Attention", layers.Kernel(float32(scale)), scores.transposed
+	return fused
 }
 
-// bias joins the numbers that a step adds to each row of a product.
+// bias fuses the addition of a row into a product.
 func (f *fuser) bias(st *step) bool {
 	return pair(st, "Add", func(product, bias int) *step {
 		m := f.product(product)
@@ -397,7 +399,7 @@ func (f *fuser) bias(st *step) bool {
 	}) != nil
 }
 
-// activation joins a function of single elements to the product before it.
+// activation fuses an elementwise function into the product before it.
 func (f *fuser) activation(st *step) bool {
 	if !single(st) || len(st.in) != 1 {
 		return false

@@ -12,7 +12,7 @@ import (
 	"mm-abi.org/mm/onnx/engine/array"
 )
 
-// small are models of a few nodes each, to be mutated.
+// small returns models of a few nodes each, to be mutated.
 func small(t testing.TB) [][]byte {
 	t.Helper()
 	var out [][]byte
@@ -104,7 +104,7 @@ func small(t testing.TB) [][]byte {
 	return out
 }
 
-// zeros are inputs of the sizes that a model asks for, with 1 for the unknown.
+// zeros returns inputs of the declared sizes, 1 for unknown sizes.
 func zeros(p *engine.Program) map[string]engine.Tensor {
 	in := make(map[string]engine.Tensor)
 	for _, v := range p.Inputs() {
@@ -124,8 +124,8 @@ func zeros(p *engine.Program) map[string]engine.Tensor {
 	return in
 }
 
-// Whatever bytes a model is, running it gives results or an error that is the
-// model's.
+// For any bytes, running the model returns results or an error that blames the
+// model.
 func FuzzRun(f *testing.F) {
 	for _, m := range small(f) {
 		f.Add(m)
@@ -151,7 +151,7 @@ func FuzzRun(f *testing.F) {
 	})
 }
 
-// The models that the fuzzer starts from run.
+// The seeds of the fuzzer run.
 func TestSmall(t *testing.T) {
 	for i, data := range small(t) {
 		m, err := onnx.Parse(data)

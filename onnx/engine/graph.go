@@ -1,18 +1,18 @@
-// Package graph runs ONNX models in pure Go, on any machine.
+// Package engine runs ONNX models in pure Go on any machine.
 //
-// [Compile] turns a checked model into a [Program]: it refuses by name what
-// package onnx/engine/op does not claim, drops nodes that no result needs,
-// computes what follows from constants alone, joins to convolutions and products
-// what follows them, makes one step of chains that stand for one operator, packs
-// weights, and finds for each value the node that uses it last. [Program.Run]
-// then goes through the nodes in their order. Shapes are known only then, so
-// each kernel works its own out; a value's memory is used again once its last
-// reader is done, in this run and in the next.
+// [Compile] turns a checked model into a [Program]: it refuses unsupported
+// operators by name (package onnx/engine/op), drops nodes that no result needs,
+// folds constants, fuses operators into the convolutions and products that they
+// follow and chains that are equivalent to one operator, packs weights, and
+// finds for each value its last reader. [Program.Run] then executes the nodes
+// in order. Shapes are found only at run time, so each kernel computes its own;
+// the memory of a value is reused after its last reader, in this run and in the
+// next.
 //
-// A model comes from anybody. Its structure has been read within limits by
-// package onnx, and here every size is computed with checked arithmetic
-// and counted against [Options].Memory before anything is allocated: a hostile
-// model ends in an error.
+// Models are untrusted. Package onnx has read the structure within limits; here
+// every size is computed with checked arithmetic and counted against
+// [Options].Memory before anything is allocated, so a hostile model ends in an
+// error.
 //
 // Results do not depend on the number of threads.
 package engine
@@ -32,21 +32,21 @@ import (
 	"mm-abi.org/mm/onnx/engine/kernel"
 )
 
-// ErrClosed says that a program was used after its Close.
-var ErrClosed = errors.New("the program is closed")
+// ErrClosed reports the use of a closed program.
+var ErrClosed = errors.New("program is closed")
 
-// ErrMemory says that a model does not fit into Options.Memory.
+// ErrMemory reports that a model exceeds Options.Memory.
 var ErrMemory = array.ErrMemory
 
-// ErrInternal says that an operator failed in a way that is no model's fault.
-var ErrInternal = errors.New("a fault of the engine")
+// ErrInternal reports a failure of an operator that is not the model's fault.
+var ErrInternal = errors.New("engine fault")
 
-// Options bound what a program may take. The zero value is ready.
+// Options bounds the resources of a program. The zero value is ready for use.
 type Options struct {
-	Threads int   // 0: the physical cores at hand
-	Memory  int64 // bytes of constants and values alive at a time; 0: 4 GiB
-	Nodes   int   // of the model with its subgraphs; 0: 100,000
-	Steps   int   // rounds of one loop; 0: 1,048,576
+	Threads int   // 0: the number of physical cores
+	Memory  int64 // peak bytes of constants and values; 0: 4 GiB
+	Nodes   int   // in the model with its subgraphs; 0: 100,000
+	Steps   int   // iterations of one loop; 0: 1,048,576
 }
 
 // Tensor is an input or a result: elements in row-major order, little endian.
@@ -56,12 +56,12 @@ type Tensor struct {
 	Data  []byte
 }
 
-// Program is a model ready to run. It is safe for concurrent use: runs go one
-// after the other, each on all threads.
+// Program is a compiled model. It is safe for concurrent use: runs execute one
+// after another, each on all threads.
 type Program struct {
 	main  *body
 	opt   Options
-	turn  chan struct{} // holds one token: the right to run
+	turn  chan struct{} // holds one token, the right to run
 	pool  *pool.Pool
 	arena array.Arena
 	lanes []kernel.Lane
@@ -71,7 +71,7 @@ type Program struct {
 	done  bool
 }
 
-// Compile makes a program of a model. The model may be closed afterwards.
+// Compile compiles a model. The model may be closed afterwards.
 func Compile(ctx context.Context, m *onnx.Model, opt Options) (*Program, error) {
 	if opt.Memory <= 0 {
 		opt.Memory = 4 << 30
@@ -84,7 +84,7 @@ func Compile(ctx context.Context, m *onnx.Model, opt Options) (*Program, error) 
 	}
 	for _, p := range m.Check(Checks()) {
 		if !p.Warning {
-			return nil, fmt.Errorf("graph: %v", p)
+			return nil, fmt.Errorf("engine: %v", p)
 		}
 	}
 	p := &Program{opt: opt, turn: make(chan struct{}, 1), pool: pool.New(opt.Threads)}
@@ -93,29 +93,29 @@ func Compile(ctx context.Context, m *onnx.Model, opt Options) (*Program, error) 
 	p.lanes, p.rows = make([]kernel.Lane, p.pool.Threads()), make([]tensor.Row, p.pool.Threads())
 	if err := p.plan(ctx, m); err != nil {
 		p.pool.Close()
-		return nil, fmt.Errorf("graph: %w", err)
+		return nil, fmt.Errorf("engine: %w", err)
 	}
 	return p, nil
 }
 
-// Checks are what a model has to pass before it is compiled: the opsets of
-// ai.onnx that operators are written for. Operators of other domains are
-// refused by their own names.
+// Checks returns the checks that a model must pass before it is compiled: the
+// opsets of ai.onnx that the operators implement. Operators of other domains
+// are refused by name.
 func Checks() onnx.CheckOptions {
 	return onnx.CheckOptions{MinOpset: 6, MaxOpset: 27, AnyDomain: true}
 }
 
-// Inputs are what Run wants.
+// Inputs returns the inputs of Run.
 func (p *Program) Inputs() []onnx.Value { return p.main.inputs }
 
-// Outputs are the names of what Run gives.
+// Outputs returns the names of the results of Run.
 func (p *Program) Outputs() []string { return slices.Clone(p.main.results) }
 
-// Peak is the most bytes that constants and values have taken at a time.
+// Peak returns the peak number of bytes of constants and values.
 func (p *Program) Peak() int64 { return p.arena.Peak() }
 
-// Run computes the results. An input that is missing, unknown, or of another
-// type or shape than the model says is an error that names it.
+// Run computes the results. An input that is missing, unknown, or of a type or
+// shape other than the declared one is an error that names it.
 func (p *Program) Run(ctx context.Context, in map[string]Tensor) (map[string]Tensor, error) {
 	select {
 	case <-ctx.Done():
@@ -131,11 +131,11 @@ func (p *Program) Run(ctx context.Context, in map[string]Tensor) (map[string]Ten
 	}
 	live := p.arena.Live()
 	defer p.arena.Rewind(live)
-	given, err := p.given(in)
+	inputs, err := p.arrays(in)
 	if err != nil {
 		return nil, err
 	}
-	results, err := p.main.run(ctx, p, given, nil)
+	results, err := p.main.run(ctx, p, inputs, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -147,11 +147,11 @@ func (p *Program) Run(ctx context.Context, in map[string]Tensor) (map[string]Ten
 	return out, nil
 }
 
-// given copies the inputs, in the order of the graph.
-func (p *Program) given(in map[string]Tensor) ([]*array.Array, error) {
-	for _, name := range p.strange(in) {
+// arrays copies the inputs, in the order of the graph.
+func (p *Program) arrays(in map[string]Tensor) ([]*array.Array, error) {
+	for _, name := range p.unknown(in) {
 		if !slices.ContainsFunc(p.main.inputs, func(v onnx.Value) bool { return v.Name == name }) {
-			return nil, fmt.Errorf("input %q: the model has none of that name", name)
+			return nil, fmt.Errorf("unknown input %q", name)
 		}
 	}
 	symbols := make(map[string]int)
@@ -159,7 +159,7 @@ func (p *Program) given(in map[string]Tensor) ([]*array.Array, error) {
 	for i, v := range p.main.inputs {
 		t, ok := in[v.Name]
 		if !ok {
-			return nil, fmt.Errorf("input %q is missing", v.Name)
+			return nil, fmt.Errorf("missing input %q", v.Name)
 		}
 		err := fits(v.Type, t, symbols)
 		if err == nil {
@@ -172,46 +172,46 @@ func (p *Program) given(in map[string]Tensor) ([]*array.Array, error) {
 	return out, nil
 }
 
-// strange lists names to look at when there are more inputs than the model has.
-func (p *Program) strange(in map[string]Tensor) []string {
-	known := 0
+// unknown returns the names of all inputs if at least one is not declared.
+func (p *Program) unknown(in map[string]Tensor) []string {
+	found := 0
 	for _, v := range p.main.inputs {
 		if _, ok := in[v.Name]; ok {
-			known++
+			found++
 		}
 	}
-	if known == len(in) {
+	if found == len(in) {
 		return nil
 	}
 	return slices.Sorted(maps.Keys(in))
 }
 
-// fits holds a tensor to a declared type. A dimension with a name has one size
-// wherever it is named.
+// fits compares a tensor with a declared type. A named dimension has the same
+// size in all inputs.
 func fits(want onnx.Type, t Tensor, symbols map[string]int) error {
 	if want.Kind != onnx.TensorKind || t.Type != want.DType {
-		return fmt.Errorf("it is of %s, the model wants %s", t.Type, want.DType)
+		return fmt.Errorf("got type %s, want %s", t.Type, want.DType)
 	}
 	if !want.Ranked {
 		return nil
 	}
 	if len(t.Shape) != len(want.Dims) {
-		return fmt.Errorf("it is %v, the model wants %v", t.Shape, want.Dims)
+		return fmt.Errorf("got shape %v, want %v", t.Shape, want.Dims)
 	}
 	for i, d := range want.Dims {
 		size := t.Shape[i]
 		if d.Value >= 0 && d.Param == "" && int64(size) != d.Value {
-			return fmt.Errorf("it is %v, the model wants %v", t.Shape, want.Dims)
+			return fmt.Errorf("got shape %v, want %v", t.Shape, want.Dims)
 		}
 		if old, ok := symbols[d.Param]; ok && d.Param != "" && old != size {
-			return fmt.Errorf("it is %v, but %s is %d already", t.Shape, d.Param, old)
+			return fmt.Errorf("got shape %v, but %s is %d in another input", t.Shape, d.Param, old)
 		}
 		symbols[d.Param] = size
 	}
 	return nil
 }
 
-// Close stops the threads. A run at work ends first.
+// Close stops the threads, after the end of a current run.
 func (p *Program) Close() error {
 	p.close.Do(func() {
 		<-p.turn

@@ -14,8 +14,8 @@ import (
 	"mm-abi.org/mm/onnx/engine"
 )
 
-// model has the input x of the given dimensions and the output y, which build
-// makes.
+// model returns a model with the input x of the given dimensions and the output
+// y, built by build.
 func model(opset int64, build func(g *onnx.Graph), dims ...any) *onnx.Model {
 	m := onnx.New("g", opset)
 	m.Graph.Inputs = []onnx.Value{onnx.TensorValue("x", onnx.FLOAT, dims...)}
@@ -51,8 +51,8 @@ func run(t *testing.T, p *engine.Program, x engine.Tensor) []float64 {
 	return values(out["y"])
 }
 
-// branches gives x+1 where its sum is above 0, and x·x, which the outer graph
-// computes, elsewhere.
+// branches returns a model that computes x+1 if the sum of x is above 0,
+// otherwise x·x, a value of the outer graph.
 func branches() *onnx.Model {
 	return model(17, func(g *onnx.Graph) {
 		one := g.Constant(onnx.Floats("one", nil, []float32{1}))
@@ -79,7 +79,8 @@ func TestIf(t *testing.T) {
 	}
 }
 
-// doubling adds a value to itself n times and collects what came of it.
+// doubling returns a model that adds a value to itself n times and collects the
+// results.
 func doubling(n int64) *onnx.Model {
 	return model(17, func(g *onnx.Graph) {
 		times := g.Constant(onnx.Ints("n", nil, []int64{n}))
@@ -97,16 +98,17 @@ func doubling(n int64) *onnx.Model {
 func TestLoop(t *testing.T) {
 	p := compile(t, doubling(3), engine.Options{Threads: 1})
 	if got := run(t, p, vector(1, 5)); !slices.Equal(got, []float64{2, 10, 4, 20, 8, 40}) {
-		t.Errorf("the values of each round: %v", got)
+		t.Errorf("values of the iterations: %v", got)
 	}
 	p = compile(t, doubling(50), engine.Options{Threads: 1, Steps: 10})
 	if _, err := p.Run(t.Context(), map[string]engine.Tensor{"x": vector(1)}); err == nil || !strings.Contains(err.Error(), "limit is 10") {
-		t.Errorf("more rounds than allowed: %v", err)
+		t.Errorf("too many iterations: %v", err)
 	}
 }
 
-// A normalisation joined to a convolution gives what it gives alone.
-func TestNormalised(t *testing.T) {
+// A normalization fused into a convolution has the result of the separate
+// operators.
+func TestNormalized(t *testing.T) {
 	build := func(shared bool) *onnx.Model {
 		return model(17, func(g *onnx.Graph) {
 			c := func(name string, v ...float32) string {
@@ -123,20 +125,20 @@ func TestNormalised(t *testing.T) {
 		}, 5)
 	}
 	x := vector(1, 4, -2, -2, 3)
-	joined, alone := run(t, compile(t, build(false), engine.Options{Threads: 1}), x), run(t, compile(t, build(true), engine.Options{Threads: 1}), x)
-	for i, v := range joined {
+	fused, alone := run(t, compile(t, build(false), engine.Options{Threads: 1}), x), run(t, compile(t, build(true), engine.Options{Threads: 1}), x)
+	for i, v := range fused {
 		if math.Abs(v-alone[i]) > 1e-5 {
-			t.Errorf("element %d is %v, alone it is %v", i, v, alone[i])
+			t.Errorf("element %d: got %v, want %v", i, v, alone[i])
 		}
 	}
-	if len(joined) != 8 || slices.Max(joined) == 0 {
-		t.Errorf("%v", joined)
+	if len(fused) != 8 || slices.Max(fused) == 0 {
+		t.Errorf("%v", fused)
 	}
 }
 
-// An activation joined to a convolution changes no number; one whose input is
-// wanted elsewhere is not joined.
-func TestJoined(t *testing.T) {
+// An activation fused into a convolution changes no element; one whose input
+// has another use is not fused.
+func TestFused(t *testing.T) {
 	build := func(op string, shared bool) *onnx.Model {
 		return model(17, func(g *onnx.Graph) {
 			w := g.Constant(onnx.Floats("w", []int64{1, 1, 2}, []float32{1, -1}))
@@ -164,7 +166,7 @@ func TestJoined(t *testing.T) {
 				t.Errorf("%s: %v, want %v", op, got, want)
 			}
 			if shared && !slices.Equal(values(out["z"]), []float64{-3, 6, 0, -5}) {
-				t.Errorf("%s: what was before it: %v", op, values(out["z"]))
+				t.Errorf("%s: input of the activation: %v", op, values(out["z"]))
 			}
 		}
 	}
@@ -209,7 +211,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// Runs that fail leave no memory taken behind.
+// Failed runs free their memory.
 func TestFailedRuns(t *testing.T) {
 	p := compile(t, model(17, func(g *onnx.Graph) {
 		g.Add("Neg", []string{"x"}, "n")
@@ -230,11 +232,11 @@ func TestInputs(t *testing.T) {
 	m.Graph.Inputs = append(m.Graph.Inputs, onnx.TensorValue("z", onnx.FLOAT, "N"))
 	p := compile(t, m, engine.Options{Threads: 1})
 	for name, in := range map[string]map[string]engine.Tensor{
-		"another size":  {"x": vector(1), "z": vector(1, 2)},
-		"missing":       {"x": vector(1)},
-		"another type":  {"x": vector(1), "z": {Type: onnx.INT32, Shape: []int{1}, Data: make([]byte, 4)}},
-		"more than one": {"x": vector(1), "z": {Type: onnx.FLOAT, Shape: []int{1, 1}, Data: make([]byte, 4)}},
-		"cut short":     {"x": vector(1), "z": {Type: onnx.FLOAT, Shape: []int{1}, Data: make([]byte, 3)}},
+		"different size": {"x": vector(1), "z": vector(1, 2)},
+		"missing":        {"x": vector(1)},
+		"different type": {"x": vector(1), "z": {Type: onnx.INT32, Shape: []int{1}, Data: make([]byte, 4)}},
+		"two dimensions": {"x": vector(1), "z": {Type: onnx.FLOAT, Shape: []int{1, 1}, Data: make([]byte, 4)}},
+		"cut short":      {"x": vector(1), "z": {Type: onnx.FLOAT, Shape: []int{1}, Data: make([]byte, 3)}},
 	} {
 		if _, err := p.Run(t.Context(), in); err == nil || !strings.Contains(err.Error(), `"z"`) {
 			t.Errorf("%s: %v", name, err)
@@ -243,7 +245,7 @@ func TestInputs(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := p.Run(ctx, nil); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v", err)
+		t.Errorf("canceled: %v", err)
 	}
 	if err := errors.Join(p.Close(), p.Close()); err != nil {
 		t.Error(err)
@@ -253,7 +255,7 @@ func TestInputs(t *testing.T) {
 	}
 }
 
-// A chain of a hundred values needs room for two of them.
+// A chain of a hundred values needs memory for two of them.
 func TestMemoryIsUsedAgain(t *testing.T) {
 	p := compile(t, model(17, func(g *onnx.Graph) {
 		name := "x"
@@ -267,7 +269,7 @@ func TestMemoryIsUsedAgain(t *testing.T) {
 		run(t, p, x)
 	}
 	if got := p.Peak(); got < 8000 || got > 13000 {
-		t.Errorf("a peak of %d bytes for values of 4000", got)
+		t.Errorf("peak of %d bytes for values of 4000 bytes", got)
 	}
 }
 
@@ -293,8 +295,8 @@ func TestModelMayGo(t *testing.T) {
 	}
 }
 
-// What follows from constants alone is computed once, and Constant nodes give
-// each kind of value.
+// Constant expressions are folded, and Constant nodes support each kind of
+// value.
 func TestConstants(t *testing.T) {
 	p := compile(t, model(17, func(g *onnx.Graph) {
 		g.Add("Constant", nil, "a", onnx.Attribute{Name: "value_floats", Type: onnx.AttrFloats, Floats: []float32{1, 2}})

@@ -11,24 +11,24 @@ import (
 	"mm-abi.org/mm/onnx/engine/kernel"
 )
 
-// laid is a value of a graph that is laid out in blocks of channels.
+// laid is a value in the blocked layout.
 type laid struct {
 	slot           int
 	channels, rank int // of the plain value
 }
 
-// layouter decides which values lie in blocks. It starts at convolutions with
-// constant weights, whose channels are known, and follows their results through
-// operators that take images in blocks as well; where another operator reads
-// one, it is brought back.
+// layouter decides which values use the blocked layout. It starts at
+// convolutions with constant weights, whose channels are known, and follows
+// their results through operators that support blocked images; it converts a
+// value back if another operator reads it.
 type layouter struct {
 	*body
 	p       *Program
 	kernels tensor.ConvKernels
 	images  map[int]laid // by the slots of the plain values
-	missing map[int]bool // plain values that no step makes yet
-	made    []*step
-	readers []int // of constants that nobody else sees; nil where subgraphs may
+	missing map[int]bool // plain values without a step that produces them
+	steps   []*step
+	readers []int // number of readers of constants; nil if subgraphs may read them
 }
 
 // layOut rewrites the steps of a body.
@@ -55,44 +55,44 @@ func (b *body) layOut(p *Program, main bool) error {
 				l.plain(c.outer)
 			}
 		}
-		l.made = append(l.made, st)
+		l.steps = append(l.steps, st)
 	}
 	for _, slot := range b.outputs {
 		l.plain(slot)
 	}
-	b.steps = l.made
+	b.steps = l.steps
 	return nil
 }
 
-// plain makes a value available as the model has it.
+// plain makes a value available in the layout of the model.
 func (l *layouter) plain(slot int) {
 	if slot < 0 || !l.missing[slot] {
 		return
 	}
 	delete(l.missing, slot)
 	img := l.images[slot]
-	l.made = append(l.made, &step{
+	l.steps = append(l.steps, &step{
 		node: &onnx.Node{Op: "ToPlain"}, kernel: conv.ToPlain(img.channels),
 		in: []int{img.slot}, out: []int{slot}, fixed: []bool{false},
 	})
 }
 
-// blocks makes a value of so many channels available in blocks.
+// blocks makes a value with the given channels available in the blocked layout.
 func (l *layouter) blocks(slot, channels, rank int) int {
 	if img, ok := l.images[slot]; ok {
 		return img.slot
 	}
 	img := laid{l.keep(nil), channels, rank}
 	l.images[slot] = img
-	l.made = append(l.made, &step{
+	l.steps = append(l.steps, &step{
 		node: &onnx.Node{Op: "ToBlocks"}, kernel: conv.Lay(channels),
 		in: []int{slot}, out: []int{img.slot}, fixed: []bool{false},
 	})
 	return img.slot
 }
 
-// gives puts a step in the place of st, whose result then lies in blocks.
-func (l *layouter) gives(st *step, run kernel.Func, in []int, channels, rank int) {
+// replace replaces st by a step whose result is blocked.
+func (l *layouter) replace(st *step, run kernel.Func, in []int, channels, rank int) {
 	img := laid{l.keep(nil), channels, rank}
 	l.images[st.out[0]] = img
 	l.missing[st.out[0]] = true
@@ -100,10 +100,10 @@ func (l *layouter) gives(st *step, run kernel.Func, in []int, channels, rank int
 	for i, slot := range in {
 		fixed[i] = slot < 0 || l.constant[slot] != nil
 	}
-	l.made = append(l.made, &step{node: st.node, kernel: run, in: in, out: []int{img.slot}, fixed: fixed, after: st.after, blocked: &img})
+	l.steps = append(l.steps, &step{node: st.node, kernel: run, in: in, out: []int{img.slot}, fixed: fixed, after: st.after, blocked: &img})
 }
 
-// follow takes a step over to images in blocks, if it can.
+// follow converts a step to blocked images if possible.
 func (l *layouter) follow(st *step) (bool, error) {
 	if !single(st) || len(st.in) == 0 || len(st.subs) > 0 || st.after != nil && st.node.Op != "Conv" && st.node.Op != "ConvTranspose" {
 		return false, nil
@@ -128,18 +128,18 @@ func (l *layouter) follow(st *step) (bool, error) {
 				return false, nil
 			}
 		}
-		l.gives(st, st.kernel, append([]int{img.slot}, st.in[1:]...), img.channels, img.rank)
+		l.replace(st, st.kernel, append([]int{img.slot}, st.in[1:]...), img.channels, img.rank)
 	case "Add", "Sub", "Mul", "Div", "Max", "Min":
 		return l.pair(st, img)
 	case "MaxPool", "AveragePool":
-		l.gives(st, image.BlockedPool, []int{img.slot}, img.channels, img.rank)
+		l.replace(st, image.BlockedPool, []int{img.slot}, img.channels, img.rank)
 	case "GlobalAveragePool":
-		l.gives(st, image.BlockedMean, []int{img.slot}, img.channels, img.rank)
+		l.replace(st, image.BlockedMean, []int{img.slot}, img.channels, img.rank)
 	case "Resize", "Upsample":
 		if !l.flat(st) {
 			return false, nil
 		}
-		l.gives(st, image.BlockedResize, append([]int{img.slot}, st.in[1:]...), img.channels, img.rank)
+		l.replace(st, image.BlockedResize, append([]int{img.slot}, st.in[1:]...), img.channels, img.rank)
 	case "Concat":
 		return l.concat(st, img), nil
 	default:
@@ -148,7 +148,7 @@ func (l *layouter) follow(st *step) (bool, error) {
 	return true, nil
 }
 
-// pair takes over arithmetic of two images, or of one and a constant.
+// pair converts arithmetic of two images, or of one and a constant.
 func (l *layouter) pair(st *step, img laid) (bool, error) {
 	if len(st.in) != 2 {
 		return false, nil
@@ -196,11 +196,11 @@ func (l *layouter) pair(st *step, img laid) (bool, error) {
 	if st.node.Op == "Mul" {
 		kernel = conv.Scale(kernel)
 	}
-	l.gives(st, kernel, in, img.channels, img.rank)
+	l.replace(st, kernel, in, img.channels, img.rank)
 	return true, nil
 }
 
-// flat reports whether a Resize leaves batch and channels as they are.
+// flat reports whether a Resize leaves batch and channels unchanged.
 func (l *layouter) flat(st *step) bool {
 	at := 2
 	if st.node.Op == "Upsample" || l.p.opset < 11 {
@@ -222,7 +222,7 @@ func (l *layouter) flat(st *step) bool {
 	return v[0] == 1 && v[1] == 1
 }
 
-// concat takes over a Concat of images by channels.
+// concat converts a Concat of images by channels.
 func (l *layouter) concat(st *step, first laid) bool {
 	axis := int64(0)
 	for _, a := range st.node.Attributes {
@@ -242,11 +242,11 @@ func (l *layouter) concat(st *step, first laid) bool {
 		}
 		in, channels, all = append(in, img.slot), append(channels, img.channels), all+img.channels
 	}
-	l.gives(st, conv.Concat(channels), in, all, first.rank)
+	l.replace(st, conv.Concat(channels), in, all, first.rank)
 	return true
 }
 
-// convolution takes over a Conv with constant weights.
+// convolution converts a Conv with constant weights.
 func (l *layouter) convolution(st *step) (bool, error) {
 	if len(st.in) < 2 || st.in[0] < 0 || st.in[1] < 0 {
 		return false, nil
@@ -289,11 +289,11 @@ func (l *layouter) convolution(st *step) (bool, error) {
 	if !s.Plain {
 		in = l.blocks(in, s.In, w.Rank())
 	}
-	l.gives(st, image.Convolution(f, w.Rank()), []int{in}, s.Out, w.Rank())
+	l.replace(st, image.Convolution(f, w.Rank()), []int{in}, s.Out, w.Rank())
 	return true, nil
 }
 
-// packed gives up weights that nobody reads any more.
+// packed releases weights without readers.
 func (l *layouter) packed(slot int) {
 	if l.readers == nil {
 		return
@@ -304,7 +304,7 @@ func (l *layouter) packed(slot int) {
 	}
 }
 
-// room gives memory that packed weights stay in.
+// room allocates memory for packed weights.
 func (l *layouter) room(n int) ([]float32, error) {
 	if err := l.p.arena.Keep(4 * int64(n)); err != nil {
 		return nil, err
@@ -312,7 +312,7 @@ func (l *layouter) room(n int) ([]float32, error) {
 	return make([]float32, n), nil
 }
 
-// bias is a convolution's constant bias, nil for none.
+// bias returns a convolution's constant bias, nil for none.
 func (l *layouter) bias(st *step, n int) ([]float32, bool) {
 	if len(st.in) < 3 || st.in[2] < 0 {
 		return nil, true
@@ -324,8 +324,8 @@ func (l *layouter) bias(st *step, n int) ([]float32, bool) {
 	return array.Of[float32](a), true
 }
 
-// transposed takes over a ConvTranspose with constant weights whose windows lie
-// side by side.
+// transposed converts a ConvTranspose with constant weights whose windows are
+// adjacent.
 func (l *layouter) transposed(st *step) (bool, error) {
 	if len(st.in) < 2 || st.in[0] < 0 || st.in[1] < 0 {
 		return false, nil
@@ -340,7 +340,7 @@ func (l *layouter) transposed(st *step) (bool, error) {
 	}
 	strides := []int64{1, 1}[:w.Rank()-2]
 	for _, a := range st.node.Attributes {
-		each := int64(1) // what the numbers of an attribute have to be
+		each := int64(1) // the required value of an attribute's numbers
 		switch a.Name {
 		case "strides":
 			strides = a.Ints
@@ -385,9 +385,9 @@ func (l *layouter) transposed(st *step) (bool, error) {
 	l.packed(st.in[1])
 	in, kernelOf := l.blocks(st.in[0], w.Shape[0], w.Rank()), image.Transposition(t, w.Rank())
 	if t.Plain() {
-		l.made = append(l.made, &step{node: st.node, kernel: kernelOf, in: []int{in}, out: []int{st.out[0]}, fixed: []bool{false}, after: st.after})
+		l.steps = append(l.steps, &step{node: st.node, kernel: kernelOf, in: []int{in}, out: []int{st.out[0]}, fixed: []bool{false}, after: st.after})
 		return true, nil
 	}
-	l.gives(st, kernelOf, []int{in}, channels, w.Rank())
+	l.replace(st, kernelOf, []int{in}, channels, w.Rank())
 	return true, nil
 }

@@ -13,11 +13,11 @@ import (
 	"mm-abi.org/mm/onnx/engine/op"
 )
 
-// hostile are the numbers that a mutated model is given.
+// hostile lists the numbers that mutations insert.
 var hostile = []int64{-1, 0, 1, 2, 3, 4, 5, 7, 16, 255, -2, -3, -7, math.MaxInt32, math.MinInt32, 1 << 33, math.MaxInt64, math.MinInt64, 1 << 20, 65537}
 
-// edit changes a model as the bytes say, three for each change, so that most
-// of what comes out is a model still.
+// edit changes a model according to the bytes, three for each change, so that
+// most results are still models.
 func edit(m *onnx.Model, edits []byte) {
 	g := &m.Graph
 	names := op.Names()
@@ -58,8 +58,8 @@ func edit(m *onnx.Model, edits []byte) {
 	}
 }
 
-// A model with hostile numbers in it ends in results or an error that is the
-// model's.
+// A model with hostile numbers returns results or an error that blames the
+// model.
 func FuzzEdited(f *testing.F) {
 	models := small(f)
 	for i := range models {

@@ -7,8 +7,8 @@ import (
 	"mm-abi.org/mm/onnx/engine/array"
 )
 
-// pads makes a Pad part of the convolution or the MaxPool after it, whose own
-// padding does the same: by zeros, or by what is never the largest.
+// pads fuses a Pad into the Conv or MaxPool after it if their padding is
+// equivalent: by zeros, or by a value that is never the maximum.
 func (j *joiner) pads(st *step) {
 	if j.sums || st.node.Op != "Conv" && st.node.Op != "MaxPool" || len(st.in) == 0 || st.in[0] < 0 || j.uses[st.in[0]] != 1 {
 		return
@@ -20,7 +20,7 @@ func (j *joiner) pads(st *step) {
 	amounts, value, ok := j.padding(from)
 	lowest := -infinity
 	if st.node.Op == "MaxPool" {
-		lowest = -3.4028234663852886e38 // what some models write for it
+		lowest = -3.4028234663852886e38 // used by some models
 	}
 	n := len(amounts) / 2
 	if !ok || n < 3 || n > 5 || st.node.Op == "Conv" && value != 0 || st.node.Op == "MaxPool" && value > lowest {
@@ -29,7 +29,7 @@ func (j *joiner) pads(st *step) {
 	if amounts[0] != 0 || amounts[1] != 0 || amounts[n] != 0 || amounts[n+1] != 0 || slices.Min(amounts) < 0 {
 		return
 	}
-	own, kernel, valid := make([]int64, 2*(n-2)), []int64(nil), false
+	amount, kernel, valid := make([]int64, 2*(n-2)), []int64(nil), false
 	var kept []onnx.Attribute
 	for _, a := range st.node.Attributes {
 		switch {
@@ -37,13 +37,13 @@ func (j *joiner) pads(st *step) {
 			return
 		case a.Name == "auto_pad":
 			valid = string(a.String) == "VALID"
-		case a.Name == "ceil_mode" && a.Int != 0: // where the window ends depends on whose padding it is
+		case a.Name == "ceil_mode" && a.Int != 0: // the last window depends on which node pads
 			return
 		case a.Name == "pads":
-			if len(a.Ints) != len(own) {
+			if len(a.Ints) != len(amount) {
 				return
 			}
-			copy(own, a.Ints)
+			copy(amount, a.Ints)
 		default:
 			if a.Name == "kernel_shape" {
 				kernel = a.Ints
@@ -52,23 +52,23 @@ func (j *joiner) pads(st *step) {
 		}
 	}
 	if valid {
-		clear(own)
+		clear(amount)
 	}
-	for i := range own {
-		own[i] += amounts[i%(n-2)+2+i/(n-2)*n]
-		// A window that saw padding alone would tell whose it is.
-		if st.node.Op == "MaxPool" && (len(kernel) != n-2 || own[i] >= kernel[i%(n-2)]) {
+	for i := range amount {
+		amount[i] += amounts[i%(n-2)+2+i/(n-2)*n]
+		// If a window contains only padding, the result differs.
+		if st.node.Op == "MaxPool" && (len(kernel) != n-2 || amount[i] >= kernel[i%(n-2)]) {
 			return
 		}
 	}
 	node := *st.node
-	node.Attributes = append(kept, onnx.Attribute{Name: "pads", Type: onnx.AttrInts, Ints: own})
+	node.Attributes = append(kept, onnx.Attribute{Name: "pads", Type: onnx.AttrInts, Ints: amount})
 	st.node, st.in[0], st.fixed[0] = &node, from.in[0], from.fixed[0]
 	j.dead[from] = true
 }
 
-// padding reads the constant amounts of a Pad, all those before and then all
-// those after, and its value.
+// padding returns the constant amounts of a Pad, first all before and then all
+// after, and its value.
 func (j *joiner) padding(st *step) (amounts []int64, value float32, ok bool) {
 	if len(st.in) > 3 && st.in[3] >= 0 {
 		return nil, 0, false

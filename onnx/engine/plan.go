@@ -12,55 +12,55 @@ import (
 	"mm-abi.org/mm/onnx/engine/op"
 )
 
-// body is a graph in the form that it runs in. Its values have numbers.
+// body is a graph in executable form. Its values are numbered.
 type body struct {
-	slots    int
-	inputs   []onnx.Value
-	given    []int // the inputs' slots
-	outputs  []int
-	results  []string
-	steps    []*step
-	constant []*array.Array // by slot; nil for values of a run
-	captures []capture      // values of the graph around it
-	values   []*array.Array // by slot, of the run at work
+	slots      int
+	inputs     []onnx.Value
+	inputSlots []int // slots of the inputs
+	outputs    []int
+	results    []string
+	steps      []*step
+	constant   []*array.Array // by slot; nil for values of a run
+	captures   []capture      // values of the enclosing graph
+	values     []*array.Array // by slot, of the current run
 }
 
-// capture is a value that a graph takes from the one around it.
+// capture is a value that a graph reads from the enclosing one.
 type capture struct{ outer, inner int }
 
 // step is a node.
 type step struct {
 	node   *onnx.Node
 	kernel kernel.Func
-	in     []int // slots; -1 for one left out
-	out    []int // slots; -1 for one that nobody wants
+	in     []int // slots; -1 if omitted
+	out    []int // slots; -1 if unused
 	fixed  []bool
-	last   []int // slots that nobody reads afterwards
+	last   []int // slots without later readers
 	subs   map[string]*body
 	cache  any
-	call   *kernel.Call // made by its first run
+	call   *kernel.Call // created by the first run
 
-	// What was joined to a convolution: scale and shift of its channels that
-	// are not worked into its weights yet, and what becomes of its sums.
+	// Fused into a convolution: scale and shift of its channels that are not
+	// yet baked into the weights, and the function of its sums.
 	channels *affine
 	after    *kernel.After
-	blocked  *laid // its result lies in blocks of channels
+	blocked  *laid // the result is blocked
 
-	// What was joined to a product.
+	// Fused into a product.
 	then       func(dst, x []float32)
-	transposed bool // its right factor is read the other way round
+	transposed bool // the right factor is read transposed
 }
 
-// planner makes the bodies of a model.
+// planner builds the bodies of a model.
 type planner struct {
 	p     *Program
 	ctx   context.Context
 	nodes int
-	err   []error // what is not supported, each once
+	err   []error // unsupported parts, each once
 	seen  map[string]bool
 }
 
-// plan makes the program's main body.
+// plan builds the program's main body.
 func (p *Program) plan(ctx context.Context, m *onnx.Model) error {
 	pl := &planner{p: p, ctx: ctx, seen: make(map[string]bool)}
 	p.opset = opsetOf(m)
@@ -92,7 +92,7 @@ func newScope(up *scope) *scope {
 	return &scope{up, make(map[string]int), &body{}}
 }
 
-// define gives a name a slot.
+// define assigns a slot to a name.
 func (s *scope) define(name string) int {
 	n := s.body.slots
 	s.slots[name] = n
@@ -101,7 +101,8 @@ func (s *scope) define(name string) int {
 	return n
 }
 
-// find gives the slot of a name, taken from graphs around if need be.
+// find returns the slot of a name, captured from an enclosing graph if
+// necessary.
 func (s *scope) find(name string) (int, bool) {
 	if n, ok := s.slots[name]; ok {
 		return n, true
@@ -126,7 +127,7 @@ func (pl *planner) body(g *onnx.Graph, s *scope) (*body, error) {
 	b := s.body
 	b.inputs = g.Inputs
 	for _, v := range g.Inputs {
-		b.given = append(b.given, s.define(v.Name))
+		b.inputSlots = append(b.inputSlots, s.define(v.Name))
 	}
 	if len(g.Sparse) > 0 {
 		return nil, errors.New("sparse constants are not supported")
@@ -147,12 +148,12 @@ func (pl *planner) body(g *onnx.Graph, s *scope) (*body, error) {
 	for _, v := range g.Outputs {
 		n, ok := s.find(v.Name)
 		if !ok {
-			return nil, fmt.Errorf("nothing produces %q", v.Name)
+			return nil, fmt.Errorf("no node produces %q", v.Name)
 		}
 		b.outputs, b.results = append(b.outputs, n), append(b.results, v.Name)
 	}
 	if len(pl.err) > 0 {
-		return b, nil // what is joined is what kernels claim: this has been refused
+		return b, nil // refused already: fusion requires supported operators
 	}
 	if err := b.convolutions(pl.p, s.up == nil); err != nil {
 		return nil, err
@@ -162,8 +163,8 @@ func (pl *planner) body(g *onnx.Graph, s *scope) (*body, error) {
 	return b, nil
 }
 
-// needed lists the nodes that results depend on, in the graph's order, which
-// is topological: the model has been checked.
+// needed returns the nodes that results depend on, in the graph's order, which
+// is topological because the model has been checked.
 func needed(g *onnx.Graph) []int {
 	want := make(map[string]bool)
 	for _, v := range g.Outputs {
@@ -182,7 +183,7 @@ func needed(g *onnx.Graph) []int {
 	return list
 }
 
-// take marks every name that a node reads, in its subgraphs too.
+// take marks every name that a node reads, also in its subgraphs.
 func take(n *onnx.Node, want map[string]bool) {
 	for _, name := range n.Inputs {
 		want[name] = true
@@ -200,7 +201,7 @@ func take(n *onnx.Node, want map[string]bool) {
 	}
 }
 
-// step plans a node: as a constant, if that is what it comes to.
+// step plans a node, as a constant if it can be folded.
 func (pl *planner) step(n *onnx.Node, s *scope) error {
 	if err := pl.ctx.Err(); err != nil {
 		return err
@@ -215,14 +216,14 @@ func (pl *planner) step(n *onnx.Node, s *scope) error {
 			pl.err = append(pl.err, err)
 		}
 	}
-	st := &step{node: own(n), kernel: kernel, subs: make(map[string]*body)}
+	st := &step{node: detached(n), kernel: kernel, subs: make(map[string]*body)}
 	constant := true
 	for _, name := range n.Inputs {
 		slot := -1
 		if name != "" {
 			k, ok := s.find(name)
 			if !ok {
-				return fmt.Errorf("nothing produces %q", name)
+				return fmt.Errorf("no node produces %q", name)
 			}
 			slot = k
 		}
@@ -257,9 +258,9 @@ func (pl *planner) step(n *onnx.Node, s *scope) error {
 	return nil
 }
 
-// own copies what a node holds of the file, which may be closed before a run.
-// Subgraphs have bodies of their own.
-func own(n *onnx.Node) *onnx.Node {
+// detached copies the parts of a node that alias the file, which may be closed
+// before a run. Subgraphs have separate bodies.
+func detached(n *onnx.Node) *onnx.Node {
 	c := *n
 	c.Attributes = slices.Clone(n.Attributes)
 	for i := range c.Attributes {
@@ -278,7 +279,7 @@ func own(n *onnx.Node) *onnx.Node {
 }
 
 // fold runs a node whose inputs are constants. A node that fails is left for
-// the run: it may never be reached.
+// run time: it may never be reached.
 func (pl *planner) fold(st *step, b *body) (bool, error) {
 	live := pl.p.arena.Live()
 	out, err := pl.p.apply(pl.ctx, st, b.constant)
@@ -300,7 +301,7 @@ func (pl *planner) fold(st *step, b *body) (bool, error) {
 	return true, nil
 }
 
-// keep gives a constant a slot.
+// keep assigns a slot to a constant.
 func (b *body) keep(a *array.Array) int {
 	b.slots++
 	b.constant = append(b.constant, a)

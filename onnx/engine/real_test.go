@@ -24,7 +24,8 @@ import (
 	"mm-abi.org/mm/onnx/engine/array"
 )
 
-// ort is ONNX Runtime in a Python process, or what answers in its words.
+// ort is ONNX Runtime in a Python process, or another process with the same
+// protocol.
 type ort struct {
 	in  io.Writer
 	out *bufio.Reader
@@ -36,8 +37,8 @@ func startORT(t *testing.T) *ort {
 	return startPeer(t, exec.Command(testfiles.Python(t, "onnxruntime", "numpy"), filepath.Join("testdata", "ort.py")))
 }
 
-// startPeer starts a process that is asked line by line. It ends with the
-// test, or by close.
+// startPeer starts a process that answers requests line by line. It ends with
+// the test, or by close.
 func startPeer(t *testing.T, cmd *exec.Cmd) *ort {
 	t.Helper()
 	cmd.Stderr = os.Stderr
@@ -73,10 +74,10 @@ func (o *ort) ask(t *testing.T, format string, args ...any) string {
 	return strings.TrimSpace(line)
 }
 
-// descrs are NumPy's words for types.
+// descrs maps types to NumPy's names.
 var descrs = map[onnx.DType]string{onnx.FLOAT: "<f4", onnx.UINT8: "|u1", onnx.INT64: "<i8", onnx.FLOAT16: "<f2"}
 
-// npy is NumPy's file of a float32 array.
+// npy encodes a float32 tensor as an .npy file.
 func npy(t engine.Tensor) []byte {
 	dims := ""
 	for _, d := range t.Shape {
@@ -89,7 +90,7 @@ func npy(t engine.Tensor) []byte {
 	return append(append(out, head...), t.Data...)
 }
 
-// data is the elements of such a file.
+// data returns the elements of an .npy file.
 func data(t *testing.T, path string) []byte {
 	t.Helper()
 	a, err := readNPY(path)
@@ -104,7 +105,7 @@ var (
 	npyDescr = regexp.MustCompile(`'descr': '([^']*)'`)
 )
 
-// readNPY reads NumPy's file of an array.
+// readNPY reads an .npy file.
 func readNPY(path string) (t engine.Tensor, err error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -130,14 +131,14 @@ func readNPY(path string) (t engine.Tensor, err error) {
 	return t, nil
 }
 
-// real is a model, with inputs unless noise will do.
+// real is a model, with inputs unless noise suffices.
 type real struct {
 	name, path string
 	in         map[string]engine.Tensor
 }
 
-// reals are the models at hand: two that people use, the reference modules',
-// and with ONNX_SUITE the well-known nets of its category light.
+// reals returns the available models: two public ones, those of the reference
+// modules and, with ONNX_SUITE, the well-known nets of its category light.
 func reals(t testing.TB) []real {
 	t.Helper()
 	shared := testfiles.Shared(t, "onnx")
@@ -156,7 +157,8 @@ func reals(t testing.TB) []real {
 	return out
 }
 
-// trimmed is a model less operators that ONNX does not define, at either end.
+// trimmed removes operators that ONNX does not define from either end of a
+// model.
 func trimmed(t testing.TB, path string) string {
 	t.Helper()
 	m, err := onnx.Open(path)
@@ -235,15 +237,15 @@ func load(t testing.TB, path string, threads int) *engine.Program {
 	return p
 }
 
-// Real models give what ONNX Runtime gives, the same for any number of
-// threads. With MM_TEST_LATENCY set, how long both take is printed: medians of
-// runs that alternate.
+// The results of real models equal those of ONNX Runtime, for any number of
+// threads. If MM_TEST_LATENCY is set, the times of both are printed: medians of
+// alternating runs.
 func TestAgainstONNXRuntime(t *testing.T) {
 	o := startORT(t)
 	if os.Getenv("MM_TEST_LATENCY") != "" {
 		t.Logf("%-22s %8s %8s %8s %6s %9s", "model", "threads", "here ms", "ORT ms", "ratio", "peak MB")
 	}
-	for _, r := range append(reals(t), strangers(t)...) {
+	for _, r := range append(reals(t), fetched(t)...) {
 		var first map[string]engine.Tensor
 		for _, threads := range []int{1, 2} {
 			p := load(t, r.path, threads)
@@ -257,7 +259,7 @@ func TestAgainstONNXRuntime(t *testing.T) {
 			}
 			for _, name := range p.Outputs() {
 				if !bytes.Equal(out[name].Data, first[name].Data) {
-					t.Errorf("%s: %d threads give another %s", r.name, threads, name)
+					t.Errorf("%s: %d threads change %s", r.name, threads, name)
 				}
 			}
 			o.against(t, p, r, in, out, threads)
@@ -265,7 +267,7 @@ func TestAgainstONNXRuntime(t *testing.T) {
 	}
 }
 
-// against compares one run, and times more.
+// against compares one run, and times several.
 func (o *ort) against(t *testing.T, p *engine.Program, r real, in, out map[string]engine.Tensor, threads int) {
 	t.Helper()
 	dir := t.TempDir()
@@ -280,10 +282,10 @@ func (o *ort) against(t *testing.T, p *engine.Program, r real, in, out map[strin
 		want := data(t, filepath.Join(dir, fmt.Sprintf("out%d.npy", i)))
 		a, b := values(out[name]), values(engine.Tensor{Type: out[name].Type, Data: want})
 		if len(a) != len(b) {
-			t.Fatalf("%s: %s has %d elements, ONNX Runtime's %d", r.name, name, len(a), len(b))
+			t.Fatalf("%s: %s: got %d elements, want %d of ONNX Runtime", r.name, name, len(a), len(b))
 		}
 		if c := cosine(a, b); !(c >= 0.9999) {
-			t.Errorf("%s: %s has the cosine %.6f with ONNX Runtime's", r.name, name, c)
+			t.Errorf("%s: %s: cosine %.6f with ONNX Runtime", r.name, name, c)
 		}
 	}
 	if os.Getenv("MM_TEST_LATENCY") == "" {
@@ -291,7 +293,7 @@ func (o *ort) against(t *testing.T, p *engine.Program, r real, in, out map[strin
 	}
 	var mine, theirs []float64
 	for end := time.Now().Add(1500 * time.Millisecond); time.Now().Before(end) || len(mine) < 5; {
-		time.Sleep(10 * time.Millisecond) // ONNX Runtime's threads spin on after their work
+		time.Sleep(10 * time.Millisecond) // ONNX Runtime's threads keep spinning after a run
 		start := time.Now()
 		if _, err := p.Run(t.Context(), in); err != nil {
 			t.Fatal(err)

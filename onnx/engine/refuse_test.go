@@ -8,9 +8,9 @@ import (
 	"mm-abi.org/mm/onnx/engine"
 )
 
-// A convolution of too few inputs before a normalisation of constants is
-// refused by its name: nothing is joined that was not claimed.
-func TestRefusedBeforeJoined(t *testing.T) {
+// A convolution with too few inputs before a normalization by constants is
+// refused by name: only supported operators are fused.
+func TestRefusedBeforeFused(t *testing.T) {
 	for _, inputs := range [][]string{{"x"}, {"x", "w", "b", "b", "b", "b", "b"}} {
 		m := onnx.New("g", 17)
 		g := &m.Graph

@@ -8,19 +8,19 @@ import (
 	"mm-abi.org/mm/onnx/engine/kernel"
 )
 
-// run goes through the steps. It takes the given arrays over and gives arrays
-// that are the caller's.
-func (b *body) run(ctx context.Context, p *Program, given, outer []*array.Array) ([]*array.Array, error) {
-	if len(given) != len(b.given) {
-		return nil, fmt.Errorf("%d inputs of a graph that takes %d", len(given), len(b.given))
+// run executes the steps. It takes ownership of the inputs; the returned arrays
+// belong to the caller.
+func (b *body) run(ctx context.Context, p *Program, inputs, outer []*array.Array) ([]*array.Array, error) {
+	if len(inputs) != len(b.inputSlots) {
+		return nil, fmt.Errorf("got %d inputs of a graph, want %d", len(inputs), len(b.inputSlots))
 	}
 	if b.values == nil {
 		b.values = make([]*array.Array, b.slots)
 	}
-	values := b.values // runs go one after the other, and no graph holds itself
+	values := b.values // runs are serialized, and graphs are not recursive
 	copy(values, b.constant)
-	for i, slot := range b.given {
-		values[slot] = given[i]
+	for i, slot := range b.inputSlots {
+		values[slot] = inputs[i]
 	}
 	for _, c := range b.captures {
 		values[c.inner] = outer[c.outer].View(outer[c.outer].Shape)
@@ -57,8 +57,8 @@ func (b *body) run(ctx context.Context, p *Program, given, outer []*array.Array)
 	return results, nil
 }
 
-// apply runs a step on values by slot. A kernel that panics has met a model
-// that it should have refused: that ends the run, not the program.
+// apply runs a step on values by slot. A kernel that panics missed an invalid
+// model: that ends the run, not the program.
 func (p *Program) apply(ctx context.Context, st *step, values []*array.Array) (out []*array.Array, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -78,7 +78,7 @@ func (p *Program) apply(ctx context.Context, st *step, values []*array.Array) (o
 		c.Sub = func(name string, in []*array.Array) ([]*array.Array, error) {
 			sub := st.subs[name]
 			if sub == nil {
-				return nil, fmt.Errorf("there is no %s", name)
+				return nil, fmt.Errorf("missing %s", name)
 			}
 			mine := make([]*array.Array, len(in))
 			for i, a := range in {
@@ -90,19 +90,19 @@ func (p *Program) apply(ctx context.Context, st *step, values []*array.Array) (o
 	if err := st.kernel(c); err != nil {
 		return nil, err
 	}
-	if err := ctx.Err(); err != nil { // parts may be left out
+	if err := ctx.Err(); err != nil { // parts may have been skipped
 		return nil, err
 	}
 	for i, slot := range st.out {
 		if slot >= 0 && c.Out[i] == nil {
-			return nil, fmt.Errorf("it gives no output %d", i)
+			return nil, fmt.Errorf("missing output %d", i)
 		}
 	}
 	return c.Out, nil
 }
 
-// prepared is the step's call, the same in each run: but for the context and
-// the arrays.
+// prepared returns the step's call, which is the same in each run except for
+// the context and the arrays.
 func (st *step) prepared(ctx context.Context, p *Program) *kernel.Call {
 	if st.call == nil {
 		st.call = &kernel.Call{

@@ -8,8 +8,8 @@ import (
 	"mm-abi.org/mm/onnx/engine/op"
 )
 
-// settle packs the weights that kernels read in an order of their own, and
-// gives up the elements of constants that nothing reads any more.
+// settle packs the weights of kernels that read them in a different order, and
+// releases constants without readers.
 func (p *Program) settle(ctx context.Context, main *body) error {
 	bodies := main.all(nil)
 	readers := make(map[*array.Array]int)
@@ -33,11 +33,11 @@ func (p *Program) settle(ctx context.Context, main *body) error {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			gone, err := p.prepare(ctx, st, b)
+			unread, err := p.prepare(ctx, st, b)
 			if err != nil {
 				return fmt.Errorf("node %q (%s): %w", st.node.Name, st.node.Op, err)
 			}
-			for _, i := range gone {
+			for _, i := range unread {
 				a := b.constant[st.in[i]]
 				if readers[a]--; readers[a] == 0 {
 					hollow[a] = a.Hollow()
@@ -58,7 +58,7 @@ func (p *Program) settle(ctx context.Context, main *body) error {
 	return nil
 }
 
-// all lists a body and those within it.
+// all appends a body and its nested bodies to list.
 func (b *body) all(list []*body) []*body {
 	list = append(list, b)
 	for _, st := range b.steps {
@@ -71,9 +71,9 @@ func (b *body) all(list []*body) []*body {
 	return list
 }
 
-// prepare has a step pack its weights, and gives the inputs that its kernel
-// does not read then.
-func (p *Program) prepare(ctx context.Context, st *step, b *body) (gone []int, err error) {
+// prepare lets a step pack its weights, and returns the inputs that its kernel
+// no longer reads.
+func (p *Program) prepare(ctx context.Context, st *step, b *body) (unread []int, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("%w: %v", ErrInternal, r)

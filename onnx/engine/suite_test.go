@@ -20,11 +20,11 @@ import (
 	"mm-abi.org/mm/onnx/engine/op"
 )
 
-var update = flag.Bool("update", false, "write the list of cases that fail; it may only shrink")
+var update = flag.Bool("update", false, "write the list of failing cases; it may only shrink")
 
 const failing = "testdata/expected_fail.txt"
 
-// suite is the folder of ONNX's backend test data.
+// suite returns the folder of ONNX's backend test data.
 func suite(t *testing.T) string {
 	t.Helper()
 	dir := os.Getenv("ONNX_SUITE")
@@ -32,13 +32,13 @@ func suite(t *testing.T) string {
 		dir = filepath.Join("..", "..", "..", ".native", "onnx-suite")
 	}
 	if _, err := os.Stat(filepath.Join(dir, "node")); err != nil {
-		t.Skip("skipped: no ONNX test data in " + dir + " (make onnx-suite fetches it; ONNX_SUITE names the folder)")
+		t.Skip("skipped: no ONNX test data in " + dir + " (run make onnx-suite; ONNX_SUITE names the folder)")
 	}
 	return dir
 }
 
-// Every case of ONNX's own tests whose operators and types are claimed gives
-// the results that come with it, but for the listed ones.
+// Every ONNX backend case with supported operators and types has the expected
+// results, except the listed ones.
 func TestSuite(t *testing.T) {
 	dir := suite(t)
 	data, err := os.ReadFile(failing)
@@ -65,7 +65,7 @@ func TestSuite(t *testing.T) {
 			case err == nil:
 				passed++
 				if slices.Contains(listed, name) && !*update {
-					t.Errorf("%s passes: take it off %s", name, failing)
+					t.Errorf("%s passes: remove it from %s", name, failing)
 				}
 			case errors.Is(err, engine.ErrInternal):
 				t.Errorf("%s: %v", name, err)
@@ -80,7 +80,7 @@ func TestSuite(t *testing.T) {
 	}
 	for _, name := range listed {
 		if !slices.Contains(all, name) {
-			t.Errorf("%s is listed and is no claimed case", name)
+			t.Errorf("%s is listed and not a supported case", name)
 		}
 	}
 	if *update {
@@ -91,8 +91,8 @@ func TestSuite(t *testing.T) {
 	}
 }
 
-// claims reports whether every operator of a model is claimed, and its inputs
-// and results are tensors of the types that arrays have.
+// claims reports whether every operator of a model is supported, and its inputs
+// and results are tensors of supported types.
 func claims(m *onnx.Model, g *onnx.Graph, opset int64) bool {
 	for _, v := range slices.Concat(g.Inputs, g.Outputs) {
 		if k := v.Type.Kind; k != onnx.TensorKind && k != onnx.NoKind || k == onnx.TensorKind && v.Type.DType != 0 && array.Size(v.Type.DType) == 0 {
@@ -168,7 +168,7 @@ func runCase(t *testing.T, path string) (claimed bool, err error) {
 	return true, nil
 }
 
-// readTensor reads a TensorProto: as the only constant of a model.
+// readTensor reads a TensorProto as the only constant of a model.
 func readTensor(path string) (engine.Tensor, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -193,7 +193,7 @@ func parseTensor(data []byte) (engine.Tensor, error) {
 	return engine.Tensor{Type: a.Type, Shape: a.Shape, Data: bytes.Clone(a.Bytes())}, nil
 }
 
-// values are a tensor's elements as float64.
+// values returns a tensor's elements as float64.
 func values(t engine.Tensor) []float64 {
 	size := array.Size(t.Type)
 	out := make([]float64, 0, len(t.Data)/size)
@@ -232,8 +232,8 @@ func half(h uint16) float64 {
 	return sign * math.Ldexp(1024+frac, exp-25)
 }
 
-// same compares as ONNX's runner does: rtol 1e-3 and atol 1e-7 for fractions,
-// whole numbers exactly.
+// same compares like ONNX's runner: rtol 1e-3 and atol 1e-7 for floats,
+// integers exactly.
 func same(got, want engine.Tensor) error {
 	if got.Type != want.Type || !slices.Equal(got.Shape, want.Shape) {
 		return fmt.Errorf("%s %v, want %s %v", got.Type, got.Shape, want.Type, want.Shape)
@@ -242,14 +242,14 @@ func same(got, want engine.Tensor) error {
 	case onnx.FLOAT, onnx.DOUBLE, onnx.FLOAT16, onnx.BFLOAT16:
 	default:
 		if !bytes.Equal(got.Data, want.Data) {
-			return fmt.Errorf("other numbers: %v, want %v", got.Data[:min(64, len(got.Data))], want.Data[:min(64, len(want.Data))])
+			return fmt.Errorf("got %v, want %v", got.Data[:min(64, len(got.Data))], want.Data[:min(64, len(want.Data))])
 		}
 		return nil
 	}
 	a, b := values(got), values(want)
 	for i, v := range a {
 		if v != b[i] && !(math.IsNaN(v) && math.IsNaN(b[i])) && !(math.Abs(v-b[i]) <= 1e-7+1e-3*math.Abs(b[i])) {
-			return fmt.Errorf("element %d is %v, want %v", i, v, b[i])
+			return fmt.Errorf("element %d: got %v, want %v", i, v, b[i])
 		}
 	}
 	return nil

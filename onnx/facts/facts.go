@@ -1,9 +1,8 @@
-// Package facts says what an ONNX model is made of, from its file alone: the
-// precision of its weights, how it is quantised, and the oldest ONNX Runtime
-// that runs it.
+// Package facts describes an ONNX model from its file alone: the precision of
+// its weights, how it is quantized, and the oldest ONNX Runtime that runs it.
 //
-// [Weights] counts bytes by element type, [QuantisationOf] names the forms of
-// quantisation, [MinRuntime] looks the model's versions up.
+// [Weights] counts bytes by element type, [QuantisationOf] detects the forms of
+// quantization, [MinRuntime] looks up the model's versions.
 package facts
 
 import (
@@ -13,8 +12,8 @@ import (
 	"mm-abi.org/mm/onnx"
 )
 
-// Weights are the bytes that initializers and constants of each element type
-// take, external ones included, by the type's name.
+// Weights returns the number of bytes in initializers and constants by the name
+// of their element type, including external data.
 func Weights(m *onnx.Model) map[string]int64 {
 	out := make(map[string]int64)
 	m.EachTensor(func(t *onnx.Tensor) {
@@ -25,14 +24,14 @@ func Weights(m *onnx.Model) map[string]int64 {
 	return out
 }
 
-// precisions are the names that manifests give to types of weights.
+// precisions maps element types to the precisions of manifests.
 var precisions = map[string]string{
 	"float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float64": "fp64", "float8e4m3fn": "fp8", "float8e5m2": "fp8",
 	"int8": "int8", "uint8": "int8", "int4": "int4", "uint4": "int4", "int2": "int2", "uint2": "int2",
 }
 
-// Precision is the name that manifests give to the type of most bytes of the
-// weights, such as fp32; "" for a model without any.
+// Precision returns the manifest's name of the element type with the most bytes
+// of weights, such as fp32; "" for a model without weights.
 func Precision(m *onnx.Model) string {
 	total := make(map[string]int64)
 	for name, n := range Weights(m) {
@@ -53,7 +52,7 @@ func Precision(m *onnx.Model) string {
 	return best
 }
 
-// packed is the precision of weights that MatMulNBits unpacks.
+// packed returns the precision of weights that MatMulNBits unpacks.
 func packed(m *onnx.Model) string {
 	name := ""
 	m.EachNode(func(n *onnx.Node) {
@@ -76,24 +75,25 @@ func bitsOf(n *onnx.Node) string {
 	return "int4"
 }
 
-// release is an ONNX Runtime and the newest versions that it is known to run.
+// release is a release of ONNX Runtime and the newest versions that it
+// supports.
 type release struct {
 	name   string
 	opset  int64
 	ml, ir int64
 }
 
-// releases are those of ONNX Runtime that raised a version
+// releases lists the releases of ONNX Runtime that raised a version
 // (onnxruntime.ai/docs/reference/compatibility.html), oldest first. The last is
-// the one that this program was tried with.
+// the one that this program was tested with.
 var releases = []release{
 	{"1.0", 11, 2, 6}, {"1.3", 12, 2, 6}, {"1.6", 13, 2, 7}, {"1.8", 14, 2, 7}, {"1.9", 15, 2, 8}, {"1.11", 16, 2, 8}, {"1.12", 17, 3, 8},
 	{"1.14", 18, 3, 8}, {"1.15", 19, 3, 9}, {"1.17", 20, 4, 9}, {"1.18", 21, 4, 10}, {"1.21", 22, 4, 10}, {"1.22", 23, 5, 11}, {"1.24", 24, 5, 12}, {"1.30", 26, 5, 13},
 }
 
-// MinRuntime is the oldest release of ONNX Runtime whose versions cover the
-// model's; "" when none is known to. It says nothing of single operators that
-// a build of it may lack.
+// MinRuntime returns the oldest release of ONNX Runtime that supports the
+// model's versions; "" if none is known to. A build of that release may still
+// lack single operators.
 func MinRuntime(m *onnx.Model) string {
 	need := release{ir: m.IRVersion}
 	for _, o := range m.Opsets {

@@ -9,7 +9,7 @@ import (
 	"mm-abi.org/mm/onnx/facts"
 )
 
-// build is a model of some nodes and constants.
+// build returns a model with the given nodes and constants.
 func build(opset int64, tensors []onnx.Tensor, nodes ...onnx.Node) *onnx.Model {
 	m := onnx.New("m", opset)
 	m.Graph.Initializers, m.Graph.Nodes = tensors, nodes
@@ -20,7 +20,7 @@ func node(op string, inputs ...string) onnx.Node {
 	return onnx.Node{Op: op, Inputs: inputs, Outputs: []string{op + "_out"}}
 }
 
-// raw is a tensor of zeros.
+// raw returns a tensor of zeros.
 func raw(name string, d onnx.DType, bytes int, dims ...int64) onnx.Tensor {
 	return onnx.Tensor{Name: name, DType: d, Dims: dims, Raw: make([]byte, bytes)}
 }
@@ -45,7 +45,7 @@ func TestQuantisation(t *testing.T) {
 		"blocks of 4 bit": {build(17, []onnx.Tensor{raw("w", onnx.UINT8, 64, 64)}, bits), "{[MatMulNBits] [int4] [] false}"},
 	} {
 		if got := fmt.Sprint(facts.QuantisationOf(c.m)); got != c.want {
-			t.Errorf("%s: %s, not %s", name, got, c.want)
+			t.Errorf("%s: got %s, want %s", name, got, c.want)
 		}
 	}
 }
@@ -60,7 +60,7 @@ func TestPrecision(t *testing.T) {
 		"int4": build(17, []onnx.Tensor{raw("w", onnx.UINT8, 100, 100), raw("b", onnx.FLOAT, 40, 10)}, bits),
 	} {
 		if got := facts.Precision(m); got != want {
-			t.Errorf("%q, not %q", got, want)
+			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 	external := build(17, []onnx.Tensor{{Name: "w", DType: onnx.FLOAT, Dims: []int64{5}, External: &onnx.External{}}})
@@ -72,7 +72,7 @@ func TestPrecision(t *testing.T) {
 func TestMinRuntime(t *testing.T) {
 	for opset, want := range map[int64]string{7: "1.9", 15: "1.9", 17: "1.12", 18: "1.14", 21: "1.18", 26: "1.30", 27: ""} { // of IR version 8
 		if got := facts.MinRuntime(build(opset, nil)); got != want {
-			t.Errorf("opset %d: %q, not %q", opset, got, want)
+			t.Errorf("opset %d: got %q, want %q", opset, got, want)
 		}
 	}
 	m := build(9, nil)
@@ -86,7 +86,7 @@ func TestMinRuntime(t *testing.T) {
 	}
 }
 
-// The real models at hand say what they are.
+// The facts of the real models match their documentation.
 func TestRealModels(t *testing.T) {
 	m, err := onnx.Open(testfiles.Shared(t, "onnx", "squeezenet_tensor_input.onnx"))
 	if err != nil {

@@ -10,25 +10,25 @@ import (
 
 // The forms of quantisation.
 const (
-	WeightOnly = "weights"               // integers that are made floats before their use
+	WeightOnly = "weights"               // integers that are converted to floats before use
 	QDQ        = "QDQ"                   // QuantizeLinear and DequantizeLinear around float operators
-	QOperator  = "QOperator"             // operators of integers: QLinearConv, MatMulInteger, …
-	Dynamic    = "DynamicQuantizeLinear" // scales of activations are found as the model runs
+	QOperator  = "QOperator"             // integer operators: QLinearConv, MatMulInteger, …
+	Dynamic    = "DynamicQuantizeLinear" // scales of activations are computed at run time
 	NBits      = "MatMulNBits"           // blocks of few bits
 )
 
-// Quantisation says how a model is quantised.
+// Quantisation describes how a model is quantized.
 type Quantisation struct {
-	Forms       []string // none for a model of floats; sorted
-	Weights     []string // element types of quantised weights, sorted
-	Activations []string // and of quantised activations
+	Forms       []string // empty for a float model; sorted
+	Weights     []string // element types of quantized weights, sorted
+	Activations []string // element types of quantized activations, sorted
 	PerAxis     bool     // some scales are one per channel
 }
 
 // sets collects names.
 type sets struct{ forms, weights, activations map[string]bool }
 
-// QuantisationOf finds how m is quantised.
+// QuantisationOf detects how m is quantized.
 func QuantisationOf(m *onnx.Model) Quantisation {
 	constant := make(map[string]*onnx.Tensor)
 	m.EachTensor(func(t *onnx.Tensor) { constant[t.Name] = t })
@@ -65,8 +65,8 @@ func QuantisationOf(m *onnx.Model) Quantisation {
 	return q
 }
 
-// scaled reports a product with a constant of several elements in one
-// dimension: the scales of weights that a Cast made floats.
+// scaled reports whether n multiplies by a constant with several elements in
+// one dimension: the scales of weights that a Cast converted to floats.
 func scaled(n *onnx.Node, constant map[string]*onnx.Tensor) bool {
 	if n.Op != "Mul" || len(n.Inputs) != 2 {
 		return false

@@ -1,5 +1,5 @@
-// Package onnxtest gives tests ONNX models that no engine may see: external
-// data that leads elsewhere ([Attacks]), and damaged files ([Mutate]).
+// Package onnxtest provides hostile ONNX models for tests: external data that
+// refers to other files ([Attacks]), and damaged files ([Mutate]).
 package onnxtest
 
 import (
@@ -12,26 +12,26 @@ import (
 	"mm-abi.org/mm/onnx"
 )
 
-// Attack is a model whose external data is not the model's to read.
+// Attack is a model whose external data must not be read.
 type Attack struct {
 	Name     string
-	Rule     onnx.Rule // what it offends
-	Declared []string  // the files that it may name
+	Rule     onnx.Rule // the violated rule
+	Declared []string  // the files that the model may name
 
 	external onnx.External
 	hold     func(*onnx.Model, onnx.Tensor)
 	prepare  func(dir string) error
 }
 
-// Model is the file that Plant writes.
+// Model is the name of the file that Plant writes.
 const Model = "m.onnx"
 
-// secret is a file beside the model's folder, dull one within it; both have
-// the eight bytes that a model wants.
+// secret is a file outside the model's folder, dull one inside; both have the
+// eight bytes that a model needs.
 const secret, dull = "secret.bin", "w.bin"
 
-// Plant writes the model and the files around it into a new folder, and gives
-// the model's path.
+// Plant writes the model and its files into a new folder and returns the
+// model's path.
 func (a Attack) Plant(t testing.TB) string {
 	t.Helper()
 	top := t.TempDir()
@@ -75,7 +75,8 @@ func (a Attack) Plant(t testing.TB) string {
 	return path
 }
 
-// absolute stands for the path of the secret, known only once it is written.
+// absolute is a placeholder for the path of the secret, which is known only
+// after it is written.
 const absolute = "\x00absolute"
 
 func location(value string, more ...string) onnx.External {
@@ -86,13 +87,13 @@ func location(value string, more ...string) onnx.External {
 	return e
 }
 
-// initializer is where weights usually are.
+// initializer adds a tensor at the usual place of weights.
 func initializer(m *onnx.Model, t onnx.Tensor) {
 	m.Graph.Constant(t)
 	m.Graph.Nodes[0].Inputs[1] = t.Name
 }
 
-// places are the other places of a model that hold tensors.
+// places lists the other places of a model that hold tensors.
 func places() map[string]func(*onnx.Model, onnx.Tensor) {
 	indices := func(n int64) onnx.Tensor {
 		return onnx.Ints("at", []int64{n}, make([]int64, n))
@@ -137,8 +138,8 @@ func places() map[string]func(*onnx.Model, onnx.Tensor) {
 	}
 }
 
-// Attacks lists them: what the tools of ONNX and ONNX Runtime once let through,
-// and what they would still.
+// Attacks returns the attacks that the ONNX tools and ONNX Runtime once
+// allowed, and those that they still allow.
 func Attacks() []Attack {
 	symlink := func(to, name string) func(string) error {
 		return func(dir string) error { return os.Symlink(to, filepath.Join(dir, name)) }

@@ -8,14 +8,14 @@ import (
 	"mm-abi.org/mm/onnx"
 )
 
-// hostile are numbers that break arithmetic.
+// hostile lists numbers that break arithmetic.
 var hostile = [...]int64{-1, 0, 1, 2, 3, 7, 255, 65537, -7, 1 << 20, 1 << 33, math.MaxInt32, math.MinInt32, math.MaxInt64, math.MinInt64}
 
-// Mutate gives the copy number seed of an ONNX file, damaged in a way of its
-// own: half of them in their bytes (bits, bytes, lengths, cut off, doubled,
-// moved), half in their structure (names, operators, attributes, types,
-// dimensions, constants, nodes), so that most of those are models still. The
-// same arguments give the same bytes.
+// Mutate returns copy number seed of an ONNX file, damaged in one way: half of
+// the copies in their bytes (bits, bytes, lengths, truncation, duplication,
+// moves), half in their structure (names, operators, attributes, types,
+// dimensions, constants, nodes), so that most of the latter are still models.
+// The result is deterministic.
 func Mutate(data []byte, seed uint64) []byte {
 	rng := rand.New(rand.NewPCG(seed, 0x0f1e2d3c))
 	out := append([]byte(nil), data...)
@@ -30,7 +30,7 @@ func Mutate(data []byte, seed uint64) []byte {
 	return out
 }
 
-// bytesOf damages bytes, more often near the beginning, where structure is.
+// bytesOf damages bytes, more often near the beginning, where the structure is.
 func bytesOf(out []byte, rng *rand.Rand) []byte {
 	top := len(out)
 	if rng.IntN(4) > 0 {
@@ -62,8 +62,8 @@ func bytesOf(out []byte, rng *rand.Rand) []byte {
 	return out
 }
 
-// restructured reads a model, changes it and writes it again; false for a file
-// that cannot be read.
+// restructured reads a model, changes it and writes it again; false if the file
+// cannot be read.
 func restructured(data []byte, rng *rand.Rand) ([]byte, bool) {
 	m, err := onnx.Parse(data)
 	if err != nil || len(m.Graph.Nodes) == 0 {
@@ -90,7 +90,7 @@ func (b *buffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// change makes one change to a graph or, at times, to one within it.
+// change makes one change to a graph or, sometimes, to one of its subgraphs.
 func change(g *onnx.Graph, rng *rand.Rand) {
 	n := &g.Nodes[rng.IntN(len(g.Nodes))]
 	for i := range n.Attributes {
@@ -143,7 +143,7 @@ func change(g *onnx.Graph, rng *rand.Rand) {
 	}
 }
 
-// constant puts a number into a constant.
+// constant overwrites a number of a constant.
 func constant(g *onnx.Graph, rng *rand.Rand, v int64) {
 	if len(g.Initializers) == 0 {
 		return

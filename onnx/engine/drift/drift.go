@@ -1,8 +1,8 @@
-// Package drift measures how far a changed model's results are from the
-// original's, by running both on the same inputs with onnx/engine: what
-// quantising has cost, in figures.
+// Package drift measures how far the results of a changed model, such as a
+// quantized one, are from those of the original, by running both on the same
+// inputs with onnx/engine.
 //
-// [Noise] or [Read] give inputs, [Measure] the figures for each output.
+// [Noise] and [Read] return inputs, [Measure] the figures for each output.
 package drift
 
 import (
@@ -20,21 +20,21 @@ import (
 	"mm-abi.org/mm/onnx/engine/array"
 )
 
-// Output says how one output has changed over all inputs.
+// Output describes the change of one output over all inputs.
 type Output struct {
 	Name string
-	// Cosine is between the results as one vector; 1: the same direction. Equal
-	// infinities, and what is no number in both, are left out.
+	// Cosine is that of the results as one vector, without equal infinities; 1:
+	// the same direction.
 	Cosine float64
 	MaxAbs float64 // the largest difference of an element
-	// Agree of Rows rows along the last axis have their largest element at the
-	// same place.
+	// Agree is the number of rows along the last axis, of Rows in total, whose
+	// largest element is at the same position.
 	Agree, Rows int
 
 	ab, aa, bb float64
 }
 
-// Drift is how far the worst output has gone: 1 less its cosine.
+// Drift returns 1 minus the cosine of the worst output.
 func Drift(outputs []Output) float64 {
 	worst := 0.0
 	for _, o := range outputs {
@@ -43,34 +43,26 @@ func Drift(outputs []Output) float64 {
 	return worst
 }
 
-// Options for Measure. The zero value is ready.
+// Options are the options of Measure. The zero value is ready for use.
 type Options struct {
 	Graph engine.Options
 }
 
-// Unlike says that one of two results is infinite or no number, and the other is
-// not so: no cosine tells how far they are apart.
+// Unlike reports an element that is NaN in either result, or infinite in one
+// and different in the other, so that the cosine is undefined.
 type Unlike struct {
 	Output        string
-	Element       int // along the flat result
+	Element       int // index in the flat result
 	Before, After float64
 }
 
 // Error names the element and both values.
 func (u *Unlike) Error() string {
-	return fmt.Sprintf("element %d was %s and is %s now", u.Element, word(u.Before), word(u.After))
+	return fmt.Sprintf("element %d: %v before, %v after", u.Element, u.Before, u.After)
 }
 
-func word(v float64) string {
-	if math.IsNaN(v) {
-		return "no number"
-	}
-	return fmt.Sprint(v)
-}
-
-// Measure runs both models on each of the inputs. Outputs of other types than
-// floats count as numbers. An infinity, or what is no number, where the other
-// result has another value, is [Unlike].
+// Measure runs both models on each of the inputs. Outputs of integer types
+// count as numbers. An element that cannot be compared is reported as [Unlike].
 func Measure(ctx context.Context, before, after *onnx.Model, inputs []map[string]engine.Tensor, opt Options) ([]Output, error) {
 	other, err := engine.Compile(ctx, after, opt.Graph)
 	if err != nil {
@@ -81,10 +73,10 @@ func Measure(ctx context.Context, before, after *onnx.Model, inputs []map[string
 }
 
 // Against runs a model on each of the inputs and compares its results with
-// those that run gives for them, as [Measure] does.
+// those of run, like [Measure].
 func Against(ctx context.Context, m *onnx.Model, run func(context.Context, map[string]engine.Tensor) (map[string]engine.Tensor, error), inputs []map[string]engine.Tensor, opt Options) (out []Output, err error) {
 	if len(inputs) == 0 {
-		return nil, errors.New("drift: there are no inputs")
+		return nil, errors.New("drift: no inputs")
 	}
 	p, err := engine.Compile(ctx, m, opt.Graph)
 	if err != nil {
@@ -115,7 +107,8 @@ func Against(ctx context.Context, m *onnx.Model, run func(context.Context, map[s
 	return out, nil
 }
 
-// Cosine is that of two tensors as vectors; 0 where they cannot be compared.
+// Cosine returns the cosine of two tensors as vectors; 0 if they cannot be
+// compared.
 func Cosine(a, b engine.Tensor) float64 {
 	var o Output
 	if err := o.add(a, b); err != nil {
@@ -125,7 +118,7 @@ func Cosine(a, b engine.Tensor) float64 {
 	return o.Cosine
 }
 
-// close works the cosine out of what was added.
+// close computes the cosine from the sums.
 func (o *Output) close() {
 	switch {
 	case o.aa == 0 && o.bb == 0:
@@ -133,12 +126,12 @@ func (o *Output) close() {
 	case o.aa > 0 && o.bb > 0:
 		o.Cosine = min(1, o.ab/math.Sqrt(o.aa*o.bb))
 	}
-	if math.IsNaN(o.Cosine) { // squares beyond what a float holds
+	if math.IsNaN(o.Cosine) { // the sum of squares overflowed
 		o.Cosine = 0
 	}
 }
 
-// add counts one pair of results.
+// add adds one pair of results.
 func (o *Output) add(a, b engine.Tensor) error {
 	x, err := numbers(a)
 	if err != nil {
@@ -149,16 +142,14 @@ func (o *Output) add(a, b engine.Tensor) error {
 		return err
 	}
 	if len(x) != len(y) {
-		return fmt.Errorf("%v before, %v after", a.Shape, b.Shape)
+		return fmt.Errorf("shape %v before, %v after", a.Shape, b.Shape)
 	}
 	for i := range x {
 		switch {
 		case finite(x[i]) && finite(y[i]):
 			o.ab, o.aa, o.bb = o.ab+x[i]*y[i], o.aa+x[i]*x[i], o.bb+y[i]*y[i]
 			o.MaxAbs = max(o.MaxAbs, min(math.Abs(x[i]-y[i]), math.MaxFloat64))
-		case math.IsNaN(x[i]) && math.IsNaN(y[i]):
-			x[i], y[i] = 0, 0
-		case x[i] != y[i]:
+		case x[i] != y[i]: // or NaN in both, which is no agreement
 			return &Unlike{o.Name, i, x[i], y[i]}
 		}
 	}
@@ -187,11 +178,11 @@ func largest(v []float64) int {
 	return best
 }
 
-// numbers reads a tensor's elements.
+// numbers decodes a tensor's elements.
 func numbers(t engine.Tensor) ([]float64, error) {
 	size := array.Size(t.Type)
 	if size == 0 {
-		return nil, fmt.Errorf("elements of %s", t.Type)
+		return nil, fmt.Errorf("unsupported element type %s", t.Type)
 	}
 	out := make([]float64, len(t.Data)/size)
 	for i := range out {
@@ -226,12 +217,13 @@ func numbers(t engine.Tensor) ([]float64, error) {
 	return out, nil
 }
 
-// maxNoise bounds the bytes of an input that Noise makes.
+// maxNoise bounds the size in bytes of an input that Noise generates.
 const maxNoise = 1 << 30
 
-// Noise makes inputs for a model: normal numbers from the seed, integers of 0
-// and 1. shapes gives the sizes of dimensions that the model leaves open, by
-// the input's name; an open first dimension is 1 without it.
+// Noise generates inputs for a model: normally distributed numbers from the
+// seed, integers of 0 and 1. shapes holds the sizes of dimensions that the
+// model leaves open, by the name of the input; an open first dimension defaults
+// to 1.
 func Noise(m *onnx.Model, shapes map[string][]int, seed uint64) (map[string]engine.Tensor, error) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	out := make(map[string]engine.Tensor)
@@ -242,18 +234,21 @@ func Noise(m *onnx.Model, shapes map[string][]int, seed uint64) (map[string]engi
 		}
 		n, err := array.Count(shape)
 		size := array.Size(v.Type.DType)
-		if err != nil || size == 0 || n > maxNoise/size {
-			return nil, fmt.Errorf("drift: input %q: %s %v cannot be made up", v.Name, v.Type.DType, shape)
+		if err != nil || !generable(n, size) {
+			return nil, fmt.Errorf("drift: input %q: cannot generate %s %v", v.Name, v.Type.DType, shape)
 		}
 		out[v.Name] = noise(rng, v.Type.DType, shape, n)
 	}
 	for name := range shapes {
 		if _, ok := out[name]; !ok {
-			return nil, fmt.Errorf("drift: the model has no input %q", name)
+			return nil, fmt.Errorf("drift: unknown input %q", name)
 		}
 	}
 	return out, nil
 }
+
+// generable reports whether Noise generates n elements of the given size.
+func generable(n, size int) bool { return size > 0 && n <= maxNoise/size }
 
 func noise(rng *rand.Rand, d onnx.DType, shape []int, n int) engine.Tensor {
 	t := engine.Tensor{Type: d, Shape: shape}
@@ -277,14 +272,14 @@ func noise(rng *rand.Rand, d onnx.DType, shape []int, n int) engine.Tensor {
 	return t
 }
 
-// shapeOf is the shape of an input: what was asked for, where it fits.
+// shapeOf returns the shape of an input: the requested one, if it matches.
 func shapeOf(v onnx.Value, want []int) ([]int, error) {
 	if v.Type.Kind != onnx.TensorKind {
-		return nil, errors.New("it is no tensor")
+		return nil, errors.New("not a tensor")
 	}
 	if want != nil {
 		if v.Type.Ranked && len(want) != len(v.Type.Dims) {
-			return nil, fmt.Errorf("the shape %v, the model says %v", want, v.Type.Dims)
+			return nil, fmt.Errorf("got shape %v, want %v", want, v.Type.Dims)
 		}
 		return want, nil
 	}
@@ -296,22 +291,22 @@ func shapeOf(v onnx.Value, want []int) ([]int, error) {
 		case i == 0:
 			shape[i] = 1
 		default:
-			return nil, fmt.Errorf("the model leaves its shape open, %v: give it", v.Type.Dims)
+			return nil, fmt.Errorf("open shape %v: set the sizes", v.Type.Dims)
 		}
 	}
 	if !v.Type.Ranked {
-		return nil, errors.New("the model says no shape: give it")
+		return nil, errors.New("unknown shape: set the sizes")
 	}
 	return shape, nil
 }
 
-// dtypes are the element types of .npy files.
+// dtypes maps the element types of .npy files.
 var dtypes = map[string]onnx.DType{
 	"f4": onnx.FLOAT, "f8": onnx.DOUBLE, "f2": onnx.FLOAT16, "i8": onnx.INT64, "i4": onnx.INT32, "i2": onnx.INT16, "i1": onnx.INT8,
 	"u8": onnx.UINT64, "u4": onnx.UINT32, "u2": onnx.UINT16, "u1": onnx.UINT8, "b1": onnx.BOOL,
 }
 
-// Read makes a tensor of a .npy file in memory.
+// Read decodes a tensor from an .npy file in memory.
 func Read(b []byte) (engine.Tensor, error) {
 	a, err := npy.Decode(b)
 	if err != nil {
@@ -320,11 +315,11 @@ func Read(b []byte) (engine.Tensor, error) {
 	return Of(a)
 }
 
-// Of makes a tensor of an array, whose data it shares.
+// Of converts an array to a tensor that shares its data.
 func Of(a *npy.Array) (engine.Tensor, error) {
 	d, ok := dtypes[a.Type]
 	if !ok {
-		return engine.Tensor{}, fmt.Errorf("elements of the type %s are not supported", a.Type)
+		return engine.Tensor{}, fmt.Errorf("unsupported element type %s", a.Type)
 	}
 	return engine.Tensor{Type: d, Shape: a.Shape, Data: a.Data}, nil
 }

@@ -13,7 +13,7 @@ import (
 	"mm-abi.org/mm/onnx/engine/drift"
 )
 
-// scaled is y = x·[1, 2, by].
+// scaled returns the model y = x·[1, 2, by].
 func scaled(by float32) *onnx.Model {
 	m := onnx.New("m", 17)
 	m.Graph.Inputs = []onnx.Value{onnx.TensorValue("x", onnx.FLOAT, "N", 3)}
@@ -22,7 +22,7 @@ func scaled(by float32) *onnx.Model {
 	return m
 }
 
-// same is y = x.
+// same returns the model y = x.
 func same() *onnx.Model {
 	m := onnx.New("m", 17)
 	m.Graph.Inputs = []onnx.Value{onnx.TensorValue("x", onnx.FLOAT, "N", 3)}
@@ -54,18 +54,17 @@ func TestMeasure(t *testing.T) {
 		t.Errorf("drift %v", d)
 	}
 	if out, err := drift.Measure(t.Context(), scaled(1), scaled(1), in, drift.Options{}); err != nil || drift.Drift(out) > 1e-12 || out[0].Agree != 3 {
-		t.Errorf("the same: %+v, %v", out, err)
+		t.Errorf("identical models: %+v, %v", out, err)
 	}
-	if _, err := drift.Measure(t.Context(), scaled(1), scaled(float32(math.NaN())), in, drift.Options{}); err == nil || !strings.Contains(err.Error(), "is no number now") {
-		t.Errorf("no number: %v", err)
+	if _, err := drift.Measure(t.Context(), scaled(1), scaled(float32(math.NaN())), in, drift.Options{}); err == nil || !strings.Contains(err.Error(), "NaN after") {
+		t.Errorf("NaN: %v", err)
 	}
 	if _, err := drift.Measure(t.Context(), scaled(1), scaled(1), nil, drift.Options{}); err == nil {
-		t.Error("nothing was measured")
+		t.Error("no error without inputs")
 	}
 }
 
-// Infinities are equal, or no cosine speaks of them: what is told is a number or
-// an error.
+// Equal infinities are ignored; every other non-finite element is an error.
 func TestInfinite(t *testing.T) {
 	inf, nan := float32(math.Inf(1)), float32(math.NaN())
 	of := func(v ...float32) func(context.Context, map[string]engine.Tensor) (map[string]engine.Tensor, error) {
@@ -78,13 +77,13 @@ func TestInfinite(t *testing.T) {
 		want string // of the error; "": cosine 1
 	}{
 		"equal":              {[]float32{1, inf, 2}, []float32{1, inf, 2}, ""},
-		"both no number":     {[]float32{1, nan, 2}, []float32{1, nan, 2}, ""},
+		"both NaN":           {[]float32{1, nan, 2}, []float32{1, nan, 2}, "element 1: NaN before, NaN after"},
 		"all infinite":       {[]float32{-inf, inf, inf}, []float32{-inf, inf, inf}, ""},
-		"of the other sign":  {[]float32{1, inf, 2}, []float32{1, -inf, 2}, "element 1 was +Inf and is -Inf now"},
-		"no longer infinite": {[]float32{1, -inf, 2}, []float32{1, -65504, 2}, "element 1 was -Inf and is -65504 now"},
-		"infinite now":       {[]float32{1, 7e4, 2}, []float32{1, inf, 2}, "element 1 was 70000 and is +Inf now"},
-		"no number now":      {[]float32{1, inf, 2}, []float32{1, nan, 2}, "element 1 was +Inf and is no number now"},
-		"a number now":       {[]float32{1, 2, nan}, []float32{1, 2, 3}, "element 2 was no number and is 3 now"},
+		"opposite sign":      {[]float32{1, inf, 2}, []float32{1, -inf, 2}, "element 1: +Inf before, -Inf after"},
+		"no longer infinite": {[]float32{1, -inf, 2}, []float32{1, -65504, 2}, "element 1: -Inf before, -65504 after"},
+		"infinite now":       {[]float32{1, 7e4, 2}, []float32{1, inf, 2}, "element 1: 70000 before, +Inf after"},
+		"NaN now":            {[]float32{1, inf, 2}, []float32{1, nan, 2}, "element 1: +Inf before, NaN after"},
+		"a number now":       {[]float32{1, 2, nan}, []float32{1, 2, 3}, "element 2: NaN before, 3 after"},
 	} {
 		out, err := drift.Against(t.Context(), same(), of(tc.y...), []map[string]engine.Tensor{{"x": row(tc.x...)}}, drift.Options{})
 		if tc.want == "" {
@@ -103,7 +102,7 @@ func TestInfinite(t *testing.T) {
 	}
 	big := engine.Tensor{Type: onnx.DOUBLE, Shape: []int{1}, Data: binary.LittleEndian.AppendUint64(nil, math.Float64bits(1e200))}
 	if c := drift.Cosine(big, big); c != 0 {
-		t.Errorf("squares beyond all: cosine %v", c)
+		t.Errorf("overflowing squares: cosine %v", c)
 	}
 }
 
@@ -114,23 +113,26 @@ func TestNoise(t *testing.T) {
 		t.Fatalf("%+v, %v", a, err)
 	}
 	if b, _ := drift.Noise(m, nil, 3); string(b["x"].Data) != string(a["x"].Data) {
-		t.Error("the same seed gave other noise")
+		t.Error("noise is not deterministic")
 	}
 	if b, _ := drift.Noise(m, nil, 4); string(b["x"].Data) == string(a["x"].Data) {
-		t.Error("another seed gave the same noise")
+		t.Error("noise does not depend on the seed")
 	}
 	if b, err := drift.Noise(m, map[string][]int{"x": {5, 3}}, 3); err != nil || len(b["x"].Data) != 60 {
 		t.Errorf("%+v, %v", b, err)
 	}
+	if !drift.Generable(drift.MaxNoise/4, 4) || drift.Generable(drift.MaxNoise/4+1, 4) || drift.Generable(1, 0) {
+		t.Error("MaxNoise is not the limit")
+	}
 	m.Graph.Inputs[0] = onnx.TensorValue("x", onnx.FLOAT, 1, "T")
 	for want, shapes := range map[string]map[string][]int{
-		"leaves its shape open":  nil,
-		"the model says [1 T]":   {"x": {1}},
-		`the model has no input`: {"x": {1, 3}, "z": {1}},
-		"cannot be made up":      {"x": {1 << 20, 1 << 20}},
+		"open shape":      nil,
+		"want [1 T]":      {"x": {1}},
+		`unknown input`:   {"x": {1, 3}, "z": {1}},
+		"cannot generate": {"x": {1 << 20, 1 << 20}},
 	} {
 		if _, err := drift.Noise(m, shapes, 0); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v: %v, not %q", shapes, err, want)
+			t.Errorf("%v: got %v, want %q", shapes, err, want)
 		}
 	}
 }
@@ -148,7 +150,7 @@ func TestRead(t *testing.T) {
 	}
 	for _, bad := range []string{"<c8", "<U4"} {
 		if _, err := drift.Read([]byte(strings.Replace(string(file), "<f4", bad, 1))); err == nil {
-			t.Errorf("%s was read", bad)
+			t.Errorf("%s: read", bad)
 		}
 	}
 }

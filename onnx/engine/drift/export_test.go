@@ -1,0 +1,5 @@
+package drift
+
+const MaxNoise = maxNoise
+
+var Generable = generable
