@@ -5,19 +5,19 @@ import (
 	"math"
 )
 
-// Follower holds what a model writes to a grammar, in the course of one text.
-// It is not safe for concurrent use.
+// Follower constrains the output of a model to a grammar for one text. It is
+// not safe for concurrent use.
 type Follower struct {
 	m      *Masks
-	tokens []int32 // that were followed
-	states []State // behind each of them
+	tokens []int32 // tokens followed so far
+	states []State // state after each of them
 }
 
-// Follow begins a text.
+// Follow returns a follower at the start of a text.
 func (m *Masks) Follow() *Follower { return &Follower{m: m} }
 
-// state is that behind the tokens that were written: those that were asked
-// about before, or others, for a draft may have been given up.
+// state returns the state after the written tokens. They may differ from those
+// of the last call, since a draft may have been rejected.
 func (f *Follower) state(written []int32) (State, error) {
 	same := 0
 	for same < len(written) && same < len(f.tokens) && written[same] == f.tokens[same] {
@@ -31,7 +31,7 @@ func (f *Follower) state(written []int32) (State, error) {
 	for _, token := range written[same:] {
 		next, ok := f.m.Next(at, token)
 		if !ok {
-			return State{}, fmt.Errorf("token %d is not what the grammar allows", token)
+			return State{}, fmt.Errorf("token %d is not allowed by the grammar", token)
 		}
 		at = next
 		f.tokens, f.states = append(f.tokens, token), append(f.states, at)
@@ -39,8 +39,8 @@ func (f *Follower) state(written []int32) (State, error) {
 	return at, nil
 }
 
-// Allowed are the tokens that may follow those that were written. It is shared,
-// and must not be changed.
+// Allowed returns the tokens that may follow the written ones. The set is
+// shared and must not be modified.
 func (f *Follower) Allowed(written []int32) (Bitset, error) {
 	at, err := f.state(written)
 	if err != nil {
@@ -49,8 +49,7 @@ func (f *Follower) Allowed(written []int32) (Bitset, error) {
 	return f.m.Mask(at), nil
 }
 
-// Mask sets the logits of tokens that may not follow those that were written to
-// -Inf.
+// Mask sets the logits of tokens that may not follow the written ones to -Inf.
 func (f *Follower) Mask(written []int32, logits []float32) error {
 	allowed, err := f.Allowed(written)
 	if err != nil {
@@ -64,7 +63,7 @@ func (f *Follower) Mask(written []int32, logits []float32) error {
 	return nil
 }
 
-// Forced are the tokens that must follow those that were written.
+// Forced returns the tokens that must follow the written ones.
 func (f *Follower) Forced(written []int32) []int32 {
 	at, err := f.state(written)
 	if err != nil {

@@ -7,15 +7,14 @@ import (
 	"mm-abi.org/mm/core/tokenizer"
 )
 
-// maxForced bounds the bytes that are looked ahead.
+// maxForced limits the forced lookahead, in bytes.
 const maxForced = 1024
 
-// Forced are the tokens of what must follow, whatever a model would say: the
-// text up to the first place where the grammar lets it choose, in the tokens
-// that the tokenizer makes of it. Tokens at the end of it are left out where a
-// longer one, that reaches beyond the forced text, could stand instead: which
-// of them it is, is for the model to choose. Where nothing but the end may
-// follow, and there is one token for it, that is forced as well.
+// Forced returns the tokens that must follow, whatever the model: the text up
+// to the first choice of the grammar, as the tokenizer encodes it. Trailing
+// tokens are omitted if a longer token, extending beyond the forced text, could
+// replace them: that choice is the model's. If only the end may follow and it
+// has a single token, that token is forced as well.
 func (m *Masks) Forced(s State) []int32 {
 	if s.over || s.at == nil {
 		return nil
@@ -47,8 +46,8 @@ func (m *Masks) Forced(s State) []int32 {
 	return ids
 }
 
-// tokens spells a text: as the tokenizer does, or, where that adds a space or
-// needs a token that no mask holds, each time by the longest token.
+// tokens encodes a text: as the tokenizer does or, if that adds a space or
+// needs a token outside the masks, greedily by the longest token.
 func (m *Masks) tokens(text string) []int32 {
 	ids := m.vocab.tok.Encode(text, tokenizer.Options{})
 	rest, good := text, true
@@ -71,7 +70,7 @@ func (m *Masks) tokens(text string) []int32 {
 	return ids
 }
 
-// allowed reports whether a token is text here.
+// allowed reports whether a token may be in a mask as text.
 func (m *Masks) allowed(id int32) bool {
 	for _, end := range m.ends {
 		if end == id {
@@ -81,7 +80,7 @@ func (m *Masks) allowed(id int32) bool {
 	return m.vocab.texts.Has(id)
 }
 
-// longest is the longest token that a text begins with, and its length.
+// longest returns the longest token that is a prefix of a text, and its length.
 func (m *Masks) longest(text string) (id int32, n int) {
 	for i := range m.sorts {
 		t := &m.sorts[i]
@@ -101,8 +100,8 @@ func (m *Masks) longest(text string) (id int32, n int) {
 	return id, n
 }
 
-// longer reports whether a token begins with a text, which is not empty, and
-// goes on by what the grammar allows behind it.
+// longer reports whether some token extends a nonempty text by bytes that the
+// grammar allows.
 func (m *Masks) longer(text string, at *automaton.State) bool {
 	for i := range m.sorts {
 		if m.reaches(&m.sorts[i], text, at) {

@@ -1,4 +1,5 @@
-// Package grammar holds what a model writes to a grammar: JSON that a schema
+// Package grammar constrains the output of a model to a grammar: JSON that a
+// schema
 // accepts, or a call of one of several tools.
 //
 //	g, err := grammar.New(schema, grammar.Options{}) // faults: *schema.Error
@@ -9,20 +10,20 @@
 //		s, ok = m.Next(s, token)
 //	}
 //
-// Package schema makes a grammar of bytes of a schema, package automaton runs
-// it, and [Masks] looks at it through the tokens of a vocabulary. No state is a
-// dead end: every place of the automaton has a way to its end, byte by byte,
-// and a vocabulary must have a token for each byte that the grammar needs, or
-// Over is an error. Tokens that end a text are allowed where the grammar may
-// end and nowhere else; control tokens are never allowed.
+// Package schema compiles a schema to a grammar of bytes, package automaton runs
+// it, and [Masks] maps it to the tokens of a vocabulary. No state is a dead end:
+// every state of the automaton has a path to its end, byte by byte, and Over fails
+// unless the vocabulary has a token for each byte that the grammar needs. Tokens
+// that end a text are allowed only where the grammar may end; control tokens are
+// never allowed.
 //
-// A mask is made when its state is first met, by a walk over the tokens as tries
-// that stops where the grammar stops, and kept. Within strings nearly all tokens
-// are allowed, and walking over them would take milliseconds: they are sorted by
-// their number of characters beforehand, and the walk is over the few that hold
-// quotes, backslashes, control characters or parts of characters. In other places
-// a branch is taken as a whole where any bytes of its kinds may follow. A walk
-// begins at a blurred state, of which there are few (see [automaton.Machine.Blur]).
+// A mask is computed at the first visit of its state and cached, by a walk over the
+// tokens as tries that stops where the grammar stops. Within strings nearly all
+// tokens are allowed, and walking over them would take milliseconds: they are
+// sorted by their number of characters in advance, and the walk covers the few with
+// quotes, backslashes, control characters or parts of characters. Elsewhere a
+// branch is accepted at once if any bytes of its kinds may follow. A walk begins at
+// a blurred state, of which there are few (see [automaton.Machine.Blur]).
 package grammar
 
 import (
@@ -32,15 +33,15 @@ import (
 	"mm-abi.org/mm/core/grammar/schema"
 )
 
-// Options say which texts of a schema are in the grammar; the zero value is
+// Options select the texts of a schema in the grammar; the zero value is
 // compact JSON.
 type Options = schema.Options
 
 // Grammar is a set of texts. It is immutable and safe for concurrent use.
 type Grammar struct{ program *automaton.Program }
 
-// New is the grammar of a JSON Schema's values. What the subset does not know
-// is an error that tells all of it, a [schema.Error].
+// New compiles a JSON Schema to the grammar of its values. For an unsupported
+// schema the error is a [schema.Error] with all faults.
 func New(data []byte, opt Options) (*Grammar, error) {
 	return compiled(schema.Compile([]schema.Document{{Schema: data}}, opt))
 }
@@ -52,31 +53,31 @@ func compiled(p *automaton.Program, err error) (*Grammar, error) {
 	return &Grammar{p}, nil
 }
 
-// Tool is what a model may call.
+// Tool is a tool that a model may call.
 type Tool struct {
 	Name      string
-	Arguments []byte // JSON Schema of the arguments, which are an object
+	Arguments []byte // JSON Schema of the arguments, an object
 }
 
-// Call is how a call is written: an object of two members, the tool's name and
+// Call is the format of a call: an object with two members, the tool's name and
 // its arguments.
 type Call struct {
 	Name, Arguments string // the keys
-	Before, After   string // the text around the object
+	Before, After   string // text around the object
 }
 
 // MMABI is MM-ABI's: {"tool": …, "args": {…}}.
 func MMABI() Call { return Call{Name: "tool", Arguments: "args"} }
 
-// Hermes is that of Hermes, Qwen2.5 and Qwen3: {"name": …, "arguments": {…}}
-// on a line of its own.
+// Hermes is the format of Hermes, Qwen2.5 and Qwen3: {"name": …, "arguments":
+// {…}} on a separate line.
 func Hermes() Call { return Call{Name: "name", Arguments: "arguments", Before: "\n", After: "\n"} }
 
-// NewCall is the grammar of a call of one of the tools, with arguments that its
-// schema accepts. The name comes first: with it the schema is chosen.
+// NewCall returns the grammar of a call of one of the tools, with arguments
+// that its schema accepts. The name comes first, to select the schema.
 func NewCall(tools []Tool, call Call, opt Options) (*Grammar, error) {
 	if len(tools) == 0 {
-		return nil, errors.New("no tool may be called")
+		return nil, errors.New("no tools")
 	}
 	comma, colon := ",", ":"
 	if opt.Space == schema.OneSpace {
@@ -104,5 +105,5 @@ func (g *Grammar) Holds(text string) bool {
 	return s.Accepts()
 }
 
-// Size is the number of nodes of the automaton.
+// Size returns the number of nodes of the automaton.
 func (g *Grammar) Size() int { return g.program.Size() }

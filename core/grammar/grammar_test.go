@@ -30,7 +30,7 @@ func newGrammar(t testing.TB, text string) *grammar.Grammar {
 	return g
 }
 
-// bytesOnly is a tokenizer of a token for each byte, and of what is given.
+// bytesOnly returns a tokenizer with a token for each byte, and more.
 func bytesOnly(t testing.TB, more ...string) *tokenizer.Tokenizer {
 	t.Helper()
 	v := tokenizer.Vocabulary{Model: tokenizer.BPE, Pre: "gpt-2", Special: tokenizer.NoSpecial, WholeWords: true}
@@ -49,11 +49,11 @@ func bytesOnly(t testing.TB, more ...string) *tokenizer.Tokenizer {
 	return tok
 }
 
-// A mask holds a token exactly if its bytes may follow: what walks, counters
-// cut short and sorted tokens come to is what spelling each token comes to.
+// A mask has a token exactly if its bytes may follow: walks, truncated counters
+// and sorted tokens agree with spelling each token.
 func TestMaskIsExact(t *testing.T) {
 	more := []string{`"`, `",`, `":"`, `"}`, "ab", "abc", "abcdefghijkl", `a"`, `ab"}`, "é", "éé", "\xa9\"", `\"`, `\u00`, "00", "12", "1}", "true", "null,", `{"`, `{"a":`, "  ", `a","a":`, `"a":`, "\n\n", "1.", "e1", "]]", `","`}
-	// Branches that are large enough to be taken as a whole.
+	// Branches large enough to be accepted at once.
 	for _, a := range "abZ19-." {
 		for _, b := range "abZ19-. é" {
 			for _, c := range "ab19-\"" {
@@ -82,7 +82,7 @@ func TestMaskIsExact(t *testing.T) {
 			for id := range int32(tok.Size()) {
 				_, ok := m.Next(at, id)
 				if ok != mask.Has(id) {
-					t.Fatalf("%s: token %q: the mask says %v, spelling it %v", s.name, tok.Piece(id), mask.Has(id), ok)
+					t.Fatalf("%s: token %q: mask %v, spelling %v", s.name, tok.Piece(id), mask.Has(id), ok)
 				}
 				if ok {
 					may = append(may, id)
@@ -112,13 +112,13 @@ func TestMaskIsExact(t *testing.T) {
 	t.Logf("%d states, each of %d tokens", states, tok.Size())
 }
 
-// Behind each byte of texts in which keys and strings must differ, a mask holds
-// a token exactly if its bytes may follow: tokens that end a key that was taken
-// are left out, however much of it, or of others, they hold.
+// After each byte of texts with distinct keys and strings, a mask has a token
+// exactly if its bytes may follow: tokens that end a used key are excluded,
+// whatever part of it, or of others, they contain.
 func TestTaken(t *testing.T) {
 	more := []string{`a"`, `a":`, `b"`, `ab":1`, `"a`, `"a":`, `"ab"`, `""`, `"":`, `":1,"`, `":1,"a":`, `a":1,"a":`, `a":1,"b":`, `b":1,"b":2`, `":1,"":`,
 		`,"`, `,"a":`, `,"x":`, `{"`, `{"a":{"a":1}`, `":{"a":`, `1},"a":1`, `1},"b":1`, `}},"a":1}`, `","`, `"a","a"`, `"a","b"]`, `a","`, `\n":`, `\n`, `1,"a":1}`, "\xa9\":", `c":1,"d":1,"e":1,"c":`}
-	for i := range 27 { // a branch that is large enough to be taken as a whole
+	for i := range 27 { // a branch large enough to be accepted at once
 		more = append(more, `a":"`+string([]byte{"xyz"[i%3], "xyz"[i/3%3], "xyz"[i/9]}))
 	}
 	tok := bytesOnly(t, more...)
@@ -142,18 +142,18 @@ func TestTaken(t *testing.T) {
 		}
 	}
 	if refused < 20 {
-		t.Errorf("a key that was taken was refused %d times", refused)
+		t.Errorf("a used key was refused %d times", refused)
 	}
 }
 
-// along goes by the bytes of a text, and compares the mask behind each with the
-// spelling of every token.
+// along steps through the bytes of a text, and compares the mask after each
+// with the spelling of every token.
 func along(t *testing.T, name string, m *grammar.Masks, tok *tokenizer.Tokenizer, text string, see func(i int, mask grammar.Bitset)) {
 	t.Helper()
 	at := m.Start()
 	for i := 0; ; i++ {
 		mask := m.Mask(at)
-		exact(t, name+" behind "+text[:i], m, tok, at, mask)
+		exact(t, name+" after "+text[:i], m, tok, at, mask)
 		see(i, mask)
 		if i == len(text) {
 			return
@@ -165,8 +165,8 @@ func along(t *testing.T, name string, m *grammar.Masks, tok *tokenizer.Tokenizer
 	}
 }
 
-// A branch of tokens is taken as a whole only where all of it may follow: by the
-// kinds of its bytes, and as long as these may go on.
+// A branch of tokens is accepted at once only if all of it may follow: by the
+// kinds of its bytes, and by their number.
 func TestBranches(t *testing.T) {
 	var more []string
 	for _, a := range "ab1-" {
@@ -193,7 +193,7 @@ func TestBranches(t *testing.T) {
 	}
 }
 
-// The counter of a string is exact at both of its ends, whatever the tokens.
+// The counter of a string is exact at both ends for all tokens.
 func TestCounters(t *testing.T) {
 	tok := bytesOnly(t, "ab", "abcd", "abcdefgh", `abc"`, "éé", `\"`, `\u0041`)
 	m := over(t, newGrammar(t, `{"type": "string", "minLength": 5, "maxLength": 9}`), grammar.Read(tok))
@@ -231,7 +231,7 @@ func TestForced(t *testing.T) {
 	}
 	g := newGrammar(t, `{"properties": {"tool": {"type": "string"}}, "required": ["tool"]}`)
 	m := over(t, g, vocab)
-	// `":"a` may stand in place of `":"`.
+	// `":"a` may replace `":"`.
 	if got := strings.Join(spell(m.Forced(m.Start())), "|"); got != `{"|tool` && got != `{"|t|o|o|l` {
 		t.Errorf("forced %q", got)
 	}
@@ -242,11 +242,11 @@ func TestForced(t *testing.T) {
 	if got := m.Forced(at); len(got) != 0 {
 		t.Errorf("forced %q", spell(got))
 	}
-	whole := over(t, newGrammar(t, `{"const": {"tool": "name"}}`), vocab)
-	if got := strings.Join(spell(whole.Forced(whole.Start())), ""); got != `{"tool":"name"}</s>` {
+	full := over(t, newGrammar(t, `{"const": {"tool": "name"}}`), vocab)
+	if got := strings.Join(spell(full.Forced(full.Start())), ""); got != `{"tool":"name"}</s>` {
 		t.Errorf("forced %q", got)
 	}
-	// The end is forced where there is one token for it and nothing else may follow.
+	// The end is forced if it has a single token and nothing else may follow.
 	eos := tok.Special().EOS
 	one, err := newGrammar(t, `{"const": 7}`).Over(vocab, eos)
 	if err != nil {
@@ -269,7 +269,7 @@ func TestForced(t *testing.T) {
 	if s, ok := more.Next(more.Start(), tok.ID("1")); !ok || len(more.Forced(s)) != 0 {
 		t.Errorf("forced %q where a digit may follow", spell(more.Forced(s)))
 	}
-	// Each token that is forced is allowed where it stands.
+	// Each forced token is allowed at its position.
 	for _, s := range schemas(t) {
 		g, err := grammar.New(s.data, grammar.Options{})
 		if err != nil {
@@ -286,7 +286,7 @@ func TestForced(t *testing.T) {
 	}
 }
 
-// A call is of one of the tools, with arguments that its schema accepts.
+// A call selects one of the tools, with arguments that its schema accepts.
 func TestCall(t *testing.T) {
 	tools := []grammar.Tool{
 		{"sum", []byte(`{"properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}, "required": ["a", "b"]}`)},
@@ -319,7 +319,7 @@ func TestCall(t *testing.T) {
 			for n := 0; !m.Done(at) && n < 400; n++ {
 				mask := m.Mask(at)
 				if mask.Has(end) != m.Accepts(at) || mask.Has(tok.ID("</s>")) {
-					t.Fatal("the end of a call stands elsewhere")
+					t.Fatal("the end of a call is elsewhere")
 				}
 				at, _ = m.Next(at, pick(mask, rng))
 			}
@@ -334,7 +334,7 @@ func TestCall(t *testing.T) {
 	}
 }
 
-// pick takes a token of a set at random.
+// pick returns a random token of a set.
 func pick(b grammar.Bitset, rng *rand.Rand) int32 {
 	n := rng.IntN(b.Count())
 	for id := range allowed(b) {
@@ -345,8 +345,8 @@ func pick(b grammar.Bitset, rng *rand.Rand) int32 {
 	return -1
 }
 
-// A vocabulary that cannot spell what a grammar needs is refused when they
-// meet, and one that can is not.
+// A vocabulary that cannot spell a grammar is refused, and one that can is
+// accepted.
 func TestVocabularies(t *testing.T) {
 	v := tokenizer.Vocabulary{Model: tokenizer.BPE, Pre: "gpt-2", Special: tokenizer.NoSpecial, WholeWords: true}
 	v.Tokens = []tokenizer.Token{{Text: "</s>", Type: tokenizer.Control}, {Text: "1"}, {Text: "2"}, {Text: "12"}}
@@ -370,7 +370,7 @@ func TestVocabularies(t *testing.T) {
 	}
 }
 
-// A follower looks at any history, drafts that were given up included.
+// A follower accepts any history, including rejected drafts.
 func TestFollow(t *testing.T) {
 	tok := bytesOnly(t)
 	id := func(s string) int32 { return tok.ID(tokenizer.ToAlphabet(s)) }
@@ -392,7 +392,7 @@ func TestFollow(t *testing.T) {
 			}
 		}
 		if may != c.may {
-			t.Errorf("behind %s: %q, want %q", c.written, may, c.may)
+			t.Errorf("after %s: %q, want %q", c.written, may, c.may)
 		}
 	}
 	if err := f.Mask([]int32{id("x")}, logits); err == nil {

@@ -10,52 +10,52 @@ import (
 	"mm-abi.org/mm/core/grammar/automaton"
 )
 
-// Masks say which tokens of a vocabulary may follow a text of a grammar. They
-// are safe for concurrent use.
+// Masks computes which tokens of a vocabulary may follow a text of a grammar.
+// It is safe for concurrent use.
 type Masks struct {
 	vocab *Vocabulary
-	sorts []trie // of tokens that some text of the grammar may hold
+	sorts []trie // of tokens in some text of the grammar
 	ends  []int32
-	// The length of the longest of them, and of those which strings do not hold
-	// as they are.
+	// The length of the longest of them, and of those with characters that
+	// strings must escape.
 	tall, tallOdd int
 
 	mu      sync.Mutex
 	machine *automaton.Machine
-	kept    int                // bytes of masks
+	cached  int                // bytes of masks
 	stack   []*automaton.State // of a walk, by depth
 }
 
-// State is where a text stands; that of a text that is over has nothing after
-// it. The zero value is no state.
+// State is the position in a text; after the end nothing follows. The zero
+// value is invalid.
 type State struct {
 	at   *automaton.State
 	over bool
 }
 
-// maxKept bounds the bytes of the masks that are kept.
-const maxKept = 64 << 20
+// maxCached limits the bytes of cached masks.
+const maxCached = 64 << 20
 
-// Over looks at a grammar through a vocabulary. The tokens that end a text are
-// ends, or without any those that the vocabulary says end one. A vocabulary
-// that cannot spell what the grammar needs is an error.
+// Over combines a grammar with a vocabulary. ends are the tokens that end a
+// text, by default those of the vocabulary. A vocabulary that cannot spell the
+// grammar is an error.
 func (g *Grammar) Over(v *Vocabulary, ends ...int32) (*Masks, error) {
 	if len(ends) == 0 {
 		ends = v.ends
 	}
 	if len(ends) == 0 {
-		return nil, errors.New("the vocabulary has no token that ends a text")
+		return nil, errors.New("vocabulary has no token that ends a text")
 	}
 	for _, id := range ends {
 		if id < 0 || int(id) >= v.size {
-			return nil, fmt.Errorf("token %d, which is to end a text, is not among %d", id, v.size)
+			return nil, fmt.Errorf("end token %d out of range of %d tokens", id, v.size)
 		}
 	}
 	var lacking []string
 	spelt := v.bytes
 	for _, id := range ends {
 		if piece := v.tok.Piece(id); len(piece) == 1 && v.texts.Has(id) {
-			spelt[piece[0]]-- // it is no text here
+			spelt[piece[0]]-- // not text here
 		}
 	}
 	sorts := v.sorts[:control]
@@ -68,7 +68,7 @@ func (g *Grammar) Over(v *Vocabulary, ends ...int32) (*Masks, error) {
 		}
 	}
 	if len(lacking) > 0 {
-		return nil, fmt.Errorf("the vocabulary has no token of its own for %d bytes that the grammar needs: %s", len(lacking), strings.Join(lacking[:min(len(lacking), 8)], ", "))
+		return nil, fmt.Errorf("vocabulary lacks tokens for %d bytes of the grammar: %s", len(lacking), strings.Join(lacking[:min(len(lacking), 8)], ", "))
 	}
 	m := &Masks{vocab: v, sorts: sorts, ends: ends, machine: g.program.Run()}
 	for i := range sorts {
@@ -80,23 +80,23 @@ func (g *Grammar) Over(v *Vocabulary, ends ...int32) (*Masks, error) {
 	return m, nil
 }
 
-// Size is the number of tokens, V.
+// Size returns the number of tokens, V.
 func (m *Masks) Size() int { return m.vocab.size }
 
-// Start is the state of the empty text.
+// Start returns the state of the empty text.
 func (m *Masks) Start() State {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return State{at: m.machine.Start()}
 }
 
-// Done reports whether nothing but the end may follow.
+// Done reports whether only the end may follow.
 func (m *Masks) Done(s State) bool { return s.over || s.at.Done() }
 
 // Accepts reports whether the text may end.
 func (m *Masks) Accepts(s State) bool { return s.over || s.at.Accepts() }
 
-// Next is the state behind a token; false where the token is not allowed.
+// Next returns the state after a token, or false if the token is not allowed.
 func (m *Masks) Next(s State, token int32) (State, bool) {
 	if s.over || s.at == nil {
 		return State{}, false
@@ -115,7 +115,8 @@ func (m *Masks) Next(s State, token int32) (State, bool) {
 	return State{at: at}, at != nil
 }
 
-// spell goes by the bytes of a text; nil where that cannot be.
+// spell steps through the bytes of a text; it returns nil if they are not
+// allowed.
 func (m *Masks) spell(at *automaton.State, text string) *automaton.State {
 	for i := 0; i < len(text) && at != nil; i++ {
 		at = m.machine.Step(at, text[i])
@@ -123,8 +124,8 @@ func (m *Masks) spell(at *automaton.State, text string) *automaton.State {
 	return at
 }
 
-// Mask has a bit for each token that may follow: one at least, unless the text
-// is over. It is shared, and must not be changed.
+// Mask returns a set with a bit for each token that may follow: at least one,
+// unless the text is over. It is shared and must not be modified.
 func (m *Masks) Mask(s State) Bitset {
 	if s.over || s.at == nil {
 		return newBitset(m.vocab.size)
@@ -141,7 +142,7 @@ func (m *Masks) mask(at *automaton.State) Bitset {
 	}
 	out := all
 	for _, p := range m.machine.Parts(at) {
-		for _, id := range m.taken(p) {
+		for _, id := range m.keyEnds(p) {
 			if m.spell(at, m.vocab.tok.Piece(id)) != nil {
 				continue
 			}
@@ -154,9 +155,9 @@ func (m *Masks) mask(at *automaton.State) Bitset {
 	return out
 }
 
-// blurred has a bit for each token that may follow a blurred state.
+// blurred returns the tokens that may follow a blurred state.
 func (m *Masks) blurred(at *automaton.State) Bitset {
-	if b, ok := at.Kept[whole].(Bitset); ok {
+	if b, ok := at.Cache[slotMask].(Bitset); ok {
 		return b
 	}
 	out := newBitset(m.vocab.size)
@@ -172,12 +173,12 @@ func (m *Masks) blurred(at *automaton.State) Bitset {
 	for _, id := range m.ends {
 		out.set(id, at.Accepts())
 	}
-	m.keep(at, whole, out, 8*len(out))
+	m.store(at, slotMask, out, 8*len(out))
 	return out
 }
 
-// part is what a walk from a state of one place comes to. From a free one it is
-// over those tokens alone which strings do not hold as they are.
+// part walks from a state of one position. From a free one it covers only the
+// tokens with characters that strings must escape.
 func (m *Masks) part(p *automaton.State) *found {
 	if _, free := m.machine.Free(p); free {
 		return m.walked(m.machine.Blur(p, m.tallOdd), m.sorts[odd:])
@@ -185,9 +186,9 @@ func (m *Masks) part(p *automaton.State) *found {
 	return m.walked(m.machine.Blur(p, m.tall), m.sorts)
 }
 
-// taken are tokens of the mask of a state of one place, blurred, that may leave
-// a key which was taken.
-func (m *Masks) taken(p *automaton.State) (out []int32) {
+// keyEnds returns the tokens in the mask of a blurred state of one position
+// that may end a used key.
+func (m *Masks) keyEnds(p *automaton.State) (out []int32) {
 	f := m.part(p)
 	out = f.more
 	if !p.Keyed() {
@@ -198,7 +199,7 @@ func (m *Masks) taken(p *automaton.State) (out []int32) {
 		return out
 	}
 	for _, id := range f.once {
-		// The key that is left is that in which p is.
+		// The key that ends is the one that p is in.
 		piece := m.vocab.tok.Piece(id)
 		if slices.ContainsFunc(rests, func(rest string) bool { return strings.HasPrefix(piece, rest) }) {
 			out = append(out[:len(out):len(out)], id)
@@ -207,16 +208,16 @@ func (m *Masks) taken(p *automaton.State) (out []int32) {
 	return out
 }
 
-// What is kept at a state: its mask; at one of a single place what a walk from
-// it found, which is not all of its mask; and its run.
-const whole, walk, ahead = 0, 1, 2
+// Cache slots of a state: its mask; the result of a walk from a state of one
+// position, which is not its complete mask; and its run.
+const slotMask, slotWalk, slotRun = 0, 1, 2
 
-// keep remembers something of some bytes, and lets go of everything when that
-// is too much.
-func (m *Masks) keep(at *automaton.State, what int, of any, bytes int) {
-	at.Kept[what] = of
-	if m.kept += bytes; m.kept > maxKept {
+// store caches a result of some bytes, and drops everything if the cache is too
+// large.
+func (m *Masks) store(at *automaton.State, what int, of any, bytes int) {
+	at.Cache[what] = of
+	if m.cached += bytes; m.cached > maxCached {
 		m.machine.Forget()
-		m.kept = 0
+		m.cached = 0
 	}
 }

@@ -44,7 +44,7 @@ func schemas(t testing.TB) (out []named) {
 	return out
 }
 
-// trained is a tokenizer of n tokens, learnt from JSON and prose.
+// trained returns a tokenizer of n tokens, trained on JSON and prose.
 func trained(t testing.TB, n int) *tokenizer.Tokenizer {
 	t.Helper()
 	docs := func(yield func(string) bool) {
@@ -69,31 +69,32 @@ func trained(t testing.TB, n int) *tokenizer.Tokenizer {
 	return tok
 }
 
-// decode writes a text as a model of random logits would: normal ones, of a
-// width that differs from text to text, so that some texts are of nearly equal
-// chances and others of nearly one token each time. It fails where nothing may
-// follow. A text that is at most long is cut there, and is not whole then.
-func decode(t testing.TB, m *grammar.Masks, tok *tokenizer.Tokenizer, rng *rand.Rand, long int) (text string, whole bool) {
+// decode generates a text as a model with random logits would: normally
+// distributed with a width that differs from text to text, so that some texts
+// have nearly equal chances and others nearly one token each time. It fails at
+// a dead end. A text longer than long is cut and incomplete.
+func decode(t testing.TB, m *grammar.Masks, tok *tokenizer.Tokenizer, rng *rand.Rand, long int) (text string, complete bool) {
 	t.Helper()
 	var out strings.Builder
 	width := 4 * rng.Float64()
 	for s, n := m.Start(), 0; n < long; n++ {
 		token, best := int32(-1), math.Inf(-1)
 		for id := range allowed(m.Mask(s)) {
-			// The largest of logits with Gumbel's noise is a draw from their softmax.
+			// The largest of logits with Gumbel noise is a draw from their
+			// softmax.
 			if x := width*rng.NormFloat64() - math.Log(rng.ExpFloat64()); x > best {
 				token, best = id, x
 			}
 		}
 		if token < 0 {
-			t.Fatalf("a dead end behind %q", out.String())
+			t.Fatalf("a dead end after %q", out.String())
 		}
 		if tok.Ends(token) {
 			return out.String(), true
 		}
 		next, ok := m.Next(s, token)
 		if !ok {
-			t.Fatalf("token %d, %q, is in the mask behind %q and refused", token, tok.Piece(token), out.String())
+			t.Fatalf("token %d, %q, is in the mask after %q and refused", token, tok.Piece(token), out.String())
 		}
 		out.WriteString(tok.Piece(token))
 		s = next
@@ -114,9 +115,9 @@ func allowed(b grammar.Bitset) func(func(int32) bool) {
 	}
 }
 
-// Random texts of every schema parse, satisfy it, and never come to a dead end.
-// MM_GRAMMAR is how many of each; MM_GRAMMAR_PYTHON a Python with jsonschema
-// that looks at them as well.
+// Random texts of every schema parse and satisfy it, without dead ends.
+// MM_GRAMMAR is the number for each; MM_GRAMMAR_PYTHON a Python with jsonschema
+// that validates them as well.
 func TestRandomTexts(t *testing.T) {
 	n := 2
 	if s := os.Getenv("MM_GRAMMAR"); s != "" {
@@ -146,10 +147,10 @@ func TestRandomTexts(t *testing.T) {
 		rng := rand.New(rand.NewPCG(1, uint64(i)))
 		began := tokens
 		for range n {
-			text, whole := decode(t, m, tok, rng, 20000)
+			text, complete := decode(t, m, tok, rng, 20000)
 			total++
 			tokens += len(text)
-			if !whole {
+			if !complete {
 				cut++
 				continue
 			}
@@ -166,7 +167,7 @@ func TestRandomTexts(t *testing.T) {
 				t.Fatalf("%s: %q: %v", s.name, text, err)
 			}
 			if !g.Holds(text) {
-				t.Fatalf("%s: %q is not in its own grammar", s.name, text)
+				t.Fatalf("%s: %q is not in its grammar", s.name, text)
 			}
 			judge.add(s, text)
 		}
@@ -174,12 +175,12 @@ func TestRandomTexts(t *testing.T) {
 	}
 	t.Logf("%d texts of %d bytes, %d too long to be ended; no dead end", total, tokens, cut)
 	if cut > 0 {
-		t.Errorf("%d texts came to no end", cut)
+		t.Errorf("%d texts did not end", cut)
 	}
-	judge.say()
+	judge.check()
 }
 
-// judge has Python's jsonschema look at texts.
+// judge validates texts with Python's jsonschema.
 type judge struct {
 	t      *testing.T
 	python string
@@ -201,7 +202,7 @@ func (j *judge) add(s named, text string) {
 	j.lines.Write(append(line, '\n'))
 }
 
-func (j *judge) say() {
+func (j *judge) check() {
 	if j.python == "" {
 		j.t.Log("skipped: Python's jsonschema (MM_GRAMMAR_PYTHON)")
 		return

@@ -16,8 +16,8 @@ import (
 )
 
 // Every schema of the JSON-Schema-Test-Suite (MM_GRAMMAR_SUITE is its folder
-// tests) is refused or gives nothing but texts that satisfy it, and holds none
-// of the suite's invalid instances.
+// tests) is refused or gives only texts that satisfy it, and its grammar
+// excludes the suite's invalid instances.
 func TestSuite(t *testing.T) {
 	root := os.Getenv("MM_GRAMMAR_SUITE")
 	if root == "" {
@@ -52,7 +52,7 @@ func TestSuite(t *testing.T) {
 			for _, g := range groups {
 				n++
 				name := draft + " " + filepath.Base(file) + ": " + g.Description
-				made, err := grammar.New(g.Schema, grammar.Options{Depth: 3})
+				compiled, err := grammar.New(g.Schema, grammar.Options{Depth: 3})
 				if err != nil {
 					refused++
 					var e *schema.Error
@@ -70,17 +70,17 @@ func TestSuite(t *testing.T) {
 				}
 				valid, err := c.Compile("s.json")
 				if err != nil {
-					t.Errorf("%s: mm takes %s, the validator says %v", name, g.Schema, err)
+					t.Errorf("%s: mm takes %s, validator: %v", name, g.Schema, err)
 					continue
 				}
-				m, err := made.Over(vocab)
+				m, err := compiled.Over(vocab)
 				if err != nil {
 					t.Fatal(err)
 				}
 				rng := rand.New(rand.NewPCG(uint64(n), 1))
 				for range texts {
-					text, whole := decode(t, m, tok, rng, 3000)
-					if !whole {
+					text, complete := decode(t, m, tok, rng, 3000)
+					if !complete {
 						continue
 					}
 					if err := valid.Validate(value(t, text)); err != nil {
@@ -90,7 +90,7 @@ func TestSuite(t *testing.T) {
 					judge.add(named{name, g.Schema}, text)
 				}
 				for _, c := range g.Tests {
-					if text := compact(t, c.Data); made.Holds(text) {
+					if text := compact(t, c.Data); compiled.Holds(text) {
 						if accepted++; !c.Valid {
 							t.Errorf("%s: %s is in the grammar of %s", name, text, g.Schema)
 						}
@@ -101,10 +101,10 @@ func TestSuite(t *testing.T) {
 		t.Logf("%s: of %d schemas %d refused %v; %d gave %d texts, all valid; %d of the suite's instances in their grammars, none of them invalid",
 			draft, n, refused, reasons, n-refused, good, accepted)
 	}
-	judge.say()
+	judge.check()
 }
 
-// reason is the first thing that a refusal names.
+// reason returns the first fault of a refusal.
 func reason(e *schema.Error) string {
 	f := e.Faults[0]
 	if i := strings.LastIndexByte(f.Pointer, '/'); i >= 0 && strings.Contains(f.Problem, "keyword") {

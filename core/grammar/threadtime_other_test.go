@@ -6,6 +6,6 @@ import "time"
 
 var started = time.Now()
 
-// threadTime is the time that passed: how long a thread has had a processor is
-// asked of Linux alone.
+// threadTime returns the elapsed time: only Linux has the processor time of a
+// thread.
 func threadTime() time.Duration { return time.Since(started) }

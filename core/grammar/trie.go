@@ -6,25 +6,25 @@ import (
 	"unicode/utf8"
 )
 
-// trie is tokens in the order of their bytes, as one walks over a tree.
+// trie is tokens sorted by bytes, in the order of a tree walk.
 type trie struct {
 	bytes  []byte  // by node
 	depth  []int32 // by node, from 1
-	skip   []int32 // by node: the first that is not below it
-	first  []int32 // by node: where its tokens begin; one more at the end
-	kinds  []kinds // by node: of the bytes below it
-	height []int32 // by node: how many bytes are below it at most
+	skip   []int32 // by node: the next node outside its subtree
+	first  []int32 // by node: start of its tokens; one more at the end
+	kinds  []kinds // by node: of the bytes in its subtree
+	height []int32 // by node: height of its subtree in bytes
 	ids    []int32
-	root   [256]int32 // by the first byte: its node, or -1
+	root   [256]int32 // by first byte: its node, or -1
 	tall   int        // the longest token
 }
 
-// kinds is a set of kinds of bytes: those that grammars mostly treat alike.
+// kinds is a set of kinds of bytes, which grammars mostly treat alike.
 type kinds uint64
 
 // The kinds: digits, letters in four parts, since hexadecimal ones are often
-// apart, control characters, each other ASCII character, and bytes beyond, in
-// tokens of whole characters and in others.
+// separate, control characters, each other ASCII character, and non-ASCII
+// bytes, in tokens of whole characters and in others.
 const (
 	digits kinds = 1 << iota
 	lowerHex
@@ -34,13 +34,13 @@ const (
 	controls
 	whole8
 	part8
-	firstSign // the first of those of a single character
+	firstSign // the first of a single character
 
 	wordyKinds = digits | lowerHex | lower | upperHex | upper
 )
 
-// kindOf is the kind of each byte of ASCII, membersOf the bytes of each kind,
-// and plainKinds are those that a string of JSON holds as they are.
+// kindOf maps each ASCII byte to its kind, membersOf is its inverse, and
+// plainKinds are the kinds that a JSON string contains unescaped.
 var kindOf, membersOf, plainKinds = sortKinds()
 
 func sortKinds() (of [utf8.RuneSelf]kinds, members map[kinds][]byte, plain kinds) {
@@ -77,13 +77,13 @@ type entry struct {
 	id   int32
 }
 
-// newTrie sorts tokens; whole says that they are of whole characters.
-func newTrie(list []entry, whole bool) (t trie) {
+// newTrie sorts tokens; complete marks them as whole characters.
+func newTrie(list []entry, complete bool) (t trie) {
 	slices.SortFunc(list, func(a, b entry) int { return cmp.Or(cmp.Compare(a.text, b.text), cmp.Compare(a.id, b.id)) })
-	var path []int32 // nodes of the text before
+	var path []int32 // nodes of the previous text
 	var last string
 	beyond := part8
-	if whole {
+	if complete {
 		beyond = whole8
 	}
 	// cut closes the nodes of the path from a depth on.
@@ -133,7 +133,7 @@ func newTrie(list []entry, whole bool) (t trie) {
 	return t
 }
 
-// find is the node of a text, or -1.
+// find returns the node of a text, or -1.
 func (t *trie) find(text string) int32 {
 	if text == "" {
 		return -1

@@ -18,8 +18,8 @@ import (
 	"mm-abi.org/mm/core/tokenizer"
 )
 
-// vocabularies calls a test with each of those that MM_GRAMMAR_VOCABS lists:
-// GGUF files, or numbers of tokens that are trained.
+// vocabularies runs a test for each entry of MM_GRAMMAR_VOCABS: GGUF files, or
+// sizes of trained tokenizers.
 func vocabularies(t *testing.T, test func(t *testing.T, tok *tokenizer.Tokenizer)) {
 	list := os.Getenv("MM_GRAMMAR_VOCABS")
 	if list == "" {
@@ -50,7 +50,7 @@ func fromGGUF(path string) (*tokenizer.Tokenizer, error) {
 	return tokenizer.FromGGUF(f)
 }
 
-// closing are the tokens that end something.
+// closing returns the tokens that close something.
 func closing(tok *tokenizer.Tokenizer) (out []int32) {
 	for id := range int32(tok.Size()) {
 		if p := tok.Piece(id); tok.Ends(id) || p != "" && len(p) < 3 && strings.Trim(p, `"]}`) == "" {
@@ -60,14 +60,14 @@ func closing(tok *tokenizer.Tokenizer) (out []int32) {
 	return out
 }
 
-// Masks of tokenizers that are in use: they hold a token exactly if it may be
-// spelt, in some states of each schema, and texts of random tokens are valid.
+// Masks of real tokenizers have a token exactly if it may be spelled, in some
+// states of each schema, and texts of random tokens are valid.
 func TestRealTokens(t *testing.T) {
 	const texts, long = 25, 400
 	vocabularies(t, func(t *testing.T, tok *tokenizer.Tokenizer) {
 		vocab, ends := grammar.Read(tok), closing(tok)
 		judge := newJudge(t)
-		states, whole, cut, tokens := 0, 0, 0, 0
+		states, complete, cut, tokens := 0, 0, 0, 0
 		for i, s := range schemas(t) {
 			g, err := grammar.New(s.data, grammar.Options{Depth: 3})
 			if err != nil {
@@ -92,11 +92,11 @@ func TestRealTokens(t *testing.T) {
 						id = may[rng.IntN(len(may))]
 					}
 					if id < 0 {
-						t.Fatalf("%s: a dead end behind %q", s.name, out.String())
+						t.Fatalf("%s: a dead end after %q", s.name, out.String())
 					}
 					var ok bool
 					if at, ok = m.Next(at, id); !ok {
-						t.Fatalf("%s: %q is in the mask behind %q and refused", s.name, tok.Piece(id), out.String())
+						t.Fatalf("%s: %q is in the mask after %q and refused", s.name, tok.Piece(id), out.String())
 					}
 					if tokens++; !tok.Ends(id) {
 						out.WriteString(tok.Piece(id))
@@ -106,17 +106,17 @@ func TestRealTokens(t *testing.T) {
 					cut++
 					continue
 				}
-				if whole++; valid.Validate(value(t, out.String())) != nil {
+				if complete++; valid.Validate(value(t, out.String())) != nil {
 					t.Errorf("%s: %q is not valid", s.name, out.String())
 				}
 				judge.add(s, out.String())
 			}
 		}
-		t.Logf("%d tokens: %d masks compared with the spelling of every token; %d texts of %d tokens, all valid, %d cut; no dead end", tok.Size(), states, whole, tokens, cut)
-		if whole < 20*cut {
-			t.Errorf("%d texts of %d were cut", cut, cut+whole)
+		t.Logf("%d tokens: %d masks compared with the spelling of every token; %d texts of %d tokens, all valid, %d cut; no dead end", tok.Size(), states, complete, tokens, cut)
+		if complete < 20*cut {
+			t.Errorf("%d texts of %d were cut", cut, cut+complete)
 		}
-		judge.say()
+		judge.check()
 	})
 }
 
@@ -125,17 +125,17 @@ func exact(t *testing.T, name string, m *grammar.Masks, tok *tokenizer.Tokenizer
 	t.Helper()
 	for id := range int32(tok.Size()) {
 		if _, ok := m.Next(at, id); ok != mask.Has(id) {
-			t.Fatalf("%s: token %q: the mask says %v, spelling it %v", name, tok.Piece(id), mask.Has(id), ok)
+			t.Fatalf("%s: token %q: mask %v, spelling %v", name, tok.Piece(id), mask.Has(id), ok)
 		}
 	}
 }
 
-// What masks cost: for each token of random texts the processor time of its mask
-// and its step, with nothing kept at first. llguidance states 50 µs a token of
-// 128k.
+// The cost of masks: the processor time of the mask and the step for each token
+// of random texts, without a cache at the start. llguidance reports 50 µs per
+// token with 128k tokens.
 func TestMaskCost(t *testing.T) {
 	vocabularies(t, func(t *testing.T, tok *tokenizer.Tokenizer) {
-		runtime.LockOSThread() // whose time is measured
+		runtime.LockOSThread() // to measure its time
 		defer runtime.UnlockOSThread()
 		began := time.Now()
 		vocab := grammar.Read(tok)

@@ -8,7 +8,7 @@ import (
 	"mm-abi.org/mm/core/tokenizer"
 )
 
-// Bitset has a bit for each token of a vocabulary.
+// Bitset is a set of tokens, a bit each.
 type Bitset []uint64
 
 func newBitset(n int) Bitset { return make(Bitset, (n+63)/64) }
@@ -18,7 +18,7 @@ func (b Bitset) Has(id int32) bool {
 	return id >= 0 && int(id)>>6 < len(b) && b[id>>6]>>(uint(id)&63)&1 != 0
 }
 
-// Count is the number of tokens in the set.
+// Count returns the number of tokens in the set.
 func (b Bitset) Count() int {
 	n := 0
 	for _, w := range b {
@@ -29,7 +29,7 @@ func (b Bitset) Count() int {
 
 func (b Bitset) add(id int32) { b[id>>6] |= 1 << (uint(id) & 63) }
 
-// set puts a token into the set or takes it out.
+// set adds a token to the set or removes it.
 func (b Bitset) set(id int32, in bool) {
 	b.add(id)
 	if !in {
@@ -49,30 +49,30 @@ func (b Bitset) union(o Bitset) {
 	}
 }
 
-// Vocabulary is what grammars need to know of a tokenizer. It is immutable; one
-// serves any number of grammars.
+// Vocabulary is a tokenizer prepared for grammars. It is immutable and shared
+// by any number of grammars.
 type Vocabulary struct {
 	tok   *tokenizer.Tokenizer
 	size  int
-	sorts [sorts]trie // of tokens that are text
-	plain []Bitset    // of those which a string of JSON holds as they are, by the number of characters: of 0, of 1 at most …
+	sorts [sorts]trie // of text tokens
+	plain []Bitset    // of those that a JSON string contains unescaped, by the number of characters: 0, at most 1, …
 	bytes [256]int    // tokens of one byte
-	texts Bitset      // what a mask may hold
+	texts Bitset      // tokens that a mask may contain
 	ends  []int32
 }
 
-// The sorts of tokens. What a string of JSON holds as it is comes first; of
-// that, what is of one sort is likely to be allowed together.
+// The sorts of tokens. Those that a JSON string contains unescaped come first;
+// tokens of one sort are likely to be allowed together.
 const (
 	wordy   = iota // ASCII letters and digits
 	ascii          // other ASCII
-	foreign        // characters beyond
+	foreign        // non-ASCII characters
 	odd            // with quotes, backslashes or parts of characters
-	control        // with control characters, which no JSON of most grammars holds
+	control        // with control characters, which most grammars exclude
 	sorts
 )
 
-// sortOf tells the sort of a text.
+// sortOf returns the sort of a text.
 func sortOf(text string) int {
 	sort := wordy
 	for i := range len(text) {
@@ -93,8 +93,8 @@ func sortOf(text string) int {
 	return sort
 }
 
-// Read reads a tokenizer. Tokens whose type says that they are no text, or are
-// found in it as a whole, are left out: what they spell can be spelt without.
+// Read prepares a tokenizer. Tokens that are not text by their type, or that
+// are matched verbatim, are excluded: other tokens can spell them.
 func Read(tok *tokenizer.Tokenizer) *Vocabulary {
 	v := &Vocabulary{tok: tok, size: tok.Size(), texts: newBitset(tok.Size())}
 	var of [sorts][]entry
@@ -137,5 +137,5 @@ func Read(tok *tokenizer.Tokenizer) *Vocabulary {
 	return v
 }
 
-// upTo are the plain tokens of n characters at most.
+// upTo returns the plain tokens of at most n characters.
 func (v *Vocabulary) upTo(n int) Bitset { return v.plain[min(max(n, 0), len(v.plain)-1)] }

@@ -6,18 +6,18 @@ import (
 	"mm-abi.org/mm/core/grammar/automaton"
 )
 
-// found is what a walk from a blurred state comes to.
+// found is the result of a walk from a blurred state.
 type found struct {
 	few  []int32 // tokens that may follow, or
 	many Bitset
-	once []int32 // others, which leave a key on their way
-	more []int32 // and those that leave several
+	once []int32 // others, which end one key
+	more []int32 // and those that end several
 }
 
-// bytes is what it takes to keep it.
+// bytes returns the memory of the result.
 func (f *found) bytes() int { return 8*len(f.many) + 4*(len(f.few)+len(f.once)+len(f.more)) }
 
-// addTo adds all of them.
+// addTo adds all of them to a set.
 func (f *found) addTo(b Bitset) {
 	if f.many != nil {
 		b.union(f.many)
@@ -27,14 +27,14 @@ func (f *found) addTo(b Bitset) {
 	b.addAll(f.more)
 }
 
-// sparse is how many words of a set there are to a token of a list.
+// sparse is the number of words of a set per token of a list.
 const sparse = 4
 
-func (m *Masks) add(f *found, left int, ids []int32) {
+func (m *Masks) add(f *found, ended int, ids []int32) {
 	switch {
-	case left == 1:
+	case ended == 1:
 		f.once = append(f.once, ids...)
-	case left > 1:
+	case ended > 1:
 		f.more = append(f.more, ids...)
 	case f.many != nil:
 		f.many.addAll(ids)
@@ -48,9 +48,9 @@ func (m *Masks) add(f *found, left int, ids []int32) {
 	}
 }
 
-// walked is what a walk over tokens of some sorts comes to.
+// walked walks over tokens of some sorts.
 func (m *Masks) walked(from *automaton.State, sorts []trie) *found {
-	if f, ok := from.Kept[walk].(*found); ok {
+	if f, ok := from.Cache[slotWalk].(*found); ok {
 		return f
 	}
 	f := &found{}
@@ -65,11 +65,11 @@ func (m *Masks) walked(from *automaton.State, sorts []trie) *found {
 			}
 		}
 	}
-	m.keep(from, walk, f, f.bytes())
+	m.store(from, slotWalk, f, f.bytes())
 	return f
 }
 
-// below walks over a node of a trie and those below it.
+// below walks over a node of a trie and its subtree.
 func (m *Masks) below(from *automaton.State, t *trie, i int32, f *found) {
 	end := t.skip[i]
 	m.stack = append(m.stack[:0], from)
@@ -80,8 +80,8 @@ func (m *Masks) below(from *automaton.State, t *trie, i int32, f *found) {
 			i = t.skip[i]
 			continue
 		}
-		left := next.Left()
-		if t.skip[i]-i > worthwhile && left == 0 {
+		ended := next.Left()
+		if t.skip[i]-i > worthwhile && ended == 0 {
 			if r := m.run(next); t.kinds[i]&^r.kinds == 0 && t.height[i] <= r.length {
 				m.add(f, 0, t.ids[t.first[i]:t.first[t.skip[i]]])
 				i = t.skip[i]
@@ -89,19 +89,18 @@ func (m *Masks) below(from *automaton.State, t *trie, i int32, f *found) {
 			}
 		}
 		if t.first[i] != t.first[i+1] {
-			m.add(f, left, t.ids[t.first[i]:t.first[i+1]])
+			m.add(f, ended, t.ids[t.first[i]:t.first[i+1]])
 		}
 		m.stack = append(m.stack[:depth], next)
 		i++
 	}
 }
 
-// worthwhile is the number of nodes for which one asks whether all of them are
-// allowed.
+// worthwhile is the number of nodes from which a test for the whole subtree
+// pays.
 const worthwhile = 12
 
-// run says of a state that any bytes of some kinds may follow it, up to a
-// length.
+// run means that any bytes of some kinds may follow a state, up to a length.
 type run struct {
 	kinds  kinds
 	length int32
@@ -109,10 +108,10 @@ type run struct {
 
 const endless = 1 << 30
 
-// run finds the longest run of a state that this looks for: that of the free,
-// or that in which the bytes of most kinds lead to the same state.
+// run finds the longest run of a state: that of a free state, or the one in
+// which the bytes of most kinds lead to the same state.
 func (m *Masks) run(s *automaton.State) run {
-	if r, ok := s.Kept[ahead].(run); ok {
+	if r, ok := s.Cache[slotRun].(run); ok {
 		return r
 	}
 	var r run
@@ -124,16 +123,16 @@ func (m *Masks) run(s *automaton.State) run {
 	} else {
 		r = m.chain(s, 0)
 	}
-	s.Kept[ahead] = r
+	s.Cache[slotRun] = r
 	return r
 }
 
-// maxChain is how far a run is followed.
+// maxChain limits the length of a run.
 const maxChain = 64
 
-// chain is the run of a state which is not free.
+// chain returns the run of a state that is not free.
 func (m *Masks) chain(s *automaton.State, depth int) (r run) {
-	if r, ok := s.Kept[ahead].(run); ok {
+	if r, ok := s.Cache[slotRun].(run); ok {
 		return r
 	}
 	var to *automaton.State
@@ -174,12 +173,12 @@ func (m *Masks) chain(s *automaton.State, depth int) (r run) {
 			r.length = min(endless, next.length+1)
 		}
 	}
-	s.Kept[ahead] = r
+	s.Cache[slotRun] = r
 	return r
 }
 
-// together is the state behind each byte of a list, nil where they differ, or
-// leave a key, or one may not follow.
+// together returns the state after each byte of a list, or nil if they differ,
+// end a key, or may not follow.
 func (m *Masks) together(s *automaton.State, list []byte, near [4]uint64) *automaton.State {
 	var to *automaton.State
 	for _, b := range list {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// spell goes by a text; nil where that cannot be.
+// spell steps through a text; it returns nil if that is not allowed.
 func spell(m *Machine, s *State, text string) *State {
 	for i := 0; i < len(text) && s != nil; i++ {
 		s = m.Step(s, text[i])
@@ -13,9 +13,9 @@ func spell(m *Machine, s *State, text string) *State {
 	return s
 }
 
-// keyed builds the grammar of (x KEY " BODY)* . where keys are of letters, each
-// once, and a key with a b in it is followed by a deep rule that needs two
-// calls, others by nothing.
+// keyed builds the grammar of (x KEY " BODY)* . where keys consist of distinct
+// letters, and a key with a b is followed by a deep rule that needs two calls,
+// others by nothing.
 func keyed(t *testing.T, depth int) *Machine {
 	t.Helper()
 	var b Builder
@@ -37,9 +37,9 @@ func keyed(t *testing.T, depth int) *Machine {
 	out := b.Node()
 	b.Call(in, deeper, out, 0, Unbounded)
 	b.End(out)
-	behind := b.Node()
-	b.Call(behind, inner, start, 0, Unbounded)
-	b.Leave(hard, '"', behind)
+	after := b.Node()
+	b.Call(after, inner, start, 0, Unbounded)
+	b.Leave(hard, '"', after)
 	p, err := b.Program(rule, depth)
 	if err != nil {
 		t.Fatal(err)
@@ -47,8 +47,8 @@ func keyed(t *testing.T, depth int) *Machine {
 	return p.Run()
 }
 
-// A key that was taken is refused, a blurred state takes it and says that one
-// was left on the way; what is missing of it is told.
+// A used key is refused, while a blurred state accepts it and reports that one
+// was ended; the missing rest is returned.
 func TestKeys(t *testing.T) {
 	m := keyed(t, 3)
 	s := spell(m, m.Start(), `xaa"xab"dxb`)
@@ -61,15 +61,15 @@ func TestKeys(t *testing.T) {
 		}
 	}
 	blurred := m.Blur(s, 8)
-	for text, left := range map[string]int{"": 0, "aab": 0, `"`: 1, `"d`: 1, `"dxb`: 1, `"dxb"`: 2, `"dxb"dxab"d`: 2} {
-		if to := spell(m, blurred, text); to == nil || to.Left() != left || to.Keyed() {
-			t.Errorf("%q leaves other than %d keys", text, left)
+	for text, ended := range map[string]int{"": 0, "aab": 0, `"`: 1, `"d`: 1, `"dxb`: 1, `"dxb"`: 2, `"dxb"dxab"d`: 2} {
+		if to := spell(m, blurred, text); to == nil || to.Left() != ended || to.Keyed() {
+			t.Errorf("%q ends other than %d keys", text, ended)
 		}
 	}
 	if m.Blur(s, 8) != blurred || m.Blur(blurred, 8) != blurred {
 		t.Error("a state is blurred twice")
 	}
-	// However the keys came about, what is blurred is the same.
+	// Blurred states do not depend on the order of keys.
 	if other := spell(m, m.Start(), `xb`); m.Blur(other, 8) != blurred {
 		t.Error("a blurred state remembers")
 	}
@@ -84,7 +84,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// A node is free where all that may follow it goes no deeper than it may.
+// A node is free if nothing that may follow exceeds the depth.
 func TestFree(t *testing.T) {
 	for depth, want := range map[int]bool{1: false, 2: false, 3: true} {
 		m := keyed(t, depth)
@@ -92,8 +92,7 @@ func TestFree(t *testing.T) {
 			t.Errorf("at depth %d a key is free: %v", depth, free)
 		}
 	}
-	// A place that is come to by leaving a key does not make those free that
-	// are not.
+	// A position reached by ending a key does not make others free.
 	var b Builder
 	rule, start := b.Rule(false)
 	end := b.Node()
@@ -115,16 +114,16 @@ func TestFree(t *testing.T) {
 	}
 	m := p.Run()
 	if _, free := m.Free(spell(m, m.Start(), `a"`)); !free {
-		t.Error("behind a key it is not free")
+		t.Error("after a key it is not free")
 	}
 	if s := spell(m, m.Blur(m.Start(), 4), `a"`); s.Left() != 0 {
 		t.Error("both ways leave a key")
 	} else if _, free := m.Free(s); free {
-		t.Error("behind a key that may be taken it is free")
+		t.Error("after a key that may be used it is free")
 	}
 }
 
-// What is left of counters is kept as far as a text may count.
+// Counters are kept as far as a text may count.
 func TestBlurCounters(t *testing.T) {
 	var b Builder
 	rule, start := b.Rule(false)
@@ -147,11 +146,11 @@ func TestBlurCounters(t *testing.T) {
 		for k, text := range []string{"", "a", "aa"} {
 			got, want := spell(m, blurred, text), spell(m, s, text)
 			if (got == nil) != (want == nil) || got != nil && got.Accepts() != want.Accepts() {
-				t.Errorf("%d behind %d: %v, %v", k, n, got, want)
+				t.Errorf("%d after %d: %v, %v", k, n, got, want)
 			}
 		}
 	}
 	if a, b := spell(m, m.Start(), "aaaa"), spell(m, m.Start(), "aaaaa"); m.Blur(a, 2) != m.Blur(b, 2) {
-		t.Error("counters that no text of two bytes tells apart are told apart")
+		t.Error("equivalent counters for texts of two bytes differ")
 	}
 }

@@ -6,18 +6,18 @@ import (
 	"unicode/utf8"
 )
 
-// Encoding is how characters are written.
+// Encoding is the encoding of characters.
 type Encoding int
 
 // The encodings.
 const (
 	Plain Encoding = iota // UTF-8
-	JSON                  // as JSON writes a string between its quotes, the shortest way
+	JSON                  // content of a JSON string, in the shortest form
 )
 
-// Build writes a language, which is not empty, into a grammar from a node on.
-// Where a text may end, end is given its node and label. What the grammar does
-// at from stands beside the language's beginning.
+// Build adds a nonempty language to a grammar from a node on. end is called
+// with the node and label of each possible end. Existing paths from the node
+// are kept.
 func (d *DFA) Build(b *Builder, from int32, enc Encoding, end func(at int32, label int)) {
 	w := builder{b: b, enc: enc, tails: map[string]int32{}}
 	free := d.free()
@@ -41,7 +41,7 @@ func (d *DFA) Build(b *Builder, from int32, enc Encoding, end func(at int32, lab
 	}
 }
 
-// free finds the states which any characters may follow.
+// free marks the states that any characters may follow.
 func (d *DFA) free() []bool {
 	out := make([]bool, len(d.States))
 	for i, s := range d.States {
@@ -60,7 +60,7 @@ func (d *DFA) free() []bool {
 	return out
 }
 
-// covers reports whether edges take all that a string holds as it is.
+// covers reports whether edges accept all unescaped characters of a string.
 func covers(edges []Edge) bool {
 	next := rune(' ')
 	for _, e := range edges {
@@ -84,7 +84,7 @@ func covers(edges []Edge) bool {
 type builder struct {
 	b       *Builder
 	enc     Encoding
-	escapes map[string]int32 // of a state: the nodes behind \ and \u00…
+	escapes map[string]int32 // by state: the nodes after \ and \u00…
 	tails   map[string]int32 // the last bytes of characters before a node
 }
 
@@ -105,8 +105,8 @@ func (w *builder) edge(from int32, lo, hi rune, to int32) {
 	}
 }
 
-// following is the last of the characters from r on that are written as they
-// are.
+// following returns the last of the characters from r on that are encoded
+// without escape.
 func following(r rune) rune {
 	switch {
 	case r < '"':
@@ -117,7 +117,7 @@ func following(r rune) rune {
 	return utf8.MaxRune
 }
 
-// Quote is how a string of JSON holds a character, the shortest way.
+// Quote encodes a character of a JSON string in the shortest form.
 func Quote(r rune) string {
 	const short = "\b\t\n\f\r\"\\"
 	switch i := strings.IndexRune(short, r); {
@@ -142,7 +142,7 @@ func (w *builder) escape(from int32, text string, to int32) {
 	w.b.Bytes(from, text[len(text)-1], text[len(text)-1], to)
 }
 
-// utf8 goes from a node to another by a range of characters.
+// utf8 adds paths for a range of characters between two nodes.
 func (w *builder) utf8(from int32, lo, hi rune, to int32) {
 	for n := 1; n < utf8.UTFMax; n++ {
 		if last := lastOf[n-1]; lo <= last && hi > last {
@@ -158,7 +158,7 @@ func (w *builder) utf8(from int32, lo, hi rune, to int32) {
 		w.b.Bytes(from, byte(lo), byte(hi), to)
 		return
 	}
-	// Cut where the bytes behind a difference are not all of them.
+	// Split where the bytes after a difference are not the full range.
 	for n := 1; n < utf8.UTFMax; n++ {
 		m := rune(1)<<(6*n) - 1
 		if lo&^m == hi&^m {
@@ -178,10 +178,10 @@ func (w *builder) utf8(from int32, lo, hi rune, to int32) {
 	w.chain(from, []byte(string(lo)), []byte(string(hi)), to)
 }
 
-// lastOf are the last characters of one, two and three bytes.
+// lastOf holds the last characters of one, two and three bytes.
 var lastOf = [...]rune{0x7F, 0x7FF, 0xFFFF}
 
-// chain goes by a range in each byte.
+// chain adds a path with a range for each byte.
 func (w *builder) chain(from int32, lo, hi []byte, to int32) {
 	if len(lo) == 1 {
 		w.b.Bytes(from, lo[0], hi[0], to)

@@ -8,30 +8,29 @@ import (
 	"strings"
 )
 
-// Bound is an end of a range of numbers; nil is none.
+// Bound is an end of a range of numbers; nil is unbounded.
 type Bound struct {
 	At   *big.Rat
-	Open bool // the bound itself is not in the range
+	Open bool // the bound itself is excluded
 }
 
-// Digits bound the numbers that are written.
+// Digits limits the digits of numbers.
 type Digits struct {
-	Whole    int // before the point, at most
-	Fraction int // behind the point, at most
-	All      int // together, at most, where there is a fraction
+	Integer  int // before the point, at most
+	Fraction int // after the point, at most
+	All      int // together, at most, with a fraction
 }
 
-// Decimals is the language of numbers from lo to hi, as JSON writes them
-// without an exponent; none is written -0. Numbers of a double that are written
-// with 15 digits are in the order of their digits, which is what Digits.All is
-// for.
+// Decimals returns the language of numbers from lo to hi in JSON without
+// exponent, excluding -0. Doubles written with 15 digits are ordered like their
+// digits, hence Digits.All.
 func Decimals(lo, hi Bound, digits Digits) (*DFA, error) {
 	zero := new(big.Rat)
 	out := &DFA{States: []DFAState{{Label: No}}}
 	var minus, plus *DFA
 	var err error
 	if lo.At == nil || lo.At.Sign() < 0 {
-		// From lo to hi is from -hi to -lo without its sign.
+		// From lo to hi is from -hi to -lo without the sign.
 		from := Bound{At: zero, Open: true}
 		if hi.At != nil && hi.At.Sign() < 0 {
 			from = Bound{At: new(big.Rat).Neg(hi.At), Open: hi.Open}
@@ -62,8 +61,8 @@ func Decimals(lo, hi Bound, digits Digits) (*DFA, error) {
 	return out.trim(func(int) bool { return true }), nil
 }
 
-// append adds the states of another automaton and gives where it begins; 0
-// where it is empty.
+// append adds the states of another automaton and returns its start, or 0 if it
+// is empty.
 func (d *DFA) append(of *DFA) int {
 	if of == nil || of.Empty() {
 		return 0
@@ -79,16 +78,16 @@ func (d *DFA) append(of *DFA) int {
 	return base
 }
 
-// track is a number that is being written with a known number of digits
-// before the point.
+// track is the state of a number with a fixed number of digits before the
+// point.
 type track struct {
-	whole      uint8 // digits before the point
-	at         uint8 // digits that were written
+	integer    uint8 // digits before the point
+	at         uint8 // digits so far
 	point      bool
-	onLo, onHi bool // what was written is the beginning of the bound
+	onLo, onHi bool // the digits so far are a prefix of the bound
 }
 
-// magnitudes is the language of numbers from lo ≥ 0 to hi.
+// magnitudes returns the language of numbers from lo ≥ 0 to hi.
 func magnitudes(lo, hi Bound, digits Digits) (*DFA, error) {
 	l, err := decimal(lo)
 	if err != nil {
@@ -100,50 +99,50 @@ func magnitudes(lo, hi Bound, digits Digits) (*DFA, error) {
 	}
 	w := writer{lo: l, hi: h, digits: digits}
 	var start []track
-	for n := 1; n <= digits.Whole; n++ {
-		if n < len(l.whole) || hi.At != nil && n > len(h.whole) {
+	for n := 1; n <= digits.Integer; n++ {
+		if n < len(l.integer) || hi.At != nil && n > len(h.integer) {
 			continue
 		}
-		start = append(start, track{whole: uint8(n), onLo: n == len(l.whole), onHi: hi.At != nil && n == len(h.whole)})
+		start = append(start, track{integer: uint8(n), onLo: n == len(l.integer), onHi: hi.At != nil && n == len(h.integer)})
 	}
 	return explore(pack(start), w.edges, w.label)
 }
 
-// number is a bound in digits.
+// number is the digits of a bound.
 type number struct {
-	whole, fraction string
-	open            bool
+	integer, fraction string
+	open              bool
 }
 
-// maxDigits bounds the digits of a bound.
+// maxDigits limits the digits of a bound.
 const maxDigits = 40
 
 func decimal(b Bound) (number, error) {
 	if b.At == nil {
-		return number{whole: "0"}, nil
+		return number{integer: "0"}, nil
 	}
 	places, exact := b.At.FloatPrec()
 	if !exact || places > maxDigits || b.At.Num().BitLen() > 8*maxDigits {
-		return number{}, fmt.Errorf("a bound of more than %d digits", maxDigits)
+		return number{}, fmt.Errorf("bound of more than %d digits", maxDigits)
 	}
-	whole, fraction, _ := strings.Cut(b.At.FloatString(places), ".")
-	return number{whole: whole, fraction: fraction, open: b.Open}, nil
+	integer, fraction, _ := strings.Cut(b.At.FloatString(places), ".")
+	return number{integer: integer, fraction: fraction, open: b.Open}, nil
 }
 
-// digit is that of a bound at a place.
+// digit returns the digit of a bound at a position.
 func (b number) digit(at int) byte {
 	switch {
-	case at < len(b.whole):
-		return b.whole[at]
-	case at-len(b.whole) < len(b.fraction):
-		return b.fraction[at-len(b.whole)]
+	case at < len(b.integer):
+		return b.integer[at]
+	case at-len(b.integer) < len(b.fraction):
+		return b.fraction[at-len(b.integer)]
 	}
 	return '0'
 }
 
-// rest reports whether a bound has digits but zeros from a place on.
+// rest reports whether a bound has nonzero digits from a position on.
 func (b number) rest(at int) bool {
-	for ; at < len(b.whole)+len(b.fraction); at++ {
+	for ; at < len(b.integer)+len(b.fraction); at++ {
 		if b.digit(at) != '0' {
 			return true
 		}
@@ -159,7 +158,7 @@ type writer struct {
 func pack(set []track) string {
 	var out []byte
 	for _, t := range set {
-		bits := uint32(t.whole)<<16 | uint32(t.at)<<8
+		bits := uint32(t.integer)<<16 | uint32(t.at)<<8
 		for i, b := range []bool{t.point, t.onLo, t.onHi} {
 			if b {
 				bits |= 1 << i
@@ -174,7 +173,7 @@ func unpack(key string) []track {
 	var out []track
 	for set := []byte(key); len(set) > 0; set = set[4:] {
 		bits := binary.BigEndian.Uint32(set)
-		out = append(out, track{whole: uint8(bits >> 16), at: uint8(bits >> 8), point: bits&1 != 0, onLo: bits&2 != 0, onHi: bits&4 != 0})
+		out = append(out, track{integer: uint8(bits >> 16), at: uint8(bits >> 8), point: bits&1 != 0, onLo: bits&2 != 0, onHi: bits&4 != 0})
 	}
 	return out
 }
@@ -183,7 +182,7 @@ func (w *writer) edges(key string, emit func(lo, hi rune, to string)) {
 	set := unpack(key)
 	var pointed []track
 	for _, t := range set {
-		if !t.point && t.at == t.whole {
+		if !t.point && t.at == t.integer {
 			t.point = true
 			pointed = append(pointed, t)
 		}
@@ -204,9 +203,9 @@ func (w *writer) edges(key string, emit func(lo, hi rune, to string)) {
 	}
 }
 
-// digit writes one.
+// digit appends a digit.
 func (w *writer) digit(t track, d byte) (track, bool) {
-	n, at := int(t.whole), int(t.at)
+	n, at := int(t.integer), int(t.at)
 	switch {
 	case !t.point && (at == n || at == 0 && n > 1 && d == '0'):
 		return t, false
@@ -233,7 +232,7 @@ func (w *writer) digit(t track, d byte) (track, bool) {
 
 func (w *writer) label(key string) int {
 	for _, t := range unpack(key) {
-		n, at := int(t.whole), int(t.at)
+		n, at := int(t.integer), int(t.at)
 		if at < n || t.point && at == n {
 			continue
 		}
@@ -248,7 +247,7 @@ func (w *writer) label(key string) int {
 	return No
 }
 
-// Multiples is the language of whole numbers, in digits, that m > 0 divides.
+// Multiples returns the language of the integers divisible by m > 0.
 func Multiples(m int) (*DFA, error) {
 	return explore(-2, func(rest int, emit func(lo, hi rune, to int)) {
 		if rest == -2 {

@@ -5,37 +5,37 @@ import (
 	"strings"
 )
 
-// frame is a call that is open. Equal ones are the same.
+// frame is an open call. Equal frames are identical.
 type frame struct {
 	frameKey
 	id      uint64
 	height  int32
-	further *frame // the same with one more key left
+	further *frame // the same with one more key ended
 }
 
 type frameKey struct {
 	parent     *frame
 	rule, back int32
-	min, max   int32 // what is left of the counter
+	min, max   int32 // remaining counts
 	key        bool
-	left       uint8 // 0: keys are told apart; or one more than keys were left since Blur, up to maxLeft
-	text       *word // of a key, so far: its bytes
-	used       *word // keys that were taken
+	ended      uint8 // 0: keys are recorded; otherwise one more than the number of keys ended since Blur, up to maxLeft
+	text       *word // bytes of the current key
+	used       *word // used keys
 }
 
-// maxLeft is where keys that are left are no longer counted.
-const maxLeft = 3
+// maxEnded is the limit of the counter of ended keys.
+const maxEnded = 3
 
-// records reports whether a call remembers the bytes of its text.
-func (f *frame) records() bool { return f.key && f.left == 0 }
+// records reports whether a call records the bytes of its key.
+func (f *frame) records() bool { return f.key && f.ended == 0 }
 
-// word is a list of texts, the last first. Equal ones are the same.
+// word is a list of texts in reverse order. Equal lists are identical.
 type word struct {
 	before *word
 	text   string
 }
 
-// word gives the only list of a text behind others.
+// word returns the unique list of a text appended to another list.
 func (m *Machine) word(before *word, text string) *word {
 	k := word{before, text}
 	if w, ok := m.words[k]; ok {
@@ -46,7 +46,7 @@ func (m *Machine) word(before *word, text string) *word {
 	return w
 }
 
-// spelt is a list of bytes as a text.
+// spelt returns a list of bytes as a string.
 func (w *word) spelt() string {
 	n := 0
 	for at := w; at != nil; at = at.before {
@@ -60,7 +60,7 @@ func (w *word) spelt() string {
 	return string(out)
 }
 
-// frame gives the only frame of a key.
+// frame returns the unique frame of a key.
 func (m *Machine) frame(k frameKey) *frame {
 	if f, ok := m.frames[k]; ok {
 		return f
@@ -77,9 +77,9 @@ func (m *Machine) frame(k frameKey) *frame {
 	return f
 }
 
-// leave ends a key that was not taken before.
+// leave ends a key unless it was used before.
 func (m *Machine) leave(to int32, f *frame) {
-	if f.left > 0 {
+	if f.ended > 0 {
 		m.enter(to, m.further(f.parent))
 		return
 	}
@@ -94,25 +94,25 @@ func (m *Machine) leave(to int32, f *frame) {
 	m.enter(to, m.frame(k))
 }
 
-// further is a blurred frame with one more key left.
+// further returns a blurred frame with one more key ended.
 func (m *Machine) further(f *frame) *frame {
-	if f == nil || f.left == maxLeft {
+	if f == nil || f.ended == maxEnded {
 		return f
 	}
 	if f.further == nil {
 		k := f.frameKey
 		k.parent = m.further(k.parent)
-		k.left++
+		k.ended++
 		f.further = m.frame(k)
 	}
 	return f.further
 }
 
-// Blur is a state which no text of n bytes can tell from a state, but for keys:
-// of counters only as much is left as such a text may count, and which keys were
-// taken is forgotten, so that any may follow. What may follow the state may
-// follow its blurred one as well; what may follow that, and leaves no key on its
-// way ([State.Left]), may follow the state.
+// Blur returns a state that texts of n bytes cannot distinguish from s, except
+// by keys: counters are kept only as far as such a text can count, and the used
+// keys are dropped, so that any key may follow. A text that may follow s may
+// follow its blurred state; a text that may follow the blurred state and ends
+// no key ([State.Left]) may follow s.
 func (m *Machine) Blur(s *State, n int) *State {
 	for _, b := range s.blurred {
 		if b.bytes == n {
@@ -131,9 +131,9 @@ func (m *Machine) Blur(s *State, n int) *State {
 	out := s
 	if !same {
 		if m.accept = s.accept; s.accept && m.p.keys {
-			m.left = 1
+			m.ended = 1
 		} else if s.accept {
-			m.left = 0
+			m.ended = 0
 		}
 		out = m.state()
 	}
@@ -152,7 +152,7 @@ func (m *Machine) blur(f *frame, most int32) *frame {
 		k.max = min(k.max, most)
 	}
 	if m.p.keys {
-		k.text, k.used, k.left = nil, nil, 1
+		k.text, k.used, k.ended = nil, nil, 1
 	}
 	if k == f.frameKey {
 		return f
@@ -160,16 +160,16 @@ func (m *Machine) blur(f *frame, most int32) *frame {
 	return m.frame(k)
 }
 
-// Left says how many keys were left since [Machine.Blur], two at most, on the
-// way of which there are fewest.
-func (s *State) Left() int { return int(max(s.left, 1)) - 1 }
+// Left returns how many keys were ended since [Machine.Blur], at most two, on
+// the path with the fewest.
+func (s *State) Left() int { return int(max(s.ended, 1)) - 1 }
 
-// Keyed reports whether the state, of one place, is in a key that is to be told
-// from others.
+// Keyed reports whether the state, of one position, is in a key whose text
+// matters.
 func (s *State) Keyed() bool { return s.keyed }
 
-// Taken are what is missing of the keys that were taken, of those that begin
-// like the one in which the state, of one place, is.
+// Taken returns the missing rests of the used keys that begin like the key in
+// which the state, of one position, is.
 func (s *State) Taken() (out []string) {
 	f := s.threads[0].frame
 	if !f.records() || f.parent.used == nil {

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Machine runs a program. It is for one goroutine at a time.
+// Machine runs a program. It is not safe for concurrent use.
 type Machine struct {
 	p      *Program
 	frames map[frameKey]*frame
@@ -15,25 +15,25 @@ type Machine struct {
 	last   uint64 // id of a frame
 	start  *State
 
-	set    []thread // of the state that is being made
+	set    []thread // of the state being built
 	seen   map[thread]struct{}
 	accept bool
-	left   uint8 // of the way on which accept was come to
+	ended  uint8 // keys ended on the path to accept
 	key    []byte
 }
 
-// State is where a text stands. It belongs to its machine.
+// State is a position in a text. It belongs to its machine.
 type State struct {
 	threads []thread
 	accept  bool
 	keyed   bool     // a key is being recorded: bytes of a class differ
-	left    uint8    // see [State.Left]
-	next    []*State // by class of byte; nil: not known yet
-	few     []step   // of a keyed state, which is seldom met again
+	ended   uint8    // see [State.Left]
+	next    []*State // by class of byte; nil: unknown
+	few     []step   // of a keyed state, which rarely recurs
 	parts   []*State
 	blurred []blurred
-	// Kept is the caller's, to keep something in.
-	Kept [3]any
+	// Cache is for the caller's use.
+	Cache [3]any
 }
 
 type step struct {
@@ -41,36 +41,36 @@ type step struct {
 	to *State
 }
 
-// blurred is a state's blurred one for texts of some length.
+// blurred caches a state's blurred state for a length.
 type blurred struct {
 	bytes int
 	to    *State
 }
 
-// thread is a place that a text may stand at.
+// thread is a possible position of a text.
 type thread struct {
 	node  int32
 	frame *frame
 }
 
-// dead is the state of texts that are not in the grammar.
+// dead is the state of texts outside the grammar.
 var dead = &State{}
 
-// The bounds of what a machine keeps.
+// Limits of a machine's cache.
 const (
 	maxThreads = 2048
 	maxStates  = 1 << 16
 	maxFrames  = 1 << 18
 )
 
-// Run makes a machine for a program.
+// Run returns a machine for a program.
 func (p *Program) Run() *Machine {
 	m := &Machine{p: p, seen: make(map[thread]struct{})}
 	m.Forget()
 	return m
 }
 
-// Forget lets go of what is kept. States that a caller holds stay good.
+// Forget empties the cache. States held by the caller remain valid.
 func (m *Machine) Forget() {
 	m.frames = make(map[frameKey]*frame)
 	m.words = make(map[word]*word)
@@ -78,7 +78,7 @@ func (m *Machine) Forget() {
 	m.start = nil
 }
 
-// Start is the state of the empty text.
+// Start returns the state of the empty text.
 func (m *Machine) Start() *State {
 	if m.start == nil {
 		m.begin()
@@ -88,8 +88,7 @@ func (m *Machine) Start() *State {
 	return m.start
 }
 
-// Step is the state behind a byte; nil where none of the grammar's texts goes
-// on with it.
+// Step returns the state after a byte, or nil if the byte is not allowed.
 func (m *Machine) Step(s *State, b byte) *State {
 	if next := m.step(s, b); next != dead {
 		return next
@@ -99,9 +98,9 @@ func (m *Machine) Step(s *State, b byte) *State {
 
 func (m *Machine) step(s *State, b byte) *State {
 	if s.keyed {
-		for _, known := range s.few {
-			if known.by == b {
-				return known.to
+		for _, step := range s.few {
+			if step.by == b {
+				return step.to
 			}
 		}
 		to := m.after(s, b)
@@ -118,7 +117,7 @@ func (m *Machine) step(s *State, b byte) *State {
 	return *next
 }
 
-// after makes the state behind a byte.
+// after computes the state after a byte.
 func (m *Machine) after(s *State, b byte) *State {
 	m.begin()
 	for _, t := range s.threads {
@@ -142,17 +141,16 @@ func (m *Machine) after(s *State, b byte) *State {
 	return m.state()
 }
 
-// begin begins a state.
+// begin starts building a state.
 func (m *Machine) begin() {
 	if len(m.states) > maxStates || len(m.frames) > maxFrames {
 		m.Forget()
 	}
-	m.set, m.accept, m.left = m.set[:0], false, maxLeft
+	m.set, m.accept, m.ended = m.set[:0], false, maxEnded
 	clear(m.seen)
 }
 
-// enter adds a place to the state, and those that are reached from it without
-// a byte.
+// enter adds a position to the state, and those reachable without a byte.
 func (m *Machine) enter(at int32, f *frame) {
 	if f.height+m.p.need[at] > m.p.depth {
 		return
@@ -177,7 +175,7 @@ func (m *Machine) enter(at int32, f *frame) {
 	}
 	switch {
 	case n.end && f.parent == nil:
-		m.accept, m.left = true, min(m.left, f.left)
+		m.accept, m.ended = true, min(m.ended, f.ended)
 	case n.end:
 		m.enter(f.back, f.parent)
 	}
@@ -188,10 +186,10 @@ func (m *Machine) call(c *call, f *frame) {
 	if f.height+m.p.through(c) > m.p.depth {
 		return
 	}
-	m.enter(m.p.rules[c.rule].start, m.frame(frameKey{parent: f, rule: c.rule, back: c.back, min: c.min, max: c.max, key: c.key, left: f.left}))
+	m.enter(m.p.rules[c.rule].start, m.frame(frameKey{parent: f, rule: c.rule, back: c.back, min: c.min, max: c.max, key: c.key, ended: f.ended}))
 }
 
-// turn goes round a loop or out of it.
+// turn repeats a loop or exits it.
 func (m *Machine) turn(l *loop, f *frame) {
 	if f.max != 0 {
 		k := f.frameKey
@@ -206,7 +204,7 @@ func (m *Machine) turn(l *loop, f *frame) {
 	}
 }
 
-// state gives the only state of the places that were entered.
+// state returns the unique state of the entered positions.
 func (m *Machine) state() *State {
 	if len(m.set) == 0 && !m.accept {
 		return dead
@@ -220,31 +218,31 @@ func (m *Machine) state() *State {
 		m.key = binary.LittleEndian.AppendUint64(m.key, t.frame.id)
 	}
 	if m.accept {
-		m.key = append(m.key, m.left)
+		m.key = append(m.key, m.ended)
 	}
 	if s, ok := m.states[string(m.key)]; ok {
 		return s
 	}
-	s := &State{threads: slices.Clone(m.set), accept: m.accept, left: m.left}
+	s := &State{threads: slices.Clone(m.set), accept: m.accept, ended: m.ended}
 	for _, t := range s.threads {
 		s.keyed = s.keyed || t.frame.records()
-		s.left = min(s.left, t.frame.left)
+		s.ended = min(s.ended, t.frame.ended)
 	}
 	m.states[string(m.key)] = s
 	return s
 }
 
-// Keys reports whether the grammar has keys that are to be told apart.
+// Keys reports whether the grammar has distinct keys.
 func (m *Machine) Keys() bool { return m.p.keys }
 
 // Accepts reports whether the text may end here.
 func (s *State) Accepts() bool { return s.accept }
 
-// Done reports whether it must.
+// Done reports whether the text must end here.
 func (s *State) Done() bool { return len(s.threads) == 0 }
 
-// Near are the bytes that the edges of a state name; no others may follow it.
-// Of bytes by which a key ends, some may be refused.
+// Near returns the bytes on the edges of a state; no others may follow it. Some
+// bytes that end a key may be refused.
 func (m *Machine) Near(s *State) (out [4]uint64) {
 	for _, t := range s.threads {
 		for e := range m.p.nodes[t.node].ways {
@@ -256,7 +254,7 @@ func (m *Machine) Near(s *State) (out [4]uint64) {
 	return out
 }
 
-// Only is the one byte that may follow a state at which the text may not end.
+// Only returns the single byte that may follow a state that does not accept.
 func (m *Machine) Only(s *State) (only byte, ok bool) {
 	if s.accept {
 		return 0, false
@@ -277,8 +275,8 @@ func (m *Machine) Only(s *State) (only byte, ok bool) {
 	return only, ok
 }
 
-// Parts are states of one place each that together are a state. They never
-// accept.
+// Parts returns states of one position each that together form a state. They
+// never accept.
 func (m *Machine) Parts(s *State) []*State {
 	if s.parts == nil {
 		for _, t := range s.threads {
@@ -290,12 +288,12 @@ func (m *Machine) Parts(s *State) []*State {
 	return s.parts
 }
 
-// Free says that any characters which JSON's strings hold as they are may follow
-// a state, n of them at most; n is [Unbounded] where there may be any number.
+// Free reports that any unescaped characters of JSON strings may follow a
+// state, at most n of them; n is [Unbounded] without a limit.
 func (m *Machine) Free(s *State) (n int, ok bool) {
 	for _, t := range s.threads {
 		switch f := t.frame; {
-		case !m.p.nodes[t.node].free || f.left != s.left || f.height+m.p.within[t.node] > m.p.depth:
+		case !m.p.nodes[t.node].free || f.ended != s.ended || f.height+m.p.within[t.node] > m.p.depth:
 		case f.max == Unbounded:
 			return int(Unbounded), true
 		default:

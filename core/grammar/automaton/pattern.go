@@ -9,14 +9,14 @@ import (
 	"unicode/utf8"
 )
 
-// Pattern is the language of texts in which a regular expression finds
-// something, as JSON Schema's pattern means it. What its dialects disagree on
-// is read so that a text is in the language only if ECMA-262, Python's re and
-// RE2 all find the expression in it; what cannot be read so is an error, and so
-// are what is no regular language, and assertions but ^ and $.
+// Pattern returns the language of texts in which a regular expression matches,
+// as JSON Schema's pattern. If dialects disagree, a text is in the language
+// only if ECMA-262, Python's re and RE2 all find a match; an expression that
+// cannot be read so is an error, and so are non-regular features and assertions
+// other than ^ and $.
 func Pattern(expr string) (*DFA, error) {
 	if len(expr) > maxPattern {
-		return nil, fmt.Errorf("a pattern of %d bytes, at most %d are read", len(expr), maxPattern)
+		return nil, fmt.Errorf("pattern too long: got %d bytes, limit %d", len(expr), maxPattern)
 	}
 	text, err := translate(expr)
 	if err != nil {
@@ -41,11 +41,11 @@ const (
 	maxInstructions = 20000
 )
 
-// The classes that dialects read differently, as those on which all agree.
+// The classes that dialects read differently, reduced to their common part.
 var (
 	inside = map[byte]string{'d': `0-9`, 'w': `0-9A-Za-z_`, 's': ` \t\n\r\f\v`,
 		'D': `\x00-/:-\x7f`, 'W': "\\x00-/:-@\\[-\\^`{-\\x7f", 'S': `!-~`}
-	// not is what a class must name for its complement to be one on which all
+	// not maps a class to the set whose complement is common to all dialects.
 	// agree.
 	not = map[byte]string{'d': `0-9\x{80}-\x{10ffff}`, 'w': `0-9A-Za-z_\x{80}-\x{10ffff}`,
 		's': `\x00- \x7f-\x{10ffff}`}
@@ -54,10 +54,11 @@ var (
 // plainEscapes are those that mean the same everywhere.
 const plainEscapes = `tnrfv.*+?()[]{}|^$\/-`
 
-// translate writes an expression in the syntax of RE2, or says why it cannot.
+// translate converts an expression to the syntax of RE2, or reports why it
+// cannot.
 func translate(expr string) (string, error) {
 	if !utf8.ValidString(expr) {
-		return "", fmt.Errorf("the pattern is no UTF-8")
+		return "", fmt.Errorf("invalid UTF-8 in the pattern")
 	}
 	var out strings.Builder
 	class, negated := false, false
@@ -70,16 +71,16 @@ func translate(expr string) (string, error) {
 				return "", err
 			}
 			if class && (n == 1 && inside[expr[i+1]] != "") && ranged(expr, i) {
-				return "", fmt.Errorf("a class that begins or ends a range is read in different ways")
+				return "", fmt.Errorf("dialects differ in a class that begins or ends a range")
 			}
 			i += n
 			continue
 		case c == '{' && strings.HasPrefix(expr[i+1:], ","):
-			return "", fmt.Errorf("%q is read in different ways", "{,")
+			return "", fmt.Errorf("dialects differ in %q", "{,")
 		case class && c == ']':
 			class = false
 		case class && c == '[', class && strings.HasPrefix(expr[i:], "&&"):
-			return "", fmt.Errorf("%q within a class is read in different ways", c)
+			return "", fmt.Errorf("dialects differ in %q within a class", c)
 		case c == '[' && !class:
 			class = true
 			if negated = strings.HasPrefix(expr[i+1:], "^"); negated {
@@ -87,10 +88,10 @@ func translate(expr string) (string, error) {
 				i, c = i+1, '^'
 			}
 			if strings.HasPrefix(expr[i+1:], "]") {
-				return "", fmt.Errorf("an empty class is read in different ways")
+				return "", fmt.Errorf("dialects differ in an empty class")
 			}
 		case c == '(' && !class && strings.HasPrefix(expr[i+1:], "?") && !strings.HasPrefix(expr[i+1:], "?:"):
-			return "", fmt.Errorf("%.4q is not in the subset: groups are (…) and (?:…)", expr[i:])
+			return "", fmt.Errorf("unsupported %.4q: groups are (…) and (?:…)", expr[i:])
 		case c == '.' && !class:
 			out.WriteString(`[^\n\r\x{2028}\x{2029}]`)
 			continue
@@ -100,17 +101,17 @@ func translate(expr string) (string, error) {
 	return out.String(), nil
 }
 
-// ranged reports whether the escape at i, of one character in a class, stands
-// beside a hyphen that means a range.
+// ranged reports whether the escape at i, of one character in a class, is next
+// to a hyphen that forms a range.
 func ranged(expr string, i int) bool {
 	before := strings.HasSuffix(expr[:i], "-") && !strings.HasSuffix(expr[:i], "[-") && !strings.HasSuffix(expr[:i], "[^-")
 	return before || strings.HasPrefix(expr[i+2:], "-") && !strings.HasPrefix(expr[i+2:], "-]")
 }
 
-// escape writes what follows a backslash and gives its length.
+// escape converts the text after a backslash and returns its length.
 func escape(out *strings.Builder, rest string, class, negated bool) (int, error) {
 	if rest == "" {
-		return 0, fmt.Errorf("the pattern ends with a backslash")
+		return 0, fmt.Errorf("pattern ends with a backslash")
 	}
 	c := rest[0]
 	set, ok := inside[c]

@@ -1,20 +1,24 @@
-// Package automaton runs grammars over bytes: what may follow a text, and
-// whether it may end there.
+// Package automaton runs grammars over bytes: it determines what may follow a
+// text, and whether it may end there.
 //
-// A [Program], which a [Builder] puts together, is a recursive transition
-// network: nodes with edges of bytes, joined into rules that call each other
-// (Woods, "Transition network grammars for natural language analysis", 1970).
-// A call may bring a counter, so that a string of 5 to 900 characters is one
-// loop and no 900 nodes. A [Machine] runs it as Thompson's algorithm does: a
-// [State] is the set of all places at which the text may stand, each with the
-// calls that are open there, and states and steps between them are made when
-// they are first met and kept.
+// A [Program], built by a [Builder], is a recursive transition network: nodes
+// with edges of bytes, grouped into rules that call each other (Woods,
+// "Transition network grammars for natural language analysis", 1970). A call
+// may carry a counter, so that a string of 5 to 900 characters is one loop
+// instead of 900 nodes. A [Machine] runs it like Thompson's algorithm: a
+// [State] is the set of all possible positions of the text, each with its open
+// calls; states and the steps between them are computed on first use and
+// cached.
 //
-// No state is a dead end. For each node the machine knows how deep its calls
-// must go to come to the end of its rule, and it enters no node for which that
-// is more than is left of [Program.Depth]. So every place in every state has a
-// way to the end, and leaving places out, as a state with too many of them
-// does, takes away texts and never the last one.
+// A [DFA] is a regular language over characters: patterns, numbers in a range,
+// texts of a length, and their products. [DFA.Build] adds it to a grammar, as
+// characters of JSON strings or verbatim.
+//
+// No state is a dead end. For each node the machine knows the minimum call
+// depth to the end of its rule, and it enters no node that needs more than the
+// rest of [Program.Depth]. So every position in every state has a path to the
+// end, and dropping positions, as a state with too many of them does, removes
+// texts but never the last one.
 package automaton
 
 import (
@@ -24,10 +28,10 @@ import (
 	"slices"
 )
 
-// None is no node.
+// None is not a node.
 const None int32 = -1
 
-// Unbounded is the greatest count of a call without one.
+// Unbounded is the maximum count of an unlimited call.
 const Unbounded int32 = -1
 
 // Program is a grammar. It is immutable.
@@ -36,25 +40,25 @@ type Program struct {
 	rules   []rule
 	start   int32 // a rule
 	depth   int32
-	need    []int32 // by node: how deep its rule's calls go from there, at least
-	within  []int32 // by node: the greatest need of those that edges lead to, and so on
-	keys    bool    // some call takes keys
+	need    []int32 // by node: minimum call depth to the end of its rule
+	within  []int32 // by node: maximum need of all nodes reachable by edges
+	keys    bool    // some call has distinct keys
 	class   [256]uint8
 	classes int
 }
 
-// node is a place in a rule.
+// node is a position in a rule.
 type node struct {
 	edges []edge
-	empty []int32 // nodes that are reached without a byte
+	empty []int32 // nodes reached without a byte
 	calls []call
 	loop  *loop
-	leave edge // from a key to where the rule that called goes on; to None: nowhere
+	leave edge // from a key to the continuation in the calling rule; to None: none
 	end   bool // of the rule
 	free  bool
 }
 
-// ways are the edges of a node and the one that leaves a key.
+// ways yields the edges of a node, including the one that ends a key.
 func (n *node) ways(yield func(edge) bool) {
 	for _, e := range n.edges {
 		if !yield(e) {
@@ -72,43 +76,43 @@ type edge struct {
 	to     int32
 }
 
-// call is a rule that stands in another.
+// call is a use of a rule in another.
 type call struct {
 	rule, back int32
 	min, max   int32
 	key        bool
 }
 
-// loop asks the counter of the rule's call.
+// loop tests the counter of the rule's call.
 type loop struct{ body, exit int32 }
 
-// rule is a part of a grammar that others may call.
+// rule is a callable part of a grammar.
 type rule struct {
 	start int32
-	deep  bool // a call goes one deeper
+	deep  bool // a call increases the depth by one
 	loops []int32
-	must  int32 // how deep a call goes whose counter is not at its least
+	must  int32 // depth of a call whose counter is below its minimum
 }
 
-// Builder puts a program together. Nodes and rules are numbers.
+// Builder builds a program. Nodes and rules are numbers.
 type Builder struct {
 	p   Program
 	err error
 }
 
-// maxNodes bounds a program.
+// maxNodes limits the size of a program.
 const maxNodes = 1 << 18
 
-// ErrLarge says that a grammar has too many nodes.
-var ErrLarge = fmt.Errorf("the grammar has more than %d nodes", maxNodes)
+// ErrLarge reports a grammar with too many nodes.
+var ErrLarge = fmt.Errorf("grammar has more than %d nodes", maxNodes)
 
-// ErrEmpty says that no text is in the grammar.
-var ErrEmpty = errors.New("no text is in the grammar")
+// ErrEmpty reports a grammar without texts.
+var ErrEmpty = errors.New("empty grammar")
 
-// Err says why no program can come of it any more.
+// Err returns the first error, after which the program cannot be built.
 func (b *Builder) Err() error { return b.err }
 
-// Node makes a node.
+// Node adds a node.
 func (b *Builder) Node() int32 {
 	if len(b.p.nodes) >= maxNodes {
 		b.err = ErrLarge
@@ -118,21 +122,20 @@ func (b *Builder) Node() int32 {
 	return int32(len(b.p.nodes) - 1)
 }
 
-// Rule makes a rule, whose start is a new node. A deep one counts towards the
-// depth of what it stands in.
+// Rule adds a rule and its start node. A deep rule counts towards the depth.
 func (b *Builder) Rule(deep bool) (id, start int32) {
 	start = b.Node()
 	b.p.rules = append(b.p.rules, rule{start: start, deep: deep})
 	return int32(len(b.p.rules) - 1), start
 }
 
-// Bytes goes from a node to another by one byte of a range.
+// Bytes adds an edge for a byte range.
 func (b *Builder) Bytes(from int32, lo, hi byte, to int32) {
 	n := &b.p.nodes[from]
 	n.edges = append(n.edges, edge{lo, hi, to})
 }
 
-// Text goes by text, and gives the node behind it.
+// Text adds a path for text, and returns its last node.
 func (b *Builder) Text(from int32, text string) int32 {
 	for i := range len(text) {
 		to := b.Node()
@@ -142,14 +145,14 @@ func (b *Builder) Text(from int32, text string) int32 {
 	return from
 }
 
-// Empty goes by nothing.
+// Empty adds an edge without a byte.
 func (b *Builder) Empty(from, to int32) {
 	n := &b.p.nodes[from]
 	n.empty = append(n.empty, to)
 }
 
-// Call goes by a text of a rule. Loops of the rule count from 0 up to min at
-// least and max, or [Unbounded], at most.
+// Call adds a call of a rule. Loops of the rule count from 0 up to at least min
+// and at most max, or [Unbounded].
 func (b *Builder) Call(from, rule, back, min, max int32) {
 	if min < 0 || max != Unbounded && max < min {
 		panic(fmt.Sprintf("automaton: a call of %d to %d", min, max))
@@ -158,41 +161,40 @@ func (b *Builder) Call(from, rule, back, min, max int32) {
 	n.calls = append(n.calls, call{rule: rule, back: back, min: min, max: max})
 }
 
-// Key goes by a text of a rule that this call has not taken before: the rule
-// must call nothing and end with [Builder.Leave]. What was taken is remembered
-// as long as the call in which from lies is open.
+// Key adds a call of a rule for a text that differs from earlier ones: the rule
+// must not call others and must end with [Builder.Leave]. Used texts are
+// recorded while the call that contains from is open.
 func (b *Builder) Key(from, rule int32) {
 	n := &b.p.nodes[from]
 	n.calls = append(n.calls, call{rule: rule, back: None, max: Unbounded, key: true})
 	b.p.keys = true
 }
 
-// Leave ends a key at a node by a byte, which is not of the key and by which it
-// cannot go on; to, in the rule that called it, is next.
+// Leave ends a key at a node by a byte that cannot continue the key; to, in the
+// calling rule, follows.
 func (b *Builder) Leave(from int32, by byte, to int32) {
 	b.p.nodes[from].leave = edge{by, by, to}
 }
 
-// Loop lets the call's counter decide, of a rule: body, where it may grow, and
-// exit, where it is great enough. The body comes back to this or another loop
-// of the rule and takes a byte at least.
+// Loop branches on the call's counter: to body if it may grow, and to exit if
+// it is large enough. The body returns to this or another loop of the rule and
+// takes at least one byte.
 func (b *Builder) Loop(rule, from, body, exit int32) {
 	b.p.nodes[from].loop = &loop{body, exit}
 	r := &b.p.rules[rule]
 	r.loops = append(r.loops, from)
 }
 
-// End ends the rule at a node.
+// End marks a node as an end of the rule.
 func (b *Builder) End(at int32) { b.p.nodes[at].end = true }
 
-// Free says that any number of characters that JSON's strings hold as they are
-// may follow a node; those that the counter of the call allows, if it has one,
-// of which one was counted already.
+// Free declares that any number of unescaped characters of JSON strings may
+// follow a node; with a counter, as many as it allows, one being counted
+// already.
 func (b *Builder) Free(at int32) { b.p.nodes[at].free = true }
 
-// Program checks what was put together; start is the rule of whole texts.
-// Calls of deep rules within each other are depth at most. A grammar without
-// a text is ErrEmpty.
+// Program validates the result; start is the rule of complete texts. depth
+// limits nested calls of deep rules. A grammar without texts is ErrEmpty.
 func (b *Builder) Program(start int32, depth int) (*Program, error) {
 	if b.err != nil {
 		return nil, b.err
@@ -208,11 +210,11 @@ func (b *Builder) Program(start int32, depth int) (*Program, error) {
 	return &p, nil
 }
 
-// never is the depth of what comes to no end.
+// never is the depth of a node without a path to the end.
 const never = math.MaxInt32 / 2
 
-// measure finds how deep calls must go, by going over all nodes until nothing
-// becomes less.
+// measure computes the minimum call depths by iterating over all nodes to a
+// fixed point.
 func (p *Program) measure() {
 	p.need = slices.Repeat([]int32{never}, len(p.nodes))
 	for i := range p.rules {
@@ -237,7 +239,7 @@ func (p *Program) measure() {
 	}
 }
 
-// spread finds how deep calls must go wherever edges lead.
+// spread computes the maximum depth along edges.
 func (p *Program) spread() {
 	p.within = slices.Clone(p.need)
 	for changed := true; changed; {
@@ -252,7 +254,7 @@ func (p *Program) spread() {
 	}
 }
 
-// least is how deep calls go from a node, by what is known of those behind it.
+// least returns the call depth from a node, given those of its successors.
 func (p *Program) least(n *node) int32 {
 	out := int32(never)
 	if n.end {
@@ -276,16 +278,16 @@ func (p *Program) least(n *node) int32 {
 	return out
 }
 
-// through is how deep a call goes, and what follows it.
+// through returns the depth of a call and its continuation.
 func (p *Program) through(c *call) int32 {
 	in := p.entry(c.rule, c.min)
-	if c.key { // it goes on where it leaves
+	if c.key { // it continues at its Leave
 		return in
 	}
 	return max(in, p.need[c.back])
 }
 
-// entry is how deep a rule's calls go, itself included.
+// entry returns the depth of a rule's calls, including itself.
 func (p *Program) entry(r, min int32) int32 {
 	rule := &p.rules[r]
 	out := p.need[rule.start]
@@ -298,7 +300,7 @@ func (p *Program) entry(r, min int32) int32 {
 	return out
 }
 
-// classify joins bytes that no edge tells apart.
+// classify groups bytes that no edge distinguishes.
 func (p *Program) classify() {
 	var cut [257]bool
 	for i := range p.nodes {
@@ -316,7 +318,7 @@ func (p *Program) classify() {
 	p.classes = c + 1
 }
 
-// Bytes are those that texts of the grammar hold.
+// Bytes returns the bytes in texts of the grammar.
 func (p *Program) Bytes() (out [256]bool) {
 	for i := range p.nodes {
 		for e := range p.nodes[i].ways {
@@ -331,8 +333,8 @@ func (p *Program) Bytes() (out [256]bool) {
 	return out
 }
 
-// Depth is how many calls of deep rules stand in each other at most.
+// Depth returns the maximum depth of nested deep rules.
 func (p *Program) Depth() int { return int(p.depth) }
 
-// Size is the number of nodes.
+// Size returns the number of nodes.
 func (p *Program) Size() int { return len(p.nodes) }

@@ -1,9 +1,3 @@
-// Package regular holds languages that a deterministic automaton over
-// characters knows: those of patterns, of numbers in a range, of texts of a
-// length, and what they have in common.
-//
-// A [DFA] has no state without a way to the end. [DFA.Build] writes it into a
-// grammar of bytes, as characters of JSON's strings or as they are.
 package automaton
 
 import (
@@ -14,31 +8,31 @@ import (
 	"unicode/utf8"
 )
 
-// DFA is a language. It begins in state 0; without states it is empty.
+// DFA is a regular language. It starts in state 0; without states it is empty.
 type DFA struct{ States []DFAState }
 
-// State is where a text stands.
+// DFAState is a state of a DFA.
 type DFAState struct {
 	Edges []Edge // ascending, disjoint
-	Label int    // of texts that end here; [No]: none does
+	Label int    // of texts that end here; [No] if none
 }
 
-// Edge is a range of characters and the state behind them.
+// Edge is a range of characters and the next state.
 type Edge struct {
 	Lo, Hi rune
 	To     int
 }
 
-// No is the label where no text ends.
+// No is the label of a state that does not accept.
 const No = -1
 
-// ErrLarge says that a language has too many states.
-var ErrManyStates = errors.New("its automaton has more than 4096 states")
+// ErrManyStates reports a language with too many states.
+var ErrManyStates = errors.New("automaton has more than 4096 states")
 
 const maxDFAStates = 4096
 
-// explore makes the automaton of a language that is told by what its states
-// are: which edges leave one, and its label.
+// explore builds the automaton of a language given by its state space: the
+// edges and the label of each state.
 func explore[K comparable](start K, edges func(K, func(lo, hi rune, to K)), label func(K) int) (*DFA, error) {
 	ids := map[K]int{start: 0}
 	keys := []K{start}
@@ -66,8 +60,8 @@ func explore[K comparable](start K, edges func(K, func(lo, hi rune, to K)), labe
 	return d.trim(func(int) bool { return true }), nil
 }
 
-// trim leaves out the states that do not hold or lead to no end, as long as
-// there are any.
+// trim removes the states for which holds is false or that have no path to the
+// end, until none is left.
 func (d *DFA) trim(holds func(state int) bool) *DFA {
 	live := make([]bool, len(d.States))
 	for changed := true; changed; {
@@ -94,18 +88,18 @@ func (d *DFA) trim(holds func(state int) bool) *DFA {
 		if !live[i] {
 			continue
 		}
-		kept := DFAState{Label: s.Label}
+		state := DFAState{Label: s.Label}
 		for _, e := range s.Edges {
 			if live[e.To] {
-				kept.Edges = append(kept.Edges, Edge{e.Lo, e.Hi, ids[e.To]})
+				state.Edges = append(state.Edges, Edge{e.Lo, e.Hi, ids[e.To]})
 			}
 		}
-		out.States = append(out.States, kept)
+		out.States = append(out.States, state)
 	}
 	return out
 }
 
-// Labels are those of the language's texts, in order.
+// Labels returns the labels of the language's texts, in order.
 func (d *DFA) Labels() (out []int) {
 	for _, s := range d.States {
 		if s.Label != No {
@@ -116,7 +110,7 @@ func (d *DFA) Labels() (out []int) {
 	return slices.Compact(out)
 }
 
-// Only is the language of those texts that have a label.
+// Only returns the language of the texts with a label.
 func (d *DFA) Only(label int) *DFA {
 	out := &DFA{States: slices.Clone(d.States)}
 	for i := range out.States {
@@ -130,7 +124,7 @@ func (d *DFA) Only(label int) *DFA {
 // Empty reports whether no text is in the language.
 func (d *DFA) Empty() bool { return len(d.States) == 0 }
 
-// Label is what the language says of a text.
+// Label returns the label of a text.
 func (d *DFA) Label(text string) int {
 	if d.Empty() || !utf8.ValidString(text) {
 		return No
@@ -153,10 +147,10 @@ func (d *DFA) next(at int, r rune) int {
 	return -1
 }
 
-// Product is the language of texts by what several say of them: label is
-// given the label of each.
+// Product combines languages: label maps the labels of a text in each to the
+// new label.
 func Product(of []*DFA, label func([]int) int) (*DFA, error) {
-	const out = 1<<32 - 1 // of a language: the text is not the beginning of one of its
+	const out = 1<<32 - 1 // the text is not a prefix of the language
 	at := func(key string, i int) uint32 { return binary.LittleEndian.Uint32([]byte(key[4*i:])) }
 	var start []byte
 	for _, d := range of {
@@ -210,7 +204,7 @@ func Product(of []*DFA, label func([]int) int) (*DFA, error) {
 	})
 }
 
-// All is the label of texts that all languages hold.
+// All labels the texts that are in all languages.
 func All(labels []int) int {
 	if slices.Contains(labels, No) {
 		return No
@@ -218,7 +212,7 @@ func All(labels []int) int {
 	return 0
 }
 
-// The characters that are none.
+// The surrogates, which are not characters.
 const firstSurrogate, lastSurrogate = 0xD800, 0xDFFF
 
 // every emits edges for all characters.
@@ -227,8 +221,8 @@ func every[K any](emit func(lo, hi rune, to K), to K) {
 	emit(lastSurrogate+1, utf8.MaxRune, to)
 }
 
-// Length is the language of texts of min to max characters; max < 0 is no
-// bound.
+// Length returns the language of texts of min to max characters; max < 0 is
+// unlimited.
 func Length(min, max int) (*DFA, error) {
 	return explore(0, func(n int, emit func(lo, hi rune, to int)) {
 		switch {
@@ -245,10 +239,10 @@ func Length(min, max int) (*DFA, error) {
 	})
 }
 
-// Words labels each of the words with its place among them, and all other
-// texts with their number.
+// Words labels each of the words with its index, and all other texts with the
+// number of words.
 func Words(words []string) (*DFA, error) {
-	const other = "\xff" // is the beginning of none
+	const other = "\xff" // not a prefix of a word
 	return explore("", func(text string, emit func(lo, hi rune, to string)) {
 		if text == other {
 			every(emit, other)
@@ -284,13 +278,13 @@ func Words(words []string) (*DFA, error) {
 	})
 }
 
-// Finite lists the texts of a language, in order, if they are most at most.
+// Finite returns the texts of a language, in order, if there are at most most.
 func (d *DFA) Finite(most int) ([]string, bool) {
 	var out []string
 	var walk func(at int, text []rune) bool
 	walk = func(at int, text []rune) bool {
 		if len(text) > len(d.States) {
-			return false // a state came twice
+			return false // a cycle
 		}
 		if d.States[at].Label != No {
 			if out = append(out, string(text)); len(out) > most {
@@ -315,12 +309,11 @@ func (d *DFA) Finite(most int) ([]string, bool) {
 	return out, true
 }
 
-// Endless is what is left of a language when the states are left out that only
-// a finite number of texts go through: from each of its states there are as
-// many ways to the end as one likes.
+// Endless removes the states that only finitely many texts pass through: from
+// each remaining state there are arbitrarily many paths to the end.
 func (d *DFA) Endless() *DFA {
-	// States from which a circle is reached. All states lead to an end, and
-	// so does the circle.
+	// States that reach a cycle. All states reach an end, and so does the
+	// cycle.
 	endless := slices.Repeat([]bool{true}, len(d.States))
 	for changed := true; changed; {
 		changed = false

@@ -22,9 +22,9 @@ func TestDecimals(t *testing.T) {
 		return x
 	}
 	for _, c := range []struct {
-		lo, hi           string
-		openLo, openHi   bool
-		whole, fractions int
+		lo, hi             string
+		openLo, openHi     bool
+		integer, fractions int
 	}{
 		{"", "", false, false, 2, 1}, {"0", "", false, false, 2, 0}, {"-37", "105", false, false, 3, 0},
 		{"99", "1000", true, true, 15, 0}, {"-0.5", "12.25", false, true, 3, 2}, {"0.05", "0.3", true, true, 2, 2},
@@ -32,7 +32,7 @@ func TestDecimals(t *testing.T) {
 		{"0", "1", true, false, 2, 2}, {"5", "4", false, false, 2, 1}, {"7", "7", true, false, 3, 1}, {"1.5", "1.6", true, true, 3, 0},
 	} {
 		lo, hi := Bound{rat(c.lo), c.openLo}, Bound{rat(c.hi), c.openHi}
-		d, err := Decimals(lo, hi, Digits{c.whole, c.fractions, 15})
+		d, err := Decimals(lo, hi, Digits{c.integer, c.fractions, 15})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,8 +40,8 @@ func TestDecimals(t *testing.T) {
 			for places := range 3 { // -40 to 1200
 				text := fmt.Sprintf("%.*f", places, float64(x)/100)
 				v := rat(text)
-				whole := strings.TrimPrefix(strings.Split(text, ".")[0], "-")
-				want := places <= c.fractions && len(whole) <= c.whole &&
+				integer := strings.TrimPrefix(strings.Split(text, ".")[0], "-")
+				want := places <= c.fractions && len(integer) <= c.integer &&
 					(lo.At == nil || v.Cmp(lo.At) > 0 || v.Cmp(lo.At) == 0 && !lo.Open) &&
 					(hi.At == nil || v.Cmp(hi.At) < 0 || v.Cmp(hi.At) == 0 && !hi.Open) &&
 					(text[0] != '-' || v.Sign() != 0)
@@ -72,7 +72,7 @@ func TestMultiples(t *testing.T) {
 	}
 }
 
-// Patterns find what Go's regexp finds, but for what dialects disagree on.
+// Patterns match like Go's regexp, except where dialects disagree.
 func TestPattern(t *testing.T) {
 	for _, expr := range []string{
 		"", "a", "^a", "a$", "^$", "^a*b?$", "[a-c]{2,3}", "^(?:ab|a)(?:c|bcd)(?:d*)$", "a.c", "^[^ab]+$", `\d+-\w`, `^\x61\u0062\/$`,
@@ -102,7 +102,8 @@ func TestPattern(t *testing.T) {
 	}
 }
 
-// What dialects read differently is refused, or holds what all of them accept.
+// Where dialects disagree, a pattern is refused, or contains only texts that
+// all of them accept.
 func TestDialects(t *testing.T) {
 	for _, expr := range []string{
 		`\bword`, `(?=a)`, `(?i)a`, `(?<n>a)`, `(a)\1`, `[[:alpha:]]`, `a{,3}`, `[^\W]`, `\p{L}`, `[]a]`, `[^]`, `\`, `\Z`, `\cA`, `\ud83d`,
@@ -164,7 +165,7 @@ func TestSets(t *testing.T) {
 	}
 }
 
-// What is written into a grammar is the language, byte by byte.
+// The grammar of a language equals it, byte by byte.
 func TestBuild(t *testing.T) {
 	for _, expr := range []string{"^[^a]{1,2}$", "^.$", `^[\u0000-\u00ff]$`, "^[à-\U0001F600]$", `^["\\\n\u0001]+$`} {
 		d, err := Pattern(expr)

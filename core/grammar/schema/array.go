@@ -2,10 +2,10 @@ package schema
 
 import "mm-abi.org/mm/core/grammar/automaton"
 
-// maxPrefix bounds items that have schemas of their own.
+// maxPrefix limits the items with separate schemas.
 const maxPrefix = 1000
 
-// array goes by arrays.
+// array adds arrays.
 func (c *compiler) array(a alternative, from, to int32) {
 	least, most := a.count(ofArray)
 	if most >= 0 && least > most {
@@ -53,7 +53,7 @@ func (c *compiler) array(a alternative, from, to int32) {
 	c.repeat(at, close, rest, func(from, next int32) { c.call(from, set, next) })
 }
 
-// item are the schemas of the item at a place.
+// item returns the schemas of the item at an index.
 func (a alternative) item(i int) (out []*node) {
 	for _, n := range a.nodes {
 		switch {
@@ -66,16 +66,16 @@ func (a alternative) item(i int) (out []*node) {
 	return out
 }
 
-// once goes by a rule once.
+// once adds a single call of a rule.
 func (c *compiler) once(from, rule, to int32) { c.b.Call(from, rule, to, 0, -1) }
 
-// rest is how often something stands, with commas in between.
+// rest is a repetition count with separating commas.
 type rest struct {
 	least, most int32
-	begun       bool // something stands before the first
+	begun       bool // the first is preceded by others
 }
 
-// repeat goes by something several times; one goes by it once.
+// repeat adds a repetition; one adds an element.
 func (c *compiler) repeat(from, to int32, r rest, one func(from, next int32)) {
 	rule, start := c.b.Rule(false)
 	c.b.Call(from, rule, to, r.least, r.most)
@@ -88,18 +88,18 @@ func (c *compiler) repeat(from, to int32, r rest, one func(from, next int32)) {
 		c.b.Empty(start, again)
 		return
 	}
-	// The first without a comma.
+	// The first has no comma.
 	body := c.b.Node()
 	c.b.Loop(rule, start, body, end)
 	c.b.Empty(body, first)
 }
 
-// distinct goes by items none of which stands twice: values of an enum in its
-// order, or strings of which there is no end.
+// distinct adds distinct items: values of an enum in its order, or strings of
+// an infinite language.
 func (c *compiler) distinct(a alternative, prefix int, least, most int32, from, to int32) {
 	alts := c.expand(a.item(0))
 	if prefix > 0 || len(alts) != 1 {
-		c.fault(c.of(a), "uniqueItems", "only items that are values of one enum, or strings, can be told apart")
+		c.fault(c.of(a), "uniqueItems", "unsupported: items must be values of one enum, or strings")
 		return
 	}
 	item := alts[0]
@@ -112,7 +112,7 @@ func (c *compiler) distinct(a alternative, prefix int, least, most int32, from, 
 		return
 	}
 	if item.meant() != text || len(item.nots) > 0 {
-		c.fault(c.of(a), "uniqueItems", "only items that are values of one enum, or strings, can be told apart")
+		c.fault(c.of(a), "uniqueItems", "unsupported: items must be values of one enum, or strings")
 		return
 	}
 	shortest, longest := item.count(ofText)
@@ -122,7 +122,7 @@ func (c *compiler) distinct(a alternative, prefix int, least, most int32, from, 
 		return
 	}
 	if d = d.Endless(); d.Empty() {
-		c.fault(c.of(a), "uniqueItems", "the items are strings of a bounded length")
+		c.fault(c.of(a), "uniqueItems", "unsupported: the items are strings of bounded length")
 		return
 	}
 	c.repeat(from, to, rest{least: least, most: most}, func(from, next int32) {
@@ -130,27 +130,27 @@ func (c *compiler) distinct(a alternative, prefix int, least, most int32, from, 
 	})
 }
 
-// key goes by texts of a language, none of them twice in a rule's call, and the
-// quote behind them; to gives the node behind those of a label.
+// key adds texts of a language, each at most once in a rule's call, with the
+// closing quote; to returns the next node for a label.
 func (c *compiler) key(from int32, d *automaton.DFA, to func(label int) int32) {
 	rule, start := c.b.Rule(false)
 	c.b.Key(from, rule)
 	begin := c.b.Node()
 	c.b.Empty(start, begin)
-	behind := map[int]int32{}
+	next := map[int]int32{}
 	d.Build(&c.b, begin, automaton.JSON, func(at int32, label int) {
-		if _, ok := behind[label]; !ok {
-			behind[label] = to(label)
+		if _, ok := next[label]; !ok {
+			next[label] = to(label)
 		}
-		c.b.Leave(at, '"', behind[label])
+		c.b.Leave(at, '"', next[label])
 	})
 }
 
-// choose goes by some of the texts, in their order.
+// choose adds a subset of the texts, in order.
 func (c *compiler) choose(owner *node, texts []string, least, most int32, from, to int32) {
 	n := len(texts)
 	if n > maxPrefix {
-		c.fault(owner, "uniqueItems", "an enum of more than %d values", maxPrefix)
+		c.fault(owner, "uniqueItems", "enum of more than %d values", maxPrefix)
 		return
 	}
 	c.grid(grid{owner: owner, n: n, least: least, most: most}, from, to, func(int) bool { return false }, func(i int, from, next int32) {

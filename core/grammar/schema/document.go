@@ -11,19 +11,19 @@ import (
 	"unicode/utf8"
 )
 
-// The bounds of a schema.
+// Limits of a schema.
 const (
 	maxBytes  = 1 << 20
 	maxDepth  = 128
 	maxValues = 1 << 16
 )
 
-// value is a JSON value that knows its place and the order of its members.
+// value is a JSON value with its location and the order of its members.
 type value struct {
 	kind    byte // one of { [ " 0 t f n
 	members []member
 	items   []*value
-	text    string // a string, or a number as it is written
+	text    string // a string, or a number's literal
 	at      string // JSON pointer
 }
 
@@ -32,7 +32,7 @@ type member struct {
 	value *value
 }
 
-// get finds a member of an object.
+// get returns a member of an object, or nil.
 func (v *value) get(name string) *value {
 	for _, m := range v.members {
 		if m.name == name {
@@ -42,13 +42,13 @@ func (v *value) get(name string) *value {
 	return nil
 }
 
-// parse reads a document.
+// parse parses a document.
 func parse(data []byte) (*value, error) {
 	switch {
 	case len(data) > maxBytes:
-		return nil, fmt.Errorf("a schema of %d bytes, at most %d are read", len(data), maxBytes)
+		return nil, fmt.Errorf("schema too large: got %d bytes, limit %d", len(data), maxBytes)
 	case !utf8.Valid(data):
-		return nil, errors.New("the schema is no UTF-8")
+		return nil, errors.New("invalid UTF-8 in the schema")
 	}
 	p := parser{dec: json.NewDecoder(bytes.NewReader(data))}
 	p.dec.UseNumber()
@@ -69,7 +69,7 @@ type parser struct {
 
 func (p *parser) value(at string, depth int) (*value, error) {
 	if p.n++; p.n > maxValues || depth > maxDepth {
-		return nil, fmt.Errorf("a schema of more than %d values, or more than %d deep", maxValues, maxDepth)
+		return nil, fmt.Errorf("schema exceeds %d values or a depth of %d", maxValues, maxDepth)
 	}
 	token, err := p.dec.Token()
 	if err != nil {
@@ -91,7 +91,7 @@ func (p *parser) value(at string, depth int) (*value, error) {
 		return v, err
 	case string:
 		v.kind, v.text = '"', t
-		return v, whole(t, at)
+		return v, checkText(t, at)
 	case json.Number:
 		v.kind, v.text = '0', t.String()
 	case bool:
@@ -102,7 +102,7 @@ func (p *parser) value(at string, depth int) (*value, error) {
 	return v, nil
 }
 
-// member reads one of an object or an array.
+// member reads a member of an object or an array.
 func (p *parser) member(v *value, depth int) error {
 	if v.kind == '[' {
 		item, err := p.value(v.at+"/"+strconv.Itoa(len(v.items)), depth+1)
@@ -115,9 +115,9 @@ func (p *parser) member(v *value, depth int) error {
 	}
 	name, _ := key.(string)
 	if v.get(name) != nil {
-		return fmt.Errorf("%s: the key %.40q stands twice", place(v.at), name)
+		return fmt.Errorf("%s: duplicate key %.40q", place(v.at), name)
 	}
-	if err := whole(name, v.at); err != nil {
+	if err := checkText(name, v.at); err != nil {
 		return err
 	}
 	of, err := p.value(v.at+"/"+escapePointer.Replace(name), depth+1)
@@ -127,15 +127,15 @@ func (p *parser) member(v *value, depth int) error {
 
 var escapePointer = strings.NewReplacer("~", "~0", "/", "~1")
 
-// whole refuses half characters, which a decoder makes U+FFFD of.
-func whole(text, at string) error {
+// checkText refuses lone surrogates, which a decoder replaces by U+FFFD.
+func checkText(text, at string) error {
 	if strings.ContainsRune(text, utf8.RuneError) {
-		return fmt.Errorf("%s: a string holds half a character or U+FFFD", place(at))
+		return fmt.Errorf("%s: string contains a lone surrogate or U+FFFD", place(at))
 	}
 	return nil
 }
 
-// place names a pointer for people.
+// place formats a pointer for messages.
 func place(at string) string {
 	if at == "" {
 		return "the root"
@@ -143,7 +143,7 @@ func place(at string) string {
 	return at
 }
 
-// find is the value that a pointer leads to.
+// find resolves a pointer.
 func (v *value) find(pointer string) *value {
 	for pointer != "" {
 		rest, ok := strings.CutPrefix(pointer, "/")
@@ -177,7 +177,7 @@ func (v *value) find(pointer string) *value {
 
 var unescapePointer = strings.NewReplacer("~1", "/", "~0", "~")
 
-// anything is the value as a validator takes it.
+// anything converts the value for a validator.
 func (v *value) anything() any {
 	switch v.kind {
 	case '{':

@@ -2,8 +2,8 @@ package schema
 
 import "slices"
 
-// alternative is schemas that hold together, without their anyOf, oneOf, if,
-// allOf and $ref, and schemas of which none holds.
+// alternative is a conjunction of schemas, without their anyOf, oneOf, if,
+// allOf and $ref, and of negated schemas.
 type alternative struct {
 	nodes []*node
 	nots  []*node
@@ -19,10 +19,10 @@ func (a alternative) against(n ...*node) alternative {
 	return alternative{a.nodes, append(slices.Clip(a.nots), n...)}
 }
 
-// maxAlternatives bounds those of a list of schemas.
+// maxAlternatives limits the alternatives of a list of schemas.
 const maxAlternatives = 256
 
-// maxWork bounds what is done to take schemas apart and compare them.
+// maxWork limits the work of expanding and comparing schemas.
 const maxWork = 1 << 22
 
 // spend counts work, and reports whether any is left.
@@ -31,13 +31,13 @@ func (c *compiler) spend(n *node, work int) bool {
 		return false
 	}
 	if c.spent += work; c.spent > maxWork {
-		c.fault(n, "", "its schemas are too many to be taken apart")
+		c.fault(n, "", "too many schemas to expand")
 		return false
 	}
 	return true
 }
 
-// expand takes schemas that hold together apart.
+// expand converts a conjunction of schemas to alternatives.
 func (c *compiler) expand(set []*node) []alternative {
 	out := []alternative{{}}
 	for _, n := range set {
@@ -46,11 +46,11 @@ func (c *compiler) expand(set []*node) []alternative {
 	return out
 }
 
-// add lets a schema hold in all of the alternatives; path are the schemas that
-// brought it in.
+// add adds a schema to all of the alternatives; path lists the schemas that led
+// to it.
 func (c *compiler) add(to []alternative, n *node, path []*node) []alternative {
 	if slices.Contains(path, n) {
-		c.fault(n, "", "it refers to itself, and no value is in between")
+		c.fault(n, "", "reference cycle without a value in between")
 		return nil
 	}
 	if n.never || !c.spend(n, 1+len(to)) {
@@ -88,7 +88,7 @@ func (c *compiler) add(to []alternative, n *node, path []*node) []alternative {
 		todo = c.negate(todo, n.not, path)
 	}
 	if len(done)+len(todo) > maxAlternatives {
-		c.fault(n, "", "it has more than %d alternatives", maxAlternatives)
+		c.fault(n, "", "more than %d alternatives", maxAlternatives)
 		return nil
 	}
 	return append(done, todo...)
@@ -98,7 +98,7 @@ func others(list []*node, but int) []*node {
 	return slices.Delete(slices.Clone(list), but, but+1)
 }
 
-// one lets one of the schemas hold, or several.
+// one adds one of the schemas, or several.
 func (c *compiler) one(to []alternative, list []*node, path []*node) []alternative {
 	var out []alternative
 	for _, n := range list {
@@ -107,7 +107,7 @@ func (c *compiler) one(to []alternative, list []*node, path []*node) []alternati
 	return out
 }
 
-// condition is if, then and else.
+// condition adds if, then and else.
 func (c *compiler) condition(to []alternative, n *node, path []*node) []alternative {
 	if n.when == nil || n.then == nil && n.otherwise == nil {
 		return to
@@ -123,8 +123,8 @@ func (c *compiler) condition(to []alternative, n *node, path []*node) []alternat
 	return append(yes, no...)
 }
 
-// negate lets a schema not hold. Of one that names types and nothing else, the
-// other types are left.
+// negate adds the negation of a schema. If the schema only has types, the other
+// types remain.
 func (c *compiler) negate(to []alternative, n *node, path []*node) []alternative {
 	if n.never {
 		return to
@@ -151,12 +151,12 @@ func (c *compiler) negate(to []alternative, n *node, path []*node) []alternative
 	return out
 }
 
-// bare reports whether a schema names types at most.
+// bare reports whether a schema has at most types.
 func (n *node) bare() bool {
 	return n.about == 0 && !n.fixed && len(n.in) == 0 && n.anyOf == nil && n.oneOf == nil && n.not == nil && n.when == nil && n.choices == nil
 }
 
-// all are the types of values of which the schemas may hold.
+// all returns the types accepted by all schemas.
 func (a alternative) all() types {
 	out := anyType
 	for _, n := range a.nodes {
@@ -167,8 +167,8 @@ func (a alternative) all() types {
 	return out
 }
 
-// meant are the types that the grammar writes: those which the schemas name, or
-// else those which their keywords speak of, or else all.
+// meant returns the types that the grammar writes: those that the schemas
+// declare, or those of their keywords, or all.
 func (a alternative) meant() types {
 	var named, about types
 	for _, n := range a.nodes {
@@ -181,7 +181,7 @@ func (a alternative) meant() types {
 	return a.all()
 }
 
-// fixed is the shortest list of values of which one must be it.
+// fixed returns the shortest enum or const.
 func (a alternative) fixed() (list []*value, doc int, ok bool) {
 	for _, n := range a.nodes {
 		if n.fixed && (!ok || len(n.enum) < len(list)) {

@@ -1,6 +1,6 @@
 package schema
 
-// The parts of dates and times (RFC 3339), less the 29th of February, leap
+// The parts of dates and times (RFC 3339), without the 29th of February, leap
 // seconds and years before 1000.
 const (
 	date  = `[1-9][0-9]{3}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))`
@@ -9,9 +9,9 @@ const (
 	label = `[A-Za-z0-9]{1,15}(?:-[A-Za-z0-9]{1,15}){0,2}` // 47 characters at most
 )
 
-// formats are patterns of texts that have a format, not of all of them. What
-// stands before an address's @ has 62 characters at most, of 64, and the whole
-// of it 254 (RFC 5321, 4.5.3.1; RFC 3696's erratum 1690): 62+1+4*47+3.
+// formats are patterns of a subset of the texts of each format. The local part
+// of an address has at most 62 characters, of 64, and the address 254 (RFC
+// 5321, 4.5.3.1; RFC 3696's erratum 1690): 62+1+4*47+3.
 var formats = map[string]string{
 	"date":      "^" + date + "$",
 	"time":      "^" + time + "$",

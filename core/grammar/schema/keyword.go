@@ -14,7 +14,7 @@ import (
 // types is a set of types.
 type types uint8
 
-// The types. A number is whole or it has a fraction.
+// The types. Numbers are split into integers and fractions.
 const (
 	null types = 1 << iota
 	boolean
@@ -32,18 +32,18 @@ var typeNames = map[string]types{
 	"string": text, "array": array, "object": object,
 }
 
-// node is a schema as it is written.
+// node is a parsed schema.
 type node struct {
-	id    int
-	doc   int
-	at    string
-	made  bool // of a part of another's keyword
-	never bool
+	id        int
+	doc       int
+	at        string
+	synthetic bool // synthesized from part of another's keyword
+	never     bool
 
-	types types // of `type`; 0: it says nothing
-	about types // what its other keywords speak of
+	types types // of `type`; 0 if missing
+	about types // types implied by the other keywords
 	enum  []*value
-	fixed bool // there is an enum or a const
+	fixed bool // has an enum or a const
 
 	in                    []*node // $ref and allOf
 	anyOf, oneOf          []*node
@@ -54,7 +54,7 @@ type node struct {
 	lo, hi    automaton.Bound
 	multiples []int
 
-	min, max [3]int32 // of characters, items, members; max < 0: no bound
+	min, max [3]int32 // of characters, items, members; max < 0: unlimited
 	patterns []string
 
 	prefix []*node
@@ -64,7 +64,7 @@ type node struct {
 	props, patternProps []property
 	additional, names   *node
 	required            []string
-	listed              bool // there are properties
+	listed              bool // has properties
 }
 
 type property struct {
@@ -72,10 +72,10 @@ type property struct {
 	node *node
 }
 
-// What min and max are of.
+// Indexes of min and max.
 const ofText, ofObject, ofArray = 0, 1, 2
 
-// node reads a schema, once.
+// node parses a schema, once.
 func (c *compiler) node(doc int, v *value) *node {
 	if n, ok := c.nodes[v]; ok {
 		return n
@@ -91,44 +91,44 @@ func (c *compiler) node(doc int, v *value) *node {
 		return n
 	case '{':
 	default:
-		c.fault(n, "", "a schema is an object, true or false")
+		c.fault(n, "", "bad schema: want an object, true or false")
 		return n
 	}
 	for _, m := range v.members {
-		read, known := c.keywords[m.name]
+		read, ok := c.keywords[m.name]
 		switch {
-		case !known:
-			c.fault(n, m.name, "the keyword is not in the subset")
+		case !ok:
+			c.fault(n, m.name, "unsupported keyword")
 		case read != nil:
-			r := reader{c: c, n: n, keyword: m.name, whole: v}
+			r := reader{c: c, n: n, keyword: m.name, parent: v}
 			read(&r, m.value)
 		}
 	}
 	return n
 }
 
-// blank makes a schema that says nothing.
+// blank returns an empty schema.
 func (c *compiler) blank() *node {
-	n := &node{id: len(c.nodes) + c.made}
+	n := &node{id: len(c.nodes) + c.synthetic}
 	for i := range n.max {
 		n.max[i] = -1
 	}
 	return n
 }
 
-// reader reads a keyword of a schema.
+// reader parses a keyword of a schema.
 type reader struct {
 	c       *compiler
 	n       *node
 	keyword string
-	whole   *value // the schema
+	parent  *value // the schema
 }
 
 func (r *reader) fault(format string, args ...any) {
 	r.c.fault(r.n, r.keyword, format, args...)
 }
 
-// keywords are those of the subset; nil ones say nothing about values.
+// keywords returns the supported keywords; those with nil are ignored.
 func keywords() map[string]func(*reader, *value) {
 	count := func(of int, least bool, about types) func(*reader, *value) {
 		return func(r *reader, v *value) { r.count(v, of, least, about) }
@@ -174,7 +174,7 @@ func (r *reader) schema(v *value) *node { return r.c.node(r.n.doc, v) }
 
 func (r *reader) schemas(v *value) []*node {
 	if v.kind != '[' || len(v.items) == 0 {
-		r.fault("it is a list of schemas")
+		r.fault("bad value: want a list of schemas")
 		return nil
 	}
 	var out []*node
@@ -193,7 +193,7 @@ func (r *reader) strings(v *value) []string {
 		out = append(out, item.text)
 	}
 	if v.kind != '[' || len(out) != len(v.items) {
-		r.fault("it is a list of strings")
+		r.fault("bad value: want a list of strings")
 	}
 	return out
 }
@@ -201,7 +201,7 @@ func (r *reader) strings(v *value) []string {
 func (r *reader) properties(v *value) []property {
 	r.n.about |= object
 	if v.kind != '{' {
-		r.fault("it is an object of schemas")
+		r.fault("bad value: want an object of schemas")
 	}
 	var out []property
 	for _, m := range v.members {
@@ -218,7 +218,7 @@ func (r *reader) types(v *value) {
 	for _, item := range list {
 		t, ok := typeNames[item.text]
 		if item.kind != '"' || !ok {
-			r.fault("%.40q is no type", item.text)
+			r.fault("bad type %.40q", item.text)
 			continue
 		}
 		r.n.types |= t
@@ -227,15 +227,15 @@ func (r *reader) types(v *value) {
 
 func (r *reader) enum(v *value) {
 	if v.kind != '[' {
-		r.fault("it is a list of values")
+		r.fault("bad value: want a list of values")
 	}
 	r.fix(v.items)
 }
 
 func (r *reader) constant(v *value) { r.fix([]*value{v}) }
 
-// fix says that a value is one of list. With enum and const there are two; a
-// value must be in both, which the validator sees to.
+// fix restricts a value to a list. With both enum and const a value must be in
+// both, which the validator checks.
 func (r *reader) fix(list []*value) {
 	if !r.n.fixed || len(list) < len(r.n.enum) {
 		r.n.enum = list
@@ -247,7 +247,7 @@ func (r *reader) fix(list []*value) {
 func (r *reader) ref(v *value) {
 	fragment, ok := strings.CutPrefix(v.text, "#")
 	if v.kind != '"' || !ok {
-		r.fault("%.80q leads out of the document", v.text)
+		r.fault("unsupported reference %.80q outside the document", v.text)
 		return
 	}
 	root := r.c.docs[r.n.doc].root
@@ -255,7 +255,7 @@ func (r *reader) ref(v *value) {
 	if fragment == "" || fragment[0] == '/' {
 		pointer, err := url.PathUnescape(fragment)
 		if err != nil {
-			r.fault("%.80q is no reference: %v", v.text, err)
+			r.fault("bad reference %.80q: %v", v.text, err)
 			return
 		}
 		to = root.find(pointer)
@@ -263,7 +263,7 @@ func (r *reader) ref(v *value) {
 		to = r.c.anchor(root, fragment)
 	}
 	if to == nil {
-		r.fault("%.80q is not in the document", v.text)
+		r.fault("unknown reference %.80q", v.text)
 		return
 	}
 	r.n.in = append(r.n.in, r.schema(to))
@@ -271,12 +271,11 @@ func (r *reader) ref(v *value) {
 
 func (r *reader) identity(v *value) {
 	if r.n.at != "" {
-		r.fault("a schema within a schema has no name of its own here")
+		r.fault("unsupported $id of a nested schema")
 	}
 }
 
-// dialects are the versions of JSON Schema whose keywords mean what they do
-// here.
+// dialects are the supported versions of JSON Schema.
 var dialects = []string{
 	"https://json-schema.org/draft/2020-12/schema", "https://json-schema.org/draft/2019-09/schema",
 	"http://json-schema.org/draft-07/schema", "http://json-schema.org/draft-06/schema",
@@ -284,22 +283,22 @@ var dialects = []string{
 
 func (r *reader) dialect(v *value) {
 	if !slices.Contains(dialects, strings.TrimSuffix(v.text, "#")) {
-		r.fault("%.80q is none of the dialects that are known", v.text)
+		r.fault("unsupported dialect %.80q", v.text)
 	}
 }
 
-// count reads a bound on a number of characters, items or members.
+// count parses a limit on the number of characters, items or members.
 func (r *reader) count(v *value, of int, least bool, about types) {
 	r.n.about |= about
 	n, ok := integer(v)
 	if !ok || n.Sign() < 0 {
-		r.fault("it is a number of 0 or more")
+		r.fault("bad value: want a number of 0 or more")
 		return
 	}
 	big := !n.IsInt64() || n.Int64() > math.MaxInt32-1
 	switch {
 	case least && big:
-		r.fault("%v is too many", n)
+		r.fault("bad value: %v is too large", n)
 	case least:
 		r.n.min[of] = int32(n.Int64())
 	case !big:
@@ -307,7 +306,7 @@ func (r *reader) count(v *value, of int, least bool, about types) {
 	}
 }
 
-// integer reads a whole number, which may be written 2.0.
+// integer parses an integer, which may be written 2.0.
 func integer(v *value) (*big.Int, bool) {
 	x, ok := rational(v)
 	if !ok || !x.IsInt() {
@@ -316,7 +315,7 @@ func integer(v *value) (*big.Int, bool) {
 	return x.Num(), true
 }
 
-// rational reads a number.
+// rational parses a number.
 func rational(v *value) (*big.Rat, bool) {
 	if v.kind != '0' || len(v.text) > 400 {
 		return nil, false
@@ -333,7 +332,7 @@ func (r *reader) bound(v *value, low, open bool) {
 	r.n.about |= number
 	x, ok := rational(v)
 	if !ok {
-		r.fault("it is a number of at most 400 digits")
+		r.fault("bad value: want a number of at most 400 digits")
 		return
 	}
 	b := automaton.Bound{At: x, Open: open}
@@ -344,7 +343,7 @@ func (r *reader) bound(v *value, low, open bool) {
 	}
 }
 
-// higher is the stricter of two lower bounds.
+// higher returns the stricter of two lower bounds.
 func higher(a, b automaton.Bound) automaton.Bound {
 	if a.At == nil || b.At != nil && (b.At.Cmp(a.At) > 0 || b.At.Cmp(a.At) == 0 && b.Open) {
 		return b
@@ -352,7 +351,7 @@ func higher(a, b automaton.Bound) automaton.Bound {
 	return a
 }
 
-// lower is the stricter of two upper bounds.
+// lower returns the stricter of two upper bounds.
 func lower(a, b automaton.Bound) automaton.Bound {
 	if a.At == nil || b.At != nil && (b.At.Cmp(a.At) < 0 || b.At.Cmp(a.At) == 0 && b.Open) {
 		return b
@@ -364,7 +363,7 @@ func (r *reader) multiple(v *value) {
 	r.n.about |= number
 	n, ok := integer(v)
 	if !ok || n.Sign() <= 0 || n.Cmp(big.NewInt(1000)) > 0 {
-		r.fault("only multiples of whole numbers from 1 to 1000 are in the subset")
+		r.fault("unsupported value: want an integer from 1 to 1000")
 		return
 	}
 	r.n.multiples = append(r.n.multiples, int(n.Int64()))
@@ -373,7 +372,7 @@ func (r *reader) multiple(v *value) {
 func (r *reader) pattern(v *value) {
 	r.n.about |= text
 	if v.kind != '"' {
-		r.fault("it is a regular expression")
+		r.fault("bad value: want a regular expression")
 		return
 	}
 	r.language(v.text)
@@ -392,7 +391,7 @@ func (r *reader) format(v *value) {
 	r.n.about |= text
 	expr, ok := formats[v.text]
 	if !ok {
-		r.fault("the format %.40q is not in the subset", v.text)
+		r.fault("unsupported format %.40q", v.text)
 		return
 	}
 	r.language(expr)
@@ -403,8 +402,8 @@ func (r *reader) uniqueItems(v *value) {
 	r.n.unique = v.kind == 't'
 }
 
-// items are the rest behind prefixItems, or, in older dialects, what
-// prefixItems are.
+// items parses the items after prefixItems or, in older dialects, prefixItems
+// itself.
 func (r *reader) items(v *value) {
 	r.n.about |= array
 	if v.kind == '[' {
@@ -417,7 +416,7 @@ func (r *reader) items(v *value) {
 }
 
 func (r *reader) additionalItems(v *value) {
-	if items := r.whole.get("items"); items != nil && items.kind == '[' {
+	if items := r.parent.get("items"); items != nil && items.kind == '[' {
 		r.n.items = r.schema(v)
 	}
 }
@@ -432,12 +431,12 @@ func (r *reader) patternProperties(v *value) {
 	}
 }
 
-// dependent reads what a member asks of the whole: either it is not there, or
-// others are, or a schema holds.
+// dependent parses what a member implies: the member is absent, or others are
+// present, or a schema holds.
 func (r *reader) dependent(v *value) {
 	r.n.about |= object
 	if v.kind != '{' {
-		r.fault("it is an object")
+		r.fault("bad value: want an object")
 	}
 	for _, m := range v.members {
 		with := r.c.make(r.n)

@@ -4,13 +4,13 @@ import (
 	"mm-abi.org/mm/core/grammar/automaton"
 )
 
-// digits is how many digits of a number a double keeps.
+// digits is the number of decimal digits that a double preserves.
 const digits = 15
 
-// fraction is how many of them stand behind the point at most.
+// fraction is the maximum number of digits after the point.
 const fraction = 9
 
-// number goes by numbers: of 15 digits, so that no reader rounds them over a
+// number adds numbers, of 15 digits so that rounding by a reader cannot cross a
 // bound.
 func (c *compiler) number(a alternative, kind types, from, to int32) {
 	var lo, hi automaton.Bound
@@ -20,12 +20,12 @@ func (c *compiler) number(a alternative, kind types, from, to int32) {
 		multiples = append(multiples, n.multiples...)
 	}
 	if kind&integral == 0 {
-		c.fault(c.of(a), "", "numbers that must have a fraction are not in the subset")
+		c.fault(c.of(a), "", "unsupported: numbers that must have a fraction")
 		return
 	}
-	whole := kind == integral || len(multiples) > 0
-	size := automaton.Digits{Whole: digits, Fraction: fraction, All: digits}
-	if whole {
+	integer := kind == integral || len(multiples) > 0
+	size := automaton.Digits{Integer: digits, Fraction: fraction, All: digits}
+	if integer {
 		size.Fraction = 0
 	}
 	for _, b := range []automaton.Bound{lo, hi} {
@@ -33,11 +33,11 @@ func (c *compiler) number(a alternative, kind types, from, to int32) {
 			continue
 		}
 		n := len(b.At.FloatString(0))
-		if !whole && n+places(b) > digits {
-			c.fault(c.of(a), "", "a bound of more than %d digits, of a number that may have a fraction", digits)
+		if !integer && n+places(b) > digits {
+			c.fault(c.of(a), "", "bound of more than %d digits of a number that may have a fraction", digits)
 			return
 		}
-		size.Whole = min(max(size.Whole, n), 200)
+		size.Integer = min(max(size.Integer, n), 200)
 	}
 	d, err := automaton.Decimals(lo, hi, size)
 	for _, m := range multiples {
@@ -56,7 +56,7 @@ func (c *compiler) number(a alternative, kind types, from, to int32) {
 	}
 	begin := c.b.Node()
 	c.b.Empty(from, begin)
-	power := c.power(!whole && lo.At == nil && hi.At == nil, to)
+	power := c.power(!integer && lo.At == nil && hi.At == nil, to)
 	d.Build(&c.b, begin, automaton.Plain, func(at int32, _ int) {
 		c.b.Empty(at, to)
 		if power >= 0 {
@@ -72,7 +72,7 @@ func multipleOf(m int, err error) (*automaton.DFA, error) {
 	return automaton.Multiples(m)
 }
 
-// places is the number of digits of a bound behind the point.
+// places returns the number of digits of a bound after the point.
 func places(b automaton.Bound) int {
 	n, exact := b.At.FloatPrec()
 	if !exact {
@@ -81,10 +81,10 @@ func places(b automaton.Bound) int {
 	return n
 }
 
-// power is a node from which an exponent of one or two digits leads to
-// another; -1 where none is wanted.
-func (c *compiler) power(wanted bool, to int32) int32 {
-	if !wanted {
+// power returns a node from which an exponent of one or two digits leads to
+// another, or -1 if disabled.
+func (c *compiler) power(enabled bool, to int32) int32 {
+	if !enabled {
 		return -1
 	}
 	at, sign, first, second := c.b.Node(), c.b.Node(), c.b.Node(), c.b.Node()

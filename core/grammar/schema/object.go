@@ -6,8 +6,8 @@ import (
 	"mm-abi.org/mm/core/grammar/automaton"
 )
 
-// object goes by objects: the members that schemas name, in their order, then
-// others, where those are asked for.
+// object adds objects: the named members in order, then other members if
+// requested.
 func (c *compiler) object(a alternative, from, to int32) {
 	least, most := a.count(ofObject)
 	if most >= 0 && least > most {
@@ -33,13 +33,13 @@ func (c *compiler) object(a alternative, from, to int32) {
 	})
 }
 
-// maxWords is how many names of other members are taken for named ones.
+// maxWords limits the names of other members that are treated as named.
 const maxWords = 64
 
-// endless parts the names of other members by what is said of these. Few names
-// are as good as named ones; of another part that is left of which there is no
-// end, so that however many names were taken, there is one more: of that part,
-// for where calls may go no deeper the others are of no use.
+// endless partitions the names of other members by their schemas. A few names
+// are treated as named; of another partition only the endless part is kept, so
+// that there is always an unused name: only of that part, since at the depth
+// limit the rest is useless.
 func (c *compiler) endless(a alternative, names *automaton.DFA, list []named) (keys []*automaton.DFA, all []named) {
 	words, lost := 0, false
 	for _, label := range names.Labels() {
@@ -58,19 +58,19 @@ func (c *compiler) endless(a alternative, names *automaton.DFA, list []named) (k
 		keys = append(keys, part)
 	}
 	if lost && len(keys) == 0 {
-		c.fault(c.of(a), "", "its other members have more than %d names, and a finite number", maxWords)
+		c.fault(c.of(a), "", "unsupported: finitely many names of other members, but more than %d", maxWords)
 	}
 	return keys, list
 }
 
-// named is a member that a schema names.
+// named is a member named in a schema.
 type named struct {
 	name     string
 	set      []*node
 	required bool
 }
 
-// listed are the members that schemas name.
+// listed returns the named members.
 func (c *compiler) listed(a alternative) (out []named) {
 	seen := map[string]int{}
 	name := func(name string, required bool) {
@@ -95,7 +95,7 @@ func (c *compiler) listed(a alternative) (out []named) {
 	return out
 }
 
-// member are the schemas of the member of a name.
+// member returns the schemas of a member by name.
 func (a alternative) member(c *compiler, name string) (out []*node) {
 	for _, n := range a.nodes {
 		if n.names != nil && !c.holds(n.names, name) {
@@ -107,7 +107,7 @@ func (a alternative) member(c *compiler, name string) (out []*node) {
 	return out
 }
 
-// memberOf is what one schema says of the member of a name.
+// memberOf returns one schema's schemas of a member by name.
 func (c *compiler) memberOf(n *node, name string) (out []*node) {
 	for _, p := range n.props {
 		if p.name == name {
@@ -125,8 +125,8 @@ func (c *compiler) memberOf(n *node, name string) (out []*node) {
 	return out
 }
 
-// open reports whether members that nobody names are asked for: by
-// additionalProperties or patternProperties, or because none is named.
+// open reports whether unnamed members are requested: by additionalProperties
+// or patternProperties, or because none is named.
 func (a alternative) open() bool {
 	named := false
 	for _, n := range a.nodes {
@@ -136,12 +136,12 @@ func (a alternative) open() bool {
 		if n.additional != nil && !n.additional.never || len(n.patternProps) > 0 {
 			return true
 		}
-		named = named || n.listed || len(n.required) > 0 || n.made && len(n.props) > 0
+		named = named || n.listed || len(n.required) > 0 || n.synthetic && len(n.props) > 0
 	}
 	return !named
 }
 
-// others is the language of the names of members that nobody names.
+// others returns the language of the names of unnamed members.
 func (c *compiler) others(a alternative, list []named) (*automaton.DFA, bool) {
 	if !a.open() {
 		return nil, false
@@ -163,7 +163,7 @@ func (c *compiler) others(a alternative, list []named) (*automaton.DFA, bool) {
 		}
 		var d *automaton.DFA
 		if d, err = c.namesOf(n); d == nil && err == nil {
-			return nil, false // it was told
+			return nil, false // reported already
 		}
 		of = append(of, d)
 	}
@@ -194,8 +194,8 @@ func (a alternative) patternsOfNames() (out []string) {
 	return out
 }
 
-// class labels a name by the patterns that it has: a bit for each. It is
-// regular.No for names that no member may have.
+// class labels a name by its matching patterns, a bit for each, or
+// [automaton.No] for forbidden names.
 func (c *compiler) class(a alternative, patterns []string, labels []int) int {
 	bits := 0
 	for i, l := range labels {
@@ -203,17 +203,17 @@ func (c *compiler) class(a alternative, patterns []string, labels []int) int {
 			bits |= 1 << i
 		}
 	}
-	if set, asked := a.others(patterns, bits); !asked || slices.ContainsFunc(set, func(n *node) bool { return n.never }) {
+	if set, requested := a.others(patterns, bits); !requested || slices.ContainsFunc(set, func(n *node) bool { return n.never }) {
 		return automaton.No
 	}
 	return bits
 }
 
-// others are the schemas of a member with an unnamed name of a class, and
-// whether any asks for it.
-func (a alternative) others(patterns []string, class int) (out []*node, asked bool) {
+// others returns the schemas of an unnamed member of a class, and whether any
+// requests it.
+func (a alternative) others(patterns []string, class int) (out []*node, requested bool) {
 	free := !slices.ContainsFunc(a.nodes, func(n *node) bool { return len(n.patternProps) > 0 || n.additional != nil })
-	asked = free
+	requested = free
 	for _, n := range a.nodes {
 		before := len(out)
 		for _, p := range n.patternProps {
@@ -224,12 +224,12 @@ func (a alternative) others(patterns []string, class int) (out []*node, asked bo
 		if len(out) == before && n.additional != nil {
 			out = append(out, n.additional)
 		}
-		asked = asked || len(out) > before
+		requested = requested || len(out) > before
 	}
-	return out, asked
+	return out, requested
 }
 
-// namesOf is the language of propertyNames.
+// namesOf returns the language of propertyNames.
 func (c *compiler) namesOf(n *node) (*automaton.DFA, error) {
 	var found *automaton.DFA
 	for _, a := range c.expand([]*node{n.names}) {
@@ -238,7 +238,7 @@ func (c *compiler) namesOf(n *node) (*automaton.DFA, error) {
 			continue
 		}
 		if fixed || found != nil || len(a.nots) > 0 {
-			c.fault(n, "propertyNames", "only patterns and lengths are in the subset")
+			c.fault(n, "propertyNames", "unsupported: want only patterns and lengths")
 			return nil, nil
 		}
 		least, most := a.count(ofText)
@@ -254,7 +254,7 @@ func (c *compiler) namesOf(n *node) (*automaton.DFA, error) {
 	return found, nil
 }
 
-// further goes by members that nobody names.
+// further adds unnamed members.
 func (c *compiler) further(a alternative, keys []*automaton.DFA, from, to int32, r rest) {
 	patterns := a.patternsOfNames()
 	c.repeat(from, to, r, func(from, next int32) {
@@ -270,28 +270,28 @@ func (c *compiler) further(a alternative, keys []*automaton.DFA, from, to int32,
 	})
 }
 
-// grid is a list of things of which each stands once or, if it is not
-// required, not at all, in their order and with commas in between.
+// grid is a list of elements, each present at most once or, if required,
+// exactly once, in order and separated by commas.
 type grid struct {
 	owner       *node
 	n           int
 	least, most int32
-	more        func(from int32, r rest) // what may follow; nil: nothing
+	more        func(from int32, r rest) // continuation, or nil
 }
 
-// maxGrid bounds the nodes of a grid.
+// maxGrid limits the nodes of a grid.
 const maxGrid = 1 << 16
 
-// grid goes by such a list; one goes by a thing.
+// grid adds such a list; one adds an element.
 func (c *compiler) grid(g grid, from, to int32, required func(i int) bool, one func(i int, from, next int32)) {
-	// Nodes are told apart by how many stand before them, as far as it
-	// matters: whether there is one, or how many.
+	// Nodes are distinguished by the number of elements before them as far as
+	// it matters: whether there is one, or the count.
 	counts := 1
 	if g.least > 0 || g.most >= 0 {
 		counts = g.n
 	}
 	if (counts+1)*(g.n+1) > maxGrid {
-		c.fault(g.owner, "", "%d members and a bound on their number", g.n)
+		c.fault(g.owner, "", "too many members with a bound on their number: %d", g.n)
 		return
 	}
 	row := slices.Repeat([]int32{-1}, counts+1)

@@ -1,19 +1,19 @@
-// Package schema makes grammars of JSON Schemas: every text of the grammar is
-// JSON that the schema accepts.
+// Package schema compiles JSON Schemas to grammars: every text of the grammar
+// is JSON that the schema accepts.
 //
-// It is a subset, and closed: a keyword, format or combination that it does not
-// know is a [Fault], and all faults are told at once. Where a schema accepts
-// more than the grammar holds, the grammar is the smaller: members come in the
-// order of the schema, an object that lists its properties has no others
-// unless additionalProperties says so, a schema whose keywords speak of one
-// type is of that type, numbers have 15 digits. docs/GRAMMAR.md has the table.
+// It supports a closed subset: an unsupported keyword, format or combination is
+// a [Fault], and all faults are reported together. If a schema accepts more
+// than the grammar, the grammar is smaller: members are in the order of the
+// schema, an object with properties has no others unless additionalProperties
+// is set, a schema whose keywords concern one type is of that type, numbers
+// have 15 digits. docs/GRAMMAR.md has the table.
 //
-// A schema is first taken apart ([compiler.expand]) into alternatives, each a
-// list of schemas without anyOf, oneOf, if and $ref that must hold together.
-// Each alternative becomes nodes of an [automaton.Program] by its types. Where
-// an alternative is a list of values, a validator that others keep says which
-// of them may stand; so it does for names. Two lists of the same schemas are one
-// rule, which is what makes recursion end.
+// A schema is first expanded ([compiler.expand]) to alternatives, each a
+// conjunction of schemas without anyOf, oneOf, if and $ref. Each alternative
+// becomes nodes of an [automaton.Program] by its types. For an alternative that
+// is a list of values, a validator library decides which are accepted; the same
+// holds for names. Equal lists of schemas share one rule, so that recursion
+// terminates.
 package schema
 
 import (
@@ -25,22 +25,22 @@ import (
 	"mm-abi.org/mm/core/grammar/automaton"
 )
 
-// Fault is something in a schema that is not in the subset.
+// Fault is an unsupported or invalid part of a schema.
 type Fault struct {
-	Document string // its name; "" where there is one
+	Document string // its name; "" if there is only one
 	Pointer  string // JSON pointer to the keyword
 	Problem  string
 }
 
-// String is the fault in one line.
+// String formats the fault as one line.
 func (f Fault) String() string {
 	return fmt.Sprintf("%s%s: %s", f.Document, place(f.Pointer), f.Problem)
 }
 
-// Error is all that is wrong with schemas.
+// Error holds all faults of schemas.
 type Error struct{ Faults []Fault }
 
-// Error tells the faults, one a line.
+// Error returns the faults, one a line.
 func (e *Error) Error() string {
 	lines := make([]string, len(e.Faults))
 	for i, f := range e.Faults {
@@ -55,16 +55,15 @@ type Space int
 // The white space.
 const (
 	NoSpace    Space = iota
-	OneSpace         // behind each comma and colon
-	MaybeSpace       // there, one or none
+	OneSpace         // after each comma and colon
+	MaybeSpace       // there, none or one
 )
 
-// Options say which texts of a schema are in the grammar. The zero value is
+// Options select the texts of a schema in the grammar. The zero value is
 // compact JSON.
 type Options struct {
 	Space Space
-	// Depth is how deep arrays and objects stand in each other at most; 0
-	// means 32.
+	// Depth limits the nesting of arrays and objects. If zero, it is 32.
 	Depth int
 }
 
@@ -78,22 +77,22 @@ type Document struct {
 	Name          string
 	Schema        []byte
 	Before, After string
-	// Object says that nothing but objects is wanted.
+	// Object restricts the values to objects.
 	Object bool
 }
 
-// Compile makes the grammar of all documents' values together, each with the
-// text around it. What is wrong with the schemas is an [Error].
+// Compile returns the grammar of all documents' values together, each with the
+// text around it. Faults in the schemas are an [Error].
 func Compile(docs []Document, opt Options) (*automaton.Program, error) {
 	if opt.Depth == 0 {
 		opt.Depth = defaultDepth
 	}
 	if opt.Depth < 0 || opt.Depth > deepest {
-		return nil, fmt.Errorf("a depth of %d, not 1 to %d", opt.Depth, deepest)
+		return nil, fmt.Errorf("bad depth: got %d, want 1 to %d", opt.Depth, deepest)
 	}
 	c := &compiler{
 		opt: opt, nodes: map[*value]*node{}, rules: map[string]int32{}, parts: map[partKey]*node{},
-		patterns: map[string]*automaton.DFA{}, text: automaton.None, told: map[Fault]bool{}, keywords: keywords(),
+		patterns: map[string]*automaton.DFA{}, text: automaton.None, reported: map[Fault]bool{}, keywords: keywords(),
 	}
 	start, at := c.b.Rule(false)
 	for _, d := range docs {
@@ -115,7 +114,7 @@ func Compile(docs []Document, opt Options) (*automaton.Program, error) {
 	}
 	p, err := c.b.Program(start, opt.Depth)
 	if errors.Is(err, automaton.ErrEmpty) {
-		return nil, &Error{append(c.hints, Fault{Problem: fmt.Sprintf("no value of the subset, %d deep at most, satisfies it", opt.Depth)})}
+		return nil, &Error{append(c.hints, Fault{Problem: fmt.Sprintf("no supported value of depth %d or less satisfies the schema", opt.Depth)})}
 	}
 	return p, err
 }
@@ -127,45 +126,45 @@ func ofName(name string) string {
 	return " of " + name
 }
 
-// compiler makes a grammar.
+// compiler compiles a grammar.
 type compiler struct {
-	opt      Options
-	b        automaton.Builder
-	docs     []document
-	nodes    map[*value]*node
-	made     int // nodes that are not of a value
-	parts    map[partKey]*node
-	rules    map[string]int32 // by the nodes that must hold
-	work     []job
-	text     int32 // the rule of a string's characters
-	patterns map[string]*automaton.DFA
-	faults   []Fault
-	hints    []Fault // why something is empty
-	told     map[Fault]bool
-	spent    int // work
-	keywords map[string]func(*reader, *value)
+	opt       Options
+	b         automaton.Builder
+	docs      []document
+	nodes     map[*value]*node
+	synthetic int // nodes without a value
+	parts     map[partKey]*node
+	rules     map[string]int32 // by the required nodes
+	work      []job
+	text      int32 // the rule of a string's characters
+	patterns  map[string]*automaton.DFA
+	faults    []Fault
+	hints     []Fault // reasons for an empty grammar
+	reported  map[Fault]bool
+	spent     int // work
+	keywords  map[string]func(*reader, *value)
 }
 
-// document is a schema that is read.
+// document is a parsed schema.
 type document struct {
 	Document
 	root  *value
 	valid validator
 }
 
-// partKey names a node that is not of a value.
+// partKey identifies a synthetic node.
 type partKey struct {
 	of   *node
 	name string
 }
 
-// job is a rule that is yet to be written.
+// job is a rule still to be built.
 type job struct {
 	set   []*node
 	start int32
 }
 
-// fault tells that a schema is not in the subset, once.
+// fault reports a fault once.
 func (c *compiler) fault(n *node, keyword, format string, args ...any) {
 	f := Fault{Document: c.docs[n.doc].Name, Pointer: n.at, Problem: fmt.Sprintf(format, args...)}
 	if f.Document != "" {
@@ -174,20 +173,20 @@ func (c *compiler) fault(n *node, keyword, format string, args ...any) {
 	if keyword != "" {
 		f.Pointer += "/" + keyword
 	}
-	if !c.told[f] {
-		c.told[f] = true
+	if !c.reported[f] {
+		c.reported[f] = true
 		c.faults = append(c.faults, f)
 	}
 }
 
-// hint remembers why a schema has no value, in case that none is left.
+// hint records a reason for an empty schema, in case the grammar is empty.
 func (c *compiler) hint(n *node, format string, args ...any) {
 	if len(c.hints) < 8 {
 		c.hints = append(c.hints, Fault{Document: c.docs[n.doc].Name, Pointer: n.at, Problem: fmt.Sprintf(format, args...)})
 	}
 }
 
-// document writes one of the texts of the grammar.
+// document adds the texts of a document.
 func (c *compiler) document(i int, at int32) {
 	d := &c.docs[i]
 	n := c.node(i, d.root)
@@ -208,7 +207,7 @@ func (c *compiler) document(i int, at int32) {
 	c.b.End(c.b.Text(back, d.After))
 }
 
-// of is a schema of an alternative, for what is told of all of them.
+// of returns a schema of an alternative, for faults that concern all of them.
 func (c *compiler) of(a alternative) *node {
 	if len(a.nodes) == 0 {
 		return &node{}
@@ -216,15 +215,15 @@ func (c *compiler) of(a alternative) *node {
 	return a.nodes[0]
 }
 
-// make gives a schema that says something of its own, for another.
+// make adds a synthetic schema.
 func (c *compiler) make(n *node) *node {
 	out := c.blank()
-	c.made++
-	out.made, out.doc, out.at = true, n.doc, n.at
+	c.synthetic++
+	out.synthetic, out.doc, out.at = true, n.doc, n.at
 	return out
 }
 
-// without is the schema of objects that lack a member.
+// without returns the schema of objects that lack a member.
 func (c *compiler) without(n *node, name string) *node {
 	key := partKey{n, name}
 	if p, ok := c.parts[key]; ok {
@@ -237,7 +236,7 @@ func (c *compiler) without(n *node, name string) *node {
 	return p
 }
 
-// pattern is the language of a regular expression.
+// pattern returns the language of a regular expression.
 func (c *compiler) pattern(expr string) (*automaton.DFA, error) {
 	if d, ok := c.patterns[expr]; ok {
 		return d, nil
@@ -249,7 +248,7 @@ func (c *compiler) pattern(expr string) (*automaton.DFA, error) {
 	return d, err
 }
 
-// anchor finds the only schema that names itself so.
+// anchor finds the only schema with an anchor.
 func (c *compiler) anchor(v *value, name string) *value {
 	var found []*value
 	var look func(*value)
@@ -271,21 +270,21 @@ func (c *compiler) anchor(v *value, name string) *value {
 	return found[0]
 }
 
-// call goes by a value of which all of the schemas hold.
+// call adds a value for which all of the schemas hold.
 func (c *compiler) call(from int32, set []*node, back int32) {
 	c.b.Call(from, c.value(set), back, 0, automaton.Unbounded)
 }
 
-// value is the rule of values of which all of the schemas hold.
+// value returns the rule of values for which all of the schemas hold.
 func (c *compiler) value(set []*node) int32 {
 	set = slices.Clone(set)
-	kept := set[:0]
+	unique := set[:0]
 	for _, n := range set {
-		if !slices.Contains(kept, n) {
-			kept = append(kept, n)
+		if !slices.Contains(unique, n) {
+			unique = append(unique, n)
 		}
 	}
-	set = kept
+	set = unique
 	key := keyOf(set)
 	if r, ok := c.rules[key]; ok {
 		return r
@@ -296,7 +295,7 @@ func (c *compiler) value(set []*node) int32 {
 	return r
 }
 
-// keyOf names a list of schemas; their order is that of their members.
+// keyOf returns the key of a list of schemas.
 func keyOf(set []*node) string {
 	var key strings.Builder
 	for _, n := range set {
@@ -305,10 +304,10 @@ func keyOf(set []*node) string {
 	return key.String()
 }
 
-// maxRules bounds what lists of schemas there may be.
+// maxRules limits the number of lists of schemas.
 const maxRules = 20000
 
-// build writes the rules, and those that they call.
+// build builds the rules, and those that they call.
 func (c *compiler) build() {
 	for len(c.work) > 0 && len(c.faults) < 100 && c.b.Err() == nil {
 		if len(c.rules) > maxRules {

@@ -30,8 +30,8 @@ func compile(t testing.TB, text string, opt Options) *automaton.Program {
 	return p
 }
 
-// Texts of a schema, by lines: those that are in the grammar and those that
-// are not, with ! before them.
+// Texts of a schema, by lines: accepted ones, and refused ones with a leading
+// !.
 func TestTexts(t *testing.T) {
 	x20 := strings.Repeat("x", 20)
 	for _, c := range []struct{ schema, texts string }{
@@ -83,7 +83,7 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// White space stands where the options say, and nowhere else.
+// White space occurs exactly where the options allow it.
 func TestSpace(t *testing.T) {
 	const text = `{"properties": {"a": {"items": {"const": {"x": 1, "y": 2}}}}, "required": ["a"]}`
 	compact, one := `{"a":[{"x":1,"y":2},{"x":1,"y":2}]}`, `{"a": [{"x": 1, "y": 2}, {"x": 1, "y": 2}]}`
@@ -101,36 +101,36 @@ func TestSpace(t *testing.T) {
 	}
 }
 
-// What is not in the subset is told, all of it, with its place.
+// All unsupported parts are reported, with their location.
 func TestFaults(t *testing.T) {
 	for _, c := range []struct{ schema, want string }{
 		{`{"type": "object", "properties": {"a": {"contains": {}}, "b": {"format": "hostname"}, "c": {"pattern": "\\bx"}, "d/": {"type": "int"}}}`,
-			"/properties/a/contains: the keyword|/properties/b/format: the format|/properties/c/pattern: |/properties/d~1/type: \"int\" is no type"},
-		{`{"$ref": "http://example.com/x"}`, "/$ref: \"http://example.com/x\" leads out"},
-		{`{"$ref": "#/$defs/x"}`, "/$ref: \"#/$defs/x\" is not in the document"},
+			"/properties/a/contains: unsupported keyword|/properties/b/format: unsupported format|/properties/c/pattern: |/properties/d~1/type: bad type \"int\""},
+		{`{"$ref": "http://example.com/x"}`, "/$ref: unsupported reference \"http://example.com/x\""},
+		{`{"$ref": "#/$defs/x"}`, "/$ref: unknown reference \"#/$defs/x\""},
 		{`{"$ref": "#"}`, "infinite loop"},
 		{`{"allOf": [{"$ref": "#/$defs/a"}], "$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}, {"type": "null"}]}}}`, "infinite loop"},
-		{`{"type": "string", "minLength": 3, "maxLength": 2}`, "3 characters at least and 2 at most|no value"},
-		{`{"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]}`, "no value of the subset"},
-		{`{"oneOf": [{"type": "string"}, {"type": "string", "maxLength": 3}]}`, "cannot be told apart"},
+		{`{"type": "string", "minLength": 3, "maxLength": 2}`, "3 characters at least and 2 at most|no supported value"},
+		{`{"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]}`, "no supported value"},
+		{`{"oneOf": [{"type": "string"}, {"type": "string", "maxLength": 3}]}`, "cannot be distinguished"},
 		{`{"type": "integer", "multipleOf": 0.5}`, "/multipleOf: "},
 		{`{"type": "number", "maximum": 0.12345678901234567}`, "more than 15 digits"},
 		{`{"type": "array", "items": {"type": "integer"}, "uniqueItems": true}`, "/uniqueItems: "},
-		{`{"enum": []}`, "no value"},
+		{`{"enum": []}`, "no supported value"},
 		{`{"type": "string", "pattern": "^a+$", "maxLength": 90000}`, "states"},
-		{`{"$schema": "http://json-schema.org/draft-04/schema#"}`, "none of the dialects"},
+		{`{"$schema": "http://json-schema.org/draft-04/schema#"}`, "unsupported dialect"},
 		{`{"minLength": -1}`, "/minLength: "},
 		{`{"properties": {"a": {"$id": "x"}}}`, "/properties/a/$id: "},
 		{`{"type": "number", "not": {"type": "integer"}}`, "must have a fraction"},
-		{`{"unevaluatedProperties": false}`, "/unevaluatedProperties: the keyword"},
-		{`{"$dynamicRef": "#x"}`, "/$dynamicRef: the keyword"},
-		{`{"oneOf": [{"type": "string"}, {"const": "a"}]}`, "cannot be told apart"},
-		{`{"oneOf": [{"type": "integer", "minimum": 1}, {"const": 1}]}`, "cannot be told apart"},
-		{`{"type": ["string", "null"], "not": {"enum": [1, "a", null]}}`, "cannot be told apart"},
-		{`{"type": "array", "items": {"type": "null"}, "not": {"const": []}}`, "cannot be told apart"},
-		{`{"oneOf": [{"type": "object", "properties": {"k": {"enum": [1, 2]}}}, {"const": {"k": 2}}]}`, "cannot be told apart"},
-		{`[]`, "a schema is an object, true or false"},
-		{`{"title": 3}`, "it is no schema"},
+		{`{"unevaluatedProperties": false}`, "/unevaluatedProperties: unsupported keyword"},
+		{`{"$dynamicRef": "#x"}`, "/$dynamicRef: unsupported keyword"},
+		{`{"oneOf": [{"type": "string"}, {"const": "a"}]}`, "cannot be distinguished"},
+		{`{"oneOf": [{"type": "integer", "minimum": 1}, {"const": 1}]}`, "cannot be distinguished"},
+		{`{"type": ["string", "null"], "not": {"enum": [1, "a", null]}}`, "cannot be distinguished"},
+		{`{"type": "array", "items": {"type": "null"}, "not": {"const": []}}`, "cannot be distinguished"},
+		{`{"oneOf": [{"type": "object", "properties": {"k": {"enum": [1, 2]}}}, {"const": {"k": 2}}]}`, "cannot be distinguished"},
+		{`[]`, "want an object, true or false"},
+		{`{"title": 3}`, "invalid schema"},
 	} {
 		_, err := Compile([]Document{{Schema: []byte(c.schema)}}, Options{})
 		var e *Error
@@ -151,7 +151,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// Schemas that are many when they are taken apart are refused, not computed.
+// Schemas with too many expansions are refused, not computed.
 func TestLargeSchemas(t *testing.T) {
 	many := strings.Repeat(`{"anyOf":[{"minLength":1},{"maxLength":9}]},`, 12)
 	for _, text := range []string{
@@ -171,8 +171,7 @@ func TestLargeSchemas(t *testing.T) {
 	}
 }
 
-// Whatever bytes a schema is made of: it is refused, or each of its states has
-// a way on.
+// Any bytes as a schema are refused, or give a grammar without dead ends.
 func FuzzCompile(f *testing.F) {
 	for _, seed := range []string{
 		`{"type":"object","properties":{"a":{"type":"string","pattern":"^a+$"}},"required":["a"],"additionalProperties":{"type":"integer","minimum":3}}`,

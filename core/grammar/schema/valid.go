@@ -12,8 +12,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v5"
 )
 
-// validator says what a schema, and the schemas in it, hold of a value that is
-// known: of an enum, or a name.
+// validator validates given values, of an enum or a name, against a schema and
+// its subschemas.
 type validator struct {
 	compiler *jsonschema.Compiler
 	schemas  map[string]*jsonschema.Schema // by pointer
@@ -21,7 +21,7 @@ type validator struct {
 
 const resource = "mm:///schema.json"
 
-// open reads a schema, and says what is wrong with it as a schema.
+// open compiles a schema, and reports an invalid one.
 func (v *validator) open(root *value) error {
 	data, err := json.Marshal(root.anything())
 	if err != nil {
@@ -29,7 +29,7 @@ func (v *validator) open(root *value) error {
 	}
 	v.compiler = jsonschema.NewCompiler()
 	v.compiler.LoadURL = func(s string) (io.ReadCloser, error) {
-		return nil, fmt.Errorf("%q is not in the document", s)
+		return nil, fmt.Errorf("unknown reference %q", s)
 	}
 	v.schemas = map[string]*jsonschema.Schema{}
 	if err := v.compiler.AddResource(resource, bytes.NewReader(data)); err != nil {
@@ -39,7 +39,7 @@ func (v *validator) open(root *value) error {
 	return short(err)
 }
 
-// short is what the validator's error says, without where it stands in mm.
+// short returns the validator's error without internal locations.
 func short(err error) error {
 	var invalid *jsonschema.ValidationError
 	if !errors.As(err, &invalid) {
@@ -48,7 +48,7 @@ func short(err error) error {
 	for len(invalid.Causes) > 0 {
 		invalid = invalid.Causes[0]
 	}
-	return fmt.Errorf("it is no schema: %s: %s", place(invalid.InstanceLocation), invalid.Message)
+	return fmt.Errorf("invalid schema: %s: %s", place(invalid.InstanceLocation), invalid.Message)
 }
 
 func (v *validator) schema(pointer string) (*jsonschema.Schema, error) {
@@ -68,7 +68,7 @@ func (v *validator) schema(pointer string) (*jsonschema.Schema, error) {
 
 // holds reports whether a schema accepts a value.
 func (c *compiler) holds(n *node, v any) bool {
-	if n.made {
+	if n.synthetic {
 		return c.makes(n, v)
 	}
 	s, err := c.docs[n.doc].valid.schema(n.at)
@@ -79,9 +79,8 @@ func (c *compiler) holds(n *node, v any) bool {
 	return s.Validate(v) == nil
 }
 
-// makes is holds for a schema that is not written anywhere: it names types, or
-// a member that is missing or there. What brought it in is a schema that is
-// written, and says the rest.
+// makes is holds for a synthetic schema, with types, or a missing or present
+// member. The schema that it derives from is checked separately.
 func (c *compiler) makes(n *node, v any) bool {
 	if n.never || n.types != 0 && n.types&typeOf(v) == 0 {
 		return false

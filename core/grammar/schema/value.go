@@ -8,7 +8,7 @@ import (
 	"mm-abi.org/mm/core/grammar/automaton"
 )
 
-// alternative goes by the values of an alternative from a node to another.
+// alternative adds the values of an alternative between two nodes.
 func (c *compiler) alternative(a alternative, from, to int32) {
 	if list, doc, ok := a.fixed(); ok {
 		c.fixed(a, list, doc, from, to)
@@ -44,25 +44,25 @@ func (c *compiler) alternative(a alternative, from, to int32) {
 	}
 }
 
-// literal goes by one text.
+// literal adds one text.
 func (c *compiler) literal(s string, from, to int32) {
 	last := len(s) - 1
 	c.b.Bytes(c.b.Text(from, s[:last]), s[last], s[last], to)
 }
 
-// fixed goes by those of a list of values that all schemas accept.
+// fixed adds the values of a list that all schemas accept.
 func (c *compiler) fixed(a alternative, list []*value, doc int, from, to int32) {
 	var texts []string
 	for _, v := range c.accepted(a, list) {
 		texts = append(texts, c.write(v))
 	}
 	if len(texts) == 0 {
-		c.hint(c.of(a), "none of the %d values of an enum or const satisfies all that is said of them", len(list))
+		c.hint(c.of(a), "no value of the enum or const of %d satisfies the other keywords", len(list))
 	}
 	c.words(texts, from, func(_ int, at int32) { c.b.Empty(at, to) })
 }
 
-// accepted are the values of a list that all schemas accept, each once.
+// accepted returns the distinct values of a list that all schemas accept.
 func (c *compiler) accepted(a alternative, list []*value) (out []*value) {
 	if !c.spend(c.of(a), len(list)*(1+len(a.nodes))) {
 		return nil
@@ -79,8 +79,8 @@ func (c *compiler) accepted(a alternative, list []*value) (out []*value) {
 	return out
 }
 
-// words goes by texts, whose common beginnings are one way; end is called with
-// each and its last node.
+// words adds texts, sharing common prefixes; end is called with each and its
+// last node.
 func (c *compiler) words(texts []string, from int32, end func(i int, at int32)) {
 	nodes := map[string]int32{"": from}
 	for i, s := range texts {
@@ -98,7 +98,7 @@ func (c *compiler) words(texts []string, from int32, end func(i int, at int32)) 
 	}
 }
 
-// write is a value as JSON.
+// write encodes a value as JSON.
 func (c *compiler) write(v *value) string {
 	comma, colon := ",", ":"
 	if c.opt.Space == OneSpace {
@@ -126,7 +126,7 @@ func (c *compiler) write(v *value) string {
 	return map[byte]string{'t': "true", 'f': "false"}[v.kind]
 }
 
-// quote is a string as JSON.
+// quote encodes a string as JSON.
 func quote(s string) string {
 	var out strings.Builder
 	out.WriteByte('"')
@@ -137,10 +137,10 @@ func quote(s string) string {
 	return out.String()
 }
 
-// Quote writes a string as the grammar does.
+// Quote encodes a string as the grammar does.
 func Quote(s string) string { return quote(s) }
 
-// mark goes by a comma or a colon and the white space behind it.
+// mark adds a comma or a colon and the white space after it.
 func (c *compiler) mark(from int32, sign string) int32 {
 	at := c.b.Text(from, sign)
 	switch c.opt.Space {
@@ -155,7 +155,7 @@ func (c *compiler) mark(from int32, sign string) int32 {
 	return at
 }
 
-// string goes by strings.
+// string adds strings.
 func (c *compiler) string(a alternative, from, to int32) {
 	in, out := c.b.Text(from, `"`), c.b.Node()
 	c.b.Bytes(out, '"', '"', to)
@@ -182,8 +182,8 @@ func (c *compiler) string(a alternative, from, to int32) {
 	d.Build(&c.b, begin, automaton.JSON, func(at int32, _ int) { c.b.Empty(at, out) })
 }
 
-// count is how many characters, items or members there are; most < 0 is no
-// bound.
+// count returns the range of the number of characters, items or members; most <
+// 0 is unlimited.
 func (a alternative) count(of int) (least, most int32) {
 	most = -1
 	for _, n := range a.nodes {
@@ -206,7 +206,7 @@ func (a alternative) patterns() (out []string) {
 	return out
 }
 
-// language is that of strings with all patterns and a length.
+// language returns the strings with all patterns and a length.
 func (c *compiler) language(a alternative, least, most int32) (*automaton.DFA, error) {
 	var of []*automaton.DFA
 	for _, p := range a.patterns() {
@@ -219,16 +219,15 @@ func (c *compiler) language(a alternative, least, most int32) (*automaton.DFA, e
 	if least > 0 || most >= 0 || len(of) == 0 {
 		d, err := automaton.Length(int(least), int(most))
 		if err != nil {
-			return nil, fmt.Errorf("a length of %d to %d beside a pattern: %w", least, most, err)
+			return nil, fmt.Errorf("length of %d to %d with a pattern: %w", least, most, err)
 		}
 		of = append(of, d)
 	}
 	return automaton.Product(of, automaton.All)
 }
 
-// characters is the rule of what stands in a string: as many characters as the
-// call counts. A character is its UTF-8 or an escape; half a surrogate pair is
-// none.
+// characters returns the rule of a string's content: as many characters as the
+// call counts. A character is its UTF-8 or an escape, without lone surrogates.
 func (c *compiler) characters() int32 {
 	if c.text >= 0 {
 		return c.text
@@ -272,7 +271,7 @@ func (c *compiler) characters() int32 {
 	return rule
 }
 
-// hex is a node from which n hexadecimal digits lead to another.
+// hex returns a node from which n hexadecimal digits lead to another.
 func (c *compiler) hex(to int32, n int) int32 {
 	for range n {
 		at := c.b.Node()

@@ -15,7 +15,7 @@ import (
 	"mm-abi.org/mm/core/grammar/schema"
 )
 
-// maker makes up schemas, in which keywords meet as nobody would write them.
+// maker generates schemas with unusual combinations of keywords.
 type maker struct{ rng *rand.Rand }
 
 func (m maker) one(list ...string) string { return list[m.rng.IntN(len(list))] }
@@ -27,7 +27,7 @@ func (m maker) sometimes(format string, args ...any) string {
 	return "," + fmt.Sprintf(format, args...)
 }
 
-// schema is a schema in which others stand at most deep.
+// schema returns a schema of at most the given depth.
 func (m maker) schema(deep int) string {
 	if deep <= 0 {
 		return m.one(`true`, `{"type":"integer"}`, `{"enum":[1,"a",null]}`, `{"type":"boolean"}`, `{"$ref":"#"}`)
@@ -54,8 +54,8 @@ func (m maker) schema(deep int) string {
 	}
 }
 
-// Where calls may go no deeper, only names of which there is no end are begun:
-// else one that was taken could not be ended.
+// At the depth limit only endless names are started: otherwise a used one could
+// not be completed.
 func TestDepthOfKeys(t *testing.T) {
 	tok := bytesOnly(t)
 	vocab := grammar.Read(tok)
@@ -92,9 +92,9 @@ func TestDepthOfKeys(t *testing.T) {
 	}
 }
 
-// Schemas that were made up, at depths that leave no room, are refused or give
-// texts that satisfy them, and none comes to a dead end. MM_GRAMMAR is how many
-// there are, for each two texts.
+// Generated schemas at tight depths are refused or give texts that satisfy
+// them, without dead ends. MM_GRAMMAR is the number of schemas, with two texts
+// each.
 func TestMadeUp(t *testing.T) {
 	n := 60
 	if s := os.Getenv("MM_GRAMMAR"); s != "" {
@@ -119,19 +119,19 @@ func TestMadeUp(t *testing.T) {
 		}
 		valid, err := jsonschema.CompileString("schema.json", data)
 		if err != nil {
-			t.Fatalf("mm takes %s, the validator says %v", data, err)
+			t.Fatalf("mm takes %s, validator: %v", data, err)
 		}
 		masks := over(t, g, vocab)
 		for range 2 {
-			text, whole := decode(t, masks, tok, m.rng, 400)
-			if texts++; !whole {
+			text, complete := decode(t, masks, tok, m.rng, 400)
+			if texts++; !complete {
 				cut++
 				continue
 			}
 			if err := valid.Validate(value(t, text)); err != nil {
 				t.Errorf("%s gives %.300s: %v", data, text, err)
 			}
-			judge.add(named{fmt.Sprint("made ", i), json.RawMessage(data)}, text)
+			judge.add(named{fmt.Sprint("generated ", i), json.RawMessage(data)}, text)
 		}
 		if t.Failed() {
 			t.Fatalf("by %s", data)
@@ -141,5 +141,5 @@ func TestMadeUp(t *testing.T) {
 	if texts < n/2 {
 		t.Errorf("%d of %d schemas are refused", refused, n)
 	}
-	judge.say()
+	judge.check()
 }

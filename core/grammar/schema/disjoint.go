@@ -7,15 +7,14 @@ import (
 	"mm-abi.org/mm/core/grammar/automaton"
 )
 
-// settle makes sure that none of an alternative's nots holds of what the
-// grammar writes, and leaves members out where that is what it takes. What it
-// cannot make sure of is a fault.
+// settle ensures that no nots of an alternative hold for any text of the
+// grammar, dropping members if necessary. It is a fault if it cannot.
 func (c *compiler) settle(a alternative) (alternative, bool) {
 	for _, not := range a.nots {
 		for _, o := range c.expand([]*node{not}) {
 			narrowed, ok := c.part(a, o)
 			if !ok {
-				c.fault(not, "", "what must not hold here cannot be told apart from what must, at %s", place(c.of(a).at))
+				c.fault(not, "", "values cannot be distinguished from those of the schema at %s", place(c.of(a).at))
 				return a, false
 			}
 			a = narrowed
@@ -24,10 +23,10 @@ func (c *compiler) settle(a alternative) (alternative, bool) {
 	return a, true
 }
 
-// part is an alternative less the values for which another might hold as well:
-// all that have a member which the other asks for and it does not.
+// part returns an alternative without the values for which another might hold
+// as well: the values with a member that the other requires and it does not.
 func (c *compiler) part(a, o alternative) (alternative, bool) {
-	if c.apart(a, o, 0) {
+	if c.disjoint(a, o, 0) {
 		return a, true
 	}
 	mine := c.listed(a)
@@ -37,7 +36,7 @@ func (c *compiler) part(a, o alternative) (alternative, bool) {
 			if i < 0 || mine[i].required {
 				continue
 			}
-			if b := a.with(c.without(n, name)); c.apart(b, o, 0) {
+			if b := a.with(c.without(n, name)); c.disjoint(b, o, 0) {
 				return b, true
 			}
 		}
@@ -45,12 +44,12 @@ func (c *compiler) part(a, o alternative) (alternative, bool) {
 	return a, false
 }
 
-// maxApart bounds how deep schemas are compared.
-const maxApart = 8
+// maxCompared limits the depth of comparing schemas.
+const maxCompared = 8
 
-// apart reports that no value which the grammar writes for a is one of o.
-func (c *compiler) apart(a, o alternative, depth int) bool {
-	if depth > maxApart || !c.spend(c.of(a), 16) {
+// disjoint reports whether no value that the grammar writes for a is one of o.
+func (c *compiler) disjoint(a, o alternative, depth int) bool {
+	if depth > maxCompared || !c.spend(c.of(a), 16) {
 		return false
 	}
 	types := a.meant()
@@ -70,16 +69,16 @@ func (c *compiler) apart(a, o alternative, depth int) bool {
 	if common&(null|boolean) != 0 {
 		return false
 	}
-	return (common&number == 0 || rangesApart(a, o)) &&
-		(common&text == 0 || countsApart(a, o, ofText)) &&
-		(common&array == 0 || countsApart(a, o, ofArray)) &&
-		(common&object == 0 || c.objectsApart(a, o, depth))
+	return (common&number == 0 || rangesDisjoint(a, o)) &&
+		(common&text == 0 || countsDisjoint(a, o, ofText)) &&
+		(common&array == 0 || countsDisjoint(a, o, ofArray)) &&
+		(common&object == 0 || c.objectsDisjoint(a, o, depth))
 }
 
 // writes reports whether the grammar may write a value for an alternative that
-// is no list of values. It goes by what the schemas say by themselves, and not
-// by whether they accept the value: what a schema says that another must not hold
-// is what is asked here, and the grammar of the alternative does not know it.
+// is not a list of values. It looks at each schema's keywords, not at whether
+// the schema accepts the value: the exclusions being tested here are unknown to
+// the grammar of the alternative.
 func (c *compiler) writes(a alternative, v *value, depth int) bool {
 	if a.meant()&typeOf(v.anything()) == 0 {
 		return false
@@ -88,7 +87,7 @@ func (c *compiler) writes(a alternative, v *value, depth int) bool {
 	case '0':
 		x, ok := rational(v)
 		is := alternative{nodes: []*node{{lo: automaton.Bound{At: x}, hi: automaton.Bound{At: x}}}}
-		return !ok || !rangesApart(a, is)
+		return !ok || !rangesDisjoint(a, is)
 	case '"':
 		return c.writesText(a, v.text)
 	case '[':
@@ -114,10 +113,10 @@ func (c *compiler) writesText(a alternative, text string) bool {
 	})
 }
 
-// writesMembers is writes for an object: it has what it must have, and members
-// with values that may be theirs.
+// writesMembers is writes for an object: it has the required members, and
+// members with possible values.
 func (c *compiler) writesMembers(a alternative, v *value, depth int) bool {
-	if depth >= maxApart {
+	if depth >= maxCompared {
 		return true
 	}
 	mine := c.listed(a)
@@ -135,7 +134,7 @@ func (c *compiler) writesMembers(a alternative, v *value, depth int) bool {
 	})
 }
 
-// writesAny is writes for an alternative that may be a list of values.
+// writesAny is writes for any alternative, including a list of values.
 func (c *compiler) writesAny(a alternative, v *value, depth int) bool {
 	list, _, ok := a.fixed()
 	if !ok {
@@ -144,8 +143,8 @@ func (c *compiler) writesAny(a alternative, v *value, depth int) bool {
 	return slices.ContainsFunc(c.accepted(a, list), func(w *value) bool { return same(v, w) })
 }
 
-// same reports whether values are equal, or may be: of numbers that are too
-// large to be read, and of what is within arrays and objects, it does not look.
+// same reports whether values are, or may be, equal: it does not compare very
+// large numbers and the contents of arrays and objects.
 func same(v, w *value) bool {
 	x, one := rational(v)
 	y, other := rational(w)
@@ -158,7 +157,7 @@ func same(v, w *value) bool {
 	return true
 }
 
-func rangesApart(a, o alternative) bool {
+func rangesDisjoint(a, o alternative) bool {
 	below := func(a, b alternative) bool {
 		for _, n := range a.nodes {
 			for _, m := range b.nodes {
@@ -172,15 +171,15 @@ func rangesApart(a, o alternative) bool {
 	return below(a, o) || below(o, a)
 }
 
-func countsApart(a, o alternative, of int) bool {
+func countsDisjoint(a, o alternative, of int) bool {
 	least, most := a.count(of)
 	other, others := o.count(of)
 	return most >= 0 && most < other || others >= 0 && others < least
 }
 
-// objectsApart compares members: one that o must have and a has never, or with
-// other values; or one that a must have and o never.
-func (c *compiler) objectsApart(a, o alternative, depth int) bool {
+// objectsDisjoint compares members: one is required in o but never in a or with
+// other values in a; or required in a but never in o.
+func (c *compiler) objectsDisjoint(a, o alternative, depth int) bool {
 	mine := c.listed(a)
 	must := func(x alternative) (out []string) {
 		for _, n := range x.nodes {
@@ -190,7 +189,7 @@ func (c *compiler) objectsApart(a, o alternative, depth int) bool {
 	}
 	for _, name := range must(o) {
 		i := slices.IndexFunc(mine, func(m named) bool { return m.name == name })
-		if i < 0 && !a.open() || i >= 0 && c.setsApart(mine[i].set, o.member(c, name), depth) {
+		if i < 0 && !a.open() || i >= 0 && c.setsDisjoint(mine[i].set, o.member(c, name), depth) {
 			return true
 		}
 	}
@@ -206,12 +205,12 @@ func (c *compiler) objectsApart(a, o alternative, depth int) bool {
 
 func never(set []*node) bool { return slices.ContainsFunc(set, func(n *node) bool { return n.never }) }
 
-// setsApart reports that no value which the grammar writes for one list of
+// setsDisjoint reports whether no value that the grammar writes for one list of
 // schemas is one of the other.
-func (c *compiler) setsApart(a, o []*node, depth int) bool {
+func (c *compiler) setsDisjoint(a, o []*node, depth int) bool {
 	for _, x := range c.expand(a) {
 		for _, y := range c.expand(o) {
-			if !c.apart(x, y, depth+1) {
+			if !c.disjoint(x, y, depth+1) {
 				return false
 			}
 		}
