@@ -11,8 +11,7 @@ import (
 	"mm-abi.org/mm/train/dataset/scene"
 )
 
-// Each answer is worked out again from the words of its question and from what
-// the truth says is there.
+// Each answer equals one computed from the words of its question and the truth.
 func TestAnswers(t *testing.T) {
 	for _, split := range []string{scene.Train, scene.Held} {
 		for _, plain := range []bool{false, true} {
@@ -41,7 +40,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// answer works a question out from its words and the truth.
+// answer computes the answer of a question from its words and the truth.
 func answer(sc scene.Scene, q scene.Pair) string {
 	switch sc.Kind {
 	case scene.Shapes:
@@ -60,10 +59,10 @@ func answer(sc scene.Scene, q scene.Pair) string {
 	case scene.AskColour:
 		return sc.Truth.Colour
 	}
-	return "no such kind"
+	return "unknown kind"
 }
 
-// prompt checks that a prompt names all that is there.
+// prompt checks that a prompt names everything in the scene.
 func prompt(t *testing.T, sc scene.Scene) {
 	t.Helper()
 	var want []string
@@ -82,17 +81,17 @@ func prompt(t *testing.T, sc scene.Scene) {
 	}
 	for _, w := range want {
 		if !strings.Contains(sc.Draw, w) {
-			t.Errorf("%q does not ask for %q", sc.Draw, w)
+			t.Errorf("%q lacks %q", sc.Draw, w)
 		}
 	}
 }
 
-// aboutChart answers what is asked of bars.
+// aboutChart answers a question about bars.
 func aboutChart(truth scene.Truth, q scene.Pair) string {
 	bars := slices.Clone(truth.Bars)
 	slices.SortFunc(bars, func(a, b scene.Bar) int { return a.Value - b.Value })
-	// Labels are words as well ("a", "is"): a bar is named by the last word, and
-	// by that before "higher".
+	// Labels may also be other words ("a", "is"): the last word names a bar,
+	// and the one before "higher".
 	words := strings.Fields(strings.TrimSuffix(q.Ask, "?"))
 	var named []scene.Bar
 	for i, word := range words {
@@ -124,10 +123,10 @@ func aboutChart(truth scene.Truth, q scene.Pair) string {
 	case scene.AskRead:
 		return truth.Title
 	}
-	return "no such kind"
+	return "unknown kind"
 }
 
-// aboutClip answers what is asked of a clip.
+// aboutClip answers a question about a video.
 func aboutClip(truth scene.Truth, q scene.Pair) string {
 	s := truth.Shapes[0]
 	switch q.Kind {
@@ -145,10 +144,10 @@ func aboutClip(truth scene.Truth, q scene.Pair) string {
 		}
 		return s.Colour
 	}
-	return "no such kind"
+	return "unknown kind"
 }
 
-// aboutShapes answers what is asked of shapes.
+// aboutShapes answers a question about shapes.
 func aboutShapes(shapes []scene.Shape, q scene.Pair) string {
 	var found []scene.Shape
 	for _, s := range shapes {
@@ -165,7 +164,7 @@ func aboutShapes(shapes []scene.Shape, q scene.Pair) string {
 	}
 	one := func(f func(scene.Shape) string) string {
 		if len(found) != 1 {
-			return "in doubt"
+			return "ambiguous"
 		}
 		return f(found[0])
 	}
@@ -200,14 +199,14 @@ func aboutShapes(shapes []scene.Shape, q scene.Pair) string {
 	case scene.AskSize:
 		return one(func(s scene.Shape) string { return s.Size })
 	}
-	return "no such kind"
+	return "unknown kind"
 }
 
-// What a question's most frequent answer is, and how often, is what a guess
-// gets that does not look: the chance level of docs/SCENES.md (go test -v -run
+// The share of a question's most frequent answer is the accuracy of guessing
+// without the image: the chance level of docs/SCENES.md (go test -v -run
 // Chance).
 func TestChance(t *testing.T) {
-	limits := map[string]int{ // percent, above which an answer gives itself away
+	limits := map[string]int{ // maximum percentage
 		"shapes caption": 3, "shapes count": 36, "shapes shape": 17, "shapes colour": 17, "shapes place": 16, "shapes size": 56, "shapes there": 56,
 		"charts caption": 22, "charts count": 22, "charts highest": 8, "charts lowest": 8, "charts value": 10, "charts higher": 56, "charts colour": 17, "charts read": 15,
 		"words read": 3, "words count": 30, "words colour": 17, "digits read": 6, "digits count": 32, "digits colour": 17,
@@ -240,7 +239,7 @@ func TestChance(t *testing.T) {
 			}
 		}
 		if len(answers) != len(limits) {
-			t.Errorf("%d kinds of questions, not %d", len(answers), len(limits))
+			t.Errorf("%d kinds of questions, want %d", len(answers), len(limits))
 		}
 	}
 }

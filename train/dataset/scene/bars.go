@@ -2,13 +2,14 @@ package scene
 
 import "fmt"
 
-// MeasuredBar is a bar that was found in a picture of a chart.
+// MeasuredBar is a bar found in the image of a chart.
 type MeasuredBar struct {
 	Colour string
-	Height int // of the highest bar's, in 1/1000
+	Height int // relative to the highest bar, in 1/1000
 }
 
-// HeightOf is how high a bar of a value is beside the highest, in 1/1000.
+// HeightOf returns the height of a bar of a value relative to the highest, in
+// 1/1000.
 func HeightOf(value int, bars []Bar) int {
 	highest := 1
 	for _, b := range bars {
@@ -17,25 +18,25 @@ func HeightOf(value int, bars []Bar) int {
 	return 1000 * value / highest
 }
 
-// Near says whether the bar is as high as wanted, within a twentieth of the
-// highest bar.
+// Near reports whether the bar has the height within a twentieth of the highest
+// bar.
 func (b MeasuredBar) Near(height int) bool { return max(b.Height-height, height-b.Height) <= 50 }
 
-// MeasureBars finds the bars of a chart [h, w, 3] by its pixels alone, from the
-// left: what stands on the lowest long line and is wider than one. Nothing
-// where there is no such line. It panics where rgb has another length.
+// MeasureBars finds the bars of a chart [h, w, 3] by its pixels, from the left:
+// the figures on the lowest long line that are wider than a line. Without such
+// a line it returns nil. It panics if the length of rgb is wrong.
 func MeasureBars(rgb []byte, w, h int) []MeasuredBar {
 	if w < 1 || h < 1 || len(rgb) != 3*w*h {
-		panic(fmt.Sprintf("scene: %d bytes of a picture of %d × %d", len(rgb), w, h))
+		panic(fmt.Sprintf("scene: %d bytes for an image of %d × %d", len(rgb), w, h))
 	}
 	m := measurer{w: w, h: h, rgb: rgb, smooth: rgb}
 	m.ground = m.edge()
 	base, from, to := m.line()
-	foot := base - max(2, h*4/128) // above the line, below the least bar's end
+	foot := base - max(2, h*4/128) // above the line, below the end of the lowest bar
 	if from == to || foot < 0 {
 		return nil
 	}
-	for from < to && m.tall(from, foot) < h/3 { // the ticks, left of the axis
+	for from < to && m.tall(from, foot) < h/3 { // skip the ticks left of the axis
 		from++
 	}
 	var bars []MeasuredBar
@@ -45,7 +46,7 @@ func MeasureBars(rgb []byte, w, h int) []MeasuredBar {
 		for x < to && m.drawn(x, foot) {
 			x++
 		}
-		if x-left < max(3, w/25) { // the axis
+		if x-left < max(3, w/25) { // skip the axis
 			continue
 		}
 		c := m.colour([]int{foot*w + (left+x)/2})
@@ -63,8 +64,8 @@ func (m *measurer) drawn(x, y int) bool {
 	return distance(m.pixel(m.rgb, y*m.w+x), m.ground) >= seenFrom
 }
 
-// line is the lowest row with a line over half of the picture, and the line's
-// ends.
+// line returns the lowest row with a line over half of the image, and the
+// line's ends.
 func (m *measurer) line() (row, from, to int) {
 	for y := m.h - 1; y >= 0; y-- {
 		for x := 0; x < m.w; x++ {
@@ -80,7 +81,7 @@ func (m *measurer) line() (row, from, to int) {
 	return 0, 0, 0
 }
 
-// tall is how many pixels are drawn on end from a row upwards.
+// tall returns the number of consecutive drawn pixels from a row upwards.
 func (m *measurer) tall(x, y int) int {
 	n := 0
 	for n <= y && m.drawn(x, y-n) {
@@ -89,7 +90,7 @@ func (m *measurer) tall(x, y int) int {
 	return n
 }
 
-// top is the highest row of a bar's colour above its foot.
+// top returns the highest row of a bar's color above its foot.
 func (m *measurer) top(x, foot int, c rgb) int {
 	far := distance(c, m.ground)
 	y := foot

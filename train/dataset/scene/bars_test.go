@@ -8,8 +8,8 @@ import (
 	"mm-abi.org/mm/train/dataset/scene"
 )
 
-// The judge of charts counts the bars, names their colours and knows how high
-// they are, in the generator's own pictures.
+// MeasureBars finds the number, colors and heights of the bars in the
+// generator's images.
 func TestMeasureBars(t *testing.T) {
 	n := 100
 	if v, err := strconv.Atoi(os.Getenv("MM_SCENES")); err == nil {
@@ -18,7 +18,7 @@ func TestMeasureBars(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		opt   scene.Options
-		wrong int // of 1,000 at most
+		wrong int // at most, of 1,000
 	}{
 		{"plain", scene.Options{Plain: true}, 5},
 		{"camera", scene.Options{}, 10},
@@ -42,14 +42,14 @@ func TestMeasureBars(t *testing.T) {
 	}
 	empty := make([]byte, 3*64*64)
 	if bars := scene.MeasureBars(empty, 64, 64); len(bars) != 0 {
-		t.Errorf("nothing: %+v", bars)
+		t.Errorf("empty image: %+v", bars)
 	}
 	scene.MeasureBars([]byte{1, 2, 3}, 1, 1)
 	scene.MeasureBars([]byte{1, 2, 3, 250, 250, 250}, 2, 1)
 }
 
-// sameBars compares number, colours and heights, the latter within 3 % of the
-// highest, and keeps the most that one was off.
+// sameBars compares number, colors and heights, the latter within 3 % of the
+// highest, and keeps the largest height error.
 func sameBars(got []scene.MeasuredBar, want []scene.Bar, off *int) bool {
 	if len(got) != len(want) {
 		return false

@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// scales are the ends of an axis and the steps of its ticks. The axis to 30 with
-// ticks of 10 is held out; the other ends and steps that are held out are in both.
+// scales are the ends of axes and the steps of their ticks. The axis to 30 with
+// ticks of 10 is held out; the other held-out ends and steps occur in both
+// splits.
 var scales = struct{ train, held []scale }{
 	train: []scale{{10, 2}, {10, 5}, {12, 3}, {12, 4}, {12, 6}, {14, 7}, {15, 5}, {16, 4}, {16, 8}, {18, 6}, {18, 9}, {20, 4}, {20, 5}, {20, 10},
 		{21, 7}, {24, 6}, {24, 8}, {24, 12}, {25, 5}, {27, 9}, {28, 7}, {30, 5}, {30, 6}, {30, 15}, {32, 8}, {33, 11}, {35, 7}, {36, 9}, {36, 12},
@@ -22,20 +23,20 @@ type scale struct{ top, step int }
 // titles of charts.
 var titles = []string{"apples", "books", "cars", "cats", "days", "dogs", "fish", "games", "money", "rain", "sales", "snow", "time", "trees", "votes"}
 
-// subjects are short words under bars.
+// subjects are short words for labels.
 var subjects = []string{
 	"ann", "ben", "bob", "bus", "car", "cat", "cow", "day", "dog", "eat", "egg", "fox", "fun", "hat", "hen", "ice", "jam", "joe", "kim",
 	"leo", "max", "mia", "mom", "dad", "owl", "pen", "pet", "pig", "red", "run", "sam", "sea", "sky", "sue", "sun", "tea", "tim", "tom", "toy", "zoe",
 }
 
-// Bar is one of a chart's bars.
+// Bar is a bar of a chart.
 type Bar struct {
-	Label  string `json:"label"` // as it is drawn
+	Label  string `json:"label"` // as drawn
 	Value  int    `json:"value"`
 	Colour string `json:"colour"`
 }
 
-// Bounds of charts.
+// Limits of charts.
 const (
 	minBars = 2
 	maxBars = 7
@@ -69,8 +70,8 @@ func (p *pen) charts() Scene {
 	return Scene{Truth: t, Caption: ofBars(t), Questions: p.aboutChart(t, mixed)}
 }
 
-// bars have labels that differ, and one is the highest and one the lowest by
-// what the eye can see.
+// bars returns bars with distinct labels, one visibly the highest and one
+// visibly the lowest.
 func (p *pen) bars(sc scale) []Bar {
 	bars := make([]Bar, p.span(minBars, maxBars))
 	var labels []string
@@ -79,7 +80,7 @@ func (p *pen) bars(sc scale) []Bar {
 		labels = slices.Clone(subjects)
 		shuffle(&p.dice, labels)
 	case p.one(2):
-		labels = strings.Split(letters, "") // in order, from some letter on
+		labels = strings.Split(letters, "") // in order, from a random letter
 		labels = labels[p.n(len(labels)-len(bars)+1):]
 	default:
 		labels = strings.Split(letters, "")
@@ -150,17 +151,17 @@ func (p *pen) chart(ground rgb, sc scale, t *Truth) {
 	p.lines(ax)
 }
 
-// mixed is a colour between two, part of 255 of the second.
+// mixed returns a color between two, with part/255 of the second.
 func mixed(a, b rgb, part int) rgb {
 	pix := []byte{a[0], a[1], a[2]}
 	blend(pix, b, part)
 	return rgb(pix)
 }
 
-// ofBars is a chart's caption.
+// ofBars returns a chart's caption.
 func ofBars(t Truth) string { return "a bar chart with " + strconv.Itoa(len(t.Bars)) + " bars" }
 
-// aboutChart asks what the bars and the axis tell.
+// aboutChart asks about the bars and the axis.
 func (p *pen) aboutChart(t Truth, mixed bool) []Pair {
 	q := p.ask(nil, AskCaption, ofBars(t),
 		"what is in the picture?", "what do you see?", "describe the picture.", "what does the picture show?")

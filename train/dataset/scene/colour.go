@@ -1,22 +1,22 @@
 package scene
 
-// rgb is a colour.
+// rgb is a color.
 type rgb [3]uint8
 
-// named is a colour's name and its shades in each split.
+// named is a color's name and its shades in each split.
 type named struct {
 	name        string
 	train, held []rgb
 }
 
-// How far a shade may be from the one of the table, a channel. Shades of the
-// two splits lie farther apart than both together.
+// Maximum deviation of a shade from the table, per channel. Shades of the two
+// splits differ by more than both together.
 const (
 	trainJitter = 5
 	heldJitter  = 4
 )
 
-// colours are the names that are spoken of.
+// colours are the named colors.
 var colours = []named{
 	{"red", []rgb{{220, 30, 30}, {200, 15, 45}, {240, 55, 50}, {180, 20, 25}}, []rgb{{212, 45, 12}, {225, 8, 58}}},
 	{"green", []rgb{{30, 160, 50}, {40, 180, 70}, {20, 130, 40}, {60, 190, 60}}, []rgb{{45, 145, 78}, {15, 178, 30}}},
@@ -31,7 +31,7 @@ var colours = []named{
 	{"gray", []rgb{{130, 130, 130}, {150, 150, 150}, {110, 110, 110}, {140, 140, 150}}, []rgb{{118, 130, 142}, {165, 165, 162}}},
 }
 
-// grounds are the colours behind things, light ones first.
+// grounds are the background colors, light ones first.
 var grounds = struct{ train, held []rgb }{
 	train: []rgb{
 		{250, 250, 250}, {240, 240, 235}, {225, 225, 225}, {250, 240, 220}, {220, 232, 245}, {225, 240, 220}, {245, 225, 230},
@@ -40,22 +40,13 @@ var grounds = struct{ train, held []rgb }{
 	held: []rgb{{232, 240, 250}, {210, 225, 210}, {250, 245, 200}, {235, 215, 200}, {12, 30, 30}, {60, 60, 72}},
 }
 
-// Colours lists the names of colours.
-func Colours() []string {
-	names := make([]string, len(colours))
-	for i, c := range colours {
-		names[i] = c.name
-	}
-	return names
-}
-
-// distance between two colours, as the eye sees it, roughly.
+// distance approximates the perceived distance between two colors.
 func distance(a, b rgb) int {
 	dr, dg, db := int(a[0])-int(b[0]), int(a[1])-int(b[1]), int(a[2])-int(b[2])
 	return sqrt(2*dr*dr + 4*dg*dg + 3*db*db)
 }
 
-// sqrt is the whole part of the root of n.
+// sqrt returns the integer part of the root of n.
 func sqrt[T int | int64](n T) T {
 	if n < 2 {
 		return n
@@ -67,7 +58,7 @@ func sqrt[T int | int64](n T) T {
 	return x
 }
 
-// shade is a shade of the colour.
+// shade returns a shade of the color.
 func (p *pen) shade(name string) rgb {
 	for _, c := range colours {
 		if c.name != name {
@@ -78,10 +69,10 @@ func (p *pen) shade(name string) rgb {
 		}
 		return p.jitter(pick(&p.dice, c.train), trainJitter)
 	}
-	panic("scene: no colour " + name)
+	panic("scene: unknown color " + name)
 }
 
-// jitter moves each channel by at most by.
+// jitter changes each channel by at most by.
 func (p *pen) jitter(c rgb, by int) rgb {
 	for i, v := range c {
 		c[i] = clamp(int(v) + p.span(-by, by))
@@ -91,11 +82,11 @@ func (p *pen) jitter(c rgb, by int) rgb {
 
 func clamp(v int) uint8 { return uint8(min(max(v, 0), 255)) }
 
-// minContrast is the least distance of what is drawn from its ground.
+// minContrast is the minimum distance of drawn colors from their ground.
 const minContrast = 170
 
-// against are the colours that can be seen on a ground, in the table's order;
-// light greys that words would call either way are left out.
+// against returns the colors visible on a ground, in the table's order, without
+// light grays of ambiguous name.
 func against(ground rgb) []string {
 	var names []string
 	for _, c := range colours {

@@ -6,29 +6,29 @@ import (
 	"mm-abi.org/mm/train/dataset/fonts"
 )
 
-// style says how a text looks.
+// style is the style of a text.
 type style struct {
 	font  fonts.Font
-	em    int // height of the font, in 1/256 of a pixel
-	wide  int // its letters' width, of 256
-	space int // between letters, of the em's 1024
-	angle int // of 1024 of a circle
+	em    int // font size, in 1/256 of a pixel
+	wide  int // width of the letters, of 256
+	space int // letter spacing, in 1/1024 em
+	angle int // in 1/1024 of a circle
 }
 
 // lettering is a text's outline.
 type lettering struct {
 	contours [][]point
-	lo, hi   point // what its ink lies between
+	lo, hi   point // bounds of the ink
 	signs    []sign
 }
 
-// sign is a letter and the middle of its ink.
+// sign is a letter and the center of its ink.
 type sign struct {
 	char rune
 	at   point
 }
 
-// letter sets a text from the origin on.
+// letter sets a text from the origin.
 func (p *pen) letter(text string, st style) lettering {
 	l := lettering{lo: point{1 << 30, 1 << 30}, hi: point{-1 << 30, -1 << 30}}
 	x := 0
@@ -57,7 +57,7 @@ func (p *pen) letter(text string, st style) lettering {
 func (l lettering) width() int  { return l.hi.x - l.lo.x }
 func (l lettering) height() int { return l.hi.y - l.lo.y }
 
-// moved is the lettering with each point moved.
+// moved moves each point of the lettering and returns it.
 func (l lettering) moved(by point) lettering {
 	for _, c := range l.contours {
 		for i := range c {

@@ -15,9 +15,9 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// The bytes of scenes, and what Measure finds in them, are the same on every
-// processor (make arm64 runs this under qemu) and stay so: a module's recipe
-// names them by options alone.
+// The bytes of scenes, and the results of Measure, are the same on every
+// processor (make arm64 runs this under qemu) and in every version: a module's
+// recipe identifies scenes only by options.
 func TestGolden(t *testing.T) {
 	var b strings.Builder
 	for _, split := range []string{scene.Train, scene.Held} {
@@ -59,6 +59,6 @@ func TestGolden(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := b.String(); got != string(want) {
-		t.Errorf("scenes differ from %s (-update after a change that is meant):\n%s", path, got)
+		t.Errorf("scenes differ from %s (-update after an intended change):\n%s", path, got)
 	}
 }

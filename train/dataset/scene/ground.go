@@ -1,7 +1,7 @@
 package scene
 
-// ground fills the picture, with a texture or not, and gives the colour that
-// things must stand out from. Plain pictures are white: no prompt speaks of
+// ground fills the image, with a texture or not, and returns the color against
+// which things must be visible. Plain images are white: no prompt describes
 // their ground.
 func (p *pen) ground(textured bool) rgb {
 	list := grounds.train
@@ -22,8 +22,8 @@ func (p *pen) ground(textured bool) rgb {
 	return c
 }
 
-// texture lays a pattern of little contrast over the ground. Stripes, checks,
-// slopes and specks are train's; rings, bricks and clouds are held out.
+// texture draws a low-contrast pattern over the ground. Stripes, checks, slopes
+// and specks are for training; rings, bricks and clouds are held out.
 func (p *pen) texture(c rgb) {
 	by := p.span(6, 16)
 	if p.one(2) {
@@ -36,7 +36,7 @@ func (p *pen) texture(c rgb) {
 		cloud[i] = p.n(257)
 	}
 	s, co := sin(angle), cos(angle)
-	var at func(x, y int) int // how much of by, of 256
+	var at func(x, y int) int // share of by, of 256
 	kind := p.n(4)
 	switch {
 	case !p.held && kind == 0: // stripes
@@ -76,7 +76,7 @@ func (p *pen) texture(c rgb) {
 	}
 }
 
-// finish blurs and adds noise, as a camera does, to some pictures.
+// finish blurs some images and adds noise, like a camera.
 func (p *pen) finish() {
 	if p.plain {
 		return
@@ -89,7 +89,7 @@ func (p *pen) finish() {
 	}
 }
 
-// noise moves each channel by up to by, the middle most often.
+// noise changes each channel by up to by, with values in the middle most often.
 func (p *pen) noise(by int) {
 	for i := 0; i < len(p.rgb); i += 4 {
 		r := p.pcg.Uint64()
@@ -100,15 +100,14 @@ func (p *pen) noise(by int) {
 	}
 }
 
-// blur replaces each pixel by the mean of its 3 × 3 neighbours, near ones
-// counting more.
+// blur replaces each pixel by the weighted mean of its 3 × 3 neighborhood.
 func (p *pen) blur() {
 	p.other = blurred(p.other, p.rgb, p.size, p.size)
 	copy(p.rgb, p.other)
 }
 
-// blurred is rgb [h, w, 3] under a binomial kernel of 3 × 3, in dst where it is
-// large enough.
+// blurred returns rgb [h, w, 3] under a binomial 3 × 3 kernel, in dst if large
+// enough.
 func blurred(dst, rgb []byte, w, h int) []byte {
 	if cap(dst) < len(rgb) {
 		dst = make([]byte, len(rgb))

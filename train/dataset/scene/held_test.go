@@ -7,15 +7,15 @@ import (
 	"testing"
 )
 
-// No colour of the held-out split is drawn in training, by any channel's
-// jitter, and every shade is nearest to its own name.
+// No color of the held-out split is drawn in training, with any jitter, and
+// every shade is nearest to its name.
 func TestShadesDiffer(t *testing.T) {
 	for _, n := range colours {
 		for _, h := range n.held {
 			for _, m := range colours {
 				for _, s := range m.train {
-					if apart(h, s) <= trainJitter+heldJitter {
-						t.Errorf("%s: held out %v is trained as %s %v", n.name, h, m.name, s)
+					if maxDifference(h, s) <= trainJitter+heldJitter {
+						t.Errorf("%s: held-out %v is in training as %s %v", n.name, h, m.name, s)
 					}
 				}
 			}
@@ -34,20 +34,20 @@ func TestShadesDiffer(t *testing.T) {
 	}
 	for _, h := range grounds.held {
 		for _, s := range grounds.train {
-			if apart(h, s) <= 2*heldJitter {
-				t.Errorf("held-out ground %v is trained as %v", h, s)
+			if maxDifference(h, s) <= 2*heldJitter {
+				t.Errorf("held-out ground %v is in training as %v", h, s)
 			}
 		}
 	}
 	for _, g := range slices.Concat(grounds.train, grounds.held) {
 		if n := len(against(g)); n < 6 {
-			t.Errorf("only %d colours are seen on %v", n, g)
+			t.Errorf("only %d colors visible on %v", n, g)
 		}
 	}
 }
 
-// apart is the largest difference of a channel.
-func apart(a, b rgb) int {
+// maxDifference returns the largest difference of a channel.
+func maxDifference(a, b rgb) int {
 	most := 0
 	for i := range a {
 		d := int(a[i]) - int(b[i])
@@ -56,11 +56,11 @@ func apart(a, b rgb) int {
 	return most
 }
 
-// The held-out numbers and made-up words are in no training picture.
+// The held-out numbers and invented-up words are in no training image.
 func TestWordsDiffer(t *testing.T) {
-	known := map[string]bool{}
+	lexical := map[string]bool{}
 	for _, w := range lexicon {
-		known[w] = true
+		lexical[w] = true
 		if len(w) > 8 {
 			t.Errorf("%q has %d letters", w, len(w))
 		}
@@ -70,10 +70,10 @@ func TestWordsDiffer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, made := newPen(s), 0
+		p, invented := newPen(s), 0
 		for range 5000 {
-			if w := p.word(); len(w) >= 3 && !known[w] {
-				if made++; heldWord(w) != (split == Held) {
+			if w := p.word(); len(w) >= 3 && !lexical[w] {
+				if invented++; heldWord(w) != (split == Held) {
 					t.Errorf("%s draws %q", split, w)
 				}
 			}
@@ -81,14 +81,13 @@ func TestWordsDiffer(t *testing.T) {
 				t.Errorf("%s draws %d", split, n)
 			}
 		}
-		if made < 1500 {
-			t.Errorf("%s: %d of 5,000 words are made up", split, made)
+		if invented < 1500 {
+			t.Errorf("%s: %d of 5,000 words are invented up", split, invented)
 		}
 	}
 }
 
-// Every word that is written lies inside of the picture: its ink ends before
-// the edge, for every font.
+// Every text is inside the image, for every font.
 func TestInside(t *testing.T) {
 	for _, split := range []string{Train, Held} {
 		for _, size := range []int{64, 128, 200} {
@@ -112,14 +111,14 @@ func TestInside(t *testing.T) {
 	}
 }
 
-// A list is never left behind without all of its pictures, and never replaced.
+// Save never leaves a list without all of its images, and never replaces one.
 func TestSave(t *testing.T) {
 	s, err := New(Options{Size: 64, Frames: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(t.TempDir(), "scenes")
-	if err := os.MkdirAll(filepath.Join(dir, "000001.png", "x"), 0o755); err != nil { // in the way of a picture
+	if err := os.MkdirAll(filepath.Join(dir, "000001.png", "x"), 0o755); err != nil { // in the way of an image
 		t.Fatal(err)
 	}
 	if err := os.MkdirAll(filepath.Join(dir, "000001"), 0o755); err != nil {
@@ -130,10 +129,10 @@ func TestSave(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := Save(t.Context(), dir, in, 4); err == nil {
-		t.Error("a folder was replaced by a picture")
+		t.Error("replaced a folder by an image")
 	}
 	if _, err := os.Stat(filepath.Join(dir, List)); err == nil {
-		t.Error("a list of pictures that are not there")
+		t.Error("list of missing images")
 	}
 	for _, n := range []int{0, -1, MaxSaved + 1} {
 		if Save(t.Context(), filepath.Join(dir, "n"), s, n) == nil {

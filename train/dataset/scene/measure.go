@@ -6,22 +6,22 @@ import (
 	"slices"
 )
 
-// Found is what Measure sees.
+// Found is the result of Measure.
 type Found struct {
 	Shapes []Measured // in reading order of their places, then from the left
 }
 
-// Measured is a shape that was found in a picture.
+// Measured is a shape found in an image.
 type Measured struct {
 	Shape
-	// Fit is how much of the figure and of the outline it is taken for is
-	// common to both (intersection over union), in 1/1000: 960 and more for
-	// what a Source draws plain, 700 under heavy noise or blur, below 500 for
-	// what is no such shape.
+	// Fit is the intersection over union of the figure and the outline of the
+	// shape, in 1/1000: at least 960 for plain images of a Source, 700 under
+	// heavy noise or blur, below 500 for other figures.
 	Fit int
 }
 
-// Caption says what was found as a scene's caption does; "" for nothing.
+// Caption returns the caption of the found shapes, like a scene's, or "" if
+// there are none.
 func (f Found) Caption() string {
 	shapes := make([]Shape, len(f.Shapes))
 	for i, s := range f.Shapes {
@@ -30,24 +30,24 @@ func (f Found) Caption() string {
 	return caption(shapes)
 }
 
-// seenFrom is the least distance from the ground of what counts as drawn.
+// seenFrom is the minimum distance of drawn pixels from the ground.
 const seenFrom = minContrast / 2
 
-// Measure finds the shapes in a picture [h, w, 3] of one ground by its pixels
-// alone: what differs from the picture's edge falls into connected figures, and
-// each one is named after the outline that covers it best, the shade nearest to
-// its colour, and the part of the picture its centre of mass lies in. What has
-// less than a shape's area is noise. It panics where rgb has another length.
+// Measure finds the shapes in an image [h, w, 3] of a single ground by its
+// pixels. Pixels that differ from the image's edge form connected figures. Each
+// figure is named after the outline with the best fit, the shade nearest to its
+// color, and the part of the image with its center of mass. Figures below a
+// shape's area are noise. It panics if the length of rgb is wrong.
 func Measure(rgb []byte, w, h int) Found {
 	if w < 1 || h < 1 || len(rgb) != 3*w*h {
-		panic(fmt.Sprintf("scene: %d bytes of a picture of %d × %d", len(rgb), w, h))
+		panic(fmt.Sprintf("scene: %d bytes for an image of %d × %d", len(rgb), w, h))
 	}
 	m := measurer{w: w, h: h, rgb: rgb, pen: pen{size: max(w, h)}}
 	m.ground = m.edge()
 	m.smooth = blurred(nil, rgb, w, h)
 	m.owner = make([]int32, w*h)
 	side := min(w, h)
-	least := max(side*side/400, 4) // the smallest star has 1/230 of the picture
+	least := max(side*side/400, 4) // the smallest star covers 1/230 of the image
 	var found Found
 	for at := range m.owner {
 		if figure := m.flood(at); len(figure) >= least {
@@ -68,16 +68,16 @@ func Measure(rgb []byte, w, h int) Found {
 type measurer struct {
 	w, h   int
 	rgb    []byte
-	smooth []byte // rgb, blurred: noise makes no figures in it
+	smooth []byte // blurred rgb: noise forms no figures in it
 	ground rgb
-	owner  []int32 // of each pixel its figure, from 1; 0: none yet
+	owner  []int32 // figure of each pixel, from 1; 0: none yet
 	last   int32
 	pen    pen
 }
 
 func (m *measurer) pixel(pix []byte, at int) rgb { return rgb(pix[3*at : 3*at+3]) }
 
-// edge is the median colour of the picture's border, two pixels wide.
+// edge returns the median color of the image's border, two pixels wide.
 func (m *measurer) edge() rgb {
 	var counts [3][256]int
 	n := 0
@@ -104,8 +104,8 @@ func (m *measurer) edge() rgb {
 	return median
 }
 
-// flood gives the pixels of the figure that a pixel belongs to, unless it is
-// ground or was found before.
+// flood returns the pixels of the figure of a pixel, nil if it is ground or
+// already found.
 func (m *measurer) flood(at int) []int {
 	drawn := func(at int) bool {
 		return m.owner[at] == 0 && distance(m.pixel(m.smooth, at), m.ground) >= seenFrom
@@ -130,8 +130,8 @@ func (m *measurer) flood(at int) []int {
 	return figure
 }
 
-// colour is the mean of a figure's pixels that differ most from the ground:
-// those at its rim are mixed with it.
+// colour returns the mean of the figure's pixels that differ most from the
+// ground: those at its rim are mixed with it.
 func (m *measurer) colour(figure []int) rgb {
 	most := 0
 	for _, at := range figure {
@@ -147,17 +147,17 @@ func (m *measurer) colour(figure []int) rgb {
 	return rgb{uint8(sum[0] / n), uint8(sum[1] / n), uint8(sum[2] / n)}
 }
 
-// name says what a figure is.
+// name classifies a figure.
 func (m *measurer) name(figure []int) (Measured, bool) {
 	c := m.colour(figure)
-	var to [3]int // from the ground to the colour
+	var to [3]int // from ground to color
 	length := 0
 	for i := range to {
 		to[i] = int(c[i]) - int(m.ground[i])
 		length += to[i] * to[i]
 	}
-	// How much of each pixel the figure covers, of 255, one pixel around it as
-	// well.
+	// Coverage of each pixel by the figure, of 255, including one pixel around
+	// it.
 	box := image.Rectangle{}
 	for _, at := range figure {
 		box = box.Union(image.Rect(at%m.w-1, at/m.w-1, at%m.w+2, at/m.w+2))
@@ -175,7 +175,7 @@ func (m *measurer) name(figure []int) (Measured, bool) {
 				along += (int(v) - int(m.ground[i])) * to[i]
 			}
 			a := int64(min(max(along*255/length, 0), 255))
-			if a < 40 { // the ground's texture and noise
+			if a < 40 { // texture and noise of the ground
 				continue
 			}
 			cover[(y-box.Min.Y)*box.Dx()+x-box.Min.X] = uint8(a)
@@ -204,7 +204,7 @@ func (m *measurer) name(figure []int) (Measured, bool) {
 	return best, best.Fit > 0
 }
 
-// near says whether a pixel or one beside it is of the figure.
+// near reports whether a pixel or one of its neighbors is in the figure.
 func (m *measurer) near(x, y int, figure int32) bool {
 	for ny := max(y-1, 0); ny <= min(y+1, m.h-1); ny++ {
 		if slices.Contains(m.owner[ny*m.w+max(x-1, 0):ny*m.w+min(x+1, m.w-1)+1], figure) {
@@ -214,8 +214,8 @@ func (m *measurer) near(x, y int, figure int32) bool {
 	return false
 }
 
-// fit is the intersection over the union of contours and what a figure covers
-// of a box, in 1/1000.
+// fit returns the intersection over union of contours and the coverage of a box
+// by a figure, in 1/1000.
 func (m *measurer) fit(contours [][]point, cover []uint8, in image.Rectangle) int {
 	drawn, mask := m.pen.coverage(contours)
 	both, any := 0, 0
@@ -228,7 +228,7 @@ func (m *measurer) fit(contours [][]point, cover []uint8, in image.Rectangle) in
 			both, any = both+int(min(a, b)), any+int(max(a, b))
 		}
 	}
-	if mask != nil { // what lies outside of the box is of the outline alone
+	if mask != nil { // outside of the box there is only the outline
 		for y := drawn.Min.Y; y < drawn.Max.Y; y++ {
 			for x := drawn.Min.X; x < drawn.Max.X; x++ {
 				if !image.Pt(x, y).In(in) {
@@ -243,8 +243,8 @@ func (m *measurer) fit(contours [][]point, cover []uint8, in image.Rectangle) in
 	return both * 1000 / any
 }
 
-// area is what the outline covers, in the square of its unit; its holes turn
-// the other way and are taken off.
+// area returns the area of the outline in squared units. Holes have the
+// opposite orientation and are subtracted.
 func (o outline) area() int64 {
 	var sum int64
 	for _, c := range o.contours {
@@ -256,7 +256,7 @@ func (o outline) area() int64 {
 	return max(sum, -sum) / 2
 }
 
-// nearest is the name of the colour with the nearest shade.
+// nearest returns the name of the color with the nearest shade.
 func nearest(c rgb) string {
 	name, least := "", 1<<30
 	for _, n := range colours {

@@ -9,7 +9,7 @@ import (
 	"mm-abi.org/mm/train/dataset/scene"
 )
 
-// The judge knows the generator's own pictures: all that their words say.
+// Measure finds all properties of the shapes in the generator's images.
 func TestMeasure(t *testing.T) {
 	n := 40
 	if v, err := strconv.Atoi(os.Getenv("MM_SCENES")); err == nil {
@@ -19,7 +19,7 @@ func TestMeasure(t *testing.T) {
 		name        string
 		opt         scene.Options
 		noise, blur int
-		wrong       int // of 1,000 at most
+		wrong       int // at most, of 1,000
 	}{
 		{"plain", scene.Options{Plain: true}, 0, 0, 0},
 		{"plain, noise", scene.Options{Plain: true}, 24, 0, 5},
@@ -54,7 +54,7 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-// same compares all that words say; the centre within two pixels.
+// same compares all named properties, and the center within two pixels.
 func same(f scene.Found, want []scene.Shape) bool {
 	if len(f.Shapes) != len(want) {
 		return false
@@ -68,7 +68,7 @@ func same(f scene.Found, want []scene.Shape) bool {
 	return true
 }
 
-// spoil adds noise of up to by a channel, after blurring times.
+// spoil adds noise of up to by per channel, after blurring times times.
 func spoil(rgb []byte, w, by, times int, seed uint64) {
 	for range times {
 		was := append([]byte(nil), rgb...)
@@ -90,7 +90,7 @@ func spoil(rgb []byte, w, by, times int, seed uint64) {
 	}
 }
 
-// What is no shape is not taken for one: an empty picture, noise, text.
+// Measure finds no shapes in an empty image, noise or text.
 func TestMeasureNothing(t *testing.T) {
 	const w, h = 128, 96
 	empty := make([]byte, 3*w*h)
@@ -107,11 +107,11 @@ func TestMeasureNothing(t *testing.T) {
 			t.Errorf("noise: %+v", m)
 		}
 	}
-	// Half of a square beyond the edge is no square in its place, and nothing
-	// breaks on pictures of one pixel.
+	// Half of a square beyond the edge is not a square, and images of one pixel
+	// are valid.
 	scene.Measure([]byte{1, 2, 3}, 1, 1)
 	scene.Measure([]byte{1, 2, 3, 250, 250, 250}, 2, 1)
-	// A chart and a word are not the shapes that were asked for.
+	// A chart and a word are not shapes.
 	for _, kind := range []string{scene.Charts, scene.Words} {
 		s := source(t, scene.Options{Kinds: []string{kind}, Plain: true})
 		good := 0
@@ -123,11 +123,11 @@ func TestMeasureNothing(t *testing.T) {
 				}
 			}
 		}
-		t.Logf("%s: %d figures in 50 pictures pass for shapes", kind, good)
+		t.Logf("%s: %d figures in 50 images measured as shapes", kind, good)
 	}
 }
 
-// A shape that is wrong in one word is told from the right one.
+// Measure distinguishes scenes that differ in one word.
 func TestMeasureTellsApart(t *testing.T) {
 	s := source(t, scene.Options{Kinds: []string{scene.Shapes}, Plain: true})
 	seen := map[string]bool{}
@@ -139,7 +139,7 @@ func TestMeasureTellsApart(t *testing.T) {
 		seen[sc.Caption+sc.Truth.Shapes[0].Place] = true
 		other := s.Make(i + 1)
 		if sc.Draw != other.Draw && same(scene.Measure(other.RGB, other.W, other.H), sc.Truth.Shapes) {
-			t.Errorf("%q passes for %q", other.Draw, sc.Draw)
+			t.Errorf("%q measured as %q", other.Draw, sc.Draw)
 		}
 	}
 }

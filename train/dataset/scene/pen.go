@@ -9,32 +9,32 @@ import (
 	"mm-abi.org/mm/train/dataset/fonts"
 )
 
-// unit is one pixel in the numbers that geometry is in.
+// unit is one pixel in geometry.
 const unit = 256
 
-// point is a place, in 1/256 of a pixel, from the top left.
+// point is a position, in 1/256 of a pixel, from the top left.
 type point struct{ x, y int }
 
 // pen draws one scene at a time.
 type pen struct {
 	dice
 	held, plain bool
-	small       bool         // most texts are
+	small       bool         // most texts are small
 	size        int          // pixels
-	frames      int          // of a clip
+	frames      int          // of a video
 	fonts       []fonts.Font // of the split
 	rgb         []byte       // [size, size, 3]
 	fill        vector.Rasterizer
 	mask        image.Alpha
 	other       []byte // [size, size, 3], for filters
-	marks       []Mark // of what was drawn
+	marks       []Mark // of the drawn signs
 }
 
 func newPen(s *Source) *pen {
 	return &pen{held: s.opt.Split == Held, plain: s.opt.Plain, small: s.opt.Small && s.opt.Split == Train, size: s.opt.Size, frames: s.opt.Frames, fonts: s.fonts}
 }
 
-// px scales a length that was thought of at 128 pixels, in 1/256 of those.
+// px scales a length for an image of 128 pixels, in 1/256 of those.
 func (p *pen) px(v int) int { return v * p.size / 128 }
 
 // sines is the first quarter of a wave, times 32768.
@@ -48,7 +48,7 @@ var sines = [65]int{
 // turn is a full circle in the unit of angles.
 const turn = 1024
 
-// sin of an angle in 1/1024 of a circle, times 32768.
+// sin returns the sine of an angle in 1/1024 of a circle, times 32768.
 func sin(a int) int {
 	a &= turn - 1
 	switch {
@@ -66,7 +66,7 @@ func sin(a int) int {
 
 func cos(a int) int { return sin(a + 256) }
 
-// rotated turns a point around the origin, clockwise as it is seen.
+// rotated rotates a point around the origin, clockwise in the image.
 func (q point) rotated(a int) point {
 	if a == 0 {
 		return q
@@ -75,10 +75,10 @@ func (q point) rotated(a int) point {
 	return point{int((x*c - y*s) >> 15), int((x*s + y*c) >> 15)}
 }
 
-// coverage fills contours and gives how much of each pixel they cover, and
-// where the mask lies in the picture; nothing where they lie outside. The mask
-// holds until the next call. Lines alone are given to the rasterizer, and
-// below its bound for pictures: it then computes in whole numbers.
+// coverage fills contours and returns the coverage of each pixel, and the
+// position of the mask in the image, or nil if they are outside. The mask is
+// valid until the next call. The rasterizer receives only lines, below its size
+// limit for images, so that it computes in integers.
 func (p *pen) coverage(contours [][]point) (image.Rectangle, *image.Alpha) {
 	if len(contours) == 0 {
 		return image.Rectangle{}, nil
@@ -117,7 +117,7 @@ func (p *pen) coverage(contours [][]point) (image.Rectangle, *image.Alpha) {
 	return box, &p.mask
 }
 
-// paint fills contours with a colour.
+// paint fills contours with a color.
 func (p *pen) paint(contours [][]point, c rgb) {
 	box, mask := p.coverage(contours)
 	if mask == nil {
@@ -134,14 +134,14 @@ func (p *pen) paint(contours [][]point, c rgb) {
 	}
 }
 
-// blend lays a of 255 parts of c over a pixel.
+// blend blends a/255 of c over a pixel.
 func blend(pix []byte, c rgb, a int) {
 	for i, v := range c {
 		pix[i] = uint8((int(pix[i])*(255-a) + int(v)*a + 127) / 255)
 	}
 }
 
-// box is a rectangle's contour.
+// box returns a rectangle's contour.
 func box(x0, y0, x1, y1 int) [][]point {
 	return [][]point{{{x0, y0}, {x1, y0}, {x1, y1}, {x0, y1}}}
 }

@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// The chart that a prompt can ask for is one for each prompt but for its shade and
-// its letters: an axis to 100 with ticks of 20, room for five bars of one colour,
-// filled from the left.
+// Each prompt determines a chart up to shade and letters: an axis to 100 with
+// ticks of 20 and room for five bars of one color, filled from the left.
 const (
 	plotTop   = 100
 	plotStep  = 20
@@ -17,14 +16,14 @@ const (
 	plotHigh  = 60
 )
 
-// Where it lies, of 128.
+// Its position, of 128.
 const (
 	plotLeft, plotRight   = 24, 124
 	plotUpper, plotBottom = 8, 108
-	plotWide              = 14 // a bar
+	plotWide              = 14 // width of a bar
 )
 
-// plot draws a bar chart and asks for it.
+// plot draws a bar chart and its prompt.
 func (p *pen) plot() Scene {
 	ground := p.ground(false)
 	t := Truth{Top: plotTop, Step: plotStep, Bars: p.columns()}
@@ -38,12 +37,12 @@ func (p *pen) plot() Scene {
 	for i, b := range t.Bars {
 		parts[i] = b.Label + " " + strconv.Itoa(b.Value)
 	}
-	asked := pick(&p.dice, []string{"draw ", "please draw ", "make "}) + article(colour) + " bar chart: " + strings.Join(parts, ", ")
-	return Scene{Truth: t, Caption: ofBars(t), Questions: p.aboutChart(t, false), Draw: asked}
+	request := pick(&p.dice, []string{"draw ", "please draw ", "make "}) + article(colour) + " bar chart: " + strings.Join(parts, ", ")
+	return Scene{Truth: t, Caption: ofBars(t), Questions: p.aboutChart(t, false), Draw: request}
 }
 
-// columns are bars named a, b, c and so on, or by short words; the highest reaches
-// plotHigh at least, so that heights can be told apart.
+// columns returns bars with labels a, b, c and so on, or short words. The
+// highest is at least plotHigh, so that heights are distinguishable.
 func (p *pen) columns() []Bar {
 	bars := make([]Bar, p.span(minBars, plotBars))
 	labels := strings.Split(letters, "")

@@ -4,7 +4,7 @@ import "strconv"
 
 // Kinds of questions.
 const (
-	AskCaption = "caption" // what the picture shows
+	AskCaption = "caption" // the content of the image
 	AskCount   = "count"
 	AskShape   = "shape"
 	AskColour  = "colour"
@@ -16,8 +16,8 @@ const (
 	AskLowest  = "lowest"
 	AskHigher  = "higher" // yes or no
 	AskValue   = "value"
-	AskMotion  = "motion" // what a shape does
-	AskWay     = "way"    // which way it moves
+	AskMotion  = "motion" // action of a shape
+	AskWay     = "way"    // direction of movement
 )
 
 // ask adds a question in one of its wordings.
@@ -25,7 +25,7 @@ func (p *pen) ask(list []Pair, kind, answer string, wordings ...string) []Pair {
 	return append(list, Pair{pick(&p.dice, wordings), answer, kind})
 }
 
-// aboutShapes asks what can be told of shapes without doubt.
+// aboutShapes asks unambiguous questions about shapes.
 func (p *pen) aboutShapes(shapes []Shape) []Pair {
 	q := p.ask(nil, AskCaption, caption(shapes),
 		"what is in the picture?", "what do you see?", "describe the picture.", "what does the picture show?")
@@ -53,7 +53,7 @@ func (p *pen) aboutShapes(shapes []Shape) []Pair {
 	return p.askThere(q, shapes)
 }
 
-// askThere asks for a shape that is there or, as often, for one that is not.
+// askThere asks for a present or, equally often, an absent shape.
 func (p *pen) askThere(q []Pair, shapes []Shape) []Pair {
 	s := pick(&p.dice, shapes)
 	answer := "yes"

@@ -7,21 +7,21 @@ import (
 	"strings"
 )
 
-// Mark is a sign that is drawn and the pixel that its middle lies in.
+// Mark is a drawn sign and the pixel of its center.
 type Mark struct {
-	Sign   string // one of Signs: a letter in lower case, a digit, a shape, the top of a bar
-	Colour string // one of Colours; "" where it has no name
+	Sign   string // one of Signs: a lower-case letter, a digit, a shape, the top of a bar
+	Colour string // name of the color; "" if it has none
 	X, Y   int
-	Slot   int // of the reading that it fills; 0: none
+	Slot   int // slot of the reading; 0: none
 }
 
-// mark notes a sign at a point, in 1/256 of a pixel.
+// mark records a sign at a point, in 1/256 of a pixel.
 func (p *pen) mark(sign, colour string, at point, slot int) {
 	p.marks = append(p.marks, Mark{sign, colour, at.x >> 8, at.y >> 8, slot})
 }
 
-// write paints a text and notes its letters, which fill the reading from slot
-// on, or no part of it where that is 0. colour is the name of c, if it has one.
+// write paints a text and records its letters in the reading from slot on, if
+// slot is not 0. colour is the name of c, if it has one.
 func (p *pen) write(l lettering, c rgb, colour string, slot int) {
 	p.paint(l.contours, c)
 	for i, s := range l.signs {
@@ -33,33 +33,33 @@ func (p *pen) write(l lettering, c rgb, colour string, slot int) {
 	}
 }
 
-// A reading is what a picture shows in [Slots] signs at fixed places, so that
-// something that has no words yet can learn to see it: rows of [Row] signs. Row 0
-// is the kind, the number of things, the colour of a text, an axis's end as three
+// A reading describes an image by [Slots] signs at fixed positions, as a target
+// for an encoder without a language model. It has rows of [Row] signs. Row 0 is
+// the kind, the number of things, the color of a text, an axis's end as three
 // digits and a chart's title. Rows 1 to 7 are
 //
-//   - of shapes: size, colour, shape, place;
-//   - of a chart, a bar each: three letters of its label, three digits of its
-//     value, its colour, whether it is the highest or the lowest;
+//   - of shapes: size, color, shape, place;
+//   - of a chart, one row per bar: three letters of its label, three digits of
+//     its value, its color, whether it is the highest or the lowest;
 //   - of a text, one row: its letters or digits.
 //
-// Letters and digits begin at the left; where nothing belongs is the empty sign.
+// Letters and digits are left-aligned; other positions have the empty sign.
 const (
 	Row   = 8
 	Slots = 8 * Row
 )
 
-// BarTop is the sign of the middle of a bar's upper edge, of marks alone.
+// BarTop is the sign of the center of a bar's upper edge, used only in marks.
 const BarTop = "bar"
 
-// Places in a row.
+// Positions in a row.
 const (
 	rowCount, rowColour, rowTop, rowTitle   = 1, 2, 3, 6
 	barValue, barColour, barFlag            = 3, 6, 7
 	shapeSize, shapeHue, shapeName, shapeAt = 0, 1, 2, 3
 )
 
-// Signs are all that a reading is made of, the empty sign first.
+// Signs returns all signs of readings, the empty sign first.
 func Signs() []string {
 	s := append([]string{""}, Shapes, Charts, Words, Digits)
 	s = append(s, strings.Split(letters, "")...)
@@ -75,7 +75,7 @@ func Signs() []string {
 	return append(s, titles...)
 }
 
-// Reading is the picture as [Slots] signs. A clip has none.
+// Reading returns the image as [Slots] signs, or nil for a video.
 func (s Scene) Reading() []string {
 	if s.Kind == Video {
 		return nil
@@ -112,7 +112,7 @@ func (s Scene) Reading() []string {
 	return r
 }
 
-// extremes are the indices of the lowest bar and of the highest.
+// extremes returns the indices of the lowest and the highest bar.
 func extremes(bars []Bar) (low, high int) {
 	for i, b := range bars {
 		if b.Value < bars[low].Value {
@@ -125,9 +125,10 @@ func extremes(bars []Bar) (low, high int) {
 	return low, high
 }
 
-// Owner names the thing whose sign slot i of the reading is, as a question would:
-// a bar by its label, but not in the label itself; a shape by its colour and its
-// form, and in one of those by the other. "" where slot i is of no thing.
+// Owner returns the thing to which slot i of the reading belongs, as in a
+// question: a bar by its label, except in the label itself; a shape by its
+// color and form, in either of these by the other. It is "" if slot i belongs
+// to no thing.
 func (s Scene) Owner(i int) string {
 	n, at := i/Row-1, i%Row
 	switch {
@@ -147,11 +148,11 @@ func (s Scene) Owner(i int) string {
 	return ""
 }
 
-// Levels are the steps that a bar's share of its axis is told in.
+// Levels is the number of steps of a bar's share of its axis.
 const Levels = 64
 
-// Level is how high the bar is whose value begins at slot i of the reading, 0 to
-// Levels-1; below 0 where none does.
+// Level returns the height, 0 to Levels-1, of the bar whose value begins at
+// slot i of the reading; negative if there is none.
 func (s Scene) Level(i int) int {
 	if n := i/Row - 1; i%Row == barValue && n >= 0 && n < len(s.Truth.Bars) {
 		return min(s.Truth.Bars[n].Value*Levels/s.Truth.Top, Levels-1)
@@ -162,8 +163,8 @@ func (s Scene) Level(i int) int {
 // Most is the highest value of a bar.
 const Most = 100
 
-// Value is that of the bar one of whose digits slot i of the reading is, 0 to
-// Most; below 0 where none is.
+// Value returns the value, 0 to Most, of the bar with a digit at slot i of the
+// reading; negative if there is none.
 func (s Scene) Value(i int) int {
 	if n := i/Row - 1; i%Row >= barValue && i%Row < barColour && n >= 0 && n < len(s.Truth.Bars) {
 		return s.Truth.Bars[n].Value
@@ -171,19 +172,19 @@ func (s Scene) Value(i int) int {
 	return -1
 }
 
-// Verdict is whether one thing about a picture was read right.
+// Verdict is the comparison of one property of an image.
 type Verdict struct {
 	Kind  string // charts/value
-	Want  string // what is right: signs with spaces between them
+	Want  string // right answer: signs separated by spaces
 	Right bool
 }
 
-// Judge compares a reading with the truth. Values count as right within a
-// twentieth, too, apart.
+// Judge compares a reading with the truth. Values within a twentieth are
+// counted separately.
 func (s Scene) Judge(r []string) []Verdict {
 	want := s.Reading()
 	var out []Verdict
-	// slots judges the n from each of the places on.
+	// slots judges n slots from each of the positions.
 	slots := func(what string, n int, from ...int) {
 		v := Verdict{Kind: s.Kind + "/" + what, Right: true}
 		for _, at := range from {

@@ -10,14 +10,14 @@ import (
 	"mm-abi.org/mm/train/dataset/scene"
 )
 
-// What a reading says of scenes whose truth is known.
+// Readings of known scenes.
 func TestReading(t *testing.T) {
 	chart := scene.Scene{Kind: scene.Charts, Truth: scene.Truth{Top: 100, Title: "cats", Bars: []scene.Bar{{"TEA", 7, "red"}, {"b", 100, "blue"}, {"c", 50, "blue"}}}}
 	shapes := scene.Scene{Kind: scene.Shapes, Truth: scene.Truth{Shapes: []scene.Shape{{Shape: "ring", Colour: "pink", Place: "top left", Size: "big"}}}}
 	word := scene.Scene{Kind: scene.Words, Truth: scene.Truth{Text: "Elephant", Colour: "green"}}
 	for _, c := range []struct {
 		scene scene.Scene
-		rows  []string // signs with spaces between them, - for the empty one, from row 0 on
+		rows  []string // signs separated by spaces, - for the empty one, from row 0
 	}{
 		{chart, []string{"charts 3 - 1 0 0 cats", "t e a 7 - - red lowest", "b - - 1 0 0 blue highest", "c - - 5 0 - blue"}},
 		{shapes, []string{"shapes 1", "big pink ring top_left"}},
@@ -38,34 +38,34 @@ func TestReading(t *testing.T) {
 		}
 		for _, v := range c.scene.Judge(got) {
 			if !v.Right {
-				t.Errorf("%s: the truth is judged wrong", v.Kind)
+				t.Errorf("%s: truth judged wrong", v.Kind)
 			}
 		}
 		for _, v := range c.scene.Judge(make([]string, scene.Slots)) {
 			if v.Right && v.Kind != "shapes/size" {
-				t.Errorf("%s: nothing is judged right", v.Kind)
+				t.Errorf("%s: empty reading judged right", v.Kind)
 			}
 		}
 	}
 	if chart.Level(scene.Row+3) != 4 || chart.Level(2*scene.Row+3) != scene.Levels-1 || chart.Level(3*scene.Row+3) != 32 ||
 		chart.Level(3) != -1 || chart.Level(4*scene.Row+3) != -1 || chart.Level(scene.Row+4) != -1 {
-		t.Error("levels of the bars are not 4, 63 and 32 of 64")
+		t.Error("wrong levels of the bars, want 4, 63 and 32 of 64")
 	}
 	near := chart.Reading()
 	copy(near[3*scene.Row+3:], []string{"5", "2", ""})
 	for _, v := range chart.Judge(near) {
 		if want := v.Kind != "charts/value"; v.Kind == "charts/value ±5%" && !v.Right {
-			t.Errorf("52 of 50 is judged as %v", want)
+			t.Errorf("52 instead of 50 judged as %v", want)
 		}
 	}
 }
 
-// Every sign that is drawn is known, its middle lies in the picture, and where a
-// text is written there is a mark for each letter, from the left.
+// Every drawn sign is in Signs, its center is in the image, and a text has a
+// mark for each letter, from the left.
 func TestMarks(t *testing.T) {
 	signs := scene.Signs()
 	if len(slices.Compact(slices.Sorted(slices.Values(signs)))) != len(signs) || signs[0] != "" {
-		t.Errorf("%d signs are not all different, the empty one first", len(signs))
+		t.Errorf("%d signs: want distinct ones, the empty one first", len(signs))
 	}
 	for _, split := range []string{scene.Train, scene.Held} {
 		s := source(t, scene.Options{Split: split})
@@ -73,39 +73,39 @@ func TestMarks(t *testing.T) {
 			sc := s.Make(i)
 			for _, r := range sc.Reading() {
 				if !slices.Contains(signs, r) {
-					t.Fatalf("the reading %q is no sign", r)
+					t.Fatalf("unknown sign %q in the reading", r)
 				}
 			}
 			read := sc.Reading()
 			for _, m := range sc.Marks {
 				if got := m.Sign; m.Slot > 0 && got != "bar" && got != read[m.Slot] {
-					t.Errorf("%s scene %d: %q is marked for the place of %q", split, i, got, read[m.Slot])
+					t.Errorf("%s scene %d: %q marked at the position of %q", split, i, got, read[m.Slot])
 				}
 			}
 			text := ""
 			for _, m := range sc.Marks {
 				if !slices.Contains(signs, m.Sign) || m.X < 0 || m.Y < 0 || m.X >= sc.W || m.Y >= sc.H {
-					t.Fatalf("%s scene %d: the mark %+v", split, i, m)
+					t.Fatalf("%s scene %d: invalid mark %+v", split, i, m)
 				}
 				text += m.Sign
 			}
 			if want := strings.ToLower(sc.Truth.Text); want != "" && text != want {
-				t.Errorf("%s scene %d: marks of %q say %q", split, i, want, text)
+				t.Errorf("%s scene %d: marks of %q are %q", split, i, want, text)
 			}
 			for j, shape := range sc.Truth.Shapes {
 				has := slices.ContainsFunc(sc.Marks, func(m scene.Mark) bool {
 					return m == scene.Mark{Sign: shape.Shape, Colour: shape.Colour, X: shape.X, Y: shape.Y, Slot: (j+1)*scene.Row + 2}
 				})
 				if sc.Kind == scene.Shapes && !has {
-					t.Errorf("%s scene %d: shape %d has no mark", split, i, j)
+					t.Errorf("%s scene %d: missing mark of shape %d", split, i, j)
 				}
 			}
 		}
 	}
 }
 
-// What is said of a thing bears its name, but in the name itself; nothing else
-// bears any.
+// A thing's slots have its name as owner, except the name itself; other slots
+// have none.
 func TestOwner(t *testing.T) {
 	s := scene.Scene{Kind: scene.Charts, Truth: scene.Truth{Top: 100, Bars: []scene.Bar{{"Cat", 37, "red"}, {"B", 100, "blue"}}}}
 	shapes := scene.Scene{Kind: scene.Shapes, Truth: scene.Truth{Shapes: []scene.Shape{{Shape: "ring", Colour: "green", Place: "top", Size: "big"}}}}

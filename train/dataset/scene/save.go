@@ -14,17 +14,17 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 )
 
-// MaxSaved is the most scenes that Save writes.
+// MaxSaved is the maximum number of scenes that Save writes.
 const MaxSaved = 1 << 20
 
-// List is the file in a folder of scenes that tells what is in it, a line of
-// JSON for each scene.
+// List is the file in a folder of scenes that describes them, one JSON line per
+// scene.
 const List = "scenes.jsonl"
 
 // line is a scene in List.
 type line struct {
 	File      string   `json:"file,omitempty"`
-	Frames    []string `json:"frames,omitempty"` // of a clip, in its own folder
+	Frames    []string `json:"frames,omitempty"` // of a video, in a subfolder
 	Kind      string   `json:"kind"`
 	Caption   string   `json:"caption"`
 	Questions []Pair   `json:"questions"`
@@ -33,11 +33,11 @@ type line struct {
 }
 
 // Save writes the first n scenes of a source into a folder: a PNG for each, a
-// folder of them for a clip, and List, which is written last. A folder that has
+// subfolder of them for a video, and List, which is written last. A folder with
 // a list is refused.
 func Save(ctx context.Context, dir string, s *Source, n int) (err error) {
 	if n < 1 || n > MaxSaved {
-		return fmt.Errorf("write %d scenes: want 1 to %d", n, MaxSaved)
+		return fmt.Errorf("write scenes: got %d, want 1 to %d", n, MaxSaved)
 	}
 	d, err := fsx.Create(dir, 0o755, fsx.Options{})
 	if err != nil {
@@ -70,7 +70,7 @@ func Save(ctx context.Context, dir string, s *Source, n int) (err error) {
 	return nil
 }
 
-// save writes the pictures and says in l where they are.
+// save writes the images and stores their paths in l.
 func (sc *Scene) save(d *fsx.Dir, i int, l *line) error {
 	if sc.Frames == nil {
 		l.File = fmt.Sprintf("%06d.png", i)
@@ -89,7 +89,7 @@ func (sc *Scene) save(d *fsx.Dir, i int, l *line) error {
 	return nil
 }
 
-// savePNG writes a picture [h, w, 3].
+// savePNG writes an image [h, w, 3].
 func savePNG(d *fsx.Dir, name string, rgb []byte, w, h int) error {
 	img := image.NewNRGBA(image.Rect(0, 0, w, h))
 	for at := 0; at < w*h; at++ {

@@ -22,7 +22,7 @@ func source(t testing.TB, opt scene.Options) *scene.Source {
 	return s
 }
 
-// TestLook writes a sheet of scenes to a folder, for eyes (SCENE_OUT=DIR).
+// TestLook writes a sheet of scenes to the folder SCENE_OUT for inspection.
 func TestLook(t *testing.T) {
 	dir := os.Getenv("SCENE_OUT")
 	if dir == "" {
@@ -55,8 +55,8 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// A scene follows from the options and its number, whoever asks and in
-// whatever order.
+// A scene is a function of the options and its number, for concurrent use in
+// any order.
 func TestPure(t *testing.T) {
 	a, b := source(t, scene.Options{Seed: 7}), source(t, scene.Options{Seed: 7})
 	want := make([][]byte, 64)
@@ -98,7 +98,7 @@ func TestOptions(t *testing.T) {
 	}
 	_, err := scene.New(scene.Options{Split: "x", Size: 1, Kinds: []string{"y"}})
 	if err == nil || len(strings.Split(err.Error(), "\n")) != 3 {
-		t.Errorf("three faults: %v", err)
+		t.Errorf("want three faults: %v", err)
 	}
 }
 
@@ -114,8 +114,8 @@ func BenchmarkMake(b *testing.B) {
 	}
 }
 
-// Shapes lie apart from one another and from the picture's edge, and in the
-// part of the picture that the truth says.
+// Shapes are separate from each other and from the image's edge, and in their
+// place.
 func TestApart(t *testing.T) {
 	for _, size := range []int{64, 128} {
 		s := source(t, scene.Options{Kinds: []string{scene.Shapes}, Size: size})
@@ -123,14 +123,14 @@ func TestApart(t *testing.T) {
 			shapes := s.Make(i).Truth.Shapes
 			for k, a := range shapes {
 				if a.X < a.R || a.Y < a.R || a.X+a.R >= size || a.Y+a.R >= size {
-					t.Errorf("size %d, %d: %+v lies at the edge", size, i, a)
+					t.Errorf("size %d, %d: %+v touches the edge", size, i, a)
 				}
 				if at := scene.Places()[a.Y*3/size*3+a.X*3/size]; at != a.Place {
 					t.Errorf("size %d, %d: %+v is at the %s", size, i, a, at)
 				}
 				for _, b := range shapes[:k] {
 					if d := a.R + b.R + size/128; (a.X-b.X)*(a.X-b.X)+(a.Y-b.Y)*(a.Y-b.Y) < d*d {
-						t.Errorf("size %d, %d: %+v meets %+v", size, i, a, b)
+						t.Errorf("size %d, %d: %+v touches %+v", size, i, a, b)
 					}
 				}
 			}
@@ -138,8 +138,8 @@ func TestApart(t *testing.T) {
 	}
 }
 
-// The two splits draw different numbers: what they show has no more in common
-// than two seeds have.
+// The two splits draw different numbers: their scenes have no more in common
+// than those of two seeds.
 func TestStreams(t *testing.T) {
 	a, b := source(t, scene.Options{Size: 64}), source(t, scene.Options{Size: 64, Split: scene.Held})
 	same := 0
@@ -153,10 +153,10 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// What the judge sees in each frame of a clip moves as the truth says.
+// The shapes measured in the frames of a video move like the truth.
 func TestMotions(t *testing.T) {
 	s := source(t, scene.Options{Kinds: []string{scene.Video}, Plain: true, Frames: 4})
-	met := map[string]int{}
+	motions := map[string]int{}
 	for i := range 80 {
 		sc := s.Make(i)
 		var seen []*scene.Measured
@@ -171,19 +171,19 @@ func TestMotions(t *testing.T) {
 			}
 		}
 		if got := moves(seen); got != sc.Truth.Motion {
-			t.Errorf("%d: it is seen that %s, and it is true that %s", i, got, sc.Truth.Motion)
+			t.Errorf("%d: measured %q, want %q", i, got, sc.Truth.Motion)
 		}
 		if first, want := seen[0], sc.Truth.Shapes[0]; first.Shape.Shape != want.Shape || first.Colour != want.Colour || first.Place != want.Place {
 			t.Errorf("%d: %+v, want %+v", i, first, want)
 		}
-		met[sc.Truth.Motion]++
+		motions[sc.Truth.Motion]++
 	}
-	if len(met) != len(scene.Motions()) {
-		t.Errorf("met %v", met)
+	if len(motions) != len(scene.Motions()) {
+		t.Errorf("motions %v", motions)
 	}
 }
 
-// moves says what a figure does from the first frame to the last.
+// moves returns the motion of a figure from the first frame to the last.
 func moves(seen []*scene.Measured) string {
 	for _, m := range seen {
 		if m == nil {
@@ -210,7 +210,7 @@ func moves(seen []*scene.Measured) string {
 	return "it rests"
 }
 
-// Small makes texts of train smaller and leaves everything else as it is.
+// Small makes training texts smaller and changes nothing else.
 func TestSmall(t *testing.T) {
 	spread := func(split, kind string, small bool) (sum int, rgb []byte) {
 		s := source(t, scene.Options{Split: split, Kinds: []string{kind}, Small: small, Seed: 3})
@@ -232,13 +232,13 @@ func TestSmall(t *testing.T) {
 		plain, _ := spread(scene.Train, kind, false)
 		small, _ := spread(scene.Train, kind, true)
 		if 10*small > 8*plain {
-			t.Errorf("%s: letters are %d apart, %d without", kind, small, plain)
+			t.Errorf("%s: letter distance %d, %d without Small", kind, small, plain)
 		}
 	}
 	for _, c := range [][2]string{{scene.Held, scene.Words}, {scene.Held, scene.Digits}, {scene.Train, scene.Shapes}, {scene.Train, scene.Charts}} {
 		_, a := spread(c[0], c[1], false)
 		if _, b := spread(c[0], c[1], true); !bytes.Equal(a, b) {
-			t.Errorf("%s of %s are others", c[1], c[0])
+			t.Errorf("%s of %s changed", c[1], c[0])
 		}
 	}
 }

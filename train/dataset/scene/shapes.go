@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// full is the distance of an outline's farthest point from its centre.
+// full is the distance of an outline's farthest point from its center.
 const full = 4096
 
-// outline is a shape around its centre of mass.
+// outline is a shape around its center of mass.
 type outline struct {
 	name     string
 	contours [][]point
 }
 
-// outlines are the shapes that are drawn and measured.
+// outlines are the drawn and measured shapes.
 var outlines = []outline{
 	centred("circle", round(full, 1)),
 	centred("square", []point{{full, full}, {-full, full}, {-full, -full}, {full, -full}}),
@@ -27,7 +27,8 @@ var outlines = []outline{
 	centred("diamond", []point{{0, full}, {-full * 5 / 8, 0}, {0, -full}, {full * 5 / 8, 0}}),
 }
 
-// round is a circle of 64 corners, clockwise or (-1) against the clock.
+// round returns a circle of 64 corners, clockwise or, if way is -1,
+// counterclockwise.
 func round(r, way int) []point {
 	var c []point
 	for i := range 64 {
@@ -36,8 +37,8 @@ func round(r, way int) []point {
 	return c
 }
 
-// corners is a star of n rays, the first one upwards; a polygon where the
-// inner radius is that of its sides.
+// corners returns a star of n rays, the first one upwards; it is a polygon if
+// the inner radius is that of its sides.
 func corners(n, outer, inner int) []point {
 	var c []point
 	for i := range 2 * n {
@@ -50,12 +51,12 @@ func corners(n, outer, inner int) []point {
 	return c
 }
 
-// cross has arms of length l and twice the width w.
+// cross returns a cross with arms of length l and width 2w.
 func cross(w, l int) []point {
 	return []point{{w, l}, {-w, l}, {-w, w}, {-l, w}, {-l, -w}, {-w, -w}, {-w, -l}, {w, -l}, {w, -w}, {l, -w}, {l, w}, {w, w}}
 }
 
-// heart is x = 16 sin³ t, y = -(13 cos t - 5 cos 2t - 2 cos 3t - cos 4t).
+// heart returns x = 16 sin³ t, y = -(13 cos t - 5 cos 2t - 2 cos 3t - cos 4t).
 func heart() []point {
 	var c []point
 	for i := range 64 {
@@ -66,10 +67,10 @@ func heart() []point {
 	return c
 }
 
-// centred moves contours so that their centre of mass is the origin, and
-// scales them so that the farthest point is at full.
+// centred moves the center of mass of contours to the origin and scales the
+// farthest point to full.
 func centred(name string, contours ...[]point) outline {
-	var area, mx, my int64 // of the outer contour: holes lie around the centre
+	var area, mx, my int64 // of the outer contour: holes are concentric
 	for i, a := range contours[0] {
 		b := contours[0][(i+1)%len(contours[0])]
 		cross := int64(a.x)*int64(b.y) - int64(b.x)*int64(a.y)
@@ -91,8 +92,8 @@ func centred(name string, contours ...[]point) outline {
 	return o
 }
 
-// placed is the outline around a point, r from it to the farthest point,
-// turned; all in 1/256 of a pixel.
+// placed returns the outline around a point, with the farthest point at
+// distance r, rotated; all in 1/256 of a pixel.
 func (o outline) placed(centre point, r, angle int) [][]point {
 	out := make([][]point, len(o.contours))
 	for i, c := range o.contours {
@@ -114,18 +115,18 @@ func ShapeNames() []string {
 	return names
 }
 
-// places are the nine parts of a picture, in reading order.
+// places are the nine parts of an image, in reading order.
 var places = [9]string{"top left", "top", "top right", "left", "middle", "right", "bottom left", "bottom", "bottom right"}
 
-// Places lists the parts of a picture in reading order.
+// Places lists the parts of an image in reading order.
 func Places() []string { return places[:] }
 
-// place is the part of a picture of w × h that a point lies in.
+// place returns the part of an image of w × h with a point.
 func place(x, y, w, h int) int {
 	return min(max(3*y/h, 0), 2)*3 + min(max(3*x/w, 0), 2)
 }
 
-// Radii of small and big shapes at 128 pixels, in 1/256 of a pixel.
+// Radii of small and big shapes for 128 pixels, in 1/256 of a pixel.
 const (
 	smallest, small = 9 * unit, 12 * unit
 	big, biggest    = 16 * unit, 19 * unit
@@ -177,12 +178,12 @@ func (p *pen) shapes() Scene {
 	return sc
 }
 
-// inside is a point of a cell: near enough to its middle that nobody would
-// call it another, and that a shape of radius r stays clear of the picture's
-// edge and of shapes in other cells.
+// inside returns a point of a cell, clearly within the cell and far enough from
+// its border that a shape of radius r is clear of the image's edge and of
+// shapes in other cells.
 func (p *pen) inside(cell, r int) point {
 	third := p.size * unit / 3
-	// Two big shapes in neighbouring cells need 2r of the distance.
+	// Two big shapes in adjacent cells need a distance of 2r.
 	free := max(min(third/2-r-unit, third/6), p.px(unit/2))
 	if p.plain {
 		free /= 4
@@ -191,7 +192,7 @@ func (p *pen) inside(cell, r int) point {
 	return point{x + p.span(-free, free), y + p.span(-free, free)}
 }
 
-// caption says what is there, in reading order.
+// caption describes shapes in reading order.
 func caption(shapes []Shape) string {
 	parts := make([]string, len(shapes))
 	for i, s := range shapes {
@@ -200,7 +201,7 @@ func caption(shapes []Shape) string {
 	return listed(parts)
 }
 
-// listed joins as one would say it.
+// listed joins parts with commas and "and".
 func listed(parts []string) string {
 	if len(parts) < 2 {
 		return strings.Join(parts, "")
@@ -209,7 +210,7 @@ func listed(parts []string) string {
 	return strings.Join(parts[:last], ", ") + " and " + parts[last]
 }
 
-// article puts a or an before a word.
+// article prefixes a word with "a" or "an".
 func article(word string) string {
 	if strings.ContainsRune("aeiou", rune(word[0])) {
 		return "an " + word
@@ -217,7 +218,7 @@ func article(word string) string {
 	return "a " + word
 }
 
-// askShapes asks for these very shapes.
+// askShapes returns a prompt for these shapes.
 func (p *pen) askShapes(shapes []Shape) string {
 	parts := make([]string, len(shapes))
 	for i, s := range shapes {

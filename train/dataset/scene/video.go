@@ -2,15 +2,12 @@ package scene
 
 import "slices"
 
-// Motions of clips, as they are answered.
+// motions are the motions of videos, as in answers.
 var motions = []string{
 	"it moves left", "it moves right", "it moves up", "it moves down", "it grows", "it shrinks", "it changes color", "it blinks",
 }
 
-// Motions lists what things do in clips.
-func Motions() []string { return slices.Clone(motions) }
-
-// video draws a clip of one shape that does something.
+// video draws a video of one moving or changing shape.
 func (p *pen) video() Scene {
 	ground := p.ground(true)
 	seen := against(ground)
@@ -54,14 +51,14 @@ func (p *pen) video() Scene {
 	return sc
 }
 
-// step is where a shape is in one frame.
+// step is the position of a shape in one frame.
 type step struct {
 	at   point
 	r    int
 	seen bool
 }
 
-// path is what a shape does, frame by frame.
+// path returns the motion of a shape, frame by frame.
 func (p *pen) path(motion string) []step {
 	n, side := p.frames, p.size*unit
 	r := p.px(p.span(smallest, biggest))
@@ -96,7 +93,7 @@ func (p *pen) path(motion string) []step {
 	return steps
 }
 
-// aboutClip asks what happens, and what is seen.
+// aboutClip asks about the motion and the shape.
 func (p *pen) aboutClip(t Truth, shape, caption string) []Pair {
 	q := p.ask(nil, AskCaption, caption, "what is in the video?", "what do you see?", "describe the video.", "what does the video show?")
 	q = p.ask(q, AskMotion, t.Motion, "what does the "+shape+" do?", "what happens?", "what happens in the video?", "what does it do?")

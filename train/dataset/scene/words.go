@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// lexicon are words a small child reads; both splits draw them.
+// lexicon is words of early readers; both splits draw them.
 var lexicon = strings.Fields(`
 a i am an as at be by do go he hi if in is it me my no of on or so to up us we
 all and ant any arm art ask bad bag bat bed bee big bird boat bog box boy bug bun bus but cab can cap car cat cow cub cup cut dad
@@ -33,16 +33,16 @@ cotton dinner doctor dragon family father finger forest friend kitten ladder let
 penguin picture pumpkin rainbow sandwich scissors shoulder sister spring square station student sunshine teacher thunder tractor
 trumpet umbrella village window`)
 
-// heldWord says whether a word that nobody knows is drawn for the held split
-// alone: a fifth of those with three letters and more, by their hash.
+// heldWord reports whether a made-up word is drawn only for the held-out split:
+// a fifth of those with three letters and more, by hash.
 func heldWord(s string) bool {
 	h := fnv.New32a()
 	h.Write([]byte(s))
 	return h.Sum32()%5 == 0
 }
 
-// heldNumber says whether a number is drawn for the held split alone: those
-// from 10 on that leave 3 when divided by 7.
+// heldNumber reports whether a number is drawn only for the held-out split:
+// from 10, those that are 3 modulo 7.
 func heldNumber(n int) bool { return n >= 10 && n%7 == 3 }
 
 const (
@@ -51,7 +51,7 @@ const (
 	vowels     = "aeiou"
 )
 
-// word is a real one or, half the time, one that is made up.
+// word returns a real word or, half the time, a made-up one.
 func (p *pen) word() string {
 	if p.one(2) {
 		return pick(&p.dice, lexicon)
@@ -79,7 +79,8 @@ func (p *pen) word() string {
 	}
 }
 
-// number has one to four digits, each number of them as often.
+// number returns a number of one to four digits, with equal probability of each
+// length.
 func (p *pen) number() int {
 	from := pick(&p.dice, []int{0, 10, 100, 1000})
 	for {
@@ -133,8 +134,8 @@ func (p *pen) digits() Scene {
 	return sc
 }
 
-// writing draws a text somewhere, as large as it fits or down to 14 pixels of
-// 128, and gives its colour's name.
+// writing draws a text at a random position, as large as fits or down to 14 of
+// 128 pixels, and returns the name of its color.
 func (p *pen) writing(text string) string {
 	ground := p.ground(true)
 	colour := pick(&p.dice, against(ground))
@@ -155,15 +156,15 @@ func (p *pen) writing(text string) string {
 	return colour
 }
 
-// margin is what stays free around a text, at 128 pixels.
+// margin is the free space around a text, for 128 pixels.
 const margin = 4 * unit
 
-// fitted sets a text smaller where the picture has no room for it.
+// fitted scales a text down to fit into the image.
 func (p *pen) fitted(text string, st style) lettering {
 	room := p.size*unit - 2*p.px(margin)
 	l := p.letter(text, st)
 	if over := max(l.width(), l.height()); over > room {
-		// Lengths go with the size but for their rounding.
+		// Lengths are proportional to the size except for rounding.
 		st.em = int(int64(st.em) * int64(room-unit) / int64(over))
 		l = p.letter(text, st)
 	}

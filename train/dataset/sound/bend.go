@@ -4,8 +4,9 @@ import (
 	"math"
 )
 
-// finish makes a clip of a sound that was made here: silence around it, a level,
-// and a ground of noise. Both splits are bent alike: the numbers differ.
+// finish converts a synthesized sound to a clip: silence around it, a level,
+// and background noise. Both splits are processed alike with different random
+// numbers.
 func (m *mixer) finish(v []float64) []float32 {
 	v = m.padded(v, 0.02, 0.35)
 	level(v, m.in(0.15, 0.9))
@@ -15,9 +16,9 @@ func (m *mixer) finish(v []float64) []float32 {
 	return pcm(v)
 }
 
-// finishSpeech makes a clip of speech. For training it is another speaker, room
-// and line each time; what is held is as it was spoken, but for its level, the
-// silence around it and a soft ground.
+// finishSpeech converts speech to a clip. For training it varies speaker, room and
+// line; held-out speech is unchanged except for its level, the silence around it
+// and soft background noise.
 func (m *mixer) finishSpeech(v []float64) []float32 {
 	if !m.train {
 		v = m.padded(v, 0.05, 0.3)
@@ -25,8 +26,8 @@ func (m *mixer) finishSpeech(v []float64) []float32 {
 		m.noise(v, m.in(30, 50))
 		return pcm(v)
 	}
-	// People speak up to twice as fast as espeak-ng, and recordings of theirs are
-	// cut where a word is not quite over.
+	// People speak up to twice as fast as espeak-ng, and their recordings are
+	// often cut before a word ends.
 	v = resampled(v, m.in(0.82, 1.22))
 	if m.chance(0.7) {
 		v = stretched(v, m.in(0.75, 1.7))
@@ -47,7 +48,7 @@ func (m *mixer) finishSpeech(v []float64) []float32 {
 		m.noise(v, m.in(5, 40))
 	}
 	m.line(v)
-	if m.chance(0.15) { // too loud for what recorded it
+	if m.chance(0.15) { // overdriven recording
 		g := m.in(1.2, 3)
 		for i := range v {
 			v[i] = min(max(g*v[i], -0.95), 0.95)
@@ -56,8 +57,8 @@ func (m *mixer) finishSpeech(v []float64) []float32 {
 	return pcm(v)
 }
 
-// line is what a sound came through: the band of a telephone, the upper half cut
-// off as recordings at 8 kHz have it, or nothing.
+// line simulates a transmission: the band of a telephone, the upper half cut
+// off as in recordings at 8 kHz, or nothing.
 func (m *mixer) line(v []float64) {
 	switch r := m.Float64(); {
 	case r < 0.25:
@@ -74,7 +75,7 @@ func (m *mixer) line(v []float64) {
 	}
 }
 
-// padded stands between silences of low to high seconds, within MaxSamples.
+// padded adds silences of low to high seconds around v, within MaxSamples.
 func (m *mixer) padded(v []float64, low, high float64) []float64 {
 	v = v[:min(len(v), MaxSamples)]
 	room := MaxSamples - len(v)
@@ -85,7 +86,7 @@ func (m *mixer) padded(v []float64, low, high float64) []float64 {
 	return out
 }
 
-// level brings the largest sample to peak.
+// level scales the largest sample to peak.
 func level(v []float64, peak float64) {
 	top := 0.0
 	for _, x := range v {
@@ -99,8 +100,8 @@ func level(v []float64, peak float64) {
 	}
 }
 
-// noise adds a ground that is below the sound by db: white, softer above, or the
-// hum of mains.
+// noise adds background noise db below the sound: white, softer above, or mains
+// hum.
 func (m *mixer) noise(v []float64, db float64) {
 	power := 0.0
 	for _, x := range v {
@@ -135,7 +136,7 @@ func (m *mixer) noise(v []float64, db float64) {
 	}
 }
 
-// room adds echoes that die away, sparse and at random times.
+// room adds sparse, decaying echoes at random times.
 func (m *mixer) room(v []float64) []float64 {
 	decay := m.in(0.03, 0.2)
 	out := append(append([]float64(nil), v...), seconds(decay)...)
@@ -146,8 +147,8 @@ func (m *mixer) room(v []float64) []float64 {
 	return out
 }
 
-// resampled plays a sound faster by a factor, higher by as much (Catmull and Rom
-// between the samples).
+// resampled plays a sound faster and higher by a factor (Catmull-Rom
+// interpolation).
 func resampled(v []float64, factor float64) []float64 {
 	n := int(float64(len(v)) / factor)
 	out := make([]float64, n)
@@ -165,9 +166,9 @@ func resampled(v []float64, factor float64) []float64 {
 	return out
 }
 
-// stretched is a sound that takes 1/factor of the time at the same pitch: frames
-// of 25 ms that overlap by half, each taken within 6 ms of its place, where it
-// goes on best from the one before (WSOLA, Verhelst and Roelands 1993).
+// stretched plays a sound in 1/factor of the time at the same pitch: frames of
+// 25 ms that overlap by half, each within 6 ms of its place, where it continues
+// the previous one best (WSOLA, Verhelst and Roelands 1993).
 func stretched(v []float64, factor float64) []float64 {
 	const half, reach, step = Rate / 80, Rate / 160, 3
 	n := int(float64(len(v)) / factor)
@@ -191,7 +192,7 @@ func stretched(v []float64, factor float64) []float64 {
 				}
 			}
 			if math.IsInf(best, -1) {
-				break // behind the end
+				break // past the end
 			}
 		}
 		for i := range 2 * half {
@@ -201,7 +202,7 @@ func stretched(v []float64, factor float64) []float64 {
 	return out[:n]
 }
 
-// onePole is a soft low-pass, 6 dB an octave above cut Hz.
+// onePole is a soft low-pass, 6 dB per octave above cut Hz.
 func onePole(v []float64, cut float64) {
 	a := 1 - math.Exp(-2*math.Pi*cut/Rate)
 	y := 0.0
@@ -211,7 +212,7 @@ func onePole(v []float64, cut float64) {
 	}
 }
 
-// tilt makes a voice darker (above 0) or brighter.
+// tilt makes a voice darker (a above 0) or brighter.
 func tilt(v []float64, a float64) {
 	last := 0.0
 	for i, x := range v {
@@ -224,8 +225,8 @@ func tilt(v []float64, a float64) {
 	}
 }
 
-// butterworth is a filter of second order, in place: what lies below cut Hz is
-// kept, or what lies above.
+// butterworth filters in place with a second-order low-pass or high-pass at cut
+// Hz.
 func butterworth(v []float64, cut float64, high bool) {
 	w := math.Tan(math.Pi * cut / Rate)
 	n := 1 / (1 + math.Sqrt2*w + w*w)
@@ -242,7 +243,7 @@ func butterworth(v []float64, cut float64, high bool) {
 	}
 }
 
-// pcm rounds to what 16 bits hold.
+// pcm rounds to 16 bits.
 func pcm(v []float64) []float32 {
 	out := make([]float32, len(v))
 	for i, x := range v {

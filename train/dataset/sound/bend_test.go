@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A tone that is stretched keeps its pitch and its level, one that is resampled
-// gets higher; both take as much less time.
+// A stretched tone keeps its pitch and level, a resampled one gets higher; both
+// get shorter by the factor.
 func TestBent(t *testing.T) {
 	const pitch, n = 440, Rate
 	v := make([]float64, n)
@@ -34,8 +34,8 @@ func TestBent(t *testing.T) {
 			if c.moves {
 				want *= factor
 			}
-			if heard := crossed / 2 * Rate / float64(len(inner)); math.Abs(heard-want) > 0.02*want {
-				t.Errorf("%s by %v: %.0f Hz, want %.0f", name, factor, heard, want)
+			if measured := crossed / 2 * Rate / float64(len(inner)); math.Abs(measured-want) > 0.02*want {
+				t.Errorf("%s by %v: %.0f Hz, want %.0f", name, factor, measured, want)
 			}
 			if level := math.Sqrt(2 * power / float64(len(inner))); level < 0.9 || level > 1.05 {
 				t.Errorf("%s by %v: of level %.2f", name, factor, level)
@@ -43,15 +43,15 @@ func TestBent(t *testing.T) {
 		}
 	}
 	if got := stretched(v[:100], 2); len(got) != 100 {
-		t.Errorf("what is shorter than its frames is %d samples", len(got))
+		t.Errorf("sound shorter than a frame: %d samples", len(got))
 	}
 	if got := resampled(nil, 2); len(got) != 0 {
-		t.Errorf("of nothing come %d samples", len(got))
+		t.Errorf("empty sound: %d samples", len(got))
 	}
 }
 
-// What a filter is to keep it keeps, and what it is to take away is 12 dB an
-// octave lower.
+// A filter keeps its pass band and attenuates by 12 dB per octave outside of
+// it.
 func TestFilters(t *testing.T) {
 	level := func(pitch, cut float64, high bool) float64 {
 		v := make([]float64, Rate)

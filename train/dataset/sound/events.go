@@ -11,7 +11,7 @@ type event struct {
 	make          func(*mixer) []float64
 }
 
-// things are the events. By chance one of ten is right.
+// things returns the events. The chance level is one in ten.
 func things() []event {
 	return []event{
 		{"bell", "a bell", (*mixer).bell},
@@ -27,7 +27,7 @@ func things() []event {
 	}
 }
 
-// EventNames are the things that can be heard.
+// EventNames lists the names of the events.
 func EventNames() []string {
 	var out []string
 	for _, e := range things() {
@@ -40,22 +40,22 @@ func (s *Source) events(m *mixer) Clip {
 	all := things()
 	k := m.IntN(len(all))
 	e := all[k]
-	// Another thing is asked for as often as this one.
-	asked, answer := e, "yes"
+	// Another thing is other for equally often.
+	other, answer := e, "yes"
 	if m.chance(0.5) {
-		asked, answer = all[(k+m.between(1, len(all)-1))%len(all)], "no"
+		other, answer = all[(k+m.between(1, len(all)-1))%len(all)], "no"
 	}
 	return Clip{PCM: m.finish(e.make(m)), Caption: e.caption, Thing: e.name, Questions: []Pair{
 		{"what makes this sound?", e.name, "event"},
-		{"do you hear " + asked.caption + "?", answer, "yes"},
+		{"do you hear " + other.caption + "?", answer, "yes"},
 		{"what do you hear?", e.caption, "caption"},
 	}}
 }
 
 // seconds is silence.
-func seconds(t float64) []float64 { return make([]float64, int(t*Rate)) }
+func seconds(t float64) []float64 { return make([]float64, int(t*Rate)) } // seconds returns silence.
 
-// add mixes what into out from sample at on.
+// add mixes what into out from sample at.
 func add(out []float64, at int, what []float64, gain float64) {
 	for i, v := range what {
 		if at+i >= 0 && at+i < len(out) {
@@ -64,7 +64,7 @@ func add(out []float64, at int, what []float64, gain float64) {
 	}
 }
 
-// ring is a damped sine; decay is the seconds to a third.
+// ring returns a damped sine; decay is the time in seconds to a third.
 func ring(t, pitch, decay, phase float64) []float64 {
 	out := seconds(t)
 	step := cmplx.Rect(math.Exp(-1/(decay*Rate)), 2*math.Pi*pitch/Rate)
@@ -76,7 +76,7 @@ func ring(t, pitch, decay, phase float64) []float64 {
 	return out
 }
 
-// bell is partials that are no harmonics, struck once to three times.
+// bell is inharmonic partials, struck one to three times.
 func (m *mixer) bell() []float64 {
 	pitch, decay := m.in(450, 1300), m.in(0.2, 0.7)
 	strikes, apart := m.between(1, 3), m.in(0.3, 0.6)
@@ -109,7 +109,7 @@ func (m *mixer) clicks() []float64 {
 	return out
 }
 
-// drum falls in pitch under a rattle.
+// drum is falling pitch with a rattle.
 func (m *mixer) drum() []float64 {
 	pitch, decay := m.in(60, 130), m.in(0.08, 0.25)
 	hits, apart := m.between(1, 4), m.in(0.22, 0.5)
@@ -139,7 +139,7 @@ func (m *mixer) burst() []float64 {
 	return out
 }
 
-// bird is quick sweeps far up.
+// bird is fast high sweeps.
 func (m *mixer) bird() []float64 {
 	var out []float64
 	from, to := m.in(2200, 3500), m.in(3600, 5500)
@@ -154,7 +154,7 @@ func (m *mixer) bird() []float64 {
 	return out
 }
 
-// engine is a low hum of many harmonics that beats.
+// engine is a low hum of many harmonics with beats.
 func (m *mixer) engine() []float64 {
 	pitch, beat := m.in(45, 110), m.in(3, 12)
 	harmonics := make([]float64, 18)
@@ -169,7 +169,7 @@ func (m *mixer) engine() []float64 {
 	return out
 }
 
-// water is bubbles, each a short ring, over a soft rush.
+// water is bubbles, each a short ring, over soft noise.
 func (m *mixer) water() []float64 {
 	out := seconds(m.in(1, 2.4))
 	for i := range out {
@@ -187,7 +187,7 @@ func (m *mixer) water() []float64 {
 	return out
 }
 
-// alarm is two tones in turn.
+// alarm alternates two tones.
 func (m *mixer) alarm() []float64 {
 	a := m.in(700, 1100)
 	b := a * m.in(1.2, 1.5)
@@ -200,7 +200,7 @@ func (m *mixer) alarm() []float64 {
 	}, []float64{1, 0, m.in(0.2, 0.5), 0, m.in(0.1, 0.3)}, 0)
 }
 
-// horn is two steady notes together.
+// horn is two simultaneous steady notes.
 func (m *mixer) horn() []float64 {
 	pitch := m.in(180, 420)
 	harmonics := []float64{1, m.in(0.6, 1), m.in(0.5, 0.9), m.in(0.3, 0.7), m.in(0.2, 0.5), m.in(0.1, 0.4)}

@@ -6,11 +6,11 @@ import (
 	"testing"
 )
 
-// ParsePack reads a pack out of memory.
+// ParsePack parses a pack in memory.
 var ParsePack = parsePack
 
-// PackOf is a pack of voices that say each text once: a third of a second of a
-// tone.
+// PackOf returns a pack of voices that say each text once: a third of a second
+// of a tone.
 func PackOf(t testing.TB, voices []string) []byte {
 	t.Helper()
 	var takes []Take
@@ -32,13 +32,13 @@ func PackOf(t testing.TB, voices []string) []byte {
 	return b.Bytes()
 }
 
-// Spelt is a number in words.
+// Spelt returns a number in words.
 var Spelt = spelt
 
-// Frames are n frames of speech.
+// Frames returns n frames of speech.
 func Frames(v []float64, n int) []float32 { return newAnalyser().frames(v, n) }
 
-// ReaderOf is a voice that says each word as a mix of tones of its own.
+// ReaderOf returns a voice that says each word as a distinct mix of tones.
 func ReaderOf(t testing.TB) *Reader {
 	t.Helper()
 	p, err := parsePack(ReaderPack(t, nil))
@@ -52,7 +52,7 @@ func ReaderOf(t testing.TB) *Reader {
 	return r
 }
 
-// NewReader reads a voice out of a pack in memory.
+// NewReader reads a voice from a pack in memory.
 func NewReader(data []byte) (*Reader, error) {
 	p, err := parsePack(data)
 	if err != nil {
@@ -61,7 +61,7 @@ func NewReader(data []byte) (*Reader, error) {
 	return newReader(p)
 }
 
-// ReaderPack is a pack of one voice, after change had its way with the takes.
+// ReaderPack returns a pack of one voice with takes modified by change.
 func ReaderPack(t testing.TB, change func(takes []Take, samples [][]int16) ([]Take, [][]int16)) []byte {
 	t.Helper()
 	var takes []Take

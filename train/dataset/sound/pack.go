@@ -13,36 +13,36 @@ import (
 	"mm-abi.org/mm/core/mmap"
 )
 
-// PackFile is the name of the file of speech in its folder.
+// PackFile is the name of the speech file in its folder.
 const PackFile = "speech.pack"
 
-// A pack is packMagic, four bytes with the length of the index, the index as
+// A pack is packMagic, the length of the index in four bytes, the index as
 // JSON, and the samples: 16 bits each, little endian.
 const (
 	packMagic = "MMSPEEC1"
 	maxIndex  = 64 << 20
 )
 
-// Take is one text spoken once.
+// Take is one recording of a text.
 type Take struct {
 	Text    string `json:"text"`
 	Voice   string `json:"voice"`   // accent and variant: "en-us+f2"
 	Variant string `json:"variant"` // "f2"
 	Pitch   int    `json:"pitch"`   // 0 to 99
-	Speed   int    `json:"speed"`   // words a minute
-	First   int    `json:"first"`   // its first sample
+	Speed   int    `json:"speed"`   // words per minute
+	First   int    `json:"first"`   // index of its first sample
 	Samples int    `json:"samples"`
 }
 
-// index is what a pack says of itself.
+// index is the index of a pack.
 type index struct {
-	Engine string `json:"engine"` // what espeak-ng --version prints
+	Engine string `json:"engine"` // output of espeak-ng --version
 	Rate   int    `json:"rate"`
 	SHA256 string `json:"sha256"` // of the samples' bytes
 	Takes  []Take `json:"takes"`
 }
 
-// Pack is a file of speech, mapped.
+// Pack is a mapped speech file.
 type Pack struct {
 	Engine string
 	Takes  []Take
@@ -51,7 +51,7 @@ type Pack struct {
 	m   *mmap.Map
 }
 
-// OpenPack maps a file of speech and compares the digest of its samples.
+// OpenPack maps a speech file and checks the digest of its samples.
 func OpenPack(path string) (*Pack, error) {
 	m, err := mmap.Open(path)
 	if err != nil {
@@ -68,11 +68,11 @@ func OpenPack(path string) (*Pack, error) {
 func parsePack(data []byte) (*Pack, error) {
 	head := len(packMagic) + 4
 	if len(data) < head || string(data[:len(packMagic)]) != packMagic {
-		return nil, errors.New("it is no file of speech")
+		return nil, errors.New("not a speech file")
 	}
 	size := int64(binary.LittleEndian.Uint32(data[len(packMagic):]))
 	if size > maxIndex || size > int64(len(data)-head) {
-		return nil, fmt.Errorf("an index of %d bytes in a file of %d", size, len(data))
+		return nil, fmt.Errorf("index of %d bytes in a file of %d", size, len(data))
 	}
 	var x index
 	if err := json.Unmarshal(data[head:head+int(size)], &x); err != nil {
@@ -80,20 +80,20 @@ func parsePack(data []byte) (*Pack, error) {
 	}
 	pcm := data[head+int(size):]
 	if x.Rate != Rate {
-		return nil, fmt.Errorf("speech of %d samples a second, %d are used", x.Rate, Rate)
+		return nil, fmt.Errorf("sample rate %d, want %d", x.Rate, Rate)
 	}
 	for i, t := range x.Takes {
 		if t.First < 0 || t.Samples < 1 || t.Samples > MaxSamples || t.First > len(pcm)/2-t.Samples {
-			return nil, fmt.Errorf("take %d is %d samples from %d on, of %d", i, t.Samples, t.First, len(pcm)/2)
+			return nil, fmt.Errorf("take %d out of range: %d samples from %d, of %d", i, t.Samples, t.First, len(pcm)/2)
 		}
 	}
 	if sum := sha256.Sum256(pcm); hex.EncodeToString(sum[:]) != x.SHA256 {
-		return nil, fmt.Errorf("the samples are not those of the index: digest %x, not %s", sum, x.SHA256)
+		return nil, fmt.Errorf("digest mismatch of samples: got %x, want %s", sum, x.SHA256)
 	}
 	return &Pack{Engine: x.Engine, Takes: x.Takes, pcm: pcm}, nil
 }
 
-// samples are those of a take.
+// samples returns the samples of a take.
 func (p *Pack) samples(t *Take) []float64 {
 	out := make([]float64, t.Samples)
 	for i := range out {
@@ -102,7 +102,7 @@ func (p *Pack) samples(t *Take) []float64 {
 	return out
 }
 
-// PCM are the samples of a take, −1 to 1.
+// PCM returns the samples of a take, −1 to 1.
 func (p *Pack) PCM(t Take) []float32 {
 	v := p.samples(&t)
 	out := make([]float32, len(v))
@@ -120,8 +120,8 @@ func (p *Pack) Close() error {
 	return p.m.Close()
 }
 
-// WritePack writes takes, whose First and Samples it sets, and their samples, as
-// a file that [OpenPack] reads. The engine is the program that spoke.
+// WritePack writes takes, whose First and Samples it sets, and their samples as
+// a file for [OpenPack]. engine is the synthesizer.
 func WritePack(w io.Writer, engine string, takes []Take, samples [][]int16) error {
 	var pcm bytes.Buffer
 	first := 0

@@ -13,34 +13,34 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// CodeWidth is the numbers of a word's code.
+// CodeWidth is the size of a word's code.
 const CodeWidth = 64
 
-// Reader is one voice that says every word of [SpokenWords], always in the same
-// way. A word is StretchFrames frames, and those lie near a space of CodeWidth
-// dimensions: its code is where, in the directions that words differ most in. Each
-// number of a code is about as large over all words, however much it is heard.
+// Reader is one voice with a single recording of every word of [SpokenWords]. A
+// word is StretchFrames frames. The frames of all words are close to a space of
+// CodeWidth dimensions; a word's code is its coordinates in the directions of
+// largest variance, scaled to equal size over all words.
 type Reader struct {
-	Engine string // what spoke
+	Engine string // synthesizer
 	Voice  string
 	words  []string
 	codes  map[string][]float32 // by word
 	basis  []float32            // [CodeWidth, StretchFrames·FrameWidth]
-	weight []float32            // of each number of a code in frames, squared
+	weight []float32            // squared norm of each direction in frames
 }
 
-// OpenReader reads the voice that [Synthesise] made for SpeechOptions.Reader.
+// OpenReader reads the voice written by [Synthesize] for SpeechOptions.Reader.
 func OpenReader(dir string) (*Reader, error) {
 	p, err := OpenPack(filepath.Join(dir, PackFile))
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("there is no speech in %s: make it with mm data speech --reader VOICE %s", dir, dir)
+		return nil, fmt.Errorf("no speech in %s: make it with mm data speech --reader VOICE %s", dir, dir)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("opening the speech in %s: %w", dir, err)
+		return nil, fmt.Errorf("opening speech in %s: %w", dir, err)
 	}
 	r, err := newReader(p)
 	if err := errors.Join(err, p.Close()); err != nil {
-		return nil, fmt.Errorf("the speech in %s: %w", dir, err)
+		return nil, fmt.Errorf("speech in %s: %w", dir, err)
 	}
 	return r, nil
 }
@@ -54,16 +54,16 @@ func newReader(p *Pack) (*Reader, error) {
 			r.Voice = t.Voice
 		}
 		if t.Voice != r.Voice || takes[t.Text] != nil {
-			return nil, errors.New("it is not one voice that says every word once: make it with mm data speech --reader VOICE")
+			return nil, errors.New("not a single voice with every word once: make it with mm data speech --reader VOICE")
 		}
 		if t.Samples > StretchSamples {
-			return nil, fmt.Errorf("%q takes %d samples, there are %d for a word", t.Text, t.Samples, StretchSamples)
+			return nil, fmt.Errorf("%q has %d samples, want at most %d", t.Text, t.Samples, StretchSamples)
 		}
 		takes[t.Text] = t
 	}
 	missing := slices.DeleteFunc(SpokenWords(), func(w string) bool { return takes[w] != nil })
 	if len(missing) > 0 {
-		return nil, fmt.Errorf("it lacks %d words, %s", len(missing), strings.Join(missing[:min(len(missing), 5)], ", "))
+		return nil, fmt.Errorf("missing %d words: %s", len(missing), strings.Join(missing[:min(len(missing), 5)], ", "))
 	}
 	a, frames := newAnalyser(), map[string][]float32{}
 	for _, w := range r.words {
@@ -72,11 +72,11 @@ func newReader(p *Pack) (*Reader, error) {
 	return r, r.arrange(frames)
 }
 
-// familiar is how much more digits count than other words.
+// familiar is the weight of digits relative to other words.
 const familiar = 3
 
-// arrange finds the basis of the words' frames, by their singular values, and the
-// codes.
+// arrange computes the basis of the words' frames, by singular value
+// decomposition, and the codes.
 func (r *Reader) arrange(frames map[string][]float32) error {
 	const size = StretchFrames * FrameWidth
 	n := len(r.words)
@@ -92,7 +92,7 @@ func (r *Reader) arrange(frames map[string][]float32) error {
 	}
 	var svd mat.SVD
 	if !svd.Factorize(all, mat.SVDThin) {
-		return errors.New("its frames have no singular values")
+		return errors.New("singular value decomposition of the frames failed")
 	}
 	var v mat.Dense
 	svd.VTo(&v)
@@ -100,7 +100,8 @@ func (r *Reader) arrange(frames map[string][]float32) error {
 	codes := mat.NewDense(n, CodeWidth, nil)
 	for c := range CodeWidth {
 		direction := mat.Col(nil, c, &v)
-		// A direction and its opposite are the same: the largest number is above zero.
+		// Of a direction and its opposite, use the one with a positive largest
+		// number.
 		if floats.Max(direction) < -floats.Min(direction) {
 			floats.Scale(-1, direction)
 		}
@@ -114,7 +115,7 @@ func (r *Reader) arrange(frames map[string][]float32) error {
 			square += sum * sum / float64(n)
 		}
 		if square < 1e-9*float64(r.weight[0]) || square == 0 {
-			return errors.New("its words are too few to tell apart")
+			return errors.New("too few distinct words")
 		}
 		by := math.Sqrt(square)
 		for i, w := range r.words {
@@ -128,8 +129,8 @@ func (r *Reader) arrange(frames map[string][]float32) error {
 	return nil
 }
 
-// Codes are those of words one after the other, in a stretch of its own,
-// [Stretches, CodeWidth]; stretches without a word are zero, which is silence.
+// Codes returns the codes of words, one per slot, [Stretches, CodeWidth]; slots
+// without a word are zero, which is silence.
 func (r *Reader) Codes(words []string) []float32 {
 	out := make([]float32, Stretches*CodeWidth)
 	for i, w := range words[:min(len(words), Stretches)] {
@@ -138,12 +139,12 @@ func (r *Reader) Codes(words []string) []float32 {
 	return out
 }
 
-// Basis is the frames that the numbers of a code stand for, [CodeWidth,
-// StretchFrames·FrameWidth]: a word's frames are the sum of them, times its code.
+// Basis returns the frames of the numbers of a code, [CodeWidth,
+// StretchFrames·FrameWidth]: a word's frames are its code times the basis.
 func (r *Reader) Basis() []float32 { return r.basis }
 
-// Nearest are the words whose frames those of the codes are most like, by the sum
-// of squares; "" where that is silence.
+// Nearest returns the words with the nearest frames to those of the codes, by
+// sum of squares, or "" for silence.
 func (r *Reader) Nearest(codes []float32) []string {
 	var out []string
 	for ; len(codes) >= CodeWidth; codes = codes[CodeWidth:] {

@@ -12,8 +12,7 @@ import (
 	"mm-abi.org/mm/train/dataset/sound"
 )
 
-// Every word is known again by its code, also by one that is somewhat off;
-// silence is no word.
+// Every word is recognized by its code, even with noise; silence is not a word.
 func TestReader(t *testing.T) {
 	r := sound.ReaderOf(t)
 	words := sound.SpokenWords()
@@ -29,7 +28,8 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// The codes and the basis make the frames of digits: as the words differ in.
+// The codes and the basis reconstruct the frames of digits, which words differ
+// in.
 func TestBasis(t *testing.T) {
 	r := sound.ReaderOf(t)
 	const size = sound.StretchFrames * sound.FrameWidth
@@ -53,20 +53,20 @@ func TestBasis(t *testing.T) {
 		all += float64(want) * float64(want)
 	}
 	if all == 0 || off > 0.02*all {
-		t.Errorf("%.4f of the frames is lost", off/all)
+		t.Errorf("%.4f of the frames lost", off/all)
 	}
 }
 
-// A folder without a voice, with several, or one that lacks a word or drawls says
-// so.
+// A folder without a voice, with several, without a word or with too long a
+// word is refused.
 func TestReaderRefused(t *testing.T) {
 	if _, err := sound.OpenReader(t.TempDir()); err == nil || !strings.Contains(err.Error(), "--reader") {
 		t.Error(err)
 	}
 	for want, change := range map[string]func([]sound.Take, [][]int16) ([]sound.Take, [][]int16){
-		"lacks 1 words": func(a []sound.Take, b [][]int16) ([]sound.Take, [][]int16) { return a[1:], b[1:] },
-		"one voice":     func(a []sound.Take, b [][]int16) ([]sound.Take, [][]int16) { a[3].Voice = "en-us+m1"; return a, b },
-		"takes 9601":    func(a []sound.Take, b [][]int16) ([]sound.Take, [][]int16) { b[2] = make([]int16, 9601); return a, b },
+		"missing 1 words": func(a []sound.Take, b [][]int16) ([]sound.Take, [][]int16) { return a[1:], b[1:] },
+		"single voice":    func(a []sound.Take, b [][]int16) ([]sound.Take, [][]int16) { a[3].Voice = "en-us+m1"; return a, b },
+		"9601 samples":    func(a []sound.Take, b [][]int16) ([]sound.Take, [][]int16) { b[2] = make([]int16, 9601); return a, b },
 		"too few": func(a []sound.Take, b [][]int16) ([]sound.Take, [][]int16) {
 			for i := range b {
 				b[i] = b[0]
@@ -87,8 +87,8 @@ func TestReaderRefused(t *testing.T) {
 	}
 }
 
-// What the grains of its frames make is as loud as the sound was, in the same
-// places: a tone is voice, noise is breath, and both are over where they end.
+// The grains of a sound's frames are as loud as the sound, in the same places:
+// a tone is voice, noise is breath, and both end with the sound.
 func TestFrames(t *testing.T) {
 	tone, noise := make([]float64, sound.StretchSamples/2), make([]float64, sound.StretchSamples/2)
 	seed := uint32(1)
@@ -115,10 +115,10 @@ func TestFrames(t *testing.T) {
 		got := sounded(frames)
 		a, b := power(v[1600:4000]), power(got[1600:4000])
 		if b < 0.5*a || b > 2*a {
-			t.Errorf("%s: its power is %.5f, made of its frames %.5f", name, a, b)
+			t.Errorf("%s: power %.5f, of its frames %.5f", name, a, b)
 		}
 		if rest := power(got[6400:]); rest > 0.001*a {
-			t.Errorf("%s: goes on at %.6f of %.6f", name, rest, a)
+			t.Errorf("%s: power %.6f of %.6f after the end", name, rest, a)
 		}
 	}
 }
@@ -131,7 +131,7 @@ func power(v []float64) float64 {
 	return sum
 }
 
-// sounded adds up the grains of frames.
+// sounded sums the grains of frames.
 func sounded(frames []float32) []float64 {
 	const grain = 2 * sound.FrameStep
 	tones, breaths := sound.VoicedGrains(), sound.BreathGrains()

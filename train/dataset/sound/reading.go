@@ -6,22 +6,21 @@ import (
 	"strings"
 )
 
-// A reading is what a clip lets hear in [Places] signs at fixed places, so that
-// something that has no words yet can learn to hear it: what kind it is, how many
-// beeps or digits, low, high, rising or falling, the thing that sounds, and three
-// digits; then the letters of a spoken word. Where nothing belongs is the empty
-// sign.
+// A reading describes a clip by [Places] signs at fixed positions, as a target
+// for an encoder without a language model: the kind, the number of beeps or
+// digits, low, high, rising or falling, the thing, and three digits; then the
+// letters of a word. Other positions have the empty sign.
 const Places = 16
 
-// Places in a reading.
+// Positions in a reading.
 const (
 	slotCount, slotPitch, slotThing, slotDigits, slotLetters = 1, 2, 3, 4, 8
 )
 
-// speech is the kind of a reading in which somebody speaks.
+// speech is the kind in readings of speech.
 const speech = "speech"
 
-// Signs are all that a reading is made of, the empty sign first.
+// Signs returns all signs of readings, the empty sign first.
 func Signs() []string {
 	s := append([]string{""}, Tones, Events, speech, "low", "high", "rising", "falling")
 	s = append(s, EventNames()...)
@@ -31,7 +30,7 @@ func Signs() []string {
 	return append(s, strings.Split("abcdefghijklmnopqrstuvwxyz", "")...)
 }
 
-// Reading is the clip as [Places] signs.
+// Reading returns the clip as [Places] signs.
 func (c Clip) Reading() []string {
 	r := make([]string, Places)
 	switch c.Kind {
@@ -53,10 +52,10 @@ func (c Clip) Reading() []string {
 	return r
 }
 
-// Verdict is whether one thing about a clip was heard right.
+// Verdict is the comparison of one property of a clip.
 type Verdict struct {
 	Kind  string // digits/digits
-	Want  string // what is right: signs with spaces between them
+	Want  string // right answer: signs separated by spaces
 	Right bool
 }
 

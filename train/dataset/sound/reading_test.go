@@ -10,11 +10,11 @@ import (
 	"mm-abi.org/mm/train/dataset/sound"
 )
 
-// What a reading says of clips whose truth is known, and how readings are judged.
+// Readings of known clips, and how readings are judged.
 func TestReading(t *testing.T) {
 	for _, c := range []struct {
 		clip sound.Clip
-		want string // signs with spaces between them, - for the empty one
+		want string // signs separated by spaces, - for the empty one
 	}{
 		{sound.Clip{Kind: sound.Tones, Beeps: 3, Pitch: "low"}, "tones 3 low"},
 		{sound.Clip{Kind: sound.Tones, Pitch: "rising"}, "tones - rising"},
@@ -35,15 +35,15 @@ func TestReading(t *testing.T) {
 		}
 		for i, v := range c.clip.Judge(got) {
 			if !v.Right {
-				t.Errorf("%s: the truth is judged wrong", v.Kind)
+				t.Errorf("%s: truth judged wrong", v.Kind)
 			}
 			if i == 0 && c.clip.Judge(make([]string, sound.Places))[i].Right {
-				t.Errorf("%s: nothing is judged right", v.Kind)
+				t.Errorf("%s: empty reading judged right", v.Kind)
 			}
 		}
 		for _, r := range got {
 			if !slices.Contains(sound.Signs(), r) {
-				t.Errorf("%q is no sign", r)
+				t.Errorf("unknown sign %q", r)
 			}
 		}
 	}
@@ -51,7 +51,7 @@ func TestReading(t *testing.T) {
 	for i := range 40 {
 		for _, r := range s.Make(i).Reading() {
 			if !slices.Contains(sound.Signs(), r) {
-				t.Errorf("clip %d: %q is no sign", i, r)
+				t.Errorf("clip %d: unknown sign %q", i, r)
 			}
 		}
 	}

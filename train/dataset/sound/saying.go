@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Stretches is how many words a [Saying] has at most. Each has a stretch of time of
-// its own, StretchSamples long, from the first on: a module that learns to speak
-// need not learn how long the words before took.
+// Stretches is the maximum number of words of a [Saying]. Each word has a fixed
+// time slot of StretchSamples, so that a module need not learn the durations of
+// the preceding words.
 const (
 	Stretches      = 4
 	StretchSamples = Rate * 6 / 10
@@ -18,26 +18,26 @@ const (
 
 // Kinds of sayings.
 const (
-	SayDigits  = "digits"  // one to four digits, one by one: "say 7 2", "say seven, two"
+	SayDigits  = "digits"  // one to four single digits: "say 7 2", "say seven, two"
 	SayNumbers = "numbers" // a number of two or three digits: "say 42", "say forty two"
 	SayWords   = "words"   // one or two of Vocabulary
 )
 
-// Saying is a prompt and the words to be spoken.
+// Saying is a prompt and its words.
 type Saying struct {
 	Prompt string
 	Kind   string
 	Words  []string // each one of SpokenWords
 }
 
-// Sayings gives prompts, saying i of a seed and a split; it holds no speech.
+// Sayings makes prompts, saying i of a seed and a split, without speech.
 type Sayings struct {
 	Split Split
 	Seed  uint64
 	Plain bool // every prompt is "say …"
 }
 
-// SpokenWords are all words that sayings are made of.
+// SpokenWords returns all words of sayings.
 func SpokenWords() []string {
 	out := append(digitWords(), teens()...)
 	out = append(out, tens()...)
@@ -45,27 +45,27 @@ func SpokenWords() []string {
 	return append(out, Vocabulary()...)
 }
 
-// teens are ten to nineteen, tens twenty to ninety.
+// teens returns ten to nineteen, tens twenty to ninety.
 func teens() []string {
 	return strings.Fields("ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen")
 }
 
 func tens() []string { return strings.Fields("twenty thirty forty fifty sixty seventy eighty ninety") }
 
-// wording is the parts that a way to ask is made of: "please " "say" " the
-// digits" … " aloud". No part that is not empty is in both splits but the objects.
+// wording is the parts of a prompt: "please " "say" " the digits" … " aloud".
+// No nonempty part except the objects is in both splits.
 type wording struct {
-	before, verbs, behind, told []string
-	idle                        []string // words that are not to be said, anywhere around
+	before, verbs, after, reports []string
+	idle                          []string // texts around words that are not to be spoken
 }
 
 func wordings(split Split) wording {
 	if split == Held {
 		return wording{
-			before: []string{"", "", "kindly ", "Anna, ", "would you ", "we need you to ", "okay, "},
-			verbs:  []string{"announce", "call out", "let me hear", "pronounce", "recite"},
-			behind: []string{"", "", ".", " at once", ", thanks", " immediately", " loudly!"},
-			told:   []string{"my friend told me %s", "Mom heard %s.", "it sounds like %s"},
+			before:  []string{"", "", "kindly ", "Anna, ", "would you ", "we need you to ", "okay, "},
+			verbs:   []string{"announce", "call out", "let me hear", "pronounce", "recite"},
+			after:   []string{"", "", ".", " at once", ", thanks", " immediately", " loudly!"},
+			reports: []string{"my friend told me %s", "Mom heard %s.", "it sounds like %s"},
 		}
 	}
 	return wording{
@@ -74,7 +74,7 @@ func wordings(split Split) wording {
 			"you should ", "he wants to ", "Lily, please ", "and ", "hello, ", "will you ", "Ben likes to ", "try to ", "go and ", "it is time to ",
 		},
 		verbs: []string{"say", "say", "say", "say", "say", "say", "Say", "Say", "speak", "read", "tell me", "read out", "repeat", "shout", "sing", "Speak", "Read", "write", "give me", "show me"},
-		behind: []string{
+		after: []string{
 			"", "", "", "", "", ".", ".", "!", "?", " please", ", please", " now", " aloud", " again", " for me", " to me.", " today", ", Lily", " to the dog", " with a smile.",
 			" and then stop", " very slowly", " twice",
 		},
@@ -90,13 +90,13 @@ ride right ring run sad same saw see send shall share she shine short should sit
 sound start stay still such sure take talk than thank that the their them there they thing think this time tiny to
 together too took toy try turn under up use very visit voice wait walk want warm was wash way we well went were wet what
 when where which who why wide will wind wise wish with wonder word work world would year yes you young your`),
-		told: []string{
+		reports: []string{
 			"%s", "%s", "%s.", "Lily said %s", "he said, %s", "I hear %s", "the answer is %s", "It is %s.", "she said %s to him", "%s is what I want", "we saw %s", "Tom wrote %s.",
 		},
 	}
 }
 
-// asked puts what is to be said into one of the ways to ask.
+// ask returns a prompt for a text in a random wording.
 func asked(r *rand.Rand, w wording, kind, text string, several bool) string {
 	one := func(list []string) string { return list[r.IntN(len(list))] }
 	switch r.IntN(6) {
@@ -106,7 +106,7 @@ func asked(r *rand.Rand, w wording, kind, text string, several bool) string {
 		text = ": " + text
 	}
 	if r.IntN(5) == 0 {
-		return fmt.Sprintf(one(w.told), strings.TrimPrefix(text, ": "))
+		return fmt.Sprintf(one(w.reports), strings.TrimPrefix(text, ": "))
 	}
 	object := ""
 	if r.IntN(4) == 0 {
@@ -123,7 +123,7 @@ func asked(r *rand.Rand, w wording, kind, text string, several bool) string {
 		before = one(w.before)
 	}
 	if r.IntN(2) == 0 {
-		behind = one(w.behind)
+		behind = one(w.after)
 	}
 	if len(w.idle) == 0 {
 		return before + verb + object + text + behind
@@ -146,7 +146,7 @@ func asked(r *rand.Rand, w wording, kind, text string, several bool) string {
 	return before + verb + object + text + behind
 }
 
-// spelt is a number below 1,000 in the words it is spoken with.
+// spelt returns a number below 1,000 in words.
 func spelt(n int) []string {
 	var out []string
 	if n >= 100 {
@@ -168,15 +168,15 @@ func spelt(n int) []string {
 	return out
 }
 
-// heldOut reports whether what is said by several words is of the held split:
-// one time in five. What is said by one word alone is in both.
+// heldOut reports whether a text of several words is in the held-out split: one
+// in five. A text of a single word is in both.
 func heldOut(text string) bool {
 	h := fnv.New32a()
 	h.Write([]byte(text))
 	return h.Sum32()%5 == 0
 }
 
-// Make is saying i: of ten, six of digits, three of words and one of a number.
+// Make returns saying i: six in ten are digits, three words and one a number.
 func (s Sayings) Make(i int) Saying {
 	salt := uint64(0x736179)
 	if s.Split == Held {
@@ -196,7 +196,7 @@ func (s Sayings) Make(i int) Saying {
 	}
 }
 
-// said draws what is to be said: as it is written, and the words.
+// content draws the text to speak, as written and in words.
 func said(r *rand.Rand, kind string) (string, []string) {
 	switch kind {
 	case SayNumbers:

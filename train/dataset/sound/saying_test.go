@@ -10,12 +10,12 @@ import (
 	"mm-abi.org/mm/train/dataset/sound"
 )
 
-// A saying follows from split, seed and number; its words are those that a reader
-// has, and stand in the prompt, in figures or in words.
+// A saying is a function of split, seed and number; its words are a reader's
+// words and are in the prompt, in digits or in words.
 func TestSayings(t *testing.T) {
-	known := sound.SpokenWords()
+	words := sound.SpokenWords()
 	figures := map[string]string{}
-	for i, w := range known[:10] {
+	for i, w := range words[:10] {
 		figures[w] = string(rune('0' + i))
 	}
 	for _, split := range []string{sound.Train, sound.Held} {
@@ -28,14 +28,14 @@ func TestSayings(t *testing.T) {
 			}
 			kinds[one.Kind]++
 			if len(one.Words) < 1 || len(one.Words) > sound.Stretches {
-				t.Fatalf("%q is %d words", one.Prompt, len(one.Words))
+				t.Fatalf("%q: %d words", one.Prompt, len(one.Words))
 			}
 			for _, w := range one.Words {
-				if !slices.Contains(known, w) {
-					t.Fatalf("%q: nobody says %q", one.Prompt, w)
+				if !slices.Contains(words, w) {
+					t.Fatalf("%q: unknown word %q", one.Prompt, w)
 				}
-				if said := strings.Contains(one.Prompt, w) || strings.Contains(one.Prompt, figures[w]) && figures[w] != ""; !said && one.Kind != sound.SayNumbers {
-					t.Fatalf("%q does not ask for %q", one.Prompt, w)
+				if texts := strings.Contains(one.Prompt, w) || strings.Contains(one.Prompt, figures[w]) && figures[w] != ""; !texts && one.Kind != sound.SayNumbers {
+					t.Fatalf("%q lacks %q", one.Prompt, w)
 				}
 			}
 		}
@@ -44,53 +44,52 @@ func TestSayings(t *testing.T) {
 		}
 	}
 	if a, b := (sound.Sayings{}).Make(1), (sound.Sayings{Seed: 1}).Make(1); cmp.Equal(a, b) {
-		t.Error("two seeds say the same")
+		t.Error("equal sayings of two seeds")
 	}
 	if p := (sound.Sayings{Plain: true}).Make(0).Prompt; !strings.HasPrefix(p, "say ") {
 		t.Error(p)
 	}
 }
 
-// What is said by more than one word is said in one split alone, and no way to
-// ask is in both.
+// A text of several words is in only one split, and no wording is in both.
 func TestSayingsHeld(t *testing.T) {
-	said, asked := map[string]string{}, map[string]string{}
+	texts, wordings := map[string]string{}, map[string]string{}
 	for _, split := range []string{sound.Train, sound.Held} {
 		for i := range 6000 {
 			one := sound.Sayings{Split: split}.Make(i)
 			words := strings.Join(one.Words, " ")
 			if len(one.Words) > 1 {
-				if before := said[words]; before != "" && before != split {
+				if before := texts[words]; before != "" && before != split {
 					t.Fatalf("%q is in both splits", words)
 				}
-				said[words] = split
+				texts[words] = split
 			}
 			first, _, _ := strings.Cut(one.Prompt, " ")
 			if len(one.Words) == 1 && strings.Count(one.Prompt, " ") > 0 {
 				way := strings.Replace(one.Prompt, one.Words[0], "%", 1)
 				if way == one.Prompt {
-					continue // in figures
+					continue // in digits
 				}
-				if before := asked[way]; before != "" && before != split {
+				if before := wordings[way]; before != "" && before != split {
 					t.Fatalf("%q (%s) is in both splits", way, first)
 				}
-				asked[way] = split
+				wordings[way] = split
 			}
 		}
 	}
-	if len(asked) < 500 {
-		t.Errorf("%d ways to ask", len(asked))
+	if len(wordings) < 500 {
+		t.Errorf("%d wordings", len(wordings))
 	}
 }
 
-// Numbers are spoken as they are read.
+// Numbers are spelled as spoken.
 func TestNumbersAreSpelt(t *testing.T) {
 	for n, want := range map[int]string{
 		0: "zero", 7: "seven", 10: "ten", 19: "nineteen", 20: "twenty", 42: "forty two", 100: "one hundred", 305: "three hundred five",
 		999: "nine hundred ninety nine", 610: "six hundred ten",
 	} {
 		if got := strings.Join(sound.Spelt(n), " "); got != want {
-			t.Errorf("%d is spoken %q, not %q", n, got, want)
+			t.Errorf("%d is spelled %q, want %q", n, got, want)
 		}
 	}
 }

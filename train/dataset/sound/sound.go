@@ -1,13 +1,13 @@
-// Package sound makes sounds and writes what is true of them: tones, sounds of
-// things, spoken digits and words, each with a caption, questions and their
-// answers. A module that hears learns from them.
+// Package sound makes sounds with ground truth: tones, sounds of things, digits
+// and words, each with a caption, questions and answers. Modules learn from
+// them.
 //
-// New makes a Source from Options; Make(i) gives clip i, which follows from the
-// options and i alone. Tones and things are made here. Speech is espeak-ng's,
-// synthesised once into a file ([Synthesise], [Pack]), and people's, from
-// recordings of the Free Spoken Digit Dataset; clips for training are bent
-// ([Split] Train): faster, higher, noisier, through a telephone, in a room, so
-// that a voice that was never heard has a chance.
+// New creates a Source from Options. Make(i) returns clip i, a function of the
+// options and i. Tones and things are synthesized here. Speech comes from
+// espeak-ng, synthesized once into a file ([Synthesize], [Pack]), and from
+// people, in recordings of the Free Spoken Digit Dataset. Clips for training
+// ([Split] Train) are varied: faster, higher, noisier, through a telephone, in
+// a room, so that modules generalize to new voices.
 package sound
 
 import (
@@ -19,17 +19,17 @@ import (
 	"strings"
 )
 
-// Rate is the samples of a second, MaxSamples the most of a clip.
+// Rate is the sample rate in Hz, MaxSamples the maximum length of a clip.
 const (
 	Rate       = 16000
 	MaxSamples = 3 * Rate
 )
 
-// Split says what a source is for.
+// Split is the purpose of a source.
 type Split = string
 
-// Splits of Options. They share no clip, no voice of espeak-ng and none of the
-// numbers that sounds are made of.
+// Splits of Options. They have no clip, no voice of espeak-ng and no random
+// numbers in common.
 const (
 	Train Split = "train"
 	Held  Split = "held"
@@ -38,37 +38,37 @@ const (
 // Kinds of clips.
 const (
 	Tones  = "tones"  // one to five beeps, or a tone that rises or falls
-	Events = "events" // the sound of one thing: a bell, water, an engine
-	Digits = "digits" // one to three spoken digits
-	Words  = "words"  // a spoken word
-	Human  = "human"  // digits spoken by people
+	Events = "events" // the sound of a thing: a bell, water, an engine
+	Digits = "digits" // one to three digits by a synthesizer
+	Words  = "words"  // a word by a synthesizer
+	Human  = "human"  // digits by people
 )
 
 // AllKinds lists the kinds of clips.
 func AllKinds() []string { return []string{Tones, Events, Digits, Words, Human} }
 
-// Options for New.
+// Options configure New.
 type Options struct {
 	Split  Split    // Train (empty: Train) or Held
-	Seed   uint64   // another seed, other clips
-	Kinds  []string // "tones" or, with a weight, "digits:3"; none: all there is speech for
-	Voices []string // variants of espeak-ng such as "f2"; none: the split's
-	Dir    string   // folder of the speech that Synthesise wrote
+	Seed   uint64   // other seeds yield other clips
+	Kinds  []string // "tones" or, with a weight, "digits:3"; empty: all for which there is speech
+	Voices []string // variants of espeak-ng such as "f2"; empty: the split's
+	Dir    string   // folder of the speech written by Synthesize
 	FSDD   string   // folder of recordings named DIGIT_SPEAKER_TAKE.wav
-	// Speakers are those of FSDD whose recordings are taken; none: all. To leave
-	// one out of training, train on the others and hold this one.
+	// Speakers selects speakers of FSDD; empty: all. To hold one out, train on
+	// the others.
 	Speakers []string
 }
 
 // Pair is a question about a clip and its answer, in lower case.
 type Pair struct{ Ask, Answer, Kind string }
 
-// Clip is a sound and what is true of it.
+// Clip is a sound and its ground truth.
 type Clip struct {
-	PCM       []float32 // −1 to 1, Rate samples a second
+	PCM       []float32 // −1 to 1, at Rate
 	Kind      string
 	Caption   string // "three low beeps", "a bell", "a voice says 3 7"
-	Text      string // what is spoken: digits with spaces between them, or a word
+	Text      string // content of speech: digits separated by spaces, or a word
 	Questions []Pair
 	Voice     string // of speech: "en-us+f2", "fsdd:theo"
 
@@ -77,13 +77,13 @@ type Clip struct {
 	Thing string // of events
 }
 
-// Source gives clips. It may be used by many goroutines at once.
+// Source makes clips. It is safe for concurrent use.
 type Source struct {
 	opt    Options
 	kinds  []weighted
 	total  int
 	pack   *Pack
-	voices []string         // those of the pack that are used
+	voices []string         // used voices of the pack
 	takes  map[string][]int // clips of the pack, by voice and text
 	people map[string][]recording
 	names  []string // of people
@@ -95,22 +95,22 @@ type weighted struct {
 	weight int
 }
 
-// makers make a clip of each kind.
+// makers returns the function that makes each kind of clip.
 func makers() map[string]func(*Source, *mixer) Clip {
 	return map[string]func(*Source, *mixer) Clip{
 		Tones: (*Source).tones, Events: (*Source).events, Digits: (*Source).digits, Words: (*Source).words, Human: (*Source).human,
 	}
 }
 
-// New makes a source; its errors tell all that is wrong with the options. It is
-// to be closed where it has speech.
+// New creates a source. The error joins all faults of the options. A source
+// with speech must be closed.
 func New(opt Options) (*Source, error) {
 	var errs []error
 	if opt.Split == "" {
 		opt.Split = Train
 	}
 	if opt.Split != Train && opt.Split != Held {
-		errs = append(errs, fmt.Errorf("sounds of split %q: want %s or %s", opt.Split, Train, Held))
+		errs = append(errs, fmt.Errorf("unknown split %q: want %s or %s", opt.Split, Train, Held))
 	}
 	if len(opt.Kinds) == 0 {
 		opt.Kinds = []string{Tones, Events}
@@ -128,12 +128,12 @@ func New(opt Options) (*Source, error) {
 		if given {
 			var err error
 			if weight, err = strconv.Atoi(text); err != nil || weight < 1 || weight > 1000 {
-				errs = append(errs, fmt.Errorf("sounds of kind %q: a weight is 1 to 1000", k))
+				errs = append(errs, fmt.Errorf("kind %q: want a weight of 1 to 1000", k))
 				continue
 			}
 		}
 		if makers()[name] == nil {
-			errs = append(errs, fmt.Errorf("sounds of kind %q: want one of %v", name, AllKinds()))
+			errs = append(errs, fmt.Errorf("unknown kind %q: want one of %v", name, AllKinds()))
 			continue
 		}
 		s.kinds = append(s.kinds, weighted{name, weight})
@@ -148,12 +148,12 @@ func New(opt Options) (*Source, error) {
 	return s, nil
 }
 
-// has reports whether a kind is asked for.
+// has reports whether a kind is selected.
 func (s *Source) has(kind string) bool {
 	return slices.ContainsFunc(s.kinds, func(w weighted) bool { return w.kind == kind })
 }
 
-// Close gives the speech back. Clips stay.
+// Close closes the speech. Clips stay valid.
 func (s *Source) Close() error {
 	if s.pack == nil {
 		return nil
@@ -161,7 +161,7 @@ func (s *Source) Close() error {
 	return s.pack.Close()
 }
 
-// Make is clip i: of the kinds in turn, as often as their weights say.
+// Make returns clip i. Kinds alternate by weight.
 func (s *Source) Make(i int) Clip {
 	m := s.mixer(i)
 	at := i % s.total
@@ -181,7 +181,7 @@ func (s *Source) Make(i int) Clip {
 	return c
 }
 
-// mixer is the source of what is random in clip i.
+// mixer returns the random numbers of clip i.
 func (s *Source) mixer(i int) *mixer {
 	salt := uint64(0x736f756e64)
 	if s.opt.Split == Held {
@@ -197,16 +197,16 @@ type mixer struct {
 	train bool
 }
 
-// in is a number from low to high.
+// in returns a number from low to high.
 func (m *mixer) in(low, high float64) float64 { return low + (high-low)*m.Float64() }
 
-// between is a whole number from low to high.
+// between returns an integer from low to high.
 func (m *mixer) between(low, high int) int { return low + m.IntN(high-low+1) }
 
-// chance is true with probability p.
+// chance returns true with probability p.
 func (m *mixer) chance(p float64) bool { return m.Float64() < p }
 
-// numbers are those up to ten in words.
+// number returns a number up to ten in words.
 func number(n int) string {
 	return [...]string{"no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"}[n]
 }

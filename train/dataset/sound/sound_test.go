@@ -31,8 +31,8 @@ func open(t testing.TB, opt sound.Options) *sound.Source {
 	return s
 }
 
-// speech is a folder with a pack of two voices of training and one that is held:
-// each text is a tone of its own.
+// speech returns a folder with a pack of two training voices and a held-out
+// one: each text is a distinct tone.
 func speech(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -42,7 +42,7 @@ func speech(t testing.TB) string {
 	return dir
 }
 
-// people is a folder of recordings at 8 kHz by two people.
+// people returns a folder of recordings at 8 kHz by two people.
 func people(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -61,8 +61,8 @@ func people(t testing.TB) string {
 	return dir
 }
 
-// Every clip follows from options and number, whoever asks in whatever order, and
-// keeps to the bounds.
+// Every clip is a function of options and number, for concurrent use in any
+// order, and within the limits.
 func TestMake(t *testing.T) {
 	opt := sound.Options{Dir: speech(t), FSDD: people(t)}
 	for _, split := range []string{sound.Train, sound.Held} {
@@ -93,12 +93,12 @@ func TestMake(t *testing.T) {
 			loud := float32(0)
 			for _, v := range c.PCM {
 				if v != v || v < -1 || v > 1 {
-					t.Fatalf("%s clip %d: a sample is %v", split, i, v)
+					t.Fatalf("%s clip %d: sample %v", split, i, v)
 				}
 				loud = max(loud, v, -v)
 			}
 			if loud < 0.02 {
-				t.Errorf("%s clip %d, %s: the loudest sample is %v", split, i, c.Caption, loud)
+				t.Errorf("%s clip %d, %s: peak %v", split, i, c.Caption, loud)
 			}
 			if c.Caption == "" || c.Caption != strings.ToLower(c.Caption) || len(c.Questions) < 2 {
 				t.Errorf("%s clip %d: %+v", split, i, c.Questions)
@@ -108,11 +108,11 @@ func TestMake(t *testing.T) {
 				t.Errorf("%s clip %d of kind %s says %q by %q: %+v", split, i, c.Kind, c.Text, c.Voice, c.Questions)
 			}
 			if held := strings.HasSuffix(c.Voice, "+m4"); held && split == sound.Train || !held && split == sound.Held && (c.Kind == sound.Digits || c.Kind == sound.Words) {
-				t.Errorf("%s clip %d is by %s", split, i, c.Voice)
+				t.Errorf("%s clip %d: voice %s", split, i, c.Voice)
 			}
 		}
 		if same > 0 {
-			t.Errorf("%d clips of another seed are the same", same)
+			t.Errorf("%d equal clips of another seed", same)
 		}
 		for _, k := range sound.AllKinds() {
 			if kinds[k] != n/5 {
@@ -122,8 +122,8 @@ func TestMake(t *testing.T) {
 	}
 }
 
-// What is said of a clip is what is in it: the beeps are counted in the samples,
-// the pitch by its crossings of zero, and all answers come about as often.
+// The properties of a clip are in its samples: the number of beeps, and the
+// pitch by zero crossings. All answers are equally frequent.
 func TestTonesAreTrue(t *testing.T) {
 	s := open(t, sound.Options{Kinds: []string{sound.Tones}, Seed: 3})
 	answers := map[string]map[string]int{}
@@ -149,7 +149,7 @@ func TestTonesAreTrue(t *testing.T) {
 	}
 	n := answers["pitch"]["high"] + answers["pitch"]["low"]
 	if counted < n*95/100 || pitched < n*97/100 {
-		t.Errorf("of %d, %d are counted and %d pitched as they say", n, counted, pitched)
+		t.Errorf("of %d clips, %d with the right count and %d with the right pitch", n, counted, pitched)
 	}
 	for kind, most := range map[string]float64{"count": 0.3, "pitch": 0.6, "direction": 0.62} {
 		total, top := 0, 0
@@ -162,8 +162,8 @@ func TestTonesAreTrue(t *testing.T) {
 	}
 }
 
-// listen counts beeps by the level of blocks of 10 ms, and crossings of zero a
-// second within them, by two.
+// listen counts beeps by the level of blocks of 10 ms, and half of the zero
+// crossings per second within them.
 func listen(v []float32) (beeps int, pitch float64) {
 	const block = sound.Rate / 100
 	var levels []float64
@@ -199,8 +199,8 @@ func listen(v []float32) (beeps int, pitch float64) {
 	return beeps, float64(crossed) / 2 * 100 / float64(blocks)
 }
 
-// All things are heard alike often, and a question that is answered no is of
-// another one.
+// All things are equally frequent, and a question with the answer no is about
+// another thing.
 func TestEvents(t *testing.T) {
 	s := open(t, sound.Options{Kinds: []string{sound.Events}, Split: sound.Held})
 	seen, yes := map[string]int{}, 0
@@ -223,14 +223,14 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// A speaker that is left out is nowhere in training, and every recording of the
-// one that is held is heard once before any is again, as it was spoken.
+// A held-out speaker is not in training, and every recording of that speaker
+// occurs once, unchanged, before any repeats.
 func TestLeaveOneOut(t *testing.T) {
 	dir := people(t)
 	train := open(t, sound.Options{Kinds: []string{sound.Human}, FSDD: dir, Speakers: []string{"ann"}})
 	for i := range 50 {
 		if c := train.Make(i); c.Voice != "fsdd:ann" {
-			t.Fatalf("clip %d is by %s", i, c.Voice)
+			t.Fatalf("clip %d: voice %s", i, c.Voice)
 		}
 	}
 	held := open(t, sound.Options{Split: sound.Held, Kinds: []string{sound.Human}, FSDD: dir, Speakers: []string{"ben"}})
@@ -285,7 +285,7 @@ func TestRefused(t *testing.T) {
 		"damaged":     {sound.Options{Dir: damaged}, "digest"},
 		"no voice":    {sound.Options{Dir: dir, Voices: []string{"nobody"}}, "none of the voices"},
 		"no people":   {sound.Options{Kinds: []string{"human"}}, "recordings"},
-		"nobody here": {sound.Options{FSDD: t.TempDir()}, "none"},
+		"nobody here": {sound.Options{FSDD: t.TempDir()}, "no recordings"},
 		"no such one": {sound.Options{FSDD: people(t), Speakers: []string{"eve"}}, "eve"},
 		"no such dir": {sound.Options{FSDD: filepath.Join(t.TempDir(), "none")}, "no such file"},
 	} {
@@ -298,8 +298,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// A program that says what espeak-ng says makes a pack; the same twice.
-func TestSynthesise(t *testing.T) {
+// A program with espeak-ng's interface makes a pack; two runs make equal packs.
+func TestSynthesize(t *testing.T) {
 	if _, err := os.Stat("/bin/sh"); err != nil {
 		t.Skip("skipped: no shell")
 	}
@@ -319,7 +319,7 @@ func TestSynthesise(t *testing.T) {
 		opt := sound.SpeechOptions{Dir: filepath.Join(dir, strconv.Itoa(k), "new"), Digits: 1, Voices: []string{"f2"}, Threads: 1 + k, Program: filepath.Join(dir, "speak")}
 		calls := 0
 		opt.Progress = func(done, total int) { calls++ }
-		made, err := sound.Synthesise(t.Context(), opt)
+		made, err := sound.Synthesize(t.Context(), opt)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -334,27 +334,27 @@ func TestSynthesise(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := len(p.PCM(p.Takes[5])); n < 4000*16000/22050 || n > 4000*16000/22050+400 {
-			t.Errorf("a take has %d samples: the silence is not cut off", n)
+			t.Errorf("take has %d samples with silence", n)
 		}
 		if err := p.Close(); err != nil {
 			t.Error(err)
 		}
 	}
 	if !bytes.Equal(files[0], files[1]) {
-		t.Error("the files of two runs differ")
+		t.Error("files of two runs differ")
 	}
-	if _, err := sound.Synthesise(t.Context(), sound.SpeechOptions{Dir: dir, Voices: []string{"f2", "f9"}, Program: filepath.Join(dir, "speak")}); err == nil || !strings.Contains(err.Error(), "no voices [f9]") {
-		t.Errorf("a voice that is not there: %v", err)
+	if _, err := sound.Synthesize(t.Context(), sound.SpeechOptions{Dir: dir, Voices: []string{"f2", "f9"}, Program: filepath.Join(dir, "speak")}); err == nil || !strings.Contains(err.Error(), "missing voices [f9]") {
+		t.Errorf("missing voice: %v", err)
 	}
-	if _, err := sound.Synthesise(t.Context(), sound.SpeechOptions{Dir: dir, Program: filepath.Join(dir, "a.wav")}); err == nil {
-		t.Error("a sound speaks")
+	if _, err := sound.Synthesize(t.Context(), sound.SpeechOptions{Dir: dir, Program: filepath.Join(dir, "a.wav")}); err == nil {
+		t.Error("accepted a WAV file as program")
 	}
-	if _, err := sound.Synthesise(t.Context(), sound.SpeechOptions{Dir: dir, Program: "no-such-program"}); err == nil || !strings.Contains(err.Error(), "install") {
+	if _, err := sound.Synthesize(t.Context(), sound.SpeechOptions{Dir: dir, Program: "no-such-program"}); err == nil || !strings.Contains(err.Error(), "install") {
 		t.Error(err)
 	}
 }
 
-// Any bytes are a pack whose takes lie in it, or an error.
+// Any bytes are a pack whose takes are within it, or an error.
 func FuzzPack(f *testing.F) {
 	f.Add(sound.PackOf(f, []string{"f2"}))
 	f.Add([]byte("MMSPEEC1\x02\x00\x00\x00{}"))

@@ -21,11 +21,11 @@ type recording struct {
 	v       []float64
 }
 
-// openSpeech opens what the kinds need.
+// openSpeech opens the speech of the kinds.
 func (s *Source) openSpeech() error {
 	if s.has(Digits) || s.has(Words) {
 		if s.opt.Dir == "" {
-			return errors.New("spoken digits and words need the folder of their speech: make one with mm data speech DIR")
+			return errors.New("kinds digits and words require a folder of speech: make one with mm data speech DIR")
 		}
 		if err := s.openPack(); err != nil {
 			return err
@@ -33,10 +33,10 @@ func (s *Source) openSpeech() error {
 	}
 	if s.has(Human) {
 		if s.opt.FSDD == "" {
-			return errors.New("digits spoken by people need the folder of their recordings (the Free Spoken Digit Dataset)")
+			return errors.New("kind human requires a folder of recordings (the Free Spoken Digit Dataset)")
 		}
 		if err := s.openPeople(); err != nil {
-			return fmt.Errorf("reading the recordings in %s: %w", s.opt.FSDD, err)
+			return fmt.Errorf("reading recordings in %s: %w", s.opt.FSDD, err)
 		}
 	}
 	return nil
@@ -45,23 +45,23 @@ func (s *Source) openSpeech() error {
 func (s *Source) openPack() error {
 	p, err := OpenPack(filepath.Join(s.opt.Dir, PackFile))
 	if errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("there is no speech in %s: make it with mm data speech %s", s.opt.Dir, s.opt.Dir)
+		return fmt.Errorf("no speech in %s: make it with mm data speech %s", s.opt.Dir, s.opt.Dir)
 	}
 	if err != nil {
-		return fmt.Errorf("opening the speech in %s: %w", s.opt.Dir, err)
+		return fmt.Errorf("opening speech in %s: %w", s.opt.Dir, err)
 	}
 	s.pack, s.takes = p, map[string][]int{}
-	wanted := s.opt.Voices
-	if len(wanted) == 0 {
-		wanted = Voices(s.opt.Split)
+	voices := s.opt.Voices
+	if len(voices) == 0 {
+		voices = Voices(s.opt.Split)
 		if s.opt.Split != Held {
 			for _, v := range fliteVoices() {
-				wanted = append(wanted, flite+v)
+				voices = append(voices, flite+v)
 			}
 		}
 	}
 	for i, t := range p.Takes {
-		if !slices.Contains(wanted, t.Variant) {
+		if !slices.Contains(voices, t.Variant) {
 			continue
 		}
 		if !slices.Contains(s.voices, t.Variant) {
@@ -78,18 +78,18 @@ func (s *Source) openPack() error {
 	if s.has(Words) {
 		texts = append(texts, Vocabulary()...)
 	}
-	// A voice counts that says all that is asked for.
+	// Keep the voices that have all texts.
 	s.voices = slices.DeleteFunc(s.voices, func(v string) bool {
 		return slices.ContainsFunc(texts, func(text string) bool { return len(s.takes[v+"\x00"+text]) == 0 })
 	})
 	s.often(texts)
 	if len(s.voices) == 0 {
-		return errors.Join(fmt.Errorf("the speech in %s has none of the voices %v", s.opt.Dir, wanted), p.Close())
+		return errors.Join(fmt.Errorf("speech in %s has none of the voices %v", s.opt.Dir, voices), p.Close())
 	}
 	return nil
 }
 
-// often has voices that speak more often than others heard more often as well.
+// often repeats voices in proportion to their number of takes.
 func (s *Source) often(texts []string) {
 	count := func(v string) (n int) {
 		for _, text := range texts {
@@ -110,18 +110,18 @@ func (s *Source) often(texts []string) {
 	s.voices = all
 }
 
-// spoken is one take of a text by a voice.
+// spoken returns one take of a text by a voice.
 func (s *Source) spoken(m *mixer, variant, text string) ([]float64, string) {
 	takes := s.takes[variant+"\x00"+text]
 	t := &s.pack.Takes[takes[m.IntN(len(takes))]]
 	return s.pack.samples(t), t.Voice
 }
 
-// digits are one to three by one voice. By chance a single one is right one time
-// in ten.
+// digits returns one to three digits by one voice. The chance level of a single
+// one is one in ten.
 func (s *Source) digits(m *mixer) Clip {
 	variant := s.voices[m.IntN(len(s.voices))]
-	var said []string
+	var digits []string
 	var out []float64
 	voice := ""
 	for k := range [...]int{1, 1, 1, 1, 1, 2, 2, 2, 3, 3}[m.IntN(10)] {
@@ -132,25 +132,25 @@ func (s *Source) digits(m *mixer) Clip {
 		var v []float64
 		v, voice = s.spoken(m, variant, digitWords()[d])
 		out = append(out, v...)
-		said = append(said, strconv.Itoa(d))
+		digits = append(digits, strconv.Itoa(d))
 	}
-	return saidDigits(m.finishSpeech(out), said, voice)
+	return digitClip(m.finishSpeech(out), digits, voice)
 }
 
-func saidDigits(v []float32, said []string, voice string) Clip {
-	text := strings.Join(said, " ")
+func digitClip(v []float32, digits []string, voice string) Clip {
+	text := strings.Join(digits, " ")
 	ask := "which digits are spoken?"
-	if len(said) == 1 {
+	if len(digits) == 1 {
 		ask = "which digit is spoken?"
 	}
 	return Clip{PCM: v, Caption: "a voice says " + text, Text: text, Voice: voice, Questions: []Pair{
 		{ask, text, "digits"},
-		{"how many digits are spoken?", number(len(said)), "count"},
+		{"how many digits are spoken?", number(len(digits)), "count"},
 		{"what do you hear?", "a voice says " + text, "caption"},
 	}}
 }
 
-// words is one of [Vocabulary]. By chance it is right one time in a hundred.
+// words returns one of [Vocabulary]. The chance level is one in a hundred.
 func (s *Source) words(m *mixer) Clip {
 	word := Vocabulary()[m.IntN(len(Vocabulary()))]
 	v, voice := s.spoken(m, s.voices[m.IntN(len(s.voices))], word)
@@ -160,7 +160,7 @@ func (s *Source) words(m *mixer) Clip {
 	}}
 }
 
-// maxRecording bounds a file of a person's digit.
+// maxRecording bounds the size of a file of a person's digit in bytes.
 const maxRecording = 1 << 20
 
 // openPeople reads the recordings, sorted by name.
@@ -204,33 +204,34 @@ func (s *Source) openPeople() error {
 	slices.Sort(s.names)
 	for _, want := range s.opt.Speakers {
 		if !slices.Contains(s.names, want) {
-			return fmt.Errorf("there is nobody named %s", want)
+			return fmt.Errorf("unknown speaker %s", want)
 		}
 	}
 	if len(s.single) == 0 {
-		return errors.New("there are none")
+		return errors.New("no recordings")
 	}
 	return nil
 }
 
-// human is a digit that a person speaks, one or two for training. What is held is
-// every recording in turn: as many different clips as there are recordings.
+// human returns digits by a person, one or two for training. For evaluation it
+// returns every recording in turn: as many different clips as there are
+// recordings.
 func (s *Source) human(m *mixer) Clip {
 	if !m.train {
 		r := s.single[((m.i/s.total)%len(s.single)+len(s.single))%len(s.single)]
 		v := append([]float64(nil), r.v...)
-		return saidDigits(m.finishSpeech(v), []string{strconv.Itoa(r.digit)}, "fsdd:"+r.speaker)
+		return digitClip(m.finishSpeech(v), []string{strconv.Itoa(r.digit)}, "fsdd:"+r.speaker)
 	}
 	all := s.people[s.names[m.IntN(len(s.names))]]
 	var out []float64
-	var said []string
+	var digits []string
 	for range 1 + m.IntN(5)/3 {
 		r := all[m.IntN(len(all))]
-		if len(said) > 0 {
+		if len(digits) > 0 {
 			out = append(out, seconds(m.in(0.02, 0.2))...)
 		}
 		out = append(out, r.v...)
-		said = append(said, strconv.Itoa(r.digit))
+		digits = append(digits, strconv.Itoa(r.digit))
 	}
-	return saidDigits(m.finishSpeech(out), said, "fsdd:"+all[0].speaker)
+	return digitClip(m.finishSpeech(out), digits, "fsdd:"+all[0].speaker)
 }

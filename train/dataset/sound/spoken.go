@@ -2,13 +2,14 @@ package sound
 
 import _ "embed"
 
-// spoken is the first "seven" of voice f3, which is held out, of speech that
-// Synthesise had espeak-ng 1.51 say (en-029+f3, 157 words a minute), with 0.15 s
-// of silence around it. What espeak-ng says is not under espeak-ng's licence.
+// spoken is the first "seven" of the held-out voice f3 in speech made by
+// Synthesize with espeak-ng 1.51 (en-029+f3, 157 words per minute), with 0.15 s
+// of silence around it. The output of espeak-ng is not under espeak-ng's
+// license.
 //
 //go:embed spoken.wav
 var spoken []byte
 
-// Spoken is a WAV file in which a voice that no module has learnt from says one
-// digit, and that digit: something to hear where there is no speech at hand.
+// Spoken returns a WAV file of one digit by a held-out voice, and the digit: an
+// input for tests without a speech pack.
 func Spoken() (wav []byte, digit string) { return append([]byte(nil), spoken...), "7" }

@@ -5,15 +5,16 @@ import (
 	"math"
 )
 
-// Tones that are low and high lie two octaves apart.
+// Low and high tones are at least 1.6 octaves apart.
 const (
 	lowFrom, lowTo   = 160.0, 420.0
 	highFrom, highTo = 1300.0, 3200.0
 	maxBeeps         = 5
 )
 
-// tones is a number of beeps, low or high, or a tone that rises or falls. By
-// chance a number of beeps is right one time in five, the rest one in two.
+// tones returns a number of beeps, low or high, or a rising or falling tone.
+// The chance level of the number of beeps is one in five, of the rest one in
+// two.
 func (s *Source) tones(m *mixer) Clip {
 	harmonics := []float64{1}
 	if m.chance(0.5) {
@@ -60,8 +61,8 @@ func (m *mixer) sweep(harmonics []float64) Clip {
 	}}
 }
 
-// tone is n samples of a pitch that may change, Hz at a time in seconds, with the
-// strengths of its harmonics. It begins and ends softly.
+// tone returns n samples of a pitch that may change, Hz at a time in seconds,
+// with the amplitudes of its harmonics. It fades in and out.
 func tone(n int, pitch func(t float64) float64, harmonics []float64, phase float64) []float64 {
 	out := make([]float64, n)
 	edge := float64(min(n/2, Rate/100))

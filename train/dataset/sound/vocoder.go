@@ -7,31 +7,31 @@ import (
 	"gonum.org/v1/gonum/dsp/fourier"
 )
 
-// The frames that speech is described by: how loud the voice is in each of its
-// bands, and how loud breath is in wider ones, ten milliseconds at a time.
+// Frames describe speech every ten milliseconds: the loudness of the voice in
+// each of its bands, and of breath in wider bands.
 const (
-	FrameStep     = Rate / 100                 // samples from one frame to the next
+	FrameStep     = Rate / 100                 // samples between frames
 	StretchFrames = StretchSamples / FrameStep // of a slot of a [Saying]
 	VoicedBands   = 27                         // of the voice
 	BreathBands   = 14                         // of breath
-	FrameWidth    = VoicedBands + BreathBands  // numbers of a frame
-	// BreathFrames is how many frames have breath of their own before it comes
-	// again.
+	FrameWidth    = VoicedBands + BreathBands  // size of a frame
+	// BreathFrames is the number of frames after which the breath noise
+	// repeats.
 	BreathFrames = 4
 )
 
-// loudness is what the root of an amplitude is multiplied with in a frame, so
-// that the frames of speech have numbers near one.
+// loudness scales the roots of amplitudes so that the frames of speech have
+// numbers near one.
 const loudness = 4
 
 const (
-	grainSize = 2 * FrameStep // samples that a frame sounds, half of them in the next
-	pitch     = 100           // of the voice in Hz: as many periods as frames a second
-	spectrum  = 512           // samples that a frame is analysed by
+	grainSize = 2 * FrameStep // samples of a frame's grain, half of them in the next frame
+	pitch     = 100           // of the voice in Hz: one period per frame
+	spectrum  = 512           // samples of a frame's spectrum
 )
 
-// bands are the middles in Hz: evenly apart below, then further and further, as
-// ears have it.
+// bands returns the center frequencies in Hz: equidistant below, then
+// increasingly far apart, like hearing.
 func bands() (voiced, breath []float64) {
 	f := 100.0
 	for i := range VoicedBands {
@@ -44,8 +44,8 @@ func bands() (voiced, breath []float64) {
 	return voiced, breath
 }
 
-// part is how much of band i, with the others' middles, lies at f Hz: a triangle
-// between its neighbours'; the outermost go on.
+// part returns the weight of band i at f Hz: a triangle between the centers of
+// its neighbors. The outermost bands extend to the ends.
 func part(middles []float64, i int, f float64) float64 {
 	switch m := middles[i]; {
 	case f < m && i > 0:
@@ -56,13 +56,13 @@ func part(middles []float64, i int, f float64) float64 {
 	return 1
 }
 
-// fade is the weight of sample t of a grain; those of neighbours add up to one.
+// fade returns the weight of sample t of a grain; those of adjacent grains sum
+// to one.
 func fade(t int) float64 { return 0.5 + 0.5*math.Cos(2*math.Pi*float64(t-FrameStep)/grainSize) }
 
-// VoicedGrains are the sounds that the bands of the voice stand for, [VoicedBands,
-// 2·FrameStep]: those harmonics of a voice of 100 Hz that lie in a band, faded in
-// and out. Its period is the step from frame to frame, so that they go on from one
-// frame to the next.
+// VoicedGrains returns the sounds of the voice's bands, [VoicedBands,
+// 2·FrameStep]: the harmonics of a voice of 100 Hz in each band, faded in and
+// out. Its period is the frame step, so that they continue from frame to frame.
 func VoicedGrains() []float32 {
 	voiced, _ := bands()
 	const harmonics = Rate/2/pitch - 3
@@ -73,7 +73,7 @@ func VoicedGrains() []float32 {
 			if w == 0 {
 				continue
 			}
-			// Phases that grow with the square spread a period's energy over it.
+			// Quadratic phases spread a period's energy over the period.
 			phase := math.Pi * float64(k*k) / (harmonics + 1)
 			for t := range grainSize {
 				out[b*grainSize+t] += float32(w * fade(t) / (loudness * loudness) * math.Cos(2*math.Pi*pitch/Rate*float64(k*(t-FrameStep))+phase))
@@ -83,9 +83,9 @@ func VoicedGrains() []float32 {
 	return out
 }
 
-// BreathGrains are the sounds that the bands of breath stand for, [BreathFrames,
-// BreathBands, 2·FrameStep]: a noise that is always the same and begins anew with
-// every BreathFrames-th frame.
+// BreathGrains returns the sounds of the breath bands, [BreathFrames,
+// BreathBands, 2·FrameStep]: a fixed noise that repeats every BreathFrames
+// frames.
 func BreathGrains() []float32 {
 	_, breath := bands()
 	const period = BreathFrames * FrameStep
@@ -107,8 +107,9 @@ func BreathGrains() []float32 {
 		for j := range BreathFrames {
 			for t := range grainSize {
 				at := ((j-1)*FrameStep + t + period) % period
-				// As much power in 100 Hz as a harmonic of the same amplitude has. The
-				// transform gives each of its frequencies the amplitude 2.
+				// As much power in 100 Hz as a harmonic of the same amplitude.
+				// The transform yields an amplitude of 2 for each of its
+				// frequencies.
 				v := noise[at] * fade(t) / 2 * math.Sqrt(float64(Rate)/period/pitch) / (loudness * loudness)
 				out[(j*BreathBands+b)*grainSize+t] = float32(v)
 			}
@@ -117,7 +118,7 @@ func BreathGrains() []float32 {
 	return out
 }
 
-// analyser finds the frames of speech.
+// analyser computes the frames of speech.
 type analyser struct {
 	fft, wide      *fourier.FFT
 	window         []float64
@@ -134,8 +135,8 @@ func newAnalyser() *analyser {
 	return a
 }
 
-// around are weights that average a spectrum about the middles, at least so many
-// Hz to both sides.
+// around returns weights that average a spectrum around the centers, over at
+// least least Hz to both sides.
 func around(middles []float64, least float64) [][]float64 {
 	out := make([][]float64, len(middles))
 	for i, m := range middles {
@@ -154,8 +155,8 @@ func around(middles []float64, least float64) [][]float64 {
 	return out
 }
 
-// frames are n frames of speech, [n, FrameWidth], from its first sample on; where
-// it is over they are silent.
+// frames returns n frames of speech, [n, FrameWidth], from its first sample on,
+// silent after its end.
 func (a *analyser) frames(v []float64, n int) []float32 {
 	const before = 2 * spectrum
 	x := make([]float64, before+max(len(v), n*FrameStep)+before)
@@ -182,7 +183,7 @@ func (a *analyser) frames(v []float64, n int) []float32 {
 	return out
 }
 
-// loud are the roots of the amplitudes that bands of a share of the power have.
+// loud returns the roots of the amplitudes of bands with a share of the power.
 func loud(bands [][]float64, power []float64, share float64) []float32 {
 	out := make([]float32, len(bands))
 	for b, weights := range bands {
@@ -195,8 +196,8 @@ func loud(bands [][]float64, power []float64, share float64) []float32 {
 	return out
 }
 
-// voicing is how much of a piece of speech is voice, 0 to 1: how much it is like
-// itself a period later (autocorrelation of what lies below 1.6 kHz).
+// voicing returns the share of voice in a section of speech, 0 to 1: its
+// similarity to itself a period later (autocorrelation below 1.6 kHz).
 func (a *analyser) voicing(v []float64) float64 {
 	mean := 0.0
 	for _, x := range v {

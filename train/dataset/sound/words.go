@@ -2,13 +2,12 @@ package sound
 
 import "strings"
 
-// digitWords are the digits as they are spoken.
+// digitWords returns the digits in words.
 func digitWords() []string {
 	return []string{"zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"}
 }
 
-// Vocabulary are the words that are spoken: short, plain, and none the sound of
-// another.
+// Vocabulary returns the spoken words: short, plain, and without homophones.
 func Vocabulary() []string {
 	return strings.Fields(`
 apple arm baby bag ball banana bed bee bell bird boat book bottle box bread bridge brother butter button cake
@@ -19,7 +18,7 @@ milk money monkey moon mother mountain mouse music needle night orange paper pen
 queen rabbit river rocket sugar table window winter`)
 }
 
-// Voices are the variants of espeak-ng of a split. None is in both.
+// Voices returns the variants of espeak-ng of a split. No variant is in both.
 func Voices(split Split) []string {
 	if split == Held {
 		return []string{"Denis", "Henrique", "Marco", "f3", "f5", "grandma", "grandpa", "m4", "m6", "michel", "pedro", "robert"}
@@ -33,7 +32,7 @@ func Voices(split Split) []string {
 	}
 }
 
-// accents of English that espeak-ng speaks.
+// accents returns the English accents of espeak-ng.
 func accents() []string {
 	return []string{"en-us", "en-gb", "en-gb-scotland", "en-gb-x-rp", "en-gb-x-gbclan", "en-gb-x-gbcwmd", "en-029", "en-us-nyc"}
 }

@@ -20,37 +20,38 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 )
 
-// SpeechOptions for Synthesise.
+// SpeechOptions configure Synthesize.
 type SpeechOptions struct {
-	Dir     string // where PackFile is written
+	Dir     string // folder of PackFile
 	Seed    uint64
-	Digits  int      // how often each voice says each digit; 0: 6
-	Words   int      // how often each word; 0: 1
-	Voices  []string // variants of espeak-ng; none: those of both splits
-	Threads int      // how many are spoken at once; 0: as many as processors
-	Program string   // empty: espeak-ng, out of PATH
-	// Flite is a program of that name whose voices speak as well, each text ten
-	// times as often: they are made of people's recordings. Empty: none.
+	Digits  int      // takes of each digit by each voice; 0: 6
+	Words   int      // takes of each word; 0: 1
+	Voices  []string // variants of espeak-ng; empty: those of both splits
+	Threads int      // parallel processes; 0: number of processors
+	Program string   // default: espeak-ng in PATH
+	// Flite is a flite program whose voices are added with ten times the takes,
+	// since they come from recordings of people. Empty: none.
 	Flite string
-	// Reader is one voice such as en-us+klatt2 that says each of [SpokenWords] once,
-	// within StretchSamples: what a module learns to speak from. No other speaks then.
+	// Reader, if set, is the only voice, such as en-us+klatt2, with one take of
+	// each of [SpokenWords] within StretchSamples: the training data of a
+	// speech decoder.
 	Reader string
 
 	Progress func(done, total int) // may be nil; called by one goroutine at a time
 }
 
-// Synthesised is what Synthesise made.
-type Synthesised struct {
+// Synthesized is the result of Synthesize.
+type Synthesized struct {
 	File    string  `json:"file"`
 	Engine  string  `json:"engine"`
 	Takes   int     `json:"takes"`
 	Seconds float64 `json:"seconds"` // of speech
 }
 
-// Synthesise has espeak-ng say the digits and the words of [Vocabulary] in many
-// voices, accents, pitches and speeds, and writes one file of it. The same seed
-// and the same espeak-ng give the same file.
-func Synthesise(ctx context.Context, opt SpeechOptions) (*Synthesised, error) {
+// Synthesize makes espeak-ng speak the digits and the words of [Vocabulary] in
+// many voices, accents, pitches and speeds, and writes them to one file. The
+// file is a function of the seed and the version of espeak-ng.
+func Synthesize(ctx context.Context, opt SpeechOptions) (*Synthesized, error) {
 	if opt.Program == "" {
 		opt.Program = "espeak-ng"
 	}
@@ -76,15 +77,15 @@ func Synthesise(ctx context.Context, opt SpeechOptions) (*Synthesised, error) {
 		return nil, fmt.Errorf("%w: install espeak-ng (Debian: apt-get install espeak-ng)", err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("asking %s for its version: %w", opt.Program, err)
+		return nil, fmt.Errorf("getting the version of %s: %w", opt.Program, err)
 	}
 	engine, _, _ := strings.Cut(strings.TrimSpace(string(version)), "  ")
-	if err := known(ctx, opt); err != nil {
+	if err := checkVoices(ctx, opt); err != nil {
 		return nil, err
 	}
 	if opt.Flite != "" {
 		if opt.Reader != "" {
-			return nil, errors.New("a reader, and flite: one voice speaks then")
+			return nil, errors.New("reader and flite are mutually exclusive")
 		}
 		more, err := fliteVersion(ctx, opt.Flite)
 		if err != nil {
@@ -92,12 +93,12 @@ func Synthesise(ctx context.Context, opt SpeechOptions) (*Synthesised, error) {
 		}
 		engine += ", " + more
 	}
-	takes := planned(opt)
+	takes := plan(opt)
 	samples, err := speakAll(ctx, opt, takes)
 	if err != nil {
 		return nil, err
 	}
-	out := &Synthesised{File: filepath.Join(opt.Dir, PackFile), Engine: engine, Takes: len(takes)}
+	out := &Synthesized{File: filepath.Join(opt.Dir, PackFile), Engine: engine, Takes: len(takes)}
 	for _, v := range samples {
 		out.Seconds += float64(len(v)) / Rate
 	}
@@ -111,13 +112,12 @@ func Synthesise(ctx context.Context, opt SpeechOptions) (*Synthesised, error) {
 	return out, err
 }
 
-// known asks whether the program has the voices: for one that it has not
-// espeak-ng speaks with another, which may be of the other split, and says
-// nothing.
-func known(ctx context.Context, opt SpeechOptions) error {
+// checkVoices checks that the program has the voices: espeak-ng silently
+// replaces a missing voice by another, which may be of the other split.
+func checkVoices(ctx context.Context, opt SpeechOptions) error {
 	list, err := exec.CommandContext(ctx, opt.Program, "--voices=variant").Output()
 	if err != nil {
-		return fmt.Errorf("asking %s for its voices: %w", opt.Program, err)
+		return fmt.Errorf("listing the voices of %s: %w", opt.Program, err)
 	}
 	has := strings.Fields(string(list))
 	var missing []string
@@ -127,13 +127,13 @@ func known(ctx context.Context, opt SpeechOptions) error {
 		}
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("%s has no voices %v", opt.Program, missing)
+		return fmt.Errorf("%s: missing voices %v", opt.Program, missing)
 	}
 	return nil
 }
 
-// planned are the takes: each voice with each text, as often as asked for.
-func planned(opt SpeechOptions) []Take {
+// plan returns the takes: each voice with each text, in the configured numbers.
+func plan(opt SpeechOptions) []Take {
 	if opt.Reader != "" {
 		return recited(opt.Reader)
 	}
@@ -162,7 +162,7 @@ func planned(opt SpeechOptions) []Take {
 	return out
 }
 
-// recited are the takes of a reader: calm, and all of one pitch.
+// recited returns the takes of a reader: slow, and all of one pitch.
 func recited(voice string) []Take {
 	variant := voice[strings.IndexByte(voice, '+')+1:]
 	var out []Take
@@ -172,8 +172,7 @@ func recited(voice string) []Take {
 	return out
 }
 
-// within speaks a take in at most so many samples: faster and faster, where it
-// takes longer.
+// within speaks a take in at most most samples, increasing the speed as needed.
 func within(ctx context.Context, opt SpeechOptions, t *Take, most int) ([]int16, error) {
 	for {
 		v, err := speak(ctx, opt, *t)
@@ -181,16 +180,16 @@ func within(ctx context.Context, opt SpeechOptions, t *Take, most int) ([]int16,
 			return v, err
 		}
 		if t.Speed >= fastest {
-			return nil, fmt.Errorf("it takes %d samples, there are %d", len(v), most)
+			return nil, fmt.Errorf("take has %d samples, want at most %d", len(v), most)
 		}
 		t.Speed += t.Speed / 10
 	}
 }
 
-// fastest is the most words a minute that speech can be understood at.
+// fastest is the highest intelligible speed in words per minute.
 const fastest = 400
 
-// speakAll speaks takes side by side.
+// speakAll speaks takes in parallel.
 func speakAll(ctx context.Context, opt SpeechOptions, takes []Take) ([][]int16, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -219,7 +218,7 @@ func speakAll(ctx context.Context, opt SpeechOptions, takes []Take) ([][]int16, 
 				v, err := within(ctx, opt, &takes[i], most)
 				mu.Lock()
 				if err != nil && failed == nil {
-					failed = fmt.Errorf("having %s say %q: %w", takes[i].Voice, takes[i].Text, err)
+					failed = fmt.Errorf("speaking %[2]q with %[1]s: %[3]w", takes[i].Voice, takes[i].Text, err)
 					stop()
 				}
 				samples[i] = v
@@ -238,16 +237,16 @@ func speakAll(ctx context.Context, opt SpeechOptions, takes []Take) ([][]int16, 
 	return samples, failed
 }
 
-// speak is a take at Rate, without the silence around it.
+// speak returns a take at Rate, without the silence around it.
 func speak(ctx context.Context, opt SpeechOptions, t Take) ([]int16, error) {
 	cmd := exec.CommandContext(ctx, opt.Program, "-v", t.Voice, "-p", strconv.Itoa(t.Pitch), "-s", strconv.Itoa(t.Speed), "--stdout", t.Text)
 	if voice, ok := strings.CutPrefix(t.Voice, flite); ok {
 		cmd = exec.CommandContext(ctx, opt.Flite, fliteArgs(voice, t)...)
 	}
-	var out, said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &said
+	var out, output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &output
 	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("%w: %s", err, strings.TrimSpace(said.String()))
+		return nil, fmt.Errorf("%w: %s", err, strings.TrimSpace(output.String()))
 	}
 	w, err := preprocess.DecodeWAV(out.Bytes())
 	if err == nil {
@@ -259,8 +258,8 @@ func speak(ctx context.Context, opt SpeechOptions, t Take) ([]int16, error) {
 	return trimmed(w.Samples)
 }
 
-// trimmed cuts what lies 40 dB below the loudest sample off both ends, but for 10
-// ms, and brings that one to half.
+// trimmed removes samples 40 dB below the peak from both ends, except 10 ms,
+// and scales the peak to one half.
 func trimmed(v []float32) ([]int16, error) {
 	top := float32(0)
 	for _, x := range v {
@@ -276,7 +275,7 @@ func trimmed(v []float32) ([]int16, error) {
 	}
 	from, to = max(from-Rate/100, 0), min(to+Rate/100, len(v))
 	if top == 0 || to-from < Rate/20 || to-from > MaxSamples {
-		return nil, fmt.Errorf("it took %d samples", to-from)
+		return nil, fmt.Errorf("invalid length of %d samples", to-from)
 	}
 	out := make([]int16, to-from)
 	for i, x := range v[from:to] {
