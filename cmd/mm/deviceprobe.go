@@ -14,9 +14,6 @@ import (
 )
 
 func (p *program) deviceProbe(c *cli.Context) error {
-	if err := wantArgs(c, 0, 0); err != nil {
-		return err
-	}
 	way, out := deviceWayOptions(c), c.String("out")
 	return p.onDevice(c.Context, way, func(d *device.Device) error {
 		v, err := d.Probe(c.Context)
@@ -35,10 +32,10 @@ func (p *program) deviceProbe(c *cli.Context) error {
 	})
 }
 
-// writeProbe writes what mm lab probe reads, a file of each answer. What the
-// device did not say has none, nor one that an earlier probe left.
+// writeProbe writes the raw properties of a device for mm lab probe, a file each. A
+// property that the device did not report has no file; an older one is removed.
 func writeProbe(ctx context.Context, path string, way wayOptions, d *device.Device, v device.Probe) error {
-	said := map[string]string{judge.DevicesFile: "", judge.PropFile: v.Said.Properties, judge.MemoryFile: v.Said.Memory, judge.BatteryFile: v.Said.Battery, judge.DiskFile: v.Said.Disk, judge.ThermalFile: v.Said.Thermal}
+	said := map[string]string{judge.DevicesFile: "", judge.PropFile: v.Raw.Properties, judge.MemoryFile: v.Raw.Memory, judge.BatteryFile: v.Raw.Battery, judge.DiskFile: v.Raw.Disk, judge.ThermalFile: v.Raw.Thermal}
 	if way.ssh == "" {
 		list, err := adb.Client{Addr: way.server}.Devices(ctx)
 		if err != nil {

@@ -11,28 +11,27 @@ import (
 	"mm-abi.org/mm/lab/device/lane"
 )
 
-// Choose opens the way to the device with a serial number, or to the only one
-// there is where none is given. A device that is not ready is never passed over
-// for another.
+// Choose connects to the device with the serial number, or to the only device if serial is
+// empty. It never replaces a device that is not ready by another one.
 func Choose(ctx context.Context, c adb.Client, serial string) (*adb.Lane, error) {
 	list, err := c.Devices(ctx)
 	if err != nil {
 		return nil, Fault("", err)
 	}
 	var l diag.List
-	var there []string
+	var names []string
 	for _, d := range list {
-		there = append(there, d.Serial+" ("+d.State+")")
+		names = append(names, d.Serial+" ("+d.State+")")
 	}
 	if serial == "" {
 		switch len(list) {
 		case 0:
-			l.Add(diag.DeviceNone, diag.Pos{}, "the adb server at "+c.Address()+" knows none", diag.DeviceNone.Fix())
+			l.Add(diag.DeviceNone, diag.Pos{}, "no device at the adb server "+c.Address(), diag.DeviceNone.Fix())
 			return nil, l.Err()
 		case 1:
 			serial = list[0].Serial
 		default:
-			l.Add(diag.DeviceMany, diag.Pos{}, strings.Join(there, ", "), diag.DeviceMany.Fix())
+			l.Add(diag.DeviceMany, diag.Pos{}, strings.Join(names, ", "), diag.DeviceMany.Fix())
 			return nil, l.Err()
 		}
 	}
@@ -43,14 +42,14 @@ func Choose(ctx context.Context, c adb.Client, serial string) (*adb.Lane, error)
 		if err := state(d); err != nil {
 			return nil, Fault(serial, err)
 		}
-		way, err := c.Lane(ctx, serial)
-		return way, Fault(serial, err)
+		l, err := c.Lane(ctx, serial)
+		return l, Fault(serial, err)
 	}
-	l.Add(diag.DeviceNone, diag.Pos{File: serial}, fmt.Sprintf("the adb server at %s knows %s", c.Address(), cmp.Or(strings.Join(there, ", "), "none")), diag.DeviceNone.Fix())
+	l.Add(diag.DeviceNone, diag.Pos{File: serial}, fmt.Sprintf("devices at the adb server %s: %s", c.Address(), cmp.Or(strings.Join(names, ", "), "none")), diag.DeviceNone.Fix())
 	return nil, l.Err()
 }
 
-// state says why a device is not ready.
+// state returns an error unless the device is ready.
 func state(d adb.Device) error {
 	switch d.State {
 	case "device":

@@ -1,21 +1,19 @@
-// Package device runs compiled models on phones: it looks at a device, plans what
-// a run needs, pushes files by their content, runs, pulls the outputs back and
-// says what may be believed of them.
+// Package device runs compiled models on phones: it probes a device, plans a run, pushes
+// files by content, runs, pulls the outputs and judges them.
 //
-// The way of a run: [Device.Probe] asks the device what it is; [Job.Plan] holds
-// the context against it, axis by axis, and lists what is to be pushed;
-// [Device.Push] brings a file to its place, under its SHA-256, and goes on where an
-// earlier push broke off; [Device.Run] pushes, runs the runner (lab/device/protocol) in
-// a folder of that run alone, pulls, checks, compares with a reference and leaves
-// an evidence.Record. What goes wrong is a diagnostic with a code of its own.
+// A run has these steps: [Device.Probe] reads the properties of the device. [Job.Plan]
+// compares the context with them, axis by axis, and lists the files to push. [Device.Push]
+// stores a file under its SHA-256 and resumes an interrupted push. [Device.Run] pushes,
+// runs the runner (lab/device/protocol) in a folder of that run, pulls the outputs, checks
+// them, compares them with a reference and returns an evidence.Record. Faults are
+// diagnostics with a code.
 //
-// The folder on the device, /data/local/tmp/mm unless another is named:
+// The folder on the device, by default /data/local/tmp/mm, holds:
 //
-//	sha256/HEX    files by their content, whole and checked
-//	part/HEX-HOST a file that is under way from a computer; ….seg the piece that
-//	              comes
-//	runs/NONCE    one run: links to files, inputs, outputs
-//	.mm-folder    says that the folder is mm's
+//	sha256/HEX    complete, verified files by content
+//	part/HEX-HOST a file that a computer is pushing; HEX-HOST.seg its current piece
+//	runs/NONCE    a run: links to files, inputs and outputs; removed after the run
+//	.mm-folder    marks the folder as mm's
 package device
 
 import (
@@ -35,47 +33,47 @@ import (
 
 // Shell runs commands on a device.
 type Shell interface {
-	// Exec runs a command line of a POSIX shell. That it fails is no error.
+	// Exec runs a command line of a POSIX shell. A failing command is not an error.
 	Exec(ctx context.Context, command string) (lane.Output, error)
 }
 
 // Files reads and writes files on a device.
 type Files interface {
 	Stat(ctx context.Context, path string) (lane.Info, error)
-	// Put makes a file anew of the bytes of r.
+	// Put creates or replaces a file with the bytes of r.
 	Put(ctx context.Context, path string, r io.Reader) error
 	// Get reads a file of at most limit bytes.
 	Get(ctx context.Context, path string, w io.Writer, limit int64) error
 }
 
-// Lane is a way to one device.
+// Lane is a connection to a device.
 type Lane interface {
 	Shell
 	Files
 }
 
-// Folder is where files lie on a device that is reached by adb.
+// Folder is the default folder on devices that adb connects to.
 const Folder = "/data/local/tmp/mm"
 
-// Device is a device and the way to it.
+// Device is a connected device.
 type Device struct {
 	Lane   Lane
-	Source evidence.Source // for the record
-	Folder string          // on the device, from / on; "" is Folder
+	Source evidence.Source // recorded in the evidence
+	Folder string          // absolute path on the device; if empty, Folder
 	Chips  fit.Chips
-	// Segment is how many bytes of a file are sent in one piece; 0 is 16 MiB.
+	// Segment is the size of the pieces that a file is sent in; if zero, 16 MiB.
 	Segment int64
-	// Locks is a folder on this computer by whose locks pushes of one file wait for
-	// each other; "" is one of the user's among the temporary files.
+	// Locks is a local folder with a lock per pushed file; if empty, one in the user's
+	// temporary folder.
 	Locks string
-	// Patience is how long a step may take, and longer by what it moves; 0 is a
-	// minute. A run has Job.Deadline.
+	// Patience is the time limit of a step, which grows with the bytes that it transfers;
+	// if zero, one minute. A run is limited by Job.Deadline.
 	Patience time.Duration
-	// Progress is told how much of a file is there; nil for nobody.
+	// Progress, if not nil, is called as a file is sent.
 	Progress func(name string, done, total int64)
 }
 
-// at is a path below the folder.
+// at returns a path below the folder.
 func (d *Device) at(elem ...string) string {
 	dir := d.Folder
 	if dir == "" {
@@ -84,7 +82,7 @@ func (d *Device) at(elem ...string) string {
 	return path.Join(append([]string{dir}, elem...)...)
 }
 
-// fault makes a diagnostic about the device.
+// fault returns a diagnostic about the device.
 func (d *Device) fault(code diag.Code, detail string) error {
 	var l diag.List
 	l.Add(code, d.pos(), detail, code.Fix())
@@ -93,41 +91,47 @@ func (d *Device) fault(code diag.Code, detail string) error {
 
 func (d *Device) pos() diag.Pos { return diag.Pos{File: d.Source.Serial} }
 
-// Fault makes a diagnostic of why a lane could not do what was asked. Errors that
-// are none of a lane's are given back as they are.
+// Fault turns the error of a lane into a diagnostic, which names the cause once. It returns
+// other errors unchanged.
 func Fault(serial string, err error) error {
 	for _, r := range []struct {
-		why  error
-		code diag.Code
+		sentinel error
+		code     diag.Code
 	}{
 		{lane.ErrServer, diag.DeviceServer}, {lane.ErrNone, diag.DeviceNone}, {lane.ErrUnauthorized, diag.DeviceUnauthorized}, {lane.ErrOffline, diag.DeviceOffline},
 		{lane.ErrLost, diag.DeviceLost}, {lane.ErrOld, diag.DeviceOld}, {lane.ErrUntrusted, diag.DeviceUntrusted}, {lane.ErrFile, ""},
 	} {
-		if !errors.Is(err, r.why) {
+		if !errors.Is(err, r.sentinel) {
 			continue
 		}
 		code := r.code
 		if code == "" {
-			code = wording(err.Error())
+			code = storageCode(err.Error())
 		}
 		var l diag.List
-		l.Add(code, diag.Pos{File: serial}, err.Error(), code.Fix())
+		l.Add(code, diag.Pos{File: serial}, detail(err, r.sentinel), code.Fix())
 		return l.Err()
 	}
 	return err
 }
 
+// detail returns the text of err without that of the sentinel, which is the title of the diagnostic.
+func detail(err, sentinel error) string {
+	text := strings.Replace(err.Error(), sentinel.Error()+": ", "", 1)
+	return strings.TrimSuffix(strings.TrimSuffix(text, sentinel.Error()), ": ")
+}
+
 func (d *Device) lost(err error) error { return Fault(d.Source.Serial, err) }
 
-// wording is the code of what a device's system says about its storage.
-func wording(said string) diag.Code {
+// storageCode returns the code for a message about storage from the device.
+func storageCode(message string) diag.Code {
 	for _, w := range []struct {
 		words string
 		code  diag.Code
 	}{
 		{"Required key not available", diag.DeviceLocked}, {"Read-only file system", diag.DeviceReadOnly}, {"Permission denied", diag.DeviceReadOnly}, {"No space left", diag.DeviceFull},
 	} {
-		if strings.Contains(said, w.words) {
+		if strings.Contains(message, w.words) {
 			return w.code
 		}
 	}
@@ -139,15 +143,15 @@ func (d *Device) exec(ctx context.Context, command string) (string, error) {
 	return d.succeed(ctx, 0, command)
 }
 
-// succeed is exec of a command that may take some seconds more.
+// succeed is exec for a command that may take more seconds.
 func (d *Device) succeed(ctx context.Context, more int64, command string) (string, error) {
 	out, err := d.long(ctx, more, command)
 	if err != nil {
 		return "", err
 	}
 	if out.Code != 0 {
-		said := strings.TrimSpace(string(out.Stderr))
-		return "", d.fault(wording(said), fmt.Sprintf("%.80s: exit code %d: %s", command, out.Code, said))
+		message := strings.TrimSpace(string(out.Stderr))
+		return "", d.fault(storageCode(message), fmt.Sprintf("%.80s: exit code %d: %s", command, out.Code, message))
 	}
 	return string(out.Stdout), nil
 }

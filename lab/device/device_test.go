@@ -24,17 +24,17 @@ import (
 	"mm-abi.org/mm/lab/device/samples"
 )
 
-// world is a phone, a way to it and what a run needs.
+// world is a phone, a connection to it, and a job.
 type world struct {
 	phone  *phonetest.Phone
 	device *device.Device
 	job    device.Job
 	kit    phonetest.Kit
-	again  func() // connects anew after a cut
+	again  func() // reconnects after a cut
 }
 
-// way makes the way to a phone.
-type way func(t *testing.T, p *phonetest.Phone) (client adb.Client, serial string, again func())
+// connection connects to a phone.
+type connection func(t *testing.T, p *phonetest.Phone) (client adb.Client, serial string, again func())
 
 func double(t *testing.T, p *phonetest.Phone) (adb.Client, string, func()) {
 	t.Helper()
@@ -58,10 +58,10 @@ func real(t *testing.T, p *phonetest.Phone) (adb.Client, string, func()) {
 	return adb.Client{Addr: server.Addr}, d.Addr(), func() { server.Again(t, d.Addr()) }
 }
 
-// ways are the double of the server and Android's own.
-var ways = map[string]way{"double": double, "adb": real}
+// connections are the double of the server and Android's own.
+var connections = map[string]connection{"double": double, "adb": real}
 
-func newWorld(t *testing.T, w way, size int) *world {
+func newWorld(t *testing.T, w connection, size int) *world {
 	t.Helper()
 	p, err := phonetest.New(t.TempDir())
 	if err != nil {
@@ -89,13 +89,13 @@ func newWorld(t *testing.T, w way, size int) *world {
 	}
 }
 
-// The whole way, over the double and over Android's own adb.
+// The complete run, over the double and over Android's adb.
 func TestRun(t *testing.T) {
-	for name, w := range ways {
+	for name, w := range connections {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, w, 300<<10)
 			plan, err := w.job.Plan(t.Context(), w.device)
-			if err != nil || plan.Faults.Failed() || len(plan.Push) != 8 || plan.Bytes < 300<<10 {
+			if err != nil || plan.Faults.Failed() || len(plan.Push) != 8 || plan.Bytes < 300<<10 || plan.Need != plan.Bytes+w.device.Segment+3*(256+128) {
 				t.Fatalf("%+v, %v", plan, err)
 			}
 			if len(w.phone.List("/data/local/tmp")) != 0 {
@@ -113,15 +113,16 @@ func TestRun(t *testing.T) {
 				t.Errorf("computed by %+v", r.Runtime)
 			}
 			if out.Promotes || !r.Simulated || len(r.Signs) != 3 {
-				t.Errorf("an emulated phone: promotes %v, simulated %v by %q", out.Promotes, r.Simulated, r.Signs)
+				t.Errorf("emulated phone: promotes %v, simulated %v by %q", out.Promotes, r.Simulated, r.Signs)
 			}
 			if g := r.FP16Grid; g.Values != 96 || g.Off != 96 || g.MaxULP != 1 {
-				t.Errorf("the grid of an emulation: %+v", g)
+				t.Errorf("grid of an emulation: %+v", g)
 			}
-			if left := w.phone.List("/data/local/tmp/mm"); len(left) != 12 || left[0] != "/data/local/tmp/mm/.mm-folder" || !strings.HasPrefix(left[1], "/data/local/tmp/mm/sha256/") {
+			// The eight pushed files stay; the inputs do not.
+			if left := w.phone.List("/data/local/tmp/mm"); len(left) != 1+len(plan.Push) || left[0] != "/data/local/tmp/mm/.mm-folder" || !strings.HasPrefix(left[1], "/data/local/tmp/mm/sha256/") {
 				t.Errorf("left on the device: %q", left)
 			}
-			// Nothing is sent twice.
+			// The second run sends only its inputs.
 			before := w.phone.Received()
 			w.job.Nonce = "ffeeddccbbaa99887766554433221100"
 			w.job.Before = []evidence.Record{r}
@@ -138,24 +139,24 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// A phone that hides that it is emulated is one by what its runner does: at best
-// it is a phone, and then it passes.
+// A phone that hides that it is emulated is detected by its runner. Without any sign it
+// passes as a phone.
 func TestPretend(t *testing.T) {
 	w := newWorld(t, double, 4096)
 	w.phone.Honest(false)
 	w.job.Nonce = ""
 	out, err := w.device.Run(t.Context(), w.job)
 	if err != nil || !out.Promotes || out.SoC != "SM8750" {
-		t.Fatalf("all signs of a device, and yet: %v, %+v", err, out.Verdicts)
+		t.Fatalf("does not promote: %v, %+v", err, out.Verdicts)
 	}
 	w.phone.Machine = "x86_64"
 	if out, err = w.device.Run(t.Context(), w.job); err != nil || out.Promotes || !out.Record.Simulated {
-		t.Errorf("a kernel of x86_64 promotes: %v", err)
+		t.Errorf("an x86_64 kernel promotes: %v", err)
 	}
 }
 
-// A nonce that was chosen shows nothing: whoever knows it can have kept outputs
-// for the inputs that it draws.
+// A chosen nonce proves nothing: outputs for the inputs drawn from it may have been
+// prepared.
 func TestNonce(t *testing.T) {
 	w := newWorld(t, double, 4096)
 	w.phone.Honest(false)
@@ -175,26 +176,25 @@ func TestNonce(t *testing.T) {
 	w.phone.Break(phonetest.StaleOutput)
 	w.job.Before = []evidence.Record{one.Record}
 	if again := outcome(); again.Promotes || fresh(again) != evidence.Unknown {
-		t.Errorf("the nonce again: promotes %v, fresh %s", again.Promotes, fresh(again))
+		t.Errorf("same nonce: promotes %v, fresh %s", again.Promotes, fresh(again))
 	}
 	w.phone.Mend()
 	w.job.Nonce += "0"
 	longer := outcome()
 	w.job.Nonce = w.job.Nonce[:32] + "1"
 	if other := outcome(); other.Record.Inputs[0].SHA256 == longer.Record.Inputs[0].SHA256 {
-		t.Error("two nonces draw the same inputs")
+		t.Error("equal inputs from two nonces")
 	}
 	w.job.Nonce, w.job.Samples = "", [][][]float32{{make([]float32, 64)}, {make([]float32, 64)}}
 	w.job.Samples[0][0][0], w.job.Samples[1][0][0] = 1, 2
-	given := outcome()
-	w.job.Before = append(w.job.Before, given.Record)
-	if again := outcome(); fresh(given) != evidence.Pass || again.Record.Drawn || fresh(again) != evidence.Unknown {
-		t.Errorf("inputs that were given, again: drawn %v, fresh %s", again.Record.Drawn, fresh(again))
+	inputs := outcome()
+	w.job.Before = append(w.job.Before, inputs.Record)
+	if again := outcome(); fresh(inputs) != evidence.Pass || again.Record.Drawn || fresh(again) != evidence.Unknown {
+		t.Errorf("same inputs: drawn %v, fresh %s", again.Record.Drawn, fresh(again))
 	}
 }
 
-// Another runner may stand behind the phone; what it computes is simulated all
-// the same.
+// A phone may use another runner, whose results are simulated, too.
 func TestExec(t *testing.T) {
 	w := newWorld(t, double, 4096)
 	w.job.Reference = nil
@@ -228,7 +228,7 @@ func TestExec(t *testing.T) {
 	}
 }
 
-// aged is a lane on which outputs are older than they are.
+// aged is a lane that reports old outputs.
 type aged struct{ device.Lane }
 
 func (a aged) Stat(ctx context.Context, path string) (lane.Info, error) {
@@ -239,8 +239,7 @@ func (a aged) Stat(ctx context.Context, path string) (lane.Info, error) {
 	return info, err
 }
 
-// Outputs from before the run are not the run's, and a chip of another
-// architecture is another chip.
+// Outputs from before the run are stale, and a chip of another architecture differs.
 func TestOldOutputs(t *testing.T) {
 	w := newWorld(t, double, 4096)
 	w.device.Lane = aged{w.device.Lane}
@@ -255,7 +254,7 @@ func TestOldOutputs(t *testing.T) {
 	}
 }
 
-// altering is a lane on which a bit of what is pulled falls over.
+// altering is a lane that flips a bit of pulled files.
 type altering struct{ device.Lane }
 
 func (a altering) Get(ctx context.Context, path string, w io.Writer, limit int64) error {
@@ -268,13 +267,13 @@ func (a altering) Get(ctx context.Context, path string, w io.Writer, limit int64
 	return err
 }
 
-// What comes from the device is what lies there.
+// Pulled outputs are compared with those on the device.
 func TestAltered(t *testing.T) {
 	w := newWorld(t, double, 4096)
 	w.phone.Honest(false)
 	w.job.Nonce, w.device.Lane = "", altering{w.device.Lane}
 	out, err := w.device.Run(t.Context(), w.job)
-	if l, _ := diag.From(err); len(l) != 3 || first(err) != diag.OutputDigest || !strings.Contains(l[2].Detail, "out/0002/0.raw came as sha256:") {
+	if l, _ := diag.From(err); len(l) != 3 || first(err) != diag.OutputDigest || !strings.Contains(l[2].Detail, "out/0002/0.raw: got sha256:") {
 		t.Fatalf("%v", err)
 	}
 	if c := out.Record.Checks[0]; out.Promotes || c.Name != evidence.CheckDigest || c.Outcome != evidence.Fail || !strings.Contains(c.Detail, "out/0000/0.raw") {
@@ -282,9 +281,9 @@ func TestAltered(t *testing.T) {
 	}
 }
 
-// A push that was cut goes on where it stopped, and sends the rest alone.
+// An interrupted push resumes and sends only the rest.
 func TestResume(t *testing.T) {
-	for name, w := range ways {
+	for name, w := range connections {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, w, 1<<20)
 			w.phone.Break(phonetest.Cut)
@@ -303,7 +302,7 @@ func TestResume(t *testing.T) {
 				t.Fatal(err)
 			}
 			if done.Resumed != 4*64<<10 || done.Sent != f.Bytes-done.Resumed || w.phone.Received()-sent != done.Sent {
-				t.Errorf("%+v of %d, %d came", done, f.Bytes, w.phone.Received()-sent)
+				t.Errorf("%+v of %d, %d received", done, f.Bytes, w.phone.Received()-sent)
 			}
 			if got, err := w.phone.ReadFile("/data/local/tmp/mm/sha256/" + strings.TrimPrefix(f.Digest, "sha256:")); err != nil || int64(len(got)) != f.Bytes {
 				t.Errorf("%d bytes, %v", len(got), err)
@@ -315,7 +314,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// What lies on the device and is not what its name says is not believed.
+// Files on the device whose content does not match their name are replaced.
 func TestPushForged(t *testing.T) {
 	w := newWorld(t, double, 200<<10)
 	f, err := device.NewFile("context.bin", w.kit.Context)
@@ -349,7 +348,7 @@ func TestPushForged(t *testing.T) {
 	}
 }
 
-// first is the code of the first fault in an error.
+// first returns the code of the first fault in an error.
 func first(err error) diag.Code {
 	l, _ := diag.From(err)
 	for _, d := range l {
@@ -360,8 +359,7 @@ func first(err error) diag.Code {
 	return ""
 }
 
-// Everything that goes wrong with phones is told by a code of its own, with words
-// that name it, and leaves nothing behind that promotes.
+// Each fault of a phone has a code and a text, and prevents a promotion.
 func TestFaults(t *testing.T) {
 	codes := map[diag.Code]phonetest.Fault{}
 	for _, tc := range faults {
@@ -374,32 +372,32 @@ func TestFaults(t *testing.T) {
 				}
 				w.job.Before, w.job.Nonce = []evidence.Record{out.Record}, "0123456789abcdef"
 			}
-			w.phone.Honest(false) // the fault alone shall keep it from promoting
+			w.phone.Honest(false) // only the fault prevents a promotion
 			w.phone.Break(tc.fault)
 			if tc.fault == phonetest.Hang {
 				w.job.Deadline = time.Second
 			}
 			out, err := w.device.Run(t.Context(), w.job)
 			if out != nil && out.Promotes {
-				t.Error("it promotes")
+				t.Error("promotes")
 			}
 			l, _ := diag.From(err)
 			var texts []string
-			met := false
+			found := false
 			for _, d := range l {
-				met = met || d.Code == tc.code
+				found = found || d.Code == tc.code
 				texts = append(texts, d.String())
 				if d.Hint == "" {
-					t.Errorf("no way out: %s", d)
+					t.Errorf("no hint: %s", d)
 				}
 			}
-			if !met || !strings.Contains(strings.Join(texts, "\n"), tc.words) {
-				t.Errorf("want %s with %q, have %v: %q", tc.code, tc.words, err, texts)
+			if !found || !strings.Contains(strings.Join(texts, "\n"), tc.words) {
+				t.Errorf("want %s with %q, got %v: %q", tc.code, tc.words, err, texts)
 			}
 			t.Logf("%s", texts[0])
 		})
 		if other, again := codes[tc.code]; again && tc.code != diag.ContextRefused && tc.code != diag.OutputCount && tc.code != diag.DeviceFull && tc.code != diag.RunnerBabbled {
-			t.Errorf("%s and %s are both %s", other, tc.fault, tc.code)
+			t.Errorf("%s and %s both have %s", other, tc.fault, tc.code)
 		}
 		codes[tc.code] = tc.fault
 	}
@@ -411,37 +409,37 @@ var faults = []struct {
 	words string
 }{
 	{phonetest.WrongSoC, diag.TargetChip, "another chip"},
-	{phonetest.WrongArch, diag.ContextRefused, "the NPU is v75"},
+	{phonetest.WrongArch, diag.ContextRefused, "NPU v75"},
 	{phonetest.LyingName, diag.PlatformDiffers, "v75 (57)"},
 	{phonetest.Mismatch, diag.LibrariesMixed, "error 1008"},
 	{phonetest.Refused, diag.ContextRefused, "error 5000"},
 	{phonetest.NoSkel, diag.RunnerLibrary, "libQnnHtpV79Skel.so"},
 	{phonetest.OutOfMemory, diag.DeviceMemory, "error 1002"},
 	{phonetest.Execute, diag.RunFailed, "error 6001"},
-	{phonetest.ShortOutput, diag.OutputSize, "has 124 bytes"},
-	{phonetest.MissingOutput, diag.OutputCount, "is not there"},
+	{phonetest.ShortOutput, diag.OutputSize, "got 124 bytes"},
+	{phonetest.MissingOutput, diag.OutputCount, "missing out/"},
 	{phonetest.ExtraOutput, diag.OutputCount, "out/0000/9.raw"},
-	{phonetest.StaleOutput, diag.OutputStale, "other inputs and these outputs"},
-	{phonetest.StaleNonce, diag.RunnerBabbled, "of the run"},
+	{phonetest.StaleOutput, diag.OutputStale, "other inputs and the same outputs"},
+	{phonetest.StaleNonce, diag.RunnerBabbled, "result of run"},
 	{phonetest.NaNOutput, diag.OutputNaN, "1 of 32 values"},
 	{phonetest.ZeroOutput, diag.OutputZero, "out/0000/0.raw"},
 	{phonetest.SameOutput, diag.OutputSame, "samples 0 and 1"},
-	{phonetest.WrongOutput, diag.OutputDiffers, "the cosine is"},
+	{phonetest.WrongOutput, diag.OutputDiffers, "cosine"},
 	{phonetest.Hang, diag.RunDeadline, "ended after 1s"},
 	{phonetest.Crash, diag.RunCrashed, "signal 11: Segmentation fault"},
 	{phonetest.Babble, diag.RunnerBabbled, "the runner's result"},
 	{phonetest.NotRunnable, diag.RunnerRefused, "Permission denied"},
-	{phonetest.Unplug, diag.DeviceLost, "broke off"},
+	{phonetest.Unplug, diag.DeviceLost, "EMULATED01"},
 	{phonetest.LowBattery, diag.DeviceBattery, "7 %"},
-	{phonetest.Hot, diag.DeviceHot, "nsphvx-0 has 96.0 °C"},
+	{phonetest.Hot, diag.DeviceHot, "nsphvx-0 at 96.0 °C"},
 	{phonetest.Locked, diag.DeviceLocked, "Required key"},
 	{phonetest.ReadOnly, diag.DeviceReadOnly, "Read-only file system"},
-	{phonetest.Full, diag.DeviceFull, "4096 bytes are free"},
+	{phonetest.Full, diag.DeviceFull, "4096 bytes free"},
 	{phonetest.NoSpaceLeft, diag.DeviceFull, "No space left"},
-	{phonetest.Corrupt, diag.PushDiffers, "were sent"},
+	{phonetest.Corrupt, diag.PushDiffers, "sent"},
 }
 
-// Faults of the way to a device.
+// Faults of the connection to a device.
 func TestUnreachable(t *testing.T) {
 	p, err := phonetest.New(t.TempDir())
 	if err != nil {
@@ -465,11 +463,11 @@ func TestUnreachable(t *testing.T) {
 		code         diag.Code
 	}{
 		{"two", "", nil, diag.DeviceMany},
-		{"another", "THIRD", nil, diag.DeviceNone},
-		{"strange", "SECOND", map[string]string{"SECOND": "unauthorized"}, diag.DeviceUnauthorized},
+		{"unknown", "THIRD", nil, diag.DeviceNone},
+		{"unauthorized", "SECOND", map[string]string{"SECOND": "unauthorized"}, diag.DeviceUnauthorized},
 		{"offline", "SECOND", map[string]string{"SECOND": "offline"}, diag.DeviceOffline},
 		{"in recovery", "SECOND", map[string]string{"SECOND": "recovery"}, diag.DeviceOffline},
-		{"none in use", "", map[string]string{"SECOND": "offline", p.Serial: "unauthorized"}, diag.DeviceMany},
+		{"none ready", "", map[string]string{"SECOND": "offline", p.Serial: "unauthorized"}, diag.DeviceMany},
 	} {
 		s.States = tc.states
 		_, err := device.Choose(t.Context(), c, tc.serial)
@@ -500,5 +498,16 @@ func TestUnreachable(t *testing.T) {
 	}
 	if err := device.Fault("x", fmt.Errorf("plain")); err.Error() != "plain" {
 		t.Errorf("%v", err)
+	}
+	// The title of the diagnostic is not repeated in its detail.
+	for err, detail := range map[error]string{
+		fmt.Errorf("%w: dial failed", lane.ErrServer): "dial failed",
+		fmt.Errorf("HOST: %w: cut", lane.ErrLost):     "HOST: cut",
+		fmt.Errorf("%w", lane.ErrOffline):             "",
+		fmt.Errorf("serial: %w", lane.ErrOffline):     "serial",
+	} {
+		if l, _ := diag.From(device.Fault("x", err)); len(l) != 1 || l[0].Detail != detail {
+			t.Errorf("%v: %+v, want %q", err, l, detail)
+		}
 	}
 }

@@ -1,5 +1,3 @@
-// Package element writes numbers as the elements of a context's tensors, and
-// reads them: floats, integers, and integers that stand for numbers by a scale.
 package device
 
 import (
@@ -12,16 +10,16 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// scale is how a tensor's integers become numbers: (q + offset) · scale.
+// scale returns the quantization of a tensor: value = (q + offset) · scale.
 func scale(t blob.Tensor) (s, offset float64, err error) {
 	q := t.Quant
 	if q.Encoding != blob.ScaleOffset || len(q.Scales) != 1 || len(q.Offsets) != 1 {
-		return 0, 0, fmt.Errorf("%s: integers quantised by %s are not compared", t.Name, q.Encoding)
+		return 0, 0, fmt.Errorf("%s: unsupported quantization %s", t.Name, q.Encoding)
 	}
 	return float64(q.Scales[0]), float64(q.Offsets[0]), nil
 }
 
-// limits are the least and the greatest integer of a fixed type.
+// limits returns the minimum and maximum of a fixed-point type.
 func limits(d htp.DType) (least, most float64, width int, ok bool) {
 	switch d {
 	case htp.UFixed8:
@@ -36,8 +34,7 @@ func limits(d htp.DType) (least, most float64, width int, ok bool) {
 	return 0, 0, 0, false
 }
 
-// integer is a type whose elements are integers and nothing else: its width in
-// bytes, and whether it has negative ones.
+// integer returns the width of a plain integer type in bytes and its signedness.
 func integer(d htp.DType) (width int, signed, ok bool) {
 	switch d {
 	case htp.Int8, htp.Int16, htp.Int32, htp.Int64:
@@ -50,17 +47,16 @@ func integer(d htp.DType) (width int, signed, ok bool) {
 	return int(n), signed, ok
 }
 
-// Integers reports whether a type's elements are integers and nothing else, of
-// which no numbers are drawn.
+// IsInteger reports whether a type is a plain integer type, for which inputs are not drawn.
 func IsInteger(d htp.DType) bool {
 	_, _, ok := integer(d)
 	return ok
 }
 
-// exact is the greatest integer up to which every one is a 32-bit float.
+// exact is the largest integer such that all smaller ones are exact 32-bit floats.
 const exact = 1 << 24
 
-// encodeIntegers writes numbers that are integers of a type.
+// encodeIntegers encodes integers.
 func encodeIntegers(t blob.Tensor, width int, signed bool, values []float32) ([]byte, error) {
 	least, most := 0.0, math.Exp2(float64(8*width))-1
 	if signed {
@@ -70,7 +66,7 @@ func encodeIntegers(t blob.Tensor, width int, signed bool, values []float32) ([]
 	var word [8]byte
 	for i, v := range values {
 		if x := float64(v); x != math.Trunc(x) || x < least || x > most || math.Abs(x) > exact {
-			return nil, fmt.Errorf("%s: element %d is %g, which is not written as %s", t.Name, i, v, t.DType)
+			return nil, fmt.Errorf("%s: element %d: cannot encode %g as %s", t.Name, i, v, t.DType)
 		}
 		binary.LittleEndian.PutUint64(word[:], uint64(int64(v)))
 		b = append(b, word[:width]...)
@@ -78,10 +74,10 @@ func encodeIntegers(t blob.Tensor, width int, signed bool, values []float32) ([]
 	return b, nil
 }
 
-// decodeIntegers reads them.
+// decodeIntegers decodes integers.
 func decodeIntegers(t blob.Tensor, width int, signed bool, b []byte) ([]float32, error) {
 	if len(b)%width != 0 {
-		return nil, fmt.Errorf("%s: %d bytes are no whole elements of %s", t.Name, len(b), t.DType)
+		return nil, fmt.Errorf("%s: %d bytes is not a multiple of the size of %s", t.Name, len(b), t.DType)
 	}
 	out := make([]float32, len(b)/width)
 	for i := range out {
@@ -92,14 +88,14 @@ func decodeIntegers(t blob.Tensor, width int, signed bool, b []byte) ([]float32,
 			v = v << shift >> shift
 		}
 		if v > exact || v < -exact {
-			return nil, fmt.Errorf("%s: element %d is beyond what a 32-bit float holds", t.Name, i)
+			return nil, fmt.Errorf("%s: element %d is not an exact 32-bit float", t.Name, i)
 		}
 		out[i] = float32(v)
 	}
 	return out, nil
 }
 
-// Encode writes numbers as a tensor's elements, little endian.
+// EncodeElements encodes values as elements of a tensor, in little endian.
 func EncodeElements(t blob.Tensor, values []float32) ([]byte, error) {
 	least, most, width, fixed := limits(t.DType)
 	if width, signed, ok := integer(t.DType); ok {
@@ -119,7 +115,7 @@ func EncodeElements(t blob.Tensor, values []float32) ([]byte, error) {
 		}
 		return b, nil
 	case !fixed:
-		return nil, fmt.Errorf("%s: elements of %s are not made of numbers", t.Name, t.DType)
+		return nil, fmt.Errorf("%s: cannot encode elements of type %s", t.Name, t.DType)
 	}
 	s, offset, err := scale(t)
 	if err != nil {
@@ -137,7 +133,7 @@ func EncodeElements(t blob.Tensor, values []float32) ([]byte, error) {
 	return b, nil
 }
 
-// Decode reads a tensor's elements as numbers.
+// DecodeElements decodes the elements of a tensor.
 func DecodeElements(t blob.Tensor, b []byte) ([]float32, error) {
 	switch t.DType {
 	case htp.Float32:
@@ -158,7 +154,7 @@ func DecodeElements(t blob.Tensor, b []byte) ([]float32, error) {
 	}
 	least, _, width, fixed := limits(t.DType)
 	if !fixed {
-		return nil, fmt.Errorf("%s: elements of %s are not read as numbers", t.Name, t.DType)
+		return nil, fmt.Errorf("%s: cannot decode elements of type %s", t.Name, t.DType)
 	}
 	s, offset, err := scale(t)
 	if err != nil {

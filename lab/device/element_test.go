@@ -10,7 +10,7 @@ import (
 	"mm-abi.org/mm/lab/device"
 )
 
-// Numbers of every element type come back within its step.
+// Numbers of each element type survive within the type's precision.
 func TestElements(t *testing.T) {
 	values := []float32{-1, -0.5, 0, 0.25, 1, 3}
 	for dtype, step := range map[htp.DType]float32{htp.Float32: 0, htp.Float16: 0.001, htp.UFixed8: 0.02, htp.SFixed8: 0.02, htp.UFixed16: 0.0002, htp.SFixed16: 0.0002} {
@@ -41,15 +41,15 @@ func TestElements(t *testing.T) {
 	}
 	for _, x := range []blob.Tensor{{DType: htp.Int64}, {DType: htp.UFixed8}, {DType: 0x777}} {
 		if _, err := device.EncodeElements(x, values); err == nil {
-			t.Errorf("%+v was written", x)
+			t.Errorf("encoded %+v", x)
 		}
 		if _, err := device.DecodeElements(x, []byte{1}); err == nil {
-			t.Errorf("%+v was read", x)
+			t.Errorf("decoded %+v", x)
 		}
 	}
 }
 
-// Integers are those that were written, and nothing else is.
+// Integers survive unchanged; other values are refused.
 func TestIntegers(t *testing.T) {
 	for dtype, want := range map[htp.DType][]float32{
 		htp.Int8: {-128, 0, 127}, htp.Uint8: {0, 255}, htp.Int16: {-32768, 5}, htp.Uint16: {65535}, htp.Int32: {-1 << 24, 1 << 24}, htp.Uint32: {7}, htp.Int64: {-3, 9}, htp.Bool8: {0, 1},
@@ -67,16 +67,16 @@ func TestIntegers(t *testing.T) {
 				continue
 			}
 			if _, err := device.EncodeElements(x, []float32{bad}); err == nil {
-				t.Errorf("%g was written as %s", bad, dtype)
+				t.Errorf("encoded %g as %s", bad, dtype)
 			}
 		}
 	}
 	if _, err := device.DecodeElements(blob.Tensor{DType: htp.Int64}, []byte{0, 0, 0, 0, 1, 0, 0, 0}); err == nil {
-		t.Error("2^32 was read into a 32-bit float")
+		t.Error("decoded 2^32")
 	}
 }
 
-// Integers are told from numbers that are written as integers.
+// Integer types differ from scaled integers.
 func TestKinds(t *testing.T) {
 	for dtype, want := range map[htp.DType]bool{htp.Int8: true, htp.Uint64: true, htp.Bool8: true, htp.UFixed8: false, htp.SFixed16: false, htp.Float16: false, 0x777: false} {
 		if got := device.IsInteger(dtype); got != want {

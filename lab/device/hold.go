@@ -13,13 +13,13 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 )
 
-// hostFile is the file among the locks that holds the name of their folder, by
-// which parts on a device are told from those of other computers.
+// hostFile is the file in the lock folder that holds this computer's name for parts on
+// devices.
 const hostFile = "host"
 
-// hold waits until no other push of the file to the device is under way by these
-// locks, and gives the name of the part that is theirs. The lock goes with the
-// process, so that whoever finds a part with it held finds one that nobody adds to.
+// hold waits until no other push of the file to the device holds its lock, and returns the
+// name of its part. The lock ends with the process, so nothing is writing to the part while
+// the lock is held.
 func (d *Device) hold(ctx context.Context, f File) (part string, release func() error, err error) {
 	path := d.Locks
 	if path == "" {
@@ -27,7 +27,7 @@ func (d *Device) hold(ctx context.Context, f File) (part string, release func() 
 	}
 	dir, err := fsx.Create(path, 0o700, fsx.Options{})
 	if err != nil {
-		return "", nil, fmt.Errorf("the locks of pushes: %w", err)
+		return "", nil, fmt.Errorf("push locks: %w", err)
 	}
 	lock, err := dir.Lock(ctx, digestOf([]byte(d.Source.Serial + "\n" + f.Digest))[len("sha256:"):]+".lock")
 	if err != nil {
@@ -41,8 +41,7 @@ func (d *Device) hold(ctx context.Context, f File) (part string, release func() 
 	return d.at("part", f.hex()+"-"+host), release, nil
 }
 
-// hostOf is the name of a folder of locks, which is drawn when it is first asked
-// for.
+// hostOf returns the name in a lock folder, which is random and created on first use.
 func hostOf(dir *fsx.Dir) (string, error) {
 	text, err := fs.ReadFile(dir.Root().FS(), hostFile)
 	if err == nil && hostName.Match(text) {

@@ -15,8 +15,8 @@ import (
 	"mm-abi.org/mm/lab/device/protocol"
 )
 
-// pull brings the outputs, and says which are missing, too many, of another size,
-// older than the run or other here than there.
+// pull pulls the outputs. Missing, unexpected, wrongly sized, stale and differing outputs
+// are faults.
 func (r *running) pull(ctx context.Context) ([][][]byte, diag.List, error) {
 	var faults diag.List
 	want := map[string]bool{}
@@ -38,16 +38,16 @@ func (r *running) pull(ctx context.Context) ([][][]byte, diag.List, error) {
 	}
 	for _, name := range strings.Fields(list) {
 		if !want[name] {
-			faults.Add(diag.OutputCount, r.d.pos(), fmt.Sprintf("%s is no output of the graph", name), diag.OutputCount.Fix())
+			faults.Add(diag.OutputCount, r.d.pos(), fmt.Sprintf("%s is not an output of the graph", name), diag.OutputCount.Fix())
 		}
 	}
 	if n := len(r.result.Outputs); n != len(want) {
-		faults.Add(diag.OutputCount, r.d.pos(), fmt.Sprintf("the runner tells of %d outputs, the graph has %d in %d samples", n, len(r.p.Outputs), len(got)), diag.OutputCount.Fix())
+		faults.Add(diag.OutputCount, r.d.pos(), fmt.Sprintf("the runner reports %d outputs, want %d in each of %d samples", n, len(r.p.Outputs), len(got)), diag.OutputCount.Fix())
 	}
 	return got, faults, nil
 }
 
-// output brings one; nil where it is not as it should be.
+// output pulls an output; nil if it is faulty.
 func (r *running) output(ctx context.Context, name string, e Expected, faults *diag.List) ([]byte, error) {
 	path := r.dir + "/out/" + name
 	info, err := r.d.stat(ctx, path)
@@ -55,20 +55,20 @@ func (r *running) output(ctx context.Context, name string, e Expected, faults *d
 	case err != nil:
 		return nil, err
 	case !info.Exists || info.Dir:
-		faults.Add(diag.OutputCount, r.d.pos(), fmt.Sprintf("out/%s (%q) is not there", name, e.Name), diag.OutputCount.Fix())
+		faults.Add(diag.OutputCount, r.d.pos(), fmt.Sprintf("missing out/%s (%q)", name, e.Name), diag.OutputCount.Fix())
 		return nil, nil
 	case info.Size != e.Bytes:
-		faults.Add(diag.OutputSize, r.d.pos(), fmt.Sprintf("out/%s (%q) has %d bytes, %s%v has %d", name, e.Name, info.Size, e.DType, e.Shape, e.Bytes), diag.OutputSize.Fix())
+		faults.Add(diag.OutputSize, r.d.pos(), fmt.Sprintf("out/%s (%q): got %d bytes, want %[6]d for %[4]s%[5]v", name, e.Name, info.Size, e.DType, e.Shape, e.Bytes), diag.OutputSize.Fix())
 		return nil, nil
 	case info.Time < r.begun:
-		faults.Add(diag.OutputStale, r.d.pos(), fmt.Sprintf("out/%s was written %d s before the run began", name, r.begun-info.Time), diag.OutputStale.Fix())
+		faults.Add(diag.OutputStale, r.d.pos(), fmt.Sprintf("out/%s was written %d s before the run started", name, r.begun-info.Time), diag.OutputStale.Fix())
 	}
 	var b bytes.Buffer
 	if err := r.d.get(ctx, path, &b, e.Bytes); err != nil {
 		return nil, err
 	}
 	if int64(b.Len()) != e.Bytes {
-		faults.Add(diag.OutputSize, r.d.pos(), fmt.Sprintf("of out/%s %d bytes came, of %d", name, b.Len(), e.Bytes), diag.OutputSize.Fix())
+		faults.Add(diag.OutputSize, r.d.pos(), fmt.Sprintf("out/%s truncated: got %d bytes, want %d", name, b.Len(), e.Bytes), diag.OutputSize.Fix())
 		return nil, nil
 	}
 	sum, err := r.d.sum(ctx, path, e.Bytes)
@@ -76,7 +76,7 @@ func (r *running) output(ctx context.Context, name string, e Expected, faults *d
 		return nil, err
 	}
 	if got := digestOf(b.Bytes()); got != "sha256:"+sum {
-		faults.Add(diag.OutputDigest, r.d.pos(), fmt.Sprintf("out/%s came as %s, the device says sha256:%s", name, got, sum), diag.OutputDigest.Fix())
+		faults.Add(diag.OutputDigest, r.d.pos(), fmt.Sprintf("out/%s: got %s, the device has sha256:%s", name, got, sum), diag.OutputDigest.Fix())
 	}
 	return b.Bytes(), nil
 }
@@ -88,7 +88,7 @@ func (r *running) judge(ctx context.Context, got [][][]byte, faults diag.List) (
 	values := make([][][]float32, len(got))
 	for s := range got {
 		for i, b := range got[s] {
-			v, err := r.look(s, i, b, &faults, grid)
+			v, err := r.check(s, i, b, &faults, grid)
 			if err != nil {
 				return nil, err
 			}
@@ -113,15 +113,15 @@ func (r *running) judge(ctx context.Context, got [][][]byte, faults diag.List) (
 	return o, faults.Err()
 }
 
-// look checks one output by itself.
-func (r *running) look(s, i int, b []byte, faults *diag.List, grid *evidence.Grid) ([]float32, error) {
+// check checks a single output.
+func (r *running) check(s, i int, b []byte, faults *diag.List, grid *evidence.Grid) ([]float32, error) {
 	t := r.p.graph.Outputs[i]
 	if b == nil {
 		return nil, nil
 	}
 	where := fmt.Sprintf("out/%s (%q)", protocol.File(s, i), t.Name)
 	v, err := DecodeElements(t, b)
-	if err != nil { // integers that nobody compares are looked at as bytes
+	if err != nil { // integers that are not compared are checked as bytes
 		v = nil
 		if r.j.Reference != nil {
 			return nil, err
@@ -150,7 +150,7 @@ func (r *running) look(s, i int, b []byte, faults *diag.List, grid *evidence.Gri
 	return v, nil
 }
 
-// distinct finds samples with other inputs and the same outputs.
+// distinct reports samples with different inputs and equal outputs.
 func (r *running) distinct(got [][][]byte, faults *diag.List) {
 	same := func(a, b [][]byte) bool { return slices.EqualFunc(a, b, bytes.Equal) }
 	for s := range got {
@@ -166,8 +166,8 @@ func (r *running) distinct(got [][][]byte, faults *diag.List) {
 	}
 }
 
-// fresh finds outputs that an earlier run of the binary gave to other inputs.
-// Those of inputs that were run before may be from then, and nothing shows it.
+// fresh reports outputs that an earlier run of the binary returned for other inputs. If the
+// inputs are the same, stale outputs cannot be detected.
 func (r *running) fresh(rec *evidence.Record, faults *diag.List) {
 	sums := func(list []evidence.Tensor) string {
 		var b strings.Builder
@@ -178,29 +178,29 @@ func (r *running) fresh(rec *evidence.Record, faults *diag.List) {
 	}
 	for _, old := range r.j.Before {
 		if old.Nonce == rec.Nonce || old.Binary.SHA256 == rec.Binary.SHA256 && sums(old.Inputs) == sums(rec.Inputs) {
-			r.reused = fmt.Sprintf("the run of %s had this nonce or these inputs: the outputs may be from then", old.Time)
+			r.reused = fmt.Sprintf("the run of %s had the same nonce or inputs: the outputs may be stale", old.Time)
 		}
 		if old.Binary.SHA256 == rec.Binary.SHA256 && old.Digest != "" && sums(old.Outputs) == sums(rec.Outputs) && sums(old.Inputs) != sums(rec.Inputs) {
-			faults.Add(diag.OutputStale, r.d.pos(), fmt.Sprintf("the run of %s had other inputs and these outputs", old.Time), diag.OutputStale.Fix())
+			faults.Add(diag.OutputStale, r.d.pos(), fmt.Sprintf("the run of %s had other inputs and the same outputs", old.Time), diag.OutputStale.Fix())
 			return
 		}
 	}
 }
 
-// compare computes the reference and the cosine against it.
+// compare computes the reference and the cosine.
 func (r *running) compare(ctx context.Context, rec *evidence.Record, values [][][]float32, faults *diag.List) error {
 	if r.j.Reference == nil {
 		return nil
 	}
 	ref := &evidence.Reference{Engine: r.j.Engine, Model: r.j.Model, Outputs: []evidence.Tensor{}}
-	least, where, whole := math.Inf(1), "", true
+	least, where, complete := math.Inf(1), "", true
 	for s, in := range r.values {
 		out, err := r.j.Reference.Run(ctx, in)
 		if err != nil {
 			return fmt.Errorf("computing the reference: %w", err)
 		}
 		if len(out) != len(r.p.graph.Outputs) {
-			return fmt.Errorf("the reference has %d outputs, the graph %d", len(out), len(r.p.graph.Outputs))
+			return fmt.Errorf("reference has %d outputs, graph has %d", len(out), len(r.p.graph.Outputs))
 		}
 		for i, v := range out {
 			t := r.p.graph.Outputs[i]
@@ -210,11 +210,11 @@ func (r *running) compare(ctx context.Context, rec *evidence.Record, values [][]
 			}
 			ref.Outputs = append(ref.Outputs, evidence.Tensor{Sample: s, Name: t.Name, DType: t.DType.String(), Bytes: int64(len(b)), SHA256: digestOf(b)})
 			if values[s][i] == nil {
-				whole = false
+				complete = false
 				continue
 			}
 			c := Cosine(v, values[s][i])
-			if !(c >= least) { // NaN is the least of all
+			if !(c >= least) { // NaN is the lowest
 				least, where = c, fmt.Sprintf("out/%s (%q)", protocol.File(s, i), t.Name)
 			}
 			if math.IsNaN(c) {
@@ -223,17 +223,17 @@ func (r *running) compare(ctx context.Context, rec *evidence.Record, values [][]
 		}
 	}
 	rec.Reference = ref
-	if whole && !math.IsInf(least, 0) {
+	if complete && !math.IsInf(least, 0) {
 		least = min(least, 1)
 		rec.Cosine = &least
 	}
 	if !(least >= evidence.MinCosine) || math.IsInf(least, 1) {
-		faults.Add(diag.OutputDiffers, r.d.pos(), fmt.Sprintf("%s: the cosine is %.6f, at least %.2f", where, least, evidence.MinCosine), diag.OutputDiffers.Fix())
+		faults.Add(diag.OutputDiffers, r.d.pos(), fmt.Sprintf("%s: cosine %.6f, want at least %.2f", where, least, evidence.MinCosine), diag.OutputDiffers.Fix())
 	}
 	return nil
 }
 
-// record is the record without what checks find.
+// record returns the record without the results of checks.
 func (r *running) record(got [][][]byte) evidence.Record {
 	g, c, res := r.p.graph, r.p.parsed, r.result
 	rec := evidence.Record{
@@ -244,7 +244,7 @@ func (r *running) record(got [][][]byte) evidence.Record {
 		Inputs:  []evidence.Tensor{}, Outputs: []evidence.Tensor{}, Signs: slices.Clone(r.p.Probe.Signs), Checks: []evidence.Check{},
 	}
 	if res.Simulated {
-		rec.Signs = append(rec.Signs, "the runner says so")
+		rec.Signs = append(rec.Signs, "reported by the runner")
 	}
 	rec.Simulated = len(rec.Signs) > 0
 	for s := range got {
@@ -264,22 +264,22 @@ func (r *running) record(got [][][]byte) evidence.Record {
 	return rec
 }
 
-// soc names a chip by its number. Where several share it, the device's own name
-// is taken if it is one of them.
+// soc names a chip by its number. If several chips share it, the name that the device
+// reports is preferred.
 func (r *running) soc(model, arch uint32) evidence.SoC {
 	s := evidence.SoC{Model: model, Arch: arch}
 	if model == 0 {
 		return s
 	}
-	if own := r.p.Probe.Device.SoC; r.d.Chips.Has(own, model) {
-		s.Name = strings.ToUpper(own)
+	if name := r.p.Probe.Device.SoC; r.d.Chips.Has(name, model) {
+		s.Name = strings.ToUpper(name)
 	} else if names := r.d.Chips.Names(model); len(names) > 0 {
 		s.Name = names[0]
 	}
 	return s
 }
 
-// checks says what each check of a record came to.
+// checks returns the result of each check.
 func (r *running) checks(faults diag.List) []evidence.Check {
 	codes := map[string]diag.Code{evidence.CheckDigest: diag.OutputDigest, evidence.CheckCount: diag.OutputCount, evidence.CheckSize: diag.OutputSize, evidence.CheckFinite: diag.OutputNaN, evidence.CheckNonzero: diag.OutputZero,
 		evidence.CheckDistinct: diag.OutputSame, evidence.CheckFresh: diag.OutputStale, evidence.CheckCosine: diag.OutputDiffers}
@@ -295,13 +295,13 @@ func (r *running) checks(faults diag.List) []evidence.Check {
 		switch {
 		case c.Outcome == evidence.Fail:
 		case name == evidence.CheckCosine && r.j.Reference == nil:
-			c.Outcome, c.Detail = evidence.Unknown, "there is no reference"
+			c.Outcome, c.Detail = evidence.Unknown, "no reference"
 		case name == evidence.CheckFresh && r.reused != "":
 			c.Outcome, c.Detail = evidence.Unknown, r.reused
 		case name == evidence.CheckDistinct && len(r.samples) < 2:
 			c.Outcome, c.Detail = evidence.Unknown, "one sample"
 		case missing && name != evidence.CheckCount && name != evidence.CheckSize:
-			c.Outcome, c.Detail = evidence.Unknown, "not every output is there"
+			c.Outcome, c.Detail = evidence.Unknown, "missing outputs"
 		}
 		out = append(out, c)
 	}

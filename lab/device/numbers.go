@@ -7,8 +7,8 @@ import (
 	"mm-abi.org/mm/lab/device/evidence"
 )
 
-// Cosine is that of the angle between two vectors. It is NaN where one of them
-// is zero or not a number, or where they have not as many elements.
+// Cosine returns the cosine similarity of two vectors. It is NaN if one of them is zero or
+// contains NaN, or if their lengths differ.
 func Cosine(a, b []float32) float64 {
 	if len(a) != len(b) {
 		return math.NaN()
@@ -21,20 +21,20 @@ func Cosine(a, b []float32) float64 {
 	return ab / (math.Sqrt(aa) * math.Sqrt(bb))
 }
 
-// addGrid counts how far values are from 16-bit floats, in units in the last
-// place of a 32-bit float. Zeros and what is not finite show nothing.
+// addGrid counts the distances of values from the nearest 16-bit float, in units in the
+// last place of a 32-bit float. Zeros and non-finite values are skipped.
 func addGrid(g *evidence.Grid, values []float32) {
 	for _, v := range values {
 		if v == 0 || v-v != 0 {
 			continue
 		}
 		g.Values++
-		near := tensor.F16ToF32(tensor.F32ToF16(v))
-		if near == v {
+		nearest := tensor.F16ToF32(tensor.F32ToF16(v))
+		if nearest == v {
 			continue
 		}
 		g.Off++
-		away := int64(math.Float32bits(v)) - int64(math.Float32bits(near))
-		g.MaxULP = max(g.MaxULP, away, -away)
+		distance := int64(math.Float32bits(v)) - int64(math.Float32bits(nearest))
+		g.MaxULP = max(g.MaxULP, distance, -distance)
 	}
 }

@@ -6,8 +6,7 @@ import (
 	"mm-abi.org/mm/lab/device/protocol"
 )
 
-// Result is an output that came back, in numbers: integers with a scale are
-// what they stand for.
+// Result describes a pulled output. Values of scaled integers are dequantized.
 type Result struct {
 	Sample int       `json:"sample"`
 	Index  int       `json:"index"`
@@ -16,18 +15,18 @@ type Result struct {
 	Shape  []uint32  `json:"shape"`
 	Bytes  int64     `json:"bytes"`
 	Digest string    `json:"digest"`
-	File   string    `json:"file"`            // below the folder of outputs
-	Least  *float32  `json:"least,omitempty"` // none: they are no numbers
+	File   string    `json:"file"`            // relative to the folder of outputs
+	Least  *float32  `json:"least,omitempty"` // nil if the elements are not numbers
 	Most   *float32  `json:"most,omitempty"`
 	Mean   *float64  `json:"mean,omitempty"`
 	First  []float32 `json:"first,omitempty"`
 	Values []float32 `json:"-"`
 }
 
-// shown is how many elements of an output are told.
-const shown = 8
+// firstValues is the number of elements in Result.First.
+const firstValues = 8
 
-// results tells of the outputs that came.
+// results describes the pulled outputs.
 func (r *running) results(got [][][]byte, values [][][]float32) []Result {
 	out := []Result{}
 	for s := range got {
@@ -44,8 +43,8 @@ func (r *running) results(got [][][]byte, values [][][]float32) []Result {
 	return out
 }
 
-// count finds the ends and the middle of the numbers. JSON has no NaN and no
-// infinity: where one is met nothing is told.
+// count sets minimum, maximum and mean. JSON has no NaN and infinity: if a value is not
+// finite, they stay nil.
 func (o *Result) count() {
 	least, most, sum := float32(math.Inf(1)), float32(math.Inf(-1)), 0.0
 	for _, v := range o.Values {
@@ -58,5 +57,5 @@ func (o *Result) count() {
 		return
 	}
 	mean := sum / float64(len(o.Values))
-	o.Least, o.Most, o.Mean, o.First = &least, &most, &mean, o.Values[:min(shown, len(o.Values))]
+	o.Least, o.Most, o.Mean, o.First = &least, &most, &mean, o.Values[:min(firstValues, len(o.Values))]
 }

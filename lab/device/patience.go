@@ -10,29 +10,28 @@ import (
 	"mm-abi.org/mm/lab/device/lane"
 )
 
-// patience is how long a step on a device may take unless Device.Patience says
-// otherwise, and longer by the bytes that it moves or hashes; farewell is how long
-// it may take to clean up once nobody waits for a run any more.
+// The default time limits: patience for a step on a device, plus the time for the bytes
+// that it transfers or hashes, and farewell for the cleanup after a run.
 const (
 	patience = time.Minute
 	farewell = 10 * time.Second
-	slowest  = 256 << 10 // bytes sent in a second
-	hashing  = 8 << 20   // bytes hashed in a second
+	slowest  = 256 << 10 // bytes sent per second
+	hashing  = 8 << 20   // bytes hashed per second
 )
 
-// within does a step that must end in time: a minute, and some seconds more.
+// within executes a step with a time limit, extended by more seconds.
 func (d *Device) within(ctx context.Context, more int64, step func(context.Context) error) error {
 	limit := cmp.Or(d.Patience, patience) + time.Duration(more)*time.Second
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	err := step(limited)
 	if err != nil && ctx.Err() == nil && limited.Err() != nil {
-		err = fmt.Errorf("%w: nothing came back within %s", lane.ErrLost, limit)
+		err = fmt.Errorf("%w: no answer within %s", lane.ErrLost, limit)
 	}
 	return err
 }
 
-// long runs a command that may take some seconds more than others.
+// long runs a command with a time limit extended by more seconds.
 func (d *Device) long(ctx context.Context, more int64, command string) (out lane.Output, err error) {
 	err = d.within(ctx, more, func(ctx context.Context) error {
 		out, err = d.Lane.Exec(ctx, command)

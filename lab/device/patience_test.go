@@ -13,7 +13,7 @@ import (
 	"mm-abi.org/mm/lab/device/lane"
 )
 
-// silent is a lane that says nothing from the step on that it is told.
+// silent is a lane that stops answering after some steps.
 type silent struct {
 	device.Lane
 	after *int
@@ -48,14 +48,14 @@ func (s silent) Put(ctx context.Context, path string, r io.Reader) error {
 	return s.Lane.Put(ctx, path, r)
 }
 
-// Each step of what is asked of a device has a time limit.
+// Each step has a time limit.
 func TestSilent(t *testing.T) {
 	w := newWorld(t, double, 4096)
 	f, err := device.NewFile("context.bin", w.kit.Context)
 	if err != nil {
 		t.Fatal(err)
 	}
-	way := w.device.Lane
+	connected := w.device.Lane
 	w.device.Patience = 200 * time.Millisecond
 	for name, do := range map[string]func(context.Context) error{
 		"probe": func(ctx context.Context) error { _, err := w.device.Probe(ctx); return err },
@@ -63,9 +63,9 @@ func TestSilent(t *testing.T) {
 		"push":  func(ctx context.Context) error { _, err := w.device.Push(ctx, f); return err },
 		"run":   func(ctx context.Context) error { _, err := w.device.Run(ctx, w.job); return err },
 	} {
-		for after := range 4 { // of a push: looking, making folders, looking for a part, sending
+		for after := range 4 { // of a push: stat, mkdir, stat of the part, put
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-			w.device.Lane = silent{way, &after}
+			w.device.Lane = silent{connected, &after}
 			if err := do(ctx); first(err) != diag.DeviceLost {
 				t.Errorf("%s, silent after %d steps: %v", name, after, err)
 			}
@@ -74,7 +74,7 @@ func TestSilent(t *testing.T) {
 	}
 }
 
-// A server that takes connections and says nothing is none.
+// A server that accepts connections but does not answer is a fault.
 func TestSilentServer(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

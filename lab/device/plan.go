@@ -19,56 +19,54 @@ import (
 	"mm-abi.org/mm/core/htp/blob"
 )
 
-// Reference computes on the processor what the device is to compute.
+// Reference computes on the processor what the device computes.
 type Reference interface {
-	// Run takes the inputs of one sample in the graph's order and gives its
-	// outputs.
+	// Run takes the inputs of a sample in the graph's order and returns its outputs.
 	Run(ctx context.Context, in [][]float32) ([][]float32, error)
 }
 
-// Job is a run that is wanted.
+// Job describes a run.
 type Job struct {
 	Context string // path of the context binary
 	Runner  string // path of the runner for the device
 	Libs    string // folder of the QNN libraries for the device
-	Graph   string // "" where the context has one
-	// Samples are the inputs in the graph's order; empty: Count sets of numbers
-	// drawn from the nonce.
+	Graph   string // may be empty if the context has only one
+	// Samples are the inputs in the graph's order. If empty, Count sets are drawn from the
+	// nonce.
 	Samples [][][]float32
 	Count   int
-	Repeat  int // inferences of each sample, for timing
-	// Nonce names the run, 16 to 64 hexadecimal digits. "": one is drawn, so that
-	// no outputs can have been kept for the inputs that follow from it.
+	Repeat  int // inferences per sample, for timing
+	// Nonce names the run, 16 to 64 hex digits. If empty, it is random, so that outputs for
+	// the inputs drawn from it cannot have been prepared.
 	Nonce    string
-	Time     string        // RFC 3339, for the record
-	Deadline time.Duration // of the runner; 0 is 2 minutes
-	Battery  int           // least percent; 0 is MinBattery
-	SameArch bool          // takes a context for another chip of the architecture
-	Accept   []string      // axes of fit that may be unknown
-	Keep     bool          // leaves the run's folder on the device
+	Time     string        // RFC 3339, recorded in the evidence
+	Deadline time.Duration // of the runner; if zero, 2 minutes
+	Battery  int           // minimum percent; if zero, MinBattery
+	SameArch bool          // accept a context for another chip of the same architecture
+	Accept   []string      // axes that may be unknown
+	Keep     bool          // keep the folder of the run on the device
 
-	Reference Reference // nil: nothing is compared
-	Engine    string    // of the reference
-	Model     string    // its model's SHA-256
-	// Before are records of earlier runs, by which stale outputs are known, and
-	// inputs that outputs may have been kept for.
+	Reference Reference // if nil, nothing is compared
+	Engine    string    // engine of the reference
+	Model     string    // SHA-256 of its model
+	// Before are the records of earlier runs, to detect stale outputs.
 	Before []evidence.Record
 }
 
-// The bounds of a run.
+// The limits of a run.
 const (
 	deadline   = 2 * time.Minute
 	maxContext = 8 << 30 // bytes
 	maxLibs    = 64      // files
 )
 
-// Plan is what a run would do.
+// Plan describes what a run would do.
 type Plan struct {
 	Probe    Probe          `json:"probe"`
 	Report   qnnfile.Report `json:"check"`
 	Push     []File         `json:"push"`
-	Bytes    int64          `json:"bytes"`      // of them all
-	Need     int64          `json:"need_bytes"` // of the storage, for those and the piece under way
+	Bytes    int64          `json:"bytes"`      // of all pushed files
+	Need     int64          `json:"need_bytes"` // free storage: pushed files, the current piece, inputs and outputs
 	Command  string         `json:"command"`
 	Outputs  []Expected     `json:"outputs"`
 	Faults   diag.List      `json:"diagnostics"`
@@ -78,7 +76,7 @@ type Plan struct {
 	libBuild string
 }
 
-// Expected is an output that must come.
+// Expected is an expected output.
 type Expected struct {
 	Name  string   `json:"name"`
 	DType string   `json:"dtype"`
@@ -86,8 +84,8 @@ type Expected struct {
 	Bytes int64    `json:"bytes"`
 }
 
-// Plan holds a job against a device. All that speaks against it is in Faults;
-// nothing on the device changes.
+// Plan compares a job with a device. Faults holds everything that prevents the run. Nothing
+// on the device changes.
 func (j Job) Plan(ctx context.Context, d *Device) (*Plan, error) {
 	p := &Plan{Push: []File{}, Outputs: []Expected{}, Faults: diag.List{}}
 	err := d.folder()
@@ -129,7 +127,7 @@ func b2i(b bool) int {
 	return 0
 }
 
-// fits holds the context against the device's chip and libraries.
+// fits checks the context against the device's chip and libraries.
 func (j Job) fits(p *Plan, d *Device, set fit.Libraries) error {
 	name := p.Probe.Device.SoC
 	if name == "" {
@@ -140,7 +138,7 @@ func (j Job) fits(p *Plan, d *Device, set fit.Libraries) error {
 	}
 	target, err := fit.ParseTarget(name, d.Chips)
 	if err != nil {
-		return fmt.Errorf("the device's chip %q: %w", p.Probe.Device.SoC, err)
+		return fmt.Errorf("chip %q of the device: %w", p.Probe.Device.SoC, err)
 	}
 	target.Libs, target.Memory, target.SameArch = &set, p.Probe.Memory, j.SameArch
 	if p.Report, err = qnnfile.Check(j.Context, qnnfile.CheckOptions{Target: target, Accept: j.Accept}); err != nil {
@@ -150,7 +148,7 @@ func (j Job) fits(p *Plan, d *Device, set fit.Libraries) error {
 	return nil
 }
 
-// Open reads the description of the context that is to run, and picks the graph.
+// Open reads the description of the context and selects the graph.
 func (j Job) Open() (*blob.Context, blob.Graph, error) {
 	var g blob.Graph
 	f, err := fsx.OpenRegular(j.Context)
@@ -163,11 +161,11 @@ func (j Job) Open() (*blob.Context, blob.Graph, error) {
 		return nil, g, err
 	}
 	if info.Size() > maxContext {
-		return nil, g, fmt.Errorf("%s: %d bytes, at most %d are pushed", j.Context, info.Size(), int64(maxContext))
+		return nil, g, fmt.Errorf("%s: file too large: got %d bytes, limit %d", j.Context, info.Size(), int64(maxContext))
 	}
 	c, err := blob.ReadContext(f, info.Size())
 	if err != nil {
-		return nil, g, fmt.Errorf("%s: %w (mm qnn extract takes contexts out of other files)", j.Context, err)
+		return nil, g, fmt.Errorf("%s: %w (mm qnn extract extracts contexts from other files)", j.Context, err)
 	}
 	var names []string
 	for _, g := range c.Graphs {
@@ -176,10 +174,10 @@ func (j Job) Open() (*blob.Context, blob.Graph, error) {
 		}
 		names = append(names, g.Name)
 	}
-	return nil, g, fmt.Errorf("%s: no graph %q; it has %s", j.Context, j.Graph, strings.Join(names, ", "))
+	return nil, g, fmt.Errorf("%s: unknown graph %q, want one of %s", j.Context, j.Graph, strings.Join(names, ", "))
 }
 
-// open takes the graph, and what must come of it.
+// open selects the graph and sets the expected outputs.
 func (j Job) open(p *Plan) (err error) {
 	if p.parsed, p.graph, err = j.Open(); err != nil {
 		return err
@@ -187,14 +185,14 @@ func (j Job) open(p *Plan) (err error) {
 	for _, t := range p.graph.Outputs {
 		n, ok := t.Bytes()
 		if !ok {
-			return fmt.Errorf("%s: the output %q has no known size", j.Context, t.Name)
+			return fmt.Errorf("%s: output %q has no static size", j.Context, t.Name)
 		}
 		p.Outputs = append(p.Outputs, Expected{t.Name, t.DType.String(), t.Dims, n})
 	}
 	return nil
 }
 
-// files lists what is pushed: the context, the runner, the libraries.
+// files lists the files to push: the context, the runner and the libraries.
 func (j Job) files(p *Plan) error {
 	add := func(name, path string, program bool) error {
 		f, err := NewFile(name, path)
@@ -230,14 +228,26 @@ func (j Job) files(p *Plan) error {
 	return nil
 }
 
-// room compares what is free with what is needed.
+// room compares the free storage with the required one.
 func (j Job) room(p *Plan, d *Device) {
 	size := d.Segment
 	if size <= 0 {
 		size = segment
 	}
-	p.Need = p.Bytes + min(size, p.Bytes)
+	data := int64(0)
+	for _, e := range p.Outputs {
+		data += e.Bytes
+	}
+	for _, t := range p.graph.Inputs {
+		n, _ := t.Bytes()
+		data += n
+	}
+	count := len(j.Samples)
+	if count == 0 {
+		count = max(j.Count, 1)
+	}
+	p.Need = p.Bytes + min(size, p.Bytes) + int64(count)*data
 	if p.Probe.Free >= 0 && p.Probe.Free < p.Need {
-		p.Faults.Add(diag.DeviceFull, d.pos(), fmt.Sprintf("%d bytes are free, %d are needed", p.Probe.Free, p.Need), diag.DeviceFull.Fix())
+		p.Faults.Add(diag.DeviceFull, d.pos(), fmt.Sprintf("%d bytes free, want %d", p.Probe.Free, p.Need), diag.DeviceFull.Fix())
 	}
 }

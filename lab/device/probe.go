@@ -14,31 +14,31 @@ import (
 	"mm-abi.org/mm/lab/telemetry"
 )
 
-// Probe is what a device says of itself.
+// Probe holds the properties and the state of a device.
 type Probe struct {
 	Device  evidence.Device `json:"device"`
-	Chip    *Chip           `json:"chip,omitempty"` // by the table of chips; not there where it has none of the name
+	Chip    *Chip           `json:"chip,omitempty"` // from the table of chips, nil if unknown
 	Battery Battery         `json:"battery"`
 	Zones   []Zone          `json:"thermal"`
-	Memory  int64           `json:"memory_bytes"` // that is available; 0 is unknown
-	Free    int64           `json:"free_bytes"`   // of the storage; -1 is unknown
-	// Signs are those that the device is an emulated one.
+	Memory  int64           `json:"memory_bytes"` // available; 0 if unknown
+	Free    int64           `json:"free_bytes"`   // free storage; -1 if unknown
+	// Signs are the signs that the device is emulated.
 	Signs []string `json:"signs"`
-	Said  Said     `json:"-"`
+	Raw   Raw      `json:"-"`
 }
 
-// Said is what a device answered, in its own words, of each at most 1 MiB; "" where
-// it failed to.
-type Said struct {
+// Raw holds the outputs of the commands, each of at most maxRaw bytes and empty if the
+// command failed.
+type Raw struct {
 	Properties string // getprop
 	Memory     string // /proc/meminfo
 	Battery    string // dumpsys battery
 	Disk       string // df -k
-	Thermal    string // lines of a zone and its thousandths of a degree
+	Thermal    string // lines of a zone and its temperature in thousandths of a degree
 }
 
-// maxSaid bounds each answer in bytes.
-const maxSaid = 1 << 20
+// maxRaw is the maximum size of each output in bytes.
+const maxRaw = 1 << 20
 
 // Chip is a row of the table of chips.
 type Chip struct {
@@ -47,7 +47,7 @@ type Chip struct {
 	Arch  string `json:"arch"`
 }
 
-// Battery is a device's battery. Known is false where it has none.
+// Battery is the state of the battery. Known is false if there is none.
 type Battery struct {
 	Known   bool    `json:"known"`
 	Level   int     `json:"level"` // percent
@@ -55,17 +55,17 @@ type Battery struct {
 	Celsius float64 `json:"celsius"`
 }
 
-// Zone is a place in the device and how warm it is.
+// Zone is a thermal zone.
 type Zone struct {
 	Name    string  `json:"name"`
 	Celsius float64 `json:"celsius"`
 }
 
-// maxLines bounds what is read of what a device prints.
+// maxLines is the maximum number of parsed lines.
 const maxLines = 1 << 16
 
-// ParseProperties reads what getprop prints: lines of [key]: [value], in which
-// values may go over several lines.
+// ParseProperties parses the output of getprop: lines of [key]: [value], where a value may
+// span several lines.
 func ParseProperties(text string) map[string]string {
 	out := map[string]string{}
 	key, value, open := "", "", false
@@ -90,7 +90,7 @@ func ParseProperties(text string) map[string]string {
 	return out
 }
 
-// ParseBattery reads what dumpsys battery prints.
+// ParseBattery parses the output of dumpsys battery.
 func ParseBattery(text string) Battery {
 	b := Battery{}
 	level, scale := -1, 100
@@ -115,18 +115,18 @@ func ParseBattery(text string) Battery {
 	return b
 }
 
-// ParseThermal reads lines of PATH/thermal_zoneN/type:NAME and …/temp:VALUE. A
-// value is in thousandths of a degree, or in degrees on devices that say few.
+// ParseThermal parses lines of PATH/thermal_zoneN/type:NAME and …/temp:VALUE. Values are in
+// thousandths of a degree, or in degrees on some devices.
 func ParseThermal(text string) []Zone {
 	names, temps := map[string]string{}, map[string]float64{}
 	var order []string
 	for line := range strings.Lines(text) {
 		file, value, ok := strings.Cut(strings.TrimSpace(line), ":")
-		zone, what, _ := cutLast(file, "/")
+		zone, key, _ := cutLast(file, "/")
 		if !ok || len(order) > maxLines {
 			continue
 		}
-		switch what {
+		switch key {
 		case "type":
 			if _, again := names[zone]; !again {
 				order = append(order, zone)
@@ -155,8 +155,8 @@ func cutLast(s, sep string) (before, after string, ok bool) {
 	return s[:i], s[i+len(sep):], true
 }
 
-// ParseMemory reads /proc/meminfo: the bytes that are available, 0 where it does
-// not say.
+// ParseMemory parses /proc/meminfo and returns the available bytes, or 0 if they are
+// missing.
 func ParseMemory(text string) int64 {
 	for line := range strings.Lines(text) {
 		if v, ok := strings.CutPrefix(line, "MemAvailable:"); ok {
@@ -169,8 +169,8 @@ func ParseMemory(text string) int64 {
 	return 0
 }
 
-// ParseFree reads what df -k prints: the bytes that are free, -1 where it does
-// not say. A long device name may stand in a line of its own.
+// ParseFree parses the output of df -k and returns the free bytes, or -1 if they are
+// missing. A long device name may take a line of its own.
 func ParseFree(text string) int64 {
 	words := strings.Fields(text)
 	for i, w := range words {
@@ -184,11 +184,11 @@ func ParseFree(text string) int64 {
 	return -1
 }
 
-// Probe asks the device what it is. Nothing on it changes.
+// Probe reads the properties and the state of the device. Nothing on it changes.
 func (d *Device) Probe(ctx context.Context) (Probe, error) {
 	p := Probe{Signs: []string{}}
 	var text [6]string
-	said := [6]*string{&p.Said.Properties, nil, &p.Said.Battery, &p.Said.Memory, &p.Said.Disk, nil}
+	raw := [6]*string{&p.Raw.Properties, nil, &p.Raw.Battery, &p.Raw.Memory, &p.Raw.Disk, nil}
 	for i, c := range []string{"getprop", "uname -m", "dumpsys battery", "cat /proc/meminfo", lane.Command("df", "-k", parent(d.at())),
 		"grep -s . /sys/class/thermal/thermal_zone*/type /sys/class/thermal/thermal_zone*/temp"} {
 		out, err := d.long(ctx, 0, c)
@@ -196,15 +196,15 @@ func (d *Device) Probe(ctx context.Context) (Probe, error) {
 			return p, err
 		}
 		text[i] = string(out.Stdout)
-		if said[i] != nil && out.Code == 0 {
-			*said[i] = text[i][:min(len(text[i]), maxSaid)]
+		if raw[i] != nil && out.Code == 0 {
+			*raw[i] = text[i][:min(len(text[i]), maxRaw)]
 		}
 	}
 	props := ParseProperties(text[0])
 	p.Device = evidence.Device{Manufacturer: props["ro.product.manufacturer"], Model: props["ro.product.model"], Android: props["ro.build.version.release"],
 		ABI: props["ro.product.cpu.abi"], Machine: strings.TrimSpace(text[1]), SoC: props["ro.soc.model"]}
 	p.Battery, p.Memory, p.Free, p.Zones = ParseBattery(text[2]), ParseMemory(text[3]), ParseFree(text[4]), ParseThermal(text[5])
-	p.Said.Thermal = thermal(p.Zones)
+	p.Raw.Thermal = thermal(p.Zones)
 	if c, ok := d.Chips.Named(p.Device.SoC); ok && p.Device.SoC != "" {
 		p.Chip = &Chip{c.Name, c.Model, c.Arch.String()}
 	}
@@ -214,16 +214,16 @@ func (d *Device) Probe(ctx context.Context) (Probe, error) {
 		}
 	}
 	if m := p.Device.Machine; m != "aarch64" {
-		p.Signs = append(p.Signs, fmt.Sprintf("the kernel is of %q", m))
+		p.Signs = append(p.Signs, fmt.Sprintf("kernel architecture %q", m))
 	}
 	return p, nil
 }
 
-// thermal writes a line of each zone, whose name is one word then.
+// thermal formats the zones, a line each, with spaces in names replaced.
 func thermal(zones []Zone) string {
 	var b strings.Builder
 	for _, z := range zones {
-		if line := fmt.Sprintf("%s %d\n", strings.Join(strings.Fields(cmp.Or(z.Name, "zone")), "_"), int(math.Round(z.Celsius*1000))); b.Len()+len(line) <= maxSaid {
+		if line := fmt.Sprintf("%s %d\n", strings.Join(strings.Fields(cmp.Or(z.Name, "zone")), "_"), int(math.Round(z.Celsius*1000))); b.Len()+len(line) <= maxRaw {
 			b.WriteString(line)
 		}
 	}
@@ -235,25 +235,25 @@ func parent(dir string) string {
 	return before
 }
 
-// Bounds of a device's state, beyond which nothing is run.
+// The limits of a device's state for a run.
 const (
-	MinBattery = 15   // percent, without a charger
+	MinBattery = 15   // percent, unless powered
 	MaxBattery = 45.0 // °C of the battery
 	MaxZone    = 95.0 // °C of a zone of the NPU or the processor
 )
 
-// ready says all that speaks against a run on the device now.
+// ready returns the faults that prevent a run now.
 func (d *Device) ready(p Probe, least int) diag.List {
 	var l diag.List
 	if b := p.Battery; b.Known && b.Level < least && !b.Powered {
-		l.Add(diag.DeviceBattery, d.pos(), fmt.Sprintf("%d %%, and no charger; at least %d %%", b.Level, least), diag.DeviceBattery.Fix())
+		l.Add(diag.DeviceBattery, d.pos(), fmt.Sprintf("%d %% and not powered, want at least %d %%", b.Level, least), diag.DeviceBattery.Fix())
 	}
 	if c := p.Battery.Celsius; c > MaxBattery {
-		l.Add(diag.DeviceHot, d.pos(), fmt.Sprintf("the battery has %.1f °C, at most %.0f", c, MaxBattery), diag.DeviceHot.Fix())
+		l.Add(diag.DeviceHot, d.pos(), fmt.Sprintf("battery at %.1f °C, limit %.0f", c, MaxBattery), diag.DeviceHot.Fix())
 	}
 	for _, z := range p.Zones {
 		if z.Celsius > MaxZone {
-			l.Add(diag.DeviceHot, d.pos(), fmt.Sprintf("%s has %.1f °C, at most %.0f", z.Name, z.Celsius, MaxZone), diag.DeviceHot.Fix())
+			l.Add(diag.DeviceHot, d.pos(), fmt.Sprintf("%s at %.1f °C, limit %.0f", z.Name, z.Celsius, MaxZone), diag.DeviceHot.Fix())
 		}
 	}
 	return l

@@ -11,9 +11,8 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 )
 
-// Pull brings a file from below the device's folder to the path here, whole or
-// not at all: what came must be as long as the device says and have the SHA-256
-// that the device finds.
+// Pull copies a file below the device's folder to a local path, completely or not at all.
+// Its size and SHA-256 must match those on the device.
 func (d *Device) Pull(ctx context.Context, name, path string) (File, error) {
 	f := File{Name: name, Path: path}
 	if err := d.folder(); err != nil {
@@ -25,7 +24,7 @@ func (d *Device) Pull(ctx context.Context, name, path string) (File, error) {
 		return f, err
 	}
 	if !info.Exists || info.Dir {
-		return f, d.fault(diag.DeviceRefuses, fmt.Sprintf("%s is no file", at))
+		return f, d.fault(diag.DeviceRefuses, fmt.Sprintf("%s is not a file", at))
 	}
 	sum, err := d.sum(ctx, at, info.Size)
 	if err != nil {
@@ -38,7 +37,7 @@ func (d *Device) Pull(ctx context.Context, name, path string) (File, error) {
 			return err
 		}
 		if got := hex.EncodeToString(h.Sum(nil)); got != sum {
-			return d.fault(diag.PushDiffers, fmt.Sprintf("%s came as sha256:%s, the device says sha256:%s", at, got, sum))
+			return d.fault(diag.PushDiffers, fmt.Sprintf("%s: got sha256:%s, the device has sha256:%s", at, got, sum))
 		}
 		return nil
 	})

@@ -14,23 +14,21 @@ import (
 	"mm-abi.org/mm/lab/device/lane"
 )
 
-// segment is how much of a file is sent in one piece unless Device.Segment says
-// otherwise. adbd removes what it has of a piece when the connection breaks off,
-// so that this much is lost at most.
+// segment is the default of Device.Segment. adbd discards a partial piece when the
+// connection breaks, so that at most this much is lost.
 const segment = 16 << 20
 
-// File is a file that is pushed.
+// File is a file to push.
 type File struct {
-	Name   string `json:"name"` // that the run knows it by
-	Path   string `json:"path"` // here
+	Name   string `json:"name"` // path in the folder of the run
+	Path   string `json:"path"` // local path
 	Bytes  int64  `json:"bytes"`
 	Digest string `json:"digest"` // sha256:…
-	// Program is set where it is executed on the device.
+	// Program is set if the file is executed on the device.
 	Program bool `json:"program,omitempty"`
-	data    []byte
 }
 
-// NewFile hashes the file at path.
+// NewFile returns the file at path with its digest.
 func NewFile(name, path string) (File, error) {
 	n, digest, err := fsx.Digest(path)
 	if err != nil {
@@ -39,51 +37,28 @@ func NewFile(name, path string) (File, error) {
 	return File{Name: name, Path: path, Bytes: n, Digest: digest}, nil
 }
 
-// fileOf is a file that lies in memory.
-func fileOf(name string, data []byte) File {
-	return File{Name: name, Bytes: int64(len(data)), Digest: digestOf(data), data: data}
-}
-
 func digestOf(data []byte) string {
 	sum := sha256.Sum256(data)
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// source reads a file that is sent.
-type source interface {
-	io.ReaderAt
-	io.Closer
-}
-
-type memory struct{ *strings.Reader }
-
-// Close implements io.Closer.
-func (memory) Close() error { return nil }
-
-func (f File) open() (source, error) {
-	if f.data != nil || f.Path == "" {
-		return memory{strings.NewReader(string(f.data))}, nil
-	}
-	return fsx.OpenRegular(f.Path)
-}
-
 func (f File) hex() string { return strings.TrimPrefix(f.Digest, "sha256:") }
 
-// Pushed is what a push did.
+// Pushed is the result of a push.
 type Pushed struct {
 	Name    string `json:"name"`
 	Digest  string `json:"digest"`
 	Bytes   int64  `json:"bytes"`
-	There   bool   `json:"there"`         // it was on the device already
-	Resumed int64  `json:"resumed_bytes"` // that an earlier push had brought
+	There   bool   `json:"there"`         // the device already had it
+	Resumed int64  `json:"resumed_bytes"` // sent by an earlier push
 	Sent    int64  `json:"sent_bytes"`
 }
 
-// Push brings a file to its place on the device, named by its SHA-256. It is
-// whole and checked there, or not there at all: it grows under another name,
-// the device hashes it, and only then it gets its own. What an earlier push left
-// is gone on with, if the device finds the same bytes in it. Another push of the
-// file from here is waited for; those of other computers have parts of their own.
+// Push stores a file on the device under its SHA-256. The file is written under another
+// name and renamed after the device has hashed it, so that it is complete or missing. If an
+// interrupted push left a prefix that the device can verify, Push resumes there. It waits
+// for other pushes of the file from this computer; those from other computers use other
+// parts.
 func (d *Device) Push(ctx context.Context, f File) (done Pushed, err error) {
 	done = Pushed{Name: f.Name, Digest: f.Digest, Bytes: f.Bytes}
 	if err := d.folder(); err != nil {
@@ -108,7 +83,7 @@ func (d *Device) Push(ctx context.Context, f File) (done Pushed, err error) {
 	if _, err := d.exec(ctx, d.claim()+" && "+lane.Command("mkdir", "-p", d.at("sha256"), d.at("part"))); err != nil {
 		return done, err
 	}
-	src, err := f.open()
+	src, err := fsx.OpenRegular(f.Path)
 	if err != nil {
 		return done, err
 	}
@@ -123,7 +98,7 @@ func (d *Device) Push(ctx context.Context, f File) (done Pushed, err error) {
 		}
 		at += n
 		done.Sent += n
-		d.tell(f.Name, at, f.Bytes)
+		d.progress(f.Name, at, f.Bytes)
 	}
 	if f.Bytes == 0 {
 		if err := d.put(ctx, part, strings.NewReader(""), 0); err != nil {
@@ -133,13 +108,13 @@ func (d *Device) Push(ctx context.Context, f File) (done Pushed, err error) {
 	return done, d.settle(ctx, f, part, blob)
 }
 
-func (d *Device) tell(name string, at, all int64) {
+func (d *Device) progress(name string, at, all int64) {
 	if d.Progress != nil {
 		d.Progress(name, at, all)
 	}
 }
 
-// sum is the SHA-256 of a file of so many bytes, by the device.
+// sum returns the SHA-256 that the device computes of a file of size bytes.
 func (d *Device) sum(ctx context.Context, name string, size int64) (string, error) {
 	out, err := d.succeed(ctx, size/hashing, lane.Command("sha256sum", name))
 	if err != nil {
@@ -147,13 +122,13 @@ func (d *Device) sum(ctx context.Context, name string, size int64) (string, erro
 	}
 	sum, _, _ := strings.Cut(out, " ")
 	if b, err := hex.DecodeString(sum); err != nil || len(b) != sha256.Size {
-		return "", d.fault(diag.DeviceRefuses, fmt.Sprintf("sha256sum answers %.80q", out))
+		return "", d.fault(diag.DeviceRefuses, fmt.Sprintf("unexpected output of sha256sum: %.80q", out))
 	}
 	return sum, nil
 }
 
-// resume gives how many bytes of the part may stay: all of it where they are the
-// file's first ones, none otherwise.
+// resume returns the length of the part if it is a prefix of the file; otherwise it removes
+// the part.
 func (d *Device) resume(ctx context.Context, f File, src io.ReaderAt, part string) (int64, error) {
 	info, err := d.stat(ctx, part)
 	if err != nil {
@@ -179,7 +154,7 @@ func (d *Device) resume(ctx context.Context, f File, src io.ReaderAt, part strin
 	return 0, err
 }
 
-// piece sends the next piece and puts it behind what is there.
+// piece sends the next piece and appends it to the part.
 func (d *Device) piece(ctx context.Context, f File, src io.ReaderAt, part string, at int64) (int64, error) {
 	size := d.Segment
 	if size <= 0 {
@@ -195,13 +170,13 @@ func (d *Device) piece(ctx context.Context, f File, src io.ReaderAt, part string
 		return 0, err
 	}
 	if info.Size != n {
-		return 0, d.fault(diag.PushDiffers, fmt.Sprintf("%s: a piece of %d bytes has %d there", f.Name, n, info.Size))
+		return 0, d.fault(diag.PushDiffers, fmt.Sprintf("%s: piece size mismatch: sent %d bytes, device has %d", f.Name, n, info.Size))
 	}
 	_, err = d.exec(ctx, lane.Command("cat", seg)+" >> "+lane.Quote(part)+" && "+lane.Command("rm", "-f", seg))
 	return n, err
 }
 
-// settle checks what has grown and gives it its name.
+// settle verifies the part and renames it.
 func (d *Device) settle(ctx context.Context, f File, part, blob string) error {
 	info, err := d.stat(ctx, part)
 	if err != nil {
@@ -215,7 +190,7 @@ func (d *Device) settle(ctx context.Context, f File, part, blob string) error {
 	}
 	if sum != f.hex() {
 		_, err := d.exec(ctx, lane.Command("rm", "-f", part))
-		return errors.Join(d.fault(diag.PushDiffers, fmt.Sprintf("%s: %d bytes with %s were sent, %d with sha256:%s are there", f.Name, f.Bytes, f.Digest, info.Size, sum)), err)
+		return errors.Join(d.fault(diag.PushDiffers, fmt.Sprintf("%s: sent %d bytes with %s, device has %d with sha256:%s", f.Name, f.Bytes, f.Digest, info.Size, sum)), err)
 	}
 	mode := "644"
 	if f.Program {
@@ -224,10 +199,10 @@ func (d *Device) settle(ctx context.Context, f File, part, blob string) error {
 	if _, err = d.exec(ctx, lane.Command("mv", "-f", part, blob)+" && "+lane.Command("chmod", mode, blob)); err != nil {
 		return err
 	}
-	// What was added to the part between its hash and its name made it longer.
+	// Data appended to the part between hashing and renaming changes its length.
 	if info, err = d.stat(ctx, blob); err != nil || info.Size == f.Bytes {
 		return err
 	}
 	_, err = d.exec(ctx, lane.Command("rm", "-f", blob))
-	return errors.Join(d.fault(diag.PushDiffers, fmt.Sprintf("%s: %d bytes were sent, %d are there", f.Name, f.Bytes, info.Size)), err)
+	return errors.Join(d.fault(diag.PushDiffers, fmt.Sprintf("%s: sent %d bytes, device has %d", f.Name, f.Bytes, info.Size)), err)
 }

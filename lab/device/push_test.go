@@ -11,7 +11,7 @@ import (
 	"mm-abi.org/mm/lab/device/lane"
 )
 
-// Pushes of one file at once bring it, from one computer and from two.
+// Concurrent pushes of a file succeed, from one computer and from two.
 func TestPushTogether(t *testing.T) {
 	for name, locks := range map[string][2]string{"one computer": {"a", "a"}, "two": {"a", "b"}} {
 		t.Run(name, func(t *testing.T) {
@@ -34,7 +34,7 @@ func TestPushTogether(t *testing.T) {
 				t.Fatalf("%v; %v", errs[0], errs[1])
 			}
 			if sent := done[0].Sent + done[1].Sent; locks[0] == locks[1] && sent != f.Bytes {
-				t.Errorf("%d bytes were sent of %d: %+v", sent, f.Bytes, done)
+				t.Errorf("sent %d bytes of %d: %+v", sent, f.Bytes, done)
 			}
 			if left := w.phone.List("/data/local/tmp/mm/part"); len(left) > 0 {
 				t.Errorf("left: %q", left)
@@ -46,7 +46,7 @@ func TestPushTogether(t *testing.T) {
 	}
 }
 
-// adding is a lane on which somebody adds to a part that was hashed already.
+// adding is a lane on which a part grows after it was hashed.
 type adding struct{ device.Lane }
 
 func (a adding) Exec(ctx context.Context, command string) (lane.Output, error) {
@@ -59,7 +59,7 @@ func (a adding) Exec(ctx context.Context, command string) (lane.Output, error) {
 	return a.Lane.Exec(ctx, command)
 }
 
-// What is added between the hash and the name does not stay under the name.
+// Data appended between hashing and renaming is detected.
 func TestPushAdded(t *testing.T) {
 	w := newWorld(t, double, 4096)
 	f, err := device.NewFile("context.bin", w.kit.Context)

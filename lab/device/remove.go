@@ -12,10 +12,10 @@ import (
 	"mm-abi.org/mm/lab/device/lane"
 )
 
-// marker is the file that says that a folder is mm's. The first push makes it.
+// marker is the file that marks a folder as mm's. The first push creates it.
 const marker = ".mm-folder"
 
-// The names that mm gives below its folder.
+// The names of mm's files below its folder.
 var (
 	blobName  = regexp.MustCompile(`^[0-9a-f]{64}$`)
 	partName  = regexp.MustCompile(`^[0-9a-f]{64}(-[0-9a-f]{16})?(\.seg)?$`)
@@ -24,22 +24,22 @@ var (
 	probeName = regexp.MustCompile(`^\.mm-([0-9a-f]{16,64}|folder)$`)
 )
 
-// folder refuses what is no folder of mm's own: links in it are made by its
-// path, from wherever a program is started.
+// folder requires an absolute path: links in the folder contain it, and programs may start
+// anywhere.
 func (d *Device) folder() error {
 	if dir := d.at(); !path.IsAbs(dir) || dir == "/" {
-		return d.fault(diag.DeviceFolder, fmt.Sprintf("%q is no path from / on to a folder", d.Folder))
+		return d.fault(diag.DeviceFolder, fmt.Sprintf("not an absolute folder: %q", d.Folder))
 	}
 	return nil
 }
 
-// claim is the command that makes the folder, and says that it is mm's.
+// claim returns the command that creates and marks the folder.
 func (d *Device) claim() string {
 	return lane.Command("mkdir", "-p", d.at()) + " && " + lane.Command("echo", "mm device") + " > " + lane.Quote(d.at(marker))
 }
 
-// Remove takes away all that mm has pushed, and the folder with it where nothing
-// else lies in it. A folder that mm has never pushed to is refused.
+// Remove removes everything that mm has pushed, and the folder if nothing else is in it. It
+// refuses a folder that mm has never pushed to.
 func (d *Device) Remove(ctx context.Context) error {
 	if err := d.folder(); err != nil {
 		return err
@@ -48,7 +48,7 @@ func (d *Device) Remove(ctx context.Context) error {
 	if err != nil || !info.Exists {
 		return err
 	}
-	if err := d.own(ctx); err != nil {
+	if err := d.marked(ctx); err != nil {
 		return err
 	}
 	for _, kind := range []struct {
@@ -62,9 +62,9 @@ func (d *Device) Remove(ctx context.Context) error {
 	return nil
 }
 
-// own reports whether mm pushed to the folder: it has the marker, or is laid out
-// as folders were that had none.
-func (d *Device) own(ctx context.Context) error {
+// marked checks that mm pushed to the folder: it has the marker, or the layout of older
+// folders without one.
+func (d *Device) marked(ctx context.Context) error {
 	mark, err := d.stat(ctx, d.at(marker))
 	if err != nil || mark.Exists {
 		return err
@@ -75,14 +75,14 @@ func (d *Device) own(ctx context.Context) error {
 			return err
 		}
 		if !there || slices.ContainsFunc(names, func(n string) bool { return !name.MatchString(n) }) {
-			return d.fault(diag.DeviceFolder, fmt.Sprintf("%s has no %s, nor the folders of a push: nothing was removed", d.at(), marker))
+			return d.fault(diag.DeviceFolder, fmt.Sprintf("%s has neither %s nor the folders of a push; nothing removed", d.at(), marker))
 		}
 	}
 	return nil
 }
 
-// names lists a folder below mm's.
-func (d *Device) names(ctx context.Context, dir string) (names []string, there bool, err error) {
+// names lists a folder below mm's folder.
+func (d *Device) names(ctx context.Context, dir string) (names []string, ok bool, err error) {
 	info, err := d.stat(ctx, d.at(dir))
 	if err != nil || !info.Dir {
 		return nil, false, err
@@ -91,11 +91,11 @@ func (d *Device) names(ctx context.Context, dir string) (names []string, there b
 	return strings.FieldsFunc(out, func(r rune) bool { return r == '\n' || r == '\r' }), true, err
 }
 
-// clear removes what has a name of mm's in a folder below its own, and then the
-// folder, which stays where anything is left in it.
+// clear removes the entries with mm's names from a folder, and then the folder if it is
+// empty.
 func (d *Device) clear(ctx context.Context, dir string, name *regexp.Regexp) error {
-	names, there, err := d.names(ctx, dir)
-	if err != nil || !there {
+	names, ok, err := d.names(ctx, dir)
+	if err != nil || !ok {
 		return err
 	}
 	names = slices.DeleteFunc(names, func(n string) bool { return !name.MatchString(n) })

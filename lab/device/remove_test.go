@@ -10,7 +10,7 @@ import (
 	"mm-abi.org/mm/lab/device"
 )
 
-// What is taken away is mm's, and nothing else.
+// Remove removes mm's files and nothing else.
 func TestRemove(t *testing.T) {
 	hex := strings.Repeat("0123456789abcdef", 4)
 	for name, tc := range map[string]struct {
@@ -18,16 +18,16 @@ func TestRemove(t *testing.T) {
 		files  []string
 		push   bool
 		code   diag.Code
-		left   []string // of the files
+		left   []string // remaining files
 	}{
-		"nothing there":     {},
-		"somebody's folder": {files: []string{"notes", "sub/notes"}, code: diag.DeviceFolder, left: []string{"notes", "sub/notes"}},
-		"somebody's runs":   {files: []string{"runs/best", "sha256/sums", "part/one"}, code: diag.DeviceFolder, left: []string{"part/one", "runs/best", "sha256/sums"}},
-		"one that has both": {files: []string{"notes", "runs/best", "sha256/sums", "part/" + hex + ".seg", "runs/" + hex[:16] + "/begin", ".mm-" + hex[:16]}, push: true,
+		"missing folder": {},
+		"foreign folder": {files: []string{"notes", "sub/notes"}, code: diag.DeviceFolder, left: []string{"notes", "sub/notes"}},
+		"foreign runs":   {files: []string{"runs/best", "sha256/sums", "part/one"}, code: diag.DeviceFolder, left: []string{"part/one", "runs/best", "sha256/sums"}},
+		"both": {files: []string{"notes", "runs/best", "sha256/sums", "part/" + hex + ".seg", "runs/" + hex[:16] + "/begin", ".mm-" + hex[:16]}, push: true,
 			left: []string{"notes", "runs/best", "sha256/sums"}},
 		"without the marker": {files: []string{"notes", "sha256/" + hex, "part/" + hex, "runs/" + hex[:16] + "/out/0000/0.raw"}, left: []string{"notes"}},
-		"a relative one":     {folder: "mm", code: diag.DeviceFolder},
-		"everything":         {folder: "/data/..", code: diag.DeviceFolder},
+		"relative path":      {folder: "mm", code: diag.DeviceFolder},
+		"root":               {folder: "/data/..", code: diag.DeviceFolder},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, double, 4096)
@@ -64,13 +64,13 @@ func TestRemove(t *testing.T) {
 				return
 			}
 			if _, err := w.device.Push(t.Context(), f); first(err) != tc.code {
-				t.Errorf("a push: %v", err)
+				t.Errorf("push: %v", err)
 			}
 			if _, err := w.device.Run(t.Context(), w.job); first(err) != tc.code {
-				t.Errorf("a run: %v", err)
+				t.Errorf("run: %v", err)
 			}
 			if _, err := w.device.Pull(t.Context(), "x", t.TempDir()+"/x"); first(err) != tc.code {
-				t.Errorf("a pull: %v", err)
+				t.Errorf("pull: %v", err)
 			}
 		})
 	}

@@ -22,12 +22,11 @@ import (
 	"mm-abi.org/mm/lab/device/protocol"
 )
 
-// grace is how much longer than the runner's own deadline is waited for it.
+// grace is how much longer than the runner's deadline Run waits for it.
 const grace = 30 * time.Second
 
-// Run plans, pushes, runs, pulls and checks. Faults of the results are in the
-// error beside the outcome, whose record tells of them, too; any other error
-// leaves no outcome.
+// Run plans, pushes, runs, pulls and checks. Faults of the results are in the error and in
+// the record of the outcome; any other error comes without an outcome.
 func (d *Device) Run(ctx context.Context, j Job) (*Outcome, error) {
 	drawn := j.Nonce == ""
 	if drawn {
@@ -50,16 +49,17 @@ func (d *Device) Run(ctx context.Context, j Job) (*Outcome, error) {
 	if err := r.inputs(); err != nil {
 		return nil, err
 	}
-	if err := r.prepare(ctx); err != nil {
-		return nil, err
+	err = r.prepare(ctx)
+	var out *Outcome
+	if err == nil {
+		out, err = r.do(ctx)
 	}
-	out, err := r.do(ctx)
-	if !j.Keep {
+	if !j.Keep || r.begun == 0 {
 		last := *d
 		last.Patience = min(cmp.Or(d.Patience, patience), farewell)
-		_, cleaned := last.exec(context.WithoutCancel(ctx), lane.Command("rm", "-rf", r.dir))
-		if err == nil { // what went wrong before is what the caller shall see
-			err = cleaned
+		_, cleanup := last.exec(context.WithoutCancel(ctx), lane.Command("rm", "-rf", r.dir))
+		if err == nil { // an earlier error is more important
+			err = cleanup
 		}
 	}
 	return out, err
@@ -73,50 +73,49 @@ func drawNonce() string {
 
 func checkNonce(s string) error {
 	if len(s) < 16 || len(s) > 64 || strings.Trim(s, "0123456789abcdef") != "" {
-		return fmt.Errorf("the nonce %q is not 16 to 64 hexadecimal digits", s)
+		return fmt.Errorf("invalid nonce %q: want 16 to 64 hex digits", s)
 	}
 	return nil
 }
 
-// running is a run under way.
+// running is a run in progress.
 type running struct {
 	d       *Device
 	j       Job
 	p       *Plan
 	dir     string
-	drawn   bool       // inputs and nonce
-	samples [][][]byte // by sample and place
+	drawn   bool       // inputs and nonce are random
+	samples [][][]byte // by sample and index
 	values  [][][]float32
-	begun   int64  // by the device's clock
-	reused  string // why the inputs may have been met before; "" where they were not
+	begun   int64  // start by the device's clock, 0 before it
+	reused  string // why the outputs may be stale, if so
 	result  protocol.Result
 }
 
-// writable tries whether the folder can be written to before anything large is
-// sent.
+// writable checks that the folder is writable before large files are sent.
 func (r *running) writable(ctx context.Context) error {
 	probe := r.d.at(".mm-" + r.j.Nonce)
 	_, err := r.d.exec(ctx, r.d.claim()+" && "+lane.Command("echo", r.j.Nonce)+" > "+lane.Quote(probe)+" && "+lane.Command("rm", "-f", probe))
 	return err
 }
 
-// inputs makes the samples' bytes.
+// inputs encodes the samples.
 func (r *running) inputs() error {
 	r.values = r.j.Samples
 	if len(r.values) == 0 {
 		for _, t := range r.p.graph.Inputs {
 			if IsInteger(t.DType) {
-				return fmt.Errorf("the input %q takes %s, of which none are drawn: give inputs", t.Name, t.DType)
+				return fmt.Errorf("input %q has type %s, for which inputs must be given", t.Name, t.DType)
 			}
 		}
 		r.values = r.draw(max(r.j.Count, 1))
 	}
 	if len(r.values) > protocol.MaxSamples {
-		return fmt.Errorf("%d samples, at most %d are run", len(r.values), protocol.MaxSamples)
+		return fmt.Errorf("too many samples: got %d, limit %d", len(r.values), protocol.MaxSamples)
 	}
 	for s, sample := range r.values {
 		if len(sample) != len(r.p.graph.Inputs) {
-			return fmt.Errorf("sample %d has %d inputs, the graph %d", s, len(sample), len(r.p.graph.Inputs))
+			return fmt.Errorf("sample %d: got %d inputs, want %d", s, len(sample), len(r.p.graph.Inputs))
 		}
 		var list [][]byte
 		for i, t := range r.p.graph.Inputs {
@@ -125,9 +124,9 @@ func (r *running) inputs() error {
 				return err
 			}
 			if n, ok := t.Bytes(); !ok || int64(len(b)) != n {
-				return fmt.Errorf("sample %d: the input %q has %d bytes, the graph takes %d", s, t.Name, len(b), n)
+				return fmt.Errorf("sample %d: input %q: got %d bytes, want %d", s, t.Name, len(b), n)
 			}
-			// What the device gets is what the reference gets, rounded alike.
+			// Round the reference's inputs as the device's.
 			if sample[i], err = DecodeElements(t, b); err != nil {
 				return err
 			}
@@ -138,7 +137,7 @@ func (r *running) inputs() error {
 	return nil
 }
 
-// draw makes numbers of the nonce, from -1 to 1.
+// draw draws numbers from -1 to 1 from the nonce.
 func (r *running) draw(count int) [][][]float32 {
 	rng := rand.New(rand.NewChaCha8(sha256.Sum256([]byte(r.j.Nonce))))
 	out := make([][][]float32, count)
@@ -155,25 +154,28 @@ func (r *running) draw(count int) [][][]float32 {
 	return out
 }
 
-// prepare pushes everything and lays out the run's folder.
+// prepare pushes the files and creates the folder of the run with links to them. The inputs
+// are written into it directly, so that they are removed with it.
 func (r *running) prepare(ctx context.Context) error {
 	links := [][2]string{}
 	dirs := []string{r.dir, r.dir + "/lib", r.dir + "/in", r.dir + "/out"}
-	files := slices.Clone(r.p.Push)
-	for s, sample := range r.samples {
+	for s := range r.samples {
 		dirs = append(dirs, fmt.Sprintf("%s/in/%04d", r.dir, s))
-		for i, b := range sample {
-			files = append(files, fileOf("in/"+protocol.File(s, i), b))
-		}
 	}
-	for _, f := range files {
+	for _, f := range r.p.Push {
 		if _, err := r.d.Push(ctx, f); err != nil {
 			return err
 		}
 		links = append(links, [2]string{r.d.at("sha256", f.hex()), r.dir + "/" + f.Name})
 	}
-	if _, err := r.d.exec(ctx, lane.Command("rm", "-rf", r.dir)+" && "+lane.Command(append([]string{"mkdir", "-p"}, dirs...)...)); err != nil {
-		return err
+	for part := range slices.Chunk(dirs, 1000) {
+		command := lane.Command(append([]string{"mkdir", "-p"}, part...)...)
+		if part[0] == r.dir {
+			command = lane.Command("rm", "-rf", r.dir) + " && " + command
+		}
+		if _, err := r.d.exec(ctx, command); err != nil {
+			return err
+		}
 	}
 	for part := range slices.Chunk(links, 100) {
 		var commands []string
@@ -182,6 +184,13 @@ func (r *running) prepare(ctx context.Context) error {
 		}
 		if _, err := r.d.exec(ctx, strings.Join(commands, " && ")); err != nil {
 			return err
+		}
+	}
+	for s, sample := range r.samples {
+		for i, b := range sample {
+			if err := r.input(ctx, protocol.File(s, i), b); err != nil {
+				return err
+			}
 		}
 	}
 	begin := r.dir + "/begin"
@@ -193,8 +202,21 @@ func (r *running) prepare(ctx context.Context) error {
 	return err
 }
 
-// command is the command line of the run in the folder dir. The libraries look
-// for the NPU's half in ADSP_LIBRARY_PATH.
+// input writes an input into the folder of the run.
+func (r *running) input(ctx context.Context, name string, b []byte) error {
+	path := r.dir + "/in/" + name
+	if err := r.d.put(ctx, path, bytes.NewReader(b), int64(len(b))); err != nil {
+		return err
+	}
+	sum, err := r.d.sum(ctx, path, int64(len(b)))
+	if err == nil && "sha256:"+sum != digestOf(b) {
+		err = r.d.fault(diag.PushDiffers, fmt.Sprintf("in/%s: sent %s, device has sha256:%s", name, digestOf(b), sum))
+	}
+	return err
+}
+
+// command returns the command line of the run in the folder dir. QNN's libraries search ADSP_LIBRARY_PATH for those
+// of the NPU.
 func (j Job) command(dir string, call protocol.Call) string {
 	seconds := int(math.Ceil(j.limit().Seconds()))
 	return lane.Command("cd", dir) + " && LD_LIBRARY_PATH=" + lane.Quote(dir+"/lib") + " ADSP_LIBRARY_PATH=" + lane.Quote(dir+"/lib") +
@@ -208,18 +230,18 @@ func (j Job) limit() time.Duration {
 	return deadline
 }
 
-// do runs the runner, pulls what it wrote and judges it.
+// do executes the runner, pulls its outputs and judges them.
 func (r *running) do(ctx context.Context) (*Outcome, error) {
 	limited, cancel := context.WithTimeout(ctx, r.j.limit()+grace)
 	out, err := r.d.Lane.Exec(limited, r.p.Command)
 	cancel()
 	if err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-		return nil, r.d.fault(diag.RunDeadline, fmt.Sprintf("nothing came back within %s", r.j.limit()+grace))
+		return nil, r.d.fault(diag.RunDeadline, fmt.Sprintf("no answer within %s", r.j.limit()+grace))
 	}
 	if err != nil {
 		return nil, r.d.lost(err)
 	}
-	if err := r.ended(out); err != nil {
+	if err := r.exited(out); err != nil {
 		return nil, err
 	}
 	got, faults, err := r.pull(ctx)
@@ -229,7 +251,7 @@ func (r *running) do(ctx context.Context) (*Outcome, error) {
 	return r.judge(ctx, got, faults)
 }
 
-// The exit codes that a shell and timeout give by themselves.
+// The exit codes of the shell and of timeout.
 const (
 	exitTimeout   = 124
 	exitForbidden = 126
@@ -237,29 +259,29 @@ const (
 	exitSignal    = 128
 )
 
-// ended makes an error of how the runner ended.
-func (r *running) ended(out lane.Output) error {
-	said := tail(out.Stderr)
+// exited checks how the runner ended and reads its result.
+func (r *running) exited(out lane.Output) error {
+	stderr := tail(out.Stderr)
 	switch {
 	case out.Code == exitTimeout:
-		return r.d.fault(diag.RunDeadline, fmt.Sprintf("ended after %s%s", r.j.limit(), said))
+		return r.d.fault(diag.RunDeadline, fmt.Sprintf("ended after %s%s", r.j.limit(), stderr))
 	case out.Code == exitForbidden || out.Code == exitMissing:
-		return r.d.fault(diag.RunnerRefused, fmt.Sprintf("exit code %d%s", out.Code, said))
+		return r.d.fault(diag.RunnerRefused, fmt.Sprintf("exit code %d%s", out.Code, stderr))
 	case out.Code >= exitSignal || out.Code < 0:
-		return r.d.fault(diag.RunCrashed, fmt.Sprintf("signal %d%s", out.Code-exitSignal, said))
+		return r.d.fault(diag.RunCrashed, fmt.Sprintf("signal %d%s", out.Code-exitSignal, stderr))
 	}
 	res, err := protocol.Parse(bytes.TrimSpace(out.Stdout))
 	switch {
 	case err != nil && out.Code != 0:
-		return r.d.fault(diag.RunFailed, fmt.Sprintf("exit code %d, and no result%s", out.Code, said))
+		return r.d.fault(diag.RunFailed, fmt.Sprintf("exit code %d without a result%s", out.Code, stderr))
 	case err != nil:
-		return r.d.fault(diag.RunnerBabbled, err.Error()+said)
+		return r.d.fault(diag.RunnerBabbled, err.Error()+stderr)
 	case res.Nonce != r.j.Nonce:
-		return r.d.fault(diag.RunnerBabbled, fmt.Sprintf("the result is of the run %q, this one is %q", res.Nonce, r.j.Nonce))
+		return r.d.fault(diag.RunnerBabbled, fmt.Sprintf("result of run %q, want %q", res.Nonce, r.j.Nonce))
 	case res.Error != nil:
 		return r.failed(res)
 	case out.Code != 0:
-		return r.d.fault(diag.RunFailed, fmt.Sprintf("exit code %d beside a result without an error%s", out.Code, said))
+		return r.d.fault(diag.RunFailed, fmt.Sprintf("exit code %d with a result without an error%s", out.Code, stderr))
 	}
 	r.result = res
 	return nil
@@ -276,20 +298,20 @@ func tail(stderr []byte) string {
 	return ": " + text
 }
 
-// QNN's error codes that have a code of their own here.
+// The error codes of QNN that have a diagnostic.
 const (
 	errMemory  = 1002
 	errMixed   = 1008
-	errBinary  = 5000 // and the hundred from it
+	errBinary  = 5000 // to 5099
 	errCut     = 30010
 	familySize = 100
 )
 
-// failed makes a diagnostic of QNN's error, with what is known of both sides.
+// failed returns a diagnostic for QNN's error, with the versions of both sides.
 func (r *running) failed(res protocol.Result) error {
 	e := res.Error
-	both := fmt.Sprintf("error %d at %s: %s; the context is by %s for v%d (%d), the libraries are %s, the NPU is v%d (%d)",
-		e.Code, e.Stage, e.Message, cmp.Or(r.p.parsed.Build, "nobody knows what"), r.p.parsed.Arch, r.p.parsed.SoC, cmp.Or(res.Build, "of no build"), res.Platform.Arch, res.Platform.SoC)
+	text := fmt.Sprintf("error %d in stage %s: %s; context built by %s for v%d (%d), libraries %s, NPU v%d (%d)",
+		e.Code, e.Stage, e.Message, cmp.Or(r.p.parsed.Build, "an unknown SDK"), r.p.parsed.Arch, r.p.parsed.SoC, cmp.Or(res.Build, "of unknown build"), res.Platform.Arch, res.Platform.SoC)
 	code := diag.RunFailed
 	switch {
 	case e.Stage == protocol.StageLibraries && e.Code != errMixed:
@@ -300,18 +322,18 @@ func (r *running) failed(res protocol.Result) error {
 		code = diag.DeviceMemory
 	case e.Code >= errBinary && e.Code < errBinary+familySize, e.Code == errCut:
 		code = diag.ContextRefused
-	case wording(e.Message) != diag.DeviceRefuses:
-		code = wording(e.Message)
+	case storageCode(e.Message) != diag.DeviceRefuses:
+		code = storageCode(e.Message)
 	}
-	return r.d.fault(code, both)
+	return r.d.fault(code, text)
 }
 
-// Outcome is what a run came to.
+// Outcome is the result of a run.
 type Outcome struct {
 	Record   evidence.Record    `json:"record"`
 	Verdicts []evidence.Verdict `json:"verdicts"`
 	Promotes bool               `json:"promotes"`
 	SoC      string             `json:"soc,omitempty"`
 	Results  []Result           `json:"outputs,omitempty"`
-	Outputs  [][][]byte         `json:"-"` // by sample and place
+	Outputs  [][][]byte         `json:"-"` // by sample and index
 }

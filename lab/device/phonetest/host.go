@@ -82,6 +82,11 @@ func (p *Phone) layOut(from, to string) error {
 		}
 	}
 	p.mu.Unlock()
+	for _, at := range p.List(from) {
+		if rest, ok := strings.CutPrefix(at, from+"/"); ok {
+			names[at] = filepath.Join(to, filepath.FromSlash(rest))
+		}
+	}
 	for name, path := range names {
 		data, err := p.ReadFile(name)
 		if err != nil {

@@ -390,7 +390,7 @@ func TestPush(t *testing.T) {
 	if err != nil || p.Device.Machine == "" || p.Free <= 0 || p.Memory <= 0 {
 		t.Errorf("%+v, %v", p, err)
 	}
-	if s := p.Said; !strings.Contains(s.Memory, "MemTotal:") || !strings.Contains(s.Disk, "%") || s.Battery != "" {
+	if s := p.Raw; !strings.Contains(s.Memory, "MemTotal:") || !strings.Contains(s.Disk, "%") || s.Battery != "" {
 		t.Errorf("%+v", s)
 	}
 	if err := d.Remove(t.Context()); err != nil {
