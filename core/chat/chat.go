@@ -1,10 +1,10 @@
-// Package chat turns a conversation into the text a model was trained on, by
-// the chat template that comes with the model.
+// Package chat renders a conversation with the chat template of a model, as the
+// model was trained.
 //
-// A template is a program in Jinja, written by whoever made the file; package
-// [jinja] runs it as a sandbox. [Parse] compiles one, [Template.Render] gives
-// it a conversation; [Render] does both. The text is that of Hugging Face's
-// apply_chat_template with the same template.
+// A template is an untrusted program in Jinja; package [jinja] runs it in a
+// sandbox. [Parse] compiles one, and [Template.Render] renders a conversation.
+// The text equals that of Hugging Face's apply_chat_template with the same
+// template.
 package chat
 
 import (
@@ -17,24 +17,25 @@ import (
 	"mm-abi.org/mm/core/chat/jinja"
 )
 
-// ErrNone says that a model has no template.
-var ErrNone = errors.New("the model has no chat template")
+// ErrNone reports a model without a template.
+var ErrNone = errors.New("model has no chat template")
 
-// Message is one turn of a conversation.
+// Message is a turn of a conversation.
 type Message struct {
 	Role    string // "system", "user", "assistant", "tool"
 	Content string
-	// Parts replace Content where a turn has more than text.
+	// Parts replace Content in a turn with images or audio.
 	Parts []Part
-	// ToolCalls are what an assistant called.
+	// ToolCalls are the calls by an assistant.
 	ToolCalls []ToolCall
-	// Name and ToolCallID say what a tool's turn answers; "" leaves them out.
+	// Name and ToolCallID identify the call that a tool's turn answers; omitted
+	// if empty.
 	Name, ToolCallID string
-	// Reasoning is the thought before an answer; "" leaves it out.
+	// Reasoning is the reasoning before an answer; omitted if empty.
 	Reasoning string
 }
 
-// Part is text, or a place for an image or a sound.
+// Part is text, or a placeholder for an image or audio.
 type Part struct {
 	Type string // "text", "image", "audio"
 	Text string // of a text
@@ -43,35 +44,35 @@ type Part struct {
 // ToolCall is a call of a tool.
 type ToolCall struct {
 	ID, Name string
-	// Arguments is a JSON object; empty for none.
+	// Arguments is a JSON object, or empty.
 	Arguments json.RawMessage
 }
 
-// Options says what a template is given besides the messages.
+// Options configures rendering.
 type Options struct {
-	// AddGenerationPrompt ends the text where the assistant begins to speak.
+	// AddGenerationPrompt ends the text with the start of the assistant's turn.
 	AddGenerationPrompt bool
 	// BOS and EOS are the texts of the tokens that begin and end a sequence.
 	BOS, EOS string
-	// Tools are JSON objects that describe the tools; nil for none.
+	// Tools are JSON objects that describe the tools, or nil.
 	Tools []json.RawMessage
-	// Vars are further variables, such as enable_thinking: of the types that
+	// Vars are additional variables, such as enable_thinking: of the types that
 	// encoding/json decodes into.
 	Vars map[string]any
-	// Now is the time that strftime_now gives; the function is not there when
-	// it is zero, so that the same conversation gives the same text.
+	// Now is the time of strftime_now. If zero, the function is undefined, so
+	// that the same conversation gives the same text.
 	Now time.Time
-	// ChatML renders the widely used ChatML form when the template is "". The
-	// zero value makes that [ErrNone]: a model that was trained on another
-	// form answers badly, and nobody knows why.
+	// ChatML renders the common ChatML format if the template is "". If false,
+	// that is [ErrNone]: a model trained on another format answers badly for no
+	// visible reason.
 	ChatML bool
 }
 
-// chatML is the form of ChatML: every turn between <|im_start|> and <|im_end|>.
+// chatML is the ChatML format: every turn between <|im_start|> and <|im_end|>.
 const chatML = `{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n' }}{% endfor %}` +
 	`{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}`
 
-// Template is a compiled chat template, safe for use by several goroutines.
+// Template is a compiled chat template, safe for concurrent use.
 type Template struct{ t *jinja.Template }
 
 // Parse compiles a template.
@@ -98,9 +99,9 @@ func Render(template string, messages []Message, opt Options) (string, error) {
 	return t.Render(messages, opt)
 }
 
-// Render gives the text of a conversation. A template that refuses it by
-// raise_exception gives a [jinja.RaisedError], one that does too much one of
-// that package's errors.
+// Render renders a conversation. A template that refuses it by raise_exception
+// returns a [jinja.RaisedError], one that exceeds a limit another error of that
+// package.
 func (t *Template) Render(messages []Message, opt Options) (string, error) {
 	text, err := t.t.Render(variables(messages, opt), jinja.Options{Now: opt.Now})
 	if err != nil {
@@ -109,7 +110,7 @@ func (t *Template) Render(messages []Message, opt Options) (string, error) {
 	return text, nil
 }
 
-// variables is what a template can see.
+// variables returns the variables of a template.
 func variables(messages []Message, opt Options) map[string]any {
 	vars := map[string]any{
 		"messages":              turns(messages),
@@ -130,7 +131,7 @@ func variables(messages []Message, opt Options) map[string]any {
 	return vars
 }
 
-// turns are the messages as templates see them.
+// turns converts the messages to template values.
 func turns(messages []Message) []any {
 	out := make([]any, len(messages))
 	for i, m := range messages {

@@ -10,8 +10,8 @@ import (
 	"mm-abi.org/mm/core/chat/jinja"
 )
 
-// TestFamilies renders the forms of six families of models, by templates
-// that do what theirs do.
+// TestFamilies renders the formats of six families of models with equivalent
+// templates.
 func TestFamilies(t *testing.T) {
 	turns := []Message{{Role: "system", Content: "Be kind."}, {Role: "user", Content: " Hi "}, {Role: "assistant", Content: "Hello"}, {Role: "user", Content: "Bye"}}
 	for _, c := range []struct{ name, template, want string }{
@@ -52,8 +52,8 @@ func TestNone(t *testing.T) {
 	}
 }
 
-// TestRefusal shows what a caller learns of a template that refuses, or of
-// variables that are no JSON.
+// TestRefusal covers the errors of a template that refuses, and of variables
+// that are not JSON.
 func TestRefusal(t *testing.T) {
 	_, err := Render("{{ raise_exception('no ' ~ messages|length ~ ' turns') }}", nil, Options{})
 	var raised *jinja.RaisedError
@@ -65,7 +65,7 @@ func TestRefusal(t *testing.T) {
 	}
 	for want, opt := range map[string]Options{
 		"variable tools: unexpected EOF": {Tools: []json.RawMessage{json.RawMessage("{")}},
-		"variable x: a value of Go type": {Vars: map[string]any{"x": t}},
+		"variable x: unsupported Go type *testing.T": {Vars: map[string]any{"x": t}},
 	} {
 		if _, err := Render("x", nil, opt); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error is %v, should hold %q", err, want)

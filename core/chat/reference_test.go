@@ -19,7 +19,7 @@ var (
 	now = json.RawMessage(`{"type":"function","function":{"name":"now","description":"","parameters":{"type":"object","properties":{}}}}`)
 )
 
-// conversations are what templates are tried on.
+// conversations are the inputs of templates.
 var conversations = []struct {
 	name     string
 	messages []Message
@@ -57,8 +57,8 @@ var conversations = []struct {
 	{"nothing", nil, Options{AddGenerationPrompt: true}},
 }
 
-// templates gathers every chat template that comes with llama.cpp's source
-// and with the models at hand.
+// templates returns the chat templates of llama.cpp's source and of the local
+// models.
 func templates(t *testing.T) map[string]string {
 	t.Helper()
 	dir := testfiles.Native(t, "llama.cpp", "models")
@@ -114,7 +114,7 @@ func TestTemplates(t *testing.T) {
 				switch {
 				case strings.Contains(failed, "generator is not JSON"): // a list here
 				case failed != "" && err == nil:
-					t.Errorf("%s: rendered, Jinja says %s\n%s", c.name, failed, got)
+					t.Errorf("%s: rendered, Jinja fails with %s\n%s", c.name, failed, got)
 				case failed == "" && err != nil:
 					t.Errorf("%s: %v, Jinja renders\n%.300s", c.name, err, want)
 				case failed == "" && got != want:

@@ -12,11 +12,11 @@ type run struct {
 	out   *strings.Builder
 	scope *scope
 	steps int
-	most  int // steps
+	most  int // limit of steps
 	calls int
 }
 
-// scope is the names known in a block.
+// scope holds the names of a block.
 type scope struct {
 	vars map[string]value
 	up   *scope
@@ -31,7 +31,7 @@ func (s *scope) find(name string) value {
 	return undefined{name}
 }
 
-// step counts work; every loop of the interpreter goes through it.
+// step counts work; every loop of the interpreter calls it.
 func (r *run) step(n int) error {
 	if r.steps += n; r.steps > r.most {
 		return ErrSteps
@@ -39,28 +39,28 @@ func (r *run) step(n int) error {
 	return nil
 }
 
-// made checks the size of a new string and counts its making.
-func (r *run) made(s string) (value, error) {
+// newString checks the size of a new string and counts its cost.
+func (r *run) newString(s string) (value, error) {
 	if len(s) > maxOutput {
 		return nil, ErrOutput
 	}
 	return s, r.step(len(s) / 64)
 }
 
-// listed checks the size of a new list and counts its making.
-func (r *run) listed(items []value) (value, error) {
+// newList checks the size of a new list and counts its cost.
+func (r *run) newList(items []value) (value, error) {
 	if len(items) > maxItems {
 		return nil, ErrItems
 	}
 	return &list{items: items}, r.step(len(items))
 }
 
-// expr gives a value.
+// expr is an expression.
 type expr interface {
 	eval(r *run) (value, error)
 }
 
-// at names the line of an error, once.
+// at adds the line to an error, once.
 func at(line int, err error) error {
 	var placed *lineError
 	if err == nil || errors.As(err, &placed) || errors.Is(err, errBreak) || errors.Is(err, errContinue) {
@@ -124,7 +124,7 @@ func (e *dictExpr) eval(r *run) (value, error) {
 	d := newDict()
 	for i, k := range keys {
 		if !d.set(k, values[i]) {
-			return nil, at(e.line, fmt.Errorf("%s cannot be a key", kindOf(k)))
+			return nil, at(e.line, fmt.Errorf("unhashable key of type %s", kindOf(k)))
 		}
 	}
 	return d, nil
@@ -163,7 +163,7 @@ func (e *unaryExpr) eval(r *run) (value, error) {
 	i, f, isInt, ok := number(v)
 	switch {
 	case !ok:
-		return nil, at(e.line, fmt.Errorf("%s has no sign", kindOf(v)))
+		return nil, at(e.line, fmt.Errorf("unsupported operand of unary operator: %s", kindOf(v)))
 	case e.op == "+" && isInt:
 		return i, r.step(1)
 	case isInt && i == math.MinInt64:
@@ -268,10 +268,10 @@ func (e *indexExpr) eval(r *run) (value, error) {
 type sliceExpr struct{ parts [3]expr }
 
 func (e *sliceExpr) eval(*run) (value, error) {
-	return nil, errors.New("a slice is only possible in square brackets")
+	return nil, errors.New("slice outside of square brackets")
 }
 
-// slice is v[start:stop:step].
+// slice evaluates v[start:stop:step].
 func (e *sliceExpr) slice(r *run, v value) (value, error) {
 	var bounds [3]*int64
 	for i, part := range e.parts {
@@ -287,7 +287,7 @@ func (e *sliceExpr) slice(r *run, v value) (value, error) {
 		}
 		n, _, isInt, ok := number(x)
 		if !ok || !isInt {
-			return nil, fmt.Errorf("%s cannot bound a slice", kindOf(x))
+			return nil, fmt.Errorf("bad slice bound of type %s", kindOf(x))
 		}
 		bounds[i] = &n
 	}
@@ -315,25 +315,25 @@ func (e *sliceExpr) slice(r *run, v value) (value, error) {
 		for _, i := range at {
 			b.WriteRune(chars[i])
 		}
-		return r.made(b.String())
+		return r.newString(b.String())
 	case undefined:
-		return nil, fmt.Errorf("%s is undefined", v.what)
+		return nil, fmt.Errorf("undefined %s", v.what)
 	}
-	return nil, fmt.Errorf("%s cannot be sliced", kindOf(v))
+	return nil, fmt.Errorf("cannot slice %s", kindOf(v))
 }
 
 type arguments struct {
 	plain []expr
 	names []string
 	named []expr
-	list  expr // whose elements go on behind plain, or nil
-	dict  expr // whose fields go on behind named, or nil
+	list  expr // elements are appended to plain, or nil
+	dict  expr // entries are added to named, or nil
 }
 
-// callArgs are the values of arguments.
+// callArgs holds the values of arguments.
 type callArgs struct {
 	plain []value
-	names []string // of named, in the order they came
+	names []string // of named, in order
 	named map[string]value
 }
 
@@ -363,7 +363,7 @@ func (a arguments) eval(r *run) (callArgs, error) {
 	return out, a.spread(r, &out)
 }
 
-// spread adds the elements of *list and the fields of **dict.
+// spread adds the elements of *list and the entries of **dict.
 func (a arguments) spread(r *run, out *callArgs) error {
 	if a.list != nil {
 		v, err := a.list.eval(r)
@@ -371,7 +371,7 @@ func (a arguments) spread(r *run, out *callArgs) error {
 			return err
 		}
 		if _, missing := v.(undefined); missing {
-			return errors.New("what stands behind * is undefined")
+			return errors.New("undefined argument after *")
 		}
 		items, err := r.iterate(v)
 		if err != nil {
@@ -390,22 +390,22 @@ func (a arguments) spread(r *run, out *callArgs) error {
 	}
 	d, ok := v.(*dict)
 	if !ok {
-		return fmt.Errorf("%s stands behind **, not a dict", kindOf(v))
+		return fmt.Errorf("bad argument after **: got %s, want dict", kindOf(v))
 	}
 	for i, k := range d.keys {
 		name, ok := plain(k).(string)
 		if !ok {
-			return fmt.Errorf("%s is no name of an argument", kindOf(k))
+			return fmt.Errorf("bad argument name of type %s", kindOf(k))
 		}
 		if _, twice := out.named[name]; twice {
-			return fmt.Errorf("the argument %s is given twice", name)
+			return fmt.Errorf("duplicate argument %s", name)
 		}
 		out.name(name, d.vals[i])
 	}
 	return r.step(len(d.keys))
 }
 
-// arg gives argument i, which may also be given by name.
+// arg returns argument i, positional or by name.
 func (a callArgs) arg(i int, name string) (value, bool) {
 	if i >= 0 && i < len(a.plain) {
 		return a.plain[i], true
@@ -414,7 +414,7 @@ func (a callArgs) arg(i int, name string) (value, bool) {
 	return v, ok
 }
 
-// str gives a string argument.
+// str returns a string argument.
 func (a callArgs) str(i int, name, absent string) (string, error) {
 	v, ok := a.arg(i, name)
 	if !ok || v == nil {
@@ -422,12 +422,12 @@ func (a callArgs) str(i int, name, absent string) (string, error) {
 	}
 	s, ok := plain(v).(string)
 	if !ok {
-		return "", fmt.Errorf("the argument %s is %s, not a string", name, kindOf(v))
+		return "", fmt.Errorf("argument %s: got %s, want string", name, kindOf(v))
 	}
 	return s, nil
 }
 
-// int gives a whole number.
+// int returns an integer argument.
 func (a callArgs) int(i int, name string, absent int64) (int64, error) {
 	v, ok := a.arg(i, name)
 	if !ok || v == nil {
@@ -435,7 +435,7 @@ func (a callArgs) int(i int, name string, absent int64) (int64, error) {
 	}
 	n, _, isInt, ok := number(v)
 	if !ok || !isInt {
-		return 0, fmt.Errorf("the argument %s is %s, not a whole number", name, kindOf(v))
+		return 0, fmt.Errorf("argument %s: got %s, want integer", name, kindOf(v))
 	}
 	return n, nil
 }
@@ -448,7 +448,7 @@ type callExpr struct {
 
 func (e *callExpr) eval(r *run) (value, error) { return e.with(r, nil) }
 
-// with calls with a caller, unless that is nil.
+// with calls with a caller, or nil.
 func (e *callExpr) with(r *run, caller *function) (value, error) {
 	f, err := e.on.eval(r)
 	if err != nil {
@@ -457,9 +457,9 @@ func (e *callExpr) with(r *run, caller *function) (value, error) {
 	fn, ok := f.(*function)
 	if !ok {
 		if u, missing := f.(undefined); missing {
-			return nil, at(e.line, fmt.Errorf("%s is undefined and cannot be called", u.what))
+			return nil, at(e.line, fmt.Errorf("call of undefined %s", u.what))
 		}
-		return nil, at(e.line, fmt.Errorf("%s cannot be called", kindOf(f)))
+		return nil, at(e.line, fmt.Errorf("cannot call %s", kindOf(f)))
 	}
 	args, err := e.args.eval(r)
 	if err != nil {
@@ -478,7 +478,7 @@ func (e *callExpr) with(r *run, caller *function) (value, error) {
 type filterExpr struct {
 	name string
 	run  filter
-	on   expr // nil for a filter of a block
+	on   expr // nil for a filter block
 	args arguments
 	line int
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// stmt does something: mostly, it writes text.
+// stmt is a statement.
 type stmt interface {
 	exec(r *run) error
 }
@@ -33,7 +33,7 @@ func (r *run) write(s string) error {
 	return r.step(len(s) / 64)
 }
 
-// captured gives what a body writes, run in a scope of its own.
+// captured returns the output of a body in a new scope.
 func (r *run) captured(body []stmt, s *scope) (string, error) {
 	out, before := r.out, r.scope
 	r.out, r.scope = &strings.Builder{}, s
@@ -43,7 +43,7 @@ func (r *run) captured(body []stmt, s *scope) (string, error) {
 	return text, err
 }
 
-// inner is a new scope in the one that is open.
+// inner returns a new scope within the current one.
 func (r *run) inner() *scope { return &scope{make(map[string]value), r.scope} }
 
 type textStmt struct{ text string }
@@ -67,7 +67,7 @@ func (s outputStmt) exec(r *run) error {
 	return at(s.line, r.write(text))
 }
 
-// scopeStmt is a body with a scope of its own.
+// scopeStmt is a body with its scope.
 type scopeStmt struct{ body []stmt }
 
 func (s scopeStmt) exec(r *run) error {
@@ -97,7 +97,7 @@ func (s *ifStmt) exec(r *run) error {
 	return r.all(s.otherwise)
 }
 
-// loop is what a template sees as loop.
+// loop is the value of loop in a template.
 type loop struct {
 	items []value
 	i     int
@@ -133,7 +133,7 @@ func (l *loop) attr(name string) (value, bool) {
 	case "cycle":
 		return &function{"cycle", func(_ *run, args callArgs) (value, error) {
 			if len(args.plain) == 0 {
-				return nil, errors.New("there is nothing to go round")
+				return nil, errors.New("cycle without arguments")
 			}
 			return args.plain[l.i%len(args.plain)], nil
 		}}, true
@@ -141,7 +141,7 @@ func (l *loop) attr(name string) (value, bool) {
 	return nil, false
 }
 
-// break and continue travel as errors up to their loop.
+// break and continue propagate as errors to their loop.
 var errBreak, errContinue = errors.New("break outside of a loop"), errors.New("continue outside of a loop")
 
 type loopStmt struct{ kind string }
@@ -156,7 +156,7 @@ func (s loopStmt) exec(*run) error {
 type forStmt struct {
 	targets   []string
 	over      expr
-	cond      expr // nil for none
+	cond      expr // or nil
 	body      []stmt
 	otherwise []stmt
 	line      int
@@ -199,11 +199,11 @@ func (s *forStmt) exec(r *run) error {
 	return nil
 }
 
-// filtered keeps the items for which the loop's condition holds.
+// filtered returns the items for which the loop's condition holds.
 func (s *forStmt) filtered(r *run, items []value) ([]value, error) {
 	before := r.scope
 	defer func() { r.scope = before }()
-	var kept []value
+	var out []value
 	for _, item := range items {
 		r.scope = &scope{make(map[string]value), before}
 		if err := r.assign(s.targets, item); err != nil {
@@ -214,13 +214,13 @@ func (s *forStmt) filtered(r *run, items []value) ([]value, error) {
 			return nil, err
 		}
 		if truth(ok) {
-			kept = append(kept, item)
+			out = append(out, item)
 		}
 	}
-	return kept, nil
+	return out, nil
 }
 
-// assign gives a value to one name, or its elements to several.
+// assign assigns a value to one name, or its elements to several.
 func (r *run) assign(targets []string, v value) error {
 	if len(targets) == 1 {
 		r.scope.vars[targets[0]] = v
@@ -231,7 +231,7 @@ func (r *run) assign(targets []string, v value) error {
 		return err
 	}
 	if len(items) != len(targets) {
-		return fmt.Errorf("%d values for %d names", len(items), len(targets))
+		return fmt.Errorf("cannot unpack %d values to %d names", len(items), len(targets))
 	}
 	for i, name := range targets {
 		r.scope.vars[name] = items[i]
@@ -241,8 +241,8 @@ func (r *run) assign(targets []string, v value) error {
 
 type setStmt struct {
 	targets []string
-	attr    string // of a namespace; "" to set a name
-	value   expr   // nil for a body
+	attr    string // of a namespace, or "" to set a name
+	value   expr   // or nil for a body
 	body    []stmt
 	filters []*filterExpr
 	line    int
@@ -258,7 +258,7 @@ func (s *setStmt) exec(r *run) error {
 	}
 	ns, ok := r.scope.find(s.targets[0]).(*namespace)
 	if !ok {
-		return at(s.line, fmt.Errorf("%s is no namespace: its attributes cannot be set", s.targets[0]))
+		return at(s.line, fmt.Errorf("%s is not a namespace", s.targets[0]))
 	}
 	ns.vars[s.attr] = v
 	return nil
@@ -275,7 +275,7 @@ func (s *setStmt) compute(r *run) (value, error) {
 	return filtered(r, text, s.filters)
 }
 
-// filtered runs text through filters.
+// filtered applies filters to text.
 func filtered(r *run, text string, filters []*filterExpr) (value, error) {
 	v := value(text)
 	for _, f := range filters {

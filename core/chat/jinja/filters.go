@@ -11,10 +11,10 @@ import (
 	"unicode"
 )
 
-// filter turns a value into another: value | name(arguments).
+// filter maps a value: value | name(arguments).
 type filter func(r *run, v value, args callArgs) (value, error)
 
-// filterNamed gives the filters of Jinja that templates use; nil for others.
+// filterNamed returns a supported filter, or nil.
 func filterNamed(name string) filter {
 	switch name {
 	case "abs":
@@ -37,7 +37,7 @@ func filterNamed(name string) filter {
 		return func(r *run, v value, args callArgs) (value, error) { return toNumber(v, args, name == "int") }
 	case "format":
 		return percent
-	case "from_json": // llama.cpp's
+	case "from_json": // llama.cpp's extension
 		return fromText
 	case "indent":
 		return indent
@@ -94,10 +94,10 @@ func (r *run) onText(v value, f func(string) string) (value, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.made(f(s))
+	return r.newString(f(s))
 }
 
-// casing gives Python's method of that name.
+// casing returns Python's method of that name.
 func casing(name string) func(string) string {
 	switch name {
 	case "lower":
@@ -135,7 +135,7 @@ func escapeHTML(s string) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&#34;", "'", "&#39;").Replace(s)
 }
 
-// isSpace is Python's str.isspace for one character.
+// isSpace is Python's str.isspace for a character.
 func isSpace(c rune) bool { return unicode.IsSpace(c) || c >= 0x1c && c <= 0x1f }
 
 func trim(r *run, v value, args callArgs) (value, error) {
@@ -146,7 +146,7 @@ func trim(r *run, v value, args callArgs) (value, error) {
 	return r.onText(v, func(s string) string { return strip(s, chars, true, true) })
 }
 
-// strip is Python's strip: white space where chars is "".
+// strip is Python's strip: white space if chars is "".
 func strip(s, chars string, left, right bool) string {
 	cut := isSpace
 	if chars != "" {
@@ -165,7 +165,7 @@ func absolute(_ *run, v value, _ callArgs) (value, error) {
 	i, f, isInt, ok := number(v)
 	switch {
 	case !ok:
-		return nil, fmt.Errorf("%s is no number", kindOf(v))
+		return nil, fmt.Errorf("%s is not a number", kindOf(v))
 	case isInt && i == math.MinInt64:
 		return nil, errRange
 	case isInt:
@@ -177,7 +177,7 @@ func absolute(_ *run, v value, _ callArgs) (value, error) {
 func batch(r *run, v value, args callArgs) (value, error) {
 	n, err := args.int(0, "linecount", 0)
 	if err != nil || n < 1 {
-		return nil, errors.Join(err, errors.New("batch needs a positive number"))
+		return nil, errors.Join(err, errors.New("bad batch size"))
 	}
 	items, err := r.iterate(v)
 	if err != nil {
@@ -203,7 +203,7 @@ func batch(r *run, v value, args callArgs) (value, error) {
 func lengthOf(_ *run, v value, _ callArgs) (value, error) {
 	n, ok := length(v)
 	if !ok {
-		return nil, fmt.Errorf("%s has no length", kindOf(v))
+		return nil, fmt.Errorf("no length of type %s", kindOf(v))
 	}
 	return int64(n), nil
 }
@@ -223,7 +223,7 @@ func defaultTo(_ *run, v value, args callArgs) (value, error) {
 func dictsort(r *run, v value, args callArgs) (value, error) {
 	d, ok := v.(*dict)
 	if !ok {
-		return nil, fmt.Errorf("%s is no dict", kindOf(v))
+		return nil, fmt.Errorf("%s is not a dict", kindOf(v))
 	}
 	by, err := args.str(1, "by", "key")
 	if err != nil {
@@ -242,8 +242,8 @@ func dictsort(r *run, v value, args callArgs) (value, error) {
 	return r.sort(pairs, truth(cased), truth(back), func(v value) (value, error) { return v.(*list).items[place], nil })
 }
 
-// sort orders values by what by gives, stably; without regard to case unless
-// cased is set.
+// sort sorts values stably by the result of by; case-insensitively unless cased
+// is set.
 func (r *run) sort(items []value, cased, reversed bool, by func(value) (value, error)) (value, error) {
 	type row struct{ key, item value }
 	rows := make([]row, len(items))
@@ -276,10 +276,10 @@ func (r *run) sort(items []value, cased, reversed bool, by func(value) (value, e
 	for i, row := range rows {
 		out[i] = row.item
 	}
-	return r.listed(out)
+	return r.newList(out)
 }
 
-// getter gives what an attribute argument picks: "a.b" picks b of a.
+// getter returns an attribute lookup: "a.b" is b of a.
 func (r *run) getter(attribute value) func(value) (value, error) {
 	if attribute == nil {
 		return func(v value) (value, error) { return v, nil }
@@ -327,19 +327,19 @@ func firstOrLast(r *run, v value, first bool) (value, error) {
 	case err != nil:
 		return nil, err
 	case len(items) == 0:
-		return undefined{"an element of what is empty"}, nil
+		return undefined{"an element of an empty sequence"}, nil
 	case first:
 		return items[0], nil
 	}
 	return items[len(items)-1], nil
 }
 
-// toNumber is the filter int or float: what is no number becomes the default.
-func toNumber(v value, args callArgs, whole bool) (value, error) {
+// toNumber is the filter int or float; the default replaces a non-number.
+func toNumber(v value, args callArgs, integer bool) (value, error) {
 	absent, ok := args.arg(0, "default")
 	if !ok {
 		absent = value(0.0)
-		if whole {
+		if integer {
 			absent = int64(0)
 		}
 	}
@@ -355,7 +355,7 @@ func toNumber(v value, args callArgs, whole bool) (value, error) {
 	switch {
 	case !ok:
 		return absent, nil
-	case !whole:
+	case !integer:
 		return f, nil
 	case isInt:
 		return i, nil
@@ -377,7 +377,7 @@ func indent(r *run, v value, args callArgs) (value, error) {
 		} else {
 			n, err := args.int(0, "width", 4)
 			if err != nil || n < 0 || n > 1000 {
-				return nil, errors.Join(err, fmt.Errorf("a width of %d", n))
+				return nil, errors.Join(err, fmt.Errorf("bad width %d", n))
 			}
 			margin = strings.Repeat(" ", int(n))
 		}
@@ -394,7 +394,7 @@ func indent(r *run, v value, args callArgs) (value, error) {
 		}
 		lines[i] = margin + line
 	}
-	return r.made(strings.Join(lines, "\n"))
+	return r.newString(strings.Join(lines, "\n"))
 }
 
 func items(r *run, v value, _ callArgs) (value, error) {
@@ -404,16 +404,16 @@ func items(r *run, v value, _ callArgs) (value, error) {
 	case *dict:
 		return v.pairs(r)
 	}
-	return nil, fmt.Errorf("%s is no dict", kindOf(v))
+	return nil, fmt.Errorf("%s is not a dict", kindOf(v))
 }
 
-// pairs lists a dict's keys with their values.
+// pairs returns a list of a dict's keys and values.
 func (d *dict) pairs(r *run) (value, error) {
 	out := make([]value, len(d.keys))
 	for i, k := range d.keys {
 		out[i] = &list{items: []value{k, d.vals[i]}, tuple: true}
 	}
-	return r.listed(out)
+	return r.newList(out)
 }
 
 func join(r *run, v value, args callArgs) (value, error) {
@@ -446,7 +446,7 @@ func join(r *run, v value, args callArgs) (value, error) {
 			return nil, err
 		}
 	}
-	return r.made(b.String())
+	return r.newString(b.String())
 }
 
 func toList(r *run, v value, _ callArgs) (value, error) {
@@ -454,11 +454,11 @@ func toList(r *run, v value, _ callArgs) (value, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.listed(slices.Clone(items))
+	return r.newList(slices.Clone(items))
 }
 
-// lazily is iterate for the filters that Jinja runs only when there is
-// something to run over: none and undefined are nothing.
+// lazily is iterate for filters that Jinja evaluates lazily: none and undefined
+// are empty.
 func (r *run) lazily(v value) ([]value, error) {
 	if !truth(v) {
 		return nil, nil
@@ -490,7 +490,7 @@ func mapped(r *run, v value, args callArgs) (value, error) {
 		}
 		f := filterNamed(name)
 		if f == nil {
-			return nil, fmt.Errorf("there is no filter %q", name)
+			return nil, fmt.Errorf("unknown filter %q", name)
 		}
 		rest := callArgs{plain: args.plain[min(1, len(args.plain)):], names: args.names, named: args.named}
 		apply = func(v value) (value, error) { return f(r, v, rest) }
@@ -504,11 +504,11 @@ func mapped(r *run, v value, args callArgs) (value, error) {
 			return nil, err
 		}
 	}
-	return r.listed(out)
+	return r.newList(out)
 }
 
-// chosen is select and its kin: it keeps the elements that pass a test, or
-// those that do not; by an attribute of theirs if attr is set.
+// chosen is select, reject, selectattr or rejectattr: it keeps the elements
+// that pass a test, or those that do not; on an attribute if attr is set.
 func chosen(r *run, v value, args callArgs, attr, keep bool) (value, error) {
 	items, err := r.lazily(v)
 	if err != nil {
@@ -517,7 +517,7 @@ func chosen(r *run, v value, args callArgs, attr, keep bool) (value, error) {
 	get := r.getter(nil)
 	if attr {
 		if len(args.plain) == 0 {
-			return nil, errors.New("no attribute is named")
+			return nil, errors.New("missing attribute name")
 		}
 		get = r.getter(args.plain[0])
 		args.plain = args.plain[1:]
@@ -530,7 +530,7 @@ func chosen(r *run, v value, args callArgs, attr, keep bool) (value, error) {
 		}
 		t := testNamed(name)
 		if t == nil {
-			return nil, fmt.Errorf("there is no test %q", name)
+			return nil, fmt.Errorf("unknown test %q", name)
 		}
 		rest := callArgs{plain: args.plain[1:], names: args.names, named: args.named}
 		pass = func(v value) (bool, error) { return t(r, v, rest) }
@@ -549,7 +549,7 @@ func chosen(r *run, v value, args callArgs, attr, keep bool) (value, error) {
 			out = append(out, item)
 		}
 	}
-	return r.listed(out)
+	return r.newList(out)
 }
 
 func extreme(r *run, v value, args callArgs, most bool) (value, error) {
@@ -560,7 +560,7 @@ func extreme(r *run, v value, args callArgs, most bool) (value, error) {
 	attribute, _ := args.arg(1, "attribute")
 	l, err := r.sort(items, false, most, r.getter(attribute))
 	if err != nil || len(items) == 0 {
-		return undefined{"an element of what is empty"}, err
+		return undefined{"an element of an empty sequence"}, err
 	}
 	return l.(*list).items[0], nil
 }
@@ -579,7 +579,7 @@ func replace(r *run, v value, args callArgs) (value, error) {
 	return r.replaced(s, old, with, n)
 }
 
-// replaced replaces n times, every time if n is negative.
+// replaced replaces n times, or all if n is negative.
 func (r *run) replaced(s, old, with string, n int64) (value, error) {
 	times := int64(strings.Count(s, old))
 	if n >= 0 {
@@ -588,7 +588,7 @@ func (r *run) replaced(s, old, with string, n int64) (value, error) {
 	if int64(len(s))+times*int64(len(with)) > maxOutput {
 		return nil, ErrOutput
 	}
-	return r.made(strings.Replace(s, old, with, int(times)))
+	return r.newString(strings.Replace(s, old, with, int(times)))
 }
 
 func reverse(r *run, v value, _ callArgs) (value, error) {
@@ -603,20 +603,20 @@ func reverse(r *run, v value, _ callArgs) (value, error) {
 		for _, c := range out {
 			b.WriteString(c.(string))
 		}
-		return r.made(b.String())
+		return r.newString(b.String())
 	}
-	return r.listed(out)
+	return r.newList(out)
 }
 
 func round(_ *run, v value, args callArgs) (value, error) {
 	_, f, _, ok := number(v)
 	if !ok {
-		return nil, fmt.Errorf("%s is no number", kindOf(v))
+		return nil, fmt.Errorf("%s is not a number", kindOf(v))
 	}
 	digits, err1 := args.int(0, "precision", 0)
 	method, err2 := args.str(1, "method", "common")
 	if err := errors.Join(err1, err2); err != nil || digits < 0 || digits > 20 {
-		return nil, errors.Join(err, fmt.Errorf("a precision of %d", digits))
+		return nil, errors.Join(err, fmt.Errorf("bad precision %d", digits))
 	}
 	scale := math.Pow(10, float64(digits))
 	switch method {
@@ -672,17 +672,17 @@ func unique(r *run, v value, args callArgs) (value, error) {
 		}
 		k, ok := key(x)
 		if !ok {
-			return nil, fmt.Errorf("%s cannot be told apart", kindOf(x))
+			return nil, fmt.Errorf("unhashable element of type %s", kindOf(x))
 		}
 		if !seen[k] {
 			seen[k] = true
 			out = append(out, item)
 		}
 	}
-	return r.listed(out)
+	return r.newList(out)
 }
 
-// fromText reads JSON.
+// fromText parses JSON.
 func fromText(r *run, v value, _ callArgs) (value, error) {
 	s, err := r.text(v)
 	if err != nil {
@@ -694,7 +694,7 @@ func fromText(r *run, v value, _ callArgs) (value, error) {
 	return fromJSON(json.RawMessage(s))
 }
 
-// percent is "%s" | format(value), with %s and %d alone.
+// percent is "%s" | format(value), with %s and %d only.
 func percent(r *run, v value, args callArgs) (value, error) {
 	s, err := r.text(v)
 	if err != nil {
@@ -722,11 +722,11 @@ func percent(r *run, v value, args callArgs) (value, error) {
 			next++
 			b.WriteString(text)
 		default:
-			return nil, fmt.Errorf("the format %%%c is not supported", s[i])
+			return nil, fmt.Errorf("unsupported format %%%c", s[i])
 		}
 		if b.Len() > maxOutput {
 			return nil, ErrOutput
 		}
 	}
-	return r.made(b.String())
+	return r.newString(b.String())
 }

@@ -1,14 +1,13 @@
-// Package jinja runs templates in the part of the Jinja language that chat
-// templates use, as a sandbox: text, expressions, if, for, set, macro and
+// Package jinja runs templates in a sandbox, in the subset of the Jinja
+// language that chat templates use: text, expressions, if, for, set, macro and
 // filter blocks, filters, tests, and the methods of Python's str, list and
-// dict. A template sees the values it is given and nothing else: there are no
-// attributes beyond data, no files, no imports, no clock, no reflection. Time,
-// output and nesting are bounded, each by an error of its own.
+// dict. A template has access only to its variables: no attributes beyond data,
+// files, imports, clock or reflection. Time, output and nesting are limited,
+// each with a distinct error.
 //
-// [Parse] compiles a template, [Template.Render] runs it. What is rendered is
-// what Jinja 3.1 renders with trim_blocks, lstrip_blocks and loop controls,
-// and without autoescape: the filter safe changes nothing. Lists stand where
-// Python has generators.
+// [Parse] compiles a template, [Template.Render] runs it. The output is that of
+// Jinja 3.1 with trim_blocks, lstrip_blocks and loop controls, and without
+// autoescape: the filter safe changes nothing. Generators are lists.
 package jinja
 
 import (
@@ -22,45 +21,45 @@ import (
 	"time"
 )
 
-// The limits of a template and of its run.
+// Limits of a template and of its run.
 const (
 	maxTemplate = 64 << 10 // bytes of source
-	maxOutput   = 4 << 20  // bytes of text, also of any one string
-	maxSteps    = 2 << 20  // expressions evaluated, bytes moved counting too; more
-	stepsEach   = 4 << 10  // for each value that the template is given, as some
+	maxOutput   = 4 << 20  // bytes of text, and of any string
+	maxSteps    = 2 << 20  // expressions evaluated, bytes moved counting too; plus
+	stepsEach   = 4 << 10  // for each value in the variables, since some
 	mostSteps   = 16 << 20 // go over all messages at each, but never more than this
 	maxItems    = 1 << 17  // elements of a list
-	maxNesting  = 100      // blocks and expressions within each other
-	maxCalls    = 50       // macros within each other
+	maxNesting  = 100      // nested blocks and expressions
+	maxCalls    = 50       // nested macro calls
 )
 
-// The errors for what a template may not do. Errors wrap them.
+// Errors of the limits; wrapped.
 var (
-	ErrTemplate = errors.New("the template is larger than 64 KiB")
-	ErrOutput   = errors.New("the template makes more than 4 MiB of text")
-	ErrSteps    = errors.New("the template takes too many steps")
-	ErrItems    = errors.New("the template makes too long a list")
-	ErrNesting  = errors.New("the template is nested too deep")
-	// ErrSyntax wraps what is not understood: wrong, or outside of the subset.
+	ErrTemplate = errors.New("template exceeds 64 KiB")
+	ErrOutput   = errors.New("output exceeds 4 MiB")
+	ErrSteps    = errors.New("too many steps")
+	ErrItems    = errors.New("list too long")
+	ErrNesting  = errors.New("nesting too deep")
+	// ErrSyntax wraps invalid and unsupported syntax.
 	ErrSyntax = errors.New("syntax")
 )
 
-// RaisedError is what a template says by raise_exception.
+// RaisedError is an error raised by a template's raise_exception.
 type RaisedError struct{ Message string }
 
-// Error gives the template's own words.
-func (e *RaisedError) Error() string { return "the template refuses: " + e.Message }
+// Error returns the template's message.
+func (e *RaisedError) Error() string { return "raised by the template: " + e.Message }
 
-// Object is a dict whose keys keep their order.
+// Object is a dict with ordered keys.
 type Object []Field
 
-// Field is one key of an Object.
+// Field is a key of an Object.
 type Field struct {
 	Key   string
 	Value any
 }
 
-// MarshalJSON writes the object with its keys in order.
+// MarshalJSON encodes the object with its keys in order.
 func (o Object) MarshalJSON() ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteByte('{')
@@ -84,14 +83,14 @@ func (o Object) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// Options says what a run may know besides its variables.
+// Options configures a run.
 type Options struct {
-	// Now is the time that strftime_now gives; the function is not there when
-	// it is zero, so that the same variables give the same text.
+	// Now is the time of strftime_now. If zero, the function is undefined, so
+	// that the same variables give the same text.
 	Now time.Time
 }
 
-// Template is a compiled template, safe for use by several goroutines.
+// Template is a compiled template, safe for concurrent use.
 type Template struct{ body []stmt }
 
 // Parse compiles a template.
@@ -115,25 +114,25 @@ func Parse(source string) (*Template, error) {
 }
 
 // Render runs the template with variables of the types that encoding/json
-// decodes into, of int, int64, [Object], and json.RawMessage, whose objects
-// keep the order of their keys. Besides them it can call raise_exception,
-// namespace, dict, range and, if the options allow it, strftime_now.
+// decodes into, and of int, int64, [Object], and json.RawMessage, whose objects
+// keep the order of their keys. The template can also call raise_exception,
+// namespace, dict, range and, if enabled, strftime_now.
 func (t *Template) Render(vars map[string]any, opt Options) (string, error) {
 	global := &scope{vars: maps.Clone(functions)}
 	if !opt.Now.IsZero() {
 		global.vars["strftime_now"] = strftimeNow(opt.Now)
 	}
-	given := 0
+	values := 0
 	for _, name := range slices.Sorted(maps.Keys(vars)) {
 		v, err := fromGo(vars[name], 0)
 		if err != nil {
 			return "", fmt.Errorf("variable %s: %w", name, err)
 		}
 		global.vars[name] = v
-		given += count(v)
+		values += count(v)
 	}
 	var out strings.Builder
-	r := &run{out: &out, most: min(maxSteps+given*stepsEach, mostSteps), scope: &scope{vars: make(map[string]value), up: global}}
+	r := &run{out: &out, most: min(maxSteps+values*stepsEach, mostSteps), scope: &scope{vars: make(map[string]value), up: global}}
 	if err := r.all(t.body); err != nil {
 		return "", err
 	}

@@ -20,8 +20,8 @@ func render(template string, vars map[string]any, opt Options) (string, error) {
 	return t.Render(vars, opt)
 }
 
-// snippets are templates for one thing each; TestSnippets compares them with
-// Jinja, TestSnippetsHold with what they are known to give.
+// snippets are templates for one feature each; TestSnippets compares them with
+// Jinja if Python is available, and always with the recorded output.
 var snippets = []struct{ template, want string }{
 	// White space.
 	{"a\n{% if true %}\nb\n{% endif %}\nc\n", "a\nb\nc"},
@@ -52,7 +52,7 @@ var snippets = []struct{ template, want string }{
 	{"{{ 'a' if 1 > 2 else 'b' }} {{ 'a' if false }}| {{ 1 if true else 2 if true else 3 }}", "b | 1"},
 	{"{{ -2 ** 2 }} {{ -1|abs }} {{ (-1)|abs }} {{ 1 + 2|string|length }}", "4 1 1 2"},
 	{"{{ {'a': 1} == {'a': 1.0} }} {{ [1] == (1,) }} {{ none == none }} {{ '1' == 1 }}", "True False True False"},
-	// Looking inside.
+	// Subscripts and attributes.
 	{"{{ 'abc'[0] }} {{ 'abc'[-1] }} {{ 'héé'[1:] }} {{ [1,2,3][::-1] }} {{ [1,2,3,4][1:3] }} {{ 'abc'[::2] }} {{ [1,2,3][:-1] }} {{ [1][5:] }}", "a c éé [3, 2, 1] [2, 3] ac [1, 2] []"},
 	{"{{ [1,2,3,4,5][4:0:-2] }} {{ 'abc'[-2:] }} {{ 'abc'[-9:2] }} {{ [1,2][::-1][0] }}", "[5, 3] bc ab 2"},
 	{"{% set d = {'a': {'b': [10, 20]}, 'items': 5} %}{{ d.a.b[1] }} {{ d['a']['b'].0 }} {{ d['items'] }} {{ d.get('x') }} {{ d.get('x', 7) }} {{ d.nope }}|", "20 10 5 None 7 |"},
@@ -124,7 +124,7 @@ var snippets = []struct{ template, want string }{
 }
 
 func TestSnippets(t *testing.T) {
-	t.Run("as known", func(t *testing.T) {
+	t.Run("recorded", func(t *testing.T) {
 		for _, s := range snippets {
 			got, err := render(s.template, nil, Options{})
 			if err != nil || got != s.want {
@@ -136,7 +136,7 @@ func TestSnippets(t *testing.T) {
 		reference := jinjatest.Reference(t)
 		for _, s := range snippets {
 			if got, failed := reference(s.template, map[string]any{}); got != s.want {
-				t.Errorf("%q\n Jinja gives %q %s\n want %q", s.template, got, failed, s.want)
+				t.Errorf("%q\n Jinja: %q %s\n want %q", s.template, got, failed, s.want)
 			}
 		}
 	})
@@ -170,10 +170,10 @@ func TestVars(t *testing.T) {
 		t.Errorf("%q, %v; want %q", got, err, want)
 	}
 	for want, v := range map[string]any{
-		"variable x: a value of Go type chan": make(chan int),
+		"variable x: unsupported Go type chan int": make(chan int),
 		"unexpected EOF":                      json.RawMessage(`{`),
-		"something follows the JSON value":    json.RawMessage(`{} {}`),
-		"nested too deep":                     json.RawMessage(strings.Repeat("[", 200)),
+		"variable x: extra data after the JSON value":    json.RawMessage(`{} {}`),
+		"variable x: nesting too deep":                     json.RawMessage(strings.Repeat("[", 200)),
 	} {
 		if _, err := render("x", map[string]any{"x": v}, Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error is %v, should hold %q", err, want)
@@ -185,39 +185,39 @@ func TestVars(t *testing.T) {
 	}
 }
 
-// TestRefused has templates that are wrong or reach for what is not there.
+// TestRefused has invalid and unsupported templates.
 func TestRefused(t *testing.T) {
 	for template, want := range map[string]string{
-		"{{ 1":                                "line 1: a tag is not closed",
-		"{% if 1 %}":                          "if lacks its endif",
-		"{% for x in y %}":                    "a block lacks its endfor",
-		"{% endif %}":                         "the block \"endif\" is not supported",
-		"{# x":                                "a comment is not closed",
-		"{{ 'x }}":                            "a string is not closed",
+		"{{ 1":                                "unclosed tag, want }}",
+		"{% if 1 %}":                          "missing endif",
+		"{% for x in y %}":                    "missing endfor",
+		"{% endif %}":                         `unsupported block "endif"`,
+		"{# x":                                "unclosed comment",
+		"{{ 'x }}":                            "unclosed string",
 		"{{ ) }}":                             "unexpected )",
-		"{{ }}":                               "unexpected end of an expression",
+		"{{ }}":                               "unexpected end of expression",
 		"{{ 1 2 }}":                           `unexpected "2"`,
 		"{{ a. }}":                            "unexpected",
-		"\n\n{{ x|nope }}":                    `line 3: there is no filter "nope"`,
-		"{{ x is nope }}":                     `there is no test "nope"`,
-		"{{ x | map }}":                       "there is no filter \"\"",
-		"{% include 'x' %}":                   `the block "include" is not supported`,
-		"{% import 'os' as os %}":             `the block "import" is not supported`,
-		"{% extends 'x' %}":                   `the block "extends" is not supported`,
+		"\n\n{{ x|nope }}":                    `line 3: unknown filter "nope"`,
+		"{{ x is nope }}":                     `unknown test "nope"`,
+		"{{ x | map }}":                       "unknown filter \"\"",
+		"{% include 'x' %}":                   `unsupported block "include"`,
+		"{% import 'os' as os %}":             `unsupported block "import"`,
+		"{% extends 'x' %}":                   `unsupported block "extends"`,
 		"{% break %}":                         "break outside of a loop",
-		"{{ '\\u12' }}":                       "is no number",
-		"{{ 99999999999999999999 }}":          "is too large",
-		"{% raw %}x":                          "raw is not closed",
+		"{{ '\\u12' }}":                       "is not a number",
+		"{{ 99999999999999999999 }}":          "number 99999999999999999999 too large",
+		"{% raw %}x":                          "unclosed raw",
 		"{{ @ }}":                             "unexpected character '@'",
 		"{{ x[1:2:3:4] }}":                    "unexpected",
-		"{{ x[] }}":                           "a subscript is empty",
-		"{{ nope.x }}":                        "line 1: nope is undefined",
-		"{{ nope['x'] }}":                     "nope is undefined",
-		"{{ nope() }}":                        "nope is undefined and cannot be called",
-		"{{ {}.x.y }}":                        "x of dict is undefined",
-		"{{ 'a' + 1 }}":                       "str + int is not possible",
-		"{{ 1 < 'a' }}":                       "int and str have no order",
-		"{{ 1 in 'a' }}":                      "int cannot be in a string",
+		"{{ x[] }}":                           "empty subscript",
+		"{{ nope.x }}":                        "undefined nope",
+		"{{ nope['x'] }}":                     "undefined nope",
+		"{{ nope() }}":                        "call of undefined nope",
+		"{{ {}.x.y }}":                        "undefined x of dict",
+		"{{ 'a' + 1 }}":                       "unsupported operands: str + int",
+		"{{ 1 < 'a' }}":                       "unordered types int and str",
+		"{{ 1 in 'a' }}":                      "unsupported operands: int in str",
 		"{{ 1 // 0 }}":                        "division by zero",
 		"{{ 1 % 0 }}":                         "division by zero",
 		"{{ 1 / 0 }}":                         "division by zero",
@@ -226,33 +226,33 @@ func TestRefused(t *testing.T) {
 		"{{ 3 ** 99 }}":                       "out of range",
 		"{% for x in 5 %}{% endfor %}":        "int is not iterable",
 		"{% for a, b in [1] %}{% endfor %}":   "int is not iterable",
-		"{% for a, b in [[1]] %}{% endfor %}": "1 values for 2 names",
-		"{% set x.y = 1 %}":                   "x is no namespace",
-		"{{ 5() }}":                           "int cannot be called",
-		"{{ {[]: 1} }}":                       "list cannot be a key",
-		"{{ [1][::0] }}":                      "the step of a slice is 0",
-		"{{ nope|tojson }}":                   "Undefined has no JSON",
-		"{{ 'x'.split('') }}":                 "the separator is empty",
-		"{{ '{0.__class__}'.format(1) }}":     "nothing fills {0.__class__}",
-		"{{ '{'.format(1) }}":                 "a bracket stands alone",
-		"{% macro m() %}{% endmacro %}{{ m(1) }}":                   "1 arguments for 0 parameters",
-		"{% macro m() %}{% endmacro %}{{ m(x=1) }}":                 "by a name that is no parameter",
-		"{% macro m() %}{% endmacro %}{% call m() %}x{% endcall %}": "by a name that is no parameter",
-		"{% call 5 %}x{% endcall %}":                                "call needs the call of a macro",
-		"{% call dict() %}x":                                        "a block lacks its endcall",
-		"{{ dict(*[1], 2) }}":                                       "stands behind others",
-		"{{ dict(a=1, 2) }}":                                        "stands behind others",
-		"{{ dict(**[1]) }}":                                         "list stands behind **",
-		"{{ dict(**{1: 2}) }}":                                      "int is no name of an argument",
-		"{{ dict(a=1, **{'a': 2}) }}":                               "the argument a is given twice",
+		"{% for a, b in [[1]] %}{% endfor %}": "cannot unpack 1 values to 2 names",
+		"{% set x.y = 1 %}":                   "x is not a namespace",
+		"{{ 5() }}":                           "cannot call int",
+		"{{ {[]: 1} }}":                       "unhashable key of type list",
+		"{{ [1][::0] }}":                      "zero slice step",
+		"{{ nope|tojson }}":                   "filter tojson: Undefined is not JSON serializable",
+		"{{ 'x'.split('') }}":                 "split: empty separator",
+		"{{ '{0.__class__}'.format(1) }}":     "format: missing argument for {0.__class__}",
+		"{{ '{'.format(1) }}":                 "single bracket",
+		"{% macro m() %}{% endmacro %}{{ m(1) }}":                   "m: too many arguments: got 1, want 0",
+		"{% macro m() %}{% endmacro %}{{ m(x=1) }}":                 "unknown argument name",
+		"{% macro m() %}{% endmacro %}{% call m() %}x{% endcall %}": "unknown argument name",
+		"{% call 5 %}x{% endcall %}":                                "call without a macro call",
+		"{% call dict() %}x":                                        "missing endcall",
+		"{{ dict(*[1], 2) }}":                                       "positional argument after",
+		"{{ dict(a=1, 2) }}":                                        "positional argument after",
+		"{{ dict(**[1]) }}":                                         "got list, want dict",
+		"{{ dict(**{1: 2}) }}":                                      "bad argument name of type int",
+		"{{ dict(a=1, **{'a': 2}) }}":                               "duplicate argument a",
 		"{{ dict(*5) }}":                                            "int is not iterable",
-		"{% macro m(a) %}{% endmacro %}{{ m(1, a=2) }}":             "the argument a is given twice",
-		"{{ dict(**nope) }}":                                        "Undefined stands behind **",
-		"{{ ''.__class__.__mro__ }}":                                "__class__ of str is undefined",
-		"{{ [].__init__.__globals__ }}":                             "__init__ of list is undefined",
+		"{% macro m(a) %}{% endmacro %}{{ m(1, a=2) }}":             "duplicate argument a",
+		"{{ dict(**nope) }}":                                        "got Undefined, want dict",
+		"{{ ''.__class__.__mro__ }}":                                "undefined __class__ of str",
+		"{{ [].__init__.__globals__ }}":                             "undefined __init__ of list",
 		"{{ raise_exception.__globals__ }}{{ 1 // 0 }}":             "division by zero",
-		"{{ self._TemplateReference__context }}":                    "self is undefined",
-		"{{ cycler.__init__ }}":                                     "cycler is undefined",
+		"{{ self._TemplateReference__context }}":                    "undefined self",
+		"{{ cycler.__init__ }}":                                     "undefined cycler",
 	} {
 		got, err := render(template, nil, Options{})
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -261,7 +261,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestLimits has templates that would take all memory or never end.
+// TestLimits has templates that would exhaust memory or never end.
 func TestLimits(t *testing.T) {
 	for _, c := range []struct {
 		name, template string
@@ -302,8 +302,8 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%s took %v", c.name, d)
 		}
 	}
-	// A template may go over a long talk at each of its messages, but not at
-	// each pair of them.
+	// A template may go over a long conversation at each of its messages, but
+	// not at each pair of them.
 	talk := make([]any, 1500)
 	for i := range talk {
 		talk[i] = Object{{"role", "user"}, {"content", "a message"}}
@@ -316,14 +316,13 @@ func TestLimits(t *testing.T) {
 	if _, err := render("{% for c in messages %}"+each+"{% endfor %}", vars, Options{}); !errors.Is(err, ErrSteps) {
 		t.Errorf("pairs in a long talk: %v", err)
 	}
-	// Long chains are no nesting.
+	// Long chains are not nested.
 	if got, err := render("{{ "+strings.Repeat("1 + ", 10000)+"1 }}", nil, Options{}); err != nil || got != "10001" {
 		t.Errorf("%q, %v", got, err)
 	}
 }
 
-// FuzzRender holds the interpreter to ending without a panic, and within its
-// limits, whatever the template.
+// FuzzRender checks that any template ends without a panic, within the limits.
 func FuzzRender(f *testing.F) {
 	for _, s := range snippets {
 		f.Add(s.template)

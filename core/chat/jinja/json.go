@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// jsonForm is how tojson writes, as Python's json.dumps does.
+// jsonForm is the format of tojson, as in Python's json.dumps.
 type jsonForm struct {
 	item, pair string // between elements, between key and value
 	indent     string // for each level; "" for one line
@@ -26,7 +26,7 @@ func toJSON(r *run, v value, args callArgs) (value, error) {
 	if w, ok := args.arg(0, "indent"); ok && w != nil {
 		n, err := args.int(0, "indent", 0)
 		if err != nil || n < 0 || n > 64 {
-			return nil, errors.Join(err, fmt.Errorf("an indent of %d", n))
+			return nil, errors.Join(err, fmt.Errorf("bad indent %d", n))
 		}
 		f.indent, f.item = "\n"+strings.Repeat(" ", int(n)), ","
 	}
@@ -34,7 +34,7 @@ func toJSON(r *run, v value, args callArgs) (value, error) {
 		item, ok1 := seps.items[0].(string)
 		pair, ok2 := seps.items[1].(string)
 		if !ok1 || !ok2 {
-			return nil, errors.New("the separators are no strings")
+			return nil, errors.New("separators are not strings")
 		}
 		f.item, f.pair = item, pair
 	}
@@ -42,7 +42,7 @@ func toJSON(r *run, v value, args callArgs) (value, error) {
 	if err := r.json(&b, v, f, 0); err != nil {
 		return nil, err
 	}
-	return r.made(b.String())
+	return r.newString(b.String())
 }
 
 func (r *run) json(b *strings.Builder, v value, f jsonForm, depth int) error {
@@ -99,12 +99,12 @@ func (r *run) json(b *strings.Builder, v value, f jsonForm, depth int) error {
 			return r.json(b, v.vals[order[i]], f, depth+1)
 		})
 	default:
-		return fmt.Errorf("%s has no JSON", kindOf(v))
+		return fmt.Errorf("%s is not JSON serializable", kindOf(v))
 	}
 	return nil
 }
 
-// jsonBody writes the elements of an array or an object.
+// jsonBody encodes the elements of an array or an object.
 func (r *run) jsonBody(b *strings.Builder, open, closing string, n int, f jsonForm, depth int, each func(i int) error) error {
 	b.WriteString(open)
 	line := func(depth int) {
@@ -131,7 +131,7 @@ func (r *run) jsonBody(b *strings.Builder, open, closing string, n int, f jsonFo
 	return nil
 }
 
-// jsonKey is the name under which a key is written.
+// jsonKey encodes a key.
 func (r *run) jsonKey(k value) (string, error) {
 	switch k := k.(type) {
 	case string:
@@ -144,7 +144,7 @@ func (r *run) jsonKey(k value) (string, error) {
 	return r.text(k)
 }
 
-// jsonString writes a string as json.dumps does.
+// jsonString encodes a string as json.dumps does.
 func jsonString(b *strings.Builder, s string, ascii bool) {
 	b.WriteByte('"')
 	for _, c := range s {

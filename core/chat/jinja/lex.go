@@ -6,7 +6,7 @@ import (
 	"unicode"
 )
 
-// tokenKind tells tokens apart.
+// tokenKind is the kind of a token.
 type tokenKind uint8
 
 const (
@@ -29,16 +29,16 @@ type token struct {
 	line int
 }
 
-// lexer cuts a template into tokens, applying the rules for white space: a
-// minus sign strips all of it, a block or comment alone at the start of a
-// line takes the blanks before it (lstrip_blocks), and one line break after a
-// block or comment goes (trim_blocks).
+// lexer splits a template into tokens and applies the white space rules: a
+// minus sign strips all of it, a block or comment alone at the start of a line
+// strips the blanks before it (lstrip_blocks), and one line break after a block
+// or comment is dropped (trim_blocks).
 type lexer struct {
 	src    string
 	pos    int
 	line   int
 	tokens []token
-	fresh  bool // what came before ended a line
+	fresh  bool // at the start of a line
 }
 
 func trimLeft(s string) string  { return strings.TrimLeftFunc(s, unicode.IsSpace) }
@@ -64,7 +64,7 @@ func (l *lexer) fail(format string, args ...any) error {
 	return fmt.Errorf("%w: line %d: %s", ErrSyntax, l.line, fmt.Sprintf(format, args...))
 }
 
-// advance moves n bytes on.
+// advance moves by n bytes.
 func (l *lexer) advance(n int) {
 	l.line += strings.Count(l.src[l.pos:l.pos+n], "\n")
 	l.pos += n
@@ -130,11 +130,11 @@ func (l *lexer) data(s string) {
 	}
 }
 
-// comment passes over {# … #}.
+// comment skips {# … #}.
 func (l *lexer) comment() error {
 	i := strings.Index(l.src[l.pos:], "#}")
 	if i < 0 {
-		return l.fail("a comment is not closed")
+		return l.fail("unclosed comment")
 	}
 	sign := byte(0)
 	if i > 0 {
@@ -145,7 +145,7 @@ func (l *lexer) comment() error {
 	return nil
 }
 
-// afterTag applies the rules for white space after a tag. sign is what stands
+// afterTag applies the white space rules after a tag. sign is the character
 // before the closing bracket.
 func (l *lexer) afterTag(sign byte, block bool) {
 	rest := l.src[l.pos:]
@@ -161,7 +161,7 @@ func (l *lexer) afterTag(sign byte, block bool) {
 	}
 }
 
-// raw reports whether a block is {% raw %}, and passes it if so.
+// raw reports whether a block is {% raw %}, and skips it.
 func (l *lexer) raw() bool {
 	rest := trimLeft(l.src[l.pos:])
 	after, ok := strings.CutPrefix(rest, "raw")
@@ -187,7 +187,7 @@ func (l *lexer) rawText() error {
 	for at := l.pos; ; {
 		i := strings.Index(l.src[at:], "{%")
 		if i < 0 {
-			return l.fail("raw is not closed")
+			return l.fail("unclosed raw")
 		}
 		begin := at + i
 		at = begin + 2
@@ -227,7 +227,7 @@ func (l *lexer) expression(closing string, end tokenKind) error {
 		l.advance(n)
 		rest = rest[n:]
 		if rest == "" {
-			return l.fail("a tag is not closed by %s", closing)
+			return l.fail("unclosed tag, want %s", closing)
 		}
 		if len(open) == 0 {
 			sign := byte(0)
@@ -290,7 +290,7 @@ func isWord(c byte) bool {
 	return c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
-// number reads digits, and a fraction if there is one.
+// number reads digits, and an optional fraction.
 func (l *lexer) number(rest string) {
 	digits := func(i int) int {
 		for i < len(rest) && (rest[i] >= '0' && rest[i] <= '9' || rest[i] == '_') {
@@ -299,7 +299,7 @@ func (l *lexer) number(rest string) {
 		return i
 	}
 	n, kind := digits(0), tokenInt
-	// What follows a dot is an element of an element: a.0.1.
+	// After a dot it is an element of an element: a.0.1.
 	element := l.pos > 0 && l.src[l.pos-1] == '.'
 	if !element && n+1 < len(rest) && rest[n] == '.' && rest[n+1] >= '0' && rest[n+1] <= '9' {
 		n, kind = digits(n+1), tokenFloat
@@ -317,7 +317,7 @@ func (l *lexer) number(rest string) {
 	l.advance(n)
 }
 
-// string reads a string literal and its escapes, which are Python's.
+// string reads a string literal with Python's escapes.
 func (l *lexer) string(rest string, quote byte) error {
 	var b strings.Builder
 	for i := 1; i < len(rest); {
@@ -337,11 +337,11 @@ func (l *lexer) string(rest string, quote byte) error {
 			i++
 		}
 	}
-	return l.fail("a string is not closed")
+	return l.fail("unclosed string")
 }
 
-// unescape writes what follows a backslash and gives its length. An escape
-// that is not known stays as it is, backslash included.
+// unescape writes the escape after a backslash and returns its length. An
+// unknown escape is kept with its backslash.
 func unescape(b *strings.Builder, s string) (int, error) {
 	if i := strings.IndexByte("nrtabfv\\'\"0\n", s[0]); i >= 0 && !(s[0] == '0' && len(s) > 1 && s[1] >= '0' && s[1] <= '7') {
 		b.WriteString([]string{"\n", "\r", "\t", "\a", "\b", "\f", "\v", "\\", "'", "\"", "\x00", ""}[i])
@@ -354,13 +354,13 @@ func unescape(b *strings.Builder, s string) (int, error) {
 		return 1, nil
 	}
 	if len(s) <= digits {
-		return 0, fmt.Errorf("the escape \\%s is cut short", s)
+		return 0, fmt.Errorf("escape \\%s is truncated", s)
 	}
 	r := rune(0)
 	for _, c := range []byte(s[1 : 1+digits]) {
 		v := strings.IndexByte("0123456789abcdef", c|0x20)
 		if v < 0 || c < '0' {
-			return 0, fmt.Errorf("the escape \\%s is no number", s[:1+digits])
+			return 0, fmt.Errorf("escape \\%s is not a number", s[:1+digits])
 		}
 		r = r<<4 | rune(v)
 	}

@@ -8,13 +8,13 @@ import (
 type macroStmt struct {
 	name     string
 	params   []string
-	defaults []expr // nil where there is none
+	defaults []expr // nil if missing
 	body     []stmt
 
-	caller, varargs, kwargs bool // whether the body speaks of them
+	caller, varargs, kwargs bool // the body uses the name
 }
 
-// mention notes a name in the body of m, which may be nil.
+// mention records a name in the body of m, which may be nil.
 func (m *macroStmt) mention(name string) {
 	if m == nil {
 		return
@@ -34,12 +34,12 @@ func (m *macroStmt) exec(r *run) error {
 	return nil
 }
 
-// in is the macro as a function whose body knows the names of a scope.
+// in returns the macro as a function with the names of a scope.
 func (m *macroStmt) in(home *scope) *function {
 	return &function{m.name, func(r *run, args callArgs) (value, error) { return m.call(r, home, args) }}
 }
 
-// call runs the macro's body in a scope within the one it was defined in.
+// call runs the macro's body in a scope within its definition's.
 func (m *macroStmt) call(r *run, home *scope, args callArgs) (value, error) {
 	if r.calls++; r.calls > maxCalls {
 		return nil, ErrNesting
@@ -74,46 +74,46 @@ func (m *macroStmt) call(r *run, home *scope, args callArgs) (value, error) {
 	return text, nil
 }
 
-// more takes the arguments that no parameter takes, if the body wants them.
+// more handles the arguments beyond the parameters, if the body uses them.
 func (m *macroStmt) more(s *scope, args callArgs) error {
 	if m.caller {
 		s.vars["caller"] = undefined{"the caller"}
 	}
 	rest := newDict()
-	taken := make(map[string]bool, len(m.params))
+	params := make(map[string]bool, len(m.params))
 	for i, name := range m.params {
-		taken[name] = true
+		params[name] = true
 		if _, named := args.named[name]; named && i < len(args.plain) {
-			return fmt.Errorf("the argument %s is given twice", name)
+			return fmt.Errorf("duplicate argument %s", name)
 		}
 	}
 	for _, name := range args.names {
 		switch {
-		case taken[name]:
+		case params[name]:
 		case name == "caller" && m.caller:
 			s.vars[name] = args.named[name]
 		case name != "caller" && m.kwargs:
 			rest.set(name, args.named[name])
 		default:
-			return errors.New("an argument is given by a name that is no parameter")
+			return errors.New("unknown argument name")
 		}
 	}
 	if m.kwargs {
 		s.vars["kwargs"] = rest
 	}
-	var behind []value
+	var extra []value
 	if len(args.plain) > len(m.params) {
-		behind = args.plain[len(m.params):]
+		extra = args.plain[len(m.params):]
 	}
 	if m.varargs {
-		s.vars["varargs"] = &list{items: behind, tuple: true}
-	} else if len(behind) > 0 {
-		return fmt.Errorf("%d arguments for %d parameters", len(args.plain), len(m.params))
+		s.vars["varargs"] = &list{items: extra, tuple: true}
+	} else if len(extra) > 0 {
+		return fmt.Errorf("too many arguments: got %d, want %d", len(args.plain), len(m.params))
 	}
 	return nil
 }
 
-// callStmt calls a macro that can call the block's body.
+// callStmt calls a macro with the block's body as caller.
 type callStmt struct {
 	call *callExpr
 	body *macroStmt

@@ -2,13 +2,13 @@ package jinja
 
 import "slices"
 
-// markup is text that the filter safe or escape has marked as HTML. Nothing is
-// escaped unasked, but text that is joined to marked text by + or by its
-// methods is, and the whole is marked: MarkupSafe's Markup. Everywhere else
-// marked text is text.
+// markup is text that the filter safe or escape has marked as HTML, like
+// MarkupSafe's Markup. Nothing is escaped by default, but text joined to marked
+// text by + or by its methods is, and the result is marked. Elsewhere marked
+// text is ordinary text.
 type markup string
 
-// plain gives marked text as text, and other values as they are.
+// plain converts marked text to text.
 func plain(v value) value {
 	if m, ok := v.(markup); ok {
 		return string(m)
@@ -16,7 +16,7 @@ func plain(v value) value {
 	return v
 }
 
-// remark marks text that was made of marked text.
+// remark marks text derived from marked text.
 func remark(from, v value) value {
 	if _, ok := from.(markup); !ok {
 		return v
@@ -34,7 +34,7 @@ func remark(from, v value) value {
 	return v
 }
 
-// escaped gives a value as text that may stand in marked text.
+// escaped returns a value as escaped text.
 func (r *run) escaped(v value) (string, error) {
 	if m, ok := v.(markup); ok {
 		return string(m), nil
@@ -43,7 +43,7 @@ func (r *run) escaped(v value) (string, error) {
 	return escapeHTML(s), err
 }
 
-// unmarked gives the arguments with marked text as text.
+// unmarked returns the arguments with marked text as text.
 func (a callArgs) unmarked() callArgs {
 	out := callArgs{plain: slices.Clone(a.plain)}
 	for i, v := range out.plain {
@@ -55,11 +55,11 @@ func (a callArgs) unmarked() callArgs {
 	return out
 }
 
-// marked runs a filter, and marks what it makes of marked text.
+// marked runs a filter, and marks its result for marked text.
 func (e *filterExpr) marked(r *run, v value, args callArgs) (value, error) {
 	_, before := v.(markup)
 	switch e.name {
-	case "d", "default": // gives what it is given
+	case "d", "default": // returns its argument
 		return e.run(r, v, args)
 	case "e", "escape":
 		if before {
@@ -76,8 +76,8 @@ func (e *filterExpr) marked(r *run, v value, args callArgs) (value, error) {
 	return out, err
 }
 
-// markupMethod gives a method of marked text: the string's, whose result is
-// marked and whose arguments are escaped where they go into it.
+// markupMethod returns a method of marked text: the string's, with a marked
+// result and escaped arguments.
 func markupMethod(m markup, name string) any {
 	f, ok := stringMethod(string(m), name).(*function)
 	if !ok {

@@ -10,12 +10,12 @@ import (
 	"unicode/utf8"
 )
 
-// method makes a function of a value's method.
+// method wraps a method of a value as a function.
 func method(name string, call func(r *run, args callArgs) (value, error)) *function {
 	return &function{name, call}
 }
 
-// stringMethod gives the methods of Python's str that templates use.
+// stringMethod returns the supported methods of Python's str.
 func stringMethod(s, name string) any {
 	var call func(r *run, args callArgs) (value, error)
 	switch name {
@@ -25,10 +25,10 @@ func stringMethod(s, name string) any {
 			if err != nil {
 				return nil, err
 			}
-			return r.made(strip(s, chars, name != "rstrip", name != "lstrip"))
+			return r.newString(strip(s, chars, name != "rstrip", name != "lstrip"))
 		}
 	case "lower", "upper", "title", "capitalize":
-		call = func(r *run, _ callArgs) (value, error) { return r.made(casing(name)(s)) }
+		call = func(r *run, _ callArgs) (value, error) { return r.newString(casing(name)(s)) }
 	case "startswith", "endswith":
 		call = func(r *run, args callArgs) (value, error) { return affixed(s, args, name == "startswith") }
 	case "removeprefix", "removesuffix":
@@ -74,7 +74,7 @@ func affixed(s string, args callArgs, start bool) (value, error) {
 	for _, o := range options {
 		affix, ok := o.(string)
 		if !ok {
-			return nil, fmt.Errorf("%s is no string", kindOf(o))
+			return nil, fmt.Errorf("%s is not a string", kindOf(o))
 		}
 		if start && strings.HasPrefix(s, affix) || !start && strings.HasSuffix(s, affix) {
 			return true, nil
@@ -90,15 +90,15 @@ func (r *run) split(s string, args callArgs, fromRight bool) (value, error) {
 	if err := errors.Join(err1, err2, r.step(len(s)/16)); err != nil {
 		return nil, err
 	}
-	given, _ := args.arg(0, "sep")
+	arg, _ := args.arg(0, "sep")
 	var parts []string
 	switch {
-	case given == nil && most < 0:
+	case arg == nil && most < 0:
 		parts = strings.FieldsFunc(s, isSpace)
-	case given == nil:
+	case arg == nil:
 		parts = splitSpace(s, most, fromRight)
 	case sep == "":
-		return nil, errors.New("the separator is empty")
+		return nil, errors.New("empty separator")
 	case most < 0:
 		parts = strings.Split(s, sep)
 	case fromRight:
@@ -116,7 +116,7 @@ func (r *run) split(s string, args callArgs, fromRight bool) (value, error) {
 	for i, p := range parts {
 		out[i] = p
 	}
-	return r.listed(out)
+	return r.newList(out)
 }
 
 // splitSpace splits at runs of white space, at most n times.
@@ -163,10 +163,10 @@ func (r *run) lines(s string, args callArgs) (value, error) {
 			return nil, err
 		}
 	}
-	return r.listed(out)
+	return r.newList(out)
 }
 
-// search is find, rfind, index or count; places are counted in characters.
+// search is find, rfind, index or count; positions are in characters.
 func (r *run) search(s, name string, args callArgs) (value, error) {
 	sub, err := args.str(0, "sub", "")
 	if err = errors.Join(err, r.step(len(s)/16)); err != nil {
@@ -185,12 +185,12 @@ func (r *run) search(s, name string, args callArgs) (value, error) {
 	case i >= 0:
 		return int64(utf8.RuneCountInString(s[:i])), nil
 	case name == "index":
-		return nil, errors.New("the substring is not found")
+		return nil, errors.New("substring not found")
 	}
 	return int64(-1), nil
 }
 
-// consists is isdigit and its kin.
+// consists is isdigit and similar methods.
 func consists(s, name string) bool {
 	cased := false
 	for _, c := range s {
@@ -221,8 +221,8 @@ func consists(s, name string) bool {
 	return s != ""
 }
 
-// format fills {}, {0} and {name}; what follows a colon or a dot in them is
-// not supported: it would reach into objects.
+// format replaces {}, {0} and {name}; format specs and attributes are
+// unsupported: they would reach into objects.
 func (r *run) format(s string, args callArgs) (value, error) {
 	var b strings.Builder
 	next := 0
@@ -240,7 +240,7 @@ func (r *run) format(s string, args callArgs) (value, error) {
 		}
 		end := strings.IndexByte(s[i:], '}')
 		if s[i] == '}' || end < 0 {
-			return nil, errors.New("a bracket stands alone")
+			return nil, errors.New("single bracket")
 		}
 		field := s[i+1 : i+end]
 		s = s[i+end+1:]
@@ -260,7 +260,7 @@ func (r *run) format(s string, args callArgs) (value, error) {
 			v, ok = args.named[field]
 		}
 		if !ok {
-			return nil, fmt.Errorf("nothing fills {%s}", field)
+			return nil, fmt.Errorf("missing argument for {%s}", field)
 		}
 		text, err := r.text(v)
 		if err != nil {
@@ -270,7 +270,7 @@ func (r *run) format(s string, args callArgs) (value, error) {
 			return nil, ErrOutput
 		}
 	}
-	return r.made(b.String())
+	return r.newString(b.String())
 }
 
 func (r *run) pad(s, name string, args callArgs) (value, error) {
@@ -291,12 +291,12 @@ func (r *run) pad(s, name string, args callArgs) (value, error) {
 	}
 	padding := strings.Repeat(fill, int(n))
 	if name == "ljust" {
-		return r.made(s + padding)
+		return r.newString(s + padding)
 	}
-	return r.made(padding + s)
+	return r.newString(padding + s)
 }
 
-// dictMethod gives the methods of Python's dict that templates use.
+// dictMethod returns the supported methods of Python's dict.
 func dictMethod(d *dict, name string) any {
 	var call func(r *run, args callArgs) (value, error)
 	switch name {
@@ -312,16 +312,16 @@ func dictMethod(d *dict, name string) any {
 	case "items":
 		call = func(r *run, _ callArgs) (value, error) { return d.pairs(r) }
 	case "keys":
-		call = func(r *run, _ callArgs) (value, error) { return r.listed(slices.Clone(d.keys)) }
+		call = func(r *run, _ callArgs) (value, error) { return r.newList(slices.Clone(d.keys)) }
 	case "values":
-		call = func(r *run, _ callArgs) (value, error) { return r.listed(slices.Clone(d.vals)) }
+		call = func(r *run, _ callArgs) (value, error) { return r.newList(slices.Clone(d.vals)) }
 	case "pop":
 		call = func(_ *run, args callArgs) (value, error) {
 			k, _ := args.arg(0, "key")
 			v, ok := d.get(k)
 			if !ok {
 				if v, ok = args.arg(1, "default"); !ok {
-					return nil, errors.New("there is no such key")
+					return nil, errors.New("unknown key")
 				}
 				return v, nil
 			}
@@ -333,7 +333,7 @@ func dictMethod(d *dict, name string) any {
 			of, _ := args.arg(0, "other")
 			other, ok := of.(*dict)
 			if !ok {
-				return nil, fmt.Errorf("%s is no dict", kindOf(of))
+				return nil, fmt.Errorf("%s is not a dict", kindOf(of))
 			}
 			for i, k := range slices.Clone(other.keys) {
 				d.set(k, other.vals[i])
@@ -349,7 +349,7 @@ func dictMethod(d *dict, name string) any {
 	return method(name, call)
 }
 
-// listMethod gives the methods of Python's list that templates use.
+// listMethod returns the supported methods of Python's list.
 func listMethod(l *list, name string) any {
 	var call func(r *run, args callArgs) (value, error)
 	switch name {
@@ -381,7 +381,7 @@ func listMethod(l *list, name string) any {
 				i += int64(len(l.items))
 			}
 			if err != nil || i < 0 || i >= int64(len(l.items)) {
-				return nil, errors.Join(err, errors.New("there is no such element"))
+				return nil, errors.Join(err, errors.New("index out of range"))
 			}
 			v := l.items[i]
 			l.items = slices.Delete(slices.Clone(l.items), int(i), int(i)+1)
@@ -404,7 +404,7 @@ func listMethod(l *list, name string) any {
 				}
 			}
 			if name == "index" {
-				return nil, errors.New("there is no such element")
+				return nil, errors.New("element not found")
 			}
 			return n, nil
 		}
@@ -417,7 +417,7 @@ func listMethod(l *list, name string) any {
 	return method(name, call)
 }
 
-// functions are those that a template can call by name.
+// functions are the global functions of templates.
 var functions = map[string]value{
 	"raise_exception": method("raise_exception", func(r *run, args callArgs) (value, error) {
 		v, _ := args.arg(0, "message")
@@ -432,7 +432,7 @@ var functions = map[string]value{
 		for _, v := range args.plain {
 			d, ok := v.(*dict)
 			if !ok {
-				return nil, fmt.Errorf("%s is no dict", kindOf(v))
+				return nil, fmt.Errorf("%s is not a dict", kindOf(v))
 			}
 			for i, k := range d.keys {
 				if name, ok := k.(string); ok {
@@ -450,7 +450,7 @@ var functions = map[string]value{
 		for _, v := range args.plain {
 			from, ok := v.(*dict)
 			if !ok {
-				return nil, fmt.Errorf("%s is no dict", kindOf(v))
+				return nil, fmt.Errorf("%s is not a dict", kindOf(v))
 			}
 			for i, k := range from.keys {
 				d.set(k, from.vals[i])
@@ -477,7 +477,7 @@ var functions = map[string]value{
 			n[0], n[1] = 0, n[0]
 		}
 		if n[2] == 0 || len(args.plain) == 0 {
-			return nil, errors.New("range needs a bound, and a step that is not 0")
+			return nil, errors.New("bad range: want a bound, and a nonzero step")
 		}
 		var out []value
 		for i := n[0]; n[2] > 0 && i < n[1] || n[2] < 0 && i > n[1]; i += n[2] {
@@ -488,11 +488,11 @@ var functions = map[string]value{
 				break
 			}
 		}
-		return r.listed(out)
+		return r.newList(out)
 	}),
 }
 
-// strftimeNow gives the time that Options says it is.
+// strftimeNow formats the time in Options.
 func strftimeNow(now time.Time) *function {
 	return method("strftime_now", func(r *run, args callArgs) (value, error) {
 		layout, err := args.str(0, "format", "")
@@ -516,9 +516,9 @@ func strftimeNow(now time.Time) *function {
 			case layout[i] == '%':
 				b.WriteByte('%')
 			default:
-				return nil, fmt.Errorf("the format %%%c is not supported", layout[i])
+				return nil, fmt.Errorf("unsupported format %%%c", layout[i])
 			}
 		}
-		return r.made(b.String())
+		return r.newString(b.String())
 	})
 }

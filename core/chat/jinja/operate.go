@@ -41,7 +41,7 @@ func (r *run) contains(in, v value) (bool, error) {
 	case string:
 		s, ok := v.(string)
 		if !ok {
-			return false, fmt.Errorf("%s cannot be in a string", kindOf(v))
+			return false, fmt.Errorf("unsupported operands: %s in str", kindOf(v))
 		}
 		return strings.Contains(in, s), r.step(len(in)/16 + 1)
 	case *dict:
@@ -60,7 +60,7 @@ func (r *run) contains(in, v value) (bool, error) {
 	return false, nil
 }
 
-var errRange = errors.New("the number is out of range")
+var errRange = errors.New("number out of range")
 
 func (r *run) binary(op string, a, b value) (value, error) {
 	if op == "~" {
@@ -94,7 +94,7 @@ func (r *run) binary(op string, a, b value) (value, error) {
 		}
 		if x, ok := a.(*list); ok {
 			if y, ok := b.(*list); ok && x.tuple == y.tuple {
-				return r.listed(append(slices.Clone(x.items), y.items...))
+				return r.newList(append(slices.Clone(x.items), y.items...))
 			}
 		}
 	case "*":
@@ -106,10 +106,10 @@ func (r *run) binary(op string, a, b value) (value, error) {
 			return r.repeat(a, bi)
 		}
 	}
-	return nil, fmt.Errorf("%s %s %s is not possible", kindOf(a), op, kindOf(b))
+	return nil, fmt.Errorf("unsupported operands: %s %s %s", kindOf(a), op, kindOf(b))
 }
 
-// markedOp joins or repeats text of which one is marked.
+// markedOp joins or repeats text if one operand is marked.
 func (r *run) markedOp(op string, a, b value) (v value, ok bool, err error) {
 	_, first := a.(markup)
 	_, second := b.(markup)
@@ -138,10 +138,10 @@ func (r *run) join(x, y string) (value, error) {
 	if len(x)+len(y) > maxOutput {
 		return nil, ErrOutput
 	}
-	return r.made(x + y)
+	return r.newString(x + y)
 }
 
-// repeat is text or a list, n times.
+// repeat repeats text or a list n times.
 func (r *run) repeat(v value, n int64) (value, error) {
 	n = max(n, 0)
 	switch v := v.(type) {
@@ -149,17 +149,17 @@ func (r *run) repeat(v value, n int64) (value, error) {
 		if v != "" && n > int64(maxOutput/len(v)) {
 			return nil, ErrOutput
 		}
-		return r.made(strings.Repeat(v, int(n)*min(len(v), 1)))
+		return r.newString(strings.Repeat(v, int(n)*min(len(v), 1)))
 	case *list:
 		if len(v.items) > 0 && n > int64(maxItems/len(v.items)) {
 			return nil, ErrItems
 		}
-		return r.listed(slices.Repeat(v.items, int(n)*min(len(v.items), 1)))
+		return r.newList(slices.Repeat(v.items, int(n)*min(len(v.items), 1)))
 	}
-	return nil, fmt.Errorf("%s * int is not possible", kindOf(v))
+	return nil, fmt.Errorf("unsupported operands: %s * int", kindOf(v))
 }
 
-// intOp computes on whole numbers, as Python does, up to 64 bits.
+// intOp computes on 64-bit integers, as Python does.
 func intOp(op string, a, b int64) (value, error) {
 	switch op {
 	case "+":
@@ -200,7 +200,7 @@ func intOp(op string, a, b int64) (value, error) {
 		return floatOp(op, float64(a), float64(b))
 	}
 	result := value(int64(1))
-	for ; b > 0; b-- { // overflow ends it soon, but for 0, 1 and -1
+	for ; b > 0; b-- { // stops at an overflow, except for 0, 1 and -1
 		if a == 0 || a == 1 {
 			return a, nil
 		}
@@ -242,11 +242,11 @@ func floatOp(op string, a, b float64) (value, error) {
 	return m, nil
 }
 
-// attr looks a name up: a method of the value's type, then a key.
+// attr looks up a name: a method of the value's type, then a key.
 func (r *run) attr(v value, name string) (value, error) {
 	switch v := v.(type) {
 	case undefined:
-		return nil, fmt.Errorf("%s is undefined", v.what)
+		return nil, fmt.Errorf("undefined %s", v.what)
 	case *dict:
 		if m := dictMethod(v, name); m != nil {
 			return m, nil
@@ -278,11 +278,11 @@ func (r *run) attr(v value, name string) (value, error) {
 	return undefined{fmt.Sprintf("%s of %s", name, kindOf(v))}, nil
 }
 
-// index is v[i]: an element, then an attribute.
+// index evaluates v[i]: an element, then an attribute.
 func (r *run) index(v, i value) (value, error) {
 	switch v := v.(type) {
 	case undefined:
-		return nil, fmt.Errorf("%s is undefined", v.what)
+		return nil, fmt.Errorf("undefined %s", v.what)
 	case *dict:
 		if x, ok := v.get(i); ok {
 			return x, nil
@@ -322,14 +322,14 @@ func (r *run) character(s string, n int64) (value, error) {
 	return string(chars[n]), nil
 }
 
-// positions lists the places that a slice of n elements takes.
+// positions returns the indexes of a slice of n elements.
 func positions(bounds [3]*int64, n int) ([]int, error) {
 	step := int64(1)
 	if bounds[2] != nil {
 		step = *bounds[2]
 	}
 	if step == 0 {
-		return nil, errors.New("the step of a slice is 0")
+		return nil, errors.New("zero slice step")
 	}
 	size := int64(n)
 	lo, hi := int64(0), size
@@ -352,7 +352,7 @@ func positions(bounds [3]*int64, n int) ([]int, error) {
 	var out []int
 	for i := start; step > 0 && i < stop || step < 0 && i > stop; {
 		out = append(out, int(i))
-		if step > size || step < -size { // one more step would leave the list
+		if step > size || step < -size { // the next step would leave the list
 			break
 		}
 		i += step
@@ -360,7 +360,7 @@ func positions(bounds [3]*int64, n int) ([]int, error) {
 	return out, nil
 }
 
-// length is the number of elements or characters.
+// length returns the number of elements or characters.
 func length(v value) (int, bool) {
 	switch v := plain(v).(type) {
 	case undefined:

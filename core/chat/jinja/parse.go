@@ -2,14 +2,13 @@ package jinja
 
 import "fmt"
 
-// parser turns tokens into statements and expressions, by the grammar and the
-// precedence of Jinja.
+// parser builds statements and expressions by Jinja's grammar and precedence.
 type parser struct {
 	tokens []token
 	pos    int
 	depth  int
-	loops  int        // around the statement that is read
-	macro  *macroStmt // around it
+	loops  int        // around the current statement
+	macro  *macroStmt // around the current statement
 }
 
 func (p *parser) peek() token { return p.tokens[p.pos] }
@@ -29,11 +28,11 @@ func (p *parser) fail(format string, args ...any) error {
 func (p *parser) unexpected() error {
 	switch t := p.peek(); t.kind {
 	case tokenEOF:
-		return p.fail("unexpected end of the template")
+		return p.fail("unexpected end of template")
 	case tokenBlockEnd:
-		return p.fail("unexpected end of a block")
+		return p.fail("unexpected end of block")
 	case tokenVarEnd:
-		return p.fail("unexpected end of an expression")
+		return p.fail("unexpected end of expression")
 	case tokenBlockBegin:
 		if p.pos+1 < len(p.tokens) {
 			return p.fail("unexpected block %s", p.tokens[p.pos+1].text)
@@ -44,7 +43,7 @@ func (p *parser) unexpected() error {
 	}
 }
 
-// nest counts a level of nesting; the function it gives takes it back.
+// nest enters a level of nesting; the returned function leaves it.
 func (p *parser) nest() (func(), error) {
 	if p.depth++; p.depth > maxNesting {
 		return nil, fmt.Errorf("%w (line %d)", ErrNesting, p.peek().line)
@@ -58,7 +57,7 @@ func (p *parser) is(kind tokenKind, text string) bool {
 	return t.kind == kind && t.text == text
 }
 
-// accept takes an operator or a name if it is next.
+// accept consumes an operator or a name if it is next.
 func (p *parser) accept(kind tokenKind, text string) bool {
 	if p.is(kind, text) {
 		p.next()

@@ -7,7 +7,8 @@ import (
 
 // The grammar of blocks: text and tags.
 
-// blocks reads text and tags up to one of the named tags, which stays.
+// blocks reads text and tags up to one of the named tags, which is not
+// consumed.
 func (p *parser) blocks(until ...string) ([]stmt, error) {
 	done, err := p.nest()
 	if err != nil {
@@ -49,10 +50,10 @@ func (p *parser) blocks(until ...string) ([]stmt, error) {
 	}
 }
 
-// end takes {% name %}.
+// end consumes {% name %}.
 func (p *parser) end(name string) error {
 	if p.peek().kind != tokenBlockBegin {
-		return p.fail("a block lacks its %s", name)
+		return p.fail("missing %s", name)
 	}
 	p.next()
 	if err := p.expect(tokenName, name); err != nil {
@@ -61,12 +62,12 @@ func (p *parser) end(name string) error {
 	return p.expect(tokenBlockEnd, "")
 }
 
-// statement reads a tag whose {% has been taken, and its body.
+// statement reads a tag after its {%, and its body.
 func (p *parser) statement() (stmt, error) {
 	line := p.peek().line
 	name := p.next()
 	if name.kind != tokenName {
-		return nil, p.fail("a block has no name")
+		return nil, p.fail("missing block name")
 	}
 	switch name.text {
 	case "if":
@@ -86,10 +87,10 @@ func (p *parser) statement() (stmt, error) {
 			return nil, p.fail("%s outside of a loop", name.text)
 		}
 		return loopStmt{name.text}, p.expect(tokenBlockEnd, "")
-	case "generation": // marks what an assistant says; it changes no text
+	case "generation": // marks an assistant's output without changing the text
 		return p.block("endgeneration")
 	}
-	return nil, fmt.Errorf("%w: line %d: the block %q is not supported", ErrSyntax, line, name.text)
+	return nil, fmt.Errorf("%w: line %d: unsupported block %q", ErrSyntax, line, name.text)
 }
 
 // block reads a body up to the named tag, and the tag.
@@ -120,7 +121,7 @@ func (p *parser) ifStmt(line int) (stmt, error) {
 		}
 		s.conds, s.bodies = append(s.conds, cond), append(s.bodies, body)
 		if p.peek().kind == tokenEOF {
-			return nil, p.fail("if lacks its endif")
+			return nil, p.fail("missing endif")
 		}
 		p.next()
 		switch tag := p.next(); tag.text {
@@ -177,7 +178,7 @@ func (p *parser) forStmt(line int) (stmt, error) {
 	return s, p.end("endfor")
 }
 
-// targets reads the names that an assignment or a loop gives values to.
+// targets reads the names of an assignment or a loop.
 func (p *parser) targets() ([]string, error) {
 	paren := p.op("(")
 	var names []string
@@ -271,7 +272,7 @@ func (p *parser) macroStmt() (stmt, error) {
 	return m, p.macroBody(m, "endmacro")
 }
 
-// callStmt reads the call of a macro that is given the body as another one.
+// callStmt reads a call block.
 func (p *parser) callStmt(line int) (stmt, error) {
 	body := &macroStmt{name: "caller"}
 	if p.op("(") {
@@ -285,13 +286,13 @@ func (p *parser) callStmt(line int) (stmt, error) {
 	}
 	call, ok := e.(*callExpr)
 	if !ok {
-		return nil, p.fail("call needs the call of a macro")
+		return nil, p.fail("call without a macro call")
 	}
 	return &callStmt{call, body, line}, p.rest(body, "endcall")
 }
 
-// macroBody reads the parameters of a macro, whose bracket has been taken, and
-// what it writes.
+// macroBody reads the parameters of a macro after their opening bracket, and
+// its body.
 func (p *parser) macroBody(m *macroStmt, end string) error {
 	if err := p.parameters(m); err != nil {
 		return err
@@ -299,8 +300,8 @@ func (p *parser) macroBody(m *macroStmt, end string) error {
 	return p.rest(m, end)
 }
 
-// rest reads what a macro writes, from the end of its tag on. Where it speaks
-// of caller, varargs or kwargs it takes them.
+// rest reads a macro's body from the end of its tag on, and records uses of
+// caller, varargs and kwargs.
 func (p *parser) rest(m *macroStmt, end string) error {
 	if err := p.expect(tokenBlockEnd, ""); err != nil {
 		return err
@@ -310,7 +311,7 @@ func (p *parser) rest(m *macroStmt, end string) error {
 	var err error
 	m.body, err = p.blocks(end)
 	p.loops, p.macro = loops, outer
-	if outer != nil { // what is spoken of within is spoken of
+	if outer != nil { // a use in an inner macro counts
 		outer.caller, outer.varargs, outer.kwargs = outer.caller || m.caller, outer.varargs || m.varargs, outer.kwargs || m.kwargs
 	}
 	if err != nil {

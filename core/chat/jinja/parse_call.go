@@ -22,7 +22,7 @@ func (p *parser) postfix(e expr) (expr, error) {
 			case tokenInt:
 				n, err := strconv.ParseInt(t.text, 10, 64)
 				if err != nil {
-					return nil, p.fail("the number %s is too large", t.text)
+					return nil, p.fail("number %s too large", t.text)
 				}
 				e = &indexExpr{e, constExpr{n}, line}
 			default:
@@ -47,7 +47,7 @@ func (p *parser) postfix(e expr) (expr, error) {
 	}
 }
 
-// subscript reads what stands in square brackets: an index or a slice.
+// subscript reads an index or a slice in square brackets.
 func (p *parser) subscript() (expr, error) {
 	var parts [3]expr
 	n, colons := 0, 0
@@ -70,14 +70,14 @@ func (p *parser) subscript() (expr, error) {
 	}
 	if colons == 0 {
 		if parts[0] == nil {
-			return nil, p.fail("a subscript is empty")
+			return nil, p.fail("empty subscript")
 		}
 		return parts[0], nil
 	}
 	return &sliceExpr{parts}, nil
 }
 
-// arguments reads a call's arguments, brackets included.
+// arguments reads a call's arguments with the brackets.
 func (p *parser) arguments() (args arguments, err error) {
 	if err := p.expect(tokenOp, "("); err != nil {
 		return args, err
@@ -112,7 +112,7 @@ func (p *parser) arguments() (args arguments, err error) {
 			return args, err
 		}
 		if args.list != nil || args.dict != nil || len(args.names) > 0 {
-			return args, p.fail("an argument without a name stands behind others")
+			return args, p.fail("positional argument after named ones")
 		}
 		args.plain = append(args.plain, e)
 	}
@@ -134,7 +134,7 @@ func (p *parser) spread(args *arguments) (bool, error) {
 	return true, err
 }
 
-// filtersAndTests reads what follows an expression behind | and is.
+// filtersAndTests reads the filters and tests after an expression.
 func (p *parser) filtersAndTests(e expr) (expr, error) {
 	for {
 		switch {
@@ -163,7 +163,7 @@ func (p *parser) filtersAndTests(e expr) (expr, error) {
 	}
 }
 
-// filter reads a filter's name and arguments; the | has been taken.
+// filter reads a filter's name and arguments after the |.
 func (p *parser) filter(e expr) (*filterExpr, error) {
 	t := p.next()
 	if t.kind != tokenName {
@@ -172,7 +172,7 @@ func (p *parser) filter(e expr) (*filterExpr, error) {
 	}
 	run := filterNamed(t.text)
 	if run == nil {
-		return nil, fmt.Errorf("%w: line %d: there is no filter %q", ErrSyntax, t.line, t.text)
+		return nil, fmt.Errorf("%w: line %d: unknown filter %q", ErrSyntax, t.line, t.text)
 	}
 	f := &filterExpr{name: t.text, run: run, on: e, line: t.line}
 	if p.is(tokenOp, "(") {
@@ -184,13 +184,13 @@ func (p *parser) filter(e expr) (*filterExpr, error) {
 	return f, nil
 }
 
-// test reads a test's name and arguments; the is has been taken.
+// test reads a test's name and arguments after is.
 func (p *parser) test(e expr) (expr, error) {
 	negate := p.word("not")
 	t := p.next()
 	run := testNamed(t.text)
 	if t.kind != tokenName || run == nil {
-		return nil, fmt.Errorf("%w: line %d: there is no test %q", ErrSyntax, t.line, t.text)
+		return nil, fmt.Errorf("%w: line %d: unknown test %q", ErrSyntax, t.line, t.text)
 	}
 	x := &testExpr{name: t.text, run: run, on: e, negate: negate, line: t.line}
 	next := p.peek()

@@ -7,7 +7,7 @@ import (
 
 // The grammar of expressions, from the loosest operator to the tightest.
 
-// tuple reads one expression, or several with commas between.
+// tuple reads one or more expressions separated by commas.
 func (p *parser) tuple() (expr, error) {
 	first, err := p.ternary()
 	if err != nil || !p.is(tokenOp, ",") {
@@ -156,13 +156,13 @@ func (p *parser) primary() (expr, error) {
 	case tokenInt:
 		n, err := strconv.ParseInt(t.text, 10, 64)
 		if err != nil {
-			return nil, p.fail("the number %s is too large", t.text)
+			return nil, p.fail("number %s too large", t.text)
 		}
 		return constExpr{n}, nil
 	case tokenFloat:
 		f, err := strconv.ParseFloat(t.text, 64)
 		if err != nil {
-			return nil, p.fail("the number %s is too large", t.text)
+			return nil, p.fail("number %s too large", t.text)
 		}
 		return constExpr{f}, nil
 	case tokenName:
@@ -200,7 +200,7 @@ func (p *parser) primary() (expr, error) {
 	return nil, p.unexpected()
 }
 
-// items reads expressions with commas between, up to a bracket.
+// items reads expressions separated by commas, up to a bracket.
 func (p *parser) items(closing string) ([]expr, error) {
 	var items []expr
 	for !p.op(closing) {

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// test asks something of a value: value is name.
+// test is a predicate: value is name.
 type test func(r *run, v value, args callArgs) (bool, error)
 
-// testNamed gives the tests of Jinja that templates use; nil for others.
+// testNamed returns a supported test, or nil.
 func testNamed(name string) test {
 	switch name {
 	case "defined", "undefined":
@@ -25,7 +25,7 @@ func testNamed(name string) test {
 			n, err := args.int(0, "num", 0)
 			i, _, isInt, ok := number(v)
 			if err != nil || !ok || !isInt || n == 0 {
-				return false, errors.Join(err, errors.New("it needs whole numbers, and not 0"))
+				return false, errors.Join(err, errors.New("want integers, and not 0"))
 			}
 			return i%n == 0, nil
 		}
@@ -44,19 +44,19 @@ func testNamed(name string) test {
 		"eq": "==", "equalto": "==", "==": "==", "ne": "!=", "!=": "!=", "lt": "<", "lessthan": "<", "<": "<",
 		"le": "<=", "<=": "<=", "gt": ">", "greaterthan": ">", ">": ">", "ge": ">=", ">=": ">=", "in": "in",
 	}
-	op, known := ops[name]
-	if !known {
+	op, ok := ops[name]
+	if !ok {
 		return nil
 	}
 	return func(r *run, v value, args callArgs) (bool, error) {
 		if len(args.plain) != 1 {
-			return false, fmt.Errorf("%d arguments, one is needed", len(args.plain))
+			return false, fmt.Errorf("got %d arguments, want 1", len(args.plain))
 		}
 		return r.compare(op, v, args.plain[0])
 	}
 }
 
-// is answers the tests that look at the value alone.
+// is evaluates the tests of the value alone.
 func is(name string, v value) (bool, error) {
 	b, isBool := v.(bool)
 	i, _, isInt, isNumber := number(v)
@@ -77,7 +77,7 @@ func is(name string, v value) (bool, error) {
 		return isNumber, nil
 	case "odd", "even":
 		if !isNumber || !isInt {
-			return false, fmt.Errorf("%s is no whole number", kindOf(v))
+			return false, fmt.Errorf("%s is not an integer", kindOf(v))
 		}
 		return (i%2 == 0) == (name == "even"), nil
 	}

@@ -15,12 +15,12 @@ import (
 	"unicode/utf8"
 )
 
-// value is what expressions give: nil (None), undefined, bool, int64, float64,
-// string, markup, *list, *dict, *namespace, *loop or *function. Nothing else exists.
+// value is the value of an expression: nil (None), undefined, bool, int64,
+// float64, string, markup, *list, *dict, *namespace, *loop or *function.
 type value any
 
-// undefined is a name or a key that has no value. It reads as nothing, and to
-// look inside it is an error.
+// undefined is a name or a key without a value. It renders as "", and its
+// attributes are an error.
 type undefined struct{ what string }
 
 // list is a list or a tuple.
@@ -29,23 +29,23 @@ type list struct {
 	tuple bool
 }
 
-// dict keeps its keys in the order they came.
+// dict keeps its keys in insertion order.
 type dict struct {
 	keys []value
 	at   map[value]int
 	vals []value
 }
 
-// namespace is an object whose attributes a template may set.
+// namespace is an object with attributes that a template may set.
 type namespace struct{ vars map[string]value }
 
-// function is something that can be called.
+// function is a callable value.
 type function struct {
 	name string
 	call func(r *run, args callArgs) (value, error)
 }
 
-// newDict makes a dict of names and values in turn.
+// newDict returns a dict of alternating names and values.
 func newDict(pairs ...value) *dict {
 	d := &dict{at: make(map[value]int)}
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -54,8 +54,8 @@ func newDict(pairs ...value) *dict {
 	return d
 }
 
-// key is the form under which a dict finds a key: numbers that are equal are
-// one key. Lists and the like are no keys.
+// key returns the normalized form of a dict key: equal numbers are one key.
+// Lists and dicts are not hashable.
 func key(v value) (value, bool) {
 	switch v := plain(v).(type) {
 	case nil, string, int64:
@@ -115,13 +115,13 @@ func (d *dict) remove(k value) {
 	}
 }
 
-// fromJSON reads a JSON value, objects in the order of the text.
+// fromJSON parses JSON with ordered objects.
 func fromJSON(raw json.RawMessage) (value, error) {
 	if len(raw) == 0 {
 		return newDict(), nil
 	}
 	if len(raw) > maxOutput {
-		return nil, fmt.Errorf("%d bytes of JSON are more than %d", len(raw), maxOutput)
+		return nil, fmt.Errorf("JSON too large: got %d bytes, limit %d", len(raw), maxOutput)
 	}
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
@@ -133,7 +133,7 @@ func fromJSON(raw json.RawMessage) (value, error) {
 		return nil, err
 	}
 	if _, err := dec.Token(); err != io.EOF {
-		return nil, errors.New("something follows the JSON value")
+		return nil, errors.New("extra data after the JSON value")
 	}
 	return v, nil
 }
@@ -170,7 +170,7 @@ func readJSON(dec *json.Decoder, depth int) (value, error) {
 			if err != nil {
 				return nil, err
 			}
-			d.set(name.(string), v) // the decoder allows nothing else here
+			d.set(name.(string), v) // the decoder guarantees a string here
 		}
 		_, err := dec.Token()
 		return d, err
@@ -187,8 +187,8 @@ func readJSON(dec *json.Decoder, depth int) (value, error) {
 	return nil, nil
 }
 
-// fromGo takes a value that Render was given. Keys of maps are sorted, as a
-// map has no order of its own.
+// fromGo converts a value of Render. Keys of maps are sorted, since maps are
+// unordered.
 func fromGo(v any, depth int) (value, error) {
 	if depth > maxNesting {
 		return nil, ErrNesting
@@ -243,10 +243,10 @@ func fromGo(v any, depth int) (value, error) {
 		}
 		return d, nil
 	}
-	return nil, fmt.Errorf("a value of Go type %T cannot be given to a template", v)
+	return nil, fmt.Errorf("unsupported Go type %T", v)
 }
 
-// count is how many values there are in one that Render was given.
+// count returns the number of values within a value.
 func count(v value) int {
 	n := 1
 	switch v := v.(type) {
@@ -262,7 +262,7 @@ func count(v value) int {
 	return n
 }
 
-// kindOf names a value's type as Python does.
+// kindOf returns Python's name of a value's type.
 func kindOf(v value) string {
 	switch v := v.(type) {
 	case nil:
@@ -294,7 +294,7 @@ func kindOf(v value) string {
 	return "function"
 }
 
-// truth is whether a value counts as true.
+// truth reports whether a value is truthy.
 func truth(v value) bool {
 	switch v := plain(v).(type) {
 	case nil, undefined:
@@ -315,7 +315,7 @@ func truth(v value) bool {
 	return true
 }
 
-// number gives a value as a number; booleans are 0 and 1.
+// number converts a value to a number; booleans are 0 and 1.
 func number(v value) (i int64, f float64, isInt, ok bool) {
 	switch v := v.(type) {
 	case bool:
@@ -387,7 +387,7 @@ func (r *run) equal(a, b value, depth int) (bool, error) {
 	return same(a, b), nil
 }
 
-// same reports whether two values are one object.
+// same reports whether two values are identical.
 func same(a, b value) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -395,7 +395,7 @@ func same(a, b value) bool {
 	return reflect.TypeOf(a).Comparable() && reflect.TypeOf(b).Comparable() && a == b
 }
 
-// order compares values that have an order.
+// order compares ordered values.
 func (r *run) order(a, b value, depth int) (int, error) {
 	a, b = plain(a), plain(b)
 	if err := r.step(1); err != nil {
@@ -420,7 +420,7 @@ func (r *run) order(a, b value, depth int) (int, error) {
 	x, ok1 := a.(*list)
 	y, ok2 := b.(*list)
 	if !ok1 || !ok2 {
-		return 0, fmt.Errorf("%s and %s have no order", kindOf(a), kindOf(b))
+		return 0, fmt.Errorf("unordered types %s and %s", kindOf(a), kindOf(b))
 	}
 	for i := range min(len(x.items), len(y.items)) {
 		if c, err := r.order(x.items[i], y.items[i], depth+1); err != nil || c != 0 {
@@ -430,7 +430,7 @@ func (r *run) order(a, b value, depth int) (int, error) {
 	return cmp.Compare(len(x.items), len(y.items)), nil
 }
 
-// text writes a value the way Python's str does.
+// text converts a value like Python's str.
 func (r *run) text(v value) (string, error) {
 	switch v := plain(v).(type) {
 	case string:
@@ -443,7 +443,7 @@ func (r *run) text(v value) (string, error) {
 	return b.String(), err
 }
 
-// repr writes a value the way Python's repr does.
+// repr converts a value like Python's repr.
 func (r *run) repr(b *strings.Builder, v value, depth int) error {
 	if err := r.step(1); err != nil {
 		return err
@@ -512,7 +512,7 @@ func (r *run) repr(b *strings.Builder, v value, depth int) error {
 	return nil
 }
 
-// floatText writes a float as Python does: 1.0, 0.1, 1e+16.
+// floatText formats a float as Python does: 1.0, 0.1, 1e+16.
 func floatText(f float64) string {
 	switch {
 	case math.IsInf(f, 1):
@@ -532,7 +532,8 @@ func floatText(f float64) string {
 	return s
 }
 
-// quoted writes a string in quotes, single ones unless it holds only those.
+// quoted writes a quoted string, in single quotes unless it contains only
+// those.
 func quoted(b *strings.Builder, s string) {
 	q := byte('\'')
 	if strings.Contains(s, "'") && !strings.Contains(s, `"`) {
@@ -561,7 +562,7 @@ func quoted(b *strings.Builder, s string) {
 	b.WriteByte(q)
 }
 
-// iterate gives the elements of what can be looped over.
+// iterate returns the elements of an iterable value.
 func (r *run) iterate(v value) ([]value, error) {
 	switch v := plain(v).(type) {
 	case undefined:
