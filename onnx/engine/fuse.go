@@ -381,7 +381,7 @@ func (f *fuser) attention(st *step) *step {
 		f.uses[slot]++
 		fused.in, fused.fixed = append(fused.in, slot), append(fused.fixed, f.constant[slot] != nil)
 	}
-	fused.node.Op, fused.kernel, fused.transposed = "Attention", layers.Kernel(float32(scale)), scores.transposed
+	fused.node.Op, fused.kernel, fused.transposed = "Attention", layers.Attention(float32(scale)), scores.transposed
 	return fused
 }
 

@@ -31,7 +31,8 @@ func Zip[T, R array.Elem](c *kernel.Call, x, y *array.Array, row func(o []R, a, 
 	return out, nil
 }
 
-// binary is an operator on two arrays of one type, or of any number folded.
+// binary is the kernel of an operator on two arrays of one type, or of a fold
+// over any number.
 func binary[T kernel.Number](row func(name string, mod bool) func(o, a, b []T, ia, ib int)) kernel.Func {
 	return func(c *kernel.Call) error {
 		f := row(c.Node.Op, c.Int("fmod", 0) != 0)
@@ -41,7 +42,7 @@ func binary[T kernel.Number](row func(name string, mod bool) func(o, a, b []T, i
 		acc := c.In[0].View(c.In[0].Shape)
 		for i := 1; i < len(c.In); i++ {
 			if c.In[i] == nil || c.In[i].Type != kernel.TypeOf[T]() {
-				return fmt.Errorf("input %d is not of %s", i, kernel.TypeOf[T]())
+				return fmt.Errorf("input %d: want type %s", i, kernel.TypeOf[T]())
 			}
 			next, err := Zip(c, acc, c.In[i], f)
 			c.Arena.Release(acc)
@@ -61,11 +62,11 @@ func binary[T kernel.Number](row func(name string, mod bool) func(o, a, b []T, i
 	}
 }
 
-// Combine is Add, Sub, Mul, Div and Mod, and Min, Max, Sum and Mean.
+// Combine computes Add, Sub, Mul, Div and Mod, and Min, Max, Sum and Mean.
 func Combine(c *kernel.Call) error { return arithmetics.By(0)(c) }
 
-// Arithmetic is the operator of a name on rows of two arrays, in which each goes
-// on by ia and ib elements.
+// Arithmetic returns the named operator on rows of two arrays, which advance by
+// ia and ib elements.
 func Arithmetic[T kernel.Number](name string, fmod bool) func(o, a, b []T, ia, ib int) {
 	if f := rowOf[T](name); f != nil {
 		return f
@@ -135,17 +136,17 @@ func mulRow[T kernel.Number](o, a, b []T, ia, ib int) {
 	}
 }
 
-// divide is a/b; a whole number over 0 is 0, as nothing may end a run.
+// divide returns a/b; for integers a/0 is 0, because a run must not panic.
 func divide[T kernel.Number](a, b T) T {
-	if kernel.Whole[T]() && b == 0 {
+	if kernel.Integral[T]() && b == 0 {
 		return 0
 	}
 	return a / b
 }
 
-// modulo has the sign of b, or with fmod that of a, as in C.
+// modulo has the sign of b, or with fmod that of a, like in C.
 func modulo[T kernel.Number](a, b T, fmod bool) T {
-	if !kernel.Whole[T]() {
+	if !kernel.Integral[T]() {
 		m := math.Mod(float64(a), float64(b))
 		if !fmod && m != 0 && (m < 0) != (float64(b) < 0) {
 			m += float64(b)
@@ -162,7 +163,7 @@ func modulo[T kernel.Number](a, b T, fmod bool) T {
 	return m
 }
 
-// compare is an operator from numbers to truth.
+// compare computes operators from numbers to bool.
 func compare[T kernel.Number](c *kernel.Call) error {
 	if err := c.Want(kernel.TypeOf[T](), 1); err != nil {
 		return err
@@ -185,7 +186,7 @@ func compare[T kernel.Number](c *kernel.Call) error {
 	return err
 }
 
-// logic is an operator on truth.
+// logic computes operators on bool.
 func logic(c *kernel.Call) error {
 	if err := c.Want(onnx.BOOL, 0, 1); err != nil {
 		return err
@@ -196,7 +197,7 @@ func logic(c *kernel.Call) error {
 		f = func(a, b bool) bool { return a && b }
 	case "Or":
 		f = func(a, b bool) bool { return a || b }
-	default: // Xor, and not Equal
+	default: // Xor, or not Equal
 		equal := c.Node.Op == "Equal"
 		f = func(a, b bool) bool { return (a == b) == equal }
 	}
@@ -205,7 +206,7 @@ func logic(c *kernel.Call) error {
 	return err
 }
 
-// equal compares numbers or truth.
+// equal compares numbers or bool.
 func equal(c *kernel.Call) error {
 	if c.In[0].Type == onnx.BOOL {
 		return logic(c)
@@ -213,12 +214,12 @@ func equal(c *kernel.Call) error {
 	return comparison.By(0)(c)
 }
 
-// integer are the whole numbers.
+// integer lists the integer types.
 type integer interface {
 	int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64
 }
 
-// bitwise is an operator on the bits of whole numbers.
+// bitwise computes operators on the bits of integers.
 func bitwise[T integer](c *kernel.Call) error {
 	if err := c.Want(kernel.TypeOf[T](), 1); err != nil {
 		return err
@@ -241,7 +242,7 @@ func bitwise[T integer](c *kernel.Call) error {
 	return err
 }
 
-// power raises to exponents of another type, if need be.
+// power also supports exponents of another type.
 func power[T kernel.Number](c *kernel.Call) error {
 	if done, err := raised(c); done || err != nil {
 		return err
@@ -272,9 +273,9 @@ func power[T kernel.Number](c *kernel.Call) error {
 	return nil
 }
 
-// raise is a to the x: whole numbers by multiplication, which is exact.
+// raise returns a to the power of x, for integers by exact multiplication.
 func raise[T kernel.Number](a T, x float64) T {
-	if !kernel.Whole[T]() || x < 0 || x != math.Trunc(x) || x > 1<<20 {
+	if !kernel.Integral[T]() || x < 0 || x != math.Trunc(x) || x > 1<<20 {
 		return T(math.Pow(float64(a), x))
 	}
 	v := T(1)
@@ -287,7 +288,7 @@ func raise[T kernel.Number](a T, x float64) T {
 	return v
 }
 
-// prelu is x, or slope·x below 0; the slope broadcasts to x alone.
+// prelu computes x, or slope·x below 0; the slope is broadcast to x.
 func prelu[T kernel.Number](c *kernel.Call) error {
 	if err := c.Want(kernel.TypeOf[T](), 1); err != nil {
 		return err

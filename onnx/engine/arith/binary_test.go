@@ -21,7 +21,7 @@ func TestBroadcast(t *testing.T) {
 	for _, s := range [][2][]int{{{}, {}}, {{7}, {}}, {{}, {7}}, {{1}, {1, 1, 1}}, {{3, 40}, {40}}, {{40}, {3, 40}}, {{3, 40}, {3, 1}}, {{3, 1}, {3, 40}}, {{3, 1}, {1, 40}}, {{2, 3, 5, 7}, {3, 1, 7}}, {{2, 1, 300, 1}, {1, 4, 1, 50}}, {{4, 0}, {1}}} {
 		for name, f := range ops {
 			a, b := optest.Gauss(r, s[0]...), optest.Gauss(r, s[1]...)
-			for _, v := range array.Of[float32](b) { // nothing near 0 to divide by
+			for _, v := range array.Of[float32](b) { // avoid divisors near 0
 				if math.Abs(float64(v)) < 0.01 {
 					b = optest.Gauss(r, s[1]...)
 				}
@@ -44,7 +44,7 @@ func TestBroadcast(t *testing.T) {
 	}
 }
 
-// What is no number stays none, whichever side it comes from.
+// NaN propagates from either operand.
 func TestExtremesOfNaN(t *testing.T) {
 	nan := float32(math.NaN())
 	for _, name := range []string{"Max", "Min"} {
@@ -56,7 +56,7 @@ func TestExtremesOfNaN(t *testing.T) {
 		} {
 			got := array.Of[float32](optest.Trial{Node: optest.Node(name), In: in}.Same(t, name)[0])
 			if got[0] == got[0] {
-				t.Errorf("%s of NaN and another is %v", name, got)
+				t.Errorf("%s of NaN and a number: got %v", name, got)
 			}
 		}
 	}

@@ -9,14 +9,14 @@ import (
 	"mm-abi.org/mm/onnx/engine/kernel"
 )
 
-// curves are the functions of one float32 that have vector kernels.
+// curves maps functions of one float32 to their vector kernels.
 var curves = map[string]func(dst, x []float32){
 	"Sqrt": tensor.Sqrt, "Exp": tensor.Exp, "Sigmoid": tensor.Sigmoid, "Tanh": tensor.Tanh, "Erf": tensor.Erf,
 	"HardSwish": func(dst, x []float32) { tensor.HardSwish(dst, x, 1./6, 0.5) },
 }
 
-// vector gives the kernel of a node on float32, nil where there is none: one
-// of curves, or one with parameters.
+// vector returns the float32 kernel of a node, nil if there is none: one of
+// curves, or one with parameters.
 func vector(c *kernel.Call) func(dst, x []float32) {
 	if f := curves[c.Node.Op]; f != nil {
 		return f
@@ -40,8 +40,8 @@ func vector(c *kernel.Call) func(dst, x []float32) {
 	return nil
 }
 
-// Activation gives the function of single elements that a node is, on float32;
-// nil for another.
+// Activation returns the elementwise float32 function of a node; nil if it is
+// not one.
 func Activation(n *onnx.Node, opset int64) func(dst, x []float32) {
 	if n.Op == "Relu" {
 		return func(dst, x []float32) { tensor.Clip(dst, x, 0, highest) }
@@ -50,7 +50,7 @@ func Activation(n *onnx.Node, opset int64) func(dst, x []float32) {
 	return vector(c)
 }
 
-// rowOf gives the vector kernel of an operator on rows of float32; nil for
+// rowOf returns the vector kernel of an operator on rows of float32; nil for
 // other types and operators.
 func rowOf[T kernel.Number](name string) func(o, a, b []T, ia, ib int) {
 	var f any
@@ -72,8 +72,8 @@ func rowOf[T kernel.Number](name string) func(o, a, b []T, ia, ib int) {
 	return row
 }
 
-// rowKernel makes a row of kernels: for two rows, for one and a number, for a
-// number and a row.
+// rowKernel combines the kernels for two rows, for a row and a number, and for
+// a number and a row.
 func rowKernel(both func(o, a, b []float32), right, left func(o, x []float32, v float32)) func(o, a, b []float32, ia, ib int) {
 	return func(o, a, b []float32, ia, ib int) {
 		switch n := len(o); {
@@ -83,7 +83,7 @@ func rowKernel(both func(o, a, b []float32), right, left func(o, x []float32, v 
 			right(o, a[:n], b[0])
 		case ib == 1:
 			left(o, b[:n], a[0])
-		default: // numbers alone: one result, as often as it is asked for
+		default: // numbers only: one repeated result
 			both(o[:1], a[:1], b[:1])
 			for i := 1; i < n; i++ {
 				o[i] = o[0]
@@ -102,16 +102,16 @@ func each2(f func(a, b float32) float32) func(o, a, b []float32) {
 
 func atLeast(o, x []float32, v float32) {
 	tensor.Clip(o, x, v, highest)
-	spoil(o, v)
+	propagateNaN(o, v)
 }
 
 func atMost(o, x []float32, v float32) {
 	tensor.Clip(o, x, lowest, v)
-	spoil(o, v)
+	propagateNaN(o, v)
 }
 
-// spoil fills with a bound that is no number.
-func spoil(o []float32, v float32) {
+// propagateNaN fills o with v if v is NaN.
+func propagateNaN(o []float32, v float32) {
 	if v != v {
 		for i := range o {
 			o[i] = v
@@ -119,7 +119,7 @@ func spoil(o []float32, v float32) {
 	}
 }
 
-// single gives the number that an input holds, if it is one of float32.
+// single returns the element of an input of a single float32.
 func single(a *array.Array) (float32, bool) {
 	if a == nil || a.Type != onnx.FLOAT || a.Len() != 1 {
 		return 0, false
@@ -127,8 +127,8 @@ func single(a *array.Array) (float32, bool) {
 	return array.Of[float32](a)[0], true
 }
 
-// raised does the powers of float32 that come up most: squares and roots.
-// It reports whether the exponent is one of them.
+// raised computes the most common powers of float32, squares and roots, and
+// reports whether the exponent is one of them.
 func raised(c *kernel.Call) (bool, error) {
 	e, ok := single(c.In[1])
 	if !ok || c.In[0].Type != onnx.FLOAT || c.In[1].Rank() > c.In[0].Rank() {
@@ -146,5 +146,5 @@ func raised(c *kernel.Call) (bool, error) {
 	return false, nil
 }
 
-// lowest and highest bound nothing.
+// lowest and highest are bounds without effect.
 var lowest, highest = float32(math.Inf(-1)), float32(math.Inf(1))

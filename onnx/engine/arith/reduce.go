@@ -12,8 +12,9 @@ import (
 	"mm-abi.org/mm/onnx/engine/kernel"
 )
 
-// together gives an array whose last dimensions are the given axes, their
-// number of elements, and the number of groups. The array is to be released.
+// together returns an array whose last dimensions are the given axes, their
+// number of elements, and the number of groups. The caller must release the
+// array.
 func together(c *kernel.Call, x *array.Array, axes []int) (packed *array.Array, groups, n int, err error) {
 	var perm []int
 	groups, n = 1, 1
@@ -30,10 +31,10 @@ func together(c *kernel.Call, x *array.Array, axes []int) (packed *array.Array, 
 	if slices.IsSorted(perm) {
 		return x.View(x.Shape), groups, n, nil
 	}
-	own := kernel.Strides(x.Shape)
+	strides := kernel.Strides(x.Shape)
 	shape, stride := make([]int, len(perm)), make([]int, len(perm))
 	for i, p := range perm {
-		shape[i], stride[i] = x.Shape[p], own[p]
+		shape[i], stride[i] = x.Shape[p], strides[p]
 	}
 	if packed, err = c.Arena.New(x.Type, shape...); err == nil {
 		c.Strided(packed, x, shape, 0, stride)
@@ -41,7 +42,7 @@ func together(c *kernel.Call, x *array.Array, axes []int) (packed *array.Array, 
 	return packed, groups, n, err
 }
 
-// without is a shape less some axes, or with 1 in their place.
+// without returns a shape without some axes, or with 1 in their place.
 func without(shape, axes []int, keep bool) []int {
 	var out []int
 	for i, d := range shape {
@@ -86,7 +87,7 @@ func reduction[T kernel.Number](c *kernel.Call) error {
 	return Folded(c, packed, without(x.Shape, axes, c.Int("keepdims", 1) != 0), groups, n, fold[T](c.Node.Op))
 }
 
-// Folded makes output 0 of one number for each group of n.
+// Folded creates output 0 with one number for each group of n.
 func Folded(c *kernel.Call, x *array.Array, shape []int, groups, n int, f func(x *array.Array, out *array.Array, lo, hi, n int)) error {
 	out, err := c.Result(0, x.Type, shape...)
 	if err != nil {
@@ -106,7 +107,7 @@ func fold[T kernel.Number](name string) func(x, out *array.Array, lo, hi, n int)
 	}
 }
 
-// Folding is what a reduction of a name makes of numbers.
+// Folding returns the function of the named reduction.
 func Folding[T kernel.Number](name string) func(x []T) T {
 	sum := func(f func(v T) T) func(x []T) T {
 		return func(x []T) T {
@@ -170,8 +171,8 @@ func Folding[T kernel.Number](name string) func(x []T) T {
 	return sum(func(v T) T { return v })
 }
 
-// Extreme is the largest, or with sign -1 the smallest of x; of none, it is
-// what leaves any other as it is.
+// Extreme returns the largest, or with sign -1 the smallest of x; if x is
+// empty, the neutral element.
 func Extreme[T kernel.Number](x []T, sign int) T {
 	if len(x) > 0 {
 		if sign > 0 {
@@ -181,7 +182,7 @@ func Extreme[T kernel.Number](x []T, sign int) T {
 	}
 	var v T
 	least, most := float64(math.Inf(-1)), math.Inf(1)
-	if kernel.Whole[T]() {
+	if kernel.Integral[T]() {
 		t := kernel.TypeOf[T]()
 		bits := 8*array.Size(t) - 1
 		least, most = -math.Ldexp(1, bits), math.Ldexp(1, bits)-1
@@ -195,7 +196,7 @@ func Extreme[T kernel.Number](x []T, sign int) T {
 	return v
 }
 
-// truth reduces truth: the largest is Or, the smallest And.
+// truth reduces bool: the maximum is Or, the minimum And.
 func truth(c *kernel.Call) error {
 	if c.In[0].Type != onnx.BOOL {
 		return reductions.By(0)(c)
@@ -223,7 +224,7 @@ func truth(c *kernel.Call) error {
 	return nil
 }
 
-// argument is ArgMax and ArgMin.
+// argument computes ArgMax and ArgMin.
 func argument[T kernel.Number](c *kernel.Call) error {
 	x := c.In[0]
 	along, err := kernel.Axis(c.Int("axis", 0), x.Rank())
@@ -236,7 +237,7 @@ func argument[T kernel.Number](c *kernel.Call) error {
 	}
 	defer c.Arena.Release(packed)
 	if n == 0 {
-		return fmt.Errorf("the largest of none")
+		return fmt.Errorf("ArgMax or ArgMin of an empty axis")
 	}
 	out, err := c.Result(0, onnx.INT64, without(x.Shape, []int{along}, c.Int("keepdims", 1) != 0)...)
 	if err != nil {
@@ -256,7 +257,8 @@ func argument[T kernel.Number](c *kernel.Call) error {
 	return nil
 }
 
-// topK gives the largest or smallest elements along an axis, and their places.
+// topK returns the largest or smallest elements along an axis, and their
+// indices.
 func topK[T kernel.Number](c *kernel.Call) error {
 	x := c.In[0]
 	along, err := kernel.Axis(c.Int("axis", -1), x.Rank())
@@ -267,12 +269,12 @@ func topK[T kernel.Number](c *kernel.Call) error {
 	if c.Opset >= 10 {
 		list, err := c.Integers(1)
 		if err != nil || len(list) != 1 {
-			return fmt.Errorf("k is no single number: %v", err)
+			return fmt.Errorf("k is not a single number: %v", err)
 		}
 		k = list[0]
 	}
 	if k < 0 || k > x.Shape[along] {
-		return fmt.Errorf("%d of %d elements", k, x.Shape[along])
+		return fmt.Errorf("k is %d for %d elements", k, x.Shape[along])
 	}
 	shape := slices.Clone(x.Shape)
 	shape[along] = k
@@ -309,12 +311,12 @@ func topK[T kernel.Number](c *kernel.Call) error {
 	return nil
 }
 
-// cumulate is CumSum and CumProd.
+// cumulate computes CumSum and CumProd.
 func cumulate[T kernel.Number](c *kernel.Call) error {
 	x := c.In[0]
 	list, err := c.Integers(1)
 	if err != nil || len(list) != 1 {
-		return fmt.Errorf("the axis is no single number: %v", err)
+		return fmt.Errorf("axis is not a single number: %v", err)
 	}
 	along, err := kernel.Axis(list[0], x.Rank())
 	if err != nil {
@@ -351,8 +353,8 @@ func cumulate[T kernel.Number](c *kernel.Call) error {
 	return nil
 }
 
-// Softmax is Softmax, LogSoftmax and Hardmax. Before opset 13 all dimensions
-// from the axis on are one.
+// Softmax computes Softmax, LogSoftmax and Hardmax. Before opset 13 all
+// dimensions from the axis on are merged.
 func Softmax(c *kernel.Call) error {
 	x := c.In[0]
 	if x.Type != onnx.FLOAT && x.Type != onnx.DOUBLE {
@@ -363,7 +365,7 @@ func Softmax(c *kernel.Call) error {
 		from = 1
 	}
 	if x.Rank() == 0 {
-		return fmt.Errorf("a single number")
+		return fmt.Errorf("softmax of a scalar")
 	}
 	along, err := kernel.Axis(c.Int("axis", from), x.Rank())
 	if err != nil {
@@ -410,7 +412,7 @@ func Softmax(c *kernel.Call) error {
 	return err
 }
 
-// Soften is one row of softmax; dst may be x.
+// Soften computes one row of softmax; dst may be x.
 func Soften(name string, dst, x []float32) {
 	most := tensor.Max(x)
 	switch name {

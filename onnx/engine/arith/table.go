@@ -2,7 +2,7 @@ package arith
 
 import "mm-abi.org/mm/onnx/engine/kernel"
 
-// The families: a kernel for each type that an operator takes.
+// A Family holds a kernel for each type of an operator.
 var (
 	arithmetics = kernel.Family{binary(Arithmetic[float32]), binary(Arithmetic[float64]), binary(Arithmetic[int8]), binary(Arithmetic[int16]), binary(Arithmetic[int32]), binary(Arithmetic[int64]), binary(Arithmetic[uint8]), binary(Arithmetic[uint16]), binary(Arithmetic[uint32]), binary(Arithmetic[uint64])}
 	comparison  = kernel.Family{compare[float32], compare[float64], compare[int8], compare[int16], compare[int32], compare[int64], compare[uint8], compare[uint16], compare[uint32], compare[uint64]}
@@ -20,7 +20,7 @@ var (
 	cumulates   = kernel.Family{cumulate[float32], cumulate[float64], nil, nil, cumulate[int32], cumulate[int64], nil, nil, cumulate[uint32], cumulate[uint64]}
 )
 
-// Operators are the operators of this package.
+// Operators returns the operators of this package.
 func Operators() kernel.Operators {
 	t := kernel.Operators{
 		"Equal":      {Run: equal, Since: 7, Min: 2, Max: 2},

@@ -1,6 +1,5 @@
-// Package arith holds the operators of ONNX on numbers one by one, and those
-// that make one of many: arithmetic, comparisons, functions, conversions,
-// reductions, softmax.
+// Package arith holds the elementwise operators of ONNX and reductions:
+// arithmetic, comparisons, functions, conversions, softmax.
 package arith
 
 import (
@@ -13,7 +12,7 @@ import (
 	"mm-abi.org/mm/onnx/engine/kernel"
 )
 
-// functions are the operators that are a function of a real number alone.
+// functions maps operators to functions of one real number without parameters.
 var functions = map[string]func(x float64) float64{
 	"Sqrt": math.Sqrt, "Exp": math.Exp, "Log": math.Log, "Sigmoid": sigmoid, "Tanh": math.Tanh,
 	"Softplus":  func(x float64) float64 { return max(x, 0) + math.Log1p(math.Exp(-math.Abs(x))) },
@@ -30,7 +29,7 @@ var functions = map[string]func(x float64) float64{
 
 func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 
-// curve gives the function of a node: one of functions, or one with
+// curve returns the function of a node: one of functions, or one with
 // parameters.
 func curve(c *kernel.Call) func(x float64) float64 {
 	if f := functions[c.Node.Op]; f != nil {
@@ -108,7 +107,7 @@ func unary[T, R array.Elem](c *kernel.Call, f func(o []R, x []T)) error {
 	return nil
 }
 
-// plain are the functions that every type of numbers has.
+// plain computes the functions that every numeric type has.
 func plain[T kernel.Number](c *kernel.Call) error {
 	var zero T
 	switch c.Node.Op {
@@ -151,7 +150,7 @@ func plain[T kernel.Number](c *kernel.Call) error {
 	})
 }
 
-// clip bounds by attributes, or by inputs from opset 11 on.
+// clip takes its bounds from attributes, or from inputs since opset 11.
 func clip[T kernel.Number](c *kernel.Call) error {
 	lo, hi, low, high := T(0), T(0), false, false
 	if c.Opset < 11 {
@@ -162,7 +161,7 @@ func clip[T kernel.Number](c *kernel.Call) error {
 			switch {
 			case a == nil:
 			case a.Type != kernel.TypeOf[T]() || a.Len() != 1:
-				return fmt.Errorf("input %d is no single %s", i, kernel.TypeOf[T]())
+				return fmt.Errorf("input %d is not a single %s", i, kernel.TypeOf[T]())
 			case i == 1:
 				lo, low = array.Of[T](a)[0], true
 			default:
@@ -212,7 +211,7 @@ func bitwiseNot[T integer](c *kernel.Call) error {
 	})
 }
 
-// test is IsNaN and IsInf.
+// test computes IsNaN and IsInf.
 func test[T float32 | float64](c *kernel.Call) error {
 	if c.Node.Op == "IsNaN" {
 		return unary(c, func(o []bool, x []T) {
@@ -229,14 +228,14 @@ func test[T float32 | float64](c *kernel.Call) error {
 	})
 }
 
-// castTo is Cast.
+// castTo computes Cast.
 func castTo(c *kernel.Call) error {
 	to := onnx.DType(c.Int("to", 0))
 	if c.Node.Op == "CastLike" {
 		to = c.In[1].Type
 	}
 	if array.Size(to) == 0 {
-		return fmt.Errorf("to %s is not supported", to)
+		return fmt.Errorf("unsupported conversion to %s", to)
 	}
 	out, err := c.Cast(c.In[0], to)
 	c.Out[0] = out

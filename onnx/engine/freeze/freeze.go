@@ -1,11 +1,11 @@
-// Package freeze fixes a model to the shapes of the inputs that it is run on:
-// what compilers for accelerators want, which have no size left open.
+// Package freeze fixes a model to the shapes of its inputs, because compilers
+// for accelerators support no open sizes.
 //
-// [Freeze] runs the model on each set of inputs with onnx/engine and looks at
-// every value on the way. Dimensions become the numbers that were seen, what
-// follows from constants and from shapes becomes a constant, and every value
-// gets its type. The [qdq.Range] of each float value over all inputs is what
-// quantising needs to know (onnx/qdq).
+// [Freeze] runs the model on each set of inputs with onnx/engine and observes
+// every intermediate value. Dimensions become the observed numbers, values that
+// depend only on constants and shapes become constants, and every value gets
+// its type. The [qdq.Range] of each float value over all inputs is the
+// calibration of quantization (onnx/qdq).
 package freeze
 
 import (
@@ -21,35 +21,34 @@ import (
 	"mm-abi.org/mm/onnx/qdq"
 )
 
-// Options for Freeze. The zero value is ready.
+// Options are the options of Freeze. The zero value is ready for use.
 type Options struct {
 	Graph engine.Options
 }
 
 // Frozen is a model of fixed shapes.
 type Frozen struct {
-	// Model has every dimension and type; what was constant are initializers.
-	// It shares the weights of the model that it was made of.
+	// Model has every dimension and type; constants are initializers. It shares
+	// the weights of the original model.
 	Model *onnx.Model
-	// Ranges are those of the float32 values that nodes and inputs give.
+	// Ranges are those of the float32 values of nodes and inputs.
 	Ranges map[string]qdq.Range
 	// Folded counts the nodes that became constants.
 	Folded int
 }
 
-// Freeze fixes a model to the shapes of its inputs, of which there is at least
-// one set, all of the same shapes. Branches, loops and the model's own functions
-// are refused by the node's name, and so is a shape that differs from one set to
-// the next.
+// Freeze fixes a model to the shapes of its inputs, at least one set, all with
+// the same shapes. Branches, loops and functions in the model are refused by
+// the node's name, and so is a shape that differs between sets.
 func Freeze(ctx context.Context, m *onnx.Model, inputs []map[string]engine.Tensor, opt Options) (*Frozen, error) {
 	if len(inputs) == 0 {
-		return nil, errors.New("freezing: there are no inputs")
+		return nil, errors.New("freezing: no inputs")
 	}
 	f, err := newFreezer(m)
 	if err != nil {
 		return nil, fmt.Errorf("freezing: %w", err)
 	}
-	p, err := engine.Compile(ctx, f.telling(), opt.Graph)
+	p, err := engine.Compile(ctx, f.observable(), opt.Graph)
 	if err != nil {
 		return nil, fmt.Errorf("freezing: %w", err)
 	}
@@ -66,26 +65,26 @@ func Freeze(ctx context.Context, m *onnx.Model, inputs []map[string]engine.Tenso
 	return f.model()
 }
 
-// seen is what is known of a value.
+// seen holds the observations of a value.
 type seen struct {
 	dtype onnx.DType
 	shape []int
 	qdq.Range
-	data []byte // of a value that is always the same
+	data []byte // of a constant value
 }
 
 // freezer works on one model.
 type freezer struct {
 	m        *onnx.Model
-	constant map[string]bool // values that no input of the model changes
+	constant map[string]bool // values that do not depend on the inputs
 	values   map[string]*seen
-	order    []string // the values of nodes, as they are made
+	order    []string // the values of nodes, in the order of execution
 }
 
 func newFreezer(m *onnx.Model) (*freezer, error) {
 	f := &freezer{m: m, constant: make(map[string]bool), values: make(map[string]*seen)}
 	if len(m.Functions) > 0 {
-		return nil, errors.New("the model has functions of its own")
+		return nil, errors.New("functions in the model are not supported")
 	}
 	for i := range m.Graph.Initializers {
 		f.constant[m.Graph.Initializers[i].Name] = true
@@ -111,7 +110,8 @@ func newFreezer(m *onnx.Model) (*freezer, error) {
 	return f, nil
 }
 
-// constants reports whether a node gives the same in every run of one shape.
+// constants reports whether the outputs of a node are the same in every run
+// with the same shapes.
 func (f *freezer) constants(n *onnx.Node) bool {
 	switch n.Op {
 	case "Shape", "Size", "Constant":
@@ -119,7 +119,7 @@ func (f *freezer) constants(n *onnx.Node) bool {
 	case "RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli":
 		return false
 	case "DequantizeLinear":
-		// It stands for weights that are integers, and compilers want to see it.
+		// It dequantizes integer weights, and compilers need it.
 		return false
 	}
 	for _, name := range n.Inputs {
@@ -130,8 +130,8 @@ func (f *freezer) constants(n *onnx.Node) bool {
 	return len(n.Inputs) > 0
 }
 
-// telling is the model with every value among its results.
-func (f *freezer) telling() *onnx.Model {
+// observable returns the model with every value among its results.
+func (f *freezer) observable() *onnx.Model {
 	out := *f.m.Share()
 	out.Graph.Outputs = nil
 	for _, name := range f.order {
@@ -140,7 +140,7 @@ func (f *freezer) telling() *onnx.Model {
 	return &out
 }
 
-// look takes note of the values of one run.
+// look records the values of one run.
 func (f *freezer) look(in, out map[string]engine.Tensor) error {
 	for _, v := range f.m.Inputs() {
 		if err := f.note(v.Name, in[v.Name]); err != nil {
@@ -165,7 +165,7 @@ func (f *freezer) note(name string, t engine.Tensor) error {
 		f.values[name] = s
 	}
 	if !slices.Equal(s.shape, t.Shape) || s.dtype != t.Type {
-		return fmt.Errorf("%q is %s %v, and was %s %v with the inputs before: its shape depends on what the inputs hold", name, t.Type, t.Shape, s.dtype, s.shape)
+		return fmt.Errorf("%q is %s %v, but %s %v with the inputs before: its shape depends on the values of the inputs", name, t.Type, t.Shape, s.dtype, s.shape)
 	}
 	if t.Type != onnx.FLOAT {
 		return nil
@@ -179,26 +179,26 @@ func (f *freezer) note(name string, t engine.Tensor) error {
 	return nil
 }
 
-// model writes what was seen into a model.
+// model writes the observations into a model.
 func (f *freezer) model() (*Frozen, error) {
 	g := &f.m.Graph
 	out := &Frozen{Model: f.m.Share(), Ranges: make(map[string]qdq.Range)}
 	out.Model.Graph = onnx.Graph{Name: g.Name, Doc: g.Doc}
-	// Before version 4 constants had to stand among the inputs.
+	// Before version 4 constants had to be listed as inputs.
 	out.Model.IRVersion = max(out.Model.IRVersion, 4)
 	to := &out.Model.Graph
 	for _, v := range f.m.Inputs() {
 		to.Inputs = append(to.Inputs, f.value(v.Name))
 		f.ranged(v.Name, out.Ranges)
 	}
-	given := make(map[string]bool)
+	inputs := make(map[string]bool)
 	for _, v := range g.Outputs {
 		to.Outputs = append(to.Outputs, f.value(v.Name))
-		given[v.Name] = true
+		inputs[v.Name] = true
 	}
-	wanted := f.wanted(given)
+	needed := f.needed(inputs)
 	for i := range g.Initializers {
-		if wanted[g.Initializers[i].Name] {
+		if needed[g.Initializers[i].Name] {
 			to.Initializers = append(to.Initializers, g.Initializers[i])
 		}
 	}
@@ -210,16 +210,16 @@ func (f *freezer) model() (*Frozen, error) {
 		if f.constants(&n) {
 			out.Folded++
 			for _, name := range n.Outputs {
-				if given[name] {
-					return nil, fmt.Errorf("freezing: the result %q is the same whatever the inputs hold", name)
+				if inputs[name] {
+					return nil, fmt.Errorf("freezing: result %q does not depend on the inputs", name)
 				}
-				if wanted[name] {
+				if needed[name] {
 					to.Initializers = append(to.Initializers, f.tensor(name))
 				}
 			}
 			continue
 		}
-		if !slices.ContainsFunc(n.Outputs, func(name string) bool { return wanted[name] }) {
+		if !slices.ContainsFunc(n.Outputs, func(name string) bool { return needed[name] }) {
 			continue
 		}
 		to.Nodes = append(to.Nodes, n)
@@ -228,7 +228,7 @@ func (f *freezer) model() (*Frozen, error) {
 				continue
 			}
 			f.ranged(name, out.Ranges)
-			if !given[name] {
+			if !inputs[name] {
 				to.Values = append(to.Values, f.value(name))
 			}
 		}
@@ -236,10 +236,10 @@ func (f *freezer) model() (*Frozen, error) {
 	return out, nil
 }
 
-// wanted are the values that results need, once constants are constants.
-func (f *freezer) wanted(given map[string]bool) map[string]bool {
+// needed returns the values that results depend on after folding.
+func (f *freezer) needed(inputs map[string]bool) map[string]bool {
 	want := make(map[string]bool)
-	for name := range given {
+	for name := range inputs {
 		want[name] = true
 	}
 	for i := len(f.m.Graph.Nodes) - 1; i >= 0; i-- {
@@ -260,7 +260,7 @@ func (f *freezer) ranged(name string, into map[string]qdq.Range) {
 	}
 }
 
-// value is a value with the shape that was seen.
+// value returns a value with its observed shape.
 func (f *freezer) value(name string) onnx.Value {
 	s := f.values[name]
 	dims := make([]any, len(s.shape))
@@ -270,7 +270,7 @@ func (f *freezer) value(name string) onnx.Value {
 	return onnx.TensorValue(name, s.dtype, dims...)
 }
 
-// tensor is a value that is always the same.
+// tensor returns a constant value.
 func (f *freezer) tensor(name string) onnx.Tensor {
 	s := f.values[name]
 	dims := make([]int64, len(s.shape))

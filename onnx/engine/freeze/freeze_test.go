@@ -15,7 +15,7 @@ import (
 	"mm-abi.org/mm/onnx/qdq"
 )
 
-// floats is a constant of n numbers that look random.
+// floats returns a constant of n pseudorandom numbers.
 func floats(m *onnx.Model, name string, dims ...int64) string {
 	n := int64(1)
 	for _, d := range dims {
@@ -28,8 +28,9 @@ func floats(m *onnx.Model, name string, dims ...int64) string {
 	return m.Graph.Constant(onnx.Floats(name, dims, values))
 }
 
-// block is a part of a transformer of an open batch: a norm, a product whose
-// result is shaped by what Shape says, GELU in five nodes, a sum, a softmax.
+// block returns a part of a transformer with an open batch dimension: a norm, a
+// product whose result is reshaped by a Shape, GELU in five nodes, a sum, a
+// softmax.
 func block(opset int64) *onnx.Model {
 	m := onnx.New("block", opset)
 	g := &m.Graph
@@ -74,7 +75,7 @@ func TestFreeze(t *testing.T) {
 	for _, v := range slices.Concat(f.Model.Graph.Inputs, f.Model.Graph.Outputs, f.Model.Graph.Values) {
 		for _, d := range v.Type.Dims {
 			if d.Value < 1 || d.Param != "" {
-				t.Errorf("%s has the dimension %s", v.Name, d)
+				t.Errorf("%s: dimension %s is not fixed", v.Name, d)
 			}
 		}
 	}
@@ -90,18 +91,18 @@ func TestFreeze(t *testing.T) {
 		}
 	}
 	if r := f.Ranges["x"]; r.Low != low || r.High != high {
-		t.Errorf("x was seen in %v, it lies in [%v, %v]", r, low, high)
+		t.Errorf("range of x: got %v, want [%v, %v]", r, low, high)
 	}
 	if r := f.Ranges["y"]; r.Low < 0 || r.High > 1 || r.High <= r.Low {
-		t.Errorf("a softmax in %v", r)
+		t.Errorf("range of a softmax: %v", r)
 	}
 }
 
 func TestNotFrozen(t *testing.T) {
 	if _, err := freeze.Freeze(t.Context(), block(17), nil, freeze.Options{}); err == nil {
-		t.Error("frozen without inputs")
+		t.Error("no error without inputs")
 	}
-	// Two shapes of one input, and a shape that numbers decide.
+	// Two shapes of one input, and a shape that depends on values.
 	m := block(17)
 	two := inputs(t, m, 2)
 	two[1]["x"] = engine.Tensor{Type: onnx.FLOAT, Shape: []int{1, 4, 16}, Data: two[1]["x"].Data[:4*64]}
@@ -121,21 +122,21 @@ func TestNotFrozen(t *testing.T) {
 	}
 	_, err := freeze.Freeze(t.Context(), loose, []map[string]engine.Tensor{of(1, 0, 0, 1), of(1, 1, 1, 1)}, freeze.Options{})
 	if err == nil || !strings.Contains(err.Error(), `"y"`) {
-		t.Errorf("a shape that numbers decide: %v", err)
+		t.Errorf("shape that depends on values: %v", err)
 	}
-	// A result that no input changes.
+	// A result that does not depend on the inputs.
 	still := onnx.New("still", 17)
 	still.Graph.Inputs = []onnx.Value{onnx.TensorValue("x", onnx.FLOAT, 4)}
 	still.Graph.Outputs = []onnx.Value{onnx.TensorValue("y", onnx.INT64, 1)}
 	still.Graph.Add("Shape", []string{"x"}, "y")
 	if _, err := freeze.Freeze(t.Context(), still, []map[string]engine.Tensor{of(1, 2, 3, 4)}, freeze.Options{}); err == nil {
-		t.Error("a result without inputs was frozen")
+		t.Error("constant result accepted")
 	}
 }
 
-// Quantised by what was seen, the model is near the original, nearer with 16
-// bits, the same bytes each time, and its norm stays a norm of floats.
-func TestQuantised(t *testing.T) {
+// Quantized with the observed ranges, the model is close to the original,
+// closer with 16 bits, deterministic, and its norm is computed in floats.
+func TestQuantized(t *testing.T) {
 	m := block(17)
 	in := inputs(t, m, 4)
 	f, err := freeze.Freeze(t.Context(), m, in, freeze.Options{})
@@ -159,7 +160,7 @@ func TestQuantised(t *testing.T) {
 			}
 		}
 		if !bytes.Equal(texts[0].Bytes(), texts[1].Bytes()) {
-			t.Errorf("%d bits: twice the same gives two files", bits)
+			t.Errorf("%d bits: output is not deterministic", bits)
 		}
 		read, err := onnx.Parse(texts[0].Bytes())
 		if err != nil {
@@ -177,10 +178,10 @@ func TestQuantised(t *testing.T) {
 			t.Errorf("%d bits: kept %+v", bits, q.Kept)
 		}
 		if q.Quantised != 7 { // two products, two sums, GELU, Reshape, Softmax
-			t.Errorf("%d bits: %d nodes of integers", bits, q.Quantised)
+			t.Errorf("%d bits: %d integer nodes", bits, q.Quantised)
 		}
 	}
 	if far[16] >= far[8] || far[8] == 0 {
-		t.Errorf("16 bits are %v away, 8 bits %v", far[16], far[8])
+		t.Errorf("drift of 16 bits %v, of 8 bits %v", far[16], far[8])
 	}
 }

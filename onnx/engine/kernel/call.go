@@ -1,16 +1,16 @@
-// Package kernel holds what the kernels of operators have in common.
+// Package kernel holds the common parts of the operators' kernels.
 //
 // A [Call] is one application of an operator: the inputs as arrays, the
-// attributes, and where results go. A [Func] judges types and shapes before it
-// computes, so that a hostile model ends in an error, and allocates through the
-// call alone, whose arena bounds the memory. What it does on several threads it
-// cuts by the shapes alone ([Call.Each]): results do not depend on their number.
-// Besides stand the rules of shapes, walks over elements that lie apart,
-// conversions between types, and the table that a package gives of its
-// [Operators].
+// attributes, and the place of the results. A [Func] checks types and shapes
+// before it computes, so that a hostile model ends in an error, and allocates
+// only through the call, whose arena bounds the memory. It splits work into
+// threads by the shapes alone ([Call.Each]), so results do not depend on the
+// number of threads. The package also has the rules of shapes, walks over
+// strided elements, conversions between types, and the type of a package's
+// table of [Operators].
 //
-// A kernel is called with the inputs that it has at least; what it is claimed
-// for, package op checks.
+// A kernel is called with at least its required inputs; package op checks that
+// a node uses only supported features.
 package kernel
 
 import (
@@ -33,30 +33,30 @@ type Call struct {
 	Pool    *pool.Pool
 	Node    *onnx.Node
 	Opset   int64
-	In      []*array.Array // nil for one left out
-	Fixed   []bool         // which inputs are the same in each run
+	In      []*array.Array // nil if omitted
+	Fixed   []bool         // whether an input is the same in each run
 	Out     []*array.Array
-	// Cache is what a kernel keeps from one run to the next, such as weights
-	// in the order that they are read. It must follow from fixed inputs.
+	// Cache holds data that a kernel keeps between runs, such as packed
+	// weights. It must depend only on fixed inputs.
 	Cache *any
-	// Sub runs a graph of the node's attributes; nil where there is none.
+	// Sub runs a graph of the node's attributes; nil if there is none.
 	Sub func(attribute string, in []*array.Array) ([]*array.Array, error)
-	// Steps is how often a loop may go round.
+	// Steps is the maximum number of iterations of a loop.
 	Steps int
 	// Lanes are the workspaces of the pool's threads.
 	Lanes []Lane
-	// Then is an activation that was joined to a product; nil for none.
+	// Then is an activation fused into a product; nil for none.
 	Then func(dst, x []float32)
-	// Transposed says that the last two dimensions of a product's right factor
-	// are to be read the other way round.
+	// Transposed: the last two dimensions of a product's right factor are read
+	// transposed.
 	Transposed bool
-	// Rows are workspaces as well, of convolutions.
+	// Rows are the workspaces of convolutions.
 	Rows []tensor.Row
-	// After is what was joined to a convolution; nil for nothing.
+	// After is the function fused into a convolution; nil for none.
 	After *After
 }
 
-// Attribute finds an attribute of the node, nil when it is left out.
+// Attribute returns an attribute of the node, nil if it is omitted.
 func (c *Call) Attribute(name string) *onnx.Attribute {
 	for i := range c.Node.Attributes {
 		if c.Node.Attributes[i].Name == name {
@@ -66,7 +66,7 @@ func (c *Call) Attribute(name string) *onnx.Attribute {
 	return nil
 }
 
-// Int is a whole number among the attributes, or absent where it is left out.
+// Int returns an integer attribute, or absent if it is omitted.
 func (c *Call) Int(name string, absent int) int {
 	if a := c.Attribute(name); a != nil {
 		return int(a.Int)
@@ -74,7 +74,7 @@ func (c *Call) Int(name string, absent int) int {
 	return absent
 }
 
-// Float is a float32 among the attributes, or absent where it is left out.
+// Float returns a float32 attribute, or absent if it is omitted.
 func (c *Call) Float(name string, absent float32) float32 {
 	if a := c.Attribute(name); a != nil {
 		return a.Float
@@ -82,7 +82,7 @@ func (c *Call) Float(name string, absent float32) float32 {
 	return absent
 }
 
-// Text is a string among the attributes, or absent where it is left out.
+// Text returns a string attribute, or absent if it is omitted.
 func (c *Call) Text(name, absent string) string {
 	if a := c.Attribute(name); a != nil {
 		return string(a.String)
@@ -90,7 +90,7 @@ func (c *Call) Text(name, absent string) string {
 	return absent
 }
 
-// Ints are the whole numbers of an attribute; nil when it is left out.
+// Ints returns an attribute of integers; nil if it is omitted.
 func (c *Call) Ints(name string) []int {
 	a := c.Attribute(name)
 	if a == nil {
@@ -103,7 +103,7 @@ func (c *Call) Ints(name string) []int {
 	return out
 }
 
-// Input is input i, nil when it is left out.
+// Input returns input i, nil if it is omitted.
 func (c *Call) Input(i int) *array.Array {
 	if i < len(c.In) {
 		return c.In[i]
@@ -114,8 +114,8 @@ func (c *Call) Input(i int) *array.Array {
 // Same reports whether input i is the same in each run.
 func (c *Call) Same(i int) bool { return i < len(c.Fixed) && c.Fixed[i] }
 
-// Integers reads an input of int32 or int64, such as a shape; nil when it is
-// left out. Numbers beyond 32 bits are brought to the ends of them.
+// Integers returns an input of int32 or int64, such as a shape; nil if it is
+// omitted. Numbers beyond 32 bits are clamped.
 func (c *Call) Integers(i int) ([]int, error) {
 	a := c.Input(i)
 	if a == nil {
@@ -135,12 +135,13 @@ func (c *Call) Integers(i int) ([]int, error) {
 			out[k] = int(v)
 		}
 	default:
-		return nil, fmt.Errorf("input %d is of %s, not of whole numbers", i, a.Type)
+		return nil, fmt.Errorf("input %d: got type %s, want int32 or int64", i, a.Type)
 	}
 	return out, nil
 }
 
-// Axes reads whole numbers that are an attribute, or from an opset on an input.
+// Axes returns integers from an attribute, or from an input since the given
+// opset.
 func (c *Call) Axes(name string, input int, opset int64) ([]int, error) {
 	if c.Opset >= opset {
 		return c.Integers(input)
@@ -148,8 +149,8 @@ func (c *Call) Axes(name string, input int, opset int64) ([]int, error) {
 	return c.Ints(name), nil
 }
 
-// Floats gives the elements of inputs, nil for those left out. One of a type
-// other than float32 is an error.
+// Floats returns the elements of inputs, nil for omitted ones. A type other
+// than float32 is an error.
 func (c *Call) Floats(inputs ...int) ([][]float32, error) {
 	out := make([][]float32, len(inputs))
 	for k, i := range inputs {
@@ -158,17 +159,17 @@ func (c *Call) Floats(inputs ...int) ([][]float32, error) {
 			continue
 		}
 		if a.Type != onnx.FLOAT {
-			return nil, fmt.Errorf("input %d is of %s, supported is float32", i, a.Type)
+			return nil, fmt.Errorf("input %d: got type %s, want float32", i, a.Type)
 		}
 		out[k] = array.Of[float32](a)
 	}
 	return out, nil
 }
 
-// Doubles reads an input of numbers of any type, which has to be there.
+// Doubles returns a required numeric input of any type.
 func (c *Call) Doubles(i int) ([]float64, error) {
 	if c.Input(i) == nil {
-		return nil, fmt.Errorf("input %d is left out", i)
+		return nil, fmt.Errorf("missing input %d", i)
 	}
 	a, err := c.Cast(c.In[i], onnx.DOUBLE)
 	if err != nil {
@@ -178,8 +179,8 @@ func (c *Call) Doubles(i int) ([]float64, error) {
 	return slices.Clone(array.Of[float64](a)), nil
 }
 
-// Result makes output i, whose elements are not set yet, and gives back what
-// was there. That memory is short is an error.
+// Result creates output i, whose elements are unspecified, and releases the
+// previous array. If memory is short, it returns an error.
 func (c *Call) Result(i int, t onnx.DType, shape ...int) (*array.Array, error) {
 	a, err := c.Arena.New(t, shape...)
 	if err != nil {
@@ -192,32 +193,32 @@ func (c *Call) Result(i int, t onnx.DType, shape ...int) (*array.Array, error) {
 	return a, nil
 }
 
-// Want checks the type of inputs, if they are there.
+// Want checks the type of inputs that are present.
 func (c *Call) Want(t onnx.DType, inputs ...int) error {
 	for _, i := range inputs {
 		if a := c.Input(i); a != nil && a.Type != t {
-			return fmt.Errorf("input %d is of %s, wanted is %s", i, a.Type, t)
+			return fmt.Errorf("input %d: got type %s, want %s", i, a.Type, t)
 		}
 	}
 	return nil
 }
 
-// Lengths checks that inputs have n elements each, if they are there.
+// Lengths checks that inputs, if present, have n elements each.
 func (c *Call) Lengths(n int, inputs ...int) error {
 	for _, i := range inputs {
 		if a := c.Input(i); a != nil && a.Len() != n {
-			return fmt.Errorf("input %d is %v, wanted are %d elements", i, a.Shape, n)
+			return fmt.Errorf("input %d: got shape %v, want %d elements", i, a.Shape, n)
 		}
 	}
 	return nil
 }
 
-// Grain is how many elements of work are worth a thread's attention.
+// Grain is the number of elements of work that justifies a thread.
 const Grain = 1 << 14
 
-// Each runs f over [0, n) on the pool, in pieces that hold about Grain
-// elements when each index stands for size of them. When the context has ended
-// pieces are left out: what the kernel gives is thrown away then.
+// Each runs f over [0, n) on the pool, in pieces of about Grain elements if
+// each index has size elements. If the context has ended, pieces are skipped,
+// because the result is discarded.
 func (c *Call) Each(n, size int, f func(thread, lo, hi int)) {
 	c.Loop(n, max(1, Grain/max(size, 1)), f)
 }
@@ -241,10 +242,10 @@ func (c *Call) Loop(n, chunk int, f func(thread, lo, hi int)) {
 			f(thread, lo, hi)
 		}
 	}))
-	if r := fault.Load(); r != nil { // as if the kernel's own goroutine had met it
+	if r := fault.Load(); r != nil { // panic in the kernel's goroutine
 		panic(*r)
 	}
 }
 
-// Ended reports whether nobody waits for the result any more.
+// Ended reports whether the context has ended.
 func (c *Call) Ended() bool { return c.Context.Err() != nil }

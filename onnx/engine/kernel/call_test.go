@@ -9,8 +9,8 @@ import (
 	"mm-abi.org/mm/onnx/engine/kernel"
 )
 
-// A fault on another thread is the caller's, and an ended context leaves the
-// rest out.
+// A panic on another thread is raised in the caller, and an ended context skips
+// the rest.
 func TestEach(t *testing.T) {
 	p := pool.New(3)
 	defer p.Close()
@@ -19,11 +19,11 @@ func TestEach(t *testing.T) {
 	func() {
 		defer func() {
 			if r := recover(); r != "a fault" {
-				t.Errorf("the caller meets %v", r)
+				t.Errorf("recovered %v", r)
 			}
 		}()
 		c.Each(100, kernel.Grain, func(_, lo, _ int) {
-			if lo >= 40 { // not on the caller's own part alone
+			if lo >= 40 { // not only in the caller's part
 				panic("a fault")
 			}
 		})

@@ -8,7 +8,7 @@ import (
 	"mm-abi.org/mm/onnx/engine/array"
 )
 
-// Cast converts an array; one of the type already is shared.
+// Cast converts an array; an array of that type is shared.
 func (c *Call) Cast(a *array.Array, to onnx.DType) (*array.Array, error) {
 	if a.Type == to {
 		return a.View(a.Shape), nil
@@ -55,7 +55,7 @@ func (c *Call) Cast(a *array.Array, to onnx.DType) (*array.Array, error) {
 	return out, nil
 }
 
-// castVector converts between float32 and what has vector kernels.
+// castVector converts between float32 and the types with vector kernels.
 func (c *Call) castVector(out, a *array.Array) bool {
 	from, to := a.Bytes(), out.Bytes()
 	switch {
@@ -77,7 +77,7 @@ func (c *Call) castVector(out, a *array.Array) bool {
 	return true
 }
 
-// convert writes numbers as those of out's type. Fractions are cut off.
+// convert converts numbers to the type of out. Fractions are truncated.
 func convert[T Number](out *array.Array, x []T) {
 	switch out.Type {
 	case onnx.FLOAT:
@@ -117,7 +117,7 @@ func convert[T Number](out *array.Array, x []T) {
 
 func into[T, R Number](out *array.Array, x []T) {
 	o := array.Of[R](out)
-	if Whole[R]() && !Whole[T]() { // by way of 64 bits, as small numbers wrap
+	if Integral[R]() && !Integral[T]() { // through 64 bits, so that small integers wrap
 		for i, v := range x {
 			o[i] = R(int64(v))
 		}

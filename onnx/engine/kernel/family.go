@@ -11,55 +11,55 @@ import (
 // Func computes the outputs of a call.
 type Func func(c *Call) error
 
-// Operator is a kernel and what it is claimed for.
+// Operator is a kernel with the range of its support.
 type Operator struct {
 	Run      Func
 	Since    int64 // the first opset
 	Min, Max int   // inputs
-	// Raw kernels take 16-bit floats as they are; others are given float32.
+	// Raw kernels take 16-bit floats; others get float32.
 	Raw bool
 }
 
-// Many is the number of inputs of operators that take any number.
+// Many is the maximum number of inputs of variadic operators.
 const Many = 1 << 20
 
-// Operators are operators by their names.
+// Operators maps names to operators.
 type Operators map[string]Operator
 
-// All enters one operator under several names.
+// All adds one operator under several names.
 func (t Operators) All(o Operator, names ...string) {
 	for _, n := range names {
 		t[n] = o
 	}
 }
 
-// Family is a kernel for each type of numbers, in the order float32, float64,
+// Family holds a kernel for each numeric type, in the order float32, float64,
 // int8, int16, int32, int64, uint8, uint16, uint32, uint64; nil for none.
 type Family [10]Func
 
 var order = [10]onnx.DType{onnx.FLOAT, onnx.DOUBLE, onnx.INT8, onnx.INT16, onnx.INT32, onnx.INT64, onnx.UINT8, onnx.UINT16, onnx.UINT32, onnx.UINT64}
 
-// By chooses by the type of the given input.
+// By returns the kernel that dispatches on the type of the given input.
 func (f Family) By(input int) Func {
 	return func(c *Call) error {
 		a := c.Input(input)
 		if a == nil {
-			return fmt.Errorf("input %d is left out", input)
+			return fmt.Errorf("missing input %d", input)
 		}
 		i := slices.Index(order[:], a.Type)
 		if i < 0 || f[i] == nil {
-			return fmt.Errorf("input %d is of %s, which is not supported", input, a.Type)
+			return fmt.Errorf("input %d: unsupported type %s", input, a.Type)
 		}
 		return f[i](c)
 	}
 }
 
-// Number are the types of a family.
+// Number lists the types of a family.
 type Number interface {
 	float32 | float64 | int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64
 }
 
-// TypeOf is the ONNX type of T.
+// TypeOf returns the ONNX type of T.
 func TypeOf[T array.Elem]() onnx.DType {
 	var v T
 	switch any(v).(type) {
@@ -87,10 +87,10 @@ func TypeOf[T array.Elem]() onnx.DType {
 	return onnx.BOOL
 }
 
-// Whole reports whether T is a type of whole numbers.
-func Whole[T Number]() bool { var one T = 1; return one/2 == 0 }
+// Integral reports whether T is an integer type.
+func Integral[T Number]() bool { var one T = 1; return one/2 == 0 }
 
-// Widened runs a kernel on 16-bit floats by way of float32.
+// Widened runs a kernel on 16-bit floats through float32.
 func Widened(k Func) Func {
 	return func(c *Call) error {
 		narrow := onnx.DType(0)

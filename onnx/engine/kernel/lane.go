@@ -9,7 +9,7 @@ type Lane struct {
 	second *tensor.Panels[float32]
 }
 
-// Room gives n elements and panels for k×w numbers.
+// Room returns n elements and panels for k×w numbers.
 func (l *Lane) Room(n, k, w int) ([]float32, *tensor.Panels[float32]) {
 	if cap(l.cols) < n {
 		l.cols = make([]float32, n)
@@ -21,7 +21,7 @@ func (l *Lane) Room(n, k, w int) ([]float32, *tensor.Panels[float32]) {
 	return l.cols[:n], l.panels
 }
 
-// Pair gives panels for k×n and for n×e numbers.
+// Pair returns panels for k×n and for n×e numbers.
 func (l *Lane) Pair(k, n, e int) (first, second *tensor.Panels[float32]) {
 	_, first = l.Room(0, k, n)
 	if l.second == nil {
@@ -31,7 +31,7 @@ func (l *Lane) Pair(k, n, e int) (first, second *tensor.Panels[float32]) {
 	return first, l.second
 }
 
-// Kept packs weights that stay, and counts their memory.
+// Kept packs weights that are kept between runs, and counts their memory.
 func (c *Call) Kept(b []float32, k, n int, trans bool) (*tensor.Panels[float32], error) {
 	if err := c.Arena.Keep(tensor.PanelsSize[float32](k, n)); err != nil {
 		return nil, err
@@ -50,8 +50,8 @@ func Pack(p *tensor.Panels[float32], b []float32, k, n int, trans bool) {
 	}
 }
 
-// After is what is joined to a convolution: results are brought between Low and
-// High, then Shape goes over them, if there is one.
+// After is fused into a convolution: results are clamped to Low…High, then
+// Shape is applied, if set.
 type After struct {
 	Low, High float32
 	Shape     *tensor.Shaper

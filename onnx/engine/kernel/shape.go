@@ -7,10 +7,10 @@ import (
 	"mm-abi.org/mm/onnx/engine/array"
 )
 
-// Axis brings an axis into [0, rank), where it may count from the end.
+// Axis maps an axis, which may count from the end, to [0, rank).
 func Axis(v, rank int) (int, error) {
 	if v < -rank || v >= rank {
-		return 0, fmt.Errorf("axis %d of %d dimensions", v, rank)
+		return 0, fmt.Errorf("axis %d out of range for %d dimensions", v, rank)
 	}
 	if v < 0 {
 		v += rank
@@ -18,7 +18,7 @@ func Axis(v, rank int) (int, error) {
 	return v, nil
 }
 
-// AllAxes brings axes into [0, rank), each once, sorted.
+// AllAxes maps axes to [0, rank), without duplicates, sorted.
 func AllAxes(list []int, rank int) ([]int, error) {
 	out := make([]int, len(list))
 	for i, v := range list {
@@ -30,12 +30,12 @@ func AllAxes(list []int, rank int) ([]int, error) {
 	}
 	slices.Sort(out)
 	if len(slices.Compact(slices.Clone(out))) != len(out) {
-		return nil, fmt.Errorf("the axes %v name one twice", list)
+		return nil, fmt.Errorf("duplicate axis in %v", list)
 	}
 	return out, nil
 }
 
-// Sequence is 0 to n-1.
+// Sequence returns 0 to n-1.
 func Sequence(n int) []int {
 	out := make([]int, n)
 	for i := range out {
@@ -44,7 +44,7 @@ func Sequence(n int) []int {
 	return out
 }
 
-// Product multiplies dimensions that are known to be sound.
+// Product multiplies valid dimensions.
 func Product(dims []int) int {
 	n := 1
 	for _, d := range dims {
@@ -53,7 +53,7 @@ func Product(dims []int) int {
 	return n
 }
 
-// Strides are the distances in elements of a row-major array.
+// Strides returns the strides in elements of a row-major array.
 func Strides(shape []int) []int {
 	out := make([]int, len(shape))
 	n := 1
@@ -64,8 +64,8 @@ func Strides(shape []int) []int {
 	return out
 }
 
-// Broadcast gives the shape that shapes have in common by ONNX's
-// multidirectional broadcasting.
+// Broadcast returns the common shape of shapes by ONNX's multidirectional
+// broadcasting.
 func Broadcast(shapes ...[]int) ([]int, error) {
 	rank := 0
 	for _, s := range shapes {
@@ -83,35 +83,35 @@ func Broadcast(shapes ...[]int) ([]int, error) {
 			case out[k] == 1:
 				out[k] = d
 			default:
-				return nil, fmt.Errorf("the shapes %v do not broadcast", shapes)
+				return nil, fmt.Errorf("shapes %v do not broadcast", shapes)
 			}
 		}
 	}
 	return out, nil
 }
 
-// Stretch gives the strides by which an array of one shape is read as one of
-// another that it broadcasts to.
+// Stretch returns the strides by which an array of one shape is read in a shape
+// that it broadcasts to.
 func Stretch(shape, to []int) []int {
-	own, out := Strides(shape), make([]int, len(to))
+	strides, out := Strides(shape), make([]int, len(to))
 	for i, d := range shape {
 		if d != 1 {
-			out[len(to)-len(shape)+i] = own[i]
+			out[len(to)-len(shape)+i] = strides[i]
 		}
 	}
 	return out
 }
 
-// Pairing is how two arrays are walked together: rows of the innermost
-// dimension, in which each goes on by 0 or 1 elements.
+// Pairing describes how two arrays are walked together: by rows of the
+// innermost dimension, in which each advances by 0 or 1 elements.
 type Pairing struct {
-	shape  []int // of the outer dimensions
+	shape  []int // outer dimensions
 	sa, sb []int
 	N      int // elements of a row
-	IA, IB int // how far each goes on from one to the next: 0 or 1
+	IA, IB int // the advance of each within a row: 0 or 1
 }
 
-// Pair merges the dimensions that both arrays walk alike.
+// Pair merges the dimensions in which both arrays have the same strides.
 func Pair(a, b, out []int) Pairing {
 	sa, sb := Stretch(a, out), Stretch(b, out)
 	var p Pairing
@@ -130,7 +130,7 @@ func Pair(a, b, out []int) Pairing {
 	return p
 }
 
-// At is where row r begins in both arrays, by element.
+// At returns the index of the first element of row r in both arrays.
 func (p *Pairing) At(r int) (a, b int) {
 	for i := len(p.shape) - 1; i >= 0; i-- {
 		k := r % p.shape[i]
@@ -141,26 +141,26 @@ func (p *Pairing) At(r int) (a, b int) {
 	return a, b
 }
 
-// At gives the matrices of batch i.
+// At returns the indices of the matrices of batch i.
 func (g *Geometry) At(i int) (a, b int) {
 	p := Pairing{shape: g.Outer, sa: g.sa, sb: g.sb}
 	return p.At(i)
 }
 
-// Geometry is how the factors of MatMul meet.
+// Geometry describes the product of the factors of MatMul.
 type Geometry struct {
-	Shape, Outer []int // of the product, and of its matrices' batch
+	Shape, Outer []int // of the product, and of its batch of matrices
 	sa, sb       []int
 	M, K, N      int // matrices of M×K by matrices of K×N
 	Batches      int
-	Same         bool // both left factors lie one behind the other and the right one is one
+	Same         bool // the left factors are contiguous and the right one is shared
 }
 
-// Factors gives how arrays of two shapes are multiplied by NumPy's rules,
-// or what is wrong with them.
+// Factors returns how arrays of two shapes are multiplied by NumPy's rules, or
+// an error.
 func Factors(a, b []int) (g Geometry, err error) {
 	if len(a) == 0 || len(b) == 0 {
-		return g, fmt.Errorf("a product of %v and %v", a, b)
+		return g, fmt.Errorf("shape mismatch: product of %v and %v", a, b)
 	}
 	left, right := len(a) == 1, len(b) == 1
 	if left {
@@ -171,7 +171,7 @@ func Factors(a, b []int) (g Geometry, err error) {
 	}
 	g.M, g.K, g.N = a[len(a)-2], a[len(a)-1], b[len(b)-1]
 	if b[len(b)-2] != g.K {
-		return g, fmt.Errorf("a product of %v and %v", a, b)
+		return g, fmt.Errorf("shape mismatch: product of %v and %v", a, b)
 	}
 	oa, ob := a[:len(a)-2], b[:len(b)-2]
 	if g.Outer, err = Broadcast(oa, ob); err != nil {

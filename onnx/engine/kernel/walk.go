@@ -7,8 +7,8 @@ import (
 	"mm-abi.org/mm/onnx/engine/array"
 )
 
-// Strided copies the elements of src that lie at offset + Σ index·stride, in
-// row-major order of the shape, to dst. The caller has checked the bounds.
+// Strided copies the elements of src at offset + Σ index·stride, in row-major
+// order of the shape, to dst. The caller has checked the bounds.
 func (c *Call) Strided(dst, src *array.Array, shape []int, offset int, stride []int) {
 	if dst.Len() == 0 {
 		return
@@ -31,16 +31,16 @@ func (c *Call) Strided(dst, src *array.Array, shape []int, offset int, stride []
 	}
 }
 
-// raws are the elements as whole numbers of their size.
+// raws returns the elements as unsigned integers of their size.
 func raws[T uint8 | uint16 | uint32 | uint64](a *array.Array) []T { return array.Of[T](a) }
 
-// journey is a walk over elements: shape and strides of the source, with no
-// dimension of 1 and none that the next could hold as well.
+// journey is a walk over elements: shape and strides of the source, without
+// dimensions of 1 and with mergeable dimensions merged.
 type journey struct {
 	rank          int
 	shape, stride [array.MaxRank]int
-	offset        int // where it begins
-	turned        int // the outer dimension of stride 1, when the last is not; -1
+	offset        int // of the first element
+	turned        int // the outer dimension of stride 1 if the last has another stride; -1
 }
 
 func merged(shape, stride []int) journey {
@@ -68,7 +68,7 @@ func merged(shape, stride []int) journey {
 	return w
 }
 
-// walk copies row by row of the last dimension.
+// walk copies rows along the last dimension.
 func walk[T uint8 | uint16 | uint32 | uint64](c *Call, w *journey, dst, src []T) {
 	last := w.rank - 1
 	n, step := w.shape[last], w.stride[last]
@@ -95,8 +95,8 @@ func walk[T uint8 | uint16 | uint32 | uint64](c *Call, w *journey, dst, src []T)
 	})
 }
 
-// seek sets the indices of the first dimensions to those of row r, and gives
-// where it begins.
+// seek sets the indices of the first dimensions to those of row r, and returns
+// the row's first element.
 func (w *journey) seek(index *[array.MaxRank]int, dims, r int) (at int) {
 	at = w.offset
 	for i := dims - 1; i >= 0; i-- {
@@ -107,7 +107,7 @@ func (w *journey) seek(index *[array.MaxRank]int, dims, r int) (at int) {
 	return at
 }
 
-// next goes on by one row.
+// next advances by one row.
 func (w *journey) next(index *[array.MaxRank]int, dims, at int) int {
 	for i := dims - 1; i >= 0; i-- {
 		index[i]++
@@ -124,21 +124,21 @@ func (w *journey) next(index *[array.MaxRank]int, dims, at int) int {
 // turn transposes the planes of the last dimension and the one of stride 1.
 func (c *Call) turn(w *journey, dst, src []float32) {
 	t, last := w.turned, w.rank-1
-	to := journey{rank: w.rank} // where things go
+	to := journey{rank: w.rank} // the destination
 	size := 1
 	for i := last; i >= 0; i-- {
 		to.shape[i], to.stride[i] = w.shape[i], size
 		size *= w.shape[i]
 	}
 	rows, cols, lds, ldd := w.shape[last], w.shape[t], w.stride[last], to.stride[t]
-	if lds < cols { // rows of the source that overlap
+	if lds < cols { // overlapping rows of the source
 		walk(c, w, unsigned(dst), unsigned(src))
 		return
 	}
 	long, short := max(rows, cols), min(rows, cols)
 	part := max(8, Grain/short&^7)
 	parts := (long + part - 1) / part
-	from, into := journey{offset: w.offset}, journey{} // the dimensions besides
+	from, into := journey{offset: w.offset}, journey{} // the other dimensions
 	for i := range w.rank {
 		if i != t && i != last {
 			from.shape[from.rank], from.stride[from.rank] = w.shape[i], w.stride[i]
@@ -162,13 +162,13 @@ func (c *Call) turn(w *journey, dst, src []float32) {
 	})
 }
 
-// unsigned sees numbers as their bits.
+// unsigned returns the bits of numbers.
 func unsigned(x []float32) []uint32 {
 	return unsafe.Slice((*uint32)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
 }
 
-// Take makes an output of the elements of src by index; index -1 is fill,
-// which is nil for zero.
+// Take creates an output of the elements of src at the given indices; index -1
+// selects fill, which is nil for zero.
 func (c *Call) Take(src *array.Array, shape []int, index func(i int) int, fill *array.Array) error {
 	out, err := c.Result(0, src.Type, shape...)
 	if err != nil {

@@ -11,18 +11,18 @@ import (
 	"mm-abi.org/mm/onnx/engine/product"
 )
 
-// Kernel is softmax(q·kᵀ·scale + mask)·v, which Call.In holds in this order,
-// the mask when it is there (Vaswani et al., arXiv 1706.03762): row by row of
-// blocks of q, so that no matrix of all scores is made. k is as the product has
-// it: its last two dimensions are read the other way round if Call.Transposed
-// says so. The node is the softmax's.
-func Kernel(scale float32) kernel.Func {
+// Attention returns the kernel of softmax(q·kᵀ·scale + mask)·v (Vaswani et al.,
+// arXiv 1706.03762). Call.In holds q, k, v and optionally the mask. The kernel
+// works on blocks of rows of q, so that the matrix of scores is never complete.
+// k is the right factor of the product: its last two dimensions are read
+// transposed if Call.Transposed is set. The node is that of the softmax.
+func Attention(scale float32) kernel.Func {
 	return func(c *kernel.Call) error {
 		a := attention{Call: c, scale: scale}
 		if a.fits() {
 			return a.run()
 		}
-		return a.apart()
+		return a.separate()
 	}
 }
 
@@ -32,11 +32,11 @@ type attention struct {
 	scale       float32
 	left, right kernel.Geometry
 	mask        []float32
-	rows        []int // strides of the mask in the scores
+	rows        []int // strides of the mask within the scores
 }
 
-// fits reports whether the inputs are what run is written for: as many matrices
-// everywhere, softmax along the last dimension.
+// fits reports whether run supports the inputs: the same number of matrices in
+// all, softmax along the last dimension.
 func (a *attention) fits() bool {
 	q, k, v, m := a.In[0], a.In[1], a.In[2], a.Input(3)
 	for _, x := range []*array.Array{q, k, v} {
@@ -74,7 +74,7 @@ func (a *attention) fits() bool {
 	return slices.Equal(a.left.Outer, a.right.Outer) && (along == -1 || along == len(scores)-1)
 }
 
-// blockRows is how many rows of q go together.
+// blockRows is the number of rows of q in a block.
 const blockRows = 48
 
 func (a *attention) run() error {
@@ -110,7 +110,7 @@ func (a *attention) run() error {
 		values.Mul(h, 1, tensor.Rows(s, n), 0, o[(i*m+r)*e:], e)
 	}
 	size, blocks := n*(d+e)/8, (m+block-1)/block
-	if a.left.Batches < 4 { // the blocks of one matrix on all threads
+	if a.left.Batches < 4 { // split the blocks of one matrix over all threads
 		for i := range a.left.Batches {
 			keys, values := packed(&a.Lanes[0], i)
 			a.Each(blocks, min(kernel.Grain, block*size), func(thread, lo, hi int) {
@@ -149,8 +149,9 @@ func (a *attention) add(row []float32, i, r int) {
 	tensor.Add(row, a.mask[at:at+len(row)])
 }
 
-// apart does one operator after the other, for whatever they take.
-func (a *attention) apart() error {
+// separate computes one operator after another, for all inputs that run does
+// not support.
+func (a *attention) separate() error {
 	do := func(name string, kernel kernel.Func, transposed bool, in ...*array.Array) (*array.Array, error) {
 		c := *a.Call
 		var none any

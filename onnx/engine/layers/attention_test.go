@@ -16,14 +16,14 @@ import (
 	"mm-abi.org/mm/onnx/engine/op/optest"
 )
 
-// attend applies attention, on as many threads, in an arena of a limit.
+// attend computes attention with the given threads and memory limit.
 func attend(in []*array.Array, transposed bool, threads int, limit int64) (*array.Array, error) {
 	p := pool.New(threads)
 	defer p.Close()
 	var cache any
 	c := &kernel.Call{Context: context.Background(), Arena: &array.Arena{Limit: limit}, Pool: p, Opset: 17, Cache: &cache, Lanes: make([]kernel.Lane, threads),
 		Node: &onnx.Node{Op: "Attention"}, In: in, Fixed: make([]bool, len(in)), Out: make([]*array.Array, 1), Transposed: transposed}
-	err := layers.Kernel(0.3)(c)
+	err := layers.Attention(0.3)(c)
 	return c.Out[0], err
 }
 
@@ -93,21 +93,22 @@ func TestAttention(t *testing.T) {
 				t.Fatalf("%s: %v", name, err)
 			}
 			if !slices.Equal(array.Of[float32](one), array.Of[float32](three)) {
-				t.Errorf("%s: three threads give others", name)
+				t.Errorf("%s: result depends on the number of threads", name)
 			}
 		}
 	}
 }
 
-// What the blocks do not take goes one operator after the other.
-func TestAttentionApart(t *testing.T) {
+// Inputs that the block kernel does not support are computed by separate
+// operators.
+func TestAttentionSeparate(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
-	q, k, v := optest.Gauss(r, 2, 4, 5), optest.Gauss(r, 5, 6), optest.Gauss(r, 3, 1, 6, 7) // other outer dimensions of the values
+	q, k, v := optest.Gauss(r, 2, 4, 5), optest.Gauss(r, 5, 6), optest.Gauss(r, 3, 1, 6, 7) // different outer dimensions of the values
 	got, err := attend([]*array.Array{q, k, v}, false, 2, 0)
 	if err != nil || !slices.Equal(got.Shape, []int{3, 2, 4, 7}) {
 		t.Fatalf("%v: %v", got, err)
 	}
-	for i := range 3 { // each of them alone
+	for i := range 3 { // each of them separately
 		alone := optest.Floats([]int{2, 6, 7}, slices.Repeat(array.Of[float32](v)[i*42:(i+1)*42], 2))
 		keys := optest.Floats([]int{2, 5, 6}, slices.Repeat(array.Of[float32](k), 2))
 		want, err := attend([]*array.Array{q, keys, alone}, false, 1, 0)

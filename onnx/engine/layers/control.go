@@ -9,10 +9,10 @@ import (
 	"mm-abi.org/mm/onnx/engine/kernel"
 )
 
-// branch is If.
+// branch computes If.
 func branch(c *kernel.Call) error {
 	if c.In[0].Type != onnx.BOOL || c.In[0].Len() != 1 || c.Sub == nil {
-		return fmt.Errorf("a condition of %s %v", c.In[0].Type, c.In[0].Shape)
+		return fmt.Errorf("condition is %s %v, want a single bool", c.In[0].Type, c.In[0].Shape)
 	}
 	name := "else_branch"
 	if array.Of[bool](c.In[0])[0] {
@@ -20,7 +20,7 @@ func branch(c *kernel.Call) error {
 	}
 	out, err := c.Sub(name, nil)
 	if err == nil && len(out) != len(c.Out) {
-		err = fmt.Errorf("%s gives %d results, wanted are %d", name, len(out), len(c.Out))
+		err = fmt.Errorf("%s: got %d results, want %d", name, len(out), len(c.Out))
 	}
 	if err != nil {
 		return err
@@ -29,34 +29,34 @@ func branch(c *kernel.Call) error {
 	return nil
 }
 
-// loop is Loop: a body with values that it carries from round to round, and
-// others that are collected.
+// loop computes Loop: a body with values carried between iterations, and others
+// that are collected.
 func loop(c *kernel.Call) error {
 	if c.Sub == nil {
-		return fmt.Errorf("no body")
+		return fmt.Errorf("missing body")
 	}
 	rounds := c.Steps
 	if a := c.In[0]; a != nil {
 		list, err := c.Integers(0)
 		if err != nil || len(list) != 1 {
-			return fmt.Errorf("the trip count is no single number: %v", err)
+			return fmt.Errorf("trip count is not a single number: %v", err)
 		}
 		rounds = min(rounds, max(list[0], 0))
 		if list[0] > c.Steps {
-			return fmt.Errorf("%d rounds, the limit is %d", list[0], c.Steps)
+			return fmt.Errorf("%d iterations, limit is %d", list[0], c.Steps)
 		}
 	}
 	goOn := true
 	if len(c.In) > 1 && c.In[1] != nil {
 		if c.In[1].Type != onnx.BOOL || c.In[1].Len() != 1 {
-			return fmt.Errorf("a condition of %s %v", c.In[1].Type, c.In[1].Shape)
+			return fmt.Errorf("condition is %s %v, want a single bool", c.In[1].Type, c.In[1].Shape)
 		}
 		goOn = array.Of[bool](c.In[1])[0]
 	}
 	var state []*array.Array
 	for _, a := range c.In[min(2, len(c.In)):] {
 		if a == nil {
-			return fmt.Errorf("a value is left out")
+			return fmt.Errorf("missing value")
 		}
 		state = append(state, a.View(a.Shape))
 	}
@@ -78,7 +78,7 @@ func loop(c *kernel.Call) error {
 		}
 	}
 	if c.In[0] == nil && goOn && rounds == c.Steps {
-		return fmt.Errorf("more than %d rounds", c.Steps)
+		return fmt.Errorf("more than %d iterations", c.Steps)
 	}
 	for i, a := range state {
 		if i < len(c.Out) {
@@ -117,7 +117,7 @@ func round(c *kernel.Call, i int, state []*array.Array, scans [][]*array.Array) 
 		for _, a := range out {
 			c.Arena.Release(a)
 		}
-		return false, fmt.Errorf("the body gives %d results, wanted are %d, the first a single bool", len(out), 1+len(state)+len(scans))
+		return false, fmt.Errorf("loop body: got %d results, want %d, the first a single bool", len(out), 1+len(state)+len(scans))
 	}
 	goOn := array.Of[bool](out[0])[0]
 	c.Arena.Release(out[0])
@@ -134,7 +134,7 @@ func round(c *kernel.Call, i int, state []*array.Array, scans [][]*array.Array) 
 // stacked joins arrays of one shape along a new first dimension.
 func stacked(c *kernel.Call, list []*array.Array) (*array.Array, error) {
 	if len(list) == 0 {
-		return nil, fmt.Errorf("a result of a loop that never went round is not supported")
+		return nil, fmt.Errorf("results of a loop without iterations are not supported")
 	}
 	first := list[0]
 	out, err := c.Arena.New(first.Type, append([]int{len(list)}, first.Shape...)...)
@@ -144,7 +144,7 @@ func stacked(c *kernel.Call, list []*array.Array) (*array.Array, error) {
 	for i, a := range list {
 		if a.Type != first.Type || !slices.Equal(a.Shape, first.Shape) {
 			c.Arena.Release(out)
-			return nil, fmt.Errorf("results of %v and %v", first.Shape, a.Shape)
+			return nil, fmt.Errorf("shape mismatch: results %v and %v", first.Shape, a.Shape)
 		}
 		copy(out.Bytes()[i*len(a.Bytes()):], a.Bytes())
 	}

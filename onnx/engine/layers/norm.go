@@ -10,7 +10,7 @@ import (
 	"mm-abi.org/mm/onnx/engine/kernel"
 )
 
-// batchNorm scales and shifts each channel by figures of the training set.
+// batchNorm scales and shifts each channel by statistics of the training set.
 func batchNorm(c *kernel.Call) error {
 	x := c.In[0]
 	in, err := c.Floats(0, 1, 2, 3, 4)
@@ -42,12 +42,12 @@ func batchNorm(c *kernel.Call) error {
 	return nil
 }
 
-// scaled is o = a·x + b.
+// scaled sets o = a·x + b.
 func scaled(o, x []float32, a, b float32) {
 	tensor.Linear(o, x[:len(o)], a, b)
 }
 
-// moments are mean and variance.
+// moments returns mean and variance.
 func moments(x []float32) (mean, variance float64) {
 	for _, v := range x {
 		mean += float64(v)
@@ -60,8 +60,8 @@ func moments(x []float32) (mean, variance float64) {
 	return mean, variance / float64(len(x))
 }
 
-// groupNorm is GroupNormalization, and InstanceNormalization whose groups are
-// single channels.
+// groupNorm computes GroupNormalization, and InstanceNormalization, whose
+// groups are single channels.
 func groupNorm(c *kernel.Call) error {
 	x := c.In[0]
 	in, err := c.Floats(0, 1, 2)
@@ -69,7 +69,7 @@ func groupNorm(c *kernel.Call) error {
 		return err
 	}
 	if x.Rank() < 2 {
-		return fmt.Errorf("channels of %v", x.Shape)
+		return fmt.Errorf("%v has no channels", x.Shape)
 	}
 	channels := x.Shape[1]
 	groups := channels
@@ -77,7 +77,7 @@ func groupNorm(c *kernel.Call) error {
 		groups = c.Int("num_groups", 0)
 	}
 	if groups < 1 || channels%groups != 0 {
-		return fmt.Errorf("%d channels in %d groups", channels, groups)
+		return fmt.Errorf("cannot split %d channels into %d groups", channels, groups)
 	}
 	affine := channels
 	if c.Node.Op == "GroupNormalization" && c.Opset < 21 {
@@ -109,8 +109,8 @@ func groupNorm(c *kernel.Call) error {
 	return nil
 }
 
-// layerNorm normalises over the last dimensions; RMSNormalization does so
-// without taking the mean away.
+// layerNorm normalizes over the last dimensions; RMSNormalization does not
+// subtract the mean.
 func layerNorm(c *kernel.Call) error {
 	x := c.In[0]
 	in, err := c.Floats(0, 1, 2)
@@ -124,7 +124,7 @@ func layerNorm(c *kernel.Call) error {
 	n, rms := kernel.Product(x.Shape[along:]), c.Node.Op == "RMSNormalization"
 	shape, err := kernel.Broadcast(x.Shape, c.In[1].Shape)
 	if err != nil || kernel.Product(shape) != x.Len() {
-		return fmt.Errorf("a scale of %v for %v", c.In[1].Shape, x.Shape)
+		return fmt.Errorf("shape mismatch: scale %v for %v", c.In[1].Shape, x.Shape)
 	}
 	if err := c.Lengths(n, 1, 2); err != nil {
 		return err
@@ -174,7 +174,7 @@ func layerNorm(c *kernel.Call) error {
 	return nil
 }
 
-// lrn divides by the squares of neighbouring channels.
+// lrn divides by the squares of neighboring channels.
 func lrn(c *kernel.Call) error {
 	x := c.In[0]
 	in, err := c.Floats(0)
@@ -183,7 +183,7 @@ func lrn(c *kernel.Call) error {
 	}
 	size := c.Int("size", 0)
 	if x.Rank() < 2 || size < 1 || size > math.MaxInt32 {
-		return fmt.Errorf("%d channels of %v", size, x.Shape)
+		return fmt.Errorf("bad size %d for %v", size, x.Shape)
 	}
 	out, err := c.Result(0, onnx.FLOAT, x.Shape...)
 	if err != nil {
@@ -207,7 +207,7 @@ func lrn(c *kernel.Call) error {
 	return nil
 }
 
-// raise34 is v to the power of beta, which is mostly 3/4.
+// raise34 returns v to the power of beta, which is usually 3/4.
 func raise34(v, beta float64) float64 {
 	if beta == 0.75 && v > 0 {
 		root := math.Sqrt(v)

@@ -12,7 +12,7 @@ import (
 
 // cell is a recurrent operator: LSTM, GRU or RNN.
 type cell struct {
-	gates                  int // rows of weights a unit
+	gates                  int // rows of weights for each unit
 	steps, batch, in, size int
 	dirs                   int
 	batchFirst             bool
@@ -22,9 +22,9 @@ type cell struct {
 	linear                 bool // linear_before_reset of GRU
 }
 
-// cellWeights are the weights of each direction in the order that products
-// read them: of the input, and of the state; of GRU's hidden gate apart where
-// its state comes reset.
+// cellWeights holds the packed weights of each direction: of the input and of
+// the state; for GRU, those of the hidden gate separately if its state is reset
+// first.
 type cellWeights struct{ w, r, hidden []*tensor.Panels[float32] }
 
 // Prepare packs fixed weights.
@@ -46,10 +46,10 @@ func Prepare(c *kernel.Call) ([]int, error) {
 	return []int{1, 2}, nil
 }
 
-// packCell packs the weights of each direction by a function.
+// packCell packs the weights of each direction with by.
 func packCell(c *kernel.Call, w, r *array.Array, by func(b []float32, k, n int, trans bool) (*tensor.Panels[float32], error)) (*cellWeights, error) {
 	g, in, size, out := w.Shape[1], w.Shape[2], r.Shape[2], &cellWeights{}
-	apart := c.Node.Op == "GRU" && c.Int("linear_before_reset", 0) == 0 && g == 3*size
+	separate := c.Node.Op == "GRU" && c.Int("linear_before_reset", 0) == 0 && g == 3*size
 	for d := range w.Shape[0] {
 		p, err := by(array.Of[float32](w)[d*g*in:(d+1)*g*in], in, g, true)
 		if err != nil {
@@ -57,7 +57,7 @@ func packCell(c *kernel.Call, w, r *array.Array, by func(b []float32, k, n int, 
 		}
 		out.w = append(out.w, p)
 		rows := array.Of[float32](r)[d*g*size : (d+1)*g*size]
-		if apart {
+		if separate {
 			if p, err = by(rows[2*size*size:], size, size, true); err != nil {
 				return nil, err
 			}
@@ -93,7 +93,7 @@ func recurrent(c *kernel.Call) error {
 	shapes := [][]int{all, state, state}
 	for i := range min(len(c.Out), 3) {
 		if i == 2 && c.Node.Op != "LSTM" {
-			return fmt.Errorf("output 2")
+			return fmt.Errorf("unsupported output 2")
 		}
 		if out[i], err = c.Arena.Zeros(onnx.FLOAT, shapes[i]...); err != nil {
 			return err
@@ -106,7 +106,7 @@ func recurrent(c *kernel.Call) error {
 	}
 	for _, a := range []*array.Array{h0, c0} {
 		if a != nil && (a.Type != onnx.FLOAT || !slices.Equal(a.Shape, state)) {
-			return fmt.Errorf("an initial state of %v, wanted is %v", a.Shape, state)
+			return fmt.Errorf("initial state: got shape %v, want %v", a.Shape, state)
 		}
 	}
 	c.Each(k.dirs*k.batch, k.steps*k.gates*k.size*(k.in+k.size), func(_, lo, hi int) {
@@ -134,7 +134,7 @@ func recurrent(c *kernel.Call) error {
 	return nil
 }
 
-// run takes one sequence of a batch through the cell.
+// run processes one sequence of a batch.
 func (k *cell) run(c *kernel.Call, d, n int, h, cs []float32, out *array.Array) {
 	g, s := k.gates*k.size, k.size
 	var wb, rb, peep []float32
@@ -192,8 +192,8 @@ func (k *cell) run(c *kernel.Call, d, n int, h, cs []float32, out *array.Array) 
 	}
 }
 
-// blockSteps is how many steps the input's part of the gates is computed for
-// at a time.
+// blockSteps is the number of steps for which the input's part of the gates is
+// computed at a time.
 const blockSteps = 32
 
 // sums sets out to the input's part of the gates, for some steps of one
@@ -210,7 +210,7 @@ func (k *cell) sums(out []float32, d, n, t int, bias []float32) {
 	}
 }
 
-// add sets the first of dst to a state's part of the gates.
+// add adds a state's part of the gates to the first elements of dst.
 func add(dst []float32, r *tensor.Panels[float32], h, bias []float32) {
 	dst = dst[:r.Columns()]
 	if bias != nil {
@@ -221,8 +221,8 @@ func add(dst []float32, r *tensor.Panels[float32], h, bias []float32) {
 	r.Mul(1, 1, tensor.Rows(h, len(h)), 0, dst, len(dst))
 }
 
-// lstm has the gates input, output, forget, cell; peepholes input, output,
-// forget.
+// lstm has the gates input, output, forget, cell, and the peepholes input,
+// output, forget.
 func (k *cell) lstm(u, h, cs, p []float32) {
 	s := k.size
 	in, out, forget, gate := u[:s], u[s:2*s], u[2*s:3*s], u[3*s:4*s]
@@ -277,7 +277,7 @@ func cellOf(c *kernel.Call) (*cell, error) {
 		k.dirs = 2
 	case "forward", "reverse":
 	default:
-		return nil, fmt.Errorf("direction %q", c.Text("direction", ""))
+		return nil, fmt.Errorf("unknown direction %q", c.Text("direction", ""))
 	}
 	if c.Int("input_forget", 0) != 0 {
 		return nil, fmt.Errorf("input_forget is not supported")
@@ -296,31 +296,31 @@ func cellOf(c *kernel.Call) (*cell, error) {
 	k.x, k.b, k.p = in[0], in[1], in[2]
 	x, w, r := c.In[0], c.In[1], c.In[2]
 	if x.Rank() != 3 || w.Rank() != 3 || r.Rank() != 3 {
-		return nil, fmt.Errorf("%v, %v and %v", x.Shape, w.Shape, r.Shape)
+		return nil, fmt.Errorf("shape mismatch: %v, %v and %v", x.Shape, w.Shape, r.Shape)
 	}
 	k.steps, k.batch, k.in, k.size = x.Shape[0], x.Shape[1], x.Shape[2], r.Shape[2]
 	if k.batchFirst {
 		k.steps, k.batch = k.batch, k.steps
 	}
 	if k.in == 0 || k.size == 0 {
-		return nil, fmt.Errorf("weights of %v and %v", w.Shape, r.Shape)
+		return nil, fmt.Errorf("shape mismatch: weights %v and %v", w.Shape, r.Shape)
 	}
 	g := k.gates * k.size
 	if !slices.Equal(w.Shape, []int{k.dirs, g, k.in}) || !slices.Equal(r.Shape, []int{k.dirs, g, k.size}) || c.Int("hidden_size", k.size) != k.size {
-		return nil, fmt.Errorf("weights of %v and %v for %v", w.Shape, r.Shape, x.Shape)
+		return nil, fmt.Errorf("shape mismatch: weights %v and %v for %v", w.Shape, r.Shape, x.Shape)
 	}
 	if err := c.Lengths(k.dirs*2*g, 3); err != nil {
 		return nil, err
 	}
 	if k.p != nil && len(k.p) != k.dirs*3*k.size {
-		return nil, fmt.Errorf("%d peepholes", len(k.p))
+		return nil, fmt.Errorf("bad number of peepholes %d", len(k.p))
 	}
 	if k.lens, err = c.Integers(4); err != nil || k.lens != nil && len(k.lens) != k.batch {
-		return nil, fmt.Errorf("%d lengths of %d sequences: %v", len(k.lens), k.batch, err)
+		return nil, fmt.Errorf("got %d lengths of %d sequences: %v", len(k.lens), k.batch, err)
 	}
 	for _, n := range k.lens {
 		if n < 0 || n > k.steps {
-			return nil, fmt.Errorf("the lengths %v of %d steps", k.lens, k.steps)
+			return nil, fmt.Errorf("lengths %v exceed %d steps", k.lens, k.steps)
 		}
 	}
 	if k.packed, _ = (*c.Cache).(*cellWeights); k.packed == nil {

@@ -11,7 +11,7 @@ import (
 	"mm-abi.org/mm/onnx/engine/op/optest"
 )
 
-// slowCell runs a recurrent operator by its definition in float64, one
+// slowCell computes a recurrent operator by its definition in float64, for one
 // sequence in one direction.
 type slowCell struct {
 	name            string

@@ -8,8 +8,8 @@ import (
 	"mm-abi.org/mm/onnx/engine/kernel"
 )
 
-// imageScaler is x·scale + bias of the channel: an operator that ONNX tried in
-// its first versions and dropped; exporters of Windows ML wrote it at the
+// imageScaler computes x·scale + bias of the channel: an experimental operator
+// of the first versions of ONNX, which exporters of Windows ML wrote at the
 // beginning of image models.
 func imageScaler(c *kernel.Call) error {
 	x := c.In[0]
@@ -19,7 +19,7 @@ func imageScaler(c *kernel.Call) error {
 	}
 	at := c.Attribute("bias")
 	if x.Rank() != 4 || at == nil || len(at.Floats) != x.Shape[1] {
-		return fmt.Errorf("%v with a bias that is not one for each channel", x.Shape)
+		return fmt.Errorf("%v: want one bias for each channel", x.Shape)
 	}
 	out, err := c.Result(0, onnx.FLOAT, x.Shape...)
 	if err != nil || out.Len() == 0 {

@@ -8,7 +8,7 @@ import (
 	"mm-abi.org/mm/onnx/engine/kernel"
 )
 
-// dropout passes its input on, all of it.
+// dropout returns its input unchanged.
 func dropout(c *kernel.Call) error {
 	if train := c.Input(2); train != nil {
 		ratio, err := []float64{0.5}, error(nil)

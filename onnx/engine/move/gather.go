@@ -9,13 +9,12 @@ import (
 	"mm-abi.org/mm/onnx/engine/kernel"
 )
 
-// positions reads indices into d elements, of which negative ones count from
-// the end.
+// positions returns indices into d elements; negative ones count from the end.
 func positions(c *kernel.Call, i, d int) ([]int, error) {
 	list, err := c.Integers(i)
 	for k, v := range list {
 		if v < -d || v >= d {
-			return nil, fmt.Errorf("index %d of %d elements", v, d)
+			return nil, fmt.Errorf("index %d out of range for %d elements", v, d)
 		}
 		if v < 0 {
 			list[k] = v + d
@@ -48,8 +47,8 @@ func gather(c *kernel.Call) error {
 	return nil
 }
 
-// elementwise checks the indices of GatherElements and its like and gives the
-// place in an array of shape for each of them.
+// elementwise checks the indices of GatherElements and ScatterElements and
+// returns the offset of each in an array of the given shape.
 func elementwise(c *kernel.Call, shape []int) (func(i int) int, error) {
 	index := c.In[1]
 	along, err := kernel.Axis(c.Int("axis", 0), len(shape))
@@ -57,23 +56,23 @@ func elementwise(c *kernel.Call, shape []int) (func(i int) int, error) {
 		return nil, err
 	}
 	if index.Rank() != len(shape) {
-		return nil, fmt.Errorf("indices %v into %v", index.Shape, shape)
+		return nil, fmt.Errorf("indices %v do not match shape %v", index.Shape, shape)
 	}
 	for k, d := range index.Shape {
 		if k != along && d > shape[k] {
-			return nil, fmt.Errorf("indices %v into %v", index.Shape, shape)
+			return nil, fmt.Errorf("indices %v do not match shape %v", index.Shape, shape)
 		}
 	}
 	list, err := positions(c, 1, shape[along])
 	if err != nil {
 		return nil, err
 	}
-	own := kernel.Strides(shape)
+	strides := kernel.Strides(shape)
 	return func(i int) int {
-		at := list[i] * own[along]
+		at := list[i] * strides[along]
 		for k := len(shape) - 1; k >= 0; k-- {
 			if k != along {
-				at += i % index.Shape[k] * own[k]
+				at += i % index.Shape[k] * strides[k]
 			}
 			i /= index.Shape[k]
 		}
@@ -89,29 +88,29 @@ func gatherElements(c *kernel.Call) error {
 	return c.Take(c.In[0], c.In[1].Shape, at, nil)
 }
 
-// tuples checks indices whose last dimension leads into shape and gives the
-// offset of each and the number of elements it stands for.
+// tuples checks indices whose last dimension indexes shape and returns the
+// offset of each and the number of elements it selects.
 func tuples(c *kernel.Call, shape []int) (offsets []int, n int, err error) {
 	index := c.In[1]
 	if index.Rank() == 0 || index.Dim(-1) > len(shape) {
-		return nil, 0, fmt.Errorf("indices %v into %v", index.Shape, shape)
+		return nil, 0, fmt.Errorf("indices %v do not match shape %v", index.Shape, shape)
 	}
 	list, err := c.Integers(1)
 	if err != nil {
 		return nil, 0, err
 	}
-	k, own := index.Dim(-1), kernel.Strides(shape)
+	k, strides := index.Dim(-1), kernel.Strides(shape)
 	offsets = make([]int, kernel.Product(index.Shape[:index.Rank()-1]))
 	for i := range offsets {
 		for j := range k {
 			v := list[i*k+j]
 			if v < -shape[j] || v >= shape[j] {
-				return nil, 0, fmt.Errorf("index %d of %d elements", v, shape[j])
+				return nil, 0, fmt.Errorf("index %d out of range for %d elements", v, shape[j])
 			}
 			if v < 0 {
 				v += shape[j]
 			}
-			offsets[i] += v * own[j]
+			offsets[i] += v * strides[j]
 		}
 	}
 	return offsets, kernel.Product(shape[k:]), nil
@@ -120,7 +119,7 @@ func tuples(c *kernel.Call, shape []int) (offsets []int, n int, err error) {
 func gatherND(c *kernel.Call) error {
 	x, index, b := c.In[0], c.In[1], c.Int("batch_dims", 0)
 	if b < 0 || b >= x.Rank() || b >= index.Rank() || !slices.Equal(x.Shape[:b], index.Shape[:b]) {
-		return fmt.Errorf("%d batch dimensions of %v and %v", b, x.Shape, index.Shape)
+		return fmt.Errorf("%d batch dimensions do not match %v and %v", b, x.Shape, index.Shape)
 	}
 	offsets, n, err := tuples(c, x.Shape[b:])
 	if err != nil {
@@ -139,7 +138,7 @@ func gatherND(c *kernel.Call) error {
 	return nil
 }
 
-// updated makes output 0 a copy of the first input.
+// updated creates output 0 as a copy of the first input.
 func updated(c *kernel.Call) (*array.Array, error) {
 	out, err := c.Result(0, c.In[0].Type, c.In[0].Shape...)
 	if err == nil {
@@ -155,7 +154,7 @@ func scatterElements(c *kernel.Call) error {
 		return err
 	}
 	if updates.Type != x.Type || !slices.Equal(updates.Shape, c.In[1].Shape) {
-		return fmt.Errorf("updates of %s %v", updates.Type, updates.Shape)
+		return fmt.Errorf("updates %s %v do not match", updates.Type, updates.Shape)
 	}
 	out, err := updated(c)
 	if err != nil {
@@ -171,7 +170,7 @@ func scatterND(c *kernel.Call) error {
 		return err
 	}
 	if updates.Type != x.Type || updates.Len() != len(offsets)*n {
-		return fmt.Errorf("updates of %s %v", updates.Type, updates.Shape)
+		return fmt.Errorf("updates %s %v do not match", updates.Type, updates.Shape)
 	}
 	out, err := updated(c)
 	if err != nil {
@@ -180,7 +179,8 @@ func scatterND(c *kernel.Call) error {
 	return blend(c, out, updates, len(offsets), n, func(i int) int { return offsets[i] })
 }
 
-// blend writes, or by the attribute reduction combines, pieces of n elements.
+// blend writes pieces of n elements, or combines them by the attribute
+// reduction.
 func blend(c *kernel.Call, out, updates *array.Array, pieces, n int, at func(i int) int) error {
 	how, size := c.Text("reduction", "none"), array.Size(out.Type)
 	if how == "none" {
@@ -220,7 +220,7 @@ func reduceInto[T kernel.Number](out, updates *array.Array, pieces, n int, at fu
 	return nil
 }
 
-// nonZero lists the places of elements that are not 0.
+// nonZero returns the coordinates of elements that are not 0.
 func nonZero(c *kernel.Call) error {
 	x := c.In[0]
 	truth, err := c.Cast(x, onnx.BOOL)
@@ -238,16 +238,16 @@ func nonZero(c *kernel.Call) error {
 	if err != nil {
 		return err
 	}
-	own, o := kernel.Strides(x.Shape), array.Of[int64](out)
+	strides, o := kernel.Strides(x.Shape), array.Of[int64](out)
 	for k, d := range x.Shape {
 		for i, v := range list {
-			o[k*len(list)+i] = int64(v / own[k] % d)
+			o[k*len(list)+i] = int64(v / strides[k] % d)
 		}
 	}
 	return nil
 }
 
-// compress keeps what a condition says, along an axis or of all elements.
+// compress selects elements by a condition, along an axis or of the flat array.
 func compress(c *kernel.Call) error {
 	x, cond := c.In[0], c.In[1]
 	if err := c.Want(onnx.BOOL, 1); err != nil {
@@ -266,7 +266,7 @@ func compress(c *kernel.Call) error {
 	var keep []int
 	for i, v := range array.Of[bool](cond) {
 		if v && i >= d {
-			return fmt.Errorf("a condition of %d for %d elements", cond.Len(), d)
+			return fmt.Errorf("condition of %d for %d elements", cond.Len(), d)
 		}
 		if v {
 			keep = append(keep, i)

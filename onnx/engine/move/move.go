@@ -1,6 +1,6 @@
-// Package move holds the operators of ONNX that take elements as they are:
-// shapes, transpositions, pieces and their joining, gathering and scattering,
-// constants.
+// Package move holds the operators of ONNX that move elements without
+// computing: shapes, transpositions, slices, concatenation, gathering and
+// scattering, constants.
 package move
 
 import (
@@ -12,7 +12,7 @@ import (
 	"mm-abi.org/mm/onnx/engine/kernel"
 )
 
-// copied makes an output of the given shape by Strided.
+// copied creates an output of the given shape by Strided.
 func copied(c *kernel.Call, i int, src *array.Array, shape []int, offset int, stride []int) error {
 	out, err := c.Result(i, src.Type, shape...)
 	if err != nil {
@@ -32,13 +32,13 @@ func transpose(c *kernel.Call) error {
 		}
 	}
 	if sorted, err := kernel.AllAxes(perm, x.Rank()); err != nil || len(sorted) != x.Rank() {
-		return fmt.Errorf("perm %v of %d dimensions", perm, x.Rank())
+		return fmt.Errorf("bad perm %v for %d dimensions", perm, x.Rank())
 	}
-	own := kernel.Strides(x.Shape)
+	strides := kernel.Strides(x.Shape)
 	shape, stride := make([]int, len(perm)), make([]int, len(perm))
 	for i, p := range perm {
 		p, _ = kernel.Axis(p, x.Rank())
-		shape[i], stride[i] = x.Shape[p], own[p]
+		shape[i], stride[i] = x.Shape[p], strides[p]
 	}
 	return copied(c, 0, x, shape, 0, stride)
 }
@@ -51,7 +51,7 @@ func expand(c *kernel.Call) error {
 	}
 	for _, d := range want {
 		if d < 0 {
-			return fmt.Errorf("the shape %v has a negative dimension", want)
+			return fmt.Errorf("negative dimension in shape %v", want)
 		}
 	}
 	shape, err := kernel.Broadcast(c.In[0].Shape, want)
@@ -61,11 +61,11 @@ func expand(c *kernel.Call) error {
 	return copied(c, 0, c.In[0], shape, 0, kernel.Stretch(c.In[0].Shape, shape))
 }
 
-// where chooses between two arrays.
+// where selects between two arrays.
 func where(c *kernel.Call) error {
 	cond, x, y := c.In[0], c.In[1], c.In[2]
 	if cond.Type != onnx.BOOL || x.Type != y.Type {
-		return fmt.Errorf("a choice by %s between %s and %s", cond.Type, x.Type, y.Type)
+		return fmt.Errorf("type mismatch: condition %s for %s and %s", cond.Type, x.Type, y.Type)
 	}
 	shape, err := kernel.Broadcast(cond.Shape, x.Shape, y.Shape)
 	if err != nil {
@@ -96,7 +96,7 @@ func where(c *kernel.Call) error {
 	return nil
 }
 
-// concat joins along an axis.
+// concat concatenates along an axis.
 func concat(c *kernel.Call) error {
 	first := c.In[0]
 	along, err := kernel.Axis(c.Int("axis", 1), first.Rank())
@@ -107,11 +107,11 @@ func concat(c *kernel.Call) error {
 	shape[along] = 0
 	for i, a := range c.In {
 		if a == nil || a.Type != first.Type || a.Rank() != first.Rank() {
-			return fmt.Errorf("input %d has another type or rank than the first", i)
+			return fmt.Errorf("input %d differs in type or rank from the first", i)
 		}
 		for k, d := range a.Shape {
 			if k != along && d != shape[k] {
-				return fmt.Errorf("input %d is %v, the first %v", i, a.Shape, first.Shape)
+				return fmt.Errorf("shape mismatch: input %d is %v, the first %v", i, a.Shape, first.Shape)
 			}
 		}
 		shape[along] += a.Shape[along]
@@ -132,7 +132,7 @@ func concat(c *kernel.Call) error {
 	return nil
 }
 
-// split cuts along an axis.
+// split splits along an axis.
 func split(c *kernel.Call) error {
 	x := c.In[0]
 	along, err := kernel.Axis(c.Int("axis", 0), x.Rank())
@@ -147,7 +147,7 @@ func split(c *kernel.Call) error {
 		n, d := len(c.Out), x.Shape[along]
 		each := (d + n - 1) / n
 		if c.Opset < 18 && d%n != 0 {
-			return fmt.Errorf("%d elements do not split into %d", d, n)
+			return fmt.Errorf("cannot split %d elements into %d", d, n)
 		}
 		for i := range n {
 			parts = append(parts, max(0, min(each, d-i*each)))
@@ -156,18 +156,18 @@ func split(c *kernel.Call) error {
 	sum := 0
 	for _, p := range parts {
 		if p < 0 || p > x.Shape[along] {
-			return fmt.Errorf("a split into %v", parts)
+			return fmt.Errorf("bad split %v", parts)
 		}
 		sum += p
 	}
 	if len(parts) != len(c.Out) || sum != x.Shape[along] {
-		return fmt.Errorf("%v of %d elements into %d outputs", parts, x.Shape[along], len(c.Out))
+		return fmt.Errorf("split %v does not match %d elements and %d outputs", parts, x.Shape[along], len(c.Out))
 	}
-	own, at := kernel.Strides(x.Shape), 0
+	strides, at := kernel.Strides(x.Shape), 0
 	for i, p := range parts {
 		shape := append([]int(nil), x.Shape...)
 		shape[along] = p
-		if err := copied(c, i, x, shape, at*own[along], own); err != nil {
+		if err := copied(c, i, x, shape, at*strides[along], strides); err != nil {
 			return err
 		}
 		at += p
@@ -175,7 +175,7 @@ func split(c *kernel.Call) error {
 	return nil
 }
 
-// slice takes ranges of some axes.
+// slice selects ranges of some axes.
 func slice(c *kernel.Call) error {
 	x := c.In[0]
 	var starts, ends, axes, steps []int
@@ -196,13 +196,13 @@ func slice(c *kernel.Call) error {
 		}
 	}
 	if len(ends) != len(starts) || len(axes) != len(starts) || steps != nil && len(steps) != len(starts) {
-		return fmt.Errorf("%d starts, %d ends, %d axes, %d steps", len(starts), len(ends), len(axes), len(steps))
+		return fmt.Errorf("length mismatch: %d starts, %d ends, %d axes, %d steps", len(starts), len(ends), len(axes), len(steps))
 	}
 	if _, err := kernel.AllAxes(axes, x.Rank()); err != nil {
 		return err
 	}
 	shape, stride, offset := append([]int(nil), x.Shape...), kernel.Strides(x.Shape), 0
-	own := kernel.Strides(x.Shape)
+	strides := kernel.Strides(x.Shape)
 	for i, k := range axes {
 		k, _ = kernel.Axis(k, x.Rank())
 		step, d := 1, x.Shape[k]
@@ -210,7 +210,7 @@ func slice(c *kernel.Call) error {
 			step = steps[i]
 		}
 		if step == 0 {
-			return fmt.Errorf("a step of 0")
+			return fmt.Errorf("step is 0")
 		}
 		lo, hi := starts[i], ends[i]
 		if lo < 0 {
@@ -226,8 +226,8 @@ func slice(c *kernel.Call) error {
 			lo, hi = min(max(lo, 0), d-1), min(max(hi, -1), d-1)
 			shape[k] = max(0, (lo-hi-step-1)/-step)
 		}
-		offset += lo * own[k]
-		stride[k] = step * own[k]
+		offset += lo * strides[k]
+		stride[k] = step * strides[k]
 	}
 	return copied(c, 0, x, shape, offset, stride)
 }
@@ -237,30 +237,30 @@ func tile(c *kernel.Call) error {
 	x := c.In[0]
 	times, err := c.Integers(1)
 	if err != nil || len(times) != x.Rank() {
-		return fmt.Errorf("repeats %v of %d dimensions: %v", times, x.Rank(), err)
+		return fmt.Errorf("bad repeats %v for %d dimensions: %v", times, x.Rank(), err)
 	}
 	shape := make([]int, x.Rank())
 	for i, d := range x.Shape {
 		if times[i] < 0 {
-			return fmt.Errorf("repeats %v", times)
+			return fmt.Errorf("bad repeats %v", times)
 		}
 		shape[i] = d * times[i]
 	}
 	if _, err := array.Count(shape); err != nil {
 		return err
 	}
-	own := kernel.Strides(x.Shape)
+	strides := kernel.Strides(x.Shape)
 	return c.Take(x, shape, func(i int) int {
 		at := 0
 		for k := len(shape) - 1; k >= 0; k-- {
-			at += i % shape[k] % x.Shape[k] * own[k]
+			at += i % shape[k] % x.Shape[k] * strides[k]
 			i /= shape[k]
 		}
 		return at
 	}, nil)
 }
 
-// pad adds elements at the ends of each dimension, or takes some away.
+// pad adds elements at the ends of each dimension, or removes some.
 func pad(c *kernel.Call) error {
 	x, mode := c.In[0], c.Text("mode", "constant")
 	pads, err := c.Axes("pads", 1, 11)
@@ -278,7 +278,7 @@ func pad(c *kernel.Call) error {
 		}
 	}
 	if fill != nil && (fill.Type != x.Type || fill.Len() != 1) {
-		return fmt.Errorf("the value is no single %s", x.Type)
+		return fmt.Errorf("value is not a single %s", x.Type)
 	}
 	axes, err := c.Integers(3)
 	if err != nil {
@@ -288,14 +288,14 @@ func pad(c *kernel.Call) error {
 	if err != nil {
 		return err
 	}
-	shape, own := make([]int, x.Rank()), kernel.Strides(x.Shape)
+	shape, strides := make([]int, x.Rank()), kernel.Strides(x.Shape)
 	for i, d := range x.Shape {
 		shape[i] = before[i] + d + after[i]
 		if most := max(before[i], after[i]); mode != "constant" && mode != "wrap" && (most > 0 && d == 0 || mode == "reflect" && most > 0 && most > d-1) {
-			return fmt.Errorf("%s by %d of %d elements", mode, most, d)
+			return fmt.Errorf("%s padding by %d exceeds %d elements", mode, most, d)
 		}
 		if mode == "wrap" && d == 0 && shape[i] > 0 {
-			return fmt.Errorf("wrap of nothing")
+			return fmt.Errorf("wrap padding of an empty dimension")
 		}
 	}
 	if _, err := array.Count(shape); err != nil {
@@ -314,13 +314,13 @@ func pad(c *kernel.Call) error {
 					return -1
 				}
 			}
-			at += v * own[k]
+			at += v * strides[k]
 		}
 		return at
 	}, fill)
 }
 
-// framed puts an array into one of another shape, in the midst of fill.
+// framed copies an array into the middle of a larger one filled with fill.
 func framed(c *kernel.Call, x *array.Array, shape, before []int, fill *array.Array) error {
 	out, err := c.Result(0, x.Type, shape...)
 	if err != nil {
@@ -340,12 +340,12 @@ func framed(c *kernel.Call, x *array.Array, shape, before []int, fill *array.Arr
 		copy(o, b)
 		return nil
 	}
-	last, own := len(shape)-1, kernel.Strides(shape)
+	last, strides := len(shape)-1, kernel.Strides(shape)
 	row := x.Shape[last] * size
 	for r := range len(b) / row {
 		at := before[last]
 		for k, i := last-1, r; k >= 0; k-- {
-			at += (i%x.Shape[k] + before[k]) * own[k]
+			at += (i%x.Shape[k] + before[k]) * strides[k]
 			i /= x.Shape[k]
 		}
 		copy(o[at*size:at*size+row], b[r*row:])
@@ -353,7 +353,7 @@ func framed(c *kernel.Call, x *array.Array, shape, before []int, fill *array.Arr
 	return nil
 }
 
-// outside is which element stands for one beyond the ends; -1 for none.
+// outside returns the element that represents one beyond the ends; -1 for none.
 func outside(mode string, v, d int) int {
 	switch mode {
 	case "edge":
@@ -371,7 +371,7 @@ func outside(mode string, v, d int) int {
 	return -1
 }
 
-// spread gives each dimension its pads.
+// spread returns the pads of each dimension.
 func spread(pads, axes []int, rank int) (before, after []int, err error) {
 	if axes == nil {
 		for i := range rank {
@@ -392,11 +392,11 @@ func spread(pads, axes []int, rank int) (before, after []int, err error) {
 	return before, after, nil
 }
 
-// depthToSpace and spaceToDepth move blocks between channels and area.
+// depthToSpace moves channels into blocks of pixels.
 func depthToSpace(c *kernel.Call) error {
 	x, b := c.In[0], c.Int("blocksize", 0)
 	if x.Rank() != 4 || b < 1 || b > 1<<15 || x.Shape[1]%(b*b) != 0 {
-		return fmt.Errorf("blocks of %d from %v", b, x.Shape)
+		return fmt.Errorf("bad block size %d for %v", b, x.Shape)
 	}
 	n, ch, h, w := x.Shape[0], x.Shape[1]/(b*b), x.Shape[2], x.Shape[3]
 	split, perm := []int{n, b, b, ch, h, w}, []int{0, 3, 4, 1, 5, 2}
@@ -409,7 +409,7 @@ func depthToSpace(c *kernel.Call) error {
 func spaceToDepth(c *kernel.Call) error {
 	x, b := c.In[0], c.Int("blocksize", 0)
 	if x.Rank() != 4 || b < 1 || b > 1<<15 || x.Shape[2]%b != 0 || x.Shape[3]%b != 0 {
-		return fmt.Errorf("blocks of %d from %v", b, x.Shape)
+		return fmt.Errorf("bad block size %d for %v", b, x.Shape)
 	}
 	n, ch, h, w := x.Shape[0], x.Shape[1], x.Shape[2]/b, x.Shape[3]/b
 	return regroup(c, x, []int{n, ch, h, b, w, b}, []int{0, 3, 5, 1, 2, 4}, []int{n, ch * b * b, h, w})
@@ -417,10 +417,10 @@ func spaceToDepth(c *kernel.Call) error {
 
 // regroup splits dimensions, permutes them and joins them again.
 func regroup(c *kernel.Call, x *array.Array, split, perm, joined []int) error {
-	own := kernel.Strides(split)
+	strides := kernel.Strides(split)
 	shape, stride := make([]int, len(perm)), make([]int, len(perm))
 	for i, p := range perm {
-		shape[i], stride[i] = split[p], own[p]
+		shape[i], stride[i] = split[p], strides[p]
 	}
 	out, err := c.Result(0, x.Type, joined...)
 	if err != nil {
@@ -430,24 +430,24 @@ func regroup(c *kernel.Call, x *array.Array, split, perm, joined []int) error {
 	return nil
 }
 
-// reverse turns sequences of different lengths round.
+// reverse reverses sequences of different lengths.
 func reverse(c *kernel.Call) error {
 	x := c.In[0]
 	batch, time := c.Int("batch_axis", 1), c.Int("time_axis", 0)
 	lens, err := c.Integers(1)
 	if err != nil || x.Rank() < 2 || batch+time != 1 || batch*time != 0 || len(lens) != x.Shape[batch] {
-		return fmt.Errorf("%d lengths for %v: %v", len(lens), x.Shape, err)
+		return fmt.Errorf("got %d lengths for %v: %v", len(lens), x.Shape, err)
 	}
 	for _, n := range lens {
 		if n < 0 || n > x.Shape[time] {
-			return fmt.Errorf("the lengths %v of %v", lens, x.Shape)
+			return fmt.Errorf("bad lengths %v for %v", lens, x.Shape)
 		}
 	}
-	own := kernel.Strides(x.Shape)
+	strides := kernel.Strides(x.Shape)
 	return c.Take(x, x.Shape, func(i int) int {
-		b, t := i/own[batch]%x.Shape[batch], i/own[time]%x.Shape[time]
+		b, t := i/strides[batch]%x.Shape[batch], i/strides[time]%x.Shape[time]
 		if t < lens[b] {
-			i += (lens[b] - 1 - 2*t) * own[time]
+			i += (lens[b] - 1 - 2*t) * strides[time]
 		}
 		return i
 	}, nil)
@@ -457,12 +457,12 @@ func reverse(c *kernel.Call) error {
 func triangle(c *kernel.Call) error {
 	x, k := c.In[0], 0
 	if x.Rank() < 2 {
-		return fmt.Errorf("a triangle of %v", x.Shape)
+		return fmt.Errorf("no matrix for a triangle: %v", x.Shape)
 	}
 	if a := c.Input(1); a != nil {
 		list, err := c.Integers(1)
 		if err != nil || len(list) != 1 {
-			return fmt.Errorf("k is no single number: %v", err)
+			return fmt.Errorf("k is not a single number: %v", err)
 		}
 		k = list[0]
 	}

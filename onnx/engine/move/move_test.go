@@ -14,7 +14,7 @@ import (
 	"mm-abi.org/mm/onnx/engine/op/optest"
 )
 
-// permutations lists the orders of n dimensions.
+// permutations returns the permutations of n dimensions.
 func permutations(n int) [][]int64 {
 	if n == 0 {
 		return [][]int64{nil}
@@ -34,7 +34,7 @@ func TestTranspose(t *testing.T) {
 		for _, kind := range []onnx.DType{onnx.UINT8, onnx.FLOAT16, onnx.FLOAT, onnx.DOUBLE} {
 			size := array.Size(kind)
 			x := optest.Bytes8(r, kind, shape...)
-			own := kernel.Strides(shape)
+			strides := kernel.Strides(shape)
 			for _, perm := range permutations(len(shape)) {
 				to := make([]int, len(shape))
 				for i, p := range perm {
@@ -44,7 +44,7 @@ func TestTranspose(t *testing.T) {
 				for i := range x.Len() {
 					at, rest := 0, i
 					for k := len(to) - 1; k >= 0; k-- {
-						at += rest % to[k] * own[perm[k]]
+						at += rest % to[k] * strides[perm[k]]
 						rest /= to[k]
 					}
 					want = append(want, x.Bytes()[at*size:(at+1)*size]...)
@@ -52,14 +52,14 @@ func TestTranspose(t *testing.T) {
 				name := fmt.Sprint(shape, kind, perm)
 				got := optest.Trial{Node: optest.Node("Transpose", onnx.IntList("perm", perm...)), In: []*array.Array{x}}.Same(t, name)[0]
 				if !slices.Equal(got.Shape, to) || !bytes.Equal(got.Bytes(), want) {
-					t.Fatalf("%s: %v with other elements", name, got.Shape)
+					t.Fatalf("%s: %v: elements differ", name, got.Shape)
 				}
 			}
 		}
 	}
 }
 
-// Slices with steps of either sign, and broadcasts, go through the same walk.
+// Slices with steps of either sign, and broadcasts, use the same walk.
 func TestSlice(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 2))
 	x := optest.Gauss(r, 5, 9, 11)
@@ -73,7 +73,7 @@ func TestSlice(t *testing.T) {
 			for i := starts[k]; i < ends[k]; i += steps[k] {
 				index[k] = append(index[k], int(i))
 			}
-			if r.IntN(2) == 0 { // from the end to the beginning
+			if r.IntN(2) == 0 { // backward
 				steps[k], starts[k], ends[k], index[k] = -steps[k], int64(d-1), math.MinInt64, nil
 				for i := d - 1; i >= 0; i += int(steps[k]) {
 					index[k] = append(index[k], i)

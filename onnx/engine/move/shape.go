@@ -10,12 +10,12 @@ import (
 	"mm-abi.org/mm/onnx/engine/kernel"
 )
 
-func identity(c *kernel.Call) error { return seen(c, c.In[0].Shape) }
+func identity(c *kernel.Call) error { return view(c, c.In[0].Shape) }
 
-// seen makes output 0 the first input in another shape of as many elements.
-func seen(c *kernel.Call, shape []int) error {
+// view creates output 0 as the first input in another shape of equal size.
+func view(c *kernel.Call, shape []int) error {
 	if n, err := array.Count(shape); err != nil || n != c.In[0].Len() {
-		return fmt.Errorf("%v is not of as many elements as %v", shape, c.In[0].Shape)
+		return fmt.Errorf("%v does not have as many elements as %v", shape, c.In[0].Shape)
 	}
 	c.Out[0] = c.In[0].View(shape)
 	return nil
@@ -57,11 +57,11 @@ func reshape(c *kernel.Call) error {
 	if err != nil {
 		return err
 	}
-	shape, free, known := slices.Clone(want), -1, 1
+	shape, free, count := slices.Clone(want), -1, 1
 	for i, d := range shape {
 		if d == 0 && c.Int("allowzero", 0) == 0 {
 			if i >= c.In[0].Rank() {
-				return fmt.Errorf("%v of %v", want, c.In[0].Shape)
+				return fmt.Errorf("cannot reshape to %v from %v", want, c.In[0].Shape)
 			}
 			shape[i] = c.In[0].Shape[i]
 		}
@@ -71,12 +71,12 @@ func reshape(c *kernel.Call) error {
 		}
 	}
 	if free >= 0 {
-		if known, err = array.Count(shape); err != nil || known == 0 {
-			return fmt.Errorf("%v of %v", want, c.In[0].Shape)
+		if count, err = array.Count(shape); err != nil || count == 0 {
+			return fmt.Errorf("cannot reshape to %v from %v", want, c.In[0].Shape)
 		}
-		shape[free] = c.In[0].Len() / known
+		shape[free] = c.In[0].Len() / count
 	}
-	return seen(c, shape)
+	return view(c, shape)
 }
 
 func squeeze(c *kernel.Call) error {
@@ -101,7 +101,7 @@ func squeeze(c *kernel.Call) error {
 			shape = append(shape, d)
 		}
 	}
-	return seen(c, shape)
+	return view(c, shape)
 }
 
 func unsqueeze(c *kernel.Call) error {
@@ -123,7 +123,7 @@ func unsqueeze(c *kernel.Call) error {
 		shape[i] = x.Shape[k]
 		k++
 	}
-	return seen(c, shape)
+	return view(c, shape)
 }
 
 func flatten(c *kernel.Call) error {
@@ -133,19 +133,19 @@ func flatten(c *kernel.Call) error {
 		at += x.Rank()
 	}
 	if at < 0 || at > x.Rank() {
-		return fmt.Errorf("axis %d of %d dimensions", at, x.Rank())
+		return fmt.Errorf("axis %d out of range for %d dimensions", at, x.Rank())
 	}
-	return seen(c, []int{kernel.Product(x.Shape[:at]), kernel.Product(x.Shape[at:])})
+	return view(c, []int{kernel.Product(x.Shape[:at]), kernel.Product(x.Shape[at:])})
 }
 
-// constant gives what its attribute holds.
+// constant returns the value of its attribute.
 func constant(c *kernel.Call) error {
 	for i := range c.Node.Attributes {
 		a := &c.Node.Attributes[i]
 		switch a.Name {
 		case "value":
 			if a.Tensor == nil {
-				return fmt.Errorf("value is no tensor")
+				return fmt.Errorf("value is not a tensor")
 			}
 			out, err := c.Arena.FromTensor(a.Tensor)
 			c.Out[0] = out
@@ -174,10 +174,10 @@ func constant(c *kernel.Call) error {
 			return err
 		}
 	}
-	return fmt.Errorf("no value")
+	return fmt.Errorf("missing value")
 }
 
-// length is the shape of a list, or of a single number.
+// length returns the shape of a list, or of a single number.
 func length(list bool, n int) []int {
 	if list {
 		return []int{n}
@@ -197,7 +197,7 @@ func constantOfShape(c *kernel.Call) error {
 		}
 		defer c.Arena.Release(value)
 		if value.Len() != 1 {
-			return fmt.Errorf("the value has %d elements", value.Len())
+			return fmt.Errorf("value: got %d elements, want 1", value.Len())
 		}
 		kind = value.Type
 	}
@@ -212,20 +212,20 @@ func constantOfShape(c *kernel.Call) error {
 	return copied(c, 0, value, shape, 0, make([]int, len(shape)))
 }
 
-// ramp is Range.
+// ramp computes Range.
 func ramp[T kernel.Number](c *kernel.Call) error {
 	if err := c.Want(kernel.TypeOf[T](), 1, 2); err != nil {
 		return err
 	}
 	for i := range 3 {
 		if c.In[i].Len() != 1 {
-			return fmt.Errorf("input %d is no single number", i)
+			return fmt.Errorf("input %d is not a single number", i)
 		}
 	}
 	start, limit, delta := array.Of[T](c.In[0])[0], array.Of[T](c.In[1])[0], array.Of[T](c.In[2])[0]
 	n := math.Ceil((float64(limit) - float64(start)) / float64(delta))
 	if !(n < math.MaxInt32) {
-		return fmt.Errorf("from %v to %v by %v", start, limit, delta)
+		return fmt.Errorf("bad range from %v to %v by %v", start, limit, delta)
 	}
 	out, err := c.Result(0, kernel.TypeOf[T](), max(0, int(n)))
 	if err != nil {
@@ -237,11 +237,11 @@ func ramp[T kernel.Number](c *kernel.Call) error {
 	return nil
 }
 
-// eye is EyeLike.
+// eye computes EyeLike.
 func eye(c *kernel.Call) error {
 	x := c.In[0]
 	if x.Rank() != 2 {
-		return fmt.Errorf("a diagonal of %v", x.Shape)
+		return fmt.Errorf("no matrix for a diagonal: %v", x.Shape)
 	}
 	kind := onnx.DType(c.Int("dtype", int(x.Type)))
 	flat, err := c.Arena.Zeros(onnx.UINT8, x.Shape...)
@@ -255,13 +255,13 @@ func eye(c *kernel.Call) error {
 		}
 	}
 	if array.Size(kind) == 0 {
-		return fmt.Errorf("%s is not supported", kind)
+		return fmt.Errorf("unsupported type %s", kind)
 	}
 	c.Out[0], err = c.Cast(flat, kind)
 	return err
 }
 
-// oneHot puts one of two values where an index says.
+// oneHot writes one of two values by index.
 func oneHot(c *kernel.Call) error {
 	index, err := c.Cast(c.In[0], onnx.INT64)
 	if err != nil {
@@ -274,7 +274,7 @@ func oneHot(c *kernel.Call) error {
 	}
 	defer c.Arena.Release(deep)
 	if deep.Len() != 1 || c.In[2].Len() != 2 {
-		return fmt.Errorf("%d depths and %d values", deep.Len(), c.In[2].Len())
+		return fmt.Errorf("got %d depths and %d values, want 1 and 2", deep.Len(), c.In[2].Len())
 	}
 	depth := array.Of[int64](deep)[0]
 	at, err := kernel.Axis(c.Int("axis", -1), index.Rank()+1)

@@ -2,11 +2,11 @@ package move
 
 import "mm-abi.org/mm/onnx/engine/kernel"
 
-// ramps are Range for each type that it takes.
+// ramps holds Range for each type.
 var ramps = kernel.Family{ramp[float32], ramp[float64], nil, ramp[int16], ramp[int32], ramp[int64]}
 
-// Operators are the operators of this package. They take elements of any
-// type as they are.
+// Operators returns the operators of this package. They accept elements of any
+// type.
 func Operators() kernel.Operators {
 	t := kernel.Operators{}
 	one := func(run kernel.Func, since int64, names ...string) {

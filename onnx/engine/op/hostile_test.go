@@ -10,7 +10,7 @@ import (
 	"mm-abi.org/mm/onnx/engine/op/optest"
 )
 
-// A model that is wrong ends in an error, and never in a panic.
+// An invalid model ends in an error, never in a panic.
 func TestHostile(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 8))
 	perm := func(v ...int64) onnx.Attribute { return onnx.IntList("perm", v...) }
@@ -52,7 +52,7 @@ func TestHostile(t *testing.T) {
 		{Node: optest.Node("MatMulInteger"), In: []*array.Array{optest.Bytes8(r, onnx.INT8, 1, 1<<9), optest.Bytes8(r, onnx.INT8, 1<<9, 1<<9)}, Fixed: []bool{false, true}, Limit: 1 << 19},
 	} {
 		if out, err := tr.Run(t, 1); err == nil {
-			t.Errorf("case %d, %s: no error, but %v", i, tr.Node.Op, out[0].Shape)
+			t.Errorf("case %d, %s: got %v, want an error", i, tr.Node.Op, out[0].Shape)
 		}
 	}
 }

@@ -1,10 +1,9 @@
-// Package op holds the operators of ONNX that package onnx/engine runs.
+// Package op is the registry of the ONNX operators that package onnx/engine
+// runs.
 //
-// [Find] gives the kernel of an operator, or says why there is none. The
-// kernels stand in packages by what they work on, each of which gives a table
-// of its operators: arith, product, image, norm, recur, quantize, control and
-// move. Here the tables are put together, and what is not there is refused by
-// name.
+// [Find] returns the kernel of an operator, or an error that names an
+// unsupported one. The packages arith, product, image, layers and move each
+// return a table of their operators; this package merges the tables.
 //
 // The definitions are those of docs/Operators.md of ONNX 1.22.
 package op
@@ -20,15 +19,15 @@ import (
 	"mm-abi.org/mm/onnx/engine/product"
 )
 
-// microsoft are operators that ONNX Runtime had before ai.onnx, or has for more
-// types than an old opset of it, with the same meaning.
+// microsoft lists operators that ONNX Runtime had before ai.onnx, or supports
+// for more types than an old opset of it, with the same meaning.
 var microsoft = []string{"DequantizeLinear", "Gelu", "QuantizeLinear"}
 
-// Find gives the kernel of a node in a graph of the given opset. What is not
-// claimed is an error that names it.
+// Find returns the kernel of a node in a graph of the given opset. An
+// unsupported operator is an error that names it.
 func Find(n *onnx.Node, opset int64) (kernel.Func, error) {
 	if n.Domain == "com.microsoft" && slices.Contains(microsoft, n.Op) {
-		opset = max(opset, table[n.Op].Since) // they are the same for any opset
+		opset = max(opset, table[n.Op].Since) // their meaning does not depend on the opset
 	} else if n.Domain != "" && n.Domain != "ai.onnx" {
 		return nil, fmt.Errorf("operator %s of domain %q is not supported", n.Op, n.Domain)
 	}
@@ -37,10 +36,10 @@ func Find(n *onnx.Node, opset int64) (kernel.Func, error) {
 		return nil, fmt.Errorf("operator %s is not supported", n.Op)
 	}
 	if opset < o.Since {
-		return nil, fmt.Errorf("operator %s of opset %d is not supported, from %d on it is", n.Op, opset, o.Since)
+		return nil, fmt.Errorf("operator %s of opset %d is not supported, want opset %d or later", n.Op, opset, o.Since)
 	}
 	if len(n.Inputs) < o.Min || len(n.Inputs) > o.Max {
-		return nil, fmt.Errorf("operator %s with %d inputs, it has %d to %d", n.Op, len(n.Inputs), o.Min, o.Max)
+		return nil, fmt.Errorf("operator %s with %d inputs, want %d to %d", n.Op, len(n.Inputs), o.Min, o.Max)
 	}
 	if why := unclaimed(n); why != "" {
 		return nil, fmt.Errorf("operator %s with %s is not supported", n.Op, why)
@@ -52,14 +51,14 @@ func Find(n *onnx.Node, opset int64) (kernel.Func, error) {
 	return func(c *kernel.Call) error {
 		for i := range o.Min {
 			if c.In[i] == nil && !optional(n.Op, i) {
-				return fmt.Errorf("input %d is left out", i)
+				return fmt.Errorf("missing input %d", i)
 			}
 		}
 		return run(c)
 	}, nil
 }
 
-// Names lists the operators, sorted.
+// Names returns the sorted names of the operators.
 func Names() []string {
 	var out []string
 	for name := range table {
@@ -69,10 +68,11 @@ func Names() []string {
 	return out
 }
 
-// optional reports inputs below an operator's least number that may be empty.
+// optional reports whether an input below an operator's minimum number may be
+// empty.
 func optional(name string, i int) bool { return name == "Clip" && i > 0 || name == "Loop" }
 
-// unclaimed names what a node asks of its operator that is not there.
+// unclaimed returns the unsupported feature that a node uses, or "".
 func unclaimed(n *onnx.Node) string {
 	has := func(name string) *onnx.Attribute {
 		for i := range n.Attributes {
@@ -105,7 +105,7 @@ func unclaimed(n *onnx.Node) string {
 		}
 	case "LSTM", "GRU", "RNN":
 		if has("activations") != nil || has("clip") != nil {
-			return "activations or a clip of its own"
+			return "custom activations or a clip"
 		}
 	case "Cast", "CastLike", "ConstantOfShape", "EyeLike":
 		if a := has("to"); a != nil && array.Size(onnx.DType(a.Int)) == 0 {
@@ -127,9 +127,9 @@ func unclaimed(n *onnx.Node) string {
 	return ""
 }
 
-// Prepare packs the weights that a node's kernel reads in an order of its own.
-// It reports the inputs whose elements no run will look at. What it cannot
-// judge it leaves to the run.
+// Prepare packs the weights that a node's kernel reads in a different order. It
+// returns the inputs whose elements no run reads afterwards. Invalid nodes are
+// left for run time.
 func Prepare(c *kernel.Call) (packed []int, err error) {
 	switch c.Node.Op {
 	case "MatMul", "Gemm":

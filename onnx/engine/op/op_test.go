@@ -2,7 +2,7 @@ package op
 
 import "testing"
 
-// Each operator stands in one table.
+// Each operator is in exactly one table.
 func TestParts(t *testing.T) {
 	n := 0
 	for _, part := range parts() {

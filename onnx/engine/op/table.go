@@ -11,7 +11,7 @@ import (
 	"mm-abi.org/mm/onnx/engine/product"
 )
 
-// table holds every operator of ai.onnx that is claimed.
+// table holds every supported operator of ai.onnx.
 var table = func() kernel.Operators {
 	t := kernel.Operators{}
 	for _, part := range parts() {
@@ -20,7 +20,7 @@ var table = func() kernel.Operators {
 	return t
 }()
 
-// parts are the tables that are put together; each has names of its own.
+// parts returns the tables that are merged; their names are disjoint.
 func parts() []kernel.Operators {
 	return []kernel.Operators{arith.Operators(), product.Operators(), image.Operators(), layers.Operators(), move.Operators()}
 }

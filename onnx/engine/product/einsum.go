@@ -9,7 +9,7 @@ import (
 	"mm-abi.org/mm/onnx/engine/kernel"
 )
 
-// slow is a product of numbers that have no kernel.
+// slow computes a product of types without a fast kernel.
 func slow[T kernel.Number](c *kernel.Call) error {
 	if err := c.Want(kernel.TypeOf[T](), 1); err != nil {
 		return err
@@ -42,8 +42,8 @@ func slow[T kernel.Number](c *kernel.Call) error {
 	return nil
 }
 
-// einsum sums over the letters that the result lacks. Factors are brought
-// together by broadcasting: right for any equation, quick for none.
+// einsum sums over the letters that are missing in the result. Factors are
+// broadcast to a common shape: correct for any equation, fast for none.
 func einsum[T kernel.Number](c *kernel.Call) error {
 	in := make([][]T, len(c.In))
 	for i := range in {
@@ -62,20 +62,20 @@ func einsum[T kernel.Number](c *kernel.Call) error {
 		for k, l := range t {
 			d := c.In[i].Shape[k]
 			if old, ok := dims[l]; ok && old != d && old != 1 && d != 1 {
-				return fmt.Errorf("%d and %d for one letter", old, d)
+				return fmt.Errorf("dimensions %d and %d of one letter differ", old, d)
 			} else if !ok {
 				all = append(all, l)
 			}
 			dims[l] = max(d, dims[l])
 			if d == 0 {
-				return fmt.Errorf("sums over nothing are not supported")
+				return fmt.Errorf("sums over empty dimensions are not supported")
 			}
 		}
 	}
 	shape, full := []int{}, []rune(result)
 	for _, l := range full {
 		if _, ok := dims[l]; !ok {
-			return fmt.Errorf("the letter %q of the result is in no term", l)
+			return fmt.Errorf("letter %q of the result is in no term", l)
 		}
 		shape = append(shape, dims[l])
 	}
@@ -90,11 +90,11 @@ func einsum[T kernel.Number](c *kernel.Call) error {
 		walk[k] = dims[l]
 	}
 	for i, t := range terms {
-		own := kernel.Strides(c.In[i].Shape)
+		strides := kernel.Strides(c.In[i].Shape)
 		steps[i] = make([]int, len(full))
 		for k, l := range t {
 			if c.In[i].Shape[k] > 1 {
-				steps[i][slices.Index(full, l)] += own[k]
+				steps[i][slices.Index(full, l)] += strides[k]
 			}
 		}
 	}
@@ -130,23 +130,23 @@ func einsum[T kernel.Number](c *kernel.Call) error {
 	return nil
 }
 
-// letters splits an equation; the dimensions of an ellipsis become letters of
-// their own.
+// letters splits an equation; the dimensions of an ellipsis become additional
+// letters.
 func letters(equation string, in []*array.Array) (terms [][]rune, result []rune, err error) {
 	left, right, explicit := strings.Cut(strings.ReplaceAll(equation, " ", ""), "->")
 	parts := strings.Split(left, ",")
 	if len(parts) != len(in) {
-		return nil, nil, fmt.Errorf("%q with %d inputs", equation, len(in))
+		return nil, nil, fmt.Errorf("equation %q does not match %d inputs", equation, len(in))
 	}
 	dots, count := 0, map[rune]int{}
 	for i, p := range parts {
 		n := in[i].Rank() - len(strings.Replace(p, "...", "", 1))
 		if n < 0 || n > 0 && !strings.Contains(p, "...") {
-			return nil, nil, fmt.Errorf("%q with %v", p, in[i].Shape)
+			return nil, nil, fmt.Errorf("term %q does not match %v", p, in[i].Shape)
 		}
 		t := spell(p, n)
 		if len(t) != in[i].Rank() {
-			return nil, nil, fmt.Errorf("%q with %v", p, in[i].Shape)
+			return nil, nil, fmt.Errorf("term %q does not match %v", p, in[i].Shape)
 		}
 		for _, l := range t {
 			count[l]++
@@ -168,8 +168,8 @@ func letters(equation string, in []*array.Array) (terms [][]rune, result []rune,
 	return terms, append(result, once...), nil
 }
 
-// spell writes an ellipsis of n dimensions as letters from 1000 on, the last
-// the same in each term.
+// spell replaces an ellipsis of n dimensions by letters from 1000 on, with the
+// last letter equal in all terms.
 func spell(p string, n int) []rune {
 	before, after, found := strings.Cut(p, "...")
 	out := []rune(before)

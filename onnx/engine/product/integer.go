@@ -9,21 +9,21 @@ import (
 	"mm-abi.org/mm/onnx/engine/kernel"
 )
 
-// whole8 are 8-bit numbers.
-type whole8 interface{ int8 | uint8 }
+// byteInt lists the 8-bit integer types.
+type byteInt interface{ int8 | uint8 }
 
-// centred gives a quantised array as int16 less its zero points, which are one
-// or one for each index of an axis.
-func centred(c *kernel.Call, i, zi, along int) (*array.Array, error) {
+// centered returns a quantized array as int16 minus its zero points: a single
+// one, or one for each index of an axis.
+func centered(c *kernel.Call, i, zi, along int) (*array.Array, error) {
 	a, z := c.In[i], c.Input(zi)
 	if a.Type != onnx.UINT8 && a.Type != onnx.INT8 {
-		return nil, fmt.Errorf("input %d is of %s, wanted are 8 bits", i, a.Type)
+		return nil, fmt.Errorf("input %d: got type %s, want int8 or uint8", i, a.Type)
 	}
 	n, inner := 1, max(1, a.Len())
 	if z != nil {
 		n = z.Len()
 		if z.Type != a.Type || n == 0 {
-			return nil, fmt.Errorf("zero points of %s for %s", z.Type, a.Type)
+			return nil, fmt.Errorf("type mismatch: zero points %s for %s", z.Type, a.Type)
 		}
 	}
 	if n > 1 {
@@ -32,7 +32,7 @@ func centred(c *kernel.Call, i, zi, along int) (*array.Array, error) {
 			return nil, err
 		}
 		if a.Shape[k] != n {
-			return nil, fmt.Errorf("%d zero points along axis %d of %v", n, k, a.Shape)
+			return nil, fmt.Errorf("%d zero points do not match axis %d of %v", n, k, a.Shape)
 		}
 		inner = max(1, kernel.Product(a.Shape[k+1:]))
 	}
@@ -48,8 +48,8 @@ func centred(c *kernel.Call, i, zi, along int) (*array.Array, error) {
 	return out, nil
 }
 
-// less takes zero points away: the one of run r of inner elements is r%n.
-func less[T whole8](c *kernel.Call, out, a, z *array.Array, n, inner int) {
+// less subtracts zero points: that of run r of inner elements is r%n.
+func less[T byteInt](c *kernel.Call, out, a, z *array.Array, n, inner int) {
 	zero := make([]int16, n)
 	if z != nil {
 		for i, v := range array.Of[T](z) {
@@ -68,17 +68,17 @@ func less[T whole8](c *kernel.Call, out, a, z *array.Array, n, inner int) {
 	})
 }
 
-// Product is a product of int16 in int32; rows are the second factor, if
-// they are known.
+// Product computes a product of int16 in int32; rows is the second factor, or
+// nil.
 type Product func(c *kernel.Call, x, w *array.Array, rows *Rows) (*array.Array, error)
 
-// Multiply gives the product of two quantised inputs in int32.
+// MultiplyIntegers returns the product of two quantized inputs in int32.
 func MultiplyIntegers(c *kernel.Call, a, az, b, bz int, run Product) (*array.Array, error) {
 	along := -1
 	if conv(c) {
 		along = 0
 	}
-	x, err := centred(c, a, az, -2)
+	x, err := centered(c, a, az, -2)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +87,7 @@ func MultiplyIntegers(c *kernel.Call, a, az, b, bz int, run Product) (*array.Arr
 	if rows, ok := (*c.Cache).(*Rows); ok && fixed {
 		return run(c, x, c.In[b], rows)
 	}
-	w, err := centred(c, b, bz, along)
+	w, err := centered(c, b, bz, along)
 	if err != nil {
 		return nil, err
 	}
@@ -110,17 +110,17 @@ func MultiplyIntegers(c *kernel.Call, a, az, b, bz int, run Product) (*array.Arr
 	return run(c, x, w, rows)
 }
 
-// conv tells convolutions from products of matrices.
+// conv reports whether the node is a convolution.
 func conv(c *kernel.Call) bool { return c.Node.Op == "ConvInteger" || c.Node.Op == "QLinearConv" }
 
-// Rows are rows of whole numbers, with zeros behind them up to a depth
-// that the kernel takes.
+// Rows holds rows of integers, padded with zeros to a depth that the kernel
+// supports.
 type Rows struct {
-	Data        []int16 // n rows of Depth numbers, of which k count
+	Data        []int16 // n rows of Depth numbers, the first k of which are used
 	n, k, Depth int
 }
 
-// Size makes them n rows of k numbers.
+// Size sets the shape: n rows of k numbers.
 func (r *Rows) Size(n, k int) {
 	r.n, r.k = n, k
 	r.Depth = (k + tensor.Int16Step - 1) / tensor.Int16Step * tensor.Int16Step
@@ -141,7 +141,7 @@ func (r *Rows) Fill(x []int16, columns bool) {
 	}
 }
 
-// NewRows makes rows in memory of the arena.
+// NewRows returns rows in memory of the arena.
 func NewRows(c *kernel.Call, x []int16, n, k int, columns bool) (*Rows, *array.Array, error) {
 	r := &Rows{}
 	r.Size(n, k)
@@ -154,9 +154,9 @@ func NewRows(c *kernel.Call, x []int16, n, k int, columns bool) (*Rows, *array.A
 	return r, room, nil
 }
 
-// wholeProduct is MatMul of int16; rows are the right factor's columns, if they
-// are known.
-func wholeProduct(c *kernel.Call, x, w *array.Array, rows *Rows) (*array.Array, error) {
+// integerProduct is MatMul of int16; rows holds the columns of the right
+// factor, or is nil.
+func integerProduct(c *kernel.Call, x, w *array.Array, rows *Rows) (*array.Array, error) {
 	g, err := kernel.Factors(x.Shape, w.Shape)
 	if err != nil {
 		return nil, err
@@ -181,15 +181,15 @@ func wholeProduct(c *kernel.Call, x, w *array.Array, rows *Rows) (*array.Array, 
 			c.Arena.Release(out)
 			return nil, err
 		}
-		wholes(c, o[i*g.M*g.N:(i+1)*g.M*g.N], left, right, g.N)
+		multiplyRows(c, o[i*g.M*g.N:(i+1)*g.M*g.N], left, right, g.N)
 		c.Arena.Release(mine)
 		c.Arena.Release(room)
 	}
 	return out, nil
 }
 
-// wholes multiplies rows by rows, in tiles on the pool.
-func wholes(c *kernel.Call, o []int32, a, b *Rows, ld int) {
+// multiplyRows multiplies rows by rows, in tiles on the pool.
+func multiplyRows(c *kernel.Call, o []int32, a, b *Rows, ld int) {
 	const down = 32
 	across := max(4, min(b.n, kernel.Grain/a.Depth)&^3)
 	wide, tall := (b.n+across-1)/across, (a.n+down-1)/down
@@ -203,6 +203,6 @@ func wholes(c *kernel.Call, o []int32, a, b *Rows, ld int) {
 }
 
 func matmulInteger(c *kernel.Call) (err error) {
-	c.Out[0], err = MultiplyIntegers(c, 0, 2, 1, 3, wholeProduct)
+	c.Out[0], err = MultiplyIntegers(c, 0, 2, 1, 3, integerProduct)
 	return err
 }

@@ -11,7 +11,7 @@ import (
 	"mm-abi.org/mm/onnx/engine/op/optest"
 )
 
-// Products of whole numbers are exact.
+// Integer products are exact.
 func TestMatMulInteger(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	for _, s := range [][2][]int{{{1, 1}, {1, 1}}, {{3, 17}, {17, 5}}, {{40, 33}, {33, 70}}, {{2, 3, 20}, {20, 9}}, {{2, 3, 20}, {2, 20, 9}}, {{4}, {4, 3}}, {{0, 4}, {4, 3}}, {{2, 0}, {0, 3}}} {
@@ -65,7 +65,7 @@ func TestMatMulInteger(t *testing.T) {
 					}
 					for i, v := range array.Of[int32](got) {
 						if v != want[i] {
-							t.Fatalf("%s: element %d is %d, want %d", name, i, v, want[i])
+							t.Fatalf("%s: element %d: got %d, want %d", name, i, v, want[i])
 						}
 					}
 				}

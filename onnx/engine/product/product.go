@@ -14,8 +14,8 @@ import (
 	"mm-abi.org/mm/onnx/engine/kernel"
 )
 
-// panels gives the right factor of a product in the order that the kernel
-// reads it, kept from run to run when it is fixed.
+// panels returns the packed right factor of a product, cached between runs if
+// it is fixed.
 func panels(c *kernel.Call, b []float32, k, n int, trans, fixed bool) (*tensor.Panels[float32], error) {
 	if p, ok := (*c.Cache).(*tensor.Panels[float32]); ok && fixed {
 		return p, nil
@@ -32,7 +32,7 @@ func panels(c *kernel.Call, b []float32, k, n int, trans, fixed bool) (*tensor.P
 	return p, err
 }
 
-// Prepare packs the right factor, when it is the same in each run.
+// Prepare packs the right factor if it is the same in each run.
 func Prepare(c *kernel.Call) (packed []int, err error) {
 	b := c.Input(1)
 	if b == nil || !c.Same(1) || b.Type != onnx.FLOAT || b.Rank() != 2 || b.Len() == 0 || c.Input(0) != nil && c.In[0].Type != onnx.FLOAT {
@@ -52,9 +52,9 @@ func Prepare(c *kernel.Call) (packed []int, err error) {
 }
 
 // follow adds a row of numbers to a product and applies the activation that was
-// joined to the node.
+// fused into the node.
 type follow struct {
-	bias []float32 // as many as columns, or nil
+	bias []float32 // one for each column, or nil
 	act  func(dst, x []float32)
 }
 
@@ -67,7 +67,7 @@ func (a *follow) do(row []float32, col int) {
 	}
 }
 
-// rowsPerTask is how many rows of a product go together at least.
+// rowsPerTask is the minimum number of rows of a product in a task.
 const rowsPerTask = 24
 
 // Multiply computes o = a·b for m rows on the pool.
@@ -75,8 +75,8 @@ func Multiply(c *kernel.Call, o []float32, m int, left tensor.Left[float32], b *
 	multiplyThen(c, o, m, left, b, k, n, follow{})
 }
 
-// multiplyThen computes o = a·b for m rows on the pool, cut into tiles of rows
-// and columns, and what follows. Which thread does one changes no bit.
+// multiplyThen computes o = a·b for m rows on the pool, in tiles of rows and
+// columns, followed by then. The assignment of tiles to threads changes no bit.
 func multiplyThen(c *kernel.Call, o []float32, m int, left tensor.Left[float32], b *tensor.Panels[float32], k, n int, then follow) {
 	width := b.Width()
 	cols := max(width, (kernel.Grain*4/max(1, k)+width-1)/width*width)
@@ -106,9 +106,9 @@ func multiplyThen(c *kernel.Call, o []float32, m int, left tensor.Left[float32],
 	})
 }
 
-// MatMul is the operator with NumPy's rules of dimensions. Joined to it may be a
-// transposition of the right factor, numbers to add to each row as input 2, and
-// an activation.
+// MatMul is the operator with NumPy's rules of dimensions. A transposition of
+// the right factor, a row to add as input 2, and an activation may be fused
+// into it.
 func MatMul(c *kernel.Call) error {
 	if t := c.In[0].Type; t != onnx.FLOAT {
 		if !c.Transposed {
@@ -126,7 +126,7 @@ func MatMul(c *kernel.Call) error {
 	right := b.Shape
 	if c.Transposed {
 		if b.Rank() < 2 {
-			return fmt.Errorf("a transposition of %v", b.Shape)
+			return fmt.Errorf("cannot transpose %v", b.Shape)
 		}
 		right = slices.Clone(b.Shape)
 		right[len(right)-1], right[len(right)-2] = right[len(right)-2], right[len(right)-1]
@@ -152,7 +152,7 @@ func MatMul(c *kernel.Call) error {
 		return nil
 	}
 	y := array.Of[float32](b)
-	if g.Same && c.Same(1) || g.Same && g.M*g.Batches > few { // one right factor: all rows at once
+	if g.Same && c.Same(1) || g.Same && g.M*g.Batches > few { // one right factor: all rows in one product
 		p, err := panels(c, y, g.K, g.N, c.Transposed, c.Same(1))
 		if err != nil {
 			return err
@@ -164,12 +164,12 @@ func MatMul(c *kernel.Call) error {
 	return nil
 }
 
-// followOf gives what is joined to a product of n columns.
+// followOf returns the operations fused into a product of n columns.
 func followOf(c *kernel.Call, n int) (follow, error) {
 	then := follow{act: c.Then}
 	if s := c.Input(2); s != nil {
 		if s.Rank() == 0 || s.Len() != n || s.Dim(-1) != n {
-			return then, fmt.Errorf("%v to add to rows of %d", s.Shape, n)
+			return then, fmt.Errorf("shape mismatch: adding %v to rows of %d", s.Shape, n)
 		}
 		then.bias = array.Of[float32](s)
 	}
@@ -180,7 +180,7 @@ func followOf(c *kernel.Call, n int) (follow, error) {
 func times(c *kernel.Call, p *tensor.Panels[float32]) error {
 	a, k, n := c.In[0], p.Rows(), p.Columns()
 	if a.Rank() == 0 || a.Dim(-1) != k {
-		return fmt.Errorf("a product of %v and %v", a.Shape, c.In[1].Shape)
+		return fmt.Errorf("shape mismatch: product of %v and %v", a.Shape, c.In[1].Shape)
 	}
 	then, err := followOf(c, n)
 	if err != nil {
@@ -197,11 +197,11 @@ func times(c *kernel.Call, p *tensor.Panels[float32]) error {
 	return nil
 }
 
-// turned multiplies numbers that have no kernel by a transposed right factor.
+// turned multiplies types without a fast kernel by a transposed right factor.
 func turned(c *kernel.Call) error {
 	b := c.In[1]
 	if b.Rank() < 2 {
-		return fmt.Errorf("a transposition of %v", b.Shape)
+		return fmt.Errorf("cannot transpose %v", b.Shape)
 	}
 	shape, stride, n := slices.Clone(b.Shape), kernel.Strides(b.Shape), b.Rank()
 	shape[n-1], shape[n-2] = shape[n-2], shape[n-1]
@@ -217,11 +217,11 @@ func turned(c *kernel.Call) error {
 	return products.By(0)(c)
 }
 
-// few rows are not worth packing what they are multiplied with.
+// few is the number of rows up to which packing the right factor does not pay.
 const few = 3
 
-// batches multiplies many small matrices, whole ones on a thread, or large
-// ones one after the other.
+// batches multiplies many small matrices, each on one thread, or large ones one
+// after another.
 func batches(c *kernel.Call, g *kernel.Geometry, o, x, y []float32, then follow) {
 	one := func(l *kernel.Lane, i int) (left, right, dst []float32, p *tensor.Panels[float32]) {
 		ai, bi := g.At(i)
@@ -254,7 +254,7 @@ func batches(c *kernel.Call, g *kernel.Geometry, o, x, y []float32, then follow)
 	})
 }
 
-// thin multiplies few rows by a matrix as it lies.
+// thin multiplies few rows by an unpacked matrix.
 func thin(dst, a, b []float32, m, k, n int, trans bool) {
 	for i := range m {
 		row, left := dst[i*n:(i+1)*n], a[i*k:(i+1)*k]
@@ -271,14 +271,14 @@ func thin(dst, a, b []float32, m, k, n int, trans bool) {
 	}
 }
 
-// gemm is alpha·A·B + beta·C with either factor transposed.
+// gemm computes alpha·A·B + beta·C with either factor transposed.
 func gemm(c *kernel.Call) error {
 	if err := c.Want(onnx.FLOAT, 0, 1, 2); err != nil {
 		return err
 	}
 	a, b := c.In[0], c.In[1]
 	if a.Rank() != 2 || b.Rank() != 2 {
-		return fmt.Errorf("a product of %v and %v", a.Shape, b.Shape)
+		return fmt.Errorf("shape mismatch: product of %v and %v", a.Shape, b.Shape)
 	}
 	ta, tb := c.Int("transA", 0) != 0, c.Int("transB", 0) != 0
 	m, k, n, kb := a.Shape[0], a.Shape[1], b.Shape[1], b.Shape[0]
@@ -291,7 +291,7 @@ func gemm(c *kernel.Call) error {
 		n, kb = kb, n
 	}
 	if k != kb {
-		return fmt.Errorf("a product of %v and %v", a.Shape, b.Shape)
+		return fmt.Errorf("shape mismatch: product of %v and %v", a.Shape, b.Shape)
 	}
 	out, err := c.Result(0, onnx.FLOAT, m, n)
 	if err != nil || out.Len() == 0 {
@@ -335,7 +335,7 @@ func gemm(c *kernel.Call) error {
 	return nil
 }
 
-// gemmProduct is the product of Gemm with what follows it.
+// gemmProduct computes the product of Gemm, followed by then.
 func gemmProduct(c *kernel.Call, o []float32, m, k, n int, left tensor.Left[float32], trans bool, then follow) error {
 	if k == 0 {
 		clear(o)

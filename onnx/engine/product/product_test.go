@@ -13,7 +13,7 @@ import (
 	"mm-abi.org/mm/onnx/engine/op/optest"
 )
 
-// slowly is MatMul in float64, by the definition.
+// slowly computes MatMul in float64 by its definition.
 func slowly(t *testing.T, a, b *array.Array, trans bool) (shape []int, out []float64) {
 	t.Helper()
 	right := append([]int(nil), b.Shape...)
@@ -71,7 +71,7 @@ func TestMatMul(t *testing.T) {
 	}
 }
 
-// What is joined to a product comes behind it, row by row.
+// Fused operations are applied to a product row by row.
 func TestFollow(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, m := range []int{1, 3, 60, 200} {

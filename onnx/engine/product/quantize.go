@@ -9,14 +9,14 @@ import (
 	"mm-abi.org/mm/onnx/engine/kernel"
 )
 
-// ranges are the numbers that quantised values may take.
+// ranges maps types to the range of quantized values.
 var ranges = map[onnx.DType][2]float64{
 	onnx.UINT8: {0, 255}, onnx.INT8: {-128, 127}, onnx.UINT16: {0, 65535}, onnx.INT16: {-32768, 32767},
 	onnx.INT32: {math.MinInt32, math.MaxInt32},
 }
 
-// scale is scale and zero point of a tensor, one or one for each index of an
-// axis.
+// scale is the scale and the zero point of a tensor: single ones, or one for
+// each index of an axis.
 type scale struct {
 	by, zero []float64
 	kind     onnx.DType
@@ -32,7 +32,7 @@ func (s *scale) of(i int) (by, zero float64) {
 func scaling(c *kernel.Call, si, zi int, shape []int, along int) (s scale, err error) {
 	s.kind = onnx.UINT8
 	if a := c.Input(si); a == nil || a.Type != onnx.FLOAT && a.Type != onnx.FLOAT16 {
-		return s, fmt.Errorf("input %d is no float32 or float16", si)
+		return s, fmt.Errorf("input %d is not float32 or float16", si)
 	}
 	if s.by, err = c.Doubles(si); err != nil {
 		return s, err
@@ -46,7 +46,7 @@ func scaling(c *kernel.Call, si, zi int, shape []int, along int) (s scale, err e
 		s.kind = z.Type
 	}
 	if _, ok := ranges[s.kind]; !ok || len(s.zero) != s.n || s.n == 0 {
-		return s, fmt.Errorf("%d scales and %d zero points of %s", s.n, len(s.zero), s.kind)
+		return s, fmt.Errorf("length mismatch: %d scales and %d zero points of %s", s.n, len(s.zero), s.kind)
 	}
 	if s.n == 1 {
 		return s, nil
@@ -55,13 +55,14 @@ func scaling(c *kernel.Call, si, zi int, shape []int, along int) (s scale, err e
 		return s, err
 	}
 	if c.In[si].Rank() != 1 || shape[along] != s.n {
-		return s, fmt.Errorf("%v scales along axis %d of %v", c.In[si].Shape, along, shape)
+		return s, fmt.Errorf("scales %v do not match axis %d of %v", c.In[si].Shape, along, shape)
 	}
 	s.inner = max(1, kernel.Product(shape[along+1:]))
 	return s, nil
 }
 
-// putter writes whole numbers, brought into the range of an output's type.
+// putter returns a function that writes integers, clamped to the range of the
+// output's type.
 func putter(out *array.Array) func(i int, v float64) {
 	lo, hi := ranges[out.Type][0], ranges[out.Type][1]
 	switch out.Type {
@@ -95,7 +96,7 @@ func quantize(c *kernel.Call) error {
 		s.kind = d
 	}
 	if _, ok := ranges[s.kind]; !ok {
-		return fmt.Errorf("%s is not supported", s.kind)
+		return fmt.Errorf("unsupported type %s", s.kind)
 	}
 	out, err := c.Result(0, s.kind, c.In[0].Shape...)
 	if err != nil {
@@ -113,7 +114,7 @@ func quantize(c *kernel.Call) error {
 
 func dequantize(c *kernel.Call) error {
 	if _, ok := ranges[c.In[0].Type]; !ok {
-		return fmt.Errorf("%s is not supported", c.In[0].Type)
+		return fmt.Errorf("unsupported type %s", c.In[0].Type)
 	}
 	s, err := scaling(c, 1, 2, c.In[0].Shape, c.Int("axis", 1))
 	if err != nil {
@@ -138,7 +139,7 @@ func dequantize(c *kernel.Call) error {
 	return nil
 }
 
-// dynamicQuantize finds the scale by the range of the numbers.
+// dynamicQuantize computes the scale from the range of the numbers.
 func dynamicQuantize(c *kernel.Call) error {
 	in, err := c.Floats(0)
 	if err != nil {
@@ -184,11 +185,10 @@ func dynamicQuantize(c *kernel.Call) error {
 	return nil
 }
 
-// qlinearMatMul is QLinearMatMul.
-func qlinearMatMul(c *kernel.Call) error { return Linear(c, wholeProduct) }
+func qlinearMatMul(c *kernel.Call) error { return Linear(c, integerProduct) }
 
-// Linear is QLinearMatMul and QLinearConv: a product of whole numbers, scaled
-// to the type of the result.
+// Linear computes QLinearMatMul and QLinearConv: an integer product, scaled to
+// the type of the result.
 func Linear(c *kernel.Call, run Product) error {
 	along := -1
 	if conv(c) {
@@ -209,7 +209,7 @@ func Linear(c *kernel.Call, run Product) error {
 	}
 	sy, err := scaling(c, 6, 7, acc.Shape, -2)
 	if err != nil || len(sa) != 1 && (conv(c) || acc.Rank() < 2 || len(sa) != acc.Dim(-2)) {
-		return fmt.Errorf("%d scales: %v", len(sa), err)
+		return fmt.Errorf("bad number of scales %d: %v", len(sa), err)
 	}
 	if conv(c) {
 		if err := c.Lengths(acc.Shape[1], 8); err != nil {

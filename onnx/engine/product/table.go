@@ -2,7 +2,7 @@ package product
 
 import "mm-abi.org/mm/onnx/engine/kernel"
 
-// The families: a kernel for each type that an operator takes.
+// A Family holds a kernel for each type of an operator.
 var (
 	products = kernel.Family{nil, slow[float64], nil, nil, slow[int32], slow[int64], nil, nil, slow[uint32], slow[uint64]}
 	einsums  = kernel.Family{einsum[float32], einsum[float64], nil, nil, einsum[int32], einsum[int64]}

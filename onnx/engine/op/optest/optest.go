@@ -1,6 +1,6 @@
-// Package optest applies operators in tests: a [Trial] runs one by its name,
-// again with what it has kept, on memory that is not zero, and on one thread
-// and several, whose results have to be the same.
+// Package optest applies operators in tests: a [Trial] runs one by name, again
+// with its cache, on nonzero memory, and on one and several threads, whose
+// results must be equal.
 package optest
 
 import (
@@ -24,13 +24,13 @@ type Trial struct {
 	Node    *onnx.Node
 	In      []*array.Array
 	Fixed   []bool
-	Outs    int                  // how many outputs; 0 for one
-	Change  func(c *kernel.Call) // what a plan joins to the node
-	Prepare bool                 // weights are packed first
-	Limit   int64                // of memory, in bytes; 0 for none
+	Outs    int                  // number of outputs; 0 for one
+	Change  func(c *kernel.Call) // fusions of the planner
+	Prepare bool                 // pack weights first
+	Limit   int64                // memory limit in bytes; 0 for none
 }
 
-// Floats is an array of float32.
+// Floats returns an array of float32.
 func Floats(shape []int, v []float32) *array.Array {
 	a, err := new(array.Arena).New(onnx.FLOAT, shape...)
 	if err != nil {
@@ -40,7 +40,7 @@ func Floats(shape []int, v []float32) *array.Array {
 	return a
 }
 
-// Gauss is an array of normally distributed numbers.
+// Gauss returns an array of normally distributed numbers.
 func Gauss(r *rand.Rand, shape ...int) *array.Array {
 	n, err := array.Count(shape)
 	if err != nil {
@@ -53,7 +53,7 @@ func Gauss(r *rand.Rand, shape ...int) *array.Array {
 	return Floats(shape, v)
 }
 
-// Bytes8 is an array of random bytes of an 8-bit type.
+// Bytes8 returns an array of random bytes of an 8-bit type.
 func Bytes8(r *rand.Rand, kind onnx.DType, shape ...int) *array.Array {
 	a, err := new(array.Arena).New(kind, shape...)
 	if err != nil {
@@ -65,7 +65,7 @@ func Bytes8(r *rand.Rand, kind onnx.DType, shape ...int) *array.Array {
 	return a
 }
 
-// Longs is a list of int64.
+// Longs returns a list of int64.
 func Longs(v ...int64) *array.Array {
 	a, err := new(array.Arena).New(onnx.INT64, len(v))
 	if err != nil {
@@ -75,13 +75,13 @@ func Longs(v ...int64) *array.Array {
 	return a
 }
 
-// Node is an operator with attributes.
+// Node returns an operator with attributes.
 func Node(name string, attributes ...onnx.Attribute) *onnx.Node {
 	return &onnx.Node{Op: name, Attributes: attributes}
 }
 
-// Run applies the operator twice with the same call, so that what it keeps is
-// used, and gives the second results.
+// Run applies the operator twice with the same call, so that its cache is used,
+// and returns the second results.
 func (tr Trial) Run(t *testing.T, threads int) (out []*array.Array, err error) {
 	t.Helper()
 	p := pool.New(threads)
@@ -119,7 +119,7 @@ func (tr Trial) Run(t *testing.T, threads int) (out []*array.Array, err error) {
 	return c.Out, nil
 }
 
-// soil leaves memory behind that is anything but zero.
+// soil leaves nonzero memory in the arena.
 func soil(t *testing.T, arena *array.Arena) {
 	t.Helper()
 	for words := 1; words <= 1024; words += max(1, words/16) {
@@ -134,7 +134,7 @@ func soil(t *testing.T, arena *array.Arena) {
 	}
 }
 
-// Same runs on one thread and on three, whose bits must be the same.
+// Same runs on one thread and on three, whose results must be bit-equal.
 func (tr Trial) Same(t *testing.T, name string) []*array.Array {
 	t.Helper()
 	one, err := tr.Run(t, 1)
@@ -147,13 +147,14 @@ func (tr Trial) Same(t *testing.T, name string) []*array.Array {
 	}
 	for i := range one {
 		if one[i] != nil && !bytes.Equal(one[i].Bytes(), three[i].Bytes()) {
-			t.Fatalf("%s: three threads give another output %d", name, i)
+			t.Fatalf("%s: three threads change output %d", name, i)
 		}
 	}
 	return one
 }
 
-// Approx compares with what naive loops give, relative to the largest.
+// Approx compares with the result of naive loops, relative to the largest
+// element.
 func Approx(t *testing.T, name string, got *array.Array, shape []int, want []float64, tol float64) {
 	t.Helper()
 	if !slices.Equal(got.Shape, shape) || got.Len() != len(want) {
@@ -165,7 +166,7 @@ func Approx(t *testing.T, name string, got *array.Array, shape []int, want []flo
 	}
 	for i, v := range array.Of[float32](got) {
 		if !(math.Abs(float64(v)-want[i]) <= tol*most) {
-			t.Fatalf("%s: element %d is %v, want %v", name, i, v, want[i])
+			t.Fatalf("%s: element %d: got %v, want %v", name, i, v, want[i])
 		}
 	}
 }
