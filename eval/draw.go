@@ -14,38 +14,38 @@ import (
 	"mm-abi.org/mm/train/dataset/scene"
 )
 
-// DrawOptions say what Draw asks for. The zero value is not ready: N is wanted.
+// DrawOptions configures [Draw]. N is required.
 type DrawOptions struct {
 	N      int
-	Seed   uint64   // another seed, other prompts
-	Kinds  []string // of scenes that words can ask for; none: shapes
-	Ask    []string // kinds of questions that the build's encoder is asked, as patterns; none: all
-	Ablate bool     // judge the picture of another prompt, and mm's own, as well
-	Dir    string   // folder that is left the pictures, in the order of the prompts; "": none is
+	Seed   uint64   // selects the prompts
+	Kinds  []string // of scenes; empty: shapes
+	Ask    []string // patterns of the questions for the build's encoder; empty: all
+	Ablate bool     // also judge the image of another prompt, and the reference image
+	Dir    string   // folder for the images, in the order of the prompts; "": none
 
 	Progress func(done, total int) // may be nil
 }
 
-// Judge is who looks at what was drawn.
+// Judge identifies how an image is judged.
 type Judge string
 
 // The judges.
 const (
 	Pixels Judge = "pixels" // scene.Measure and scene.MeasureBars
-	Eye    Judge = "eye"    // the build, asked about the picture
+	Eye    Judge = "eye"    // the build's answers about the image
 )
 
-// Canvas is what a judge is shown.
+// Canvas identifies which image is judged.
 type Canvas string
 
-// What may be shown.
+// The images to judge.
 const (
-	Drawn   Canvas = ""        // what the build drew for the prompt
-	Another Canvas = "another" // what it drew for another prompt
-	Given   Canvas = "given"   // the picture that the prompt was made of
+	Drawn   Canvas = ""        // the image generated for the prompt
+	Another Canvas = "another" // the image generated for another prompt
+	Given   Canvas = "given"   // the reference image of the prompt
 )
 
-// Name is the canvas in words.
+// Name describes the canvas.
 func (c Canvas) Name() string {
 	switch c {
 	case Drawn:
@@ -56,16 +56,15 @@ func (c Canvas) Name() string {
 	return string(c)
 }
 
-// Judged is how often pictures were what was asked for.
+// Judged is the score of the images by one judge.
 type Judged struct {
 	Judge  Judge         `json:"judge"`
 	Canvas Canvas        `json:"picture,omitempty"`
 	Scores []train.Score `json:"scores"`
 }
 
-// Draw asks for pictures in words and judges them: by their pixels, and by what
-// the build itself answers about them where it has an encoder for pictures. The
-// prompts are those of held-out plain scenes.
+// Draw generates images from the prompts of held-out plain scenes and judges them: by their
+// pixels, and by the build's own answers about them if it has an encoder for images.
 func Draw(ctx context.Context, a Answerer, opt DrawOptions) ([]Judged, error) {
 	if len(opt.Kinds) == 0 {
 		opt.Kinds = []string{scene.Shapes}
@@ -80,7 +79,7 @@ func Draw(ctx context.Context, a Answerer, opt DrawOptions) ([]Judged, error) {
 	for i := range opt.N {
 		s := src.Make(i)
 		if s.Draw == "" {
-			return nil, fmt.Errorf("no words ask for a picture of kind %s", s.Kind)
+			return nil, fmt.Errorf("no prompt for images of kind %s", s.Kind)
 		}
 		png, err := draw(ctx, a, s.Draw, uint64(i))
 		if err == nil && opt.Dir != "" {
@@ -90,13 +89,13 @@ func Draw(ctx context.Context, a Answerer, opt DrawOptions) ([]Judged, error) {
 			err = j.judge(ctx, Drawn, s, png)
 		}
 		if err == nil && opt.Ablate {
-			err = j.given(ctx, s)
+			err = j.reference(ctx, s)
 		}
 		if err == nil && opt.Ablate && i > 0 {
 			err = j.judge(ctx, Another, s, last)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("picture %d: %w", i, err)
+			return nil, fmt.Errorf("image %d: %w", i, err)
 		}
 		if last = png; i == 0 {
 			first = s
@@ -107,22 +106,22 @@ func Draw(ctx context.Context, a Answerer, opt DrawOptions) ([]Judged, error) {
 	}
 	if opt.Ablate && opt.N > 1 {
 		if err := j.judge(ctx, Another, first, last); err != nil {
-			return nil, fmt.Errorf("picture %d: %w", opt.N-1, err)
+			return nil, fmt.Errorf("image %d: %w", opt.N-1, err)
 		}
 	}
 	return j.verdict(), nil
 }
 
-// draw has the build draw, and gives the file.
+// draw generates one image.
 func draw(ctx context.Context, a Answerer, prompt string, seed uint64) ([]byte, error) {
 	req := runner.Request{Inputs: []talk.Part{{Type: abi.Text, Text: prompt}}, Outputs: []string{string(abi.Image)}}
 	req.Preferences.Seed = seed
 	got, err := a.Answer(ctx, req, nil)
 	if err != nil {
-		return nil, fmt.Errorf("asking for %q: %w", prompt, err)
+		return nil, fmt.Errorf("generating %q: %w", prompt, err)
 	}
 	if len(got.Made) != 1 {
-		return nil, fmt.Errorf("asking for %q: %d pictures came of it", prompt, len(got.Made))
+		return nil, fmt.Errorf("generating %q: got %d images, want 1", prompt, len(got.Made))
 	}
 	return got.Made[0].Data, nil
 }

@@ -14,29 +14,26 @@ import (
 	"mm-abi.org/mm/train/dataset/synth"
 )
 
-// ErrandOptions say what Errands asks. The zero value is not ready: N is wanted.
+// ErrandOptions configures [Errands]. N is required.
 type ErrandOptions struct {
 	N        int
-	Seed     uint64                // another seed, other questions
-	Kinds    []string              // of synth.ErrandKinds; none: all
+	Seed     uint64                // selects the questions
+	Kinds    []string              // of synth.ErrandKinds; empty: all
 	Progress func(done, total int) // may be nil
 }
 
-// Errand is how often questions that tools answer were answered right, by a model
-// that may call them or may not.
+// Errand is the score of one kind of questions that tools answer, with tools or without.
 type Errand struct {
 	Tools  bool          `json:"tools"`
 	Scores []train.Score `json:"scores"`
 }
 
-// maxErrand is the tokens that a call and an answer may take, several times what
-// the longest need.
+// maxErrand bounds the tokens of a call and an answer, several times the longest expected.
 const maxErrand = 160
 
-// Errands asks questions that no training document asks, with the build's skills
-// and without them. A call is right that is the first one, of the right tool and
-// with the right arguments; an answer, that says what is right. Chance is how
-// often the commonest answer of a kind is right.
+// Errands asks held-out questions with the build's skills and without them. A call is correct
+// if it is the first one and has the right tool and arguments; an answer, if it contains the
+// solution. Chance is the rate of the most common answer of a kind.
 func Errands(ctx context.Context, a Answerer, opt ErrandOptions) ([]Errand, error) {
 	errands := synth.Errands(opt.Seed, opt.N, true, opt.Kinds...)
 	var out []Errand
@@ -79,11 +76,11 @@ func errand(ctx context.Context, a Answerer, e synth.Errand, with bool) (called,
 			return false, false, err
 		}
 	}
-	_, said, ok := strings.Cut(answer.Text, "The answer is ")
-	return called, ok && strings.TrimSpace(said) == e.Answer+".", nil
+	_, solution, ok := strings.Cut(answer.Text, "The answer is ")
+	return called, ok && strings.TrimSpace(solution) == e.Answer+".", nil
 }
 
-// sameCall reports whether a call is the one that is right.
+// sameCall reports whether a call is the expected one.
 func sameCall(e synth.Errand, c talk.Call) (bool, error) {
 	var want abi.ToolCall
 	if err := json.Unmarshal([]byte(e.Call), &want); err != nil {
@@ -91,7 +88,7 @@ func sameCall(e synth.Errand, c talk.Call) (bool, error) {
 	}
 	var got map[string]any
 	if json.Unmarshal(c.Arguments, &got) != nil {
-		return false, nil // the model's fault
+		return false, nil // an error of the model
 	}
 	return c.Name == want.Tool && reflect.DeepEqual(got, want.Args), nil
 }

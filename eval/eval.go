@@ -1,14 +1,13 @@
-// Package eval asks an assembled build what it has never met.
+// Package eval measures an assembled build on held-out examples.
 //
-// [Sense] asks about held-out pictures and sounds, [Draw] asks for pictures; both
-// go through the runner and the engines of the build's parts, as a user's request
-// does, so that what is measured is what was shipped: quantised weights,
-// preprocessing out of the manifest, markers, text and all. Answers are greedy,
-// and the same options give the same examples: the same build has the same
-// figures wherever its engines compute the same.
+// [Sense] asks about held-out images and sounds, [Draw] asks for images. Both use the runner
+// and the engines of the build's parts, as a user's request does, so they measure what was
+// shipped: quantized weights, preprocessing by the manifest, markers and text. Answers are
+// greedy, and the same options select the same examples: the scores of a build are
+// reproducible if its engines compute the same.
 //
-// What is asked, what is right and how it is counted is train/dataset/qa's and
-// train's, which train by the same; scene.Measure judges what was drawn.
+// Packages train/dataset/qa and train, which are also used in training, define the questions,
+// the answers and the scoring; scene.Measure judges generated images.
 package eval
 
 import (
@@ -35,7 +34,7 @@ import (
 	"mm-abi.org/mm/train/dataset/sound"
 )
 
-// Answerer is what is asked: a [runner.Runner].
+// Answerer answers questions; [runner.Runner] implements it.
 type Answerer interface {
 	Build() *builds.Build
 	Answer(ctx context.Context, req runner.Request, emit func(text string) error) (*runner.Answer, error)
@@ -46,13 +45,13 @@ func takes(b *builds.Build, m qa.Medium) bool {
 	return slices.ContainsFunc(b.Assembly.Modalities, func(p builds.ModalityPart) bool { return string(p.Modality) == string(m) })
 }
 
-// sources are where questions come from, by turns.
+// sources are the datasets of the questions, used in turn.
 type sources struct {
 	all   []qa.Source
 	asked []string
 }
 
-// turn is the i-th example, with the questions that are asked about it.
+// turn returns the i-th example with its questions.
 func (s sources) turn(i int) qa.Example {
 	n := len(s.all)
 	e := s.all[i%n].Make(i / n)
@@ -62,7 +61,7 @@ func (s sources) turn(i int) qa.Example {
 	return e
 }
 
-// close gives back what the sources hold open.
+// close closes the datasets.
 func (s sources) close() error {
 	var errs []error
 	for _, src := range s.all {
@@ -73,8 +72,7 @@ func (s sources) close() error {
 	return errors.Join(errs...)
 }
 
-// open opens the held-out examples of the kinds that are asked for and that the
-// build takes.
+// open opens the held-out examples of the requested kinds that the build has encoders for.
 func (o Options) open(b *builds.Build) (s sources, err error) {
 	s.asked = o.Ask
 	pictures, sounds, err := o.kinds(takes(b, qa.Image), takes(b, qa.Audio))
@@ -98,8 +96,8 @@ func (o Options) open(b *builds.Build) (s sources, err error) {
 	return s, nil
 }
 
-// kinds sorts what is asked for into pictures and sounds. A bare name is both
-// where both have it.
+// kinds splits the requested kinds into those of images and of sounds. A bare name selects
+// both if both have it.
 func (o Options) kinds(sees, hears bool) (pictures, sounds []string, err error) {
 	able := map[string]bool{sound.Tones: true, sound.Events: true, sound.Digits: o.Speech != "", sound.Words: o.Speech != "", sound.Human: o.FSDD != ""}
 	if len(o.Kinds) == 0 {
@@ -112,13 +110,13 @@ func (o Options) kinds(sees, hears bool) (pictures, sounds []string, err error) 
 			}
 		}
 		if len(pictures)+len(sounds) == 0 {
-			return nil, nil, errors.New("the build has an encoder for neither pictures nor sounds: there is nothing to ask about")
+			return nil, nil, errors.New("the build has no encoder for images or sounds")
 		}
 		return pictures, sounds, nil
 	}
 	for _, k := range o.Kinds {
-		medium, rest, said := strings.Cut(k, "/")
-		if !said {
+		medium, rest, prefixed := strings.Cut(k, "/")
+		if !prefixed {
 			medium, rest = "", k
 		}
 		name, _, _ := strings.Cut(rest, ":")
@@ -127,10 +125,10 @@ func (o Options) kinds(sees, hears bool) (pictures, sounds []string, err error) 
 		clip := heard && (medium == string(qa.Audio) || medium == "" && (able[name] || !drawn))
 		switch {
 		case !picture && !clip:
-			return nil, nil, fmt.Errorf("examples of kind %q: there are %s of pictures and %s of sounds, and audio/%s where both have a name", k,
+			return nil, nil, fmt.Errorf("unknown kind %q of examples: want one of %s for images, %s for sounds, or audio/%s if both have the name", k,
 				strings.Join(scene.AllKinds(), ", "), strings.Join(sound.AllKinds(), ", "), scene.Words)
 		case !(picture && sees) && !(clip && hears):
-			return nil, nil, fmt.Errorf("examples of kind %q: the build has no encoder for them", k)
+			return nil, nil, fmt.Errorf("kind %q of examples: the build has no encoder for them", k)
 		}
 		if picture && sees {
 			pictures = append(pictures, rest)
@@ -142,12 +140,12 @@ func (o Options) kinds(sees, hears bool) (pictures, sounds []string, err error) 
 	return pictures, sounds, nil
 }
 
-// shown is an example as a request gives it, and how to take it away again.
+// shown returns the part of an example for a request, and a function that removes its files.
 func shown(e qa.Example) (p talk.Part, done func() error, err error) {
 	done = func() error { return nil }
 	switch {
 	case e.Frames != nil:
-		return film(e.Frames)
+		return video(e.Frames)
 	case e.Raster != nil:
 		p.Type = abi.Image
 		p.Data, err = encode(e.Raster)
@@ -157,8 +155,8 @@ func shown(e qa.Example) (p talk.Part, done func() error, err error) {
 	return p, done, err
 }
 
-// film is a clip as a folder of frames.
-func film(frames []*preprocess.Raster) (p talk.Part, done func() error, err error) {
+// video writes a clip as a folder of frames.
+func video(frames []*preprocess.Raster) (p talk.Part, done func() error, err error) {
 	dir, err := fsx.MkdirTemp("mm-clip-*")
 	if err != nil {
 		return p, nil, err
@@ -176,7 +174,7 @@ func film(frames []*preprocess.Raster) (p talk.Part, done func() error, err erro
 	return talk.Part{Type: abi.Video, Path: dir}, done, nil
 }
 
-// encode makes a PNG of a raster of three channels.
+// encode encodes a raster of three channels as a PNG.
 func encode(r *preprocess.Raster) ([]byte, error) {
 	m := image.NewNRGBA(image.Rect(0, 0, r.W, r.H))
 	for i := range r.W * r.H {
@@ -188,10 +186,10 @@ func encode(r *preprocess.Raster) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// ask has the build answer a question, about something or about nothing. It ends
-// by itself, or is cut off behind as many tokens as could say the answer: one a
-// byte, the space before it, and the end.
-func ask(ctx context.Context, a Answerer, about []talk.Part, t qa.Turn) (said string, right bool, err error) {
+// ask asks the build a question, about an example or none. The answer ends by itself or is
+// truncated after enough tokens for the expected one: one a byte, the space before it, and the
+// end.
+func ask(ctx context.Context, a Answerer, about []talk.Part, t qa.Turn) (answer string, right bool, err error) {
 	req := runner.Request{
 		Inputs:      append(slices.Clone(about), talk.Part{Type: abi.Text, Text: t.Ask}),
 		Preferences: runner.Preferences{MaxTokens: len(t.Answer) + 2},

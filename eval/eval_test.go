@@ -220,11 +220,11 @@ func TestKinds(t *testing.T) {
 		"written and spoken":  {both, Options{Kinds: []string{"words:2"}, Speech: "s"}, "[words:2]; [words:2]", ""},
 		"spoken":              {both, Options{Kinds: []string{"audio/words", "image/digits"}, Speech: "s"}, "[digits]; [words]", ""},
 		"a clip":              {image, Options{Kinds: []string{"video"}}, "[video]; []", ""},
-		"heard by nobody":     {image, Options{Kinds: []string{"tones"}}, "", `kind "tones": the build has no encoder`},
-		"seen by nobody":      {audio, Options{Kinds: []string{"shapes"}}, "", `kind "shapes": the build has no encoder`},
-		"no kind":             {both, Options{Kinds: []string{"smells"}}, "", `kind "smells": there are`},
-		"no kind of pictures": {both, Options{Kinds: []string{"image/tones"}}, "", `kind "image/tones": there are`},
-		"nothing":             {nil, Options{}, "", "neither pictures nor sounds"},
+		"heard by nobody":     {image, Options{Kinds: []string{"tones"}}, "", `kind "tones" of examples: the build has no encoder`},
+		"seen by nobody":      {audio, Options{Kinds: []string{"shapes"}}, "", `kind "shapes" of examples: the build has no encoder`},
+		"no kind":             {both, Options{Kinds: []string{"smells"}}, "", `unknown kind "smells"`},
+		"no kind of pictures": {both, Options{Kinds: []string{"image/tones"}}, "", `unknown kind "image/tones"`},
+		"nothing":             {nil, Options{}, "", "no encoder for images or sounds"},
 	} {
 		b := newOracle(c.media...).build
 		p, s, err := c.opt.kinds(takes(b, qa.Image), takes(b, qa.Audio))
@@ -316,7 +316,7 @@ func TestDraw(t *testing.T) {
 	for prompt := range o.drawn {
 		o.drawn[prompt] = []byte("no picture")
 	}
-	if _, err := Draw(t.Context(), o, opt); err == nil || !strings.Contains(err.Error(), "picture 0: reading what was drawn") {
+	if _, err := Draw(t.Context(), o, opt); err == nil || !strings.Contains(err.Error(), "picture 0: decoding the image") {
 		t.Errorf("no picture: %v", err)
 	}
 	if _, err := Draw(t.Context(), o, DrawOptions{N: 1, Kinds: []string{scene.Video}}); err == nil || !strings.Contains(err.Error(), "no words ask") {

@@ -14,7 +14,7 @@ import (
 	"mm-abi.org/mm/train/dataset/scene"
 )
 
-// jury is the judges and what they count.
+// jury holds the judges and their counts.
 type jury struct {
 	Answerer
 	asked  []string
@@ -22,28 +22,28 @@ type jury struct {
 	counts map[sitting]train.Tally
 }
 
-// sitting is a judge before one sort of pictures.
+// sitting is a judge together with a canvas.
 type sitting struct {
 	judge  Judge
 	canvas Canvas
 }
 
-// judge has a picture judged by what a scene says should be there.
+// judge judges an image by its scene.
 func (j *jury) judge(ctx context.Context, c Canvas, s scene.Scene, png []byte) error {
 	r, err := preprocess.DecodeImage(png)
 	if err != nil {
-		return fmt.Errorf("reading what was drawn: %w", err)
+		return fmt.Errorf("decoding the image: %w", err)
 	}
 	j.measure(j.tally(Pixels, c), s, r)
 	if !j.sees {
 		return nil
 	}
-	turns := slices.DeleteFunc(qa.Picture(s).Turns, func(t qa.Turn) bool { return unsaid(t.Kind) || len(j.asked) > 0 && !qa.Matches(j.asked, t.Kind) })
+	turns := slices.DeleteFunc(qa.Picture(s).Turns, func(t qa.Turn) bool { return openEnded(t.Kind) || len(j.asked) > 0 && !qa.Matches(j.asked, t.Kind) })
 	return askAll(ctx, j, []talk.Part{{Type: abi.Image, Data: png}}, turns, j.tally(Eye, c))
 }
 
-// given judges the judges, by the picture that the prompt was made of.
-func (j *jury) given(ctx context.Context, s scene.Scene) error {
+// reference judges the judges with the reference image.
+func (j *jury) reference(ctx context.Context, s scene.Scene) error {
 	png, err := encode(&preprocess.Raster{W: s.W, H: s.H, C: 3, Pix: s.RGB})
 	if err != nil {
 		return err
@@ -59,7 +59,7 @@ func (j *jury) tally(by Judge, c Canvas) train.Tally {
 	return j.counts[at]
 }
 
-// verdict is what was counted: by pictures, then by judges.
+// verdict returns the scores, ordered by canvas, then by judge.
 func (j *jury) verdict() (out []Judged) {
 	for _, c := range []Canvas{Drawn, Another, Given} {
 		for _, by := range []Judge{Pixels, Eye} {
@@ -71,10 +71,10 @@ func (j *jury) verdict() (out []Judged) {
 	return out
 }
 
-// unsaid reports a question whose answer the prompt leaves open: a title.
-func unsaid(kind string) bool { return kind == scene.Charts+"/"+scene.AskRead }
+// openEnded reports a question whose answer the prompt does not fix: a title.
+func openEnded(kind string) bool { return kind == scene.Charts+"/"+scene.AskRead }
 
-// measure counts what the pixels show.
+// measure counts the features in the pixels.
 func (j *jury) measure(t train.Tally, s scene.Scene, r *preprocess.Raster) {
 	switch s.Kind {
 	case scene.Shapes:
@@ -84,10 +84,10 @@ func (j *jury) measure(t train.Tally, s scene.Scene, r *preprocess.Raster) {
 	}
 }
 
-// leastFit is what a figure has at least that is a shape ([scene.Measured].Fit).
+// leastFit is the minimum of [scene.Measured].Fit for a figure to count as a shape.
 const leastFit = 500
 
-// visible are the shapes that the pixels of a picture show.
+// visible returns the shapes that are visible in an image.
 func visible(r *preprocess.Raster) (seen []scene.Shape) {
 	for _, m := range scene.Measure(r.Pix, r.W, r.H).Shapes {
 		if m.Fit >= leastFit {
@@ -97,21 +97,20 @@ func visible(r *preprocess.Raster) (seen []scene.Shape) {
 	return seen
 }
 
-// All is the kind of what is right as a whole: as many shapes as were asked for,
-// each in its shape, its colour and its place; as many bars, each of its height.
+// All is the kind of completely correct images: as many shapes as requested, each with its
+// shape, color and place; as many bars, each with its height.
 const All = "all"
 
-// countShapes compares the shapes that were asked for with those that are there.
-// Each that was asked for is compared with one of them, the pairs that have most
-// in common first.
+// countShapes compares the requested shapes with the visible ones, paired by the most features
+// in common.
 func countShapes(t train.Tally, want, seen []scene.Shape) {
 	pairs := pair(want, seen)
 	count := func(kind, answer string, right bool) { t.Add(scene.Shapes+"/"+kind, answer, right) }
-	whole := len(want) == len(seen)
-	count(scene.AskCount, fmt.Sprint(len(want)), whole)
-	var said []string
+	correct := len(want) == len(seen)
+	count(scene.AskCount, fmt.Sprint(len(want)), correct)
+	var names []string
 	for i, w := range want {
-		var s scene.Shape // what is missing has nothing right
+		var s scene.Shape // a missing shape has no correct feature
 		if pairs[i] >= 0 {
 			s = seen[pairs[i]]
 		}
@@ -119,13 +118,13 @@ func countShapes(t train.Tally, want, seen []scene.Shape) {
 		count(scene.AskColour, w.Colour, s.Colour == w.Colour)
 		count(scene.AskPlace, w.Place, s.Place == w.Place)
 		count(scene.AskSize, w.Size, s.Size == w.Size)
-		whole = whole && alike(w, s) == 3
-		said = append(said, w.Colour+" "+w.Shape+" "+w.Place)
+		correct = correct && alike(w, s) == 3
+		names = append(names, w.Colour+" "+w.Shape+" "+w.Place)
 	}
-	count(All, strings.Join(said, ", "), whole)
+	count(All, strings.Join(names, ", "), correct)
 }
 
-// alike is how much of shape, colour and place two shapes have in common.
+// alike returns the number of equal features of two shapes: shape, color and place.
 func alike(a, b scene.Shape) (n int) {
 	for _, same := range []bool{a.Shape == b.Shape, a.Colour == b.Colour, a.Place == b.Place} {
 		if same {
@@ -135,19 +134,18 @@ func alike(a, b scene.Shape) (n int) {
 	return n
 }
 
-// pair finds for each shape that was asked for the one that stands for it; -1:
-// none is left.
+// pair returns for each requested shape the index of its visible one, or -1.
 func pair(want, seen []scene.Shape) []int {
 	out := make([]int, len(want))
 	for i := range out {
 		out[i] = -1
 	}
-	taken := make([]bool, len(seen))
+	used := make([]bool, len(seen))
 	for most := 3; most >= 0; most-- {
 		for i, w := range want {
 			for k, s := range seen {
-				if out[i] < 0 && !taken[k] && alike(w, s) == most {
-					out[i], taken[k] = k, true
+				if out[i] < 0 && !used[k] && alike(w, s) == most {
+					out[i], used[k] = k, true
 				}
 			}
 		}
@@ -155,21 +153,20 @@ func pair(want, seen []scene.Shape) []int {
 	return out
 }
 
-// countBars compares the bars of a chart from the left: a height is right within
-// a twentieth of the highest bar's, and a chart as a whole with every height and
-// every colour.
+// countBars compares the bars of a chart from the left: a height is correct within a twentieth
+// of the highest bar, and a chart is if all heights and colors are.
 func countBars(t train.Tally, want []scene.Bar, seen []scene.MeasuredBar) {
-	whole := len(want) == len(seen)
-	t.Add(scene.Charts+"/"+scene.AskCount, fmt.Sprint(len(want)), whole)
-	var said []string
+	correct := len(want) == len(seen)
+	t.Add(scene.Charts+"/"+scene.AskCount, fmt.Sprint(len(want)), correct)
+	var names []string
 	for i, b := range want {
 		should := scene.HeightOf(b.Value, want)
 		near := i < len(seen) && seen[i].Near(should)
 		t.Add(scene.Charts+"/height"+qa.WithinTwentieth, fmt.Sprint(should/100), near)
 		hue := i < len(seen) && seen[i].Colour == b.Colour
 		t.Add(scene.Charts+"/"+scene.AskColour, b.Colour, hue)
-		whole = whole && near && hue
-		said = append(said, fmt.Sprint(b.Value))
+		correct = correct && near && hue
+		names = append(names, fmt.Sprint(b.Value))
 	}
-	t.Add(scene.Charts+"/"+All, strings.Join(said, ", "), whole)
+	t.Add(scene.Charts+"/"+All, strings.Join(names, ", "), correct)
 }

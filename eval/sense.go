@@ -11,35 +11,35 @@ import (
 	"mm-abi.org/mm/train/dataset/qa"
 )
 
-// Options say what Sense asks. The zero value is not ready: N is wanted.
+// Options configures [Sense]. N is required.
 type Options struct {
 	N    int    // held-out examples
-	Seed uint64 // another seed, other examples
-	// Kinds are those of scene and sound, such as "charts" or "shapes:3";
-	// "audio/words" is the spoken ones alone. None: all stills that the build can
-	// see and all sounds that it can hear and that there is speech for.
+	Seed uint64 // selects the examples
+	// Kinds are kinds of scene and sound, such as "charts" or "shapes:3"; "audio/words"
+	// selects the spoken ones only. If empty, all still images and all sounds that the
+	// build has encoders for and that have speech data.
 	Kinds []string
-	Ask   []string // kinds of questions, as patterns such as charts/*; none: all
+	Ask   []string // patterns of questions, such as charts/*; empty: all
 
-	Speech   string   // folder of the speech that mm data speech wrote
-	FSDD     string   // folder of people's digits
-	Speakers []string // those of them who are heard; none: all
+	Speech   string   // folder written by mm data speech
+	FSDD     string   // folder of recorded digits
+	Speakers []string // speakers of FSDD; empty: all
 
-	Looks    []qa.Look             // what is shown with the questions; none: qa.Actual
+	Looks    []qa.Look             // examples shown with the questions; empty: qa.Actual
 	Progress func(done, total int) // may be nil
 }
 
-// Sensed is how often the answers about one medium were right.
+// Sensed is the score of the answers about one medium.
 type Sensed struct {
 	Look   qa.Look       `json:"look,omitempty"`
 	Input  qa.Medium     `json:"input"`
 	Scores []train.Score `json:"scores"`
 }
 
-// Sense asks all questions about held-out examples. An answer is right that ends
-// where it should and is word for word the one known, but for case and space;
-// numbers read off a scale are counted again as right within a twentieth. The
-// result is ordered by looks, then pictures before sounds.
+// Sense asks all questions about held-out examples. An answer is correct if it ends by itself
+// and equals the expected one except for case and space; numbers read off a scale are also
+// scored as correct within a twentieth. Results are ordered by looks, then images before
+// sounds.
 func Sense(ctx context.Context, a Answerer, opt Options) (out []Sensed, err error) {
 	s, err := opt.open(a.Build())
 	if err != nil {
@@ -67,7 +67,7 @@ func Sense(ctx context.Context, a Answerer, opt Options) (out []Sensed, err erro
 		}
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("no question about %d examples is one of %v", opt.N, opt.Ask)
+		return nil, fmt.Errorf("no question about %d examples matches %v", opt.N, opt.Ask)
 	}
 	return out, nil
 }
@@ -80,11 +80,11 @@ func sense(ctx context.Context, a Answerer, s sources, i, n int, look qa.Look, t
 	}
 	var about []talk.Part
 	if look != qa.Nothing {
-		seen := e
+		example := e
 		if look == qa.Another {
-			seen = s.turn(i + qa.Away(n, len(s.all)))
+			example = s.turn(i + qa.Away(n, len(s.all)))
 		}
-		p, done, err := shown(seen)
+		p, done, err := shown(example)
 		if err != nil {
 			return err
 		}
@@ -97,16 +97,16 @@ func sense(ctx context.Context, a Answerer, s sources, i, n int, look qa.Look, t
 	return askAll(ctx, a, about, e.Turns, tallies[e.Modality])
 }
 
-// askAll asks questions and counts the answers.
+// askAll asks questions and scores the answers.
 func askAll(ctx context.Context, a Answerer, about []talk.Part, turns []qa.Turn, t train.Tally) error {
 	for _, q := range slices.Clone(turns) {
-		said, right, err := ask(ctx, a, about, q)
+		answer, right, err := ask(ctx, a, about, q)
 		if err != nil {
 			return err
 		}
 		t.Add(q.Kind, q.Answer, right)
 		if q.Measured() {
-			t.Add(q.Kind+qa.WithinTwentieth, q.Answer, q.Near(said))
+			t.Add(q.Kind+qa.WithinTwentieth, q.Answer, q.Near(answer))
 		}
 	}
 	return nil

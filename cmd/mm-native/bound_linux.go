@@ -8,12 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bound limits the memory that the process may write to, beyond what it has,
-// before a library is loaded; 0 is no limit. A weights file that is mapped for
-// reading does not count: it is the page cache's.
+// bound disables core dumps and limits the memory that the process may write to, in
+// addition to its present memory, before a library is loaded; 0 is no limit. A mapped
+// weights file does not count: it belongs to the page cache.
 func bound(memory int64) error {
 	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
-		return fmt.Errorf("switching core dumps off: %w", err)
+		return fmt.Errorf("disabling core dumps: %w", err)
 	}
 	if memory == 0 || memory > math.MaxInt64/2 {
 		return nil

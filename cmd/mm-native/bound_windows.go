@@ -7,8 +7,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// bound puts the process into a job that may commit so much memory; 0 is no
-// limit.
+// bound puts the process into a job that may commit this much memory; 0 is no limit.
 func bound(memory int64) error {
 	if memory == 0 || memory > 1<<62 {
 		return nil
@@ -27,5 +26,5 @@ func bound(memory int64) error {
 	if err := windows.AssignProcessToJobObject(job, windows.CurrentProcess()); err != nil {
 		return fmt.Errorf("limiting memory: %w", err)
 	}
-	return nil // the job lives as long as the process
+	return nil // the job lasts as long as the process
 }

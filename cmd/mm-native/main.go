@@ -1,19 +1,18 @@
-// Command mm-native runs a native engine for mm: llama.cpp, ONNX Runtime or QNN. mm
-// starts it and speaks with it over its standard input and output
-// (runtimes/worker); a person has no use for it.
+// Command mm-native runs a native engine for mm: llama.cpp, ONNX Runtime or QNN. mm starts it
+// and communicates over its standard input and output (runtimes/worker); it is not for
+// interactive use.
 //
 //	mm-native [-memory BYTES] ENGINE FOLDER
 //
-// As the program that mm pushes to a device (lab/device/protocol, docs/DEVICES.md) it is
+// mm also pushes it to devices (lab/device/protocol, docs/DEVICES.md), where it runs a context:
 //
 //	mm-native run --context FILE --inputs DIR --outputs DIR --nonce HEX [--libs DIR] [--graph NAME] [--repeat N] --json
 //
-// FOLDER holds the engine's shared libraries. It is a program of its own
-// because a Go program that loads shared libraries is not static, and because
-// what goes wrong in a native library ends the process. It leaves no core
-// dump. With -memory the process may take so many bytes, and [overhead] for
-// itself, and what the library then wants is refused by the system: on Linux
-// and Windows, where that can be said of a process.
+// FOLDER contains the engine's shared libraries. The program is separate because a Go program
+// that loads shared libraries is not static, and because a fault in a native library ends the
+// process. It leaves no core dump. With -memory the process may use this many bytes, and
+// [overhead] in addition; the system refuses the library more, on Linux and Windows, which
+// support such limits.
 package main
 
 import (
@@ -47,7 +46,7 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
-	// Ctrl-C goes to the whole group: it is mm that decides what ends.
+	// Ctrl-C reaches the whole process group; mm decides how to end.
 	signal.Ignore(os.Interrupt)
 	err := bound(*memory)
 	if err == nil {
@@ -59,8 +58,8 @@ func main() {
 	}
 }
 
-// onDevice runs a context here, for an mm elsewhere. Libraries print on standard
-// output, which holds the result and nothing else.
+// onDevice runs a context on a device. Libraries print on standard output, which must contain
+// only the result.
 func onDevice() int {
 	err := bound(0)
 	var out *os.File
@@ -74,8 +73,8 @@ func onDevice() int {
 	return runOnDevice(context.Background(), os.Args[1:], out, os.Stderr)
 }
 
-// overhead is what a process may take beside a model's weights and sequences:
-// its libraries' own data, the stacks of their threads, frames on their way.
+// overhead is the memory of a process in addition to a model's weights and sequences: the
+// libraries' data, the stacks of their threads, frames in transit.
 const overhead = 512 << 20
 
 func answer(engine, dir string) error {
@@ -86,16 +85,15 @@ func answer(engine, dir string) error {
 	return worker.Serve(context.Background(), open(engine, dir), os.Stdin, io.Writer(out))
 }
 
-// open loads an engine; what fails is told when mm asks.
+// open loads an engine. mm asks for the error later.
 func open(name, dir string) runtimes.Engine {
 	var e runtimes.Engine
 	var err error
 	switch name {
 	case "llamacpp":
-		// With more threads of its own, Go's monitor wakes all along a call of
-		// milliseconds to see whether one is to be had: 3 to 8 % of the time of a
-		// small model's token. ONNX Runtime's calls may be shorter than the way
-		// of a thread to its processor.
+		// With more threads, Go's monitor wakes up during calls of milliseconds to
+		// look for work: 3 to 8 % of the time of a small model's token. ONNX Runtime's
+		// calls may be shorter than the switch of a thread.
 		runtime.GOMAXPROCS(1)
 		e, err = llamalib.Open(dir)
 	case "onnxruntime":
@@ -105,7 +103,7 @@ func open(name, dir string) runtimes.Engine {
 	case "qnn-compiler":
 		e, err = qnnlib.OpenCompiler(dir)
 	default:
-		err = fmt.Errorf("this mm-native has no engine of that name")
+		err = fmt.Errorf("unknown engine")
 	}
 	if err != nil {
 		return &refused{name, err}
@@ -113,7 +111,7 @@ func open(name, dir string) runtimes.Engine {
 	return e
 }
 
-// refused is an engine whose library cannot be used.
+// refused is an engine whose library cannot be loaded.
 type refused struct {
 	name string
 	err  error

@@ -60,20 +60,20 @@ func TestLibrariesThatAreNone(t *testing.T) {
 		files  map[string]string
 		want   string
 	}{
-		"nothing there":      {"onnxruntime", nil, "holds 0 files"},
+		"nothing there":      {"onnxruntime", nil, "got 0 files"},
 		"no library":         {"onnxruntime", map[string]string{"libonnxruntime.so.1": ""}, "loading"},
 		"aborts":             {"onnxruntime", map[string]string{"libonnxruntime.so.1": `#include <stdio.h>` + "\n" + `#include <stdlib.h>` + "\n" + `__attribute__((constructor)) void f(void) { fprintf(stderr, "assertion failed: the moon is full\n"); abort(); }`}, "the moon is full"},
 		"exits":              {"onnxruntime", map[string]string{"libonnxruntime.so.1": `#include <stdlib.h>` + "\n" + `__attribute__((constructor)) void f(void) { exit(0); }`}, "the engine's process ended"},
-		"prints, and is old": {"onnxruntime", map[string]string{"libonnxruntime.so.1": `#include <stdio.h>` + "\n" + `__attribute__((constructor)) void f(void) { printf("MMW1 welcome\n"); fflush(stdout); }` + strings.ReplaceAll(ortBase, "VERSION", `"1.9.0"`)}, "1.9.0 is older"},
-		"no such table":      {"onnxruntime", map[string]string{"libonnxruntime.so.1": strings.ReplaceAll(ortBase, "VERSION", `"1.30.0"`)}, "does not have version 30"},
-		"no version":         {"onnxruntime", map[string]string{"libonnxruntime.so.1": strings.ReplaceAll(ortBase, "VERSION", `0`)}, `version as ""`},
-		"no function":        {"onnxruntime", map[string]string{"libonnxruntime.so.1": "int other;"}, "no function OrtGetApiBase"},
-		"two libraries":      {"onnxruntime", map[string]string{"libonnxruntime.so.1": "int a;", "libonnxruntime.so.1.30.0": "int a;"}, "holds 2 files"},
-		"llama of old":       {"llamacpp", llama("int other;"), "older than any"},
-		"llama of tomorrow":  {"llamacpp", llama(strings.NewReplacer("VERSION", `"7.1.0"`, "SIZE", "80").Replace(llamaBase)), "7.1.0 is not one that mm knows"},
-		"other structures":   {"llamacpp", llama(strings.NewReplacer("VERSION", `"0.5.0"`, "SIZE", "88").Replace(llamaBase)), "not what it says"},
-		"other defaults":     {"llamacpp", llama(strings.NewReplacer("VERSION", `"0.5.0"`, "SIZE", "80").Replace(llamaBase)), "not what it says"},
-		"an unknown engine":  {"abacus", nil, "no engine of that name"},
+		"prints, and is old": {"onnxruntime", map[string]string{"libonnxruntime.so.1": `#include <stdio.h>` + "\n" + `__attribute__((constructor)) void f(void) { printf("MMW1 welcome\n"); fflush(stdout); }` + strings.ReplaceAll(ortBase, "VERSION", `"1.9.0"`)}, "unsupported version 1.9.0"},
+		"no such table":      {"onnxruntime", map[string]string{"libonnxruntime.so.1": strings.ReplaceAll(ortBase, "VERSION", `"1.30.0"`)}, "missing version 30"},
+		"no version":         {"onnxruntime", map[string]string{"libonnxruntime.so.1": strings.ReplaceAll(ortBase, "VERSION", `0`)}, `unsupported version ""`},
+		"no function":        {"onnxruntime", map[string]string{"libonnxruntime.so.1": "int other;"}, "missing function OrtGetApiBase"},
+		"two libraries":      {"onnxruntime", map[string]string{"libonnxruntime.so.1": "int a;", "libonnxruntime.so.1.30.0": "int a;"}, "got 2 files"},
+		"llama of old":       {"llamacpp", llama("int other;"), "older than 0.5"},
+		"llama of tomorrow":  {"llamacpp", llama(strings.NewReplacer("VERSION", `"7.1.0"`, "SIZE", "80").Replace(llamaBase)), "unsupported version 7.1.0"},
+		"other structures":   {"llamacpp", llama(strings.NewReplacer("VERSION", `"0.5.0"`, "SIZE", "88").Replace(llamaBase)), "does not match its version"},
+		"other defaults":     {"llamacpp", llama(strings.NewReplacer("VERSION", `"0.5.0"`, "SIZE", "80").Replace(llamaBase)), "does not match its version"},
+		"an unknown engine":  {"abacus", nil, "unknown engine"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

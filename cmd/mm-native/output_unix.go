@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keepOutput takes standard output for the protocol and gives libraries that
-// print there standard error instead.
+// keepOutput reserves standard output for the protocol and redirects what libraries print there
+// to standard error.
 func keepOutput() (*os.File, error) {
 	fd, err := unix.FcntlInt(1, unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {

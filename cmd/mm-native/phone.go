@@ -23,8 +23,12 @@ import (
 // maxInput bounds an input in bytes.
 const maxInput = 1 << 31
 
-// Main is the program: its words without the name of the program file, what it
-// prints its result on, and its exit code.
+// runOnDevice implements the runner of docs/DEVICES.md: it runs a context with QNN's libraries on
+// the machine and prints a result as lab/device/protocol defines it. words are the arguments of
+// the program; the result is the exit code. mm pushes mm-native, built for the device.
+//
+// Chip, architecture and HVX threads are those that the libraries report, never those of the
+// context; on a machine without an HTP the result is simulated in any case.
 func runOnDevice(ctx context.Context, words []string, stdout, stderr io.Writer) int {
 	call, err := protocol.ParseCall(append([]string{"mm-device"}, words...))
 	if err != nil {
@@ -48,7 +52,7 @@ func runOnDevice(ctx context.Context, words []string, stdout, stderr io.Writer) 
 	return 0
 }
 
-// version is that of the program, as its build says.
+// version returns the version of the program's build.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" {
@@ -57,7 +61,7 @@ func version() string {
 	return info.Main.Version
 }
 
-// failed says at which stage a run failed.
+// failed is an error with the stage of a run.
 type failed struct {
 	stage string
 	err   error
@@ -66,7 +70,7 @@ type failed struct {
 func (f *failed) Error() string { return f.err.Error() }
 func (f *failed) Unwrap() error { return f.err }
 
-// at puts a stage to an error; nil stays nil.
+// at adds a stage to an error; nil stays nil.
 func at(stage string, err error) error {
 	if err == nil {
 		return nil
@@ -74,7 +78,7 @@ func at(stage string, err error) error {
 	return &failed{stage, err}
 }
 
-// answer is an error as the result has it, with QNN's number where it is QNN's.
+// phoneAnswer converts an error for the result, with QNN's code if it has one.
 func phoneAnswer(err error) *protocol.Error {
 	out := &protocol.Error{Stage: protocol.StageExecute, Message: err.Error()}
 	if f := (*failed)(nil); errors.As(err, &f) {
@@ -107,20 +111,20 @@ func (r *run) do(ctx context.Context) error {
 	if err != nil {
 		return at(protocol.StageLibraries, err)
 	}
-	told, o, err := r.describe()
+	graph, o, err := r.describe()
 	if err != nil {
 		return at(protocol.StageContext, err)
 	}
-	r.res.Graph = told.Name
+	r.res.Graph = graph.Name
 	g, err := e.Load(o)
 	if err != nil {
 		return at(protocol.StageContext, err)
 	}
 	r.res.Times.Load = max(time.Since(began).Microseconds(), 1)
-	return errors.Join(r.samples(ctx, g, told), at(protocol.StageExecute, g.Close()))
+	return errors.Join(r.samples(ctx, g, graph), at(protocol.StageExecute, g.Close()))
 }
 
-// describe reads the context and finds the graph that is to run.
+// describe reads the context and chooses the graph to run.
 func (r *run) describe() (g blob.Graph, o ask.Open, err error) {
 	path, err := filepath.Abs(r.call.Context)
 	if err != nil {
@@ -141,14 +145,14 @@ func (r *run) describe() (g blob.Graph, o ask.Open, err error) {
 	}
 	for _, g := range c.Graphs {
 		if g.Name == r.call.Graph || r.call.Graph == "" && len(c.Graphs) == 1 {
-			return g, ask.Open{File: ask.File{Path: path, Size: info.Size()}, Graph: g.Name, Inputs: told(g.Inputs), Outputs: told(g.Outputs), Profile: true}, nil
+			return g, ask.Open{File: ask.File{Path: path, Size: info.Size()}, Graph: g.Name, Inputs: wireTensors(g.Inputs), Outputs: wireTensors(g.Outputs), Profile: true}, nil
 		}
 	}
-	return g, o, fmt.Errorf("of the context's %d graphs none is %q", len(c.Graphs), r.call.Graph)
+	return g, o, fmt.Errorf("unknown graph %[2]q: the context has %[1]d graphs", len(c.Graphs), r.call.Graph)
 }
 
-// told is tensors as the engine is told of them.
-func told(list []blob.Tensor) []ask.Tensor {
+// wireTensors converts tensors for the engine.
+func wireTensors(list []blob.Tensor) []ask.Tensor {
 	out := []ask.Tensor{}
 	for _, t := range list {
 		x := ask.Tensor{ID: t.ID, Name: t.Name, Version: uint32(t.Version), DType: uint32(t.DType), Dims: t.Dims}
@@ -160,10 +164,10 @@ func told(list []blob.Tensor) []ask.Tensor {
 	return out
 }
 
-// samples runs each set of inputs that is there, from 0000 on.
-func (r *run) samples(ctx context.Context, g *qnnlib.Graph, told blob.Graph) error {
+// samples runs each set of inputs, from 0000 on.
+func (r *run) samples(ctx context.Context, g *qnnlib.Graph, graph blob.Graph) error {
 	for s := range protocol.MaxSamples {
-		in, err := r.inputs(s, told)
+		in, err := r.inputs(s, graph)
 		if s > 0 && errors.Is(err, os.ErrNotExist) {
 			return nil
 		}
@@ -182,14 +186,14 @@ func (r *run) samples(ctx context.Context, g *qnnlib.Graph, told blob.Graph) err
 				r.res.HVXThreads = hvx
 			}
 		}
-		if err := r.write(s, told, out); err != nil {
+		if err := r.write(s, graph, out); err != nil {
 			return at(protocol.StageOutputs, err)
 		}
 	}
 	return nil
 }
 
-// inputs reads a set.
+// inputs reads a set of inputs.
 func (r *run) inputs(s int, g blob.Graph) ([][]byte, error) {
 	var in [][]byte
 	for i, t := range g.Inputs {
@@ -199,7 +203,7 @@ func (r *run) inputs(s int, g blob.Graph) ([][]byte, error) {
 			return nil, err
 		}
 		if n, ok := t.Bytes(); !ok || info.Size() != n || n > maxInput {
-			return nil, fmt.Errorf("%s has %d bytes, %s%v has %d", path, info.Size(), t.DType, t.Dims, n)
+			return nil, fmt.Errorf("size mismatch of %s: got %d bytes, want %[3]s%[4]v of %[5]d", path, info.Size(), t.DType, t.Dims, n)
 		}
 		data, err := os.ReadFile(path)
 		if err != nil {

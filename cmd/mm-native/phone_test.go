@@ -25,7 +25,7 @@ func TestFailed(t *testing.T) {
 	if err := os.WriteFile("context.bin", htptest.Context(htptest.Sample()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for libs, words := range map[string]string{"none": "is not in", "lib": "loading"} {
+	for libs, words := range map[string]string{"none": "missing libQnnSystem.so", "lib": "loading"} {
 		var stdout, stderr bytes.Buffer
 		call := protocol.Call{Program: "./mm-device", Context: "context.bin", Inputs: "in", Outputs: "out", Libs: libs, Nonce: "0123456789abcdef"}
 		if code := runOnDevice(t.Context(), call.Words()[1:], &stdout, &stderr); code != 1 {
@@ -40,7 +40,7 @@ func TestFailed(t *testing.T) {
 		}
 	}
 	var stdout, stderr bytes.Buffer
-	if code := runOnDevice(t.Context(), []string{"run", "--context", "x"}, &stdout, &stderr); code != 2 || stdout.Len() > 0 || !strings.Contains(stderr.String(), "are needed") {
+	if code := runOnDevice(t.Context(), []string{"run", "--context", "x"}, &stdout, &stderr); code != 2 || stdout.Len() > 0 || !strings.Contains(stderr.String(), "are required") {
 		t.Errorf("exit %d: %s%s", code, &stdout, &stderr)
 	}
 }

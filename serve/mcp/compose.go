@@ -15,17 +15,17 @@ import (
 	"mm-abi.org/mm/workspace/loose"
 )
 
-// checked is what validate found.
+// checked is the result of validate.
 type checked struct {
 	OK          bool      `json:"ok"`      // no errors
 	Checked     int       `json:"checked"` // documents
 	Errors      int       `json:"errors"`
 	Warnings    int       `json:"warnings"`
 	Diagnostics diag.List `json:"diagnostics"`
-	Left        int       `json:"left,omitempty"` // faults that are not listed
+	Left        int       `json:"left,omitempty"` // number of faults that are not listed
 }
 
-// validate is the tool that mm validate is.
+// validate returns the tool for mm validate.
 func (s *Server) validate() tool {
 	return tool{
 		name: "validate", title: "Check documents of mm",
@@ -34,12 +34,12 @@ func (s *Server) validate() tool {
 		input: []byte(`{"type":"object","properties":{
 			"paths":{"type":"array","items":{"type":"string","minLength":1,"maxLength":4096},"maxItems":256,"description":"Documents, or folders of them; all of the root folder where there is none."},
 			"files":{"type":"boolean","description":"Also compare each module with its files and their digests."}},"additionalProperties":false}`),
-		call: func(ctx context.Context, given []byte) (*sdk.CallToolResult, error) {
+		call: func(ctx context.Context, args []byte) (*sdk.CallToolResult, error) {
 			var in struct {
 				Paths []string `json:"paths"`
 				Files bool     `json:"files"`
 			}
-			if err := json.Unmarshal(given, &in); err != nil {
+			if err := json.Unmarshal(args, &in); err != nil {
 				return nil, err
 			}
 			if len(in.Paths) == 0 {
@@ -69,11 +69,11 @@ func (s *Server) check(ctx context.Context, paths []string, files bool) (result 
 	}
 	list := found.Diagnostics
 	out := checked{OK: !list.Failed(), Checked: found.Checked, Errors: list.Count(diag.Error), Warnings: list.Count(diag.Warning)}
-	out.Diagnostics, out.Left = s.told(list)
+	out.Diagnostics, out.Left = s.clientFaults(list)
 	return structured(out)
 }
 
-// assemble is the tool that mm assemble is, without its signature.
+// assemble returns the tool for mm assemble, without signing.
 func (s *Server) assemble() tool {
 	return tool{
 		name: "assemble", title: "Compose a build", changes: true,
@@ -85,13 +85,13 @@ func (s *Server) assemble() tool {
 			"target":{"type":"string","maxLength":128,"description":"Build only this target of the graph."},
 			"locked":{"type":"boolean","description":"Refuse any drift from the lock beside the graph."},
 			"keep_going":{"type":"boolean","description":"Leave out targets that cannot be built."}},"required":["graph"],"additionalProperties":false}`),
-		call: func(ctx context.Context, given []byte) (*sdk.CallToolResult, error) {
+		call: func(ctx context.Context, args []byte) (*sdk.CallToolResult, error) {
 			var in struct {
 				Graph, Out, Target string
 				Locked             bool
 				KeepGoing          bool `json:"keep_going"`
 			}
-			if err := json.Unmarshal(given, &in); err != nil {
+			if err := json.Unmarshal(args, &in); err != nil {
 				return nil, err
 			}
 			opt := assemble.Options{Target: in.Target, KeepGoing: in.KeepGoing, Exporters: s.opt.Exporters}
@@ -109,9 +109,8 @@ func (s *Server) assemble() tool {
 	}
 }
 
-// output is the folder that a call may have written: a new or an empty one, or
-// an OCI layout. In another one, a target of the graph could take the place of
-// a folder of the same name.
+// output returns a folder that a call may write: a new or empty one, or an OCI layout. In
+// other folders a target of the graph could replace a folder of the same name.
 func (s *Server) output(name string) (string, error) {
 	abs, there, err := s.root.path(name)
 	if err != nil || !there || loose.IsLayout(abs) {
@@ -119,7 +118,7 @@ func (s *Server) output(name string) (string, error) {
 	}
 	entries, err := os.ReadDir(abs)
 	if err == nil && len(entries) > 0 {
-		err = fmt.Errorf("out is %q, where other files lie: name a new folder", name)
+		err = fmt.Errorf("out %q contains other files: choose a new folder", name)
 	}
 	return abs, err
 }
@@ -136,7 +135,7 @@ func (s *Server) compose(ctx context.Context, opt assemble.Options, locked bool)
 	if err != nil {
 		return nil, err
 	}
-	made.Out = s.root.told(made.Out)
-	made.Diagnostics, _ = s.told(made.Diagnostics)
+	made.Out = s.root.clientPath(made.Out)
+	made.Diagnostics, _ = s.clientFaults(made.Diagnostics)
 	return structured(made)
 }

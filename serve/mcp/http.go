@@ -16,40 +16,40 @@ import (
 )
 
 const (
-	maxSessions = 64 // clients at a time, over HTTP
+	maxSessions = 64 // concurrent clients over HTTP
 	idle        = 30 * time.Minute
 	minToken    = 16 // bytes
 )
 
-// HTTPOptions say who may speak to a server over HTTP.
+// HTTPOptions restricts the clients of a server over HTTP.
 type HTTPOptions struct {
-	Token   string   // that a client must bear. Empty: none, which is for loopback alone
-	Origins []string // of web pages that may speak to it, beside its own: https://ide.example
+	Token   string   // required bearer token; empty: none, on loopback only
+	Origins []string // further allowed origins of web pages: https://ide.example
 }
 
-// Loopback reports whether an address to listen on is this machine's alone.
+// Loopback reports whether an address to listen on is loopback only.
 func Loopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	ip := net.ParseIP(host)
 	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
 }
 
-// Handler serves clients over streamable HTTP, at any path. addr is where it
-// will listen: whoever can reach it from elsewhere must bear a token.
+// Handler serves clients over streamable HTTP, at any path. addr is the address to listen
+// on; unless it is loopback, a token is required.
 //
-// A request is refused whose token is wrong (401), that comes from a web page
-// of another origin, or asks this machine by a name that is not its own (403), whose
-// body is too large (413), or that is one client too many (503).
+// It refuses requests with a wrong token (401), from a web page of another origin or with a
+// Host that is not this machine's (403), with a body that is too large (413), and beyond
+// the number of clients (503).
 func (s *Server) Handler(addr string, opt HTTPOptions) (http.Handler, error) {
 	if !Loopback(addr) && opt.Token == "" {
-		return nil, fmt.Errorf("%s can be reached from elsewhere, and there is no token", addr)
+		return nil, fmt.Errorf("%s is not loopback: a token is required", addr)
 	}
 	if opt.Token != "" && len(opt.Token) < minToken {
-		return nil, fmt.Errorf("the token has %d bytes; it needs %d", len(opt.Token), minToken)
+		return nil, fmt.Errorf("token has %d bytes, want at least %d", len(opt.Token), minToken)
 	}
 	for _, o := range opt.Origins {
 		if u, err := url.Parse(o); err != nil || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != o {
-			return nil, errors.Join(fmt.Errorf("%q is no origin, such as https://ide.example", o), err)
+			return nil, errors.Join(fmt.Errorf("bad origin %q: want a form such as https://ide.example", o), err)
 		}
 	}
 	next := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s.sdk }, &sdk.StreamableHTTPOptions{
@@ -67,9 +67,9 @@ func (s *Server) Handler(addr string, opt HTTPOptions) (http.Handler, error) {
 	}), nil
 }
 
-// refuse says why a request is not served; a code of 0 is that it is.
+// refuse returns why a request is refused; a code of 0 accepts it.
 func (s *Server) refuse(r *http.Request, opt HTTPOptions) (code int, why string) {
-	if origin := r.Header.Get("Origin"); origin != "" && !own(origin, r.Host) && !slices.Contains(opt.Origins, origin) {
+	if origin := r.Header.Get("Origin"); origin != "" && !sameOrigin(origin, r.Host) && !slices.Contains(opt.Origins, origin) {
 		return http.StatusForbidden, "this origin may not speak to it"
 	}
 	if opt.Token != "" && !bears(r, opt.Token) {
@@ -87,17 +87,16 @@ func (s *Server) refuse(r *http.Request, opt HTTPOptions) (code int, why string)
 	return 0, ""
 }
 
-// own reports whether a page of this origin was served by the host that is
-// asked. That a name of somebody else's leads here is for the check of Host.
-func own(origin, host string) bool {
+// sameOrigin reports whether a page of this origin was served by the requested host. The
+// check of Host covers foreign names that resolve to this machine.
+func sameOrigin(origin, host string) bool {
 	u, err := url.Parse(origin)
 	return err == nil && u.Host != "" && strings.EqualFold(u.Host, host)
 }
 
-// bears compares the token that a request bears, in a time that tells nothing
-// of it.
+// bears compares the bearer token of a request in constant time.
 func bears(r *http.Request, token string) bool {
-	scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	want, have := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(strings.TrimSpace(given)))
+	scheme, bearer, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	want, have := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(strings.TrimSpace(bearer)))
 	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(want[:], have[:]) == 1
 }

@@ -20,25 +20,25 @@ import (
 )
 
 const (
-	maxText  = 128 << 10 // bytes of an answer's text; what is over is left out, and that is said
-	maxMedia = 4 << 20   // bytes of the pictures and sounds of one answer
+	maxText  = 128 << 10 // bytes of an answer's text; longer text is cut and marked
+	maxMedia = 4 << 20   // bytes of the images and sounds of one answer
 )
 
-// asked is a call of infer: a request, and whom.
-type asked struct {
+// inferInput is a call of infer: a request and the build.
+type inferInput struct {
 	Build  string `json:"build"`
 	Target string `json:"target"`
 	runner.Request
 }
 
-// answered is what infer gives.
-type answered struct {
+// inferOutput is the result of infer.
+type inferOutput struct {
 	Build     string              `json:"build"` // NAME@VERSION
 	Text      string              `json:"text"`
-	Cut       bool                `json:"cut,omitempty"` // the text is longer than what is given of it
+	Cut       bool                `json:"cut,omitempty"` // the text was truncated
 	Reasoning string              `json:"reasoning,omitempty"`
-	Called    []runner.CallRecord `json:"called,omitempty"` // skills, and what they gave
-	Calls     []talk.Call         `json:"calls,omitempty"`  // that nobody has made
+	Called    []runner.CallRecord `json:"called,omitempty"` // calls of skills with their results
+	Calls     []talk.Call         `json:"calls,omitempty"`  // left to the client
 	Stop      string              `json:"stop"`
 	Prompt    int                 `json:"prompt_tokens"`
 	Generated int                 `json:"generated_tokens"`
@@ -46,21 +46,21 @@ type answered struct {
 	Made      []string            `json:"made,omitempty"` // media types of the contents that follow the text
 }
 
-// infer is the tool that mm run is.
+// infer returns the tool for mm run.
 func (s *Server) infer() tool {
 	return tool{
 		name: "infer", title: "Ask a build",
 		description: "Has a build answer a request: texts, pictures and sounds go in, in their order, a text comes out, " +
 			"and pictures or sounds where outputs says so. Artifacts are verified before they are used.",
 		input: s.requestSchema(),
-		call: func(ctx context.Context, given []byte) (*sdk.CallToolResult, error) {
-			var in asked
-			if err := json.Unmarshal(given, &in); err != nil {
+		call: func(ctx context.Context, args []byte) (*sdk.CallToolResult, error) {
+			var in inferInput
+			if err := json.Unmarshal(args, &in); err != nil {
 				return nil, fmt.Errorf("reading the request: %w", err)
 			}
 			if in.Build == "" {
 				if in.Build, in.Target = s.opt.Build, s.opt.Target; in.Build == "" {
-					return nil, errors.New("build is missing: a reference, or a path below the root folder")
+					return nil, errors.New("missing build: want a reference or a path below the root folder")
 				}
 			}
 			for i, part := range in.Inputs {
@@ -77,7 +77,7 @@ func (s *Server) infer() tool {
 	}
 }
 
-// requestSchema is that of a request, with the build that is asked.
+// requestSchema returns the schema of a request, extended by the build.
 func (s *Server) requestSchema() []byte {
 	data, err := fs.ReadFile(schemas.FS(), string(schemas.Request)+".schema.json")
 	var doc map[string]any
@@ -85,19 +85,19 @@ func (s *Server) requestSchema() []byte {
 		err = json.Unmarshal(data, &doc)
 	}
 	if err != nil {
-		panic(err) // it is part of the program
+		panic(err) // the schema is embedded
 	}
 	for _, key := range []string{"$id", "$schema", "title"} {
 		delete(doc, key)
 	}
-	said := "A reference (p-lite:0.1.0), or a path below the root folder: a graph, a folder of assemble, a model."
+	description := "A reference (p-lite:0.1.0), or a path below the root folder: a graph, a folder of assemble, a model."
 	if s.opt.Build != "" {
-		said += " Without it: " + s.opt.Build + "."
+		description += " Without it: " + s.opt.Build + "."
 	} else {
 		doc["required"] = append(doc["required"].([]any), "build")
 	}
 	properties := doc["properties"].(map[string]any)
-	properties["build"] = map[string]any{"type": "string", "minLength": 1, "maxLength": 4096, "description": said}
+	properties["build"] = map[string]any{"type": "string", "minLength": 1, "maxLength": 4096, "description": description}
 	properties["target"] = map[string]any{"type": "string", "maxLength": 128, "description": "Of a build of several."}
 	data, err = json.Marshal(doc)
 	if err != nil {
@@ -106,7 +106,7 @@ func (s *Server) requestSchema() []byte {
 	return data
 }
 
-func (s *Server) answer(ctx context.Context, in asked) (*sdk.CallToolResult, error) {
+func (s *Server) answer(ctx context.Context, in inferInput) (*sdk.CallToolResult, error) {
 	l, err := s.load(ctx, in.Build, in.Target)
 	if err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func (s *Server) answer(ctx context.Context, in asked) (*sdk.CallToolResult, err
 		return nil, err
 	}
 	assembly := l.runner.Build().Assembly
-	out := answered{
+	out := inferOutput{
 		Build: assembly.Name + "@" + assembly.Version, Text: cut(a.Text, maxText), Cut: len(a.Text) > maxText, Reasoning: cut(a.Reasoning, maxText/4),
 		Called: a.Called, Calls: a.Calls, Stop: string(a.Stop), Prompt: a.Timings.Prompt, Generated: a.Timings.Generated, PerSecond: a.Timings.PerSecond(),
 	}
@@ -134,13 +134,13 @@ func (s *Server) answer(ctx context.Context, in asked) (*sdk.CallToolResult, err
 	return result, nil
 }
 
-// media are the pictures and sounds of an answer.
-func media(made []runner.Made, out *answered) ([]sdk.Content, error) {
+// media encodes the images and sounds of an answer.
+func media(made []runner.Made, out *inferOutput) ([]sdk.Content, error) {
 	var list []sdk.Content
 	all := 0
 	for _, m := range made {
 		if all += len(m.Data); all > maxMedia {
-			return nil, fmt.Errorf("the pictures and sounds of the answer have more than %d bytes", maxMedia)
+			return nil, fmt.Errorf("the images and sounds of the answer exceed %d bytes", maxMedia)
 		}
 		if m.Modality == abi.Audio {
 			list, out.Made = append(list, &sdk.AudioContent{Data: m.Data, MIMEType: "audio/wav"}), append(out.Made, "audio/wav")
@@ -151,18 +151,18 @@ func media(made []runner.Made, out *answered) ([]sdk.Content, error) {
 	return list, nil
 }
 
-// loaded is a build that is ready to answer.
+// loaded is an open build.
 type loaded struct {
 	workspace *workspace.Workspace
 	runner    *runner.Runner
-	users     int  // calls that are using it
-	old       bool // another one took its place: the last user frees it
+	users     int  // number of calls that use it
+	old       bool // replaced by another build; the last user frees it
 }
 
 func (l *loaded) release() error { return errors.Join(l.runner.Close(), l.workspace.Close()) }
 
-// load finds and verifies a build, anew for each call, and loads it unless it is
-// the one that was asked last.
+// load finds and verifies a build for each call, and loads it unless it is the one used
+// last.
 func (s *Server) load(ctx context.Context, name, target string) (*loaded, error) {
 	w, b, err := s.find(ctx, name, target)
 	if err != nil {
@@ -188,23 +188,23 @@ func (s *Server) load(ctx context.Context, name, target string) (*loaded, error)
 	}
 	if l := s.loaded; l != nil {
 		if l.old = true; l.users == 0 {
-			_ = l.release() // whoever asked it has been answered
+			_ = l.release() // its callers have their answers
 		}
 	}
 	s.loaded = &loaded{workspace: w, runner: r, users: 1}
 	return s.loaded, nil
 }
 
-// leave ends a use of a build.
+// leave ends the use of a build.
 func (s *Server) leave(l *loaded) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if l.users--; l.old && l.users == 0 {
-		_ = l.release() // nobody is left who could be told
+		_ = l.release() // no caller is left to report it to
 	}
 }
 
-// find finds and verifies a build; closing the workspace is the caller's.
+// find finds and verifies a build; the caller closes the workspace.
 func (s *Server) find(ctx context.Context, name, target string) (*workspace.Workspace, *builds.Build, error) {
 	arg, err := s.root.artifact(name)
 	if err != nil {
@@ -221,8 +221,8 @@ func (s *Server) find(ctx context.Context, name, target string) (*workspace.Work
 	return w, b, nil
 }
 
-// same reports whether two builds are of the same bytes: of both, a name gives
-// the bytes of a digest, and it is the same file of the store.
+// same reports whether two builds have the same bytes: a name maps to the bytes of a digest,
+// which are the same file of the store.
 func same(a, b *builds.Build) bool {
 	type sealed interface{ Sealed() }
 	_, one := a.Files.(sealed)

@@ -13,28 +13,28 @@ import (
 	"mm-abi.org/mm/internal/diag"
 )
 
-// structured is the result whose content is v, as JSON and as text. One that is
-// too large is an error: half of a document is none.
+// structured returns a result with the content v, as JSON and as text. If it is too large,
+// it is an error, since truncated JSON is invalid.
 func structured(v any) (*sdk.CallToolResult, error) {
 	data, err := json.Marshal(v)
 	if err != nil {
-		return nil, fmt.Errorf("writing the result: %w", err)
+		return nil, fmt.Errorf("encoding the result: %w", err)
 	}
 	if len(data) > maxResult {
-		return nil, fmt.Errorf("the result has %d bytes; the limit is %d", len(data), maxResult)
+		return nil, fmt.Errorf("result has %d bytes, limit %d", len(data), maxResult)
 	}
 	return &sdk.CallToolResult{StructuredContent: json.RawMessage(data), Content: []sdk.Content{&sdk.TextContent{Text: string(data)}}}, nil
 }
 
-// failed is the result that tells an error: each fault with its place and its
-// way out, paths below the root as a client writes them.
+// failed returns the result of an error: each fault with its position and hint, with paths
+// relative to the root.
 func (s *Server) failed(err error) *sdk.CallToolResult {
 	var b bytes.Buffer
 	var faults *diag.Faults
 	var h interface{ Hint() string }
 	if errors.As(err, &faults) {
-		list, left := s.told(faults.List)
-		_ = list.Text(&b) // it cannot fail for what b is
+		list, left := s.clientFaults(faults.List)
+		_ = list.Text(&b) // writes to b do not fail
 		if left > 0 {
 			fmt.Fprintf(&b, "and %d more\n", left)
 		}
@@ -53,21 +53,21 @@ const (
 	maxFaults = 100      // of one result
 )
 
-// told are faults as a client is told them, and how many were left out.
-func (s *Server) told(list diag.List) (diag.List, int) {
+// clientFaults returns faults with the client's paths, and the number of omitted ones.
+func (s *Server) clientFaults(list diag.List) (diag.List, int) {
 	out := make(diag.List, 0, min(len(list), maxFaults))
 	for _, d := range list[:min(len(list), maxFaults)] {
-		d.Pos.File = s.root.told(d.Pos.File)
+		d.Pos.File = s.root.clientFaults(d.Pos.File)
 		d.Detail, d.Hint = cut(d.Detail, maxDetail), cut(d.Hint, maxDetail)
 		out = append(out, d)
 	}
 	return out, len(list) - len(out)
 }
 
-// maxDetail bounds what of a document stands in a fault, in bytes.
+// maxDetail bounds the bytes of a document quoted in a fault.
 const maxDetail = 1 << 10
 
-// cut shortens a text to about most bytes, at the beginning of a character.
+// cut truncates a text to about most bytes, at a character boundary.
 func cut(text string, most int) string {
 	if len(text) <= most {
 		return text

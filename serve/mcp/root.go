@@ -12,7 +12,7 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 )
 
-// root is the folder that holds every path of a call.
+// root is the folder that contains every path of a call.
 type root struct {
 	dir       string // absolute, without links
 	separator string
@@ -34,19 +34,19 @@ func openRoot(dir string) (*root, error) {
 // Close frees the folder.
 func (r *root) Close() error { return r.in.Close() }
 
-// outsideError is a path that leads out of the root folder.
+// outsideError reports a path outside the root folder.
 type outsideError struct{ path string }
 
 func (e outsideError) Error() string { return fmt.Sprintf("%q is not below the root folder", e.path) }
 
-// Hint is the way out.
+// Hint names the flag that changes the root folder.
 func (outsideError) Hint() string {
 	return "paths are relative to the root folder; links that lead out of it, and absolute ones, are not followed"
 }
 
-// path gives the absolute path of what a call names, and whether it is there.
-// No part of it leaves the folder, by dots or by links. Somebody who may change
-// the folder while a call is under way may still exchange a file for a link.
+// path returns the absolute path that a call names, and whether it exists. No component may
+// leave the folder, by dots or by links. A process that can write to the folder may still
+// replace a file by a link during a call.
 func (r *root) path(name string) (abs string, there bool, err error) {
 	if strings.ContainsRune(name, 0) {
 		return "", false, outsideError{name}
@@ -73,20 +73,20 @@ func (r *root) path(name string) (abs string, there bool, err error) {
 	return "", false, outsideError{name}
 }
 
-// existing is path for what must be there.
+// existing is path for a path that must exist.
 func (r *root) existing(name string) (string, error) {
 	abs, there, err := r.path(name)
 	if err == nil && !there {
-		err = fmt.Errorf("there is no file or folder %q below the root folder", name)
+		err = fmt.Errorf("no file or folder %q below the root folder", name)
 	}
 	return abs, err
 }
 
-// artifact gives what a workspace takes for a build that a call names: a path
-// below the folder, or a reference that no file or folder could be taken for.
+// artifact returns the workspace's name of a build that a call names: a path below the folder,
+// or a reference that cannot be mistaken for a path.
 func (r *root) artifact(name string) (string, error) {
 	if strings.HasPrefix(name, "oci:") {
-		return "", fmt.Errorf("%q: layouts are named by their folder here", name)
+		return "", fmt.Errorf("%q: name a layout by its folder", name)
 	}
 	path, version, versioned := strings.Cut(name, "@")
 	abs, there, err := r.path(path)
@@ -96,17 +96,17 @@ func (r *root) artifact(name string) (string, error) {
 		}
 		return abs, nil
 	}
-	// A reference has no dots for a part and does not begin at the root of the
-	// system; nothing of its name may lie where mm was started.
+	// A reference has no component of dots and is not absolute; no file of that name
+	// may exist in the working folder.
 	if _, bad := abi.ParseRef(name); bad != nil || err != nil {
 		if err == nil {
-			err = fmt.Errorf("%q is neither a path below the root folder nor a reference", name)
+			err = fmt.Errorf("%q: want a path below the root folder or a reference", name)
 		}
 		return "", err
 	}
 	first, _, _ := strings.Cut(path, "/")
 	if _, there, err := r.path(first); err != nil || there {
-		return "", fmt.Errorf("there is no file or folder %q below the root folder", name)
+		return "", fmt.Errorf("no file or folder %q below the root folder", name)
 	}
 	if _, err := os.Lstat(first); err == nil {
 		return "", outsideError{name}
@@ -114,15 +114,15 @@ func (r *root) artifact(name string) (string, error) {
 	return name, nil
 }
 
-// told is a path as a client writes it.
-func (r *root) told(path string) string {
+// clientPath returns a path relative to the root, with slashes.
+func (r *root) clientPath(path string) string {
 	if rest, ok := strings.CutPrefix(path, r.dir+r.separator); ok {
 		return filepath.ToSlash(rest)
 	}
 	return path
 }
 
-// open opens a regular file below the folder, for reading.
+// open opens a regular file below the folder for reading.
 func (r *root) open(name string) (*os.File, int64, error) {
 	abs, err := r.existing(name)
 	if err != nil {

@@ -1,22 +1,21 @@
-// Package mcp serves mm to coding agents by the Model Context Protocol.
+// Package mcp serves mm to coding agents over the Model Context Protocol.
 //
-// [Open] makes a server of these tools, and [Server.Serve] speaks to one client
-// over a pair of streams, [Server.Handler] to several over streamable HTTP:
+// [Open] returns a server; [Server.Serve] serves one client over a pair of streams,
+// [Server.Handler] several over streamable HTTP. The tools are:
 //
-//	validate   what mm validate finds in documents
-//	assemble   what mm assemble makes of a graph; unsigned, and pushed nowhere
-//	infer      what mm run answers
+//	validate   mm validate
+//	assemble   mm assemble, without signing and pushing
+//	infer      mm run
 //	NAME       each skill of the build that the server was opened for
 //
-// Whoever calls is not trusted. A path is one below the root folder or is
-// refused, links that lead out of it included; an artifact is verified before it
-// is used, as on the command line; a message, a result and the number of calls
-// at a time are bounded. What goes wrong with a call is its result, with
-// isError set, so that the model that made it reads what to do.
+// Clients are not trusted. A path must be below the root folder, links included; an artifact
+// is verified before use, as on the command line; the sizes of messages and results and the
+// number of concurrent calls are bounded. An error of a call is its result, with isError set,
+// so that the calling model can read the hint.
 //
-// Schemas: a skill's are those of its manifest (skills.Schema), the request of
-// infer is schemas/request.schema.json. Source of the protocol: the
-// specifications 2025-11-25 and 2026-07-28 as the official SDK has them.
+// The schemas of a skill are those of its manifest (skills.Schema); the request of infer is
+// schemas/request.schema.json. The protocol follows the specifications 2025-11-25 and
+// 2026-07-28 as implemented by the official SDK.
 package mcp
 
 import (
@@ -38,48 +37,47 @@ import (
 )
 
 const (
-	maxMessage = 4 << 20   // bytes of one message of a client
-	maxResult  = 256 << 10 // bytes of one result, about
-	maxCalls   = 4         // under way at a time; more wait
+	maxMessage = 4 << 20   // bytes of a client's message
+	maxResult  = 256 << 10 // approximate bytes of a result
+	maxCalls   = 4         // concurrent calls; others wait
 )
 
-// Options of a server.
+// Options configures a server.
 type Options struct {
-	Root    string // folder that holds every path of a call. Empty: the working folder
-	Version string // of mm, told to clients
+	Root    string // folder that contains every path of a call; empty: the working folder
+	Version string // of mm, reported to clients
 
-	// Build is what infer answers with where a call names no other, and the build
-	// whose skills are tools: a reference, or a path below Root. Empty: none.
+	// Build is the default build of infer, and the build whose skills are tools: a
+	// reference, or a path below Root. If empty, there is none.
 	Build  string
-	Target string // of a build of several
+	Target string // of a build with several targets
 
 	Workspace workspace.Options        // Dir is set for each call
-	Resolve   workspace.ResolveOptions // how the modules of graphs are found
+	Resolve   workspace.ResolveOptions // resolution of the modules of graphs
 	Exporters []assemble.Exporter      // the formats that assemble writes
-	Runner    runner.Options           // how builds are run
-	Skills    skills.Options           // what runs the skills
+	Runner    runner.Options           // options of builds
+	Skills    skills.Options           // options of skills
 
-	// Called is told of each call of a skill, by a model or by a client, with the
-	// workspace that the skill was found in; nil: nobody is.
+	// Called receives each call of a skill, by a model or by a client, with the workspace
+	// of the skill; may be nil.
 	Called func(ctx context.Context, w *workspace.Workspace, c runner.CallRecord)
 }
 
-// Server is the tools, ready for clients. It is safe for concurrent use.
+// Server serves the tools. It is safe for concurrent use.
 type Server struct {
 	opt   Options
 	root  *root
 	sdk   *sdk.Server
-	turns chan struct{} // a place for each call under way
+	turns chan struct{} // a semaphore of concurrent calls
 
 	closes []func() error // of Open
 
 	mu     sync.Mutex
-	loaded *loaded // the build that infer used last
+	loaded *loaded // the build used last by infer
 }
 
-// Open makes a server. A build whose skills it is to serve is found, verified
-// and opened; one that cannot be is the error. A skill that cannot be called on
-// this machine is a tool that says why.
+// Open returns a server. It finds, verifies and opens the build whose skills are tools. A
+// skill that cannot run on this machine is a tool that returns the reason.
 func Open(ctx context.Context, opt Options) (*Server, error) {
 	abs, err := filepath.Abs(opt.Root)
 	if err != nil {
@@ -123,19 +121,19 @@ func (s *Server) Close() error {
 	return all
 }
 
-// Serve speaks to one client, a message a line, until it hangs up or ctx ends.
+// Serve serves one client, one message a line, until it disconnects or ctx ends.
 func (s *Server) Serve(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error {
 	err := s.connect(ctx, &sdk.IOTransport{Reader: in, Writer: out, MaxLineLength: maxMessage})
 	if err != nil && ctx.Err() == nil {
-		return fmt.Errorf("speaking to the client: %w", err)
+		return fmt.Errorf("serving the client: %w", err)
 	}
 	return ctx.Err()
 }
 
-// connect speaks to one client over a transport.
+// connect serves one client over a transport.
 func (s *Server) connect(ctx context.Context, t sdk.Transport) error { return s.sdk.Run(ctx, t) }
 
-// turn waits for a place among the calls under way; done gives it back.
+// turn waits for a slot among the concurrent calls; done frees it.
 func (s *Server) turn(ctx context.Context) (done func(), err error) {
 	select {
 	case s.turns <- struct{}{}:
@@ -145,7 +143,7 @@ func (s *Server) turn(ctx context.Context) (done func(), err error) {
 	}
 }
 
-// open opens a workspace around a document; closing it is the caller's.
+// open opens a workspace for a document; the caller closes it.
 func (s *Server) open(anchor string) (*workspace.Workspace, error) {
 	opt := s.opt.Workspace
 	opt.Dir = s.root.dir
@@ -155,16 +153,16 @@ func (s *Server) open(anchor string) (*workspace.Workspace, error) {
 	return workspace.Open(opt)
 }
 
-// tool is what a client may call.
+// tool is a callable tool.
 type tool struct {
 	name, title, description string
-	input, output            []byte // JSON Schemas of an object; no output: it is not promised
-	changes                  bool   // it writes something
+	input, output            []byte // JSON Schemas of an object; output may be nil
+	changes                  bool   // the tool writes files
 	call                     func(ctx context.Context, arguments []byte) (*sdk.CallToolResult, error)
 }
 
-// add serves a tool. Its arguments are checked against its schema before it is
-// called, its errors are results.
+// add serves a tool. Arguments are checked against its schema before a call; errors are
+// results.
 func (s *Server) add(t tool) error {
 	shape, err := schemas.NewShape(t.input)
 	if err != nil {
@@ -178,23 +176,23 @@ func (s *Server) add(t tool) error {
 		spec.OutputSchema = json.RawMessage(t.output)
 	}
 	s.sdk.AddTool(spec, func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		given := []byte(req.Params.Arguments)
-		if len(given) == 0 {
-			given = []byte("{}")
+		args := []byte(req.Params.Arguments)
+		if len(args) == 0 {
+			args = []byte("{}")
 		}
-		v, err := schemas.ReadValue(given)
+		v, err := schemas.ReadValue(args)
 		if err == nil {
 			err = shape.Check(v)
 		}
 		if err != nil {
-			return s.failed(fmt.Errorf("the arguments of %s are wrong: %w", t.name, err)), nil
+			return s.failed(fmt.Errorf("bad arguments of %s: %w", t.name, err)), nil
 		}
 		done, err := s.turn(ctx)
 		if err != nil {
 			return nil, err
 		}
 		defer done()
-		result, err := t.call(ctx, given)
+		result, err := t.call(ctx, args)
 		if err != nil {
 			return s.failed(err), nil
 		}

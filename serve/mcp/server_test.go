@@ -133,9 +133,9 @@ type fields = map[string]any
 // A client lists the tools with their schemas and calls each of them.
 func TestTools(t *testing.T) {
 	dir := world(t)
-	var told []string
+	var reported []string
 	s := serve(t, dir, Options{Build: "b.graph.yaml", Called: func(_ context.Context, _ *workspace.Workspace, c runner.CallRecord) {
-		told = append(told, c.Skill.Name+" "+c.Answer.Kind())
+		reported = append(reported, c.Skill.Name+" "+c.Answer.Kind())
 	}})
 	c := client(t, s)
 	list, err := c.ListTools(t.Context(), nil)
@@ -180,7 +180,7 @@ func TestTools(t *testing.T) {
 			}
 			continue
 		}
-		var a answered
+		var a inferOutput
 		if err := json.Unmarshal([]byte(text), &a); err != nil || failed || a.Generated != 4 || a.Text == "" {
 			t.Errorf("infer %q: %s", build, text)
 		}
@@ -196,8 +196,8 @@ func TestTools(t *testing.T) {
 	if text, failed = call(t, c, "adder", fields{"a": -1}); !failed || !strings.Contains(text, `"kind":"trap"`) {
 		t.Errorf("a skill that breaks: %s", text)
 	}
-	if want := []string{"adder ok", "reader ok", "adder trap"}; !slices.Equal(told, want) {
-		t.Errorf("told of %v, wanted %v", told, want)
+	if want := []string{"adder ok", "reader ok", "adder trap"}; !slices.Equal(reported, want) {
+		t.Errorf("told of %v, wanted %v", reported, want)
 	}
 }
 
@@ -292,7 +292,7 @@ func TestHostile(t *testing.T) {
 	}{
 		"another type":      {"validate", fields{"paths": "b.graph.yaml"}},
 		"an unknown key":    {"validate", fields{"path": "b.graph.yaml"}},
-		"no object":         {"validate", []string{"b.graph.yaml"}},
+		"is not an object":  {"validate", []string{"b.graph.yaml"}},
 		"another number":    {"adder", fields{"a": 1.5}},
 		"an asset's name":   {"reader", fields{"file": "#n", "assets": fields{"../n": "b.graph.yaml"}}},
 		"no such asset":     {"reader", fields{"file": "#n"}},

@@ -20,11 +20,11 @@ import (
 	"mm-abi.org/mm/workspace"
 )
 
-// assetsKey is the argument of a skill's tool that says which files its assets
-// are. A skill that has an input of this name is given none.
+// assetsKey is the argument of a skill's tool that maps assets to files. A skill with an input
+// of this name gets no assets.
 const assetsKey = "assets"
 
-// addSkills makes a tool of each skill of the build.
+// addSkills adds a tool for each skill of the build.
 func (s *Server) addSkills(ctx context.Context) error {
 	w, b, err := s.find(ctx, s.opt.Build, s.opt.Target)
 	if err != nil {
@@ -39,7 +39,7 @@ func (s *Server) addSkills(ctx context.Context) error {
 	own := []string{"validate", "assemble", "infer"}
 	for _, info := range set.List() {
 		if slices.Contains(own, info.Name) {
-			return fmt.Errorf("%s has a skill called %s, which is a tool of mm", s.opt.Build, info.Name)
+			return fmt.Errorf("%s: skill %s has the name of a tool of mm", s.opt.Build, info.Name)
 		}
 		k := &skill{server: s, workspace: w, set: set, info: info}
 		t, err := k.tool()
@@ -53,21 +53,21 @@ func (s *Server) addSkills(ctx context.Context) error {
 	return nil
 }
 
-// skill is a skill of the build as a tool.
+// skill is a tool for a skill of the build.
 type skill struct {
 	server    *Server
-	workspace *workspace.Workspace // where it was found
+	workspace *workspace.Workspace // of the build
 	set       *skills.Set
 	info      skills.Info
 }
 
 func (k *skill) tool() (tool, error) {
 	input, output := k.info.Inputs, k.info.Outputs
-	said := k.info.Description
+	description := k.info.Description
 	if k.info.Err != nil {
-		said += fmt.Sprintf(" It cannot be called here: %v.", k.info.Err)
+		description += fmt.Sprintf(" It cannot be called here: %v.", k.info.Err)
 	}
-	if input == nil { // there is no manifest that says
+	if input == nil { // no manifest
 		input, output = []byte(`{"type":"object"}`), nil
 	}
 	var err error
@@ -75,12 +75,12 @@ func (k *skill) tool() (tool, error) {
 		return tool{}, fmt.Errorf("serving %s: %w", k.info.Name, err)
 	}
 	return tool{
-		name: k.info.Name, title: k.info.Name + " " + k.info.Version, description: cut(said, maxDetail),
+		name: k.info.Name, title: k.info.Name + " " + k.info.Version, description: cut(description, maxDetail),
 		input: input, output: output, call: k.call,
 	}, nil
 }
 
-// withAssets adds the files of assets to the inputs of a skill that takes any.
+// withAssets adds the assets argument to the schema of a skill that takes assets.
 func withAssets(input []byte) ([]byte, error) {
 	var doc struct {
 		Type       string                     `json:"type"`
@@ -98,7 +98,7 @@ func withAssets(input []byte) ([]byte, error) {
 			Items   struct{ Pattern string }
 		}
 		if err := json.Unmarshal(p, &port); err == nil && port.Pattern+port.Items.Pattern != "" {
-			takes = true // a uri: no other type of a port has a pattern
+			takes = true // a uri: other port types have no pattern
 		}
 	}
 	if _, taken := doc.Properties[assetsKey]; taken || !takes {
@@ -110,9 +110,9 @@ func withAssets(input []byte) ([]byte, error) {
 	return json.Marshal(doc)
 }
 
-// call calls the skill as a model would.
-func (k *skill) call(ctx context.Context, given []byte) (*sdk.CallToolResult, error) {
-	v, err := object(given)
+// call calls the skill as a model does.
+func (k *skill) call(ctx context.Context, args []byte) (*sdk.CallToolResult, error) {
+	v, err := object(args)
 	if err != nil {
 		return nil, err
 	}
@@ -130,9 +130,9 @@ func (k *skill) call(ctx context.Context, given []byte) (*sdk.CallToolResult, er
 	if err != nil {
 		return nil, err
 	}
-	if told := k.server.opt.Called; told != nil {
-		told(ctx, k.workspace, runner.CallRecord{
-			Call: talk.Call{Name: k.info.Name, Arguments: given}, Skill: k.info, Answer: answer, Line: answer.Line, Took: time.Since(start),
+	if report := k.server.opt.Called; report != nil {
+		report(ctx, k.workspace, runner.CallRecord{
+			Call: talk.Call{Name: k.info.Name, Arguments: args}, Skill: k.info, Answer: answer, Line: answer.Line, Took: time.Since(start),
 		})
 	}
 	if answer.Fault != nil {
@@ -142,16 +142,16 @@ func (k *skill) call(ctx context.Context, given []byte) (*sdk.CallToolResult, er
 	if err != nil {
 		return nil, err
 	}
-	delete(values, "ok") // the rest is what the skill's outputs say
+	delete(values, "ok") // the rest are the skill's outputs
 	return structured(values)
 }
 
-// object reads one JSON object, with numbers as they are written.
+// object parses a JSON object and keeps numbers as written.
 func object(data []byte) (map[string]any, error) {
 	v, err := schemas.ReadValue(data)
 	values, ok := v.(map[string]any)
 	if err == nil && !ok {
-		err = fmt.Errorf("it is no JSON object")
+		err = fmt.Errorf("not a JSON object")
 	}
 	return values, err
 }
@@ -170,7 +170,7 @@ func (k *skill) open(named map[string]any) (list []sandbox.Asset, done func(), e
 		}
 	}()
 	for _, name := range slices.Sorted(maps.Keys(named)) {
-		path, _ := named[name].(string) // its schema says so
+		path, _ := named[name].(string) // the schema requires a string
 		f, size, err := k.server.root.open(path)
 		if err != nil {
 			return nil, nil, err

@@ -15,9 +15,9 @@ import (
 	"mm-abi.org/mm/cmd/mm-native/dynlib"
 )
 
-// llama.cpp's structures change every few weeks and its file names do not say
-// so. A library is therefore used only if it gives a version of the table, and
-// if its own defaults then lie where that version's structures have them.
+// llama.cpp's structures change every few weeks without a change of its file names. A
+// library is used only if its version is in the table, and if its defaults are at the
+// offsets of that version's structures.
 
 // modelParams is llama_model_params of version 0.5.
 type modelParams struct {
@@ -53,7 +53,7 @@ type contextParams struct {
 	samplers, samplersN, contextOther uintptr
 }
 
-// batch is llama_batch, the same since 2023.
+// batch is llama_batch, unchanged since 2023.
 type batch struct {
 	tokens int32
 	_      int32
@@ -65,15 +65,15 @@ type batch struct {
 	logits uintptr
 }
 
-// layout says how a version's structures are made: their sizes, and numbers
-// that the library's own defaults have at offsets.
+// layout describes a version's structures: their sizes, and values of the library's
+// defaults at offsets.
 type layout struct {
 	model, context       int // bytes
 	modelAt, contextAt   map[int]uint32
 	modelByte, contextOn map[int]byte
 }
 
-// layouts are the known ones, by major and minor version.
+// layouts returns the known layouts by major and minor version.
 func layouts() map[[2]int]layout {
 	minus := math.Float32bits(-1)
 	return map[[2]int]layout{
@@ -92,31 +92,30 @@ func layouts() map[[2]int]layout {
 
 var versionText = regexp.MustCompile(`^v?(\d{1,4})\.(\d{1,4})\.`)
 
-// layoutOf finds the structures of a version such as "0.5.0-dev".
+// layoutOf returns the layout of a version such as "0.5.0-dev".
 func layoutOf(version string) (layout, error) {
-	known := layouts()
+	all := layouts()
 	m := versionText.FindStringSubmatch(version)
 	if m == nil {
-		return layout{}, fmt.Errorf("llama.cpp gives its version as %q, which is none that mm knows (0.5)", version)
+		return layout{}, fmt.Errorf("unsupported version %q of llama.cpp: want 0.5", version)
 	}
-	major, _ := strconv.Atoi(m[1]) // four digits at most
+	major, _ := strconv.Atoi(m[1]) // at most four digits
 	minor, _ := strconv.Atoi(m[2])
-	l, ok := known[[2]int{major, minor}]
+	l, ok := all[[2]int{major, minor}]
 	if !ok {
-		return layout{}, fmt.Errorf("llama.cpp %s is not one that mm knows (0.5): its structures may differ", version)
+		return layout{}, fmt.Errorf("unsupported version %s of llama.cpp: want 0.5, its structures may differ", version)
 	}
 	return l, nil
 }
 
-// The canary is larger than any structure, and of bytes that no default has.
+// The canary is larger than every structure, of a byte that no default has.
 const (
 	canaryBytes = 1024
 	canary      = 0xA5
 )
 
-// defaults has the library write its defaults into a field of canaries. Where
-// structures are returned by a pointer in a register of its own, the field is
-// one of zeros.
+// defaults lets the library write its defaults over canaries. If structures are returned
+// through a pointer in a separate register, the buffer is filled with zeros.
 func defaults(function uintptr) []byte {
 	if returnsByArgument {
 		field := make([]byte, canaryBytes)
@@ -135,7 +134,7 @@ func defaults(function uintptr) []byte {
 	return field
 }
 
-// probe compares what the library wrote with what a version writes.
+// probe compares the library's defaults with those of a version.
 func probe(name string, field []byte, size int, at map[int]uint32, on map[int]byte) error {
 	beyond := byte(0)
 	if returnsByArgument {
@@ -147,24 +146,24 @@ func probe(name string, field []byte, size int, at map[int]uint32, on map[int]by
 	}
 	// The last bytes may be padding, or zeros in a field of zeros.
 	if end > size || returnsByArgument && end < size-8 {
-		return fmt.Errorf("%s has %d bytes and not %d", name, end, size)
+		return fmt.Errorf("%s: got %d bytes, want %d", name, end, size)
 	}
 	for offset, want := range at {
 		if got := binary.LittleEndian.Uint32(field[offset:]); got != want {
-			return fmt.Errorf("%s has %#x at byte %d and not %#x", name, got, offset, want)
+			return fmt.Errorf("%s: got %#x at byte %d, want %#x", name, got, offset, want)
 		}
 	}
 	for offset, want := range on {
 		if field[offset] != want {
-			return fmt.Errorf("%s has %#x at byte %d and not %#x", name, field[offset], offset, want)
+			return fmt.Errorf("%s: got %#x at byte %d, want %#x", name, field[offset], offset, want)
 		}
 	}
 	return nil
 }
 
-// check refuses a library whose structures are not those of its version.
+// check refuses a library whose structures do not match its version.
 func check(l *dynlib.Library, version string) error {
-	known, err := layoutOf(version)
+	want, err := layoutOf(version)
 	if err != nil {
 		return err
 	}
@@ -176,11 +175,11 @@ func check(l *dynlib.Library, version string) error {
 	if err != nil {
 		return err
 	}
-	if err := probe("llama_model_params", defaults(model), known.model, known.modelAt, known.modelByte); err != nil {
-		return fmt.Errorf("llama.cpp %s is not what it says: %w", version, err)
+	if err := probe("llama_model_params", defaults(model), want.model, want.modelAt, want.modelByte); err != nil {
+		return fmt.Errorf("llama.cpp %s does not match its version: %w", version, err)
 	}
-	if err := probe("llama_context_params", defaults(context), known.context, known.contextAt, known.contextOn); err != nil {
-		return fmt.Errorf("llama.cpp %s is not what it says: %w", version, err)
+	if err := probe("llama_context_params", defaults(context), want.context, want.contextAt, want.contextOn); err != nil {
+		return fmt.Errorf("llama.cpp %s does not match its version: %w", version, err)
 	}
 	return nil
 }

@@ -1,5 +1,4 @@
 package llamalib
 
-// returnsByArgument: a large structure is written to where the first argument
-// points.
+// returnsByArgument: a large structure is written to the address in the first argument.
 const returnsByArgument = true

@@ -2,5 +2,5 @@
 
 package llamalib
 
-// returnsByArgument: the pointer has a register of its own.
+// returnsByArgument: the address has a separate register.
 const returnsByArgument = false

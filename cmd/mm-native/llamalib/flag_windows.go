@@ -6,10 +6,10 @@ import (
 	"mm-abi.org/mm/cmd/mm-native/dynlib"
 )
 
-// flagFunction is strlen, which the library calls as its abort callback,
-// hundreds of times for each token and from its own threads, where a function
-// of Go's would cost a percent or two of the time: the C string at a flag of
-// four bytes has the length 0 for a 0 and 1 for a 1.
+// flagFunction returns strlen, which the library uses as its abort callback. It is called
+// hundreds of times for each token from the library's own threads, where a Go function
+// would take a percent or two of the time. A flag of four bytes is a C string of length 0
+// or 1.
 func flagFunction(*dynlib.Library) (uintptr, error) {
 	f := windows.NewLazySystemDLL("ntdll.dll").NewProc("strlen")
 	if err := f.Find(); err != nil {

@@ -13,31 +13,30 @@ import (
 	"mm-abi.org/mm/runtimes"
 )
 
-// chunk is the most positions that are computed at a time. The library looks
-// between any two of its operations at whether they are still wanted, and one
-// operation on so many positions is short.
+// chunk bounds the positions of one computation. The library checks for an abort between
+// operations, and one operation on so many positions is short.
 const chunk = 128
 
-// aborted is what decode returns when it was told to stop.
+// aborted is the result of decode after an abort.
 const aborted = 2
 
-// vector stands for a position that is no token.
+// vector marks a position that is not a token.
 const vector int32 = -1
 
-// sequence is a context of the library that holds one text.
+// sequence is a context of the library with its positions.
 type sequence struct {
 	m       *model
 	handle  uintptr // 0: closed
 	context int
-	ids     []int32   // held; vector where one is
-	last    []float32 // the last position's vector, if it is one
-	known   bool      // the library has the logits of the last position
+	ids     []int32   // positions held, with vector for vectors
+	last    []float32 // the vector of the last position, if it is one
+	fresh   bool      // the library has the logits of the last position
 	hidden  bool      // keep the states of all positions
-	states  []float32 // of those, behind the last norm
-	stop    *uint32   // 1: the library is to end what it computes; on the heap, where it stays
+	states  []float32 // of all positions, after the last norm
+	stop    *uint32   // 1 aborts the computation; on the heap, at a fixed address
 }
 
-// Len is the number of positions held.
+// Len returns the number of positions.
 func (s *sequence) Len() int { return len(s.ids) }
 
 // Close frees the context.
@@ -48,13 +47,13 @@ func (s *sequence) Close() error {
 	return nil
 }
 
-// free needs the model's lock.
+// free frees the context. The caller holds the model's lock.
 func (s *sequence) free() {
 	if s.handle != 0 {
 		s.m.lib.freeContext(s.handle)
 		delete(s.m.open, s)
 	}
-	s.handle, s.ids, s.known, s.states = 0, nil, false, nil
+	s.handle, s.ids, s.fresh, s.states = 0, nil, false, nil
 }
 
 // Feed appends positions, all or none.
@@ -65,17 +64,17 @@ func (s *sequence) Feed(ctx context.Context, in ...runtimes.Positions) error {
 	before, rows, width := len(s.ids), 0, s.m.shape.Width
 	for _, p := range in {
 		if len(p.Tokens) > 0 && len(p.Vectors) > 0 || len(p.Vectors)%width != 0 {
-			return fmt.Errorf("%d tokens with %d numbers of vectors of %d", len(p.Tokens), len(p.Vectors), width)
+			return fmt.Errorf("bad positions: %d tokens, %d numbers of vectors of width %d", len(p.Tokens), len(p.Vectors), width)
 		}
 		for _, id := range p.Tokens {
 			if id < 0 || int(id) >= s.m.shape.Vocab {
-				return fmt.Errorf("token %d of a vocabulary of %d", id, s.m.shape.Vocab)
+				return fmt.Errorf("token %d out of range: vocabulary of %d", id, s.m.shape.Vocab)
 			}
 		}
 		rows += len(p.Tokens) + len(p.Vectors)/width
 	}
 	if room := s.context - before; rows > room {
-		return fmt.Errorf("%w: there is room for %d, %d positions are taken and %d more are wanted", runtimes.ErrFull, s.context, before, rows)
+		return fmt.Errorf("%w: context %d, %d positions used, %d more requested", runtimes.ErrFull, s.context, before, rows)
 	}
 	for _, p := range in {
 		if err := s.feed(ctx, p); err != nil {
@@ -85,7 +84,7 @@ func (s *sequence) Feed(ctx context.Context, in ...runtimes.Positions) error {
 	return nil
 }
 
-// feed computes positions of one kind.
+// feed computes tokens or vectors.
 func (s *sequence) feed(ctx context.Context, p runtimes.Positions) error {
 	width := s.m.shape.Width
 	for tokens := range slices.Chunk(p.Tokens, chunk) {
@@ -105,8 +104,7 @@ func (s *sequence) feed(ctx context.Context, p runtimes.Positions) error {
 	return nil
 }
 
-// decode computes n positions behind those held and keeps the last one's
-// logits.
+// decode computes n positions after those held and marks the logits of the last one.
 func (s *sequence) decode(ctx context.Context, tokens []int32, vectors []float32, n int) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -140,7 +138,7 @@ func (s *sequence) decode(ctx context.Context, tokens []int32, vectors []float32
 		*(*int32)(dynlib.Pointer(ids[i])) = 0
 	}
 	wanted[n-1] = 1
-	s.known = false
+	s.fresh = false
 	atomic.StoreUint32(s.stop, 0)
 	told := make(chan struct{})
 	unhook := context.AfterFunc(ctx, func() {
@@ -156,7 +154,7 @@ func (s *sequence) decode(ctx context.Context, tokens []int32, vectors []float32
 		if err := ctx.Err(); r == aborted && err != nil {
 			return err
 		}
-		return fmt.Errorf("llama.cpp could not compute %d positions behind %d: code %d", n, len(s.ids), r)
+		return fmt.Errorf("llama.cpp failed to compute %d positions after %d: code %d", n, len(s.ids), r)
 	}
 	if s.hidden {
 		if err := s.keep(n); err != nil {
@@ -164,12 +162,11 @@ func (s *sequence) decode(ctx context.Context, tokens []int32, vectors []float32
 			return err
 		}
 	}
-	s.known = true
+	s.fresh = true
 	return nil
 }
 
-// keep copies the states of the n positions that were computed last. It needs
-// the model's lock.
+// keep copies the states of the last n computed positions. The caller holds the model's lock.
 func (s *sequence) keep(n int) error {
 	width := s.m.shape.Width
 	s.states = s.states[:len(s.ids)*width]
@@ -183,7 +180,7 @@ func (s *sequence) keep(n int) error {
 	return nil
 }
 
-// Hidden gives the states of positions.
+// Hidden returns the states of positions.
 func (s *sequence) Hidden(from, to int) ([]float32, error) {
 	switch {
 	case s.handle == 0:
@@ -191,18 +188,18 @@ func (s *sequence) Hidden(from, to int) ([]float32, error) {
 	case !s.hidden:
 		return nil, errors.New("the sequence keeps no hidden states")
 	case from < 0 || to < from || to > len(s.ids):
-		return nil, fmt.Errorf("hidden states of the positions %d to %d of %d", from, to, len(s.ids))
+		return nil, fmt.Errorf("hidden states %d to %d out of range: %d positions", from, to, len(s.ids))
 	}
 	return slices.Clone(s.states[from*s.m.shape.Width : to*s.m.shape.Width]), nil
 }
 
-// Truncate forgets the positions from n on.
+// Truncate drops the positions from n on.
 func (s *sequence) Truncate(n int) error {
 	if s.handle == 0 {
 		return runtimes.ErrClosed
 	}
 	if n < 0 || n > len(s.ids) {
-		return fmt.Errorf("truncating %d positions to %d", len(s.ids), n)
+		return fmt.Errorf("cannot truncate %d positions to %d", len(s.ids), n)
 	}
 	if n == len(s.ids) {
 		return nil
@@ -215,22 +212,22 @@ func (s *sequence) Truncate(n int) error {
 	if !s.m.lib.memoryRemove(s.m.lib.getMemory(s.handle), 0, int32(n), -1) {
 		return fmt.Errorf("llama.cpp cannot truncate %d positions to %d", len(s.ids), n)
 	}
-	s.ids, s.known = s.ids[:n], false
-	s.last = nil // that of another position
+	s.ids, s.fresh = s.ids[:n], false
+	s.last = nil // it belongs to another position
 	return nil
 }
 
-// recall makes the logits of the last position known.
+// recall computes the logits of the last position, if unknown.
 func (s *sequence) recall(ctx context.Context) error {
 	if s.handle == 0 {
 		return runtimes.ErrClosed
 	}
 	n := len(s.ids)
-	if s.known {
+	if s.fresh {
 		return nil
 	}
 	if n == 0 || s.ids[n-1] == vector && s.last == nil {
-		return fmt.Errorf("the last of the %d positions is no token: there is nothing to continue from", n)
+		return fmt.Errorf("no logits to continue from: the last of the %d positions is a vector", n)
 	}
 	again := runtimes.Positions{Tokens: []int32{s.ids[n-1]}}
 	if s.ids[n-1] == vector {
@@ -245,8 +242,7 @@ func (s *sequence) recall(ctx context.Context) error {
 	return s.feed(ctx, again)
 }
 
-// logits copies those of the last position into a field that may be there
-// already.
+// logits copies the logits of the last position, reusing a buffer if there is one.
 func (s *sequence) logits(into []float32) ([]float32, error) {
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
@@ -260,7 +256,7 @@ func (s *sequence) logits(into []float32) ([]float32, error) {
 	return append(into[:0], unsafe.Slice((*float32)(dynlib.Pointer(p)), s.m.shape.Vocab)...), nil
 }
 
-// Logits are those behind the last position.
+// Logits returns the logits after the last position.
 func (s *sequence) Logits(ctx context.Context) ([]float32, error) {
 	if err := s.recall(ctx); err != nil {
 		return nil, err
@@ -274,7 +270,7 @@ func (s *sequence) Generate(ctx context.Context, opt runtimes.Generation, emit f
 		return "", runtimes.ErrClosed
 	}
 	if opt.MaxTokens < 0 {
-		return "", fmt.Errorf("%d tokens: the number must not be negative", opt.MaxTokens)
+		return "", fmt.Errorf("negative number of tokens: %d", opt.MaxTokens)
 	}
 	if opt.Allow != nil {
 		if err := opt.Allow.Check(); err != nil {
@@ -299,7 +295,7 @@ func (s *sequence) Generate(ctx context.Context, opt runtimes.Generation, emit f
 			opt.Allow.Mask(state, x)
 		}
 		id, err := sampler.Sample(x, history)
-		if opt.Allow != nil && errors.Is(err, sample.ErrNone) { // the grammar is at its end
+		if opt.Allow != nil && errors.Is(err, sample.ErrNone) { // the grammar ended
 			return runtimes.StopEnd, nil
 		}
 		if err != nil {

@@ -13,11 +13,11 @@ import (
 	"mm-abi.org/mm/cmd/mm-native/dynlib"
 )
 
-// slot is the place of a function in OrtApi. The table only ever grows at its
-// end, so that a number means the same function in all versions.
+// slot is the index of a function in OrtApi. The table only grows at its end, so an index
+// means the same function in all versions.
 type slot int
 
-// The functions that are called (onnxruntime_c_api.h).
+// The functions in use (onnxruntime_c_api.h).
 const (
 	getErrorMessage        slot = 2
 	createEnv              slot = 3
@@ -57,12 +57,12 @@ const (
 	releaseTensorInfo      slot = 99
 	releaseSessionOptions  slot = 100
 	addSessionConfigEntry  slot = 130
-	minMinor, maxMinor          = 23, 30 // of the versions whose table is known
+	minMinor, maxMinor          = 23, 30 // of the supported versions
 	valueTensor                 = 1      // ONNX_TYPE_TENSOR
 	loggingError                = 3      // ORT_LOGGING_LEVEL_ERROR
 )
 
-// api is a version's table of functions.
+// api is the table of functions of a version.
 type api struct {
 	table   uintptr
 	version string
@@ -70,21 +70,21 @@ type api struct {
 
 var versionText = regexp.MustCompile(`^1\.(\d{1,4})\.`)
 
-// apiVersion is the table to ask a library for: its own, or the newest that is
-// known here. Asking for one that it does not have prints an error.
+// apiVersion returns the version of the table to request: the library's own, or the newest one
+// supported here. Requesting a missing one prints an error.
 func apiVersion(version string) (uint32, error) {
 	m := versionText.FindStringSubmatch(version)
 	if m == nil {
-		return 0, fmt.Errorf("ONNX Runtime gives its version as %q, mm knows 1.%d and later", version, minMinor)
+		return 0, fmt.Errorf("unsupported version %q of ONNX Runtime: want 1.%d or later", version, minMinor)
 	}
-	minor, _ := strconv.Atoi(m[1]) // four digits at most
+	minor, _ := strconv.Atoi(m[1]) // at most four digits
 	if minor < minMinor {
-		return 0, fmt.Errorf("ONNX Runtime %s is older than those that mm knows, 1.%d and later", version, minMinor)
+		return 0, fmt.Errorf("unsupported version %s of ONNX Runtime: want 1.%d or later", version, minMinor)
 	}
 	return uint32(min(minor, maxMinor)), nil
 }
 
-// open loads the library of a folder and asks it for its functions.
+// open loads the library of a folder and requests its functions.
 func open(dir string) (*api, error) {
 	lib, err := dynlib.Open(dir, "libonnxruntime.so.1*", "libonnxruntime.1*.dylib", "onnxruntime.dll")
 	if err != nil {
@@ -106,18 +106,18 @@ func open(dir string) (*api, error) {
 		return nil, err
 	}
 	if a.table, _, _ = purego.SyscallN(getAPI, uintptr(want)); a.table == 0 {
-		return nil, fmt.Errorf("ONNX Runtime %s does not have version %d of its functions", a.version, want)
+		return nil, fmt.Errorf("ONNX Runtime %s: missing version %d of its functions", a.version, want)
 	}
 	return a, nil
 }
 
-// word reads the i-th pointer at an address.
+// word reads the i-th pointer of an array.
 func word(at uintptr, i slot) uintptr {
 	return *(*uintptr)(dynlib.Pointer(at + uintptr(i)*unsafe.Sizeof(at)))
 }
 
-// call calls a function that gives a status. Pointers among the arguments stay
-// where they are while it runs.
+// call calls a function that returns a status. Pointers among the arguments are not moved while
+// it runs.
 //
 //go:uintptrescapes
 func (a *api) call(f slot, args ...uintptr) error {
@@ -131,24 +131,24 @@ func (a *api) call(f slot, args ...uintptr) error {
 	return err
 }
 
-// release frees what a function made.
+// release frees an object.
 func (a *api) release(f slot, object uintptr) {
 	if object != 0 {
 		purego.SyscallN(word(a.table, f), object)
 	}
 }
 
-// made calls a function whose last argument receives what it makes.
+// create calls a function whose last argument receives the created object.
 //
 //go:uintptrescapes
-func (a *api) made(f slot, args ...uintptr) (uintptr, error) {
+func (a *api) create(f slot, args ...uintptr) (uintptr, error) {
 	out := new(uintptr)
-	var pin runtime.Pinner // of a variable that would otherwise lie on a stack that may move
+	var pin runtime.Pinner // stacks may move
 	pin.Pin(out)
 	defer pin.Unpin()
 	err := a.call(f, append(args, uintptr(unsafe.Pointer(out)))...)
 	return *out, err
 }
 
-// cString is a C string in Go's memory, which the caller keeps alive.
+// cString returns a C string in Go memory, which the caller keeps alive.
 func cString(s string) *byte { return &append([]byte(s), 0)[0] }

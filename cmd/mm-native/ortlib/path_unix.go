@@ -4,5 +4,5 @@ package ortlib
 
 import "unsafe"
 
-// nativePath is a path as the library takes it.
+// nativePath converts a path for the library.
 func nativePath(path string) (unsafe.Pointer, error) { return unsafe.Pointer(cString(path)), nil }

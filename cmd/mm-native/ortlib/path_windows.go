@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// nativePath is a path as the library takes it, in UTF-16.
+// nativePath converts a path for the library, to UTF-16.
 func nativePath(path string) (unsafe.Pointer, error) {
 	p, err := windows.UTF16PtrFromString(path)
 	return unsafe.Pointer(p), err

@@ -14,8 +14,7 @@ import (
 	"mm-abi.org/mm/cmd/mm-native/dynlib"
 )
 
-// The functions of providers in libraries of their own; they are there since
-// version 24 of the table.
+// The functions for providers in separate libraries, available since version 24 of the table.
 const (
 	createSessionFromArray slot = 8
 	registerLibrary        slot = 301
@@ -31,27 +30,25 @@ const (
 	firstWithProviders          = 24
 )
 
-// Node is one of a model and the provider that computes it.
+// Node is a node of a model and the provider that computes it.
 type Node struct{ Provider, Name, Domain, Op string }
 
-// Session says how a model is opened, beside its threads. The zero value is the
-// processor's.
+// Session configures a session. The zero value computes on the processor.
 type Session struct {
-	Provider string            // that registered a library, all of whose devices are used; "": none
+	Provider string            // name of a registered provider, all of whose devices are used; "": none
 	Options  map[string]string // of the provider
 	Config   map[string]string // of the session
 }
 
-// Version is the library's.
+// Version returns the library's version.
 func (e *Engine) Version() string { return e.api.version }
 
-// Register has a provider's library loaded. A relative path would be looked for
-// beside ONNX Runtime.
+// Register loads a provider's library. A relative path is resolved in ONNX Runtime's folder.
 func (e *Engine) Register(name, path string) error {
 	if n, err := apiVersion(e.api.version); err != nil {
 		return err
 	} else if n < firstWithProviders {
-		return fmt.Errorf("ONNX Runtime %s takes no providers in libraries of their own: from 1.%d on it does", e.api.version, firstWithProviders)
+		return fmt.Errorf("ONNX Runtime %s does not support providers in separate libraries: want 1.%d or later", e.api.version, firstWithProviders)
 	}
 	n := cString(name)
 	file, err := nativePath(path)
@@ -64,15 +61,14 @@ func (e *Engine) Register(name, path string) error {
 	return err
 }
 
-// Assign makes a session of a model in memory, says which provider computes
-// each of its nodes, and gives the session back. What the provider writes in
-// that course (Session.Config) is there then.
+// Assign creates a session of a model in memory, returns the provider of each node, and closes
+// the session. Files that the provider writes (Session.Config) then exist.
 func (e *Engine) Assign(ctx context.Context, model []byte, s Session) ([]Node, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	if len(model) == 0 {
-		return nil, errors.New("the model is empty")
+		return nil, errors.New("empty model")
 	}
 	opt, err := e.options(1)
 	if err != nil {
@@ -87,7 +83,7 @@ func (e *Engine) Assign(ctx context.Context, model []byte, s Session) ([]Node, e
 	if err := e.configure(opt, s); err != nil {
 		return nil, err
 	}
-	session, err := e.api.made(createSessionFromArray, e.env, uintptr(unsafe.Pointer(&model[0])), uintptr(len(model)), opt)
+	session, err := e.api.create(createSessionFromArray, e.env, uintptr(unsafe.Pointer(&model[0])), uintptr(len(model)), opt)
 	runtime.KeepAlive(model)
 	if err != nil {
 		return nil, err
@@ -127,14 +123,14 @@ func (e *Engine) provide(opt uintptr, s Session) error {
 		}
 	}
 	if len(devices) == 0 {
-		return fmt.Errorf("the library of %s has no device here", s.Provider)
+		return fmt.Errorf("no device for provider %s", s.Provider)
 	}
 	var keys, values []*byte
 	for _, key := range slices.Sorted(maps.Keys(s.Options)) {
 		keys, values = append(keys, cString(key)), append(values, cString(s.Options[key]))
 	}
 	count := len(keys)
-	keys, values = append(keys, nil), append(values, nil) // so that there is an address of a first one
+	keys, values = append(keys, nil), append(values, nil) // so that the first element has an address
 	err := e.api.call(appendProvider, opt, e.env, uintptr(unsafe.Pointer(&devices[0])), uintptr(len(devices)),
 		uintptr(unsafe.Pointer(&keys[0])), uintptr(unsafe.Pointer(&values[0])), uintptr(count))
 	runtime.KeepAlive(keys)
@@ -142,7 +138,7 @@ func (e *Engine) provide(opt uintptr, s Session) error {
 	return err
 }
 
-// assigned asks a session which provider computes what.
+// assigned returns the provider of each node of a session.
 func (e *Engine) assigned(session uintptr) ([]Node, error) {
 	parts, err := e.list(assignment, session)
 	if err != nil {
@@ -173,7 +169,7 @@ func (e *Engine) assigned(session uintptr) ([]Node, error) {
 	return out, nil
 }
 
-// list calls a function that gives an array and its length.
+// list calls a function that returns an array and its length.
 func (e *Engine) list(f slot, of uintptr) ([]uintptr, error) {
 	first, n := new(uintptr), new(uintptr)
 	if err := e.api.call(f, of, uintptr(unsafe.Pointer(first)), uintptr(unsafe.Pointer(n))); err != nil {
@@ -186,8 +182,8 @@ func (e *Engine) list(f slot, of uintptr) ([]uintptr, error) {
 	return out, nil
 }
 
-// text calls a function that gives a text, which stays the library's.
+// text calls a function that returns a text owned by the library.
 func (e *Engine) text(f slot, of uintptr) (string, error) {
-	p, err := e.api.made(f, of)
+	p, err := e.api.create(f, of)
 	return dynlib.String(p), err
 }

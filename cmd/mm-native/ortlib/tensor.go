@@ -14,9 +14,9 @@ import (
 	"mm-abi.org/mm/runtimes"
 )
 
-// said is an element type by the library's own number, which it gives for
-// inputs and results, and which parts from ONNX's behind 23.
-func said(n int32) runtimes.Elem {
+// elemOf returns the element type for the library's own number, which it uses for inputs and
+// results, and which differs from ONNX's from 23 on.
+func elemOf(n int32) runtimes.Elem {
 	switch n {
 	case 24:
 		return runtimes.Uint2
@@ -28,18 +28,18 @@ func said(n int32) runtimes.Elem {
 	return runtimes.ElemOf(onnx.DType(n))
 }
 
-// tensor makes a value of the library of a tensor, whose data stays where it
-// is; it must stay there and unchanged as long as the value lives.
+// tensor wraps a tensor in a value of the library, without copying its data, which must not
+// move or change during the value's lifetime.
 func (e *Engine) tensor(t runtimes.Tensor) (uintptr, error) {
 	if err := t.Check(); err != nil {
 		return 0, err
 	}
 	shape := append(slices.Clone(t.Shape), 0)
 	if t.Type != runtimes.String && len(t.Data) > 0 {
-		return e.api.made(createTensorWithData, e.memory, uintptr(unsafe.Pointer(&t.Data[0])), uintptr(len(t.Data)),
+		return e.api.create(createTensorWithData, e.memory, uintptr(unsafe.Pointer(&t.Data[0])), uintptr(len(t.Data)),
 			uintptr(unsafe.Pointer(&shape[0])), uintptr(len(t.Shape)), uintptr(t.Type.ONNX()))
 	}
-	v, err := e.api.made(createTensor, e.allocator, uintptr(unsafe.Pointer(&shape[0])), uintptr(len(t.Shape)), uintptr(t.Type.ONNX()))
+	v, err := e.api.create(createTensor, e.allocator, uintptr(unsafe.Pointer(&shape[0])), uintptr(len(t.Shape)), uintptr(t.Type.ONNX()))
 	if err != nil || t.Type != runtimes.String {
 		return v, err
 	}
@@ -50,7 +50,7 @@ func (e *Engine) tensor(t runtimes.Tensor) (uintptr, error) {
 	return v, nil
 }
 
-// fill gives a value its texts.
+// fill writes texts to a value.
 func (e *Engine) fill(v uintptr, t runtimes.Tensor) error {
 	texts, err := t.Strings()
 	if err != nil || len(texts) == 0 {
@@ -59,7 +59,7 @@ func (e *Engine) fill(v uintptr, t runtimes.Tensor) error {
 	list := make([]*byte, len(texts))
 	for i, s := range texts {
 		if strings.ContainsRune(s, 0) {
-			return fmt.Errorf("text %d holds a zero byte, which ONNX Runtime takes for its end", i)
+			return fmt.Errorf("text %d contains a zero byte, which ends it in ONNX Runtime", i)
 		}
 		list[i] = cString(s)
 	}
@@ -67,17 +67,17 @@ func (e *Engine) fill(v uintptr, t runtimes.Tensor) error {
 	return e.api.call(fillStrings, v, uintptr(unsafe.Pointer(&list[0])), uintptr(len(list)))
 }
 
-// result is a value of the library as a tensor, whose data lies in the value.
+// result returns a value of the library as a tensor that aliases its data.
 func (e *Engine) result(v uintptr) (runtimes.Tensor, error) {
 	var t runtimes.Tensor
 	if v == 0 {
-		return t, errors.New("there is none")
+		return t, errors.New("missing value")
 	}
 	kind := new(int32)
 	if err := e.api.call(valueType, v, uintptr(unsafe.Pointer(kind))); err != nil || *kind != valueTensor {
-		return t, errors.Join(err, fmt.Errorf("it is no tensor (ONNX type %d)", *kind))
+		return t, errors.Join(err, fmt.Errorf("not a tensor (ONNX type %d)", *kind))
 	}
-	info, err := e.api.made(tensorTypeAndShape, v)
+	info, err := e.api.create(tensorTypeAndShape, v)
 	if err != nil {
 		return t, err
 	}
@@ -87,14 +87,14 @@ func (e *Engine) result(v uintptr) (runtimes.Tensor, error) {
 	}
 	n := int64(1)
 	for _, d := range t.Shape {
-		n *= d // the library holds that many
+		n *= d // the library has allocated that many
 	}
 	if t.Type == runtimes.String {
 		texts, err := e.texts(v, int(n))
 		return runtimes.Strings(t.Shape, texts), err
 	}
 	if size := (n*int64(t.Type.Bits()) + 7) / 8; size > 0 {
-		at, err := e.api.made(tensorData, v)
+		at, err := e.api.create(tensorData, v)
 		if err != nil {
 			return t, err
 		}
@@ -103,7 +103,7 @@ func (e *Engine) result(v uintptr) (runtimes.Tensor, error) {
 	return t, t.Check()
 }
 
-// texts are a value's n texts.
+// texts returns the n texts of a value.
 func (e *Engine) texts(v uintptr, n int) ([]string, error) {
 	if n == 0 {
 		return nil, nil
@@ -127,14 +127,14 @@ func (e *Engine) texts(v uintptr, n int) ([]string, error) {
 	return list, nil
 }
 
-// shape reads element type and dimensions.
+// shape returns the element type and the dimensions.
 func (e *Engine) shape(info uintptr) (typ runtimes.Elem, dims []int64, err error) {
 	n, count := new(int32), new(uintptr)
 	if err := errors.Join(e.api.call(tensorElementType, info, uintptr(unsafe.Pointer(n))), e.api.call(dimensionsCount, info, uintptr(unsafe.Pointer(count)))); err != nil {
 		return "", nil, err
 	}
-	if typ = said(*n); typ == "" {
-		return "", nil, fmt.Errorf("elements of ONNX type %d are not carried", *n)
+	if typ = elemOf(*n); typ == "" {
+		return "", nil, fmt.Errorf("unsupported ONNX element type %d", *n)
 	}
 	if *count > 0 {
 		dims = make([]int64, *count)
@@ -143,7 +143,7 @@ func (e *Engine) shape(info uintptr) (typ runtimes.Elem, dims []int64, err error
 	return typ, dims, err
 }
 
-// describe asks the session for its inputs and outputs.
+// describe reads the session's inputs and outputs.
 func (f *function) describe() error {
 	ins, outs := new(uintptr), new(uintptr)
 	a := f.e.api
@@ -174,7 +174,7 @@ func (f *function) describe() error {
 }
 
 func (f *function) name(which slot, i uintptr) (string, error) {
-	p, err := f.e.api.made(which, f.session, i, f.e.allocator)
+	p, err := f.e.api.create(which, f.session, i, f.e.allocator)
 	if err != nil {
 		return "", err
 	}
@@ -183,20 +183,20 @@ func (f *function) name(which slot, i uintptr) (string, error) {
 }
 
 func (f *function) input(i uintptr) (in input, err error) {
-	info, err := f.e.api.made(sessionInputTypeInfo, f.session, i)
+	info, err := f.e.api.create(sessionInputTypeInfo, f.session, i)
 	if err != nil {
 		return in, err
 	}
 	defer f.e.api.release(releaseTypeInfo, info)
-	shape, err := f.e.api.made(castTypeInfo, info) // part of info
+	shape, err := f.e.api.create(castTypeInfo, info) // part of info
 	if err != nil || shape == 0 {
-		return in, errors.Join(err, errors.New("it is no tensor"))
+		return in, errors.Join(err, errors.New("not a tensor"))
 	}
 	in.typ, in.dims, err = f.e.shape(shape)
 	return in, err
 }
 
-// fit says all that is wrong with inputs.
+// fit reports every misfit of the inputs.
 func (f *function) fit(in map[string]runtimes.Tensor) error {
 	var faults []error
 	fail := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }

@@ -14,11 +14,11 @@ import (
 	"mm-abi.org/mm/runtimes/qnn/ask"
 )
 
-// slot is the place of a function in the table of a QnnInterface_t, which only
-// grows at its end within one major version.
+// slot is the index of a function in the table of a QnnInterface_t, which only grows at its end
+// within a major version.
 type slot int
 
-// The functions that are called.
+// The functions in use.
 const (
 	backendCreate      slot = 1
 	backendBuildID     slot = 4
@@ -39,32 +39,32 @@ const (
 	deviceCreate       slot = 40
 	deviceFree         slot = 43
 	errorMessage       slot = 48
-	systemCreate       slot = 0 // of QnnSystem's own table
+	systemCreate       slot = 0 // in the table of QnnSystem
 	systemBinaryInfo   slot = 1
 	systemFree         slot = 3
-	tableAt                 = 40 // bytes into a QnnInterface_t
-	systemTableAt           = 32 // and into a QnnSystemInterface_t
-	coreMajor               = 2  // of the interface whose layouts are here
-	coreMinor               = 10 // the first that has the functions above, but for errorMessage
-	messageMinor            = 20 // the first that has that
+	tableAt                 = 40 // offset in a QnnInterface_t
+	systemTableAt           = 32 // offset in a QnnSystemInterface_t
+	coreMajor               = 2  // of the supported interface
+	coreMinor               = 10 // the first with the functions above, except errorMessage
+	messageMinor            = 20 // the first with errorMessage
 	systemMajor             = 1
 	htpBackend              = 6    // QNN's number of the HTP
-	errNotSupported         = 1000 // what a function answers that a backend lacks
+	errNotSupported         = 1000 // result of a function that a backend lacks
 	providersOfBackend      = "QnnInterface_getProviders"
 	providersOfSystem       = "QnnSystemInterface_getProviders"
 )
 
-// table is one library's functions.
+// table is the functions of a library.
 type table struct {
 	at    uintptr // of the first function
 	name  string
 	id    uint32 // of the backend
 	core  ask.Version
-	own   ask.Version // of the backend's or the system's interface
+	iface ask.Version // of the backend's or the system's interface
 	texts bool        // it has errorMessage
 }
 
-// fileName is a library's name on this system.
+// fileName returns the file name of a library on this system.
 func fileName(library string) string {
 	switch runtime.GOOS {
 	case "windows":
@@ -75,13 +75,13 @@ func fileName(library string) string {
 	return "lib" + library + ".so"
 }
 
-// provider loads a library and takes the address of its one interface.
+// provider loads a library and returns the address of its only interface.
 func provider(dir, library, entry string) (uintptr, error) {
 	path := filepath.Join(dir, fileName(library))
 	if info, err := os.Stat(path); err != nil {
-		return 0, fmt.Errorf("%s is not in %s", fileName(library), dir)
+		return 0, fmt.Errorf("missing %s in %s", fileName(library), dir)
 	} else if !info.Mode().IsRegular() {
-		return 0, fmt.Errorf("%s is no file", path)
+		return 0, fmt.Errorf("%s is not a regular file", path)
 	}
 	lib, err := dynlib.Private(path)
 	if err != nil {
@@ -93,32 +93,32 @@ func provider(dir, library, entry string) (uintptr, error) {
 	}
 	list, n := new(uintptr), new(uint32)
 	if rc := get(list, n); rc != 0 || *n < 1 || *list == 0 {
-		return 0, fmt.Errorf("%s gives no interface (%d, %d of them)", path, rc, *n)
+		return 0, fmt.Errorf("%s: no unique interface (result %d, %d interfaces)", path, rc, *n)
 	}
 	at := *(*uintptr)(dynlib.Pointer(*list))
 	if at == 0 {
-		return 0, fmt.Errorf("%s gives no interface", path)
+		return 0, fmt.Errorf("%s: no interface", path)
 	}
 	return at, nil
 }
 
-// openHTP loads the HTP's library, which emulates it on x86-64.
+// openHTP loads the HTP's library, which emulates the HTP on x86-64.
 func openHTP(dir string) (*table, error) {
 	at, err := provider(dir, "QnnHtp", providersOfBackend)
 	if err != nil {
 		return nil, err
 	}
-	t := &table{at: at + tableAt, id: u32(at), name: dynlib.String(pointer(at + 8)), core: version(at + 16), own: version(at + 28)}
+	t := &table{at: at + tableAt, id: u32(at), name: dynlib.String(pointer(at + 8)), core: version(at + 16), iface: version(at + 28)}
 	if t.core[0] != coreMajor || t.core[1] < coreMinor {
-		return nil, fmt.Errorf("it has QNN's interface %s: mm knows %d.%d and later of %d", text(t.core), coreMajor, coreMinor, coreMajor)
+		return nil, fmt.Errorf("unsupported QNN interface %s: want %d.%d or later of %d", text(t.core), coreMajor, coreMinor, coreMajor)
 	}
 	if t.id != htpBackend {
-		return nil, fmt.Errorf("libQnnHtp calls itself backend %d, the HTP is %d", t.id, htpBackend)
+		return nil, fmt.Errorf("libQnnHtp: got backend %d, want %d", t.id, htpBackend)
 	}
 	t.texts = t.core[1] >= messageMinor
 	for _, f := range []slot{backendCreate, backendBuildID, backendFree, contextFromBinary, contextFree, graphRetrieve, graphExecute, deviceCreate, deviceFree} {
 		if t.function(f) == 0 {
-			return nil, fmt.Errorf("the interface %s lacks function %d", text(t.core), f)
+			return nil, fmt.Errorf("interface %s: missing function %d", text(t.core), f)
 		}
 	}
 	return t, nil
@@ -130,29 +130,29 @@ func openSystem(dir string) (*table, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &table{at: at + systemTableAt, id: u32(at), name: dynlib.String(pointer(at + 8)), own: version(at + 16)}
-	if t.own[0] != systemMajor {
-		return nil, fmt.Errorf("it has QnnSystem's interface %s, mm knows %d", text(t.own), systemMajor)
+	t := &table{at: at + systemTableAt, id: u32(at), name: dynlib.String(pointer(at + 8)), iface: version(at + 16)}
+	if t.iface[0] != systemMajor {
+		return nil, fmt.Errorf("unsupported QnnSystem interface %s: want %d", text(t.iface), systemMajor)
 	}
 	for _, f := range []slot{systemCreate, systemBinaryInfo, systemFree} {
 		if t.function(f) == 0 {
-			return nil, fmt.Errorf("QnnSystem %s lacks function %d", text(t.own), f)
+			return nil, fmt.Errorf("QnnSystem %s: missing function %d", text(t.iface), f)
 		}
 	}
 	return t, nil
 }
 
-// function is the address of a function; 0 where the library has none.
+// function returns the address of a function, or 0 if the library lacks it.
 func (t *table) function(f slot) uintptr { return pointer(t.at + uintptr(f)*unsafe.Sizeof(t.at)) }
 
-// call calls a function, and makes an error of what it answers. What is handed
-// over stays where it is while it runs.
+// call calls a function and converts its result to an error. Arguments are not moved while it
+// runs.
 //
 //go:uintptrescapes
 func (t *table) call(what string, f slot, args ...uintptr) error {
 	at := t.function(f)
 	if at == 0 {
-		return &Failed{What: what, Code: errNotSupported, Text: "the library does not have it"}
+		return &Failed{What: what, Code: errNotSupported, Text: "missing in the library"}
 	}
 	rc, _, _ := purego.SyscallN(at, args...)
 	if rc == 0 {
@@ -168,38 +168,38 @@ func (t *table) call(what string, f slot, args ...uintptr) error {
 	return e
 }
 
-// made calls a function whose last argument receives what it makes.
+// create calls a function whose last argument receives the created object.
 //
 //go:uintptrescapes
-func (t *table) made(what string, f slot, args ...uintptr) (uintptr, error) {
+func (t *table) create(what string, f slot, args ...uintptr) (uintptr, error) {
 	out := new(uintptr)
 	var pin runtime.Pinner
 	pin.Pin(out)
 	defer pin.Unpin()
 	err := t.call(what, f, append(args, uintptr(unsafe.Pointer(out)))...)
 	if err == nil && *out == 0 {
-		err = errors.New(what + " made nothing")
+		err = errors.New(what + " returned no object")
 	}
 	return *out, err
 }
 
-// free calls a function that gives something back; what it answers helps nobody.
+// free calls a function that frees an object and ignores its result.
 func (t *table) free(f slot, args ...uintptr) {
 	if at := t.function(f); at != 0 && args[0] != 0 {
 		purego.SyscallN(at, args...)
 	}
 }
 
-// Failed is what a function of QNN's answered.
+// Failed is an error of a QNN function.
 type Failed struct {
 	What string // the function
 	Code uint64
-	Text string // of the library; "": it gives none
+	Text string // of the library; may be empty
 }
 
-// Error tells the number, the library's text, and what is known of the number.
+// Error returns the code, the library's text, and the usual cause of the code.
 func (f *Failed) Error() string {
-	text := fmt.Sprintf("%s answers %d", f.What, f.Code)
+	text := fmt.Sprintf("%s returned %d", f.What, f.Code)
 	for _, more := range []string{f.Text, meaning(f.Code)} {
 		if more != "" {
 			text += ": " + more
@@ -208,7 +208,7 @@ func (f *Failed) Error() string {
 	return text
 }
 
-// meaning says what mostly is behind an error whose own text does not help.
+// meaning returns the usual cause of an error whose own text does not help.
 func meaning(code uint64) string {
 	switch code {
 	case 1002:

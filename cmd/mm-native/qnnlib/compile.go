@@ -19,14 +19,14 @@ import (
 	"mm-abi.org/mm/runtimes/qnn/ask"
 )
 
-// plugin is what ONNX Runtime's provider for QNN calls itself, and its library.
+// The name and the library of ONNX Runtime's provider for QNN.
 const (
 	plugin        = "QNNExecutionProvider"
 	pluginLibrary = "onnxruntime_providers_qnn"
 )
 
-// compiler is the version of the ONNX Runtime beside the libraries, by its
-// file's name; "" where it or the plugin is missing.
+// compiler returns the version of the ONNX Runtime in the folder, by its file name; "" if it or
+// the plugin is missing.
 func (e *Engine) compiler() string {
 	if _, err := os.Stat(filepath.Join(e.dir, fileName(pluginLibrary))); err != nil {
 		return ""
@@ -38,10 +38,9 @@ func (e *Engine) compiler() string {
 	return ""
 }
 
-// Compiler is ONNX Runtime with its plugin for QNN. It is an engine of its own,
-// in a process of its own: the plugin loads libQnnHtp and gives it back, which a
-// process that has it loaded already does not survive, and the library holds on
-// to the last chip that it was told.
+// Compiler is ONNX Runtime with its plugin for QNN. It runs in a separate process: the plugin
+// loads and unloads libQnnHtp, which crashes a process that has it loaded already, and the
+// library keeps the last chip that was set.
 type Compiler struct {
 	dir string
 	ort *ortlib.Engine
@@ -55,7 +54,7 @@ func OpenCompiler(dir string) (*Compiler, error) {
 	}
 	c := &Compiler{dir: dir}
 	if _, err := os.Stat(c.library(pluginLibrary)); err != nil {
-		return nil, fmt.Errorf("%s is not in %s: what compiles is missing", fileName(pluginLibrary), dir)
+		return nil, fmt.Errorf("missing %s in %s, which compiles", fileName(pluginLibrary), dir)
 	}
 	if c.ort, err = ortlib.Open(dir); err != nil {
 		return nil, err
@@ -68,19 +67,19 @@ func OpenCompiler(dir string) (*Compiler, error) {
 
 func (c *Compiler) library(name string) string { return filepath.Join(c.dir, fileName(name)) }
 
-// Name is "qnn-compiler".
+// Name returns "qnn-compiler".
 func (*Compiler) Name() string { return "qnn-compiler" }
 
-// Probe gives ONNX Runtime's version.
+// Probe returns ONNX Runtime's version.
 func (c *Compiler) Probe(context.Context) (runtimes.Info, error) {
 	return runtimes.Info{Version: c.ort.Version(), Devices: []string{device()}, Formats: []string{string(abi.ONNX)}, License: "MIT", Simulated: simulated()}, nil
 }
 
-// Can wants an ONNX model around a context.
+// Can requires an ONNX model around a context.
 func (c *Compiler) Can(p builds.Part) error { return c.ort.Can(p) }
 
-// Open has ONNX Runtime run a context by its plugin, and nothing else: what the
-// other way to run one, without ONNX Runtime, is compared with.
+// Open opens a context in ONNX Runtime with its plugin. Tests compare it with running without
+// ONNX Runtime.
 func (c *Compiler) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) (runtimes.Model, error) {
 	return c.ort.OpenFor(ctx, b, l, ortlib.Session{
 		Provider: plugin, Options: map[string]string{"backend_path": c.library("QnnHtp")},
@@ -88,10 +87,10 @@ func (c *Compiler) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limit
 	})
 }
 
-// Answer compiles.
+// Answer compiles a model.
 func (c *Compiler) Answer(ctx context.Context, name string, args []byte) (any, error) {
 	if name != ask.Compile {
-		return nil, fmt.Errorf("qnn: %q is no question to the compiler", name)
+		return nil, fmt.Errorf("qnn: unknown question %q for the compiler", name)
 	}
 	var a ask.Compilation
 	if err := json.Unmarshal(args, &a); err != nil {
@@ -100,13 +99,12 @@ func (c *Compiler) Answer(ctx context.Context, name string, args []byte) (any, e
 	return c.compile(ctx, a)
 }
 
-// compile has the plugin make a context of a model. The session is made of
-// bytes: of a path the plugin would make the graph's name, so that the same
-// model elsewhere came to other bytes.
+// compile compiles a model to a context with the plugin. The session is created from bytes: with
+// a path the plugin would put it into the graph's name, so the result would depend on it.
 func (c *Compiler) compile(ctx context.Context, a ask.Compilation) (ask.Compiled, error) {
 	out := ask.Compiled{Ort: c.ort.Version(), Nodes: []ask.Node{}}
 	if a.SoC == 0 || !filepath.IsAbs(a.Out) {
-		return out, fmt.Errorf("compiling for chip %d into %q: a chip and an absolute path are needed", a.SoC, a.Out)
+		return out, fmt.Errorf("compiling for chip %d into %q: want a chip and an absolute path", a.SoC, a.Out)
 	}
 	model, err := read(a.Model)
 	if err != nil {
@@ -128,10 +126,10 @@ func (c *Compiler) compile(ctx context.Context, a ask.Compilation) (ask.Compiled
 	s.Config["ep.context_embed_mode"] = map[bool]string{false: "0", true: "1"}[a.Embed]
 	nodes, err := c.ort.Assign(ctx, model, s)
 	if err != nil && strings.Contains(err.Error(), otherORT) {
-		return out, fmt.Errorf("the plugin for QNN does not work with ONNX Runtime %s, which lies beside it: put the version there that it belongs to: %w", c.ort.Version(), err)
+		return out, fmt.Errorf("the plugin for QNN does not support ONNX Runtime %s in its folder: install the matching version: %w", c.ort.Version(), err)
 	}
 	if err != nil {
-		// Which nodes are the processor's is told by a session that may have some.
+		// A session that may use the processor reports the processor's nodes.
 		out.Why = err.Error()
 		var second error
 		if nodes, second = c.ort.Assign(ctx, model, look); second != nil || !slices.ContainsFunc(nodes, foreign) {
@@ -144,9 +142,8 @@ func (c *Compiler) compile(ctx context.Context, a ask.Compilation) (ask.Compiled
 	return out, nil
 }
 
-// otherORT is what ONNX Runtime says of a plugin that is of an older version's
-// making.
+// otherORT is in ONNX Runtime's error for a plugin of an older version.
 const otherORT = "ort_version_supported"
 
-// foreign reports whether a node is not QNN's.
+// foreign reports whether another provider than QNN's runs a node.
 func foreign(n ortlib.Node) bool { return n.Provider != plugin }

@@ -10,17 +10,15 @@ import (
 	"mm-abi.org/mm/runtimes/qnn/ask"
 )
 
-// described is what QnnSystem says of a context, with its graphs as they are
-// handed to the backend.
+// described is QnnSystem's description of a context, with its graphs in the form for the backend.
 type described struct {
 	ask.Description
 	graphs []graph
 }
 
-// describe asks QnnSystem what is in a context; nothing of the answer points
-// into memory of its own.
+// describe returns QnnSystem's description of a context, without pointers into its memory.
 func (e *Engine) describe(data []byte) (d described, err error) {
-	h, err := e.system.made("systemContextCreate", systemCreate)
+	h, err := e.system.create("systemContextCreate", systemCreate)
 	if err != nil {
 		return d, err
 	}
@@ -31,7 +29,7 @@ func (e *Engine) describe(data []byte) (d described, err error) {
 	defer pin.Unpin()
 	err = e.system.call("systemContextGetBinaryInfo", systemBinaryInfo, h, uintptr(unsafe.Pointer(&data[0])), uintptr(len(data)), uintptr(unsafe.Pointer(info)), uintptr(unsafe.Pointer(size)))
 	if err == nil && *info == 0 {
-		err = errors.New("QnnSystem tells nothing")
+		err = errors.New("no description")
 	}
 	if err != nil {
 		return d, fmt.Errorf("describing the context: %w", err)
@@ -39,8 +37,8 @@ func (e *Engine) describe(data []byte) (d described, err error) {
 	return binaryInfo(*info)
 }
 
-// binaryInfo reads a QnnSystemContext_BinaryInfo_t: a form and, 8 bytes on, the
-// fields of that form.
+// binaryInfo reads a QnnSystemContext_BinaryInfo_t: a form and, at offset 8, the fields of the
+// form.
 func binaryInfo(at uintptr) (d described, err error) {
 	form, u := u32(at), at+8
 	d.Backend, d.Build, d.Core, d.API = u32(u), dynlib.String(pointer(u+8)), version(u+16), version(u+28)
@@ -52,10 +50,10 @@ func binaryInfo(at uintptr) (d described, err error) {
 	case 3:
 		d.Blob, n, graphs, d.SoC = version(u+48), u32(u+88), pointer(u+96), u32(u+128)
 	default:
-		return d, fmt.Errorf("QnnSystem describes the context in form %d, mm knows 1 and 3", form)
+		return d, fmt.Errorf("unsupported form %d of the context's description: want 1 or 3", form)
 	}
 	if n > maxGraphs || n > 0 && graphs == 0 {
-		return d, fmt.Errorf("QnnSystem names %d graphs", n)
+		return d, fmt.Errorf("bad number of graphs: %d", n)
 	}
 	for i := range uintptr(n) {
 		g, err := graphInfo(graphs + i*graphBytes)
@@ -63,15 +61,15 @@ func binaryInfo(at uintptr) (d described, err error) {
 			return d, err
 		}
 		d.graphs = append(d.graphs, g)
-		d.Graphs = append(d.Graphs, g.told())
+		d.Graphs = append(d.Graphs, g.wire())
 	}
 	return d, nil
 }
 
-// graphInfo reads a graph; the forms 1 to 3 begin alike.
+// graphInfo reads a graph; the forms 1 to 3 have a common prefix.
 func graphInfo(at uintptr) (g graph, err error) {
 	if form := u32(at); form < 1 || form > 3 {
-		return g, fmt.Errorf("QnnSystem describes a graph in form %d, mm knows 1 to 3", form)
+		return g, fmt.Errorf("unsupported form %d of a graph's description: want 1 to 3", form)
 	}
 	g.name = dynlib.String(pointer(at + 8))
 	if g.inputs, err = ports(pointer(at+24), u32(at+16)); err == nil {
@@ -83,14 +81,14 @@ func graphInfo(at uintptr) (g graph, err error) {
 	return g, err
 }
 
-// told is the graph in mm's words.
-func (g *graph) told() ask.Graph {
+// wire converts the graph for mm.
+func (g *graph) wire() ask.Graph {
 	out := ask.Graph{Name: g.name, Inputs: []ask.Tensor{}, Outputs: []ask.Tensor{}}
 	for i := range g.inputs {
-		out.Inputs = append(out.Inputs, g.inputs[i].told())
+		out.Inputs = append(out.Inputs, g.inputs[i].wire())
 	}
 	for i := range g.outputs {
-		out.Outputs = append(out.Outputs, g.outputs[i].told())
+		out.Outputs = append(out.Outputs, g.outputs[i].wire())
 	}
 	return out
 }

@@ -8,14 +8,13 @@ import (
 	"mm-abi.org/mm/runtimes/qnn/ask"
 )
 
-// Graph is a graph of a loaded context. Its tensors go in and come out as bytes,
-// in the graph's order and element types.
+// Graph is a graph of a loaded context. Its tensors are bytes in the graph's order and element
+// types.
 type Graph struct {
 	f *function
 }
 
-// Load loads a context and finds one of its graphs, as [Engine.OpenOwn] does for
-// mm.
+// Load loads a context and opens one of its graphs, as [Engine.OpenOwn] does for mm.
 func (e *Engine) Load(o ask.Open) (*Graph, error) {
 	var f *function
 	var err error
@@ -25,10 +24,10 @@ func (e *Engine) Load(o ask.Open) (*Graph, error) {
 	return &Graph{f}, nil
 }
 
-// Run computes once. The number of HVX threads that the profile of the run tells
-// is nil where it tells none.
+// Run computes once. hvx is the number of HVX threads in the profile of the run, or nil if the
+// profile lacks it.
 func (g *Graph) Run(ctx context.Context, in [][]byte) (out [][]byte, hvx *int, err error) {
-	given := map[string]runtimes.Tensor{}
+	inputs := map[string]runtimes.Tensor{}
 	for i := range g.f.graph.inputs {
 		p := &g.f.graph.inputs[i]
 		t, err := p.empty()
@@ -38,11 +37,11 @@ func (g *Graph) Run(ctx context.Context, in [][]byte) (out [][]byte, hvx *int, e
 		if i < len(in) {
 			t.Data = in[i]
 		}
-		given[p.name] = t
+		inputs[p.name] = t
 	}
 	var results map[string]runtimes.Tensor
 	queued := g.f.e.thread.do(ctx, func() {
-		if results, err = g.f.run(given); err == nil {
+		if results, err = g.f.run(inputs); err == nil {
 			hvx = threads(g.f.e.last.Events)
 		}
 	})
@@ -55,7 +54,7 @@ func (g *Graph) Run(ctx context.Context, in [][]byte) (out [][]byte, hvx *int, e
 	return out, hvx, nil
 }
 
-// threads finds how many HVX threads events tell of.
+// threads returns the number of HVX threads in events.
 func threads(events []ask.Event) *int {
 	for _, e := range events {
 		if e.Type == ask.HVXThreads {
@@ -69,10 +68,10 @@ func threads(events []ask.Event) *int {
 	return nil
 }
 
-// Close gives the context back.
+// Close frees the context.
 func (g *Graph) Close() error { return g.f.Close() }
 
-// Platform is what the libraries say of themselves and of where they run.
+// Platform returns the libraries' description of themselves and their hardware.
 func (e *Engine) Platform() (p ask.Platform, err error) {
 	queued := e.thread.do(context.Background(), func() { p, err = e.platform() })
 	return p, errors.Join(queued, err)

@@ -8,8 +8,8 @@ import (
 	"mm-abi.org/mm/runtimes/qnn/ask"
 )
 
-// tensor is a Qnn_Tensor_t of form 1 or 2, which have the same fields up to
-// size. A pointer is a number here: what it points to is kept by who made it.
+// tensor is a Qnn_Tensor_t of form 1 or 2, which have the same fields up to size. Pointers are
+// numbers here; the creator keeps their targets alive.
 type tensor struct {
 	form     uint32 // 1 or 2
 	_        uint32
@@ -20,7 +20,7 @@ type tensor struct {
 	format   uint32
 	dtype    uint32
 	_        uint32
-	defined  uint32 // 1: the numbers below hold
+	defined  uint32 // 1: the fields below are valid
 	encoding uint32 // 0: scale and offset
 	scale    float32
 	offset   int32
@@ -33,7 +33,7 @@ type tensor struct {
 	data     uintptr
 	size     uint32 // bytes of data
 	_        uint32
-	dynamic  uintptr // form 2: a byte a dimension
+	dynamic  uintptr // form 2: one byte for each dimension
 	sparse   [3]uint32
 	produced uint8
 	_        [3]uint8
@@ -43,7 +43,7 @@ const (
 	tensorBytes = 144
 	graphBytes  = 88 // of a QnnSystemContext_GraphInfo_t
 	maxRank     = 32
-	maxTensors  = 1 << 16 // of one graph
+	maxTensors  = 1 << 16 // of a graph
 	maxGraphs   = 4096
 )
 
@@ -66,15 +66,15 @@ type graph struct {
 	inputs, outputs []port
 }
 
-// port is a copy of a tensor and of what it points to.
+// port is a copy of a tensor and of its targets.
 type port struct {
 	raw  tensor
 	name string
 	dims []uint32
 }
 
-// told is the tensor in mm's words.
-func (p *port) told() ask.Tensor {
+// wire converts the tensor for mm.
+func (p *port) wire() ask.Tensor {
 	t := ask.Tensor{ID: p.raw.id, Name: p.name, Version: p.raw.form, DType: p.raw.dtype, Dims: p.dims}
 	if p.raw.defined == 1 && p.raw.encoding == 0 {
 		t.Scale, t.Offset = p.raw.scale, p.raw.offset
@@ -85,7 +85,7 @@ func (p *port) told() ask.Tensor {
 // ports copies a list of tensors.
 func ports(at uintptr, n uint32) ([]port, error) {
 	if n > maxTensors || n > 0 && at == 0 {
-		return nil, fmt.Errorf("%d tensors", n)
+		return nil, fmt.Errorf("bad number of tensors: %d", n)
 	}
 	out := make([]port, n)
 	for i := range out {
@@ -93,10 +93,10 @@ func ports(at uintptr, n uint32) ([]port, error) {
 		p.raw = *(*tensor)(dynlib.Pointer(at + uintptr(i)*unsafe.Sizeof(p.raw)))
 		p.name = dynlib.String(p.raw.name)
 		if p.raw.form != 1 && p.raw.form != 2 {
-			return nil, fmt.Errorf("tensor %q is of form %d", p.name, p.raw.form)
+			return nil, fmt.Errorf("tensor %q: unsupported form %d", p.name, p.raw.form)
 		}
 		if p.raw.rank > maxRank || p.raw.rank > 0 && p.raw.dims == 0 {
-			return nil, fmt.Errorf("tensor %q has the rank %d", p.name, p.raw.rank)
+			return nil, fmt.Errorf("tensor %q: bad rank %d", p.name, p.raw.rank)
 		}
 		for d := range p.raw.rank {
 			p.dims = append(p.dims, u32(p.raw.dims+4*uintptr(d)))

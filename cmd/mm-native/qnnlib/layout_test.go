@@ -28,9 +28,9 @@ func TestFailed(t *testing.T) {
 		err  Failed
 		want []string
 	}{
-		{Failed{"contextCreateFromBinary", 5000, "INVALID"}, []string{"contextCreateFromBinary answers 5000", "INVALID", "newer SDK"}},
+		{Failed{"contextCreateFromBinary", 5000, "INVALID"}, []string{"contextCreateFromBinary returned 5000", "INVALID", "newer SDK"}},
 		{Failed{"systemContextGetBinaryInfo", 30010, ""}, []string{"30010", "no whole context"}},
-		{Failed{"graphExecute", 6001, ""}, []string{"graphExecute answers 6001"}},
+		{Failed{"graphExecute", 6001, ""}, []string{"graphExecute returned 6001"}},
 	} {
 		for _, w := range c.want {
 			if !strings.Contains(c.err.Error(), w) {

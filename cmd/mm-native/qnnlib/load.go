@@ -19,13 +19,13 @@ import (
 	"mm-abi.org/mm/runtimes/qnn/ask"
 )
 
-// maxContext is the most bytes of a context that are loaded.
+// maxContext bounds the bytes of a context.
 const maxContext = 16 << 30
 
-// read reads bytes of a file and holds them to their digest.
+// read reads a span of a file and verifies its digest.
 func read(f ask.File) ([]byte, error) {
 	if f.Size < 1 || f.Size > maxContext || f.Offset < 0 {
-		return nil, fmt.Errorf("%d bytes at %d of %s: from 1 to %d can be read", f.Size, f.Offset, f.Path, int64(maxContext))
+		return nil, fmt.Errorf("bad span of %[3]s: %[1]d bytes at %[2]d, want 1 to %[4]d", f.Size, f.Offset, f.Path, int64(maxContext))
 	}
 	file, err := os.Open(f.Path)
 	if err != nil {
@@ -37,7 +37,7 @@ func read(f ask.File) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() || f.Offset > info.Size()-f.Size {
-		return nil, fmt.Errorf("%s has %d bytes, %d at %d were to be read", f.Path, info.Size(), f.Size, f.Offset)
+		return nil, fmt.Errorf("file truncated: %s has %d bytes, want %d at %d", f.Path, info.Size(), f.Size, f.Offset)
 	}
 	data := make([]byte, f.Size)
 	if _, err := io.ReadFull(io.NewSectionReader(file, f.Offset, f.Size), data); err != nil {
@@ -45,7 +45,7 @@ func read(f ask.File) ([]byte, error) {
 	}
 	sum := sha256.Sum256(data)
 	if got := "sha256:" + hex.EncodeToString(sum[:]); f.Digest != "" && got != f.Digest {
-		return nil, fmt.Errorf("%s has changed: its digest is %s and was %s", f.Path, got, f.Digest)
+		return nil, fmt.Errorf("%s: digest mismatch: got %s, want %s", f.Path, got, f.Digest)
 	}
 	return data, nil
 }
@@ -56,14 +56,14 @@ type function struct {
 	graph   graph
 	profile bool
 
-	// The engine's thread has these.
+	// Used on the engine's thread only.
 	log, backend, dev, ctx uintptr
 	handle                 uintptr // of the graph; 0: closed
-	data                   []byte  // the context, which the library may go on reading
+	data                   []byte  // the context, which the library may keep reading
 	pin                    runtime.Pinner
 }
 
-// load gives a context to the HTP.
+// load loads a context on the HTP.
 func (e *Engine) load(o ask.Open) (*function, error) {
 	data, err := read(o.File)
 	if err != nil {
@@ -75,10 +75,10 @@ func (e *Engine) load(o ask.Open) (*function, error) {
 	}
 	i := slices.IndexFunc(d.graphs, func(g graph) bool { return g.name == o.Graph })
 	if i < 0 {
-		return nil, fmt.Errorf("the context has no graph %q", o.Graph)
+		return nil, fmt.Errorf("unknown graph %q in the context", o.Graph)
 	}
-	told := d.Graphs[i]
-	if err := errors.Join(same("input", told.Inputs, o.Inputs), same("output", told.Outputs, o.Outputs)); err != nil {
+	g := d.Graphs[i]
+	if err := errors.Join(same("input", g.Inputs, o.Inputs), same("output", g.Outputs, o.Outputs)); err != nil {
 		return nil, err
 	}
 	f := &function{e: e, graph: d.graphs[i], profile: o.Profile, data: data}
@@ -90,41 +90,41 @@ func (e *Engine) load(o ask.Open) (*function, error) {
 	return f, nil
 }
 
-// same holds what QnnSystem says of a graph to what mm read of it.
-func same(what string, told, read []ask.Tensor) error {
-	if len(told) != len(read) {
-		return fmt.Errorf("QnnSystem sees %d %ss and mm read %d", len(told), what, len(read))
+// same compares QnnSystem's description of a graph with that of mm.
+func same(what string, system, parsed []ask.Tensor) error {
+	if len(system) != len(parsed) {
+		return fmt.Errorf("number of %[2]ss differs: QnnSystem reads %[1]d, mm %[3]d", len(system), what, len(parsed))
 	}
-	for i := range told {
-		a, b := told[i], read[i]
+	for i := range system {
+		a, b := system[i], parsed[i]
 		if a.ID != b.ID || a.Name != b.Name || a.DType != b.DType || !slices.Equal(a.Dims, b.Dims) || a.Scale != b.Scale || a.Offset != b.Offset {
-			return fmt.Errorf("%s %d: QnnSystem sees %+v and mm read %+v", what, i, a, b)
+			return fmt.Errorf("%s %d differs: QnnSystem reads %+v, mm %+v", what, i, a, b)
 		}
 	}
 	return nil
 }
 
-// begin makes what a context needs, in the order that QNN asks for.
+// begin creates the objects that a context needs, in QNN's order.
 func (f *function) begin() (err error) {
 	t := f.e.htp
 	f.log = f.e.logs()
-	if f.backend, err = t.made("backendCreate", backendCreate, f.log, 0); err != nil {
+	if f.backend, err = t.create("backendCreate", backendCreate, f.log, 0); err != nil {
 		return err
 	}
-	f.dev, err = t.made("deviceCreate", deviceCreate, f.log, 0)
+	f.dev, err = t.create("deviceCreate", deviceCreate, f.log, 0)
 	if failed := (*Failed)(nil); errors.As(err, &failed) && failed.Code == errNotSupported {
-		f.dev, err = 0, nil // this backend has no devices
+		f.dev, err = 0, nil // the backend has no devices
 	}
 	if err != nil {
 		return err
 	}
-	made := new(uintptr)
-	if err = t.call("contextCreateFromBinary", contextFromBinary, f.backend, f.dev, 0, uintptr(unsafe.Pointer(&f.data[0])), uintptr(len(f.data)), uintptr(unsafe.Pointer(made)), 0); err != nil {
+	create := new(uintptr)
+	if err = t.call("contextCreateFromBinary", contextFromBinary, f.backend, f.dev, 0, uintptr(unsafe.Pointer(&f.data[0])), uintptr(len(f.data)), uintptr(unsafe.Pointer(create)), 0); err != nil {
 		return err
 	}
-	f.ctx = *made
+	f.ctx = *create
 	name := append([]byte(f.graph.name), 0)
-	f.handle, err = t.made("graphRetrieve", graphRetrieve, f.ctx, uintptr(unsafe.Pointer(&name[0])))
+	f.handle, err = t.create("graphRetrieve", graphRetrieve, f.ctx, uintptr(unsafe.Pointer(&name[0])))
 	runtime.KeepAlive(name)
 	return err
 }
@@ -132,7 +132,7 @@ func (f *function) begin() (err error) {
 // Close frees the context.
 func (f *function) Close() error { return f.e.thread.do(context.Background(), f.end) }
 
-// end gives back what begin made.
+// end frees the objects of begin.
 func (f *function) end() {
 	t := f.e.htp
 	t.free(contextFree, f.ctx, 0)
@@ -143,8 +143,7 @@ func (f *function) end() {
 	f.pin.Unpin()
 }
 
-// Run computes. Inputs are as the graph has them, integers where it is
-// quantised.
+// Run computes. Tensors have the graph's types: integers if it is quantized.
 func (f *function) Run(ctx context.Context, in map[string]runtimes.Tensor) (out map[string]runtimes.Tensor, err error) {
 	if queued := f.e.thread.do(ctx, func() { out, err = f.run(in) }); queued != nil {
 		return nil, queued
@@ -175,7 +174,7 @@ func (f *function) run(in map[string]runtimes.Tensor) (map[string]runtimes.Tenso
 	return out, nil
 }
 
-// first is the address of a list, which its caller has pinned; 0 of none.
+// first returns the address of a list, which the caller has pinned, or 0 if it is empty.
 func first(list []tensor) uintptr {
 	if len(list) == 0 {
 		return 0
@@ -183,7 +182,7 @@ func first(list []tensor) uintptr {
 	return uintptr(unsafe.Pointer(&list[0]))
 }
 
-// inputs lays out what is given in the graph's order.
+// inputs lays out tensors in the graph's order.
 func (f *function) inputs(in map[string]runtimes.Tensor, pin *runtime.Pinner) ([]tensor, error) {
 	list := make([]tensor, len(f.graph.inputs))
 	left := maps.Clone(in)
@@ -191,7 +190,7 @@ func (f *function) inputs(in map[string]runtimes.Tensor, pin *runtime.Pinner) ([
 		p := &f.graph.inputs[i]
 		t, ok := in[p.name]
 		if !ok {
-			return nil, fmt.Errorf("input %s is missing", p.name)
+			return nil, fmt.Errorf("missing input %s", p.name)
 		}
 		delete(left, p.name)
 		want, err := p.empty()
@@ -199,12 +198,12 @@ func (f *function) inputs(in map[string]runtimes.Tensor, pin *runtime.Pinner) ([
 			return nil, err
 		}
 		if t.Type != want.Type || !slices.Equal(t.Shape, want.Shape) || int64(len(t.Data)) != int64(p.bytes()) {
-			return nil, fmt.Errorf("input %s is %s %v, the graph wants %s %v", p.name, t.Type, t.Shape, want.Type, want.Shape)
+			return nil, fmt.Errorf("input %s: got %s %v, want %s %v", p.name, t.Type, t.Shape, want.Type, want.Shape)
 		}
 		list[i] = p.with(t.Data, pin)
 	}
 	for _, name := range slices.Sorted(maps.Keys(left)) {
-		return nil, fmt.Errorf("the graph has no input %s", name)
+		return nil, fmt.Errorf("unknown input %s", name)
 	}
 	if len(list) > 0 {
 		pin.Pin(&list[0])
@@ -212,7 +211,7 @@ func (f *function) inputs(in map[string]runtimes.Tensor, pin *runtime.Pinner) ([
 	return list, nil
 }
 
-// outputs makes room for what comes of a run.
+// outputs allocates the results of a run.
 func (f *function) outputs(pin *runtime.Pinner) ([]tensor, map[string]runtimes.Tensor, error) {
 	list := make([]tensor, len(f.graph.outputs))
 	out := make(map[string]runtimes.Tensor, len(list))
@@ -232,7 +231,7 @@ func (f *function) outputs(pin *runtime.Pinner) ([]tensor, map[string]runtimes.T
 	return list, out, nil
 }
 
-// bytes is the size of a port's data; what cannot be is 0.
+// bytes returns the size of a port's data, or 0 if it is invalid.
 func (p *port) bytes() uint32 {
 	n := int64(1)
 	for _, d := range p.dims {
@@ -248,7 +247,7 @@ func (p *port) bytes() uint32 {
 	return uint32(size)
 }
 
-// empty is a port's tensor without data.
+// empty returns the tensor of a port without data.
 func (p *port) empty() (runtimes.Tensor, error) {
 	var t runtimes.Tensor
 	if d, ok := onnx.DTypeOf(htp.DType(p.raw.dtype).ONNX()); ok {
@@ -258,12 +257,12 @@ func (p *port) empty() (runtimes.Tensor, error) {
 		t.Shape = append(t.Shape, int64(d))
 	}
 	if t.Type == "" || p.bytes() == 0 {
-		return t, fmt.Errorf("%s: elements %s of the shape %v are not carried", p.name, htp.DType(p.raw.dtype), p.dims)
+		return t, fmt.Errorf("%s: unsupported type %s or shape %v", p.name, htp.DType(p.raw.dtype), p.dims)
 	}
 	return t, nil
 }
 
-// with is a port's tensor as the library takes it, with data where it lies.
+// with returns a port's tensor for the library, with data in place.
 func (p *port) with(data []byte, pin *runtime.Pinner) tensor {
 	t := p.raw
 	name := append([]byte(p.name), 0)

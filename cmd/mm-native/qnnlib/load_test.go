@@ -92,11 +92,11 @@ func opening(t *testing.T, libs string, e *qnnlib.Engine) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	told, err := e.Answer(t.Context(), ask.Describe, args)
+	description, err := e.Answer(t.Context(), ask.Describe, args)
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := told.(ask.Description).Graphs[0]
+	g := description.(ask.Description).Graphs[0]
 	o.Graph, o.Inputs, o.Outputs = g.Name, g.Inputs, g.Outputs
 	own, err := json.Marshal(o)
 	if err != nil {

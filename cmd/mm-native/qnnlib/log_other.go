@@ -2,5 +2,5 @@
 
 package qnnlib
 
-// logCallback is none: the library keeps its log.
+// logCallback returns 0: the library discards its log.
 func logCallback() uintptr { return 0 }

@@ -12,7 +12,7 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// printer makes texts of C's formats: libc's vsnprintf.
+// printer returns libc's vsnprintf, which formats C's format strings.
 func printer() uintptr {
 	at, err := purego.Dlsym(purego.RTLD_DEFAULT, "vsnprintf")
 	if err != nil {
@@ -21,8 +21,8 @@ func printer() uintptr {
 	return at
 }
 
-// logCallback is a QnnLog_Callback_t that prints on standard error. Only so many
-// callbacks may be made in a process: it is made once.
+// logCallback returns a QnnLog_Callback_t that prints on standard error. The number of callbacks
+// of a process is limited, so it is created once.
 var logCallback = sync.OnceValue(func() uintptr {
 	print := printer()
 	if print == 0 {

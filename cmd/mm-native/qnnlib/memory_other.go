@@ -2,5 +2,5 @@
 
 package qnnlib
 
-// giveBack is for GNU's malloc.
+// giveBack does nothing: it is for GNU's malloc.
 func giveBack() {}

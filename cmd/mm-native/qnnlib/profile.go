@@ -14,19 +14,19 @@ const (
 	maxNested    = 4
 )
 
-// profiling begins the profile of a run; 0 is none.
+// profiling starts the profile of a run; 0 is none.
 func (e *Engine) profiling(f *function) uintptr {
 	if !f.profile {
 		return 0
 	}
-	p, err := e.htp.made("profileCreate", profileCreate, f.backend, basicProfile)
+	p, err := e.htp.create("profileCreate", profileCreate, f.backend, basicProfile)
 	if err != nil {
 		return 0
 	}
 	return p
 }
 
-// gather keeps the events of a run.
+// gather stores the events of a run.
 func (e *Engine) gather(profile uintptr) {
 	if profile == 0 {
 		return

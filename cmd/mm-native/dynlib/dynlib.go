@@ -1,5 +1,5 @@
-// Package dl loads shared libraries of a folder and binds their functions to
-// Go's, without cgo.
+// Package dynlib loads shared libraries from a folder and binds their functions, without
+// cgo.
 package dynlib
 
 import (
@@ -12,17 +12,17 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// Library is a loaded library. It stays loaded.
+// Library is a loaded library. It is never unloaded.
 type Library struct {
 	Path   string
 	handle uintptr
 }
 
-// Open loads the one file of dir whose name matches a pattern of
-// path/filepath; the folder is made absolute, so that nothing is searched for.
+// Open loads the only file of dir that matches a pattern of path/filepath, by its absolute
+// path, so that the system searches no other folders.
 func Open(dir string, patterns ...string) (*Library, error) {
 	if dir == "" {
-		return nil, fmt.Errorf("no folder of libraries is named")
+		return nil, fmt.Errorf("missing folder of libraries")
 	}
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -38,7 +38,7 @@ func Open(dir string, patterns ...string) (*Library, error) {
 	}
 	slices.Sort(found)
 	if found = slices.Compact(found); len(found) != 1 {
-		return nil, fmt.Errorf("%s holds %d files %s, not one", dir, len(found), strings.Join(patterns, " or "))
+		return nil, fmt.Errorf("%s: got %d files %s, want 1", dir, len(found), strings.Join(patterns, " or "))
 	}
 	h, err := load(found[0])
 	if err != nil {
@@ -47,11 +47,11 @@ func Open(dir string, patterns ...string) (*Library, error) {
 	return &Library{found[0], h}, nil
 }
 
-// Private loads the library at an absolute path, and no other library finds its
-// functions through it.
+// Private loads the library at an absolute path, without making its functions visible to
+// other libraries.
 func Private(path string) (*Library, error) {
 	if !filepath.IsAbs(path) {
-		return nil, fmt.Errorf("%q is no absolute path", path)
+		return nil, fmt.Errorf("path %q is not absolute", path)
 	}
 	h, err := loadPrivate(path)
 	if err != nil {
@@ -60,16 +60,16 @@ func Private(path string) (*Library, error) {
 	return &Library{path, h}, nil
 }
 
-// Symbol is the address of a function.
+// Symbol returns the address of a function.
 func (l *Library) Symbol(name string) (uintptr, error) {
 	p, err := symbol(l.handle, name)
 	if err != nil || p == 0 {
-		return 0, fmt.Errorf("%s has no function %s", l.Path, name)
+		return 0, fmt.Errorf("%s: missing function %s", l.Path, name)
 	}
 	return p, nil
 }
 
-// Bind sets functions, given by pointers, to the library's of the names.
+// Bind sets function pointers to the library's functions of their names.
 func (l *Library) Bind(functions map[string]any) error {
 	for name, f := range functions {
 		p, err := l.Symbol(name)
@@ -81,7 +81,7 @@ func (l *Library) Bind(functions map[string]any) error {
 	return nil
 }
 
-// String copies a C string; it is empty for none.
+// String copies a C string; it returns "" for a null pointer.
 func String(address uintptr) string {
 	if address == 0 {
 		return ""
@@ -93,6 +93,6 @@ func String(address uintptr) string {
 	return string(unsafe.Slice((*byte)(Pointer(address)), n))
 }
 
-// Pointer makes an address of C memory usable; the indirection keeps vet from
-// taking it for one of Go's.
+// Pointer converts an address of C memory. The indirection keeps vet from reporting a
+// misuse of unsafe.Pointer.
 func Pointer(address uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&address)) }

@@ -1,9 +1,9 @@
-// Package llama drives llama.cpp's shared library: GGUF language models.
+// Package llamalib drives llama.cpp's shared library: GGUF language models.
 //
-// [Open] loads the libraries of a folder, refuses one whose structures it does
-// not know (abi.go), and gives an engine. A model's sequences have a context of
-// the library each; their computations take turns. Tokens are drawn by
-// core/infer/sample from the library's logits, as the engine in mm draws them.
+// [Open] loads the libraries of a folder, refuses unknown structures (abi.go), and returns an
+// engine. Each sequence of a model has a context of the library; their computations take
+// turns. Tokens are sampled by core/infer/sample from the library's logits, as in mm's own
+// engine.
 package llamalib
 
 import (
@@ -24,7 +24,7 @@ import (
 	"mm-abi.org/mm/runtimes"
 )
 
-// library is the functions that are called.
+// library holds the bound functions.
 type library struct {
 	loadAll        func(dir string)
 	backendInit    func()
@@ -51,7 +51,7 @@ type library struct {
 	adapterInit    func(model uintptr, path string) uintptr
 	setAdapters    func(ctx uintptr, adapters *uintptr, n uintptr, scales *float32) int32
 	setAbort       func(ctx, callback uintptr, data *uint32)
-	flagged        uintptr // a C function of a flag's address; not 0 when it is set
+	flagged        uintptr // a C function of the address of a flag; returns non-zero if it is set
 
 	poolParams func(p *byte, threads int32)
 	newPool    func(p *byte) uintptr
@@ -64,7 +64,7 @@ type Engine struct {
 	version string
 }
 
-// Open loads the libraries of a folder. They print their own errors on stderr.
+// Open loads the libraries of a folder. They print their errors on stderr.
 func Open(dir string) (*Engine, error) {
 	base, err := dynlib.Open(dir, "libggml-base.so*", "libggml-base.dylib", "ggml-base.dll")
 	if err != nil {
@@ -80,7 +80,7 @@ func Open(dir string) (*Engine, error) {
 	}
 	var version func() string
 	if err := llama.Bind(map[string]any{"llama_version": &version}); err != nil {
-		return nil, fmt.Errorf("%w: it is older than any that mm knows (0.5)", err)
+		return nil, fmt.Errorf("%w: llama.cpp is older than 0.5", err)
 	}
 	e := &Engine{lib: &library{}, version: version()}
 	if err := check(llama, e.version); err != nil {
@@ -121,8 +121,7 @@ func (l *library) bind(base, ggml, llama *dynlib.Library) error {
 		}))
 }
 
-// bindPool finds the thread pool functions, which lie in the backend that was
-// chosen for this processor.
+// bindPool binds the thread pool functions of the backend chosen for this processor.
 func (l *library) bindPool(base, ggml *dynlib.Library) error {
 	var byName func(name string) uintptr
 	var address func(reg uintptr, name string) uintptr
@@ -142,15 +141,15 @@ func (l *library) bindPool(base, ggml *dynlib.Library) error {
 	return nil
 }
 
-// Name is "llamacpp".
+// Name returns "llamacpp".
 func (*Engine) Name() string { return "llamacpp" }
 
-// Probe gives the library's version.
+// Probe returns the library's version.
 func (e *Engine) Probe(context.Context) (runtimes.Info, error) {
 	return runtimes.Info{Version: e.version, Devices: []string{"cpu"}, Formats: []string{string(abi.GGUF)}, License: "MIT"}, nil
 }
 
-// Can wants a GGUF file.
+// Can requires a GGUF file.
 func (*Engine) Can(p builds.Part) error {
 	if p.Files.Entry(abi.GGUF) == "" {
 		return &runtimes.Unavailable{What: p.ID(), Why: "llama.cpp reads GGUF"}
@@ -158,7 +157,7 @@ func (*Engine) Can(p builds.Part) error {
 	return nil
 }
 
-// ggmlTypes are the library's numbers of KV cache types.
+// ggmlType returns the library's number of a KV cache type.
 func ggmlType(t abi.DType) (uint32, error) {
 	switch t {
 	case abi.FP32:
@@ -168,7 +167,7 @@ func ggmlType(t abi.DType) (uint32, error) {
 	case abi.Int8, abi.FP8:
 		return 8, nil
 	}
-	return 0, fmt.Errorf("no KV cache of type %s", t)
+	return 0, fmt.Errorf("unsupported type of KV cache: %s", t)
 }
 
 // Open loads a model and its adapters.
@@ -214,7 +213,7 @@ func (e *Engine) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits)
 	return m, nil
 }
 
-// model is loaded weights.
+// model holds loaded weights.
 type model struct {
 	lib      *library
 	kv       uint32
@@ -230,7 +229,7 @@ type model struct {
 	open   map[*sequence]bool
 }
 
-// Shape is the size of the model.
+// Shape returns the size of the model.
 func (m *model) Shape() runtimes.Shape { return m.shape }
 
 // Close frees the model and its sequences' contexts.
@@ -250,14 +249,14 @@ func (m *model) Close() error {
 	return nil
 }
 
-// NewSequence begins an empty sequence, with a context of the library.
+// NewSequence returns an empty sequence with a context of the library.
 func (m *model) NewSequence(_ context.Context, opt runtimes.SequenceOptions) (runtimes.Sequence, error) {
 	n := opt.Context
 	if n == 0 {
 		n = m.shape.Context
 	}
 	if n < 1 || n > m.shape.Context {
-		return nil, fmt.Errorf("a sequence of %d positions: the model has room for %d", n, m.shape.Context)
+		return nil, fmt.Errorf("context of %d positions, the model has %d", n, m.shape.Context)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -265,21 +264,21 @@ func (m *model) NewSequence(_ context.Context, opt runtimes.SequenceOptions) (ru
 		return nil, fmt.Errorf("the model is %w", runtimes.ErrClosed)
 	}
 	if out := int(m.lib.embeddingWidth(m.handle)); opt.Hidden && out != m.shape.Width {
-		return nil, &runtimes.Unavailable{What: "the core's states", Why: fmt.Sprintf("llama.cpp shows them %d wide of a model %d wide", out, m.shape.Width), Hint: "--backend core shows them"}
+		return nil, &runtimes.Unavailable{What: "the core's states", Why: fmt.Sprintf("llama.cpp provides width %d, the model has width %d", out, m.shape.Width), Hint: "--backend core provides them"}
 	}
 	p := m.lib.defaultContext()
 	p.ctx, p.batch, p.ubatch = uint32(n), chunk, chunk
 	p.threads, p.threadsBatch = int32(m.threads), int32(m.threads)
 	p.typeK, p.typeV = m.kv, m.kv
 	if opt.Hidden {
-		p.embeddings, p.pooling = true, 0 // a state each, behind the last norm
+		p.embeddings, p.pooling = true, 0 // a state for each position, after the last norm
 	}
 	if m.kv == 0 {
 		p.flash = 0 // it rounds 32-bit keys and values to 16
 	}
 	h := m.lib.initContext(m.handle, p)
 	if h == 0 {
-		return nil, fmt.Errorf("llama.cpp made no context of %d positions", n)
+		return nil, fmt.Errorf("llama.cpp failed to create a context of %d positions", n)
 	}
 	s := &sequence{m: m, handle: h, context: n, stop: new(uint32), hidden: opt.Hidden}
 	m.lib.setAbort(h, m.lib.flagged, s.stop)

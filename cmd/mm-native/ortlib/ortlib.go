@@ -1,10 +1,8 @@
-// Package ort drives ONNX Runtime's shared library: functions of named
-// tensors.
+// Package ortlib drives ONNX Runtime's shared library: functions of named tensors.
 //
-// [Open] loads the library of a folder and agrees with it on a version of its
-// C interface (api.go). A model is one session on the processor; Run computes
-// on tensors where they lie and copies results out of the library's memory. Profiling and
-// telemetry are off, and threads that have nothing to do sleep.
+// [Open] loads the library of a folder and negotiates a version of its C interface (api.go). A
+// model is one session on the processor; Run reads tensors in place and copies results out of
+// the library's memory. Profiling and telemetry are off, and idle threads sleep.
 package ortlib
 
 import (
@@ -28,7 +26,7 @@ type Engine struct {
 	api       *api
 	env       uintptr
 	allocator uintptr
-	memory    uintptr // says that a tensor lies in the processor's memory
+	memory    uintptr // describes the processor's memory
 }
 
 // Open loads the library of a folder.
@@ -39,30 +37,30 @@ func Open(dir string) (*Engine, error) {
 	}
 	e := &Engine{api: a}
 	name := cString("mm")
-	if e.env, err = a.made(createEnv, loggingError, uintptr(unsafe.Pointer(name))); err != nil {
+	if e.env, err = a.create(createEnv, loggingError, uintptr(unsafe.Pointer(name))); err != nil {
 		return nil, err
 	}
 	runtime.KeepAlive(name)
 	if err := a.call(disableTelemetry, e.env); err != nil {
 		return nil, err
 	}
-	if e.allocator, err = a.made(defaultAllocator); err != nil {
+	if e.allocator, err = a.create(defaultAllocator); err != nil {
 		return nil, err
 	}
 	const deviceAllocator, defaultMemory = 0, 0
-	e.memory, err = a.made(createCPUMemoryInfo, deviceAllocator, defaultMemory)
+	e.memory, err = a.create(createCPUMemoryInfo, deviceAllocator, defaultMemory)
 	return e, err
 }
 
-// Name is "onnxruntime".
+// Name returns "onnxruntime".
 func (*Engine) Name() string { return "onnxruntime" }
 
-// Probe gives the library's version.
+// Probe returns the library's version.
 func (e *Engine) Probe(context.Context) (runtimes.Info, error) {
 	return runtimes.Info{Version: e.api.version, Devices: []string{"cpu"}, Formats: []string{string(abi.ONNX)}, License: "MIT"}, nil
 }
 
-// Can wants an ONNX file.
+// Can requires an ONNX file.
 func (*Engine) Can(p builds.Part) error {
 	if p.Files.Entry(abi.ONNX) == "" {
 		return &runtimes.Unavailable{What: p.ID(), Why: "ONNX Runtime reads ONNX"}
@@ -70,12 +68,12 @@ func (*Engine) Can(p builds.Part) error {
 	return nil
 }
 
-// Open makes a session.
+// Open creates a session.
 func (e *Engine) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) (runtimes.Model, error) {
 	return e.OpenFor(ctx, b, l, Session{})
 }
 
-// OpenFor makes a session whose nodes a provider may compute.
+// OpenFor creates a session with a provider.
 func (e *Engine) OpenFor(ctx context.Context, b runtimes.Bundle, l runtimes.Limits, s Session) (runtimes.Model, error) {
 	path, err := b.Entry(abi.ONNX)
 	if err := errors.Join(err, l.Check(), ctx.Err()); err != nil {
@@ -94,7 +92,7 @@ func (e *Engine) OpenFor(ctx context.Context, b runtimes.Bundle, l runtimes.Limi
 		return nil, err
 	}
 	f := &function{e: e}
-	if f.session, err = e.api.made(createSession, e.env, uintptr(file), opt); err != nil {
+	if f.session, err = e.api.create(createSession, e.env, uintptr(file), opt); err != nil {
 		return nil, err
 	}
 	runtime.KeepAlive(file)
@@ -104,13 +102,13 @@ func (e *Engine) OpenFor(ctx context.Context, b runtimes.Bundle, l runtimes.Limi
 	return f, nil
 }
 
-// options are those of a session.
+// options returns the options of a session.
 func (e *Engine) options(threads int) (uintptr, error) {
 	if threads == 0 {
 		threads = pool.Default()
 	}
 	threads = min(threads, runtime.NumCPU())
-	opt, err := e.api.made(createSessionOptions)
+	opt, err := e.api.create(createSessionOptions)
 	if err != nil {
 		return 0, err
 	}
@@ -128,10 +126,10 @@ func (e *Engine) options(threads int) (uintptr, error) {
 	return opt, nil
 }
 
-// input is what the session says of one of its inputs.
+// input describes an input of the session.
 type input struct {
 	typ  runtimes.Elem
-	dims []int64 // -1 where any size goes
+	dims []int64 // -1 for any size
 }
 
 // function is a session.
@@ -166,8 +164,8 @@ func (f *function) Run(ctx context.Context, in map[string]runtimes.Tensor) (out 
 	return out, err
 }
 
-// Lend computes and shows the results where the library has them, as long as
-// use runs.
+// Lend computes and passes the results to use, in the library's memory, which is valid until use
+// returns.
 func (f *function) Lend(ctx context.Context, in map[string]runtimes.Tensor, use func(out map[string]runtimes.Tensor) error) error {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
@@ -177,7 +175,7 @@ func (f *function) Lend(ctx context.Context, in map[string]runtimes.Tensor, use 
 	if err := errors.Join(ctx.Err(), f.fit(in)); err != nil {
 		return err
 	}
-	defer runtime.KeepAlive(in) // the library reads the tensors there
+	defer runtime.KeepAlive(in) // the library reads the tensors in place
 	values := make([]uintptr, 0, len(in))
 	defer func() {
 		for _, v := range values {
@@ -212,16 +210,16 @@ func (f *function) Lend(ctx context.Context, in map[string]runtimes.Tensor, use 
 	return use(out)
 }
 
-// compute runs the session until it is done or ctx ends.
+// compute runs the session until it ends or ctx ends.
 func (f *function) compute(ctx context.Context, names []string, values, results []uintptr) error {
-	opt, err := f.e.api.made(createRunOptions)
+	opt, err := f.e.api.create(createRunOptions)
 	if err != nil {
 		return err
 	}
 	defer f.e.api.release(releaseRunOptions, opt)
 	told := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
-		f.e.api.call(runOptionsSetTerminate, opt) // it cannot fail
+		f.e.api.call(runOptionsSetTerminate, opt) // never fails
 		close(told)
 	})
 	cNames := func(names []string) []*byte {
@@ -229,7 +227,7 @@ func (f *function) compute(ctx context.Context, names []string, values, results 
 		for _, n := range names {
 			list = append(list, cString(n))
 		}
-		return append(list, nil) // so that there is an address of a first one
+		return append(list, nil) // so that the first element has an address
 	}
 	in, out := cNames(names), cNames(f.outputs)
 	values = append(values, 0)

@@ -1,14 +1,13 @@
-// Package qnn drives Qualcomm's libraries for the HTP, the NPU of their chips,
-// through QNN's C interface and without its headers: context binaries in,
-// tensors out. On x86-64 libQnnHtp emulates the HTP on the processor.
+// Package qnnlib drives Qualcomm's libraries for the HTP, the NPU of their chips, through QNN's C
+// interface and without its headers: it runs context binaries on tensors. On x86-64 libQnnHtp
+// emulates the HTP on the processor.
 //
-// [Open] loads libQnnHtp and libQnnSystem of a folder and holds their versions
-// to the layouts that are known here (layout.go). A context is read and hashed,
-// described by QnnSystem, held to what mm read of the same file, and only then
-// given to the HTP (load.go); a function is one of its graphs. Tensors are those
-// of the context, integers and all: what they stand for is mm's to say.
-// [Engine.Answer] answers what only this engine can be asked, a compilation by
-// ONNX Runtime and its plugin among it (compile.go).
+// [Open] loads libQnnHtp and libQnnSystem of a folder and checks their versions against the
+// supported layouts (layout.go). A context is read, its digest verified, described by QnnSystem
+// and compared with mm's own reading, and only then loaded on the HTP (load.go); a function is one
+// of its graphs. Tensors have the types of the context; mm converts quantized integers.
+// [Engine.Answer] answers engine-specific questions, including compilations by ONNX Runtime and
+// its plugin (compile.go).
 package qnnlib
 
 import (
@@ -28,20 +27,20 @@ import (
 	"mm-abi.org/mm/runtimes/qnn/ask"
 )
 
-// Engine is the libraries of one folder.
+// Engine holds the libraries of one folder.
 type Engine struct {
 	dir         string
 	htp, system *table
 	build       string
 
-	thread thread     // that calls the libraries, and has what is below
-	last   ask.Events // of the last run that gathered any
+	thread thread     // that calls the libraries and guards the fields below
+	last   ask.Events // of the last run with a profile
 }
 
 // Open loads the libraries of a folder.
 func Open(dir string) (*Engine, error) {
 	if dir == "" {
-		return nil, errors.New("no folder of libraries is named")
+		return nil, errors.New("missing folder of libraries")
 	}
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -60,25 +59,25 @@ func (e *Engine) open() (err error) {
 	if e.htp, err = openHTP(e.dir); err != nil {
 		return err
 	}
-	id, err := e.htp.made("backendGetBuildId", backendBuildID)
+	id, err := e.htp.create("backendGetBuildId", backendBuildID)
 	if err != nil {
 		return err
 	}
 	e.build = dynlib.String(id)
 	if _, err := htp.ParseVersion(e.build); err != nil {
-		return fmt.Errorf("libQnnHtp gives its build as %q", e.build)
+		return fmt.Errorf("libQnnHtp: bad build %q", e.build)
 	}
 	return nil
 }
 
-// Name is "qnn".
+// Name returns "qnn".
 func (*Engine) Name() string { return "qnn" }
 
-// simulated says whether the library computes on the processor: it does on
-// every machine but those that have an HTP.
+// simulated reports whether the library computes on the processor, as on every machine without an
+// HTP.
 func simulated() bool { return runtime.GOARCH != "arm64" }
 
-// device is what Info calls where it computes.
+// device returns the device for Info.
 func device() string {
 	if simulated() {
 		return "htp (emulated)"
@@ -86,9 +85,9 @@ func device() string {
 	return "htp"
 }
 
-// Probe gives the SDK's version.
+// Probe returns the SDK's version.
 func (e *Engine) Probe(context.Context) (runtimes.Info, error) {
-	// As a semantic version, with the build behind a plus: 2.51.0+260929181845.
+	// As a semantic version, with the build after a plus: 2.51.0+260929181845.
 	v, err := htp.ParseVersion(e.build)
 	text := v.String()
 	if build, ok := strings.CutPrefix(e.build, "v"+text+"."); ok {
@@ -97,7 +96,7 @@ func (e *Engine) Probe(context.Context) (runtimes.Info, error) {
 	return runtimes.Info{Version: text, Devices: []string{device()}, Formats: []string{string(abi.QNN)}, License: "LicenseRef-Qualcomm-AI-Stack", Simulated: simulated()}, err
 }
 
-// Can wants a file for QNN.
+// Can requires a file for QNN.
 func (*Engine) Can(p builds.Part) error {
 	if p.Files.Entry(abi.QNN) == "" {
 		return &runtimes.Unavailable{What: p.ID(), Why: "QNN runs compiled contexts"}
@@ -105,23 +104,22 @@ func (*Engine) Can(p builds.Part) error {
 	return nil
 }
 
-// Open is for callers that do not say where in a file a context lies, of whom
-// there are none.
+// Open returns an error: a context needs the options of OpenOwn.
 func (*Engine) Open(context.Context, runtimes.Bundle, runtimes.Limits) (runtimes.Model, error) {
-	return nil, errors.New("qnn: which graph of which bytes is not said")
+	return nil, errors.New("qnn: missing graph and span of the file")
 }
 
-// OpenOwn loads a context and finds one of its graphs.
+// OpenOwn loads a context and opens one of its graphs.
 func (e *Engine) OpenOwn(ctx context.Context, b runtimes.Bundle, l runtimes.Limits, own []byte) (runtimes.Model, error) {
 	var o ask.Open
 	if err := json.Unmarshal(own, &o); err != nil {
-		return nil, fmt.Errorf("qnn: how to open a context: %w", err)
+		return nil, fmt.Errorf("qnn: decoding the options of a context: %w", err)
 	}
 	if err := errors.Join(l.Check(), ctx.Err()); err != nil {
 		return nil, err
 	}
 	if l.Memory != 0 && o.Size > l.Memory {
-		return nil, fmt.Errorf("qnn: the context has %d bytes, the limit is %d", o.Size, l.Memory)
+		return nil, fmt.Errorf("qnn: context has %d bytes, limit %d", o.Size, l.Memory)
 	}
 	var f *function
 	var err error
@@ -134,7 +132,7 @@ func (e *Engine) OpenOwn(ctx context.Context, b runtimes.Bundle, l runtimes.Limi
 	return f, nil
 }
 
-// Answer answers questions of this engine's own.
+// Answer answers engine-specific questions.
 func (e *Engine) Answer(ctx context.Context, name string, args []byte) (answer any, err error) {
 	if queued := e.thread.do(ctx, func() { answer, err = e.answer(name, args) }); queued != nil {
 		return nil, queued
@@ -160,19 +158,19 @@ func (e *Engine) answer(name string, args []byte) (any, error) {
 	case ask.Profile:
 		return e.last, nil
 	}
-	return nil, fmt.Errorf("qnn: %q is no question", name)
+	return nil, fmt.Errorf("qnn: unknown question %q", name)
 }
 
-// platform asks the libraries about themselves and where they run.
+// platform returns the libraries' description of themselves and their hardware.
 func (e *Engine) platform() (ask.Platform, error) {
-	p := ask.Platform{Build: e.build, Provider: e.htp.name, Core: e.htp.core, Backend: e.htp.own, System: e.system.own, Simulated: simulated(), Compiler: e.compiler()}
-	info, err := e.htp.made("deviceGetPlatformInfo", platformInfo, 0)
+	p := ask.Platform{Build: e.build, Provider: e.htp.name, Core: e.htp.core, Backend: e.htp.iface, System: e.system.iface, Simulated: simulated(), Compiler: e.compiler()}
+	info, err := e.htp.create("deviceGetPlatformInfo", platformInfo, 0)
 	if err != nil {
 		return p, err
 	}
-	defer e.htp.call("deviceFreePlatformInfo", platformFree, 0, info) // what it answers helps nobody
-	// QnnDevice_PlatformInfo_t: version, then (version 1) the number of devices
-	// and their list; a device ends with a pointer to what the HTP adds.
+	defer e.htp.call("deviceFreePlatformInfo", platformFree, 0, info) // the result does not matter
+	// QnnDevice_PlatformInfo_t: version, then (version 1) the number of devices and
+	// their list; a device ends with a pointer to the HTP's extension.
 	p.Devices = int(u32(info + 8))
 	if list := pointer(info + 16); p.Devices > 0 && list != 0 {
 		if own := pointer(list + 32); own != 0 {
@@ -182,15 +180,15 @@ func (e *Engine) platform() (ask.Platform, error) {
 	return p, nil
 }
 
-// logs has the library print what goes wrong on standard error, whose last
-// lines mm tells when this process dies. 0 is no log.
+// logs lets the library print errors on standard error, whose last lines mm reports if this
+// process dies. 0 is no log.
 func (e *Engine) logs() uintptr {
 	const errorsOnly = 1
 	callback := logCallback()
 	if callback == 0 {
 		return 0
 	}
-	h, err := e.htp.made("logCreate", logCreate, callback, errorsOnly)
+	h, err := e.htp.create("logCreate", logCreate, callback, errorsOnly)
 	if err != nil {
 		return 0
 	}
