@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 )
 
 //go:embed faces.bin
@@ -38,11 +39,17 @@ type Glyph struct {
 	Advance  int // distance to the origin of the next character
 }
 
-// Training returns the fonts for training.
-func Training() ([]Font, error) { return read(file, false) }
+// Training returns the fonts for training, which all callers share.
+func Training() ([]Font, error) { return training() }
 
-// HeldOut returns the fonts for tests, none of which is in Training.
-func HeldOut() ([]Font, error) { return read(file, true) }
+// HeldOut returns the fonts for tests, none of which is in Training. All callers
+// share them.
+func HeldOut() ([]Font, error) { return heldOut() }
+
+var (
+	training = sync.OnceValues(func() ([]Font, error) { return read(file, false) })
+	heldOut  = sync.OnceValues(func() ([]Font, error) { return read(file, true) })
+)
 
 // Limits of a font file, far above those of the embedded one.
 const (

@@ -13,6 +13,7 @@ import (
 
 // Each answer equals one computed from the words of its question and the truth.
 func TestAnswers(t *testing.T) {
+	t.Parallel()
 	for _, split := range []string{scene.Train, scene.Held} {
 		for _, plain := range []bool{false, true} {
 			s := source(t, scene.Options{Split: split, Plain: plain, Size: 64, Frames: 3})
@@ -206,6 +207,10 @@ func aboutShapes(shapes []scene.Shape, q scene.Pair) string {
 // without the image: the chance level of docs/SCENES.md (go test -v -run
 // Chance).
 func TestChance(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped: -short")
+	}
+	t.Parallel()
 	limits := map[string]int{ // maximum percentage
 		"shapes caption": 3, "shapes count": 36, "shapes shape": 17, "shapes colour": 17, "shapes place": 16, "shapes size": 56, "shapes there": 56,
 		"charts caption": 22, "charts count": 22, "charts highest": 8, "charts lowest": 8, "charts value": 10, "charts higher": 56, "charts colour": 17, "charts read": 15,

@@ -11,6 +11,7 @@ import (
 // MeasureBars finds the number, colors and heights of the bars in the
 // generator's images.
 func TestMeasureBars(t *testing.T) {
+	t.Parallel()
 	n := 100
 	if v, err := strconv.Atoi(os.Getenv("MM_SCENES")); err == nil {
 		n = v

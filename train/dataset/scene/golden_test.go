@@ -19,6 +19,7 @@ var update = flag.Bool("update", false, "write the golden files")
 // processor (make arm64 runs this under qemu) and in every version: a module's
 // recipe identifies scenes only by options.
 func TestGolden(t *testing.T) {
+	t.Parallel()
 	var b strings.Builder
 	for _, split := range []string{scene.Train, scene.Held} {
 		for _, kind := range scene.AllKinds() {

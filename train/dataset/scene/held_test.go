@@ -89,6 +89,7 @@ func TestWordsDiffer(t *testing.T) {
 
 // Every text is inside the image, for every font.
 func TestInside(t *testing.T) {
+	t.Parallel()
 	for _, split := range []string{Train, Held} {
 		for _, size := range []int{64, 128, 200} {
 			s, err := New(Options{Split: split, Size: size})

@@ -11,7 +11,8 @@ import (
 
 // Measure finds all properties of the shapes in the generator's images.
 func TestMeasure(t *testing.T) {
-	n := 40
+	t.Parallel()
+	n := 20
 	if v, err := strconv.Atoi(os.Getenv("MM_SCENES")); err == nil {
 		n = v
 	}
@@ -92,6 +93,7 @@ func spoil(rgb []byte, w, by, times int, seed uint64) {
 
 // Measure finds no shapes in an empty image, noise or text.
 func TestMeasureNothing(t *testing.T) {
+	t.Parallel()
 	const w, h = 128, 96
 	empty := make([]byte, 3*w*h)
 	if f := scene.Measure(empty, w, h); len(f.Shapes) != 0 || f.Caption() != "" {
@@ -129,6 +131,7 @@ func TestMeasureNothing(t *testing.T) {
 
 // Measure distinguishes scenes that differ in one word.
 func TestMeasureTellsApart(t *testing.T) {
+	t.Parallel()
 	s := source(t, scene.Options{Kinds: []string{scene.Shapes}, Plain: true})
 	seen := map[string]bool{}
 	for i := range 400 {

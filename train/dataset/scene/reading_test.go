@@ -63,6 +63,7 @@ func TestReading(t *testing.T) {
 // Every drawn sign is in Signs, its center is in the image, and a text has a
 // mark for each letter, from the left.
 func TestMarks(t *testing.T) {
+	t.Parallel()
 	signs := scene.Signs()
 	if len(slices.Compact(slices.Sorted(slices.Values(signs)))) != len(signs) || signs[0] != "" {
 		t.Errorf("%d signs: want distinct ones, the empty one first", len(signs))

@@ -58,6 +58,7 @@ func TestLook(t *testing.T) {
 // A scene is a function of the options and its number, for concurrent use in
 // any order.
 func TestPure(t *testing.T) {
+	t.Parallel()
 	a, b := source(t, scene.Options{Seed: 7}), source(t, scene.Options{Seed: 7})
 	want := make([][]byte, 64)
 	for i := range want {
@@ -117,9 +118,10 @@ func BenchmarkMake(b *testing.B) {
 // Shapes are separate from each other and from the image's edge, and in their
 // place.
 func TestApart(t *testing.T) {
+	t.Parallel()
 	for _, size := range []int{64, 128} {
 		s := source(t, scene.Options{Kinds: []string{scene.Shapes}, Size: size})
-		for i := range 1000 {
+		for i := range 400 {
 			shapes := s.Make(i).Truth.Shapes
 			for k, a := range shapes {
 				if a.X < a.R || a.Y < a.R || a.X+a.R >= size || a.Y+a.R >= size {
@@ -141,6 +143,7 @@ func TestApart(t *testing.T) {
 // The two splits draw different numbers: their scenes have no more in common
 // than those of two seeds.
 func TestStreams(t *testing.T) {
+	t.Parallel()
 	a, b := source(t, scene.Options{Size: 64}), source(t, scene.Options{Size: 64, Split: scene.Held})
 	same := 0
 	for i := range 500 {
@@ -155,6 +158,7 @@ func TestStreams(t *testing.T) {
 
 // The shapes measured in the frames of a video move like the truth.
 func TestMotions(t *testing.T) {
+	t.Parallel()
 	s := source(t, scene.Options{Kinds: []string{scene.Video}, Plain: true, Frames: 4})
 	motions := map[string]int{}
 	for i := range 80 {
@@ -212,9 +216,10 @@ func moves(seen []*scene.Measured) string {
 
 // Small makes training texts smaller and changes nothing else.
 func TestSmall(t *testing.T) {
+	t.Parallel()
 	spread := func(split, kind string, small bool) (sum int, rgb []byte) {
-		s := source(t, scene.Options{Split: split, Kinds: []string{kind}, Small: small, Seed: 3})
-		for i := range 300 {
+		s := source(t, scene.Options{Split: split, Kinds: []string{kind}, Small: small, Seed: 3, Size: 64})
+		for i := range 200 {
 			sc := s.Make(i)
 			lo, hi := sc.H, 0
 			for _, m := range sc.Marks {

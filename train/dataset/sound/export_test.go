@@ -3,6 +3,7 @@ package sound
 import (
 	"bytes"
 	"math"
+	"sync"
 	"testing"
 )
 
@@ -38,19 +39,24 @@ var Spelt = spelt
 // Frames returns n frames of speech.
 func Frames(v []float64, n int) []float32 { return newAnalyser().frames(v, n) }
 
-// ReaderOf returns a voice that says each word as a distinct mix of tones.
+// ReaderOf returns a voice that says each word as a distinct mix of tones, shared
+// by all tests: its decomposition takes a second.
 func ReaderOf(t testing.TB) *Reader {
 	t.Helper()
-	p, err := parsePack(ReaderPack(t, nil))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := newReader(p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	once.Do(func() {
+		r, err := NewReader(ReaderPack(t, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		shared = r
+	})
+	return shared
 }
+
+var (
+	once   sync.Once
+	shared *Reader
+)
 
 // NewReader reads a voice from a pack in memory.
 func NewReader(data []byte) (*Reader, error) {

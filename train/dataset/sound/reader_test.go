@@ -14,6 +14,10 @@ import (
 
 // Every word is recognized by its code, even with noise; silence is not a word.
 func TestReader(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped: -short")
+	}
+	t.Parallel()
 	r := sound.ReaderOf(t)
 	words := sound.SpokenWords()
 	for i := 0; i+3 < len(words); i += 3 {
@@ -31,6 +35,10 @@ func TestReader(t *testing.T) {
 // The codes and the basis reconstruct the frames of digits, which words differ
 // in.
 func TestBasis(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped: -short")
+	}
+	t.Parallel()
 	r := sound.ReaderOf(t)
 	const size = sound.StretchFrames * sound.FrameWidth
 	p, err := sound.ParsePack(sound.ReaderPack(t, nil))
@@ -60,6 +68,7 @@ func TestBasis(t *testing.T) {
 // A folder without a voice, with several, without a word or with too long a
 // word is refused.
 func TestReaderRefused(t *testing.T) {
+	t.Parallel()
 	if _, err := sound.OpenReader(t.TempDir()); err == nil || !strings.Contains(err.Error(), "--reader") {
 		t.Error(err)
 	}
@@ -74,9 +83,15 @@ func TestReaderRefused(t *testing.T) {
 			return a, b
 		},
 	} {
+		if testing.Short() && want == "too few" { // a decomposition takes a second
+			continue
+		}
 		if _, err := sound.NewReader(sound.ReaderPack(t, change)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
+	}
+	if testing.Short() {
+		return
 	}
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, sound.PackFile), sound.ReaderPack(t, nil), 0o600); err != nil {
