@@ -316,10 +316,10 @@ func TestDraw(t *testing.T) {
 	for prompt := range o.drawn {
 		o.drawn[prompt] = []byte("no picture")
 	}
-	if _, err := Draw(t.Context(), o, opt); err == nil || !strings.Contains(err.Error(), "picture 0: decoding the image") {
+	if _, err := Draw(t.Context(), o, opt); err == nil || !strings.Contains(err.Error(), "image 0: decoding the image") {
 		t.Errorf("no picture: %v", err)
 	}
-	if _, err := Draw(t.Context(), o, DrawOptions{N: 1, Kinds: []string{scene.Video}}); err == nil || !strings.Contains(err.Error(), "no words ask") {
+	if _, err := Draw(t.Context(), o, DrawOptions{N: 1, Kinds: []string{scene.Video}}); err == nil || !strings.Contains(err.Error(), "no prompt for images") {
 		t.Errorf("a clip: %v", err)
 	}
 	if _, err := Draw(t.Context(), o, DrawOptions{N: 1, Kinds: []string{"smells"}}); err == nil {
