@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// asm writes modules for tests: what an assembler would make of a few lines.
+// asm assembles modules for tests.
 type asm struct {
 	types   []string // "ii:i", i for i32, I for i64
 	imports [][]byte
@@ -67,7 +67,7 @@ func (a *asm) imp(from, name, sig string) int64 {
 
 func (a *asm) wasi(name, sig string) int64 { return a.imp("wasi_snapshot_preview1", name, sig) }
 
-// fn adds a function with so many i32 locals.
+// fn adds a function with a number of i32 locals.
 func (a *asm) fn(sig string, locals int64, code ...[]byte) int64 {
 	a.funcs = append(a.funcs, a.typ(sig))
 	decl := list()
@@ -87,7 +87,8 @@ func (a *asm) put(at int64, s string) {
 	a.data = append(a.data, cat([]byte{0}, i32(at), []byte{opEnd}, text(s)))
 }
 
-// bytes is the module; a memory of two pages is exported unless it has another.
+// bytes returns the module. It exports a memory of two pages unless it has
+// another.
 func (a *asm) bytes() []byte {
 	memory := a.memory
 	if memory == nil {
@@ -130,7 +131,7 @@ func repeat(n int, code ...[]byte) []byte {
 	return slices.Repeat(cat(code...), n)
 }
 
-// write writes texts that lie in memory, as pairs of address and length, to fd.
+// write writes texts in memory, as pairs of address and length, to fd.
 func write(fdWrite, fd int64, pieces ...[2]int64) []byte {
 	var out []byte
 	for i, p := range pieces {
@@ -140,8 +141,8 @@ func write(fdWrite, fd int64, pieces ...[2]int64) []byte {
 	return cat(out, i32(fd), i32(64), i32(int64(len(pieces))), i32(48), call(fdWrite), op(0x1a))
 }
 
-// tries is a command that makes calls, each of which leaves an errno, and
-// writes "no" when every one failed.
+// tries is a command that makes calls, each of which returns an errno, and
+// writes "no" if all of them fail.
 func tries(make func(a *asm) [][]byte) []byte {
 	a := &asm{}
 	w := a.wasi("fd_write", "iiii:i")
@@ -156,7 +157,7 @@ func tries(make func(a *asm) [][]byte) []byte {
 	return a.bytes()
 }
 
-// echo reads its standard input and gives it back.
+// echo reads its standard input and writes it back.
 func echo() []byte {
 	a := &asm{}
 	r, w := a.wasi("fd_read", "iiii:i"), a.wasi("fd_write", "iiii:i")
@@ -170,13 +171,13 @@ func echo() []byte {
 	return a.bytes()
 }
 
-// reacts is the same as a reactor.
+// reacts does the same as a reactor.
 func reacts() []byte {
 	a := &asm{}
 	a.put(512, `{"echo":`)
 	a.export("mm_alloc", a.fn("i:i", 0, i32(520)))
 	a.export("mm_call", a.fn("ii:I", 0,
-		i32(520), get(1), op(0x6a), i32('}'), op(0x3a, 0, 0), // behind the arguments
+		i32(520), get(1), op(0x6a), i32('}'), op(0x3a, 0, 0), // after the arguments
 		get(1), i32(9), op(0x6a), op(0xad), i64(512<<32), op(0x84)))
 	return a.bytes()
 }

@@ -6,5 +6,5 @@ import (
 	"mm-abi.org/mm/skills/skilltest"
 )
 
-// Warm calls of a small guest: what the sandbox itself takes.
+// TestWarm measures calls of a small guest: the cost of the sandbox.
 func TestWarm(t *testing.T) { skilltest.Warm(t, open(t, Options{}), program(echo()), "wasm") }

@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// piece is how many bytes are filled or copied between two checks.
+// piece is the number of bytes filled or copied between two checks.
 const piece = 1 << 20
 
-// Instructions of the functions that stand for fills and copies.
+// Instructions of the functions that replace fills and copies.
 const (
 	opUnreachable = 0x00
 	opLocalGet    = 0x20
@@ -19,15 +19,15 @@ const (
 	empty         = 0x40 // type of a block without values
 )
 
-// pieces has fills and copies of memory whose length is not known go piece by
-// piece, in functions of its own: one of gigabytes takes seconds in which
-// nobody can stop it.
+// pieces replaces fills and copies of unknown length by calls of functions
+// that work piece by piece: one of gigabytes takes seconds and cannot be
+// interrupted.
 func (m *module) pieces() {
 	fill, copies := uint32(len(m.imports)+len(m.bodies)), uint32(len(m.imports)+len(m.bodies)+1)
 	used := false
 	for i, b := range m.bodies {
-		if done := b.pieces(fill, copies); len(done.code) != len(b.code) {
-			m.bodies[i], used = done, true
+		if split := b.pieces(fill, copies); len(split.code) != len(b.code) {
+			m.bodies[i], used = split, true
 		}
 	}
 	if !used {
@@ -42,7 +42,7 @@ func (m *module) pieces() {
 	m.types++
 }
 
-// pieces writes a body that calls those functions.
+// pieces returns a body that calls those functions.
 func (b body) pieces(fill, copies uint32) body {
 	out, from := b.code[:b.at:b.at], b.at
 	var last instr
@@ -64,14 +64,14 @@ func (b body) pieces(fill, copies uint32) body {
 	return body{append(out, b.code[from:]...), b.at, b.locals}
 }
 
-// The locals of both functions: where to, with what or from where, how many.
+// The parameters of both functions: destination, byte or source, count.
 const (
 	to = iota
 	with
 	many
 )
 
-// filling is memory.fill of (to, with, many), a piece at a time from the start.
+// filling is memory.fill of (to, with, many) in pieces from the start.
 func filling() []byte {
 	fill := []byte{opMisc, miscMemoryFill, 0}
 	return slices.Concat([]byte{0, opLoop, empty}, longer(),
@@ -80,8 +80,9 @@ func filling() []byte {
 		local(to), local(with), local(many), fill, []byte{opEnd})
 }
 
-// copying is memory.copy of (to, with, many): what lies behind its source is
-// copied from the end, unless that lies behind all memory, which traps.
+// copying is memory.copy of (to, with, many). If the destination is after the
+// source, it copies from the end, unless the end is out of bounds, which
+// traps.
 func copying() []byte {
 	copied := []byte{opMisc, miscMemoryCopy, 0, 0}
 	last := slices.Concat(local(to), local(many), constant(-1), []byte{opI32Add, opI32Add})
@@ -96,7 +97,7 @@ func copying() []byte {
 		local(to), local(with), local(many), copied, []byte{opEnd})
 }
 
-// longer begins what is done while there is more than a piece.
+// longer begins a block for more than a piece.
 func longer() []byte {
 	return slices.Concat(local(many), constant(piece), []byte{opI32GtU, opIf, empty})
 }
@@ -105,7 +106,7 @@ func local(i byte) []byte { return []byte{opLocalGet, i} }
 
 func constant(n int64) []byte { return appendSigned([]byte{opI32Const}, n) }
 
-// move adds a piece to a local, or takes it away.
+// move adds a piece to a local or subtracts it.
 func move(i, op byte) []byte {
 	return slices.Concat(local(i), constant(piece), []byte{op, opLocalSet, i})
 }

@@ -8,7 +8,7 @@ import (
 	"mm-abi.org/mm/skills/skilltest"
 )
 
-// mover is a module that exports a fill and a copy as the guest has them.
+// mover is a module that exports a fill and a copy.
 func mover(pages int64) []byte {
 	a := &asm{memory: cat([]byte{0}, leb(pages))}
 	a.export("fill", a.fn("iii:", 0, get(0), get(1), get(2), op(opMisc, miscMemoryFill, 0)))
@@ -17,7 +17,7 @@ func mover(pages int64) []byte {
 	return a.bytes()
 }
 
-// Fills and copies by pieces do what those of a whole do.
+// TestPieces checks that fills and copies in pieces equal plain ones.
 func TestPieces(t *testing.T) {
 	const pages = 80
 	memory := make([]byte, pages<<16)
@@ -54,22 +54,22 @@ func TestPieces(t *testing.T) {
 			copy(memory[at:at+n], memory[from:from+n])
 		}
 		if got, _ := mod.Memory().Read(0, uint32(len(memory))); err != nil || !bytes.Equal(got, memory) {
-			t.Fatalf("%d bytes from %d to %d: %v, or other bytes", n, from, at, err)
+			t.Fatalf("%d bytes from %d to %d: %v, or wrong bytes", n, from, at, err)
 		}
 	}
 	for _, c := range [][3]uint64{{1 << 20, 0, pages << 16}, {0, 1 << 20, pages << 16}, {0xffffff00, 0, 2 * piece}, {pages << 16, 0, 1}, {0, 0, 0xffffffff}} {
 		if _, err := mod.ExportedFunction("copy").Call(t.Context(), c[0], c[1], c[2]); err == nil {
-			t.Errorf("a copy of %d bytes from %d to %d", c[2], c[1], c[0])
+			t.Errorf("copied %d bytes from %d to %d out of bounds", c[2], c[1], c[0])
 		}
 	}
 	for _, c := range [][3]uint64{{0, 0, 0}, {pages << 16, 0, 0}, {5, 3, 0}, {3, 5, 0}} {
 		if _, err := mod.ExportedFunction("copy").Call(t.Context(), c[0], c[1], c[2]); err != nil {
-			t.Errorf("a copy of nothing from %d to %d: %v", c[1], c[0], err)
+			t.Errorf("copying 0 bytes from %d to %d: %v", c[1], c[0], err)
 		}
 	}
 }
 
-// gigabyte is a guest of 1 GiB that does something with all of it, over and over.
+// gigabyte is a guest of 1 GiB that repeats an operation on all of it.
 func gigabyte(name string, code func(size []byte) []byte) skilltest.Hostile {
 	const pages = 1 << 14
 	a := &asm{memory: cat([]byte{0}, leb(pages))}

@@ -11,7 +11,7 @@ import (
 	"mm-abi.org/mm/skills/skilltest"
 )
 
-// cGuest gives its arguments back; it needs no library.
+// cGuest echoes its arguments without a library.
 const cGuest = `
 struct piece { char *at; unsigned size; };
 __attribute__((import_module("wasi_snapshot_preview1"), import_name("fd_read")))
@@ -33,8 +33,8 @@ void _start(void) {
 }
 `
 
-// Warm calls of a guest as a compiler of C makes it (MM_CLANG: a clang that
-// knows wasm32, with wasm-ld beside it or in PATH; MM_ZIG: a zig in its place).
+// TestWarmC measures calls of a guest compiled from C. MM_CLANG names a clang
+// with wasm32 and wasm-ld, or MM_ZIG a zig.
 func TestWarmC(t *testing.T) {
 	if os.Getenv("MM_SANDBOX") == "" {
 		t.Skip("MM_SANDBOX=1 builds a guest in C")
@@ -59,8 +59,8 @@ func TestWarmC(t *testing.T) {
 	if os.Getenv("ZIG_GLOBAL_CACHE_DIR") == "" {
 		build.Env = append(os.Environ(), "ZIG_GLOBAL_CACHE_DIR="+t.TempDir())
 	}
-	if said, err := build.CombinedOutput(); err != nil {
-		t.Skipf("skipped: clang makes no WebAssembly: %v\n%s", err, said)
+	if output, err := build.CombinedOutput(); err != nil {
+		t.Skipf("skipped: clang cannot build WebAssembly: %v\n%s", err, output)
 	}
 	code, err := os.ReadFile(filepath.Join(dir, "guest.wasm"))
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"mm-abi.org/mm/skills/sandbox"
 )
 
-// config is what an instance sees of the world: what allow names, and the
-// assets of the call.
+// config returns the environment of an instance: the permissions of allow and
+// the assets of the call.
 func (g *guest) config(ctx context.Context, c sandbox.Call) (wazero.ModuleConfig, func(), error) {
 	config := wazero.NewModuleConfig().WithName("").WithStartFunctions().WithArgs(g.name)
 	config = config.WithRandSource(&steady{ctx: ctx, random: g.allow.Random})
@@ -46,7 +46,7 @@ func (g *guest) config(ctx context.Context, c sandbox.Call) (wazero.ModuleConfig
 	return config.WithFSConfig(mounts), done, nil
 }
 
-// sleep waits, but no longer than the call.
+// sleep waits for ns nanoseconds or the end of the call.
 func sleep(ctx context.Context, ns int64) {
 	if ns <= 0 {
 		return
@@ -59,9 +59,9 @@ func sleep(ctx context.Context, ns int64) {
 	}
 }
 
-// steady is where a guest's random bytes come from: real ones where it may have
-// them, else a row that is the same in each call. It gives them piece by piece,
-// so that a guest which wants all of its memory filled can be ended meanwhile.
+// steady is the source of a guest's random bytes: real ones if allowed,
+// otherwise the same sequence in each call. It fills buffers in pieces, so
+// that filling all memory can be interrupted.
 type steady struct {
 	ctx    context.Context
 	random bool
@@ -89,9 +89,9 @@ func (s *steady) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-var errFolder = errors.New("it is a folder")
+var errFolder = errors.New("is a folder")
 
-// assets is the folder /in of a call: its assets and nothing else.
+// assets is the folder /in of a call, which holds its assets.
 type assets []sandbox.Asset
 
 // Open implements fs.FS.
@@ -107,7 +107,7 @@ func (a assets) Open(name string) (fs.File, error) {
 	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 }
 
-// file is an opened asset; it can be read and sought.
+// file is an opened asset.
 type file struct {
 	*io.SectionReader
 	asset sandbox.Asset
@@ -147,7 +147,7 @@ func (f *folder) ReadDir(n int) ([]fs.DirEntry, error) {
 	return out, nil
 }
 
-// info is what can be said of an asset.
+// info describes an asset.
 type info struct {
 	name string
 	size int64
@@ -163,7 +163,7 @@ func (i info) Size() int64 { return i.size }
 // Mode implements fs.FileInfo.
 func (i info) Mode() fs.FileMode { return i.mode }
 
-// ModTime implements fs.FileInfo: an asset has none.
+// ModTime implements fs.FileInfo with a fixed time.
 func (i info) ModTime() time.Time { return time.Unix(0, 0) }
 
 // IsDir implements fs.FileInfo.

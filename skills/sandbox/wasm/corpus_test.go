@@ -10,11 +10,11 @@ import (
 	"mm-abi.org/mm/skills/skilltest"
 )
 
-// The ways to end.
+// Allowed ends.
 var (
 	answers  = []sandbox.Kind{""}
 	late     = []sandbox.Kind{sandbox.Time}
-	quick    = []sandbox.Kind{sandbox.Time, ""} // a fast machine is done before
+	quick    = []sandbox.Kind{sandbox.Time, ""} // a fast machine finishes in time
 	breaks   = []sandbox.Kind{sandbox.Trap}
 	refusals = []sandbox.Kind{sandbox.Refused}
 	hungers  = []sandbox.Kind{sandbox.Memory}
@@ -22,7 +22,7 @@ var (
 	ends     = []sandbox.Kind{sandbox.Exit}
 )
 
-// chain is n functions without a loop, each of which calls the next twice.
+// chain consists of n functions without loops, each of which calls the next twice.
 func chain(n int) []byte {
 	a := &asm{}
 	for i := range n {
@@ -34,7 +34,7 @@ func chain(n int) []byte {
 	return a.bytes()
 }
 
-// branches calls itself twice, as deep as its argument says.
+// branches calls itself twice to the depth of its argument.
 func branches(depth int64) []byte {
 	a := &asm{}
 	self := a.fn("i:", 0, get(0), when(get(0), i32(1), op(0x6b), call(0), get(0), i32(1), op(0x6b), call(0)))
@@ -42,14 +42,14 @@ func branches(depth int64) []byte {
 	return a.bytes()
 }
 
-// pages makes a module's memory n pages large.
+// pages is a module with a memory of n pages.
 func pages(n int64, code ...[]byte) []byte {
 	a := &asm{memory: cat([]byte{0}, leb(n))}
 	a.export("_start", a.fn(":", 0, code...))
 	return a.bytes()
 }
 
-// broken is a module whose section id says data.
+// broken is a module whose section id contains data.
 func broken(id byte, data ...[]byte) []byte { return cat(magic, sec(id, cat(data...))) }
 
 var most = []byte{0xff, 0xff, 0xff, 0xff, 0x0f} // 2^32-1
@@ -57,7 +57,7 @@ var most = []byte{0xff, 0xff, 0xff, 0xff, 0x0f} // 2^32-1
 func manyPieces() []byte {
 	a := &asm{memory: cat([]byte{0}, leb(40))}
 	w := a.wasi("fd_write", "iiii:i")
-	// A hundred thousand pieces, each the whole of the memory, in one call.
+	// 100,000 pieces in one call, each all of the memory.
 	a.export("_start", a.fn(":", 1, loop(
 		get(0), i32(8), op(0x6c), i32(1024), op(0x6a), i32(0), op(0x36, 2, 0),
 		get(0), i32(8), op(0x6c), i32(1028), op(0x6a), i32(1<<20), op(0x36, 2, 0),
@@ -66,7 +66,7 @@ func manyPieces() []byte {
 	return a.bytes()
 }
 
-// calls are guesses at an escape: each must fail.
+// calls tries calls for an escape: each must fail.
 func calls(names ...string) []byte {
 	sigs := map[string]string{
 		"path_open": pathOpen, "path_create_directory": "iii:i", "path_filestat_get": "iiiii:i", "path_link": "iiiiiii:i", "path_readlink": "iiiiii:i",
@@ -93,7 +93,7 @@ func calls(names ...string) []byte {
 	})
 }
 
-// guess fills the parameters of a call: a descriptor, then paths.
+// guess supplies the parameters of a call: a descriptor, then paths.
 func guess(sig string, fd int64, path [2]int64) []byte {
 	var out []byte
 	params, _, _ := strings.Cut(sig, ":")
@@ -182,7 +182,7 @@ func corpus() []skilltest.Hostile {
 			a.export("_start", a.fn(":", 0, store(1024+16, i32(1)), cat(i32(1024+24), i64(3600e9), op(0x37, 3, 0)), i32(1024), i32(2048), i32(1), i32(4096), call(p), op(0x1a)))
 			return a.bytes()
 		}()), modules.Allow{Clock: true}), Ends: late},
-		{Name: "a wait for nobody", Program: evil(func() []byte {
+		{Name: "a wait without an event", Program: evil(func() []byte {
 			a := &asm{}
 			p := a.wasi("poll_oneoff", "iiii:i")
 			a.export("_start", a.fn(":", 0, store(1024+8, i32(1)), loop(i32(1024), i32(2048), i32(1), i32(4096), call(p), op(0x1a))))
@@ -211,7 +211,7 @@ func corpus() []skilltest.Hostile {
 			a.export("_start", a.fn(":", 0))
 			return a.bytes()
 		}()), Ends: refusals},
-		{Name: "an import of WASI that is none", Program: evil(func() []byte {
+		{Name: "an unknown import of WASI", Program: evil(func() []byte {
 			a := &asm{}
 			a.wasi("thread_spawn", "i:i")
 			a.export("_start", a.fn(":", 0))
@@ -240,7 +240,7 @@ func corpus() []skilltest.Hostile {
 			a.export("_start", a.fn(":", 0, loop(op(0xd0, 0x70), i32(1<<20), op(opMisc, miscTableGrow, 0, 0x1a))))
 			return a.bytes()
 		}()), Ends: refusals},
-		{Name: "a reactor that gives no place", Program: evil(reactors(i32(-8), i64(0))), Ends: []sandbox.Kind{sandbox.Result}},
+		{Name: "a reactor with an invalid address", Program: evil(reactors(i32(-8), i64(0))), Ends: []sandbox.Kind{sandbox.Result}},
 		{Name: "a reactor with an endless result", Program: evil(reactors(i32(16), i64(0xffffffff))), Ends: []sandbox.Kind{sandbox.Result}},
 		{Name: "a reactor with a large result", Program: evil(reactors(i32(16), i64(100000))), Ends: floods},
 	}
@@ -267,14 +267,14 @@ func corpus() []skilltest.Hostile {
 		"a number that never ends":  cat(magic, []byte{secType}, repeat(100, op(0x80))),
 		"sections in wrong order":   cat(magic, sec(secCode, leb(0)), sec(secType, leb(0))),
 		"a section twice":           cat(magic, sec(secType, leb(0)), sec(secType, leb(0))),
-		"a section of no kind":      cat(magic, sec(99, leb(0))),
+		"an unknown section":        cat(magic, sec(99, leb(0))),
 		"more functions than code":  cat(broken(secType, list(cat([]byte{0x60}, leb(0), leb(0)))), sec(secFunction, list(leb(0), leb(0))), sec(secCode, list(cat(leb(2), leb(0), []byte{opEnd})))),
 		"half of a module":          echo()[:len(echo())/2],
-		"no module":                 []byte("#!/bin/sh\nrm -rf /\n"),
+		"not a module":              []byte("#!/bin/sh\nrm -rf /\n"),
 		"version 2":                 cat(magic[:4], []byte{2, 0, 0, 0}, echo()[8:]),
 		"an empty file":             {},
 		"bytes behind the end":      cat(echo(), []byte{1, 2, 3}),
-		"a type that is none":       broken(secType, leb(1), []byte{0x5e, 0, 0}),
+		"an invalid type":           broken(secType, leb(1), []byte{0x5e, 0, 0}),
 		"no memory that it exports": cat(magic, sec(secType, list(cat([]byte{0x60}, leb(0), leb(0))))),
 	} {
 		out = append(out, skilltest.Hostile{Name: name, Program: evil(code), Ends: refusals})
@@ -282,7 +282,7 @@ func corpus() []skilltest.Hostile {
 	return out
 }
 
-// single is a module of one function with a body.
+// single is a module of one function.
 func single(body []byte) []byte {
 	return cat(broken(secType, list(cat([]byte{0x60}, leb(0), leb(0)))), sec(secFunction, list(leb(0))), sec(secCode, cat(leb(1), binary.AppendUvarint(nil, uint64(len(body))), body)))
 }

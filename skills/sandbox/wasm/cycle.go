@@ -1,8 +1,8 @@
 package wasm
 
-// components gives the groups of functions that call each other in a circle
-// (strongly connected components, Tarjan 1972), each after those that it calls.
-// What stands outside of all circles is a group by itself.
+// components returns the groups of functions that call each other (strongly
+// connected components, Tarjan 1972), each after the groups that it calls. A
+// function outside of all cycles is a group of its own.
 func components(calls [][]int) [][]int {
 	w := walk{calls: calls, nodes: make([]node, len(calls))}
 	for i := range calls {
@@ -22,7 +22,7 @@ type walk struct {
 }
 
 type node struct {
-	index, low int // index 0: not met
+	index, low int // index 0: not visited
 	open       bool
 }
 

@@ -5,21 +5,21 @@ import (
 	"slices"
 )
 
-// A guest's calls lie on a stack that the engine doubles as it fills, up to
-// 100 MB: none of it counts for the guest's memory, and while it is made and
-// copied nobody can stop the guest. deepest is how much of it, in bytes as
-// counted here, calls that lead back to themselves may take.
+// deepest limits the stack of recursive calls, in bytes as estimated here. The
+// engine doubles its stack as it fills, up to 100 MB, which does not count for
+// the guest's memory and cannot be interrupted while it is copied.
 const deepest = 8 << 20
 
-// leftName is the global that holds what is left of deepest.
+// leftName is the exported global that holds the rest of deepest.
 const leftName = "mm.deep"
 
-// deepen has each call that may lead back to its caller take the caller's frame
-// from what is left, and give it back. Where nothing is left it divides by
-// zero: a trap without a block of its own, of which a compiler is given few.
+// deepen makes each call that may lead back to its caller subtract the
+// caller's frame from the global, and add it again afterwards. If nothing is
+// left, it divides by zero: a trap that needs no block, of which a compiler
+// takes few.
 //
-// Calls through a table lead to every function of which a reference is taken.
-// Functions outside of all cycles stand on the stack once each and are not
+// A call through a table may reach every function whose reference is taken.
+// Functions outside of all cycles are on the stack once each and are not
 // counted.
 func (m *module) deepen() {
 	first, table := len(m.imports), len(m.bodies)
@@ -38,7 +38,7 @@ func (m *module) deepen() {
 			group[i] = n
 		}
 	}
-	used := false // no call of a function outside of all cycles is one back
+	used := false // functions outside of all cycles make no such call
 	for i, b := range m.bodies {
 		back := func(callee int) bool { return group[i] == group[callee] }
 		if m.bodies[i] = b.counted(first, table, m.globals, back); len(m.bodies[i].code) > len(b.code) {
@@ -50,8 +50,8 @@ func (m *module) deepen() {
 	}
 }
 
-// calls are the functions that a body calls; table stands for those that it
-// calls through one.
+// calls returns the functions that a body calls; table stands for calls
+// through a table.
 func (b body) calls(first, table int) []int {
 	var out []int
 	for r := (&reader{data: b.code, pos: b.at}); r.left() > 0; {
@@ -62,18 +62,18 @@ func (b body) calls(first, table int) []int {
 	return out
 }
 
-// callee is the function of the module that an instruction calls, or -1.
+// callee returns the function of the module that an instruction calls, or -1.
 func callee(in instr, first, table int) int {
 	switch {
 	case in.op == opCallIndirect:
 		return table
-	case in.op == opCall && int(in.arg) >= first && int(in.arg)-first < table: // others the engine refuses
+	case in.op == opCall && int(in.arg) >= first && int(in.arg)-first < table: // the engine refuses others
 		return int(in.arg) - first
 	}
 	return -1
 }
 
-// counted writes a body whose calls back are counted by the global.
+// counted returns a body that counts its recursive calls in the global.
 func (b body) counted(first, table int, global uint32, back func(callee int) bool) body {
 	out := b.code[:b.at:b.at]
 	from, frame := b.at, b.frame()
@@ -91,9 +91,9 @@ func (b body) counted(first, table int, global uint32, back func(callee int) boo
 	return body{append(out, b.code[from:]...), b.at, b.locals}
 }
 
-// frame is about what a call of the body has on the engine's stack: 16 bytes for
-// each local, which may be a vector, and two for each instruction, of which a
-// few leave something to keep.
+// frame estimates the stack of a call of the body: 16 bytes for each local,
+// which may be a vector, and two for each instruction, a few of which keep a
+// value.
 func (b body) frame() int64 { return 96 + 16*int64(b.locals) + 2*int64(len(b.code)-b.at) }
 
 func take(out []byte, global uint32, n int64) []byte {
@@ -121,8 +121,8 @@ func appendSigned(out []byte, v int64) []byte {
 	}
 }
 
-// addLeft adds the global behind the module's own, and exports it, so that
-// whoever called can tell this trap from others.
+// addLeft adds the global after those of the module and exports it, so that
+// the caller can distinguish this trap.
 func (m *module) addLeft() {
 	left := appendSigned([]byte{typeI32, 1, opI32Const}, deepest)
 	m.extend(secGlobal, append(left, opEnd))
@@ -130,8 +130,7 @@ func (m *module) addLeft() {
 	m.extend(secExport, binary.AppendUvarint(append(export, kindGlobal), uint64(m.globals)))
 }
 
-// extend adds an entry to a section that is a list, and makes the section where
-// there is none.
+// extend adds an entry to a list section, which is created if absent.
 func (m *module) extend(id byte, entry []byte) {
 	at, _ := slices.BinarySearchFunc(m.sections, order[id], func(s section, n int) int { return order[s.id] - n })
 	if at == len(m.sections) || m.sections[at].id != id {

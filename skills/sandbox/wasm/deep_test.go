@@ -17,7 +17,7 @@ func recursion(locals int64) []byte {
 	return a.bytes()
 }
 
-// mutual are two functions that call each other.
+// mutual consists of two functions that call each other.
 func mutual() []byte {
 	a := &asm{}
 	a.export("_start", a.fn(":", 0, call(1)))
@@ -33,7 +33,7 @@ func indirect() []byte {
 	return a.bytes()
 }
 
-// frames keeps n numbers over each of its calls.
+// frames keeps n numbers across each of its calls.
 func frames(n int64) []byte {
 	a := &asm{}
 	var before []byte
@@ -44,7 +44,7 @@ func frames(n int64) []byte {
 	return a.bytes()
 }
 
-// sum is a reactor that adds up the numbers to depth by calls of itself.
+// sum is a reactor that adds the numbers up to depth by recursion.
 func sum(depth int64) []byte {
 	a := &asm{}
 	a.export("mm_alloc", a.fn("i:i", 0, i32(1024)))
@@ -80,8 +80,8 @@ func TestDeep(t *testing.T) {
 	if _, err := guest(commands(i32(1), i32(0), op(0x6d, 0x1a))); err == nil || strings.Contains(err.Error(), "deep") {
 		t.Errorf("another trap: %v", err)
 	}
-	if _, err := parse(named(leftName)); err == nil || !strings.Contains(err.Error(), "mm's name") {
-		t.Errorf("an export of mm's name: %v", err)
+	if _, err := parse(named(leftName)); err == nil || !strings.Contains(err.Error(), "reserved") {
+		t.Errorf("an export of the reserved name: %v", err)
 	}
 }
 
@@ -92,8 +92,8 @@ func named(name string) []byte {
 	return a.bytes()
 }
 
-// Each call that is counted gives back what it took.
-func TestGivesBack(t *testing.T) {
+// TestReleasesDepth checks that a counted call returns what it took.
+func TestReleasesDepth(t *testing.T) {
 	a := &asm{}
 	a.fn("i:", 0, get(0), when(get(0), i32(-1), op(opI32Add), call(0)))
 	a.export("_start", a.fn(":", 1, i32(2000), set(0), op(opLoop, 0x40), i32(1000), call(0), get(0), i32(-1), op(opI32Add), op(0x22, 0, opBrIf, 0, opEnd)))

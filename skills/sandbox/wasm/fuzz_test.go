@@ -6,9 +6,8 @@ import (
 	"mm-abi.org/mm/skills/sandbox"
 )
 
-// FuzzModule reads hostile modules. What is taken is taken by the engine too,
-// or refused by it with an error, with its checks as without; nothing that the
-// engine takes with the checks has a fault without them.
+// FuzzModule checks that the engine compiles a parsed module with checks
+// exactly if it compiles it without.
 func FuzzModule(f *testing.F) {
 	for _, code := range [][]byte{echo(), reacts(), commands(loop()), chain(3), branches(4), world(), reads(), flood(1), grow()} {
 		f.Add(code)
@@ -23,14 +22,14 @@ func FuzzModule(f *testing.F) {
 		m, err := parse(code)
 		if err != nil {
 			if sandbox.KindOf(err) != sandbox.Refused {
-				t.Fatalf("no fault: %v", err)
+				t.Fatalf("not a fault: %v", err)
 			}
 			return
 		}
 		plain := m.encode()
 		again, err := parse(plain)
 		if err != nil {
-			t.Fatalf("written and read again: %v", err)
+			t.Fatalf("encoded and parsed again: %v", err)
 		}
 		again.guard()
 		_, before := e.fast.CompileModule(t.Context(), plain)

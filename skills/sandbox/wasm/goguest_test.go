@@ -50,8 +50,8 @@ func main() {
 }
 `
 
-// A guest as the Go toolchain makes it is held like any other. Building and
-// compiling one takes seconds: MM_SANDBOX=1.
+// TestGoGuest checks that a guest built by the Go toolchain is held like
+// others. Building and compiling takes seconds: MM_SANDBOX=1.
 func TestGoGuest(t *testing.T) {
 	if os.Getenv("MM_SANDBOX") == "" {
 		t.Skip("MM_SANDBOX=1 builds a guest in Go")
@@ -76,7 +76,7 @@ func TestGoGuest(t *testing.T) {
 		t.Fatal(err)
 	}
 	if m.guard(); m.tangled() {
-		t.Error("a guest in Go is interpreted")
+		t.Error("the Go guest is interpreted")
 	}
 	e := open(t, Options{})
 	for do, want := range map[string]sandbox.Kind{"loop": sandbox.Time, "memory": sandbox.Memory, "escape": "", "panic": sandbox.Exit} {

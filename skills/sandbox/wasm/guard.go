@@ -2,42 +2,43 @@ package wasm
 
 import "slices"
 
-// run is how many instructions may pass between two checks of the deadline;
-// a check takes as long as a hundred of them. Smaller calls are not asked.
+// run is the number of instructions between two checks of the deadline; a
+// check takes as long as a hundred instructions. Calls of at most small
+// instructions are not checked.
 const (
 	run   = 1 << 20
 	small = 1 << 6
 )
 
-// check is an empty loop. The engine asks at the head of every loop, and there
-// alone, whether the guest is to end: without one a tree of calls, and a row of
-// copies of the whole memory, could not be stopped.
+// check is an empty loop. The engine tests whether the guest must end only at
+// the head of a loop: without one, a tree of calls or a series of copies of
+// all memory could not be stopped.
 var check = []byte{opLoop, 0x40, opEnd}
 
-// cost is what guard knows of a function.
+// cost is the cost of a function.
 type cost struct {
-	own     int64   // instructions, a block that is copied counted by its bytes
-	calls   []int   // functions of the module that it calls, a call each
-	total   int64   // with what it calls, where no check stands between
-	entry   bool    // it is checked on entry
-	between bool    // and before each call of something that is not small
-	inserts []place // where a check belongs in any case
+	own     int64   // instructions; copied blocks count by their bytes
+	calls   []int   // callees in the module, one for each call
+	total   int64   // including callees without a check in between
+	entry   bool    // checked on entry
+	between bool    // and before each call that is not small
+	inserts []place // positions of checks and calls
 }
 
-// place is a position in a body; a call's has the function called.
+// place is a position in a body, of a call or of a check.
 type place struct {
 	at     int
-	callee int // -1: a check belongs here
+	callee int // -1: insert a check
 }
 
-// guard puts checks into the module, so that between two of them a guest runs
-// for about run instructions or copies one piece of memory.
+// guard inserts checks so that between two of them a guest runs about run
+// instructions or copies one piece of memory.
 //
-// Loops are checked by the engine. Functions that call themselves, by whatever
-// way, are checked on entry; calls through tables always. What is left is a
-// graph without cycles, whose costs are added up from the leaves; where they
-// pass run, the caller is checked on entry and before its calls. How deep calls
-// may lie is bounded too, see deepest.
+// The engine checks loops. Functions that call themselves, directly or not,
+// are checked on entry, and calls through tables always. The rest is a graph
+// without cycles, whose costs are summed from the leaves; if they exceed run,
+// the caller is checked on entry and before its calls. The depth of calls is
+// limited too, see deepest.
 func (m *module) guard() {
 	m.pieces()
 	first := len(m.imports)
@@ -63,7 +64,7 @@ func (m *module) guard() {
 	m.deepen()
 }
 
-// read counts a body's instructions and notes its calls.
+// read counts a body's instructions and records its calls.
 func (c *cost) read(b body, first, all int) {
 	r := &reader{data: b.code, pos: b.at}
 	var last instr
@@ -88,7 +89,7 @@ func (c *cost) read(b body, first, all int) {
 	}
 }
 
-// sum adds up what a function takes, and checks its calls where that is much.
+// sum adds up the cost of a function, and checks its calls if that is high.
 func (c *cost) sum(costs []cost) {
 	c.total = c.own
 	var most int64
@@ -107,7 +108,7 @@ func (c *cost) sum(costs []cost) {
 	}
 }
 
-// insert writes a body with its checks.
+// insert returns a body with its checks.
 func (c *cost) insert(b body, costs []cost) body {
 	out := slices.Clone(b.code[:b.at])
 	if c.entry {
@@ -125,8 +126,8 @@ func (c *cost) insert(b body, costs []cost) body {
 	return body{append(out, b.code[from:]...), b.at, b.locals}
 }
 
-// tangled reports whether a function has more blocks than a compiler is given.
-// What copies or fills memory becomes several.
+// tangled reports whether a function has more blocks than a compiler may get.
+// Instructions that copy or fill memory compile to several.
 func (m *module) tangled() bool {
 	for _, b := range m.bodies {
 		blocks := 0

@@ -29,7 +29,7 @@ type guest struct {
 	interpret Run // of a script
 }
 
-// Close implements sandbox.Guest. A script's module is its interpreter's.
+// Close implements sandbox.Guest. A script's module belongs to its interpreter.
 func (g *guest) Close() error {
 	if g.form == script {
 		return nil
@@ -76,7 +76,7 @@ func (g *guest) Call(ctx context.Context, c sandbox.Call) (sandbox.Reply, error)
 	return reply, g.fault(ctx, inside, err, mem)
 }
 
-// run makes an instance and calls it.
+// run creates an instance and calls it.
 func (g *guest) run(ctx context.Context, mem *memory, config wazero.ModuleConfig, input []byte, out *sandbox.Buffer) error {
 	if g.form == command {
 		config = config.WithStdin(bytes.NewReader(input))
@@ -99,16 +99,16 @@ func (g *guest) run(ctx context.Context, mem *memory, config wazero.ModuleConfig
 	return g.deep(mod, react(ctx, mod, input, out))
 }
 
-// deep says of a trap that it was for calls too deep.
+// deep reports a trap as exceeding deepest if it does.
 func (g *guest) deep(mod api.Module, err error) error {
 	left := mod.ExportedGlobal(leftName)
 	if err == nil || left == nil || api.DecodeI32(left.Get()) >= 0 {
 		return err
 	}
-	return sandbox.Faultf(sandbox.Trap, "%s broke: its calls lie more than %d MiB deep", g.name, deepest>>20)
+	return sandbox.Faultf(sandbox.Trap, "%s crashed: calls more than %d MiB deep", g.name, deepest>>20)
 }
 
-// script makes an instance of the interpreter and has it run the program.
+// script creates an instance of the interpreter that runs the program.
 func (g *guest) script(ctx context.Context, mem *memory, c sandbox.Call, out, log io.Writer) error {
 	config := wazero.NewModuleConfig().WithName("").WithStartFunctions()
 	mod, err := g.engine.InstantiateModule(experimental.WithMemoryAllocator(ctx, mem), g.module, config)
@@ -119,7 +119,7 @@ func (g *guest) script(ctx context.Context, mem *memory, c sandbox.Call, out, lo
 	return g.deep(mod, g.interpret(ctx, mod, c, out, log))
 }
 
-// react hands the arguments to a reactor and takes the result.
+// react passes the arguments to a reactor and reads the result.
 func react(ctx context.Context, mod api.Module, input []byte, out *sandbox.Buffer) error {
 	alloc, call := mod.ExportedFunction("mm_alloc"), mod.ExportedFunction("mm_call")
 	at, err := one(alloc.Call(ctx, uint64(len(input))))
@@ -127,7 +127,7 @@ func react(ctx context.Context, mod api.Module, input []byte, out *sandbox.Buffe
 		return err
 	}
 	if !mod.Memory().Write(uint32(at), input) {
-		return sandbox.Faultf(sandbox.Result, "mm_alloc gave %d, where no %d bytes are", uint32(at), len(input))
+		return sandbox.Faultf(sandbox.Result, "mm_alloc returned %d: no room for %d bytes", uint32(at), len(input))
 	}
 	packed, err := one(call.Call(ctx, uint64(uint32(at)), uint64(len(input))))
 	if err != nil {
@@ -135,16 +135,16 @@ func react(ctx context.Context, mod api.Module, input []byte, out *sandbox.Buffe
 	}
 	b, ok := mod.Memory().Read(uint32(packed>>32), uint32(packed))
 	if !ok {
-		return sandbox.Faultf(sandbox.Result, "mm_call gave %d bytes at %d, which are none of its memory", uint32(packed), packed>>32)
+		return sandbox.Faultf(sandbox.Result, "mm_call returned %d bytes at %d: out of bounds", uint32(packed), packed>>32)
 	}
 	_, err = out.Write(b)
 	return err
 }
 
-// one is the single result of a function.
+// one returns the single result of a function.
 func one(results []uint64, err error) (uint64, error) {
 	if err == nil && len(results) != 1 {
-		err = sandbox.Faultf(sandbox.Result, "a function gives %d values instead of one", len(results))
+		err = sandbox.Faultf(sandbox.Result, "function returned %d values, want 1", len(results))
 	}
 	if err != nil {
 		return 0, err
@@ -152,8 +152,8 @@ func one(results []uint64, err error) (uint64, error) {
 	return results[0], nil
 }
 
-// fault says what ended a call: first what mm ended it for, then what the guest
-// did.
+// fault returns why a call ended: first the reasons of mm, then those of the
+// guest.
 func (g *guest) fault(outer, inside context.Context, err error, mem *memory) error {
 	cause := context.Cause(inside)
 	if err == nil && cause == nil {
@@ -164,25 +164,25 @@ func (g *guest) fault(outer, inside context.Context, err error, mem *memory) err
 	}
 	full := sandbox.KindOf(cause) == sandbox.Output
 	if mem.refused && !full {
-		return sandbox.Faultf(sandbox.Memory, "%s asked for more than its %d bytes of memory", g.name, g.limits.MemBytes)
+		return sandbox.Faultf(sandbox.Memory, "%s exceeded its memory limit of %d bytes", g.name, g.limits.MemBytes)
 	}
 	if cause != nil {
 		return cause
 	}
 	var exit *sys.ExitError
-	var own *sandbox.Fault
+	var fault *sandbox.Fault
 	switch {
-	case errors.As(err, &own):
-		return own
+	case errors.As(err, &fault):
+		return fault
 	case errors.As(err, &exit):
 		if exit.ExitCode() == 0 {
 			return nil
 		}
-		f := sandbox.Faultf(sandbox.Exit, "%s ended with code %d", g.name, exit.ExitCode())
+		f := sandbox.Faultf(sandbox.Exit, "%s exited with code %d", g.name, exit.ExitCode())
 		f.Code = int(exit.ExitCode())
 		return f
 	}
-	return sandbox.Faultf(sandbox.Trap, "%s broke: %s", g.name, firstLine(err.Error()))
+	return sandbox.Faultf(sandbox.Trap, "%s crashed: %s", g.name, firstLine(err.Error()))
 }
 
 func firstLine(s string) string {

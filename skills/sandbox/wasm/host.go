@@ -8,12 +8,12 @@ import (
 	"github.com/tetratelabs/wazero/api"
 )
 
-// hostModule is the name under which guests import what mm gives beside WASI.
+// hostModule is the module name of mm's imports, in addition to WASI.
 const hostModule = "mm"
 
 type hostsKey struct{}
 
-// withHosts notes what hosts a call may reach.
+// withHosts adds the hosts that a call may reach to the context.
 func withHosts(ctx context.Context, hosts []string) context.Context {
 	if len(hosts) == 0 {
 		return ctx
@@ -21,18 +21,18 @@ func withHosts(ctx context.Context, hosts []string) context.Context {
 	return context.WithValue(ctx, hostsKey{}, hosts)
 }
 
-// host makes the functions that guests import from mm.
+// host defines the functions that guests import from mm.
 //
 //	fetch(url, len, into, cap i32) i32
 //
-// gets the body of the URL of len bytes at url into the cap bytes at into, and
-// gives its length; -1 where it could not be had, -2 where it is longer.
+// writes the body at the URL of len bytes at url into the cap bytes at into
+// and returns its length, -1 if it is not available, or -2 if it is longer.
 func (e *Executor) host(ctx context.Context, r wazero.Runtime) error {
 	_, err := r.NewHostModuleBuilder(hostModule).
 		NewFunctionBuilder().WithFunc(e.fetch).Export("fetch").
 		Instantiate(ctx)
 	if err != nil {
-		return fmt.Errorf("making the module mm: %w", err)
+		return fmt.Errorf("defining the module mm: %w", err)
 	}
 	return nil
 }

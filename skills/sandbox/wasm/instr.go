@@ -1,6 +1,6 @@
 package wasm
 
-// Opcodes that matter here (WebAssembly core specification §5.4).
+// Opcodes used here (WebAssembly core specification §5.4).
 const (
 	opBlock        = 0x02
 	opLoop         = 0x03
@@ -32,15 +32,15 @@ const (
 	miscTableFill  = 17
 )
 
-// instr is an instruction: its opcode, that behind a prefix, and the first of
-// its immediates where it is a number.
+// instr is an instruction: its opcode, the opcode after a prefix, and its
+// first immediate if that is a number.
 type instr struct {
 	op  byte
 	sub uint32
 	arg int64
 }
 
-// instr reads one instruction. What is none of WebAssembly 2.0 is a fault.
+// instr reads one instruction of WebAssembly 2.0.
 func (r *reader) instr() instr {
 	in := instr{op: r.byte()}
 	switch op := in.op; {
@@ -82,14 +82,14 @@ func (r *reader) instr() instr {
 		in.sub = r.u32()
 		r.vector(in.sub)
 	default:
-		r.fail("0x%02x is no instruction that mm runs", op)
+		r.fail("unsupported instruction 0x%02x", op)
 	}
 	return in
 }
 
 func (r *reader) memarg() {
 	if align := r.u32(); align > 16 {
-		r.fail("an alignment of 2^%d", align)
+		r.fail("invalid alignment 2^%d", align)
 	}
 	r.u32()
 }
@@ -103,9 +103,9 @@ func (r *reader) misc(sub uint32) {
 	case sub == 9, sub == miscMemoryFill, sub == 13, sub == 16, sub == miscTableFill:
 		r.u32()
 	case sub == miscTableGrow:
-		r.fail("it would grow a table, for which there is no memory limit")
+		r.fail("table.grow is not supported: tables have no memory limit")
 	default:
-		r.fail("0xfc %d is no instruction that mm runs", sub)
+		r.fail("unsupported instruction 0xfc %d", sub)
 	}
 }
 
@@ -122,11 +122,11 @@ func (r *reader) vector(sub uint32) {
 		r.byte()
 	case sub <= 255:
 	default:
-		r.fail("0xfd %d is no instruction that mm runs", sub)
+		r.fail("unsupported instruction 0xfd %d", sub)
 	}
 }
 
-// constant passes an expression of constants up to its end.
+// constant skips a constant expression and its end.
 func (r *reader) constant() {
 	for r.err == nil {
 		switch in := r.instr(); in.op {
@@ -134,7 +134,7 @@ func (r *reader) constant() {
 			return
 		case opI32Const, 0x42, 0x43, 0x44, 0x23, 0xd0, opRefFunc, opVector:
 		default:
-			r.fail("0x%02x in an expression of constants", in.op)
+			r.fail("instruction 0x%02x in a constant expression", in.op)
 		}
 	}
 }

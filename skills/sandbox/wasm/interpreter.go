@@ -14,28 +14,26 @@ import (
 	"mm-abi.org/mm/skills/sandbox"
 )
 
-// Interpreter is a module that is no guest by itself: programs of its language
-// are, each call in an instance of its own. It is walked and given checks as
-// every module, and held to the limits of the program; what it imports, and how
-// it is started, is for whoever knows it.
+// Interpreter is a module that runs programs in its language, each call in a
+// new instance. It is parsed and guarded as every module and held to the
+// limits of the program; the caller provides its imports and starts it.
 type Interpreter struct {
 	engine wazero.Runtime
 	module wazero.CompiledModule
-	least  int64 // bytes of memory that it begins with
+	least  int64 // initial bytes of memory
 }
 
-// Imports makes what an interpreter imports, under the names that it gives.
-// There is nothing else in the engine, WASI not excepted.
+// Imports defines the imports of an interpreter. The engine has no others, not
+// even WASI.
 type Imports func(ctx context.Context, r wazero.Runtime, m wazero.CompiledModule) error
 
-// Run has a fresh instance run a program. What it writes to out is the result,
-// to log what people may read; the context ends when the program is to end. A
-// *sandbox.Fault says what went wrong; any other error is a trap.
+// Run runs a program in a new instance. It writes the result to out and
+// messages for people to log; the context ends when the program must end. An
+// error that is not a *sandbox.Fault is a trap.
 type Run func(ctx context.Context, instance api.Module, c sandbox.Call, out, log io.Writer) error
 
-// Interpreter compiles a module that runs programs, once for all of them. Whoever
-// calls it knows the module by its digest: how long it takes to compile is not
-// judged.
+// Interpreter compiles a module that runs programs, once for all of them. The
+// caller verifies the module: the time to compile it is not limited.
 func (e *Executor) Interpreter(ctx context.Context, code []byte, imports Imports) (*Interpreter, error) {
 	m, err := parse(code)
 	if err != nil {
@@ -55,14 +53,13 @@ func (e *Executor) Interpreter(ctx context.Context, code []byte, imports Imports
 	return i, nil
 }
 
-// Close frees the interpreter; none of its guests may be called any more.
+// Close releases the interpreter; its guests may no longer be called.
 func (i *Interpreter) Close() error { return i.engine.Close(context.Background()) }
 
-// Guest makes a guest of a program: name and limits are its own, run knows its
-// code.
+// Guest returns a guest that run runs in the interpreter.
 func (i *Interpreter) Guest(name string, l modules.Effective, run Run) (sandbox.Guest, error) {
 	if l.MemBytes < i.least {
-		return nil, sandbox.Faultf(sandbox.Memory, "the interpreter begins with %d bytes of memory; the limit is %d", i.least, l.MemBytes)
+		return nil, sandbox.Faultf(sandbox.Memory, "the interpreter needs %d bytes of memory, limit %d", i.least, l.MemBytes)
 	}
 	return &guest{engine: i.engine, name: name, module: i.module, form: script, limits: l, interpret: run}, nil
 }

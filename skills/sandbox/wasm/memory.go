@@ -2,13 +2,13 @@ package wasm
 
 import "github.com/tetratelabs/wazero/experimental"
 
-// memory is the linear memory of one instance: a range of addresses as large as
-// its limit, of which the system gives what is touched.
+// memory is the linear memory of one instance: an address range of the size of
+// its limit, backed by the system when touched.
 type memory struct {
 	data    []byte
 	free    func()
 	peak    int64
-	refused bool // the guest asked for more than there is
+	refused bool // the guest exceeded it
 }
 
 // Allocate implements experimental.MemoryAllocator.

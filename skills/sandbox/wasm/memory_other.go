@@ -2,5 +2,5 @@
 
 package wasm
 
-// reserve makes a memory of size bytes.
+// reserve returns a memory of size bytes.
 func reserve(size int64) (*memory, error) { return &memory{data: make([]byte, size)}, nil }

@@ -7,8 +7,8 @@ import (
 	"mm-abi.org/mm/skills/sandbox"
 )
 
-// What a module may hold. They are a few times what large guests have, and
-// bound what is allocated before a line of them is compiled.
+// Limits of a module, a few times the sizes of large guests. They bound what is
+// allocated before anything is compiled.
 const (
 	maxName    = 1 << 10
 	maxTypes   = 1 << 15
@@ -23,6 +23,7 @@ const (
 	maxLocals  = 1 << 13
 	maxBody    = 2 << 20 // bytes of one function
 	maxTargets = 1 << 16
+	maxNesting = 1 << 10 // of blocks
 )
 
 // Sections, by their numbers (§5.5.2).
@@ -42,10 +43,10 @@ const (
 	secDataCount
 )
 
-// order is where each section stands: the count of data stands before the code.
+// order is the order of the sections: the data count comes before the code.
 var order = [...]int{secType: 1, secImport: 2, secFunction: 3, secTable: 4, secMemory: 5, secGlobal: 6, secExport: 7, secStart: 8, secElement: 9, secDataCount: 10, secCode: 11, secData: 12}
 
-// Kinds and types that mm writes (§5.5.10, §5.3.1).
+// Kinds and types that mm inserts (§5.5.10, §5.3.1).
 const (
 	kindGlobal = 3
 	typeI32    = 0x7f
@@ -53,17 +54,17 @@ const (
 
 var magic = []byte{0, 'a', 's', 'm', 1, 0, 0, 0}
 
-// module is what was read of a module.
+// module is a parsed module.
 type module struct {
 	sections []section // without the custom ones
 	types    uint32
 	imports  []string // functions, as "module.name"
-	funcs    uint32   // of its own
+	funcs    uint32   // defined
 	exports  map[string]byte
-	pages    uint32 // its memory at the beginning, in 64 KiB
+	pages    uint32 // initial memory, in 64 KiB
 	bodies   []body
 	globals  uint32
-	referred []uint32 // functions of which a reference is taken
+	referred []uint32 // functions whose reference is taken
 }
 
 type section struct {
@@ -74,15 +75,15 @@ type section struct {
 // body is the code of a function.
 type body struct {
 	code   []byte // locals and instructions
-	at     int    // where the instructions begin
-	locals int    // without its parameters
+	at     int    // offset of the instructions
+	locals int    // without parameters
 }
 
-// parse reads a module and judges all of its announced sizes. Custom sections
-// are left out: names and debug information are nobody's here.
+// parse parses a module and checks all of its sizes. Custom sections, such as
+// names and debug information, are dropped.
 func parse(code []byte) (*module, error) {
 	if !bytes.HasPrefix(code, magic) {
-		return nil, sandbox.Refuse("it is no WebAssembly module of version 1")
+		return nil, sandbox.Refuse("not a WebAssembly module of version 1")
 	}
 	m := &module{exports: map[string]byte{}}
 	r := &reader{data: code, pos: len(magic)}
@@ -94,14 +95,14 @@ func parse(code []byte) (*module, error) {
 			continue
 		}
 		if int(id) >= len(order) || order[id] <= last {
-			r.fail("section %d stands where it may not", id)
+			r.fail("section %d out of order", id)
 			break
 		}
 		last = order[id]
 		s := &reader{data: data}
 		m.section(id, s)
 		if s.err == nil && s.left() > 0 {
-			s.fail("%d bytes too many", s.left())
+			s.fail("%d trailing bytes", s.left())
 		}
 		if s.err != nil {
 			return nil, s.err
@@ -109,7 +110,7 @@ func parse(code []byte) (*module, error) {
 		m.sections, m.referred = append(m.sections, section{id, data}), append(m.referred, s.refs...)
 	}
 	if r.err == nil && uint32(len(m.bodies)) != m.funcs {
-		r.fail("%d functions are announced and %d are there", m.funcs, len(m.bodies))
+		r.fail("got %[2]d function bodies, want %[1]d", m.funcs, len(m.bodies))
 	}
 	if r.err != nil {
 		return nil, r.err
@@ -139,7 +140,7 @@ func (m *module) section(id byte, r *reader) {
 			r.refType()
 			least, _ := r.limits()
 			if all += uint64(least); all > maxEntries {
-				r.fail("tables of %d entries; there may be %d", all, maxEntries)
+				r.fail("too many table entries: got %d, limit %d", all, maxEntries)
 			}
 		}
 	case secMemory:
@@ -158,7 +159,7 @@ func (m *module) section(id byte, r *reader) {
 			name := r.name()
 			m.exports[name] = r.byte()
 			if name == leftName {
-				r.fail("it exports %s, which is mm's name", name)
+				r.fail("export name %s is reserved", name)
 			}
 			r.u32()
 		}
@@ -183,7 +184,7 @@ func (m *module) section(id byte, r *reader) {
 
 func (m *module) funcType(r *reader) {
 	if form := r.byte(); form != 0x60 {
-		r.fail("0x%02x is no type of a function", form)
+		r.fail("invalid function type 0x%02x", form)
 	}
 	for range 2 {
 		for n := r.count("values of a type", maxValues, 1); n > 0 && r.err == nil; n-- {
@@ -194,29 +195,28 @@ func (m *module) funcType(r *reader) {
 
 func (m *module) typeIndex(r *reader) {
 	if i := r.u32(); i >= m.types {
-		r.fail("type %d of %d", i, m.types)
+		r.fail("type index %d out of range %d", i, m.types)
 	}
 }
 
-// imported reads an import; functions alone can be had.
+// imported reads an import, which must be a function.
 func (m *module) imported(r *reader) {
 	name := r.name() + "." + r.name()
 	if kind := r.byte(); kind != 0 {
-		r.fail("it imports %s, which is no function", name)
+		r.fail("import %s is not a function", name)
 	}
 	m.typeIndex(r)
 	m.imports = append(m.imports, name)
 }
 
-// body reads one function and passes its instructions, so that what follows can
-// count on them.
+// body reads one function and validates the encoding of its instructions.
 func (m *module) body(r *reader) {
 	code := r.take(r.count("bytes of a function", maxBody, 1))
 	b := &reader{data: code}
 	var locals uint64
 	for n := b.count("groups of locals", maxLocals, 2); n > 0 && b.err == nil; n-- {
 		if locals += uint64(b.u32()); locals > maxLocals {
-			b.fail("%d locals; there may be %d", locals, maxLocals)
+			b.fail("too many locals: got %d, limit %d", locals, maxLocals)
 		}
 		b.valType()
 	}
@@ -224,15 +224,15 @@ func (m *module) body(r *reader) {
 	for depth := 1; depth > 0 && b.err == nil; {
 		switch b.instr().op {
 		case opBlock, opLoop, opIf:
-			if depth++; depth > 1<<10 {
-				b.fail("blocks within blocks within blocks")
+			if depth++; depth > maxNesting {
+				b.fail("more than %d nested blocks", maxNesting)
 			}
 		case opEnd:
 			depth--
 		}
 	}
 	if b.err == nil && b.left() > 0 {
-		b.fail("%d bytes behind the end of a function", b.left())
+		b.fail("%d bytes after the end of a function", b.left())
 	}
 	if r.err == nil {
 		r.err = b.err
@@ -245,17 +245,17 @@ func (r *reader) valType() {
 	switch t := r.byte(); t {
 	case 0x7f, 0x7e, 0x7d, 0x7c, 0x7b, 0x70, 0x6f:
 	default:
-		r.fail("0x%02x is no type of a value", t)
+		r.fail("invalid value type 0x%02x", t)
 	}
 }
 
 func (r *reader) refType() {
 	if t := r.byte(); t != 0x70 && t != 0x6f {
-		r.fail("0x%02x is no type of a reference", t)
+		r.fail("invalid reference type 0x%02x", t)
 	}
 }
 
-// limits reads the least and the most of a table or a memory.
+// limits reads the minimum and the maximum of a table or a memory.
 func (r *reader) limits() (least uint32, most uint64) {
 	switch flags := r.byte(); flags {
 	case 0:
@@ -264,7 +264,7 @@ func (r *reader) limits() (least uint32, most uint64) {
 		least = r.u32()
 		return least, uint64(r.u32())
 	default:
-		r.fail("memory that threads share, or of 64 bits, is none that mm gives")
+		r.fail("shared and 64-bit memories are not supported")
 		return 0, 0
 	}
 }
@@ -273,7 +273,7 @@ func (r *reader) limits() (least uint32, most uint64) {
 func (r *reader) element() {
 	flags := r.u32()
 	if flags > 7 {
-		r.fail("%d is no form of a segment", flags)
+		r.fail("invalid segment form %d", flags)
 	}
 	if flags&1 == 0 {
 		if flags&2 != 0 {
@@ -283,7 +283,7 @@ func (r *reader) element() {
 	}
 	if flags&3 != 0 {
 		if kind := r.byte(); flags < 4 && kind != 0 || flags >= 4 && kind != 0x70 && kind != 0x6f {
-			r.fail("0x%02x is no kind of element", kind)
+			r.fail("invalid element kind 0x%02x", kind)
 		}
 	}
 	for n := r.count("elements", maxEntries, 1); n > 0 && r.err == nil; n-- {
@@ -305,12 +305,12 @@ func (r *reader) datum() {
 		r.u32()
 		r.constant()
 	default:
-		r.fail("%d is no form of a segment", flags)
+		r.fail("invalid segment form %d", flags)
 	}
 	r.take(r.u32())
 }
 
-// encode writes the module again.
+// encode returns the module as bytes.
 func (m *module) encode() []byte {
 	out := bytes.Clone(magic)
 	for _, s := range m.sections {

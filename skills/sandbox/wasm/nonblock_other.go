@@ -2,5 +2,5 @@
 
 package wasm
 
-// nonblock: there is no pipe in a folder.
+// nonblock is 0: folders hold no pipes.
 const nonblock = 0

@@ -4,5 +4,5 @@ package wasm
 
 import "syscall"
 
-// nonblock has a pipe without a writer opened at once.
+// nonblock makes opening a pipe without a writer return immediately.
 const nonblock = syscall.O_NONBLOCK

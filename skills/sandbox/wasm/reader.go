@@ -6,18 +6,18 @@ import (
 	"mm-abi.org/mm/skills/sandbox"
 )
 
-// reader walks the bytes of a module. The first fault stays; after it every
-// read gives zero and takes nothing.
+// reader reads the bytes of a module. After the first error, every read
+// returns zero and consumes nothing.
 type reader struct {
 	data []byte
 	pos  int
 	err  error
-	refs []uint32 // functions of which a reference is taken
+	refs []uint32 // functions whose reference is taken
 }
 
 func (r *reader) fail(format string, args ...any) {
 	if r.err == nil {
-		r.err = sandbox.Refuse("the module is broken at byte %d of a section: %s", r.pos, fmt.Sprintf(format, args...))
+		r.err = sandbox.Refuse("invalid module at byte %d of a section: %s", r.pos, fmt.Sprintf(format, args...))
 	}
 }
 
@@ -25,7 +25,7 @@ func (r *reader) left() int { return len(r.data) - r.pos }
 
 func (r *reader) byte() byte {
 	if r.err != nil || r.pos >= len(r.data) {
-		r.fail("it ends early")
+		r.fail("unexpected end")
 		return 0
 	}
 	b := r.data[r.pos]
@@ -33,10 +33,10 @@ func (r *reader) byte() byte {
 	return b
 }
 
-// take gives the next n bytes.
+// take returns the next n bytes.
 func (r *reader) take(n uint32) []byte {
 	if r.err != nil || uint64(n) > uint64(r.left()) {
-		r.fail("%d bytes are announced and %d are left", n, r.left())
+		r.fail("got %d bytes, want %d", r.left(), n)
 		return nil
 	}
 	b := r.data[r.pos : r.pos+int(n)]
@@ -58,11 +58,11 @@ func (r *reader) u32() uint32 {
 			return v
 		}
 	}
-	r.fail("a number is too long")
+	r.fail("LEB128 number too long")
 	return 0
 }
 
-// signed passes a signed LEB128 number of at most the given bits and returns
+// signed reads a signed LEB128 number of at most the given bits and returns
 // its low 64.
 func (r *reader) signed(bits int) int64 {
 	var v int64
@@ -77,21 +77,20 @@ func (r *reader) signed(bits int) int64 {
 			return v
 		}
 	}
-	r.fail("a number is too long")
+	r.fail("LEB128 number too long")
 	return 0
 }
 
-// count reads how many items follow, each of at least size bytes. More than
-// there is room for, and more than most, is a fault before anything is made of
-// them.
+// count reads the number of items that follow, each of at least size bytes.
+// More than most, or than fit, is an error before anything is allocated.
 func (r *reader) count(what string, most uint32, size int) uint32 {
 	n := r.u32()
 	if r.err == nil && (n > most || uint64(n)*uint64(size) > uint64(r.left())) {
-		r.fail("%d %s; there may be %d, and there is room for %d", n, what, most, r.left()/size)
+		r.fail("too many %[2]s: got %[1]d, limit %[3]d, room for %[4]d", n, what, most, r.left()/size)
 		return 0
 	}
 	return n
 }
 
-// name reads a text.
+// name reads a string.
 func (r *reader) name() string { return string(r.take(r.count("bytes of a name", maxName, 1))) }

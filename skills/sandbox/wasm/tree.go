@@ -25,11 +25,11 @@ func openTree(path string) (fs.FS, io.Closer, error) {
 	return &tree{root, only}, root, nil
 }
 
-// tree is what lies below a folder: regular files and folders. Opening a pipe
-// would wait for a writer, and a device is no file.
+// tree serves regular files and folders below a folder. Opening a pipe would
+// wait for a writer, and devices are refused.
 type tree struct {
 	root *os.Root
-	only string // "": the whole folder; else "." is this file of it
+	only string // if not "", "." is this file of the folder
 }
 
 // Open implements fs.FS.
@@ -55,7 +55,7 @@ func (t *tree) Open(name string) (fs.File, error) {
 	return &readOnly{f}, nil
 }
 
-// readOnly hides that a file could be written.
+// readOnly hides the write methods of a file.
 type readOnly struct{ f *os.File }
 
 // Stat implements fs.File.

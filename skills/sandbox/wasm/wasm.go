@@ -1,18 +1,18 @@
 // Package wasm runs WebAssembly guests, with WASI preview 1, by wazero.
 //
-// A module is walked before the engine sees it: every announced size is judged,
-// custom sections are left out, and checks of the deadline are put where the
-// engine has none (see guard). Then it is compiled, once, to a folder of the
-// user's own. Each call is an instance of its own with a memory of its own.
+// A module is parsed before the engine gets it: every size is checked, custom
+// sections are dropped, and checks of the deadline are inserted where the
+// engine has none (see guard). Then it is compiled, once, into a private
+// folder. Each call is a new instance with its own memory.
 //
-// Two forms are run. A command exports _start: the arguments are its standard
-// input, the result its standard output. A reactor exports mm_alloc(len) → ptr
-// and mm_call(ptr, len) → ptr<<32|len, both about its exported memory; its
-// _initialize, where there is one, is called first.
+// There are two forms. A command exports _start: it reads the arguments from
+// standard input and writes the result to standard output. A reactor exports
+// mm_alloc(len) → ptr and mm_call(ptr, len) → ptr<<32|len on its exported
+// memory; if it has _initialize, that is called first.
 //
-// A guest without permission reads a clock that tells its own reads, bytes
-// that are the same in each call, no variables and no files; of network it has
-// nothing, but for the function mm.fetch of a skill that is allowed hosts.
+// Without permissions, a guest reads a clock that counts its reads, the same
+// random bytes in each call, no variables and no files. Network access is only
+// the function mm.fetch, for a skill that is allowed hosts.
 package wasm
 
 import (
@@ -38,40 +38,40 @@ import (
 // pageSize is the unit of a guest's memory, in bytes.
 const pageSize = 64 << 10
 
-// Fetcher gets what a URL names for a guest that may reach the hosts.
+// Fetcher reads a URL for a guest that may reach the hosts.
 type Fetcher interface {
-	// Fetch gives the body of at most limit bytes.
+	// Fetch returns the body, at most limit bytes.
 	Fetch(ctx context.Context, hosts []string, url string, limit int64) ([]byte, error)
 }
 
-// A compiler's time grows with the square of the blocks of a function and more,
-// and cannot be ended within one: a module with a function of more than
-// maxBlocks is interpreted.
+// maxBlocks limits the blocks of compiled functions. Compile time grows at
+// least with the square of the blocks of a function and cannot be interrupted
+// within one, so a module with a larger function is interpreted.
 const maxBlocks = 1 << 12
 
-// Options of an executor.
+// Options configures an executor.
 type Options struct {
-	Cache   string  // folder for compiled code; "": it is kept in memory alone
-	Fetcher Fetcher // nil: no skill may be allowed network
+	Cache   string  // folder for compiled code; default: memory
+	Fetcher Fetcher // nil: allow.network is refused
 }
 
 // Executor is a sandbox.Executor of WebAssembly. It is closed after its guests.
 type Executor struct {
 	opt     Options
-	fast    wazero.Runtime // compiles, where wazero has a compiler for the processor
+	fast    wazero.Runtime // compiles if wazero supports the processor
 	slow    wazero.Runtime // interprets
 	cache   wazero.CompilationCache
-	compile sync.Mutex // one module at a time: a compiler takes memory
+	compile sync.Mutex // serializes compilation, which takes memory
 }
 
-// New opens the folder of compiled code and starts the engine. The folder holds
-// what the processor runs: one that is not this user's alone is an error.
+// New opens the folder of compiled code and starts the engine. The processor
+// runs what is in the folder, so other users must not have access to it.
 func New(ctx context.Context, opt Options) (*Executor, error) {
 	e := &Executor{opt: opt, cache: wazero.NewCompilationCache()}
 	if opt.Cache != "" {
 		dir, err := fsx.Create(opt.Cache, 0o700, fsx.Options{})
 		if err != nil {
-			return nil, fmt.Errorf("making the folder of compiled skills: %w", err)
+			return nil, fmt.Errorf("creating the folder of compiled skills: %w", err)
 		}
 		defer dir.Close()
 		if err := sandbox.Private(opt.Cache, "code that the processor runs"); err != nil {
@@ -91,16 +91,16 @@ func New(ctx context.Context, opt Options) (*Executor, error) {
 	return e, nil
 }
 
-// engine starts an engine with what guests import.
+// engine starts an engine with the imports of guests.
 func (e *Executor) engine(ctx context.Context, config wazero.RuntimeConfig) (wazero.Runtime, error) {
 	r := wazero.NewRuntimeWithConfig(ctx, config.WithCloseOnContextDone(true).WithCoreFeatures(api.CoreFeaturesV2).WithDebugInfoEnabled(false))
 	if _, err := wasi_snapshot_preview1.Instantiate(ctx, r); err != nil {
-		return r, fmt.Errorf("making WASI: %w", err)
+		return r, fmt.Errorf("defining WASI: %w", err)
 	}
 	return r, e.host(ctx, r)
 }
 
-// Close frees the engine.
+// Close releases the engine.
 func (e *Executor) Close() error {
 	ctx := context.Background()
 	var all error
@@ -112,7 +112,7 @@ func (e *Executor) Close() error {
 	return errors.Join(all, e.cache.Close(ctx))
 }
 
-// Prepare implements sandbox.Executor. What it compiles is found again by its
+// Prepare implements sandbox.Executor. Compiled code is found again by its
 // digest, also by later processes.
 func (e *Executor) Prepare(ctx context.Context, p sandbox.Program) (sandbox.Guest, error) {
 	l, err := sandbox.Check(p)
@@ -123,7 +123,7 @@ func (e *Executor) Prepare(ctx context.Context, p sandbox.Program) (sandbox.Gues
 		return nil, err
 	}
 	if l.MemBytes < pageSize {
-		return nil, sandbox.Refuse("a memory limit of %d bytes is less than the %d of a page", l.MemBytes, pageSize)
+		return nil, sandbox.Refuse("memory limit too small: got %d bytes, want a page of %d", l.MemBytes, pageSize)
 	}
 	if err := e.allowed(p.Allow); err != nil {
 		return nil, err
@@ -133,13 +133,13 @@ func (e *Executor) Prepare(ctx context.Context, p sandbox.Program) (sandbox.Gues
 		return nil, err
 	}
 	if least := int64(m.pages) * pageSize; least > l.MemBytes {
-		return nil, sandbox.Faultf(sandbox.Memory, "it asks for %d bytes of memory at its start; its limit is %d", least, l.MemBytes)
+		return nil, sandbox.Faultf(sandbox.Memory, "module needs %d bytes of memory, limit %d", least, l.MemBytes)
 	}
 	form, err := m.form()
 	if err != nil {
 		return nil, err
 	}
-	if err := e.known(m, p.Allow); err != nil {
+	if err := e.checkImports(m, p.Allow); err != nil {
 		return nil, err
 	}
 	m.guard()
@@ -149,25 +149,25 @@ func (e *Executor) Prepare(ctx context.Context, p sandbox.Program) (sandbox.Gues
 	}
 	e.compile.Lock()
 	defer e.compile.Unlock()
-	// With two workers the compiler looks at the context between functions.
+	// With two workers the compiler checks the context between functions.
 	compiled, err := engine.CompileModule(experimental.WithCompilationWorkers(ctx, 2), m.encode())
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
 	if err != nil {
-		return nil, sandbox.Refuse("the module is broken: %v", err)
+		return nil, sandbox.Refuse("invalid module: %v", err)
 	}
 	return &guest{engine: engine, name: p.Name, module: compiled, form: form, limits: l, allow: p.Allow}, nil
 }
 
-// allowed refuses permissions that cannot be given.
+// allowed refuses permissions that cannot be granted.
 func (e *Executor) allowed(a modules.Allow) error {
 	if len(a.Network) > 0 && e.opt.Fetcher == nil {
-		return sandbox.Refuse("wasm cannot give allow.network here")
+		return sandbox.Refuse("wasm cannot grant allow.network here")
 	}
 	for _, path := range a.Read {
 		if !filepath.IsAbs(path) || filepath.Clean(path) != path || path == string(filepath.Separator) {
-			return sandbox.Refuse("allow.read names %q, which is no clean absolute path below the root", path)
+			return sandbox.Refuse("allow.read: %q is not a clean absolute path below the root", path)
 		}
 		if _, err := os.Stat(path); err != nil {
 			return sandbox.Refuse("allow.read: %v", err)
@@ -176,19 +176,19 @@ func (e *Executor) allowed(a modules.Allow) error {
 	return nil
 }
 
-// form says how a module is called.
+// form is the way a module is called.
 type form int
 
 const (
 	command form = iota
 	reactor
-	script // of an interpreter
+	script // run by an interpreter
 )
 
 func (m *module) form() (form, error) {
 	has := func(name string, kind byte) bool { k, ok := m.exports[name]; return ok && k == kind }
 	if !has("memory", 2) {
-		return 0, sandbox.Refuse(`it exports no memory called "memory"`)
+		return 0, sandbox.Refuse(`module exports no memory "memory"`)
 	}
 	if has("_start", 0) {
 		return command, nil
@@ -196,25 +196,25 @@ func (m *module) form() (form, error) {
 	if has("mm_alloc", 0) && has("mm_call", 0) {
 		return reactor, nil
 	}
-	return 0, sandbox.Refuse("it exports neither _start nor mm_alloc and mm_call")
+	return 0, sandbox.Refuse("module exports neither _start nor mm_alloc and mm_call")
 }
 
-// known refuses imports that nobody here gives.
-func (e *Executor) known(m *module, allow modules.Allow) error {
+// checkImports refuses unknown imports.
+func (e *Executor) checkImports(m *module, allow modules.Allow) error {
 	for _, full := range m.imports {
 		from, name, _ := strings.Cut(full, ".")
 		host := e.fast.Module(from)
 		if host == nil || host.ExportedFunctionDefinitions()[name] == nil {
-			return sandbox.Refuse("it imports %q, which mm does not have", full)
+			return sandbox.Refuse("unknown import %q", full)
 		}
 		if from == hostModule && len(allow.Network) == 0 {
-			return sandbox.Refuse("it imports %q, but allow.network names no host", full)
+			return sandbox.Refuse("import %q needs allow.network", full)
 		}
 	}
 	return nil
 }
 
-// environ are the variables that a guest may see.
+// environ returns the variables that a guest may read.
 func environ(allow []string) [][2]string {
 	var out [][2]string
 	for _, name := range slices.Sorted(slices.Values(allow)) {

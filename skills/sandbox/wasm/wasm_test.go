@@ -42,7 +42,7 @@ func commands(code ...[]byte) []byte {
 	return a.bytes()
 }
 
-// grow takes memory page by page, and gives up when there is none.
+// grow allocates memory page by page and traps when there is none left.
 func grow() []byte {
 	return commands(loop(i32(1), op(0x40, 0), i32(-1), op(0x46), when(op(0x00))))
 }
@@ -61,7 +61,7 @@ func exits(code int64) []byte {
 	return a.bytes()
 }
 
-// world writes what it can tell of the world, as bytes.
+// world writes what it can read of clock, randomness and environment.
 func world() []byte {
 	a := &asm{}
 	w := a.wasi("fd_write", "iiii:i")
@@ -76,7 +76,7 @@ func world() []byte {
 
 const pathOpen = "iiiiiIIii:i"
 
-// reads gives the text of /in/img0.
+// reads returns the text of /in/img0.
 func reads() []byte {
 	a := &asm{}
 	o, r, w := a.wasi("path_open", pathOpen), a.wasi("fd_read", "iiii:i"), a.wasi("fd_write", "iiii:i")
@@ -105,8 +105,8 @@ func TestSuite(t *testing.T) {
 	}
 }
 
-// Compiled code is kept in a folder of the user's own, found again by another
-// executor, and no other folder is taken.
+// TestCache checks that compiled code is kept in a private folder and found by
+// another executor, and that other folders are refused.
 func TestCache(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "compiled")
 	p := program(echo())
@@ -145,13 +145,13 @@ func TestCache(t *testing.T) {
 		t.Fatal(err)
 	}
 	if e, err := New(t.Context(), Options{Cache: dir}); sandbox.KindOf(err) != sandbox.Refused {
-		t.Errorf("a folder that others look into: %v", err)
+		t.Errorf("a folder that others can read: %v", err)
 		e.Close()
 	}
 }
 
-// What allow.read names can be read, links do not lead out of it, and a pipe
-// in it keeps nobody waiting.
+// TestAllowRead checks that allow.read paths are readable, that links do not
+// lead out of them, and that a pipe does not block.
 func TestAllowRead(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"in/img0": "allowed", "out": "not allowed"} {
@@ -190,7 +190,7 @@ func TestAllowRead(t *testing.T) {
 	}
 }
 
-// What is allowed is given: variables, a clock that goes, random bytes.
+// TestAllow checks variables, the clock and random bytes.
 func TestAllow(t *testing.T) {
 	t.Setenv("MM_GIVEN", "hello")
 	t.Setenv("MM_KEPT", "sesame")
@@ -211,14 +211,14 @@ func TestAllow(t *testing.T) {
 		got[i] = reply.Output
 	}
 	if bytes.Equal(got[0][:8], got[1][:8]) || bytes.Equal(got[0][16:48], got[1][16:48]) {
-		t.Error("the clock stands, or the bytes are no random ones")
+		t.Error("clock or random bytes repeat")
 	}
 	if !bytes.Contains(got[0], []byte("MM_GIVEN=hello")) || bytes.Contains(got[0], []byte("sesame")) {
 		t.Errorf("variables: %q", got[0])
 	}
 }
 
-// A sleep is over with the call that it is in.
+// TestSleepEnds checks that a sleep ends with its call.
 func TestSleepEnds(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
@@ -227,15 +227,15 @@ func TestSleepEnds(t *testing.T) {
 	select {
 	case <-done:
 	case <-time.After(10 * time.Second):
-		t.Error("it still sleeps")
+		t.Error("still sleeping")
 	}
 }
 
-// fetcher gives a text for the host it knows.
-type fetcher struct{ asked []string }
+// fetcher answers for example.org.
+type fetcher struct{ requests []string }
 
 func (f *fetcher) Fetch(_ context.Context, hosts []string, url string, limit int64) ([]byte, error) {
-	f.asked = append(f.asked, strings.Join(hosts, ",")+" "+url)
+	f.requests = append(f.requests, strings.Join(hosts, ",")+" "+url)
 	if !slices.Contains(hosts, "example.org") {
 		return nil, errors.New("no")
 	}
@@ -250,7 +250,7 @@ func fetches(capacity int64) []byte {
 	return a.bytes()
 }
 
-// A guest reaches the hosts of its skill, through mm alone.
+// TestFetch checks that a guest reaches only the hosts of its skill.
 func TestFetch(t *testing.T) {
 	f := &fetcher{}
 	e := open(t, Options{Fetcher: f})
@@ -271,7 +271,7 @@ func TestFetch(t *testing.T) {
 		}
 		g.Close()
 	}
-	if len(f.asked) != 2 || f.asked[0] != "example.org https://example.org/a" {
-		t.Errorf("asked %q", f.asked)
+	if len(f.requests) != 2 || f.requests[0] != "example.org https://example.org/a" {
+		t.Errorf("requested %q", f.requests)
 	}
 }
