@@ -101,6 +101,7 @@ func (s *ifStmt) exec(r *run) error {
 type loop struct {
 	items []value
 	i     int
+	seen  *list // the arguments of the last changed
 }
 
 func (l *loop) attr(name string) (value, bool) {
@@ -130,6 +131,19 @@ func (l *loop) attr(name string) (value, bool) {
 			return l.items[l.i+1], true
 		}
 		return undefined{"loop.nextitem"}, true
+	case "depth", "depth0": // of recursive loops, which are unsupported
+		return int64(len(name) % 2), true
+	case "changed":
+		return &function{name, func(r *run, args callArgs) (value, error) {
+			now := &list{items: args.plain, tuple: true}
+			if l.seen != nil {
+				if same, err := r.equal(l.seen, now, 0); same || err != nil {
+					return false, err
+				}
+			}
+			l.seen = now
+			return true, nil
+		}}, true
 	case "cycle":
 		return &function{"cycle", func(_ *run, args callArgs) (value, error) {
 			if len(args.plain) == 0 {

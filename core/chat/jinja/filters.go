@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,7 +22,9 @@ func filterNamed(name string) filter {
 		return absolute
 	case "batch":
 		return batch
-	case "capitalize", "lower", "upper", "title":
+	case "title":
+		return func(r *run, v value, _ callArgs) (value, error) { return r.onText(v, titleWords) }
+	case "capitalize", "lower", "upper":
 		return func(r *run, v value, _ callArgs) (value, error) { return r.onText(v, casing(name)) }
 	case "count", "length":
 		return lengthOf
@@ -82,10 +85,32 @@ func filterNamed(name string) filter {
 	case "wordcount":
 		return func(r *run, v value, _ callArgs) (value, error) {
 			s, err := r.text(v)
-			return int64(len(strings.Fields(s))), err
+			return int64(len(wordPattern.FindAllString(s, -1))), err
 		}
 	}
 	return nil
+}
+
+// wordPattern is Python's \w+.
+var wordPattern = regexp.MustCompile(`[\p{L}\p{N}_]+`)
+
+// titleWords is Jinja's filter title: words begin after white space, a hyphen
+// or an opening bracket.
+func titleWords(s string) string {
+	var b strings.Builder
+	inside := false
+	for _, c := range s {
+		switch {
+		case isSpace(c) || strings.ContainsRune("-({[<", c):
+			inside = false
+		case inside:
+			c = unicode.ToLower(c)
+		default:
+			c, inside = unicode.ToUpper(c), true
+		}
+		b.WriteRune(c)
+	}
+	return b.String()
 }
 
 // onText applies a function to a value's text.
@@ -97,13 +122,18 @@ func (r *run) onText(v value, f func(string) string) (value, error) {
 	return r.newString(f(s))
 }
 
+// upper is Python's str.upper, which maps some characters to several.
+func upper(s string) string {
+	return strings.NewReplacer("ß", "SS", "ﬁ", "FI", "ﬂ", "FL", "ﬀ", "FF", "ŉ", "ʼN").Replace(strings.ToUpper(s))
+}
+
 // casing returns Python's method of that name.
 func casing(name string) func(string) string {
 	switch name {
 	case "lower":
 		return strings.ToLower
 	case "upper":
-		return strings.ToUpper
+		return upper
 	case "title":
 		return func(s string) string {
 			var b strings.Builder
@@ -310,6 +340,21 @@ func (r *run) getter(attribute value) func(value) (value, error) {
 	}
 }
 
+// getters returns a lookup of several attributes, as a list.
+func (r *run) getters(attributes []string) func(value) (value, error) {
+	return func(v value) (value, error) {
+		out := &list{}
+		for _, a := range attributes {
+			x, err := r.getter(strings.TrimSpace(a))(v)
+			if err != nil {
+				return nil, err
+			}
+			out.items = append(out.items, x)
+		}
+		return out, nil
+	}
+}
+
 func sorted(r *run, v value, args callArgs) (value, error) {
 	items, err := r.iterate(v)
 	if err != nil {
@@ -318,7 +363,11 @@ func sorted(r *run, v value, args callArgs) (value, error) {
 	back, _ := args.arg(0, "reverse")
 	cased, _ := args.arg(1, "case_sensitive")
 	attribute, _ := args.arg(2, "attribute")
-	return r.sort(items, truth(cased), truth(back), r.getter(attribute))
+	by := r.getter(attribute)
+	if s, ok := attribute.(string); ok && strings.Contains(s, ",") {
+		by = r.getters(strings.Split(s, ","))
+	}
+	return r.sort(items, truth(cased), truth(back), by)
 }
 
 func firstOrLast(r *run, v value, first bool) (value, error) {
@@ -346,7 +395,11 @@ func toNumber(v value, args callArgs, integer bool) (value, error) {
 	i, f, isInt, ok := number(v)
 	if s, text := v.(string); text {
 		s = strings.TrimSpace(s)
-		if n, err := strconv.ParseInt(s, 10, 64); err == nil {
+		base, err := args.int(1, "base", 10)
+		if err != nil || base < 0 || base == 1 || base > 36 {
+			return nil, errors.Join(err, errors.New("bad base"))
+		}
+		if n, err := parseInt(s, int(base)); err == nil {
 			i, f, isInt, ok = n, float64(n), true, true
 		} else if x, err := strconv.ParseFloat(s, 64); err == nil {
 			f, isInt, ok = x, false, true
@@ -363,6 +416,21 @@ func toNumber(v value, args callArgs, integer bool) (value, error) {
 		return absent, nil
 	}
 	return int64(f), nil
+}
+
+// parseInt is Python's int(s, base): it accepts underscores between digits, and
+// the prefix of the base.
+func parseInt(s string, base int) (int64, error) {
+	prefix := map[int]string{2: "0b", 8: "0o", 16: "0x"}[base]
+	sign := s[:len(s)-len(strings.TrimLeft(s, "+-"))]
+	digits := s[len(sign):]
+	if prefix != "" && len(digits) > 2 && strings.EqualFold(digits[:2], prefix) {
+		digits = digits[2:]
+	}
+	if base != 0 && !strings.HasPrefix(digits, "_") && !strings.HasSuffix(digits, "_") && !strings.Contains(digits, "__") {
+		digits = strings.ReplaceAll(digits, "_", "")
+	}
+	return strconv.ParseInt(sign+digits, base, 64)
 }
 
 func indent(r *run, v value, args callArgs) (value, error) {
@@ -609,13 +677,13 @@ func reverse(r *run, v value, _ callArgs) (value, error) {
 }
 
 func round(_ *run, v value, args callArgs) (value, error) {
-	_, f, _, ok := number(v)
+	i, f, isInt, ok := number(v)
 	if !ok {
 		return nil, fmt.Errorf("%s is not a number", kindOf(v))
 	}
 	digits, err1 := args.int(0, "precision", 0)
 	method, err2 := args.str(1, "method", "common")
-	if err := errors.Join(err1, err2); err != nil || digits < 0 || digits > 20 {
+	if err := errors.Join(err1, err2); err != nil || digits < -20 || digits > 20 {
 		return nil, errors.Join(err, fmt.Errorf("bad precision %d", digits))
 	}
 	scale := math.Pow(10, float64(digits))
@@ -624,6 +692,14 @@ func round(_ *run, v value, args callArgs) (value, error) {
 		return math.Ceil(f*scale) / scale, nil
 	case "floor":
 		return math.Floor(f*scale) / scale, nil
+	}
+	switch {
+	case isInt && digits >= 0:
+		return i, nil
+	case isInt:
+		return int64(math.RoundToEven(float64(i)*scale) / scale), nil
+	case digits < 0:
+		return math.RoundToEven(f*scale) / scale, nil
 	}
 	x, err := strconv.ParseFloat(strconv.FormatFloat(f, 'f', int(digits), 64), 64)
 	return x, err

@@ -171,9 +171,9 @@ func TestVars(t *testing.T) {
 	}
 	for want, v := range map[string]any{
 		"variable x: unsupported Go type chan int": make(chan int),
-		"unexpected EOF":                      json.RawMessage(`{`),
-		"variable x: extra data after the JSON value":    json.RawMessage(`{} {}`),
-		"variable x: nesting too deep":                     json.RawMessage(strings.Repeat("[", 200)),
+		"unexpected EOF": json.RawMessage(`{`),
+		"variable x: extra data after the JSON value": json.RawMessage(`{} {}`),
+		"variable x: nesting too deep":                json.RawMessage(strings.Repeat("[", 200)),
 	} {
 		if _, err := render("x", map[string]any{"x": v}, Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error is %v, should hold %q", err, want)

@@ -20,15 +20,22 @@ type jsonForm struct {
 
 func toJSON(r *run, v value, args callArgs) (value, error) {
 	f := jsonForm{item: ", ", pair: ": "}
-	ascii, _ := args.named["ensure_ascii"]
+	ascii, _ := args.arg(0, "ensure_ascii")
 	sorted, _ := args.named["sort_keys"]
 	f.ascii, f.sorted = truth(ascii), truth(sorted)
-	if w, ok := args.arg(0, "indent"); ok && w != nil {
-		n, err := args.int(0, "indent", 0)
-		if err != nil || n < 0 || n > 64 {
-			return nil, errors.Join(err, fmt.Errorf("bad indent %d", n))
+	if w, ok := args.arg(1, "indent"); ok && w != nil {
+		space, ok := w.(string)
+		if !ok {
+			n, err := args.int(1, "indent", 0)
+			if err != nil || n < 0 || n > 64 {
+				return nil, errors.Join(err, fmt.Errorf("bad indent %d", n))
+			}
+			space = strings.Repeat(" ", int(n))
 		}
-		f.indent, f.item = "\n"+strings.Repeat(" ", int(n)), ","
+		if len(space) > 64 {
+			return nil, fmt.Errorf("indent of %d bytes, limit 64", len(space))
+		}
+		f.indent, f.item = "\n"+space, ","
 	}
 	if seps, ok := args.named["separators"].(*list); ok && len(seps.items) == 2 {
 		item, ok1 := seps.items[0].(string)

@@ -178,7 +178,7 @@ func (l *lexer) raw() bool {
 		return false
 	}
 	l.advance(len(l.src) - l.pos - len(after))
-	l.afterTag(sign, true)
+	l.afterTag(sign, false) // the line break after it stays
 	return true
 }
 
@@ -299,6 +299,14 @@ func (l *lexer) number(rest string) {
 		return i
 	}
 	n, kind := digits(0), tokenInt
+	if n == 1 && rest[0] == '0' && n < len(rest) && strings.IndexByte("xXoObB", rest[1]) >= 0 {
+		for n++; n < len(rest) && (isWord(rest[n]) || rest[n] >= '0' && rest[n] <= '9'); {
+			n++
+		}
+		l.emit(kind, rest[:n])
+		l.advance(n)
+		return
+	}
 	// After a dot it is an element of an element: a.0.1.
 	element := l.pos > 0 && l.src[l.pos-1] == '.'
 	if !element && n+1 < len(rest) && rest[n] == '.' && rest[n+1] >= '0' && rest[n+1] <= '9' {

@@ -65,6 +65,18 @@ func (e *filterExpr) marked(r *run, v value, args callArgs) (value, error) {
 		if before {
 			return v, nil
 		}
+	case "format":
+		if before {
+			for i := range args.plain {
+				s, err := r.escaped(args.plain[i])
+				if err != nil {
+					return nil, err
+				}
+				args.plain[i] = s
+			}
+			out, err := e.run(r, plain(v), args)
+			return remark(v, out), err
+		}
 	}
 	out, err := e.run(r, plain(v), args.unmarked())
 	switch e.name {

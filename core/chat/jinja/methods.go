@@ -3,6 +3,7 @@ package jinja
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -48,6 +49,15 @@ func stringMethod(s, name string) any {
 	case "join":
 		call = func(r *run, args callArgs) (value, error) {
 			of, _ := args.arg(0, "iterable")
+			parts, err := r.iterate(of)
+			for _, p := range parts {
+				if _, ok := plain(p).(string); !ok {
+					return nil, fmt.Errorf("%s is not a string", kindOf(p))
+				}
+			}
+			if err != nil {
+				return nil, err
+			}
 			return join(r, of, callArgs{plain: []value{s}})
 		}
 	case "find", "rfind", "index", "count":
@@ -67,6 +77,10 @@ func stringMethod(s, name string) any {
 // affixed is startswith or endswith, of one string or any of a tuple.
 func affixed(s string, args callArgs, start bool) (value, error) {
 	v, _ := args.arg(0, "prefix")
+	s, _, err := window(s, args)
+	if err != nil {
+		return nil, err
+	}
 	options := []value{v}
 	if l, ok := v.(*list); ok {
 		options = l.items
@@ -172,6 +186,10 @@ func (r *run) search(s, name string, args callArgs) (value, error) {
 	if err = errors.Join(err, r.step(len(s)/16)); err != nil {
 		return nil, err
 	}
+	s, skipped, err := window(s, args)
+	if err != nil {
+		return nil, err
+	}
 	i := 0
 	switch name {
 	case "count":
@@ -183,11 +201,34 @@ func (r *run) search(s, name string, args callArgs) (value, error) {
 	}
 	switch {
 	case i >= 0:
-		return int64(utf8.RuneCountInString(s[:i])), nil
+		return skipped + int64(utf8.RuneCountInString(s[:i])), nil
 	case name == "index":
 		return nil, errors.New("substring not found")
 	}
 	return int64(-1), nil
+}
+
+// window returns the part of s that the arguments start and end select, and the
+// number of characters before it. Beyond the end of s nothing matches.
+func window(s string, args callArgs) (string, int64, error) {
+	start, err1 := args.int(1, "start", 0)
+	end, err2 := args.int(2, "end", math.MaxInt64)
+	if err := errors.Join(err1, err2); err != nil || start == 0 && end == math.MaxInt64 {
+		return s, 0, err
+	}
+	n := int64(utf8.RuneCountInString(s))
+	clamp := func(i int64) int64 {
+		if i < 0 {
+			i = max(i+n, 0)
+		}
+		return min(i, n)
+	}
+	if start > n {
+		return "", n, nil
+	}
+	start, end = clamp(start), clamp(end)
+	runes := []rune(s)
+	return string(runes[start:max(start, end)]), start, nil
 }
 
 // consists is isdigit and similar methods.
@@ -290,6 +331,9 @@ func (r *run) pad(s, name string, args callArgs) (value, error) {
 		return nil, ErrOutput
 	}
 	padding := strings.Repeat(fill, int(n))
+	if name == "zfill" && s != "" && (s[0] == '-' || s[0] == '+') {
+		return r.newString(s[:1] + padding + s[1:]) // after the sign
+	}
 	if name == "ljust" {
 		return r.newString(s + padding)
 	}
@@ -445,12 +489,25 @@ var functions = map[string]value{
 		}
 		return ns, nil
 	}),
-	"dict": method("dict", func(_ *run, args callArgs) (value, error) {
+	"dict": method("dict", func(r *run, args callArgs) (value, error) {
 		d := newDict()
 		for _, v := range args.plain {
 			from, ok := v.(*dict)
 			if !ok {
-				return nil, fmt.Errorf("%s is not a dict", kindOf(v))
+				pairs, err := r.iterate(v)
+				if err != nil {
+					return nil, err
+				}
+				for _, p := range pairs {
+					if l, ok := p.(*list); !ok || len(l.items) != 2 {
+						return nil, fmt.Errorf("%s is not a pair", kindOf(p))
+					} else if _, ok := key(l.items[0]); !ok {
+						return nil, fmt.Errorf("unhashable key of type %s", kindOf(l.items[0]))
+					} else {
+						d.set(l.items[0], l.items[1])
+					}
+				}
+				continue
 			}
 			for i, k := range from.keys {
 				d.set(k, from.vals[i])

@@ -94,7 +94,11 @@ func (r *run) binary(op string, a, b value) (value, error) {
 		}
 		if x, ok := a.(*list); ok {
 			if y, ok := b.(*list); ok && x.tuple == y.tuple {
-				return r.newList(append(slices.Clone(x.items), y.items...))
+				sum, err := r.newList(append(slices.Clone(x.items), y.items...))
+				if l, ok := sum.(*list); ok {
+					l.tuple = x.tuple
+				}
+				return sum, err
 			}
 		}
 	case "*":

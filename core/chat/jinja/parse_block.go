@@ -339,6 +339,8 @@ func (p *parser) parameters(m *macroStmt) error {
 			if absent, err = p.ternary(); err != nil {
 				return err
 			}
+		} else if n := len(m.defaults); n > 0 && m.defaults[n-1] != nil {
+			return p.fail("parameter %s without a default after one with a default", t.text)
 		}
 		m.params, m.defaults = append(m.params, t.text), append(m.defaults, absent)
 	}

@@ -154,7 +154,11 @@ func (p *parser) primary() (expr, error) {
 		}
 		return constExpr{t.text}, nil
 	case tokenInt:
-		n, err := strconv.ParseInt(t.text, 10, 64)
+		base := 10
+		if len(t.text) > 1 && t.text[1] > '9' {
+			base = 0 // 0x, 0o or 0b
+		}
+		n, err := strconv.ParseInt(t.text, base, 64)
 		if err != nil {
 			return nil, p.fail("number %s too large", t.text)
 		}

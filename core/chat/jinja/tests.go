@@ -95,7 +95,7 @@ func is(name string, v value) (bool, error) {
 	case *list:
 		return name == "sequence" || name == "iterable", nil
 	case undefined:
-		return name == "sequence" || name == "iterable", nil
+		return name == "sequence" || name == "iterable" || name == "callable", nil
 	case *function:
 		return name == "callable", nil
 	}

@@ -38,11 +38,12 @@ env.globals["raise_exception"] = raise_exception
 
 compiled = functools.lru_cache(maxsize=1)(env.from_string)
 
-for line in sys.stdin:
-    request = json.loads(line)
-    try:
-        text = compiled(request["template"]).render(**request["vars"])
-        answer = {"text": text}
-    except Exception as e:
-        answer = {"error": type(e).__name__ + ": " + str(e)}
-    print(json.dumps(answer), flush=True)
+if __name__ == "__main__":
+    for line in sys.stdin:
+        request = json.loads(line)
+        try:
+            text = compiled(request["template"]).render(**request["vars"])
+            answer = {"text": text}
+        except Exception as e:
+            answer = {"error": type(e).__name__ + ": " + str(e)}
+        print(json.dumps(answer), flush=True)
