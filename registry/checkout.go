@@ -43,18 +43,18 @@ func (s *Store) Checkout(ctx context.Context, a *artifact.Artifact, dir string, 
 	return paths, nil
 }
 
-// CheckoutTree puts the files of the manifest or index desc into dir, as
-// [Store.Checkout] does: of an index each target's into the folder of its name,
-// or those of [CheckoutOptions.Target] alone straight into dir. All of it is one
-// step: either every file is there afterwards or none.
-func (s *Store) CheckoutTree(ctx context.Context, desc ocispec.Descriptor, dir string, opt CheckoutOptions) ([]string, error) {
-	parts, err := s.parts(ctx, desc, opt.Target)
+// CheckoutTree puts the files of t into dir, as [Store.Checkout] does: those of
+// each target of an index into the folder of its name, or those of
+// [CheckoutOptions.Target] alone straight into dir. Either every file is there
+// afterwards or none.
+func (s *Store) CheckoutTree(ctx context.Context, t *artifact.Tree, dir string, opt CheckoutOptions) ([]string, error) {
+	parts, err := partsOf(t, opt.Target)
 	if err != nil {
 		return nil, err
 	}
 	paths, err := s.checkout(ctx, parts, dir, opt)
 	if err != nil {
-		return nil, fmt.Errorf("check out %s to %s: %w", desc.Digest, dir, err)
+		return nil, fmt.Errorf("check out %s to %s: %w", t.Descriptor.Digest, dir, err)
 	}
 	return paths, nil
 }
@@ -66,33 +66,22 @@ type part struct {
 	artifact *artifact.Artifact
 }
 
-// parts reads the artifacts below desc.
-func (s *Store) parts(ctx context.Context, desc ocispec.Descriptor, target string) ([]part, error) {
-	if desc.MediaType != ocispec.MediaTypeImageIndex {
-		a, err := artifact.Read(ctx, s, desc)
-		return []part{{artifact: a}}, err
-	}
-	ix, err := artifact.ReadIndex(ctx, s, desc)
-	if err != nil {
-		return nil, err
+// partsOf chooses the parts of t and their folders.
+func partsOf(t *artifact.Tree, target string) ([]part, error) {
+	if t.Index == nil {
+		return []part{{artifact: t.Parts[0].Artifact}}, nil
 	}
 	var parts []part
-	for _, e := range ix.Entries {
-		if target != "" && e.Target != target {
-			continue
+	for _, p := range t.Parts {
+		switch target {
+		case "":
+			parts = append(parts, part{p.Target, p.Artifact})
+		case p.Target:
+			parts = append(parts, part{"", p.Artifact})
 		}
-		a, err := artifact.Read(ctx, s, e.Descriptor)
-		if err != nil {
-			return nil, err
-		}
-		below := e.Target
-		if target != "" {
-			below = ""
-		}
-		parts = append(parts, part{below, a})
 	}
 	if len(parts) == 0 {
-		return nil, fmt.Errorf("check out %s: it has no target %q: %w", desc.Digest, target, errdef.ErrNotFound)
+		return nil, fmt.Errorf("check out %s: no target %q: %w", t.Descriptor.Digest, target, errdef.ErrNotFound)
 	}
 	return parts, nil
 }

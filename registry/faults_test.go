@@ -348,7 +348,7 @@ func checkoutOld(link bool) func(sc scene, s *Store) error {
 	}
 }
 
-// checkedOut is fs.ErrNotExist where a file is missing; wrong bytes panic.
+// checkedOut is fs.ErrNotExist if a file is missing; wrong bytes panic.
 func checkedOut(sc scene, s *Store) error {
 	desc, err := s.Resolve(ctx, "old:0")
 	if err != nil {

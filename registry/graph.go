@@ -50,14 +50,19 @@ func (s *Store) node(desc ocispec.Descriptor) (*artifact.Manifest, error) {
 	if err != nil {
 		return nil, fmt.Errorf("manifest %s: %w", desc.Digest, err)
 	}
+	s.pool(n)
+	return n, nil
+}
+
+// pool keeps a manifest that was parsed from checked bytes.
+func (s *Store) pool(n *artifact.Manifest) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.nodes.nodes == nil || s.nodes.bytes+desc.Size > maxPoolBytes {
+	if s.nodes.nodes == nil || s.nodes.bytes+n.Descriptor.Size > maxPoolBytes {
 		s.nodes = manifestPool{nodes: map[nodeKey]*artifact.Manifest{}}
 	}
-	s.nodes.nodes[key] = n
-	s.nodes.bytes += desc.Size
-	return n, nil
+	s.nodes.nodes[keyOfManifest(n.Descriptor)] = n
+	s.nodes.bytes += n.Descriptor.Size
 }
 
 // Walk calls fn for desc and then for all it reaches through manifests and

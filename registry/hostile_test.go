@@ -23,8 +23,8 @@ import (
 	"mm-abi.org/mm/registry/artifact"
 )
 
-// TestTargetsStayInside: an index whose target's name is a path can neither be
-// read nor checked out, and a link in the output folder is not followed out.
+// TestTargetsStayInside: an index whose target's name is a path cannot be
+// read, and a link in the output folder is not followed out.
 func TestTargetsStayInside(t *testing.T) {
 	s := open(t, t.TempDir(), Options{})
 	desc := tagged(t, s, "sample:1", 1)
@@ -36,21 +36,20 @@ func TestTargetsStayInside(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		top := t.TempDir()
-		out := filepath.Join(top, "a", "b", "c", "out")
-		if _, err := s.CheckoutTree(ctx, ix, out, CheckoutOptions{}); !errors.Is(err, artifact.ErrManifest) {
+		if _, err := artifact.ReadTree(ctx, s, ix); !errors.Is(err, artifact.ErrManifest) {
 			t.Errorf("%q: %v", target, err)
 		}
 		if err := artifact.CheckTree(ctx, s, ix); !errors.Is(err, artifact.ErrManifest) {
 			t.Errorf("%q: %v", target, err)
 		}
-		if left, _ := os.ReadDir(top); len(left) != 0 {
-			t.Errorf("%q: left %v", target, left)
-		}
 	}
 
 	other := tagged(t, s, "sample:2", 2)
 	ix, err := artifact.PackIndex(ctx, s, []artifact.IndexEntry{{Descriptor: desc, Target: "laptop"}, {Descriptor: other, Target: "phone"}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, err := artifact.ReadTree(ctx, s, ix)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +63,7 @@ func TestTargetsStayInside(t *testing.T) {
 	if err := os.Symlink(outside, filepath.Join(out, "phone")); err != nil {
 		t.Skip(err)
 	}
-	if _, err := s.CheckoutTree(ctx, ix, out, CheckoutOptions{}); err == nil {
+	if _, err := s.CheckoutTree(ctx, tree, out, CheckoutOptions{}); err == nil {
 		t.Error("a link out of the folder was followed")
 	}
 	if left, _ := os.ReadDir(outside); len(left) != 0 {
@@ -74,11 +73,11 @@ func TestTargetsStayInside(t *testing.T) {
 		t.Errorf("a failed checkout left %v", left)
 	}
 	os.Remove(filepath.Join(out, "phone"))
-	paths, err := s.CheckoutTree(ctx, ix, out, CheckoutOptions{})
+	paths, err := s.CheckoutTree(ctx, tree, out, CheckoutOptions{})
 	if err != nil || len(paths) != 6 || paths[0] != "laptop/docs/card.md" {
 		t.Errorf("%v, %v", paths, err)
 	}
-	paths, err = s.CheckoutTree(ctx, ix, filepath.Join(top, "one"), CheckoutOptions{Target: "phone", Only: func(l artifact.Layer) bool { return l.Path == "module.yaml" }})
+	paths, err = s.CheckoutTree(ctx, tree, filepath.Join(top, "one"), CheckoutOptions{Target: "phone", Only: func(l artifact.Layer) bool { return l.Path == "module.yaml" }})
 	if err != nil || len(paths) != 1 || paths[0] != "module.yaml" {
 		t.Errorf("%v, %v", paths, err)
 	}

@@ -89,12 +89,14 @@ func (s *Store) pushManifest(ctx context.Context, desc ocispec.Descriptor, r io.
 		if err := artifact.CheckContent(desc, int64(len(data)), desc.Digest.Algorithm().FromBytes(data)); err != nil {
 			return err
 		}
-		if _, err := artifact.ParseManifest(desc, data); err != nil {
+		n, err := artifact.ParseManifest(desc, data)
+		if err != nil {
 			return err
 		}
 		if err := s.Ingest(ctx, desc, bytes.NewReader(data)); err != nil {
 			return err
 		}
+		s.pool(n)
 	}
 	n, err := s.node(desc)
 	if err != nil {

@@ -113,7 +113,7 @@ func (w *Workspace) Judge(ctx context.Context, at *Located, claim Claim) (*Judge
 	if err != nil {
 		return nil, err
 	}
-	id, err := identify(ctx, at.src, at.desc, at.ref)
+	id, err := at.identify(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -200,7 +200,7 @@ func (w *Workspace) Verify(ctx context.Context, at *Located, claim Claim) (j *Ju
 		err = at.unmoved(ctx)
 	}
 	if err == nil {
-		files, unread, err = w.unread(ctx, at)
+		files, unread = weight(at.tree)
 	}
 	e := audit.Entry{Action: "verify", Ref: at.ref, Digest: at.desc.Digest.String(), Result: Outcome(err)}
 	if j != nil {

@@ -12,8 +12,6 @@ import (
 	"strings"
 	"sync"
 
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/internal/diag"
@@ -92,30 +90,25 @@ func (v *Verified) choose(ctx context.Context, want string) (*artifact.Artifact,
 	if want == "" {
 		want = v.at.target
 	}
-	if v.at.desc.MediaType != ocispec.MediaTypeImageIndex {
-		a, err := artifact.Read(ctx, v.at.store, v.at.desc)
-		if have := v.Identity.Target; err == nil && want != "" && have != want {
-			err = noTarget(want, []string{have})
-		}
-		return a, err
-	}
-	ix, err := artifact.ReadIndex(ctx, v.at.store, v.at.desc)
-	if err != nil {
+	if _, err := v.at.identify(ctx); err != nil {
 		return nil, err
 	}
+	t := v.at.tree
+	if t.Index == nil {
+		if have := v.Identity.Target; want != "" && have != want {
+			return nil, noTarget(want, []string{have})
+		}
+		return t.Parts[0].Artifact, nil
+	}
 	var names []string
-	for _, e := range ix.Entries {
-		names = append(names, e.Target)
-		a, err := artifact.Read(ctx, v.at.store, e.Descriptor)
-		if err != nil {
-			return nil, err
+	for _, p := range t.Parts {
+		names = append(names, p.Target)
+		if p.Target == want || want == "" && ships(p.Artifact, artifact.Layer.CoreModel) {
+			return p.Artifact, nil
 		}
-		if e.Target == want || want == "" && ships(a, artifact.Layer.CoreModel) {
-			return a, nil
-		}
-		if want == "" && ships(a, isFunction) {
-			if assembly, err := v.assembly(ctx, a); err != nil || !assembly.HasCore() {
-				return a, err
+		if want == "" && ships(p.Artifact, isFunction) {
+			if assembly, err := v.assembly(ctx, p.Artifact); err != nil || !assembly.HasCore() {
+				return p.Artifact, err
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"mm-abi.org/mm/registry/artifact"
 	"os"
 	"path/filepath"
 	"slices"
@@ -39,6 +40,9 @@ type Located struct {
 	folder     string // DIR/TARGET itself, whose files must be those of the artifact
 
 	now func(context.Context) (ocispec.Descriptor, error) // what the reference means by now; nil for a digest
+
+	tree     *artifact.Tree // its manifests, once identify has read them
+	identity artifact.Identity
 }
 
 // Ref is the argument as the user wrote it.
@@ -97,18 +101,18 @@ func (w *Workspace) FindRemote(ctx context.Context, arg string) (*Located, error
 	if err != nil {
 		return nil, err
 	}
-	now := func(ctx context.Context) (ocispec.Descriptor, error) { return client.Resolve(ctx, arg) }
-	desc, err := now(ctx)
+	src, err := client.Source(ref.Place())
+	if err != nil {
+		return nil, err
+	}
+	desc, err := src.Find(ctx, arg)
 	if errors.Is(err, errdef.ErrNotFound) {
 		return nil, fault(diag.NoArtifact, arg+" is not there", "check the name and the tag")
 	}
 	if err != nil {
 		return nil, err
 	}
-	src, err := client.Source(ref.Place())
-	if err != nil {
-		return nil, err
-	}
+	now := func(ctx context.Context) (ocispec.Descriptor, error) { return src.Current(ctx, arg) }
 	l := &Located{ref: arg, desc: desc, src: src, remote: ref, repository: ref.Ref.Repository(), name: ref.Ref.Name, tag: ref.Ref.Tag, now: now}
 	if ref.Ref.Digest != "" {
 		l.now = nil
@@ -185,14 +189,19 @@ func (w *Workspace) search(ctx context.Context, s *registry.Store, arg string) (
 // named is one whole build or module of a store.
 type named struct {
 	entry   string
-	place   string // without the tag; empty where the entry is a bare version
+	place   string // without the tag; empty: the entry is a bare version
+	tag     string
 	version *semver.Version
 	desc    ocispec.Descriptor
 }
 
-// newest is the newest version among the entries of place (of any one, where it
-// is empty) that allow lets pass. Tags of single targets and channels do not
-// count. The error is errdef.ErrNotFound where there is none.
+// newest returns the newest version that allow accepts among the entries of
+// place. If place is empty, the entries must be of one place. Tags of single
+// targets and channels do not count. If there is none, the error is
+// errdef.ErrNotFound.
+//
+// Manifests are read from the newest entry on, and only of entries whose name and
+// tag fit: a store may hold thousands of others.
 func newest(ctx context.Context, s *registry.Store, where, place string, allow func(*semver.Version) bool) (named, error) {
 	tags, err := s.Tags(ctx)
 	if err != nil {
@@ -200,15 +209,22 @@ func newest(ctx context.Context, s *registry.Store, where, place string, allow f
 	}
 	var found []named
 	for _, t := range tags {
-		n, ok := whole(ctx, s, t)
-		if ok && (place == "" || n.place == place) && allow(n.version) {
+		if n, ok := versioned(t); ok && (place == "" || n.place == place) && allow(n.version) {
 			found = append(found, n)
 		}
 	}
+	slices.SortStableFunc(found, func(a, b named) int { return abi.CompareVersions(a.version, b.version) })
+	if place != "" {
+		i := slices.IndexFunc(found, func(n named) bool { return n.whole(ctx, s) })
+		if i < 0 {
+			return named{}, fmt.Errorf("%s: %w", where, errdef.ErrNotFound)
+		}
+		return found[i], nil
+	}
+	found = slices.DeleteFunc(found, func(n named) bool { return !n.whole(ctx, s) })
 	if len(found) == 0 {
 		return named{}, fmt.Errorf("%s: %w", where, errdef.ErrNotFound)
 	}
-	slices.SortStableFunc(found, func(a, b named) int { return abi.CompareVersions(a.version, b.version) })
 	if names := placesOf(found); len(names) > 1 {
 		return named{}, home.WithHint(fmt.Errorf("%s holds builds of %d names: %s", where, len(names), strings.Join(names, ", ")), "name one: --layout DIR NAME:VERSION; mm ls --layout DIR lists them")
 	}
@@ -227,19 +243,23 @@ func placesOf(found []named) []string {
 	return slices.Compact(names)
 }
 
-// whole takes the entries that bear the version of what they name, whole.
-func whole(ctx context.Context, s *registry.Store, t registry.Tag) (named, bool) {
-	n := named{entry: t.Ref, desc: t.Descriptor}
-	tag := t.Ref
+// versioned reads place and version from an entry's name. It reports false for a
+// tag without a version.
+func versioned(t registry.Tag) (named, bool) {
+	n := named{entry: t.Ref, tag: t.Ref, desc: t.Descriptor}
 	if ref, err := abi.ParseRef(t.Ref); err == nil && ref.Tag != "" {
-		n.place, tag = ref.Bare().String(), ref.Tag
+		n.place, n.tag = ref.Bare().String(), ref.Tag
 	}
 	var err error
-	if n.version, err = abi.TagVersion(tag); err != nil {
-		return n, false
-	}
-	id, err := identify(ctx, s, t.Descriptor, t.Ref)
-	return n, err == nil && abi.TagMeaning(tag, id.Version, id.Target) == abi.MeansVersion
+	n.version, err = abi.TagVersion(n.tag)
+	return n, err == nil
+}
+
+// whole reports whether the tag is the version of the artifact, and not of one of
+// its targets.
+func (n named) whole(ctx context.Context, s *registry.Store) bool {
+	id, err := (&Located{ref: n.entry, desc: n.desc, src: s}).identify(ctx)
+	return err == nil && abi.TagMeaning(n.tag, id.Version, id.Target) == abi.MeansVersion
 }
 
 // openLayout opens a layout for reading, until the workspace is closed.

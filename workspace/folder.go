@@ -19,17 +19,13 @@ import (
 // compareFolder holds the files of a target's folder against the artifact that
 // it is said to be. Whoever names the folder means those files.
 func compareFolder(ctx context.Context, at *Located) error {
-	a, err := artifact.Read(ctx, at.store, at.desc)
-	if err != nil {
-		return err
-	}
 	root, err := os.OpenRoot(at.folder)
 	if err != nil {
 		return err
 	}
 	defer root.Close()
 	var list diag.List
-	for _, l := range a.Layers {
+	for _, l := range at.tree.Parts[0].Artifact.Layers {
 		if err := compareFile(ctx, root, at.store, l); err != nil {
 			if ctx.Err() != nil {
 				return ctx.Err()

@@ -17,35 +17,39 @@ import (
 	"mm-abi.org/mm/registry/artifact"
 )
 
-// identify reads manifests and configs alone, and refuses what mm cannot use:
-// artifacts of other kinds, paths and sizes that protect nobody, versions of
-// MM-ABI that it does not know.
-func identify(ctx context.Context, from content.Fetcher, desc ocispec.Descriptor, ref string) (artifact.Identity, error) {
-	src := &watched{Fetcher: from}
-	if desc.MediaType != ocispec.MediaTypeImageIndex {
-		a, err := artifact.Read(ctx, src, desc)
-		if err != nil {
-			return artifact.Identity{}, src.unusable(ref, err)
-		}
-		return known(ref, a.Identity())
+// identify reads the manifests and configs of what was found, once, and refuses
+// what mm cannot use: artifacts of other kinds, unsafe paths and sizes, unknown
+// versions of MM-ABI.
+func (l *Located) identify(ctx context.Context) (artifact.Identity, error) {
+	if l.tree != nil {
+		return l.identity, nil
 	}
-	ix, err := artifact.ReadIndex(ctx, src, desc)
+	src := &watched{Fetcher: l.src}
+	t, err := artifact.ReadTree(ctx, src, l.desc)
 	if err != nil {
-		return artifact.Identity{}, src.unusable(ref, err)
+		return artifact.Identity{}, src.unusable(l.ref, err)
 	}
-	id, err := known(ref, ix.Identity())
+	id, err := identityOf(l.ref, t)
+	if err == nil {
+		l.tree, l.identity = t, id
+	}
+	return id, err
+}
+
+// identityOf returns the identity that all parts of an artifact share.
+func identityOf(ref string, t *artifact.Tree) (artifact.Identity, error) {
+	if t.Index == nil {
+		return checkABI(ref, t.Parts[0].Artifact.Identity())
+	}
+	id, err := checkABI(ref, t.Index.Identity())
 	if err != nil {
 		return artifact.Identity{}, err
 	}
-	for _, e := range ix.Entries {
-		if !abi.ValidName(e.Target) {
-			return artifact.Identity{}, fault(diag.HostileInput, fmt.Sprintf("%s: target %q is no name of a target", ref, shorten(e.Target)), "do not use the artifact")
+	for _, p := range t.Parts {
+		if !abi.ValidName(p.Target) {
+			return artifact.Identity{}, fault(diag.HostileInput, fmt.Sprintf("%s: invalid target name %q", ref, shorten(p.Target)), "do not use the artifact")
 		}
-		a, err := artifact.Read(ctx, src, e.Descriptor)
-		if err != nil {
-			return artifact.Identity{}, src.unusable(ref, fmt.Errorf("target %s: %w", e.Target, err))
-		}
-		one, err := known(ref, a.Identity())
+		one, err := checkABI(ref, p.Artifact.Identity())
 		if err != nil {
 			return artifact.Identity{}, err
 		}
@@ -53,14 +57,14 @@ func identify(ctx context.Context, from content.Fetcher, desc ocispec.Descriptor
 			id.Name, id.Version = one.Name, one.Version
 		}
 		if one.Name != id.Name || one.Version != id.Version {
-			return artifact.Identity{}, fault(diag.HostileInput, fmt.Sprintf("%s is %s %s, but its target %s is %s %s", ref, id.Name, id.Version, e.Target, one.Name, one.Version), "do not use the artifact")
+			return artifact.Identity{}, fault(diag.HostileInput, fmt.Sprintf("%s is %s %s, but its target %s is %s %s", ref, id.Name, id.Version, p.Target, one.Name, one.Version), "do not use the artifact")
 		}
 	}
 	return id, nil
 }
 
-// known refuses versions of MM-ABI that this mm does not know.
-func known(ref string, id artifact.Identity) (artifact.Identity, error) {
+// checkABI refuses versions of MM-ABI that this mm does not know.
+func checkABI(ref string, id artifact.Identity) (artifact.Identity, error) {
 	if id.ABI != "" && !id.ABI.Known() {
 		return id, fault(diag.UnknownABI, fmt.Sprintf("%s was made for %q; this mm knows %s", ref, shorten(string(id.ABI)), knownABI()), "use a newer mm, or an older release of the artifact")
 	}

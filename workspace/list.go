@@ -35,12 +35,13 @@ func (w *Workspace) List(ctx context.Context) ([]Listed, error) {
 	list := []Listed{}
 	for _, t := range tags {
 		l := Listed{Ref: t.Ref, Kind: "?", Digest: t.Descriptor.Digest.String()}
-		if id, err := identify(ctx, s, t.Descriptor, t.Ref); err == nil {
+		at := &Located{ref: t.Ref, desc: t.Descriptor, src: s}
+		if id, err := at.identify(ctx); err == nil {
 			l.Kind, l.Type, l.Version = id.Kind, string(id.Type), id.Version
 			if t.Descriptor.MediaType == ocispec.MediaTypeImageIndex {
 				l.Kind = "index"
 			}
-			l.Size = weight(ctx, s, t.Descriptor)
+			_, l.Size = weight(at.tree)
 		}
 		if a, ok, err := w.alias(t.Ref); err == nil && ok {
 			l.Alias = a.Repository + ":" + abi.VersionTag(a.Version)
@@ -50,18 +51,13 @@ func (w *Workspace) List(ctx context.Context) ([]Listed, error) {
 	return list, nil
 }
 
-// weight is the size of all layers in bytes.
-func weight(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor) (n int64) {
-	v, err := view(ctx, src, desc)
-	if err != nil {
-		return 0
+// weight counts the layers of an artifact and their bytes.
+func weight(t *artifact.Tree) (files int, bytes int64) {
+	for _, p := range t.Parts {
+		files += len(p.Artifact.Layers)
+		bytes += p.Artifact.Size()
 	}
-	for _, t := range append(v.Targets, v) {
-		for _, l := range t.Layers {
-			n += l.Size
-		}
-	}
-	return n
+	return files, bytes
 }
 
 // View is an artifact taken apart, for people to look at.
@@ -91,55 +87,43 @@ type ViewLayer struct {
 // nothing.
 func (w *Workspace) Inspect(ctx context.Context, at *Located) (View, error) {
 	src := &watched{Fetcher: at.src}
-	v, err := view(ctx, src, at.desc)
+	t, err := artifact.ReadTree(ctx, src, at.desc)
 	if err != nil {
-		return v, src.unusable(at.ref, err)
+		return View{Digest: at.desc.Digest.String(), MediaType: at.desc.MediaType, Signatures: []string{}}, src.unusable(at.ref, err)
 	}
+	v := view(t)
 	v.Remote = at.Remote()
 	if v.Signatures, err = bundles(ctx, at.src, at.desc); err != nil {
 		return v, err
 	}
 	for i := range v.Targets {
-		t := &v.Targets[i]
-		ix, err := artifact.ReadIndex(ctx, at.src, at.desc)
-		if err != nil {
-			return v, err
-		}
-		if t.Signatures, err = bundles(ctx, at.src, ix.Entries[i].Descriptor); err != nil {
+		if v.Targets[i].Signatures, err = bundles(ctx, at.src, t.Parts[i].Descriptor); err != nil {
 			return v, err
 		}
 	}
 	return v, nil
 }
 
-func view(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor) (View, error) {
-	v := View{Digest: desc.Digest.String(), MediaType: desc.MediaType, Signatures: []string{}}
-	if desc.MediaType != ocispec.MediaTypeImageIndex {
-		a, err := artifact.Read(ctx, src, desc)
-		if err != nil {
-			return v, err
-		}
-		v.Name, v.Version, v.Annotations = a.Name, a.Version, a.Annotations
-		for _, l := range a.Layers {
-			v.Layers = append(v.Layers, ViewLayer{l.Path, l.Descriptor.Digest.String(), l.Descriptor.Size, l.Descriptor.MediaType, l.Annotations})
-		}
-		return v, nil
+func view(t *artifact.Tree) View {
+	if t.Index == nil {
+		return viewPart(t.Parts[0])
 	}
-	ix, err := artifact.ReadIndex(ctx, src, desc)
-	if err != nil {
-		return v, err
+	v := View{Digest: t.Descriptor.Digest.String(), MediaType: t.Descriptor.MediaType, Signatures: []string{}, Annotations: t.Index.Annotations}
+	v.Name, v.Version = v.Annotations[abi.AnnotationName], v.Annotations[abi.AnnotationVersion]
+	for _, p := range t.Parts {
+		v.Targets = append(v.Targets, viewPart(p))
 	}
-	v.Annotations = ix.Annotations
-	v.Name, v.Version = ix.Annotations[abi.AnnotationName], ix.Annotations[abi.AnnotationVersion]
-	for _, e := range ix.Entries {
-		t, err := view(ctx, src, e.Descriptor)
-		if err != nil {
-			return v, err
-		}
-		t.Target = e.Target
-		v.Targets = append(v.Targets, t)
+	return v
+}
+
+func viewPart(p artifact.Part) View {
+	a := p.Artifact
+	v := View{Digest: p.Descriptor.Digest.String(), MediaType: p.Descriptor.MediaType, Signatures: []string{},
+		Name: a.Name, Version: a.Version, Annotations: a.Annotations, Target: p.Target}
+	for _, l := range a.Layers {
+		v.Layers = append(v.Layers, ViewLayer{l.Path, l.Descriptor.Digest.String(), l.Descriptor.Size, l.Descriptor.MediaType, l.Annotations})
 	}
-	return v, nil
+	return v
 }
 
 // maxSignatures bounds the bundles that are listed for one manifest.
@@ -169,20 +153,4 @@ func bundles(ctx context.Context, src content.ReadOnlyGraphStorage, desc ocispec
 		return found, err
 	}
 	return found, nil
-}
-
-// unread is how many files, and of how many bytes together, an artifact at a
-// registry has that nobody looked at.
-func (w *Workspace) unread(ctx context.Context, at *Located) (files int, bytes int64, err error) {
-	if !at.Remote() {
-		return 0, 0, nil
-	}
-	v, err := view(ctx, at.src, at.desc)
-	for _, t := range append(v.Targets, v) {
-		files += len(t.Layers)
-		for _, l := range t.Layers {
-			bytes += l.Size
-		}
-	}
-	return files, bytes, err
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -87,7 +88,7 @@ func (w *Workspace) pull(ctx context.Context, at *Located, opt PullOptions) (*Pu
 	if err != nil {
 		return nil, err
 	}
-	if err := checkTarget(ctx, at, opt.Target); err != nil {
+	if err := checkTarget(at.tree, opt.Target); err != nil {
 		return nil, err
 	}
 	into, err := w.pullStore()
@@ -99,7 +100,8 @@ func (w *Workspace) pull(ctx context.Context, at *Located, opt PullOptions) (*Pu
 		return nil, err
 	}
 	p := &Pulled{Judgement: *j}
-	move := remote.PullOptions{Target: opt.Target, Only: only(opt.Only), Link: true, Admit: artifact.CheckTree}
+	move := remote.PullOptions{Target: opt.Target, Only: only(opt.Only), Link: true, Tree: at.tree}
+	move.Source, _ = at.src.(*remote.Source)
 	if !j.Skipped {
 		move.Keep = w.vouched
 	}
@@ -107,7 +109,7 @@ func (w *Workspace) pull(ctx context.Context, at *Located, opt PullOptions) (*Pu
 		return p, err
 	}
 	p.Report.SignedBy = ids(j.Keys)
-	if err := intact(ctx, into, at.desc, move); err != nil {
+	if err := intact(ctx, into, at.tree, move); err != nil {
 		return p, explainBytes(err, into)
 	}
 	if w.admitted != nil {
@@ -117,7 +119,7 @@ func (w *Workspace) pull(ctx context.Context, at *Located, opt PullOptions) (*Pu
 		return p, err
 	}
 	if opt.Out != "" {
-		if err := checkout(ctx, into, at.desc, opt); err != nil {
+		if err := checkout(ctx, into, at.tree, opt); err != nil {
 			return p, err
 		}
 	}
@@ -193,32 +195,17 @@ func (l *Located) storeName(j *Judgement) string {
 	return ""
 }
 
-// checkTarget refuses a target that the artifact does not have before anything
-// is fetched.
-func checkTarget(ctx context.Context, at *Located, want string) error {
+// checkTarget refuses a target that the artifact does not have.
+func checkTarget(t *artifact.Tree, want string) error {
 	if want == "" {
 		return nil
 	}
 	var have []string
-	if at.desc.MediaType == ocispec.MediaTypeImageIndex {
-		ix, err := artifact.ReadIndex(ctx, at.src, at.desc)
-		if err != nil {
-			return err
-		}
-		for _, e := range ix.Entries {
-			have = append(have, e.Target)
-		}
-	} else {
-		a, err := artifact.Read(ctx, at.src, at.desc)
-		if err != nil {
-			return err
-		}
-		have = append(have, a.Annotations[abi.AnnotationTarget])
+	for _, p := range t.Parts {
+		have = append(have, cmp.Or(p.Target, p.Artifact.Annotations[abi.AnnotationTarget]))
 	}
-	for _, t := range have {
-		if t == want {
-			return nil
-		}
+	if slices.Contains(have, want) {
+		return nil
 	}
 	return noTarget(want, have)
 }
@@ -242,11 +229,14 @@ func only(values []string) func(ocispec.Descriptor) bool {
 	}
 }
 
-// intact makes sure of what was in the store already: blobs that this pull has
-// hashed cost nothing here.
-func intact(ctx context.Context, s *registry.Store, desc ocispec.Descriptor, opt remote.PullOptions) error {
-	return eachTarget(ctx, s, desc, opt.Target, func(_ string, a *artifact.Artifact) error {
-		for _, l := range a.Layers {
+// intact verifies the layers that were in the store already. Blobs that this
+// process has hashed cost nothing here.
+func intact(ctx context.Context, s *registry.Store, t *artifact.Tree, opt remote.PullOptions) error {
+	for _, p := range t.Parts {
+		if opt.Target != "" && p.Target != "" && p.Target != opt.Target {
+			continue
+		}
+		for _, l := range p.Artifact.Layers {
 			d := l.Descriptor
 			d.Annotations = l.Annotations
 			if opt.Only != nil && !opt.Only(d) {
@@ -256,8 +246,8 @@ func intact(ctx context.Context, s *registry.Store, desc ocispec.Descriptor, opt
 				return err
 			}
 		}
-		return nil
-	})
+	}
+	return nil
 }
 
 // present hashes one blob of the store, unless the digest cache vouches for it.
@@ -272,35 +262,6 @@ func present(ctx context.Context, s *registry.Store, desc ocispec.Descriptor) er
 	return err
 }
 
-// eachTarget calls fn for the artifact desc, or for those of an index that want
-// names; want is empty for all.
-func eachTarget(ctx context.Context, s *registry.Store, desc ocispec.Descriptor, want string, fn func(target string, a *artifact.Artifact) error) error {
-	if desc.MediaType != ocispec.MediaTypeImageIndex {
-		a, err := artifact.Read(ctx, s, desc)
-		if err != nil {
-			return err
-		}
-		return fn("", a)
-	}
-	ix, err := artifact.ReadIndex(ctx, s, desc)
-	if err != nil {
-		return err
-	}
-	for _, e := range ix.Entries {
-		if want != "" && e.Target != want {
-			continue
-		}
-		a, err := artifact.Read(ctx, s, e.Descriptor)
-		if err != nil {
-			return err
-		}
-		if err := fn(e.Target, a); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // vouched keeps of an artifact's referrers those that a trusted key signed:
 // whoever may attach one to an artifact shall not fill the store with them.
 func (w *Workspace) vouched(ctx context.Context, src content.Fetcher, subject, bundle ocispec.Descriptor) (bool, error) {
@@ -313,12 +274,12 @@ func (w *Workspace) vouched(ctx context.Context, src content.Fetcher, subject, b
 
 // checkout puts the pulled files into a folder, each target of an index into
 // one of its own.
-func checkout(ctx context.Context, s *registry.Store, desc ocispec.Descriptor, opt PullOptions) error {
+func checkout(ctx context.Context, s *registry.Store, t *artifact.Tree, opt PullOptions) error {
 	out := registry.CheckoutOptions{Link: true, Cached: true, Target: opt.Target}
 	if choose := only(opt.Only); choose != nil {
 		out.Only = func(l artifact.Layer) bool { return choose(ocispec.Descriptor{Annotations: l.Annotations}) }
 	}
-	_, err := s.CheckoutTree(ctx, desc, opt.Out, out)
+	_, err := s.CheckoutTree(ctx, t, opt.Out, out)
 	return err
 }
 

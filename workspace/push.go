@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/errdef"
 
 	"mm-abi.org/mm/abi"
@@ -42,7 +41,7 @@ func (w *Workspace) Push(ctx context.Context, arg, dest string, opt PushOptions)
 	if at.store == nil {
 		return nil, fault(diag.NoArtifact, arg+" is not in "+w.StoreDir(), "mm pull fetches it")
 	}
-	id, err := identify(ctx, at.src, at.desc, arg)
+	id, err := at.identify(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -50,16 +49,13 @@ func (w *Workspace) Push(ctx context.Context, arg, dest string, opt PushOptions)
 	if err != nil {
 		return nil, err
 	}
-	if err := intact(ctx, at.store, at.desc, remote.PullOptions{}); err != nil {
+	if err := intact(ctx, at.store, at.tree, remote.PullOptions{}); err != nil {
 		return nil, explainBytes(err, at.store)
 	}
 	if err := w.warnUnsigned(ctx, at); err != nil {
 		return nil, err
 	}
-	also, err := targetTags(ctx, at, to, id)
-	if err != nil {
-		return nil, err
-	}
+	also := targetTags(at, to, id)
 	client, err := w.client()
 	if err != nil {
 		return nil, err
@@ -150,34 +146,21 @@ func (w *Workspace) warnUnsigned(ctx context.Context, at *Located) error {
 }
 
 // targetTags are the further tags of a build: TAG-TARGET for each target.
-func targetTags(ctx context.Context, at *Located, to remote.Reference, id artifact.Identity) ([]registry.Tag, error) {
+func targetTags(at *Located, to remote.Reference, id artifact.Identity) []registry.Tag {
 	prefix := to.Ref.Tag
 	if to.Layout != "" && to.Ref.Tag != "" {
 		prefix = to.Ref.Bare().String() + ":" + to.Ref.Tag
 	}
 	if prefix == "" || abi.TagMeaning(to.Ref.Tag, id.Version, id.Target) == abi.MeansTarget {
-		return nil, nil
+		return nil
 	}
 	var tags []registry.Tag
-	err := eachTarget(ctx, at.store, at.desc, "", func(target string, a *artifact.Artifact) error {
-		if target == "" {
-			if target = a.Annotations[abi.AnnotationTarget]; target != "" {
-				tags = append(tags, registry.Tag{Ref: prefix + "-" + target, Descriptor: at.desc})
-			}
+	for _, p := range at.tree.Parts {
+		if target := cmp.Or(p.Target, p.Artifact.Annotations[abi.AnnotationTarget]); target != "" {
+			tags = append(tags, registry.Tag{Ref: prefix + "-" + target, Descriptor: p.Descriptor})
 		}
-		return nil
-	})
-	if err != nil || at.desc.MediaType != ocispec.MediaTypeImageIndex {
-		return tags, err
 	}
-	ix, err := artifact.ReadIndex(ctx, at.store, at.desc)
-	if err != nil {
-		return nil, err
-	}
-	for _, e := range ix.Entries {
-		tags = append(tags, registry.Tag{Ref: prefix + "-" + e.Target, Descriptor: e.Descriptor})
-	}
-	return tags, nil
+	return tags
 }
 
 // TagOptions for [Workspace.Tag].
@@ -196,7 +179,7 @@ func (w *Workspace) Tag(ctx context.Context, arg, name string, opt TagOptions) e
 	if err != nil {
 		return err
 	}
-	id, err := identify(ctx, at.src, at.desc, arg)
+	id, err := at.identify(ctx)
 	if err != nil {
 		return err
 	}
@@ -255,7 +238,7 @@ func (w *Workspace) Sign(ctx context.Context, at *Located, key *sign.PrivateKey,
 	if at.store == nil {
 		return nil, fault(diag.NoArtifact, at.ref+" is at a registry", "mm pull it, sign it, mm push it")
 	}
-	if _, err := identify(ctx, at.src, at.desc, at.ref); err != nil {
+	if _, err := at.identify(ctx); err != nil {
 		return nil, err
 	}
 	s, err := registry.Open(at.store.Dir(), registry.Options{MustExist: true})

@@ -3,6 +3,7 @@ package workspace
 import (
 	"context"
 	"fmt"
+	"mm-abi.org/mm/registry/artifact"
 	"os"
 	"path"
 	"path/filepath"
@@ -73,7 +74,11 @@ func (r *Resolver) Resolve(ctx context.Context, g *builds.Graph) (map[string]*re
 		return nil, nil, err
 	}
 	for _, m := range found {
-		if err := intact(ctx, store, m.Descriptor, remote.PullOptions{}); err != nil {
+		t, err := artifact.ReadTree(ctx, store, m.Descriptor)
+		if err == nil {
+			err = intact(ctx, store, t, remote.PullOptions{})
+		}
+		if err != nil {
 			return nil, nil, explainBytes(err, store)
 		}
 	}
@@ -180,7 +185,7 @@ func (w *Workspace) Made(ctx context.Context, graph string, result *assemble.Res
 		return nil, err
 	}
 	at := &Located{ref: graph, desc: result.Descriptor, src: s, store: s}
-	id, err := identify(ctx, s, result.Descriptor, graph)
+	id, err := at.identify(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -274,7 +275,8 @@ type shelf struct {
 	store *registry.Store
 	host  string
 	mu    sync.Mutex
-	blobs int // GETs of blobs
+	blobs int            // GETs of blobs
+	gets  map[string]int // GETs of manifests and blobs, by digest or tag
 }
 
 func (w *world) serve() *shelf {
@@ -287,11 +289,16 @@ func (w *world) serve() *shelf {
 	if err != nil {
 		w.Fatal(err)
 	}
-	r := &shelf{store: s}
+	r := &shelf{store: s, gets: map[string]int{}}
 	srv := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
-		if req.Method == http.MethodGet && strings.Contains(req.URL.Path, "/blobs/sha256:") {
+		if req.Method == http.MethodGet {
 			r.mu.Lock()
-			r.blobs++
+			if kind := path.Base(path.Dir(req.URL.Path)); kind == "manifests" || kind == "blobs" {
+				r.gets[path.Base(req.URL.Path)]++
+			}
+			if strings.Contains(req.URL.Path, "/blobs/sha256:") {
+				r.blobs++
+			}
 			r.mu.Unlock()
 		}
 		h.ServeHTTP(rw, req)

@@ -1,12 +1,8 @@
 package artifact
 
 import (
-	"context"
 	"errors"
 	"fmt"
-
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-	"oras.land/oras-go/v2/content"
 
 	"mm-abi.org/mm/abi"
 )
@@ -41,34 +37,6 @@ func (a *Artifact) CheckABI() error { return checkABI(a.Annotations) }
 func checkABI(annotations map[string]string) error {
 	if v, ok := annotations[abi.AnnotationABI]; ok && !abi.Version(v).Known() {
 		return fmt.Errorf("%w: %q", ErrABI, Shorten(v))
-	}
-	return nil
-}
-
-// CheckTree refuses, by the manifests and configs below desc alone, what no mm
-// could use: another kind of artifact, layers that are not raw files, unsafe
-// paths and targets, sizes and counts beyond the limits, an unknown version of
-// MM-ABI. Layers are not fetched. The error is [ErrManifest] or [ErrABI], or of
-// fetching.
-func CheckTree(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor) error {
-	if desc.MediaType != ocispec.MediaTypeImageIndex {
-		a, err := Read(ctx, src, desc)
-		if err != nil {
-			return err
-		}
-		return a.CheckABI()
-	}
-	ix, err := ReadIndex(ctx, src, desc)
-	if err != nil {
-		return err
-	}
-	if err := checkABI(ix.Annotations); err != nil {
-		return err
-	}
-	for _, e := range ix.Entries {
-		if err := CheckTree(ctx, src, e.Descriptor); err != nil {
-			return fmt.Errorf("target %s: %w", e.Target, err)
-		}
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"unicode/utf8"
 )
 
@@ -20,6 +21,7 @@ const maxDepth = 32
 // them, others do not), bytes that are not UTF-8, trailing data, and nesting
 // deeper than maxDepth. Unknown keys are ignored, as OCI asks.
 func DecodeStrict(data []byte, v any) error {
+	decodes.Add(1)
 	if !utf8.Valid(data) {
 		return errors.New("not UTF-8")
 	}
@@ -33,6 +35,13 @@ func DecodeStrict(data []byte, v any) error {
 	}
 	return json.Unmarshal(data, v)
 }
+
+// decodes counts the documents decoded.
+var decodes atomic.Int64
+
+// Decodes returns the number of documents decoded so far. Tests use it to find
+// documents that are read more than once.
+func Decodes() int64 { return decodes.Load() }
 
 // jsonCheck walks the tokens of a document.
 type jsonCheck struct {

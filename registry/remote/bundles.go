@@ -1,15 +1,11 @@
 package remote
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -129,50 +125,6 @@ func (p *plan) merge(other *plan) {
 			p.blobs = append(p.blobs, b)
 		}
 	}
-}
-
-// maxMemo bounds what a memo holds, in bytes.
-const maxMemo = 32 << 20
-
-// memo is a repository that sends its manifests and bundles once: the verifier,
-// the checks and the plan all read them.
-type memo struct {
-	*repository
-	mu    sync.Mutex
-	blobs map[digest.Digest][]byte
-	bytes int64
-}
-
-func newMemo(r *repository) *memo { return &memo{repository: r, blobs: map[digest.Digest][]byte{}} }
-
-// Fetch reads a small blob whole and remembers it. Who reads compares digests.
-func (m *memo) Fetch(ctx context.Context, desc ocispec.Descriptor) (io.ReadCloser, error) {
-	m.mu.Lock()
-	data, ok := m.blobs[desc.Digest]
-	m.mu.Unlock()
-	if ok {
-		return io.NopCloser(bytes.NewReader(data)), nil
-	}
-	r, err := m.repository.Fetch(ctx, desc)
-	if err != nil || desc.Size > maxManifest {
-		return r, err
-	}
-	defer r.Close()
-	var buf bytes.Buffer
-	if _, err := buf.ReadFrom(io.LimitReader(r, desc.Size+1)); err != nil {
-		return nil, fmt.Errorf("fetching %s: %w", desc.Digest, err)
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if n := int64(buf.Len()); m.bytes+n <= maxMemo {
-		m.blobs[desc.Digest], m.bytes = buf.Bytes(), m.bytes+n
-	}
-	return io.NopCloser(bytes.NewReader(buf.Bytes())), nil
-}
-
-// list lists what refers to desc.
-func (m *memo) list(ctx context.Context, desc ocispec.Descriptor) ([]ocispec.Descriptor, error) {
-	return m.referrers(ctx, desc)
 }
 
 // layout is an image layout as a source.

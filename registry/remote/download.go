@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -29,6 +30,7 @@ const worthwhile = 64 << 10
 // download brings one blob into the store (distribution-spec, Pulling blobs).
 type download struct {
 	r     *repository
+	src   *Source // may hold the blob
 	desc  ocispec.Descriptor
 	dst   *registry.Store
 	tally *tally
@@ -93,6 +95,9 @@ func (d *download) fetch(ctx context.Context) (pieced bool, err error) {
 
 // read asks for the bytes from the partial's end on and takes in what comes.
 func (d *download) read(ctx context.Context, p *cas.Partial, buf []byte) error {
+	if data, ok := d.src.lookup(d.desc.Digest); ok && p.Offset() == 0 {
+		return d.take(p, bytes.NewReader(data), buf)
+	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, d.r.url("blobs/"+d.desc.Digest.String()), nil)
 	if err != nil {
 		return err

@@ -10,7 +10,6 @@ import (
 	"slices"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-	"oras.land/oras-go/v2/content"
 	"oras.land/oras-go/v2/errdef"
 	"oras.land/oras-go/v2/registry/remote/auth"
 
@@ -51,31 +50,37 @@ func (c *Client) resolve(ctx context.Context, ref string) (ocispec.Descriptor, e
 	return resolveLayout(ctx, src, from)
 }
 
-// resolve fetches the manifest behind the tag or digest, so that its digest is
-// computed and not believed.
+// resolve returns the descriptor that ref points to.
 func (r *repository) resolve(ctx context.Context, ref Reference) (ocispec.Descriptor, error) {
+	desc, _, err := r.fetchManifest(ctx, ref)
+	return desc, err
+}
+
+// fetchManifest fetches the manifest behind the tag or digest, so that its digest
+// is computed and not the registry's claim.
+func (r *repository) fetchManifest(ctx context.Context, ref Reference) (desc ocispec.Descriptor, data []byte, err error) {
 	if ref.target() == "" {
-		return ocispec.Descriptor{}, fmt.Errorf("a tag or digest is needed: %w", errdef.ErrMissingReference)
+		return desc, nil, fmt.Errorf("missing tag or digest: %w", errdef.ErrMissingReference)
 	}
 	desc, body, err := r.FetchReference(ctx, ref.target())
 	if err != nil {
-		return ocispec.Descriptor{}, err
+		return desc, nil, err
 	}
 	defer body.Close()
 	if !artifact.IsManifest(desc.MediaType) {
-		return ocispec.Descriptor{}, fmt.Errorf("%w: %.80q is no manifest", ErrHostile, desc.MediaType)
+		return desc, nil, fmt.Errorf("%w: %.80q is not a manifest", ErrHostile, desc.MediaType)
 	}
 	if desc.Size > maxManifest {
-		return ocispec.Descriptor{}, fmt.Errorf("%w: manifest of %d bytes, limit %d", ErrHostile, desc.Size, maxManifest)
+		return desc, nil, fmt.Errorf("%w: manifest of %d bytes, limit %d", ErrHostile, desc.Size, maxManifest)
 	}
-	var data bytes.Buffer
-	if _, err := data.ReadFrom(io.LimitReader(body, desc.Size+1)); err != nil {
-		return ocispec.Descriptor{}, err
+	var buf bytes.Buffer
+	if _, err := buf.ReadFrom(io.LimitReader(body, desc.Size+1)); err != nil {
+		return desc, nil, err
 	}
-	if int64(data.Len()) != desc.Size || desc.Digest.Algorithm().FromBytes(data.Bytes()) != desc.Digest {
-		return ocispec.Descriptor{}, fmt.Errorf("manifest %s: %w", desc.Digest, artifact.ErrCorrupt)
+	if int64(buf.Len()) != desc.Size || desc.Digest.Algorithm().FromBytes(buf.Bytes()) != desc.Digest {
+		return desc, nil, fmt.Errorf("manifest %s: %w", desc.Digest, artifact.ErrCorrupt)
 	}
-	return desc, nil
+	return desc, buf.Bytes(), nil
 }
 
 // Tags lists the tags of a repository ("registry.example/team/core-llm"), or
@@ -148,17 +153,4 @@ func (c *Client) Referrers(ctx context.Context, repo string, desc ocispec.Descri
 		list = slices.DeleteFunc(list, func(d ocispec.Descriptor) bool { return d.ArtifactType != artifactType })
 	}
 	return list, nil
-}
-
-// Source opens a repository for reading: manifests, small blobs and referrers,
-// as a verifier needs them. Nothing is sent before it is used.
-func (c *Client) Source(repo string) (content.ReadOnlyGraphStorage, error) {
-	from, err := ParseReference(repo)
-	if err == nil && from.Layout != "" {
-		err = fmt.Errorf("%w: a layout; open it as a store", errdef.ErrUnsupported)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("source %s: %w", repo, err)
-	}
-	return c.repository(from), nil
 }

@@ -45,6 +45,12 @@ type PullOptions struct {
 	// HOST/REPOSITORY:TAG or, from a layout, its reference name; none for a
 	// digest.
 	As string
+	// Source holds the manifests that the caller has read from the repository, so
+	// that they are not fetched again. Nil: none.
+	Source *Source
+	// Tree is what the caller has read and checked of the artifact; it is not
+	// checked again. Nil: it is read and held against artifact.CheckTree.
+	Tree *artifact.Tree
 	// Link shares bytes with a layout on the same disk by hard links. Zero: copy.
 	Link bool
 }
@@ -103,18 +109,21 @@ func (c *Client) pullLayout(ctx context.Context, from Reference, dst *registry.S
 }
 
 func (c *Client) pullRegistry(ctx context.Context, from Reference, dst *registry.Store, opt PullOptions, report *Report) (ocispec.Descriptor, error) {
-	r := c.repository(from)
-	ctx = auth.AppendRepositoryScope(ctx, r.Reference, auth.ActionPull)
-	desc, err := r.resolve(ctx, from)
+	src := opt.Source
+	if src == nil {
+		src = newSource(c.repository(from))
+	}
+	ctx = auth.AppendRepositoryScope(ctx, src.Reference, auth.ActionPull)
+	desc, err := src.find(ctx, from)
 	if err != nil {
 		return desc, err
 	}
-	main, referring, err := admitted(ctx, newMemo(r), from, desc, opt, report)
+	main, referring, err := admitted(ctx, src, from, desc, opt, report)
 	if err != nil {
 		return desc, err
 	}
 	report.count(main, referring)
-	if err := c.fetchBlobs(ctx, r, dst, report, main, referring); err != nil {
+	if err := c.fetchBlobs(ctx, src, dst, report, main, referring); err != nil {
 		return desc, err
 	}
 	if err := putManifests(ctx, dst, main, referring); err != nil {
@@ -136,7 +145,9 @@ func admitted(ctx context.Context, src source, from Reference, desc ocispec.Desc
 	if main, err = newPlan(ctx, src, desc, filter{only: opt.Only, target: opt.Target}); err != nil {
 		return nil, nil, err
 	}
-	if t := main.manifests[len(main.manifests)-1].artifactType; t == abi.ArtifactModel || t == abi.ArtifactIndex {
+	if t := main.manifests[len(main.manifests)-1].artifactType; opt.Tree != nil && opt.Tree.Descriptor.Digest == desc.Digest {
+		// checked by the caller
+	} else if t == abi.ArtifactModel || t == abi.ArtifactIndex {
 		if err := artifact.CheckTree(ctx, src, desc); err != nil {
 			return nil, nil, err
 		}
@@ -171,7 +182,7 @@ func setTag(ctx context.Context, dst *registry.Store, desc ocispec.Descriptor, a
 }
 
 // fetchBlobs brings the blobs of the plans into the store, several at a time.
-func (c *Client) fetchBlobs(ctx context.Context, r *repository, dst *registry.Store, report *Report, plans ...*plan) error {
+func (c *Client) fetchBlobs(ctx context.Context, src *Source, dst *registry.Store, report *Report, plans ...*plan) error {
 	var t tally
 	defer func() { t.into(report) }()
 	group, ctx := errgroup.WithContext(ctx)
@@ -179,7 +190,7 @@ func (c *Client) fetchBlobs(ctx context.Context, r *repository, dst *registry.St
 	for _, p := range plans {
 		for _, b := range p.blobs {
 			group.Go(func() error {
-				d := &download{r: r, desc: b, dst: dst, tally: &t}
+				d := &download{r: src.repository, src: src, desc: b, dst: dst, tally: &t}
 				if err := d.run(ctx); err != nil {
 					c.opt.Progress(Event{Kind: Failed, Descriptor: b, Err: err})
 					return fmt.Errorf("blob %s: %w", b.Digest, err)
