@@ -1,15 +1,14 @@
-// Package compile makes contexts for Qualcomm's NPUs of float ONNX models, and
-// says how far they are from them.
+// Package compile compiles float ONNX models to contexts for Qualcomm's NPUs and
+// measures their deviation.
 //
-// [Compile] goes the whole way: the model's shapes are fixed to those of the
-// calibration inputs (onnx/engine/freeze), the numbers made integers where that
-// is asked for (onnx/qdq), the result compiled by Qualcomm's libraries
-// (runtimes/qnn). Then the context is run at once, in emulation, on the same
-// inputs, and held against what our own engine computes with the model as it
-// was given. The [Record] says all of it; nothing is written of a context
-// that does not run or is too far off.
+// [Compile] fixes the model's shapes to those of the calibration inputs
+// (onnx/engine/freeze), quantizes it if requested (onnx/qdq), and compiles the
+// result with Qualcomm's libraries (runtimes/qnn). The context is then run in
+// emulation on the same inputs and compared with the results of mm's own engine on
+// the original model. The [Record] describes all of this. If the context does not
+// run or deviates too much, nothing is written.
 //
-// What is emulated is no evidence about a device, and every record says so.
+// Emulation is not evidence about a device; every record is marked as simulated.
 package compile
 
 import (
@@ -39,39 +38,38 @@ import (
 	"mm-abi.org/mm/runtimes/qnn/ask"
 )
 
-// Engine compiles models and runs what it compiled: runtimes/qnn.
+// Engine compiles models and runs contexts; runtimes/qnn implements it.
 type Engine interface {
 	Compile(ctx context.Context, c qnn.Compilation) (qnn.Compiled, error)
 	Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) (runtimes.Model, error)
 }
 
-// Precision is what the NPU computes with.
+// Precision is the precision of an NPU computation.
 type Precision string
 
-// The precisions: 16-bit floats; 8-bit weights with values of 8 or of 16 bits.
+// The precisions: 16-bit floats; 8-bit weights with 8-bit or 16-bit activations.
 const (
 	FP16  Precision = "fp16"
 	W8A8  Precision = "w8a8"
 	W8A16 Precision = "w8a16"
 )
 
-// Precisions lists them.
+// Precisions lists the precisions.
 func Precisions() []string { return []string{string(FP16), string(W8A8), string(W8A16)} }
 
-// Check refuses what is no precision.
+// Check refuses an unknown precision.
 func (p Precision) Check() error {
 	_, err := p.bits()
 	return err
 }
 
-// The least cosines of an output that are taken where nobody says another.
+// The default minimum cosines of an output.
 const (
-	leastFine   = 0.99 // 16-bit floats, values of 16 bits
-	leastCoarse = 0.98 // values of 8 bits
+	leastFine   = 0.99 // 16-bit floats or activations
+	leastCoarse = 0.98 // 8-bit activations
 )
 
-// MinCosine is the least cosine of an output that is taken where nobody says
-// another.
+// MinCosine returns the default minimum cosine of an output.
 func (p Precision) MinCosine() float64 {
 	if p == W8A8 {
 		return leastCoarse
@@ -79,7 +77,7 @@ func (p Precision) MinCosine() float64 {
 	return leastFine
 }
 
-// bits of the values; 0: floats.
+// bits returns the size of activations; 0 for floats.
 func (p Precision) bits() (int, error) {
 	switch p {
 	case FP16, "":
@@ -89,37 +87,38 @@ func (p Precision) bits() (int, error) {
 	case W8A16:
 		return 16, nil
 	}
-	return 0, fmt.Errorf("the precision %q is none of %s", string(p), strings.Join(Precisions(), ", "))
+	return 0, fmt.Errorf("unknown precision %q, want one of %s", string(p), strings.Join(Precisions(), ", "))
 }
 
-// Options say what is compiled for which chip.
+// Options configures Compile.
 type Options struct {
 	Model     string // path of the ONNX file
 	Chip      fit.Chip
-	Precision Precision // "": FP16
-	// Inputs are those the model is calibrated and compared on, at least one
-	// set ([Samples] reads them). Their shapes become the model's.
+	Precision Precision // if empty, FP16
+	// Inputs are the calibration inputs, at least one set ([Samples] reads them).
+	// They determine the shapes of the model.
 	Inputs []map[string]engine.Tensor
-	Keep   []string // nodes that stay floats
-	// MinCosine is the least cosine of any output to our own engine's; 0: any.
+	Keep   []string // nodes that are not quantized
+	// MinCosine is the minimum cosine of any output with mm's own engine; 0
+	// disables the limit.
 	MinCosine float64
-	Out       string    // the context binary to write; beside it goes OUT without .bin and with _ctx.onnx
-	Force     bool      // replace files that are there
-	Chips     fit.Chips // the table of chips; nil: that of this release
-	Quantised string    // where the quantised ONNX model goes as well; "": nowhere
-	// Begin is told of each stage that begins, in this order; nil: nobody.
+	Out       string    // the context binary to write; OUT_ctx.onnx is written next to it, without .bin
+	Force     bool      // replace existing files
+	Chips     fit.Chips // the table of chips; if nil, the built-in one
+	Quantized string    // file for the quantized ONNX model; may be empty
+	// Begin is called at the start of each stage, in order; may be nil.
 	Begin func(Stage)
 }
 
-// Stage is a part of the way of [Compile].
+// Stage is a stage of [Compile].
 type Stage string
 
 // The stages.
 const (
 	StageOpen    Stage = "open"    // reading and checking the model
-	StagePrepare Stage = "prepare" // fixing shapes, quantising
+	StagePrepare Stage = "prepare" // fixing shapes, quantizing
 	StageCompile Stage = "compile"
-	StageRun     Stage = "run" // in emulation, beside our own engine
+	StageRun     Stage = "run" // in emulation, and with mm's own engine
 	StageCompare Stage = "compare"
 )
 
@@ -129,19 +128,18 @@ func (o Options) begin(s Stage) {
 	}
 }
 
-// MostEmulated bounds the sets of inputs that the context is run on: the
-// emulation is slow.
+// MostEmulated is the maximum number of input sets for the slow emulation.
 const MostEmulated = 4
 
-// Made is what was written.
-type Made struct {
+// Result describes the written files.
+type Result struct {
 	Context string `json:"context"`
-	Wrapper string `json:"wrapper"` // the ONNX model around it
+	Wrapper string `json:"wrapper"` // the ONNX model around the context
 	Record  Record `json:"record"`
 }
 
-// suits refuses a chip that has no NPU, or none that is known to compute in
-// floats: the fault is a diag.List.
+// suits refuses a chip without an NPU, or one that is not known to support floats;
+// the fault is a diag.List.
 func suits(chip fit.Chip, model string, floats bool) error {
 	why, hint := chip.Lacks(floats)
 	if why == "" {
@@ -152,44 +150,44 @@ func suits(chip fit.Chip, model string, floats bool) error {
 	return list.Err()
 }
 
-// Compile makes a context. Operators that the NPU does not take, and results
-// that are too far off, are a diag.List in the error; of the first it is a
-// *qnn.Left as well. With an error comes the record as far as it got.
-func Compile(ctx context.Context, e Engine, opt Options) (made Made, err error) {
+// Compile compiles a context. Unsupported operators and excessive deviations are a
+// diag.List in the error; the former also a *qnn.Left. The record in the result of
+// an error is partial.
+func Compile(ctx context.Context, e Engine, opt Options) (result Result, err error) {
 	bits, err := opt.Precision.bits()
 	if err != nil {
-		return made, fmt.Errorf("compiling: %w", err)
+		return result, fmt.Errorf("compiling: %w", err)
 	}
 	if err := suits(opt.Chip, opt.Model, bits == 0); err != nil {
-		return made, err
+		return result, err
 	}
 	if err := opt.free(); err != nil {
-		return made, err
+		return result, err
 	}
 	opt.begin(StageOpen)
 	m, err := admit.File(opt.Model, admit.Options{CheckOptions: engine.Checks()})
 	if err != nil {
-		return made, fmt.Errorf("compiling: %w", err)
+		return result, fmt.Errorf("compiling: %w", err)
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
 	called(&m.Graph)
 	inputs, err := Fit(m, opt.Inputs)
 	if err != nil {
-		return made, fmt.Errorf("compiling %s: %w", opt.Model, err)
+		return result, fmt.Errorf("compiling %s: %w", opt.Model, err)
 	}
-	made.Record, err = opt.record(m, inputs)
+	result.Record, err = opt.record(m, inputs)
 	if err != nil {
-		return made, err
+		return result, err
 	}
-	r := &made.Record
+	r := &result.Record
 	opt.begin(StagePrepare)
 	p, err := prepare(ctx, m, inputs, bits, opt, r)
 	if err != nil {
-		return made, fmt.Errorf("compiling %s: %w", opt.Model, unlike(opt.Model, err))
+		return result, fmt.Errorf("compiling %s: %w", opt.Model, unlike(opt.Model, err))
 	}
 	stage, err := fsx.MkdirTemp("mm-compile-")
 	if err != nil {
-		return made, err
+		return result, err
 	}
 	defer func() { err = errors.Join(err, fsx.RemoveAll(stage)) }()
 	opt.begin(StageCompile)
@@ -198,26 +196,26 @@ func Compile(ctx context.Context, e Engine, opt Options) (made Made, err error) 
 		err = &refused{opt.faults(m, left).Err(), left}
 	}
 	if err != nil {
-		return made, err
+		return result, err
 	}
 	r.of(got)
 	inputs = inputs[:min(len(inputs), MostEmulated)]
 	opt.begin(StageRun)
 	if r.Outputs, err = emulated(ctx, e, got.Context, m, inputs); err != nil {
-		return made, fmt.Errorf("running what was compiled of %s: %w", opt.Model, renamed(unlike(opt.Model, err), got.Context, opt.Model))
+		return result, fmt.Errorf("running the context of %s: %w", opt.Model, renamed(unlike(opt.Model, err), got.Context, opt.Model))
 	}
 	opt.begin(StageCompare)
 	if err := r.judge(opt); err != nil {
-		return made, err
+		return result, err
 	}
-	if _, err := r.JSON(); err != nil { // before a file is there
-		return made, fmt.Errorf("writing the record: %w", err)
+	if _, err := r.JSON(); err != nil { // before files are written
+		return result, fmt.Errorf("writing the record: %w", err)
 	}
-	made.Context, made.Wrapper, err = opt.publish(got.Context, p)
-	return made, err
+	result.Context, result.Wrapper, err = opt.publish(got.Context, p)
+	return result, err
 }
 
-// prepare fixes the model's shapes and quantises it.
+// prepare fixes the model's shapes and quantizes it.
 func prepare(ctx context.Context, m *onnx.Model, inputs []map[string]engine.Tensor, bits int, opt Options, r *Record) (*onnx.Model, error) {
 	f, err := freeze.Freeze(ctx, m, inputs, freeze.Options{})
 	if err != nil {
@@ -229,7 +227,7 @@ func prepare(ctx context.Context, m *onnx.Model, inputs []map[string]engine.Tens
 	}
 	if bits == 0 {
 		if len(opt.Keep) > 0 {
-			return nil, errors.New("nodes to keep as floats, and nothing is quantised")
+			return nil, errors.New("nodes to keep in floats, but nothing is quantized")
 		}
 		return f.Model, nil
 	}
@@ -237,7 +235,7 @@ func prepare(ctx context.Context, m *onnx.Model, inputs []map[string]engine.Tens
 	if err != nil {
 		return nil, err
 	}
-	r.Integers, r.Kept = q.Quantised, q.Kept
+	r.Integers, r.Kept = q.Quantized, q.Kept
 	if err := opt.mixed(q.Kept); err != nil {
 		return nil, err
 	}
@@ -249,19 +247,19 @@ func prepare(ctx context.Context, m *onnx.Model, inputs []map[string]engine.Tens
 	return q.Model, nil
 }
 
-// mixed refuses nodes that stay floats, where the chip is not known to compute them.
+// mixed refuses nodes in floats if the chip is not known to support them.
 func (o Options) mixed(kept []qdq.Kept) error {
 	why, _ := o.Chip.Lacks(true)
 	var list diag.List
 	for _, k := range kept {
 		if why != "" && k.Floats() {
-			list.Add(diag.QNNChip, diag.Pos{File: o.Model}, fmt.Sprintf("%s; %d of %s stay floats: %s", why, len(k.Nodes), k.Op, k.Why), "compile a part without them (mm onnx cut)")
+			list.Add(diag.QNNChip, diag.Pos{File: o.Model}, fmt.Sprintf("%s; %d nodes of %s stay in floats: %s", why, len(k.Nodes), k.Op, k.Why), "compile a part without them (mm onnx cut)")
 		}
 	}
 	return list.Err()
 }
 
-// compiled has the model compiled into the folder stage.
+// compiled compiles the model in the folder stage.
 func compiled(ctx context.Context, e Engine, m *onnx.Model, stage string, opt Options) (qnn.Compiled, error) {
 	name := stem(opt.Out)
 	file := filepath.Join(stage, name+".onnx")
@@ -273,16 +271,16 @@ func compiled(ctx context.Context, e Engine, m *onnx.Model, stage string, opt Op
 		return got, err
 	}
 	if got.SoC != opt.Chip.Model {
-		return got, fmt.Errorf("the compiler made a context for chip %d, not for %s (%d)", got.SoC, opt.Chip.Name, opt.Chip.Model)
+		return got, fmt.Errorf("wrong chip of the context: got %d, want %s (%d)", got.SoC, opt.Chip.Name, opt.Chip.Model)
 	}
 	return got, nil
 }
 
-// usualVTCM is how many bytes of the HTP's own memory Qualcomm's compiler lays
-// graphs out for where nobody says how many.
+// usualVTCM is the size of VTCM in bytes that Qualcomm's compiler assumes by
+// default.
 const usualVTCM = 4 << 20
 
-// memory tells the compiler of a chip that has less.
+// memory returns the compiler option for a chip with less VTCM.
 func memory(chip fit.Chip) map[string]string {
 	if chip.VTCM == 0 || chip.VTCM >= usualVTCM {
 		return nil
@@ -290,8 +288,7 @@ func memory(chip fit.Chip) map[string]string {
 	return map[string]string{"vtcm_mb": strconv.Itoa(int(chip.VTCM >> 20))}
 }
 
-// called calls nodes without a name after what they give, so that they can be told
-// apart.
+// called names unnamed nodes after their outputs, to distinguish them.
 func called(g *onnx.Graph) {
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
@@ -303,18 +300,19 @@ func called(g *onnx.Graph) {
 	}
 }
 
-// refused is what the compiler left, told of the model that was given.
+// refused reports the operators that the compiler left, in terms of the original
+// model.
 type refused struct {
 	error
 	left *qnn.Left
 }
 
-// Unwrap gives both.
+// Unwrap returns both errors.
 func (r *refused) Unwrap() []error { return []error{r.error, r.left} }
 
-// faults tells which operators of the model that was given the NPU does not take,
-// and what to do: where it can be cut, or another precision, where nothing of it
-// is taken. What quantising put around them is none of the model's.
+// faults reports the unsupported operators of the original model, with a hint:
+// where to cut it, or another precision if nothing is supported. Nodes added by
+// quantization are not reported.
 func (o Options) faults(m *onnx.Model, left *qnn.Left) (list diag.List) {
 	if len(left.Nodes) == 0 {
 		detail := left.Error()
@@ -324,21 +322,21 @@ func (o Options) faults(m *onnx.Model, left *qnn.Left) (list diag.List) {
 		list.Add(diag.QNNRefused, diag.Pos{File: o.Model}, detail, diag.QNNRefused.Fix())
 		return list
 	}
-	own := slices.DeleteFunc(slices.Clone(left.Nodes), func(n ask.Node) bool {
-		return !slices.ContainsFunc(m.Graph.Nodes, func(given onnx.Node) bool { return given.Name == n.Name && given.Op == n.Op })
+	nodes := slices.DeleteFunc(slices.Clone(left.Nodes), func(n ask.Node) bool {
+		return !slices.ContainsFunc(m.Graph.Nodes, func(o onnx.Node) bool { return o.Name == n.Name && o.Op == n.Op })
 	})
-	if len(own) == 0 {
-		own = left.Nodes
+	if len(nodes) == 0 {
+		nodes = left.Nodes
 	}
 	var names []string
-	for _, n := range own {
+	for _, n := range nodes {
 		names = append(names, n.Name)
 	}
 	hint := cut(o.Model, m, names)
 	if bits, err := o.Precision.bits(); err == nil && bits == 0 && len(left.Nodes) >= left.All {
-		hint = fmt.Sprintf("nothing of it is taken in floats; %s may take integers: --precision w8a8 with --calibrate", o.Chip.Name)
+		hint = fmt.Sprintf("none of it is supported in floats; try integers on %s: --precision w8a8 with --calibrate", o.Chip.Name)
 	}
-	for _, n := range own {
+	for _, n := range nodes {
 		list.Add(diag.QNNRefused, diag.Pos{File: o.Model}, fmt.Sprintf("node %q (%s)", n.Name, n.Op), hint)
 	}
 	return list
@@ -353,7 +351,8 @@ func write(path string, m *onnx.Model) error {
 
 func stem(path string) string { return strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)) }
 
-// InputsDigest is that of sets of inputs, sha256:…: names, types, shapes, numbers.
+// InputsDigest returns the digest of sets of inputs, sha256:…: names, types,
+// shapes, numbers.
 func InputsDigest(inputs []map[string]engine.Tensor) string {
 	h := sha256.New()
 	for i, in := range inputs {

@@ -41,17 +41,17 @@ func Format(path string) abi.Format {
 
 // Options configures Check. The zero value checks for ONNX Runtime.
 type Options struct {
-	Core     bool // operators that mm's engine does not run are faults
-	NPU      bool // control flow is a fault, too
+	Core     bool     // operators that mm's engine does not run are faults
+	NPU      bool     // control flow is a fault, too
 	Domains  []string // additional operator domains that are allowed
-	MaxBytes int64 // of the file and its external data; 0: unlimited
+	MaxBytes int64    // of the file and its external data; 0: unlimited
 }
 
 func (o Options) checks(path string) admit.Options {
 	c := onnx.CheckOptions{NPU: o.NPU, Domains: o.Domains, MaxBytes: o.MaxBytes}
 	if o.Core {
 		core := engine.Checks()
-		c.MinOpset, c.MaxOpset, c.AnyDomain = own.MinOpset, own.MaxOpset, own.AnyDomain
+		c.MinOpset, c.MaxOpset, c.AnyDomain = core.MinOpset, core.MaxOpset, core.AnyDomain
 	}
 	open := admit.Folder(filepath.Dir(path), nil)
 	c.External = open.Size
@@ -96,7 +96,7 @@ func refusals(ctx context.Context, m *onnx.Model, open admit.Opener) []string {
 	}
 	var out []string
 	for line := range strings.SplitSeq(err.Error(), "\n") {
-		out = append(out, strings.TrimPrefix(line, "graph: "))
+		out = append(out, strings.TrimPrefix(line, "engine: "))
 	}
 	return out
 }

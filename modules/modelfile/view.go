@@ -18,7 +18,7 @@ import (
 	"mm-abi.org/mm/onnx/facts"
 )
 
-// View is what a model file is made of.
+// View describes a model file.
 type View struct {
 	File       string           `json:"file"`
 	Format     abi.Format       `json:"format"`
@@ -31,20 +31,20 @@ type View struct {
 	ONNX *ONNX `json:"onnx,omitempty"`
 	GGUF *GGUF `json:"gguf,omitempty"`
 
-	Runs     bool      `json:"runs"`              // our own engine does
-	Refusals []string  `json:"refusals"`          // why it does not
+	Runs     bool      `json:"runs"`              // mm's engine runs it
+	Refusals []string  `json:"refusals"`          // why not
 	Faults   diag.List `json:"diagnostics"`       // of the file
-	Quant    string    `json:"quant,omitempty"`   // precision of most weights, as manifests call it
-	License  string    `json:"license,omitempty"` // as the metadata says
+	Quant    string    `json:"quant,omitempty"`   // precision of most weights, as in manifests
+	License  string    `json:"license,omitempty"` // from the metadata
 }
 
-// Entry is one key and value of metadata.
+// Entry is a key of the metadata with its value.
 type Entry struct {
 	Key   string `json:"key"`
 	Value string `json:"value"`
 }
 
-// ONNX is what only ONNX files have.
+// ONNX holds the properties of an ONNX file.
 type ONNX struct {
 	IRVersion    int64        `json:"ir_version"`
 	Inputs       []Port       `json:"inputs"`
@@ -52,13 +52,13 @@ type ONNX struct {
 	Opsets       []Opset      `json:"opsets"`
 	Operators    []Operator   `json:"operators"`
 	Functions    []string     `json:"functions"`
-	Quantisation Quantisation `json:"quantisation"`
+	Quantization Quantization `json:"quantisation"`
 	External     []string     `json:"external"`              // files that the model names
-	MinRuntime   string       `json:"min_runtime,omitempty"` // the oldest ONNX Runtime
-	Nodes        []Node       `json:"nodes,omitempty"`       // of the graph itself, in its order
+	MinRuntime   string       `json:"min_runtime,omitempty"` // the oldest supported ONNX Runtime
+	Nodes        []Node       `json:"nodes,omitempty"`       // of the main graph, in order
 }
 
-// Node is one step of a graph: what a part may be cut from or to.
+// Node is a node of a graph, with the tensors for cutting.
 type Node struct {
 	Op      string `json:"op"`
 	Outputs []Port `json:"outputs"`
@@ -70,31 +70,31 @@ type Port struct {
 	Kind   string   `json:"kind"` // tensor, sequence, map, optional, sparse, opaque, untyped
 	DType  string   `json:"dtype,omitempty"`
 	Shape  []string `json:"shape"`
-	Ranked bool     `json:"ranked"` // the number of dimensions is known
+	Ranked bool     `json:"ranked"` // the rank is known
 }
 
-// Opset is a version of a domain's operators.
+// Opset is a version of the operators of a domain.
 type Opset struct {
 	Domain  string `json:"domain"`
 	Version int64  `json:"version"`
 }
 
-// Operator is how often an operator is there.
+// Operator counts the nodes with an operator.
 type Operator struct {
 	Domain string `json:"domain"`
 	Name   string `json:"name"`
 	Count  int    `json:"count"`
 }
 
-// Quantisation says how weights and activations are quantised.
-type Quantisation struct {
+// Quantization describes the quantization of weights and activations.
+type Quantization struct {
 	Forms       []string `json:"forms"`
 	Weights     []string `json:"weights"`
 	Activations []string `json:"activations"`
 	PerAxis     bool     `json:"per_axis"`
 }
 
-// GGUF is what only GGUF files have.
+// GGUF holds the properties of a GGUF file.
 type GGUF struct {
 	Version      uint32 `json:"version"`
 	Architecture string `json:"architecture"`
@@ -104,8 +104,8 @@ type GGUF struct {
 	Tensors      int    `json:"tensors"`
 }
 
-// Inspect describes the file at path, which Format knows. A file that cannot
-// be read as its format is a diag.List in the error.
+// Inspect describes the file at path, which must have a known Format. If the file
+// is malformed, the error is a diag.List.
 func Inspect(ctx context.Context, path string) (View, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -118,7 +118,7 @@ func Inspect(ctx context.Context, path string) (View, error) {
 	case abi.GGUF:
 		err = v.gguf(path)
 	default:
-		err = fmt.Errorf("%s is called neither .onnx nor .gguf", path)
+		err = fmt.Errorf("%s: unsupported extension, want .onnx or .gguf", path)
 	}
 	return v, err
 }
@@ -145,10 +145,10 @@ func (v *View) onnx(ctx context.Context, path string) error {
 			v.License = e.Value
 		}
 	}
-	q := facts.QuantisationOf(m)
+	q := facts.QuantizationOf(m)
 	o := &ONNX{IRVersion: m.IRVersion, Inputs: ports(m.Inputs()), Outputs: ports(m.Graph.Outputs), Opsets: []Opset{}, Operators: []Operator{}, Functions: []string{},
 		External: filled(m.Externals()), MinRuntime: facts.MinRuntime(m),
-		Quantisation: Quantisation{filled(q.Forms), filled(q.Weights), filled(q.Activations), q.PerAxis}}
+		Quantization: Quantization{filled(q.Forms), filled(q.Weights), filled(q.Activations), q.PerAxis}}
 	for _, s := range m.Opsets {
 		o.Opsets = append(o.Opsets, Opset{domain(s.Domain), s.Version})
 	}
@@ -167,8 +167,7 @@ func (v *View) onnx(ctx context.Context, path string) error {
 	return ctx.Err()
 }
 
-// refusals say why our own engine does not run a model. Its weights are not
-// looked at.
+// refusals records why mm's engine does not run a model. Weights are not read.
 func (v *View) refusals(m *onnx.Model, path string) {
 	for _, p := range m.Check((Options{Core: true}).checks(path).CheckOptions) {
 		if !p.Warning {
@@ -181,7 +180,7 @@ func (v *View) refusals(m *onnx.Model, path string) {
 	v.Runs = len(v.Refusals) == 0
 }
 
-// domain spells the default domain out.
+// domain returns the name of a domain, with the default spelled out.
 func domain(d string) string { return cmp.Or(d, "ai.onnx") }
 
 func filled(list []string) []string {
@@ -191,17 +190,17 @@ func filled(list []string) []string {
 	return list
 }
 
-// kinds are the names of the kinds of types.
+// kinds maps kinds of types to their names.
 var kinds = map[onnx.Kind]string{
 	onnx.NoKind: "untyped", onnx.TensorKind: "tensor", onnx.SequenceKind: "sequence", onnx.MapKind: "map",
 	onnx.OptionalKind: "optional", onnx.SparseKind: "sparse", onnx.OpaqueKind: "opaque",
 }
 
-// nodes are a graph's, with what the file says of their outputs.
+// nodes returns the nodes of a graph with the declared types of their outputs.
 func nodes(g *onnx.Graph) []Node {
-	told := map[string]onnx.Value{}
+	types := map[string]onnx.Value{}
 	for _, v := range slices.Concat(g.Values, g.Outputs) {
-		told[v.Name] = v
+		types[v.Name] = v
 	}
 	var out []Node
 	for _, n := range g.Nodes {
@@ -210,7 +209,7 @@ func nodes(g *onnx.Graph) []Node {
 			if name == "" {
 				continue
 			}
-			v := told[name]
+			v := types[name]
 			v.Name = name
 			values = append(values, v)
 		}

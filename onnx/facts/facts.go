@@ -1,7 +1,7 @@
 // Package facts describes an ONNX model from its file alone: the precision of
 // its weights, how it is quantized, and the oldest ONNX Runtime that runs it.
 //
-// [Weights] counts bytes by element type, [QuantisationOf] detects the forms of
+// [Weights] counts bytes by element type, [QuantizationOf] detects the forms of
 // quantization, [MinRuntime] looks up the model's versions.
 package facts
 

@@ -25,7 +25,7 @@ func raw(name string, d onnx.DType, bytes int, dims ...int64) onnx.Tensor {
 	return onnx.Tensor{Name: name, DType: d, Dims: dims, Raw: make([]byte, bytes)}
 }
 
-func TestQuantisation(t *testing.T) {
+func TestQuantization(t *testing.T) {
 	w8, scale, scales := raw("w", onnx.INT8, 6, 2, 3), raw("s", onnx.FLOAT, 4), raw("s", onnx.FLOAT, 12, 3)
 	zero := raw("z", onnx.INT8, 1)
 	bits := node("MatMulNBits", "x", "w", "s")
@@ -44,7 +44,7 @@ func TestQuantisation(t *testing.T) {
 		"dynamic":         {build(17, []onnx.Tensor{w8}, node("DynamicQuantizeLinear", "x"), node("MatMulInteger", "DynamicQuantizeLinear_out", "w")), "{[DynamicQuantizeLinear QOperator] [int8] [uint8] false}"},
 		"blocks of 4 bit": {build(17, []onnx.Tensor{raw("w", onnx.UINT8, 64, 64)}, bits), "{[MatMulNBits] [int4] [] false}"},
 	} {
-		if got := fmt.Sprint(facts.QuantisationOf(c.m)); got != c.want {
+		if got := fmt.Sprint(facts.QuantizationOf(c.m)); got != c.want {
 			t.Errorf("%s: got %s, want %s", name, got, c.want)
 		}
 	}
@@ -93,7 +93,7 @@ func TestRealModels(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	if p, q := facts.Precision(m), facts.QuantisationOf(m); p != "fp32" || len(q.Forms) != 0 {
+	if p, q := facts.Precision(m), facts.QuantizationOf(m); p != "fp32" || len(q.Forms) != 0 {
 		t.Errorf("%s, %+v", p, q)
 	}
 }

@@ -8,19 +8,19 @@ import (
 	"mm-abi.org/mm/onnx"
 )
 
-// kind is how an operator is treated.
+// kind selects the treatment of an operator.
 type kind int
 
 const (
 	strange   kind = iota // stays floats
-	computing             // worth its integers: products
-	pointwise             // arithmetic element by element: follows its neighbours
-	simple                // one input whose result has another range
+	computing             // profits from integers: products
+	pointwise             // elementwise arithmetic: treated like its neighbors
+	simple                // one input, result with a different range
 	movement              // moves elements: its result has the scale of its input
 	fragile               // loses too much in integers
 )
 
-// kinds of the operators that are known. What is not here stays floats.
+// kinds lists the known operators. All others stay floats.
 var kinds = map[string]kind{
 	"Conv": computing, "ConvTranspose": computing, "MatMul": computing, "Gemm": computing,
 	"Add": pointwise, "Sub": pointwise, "Mul": pointwise, "Div": pointwise,
@@ -43,25 +43,25 @@ func kindOf(n *onnx.Node) kind {
 	return kinds[n.Op]
 }
 
-// The reasons for which nodes stay floats.
+// The reasons why nodes stay floats.
 const (
-	whyFragile  = "its numbers span too many orders for integers"
-	whyBeside   = "it belongs to an operator that stays floats"
-	whyBetween  = "nothing around it is computed in integers"
-	whyStrange  = "it is not among the operators that are quantised"
-	whyStream   = "it is a residual stream that a normalization reads: eight bits lose what little each layer adds"
-	whyMask     = "a number far below all others masks there, which would take the whole range of integers"
-	whyAsked    = "it was to be kept"
-	whyNoFloats = "it holds no float32 numbers"
+	whyFragile  = "values span too many orders of magnitude for integers"
+	whyAdjacent = "part of an operator that stays floats"
+	whyBetween  = "no adjacent node is computed in integers"
+	whyStrange  = "operator is not supported in integers"
+	whyStream   = "residual stream read by a normalization: eight bits lose the small contribution of each layer"
+	whyMask     = "a mask value far below all others would take the full range of integers"
+	whyAsked    = "excluded by name"
+	whyNoFloats = "no float32 values"
 )
 
-// keeping collects why nodes stay floats.
+// keeping collects the reasons why nodes stay floats.
 type keeping struct {
 	why map[int]string
-	q   *quantiser
+	q   *quantizer
 }
 
-// list puts the nodes of one operator and one reason together, sorted.
+// list groups the nodes by operator and reason, sorted.
 func (k keeping) list() []Kept {
 	var out []Kept
 	for i := range k.q.g.Nodes {
@@ -80,7 +80,7 @@ func (k keeping) list() []Kept {
 	return out
 }
 
-// nodeName is a node's name, or its first output's where it has none.
+// nodeName returns a node's name, or that of its first output if it has none.
 func nodeName(n *onnx.Node) string {
 	if n.Name != "" || len(n.Outputs) == 0 {
 		return n.Name
@@ -89,20 +89,20 @@ func nodeName(n *onnx.Node) string {
 }
 
 // choose decides which nodes are computed in integers.
-func (q *quantiser) choose() error {
+func (q *quantizer) choose() error {
 	q.integer = make([]bool, len(q.g.Nodes))
 	q.kept = keeping{make(map[int]string), q}
-	asked := make(map[string]bool)
+	requested := make(map[string]bool)
 	for _, name := range q.opt.Keep {
-		asked[name] = false
+		requested[name] = false
 	}
 	for i := range q.g.Nodes {
 		n := &q.g.Nodes[i]
 		if len(q.subgraphs(n)) > 0 {
-			return fmt.Errorf("node %q (%s) holds a graph: freeze the model first", n.Name, n.Op)
+			return fmt.Errorf("node %q (%s) has a subgraph: freeze the model first", n.Name, n.Op)
 		}
-		if _, ok := asked[nodeName(n)]; ok {
-			asked[nodeName(n)], q.kept.why[i] = true, whyAsked
+		if _, ok := requested[nodeName(n)]; ok {
+			requested[nodeName(n)], q.kept.why[i] = true, whyAsked
 			continue
 		}
 		if why := q.refused(n); why != "" {
@@ -110,13 +110,13 @@ func (q *quantiser) choose() error {
 		}
 	}
 	for _, name := range q.opt.Keep {
-		if !asked[name] {
-			return fmt.Errorf("there is no node %q to keep", name)
+		if !requested[name] {
+			return fmt.Errorf("unknown node %q to keep", name)
 		}
 	}
 	q.masks()
 	q.streams()
-	q.neighbours()
+	q.neighbors()
 	q.moving()
 	for i := range q.g.Nodes {
 		if _, keep := q.kept.why[i]; !keep {
@@ -126,15 +126,15 @@ func (q *quantiser) choose() error {
 	return nil
 }
 
-func (q *quantiser) subgraphs(n *onnx.Node) (out []*onnx.Graph) {
+func (q *quantizer) subgraphs(n *onnx.Node) (out []*onnx.Graph) {
 	for i := range n.Attributes {
 		out = append(out, n.Attributes[i].Subgraphs()...)
 	}
 	return out
 }
 
-// refused says why a node stays floats by itself.
-func (q *quantiser) refused(n *onnx.Node) string {
+// refused returns the reason why a node by itself stays floats, or "".
+func (q *quantizer) refused(n *onnx.Node) string {
 	switch kindOf(n) {
 	case strange:
 		return whyStrange
@@ -149,44 +149,44 @@ func (q *quantiser) refused(n *onnx.Node) string {
 	}
 	for _, name := range slices.Concat(n.Inputs[:1], n.Outputs) {
 		if r, ok := q.ranges[name]; ok && r.Low > r.High {
-			return "no finite number was seen in it"
+			return "no finite value was observed"
 		}
 	}
 	switch n.Op {
 	case "Gemm":
 		for _, a := range n.Attributes {
 			if (a.Name == "alpha" || a.Name == "beta") && a.Float != 1 || a.Name == "transA" && a.Int != 0 {
-				return "its factors or a transposed first input are not computed in integers"
+				return "factors or a transposed first input are not supported in integers"
 			}
 		}
 	case "Conv", "ConvTranspose":
 		if len(n.Inputs) < 2 || !q.floatConstant(n.Inputs[1]) || len(n.Inputs) > 2 && n.Inputs[2] != "" && !q.floatConstant(n.Inputs[2]) {
-			return "its weights are no constant"
+			return "weights are not constant"
 		}
 	case "MatMul":
 		if q.kind == onnx.UINT16 && q.constants[n.Inputs[0]] != nil {
-			return "a constant of 16 bits as the first factor is taken by no NPU's compiler that is known"
+			return "no known NPU compiler accepts a 16-bit constant as the first factor"
 		}
 	case "Pad":
 		if len(n.Inputs) > 2 && n.Inputs[2] != "" {
-			return "it pads with a number of its own"
+			return "padding with a nonzero number"
 		}
 	case "Div":
 		if q.constants[n.Inputs[1]] == nil {
-			return "it divides by what is no constant"
+			return "division by a non-constant"
 		}
 	}
 	return ""
 }
 
-func (q *quantiser) floatConstant(name string) bool {
+func (q *quantizer) floatConstant(name string) bool {
 	t := q.constants[name]
 	return t != nil && t.DType == onnx.FLOAT
 }
 
-// masks keeps floats the sums with a mask, and the softmax behind them.
-func (q *quantiser) masks() {
-	const far = 100 // below it exp is 0 in all but the widest types
+// masks keeps sums with a mask, and the softmax after them, as floats.
+func (q *quantizer) masks() {
+	const far = 100 // exp of less is 0 except in the widest types
 	for i := range q.g.Nodes {
 		n := &q.g.Nodes[i]
 		if _, keep := q.kept.why[i]; keep || n.Op != "Softmax" {
@@ -204,10 +204,11 @@ func (q *quantiser) masks() {
 	}
 }
 
-// streams keeps floats the sums that normalizations read, where values have eight
-// bits: a transformer's residual stream is the sum of all layers before, so that
-// one step of its integers is as large as what a layer adds to it.
-func (q *quantiser) streams() {
+// streams keeps the sums that normalizations read as floats if values have
+// eight bits: a transformer's residual stream is the sum of all previous
+// layers, so that one step of its integers is as large as the contribution of a
+// layer.
+func (q *quantizer) streams() {
 	if q.kind != onnx.UINT8 {
 		return
 	}
@@ -233,40 +234,40 @@ func lowest(t *onnx.Tensor) (low float32) {
 	return low
 }
 
-// neighbours keeps arithmetic floats that is part of an operator written in
-// several nodes, of which one is fragile: what feeds it, and what follows up to
-// the next operator of another kind. GELU and norms are such.
-func (q *quantiser) neighbours() {
-	beside := func(i int) {
+// neighbors keeps arithmetic as floats if it is part of an operator written in
+// several nodes, one of which is fragile: the inputs, and the following nodes
+// up to the next operator of another kind. GELU and norms are such operators.
+func (q *quantizer) neighbors() {
+	exclude := func(i int) {
 		if _, keep := q.kept.why[i]; !keep && kindOf(&q.g.Nodes[i]) == pointwise {
-			q.kept.why[i] = whyBeside
+			q.kept.why[i] = whyAdjacent
 		}
 	}
-	for i := range q.g.Nodes { // in the order of the graph, so that chains are followed
+	for i := range q.g.Nodes { // in graph order, to follow chains
 		n := &q.g.Nodes[i]
-		whole := kindOf(n) == fragile && len(n.Inputs) > 1 // a norm in one node
-		if q.kept.why[i] == whyFragile && !whole {
+		single := kindOf(n) == fragile && len(n.Inputs) > 1 // a norm in one node
+		if q.kept.why[i] == whyFragile && !single {
 			for _, name := range n.Inputs {
 				if p, ok := q.producer[name]; ok {
-					beside(p)
+					exclude(p)
 				}
 			}
 		}
-		if (q.kept.why[i] == whyFragile && !whole) || q.kept.why[i] == whyBeside {
+		if (q.kept.why[i] == whyFragile && !single) || q.kept.why[i] == whyAdjacent {
 			for _, name := range n.Outputs {
 				for _, c := range q.consumers[name] {
-					beside(c)
+					exclude(c)
 				}
 			}
 		}
 	}
-	for i := range q.g.Nodes { // x·½ beside erf(x): what only feeds such a chain
+	for i := range q.g.Nodes { // x·½ next to erf(x): used only by such a chain
 		n := &q.g.Nodes[i]
 		if _, keep := q.kept.why[i]; keep || kindOf(n) != pointwise {
 			continue
 		}
-		if all(q.consumers[n.Outputs[0]], func(c int) bool { return q.kept.why[c] == whyBeside }) && !q.results[n.Outputs[0]] {
-			q.kept.why[i] = whyBeside
+		if all(q.consumers[n.Outputs[0]], func(c int) bool { return q.kept.why[c] == whyAdjacent }) && !q.results[n.Outputs[0]] {
+			q.kept.why[i] = whyAdjacent
 		}
 	}
 }
@@ -275,9 +276,10 @@ func all[T any](list []T, ok func(T) bool) bool {
 	return len(list) > 0 && !slices.ContainsFunc(list, func(x T) bool { return !ok(x) })
 }
 
-// moving keeps floats what moves elements between operators that stay floats.
-func (q *quantiser) moving() {
-	near := make(map[int]bool) // computed in integers, or beside what is, through what moves
+// moving keeps nodes that only move elements between operators that stay floats
+// as floats.
+func (q *quantizer) moving() {
+	near := make(map[int]bool) // computed in integers, or connected to such a node by moving nodes
 	for i := range q.g.Nodes {
 		_, keep := q.kept.why[i]
 		near[i] = !keep && kindOf(&q.g.Nodes[i]) != movement
@@ -298,21 +300,21 @@ func (q *quantiser) moving() {
 	}
 }
 
-func (q *quantiser) isMoving(i int) bool {
+func (q *quantizer) isMoving(i int) bool {
 	_, keep := q.kept.why[i]
 	return !keep && kindOf(&q.g.Nodes[i]) == movement
 }
 
-// readers are the nodes that read what a node gives.
-func (q *quantiser) readers(i int) (out []int) {
+// readers returns the nodes that read the outputs of a node.
+func (q *quantizer) readers(i int) (out []int) {
 	for _, name := range q.g.Nodes[i].Outputs {
 		out = append(out, q.consumers[name]...)
 	}
 	return out
 }
 
-// unify has what moves elements share one scale with its input.
-func (q *quantiser) unify() {
+// unify makes the outputs of moving nodes share the scale of their inputs.
+func (q *quantizer) unify() {
 	q.class = make(map[string]string)
 	for i := range q.g.Nodes {
 		n := &q.g.Nodes[i]
@@ -325,12 +327,12 @@ func (q *quantiser) unify() {
 			}
 		}
 	}
-	for name, root := range q.class { // a minimum and a maximum: in any order
+	for name, root := range q.class { // minimum and maximum: order does not matter
 		q.ranges[root] = q.ranges[root].with(q.ranges[name])
 	}
 }
 
-func (q *quantiser) classOf(name string) string {
+func (q *quantizer) classOf(name string) string {
 	if c, ok := q.class[name]; ok {
 		return c
 	}

@@ -6,11 +6,11 @@ import (
 	"mm-abi.org/mm/onnx"
 )
 
-// gelus writes each GELU that the model spells out in five nodes as one, which
-// can have a pair around it: x·(1+erf(x/√2))/2, with the half in any of the
-// three places where exporters put it. ai.onnx has the operator from opset 20
-// on, before that it is ONNX Runtime's.
-func (q *quantiser) gelus() {
+// gelus replaces each GELU that the model writes in five nodes by one node,
+// which can have a pair around it: x·(1+erf(x/√2))/2, with the half in any of
+// the three places where exporters put it. ai.onnx has the operator since opset
+// 20; before that it is ONNX Runtime's.
+func (q *quantizer) gelus() {
 	drop := make(map[int]bool)
 	put := make(map[int]onnx.Node)
 	for i := range q.g.Nodes {
@@ -35,10 +35,10 @@ func (q *quantiser) gelus() {
 	q.replace(put, drop)
 }
 
-// gelu follows the nodes around an Erf: the value that goes in, the node that
-// gives the result, and the others, which nothing else reads; nil where it is
+// gelu matches the nodes around an Erf: it returns the input value, the node of
+// the result, and the other nodes, which nothing else reads; nil if the Erf is
 // part of something else.
-func (q *quantiser) gelu(erf int) (x string, last int, inner []int) {
+func (q *quantizer) gelu(erf int) (x string, last int, inner []int) {
 	root, ok := q.producer[q.g.Nodes[erf].Inputs[0]]
 	if !ok || !q.only(root) {
 		return "", 0, nil
@@ -47,7 +47,7 @@ func (q *quantiser) gelu(erf int) (x string, last int, inner []int) {
 		return "", 0, nil
 	}
 	one, ok := q.next(erf)
-	if !ok || q.g.Nodes[one].Op != "Add" || !q.beside(one, q.g.Nodes[erf].Outputs[0], 1) {
+	if !ok || q.g.Nodes[one].Op != "Add" || !q.otherIs(one, q.g.Nodes[erf].Outputs[0], 1) {
 		return "", 0, nil
 	}
 	mul, ok := q.next(one)
@@ -75,22 +75,23 @@ func (q *quantiser) gelu(erf int) (x string, last int, inner []int) {
 	return "", 0, nil
 }
 
-// only reports whether one node reads what a node gives, and no result is it.
-func (q *quantiser) only(i int) bool {
+// only reports whether a node has exactly one reader and no output that is a
+// result.
+func (q *quantizer) only(i int) bool {
 	out := q.g.Nodes[i].Outputs
 	return len(out) == 1 && len(q.consumers[out[0]]) == 1 && !q.results[out[0]]
 }
 
-// next is the only reader of a node.
-func (q *quantiser) next(i int) (int, bool) {
+// next returns the only reader of a node.
+func (q *quantizer) next(i int) (int, bool) {
 	if !q.only(i) {
 		return 0, false
 	}
 	return q.consumers[q.g.Nodes[i].Outputs[0]][0], true
 }
 
-// other is the input of a node of two beside the one named.
-func (q *quantiser) other(i int, name string) string {
+// other returns the input of a binary node other than the named one.
+func (q *quantizer) other(i int, name string) string {
 	in := q.g.Nodes[i].Inputs
 	if len(in) != 2 || in[0] == in[1] {
 		return ""
@@ -101,9 +102,9 @@ func (q *quantiser) other(i int, name string) string {
 	return in[0]
 }
 
-// times reports that a node multiplies a value by a number, or divides by its
-// inverse, and which value.
-func (q *quantiser) times(i int, by float64) (string, bool) {
+// times returns the value that a node multiplies by the number, or divides by
+// its inverse, and reports whether it does.
+func (q *quantizer) times(i int, by float64) (string, bool) {
 	n := &q.g.Nodes[i]
 	if len(n.Inputs) != 2 {
 		return "", false
@@ -120,11 +121,12 @@ func (q *quantiser) times(i int, by float64) (string, bool) {
 	return "", false
 }
 
-// beside reports that a node's input beside the one named is a number.
-func (q *quantiser) beside(i int, name string, v float64) bool { return q.number(q.other(i, name), v) }
+// otherIs reports whether a node's input other than the named one is the number
+// v.
+func (q *quantizer) otherIs(i int, name string, v float64) bool { return q.number(q.other(i, name), v) }
 
-// number reports that a name is the constant of one element v, nearly.
-func (q *quantiser) number(name string, v float64) bool {
+// number reports whether a name is a constant of one element close to v.
+func (q *quantizer) number(name string, v float64) bool {
 	t := q.constants[name]
 	if t == nil || t.DType != onnx.FLOAT || t.Elements() != 1 {
 		return false

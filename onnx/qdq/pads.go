@@ -8,11 +8,11 @@ import (
 	"mm-abi.org/mm/onnx"
 )
 
-// pads gives a MaxPool the border that a Pad before it makes of the least number
-// there is, as converters of older formats write it: MaxPool's own border is below
-// every number. Left apart, that number would be the range of what goes in, and
-// nothing else be left of it in integers.
-func (q *quantiser) pads() {
+// pads merges a Pad by the lowest number, as converters of older formats write
+// it, into the MaxPool after it: MaxPool's border border is below every number.
+// Otherwise that number would determine the range of the input, and nothing
+// else would be left of it in integers.
+func (q *quantizer) pads() {
 	drop := make(map[int]bool)
 	put := make(map[int]onnx.Node)
 	for i := range q.g.Nodes {
@@ -29,9 +29,9 @@ func (q *quantiser) pads() {
 	q.replace(put, drop)
 }
 
-// border is how far a Pad of the least number reaches: of each dimension before it,
-// then behind it.
-func (q *quantiser) border(n *onnx.Node) (pads []int64, ok bool) {
+// border returns the widths of a Pad by the lowest number: for each dimension
+// before it, then after it.
+func (q *quantizer) border(n *onnx.Node) (pads []int64, ok bool) {
 	if n.Op != "Pad" || n.Domain != "" && n.Domain != "ai.onnx" || len(n.Inputs) != 3 {
 		return nil, false
 	}
@@ -58,8 +58,9 @@ func (q *quantiser) border(n *onnx.Node) (pads []int64, ok bool) {
 	return pads, true
 }
 
-// bordered is a MaxPool with a border, which had none: of its spatial dimensions
-// alone, nowhere as wide as its kernel, so that every window has an element.
+// bordered returns a MaxPool with the border added, if it had none: only in its
+// spatial dimensions, and narrower than its kernel, so that every window has an
+// element.
 func bordered(n *onnx.Node, pads []int64) (onnx.Node, bool) {
 	if n.Op != "MaxPool" || n.Domain != "" && n.Domain != "ai.onnx" || len(n.Outputs) != 1 {
 		return onnx.Node{}, false
@@ -96,17 +97,17 @@ func bordered(n *onnx.Node, pads []int64) (onnx.Node, bool) {
 	if len(kernel) == 0 || len(pads) != 2*rank {
 		return out, false
 	}
-	own := make([]int64, 0, 2*len(kernel))
+	border := make([]int64, 0, 2*len(kernel))
 	for side := range 2 {
 		for i, v := range pads[side*rank : (side+1)*rank] {
 			switch {
 			case i < 2 && v != 0, i >= 2 && (v < 0 || v >= kernel[i-2]):
 				return out, false
 			case i >= 2:
-				own = append(own, v)
+				border = append(border, v)
 			}
 		}
 	}
-	out.Attributes = append(out.Attributes, onnx.IntList("pads", own...))
+	out.Attributes = append(out.Attributes, onnx.IntList("pads", border...))
 	return out, true
 }

@@ -12,7 +12,7 @@ import (
 	"mm-abi.org/mm/onnx/qdq"
 )
 
-// pooled is y = maxpool(pad(relu(conv(x)))), padded with a number.
+// pooled returns y = maxpool(pad(relu(conv(x)))), padded with a number.
 func pooled(opset int64, with float32, pads []int64, more ...onnx.Attribute) *onnx.Model {
 	m := onnx.New("pooled", opset)
 	g := &m.Graph
@@ -29,26 +29,26 @@ func pooled(opset int64, with float32, pads []int64, more ...onnx.Attribute) *on
 	return m
 }
 
-// A border of the least number there is becomes MaxPool's own, and the quantised
-// model gives what the model gives; any other border stays where it is.
+// A border of the lowest number becomes MaxPool's border, and the quantized
+// model has the results of the model; other borders are unchanged.
 func TestPads(t *testing.T) {
 	end, none := []int64{0, 0, 0, 0, 0, 0, 1, 1}, []int64{0, 0, 0, 0, 0, 0, 0, 0}
 	lowest := float32(-math.MaxFloat32)
 	for name, c := range map[string]struct {
-		model *onnx.Model
-		gone  bool
+		model  *onnx.Model
+		merged bool
 	}{
-		"of opset 7":          {pooled(7, lowest, end), true},
-		"of opset 17":         {pooled(17, lowest, end), true},
-		"infinite":            {pooled(17, float32(math.Inf(-1)), end), true},
-		"at the beginning":    {pooled(17, lowest, []int64{0, 0, 1, 1, 0, 0, 0, 0}), true},
-		"of nothing":          {pooled(17, lowest, none), true},
-		"of another number":   {pooled(17, -5, end), false},
-		"of zeros":            {pooled(17, 0, end), false},
-		"of channels":         {pooled(17, lowest, []int64{0, 0, 0, 0, 0, 1, 0, 0}), false},
-		"as wide as a kernel": {pooled(17, lowest, []int64{0, 0, 0, 0, 0, 0, 3, 3}), false},
-		"a second one":        {pooled(17, lowest, end, onnx.IntList("pads", 1, 1, 1, 1)), false},
-		"rounded up":          {pooled(17, lowest, end, onnx.Int("ceil_mode", 1)), false},
+		"of opset 7":            {pooled(7, lowest, end), true},
+		"of opset 17":           {pooled(17, lowest, end), true},
+		"infinite":              {pooled(17, float32(math.Inf(-1)), end), true},
+		"at the beginning":      {pooled(17, lowest, []int64{0, 0, 1, 1, 0, 0, 0, 0}), true},
+		"of width zero":         {pooled(17, lowest, none), true},
+		"of a different number": {pooled(17, -5, end), false},
+		"of zeros":              {pooled(17, 0, end), false},
+		"of channels":           {pooled(17, lowest, []int64{0, 0, 0, 0, 0, 1, 0, 0}), false},
+		"as wide as a kernel":   {pooled(17, lowest, []int64{0, 0, 0, 0, 0, 0, 3, 3}), false},
+		"second border":         {pooled(17, lowest, end, onnx.IntList("pads", 1, 1, 1, 1)), false},
+		"rounded up":            {pooled(17, lowest, end, onnx.Int("ceil_mode", 1)), false},
 	} {
 		in, err := drift.Noise(c.model, nil, 3)
 		if err != nil {
@@ -63,11 +63,11 @@ func TestPads(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		gone := !slices.ContainsFunc(q.Model.Graph.Nodes, func(n onnx.Node) bool { return n.Op == "Pad" })
-		if gone != c.gone {
-			t.Errorf("%s: the Pad is gone: %v", name, gone)
+		merged := !slices.ContainsFunc(q.Model.Graph.Nodes, func(n onnx.Node) bool { return n.Op == "Pad" })
+		if merged != c.merged {
+			t.Errorf("%s: Pad merged: %v", name, merged)
 		}
-		if !gone {
+		if !merged {
 			continue
 		}
 		out, err := drift.Measure(t.Context(), c.model, q.Model, sets, drift.Options{})

@@ -8,24 +8,24 @@ import (
 	"mm-abi.org/mm/onnx"
 )
 
-// scaling is a scale and a zero point for a range, which always holds 0.
+// scaling is a scale and a zero point for a range, which always includes 0.
 type scaling struct {
 	scale float32
 	zero  int
 }
 
-// scalingOf spreads the integers from 0 to limit over a range.
+// scalingOf maps a range to the integers from 0 to limit.
 func scalingOf(r Range, limit float64) scaling {
 	low, high := min(r.Low, 0), max(r.High, 0)
 	scale := coarse((high - low) / limit)
-	if !(scale >= math.SmallestNonzeroFloat32*(1<<23)) { // nothing but zeros, nearly
+	if !(scale >= math.SmallestNonzeroFloat32*(1<<23)) { // nearly all zeros
 		return scaling{scale: 1}
 	}
 	return scaling{scale, int(min(limit, max(0, math.RoundToEven(float64(coarse(-low))/float64(scale)))))}
 }
 
-// coarse rounds a scale up to 12 bits: processors differ in the last bits of what
-// was seen, and the model is to be the same.
+// coarse rounds a scale up to 12 bits: processors differ in the last bits of
+// the observations, and the model must be reproducible.
 func coarse(v float64) float32 {
 	if v <= 0 || math.IsInf(v, 0) {
 		return 0
@@ -34,10 +34,10 @@ func coarse(v float64) float32 {
 	return float32(math.Ldexp(math.Ceil(f*(1<<12))/(1<<12), e))
 }
 
-// rewrite writes the quantised graph.
-func (q *quantiser) rewrite() error {
+// rewrite writes the quantized graph.
+func (q *quantizer) rewrite() error {
 	out := q.m.Share()
-	q.result.Model, q.made, q.scales = out, make(map[string]string), make(map[string][]float32)
+	q.result.Model, q.integers, q.scales = out, make(map[string]string), make(map[string][]float32)
 	q.to = &out.Graph
 	nodes := q.g.Nodes
 	*q.to = onnx.Graph{Name: q.g.Name, Doc: q.g.Doc, Inputs: q.g.Inputs, Outputs: q.g.Outputs, Values: slices.Clone(q.g.Values)}
@@ -51,14 +51,14 @@ func (q *quantiser) rewrite() error {
 		n := nodes[i]
 		n.Inputs, n.Outputs = slices.Clone(n.Inputs), slices.Clone(n.Outputs)
 		if q.integer[i] {
-			q.result.Quantised++
+			q.result.Quantized++
 			if err := q.inputs(&n); err != nil {
 				return err
 			}
 		} else {
 			for j, name := range n.Inputs {
-				if made, ok := q.made[name]; ok && q.fromInteger(name) {
-					n.Inputs[j] = made
+				if integer, ok := q.integers[name]; ok && q.fromInteger(name) {
+					n.Inputs[j] = integer
 				}
 			}
 		}
@@ -80,39 +80,40 @@ func (q *quantiser) rewrite() error {
 	return nil
 }
 
-// fromInteger reports a value that an integer node gives: everybody reads what
-// comes back from the integers.
-func (q *quantiser) fromInteger(name string) bool {
+// fromInteger reports whether an integer node computes a value: all readers
+// read the dequantized result.
+func (q *quantizer) fromInteger(name string) bool {
 	i, ok := q.producer[name]
 	return ok && q.integer[i]
 }
 
-// paired reports whether a value gets a pair: an integer node gives or reads it.
-func (q *quantiser) paired(name string) bool {
+// paired reports whether a value gets a pair because an integer node writes or
+// reads it.
+func (q *quantizer) paired(name string) bool {
 	return q.float(name) && (q.fromInteger(name) || slices.ContainsFunc(q.consumers[name], func(c int) bool { return q.integer[c] && q.reads(c, name) }))
 }
 
-// reads reports whether a node reads a value as numbers to compute with.
-func (q *quantiser) reads(i int, name string) bool {
+// reads reports whether a node reads a value as an operand.
+func (q *quantizer) reads(i int, name string) bool {
 	n := &q.g.Nodes[i]
 	at := slices.Index(n.Inputs, name)
 	return at == 0 || at > 0 && kindOf(n) != movement && !(n.Op == "Clip")
 }
 
-// outputs adds a node with the pairs behind it.
-func (q *quantiser) outputs(n *onnx.Node) {
-	var behind []string
+// outputs adds a node followed by its pairs.
+func (q *quantizer) outputs(n *onnx.Node) {
+	var paired []string
 	for j, name := range n.Outputs {
 		if name == "" || !q.paired(name) {
 			continue
 		}
-		behind = append(behind, name)
+		paired = append(paired, name)
 		if q.results[name] && q.fromInteger(name) { // the result keeps its name
 			n.Outputs[j] = q.fresh(name + "_float")
 		}
 	}
 	q.to.Nodes = append(q.to.Nodes, *n)
-	for _, name := range behind {
+	for _, name := range paired {
 		from := name
 		if !slices.Contains(n.Outputs, name) {
 			from = n.Outputs[slices.Index(q.g.Nodes[q.producer[name]].Outputs, name)]
@@ -121,8 +122,8 @@ func (q *quantiser) outputs(n *onnx.Node) {
 	}
 }
 
-// pair adds the pair of a value; from is the name that its floats have now.
-func (q *quantiser) pair(name, from string) {
+// pair adds the pair of a value; from is the current name of its floats.
+func (q *quantizer) pair(name, from string) {
 	s := scalingOf(q.ranges[q.classOf(name)], q.limit)
 	if n := q.maker(name); n != nil && n.Op == "Softmax" {
 		s = scalingOf(Range{0, q.ranges[q.classOf(name)].High}, q.limit)
@@ -135,12 +136,12 @@ func (q *quantiser) pair(name, from string) {
 	}
 	q.add("QuantizeLinear", []string{from, scale, zero}, ints)
 	q.add("DequantizeLinear", []string{ints, scale, zero}, back)
-	q.made[name], q.scales[back] = back, []float32{s.scale}
+	q.integers[name], q.scales[back] = back, []float32{s.scale}
 	q.result.Pairs++
 }
 
 // parameters adds the constants of a scaling.
-func (q *quantiser) parameters(name string, s scaling) (scale, zero string) {
+func (q *quantizer) parameters(name string, s scaling) (scale, zero string) {
 	raw := []byte{byte(s.zero)}
 	if q.kind == onnx.UINT16 {
 		raw = binary.LittleEndian.AppendUint16(nil, uint16(s.zero))
@@ -150,9 +151,9 @@ func (q *quantiser) parameters(name string, s scaling) (scale, zero string) {
 }
 
 // foreign reports whether pairs are those of com.microsoft.
-func (q *quantiser) foreign() bool { return q.kind == onnx.UINT16 && q.opset < 21 }
+func (q *quantizer) foreign() bool { return q.kind == onnx.UINT16 && q.opset < 21 }
 
-func (q *quantiser) add(op string, inputs []string, output string, attributes ...onnx.Attribute) {
+func (q *quantizer) add(op string, inputs []string, output string, attributes ...onnx.Attribute) {
 	q.to.Add(op, inputs, output, attributes...)
 	n := &q.to.Nodes[len(q.to.Nodes)-1]
 	for q.named[n.Name] {

@@ -11,8 +11,8 @@ import (
 	"mm-abi.org/mm/onnx/qdq"
 )
 
-// conv is y = relu(conv(x)+b) of an opset, behind a Pad that older opsets
-// write in an attribute.
+// conv returns y = relu(conv(x)+b) of an opset, after a Pad whose widths are an
+// attribute in older opsets.
 func conv(opset int64) (*onnx.Model, map[string]qdq.Range) {
 	m := onnx.New("conv", opset)
 	g := &m.Graph
@@ -47,8 +47,8 @@ func f32(raw []byte, i int) float32 {
 	return math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
 }
 
-// Each channel has its own scale, the bias that of the sums, and 0 is a number
-// that integers hold.
+// Each channel has its scale, the bias that of the sums, and 0 is exactly
+// representable.
 func TestScales(t *testing.T) {
 	m, ranges := conv(17)
 	q, err := qdq.Insert(m, ranges, qdq.Options{})
@@ -63,30 +63,30 @@ func TestScales(t *testing.T) {
 		t.Errorf("scales %v, %v", f32(scales, 0), f32(scales, 1))
 	}
 	if got := constant(t, q.Model, "x_zero"); got[0] != 64 { // 1 of 4 parts of 255
-		t.Errorf("the zero of [-1, 3] is %v", got)
+		t.Errorf("zero point of [-1, 3]: got %v", got)
 	}
 	bias := constant(t, q.Model, "b_int32")
 	step := float64(f32(constant(t, q.Model, "x_scale"), 0)) * float64(f32(scales, 0))
 	if got := int32(binary.LittleEndian.Uint32(bias)); math.Abs(float64(got)*step-3) > step {
-		t.Errorf("the bias 3 is %d steps of %v", got, step)
+		t.Errorf("bias 3: got %d steps of %v", got, step)
 	}
 	names := make(map[string]bool)
-	for _, n := range q.Model.Graph.Nodes { // ONNX Runtime takes no name twice
+	for _, n := range q.Model.Graph.Nodes { // ONNX Runtime refuses duplicate names
 		if names[n.Name] {
-			t.Errorf("two nodes are called %q", n.Name)
+			t.Errorf("duplicate node name %q", n.Name)
 		}
 		names[n.Name] = true
 	}
 	if ranges["x"] != (qdq.Range{Low: -1, High: 3}) {
-		t.Error("the caller's ranges were changed")
+		t.Error("the caller's ranges changed")
 	}
 	for _, p := range q.Model.Check(onnx.CheckOptions{MinOpset: 13, MaxOpset: 21}) {
-		t.Errorf("the quantised model: %v", p)
+		t.Errorf("quantized model: %v", p)
 	}
 }
 
-// An older model is taken to the opset of the pairs, 16 bits to the domain that
-// has them.
+// An older model is raised to the opset of the pairs; 16-bit pairs use the
+// domain that has them.
 func TestOpsets(t *testing.T) {
 	for opset, want := range map[int64]int64{7: 13, 10: 13, 13: 13, 17: 17} {
 		m, ranges := conv(opset)
@@ -95,10 +95,10 @@ func TestOpsets(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := q.Model.Opsets[0].Version; got != want || len(q.Model.Opsets) != 2 || q.Model.Opsets[1].Domain != "com.microsoft" {
-			t.Errorf("opset %d becomes %+v", opset, q.Model.Opsets)
+			t.Errorf("opset %d: got %+v", opset, q.Model.Opsets)
 		}
 		if m.Opsets[0].Version != opset {
-			t.Error("the model itself was changed")
+			t.Error("original model changed")
 		}
 		for _, p := range q.Model.Check(onnx.CheckOptions{MinOpset: 13, MaxOpset: 21}) {
 			t.Errorf("of opset %d: %v", opset, p)
@@ -107,13 +107,13 @@ func TestOpsets(t *testing.T) {
 	m, ranges := conv(9)
 	m.Graph.Nodes[2].Op = "Clip"
 	if _, err := qdq.Insert(m, ranges, qdq.Options{}); err == nil || !strings.Contains(err.Error(), "Clip") {
-		t.Errorf("an operator that changed: %v", err)
+		t.Errorf("operator with a changed meaning: %v", err)
 	}
 }
 
 func TestRefused(t *testing.T) {
 	m, ranges := conv(17)
-	for want, opt := range map[string]qdq.Options{"12 bits": {Values: 12}, `"nobody"`: {Keep: []string{"nobody"}}, "no operator": {Keep: []string{"p", "c", "y"}}} {
+	for want, opt := range map[string]qdq.Options{"12 bits": {Values: 12}, `"missing"`: {Keep: []string{"missing"}}, "no operator": {Keep: []string{"p", "c", "y"}}} {
 		if _, err := qdq.Insert(m, ranges, opt); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v", opt, err)
 		}
@@ -125,12 +125,12 @@ func TestRefused(t *testing.T) {
 	bad, ranges := conv(17)
 	binary.LittleEndian.PutUint32(bad.Graph.Initializers[1].Raw, math.Float32bits(float32(math.NaN())))
 	if _, err := qdq.Insert(bad, ranges, qdq.Options{}); err == nil || !strings.Contains(err.Error(), "NaN") {
-		t.Errorf("weights that are no numbers: %v", err)
+		t.Errorf("NaN weights: %v", err)
 	}
 	unseen, ranges := conv(17)
 	ranges["c"] = qdq.Range{Low: math.Inf(1), High: math.Inf(-1)}
 	q, err = qdq.Insert(unseen, ranges, qdq.Options{})
 	if err == nil {
-		t.Errorf("a value nobody saw was quantised: %+v", q.Kept)
+		t.Errorf("value without observations quantized: %+v", q.Kept)
 	}
 }

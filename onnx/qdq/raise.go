@@ -10,11 +10,11 @@ import (
 	"mm-abi.org/mm/onnx"
 )
 
-// least is the first opset whose QuantizeLinear has a scale for each channel,
-// which engines that join pairs to integer operators want.
-const least = 13
+// minOpset is the first opset whose QuantizeLinear has a scale for each
+// channel, which engines need to merge pairs into integer operators.
+const minOpset = 13
 
-// steady are the operators that mean the same in opset 7 and in 13.
+// steady lists the operators with the same meaning in opsets 7 and 13.
 var steady = []string{
 	"Abs", "Add", "AveragePool", "Ceil", "Concat", "Constant", "Conv", "ConvTranspose", "DepthToSpace", "DequantizeLinear", "Div", "Elu", "Erf", "Exp", "Expand",
 	"Flatten", "Floor", "Gather", "Gemm", "GlobalAveragePool", "GlobalMaxPool", "Identity", "InstanceNormalization", "LeakyRelu", "Log", "MatMul", "MaxPool",
@@ -22,11 +22,11 @@ var steady = []string{
 	"Tile", "Transpose",
 }
 
-// raise brings a model of an older opset to one with the pairs that are
-// needed, where no operator in it means anything else there. Operators whose
-// writing alone has changed are written anew.
-func (q *quantiser) raise() error {
-	if q.opset >= least {
+// raise converts a model of an older opset to one with the required pairs, if
+// that changes the meaning of no operator. Operators whose syntax alone has
+// changed are rewritten.
+func (q *quantizer) raise() error {
+	if q.opset >= minOpset {
 		return nil
 	}
 	g := *q.g
@@ -44,14 +44,14 @@ func (q *quantiser) raise() error {
 	}
 	if len(other) > 0 {
 		slices.Sort(other)
-		return fmt.Errorf("the model is of opset %d, whose %s cannot be taken to %d as they are: export it anew, or convert it to opset %d", q.opset, strings.Join(other, ", "), least, least)
+		return fmt.Errorf("opset %d is not supported because of %s, which changed before opset %d: export the model again, or convert it to opset %d", q.opset, strings.Join(other, ", "), minOpset, minOpset)
 	}
-	q.opset = least
+	q.opset = minOpset
 	return nil
 }
 
-// written writes a node as opset 13 has it, if that is possible.
-func (q *quantiser) written(n *onnx.Node) bool {
+// written rewrites a node for opset 13, if possible.
+func (q *quantizer) written(n *onnx.Node) bool {
 	attribute := func(name string) *onnx.Attribute {
 		i := slices.IndexFunc(n.Attributes, func(a onnx.Attribute) bool { return a.Name == name })
 		if i < 0 {
@@ -63,13 +63,13 @@ func (q *quantiser) written(n *onnx.Node) bool {
 		n.Attributes = slices.DeleteFunc(slices.Clone(n.Attributes), func(a onnx.Attribute) bool { return slices.Contains(names, a.Name) })
 	}
 	switch n.Op {
-	case "BatchNormalization": // one output and all channels alone: as now
+	case "BatchNormalization": // one output and spatial mode: unchanged
 		if a := attribute("spatial"); len(n.Outputs) != 1 || a != nil && a.Int == 0 {
 			return false
 		}
 		without("spatial")
 		return true
-	case "Dropout": // of inference: nothing happens
+	case "Dropout": // of inference: no effect
 		if len(n.Outputs) != 1 || len(n.Inputs) != 1 {
 			return false
 		}
@@ -92,7 +92,7 @@ func (q *quantiser) written(n *onnx.Node) bool {
 		}
 		without("pads", "value")
 		return true
-	case "Softmax": // over the last of two dimensions it is the same
+	case "Softmax": // unchanged over the last of two dimensions
 		a := attribute("axis")
 		i := slices.IndexFunc(q.values(), func(v onnx.Value) bool { return v.Name == n.Outputs[0] })
 		if i < 0 {
@@ -112,10 +112,10 @@ func (q *quantiser) written(n *onnx.Node) bool {
 	return false
 }
 
-func (q *quantiser) values() []onnx.Value { return slices.Concat(q.g.Values, q.g.Outputs) }
+func (q *quantizer) values() []onnx.Value { return slices.Concat(q.g.Values, q.g.Outputs) }
 
-// added takes a constant into the graph.
-func (q *quantiser) added(t onnx.Tensor) string {
+// added adds a constant to the graph.
+func (q *quantizer) added(t onnx.Tensor) string {
 	q.constants[t.Name] = &t
 	q.g.Initializers = append(q.g.Initializers, t)
 	return t.Name

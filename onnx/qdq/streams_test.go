@@ -8,7 +8,8 @@ import (
 	"mm-abi.org/mm/onnx/qdq"
 )
 
-// stream is y = norm(x+f)·w for f = x·v, whose result r = y+x no norm reads.
+// stream returns y = norm(x+f)·w for f = x·v, whose result r = y+x no norm
+// reads.
 func stream() (*onnx.Model, map[string]qdq.Range) {
 	m := onnx.New("stream", 17)
 	g := &m.Graph
@@ -28,8 +29,8 @@ func stream() (*onnx.Model, map[string]qdq.Range) {
 	return m, ranges
 }
 
-// Of two sums, the one that a norm reads stays floats where values have eight
-// bits, and is computed in integers where they have sixteen.
+// Of two sums, the one that a norm reads stays floats with values of eight
+// bits, and is computed in integers with sixteen.
 func TestStreams(t *testing.T) {
 	for bits, want := range map[int][]string{8: {"sum"}, 16: nil} {
 		m, ranges := stream()
@@ -44,7 +45,7 @@ func TestStreams(t *testing.T) {
 			}
 		}
 		if !slices.Equal(kept, want) {
-			t.Errorf("%d bits: the sums %v stay floats, %v were to", bits, kept, want)
+			t.Errorf("%d bits: float sums: got %v, want %v", bits, kept, want)
 		}
 	}
 }

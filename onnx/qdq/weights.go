@@ -8,38 +8,38 @@ import (
 	"mm-abi.org/mm/onnx"
 )
 
-// inputs has an integer node read integers.
-func (q *quantiser) inputs(n *onnx.Node) error {
+// inputs replaces the inputs of an integer node by integers.
+func (q *quantizer) inputs(n *onnx.Node) error {
 	weight, axis := q.weight(n)
 	for j, name := range n.Inputs {
 		switch t := q.constants[name]; {
 		case name == "":
 		case t == nil:
-			if made, ok := q.made[name]; ok && q.float(name) && (j == 0 || kindOf(n) != movement) {
-				n.Inputs[j] = made
+			if integer, ok := q.integers[name]; ok && q.float(name) && (j == 0 || kindOf(n) != movement) {
+				n.Inputs[j] = integer
 			}
 		case t.DType != onnx.FLOAT || kindOf(n) == movement && j > 0 || n.Op == "Clip":
 		case j == weight:
-			made, err := q.weights(t, axis)
+			integer, err := q.weights(t, axis)
 			if err != nil {
 				return err
 			}
-			n.Inputs[j] = made
-		case j == 2 && (weight == 1) && kindOf(n) == computing: // the bias: after the weights
+			n.Inputs[j] = integer
+		case j == 2 && (weight == 1) && kindOf(n) == computing: // the bias, after the weights
 		default:
-			made, err := q.constant(t)
+			integer, err := q.constant(t)
 			if err != nil {
 				return err
 			}
-			n.Inputs[j] = made
+			n.Inputs[j] = integer
 		}
 	}
 	return q.bias(n, weight)
 }
 
-// weight says which input holds a node's weights, and the axis of their output
-// channels; -1 for one scale. No input: -1.
-func (q *quantiser) weight(n *onnx.Node) (input, axis int) {
+// weight returns the input with a node's weights, or -1, and the axis of their
+// output channels; -1 for a single scale.
+func (q *quantizer) weight(n *onnx.Node) (input, axis int) {
 	if kindOf(n) != computing || len(n.Inputs) < 2 || !q.floatConstant(n.Inputs[1]) {
 		return -1, -1
 	}
@@ -68,7 +68,7 @@ func (q *quantiser) weight(n *onnx.Node) (input, axis int) {
 	return 1, 1
 }
 
-// numbers are a constant's float32 elements, all of them finite.
+// numbers returns a constant's float32 elements, all of which must be finite.
 func numbers(t *onnx.Tensor) ([]float32, error) {
 	raw, err := t.Bytes()
 	if err != nil {
@@ -84,11 +84,11 @@ func numbers(t *onnx.Tensor) ([]float32, error) {
 	return out, nil
 }
 
-// constant makes a constant integers of the values' kind.
-func (q *quantiser) constant(t *onnx.Tensor) (string, error) {
+// constant quantizes a constant in the type of the values.
+func (q *quantizer) constant(t *onnx.Tensor) (string, error) {
 	key := "\x00" + t.Name
-	if made, ok := q.made[key]; ok {
-		return made, nil
+	if integer, ok := q.integers[key]; ok {
+		return integer, nil
 	}
 	x, err := numbers(t)
 	if err != nil {
@@ -112,17 +112,17 @@ func (q *quantiser) constant(t *onnx.Tensor) (string, error) {
 	scale, zero := q.parameters(t.Name, s)
 	back := q.fresh(t.Name + "_dequantised")
 	q.add("DequantizeLinear", []string{ints, scale, zero}, back)
-	q.made[key], q.scales[back] = back, []float32{s.scale}
+	q.integers[key], q.scales[back] = back, []float32{s.scale}
 	q.result.Weights++
 	return back, nil
 }
 
-// weights makes weights 8-bit integers about 0, with a scale for each channel
-// along an axis.
-func (q *quantiser) weights(t *onnx.Tensor, axis int) (string, error) {
+// weights quantizes weights to 8-bit integers symmetric about 0, with a scale
+// for each channel along an axis.
+func (q *quantizer) weights(t *onnx.Tensor, axis int) (string, error) {
 	key := fmt.Sprintf("%d\x00%s", axis, t.Name)
-	if made, ok := q.made[key]; ok {
-		return made, nil
+	if integer, ok := q.integers[key]; ok {
+		return integer, nil
 	}
 	x, err := numbers(t)
 	if err != nil {
@@ -160,14 +160,14 @@ func (q *quantiser) weights(t *onnx.Tensor, axis int) (string, error) {
 		attributes = append(attributes, onnx.Int("axis", int64(axis)))
 	}
 	q.add("DequantizeLinear", []string{name, by, zero}, back, attributes...)
-	q.made[key], q.scales[back] = back, scales
+	q.integers[key], q.scales[back] = back, scales
 	q.result.Weights++
 	return back, nil
 }
 
-// bias makes the third input of a product 32-bit integers whose scale is that
-// of its sums: the input's by the weights'.
-func (q *quantiser) bias(n *onnx.Node, weight int) error {
+// bias quantizes the third input of a product to 32-bit integers with the scale
+// of its sums: that of the input times that of the weights.
+func (q *quantizer) bias(n *onnx.Node, weight int) error {
 	if weight != 1 || len(n.Inputs) < 3 || q.constants[n.Inputs[2]] == nil {
 		return nil
 	}

@@ -10,8 +10,8 @@ import (
 	"mm-abi.org/mm/onnx/weights"
 )
 
-// FuzzRewrite changes whatever passes the check in every way there is: what
-// comes out can be written, and passes the check as well.
+// FuzzRewrite rewrites every valid model in every way: the results can be
+// written and are valid.
 func FuzzRewrite(f *testing.F) {
 	var b bytes.Buffer
 	if _, err := onnx.Write(&b, net(12)); err != nil {
@@ -25,7 +25,7 @@ func FuzzRewrite(f *testing.F) {
 		if err != nil {
 			return
 		}
-		facts.QuantisationOf(m)
+		facts.QuantizationOf(m)
 		facts.Precision(m)
 		for _, p := range m.Check(onnx.CheckOptions{}) {
 			if !p.Warning {

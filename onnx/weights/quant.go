@@ -1,15 +1,15 @@
-// Package quant makes the weights of an ONNX model 8-bit integers with a scale
-// for each output channel, symmetric about 0.
+// Package weights quantizes the weights of an ONNX model to 8-bit integers with
+// a scale for each output channel, symmetric about 0.
 //
 // [Int8] finds the weights of MatMul, Gemm and Conv, in initializers or
-// Constant nodes, in the graph and in graphs within it, and puts in their place
-// integers and a node that makes them floats again under the same name: every
-// use, in branches and loops too, is as it was. From opset 13 on that node is
-// DequantizeLinear; below, a Cast and a product, which every opset has. Raising
-// the opset instead would change what other operators mean.
+// Constant nodes, in the graph and its subgraphs, and replaces them by integers
+// and a node that converts them to floats under the same name: all uses, also
+// in branches and loops, are unchanged. Since opset 13 that node is
+// DequantizeLinear; before, a Cast and a Mul, which every opset has. Raising
+// the opset instead would change the meaning of other operators.
 //
-// Engines make the weights floats as they load them: the file gets smaller, and
-// neither speed nor memory changes.
+// Engines convert the weights to floats when they load them: the file gets
+// smaller, but speed and memory do not change.
 package weights
 
 import (
@@ -22,70 +22,70 @@ import (
 	"mm-abi.org/mm/onnx"
 )
 
-// Options say which weights are made integers. The zero value takes those of
-// 1,024 elements and more.
+// Options selects the weights to quantize. The zero value selects those of at
+// least 1,024 elements.
 type Options struct {
 	MinElements int64    // 0: 1,024
-	Keep        []string // names of weights that stay
+	Keep        []string // names of weights to keep as floats
 }
 
-// Weight is a tensor that was made integers.
+// Weight describes a quantized tensor.
 type Weight struct {
 	Name   string
-	Op     string // of the node that reads it
+	Op     string // operator of the node that reads it
 	Dims   []int64
-	Axis   int   // of the channels
+	Axis   int   // axis of the channels
 	Before int64 // bytes
-	After  int64 // bytes, scales included
+	After  int64 // bytes, including scales
 }
 
-// minOpset is the first opset whose Mul stretches its inputs to each other.
+// minOpset is the first opset whose Mul broadcasts its inputs.
 const minOpset = 7
 
-// Int8 gives a copy of the model with 8-bit weights, and what was changed. The
-// model shares what stays. No weight that is large enough is an error, and so
-// is a name of Keep that no weight has.
+// Int8 returns a copy of the model with 8-bit weights, and the quantized
+// weights. The copy shares unchanged parts. If no weight is large enough, or a
+// name of Keep is unknown, Int8 returns an error.
 func Int8(m *onnx.Model, opt Options) (*onnx.Model, []Weight, error) {
 	if opt.MinElements <= 0 {
 		opt.MinElements = 1024
 	}
-	q := &quantizer{opt: opt, taken: make(map[string]bool), kept: make(map[string]bool)}
+	q := &quantizer{opt: opt, used: make(map[string]bool), kept: make(map[string]bool)}
 	for _, o := range m.Opsets {
 		if o.Domain == "" || o.Domain == "ai.onnx" {
 			q.opset = o.Version
 		}
 	}
 	if q.opset < minOpset {
-		return nil, nil, fmt.Errorf("quantising: opset %d, weights can be made integers from %d on", q.opset, minOpset)
+		return nil, nil, fmt.Errorf("quantizing: unsupported opset %d, want %d or later", q.opset, minOpset)
 	}
-	names(&m.Graph, q.taken)
+	names(&m.Graph, q.used)
 	out := *m.Share()
 	graph, err := q.graph(&m.Graph)
 	if err != nil {
-		return nil, nil, fmt.Errorf("quantising: %w", err)
+		return nil, nil, fmt.Errorf("quantizing: %w", err)
 	}
 	out.Graph = graph
 	for _, name := range opt.Keep {
 		if !q.kept[name] {
-			return nil, nil, fmt.Errorf("quantising: there is no weight %q to keep", name)
+			return nil, nil, fmt.Errorf("quantizing: unknown weight %q to keep", name)
 		}
 	}
 	if len(q.done) == 0 {
-		return nil, nil, errors.New("quantising: no MatMul, Gemm or Conv has float32 weights that are large enough")
+		return nil, nil, errors.New("quantizing: no MatMul, Gemm or Conv has float32 weights that are large enough")
 	}
 	return &out, q.done, nil
 }
 
-// quantizer goes through a model.
+// quantizer holds the state of quantizing one model.
 type quantizer struct {
 	opt   Options
 	opset int64
-	taken map[string]bool // names of the model
+	used  map[string]bool // names in the model
 	kept  map[string]bool
 	done  []Weight
 }
 
-// names collects every name of a graph and those within it.
+// names collects every name of a graph and its subgraphs.
 func names(g *onnx.Graph, into map[string]bool) {
 	for _, v := range g.Inputs {
 		into[v.Name] = true
@@ -106,17 +106,17 @@ func names(g *onnx.Graph, into map[string]bool) {
 	}
 }
 
-// fresh is a name that the model does not have yet.
+// fresh returns a name that is not used in the model.
 func (q *quantizer) fresh(name string) string {
-	for q.taken[name] {
+	for q.used[name] {
 		name += "_"
 	}
-	q.taken[name] = true
+	q.used[name] = true
 	return name
 }
 
-// channel is the axis of a weight's output channels where a node reads it;
-// false for what is no weight of it.
+// channel returns the axis of the output channels of a weight that a node
+// reads; false if the input is not a weight.
 func channel(n *onnx.Node, input, rank int) (int, bool) {
 	if n.Domain != "" && n.Domain != "ai.onnx" || input != 1 {
 		return 0, false
@@ -137,14 +137,13 @@ func channel(n *onnx.Node, input, rank int) (int, bool) {
 	return 0, false
 }
 
-// use is how a weight is read first.
+// use describes the first read of a weight.
 type use struct {
 	op   string
 	axis int
 }
 
-// uses finds the weights that the nodes of a graph, and of those within it that
-// look out of theirs, read.
+// uses finds the weights that the nodes of a graph and of its subgraphs read.
 func (q *quantizer) uses(g *onnx.Graph, weights map[string]*onnx.Tensor, into map[string]use) {
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
@@ -167,7 +166,7 @@ func (q *quantizer) uses(g *onnx.Graph, weights map[string]*onnx.Tensor, into ma
 	}
 }
 
-// graph makes the weights of one graph integers, and those of graphs within it.
+// graph quantizes the weights of one graph and its subgraphs.
 func (q *quantizer) graph(g *onnx.Graph) (onnx.Graph, error) {
 	out := *g
 	weights := make(map[string]*onnx.Tensor)
@@ -182,7 +181,7 @@ func (q *quantizer) graph(g *onnx.Graph) (onnx.Graph, error) {
 	found := make(map[string]use)
 	q.uses(g, weights, found)
 	done := make(map[string]bool)
-	var made []onnx.Tensor
+	var added []onnx.Tensor
 	var nodes []onnx.Node
 	add := func(name string, t *onnx.Tensor) error {
 		u, ok := found[name]
@@ -198,7 +197,7 @@ func (q *quantizer) graph(g *onnx.Graph) (onnx.Graph, error) {
 			return err
 		}
 		done[name] = true
-		made = append(made, ints, scales)
+		added = append(added, ints, scales)
 		nodes = append(nodes, q.floats(name, ints.Name, scales.Name, u.axis)...)
 		return nil
 	}
@@ -229,13 +228,13 @@ func (q *quantizer) graph(g *onnx.Graph) (onnx.Graph, error) {
 		}
 		rest = append(rest, inner)
 	}
-	out.Initializers = append(out.Initializers, made...)
+	out.Initializers = append(out.Initializers, added...)
 	out.Nodes = append(nodes, rest...)
 	out.Inputs = slices.DeleteFunc(slices.Clone(g.Inputs), func(v onnx.Value) bool { return done[v.Name] }) // IR version 3 lists them
 	return out, nil
 }
 
-// node goes into the graphs of a node's attributes.
+// node quantizes the graphs of a node's attributes.
 func (q *quantizer) node(n onnx.Node) (onnx.Node, error) {
 	n.Attributes = slices.Clone(n.Attributes)
 	for i := range n.Attributes {
@@ -259,7 +258,7 @@ func (q *quantizer) node(n onnx.Node) (onnx.Node, error) {
 	return n, nil
 }
 
-// constant is the tensor of a Constant node; nil for any other.
+// constant returns the tensor of a Constant node; nil for other nodes.
 func constant(n *onnx.Node) *onnx.Tensor {
 	if n.Op != "Constant" || len(n.Outputs) != 1 {
 		return nil
@@ -272,7 +271,7 @@ func constant(n *onnx.Node) *onnx.Tensor {
 	return nil
 }
 
-// channels makes the integers and scales of a weight.
+// channels returns the integers and scales of a weight.
 func (q *quantizer) channels(name string, t *onnx.Tensor, u use) (ints, scales onnx.Tensor, err error) {
 	raw, err := t.Bytes()
 	if err != nil {
@@ -293,7 +292,7 @@ func (q *quantizer) channels(name string, t *onnx.Tensor, u use) (ints, scales o
 		values[i] = int8(max(-127, min(127, math.RoundToEven(float64(v)/float64(scale[int64(i)/inner%count])))))
 	}
 	dims := []int64{count}
-	if q.opset < perAxis { // stretched to the weight by the product
+	if q.opset < perAxis { // broadcast by the product
 		dims = make([]int64, len(t.Dims))
 		for i := range dims {
 			dims[i] = 1
@@ -304,7 +303,8 @@ func (q *quantizer) channels(name string, t *onnx.Tensor, u use) (ints, scales o
 	return onnx.Int8s(q.fresh(name+"_int8"), slices.Clone(t.Dims), values), onnx.Floats(q.fresh(name+"_scale"), dims, scale), nil
 }
 
-// scalesOf gives each channel the scale by which its largest weight is 127.
+// scalesOf returns the scale of each channel by which its largest weight is
+// 127.
 func scalesOf(raw []byte, inner, count int64) ([]float32, error) {
 	scale := make([]float32, count)
 	for i := range int64(len(raw) / 4) {
@@ -316,7 +316,7 @@ func scalesOf(raw []byte, inner, count int64) ([]float32, error) {
 		scale[c] = max(scale[c], float32(math.Abs(float64(v))))
 	}
 	for c := range scale {
-		if scale[c] /= 127; scale[c] < math.SmallestNonzeroFloat32*(1<<23) { // a channel of nothing but zeros, nearly
+		if scale[c] /= 127; scale[c] < math.SmallestNonzeroFloat32*(1<<23) { // a channel of nearly all zeros
 			scale[c] = 1
 		}
 	}
@@ -327,7 +327,8 @@ func scalesOf(raw []byte, inner, count int64) ([]float32, error) {
 // channel.
 const perAxis = 13
 
-// floats are the nodes that make the integers floats, under the weight's name.
+// floats returns the nodes that convert the integers to floats, under the
+// weight's name.
 func (q *quantizer) floats(name, ints, scales string, axis int) []onnx.Node {
 	var g onnx.Graph
 	if q.opset >= perAxis {

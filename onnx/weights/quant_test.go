@@ -21,9 +21,9 @@ func ramp(n int, by float64) []float32 {
 	return out
 }
 
-// net has a weight of each kind: of a Conv, of a MatMul in a Constant, of a
-// Gemm turned and not, and one that a branch reads from the graph around it
-// beside one of its own.
+// net returns a model with a weight of each kind: of a Conv, of a MatMul in a
+// Constant, of a Gemm with and without transposition, one that a branch reads
+// from the enclosing graph, and one in the branch.
 func net(opset int64) *onnx.Model {
 	m := onnx.New("net", opset)
 	g := &m.Graph
@@ -50,8 +50,8 @@ func net(opset int64) *onnx.Model {
 	return m
 }
 
-// Weights of every kind become integers, in both forms, and the results stay
-// near; the model itself is not touched.
+// Weights of every kind become integers, in both forms, and the results remain
+// close; the original model is unchanged.
 func TestInt8(t *testing.T) {
 	for _, opset := range []int64{9, 12, 13, 17} {
 		m := net(opset)
@@ -63,7 +63,7 @@ func TestInt8(t *testing.T) {
 		for _, w := range weights {
 			names = append(names, w.Name)
 			if axis := map[string]int{"conv": 0, "gemm": 0, "gemm2": 1, "k": 1, "else.w": 1}[w.Name]; w.Axis != axis {
-				t.Errorf("the channels of %s are axis %d, not %d", w.Name, w.Axis, axis)
+				t.Errorf("axis of the channels of %s: got %d, want %d", w.Name, w.Axis, axis)
 			}
 			if w.After >= w.Before || w.Before != 4*w.Dims[0]*per(w.Dims[1:]) {
 				t.Errorf("%+v", w)
@@ -98,7 +98,7 @@ func TestInt8(t *testing.T) {
 			}
 		}
 		if len(m.Graph.Initializers) != 3 || m.Operators()[[2]string{"", "Constant"}] != 1 {
-			t.Error("the model itself was changed")
+			t.Error("original model changed")
 		}
 	}
 }
@@ -119,7 +119,7 @@ func TestRounding(t *testing.T) {
 	for i, v := range w {
 		scale := math.Float32frombits(uint32(scales[i%30*4]) | uint32(scales[i%30*4+1])<<8 | uint32(scales[i%30*4+2])<<16 | uint32(scales[i%30*4+3])<<24)
 		if back := float32(int8(ints[i])) * scale; math.Abs(float64(back-v)) > float64(scale)*0.5001 {
-			t.Fatalf("element %d: %v came back as %v, a step is %v", i, v, back, scale)
+			t.Fatalf("element %d: %v decoded as %v, step %v", i, v, back, scale)
 		}
 	}
 }
@@ -135,14 +135,14 @@ func TestRefuses(t *testing.T) {
 		"opset 6":      {net(6), weights.Options{}, "opset 6"},
 		"nothing":      {net(17), weights.Options{}, ""},
 		"too small":    {net(17), weights.Options{MinElements: 10000}, "no MatMul, Gemm or Conv"},
-		"unknown keep": {net(17), weights.Options{MinElements: 50, Keep: []string{"ghost"}}, `no weight "ghost"`},
-		"no number":    {nan, weights.Options{MinElements: 50}, `weight "conv": element 143 is NaN`},
+		"unknown keep": {net(17), weights.Options{MinElements: 50, Keep: []string{"ghost"}}, `unknown weight "ghost"`},
+		"NaN":          {nan, weights.Options{MinElements: 50}, `weight "conv": element 143 is NaN`},
 	} {
 		if c.want == "" {
 			c.want = "no MatMul, Gemm or Conv"
 		}
 		if _, _, err := weights.Int8(c.m, c.opt); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, not %q", name, err, c.want)
+			t.Errorf("%s: got %v, want %q", name, err, c.want)
 		}
 	}
 	small, weights, err := weights.Int8(net(17), weights.Options{MinElements: 50, Keep: []string{"gemm", "k"}})

@@ -10,25 +10,25 @@ import (
 	"mm-abi.org/mm/onnx/engine/kernel"
 )
 
-// Kernels are those that blocks are laid out for.
+// Kernels returns the kernels that the blocked layout is made for.
 func Kernels() tensor.ConvKernels { return tensor.BestConv() }
 
-// Spatial is the dimensions of an image in blocks between blocks and lanes.
+// Spatial returns the spatial dimensions of a blocked image.
 func Spatial(x *array.Array) ([]int, error) {
 	n := x.Rank()
 	if n < 4 || n > 5 || x.Type != onnx.FLOAT || x.Shape[n-1] != Kernels().Lanes() {
-		return nil, fmt.Errorf("%s %v is no image in blocks", x.Type, x.Shape)
+		return nil, fmt.Errorf("%s %v is not a blocked image", x.Type, x.Shape)
 	}
 	return x.Shape[2 : n-1], nil
 }
 
-// Shape is the shape of an image in blocks.
+// Shape returns the shape of a blocked image.
 func Shape(batch, channels int, spatial []int) []int {
 	lanes := Kernels().Lanes()
 	return append(append([]int{batch, Blocks(channels, lanes)}, spatial...), lanes)
 }
 
-// Work is what package conv works with. done gives its memory up.
+// NewWork returns the resources of a convolution. done releases their memory.
 func NewWork(c *kernel.Call) (w *Work, done func()) {
 	var mine []*array.Array
 	w = &Work{For: c.Loop, Rows: c.Rows, Room: func(n int) ([]float32, error) {
@@ -46,12 +46,13 @@ func NewWork(c *kernel.Call) (w *Work, done func()) {
 	}
 }
 
-// Lay lays an image of so many channels out in blocks.
+// Lay returns the kernel that converts an image of the given channels to the
+// blocked layout.
 func Lay(channels int) kernel.Func {
 	return func(c *kernel.Call) error {
 		x := c.In[0]
 		if x.Rank() < 3 || x.Rank() > 4 || x.Type != onnx.FLOAT || x.Shape[1] != channels {
-			return fmt.Errorf("%s %v is no image of %d channels", x.Type, x.Shape, channels)
+			return fmt.Errorf("%s %v is not an image of %d channels", x.Type, x.Shape, channels)
 		}
 		out, err := c.Result(0, onnx.FLOAT, Shape(x.Shape[0], channels, x.Shape[2:])...)
 		if err != nil || out.Len() == 0 {
@@ -64,7 +65,7 @@ func Lay(channels int) kernel.Func {
 	}
 }
 
-// ToPlain is the way back.
+// ToPlain returns the kernel of the inverse conversion.
 func ToPlain(channels int) kernel.Func {
 	return func(c *kernel.Call) error {
 		x := c.In[0]
@@ -73,7 +74,7 @@ func ToPlain(channels int) kernel.Func {
 			return err
 		}
 		if x.Shape[1] != Blocks(channels, Kernels().Lanes()) {
-			return fmt.Errorf("%v is no image of %d channels", x.Shape, channels)
+			return fmt.Errorf("%v is not an image of %d channels", x.Shape, channels)
 		}
 		out, err := c.Result(0, onnx.FLOAT, append([]int{x.Shape[0], channels}, size...)...)
 		if err != nil || out.Len() == 0 {
@@ -86,8 +87,8 @@ func ToPlain(channels int) kernel.Func {
 	}
 }
 
-// reorder cuts the pixels of all blocks into pieces: f is told where one is in
-// blocks and in planes, its channels and its pixels.
+// reorder splits the pixels of all blocks into pieces and calls f with the
+// positions of each in blocks and in planes, its channels and its pixels.
 func reorder(c *kernel.Call, channels, pixels, batch int, f func(at, image, ch, n, all, lanes int)) {
 	const piece = 1 << 10
 	lanes := Kernels().Lanes()
@@ -100,8 +101,8 @@ func reorder(c *kernel.Call, channels, pixels, batch int, f func(at, image, ch, 
 	})
 }
 
-// Scale is Mul of an image by one number for each channel of it, in
-// either order; or of whatever else Mul takes.
+// Scale returns the kernel of Mul of an image by one number for each channel,
+// in either order; other operands are passed to mul.
 func Scale(mul kernel.Func) kernel.Func {
 	return func(c *kernel.Call) error {
 		x, y := c.In[0], c.In[1]
@@ -131,7 +132,7 @@ func Scale(mul kernel.Func) kernel.Func {
 	}
 }
 
-// Concat is Concat of images of so many channels each, by channels.
+// Concat returns the kernel that concatenates images of the given channels.
 func Concat(channels []int) kernel.Func {
 	return func(c *kernel.Call) error {
 		lanes, all := Kernels().Lanes(), 0
@@ -143,7 +144,7 @@ func Concat(channels []int) kernel.Func {
 		for i, a := range c.In {
 			want := append([]int{first[0], Blocks(channels[i], lanes)}, first[2:]...)
 			if a.Type != onnx.FLOAT || !slices.Equal(a.Shape, want) {
-				return fmt.Errorf("input %d is %v, the first %v", i, a.Shape, first)
+				return fmt.Errorf("shape mismatch: input %d is %v, the first %v", i, a.Shape, first)
 			}
 			all += channels[i]
 		}

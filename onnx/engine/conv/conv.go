@@ -22,15 +22,14 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// Window is how a kernel walks over rows and columns.
+// Window describes the movement of a kernel over rows and columns.
 type Window struct {
 	In, Out                  [2]int // pixels
 	Kernel, Stride, Dilation [2]int
 	Before                   [2]int // padding above and to the left
 }
 
-// valid gives the kernel elements [lo, hi) that lie within the image for
-// output o.
+// valid returns the kernel elements [lo, hi) within the image for output o.
 func (w *Window) valid(dim, o int) (lo, hi int) {
 	at, d := o*w.Stride[dim]-w.Before[dim], w.Dilation[dim]
 	if at < 0 {
@@ -42,7 +41,8 @@ func (w *Window) valid(dim, o int) (lo, hi int) {
 	return min(lo, w.Kernel[dim]), max(hi, min(lo, w.Kernel[dim]))
 }
 
-// frame is the size of an image over which no window reaches.
+// frame returns the size of the image with padding, over which no window
+// extends.
 func (w *Window) frame() [2]int {
 	var f [2]int
 	for i := range f {
@@ -51,51 +51,51 @@ func (w *Window) frame() [2]int {
 	return f
 }
 
-// inside reports whether every window lies within the image.
+// inside reports whether every window is within the image.
 func (w *Window) inside() bool {
 	f := w.frame()
 	return w.Before == [2]int{} && f[0] <= w.In[0] && f[1] <= w.In[1]
 }
 
-// Work is what a call works with.
+// Work holds the resources of a call.
 type Work struct {
 	// For calls f for all of [0, n) in pieces of at most chunk, on several
-	// threads; it may leave pieces out when nobody waits for the result.
+	// threads; it may skip pieces once the result is no longer needed.
 	For func(n, chunk int, f func(thread, lo, hi int))
-	// Rows are the workspaces of those threads.
+	// Rows are the workspaces of the threads.
 	Rows []tensor.Row
-	// Room gives n elements that nobody else uses until the call is done.
+	// Room returns n elements for exclusive use until the call is done.
 	Room func(n int) ([]float32, error)
 }
 
-// After is what becomes of the sums: Add is added, then they are brought
-// between Low and High, then goes Shape over them, if there is one.
+// After describes the processing of the sums: Add is added, then they are
+// clamped to Low…High, then Shape is applied, if set.
 type After struct {
-	Add       []float32 // an image like the result
+	Add       []float32 // an image of the result's shape
 	Low, High float32
 	Shape     *tensor.Shaper
 }
 
-// Nothing is what leaves the sums as they are.
+// Nothing returns an After that leaves the sums unchanged.
 func Nothing() After { return After{Low: -infinity, High: infinity} }
 
 var infinity = float32(math.Inf(1))
 
-// Blocks is how many blocks of the given lanes hold n channels.
+// Blocks returns the number of blocks of the given lanes for n channels.
 func Blocks(n, lanes int) int { return (n + lanes - 1) / lanes }
 
-// grain is the work of a task, in vectors multiplied and added: some ten
+// grain is the work of a task, in multiply-adds of vectors: some ten
 // microseconds.
 const grain = 1 << 15
 
-// pieces cuts n equal parts of a size into tasks: how many parts each has.
+// pieces returns the number of equal parts of the given size in a task.
 func pieces(n, size int) int {
 	want := min(grain, max(n*size/8, grain/8))
 	return min(max(1, want/max(size, 1)), max(n, 1))
 }
 
 // pad copies the blocks of an image into a frame of zeros: planes of h×w
-// vectors, or of numbers where width is 1.
+// vectors, or of numbers if width is 1.
 func (w *Window) pad(work *Work, x []float32, planes, width int) ([]float32, error) {
 	f := w.frame()
 	dst, err := work.Room(planes * f[0] * f[1] * width)

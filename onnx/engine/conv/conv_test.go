@@ -12,7 +12,7 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// bench is what tests work with.
+// bench returns the resources of a test.
 func bench(threads int) (*Work, func()) {
 	p := pool.New(threads)
 	return &Work{For: func(n, chunk int, f func(thread, lo, hi int)) { p.For(n, chunk, pool.Func(f)) }, Rows: make([]tensor.Row, threads), Room: func(n int) ([]float32, error) {
@@ -47,8 +47,8 @@ func filter(t *testing.T, k tensor.ConvKernels, s Spec, weights, bias []float32)
 	return f
 }
 
-// blocked brings plain images into blocks; the lanes beyond the channels hold
-// NaNs, which no result may show.
+// blocked converts plain images to blocks; the lanes beyond the channels hold
+// NaNs, which must not reach a result.
 func blocked(x []float32, batch, channels, pixels, lanes int) []float32 {
 	blocks := Blocks(channels, lanes)
 	out := make([]float32, batch*blocks*lanes*pixels)
@@ -62,7 +62,7 @@ func blocked(x []float32, batch, channels, pixels, lanes int) []float32 {
 	return out
 }
 
-// plain is the way back.
+// plain is the inverse of blocked.
 func plain(x []float32, batch, channels, pixels, lanes int) []float32 {
 	blocks := Blocks(channels, lanes)
 	out := make([]float32, batch*channels*pixels)
@@ -73,7 +73,7 @@ func plain(x []float32, batch, channels, pixels, lanes int) []float32 {
 	return out
 }
 
-// naive is a convolution in float64, straight from the definition.
+// naive computes a convolution in float64 by its definition.
 func naive(s Spec, w Window, batch int, x, weights, bias []float32) []float64 {
 	in, out := s.In/s.Groups, s.Out/s.Groups
 	res := make([]float64, batch*s.Out*w.Out[0]*w.Out[1])
@@ -97,11 +97,11 @@ func naive(s Spec, w Window, batch int, x, weights, bias []float32) []float64 {
 	return res
 }
 
-// cases are convolutions of all kinds.
+// cases lists convolutions of all kinds.
 var cases = []struct {
 	s                         Spec
 	in                        [2]int
-	stride, dilation, b, more [2]int // more: padding below and to the right
+	stride, dilation, b, more [2]int // more: padding at the bottom and right
 	batch                     int
 }{
 	{Spec{3, 16, 1, [2]int{3, 3}, true}, [2]int{11, 13}, [2]int{2, 2}, [2]int{1, 1}, [2]int{1, 1}, [2]int{1, 1}, 2},
@@ -135,7 +135,7 @@ func TestFilter(t *testing.T) {
 		for _, c := range cases {
 			s := c.s
 			if !s.Fits(k) {
-				t.Fatalf("%+v does not fit", s)
+				t.Fatalf("%+v: unsupported", s)
 			}
 			w := Window{In: c.in, Kernel: s.Kernel, Stride: c.stride, Dilation: c.dilation, Before: c.b}
 			for i := range 2 {
@@ -148,7 +148,7 @@ func TestFilter(t *testing.T) {
 			img := blocked(x, c.batch, s.In, pixels, k.Lanes())
 			off := 2e-5
 			if f.transforms(&w) {
-				off = 3e-5 * math.Sqrt(float64(9*s.In)) // of what the sums are like
+				off = 3e-5 * math.Sqrt(float64(9*s.In)) // relative to the size of the sums
 				byTransforms++
 			}
 			if s.Plain {
@@ -181,23 +181,23 @@ func TestFilter(t *testing.T) {
 						first = got
 					}
 					if !slices.Equal(got, first) {
-						t.Errorf("%s: %d threads give something else", what, threads)
+						t.Errorf("%s: %d threads change the result", what, threads)
 					}
 				}
 				for i, v := range first {
 					if !(math.Abs(float64(v)-want[i]) <= off*(1+math.Abs(want[i]))) {
-						t.Fatalf("%s: element %d is %g, wanted is %g", what, i, v, want[i])
+						t.Fatalf("%s: element %d: got %g, want %g", what, i, v, want[i])
 					}
 				}
 			}
 		}
 	}
 	if byTransforms < 6 {
-		t.Errorf("%d cases go by transforms", byTransforms)
+		t.Errorf("%d cases use transforms", byTransforms)
 	}
 }
 
-// One filter serves images of many sizes, and an activation goes over them.
+// One filter supports images of many sizes, with an activation.
 func TestFilterAgain(t *testing.T) {
 	k := tensor.BestConv()
 	work, done := bench(2)
@@ -220,7 +220,7 @@ func TestFilterAgain(t *testing.T) {
 			for i, v := range plain(out, 1, s.Out, n, k.Lanes()) {
 				y := want[i]*min(max(want[i]/2, -1), 1)*2 + 1
 				if !(math.Abs(float64(v)-y) <= 5e-5*(math.Sqrt(float64(9*s.In))+math.Abs(y))) {
-					t.Fatalf("%+v over %v: element %d is %g, wanted is %g", s, size, i, v, y)
+					t.Fatalf("%+v over %v: element %d: got %g, want %g", s, size, i, v, y)
 				}
 			}
 		}
@@ -269,7 +269,7 @@ func TestPool(t *testing.T) {
 						want = 0
 					}
 					if want != float64(v) && !(math.Abs(want-float64(v)) <= 1e-6*(1+math.Abs(want))) {
-						t.Fatalf("%+v, %s: element %d is %g, wanted is %g", w, kind, i, v, want)
+						t.Fatalf("%+v, %s: element %d: got %g, want %g", w, kind, i, v, want)
 					}
 				}
 			}
@@ -320,7 +320,7 @@ func TestTransposed(t *testing.T) {
 				}
 				for i, v := range out {
 					if !(math.Abs(float64(v)-want[i]) <= 2e-5*(1+math.Abs(want[i]))) {
-						t.Fatalf("%+v, %d lanes: element %d is %g, wanted is %g", c, lanes, i, v, want[i])
+						t.Fatalf("%+v, %d lanes: element %d: got %g, want %g", c, lanes, i, v, want[i])
 					}
 				}
 			}
@@ -328,15 +328,14 @@ func TestTransposed(t *testing.T) {
 	}
 }
 
-// Where there is no room for transformed weights, the image is convolved in
-// place.
+// Without memory for transformed weights, the image is convolved directly.
 func TestNoRoom(t *testing.T) {
 	k := tensor.BestConv()
 	r := rand.New(rand.NewPCG(1, 2))
 	s := Spec{16, 16, 1, [2]int{3, 3}, false}
-	weights, asked := random(r, 16*16*9), 0
+	weights, calls := random(r, 16*16*9), 0
 	f, err := NewFilter(k, s, weights, nil, func(n int) ([]float32, error) {
-		if asked++; asked > 1 {
+		if calls++; calls > 1 {
 			return nil, errors.New("no room")
 		}
 		return make([]float32, n), nil
@@ -356,11 +355,11 @@ func TestNoRoom(t *testing.T) {
 		}
 		for i, v := range plain(out, 1, 16, 256, k.Lanes()) {
 			if !(math.Abs(float64(v)-want[i]) <= 2e-5*(1+math.Abs(want[i]))) {
-				t.Fatalf("element %d is %g, wanted is %g", i, v, want[i])
+				t.Fatalf("element %d: got %g, want %g", i, v, want[i])
 			}
 		}
 	}
-	if asked != 2 {
-		t.Errorf("room was asked for %d times", asked)
+	if calls != 2 {
+		t.Errorf("room was called %d times", calls)
 	}
 }

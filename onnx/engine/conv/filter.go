@@ -7,47 +7,48 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// Filter is the weights of a convolution in the order of the kernels.
+// Filter holds the weights of a convolution in the order of the kernels.
 type Filter struct {
 	kernels tensor.ConvKernels
 	spec    Spec
-	own     bool // each channel is convolved with weights of its own
+	own     bool // depthwise: separate weights for each channel
 	panels  []panel
 	inputs  [][2]int // the input channels that panels read, each once
 	weights []float32
 	bias    []float32
-	room    func(n int) ([]float32, error) // for what stays
+	room    func(n int) ([]float32, error) // allocates permanent memory
 	wino    *winograd
-	crowded bool // there is no room for wino
+	crowded bool // no memory for wino
 
-	// What the last image's size made of the windows.
+	// The taps for the size of the last image.
 	seen Window
-	taps []*tensor.Taps // dense: of each of inputs
-	edge *edges         // own
+	taps []*tensor.Taps // dense: for each element of inputs
+	edge *edges         // depthwise
 }
 
-// Spec says what a filter's weights are.
+// Spec describes the weights of a filter.
 type Spec struct {
 	In, Out, Groups int // channels of all groups
 	Kernel          [2]int
-	// Plain images have one channel after the other, not blocks: those of few
-	// channels, which models begin with.
+	// Plain images have one channel after another instead of blocks: images of
+	// few channels, usual as model inputs.
 	Plain bool
 }
 
 // panel is up to two blocks of output channels.
 type panel struct {
 	first, blocks int
-	inputs        int // which of the filter's
-	at            int // of its weights
+	inputs        int // index in the filter's inputs
+	at            int // offset of its weights
 }
 
-// wasted is how many times the work of a convolution in groups may be done: an
-// output block that lies in several groups reads the inputs of all of them.
+// wasted is the maximum factor by which grouping may increase the work of a
+// convolution: an output block in several groups reads the inputs of all of
+// them.
 const wasted = 3
 
-// Fits reports whether a Filter can be made: for one group, for groups of one
-// channel in and out, and for groups of which blocks do not see too many.
+// Fits reports whether a Filter supports the convolution: one group, groups of
+// one channel in and out, and groups whose blocks do not read too many inputs.
 func (s Spec) Fits(k tensor.ConvKernels) bool {
 	if s.Groups < 1 || s.In < 1 || s.Out < 1 || s.In%s.Groups != 0 || s.Out%s.Groups != 0 {
 		return false
@@ -63,10 +64,10 @@ func (s Spec) Fits(k tensor.ConvKernels) bool {
 	return !s.Plain && work <= wasted*s.Out*(s.In/s.Groups)
 }
 
-// own reports a convolution whose channels have weights of their own.
+// depthwise reports whether each channel has separate weights.
 func (s Spec) own() bool { return s.Groups > 1 && s.In == s.Groups && s.Out == s.Groups }
 
-// sees gives the input channels [0] to [1] that a block of outputs reads.
+// sees returns the input channels [0] to [1] that a block of outputs reads.
 func (s Spec) sees(block, lanes int) [2]int {
 	in, out := s.In/s.Groups, s.Out/s.Groups
 	last := min((block+1)*lanes, s.Out) - 1
@@ -74,7 +75,7 @@ func (s Spec) sees(block, lanes int) [2]int {
 }
 
 // NewFilter packs weights, which are Out × In/Groups × rows × columns, and a
-// bias, which may be nil, into memory that room gives.
+// bias, which may be nil, into memory allocated by room.
 func NewFilter(k tensor.ConvKernels, s Spec, weights, bias []float32, room func(n int) ([]float32, error)) (*Filter, error) {
 	size := s.Kernel[0] * s.Kernel[1]
 	if !s.Fits(k) || len(weights) != s.Out*s.In/s.Groups*size || bias != nil && len(bias) != s.Out {
@@ -120,8 +121,8 @@ func NewFilter(k tensor.ConvKernels, s Spec, weights, bias []float32, room func(
 	return f, nil
 }
 
-// split makes the panels, of two blocks where both read the same inputs, and
-// gives the size of their weights.
+// split creates the panels, of two blocks if both read the same inputs, and
+// returns the size of their weights.
 func (f *Filter) split() int {
 	lanes, at := f.kernels.Lanes(), 0
 	size := f.spec.Kernel[0] * f.spec.Kernel[1]
@@ -143,8 +144,7 @@ func (f *Filter) split() int {
 	return at
 }
 
-// spans calls f for a range of input channels as far as they lie beside each
-// other.
+// spans calls f for the contiguous parts of a range of input channels.
 func (s *Spec) spans(in [2]int, lanes int, f func(c0, c1 int)) {
 	if s.Plain {
 		f(in[0], in[1])
@@ -157,10 +157,10 @@ func (s *Spec) spans(in [2]int, lanes int, f func(c0, c1 int)) {
 	}
 }
 
-// Spec says what the filter's weights are.
+// Spec returns the description of the filter's weights.
 func (f *Filter) Spec() Spec { return f.spec }
 
-// Do convolves the images of a batch. In and out are in blocks.
+// Do convolves the images of a batch. In and out are blocked.
 func (f *Filter) Do(work *Work, w Window, batch int, out, x []float32, after After) error {
 	lanes := f.kernels.Lanes()
 	planes, width := Blocks(f.spec.In, lanes), lanes
@@ -200,19 +200,18 @@ func (f *Filter) Do(work *Work, w Window, batch int, out, x []float32, after Aft
 	return nil
 }
 
-// edgy is the width from which on the columns at the edges of an image are
-// better computed one by one than the image copied into a frame.
+// edgy is the width of an image from which it is faster to compute the columns
+// at the edges one by one than to copy the image into a frame.
 const edgy = 64
 
-// flat brings windows that follow each other without a gap from row to row to
-// one row.
+// flat merges windows that are contiguous across rows into one row.
 func (w *Window) flat() {
 	if w.In[1] == w.Out[1] && w.Stride == [2]int{1, 1} && w.Kernel[1] == 1 {
 		w.Out = [2]int{1, w.Out[0] * w.Out[1]}
 	}
 }
 
-// look makes the taps for images of a size.
+// look computes the taps for images of a size.
 func (f *Filter) look(w Window) {
 	if f.taps != nil && f.seen == w {
 		return
@@ -235,7 +234,7 @@ func (f *Filter) look(w Window) {
 	}
 }
 
-// dense computes an image into which every window fits.
+// dense computes an image that contains every window.
 func (f *Filter) dense(work *Work, w Window, out, x []float32, after After) {
 	f.look(w)
 	lanes := f.kernels.Lanes()
@@ -246,7 +245,7 @@ func (f *Filter) dense(work *Work, w Window, out, x []float32, after After) {
 	plane := w.Out[0] * w.Out[1] * lanes
 	line := w.In[1] * w.Stride[0] * pixel
 	w.flat()
-	// Parts are rows, or tiles of the one row that there is.
+	// Parts are rows, or tiles if there is only one row.
 	parts, size := w.Out[0], w.Out[1]
 	if parts == 1 {
 		size = min(size, 4*14)

@@ -6,22 +6,22 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// edges is how a window of a channel's own lies over rows and columns: which
-// part of it is within the image, by output row and column.
+// edges describes the parts of a depthwise window within the image, by output
+// row and column.
 type edges struct {
 	rows, columns []span
-	first, last   int // the columns [first, last) see all of the window
+	first, last   int // the columns [first, last) are not at an edge
 	taps          map[[2]span]*tensor.Taps
-	whole         [2]span
-	inner         *tensor.Taps // of what sees all
+	full          [2]span
+	inner         *tensor.Taps // of the full window
 }
 
-// span is a part [lo, hi) of a window's rows or columns, and of how many the
-// average is over them.
+// span is a part [lo, hi) of a window's rows or columns, and the divisor of an
+// average.
 type span struct{ lo, hi, count int }
 
-// lookOwn finds the edges.
-func lookOwn(w *Window, count func(dim, o int, s span) int) *edges {
+// newEdges computes the edges.
+func newEdges(w *Window, count func(dim, o int, s span) int) *edges {
 	e := &edges{taps: make(map[[2]span]*tensor.Taps)}
 	e.last = w.Out[1]
 	for dim, list := range []*[]span{&e.rows, &e.columns} {
@@ -33,29 +33,29 @@ func lookOwn(w *Window, count func(dim, o int, s span) int) *edges {
 		}
 	}
 	for dim, n := range w.Kernel {
-		e.whole[dim] = span{0, n, n}
+		e.full[dim] = span{0, n, n}
 	}
-	whole := e.whole[1]
-	for e.first < w.Out[1] && e.columns[e.first] != whole {
+	full := e.full[1]
+	for e.first < w.Out[1] && e.columns[e.first] != full {
 		e.first++
 	}
-	for e.last > e.first && e.columns[e.last-1] != whole {
+	for e.last > e.first && e.columns[e.last-1] != full {
 		e.last--
 	}
 	for c := e.first; c < e.last; c++ {
-		if e.columns[c] != whole { // an image narrower than the window
+		if e.columns[c] != full { // image narrower than the window
 			e.last = e.first
 		}
 	}
 	return e
 }
 
-// inImage counts what lies within the image.
+// inImage counts the elements within the image.
 func inImage(_, _ int, s span) int { return s.hi - s.lo }
 
-// sweep goes over the rows [y0, y1) of one block: apply is called when row has
-// its place, its pixels and its taps, of which there are none where nothing of
-// the window lies within the image.
+// sweep visits the rows [y0, y1) of one block: it calls apply once row has its
+// place, its pixels and its taps. There are no taps if the window is outside
+// the image.
 func (e *edges) sweep(w *Window, row *tensor.Row, lanes, y0, y1 int, apply func(x, y int)) {
 	for y := y0; y < y1; y++ {
 		v := e.rows[y]
@@ -65,12 +65,12 @@ func (e *edges) sweep(w *Window, row *tensor.Row, lanes, y0, y1 int, apply func(
 				n = e.last - e.first
 			}
 			row.Taps, row.N = e.inner, n
-			if v != e.whole[0] || h != e.whole[1] {
+			if v != e.full[0] || h != e.full[1] {
 				row.Taps = e.taps[[2]span{v, h}]
 			}
 			row.At = ((y*w.Stride[0]-w.Before[0])*w.In[1] + x*w.Stride[1] - w.Before[1]) * lanes
-			// The first tap is where reading begins: the window's own begin may
-			// lie before the image.
+			// The first tap is the start of reading: the window may begin
+			// before the image.
 			row.At += (v.lo*w.Dilation[0]*w.In[1] + h.lo*w.Dilation[1]) * lanes
 			apply(x, y)
 			x += n
@@ -78,8 +78,8 @@ func (e *edges) sweep(w *Window, row *tensor.Row, lanes, y0, y1 int, apply func(
 	}
 }
 
-// prepare makes the taps of all pairs of spans that occur; weight gives where
-// the weight of a kernel element is, in an average over count.
+// prepare creates the taps of all pairs of spans that occur; weight returns the
+// offset of the weight of a kernel element in an average over count.
 func (e *edges) prepare(w *Window, lanes int, weight func(ky, kx, count int) int) {
 	for _, v := range e.rows {
 		for _, h := range e.columns {
@@ -96,15 +96,15 @@ func (e *edges) prepare(w *Window, lanes int, weight func(ky, kx, count int) int
 			e.taps[key] = t
 		}
 	}
-	e.inner = e.taps[e.whole]
+	e.inner = e.taps[e.full]
 }
 
-// depthwise convolves each channel with its own weights.
+// depthwise convolves each channel with its weights.
 func (f *Filter) depthwise(work *Work, w Window, out, x []float32, after After) {
 	lanes, size := f.kernels.Lanes(), w.Kernel[0]*w.Kernel[1]
 	weight := func(ky, kx, _ int) int { return (ky*w.Kernel[1] + kx) * lanes }
 	if f.edge == nil || f.seen != w {
-		f.seen, f.edge = w, lookOwn(&w, inImage)
+		f.seen, f.edge = w, newEdges(&w, inImage)
 		f.edge.prepare(&w, lanes, weight)
 	}
 	blocks, plane := len(f.bias)/lanes, w.Out[0]*w.Out[1]*lanes
@@ -140,7 +140,7 @@ func (f *Filter) depthwise(work *Work, w Window, out, x []float32, after After) 
 	})
 }
 
-// blank computes pixels whose windows see nothing of the image.
+// blank computes pixels whose windows are outside the image.
 func blank(row *tensor.Row, lanes int) {
 	for i := range row.N * lanes {
 		v := row.Bias[i%lanes]
@@ -151,7 +151,7 @@ func blank(row *tensor.Row, lanes int) {
 	}
 }
 
-// Pool is a pool over blocks of channels, for images of one size.
+// Pool is a pool over blocked images of one size.
 type Pool struct {
 	kernels       tensor.ConvKernels
 	win           Window
@@ -160,15 +160,15 @@ type Pool struct {
 	bias, weights []float32
 }
 
-// NewPool prepares a pool that gives the largest element of each window, or
-// the average, by count, which says how many elements it is over in a
-// dimension at output o; nil: those within the image.
+// NewPool prepares a pool of the maximum of each window, or of the average over
+// count elements of a dimension at output o. If count is nil, the average is
+// over the elements within the image.
 func NewPool(k tensor.ConvKernels, w Window, most bool, count func(dim, o int) int) *Pool {
 	lanes, of := k.Lanes(), inImage
 	if count != nil && !most {
 		of = func(dim, o int, _ span) int { return count(dim, o) }
 	}
-	p := &Pool{kernels: k, win: w, most: most, edge: lookOwn(&w, of), bias: make([]float32, lanes)}
+	p := &Pool{kernels: k, win: w, most: most, edge: newEdges(&w, of), bias: make([]float32, lanes)}
 	if most {
 		for i := range p.bias {
 			p.bias[i] = -infinity

@@ -6,14 +6,14 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// Transposed is the weights of a transposed convolution whose windows lie side
-// by side: its strides are its kernel's size, and each output comes from one
+// Transposed holds the weights of a transposed convolution with adjacent
+// windows: the strides equal the kernel's size, and each output depends on one
 // input pixel.
 type Transposed struct {
 	kernels tensor.ConvKernels
 	in, out int
 	kernel  [2]int
-	parts   []*Filter // by kernel elements; or one of all of them, when Plain
+	parts   []*Filter // for each kernel element; a single one for all if Plain
 	plain   bool
 }
 
@@ -56,13 +56,13 @@ func NewTransposed(k tensor.ConvKernels, in, out int, kernel [2]int, weights, bi
 	return t, nil
 }
 
-// Plain reports whether results are plain images: those of few channels are.
+// Plain reports whether results are plain images, which have few channels.
 func (t *Transposed) Plain() bool { return t.plain }
 
-// Channels are those in and out.
+// Channels returns the numbers of input and output channels.
 func (t *Transposed) Channels() (in, out int) { return t.in, t.out }
 
-// Kernel is the size of the windows.
+// Kernel returns the size of the windows.
 func (t *Transposed) Kernel() [2]int { return t.kernel }
 
 // Do convolves the images of a batch, of the given rows and columns.
@@ -114,7 +114,7 @@ func (t *Transposed) Do(work *Work, size [2]int, batch int, out, x []float32, af
 	return nil
 }
 
-// start makes a row of a part's panel.
+// start sets up a row of a part's panel.
 func (f *Filter) start(row *tensor.Row, p int, x []float32, n int) {
 	lanes, panel := f.kernels.Lanes(), f.panels[p]
 	*row = tensor.Row{
@@ -123,9 +123,9 @@ func (f *Filter) start(row *tensor.Row, p int, x []float32, n int) {
 	}
 }
 
-// many computes the rows that the input rows [y0, y1) become in a panel's
-// channels: each kernel element gives every so manieth pixel of every so
-// manieth row.
+// many computes the output rows of the input rows [y0, y1) in a panel's
+// channels: each kernel element writes pixels and rows at the stride of the
+// convolution.
 func (t *Transposed) many(row *tensor.Row, p int, out, x []float32, size [2]int, y0, y1 int, after After) {
 	lanes, width := t.kernels.Lanes(), size[1]*t.kernel[1]
 	plane := size[0] * t.kernel[0] * width * lanes
@@ -147,7 +147,7 @@ func (t *Transposed) many(row *tensor.Row, p int, out, x []float32, size [2]int,
 	}
 }
 
-// few computes all channels of those rows, by way of a line of the input's
+// few computes all channels of the output rows, through a line of the input's
 // width whose channels are the kernel's elements.
 func (t *Transposed) few(row *tensor.Row, line, out, x []float32, size [2]int, y0, y1 int, after After) {
 	lanes, width, f := t.kernels.Lanes(), size[1]*t.kernel[1], t.parts[0]

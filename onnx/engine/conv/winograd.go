@@ -2,29 +2,29 @@ package conv
 
 import "mm-abi.org/mm/core/tensor"
 
-// winograd is a filter's weights transformed, [36][panel][channel][lane], made
-// when the first image asks for them.
+// winograd holds a filter's transformed weights, [36][panel][channel][lane],
+// created for the first image that uses them.
 type winograd struct {
 	weights []float32
 	bias    []float32 // zeros
 }
 
-// The least tiles of an image for which transforms pay, the most weights that
-// they are made for, in elements, and what the images of a piece of work take
-// of the second-level cache, in elements.
+// The minimum number of tiles of an image for which transforms pay, the maximum
+// number of weights to transform, in elements, and the share of the
+// second-level cache for the images of a piece of work, in elements.
 const (
 	fewTiles   = 12
 	mostWeight = 36 * 256 * 256
 	cached     = 1 << 18
 )
 
-// tiles is how many tiles cover an image's rows and columns.
+// tiles returns the number of tiles that cover an image's rows and columns.
 func (w *Window) tiles() (high, wide int) {
 	const n = tensor.WinogradOut
 	return (w.Out[0] + n - 1) / n, (w.Out[1] + n - 1) / n
 }
 
-// transforms reports whether an image is better convolved by transforms.
+// transforms reports whether transforms are faster for an image.
 func (f *Filter) transforms(w *Window) bool {
 	if f.own || f.spec.Plain || f.spec.Groups != 1 || w.Kernel != [2]int{3, 3} || w.Stride != [2]int{1, 1} || w.Dilation != [2]int{1, 1} {
 		return false
@@ -32,14 +32,13 @@ func (f *Filter) transforms(w *Window) bool {
 	lanes := f.kernels.Lanes()
 	high, wide := w.tiles()
 	n, most := high*wide, tensor.WinogradAll*f.spec.In*len(f.bias)
-	// Tiles that reach beyond the image are work for nothing, and many weights
-	// have to be fetched for each few tiles.
+	// Tiles that extend beyond the image waste work, and many weights must be
+	// loaded for every few tiles.
 	useful := w.Out[0]*w.Out[1]*10 >= n*16*6
 	return useful && n >= fewTiles && most <= mostWeight && most <= n*(1<<16) && f.spec.In >= lanes/2 && f.spec.Out >= lanes
 }
 
-// transform makes the transformed weights, once, unless there is no room for
-// them.
+// transform creates the transformed weights, once, unless memory is short.
 func (f *Filter) transform() bool {
 	if f.wino != nil || f.crowded {
 		return f.wino != nil
@@ -75,11 +74,11 @@ func (f *Filter) transform() bool {
 	return true
 }
 
-// byTransforms convolves an image, framed so that every tile lies within it.
+// byTransforms convolves an image, framed so that it contains every tile.
 func (f *Filter) byTransforms(work *Work, w Window, out, x []float32, after After) error {
 	lanes := f.kernels.Lanes()
 	high, wide := w.tiles()
-	// Copy the image into a frame of whole tiles.
+	// Copy the image into a frame of complete tiles.
 	framed := w
 	framed.Out = [2]int{high * tensor.WinogradOut, wide * tensor.WinogradOut}
 	size := framed.frame()
@@ -112,15 +111,15 @@ func (f *Filter) byTransforms(work *Work, w Window, out, x []float32, after Afte
 	return nil
 }
 
-// sweep is a convolution by transforms under way.
+// sweep is the state of a convolution by transforms.
 type sweep struct {
 	f               *Filter
 	t               *winograd
 	taps            *tensor.Taps
 	w               Window
-	size            [2]int // of the frame
-	wide            int    // tiles of a row
-	per             int    // tiles that there is room for
+	size            [2]int // size of the frame
+	wide            int    // tiles in a row
+	per             int    // tiles that fit in memory
 	blocks, results int
 	out, x          []float32
 	after           After
@@ -130,7 +129,7 @@ type sweep struct {
 func (s *sweep) do(row *tensor.Row, room []float32, t0, t1 int) {
 	k := s.f.kernels
 	lanes := k.Lanes()
-	in, res := s.blocks*s.per*lanes, s.results*s.per*lanes // from one of the 36 to the next
+	in, res := s.blocks*s.per*lanes, s.results*s.per*lanes // strides of the 36
 	images, sums := room[:tensor.WinogradAll*in], room[tensor.WinogradAll*in:][:tensor.WinogradAll*res]
 	rest := room[len(images)+len(sums):]
 	tmp, edge := rest[:tensor.WinogradAll*lanes], rest[tensor.WinogradAll*lanes:]
@@ -172,8 +171,8 @@ func (s *sweep) back(sums []float32, step, b, t int, tmp, edge []float32) {
 			add = a.Add[at:]
 		}
 		k.WinogradOutput(s.out[at:], line, sums, step, tmp, bias, add, a.Low, a.High)
-	} else { // by way of a whole tile
-		whole, add := edge[:n*n*lanes], []float32(nil)
+	} else { // through a complete tile
+		full, add := edge[:n*n*lanes], []float32(nil)
 		if a.Add != nil {
 			add = edge[n*n*lanes : 2*n*n*lanes]
 			clear(add)
@@ -181,9 +180,9 @@ func (s *sweep) back(sums []float32, step, b, t int, tmp, edge []float32) {
 				copy(add[r*n*lanes:(r*n+columns)*lanes], a.Add[at+r*line:])
 			}
 		}
-		k.WinogradOutput(whole, n*lanes, sums, step, tmp, bias, add, a.Low, a.High)
+		k.WinogradOutput(full, n*lanes, sums, step, tmp, bias, add, a.Low, a.High)
 		for r := range rows {
-			copy(s.out[at+r*line:at+r*line+columns*lanes], whole[r*n*lanes:])
+			copy(s.out[at+r*line:at+r*line+columns*lanes], full[r*n*lanes:])
 		}
 	}
 	if a.Shape != nil {

@@ -177,8 +177,8 @@ func TestQuantized(t *testing.T) {
 		if len(q.Kept) != 1 || q.Kept[0].Op != "LayerNormalization" {
 			t.Errorf("%d bits: kept %+v", bits, q.Kept)
 		}
-		if q.Quantised != 7 { // two products, two sums, GELU, Reshape, Softmax
-			t.Errorf("%d bits: %d integer nodes", bits, q.Quantised)
+		if q.Quantized != 7 { // two products, two sums, GELU, Reshape, Softmax
+			t.Errorf("%d bits: %d integer nodes", bits, q.Quantized)
 		}
 	}
 	if far[16] >= far[8] || far[8] == 0 {

@@ -12,14 +12,13 @@ import (
 	"mm-abi.org/mm/onnx/engine/kernel"
 )
 
-// The kernels in this file work on images in blocks of channels (package
-// onnx/engine/conv): arrays [batch][block][spatial…][lane] that stand for
-// [batch][channel][spatial…]. The planner of onnx/engine chooses them where a
-// model's convolutions follow each other. Operators on single elements take
-// such arrays as they are.
+// The kernels in this file work on blocked images (package onnx/engine/conv):
+// arrays [batch][block][spatial…][lane] that represent
+// [batch][channel][spatial…]. The planner of onnx/engine selects them for
+// consecutive convolutions. Elementwise operators accept such arrays unchanged.
 
-// layout is what a convolution's attributes, or a pool's, make of images of
-// one shape.
+// layout is the result of the attributes of a convolution or a pool for images
+// of one shape.
 type layout struct {
 	in   []int
 	all  window
@@ -28,14 +27,14 @@ type layout struct {
 	pool *conv.Pool
 }
 
-// flat is the window over rows and columns.
+// flat returns the window over rows and columns.
 func (w *window) flat() conv.Window {
 	two := func(v [3]int) [2]int { return [2]int{v[1], v[2]} }
 	return conv.Window{In: two(w.in), Out: two(w.out), Kernel: two(w.kernel), Stride: two(w.stride), Dilation: two(w.dilation), Before: two(w.before)}
 }
 
-// laid finds the window of a filter, or of a pool when kernel is nil, over an
-// image; it is worked out once for images of one shape.
+// laid returns the window of a filter, or of a pool if kernel is nil, over an
+// image. It is cached for images of one shape.
 func laid(c *kernel.Call, x *array.Array, plain bool, channels int, kernel []int) (*layout, error) {
 	if l, ok := (*c.Cache).(*layout); ok && slices.Equal(l.in, x.Shape) {
 		return l, nil
@@ -43,7 +42,7 @@ func laid(c *kernel.Call, x *array.Array, plain bool, channels int, kernel []int
 	size, err := []int(nil), error(nil)
 	if plain {
 		if x.Rank() < 3 || x.Rank() > 4 || x.Type != onnx.FLOAT || x.Shape[1] != channels {
-			return nil, fmt.Errorf("%s %v is no image of %d channels", x.Type, x.Shape, channels)
+			return nil, fmt.Errorf("%s %v is not an image of %d channels", x.Type, x.Shape, channels)
 		}
 		size = x.Shape[2:]
 	} else if size, err = conv.Spatial(x); err != nil {
@@ -64,8 +63,8 @@ func laid(c *kernel.Call, x *array.Array, plain bool, channels int, kernel []int
 	return l, nil
 }
 
-// Convolution is Conv with packed weights over images of a rank, and a second
-// input, if there is one, that is added to the sums.
+// Convolution returns the kernel of Conv with packed weights over images of a
+// rank. A second input, if any, is added to the sums.
 func Convolution(f *conv.Filter, rank int) kernel.Func {
 	s := f.Spec()
 	return func(c *kernel.Call) error {
@@ -75,7 +74,7 @@ func Convolution(f *conv.Filter, rank int) kernel.Func {
 			return err
 		}
 		if !s.Plain && x.Shape[1] != conv.Blocks(s.In, conv.Kernels().Lanes()) {
-			return fmt.Errorf("%v is no image of %d channels", x.Shape, s.In)
+			return fmt.Errorf("%v is not an image of %d channels", x.Shape, s.In)
 		}
 		out, err := c.Result(0, onnx.FLOAT, conv.Shape(x.Shape[0], s.Out, l.out)...)
 		if err != nil || out.Len() == 0 {
@@ -88,7 +87,7 @@ func Convolution(f *conv.Filter, rank int) kernel.Func {
 		var add *array.Array
 		if len(c.In) > 1 {
 			add = c.In[1]
-			if !slices.Equal(add.Shape, out.Shape) { // it is broadcast
+			if !slices.Equal(add.Shape, out.Shape) { // broadcast
 				after, add = conv.Nothing(), nil
 			} else {
 				after.Add = array.Of[float32](add)
@@ -106,8 +105,8 @@ func Convolution(f *conv.Filter, rank int) kernel.Func {
 	}
 }
 
-// addAfter adds the second input to the output, whose shape it has not, and
-// goes on with what is joined.
+// addAfter adds the second input, of a different shape, to the output and
+// applies the fused activation.
 func addAfter(c *kernel.Call) error {
 	sums := c.Out[0]
 	out, err := arith.Zip(c, sums, c.In[1], arith.Arithmetic[float32]("Add", false))
@@ -121,7 +120,7 @@ func addAfter(c *kernel.Call) error {
 	return nil
 }
 
-// BlockedPool is MaxPool and AveragePool.
+// BlockedPool computes MaxPool and AveragePool.
 func BlockedPool(c *kernel.Call) error {
 	x := c.In[0]
 	l, err := laid(c, x, false, 1, nil)
@@ -145,7 +144,7 @@ func BlockedPool(c *kernel.Call) error {
 	return nil
 }
 
-// BlockedMean is GlobalAveragePool.
+// BlockedMean computes GlobalAveragePool.
 func BlockedMean(c *kernel.Call) error {
 	x := c.In[0]
 	size, err := conv.Spatial(x)
@@ -172,8 +171,9 @@ func BlockedMean(c *kernel.Call) error {
 	return nil
 }
 
-// Transposition is ConvTranspose with packed weights, whose windows lie side by
-// side, over images of a rank. Its results are in blocks unless t.Plain.
+// Transposition returns the kernel of ConvTranspose with packed weights and
+// adjacent windows, over images of a rank. Its results are blocked unless
+// t.Plain.
 func Transposition(t *conv.Transposed, rank int) kernel.Func {
 	in, channels := t.Channels()
 	return func(c *kernel.Call) error {
@@ -183,7 +183,7 @@ func Transposition(t *conv.Transposed, rank int) kernel.Func {
 			return err
 		}
 		if len(size) != rank-2 || x.Shape[1] != conv.Blocks(in, conv.Kernels().Lanes()) {
-			return fmt.Errorf("%v is no image of %d channels", x.Shape, in)
+			return fmt.Errorf("%v is not an image of %d channels", x.Shape, in)
 		}
 		two := [2]int{1, size[len(size)-1]}
 		if len(size) == 2 {

@@ -9,8 +9,8 @@ import (
 	"mm-abi.org/mm/onnx/engine/kernel"
 )
 
-// suppress is NonMaxSuppression: boxes in the order of their scores, less
-// those that overlap one taken before.
+// suppress computes NonMaxSuppression: boxes in the order of their scores,
+// without those that overlap a selected one.
 func suppress(c *kernel.Call) error {
 	in, err := c.Floats(0, 1)
 	if err != nil {
@@ -18,7 +18,7 @@ func suppress(c *kernel.Call) error {
 	}
 	boxes, scores := c.In[0], c.In[1]
 	if boxes.Rank() != 3 || boxes.Shape[2] != 4 || scores.Rank() != 3 || scores.Shape[0] != boxes.Shape[0] || scores.Shape[2] != boxes.Shape[1] {
-		return fmt.Errorf("boxes %v and scores %v", boxes.Shape, scores.Shape)
+		return fmt.Errorf("shape mismatch: boxes %v and scores %v", boxes.Shape, scores.Shape)
 	}
 	most, overlap, least := 0, float32(0), float32(0)
 	if list, err := c.Integers(2); err != nil {
@@ -36,7 +36,7 @@ func suppress(c *kernel.Call) error {
 	if len(limits[1]) > 0 {
 		least = limits[1][0]
 	}
-	n, centred := boxes.Shape[1], c.Int("center_point_box", 0) != 0
+	n, centered := boxes.Shape[1], c.Int("center_point_box", 0) != 0
 	var found []int64
 	for i := range scores.Shape[0] * scores.Shape[1] {
 		b, row := i/scores.Shape[1], in[1][i*n:(i+1)*n]
@@ -60,7 +60,7 @@ func suppress(c *kernel.Call) error {
 				break
 			}
 			box := in[0][(b*n+k)*4:]
-			if !slices.ContainsFunc(kept, func(o int) bool { return common(box, in[0][(b*n+o)*4:], centred) > overlap }) {
+			if !slices.ContainsFunc(kept, func(o int) bool { return common(box, in[0][(b*n+o)*4:], centered) > overlap }) {
 				kept = append(kept, k)
 				found = append(found, int64(b), int64(i%scores.Shape[1]), int64(k))
 			}
@@ -73,10 +73,10 @@ func suppress(c *kernel.Call) error {
 	return err
 }
 
-// common is the area that two boxes share over that which they cover.
-func common(a, b []float32, centred bool) float32 {
+// common returns the intersection over union of two boxes.
+func common(a, b []float32, centered bool) float32 {
 	edges := func(v []float32) (y0, x0, y1, x1 float32) {
-		if centred {
+		if centered {
 			return v[1] - v[3]/2, v[0] - v[2]/2, v[1] + v[3]/2, v[0] + v[2]/2
 		}
 		return min(v[0], v[2]), min(v[1], v[3]), max(v[0], v[2]), max(v[1], v[3])

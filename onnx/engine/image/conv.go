@@ -1,7 +1,6 @@
 // Package image holds the operators of ONNX on images: convolutions, pools,
-// resizing, and the choice among boxes. For images in blocks of channels
-// (package block) there are kernels besides, which the planner of onnx/engine
-// takes.
+// resizing, and non-maximum suppression. It has additional kernels for blocked
+// images (package conv), which the planner of onnx/engine selects.
 package image
 
 import (
@@ -14,22 +13,22 @@ import (
 	"mm-abi.org/mm/onnx/engine/kernel"
 )
 
-// convolution is what input, weights and attributes agree on.
+// convolution holds the sizes derived from input, weights and attributes.
 type convolution struct {
 	window
 	batch, groups  int
-	cin, cout      int // channels of a group
-	inputs, result int // channels of all
+	cin, cout      int // channels in a group
+	inputs, result int // channels in all groups
 }
 
 func convolutionOf(c *kernel.Call, x, w []int) (g convolution, err error) {
 	if len(x) < 3 || len(w) != len(x) {
-		return g, fmt.Errorf("a kernel of %v over %v", w, x)
+		return g, fmt.Errorf("shape mismatch: kernel %v over %v", w, x)
 	}
 	g.groups = c.Int("group", 1)
 	g.batch, g.inputs, g.result = x[0], x[1], w[0]
 	if g.groups < 1 || g.inputs%g.groups != 0 || g.result%g.groups != 0 || w[1] != g.inputs/g.groups || g.result == 0 || g.inputs == 0 {
-		return g, fmt.Errorf("a kernel of %v over %v in %d groups", w, x, g.groups)
+		return g, fmt.Errorf("shape mismatch: kernel %v over %v in %d groups", w, x, g.groups)
 	}
 	g.cin, g.cout = g.inputs/g.groups, g.result/g.groups
 	if g.window, err = windowOf(c, x[2:], w[2:]); err != nil {
@@ -41,8 +40,9 @@ func convolutionOf(c *kernel.Call, x, w []int) (g convolution, err error) {
 	return g, g.sound(g.cin)
 }
 
-// convolve is Conv: per group, the weights times the columns that the kernel sees,
-// tile by tile of outputs, so that a tile's columns stay in the cache.
+// convolve computes Conv: for each group, the weights times the columns under
+// the kernel, tile by tile of outputs, so that a tile's columns stay in the
+// cache.
 func convolve(c *kernel.Call) error {
 	in, err := c.Floats(0, 1, 2)
 	if err != nil {
@@ -73,7 +73,7 @@ func convolve(c *kernel.Call) error {
 		return nil
 	}
 	k := g.cin * g.kernelSize
-	weights, ld := apart(c, in[1], k)
+	weights, ld := spaced(c, in[1], k)
 	tile := min(g.outSize, max(64, (1<<17)/k/32*32))
 	tiles := (g.outSize + tile - 1) / tile
 	block := g.cout
@@ -101,9 +101,9 @@ func convolve(c *kernel.Call) error {
 	return nil
 }
 
-// apart gives fixed weights with rows at a distance at which the product does
-// not have them evict each other.
-func apart(c *kernel.Call, weights []float32, k int) ([]float32, int) {
+// spaced returns fixed weights with rows at a distance at which they do not
+// evict each other from the cache.
+func spaced(c *kernel.Call, weights []float32, k int) ([]float32, int) {
 	ld := tensor.Stride(k)
 	if ld == k || !c.Same(1) {
 		return weights, k
@@ -175,7 +175,7 @@ func (g *convolution) depthwise(o, x, weights []float32) {
 	}
 }
 
-// after adds a channel's bias and applies what was joined to the node.
+// after adds a channel's bias and applies the operations fused into the node.
 func after(c *kernel.Call, x []float32, add float32) {
 	switch a := c.After; {
 	case a == nil && add == 0:
@@ -201,8 +201,8 @@ func after(c *kernel.Call, x []float32, add float32) {
 	}
 }
 
-// relu is o = max(x + add, 0), by the sign bit: signs are as good as random,
-// and a branch on them is mostly taken wrong. A NaN stays one.
+// relu sets o = max(x + add, 0) by the sign bit: signs are unpredictable, so a
+// branch would usually be mispredicted. NaN remains NaN.
 func relu(o, x []float32, add float32) {
 	x = x[:len(o)]
 	const least = 0xff800000 // -Inf; above it are NaNs

@@ -17,7 +17,7 @@ import (
 	"mm-abi.org/mm/onnx/engine/op"
 )
 
-// ints is an attribute of several numbers.
+// ints returns an attribute of integers.
 func ints(name string, v ...int) onnx.Attribute {
 	list := make([]int64, len(v))
 	for i, n := range v {
@@ -26,7 +26,7 @@ func ints(name string, v ...int) onnx.Attribute {
 	return onnx.IntList(name, list...)
 }
 
-// picture is a random array.
+// picture returns a random array.
 func picture(t *testing.T, m *array.Arena, seed uint64, shape ...int) *array.Array {
 	t.Helper()
 	a, err := m.New(onnx.FLOAT, shape...)
@@ -41,7 +41,7 @@ func picture(t *testing.T, m *array.Arena, seed uint64, shape ...int) *array.Arr
 }
 
 // apply runs an operator of an opset on several numbers of threads, whose
-// results have to be the same, and gives its outputs.
+// results must be equal, and returns its outputs.
 func apply(t *testing.T, m *array.Arena, n *onnx.Node, opset int64, after *kernel.After, outputs int, in ...*array.Array) ([]*array.Array, error) {
 	t.Helper()
 	n.Inputs = nil
@@ -59,7 +59,7 @@ func apply(t *testing.T, m *array.Arena, n *onnx.Node, opset int64, after *kerne
 			Context: t.Context(), Arena: m, Pool: p, Node: n, Opset: opset, In: in, Fixed: slices.Repeat([]bool{true}, len(in)),
 			Cache: new(any), Lanes: make([]kernel.Lane, threads), Rows: make([]tensor.Row, threads), After: after,
 		}
-		for range 2 { // again, with what the first run has kept
+		for range 2 { // again, with the cache of the first run
 			c.Out = make([]*array.Array, outputs)
 			err = run(c)
 			if err != nil {
@@ -70,7 +70,7 @@ func apply(t *testing.T, m *array.Arena, n *onnx.Node, opset int64, after *kerne
 			}
 			for i, a := range c.Out {
 				if !bytes.Equal(a.Bytes(), first[i].Bytes()) {
-					t.Errorf("%s: %d threads give another output %d", n.Op, threads, i)
+					t.Errorf("%s: %d threads change output %d", n.Op, threads, i)
 				}
 			}
 		}
@@ -82,20 +82,20 @@ func apply(t *testing.T, m *array.Arena, n *onnx.Node, opset int64, after *kerne
 	return first, nil
 }
 
-// windowed is a case of a convolution or a pool; nil is what the standard takes
-// for it.
+// windowed is a case of a convolution or a pool; nil selects the default of the
+// standard.
 type windowed struct {
 	x, w             []int // shapes; w is the kernel of a pool
 	group            int
 	stride, dilation []int
-	pads             []int // before, and after
+	pads             []int // before and after
 	auto             string
 	more             []onnx.Attribute
 	out              []int // the shape of the result
-	before           []int // the padding that auto_pad comes to
+	before           []int // the padding that auto_pad implies
 }
 
-// node is the case as a node.
+// node returns the case as a node.
 func (c *windowed) node(op string) *onnx.Node {
 	n := &onnx.Node{Op: op, Attributes: slices.Clone(c.more)}
 	add := func(name string, v []int) {
@@ -116,7 +116,7 @@ func (c *windowed) node(op string) *onnx.Node {
 }
 
 // seen calls f for the input coordinates under the kernel element k at output
-// o, if they lie within the image of the given size.
+// o, if they are within the image of the given size.
 func (c *windowed) seen(size, o, k []int, f func(at []int)) {
 	at := make([]int, len(size))
 	for i := range size {
@@ -140,7 +140,7 @@ func (c *windowed) seen(size, o, k []int, f func(at []int)) {
 	f(at)
 }
 
-// coordinates are the places of an array of the given shape, in order.
+// coordinates visits the coordinates of an array of the given shape, in order.
 func coordinates(shape []int, f func(at []int)) {
 	at := make([]int, len(shape))
 	for range kernel.Product(shape) {
@@ -154,7 +154,7 @@ func coordinates(shape []int, f func(at []int)) {
 	}
 }
 
-// place is where coordinates lie in an array.
+// place returns the offset of coordinates in an array.
 func place(shape, at []int) int {
 	n := 0
 	for i, d := range shape {
@@ -163,20 +163,21 @@ func place(shape, at []int) int {
 	return n
 }
 
-// near holds results to those of float64, n terms each.
+// nearly compares results with those in float64, of n terms each.
 func nearly(t *testing.T, what string, got *array.Array, shape []int, want []float64, n int) {
 	t.Helper()
 	if !slices.Equal(got.Shape, shape) {
-		t.Fatalf("%s: the result is %v, wanted is %v", what, got.Shape, shape)
+		t.Fatalf("%s: got shape %v, want %v", what, got.Shape, shape)
 	}
 	for i, v := range array.Of[float32](got) {
 		if !(math.Abs(float64(v)-want[i]) <= 2e-6*math.Sqrt(float64(n))*(2+math.Abs(want[i]))) {
-			t.Fatalf("%s: element %d is %g, wanted is %g", what, i, v, want[i])
+			t.Fatalf("%s: element %d: got %g, want %g", what, i, v, want[i])
 		}
 	}
 }
 
-// afters are what may be joined to a convolution, and what it does.
+// afters lists the operations that may be fused into a convolution, and their
+// functions.
 var afters = []struct {
 	after *kernel.After
 	f     func(v float64) float64
@@ -188,7 +189,7 @@ var afters = []struct {
 		func(v float64) float64 { return v*min(max(v/4+0.5, 0), 1)*2 - 1 }},
 }
 
-// Conv is the sum that the standard says it is.
+// Conv computes the sum defined by the standard.
 func TestConv(t *testing.T) {
 	for _, c := range []windowed{
 		{x: []int{1, 3, 8}, w: []int{4, 3, 3}, out: []int{1, 4, 6}},
@@ -237,7 +238,7 @@ func TestConv(t *testing.T) {
 	}
 }
 
-// ConvTranspose adds what each input gives to the outputs around it.
+// ConvTranspose adds the contributions of each input to the outputs around it.
 func TestConvTranspose(t *testing.T) {
 	for _, c := range []windowed{
 		{x: []int{1, 3, 5}, w: []int{3, 2, 3}, out: []int{1, 2, 7}},
@@ -254,7 +255,7 @@ func TestConvTranspose(t *testing.T) {
 		x, w, b := picture(t, m, 1, c.x...), picture(t, m, 2, c.w...), picture(t, m, 3, channels)
 		sums := make([]float64, kernel.Product(c.out))
 		coordinates(c.out, func(o []int) { sums[place(c.out, o)] = float64(array.Of[float32](b)[o[1]]) })
-		// An input takes the place that an output of a Conv has.
+		// An input corresponds to an output of a Conv.
 		coordinates(c.x, func(i []int) {
 			g := i[1] / (c.x[1] / groups)
 			for ch := range c.w[1] {
@@ -281,7 +282,7 @@ func TestConvTranspose(t *testing.T) {
 	}
 }
 
-// Pools give the largest, the mean and the norm of what they see.
+// Pools compute the maximum, the mean and the norm of their windows.
 func TestPools(t *testing.T) {
 	for _, c := range []windowed{
 		{x: []int{1, 2, 9}, w: []int{3}, out: []int{1, 2, 7}},
@@ -329,7 +330,7 @@ func TestPools(t *testing.T) {
 			nearly(t, what, out[0], c.out, want, kernel.Product(c.w))
 			if op == "MaxPool" {
 				if !slices.Equal(array.Of[int64](out[1]), places) {
-					t.Errorf("%s: the places are %v, wanted are %v", what, array.Of[int64](out[1]), places)
+					t.Errorf("%s: indices: got %v, want %v", what, array.Of[int64](out[1]), places)
 				}
 				alone, err := apply(t, m, n, opset, nil, 1, x)
 				if err != nil {
@@ -341,7 +342,7 @@ func TestPools(t *testing.T) {
 	}
 }
 
-// Linear interpolation is what it says, over every dimension and order.
+// Linear interpolation matches its definition, over every dimension and order.
 func TestResizeLinear(t *testing.T) {
 	for _, c := range []struct {
 		x, to []int
@@ -396,7 +397,7 @@ func TestResizeLinear(t *testing.T) {
 	}
 }
 
-// What cannot be computed is an error that says why, and no panic.
+// Invalid inputs end in a specific error, not in a panic.
 func TestWindowFaults(t *testing.T) {
 	one := func(dims ...int) windowed { return windowed{x: dims, w: []int{2, 2, 3, 3}} }
 	for _, c := range []struct {
@@ -405,24 +406,24 @@ func TestWindowFaults(t *testing.T) {
 		bias     int
 		says     string
 	}{
-		{"an image too small", "Conv", one(1, 2, 2, 5), 2, "a window of 3 over 2"},
-		{"channels", "Conv", one(1, 3, 5, 5), 2, "a kernel of"},
-		{"ranks", "Conv", one(1, 2, 5), 2, "a kernel of"},
-		{"a bias", "Conv", one(1, 2, 5, 5), 3, "wanted are 2 elements"},
+		{"image too small", "Conv", one(1, 2, 2, 5), 2, "window of 3 exceeds 2"},
+		{"channels", "Conv", one(1, 3, 5, 5), 2, "kernel ["},
+		{"ranks", "Conv", one(1, 2, 5), 2, "kernel ["},
+		{"bias", "Conv", one(1, 2, 5, 5), 3, "want 2 elements"},
 		{"groups", "Conv", windowed{x: []int{1, 3, 5, 5}, w: []int{2, 1, 3, 3}, group: 3}, 2, "in 3 groups"},
-		{"a stride of nothing", "Conv", windowed{x: []int{1, 2, 5, 5}, w: []int{2, 2, 3, 3}, stride: []int{0, 1}}, 2, "strides [0 1]"},
-		{"a dilation of nothing", "Conv", windowed{x: []int{1, 2, 5, 5}, w: []int{2, 2, 3, 3}, dilation: []int{1, 0}}, 2, "dilations [1 0]"},
-		{"a padding below nothing", "Conv", windowed{x: []int{1, 2, 5, 5}, w: []int{2, 2, 3, 3}, pads: []int{0, -1, 0, 0}}, 2, "pads"},
-		{"few strides", "Conv", windowed{x: []int{1, 2, 5, 5}, w: []int{2, 2, 3, 3}, stride: []int{1}}, 2, "strides [1]"},
-		{"a dilation beyond all", "Conv", windowed{x: []int{1, 2, 5, 5}, w: []int{2, 2, 3, 3}, dilation: []int{1 << 40, 1}}, 2, "dilations"},
-		{"channels of a transposed one", "ConvTranspose", one(1, 3, 5, 5), 2, "a kernel of"},
-		{"a transposed one without an end", "ConvTranspose", windowed{x: []int{1, 2, 5, 5}, w: []int{2, 2, 3, 3}, pads: []int{9, 0, 0, 0}}, 2, "negative"},
-		{"a transposed bias", "ConvTranspose", one(1, 2, 5, 5), 1, "wanted are 2 elements"},
+		{"zero stride", "Conv", windowed{x: []int{1, 2, 5, 5}, w: []int{2, 2, 3, 3}, stride: []int{0, 1}}, 2, "strides [0 1]"},
+		{"zero dilation", "Conv", windowed{x: []int{1, 2, 5, 5}, w: []int{2, 2, 3, 3}, dilation: []int{1, 0}}, 2, "dilations [1 0]"},
+		{"negative padding", "Conv", windowed{x: []int{1, 2, 5, 5}, w: []int{2, 2, 3, 3}, pads: []int{0, -1, 0, 0}}, 2, "pads"},
+		{"too few strides", "Conv", windowed{x: []int{1, 2, 5, 5}, w: []int{2, 2, 3, 3}, stride: []int{1}}, 2, "strides [1]"},
+		{"huge dilation", "Conv", windowed{x: []int{1, 2, 5, 5}, w: []int{2, 2, 3, 3}, dilation: []int{1 << 40, 1}}, 2, "dilations"},
+		{"channels of a transposed convolution", "ConvTranspose", one(1, 3, 5, 5), 2, "kernel ["},
+		{"negative transposed output", "ConvTranspose", windowed{x: []int{1, 2, 5, 5}, w: []int{2, 2, 3, 3}, pads: []int{9, 0, 0, 0}}, 2, "negative"},
+		{"transposed bias", "ConvTranspose", one(1, 2, 5, 5), 1, "want 2 elements"},
 	} {
 		m := &array.Arena{Limit: 1 << 30}
 		_, err := apply(t, m, c.c.node(c.op), 17, nil, 1, picture(t, m, 1, c.c.x...), picture(t, m, 2, c.c.w...), picture(t, m, 3, c.bias))
 		if err == nil || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: %v, wanted is %q", c.name, err, c.says)
+			t.Errorf("%s: got %v, want %q", c.name, err, c.says)
 		}
 	}
 }

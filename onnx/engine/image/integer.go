@@ -8,9 +8,9 @@ import (
 	"mm-abi.org/mm/onnx/engine/product"
 )
 
-// wholeConv is a convolution of int16; rows are the weights of each channel, if
-// they are known.
-func wholeConv(c *kernel.Call, x, w *array.Array, rows *product.Rows) (*array.Array, error) {
+// integerConv is a convolution of int16; rows holds the weights of each
+// channel, or is nil.
+func integerConv(c *kernel.Call, x, w *array.Array, rows *product.Rows) (*array.Array, error) {
 	g, err := convolutionOf(c, x.Shape, w.Shape)
 	if err != nil {
 		return nil, err
@@ -28,7 +28,7 @@ func wholeConv(c *kernel.Call, x, w *array.Array, rows *product.Rows) (*array.Ar
 		}
 		defer c.Arena.Release(room)
 	}
-	// A tile's patches: as columns first, then as rows.
+	// A tile's patches: first as columns, then as rows.
 	tile := min(g.outSize, 64)
 	threads := len(c.Lanes)
 	patches := product.Rows{}
@@ -61,9 +61,8 @@ func wholeConv(c *kernel.Call, x, w *array.Array, rows *product.Rows) (*array.Ar
 }
 
 func convInteger(c *kernel.Call) (err error) {
-	c.Out[0], err = product.MultiplyIntegers(c, 0, 2, 1, 3, wholeConv)
+	c.Out[0], err = product.MultiplyIntegers(c, 0, 2, 1, 3, integerConv)
 	return err
 }
 
-// qlinearConv is QLinearConv.
-func qlinearConv(c *kernel.Call) error { return product.Linear(c, wholeConv) }
+func qlinearConv(c *kernel.Call) error { return product.Linear(c, integerConv) }

@@ -42,7 +42,7 @@ func TestConvInteger(t *testing.T) {
 		got := tr.Same(t, "ConvInteger")[0]
 		for i, v := range array.Of[int32](got) {
 			if v != want[i] {
-				t.Fatalf("element %d of %v is %d, want %d", i, got.Shape, v, want[i])
+				t.Fatalf("element %d of %v: got %d, want %d", i, got.Shape, v, want[i])
 			}
 		}
 	}

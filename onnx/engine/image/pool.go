@@ -11,11 +11,11 @@ import (
 	"mm-abi.org/mm/onnx/engine/kernel"
 )
 
-// pooling is MaxPool, AveragePool and LpPool.
+// pooling computes MaxPool, AveragePool and LpPool.
 func pooling[T kernel.Number](c *kernel.Call) error {
 	x := c.In[0]
 	if x.Rank() < 3 {
-		return fmt.Errorf("a window over %v", x.Shape)
+		return fmt.Errorf("%v has no dimension for a window", x.Shape)
 	}
 	w, err := windowOf(c, x.Shape[2:], nil)
 	if err != nil {
@@ -68,7 +68,7 @@ func pooling[T kernel.Number](c *kernel.Call) error {
 	return nil
 }
 
-// byRows computes a plane of maxima or averages, tap by tap over whole rows.
+// byRows computes a plane of maxima or averages, tap by tap over complete rows.
 func byRows[T kernel.Number](p *pooler, o, x []T, most bool) {
 	start := T(0)
 	if most {
@@ -108,8 +108,8 @@ func byRows[T kernel.Number](p *pooler, o, x []T, most bool) {
 	}
 }
 
-// divide calls f with the number of elements that each output of a row, the
-// first of which is at, is the average of.
+// divide calls f with the divisor of the average for each output of a row that
+// begins at at.
 func (p *pooler) divide(at, deep int, f func(i, n int)) {
 	for i := range p.out[2] {
 		n := p.covered(at + i)
@@ -121,15 +121,15 @@ func (p *pooler) divide(at, deep int, f func(i, n int)) {
 	}
 }
 
-// pooler is a window with what pools add to it.
+// pooler is a window with the options of pools.
 type pooler struct {
 	window
-	all bool // padding counts in an average
+	all bool // averages include padding
 	p   float64
 }
 
-// bounds gives the kernel elements [lo, hi) that lie within the input for
-// output o, and where the first of all would lie.
+// bounds returns the kernel elements [lo, hi) within the input for output o,
+// and the position of element 0.
 func (w *window) bounds(dim, o int) (lo, hi, at int) {
 	at = o*w.stride[dim] - w.before[dim]
 	d := w.dilation[dim]
@@ -168,15 +168,15 @@ func largest[T kernel.Number](p *pooler, x []T, i int) (best T, place int) {
 	return best, place
 }
 
-// norm is the p-norm of the elements under the window of output i.
+// norm returns the p-norm of the elements under the window of output i.
 func (p *pooler) norm(i int, x func(at int) float64) float64 {
 	sum := 0.0
 	p.visit(i, func(at int) { sum += math.Pow(math.Abs(x(at)), p.p) })
 	return math.Pow(sum, 1/p.p)
 }
 
-// covered is how many elements the window of output i has in the input and its
-// padding: what ceil_mode adds beyond does not count.
+// covered returns the number of elements that the window of output i has in the
+// input and its padding, without the elements that ceil_mode adds.
 func (w *window) covered(i int) int {
 	n := 1
 	for dim, o := range []int{i / (w.out[1] * w.out[2]), i / w.out[2] % w.out[1], i % w.out[2]} {
@@ -185,17 +185,17 @@ func (w *window) covered(i int) int {
 	return n
 }
 
-// coveredIn is covered in one dimension.
+// coveredIn is covered for one dimension.
 func (w *window) coveredIn(dim, o int) int {
 	last := w.in[dim] + w.after[dim] - 1 - (o*w.stride[dim] - w.before[dim])
 	return min(last/w.dilation[dim]+1, w.kernel[dim])
 }
 
-// globalPool is one number for each channel.
+// globalPool computes one number for each channel.
 func globalPool[T float32 | float64](c *kernel.Call) error {
 	x := c.In[0]
 	if x.Rank() < 3 {
-		return fmt.Errorf("a pool over %v", x.Shape)
+		return fmt.Errorf("%v has no dimensions for a pool", x.Shape)
 	}
 	shape := slices.Clone(x.Shape)
 	for i := 2; i < len(shape); i++ {

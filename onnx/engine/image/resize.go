@@ -12,7 +12,7 @@ import (
 	"mm-abi.org/mm/onnx/engine/kernel"
 )
 
-// resize is Resize by nearest or linear interpolation, and Upsample.
+// resize computes Resize by nearest or linear interpolation, and Upsample.
 func resize(c *kernel.Call) error {
 	x := c.In[0]
 	shape, factor, err := resized(c, x.Shape)
@@ -21,7 +21,7 @@ func resize(c *kernel.Call) error {
 	}
 	n, err := array.Count(shape)
 	if err != nil || n > 0 && x.Len() == 0 {
-		return fmt.Errorf("%v to %v: %v", x.Shape, shape, err)
+		return fmt.Errorf("resizing %v to %v: %v", x.Shape, shape, err)
 	}
 	if c.Text("mode", "nearest") == "nearest" {
 		return nearest(c, x, shape, factor)
@@ -29,7 +29,7 @@ func resize(c *kernel.Call) error {
 	return linear(c, x, shape, factor)
 }
 
-// resized finds the shape of the output and by how much each dimension grows.
+// resized returns the shape of the output and the scale of each dimension.
 func resized(c *kernel.Call, from []int) (shape []int, factor []float64, err error) {
 	scales, sizes, err := factors(c)
 	if err != nil {
@@ -56,11 +56,11 @@ func resized(c *kernel.Call, from []int) (shape []int, factor []float64, err err
 			factor[k] = float64(scales[i])
 			v := math.Floor(float64(from[k]) * factor[k])
 			if !(factor[k] > 0) || v > math.MaxInt32 {
-				return nil, nil, fmt.Errorf("the scales %v", scales)
+				return nil, nil, fmt.Errorf("bad scales %v", scales)
 			}
 			shape[k] = int(v)
 		default:
-			return nil, nil, fmt.Errorf("%d scales and %d sizes for %d axes", len(scales), len(sizes), len(axes))
+			return nil, nil, fmt.Errorf("length mismatch: %d scales and %d sizes for %d axes", len(scales), len(sizes), len(axes))
 		}
 	}
 	if len(sizes) > 0 {
@@ -69,7 +69,7 @@ func resized(c *kernel.Call, from []int) (shape []int, factor []float64, err err
 	return shape, factor, nil
 }
 
-// factors reads scales and sizes, where each opset has them.
+// factors reads scales and sizes as defined in each opset.
 func factors(c *kernel.Call) (scales []float32, sizes []int, err error) {
 	at := 2
 	switch {
@@ -90,12 +90,12 @@ func factors(c *kernel.Call) (scales []float32, sizes []int, err error) {
 	}
 	sizes, err = c.Integers(3)
 	if len(sizes) > 0 && len(scales) > 0 {
-		return nil, nil, fmt.Errorf("scales and sizes")
+		return nil, nil, fmt.Errorf("both scales and sizes are set")
 	}
 	return scales, sizes, err
 }
 
-// policy makes all scales one, for sizes that are only bounds.
+// policy sets all scales to one value, for sizes that are only bounds.
 func policy(c *kernel.Call, from, shape []int, factor []float64, axes []int) {
 	how := c.Text("keep_aspect_ratio_policy", "stretch")
 	if how == "stretch" {
@@ -121,7 +121,7 @@ func origin(c *kernel.Call, i, from, to int, scale float64) float64 {
 	if c.Node.Op == "Upsample" || c.Opset < 11 {
 		mode = "asymmetric"
 	}
-	x, wide := float64(i), scale*float64(from) // the output's size before it is rounded
+	x, wide := float64(i), scale*float64(from) // the output's size before rounding
 	switch mode {
 	case "asymmetric":
 		return x / scale
@@ -141,7 +141,7 @@ func origin(c *kernel.Call, i, from, to int, scale float64) float64 {
 	return (x+0.5)/scale - 0.5
 }
 
-// nearestTo is the input coordinate that output i of a dimension is taken from.
+// nearestTo returns the input coordinate of output i of a dimension.
 func nearestTo(c *kernel.Call, i, from, to int, scale float64) int {
 	mode := c.Text("nearest_mode", "round_prefer_floor")
 	if c.Node.Op == "Upsample" || c.Opset < 11 {
@@ -161,8 +161,8 @@ func nearestTo(c *kernel.Call, i, from, to int, scale float64) int {
 	return min(max(int(min(v, 1<<40)), 0), from-1)
 }
 
-// between are the two input coordinates that each output of a dimension lies
-// between, and how far it is from the first to the second.
+// between holds the two input coordinates around each output of a dimension,
+// and its relative distance from the first.
 type between struct {
 	lo, hi []int
 	part   []float32
@@ -179,7 +179,7 @@ func betweenOf(c *kernel.Call, from, to int, scale float64) between {
 	return b
 }
 
-// mix is o = p·(1-t) + q·t.
+// mix sets o = p·(1-t) + q·t.
 func mix(o, p, q []float32, t float32) {
 	p, q = p[:len(o)], q[:len(o)]
 	if t == 0 {
@@ -191,11 +191,11 @@ func mix(o, p, q []float32, t float32) {
 }
 
 func nearest(c *kernel.Call, x *array.Array, shape []int, factor []float64) error {
-	own, at := kernel.Strides(x.Shape), make([][]int, len(shape))
+	strides, at := kernel.Strides(x.Shape), make([][]int, len(shape))
 	for k, d := range shape {
 		at[k] = make([]int, d)
 		for i := range d {
-			at[k][i] = nearestTo(c, i, x.Shape[k], d, factor[k]) * own[k]
+			at[k][i] = nearestTo(c, i, x.Shape[k], d, factor[k]) * strides[k]
 		}
 	}
 	return c.Take(x, shape, func(i int) int {
@@ -208,8 +208,8 @@ func nearest(c *kernel.Call, x *array.Array, shape []int, factor []float64) erro
 	}, nil)
 }
 
-// linear interpolates one dimension after the other, the last first: its
-// elements are taken one by one, those before it by rows.
+// linear interpolates one dimension after another, the last first: its elements
+// one by one, the others by rows.
 func linear(c *kernel.Call, x *array.Array, shape []int, factor []float64) error {
 	if _, err := c.Floats(0); err != nil {
 		return err
@@ -257,8 +257,8 @@ func linear(c *kernel.Call, x *array.Array, shape []int, factor []float64) error
 	return nil
 }
 
-// BlockedResize is Resize of images in blocks, in rows and columns alone: the
-// planner has seen to it that the other factors are one.
+// BlockedResize computes Resize of blocked images in rows and columns; the
+// planner has verified that the other factors are one.
 func BlockedResize(c *kernel.Call) error {
 	x := c.In[0]
 	size, err := conv.Spatial(x)
@@ -271,17 +271,17 @@ func BlockedResize(c *kernel.Call) error {
 	}
 	to := shape[2:]
 	if shape[0] != 1 || shape[1] != 1 {
-		return fmt.Errorf("batch and channels grow by %v", factor[:2])
+		return fmt.Errorf("batch and channels are scaled by %v", factor[:2])
 	}
 	lanes := conv.Kernels().Lanes()
 	if _, err := array.Count(append(slices.Clone(to), x.Shape[0], x.Shape[1], lanes)); err != nil || x.Len() == 0 {
-		return fmt.Errorf("%v to %v: %v", x.Shape, to, err)
+		return fmt.Errorf("resizing %v to %v: %v", x.Shape, to, err)
 	}
 	out, err := c.Result(0, onnx.FLOAT, append(append(slices.Clone(x.Shape[:2]), to...), lanes)...)
 	if err != nil || out.Len() == 0 {
 		return err
 	}
-	if len(size) == 1 { // a row
+	if len(size) == 1 { // one row
 		size, to, factor = []int{1, size[0]}, []int{1, to[0]}, []float64{1, 1, 1, factor[2]}
 	}
 	xs, o := array.Of[float32](x), array.Of[float32](out)
@@ -310,8 +310,8 @@ func BlockedResize(c *kernel.Call) error {
 		})
 		return nil
 	}
-	// Columns first, into rows of the new width, of which each new row then
-	// lies between two.
+	// First columns, into rows of the new width; each new row is between two of
+	// these.
 	wide, err := c.Arena.New(onnx.FLOAT, x.Shape[0]*x.Shape[1]*size[0], line)
 	if err != nil {
 		return err

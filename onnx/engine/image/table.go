@@ -2,13 +2,13 @@ package image
 
 import "mm-abi.org/mm/onnx/engine/kernel"
 
-// The families: a kernel for each type that an operator takes.
+// A Family holds a kernel for each type of an operator.
 var (
 	pools   = kernel.Family{pooling[float32], pooling[float64], pooling[int8], nil, nil, nil, pooling[uint8]}
 	globals = kernel.Family{globalPool[float32], globalPool[float64]}
 )
 
-// Operators are the operators of this package.
+// Operators returns the operators of this package.
 func Operators() kernel.Operators {
 	t := kernel.Operators{
 		"Conv":              {Run: convolve, Since: 1, Min: 2, Max: 3},

@@ -11,8 +11,8 @@ import (
 	"mm-abi.org/mm/onnx/engine/product"
 )
 
-// convTranspose is the gradient of Conv in its input: weights times input
-// gives what each input element adds to the outputs around it.
+// convTranspose computes the gradient of Conv in its input: weights times input
+// are the contributions of each input element to the outputs around it.
 func convTranspose(c *kernel.Call) error {
 	in, err := c.Floats(0, 1, 2)
 	if err != nil {
@@ -21,7 +21,7 @@ func convTranspose(c *kernel.Call) error {
 	x, w := c.In[0].Shape, c.In[1].Shape
 	groups := c.Int("group", 1)
 	if len(x) < 3 || len(w) != len(x) || groups < 1 || x[1]%groups != 0 || w[0] != x[1] || w[1] == 0 || x[1] == 0 {
-		return fmt.Errorf("a kernel of %v over %v in %d groups", w, x, groups)
+		return fmt.Errorf("shape mismatch: kernel %v over %v in %d groups", w, x, groups)
 	}
 	g, err := windowOf(c, x[2:], w[2:])
 	if err != nil {
@@ -68,11 +68,11 @@ func convTranspose(c *kernel.Call) error {
 	return nil
 }
 
-// widen finds the size of the output of a transposed convolution.
+// widen computes the size of the output of a transposed convolution.
 func widen(c *kernel.Call, g *window) error {
 	extra, shape, auto := c.Ints("output_padding"), c.Ints("output_shape"), c.Text("auto_pad", "NOTSET")
 	if extra != nil && len(extra) != g.rank || shape != nil && len(shape) < g.rank {
-		return fmt.Errorf("output_padding %v and output_shape %v", extra, shape)
+		return fmt.Errorf("bad output_padding %v or output_shape %v", extra, shape)
 	}
 	for k := 3 - g.rank; k < 3; k++ {
 		i, add := k-3+g.rank, 0
@@ -80,7 +80,7 @@ func widen(c *kernel.Call, g *window) error {
 			add = extra[i]
 		}
 		if add < 0 || add > 1<<20 || g.in[k] > 1<<24 {
-			return fmt.Errorf("output_padding %v", extra)
+			return fmt.Errorf("bad output_padding %v", extra)
 		}
 		full := g.stride[k]*(g.in[k]-1) + add + (g.kernel[k]-1)*g.dilation[k] + 1
 		switch {
@@ -90,7 +90,7 @@ func widen(c *kernel.Call, g *window) error {
 				g.out[k] = shape[len(shape)-g.rank+i]
 			}
 			if g.out[k] < 0 || g.out[k] > math.MaxInt32 {
-				return fmt.Errorf("output_shape %v", shape)
+				return fmt.Errorf("bad output_shape %v", shape)
 			}
 			total := max(0, full-g.out[k])
 			g.before[k] = total / 2
@@ -114,7 +114,7 @@ func widen(c *kernel.Call, g *window) error {
 	return nil
 }
 
-// scatter adds what the kernel gives at each input to a plane of outputs.
+// scatter adds the kernel's contributions of each input to a plane of outputs.
 func (w *window) scatter(o, cols []float32) {
 	for k := range w.kernelSize {
 		kd, kh, kw := k/(w.kernel[1]*w.kernel[2]), k/w.kernel[2]%w.kernel[1], k%w.kernel[2]

@@ -7,8 +7,8 @@ import (
 	"mm-abi.org/mm/onnx/engine/kernel"
 )
 
-// window is how a kernel walks over the last dimensions of its input, brought
-// to three: depth, height and width.
+// window describes the movement of a kernel over the last dimensions of its
+// input, extended to three: depth, height and width.
 type window struct {
 	rank                        int
 	in, out                     [3]int
@@ -18,8 +18,8 @@ type window struct {
 	inSize, outSize, kernelSize int
 }
 
-// windowOf reads the attributes of convolutions and pools. kernel may be nil
-// when the attribute kernel_shape gives it.
+// windowOf reads the attributes of convolutions and pools. kernel may be nil if
+// the attribute kernel_shape is set.
 func windowOf(c *kernel.Call, spatial, kernel []int) (w window, err error) {
 	w.rank = len(spatial)
 	if w.rank < 1 || w.rank > 3 {
@@ -27,13 +27,13 @@ func windowOf(c *kernel.Call, spatial, kernel []int) (w window, err error) {
 	}
 	if k := c.Ints("kernel_shape"); k != nil {
 		if kernel != nil && fmt.Sprint(k) != fmt.Sprint(kernel) {
-			return w, fmt.Errorf("a kernel of %v, kernel_shape is %v", kernel, k)
+			return w, fmt.Errorf("kernel %v differs from kernel_shape %v", kernel, k)
 		}
 		kernel = k
 	}
 	strides, dilations, pads := c.Ints("strides"), c.Ints("dilations"), c.Ints("pads")
 	if len(kernel) != w.rank || strides != nil && len(strides) != w.rank || dilations != nil && len(dilations) != w.rank || pads != nil && len(pads) != 2*w.rank {
-		return w, fmt.Errorf("kernel %v, strides %v, dilations %v and pads %v over %v", kernel, strides, dilations, pads, spatial)
+		return w, fmt.Errorf("length mismatch: kernel %v, strides %v, dilations %v and pads %v over %v", kernel, strides, dilations, pads, spatial)
 	}
 	for i := range 3 {
 		w.in[i], w.out[i], w.kernel[i], w.stride[i], w.dilation[i] = 1, 1, 1, 1, 1
@@ -52,7 +52,7 @@ func windowOf(c *kernel.Call, spatial, kernel []int) (w window, err error) {
 		}
 		for _, v := range []int{w.kernel[k], w.stride[k], w.dilation[k]} {
 			if v < 1 || v > 1<<20 {
-				return w, fmt.Errorf("kernel %v, strides %v, dilations %v", kernel, strides, dilations)
+				return w, fmt.Errorf("out of range: kernel %v, strides %v, dilations %v", kernel, strides, dilations)
 			}
 		}
 		if w.before[k] < 0 || w.after[k] < 0 || w.before[k] > 1<<20 || w.after[k] > 1<<20 {
@@ -62,7 +62,7 @@ func windowOf(c *kernel.Call, spatial, kernel []int) (w window, err error) {
 	return w, nil
 }
 
-// slide finds the size of the output.
+// slide computes the size of the output.
 func slide(c *kernel.Call, w *window) error {
 	auto, ceil := c.Text("auto_pad", "NOTSET"), c.Int("ceil_mode", 0) != 0
 	for k := 3 - w.rank; k < 3; k++ {
@@ -81,7 +81,7 @@ func slide(c *kernel.Call, w *window) error {
 		}
 		room := w.in[k] + w.before[k] + w.after[k] - reach
 		if room < 0 {
-			return fmt.Errorf("a window of %d over %d elements", reach, w.in[k]+w.before[k]+w.after[k])
+			return fmt.Errorf("window of %d exceeds %d elements", reach, w.in[k]+w.before[k]+w.after[k])
 		}
 		w.out[k] = room/w.stride[k] + 1
 		if ceil && room%w.stride[k] != 0 && w.out[k]*w.stride[k] < w.in[k]+w.before[k] {
@@ -98,19 +98,19 @@ func (w *window) measure() {
 	w.kernelSize = w.kernel[0] * w.kernel[1] * w.kernel[2]
 }
 
-// outs is the output's shape after its first dimensions.
+// outs returns the output's shape with the given first dimensions.
 func (w *window) outs(first ...int) []int { return append(first, w.out[3-w.rank:]...) }
 
-// sound reports whether the sizes that are computed from w stay small.
+// sound reports an error if the sizes computed from w are too large.
 func (w *window) sound(factor int) error {
 	n := float64(factor) * float64(w.kernelSize) * float64(max(w.inSize, 1))
 	if n > 1<<50 || float64(w.kernel[0])*float64(w.kernel[1])*float64(w.kernel[2]) > math.MaxInt32 {
-		return fmt.Errorf("a kernel of %v over %v is too large", w.kernel, w.in)
+		return fmt.Errorf("kernel %v over %v is too large", w.kernel, w.in)
 	}
 	return nil
 }
 
-// span gives the outputs [lo, hi) of a row for which kernel element k lies
+// span returns the outputs [lo, hi) of a row for which kernel element k is
 // within the input.
 func (w *window) span(dim, k int) (lo, hi int) {
 	off := k*w.dilation[dim] - w.before[dim]
@@ -124,9 +124,8 @@ func (w *window) span(dim, k int) (lo, hi int) {
 	return min(lo, w.out[dim]), max(min(hi, w.out[dim]), min(lo, w.out[dim]))
 }
 
-// columns writes the elements of one channel that the kernel sees at the
-// outputs [p0, p1): kernelSize rows of p1-p0, ld apart; zero where it sees
-// padding.
+// columns writes the elements of one channel under the kernel at the outputs
+// [p0, p1): kernelSize rows of p1-p0, ld apart; zero for padding.
 func columns[T kernel.Number](w *window, dst []T, ld int, x []T, p0, p1 int) {
 	for k := range w.kernelSize {
 		kd, kh, kw := k/(w.kernel[1]*w.kernel[2]), k/w.kernel[2]%w.kernel[1], k%w.kernel[2]

@@ -8,7 +8,7 @@ import (
 	"mm-abi.org/mm/onnx"
 )
 
-// The forms of quantisation.
+// The forms of quantization.
 const (
 	WeightOnly = "weights"               // integers that are converted to floats before use
 	QDQ        = "QDQ"                   // QuantizeLinear and DequantizeLinear around float operators
@@ -17,8 +17,8 @@ const (
 	NBits      = "MatMulNBits"           // blocks of few bits
 )
 
-// Quantisation describes how a model is quantized.
-type Quantisation struct {
+// Quantization describes how a model is quantized.
+type Quantization struct {
 	Forms       []string // empty for a float model; sorted
 	Weights     []string // element types of quantized weights, sorted
 	Activations []string // element types of quantized activations, sorted
@@ -28,8 +28,8 @@ type Quantisation struct {
 // sets collects names.
 type sets struct{ forms, weights, activations map[string]bool }
 
-// QuantisationOf detects how m is quantized.
-func QuantisationOf(m *onnx.Model) Quantisation {
+// QuantizationOf detects how m is quantized.
+func QuantizationOf(m *onnx.Model) Quantization {
 	constant := make(map[string]*onnx.Tensor)
 	m.EachTensor(func(t *onnx.Tensor) { constant[t.Name] = t })
 	m.EachNode(func(n *onnx.Node) {
@@ -40,7 +40,7 @@ func QuantisationOf(m *onnx.Model) Quantisation {
 		}
 	})
 	delete(constant, "")
-	q, s := Quantisation{}, sets{make(map[string]bool), make(map[string]bool), make(map[string]bool)}
+	q, s := Quantization{}, sets{make(map[string]bool), make(map[string]bool), make(map[string]bool)}
 	m.EachNode(func(n *onnx.Node) {
 		at := func(i int) *onnx.Tensor {
 			if i < len(n.Inputs) {
