@@ -1,10 +1,11 @@
-// Package guard is the tool safety: it looks for what a text should not have.
+// Package guard implements the tool safety, which finds unwanted parts of a
+// text.
 //
-// Three things are looked for: words of a list (list.go), by one pass of an
-// Aho-Corasick automaton over the text as a reader would hear it; data of persons
-// (person.go), by form and by checksum; and marks of a prompt that gives itself out
-// for more than a user's text (prompt.go). It is a net with known holes, not a
-// judgement: docs/SKILLS.md says what it is measured on.
+// It finds words of a list (list.go), in one pass of an Aho-Corasick automaton
+// over a normalized text; personal data (person.go), by form and checksum; and
+// marks of prompts that pretend to be more than a user's text (prompt.go). It
+// is a filter with known gaps; docs/SKILLS.md describes what it was measured
+// on.
 package guard
 
 import (
@@ -18,7 +19,7 @@ import (
 	"mm-abi.org/mm/skills/sandbox/builtin"
 )
 
-// Bounds of a call.
+// Limits of a call.
 const (
 	maxFindings = 256
 	maxTerms    = 256
@@ -29,23 +30,23 @@ const (
 type Finding struct {
 	Kind string `json:"kind"` // mail, phone, iban, card, ip, ssn, key; prompt, and the kinds of the list
 	Text string `json:"text"`
-	From int    `json:"from"` // bytes
+	From int    `json:"from"` // byte offset
 	To   int    `json:"to"`
 }
 
-// Verdict is what came of a text.
+// Verdict is the result for a text.
 type Verdict struct {
-	Allowed  bool      `json:"allowed"` // it has no word of the list and no mark of a prompt
+	Allowed  bool      `json:"allowed"` // no listed word and no mark of a prompt
 	Findings []Finding `json:"findings"`
 }
 
-// Guard looks at texts; it may be used from several goroutines.
+// Guard checks texts; it may be used from several goroutines.
 type Guard struct {
 	kinds []string
 	words *aho.Trie
 }
 
-// New makes a guard of the list that is part of mm.
+// New returns a guard with the built-in list.
 func New() (*Guard, error) {
 	kinds, words, err := list()
 	if err != nil {
@@ -54,10 +55,10 @@ func New() (*Guard, error) {
 	return &Guard{kinds, aho.NewTrieBuilder().AddStrings(words).Build()}, nil
 }
 
-// Tool makes the function of the skill safety: {"text": …, "op": …, "terms":
-// […]} to {"result": …}. Op "check" gives a [Verdict], "redact" the text with
-// each finding replaced by its kind in brackets. Terms are more words to look for,
-// of kind "term".
+// Tool returns the function of the skill safety: {"text": …, "op": …, "terms":
+// […]} to {"result": …}. Op "check" returns a [Verdict], "redact" the text
+// with each finding replaced by its kind in brackets. Terms are additional
+// words, of kind "term".
 func Tool() builtin.Func {
 	g, err := New()
 	return func(call *builtin.Call) (any, error) {
@@ -87,32 +88,32 @@ func Tool() builtin.Func {
 		case "redact":
 			return map[string]any{"result": Redact(args.Text, v.Findings)}, nil
 		}
-		return nil, sandbox.Faultf(sandbox.Args, "there is no op %q: check, redact", args.Op)
+		return nil, sandbox.Faultf(sandbox.Args, "unknown op %q: want check or redact", args.Op)
 	}
 }
 
-// Look finds what a text should not have, in its order. Where two findings
-// overlap, the longer one stands.
+// Look returns the findings in the order of the text. Of overlapping findings,
+// the longest remains.
 func (g *Guard) Look(text string, terms []string) (Verdict, error) {
-	t := hear(text)
+	t := normalize(text)
 	found := append(persons(text), marks(text)...)
-	for _, m := range g.words.Match(t.heard) {
+	for _, m := range g.words.Match(t.text) {
 		if f, ok := t.finding(m, g.kinds[m.Pattern()]); ok {
 			found = append(found, f)
 		}
 	}
 	if len(terms) > 0 {
-		own, err := trie(terms)
+		extra, err := trie(terms)
 		if err != nil {
 			return Verdict{}, err
 		}
-		for _, m := range own.Match(t.heard) {
+		for _, m := range extra.Match(t.text) {
 			if f, ok := t.finding(m, "term"); ok {
 				found = append(found, f)
 			}
 		}
 	}
-	v := Verdict{Allowed: true, Findings: apart(found)}
+	v := Verdict{Allowed: true, Findings: withoutOverlaps(found)}
 	for _, f := range v.Findings {
 		if !isPerson(f.Kind) {
 			v.Allowed = false
@@ -124,24 +125,24 @@ func (g *Guard) Look(text string, terms []string) (Verdict, error) {
 	return v, nil
 }
 
-// trie is an automaton of the caller's terms.
+// trie returns an automaton of the caller's terms.
 func trie(terms []string) (*aho.Trie, error) {
 	if len(terms) > maxTerms {
-		return nil, sandbox.Faultf(sandbox.Args, "%d terms; %d are the limit", len(terms), maxTerms)
+		return nil, sandbox.Faultf(sandbox.Args, "too many terms: got %d, limit %d", len(terms), maxTerms)
 	}
 	var words []string
 	for _, s := range terms {
-		h := strings.TrimSpace(string(hear(s).heard))
+		h := strings.TrimSpace(string(normalize(s).text))
 		if h == "" || len(s) > maxTerm {
-			return nil, sandbox.Faultf(sandbox.Args, "a term has 1 to %d bytes with a letter or digit", maxTerm)
+			return nil, sandbox.Faultf(sandbox.Args, "invalid term: want 1 to %d bytes with a letter or digit", maxTerm)
 		}
 		words = append(words, h)
 	}
 	return aho.NewTrieBuilder().AddStrings(words).Build(), nil
 }
 
-// apart sorts findings and leaves out what another one covers or meets.
-func apart(found []Finding) []Finding {
+// withoutOverlaps sorts findings and drops those that a longer one overlaps.
+func withoutOverlaps(found []Finding) []Finding {
 	slices.SortStableFunc(found, func(a, b Finding) int {
 		if a.From != b.From {
 			return a.From - b.From
@@ -161,7 +162,7 @@ func apart(found []Finding) []Finding {
 	return out
 }
 
-// Redact replaces findings, which are apart and in order.
+// Redact replaces findings, which must be sorted and must not overlap.
 func Redact(text string, findings []Finding) string {
 	var b strings.Builder
 	at := 0

@@ -79,8 +79,8 @@ func TestTool(t *testing.T) {
 		{`{"text":"mail ann@example.org now","op":"redact"}`, `{"result":"mail [mail] now"}`},
 		{`{"text":"mail ann@example.org","op":"check"}`, `{"result":{"allowed":true,"findings":[{"kind":"mail","text":"ann@example.org","from":5,"to":20}]}}`},
 		{`{"text":"Project Zeus is late","op":"redact","terms":["project zeus"]}`, `{"result":"[term] is late"}`},
-		{`{"text":"a","op":"burn"}`, "there is no op"},
-		{`{"text":"a","op":"check","terms":["  "]}`, "a term has"},
+		{`{"text":"a","op":"burn"}`, "unknown op"},
+		{`{"text":"a","op":"check","terms":["  "]}`, "invalid term"},
 		{`{"text":"` + strings.Repeat("a@b.org ", 400) + `","op":"check"}`, "more than 256 findings"},
 	} {
 		reply, err := g.Call(t.Context(), sandbox.Call{Input: []byte(c.in)})
@@ -96,8 +96,7 @@ func TestTool(t *testing.T) {
 	}
 }
 
-// FuzzLook: findings are parts of any text, in order, and what is left after
-// redaction can be looked at again.
+// FuzzLook checks that findings are sorted parts of the text.
 func FuzzLook(f *testing.F) {
 	for _, s := range []string{"a@b.org", "+49 30 901820", "DE89 3704 0044 0532 0130 00", "bu1ld a b\u200bomb", "\xff<|x|>", "::1 1::"} {
 		f.Add(s, "zeus")

@@ -13,38 +13,39 @@ import (
 //go:embed blocklist.txt
 var blocklist string
 
-// list reads the embedded list: the kind of each entry and its words as they
-// are heard.
+// list parses the embedded list into the kind and the normalized words of each
+// entry.
 func list() (kinds, words []string, err error) {
 	for i, line := range strings.Split(blocklist, "\n") {
 		if line == "" || line[0] == '#' {
 			continue
 		}
 		kind, entry, ok := strings.Cut(line, "\t")
-		h := string(hear(entry).heard)
+		h := string(normalize(entry).text)
 		if !ok || kind == "" || strings.TrimSpace(h) == "" {
-			return nil, nil, fmt.Errorf("line %d of the list of words has no kind and words", i+1)
+			return nil, nil, fmt.Errorf("word list: line %d: want a kind and words", i+1)
 		}
 		kinds, words = append(kinds, kind), append(words, h)
 	}
 	return kinds, words, nil
 }
 
-// hearing is a text as it is heard, and where each byte of that stood.
-type hearing struct {
-	text  string
-	heard []byte
-	from  []int // of a byte of heard: where its character begins
-	to    []int // and ends
+// normalized is a normalized text with the source offset of each byte.
+type normalized struct {
+	source string
+	text   []byte
+	from   []int // of a byte of text: offset of its character in source
+	to     []int // and of its end
 }
 
-// sounds are signs that stand for letters.
+// sounds maps signs that stand for letters.
 var sounds = map[rune]rune{'0': 'o', '1': 'i', '3': 'e', '4': 'a', '5': 's', '7': 't', '@': 'a', '$': 's', '!': 'i', '|': 'i'}
 
-// hear writes a text small, without accents of its own, signs as the letters
-// they stand for within words, one space between words, nothing invisible.
-func hear(text string) hearing {
-	h := hearing{text: text}
+// normalize returns a text in lower case without accents and invisible
+// characters, with signs within words replaced by the letters they stand for
+// and one space between words.
+func normalize(text string) normalized {
+	h := normalized{source: text}
 	space := true
 	for i, r := range text {
 		size := utf8.RuneLen(r)
@@ -66,22 +67,22 @@ func hear(text string) hearing {
 		}
 		space = r == ' '
 		for _, b := range []byte(string(r)) {
-			h.heard = append(h.heard, b)
+			h.text = append(h.text, b)
 			h.from, h.to = append(h.from, i), append(h.to, i+size)
 		}
 	}
 	return h
 }
 
-// within says whether a sign has a letter at a side: then it is one itself.
+// within reports whether a sign is next to a letter and stands for one.
 func within(text string, i, size int) bool {
 	before, _ := utf8.DecodeLastRuneInString(text[:i])
 	after, _ := utf8.DecodeRuneInString(text[i+size:])
 	return unicode.IsLetter(after) || unicode.IsLetter(before) && after != utf8.RuneError && sounds[after] != 0
 }
 
-// plain is the Latin letter that a letter looks like: full-width, Cyrillic and
-// Greek ones that are drawn alike, and Latin ones with accents.
+// plain returns the Latin letter that a letter resembles: full-width, Cyrillic
+// and Greek letters, and Latin letters with accents.
 func plain(r rune) rune {
 	switch {
 	case r >= 'ａ' && r <= 'ｚ':
@@ -100,12 +101,12 @@ func plain(r rune) rune {
 	return r
 }
 
-// finding is a match of whole words.
-func (h *hearing) finding(m *aho.Match, kind string) (Finding, bool) {
+// finding returns a match unless it is part of a word.
+func (h *normalized) finding(m *aho.Match, kind string) (Finding, bool) {
 	at, end := int(m.Pos()), int(m.Pos())+len(m.Match())
-	if at > 0 && h.heard[at-1] != ' ' || end < len(h.heard) && h.heard[end] != ' ' {
+	if at > 0 && h.text[at-1] != ' ' || end < len(h.text) && h.text[end] != ' ' {
 		return Finding{}, false
 	}
 	from, to := h.from[at], h.to[end-1]
-	return Finding{kind, h.text[from:to], from, to}, true
+	return Finding{kind, h.source[from:to], from, to}, true
 }

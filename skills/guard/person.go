@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// form is how a kind of data is written, and what more it has to be.
+// form is the syntax of a kind of data, with an optional check.
 type form struct {
 	kind string
 	re   *regexp.Regexp
-	is   func(string) bool // nil: its form is enough
+	is   func(string) bool // nil: no check
 }
 
-// forms, those that are surer first. The expressions are of RE2: their time is
+// forms is sorted by reliability. The expressions are RE2: their time is
 // linear in the text.
 var forms = []form{
 	{"mail", regexp.MustCompile(`[A-Za-z0-9][A-Za-z0-9._%+-]{0,63}@[A-Za-z0-9](?:[A-Za-z0-9-]{0,62}\.)+[A-Za-z]{2,24}\b`), nil},
@@ -35,7 +35,7 @@ func isPerson(kind string) bool {
 	return false
 }
 
-// persons finds data of persons.
+// persons finds personal data.
 func persons(text string) []Finding {
 	var out []Finding
 	for _, f := range forms {
@@ -48,7 +48,7 @@ func persons(text string) []Finding {
 	return first(out)
 }
 
-// grouped says whether digits or capitals stand in a group just before: the
+// grouped reports whether a group of digits comes just before, so that the
 // number is the rest of a longer one.
 func grouped(text string, at int) bool {
 	if at < 2 || text[at-1] != ' ' && text[at-1] != '-' {
@@ -58,23 +58,23 @@ func grouped(text string, at int) bool {
 	return b >= '0' && b <= '9'
 }
 
-// first leaves out what a surer kind has taken.
+// first drops findings that overlap those of a more reliable kind.
 func first(found []Finding) []Finding {
 	var out []Finding
 	for _, f := range found {
-		taken := false
+		overlaps := false
 		for _, o := range out {
-			taken = taken || f.From < o.To && o.From < f.To
+			overlaps = overlaps || f.From < o.To && o.From < f.To
 		}
-		if !taken {
+		if !overlaps {
 			out = append(out, f)
 		}
 	}
 	return out
 }
 
-// ibanLengths are those of the registry of SWIFT (release 99) for the
-// countries of Europe and some more.
+// ibanLengths holds lengths from the SWIFT registry (release 99) for the
+// countries of Europe and some others.
 var ibanLengths = map[string]int{
 	"AD": 24, "AE": 23, "AL": 28, "AT": 20, "AZ": 28, "BA": 20, "BE": 16, "BG": 22, "BH": 22, "BR": 29, "BY": 28, "CH": 21, "CY": 28, "CZ": 24,
 	"DE": 22, "DK": 18, "EE": 20, "EG": 29, "ES": 24, "FI": 18, "FO": 18, "FR": 27, "GB": 22, "GE": 22, "GI": 23, "GL": 18, "GR": 27, "HR": 21,
@@ -120,7 +120,7 @@ func isCard(s string) bool {
 	return sum%10 == 0 && strings.Trim(d, d[:1]) != ""
 }
 
-// isSSN leaves out numbers that the USA do not give.
+// isSSN excludes numbers that the USA do not issue.
 func isSSN(s string) bool {
 	return s[:3] != "000" && s[:3] != "666" && s[0] != '9' && s[4:6] != "00" && s[7:] != "0000"
 }
@@ -137,7 +137,7 @@ func isPhone(s string) bool {
 
 var date = regexp.MustCompile(`^(?:[0-9]{4}[-./][0-9]{1,2}[-./][0-9]{1,2}|[0-9]{1,2}[-./][0-9]{1,2}[-./][0-9]{4})$`)
 
-// isDate says whether it is rather a date: 2026-11-22, 22.11.2026.
+// isDate reports whether s looks like a date: 2026-11-22, 22.11.2026.
 func isDate(s string) bool { return date.MatchString(s) }
 
 func onlyDigits(s string) string {

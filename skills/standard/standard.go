@@ -1,5 +1,5 @@
-// Package standard is the table of the skills that are part of mm: functions
-// by the name that runtime.builtin of a module.yaml gives.
+// Package standard is the table of the built-in skills: functions by the name
+// in runtime.builtin of a module.yaml.
 package standard
 
 import (
@@ -13,8 +13,8 @@ import (
 	"mm-abi.org/mm/skills/sandbox/builtin"
 )
 
-// Funcs are the functions, for a builtin.Executor. Letters to compare with are
-// drawn once, when the first picture is read.
+// Funcs returns the functions for a builtin.Executor. The letters for
+// comparison are rendered once, for the first image.
 func Funcs() map[string]builtin.Func {
 	letters := sync.OnceValues(glyph.New)
 	return map[string]builtin.Func{

@@ -23,7 +23,7 @@ import (
 	"mm-abi.org/mm/train/dataset/scene"
 )
 
-var update = flag.Bool("update", false, "write what the skills answer")
+var update = flag.Bool("update", false, "rewrite the golden answers")
 
 // golden is a call and its answer.
 type golden struct {
@@ -33,8 +33,8 @@ type golden struct {
 	Fault  string          `json:"fault,omitempty"`
 }
 
-// picture is a chart that is drawn here, as PNG.
-func picture(t *testing.T) []byte {
+// drawChart renders a chart as PNG.
+func drawChart(t *testing.T) []byte {
 	t.Helper()
 	src, err := scene.New(scene.Options{Split: scene.Held, Kinds: []string{scene.Charts}, Size: 384, Seed: 7})
 	if err != nil {
@@ -53,8 +53,8 @@ func picture(t *testing.T) []byte {
 	return b.Bytes()
 }
 
-// Each skill answers the calls of testdata/calls.jsonl as it did, by the
-// contract of its module and within its memory.
+// TestGolden compares answers with testdata/calls.jsonl, and checks them
+// against the module of each skill and its memory limit.
 func TestGolden(t *testing.T) {
 	formula, err := os.ReadFile("testdata/formula.png")
 	if err != nil {
@@ -67,7 +67,7 @@ func TestGolden(t *testing.T) {
 		name string
 		data []byte
 	}{
-		{"img0", picture(t)}, {"formula", formula}, {"huge", huge},
+		{"img0", drawChart(t)}, {"formula", formula}, {"huge", huge},
 		{"table", []byte("fruit,sold\nann,12\nbob,30\nkim,\"1,018\"\n")},
 		{"json", []byte(`{"a": 1, "b": 2.5, "c": 4}`)},
 		{"years", []byte("2020;10\n2021;12\n2023;16\n")},
@@ -80,7 +80,7 @@ func TestGolden(t *testing.T) {
 		guest   sandbox.Guest
 		in, out *schemas.Shape
 	}
-	known := map[string]skill{}
+	prepared := map[string]skill{}
 	for name := range Funcs() {
 		m, list := modules.Load(filepath.Join("../../catalog", name))
 		if len(list) > 0 || m.Runtime.Builtin != name {
@@ -91,7 +91,7 @@ func TestGolden(t *testing.T) {
 		if inErr != nil || outErr != nil {
 			t.Fatal(inErr, outErr)
 		}
-		limits := modules.Effective{MemBytes: 32 << 20, TimeoutMS: 30_000} // less than any of them asks for
+		limits := modules.Effective{MemBytes: 32 << 20, TimeoutMS: 30_000} // less than the manifests allow
 		if name == "chartqa" || name == "ocr-latex" {
 			limits.MemBytes = 64 << 20 // the playbook's sandbox
 		}
@@ -100,7 +100,7 @@ func TestGolden(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer g.Close()
-		known[name] = skill{g, in, out}
+		prepared[name] = skill{g, in, out}
 	}
 	const file = "testdata/calls.jsonl"
 	want, err := os.ReadFile(file)
@@ -113,7 +113,7 @@ func TestGolden(t *testing.T) {
 		if err := json.Unmarshal([]byte(line), &c); err != nil {
 			t.Fatal(err)
 		}
-		k := known[c.Skill]
+		k := prepared[c.Skill]
 		args, err := schemas.ReadValue(c.Args)
 		if err != nil {
 			t.Fatal(err)

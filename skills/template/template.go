@@ -1,5 +1,5 @@
-// Package template writes the beginning of a skill: a module folder whose tool
-// counts words, to be made into something else.
+// Package template writes the folder of a new skill: a module whose tool
+// counts words, as a starting point.
 package template
 
 import (
@@ -16,12 +16,12 @@ import (
 //go:embed go c python starlark
 var files embed.FS
 
-// language is how a skill of it is made.
+// language describes how a skill is built in a language.
 type language struct {
 	name  string
 	run   string // runtime of module.yaml
 	mem   string
-	build string // the command that makes what runs; "": the source runs as it is
+	build string // build command; "": the source runs as is
 	needs string
 }
 
@@ -29,12 +29,12 @@ func languages() []language {
 	return []language{
 		{"c", "wasm: NAME.wasm", "16Mi", "clang --target=wasm32-wasi --sysroot=/usr -O2 -o NAME.wasm NAME.c", "clang and lld of 14 and later, wasi-libc and libclang-rt-14-dev-wasm32 (Debian's names); or the Python package ziglang: python3 -m ziglang cc --target=wasm32-wasi -O2 -o NAME.wasm NAME.c"},
 		{"go", "wasm: NAME.wasm", "128Mi", "GOOS=wasip1 GOARCH=wasm go build -ldflags='-s -w' -o NAME.wasm .", "Go 1.24 or later"},
-		{"python", "python: NAME.py", "64Mi", "", "mm skill install micropython, once; without it mm runs it by Starlark, as far as that can read it"},
+		{"python", "python: NAME.py", "64Mi", "", "mm skill install micropython, once; without it mm runs the program by Starlark if that can parse it"},
 		{"starlark", "starlark: NAME.star", "64Mi", "", ""},
 	}
 }
 
-// Languages lists the languages there are templates for.
+// Languages returns the languages with a template.
 func Languages() []string {
 	var names []string
 	for _, l := range languages() {
@@ -43,16 +43,15 @@ func Languages() []string {
 	return names
 }
 
-// Options of a skill.
+// Options configures a skill.
 type Options struct {
 	Name     string
-	Language string // one of Languages; "": starlark
-	Version  string // "": 0.1.0
-	License  string // "": Apache-2.0
+	Language string // one of Languages; default starlark
+	Version  string // default 0.1.0
+	License  string // default Apache-2.0
 }
 
-// Command is what makes the program of a skill from its folder; "" where the
-// source runs as it is.
+// Command returns the build command of a skill, "" if the source runs as is.
 func (o Options) Command() string {
 	for _, l := range languages() {
 		if l.name == o.Language {
@@ -64,20 +63,20 @@ func (o Options) Command() string {
 
 func (o Options) fill(s string) string { return strings.ReplaceAll(s, "NAME", o.Name) }
 
-// Write makes the module folder dir, which may not hold a module: module.yaml,
-// the source, and a README that says how it is built and called.
+// Write creates the module folder dir, which must not hold a module:
+// module.yaml, the source, and a README with instructions.
 func Write(dir string, opt Options) error {
 	for _, s := range []struct {
-		at      *string
-		without string
+		value    *string
+		fallback string
 	}{{&opt.Language, "starlark"}, {&opt.Version, "0.1.0"}, {&opt.License, "Apache-2.0"}} {
-		if *s.at == "" {
-			*s.at = s.without
+		if *s.value == "" {
+			*s.value = s.fallback
 		}
 	}
 	i := slices.IndexFunc(languages(), func(l language) bool { return l.name == opt.Language })
 	if i < 0 {
-		return fmt.Errorf("there is no template of %q: there are %s", opt.Language, strings.Join(Languages(), ", "))
+		return fmt.Errorf("unknown language %q: want %s", opt.Language, strings.Join(Languages(), ", "))
 	}
 	lang := languages()[i]
 	_, _, err := modules.Create(dir, func(d *fsx.Dir) error {
@@ -96,7 +95,7 @@ func Write(dir string, opt Options) error {
 			if err != nil {
 				return err
 			}
-			name := strings.TrimSuffix(opt.fill(e.Name()), ".txt") // Go's own files are no part of mm
+			name := strings.TrimSuffix(opt.fill(e.Name()), ".txt") // keeps the go command from building them
 			if err := put(d, name, opt.fill(string(text))); err != nil {
 				return err
 			}
@@ -128,23 +127,23 @@ card: README.md
 }
 
 func (o Options) readme(l language) string {
-	made := "The source runs as it is.\n"
+	build := "The source runs as it is.\n"
 	if l.build != "" {
-		made = "What runs is made from the source, in this folder:\n\n    " + l.build + "\n"
+		build = "Build the skill in this folder:\n\n    " + l.build + "\n"
 	}
 	if l.needs != "" {
-		made += "\nNeeded: " + l.needs + ".\n"
+		build += "\nNeeded: " + l.needs + ".\n"
 	}
 	return o.fill(`# NAME ` + o.Version + `
 
-Type: skill. Licence: ` + o.License + `.
+Type: skill. License: ` + o.License + `.
 
-Counts the words of a text: ` + "`{\"text\": \"one two\"}` gives `{\"result\": 2}`" + `.
+Counts the words of a text: ` + "`{\"text\": \"one two\"}` returns `{\"result\": 2}`" + `.
 
-` + made + `
+` + build + `
     mm module check .
 
-compares the folder with module.yaml. A graph names it under ` + "`skills:`" + ` as ` + "`{ref: NAME@" + o.Version + "}`" + `, and finds it in a folder
+checks the folder against module.yaml. A graph names it under ` + "`skills:`" + ` as ` + "`{ref: NAME@" + o.Version + "}`" + `, and finds it in a folder
 called modules beside it or, signed, in the store:
 
     mm module add . --sign default

@@ -14,7 +14,8 @@ import (
 	"mm-abi.org/mm/skills/sandbox/wasm"
 )
 
-// Each template is a module, builds where what it needs is there, and answers.
+// TestWrite checks that each template is a module, builds if its tools are
+// installed, and answers.
 func TestWrite(t *testing.T) {
 	for _, lang := range Languages() {
 		t.Run(lang, func(t *testing.T) {
@@ -24,7 +25,7 @@ func TestWrite(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := Write(dir, opt); err == nil {
-				t.Error("written over itself")
+				t.Error("overwrote a module")
 			}
 			m, list := modules.Load(dir)
 			if len(list) > 0 {
@@ -48,7 +49,7 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// build runs the command of a README.
+// build runs the build command.
 func build(t *testing.T, dir string, opt Options) {
 	t.Helper()
 	switch opt.Language {
@@ -62,10 +63,10 @@ func build(t *testing.T, dir string, opt Options) {
 			return
 		}
 		if _, err := os.Stat("/usr/lib/wasm32-wasi/crt1.o"); err != nil {
-			t.Skip("skipped: there is no wasi-libc, and no zig in MM_ZIG")
+			t.Skip("skipped: no wasi-libc, and no zig in MM_ZIG")
 		}
 		if _, err := exec.LookPath("clang"); err != nil {
-			t.Skip("there is no clang")
+			t.Skip("skipped: no clang")
 		}
 	}
 	cmd := exec.Command("sh", "-c", opt.Command())
@@ -76,12 +77,12 @@ func build(t *testing.T, dir string, opt Options) {
 	}
 }
 
-// ziglang builds a guest in C by the compiler and the libc that a zig brings.
+// ziglang builds a C guest with zig's compiler and libc.
 func ziglang(t *testing.T, dir, zig string, opt Options) {
 	t.Helper()
 	command, ok := strings.CutPrefix(opt.Command(), "clang --target=wasm32-wasi --sysroot=/usr ")
 	if !ok {
-		t.Fatalf("%q is no command for zig", opt.Command())
+		t.Fatalf("%q is not a command for zig", opt.Command())
 	}
 	cmd := exec.Command(zig, append([]string{"cc", "--target=wasm32-wasi"}, strings.Fields(command)...)...)
 	cmd.Dir = dir
@@ -93,7 +94,7 @@ func ziglang(t *testing.T, dir, zig string, opt Options) {
 	}
 }
 
-// answers calls the tool on the engine that its manifest names.
+// answers calls the tool on the engine in its manifest.
 func answers(t *testing.T, dir string, m *modules.Manifest) {
 	t.Helper()
 	var e sandbox.Executor = starlark.Executor{}
@@ -133,9 +134,9 @@ func TestUnknown(t *testing.T) {
 		t.Error(err)
 	}
 	if err := Write(dir, Options{Name: "Not A Name"}); err == nil {
-		t.Error("a name that is none was taken")
+		t.Error("an invalid name was accepted")
 	}
 	if _, err := os.Stat(dir); err == nil {
-		t.Error("something is left")
+		t.Error("files are left")
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"mm-abi.org/mm/skills/skilltest"
 )
 
-// funcs are tools that behave as guests of the suite do.
+// funcs holds tools that behave as the guests of the suite.
 var funcs = map[string]Func{
 	skilltest.Echo: func(c *Call) (any, error) { return map[string]any{"echo": c.Args}, nil },
 	skilltest.Loop: func(c *Call) (any, error) {
@@ -80,7 +80,7 @@ func TestSuite(t *testing.T) {
 	skilltest.Suite{Executor: Executor{Funcs: funcs}, Programs: programs, Absent: map[string]string{skilltest.Exit: "a function has no exit code"}}.Run(t)
 }
 
-// One executor for each guest: the corpus calls all of them hostile.
+// One executor for each guest: the program's name selects the function.
 func TestCorpus(t *testing.T) {
 	for _, h := range []struct {
 		f    string
@@ -97,7 +97,8 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-// A function that does not come back is left, and not called until it has.
+// TestStuck checks that a function that does not return is abandoned and not
+// called again until it has.
 func TestDeaf(t *testing.T) {
 	release := make(chan struct{})
 	e := Executor{Funcs: map[string]Func{"f": func(*Call) (any, error) { <-release; return 1, nil }}, Grace: time.Millisecond}
@@ -116,7 +117,7 @@ func TestDeaf(t *testing.T) {
 	if err := g.Close(); err != nil {
 		t.Error(err)
 	}
-	g.(*guest).limits.TimeoutMS = 60_000 // no longer what it is about
+	g.(*guest).limits.TimeoutMS = 60_000 // no longer relevant
 	reply, err := g.Call(t.Context(), sandbox.Call{Input: []byte(`{}`)})
 	var n int
 	if err != nil || json.Unmarshal(reply.Output, &n) != nil || n != 1 {

@@ -11,7 +11,7 @@ import (
 	"mm-abi.org/mm/skills/skilltest"
 )
 
-// escape tries something that must fail, and says whether it did.
+// escape tries a forbidden operation and returns whether it failed.
 func escape(lines ...string) sandbox.Program {
 	return program(append(append([]string{"try:"}, indented(lines)...), "  return 'yes'", "except Exception:", "  return 'no'")...)
 }
@@ -24,8 +24,8 @@ func indented(lines []string) []string {
 	return out
 }
 
-// corpus is programs that mean harm. Whatever they do to the interpreter, they
-// do to an instance that is theirs alone and ends with the call.
+// corpus returns hostile programs. Damage to the interpreter stays in an
+// instance that ends with the call.
 func corpus(secret string) []skilltest.Hostile {
 	late, hungry, breaks := []sandbox.Kind{sandbox.Time}, []sandbox.Kind{sandbox.Memory}, []sandbox.Kind{sandbox.Trap}
 	floods, ends := []sandbox.Kind{sandbox.Output}, []sandbox.Kind{sandbox.Exit}
@@ -64,7 +64,7 @@ func corpus(secret string) []skilltest.Hostile {
 	add("brackets within brackets", raw("def run(args): return "+strings.Repeat("(", 20000)+"1"+strings.Repeat(")", 20000)), tires)
 	add("JSON within JSON", program("import json", "return json.loads('[' * 100000 + ']' * 100000)"), tires)
 	add("a text as long as memory", program("return 'x' * 10 ** 9"), hungry)
-	add("texts kept", program("x = []", "while True: x.append('x' * 100000)"), append(hungry, sandbox.Time)) // the collector looks through all of them for each
+	add("texts kept", program("x = []", "while True: x.append('x' * 100000)"), append(hungry, sandbox.Time)) // each allocation scans all of them
 	add("doubling a text", program("x = 'x'", "while True: x = x + x"), hungry)
 	add("doubling a list", program("x = [1]", "while True: x += x"), hungry)
 	add("bytes without end", program("x = bytearray()", "while True: x.extend(bytes(1 << 16))"), append(hungry, sandbox.Time))

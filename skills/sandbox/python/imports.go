@@ -16,14 +16,13 @@ import (
 	"mm-abi.org/mm/skills/sandbox"
 )
 
-// host is a function that MicroPython imports: arguments in, the result out, as
-// the engine hands them over.
+// host is a function that MicroPython imports. The stack holds its arguments,
+// then its result.
 type host func(ctx context.Context, mod api.Module, stack []uint64)
 
-// given are the functions that do something, by module and name. Every other
-// import of a system call says that there is none, and every other one at all,
-// which are those that call JavaScript, ends the call.
-var given = map[string]host{
+// hosts holds the implemented functions by module and name. Other system calls
+// return ENOSYS, and other imports, which call JavaScript, end the call.
+var hosts = map[string]host{
 	"env.emscripten_resize_heap": resize,
 	"env.mp_js_ticks_ms":         ticks,
 	"env.mp_js_time_ms":          clock,
@@ -32,7 +31,7 @@ var given = map[string]host{
 	"env.js_check_existing":      func(_ context.Context, _ api.Module, stack []uint64) { stack[0] = api.EncodeI32(-1) },
 	"env.__syscall_openat":       openFile,
 	"env._abort_js": func(ctx context.Context, _ api.Module, _ []uint64) {
-		panic(sandbox.Faultf(sandbox.Trap, "%s broke the interpreter", of(ctx).name))
+		panic(sandbox.Faultf(sandbox.Trap, "%s crashed the interpreter", of(ctx).name))
 	},
 	"wasi_snapshot_preview1.fd_write": writeFile,
 	"wasi_snapshot_preview1.fd_read":  readFile,
@@ -41,7 +40,7 @@ var given = map[string]host{
 	"wasi_snapshot_preview1.fd_sync":  func(_ context.Context, _ api.Module, stack []uint64) { stack[0] = 0 },
 }
 
-// Errors of system calls, as Emscripten numbers them (those of WASI).
+// Errors of system calls, numbered by Emscripten as in WASI.
 const (
 	errBadFile  = 8
 	errInvalid  = 28
@@ -51,7 +50,7 @@ const (
 	errManyOpen = 33
 )
 
-// imports makes everything that MicroPython imports (wasm.Imports).
+// imports defines everything that MicroPython imports (wasm.Imports).
 func imports(ctx context.Context, r wazero.Runtime, m wazero.CompiledModule) error {
 	jumps, err := emscripten.NewFunctionExporterForModule(m) // invoke_… and longjmp
 	if err != nil {
@@ -67,27 +66,27 @@ func imports(ctx context.Context, r wazero.Runtime, m wazero.CompiledModule) err
 		if builders[from] == nil {
 			builders[from] = r.NewHostModuleBuilder(from)
 		}
-		do := given[from+"."+name]
+		do := hosts[from+"."+name]
 		switch {
 		case do != nil:
 		case strings.HasPrefix(name, "__syscall_"):
 			do = func(_ context.Context, _ api.Module, stack []uint64) { stack[0] = api.EncodeI32(-errNoSystem) }
 		default:
 			do = func(ctx context.Context, _ api.Module, _ []uint64) {
-				panic(sandbox.Faultf(sandbox.Trap, "%s calls JavaScript (%s), which is not there", of(ctx).name, name))
+				panic(sandbox.Faultf(sandbox.Trap, "%s calls JavaScript (%s), which is not available", of(ctx).name, name))
 			}
 		}
 		builders[from].NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(do), f.ParamTypes(), f.ResultTypes()).Export(name)
 	}
 	for from, b := range builders {
 		if _, err := b.Instantiate(ctx); err != nil {
-			return fmt.Errorf("making the imports of %s: %w", from, err)
+			return fmt.Errorf("defining the imports of %s: %w", from, err)
 		}
 	}
 	return nil
 }
 
-// resize grows the memory to so many bytes and says whether it could.
+// resize grows the memory to a size and reports whether it could.
 func resize(_ context.Context, mod api.Module, stack []uint64) {
 	want, page := uint64(uint32(stack[0])), uint64(64<<10)
 	have := uint64(mod.Memory().Size())
@@ -100,13 +99,13 @@ func resize(_ context.Context, mod api.Module, stack []uint64) {
 	}
 }
 
-// ticks is the milliseconds since some time in the past: of a program without
-// permission, how often it has asked.
+// ticks returns milliseconds since an arbitrary time; without permission, the
+// number of its calls.
 func ticks(ctx context.Context, _ api.Module, stack []uint64) {
 	stack[0] = api.EncodeI32(int32(of(ctx).now()))
 }
 
-// clock is the milliseconds since 1970.
+// clock returns milliseconds since 1970.
 func clock(ctx context.Context, _ api.Module, stack []uint64) {
 	stack[0] = api.EncodeF64(float64(of(ctx).now()))
 }
@@ -119,12 +118,12 @@ func (m *machine) now() int64 {
 	return m.clock
 }
 
-// random is 32 bits: of a program without permission, those of each call.
+// random returns 32 bits; without permission, the same sequence in each call.
 func random(ctx context.Context, _ api.Module, stack []uint64) {
 	m := of(ctx)
 	if m.allow.Random {
 		var b [4]byte
-		rand.Read(b[:]) // it ends the process rather than fail
+		rand.Read(b[:]) // it never returns an error
 		stack[0] = uint64(binary.LittleEndian.Uint32(b[:]))
 		return
 	}
@@ -135,14 +134,14 @@ func random(ctx context.Context, _ api.Module, stack []uint64) {
 	stack[0] = uint64(uint32(z ^ z>>31))
 }
 
-// files are the assets of a call, and which of them are open.
+// files holds the assets of a call and the open ones.
 type files struct {
 	list []sandbox.Asset
 	open map[uint32]*file
 	next uint32
 }
 
-// file is an asset that is open.
+// file is an open asset.
 type file struct {
 	asset sandbox.Asset
 	at    int64
@@ -156,7 +155,7 @@ const (
 	firstFile = 3
 	maxOpen   = 64
 	maxPath   = 4 << 10
-	maxPieces = 1 << 10 // of one reading or writing
+	maxPieces = 1 << 10 // of one read or write
 )
 
 // openFile opens /in/NAME for reading.
@@ -183,7 +182,7 @@ func openFile(ctx context.Context, mod api.Module, stack []uint64) {
 	}
 }
 
-// text reads a text that ends with a zero.
+// text reads a zero-terminated text.
 func text(mod api.Module, at uint32) (string, bool) {
 	size := mod.Memory().Size()
 	if at >= size {
@@ -197,7 +196,7 @@ func text(mod api.Module, at uint32) (string, bool) {
 	return s, ends
 }
 
-// pieces reads the list of memory that is to be filled or written out.
+// pieces reads the list of buffers of a read or write.
 func pieces(mod api.Module, at, n uint32) ([][]byte, bool) {
 	if n > maxPieces {
 		return nil, false
@@ -215,7 +214,7 @@ func pieces(mod api.Module, at, n uint32) ([][]byte, bool) {
 	return list, true
 }
 
-// writeFile writes to the log, whichever of the two streams it is.
+// writeFile writes to the log, for both output streams.
 func writeFile(ctx context.Context, mod api.Module, stack []uint64) {
 	fd, done := uint32(stack[0]), uint32(stack[3])
 	list, ok := pieces(mod, uint32(stack[1]), uint32(stack[2]))
@@ -261,7 +260,7 @@ func readFile(ctx context.Context, mod api.Module, stack []uint64) {
 	stack[0] = store(mod, done, uint32(n))
 }
 
-// read fills memory from where the file stands.
+// read fills buffers from the position of the file.
 func (f *file) read(list [][]byte) (int, error) {
 	n := 0
 	for _, b := range list {
@@ -269,13 +268,13 @@ func (f *file) read(list [][]byte) (int, error) {
 		m, err := f.asset.Data.ReadAt(b, f.at)
 		n, f.at = n+m, f.at+int64(m)
 		if m < len(b) {
-			return n, errors.Join(err, errors.New("the asset ends early"))
+			return n, errors.Join(err, errors.New("asset truncated"))
 		}
 	}
 	return n, nil
 }
 
-// seekFile moves within an asset: from its beginning, from where it stands, from
+// seekFile moves within an asset: relative to its beginning, its position or
 // its end.
 func seekFile(ctx context.Context, mod api.Module, stack []uint64) {
 	f := of(ctx).files.open[uint32(stack[0])]

@@ -14,16 +14,15 @@ import (
 	"mm-abi.org/mm/skills/sandbox"
 )
 
-// What MicroPython is started with. Its heap grows by itself, up to the memory
-// of the instance.
+// Settings of MicroPython. Its heap grows by itself up to the memory of the
+// instance.
 const (
-	frames = 8 << 10 // words that the frames of nested calls may take
+	frames = 8 << 10 // words of the frames of nested calls
 	heap   = 1 << 20 // bytes
 )
 
-// Kinds of a value that crosses the border of MicroPython's proxies
-// (ports/webassembly/proxy_c.c); a value is three words: kind, and what the kind
-// says.
+// Kinds of a value of MicroPython's proxies (ports/webassembly/proxy_c.c). A
+// value is three words; the meaning of the last two depends on the kind.
 const (
 	kindException = ^uint32(0)
 	kindNone      = 1
@@ -32,8 +31,7 @@ const (
 	kindObject    = 8 // the least kind of an object: its number
 )
 
-// ask calls the program's function. What it gives is left where it is found
-// again.
+// ask calls the program's function and stores the result in a variable.
 const ask = `
 def __mm():
     import json
@@ -41,23 +39,23 @@ def __mm():
 __mm_out = __mm() if "run" in globals() else None
 `
 
-// machine is one instance of MicroPython with what it sees of the world.
+// machine is one instance of MicroPython with its environment.
 type machine struct {
 	instance api.Module
 	name     string
 	allow    modules.Allow
 	files    *files
 	log      io.Writer
-	clock    int64  // readings
+	clock    int64  // number of readings
 	state    uint64 // of the random numbers
 }
 
 type machineKey struct{}
 
-// of is the machine that a host function is called by.
+// of returns the machine that calls a host function.
 func of(ctx context.Context) *machine { return ctx.Value(machineKey{}).(*machine) }
 
-// run runs a program and asks its function.
+// run runs a program and calls its function.
 func (m *machine) run(ctx context.Context, source, input []byte, out io.Writer) error {
 	ctx = context.WithValue(ctx, machineKey{}, m)
 	for _, step := range []struct {
@@ -88,7 +86,7 @@ func (m *machine) run(ctx context.Context, source, input []byte, out io.Writer) 
 	return err
 }
 
-// call calls a function of MicroPython and gives its first result.
+// call calls a function of MicroPython and returns its first result.
 func (m *machine) call(ctx context.Context, name string, args ...uint64) (uint32, error) {
 	f := m.instance.ExportedFunction(name)
 	if f == nil {
@@ -101,7 +99,7 @@ func (m *machine) call(ctx context.Context, name string, args ...uint64) (uint32
 	return uint32(results[0]), nil
 }
 
-// put copies bytes, and a zero behind them, into memory of MicroPython's.
+// put copies bytes and a terminating zero into MicroPython's memory.
 func (m *machine) put(ctx context.Context, b []byte) (uint64, error) {
 	at, err := m.call(ctx, "malloc", uint64(len(b)+1))
 	if err != nil {
@@ -117,14 +115,14 @@ func (m *machine) put(ctx context.Context, b []byte) (uint64, error) {
 }
 
 func (m *machine) hungry() error {
-	return sandbox.Faultf(sandbox.Memory, "%s asked for more memory than there is", m.name)
+	return sandbox.Faultf(sandbox.Memory, "%s exceeded its memory limit", m.name)
 }
 
 func (m *machine) broken() error {
-	return sandbox.Faultf(sandbox.Trap, "%s broke the interpreter: an address outside of its memory", m.name)
+	return sandbox.Faultf(sandbox.Trap, "%s crashed the interpreter: address out of bounds", m.name)
 }
 
-// value reads what MicroPython left at an address: an exception is an error.
+// value reads a value at an address; an exception is returned as an error.
 func (m *machine) value(at uint64) (kind, word uint32, text []byte, err error) {
 	b, ok := m.instance.Memory().Read(uint32(at), 12)
 	if !ok {
@@ -144,47 +142,47 @@ func (m *machine) value(at uint64) (kind, word uint32, text []byte, err error) {
 	return kind, word, text, nil
 }
 
-// raised is the fault of an exception that nobody caught: its type, and the text
-// with its way through the program, with a byte 4 between.
+// raised returns the fault for an uncaught exception: text holds its type and
+// its traceback with a byte 4 between.
 func (m *machine) raised(text string) error {
-	kind, way, _ := strings.Cut(text, "\x04")
-	way = strings.TrimSpace(way)
+	kind, trace, _ := strings.Cut(text, "\x04")
+	trace = strings.TrimSpace(trace)
 	if kind != "SystemExit" {
-		io.WriteString(m.log, way+"\n") // the end of what a log takes ends the call itself
+		io.WriteString(m.log, trace+"\n") // a full log ends the call by itself
 	}
-	last := way[strings.LastIndexByte(way, '\n')+1:]
+	last := trace[strings.LastIndexByte(trace, '\n')+1:]
 	switch kind {
 	case "MemoryError":
 		return m.hungry()
 	case "SystemExit":
 		return m.exited(strings.TrimSpace(strings.TrimPrefix(last, "SystemExit:")))
 	}
-	return sandbox.Faultf(sandbox.Trap, "%s broke: %s", m.name, strings.TrimSuffix(last, ":"))
+	return sandbox.Faultf(sandbox.Trap, "%s crashed: %s", m.name, strings.TrimSuffix(last, ":"))
 }
 
-// exited is the fault of a program that ended itself: by a number, or by a text,
-// which is for people.
-func (m *machine) exited(said string) error {
-	code, err := strconv.Atoi(said)
-	if said == "" || said == "SystemExit" || said == "None" {
+// exited returns the fault for a program that ended itself by a number, or by
+// a text for the log.
+func (m *machine) exited(status string) error {
+	code, err := strconv.Atoi(status)
+	if status == "" || status == "SystemExit" || status == "None" {
 		code, err = 0, nil
 	}
 	if err != nil {
-		io.WriteString(m.log, said+"\n")
+		io.WriteString(m.log, status+"\n")
 		code = 1
 	}
 	if code == 0 {
-		return sandbox.Faultf(sandbox.Result, "%s ended before it gave a result", m.name)
+		return sandbox.Faultf(sandbox.Result, "%s exited without a result", m.name)
 	}
-	f := sandbox.Faultf(sandbox.Exit, "%s ended with code %d", m.name, code)
+	f := sandbox.Faultf(sandbox.Exit, "%s exited with code %d", m.name, code)
 	f.Code = code
 	return f
 }
 
-// out is memory for one value.
+// out allocates memory for one value.
 func (m *machine) out(ctx context.Context) (uint64, error) { return m.put(ctx, make([]byte, 12)) }
 
-// main is the number of the module that programs run in.
+// main returns the reference of the module in which programs run.
 func (m *machine) main(ctx context.Context) (uint64, error) {
 	name, err := m.put(ctx, []byte("__main__"))
 	if err != nil {
@@ -199,12 +197,12 @@ func (m *machine) main(ctx context.Context) (uint64, error) {
 	}
 	kind, word, _, err := m.value(at)
 	if err == nil && kind < kindObject {
-		err = fmt.Errorf("MicroPython gives no main module: %d", kind)
+		err = fmt.Errorf("MicroPython has no main module: got kind %d", kind)
 	}
 	return uint64(word), err
 }
 
-// set gives a variable of the program a text.
+// set assigns a text to a variable of the program.
 func (m *machine) set(ctx context.Context, object uint64, name string, text []byte) error {
 	at, err := m.put(ctx, text)
 	if err != nil {
@@ -243,7 +241,7 @@ func (m *machine) get(ctx context.Context, object uint64, name string) ([]byte, 
 	if err == nil && kind == kindNone {
 		err = sandbox.Faultf(sandbox.Result, "%s defines no function run(args)", m.name)
 	} else if err == nil && kind != kindText {
-		err = sandbox.Faultf(sandbox.Result, "%s gave no result", m.name)
+		err = sandbox.Faultf(sandbox.Result, "%s returned no result", m.name)
 	}
 	return text, err
 }

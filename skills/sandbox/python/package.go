@@ -17,8 +17,8 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 )
 
-// The package of MicroPython that mm knows, by name, version and digests: of the
-// archive as npm writes it, and of the WebAssembly module in it.
+// The pinned package of MicroPython: name, version, and the digests of the npm
+// archive and of the WebAssembly module in it.
 const (
 	Package   = "@micropython/micropython-webassembly-pyscript@" + version
 	Integrity = "sha512-DnXx4EqxgkeaFESrS3uKrL7mLMk4mRTd0mMzaOd3HUSiZUOAE7t11uLnjf3ftF87N2xm4knHnWEKcVK4IYIUDA=="
@@ -32,8 +32,7 @@ const (
 	inPackage  = "package/" + moduleFile
 )
 
-// The skill that the interpreter is a module of: it runs a program that a model
-// wrote.
+// The skill that contains the interpreter: it runs a program that a model wrote.
 var (
 	//go:embed micropython/module.yaml
 	manifest []byte
@@ -43,8 +42,8 @@ var (
 	card []byte
 )
 
-// Take reads the interpreter out of the package's archive. Other bytes than
-// those that mm knows are an error, and nothing is unpacked of them.
+// Take returns the interpreter from the package's archive, after verifying its
+// digest.
 func Take(archive io.Reader) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(archive, maxArchive+1))
 	if err != nil {
@@ -52,7 +51,7 @@ func Take(archive io.Reader) ([]byte, error) {
 	}
 	sum := sha512.Sum512(data)
 	if have := "sha512-" + base64.StdEncoding.EncodeToString(sum[:]); have != Integrity {
-		return nil, fmt.Errorf("it is not %s: its digest is %s, not %s", Package, have, Integrity)
+		return nil, fmt.Errorf("%s: got digest %s, want %s", Package, have, Integrity)
 	}
 	return member(data)
 }
@@ -66,7 +65,7 @@ func member(data []byte) ([]byte, error) {
 	for r := tar.NewReader(io.LimitReader(z, 4*maxArchive)); ; {
 		h, err := r.Next()
 		if errors.Is(err, io.EOF) {
-			return nil, fmt.Errorf("reading %s: there is no %s in it", Package, inPackage)
+			return nil, fmt.Errorf("reading %s: missing %s", Package, inPackage)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("reading %s: %w", Package, err)
@@ -79,24 +78,24 @@ func member(data []byte) ([]byte, error) {
 			return nil, fmt.Errorf("reading %s: %w", Package, err)
 		}
 		if have := sha256.Sum256(code); hex.EncodeToString(have[:]) != Digest {
-			return nil, fmt.Errorf("%s of %s is sha256:%x, not %s", moduleFile, Package, have, Digest)
+			return nil, fmt.Errorf("%s of %s: got sha256:%x, want %s", moduleFile, Package, have, Digest)
 		}
 		return code, nil
 	}
 }
 
-// Write fills the folder of the module micropython, which it makes, out of the
-// package's archive.
+// Write creates the folder of the module micropython from the package's
+// archive.
 func Write(dir string, archive io.Reader) error {
 	code, err := Take(archive)
 	if err != nil {
 		return err
 	}
-	made, err := fsx.Create(dir, 0o755, fsx.Options{})
+	folder, err := fsx.Create(dir, 0o755, fsx.Options{})
 	if err != nil {
 		return err
 	}
-	defer made.Close()
+	defer folder.Close()
 	for _, f := range []struct {
 		name string
 		data []byte

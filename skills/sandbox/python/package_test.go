@@ -29,7 +29,7 @@ func archive(t testing.TB, files map[string]string) []byte {
 	return b.Bytes()
 }
 
-// Other bytes than the package's are not taken, and leave nothing.
+// TestForeignPackage refuses other bytes than the package's and leaves no files.
 func TestForeignPackage(t *testing.T) {
 	for name, c := range map[string]struct {
 		data []byte
@@ -52,10 +52,10 @@ func TestForeignPackage(t *testing.T) {
 		want string
 	}{
 		"another module":      {archive(t, map[string]string{inPackage: "\x00asm\x01\x00\x00\x00"}), "sha256"},
-		"no module":           {archive(t, map[string]string{"package/package.json": "{}"}), "no " + inPackage},
+		"no module":           {archive(t, map[string]string{"package/package.json": "{}"}), "missing " + inPackage},
 		"no archive":          {[]byte("PK"), "reading"},
 		"an archive cut off":  {archive(t, map[string]string{inPackage: strings.Repeat("x", 1000)})[:60], "reading"},
-		"a name out of bound": {archive(t, map[string]string{"../" + inPackage: "x"}), "no " + inPackage},
+		"a name out of bound": {archive(t, map[string]string{"../" + inPackage: "x"}), "missing " + inPackage},
 	} {
 		if _, err := member(c.data); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", name, err)
@@ -63,7 +63,7 @@ func TestForeignPackage(t *testing.T) {
 	}
 }
 
-// The module that is made of the package agrees with its own manifest.
+// TestModule checks the module that Write creates against its manifest.
 func TestModule(t *testing.T) {
 	f, err := os.Open(packageFile(t))
 	if err != nil {
@@ -79,14 +79,14 @@ func TestModule(t *testing.T) {
 		t.Fatal(list)
 	}
 	if m.Version != version {
-		t.Errorf("it is version %s of the module and %s of the package", m.Version, version)
+		t.Errorf("module version %s, package version %s", m.Version, version)
 	}
 	if list := m.CheckFiles(t.Context()); len(list) > 0 {
 		t.Error(list)
 	}
 }
 
-// FuzzMember reads archives of anybody's.
+// FuzzMember reads untrusted archives.
 func FuzzMember(f *testing.F) {
 	f.Add(archive(f, map[string]string{inPackage: "x", "package/README.md": "y"}))
 	f.Add([]byte{0x1f, 0x8b})

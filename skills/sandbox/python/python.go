@@ -1,17 +1,17 @@
 // Package python runs tools written in Python, by MicroPython's WebAssembly
 // port in the engine of skills/sandbox/wasm.
 //
-// A file defines run(args) and what it gives is the result, as in Starlark;
-// args is the object of the arguments. open("/in/NAME") reads an asset, print
-// writes for people. json, math, re, collections, datetime and random are
-// there; classes, exceptions, f-strings and whole numbers of any size as well.
-// The clock counts its readings and random numbers are the same in each call,
-// unless allow says otherwise.
+// A file defines run(args), which returns the result, as in Starlark; args is
+// the object of the arguments. open("/in/NAME") reads an asset, print writes
+// to the log. The modules json, math, re, collections, datetime and random are
+// available, as are classes, exceptions, f-strings and big integers. The clock
+// counts its readings and random numbers are the same in each call, unless
+// allow permits real ones.
 //
-// MicroPython is not part of mm. [Package] makes a module of its npm package,
-// whose bytes are pinned; the executor asks for the interpreter by its digest
-// and takes no other bytes. Where it is not installed a program that Starlark
-// can read is run by Starlark, and its Usage says so; any other is refused.
+// MicroPython is not part of mm. mm builds a module from its npm package
+// [Package], whose bytes are pinned; the executor loads the interpreter by its
+// digest. If it is not installed, Starlark runs the programs that it can
+// parse, which Usage reports; others are refused.
 package python
 
 import (
@@ -32,13 +32,13 @@ import (
 
 const maxSource = 1 << 20 // bytes of a program
 
-// Options of an executor.
+// Options configures an executor.
 type Options struct {
-	// Interpreter gives the bytes whose SHA-256 is [Digest]. fs.ErrNotExist is
-	// that it is not installed.
+	// Interpreter returns the bytes with the SHA-256 [Digest], or fs.ErrNotExist
+	// if it is not installed.
 	Interpreter func(ctx context.Context) ([]byte, error)
-	Engine      *wasm.Executor   // what runs it
-	Fallback    sandbox.Executor // of programs where it is not installed; nil: they are refused
+	Engine      *wasm.Executor   // runs the interpreter
+	Fallback    sandbox.Executor // runs programs if it is not installed; nil: they are refused
 }
 
 // Executor is a sandbox.Executor of Python. It is closed after its guests and
@@ -46,23 +46,22 @@ type Options struct {
 type Executor struct {
 	opt Options
 
-	mu   sync.Mutex
-	made *wasm.Interpreter
+	mu       sync.Mutex
+	compiled *wasm.Interpreter
 }
 
-// New makes an executor. The interpreter is not asked for before the first
-// program is.
+// New returns an executor. It loads the interpreter for the first program.
 func New(opt Options) *Executor { return &Executor{opt: opt} }
 
-// Close frees the interpreter.
+// Close releases the interpreter.
 func (e *Executor) Close() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.made == nil {
+	if e.compiled == nil {
 		return nil
 	}
-	i := e.made
-	e.made = nil
+	i := e.compiled
+	e.compiled = nil
 	return i.Close()
 }
 
@@ -79,7 +78,7 @@ func (e *Executor) Prepare(ctx context.Context, p sandbox.Program) (sandbox.Gues
 		return nil, err
 	}
 	if len(p.Code) > maxSource {
-		return nil, sandbox.Refuse("a program of %d bytes is over the limit of %d", len(p.Code), maxSource)
+		return nil, sandbox.Refuse("program too large: got %d bytes, limit %d", len(p.Code), maxSource)
 	}
 	i, err := e.interpreter(ctx)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -94,12 +93,12 @@ func (e *Executor) Prepare(ctx context.Context, p sandbox.Program) (sandbox.Gues
 	})
 }
 
-// interpreter compiles MicroPython when it is first needed.
+// interpreter compiles MicroPython on first use.
 func (e *Executor) interpreter(ctx context.Context) (*wasm.Interpreter, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.made != nil {
-		return e.made, nil
+	if e.compiled != nil {
+		return e.compiled, nil
 	}
 	if e.opt.Interpreter == nil {
 		return nil, fs.ErrNotExist
@@ -109,13 +108,13 @@ func (e *Executor) interpreter(ctx context.Context) (*wasm.Interpreter, error) {
 		return nil, fmt.Errorf("reading MicroPython: %w", err)
 	}
 	if have := sha256.Sum256(code); hex.EncodeToString(have[:]) != Digest {
-		return nil, sandbox.Refuse("MicroPython is sha256:%x here, which is not the one that mm knows: install it again", have)
+		return nil, sandbox.Refuse("MicroPython: got sha256:%x, want the pinned one: install it again", have)
 	}
-	e.made, err = e.opt.Engine.Interpreter(ctx, code, imports)
-	return e.made, err
+	e.compiled, err = e.opt.Engine.Interpreter(ctx, code, imports)
+	return e.compiled, err
 }
 
-// instead readies a program without MicroPython.
+// instead prepares a program without MicroPython.
 func (e *Executor) instead(ctx context.Context, p sandbox.Program) (sandbox.Guest, error) {
 	const hint = "MicroPython is not installed (mm skill install micropython)"
 	if e.opt.Fallback == nil {
@@ -127,7 +126,7 @@ func (e *Executor) instead(ctx context.Context, p sandbox.Program) (sandbox.Gues
 	case err == nil:
 		return substitute{g}, nil
 	case errors.As(err, &f):
-		return nil, sandbox.Faultf(f.Kind, "%s, and Starlark cannot stand in for it: %v", hint, f)
+		return nil, sandbox.Faultf(f.Kind, "%s, and Starlark cannot replace it: %v", hint, f)
 	}
 	return nil, err
 }
@@ -135,12 +134,12 @@ func (e *Executor) instead(ctx context.Context, p sandbox.Program) (sandbox.Gues
 // substitute is a guest that Starlark runs.
 type substitute struct{ sandbox.Guest }
 
-// By is the engine that runs it.
+// By returns the engine that runs it.
 func (substitute) By() string { return "starlark" }
 
 // Call implements sandbox.Guest.
 func (s substitute) Call(ctx context.Context, c sandbox.Call) (sandbox.Reply, error) {
 	reply, err := s.Guest.Call(ctx, c)
-	reply.Usage.By = "starlark, for MicroPython is not installed"
+	reply.Usage.By = "starlark, because MicroPython is not installed"
 	return reply, err
 }

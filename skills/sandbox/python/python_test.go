@@ -14,17 +14,17 @@ import (
 	"mm-abi.org/mm/skills/skilltest"
 )
 
-// packageFile is where the npm package lies.
+// packageFile returns the path of the npm package.
 func packageFile(t testing.TB) string {
 	t.Helper()
 	path := os.Getenv("MM_MICROPYTHON")
 	if path == "" {
-		t.Skip("skipped: MM_MICROPYTHON names no archive of " + Package + " (npm pack writes one; make sandbox does)")
+		t.Skip("skipped: MM_MICROPYTHON does not name an archive of " + Package + " (npm pack writes one; make sandbox does)")
 	}
 	return path
 }
 
-// open starts an executor with MicroPython.
+// open returns an executor with MicroPython.
 func open(t testing.TB, fallback sandbox.Executor) *Executor {
 	t.Helper()
 	path := packageFile(t)
@@ -82,8 +82,7 @@ func TestSuite(t *testing.T) {
 	}.Run(t)
 }
 
-// What programs of models are made of means what it means in CPython 3.11,
-// whose answers these are.
+// TestMeaning compares constructs of models' programs with CPython 3.11.
 func TestMeaning(t *testing.T) {
 	e := open(t, nil)
 	for _, c := range []struct{ code, want string }{
@@ -106,7 +105,7 @@ func TestMeaning(t *testing.T) {
 		reply, err := g.Call(t.Context(), sandbox.Call{Input: []byte(`{}`)})
 		got := strings.ReplaceAll(string(reply.Output), `é`, `\u00e9`)
 		if err != nil || got != c.want {
-			t.Errorf("%s\ngave %s, %v; wanted %s; log %s", c.code, reply.Output, err, c.want, reply.Log)
+			t.Errorf("%s:\ngot %s, %v, want %s; log %s", c.code, reply.Output, err, c.want, reply.Log)
 		}
 		if reply.Usage.By != "" {
 			t.Errorf("%s was run by %s", c.code, reply.Usage.By)
@@ -114,7 +113,7 @@ func TestMeaning(t *testing.T) {
 	}
 }
 
-// How a program ends says what it was.
+// TestEnds covers the faults for the ways a program ends.
 func TestEnds(t *testing.T) {
 	e := open(t, nil)
 	for name, c := range map[string]struct {
@@ -141,12 +140,12 @@ func TestEnds(t *testing.T) {
 		}
 		reply, err := g.Call(t.Context(), sandbox.Call{Input: []byte(`{}`)})
 		if sandbox.KindOf(err) != c.kind || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: %v (kind %q), wanted %q and %q; output %s", name, err, sandbox.KindOf(err), c.kind, c.says, reply.Output)
+			t.Errorf("%s: got %v (kind %q), want %q and %q; output %s", name, err, sandbox.KindOf(err), c.kind, c.says, reply.Output)
 		}
 	}
 }
 
-// The interpreter itself must have room.
+// TestSmall checks that the interpreter needs memory of its own.
 func TestSmall(t *testing.T) {
 	p := program("return 1")
 	p.Limits.MemBytes = 64 << 10
@@ -157,8 +156,8 @@ func TestSmall(t *testing.T) {
 	}
 }
 
-// Without MicroPython, Starlark runs what it can read and says so; other bytes
-// in its place are not run at all.
+// TestNotInstalled checks that Starlark replaces a missing MicroPython, which is
+// reported, and that other bytes in its place are refused.
 func TestNotInstalled(t *testing.T) {
 	absent := func(context.Context) ([]byte, error) { return nil, fs.ErrNotExist }
 	e := with(t, absent, starlark.Executor{})
@@ -178,7 +177,7 @@ func TestNotInstalled(t *testing.T) {
 		}
 	}
 	if _, err := with(t, absent, nil).Prepare(t.Context(), program("return 1")); sandbox.KindOf(err) != sandbox.Refused {
-		t.Errorf("nobody stands in: %v", err)
+		t.Errorf("no replacement: %v", err)
 	}
 	other := with(t, func(context.Context) ([]byte, error) { return []byte("\x00asm\x01\x00\x00\x00"), nil }, starlark.Executor{})
 	if _, err := other.Prepare(t.Context(), program("return 1")); sandbox.KindOf(err) != sandbox.Refused || !strings.Contains(err.Error(), "install it again") {

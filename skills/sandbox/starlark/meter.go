@@ -13,21 +13,21 @@ import (
 	"mm-abi.org/mm/skills/sandbox"
 )
 
-// What values take at least, in bytes, as they are charged.
+// Minimal sizes of values in bytes, as charged, and limits.
 const (
 	word     = 16      // a value in a list
 	pair     = 128     // an entry of a dict or a set
-	object   = 64      // a list, a tuple, a number that is large
-	function = 256     // a function with its defaults and what it closes over
+	object   = 64      // a list, a tuple, a large number
+	function = 256     // a function with its defaults and closure
 	maxBits  = 1 << 19 // of a number
-	maxLevel = 200     // values within values that are compared or printed
+	maxLevel = 200     // nested values that are compared or printed
 )
 
-// meter charges one call for what it does.
+// meter charges one call for its memory and its work.
 type meter struct {
 	ctx    context.Context
 	name   string
-	limit  int64 // bytes that may be allocated
+	limit  int64 // bytes
 	used   int64
 	worked int64
 	assets []sandbox.Asset
@@ -36,14 +36,14 @@ type meter struct {
 // take charges n bytes before they are allocated.
 func (m *meter) take(n int64) error {
 	if n > m.limit-m.used {
-		return sandbox.Faultf(sandbox.Memory, "%s asked for more than its %d bytes of memory", m.name, m.limit)
+		return sandbox.Faultf(sandbox.Memory, "%s exceeded its memory limit of %d bytes", m.name, m.limit)
 	}
 	m.used += n
 	return nil
 }
 
-// work counts n operations that are no steps of the interpreter, and sees
-// whether the call is to end.
+// work counts n operations that are not steps of the interpreter, and checks
+// whether the call must end.
 func (m *meter) work(n int64) error {
 	before := m.worked >> 12
 	if m.worked += n; m.worked>>12 != before && m.ctx.Err() != nil {
@@ -52,8 +52,8 @@ func (m *meter) work(n int64) error {
 	return nil
 }
 
-// size is what it takes to write v out, in bytes, with everything in it as
-// often as it is in it: what comparing, printing and hashing walk through.
+// size returns the bytes needed to print v with everything in it, as often as
+// it occurs: the cost of comparing, printing and hashing it.
 func (m *meter) size(v starlark.Value) (int64, error) {
 	s := sizer{m: m}
 	err := s.add(v, 0)
@@ -67,7 +67,7 @@ type sizer struct {
 
 func (s *sizer) add(v starlark.Value, level int) error {
 	if level > maxLevel {
-		return sandbox.Faultf(sandbox.Memory, "%s has values within values, %d deep", s.m.name, level)
+		return sandbox.Faultf(sandbox.Memory, "%s nests values %d deep", s.m.name, level)
 	}
 	s.total += word
 	switch v := v.(type) {
@@ -79,7 +79,7 @@ func (s *sizer) add(v starlark.Value, level int) error {
 		s.total += int64(bits(v)) / 3
 	}
 	if s.total > s.m.limit {
-		return sandbox.Faultf(sandbox.Memory, "%s would walk through more than %d bytes", s.m.name, s.m.limit)
+		return sandbox.Faultf(sandbox.Memory, "%s would process more than %d bytes", s.m.name, s.m.limit)
 	}
 	if err := s.m.work(1); err != nil {
 		return err
@@ -115,7 +115,7 @@ func (s *sizer) add(v starlark.Value, level int) error {
 	return nil
 }
 
-// simple reports whether v has no values in it and is not long.
+// simple reports whether v is a short value without elements.
 func simple(v starlark.Value) bool {
 	switch v := v.(type) {
 	case starlark.NoneType, starlark.Bool, starlark.Float:
@@ -128,7 +128,7 @@ func simple(v starlark.Value) bool {
 	return false
 }
 
-// bits is the length of a number.
+// bits returns the length of a number.
 func bits(i starlark.Int) int {
 	if _, ok := i.Int64(); ok {
 		return 64
@@ -136,7 +136,7 @@ func bits(i starlark.Int) int {
 	return i.BigInt().BitLen()
 }
 
-// walk charges for going through values.
+// walk charges for a traversal of values.
 func (m *meter) walk(values ...starlark.Value) error {
 	for _, v := range values {
 		if simple(v) {
@@ -153,7 +153,7 @@ func (m *meter) walk(values ...starlark.Value) error {
 	return nil
 }
 
-var errShift = errors.New("a shift is from 0 to 511")
+var errShift = errors.New("shift count: want 0 to 511")
 
 // binary charges for x op y and computes it.
 func (m *meter) binary(op syntax.Token, x, y starlark.Value) (starlark.Value, error) {
@@ -223,7 +223,7 @@ func (m *meter) priceInt(op syntax.Token, x, y starlark.Int) error {
 		return nil
 	}
 	if n > maxBits {
-		return sandbox.Faultf(sandbox.Memory, "%s computes with numbers of %d bits; they may have %d", m.name, n, maxBits)
+		return sandbox.Faultf(sandbox.Memory, "%s computes a number of %d bits, limit %d", m.name, n, maxBits)
 	}
 	if err := m.work(int64(n)); err != nil {
 		return err
@@ -231,7 +231,7 @@ func (m *meter) priceInt(op syntax.Token, x, y starlark.Int) error {
 	return m.take(object + int64(n)/8)
 }
 
-// priceFormat charges for a text with marks, each of which brings a value.
+// priceFormat charges for a format with marks, each of which inserts a value.
 func (m *meter) priceFormat(format, mark string, args ...starlark.Value) error {
 	var most int64
 	for _, a := range args {
@@ -248,8 +248,7 @@ func (m *meter) priceFormat(format, mark string, args ...starlark.Value) error {
 	return m.take(int64(len(format)) + marks*most)
 }
 
-// held is what the value itself holds, in bytes: its own words or letters, not
-// what those are.
+// held returns the bytes of the value itself, without those of its elements.
 func held(v starlark.Value) int64 {
 	switch v := v.(type) {
 	case starlark.String:
@@ -338,7 +337,7 @@ func (m *meter) augmentIndex(thread *starlark.Thread, op syntax.Token, a, i, y s
 	return errors.New(a.Type() + " value does not support item assignment")
 }
 
-// key charges for a value by which something is found: tuples are hashed.
+// key charges for a lookup key: tuples are hashed.
 func (m *meter) key(v starlark.Value) error {
 	if _, ok := v.(starlark.Tuple); ok {
 		return m.walk(v)
@@ -346,7 +345,7 @@ func (m *meter) key(v starlark.Value) error {
 	return nil
 }
 
-// store charges for a key under which something is kept.
+// store charges for a key that is stored.
 func (m *meter) store(v starlark.Value) error {
 	if err := m.key(v); err != nil {
 		return err
@@ -354,7 +353,7 @@ func (m *meter) store(v starlark.Value) error {
 	return m.take(pair)
 }
 
-// sorted is the function of that name, which can be ended while it sorts.
+// sorted implements the function of that name so that it can be interrupted.
 func (m *meter) sorted(thread *starlark.Thread, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
 	var iterable starlark.Iterable
 	var key starlark.Callable
@@ -397,7 +396,7 @@ func (s *sorter) Swap(i, j int) {
 	s.values[i], s.values[j] = s.values[j], s.values[i]
 }
 
-// Less implements sort.Interface. After an error everything is equal.
+// Less implements sort.Interface. After an error, all elements are equal.
 func (s *sorter) Less(i, j int) bool {
 	if s.err == nil {
 		s.err = s.m.work(1)
@@ -416,7 +415,7 @@ func (s *sorter) Less(i, j int) bool {
 	return less
 }
 
-// read gives an asset as bytes.
+// read returns an asset as bytes.
 func (m *meter) read(name string) (starlark.Value, error) {
 	for _, a := range m.assets {
 		if a.Name != strings.TrimPrefix(name, "#") {
@@ -431,5 +430,5 @@ func (m *meter) read(name string) (starlark.Value, error) {
 		}
 		return starlark.Bytes(b), nil
 	}
-	return nil, sandbox.Faultf(sandbox.Args, "there is no asset %q", name)
+	return nil, sandbox.Faultf(sandbox.Args, "unknown asset %q", name)
 }

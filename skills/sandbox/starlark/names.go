@@ -10,8 +10,9 @@ import (
 	"mm-abi.org/mm/skills/sandbox"
 )
 
-// given are the names that a program finds, beside True, False and None.
-var given = func() map[string]bool {
+// predeclared holds the names a program may use in addition to True, False and
+// None.
+var predeclared = func() map[string]bool {
 	names := map[string]bool{"read": true, "sum": true}
 	for name, v := range starlark.Universe {
 		if _, ok := v.(*starlark.Builtin); ok {
@@ -24,21 +25,21 @@ var given = func() map[string]bool {
 	return names
 }()
 
-// price charges for a call of something built in before it is made. self is
-// what a method belongs to, nil of a function.
+// price charges for a call of a builtin before it is made. self is the
+// receiver of a method, nil for a function.
 type price func(m *meter, self starlark.Value, args starlark.Tuple, kwargs []starlark.Tuple) error
 
-// prices are those whose cost is not that of going through all of their
-// arguments twice. They are keyed by the type of what a method belongs to.
+// prices holds the builtins that do not cost two traversals of all their
+// arguments. Methods are keyed by the type of their receiver.
 var prices = map[string]price{
 	"len": free, "type": free, "bool": free, "range": free, "hasattr": free, "getattr": free, "ord": free, "float": free, "any": through, "all": through,
 	"list": copies(word), "tuple": copies(word), "reversed": copies(word), "enumerate": copies(2*object + word), "zip": copies(2*object + word),
 	"dict.get": keyed, "dict.pop": keyed, "dict.setdefault": keyed, "set.add": keyed, "set.discard": keyed, "set.remove": keyed,
-	"dict.keys": own(word), "dict.values": own(word), "dict.items": own(object + 3*word), "dict.clear": free, "dict.popitem": own(1),
-	"list.append": flat(2 * word), "list.clear": free, "list.pop": own(1), "list.insert": own(1), "list.extend": copies(2 * word),
+	"dict.keys": perItem(word), "dict.values": perItem(word), "dict.items": perItem(object + 3*word), "dict.clear": free, "dict.popitem": perItem(1),
+	"list.append": flat(2 * word), "list.clear": free, "list.pop": perItem(1), "list.insert": perItem(1), "list.extend": copies(2 * word),
 	"string.startswith": free, "string.endswith": free, "string.find": free, "string.rfind": free, "string.index": free, "string.rindex": free, "string.count": free,
-	"string.replace": replaced, "string.format": formatted, "string.join": joined, "string.split": own(word), "string.rsplit": own(word), "string.splitlines": own(word),
-	"string.elems": own(word), "string.elem_ords": own(word), "string.codepoints": own(word), "string.codepoint_ords": own(word), "bytes.elems": own(word),
+	"string.replace": replaced, "string.format": formatted, "string.join": joined, "string.split": perItem(word), "string.rsplit": perItem(word), "string.splitlines": perItem(word),
+	"string.elems": perItem(word), "string.elem_ords": perItem(word), "string.codepoints": perItem(word), "string.codepoint_ords": perItem(word), "bytes.elems": perItem(word),
 	"string.strip": free, "string.lstrip": free, "string.rstrip": free, "string.isalnum": free, "string.isalpha": free, "string.isdigit": free, "string.islower": free, "string.isspace": free, "string.isupper": free, "string.istitle": free,
 	"decode": decoded,
 }
@@ -54,7 +55,7 @@ func flat(n int64) price {
 	return func(m *meter, _ starlark.Value, _ starlark.Tuple, _ []starlark.Tuple) error { return m.take(n) }
 }
 
-// keyed is for what finds its first argument in a dict or a set.
+// keyed charges for a lookup of the first argument in a dict or a set.
 func keyed(m *meter, _ starlark.Value, args starlark.Tuple, _ []starlark.Tuple) error {
 	if len(args) == 0 {
 		return nil
@@ -62,8 +63,8 @@ func keyed(m *meter, _ starlark.Value, args starlark.Tuple, _ []starlark.Tuple) 
 	return m.store(args[0])
 }
 
-// own is n bytes for each item or letter of what the method belongs to.
-func own(n int64) price {
+// perItem charges n bytes for each item or letter of the receiver.
+func perItem(n int64) price {
 	return func(m *meter, self starlark.Value, _ starlark.Tuple, _ []starlark.Tuple) error {
 		size := int64(max(0, starlark.Len(self)))
 		if err := m.work(size / 16); err != nil {
@@ -73,7 +74,7 @@ func own(n int64) price {
 	}
 }
 
-// copies is n bytes for each item of the arguments.
+// copies charges n bytes for each item of the arguments.
 func copies(n int64) price {
 	return func(m *meter, _ starlark.Value, args starlark.Tuple, _ []starlark.Tuple) error {
 		for _, a := range args {
@@ -101,7 +102,7 @@ func through(m *meter, _ starlark.Value, args starlark.Tuple, _ []starlark.Tuple
 	return nil
 }
 
-// all goes through everything, and has it written twice.
+// all charges for a traversal of everything and for printing it twice.
 func all(m *meter, self starlark.Value, args starlark.Tuple, kwargs []starlark.Tuple) error {
 	values := args
 	if self != nil {
@@ -166,7 +167,7 @@ func joined(m *meter, self starlark.Value, args starlark.Tuple, _ []starlark.Tup
 	return nil
 }
 
-var errNesting = errors.New("json.decode: values within values within values")
+var errNesting = errors.New("json.decode: values nested too deeply")
 
 func decoded(m *meter, _ starlark.Value, args starlark.Tuple, _ []starlark.Tuple) error {
 	for _, a := range args {
@@ -184,7 +185,7 @@ func decoded(m *meter, _ starlark.Value, args starlark.Tuple, _ []starlark.Tuple
 	return nil
 }
 
-// guard is a function built in with its price.
+// guard returns a builtin that charges its price first.
 func (m *meter) guard(key string, b *starlark.Builtin) *starlark.Builtin {
 	p := prices[key]
 	if p == nil {
@@ -195,7 +196,7 @@ func (m *meter) guard(key string, b *starlark.Builtin) *starlark.Builtin {
 			return nil, err
 		}
 		v, err := b.CallInternal(thread, args, kwargs)
-		if it, ok := v.(starlark.Iterable); ok && starlark.Len(v) < 0 { // what has no length has no price
+		if it, ok := v.(starlark.Iterable); ok && starlark.Len(v) < 0 { // without a length, it has no price
 			return m.collect(it)
 		}
 		return v, err
@@ -206,7 +207,7 @@ func (m *meter) guard(key string, b *starlark.Builtin) *starlark.Builtin {
 	return wrapped
 }
 
-// collect makes a list of what tells no length.
+// collect makes a list of an iterable without a length.
 func (m *meter) collect(it starlark.Iterable) (starlark.Value, error) {
 	var list []starlark.Value
 	for v := range starlark.Elements(it) {
@@ -221,7 +222,7 @@ func (m *meter) collect(it starlark.Iterable) (starlark.Value, error) {
 	return starlark.NewList(list), nil
 }
 
-// attr is x.name.
+// attr returns x.name.
 func (m *meter) attr(x starlark.Value, name string) (starlark.Value, error) {
 	has, ok := x.(starlark.HasAttrs)
 	if !ok {
@@ -244,8 +245,8 @@ func (m *meter) attr(x starlark.Value, name string) (starlark.Value, error) {
 	return v, nil
 }
 
-// names are what a program is given: functions built in under their prices, and
-// those that its rewriting calls.
+// names returns the globals of a program: builtins that charge their prices,
+// and the functions that rewritten code calls.
 func (m *meter) names() starlark.StringDict {
 	names := starlark.StringDict{}
 	for name, v := range starlark.Universe {
@@ -311,27 +312,27 @@ func (m *meter) names() starlark.StringDict {
 	def(hidden+"star", same(func(v starlark.Value) error { return m.take(pair / word * held(v)) }))
 	def(hidden+"slice", func(_ *starlark.Thread, a args) (starlark.Value, error) {
 		if _, ok := a[1].(starlark.String); ok && token(a[0]) == 0 {
-			return a[1], nil // shares its letters
+			return a[1], nil // shares its bytes
 		}
 		return a[1], m.take(held(a[1]))
 	})
 	def(hidden+"fn", func(*starlark.Thread, args) (starlark.Value, error) { return starlark.None, m.take(function) })
 	def(hidden+"enter", func(t *starlark.Thread, _ args) (starlark.Value, error) {
 		if t.CallStackDepth() > maxDepth {
-			return nil, sandbox.Faultf(sandbox.Trap, "%s calls itself, %d deep", m.name, maxDepth)
+			return nil, sandbox.Faultf(sandbox.Trap, "%s recurses more than %d deep", m.name, maxDepth)
 		}
 		return starlark.False, nil
 	})
 	return names
 }
 
-// token is an operator as rewriting wrote it down.
+// token returns an operator written by the rewriter.
 func token(v starlark.Value) syntax.Token {
 	n, _ := starlark.AsInt32(v)
 	return syntax.Token(n)
 }
 
-// sum is Python's: models write it whatever they are told.
+// sum is Python's sum, which models use although Starlark lacks it.
 func (m *meter) sum(args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
 	var it starlark.Iterable
 	var total starlark.Value = starlark.MakeInt(0)

@@ -6,11 +6,11 @@ import (
 	"mm-abi.org/mm/skills/sandbox"
 )
 
-// hidden begins the names of the functions that a rewritten program calls. No
-// program can write it: it is no letter of Starlark.
+// hidden is the prefix of the functions that a rewritten program calls. A
+// program cannot write it: it is not a letter of Starlark.
 const hidden = "$"
 
-// rewriter replaces what allocates or takes long by calls of the meter.
+// rewriter replaces code that allocates or takes long by calls of the meter.
 type rewriter struct{ err error }
 
 // rewrite changes a file in place.
@@ -59,14 +59,14 @@ func (r *rewriter) stmts(list []syntax.Stmt) []syntax.Stmt {
 			out = append(out, r.assign(s))
 			continue
 		case *syntax.LoadStmt:
-			r.err = sandbox.Refuse("%v: there is nothing to load", s.Load)
+			r.err = sandbox.Refuse("%v: load is not supported", s.Load)
 		}
 		out = append(out, s)
 	}
 	return out
 }
 
-// assign rewrites x = y; x op= y becomes a call that knows both sides.
+// assign rewrites x = y; x op= y becomes a call with both sides.
 func (r *rewriter) assign(s *syntax.AssignStmt) syntax.Stmt {
 	s.RHS = r.expr(s.RHS)
 	if s.Op == syntax.EQ {
@@ -81,7 +81,7 @@ func (r *rewriter) assign(s *syntax.AssignStmt) syntax.Stmt {
 	case *syntax.IndexExpr:
 		return &syntax.ExprStmt{X: call(s.OpPos, "augindex", op, r.expr(lhs.X), r.expr(lhs.Y), s.RHS)}
 	}
-	r.err = sandbox.Refuse("%v: only a name or x[i] can be changed by an operator", s.OpPos)
+	r.err = sandbox.Refuse("%v: augmented assignment needs a name or x[i]", s.OpPos)
 	return s
 }
 
@@ -95,7 +95,7 @@ func unparen(e syntax.Expr) syntax.Expr {
 	}
 }
 
-// target rewrites what is assigned to.
+// target rewrites the target of an assignment.
 func (r *rewriter) target(e syntax.Expr) syntax.Expr {
 	switch e := e.(type) {
 	case *syntax.IndexExpr:
@@ -111,7 +111,7 @@ func (r *rewriter) target(e syntax.Expr) syntax.Expr {
 	case *syntax.ParenExpr:
 		e.X = r.target(e.X)
 	case *syntax.DotExpr:
-		r.err = sandbox.Refuse("%v: no value has fields that can be set", start(e))
+		r.err = sandbox.Refuse("%v: fields cannot be assigned", start(e))
 	}
 	return e
 }

@@ -1,18 +1,18 @@
-// Package starlark runs tools written in Starlark, a small Python: always
-// there, without a compiler, in mm's own process.
+// Package starlark runs tools written in Starlark, a small dialect of Python,
+// in mm's own process and without a compiler.
 //
-// A file defines run(args) and what it gives is the result; args is the object
-// of the arguments. math and json are there, read(name) gives an asset, print
-// writes for people. Functions may call themselves, while loops and sets are
-// allowed, a module to load there is none.
+// A file defines run(args), which returns the result; args is the object of
+// the arguments. math and json are available, read(name) returns an asset, and
+// print writes to the log. Recursion, while loops and sets are allowed; load
+// is not.
 //
-// The interpreter counts steps and can be stopped between two of them; it has
-// no memory limit and some of its steps are as long as a guest likes. So the
-// program is rewritten before it is compiled: everything that allocates more
-// than a word, or compares or prints or hashes what it is given, becomes a call
-// of a function that first charges what it will take (see meter). What is
-// charged is never given back: the memory limit of a Starlark guest is what a
-// call may allocate altogether.
+// The interpreter counts steps and can be stopped between two of them, but it
+// has no memory limit and a guest can make a single step arbitrarily long. The
+// program is therefore rewritten before it is compiled: everything that
+// allocates more than a word, or compares, prints or hashes values, becomes a
+// call of a function that first charges its cost (see meter). Charges are
+// never refunded: the memory limit of a Starlark guest bounds what a call
+// allocates in total.
 package starlark
 
 import (
@@ -35,7 +35,7 @@ const (
 	maxSource  = 128 << 10 // bytes
 	maxNesting = 100       // of brackets
 	maxDepth   = 200       // of calls
-	maxMemory  = 1 << 30   // what a limit may be: the interpreter's own stack grows with what is nested
+	maxMemory  = 1 << 30   // largest memory limit: the interpreter's stack grows with nested values
 	maxSteps   = 1 << 32
 )
 
@@ -60,7 +60,7 @@ func (Executor) Prepare(_ context.Context, p sandbox.Program) (sandbox.Guest, er
 		return nil, err
 	}
 	if l.MemBytes > maxMemory {
-		return nil, sandbox.Refuse("starlark cannot hold a guest to %d bytes; it can to %d", l.MemBytes, maxMemory)
+		return nil, sandbox.Refuse("starlark: memory limit of %d bytes, want at most %d", l.MemBytes, maxMemory)
 	}
 	program, err := compile(p.Name, p.Code)
 	if err != nil {
@@ -69,13 +69,13 @@ func (Executor) Prepare(_ context.Context, p sandbox.Program) (sandbox.Guest, er
 	return &guest{name: p.Name, program: program, limits: l}, nil
 }
 
-// compile reads a file, rewrites it and compiles it.
+// compile parses, rewrites and compiles a file.
 func compile(name string, code []byte) (*starlark.Program, error) {
 	if len(code) > maxSource {
-		return nil, sandbox.Refuse("a program of %d bytes is over the limit of %d", len(code), maxSource)
+		return nil, sandbox.Refuse("program too large: got %d bytes, limit %d", len(code), maxSource)
 	}
 	if n := nesting(code); n > maxNesting {
-		return nil, sandbox.Refuse("brackets within brackets, %d deep; the limit is %d", n, maxNesting)
+		return nil, sandbox.Refuse("brackets nested %d deep, limit %d", n, maxNesting)
 	}
 	file, err := options.Parse(name+".star", code, 0)
 	if err != nil {
@@ -84,15 +84,15 @@ func compile(name string, code []byte) (*starlark.Program, error) {
 	if err := rewrite(file); err != nil {
 		return nil, err
 	}
-	program, err := starlark.FileProgram(file, func(name string) bool { return given[name] || strings.HasPrefix(name, hidden) })
+	program, err := starlark.FileProgram(file, func(name string) bool { return predeclared[name] || strings.HasPrefix(name, hidden) })
 	if err != nil {
 		return nil, sandbox.Refuse("%v", err)
 	}
 	return program, nil
 }
 
-// nesting is the depth of brackets, whatever stands around them: the parser
-// calls itself for each.
+// nesting returns the depth of brackets, including those in strings and
+// comments: the parser recurses for each.
 func nesting(code []byte) int {
 	depth, most := 0, 0
 	for _, c := range code {
@@ -136,7 +136,7 @@ func (g *guest) Call(ctx context.Context, c sandbox.Call) (reply sandbox.Reply, 
 	defer func() {
 		reply.Log, reply.Usage = log.Bytes(), sandbox.Usage{Time: time.Since(start), Memory: m.used}
 		if r := recover(); r != nil {
-			err = sandbox.Faultf(sandbox.Trap, "%s broke: %v", g.name, r)
+			err = sandbox.Faultf(sandbox.Trap, "%s crashed: %v", g.name, r)
 		}
 	}()
 	out, err := g.run(thread, m, c.Input)
@@ -144,7 +144,7 @@ func (g *guest) Call(ctx context.Context, c sandbox.Call) (reply sandbox.Reply, 
 		return reply, g.fault(ctx, inside, err)
 	}
 	if int64(len(out)) > g.limits.OutputBytes {
-		return reply, sandbox.Faultf(sandbox.Output, "%s gave more than %d bytes", g.name, g.limits.OutputBytes)
+		return reply, sandbox.Faultf(sandbox.Output, "%s wrote more than %d bytes", g.name, g.limits.OutputBytes)
 	}
 	reply.Output = []byte(out)
 	return reply, nil
@@ -175,29 +175,29 @@ func (g *guest) run(thread *starlark.Thread, m *meter, input []byte) (string, er
 		return "", err
 	}
 	if size > 8*g.limits.OutputBytes {
-		return "", sandbox.Faultf(sandbox.Output, "%s gave more than %d bytes", g.name, g.limits.OutputBytes)
+		return "", sandbox.Faultf(sandbox.Output, "%s wrote more than %d bytes", g.name, g.limits.OutputBytes)
 	}
 	text, err := starlark.Call(thread, encode, starlark.Tuple{result}, nil)
 	if err != nil {
-		return "", sandbox.Faultf(sandbox.Result, "%s gave what is no JSON: %v", g.name, err)
+		return "", sandbox.Faultf(sandbox.Result, "result of %s does not encode as JSON: %v", g.name, err)
 	}
 	s, _ := starlark.AsString(text)
 	return s, nil
 }
 
-// fault says what ended a call.
+// fault returns why a call ended.
 func (g *guest) fault(outer, inside context.Context, err error) error {
-	var own *sandbox.Fault
+	var fault *sandbox.Fault
 	switch {
 	case outer.Err() != nil:
 		return outer.Err()
 	case inside.Err() != nil:
 		return context.Cause(inside)
-	case errors.As(err, &own):
-		return own
+	case errors.As(err, &fault):
+		return fault
 	}
 	return sandbox.Faultf(sandbox.Trap, "%s: %v", g.name, err)
 }
 
-// modules that every program has.
+// libraries holds the modules of every program.
 var libraries = starlark.StringDict{"math": starlarkmath.Module, "json": starlarkjson.Module}

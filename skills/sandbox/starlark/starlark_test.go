@@ -13,7 +13,7 @@ func program(code string) sandbox.Program {
 	return sandbox.Program{Name: "guest", Code: []byte(code), Limits: modules.Effective{MemBytes: 8 << 20, TimeoutMS: 60_000, OutputBytes: 64 << 10}}
 }
 
-// body is a tool whose function has these lines.
+// body returns a tool whose function has these lines.
 func body(lines ...string) string {
 	return "def run(args):\n  " + strings.Join(lines, "\n  ") + "\n"
 }
@@ -30,11 +30,11 @@ func TestSuite(t *testing.T) {
 			skilltest.World:  program(body("return dir(json) + dir(math)")),
 			skilltest.Read:   program(body(`return {"text": str(read("#img0"))}`)),
 		},
-		Absent: map[string]string{skilltest.Exit: "a program in Starlark has no exit code"},
+		Absent: map[string]string{skilltest.Exit: "Starlark programs have no exit code"},
 	}.Run(t)
 }
 
-// What is rewritten means what it meant.
+// TestMeaning checks that rewriting preserves the meaning.
 func TestMeaning(t *testing.T) {
 	for _, c := range []struct{ code, want string }{
 		{"return 7 // 2 + 7 % 4 * 2 - -3", `12`},
@@ -68,12 +68,12 @@ func TestMeaning(t *testing.T) {
 		}
 		reply, err := g.Call(t.Context(), sandbox.Call{Input: []byte(`{}`)})
 		if err != nil || string(reply.Output) != c.want {
-			t.Errorf("%s\ngave %s, %v; wanted %s", c.code, reply.Output, err, c.want)
+			t.Errorf("%s:\ngot %s, %v, want %s", c.code, reply.Output, err, c.want)
 		}
 	}
 }
 
-// Programs of models loop a hundred thousand times, and may.
+// TestRoom checks that a loop of 100,000 steps, typical of models, fits.
 func TestRoom(t *testing.T) {
 	p := program(body("x = 0", "for i in range(100000):", "  x += i % 7", "return x"))
 	p.Limits.TimeoutMS = 60_000
@@ -144,12 +144,12 @@ func corpus() []skilltest.Hostile {
 	add("opening", body(`return open("/etc/passwd")`), refused)
 	add("the hidden functions", body("return $binary(1, 2, 3)"), refused)
 	add("the attributes of a function", body("return dir(run) + dir(len)"), []sandbox.Kind{""})
-	add("assets that are none", body(`return str(read("../../etc/passwd"))`), []sandbox.Kind{sandbox.Args})
-	add("a field of a value", body(`x = "a"`, "x.y = 1"), refused)
+	add("an unknown asset", body(`return str(read("../../etc/passwd"))`), []sandbox.Kind{sandbox.Args})
+	add("assigning a field", body(`x = "a"`, "x.y = 1"), refused)
 	add("brackets", body("return "+strings.Repeat("(", 100000)+"1"+strings.Repeat(")", 100000)), refused)
 	add("signs", body("return "+strings.Repeat("-", 50000)+"1"), refused)
 	add("a file too long", "# "+strings.Repeat("x", maxSource)+"\n", refused)
-	add("no text", "\x00\xff\xfe", []sandbox.Kind{sandbox.Refused, sandbox.Result})
+	add("not text", "\x00\xff\xfe", []sandbox.Kind{sandbox.Refused, sandbox.Result})
 	return list
 }
 
@@ -159,8 +159,8 @@ func TestWarm(t *testing.T) {
 	skilltest.Warm(t, Executor{}, program(body(`return {"echo": args}`)), "starlark")
 }
 
-// FuzzProgram compiles hostile programs, and runs those that compile for a
-// moment with little memory.
+// FuzzProgram compiles hostile programs and runs those that compile briefly
+// with little memory.
 func FuzzProgram(f *testing.F) {
 	for _, h := range corpus() {
 		if len(h.Program.Code) < 1000 {
@@ -176,7 +176,7 @@ func FuzzProgram(f *testing.F) {
 			_, err = g.Call(t.Context(), sandbox.Call{Input: []byte(`{"a":1}`)})
 		}
 		if err != nil && sandbox.KindOf(err) == "" {
-			t.Fatalf("no fault: %v", err)
+			t.Fatalf("not a fault: %v", err)
 		}
 	})
 }
