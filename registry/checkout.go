@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"mm-abi.org/mm/registry/disk"
 	"os"
 	"path"
 	"path/filepath"
@@ -20,6 +19,7 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry/artifact"
 	"mm-abi.org/mm/registry/cas"
+	"mm-abi.org/mm/registry/disk"
 )
 
 // CheckoutOptions for [Store.Checkout].
@@ -28,13 +28,14 @@ type CheckoutOptions struct {
 	Link   bool                      // hard link out of the store where the disk allows; the files are read-only. Zero: copy
 	Force  bool                      // replace files that are there. Zero: refuse, unless the file is the blob itself
 	Target string                    // of an index, this target alone ([Store.CheckoutTree]). Zero: all
-	Cached bool                      // with Link, take the digest cache's word as VerifyCached does. Zero: hash every blob
+	Cached bool                      // with Link, trust the digest cache as VerifyCached does. Zero: hash every blob
 }
 
-// Checkout puts the files of a into dir, which is created where missing, and
+// Checkout writes the files of a into dir, which is created if missing, and
 // returns their paths below dir, sorted. Every file is hashed before it is
-// visible; nothing leaves dir, whatever links lie in it. On any fault what it
-// made is removed; files it replaced under Force are then the new ones, whole.
+// visible. Links in dir are not followed out of it. If Checkout fails, the
+// files it created are removed; files it replaced under Force are the complete
+// new ones.
 func (s *Store) Checkout(ctx context.Context, a *artifact.Artifact, dir string, opt CheckoutOptions) ([]string, error) {
 	paths, err := s.checkout(ctx, []part{{artifact: a}}, dir, opt)
 	if err != nil {
@@ -126,9 +127,9 @@ func (s *Store) checkout(ctx context.Context, parts []part, dir string, opt Chec
 	return paths, nil
 }
 
-// CheckoutDir is the folder inside the target in which files wait until all are
-// checked. Its lock lets one checkout at a time use the target; what a killed
-// one left there the next removes.
+// stageLock is the lock in the staging folder, where files wait until all are
+// checked. It admits one checkout at a time; the next removes the files of a
+// killed one.
 const (
 	stageLock = artifact.CheckoutDir + "/lock"
 )
@@ -145,7 +146,7 @@ type checkout struct {
 	made  []string // folders and files below dir, in order of making
 }
 
-// staged is a checked file and where it goes.
+// staged is a checked file and its destination.
 type staged struct {
 	temp, path string
 	desc       ocispec.Descriptor
@@ -175,7 +176,7 @@ func (c *checkout) open(ctx context.Context, dir string) error {
 		if err == nil {
 			return c.clearStage()
 		}
-		// Whoever held the lock before us may have removed the folder.
+		// The last holder of the lock may have removed the folder.
 		if !errors.Is(err, fs.ErrNotExist) || try == 100 {
 			return err
 		}
@@ -281,7 +282,7 @@ func (c *checkout) remember(f staged) {
 	}
 }
 
-// copy copies the blob to temp, hashing what it writes.
+// copy copies the blob to temp, hashing the bytes.
 func (c *checkout) copy(ctx context.Context, desc ocispec.Descriptor, temp string) error {
 	blob, err := c.s.OpenBlob(ctx, desc)
 	if err != nil {
@@ -303,7 +304,7 @@ func (c *checkout) copy(ctx context.Context, desc ocispec.Descriptor, temp strin
 	return errors.Join(err, f.Close())
 }
 
-// publish renames the staged files into place and makes that durable.
+// publish renames the staged files into place, durably.
 func (c *checkout) publish() error {
 	dirs := map[string]bool{}
 	for _, f := range c.files {
@@ -333,7 +334,7 @@ func (c *checkout) publish() error {
 	return nil
 }
 
-// makeDir makes the folder name and notes which of its parents are new.
+// makeDir creates the folder name and records the new ones among its parents.
 func (c *checkout) makeDir(name string) error {
 	if name == "." {
 		return nil
@@ -348,7 +349,7 @@ func (c *checkout) makeDir(name string) error {
 	return c.dir.MkdirAll(name, 0o755)
 }
 
-// undo removes what was published. Folders that hold other files stay.
+// undo removes the published files. Folders with other files remain.
 func (c *checkout) undo() {
 	for _, name := range slices.Backward(c.made) {
 		c.dir.Remove(name)

@@ -1,11 +1,8 @@
 package registry
 
 import (
-	"errors"
-	"mm-abi.org/mm/registry/cas"
-	"mm-abi.org/mm/registry/disk"
-
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -16,6 +13,8 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/registry/artifact"
+	"mm-abi.org/mm/registry/cas"
+	"mm-abi.org/mm/registry/disk"
 )
 
 // full is an artifact that uses every field, over content of its own.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"mm-abi.org/mm/registry/disk"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,6 +25,7 @@ import (
 	"mm-abi.org/mm/internal/fsx/fsxtest"
 	"mm-abi.org/mm/registry/artifact"
 	"mm-abi.org/mm/registry/cas"
+	"mm-abi.org/mm/registry/disk"
 )
 
 // scene is a folder with a store and a source file, before an operation.

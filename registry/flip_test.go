@@ -3,17 +3,17 @@ package registry
 import (
 	"bytes"
 	"fmt"
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"maps"
 	"math/rand/v2"
-	"mm-abi.org/mm/registry/names"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"mm-abi.org/mm/registry/artifact"
+	"mm-abi.org/mm/registry/names"
 )
 
 // TestFlipIndex flips a bit of every byte of index.json, and with MM_FAULTS=long

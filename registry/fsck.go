@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"mm-abi.org/mm/registry/disk"
-	"mm-abi.org/mm/registry/names"
 	"runtime"
 	"slices"
 	"strings"
@@ -20,6 +18,8 @@ import (
 
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry/artifact"
+	"mm-abi.org/mm/registry/disk"
+	"mm-abi.org/mm/registry/names"
 )
 
 // FsckOptions for [Store.Fsck].
@@ -36,7 +36,7 @@ type Problem struct {
 	Detail string        `json:"detail"`
 }
 
-// String tells the problem in one line.
+// String formats the problem as one line.
 func (p Problem) String() string {
 	var parts []string
 	for _, part := range []string{p.Ref, p.Path, string(p.Digest), p.Detail} {
@@ -54,13 +54,13 @@ type FsckReport struct {
 	Blobs    int       `json:"blobs"`
 	Bytes    int64     `json:"bytes"`
 	Temp     int       `json:"temp"` // leftovers of interrupted work; harmless
-	Left     []Problem `json:"left"` // of them, blobs on their way in, which take up room until gc or the next try
+	Left     []Problem `json:"left"` // incomplete blobs among them, which use space until gc or the next try
 	Problems []Problem `json:"problems"`
-	Notes    []Problem `json:"notes"` // what another tool may have done as well as damage
+	Notes    []Problem `json:"notes"` // possible damage that another tool may also have caused
 }
 
-// Fsck checks the whole store: that the layout and index.json can be read, that
-// all that is named is there, and that every blob has the bytes of its digest.
+// Fsck checks the store: that the layout and index.json are readable, that
+// every named blob exists, and that every blob matches its digest.
 func (s *Store) Fsck(ctx context.Context, opt FsckOptions) (FsckReport, error) {
 	report, err := s.fsck(ctx, opt)
 	if err != nil {
@@ -77,7 +77,7 @@ func (s *Store) fsck(ctx context.Context, opt FsckOptions) (FsckReport, error) {
 		}
 	}
 	if !s.readOnly {
-		// Held so that gc does not take away what was just found named.
+		// Held so that gc does not remove a blob just found named.
 		lock, err := s.dir.RLock(ctx, disk.GCLock)
 		if err != nil {
 			return c.report, err
@@ -168,7 +168,7 @@ func (c *check) named(ctx context.Context, entries []ocispec.Descriptor) error {
 	return nil
 }
 
-// absent says why the blob desc does not count as there.
+// absent explains why the blob desc is missing.
 func (c *check) absent(desc ocispec.Descriptor) string {
 	f, err := c.s.OpenBlob(context.Background(), desc)
 	if err == nil {
@@ -228,7 +228,7 @@ func (c *check) links() error {
 	})
 }
 
-// leftovers counts what interrupted work left behind.
+// leftovers counts the leftovers of interrupted work.
 func (c *check) leftovers(ctx context.Context) error {
 	left, err := c.s.Unfinished(ctx)
 	if err != nil {
@@ -236,7 +236,7 @@ func (c *check) leftovers(ctx context.Context) error {
 	}
 	for _, u := range left {
 		c.report.Temp++
-		c.report.Left = append(c.report.Left, Problem{Path: u.Path, Detail: fmt.Sprintf("%d bytes of a blob that is not whole", u.Bytes)})
+		c.report.Left = append(c.report.Left, Problem{Path: u.Path, Detail: fmt.Sprintf("%d bytes of an incomplete blob", u.Bytes)})
 	}
 	for _, dir := range []string{".", disk.PrivateDir, disk.IngestDir, disk.PartialDir, disk.UploadDir, disk.DigestDir, disk.KeepDir} {
 		entries, err := disk.ReadDir(c.s.dir, dir)
@@ -252,7 +252,7 @@ func (c *check) leftovers(ctx context.Context) error {
 	return nil
 }
 
-// repair removes the corrupt blobs: what is not there can be stored again.
+// repair removes the corrupt blobs, so that they can be stored again.
 func (c *check) repair() error {
 	for _, name := range c.corrupt {
 		if err := disk.IgnoreMissing(c.s.dir.Remove(name)); err != nil {

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"mm-abi.org/mm/registry/disk"
-	"mm-abi.org/mm/registry/names"
 	"slices"
 	"time"
 
@@ -16,46 +14,49 @@ import (
 	"oras.land/oras-go/v2/errdef"
 
 	"mm-abi.org/mm/registry/artifact"
+	"mm-abi.org/mm/registry/disk"
+	"mm-abi.org/mm/registry/names"
 )
 
-// defaultGrace is how long a blob that nothing names yet is left alone: longer
-// than any push or pull takes from its first blob to its tag.
+// defaultGrace is how long unnamed blobs are kept: longer than any push or
+// pull takes from its first blob to its tag.
 const defaultGrace = 24 * time.Hour
 
 // GCOptions for [Store.GC].
 type GCOptions struct {
 	DryRun bool          // report only
-	Grace  time.Duration // keep what is younger. Zero: 24 hours; negative: keep nothing, unsafe beside writers
+	Grace  time.Duration // keep younger blobs. Zero: 24 hours; negative: keep nothing, unsafe with concurrent writers
 }
 
-// GCReport says what [Store.GC] removed, or would remove.
+// GCReport lists the blobs that [Store.GC] removed, or would remove.
 type GCReport struct {
 	Blobs     []digest.Digest `json:"blobs"`     // unreachable blobs, sorted
 	Bytes     int64           `json:"bytes"`     // their size
-	Referrers []digest.Digest `json:"referrers"` // of them, listed in index.json under a subject that is gone
+	Referrers []digest.Digest `json:"referrers"` // of them, listed in index.json with a missing subject
 	Temp      int             `json:"temp"`      // leftovers of interrupted work
 	Kept      int             `json:"kept"`      // blobs that stay
 	Young     int             `json:"young"`     // of them, unreachable but within the grace period
 }
 
-// GC removes what nothing names and nobody has relied on for the grace period:
-// blobs, entries of referrers whose subject is gone, and leftovers of
+// GC removes blobs that are not named and were not used within the grace
+// period, entries of referrers with a missing subject, and leftovers of
 // interrupted work.
 //
-// Named is: what an index entry without subject reaches (tags, and the entries
-// of other tools); what a repository's link to a manifest without subject
-// reaches; and every referrer of something named, with what it reaches.
+// Named blobs are those that an index entry without subject reaches (tags, and
+// the entries of other tools), those that a repository's link to a manifest
+// without subject reaches, and every referrer of a named blob, with all it
+// reaches.
 //
-// It is safe beside pushes and pulls in other processes. Who relies on a blob
-// that is there already, instead of storing it, marks it under a shared lock
-// (Exists, Push, AddFile, Partial, Link); who names a manifest checks under the
-// same lock that all of it is there (Tag, Link). GC holds the lock exclusively
-// from reading the names to removing the last blob, removes only what is old by
-// its own time and by its mark, and drops index entries before the blobs they
-// name. So at any moment, and after a crash at any point, all that is named is
-// there; and whoever stored or marked the parts of an artifact within the grace
-// period can still name it. Readers are not held up; one that resolved a name
-// before it was removed may find the blob gone.
+// GC is safe with concurrent pushes and pulls of other processes. A writer
+// that reuses an existing blob marks it under a shared lock (Exists, Push,
+// AddFile, Partial, Link); a writer that names a manifest checks under the
+// same lock that all of it exists (Tag, Link). GC holds the lock exclusively
+// from reading the names to removing the last blob, removes only blobs that
+// are old by their own time and by their mark, and drops index entries before
+// the blobs they name. So at any moment, and after a crash at any point, every
+// named blob exists, and a writer that stored or marked the parts of an
+// artifact within the grace period can still name it. Readers are not blocked;
+// one that resolved a name before its removal may find the blob missing.
 func (s *Store) GC(ctx context.Context, opt GCOptions) (GCReport, error) {
 	report, err := s.gc(ctx, opt)
 	if err != nil {
@@ -89,15 +90,15 @@ func (s *Store) gc(ctx context.Context, opt GCOptions) (GCReport, error) {
 type collection struct {
 	s      *Store
 	dry    bool
-	before time.Time // what is older may go
+	before time.Time // older files may be removed
 	seen   map[nodeKey]bool
 	live   map[digest.Digest]bool
 	dead   []ocispec.Descriptor // referrer entries without subject
 	report GCReport
 }
 
-// markNamed finds all that is named. A named manifest that cannot be read stops
-// the collection: what it names is unknown.
+// markNamed finds all named blobs. A named manifest that cannot be read stops
+// the collection, because its references are unknown.
 func (c *collection) markNamed(ctx context.Context) error {
 	entries, err := c.s.names.Entries()
 	if err != nil {
@@ -144,7 +145,7 @@ func (c *collection) markNamed(ctx context.Context) error {
 	return nil
 }
 
-// markLinked adds what the manifests that repositories show reach.
+// markLinked adds the blobs that linked manifests of repositories reach.
 func (c *collection) markLinked(ctx context.Context) error {
 	return c.s.eachLink(func(_, name string, d digest.Digest) error {
 		rec, err := c.s.readLink(name)
@@ -184,7 +185,7 @@ func (c *collection) dropReferrers(ctx context.Context) error {
 	for _, desc := range c.dead {
 		fi, err := c.s.Stat(desc.Digest)
 		if err == nil && !c.s.Unused(fi, desc.Digest, c.before) {
-			// Too young to go: neither may what it needs.
+			// Too young to remove, and so is all it needs.
 			if err := c.reach(ctx, desc); err != nil {
 				return err
 			}
@@ -235,7 +236,7 @@ func (c *collection) sweep(ctx context.Context) (err error) {
 	return errors.Join(c.sweepLinks(), c.s.names.Compact(ctx))
 }
 
-// sweepLinks removes the records of blobs that are gone.
+// sweepLinks removes the links of removed blobs.
 func (c *collection) sweepLinks() error {
 	return c.s.eachLink(func(_, name string, d digest.Digest) error {
 		if _, err := c.s.Stat(d); !errors.Is(err, fs.ErrNotExist) {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"mm-abi.org/mm/registry/names"
 	"slices"
 
 	"github.com/opencontainers/go-digest"
@@ -13,6 +12,7 @@ import (
 	"oras.land/oras-go/v2/errdef"
 
 	"mm-abi.org/mm/registry/artifact"
+	"mm-abi.org/mm/registry/names"
 )
 
 // Limits of the manifest graph.
@@ -66,8 +66,8 @@ func (s *Store) pool(n *artifact.Manifest) {
 }
 
 // Walk calls fn for desc and then for all it reaches through manifests and
-// indexes, each once, parents first. Subjects are not followed. A manifest that
-// is not there is passed to fn and not followed; fn may refuse it.
+// indexes, each once, parents first. Subjects are not followed. A missing
+// manifest is passed to fn, which may refuse it, and not followed.
 func (s *Store) Walk(ctx context.Context, desc ocispec.Descriptor, fn func(ocispec.Descriptor) error) error {
 	return s.walk(ctx, desc, map[nodeKey]bool{}, func(desc ocispec.Descriptor, _ *artifact.Manifest, err error) error {
 		if err != nil && !errors.Is(err, errdef.ErrNotFound) {
@@ -77,9 +77,9 @@ func (s *Store) Walk(ctx context.Context, desc ocispec.Descriptor, fn func(ocisp
 	})
 }
 
-// walk visits desc and all it reaches, but for what is in seen. For a manifest
-// visit gets the node, or the error of reading it. The same bytes may be named
-// as a blob and as a manifest; each counts.
+// walk visits desc and all it reaches, except keys in seen. For a manifest,
+// visit receives the parsed manifest or the error of reading it. The same
+// bytes named as a blob and as a manifest are two keys.
 func (s *Store) walk(ctx context.Context, desc ocispec.Descriptor, seen map[nodeKey]bool, visit func(ocispec.Descriptor, *artifact.Manifest, error) error) error {
 	queue := []ocispec.Descriptor{desc}
 	for manifests := 0; len(queue) > 0; {
@@ -140,7 +140,7 @@ func (s *Store) pointing(ctx context.Context, desc ocispec.Descriptor, want func
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("look for what points to %s: %w", desc.Digest, err)
+		return nil, fmt.Errorf("find predecessors of %s: %w", desc.Digest, err)
 	}
 	slices.SortFunc(parents, func(a, b ocispec.Descriptor) int { return cmp.Compare(a.Digest, b.Digest) })
 	var out []ocispec.Descriptor

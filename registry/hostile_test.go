@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"mm-abi.org/mm/registry/disk"
-	"mm-abi.org/mm/registry/names"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -21,6 +19,8 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/internal/fsx/fsxtest"
 	"mm-abi.org/mm/registry/artifact"
+	"mm-abi.org/mm/registry/disk"
+	"mm-abi.org/mm/registry/names"
 )
 
 // TestTargetsStayInside: an index whose target's name is a path cannot be

@@ -11,9 +11,9 @@ import (
 	"mm-abi.org/mm/registry/artifact"
 )
 
-// Import brings desc, everything it reaches and the manifests that refer to it
-// out of the store from, by hard link where the disk allows. Linked bytes are
-// not read: they are what from says they are, and whoever uses them verifies.
+// Import copies desc, everything it reaches and its referrers from another
+// store, by hard link if the disk allows. Linked bytes are not read; the user
+// of a blob verifies it.
 func (s *Store) Import(ctx context.Context, from *Store, desc ocispec.Descriptor) error {
 	if err := s.importAll(ctx, from, desc); err != nil {
 		return fmt.Errorf("import %s: %w", desc.Digest, err)
@@ -27,7 +27,8 @@ func (s *Store) importAll(ctx context.Context, from *Store, desc ocispec.Descrip
 	}
 	var manifests []ocispec.Descriptor
 	seen := map[nodeKey]bool{}
-	// Contents before what names them: Walk meets them the other way round.
+	// Contents before the manifests that name them; Walk visits them the other
+	// way round.
 	collect := func(d ocispec.Descriptor) error {
 		if key := (nodeKey{d.Digest, d.MediaType}); !seen[key] {
 			seen[key] = true

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"mm-abi.org/mm/registry/disk"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,6 +18,7 @@ import (
 	"oras.land/oras-go/v2/errdef"
 
 	"mm-abi.org/mm/registry/artifact"
+	"mm-abi.org/mm/registry/disk"
 )
 
 func described(data []byte) ocispec.Descriptor {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mm-abi.org/mm/registry/names"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -14,11 +13,12 @@ import (
 
 	"mm-abi.org/mm/registry/artifact"
 	"mm-abi.org/mm/registry/disk"
+	"mm-abi.org/mm/registry/names"
 )
 
-// Exists reports whether the blob is there with the right size; a manifest with
-// a subject also has to be listed, or Push must finish what was interrupted. On
-// a writable store a yes keeps the blob from [Store.GC] for the grace period.
+// Exists reports whether the blob exists with the right size. A manifest with
+// a subject must also be listed, or Push must finish an interrupted push. On a
+// writable store, true protects the blob from [Store.GC] for the grace period.
 func (s *Store) Exists(ctx context.Context, desc ocispec.Descriptor) (ok bool, err error) {
 	if s.readOnly {
 		ok, err = s.Has(desc)
@@ -34,7 +34,8 @@ func (s *Store) Exists(ctx context.Context, desc ocispec.Descriptor) (ok bool, e
 	return ok, nil
 }
 
-// listed tells whether the manifest needs no entry in index.json or has one.
+// listed reports whether the manifest has an entry in index.json or needs
+// none.
 func (s *Store) listed(desc ocispec.Descriptor) (bool, error) {
 	n, err := s.node(desc)
 	if err != nil {
@@ -67,8 +68,8 @@ func (s *Store) Push(ctx context.Context, desc ocispec.Descriptor, r io.Reader) 
 	return nil
 }
 
-// pushManifest stores a manifest and, where it has a subject, lists it. What is
-// there already is read, so that a broken one is replaced.
+// pushManifest stores a manifest and, if it has a subject, lists it. An
+// existing one is read, so that a damaged one is replaced.
 func (s *Store) pushManifest(ctx context.Context, desc ocispec.Descriptor, r io.Reader) error {
 	if desc.Size > artifact.MaxManifestBytes {
 		return fmt.Errorf("manifest of %d bytes, limit %d: %w", desc.Size, artifact.MaxManifestBytes, errdef.ErrSizeExceedsLimit)
@@ -113,7 +114,7 @@ func (s *Store) pushManifest(ctx context.Context, desc ocispec.Descriptor, r io.
 	return nil
 }
 
-// list gives the manifest an untagged entry in index.json.
+// list adds an untagged entry for the manifest to index.json.
 func (s *Store) list(ctx context.Context, n *artifact.Manifest) error {
 	lock, err := s.dir.RLock(ctx, disk.GCLock)
 	if err != nil {

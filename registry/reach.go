@@ -3,21 +3,21 @@ package registry
 import (
 	"context"
 	"fmt"
-	"mm-abi.org/mm/registry/names"
 	"slices"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"mm-abi.org/mm/registry/artifact"
+	"mm-abi.org/mm/registry/names"
 )
 
-// graph is who points to what, over all that the index reaches. It follows the
-// index entry by entry: each manifest counts how many entries and manifests
-// name it, and goes with the last.
+// graph holds the references between all manifests that the index reaches. It
+// follows the index entry by entry: each manifest counts the entries and
+// manifests that name it, and is removed with the last.
 type graph struct {
 	at      map[nodeKey]*vertex
-	parents map[digest.Digest][]*vertex // by what they point to: children and subject
+	parents map[digest.Digest][]*vertex // by child and subject
 	lost    map[nodeKey]*vertex         // manifests that could not be read
 }
 
@@ -26,7 +26,7 @@ type vertex struct {
 	desc    ocispec.Descriptor // plain
 	count   int                // entries and manifests that name it
 	subject digest.Digest      // "": none
-	blobs   []digest.Digest    // what it contains, manifests too, each once
+	blobs   []digest.Digest    // contents, manifests included, each once
 	inner   []nodeKey          // the manifests among them
 }
 
@@ -62,7 +62,7 @@ func (s *Store) follow(ctx context.Context, g *graph, c names.Changes) error {
 
 func keyOfManifest(desc ocispec.Descriptor) nodeKey { return nodeKey{desc.Digest, desc.MediaType} }
 
-// enter counts one more name of desc.
+// enter counts another name of desc.
 func (s *Store) enter(ctx context.Context, g *graph, desc ocispec.Descriptor) error {
 	if !artifact.IsManifest(desc.MediaType) {
 		return nil
@@ -77,8 +77,9 @@ func (s *Store) enter(ctx context.Context, g *graph, desc ocispec.Descriptor) er
 	return s.grow(ctx, g, []*vertex{v})
 }
 
-// grow reads the new manifests and adds what they name. What cannot be read
-// points to nothing: a lost or broken signature is no signature, and Fsck tells.
+// grow reads the new manifests and adds their references. An unreadable
+// manifest has none: a lost or damaged signature does not count, and Fsck
+// reports it.
 func (s *Store) grow(ctx context.Context, g *graph, queue []*vertex) error {
 	for read := 0; len(queue) > 0; read++ {
 		if read > maxReach {
@@ -124,7 +125,7 @@ func (s *Store) grow(ctx context.Context, g *graph, queue []*vertex) error {
 	return nil
 }
 
-// leave counts one name less of the manifest, and lets it go with the last.
+// leave discounts one name of the manifest, and removes it with the last.
 func (g *graph) leave(key nodeKey) {
 	for queue := []nodeKey{key}; len(queue) > 0; queue = queue[1:] {
 		v := g.at[queue[0]]
@@ -160,12 +161,13 @@ func (g *graph) unlink(d digest.Digest, v *vertex) {
 // contains reports whether the manifest names d as a part of it.
 func (v *vertex) contains(d digest.Digest) bool { return slices.Contains(v.blobs, d) }
 
-// manyParents is how many manifests for each tag of a repository may hold a blob
-// before it is looked for from the tags down. Up is the faster way to a yes: most
-// of what holds it lies in that repository, or nothing does.
+// manyParents is the number of manifests per tag of a repository that may hold
+// a blob before the search starts from the tags. Searching up is the faster
+// way to a match: usually most holders of a blob are in that repository, or
+// none is.
 const manyParents = 64
 
-// shown reports whether a tag of repo reaches d, or what d refers to.
+// shown reports whether a tag of repo reaches d, or the subject of d.
 func (g *graph) shown(idx *names.Index, repo string, d digest.Digest) bool {
 	tags := idx.Repos[repo]
 	if len(tags) == 0 {
@@ -177,8 +179,8 @@ func (g *graph) shown(idx *names.Index, repo string, d digest.Digest) bool {
 	return g.searchUp(idx, repo, d, map[digest.Digest]bool{})
 }
 
-// searchUp looks for a tag of repo among all that holds d, depth first: what
-// holds a blob that many share is looked at one by one, until one is tagged.
+// searchUp searches the holders of d for a tag of repo, depth first: the
+// holders of a shared blob are visited one by one until one is tagged.
 func (g *graph) searchUp(idx *names.Index, repo string, d digest.Digest, seen map[digest.Digest]bool) bool {
 	if seen[d] {
 		return false
@@ -233,8 +235,8 @@ func (g *graph) searchDown(idx *names.Index, tags map[string]bool, d digest.Dige
 	return false
 }
 
-// described says what the reached blob d is: a manifest of the graph, or what a
-// manifest that contains it says.
+// described returns the descriptor of the reached blob d: that of a manifest
+// of the graph, or the one in a manifest that contains it.
 func (s *Store) described(g *graph, idx *names.Index, d digest.Digest) (ocispec.Descriptor, bool) {
 	for _, mediaType := range artifact.ManifestTypes() {
 		if v := g.at[nodeKey{d, mediaType}]; v != nil {

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"mm-abi.org/mm/registry/disk"
-	"mm-abi.org/mm/registry/names"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,23 +16,25 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/registry/artifact"
+	"mm-abi.org/mm/registry/disk"
+	"mm-abi.org/mm/registry/names"
 )
 
-// A store served as a registry shows its blobs through repositories. Which blob
-// a repository shows is a small record of its own, so that taking a blob out of
-// one repository is immediate there and costs the others nothing; the bytes are
-// shared and go by gc. Repositories of local tags need no records: "name:tag"
-// shows what it reaches.
+// A store served as a registry shows its blobs through repositories. A small
+// record for each blob and repository makes deleting a blob from one
+// repository immediate and free for the others; the bytes are shared and
+// removed by gc. Repositories of local tags need no records: "name:tag" shows
+// all it reaches.
 
 // linkDir holds a repository's records; no repository name can contain it.
 const linkDir = "_links"
 
-// LinkState says how a repository stands to a blob.
+// LinkState is the state of a blob in a repository.
 type LinkState int
 
 // The states of a link.
 const (
-	Unlinked LinkState = iota // never heard of it
+	Unlinked LinkState = iota // unknown to the repository
 	Linked                    // shows it
 	Deleted                   // showed it once and must not, even if a tag reaches it
 )
@@ -46,7 +46,7 @@ type linkRecord struct {
 	Deleted   bool   `json:"deleted,omitempty"`
 }
 
-// ValidRepo tells whether name can be a repository's.
+// ValidRepo reports whether name is a valid repository name.
 func ValidRepo(name string) bool { return abi.ValidRepository(name) }
 
 func linkName(repo string, d digest.Digest) (string, error) {
@@ -59,8 +59,8 @@ func linkName(repo string, d digest.Digest) (string, error) {
 	return disk.RepoDir + "/" + repo + "/" + linkDir + "/" + strings.Replace(string(d), ":", "-", 1), nil
 }
 
-// Link makes the repository show the blob desc, which must be in the store. A
-// manifest without subject is kept from gc by its link.
+// Link makes the repository show the blob desc, which must be in the store.
+// The link protects a manifest without subject from gc.
 func (s *Store) Link(ctx context.Context, repo string, desc ocispec.Descriptor) error {
 	lock, err := s.dir.RLock(ctx, disk.GCLock)
 	if err != nil {
@@ -77,8 +77,8 @@ func (s *Store) Link(ctx context.Context, repo string, desc ocispec.Descriptor) 
 	if err == nil {
 		err = s.Mark(desc.Digest)
 	}
-	// The same bytes may come as a manifest and then as a blob; what a
-	// repository shows as a manifest stays one.
+	// The same bytes may arrive as a manifest and then as a blob; a blob shown
+	// as a manifest remains one.
 	if old, state, _ := s.Linked(ctx, repo, desc.Digest); err == nil && state == Linked && artifact.IsManifest(old.MediaType) && !artifact.IsManifest(desc.MediaType) {
 		return nil
 	}
@@ -91,7 +91,7 @@ func (s *Store) Link(ctx context.Context, repo string, desc ocispec.Descriptor) 
 	return nil
 }
 
-// Unlink makes the repository no longer show the blob, whatever reaches it.
+// Unlink hides the blob from the repository, even if a tag reaches it.
 func (s *Store) Unlink(ctx context.Context, repo string, d digest.Digest) error {
 	if err := s.writeLink(repo, d, linkRecord{Deleted: true}); err != nil {
 		return fmt.Errorf("unlink %s from %s: %w", d, artifact.Shorten(repo), err)
@@ -99,8 +99,8 @@ func (s *Store) Unlink(ctx context.Context, repo string, d digest.Digest) error 
 	return ctx.Err()
 }
 
-// revive forgets that the repository once deleted what desc reaches: a new tag
-// shows it again.
+// revive clears the deleted state of all that desc reaches: a new tag shows it
+// again.
 func (s *Store) revive(ctx context.Context, repo string, desc ocispec.Descriptor) error {
 	if _, err := s.dir.Root().Stat(filepath.FromSlash(disk.RepoDir + "/" + repo)); err != nil {
 		return nil
@@ -135,7 +135,8 @@ func (s *Store) writeLink(repo string, d digest.Digest, rec linkRecord) error {
 	return s.dir.WriteFile(name, data, 0o644)
 }
 
-// Linked tells how the repository stands to the blob d, and what it is.
+// Linked returns the state of the blob d in the repository, and its
+// descriptor.
 func (s *Store) Linked(ctx context.Context, repo string, d digest.Digest) (ocispec.Descriptor, LinkState, error) {
 	name, err := linkName(repo, d)
 	if err != nil {
@@ -165,9 +166,10 @@ func (s *Store) readLink(name string) (rec linkRecord, err error) {
 	return rec, nil
 }
 
-// Shows tells whether the repository shows the blob d, and what it is: because
-// of a link, or because a tag of the repository reaches it, or is a referrer of
-// what one reaches. A signature is found wherever its subject is.
+// Shows reports whether the repository shows the blob d, and returns its
+// descriptor. It does because of a link, or because a tag of the repository
+// reaches d or the subject of d: a signature is visible wherever its subject
+// is.
 func (s *Store) Shows(ctx context.Context, repo string, d digest.Digest) (ocispec.Descriptor, bool, error) {
 	desc, state, err := s.Linked(ctx, repo, d)
 	if err != nil || state == Deleted {
@@ -189,7 +191,7 @@ func (s *Store) Shows(ctx context.Context, repo string, d digest.Digest) (ocispe
 	return desc, ok, err
 }
 
-// Repos lists the repositories that tags or links make up, sorted.
+// Repos lists the repositories with tags or links, sorted.
 func (s *Store) Repos(ctx context.Context) ([]string, error) {
 	seen := map[string]bool{}
 	err := s.names.View(func(idx *names.Index) error {
@@ -216,7 +218,7 @@ func (s *Store) Repos(ctx context.Context) ([]string, error) {
 	return repos, nil
 }
 
-// HasRepo tells whether a tag or a link makes up the repository.
+// HasRepo reports whether the repository has a tag or a link.
 func (s *Store) HasRepo(ctx context.Context, repo string) (bool, error) {
 	if !ValidRepo(repo) {
 		return false, nil

@@ -1,32 +1,31 @@
-// Package registry holds mm's local store: one content-addressed OCI image
+// Package registry holds mm's local store: a content-addressed OCI image
 // layout (oci-layout, index.json, blobs/sha256/…) that any number of processes
-// use at once and that a crash, a full disk or a cut cable cannot leave
-// half-written. Packages below it carry artifacts over the wire, sign them and
-// serve them; this one knows bytes, manifests and names, no YAML.
+// can use concurrently and that a crash, a full disk or a power cut cannot
+// leave half-written.
 //
-// # The way of an artifact
+// # The path of an artifact
 //
-// [Store.AddFile] and [Store.Push] bring blobs in, [Pack] writes the config and
-// manifest over them, [Store.Tag] gives the manifest a name. Back out:
-// [Store.Resolve], [ReadArtifact], [Store.Checkout]. [Store.Partial] takes a
-// blob in over several processes' lives. [Store.Remove] takes names away,
-// [Store.GC] the bytes nobody names, [Store.Fsck] says whether all is sound.
+// [Store.AddFile] and [Store.Push] store blobs, [artifact.Pack] writes the
+// config and manifest over them, [Store.Tag] names the manifest. Back out:
+// [Store.Resolve], [artifact.Read], [Store.Checkout]. [Store.Partial] receives
+// a blob over the lives of several processes. [Store.Remove] removes names,
+// [Store.GC] unnamed bytes, and [Store.Fsck] checks the store.
 //
 // # Invariants
 //
 //  1. A blob appears under its digest in one step, complete, synced, read-only.
 //  2. Names change by one writer at a time (index.lock), after they were read
-//     again under the lock: nobody's tag is lost. index.json is replaced in one
-//     step; with [Options].Journal changes are appended to a file beside it.
-//  3. Names never name what is not durable: [Store.Tag] checks that every
-//     blob the manifest reaches is there before it writes.
-//  4. Readers take no lock and wait for nobody.
+//     again under the lock, so that no tag is lost. index.json is replaced in one
+//     step; with [Options].Journal changes are appended to a separate file.
+//  3. Names never refer to blobs that are not durable: [Store.Tag] checks that
+//     every blob the manifest reaches exists before it writes.
+//  4. Readers take no lock and never wait.
 //  5. Garbage collection, see [Store.GC].
 //
 // index.json lists tagged manifests and the manifests with a subject
 // (signatures, SBOMs), so that oras finds predecessors after reopening; each
 // entry carries the `kind` annotation that cosign looks for in a local layout.
-// What mm needs beside the layout lies in the folder .mm of the store.
+// mm's other files are in the store's folder .mm.
 package registry
 
 import (
@@ -34,8 +33,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"mm-abi.org/mm/registry/disk"
-	"mm-abi.org/mm/registry/names"
 	"path/filepath"
 	"sync"
 
@@ -45,15 +42,17 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry/artifact"
 	"mm-abi.org/mm/registry/cas"
+	"mm-abi.org/mm/registry/disk"
+	"mm-abi.org/mm/registry/names"
 )
 
 // Options for [Open].
 type Options struct {
 	ReadOnly  bool     // refuse every write and take no lock; the layout must exist. Zero: read and write
-	MustExist bool     // fail with errdef.ErrNotFound where no layout is. Zero: create one
+	MustExist bool     // if there is no layout, fail with errdef.ErrNotFound. Zero: create one
 	Journal   bool     // write changes of names to a journal, at a cost that does not grow with the store, and index.json by [Store.Compact], [Store.Close] and now and then. Zero: index.json with every change
 	Hook      fsx.Hook // seam for fault tests. Zero: none
-	Digests   *Store   // use this store's digest cache: stores that link to each other share files, and so records. Zero: its own
+	Digests   *Store   // share this store's digest cache: stores that link to each other share files, and so records. Nil: a separate one
 }
 
 // Store is an OCI image layout on disk. It is safe for concurrent use by
@@ -74,7 +73,7 @@ type Store struct {
 	graph *graph // of names, and used under their lock
 }
 
-// Open opens the layout at dir, creating it where there is none.
+// Open opens the layout at dir, creating it if it is missing.
 func Open(dir string, opt Options) (*Store, error) {
 	path, err := filepath.Abs(dir)
 	if err != nil {
@@ -165,8 +164,8 @@ func (s *Store) checkLayout() error {
 // Dir returns the absolute path of the store's folder.
 func (s *Store) Dir() string { return s.path }
 
-// Close makes index.json complete where the store was opened with a journal,
-// and releases the store's handle on its folder.
+// Close makes index.json complete if the store was opened with a journal, and
+// releases the store's handle on its folder.
 func (s *Store) Close() error {
 	var err error
 	if s.journalled && !s.readOnly {

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"mm-abi.org/mm/registry/disk"
-	"mm-abi.org/mm/registry/names"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,6 +25,8 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/registry/artifact"
+	"mm-abi.org/mm/registry/disk"
+	"mm-abi.org/mm/registry/names"
 )
 
 var (

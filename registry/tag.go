@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"iter"
 	"maps"
-	"mm-abi.org/mm/registry/disk"
-	"mm-abi.org/mm/registry/names"
 	"slices"
 	"strings"
 
@@ -19,16 +17,18 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/registry/artifact"
+	"mm-abi.org/mm/registry/disk"
+	"mm-abi.org/mm/registry/names"
 )
 
-// Tag is a reference name and what it points to.
+// Tag is a reference name and its manifest.
 type Tag struct {
 	Ref        string             `json:"ref"`
 	Descriptor ocispec.Descriptor `json:"descriptor"`
 }
 
-// Resolve finds what a reference name, a digest, or "anything@digest" points
-// to. The error is errdef.ErrNotFound where there is nothing.
+// Resolve returns the descriptor of a reference name, a digest, or
+// "anything@digest". If there is none, the error is errdef.ErrNotFound.
 func (s *Store) Resolve(ctx context.Context, ref string) (ocispec.Descriptor, error) {
 	if ref == "" {
 		return ocispec.Descriptor{}, fmt.Errorf("resolve: %w", errdef.ErrMissingReference)
@@ -61,8 +61,7 @@ func (s *Store) resolve(ref string) (desc ocispec.Descriptor, err error) {
 	return desc, err
 }
 
-// resolveDigest describes the blob d, which no entry lists, by what it says of
-// itself.
+// resolveDigest describes the blob d, which is not listed, by its content.
 func (s *Store) resolveDigest(d digest.Digest) (ocispec.Descriptor, error) {
 	if err := artifact.CheckDigest(d); err != nil {
 		return ocispec.Descriptor{}, err
@@ -80,8 +79,8 @@ func (s *Store) resolveDigest(d digest.Digest) (ocispec.Descriptor, error) {
 	return desc, nil
 }
 
-// sniff tells a manifest by the media type it states, or by its fields where it
-// states none; "" for anything else.
+// sniff returns the media type that a manifest states, or the one that its
+// fields imply; "" for any other content.
 func sniff(data []byte) string {
 	var doc struct {
 		SchemaVersion int             `json:"schemaVersion"`
@@ -103,27 +102,27 @@ func sniff(data []byte) string {
 	return ""
 }
 
-// Tag lets ref point to the manifest desc. Every blob that desc reaches must be
-// in the store; the error is errdef.ErrNotFound for the first that is not.
+// Tag makes ref point to the manifest desc. Every blob that desc reaches must
+// be in the store; for the first missing one, the error is errdef.ErrNotFound.
 func (s *Store) Tag(ctx context.Context, desc ocispec.Descriptor, ref string) error {
 	return s.named(ctx, desc, ref, false)
 }
 
-// Claim is Tag for what is called a version: where ref ends in a SemVer version
-// and names another manifest already, nothing moves and the error is a
-// [*TakenError]. Other names, such as latest, move.
+// Claim is Tag, but a version never moves: if ref ends in a SemVer version and
+// names another manifest already, the error is a [*TakenError]. Other names,
+// such as latest, move.
 func (s *Store) Claim(ctx context.Context, desc ocispec.Descriptor, ref string) error {
 	_, err := abi.ParseVersion(ref[strings.LastIndexByte(ref, ':')+1:])
 	return s.named(ctx, desc, ref, err == nil)
 }
 
-// TakenError says that a version is other bytes already.
+// TakenError reports a version that already names other bytes.
 type TakenError struct {
 	Ref       string
 	Have, New digest.Digest
 }
 
-// Error gives both digests.
+// Error returns a message with both digests.
 func (e *TakenError) Error() string {
 	return fmt.Sprintf("%s is %s already, and not %s", e.Ref, e.Have, e.New)
 }
@@ -146,10 +145,10 @@ func (s *Store) tag(ctx context.Context, desc ocispec.Descriptor, ref string, cl
 		return err
 	}
 	if !artifact.IsManifest(desc.MediaType) {
-		return fmt.Errorf("%s is no manifest: %w", artifact.Shorten(desc.MediaType), errdef.ErrInvalidMediaType)
+		return fmt.Errorf("%s is not a manifest: %w", artifact.Shorten(desc.MediaType), errdef.ErrInvalidMediaType)
 	}
-	// While the shared lock is held gc removes nothing, so what is found
-	// here is still there when the index names it.
+	// While the shared lock is held gc removes nothing, so all blobs found
+	// here still exist when the index names them.
 	lock, err := s.dir.RLock(ctx, disk.GCLock)
 	if err != nil {
 		return err
@@ -190,8 +189,8 @@ func (s *Store) present(desc ocispec.Descriptor) error {
 	return nil
 }
 
-// Untag removes the reference name. The error is errdef.ErrNotFound where
-// there is none.
+// Untag removes the reference name. If there is none, the error is
+// errdef.ErrNotFound.
 func (s *Store) Untag(ctx context.Context, ref string) error {
 	err := s.drop(ctx, func(e *names.Edit) {
 		if ref != "" {
@@ -204,9 +203,9 @@ func (s *Store) Untag(ctx context.Context, ref string) error {
 	return nil
 }
 
-// Remove takes a name away: the tag ref, or, where ref is a digest, every entry
-// of that manifest and of its untagged referrers. The bytes go with the next
-// [Store.GC].
+// Remove removes a name: the tag ref or, if ref is a digest, every entry of
+// that manifest and of its untagged referrers. The next [Store.GC] removes the
+// bytes.
 func (s *Store) Remove(ctx context.Context, ref string) error {
 	d, err := digest.Parse(ref)
 	if err != nil {
@@ -230,7 +229,7 @@ func (s *Store) Remove(ctx context.Context, ref string) error {
 }
 
 // drop removes entries, of which there must be one. A referrer has an untagged
-// entry beside its tags, so losing a tag does not lose it.
+// entry in addition to its tags, so losing a tag does not lose it.
 func (s *Store) drop(ctx context.Context, choose func(e *names.Edit)) error {
 	if err := s.writable(); err != nil {
 		return err

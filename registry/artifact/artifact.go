@@ -26,12 +26,13 @@ const (
 	MaxTargets = 1_000
 )
 
-// Artifact is a CNCF ModelPack manifest taken apart: a module, or an assembly
-// for one target; or an engine for one system, which differs by its type only. One raw layer is one file (packaging: no tar, no compression),
+// Artifact is the parsed form of a CNCF ModelPack manifest: a module, an
+// assembly for one target, or an engine for one system, which differs by its
+// type only. Each raw layer is one file (packaging: no tar, no compression),
 // so a runtime can map it straight from the store.
 type Artifact struct {
 	Type          string            // abi.ArtifactEngine; empty: a ModelPack artifact, abi.ArtifactModel
-	Name, Version string            // stand in the config and, as annotations, in the manifest
+	Name, Version string            // recorded in the config and in the manifest's annotations
 	Config        ModelConfig       // its name, version and layer list are filled in by Pack
 	Annotations   map[string]string // of the manifest: abi.Annotation… and org.opencontainers.image.…
 	Layers        []Layer           // in manifest order: the core's GGUF first, then by path
@@ -44,8 +45,8 @@ type Layer struct {
 	Annotations map[string]string  // abi.Annotation… keys: component, role, version, format, quant
 }
 
-// CoreModel reports whether the layer is the core's GGUF: the file that stands
-// first in a manifest and that readers of one model take.
+// CoreModel reports whether the layer is the core's GGUF: the first file of a
+// manifest, which readers of a single model use.
 func (l Layer) CoreModel() bool {
 	return l.Annotations[abi.AnnotationRole] == string(abi.Core) && l.Annotations[abi.AnnotationFormat] == string(abi.GGUF)
 }
@@ -63,8 +64,8 @@ type IndexEntry struct {
 	Platform   *ocispec.Platform  // nil: any
 }
 
-// fileMeta is the value of abi.AnnotationFileMeta (ModelPack v0.0.7). mm keeps
-// no owner and no time, so that equal files give equal manifests.
+// fileMeta is the value of abi.AnnotationFileMeta (ModelPack v0.0.7). Owner
+// and time are constant, so that equal files give equal manifests.
 type fileMeta struct {
 	Name     string `json:"name"`
 	Mode     uint32 `json:"mode"`
@@ -75,7 +76,7 @@ type fileMeta struct {
 	TypeFlag byte   `json:"typeflag"` // as in tar: '0', a regular file
 }
 
-// Pack writes the config and manifest of a to dst, whose layers must be there,
+// Pack writes the config and manifest of a to dst, which must hold the layers,
 // and returns the manifest's descriptor. Equal artifacts give equal bytes: the
 // order of Layers does not matter and no clock is read.
 func Pack(ctx context.Context, dst content.Pusher, a Artifact) (ocispec.Descriptor, error) {
@@ -106,7 +107,7 @@ func pack(ctx context.Context, dst content.Pusher, a Artifact) (none ocispec.Des
 	}
 	for key, value := range a.labels() {
 		if old, ok := m.Annotations[key]; ok && old != value {
-			return none, fmt.Errorf("annotation %s is %q, the artifact says %q", key, old, value)
+			return none, fmt.Errorf("annotation %s: got %q, want %q", key, old, value)
 		}
 		m.Annotations[key] = value
 	}
@@ -127,7 +128,7 @@ func pack(ctx context.Context, dst content.Pusher, a Artifact) (none ocispec.Des
 	return pushJSON(ctx, dst, m.MediaType, m.ArtifactType, m)
 }
 
-// labels are the annotations that say who the artifact is.
+// labels returns the annotations that name the artifact.
 func (a *Artifact) labels() map[string]string {
 	labels := map[string]string{abi.AnnotationName: a.Name, ocispec.AnnotationTitle: a.Name}
 	if a.Version != "" {
@@ -137,8 +138,8 @@ func (a *Artifact) labels() map[string]string {
 	return labels
 }
 
-// layerOrder puts the core's GGUF first, where one-model readers of ModelPack
-// look for it, and the rest by path.
+// layerOrder sorts the core's GGUF first, where ModelPack readers of a single
+// model look for it, and the rest by path.
 func layerOrder(a, b Layer) int {
 	first := func(l Layer) int {
 		if l.CoreModel() {
@@ -149,7 +150,7 @@ func layerOrder(a, b Layer) int {
 	return cmp.Or(cmp.Compare(first(a), first(b)), cmp.Compare(a.Path, b.Path))
 }
 
-// describe is the layer as it stands in a manifest.
+// describe returns the layer's descriptor in a manifest.
 func (l Layer) describe() (ocispec.Descriptor, error) {
 	meta, err := json.Marshal(fileMeta{
 		Name: path.Base(l.Path), Mode: 0o644, Size: l.Descriptor.Size,
@@ -206,7 +207,7 @@ func packIndex(ctx context.Context, dst content.Pusher, entries []IndexEntry, an
 	return pushJSON(ctx, dst, idx.MediaType, idx.ArtifactType, idx)
 }
 
-// pushJSON stores v as a blob; one that is there already is fine.
+// pushJSON stores v as a blob, which may exist already.
 func pushJSON(ctx context.Context, dst content.Pusher, mediaType, artifactType string, v any) (ocispec.Descriptor, error) {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -250,11 +251,11 @@ func CheckLayers(layers []Layer) error {
 	return nil
 }
 
-// checkTarget refuses names that cannot be a folder of their own on every
-// system: a checkout puts each target into the folder of its name.
+// CheckTarget refuses a name that cannot be a folder on every system: a
+// checkout puts each target into a folder of its name.
 func CheckTarget(name string) error {
 	if !abi.ValidTarget(name) {
-		return fmt.Errorf("its name %q is not made of lower-case letters and digits with single . _ - between them", Shorten(name))
+		return fmt.Errorf("invalid name %q: want lower-case letters and digits with single . _ - between them", Shorten(name))
 	}
 	return CheckPath(name)
 }
@@ -274,28 +275,28 @@ func checkTargets(entries []ocispec.Descriptor) error {
 			return fmt.Errorf("target %d: %w", i, err)
 		}
 		if e.MediaType != ocispec.MediaTypeImageManifest {
-			return fmt.Errorf("target %d: %q is no image manifest", i, Shorten(e.MediaType))
+			return fmt.Errorf("target %d: %q is not an image manifest", i, Shorten(e.MediaType))
 		}
 		name := e.Annotations[abi.AnnotationTarget]
 		if err := CheckTarget(name); err != nil {
 			return fmt.Errorf("target %d: %w", i, err)
 		}
 		if seen[name] {
-			return fmt.Errorf("target %d: its name %q is taken", i, Shorten(name))
+			return fmt.Errorf("target %d: duplicate name %q", i, Shorten(name))
 		}
 		seen[name] = true
 	}
 	return nil
 }
 
-// checkArtifactDescriptor is CheckDescriptor with SHA-256 alone: it is what
-// signatures speak of.
+// checkArtifactDescriptor is CheckDescriptor with SHA-256 alone, the digest of
+// signatures.
 func checkArtifactDescriptor(desc ocispec.Descriptor) error {
 	if err := CheckDescriptor(desc); err != nil {
 		return err
 	}
 	if desc.Digest.Algorithm() != digest.SHA256 {
-		return fmt.Errorf("digest %s: only sha256 is taken: %w", desc.Digest, errdef.ErrInvalidDigest)
+		return fmt.Errorf("digest %s: want sha256: %w", desc.Digest, errdef.ErrInvalidDigest)
 	}
 	if desc.Data != nil && (int64(len(desc.Data)) != desc.Size || digest.FromBytes(desc.Data) != desc.Digest) {
 		return fmt.Errorf("%s: embedded data is other content: %w", desc.Digest, ErrCorrupt)

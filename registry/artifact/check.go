@@ -7,13 +7,12 @@ import (
 	"mm-abi.org/mm/abi"
 )
 
-// ErrManifest says that a manifest, index or config is not one that mm takes:
-// malformed, beyond the limits, of another kind, or unsafe. The bytes are what
-// their digest says; the content is refused.
+// ErrManifest reports a manifest, index or config that mm refuses: malformed,
+// beyond the limits, of another kind, or unsafe. Its bytes match their digest.
 var ErrManifest = errors.New("manifest refused")
 
-// ErrABI says that an artifact was made for a version of MM-ABI that this mm
-// does not know.
+// ErrABI reports an artifact for a version of MM-ABI that this mm does not
+// support.
 var ErrABI = errors.New("unknown version of MM-ABI")
 
 // fetchError marks an error of fetching.
@@ -30,8 +29,8 @@ func refuseManifest(err error) error {
 	return fmt.Errorf("%w: %w", ErrManifest, err)
 }
 
-// CheckABI refuses an artifact for a version of MM-ABI that is not known. One
-// that names none is a ModelPack artifact of another tool.
+// CheckABI refuses an artifact for an unknown version of MM-ABI. An artifact
+// without a version is a ModelPack artifact of another tool.
 func (a *Artifact) CheckABI() error { return checkABI(a.Annotations) }
 
 func checkABI(annotations map[string]string) error {

@@ -37,7 +37,7 @@ type ModelFS struct {
 	DiffIDs []digest.Digest `json:"diffIds"`
 }
 
-// ModelParams tells an engine what it gets.
+// ModelParams describes the model to an engine.
 type ModelParams struct {
 	Architecture string             `json:"architecture,omitempty"`
 	Format       string             `json:"format,omitempty"`
@@ -47,8 +47,8 @@ type ModelParams struct {
 	Capabilities *ModelCapabilities `json:"capabilities,omitempty"`
 }
 
-// ModelCapabilities says what goes in and what comes out: text, image, audio,
-// video, embedding, other.
+// ModelCapabilities lists input and output types: text, image, audio, video,
+// embedding, other.
 type ModelCapabilities struct {
 	InputTypes  []string `json:"inputTypes,omitempty"`
 	OutputTypes []string `json:"outputTypes,omitempty"`

@@ -9,8 +9,8 @@ import (
 	"mm-abi.org/mm/abi"
 )
 
-// Identity is who an artifact says it is: what is signed, and not what the
-// place where it lies is called.
+// Identity is the artifact's name as its manifest states it. A signature
+// covers it, unlike the name of the repository that holds the artifact.
 type Identity struct {
 	Name, Version string
 	Kind          string         // abi.KindModule, abi.KindAssembly or abi.KindEngine; empty for another tool's
@@ -19,9 +19,9 @@ type Identity struct {
 	ABI           abi.Version
 }
 
-// Identify reads who the artifact desc says it is: a module, a build for one
-// target, or the index over several. Of a manifest the config counts where an
-// annotation is absent; the two never differ ([ReadArtifact]).
+// Identify reads the identity of desc: a module, a build for one target, or
+// the index over several. If an annotation is missing, the config counts; the
+// two never differ ([Read]).
 func Identify(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor) (Identity, error) {
 	if desc.MediaType == ocispec.MediaTypeImageIndex {
 		ix, err := ReadIndex(ctx, src, desc)
@@ -45,14 +45,14 @@ func (a *Artifact) Size() (n int64) {
 	return n
 }
 
-// Identity is who the artifact says it is.
+// Identity returns the identity that the manifest states.
 func (a *Artifact) Identity() Identity {
 	id := identity(a.Annotations)
 	id.Name, id.Version = a.Name, a.Version
 	return id
 }
 
-// Identity is who the index says it is.
+// Identity returns the identity that the index states.
 func (ix *Index) Identity() Identity { return identity(ix.Annotations) }
 
 func identity(notes map[string]string) Identity {
@@ -71,9 +71,8 @@ func (id Identity) String() string {
 	return s
 }
 
-// Meaning says what the reference name ref, as it stands in a store or layout,
-// says of the artifact: NAME:TAG, or the bare tag that mm once wrote into
-// output folders.
+// Meaning returns the meaning of the reference name ref of a store or layout:
+// NAME:TAG, or the bare tag of output folders that older versions wrote.
 func (id Identity) Meaning(ref string) abi.Meaning {
 	if r, err := abi.ParseRef(ref); err == nil && r.Tag != "" {
 		return abi.TagMeaning(r.Tag, id.Version, id.Target)

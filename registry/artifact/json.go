@@ -12,14 +12,14 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth bounds the nesting of JSON documents; OCI's own need six levels.
+// maxDepth bounds the nesting of JSON documents; OCI's need six levels.
 const maxDepth = 32
 
-// decodeStrict decodes one JSON document into the struct that v points to. It
-// refuses what makes two readers of the same bytes see different documents:
-// keys given twice, keys that differ from a known one only in case (Go takes
-// them, others do not), bytes that are not UTF-8, trailing data, and nesting
-// deeper than maxDepth. Unknown keys are ignored, as OCI asks.
+// DecodeStrict decodes one JSON document into the struct that v points to. It
+// refuses documents that two readers may read differently: duplicate keys,
+// keys that differ from a known one only in case (Go accepts them, others do
+// not), invalid UTF-8, trailing data, and nesting deeper than maxDepth.
+// Unknown keys are ignored, as OCI requires.
 func DecodeStrict(data []byte, v any) error {
 	decodes.Add(1)
 	if !utf8.Valid(data) {
@@ -49,7 +49,7 @@ type jsonCheck struct {
 	known map[string]string // lower case → key of the target struct
 }
 
-// value checks the next value, which lies under key.
+// value checks the next value, which is below key.
 func (c *jsonCheck) value(key string, depth int) error {
 	if depth > maxDepth {
 		return fmt.Errorf("nested deeper than %d", maxDepth)
@@ -76,8 +76,8 @@ func (c *jsonCheck) value(key string, depth int) error {
 	return err
 }
 
-// object checks the members of an object that lies under key. The keys of
-// annotations are the writer's own; all others are held against the struct.
+// object checks the members of an object below key. The keys of annotations
+// are arbitrary; all others are compared with the struct.
 func (c *jsonCheck) object(key string, depth int) error {
 	seen := map[string]bool{}
 	for c.dec.More() {
@@ -91,7 +91,7 @@ func (c *jsonCheck) object(key string, depth int) error {
 		}
 		seen[name] = true
 		if want, ok := c.known[strings.ToLower(name)]; ok && key != "annotations" && name != want {
-			return fmt.Errorf("key %q where %q is meant", name, want)
+			return fmt.Errorf("key: got %q, want %q", name, want)
 		}
 		if err := c.value(name, depth+1); err != nil {
 			return err

@@ -21,12 +21,13 @@ var deviceNames = map[string]bool{
 	"lpt1": true, "lpt2": true, "lpt3": true, "lpt4": true, "lpt5": true, "lpt6": true, "lpt7": true, "lpt8": true, "lpt9": true,
 }
 
-// CheckoutDir is mm's own folder in the target of a checkout. No artifact may
-// hold it.
+// CheckoutDir is mm's folder in the target of a checkout. No artifact may hold
+// it.
 const CheckoutDir = ".mm-checkout"
 
-// keptNames are folders whose files steer programs: git's, in which a hook or a
-// setting runs code, and mm's own. git~1 is how Windows shortens the first.
+// keptNames are folders whose files control programs: git's, in which a hook
+// or a setting runs code, and mm's. git~1 is the short name of the first on
+// Windows.
 var keptNames = map[string]bool{".git": true, "git~1": true, ".mm": true, CheckoutDir: true}
 
 // CheckPath refuses paths that are not a clean relative path on every system:
@@ -35,7 +36,7 @@ var keptNames = map[string]bool{".git": true, "git~1": true, ".mm": true, Checko
 // than 255 bytes.
 func CheckPath(p string) error {
 	if p == "" || len(p) > maxPath {
-		return fmt.Errorf("path of %d bytes, 1 to %d are taken", len(p), maxPath)
+		return fmt.Errorf("path length: got %d bytes, want 1 to %d", len(p), maxPath)
 	}
 	if path.IsAbs(p) || path.Clean(p) != p || p == "." {
 		return fmt.Errorf("path %q is not clean and relative", Shorten(p))
@@ -51,20 +52,20 @@ func CheckPath(p string) error {
 			return fmt.Errorf("path %q has the name %q", Shorten(p), Shorten(name))
 		}
 		if keptNames[fold(name)] {
-			return fmt.Errorf("path %q lies in the folder %q, which is not for files of artifacts", Shorten(p), Shorten(name))
+			return fmt.Errorf("path %q: folder %q is reserved", Shorten(p), Shorten(name))
 		}
 	}
 	return nil
 }
 
-// pathSet takes paths that can all lie in one folder, on file systems that
-// ignore case or normalise Unicode too.
+// pathSet holds paths that can all be in one folder, on file systems that
+// ignore case or normalize Unicode too.
 type pathSet struct {
-	files, dirs map[string]string // folded → as given
+	files, dirs map[string]string // folded → original
 }
 
-// add refuses a path that is bad, taken, or a folder of another or below a
-// file, in another case too.
+// add refuses a path that is invalid, a duplicate, a folder of another path or
+// below a file, in another case too.
 func (s *pathSet) add(p string) error {
 	if err := CheckPath(p); err != nil {
 		return err
@@ -82,14 +83,14 @@ func (s *pathSet) add(p string) error {
 	s.files[key] = p
 	for dir := path.Dir(key); dir != "."; dir = path.Dir(dir) {
 		if other, ok := s.files[dir]; ok {
-			return fmt.Errorf("path %q lies below the file %q", Shorten(p), Shorten(other))
+			return fmt.Errorf("path %q is below the file %q", Shorten(p), Shorten(other))
 		}
 		s.dirs[dir] = p
 	}
 	return nil
 }
 
-// fold maps paths that a file system may take for the same to one.
+// fold maps paths that a file system may treat as equal to one string.
 func fold(p string) string {
 	return norm.NFKC.String(cases.Fold().String(norm.NFKC.String(p)))
 }

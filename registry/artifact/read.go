@@ -18,10 +18,10 @@ import (
 	"mm-abi.org/mm/abi"
 )
 
-// ReadArtifact fetches, checks and takes apart the manifest desc. Nothing of
-// src is trusted: digests and sizes are checked, and the manifest is refused
-// unless every file has a path that is safe on every system. Descriptors' URLs
-// are ignored and never fetched. What is refused for its content is
+// Read fetches, checks and parses the manifest desc. Nothing from src is
+// trusted: digests and sizes are checked, and the manifest is refused unless
+// every file has a path that is safe on every system. Descriptors' URLs are
+// ignored and never fetched. If the content is refused, the error is
 // [ErrManifest].
 func Read(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor) (*Artifact, error) {
 	a, err := readArtifact(ctx, src, desc)
@@ -33,7 +33,7 @@ func Read(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor) (*A
 
 func readArtifact(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor) (*Artifact, error) {
 	if desc.MediaType != ocispec.MediaTypeImageManifest {
-		return nil, fmt.Errorf("%q is no image manifest: %w", Shorten(desc.MediaType), errdef.ErrInvalidMediaType)
+		return nil, fmt.Errorf("%q is not an image manifest: %w", Shorten(desc.MediaType), errdef.ErrInvalidMediaType)
 	}
 	data, err := fetchSmall(ctx, src, desc)
 	if err != nil {
@@ -60,7 +60,7 @@ func parseManifest(data []byte) (*manifest, error) {
 	}
 	switch {
 	case m.SchemaVersion != 2:
-		return nil, fmt.Errorf("schemaVersion %d where 2 is meant", m.SchemaVersion)
+		return nil, fmt.Errorf("schemaVersion: got %d, want 2", m.SchemaVersion)
 	case m.MediaType != "" && m.MediaType != ocispec.MediaTypeImageManifest:
 		return nil, fmt.Errorf("mediaType %q in an image manifest", Shorten(m.MediaType))
 	case m.ArtifactType != abi.ArtifactModel && m.ArtifactType != abi.ArtifactEngine || m.Config.MediaType != abi.MediaModelConfig:
@@ -85,7 +85,7 @@ func (m *manifest) artifact(config []byte) (*Artifact, error) {
 	a.Name, a.Version = a.Config.Descriptor.Name, a.Config.Descriptor.Version
 	for key, want := range map[string]string{abi.AnnotationName: a.Name, abi.AnnotationVersion: a.Version} {
 		if got, ok := m.Annotations[key]; ok && got != want {
-			return nil, fmt.Errorf("annotation %s is %q, the config says %q", key, Shorten(got), Shorten(want))
+			return nil, fmt.Errorf("annotation %s: got %q, want %q as in the config", key, Shorten(got), Shorten(want))
 		}
 	}
 	if len(m.Layers) > MaxLayers {
@@ -104,8 +104,8 @@ func (m *manifest) artifact(config []byte) (*Artifact, error) {
 	return a, a.checkModelFS()
 }
 
-// readLayer takes a layer's path from its annotations. The readers of ModelPack
-// and of plain OCI go by different ones; they must mean the same file.
+// readLayer reads a layer's path from its annotations. Readers of ModelPack
+// and of plain OCI use different ones, which must name the same file.
 func readLayer(desc ocispec.Descriptor) (Layer, error) {
 	file, title := desc.Annotations[abi.AnnotationFilepath], desc.Annotations[ocispec.AnnotationTitle]
 	switch {
@@ -145,14 +145,14 @@ func (a *Artifact) checkModelFS() error {
 	}
 	for i, id := range ids {
 		if id != a.Layers[i].Descriptor.Digest {
-			return fmt.Errorf("config: modelfs digest %d is not that of layer %s", i, a.Layers[i].Path)
+			return fmt.Errorf("config: modelfs digest %d differs from layer %s", i, a.Layers[i].Path)
 		}
 	}
 	return nil
 }
 
-// ReadIndex fetches, checks and takes apart the image index desc, as ReadArtifact
-// does a manifest.
+// ReadIndex fetches, checks and parses the image index desc, as [Read] does a
+// manifest.
 func ReadIndex(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor) (*Index, error) {
 	idx, err := readTargets(ctx, src, desc)
 	if err != nil {
@@ -163,7 +163,7 @@ func ReadIndex(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor
 
 func readTargets(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor) (*Index, error) {
 	if desc.MediaType != ocispec.MediaTypeImageIndex {
-		return nil, fmt.Errorf("%q is no image index: %w", Shorten(desc.MediaType), errdef.ErrInvalidMediaType)
+		return nil, fmt.Errorf("%q is not an image index: %w", Shorten(desc.MediaType), errdef.ErrInvalidMediaType)
 	}
 	data, err := fetchSmall(ctx, src, desc)
 	if err != nil {

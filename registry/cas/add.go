@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"mm-abi.org/mm/registry/disk"
 	"os"
 	"path/filepath"
 
@@ -16,22 +15,23 @@ import (
 
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry/artifact"
+	"mm-abi.org/mm/registry/disk"
 )
 
 // AddOptions for [Blobs.AddFile].
 type AddOptions struct {
 	MediaType string // of the descriptor. Zero: application/octet-stream
-	Link      bool   // hard link and make the source read-only, where the disk allows. Zero: copy
+	Link      bool   // hard link if the disk allows, and make the source read-only. Zero: copy
 	Rehash    bool   // ignore the digest cache. Zero: trust it
 }
 
-// AddFile stores the file at path as a blob. A file whose digest is remembered
-// and whose blob is there costs a few system calls. A file that changes while
-// it is read is refused.
+// AddFile stores the file at path as a blob. If its digest is cached and the
+// blob exists, the cost is a few system calls. A file that changes while it is
+// read is refused.
 //
-// With Link the blob and the file are one: the file loses its write permission,
-// and whoever gives it back and writes changes the blob too, which every use of
-// the blob then detects.
+// With Link the blob and the file share an inode: the file loses its write
+// permission. Restoring it and writing to the file changes the blob too, which
+// every use of the blob then detects.
 func (s *Blobs) AddFile(ctx context.Context, path string, opt AddOptions) (ocispec.Descriptor, error) {
 	desc, err := s.addFile(ctx, path, opt)
 	if err != nil {
@@ -91,8 +91,7 @@ func (s *Blobs) addFile(ctx context.Context, path string, opt AddOptions) (desc 
 	return desc, err
 }
 
-// sound is keep that takes a blob for absent whose bytes have gone bad, so that
-// the right ones replace it.
+// sound is Keep, but reports false for a damaged blob, so that it is replaced.
 func (s *Blobs) sound(ctx context.Context, desc ocispec.Descriptor) (bool, error) {
 	ok, err := s.Keep(ctx, desc)
 	if !ok || err != nil {
@@ -114,7 +113,7 @@ type incoming struct {
 	settled bool // its times would show a change since
 }
 
-// store gives the file the blob's name by link or by copy.
+// store links or copies the file to the blob's name.
 func (in *incoming) store(ctx context.Context, link bool) error {
 	if link {
 		if linked, err := in.link(); linked || err != nil {
@@ -130,7 +129,7 @@ func (in *incoming) store(ctx context.Context, link bool) error {
 	return in.s.Ingest(ctx, in.desc, in.f)
 }
 
-// link makes the file itself the blob. It reports false where that cannot be.
+// link makes the file itself the blob. It reports false if that is impossible.
 func (in *incoming) link() (linked bool, err error) {
 	thaw, err := fsx.Freeze(in.f)
 	if err != nil {
@@ -145,7 +144,7 @@ func (in *incoming) link() (linked bool, err error) {
 	if err := in.s.dir.LinkFrom(in.f.Name(), temp); err != nil {
 		return false, nil
 	}
-	// The path may name another file by now than the one that was hashed.
+	// By now the path may name another file than the hashed one.
 	got, err := in.s.dir.Root().Stat(filepath.FromSlash(temp))
 	if err == nil && !os.SameFile(got, in.fi) {
 		err = ErrChanged
@@ -165,8 +164,8 @@ func (in *incoming) link() (linked bool, err error) {
 	return true, nil
 }
 
-// copy has the kernel copy the file, which is faster than to read and hash it
-// again: that its times have not moved says that the hashed bytes are copied.
+// copy copies the file in the kernel, which is faster than reading and hashing
+// it again. The file's times have not changed, so the hashed bytes are copied.
 func (in *incoming) copy(ctx context.Context) error {
 	temp, err := in.s.dir.CreateTemp(disk.IngestDir, in.desc.Digest.Encoded()[:12]+"-", 0o444)
 	if err != nil {
@@ -201,10 +200,10 @@ func (in *incoming) copy(ctx context.Context) error {
 	return nil
 }
 
-// errChanged says that a file moved under the reader.
+// ErrChanged reports a file that changed while it was read.
 var ErrChanged = errors.New("the file changed while it was read")
 
-// unchanged compares what the file system says of f with what it said before.
+// unchanged compares the file's size and time with those before.
 func unchanged(f *os.File, before fs.FileInfo) error {
 	now, err := f.Stat()
 	if err != nil {

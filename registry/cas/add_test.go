@@ -1,16 +1,11 @@
 package cas
 
 import (
-	"context"
-	"math/rand/v2"
-
-	"github.com/opencontainers/go-digest"
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-
 	"bytes"
+	"context"
 	"errors"
 	"io/fs"
-	"mm-abi.org/mm/registry/disk"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -18,7 +13,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/registry/disk"
 )
 
 // writeOld writes a file whose times are past the clock's tick.

@@ -7,7 +7,6 @@ import (
 	"hash"
 	"io"
 	"io/fs"
-	"mm-abi.org/mm/registry/disk"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,6 +17,7 @@ import (
 
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry/artifact"
+	"mm-abi.org/mm/registry/disk"
 )
 
 // Blobs is a content-addressed folder of blobs. It is safe for concurrent use by
@@ -34,7 +34,7 @@ type Blobs struct {
 // Options for [New].
 type Options struct {
 	ReadOnly bool   // refuse every write and take no lock. Zero: read and write
-	Digests  *Blobs // use this folder's digest cache: folders that link to each other share files, and so records. Nil: its own
+	Digests  *Blobs // share this folder's digest cache: folders that link to each other share files, and so records. Nil: a separate one
 }
 
 // New returns the blobs of the store in dir, whose absolute path is path.
@@ -77,7 +77,8 @@ func blobName(d digest.Digest) (string, error) {
 // flatName is a digest as one file name.
 func flatName(d digest.Digest) string { return strings.Replace(string(d), ":", "-", 1) }
 
-// BlobPath returns where the blob lies or would lie; "" for an invalid digest.
+// BlobPath returns the path of the blob, which may be missing; "" for an
+// invalid digest.
 func (s *Blobs) BlobPath(desc ocispec.Descriptor) string {
 	name, err := blobName(desc.Digest)
 	if err != nil {
@@ -86,7 +87,7 @@ func (s *Blobs) BlobPath(desc ocispec.Descriptor) string {
 	return filepath.Join(s.path, filepath.FromSlash(name))
 }
 
-// has tells whether the blob lies there with the size that desc gives.
+// Has reports whether the blob exists with the size in desc.
 func (s *Blobs) Has(desc ocispec.Descriptor) (bool, error) {
 	name, err := blobName(desc.Digest)
 	if err != nil {
@@ -102,7 +103,8 @@ func (s *Blobs) Has(desc ocispec.Descriptor) (bool, error) {
 	return fi.Mode().IsRegular() && fi.Size() == desc.Size, nil
 }
 
-// keep makes sure that the blob is there and stays for gc's grace period.
+// Keep reports whether the blob exists, and protects it from gc for the grace
+// period.
 func (s *Blobs) Keep(ctx context.Context, desc ocispec.Descriptor) (bool, error) {
 	lock, err := s.dir.RLock(ctx, disk.GCLock)
 	if err != nil {
@@ -115,14 +117,14 @@ func (s *Blobs) Keep(ctx context.Context, desc ocispec.Descriptor) (bool, error)
 	return true, s.Mark(desc.Digest)
 }
 
-// mark notes that the blob is relied on now. Its own times will not do: it may
-// be the user's file by another name.
+// Mark records that the blob is used now. The file's own times cannot serve:
+// the file may be a hard link to the user's.
 func (s *Blobs) Mark(d digest.Digest) error {
 	return s.dir.Touch(disk.KeepDir+"/"+flatName(d), 0o644)
 }
 
-// Fetch opens the blob (an *os.File). The error is errdef.ErrNotFound where
-// there is none. The bytes are not checked; see [Blobs.Verify].
+// Fetch opens the blob (an *os.File). If it is missing, the error is
+// errdef.ErrNotFound. The bytes are not checked; see [Blobs.Verify].
 func (s *Blobs) Fetch(ctx context.Context, desc ocispec.Descriptor) (io.ReadCloser, error) {
 	f, err := s.OpenBlob(ctx, desc)
 	if err != nil {
@@ -153,7 +155,7 @@ func (s *Blobs) OpenBlob(ctx context.Context, desc ocispec.Descriptor) (*os.File
 	}
 	fi, err := f.Stat()
 	if err == nil && fi.Size() != desc.Size {
-		err = fmt.Errorf("%w: %d bytes where %d are meant", artifact.ErrCorrupt, fi.Size(), desc.Size)
+		err = fmt.Errorf("%w: got %d bytes, want %d", artifact.ErrCorrupt, fi.Size(), desc.Size)
 	}
 	if err != nil {
 		f.Close()
@@ -182,8 +184,8 @@ func (s *Blobs) ReadBlob(desc ocispec.Descriptor, limit int64) ([]byte, error) {
 	return data, nil
 }
 
-// ingest writes r to a file of its own, hashing on the way, and gives it the
-// blob's name once it is complete, right and synced.
+// Ingest writes r to a temporary file, hashing it, and renames it to the blob
+// once it is complete, checked and synced.
 func (s *Blobs) Ingest(ctx context.Context, desc ocispec.Descriptor, r io.Reader) error {
 	f, err := s.dir.CreateTemp(disk.IngestDir, desc.Digest.Encoded()[:12]+"-", 0o444)
 	if err != nil {
@@ -207,7 +209,7 @@ func (s *Blobs) Ingest(ctx context.Context, desc ocispec.Descriptor, r io.Reader
 	return nil
 }
 
-// land gives the complete and synced file temp the name of its blob, durably.
+// land renames the complete and synced file temp to its blob, durably.
 func (s *Blobs) land(temp string, d digest.Digest) error {
 	name, err := blobName(d)
 	if err != nil {
@@ -223,8 +225,8 @@ func (s *Blobs) land(temp string, d digest.Digest) error {
 	return s.dir.SyncDir(dir)
 }
 
-// Verify reads the whole blob and compares size and digest, never through a
-// cache. The error is [ErrCorrupt] or errdef.ErrNotFound.
+// Verify reads the blob and compares size and digest, never through a cache.
+// The error is artifact.ErrCorrupt or errdef.ErrNotFound.
 func (s *Blobs) Verify(ctx context.Context, desc ocispec.Descriptor) error {
 	f, err := s.OpenBlob(ctx, desc)
 	if err != nil {
@@ -247,8 +249,8 @@ func verifyFile(ctx context.Context, f *os.File, desc ocispec.Descriptor) error 
 	return nil
 }
 
-// copyHash moves r to f, where f is not nil, and to h, until the end of r or of
-// ctx, or one byte past the size that is meant.
+// CopyHash copies r to f, unless f is nil, and to h, until the end of r or
+// ctx, or one byte past the expected size.
 func CopyHash(ctx context.Context, f *fsx.File, h hash.Hash, r io.Reader, size int64) (n int64, err error) {
 	r = io.LimitReader(r, size+1)
 	buf := make([]byte, min(copyBuffer, size+1))

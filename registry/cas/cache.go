@@ -5,20 +5,19 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"mm-abi.org/mm/registry/disk"
 	"strings"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"mm-abi.org/mm/registry/artifact"
+	"mm-abi.org/mm/registry/disk"
 )
 
-// The digest cache remembers what a file hashed to, by what the file system
-// says of it: a file of the same device, inode, size, modification time and
-// change time has the same bytes. There is one small file a record, replaced in
-// one step, so that writers need no lock; each carries its own checksum, and
-// one that does not read back right counts as none.
+// The digest cache maps a file's key (device, inode, size, modification time,
+// change time) to its digest. Each record is a small file, replaced in one
+// step, so that writers need no lock. A record carries a checksum; a damaged
+// one is ignored.
 
 // cacheMin is the size from which a digest is remembered. Below it, hashing
 // costs less than looking.
@@ -54,16 +53,16 @@ func (s *Blobs) Cached(k disk.Key) digest.Digest {
 	return d
 }
 
-// remember notes the key's digest. A cache that cannot be written is no fault.
+// Remember caches the key's digest. A failure to write the cache is ignored.
 func (s *Blobs) Remember(k disk.Key, d digest.Digest) {
 	if k.Size >= s.CacheMin && !s.digests.readOnly {
 		_ = s.digests.dir.WriteCache(recordName(k), cacheRecord(k, d), 0o644)
 	}
 }
 
-// rememberBlob notes the digest of a blob that this process has just written
-// and hashed. Nobody else had the file open for writing, so its times need not
-// settle.
+// rememberBlob caches the digest of a blob that this process has just written
+// and hashed. No other process had the file open for writing, so its times
+// need not settle.
 func (s *Blobs) rememberBlob(desc ocispec.Descriptor) {
 	if desc.Size < s.CacheMin {
 		return
@@ -78,10 +77,10 @@ func (s *Blobs) rememberBlob(desc ocispec.Descriptor) {
 	}
 }
 
-// Relink runs change, which adds or removes links to the blobs, and then renews
-// their records: a link changes a file's change time, by which the digest cache
-// knows it. Only what was known before and has kept its size and modification
-// time is known after.
+// Relink runs change, which adds or removes links to the blobs, and then
+// renews their records: a link changes a file's change time, which is part of
+// its key. Only records that were valid before, of files with unchanged size
+// and modification time, are renewed.
 func (s *Blobs) Relink(ctx context.Context, blobs []ocispec.Descriptor, change func() error) error {
 	known := map[digest.Digest]disk.Key{}
 	for _, b := range blobs {
@@ -113,10 +112,10 @@ func (s *Blobs) blobKey(ctx context.Context, desc ocispec.Descriptor) (disk.Key,
 	return disk.KeyOf(f)
 }
 
-// VerifyCached is Verify that takes the word of the digest cache for a blob
-// whose file has not changed since it was last hashed, by this store, on this
-// file system. It guards against accidents, not against whoever can write to
-// the store's folder; use [Blobs.Verify] on first use.
+// VerifyCached is Verify, but trusts the digest cache for a blob whose file
+// has not changed since this store hashed it on this file system. It protects
+// against accidents, not against a writer in the store's folder; use
+// [Blobs.Verify] on first use.
 func (s *Blobs) VerifyCached(ctx context.Context, desc ocispec.Descriptor) error {
 	f, err := s.OpenBlob(ctx, desc)
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"mm-abi.org/mm/registry/disk"
 )
 
-// Import links a blob out of from, or copies it. A link changes the file's
-// change time, by which the digest caches know it, so records of it are
-// renewed. A blob that has gone bad here is replaced.
+// Import links a blob from another folder, or copies it. A link changes the
+// file's change time, so its cache records are renewed. A damaged blob here is
+// replaced.
 func (s *Blobs) Import(ctx context.Context, from *Blobs, desc ocispec.Descriptor) error {
 	if ok, err := s.sound(ctx, desc); ok || err != nil {
 		return err

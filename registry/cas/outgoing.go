@@ -7,15 +7,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"mm-abi.org/mm/registry/disk"
 
 	"github.com/opencontainers/go-digest"
 
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/registry/disk"
 )
 
-// Outgoing remembers the upload session of one blob to one place, so that the
-// next process goes on with it. One process has it at a time.
+// Outgoing remembers the upload session of one blob at one registry, so that
+// the next process can resume it. Only one process has it open.
 type Outgoing struct {
 	s    *Blobs
 	name string
@@ -51,8 +51,8 @@ func (s *Blobs) Outgoing(ctx context.Context, to string, d digest.Digest) (*Outg
 	return o, nil
 }
 
-// Location is where the session of the last process goes on; "" where there is
-// none. It is a memory, to be asked about, not a fact.
+// Location returns the URL at which the last process's session continues, or
+// "". The session may have expired: ask the registry.
 func (o *Outgoing) Location() string {
 	if o == nil {
 		return ""
@@ -65,8 +65,7 @@ func (o *Outgoing) Location() string {
 	return state.Location
 }
 
-// Save notes the session. It is a memory for the case of a kill; a power cut may
-// take it.
+// Save records the session. It survives a kill, but not always a power cut.
 func (o *Outgoing) Save(to string, d digest.Digest, location string) error {
 	if o == nil {
 		return nil
@@ -86,7 +85,7 @@ func (o *Outgoing) Done() error {
 	return disk.IgnoreMissing(o.s.dir.Remove(o.name))
 }
 
-// Close lets another process have it.
+// Close releases it to other processes.
 func (o *Outgoing) Close() error {
 	if o == nil {
 		return nil

@@ -13,7 +13,6 @@ import (
 	"hash"
 	"io"
 	"io/fs"
-	"mm-abi.org/mm/registry/disk"
 	"path/filepath"
 
 	"github.com/opencontainers/go-digest"
@@ -22,22 +21,22 @@ import (
 
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry/artifact"
+	"mm-abi.org/mm/registry/disk"
 )
 
 // saveEvery is how many bytes a resumable ingest may lose to a power cut.
 const saveEvery = 64 << 20
 
-// resumable is a file that grows over several processes' lives. Three files
-// make it up: the bytes, a state that says how many of them are durable and
-// what they hash to so far, and a lock that one process holds at a time.
+// resumable is a file that grows over the lives of several processes. It
+// consists of three files: the bytes, a state with the number of durable bytes
+// and their hash, and a lock that one process holds at a time.
 //
-// The state is written only after the bytes it speaks of are synced. On
-// resumption those bytes are taken as hashed if the file is untouched since, and
-// read again otherwise (after a kill, say); bytes past the state, which a killed
-// process wrote and nobody synced, are read and hashed as they are. Reading
-// costs little beside fetching, and what Commit puts into the store is what was
-// hashed: where a power cut left other bytes than were written, Commit finds
-// them wrong.
+// The state is written only after its bytes are synced. When resuming, those
+// bytes count as hashed if the file is unchanged since, and are read again
+// otherwise (after a kill, say). Bytes past the state, written by a killed
+// process and not synced, are read and hashed. Reading costs little compared
+// with fetching, and Commit stores the hashed bytes: if a power cut left other
+// bytes, Commit reports them as wrong.
 type resumable struct {
 	s     *Blobs
 	name  string // of the bytes
@@ -56,9 +55,9 @@ type resumeState struct {
 	File   string `json:"file"`   // the file's key when that was so, "" if it has none
 }
 
-// resume opens the ingest under name, waiting for its lock, and creates it
-// where that is asked for. Bytes past the state are dropped, or taken as they
-// are: then nobody may have been told an offset before them.
+// resume opens the ingest under name, waiting for its lock, and creates it if
+// create is set. With unsynced, bytes past the state are kept; no caller may
+// then have reported an offset before them. Otherwise they are dropped.
 func (s *Blobs) resume(ctx context.Context, name string, create, unsynced bool) (*resumable, error) {
 	lock, err := s.dir.Lock(ctx, name+".lock")
 	if err != nil {
@@ -115,8 +114,8 @@ func (r *resumable) absorb(end int64) error {
 	return err
 }
 
-// restore takes up the saved state, and reports whether the file bears it out.
-// Without a state there is nothing to bear out.
+// restore loads the saved state and reports whether the file matches it.
+// Without a state it reports true.
 func (r *resumable) restore(fi fs.FileInfo) (bool, error) {
 	state, h, err := r.s.readState(r.name)
 	if err != nil {
@@ -143,8 +142,8 @@ func (r *resumable) restore(fi fs.FileInfo) (bool, error) {
 	return true, nil
 }
 
-// readState returns the saved state and the hash to go on with; fs.ErrNotExist
-// where there is none.
+// readState returns the saved state and the hash to continue with. If there is
+// no state, the error is fs.ErrNotExist.
 func (s *Blobs) readState(name string) (state resumeState, h hash.Hash, err error) {
 	data, err := disk.ReadFile(s.dir, name+".state", 4<<10)
 	if err != nil {
@@ -157,7 +156,7 @@ func (s *Blobs) readState(name string) (state resumeState, h hash.Hash, err erro
 	return state, h, h.(encoding.BinaryUnmarshaler).UnmarshalBinary(state.SHA256)
 }
 
-// Offset is the number of bytes taken in; the next Write continues there.
+// Offset returns the number of bytes received; the next Write continues there.
 func (r *resumable) Offset() int64 { return r.off }
 
 // Write appends b.
@@ -178,7 +177,7 @@ func (r *resumable) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// save makes what was taken in durable and then says so.
+// save syncs the received bytes and then writes the state.
 func (r *resumable) save() error {
 	if err := r.f.Sync(); err != nil {
 		return err
@@ -206,12 +205,12 @@ func (r *resumable) save() error {
 	return nil
 }
 
-// Reset drops what was taken in, so that the next Write starts at 0.
+// Reset drops the received bytes, so that the next Write starts at 0.
 func (r *resumable) Reset() error {
 	if r.f == nil {
 		return fs.ErrClosed
 	}
-	// The bytes go first: a state of more than there are counts for nothing.
+	// The bytes go first: a state with more bytes than the file is ignored.
 	if err := r.f.Truncate(0); err != nil {
 		return err
 	}
@@ -222,7 +221,7 @@ func (r *resumable) Reset() error {
 	return nil
 }
 
-// Close keeps what was taken in for the next time. After Commit it does
+// Close keeps the received bytes for the next time. After Commit it does
 // nothing.
 func (r *resumable) Close() error {
 	if r.f == nil {
@@ -237,8 +236,8 @@ func (r *resumable) Close() error {
 	return err
 }
 
-// commit checks what was taken in against desc and makes it the blob, unless
-// the blob is there. Bytes that do not match are dropped.
+// commit checks the received bytes against desc and makes them the blob,
+// unless it exists. Bytes that do not match are dropped.
 func (r *resumable) commit(ctx context.Context, desc ocispec.Descriptor) (err error) {
 	if r.err != nil {
 		return errors.Join(r.err, r.Close())
@@ -310,7 +309,7 @@ func (r *resumable) rehash(ctx context.Context, a digest.Algorithm) (digest.Dige
 	return digest.NewDigest(a, h), nil
 }
 
-// Discard drops what was taken in and closes.
+// Discard drops the received bytes and closes.
 func (r *resumable) Discard() error {
 	if r.f == nil {
 		return nil
@@ -323,9 +322,9 @@ func (r *resumable) Discard() error {
 	return err
 }
 
-// Partial is a blob on its way in that survives the process: what was written
-// before a kill need not be fetched again, and what was written 64 MiB before a
-// power cut neither. It is not safe for concurrent use.
+// Partial is an incomplete blob that survives the process: after a kill no
+// byte need be fetched again, after a power cut at most 64 MiB. It is not safe
+// for concurrent use.
 type Partial struct {
 	resumable
 	desc ocispec.Descriptor
@@ -372,7 +371,7 @@ func (s *Blobs) partial(ctx context.Context, desc ocispec.Descriptor) (*Partial,
 	return p, nil
 }
 
-// Write appends b. More bytes than the descriptor says are refused.
+// Write appends b. It refuses more bytes than the descriptor's size.
 func (p *Partial) Write(b []byte) (int, error) {
 	if int64(len(b)) > p.desc.Size-p.off {
 		return 0, fmt.Errorf("take in %s: %w: more than %d bytes", p.desc.Digest, artifact.ErrCorrupt, p.desc.Size)
@@ -380,9 +379,9 @@ func (p *Partial) Write(b []byte) (int, error) {
 	return p.resumable.Write(b)
 }
 
-// Commit checks size and digest and puts the blob into the store. Where bytes
-// are missing the error is io.ErrUnexpectedEOF and what is there is kept; where
-// they are wrong it is [ErrCorrupt] and they are dropped. It closes the Partial.
+// Commit checks size and digest and stores the blob. If bytes are missing, the
+// error is io.ErrUnexpectedEOF and the rest is kept. If they are wrong, it is
+// artifact.ErrCorrupt and they are dropped. Commit closes the Partial.
 func (p *Partial) Commit() error {
 	if err := p.commit(context.Background(), p.desc); err != nil {
 		return fmt.Errorf("take in %s: %w", p.desc.Digest, err)
@@ -390,8 +389,8 @@ func (p *Partial) Commit() error {
 	return nil
 }
 
-// Upload is a blob on its way in whose digest is told only at the end, as
-// registry clients send them. It is not safe for concurrent use.
+// Upload is an incomplete blob whose digest arrives only at the end, as
+// registry clients send it. It is not safe for concurrent use.
 type Upload struct {
 	resumable
 }
@@ -419,8 +418,8 @@ func (s *Blobs) NewUpload(ctx context.Context, owner string) (id string, err err
 	return id, nil
 }
 
-// OpenUpload goes on with the session id of owner, waiting while another
-// process has it. The error is errdef.ErrNotFound where there is none.
+// OpenUpload resumes the session id of owner, waiting while another process
+// has it. If there is none, the error is errdef.ErrNotFound.
 func (s *Blobs) OpenUpload(ctx context.Context, owner, id string) (*Upload, error) {
 	if err := s.writable(); err != nil {
 		return nil, fmt.Errorf("go on with upload: %w", err)
@@ -432,8 +431,8 @@ func (s *Blobs) OpenUpload(ctx context.Context, owner, id string) (*Upload, erro
 	return &Upload{*r}, nil
 }
 
-// UploadOffset is how many bytes of the session are durable, without waiting
-// for whoever writes to it.
+// UploadOffset returns the number of durable bytes of the session, without
+// waiting for its writer.
 func (s *Blobs) UploadOffset(ctx context.Context, owner, id string) (int64, error) {
 	name := uploadName(owner, id)
 	if _, err := s.dir.Root().Stat(filepath.FromSlash(name)); err != nil {
@@ -443,8 +442,9 @@ func (s *Blobs) UploadOffset(ctx context.Context, owner, id string) (int64, erro
 	return state.Offset, ctx.Err()
 }
 
-// Commit checks what came against desc and puts it into the store. A session
-// whose bytes do not match is gone, with [ErrCorrupt]. It closes the Upload.
+// Commit checks the received bytes against desc and stores the blob. If they
+// do not match, the session is dropped and the error is artifact.ErrCorrupt.
+// Commit closes the Upload.
 func (u *Upload) Commit(ctx context.Context, desc ocispec.Descriptor) error {
 	err := artifact.CheckDescriptor(desc)
 	if err == nil {

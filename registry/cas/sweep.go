@@ -112,7 +112,7 @@ func (c *sweeper) sweepDir(dir string, match func(name string) bool) error {
 	return nil
 }
 
-// sweepResumable removes the old ingests of dir that nobody holds.
+// sweepResumable removes the old ingests of dir that no process holds.
 func (c *sweeper) sweepResumable(ctx context.Context, dir string) error {
 	entries, err := disk.ReadDir(c.s.dir, dir)
 	if err != nil {
@@ -155,7 +155,7 @@ func (c *sweeper) sweepResumable(ctx context.Context, dir string) error {
 	return nil
 }
 
-// sweepCache removes digest records whose blob is gone.
+// sweepCache removes digest records without a blob.
 func (c *sweeper) sweepCache() error {
 	entries, err := disk.ReadDir(c.s.dir, disk.DigestDir)
 	if err != nil {

@@ -4,15 +4,16 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
-	"mm-abi.org/mm/registry/disk"
 	"strings"
 	"time"
+
+	"mm-abi.org/mm/registry/disk"
 )
 
-// Unfinished is a blob on its way in that nobody has finished yet.
+// Unfinished is an incomplete blob.
 type Unfinished struct {
 	Path  string    // in the store's folder
-	Bytes int64     // that it takes up
+	Bytes int64     // its size
 	Since time.Time // when it last grew
 }
 
@@ -22,7 +23,7 @@ func (s *Blobs) Unfinished(ctx context.Context) ([]Unfinished, error) {
 	for _, dir := range []string{disk.PartialDir, disk.UploadDir} {
 		entries, err := disk.ReadDir(s.dir, dir)
 		if err != nil {
-			return nil, fmt.Errorf("list what is unfinished: %w", err)
+			return nil, fmt.Errorf("list unfinished blobs: %w", err)
 		}
 		for _, e := range entries {
 			if strings.HasSuffix(e.Name(), ".lock") || strings.HasSuffix(e.Name(), ".state") {
@@ -36,8 +37,8 @@ func (s *Blobs) Unfinished(ctx context.Context) ([]Unfinished, error) {
 	return out, ctx.Err()
 }
 
-// DropUploads removes the uploads on which nothing has come for longer than age
-// and that nobody holds, and returns how many those were.
+// DropUploads removes the uploads that have received nothing for longer than
+// age and that no process holds, and returns their number.
 func (s *Blobs) DropUploads(ctx context.Context, age time.Duration) (int, error) {
 	if err := s.writable(); err != nil {
 		return 0, fmt.Errorf("drop uploads: %w", err)
@@ -49,8 +50,8 @@ func (s *Blobs) DropUploads(ctx context.Context, age time.Duration) (int, error)
 	return c.count, nil
 }
 
-// Usage is how many bytes the store's files take up, blobs and what is on its
-// way in. It looks at every file.
+// Usage returns the size of the store's files in bytes: blobs, complete and
+// incomplete. It stats every file.
 func (s *Blobs) Usage(ctx context.Context) (int64, error) {
 	var sum int64
 	for _, dir := range []string{disk.BlobDir, disk.IngestDir, disk.PartialDir, disk.UploadDir} {

@@ -1,6 +1,6 @@
-// Package disk holds what the parts of a store share on disk: the names of its
-// files and folders, bounded reads of them, and the identity of a file by which
-// a change is noticed without reading it.
+// Package disk holds the parts that a store's packages share: the names of its
+// files and folders, bounded reads of them, and file identities, by which a
+// change is noticed without reading.
 package disk
 
 import (
@@ -17,8 +17,8 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 )
 
-// Files and folders of a store. All but the blobs are beside the OCI layout, in
-// a folder of mm's own.
+// Files and folders of a store. All but the blobs are outside the OCI layout,
+// in a private folder.
 const (
 	PrivateDir  = ".mm"
 	IndexLock   = PrivateDir + "/index.lock" // held to change index.json

@@ -1,11 +1,11 @@
 // Package modelpack packs a module's folder as a CNCF ModelPack artifact
-// (model-spec v0.0.7): one raw layer a file, module.yaml among them.
+// (model-spec v0.0.7): one raw layer for each file, including module.yaml.
 //
-// [Pack] sees that the folder holds the files that the manifest names, puts
-// each into the store, compares them with the manifest's files list and writes
-// config and manifest over them. [Digest] is the digest that Pack would give,
-// with nothing stored. The same folder gives the same digest on every machine:
-// no clock, owner or order of the disk goes in.
+// [Pack] checks that the folder holds the files that the manifest names,
+// stores each, compares them with the manifest's files list and writes config
+// and manifest. [Digest] computes the digest of that manifest without storing
+// anything. The same folder gives the same digest on every machine: clock,
+// owner and directory order do not matter.
 package modelpack
 
 import (
@@ -36,23 +36,23 @@ import (
 // to be worth that.
 const LinkFrom = 64 << 20
 
-// whole reports a file that is a model by itself. Data that an ONNX model has
-// beside it is copied however large it is: with another name on disk it would
-// be refused from then on (MM1023).
-func whole(path string) bool {
+// isModel reports whether a file is a complete model. External data of an ONNX
+// model is always copied: a second name on disk would make mm refuse it
+// (MM1023).
+func isModel(path string) bool {
 	return slices.Contains([]string{".gguf", ".onnx", ".safetensors"}, filepath.Ext(path))
 }
 
-// Pack puts the files of a module's folder into the store and writes the OCI
-// manifest over them. Files that are missing, or are not those that the
-// manifest declares, come as a diag.Faults. The artifact gets no name.
+// Pack stores the files of a module's folder and writes the OCI manifest over
+// them. Missing files, and files that differ from their declaration, are
+// reported as diag.Faults. The artifact gets no name.
 func Pack(ctx context.Context, store *registry.Store, m *modules.Manifest) (*artifact.Artifact, ocispec.Descriptor, error) {
 	a, err := describe(m, func(path, media string) (ocispec.Descriptor, error) {
 		info, err := os.Stat(path)
 		if err != nil {
 			return ocispec.Descriptor{}, err
 		}
-		return store.AddFile(ctx, path, cas.AddOptions{MediaType: media, Link: info.Size() >= LinkFrom && whole(path)})
+		return store.AddFile(ctx, path, cas.AddOptions{MediaType: media, Link: info.Size() >= LinkFrom && isModel(path)})
 	})
 	if err != nil {
 		return nil, ocispec.Descriptor{}, fmt.Errorf("packing %s: %w", m.ID(), err)
@@ -82,7 +82,7 @@ func Digest(ctx context.Context, m *modules.Manifest) (digest.Digest, error) {
 	return desc.Digest, nil
 }
 
-// describe is the artifact of a module; add turns a file into a blob.
+// describe returns the artifact of a module; add returns the blob of a file.
 func describe(m *modules.Manifest, add func(path, media string) (ocispec.Descriptor, error)) (artifact.Artifact, error) {
 	a := artifact.Artifact{Name: m.Name, Version: m.Version, Annotations: annotations(m), Config: Config(m)}
 	if err := present(m).Err(); err != nil {
@@ -110,7 +110,7 @@ func hash(ctx context.Context, path, media string) (ocispec.Descriptor, error) {
 	return ocispec.Descriptor{MediaType: media, Digest: digest.Digest(sum), Size: n}, err
 }
 
-// nowhere takes blobs and keeps none.
+// nowhere discards blobs.
 type nowhere struct{}
 
 // Push implements content.Pusher.
@@ -135,13 +135,13 @@ func present(m *modules.Manifest) diag.List {
 		case err != nil:
 			list.Add(diag.FileMissing, m.PathPos(path), fmt.Sprintf("%s names %q, which %s does not hold", m.ID(), path, m.Dir()), "add the file or correct the name")
 		case !info.Mode().IsRegular():
-			list.Add(diag.FileMissing, m.PathPos(path), fmt.Sprintf("%q is no regular file", path), "")
+			list.Add(diag.FileMissing, m.PathPos(path), fmt.Sprintf("%q is not a regular file", path), "")
 		}
 	}
 	return list
 }
 
-// declared compares what was packed with the manifest's files list.
+// declared compares the packed files with the manifest's files list.
 func declared(m *modules.Manifest, layers []artifact.Layer) diag.List {
 	var list diag.List
 	for i, f := range m.Files {
@@ -154,7 +154,7 @@ func declared(m *modules.Manifest, layers []artifact.Layer) diag.List {
 	return list
 }
 
-// layer describes one file but for its bytes.
+// layer describes one file, without its bytes.
 func layer(m *modules.Manifest, path string) artifact.Layer {
 	format := formatOf(m, path)
 	role, media := string(m.Type), abi.MediaWeight

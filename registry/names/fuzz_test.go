@@ -2,10 +2,10 @@ package names
 
 import (
 	"bytes"
-	"github.com/opencontainers/go-digest"
 	"slices"
 	"testing"
 
+	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"mm-abi.org/mm/abi"

@@ -29,8 +29,8 @@ const (
 // changes made since.
 const journalAnnotation = abi.Namespace + ".journal"
 
-// sumAnnotation of index.json holds what sumEntries says of it, so that
-// Fsck can tell damage: no other file says what index.json should hold.
+// sumAnnotation of index.json holds its sumEntries, so that Fsck can detect
+// damage: no other file repeats the entries.
 const sumAnnotation = abi.Namespace + ".sum"
 
 // cosignTag matches the tags of cosign's older signature scheme.
@@ -52,7 +52,7 @@ func parseIndex(raw []byte) (*Index, error) {
 		return nil, err
 	}
 	if doc.SchemaVersion != 2 {
-		return nil, fmt.Errorf("schemaVersion %d where 2 is meant", doc.SchemaVersion)
+		return nil, fmt.Errorf("schemaVersion: got %d, want 2", doc.SchemaVersion)
 	}
 	for i, e := range doc.Manifests {
 		if err := artifact.CheckDescriptor(e); err != nil {
@@ -68,7 +68,7 @@ func parseIndex(raw []byte) (*Index, error) {
 	return idx, nil
 }
 
-// add puts e beside what is there.
+// add adds e to the entries.
 func (idx *Index) add(e ocispec.Descriptor) {
 	ref := RefName(e)
 	idx.Digests[e.Digest] = append(idx.Digests[e.Digest], ref)
@@ -94,7 +94,7 @@ func (idx *Index) at(ref string, d digest.Digest) []ocispec.Descriptor {
 	return idx.Tags[ref]
 }
 
-// drop removes what [Index.at] returns, and returns it.
+// drop removes and returns the entries of [Index.at].
 func (idx *Index) drop(ref string, d digest.Digest) []ocispec.Descriptor {
 	gone := idx.at(ref, d)
 	for _, e := range gone {
@@ -164,8 +164,8 @@ func marshalIndex(doc ocispec.Index, journal string) ([]byte, error) {
 	return data, err
 }
 
-// sumEntries is the digest of the entries as compact JSON, and of the journal's
-// name where there is one.
+// sumEntries returns the digest of the entries as compact JSON, followed by
+// the journal's name if there is one.
 func sumEntries(doc *ocispec.Index) (digest.Digest, error) {
 	data, err := json.Marshal(doc.Manifests)
 	return digest.FromBytes(append(data, doc.Annotations[journalAnnotation]...)), err
@@ -177,7 +177,7 @@ type Edit struct {
 	rec   record
 }
 
-// Set puts n under ref, or untagged where ref is "", in place of what is there.
+// Set puts m under ref, or untagged if ref is "", replacing other entries.
 func (e *Edit) Set(n *artifact.Manifest, ref string) {
 	desc := entryOf(n, ref)
 	if old := e.Index.at(ref, desc.Digest); len(old) != 1 || !sameEntry(old[0], desc) {
@@ -185,7 +185,8 @@ func (e *Edit) Set(n *artifact.Manifest, ref string) {
 	}
 }
 
-// Drop removes what is under ref or, where ref is "", the untagged entry of d.
+// Drop removes the entries under ref or, if ref is "", the untagged entry of
+// d.
 func (e *Edit) Drop(ref string, d digest.Digest) {
 	if len(e.Index.at(ref, d)) == 0 {
 		return
@@ -217,10 +218,10 @@ func sameEntry(a, b ocispec.Descriptor) bool {
 		a.ArtifactType == b.ArtifactType && maps.Equal(a.Annotations, b.Annotations)
 }
 
-// cosignKind says what cosign shall take the entry for. A manifest with a
-// subject gets none of its kinds, or cosign would take the signature for what
-// is signed. An index is of the same kind as a manifest: under cosign's own word
-// for indexes its verify --local-image finds nothing.
+// cosignKind returns cosign's kind of an entry. A manifest with a subject has
+// none, or cosign would mistake the signature for the signed image. An index
+// has the kind of a manifest: with cosign's kind for indexes, verify
+// --local-image finds nothing.
 func cosignKind(n *artifact.Manifest, ref string) string {
 	m := cosignTag.FindStringSubmatch(ref)
 	switch {
@@ -234,12 +235,12 @@ func cosignKind(n *artifact.Manifest, ref string) string {
 	return kindImage
 }
 
-// RefName is the reference name of an index entry, "" where it has none.
+// RefName returns the reference name of an index entry, or "".
 func RefName(desc ocispec.Descriptor) string { return desc.Annotations[ocispec.AnnotationRefName] }
 
-// refPattern holds every "name:tag" that a registry takes, and the looser
-// names of image layouts (image-spec, org.opencontainers.image.ref.name).
-// There is no '@': what follows one is a digest.
+// refPattern matches every "name:tag" that a registry accepts, and the looser
+// names of image layouts (image-spec, org.opencontainers.image.ref.name). It
+// excludes '@', which precedes a digest.
 var refPattern = regexp.MustCompile(`^[A-Za-z0-9_][-A-Za-z0-9_.:+/]*$`)
 
 // maxRef bounds the length of a reference name.
@@ -248,7 +249,7 @@ const maxRef = 512
 // CheckRef refuses reference names that no layout reader could use.
 func CheckRef(ref string) error {
 	if len(ref) > maxRef || !refPattern.MatchString(ref) {
-		return fmt.Errorf("reference %q is not made of letters, digits and _.:+/-: %w", artifact.Shorten(ref), errdef.ErrInvalidReference)
+		return fmt.Errorf("invalid reference %q: want letters, digits and _.:+/-: %w", artifact.Shorten(ref), errdef.ErrInvalidReference)
 	}
 	if _, err := digest.Parse(ref); err == nil {
 		return fmt.Errorf("reference %q is a digest: %w", ref, errdef.ErrInvalidReference)
@@ -256,7 +257,7 @@ func CheckRef(ref string) error {
 	return nil
 }
 
-// Lookup finds the entry that bears the reference name.
+// Lookup returns the entry with the reference name.
 func (idx *Index) Lookup(ref string) (ocispec.Descriptor, error) {
 	at := idx.Tags[ref]
 	if len(at) == 0 {
@@ -286,9 +287,9 @@ func (idx *Index) Describe(d digest.Digest) (ocispec.Descriptor, error) {
 	return ocispec.Descriptor{}, errdef.ErrNotFound
 }
 
-// RepoOf is the repository that a reference name "repository:tag" belongs to, by
-// the distribution-spec's grammar, which is wider than that of mm's own names.
-// What came from a registry with a port is nobody's to show here.
+// RepoOf returns the repository of a reference name "repository:tag", by the
+// grammar of the distribution-spec, which is wider than that of mm's names.
+// Names from a registry with a port have none: they are not served.
 func RepoOf(ref string) (repo string, ok bool) {
 	i := strings.LastIndexByte(ref, ':')
 	if i <= 0 || !abi.ValidRepository(ref[:i]) {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io/fs"
-	"mm-abi.org/mm/registry/disk"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -19,29 +18,34 @@ import (
 
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry/artifact"
+	"mm-abi.org/mm/registry/disk"
 )
 
-// The names of a store are index.json and, on top of it, one journal: a file to
-// which changes are appended, so that a change costs the same whatever the
-// store holds. index.json names its journal by an annotation; without one (in a
-// new store, one of an older mm, one whose index.json another tool wrote) it is
+// The names of a store are index.json and one journal on top of it: a file to
+// which changes are appended, so that a change costs the same however large
+// the store is. index.json names its journal in an annotation. Without one (in
+// a new store, one of an older mm, or if another tool wrote index.json) it is
 // the journal with the highest number. A store opened without Options.Journal
-// folds the journal in with every change, so that index.json is always complete.
+// folds the journal into index.json with every change, so that index.json is
+// always complete.
 //
-//   - Readers read index.json, then its journal, and start over if index.json is
-//     another file by then. They take no lock.
-//   - Writers hold index.lock. A record counts once it is whole and synced; what
-//     a crash left after the last whole one is cut off by the next writer.
-//   - Folding in writes index.json with all entries and the next journal's name,
-//     in one step; the old journal, which counts no longer, is removed after.
+// - Readers read index.json, then its journal, and start over if index.json
+// has changed by then. They take no lock.
+//
+// - Writers hold index.lock. A record counts once it is complete and synced;
+// the next writer truncates what a crash left after the last complete one.
+//
+// - Folding writes index.json with all entries and the next journal's name, in
+// one step; the old journal, now unused, is removed after that.
 
-// record is one change, which happens whole or not at all. Drops come first.
+// record is one atomic change. Drops come first.
 type record struct {
 	Drop []entryName          `json:"drop,omitempty"`
-	Set  []ocispec.Descriptor `json:"set,omitempty"` // each in place of what is under its reference name
+	Set  []ocispec.Descriptor `json:"set,omitempty"` // each replaces the entries under its reference name
 }
 
-// entryName tells an entry: by reference name, or by digest where it has none.
+// entryName identifies an entry: by reference name, or by digest if it has
+// none.
 type entryName struct {
 	Ref    string        `json:"ref,omitempty"`
 	Digest digest.Digest `json:"digest,omitempty"`
@@ -49,7 +53,7 @@ type entryName struct {
 
 func (r *record) empty() bool { return len(r.Drop) == 0 && len(r.Set) == 0 }
 
-// apply changes idx, and returns what came and what went.
+// apply changes idx, and returns the added and removed entries.
 func (r *record) apply(idx *Index) (added, gone []ocispec.Descriptor) {
 	for _, e := range r.Drop {
 		gone = append(gone, idx.drop(e.Ref, e.Digest)...)
@@ -91,9 +95,9 @@ func parseRecord(line []byte) (*record, error) {
 	return &r, nil
 }
 
-// parseJournal reads the whole records at the start of data and returns how
-// many bytes they take. A bad record with a good one after it is damage; one at
-// the end was cut off.
+// parseJournal parses the complete records at the start of data and returns
+// their size in bytes. A bad record before a good one is damage; one at the
+// end was cut off.
 func parseJournal(data []byte) (records []*record, used int64, err error) {
 	var bad error
 	at := int64(0)
@@ -181,7 +185,7 @@ func (n *Names) writable() error {
 // maxRereads bounds how often a reader starts over because writers fold in.
 const maxRereads = 100
 
-// readIndex brings s.names up to what is on disk now. The caller holds indexMu.
+// readIndex brings n.idx up to date with the files. The caller holds n.mu.
 func (n *Names) readIndex() (*Index, error) {
 	missing := false
 	for range maxRereads {
@@ -200,15 +204,15 @@ func (n *Names) readIndex() (*Index, error) {
 		if there && !fresh {
 			return n.idx, nil
 		}
-		// A journal that is not there may have been folded in since index.json
-		// was read; then index.json is another now.
+		// A missing journal may have been folded in since index.json was read;
+		// index.json has changed then.
 		missing = !there
 	}
-	return nil, fmt.Errorf("%s does not come to rest", ocispec.ImageIndexFile)
+	return nil, fmt.Errorf("%s keeps changing", ocispec.ImageIndexFile)
 }
 
-// readBase reads index.json unless it is what was read last. A file whose times
-// were still moving when it was read is compared by its bytes.
+// readBase reads index.json unless it has not changed. A file whose times were
+// not settled when it was read is compared by its bytes.
 func (n *Names) readBase() (fresh bool, err error) {
 	if n.idx != nil && n.trusted {
 		if fi, err := n.dir.Root().Stat(ocispec.ImageIndexFile); err == nil {
@@ -262,7 +266,7 @@ func (n *Names) note(added, gone []ocispec.Descriptor) {
 	}
 }
 
-// journalOf is the name of the journal that goes on where idx ends.
+// journalOf returns the name of the journal that continues idx.
 func (n *Names) journalOf(idx *Index) (string, error) {
 	name, ok := idx.doc.Annotations[journalAnnotation]
 	if _, err := strconv.ParseUint(name, 10, 63); ok && err == nil {
@@ -278,7 +282,7 @@ func (n *Names) journalOf(idx *Index) (string, error) {
 	return strconv.FormatUint(highest, 10), err
 }
 
-// readJournal applies what was appended since the last time.
+// readJournal applies the records appended since the last call.
 func (n *Names) readJournal() (there bool, err error) {
 	name := disk.JournalDir + "/" + n.journal
 	fi, err := n.dir.Root().Stat(filepath.FromSlash(name))
@@ -323,8 +327,8 @@ type Changes struct {
 	Added, Removed []ocispec.Descriptor
 }
 
-// Follow calls apply with what changed since the last successful apply, if
-// anything did, and then view with the current index.
+// Follow calls apply with the changes since the last successful apply, if
+// there are any, and then view with the current index.
 func (n *Names) Follow(apply func(Changes) error, view func(*Index) error) error {
 	return n.View(func(idx *Index) error {
 		if !n.followed {
@@ -408,7 +412,7 @@ func (n *Names) append(r *record) error {
 	return nil
 }
 
-// appendTo writes line at off, where the last whole record ends.
+// appendTo writes line at off, the end of the last complete record.
 func appendTo(f *fsx.File, off int64, line []byte) error {
 	fi, err := f.Stat()
 	if err != nil {
@@ -447,7 +451,8 @@ func (n *Names) fold(r *record) error {
 	return n.dropJournals(next)
 }
 
-// replaces tells the entries that r takes away.
+// replaces returns a function that reports whether r removes or replaces an
+// entry.
 func (r *record) replaces() func(e ocispec.Descriptor) bool {
 	refs, loose := map[string]bool{}, map[digest.Digest]bool{}
 	note := func(ref string, d digest.Digest) {
@@ -471,8 +476,8 @@ func (r *record) replaces() func(e ocispec.Descriptor) bool {
 	}
 }
 
-// nextJournal names the journal of the index.json about to be written: one that
-// is not there. A layout that never had a journal names none.
+// nextJournal returns an unused name for the journal of the next index.json. A
+// layout that never had a journal gets none.
 func (n *Names) nextJournal(doc ocispec.Index, journal string) (string, error) {
 	_, err := n.dir.Root().Stat(filepath.FromSlash(disk.JournalDir + "/" + journal))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -488,7 +493,7 @@ func (n *Names) nextJournal(doc ocispec.Index, journal string) (string, error) {
 	return strconv.FormatUint(number+1, 10), nil
 }
 
-// dropJournals removes the journals that count no longer.
+// dropJournals removes unused journals.
 func (n *Names) dropJournals(but string) error {
 	entries, err := disk.ReadDir(n.dir, disk.JournalDir)
 	for _, e := range entries {
@@ -517,7 +522,7 @@ func (n *Names) Compact(ctx context.Context) error {
 		return err
 	}
 	if off == 0 {
-		return n.dropJournals("") // nothing whole is in them
+		return n.dropJournals("") // no complete record in them
 	}
 	return n.fold(&record{})
 }

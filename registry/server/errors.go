@@ -6,12 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mm-abi.org/mm/registry/disk"
 	"net/http"
 	"strings"
 	"syscall"
 
 	"oras.land/oras-go/v2/errdef"
+
+	"mm-abi.org/mm/registry/disk"
 )
 
 // apiError is an error with its answer (distribution-spec, Error Codes).
