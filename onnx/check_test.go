@@ -344,6 +344,38 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
+func TestLimits(t *testing.T) {
+	parse := func(b []byte) error { _, err := Parse(b); return err }
+	version := func(v int64) error {
+		if problems := change(func(m *Model, _ *Graph) { m.IRVersion = v }).Check(CheckOptions{}); len(problems) > 0 {
+			return errors.New(problems[0].Text)
+		}
+		return nil
+	}
+	name := func(n int) error { return parse(msg(7, msg(2, []byte(strings.Repeat("n", n))))) }
+	size := func(n int64) error {
+		if oversized(n) {
+			return ErrLimit
+		}
+		return nil
+	}
+	for _, c := range []struct {
+		name     string
+		at, over error
+	}{
+		{"maxFile", size(maxFile), size(maxFile + 1)},
+		{"maxDepth of graphs", parse(deep(maxDepth)), parse(deep(maxDepth + 1))},
+		{"maxDepth of types", parse(msg(7, msg(11, msg(2, sequence(maxDepth))))), parse(msg(7, msg(11, msg(2, sequence(maxDepth+1)))))},
+		{"maxName", name(maxName), name(maxName + 1)},
+		{"minIR", version(minIR), version(minIR - 1)},
+		{"maxIR", version(maxIR), version(maxIR + 1)},
+	} {
+		if c.at != nil || c.over == nil {
+			t.Errorf("%s: %v, one more: %v", c.name, c.at, c.over)
+		}
+	}
+}
+
 // A small file cannot become a large structure.
 func TestBudget(t *testing.T) {
 	nodes := []byte(strings.Repeat("\x0a\x00", 4<<20)) // empty nodes, two bytes each

@@ -13,7 +13,7 @@ func Parse(b []byte) (*Model, error) {
 	if strings.HasPrefix(string(b[:min(len(b), 32)]), "version https://git-lfs") {
 		return nil, fmt.Errorf("onnx: %w", ErrPointer)
 	}
-	if len(b) > maxFile {
+	if oversized(int64(len(b))) {
 		return nil, fmt.Errorf("onnx: %w: %d bytes exceed the %d of protobuf", ErrLimit, len(b), maxFile)
 	}
 	if len(b) == 0 {

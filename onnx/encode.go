@@ -15,7 +15,7 @@ import (
 func Write(w io.Writer, m *Model) (int64, error) {
 	e := &encoder{}
 	e.model(m)
-	if e.size > maxFile {
+	if oversized(int64(e.size)) {
 		return 0, fmt.Errorf("onnx: writing: %d bytes exceed the %d of protobuf", e.size, maxFile)
 	}
 	n := int64(0)

@@ -33,6 +33,9 @@ const (
 	minBudget = 16 << 20
 )
 
+// oversized reports whether a file of n bytes exceeds maxFile.
+func oversized(n int64) bool { return n > maxFile }
+
 // ErrPointer reports that a file is a Git LFS pointer instead of the model.
 var ErrPointer = errors.New("a Git LFS pointer, not a model: fetch the real file")
 
