@@ -1,0 +1,200 @@
+package schema
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// repeated returns n copies of a text with commas between them.
+func repeated(text string, n int) string {
+	return strings.TrimSuffix(strings.Repeat(text+",", n), ",")
+}
+
+// TestBounds has a text on either side of each keyword's bound, alone and where
+// two schemas together give the stricter one: in a text of want, ! is refused.
+func TestBounds(t *testing.T) {
+	for _, c := range []struct{ schema, want string }{
+		// Characters.
+		{`{"type":"string","minLength":2,"maxLength":4}`, `!"a"|"ab"|"abcd"|!"abcde"`},
+		{`{"type":"string","minLength":0,"maxLength":0}`, `""|!"a"`},
+		{`{"type":"string","minLength":3,"maxLength":3}`, `!"ab"|"abc"|!"abcd"`},
+		{`{"allOf":[{"type":"string","minLength":1,"maxLength":5},{"minLength":2,"maxLength":3}]}`, `!"a"|"ab"|"abc"|!"abcd"`},
+		{`{"allOf":[{"minLength":2,"maxLength":3},{"type":"string","minLength":1,"maxLength":5}]}`, `!"a"|"ab"|"abc"|!"abcd"`},
+		{`{"type":"string","pattern":"^a*$","minLength":1,"maxLength":2}`, `!""|"a"|"aa"|!"aaa"|!"b"`},
+		{`{"type":"string","pattern":"^a","minLength":2}`, `!"a"|"ab"|"abcdef"|!"ba"`},
+		// Items.
+		{`{"type":"array","items":{"const":1},"minItems":2,"maxItems":3}`, `![]|![1]|[1,1]|[1,1,1]|![1,1,1,1]`},
+		{`{"type":"array","items":{"const":1},"maxItems":0}`, `[]|![1]`},
+		{`{"type":"array","items":{"const":1},"minItems":1}`, `![]|[1]|[1,1,1,1]`},
+		{`{"type":"array","prefixItems":[{"const":1},{"const":2}],"items":{"const":3}}`, `[]|[1]|[1,2]|[1,2,3]|[1,2,3,3]|![2]|![1,3]|![1,2,2]`},
+		{`{"type":"array","prefixItems":[{"const":1},{"const":2}],"items":{"const":3},"minItems":1,"maxItems":3}`, `![]|[1]|[1,2]|[1,2,3]|![1,2,3,3]`},
+		{`{"type":"array","prefixItems":[{"const":1},{"const":2}],"minItems":2,"maxItems":2}`, `![1]|[1,2]|![1,2,3]`},
+		{`{"type":"array","prefixItems":[{"const":1},{"const":2}],"maxItems":1}`, `[]|[1]|![1,2]`},
+		{`{"type":"array","prefixItems":[{"const":1}],"items":{"const":3},"minItems":3}`, `![1]|![1,3]|[1,3,3]|[1,3,3,3]`},
+		{`{"type":"array","items":{"enum":[1,2,3]},"uniqueItems":true,"minItems":1,"maxItems":2}`, `![]|[1]|[2,3]|![1,2,3]|![2,2]`},
+		{`{"type":"array","items":{"enum":[1,1,2]},"uniqueItems":true}`, `[]|[1]|[1,2]|![1,1]`},
+		{`{"type":"array","items":{"type":"string"},"uniqueItems":true,"minItems":2,"maxItems":2}`, `!["a"]|["a","b"]|!["a","a"]|!["a","b","c"]`},
+		{`{"type":"array","items":{"const":1},"uniqueItems":true,"maxItems":1}`, `[]|[1]|![1,1]`},
+		{`{"allOf":[{"type":"array","items":{"const":1},"minItems":1,"maxItems":4},{"minItems":2,"maxItems":2}]}`, `![1]|[1,1]|![1,1,1]`},
+		// Members.
+		{`{"properties":{"a":{"const":1},"b":{"const":2}},"required":["a"]}`, `!{}|{"a":1}|{"a":1,"b":2}|!{"b":2}|!{"a":2}`},
+		{`{"properties":{"a":{"const":1},"b":{"const":2}}}`, `{}|{"a":1}|{"b":2}|{"a":1,"b":2}|!{"b":2,"a":1}|!{"c":1}`},
+		{`{"properties":{"a":{"const":1},"b":{"const":2}},"required":["b","a"]}`, `!{"a":1}|!{"b":2}|{"a":1,"b":2}`},
+		{`{"properties":{"a":{"const":1}},"required":["z"]}`, `!{}|!{"a":1}|{"z":0}|{"a":1,"z":null}`},
+		{`{"properties":{"a":{"const":1},"b":{"const":1},"c":{"const":1}},"minProperties":1,"maxProperties":2}`, `!{}|{"a":1}|{"c":1}|{"a":1,"c":1}|!{"a":1,"b":1,"c":1}`},
+		{`{"properties":{"a":{"const":1},"b":{"const":1},"c":{"const":1}},"required":["a"],"maxProperties":1}`, `!{}|{"a":1}|!{"b":1}|!{"a":1,"b":1}`},
+		{`{"properties":{"a":{"const":1},"b":{"const":1}},"minProperties":2}`, `!{}|!{"a":1}|!{"b":1}|{"a":1,"b":1}`},
+		{`{"properties":{"a":{"const":1}},"additionalProperties":{"const":2},"minProperties":2,"maxProperties":2}`, `!{"a":1}|!{"x":2}|{"a":1,"x":2}|{"x":2,"y":2}|!{"a":1,"x":2,"y":2}|!{"a":1,"x":1}`},
+		{`{"type":"object","additionalProperties":{"const":2},"maxProperties":1}`, `{}|{"x":2}|!{"x":2,"y":2}`},
+		{`{"type":"object","additionalProperties":false}`, `{}|!{"a":1}`},
+		{`{"properties":{"a":{"const":1}},"additionalProperties":false}`, `{}|{"a":1}|!{"b":1}`},
+		{`{"type":"object","maxProperties":0}`, `{}|!{"a":1}`},
+		{`{"type":"object","propertyNames":{"minLength":2},"additionalProperties":{"const":1}}`, `{}|{"ab":1}|{"abc":1}|!{"a":1}`},
+		{`{"type":"object","propertyNames":{"pattern":"^x"},"additionalProperties":{"const":1}}`, `{}|{"x":1}|{"xy":1}|!{"y":1}`},
+		{`{"type":"object","patternProperties":{"^a":{"const":1},"b$":{"const":1}},"additionalProperties":{"const":2}}`, `{"a":1}|{"b":1}|{"ab":1}|{"c":2}|!{"a":2}|!{"b":2}|!{"c":1}`},
+		{`{"properties":{"a":{"const":1},"b":{"const":1}},"dependentRequired":{"a":["b"]}}`, `{}|{"b":1}|{"a":1,"b":1}|!{"a":1}`},
+		{`{"properties":{"a":{"const":1},"b":{"enum":[1,2]}},"dependentSchemas":{"a":{"properties":{"b":{"const":2}},"required":["b"]}}}`, `{}|{"b":1}|{"b":2}|{"a":1,"b":2}|!{"a":1}|!{"a":1,"b":1}`},
+		{`{"allOf":[{"properties":{"a":{"enum":[1,2]}}},{"properties":{"a":{"enum":[2,3]}},"required":["a"]}]}`, `{"a":2}|!{}|!{"a":1}|!{"a":3}`},
+		// Numbers.
+		{`{"type":"integer","minimum":5,"maximum":12}`, `!4|5|9|10|12|!13|!50`},
+		{`{"type":"integer","exclusiveMinimum":5,"exclusiveMaximum":12}`, `!5|6|11|!12`},
+		{`{"type":"integer","minimum":-12,"maximum":-5}`, `!-13|-12|-10|-5|!-4|!5`},
+		{`{"type":"integer","minimum":-1,"maximum":1}`, `!-2|-1|0|1|!2`},
+		{`{"type":"integer","minimum":5,"exclusiveMinimum":5}`, `!5|6`},
+		{`{"type":"integer","maximum":5,"exclusiveMaximum":5}`, `4|!5`},
+		{`{"allOf":[{"type":"integer","minimum":1,"maximum":9},{"minimum":3,"maximum":7}]}`, `!2|3|7|!8`},
+		{`{"allOf":[{"type":"integer","exclusiveMinimum":3},{"minimum":3}],"exclusiveMaximum":5}`, `!3|4|!5`},
+		{`{"type":"number","minimum":0.5,"maximum":1.5}`, `!0.4|0.5|1|1.5|!1.51|!2`},
+		{`{"type":"number","exclusiveMinimum":0.5,"exclusiveMaximum":1.5}`, `!0.5|0.500000001|1.499999999|!1.5`},
+		{`{"type":"integer","multipleOf":3,"minimum":1}`, `!0|!1|3|!4|12`},
+		{`{"type":"integer","multipleOf":100}`, `0|100|!1|!10|!101`},
+		{`{"type":"number","minimum":0}`, `0.123456789|!0.1234567891|123456789.123456|!123456789.1234567|123456789012345|!1234567890123456`},
+		{`{"type":"number"}`, `1e5|1E+05|1e-12|!1e123|!1e`},
+		{`{"type":"number","maximum":9}`, `9|!1e1`},
+		// Combinations.
+		{`{"anyOf":[{"type":"integer","maximum":2},{"type":"integer","minimum":8}]}`, `2|8|!3|!7`},
+		{`{"type":["string","null"],"maxLength":1}`, `null|"a"|!"ab"|!1`},
+		{`{"type":"integer","minimum":1,"maximum":3,"not":{"const":2}}`, ``},
+		{`{"enum":[1,2,3],"not":{"const":2}}`, `1|3|!2`},
+		{`{"enum":["a","bb","ccc"],"minLength":2}`, `!"a"|"bb"|"ccc"`},
+		{`{"const":5,"minimum":5,"maximum":5}`, `5|!6`},
+	} {
+		p, err := Compile([]Document{{Schema: []byte(c.schema)}}, Options{})
+		if c.want == "" {
+			if err == nil {
+				t.Errorf("%s is accepted", c.schema)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", c.schema, err)
+			continue
+		}
+		for _, text := range strings.Split(c.want, "|") {
+			text, refused := strings.CutPrefix(text, "!")
+			if got := holds(p, text); got == refused {
+				t.Errorf("%s: %s is %v", c.schema, text, got)
+			}
+		}
+	}
+}
+
+// TestEmpty has schemas whose bounds cross: they have no value.
+func TestEmpty(t *testing.T) {
+	for _, text := range []string{
+		`{"type":"string","minLength":3,"maxLength":2}`, `{"type":"array","minItems":2,"maxItems":1}`, `{"type":"object","minProperties":2,"maxProperties":1}`,
+		`{"type":"integer","minimum":3,"maximum":2}`, `{"type":"integer","exclusiveMinimum":2,"exclusiveMaximum":3}`, `{"enum":[]}`, `{"enum":[1],"minimum":2}`, `false`,
+		`{"properties":{"a":{}},"required":["a"],"maxProperties":0}`, `{"properties":{"a":false},"required":["a"]}`, `{"type":"array","items":false,"minItems":1}`,
+		`{"properties":{"a":{},"b":{}},"additionalProperties":false,"minProperties":3}`,
+	} {
+		if p, err := Compile([]Document{{Schema: []byte(text)}}, Options{}); err == nil {
+			t.Errorf("%s: %d nodes", text, p.Size())
+		}
+	}
+}
+
+// TestLimits has a schema at each limit, and one beyond it.
+func TestLimits(t *testing.T) {
+	anyOf := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, `,{"const":%d}`, i)
+		}
+		return `{"anyOf":[` + b.String()[1:] + `]}`
+	}
+	words := func(n int) string { // n names of one character
+		var b strings.Builder
+		for i := range n {
+			b.WriteRune(rune(0x4e00 + i))
+		}
+		return `{"type":"object","propertyNames":{"pattern":"^[` + b.String() + `]$"},"additionalProperties":{"const":1}}`
+	}
+	for _, c := range []struct {
+		name  string
+		limit int
+		text  func(n int) string
+		fault string
+	}{
+		{"maxBytes", maxBytes, func(n int) string { return `true` + strings.Repeat(" ", n-4) }, "schema too large"},
+		{"maxDepth", maxDepth, func(n int) string { return `{"const":` + strings.Repeat("[", n) + strings.Repeat("]", n) + `}` }, "a depth of 128"},
+		{"maxValues", maxValues, func(n int) string { return `{"type":"array","default":[` + repeated("0", n-3) + `]}` }, "65536 values"},
+		{"maxPrefix", maxPrefix, func(n int) string { return `{"type":"array","prefixItems":[` + repeated(`{"const":1}`, n) + `]}` }, "more than 1000 items"},
+		{"maxAlternatives", maxAlternatives, anyOf, "more than 256 alternatives"},
+		{"maxWords", maxWords, words, "more than 64"},
+	} {
+		for n, want := range map[int]bool{c.limit: true, c.limit + 1: false} {
+			_, err := Compile([]Document{{Schema: []byte(c.text(n))}}, Options{Depth: deepest})
+			if (err == nil) != want || err != nil && !strings.Contains(err.Error(), c.fault) {
+				t.Errorf("%s: %d: %v", c.name, n, err)
+			}
+		}
+	}
+	for depth, want := range map[int]bool{-1: false, 0: true, deepest: true, deepest + 1: false} {
+		if _, err := Compile([]Document{{Schema: []byte(`true`)}}, Options{Depth: depth}); (err == nil) != want {
+			t.Errorf("depth %d: %v", depth, err)
+		}
+	}
+}
+
+// TestWork: the work of expanding schemas, the depth of comparing them, the
+// number of rules and the nodes of a grid are limited.
+func TestWork(t *testing.T) {
+	n := &node{}
+	c := &compiler{reported: map[Fault]bool{}, docs: []document{{}}}
+	if !c.spend(n, maxWork) || len(c.faults) > 0 || c.spend(n, 1) || len(c.faults) != 1 || c.spend(n, 1) || len(c.faults) != 1 {
+		t.Errorf("spent %d of %d: %v", c.spent, maxWork, c.faults)
+	}
+	nested := func(depth int) string {
+		a, b := `{"const":1}`, `{"const":2}`
+		for range depth {
+			a, b = `{"type":"object","properties":{"k":`+a+`},"required":["k"]}`, `{"type":"object","properties":{"k":`+b+`},"required":["k"]}`
+		}
+		return `{"oneOf":[` + a + `,` + b + `]}`
+	}
+	for depth, want := range map[int]bool{maxCompared: true, maxCompared + 1: false} {
+		if _, err := Compile([]Document{{Schema: []byte(nested(depth))}}, Options{}); (err == nil) != want {
+			t.Errorf("maxCompared: %d: %v", depth, err)
+		}
+	}
+	for rules, want := range map[int]int{maxRules: 0, maxRules + 1: 1} {
+		c := &compiler{reported: map[Fault]bool{}, docs: []document{{}}, rules: map[string]int32{}, work: []job{{set: []*node{{never: true}}}}}
+		for i := range rules {
+			c.rules[fmt.Sprint(i)] = 0
+		}
+		if c.build(); len(c.faults) != want {
+			t.Errorf("maxRules: %d: %v", rules, c.faults)
+		}
+	}
+	side := 1
+	for (side+2)*(side+2) <= maxGrid {
+		side++
+	}
+	for members, want := range map[int]int{side: 0, side + 1: 1} {
+		c := &compiler{reported: map[Fault]bool{}, docs: []document{{}}}
+		c.grid(grid{owner: n, n: members, least: 1, most: -1}, c.b.Node(), c.b.Node(), func(int) bool { return false }, func(int, int32, int32) {})
+		if len(c.faults) != want {
+			t.Errorf("maxGrid: %d members: %v", members, c.faults)
+		}
+	}
+}
