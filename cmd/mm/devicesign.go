@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -9,17 +8,17 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/internal/audit"
-	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/lab/device"
 	"mm-abi.org/mm/lab/device/evidence"
 	"mm-abi.org/mm/registry/sign"
 	"mm-abi.org/mm/workspace"
 )
 
-// evidenceName is what a trust file calls records of devices.
+// evidenceName is the repository of device records in a trust file.
 const evidenceName = "device/evidence"
 
-// vouching are the keys that may vouch for records of devices.
+// vouching returns the keys that may sign device records.
 func vouching(w *workspace.Workspace, files []string) ([]evidence.Verifier, error) {
 	keys, err := w.Vouching(evidenceName, files, time.Now())
 	var out []evidence.Verifier
@@ -29,8 +28,7 @@ func vouching(w *workspace.Workspace, files []string) ([]evidence.Verifier, erro
 	return out, err
 }
 
-// evidenceKey is the private key that records are signed with; nil where none is
-// asked for.
+// evidenceKey returns the private key for records, or nil if none is requested.
 func (p *program) evidenceKey(w *workspace.Workspace, file string) (*sign.PrivateKey, error) {
 	if file == "" {
 		return nil, nil
@@ -42,38 +40,7 @@ func (p *program) evidenceKey(w *workspace.Workspace, file string) (*sign.Privat
 	return s.Key, nil
 }
 
-// readRecord reads a record; one that was changed is a diagnostic.
-func readRecord(path string) (evidence.Record, error) {
-	f, err := fsx.OpenRegular(path)
-	if err != nil {
-		return evidence.Record{}, err
-	}
-	defer f.Close()
-	r, err := evidence.Read(f)
-	return r, recordFault(path, err)
-}
-
-// recordFault makes a diagnostic of why a record is not believed.
-func recordFault(path string, err error) error {
-	var l diag.List
-	for _, c := range []struct {
-		why  error
-		code diag.Code
-	}{
-		{evidence.ErrChanged, diag.EvidenceChanged}, {evidence.ErrUnsigned, diag.EvidenceUnsigned}, {evidence.ErrStranger, diag.EvidenceStranger}, {evidence.ErrForged, diag.EvidenceForged},
-	} {
-		if errors.Is(err, c.why) {
-			l.Add(c.code, diag.Pos{File: path}, err.Error(), c.code.Fix())
-			return l.Err()
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return nil
-}
-
-// recordSigned is what mm device sign and verify print.
+// recordSigned is the output of mm device sign and verify.
 type recordSigned struct {
 	File   string `json:"file"`
 	Digest string `json:"digest"`
@@ -81,11 +48,8 @@ type recordSigned struct {
 }
 
 func (p *program) deviceSign(c *cli.Context) error {
-	if err := wantArgs(c, 1, 1); err != nil {
-		return err
-	}
 	path := c.Args().First()
-	r, err := readRecord(path)
+	r, err := device.ReadRecord(path)
 	if err != nil {
 		return err
 	}
@@ -97,7 +61,7 @@ func (p *program) deviceSign(c *cli.Context) error {
 		if err := r.Sign(s.Key, s.Key.Public().KeyID()); err != nil {
 			return err
 		}
-		err = fsx.Replace(path, 0o644, func(f io.Writer) error { return writeRecord(f, r) })
+		err = fsx.Replace(path, 0o644, func(f io.Writer) error { return evidence.Write(f, r) })
 		w.Record(c.Context, audit.Entry{Action: "device sign", Ref: path, Digest: r.Digest, Result: workspace.Outcome(err)})
 		if err != nil {
 			return err
@@ -107,11 +71,8 @@ func (p *program) deviceSign(c *cli.Context) error {
 }
 
 func (p *program) deviceVerify(c *cli.Context) error {
-	if err := wantArgs(c, 1, 1); err != nil {
-		return err
-	}
 	path := c.Args().First()
-	r, err := readRecord(path)
+	r, err := device.ReadRecord(path)
 	if err != nil {
 		return err
 	}
@@ -120,9 +81,9 @@ func (p *program) deviceVerify(c *cli.Context) error {
 		if err != nil {
 			return err
 		}
-		id, err := r.Vouched(trusted)
+		id, err := r.SignedBy(trusted)
 		if err != nil {
-			return recordFault(path, err)
+			return device.RecordFault(path, err)
 		}
 		return p.printSigned("verified", recordSigned{path, r.Digest, id})
 	})
@@ -132,6 +93,6 @@ func (p *program) printSigned(what string, s recordSigned) error {
 	if p.json {
 		return p.printJSON(s)
 	}
-	_, err := fmt.Fprintf(p.stdout, "%s %s: key %s vouches for it\n", what, s.Digest, s.Key)
+	_, err := fmt.Fprintf(p.stdout, "%s %s: signed by key %s\n", what, s.Digest, s.Key)
 	return err
 }

@@ -179,7 +179,7 @@ func TestFill(t *testing.T) {
 		t.Errorf("%d cells, %d compilations, %v", n, npu.calls, err)
 	}
 	opt.Only = []string{"small/SM8550/fp16"}
-	if _, err := m.Fill(t.Context(), opt); err == nil || !strings.Contains(err.Error(), `no cell "small/SM8550/fp16"`) {
+	if _, err := m.Fill(t.Context(), opt); err == nil || !strings.Contains(err.Error(), `unknown cell "small/SM8550/fp16"`) {
 		t.Error(err)
 	}
 }
@@ -300,6 +300,36 @@ func withArchive(t *testing.T, golden string) string {
 	return dir
 }
 
+// A recorded error has at most maxFailure bytes, and a golden file of more than maxGolden bytes is not read.
+func TestLimits(t *testing.T) {
+	for n, want := range map[int]int{maxFailure: maxFailure, maxFailure + 1: maxFailure} {
+		if got := brief(errors.New(strings.Repeat("x", n))); len(got) != want {
+			t.Errorf("maxFailure: %d bytes become %d", n, len(got))
+		}
+	}
+	dir := t.TempDir()
+	x, err := npy.Encode(&npy.Array{Type: "f4", Shape: []int{1, 64}, Data: make([]byte, 256)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := Scope{Name: "small", ONNX: small(t, dir), Inputs: []string{filepath.Join(dir, "golden")}}
+	for name, size := range map[string]int64{"x.npy": int64(len(x)), "y.npy": maxGolden + 1} {
+		path := filepath.Join(s.Inputs[0], name)
+		if err := errors.Join(os.MkdirAll(s.Inputs[0], 0o700), os.WriteFile(path, x, 0o600), os.Truncate(path, size)); err != nil { // sparse
+			t.Fatal(err)
+		}
+	}
+	for _, golden := range []bool{false, true} {
+		sub, err := open(s)
+		if err != nil || (sub.golden != nil) != golden {
+			t.Fatalf("maxGolden: %+v, %v", sub, err)
+		}
+		if err := errors.Join(sub.close(), os.Truncate(filepath.Join(s.Inputs[0], "y.npy"), int64(len(x)))); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestMatrixFaults(t *testing.T) {
 	good := func() Matrix {
 		return Matrix{Model: "m", Targets: []string{ONNX}, Scopes: []Scope{{Name: "a", ONNX: "a.onnx"}}}
@@ -314,7 +344,7 @@ func TestMatrixFaults(t *testing.T) {
 		`unknown target "tpu"`:  func(m *Matrix) { m.Targets[0] = "tpu" },
 		`unknown chip "SM1"`:    func(m *Matrix) { m.Targets[0] = "SM1/fp16" },
 		"missing precision":     func(m *Matrix) { m.Targets[0] = "SM8650/" },
-		"is none of fp16":       func(m *Matrix) { m.Targets[0] = "SM8650/w4" },
+		"unknown precision":     func(m *Matrix) { m.Targets[0] = "SM8650/w4" },
 	} {
 		m := good()
 		change(&m)

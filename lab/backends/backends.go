@@ -228,7 +228,7 @@ func (r *Registry) judge(b Backend, data []byte) (c Confirmation, err error) {
 		return c, fmt.Errorf("unknown chip %q", name)
 	}
 	c.SoC = chip.Name
-	c.Key, err = rec.Vouched(r.trusted)
+	c.Key, err = rec.SignedBy(r.trusted)
 	return c, err
 }
 

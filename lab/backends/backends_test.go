@@ -93,6 +93,23 @@ func TestFailsClosed(t *testing.T) {
 	}
 }
 
+// A record of MaxEvidence bytes promotes, a longer one does not.
+func TestMaxEvidence(t *testing.T) {
+	data, err := os.ReadFile(record(t, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "record.json")
+	for n, ok := range map[int]bool{backends.MaxEvidence: true, backends.MaxEvidence + 1: false} {
+		if err := os.WriteFile(path, append(data[:len(data):len(data)], bytes.Repeat([]byte(" "), n-len(data))...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if c, err := open(t, t.TempDir()).Promote(t.Context(), "litert_qnn", path); (err == nil) != ok {
+			t.Errorf("%d bytes: %+v, %v", n, c, err)
+		}
+	}
+}
+
 // A record promotes its chip, by any of the chip's names, and no other chip, also when the
 // registry is opened again.
 func TestPromote(t *testing.T) {
@@ -188,7 +205,7 @@ func TestSigned(t *testing.T) {
 		why    error
 	}{
 		"unsigned":         {func(r *evidence.Record) error { r.Signature = nil; return nil }, evidence.ErrUnsigned},
-		"untrusted key":    {func(r *evidence.Record) error { return r.Sign(other, other.KeyID()) }, evidence.ErrStranger},
+		"untrusted key":    {func(r *evidence.Record) error { return r.Sign(other, other.KeyID()) }, evidence.ErrUntrusted},
 		"another key's ID": {func(r *evidence.Record) error { return r.Sign(other, maker.KeyID()) }, evidence.ErrForged},
 		"changed, sealed":  {func(r *evidence.Record) error { r.Nonce = "44"; return r.Seal() }, evidence.ErrForged},
 		"changed":          {func(r *evidence.Record) error { r.Nonce = "44"; return nil }, evidence.ErrChanged},

@@ -427,7 +427,7 @@ var faults = []struct {
 	{phonetest.WrongOutput, diag.OutputDiffers, "cosine"},
 	{phonetest.Hang, diag.RunDeadline, "ended after 1s"},
 	{phonetest.Crash, diag.RunCrashed, "signal 11: Segmentation fault"},
-	{phonetest.Babble, diag.RunnerBabbled, "the runner's result"},
+	{phonetest.Babble, diag.RunnerBabbled, "runner result"},
 	{phonetest.NotRunnable, diag.RunnerRefused, "Permission denied"},
 	{phonetest.Unplug, diag.DeviceLost, "EMULATED01"},
 	{phonetest.LowBattery, diag.DeviceBattery, "7 %"},

@@ -27,7 +27,7 @@ func RecordFault(path string, err error) error {
 		err  error
 		code diag.Code
 	}{
-		{evidence.ErrChanged, diag.EvidenceChanged}, {evidence.ErrUnsigned, diag.EvidenceUnsigned}, {evidence.ErrStranger, diag.EvidenceStranger}, {evidence.ErrForged, diag.EvidenceForged},
+		{evidence.ErrChanged, diag.EvidenceChanged}, {evidence.ErrUnsigned, diag.EvidenceUnsigned}, {evidence.ErrUntrusted, diag.EvidenceStranger}, {evidence.ErrForged, diag.EvidenceForged},
 	} {
 		if errors.Is(err, c.err) {
 			var l diag.List

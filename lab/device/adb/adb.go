@@ -1,13 +1,12 @@
-// Package adb speaks to an adb server, the program that Android's tools start on
-// port 5037 and that holds the connections to devices. It needs no adb program;
-// it never starts, stops or configures the server, and never asks for root.
+// Package adb is a client of the adb server, which Android's tools start on port 5037 and
+// which holds the connections to devices. It needs no adb program, never starts, stops or
+// configures the server, and never asks for root.
 //
-// A request is four hexadecimal digits of its length and its text; the server
-// answers OKAY, or FAIL with a message. After host:transport the connection is
-// the device's, and asks for one service of it: shell,v2 (shell.go) runs a
-// command and gives its output and its exit code, sync (sync.go) reads and
-// writes files. The protocol is described in the files SERVICES.TXT, SYNC.TXT and
-// OVERVIEW.TXT of Android's sources.
+// A request is its length in four hex digits and its text; the server answers OKAY, or FAIL
+// with a message. After host:transport the connection belongs to the device and requests
+// one of its services: shell,v2 (shell.go) runs a command and returns its output and exit
+// code, sync (sync.go) reads and writes files. The protocol is described in SERVICES.TXT,
+// SYNC.TXT and OVERVIEW.TXT of Android's sources.
 package adb
 
 import (
@@ -28,24 +27,23 @@ import (
 	"mm-abi.org/mm/lab/device/lane"
 )
 
-// DefaultAddr is where the server listens unless ANDROID_ADB_SERVER_PORT says
-// otherwise.
+// DefaultAddr is the server's address unless ANDROID_ADB_SERVER_PORT is set.
 const DefaultAddr = "127.0.0.1:5037"
 
-// maxText bounds what the server says in one message.
+// maxText is the maximum length of a request or message of the server.
 const maxText = 0xffff
 
-// Client is a way to a server. The zero value leads to [Addr].
+// Client connects to a server. The zero value connects to [Addr].
 type Client struct {
 	Addr string
-	// Patience is how long the server may take for what it knows itself; 0 is 30 s.
+	// Patience is the time limit of requests that the server answers itself; if zero, 30 s.
 	Patience time.Duration
 }
 
-// patience is Client.Patience where it is not said.
+// patience is the default of Client.Patience.
 const patience = 30 * time.Second
 
-// Addr is the server's address by the environment.
+// Addr returns the server's address from the environment.
 func Addr() string {
 	if port := os.Getenv("ANDROID_ADB_SERVER_PORT"); port != "" {
 		return net.JoinHostPort("127.0.0.1", port)
@@ -53,7 +51,7 @@ func Addr() string {
 	return DefaultAddr
 }
 
-// Address is where the client looks for the server.
+// Address returns the address that the client connects to.
 func (c Client) Address() string {
 	if c.Addr == "" {
 		return Addr()
@@ -65,11 +63,11 @@ func (c Client) Address() string {
 type Device struct {
 	Serial string `json:"serial"`
 	State  string `json:"state"` // device, unauthorized, offline, recovery, …
-	// Extra is what else the line says: product, model, device, transport_id.
+	// Extra holds the other fields of the line: product, model, device, transport_id.
 	Extra map[string]string `json:"extra"`
 }
 
-// Line is the device as adb devices -l prints it.
+// Line formats the device as adb devices -l does.
 func (d Device) Line() string {
 	line := fmt.Sprintf("%-22s %s", d.Serial, d.State)
 	for _, k := range slices.Sorted(maps.Keys(d.Extra)) {
@@ -78,7 +76,7 @@ func (d Device) Line() string {
 	return line
 }
 
-// Version is the version of the server's protocol.
+// Version returns the version of the server's protocol.
 func (c Client) Version(ctx context.Context) (int, error) {
 	text, err := c.query(ctx, "host:version")
 	if err != nil {
@@ -86,12 +84,12 @@ func (c Client) Version(ctx context.Context) (int, error) {
 	}
 	v, err := strconv.ParseUint(text, 16, 16)
 	if err != nil {
-		return 0, fmt.Errorf("adb server: version %q", text)
+		return 0, fmt.Errorf("adb server: bad version %q", text)
 	}
 	return int(v), nil
 }
 
-// Devices lists the devices that the server knows, sorted by serial number.
+// Devices returns the devices of the server, sorted by serial number.
 func (c Client) Devices(ctx context.Context) ([]Device, error) {
 	text, err := c.query(ctx, "host:devices-l")
 	if err != nil {
@@ -104,11 +102,11 @@ func (c Client) Devices(ctx context.Context) ([]Device, error) {
 	return list, nil
 }
 
-// maxDevices bounds the list.
+// maxDevices is the maximum length of the list.
 const maxDevices = 1024
 
-// ParseDevices reads what host:devices-l gives, or adb devices -l prints: lines
-// of a serial number, a state of one word or more, and key:value pairs.
+// ParseDevices parses the output of host:devices-l or adb devices -l: lines of a serial
+// number, a state of one or more words, and key:value pairs.
 func ParseDevices(text string) ([]Device, error) {
 	var list []Device
 	for line := range strings.Lines(text) {
@@ -118,7 +116,7 @@ func ParseDevices(text string) ([]Device, error) {
 		}
 		words := strings.Fields(line)
 		if len(words) < 2 {
-			return nil, fmt.Errorf("the line %q is no device", line)
+			return nil, fmt.Errorf("bad device line %q", line)
 		}
 		d := Device{Serial: words[0], Extra: map[string]string{}}
 		var state []string
@@ -142,7 +140,7 @@ func ParseDevices(text string) ([]Device, error) {
 	return list, nil
 }
 
-// conn is one connection to the server.
+// conn is a connection to the server.
 type conn struct {
 	net.Conn
 	in   *bufio.Reader
@@ -155,7 +153,7 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// dial connects. The connection breaks off when ctx ends.
+// dial connects. The end of ctx closes the connection.
 func (c Client) dial(ctx context.Context) (*conn, error) {
 	var d net.Dialer
 	n, err := d.DialContext(ctx, "tcp", c.Address())
@@ -168,14 +166,14 @@ func (c Client) dial(ctx context.Context) (*conn, error) {
 	return &conn{Conn: n, in: bufio.NewReader(n), stop: context.AfterFunc(ctx, func() { n.Close() })}, nil
 }
 
-// query asks for a service of the server that answers with one text.
+// query requests a service that answers with one text.
 func (c Client) query(ctx context.Context, service string) (string, error) {
 	limit := cmp.Or(c.Patience, patience)
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	text, err := c.answer(limited, service)
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {
-		return "", fmt.Errorf("%w at %s: nothing came within %s", lane.ErrServer, c.Address(), limit)
+		return "", fmt.Errorf("%w at %s: no answer within %s", lane.ErrServer, c.Address(), limit)
 	}
 	return text, err
 }
@@ -193,10 +191,10 @@ func (c Client) answer(ctx context.Context, service string) (string, error) {
 	return text, broken(ctx, err)
 }
 
-// request asks for a service and reads whether it is given.
+// request requests a service and reads the status.
 func (c *conn) request(service string) error {
 	if len(service) > maxText {
-		return fmt.Errorf("adb: a request of %d bytes, at most %d are sent", len(service), maxText)
+		return fmt.Errorf("adb: request too long: got %d bytes, limit %d", len(service), maxText)
 	}
 	if _, err := fmt.Fprintf(c, "%04x%s", len(service), service); err != nil {
 		return err
@@ -219,10 +217,10 @@ func (c *conn) status() error {
 		}
 		return refusal(msg)
 	}
-	return fmt.Errorf("adb: the server answers %q, neither OKAY nor FAIL", word)
+	return fmt.Errorf("adb: bad status %q, want OKAY or FAIL", word)
 }
 
-// text reads four hexadecimal digits and as many bytes.
+// text reads a text after its length in four hex digits.
 func (c *conn) text() (string, error) {
 	var digits [4]byte
 	if _, err := io.ReadFull(c.in, digits[:]); err != nil {
@@ -230,7 +228,7 @@ func (c *conn) text() (string, error) {
 	}
 	n, err := strconv.ParseUint(string(digits[:]), 16, 16)
 	if err != nil {
-		return "", fmt.Errorf("adb: the length %q", digits)
+		return "", fmt.Errorf("adb: bad length %q", digits)
 	}
 	buf := make([]byte, n)
 	if _, err := io.ReadFull(c.in, buf); err != nil {
@@ -239,8 +237,7 @@ func (c *conn) text() (string, error) {
 	return string(buf), nil
 }
 
-// refusal makes an error of a FAIL message. The server tells its reasons in
-// words alone.
+// refusal maps a FAIL message to an error. The server has no error codes.
 func refusal(msg string) error {
 	line, _, _ := strings.Cut(msg, "\n")
 	for _, r := range []struct {
@@ -257,8 +254,7 @@ func refusal(msg string) error {
 	return fmt.Errorf("adb: %s", line)
 }
 
-// broken makes of an end in the middle what it means: the device is gone, or
-// the caller gave up.
+// broken maps the end of a connection to the error of ctx or to ErrLost.
 func broken(ctx context.Context, err error) error {
 	if err == nil {
 		return nil

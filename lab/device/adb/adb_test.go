@@ -30,7 +30,7 @@ func phone(t *testing.T) *phonetest.Phone {
 	return p
 }
 
-// double is the way to a phone over the double of the server.
+// double connects to a phone over the double of the server.
 func double(t *testing.T, p *phonetest.Phone) *adb.Lane {
 	t.Helper()
 	s := &phonetest.Server{Phones: []*phonetest.Phone{p}}
@@ -45,7 +45,7 @@ func double(t *testing.T, p *phonetest.Phone) *adb.Lane {
 	return l
 }
 
-// real is the way to a phone over Android's own adb, whose server is the test's.
+// real connects to a phone over Android's adb, with a server of the test.
 func real(t *testing.T, d *phonetest.Daemon) *adb.Lane {
 	t.Helper()
 	c := phonetest.Real(t)
@@ -61,8 +61,8 @@ func real(t *testing.T, d *phonetest.Daemon) *adb.Lane {
 	return l
 }
 
-// Everything that the lane does, over the double and over Android's own adb, with
-// devices of every version of the protocol.
+// The lane works over the double and over Android's adb, with every version of the
+// protocol.
 func TestLane(t *testing.T) {
 	old := []string{"shell_v2", "cmd"}
 	for name, tc := range map[string]struct {
@@ -75,7 +75,7 @@ func TestLane(t *testing.T) {
 		"adb": {nil, 0, func(t *testing.T, p *phonetest.Phone, v uint32) *adb.Lane {
 			return real(t, &phonetest.Daemon{Phone: p, Version: v})
 		}},
-		"adb with sums": {nil, 0x01000000, func(t *testing.T, p *phonetest.Phone, v uint32) *adb.Lane {
+		"adb with checksums": {nil, 0x01000000, func(t *testing.T, p *phonetest.Phone, v uint32) *adb.Lane {
 			return real(t, &phonetest.Daemon{Phone: p, Version: v})
 		}},
 		"adb with sync v1": {old, 0x01000000, func(t *testing.T, p *phonetest.Phone, v uint32) *adb.Lane {
@@ -118,7 +118,7 @@ func exercise(t *testing.T, l *adb.Lane, p *phonetest.Phone) {
 		}
 		var back bytes.Buffer
 		if err := l.Get(ctx, name, &back, int64(size)); err != nil || !bytes.Equal(back.Bytes(), data) {
-			t.Errorf("%d bytes came back as %d, %v", size, back.Len(), err)
+			t.Errorf("%d bytes read back as %d, %v", size, back.Len(), err)
 		}
 		if size > 0 {
 			if err := l.Get(ctx, name, &bytes.Buffer{}, int64(size)-1); !errors.Is(err, lane.ErrFile) {
@@ -148,7 +148,7 @@ func exercise(t *testing.T, l *adb.Lane, p *phonetest.Phone) {
 	}
 }
 
-// Android's own adb pushes, pulls and lists as with any phone.
+// Android's adb pushes, pulls and lists as with a real phone.
 func TestReal(t *testing.T) {
 	p := phone(t)
 	l := real(t, &phonetest.Daemon{Phone: p})
@@ -180,7 +180,7 @@ func TestReal(t *testing.T) {
 	}
 }
 
-// What keeps a device from being used is told apart.
+// Each reason why a device cannot be used has an error.
 func TestUnusable(t *testing.T) {
 	p, q := phone(t), phone(t)
 	q.Serial = "OTHER"
@@ -213,8 +213,8 @@ func TestUnusable(t *testing.T) {
 	}
 }
 
-// A real adb shows a strange phone as unauthorized.
-func TestStrange(t *testing.T) {
+// A phone that has not authorized the host is reported as unauthorized.
+func TestUnauthorized(t *testing.T) {
 	server := phonetest.Real(t)
 	d := &phonetest.Daemon{Phone: phone(t), Strange: true}
 	if err := d.Start(t.Context()); err != nil {
@@ -227,8 +227,8 @@ func TestStrange(t *testing.T) {
 	}
 }
 
-// A caller who gives up is told so at once, and the device stops what it ran.
-func TestGivenUp(t *testing.T) {
+// A canceled command returns at once and stops on the device.
+func TestCanceled(t *testing.T) {
 	p := phone(t)
 	p.Break(phonetest.Hang)
 	l := double(t, p)

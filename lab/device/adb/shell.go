@@ -11,15 +11,15 @@ import (
 	"mm-abi.org/mm/lab/device/lane"
 )
 
-// Lane is the way to one device.
+// Lane is a connection to one device.
 type Lane struct {
 	Client Client
 	Serial string
-	// features are those of the device that [Client.Lane] asked for.
+	// features are the features of the device.
 	features []string
 }
 
-// Lane opens the way to the device with a serial number.
+// Lane connects to the device with the serial number.
 func (c Client) Lane(ctx context.Context, serial string) (*Lane, error) {
 	text, err := c.query(ctx, "host-serial:"+serial+":features")
 	if err != nil {
@@ -27,15 +27,16 @@ func (c Client) Lane(ctx context.Context, serial string) (*Lane, error) {
 	}
 	l := &Lane{Client: c, Serial: serial, features: strings.Split(text, ",")}
 	if !slices.Contains(l.features, "shell_v2") {
-		return nil, fmt.Errorf("%s: %w: its shell tells no exit codes (no feature shell_v2, Android before 7)", serial, lane.ErrOld)
+		return nil, fmt.Errorf("%s: %w: no exit codes (feature shell_v2 missing, Android before 7)", serial, lane.ErrOld)
 	}
 	return l, nil
 }
 
-// Close implements io.Closer. Each command has a connection of its own.
+// Close implements io.Closer. Each command has its own connection, so there is nothing to
+// close.
 func (l *Lane) Close() error { return nil }
 
-// open asks for a service of the device.
+// open opens a service of the device.
 func (l *Lane) open(ctx context.Context, service string) (*conn, error) {
 	c, err := l.Client.dial(ctx)
 	if err != nil {
@@ -50,19 +51,19 @@ func (l *Lane) open(ctx context.Context, service string) (*conn, error) {
 	return c, nil
 }
 
-// The packets of shell,v2: one byte that says which, four of the length, little
-// endian, and the data.
+// The packets of shell,v2: one byte for the kind, the length in four bytes, little endian,
+// and the data.
 const (
 	packetStdout = 1
 	packetStderr = 2
 	packetExit   = 3
 )
 
-// maxPacket bounds a packet of the device's; adbd sends at most 1 MiB.
+// maxPacket is the maximum size of a packet from the device; adbd sends up to 1 MiB.
 const maxPacket = 4 << 20
 
-// Exec runs a command in the device's shell. That the command fails is no
-// error; what breaks off before its exit code is [lane.ErrLost].
+// Exec runs a command in the device's shell. A failing command is not an error. If the
+// connection ends before the exit code, the error is [lane.ErrLost].
 func (l *Lane) Exec(ctx context.Context, command string) (lane.Output, error) {
 	c, err := l.open(ctx, "shell,v2,raw:"+command)
 	if err != nil {
@@ -87,9 +88,9 @@ func readShell(r io.Reader) (lane.Output, error) {
 		}
 		n := binary.LittleEndian.Uint32(head[1:])
 		if n > maxPacket {
-			return lane.Output{Code: -1}, fmt.Errorf("adb: a packet of %d bytes, at most %d are read", n, maxPacket)
+			return lane.Output{Code: -1}, fmt.Errorf("adb: packet too long: got %d bytes, limit %d", n, maxPacket)
 		}
-		var to io.Writer = io.Discard // of a kind that is not known
+		var to io.Writer = io.Discard // unknown kind
 		switch head[0] {
 		case packetStdout:
 			to = &stdout
@@ -98,7 +99,7 @@ func readShell(r io.Reader) (lane.Output, error) {
 		case packetExit:
 			var code [1]byte
 			if n != 1 {
-				return lane.Output{Code: -1}, fmt.Errorf("adb: an exit code of %d bytes", n)
+				return lane.Output{Code: -1}, fmt.Errorf("adb: exit code: got %d bytes, want 1", n)
 			}
 			_, err := io.ReadFull(r, code[:])
 			return lane.Output{Stdout: stdout.Bytes(), Stderr: stderr.Bytes(), Code: int(code[0])}, err

@@ -13,33 +13,33 @@ import (
 	"mm-abi.org/mm/lab/device/lane"
 )
 
-// The bounds of the sync protocol: of the data of one message and of a path, by
-// adb's own, and of what a device says went wrong.
+// The limits of the sync protocol: adb's limits of the data of a message and of a path, and
+// ours of an error message.
 const (
 	maxData    = 64 << 10
 	maxPath    = 1024
 	maxMessage = 64 << 10
 )
 
-// openSync opens the service, which takes requests one after the other.
+// openSync opens the service, which executes requests in sequence.
 func (l *Lane) openSync(ctx context.Context, path string) (*conn, error) {
 	if len(path) > maxPath || path == "" {
-		return nil, fmt.Errorf("adb: a path of %d bytes, at most %d are sent", len(path), maxPath)
+		return nil, fmt.Errorf("adb: bad path length: got %d bytes, limit %d", len(path), maxPath)
 	}
 	return l.open(ctx, "sync:")
 }
 
 func (l *Lane) has(feature string) bool { return slices.Contains(l.features, feature) }
 
-// ask sends a request: four letters, a length, a text.
+// ask sends a request: four letters, a length and a text.
 func ask(w io.Writer, id, text string) error {
 	b := binary.LittleEndian.AppendUint32([]byte(id), uint32(len(text)))
 	_, err := w.Write(append(b, text...))
 	return err
 }
 
-// Stat looks at a file. Devices without stat_v2 tell the lower 32 bits of a
-// size; a size that may be more is an error there.
+// Stat returns information about a file. Without stat_v2, devices report the lower 32 bits
+// of the size; a size that may be larger is an error.
 func (l *Lane) Stat(ctx context.Context, path string) (lane.Info, error) {
 	c, err := l.openSync(ctx, path)
 	if err != nil {
@@ -60,7 +60,7 @@ func (l *Lane) Stat(ctx context.Context, path string) (lane.Info, error) {
 	return info, nil
 }
 
-// The bits of a file's mode.
+// The bits of a file mode.
 const (
 	modeKind = 0o170000
 	modeDir  = 0o040000
@@ -72,13 +72,13 @@ func readStat(r io.Reader) (lane.Info, error) {
 		return lane.Info{}, err
 	}
 	if string(b[:4]) != "STAT" {
-		return lane.Info{}, fmt.Errorf("adb: %q in the place of STAT", b[:4])
+		return lane.Info{}, fmt.Errorf("adb: got %q, want STAT", b[:4])
 	}
 	mode, size := binary.LittleEndian.Uint32(b[4:]), binary.LittleEndian.Uint32(b[8:])
 	return lane.Info{Exists: mode != 0, Dir: mode&modeKind == modeDir, Size: int64(size), Time: int64(binary.LittleEndian.Uint32(b[12:]))}, nil
 }
 
-// errNoEntry is ENOENT, errNotDir ENOTDIR, as devices number them.
+// The error numbers of devices: errNoEntry is ENOENT, errNotDir ENOTDIR.
 const (
 	errNoEntry = 2
 	errNotDir  = 20
@@ -90,7 +90,7 @@ func readStat2(r io.Reader) (lane.Info, error) {
 		return lane.Info{}, err
 	}
 	if string(b[:4]) != "STA2" {
-		return lane.Info{}, fmt.Errorf("adb: %q in the place of STA2", b[:4])
+		return lane.Info{}, fmt.Errorf("adb: got %q, want STA2", b[:4])
 	}
 	switch code := binary.LittleEndian.Uint32(b[4:]); code {
 	case 0:
@@ -101,14 +101,13 @@ func readStat2(r io.Reader) (lane.Info, error) {
 	}
 	mode, size := binary.LittleEndian.Uint32(b[24:]), binary.LittleEndian.Uint64(b[40:])
 	if size > math.MaxInt64 {
-		return lane.Info{}, fmt.Errorf("adb: a size of %d bytes", size)
+		return lane.Info{}, fmt.Errorf("adb: bad size %d", size)
 	}
 	return lane.Info{Exists: true, Dir: mode&modeKind == modeDir, Size: int64(size), Time: int64(binary.LittleEndian.Uint64(b[56:]))}, nil
 }
 
-// Put writes a file, which is made anew, with the bytes of r. adbd removes what
-// it has of a file when the connection breaks off; package device sends large
-// files in pieces therefore.
+// Put creates or replaces a file with the bytes of r. adbd removes a partial file when the
+// connection breaks, so package device sends large files in pieces.
 func (l *Lane) Put(ctx context.Context, path string, r io.Reader) error {
 	c, err := l.openSync(ctx, path)
 	if err != nil {
@@ -117,9 +116,9 @@ func (l *Lane) Put(ctx context.Context, path string, r io.Reader) error {
 	defer c.Close()
 	err = l.send(c, path, r)
 	if err != nil {
-		// What the device had to say comes before that the connection is gone.
-		if said := status(c.in); errors.Is(said, lane.ErrFile) {
-			err = said
+		// The device's message explains the end of the connection.
+		if message := status(c.in); errors.Is(message, lane.ErrFile) {
+			err = message
 		}
 		return fmt.Errorf("%s: %s: %w", l.Serial, path, broken(ctx, err))
 	}
@@ -129,7 +128,7 @@ func (l *Lane) Put(ctx context.Context, path string, r io.Reader) error {
 	return nil
 }
 
-// fileMode is a regular file that all may read and its owner may change.
+// fileMode is a regular file, readable by all and writable by the owner.
 const fileMode = 0o100644
 
 func (l *Lane) send(c *conn, path string, r io.Reader) error {
@@ -156,11 +155,11 @@ func (l *Lane) send(c *conn, path string, r io.Reader) error {
 		}
 		switch {
 		case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
-			// The time is the device's epoch: nothing here depends on a clock.
+			// The modification time is 0, so that nothing depends on a clock.
 			_, err := c.Write(binary.LittleEndian.AppendUint32([]byte("DONE"), 0))
 			return err
 		case err != nil:
-			return fmt.Errorf("reading what is sent: %w", err)
+			return fmt.Errorf("reading the data to send: %w", err)
 		}
 	}
 }
@@ -177,12 +176,12 @@ func status(r io.Reader) error {
 	case "FAIL":
 		return failure(r, binary.LittleEndian.Uint32(b[4:]))
 	}
-	return fmt.Errorf("adb: %q in the place of OKAY", b[:4])
+	return fmt.Errorf("adb: got %q, want OKAY", b[:4])
 }
 
 func failure(r io.Reader, n uint32) error {
 	if n > maxMessage {
-		return fmt.Errorf("adb: a message of %d bytes", n)
+		return fmt.Errorf("adb: message too long: %d bytes", n)
 	}
 	msg := make([]byte, n)
 	if _, err := io.ReadFull(r, msg); err != nil {
@@ -231,13 +230,13 @@ func receive(r io.Reader, w io.Writer, limit int64) error {
 			return failure(r, n)
 		case "DATA":
 		default:
-			return fmt.Errorf("adb: %q in the place of DATA", b[:4])
+			return fmt.Errorf("adb: got %q, want DATA", b[:4])
 		}
 		if n > maxData {
-			return fmt.Errorf("adb: %d bytes in one message, at most %d are read", n, maxData)
+			return fmt.Errorf("adb: data message too long: got %d bytes, limit %d", n, maxData)
 		}
 		if all += int64(n); all > limit {
-			return fmt.Errorf("%w: it has more than the %d bytes that were expected", lane.ErrFile, limit)
+			return fmt.Errorf("%w: larger than the expected %d bytes", lane.ErrFile, limit)
 		}
 		if _, err := io.CopyN(w, r, int64(n)); err != nil {
 			return err

@@ -11,13 +11,13 @@ import (
 	"strings"
 )
 
-// maxRecord bounds a record in bytes: some thousand tensors.
+// maxRecord is the maximum size of a record in bytes, enough for some thousand tensors.
 const maxRecord = 4 << 20
 
-// ErrChanged says that a record is not what was sealed.
-var ErrChanged = errors.New("the record was changed after it was sealed")
+// ErrChanged reports that a record differs from what was sealed.
+var ErrChanged = errors.New("record changed after it was sealed")
 
-// Canonical is the record without its digest and signature as JSON with sorted keys and no
+// Canonical returns the record without digest and signature as JSON with sorted keys and no
 // white space.
 func (r Record) Canonical() ([]byte, error) {
 	r.Digest, r.Signature = "", nil
@@ -27,7 +27,7 @@ func (r Record) Canonical() ([]byte, error) {
 	}
 	dec := json.NewDecoder(bytes.NewReader(plain))
 	dec.UseNumber()
-	var tree map[string]any // whose keys Marshal sorts
+	var tree map[string]any // Marshal sorts its keys
 	if err := dec.Decode(&tree); err != nil {
 		return nil, err
 	}
@@ -50,8 +50,7 @@ func (r Record) digest() (string, error) {
 	return "sha256:" + hex.EncodeToString(sum[:]), nil
 }
 
-// Seal sets the schema and the digest. It is an error where a number is none
-// that JSON has.
+// Seal sets schema and digest. NaN and infinity are errors.
 func (r *Record) Seal() error {
 	r.Schema = Schema
 	d, err := r.digest()
@@ -62,15 +61,15 @@ func (r *Record) Seal() error {
 	return nil
 }
 
-// Read reads a record and checks its digest: [ErrChanged] where it is another.
-// Keys that are not known are refused.
+// Read reads a record and verifies its digest; a mismatch is [ErrChanged]. Unknown keys are
+// refused.
 func Read(in io.Reader) (Record, error) {
 	data, err := io.ReadAll(io.LimitReader(in, maxRecord+1))
 	if err != nil {
 		return Record{}, err
 	}
 	if len(data) > maxRecord {
-		return Record{}, fmt.Errorf("evidence of more than %d bytes", maxRecord)
+		return Record{}, fmt.Errorf("evidence too long, limit %d bytes", maxRecord)
 	}
 	var r Record
 	dec := json.NewDecoder(bytes.NewReader(data))
@@ -79,17 +78,17 @@ func Read(in io.Reader) (Record, error) {
 		return Record{}, fmt.Errorf("reading evidence: %w", err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return Record{}, errors.New("reading evidence: something follows the record")
+		return Record{}, errors.New("reading evidence: data after the record")
 	}
 	if r.Schema != Schema {
-		return Record{}, fmt.Errorf("reading evidence: schema %q, known is %s", r.Schema, Schema)
+		return Record{}, fmt.Errorf("reading evidence: unknown schema %q, want %s", r.Schema, Schema)
 	}
 	want, err := r.digest()
 	if err != nil {
 		return Record{}, fmt.Errorf("reading evidence: %w", err)
 	}
 	if r.Digest != want {
-		return Record{}, fmt.Errorf("%w: it says %s and has %s", ErrChanged, r.Digest, want)
+		return Record{}, fmt.Errorf("%w: digest %s, computed %s", ErrChanged, r.Digest, want)
 	}
 	return r, nil
 }

@@ -15,8 +15,8 @@ func digest(c byte) string { return "sha256:" + strings.Repeat(string(c), 64) }
 
 func ptr[T any](v T) *T { return &v }
 
-// whole is a record as a device would leave it.
-func whole() evidence.Record {
+// complete returns a record as a device leaves it.
+func complete() evidence.Record {
 	soc := evidence.SoC{Model: 69, Name: "SM8750", Arch: 79}
 	r := evidence.Record{
 		Time: "2026-01-02T03:04:05Z", Nonce: "00112233",
@@ -40,8 +40,8 @@ func whole() evidence.Record {
 	return r
 }
 
-// Everything a record needs is needed: each change is found by the verdict that
-// is named, and no changed record promotes.
+// Each requirement is checked: each change fails the named verdict, and no changed record
+// promotes.
 func TestJudge(t *testing.T) {
 	type change = func(*evidence.Record)
 	for name, tc := range map[string]struct {
@@ -49,62 +49,62 @@ func TestJudge(t *testing.T) {
 		fails  string // the first verdict that does not pass
 		why    string
 	}{
-		"simulated":         {func(r *evidence.Record) { r.Simulated = true }, evidence.OnDevice, "the record says so"},
-		"a sign":            {func(r *evidence.Record) { r.Signs = []string{"ro.kernel.qemu"} }, evidence.OnDevice, "ro.kernel.qemu"},
-		"a runner for PCs":  {func(r *evidence.Record) { r.Runtime.GoArch = "amd64" }, evidence.OnDevice, "amd64"},
-		"no runner's":       {func(r *evidence.Record) { r.Runtime.GoArch = "" }, evidence.OnDevice, "arm64"},
-		"a PC's kernel":     {func(r *evidence.Record) { r.Device.Machine = "x86_64" }, evidence.OnDevice, "x86_64"},
-		"emulation":         {func(r *evidence.Record) { r.SoC.Model, r.SoC.Arch, r.HVXThreads = 30, 68, ptr(0) }, evidence.OnDevice, "30/v68"},
-		"emulation unasked": {func(r *evidence.Record) { r.SoC.Model, r.SoC.Arch, r.HVXThreads = 30, 68, nil }, evidence.OnDevice, "30/v68"},
-		"a simulator's":     {func(r *evidence.Record) { r.Runtime.Build = "v0.0.0.mm-sim" }, evidence.OnDevice, "mm-sim"},
-		"no lane":           {func(r *evidence.Record) { r.Source.Lane = "local" }, evidence.OnDevice, "local"},
-		"another chip":      {func(r *evidence.Record) { r.SoC.Model, r.SoC.Name = 57, "SM8650" }, evidence.Chip, "differ"},
-		"another device":    {func(r *evidence.Record) { r.Device.SoC = "SM8650" }, evidence.Chip, "differ"},
-		"another number":    {func(r *evidence.Record) { r.SoC.Model = 57 }, evidence.Chip, "differ"},
-		"no chip":           {func(r *evidence.Record) { r.Device.SoC = "" }, evidence.Chip, "not all"},
-		"no platform":       {func(r *evidence.Record) { r.SoC = evidence.SoC{} }, evidence.Chip, "not all"},
-		"a binary for any":  {func(r *evidence.Record) { r.Binary.SoC.Model = 0 }, evidence.Chip, "not all"},
-		"another arch":      {func(r *evidence.Record) { r.SoC.Arch = 75 }, evidence.Arch, "differ"},
-		"no arch":           {func(r *evidence.Record) { r.Binary.SoC.Arch = 0 }, evidence.Arch, "not both"},
-		"no build":          {func(r *evidence.Record) { r.Runtime.Build = "" }, evidence.Versions, "not named"},
-		"no runner":         {func(r *evidence.Record) { r.Runtime.Runner = "sha256:12" }, evidence.Versions, "not named"},
-		"no time":           {func(r *evidence.Record) { r.Time = "" }, evidence.Versions, "not named"},
-		"no digest":         {func(r *evidence.Record) { r.Outputs[1].SHA256 = "" }, evidence.Files, "not described"},
-		"an upper case one": {func(r *evidence.Record) { r.Binary.SHA256 = digest('B') }, evidence.Files, "the binary"},
-		"an output less":    {func(r *evidence.Record) { r.Outputs = r.Outputs[:1] }, evidence.Files, "1 names of 2"},
-		"an output twice":   {func(r *evidence.Record) { r.Outputs[1].Sample = 0 }, evidence.Files, "1 names of 2"},
-		"no inputs":         {func(r *evidence.Record) { r.Inputs = nil }, evidence.Files, "no inputs"},
-		"a sample too many": {func(r *evidence.Record) { r.Outputs[1].Sample = 2 }, evidence.Files, "not described"},
-		"chosen inputs":     {func(r *evidence.Record) { r.Drawn = false }, evidence.Varied, "were chosen"},
-		"one sample":        {func(r *evidence.Record) { r.Samples, r.Inputs, r.Outputs = 1, r.Inputs[:1], r.Outputs[:1] }, evidence.Varied, "one sample"},
-		"equal inputs":      {func(r *evidence.Record) { r.Inputs[1].SHA256 = digest('1') }, evidence.Varied, "same inputs"},
-		"equal outputs":     {func(r *evidence.Record) { r.Outputs[1].SHA256 = digest('3') }, evidence.Varied, "same outputs"},
-		"no reference":      {func(r *evidence.Record) { r.Reference = nil }, evidence.Compared, "no reference"},
-		"no cosine":         {func(r *evidence.Record) { r.Cosine = nil }, evidence.Compared, "no cosine"},
-		"a small cosine":    {func(r *evidence.Record) { r.Cosine = ptr(0.98) }, evidence.Compared, "0.98"},
-		"beyond one":        {func(r *evidence.Record) { r.Cosine = ptr(1.5) }, evidence.Compared, "1.5"},
-		"its own reference": {func(r *evidence.Record) { r.Reference.Model = r.Binary.SHA256 }, evidence.Compared, "the binary itself"},
-		"bit for bit":       {func(r *evidence.Record) { r.Reference.Outputs[0].SHA256 = digest('3') }, evidence.Compared, "bit for bit"},
-		"another's output":  {func(r *evidence.Record) { r.Reference.Outputs[0].Name = "z" }, evidence.Compared, `"z"`},
-		"no HVX":            {func(r *evidence.Record) { r.HVXThreads = ptr(0) }, evidence.HVX, "no HVX thread"},
-		"HVX not counted":   {func(r *evidence.Record) { r.HVXThreads = nil }, evidence.HVX, "nobody"},
-		"beside the grid":   {func(r *evidence.Record) { r.FP16Grid.Off, r.FP16Grid.MaxULP = 16, 1 }, evidence.Precision, "16 of 16"},
-		"one beside it":     {func(r *evidence.Record) { r.FP16Grid.Off = 1 }, evidence.Precision, "1 of 16"},
-		"no grid":           {func(r *evidence.Record) { r.FP16Grid = nil }, evidence.Precision, "no float"},
-		"an empty grid":     {func(r *evidence.Record) { r.FP16Grid.Values = 0 }, evidence.Precision, "no float"},
-		"a grid of nothing": {func(r *evidence.Record) { r.FP16Grid.Applies = false }, evidence.Precision, "no float"},
-		"no times":          {func(r *evidence.Record) { r.Times = nil }, evidence.Timing, "nobody"},
-		"load in the time":  {func(r *evidence.Record) { r.Times.Load = 0 }, evidence.Timing, "told apart"},
-		"a check not made":  {func(r *evidence.Record) { r.Checks = r.Checks[1:] }, "check digest", "not made"},
-		"a check skipped":   {func(r *evidence.Record) { r.Checks[1].Outcome = evidence.Exempt }, "check count", "does not apply"},
-		"a check failed":    {func(r *evidence.Record) { r.Checks[6].Outcome = evidence.Fail }, "check fresh", "fail"},
-		"failed, then again": {func(r *evidence.Record) {
+		"simulated":           {func(r *evidence.Record) { r.Simulated = true }, evidence.OnDevice, "marked as simulated"},
+		"sign":                {func(r *evidence.Record) { r.Signs = []string{"ro.kernel.qemu"} }, evidence.OnDevice, "ro.kernel.qemu"},
+		"PC runner":           {func(r *evidence.Record) { r.Runtime.GoArch = "amd64" }, evidence.OnDevice, "amd64"},
+		"no architecture":     {func(r *evidence.Record) { r.Runtime.GoArch = "" }, evidence.OnDevice, "arm64"},
+		"PC kernel":           {func(r *evidence.Record) { r.Device.Machine = "x86_64" }, evidence.OnDevice, "x86_64"},
+		"emulation":           {func(r *evidence.Record) { r.SoC.Model, r.SoC.Arch, r.HVXThreads = 30, 68, ptr(0) }, evidence.OnDevice, "30/v68"},
+		"emulation, no HVX":   {func(r *evidence.Record) { r.SoC.Model, r.SoC.Arch, r.HVXThreads = 30, 68, nil }, evidence.OnDevice, "30/v68"},
+		"simulator build":     {func(r *evidence.Record) { r.Runtime.Build = "v0.0.0.mm-sim" }, evidence.OnDevice, "mm-sim"},
+		"no lane":             {func(r *evidence.Record) { r.Source.Lane = "local" }, evidence.OnDevice, "local"},
+		"different chip":      {func(r *evidence.Record) { r.SoC.Model, r.SoC.Name = 57, "SM8650" }, evidence.Chip, "differ"},
+		"different device":    {func(r *evidence.Record) { r.Device.SoC = "SM8650" }, evidence.Chip, "differ"},
+		"different number":    {func(r *evidence.Record) { r.SoC.Model = 57 }, evidence.Chip, "differ"},
+		"no chip":             {func(r *evidence.Record) { r.Device.SoC = "" }, evidence.Chip, "not known"},
+		"no platform":         {func(r *evidence.Record) { r.SoC = evidence.SoC{} }, evidence.Chip, "not known"},
+		"binary for any chip": {func(r *evidence.Record) { r.Binary.SoC.Model = 0 }, evidence.Chip, "not known"},
+		"different arch":      {func(r *evidence.Record) { r.SoC.Arch = 75 }, evidence.Arch, "differ"},
+		"no arch":             {func(r *evidence.Record) { r.Binary.SoC.Arch = 0 }, evidence.Arch, "not known"},
+		"no build":            {func(r *evidence.Record) { r.Runtime.Build = "" }, evidence.Versions, "not named"},
+		"no runner":           {func(r *evidence.Record) { r.Runtime.Runner = "sha256:12" }, evidence.Versions, "not named"},
+		"no time":             {func(r *evidence.Record) { r.Time = "" }, evidence.Versions, "not named"},
+		"no digest":           {func(r *evidence.Record) { r.Outputs[1].SHA256 = "" }, evidence.Files, "not described"},
+		"upper-case digest":   {func(r *evidence.Record) { r.Binary.SHA256 = digest('B') }, evidence.Files, "the binary"},
+		"missing output":      {func(r *evidence.Record) { r.Outputs = r.Outputs[:1] }, evidence.Files, "1 names × 2"},
+		"duplicate output":    {func(r *evidence.Record) { r.Outputs[1].Sample = 0 }, evidence.Files, "1 names × 2"},
+		"no inputs":           {func(r *evidence.Record) { r.Inputs = nil }, evidence.Files, "no inputs"},
+		"extra sample":        {func(r *evidence.Record) { r.Outputs[1].Sample = 2 }, evidence.Files, "not described"},
+		"chosen inputs":       {func(r *evidence.Record) { r.Drawn = false }, evidence.Varied, "chosen"},
+		"one sample":          {func(r *evidence.Record) { r.Samples, r.Inputs, r.Outputs = 1, r.Inputs[:1], r.Outputs[:1] }, evidence.Varied, "one sample"},
+		"equal inputs":        {func(r *evidence.Record) { r.Inputs[1].SHA256 = digest('1') }, evidence.Varied, "same inputs"},
+		"equal outputs":       {func(r *evidence.Record) { r.Outputs[1].SHA256 = digest('3') }, evidence.Varied, "same outputs"},
+		"no reference":        {func(r *evidence.Record) { r.Reference = nil }, evidence.Compared, "no reference"},
+		"no cosine":           {func(r *evidence.Record) { r.Cosine = nil }, evidence.Compared, "no cosine"},
+		"low cosine":          {func(r *evidence.Record) { r.Cosine = ptr(0.98) }, evidence.Compared, "0.98"},
+		"cosine above 1":      {func(r *evidence.Record) { r.Cosine = ptr(1.5) }, evidence.Compared, "1.5"},
+		"self reference":      {func(r *evidence.Record) { r.Reference.Model = r.Binary.SHA256 }, evidence.Compared, "the binary itself"},
+		"bit-exact":           {func(r *evidence.Record) { r.Reference.Outputs[0].SHA256 = digest('3') }, evidence.Compared, "bit-exact"},
+		"wrong output":        {func(r *evidence.Record) { r.Reference.Outputs[0].Name = "z" }, evidence.Compared, `"z"`},
+		"no HVX":              {func(r *evidence.Record) { r.HVXThreads = ptr(0) }, evidence.HVX, "no HVX thread"},
+		"HVX not counted":     {func(r *evidence.Record) { r.HVXThreads = nil }, evidence.HVX, "not counted"},
+		"off the grid":        {func(r *evidence.Record) { r.FP16Grid.Off, r.FP16Grid.MaxULP = 16, 1 }, evidence.Precision, "16 of 16"},
+		"one off the grid":    {func(r *evidence.Record) { r.FP16Grid.Off = 1 }, evidence.Precision, "1 of 16"},
+		"no grid":             {func(r *evidence.Record) { r.FP16Grid = nil }, evidence.Precision, "no float output"},
+		"empty grid":          {func(r *evidence.Record) { r.FP16Grid.Values = 0 }, evidence.Precision, "no float output"},
+		"grid not applied":    {func(r *evidence.Record) { r.FP16Grid.Applies = false }, evidence.Precision, "no float output"},
+		"no times":            {func(r *evidence.Record) { r.Times = nil }, evidence.Timing, "not measured"},
+		"load in the time":    {func(r *evidence.Record) { r.Times.Load = 0 }, evidence.Timing, "separate"},
+		"missing check":       {func(r *evidence.Record) { r.Checks = r.Checks[1:] }, "check digest", "missing"},
+		"exempt check":        {func(r *evidence.Record) { r.Checks[1].Outcome = evidence.Exempt }, "check count", "does not apply"},
+		"failed check":        {func(r *evidence.Record) { r.Checks[6].Outcome = evidence.Fail }, "check fresh", "fail"},
+		"failed and passed": {func(r *evidence.Record) {
 			r.Checks = append(r.Checks, evidence.Check{Name: "count", Outcome: evidence.Fail})
 		}, "check count", "fail"},
-		"of no outcome": {func(r *evidence.Record) { r.Checks[2].Outcome = "" }, "check size", ": "},
+		"no outcome": {func(r *evidence.Record) { r.Checks[2].Outcome = "" }, "check size", ": "},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := whole()
+			r := complete()
 			tc.change(&r)
 			if err := r.Seal(); err != nil {
 				t.Fatal(err)
@@ -126,14 +126,14 @@ func TestJudge(t *testing.T) {
 			}
 		})
 	}
-	r := whole()
+	r := complete()
 	if err := r.Seal(); err != nil {
 		t.Fatal(err)
 	}
 	if soc, ok := evidence.Promotes(r); !ok || soc != "SM8750" {
-		t.Errorf("a whole record does not promote: %+v", evidence.Judge(r))
+		t.Errorf("a complete record does not promote: %+v", evidence.Judge(r))
 	}
-	// Integers have no grid, and need none.
+	// Integers need no grid.
 	for i := range r.Outputs {
 		r.Outputs[i].DType = "ufixed8"
 	}
@@ -146,7 +146,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// The empty record passes nothing but what does not depend on it.
+// An empty record passes nothing.
 func TestEmpty(t *testing.T) {
 	for _, v := range evidence.Judge(evidence.Record{}) {
 		if v.Outcome == evidence.Pass || v.Outcome == evidence.Exempt {
@@ -156,7 +156,7 @@ func TestEmpty(t *testing.T) {
 }
 
 func TestSeal(t *testing.T) {
-	r := whole()
+	r := complete()
 	if err := r.Seal(); err != nil {
 		t.Fatal(err)
 	}
@@ -169,16 +169,16 @@ func TestSeal(t *testing.T) {
 		t.Fatalf("%v", err)
 	}
 	for name, changed := range map[string]string{
-		"a value":         strings.Replace(string(text), "0.99997", "0.99998", 1),
-		"simulated":       strings.Replace(string(text), `"simulated": false`, `"simulated": true`, 1),
-		"the digest":      strings.Replace(string(text), r.Digest, digest('0'), 1),
-		"an unknown key":  strings.Replace(string(text), `"nonce"`, `"events": 3, "nonce"`, 1),
-		"something after": string(text) + "{}",
-		"another schema":  strings.Replace(string(text), "evidence/1", "evidence/2", 1),
-		"nothing":         "",
+		"value":         strings.Replace(string(text), "0.99997", "0.99998", 1),
+		"simulated":     strings.Replace(string(text), `"simulated": false`, `"simulated": true`, 1),
+		"digest":        strings.Replace(string(text), r.Digest, digest('0'), 1),
+		"unknown key":   strings.Replace(string(text), `"nonce"`, `"events": 3, "nonce"`, 1),
+		"trailing data": string(text) + "{}",
+		"other schema":  strings.Replace(string(text), "evidence/1", "evidence/2", 1),
+		"empty":         "",
 	} {
 		if changed == string(text) {
-			t.Fatalf("%s: nothing was changed", name)
+			t.Fatalf("%s: unchanged", name)
 		}
 		if _, err := evidence.Read(strings.NewReader(changed)); err == nil {
 			t.Errorf("%s: read", name)
@@ -188,20 +188,20 @@ func TestSeal(t *testing.T) {
 	if !errors.Is(err, evidence.ErrChanged) {
 		t.Errorf("%v", err)
 	}
-	unsealed := whole()
+	unsealed := complete()
 	if _, ok := evidence.Promotes(unsealed); ok {
-		t.Error("an unsealed record promotes")
+		t.Error("unsealed record promotes")
 	}
 	r.Cosine = ptr(math.NaN())
 	if err := r.Seal(); err == nil {
-		t.Error("NaN was sealed")
+		t.Error("sealed NaN")
 	}
 }
 
-// A record from before the backend was named keeps its digest, and one cannot be
-// put into it.
+// A record from before backends were named keeps its digest, and a backend cannot be added
+// to it.
 func TestBackend(t *testing.T) {
-	r := whole()
+	r := complete()
 	if err := r.Seal(); err != nil {
 		t.Fatal(err)
 	}
@@ -210,12 +210,12 @@ func TestBackend(t *testing.T) {
 	}
 	r.Runtime.Backend = evidence.QNNDirect
 	if _, ok := evidence.Promotes(r); ok {
-		t.Error("a backend was put into a record")
+		t.Error("backend added to a record")
 	}
 }
 
 func FuzzRead(f *testing.F) {
-	r := whole()
+	r := complete()
 	if err := r.Seal(); err != nil {
 		f.Fatal(err)
 	}

@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// MinCosine is the least cosine that passes.
+// MinCosine is the minimum cosine that passes.
 const MinCosine = 0.99
 
-// Verdict is what one thing comes to, and why.
+// Verdict is the result of one criterion.
 type Verdict struct {
 	Name    string  `json:"name"`
 	Outcome Outcome `json:"outcome"`
 	Reason  string  `json:"reason"`
 }
 
-// The names of what is judged, in order; the checks of the results follow.
+// The criteria, in order; those of the checks follow.
 const (
 	OnDevice  = "on-device"
 	Sealed    = "sealed"
@@ -31,9 +31,8 @@ const (
 	Timing    = "timing"
 )
 
-// Promotes reports whether the record shows that the chip's NPU computed the
-// binary rightly, and for which chip: the name that the device, the runtime and
-// the binary agree on.
+// Promotes reports whether the record proves that the NPU of a chip computed the binary
+// correctly, and returns the name of the chip, on which device, runtime and binary agree.
 func Promotes(r Record) (soc string, ok bool) {
 	for _, v := range Judge(r) {
 		if v.Outcome != Pass && v.Outcome != Exempt {
@@ -43,121 +42,120 @@ func Promotes(r Record) (soc string, ok bool) {
 	return r.Binary.SoC.Name, true
 }
 
-// Judge gives a verdict on everything that must hold of a record.
+// Judge returns a verdict for each criterion.
 func Judge(r Record) []Verdict {
 	var out []Verdict
 	add := func(name string, o Outcome, format string, args ...any) {
 		out = append(out, Verdict{name, o, fmt.Sprintf(format, args...)})
 	}
-	verdict := func(name string, good bool, why, otherwise string) {
+	verdict := func(name string, good bool, reason, otherwise string) {
 		if good {
-			add(name, Pass, "%s", why)
+			add(name, Pass, "%s", reason)
 		} else {
 			add(name, Fail, "%s", otherwise)
 		}
 	}
 	signs := simulation(r)
-	verdict(OnDevice, len(signs) == 0, "nothing of it was simulated", "simulated: "+strings.Join(signs, "; "))
+	verdict(OnDevice, len(signs) == 0, "not simulated", "simulated: "+strings.Join(signs, "; "))
 	digest, err := r.digest()
-	verdict(Sealed, err == nil && r.Schema == Schema && r.Digest == digest, "the digest is the record's", "the digest is not the record's, or the schema is not known")
+	verdict(Sealed, err == nil && r.Schema == Schema && r.Digest == digest, "digest matches", "digest mismatch or unknown schema")
 	out = append(out, chip(r), arch(r), versions(r))
-	why := files(r)
-	verdict(Files, why == "", fmt.Sprintf("%d inputs, %d outputs, each with its SHA-256", len(r.Inputs), len(r.Outputs)), why)
-	why = varied(r)
-	verdict(Varied, why == "", fmt.Sprintf("%d samples differ", r.Samples), why)
-	why = compared(r)
-	verdict(Compared, why == "", "with "+engineOf(r), why)
+	fault := files(r)
+	verdict(Files, fault == "", fmt.Sprintf("%d inputs, %d outputs, each with a SHA-256", len(r.Inputs), len(r.Outputs)), fault)
+	fault = varied(r)
+	verdict(Varied, fault == "", fmt.Sprintf("%d samples differ", r.Samples), fault)
+	fault = compared(r)
+	verdict(Compared, fault == "", "with "+engineOf(r), fault)
 	out = append(out, hvx(r), grid(r), timing(r))
 	return append(out, checks(r)...)
 }
 
-// simulation lists the signs that something was simulated: those that the
-// record names, and those in what it holds.
+// simulation returns the signs of a simulation, recorded or in the contents.
 func simulation(r Record) []string {
 	signs := append([]string{}, r.Signs...)
 	if r.Simulated {
-		signs = append(signs, "the record says so")
+		signs = append(signs, "marked as simulated")
 	}
 	if r.Runtime.GoArch != "arm64" {
-		signs = append(signs, fmt.Sprintf("the runner was built for %q, a phone's is arm64", r.Runtime.GoArch))
+		signs = append(signs, fmt.Sprintf("runner built for %q, want arm64", r.Runtime.GoArch))
 	}
 	if m := r.Device.Machine; m != "aarch64" && m != "armv8l" {
-		signs = append(signs, fmt.Sprintf("the device's kernel is of %q", m))
+		signs = append(signs, fmt.Sprintf("kernel architecture %q", m))
 	}
 	if r.SoC.Model == emulatedSoC && r.SoC.Arch == emulatedArch && (r.HVXThreads == nil || *r.HVXThreads == 0) {
-		signs = append(signs, "platform 30/v68 without an HVX thread is what QNN's emulation says of itself")
+		signs = append(signs, "platform 30/v68 without an HVX thread is that of QNN's emulation")
 	}
 	for _, build := range []string{r.Runtime.Build, r.Binary.Build} {
 		if strings.Contains(strings.ToLower(build), "sim") {
-			signs = append(signs, fmt.Sprintf("the build %q", build))
+			signs = append(signs, fmt.Sprintf("build %q", build))
 		}
 	}
 	if r.Source.Lane != "adb" && r.Source.Lane != "ssh" {
-		signs = append(signs, fmt.Sprintf("the lane %q leads to no device", r.Source.Lane))
+		signs = append(signs, fmt.Sprintf("lane %q is not a device connection", r.Source.Lane))
 	}
 	return signs
 }
 
 func chip(r Record) Verdict {
-	said := fmt.Sprintf("device %q, platform %q (%d), binary %q (%d)", r.Device.SoC, r.SoC.Name, r.SoC.Model, r.Binary.SoC.Name, r.Binary.SoC.Model)
+	values := fmt.Sprintf("device %q, platform %q (%d), binary %q (%d)", r.Device.SoC, r.SoC.Name, r.SoC.Model, r.Binary.SoC.Name, r.Binary.SoC.Model)
 	switch {
 	case r.Device.SoC == "" || r.SoC.Name == "" || r.SoC.Model == 0 || r.Binary.SoC.Name == "" || r.Binary.SoC.Model == 0:
-		return Verdict{Chip, Unknown, "not all of them say which chip: " + said}
+		return Verdict{Chip, Unknown, "chips not known: " + values}
 	case r.SoC.Model != r.Binary.SoC.Model || !strings.EqualFold(r.SoC.Name, r.Binary.SoC.Name) || !strings.EqualFold(r.Device.SoC, r.Binary.SoC.Name):
-		return Verdict{Chip, Fail, "they differ: " + said}
+		return Verdict{Chip, Fail, "chips differ: " + values}
 	}
-	return Verdict{Chip, Pass, said}
+	return Verdict{Chip, Pass, values}
 }
 
 func arch(r Record) Verdict {
-	said := fmt.Sprintf("platform v%d, binary v%d", r.SoC.Arch, r.Binary.SoC.Arch)
+	values := fmt.Sprintf("platform v%d, binary v%d", r.SoC.Arch, r.Binary.SoC.Arch)
 	switch {
 	case r.SoC.Arch == 0 || r.Binary.SoC.Arch == 0:
-		return Verdict{Arch, Unknown, "not both say one: " + said}
+		return Verdict{Arch, Unknown, "architectures not known: " + values}
 	case r.SoC.Arch != r.Binary.SoC.Arch:
-		return Verdict{Arch, Fail, "they differ: " + said}
+		return Verdict{Arch, Fail, "architectures differ: " + values}
 	}
-	return Verdict{Arch, Pass, said}
+	return Verdict{Arch, Pass, values}
 }
 
 func versions(r Record) Verdict {
-	said := fmt.Sprintf("runtime %q, binary %q, runner %q", r.Runtime.Build, r.Binary.Build, r.Runtime.Runner)
+	values := fmt.Sprintf("runtime %q, binary %q, runner %q", r.Runtime.Build, r.Binary.Build, r.Runtime.Runner)
 	if r.Runtime.Build == "" || r.Binary.Build == "" || !isDigest(r.Runtime.Runner) || r.Source.Tool == "" || r.Time == "" || r.Nonce == "" {
-		return Verdict{Versions, Unknown, "something that ran is not named: " + said}
+		return Verdict{Versions, Unknown, "not named: " + values}
 	}
-	return Verdict{Versions, Pass, said}
+	return Verdict{Versions, Pass, values}
 }
 
-// files says what is wrong with the list of files, "" where nothing is.
+// files returns the fault of the list of files, if any.
 func files(r Record) string {
 	if !isDigest(r.Binary.SHA256) || r.Binary.Bytes <= 0 {
-		return "the binary has no digest or no size"
+		return "the binary has no digest or size"
 	}
 	if len(r.Inputs) == 0 || len(r.Outputs) == 0 || r.Samples < 1 {
-		return "there are no inputs or no outputs"
+		return "no inputs or no outputs"
 	}
 	for _, list := range [][]Tensor{r.Inputs, r.Outputs} {
-		names, met := map[string]bool{}, map[[2]any]bool{}
+		names, seen := map[string]bool{}, map[[2]any]bool{}
 		for _, t := range list {
 			if !isDigest(t.SHA256) || t.Bytes <= 0 || t.Name == "" || t.DType == "" || t.Sample < 0 || t.Sample >= r.Samples {
-				return fmt.Sprintf("the tensor %q of sample %d is not described", t.Name, t.Sample)
+				return fmt.Sprintf("tensor %q of sample %d not described", t.Name, t.Sample)
 			}
-			names[t.Name], met[[2]any{t.Name, t.Sample}] = true, true
+			names[t.Name], seen[[2]any{t.Name, t.Sample}] = true, true
 		}
-		if len(met) != len(list) || len(list) != len(names)*r.Samples {
-			return fmt.Sprintf("%d tensors are not %d names of %d samples", len(list), len(names), r.Samples)
+		if len(seen) != len(list) || len(list) != len(names)*r.Samples {
+			return fmt.Sprintf("%d tensors, want %d names × %d samples", len(list), len(names), r.Samples)
 		}
 	}
 	return ""
 }
 
-// varied says why the samples do not show that outputs follow inputs.
+// varied returns why the samples do not prove that outputs depend on inputs, if so.
 func varied(r Record) string {
 	if !r.Drawn {
-		return "the inputs were chosen, or the nonce that they were drawn from: outputs may have been kept for them"
+		return "inputs or nonce were chosen: outputs may have been prepared"
 	}
 	if r.Samples < 2 {
-		return "one sample does not show that the outputs follow the inputs"
+		return "one sample does not prove that outputs depend on inputs"
 	}
 	in, out := bySample(r.Inputs), bySample(r.Outputs)
 	from := map[string]int{}
@@ -177,7 +175,7 @@ func varied(r Record) string {
 	return ""
 }
 
-// bySample puts the digests of each sample's tensors together.
+// bySample joins the digests of each sample's tensors.
 func bySample(list []Tensor) map[int]string {
 	out := map[int]string{}
 	for _, t := range list {
@@ -193,28 +191,28 @@ func engineOf(r Record) string {
 	return r.Reference.Engine
 }
 
-// compared says why the comparison with the reference shows nothing.
+// compared returns why the comparison with the reference proves nothing, if so.
 func compared(r Record) string {
 	ref := r.Reference
 	switch {
 	case ref == nil || ref.Engine == "" || !isDigest(ref.Model):
-		return "there is no reference, or nobody says what computed it from what"
+		return "no reference, or unknown engine or model"
 	case r.Cosine == nil || math.IsNaN(*r.Cosine):
-		return "there is no cosine"
+		return "no cosine"
 	case *r.Cosine < MinCosine || *r.Cosine > 1+1e-9:
-		return fmt.Sprintf("the cosine is %.6f, at least %.2f passes", *r.Cosine, MinCosine)
+		return fmt.Sprintf("cosine %.6f, want at least %.2f", *r.Cosine, MinCosine)
 	case ref.Model == r.Binary.SHA256:
 		return "the reference was computed from the binary itself"
 	case len(ref.Outputs) != len(r.Outputs):
-		return fmt.Sprintf("%d outputs were compared with %d", len(r.Outputs), len(ref.Outputs))
+		return fmt.Sprintf("%d outputs compared with %d", len(r.Outputs), len(ref.Outputs))
 	}
 	for i, t := range r.Outputs {
 		o := ref.Outputs[i]
 		if o.Name != t.Name || o.Sample != t.Sample || !isDigest(o.SHA256) {
-			return fmt.Sprintf("output %q of sample %d was compared with %q of %d", t.Name, t.Sample, o.Name, o.Sample)
+			return fmt.Sprintf("output %q of sample %d compared with %q of %d", t.Name, t.Sample, o.Name, o.Sample)
 		}
 		if o.SHA256 == t.SHA256 && strings.HasPrefix(strings.ToLower(t.DType), "float32") {
-			return fmt.Sprintf("output %q is the reference bit for bit, which no NPU gives: it may be the reference itself", t.Name)
+			return fmt.Sprintf("output %q is bit-exact to the reference, which an NPU is not: it may be a copy", t.Name)
 		}
 	}
 	return ""
@@ -223,9 +221,9 @@ func compared(r Record) string {
 func hvx(r Record) Verdict {
 	switch {
 	case r.HVXThreads == nil:
-		return Verdict{HVX, Unknown, "nobody counted HVX threads"}
+		return Verdict{HVX, Unknown, "HVX threads not counted"}
 	case *r.HVXThreads <= 0:
-		return Verdict{HVX, Fail, "no HVX thread was used: that is the emulation, or the processor"}
+		return Verdict{HVX, Fail, "no HVX thread used: emulation or CPU"}
 	}
 	return Verdict{HVX, Pass, fmt.Sprintf("%d HVX threads", *r.HVXThreads)}
 }
@@ -238,11 +236,11 @@ func grid(r Record) Verdict {
 	g := r.FP16Grid
 	switch {
 	case len(r.Outputs) > 0 && !floats:
-		return Verdict{Precision, Exempt, "no output is a float"}
+		return Verdict{Precision, Exempt, "no float output"}
 	case g == nil || !g.Applies || g.Values <= 0:
-		return Verdict{Precision, Unknown, "no float of the outputs was looked at"}
+		return Verdict{Precision, Unknown, "no float output checked"}
 	case g.Off != 0 || g.MaxULP != 0:
-		return Verdict{Precision, Fail, fmt.Sprintf("%d of %d values are no 16-bit floats (by up to %d units): that is the emulation, or the processor", g.Off, g.Values, g.MaxULP)}
+		return Verdict{Precision, Fail, fmt.Sprintf("%d of %d values are not 16-bit floats (by up to %d units): emulation or CPU", g.Off, g.Values, g.MaxULP)}
 	}
 	return Verdict{Precision, Pass, fmt.Sprintf("all %d values are 16-bit floats", g.Values)}
 }
@@ -251,18 +249,18 @@ func timing(r Record) Verdict {
 	t := r.Times
 	switch {
 	case t == nil:
-		return Verdict{Timing, Unknown, "nobody measured"}
+		return Verdict{Timing, Unknown, "not measured"}
 	case t.Infer <= 0 || t.Load <= 0 || t.Inferences < r.Samples:
-		return Verdict{Timing, Fail, fmt.Sprintf("loading %d µs, one inference %d µs, of %d: loading and inference are not told apart", t.Load, t.Infer, t.Inferences)}
+		return Verdict{Timing, Fail, fmt.Sprintf("loading %d µs, inference %d µs, %d inferences: not measured separately", t.Load, t.Infer, t.Inferences)}
 	}
-	return Verdict{Timing, Pass, fmt.Sprintf("one inference %d µs of %d, loading %d µs beside", t.Infer, t.Inferences, t.Load)}
+	return Verdict{Timing, Pass, fmt.Sprintf("inference %d µs of %d, loading %d µs", t.Infer, t.Inferences, t.Load)}
 }
 
-// checks holds the checks of the results to the list of those that must be.
+// checks returns verdicts for the checks that a record must have.
 func checks(r Record) []Verdict {
 	var out []Verdict
 	for _, name := range Checks() {
-		v := Verdict{"check " + name, Unknown, "it was not made"}
+		v := Verdict{"check " + name, Unknown, "missing"}
 		for _, c := range r.Checks {
 			if c.Name != name {
 				continue

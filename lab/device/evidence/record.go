@@ -1,83 +1,78 @@
-// Package evidence is what a run on a device leaves behind, and the judgement of
-// whether it shows that a chip's NPU computed a model rightly.
+// Package evidence defines the record of a run on a device, and judges whether it proves
+// that the NPU of a chip computed a model correctly.
 //
-// A [Record] is one JSON document. Whoever ran something fills it, [Record.Seal]
-// hashes it over its canonical form, [Read] takes one back and refuses what was
-// changed. [Judge] gives a verdict for each thing that must hold, with a reason;
-// [Promotes] says whether all of them do. It fails closed: what is missing,
-// unknown or contradicts itself does not pass.
+// A [Record] is a JSON document. [Record.Seal] sets the digest of its canonical form, and
+// [Read] refuses a changed record. [Judge] returns a verdict with a reason for each
+// criterion; [Promotes] requires all of them. Missing, unknown or contradictory values do
+// not pass.
 //
-// What tells a device from the emulation of the same libraries on a PC is what
-// the emulation cannot do (docs/DEVICES.md): the platform that it reports is not
-// the binary's, it uses no HVX thread, and its outputs lie one unit beside the
-// grid of 16-bit floats. That there are profile events of an accelerator is no
-// sign of anything: the emulation writes them too, and a record has no place for
-// them.
+// A device differs from the emulation of the same libraries on a PC in what the emulation
+// cannot do (docs/DEVICES.md): the emulation reports another platform than the binary's,
+// uses no HVX thread, and its outputs are one unit off the grid of 16-bit floats. Profile
+// events of an accelerator prove nothing, since the emulation writes them, too; records do
+// not contain them.
 //
-// A record says what a program saw. Who vouches for that is in its signature,
-// over the canonical form, by the keys that sign artifacts ([Record.Sign],
-// [Record.Vouched]); the audit log has the hash of each record that mm makes.
+// A record states what a program observed. Its signature over the canonical form, by a key
+// of the kind that signs artifacts, shows who made it ([Record.Sign], [Record.SignedBy]). The
+// audit log holds the hash of each record that mm makes.
 package evidence
 
 // Schema is the version of the record.
 const Schema = "mm.device.evidence/1"
 
-// Simulated platform: what the emulation on a PC says of itself, whatever it
-// runs.
+// The platform that the emulation on a PC reports, whatever it runs.
 const (
 	emulatedSoC  = 30
 	emulatedArch = 68
 )
 
-// Record is one run of one binary on one device. Numbers that may be unknown
-// are pointers: nil is not 0.
+// Record describes one run of one binary on one device. Values that may be unknown are
+// pointers.
 type Record struct {
 	Schema string `json:"schema"`
-	// Time is when it ran, RFC 3339. It is the caller's: this package reads no
-	// clock.
+	// Time is when it ran, RFC 3339, set by the caller.
 	Time string `json:"time"`
-	// Nonce is of this run, hex; the runner wrote its outputs into a folder of
-	// that name.
+	// Nonce names the run, in hex, and the folder of its outputs.
 	Nonce   string   `json:"nonce"`
 	Source  Source   `json:"source"`
 	Device  Device   `json:"device"`
-	SoC     SoC      `json:"soc"` // as the runtime's platform information says
+	SoC     SoC      `json:"soc"` // from the platform information of the runtime
 	Runtime Runtime  `json:"runtime"`
 	Binary  Binary   `json:"binary"`
 	Inputs  []Tensor `json:"inputs"`
 	Outputs []Tensor `json:"outputs"`
-	// Drawn is set where the inputs were drawn from the nonce, and the nonce by
-	// who made the record, so that nobody can have kept outputs for them.
+	// Drawn is set if nonce and inputs are random, so that outputs cannot have been
+	// prepared.
 	Drawn bool `json:"drawn"`
-	// Samples is how many sets of inputs were run, each giving a set of outputs.
+	// Samples is the number of input sets, each with a set of outputs.
 	Samples   int        `json:"samples"`
 	Reference *Reference `json:"reference,omitempty"`
-	// Cosine is the smallest over outputs and samples, against the reference.
+	// Cosine is the minimum over outputs and samples, against the reference.
 	Cosine     *float64 `json:"cosine,omitempty"`
 	HVXThreads *int     `json:"hvx_threads,omitempty"`
 	FP16Grid   *Grid    `json:"fp16_grid,omitempty"`
 	Times      *Times   `json:"times,omitempty"`
-	// Simulated is set whenever anything of the run was: the device, the chip,
-	// the runner. Nothing clears it.
+	// Simulated is set if anything was simulated: device, chip or runner. It is never
+	// cleared.
 	Simulated bool     `json:"simulated"`
-	Signs     []string `json:"signs"` // by which that was seen
+	Signs     []string `json:"signs"` // signs of the simulation
 	Checks    []Check  `json:"checks"`
-	// Digest is the SHA-256 of the canonical form of all of the above.
+	// Digest is the SHA-256 of the canonical form.
 	Digest string `json:"digest"`
-	// Signature is who vouches for it; nil: nobody. It is over the canonical form.
+	// Signature signs the canonical form; nil if unsigned.
 	Signature *Signature `json:"signature,omitempty"`
 }
 
-// Source says how the device was reached.
+// Source describes the connection to the device.
 type Source struct {
 	Lane    string `json:"lane"`    // adb, ssh
 	Address string `json:"address"` // of the adb server or the host
 	Serial  string `json:"serial"`
-	// Tool is the program that made the record, and its version.
+	// Tool is the program that made the record, with its version.
 	Tool string `json:"tool"`
 }
 
-// Device is what the system of the device says of itself.
+// Device holds what the system of the device reports.
 type Device struct {
 	Manufacturer string `json:"manufacturer"`
 	Model        string `json:"model"`
@@ -87,26 +82,26 @@ type Device struct {
 	SoC          string `json:"soc"`     // ro.soc.model, such as SM8750
 }
 
-// SoC is what QNN's platform information says: QNN's number of the chip (its
-// soc_model, not Linux's soc_id), its name by the table of chips, and the
-// architecture of its HTP, 79 for v79. 0 is unknown.
+// SoC holds QNN's platform information: QNN's number of the chip (its soc_model, not
+// Linux's soc_id), its name from the table of chips, and the architecture of its HTP, such
+// as 79 for v79. 0 is unknown.
 type SoC struct {
 	Model uint32 `json:"model"`
 	Name  string `json:"name"`
 	Arch  uint32 `json:"arch"`
 }
 
-// QNNDirect is the backend of a context binary that QNN's libraries run by
-// themselves, without a framework around them.
+// QNNDirect is the backend of context binaries that QNN's libraries run without a
+// framework.
 const QNNDirect = "qnn_direct"
 
-// Runtime is what computed.
+// Runtime describes what computed.
 type Runtime struct {
-	// Backend is the way to the chip that the record is of, and of no other; ""
-	// in records from before it was named.
+	// Backend is the backend that the record is for. It is empty in records from before
+	// backends were named.
 	Backend string `json:"backend,omitempty"`
 	Runner  string `json:"runner"` // SHA-256 of the runner on the device, sha256:…
-	GoArch  string `json:"goarch"` // that the runner was built for
+	GoArch  string `json:"goarch"` // of the runner
 	Build   string `json:"build"`  // of the QNN libraries, such as v2.47.0.260601114230
 }
 
@@ -114,59 +109,58 @@ type Runtime struct {
 type Binary struct {
 	SHA256 string `json:"sha256"` // sha256:…
 	Bytes  int64  `json:"bytes"`
-	Build  string `json:"build"` // of the SDK that wrote it
-	SoC    SoC    `json:"soc"`   // it was compiled for
+	Build  string `json:"build"` // of the SDK
+	SoC    SoC    `json:"soc"`   // target
 	Graph  string `json:"graph"`
 }
 
-// Tensor is one input or output of one sample.
+// Tensor is an input or output of a sample.
 type Tensor struct {
 	Sample int    `json:"sample"`
 	Name   string `json:"name"`
-	DType  string `json:"dtype"` // as core/htp spells it
+	DType  string `json:"dtype"` // as in core/htp
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"` // sha256:…
 }
 
-// Reference is what the outputs were compared with.
+// Reference describes what the outputs were compared with.
 type Reference struct {
-	Engine string `json:"engine"` // and its version
-	// Model is the SHA-256 of the model that the engine ran: the source of the
-	// binary, not the binary.
+	Engine string `json:"engine"` // with version
+	// Model is the SHA-256 of the source model, not of the binary.
 	Model   string   `json:"model"`
 	Outputs []Tensor `json:"outputs"`
 }
 
-// Grid is the test whether values are 16-bit floats. A device computes in them,
-// so that every output is one exactly; the emulation's are one unit of a 32-bit
-// float beside.
+// Grid counts values that are not 16-bit floats. A device computes in 16-bit floats, so
+// that each output is one exactly; the outputs of the emulation are one unit of a 32-bit
+// float off.
 type Grid struct {
-	// Applies is false where no output is a float.
+	// Applies is false if no output is a float.
 	Applies bool  `json:"applies"`
-	Values  int64 `json:"values"` // that are not 0
-	Off     int64 `json:"off"`    // of them, those that are no 16-bit float
+	Values  int64 `json:"values"` // other than 0
+	Off     int64 `json:"off"`    // not 16-bit floats
 	MaxULP  int64 `json:"max_ulp"`
 }
 
-// Times are in microseconds. Infer is of one inference, loading not counted.
+// Times are in microseconds. Infer is that of one inference, without loading.
 type Times struct {
 	Load       int64 `json:"load_us"`
 	Infer      int64 `json:"infer_us"` // median
 	Inferences int   `json:"inferences"`
 }
 
-// Check is one check of the results, done when they were pulled.
+// Check is the result of a check of the pulled outputs.
 type Check struct {
 	Name    string  `json:"name"`
 	Outcome Outcome `json:"outcome"`
 	Detail  string  `json:"detail,omitempty"`
 }
 
-// Outcome is what a check or a judgement comes to.
+// Outcome is the outcome of a check or criterion.
 type Outcome string
 
-// The outcomes. Only Pass and Exempt promote, and Exempt only where Judge says
-// so itself.
+// The outcomes. Only Pass and Exempt promote, and Exempt only where Judge itself assigns
+// it.
 const (
 	Pass    Outcome = "pass"
 	Fail    Outcome = "fail"
@@ -176,17 +170,17 @@ const (
 
 // The checks that a record must have.
 const (
-	CheckDigest   = "digest"   // what was pushed and pulled has the same digests there and here
-	CheckCount    = "count"    // every output of every sample is there, and nothing else
-	CheckSize     = "size"     // each of the bytes that the graph says
-	CheckFinite   = "finite"   // no NaN, no infinity
+	CheckDigest   = "digest"   // digests on the device and here are equal
+	CheckCount    = "count"    // no output is missing or unexpected
+	CheckSize     = "size"     // sizes match the graph
+	CheckFinite   = "finite"   // no NaN or infinity
 	CheckNonzero  = "nonzero"  // not all zero
-	CheckDistinct = "distinct" // other inputs, other outputs
+	CheckDistinct = "distinct" // different inputs have different outputs
 	CheckFresh    = "fresh"    // written by this run
 	CheckCosine   = "cosine"   // agrees with the reference
 )
 
-// Checks lists them in the order in which they are made.
+// Checks returns the checks in order.
 func Checks() []string {
 	return []string{CheckDigest, CheckCount, CheckSize, CheckFinite, CheckNonzero, CheckDistinct, CheckFresh, CheckCosine}
 }

@@ -7,37 +7,36 @@ import (
 	"slices"
 )
 
-// PayloadType is what a record's signature is over beside its canonical form, as
-// DSSE's payload type.
+// PayloadType is the DSSE payload type of a record's signature.
 const PayloadType = "application/vnd.mm-abi.device-evidence.v1+json"
 
-// Why a signature does not show who vouches for a record.
+// The reasons why a record is not signed by a trusted key.
 var (
-	ErrUnsigned  = errors.New("nobody has signed the record")
-	ErrStranger  = errors.New("the key that signed the record is not trusted")
-	ErrForged    = errors.New("the signature is not of this record")
-	errSignature = fmt.Errorf("%w: it is no base64", ErrForged)
+	ErrUnsigned  = errors.New("record not signed")
+	ErrUntrusted = errors.New("key of the record not trusted")
+	ErrForged    = errors.New("invalid signature")
+	errSignature = fmt.Errorf("%w: not base64", ErrForged)
 )
 
-// Signature is who vouches for a record.
+// Signature is the signature of a record.
 type Signature struct {
-	Key       string `json:"key"`       // id of the public key: hex SHA-256 of its DER form
-	Signature string `json:"signature"` // DSSE's, base64
+	Key       string `json:"key"`       // ID of the public key: hex SHA-256 of its DER form
+	Signature string `json:"signature"` // DSSE, base64
 }
 
-// Signer signs with a private key: registry/sign.PrivateKey.
+// Signer signs with a private key, such as registry/sign.PrivateKey.
 type Signer interface {
 	SignPayload(typ string, payload []byte) ([]byte, error)
 }
 
-// Verifier is a public key: registry/sign.PublicKey.
+// Verifier verifies with a public key, such as registry/sign.PublicKey.
 type Verifier interface {
 	KeyID() string
 	VerifyPayload(typ string, payload, sig []byte) error
 }
 
-// Sign seals the record and signs its canonical form with a key of that id,
-// in the place of an earlier signature.
+// Sign seals the record and signs its canonical form with the key with that ID. It replaces
+// an earlier signature.
 func (r *Record) Sign(key Signer, id string) error {
 	if err := r.Seal(); err != nil {
 		return err
@@ -54,16 +53,16 @@ func (r *Record) Sign(key Signer, id string) error {
 	return nil
 }
 
-// Vouched gives the id of the trusted key that signed the record: [ErrUnsigned],
-// [ErrStranger] or [ErrForged] where none did.
-func (r Record) Vouched(trusted []Verifier) (string, error) {
+// SignedBy returns the ID of the trusted key that signed the record, or [ErrUnsigned],
+// [ErrUntrusted] or [ErrForged].
+func (r Record) SignedBy(trusted []Verifier) (string, error) {
 	s := r.Signature
 	if s == nil {
 		return "", ErrUnsigned
 	}
 	i := slices.IndexFunc(trusted, func(v Verifier) bool { return v.KeyID() == s.Key })
 	if i < 0 {
-		return "", fmt.Errorf("%w: %.64q", ErrStranger, s.Key)
+		return "", fmt.Errorf("%w: %.64q", ErrUntrusted, s.Key)
 	}
 	sig, err := base64.StdEncoding.DecodeString(s.Signature)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package lane is what the ways to a device have in common: what a command gave,
-// what is known of a file there, and why a device cannot be reached. The lanes
-// are device/adb and device/ssh; package device says what it wants of one.
+// Package lane defines what the connections to devices have in common: results of commands,
+// file information, and errors. The lanes are lab/device/adb and lab/device/ssh; package
+// device defines the interface.
 package lane
 
 import (
@@ -8,35 +8,35 @@ import (
 	"strings"
 )
 
-// Why a device cannot be reached or used. Lanes wrap them.
+// The reasons why a device cannot be reached or used. Lanes wrap them.
 var (
-	ErrServer       = errors.New("the adb server does not answer")
-	ErrNone         = errors.New("no such device")
-	ErrUnauthorized = errors.New("the device does not know this computer")
-	ErrOffline      = errors.New("the device is offline")
-	ErrLost         = errors.New("the connection to the device broke off")
-	ErrOld          = errors.New("the device's software is too old")
-	ErrUntrusted    = errors.New("the device is not the one that is known")
-	ErrFile         = errors.New("the device refuses the file")
+	ErrServer       = errors.New("adb server does not answer")
+	ErrNone         = errors.New("device not found")
+	ErrUnauthorized = errors.New("device has not authorized this computer")
+	ErrOffline      = errors.New("device offline")
+	ErrLost         = errors.New("connection to the device lost")
+	ErrOld          = errors.New("device software too old")
+	ErrUntrusted    = errors.New("device identity mismatch")
+	ErrFile         = errors.New("device refuses the file")
 )
 
-// Output is what a command on the device gave.
+// Output is the result of a command on the device.
 type Output struct {
 	Stdout []byte
-	Stderr []byte // its last bytes
-	Code   int    // exit code; -1 where a signal ended it
+	Stderr []byte // the last bytes
+	Code   int    // exit code; -1 if killed by a signal
 }
 
-// Info is what is known of a file on the device.
+// Info describes a file on the device.
 type Info struct {
 	Exists bool
 	Dir    bool
 	Size   int64
-	Time   int64 // of its last change, seconds since 1970, by the device's clock
+	Time   int64 // last change in Unix seconds, by the device's clock
 }
 
-// The most bytes that are kept of what a command writes. More of Stdout is an
-// error, of Stderr the last are kept.
+// The limits of the output of a command in bytes. More output is an error; of more error
+// output the last bytes are kept.
 const (
 	MaxStdout = 16 << 20
 	MaxStderr = 64 << 10
@@ -54,28 +54,28 @@ func (t *Tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Bytes returns what was kept.
+// Bytes returns the kept bytes.
 func (t *Tail) Bytes() []byte { return t.kept }
 
-// ErrMuch says that a command wrote more than MaxStdout bytes.
-var ErrMuch = errors.New("the command wrote more than is read")
+// ErrTooMuch reports more than MaxStdout bytes of output.
+var ErrTooMuch = errors.New("too much output of a command")
 
-// Head keeps at most MaxStdout bytes and refuses more.
+// Head keeps up to MaxStdout bytes and refuses more.
 type Head struct{ kept []byte }
 
 // Write implements io.Writer.
 func (h *Head) Write(p []byte) (int, error) {
 	if len(h.kept)+len(p) > MaxStdout {
-		return 0, ErrMuch
+		return 0, ErrTooMuch
 	}
 	h.kept = append(h.kept, p...)
 	return len(p), nil
 }
 
-// Bytes returns what was kept.
+// Bytes returns the kept bytes.
 func (h *Head) Bytes() []byte { return h.kept }
 
-// Quote writes a word so that a POSIX shell reads it back as it is.
+// Quote quotes a word for a POSIX shell.
 func Quote(word string) string {
 	plain := word != ""
 	for _, c := range word {
@@ -90,7 +90,7 @@ func Quote(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// Command writes words as a shell's command.
+// Command returns a shell command of quoted words.
 func Command(words ...string) string {
 	quoted := make([]string, len(words))
 	for i, w := range words {

@@ -10,7 +10,7 @@ import (
 	"mm-abi.org/mm/lab/device/lane"
 )
 
-// A shell reads quoted words back as they were.
+// A shell splits quoted words correctly.
 func TestCommand(t *testing.T) {
 	sh, err := exec.LookPath("sh")
 	if err != nil {
@@ -36,7 +36,7 @@ func TestBounds(t *testing.T) {
 	if _, err := head.Write([]byte(strings.Repeat("x", lane.MaxStdout))); err != nil {
 		t.Error(err)
 	}
-	if _, err := head.Write([]byte("x")); !errors.Is(err, lane.ErrMuch) {
+	if _, err := head.Write([]byte("x")); !errors.Is(err, lane.ErrTooMuch) {
 		t.Errorf("%v", err)
 	}
 }

@@ -12,9 +12,9 @@ import (
 // Daemon is the device's side of adb on a TCP port.
 type Daemon struct {
 	Phone *Phone
-	// Strange never accepts the host's key: the device stays unauthorized.
+	// Strange rejects the host's key: the device stays unauthorized.
 	Strange bool
-	// Version is the version of the protocol; 0 is the newest.
+	// Version is the version of the protocol; if zero, the newest.
 	Version uint32
 
 	listener net.Listener
@@ -24,7 +24,7 @@ type Daemon struct {
 	conns    map[net.Conn]bool
 }
 
-// Start listens on a free port of this machine.
+// Start listens on a free local port.
 func (d *Daemon) Start(ctx context.Context) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -57,10 +57,10 @@ func (d *Daemon) Start(ctx context.Context) error {
 	return nil
 }
 
-// Addr is where it listens.
+// Addr returns the address that it listens on.
 func (d *Daemon) Addr() string { return d.listener.Addr().String() }
 
-// cut ends the listener and all connections: the phone is unplugged.
+// cut closes the listener and all connections, as when the phone is unplugged.
 func (d *Daemon) cut() {
 	d.listener.Close()
 	d.mu.Lock()
@@ -70,19 +70,19 @@ func (d *Daemon) cut() {
 	}
 }
 
-// Close ends everything and waits for it.
+// Close closes everything and waits for it.
 func (d *Daemon) Close() {
 	d.cancel()
 	d.done.Wait()
 }
 
-// transport is one connection of a host.
+// transport is a connection of a host.
 type transport struct {
 	d       *Daemon
 	conn    net.Conn
 	checked bool
 	max     int
-	mu      sync.Mutex // of writing, and of the table
+	mu      sync.Mutex // guards writing and the table
 	streams map[uint32]*stream
 	next    uint32
 	running sync.WaitGroup
@@ -122,7 +122,7 @@ func (t *transport) send(m message) error {
 	return err
 }
 
-// token is what the host shall sign. Nobody looks at the signature.
+// token is the challenge that the host signs. The signature is not checked.
 var token = make([]byte, 20)
 
 func (t *transport) handle(ctx context.Context, m message, version uint32) error {
@@ -136,7 +136,7 @@ func (t *transport) handle(ctx context.Context, m message, version uint32) error
 			t.checked = min(m.arg0, version) < skipSum
 		}
 		if t.max <= 0 {
-			return fmt.Errorf("adb: the host takes %d bytes", t.max)
+			return fmt.Errorf("adb: bad maximum of the host: %d bytes", t.max)
 		}
 		return t.send(message{cnxn, version, maxData, []byte(t.d.Phone.Banner())})
 	case open:
@@ -145,7 +145,7 @@ func (t *transport) handle(ctx context.Context, m message, version uint32) error
 	t.mu.Lock()
 	s := t.streams[m.arg1]
 	t.mu.Unlock()
-	if s == nil { // closed meanwhile
+	if s == nil { // closed in the meantime
 		return nil
 	}
 	switch m.command {
@@ -160,7 +160,7 @@ func (t *transport) handle(ctx context.Context, m message, version uint32) error
 		select {
 		case s.in <- m.data:
 		default:
-			return errors.New("adb: the host does not wait")
+			return errors.New("adb: message before acknowledgment")
 		}
 	}
 	return nil
@@ -197,7 +197,7 @@ func (t *transport) open(ctx context.Context, m message) error {
 	return nil
 }
 
-// stream is one service that a host opened.
+// stream is a service that a host opened.
 type stream struct {
 	t        *transport
 	id, host uint32
@@ -209,7 +209,7 @@ type stream struct {
 	cancel   context.CancelFunc
 }
 
-// end ends it: reads and writes fail, and what runs for it is stopped.
+// end makes reads and writes fail and stops what runs for the stream.
 func (s *stream) end() {
 	s.once.Do(func() {
 		close(s.closed)
@@ -217,8 +217,7 @@ func (s *stream) end() {
 	})
 }
 
-// Read implements io.Reader. What was read is acknowledged, and only then the
-// host sends more.
+// Read implements io.Reader. The host sends more only after data was read and acknowledged.
 func (s *stream) Read(p []byte) (int, error) {
 	for len(s.left) == 0 {
 		select {
@@ -239,7 +238,7 @@ func (s *stream) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Write implements io.Writer. It waits for the host to acknowledge each message.
+// Write implements io.Writer. It waits for the acknowledgment of each message.
 func (s *stream) Write(p []byte) (int, error) {
 	for at := 0; at < len(p); {
 		n := min(len(p)-at, s.t.max)

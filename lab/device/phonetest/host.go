@@ -14,13 +14,12 @@ import (
 	"mm-abi.org/mm/lab/device/protocol"
 )
 
-// Exec runs the program that was pushed on this machine, in the place of the
-// emulated runner: with QNN's own emulation, say. The paths of the call, the
-// program's among them, are this machine's. What it writes to stdout is its
-// result, and its exit code is given back.
+// Exec runs the pushed program on this machine instead of the emulated runner, for example
+// with QNN's emulation. The paths of the call are local. It writes the result to stdout and
+// returns the exit code.
 type Exec func(ctx context.Context, call protocol.Call, stdout, stderr io.Writer) int
 
-// outside lays the files of a call out for Exec, and takes its outputs over.
+// outside copies the files of a call for Exec, and its outputs back.
 func (s *session) outside(ctx context.Context, call protocol.Call) int {
 	dir, err := fsx.MkdirTemp("phone-run-")
 	if err == nil {
@@ -69,7 +68,7 @@ func (s *session) within(ctx context.Context, call protocol.Call, dir string) (i
 	})
 }
 
-// layOut copies a file of the phone, or all that is linked below a folder of it.
+// layOut copies a file of the phone, or all files and links below a folder.
 func (p *Phone) layOut(from, to string) error {
 	below := strings.TrimPrefix(from, "/")
 	names := map[string]string{}

@@ -11,15 +11,15 @@ import (
 	"mm-abi.org/mm/onnx"
 )
 
-// Kit is what a run on the phone needs, as files.
+// Kit is the files of a run.
 type Kit struct {
-	Context string // for SM8750, of QAIRT 2.47
+	Context string // for SM8750, by QAIRT 2.47
 	Model   string // the ONNX model that the context holds
 	Runner  string
 	Libs    string // folder
 }
 
-// NewKit writes one into the folder dir, with a context of about size bytes.
+// NewKit writes a kit into the folder dir, with a context of about size bytes.
 func NewKit(dir string, size int) (Kit, error) {
 	k := Kit{filepath.Join(dir, "model.bin"), filepath.Join(dir, "model.onnx"), filepath.Join(dir, "mm-device"), filepath.Join(dir, "lib")}
 	write := func(path string, data []byte) error {
@@ -54,7 +54,7 @@ func NewKit(dir string, size int) (Kit, error) {
 	return k, nil
 }
 
-// network writes y = x·w, the shapes being those of qnntest.Sample.
+// network writes the model y = x·w with the shapes of htptest.Sample.
 func network(w io.Writer) error {
 	m := onnx.New("main", 17)
 	m.Graph.Inputs = []onnx.Value{onnx.TensorValue("x", onnx.FLOAT, 4, 16)}

@@ -17,21 +17,25 @@ func TestMessage(t *testing.T) {
 			t.Errorf("%+v, %v", got, err)
 		}
 	}
+	big := message{wrte, 1, 2, make([]byte, maxData)}
+	if got, err := readMessage(bytes.NewReader(big.bytes()), true); err != nil || len(got.data) != maxData {
+		t.Errorf("maxData: %d bytes, %v", len(got.data), err)
+	}
 	change := func(at int, v uint32) []byte {
 		b := m.bytes()
 		binary.LittleEndian.PutUint32(b[at:], v)
 		return b
 	}
 	for want, b := range map[string][]byte{
-		"complement": change(20, 7), "the command": append([]byte("JUNK"), change(20, ^uint32(0x4b4e554a))[4:]...),
-		"at most": change(12, maxData+1), "the sum": change(16, 1), "EOF": m.bytes()[:26],
+		"complement": change(20, 7), "unknown command": append([]byte("JUNK"), change(20, ^uint32(0x4b4e554a))[4:]...),
+		"too long": change(12, maxData+1), "sum mismatch": change(16, 1), "EOF": m.bytes()[:26],
 	} {
 		if _, err := readMessage(bytes.NewReader(b), true); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
 	if _, err := readMessage(bytes.NewReader(change(16, 1)), false); err != nil {
-		t.Errorf("a sum that nobody checks: %v", err)
+		t.Errorf("unchecked sum: %v", err)
 	}
 }
 

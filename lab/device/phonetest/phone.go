@@ -1,13 +1,12 @@
-// Package phonetest is an emulated phone for tests: a folder in the place of its
-// storage, the few programs of its system that mm calls, and a program that
-// behaves as the runner of docs/DEVICES.md does. What it computes is computed on
-// the processor of the machine that runs the test, and says so: every property,
-// result and record of it is marked simulated.
+// Package phonetest emulates a phone for tests: its storage is a folder, the programs of
+// its system that mm calls are emulated, and so is the runner of docs/DEVICES.md. It
+// computes on the local processor; every property, result and record is marked as
+// simulated.
 //
-// [Phone.Serve] answers a service of adb's (shell,v2 and sync, their device side)
-// on any stream; device/adb/adbtest puts it behind the transport protocol, to
-// which Android's own adb connects, and behind a double of the adb server.
-// [Phone.Break] switches on one of the things that go wrong with phones.
+// [Phone.Serve] implements services of adb (the device's side of shell,v2 and sync) on any
+// stream. [Daemon] serves them with the transport protocol over TCP, so that Android's adb
+// connects with adb connect. [Server] is a double of the adb server for machines without
+// adb. [Phone.Break] enables a [Fault].
 package phonetest
 
 import (
@@ -18,52 +17,51 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 )
 
-// Fault is one thing that goes wrong.
+// Fault is a fault of a phone.
 type Fault string
 
 // The faults.
 const (
-	WrongArch     Fault = "wrong arch"      // the NPU is of another architecture
-	Mismatch      Fault = "error 1008"      // the libraries do not belong together
+	WrongArch     Fault = "wrong arch"      // the NPU has another architecture
+	Mismatch      Fault = "error 1008"      // the libraries do not match
 	Refused       Fault = "error 5000"      // the context is refused
-	NoSkel        Fault = "missing skel"    // the NPU's half of the library is not found
+	NoSkel        Fault = "missing skel"    // the NPU's part of the library is missing
 	OutOfMemory   Fault = "out of memory"   // error 1002
 	Execute       Fault = "error 6001"      // the graph fails
-	ShortOutput   Fault = "short output"    // an output is cut off
-	MissingOutput Fault = "missing output"  // one is not written
-	ExtraOutput   Fault = "extra output"    // one too many is written
-	StaleOutput   Fault = "stale output"    // the outputs of the run before, and nothing new
-	StaleNonce    Fault = "stale result"    // the result of another run is printed
+	ShortOutput   Fault = "short output"    // an output is truncated
+	MissingOutput Fault = "missing output"  // an output is not written
+	ExtraOutput   Fault = "extra output"    // an unexpected output is written
+	StaleOutput   Fault = "stale output"    // the outputs of the previous run
+	StaleNonce    Fault = "stale result"    // the result of another run
 	NaNOutput     Fault = "NaN output"      //
 	ZeroOutput    Fault = "all-zero output" //
-	SameOutput    Fault = "same outputs"    // whatever the inputs
-	WrongOutput   Fault = "wrong output"    // other numbers
-	Hang          Fault = "hang"            // the runner never ends
-	Crash         Fault = "crash"           // a signal ends it
-	Babble        Fault = "babble"          // it prints what is no result
-	NotRunnable   Fault = "not executable"  // its file cannot be executed
-	Unplug        Fault = "unplugged"       // in the middle of a push
-	Cut           Fault = "cut once"        // the connection breaks in a push, and comes back
+	SameOutput    Fault = "same outputs"    // for all inputs
+	WrongOutput   Fault = "wrong output"    // wrong numbers
+	Hang          Fault = "hang"            // the runner does not end
+	Crash         Fault = "crash"           // killed by a signal
+	Babble        Fault = "babble"          // the output is not a result
+	NotRunnable   Fault = "not executable"  // the runner cannot be executed
+	Unplug        Fault = "unplugged"       // during a push
+	Cut           Fault = "cut once"        // the connection breaks during a push and returns
 	LowBattery    Fault = "low battery"     //
 	Hot           Fault = "hot"             //
-	Locked        Fault = "locked storage"  // before it was unlocked for the first time
+	Locked        Fault = "locked storage"  // before the first unlock
 	ReadOnly      Fault = "read-only storage"
 	Full          Fault = "full storage"
-	NoSpaceLeft   Fault = "storage fills up" // df promises what is not there
+	NoSpaceLeft   Fault = "storage fills up" // less than df reports
 	WrongSoC      Fault = "wrong SoC"
-	Corrupt       Fault = "corrupted push" // the storage gives other bytes than were written
+	Corrupt       Fault = "corrupted push" // the storage returns wrong bytes
 	LyingName     Fault = "platform of another chip"
 )
 
-// Battery is what dumpsys battery tells.
+// Battery is the state that dumpsys battery prints.
 type Battery struct {
 	Level   int // percent
 	Powered bool
 	Tenths  int // of a degree Celsius
 }
 
-// Phone is the emulated phone. Fields are set before it is used, but for those
-// that methods set.
+// Phone is an emulated phone. Set its fields before use.
 type Phone struct {
 	Serial   string
 	Props    map[string]string
@@ -71,14 +69,14 @@ type Phone struct {
 	Battery  Battery
 	Thermal  map[string]int // zone to thousandths of a degree
 	Free     int64          // bytes of storage
-	Machine  string         // of the kernel
+	Machine  string         // architecture of the kernel
 	SoC      uint32         // QNN's number of the chip
 	Arch     uint32
 	Build    string // of its QNN libraries
-	// Pretend leaves out every mark of simulation that the phone can leave out,
-	// to see what mm notices by itself.
+	// Pretend hides every sign of simulation that the phone can hide, to test what mm
+	// detects itself.
 	Pretend bool
-	// Exec runs in the place of the emulated runner; nil: that one.
+	// Exec, if not nil, runs instead of the emulated runner.
 	Exec Exec
 
 	files  *fsx.Dir
@@ -88,14 +86,14 @@ type Phone struct {
 	faults map[Fault]bool
 	used   int64
 	runs   int
-	last   map[string][]byte // outputs of the run before
-	got    atomic.Int64      // bytes of pushes
-	cutAt  int64             // of them, at which a cut comes
+	last   map[string][]byte // outputs of the previous run
+	got    atomic.Int64      // pushed bytes
+	cutAt  int64             // pushed bytes at which the connection breaks
 	gone   chan struct{}     // closed when it is unplugged
 }
 
-// New makes a phone whose storage is the folder dir: an SM8750 of no maker,
-// with its libraries in QAIRT 2.47.
+// New returns a phone with storage in the folder dir: an SM8750 with libraries of QAIRT
+// 2.47.
 func New(dir string) (*Phone, error) {
 	files, err := fsx.Create(dir, 0o755, fsx.Options{})
 	if err != nil {
@@ -117,8 +115,7 @@ func New(dir string) (*Phone, error) {
 	return p, files.MkdirAll("data/local/tmp", 0o755)
 }
 
-// Honest sets whether the phone shows that it is emulated, which it does unless
-// told to pretend.
+// Honest sets whether the phone shows that it is emulated, which is the default.
 func (p *Phone) Honest(honest bool) {
 	p.Pretend = !honest
 	if p.Pretend {
@@ -127,7 +124,7 @@ func (p *Phone) Honest(honest bool) {
 	}
 }
 
-// Break switches a fault on.
+// Break enables a fault.
 func (p *Phone) Break(f Fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -148,7 +145,7 @@ func (p *Phone) Break(f Fault) {
 	}
 }
 
-// Mend switches all faults off that are no property of the phone.
+// Mend disables all faults except properties of the phone.
 func (p *Phone) Mend() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -161,7 +158,7 @@ func (p *Phone) broken(f Fault) bool {
 	return p.faults[f]
 }
 
-// once reports whether a fault is on, and switches it off.
+// once reports whether a fault is enabled, and disables it.
 func (p *Phone) once(f Fault) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -170,19 +167,19 @@ func (p *Phone) once(f Fault) bool {
 	return on
 }
 
-// CutAt has the connection break off once, at that many bytes.
+// CutAt breaks the connection once, after that many bytes.
 func (p *Phone) CutAt(bytes int64) {
 	p.cutAt = bytes
 	p.Break(Cut)
 }
 
-// Received is how many bytes of files were sent to it.
+// Received returns the number of bytes of files that were pushed.
 func (p *Phone) Received() int64 { return p.got.Load() }
 
 // Gone is closed when the phone is unplugged.
 func (p *Phone) Gone() <-chan struct{} { return p.gone }
 
-// unplug takes it away, once.
+// unplug unplugs the phone, once.
 func (p *Phone) unplug() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -193,10 +190,10 @@ func (p *Phone) unplug() {
 	}
 }
 
-// Close gives the folder back.
+// Close closes the folder.
 func (p *Phone) Close() error { return p.files.Close() }
 
-// Banner is what it says of itself when a host connects.
+// Banner returns the phone's connection banner.
 func (p *Phone) Banner() string {
 	b := "device::"
 	for _, k := range []string{"ro.product.name", "ro.product.model", "ro.product.device"} {

@@ -20,10 +20,10 @@ import (
 	"mm-abi.org/mm/lab/device/samples"
 )
 
-// Program is what a file has to hold for the phone to run it as the runner.
+// Program is the content of a file that the phone executes as the runner.
 const Program = "#!mm-device (emulated)\n"
 
-// program runs a file that was pushed.
+// program runs a pushed file.
 func (s *session) program(ctx context.Context, args []string, env map[string]string) int {
 	local := s.p.local(s.dir, args[0])
 	data, err := s.p.ReadFile(path.Join("/", local))
@@ -52,7 +52,7 @@ func (s *session) program(ctx context.Context, args []string, env map[string]str
 	return (&run{session: s, call: call, env: env}).do(ctx)
 }
 
-// run is one run of the runner.
+// run is a run of the runner.
 type run struct {
 	*session
 	call protocol.Call
@@ -60,7 +60,7 @@ type run struct {
 	res  protocol.Result
 }
 
-// do answers as the runner does, faults and all.
+// do acts as the runner, including faults.
 func (r *run) do(ctx context.Context) int {
 	p := r.p
 	p.mu.Lock()
@@ -97,7 +97,7 @@ func (r *run) do(ctx context.Context) int {
 	return 0
 }
 
-// compute runs all samples. A stage that is not "" is an error.
+// compute runs all samples. A stage other than "" is an error.
 func (r *run) compute(ctx context.Context) (code int64, stage, msg string) {
 	data, err := r.p.ReadFile(path.Join("/", r.p.local(r.dir, r.call.Context)))
 	if err != nil {
@@ -139,7 +139,7 @@ func (r *run) compute(ctx context.Context) (code int64, stage, msg string) {
 	return r.store(all)
 }
 
-// libraries is what the libraries say before they load a context.
+// libraries returns the errors of the libraries before a context is loaded.
 func (r *run) libraries(c *blob.Context) (int64, string, string) {
 	p := r.p
 	skel := fmt.Sprintf("libQnnHtpV%dSkel.so", p.Arch)
@@ -159,10 +159,10 @@ func (r *run) libraries(c *blob.Context) (int64, string, string) {
 	return 0, "", ""
 }
 
-// compile opens the model that lies in a blob: its length and ONNX.
+// compile opens the model in a blob: its length and ONNX.
 func compile(ctx context.Context, blob []byte) (*samples.Reference, error) {
 	if len(blob) < 8 || binary.LittleEndian.Uint64(blob) > uint64(len(blob)-8) {
-		return nil, fmt.Errorf("the blob holds no model")
+		return nil, fmt.Errorf("blob without model")
 	}
 	dir, err := fsx.MkdirTemp("phone-")
 	if err != nil {
@@ -176,8 +176,8 @@ func compile(ctx context.Context, blob []byte) (*samples.Reference, error) {
 	return samples.OpenReference(ctx, file)
 }
 
-// Blob is a blob that the emulated runner can compute: an ONNX model with its
-// length, padded to size bytes.
+// Blob returns a blob that the emulated runner can compute: an ONNX model after its length,
+// padded to size bytes.
 func Blob(model []byte, size int) []byte {
 	b := binary.LittleEndian.AppendUint64(nil, uint64(len(model)))
 	b = append(b, model...)
@@ -187,7 +187,7 @@ func Blob(model []byte, size int) []byte {
 	return b
 }
 
-// inputs reads those of a sample, in the order of the graph.
+// inputs reads the inputs of a sample in the graph's order.
 func (r *run) inputs(g blob.Graph, sample int) ([][]float32, error) {
 	var out [][]float32
 	for i, t := range g.Inputs {
@@ -203,8 +203,8 @@ func (r *run) inputs(g blob.Graph, sample int) ([][]float32, error) {
 	return out, nil
 }
 
-// emit rounds an output to 16 bits, as an NPU does, and keeps it. The emulation
-// on a PC lands one unit beside; so does this one, unless it pretends.
+// emit rounds an output to 16 bits, as an NPU does. Unless it pretends, it is then one unit
+// off, as in the emulation on a PC.
 func (r *run) emit(all map[string][]byte, sample, index int, name string, values []float32) {
 	b := make([]byte, 4*len(values))
 	for i, v := range values {
@@ -233,7 +233,7 @@ func (r *run) emit(all map[string][]byte, sample, index int, name string, values
 	}
 }
 
-// store writes the outputs, and keeps them for a run to come that is broken.
+// store writes the outputs and keeps them for the faults of a later run.
 func (r *run) store(all map[string][]byte) (int64, string, string) {
 	p := r.p
 	p.mu.Lock()

@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// Adb is a server of Android's own adb that belongs to one test.
+// Adb is a server of Android's adb that belongs to a test.
 type Adb struct {
 	Addr string
 	port string
 	home string
 }
 
-// Real starts one on a free port, or skips the test where the machine has no
-// adb. A server that the user runs is left alone.
+// Real starts a server on a free port, or skips the test if adb is not installed. It does
+// not touch the user's server.
 func Real(t testing.TB) *Adb {
 	t.Helper()
 	if _, err := exec.LookPath("adb"); err != nil {
@@ -48,7 +48,7 @@ func Real(t testing.TB) *Adb {
 		}
 		time.Sleep(25 * time.Millisecond)
 	}
-	t.Fatal("the adb server does not come up")
+	t.Fatal("the adb server does not start")
 	return nil
 }
 
@@ -56,7 +56,7 @@ func (a *Adb) env() []string {
 	return append(os.Environ(), "HOME="+a.home, "ANDROID_SDK_HOME="+a.home, "ADB_MDNS_AUTO_CONNECT=0", "ADB_MDNS=0")
 }
 
-// Try connects the server to a daemon, and gives what adb says.
+// Try connects the server to a daemon and returns adb's output.
 func (a *Adb) Try(t testing.TB, addr string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -67,7 +67,7 @@ func (a *Adb) Try(t testing.TB, addr string) string {
 	return string(out)
 }
 
-// Connect connects it, or fails the test.
+// Connect connects the server to a daemon or fails the test.
 func (a *Adb) Connect(t testing.TB, addr string) {
 	t.Helper()
 	for range 3 {
@@ -78,7 +78,7 @@ func (a *Adb) Connect(t testing.TB, addr string) {
 	t.Fatalf("adb connect: %s", a.Try(t, addr))
 }
 
-// Again connects it anew to a daemon whose connection broke off.
+// Again reconnects to a daemon after the connection broke.
 func (a *Adb) Again(t testing.TB, addr string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "adb", "-P", a.port, "disconnect", addr)

@@ -10,11 +10,11 @@ import (
 	"sync"
 )
 
-// Server is a double of the adb server: what mm asks of one, answered as Android's
-// own does.
+// Server is a double of the adb server, which answers mm's requests as Android's server
+// does.
 type Server struct {
 	Phones []*Phone
-	// States are those of phones that are not to be used, by serial number.
+	// States are the states of phones that are not ready, by serial number.
 	States map[string]string
 
 	listener net.Listener
@@ -22,7 +22,7 @@ type Server struct {
 	done     sync.WaitGroup
 }
 
-// Start listens on a free port of this machine.
+// Start listens on a free local port.
 func (s *Server) Start(ctx context.Context) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -51,16 +51,16 @@ func (s *Server) Start(ctx context.Context) error {
 	return nil
 }
 
-// Addr is where it listens.
+// Addr returns the address that it listens on.
 func (s *Server) Addr() string { return s.listener.Addr().String() }
 
-// Close ends everything and waits for it.
+// Close closes everything and waits for it.
 func (s *Server) Close() {
 	s.cancel()
 	s.done.Wait()
 }
 
-// state is a phone's, "" where there is none of that serial number.
+// state returns the phone with a serial number and its state, or "" if unknown.
 func (s *Server) state(serial string) (*Phone, string) {
 	for _, p := range s.Phones {
 		if p.Serial != serial {
@@ -79,7 +79,7 @@ func (s *Server) state(serial string) (*Phone, string) {
 	return nil, ""
 }
 
-// serve answers the requests of one connection.
+// serve answers the requests of a connection.
 func (s *Server) serve(ctx context.Context, c net.Conn) {
 	var phone *Phone
 	for {
@@ -113,14 +113,14 @@ func (s *Server) service(ctx context.Context, c net.Conn, phone *Phone, request 
 	io.WriteString(c, "OKAY")
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	go func() { // an unplugged phone takes its connections with it
+	go func() { // unplugging closes the connections
 		select {
 		case <-phone.Gone():
 			c.Close()
 		case <-ctx.Done():
 		}
 	}()
-	if strings.HasPrefix(request, "shell") { // nobody writes to these: an end is the client's
+	if strings.HasPrefix(request, "shell") { // the client writes nothing: the end of its input is its end
 		go func() {
 			io.Copy(io.Discard, c)
 			cancel()
@@ -129,8 +129,7 @@ func (s *Server) service(ctx context.Context, c net.Conn, phone *Phone, request 
 	phone.Serve(ctx, request, c)
 }
 
-// host answers what is asked of the server itself, or gives the phone that the
-// connection is to be.
+// host answers a request to the server itself, or returns the phone for the connection.
 func (s *Server) host(request string) (string, *Phone, error) {
 	switch {
 	case request == "host:version":
@@ -175,7 +174,7 @@ func (s *Server) host(request string) (string, *Phone, error) {
 	return strings.Join(phone.Features, ","), nil, nil
 }
 
-// readRequest reads four hexadecimal digits and as many bytes.
+// readRequest reads a text after its length in four hex digits.
 func readRequest(r io.Reader) (string, error) {
 	var digits [4]byte
 	if _, err := io.ReadFull(r, digits[:]); err != nil {

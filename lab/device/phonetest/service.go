@@ -12,15 +12,15 @@ import (
 	"sync"
 )
 
-// ErrService says that there is no such service.
+// ErrService reports an unknown service.
 var ErrService = errors.New("no such service")
 
-// Knows reports whether there is a service, before it is opened.
+// Knows reports whether a service exists.
 func (p *Phone) Knows(service string) bool {
 	return service == "sync:" || strings.HasPrefix(service, "shell:") || strings.HasPrefix(service, "shell,v2")
 }
 
-// Serve answers one service on a stream until it is done; ctx ends what it runs.
+// Serve serves one service on a stream until it is done or ctx ends.
 func (p *Phone) Serve(ctx context.Context, service string, stream io.ReadWriter) error {
 	switch {
 	case service == "sync:":
@@ -35,7 +35,7 @@ func (p *Phone) Serve(ctx context.Context, service string, stream io.ReadWriter)
 	return ErrService
 }
 
-// packets writes one kind of packet of shell,v2.
+// packets writes packets of one kind of shell,v2.
 type packets struct {
 	mu   *sync.Mutex
 	w    io.Writer
@@ -67,10 +67,10 @@ func (p *Phone) serveShell(ctx context.Context, command string, stream io.ReadWr
 	return err
 }
 
-// maxPath bounds a path of the sync protocol.
+// maxPath is the maximum length of a path in the sync protocol.
 const maxPath = 1024
 
-// serveSync answers requests until QUIT or the end.
+// serveSync answers requests until QUIT or the end of the stream.
 func (p *Phone) serveSync(stream io.ReadWriter) error {
 	for {
 		var head [8]byte
@@ -135,7 +135,7 @@ func (p *Phone) syncFail(w io.Writer, msg string) error {
 	return err
 }
 
-// mode is a file's mode in Linux's bits.
+// mode returns a file mode in Linux's bits.
 func mode(info fs.FileInfo) uint32 {
 	if info.IsDir() {
 		return 0o040000 | 0o755
@@ -178,11 +178,11 @@ func (p *Phone) syncStat2(w io.Writer, id, name string) error {
 	return err
 }
 
-// ErrGone is the end of a connection to a phone that was unplugged.
+// ErrGone is the end of the connection to an unplugged phone.
 var ErrGone = errors.New("unplugged")
 
-// syncSend takes a file. As adbd does it removes what it has when the stream
-// ends early, and reads on to the end when it cannot write.
+// syncSend receives a file. As adbd, it removes a partial file if the stream ends early,
+// and reads to the end if it cannot write.
 func (p *Phone) syncSend(stream io.ReadWriter, name string) error {
 	local := p.local("/", name)
 	f, failed := p.create(local, false)
@@ -231,7 +231,7 @@ func (p *Phone) syncSend(stream io.ReadWriter, name string) error {
 	return err
 }
 
-// drop removes half a file, unless it could not be written at all.
+// drop removes a partial file, unless it could not be created.
 func (p *Phone) drop(local string, failed error) {
 	if failed == nil || !errors.Is(failed, fs.ErrPermission) {
 		p.files.Remove(local)

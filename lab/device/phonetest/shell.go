@@ -14,14 +14,14 @@ import (
 	"time"
 )
 
-// word is a word of a command; an operator has no quotes.
+// word is a word of a command. An operator is not quoted.
 type word struct {
 	text     string
 	operator bool
 }
 
-// split reads a command line: quotes as a POSIX shell has them, and the
-// operators && ; > >>. A shell has more; what is not here is an error.
+// split parses a command line with POSIX quotes and the operators && ; > >>. Anything else
+// is an error.
 func split(line string) ([]word, error) {
 	var out []word
 	var b strings.Builder
@@ -71,7 +71,7 @@ func split(line string) ([]word, error) {
 	return out, nil
 }
 
-// session is one shell.
+// session is a shell session.
 type session struct {
 	p      *Phone
 	dir    string
@@ -79,7 +79,7 @@ type session struct {
 	stderr io.Writer
 }
 
-// shell runs a command line and gives its exit code.
+// shell runs a command line and returns its exit code.
 func (p *Phone) shell(ctx context.Context, line string, stdout, stderr io.Writer) int {
 	words, err := split(line)
 	if err != nil {
@@ -104,7 +104,7 @@ func (p *Phone) shell(ctx context.Context, line string, stdout, stderr io.Writer
 	return code
 }
 
-// command runs one, with its redirections and assignments.
+// command runs a command with its redirections and assignments.
 func (s *session) command(ctx context.Context, words []word) int {
 	var args []string
 	stdout := s.stdout
@@ -150,7 +150,7 @@ func (s *session) command(ctx context.Context, words []word) int {
 	return code
 }
 
-// full reports whether n bytes more would not find room.
+// full reports whether n more bytes do not fit.
 func (p *Phone) full(n int64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -170,7 +170,7 @@ func (s *session) redirect(name string, data []byte, add bool) error {
 	return s.p.write(f, data)
 }
 
-// run runs a program of the system, or one that was pushed.
+// run runs a program of the system or a pushed one.
 func (s *session) run(ctx context.Context, args []string, env map[string]string) int {
 	switch args[0] {
 	case "cd":
@@ -240,7 +240,7 @@ func (s *session) dumpsys(args []string) int {
 	return 0
 }
 
-// grep is that of all thermal zones.
+// grep emulates the grep of all thermal zones.
 func (s *session) grep() int {
 	zones := slices.Sorted(maps.Keys(s.p.Thermal))
 	for i, z := range zones {
@@ -252,7 +252,7 @@ func (s *session) grep() int {
 	return 0
 }
 
-// coreutil runs a program that handles files.
+// coreutil emulates the programs that handle files.
 func (s *session) coreutil(args []string) int {
 	fail := func(name string, err error) int {
 		fmt.Fprintf(s.stderr, "%s: %s: %s\n", args[0], name, reason(err))
@@ -319,7 +319,7 @@ func (s *session) coreutil(args []string) int {
 	return 0
 }
 
-// rmdir removes a folder that is empty.
+// rmdir removes an empty folder.
 func (s *session) rmdir(name string, fail func(string, error) int) int {
 	local := s.p.local(s.dir, name)
 	if len(s.p.names(local)) > 0 {
@@ -331,7 +331,7 @@ func (s *session) rmdir(name string, fail func(string, error) int) int {
 	return 0
 }
 
-// name is mv and ln -s.
+// name emulates mv and ln -s.
 func (s *session) name(verb, from, to string, fail func(string, error) int) int {
 	local := s.p.local(s.dir, to)
 	if err := s.p.writable(local); err != nil {

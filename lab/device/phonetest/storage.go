@@ -13,13 +13,13 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 )
 
-// errKey is what storage says that is encrypted and not unlocked yet.
+// errKey is the error of encrypted storage before the first unlock.
 var errKey = errors.New("required key not available")
 
-// errNotEmpty is what rmdir says of a folder that is not empty.
+// errNotEmpty is the error of rmdir for a non-empty folder.
 var errNotEmpty = errors.New("directory not empty")
 
-// reason is an error as the phone's system words it.
+// reason returns an error as the phone's system prints it.
 func reason(err error) string {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -38,7 +38,7 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// local makes a path of the phone one below the folder, links followed.
+// local maps a path of the phone to one below the folder, following links.
 func (p *Phone) local(dir, name string) string {
 	if !path.IsAbs(name) {
 		name = path.Join(dir, name)
@@ -71,7 +71,7 @@ func (p *Phone) local(dir, name string) string {
 	return name
 }
 
-// writable says why nothing can be written at the local path.
+// writable returns an error unless the local path can be written.
 func (p *Phone) writable(name string) error {
 	switch {
 	case p.broken(ReadOnly):
@@ -84,7 +84,7 @@ func (p *Phone) writable(name string) error {
 	return nil
 }
 
-// room takes n bytes of the storage.
+// room allocates n bytes of the storage.
 func (p *Phone) room(n int64) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -102,7 +102,7 @@ func (p *Phone) stat(name string) (fs.FileInfo, error) { return p.files.Root().S
 
 func (p *Phone) open(name string) (*os.File, error) { return p.files.Root().Open(name) }
 
-// ReadFile gives the content of a file of the phone by its path, for tests.
+// ReadFile returns the content of a file of the phone.
 func (p *Phone) ReadFile(name string) ([]byte, error) {
 	f, err := p.open(p.local("/", name))
 	if err != nil {
@@ -112,7 +112,7 @@ func (p *Phone) ReadFile(name string) ([]byte, error) {
 	return io.ReadAll(f)
 }
 
-// WriteFile writes one, for tests: whatever is broken.
+// WriteFile writes a file of the phone, regardless of faults.
 func (p *Phone) WriteFile(name string, data []byte) error {
 	name = p.local("/", name)
 	if err := p.files.MkdirAll(path.Dir(name), 0o755); err != nil {
@@ -121,7 +121,7 @@ func (p *Phone) WriteFile(name string, data []byte) error {
 	return p.files.WriteFile(name, data, 0o644)
 }
 
-// List lists the files below a folder, sorted, for tests.
+// List returns the files below a folder, sorted.
 func (p *Phone) List(dir string) []string {
 	var out []string
 	fs.WalkDir(p.files.Root().FS(), p.local("/", dir), func(name string, e fs.DirEntry, err error) error {
@@ -134,7 +134,7 @@ func (p *Phone) List(dir string) []string {
 	return out
 }
 
-// names lists a folder: what lies in it, and links.
+// names returns the entries of a folder, including links.
 func (p *Phone) names(dir string) []string {
 	var out []string
 	entries, _ := fs.ReadDir(p.files.Root().FS(), dir)
@@ -152,7 +152,7 @@ func (p *Phone) names(dir string) []string {
 	return out
 }
 
-// create opens a file for writing: anew, or at its end.
+// create opens a file for writing or appending.
 func (p *Phone) create(name string, add bool) (*fsx.File, error) {
 	if err := p.writable(name); err != nil {
 		return nil, err
@@ -165,18 +165,18 @@ func (p *Phone) create(name string, add bool) (*fsx.File, error) {
 			return nil, err
 		}
 		f, err := p.files.Create(name, 0o644)
-		if !errors.Is(err, fs.ErrExist) { // or another command made one in between
+		if !errors.Is(err, fs.ErrExist) { // or another command created it concurrently
 			return f, err
 		}
 	}
 }
 
-// write writes data, within the room there is.
+// write writes data if there is room.
 func (p *Phone) write(f *fsx.File, data []byte) error {
 	if err := p.room(int64(len(data))); err != nil {
 		return err
 	}
-	if len(data) >= 1024 && p.once(Corrupt) { // of a file, not of a word
+	if len(data) >= 1024 && p.once(Corrupt) { // a file, not a word
 		data = slices.Clone(data)
 		data[len(data)/2] ^= 0x10
 	}
@@ -191,7 +191,7 @@ func (p *Phone) mkdir(name string) error {
 	return p.files.MkdirAll(name, 0o755)
 }
 
-// remove removes a file or, all of it, a folder.
+// remove removes a file or a folder with its contents.
 func (p *Phone) remove(name string) error {
 	if err := p.writable(name); err != nil {
 		return err

@@ -1,15 +1,14 @@
-// Package runner is the contract between mm and the program that runs a compiled
-// model on a device: its command line, the folders that it reads and writes, and
-// the JSON that it prints. docs/DEVICES.md has it in words.
+// Package protocol defines the interface between mm and the program that runs a compiled
+// model on a device: its command line, the folders that it reads and writes, and the JSON
+// that it prints. See docs/DEVICES.md.
 //
 //	mm-device run --context FILE --inputs DIR --outputs DIR --nonce HEX
 //	  [--libs DIR] [--graph NAME] [--repeat N] --json
 //
-// The inputs lie in DIR/SSSS/I.raw, sample by sample from 0000 on, each input by
-// its place in the graph, in the element type of the graph; outputs are written
-// the same way. Names of tensors, which a model's maker chose, are never names of
-// files. The program prints one [Result] on its standard output and nothing else,
-// and ends with 0, or with 1 and an error in the result.
+// The inputs are DIR/SSSS/I.raw: sample SSSS from 0000, input I by its index in the graph,
+// in the element type of the graph. Outputs are written the same way. Names of tensors,
+// which come from the model, are never used as file names. The program prints one [Result]
+// to standard output, and exits with 0, or with 1 and an error in the result.
 package protocol
 
 import (
@@ -27,17 +26,17 @@ import (
 // Schema is the version of the result.
 const Schema = "mm.device.run/1"
 
-// Result is what the program prints.
+// Result is the output of the program.
 type Result struct {
 	Schema string `json:"schema"`
-	Nonce  string `json:"nonce"` // the one that was given
-	// Simulated is set where no NPU computed, whatever stands in the rest.
+	Nonce  string `json:"nonce"` // as passed
+	// Simulated is set if no NPU computed.
 	Simulated bool     `json:"simulated"`
 	GoArch    string   `json:"goarch"`
 	Version   string   `json:"version"` // of the program
 	Build     string   `json:"build"`   // of the QNN libraries
 	Platform  Platform `json:"platform"`
-	// HVXThreads is what the profile says; nil where it says nothing.
+	// HVXThreads is the number in the profile, nil if missing.
 	HVXThreads *int     `json:"hvx_threads,omitempty"`
 	Graph      string   `json:"graph"`
 	Times      Times    `json:"times"`
@@ -45,7 +44,7 @@ type Result struct {
 	Error      *Error   `json:"error,omitempty"`
 }
 
-// Platform is QNN's platform information, asked of the device itself.
+// Platform is QNN's platform information of the device.
 type Platform struct {
 	SoC  uint32 `json:"soc_model"`
 	Arch uint32 `json:"arch"`
@@ -57,7 +56,7 @@ type Times struct {
 	Infer []int64 `json:"infer_us"` // of each inference, without loading
 }
 
-// Output is a file that was written.
+// Output is an output file.
 type Output struct {
 	Sample int    `json:"sample"`
 	Index  int    `json:"index"`
@@ -65,9 +64,9 @@ type Output struct {
 	Bytes  int64  `json:"bytes"`
 }
 
-// Error says what QNN answered.
+// Error describes the failure of a run.
 type Error struct {
-	Code    int64  `json:"code"` // QNN's; 0 where the error is not QNN's
+	Code    int64  `json:"code"` // of QNN, otherwise 0
 	Stage   string `json:"stage"`
 	Message string `json:"message"`
 }
@@ -81,56 +80,56 @@ const (
 	StageOutputs   = "outputs"
 )
 
-// The bounds of a result.
+// The limits of a result.
 const (
 	maxResult  = 4 << 20
 	maxOutputs = 1 << 16
 	maxTimes   = 1 << 20
 )
 
-// Parse reads what the program printed. Numbers that cannot be, and outputs that
-// are listed twice, are refused.
+// Parse parses the output of the program. It refuses impossible numbers and duplicate
+// outputs.
 func Parse(data []byte) (Result, error) {
 	var r Result
 	if len(data) > maxResult {
-		return r, fmt.Errorf("a result of %d bytes, at most %d are read", len(data), maxResult)
+		return r, fmt.Errorf("result too long: got %d bytes, limit %d", len(data), maxResult)
 	}
 	dec := json.NewDecoder(bytes.NewReader(data))
 	if err := dec.Decode(&r); err != nil {
-		return Result{}, fmt.Errorf("the runner's result: %w", err)
+		return Result{}, fmt.Errorf("runner result: %w", err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return Result{}, errors.New("the runner's result: something follows it")
+		return Result{}, errors.New("runner result: trailing data")
 	}
 	return r, r.check()
 }
 
 func (r Result) check() error {
 	if r.Schema != Schema {
-		return fmt.Errorf("the runner's result: schema %q, known is %s", r.Schema, Schema)
+		return fmt.Errorf("runner result: unknown schema %q, want %s", r.Schema, Schema)
 	}
 	if len(r.Outputs) > maxOutputs || len(r.Times.Infer) > maxTimes || r.Times.Load < 0 {
-		return errors.New("the runner's result: more outputs or times than can be")
+		return errors.New("runner result: too many outputs or times, or negative load time")
 	}
 	for _, t := range r.Times.Infer {
 		if t < 0 {
-			return fmt.Errorf("the runner's result: an inference of %d µs", t)
+			return fmt.Errorf("runner result: negative inference time: %d µs", t)
 		}
 	}
-	met := map[[2]int]bool{}
+	seen := map[[2]int]bool{}
 	for _, o := range r.Outputs {
-		if o.Sample < 0 || o.Sample >= MaxSamples || o.Index < 0 || o.Index >= maxOutputs || o.Bytes < 0 || met[[2]int{o.Sample, o.Index}] {
-			return fmt.Errorf("the runner's result: output %d of sample %d with %d bytes", o.Index, o.Sample, o.Bytes)
+		if o.Sample < 0 || o.Sample >= MaxSamples || o.Index < 0 || o.Index >= maxOutputs || o.Bytes < 0 || seen[[2]int{o.Sample, o.Index}] {
+			return fmt.Errorf("runner result: invalid or duplicate output %d of sample %d with %d bytes", o.Index, o.Sample, o.Bytes)
 		}
-		met[[2]int{o.Sample, o.Index}] = true
+		seen[[2]int{o.Sample, o.Index}] = true
 	}
 	return nil
 }
 
-// MaxSamples bounds the samples of one run.
+// MaxSamples is the maximum number of samples of a run.
 const MaxSamples = 10000
 
-// File is where a tensor lies below the folder of inputs or of outputs.
+// File returns the path of a tensor relative to the folder of inputs or outputs.
 func File(sample, index int) string {
 	return path.Join(fmt.Sprintf("%04d", sample), strconv.Itoa(index)+".raw")
 }
@@ -141,13 +140,13 @@ type Call struct {
 	Context string
 	Inputs  string
 	Outputs string
-	Libs    string // folder of the QNN libraries; "" for none
+	Libs    string // folder of the QNN libraries; may be empty
 	Nonce   string
-	Graph   string // "" where the context has one
-	Repeat  int    // inferences of each sample, for timing; 0 is 1
+	Graph   string // may be empty if the context has only one
+	Repeat  int    // inferences per sample, for timing; if zero, 1
 }
 
-// Words are the words of the command line.
+// Words returns the command line as words.
 func (c Call) Words() []string {
 	words := []string{c.Program, "run", "--context", c.Context, "--inputs", c.Inputs, "--outputs", c.Outputs, "--nonce", c.Nonce}
 	if c.Libs != "" {
@@ -162,10 +161,10 @@ func (c Call) Words() []string {
 	return append(words, "--json")
 }
 
-// Command is the command line for a shell.
+// Command returns the command line for a shell.
 func (c Call) Command() string { return lane.Command(c.Words()...) }
 
-// ParseCall reads the words of a command line, as the program does.
+// ParseCall parses the words of a command line.
 func ParseCall(words []string) (Call, error) {
 	c := Call{Repeat: 1}
 	if len(words) < 2 || words[1] != "run" {
@@ -178,7 +177,7 @@ func ParseCall(words []string) (Call, error) {
 			continue
 		}
 		if i+1 == len(words) {
-			return c, fmt.Errorf("%s has no value", words[i])
+			return c, fmt.Errorf("%s needs a value", words[i])
 		}
 		value := words[i+1]
 		if to, ok := text[words[i]]; ok {
@@ -186,12 +185,12 @@ func ParseCall(words []string) (Call, error) {
 		} else if n, err := strconv.Atoi(value); words[i] == "--repeat" && err == nil && n > 0 && n <= MaxSamples {
 			c.Repeat = n
 		} else {
-			return c, fmt.Errorf("%s %s is not understood", words[i], value)
+			return c, fmt.Errorf("invalid option %s %s", words[i], value)
 		}
 		i++
 	}
 	if c.Context == "" || c.Inputs == "" || c.Outputs == "" || c.Nonce == "" {
-		return c, errors.New("--context, --inputs, --outputs and --nonce are needed")
+		return c, errors.New("--context, --inputs, --outputs and --nonce are required")
 	}
 	return c, nil
 }

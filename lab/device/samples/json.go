@@ -8,7 +8,7 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 )
 
-// object reads {"NAME": numbers, …}; ok is false where the document is none.
+// object reads {"NAME": numbers, …}. If the document is not an object, ok is false.
 func (r reader) object(path string) (set [][]float32, ok bool, err error) {
 	data, err := fsx.ReadFile(path, maxBytes)
 	if err != nil {
@@ -19,9 +19,9 @@ func (r reader) object(path string) (set [][]float32, ok bool, err error) {
 		return nil, false, nil
 	}
 	for _, t := range r.graph.Inputs {
-		raw, there := all[t.Name]
-		if !there {
-			return nil, true, fmt.Errorf("nothing is there for the input %q; the graph takes %s", t.Name, r.names())
+		raw, found := all[t.Name]
+		if !found {
+			return nil, true, fmt.Errorf("missing input %q, the graph has %s", t.Name, r.names())
 		}
 		v, err := flat(raw)
 		if err != nil {
@@ -35,12 +35,12 @@ func (r reader) object(path string) (set [][]float32, ok bool, err error) {
 		delete(all, t.Name)
 	}
 	for name := range all {
-		return nil, true, fmt.Errorf("the graph has no input %q; it takes %s", name, r.names())
+		return nil, true, fmt.Errorf("unknown input %q, the graph has %s", name, r.names())
 	}
 	return set, true, nil
 }
 
-// numbers reads a list of numbers, or lists of such.
+// numbers reads a list of numbers, or nested lists.
 func numbers(path string) ([]float64, error) {
 	data, err := fsx.ReadFile(path, maxBytes)
 	if err != nil {
@@ -49,8 +49,8 @@ func numbers(path string) ([]float64, error) {
 	return flat(data)
 }
 
-// flat are the numbers of lists within lists, row by row. The lists of one depth
-// must be of one length.
+// flat returns the numbers of nested lists, row by row. Lists of the same depth must have
+// the same length.
 func flat(data []byte) ([]float64, error) {
 	var tree any
 	if err := json.Unmarshal(data, &tree); err != nil {
@@ -69,7 +69,7 @@ func flat(data []byte) ([]float64, error) {
 			lengths = append(lengths, length)
 		}
 		if lengths[depth] != length {
-			return errors.New("lists of one depth have other lengths")
+			return errors.New("lists of one depth differ in length")
 		}
 		for _, x := range list {
 			if err := walk(x, depth+1); err != nil {
@@ -79,7 +79,7 @@ func flat(data []byte) ([]float64, error) {
 		if x, number := v.(float64); number {
 			out = append(out, x)
 		} else if !ok {
-			return fmt.Errorf("%v is no number", v)
+			return fmt.Errorf("%v is not a number", v)
 		}
 		return nil
 	}

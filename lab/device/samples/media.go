@@ -9,10 +9,10 @@ import (
 	"mm-abi.org/mm/runtimes/modality"
 )
 
-// errCaught ends a session once its function has been given what it takes.
+// errCaught ends a session after its function has received its inputs.
 var errCaught = errors.New("caught")
 
-// catch is a function that keeps what it is given and computes nothing.
+// catch is a function that keeps its inputs and computes nothing.
 type catch struct{ in map[string]runtimes.Tensor }
 
 // Run keeps the tensors.
@@ -21,14 +21,14 @@ func (c *catch) Run(_ context.Context, in map[string]runtimes.Tensor) (map[strin
 	return nil, errCaught
 }
 
-// Close has nothing to give back.
+// Close does nothing.
 func (*catch) Close() error { return nil }
 
-// media prepares a picture or a sound as the module says. Of a sound the first
-// window is taken.
+// media preprocesses an image or audio file as the module specifies. Of audio it takes the
+// first window.
 func (r reader) media(ctx context.Context, t blob.Tensor, path string) ([]float32, error) {
 	if r.manifest == nil {
-		return nil, errors.New("it is no .npy, .npz, .json or .raw, and --module names no manifest that prepares pictures and sounds")
+		return nil, errors.New("unknown format: want .npy, .npz, .json or .raw, or --module for images and audio")
 	}
 	c := &catch{}
 	s, err := modality.New(c, r.manifest, modality.Options{})

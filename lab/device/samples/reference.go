@@ -1,7 +1,3 @@
-// Package reference computes on this machine's processor what a device is to
-// compute: the ONNX model that a context was compiled from, by onnx/engine, in
-// 32-bit floats. Inputs and outputs are lists in the model's order, as a runner
-// has them.
 package samples
 
 import (
@@ -18,10 +14,11 @@ import (
 	"mm-abi.org/mm/onnx/engine"
 )
 
-// Engine names what computes.
+// ReferenceEngine names the engine in records.
 const ReferenceEngine = "core/graph float32"
 
-// Model is an open model.
+// Reference is an open ONNX model, computed in 32-bit floats by mm's own engine on the
+// processor.
 type Reference struct {
 	Digest  string // SHA-256 of the file, sha256:…
 	program *engine.Program
@@ -29,9 +26,9 @@ type Reference struct {
 	outputs []string
 }
 
-// Open opens the model at path. All its inputs and outputs must be 32-bit floats;
-// an open dimension of an input is one, as a compiler takes it. External data lies
-// beside the file.
+// OpenReference opens the model at path, from which a context was compiled. Its inputs and
+// outputs must be 32-bit floats. Open dimensions of inputs are 1, as for a compiler.
+// External data is in the same folder.
 func OpenReference(ctx context.Context, path string) (*Reference, error) {
 	_, digest, err := fsx.Digest(path)
 	if err != nil {
@@ -54,10 +51,10 @@ func OpenReference(ctx context.Context, path string) (*Reference, error) {
 	return r, nil
 }
 
-// shape is the shape of an input.
+// inputShape returns the shape of an input.
 func inputShape(v onnx.Value) ([]int, error) {
 	if v.Type.DType != onnx.FLOAT || !v.Type.Ranked {
-		return nil, fmt.Errorf("reference: the input %q is no tensor of 32-bit floats", v.Name)
+		return nil, fmt.Errorf("reference: input %q is not a float32 tensor", v.Name)
 	}
 	out := []int{}
 	for _, d := range v.Type.Dims {
@@ -65,7 +62,7 @@ func inputShape(v onnx.Value) ([]int, error) {
 		case d.Param != "" || d.Value < 0:
 			out = append(out, 1)
 		case d.Value < 1 || d.Value > math.MaxInt32:
-			return nil, fmt.Errorf("reference: the input %q has the shape %v", v.Name, v.Type.Dims)
+			return nil, fmt.Errorf("reference: input %q has shape %v", v.Name, v.Type.Dims)
 		default:
 			out = append(out, int(d.Value))
 		}
@@ -73,24 +70,23 @@ func inputShape(v onnx.Value) ([]int, error) {
 	return out, nil
 }
 
-// Close gives the model back.
+// Close closes the model.
 func (m *Reference) Close() error { return m.program.Close() }
 
-// Run computes one sample: the elements of the inputs in the model's order, and
-// of the outputs in theirs.
+// Run computes a sample. Inputs and outputs are in the model's order.
 func (m *Reference) Run(ctx context.Context, in [][]float32) ([][]float32, error) {
 	if len(in) != len(m.inputs) {
-		return nil, fmt.Errorf("reference: %d inputs, the model has %d", len(in), len(m.inputs))
+		return nil, fmt.Errorf("reference: got %d inputs, want %d", len(in), len(m.inputs))
 	}
-	given := map[string]engine.Tensor{}
+	inputs := map[string]engine.Tensor{}
 	for i, v := range m.inputs {
 		dims, err := inputShape(v)
 		if err != nil {
 			return nil, err
 		}
-		given[v.Name] = engine.Tensor{Type: onnx.FLOAT, Shape: dims, Data: Bytes(in[i])}
+		inputs[v.Name] = engine.Tensor{Type: onnx.FLOAT, Shape: dims, Data: Bytes(in[i])}
 	}
-	results, err := m.program.Run(ctx, given)
+	results, err := m.program.Run(ctx, inputs)
 	if err != nil {
 		return nil, fmt.Errorf("reference: %w", err)
 	}
@@ -98,15 +94,14 @@ func (m *Reference) Run(ctx context.Context, in [][]float32) ([][]float32, error
 	for _, name := range m.outputs {
 		t := results[name]
 		if t.Type != onnx.FLOAT {
-			return nil, fmt.Errorf("reference: the output %q is no tensor of 32-bit floats", name)
+			return nil, fmt.Errorf("reference: output %q is not a float32 tensor", name)
 		}
 		out = append(out, Floats(t.Data))
 	}
 	return out, nil
 }
 
-// Floats reads 32-bit floats, little endian; bytes that are no whole one are
-// left out.
+// Floats decodes 32-bit floats in little endian and ignores a partial one.
 func Floats(b []byte) []float32 {
 	out := make([]float32, len(b)/4)
 	for i := range out {
@@ -115,7 +110,7 @@ func Floats(b []byte) []float32 {
 	return out
 }
 
-// Bytes writes them.
+// Bytes encodes 32-bit floats in little endian.
 func Bytes(v []float32) []byte {
 	out := make([]byte, 0, 4*len(v))
 	for _, x := range v {

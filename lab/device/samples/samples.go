@@ -1,7 +1,9 @@
-// Package sample reads the inputs of a run on a device out of files: arrays,
-// numbers, bytes as the graph has them, and, with a module's manifest, pictures
-// and sounds, which are prepared as the engines of this machine have them
-// prepared (runtimes/modality).
+// Package samples reads the inputs of a run on a device from files, and computes the
+// reference.
+//
+// [Read] accepts arrays, numbers, raw elements and, with a module's manifest, images and
+// audio files, which are preprocessed as for the engines of this machine
+// (runtimes/modality). [Reference] computes on the processor what the device computes.
 package samples
 
 import (
@@ -22,26 +24,26 @@ import (
 	"mm-abi.org/mm/runtimes/modality"
 )
 
-// Options say where the inputs are.
+// Options selects the inputs.
 type Options struct {
-	// Places are a set each, and a folder of SSSS/I.raw as many as it has: FILE
-	// where the graph has one input; NAME=FILE,NAME=FILE; an .npz or a .json with
-	// something for each input; a folder with NAME.npy, NAME.json or NAME.raw.
+	// Places hold one set of inputs each: FILE if the graph has one input;
+	// NAME=FILE,NAME=FILE; an .npz or .json file with all inputs; a folder with NAME.npy,
+	// NAME.json or NAME.raw. A folder with SSSS/I.raw holds many.
 	Places []string
-	Module string // folder of the module that prepares pictures and sounds; "": none does
+	Module string // folder of the module that preprocesses images and audio; may be empty
 }
 
-// maxBytes bounds a file of inputs.
+// maxBytes is the maximum size of an input file.
 const maxBytes = 1 << 30
 
-// reader reads sets of inputs for a graph.
+// reader reads inputs for a graph.
 type reader struct {
 	graph    blob.Graph
-	manifest *modules.Manifest // nil: nothing prepares pictures and sounds
+	manifest *modules.Manifest // of the preprocessing module, may be nil
 }
 
-// Read gives the sets, each in the order of the graph's inputs, with as many
-// numbers as the graph takes.
+// Read returns the sets of inputs, each in the graph's order with the graph's number of
+// elements.
 func Read(ctx context.Context, j device.Job, opt Options) (sets [][][]float32, err error) {
 	r := reader{}
 	if _, r.graph, err = j.Open(); err != nil {
@@ -65,7 +67,7 @@ func Read(ctx context.Context, j device.Job, opt Options) (sets [][][]float32, e
 	return sets, nil
 }
 
-// place reads what one place has.
+// place reads the sets of one place.
 func (r reader) place(ctx context.Context, place string) ([][][]float32, error) {
 	if info, err := os.Stat(place); err == nil && info.IsDir() {
 		return r.folder(ctx, place)
@@ -75,15 +77,15 @@ func (r reader) place(ctx context.Context, place string) ([][][]float32, error) 
 	files := map[string]string{}
 	for part := range strings.SplitSeq(place, ",") {
 		name, path, ok := strings.Cut(part, "=")
-		if _, twice := files[name]; !ok || name == "" || path == "" || twice {
-			return nil, errors.New("it is neither a file, nor a folder, nor NAME=FILE with each name once")
+		if _, duplicate := files[name]; !ok || name == "" || path == "" || duplicate {
+			return nil, errors.New("not a file, a folder, or NAME=FILE with unique names")
 		}
 		files[name] = path
 	}
 	return r.set(ctx, files)
 }
 
-// file reads a set out of one file.
+// file reads a set from one file.
 func (r reader) file(ctx context.Context, path string) ([][][]float32, error) {
 	switch strings.ToLower(filepath.Ext(path)) {
 	case ".npz":
@@ -94,7 +96,7 @@ func (r reader) file(ctx context.Context, path string) ([][][]float32, error) {
 		}
 	}
 	if n := len(r.graph.Inputs); n != 1 {
-		return nil, fmt.Errorf("the graph has %d inputs (%s): say NAME=FILE of each", n, r.names())
+		return nil, fmt.Errorf("the graph has %d inputs (%s): use NAME=FILE for each", n, r.names())
 	}
 	return r.set(ctx, map[string]string{r.graph.Inputs[0].Name: path})
 }
@@ -107,8 +109,7 @@ func (r reader) names() string {
 	return strings.Join(names, ", ")
 }
 
-// folder reads SSSS/I.raw, as a runner has its inputs, or a file named after
-// each input.
+// folder reads SSSS/I.raw, the layout of a runner, or files named after the inputs.
 func (r reader) folder(ctx context.Context, dir string) ([][][]float32, error) {
 	var sets [][][]float32
 	for s := range protocol.MaxSamples {
@@ -137,8 +138,8 @@ func (r reader) folder(ctx context.Context, dir string) ([][][]float32, error) {
 	return r.set(ctx, files)
 }
 
-// named is the file of an input; "" where there is none. The name comes out of
-// the context and may be a path, which is none then.
+// named returns the file of an input, or "". The name comes from the context and is ignored
+// if it is a path.
 func named(dir, input string) string {
 	if input == "" || !filepath.IsLocal(input) || filepath.Base(input) != input {
 		return ""
@@ -152,13 +153,13 @@ func named(dir, input string) string {
 	return ""
 }
 
-// set reads a file for each input.
+// set reads a file per input.
 func (r reader) set(ctx context.Context, files map[string]string) ([][][]float32, error) {
 	var out [][]float32
 	for _, t := range r.graph.Inputs {
 		path, ok := files[t.Name]
 		if !ok {
-			return nil, fmt.Errorf("nothing is there for the input %q; the graph takes %s", t.Name, r.names())
+			return nil, fmt.Errorf("missing input %q, the graph has %s", t.Name, r.names())
 		}
 		v, err := r.tensor(ctx, t, path)
 		if err != nil {
@@ -168,7 +169,7 @@ func (r reader) set(ctx context.Context, files map[string]string) ([][][]float32
 		delete(files, t.Name)
 	}
 	for name := range files {
-		return nil, fmt.Errorf("the graph has no input %q; it takes %s", name, r.names())
+		return nil, fmt.Errorf("unknown input %q, the graph has %s", name, r.names())
 	}
 	return [][][]float32{out}, nil
 }
@@ -182,7 +183,7 @@ func (r reader) tensor(ctx context.Context, t blob.Tensor, path string) ([]float
 			return nil, err
 		}
 		if n, ok := t.Bytes(); !ok || int64(len(data)) != n {
-			return nil, fmt.Errorf("%d bytes, %s%v has %d", len(data), t.DType, t.Dims, n)
+			return nil, fmt.Errorf("got %d bytes, want %[4]d for %[2]s%[3]v", len(data), t.DType, t.Dims, n)
 		}
 		return device.DecodeElements(t, data)
 	case ".json":
@@ -205,8 +206,8 @@ func (r reader) tensor(ctx context.Context, t blob.Tensor, path string) ([]float
 	return r.media(ctx, t, path)
 }
 
-// array is an array's numbers. Dimensions may be written otherwise, such as with
-// a batch of one, if the elements are as many.
+// array returns the numbers of an array. Its shape may differ, for example in a batch
+// dimension, if the number of elements matches.
 func array(t blob.Tensor, a *npy.Array) ([]float32, error) {
 	v, err := modality.Numbers(modality.FromArray(a))
 	if err != nil {
@@ -215,10 +216,10 @@ func array(t blob.Tensor, a *npy.Array) ([]float32, error) {
 	return fitted(t, v)
 }
 
-// fitted holds numbers to the elements that the graph takes.
+// fitted checks the number of elements and converts them.
 func fitted(t blob.Tensor, v []float64) ([]float32, error) {
 	if n, ok := t.Elements(); !ok || int64(len(v)) != n {
-		return nil, fmt.Errorf("%d numbers, the input %q is %s%v", len(v), t.Name, t.DType, t.Dims)
+		return nil, fmt.Errorf("got %d numbers for input %q of type %s%v", len(v), t.Name, t.DType, t.Dims)
 	}
 	out := make([]float32, len(v))
 	for i, x := range v {
@@ -227,7 +228,7 @@ func fitted(t blob.Tensor, v []float64) ([]float32, error) {
 	return out, nil
 }
 
-// archive reads an .npz with an array for each input.
+// archive reads an .npz file with an array per input.
 func (r reader) archive(path string) (sets [][][]float32, err error) {
 	f, err := fsx.OpenRegular(path)
 	if err != nil {
@@ -246,7 +247,7 @@ func (r reader) archive(path string) (sets [][][]float32, err error) {
 	for _, t := range r.graph.Inputs {
 		a := all[t.Name]
 		if a == nil {
-			return nil, fmt.Errorf("no array %q; the graph takes %s", t.Name, r.names())
+			return nil, fmt.Errorf("missing array %q, the graph has %s", t.Name, r.names())
 		}
 		v, err := array(t, a)
 		if err != nil {

@@ -38,8 +38,8 @@ func array(t *testing.T, shape []int, v ...float32) []byte {
 	return b
 }
 
-// job is one of a context with the inputs x, 32-bit floats [2], and ids, 32-bit
-// integers [3]; or of x alone.
+// job returns a job whose context has the inputs x, float32 [2], and, if both is set, ids,
+// int32 [3].
 func job(t *testing.T, both bool) device.Job {
 	t.Helper()
 	c := htptest.Sample()
@@ -58,7 +58,7 @@ func job(t *testing.T, both bool) device.Job {
 	return device.Job{Context: path}
 }
 
-// files are written into the working directory, which is a new one.
+// files writes files into a new working directory.
 func files(t *testing.T, all map[string][]byte) {
 	t.Helper()
 	t.Chdir(t.TempDir())
@@ -72,7 +72,7 @@ func files(t *testing.T, all map[string][]byte) {
 	}
 }
 
-// The same two inputs in each form that is read.
+// The same inputs in each format.
 func TestRead(t *testing.T) {
 	x, ids := array(t, []int{1, 2}, 0.5, -2), []byte("[[7, 8, 9]]")
 	var zipped bytes.Buffer
@@ -111,7 +111,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// What does not fit the graph is refused, and the words say why.
+// Inputs that do not fit the graph are refused.
 func TestRefused(t *testing.T) {
 	files(t, map[string][]byte{
 		"x.npy": array(t, []int{2}, 1, 2), "three.npy": array(t, []int{3}, 1, 2, 3), "ids.json": []byte("[1, 2, 3]"), "short.raw": {1, 2}, "uneven.json": []byte("[[1], [2, 3]]"),
@@ -119,10 +119,10 @@ func TestRefused(t *testing.T) {
 		"empty/other.npy": nil, "broken.npz": []byte("PK"), "deep.json": []byte(strings.Repeat("[", 20000)),
 	})
 	for place, words := range map[string]string{
-		"x.npy": "say NAME=FILE of each", "x=x.npy": `nothing is there for the input "ids"`, "x=three.npy,ids=ids.json": "3 numbers", "x=short.raw,ids=ids.json": "2 bytes",
-		"x=uneven.json,ids=ids.json": "other lengths", "x=words.json,ids=ids.json": "no number", "more.json": `no input "y"`, "less.json": `the input "ids"`,
-		"x=picture.png,ids=ids.json": "--module", "empty": `the input "x"`, "broken.npz": "zip", "nothing.npy": "neither a file", "x=x.npy,x=x.npy,ids=ids.json": "each name once",
-		"x=x.npy,ids=ids.json,z=x.npy": `no input "z"`, "x=deep.json,ids=ids.json": "depth",
+		"x.npy": "use NAME=FILE for each", "x=x.npy": `missing input "ids"`, "x=three.npy,ids=ids.json": "got 3 numbers", "x=short.raw,ids=ids.json": "got 2 bytes",
+		"x=uneven.json,ids=ids.json": "differ in length", "x=words.json,ids=ids.json": "not a number", "more.json": `unknown input "y"`, "less.json": `missing input "ids"`,
+		"x=picture.png,ids=ids.json": "--module", "empty": `missing input "x"`, "broken.npz": "zip", "nothing.npy": "not a file", "x=x.npy,x=x.npy,ids=ids.json": "unique names",
+		"x=x.npy,ids=ids.json,z=x.npy": `unknown input "z"`, "x=deep.json,ids=ids.json": "depth",
 	} {
 		if _, err := samples.Read(t.Context(), job(t, true), samples.Options{Places: []string{place}}); err == nil || !strings.Contains(err.Error(), words) {
 			t.Errorf("%s: %v, want %q", place, err, words)
@@ -130,9 +130,9 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// A picture is prepared as the module's manifest says.
+// An image is preprocessed as the module's manifest specifies.
 func TestPicture(t *testing.T) {
-	root, err := filepath.Abs("../..")
+	root, err := filepath.Abs("../../..")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,8 +152,8 @@ func TestPicture(t *testing.T) {
 	}
 }
 
-// Of a sound the first window is prepared as the module's manifest says: what lies
-// behind it changes nothing, and what lies in it all.
+// The first window of an audio file is preprocessed as the module's manifest specifies;
+// later samples have no effect.
 func TestSound(t *testing.T) {
 	module, err := filepath.Abs("../../../catalog/audio-enc")
 	if err != nil {
@@ -186,22 +186,21 @@ func TestSound(t *testing.T) {
 		t.Fatalf("%v, %d sets", err, len(one))
 	}
 	if two, err := read("two.wav"); err != nil || !cmp.Equal(one, two) {
-		t.Errorf("with a second window it is another: %v", err)
+		t.Errorf("a second window changes the result: %v", err)
 	}
 	other, err := read("other.wav")
 	if err != nil || cmp.Equal(one, other) {
-		t.Errorf("another first window is the same: %v", err)
+		t.Errorf("a different first window has the same result: %v", err)
 	}
 	if a, b := loudest(one[0][0]), loudest(other[0][0]); a >= b {
 		t.Errorf("440 Hz is loudest in band %d, 1500 Hz in band %d", a, b)
 	}
 	if _, err := read("none.wav"); err == nil {
-		t.Error("no sound is one")
+		t.Error("malformed audio accepted")
 	}
 }
 
-// loudest is the band with the greatest number in the middle of 64 bands of
-// frames.
+// loudest returns the band with the largest value in the middle frame of 64 bands.
 func loudest(frames []float32) int {
 	const bands = 64
 	best, at := -1, frames[150*bands:151*bands]

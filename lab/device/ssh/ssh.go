@@ -1,8 +1,8 @@
-// Package ssh reaches a device by SSH: a phone with Termux's openssh, or a board.
-// Commands run in its shell, files go by SFTP, which comes with openssh.
+// Package ssh connects to a device by SSH: a phone with Termux's openssh, or a board.
+// Commands run in its shell, files are transferred by SFTP, which comes with openssh.
 //
-// The host's key must be in the file of known hosts: nothing is sent to a host
-// that is not known, and no password is ever asked for or sent.
+// The host key must be in the known hosts file; nothing is sent to an unknown host.
+// Passwords are not supported.
 package ssh
 
 import (
@@ -26,19 +26,19 @@ import (
 	"mm-abi.org/mm/lab/device/lane"
 )
 
-// Port is where Termux's sshd listens.
+// Port is the port of Termux's sshd.
 const Port = "8022"
 
-// Options say how a host is reached.
+// Options describes how to connect to a host.
 type Options struct {
-	// Host is USER@HOST or USER@HOST:PORT; without a port it is [Port].
+	// Host is USER@HOST or USER@HOST:PORT; the default port is [Port].
 	Host string
-	// Key is the file of a private key without a password.
+	// Key is the file of a private key without passphrase.
 	Key string
-	// KnownHosts is a file as OpenSSH has it.
+	// KnownHosts is a known_hosts file of OpenSSH.
 	KnownHosts string
-	// Alive is how often the host is asked whether it is there, and how long it
-	// may take to say so; 0 is 15 s.
+	// Alive is the interval of keep-alive requests and the time limit of their answers; if
+	// zero, 15 s.
 	Alive time.Duration
 }
 
@@ -53,11 +53,11 @@ type Lane struct {
 	asking sync.WaitGroup
 }
 
-// maxKey bounds the file of a key, in bytes.
+// maxKey is the maximum size of a key file in bytes.
 const maxKey = 64 << 10
 
-// patience is how long a connection may take to be made, farewell how long to be
-// taken leave of, and alive is Options.Alive where it is not said.
+// patience is the time limit of connecting, farewell that of ending a session, and alive
+// the default of Options.Alive.
 const (
 	patience = 30 * time.Second
 	farewell = 2 * time.Second
@@ -68,7 +68,7 @@ const (
 func Dial(ctx context.Context, opt Options) (*Lane, error) {
 	user, addr, ok := strings.Cut(opt.Host, "@")
 	if !ok || user == "" || addr == "" {
-		return nil, fmt.Errorf("%q is no USER@HOST[:PORT]", opt.Host)
+		return nil, fmt.Errorf("bad host %q, want USER@HOST[:PORT]", opt.Host)
 	}
 	if _, _, err := net.SplitHostPort(addr); err != nil {
 		addr = net.JoinHostPort(strings.Trim(addr, "[]"), Port)
@@ -81,7 +81,7 @@ func Dial(ctx context.Context, opt Options) (*Lane, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the SSH key %s: %w", opt.Key, err)
 	}
-	known, err := knownhosts.New(opt.KnownHosts)
+	hosts, err := knownhosts.New(opt.KnownHosts)
 	if err != nil {
 		return nil, fmt.Errorf("reading known hosts: %w", err)
 	}
@@ -94,7 +94,7 @@ func Dial(ctx context.Context, opt Options) (*Lane, error) {
 	}
 	stop := context.AfterFunc(ctx, func() { n.Close() })
 	defer stop()
-	conn, channels, requests, err := ssh.NewClientConn(n, addr, &ssh.ClientConfig{User: user, Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)}, HostKeyCallback: known, HostKeyAlgorithms: algorithms(known, addr, n.RemoteAddr())})
+	conn, channels, requests, err := ssh.NewClientConn(n, addr, &ssh.ClientConfig{User: user, Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)}, HostKeyCallback: hosts, HostKeyAlgorithms: algorithms(hosts, addr, n.RemoteAddr())})
 	if err != nil {
 		n.Close()
 		return nil, refusal(opt.Host, err)
@@ -115,8 +115,8 @@ func Dial(ctx context.Context, opt Options) (*Lane, error) {
 	return l, nil
 }
 
-// ask asks the host again and again whether it is there. One that says nothing
-// loses the connection, which ends all that waits for it.
+// ask sends keep-alive requests. If one is not answered in time, it closes the connection,
+// which ends everything that waits for it.
 func (l *Lane) ask(every time.Duration) {
 	for {
 		select {
@@ -133,11 +133,11 @@ func (l *Lane) ask(every time.Duration) {
 	}
 }
 
-// algorithms are those of the keys that are known of a host: asked for another
-// one it would show a key that is not in the file, and look like a stranger.
-func algorithms(known ssh.HostKeyCallback, addr string, remote net.Addr) []string {
+// algorithms returns the algorithms of the known keys of a host. With others the host would
+// offer a key that is not in the file and seem unknown.
+func algorithms(hosts ssh.HostKeyCallback, addr string, remote net.Addr) []string {
 	var unknown *knownhosts.KeyError
-	if err := known(addr, remote, nobody{}); !errors.As(err, &unknown) {
+	if err := hosts(addr, remote, nobody{}); !errors.As(err, &unknown) {
 		return nil
 	}
 	var out []string
@@ -163,16 +163,16 @@ func (nobody) Marshal() []byte { return []byte("none") }
 // Verify implements ssh.PublicKey.
 func (nobody) Verify([]byte, *ssh.Signature) error { return errors.New("no key") }
 
-// refusal tells a stranger from a host that does not let us in.
+// refusal maps the error of a handshake.
 func refusal(host string, err error) error {
 	var key *knownhosts.KeyError
 	switch {
 	case errors.As(err, &key) && len(key.Want) > 0:
-		return fmt.Errorf("%w: %s has another host key than the one that is known: %w", lane.ErrUntrusted, host, err)
+		return fmt.Errorf("%w: %s: host key differs from the known one: %w", lane.ErrUntrusted, host, err)
 	case errors.As(err, &key):
-		return fmt.Errorf("%w: the host key of %s is not known: %w", lane.ErrUntrusted, host, err)
+		return fmt.Errorf("%w: %s: unknown host key: %w", lane.ErrUntrusted, host, err)
 	case strings.Contains(err.Error(), "unable to authenticate"):
-		return fmt.Errorf("%w: %s does not accept the key: %w", lane.ErrUnauthorized, host, err)
+		return fmt.Errorf("%w: %s: key not accepted: %w", lane.ErrUnauthorized, host, err)
 	}
 	return fmt.Errorf("%w: %s: %w", lane.ErrLost, host, err)
 }
@@ -183,21 +183,21 @@ func (l *Lane) Close() error {
 	late := time.AfterFunc(farewell, func() { l.client.Close() })
 	defer late.Stop()
 	err := l.files.Close()
-	l.client.Close() // the first error is the one that says something
+	l.client.Close() // the first error is more useful
 	l.asking.Wait()
 	return err
 }
 
-// Home is the folder that the host's SFTP begins in.
+// Home returns the initial folder of SFTP.
 func (l *Lane) Home() string { return l.home }
 
-// until closes the connection when ctx ends, which ends what waits for the host;
-// stop is to be called when that is over.
+// until closes the connection when ctx ends, which ends everything that waits for the host.
+// The caller must call stop afterwards.
 func (l *Lane) until(ctx context.Context) (stop func() bool) {
 	return context.AfterFunc(ctx, func() { l.client.Close() })
 }
 
-// session opens one.
+// session opens a session.
 func (l *Lane) session(ctx context.Context) (*ssh.Session, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -213,8 +213,8 @@ func (l *Lane) session(ctx context.Context) (*ssh.Session, error) {
 	return s, nil
 }
 
-// Exec runs a command in the host's shell. When ctx ends the command is killed; a
-// host that does not say within 2 s that it has ended loses the connection.
+// Exec runs a command in the host's shell. The end of ctx kills the command; if the host
+// does not report its end within 2 s, the connection is closed.
 func (l *Lane) Exec(ctx context.Context, command string) (lane.Output, error) {
 	s, err := l.session(ctx)
 	if err != nil {
@@ -256,7 +256,7 @@ func (l *Lane) Exec(ctx context.Context, command string) (lane.Output, error) {
 	return out, l.broken(ctx, err)
 }
 
-// broken makes of an end in the middle what it means.
+// broken maps the end of a connection to the error of ctx or to ErrLost.
 func (l *Lane) broken(ctx context.Context, err error) error {
 	var missing *ssh.ExitMissingError
 	switch {
@@ -270,19 +270,19 @@ func (l *Lane) broken(ctx context.Context, err error) error {
 	return fmt.Errorf("%s: %w", l.Host, err)
 }
 
-// file makes an error about a file.
+// file returns an error about a file.
 func (l *Lane) file(ctx context.Context, name string, err error) error {
 	if err = l.broken(ctx, err); err == nil || errors.Is(err, lane.ErrLost) || ctx.Err() != nil {
 		return err
 	}
-	said := err.Error()
+	message := err.Error()
 	if errors.Is(err, fs.ErrPermission) {
-		said += ": Permission denied" // as a shell words it
+		message += ": Permission denied" // as a shell prints it
 	}
-	return fmt.Errorf("%w: %s: %s", lane.ErrFile, name, said)
+	return fmt.Errorf("%w: %s: %s", lane.ErrFile, name, message)
 }
 
-// Stat looks at a file.
+// Stat returns information about a file.
 func (l *Lane) Stat(ctx context.Context, name string) (lane.Info, error) {
 	if err := ctx.Err(); err != nil {
 		return lane.Info{}, err
@@ -298,7 +298,7 @@ func (l *Lane) Stat(ctx context.Context, name string) (lane.Info, error) {
 	return lane.Info{Exists: true, Dir: info.IsDir(), Size: info.Size(), Time: info.ModTime().Unix()}, nil
 }
 
-// Put makes a file anew of the bytes of r.
+// Put creates or replaces a file with the bytes of r.
 func (l *Lane) Put(ctx context.Context, name string, r io.Reader) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -328,7 +328,7 @@ func (l *Lane) Get(ctx context.Context, name string, w io.Writer, limit int64) e
 		_, err = io.Copy(&over, io.LimitReader(f, 1))
 	}
 	if err = l.file(ctx, name, errors.Join(err, f.Close())); err == nil && over.Len() > 0 {
-		err = fmt.Errorf("%w: %s: it has more than the %d bytes that were expected", lane.ErrFile, name, limit)
+		err = fmt.Errorf("%w: %s: larger than the expected %d bytes", lane.ErrFile, name, limit)
 	}
 	return err
 }

@@ -31,20 +31,19 @@ import (
 	"mm-abi.org/mm/lab/device/ssh"
 )
 
-// host is an SSH server in this process, whose commands a real shell runs and
-// whose files are this machine's: what mm says to a device is held to the shell
-// and the tools of a system.
+// host is an SSH server in this process that runs commands in a real shell on local files,
+// so that mm's commands are tested against the shell and tools of a real system.
 type host struct {
 	addr string
 	opt  ssh.Options
 	mu   sync.Mutex
 	open []net.Conn
-	// silent is set where nothing that comes is read any more.
+	// silent is set if the host no longer reads.
 	silent atomic.Bool
 	gone   chan struct{}
 }
 
-// mute is a connection of a host that may fall silent.
+// mute is a connection of a host that may become silent.
 type mute struct {
 	net.Conn
 	h *host
@@ -92,7 +91,7 @@ func start(t *testing.T) *host {
 		if bytes.Equal(key.Marshal(), allowed.Marshal()) {
 			return nil, nil
 		}
-		return nil, errors.New("who?")
+		return nil, errors.New("unknown key")
 	}}
 	config.AddHostKey(hostSigner)
 	var done sync.WaitGroup
@@ -112,7 +111,7 @@ func start(t *testing.T) *host {
 	return h
 }
 
-// cut ends all connections.
+// cut closes all connections.
 func (h *host) cut() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -229,8 +228,8 @@ func TestLane(t *testing.T) {
 	}
 }
 
-// A host that falls silent holds nobody for ever: the end of the context, a step's
-// time limit and what it does not answer when it is asked end what waits for it.
+// A silent host blocks nothing: waiting ends with the context, a time limit, or a
+// keep-alive request without an answer.
 func TestSilent(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "a file")
 	if err := os.WriteFile(name, make([]byte, 8<<20), 0o644); err != nil {
@@ -272,14 +271,14 @@ func TestSilent(t *testing.T) {
 					}
 				case <-time.After(30 * time.Second):
 					h.cut()
-					t.Fatalf("it waits still: %v", <-ended)
+					t.Fatalf("still waiting: %v", <-ended)
 				}
 			})
 		}
 	}
 }
 
-// A host that falls silent while it runs a command holds nobody either.
+// The same for a host that becomes silent while it runs a command.
 func TestSilentRun(t *testing.T) {
 	h := start(t)
 	h.opt.Alive = time.Hour
@@ -304,7 +303,7 @@ func TestSilentRun(t *testing.T) {
 		}
 	case <-time.After(30 * time.Second):
 		h.cut()
-		t.Fatalf("it waits still: %v", <-ended)
+		t.Fatalf("still waiting: %v", <-ended)
 	}
 }
 
@@ -315,12 +314,33 @@ func diagnosed(err error) diag.Code {
 	return ""
 }
 
-// Strangers are told from acquaintances, on both sides.
+// A key file of MaxKey bytes is read, a longer one is not.
+func TestMaxKey(t *testing.T) {
+	h := start(t)
+	key, err := os.ReadFile(h.opt.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, ok := range map[int]bool{ssh.MaxKey: true, ssh.MaxKey + 1: false} {
+		if err := os.WriteFile(h.opt.Key, append(bytes.Repeat([]byte("\n"), n-len(key)), key...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		l, err := ssh.Dial(t.Context(), h.opt)
+		if (err == nil) != ok {
+			t.Errorf("%d bytes: %v", n, err)
+		}
+		if l != nil {
+			l.Close()
+		}
+	}
+}
+
+// Unknown keys are refused on both sides.
 func TestTrust(t *testing.T) {
 	h, other := start(t), start(t)
 	opt := h.opt
 	opt.KnownHosts = other.opt.KnownHosts
-	if _, err := ssh.Dial(t.Context(), opt); !errors.Is(err, lane.ErrUntrusted) || !strings.Contains(err.Error(), "is not known") {
+	if _, err := ssh.Dial(t.Context(), opt); !errors.Is(err, lane.ErrUntrusted) || !strings.Contains(err.Error(), "unknown host key") {
 		t.Errorf("%v", err)
 	}
 	_, err := ssh.Dial(t.Context(), opt)
@@ -335,7 +355,7 @@ func TestTrust(t *testing.T) {
 	if err := os.WriteFile(opt.KnownHosts, []byte(changed), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ssh.Dial(t.Context(), opt); !errors.Is(err, lane.ErrUntrusted) || !strings.Contains(err.Error(), "another host key") {
+	if _, err := ssh.Dial(t.Context(), opt); !errors.Is(err, lane.ErrUntrusted) || !strings.Contains(err.Error(), "differs from the known one") {
 		t.Errorf("%v", err)
 	}
 	opt = h.opt
@@ -350,12 +370,11 @@ func TestTrust(t *testing.T) {
 	}
 }
 
-// A push over SSH: the commands of a push and of a probe are those of a real
-// shell and of real tools, and a part that lies there is gone on with.
+// Push and probe work with a real shell and real tools, and a push resumes.
 func TestPush(t *testing.T) {
 	h := start(t)
 	base := t.TempDir()
-	d := &device.Device{Lane: dial(t, h), Folder: filepath.Join(base, "mm's own"), Chips: fit.KnownChips(), Segment: 32 << 10, Locks: t.TempDir(), Source: evidence.Source{Lane: "ssh", Serial: h.opt.Host}}
+	d := &device.Device{Lane: dial(t, h), Folder: filepath.Join(base, "mm's folder"), Chips: fit.KnownChips(), Segment: 32 << 10, Locks: t.TempDir(), Source: evidence.Source{Lane: "ssh", Serial: h.opt.Host}}
 	kit, err := phonetest.NewKit(t.TempDir(), 100<<10)
 	if err != nil {
 		t.Fatal(err)
@@ -397,7 +416,7 @@ func TestPush(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(d.Folder); err == nil {
-		t.Error("the folder is still there")
+		t.Error("the folder still exists")
 	}
 	d.Folder = filepath.Join(base, "precious")
 	kept := filepath.Join(d.Folder, "runs", "sub")
@@ -406,7 +425,7 @@ func TestPush(t *testing.T) {
 	}
 	l, _ := diag.From(d.Remove(t.Context()))
 	if _, err := os.Stat(kept); err != nil || len(l) != 1 || l[0].Code != diag.DeviceFolder {
-		t.Errorf("a folder of somebody else's: %v, %v", l, err)
+		t.Errorf("foreign folder: %v, %v", l, err)
 	}
 	if _, err = d.Push(t.Context(), f); err == nil {
 		err = d.Remove(t.Context())
@@ -421,8 +440,8 @@ func TestPush(t *testing.T) {
 	}
 }
 
-// A whole run over SSH, the runner being a shell script here: links, folders and
-// environment are as a real shell makes them.
+// A complete run over SSH with a shell script as the runner uses links, folders and
+// environment of a real shell.
 func TestRun(t *testing.T) {
 	h := start(t)
 	kit, err := phonetest.NewKit(t.TempDir(), 4096)
@@ -448,7 +467,7 @@ echo '{"schema":"mm.device.run/1","nonce":"'$nonce'","goarch":"arm64","version":
 	}
 }
 
-// phoneLike answers getprop, which this machine does not have.
+// phoneLike answers getprop, which this machine lacks.
 type phoneLike struct{ *ssh.Lane }
 
 func (p phoneLike) Exec(ctx context.Context, command string) (lane.Output, error) {

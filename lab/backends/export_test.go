@@ -1,0 +1,3 @@
+package backends
+
+const MaxEvidence = maxEvidence

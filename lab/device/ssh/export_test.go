@@ -1,0 +1,3 @@
+package ssh
+
+const MaxKey = maxKey
