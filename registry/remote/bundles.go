@@ -20,9 +20,9 @@ import (
 // versions: signatures, and attestations such as SBOM and provenance.
 const bundleType = "application/vnd.dev.sigstore.bundle"
 
-// Limits on the signatures that are pulled along with a manifest. Anybody who
-// may write to a repository may attach referrers, so what is not vouched for
-// costs a bounded number of bytes and is not kept.
+// Limits on the signatures that are pulled with a manifest. Any writer of a
+// repository may attach referrers, so referrers without a trusted signature
+// cost a bounded number of bytes and are not kept.
 const (
 	maxReferrers     = 10_000   // listed for one manifest
 	maxReferrer      = 64 << 10 // bytes of a bundle's manifest, and of its config
@@ -31,7 +31,7 @@ const (
 	maxLooked        = 1024     // bundles looked at in one pull
 	maxLookedBytes   = 16 << 20 // of them, manifests and bundles
 	maxKept          = 256      // bundles kept of one manifest
-	maxKeptUnvouched = 16       // where nobody can tell
+	maxKeptUnvouched = 16       // without a voucher
 )
 
 // source is where an artifact comes from.
@@ -40,14 +40,13 @@ type source interface {
 	list(ctx context.Context, desc ocispec.Descriptor) ([]ocispec.Descriptor, error)
 }
 
-// voucher is a [Verifier] that can tell which bundles are worth keeping.
+// voucher is a [Verifier] that recognizes the bundles to keep.
 type voucher interface {
 	Vouches(ctx context.Context, src content.Fetcher, subject, bundle ocispec.Descriptor) (bool, error)
 }
 
-// bundles collects the signatures and attestations of the manifests of main that
-// are to be kept. What does not hold together is left out: a broken signature is
-// none.
+// bundles collects the signatures and attestations of main's manifests that
+// are to be kept. Inconsistent and damaged ones are left out.
 func bundles(ctx context.Context, src source, main *plan, opt PullOptions) (*plan, error) {
 	keep, most := opt.Keep, maxKept
 	if v, ok := opt.Verifier.(voucher); keep == nil && ok {
@@ -94,14 +93,14 @@ func bundles(ctx context.Context, src source, main *plan, opt PullOptions) (*pla
 	return found, nil
 }
 
-// maybeBundle tells by a listing what is worth looking at. Some registries list
-// the config's media type as artifact type.
+// maybeBundle reports whether a listed manifest may be a bundle. Some
+// registries list the config's media type as artifact type.
 func maybeBundle(d ocispec.Descriptor) bool {
 	return d.MediaType == ocispec.MediaTypeImageManifest && d.Size <= maxReferrer && len(d.ArtifactType) <= maxMediaType &&
 		(d.ArtifactType == "" || d.ArtifactType == ocispec.MediaTypeEmptyJSON || strings.HasPrefix(d.ArtifactType, bundleType))
 }
 
-// bundleOf reports whether the plan is that of one bundle about subject, of
+// bundleOf reports whether the plan is a single bundle about subject, of
 // bounded size.
 func (p *plan) bundleOf(subject ocispec.Descriptor) bool {
 	m := p.manifests[0]
@@ -111,7 +110,7 @@ func (p *plan) bundleOf(subject ocispec.Descriptor) bool {
 		len(m.layers) == 1 && strings.HasPrefix(m.layers[0].MediaType, bundleType) && m.layers[0].Size <= maxBundle
 }
 
-// merge takes what other has and p has not.
+// merge adds the manifests and blobs of other that p lacks.
 func (p *plan) merge(other *plan) {
 	for _, m := range other.manifests {
 		if _, ok := p.seen[m.desc.Digest]; !ok {

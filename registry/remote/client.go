@@ -29,20 +29,20 @@ import (
 // Options for [New].
 type Options struct {
 	Credentials auth.CredentialFunc // login for a host. Zero: docker's config.json and its helpers
-	PlainHTTP   []string            // hosts (with port) that speak HTTP without TLS. Zero: only this machine's loopback interface
-	TLSLoopback bool                // speak TLS to the loopback interface too. Zero: plain HTTP
+	PlainHTTP   []string            // hosts (with port) to use HTTP without TLS for. Zero: only the loopback interface
+	TLSLoopback bool                // use TLS for the loopback interface too. Zero: plain HTTP
 	TLS         *tls.Config         // roots and client certificates. Zero: the system's
 	CAFile      string              // PEM file of further authorities to trust. Zero: none
 	Parallel    int                 // blobs in flight at a time. Zero: 4
-	Chunk       int64               // bytes of one PATCH; what a cut may cost. Zero: 16 MiB
-	Stall       time.Duration       // give up a request on which nothing moves for so long. Zero: 60 s
+	Chunk       int64               // bytes of one PATCH, at most lost to a cut. Zero: 16 MiB
+	Stall       time.Duration       // give up a request without progress for so long. Zero: 60 s
 	MinRate     int64               // bytes a second that an answer must bring, over the Stall time. Zero: 4096; negative: any
-	Timeout     time.Duration       // give up a whole push, pull or question after so long. Zero: never
+	Timeout     time.Duration       // give up a whole push, pull or query after so long. Zero: never
 	Retries     int                 // tries again after a failure without progress. Zero: 5; negative: none
-	Progress    func(Event)         // told what happens; called from several goroutines at once. Zero: nobody
+	Progress    func(Event)         // receives events, from several goroutines concurrently. Nil: none
 }
 
-// Limits on what registries send.
+// Limits on responses of registries.
 const (
 	maxManifest  = 4 << 20 // bytes of a manifest, an index or a page of a listing
 	maxPages     = 1000    // of a listing
@@ -57,7 +57,7 @@ const (
 	defaultRetries  = 5
 	defaultMinRate  = 4 << 10
 	maxRetryAfter   = time.Minute
-	noticeAfter     = 10 * time.Second // of silence, the user is told
+	noticeAfter     = 10 * time.Second // of silence, before the user is notified
 )
 
 // Client talks to registries. It is safe for concurrent use.
@@ -69,7 +69,7 @@ type Client struct {
 	bare    *http.Client // sends no credentials
 }
 
-// New makes a client. The error is of reading docker's configuration.
+// New returns a client. The error is one of reading docker's configuration.
 func New(opt Options) (*Client, error) {
 	if opt.Parallel <= 0 {
 		opt.Parallel = defaultParallel
@@ -113,8 +113,8 @@ func New(opt Options) (*Client, error) {
 		}
 	}
 	c.bulk = authClient(base, 0)
-	// What is small and asked for again as it was: all tries together last twice
-	// the stall time at most.
+	// Small requests that are repeated unchanged: all tries together last at
+	// most twice the stall time.
 	c.meta = authClient(&retry.Transport{Base: base, Policy: func() retry.Policy { return c.backoff }}, 2*opt.Stall)
 	c.bare = c.bulk.Client
 	return c, nil
@@ -151,8 +151,8 @@ func (c *Client) within(ctx context.Context) (context.Context, context.CancelFun
 	return context.WithTimeoutCause(ctx, c.opt.Timeout, ErrTimeout)
 }
 
-// ended names the timeout where that is why an operation failed, and cleans what
-// the other side said.
+// ended adds the timeout to an error that it caused, and makes the registry's
+// text printable.
 func (c *Client) ended(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -173,7 +173,7 @@ func (e cleaned) Unwrap() error { return e.err }
 // Close drops idle connections.
 func (c *Client) Close() { c.bulk.Client.CloseIdleConnections() }
 
-// plain reports whether host is spoken to without TLS.
+// plain reports whether host is used without TLS.
 func (c *Client) plain(host string) bool {
 	return slices.Contains(c.opt.PlainHTTP, host) || loopback(host) && !c.opt.TLSLoopback
 }
@@ -182,7 +182,7 @@ func (c *Client) plain(host string) bool {
 type repository struct {
 	*oras.Repository // manifests, tags, referrers
 	c                *Client
-	whole            atomic.Bool // the registry was found to take no chunks
+	whole            atomic.Bool // the registry does not accept chunks
 }
 
 // repository opens the repository that ref names; nothing is sent.
@@ -194,9 +194,9 @@ func (c *Client) repository(ref Reference) *repository {
 		MaxMetadataBytes:     maxManifest,
 		TagListMaxPages:      maxPages,
 		ReferrerListMaxPages: maxPages,
-		// The index that a new one replaces is left to the registry's own
-		// clean-up: many registries refuse the deletion, and another client may
-		// just be reading it.
+		// The replaced index is left to the registry's own clean-up: many
+		// registries refuse the deletion, and another client may be reading
+		// it.
 		SkipReferrersGC: true,
 	}}
 }
@@ -215,8 +215,8 @@ type doer interface {
 	Do(req *http.Request) (*http.Response, error)
 }
 
-// do sends a request and makes errors of the statuses that are not wanted. The
-// caller closes the body.
+// do sends a request and turns unwanted statuses into errors. The caller
+// closes the body.
 func do(by doer, req *http.Request, want ...int) (*http.Response, error) {
 	resp, err := by.Do(req)
 	if err != nil {
@@ -235,13 +235,13 @@ func do(by doer, req *http.Request, want ...int) (*http.Response, error) {
 	return nil, readFailure(resp)
 }
 
-// failure is an answer that says no.
+// failure is an error response.
 type failure struct {
 	errcode.ErrorResponse
-	after time.Duration // Retry-After; -1 where there is none
+	after time.Duration // Retry-After; -1: none
 }
 
-// Unwrap gives errors.As the codes of the registry.
+// Unwrap exposes the registry's error codes to errors.As.
 func (f *failure) Unwrap() error { return &f.ErrorResponse }
 
 // readFailure reads the registry's words from the answer (distribution-spec,

@@ -18,13 +18,13 @@ import (
 	"mm-abi.org/mm/registry/cas"
 )
 
-// copyBuffer is how much of a blob is read before it is hashed and written, in
-// bytes: what fits beside other things into a core's second-level cache, which
-// measures a third cheaper than 512 KiB.
+// copyBuffer is how many bytes of a blob are read before they are hashed and
+// written: with the other data they fit into a core's second-level cache,
+// which measures a third cheaper than 512 KiB.
 const copyBuffer = 128 << 10
 
-// worthwhile is how much a try must bring to count as progress, in bytes, so
-// that a registry that hands out a few at a time does not hold us for ever.
+// worthwhile is how many bytes a try must bring to count as progress, so that
+// a registry that sends a few at a time cannot hold us forever.
 const worthwhile = 64 << 10
 
 // download brings one blob into the store (distribution-spec, Pulling blobs).
@@ -34,11 +34,11 @@ type download struct {
 	desc  ocispec.Descriptor
 	dst   *registry.Store
 	tally *tally
-	begun bool // Started was told
+	begun bool // Started was reported
 }
 
-// run fetches the blob. Bytes that were put together from several answers and
-// do not match the digest are fetched once more, whole.
+// run fetches the blob. If bytes from several responses do not match the
+// digest, the blob is fetched once more from the start.
 func (d *download) run(ctx context.Context) error {
 	pieced, err := d.fetch(ctx)
 	if pieced && errors.Is(err, artifact.ErrCorrupt) {
@@ -51,8 +51,8 @@ func (d *download) run(ctx context.Context) error {
 	return err
 }
 
-// fetch goes on with the blob where the store has got to. pieced says that the
-// bytes come from more than one answer.
+// fetch continues the blob from the store's offset. pieced reports that the
+// bytes come from more than one response.
 func (d *download) fetch(ctx context.Context) (pieced bool, err error) {
 	tell := d.r.c.opt.Progress
 	p, err := d.dst.Partial(ctx, d.desc)
@@ -93,7 +93,7 @@ func (d *download) fetch(ctx context.Context) (pieced bool, err error) {
 	return pieced, nil
 }
 
-// read asks for the bytes from the partial's end on and takes in what comes.
+// read requests the bytes from the partial's end on and stores them.
 func (d *download) read(ctx context.Context, p *cas.Partial, buf []byte) error {
 	if data, ok := d.src.lookup(d.desc.Digest); ok && p.Offset() == 0 {
 		return d.take(p, bytes.NewReader(data), buf)
@@ -123,7 +123,7 @@ func (d *download) read(ctx context.Context, p *cas.Partial, buf []byte) error {
 			return err
 		}
 		if resp.StatusCode == http.StatusPartialContent {
-			return fmt.Errorf("%w: asked for bytes from %d, got %.80q", errSession, asked, resp.Header.Get("Content-Range"))
+			return fmt.Errorf("%w: Content-Range: got %.80q, want bytes from %d", errSession, resp.Header.Get("Content-Range"), asked)
 		}
 	}
 	if left := d.desc.Size - p.Offset(); resp.ContentLength > left {
@@ -141,7 +141,7 @@ func (d *download) follows(resp *http.Response, off int64) bool {
 	return ok && dash && slash && err == nil && n == off && (total == "*" || total == strconv.FormatInt(d.desc.Size, 10))
 }
 
-// take writes the body to the partial, a buffer at a time.
+// take copies the body to the partial, a buffer at a time.
 func (d *download) take(p *cas.Partial, body io.Reader, buf []byte) error {
 	for {
 		n, err := io.ReadFull(body, buf[:min(int64(len(buf)), d.desc.Size-p.Offset()+1)])

@@ -6,23 +6,23 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// EventKind says what happened to a blob.
+// EventKind is the kind of an [Event].
 type EventKind string
 
-// The kinds of events. A blob has one Started, any number of Moved and Retried,
-// and one of the others at its end; one that is Present may have that alone.
+// Kinds of events. A blob has one Started, any number of Moved and Retried,
+// and one of the others at its end; a Present may be the only one.
 const (
-	Started EventKind = "started" // Offset is where it begins: above 0 when it was begun before
+	Started EventKind = "started" // Offset is above 0 if the transfer resumes
 	Moved   EventKind = "moved"   // Offset is how far it got; it may step back
 	Retried EventKind = "retried" // Err is why
-	Done    EventKind = "done"    // it was moved whole
+	Done    EventKind = "done"    // the transfer is complete
 	Present EventKind = "present" // it was there already
 	Mounted EventKind = "mounted" // the registry took it from another of its repositories
 	Failed  EventKind = "failed"  // Err is why
-	Waiting EventKind = "waiting" // Err is for what; of no blob
+	Waiting EventKind = "waiting" // Err is the reason; without a blob
 )
 
-// Event tells how a blob is getting on.
+// Event reports the progress of a blob.
 type Event struct {
 	Kind       EventKind
 	Descriptor ocispec.Descriptor
@@ -30,7 +30,7 @@ type Event struct {
 	Err        error
 }
 
-// Report says what a push or pull did.
+// Report summarizes a push or pull.
 type Report struct {
 	Manifests int   `json:"manifests"` // manifests and indexes in the artifact, referrers apart
 	Referrers int   `json:"referrers"` // signatures and other manifests that refer to those
@@ -38,19 +38,19 @@ type Report struct {
 	Moved     int   `json:"moved"`     // of the blobs, those that were sent or received
 	Present   int   `json:"present"`   // those that were there
 	Mounted   int   `json:"mounted"`   // those that the registry took from another repository
-	Left      int   `json:"left"`      // those that were not asked for
+	Left      int   `json:"left"`      // layers that were not requested
 	Bytes     int64 `json:"bytes"`     // of blobs over the wire or onto the disk, repetitions included
 
 	Tags     []string `json:"tags"`                // set by this run or found set
-	SignedBy []string `json:"signed_by,omitempty"` // what the verifier of a pull returned
+	SignedBy []string `json:"signed_by,omitempty"` // returned by the verifier of a pull
 }
 
-// tally counts for a [Report] from several goroutines.
+// tally counts for a [Report], from several goroutines.
 type tally struct {
 	moved, present, mounted, bytes atomic.Int64
 }
 
-// count notes the end of a blob.
+// count counts the end of a blob.
 func (t *tally) count(kind EventKind) {
 	switch kind {
 	case Done:
@@ -62,7 +62,7 @@ func (t *tally) count(kind EventKind) {
 	}
 }
 
-// into fills the counts in.
+// into copies the counts to a report.
 func (t *tally) into(r *Report) {
 	r.Moved, r.Present, r.Mounted = int(t.moved.Load()), int(t.present.Load()), int(t.mounted.Load())
 	r.Bytes = t.bytes.Load()

@@ -39,7 +39,7 @@ func (c *Client) pushLayout(ctx context.Context, src *registry.Store, desc ocisp
 	return report, nil
 }
 
-// plans reads what belongs to desc in a store: itself, and what refers to it.
+// plans reads desc and its referrers from a store.
 func plans(ctx context.Context, src *registry.Store, desc ocispec.Descriptor, f filter) (main, referring *plan, err error) {
 	if main, err = newPlan(ctx, src, desc, f); err != nil {
 		return nil, nil, err
@@ -74,7 +74,7 @@ func (c *Client) copyPlans(ctx context.Context, src, dst *registry.Store, main, 
 	return putManifests(ctx, dst, main, referring)
 }
 
-// copyBlob brings one blob over, hashed on the way.
+// copyBlob copies one blob, hashing it.
 func (c *Client) copyBlob(ctx context.Context, src, dst *registry.Store, desc ocispec.Descriptor, link bool, t *tally) error {
 	c.opt.Progress(Event{Kind: Started, Descriptor: desc})
 	kind := Done
@@ -120,8 +120,8 @@ func putManifests(ctx context.Context, dst *registry.Store, plans ...*plan) erro
 	return nil
 }
 
-// resolveLayout finds the artifact that ref names in an image layout: by digest,
-// by reference name, or the only one that has a name.
+// resolveLayout returns the artifact that ref names in an image layout: by
+// digest, by reference name, or the only one with a name.
 func resolveLayout(ctx context.Context, src *registry.Store, ref Reference) (ocispec.Descriptor, error) {
 	if name := ref.target(); name != "" {
 		return src.Resolve(ctx, name)
@@ -135,7 +135,7 @@ func resolveLayout(ctx context.Context, src *registry.Store, ref Reference) (oci
 		names = append(names, t.Ref)
 	}
 	if len(names) != 1 {
-		return ocispec.Descriptor{}, fmt.Errorf("it holds %d reference names (%s); say which: %w",
+		return ocispec.Descriptor{}, fmt.Errorf("got %d reference names (%s), want one: %w",
 			len(names), strings.Join(names[:min(len(names), 8)], ", "), errdef.ErrMissingReference)
 	}
 	return tags[0].Descriptor, nil

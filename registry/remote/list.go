@@ -21,8 +21,8 @@ import (
 // keep referrers, and cosign's older signatures. They name no artifact.
 var fallbackTag = regexp.MustCompile(`^sha256-[0-9a-f]{64}(\.(sig|att|sbom))?$`)
 
-// Resolve finds what ref points to now. The error is errdef.ErrNotFound where
-// there is nothing.
+// Resolve returns the descriptor that ref points to. If there is none, the
+// error is errdef.ErrNotFound.
 func (c *Client) Resolve(ctx context.Context, ref string) (ocispec.Descriptor, error) {
 	ctx, stop := c.within(ctx)
 	defer stop()
@@ -85,7 +85,7 @@ func (r *repository) fetchManifest(ctx context.Context, ref Reference) (desc oci
 
 // Tags lists the tags of a repository ("registry.example/team/core-llm"), or
 // the reference names of a layout ("oci:DIR"), sorted, without the tags that
-// stand in for referrers. A repository that is not there has none.
+// substitute for the referrers API. A missing repository has none.
 func (c *Client) Tags(ctx context.Context, repo string) ([]string, error) {
 	ctx, stop := c.within(ctx)
 	defer stop()
@@ -131,8 +131,8 @@ func layoutTags(ctx context.Context, dir string) ([]string, error) {
 	return names, err
 }
 
-// Referrers lists what refers to desc in the repository of ref, of one artifact
-// type unless that is "". The listing is the registry's word; what counts is
+// Referrers lists the referrers of desc in the repository of ref, of one
+// artifact type unless it is "". The listing is the registry's claim; verify
 // the manifests themselves.
 func (c *Client) Referrers(ctx context.Context, repo string, desc ocispec.Descriptor, artifactType string) ([]ocispec.Descriptor, error) {
 	from, err := ParseReference(repo)

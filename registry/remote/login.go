@@ -11,8 +11,8 @@ import (
 	"oras.land/oras-go/v2/registry/remote/credentials"
 )
 
-// ErrPlaintext says that a login can only be kept readable in docker's
-// configuration file, for no credential helper is set up.
+// ErrPlaintext reports that, without a credential helper, a login can only be
+// stored in clear in docker's configuration file.
 var ErrPlaintext = errors.New("no credential helper is set up to keep the password")
 
 // LoginOptions for [Client.Login].
@@ -20,11 +20,12 @@ type LoginOptions struct {
 	Host      string // HOST[:PORT]
 	User      string // empty: Password is an identity token
 	Password  string
-	Plaintext bool // keep it readable in docker's config.json where there is no helper
+	Plaintext bool // store it in clear in docker's config.json if there is no helper
 }
 
-// Login tries the credentials at the registry and, where it takes them, keeps
-// them where docker does: in the host's credential helper, or in config.json.
+// Login tries the credentials at the registry and, if they are accepted,
+// stores them with docker's: in the host's credential helper, or in
+// config.json.
 func (c *Client) Login(ctx context.Context, opt LoginOptions) error {
 	ref := orasregistry.Reference{Registry: opt.Host}
 	if err := ref.ValidateRegistry(); err != nil {

@@ -16,12 +16,13 @@ import (
 	"mm-abi.org/mm/registry/artifact"
 )
 
-// ErrHostile says that a registry or layout sent what no honest one does:
+// ErrHostile reports content that no honest registry or layout sends:
 // manifests beyond the limits, digests that cannot be checked, wrong lengths.
 var ErrHostile = errors.New("refused")
 
-// ErrReceived says that bytes that a registry sent are not those of their digest:
-// it is damaged, or something between changed them. Nothing of them was kept.
+// ErrReceived reports received bytes that do not match their digest: the
+// registry is damaged, or the bytes were changed on the way. None of them were
+// kept.
 var ErrReceived = errors.New("the registry sent other bytes")
 
 // Limits of an artifact.
@@ -35,7 +36,7 @@ const (
 type plan struct {
 	manifests []manifest           // children before parents, each digest once
 	blobs     []ocispec.Descriptor // configs and layers, each digest once
-	left      int                  // layers not asked for
+	left      int                  // layers that were not requested
 	seen      map[digest.Digest]int64
 	nodes     int
 	bytes     int64
@@ -51,7 +52,7 @@ type manifest struct {
 	data         []byte
 }
 
-// filter says which parts of an artifact are wanted. The zero value wants all.
+// filter selects parts of an artifact. The zero value selects all.
 type filter struct {
 	only   func(layer ocispec.Descriptor) bool
 	target string // of an index, the layers of this target's manifests only
@@ -75,7 +76,7 @@ func newPlan(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor, 
 	return p, nil
 }
 
-// add takes desc and what lies below it into the plan.
+// add adds desc and all below it to the plan.
 func (p *plan) add(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor, f filter, depth int) error {
 	if depth > maxNesting {
 		return fmt.Errorf("%w: indexes nested deeper than %d", ErrHostile, maxNesting)
@@ -115,7 +116,7 @@ func (p *plan) add(ctx context.Context, src content.Fetcher, desc ocispec.Descri
 	return nil
 }
 
-// addBlobs takes the config and the wanted layers of a manifest.
+// addBlobs adds the config and the selected layers of a manifest.
 func (p *plan) addBlobs(doc document, f filter) error {
 	if doc.Config != nil {
 		if fresh, err := p.first(*doc.Config); err != nil {
@@ -155,7 +156,7 @@ func (p *plan) first(desc ocispec.Descriptor) (bool, error) {
 	return !seen, nil
 }
 
-// readManifest fetches a manifest or index whole and checks its digest.
+// readManifest reads a manifest or index and checks its digest.
 func readManifest(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor) ([]byte, error) {
 	if desc.Size > maxManifest {
 		return nil, fmt.Errorf("%w: manifest %s of %d bytes, limit %d", ErrHostile, desc.Digest, desc.Size, maxManifest)

@@ -22,21 +22,21 @@ type Verifier interface {
 
 // PullOptions for [Client.Pull].
 type PullOptions struct {
-	// Verifier is asked before anything big is fetched, with the registry or
-	// layout as the source. Zero: nobody; the caller verifies what it got.
+	// Verifier is called before layers are fetched, with the registry or
+	// layout as the source. Nil: none; the caller verifies the result.
 	Verifier Verifier
-	// Admit is asked after the verifier and before any layer is fetched or
-	// anything is stored. It may read manifests and configs from src. Artifacts
-	// that call themselves mm's are held against registry.CheckTree before it.
-	// Zero: everything else passes.
+	// Admit is called after the verifier and before any layer is fetched or
+	// anything is stored. It may read manifests and configs from src. mm's own
+	// artifact types are checked by artifact.CheckTree first. Nil: everything
+	// passes.
 	Admit func(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor) error
-	// Keep says which signatures and attestations come along: bundle is the
-	// manifest of one about subject, both in src. Zero: those that the Verifier
-	// vouches for, if it can tell (method Vouches); else a few of those that are
-	// well formed.
+	// Keep selects the signatures and attestations to pull: bundle is the
+	// manifest of one about subject, both in src. Nil: those for which the
+	// Verifier has a trusted key, if it can check that (method Vouches); else
+	// a few well-formed ones.
 	Keep func(ctx context.Context, src content.Fetcher, subject, bundle ocispec.Descriptor) (bool, error)
-	// Only says which layers are wanted. Manifests, configs and signatures come
-	// whole. An artifact that lacks layers gets no tag. Zero: all.
+	// Only selects layers. Manifests, configs and signatures are always
+	// complete. An artifact without some layers gets no tag. Nil: all.
 	Only func(layer ocispec.Descriptor) bool
 	// Target leaves out the layers of an index's manifests for other targets
 	// (annotation abi.AnnotationTarget). Zero: all targets.
@@ -48,16 +48,16 @@ type PullOptions struct {
 	// Source holds the manifests that the caller has read from the repository, so
 	// that they are not fetched again. Nil: none.
 	Source *Source
-	// Tree is what the caller has read and checked of the artifact; it is not
-	// checked again. Nil: it is read and held against artifact.CheckTree.
+	// Tree is the artifact as the caller has read and checked it; it is not
+	// checked again. Nil: artifact.CheckTree checks it.
 	Tree *artifact.Tree
 	// Link shares bytes with a layout on the same disk by hard links. Zero: copy.
 	Link bool
 }
 
-// Pull brings the artifact that ref names into dst and returns its descriptor.
-// Each blob is hashed before it is visible; what an earlier run got of it is
-// kept and not fetched again. Signatures come along. The tag is set last.
+// Pull fetches the artifact that ref names into dst and returns its
+// descriptor. Each blob is hashed before it is visible; bytes from an earlier
+// run are not fetched again. Signatures are included. The tag is set last.
 func (c *Client) Pull(ctx context.Context, ref string, dst *registry.Store, opt PullOptions) (ocispec.Descriptor, Report, error) {
 	ctx, stop := c.within(ctx)
 	defer stop()
@@ -78,7 +78,7 @@ func (c *Client) Pull(ctx context.Context, ref string, dst *registry.Store, opt 
 	return desc, report, nil
 }
 
-// count fills in what the plans reach.
+// count fills in the sizes of the plans.
 func (r *Report) count(main, referring *plan) {
 	r.Manifests, r.Referrers, r.Left = len(main.manifests), len(referring.manifests), main.left
 	r.Blobs = len(main.blobs) + len(referring.blobs)
@@ -136,8 +136,8 @@ func (c *Client) pullRegistry(ctx context.Context, from Reference, dst *registry
 	return desc, setTag(ctx, dst, desc, as, report)
 }
 
-// admitted reads the manifests of desc and its signatures, after everybody who is
-// to be asked has agreed.
+// admitted reads the manifests of desc and its signatures, once the verifier,
+// the checks and Admit have passed.
 func admitted(ctx context.Context, src source, from Reference, desc ocispec.Descriptor, opt PullOptions, report *Report) (main, referring *plan, err error) {
 	if err := verify(ctx, src, from, desc, opt, report); err != nil {
 		return nil, nil, err
@@ -169,7 +169,7 @@ func verify(ctx context.Context, src content.ReadOnlyGraphStorage, from Referenc
 	return err
 }
 
-// setTag names what was pulled, if it is complete.
+// setTag names the pulled artifact, if it is complete.
 func setTag(ctx context.Context, dst *registry.Store, desc ocispec.Descriptor, as string, report *Report) error {
 	if as == "" || report.Left > 0 {
 		return nil

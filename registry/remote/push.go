@@ -22,7 +22,7 @@ import (
 )
 
 // maxSources bounds the tags whose blobs are offered for mounting, and the
-// repositories that are asked for one blob.
+// source repositories of one blob.
 const (
 	maxSources = 256
 	maxMounts  = 2
@@ -36,17 +36,16 @@ type PushOptions struct {
 	// MountFrom are repositories of the same registry that may hold some of the
 	// blobs. Those that the store has tags of are found without it. Zero: none.
 	MountFrom []string
-	// Admit is asked before anything is sent. Zero: everything passes.
+	// Admit is called before anything is sent. Nil: everything passes.
 	Admit func(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor) error
 	// Link shares bytes with a layout on the same disk by hard links. Zero: copy.
 	Link bool
 }
 
-// Push sends desc, which src holds, to the place that ref names: a repository
-// or an image layout, which is created where there is none. With it go what it
-// names and what refers to it or to a manifest below it. What is there already
-// is not sent again. The tag is set last; without one in ref the artifact is
-// reached by its digest only.
+// Push sends desc from src to ref, a repository or an image layout, which is
+// created if it is missing, together with all that desc names and all its
+// referrers. Existing blobs are not sent again. The tag is set last; without
+// one in ref the artifact is reachable by its digest only.
 func (c *Client) Push(ctx context.Context, src *registry.Store, desc ocispec.Descriptor, ref string, opt PushOptions) (Report, error) {
 	ctx, stop := c.within(ctx)
 	defer stop()
@@ -102,7 +101,7 @@ func (c *Client) pushRegistry(ctx context.Context, src *registry.Store, desc oci
 	report.count(main, referring)
 	for _, t := range tags {
 		if _, ok := main.seen[t.Descriptor.Digest]; !ok {
-			return report, fmt.Errorf("tag %s is for %s, which is no part of the artifact: %w", t.Ref, t.Descriptor.Digest, errdef.ErrInvalidReference)
+			return report, fmt.Errorf("tag %s: %s is not part of the artifact: %w", t.Ref, t.Descriptor.Digest, errdef.ErrInvalidReference)
 		}
 	}
 	if err := p.sendPlan(ctx, main, opt.MountFrom); err != nil {
@@ -120,8 +119,8 @@ func (c *Client) pushRegistry(ctx context.Context, src *registry.Store, desc oci
 	return report, nil
 }
 
-// sendPlan sends blobs, then manifests. Each is asked for, even where the
-// registry has the root: it may have lost what lies below.
+// sendPlan sends blobs, then manifests. Each is checked for, even if the
+// registry has the root: it may have lost blobs below.
 func (p *push) sendPlan(ctx context.Context, main *plan, mountFrom []string) error {
 	if err := p.sendBlobs(ctx, main.blobs, mountFrom); err != nil {
 		return err
@@ -134,7 +133,7 @@ func (p *push) sendPlan(ctx context.Context, main *plan, mountFrom []string) err
 	return nil
 }
 
-// sendBlobs sends the blobs that are not there, several at a time.
+// sendBlobs sends the missing blobs, several at a time.
 func (p *push) sendBlobs(ctx context.Context, blobs []ocispec.Descriptor, mountFrom []string) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(p.c.opt.Parallel)
@@ -193,13 +192,13 @@ func (p *push) sendBlob(ctx context.Context, desc ocispec.Descriptor, mountFrom 
 	return nil
 }
 
-// finish tells and counts the end of a blob.
+// finish reports and counts the end of a blob.
 func (p *push) finish(desc ocispec.Descriptor, kind EventKind) {
 	p.tally.count(kind)
 	p.c.opt.Progress(Event{Kind: kind, Descriptor: desc, Offset: desc.Size})
 }
 
-// sendManifest sends a manifest that is not there.
+// sendManifest sends a manifest if it is missing.
 func (p *push) sendManifest(ctx context.Context, m manifest) error {
 	there, err := p.r.Manifests().Exists(ctx, m.desc)
 	if err == nil && !there {
@@ -211,7 +210,7 @@ func (p *push) sendManifest(ctx context.Context, m manifest) error {
 	return nil
 }
 
-// tag lets the tag point to its manifest, unless it does.
+// tag points the tag to its manifest, unless it already does.
 func (p *push) tag(ctx context.Context, t registry.Tag) error {
 	now, err := p.r.Resolve(ctx, t.Ref)
 	if err == nil && now.Digest == t.Descriptor.Digest {
@@ -230,9 +229,9 @@ func (p *push) tag(ctx context.Context, t registry.Tag) error {
 	return nil
 }
 
-// mountSources finds repositories of the registry that hold blobs of the store:
-// the store's tags remember where artifacts came from or went to. What cannot
-// be read offers nothing.
+// mountSources finds repositories of the registry that hold blobs of the
+// store, by the store's tags, which record where artifacts came from or went
+// to. Unreadable ones are skipped.
 func mountSources(ctx context.Context, src *registry.Store, to Reference) map[digest.Digest][]string {
 	from := map[digest.Digest][]string{}
 	tags, err := src.Tags(ctx)

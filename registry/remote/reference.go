@@ -22,14 +22,14 @@ const layoutPrefix = "oci:"
 //	oci:dist/p-lite:p-lite:0.1.0                   a reference name in the image layout dist/p-lite
 //	oci:dist/p-lite@sha256:…                       a digest there
 type Reference struct {
-	Ref    abi.Ref // in a registry; in a layout the digest, and Entry taken apart where it is a reference
+	Ref    abi.Ref // in a registry; in a layout the digest, and the parsed Entry if it is a reference
 	Layout string  // folder of an image layout; empty for a registry
-	Entry  string  // reference name in the layout, as it stands in index.json; may be empty
+	Entry  string  // reference name in the layout, as in index.json; may be empty
 }
 
-// ParseReference reads a reference. In a layout the folder ends at the first
+// ParseReference parses a reference. In a layout the folder ends at the first
 // colon after the last slash or backslash, so that reference names may hold
-// colons; a name with slashes is told by its digest only. The error wraps
+// colons; a name with slashes needs its digest. The error wraps
 // errdef.ErrInvalidReference.
 func ParseReference(s string) (Reference, error) {
 	r, err := parseReference(s)
@@ -63,7 +63,7 @@ func parseLayout(s, rest string) (r Reference, err error) {
 	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
 		digest, rest = rest[at+1:], rest[:at]
 		if !abi.ValidDigest(digest) {
-			return r, fmt.Errorf("reference %q: %q is no digest", s, digest)
+			return r, fmt.Errorf("reference %q: invalid digest %q", s, digest)
 		}
 	}
 	base := strings.LastIndexAny(rest, `/\`) + 1
@@ -77,8 +77,8 @@ func parseLayout(s, rest string) (r Reference, err error) {
 	if r.Layout == "" {
 		return r, fmt.Errorf("reference %q names no folder", s)
 	}
-	// Other tools' layouts hold names that are no references: Entry is what
-	// counts.
+	// Layouts of other tools hold names that are not references; Entry is used
+	// then.
 	if ref, err := abi.ParseRef(r.Entry); err == nil && ref.Digest == "" {
 		r.Ref = ref
 	}

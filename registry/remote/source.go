@@ -13,7 +13,7 @@ import (
 	"oras.land/oras-go/v2/registry/remote/auth"
 )
 
-// maxMemo bounds what a [Source] holds, in bytes.
+// maxMemo bounds the bytes that a [Source] holds.
 const maxMemo = 32 << 20
 
 // Source is a repository opened for reading: manifests, configs, bundles and

@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// ErrStalled says that nothing moved on a request for [Options.Stall].
+// ErrStalled reports a request without progress for [Options.Stall].
 var ErrStalled = errors.New("no progress")
 
-// ErrTimeout says that an operation took longer than [Options.Timeout].
+// ErrTimeout reports an operation that took longer than [Options.Timeout].
 var ErrTimeout = errors.New("timed out")
 
-// errRedirect says that a redirect was not followed.
+// errRedirect reports a refused redirect.
 var errRedirect = errors.New("redirect refused")
 
 const (
@@ -28,8 +28,9 @@ const (
 	sendPiece    = 256 << 10 // bytes between two looks at the clock while the kernel sends a file
 )
 
-// newTransport makes the connections: no HTTP/2, since bulk data gains nothing
-// from sharing one connection and the kernel can send files over HTTP/1.1.
+// newTransport returns the HTTP transport. It does not use HTTP/2, since bulk
+// data gains nothing from sharing one connection and the kernel can send files
+// over HTTP/1.1.
 func newTransport(opt Options) http.RoundTripper {
 	dialer := &net.Dialer{Timeout: opt.Stall, KeepAlive: 30 * time.Second}
 	return &watch{stall: opt.Stall, rate: opt.MinRate, tell: opt.Progress, base: &http.Transport{
@@ -50,8 +51,8 @@ func newTransport(opt Options) http.RoundTripper {
 	}}
 }
 
-// conn gives up a write on which nothing moves, and lets the kernel send blobs
-// from their files.
+// conn gives up a write without progress, and sends blobs from their files in
+// the kernel.
 type conn struct {
 	net.Conn
 	stall time.Duration
@@ -66,9 +67,9 @@ func (c *conn) Write(p []byte) (int, error) {
 	return n, stalled(err)
 }
 
-// ReadFrom sends what net/http passes for a request body of known length: a
-// section of a file goes by sendfile(2) where the system has it, piece by
-// piece, each within the stall time.
+// ReadFrom sends a request body of known length from net/http: a section of a
+// file goes by sendfile(2) if the system has it, piece by piece, each within
+// the stall time.
 func (c *conn) ReadFrom(r io.Reader) (sent int64, err error) {
 	lr, ok := r.(*io.LimitedReader)
 	if !ok {
@@ -99,7 +100,7 @@ func (c *conn) ReadFrom(r io.Reader) (sent int64, err error) {
 	return sent, nil
 }
 
-// stalled names a passed deadline for what it is.
+// stalled maps a passed deadline to ErrStalled.
 func stalled(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return fmt.Errorf("%w: %w", ErrStalled, err)
@@ -107,14 +108,14 @@ func stalled(err error) error {
 	return err
 }
 
-// section is a request body: part of a file, which it owns. Unlike
-// io.SectionReader it can be sent by the kernel (see [conn.ReadFrom]). Each
-// request has a file of its own, since net/http may still be sending one body
-// when the next request begins, and the kernel moves the file's position.
+// section is a request body: part of a file, which it closes. Unlike
+// io.SectionReader the kernel can send it (see [conn.ReadFrom]). Each request
+// opens its own file, since net/http may still be sending one body when the
+// next request begins, and the kernel moves the file's position.
 type section struct {
 	file     *os.File
 	off, end int64
-	moved    func(n, off int64) // told of what was sent, and how far that is
+	moved    func(n, off int64) // receives the bytes sent and the offset
 }
 
 // Read reads the next bytes.
@@ -140,9 +141,8 @@ func (s *section) advance(n int64) {
 	s.moved(n, s.off)
 }
 
-// watch gives up requests on which nothing moves: between the request being
-// written and the answer, and while the answer is read. Writing is watched by
-// conn.
+// watch gives up requests without progress: between writing the request and
+// the response, and while the response is read. conn watches the writing.
 type watch struct {
 	base  http.RoundTripper
 	stall time.Duration
@@ -150,7 +150,7 @@ type watch struct {
 	tell  func(Event)
 }
 
-// notice tells the user, after a while, that nothing comes from the host.
+// notice notifies the user after a while of silence from the host.
 func (w *watch) notice(host string) *time.Timer {
 	return time.AfterFunc(noticeAfter, func() {
 		w.tell(Event{Kind: Waiting, Err: fmt.Errorf("nothing from %s for %s; giving up after %s", host, noticeAfter, w.stall)})
@@ -160,8 +160,7 @@ func (w *watch) notice(host string) *time.Timer {
 // patienceKey holds the longer wait that a request may allow for its answer.
 type patienceKey struct{}
 
-// CloseIdleConnections lets http.Client.CloseIdleConnections reach the
-// connections.
+// CloseIdleConnections closes the connections of the base transport.
 func (w *watch) CloseIdleConnections() {
 	if t, ok := w.base.(interface{ CloseIdleConnections() }); ok {
 		t.CloseIdleConnections()
@@ -219,8 +218,8 @@ type watchedBody struct {
 	got    int64
 }
 
-// Read reads from the body, within the stall time. The rate is that of the time
-// spent here, not of what is done with the bytes.
+// Read reads from the body, within the stall time. The rate counts the time
+// spent here, not the time of the caller.
 func (b *watchedBody) Read(p []byte) (int, error) {
 	b.timer.Reset(b.w.stall)
 	notice := b.w.notice(b.host)
@@ -250,7 +249,7 @@ func (b *watchedBody) Close() error {
 	return err
 }
 
-// orCause names the stall where that is why ctx ended.
+// orCause returns ErrStalled if that is why ctx ended.
 func orCause(ctx context.Context, err error) error {
 	if errors.Is(context.Cause(ctx), ErrStalled) {
 		return ErrStalled

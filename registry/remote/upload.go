@@ -22,17 +22,17 @@ import (
 	"mm-abi.org/mm/registry/cas"
 )
 
-// minChunk is how small chunks get when something on the way refuses larger
-// request bodies.
+// minChunk is the smallest chunk that is tried when larger request bodies are
+// refused on the way.
 const minChunk = 256 << 10
 
-// restartAfter is how often a registry may be out of step before the upload
-// begins anew: one that is still busy with the bytes of a dropped request says
+// restartAfter is how often a registry may report another offset before the
+// upload starts again: one still busy with the bytes of a dropped request does
 // so for a while.
 const restartAfter = 3
 
-// errSession says that the registry forgot an upload, or stands at another byte
-// of a blob than we do. It is remedied by asking, or from the start.
+// errSession reports that the registry lost an upload, or has another offset
+// than we do. Asking for the offset or a restart fixes it.
 var errSession = errors.New("the registry is out of step")
 
 // upload brings one blob into a repository (distribution-spec, Pushing blobs).
@@ -47,15 +47,15 @@ type upload struct {
 	to     string        // host/repository, for the memory
 
 	location *url.URL // of the session; nil: none yet
-	off      int64    // what the registry has
-	best     int64    // the most that it ever had; below it nothing counts as progress
+	off      int64    // bytes at the registry
+	best     int64    // highest off so far; less than that is no progress
 	chunk    int64
-	dropped  bool // off must be asked for
-	careful  bool // the registry may refuse what comes next
+	dropped  bool // off must be queried
+	careful  bool // the registry may refuse the next request
 }
 
-// mount asks the registry to take the blob from one of the repositories, and
-// keeps the session that it opens where it cannot.
+// mount asks the registry to take the blob from one of the repositories. If it
+// cannot, the session that it opened is kept.
 func (u *upload) mount(ctx context.Context, from []string) (bool, error) {
 	for _, repo := range from {
 		ctx := auth.AppendScopesForHost(ctx, u.r.Reference.Host(), auth.ScopeRepository(repo, auth.ActionPull))
@@ -73,8 +73,8 @@ func (u *upload) mount(ctx context.Context, from []string) (bool, error) {
 	return false, nil
 }
 
-// recall takes up the session of an earlier process, if it is at a place where
-// this one could have been sent.
+// recall resumes the session of an earlier process, if its URL is one that the
+// registry could have sent.
 func (u *upload) recall() {
 	at := u.memory.Location()
 	own, err := url.Parse(u.r.url(""))
@@ -86,16 +86,15 @@ func (u *upload) recall() {
 	}
 }
 
-// remember notes the session for the next process. What cannot be noted costs
-// time there, and nothing here.
+// remember records the session for the next process. A failure costs time
+// there, and nothing here.
 func (u *upload) remember() {
 	if u.location != nil {
 		_ = u.memory.Save(u.to, u.desc.Digest, u.location.String())
 	}
 }
 
-// abandon tells the registry that the session will not be gone on with, so that
-// it need not keep its bytes.
+// abandon tells the registry to drop the session's bytes.
 func (u *upload) abandon(ctx context.Context) {
 	if u.location == nil {
 		return
@@ -138,7 +137,7 @@ func (u *upload) run(ctx context.Context) error {
 	}
 }
 
-// adapt changes how the blob is sent where the registry refuses the way tried,
+// adapt changes how the blob is sent if the registry refuses the way tried,
 // and reports whether it did.
 func (u *upload) adapt(err error) bool {
 	var patch *patchError
@@ -150,7 +149,8 @@ func (u *upload) adapt(err error) bool {
 		u.chunk = max(u.chunk/2, minChunk)
 		u.dropped = true
 		return true
-	// After a cut the same answers only say that the registry has got further.
+	// After a cut the same statuses only mean that the registry has more
+	// bytes.
 	case u.off == 0 && !u.careful && slices.Contains([]int{400, 405, 411, 415, 416, 501}, code):
 		u.r.whole.Store(true)
 		u.location = nil
@@ -159,12 +159,12 @@ func (u *upload) adapt(err error) bool {
 	return false
 }
 
-// patchError marks what a PATCH was answered.
+// patchError is the error of a PATCH.
 type patchError struct{ error }
 
 func (e *patchError) Unwrap() error { return e.error }
 
-// attempt goes on with the upload until it is done or something fails.
+// attempt continues the upload until it is complete or fails.
 func (u *upload) attempt(ctx context.Context) error {
 	if u.dropped && u.location != nil {
 		if err := u.ask(ctx); err != nil {
@@ -222,7 +222,7 @@ func (u *upload) start(ctx context.Context, query url.Values) error {
 	return nil
 }
 
-// move notes where the session goes on.
+// move updates the session's URL.
 func (u *upload) move(resp *http.Response) error {
 	at, err := resp.Request.URL.Parse(resp.Header.Get("Location"))
 	if err != nil || resp.Header.Get("Location") == "" {
@@ -233,7 +233,7 @@ func (u *upload) move(resp *http.Response) error {
 		return err
 	}
 	if hostOf(at.Host, at.Scheme) == hostOf(own.Host, own.Scheme) {
-		at.Scheme, at.Host = own.Scheme, own.Host // registries behind a proxy often do not know that they speak TLS
+		at.Scheme, at.Host = own.Scheme, own.Host // registries behind a proxy often do not know that they use TLS
 	}
 	if at.Scheme != "https" && (at.Scheme != "http" || own.Scheme != "http") {
 		return fmt.Errorf("%w: upload location %s", ErrHostile, withoutQuery(*at))
@@ -242,8 +242,8 @@ func (u *upload) move(resp *http.Response) error {
 	return nil
 }
 
-// by chooses who sends a request to the session: credentials are for the
-// registry's own host.
+// by returns the client for requests to the session: credentials are sent only
+// to the registry's own host.
 func (u *upload) by() doer {
 	own, err := url.Parse(u.r.url(""))
 	if err == nil && own.Scheme == u.location.Scheme && own.Host == u.location.Host {
@@ -317,7 +317,7 @@ func (u *upload) commit(ctx context.Context, off int64) error {
 	query := at.Query()
 	query.Set("digest", u.desc.Digest.String())
 	at.RawQuery = query.Encode()
-	// A registry may read the whole blob again before it answers.
+	// A registry may read the blob again before it responds.
 	ctx = context.WithValue(ctx, patienceKey{}, time.Minute+time.Duration(u.desc.Size/(20<<20))*time.Second)
 	req, err := u.request(ctx, http.MethodPut, at, off, u.desc.Size)
 	if err != nil {
@@ -330,7 +330,7 @@ func (u *upload) commit(ctx context.Context, off int64) error {
 	if err != nil {
 		var code errcode.Error
 		if errors.As(err, &code) && code.Code == errcode.ErrorCodeDigestInvalid {
-			return fmt.Errorf("the registry got other bytes than the digest says (is the store sound?): %w", err)
+			return fmt.Errorf("digest mismatch at the registry (check the store with mm fsck): %w", err)
 		}
 		if there, headErr := u.r.Blobs().Exists(ctx, u.desc); headErr == nil && there {
 			return nil // the answer was lost, not the blob
@@ -344,7 +344,7 @@ func (u *upload) commit(ctx context.Context, off int64) error {
 	return nil
 }
 
-// lost tells failures of the session from others.
+// lost maps failures of the session to errSession.
 func lost(err error) error {
 	switch status(err) {
 	case http.StatusNotFound, http.StatusRequestedRangeNotSatisfiable:
@@ -353,7 +353,7 @@ func lost(err error) error {
 	return err
 }
 
-// request makes a request whose body are the blob's bytes from off to end.
+// request returns a request with the blob's bytes from off to end as its body.
 func (u *upload) request(ctx context.Context, method string, at url.URL, off, end int64) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, method, at.String(), nil)
 	if err != nil {
@@ -378,8 +378,8 @@ func (u *upload) request(ctx context.Context, method string, at url.URL, off, en
 	return req, err
 }
 
-// uploaded reads how many bytes a session has from its Range header, "0-41" for
-// 42. Registries say "0-0" for none too.
+// uploaded parses the size of a session from its Range header, "0-41" for 42.
+// Registries send "0-0" for 0 too.
 func uploaded(h http.Header) (int64, bool) {
 	_, last, ok := strings.Cut(strings.TrimPrefix(h.Get("Range"), "bytes="), "-")
 	n, err := strconv.ParseInt(last, 10, 64)

@@ -22,13 +22,13 @@ type logins struct {
 	user, password [sha256.Size]byte // of the one login
 	single         bool
 	hashes         map[string][]byte // bcrypt, by user
-	decoy          []byte            // what unknown users are checked against
+	decoy          []byte            // compared for unknown users
 
 	mu      sync.Mutex
 	checked map[[sha256.Size]byte]bool // bcrypt is slow by design; a client asks often
 }
 
-// newLogins returns nil where nobody needs to log in.
+// newLogins returns nil if no login is required.
 func newLogins(opt Options) (*logins, error) {
 	l := &logins{hashes: map[string][]byte{}, checked: map[[sha256.Size]byte]bool{}}
 	if opt.User != "" || opt.Password != "" {
@@ -55,14 +55,14 @@ func newLogins(opt Options) (*logins, error) {
 	}
 	if !l.single && len(l.hashes) == 0 {
 		if opt.Htpasswd != nil {
-			return nil, errors.New("htpasswd names nobody")
+			return nil, errors.New("empty htpasswd")
 		}
 		return nil, nil
 	}
 	return l, nil
 }
 
-// allow checks the request's login, in a time that does not tell whether the
+// allow checks the request's login, in a time that does not reveal whether the
 // user exists.
 func (l *logins) allow(r *http.Request) bool {
 	user, password, ok := r.BasicAuth()

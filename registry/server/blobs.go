@@ -12,7 +12,7 @@ import (
 func digestOf(text string) (digest.Digest, error) {
 	d, err := digest.Parse(text)
 	if err != nil || d.Algorithm() != digest.SHA256 && d.Algorithm() != digest.SHA512 {
-		return "", fault(http.StatusBadRequest, "DIGEST_INVALID", "%q is no sha256 or sha512 digest", clip(text))
+		return "", fault(http.StatusBadRequest, "DIGEST_INVALID", "invalid digest %q: want sha256 or sha512", clip(text))
 	}
 	return d, nil
 }
@@ -52,7 +52,7 @@ func (req *request) blobGet() error {
 	return nil
 }
 
-// blobDelete takes a blob out of the repository (Deleting Blobs).
+// blobDelete removes a blob from the repository (Deleting Blobs).
 func (req *request) blobDelete() error {
 	d, err := digestOf(req.arg)
 	if err != nil {

@@ -15,8 +15,9 @@ const rateWindow = 30 * time.Second
 // errSlow is the answer to a body that does not come.
 var errSlow = fault(http.StatusRequestTimeout, "BLOB_UPLOAD_INVALID", "the body comes too slowly")
 
-// errOvertaken is the answer to a request whose upload another one goes on with.
-var errOvertaken = fault(http.StatusConflict, "BLOB_UPLOAD_INVALID", "another request goes on with this upload")
+// errOvertaken is the response to a request whose upload another request
+// continues.
+var errOvertaken = fault(http.StatusConflict, "BLOB_UPLOAD_INVALID", "another request continues this upload")
 
 // body is a request's body that must bring so many bytes in each window. A
 // client that sends a byte now and then would hold files and a lock for ever.
@@ -27,7 +28,7 @@ type body struct {
 	least  int64 // bytes a window
 
 	mu    sync.Mutex
-	over  bool // another request goes on
+	over  bool // another request continues
 	ended bool
 
 	until time.Time
@@ -47,7 +48,8 @@ func (b *body) Read(p []byte) (int, error) {
 			return 0, errSlow
 		}
 		b.until, b.got = now.Add(b.window), 0
-		// A window more, so that one that keeps the rate never meets it.
+		// One window more, so that a client at the required rate never reaches
+		// it.
 		if !b.deadline(b.until.Add(b.window)) {
 			return 0, errOvertaken
 		}
@@ -84,7 +86,7 @@ func (b *body) deadline(at time.Time) bool {
 	return !b.over
 }
 
-// interrupt lets the read that waits return.
+// interrupt makes a blocked read return.
 func (b *body) interrupt() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -94,7 +96,7 @@ func (b *body) interrupt() {
 	}
 }
 
-// end lets the connection go on without a deadline.
+// end removes the connection's deadline.
 func (b *body) end() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -104,14 +106,15 @@ func (b *body) end() {
 	b.ended = true
 }
 
-// turns knows which request is at which upload: one that comes back after a cut
-// must not wait until the server notices the cut.
+// turns records the current request of each upload: a client that returns
+// after a cut must not wait until the server notices the cut.
 type turns struct {
 	mu sync.Mutex
 	at map[string]*body
 }
 
-// take makes b the one at the upload and interrupts the one before.
+// take makes b the current request of the upload and interrupts the previous
+// one.
 func (t *turns) take(upload string, b *body) {
 	t.mu.Lock()
 	before := t.at[upload]

@@ -28,7 +28,7 @@ func fault(status int, code, format string, args ...any) error {
 	return &apiError{status, code, fmt.Sprintf(format, args...)}
 }
 
-// clip keeps what a client sent out of messages beyond 100 bytes.
+// clip truncates client input to 100 bytes for messages.
 func clip(s string) string {
 	if len(s) > 100 {
 		return strings.ToValidUTF8(s[:100], "") + "…"
@@ -36,8 +36,8 @@ func clip(s string) string {
 	return s
 }
 
-// translate gives errors of the store their code; what is left is our fault,
-// and its text, which may hold paths, stays here.
+// translate maps errors of the store to API errors. Other errors are internal,
+// and their text, which may hold paths, is not sent.
 func translate(err error) *apiError {
 	var e *apiError
 	switch {

@@ -21,9 +21,9 @@ import (
 // tagPattern is the grammar of tags (distribution-spec, Pulling manifests).
 var tagPattern = regexp.MustCompile(`^[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}$`)
 
-// maxReferrer bounds a manifest with a subject, in bytes: whoever may push may
-// attach any number of them to what others pull, and every listing repeats
-// their annotations.
+// maxReferrer bounds a manifest with a subject, in bytes: a client with push
+// access may attach any number of them to other artifacts, and every listing
+// repeats their annotations.
 const maxReferrer = 64 << 10
 
 // maxTags bounds the tag parameters of one push.
@@ -137,7 +137,7 @@ func (req *request) manifestPut() error {
 	return nil
 }
 
-// describe says what a pushed manifest is and which tags it gets.
+// describe returns the descriptor and tags of a pushed manifest.
 func (req *request) describe(data []byte) (tags []string, desc ocispec.Descriptor, err error) {
 	alg := digest.SHA256
 	var want digest.Digest
@@ -150,11 +150,11 @@ func (req *request) describe(data []byte) (tags []string, desc ocispec.Descripto
 		tags = []string{req.arg}
 	}
 	if len(tags) > maxTags {
-		return nil, desc, fault(http.StatusBadRequest, "MANIFEST_INVALID", "%d tags at once, %d are taken", len(tags), maxTags)
+		return nil, desc, fault(http.StatusBadRequest, "MANIFEST_INVALID", "too many tags: got %d, limit %d", len(tags), maxTags)
 	}
 	for _, tag := range tags {
 		if !tagPattern.MatchString(tag) {
-			return nil, desc, fault(http.StatusBadRequest, "MANIFEST_INVALID", "%q is no tag", clip(tag))
+			return nil, desc, fault(http.StatusBadRequest, "MANIFEST_INVALID", "invalid tag %q", clip(tag))
 		}
 	}
 	desc = ocispec.Descriptor{Digest: alg.FromBytes(data), Size: int64(len(data))}
@@ -163,7 +163,7 @@ func (req *request) describe(data []byte) (tags []string, desc ocispec.Descripto
 	}
 	desc.MediaType, _, err = mime.ParseMediaType(req.r.Header.Get("Content-Type"))
 	if err != nil || !artifact.IsManifest(desc.MediaType) {
-		return nil, desc, fault(http.StatusUnsupportedMediaType, "MANIFEST_INVALID", "Content-Type %q is no manifest", clip(req.r.Header.Get("Content-Type")))
+		return nil, desc, fault(http.StatusUnsupportedMediaType, "MANIFEST_INVALID", "Content-Type %q is not a manifest type", clip(req.r.Header.Get("Content-Type")))
 	}
 	return tags, desc, nil
 }

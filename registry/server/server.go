@@ -2,15 +2,15 @@
 // (distribution-spec v1.1): pull, push (monolithic, chunked, streamed, by
 // mount), tags, referrers, deletion.
 //
-// All repositories share the store's blobs. What a repository shows is decided
-// by [registry.Store.Shows]: links, written by pushes here, and tags
-// "repository:tag", whoever set them. So an artifact that was assembled and
-// tagged on this machine can be pulled at once, and deleting a blob in one
-// repository is immediate there and leaves the others alone.
+// All repositories share the store's blobs. [registry.Store.Shows] decides
+// what a repository shows: links, written by pushes here, and tags
+// "repository:tag", however they were set. So an artifact that was assembled
+// and tagged on this machine can be pulled immediately, and deleting a blob in
+// one repository is immediate there and does not affect the others.
 //
-// Upload sessions lie on disk and survive the server, for a while: [Server.Tend]
-// gives up those that nobody goes on with. Nothing a client sends is
-// visible before its digest is right and its bytes are durable.
+// Upload sessions are on disk and survive the server for a while:
+// [Server.Tend] drops abandoned ones. Nothing that a client sends is visible
+// before its digest is checked and its bytes are durable.
 package server
 
 import (
@@ -32,15 +32,15 @@ const maxManifest = artifact.MaxManifestBytes
 
 // Options for [New].
 type Options struct {
-	ReadOnly  bool          // refuse every change. Zero: take pushes
+	ReadOnly  bool          // refuse every change. Zero: accept pushes
 	User      string        // with Password, the one login. Zero: see Htpasswd
 	Password  string        //
-	Htpasswd  []byte        // lines of user:bcrypt-hash. Zero, and no User: everybody may do everything
-	Hosts     []string      // names, without port, by which clients may ask for it, beside localhost and addresses
-	AnyHost   bool          // let clients ask by any name. Zero: only by those, since a web page may give its own name this machine's address
-	MaxBlob   int64         // bytes of one blob. Zero: what the disk holds
-	MaxStore  int64         // bytes of all blobs, unfinished ones too. Zero: what the disk holds
-	UploadAge time.Duration // when an upload without progress is given up. Zero: 6 hours
+	Htpasswd  []byte        // lines of user:bcrypt-hash. Nil, and no User: no login is required
+	Hosts     []string      // host names, without port, by which clients may address it, in addition to localhost and addresses
+	AnyHost   bool          // accept any host name. Zero: only those, since a web page may point its own name to this machine (DNS rebinding)
+	MaxBlob   int64         // bytes of one blob. Zero: limited by the disk
+	MaxStore  int64         // bytes of all blobs, incomplete ones too. Zero: limited by the disk
+	UploadAge time.Duration // when an upload without progress is dropped. Zero: 6 hours
 	MinRate   int64         // bytes a second that a body must bring, over half a minute. Zero: 1024
 }
 
@@ -49,14 +49,14 @@ const (
 	defaultMinRate   = 1 << 10
 )
 
-// Server is an http.Handler for the paths below /v2/. Its [Server.Tend] should
-// run beside it.
+// Server is an http.Handler for the paths below /v2/. Run its [Server.Tend] as
+// well.
 type Server struct {
 	store  *registry.Store
 	opt    Options
 	auth   *logins // nil: open
 	cross  *http.CrossOriginProtection
-	window time.Duration // over which a body's rate is taken
+	window time.Duration // over which a body's rate is measured
 	room   room
 	turns  turns
 	edited atomic.Int64 // when the names last changed, in nanoseconds; 0: since then they were compacted
@@ -99,7 +99,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// admit checks host, login, origin and whether changes are taken.
+// admit checks host, login, origin and whether changes are allowed.
 func (s *Server) admit(w http.ResponseWriter, r *http.Request) error {
 	if !s.named(r.Host) {
 		return fault(http.StatusMisdirectedRequest, "DENIED", "this registry is not known as %q (mm registry serve --host)", clip(r.Host))
@@ -121,9 +121,9 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// named reports whether clients may ask for the registry under this host. Names
-// of others are refused: a page at evil.example that lets its name point to
-// this machine is same-origin with what it finds there.
+// named reports whether clients may address the registry by this host. Other
+// names are refused (DNS rebinding): a page at evil.example that points its
+// name to this machine is same-origin with the responses.
 func (s *Server) named(host string) bool {
 	if s.opt.AnyHost {
 		return true
@@ -146,7 +146,7 @@ type request struct {
 	w     http.ResponseWriter
 	r     *http.Request
 	repo  string
-	arg   string // what follows the repository and the kind: digest, tag, session
+	arg   string // the rest of the path: digest, tag, session
 	serve func() error
 }
 
@@ -156,7 +156,7 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) (*request, error)
 	req := &request{Server: s, w: w, r: r}
 	path, ok := strings.CutPrefix(r.URL.Path, "/v2/")
 	if !ok && r.URL.Path != "/v2" {
-		return nil, fault(http.StatusNotFound, "UNSUPPORTED", "no such path; the API lies below /v2/")
+		return nil, fault(http.StatusNotFound, "UNSUPPORTED", "unknown path; the API is below /v2/")
 	}
 	switch path {
 	case "":
@@ -193,7 +193,7 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) (*request, error)
 		req.repo, req.arg = strings.Join(parts[:n-2], "/"), parts[n-1]
 	}
 	if !registry.ValidRepo(req.repo) {
-		return nil, fault(http.StatusBadRequest, "NAME_INVALID", "%q is no repository name", clip(req.repo))
+		return nil, fault(http.StatusBadRequest, "NAME_INVALID", "invalid repository name %q", clip(req.repo))
 	}
 	return req.only(methods)
 }

@@ -64,7 +64,7 @@ func (req *request) catalog() error {
 	return req.json("application/json", map[string]any{"repositories": repos})
 }
 
-// page cuts the sorted names to what n and last ask for, and links to the rest.
+// page returns the sorted names that n and last select, and links to the rest.
 func (req *request) page(names []string) ([]string, error) {
 	query := req.r.URL.Query()
 	if last := query.Get("last"); last != "" {
@@ -77,7 +77,7 @@ func (req *request) page(names []string) ([]string, error) {
 	if text := query.Get("n"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 0 {
-			return nil, fault(http.StatusBadRequest, "UNSUPPORTED", "n=%q is no count", clip(text))
+			return nil, fault(http.StatusBadRequest, "UNSUPPORTED", "invalid count n=%q", clip(text))
 		}
 		if n < len(names) {
 			names = names[:n]
@@ -90,8 +90,8 @@ func (req *request) page(names []string) ([]string, error) {
 	return names, nil
 }
 
-// maxListing is about how many bytes of referrers go into one page. Clients take
-// at most 4 MiB.
+// maxListing is the approximate size of a page of referrers. Clients accept at
+// most 4 MiB.
 const maxListing = 2 << 20
 
 // referrers lists the manifests that point to a subject (Listing Referrers).

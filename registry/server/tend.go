@@ -18,9 +18,9 @@ const (
 	restFor    = 30 * time.Second
 )
 
-// Tend does what no request waits for, until ctx ends: it makes index.json
-// complete when pushes have ceased, drops uploads that nobody goes on with, and
-// measures the store anew where its size is limited. It returns ctx's error.
+// Tend runs the background work until ctx ends: it makes index.json complete
+// when pushes have ceased, drops abandoned uploads, and measures the store
+// again if its size is limited. It returns ctx's error.
 func (s *Server) Tend(ctx context.Context) error {
 	tick := time.NewTicker(tendEvery)
 	defer tick.Stop()
@@ -41,7 +41,7 @@ func (s *Server) Tend(ctx context.Context) error {
 	}
 }
 
-// sweep drops old uploads. What cannot be dropped now is tried again.
+// sweep drops old uploads. Failures are retried at the next sweep.
 func (s *Server) sweep(ctx context.Context) {
 	if n, err := s.store.DropUploads(ctx, s.opt.UploadAge); err == nil && n > 0 {
 		_ = s.room.measure(ctx)
@@ -55,8 +55,8 @@ func (s *Server) changed() { s.edited.Store(time.Now().UnixNano()) }
 // something was removed.
 const measureEvery = 5 * time.Second
 
-// room is how much more the store may take. It counts what comes in and measures
-// when that seems too much.
+// room is the remaining size limit of the store. It counts incoming bytes and
+// measures the store when the count reaches the limit.
 type room struct {
 	store *registry.Store
 	limit int64 // bytes; 0: none
@@ -86,7 +86,7 @@ func (r *room) measureLocked(ctx context.Context) error {
 	return err
 }
 
-// take counts n bytes more, or refuses them.
+// take reserves n bytes, or refuses them.
 func (r *room) take(ctx context.Context, n int64) error {
 	if r.limit <= 0 {
 		return nil
@@ -105,12 +105,12 @@ func (r *room) take(ctx context.Context, n int64) error {
 	return nil
 }
 
-// give takes back bytes that were counted and dropped.
+// give returns reserved bytes that were dropped.
 func (r *room) give(n int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.used -= n
 }
 
-// full reports whether err says that there is no room, on the disk or by limit.
+// full reports whether err is a full disk or the store's limit.
 func full(err error) bool { return errors.Is(err, errFull) || diskFull(err) }

@@ -22,8 +22,8 @@ import (
 // uploadBuffer is the unit in which bodies are read.
 const uploadBuffer = 256 << 10
 
-// uploadStart opens a session, or ends it at once: by mounting a blob that is
-// here already, or with the whole blob in the request (Pushing blobs).
+// uploadStart opens a session, or completes it immediately: by mounting an
+// existing blob, or with the blob in the request (Pushing blobs).
 func (req *request) uploadStart() error {
 	ctx, query := req.r.Context(), req.r.URL.Query()
 	if text := query.Get("mount"); text != "" {
@@ -39,7 +39,7 @@ func (req *request) uploadStart() error {
 	if text := query.Get("digest"); text != "" && query.Get("mount") == "" {
 		err := req.uploadEnd()
 		if err != nil {
-			req.discard() // nobody was told of the session
+			req.discard() // the client has not seen the session
 		}
 		return err
 	}
@@ -49,7 +49,7 @@ func (req *request) uploadStart() error {
 }
 
 // mount shows a blob of another repository in this one. Without a source any
-// repository will do: who may push here may read everywhere.
+// repository serves: a client that may push here may read everywhere.
 func (req *request) mount(text, from string) (done bool, err error) {
 	ctx := req.r.Context()
 	d, err := digestOf(text)
@@ -85,7 +85,7 @@ func (req *request) mount(text, from string) (done bool, err error) {
 	return false, nil
 }
 
-// session tells the client where to go on and how far it has come.
+// session sends the client the session's URL and offset.
 func (req *request) session(offset int64) {
 	h := req.w.Header()
 	h.Set("Location", "/v2/"+req.repo+"/blobs/uploads/"+req.arg)
@@ -101,7 +101,7 @@ func (req *request) stored(d digest.Digest) {
 	req.w.WriteHeader(http.StatusCreated)
 }
 
-// unknown translates the store's answer to a session that is not there.
+// unknown maps the store's error for a missing session.
 func unknown(err error) error {
 	if errors.Is(err, errdef.ErrNotFound) {
 		return fault(http.StatusNotFound, "BLOB_UPLOAD_UNKNOWN", "no such upload")
@@ -119,10 +119,10 @@ func (req *request) uploadStatus() error {
 	return nil
 }
 
-// lockWait is how long a request waits for another one to let go of its upload.
+// lockWait is how long a request waits for another one to release its upload.
 const lockWait = 10 * time.Second
 
-// open takes the session over from whatever request is at it, and opens it.
+// open takes the session over from the current request, and opens it.
 func (req *request) open() (*cas.Upload, *body, func(), error) {
 	body := req.body()
 	key := req.repo + "\x00" + req.arg
@@ -142,7 +142,8 @@ func (req *request) open() (*cas.Upload, *body, func(), error) {
 	return up, body, leave, nil
 }
 
-// uploadChunk appends the body to the session. What arrived before a cut stays.
+// uploadChunk appends the body to the session. Bytes that arrived before a cut
+// remain.
 func (req *request) uploadChunk() error {
 	up, body, leave, err := req.open()
 	if err != nil {
@@ -159,7 +160,7 @@ func (req *request) uploadChunk() error {
 	return nil
 }
 
-// uploadEnd appends the body, if there is one, and makes the session a blob.
+// uploadEnd appends the body, if there is one, and completes the blob.
 func (req *request) uploadEnd() error {
 	ctx := req.r.Context()
 	d, err := digestOf(req.r.URL.Query().Get("digest"))
@@ -179,7 +180,7 @@ func (req *request) uploadEnd() error {
 	ctx = context.WithoutCancel(ctx)
 	if err := up.Commit(ctx, desc); err != nil {
 		if errors.Is(err, artifact.ErrCorrupt) {
-			return fault(http.StatusBadRequest, "DIGEST_INVALID", "what was uploaded is not %s", d)
+			return fault(http.StatusBadRequest, "DIGEST_INVALID", "uploaded bytes do not match %s", d)
 		}
 		return err
 	}
@@ -193,8 +194,8 @@ func (req *request) uploadEnd() error {
 // chunkRange is a Content-Range of this API: two offsets, without a unit.
 var chunkRange = regexp.MustCompile(`^(?:bytes )?([0-9]{1,18})-([0-9]{1,18})(?:/.*)?$`)
 
-// receive appends the body to the session. A Content-Range must continue it and
-// be as long as the body says it is.
+// receive appends the body to the session. A Content-Range must continue it
+// and have the body's length.
 func (req *request) receive(up *cas.Upload, from io.Reader) error {
 	limit := req.opt.MaxBlob - up.Offset()
 	if text := req.r.Header.Get("Content-Range"); text != "" {
@@ -206,7 +207,7 @@ func (req *request) receive(up *cas.Upload, from io.Reader) error {
 		last, _ := strconv.ParseInt(m[2], 10, 64)
 		if first != up.Offset() || last < first {
 			req.session(up.Offset())
-			return fault(http.StatusRequestedRangeNotSatisfiable, "BLOB_UPLOAD_INVALID", "the upload goes on at %d", up.Offset())
+			return fault(http.StatusRequestedRangeNotSatisfiable, "BLOB_UPLOAD_INVALID", "the upload continues at %d", up.Offset())
 		}
 		if n := req.r.ContentLength; n >= 0 && n != last-first+1 {
 			return fault(http.StatusBadRequest, "SIZE_INVALID", "a body of %d bytes for %q", n, clip(text))
@@ -232,12 +233,12 @@ func (req *request) receive(up *cas.Upload, from io.Reader) error {
 	} else if !full(err) {
 		return err
 	}
-	// What can never be finished must not take up the room.
+	// An upload that can never complete must not use space.
 	req.room.give(start + n)
 	return errors.Join(err, up.Discard())
 }
 
-// metered is an upload whose bytes count for the store's limit.
+// metered is an upload whose bytes count towards the store's limit.
 type metered struct {
 	up  *cas.Upload
 	req *request

@@ -16,8 +16,8 @@ const (
 	// referrer and as media type of its layer.
 	BundleMediaType = "application/vnd.dev.sigstore.bundle.v0.3+json"
 
-	// ReleaseType is the predicate type of a release signature, the one that
-	// cosign sign writes. Statements of any other type are attestations.
+	// ReleaseType is the predicate type of a release signature, as cosign sign
+	// writes it. Statements of any other type are attestations.
 	ReleaseType = "https://sigstore.dev/cosign/sign/v1"
 
 	payloadType   = "application/vnd.in-toto+json"
@@ -70,11 +70,11 @@ type resource struct {
 	Digest map[string]string `json:"digest"`
 }
 
-// opened is a bundle taken apart, its signature not yet checked.
+// opened is a parsed bundle, its signature not yet checked.
 type opened struct {
 	hint      string // of the public key; "" where a certificate is named instead
 	keyless   bool
-	message   []byte // what was signed: the pre-authentication encoding
+	message   []byte // the signed bytes: the pre-authentication encoding
 	signature []byte
 	statement statement
 }
@@ -85,7 +85,7 @@ func pae(typ string, payload []byte) []byte {
 	return fmt.Appendf(nil, "DSSEv1 %d %s %d %s", len(typ), typ, len(payload), payload)
 }
 
-// seal makes the bundle of a statement about subject.
+// seal returns the bundle of a statement about subject.
 func seal(key *PrivateKey, subject digest.Digest, predicateType string, predicate json.RawMessage) ([]byte, error) {
 	payload, err := json.Marshal(statement{
 		Type:          statementType,
@@ -111,9 +111,9 @@ func seal(key *PrivateKey, subject digest.Digest, predicateType string, predicat
 	})
 }
 
-// open takes a bundle apart. Members that mm does not use (log entries, time
-// stamps) are ignored; a member twice, in any case, is a fault, because two
-// readers could then see two bundles.
+// open parses a bundle. Members that mm does not use (log entries, time
+// stamps) are ignored; a duplicate member, in any case, is an error, because
+// two readers could then see different bundles.
 func open(data []byte) (*opened, error) {
 	var b bundle
 	if err := strictJSON(data, &b); err != nil {
@@ -152,7 +152,7 @@ func open(data []byte) (*opened, error) {
 	return o, nil
 }
 
-// identity notes by what the bundle wants to be verified.
+// identity records how the bundle is to be verified.
 func (o *opened) identity(m material) error {
 	switch {
 	case m.PublicKey != nil && m.Certificate == nil && m.CertChain == nil:
@@ -175,7 +175,7 @@ func (s *statement) names(d digest.Digest) bool {
 	return false
 }
 
-// decodeBase64 takes the standard alphabet or the URL one, as DSSE and
+// decodeBase64 accepts the standard and the URL alphabet, as DSSE and
 // protobuf's JSON form both allow.
 func decodeBase64(s string) ([]byte, error) {
 	if data, err := base64.StdEncoding.Strict().DecodeString(s); err == nil {
@@ -191,7 +191,7 @@ func strictJSON(data []byte, v any) error {
 	if err := uniqueMembers(dec, 0); err != nil {
 		return err
 	}
-	return json.Unmarshal(data, v) // refuses what follows the value
+	return json.Unmarshal(data, v) // refuses trailing data
 }
 
 // clip shortens foreign text for a message.

@@ -10,9 +10,9 @@ import (
 // maxDepth bounds the nesting of a bundle or statement.
 const maxDepth = 64
 
-// uniqueMembers reads one JSON value and fails where an object names a member
-// twice. encoding/json would take the last of them and, what is more, matches
-// names without regard to case; so does the comparison here.
+// uniqueMembers reads one JSON value and fails if an object has a duplicate
+// member. encoding/json would keep the last one; it also matches names without
+// regard to case, and so does this comparison.
 func uniqueMembers(dec *json.Decoder, depth int) error {
 	if depth > maxDepth {
 		return fmt.Errorf("nested deeper than %d", maxDepth)

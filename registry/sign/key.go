@@ -22,7 +22,7 @@ import (
 // Algorithm names a kind of key.
 type Algorithm string
 
-// The algorithms that mm makes and accepts; cosign knows both.
+// Algorithms that mm makes and accepts; cosign supports both.
 const (
 	P256    Algorithm = "p256"    // ECDSA over NIST P-256 with SHA-256
 	Ed25519 Algorithm = "ed25519" // EdDSA, RFC 8032
@@ -31,8 +31,7 @@ const (
 // maxKeyFile bounds a PEM file, in bytes.
 const maxKeyFile = 64 << 10
 
-// ErrPassword says that a private key could not be opened with the password
-// given, or that none was given.
+// ErrPassword reports a missing or wrong password of a private key.
 var ErrPassword = errors.New("wrong or missing password")
 
 // PublicKey verifies signatures.
@@ -52,7 +51,7 @@ type PrivateKey struct {
 // private half is PKCS #8, encrypted under password with scrypt and NaCl
 // secretbox as cosign writes it ("ENCRYPTED SIGSTORE PRIVATE KEY"); the public
 // half is PKIX ("PUBLIC KEY"). An empty password still encrypts, as cosign
-// does; a nil one leaves the key in the clear ("PRIVATE KEY"). The zero
+// does; a nil one leaves the key unencrypted ("PRIVATE KEY"). The zero
 // Algorithm is [P256].
 func Generate(alg Algorithm, password []byte) (private, public []byte, err error) {
 	var key crypto.Signer
@@ -83,9 +82,9 @@ func Generate(alg Algorithm, password []byte) (private, public []byte, err error
 	return private, public, nil
 }
 
-// LoadPrivate reads a private key from PEM: what [Generate] and cosign write,
-// or plain PKCS #8 or SEC 1. password is called only for an encrypted key and
-// may be nil; the error is then, as with the wrong password, [ErrPassword].
+// LoadPrivate reads a private key from PEM: those of [Generate] and cosign, or
+// plain PKCS #8 or SEC 1. password is called only for an encrypted key. If it
+// is nil or returns a wrong password, the error is [ErrPassword].
 func LoadPrivate(data []byte, password func() ([]byte, error)) (*PrivateKey, error) {
 	block, err := onlyBlock(data)
 	if err != nil {
@@ -139,7 +138,7 @@ func LoadPublic(data []byte) (*PublicKey, error) {
 // onlyBlock returns the one PEM block of a key file.
 func onlyBlock(data []byte) (*pem.Block, error) {
 	if len(data) > maxKeyFile {
-		return nil, fmt.Errorf("%d bytes are no key file", len(data))
+		return nil, fmt.Errorf("key file too large: got %d bytes", len(data))
 	}
 	block, rest := pem.Decode(data)
 	if block == nil {
@@ -151,8 +150,8 @@ func onlyBlock(data []byte) (*pem.Block, error) {
 	return block, nil
 }
 
-// newPublic accepts the algorithms of this package only, so that an algorithm
-// is never chosen by whoever made a signature.
+// newPublic accepts the algorithms of this package only, so that the signer
+// never chooses the algorithm.
 func newPublic(key crypto.PublicKey) (*PublicKey, error) {
 	var verifiers []signature.Verifier
 	switch k := key.(type) {
@@ -163,9 +162,9 @@ func newPublic(key crypto.PublicKey) (*PublicKey, error) {
 		id, err := keyID(key)
 		return &PublicKey{id: id, ecdsa: k}, err
 	case ed25519.PublicKey:
-		// cosign sign 3.1 makes Ed25519ph of a file key (RFC 8032 §5.1), which
-		// its own verify then refuses. The two are domain-separated: accepting
-		// both lets no signature pass for another.
+		// cosign sign 3.1 writes Ed25519ph for a file key (RFC 8032 §5.1),
+		// which its own verify then refuses. The two are domain-separated:
+		// accepting both lets no signature pass for another.
 		prehashed, err := signature.LoadED25519phVerifier(k)
 		if err != nil {
 			return nil, err
@@ -199,9 +198,9 @@ func (k *PrivateKey) Public() *PublicKey { return k.public }
 // lower-case hex.
 func (k *PublicKey) KeyID() string { return k.id }
 
-// SignPayload signs a payload of mm's own with its type, as a DSSE envelope
-// does, so that a signature of one kind of record is none of another, nor of an
-// artifact.
+// SignPayload signs a payload of one of mm's own types, as a DSSE envelope
+// does, so that a signature of one kind of record is invalid for another, and
+// for an artifact.
 func (k *PrivateKey) SignPayload(typ string, payload []byte) ([]byte, error) {
 	if typ == payloadType {
 		return nil, errors.New("signing: statements about artifacts are made by Sign and Attest")
@@ -220,11 +219,11 @@ func (k *PublicKey) hint() string {
 	return base64.StdEncoding.EncodeToString(sum)
 }
 
-// errSignature says that a signature is not the key's.
+// errSignature reports a signature by another key.
 var errSignature = errors.New("invalid signature")
 
-// verify checks sig over message. An ECDSA signature is DER (RFC 3279 §2.2.3)
-// and nothing else: sigstore's verifier takes the two numbers side by side too,
+// verify checks sig over message. An ECDSA signature must be DER (RFC 3279
+// §2.2.3): sigstore's verifier also accepts the two numbers concatenated,
 // which would give one signature two forms.
 func (k *PublicKey) verify(message, sig []byte) error {
 	if k.ecdsa != nil {
@@ -243,8 +242,8 @@ func (k *PublicKey) verify(message, sig []byte) error {
 	return err
 }
 
-// sign signs message. No randomness enters: with no source given, crypto/ecdsa
-// derives the nonce from key and message (RFC 6979).
+// sign signs message without randomness: with no source, crypto/ecdsa derives
+// the nonce from key and message (RFC 6979).
 func (k *PrivateKey) sign(message []byte) ([]byte, error) {
 	if _, ok := k.signer.(ed25519.PrivateKey); ok {
 		return k.signer.Sign(nil, message, crypto.Hash(0))

@@ -13,8 +13,8 @@ type pattern struct {
 	elements []string
 }
 
-// compilePattern checks a pattern. It may hold what repository names and hosts
-// with ports are made of, and stars.
+// compilePattern checks a pattern. It may hold the characters of repository
+// names and hosts with ports, and stars.
 func compilePattern(text string) (pattern, error) {
 	if text == "" || len(text) > maxPattern {
 		return pattern{}, fmt.Errorf("a pattern has 1 to %d bytes", maxPattern)
@@ -25,7 +25,7 @@ func compilePattern(text string) (pattern, error) {
 		case e == "":
 			return pattern{}, errors.New("an empty element")
 		case e != "**" && strings.Contains(e, "**"):
-			return pattern{}, fmt.Errorf("** stands alone between slashes, not in %q", e)
+			return pattern{}, fmt.Errorf("** must be a whole element, not part of %q", e)
 		case i > 0 && e == "**" && elements[i-1] == "**":
 			return pattern{}, errors.New("** after **")
 		}
@@ -51,8 +51,8 @@ func matchElement(pattern, element string) bool {
 		func(p, c byte) bool { return p == c })
 }
 
-// matchStars matches s against p, in which the items that isStar names stand
-// for any run of items. On a mismatch only the last star need take one more.
+// matchStars matches s against p, in which the items that isStar reports match
+// any run of items. On a mismatch only the last star need match one more.
 func matchStars[T any](p, s []T, isStar func(T) bool, equal func(p, s T) bool) bool {
 	pi, si, star, from := 0, 0, -1, 0
 	for si < len(s) {
@@ -76,7 +76,7 @@ func matchStars[T any](p, s []T, isStar func(T) bool, equal func(p, s T) bool) b
 	return pi == len(p)
 }
 
-// compare says which of two patterns is more specific: 1 for p, -1 for q.
+// compare returns 1 if p is the more specific pattern, -1 if q is.
 func (p pattern) compare(q pattern) int {
 	for i := range max(len(p.elements), len(q.elements)) {
 		if c := slices.Compare(weight(p.elements, i), weight(q.elements, i)); c != 0 {
@@ -87,8 +87,8 @@ func (p pattern) compare(q pattern) int {
 }
 
 // weight ranks the element at i: its class, then its literal characters. A
-// pattern that has ended ranks above one that goes on with **, since it matches
-// nothing longer, and below all if its own last element is **.
+// pattern that has ended ranks above one that continues with **, since it
+// matches nothing longer, and below all if its own last element is **.
 func weight(elements []string, i int) []int {
 	if i >= len(elements) {
 		if elements[len(elements)-1] == "**" {

@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// Action is what a policy does with a repository that none of its rules names.
+// Action is the default of a policy for repositories without a rule.
 type Action string
 
 // The actions.
 const (
 	Deny Action = "deny"
-	Warn Action = "warn" // let it pass, and say so
+	Warn Action = "warn" // accept it with a warning
 )
 
 // Limits of a policy.
@@ -27,30 +27,31 @@ const (
 	maxPattern = 512 // bytes
 )
 
-// Policy says which keys may release what. The zero value trusts nobody.
+// Policy lists the keys that may release artifacts. The zero value trusts no
+// key.
 type Policy struct {
 	Strict  bool                  // verification may not be skipped; for the caller to honour. Zero: it may
 	Default Action                // for repositories that no rule names. Zero: [Deny]
-	Rules   []Rule                // of those that match, the most specific one counts
+	Rules   []Rule                // the most specific matching rule applies
 	Keys    map[string]TrustedKey // by the names that rules use
 }
 
-// Rule lets keys sign for the repositories that match a pattern.
+// Rule allows keys to sign for the repositories that match a pattern.
 type Rule struct {
-	// Match is a pattern of slash-separated elements, the registry's host first:
-	// "registry.example/team/**". An element ** stands for any number of
-	// elements, none included; a * stands for any run of characters within one.
+	// Match is a pattern of slash-separated elements, the registry's host
+	// first: "registry.example/team/**". An element ** matches any number of
+	// elements, including none; a * matches any run of characters within one.
 	//
-	// Of two patterns that match, the more specific one is found by comparing
-	// their elements from the left: a literal goes before one with *, more
-	// literal characters before fewer, and ** comes last. Whoever owns a prefix
-	// thus decides over what lies below it.
+	// The more specific of two matching patterns is found by comparing their
+	// elements from the left: a literal precedes one with *, more literal
+	// characters precede fewer, and ** comes last. The owner of a prefix thus
+	// decides about everything below it.
 	Match     string
 	Keys      []string // names in Policy.Keys
 	Threshold int      // distinct keys that must have signed. Zero: 1
 }
 
-// TrustedKey is a public key and until when it counts.
+// TrustedKey is a public key with its expiry.
 type TrustedKey struct {
 	PEM      []byte    // PKIX public key, ECDSA P-256 or Ed25519
 	NotAfter time.Time // the last instant at which its signatures are accepted. Zero: no end
@@ -73,17 +74,17 @@ func (p *Policy) Validate() error {
 	return errors.Join(faults...)
 }
 
-// Decision is how [Policy.Check] came to its answer.
+// Decision is the result of [Policy.Check].
 type Decision struct {
-	Rule   string   // the pattern of the rule that decided; empty where none names the repository
-	Keys   []string // ids of the keys that count, sorted
-	Warned *Refusal // set where only [Warn] let the repository pass
+	Rule   string   // the pattern of the deciding rule; empty: no rule matches the repository
+	Keys   []string // ids of the accepted keys, sorted
+	Warned *Refusal // set if only [Warn] accepted the repository
 }
 
-// Check decides whether signatures by the keys with the ids given, each already
-// verified over the subject, release an artifact of repository at the time now.
-// The error is a [*Refusal] ([NoRule], [AmbiguousRule], [UnknownKey], [Scope],
-// [Expired], [Revoked], [Threshold], or [Unsigned] where no id was given), or
+// Check decides whether signatures by the keys with these ids, already
+// verified over the subject, release an artifact of repository at the time
+// now. The error is a [*Refusal] ([NoRule], [AmbiguousRule], [UnknownKey],
+// [Scope], [Expired], [Revoked], [Threshold], or [Unsigned] without ids), or
 // the policy's faults.
 func (p *Policy) Check(repository string, now time.Time, keyIDs ...string) (Decision, error) {
 	c, faults := p.compile()
@@ -179,7 +180,7 @@ func (p *Policy) ruleKeys(r Rule, path string, ids map[string]string, fault func
 	for i, name := range r.Keys {
 		at := fmt.Sprintf("%s.keys[%d]", path, i)
 		if _, ok := p.Keys[name]; !ok {
-			fault(at, "no key is called %q", clip(name))
+			fault(at, "unknown key %q", clip(name))
 			continue
 		}
 		id := ids[name]
@@ -226,7 +227,7 @@ func (c *compiled) uncovered(repository string) (Decision, error) {
 	return Decision{}, r
 }
 
-// weigh counts the keys that rule accepts and tells why the others do not
+// weigh counts the keys that rule accepts and returns why the others do not
 // count.
 func (c *compiled) weigh(rule *compiledRule, repository string, now time.Time, keyIDs []string) (Decision, error) {
 	ids := slices.Compact(slices.Sorted(slices.Values(keyIDs)))
@@ -270,7 +271,7 @@ func (c *compiled) weigh(rule *compiledRule, repository string, now time.Time, k
 	return Decision{}, faults[UnknownKey]
 }
 
-// refuse makes a refusal without a subject; Verify fills that in.
+// refuse returns a refusal without a subject; Verify fills it in.
 func refuse(reason Reason, repository, keyID, format string, args ...any) *Refusal {
 	return &Refusal{
 		Reason: reason, Repository: repository, KeyID: keyID,

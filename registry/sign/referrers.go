@@ -12,8 +12,8 @@ import (
 	"oras.land/oras-go/v2/content"
 )
 
-// Limits on what hangs on one manifest. Whoever may write to a registry may
-// attach referrers, so their number says nothing.
+// Limits on the referrers of one manifest. Any writer of a registry may attach
+// referrers, so their number is untrusted.
 const (
 	maxReferrers   = 10_000   // listed
 	maxBundles     = 256      // read once the policy is content
@@ -30,16 +30,16 @@ type lister interface {
 	Referrers(ctx context.Context, desc ocispec.Descriptor, artifactType string, fn func(page []ocispec.Descriptor) error) error
 }
 
-// finder returns all referrers at once, as the store does.
+// finder returns all referrers in one call, as the store does.
 type finder interface {
 	Referrers(ctx context.Context, desc ocispec.Descriptor, artifactType string) ([]ocispec.Descriptor, error)
 }
 
-// bundles lists the manifests of bundles that refer to desc, those that say
-// they hold a release first, each group the small ones first: junk costs whoever
-// made it more than a signature does, and is met later. What a listing says
-// of a manifest is a claim, and decides little: some registries list the
-// config's media type as artifact type, so the filtering is done here.
+// bundles lists the bundle manifests that refer to desc: those that claim to
+// be a release first, small ones first within each group, so that junk costs
+// its author more than a signature does and is read later. The listing is only
+// a claim: some registries list the config's media type as artifact type, so
+// the filtering is done here.
 func bundles(ctx context.Context, src content.ReadOnlyGraphStorage, desc ocispec.Descriptor) ([]ocispec.Descriptor, error) {
 	var found []ocispec.Descriptor
 	listed := 0
@@ -71,7 +71,7 @@ func bundles(ctx context.Context, src content.ReadOnlyGraphStorage, desc ocispec
 		}
 	}
 	if err != nil && !errors.Is(err, errEnough) {
-		return nil, fmt.Errorf("listing what refers to %s: %w", desc.Digest, err)
+		return nil, fmt.Errorf("listing the referrers of %s: %w", desc.Digest, err)
 	}
 	found = slices.DeleteFunc(found, func(d ocispec.Descriptor) bool {
 		return d.MediaType != ocispec.MediaTypeImageManifest || d.Size > maxReferrer
@@ -83,7 +83,7 @@ func bundles(ctx context.Context, src content.ReadOnlyGraphStorage, desc ocispec
 	return found[:min(len(found), maxManifests)], nil
 }
 
-// claim ranks a listed bundle by what its annotations promise.
+// claim ranks a listed bundle by its annotations.
 func claim(d ocispec.Descriptor) int {
 	switch d.Annotations[annotationPredicate] {
 	case ReleaseType:
@@ -94,9 +94,9 @@ func claim(d ocispec.Descriptor) int {
 	return 2
 }
 
-// fetchBundle reads the bundle that the manifest desc holds. It returns nil for
-// a manifest that is none of a bundle about subject, and a [*Refusal] for one
-// that is but cannot be read. What is read counts for the budget, in bytes.
+// fetchBundle reads the bundle of the manifest desc. It returns nil if the
+// manifest is not that of a bundle about subject, and a [*Refusal] if the
+// bundle cannot be read. The bytes read are subtracted from the budget.
 func fetchBundle(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor, subject digest.Digest, budget *int64) (*opened, error) {
 	if desc.Size > maxReferrer {
 		return nil, refusal(Malformed, subject, "the bundle's manifest %s has %d bytes, over the limit of %d", desc.Digest, desc.Size, maxReferrer)
@@ -134,8 +134,8 @@ func fetchBundle(ctx context.Context, src content.Fetcher, desc ocispec.Descript
 	return o, nil
 }
 
-// malformed turns the refusal of a signature's own bytes into one of the
-// subject: what is refused is the artifact.
+// malformed maps the refusal of a signature's own bytes to one of the subject:
+// the artifact is refused.
 func malformed(err error, subject, part digest.Digest) error {
 	var r *Refusal
 	if errors.As(err, &r) {

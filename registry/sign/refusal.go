@@ -7,12 +7,12 @@ import (
 	"github.com/opencontainers/go-digest"
 )
 
-// Reason says why an artifact was refused. It is a small fixed vocabulary, so
-// that a caller can map each to a code of its own.
+// Reason is why an artifact was refused. The vocabulary is small and fixed, so
+// that a caller can map each to its own code.
 type Reason string
 
-// The reasons, in the order in which they are told where several apply: the
-// one nearest to an accepted signature comes first.
+// The reasons. If several apply, the one nearest to an accepted signature
+// comes first.
 const (
 	Threshold       Reason = "threshold"        // sound signatures, but too few
 	Revoked         Reason = "key-revoked"      // the policy marks the key as revoked
@@ -27,7 +27,7 @@ const (
 	NoRule          Reason = "no-rule"          // the policy does not name the repository
 	AmbiguousRule   Reason = "ambiguous-rule"   // two rules match equally well
 	Tampered        Reason = "tampered"         // bytes differ from their digest
-	Missing         Reason = "missing"          // bytes that a manifest names are not there
+	Missing         Reason = "missing"          // a manifest names missing bytes
 	Hostile         Reason = "hostile"          // a manifest beyond the limits of this package
 )
 
@@ -35,14 +35,14 @@ const (
 // errors mean that the check could not be made.
 type Refusal struct {
 	Reason     Reason
-	Subject    digest.Digest // the manifest asked about, or the blob that failed
-	Repository string        // as given to Verify; empty where it plays no part
-	KeyID      string        // the key concerned, where there is one
-	Detail     string        // what was found
+	Subject    digest.Digest // the requested manifest, or the blob that failed
+	Repository string        // as passed to Verify; may be empty
+	KeyID      string        // the key concerned, if there is one
+	Detail     string        // the finding
 	Hint       string        // a way out
 }
 
-// Error names the subject, the reason and what was found.
+// Error returns the subject, the reason and the detail.
 func (r *Refusal) Error() string {
 	var b strings.Builder
 	if r.Repository != "" {
@@ -52,13 +52,14 @@ func (r *Refusal) Error() string {
 	return b.String()
 }
 
-// Is makes errors.Is(err, &Refusal{Reason: Unsigned}) ask for the reason alone.
+// Is makes errors.Is(err, &Refusal{Reason: Unsigned}) compare the reason
+// alone.
 func (r *Refusal) Is(target error) bool {
 	t, ok := target.(*Refusal)
 	return ok && t.Reason == r.Reason
 }
 
-// hint is the way out of each reason.
+// hint returns the default hint of a reason.
 func (r Reason) hint() string {
 	switch r {
 	case Unsigned, AttestationOnly:

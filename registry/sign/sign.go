@@ -21,8 +21,9 @@ const (
 	contentDSSE         = "dsse-envelope"
 )
 
-// Target is where signatures are put: the store, a layout or a repository of a
-// registry. Pushing a manifest with a subject must make it a referrer of it.
+// Target receives signatures: the store, a layout or a repository of a
+// registry. Pushing a manifest with a subject must make it a referrer of the
+// subject.
 type Target interface {
 	content.Fetcher
 	content.Pusher
@@ -45,11 +46,10 @@ type Attestation struct {
 	Predicate     json.RawMessage // a JSON object
 }
 
-// Sign releases subject, a manifest or an index that dst holds: it puts a
-// release signature by key beside it and, for an index, beside every manifest
-// below it, since each of them is also used on its own. The result lists them
-// in the order they were made, subject itself last. Signing again with the same
-// key and options changes nothing.
+// Sign releases subject, a manifest or an index in dst: it attaches a release
+// signature by key to it and, for an index, to every manifest below it, since
+// each of them is also used separately. The result lists them in the order of
+// signing, subject last. Signing is idempotent for the same key and options.
 func Sign(ctx context.Context, dst Target, subject ocispec.Descriptor, key *PrivateKey, opt Options) ([]Signature, error) {
 	var made []Signature
 	done := map[string]bool{}
@@ -87,8 +87,8 @@ func Attest(ctx context.Context, dst Target, subject ocispec.Descriptor, a Attes
 	return bundle, nil
 }
 
-// attach writes bundle, empty config and manifest, in this order, so that
-// nothing names what is not there yet.
+// attach writes bundle, empty config and manifest, in this order, so that no
+// manifest names a missing blob.
 func attach(ctx context.Context, dst content.Pusher, subject ocispec.Descriptor, a Attestation, key *PrivateKey, opt Options) (ocispec.Descriptor, error) {
 	if err := subject.Digest.Validate(); err != nil {
 		return ocispec.Descriptor{}, fmt.Errorf("subject: %w", err)

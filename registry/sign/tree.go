@@ -34,18 +34,18 @@ type TreeOptions struct {
 	Workers int                                 // blobs hashed at a time. Zero: GOMAXPROCS
 }
 
-// Tree is what [VerifyTree] read.
+// Tree counts the content that [VerifyTree] read.
 type Tree struct {
 	Blobs int   // each digest once
 	Bytes int64 // their size
 }
 
 // VerifyTree reads everything that desc reaches in src (manifests, configs,
-// layers, the children of an index; not referrers) and compares size and digest
-// of each. It is what makes a signature over a manifest one over the bytes that
+// layers, the children of an index; not referrers) and compares size and
+// digest of each. It extends a signature over a manifest to the bytes that
 // will be used. The error is a [*Refusal]: [Tampered] or [Missing] naming the
-// blob, or [Hostile] where a manifest is beyond the limits. Memory is bounded
-// by the workers' buffers and 4 MiB a manifest, whatever the sizes.
+// blob, or [Hostile] if a manifest is beyond the limits. Memory is bounded by
+// the workers' buffers and 4 MiB a manifest, whatever the sizes.
 func VerifyTree(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor, opt TreeOptions) (Tree, error) {
 	blobs, tree, err := collect(ctx, src, desc, opt.Only)
 	if err != nil {
@@ -132,7 +132,7 @@ func verifyBlob(ctx context.Context, src content.Fetcher, desc ocispec.Descripto
 		if n > desc.Size {
 			return refusal(Tampered, desc.Digest, "it is longer than its %d bytes", desc.Size)
 		}
-		verifier.Write(buf[:m]) // a hash takes everything
+		verifier.Write(buf[:m]) // a hash never fails
 		if err == io.EOF {
 			break
 		}
@@ -149,7 +149,7 @@ func verifyBlob(ctx context.Context, src content.Fetcher, desc ocispec.Descripto
 	return nil
 }
 
-// node is what a manifest or an index names, of OCI or of Docker.
+// node holds the references of a manifest or an index, of OCI or of Docker.
 type node struct {
 	Config    *ocispec.Descriptor  `json:"config"`
 	Layers    []ocispec.Descriptor `json:"layers"`
@@ -187,7 +187,7 @@ func walkManifests(ctx context.Context, src content.Fetcher, desc ocispec.Descri
 }
 
 // walkNodes calls fn for the manifests below desc and then for desc, each as
-// often as it is named. nodes counts the descriptors met.
+// often as it is named. nodes counts the descriptors.
 func walkNodes(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor, depth int, nodes *int, fn func(ocispec.Descriptor, *node) error) error {
 	if depth > maxNesting {
 		return refusal(Hostile, desc.Digest, "indexes are nested deeper than %d", maxNesting)
@@ -198,7 +198,7 @@ func walkNodes(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor
 	}
 	var n node
 	if err := strictJSON(data, &n); err != nil {
-		return refusal(Hostile, desc.Digest, "it is no manifest: %v", err)
+		return refusal(Hostile, desc.Digest, "not a manifest: %v", err)
 	}
 	if *nodes += 2 + len(n.Layers) + len(n.Manifests); *nodes > maxNodes {
 		return refusal(Hostile, desc.Digest, "more than %d blobs", maxNodes)
@@ -214,7 +214,7 @@ func walkNodes(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor
 	return fn(desc, &n)
 }
 
-// fetchManifest reads a manifest or index whole, checked against its digest.
+// fetchManifest reads a manifest or index and checks its digest.
 func fetchManifest(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor) ([]byte, error) {
 	if err := checkDescriptor(desc); err != nil {
 		return nil, err
@@ -248,19 +248,19 @@ func checkDescriptor(d ocispec.Descriptor) error {
 	return nil
 }
 
-// fetchError tells a missing blob, and one of another length, from a source
-// that failed.
+// fetchError distinguishes a missing blob, and one of another length, from a
+// failed source.
 func fetchError(desc ocispec.Descriptor, err error) error {
 	switch {
 	case errors.Is(err, errdef.ErrNotFound):
-		return refusal(Missing, desc.Digest, "it is not there")
+		return refusal(Missing, desc.Digest, "blob not found")
 	case errors.Is(err, artifact.ErrCorrupt), errors.Is(err, content.ErrMismatchedDigest), errors.Is(err, content.ErrInvalidDescriptorSize):
 		return refusal(Tampered, desc.Digest, "%v", err)
 	}
 	return fmt.Errorf("fetching %s: %w", desc.Digest, err)
 }
 
-// refusal makes a refusal about one blob.
+// refusal returns a refusal about one blob.
 func refusal(reason Reason, d digest.Digest, format string, args ...any) *Refusal {
 	return &Refusal{Reason: reason, Subject: d, Detail: fmt.Sprintf(format, args...), Hint: reason.hint()}
 }

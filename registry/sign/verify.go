@@ -17,11 +17,11 @@ const maxTries = 1024
 
 // VerifyOptions for [NewVerifier].
 type VerifyOptions struct {
-	// Now is the time at which keys must still count. Zero: keys without an end
-	// count, keys with one do not.
+	// Now is the time at which keys must be valid. Zero: keys with an expiry
+	// do not count.
 	Now time.Time
-	// Warned is told of repositories that only the policy's [Warn] lets pass.
-	// Zero: they are refused.
+	// Warned receives the refusals of repositories that only the policy's
+	// [Warn] accepts. Nil: they are refused.
 	Warned func(*Refusal)
 }
 
@@ -32,8 +32,8 @@ type Verifier struct {
 	opt    VerifyOptions
 }
 
-// NewVerifier checks the policy and takes a copy of it. The error joins every
-// fault, each a [*PolicyError].
+// NewVerifier checks and copies the policy. The error joins every fault, each
+// a [*PolicyError].
 func NewVerifier(p Policy, opt VerifyOptions) (*Verifier, error) {
 	c, faults := p.compile()
 	if faults != nil {
@@ -45,11 +45,11 @@ func NewVerifier(p Policy, opt VerifyOptions) (*Verifier, error) {
 	return &Verifier{policy: c, opt: opt}, nil
 }
 
-// Verify reports by whose keys desc was released for repository: the ids of
-// the keys that count, sorted; nil where [VerifyOptions.Warned] let it pass. It
-// reads the manifest and the bundles that refer to it from src, which may be
-// the store, a layout or a registry, and nothing else: what the manifest names
-// is for [VerifyTree]. Anything not accepted is a [*Refusal].
+// Verify returns the ids of the keys that released desc for repository,
+// sorted; nil if [VerifyOptions.Warned] accepted it. It reads only the
+// manifest and its bundles from src, which may be the store, a layout or a
+// registry; [VerifyTree] covers the rest. If desc is not accepted, the error
+// is a [*Refusal].
 func (v *Verifier) Verify(ctx context.Context, src content.ReadOnlyGraphStorage, repository string, desc ocispec.Descriptor) ([]string, error) {
 	keys, err := v.verify(ctx, src, repository, desc)
 	var r *Refusal
@@ -102,8 +102,8 @@ func (v *Verifier) verify(ctx context.Context, src content.ReadOnlyGraphStorage,
 }
 
 // signers returns the ids of the policy's keys that released desc, and why the
-// other bundles do not count. It reads on, within the limits, until enough says
-// that those are enough and no few bundles are left.
+// other bundles do not count. It reads on, within the limits, until enough
+// accepts the keys and no few bundles are left.
 func (v *Verifier) signers(ctx context.Context, src content.ReadOnlyGraphStorage, desc ocispec.Descriptor, enough func([]string) bool) (ids []string, faults []*Refusal, err error) {
 	list, err := bundles(ctx, src, desc)
 	if err != nil {
@@ -133,9 +133,9 @@ func (v *Verifier) signers(ctx context.Context, src content.ReadOnlyGraphStorage
 }
 
 // Vouches reports whether the manifest bundle holds a statement about desc, a
-// release or any other, that a key of the policy signed. It is what tells the
-// referrers that are worth keeping from those that anybody may have attached.
-// The error is of reading src.
+// release or any other, signed by a key of the policy. It distinguishes the
+// referrers worth keeping from arbitrary ones. The error is one of reading
+// src.
 func (v *Verifier) Vouches(ctx context.Context, src content.Fetcher, desc, bundle ocispec.Descriptor) (bool, error) {
 	tries, budget := maxTries, int64(maxBundleBytes)
 	o, err := fetchBundle(ctx, src, bundle, desc.Digest, &budget)
@@ -151,8 +151,8 @@ func (v *Verifier) Vouches(ctx context.Context, src content.Fetcher, desc, bundl
 }
 
 // judge returns the id of the key that made the release signature o of desc.
-// The order of the questions gives each fault its own reason; a statement is
-// believed only once a known key is found to have signed it.
+// The order of the checks gives each fault its own reason; a statement is
+// trusted only once it is verified with a known key.
 func (v *Verifier) judge(o *opened, desc ocispec.Descriptor, tries *int) (string, error) {
 	if o.statement.PredicateType != ReleaseType {
 		return "", refusal(AttestationOnly, desc.Digest, "it has a statement of type %q, but no release signature", clip(o.statement.PredicateType))
@@ -167,7 +167,7 @@ func (v *Verifier) judge(o *opened, desc ocispec.Descriptor, tries *int) (string
 		return "", r
 	}
 	if key == nil {
-		return "", refusal(UnknownKey, desc.Digest, "signed by the key with hint %q, which the trust policy does not know", clip(o.hint))
+		return "", refusal(UnknownKey, desc.Digest, "signed by an unknown key with hint %q", clip(o.hint))
 	}
 	if !o.statement.names(desc.Digest) {
 		r := refusal(OtherSubject, desc.Digest, "key %s (%s) signed another digest", key.name, key.key.id)
@@ -177,9 +177,8 @@ func (v *Verifier) judge(o *opened, desc ocispec.Descriptor, tries *int) (string
 	return key.key.id, nil
 }
 
-// signer finds the key that made o: the one its hint names or, where it names
-// none that is known, the one that verifies, as long as tries last. named is the
-// key of the hint.
+// signer finds the key that made o: the one its hint names or, if that is
+// unknown, one that verifies, while tries last. named is the key of the hint.
 func (v *Verifier) signer(o *opened, tries *int) (key, named *trusted) {
 	for _, k := range v.policy.keys {
 		if k.key.hint() != o.hint {
