@@ -1,11 +1,11 @@
-// Package chart is the tool chartqa: it reads the table of a chart and answers
-// by it.
+// Package chart implements the tool chartqa: it reads the table of a chart and
+// answers questions about it.
 //
-// A CSV or JSON table is read as it stands (table.go). A picture is read back
-// (picture.go): the axes, the feet and tops of the bars by their ink, the scale by
-// the digits beside the ticks, which have to be an even row of numbers, and the
-// labels letter by letter (package glyph). What the pixels do not tell is said,
-// and no number is made up.
+// A CSV or JSON table is parsed directly (table.go). An image is analyzed
+// (picture.go): the axes, the bottoms and tops of the bars by their pixels,
+// the scale by the digits next to the ticks, which must form an arithmetic
+// sequence, and the labels letter by letter (package glyph). What the pixels
+// do not show is an error; no number is made up.
 package chart
 
 import (
@@ -19,23 +19,23 @@ import (
 	"mm-abi.org/mm/skills/sandbox/builtin"
 )
 
-// maxOps is how many operations one call may ask for.
+// maxOps limits the operations of one call.
 const maxOps = 16
 
-// New makes the function of the skill chartqa: {"image_ref": "#NAME", "ops":
-// [text…]} to {"result": value}. The asset is a PNG or JPEG of a bar chart, or a
-// table in CSV or JSON. Of one op the result is its own, of several an object of
-// them:
+// New returns the function of the skill chartqa: {"image_ref": "#NAME", "ops":
+// [text…]} to {"result": value}. The asset is a PNG or JPEG of a bar chart, or
+// a table in CSV or JSON. For one op, value is its result, for several an
+// object of results by op:
 //
 //	extract_table   [[label, value], …]
-//	max, min        the label of the highest, the lowest value
+//	max, min        the label of the largest, the smallest value
 //	sum, mean       of the values
-//	count           how many there are
-//	value LABEL     that one's
-//	ratio [A B]     A's value by B's; without names the highest by the lowest
-//	calc_slope      of the straight line through the values in their order
+//	count           number of values
+//	value LABEL     the value of a label
+//	ratio [A B]     A's value divided by B's; by default the largest by the smallest
+//	calc_slope      of the line fitted to the values in their order
 //
-// Letters are what it compares with; they are asked for at the first picture.
+// Letters are compared with the image; they are loaded for the first image.
 func New(letters func() (*glyph.Set, error)) builtin.Func {
 	return func(call *builtin.Call) (any, error) {
 		var args struct {
@@ -46,7 +46,7 @@ func New(letters func() (*glyph.Set, error)) builtin.Func {
 			return nil, sandbox.Faultf(sandbox.Args, "reading the arguments: %v", err)
 		}
 		if len(args.Ops) == 0 || len(args.Ops) > maxOps {
-			return nil, wrong("%d ops; 1 to %d are answered", len(args.Ops), maxOps)
+			return nil, faultf("got %d ops, want 1 to %d", len(args.Ops), maxOps)
 		}
 		data, err := builtin.ReadImage(call, args.Image)
 		if err != nil {
@@ -86,12 +86,12 @@ func readPicture(call *builtin.Call, data []byte, letters func() (*glyph.Set, er
 	return Read(call, set, r.Pix, r.W, r.H)
 }
 
-// Answer does one op of [New] on a table.
+// Answer performs one op of [New] on a table.
 func (t Table) Answer(op string) (any, error) {
 	word, rest, _ := strings.Cut(strings.TrimSpace(op), " ")
 	rest = strings.TrimSpace(rest)
 	if rest != "" && word != "value" && word != "ratio" {
-		return nil, wrong("%s takes nothing behind it: %q", word, cut(rest))
+		return nil, faultf("unexpected argument of %s: %q", word, cut(rest))
 	}
 	switch word {
 	case "extract_table":
@@ -119,23 +119,23 @@ func (t Table) Answer(op string) (any, error) {
 	case "calc_slope":
 		return t.slope()
 	}
-	return nil, wrong("there is no op %q: extract_table, calc_slope, max, min, sum, mean, ratio, count, value LABEL", cut(op))
+	return nil, faultf("unknown op %q: want extract_table, calc_slope, max, min, sum, mean, ratio, count or value LABEL", cut(op))
 }
 
-// number rounds to what double precision vouches for.
+// number formats a value with the digits that double precision guarantees.
 func number(v float64) json.Number {
 	s := strconv.FormatFloat(v, 'g', 12, 64)
-	f, _ := strconv.ParseFloat(s, 64) // s is one
+	f, _ := strconv.ParseFloat(s, 64) // s is a number
 	if math.Abs(f) < 1e15 {
 		return json.Number(strconv.FormatFloat(f, 'f', -1, 64))
 	}
 	return json.Number(strconv.FormatFloat(f, 'g', -1, 64))
 }
 
-// finite is a number that double precision holds.
+// finite returns a finite number, otherwise an error.
 func finite(v float64) (any, error) {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return nil, wrong("the result is too large a number")
+		return nil, faultf("result is not a finite number")
 	}
 	return number(v), nil
 }
@@ -158,19 +158,19 @@ func (t Table) sum() float64 {
 	return total
 }
 
-// find is the row of a label, whatever its case.
+// find returns the row of a label, ignoring case.
 func (t Table) find(label string) (int, error) {
 	at := -1
 	for i, l := range t.Labels {
 		if strings.EqualFold(strings.TrimSpace(l), label) {
 			if at >= 0 {
-				return 0, wrong("there are two of %q", cut(label))
+				return 0, faultf("label %q is ambiguous", cut(label))
 			}
 			at = i
 		}
 	}
 	if at < 0 {
-		return 0, wrong("there is no %q; there is %s", cut(label), cut(strings.Join(t.Labels, ", ")))
+		return 0, faultf("unknown label %q, available: %s", cut(label), cut(strings.Join(t.Labels, ", ")))
 	}
 	return at, nil
 }
@@ -180,7 +180,7 @@ func (t Table) ratio(names string) (any, error) {
 	if names != "" {
 		words := strings.Fields(strings.ReplaceAll(names, ",", " "))
 		if len(words) != 2 {
-			return nil, wrong("ratio of %q: two labels are wanted, or none", cut(names))
+			return nil, faultf("ratio of %q: want two labels or none", cut(names))
 		}
 		var err error
 		if a, err = t.find(words[0]); err != nil {
@@ -191,25 +191,25 @@ func (t Table) ratio(names string) (any, error) {
 		}
 	}
 	if t.Values[b] == 0 {
-		return nil, wrong("the value of %q is 0: there is no ratio by it", cut(t.Labels[b]))
+		return nil, faultf("ratio: the value of %q is 0", cut(t.Labels[b]))
 	}
 	return finite(t.Values[a] / t.Values[b])
 }
 
-// slope is that of the line of least squares through the values, a step a row;
-// where the labels are numbers that differ, they are its x.
+// slope returns the slope of the least-squares line through the values. If all
+// labels are numbers, they are the x values, otherwise the row numbers.
 func (t Table) slope() (any, error) {
 	n := len(t.Values)
 	if n < 2 {
-		return nil, wrong("a slope wants two values and more; there is one")
+		return nil, faultf("slope: got one value, want two or more")
 	}
 	xs := make([]float64, n)
-	given := true
+	numeric := true
 	for i, l := range t.Labels {
 		v, ok := numberOf(l)
-		xs[i], given = v, given && ok
+		xs[i], numeric = v, numeric && ok
 	}
-	if !given {
+	if !numeric {
 		for i := range xs {
 			xs[i] = float64(i)
 		}
@@ -224,7 +224,7 @@ func (t Table) slope() (any, error) {
 		under += (x - mx) * (x - mx)
 	}
 	if under == 0 {
-		return nil, wrong("the rows have one place: there is no slope")
+		return nil, faultf("slope: all rows have the same label value")
 	}
 	return finite(top / under)
 }

@@ -10,14 +10,14 @@ import (
 	"mm-abi.org/mm/skills/glyph"
 )
 
-// The characters of labels.
+// Characters of labels.
 const (
 	upper = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	lower = "abcdefghijklmnopqrstuvwxyz"
 )
 
-// labels reads what stands below each bar, all in the font in which most of it
-// looks right, and in capitals or not. Below a bar with nothing, it is "bar 2".
+// labels reads the text below each bar, in the font and the case in which it
+// matches best on average. A bar without text is named "bar 2".
 func (v *view) labels(bars []bar) ([]string, error) {
 	lines := make([]image.Rectangle, len(bars))
 	tall := 0
@@ -53,7 +53,7 @@ func (v *view) labels(bars []bar) ([]string, error) {
 	return out, nil
 }
 
-// below is the ink of the first line of text below a bar.
+// below returns the bounds of the first line of text below a bar.
 func (v *view) below(bars []bar, i int) image.Rectangle {
 	middle := (bars[i].from + bars[i].to) / 2
 	left, right := v.axis, v.w
@@ -69,7 +69,7 @@ func (v *view) below(bars []bar, i int) image.Rectangle {
 		left = max(0, 2*middle-right-2)
 	}
 	top := v.base + 1
-	for top < v.h && v.row(top, left, right) > (right-left)/2 { // the line itself
+	for top < v.h && v.row(top, left, right) > (right-left)/2 { // the axis
 		top++
 	}
 	lines := v.ink.Lines(image.Rect(left, top, right, v.h), written)
@@ -99,7 +99,7 @@ func (v *view) row(y, left, right int) int {
 	return n
 }
 
-// text reads a line in one font, with the sum of the scores of its characters.
+// text reads a line in one font and returns the sum of its characters' scores.
 func (v *view) text(line image.Rectangle, tall, face int, alphabet string) (text string, score float64, n int) {
 	if line.Empty() {
 		return "", 0, 0
@@ -115,8 +115,7 @@ func (v *view) text(line image.Rectangle, tall, face int, alphabet string) (text
 	return b.String(), score, n
 }
 
-// letters reads ink without a gap as one letter, or as two where that looks
-// more like letters.
+// letters reads connected ink as one letter, or as two if that matches better.
 func (v *view) letters(r image.Rectangle, face int, alphabet string) []glyph.Guess {
 	one := v.letter(r, face, alphabet)
 	if r.Dx() < r.Dy()*3/4 || one.Score > 0.85 {
@@ -132,8 +131,8 @@ func (v *view) letters(r image.Rectangle, face int, alphabet string) []glyph.Gue
 	return best
 }
 
-// cuts are the ways to take ink apart into two letters: at the columns with
-// the least of it.
+// cuts returns the ways to split ink into two letters: at the columns with the
+// least of it.
 func (v *view) cuts(r image.Rectangle) [][2]image.Rectangle {
 	if out, ok := v.halves[r]; ok {
 		return out
@@ -169,8 +168,8 @@ func (v *view) cuts(r image.Rectangle) [][2]image.Rectangle {
 func (v *view) letter(r image.Rectangle, face int, alphabet string) glyph.Guess {
 	p := v.pieces[r]
 	if p == nil {
-		made := v.ink.Piece(r)
-		p = &made
+		piece := v.ink.Piece(r)
+		p = &piece
 		v.pieces[r] = p
 	}
 	return v.set.Match(p, face, alphabet)

@@ -9,44 +9,42 @@ import (
 	"mm-abi.org/mm/skills/glyph"
 )
 
-// Bounds of a picture of a chart.
+// Limits and thresholds of an image of a chart.
 const (
 	minSide = 48
-	enough  = 256 // pixels of a side; smaller pictures are made larger
-	maxBars = 64
-	seen    = 0.35 // of the axis's ink: what is drawn, not the ground, its grid or noise
-	written = 0.28 // letters, whose strokes may be thinner than a pixel
+	enough  = 256  // pixels of a side; smaller images are enlarged
+	written = 0.28 // share of the axis's ink that counts as a letter, whose strokes may be thin
 )
 
-// view is a picture of a chart and what was found in it.
+// view is an image of a chart and its analysis.
 type view struct {
 	c      charge
 	set    *glyph.Set
 	w, h   int
 	pix    []byte     // [h, w, 3]
-	ground [3]float64 // its colour
-	dark   float64    // the distance of the axes' ink from the ground
-	ink    *glyph.Ink // 1: as far from the ground as the axes
+	ground [3]float64 // background color
+	dark   float64    // distance of the axes' color from the ground
+	ink    *glyph.Ink // 1: the distance of the axes
 
-	base, from, to int // the lower axis: its row, its first column, behind its last
-	axis, roof     int // the first column of the left axis, its highest row
+	base, from, to int // the lower axis: row, first column, end
+	axis, roof     int // the left axis: first column, top row
 
 	pieces map[image.Rectangle]*glyph.Piece // of labels
 	halves map[image.Rectangle][][2]image.Rectangle
 }
 
-// bar is one of the bars: columns, the height of its top with parts of a pixel.
+// bar is a bar: its columns and its top, with subpixel precision.
 type bar struct {
 	from, to int
 	top      float64
 }
 
-// Read reads a bar chart [h, w, 3]: bars that stand on a line, a line left of
-// them with ticks and numbers from 0, labels below. What it cannot find is an
-// error.
+// Read reads a bar chart [h, w, 3]: bars on a horizontal axis, a vertical axis
+// on the left with ticks and numbers from 0, and labels below. Anything else
+// is an error.
 func Read(c charge, set *glyph.Set, pix []byte, w, h int) (Table, error) {
 	if w < minSide || h < minSide || len(pix) != 3*w*h {
-		return Table{}, wrong("a picture of %d × %d is too small for a chart", w, h)
+		return Table{}, faultf("image of %d × %d is too small for a chart", w, h)
 	}
 	if err := c.Hold(int64(w) * int64(h) * 8); err != nil {
 		return Table{}, err
@@ -54,7 +52,7 @@ func Read(c charge, set *glyph.Set, pix []byte, w, h int) (Table, error) {
 	if err := c.Step(int64(w) * int64(h) * 16); err != nil {
 		return Table{}, err
 	}
-	for n := 0; min(w, h) < enough && n < 2; n++ { // letters of six pixels come out better in twelve
+	for n := 0; min(w, h) < enough && n < 2; n++ { // letters of six pixels match better at twelve
 		pix, w, h = doubled(pix, w, h)
 		if err := c.Step(int64(w) * int64(h) * 16); err != nil {
 			return Table{}, err
@@ -71,7 +69,7 @@ func Read(c charge, set *glyph.Set, pix []byte, w, h int) (Table, error) {
 	}
 	ticks := v.ticks()
 	if len(ticks) < 2 {
-		return Table{}, wrong("the picture has no ticks beside its left axis")
+		return Table{}, faultf("no ticks on the left axis")
 	}
 	step, err := v.scale(ticks)
 	if err != nil {
@@ -88,11 +86,12 @@ func Read(c charge, set *glyph.Set, pix []byte, w, h int) (Table, error) {
 	return t, err
 }
 
-// doubled is a picture of twice the width and height, between pixels a mean.
+// doubled returns an image of twice the width and height with interpolated
+// pixels.
 func doubled(pix []byte, w, h int) ([]byte, int, int) {
 	out := make([]byte, 12*w*h)
 	for y := range 2 * h {
-		near, other := y/2, min(h-1, y/2+1) // three parts of the nearer row, one of the other
+		near, other := y/2, min(h-1, y/2+1) // weights 3 and 1
 		if y%2 == 0 {
 			other = max(0, y/2-1)
 		}
@@ -110,7 +109,7 @@ func doubled(pix []byte, w, h int) ([]byte, int, int) {
 	return out, 2 * w, 2 * h
 }
 
-// roundTo leaves of a value what a quarter of a pixel can tell and more.
+// roundTo rounds a value to the precision of a quarter of a pixel.
 func roundTo(v, pixel float64) float64 {
 	unit := math.Pow(10, math.Floor(math.Log10(pixel*4)))
 	return math.Round(v/unit) * unit
@@ -121,13 +120,13 @@ func (v *view) at(x, y int) [3]float64 {
 	return [3]float64{float64(p[0]), float64(p[1]), float64(p[2])}
 }
 
-// far is the distance of two colours, as the eye sees it, roughly.
+// far is an approximate perceptual distance of two colors.
 func far(a, b [3]float64) float64 {
 	r, g, u := a[0]-b[0], a[1]-b[1], a[2]-b[2]
 	return math.Sqrt(2*r*r + 4*g*g + 3*u*u)
 }
 
-// findGround takes the commonest colour of the edge for that of the ground.
+// findGround uses the most frequent color of the edge as the background.
 func (v *view) findGround() {
 	count := map[[3]uint8]int{}
 	sums := map[[3]uint8][3]float64{}
@@ -160,7 +159,7 @@ func (v *view) findGround() {
 	}
 }
 
-// findAxes finds the lowest long line and, near its left end, the line on end.
+// findAxes finds the lowest long line and the vertical line near its left end.
 func (v *view) findAxes() error {
 	const drawn = 60 // distance
 	is := func(x, y int) bool { return far(v.at(x, y), v.ground) >= drawn }
@@ -177,7 +176,7 @@ func (v *view) findAxes() error {
 		}
 	}
 	if v.from == v.to {
-		return wrong("the picture has no long line below that bars could stand on")
+		return faultf("no horizontal axis")
 	}
 	tall := func(x int) int {
 		n := 0
@@ -193,7 +192,7 @@ func (v *view) findAxes() error {
 		}
 	}
 	if best < v.h/4 {
-		return wrong("the picture has no axis at the left")
+		return faultf("no vertical axis")
 	}
 	v.roof = v.base - best
 	v.dark = v.darkest(best)
@@ -218,8 +217,8 @@ func (v *view) findAxes() error {
 	return nil
 }
 
-// darkest is how far the ink of axes and letters is from the ground, where a
-// stroke fills a pixel; it moves the axis to its darkest column.
+// darkest returns the distance from the ground of the ink of axes and letters
+// where a stroke fills a pixel, and moves the axis to its darkest column.
 func (v *view) darkest(height int) float64 {
 	most, at := 0.0, v.axis
 	for x := v.axis; x < min(v.w, v.axis+4); x++ {
@@ -248,7 +247,8 @@ func (v *view) darkest(height int) float64 {
 	return max(most, list[len(list)*95/100])
 }
 
-// bars are what stands on the lower axis, from the left.
+// bars returns the bars on the horizontal axis, from the left: each is a 50th of
+// the image wide or more.
 func (v *view) bars() ([]bar, error) {
 	foot := v.base - max(2, (v.base-v.roof)*3/100+1)
 	var out []bar
@@ -260,18 +260,15 @@ func (v *view) bars() ([]bar, error) {
 		if x-left < max(3, v.w/50) {
 			continue
 		}
-		if len(out) == maxBars {
-			return nil, wrong("more than %d bars", maxBars)
-		}
 		out = append(out, bar{left, x, v.top(left, x, foot)})
 	}
 	if len(out) == 0 {
-		return nil, wrong("no bars stand on the line")
+		return nil, faultf("no bars on the axis")
 	}
 	return out, nil
 }
 
-// top is where a bar ends: the middle of what its columns say.
+// top returns where a bar ends: the median of its columns.
 func (v *view) top(left, right, foot int) float64 {
 	inset := (right - left) / 5
 	var tops []float64
@@ -283,7 +280,7 @@ func (v *view) top(left, right, foot int) float64 {
 			y--
 		}
 		part := 0.0
-		if y > 0 { // how much of the next pixel is still the bar's
+		if y > 0 { // the bar's share of the next pixel
 			part = math.Max(0, math.Min(1, 1-far(v.at(x, y-1), c)/full))
 		}
 		inside := math.Max(0, math.Min(1, far(v.at(x, y), c)/full))
@@ -293,8 +290,8 @@ func (v *view) top(left, right, foot int) float64 {
 	return tops[len(tops)/2]
 }
 
-// ticks are the rows of the strokes left of the axis, the lowest first, by the
-// column in which they stand out most.
+// ticks returns the rows of the tick marks left of the axis, the lowest first,
+// from the column with the highest contrast.
 func (v *view) ticks() []float64 {
 	var best []float64
 	clearest := 0.0
@@ -306,8 +303,8 @@ func (v *view) ticks() []float64 {
 	return best
 }
 
-// strokes are what is drawn of a column, if that lies evenly, and how much
-// darker it is than the rest.
+// strokes returns the marks of a column, if they are evenly spaced, and their
+// contrast.
 func (v *view) strokes(x int) (rows []float64, contrast float64) {
 	reach := max(2, v.h/64)
 	low, high := max(v.roof-reach, 0), min(v.base+reach, v.h-1)
@@ -334,7 +331,7 @@ func (v *view) strokes(x int) (rows []float64, contrast float64) {
 	return evenly(rows), contrast
 }
 
-// evenly gives rows where they lie evenly; nil where they do not.
+// evenly returns rows if they are evenly spaced, otherwise nil.
 func evenly(rows []float64) []float64 {
 	n := len(rows)
 	if n < 2 || n > 40 {
@@ -349,39 +346,38 @@ func evenly(rows []float64) []float64 {
 	return rows
 }
 
-// mantissas of the steps that axes have.
+// mantissas lists the steps of axes.
 var mantissas = []float64{1, 1.5, 2, 2.5, 3, 4, 5, 6, 7.5, 8}
 
-// digits are what numbers beside an axis are written with.
+// digits are the characters of numbers.
 const digits = "0123456789.-"
 
-// How much the numbers of an axis have to look like what they are taken for,
-// and how much more than like anything else.
+// The least score of an axis's numbers, and its least lead over other numbers.
 const (
 	readable = 0.2
 	distinct = 0.01
 )
 
-// scale reads the numbers beside the ticks: the step by which they rise from 0
-// and look most like what stands there, in one font.
+// scale reads the numbers next to the ticks: it returns the step from 0 whose
+// multiples match best in one font.
 func (v *view) scale(ticks []float64) (float64, error) {
 	lines := v.numbers(ticks)
-	known := map[[2]int][]glyph.Piece{} // by tick and how many characters
+	cache := map[[2]int][]glyph.Piece{} // by tick and number of characters
 	pieces := func(i, n int) []glyph.Piece {
 		k := [2]int{i, n}
-		if known[k] == nil {
-			known[k] = v.cut(lines[i], n)
+		if cache[k] == nil {
+			cache[k] = v.cut(lines[i], n)
 		}
-		return known[k]
+		return cache[k]
 	}
-	found := 0
+	count := 0
 	for _, l := range lines {
 		if !l.Empty() {
-			found++
+			count++
 		}
 	}
-	if found*2 < len(lines) {
-		return 0, wrong("there are no numbers beside the ticks")
+	if count*2 < len(lines) {
+		return 0, faultf("no numbers next to the ticks")
 	}
 	all := rises(len(ticks))
 	best, second, bestStep := math.Inf(-1), math.Inf(-1), 0.0
@@ -403,12 +399,12 @@ func (v *view) scale(ticks []float64) (float64, error) {
 		}
 	}
 	if best < readable || best-second < distinct {
-		return 0, wrong("the numbers beside the ticks cannot be read")
+		return 0, faultf("illegible numbers next to the ticks")
 	}
 	return bestStep, nil
 }
 
-// rise is a step and the numbers that it makes of n ticks, from 0.
+// rise is a step and its first n multiples as text, from 0.
 type rise struct {
 	step  float64
 	texts []string
@@ -435,7 +431,7 @@ func rises(n int) []rise {
 	return out
 }
 
-// fits is how much the numbers look like texts in a font.
+// fits returns how well the numbers match texts in a font.
 func (v *view) fits(texts []string, lines []image.Rectangle, face int, pieces func(int, int) []glyph.Piece, scores map[[2]int][]map[rune]float64) float64 {
 	sum, n := 0.0, 0
 	for i, line := range lines {
@@ -452,7 +448,7 @@ func (v *view) fits(texts []string, lines []image.Rectangle, face int, pieces fu
 			}
 		}
 		for j, r := range text {
-			if scores[k] == nil { // it cannot be so many characters
+			if scores[k] == nil { // too narrow for this many characters
 				sum -= 0.5
 			} else {
 				sum += scores[k][j][r]
@@ -463,7 +459,7 @@ func (v *view) fits(texts []string, lines []image.Rectangle, face int, pieces fu
 	return sum / float64(n)
 }
 
-// numbers are where the numbers beside the ticks stand.
+// numbers returns the bounds of the numbers next to the ticks.
 func (v *view) numbers(ticks []float64) []image.Rectangle {
 	gap := (ticks[0] - ticks[len(ticks)-1]) / float64(len(ticks)-1)
 	reach := int(math.Min(gap/2, float64(v.h)/14)) + 1
@@ -472,7 +468,7 @@ func (v *view) numbers(ticks []float64) []image.Rectangle {
 	for i, y := range ticks {
 		box := image.Rect(0, int(y)-reach, right, int(y)+reach+1)
 		lines := v.ink.Lines(box, written)
-		for _, l := range lines { // the one that the tick points at
+		for _, l := range lines { // the line at the height of the tick
 			if float64(l.Min.Y) <= y+1 && float64(l.Max.Y) >= y-1 && l.Dy() >= 3 {
 				out[i] = v.rightmost(l)
 			}
@@ -481,7 +477,7 @@ func (v *view) numbers(ticks []float64) []image.Rectangle {
 	return out
 }
 
-// gap is the column between the strokes and the numbers.
+// gap returns the column between the ticks and the numbers.
 func (v *view) gap(ticks []float64) int {
 	right, least := v.axis-2, math.Inf(1)
 	for x := v.axis - 2; x > max(0, v.axis-v.w/12); x-- {
@@ -499,7 +495,7 @@ func (v *view) gap(ticks []float64) int {
 	return right
 }
 
-// rightmost is what stands together at the right of a line.
+// rightmost returns the bounds of the connected text at the right of a line.
 func (v *view) rightmost(line image.Rectangle) image.Rectangle {
 	parts := v.ink.Columns(line, written)
 	out := image.Rectangle{}
@@ -512,8 +508,8 @@ func (v *view) rightmost(line image.Rectangle) image.Rectangle {
 	return out
 }
 
-// cut takes a number apart into n characters: where there are gaps, or into
-// equal parts, as digits are of one width; nil where it is not so wide.
+// cut splits a number into n characters at gaps, or into equal parts, as
+// digits have one width. It returns nil if the number is too narrow.
 func (v *view) cut(line image.Rectangle, n int) []glyph.Piece {
 	parts := v.ink.Columns(line, written)
 	if len(parts) != n {

@@ -11,13 +11,13 @@ import (
 	"mm-abi.org/mm/train/dataset/scene"
 )
 
-// free is a meter without end.
+// free is an unlimited meter.
 type free struct{}
 
 func (free) Step(int64) error { return nil }
 func (free) Hold(int64) error { return nil }
 
-// share is one of several figures: how often of how many times.
+// share counts successes.
 type share struct{ right, all int }
 
 func (s *share) add(right bool) {
@@ -27,7 +27,7 @@ func (s *share) add(right bool) {
 	}
 }
 
-// String gives the share in percent with its interval of 95 % (Wilson 1927).
+// String formats the share in percent with its 95 % interval (Wilson 1927).
 func (s share) String() string {
 	const z = 1.96
 	n, p := float64(s.all), float64(s.right)/float64(s.all)
@@ -45,7 +45,8 @@ func (s share) least(t *testing.T, what string, percent float64) {
 	}
 }
 
-// Charts whose truth is known are read back: n by MM_CHARTS, else a few.
+// TestRead reads rendered charts of known values: MM_CHARTS of them, by
+// default a few.
 func TestRead(t *testing.T) {
 	set, err := glyph.New()
 	if err != nil {

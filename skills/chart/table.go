@@ -14,32 +14,31 @@ import (
 	"mm-abi.org/mm/skills/sandbox"
 )
 
-// Table is what a chart shows: a label and a value a bar. A value that is NaN
-// was not given.
+// Table holds the label and the value of each bar.
 type Table struct {
 	Labels []string
 	Values []float64
 }
 
-// Bounds of a table that is read.
+// Limits of a table.
 const (
 	maxRows  = 4096
 	maxCell  = 256     // bytes of a label
 	maxTable = 1 << 20 // bytes of a table
 )
 
-// charge is the part of a call that work is charged to.
+// charge is charged for the work of a call.
 type charge interface {
 	Step(n int64) error
 	Hold(n int64) error
 }
 
-func wrong(format string, args ...any) error { return sandbox.Faultf(sandbox.Args, format, args...) }
+func faultf(format string, args ...any) error { return sandbox.Faultf(sandbox.Args, format, args...) }
 
-// readTable reads CSV or JSON.
+// readTable parses CSV or JSON.
 func readTable(c charge, data []byte) (Table, error) {
 	if len(data) > maxTable {
-		return Table{}, wrong("a table of %d bytes; %d is the limit", len(data), maxTable)
+		return Table{}, faultf("table too large: got %d bytes, limit %d", len(data), maxTable)
 	}
 	if err := c.Hold(int64(len(data)) * 8); err != nil {
 		return Table{}, err
@@ -48,7 +47,7 @@ func readTable(c charge, data []byte) (Table, error) {
 		return Table{}, err
 	}
 	if !utf8.Valid(data) {
-		return Table{}, wrong("the asset is no PNG, no JPEG and no text")
+		return Table{}, faultf("asset is not a PNG, JPEG or UTF-8 text")
 	}
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	if trimmed := bytes.TrimSpace(data); len(trimmed) > 0 && (trimmed[0] == '{' || trimmed[0] == '[') {
@@ -57,8 +56,8 @@ func readTable(c charge, data []byte) (Table, error) {
 	return readCSV(data)
 }
 
-// readCSV reads rows of a label and a number, or a row of labels above a row of
-// numbers; commas, semicolons or tabs stand between them. A first row without a
+// readCSV parses rows of a label and a number, or a row of labels above a row
+// of numbers, separated by commas, semicolons or tabs. A first row without a
 // number is a heading.
 func readCSV(data []byte) (Table, error) {
 	r := csv.NewReader(bytes.NewReader(data))
@@ -77,13 +76,13 @@ func readCSV(data []byte) (Table, error) {
 			break
 		}
 		if err != nil {
-			return Table{}, wrong("reading the table: %v", err)
+			return Table{}, faultf("parsing the table: %v", err)
 		}
 		if rows = append(rows, row); len(rows) > maxRows {
-			return Table{}, wrong("a table of more than %d rows", maxRows)
+			return Table{}, faultf("table too large: limit %d rows", maxRows)
 		}
 	}
-	if len(rows) == 2 && len(rows[0]) == len(rows[1]) && len(rows[0]) > 2 { // across
+	if len(rows) == 2 && len(rows[0]) == len(rows[1]) && len(rows[0]) > 2 { // horizontal
 		var t Table
 		for i, cell := range rows[1] {
 			if v, ok := numberOf(cell); ok {
@@ -98,21 +97,21 @@ func readCSV(data []byte) (Table, error) {
 			if len(row) == 0 || len(row) == 1 && strings.TrimSpace(row[0]) == "" {
 				continue
 			}
-			return Table{}, wrong("row %d of the table has one cell; a label and a number are wanted", i+1)
+			return Table{}, faultf("table row %d: got one cell, want a label and a number", i+1)
 		}
 		v, ok := numberOf(row[1])
 		if !ok {
 			if i == 0 {
 				continue // a heading
 			}
-			return Table{}, wrong("row %d of the table: %q is no number", i+1, cut(row[1]))
+			return Table{}, faultf("table row %d: invalid number %q", i+1, cut(row[1]))
 		}
 		t.Labels, t.Values = append(t.Labels, strings.TrimSpace(row[0])), append(t.Values, v)
 	}
 	return t.checked()
 }
 
-// numberOf reads a cell: 1,234.5, 12 %, $3.
+// numberOf parses a cell: 1,234.5, 12 %, $3.
 func numberOf(s string) (float64, bool) {
 	s = strings.TrimSpace(s)
 	s = strings.TrimSpace(strings.TrimRight(strings.TrimLeft(s, "$€£"), "%€$£"))
@@ -123,7 +122,7 @@ func numberOf(s string) (float64, bool) {
 	return v, err == nil && !math.IsNaN(v) && !math.IsInf(v, 0)
 }
 
-// readJSON reads {"a": 1, …}, [["a", 1], …], [{"label": "a", "value": 1}, …],
+// readJSON parses {"a": 1, …}, [["a", 1], …], [{"label": "a", "value": 1}, …],
 // or {"labels": […], "values": […]}.
 func readJSON(data []byte) (Table, error) {
 	var t Table
@@ -134,7 +133,7 @@ func readJSON(data []byte) (Table, error) {
 		}
 		if json.Unmarshal(data, &both) == nil && len(both.Labels) > 0 {
 			if len(both.Labels) != len(both.Values) {
-				return t, wrong("the table has %d labels and %d values", len(both.Labels), len(both.Values))
+				return t, faultf("table has %d labels and %d values", len(both.Labels), len(both.Values))
 			}
 			return Table{both.Labels, both.Values}.checked()
 		}
@@ -142,10 +141,10 @@ func readJSON(data []byte) (Table, error) {
 	}
 	var rows []json.RawMessage
 	if err := json.Unmarshal(data, &rows); err != nil {
-		return t, wrong("reading the table: %v", err)
+		return t, faultf("parsing the table: %v", err)
 	}
 	if len(rows) > maxRows {
-		return t, wrong("a table of more than %d rows", maxRows)
+		return t, faultf("table too large: limit %d rows", maxRows)
 	}
 	for i, raw := range rows {
 		var pair []json.RawMessage
@@ -160,49 +159,49 @@ func readJSON(data []byte) (Table, error) {
 			Value *float64 `json:"value"`
 		}
 		if json.Unmarshal(raw, &row) != nil || row.Label == nil || row.Value == nil {
-			return t, wrong("row %d of the table is no [label, number] and no {\"label\", \"value\"}", i+1)
+			return t, faultf("table row %d: want [label, number] or {\"label\", \"value\"}", i+1)
 		}
 		t.Labels, t.Values = append(t.Labels, *row.Label), append(t.Values, *row.Value)
 	}
 	return t.checked()
 }
 
-// readObject reads labels and their numbers in the order of the file.
+// readObject parses labels and numbers in the order of the file.
 func readObject(data []byte) (Table, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	var t Table
 	if _, err := dec.Token(); err != nil {
-		return t, wrong("reading the table: %v", err)
+		return t, faultf("parsing the table: %v", err)
 	}
 	for dec.More() {
 		key, err := dec.Token()
 		if err != nil {
-			return t, wrong("reading the table: %v", err)
+			return t, faultf("parsing the table: %v", err)
 		}
 		var v float64
 		if err := dec.Decode(&v); err != nil {
-			return t, wrong("reading the table: %q has no number: %v", cut(key.(string)), err) // a key is a text
+			return t, faultf("parsing the table: %q: %v", cut(key.(string)), err) // keys are strings
 		}
 		if t.Labels, t.Values = append(t.Labels, key.(string)), append(t.Values, v); len(t.Labels) > maxRows {
-			return t, wrong("a table of more than %d rows", maxRows)
+			return t, faultf("table too large: limit %d rows", maxRows)
 		}
 	}
 	if _, err := dec.Token(); err != nil {
-		return t, wrong("reading the table: %v", err)
+		return t, faultf("parsing the table: %v", err)
 	}
 	return t.checked()
 }
 
 func (t Table) checked() (Table, error) {
 	if len(t.Values) == 0 {
-		return t, wrong("the table has no row of a label and a number")
+		return t, faultf("table has no row of a label and a number")
 	}
 	if len(t.Values) > maxRows {
-		return t, wrong("a table of more than %d rows", maxRows)
+		return t, faultf("table too large: limit %d rows", maxRows)
 	}
 	for _, l := range t.Labels {
 		if len(l) > maxCell {
-			return t, wrong("a label of %d bytes; %d is the limit", len(l), maxCell)
+			return t, faultf("label too long: got %d bytes, limit %d", len(l), maxCell)
 		}
 	}
 	return t, nil

@@ -23,21 +23,21 @@ func TestReadTable(t *testing.T) {
 		{`{"b": 2, "a": 1}`, Table{[]string{"b", "a"}, []float64{2, 1}}, ""},
 		{`[["a", 1], {"label": "b", "value": 2}]`, Table{[]string{"a", "b"}, []float64{1, 2}}, ""},
 		{`{"labels": ["a"], "values": [1]}`, Table{[]string{"a"}, []float64{1}}, ""},
-		{`{"labels": ["a"], "values": [1, 2]}`, Table{}, "the table has 1 labels and 2 values"},
-		{`{"a": "x"}`, Table{}, `reading the table: "a" has no number: json: cannot unmarshal string into Go value of type float64`},
-		{`[1]`, Table{}, `row 1 of the table is no [label, number] and no {"label", "value"}`},
-		{"a,1\nb,x\n", Table{}, `row 2 of the table: "x" is no number`},
-		{"a\n", Table{}, "row 1 of the table has one cell; a label and a number are wanted"},
-		{"", Table{}, "the table has no row of a label and a number"},
+		{`{"labels": ["a"], "values": [1, 2]}`, Table{}, "table has 1 labels and 2 values"},
+		{`{"a": "x"}`, Table{}, `parsing the table: "a": json: cannot unmarshal string into Go value of type float64`},
+		{`[1]`, Table{}, `table row 1: want [label, number] or {"label", "value"}`},
+		{"a,1\nb,x\n", Table{}, `table row 2: invalid number "x"`},
+		{"a\n", Table{}, "table row 1: got one cell, want a label and a number"},
+		{"", Table{}, "table has no row of a label and a number"},
 	} {
 		got, err := readTable(free{}, []byte(c.text))
-		said := ""
+		message := ""
 		if err != nil {
-			said = err.Error()
+			message = err.Error()
 			got = Table{}
 		}
-		if diff := cmp.Diff(c.want, got); diff != "" || said != c.err {
-			t.Errorf("%q: %q %s", c.text, said, diff)
+		if diff := cmp.Diff(c.want, got); diff != "" || message != c.err {
+			t.Errorf("%q: %q %s", c.text, message, diff)
 		}
 	}
 }
@@ -51,7 +51,7 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// FuzzTable: any text is a table that can be answered by, or an error.
+// FuzzTable checks that any text is an error or a table that can be queried.
 func FuzzTable(f *testing.F) {
 	for _, s := range []string{"a,1\nb,2", `{"a":1}`, `[["a",1]]`, "a;1\n\"b", `{"labels":["a"],"values":[1e308]}`} {
 		f.Add([]byte(s), "ratio")
@@ -72,7 +72,7 @@ func FuzzTable(f *testing.F) {
 	})
 }
 
-// FuzzRead: any pixels are a chart, or an error.
+// FuzzRead checks that any pixels are an error or a chart.
 func FuzzRead(f *testing.F) {
 	src, err := scene.New(scene.Options{Kinds: []string{scene.Charts}, Size: 64})
 	if err != nil {

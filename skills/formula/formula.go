@@ -1,13 +1,13 @@
-// Package formula is the tool ocr-latex: it reads a line of print or a simple
-// formula out of a picture, as LaTeX.
+// Package formula implements the tool ocr-latex: it reads a line of print or a
+// simple formula from an image, as LaTeX.
 //
-// Ink that hangs together is a component (ink.go). Components become items: a
-// letter with its dot, an equals sign, a fraction about its bar (layout.go). Items
-// that stand small and high are powers of what is before them, small and low ones
-// its indices. What is left is compared with the letters of one font after the
-// other (package glyph), and the font in which all of it looks most right is
-// taken. It knows letters, digits and + - = / ! % ? , . : and no more: no
-// brackets, no roots, no Greek, no handwriting.
+// Connected ink is a component (ink.go). Components become items: a letter
+// with its dot, an equals sign, a fraction with its bar (layout.go). Small
+// high items are exponents of what precedes them, small low ones indices. The
+// others are compared with the letters of one font after the other (package
+// glyph), and the font that matches best is used. Supported are letters,
+// digits and + - = / ! % ? , . : but no brackets, roots, Greek letters or
+// handwriting.
 package formula
 
 import (
@@ -18,9 +18,9 @@ import (
 	"mm-abi.org/mm/skills/sandbox/builtin"
 )
 
-// New makes the function of the skill ocr-latex: {"image_ref": "#NAME"} to
-// {"result": text}. The asset is a PNG or JPEG of dark print on a light ground or
-// the other way round. Letters are what it compares with.
+// New returns the function of the skill ocr-latex: {"image_ref": "#NAME"} to
+// {"result": text}. The asset is a PNG or JPEG of dark print on a light
+// background or the reverse. Letters are compared with the image.
 func New(letters func() (*glyph.Set, error)) builtin.Func {
 	return func(call *builtin.Call) (any, error) {
 		var args struct {

@@ -21,13 +21,13 @@ type free struct{}
 func (free) Step(int64) error { return nil }
 func (free) Hold(int64) error { return nil }
 
-// press prints with a font that is held out.
+// press renders text in a held-out font.
 type press struct {
 	chars map[rune]fonts.Glyph
 	mask  *image.Alpha
 }
 
-// text prints from a point of the baseline and gives where it ends.
+// text renders s from a point of the baseline and returns where it ends.
 func (p *press) text(s string, x, y, em float64) float64 {
 	for _, c := range s {
 		o := p.chars[c]
@@ -56,7 +56,7 @@ func (p *press) width(s string, em float64) (w float64) {
 	return w
 }
 
-// formula prints a random formula and gives its LaTeX.
+// formula renders a random formula and returns its LaTeX.
 func (p *press) formula(r *rand.Rand, em float64) string {
 	x, y := em, float64(p.mask.Rect.Dy())/2+0.3*em
 	var out strings.Builder
@@ -92,7 +92,8 @@ func (p *press) formula(r *rand.Rand, em float64) string {
 	return out.String()
 }
 
-// Formulas in fonts that it does not know are read: n by MM_FORMULAS, else few.
+// TestRead reads formulas in held-out fonts: MM_FORMULAS of them, by default a
+// few.
 func TestRead(t *testing.T) {
 	set, err := glyph.New()
 	if err != nil {
@@ -139,7 +140,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// distance of two texts (Levenshtein 1966).
+// distance returns the edit distance of two texts (Levenshtein 1966).
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

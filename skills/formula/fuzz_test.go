@@ -8,7 +8,7 @@ import (
 	"mm-abi.org/mm/train/dataset/scene"
 )
 
-// FuzzRead: any pixels are print, or an error.
+// FuzzRead checks that any pixels are an error or print.
 func FuzzRead(f *testing.F) {
 	src, err := scene.New(scene.Options{Kinds: []string{scene.Digits}, Size: 64})
 	if err != nil {

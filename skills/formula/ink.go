@@ -9,22 +9,22 @@ import (
 	"mm-abi.org/mm/skills/sandbox"
 )
 
-// charge is the part of a call that work is charged to.
+// charge is charged for the work of a call.
 type charge interface {
 	Step(n int64) error
 	Hold(n int64) error
 }
 
-func wrong(format string, args ...any) error { return sandbox.Faultf(sandbox.Args, format, args...) }
+func faultf(format string, args ...any) error { return sandbox.Faultf(sandbox.Args, format, args...) }
 
-// Bounds of a picture of print.
+// Limits of an image of print.
 const (
 	maxParts = 400
-	level    = 0.4 // of the darkest: what is ink
+	level    = 0.4 // of the darkest ink
 )
 
-// inkOf is how far each pixel of [h, w, 3] is from the ground, the colour that
-// is commonest at the edge; 1 is as far as the print.
+// inkOf returns the distance of each pixel of [h, w, 3] from the background,
+// which is the median of the edge; 1 is the distance of the print.
 func inkOf(pix []byte, w, h int) (*glyph.Ink, error) {
 	gray := func(x, y int) float64 {
 		p := pix[3*(y*w+x):]
@@ -50,7 +50,7 @@ func inkOf(pix []byte, w, h int) (*glyph.Ink, error) {
 		}
 	}
 	if len(far) < 8 {
-		return nil, wrong("the picture has no print on it")
+		return nil, faultf("image has no print")
 	}
 	slices.Sort(far)
 	dark := far[len(far)*9/10]
@@ -60,10 +60,10 @@ func inkOf(pix []byte, w, h int) (*glyph.Ink, error) {
 	return k, nil
 }
 
-// part is ink that hangs together.
+// part is the bounds of connected ink.
 type part struct{ image.Rectangle }
 
-// parts are the components of ink, from the left, specks left out.
+// parts returns the components of ink from the left, without specks.
 func parts(c charge, k *glyph.Ink) ([]part, error) {
 	seen := make([]bool, len(k.Pix))
 	var out []part
@@ -95,7 +95,7 @@ func parts(c charge, k *glyph.Ink) ([]part, error) {
 			continue
 		}
 		if out = append(out, part{box}); len(out) > maxParts {
-			return nil, wrong("more than %d signs", maxParts)
+			return nil, faultf("more than %d signs", maxParts)
 		}
 	}
 	slices.SortStableFunc(out, func(a, b part) int { return a.Min.X - b.Min.X })

@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// item is one thing of a line: a sign, or a fraction.
+// item is an element of a line: a sign or a fraction.
 type item struct {
 	box       image.Rectangle
-	sign      string // known by its parts alone: "=", "-"
-	over, low []item // of a fraction: above and below its bar
+	sign      string // "=" or "-", identified by its parts
+	over, low []item // numerator and denominator of a fraction
 }
 
-// line makes items of parts: fractions first, the widest bar first, then signs
-// of several parts.
+// line groups parts into items: fractions first, from the widest bar, then
+// signs of several parts.
 func line(list []part) []item {
 	if bar := fraction(list); bar >= 0 {
 		b := list[bar].Rectangle
@@ -46,10 +46,10 @@ func sorted(list []item) []item {
 	return list
 }
 
-// flat says whether a part is a bar.
+// flat reports whether a part is a bar.
 func (p part) flat() bool { return p.Dx() >= 3*p.Dy() }
 
-// fraction is the widest bar with something above and below it; -1: none.
+// fraction returns the widest bar with parts above and below it, or -1.
 func fraction(list []part) int {
 	best := -1
 	for i, b := range list {
@@ -79,7 +79,7 @@ func fraction(list []part) int {
 	return best
 }
 
-// signs puts together what stands above each other: the dot of an i, the bars
+// signs combines parts above each other, such as the dot of an i or the bars
 // of an equals sign.
 func signs(list []part) []item {
 	used := make([]bool, len(list))
@@ -97,7 +97,7 @@ func signs(list []part) []item {
 			}
 			gap := max(q.Min.Y-it.box.Max.Y, it.box.Min.Y-q.Max.Y)
 			small := min(it.box.Dx(), q.Dx())
-			if gap > max(it.box.Dy(), q.Dy(), small) { // a power above a sign is no dot
+			if gap > max(it.box.Dy(), q.Dy(), small) { // an exponent above a sign is not a dot
 				continue
 			}
 			both := part{it.box}.flat() && q.flat()

@@ -8,10 +8,10 @@ import (
 	"mm-abi.org/mm/skills/glyph"
 )
 
-// alphabet is what is told apart.
+// alphabet holds the supported characters.
 const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz+=-/!%?,.:"
 
-// minSide is the least height of a picture of print.
+// minSide is the least side of an image of print.
 const minSide = 8
 
 // reader reads in one font.
@@ -24,10 +24,10 @@ type reader struct {
 	n      int
 }
 
-// Read reads a picture [h, w, 3]. Lines of print are parted by \\.
+// Read reads an image [h, w, 3]. Lines of print are separated by \\.
 func Read(c charge, set *glyph.Set, pix []byte, w, h int) (string, error) {
 	if w < minSide || h < minSide || len(pix) != 3*w*h {
-		return "", wrong("a picture of %d × %d is too small for print", w, h)
+		return "", faultf("image of %d × %d is too small for print", w, h)
 	}
 	if err := c.Hold(int64(w) * int64(h) * 24); err != nil {
 		return "", err
@@ -65,12 +65,12 @@ func Read(c charge, set *glyph.Set, pix []byte, w, h int) (string, error) {
 		}
 	}
 	if best < 0.4 {
-		return "", wrong("the print cannot be read")
+		return "", faultf("illegible print")
 	}
 	return text, nil
 }
 
-// rows are lines of print: parts whose heights meet, or nearly.
+// rows groups parts into lines of print by overlapping heights.
 func rows(all []part) [][]item {
 	var out [][]part
 	var spans []image.Rectangle
@@ -106,7 +106,7 @@ func rows(all []part) [][]item {
 	return lines
 }
 
-// line writes items that stand beside each other.
+// line formats the items of a line.
 func (r *reader) line(items []item) string {
 	if len(items) == 0 {
 		return ""
@@ -141,21 +141,21 @@ func (r *reader) line(items []item) string {
 	return b.String()
 }
 
-// measure is the baseline of a line and the height of its capitals: those of
-// what stands lowest among the tall.
+// measure returns the baseline of a line and the height of its capitals. The
+// baseline is the most frequent one of tall items, of several the lowest.
 func measure(items []item) (base, tall float64) {
 	for _, it := range items {
 		if it.over == nil && it.sign == "" {
 			tall = max(tall, float64(it.box.Dy()))
 		}
 	}
-	if tall == 0 { // signs and fractions alone
+	if tall == 0 { // only signs and fractions
 		for _, it := range items {
 			tall = max(tall, float64(it.box.Dx()))
 		}
 	}
 	most := 0
-	for _, it := range items { // where most stand, and of those the lowest
+	for _, it := range items { // the most frequent baseline, of several the lowest
 		if it.over != nil || it.sign != "" || float64(it.box.Dy()) <= 0.6*tall {
 			continue
 		}
@@ -175,7 +175,7 @@ func measure(items []item) (base, tall float64) {
 	return base, tall
 }
 
-// place is 1 of what stands small and high, -1 of what stands small and low.
+// place returns 1 for small high items, -1 for small low ones, otherwise 0.
 func place(it item, base, tall float64) int {
 	if it.over != nil || it.sign != "" && float64(it.box.Dx()) > 0.45*tall {
 		return 0
@@ -194,7 +194,7 @@ func place(it item, base, tall float64) int {
 	return 0
 }
 
-// item writes a sign or a fraction.
+// item formats a sign or a fraction.
 func (r *reader) item(it item, base, tall float64) string {
 	if it.over != nil || it.low != nil {
 		return `\frac{` + r.line(it.over) + "}{" + r.line(it.low) + "}"
@@ -204,12 +204,12 @@ func (r *reader) item(it item, base, tall float64) string {
 	}
 	p := r.pieces[it.box]
 	if p == nil {
-		made := r.ink.Piece(it.box)
-		p = &made
+		piece := r.ink.Piece(it.box)
+		p = &piece
 		r.pieces[it.box] = p
 	}
-	// Height over the baseline tells o from O and a comma from a slash: capitals
-	// are some 0.7 of an em.
+	// The height over the baseline distinguishes o from O and a comma from a
+	// slash: capitals have about 0.7 em.
 	em := tall / 0.72
 	top, bottom := (base-float64(it.box.Min.Y))/em, (base-float64(it.box.Max.Y))/em
 	best, sign := math.Inf(-1), ""

@@ -96,6 +96,10 @@ const (
 	MaxAsset  = 256 << 20 // bytes of one asset
 	MaxAssets = 16        // of one call
 	MaxLog    = 4 << 10   // bytes kept of a guest's standard error
+
+	maxTimeout   = 24 * 3600 * 1000 // milliseconds
+	maxOutput    = 1 << 30          // bytes
+	maxAssetName = 64               // bytes
 )
 
 // Check refuses limits that no executor can enforce, and returns the effective
@@ -105,10 +109,10 @@ func Check(p Program) (modules.Effective, error) {
 	switch {
 	case l.MemBytes < 0 || l.MemBytes > MaxMemory:
 		return l, Refuse("memory limit: got %d bytes, want 1 to %d", l.MemBytes, int64(MaxMemory))
-	case l.TimeoutMS < 0 || l.TimeoutMS > 24*3600*1000:
-		return l, Refuse("time limit: got %d ms, want 1 to 86400000", l.TimeoutMS)
-	case l.OutputBytes < 0 || l.OutputBytes > 1<<30:
-		return l, Refuse("output limit: got %d bytes, want 1 to 1073741824", l.OutputBytes)
+	case l.TimeoutMS < 0 || l.TimeoutMS > maxTimeout:
+		return l, Refuse("time limit: got %d ms, want 1 to %d", l.TimeoutMS, maxTimeout)
+	case l.OutputBytes < 0 || l.OutputBytes > maxOutput:
+		return l, Refuse("output limit: got %d bytes, want 1 to %d", l.OutputBytes, maxOutput)
 	case len(p.Code) > MaxCode:
 		return l, Refuse("program too large: got %d bytes, limit %d", len(p.Code), MaxCode)
 	}
@@ -171,7 +175,7 @@ func Assets(list []Asset) error {
 }
 
 func validAsset(name string) bool {
-	if name == "" || len(name) > 64 || name[0] == '.' {
+	if name == "" || len(name) > maxAssetName || name[0] == '.' {
 		return false
 	}
 	for _, r := range name {

@@ -45,15 +45,27 @@ var (
 // Take returns the interpreter from the package's archive, after verifying its
 // digest.
 func Take(archive io.Reader) ([]byte, error) {
-	data, err := io.ReadAll(io.LimitReader(archive, maxArchive+1))
+	data, err := readAll(archive)
 	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", Package, err)
+		return nil, err
 	}
 	sum := sha512.Sum512(data)
 	if have := "sha512-" + base64.StdEncoding.EncodeToString(sum[:]); have != Integrity {
 		return nil, fmt.Errorf("%s: got digest %s, want %s", Package, have, Integrity)
 	}
 	return member(data)
+}
+
+// readAll reads an archive of at most maxArchive bytes.
+func readAll(archive io.Reader) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(archive, maxArchive+1))
+	if err == nil && len(data) > maxArchive {
+		err = fmt.Errorf("archive exceeds %d bytes", maxArchive)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", Package, err)
+	}
+	return data, nil
 }
 
 // member finds the interpreter in an archive.

@@ -37,7 +37,7 @@ func TestForeignPackage(t *testing.T) {
 	}{
 		"another module": {archive(t, map[string]string{inPackage: "\x00asm\x01\x00\x00\x00"}), "digest"},
 		"nothing":        {nil, "digest"},
-		"too much":       {make([]byte, maxArchive+1), "digest"},
+		"too much":       {make([]byte, maxArchive+1), "exceeds"},
 	} {
 		dir := t.TempDir()
 		if err := Write(dir, bytes.NewReader(c.data)); err == nil || !strings.Contains(err.Error(), c.want) {

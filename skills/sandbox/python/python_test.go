@@ -124,7 +124,7 @@ func TestEnds(t *testing.T) {
 		"no syntax":       {"def run(args) return 1", "SyntaxError", sandbox.Trap},
 		"an exception":    {"def run(args): raise ValueError('no')", "ValueError: no", sandbox.Trap},
 		"at the top":      {"raise KeyError('k')", "KeyError", sandbox.Trap},
-		"exit 0":          {"def run(args): raise SystemExit", "before it gave", sandbox.Result},
+		"exit 0":          {"def run(args): raise SystemExit", "without a result", sandbox.Result},
 		"exit by a text":  {"def run(args): raise SystemExit('no')", "code 1", sandbox.Exit},
 		"recursion":       {"def run(args): return run(args)", "RuntimeError", sandbox.Trap},
 		"out of memory":   {"def run(args): return 'x' * 10 ** 9", "memory", sandbox.Memory},
@@ -149,7 +149,7 @@ func TestEnds(t *testing.T) {
 func TestSmall(t *testing.T) {
 	p := program("return 1")
 	p.Limits.MemBytes = 64 << 10
-	if _, err := open(t, nil).Prepare(t.Context(), p); sandbox.KindOf(err) != sandbox.Memory || !strings.Contains(err.Error(), "begins with") {
+	if _, err := open(t, nil).Prepare(t.Context(), p); sandbox.KindOf(err) != sandbox.Memory || !strings.Contains(err.Error(), "needs") {
 		t.Errorf("%v", err)
 	} else {
 		t.Log(err)

@@ -1,0 +1,31 @@
+package formula
+
+import (
+	"strings"
+	"testing"
+
+	"mm-abi.org/mm/skills/glyph"
+)
+
+// TestLimits covers maxParts and minSide on either side.
+func TestLimits(t *testing.T) {
+	for n, want := range map[int]bool{maxParts: true, maxParts + 1: false} {
+		k := &glyph.Ink{W: 5 * n, H: 4, Pix: make([]float32, 20*n)}
+		for i := range n {
+			for x := range 3 {
+				k.Pix[5*i+x] = 1
+			}
+		}
+		if out, err := parts(free{}, k); (err == nil) != want || want && len(out) != n {
+			t.Errorf("%d parts: got %d, %v", n, len(out), err)
+		}
+	}
+	for side, want := range map[int]string{minSide - 1: "too small", minSide: "no print"} {
+		for _, size := range [][2]int{{side, minSide}, {minSide, side}} {
+			_, err := Read(free{}, &glyph.Set{}, make([]byte, 3*size[0]*size[1]), size[0], size[1])
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v: got %v, want %q", size, err, want)
+			}
+		}
+	}
+}
