@@ -72,7 +72,13 @@ func TestBounds(t *testing.T) {
 		{`{"type":"number","minimum":0}`, `0.123456789|!0.1234567891|123456789.123456|!123456789.1234567|123456789012345|!1234567890123456`},
 		{`{"type":"number"}`, `1e5|1E+05|1e-12|!1e123|!1e`},
 		{`{"type":"number","maximum":9}`, `9|!1e1`},
+		{`{"type":"number","maximum":12345678901234.5}`, `12345678901234.5|!12345678901234.6`},
+		{`{"type":"number","maximum":123456789012345.5}`, ``},
+		{`{"type":"integer","multipleOf":0}`, ``}, {`{"type":"integer","multipleOf":1001}`, ``}, {`{"type":"integer","multipleOf":1.5}`, ``}, {`{"minimum":1e401}`, ``},
 		// Combinations.
+		{`{"not":false,"type":"null"}`, `null|!1`},
+		{`{"properties":{"a":{"const":1}},"maxProperties":0}`, `{}|!{"a":1}`},
+		{`{"$ref":"#x","$defs":{"a":{"$anchor":"x"},"b":{"$anchor":"x"}}}`, ``},
 		{`{"anyOf":[{"type":"integer","maximum":2},{"type":"integer","minimum":8}]}`, `2|8|!3|!7`},
 		{`{"type":["string","null"],"maxLength":1}`, `null|"a"|!"ab"|!1`},
 		{`{"type":"integer","minimum":1,"maximum":3,"not":{"const":2}}`, ``},
