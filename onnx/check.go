@@ -115,13 +115,13 @@ func (c *checker) opsets() {
 			c.fail(RuleOpset, nil, "duplicate import of domain %q", o.Domain)
 		}
 		seen[d] = true
-		newest, known := domains[d]
+		newest, standard := domains[d]
 		switch {
 		case d == "" && (o.Version < c.opt.MinOpset || o.Version > c.opt.MaxOpset):
 			c.fail(RuleOpset, nil, "opset %d is unsupported, want %d to %d", o.Version, c.opt.MinOpset, c.opt.MaxOpset)
 		case strings.HasPrefix(d, "ai.onnx.preview"):
 			c.warn(RuleDomain, nil, "domain %q is a preview", d) // its nodes are refused
-		case known && newest > 0 && o.Version > newest:
+		case standard && newest > 0 && o.Version > newest:
 			c.fail(RuleOpset, nil, "opset %d of %s is unsupported, want at most %d", o.Version, d, newest)
 		}
 	}
@@ -133,14 +133,14 @@ func (c *checker) opsets() {
 // node checks the origin of an operator.
 func (c *checker) node(at *place, n *Node) {
 	d := canonical(n.Domain)
-	_, known := domains[d]
+	_, standard := domains[d]
 	switch {
 	case n.Op == "":
 		c.fail(RuleNode, at, "missing operator")
 	case c.functions[[3]string{d, n.Op, n.Overload}]:
 	case strings.HasPrefix(d, "ai.onnx.preview") && !c.opt.AnyDomain:
 		c.fail(RuleDomain, at, "operator %s is a preview of %s", n.Op, d)
-	case !known && !c.opt.AnyDomain && !slices.Contains(c.opt.Domains, d):
+	case !standard && !c.opt.AnyDomain && !slices.Contains(c.opt.Domains, d):
 		c.fail(RuleDomain, at, "operator %s is of the custom domain %q", n.Op, d)
 	case d == "com.microsoft" && n.Op == "EPContext" && !c.opt.EPContext:
 		c.fail(RuleContext, at, "EPContext holds compiled code for a device")

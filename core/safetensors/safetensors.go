@@ -29,7 +29,7 @@ const (
 // DType is an element type, spelled as in the header.
 type DType string
 
-// The element types with a whole number of bytes.
+// The element types with an integral number of bytes.
 const (
 	BOOL   DType = "BOOL"
 	U8     DType = "U8"

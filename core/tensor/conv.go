@@ -215,7 +215,7 @@ const (
 	ShapePeak                // max(x, t): LeakyRelu
 )
 
-// Shape applies an activation to whole vectors: len(x) is a multiple of the
+// Shape applies an activation to full vectors: len(x) is a multiple of the
 // lanes. dst may be x.
 func (k ConvKernels) Shape(dst, x []float32, s *Shaper) {
 	if len(dst) != len(x) || len(x)%k.lanes != 0 {
@@ -266,7 +266,7 @@ func (k ConvKernels) SumLanes(dst, x []float32) {
 }
 
 // Interleave converts planes of n pixels, ld elements apart, to vectors of the
-// given lanes, for at maxPool as many channels. Lanes beyond the channels are
+// given lanes, for at most as many channels. Lanes beyond the channels are
 // unchanged. Deinterleave is the inverse.
 func Interleave(dst []float32, lanes int, x []float32, ld, channels, n int) {
 	if channels < 1 || channels > lanes || n < 1 || len(dst) < n*lanes || len(x) < (channels-1)*ld+n {

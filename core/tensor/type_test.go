@@ -2,7 +2,7 @@ package tensor
 
 import "testing"
 
-// Every type of ggml is exists by name, and no other.
+// Every type of ggml is known by name, and no other.
 func TestTypes(t *testing.T) {
 	removed := map[Type]bool{4: true, 5: true, 31: true, 32: true, 33: true, 36: true, 37: true, 38: true}
 	for id := range Type(60) {

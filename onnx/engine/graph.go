@@ -5,7 +5,7 @@
 // folds constants, fuses operators into the convolutions and products that they
 // follow and chains that are equivalent to one operator, packs weights, and
 // finds for each value its last reader. [Program.Run] then executes the nodes
-// in order. Shapes are found only at run time, so each kernel computes its own;
+// in order. Shapes are known only at run time, so each kernel computes its own;
 // the memory of a value is reused after its last reader, in this run and in the
 // next.
 //

@@ -9,7 +9,7 @@ import (
 )
 
 // pads merges a Pad by the lowest number, as converters of older formats write
-// it, into the MaxPool after it: MaxPool's border border is below every number.
+// it, into the MaxPool after it: MaxPool's own padding is below every number.
 // Otherwise that number would determine the range of the input, and nothing
 // else would be left of it in integers.
 func (q *quantizer) pads() {

@@ -50,7 +50,7 @@ func TestQuantiseRow(t *testing.T) {
 			for i := range x {
 				x[i] = float32(r.NormFloat64() * math.Exp(5*r.NormFloat64()))
 			}
-			clear(x[n-32 : n-32+r.IntN(33)]) // zeros, perhaps a whole group
+			clear(x[n-32 : n-32+r.IntN(33)]) // zeros, possibly a full group
 			x[0] = 127 * 0.5                 // ties
 			for i := 1; i < 16; i++ {
 				x[i] = float32(i) + 0.5

@@ -47,7 +47,7 @@ import (
 const Unit = 32
 
 const (
-	lanes    = 16 // rows in a quantised panel
+	lanes    = 16 // rows in a quantized panel
 	groupLen = 32 // columns that share an activation scale
 	tileRows = 8  // rows of activations in a tile
 	halfLen  = 16 // columns that share a weight scale in some types

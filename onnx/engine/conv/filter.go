@@ -9,16 +9,16 @@ import (
 
 // Filter holds the weights of a convolution in the order of the kernels.
 type Filter struct {
-	kernels tensor.ConvKernels
-	spec    Spec
-	own     bool // depthwise: separate weights for each channel
-	panels  []panel
-	inputs  [][2]int // the input channels that panels read, each once
-	weights []float32
-	bias    []float32
-	room    func(n int) ([]float32, error) // allocates permanent memory
-	wino    *winograd
-	crowded bool // no memory for wino
+	kernels    tensor.ConvKernels
+	spec       Spec
+	perChannel bool // depthwise: separate weights for each channel
+	panels     []panel
+	inputs     [][2]int // the input channels that panels read, each once
+	weights    []float32
+	bias       []float32
+	room       func(n int) ([]float32, error) // allocates permanent memory
+	wino       *winograd
+	crowded    bool // no memory for wino
 
 	// The taps for the size of the last image.
 	seen Window
@@ -53,7 +53,7 @@ func (s Spec) Fits(k tensor.ConvKernels) bool {
 	if s.Groups < 1 || s.In < 1 || s.Out < 1 || s.In%s.Groups != 0 || s.Out%s.Groups != 0 {
 		return false
 	}
-	if s.Groups == 1 || s.own() {
+	if s.Groups == 1 || s.depthwise() {
 		return s.Groups == 1 || !s.Plain
 	}
 	work := 0
@@ -65,7 +65,7 @@ func (s Spec) Fits(k tensor.ConvKernels) bool {
 }
 
 // depthwise reports whether each channel has separate weights.
-func (s Spec) own() bool { return s.Groups > 1 && s.In == s.Groups && s.Out == s.Groups }
+func (s Spec) depthwise() bool { return s.Groups > 1 && s.In == s.Groups && s.Out == s.Groups }
 
 // sees returns the input channels [0] to [1] that a block of outputs reads.
 func (s Spec) sees(block, lanes int) [2]int {
@@ -81,11 +81,11 @@ func NewFilter(k tensor.ConvKernels, s Spec, weights, bias []float32, room func(
 	if !s.Fits(k) || len(weights) != s.Out*s.In/s.Groups*size || bias != nil && len(bias) != s.Out {
 		panic(fmt.Sprintf("conv: %d weights for %+v", len(weights), s))
 	}
-	f := &Filter{kernels: k, spec: s, room: room, own: s.own()}
+	f := &Filter{kernels: k, spec: s, room: room, perChannel: s.depthwise()}
 	lanes := k.Lanes()
 	blocks := Blocks(s.Out, lanes)
 	need := blocks * size * lanes
-	if !f.own {
+	if !f.perChannel {
 		need = f.split()
 	}
 	memory, err := room(blocks*lanes + need)
@@ -95,7 +95,7 @@ func NewFilter(k tensor.ConvKernels, s Spec, weights, bias []float32, room func(
 	clear(memory)
 	f.bias, f.weights = memory[:blocks*lanes], memory[blocks*lanes:]
 	copy(f.bias, bias)
-	if f.own {
+	if f.perChannel {
 		for i, v := range weights {
 			c, t := i/size, i%size
 			f.weights[(c/lanes*size+t)*lanes+c%lanes] = v
@@ -184,14 +184,14 @@ func (f *Filter) Do(work *Work, w Window, batch int, out, x []float32, after Aft
 			continue
 		}
 		win := w
-		if !w.inside() && (!f.own || w.In[1] < edgy) {
+		if !w.inside() && (!f.perChannel || w.In[1] < edgy) {
 			framed, err := w.pad(work, img, planes, width)
 			if err != nil {
 				return err
 			}
 			img, win.In, win.Before = framed, w.frame(), [2]int{}
 		}
-		if f.own {
+		if f.perChannel {
 			f.depthwise(work, win, o, img, a)
 		} else {
 			f.dense(work, win, o, img, a)

@@ -26,7 +26,7 @@ func (w *Window) tiles() (high, wide int) {
 
 // transforms reports whether transforms are faster for an image.
 func (f *Filter) transforms(w *Window) bool {
-	if f.own || f.spec.Plain || f.spec.Groups != 1 || w.Kernel != [2]int{3, 3} || w.Stride != [2]int{1, 1} || w.Dilation != [2]int{1, 1} {
+	if f.perChannel || f.spec.Plain || f.spec.Groups != 1 || w.Kernel != [2]int{3, 3} || w.Stride != [2]int{1, 1} || w.Dilation != [2]int{1, 1} {
 		return false
 	}
 	lanes := f.kernels.Lanes()
