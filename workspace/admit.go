@@ -15,31 +15,30 @@ import (
 	"mm-abi.org/mm/workspace/trust"
 )
 
-// Claim is with what right an artifact is to be used. The zero value asks for
+// Claim selects how strictly an artifact is verified. The zero value requires
 // everything: the name it is called by, a trusted signature, every byte.
 type Claim struct {
-	Skip   bool   // use it although nobody vouches for it: said, logged, and refused where the trust is strict. Bytes are hashed all the same
-	Expect string // the user's word for the name of what the reference holds. Empty: what the reference says
+	Skip   bool   // use an unsigned or untrusted artifact: reported, audited, and refused under strict trust. Bytes are still hashed
+	Expect string // the expected name of the artifact, as the user states it. Empty: the name in the reference
 }
 
-// Judgement is what a manifest and its signatures say of an artifact. Of the
-// bytes that the manifest names it says nothing.
+// Judgement is the verdict on an artifact's manifest and signatures. It does
+// not cover the bytes that the manifest names.
 type Judgement struct {
 	Ref      string
 	Digest   string
 	Identity artifact.Identity
-	Keys     []trust.Signer // that released it; nil where verification was skipped or only a warning let it pass
-	Decided  []string       // the trust files that were asked
+	Keys     []trust.Signer // that released it; nil if verification was skipped or only a warning accepted it
+	Decided  []string       // the trust files used
 	Skipped  bool
 
 	repository string
 	expect     string
 }
 
-// Verified is an artifact that may be used: it is what it is called, who
-// released it is trusted (or the user said to do without), and every byte of it
-// was hashed. [Workspace.Admit] makes one, and [Workspace.Made] of what was just
-// built.
+// Verified is an artifact that may be used: its name is right, a trusted key
+// released it (or the user skipped that), and every byte was hashed.
+// [Workspace.Admit] returns one, and [Workspace.Made] for a fresh build.
 type Verified struct {
 	Judgement
 	at *Located
@@ -52,11 +51,11 @@ func (v *Verified) Descriptor() ocispec.Descriptor { return v.at.desc }
 // Store holds the bytes.
 func (v *Verified) Store() *registry.Store { return v.at.store }
 
-// Admit decides whether what was found may be used. In this order, so that a
-// stranger's artifact is refused before its layers are read: identity and kind,
-// signatures by policy, every byte, the files of the folder it was named by,
-// and that the reference still means the same. The decision goes to the audit
-// log.
+// Admit decides whether a located artifact may be used. It checks, in this
+// order, so that an untrusted artifact is refused before its layers are read:
+// identity and kind, signatures by policy, every byte, the files of the folder
+// it was named by, and that the reference still has the same meaning. The
+// decision is written to the audit log.
 func (w *Workspace) Admit(ctx context.Context, at *Located, claim Claim) (*Verified, error) {
 	if at.store == nil {
 		return nil, fmt.Errorf("%s is at a registry: pull it first", at.ref)
@@ -118,7 +117,7 @@ func (w *Workspace) Judge(ctx context.Context, at *Located, claim Claim) (*Judge
 		return nil, err
 	}
 	j := &Judgement{Ref: at.ref, Digest: at.desc.Digest.String(), Identity: id, Decided: b.Files(), repository: at.repository, expect: at.name}
-	if j.repository == "" { // by digest, or a layout: the manifest says what it is
+	if j.repository == "" { // by digest, or a layout: the manifest decides
 		j.repository = abi.LocalHost + "/" + id.Name
 	}
 	switch mirror := b.Mirrors[at.repository]; {
@@ -139,8 +138,8 @@ func (w *Workspace) Judge(ctx context.Context, at *Located, claim Claim) (*Judge
 	return j, err
 }
 
-// asOwnName adds the way out for a name that the user gave: an mm before there
-// were aliases let everything bear any name.
+// asOwnName adds the hint for a name that the user gave: versions of mm before
+// aliases accepted any name.
 func (w *Workspace) asOwnName(at *Located, err error) error {
 	list, ok := diag.From(err)
 	if s, storeErr := w.store(); !ok || storeErr != nil || at.store != s || w.opt.Layout != "" {
@@ -150,19 +149,17 @@ func (w *Workspace) asOwnName(at *Located, err error) error {
 	return list.Err()
 }
 
-// skip lets an artifact pass that nobody vouches for, unless the trust is
-// strict.
+// skip accepts an unverified artifact, unless the trust is strict.
 func (w *Workspace) skip(ctx context.Context, at *Located, b *trust.Bench) error {
 	if b.Strict {
 		return fault(diag.SkippedVerify, "the trust file is strict", "leave --insecure-skip-verify out")
 	}
-	w.say("warning: %s %s is used UNVERIFIED: nobody vouches for it", at.ref, at.desc.Digest)
+	w.say("warning: %s %s is used UNVERIFIED", at.ref, at.desc.Digest)
 	w.Record(ctx, audit.Entry{Action: "skip-verify", Ref: at.ref, Digest: at.desc.Digest.String(), Result: "skipped"})
 	return nil
 }
 
-// unmoved makes sure that the reference still names what was verified: whoever
-// asked for a tag shall not get what it meant a moment ago.
+// unmoved checks that the reference still names the verified artifact.
 func (l *Located) unmoved(ctx context.Context) error {
 	if l.now == nil {
 		return nil
@@ -185,8 +182,8 @@ func ids(keys []trust.Signer) []string {
 	return out
 }
 
-// Verify admits what is at hand, and judges what is at a registry, where the
-// given number of files, with so many bytes, was not looked at.
+// Verify admits a local artifact, and judges one at a registry; files and
+// unread count its unread layers and their bytes.
 func (w *Workspace) Verify(ctx context.Context, at *Located, claim Claim) (j *Judgement, files int, unread int64, err error) {
 	if !at.Remote() {
 		v, err := w.Admit(ctx, at, claim)

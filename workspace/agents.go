@@ -17,10 +17,10 @@ import (
 // they are opened (runtimes/agent).
 const maxAgents = 3
 
-// agents checks the skills of a graph that are builds: none of them, and none of
-// theirs, may be the graph's own, and they may not be too deep. Builds are those
-// of the home's store, verified; one that is not there, or not released, is not
-// looked into, which is said.
+// agents checks the skills of a graph that are builds: neither they nor their
+// own agents may contain the graph, nor nest too deep. Builds are taken from
+// the home's store and verified; a missing or unreleased one is not checked,
+// with a warning.
 func (w *Workspace) agents(ctx context.Context, g *builds.Graph, resolved builds.Resolved) (diag.List, error) {
 	var list diag.List
 	for i, s := range g.Skills {

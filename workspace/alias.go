@@ -6,12 +6,12 @@ import (
 	"mm-abi.org/mm/workspace/home"
 )
 
-// Alias is the user's word that a name in the store stands for an artifact that
-// calls itself something else. It is what identity and trust are checked by.
+// Alias records that a name in the store stands for an artifact with another
+// name. Identity and trust are checked against it.
 type Alias struct {
-	Repository string `json:"repository"` // whose trust rules hold: where it came from
-	Name       string `json:"name"`       // what the artifact calls itself
-	Version    string `json:"version"`    // its version; empty where the tag says it
+	Repository string `json:"repository"` // whose trust rules apply: the artifact's origin
+	Name       string `json:"name"`       // the artifact's own name
+	Version    string `json:"version"`    // its version; empty: as in the tag
 }
 
 // alias is the user's word about a name of the home's store.
@@ -27,7 +27,7 @@ func (w *Workspace) alias(ref string) (Alias, bool, error) {
 	return a, ok, nil
 }
 
-// setAlias records the user's word, or with nil takes it back.
+// setAlias records an alias, or removes it if a is nil.
 func (w *Workspace) setAlias(ctx context.Context, ref string, a *Alias) error {
 	if _, ok, err := w.alias(ref); err != nil || !ok && a == nil {
 		return err

@@ -27,10 +27,10 @@ import (
 // maxSmall bounds a layer that is read into memory, in bytes.
 const maxSmall = 4 << 20
 
-// Build is the target of the artifact as engines take it: the one asked for,
-// the one that the argument named, or the first that ships the core; of a build
-// without one, the first that ships a function. A core module and a module that
-// is a function are builds of their own.
+// Build returns the target of the artifact as a build for engines: the
+// requested one, the one that the argument named, or the first with the core;
+// in a build without a core, the first with a function. A single core module
+// or function is a build by itself.
 func (v *Verified) Build(ctx context.Context, target string) (*builds.Build, error) {
 	a, err := v.choose(ctx, target)
 	if err != nil {
@@ -64,8 +64,7 @@ func (v *Verified) Build(ctx context.Context, target string) (*builds.Build, err
 	return b, nil
 }
 
-// manifest reads what a part says of itself; nil where the build ships no
-// manifest of it.
+// manifest reads the manifest of a part; nil if the build has none.
 func (v *Verified) manifest(ctx context.Context, f *files, p builds.Part) (*modules.Manifest, error) {
 	l, ok := f.layers[p.Manifest]
 	if !ok {
@@ -85,7 +84,7 @@ func (v *Verified) manifest(ctx context.Context, f *files, p builds.Part) (*modu
 	return m, nil
 }
 
-// choose finds the manifest that is meant.
+// choose returns the manifest of the target.
 func (v *Verified) choose(ctx context.Context, want string) (*artifact.Artifact, error) {
 	if want == "" {
 		want = v.at.target
@@ -115,7 +114,7 @@ func (v *Verified) choose(ctx context.Context, want string) (*artifact.Artifact,
 	return nil, noTarget(want, names)
 }
 
-// assembly reads the assembly of a target; it is empty where there is none.
+// assembly reads the assembly of a target; it is empty if there is none.
 func (v *Verified) assembly(ctx context.Context, a *artifact.Artifact) (*builds.Assembly, error) {
 	i := slices.IndexFunc(a.Layers, func(l artifact.Layer) bool { return l.Path == builds.AssemblyFile })
 	if i < 0 {
@@ -149,7 +148,7 @@ func isFunction(l artifact.Layer) bool {
 	return role == abi.Encoder || role == abi.Projector || role == abi.Decoder
 }
 
-// lone makes an assembly of a single module: a core, or a function.
+// lone returns an assembly of a single module: a core, or a function.
 func (v *Verified) lone(ctx context.Context, f *files) (*builds.Assembly, error) {
 	a := f.artifact
 	part := builds.Part{Name: a.Name, Version: a.Version, Type: abi.ModuleType(a.Annotations[abi.AnnotationType]), Manifest: modules.FileName, Files: builds.Formats{}}
@@ -210,7 +209,7 @@ func (f *files) holds(p builds.Part) error {
 	return nil
 }
 
-// Sealed says that a name gives the bytes of its digest (runtimes.Bundle).
+// Sealed marks files whose bytes match their digests (runtimes.Bundle).
 func (f *files) Sealed() {}
 
 // Open implements builds.Files.
@@ -231,8 +230,8 @@ func (f *files) Path(name string) (string, error) {
 	return filepath.Abs(f.v.at.store.BlobPath(l.Descriptor))
 }
 
-// Dir implements builds.Files. The folder lies in the home and goes when the
-// workspace is closed.
+// Dir implements builds.Files. The folder is in the home and is removed when
+// the workspace is closed.
 func (f *files) Dir(ctx context.Context, names ...string) (string, error) {
 	for _, name := range names {
 		if _, ok := f.layers[name]; !ok {
@@ -255,8 +254,8 @@ func (f *files) Dir(ctx context.Context, names ...string) (string, error) {
 	return f.scratch.Path(), nil
 }
 
-// scratch makes a private folder of the home that goes when the workspace is
-// closed. Folders that killed processes left, whose lock nobody holds, go first.
+// scratch creates a private folder in the home, which is removed when the
+// workspace is closed. Folders of killed processes are removed first.
 func (w *Workspace) scratch() (*fsx.Dir, error) {
 	top, err := fsx.Create(filepath.Join(w.home, scratchDir), 0o700, fsx.Options{})
 	if err != nil {

@@ -35,11 +35,11 @@ type EngineSystem struct {
 	Files    map[string]string // names in Dir → sha256:…, which they must still be
 }
 
-// EngineTarget is what the files for a system are called in an engine's index.
+// EngineTarget returns the target name of a system in an engine's index.
 func EngineTarget(os, arch string) string { return os + "-" + arch }
 
 // AddEngine packs an engine into the store as NAME:VERSION: an index over a
-// manifest for each system, signed where there is a signer.
+// manifest for each system, signed if signer is not nil.
 func (w *Workspace) AddEngine(ctx context.Context, e Engine, signer assemble.Signer) (*Added, error) {
 	if len(e.Systems) == 0 {
 		return nil, errors.New("an engine for no system")
@@ -104,7 +104,7 @@ func addSystem(ctx context.Context, store *registry.Store, e Engine, s EngineSys
 	return desc, a.Size(), err
 }
 
-// isLibrary says whether a file is what the system loads.
+// isLibrary reports whether a file is a shared library.
 func isLibrary(name string) bool {
 	base := path.Base(name)
 	return strings.Contains(base, ".so") || strings.HasSuffix(base, ".dylib") || strings.HasSuffix(base, ".dll")

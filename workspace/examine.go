@@ -19,7 +19,7 @@ type Finding struct {
 	Hint   string `json:"hint,omitempty"`
 }
 
-// Examine says what the home holds and what is missing in it. It makes nothing.
+// Examine reports the state of the home, without changing it.
 func (w *Workspace) Examine(ctx context.Context) []Finding {
 	store := Finding{"store", "ok", "none yet", "mm assemble or mm pull makes one"}
 	if loose.IsLayout(w.StoreDir()) {
@@ -48,7 +48,8 @@ func (w *Workspace) examineStore(ctx context.Context) Finding {
 	return Finding{"store", "ok", fmt.Sprintf("%d names in %s", len(tags), w.StoreDir()), ""}
 }
 
-// examineTrust tells who decides here: the user's trust file and the project's.
+// examineTrust reports the trust files that decide: the user's and the
+// project's.
 func (w *Workspace) examineTrust() Finding {
 	b, err := w.judges()
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"mm-abi.org/mm/registry/artifact"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,6 +19,7 @@ import (
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/artifact"
 	"mm-abi.org/mm/registry/remote"
 	"mm-abi.org/mm/workspace/home"
 	"mm-abi.org/mm/workspace/loose"
@@ -32,14 +32,14 @@ type Located struct {
 	src        content.ReadOnlyGraphStorage
 	store      *registry.Store // nil at a registry
 	remote     remote.Reference
-	repository string // whose trust rules hold; empty: the artifact's own name decides
+	repository string // whose trust rules apply; empty: that of the artifact's own name
 	name       string // the name that the reference promises; empty: none
 	tag        string // the tag that it promises; empty: none
 	alias      bool   // name and repository are the user's word
 	target     string // chosen by DIR/TARGET
 	folder     string // DIR/TARGET itself, whose files must be those of the artifact
 
-	now func(context.Context) (ocispec.Descriptor, error) // what the reference means by now; nil for a digest
+	now func(context.Context) (ocispec.Descriptor, error) // resolves the reference again; nil for a digest
 
 	tree     *artifact.Tree // its manifests, once identify has read them
 	identity artifact.Identity
@@ -57,7 +57,7 @@ func (l *Located) Store() *registry.Store { return l.store }
 // Remote reports whether the artifact is at a registry.
 func (l *Located) Remote() bool { return l.store == nil }
 
-// Find reads an argument:
+// Find parses an argument and finds its artifact:
 //
 //	p-lite:0.1.0, p-lite@^0.1, p-lite, sha256:…    in the store (or the layout of the options); without a version the newest
 //	0.1.0                                          in the layout of the options, which holds one name
@@ -66,7 +66,7 @@ func (l *Located) Remote() bool { return l.store == nil }
 //	oci:dist/p-lite:p-lite:0.1.0                   a reference name in a layout
 //	registry.example/team/p-lite:0.1.0             in the store, or else at the registry
 //
-// What is not there is a diag.NoArtifact.
+// If there is none, the error is diag.NoArtifact.
 func (w *Workspace) Find(ctx context.Context, arg string) (*Located, error) {
 	if rest, ok := strings.CutPrefix(arg, "oci:"); ok {
 		return w.findEntry(ctx, arg, rest)
@@ -107,7 +107,7 @@ func (w *Workspace) FindRemote(ctx context.Context, arg string) (*Located, error
 	}
 	desc, err := src.Find(ctx, arg)
 	if errors.Is(err, errdef.ErrNotFound) {
-		return nil, fault(diag.NoArtifact, arg+" is not there", "check the name and the tag")
+		return nil, fault(diag.NoArtifact, arg+" not found", "check the name and the tag")
 	}
 	if err != nil {
 		return nil, err
@@ -120,8 +120,8 @@ func (w *Workspace) FindRemote(ctx context.Context, arg string) (*Located, error
 	return l, nil
 }
 
-// findStored finds arg in the store. The error is errdef.ErrNotFound where
-// nothing answers to it.
+// findStored finds arg in the store. If there is none, the error is
+// errdef.ErrNotFound.
 func (w *Workspace) findStored(ctx context.Context, arg string) (*Located, error) {
 	s, err := w.store()
 	if err != nil {
@@ -147,12 +147,12 @@ func (w *Workspace) findStored(ctx context.Context, arg string) (*Located, error
 	return l, nil
 }
 
-// inStore describes what an entry of a store names.
+// inStore returns the location of a store's entry.
 func inStore(s *registry.Store, arg, entry string, desc ocispec.Descriptor) *Located {
 	l := &Located{ref: arg, desc: desc, src: s, store: s}
 	ref, err := abi.ParseRef(entry)
 	switch {
-	case err != nil, ref.Name == "": // another tool's name, or a digest: the manifest says what it is
+	case err != nil, ref.Name == "": // another tool's name, or a digest: the manifest decides
 	case ref.Tag == "" && ref.Digest == "":
 		l.tag = entry // a layout's bare version
 	default:
@@ -164,8 +164,8 @@ func inStore(s *registry.Store, arg, entry string, desc ocispec.Descriptor) *Loc
 	return l
 }
 
-// search finds the newest version that a reference without a tag allows and, in
-// a layout, what bears a bare version.
+// search returns the newest version that a reference without a tag allows and,
+// in a layout, the entry with a bare version.
 func (w *Workspace) search(ctx context.Context, s *registry.Store, arg string) (entry string, desc ocispec.Descriptor, err error) {
 	none := fmt.Errorf("%s: %w", arg, errdef.ErrNotFound)
 	if v, err := abi.ParseVersion(arg); err == nil && w.opt.Layout != "" {
@@ -186,7 +186,7 @@ func (w *Workspace) search(ctx context.Context, s *registry.Store, arg string) (
 	return b.entry, b.desc, nil
 }
 
-// named is one whole build or module of a store.
+// named is one complete build or module of a store.
 type named struct {
 	entry   string
 	place   string // without the tag; empty: the entry is a bare version
@@ -200,8 +200,8 @@ type named struct {
 // targets and channels do not count. If there is none, the error is
 // errdef.ErrNotFound.
 //
-// Manifests are read from the newest entry on, and only of entries whose name and
-// tag fit: a store may hold thousands of others.
+// Manifests are read from the newest entry on, and only of entries with a
+// fitting name and tag: a store may hold thousands of others.
 func newest(ctx context.Context, s *registry.Store, where, place string, allow func(*semver.Version) bool) (named, error) {
 	tags, err := s.Tags(ctx)
 	if err != nil {
@@ -255,8 +255,8 @@ func versioned(t registry.Tag) (named, bool) {
 	return n, err == nil
 }
 
-// whole reports whether the tag is the version of the artifact, and not of one of
-// its targets.
+// whole reports whether the tag is the version of the complete artifact, not
+// of one of its targets.
 func (n named) whole(ctx context.Context, s *registry.Store) bool {
 	id, err := (&Located{ref: n.entry, desc: n.desc, src: s}).identify(ctx)
 	return err == nil && abi.TagMeaning(n.tag, id.Version, id.Target) == abi.MeansVersion
@@ -307,8 +307,8 @@ func (w *Workspace) findEntry(ctx context.Context, arg, rest string) (*Located, 
 	return inStore(s, arg, entry, desc), nil
 }
 
-// findFolder finds DIR, DIR@VERSION and DIR/TARGET; nil where arg is none of
-// them.
+// findFolder finds DIR, DIR@VERSION and DIR/TARGET; it returns nil for other
+// arguments.
 func (w *Workspace) findFolder(ctx context.Context, arg string) (*Located, error) {
 	dir, want := arg, ""
 	info, err := os.Stat(arg)
@@ -348,7 +348,7 @@ func (w *Workspace) findBuild(ctx context.Context, arg, dir, want string) (*Loca
 	if want != "" {
 		ref, err := abi.ParseRef("build@" + want)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %q is no version", arg, want)
+			return nil, fmt.Errorf("%s: invalid version %q", arg, want)
 		}
 		allow = ref.Allows
 	}
@@ -360,16 +360,16 @@ func (w *Workspace) findBuild(ctx context.Context, arg, dir, want string) (*Loca
 		return nil, err
 	}
 	l := inStore(s, arg, n.entry, n.desc)
-	l.repository, l.name = "", "" // a folder promises no name
+	l.repository, l.name = "", "" // a folder does not imply a name
 	return l, nil
 }
 
-// findTarget finds the build whose target's files lie in the folder dir of a
-// layout: its assembly says which.
+// findTarget finds the build whose target is in the folder dir of a layout, by
+// its assembly.
 func (w *Workspace) findTarget(ctx context.Context, arg, dir string) (*Located, error) {
 	a, err := assemblyIn(dir)
 	if err != nil {
-		return nil, fault(diag.Tampered, fmt.Sprintf("%s does not say which build it holds: %v", arg, err), "assemble it again, or use the layout "+filepath.Dir(dir))
+		return nil, fault(diag.Tampered, fmt.Sprintf("cannot read the assembly of %s: %v", arg, err), "assemble it again, or use the layout "+filepath.Dir(dir))
 	}
 	s, err := w.openLayout(filepath.Dir(dir))
 	if err != nil {
@@ -388,7 +388,7 @@ func (w *Workspace) findTarget(ctx context.Context, arg, dir string) (*Located, 
 		l.repository, l.name, l.target, l.folder = "", "", filepath.Base(dir), dir
 		return l, nil
 	}
-	return nil, fault(diag.Tampered, fmt.Sprintf("%s says it holds %s %s, which the layout around it does not", arg, a.Name, a.Version), "assemble it again, or use the layout "+filepath.Dir(dir))
+	return nil, fault(diag.Tampered, fmt.Sprintf("%s holds %s %s, which is missing in its layout", arg, a.Name, a.Version), "assemble it again, or use the layout "+filepath.Dir(dir))
 }
 
 // assemblyIn reads the assembly of a target's folder.
@@ -400,8 +400,8 @@ func assemblyIn(dir string) (*builds.Assembly, error) {
 	return builds.ParseAssembly(data)
 }
 
-// torn refuses a target's folder that lies alone: its files are there, and
-// what was signed is not.
+// torn refuses a target's folder outside of its layout: the signed manifest is
+// missing.
 func (w *Workspace) torn(ctx context.Context, dir string) error {
 	detail := dir + " holds the files of a build, but not the manifest and the signatures they were released with"
 	hint := "use the layout it was copied from, or mm pull REF and then mm run REF; mm push REF oci:DIR makes a layout to carry about"

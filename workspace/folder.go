@@ -16,8 +16,7 @@ import (
 	"mm-abi.org/mm/registry/sign"
 )
 
-// compareFolder holds the files of a target's folder against the artifact that
-// it is said to be. Whoever names the folder means those files.
+// compareFolder compares the files of a target's folder with the artifact.
 func compareFolder(ctx context.Context, at *Located) error {
 	root, err := os.OpenRoot(at.folder)
 	if err != nil {
@@ -42,10 +41,10 @@ func compareFile(ctx context.Context, root *os.Root, s *registry.Store, l artifa
 	name := filepath.FromSlash(l.Path)
 	info, err := root.Lstat(name)
 	if err != nil {
-		return errors.New("the file is not there")
+		return errors.New("the file is missing")
 	}
 	if !info.Mode().IsRegular() {
-		return errors.New("it is no regular file")
+		return errors.New("not a regular file")
 	}
 	if blob, err := os.Stat(s.BlobPath(l.Descriptor)); err == nil && os.SameFile(info, blob) {
 		return nil // hashed with the layout
@@ -68,7 +67,7 @@ func compareFile(ctx context.Context, root *os.Root, s *registry.Store, l artifa
 	return ctx.Err()
 }
 
-// explainBytes gives a refusal about bytes the way out that mends them.
+// explainBytes adds the hint to a refusal of damaged bytes.
 func explainBytes(err error, s *registry.Store) error {
 	var r *sign.Refusal
 	if !errors.As(err, &r) || r.Reason != sign.Tampered {

@@ -17,9 +17,9 @@ import (
 	"mm-abi.org/mm/registry/artifact"
 )
 
-// identify reads the manifests and configs of what was found, once, and refuses
-// what mm cannot use: artifacts of other kinds, unsafe paths and sizes, unknown
-// versions of MM-ABI.
+// identify reads the manifests and configs of the artifact, once, and refuses
+// those that mm cannot use: artifacts of other kinds, unsafe paths and sizes,
+// unknown versions of MM-ABI.
 func (l *Located) identify(ctx context.Context) (artifact.Identity, error) {
 	if l.tree != nil {
 		return l.identity, nil
@@ -63,10 +63,10 @@ func identityOf(ref string, t *artifact.Tree) (artifact.Identity, error) {
 	return id, nil
 }
 
-// checkABI refuses versions of MM-ABI that this mm does not know.
+// checkABI refuses unknown versions of MM-ABI.
 func checkABI(ref string, id artifact.Identity) (artifact.Identity, error) {
 	if id.ABI != "" && !id.ABI.Known() {
-		return id, fault(diag.UnknownABI, fmt.Sprintf("%s was made for %q; this mm knows %s", ref, shorten(string(id.ABI)), knownABI()), "use a newer mm, or an older release of the artifact")
+		return id, fault(diag.UnknownABI, fmt.Sprintf("%s was made for %q; this mm supports %s", ref, shorten(string(id.ABI)), knownABI()), "use a newer mm, or an older release of the artifact")
 	}
 	return id, nil
 }
@@ -109,8 +109,8 @@ func (b *watchedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// unusable tells other tools' artifacts from those that break a rule. A source
-// that failed, and bytes that are not those of their digest, stay what they are.
+// unusable distinguishes artifacts of other tools from invalid ones. Errors of
+// the source and mismatched digests are returned unchanged.
 func (w *watched) unusable(ref string, err error) error {
 	switch {
 	case w.failed != nil, errors.Is(err, artifact.ErrCorrupt), errors.Is(err, context.Canceled):
@@ -124,7 +124,7 @@ func (w *watched) unusable(ref string, err error) error {
 // checkIdentity compares the name and the version in a reference with those in
 // the signed manifest: a signature does not bind a repository, so a release
 // copied to another name is caught here. want is the name that the reference,
-// or the user's word about it, promises; empty where it promises none.
+// or the user, implies; empty: none.
 func checkIdentity(ref, want, tag string, id artifact.Identity) error {
 	var list diag.List
 	if want != "" && id.Name != want {
@@ -137,7 +137,7 @@ func checkIdentity(ref, want, tag string, id artifact.Identity) error {
 	return list.Err()
 }
 
-// ownTag is the tag that the artifact bears by itself.
+// ownTag returns the tag of the artifact's own version.
 func ownTag(id artifact.Identity) string {
 	if id.Target != "" {
 		return abi.VersionTag(id.Version) + " (target " + id.Target + ")"

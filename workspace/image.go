@@ -15,8 +15,8 @@ import (
 // imageDir holds the unpacked images of skills, in the cache.
 const imageDir = "images"
 
-// ImageDir is the folder for the unpacked images of skills, which need not
-// exist. What lies there can be had again from the store.
+// ImageDir is the folder for the unpacked images of skills, which may be
+// missing. Its content can be recreated from the store.
 func (w *Workspace) ImageDir() string { return filepath.Join(w.home, cacheDir, imageDir) }
 
 // Image is a container image that was brought into the store.
@@ -25,10 +25,10 @@ type Image struct {
 	Name string // that keeps it in the store
 }
 
-// Image brings a container image into the home's store: from a registry
-// (HOST/REPOSITORY:TAG, …@sha256:…) or out of an image layout
-// (oci:DIR[:NAME]). It is not mm's to judge who released it: a skill names it by
-// its digest, and the skill is signed.
+// Image fetches a container image into the home's store: from a registry
+// (HOST/REPOSITORY:TAG, …@sha256:…) or from an image layout (oci:DIR[:NAME]).
+// Its publisher is not verified: a skill names it by digest, and the skill is
+// signed.
 func (w *Workspace) Image(ctx context.Context, ref string) (*Image, error) {
 	r, err := remote.ParseReference(ref)
 	if err != nil {
@@ -53,8 +53,8 @@ func (w *Workspace) Image(ctx context.Context, ref string) (*Image, error) {
 	return i, store.Tag(ctx, desc, i.Name)
 }
 
-// OpenBlob opens a blob of the home's store by its SHA-256 in hex; fs.ErrNotExist
-// where the store has none, or where there is no store.
+// OpenBlob opens a blob of the home's store by its SHA-256 in hex. If there is
+// no such blob or no store, the error is fs.ErrNotExist.
 func (w *Workspace) OpenBlob(_ context.Context, sha256 string) (io.ReadCloser, error) {
 	if !loose.IsLayout(w.StoreDir()) {
 		return nil, fs.ErrNotExist

@@ -17,7 +17,7 @@ import (
 	"mm-abi.org/mm/workspace/trust"
 )
 
-// DefaultKey is the name of the user's own key.
+// DefaultKey is the name of the user's default key.
 const DefaultKey = "mm"
 
 // Signer signs with one private key; it is an assemble.Signer.
@@ -36,8 +36,8 @@ func (s *Signer) Sign(ctx context.Context, store *registry.Store, subject ocispe
 	return bundles, err
 }
 
-// Signer loads the private key in file, or the user's own where file is empty
-// or "default". password is asked with the file's name where the key has one.
+// Signer loads the private key in file, or the user's if file is empty or
+// "default". If the key is encrypted, password is called with the file's name.
 func (w *Workspace) Signer(file string, password func(file string) ([]byte, error)) (*Signer, error) {
 	if file == "" || file == "default" {
 		file = w.KeyPrefix(DefaultKey) + ".key"
@@ -67,7 +67,7 @@ func (w *Workspace) Signer(file string, password func(file string) ([]byte, erro
 // KeyOptions for [Workspace.GenerateKey].
 type KeyOptions struct {
 	Algorithm sign.Algorithm // empty is refused
-	Name      string         // what the key is called
+	Name      string         // name of the key
 	Prefix    string         // files PREFIX.key and PREFIX.pub. Empty: in the home's keys folder
 	NoTrust   bool           // leave the trust file alone
 }
@@ -80,7 +80,8 @@ type NewKey struct {
 }
 
 // GenerateKey makes a key pair, encrypted with the password, and trusts it on
-// this machine. Nothing is asked or made where a file of that name is.
+// this machine. It fails before asking for a password if a file of that name
+// exists.
 func (w *Workspace) GenerateKey(ctx context.Context, opt KeyOptions, password func() ([]byte, error)) (*NewKey, error) {
 	prefix := opt.Prefix
 	if prefix == "" {

@@ -14,12 +14,12 @@ import (
 // Listed is one name of the store.
 type Listed struct {
 	Ref     string `json:"ref"`
-	Kind    string `json:"kind"` // module, assembly, index; ? for what is no artifact of ours
+	Kind    string `json:"kind"` // module, assembly, index; ? for other tools' artifacts
 	Type    string `json:"type,omitempty"`
 	Version string `json:"version,omitempty"`
 	Digest  string `json:"digest"`
 	Size    int64  `json:"size"`            // of all layers, in bytes
-	Alias   string `json:"alias,omitempty"` // what it really is, where the name is the user's word
+	Alias   string `json:"alias,omitempty"` // the artifact that an alias stands for
 }
 
 // List lists the names of the store, sorted.
@@ -51,7 +51,7 @@ func (w *Workspace) List(ctx context.Context) ([]Listed, error) {
 	return list, nil
 }
 
-// weight counts the layers of an artifact and their bytes.
+// weight returns the number of layers of an artifact and their bytes.
 func weight(t *artifact.Tree) (files int, bytes int64) {
 	for _, p := range t.Parts {
 		files += len(p.Artifact.Layers)
@@ -60,7 +60,7 @@ func weight(t *artifact.Tree) (files int, bytes int64) {
 	return files, bytes
 }
 
-// View is an artifact taken apart, for people to look at.
+// View describes an artifact for display.
 type View struct {
 	Digest      string            `json:"digest"`
 	MediaType   string            `json:"media_type"`

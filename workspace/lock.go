@@ -24,16 +24,16 @@ type LockOptions struct {
 	Check bool // write nothing; files that are out of date are faults
 }
 
-// Locked is what [Workspace.Lock] found.
+// Locked is the result of [Workspace.Lock].
 type Locked struct {
 	Lock        *builds.Lock
 	File        string
-	Diagnostics diag.List // what did not stop it
+	Diagnostics diag.List // warnings
 }
 
-// Lock pins the modules of the graph in file to exact bytes: it writes the lock
-// beside the graph and the build's rows of the compatibility table. Files that
-// are right already are left alone.
+// Lock pins the modules of the graph in file to exact bytes: it writes the
+// graph's lock and the build's rows of the compatibility table. Up-to-date
+// files are not rewritten.
 func (w *Workspace) Lock(ctx context.Context, file string, opt LockOptions) (*Locked, error) {
 	data, list := schemas.ReadFile(file, diag.Unreadable)
 	if err := list.Err(); err != nil {

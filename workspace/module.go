@@ -20,12 +20,12 @@ type Added struct {
 	Ref         string    `json:"ref"`
 	Digest      string    `json:"digest"`
 	Size        int64     `json:"size"` // of all files, in bytes
-	Diagnostics diag.List `json:"-"`    // what did not stop it
+	Diagnostics diag.List `json:"-"`    // warnings
 }
 
-// AddModule packs a module's folder into the store as NAME:VERSION, signed
-// where there is a signer. The manifest must agree with its files. A version
-// that names other bytes already moves under force only.
+// AddModule packs a module's folder into the store as NAME:VERSION, signed if
+// signer is not nil. The manifest must agree with its files. A version that
+// names other bytes moves only with force.
 func (w *Workspace) AddModule(ctx context.Context, dir string, signer assemble.Signer, force bool) (*Added, error) {
 	m, list := modules.Load(dir)
 	if m == nil || list.Failed() {
@@ -52,8 +52,7 @@ func (w *Workspace) AddModule(ctx context.Context, dir string, signer assemble.S
 	return a, claim(ctx, store, desc, a.Ref, force)
 }
 
-// claim gives desc a name in a store. A version names the same bytes for ever,
-// unless it is forced.
+// claim names desc in a store. A version is immutable unless force is set.
 func claim(ctx context.Context, s *registry.Store, desc ocispec.Descriptor, ref string, force bool) error {
 	if force {
 		return s.Tag(ctx, desc, ref)

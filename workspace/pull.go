@@ -24,29 +24,29 @@ import (
 // PullOptions for [Workspace.Pull].
 type PullOptions struct {
 	Claim
-	Force  bool     // let the name move from other bytes that it names
-	As     string   // name in the store. Empty: the reference's own
+	Force  bool     // move the name from other bytes
+	As     string   // name in the store. Empty: that of the reference
 	Target string   // only the files of this target. Empty: all
 	Only   []string // only some files: role=ROLE, format=FORMAT, or a module's name; any of them is enough. Nil: all
 	Out    string   // folder that gets the files as well. Empty: none
 	Kind   string   // refuse an artifact of another abi.Kind… before its files are fetched. Empty: any
 }
 
-// Pulled is what [Workspace.Pull] brought.
+// Pulled is the result of [Workspace.Pull].
 type Pulled struct {
 	Judgement
 	Name   string // in the store; empty for a part, which gets none
 	Report remote.Report
 }
 
-// Pull brings an artifact into the store. What the manifest alone can tell is
-// asked before a layer is fetched: kind, MM-ABI, identity, signatures, whether
-// the name in the store can be kept. Every byte is hashed on its way, and what
-// the store has already is hashed where the digest cache does not vouch for it;
-// only then, and if the reference still means the same, it gets its name.
+// Pull fetches an artifact into the store. Everything that the manifest
+// determines is checked before a layer is fetched: kind, MM-ABI, identity,
+// signatures, and whether the name in the store is free. Every byte is hashed
+// in transit, and existing blobs are hashed unless the digest cache has them;
+// only then, and if the reference still has the same meaning, is the name set.
 func (w *Workspace) Pull(ctx context.Context, arg string, opt PullOptions) (*Pulled, error) {
 	if len(opt.Only) > 0 && opt.Out == "" {
-		return nil, errors.New("a part of an artifact gets no name in the store: it needs a folder (--out)")
+		return nil, errors.New("a part of an artifact needs a folder (--out): it gets no name in the store")
 	}
 	at, err := w.findPull(ctx, arg)
 	if err != nil {
@@ -64,8 +64,8 @@ func (w *Workspace) Pull(ctx context.Context, arg string, opt PullOptions) (*Pul
 	return p, nil
 }
 
-// findPull finds what pull brings: at a registry or in a layout, never in the
-// store itself.
+// findPull finds the artifact to pull: at a registry or in a layout, never in
+// the store itself.
 func (w *Workspace) findPull(ctx context.Context, arg string) (*Located, error) {
 	if strings.HasPrefix(arg, "oci:") {
 		return w.Find(ctx, arg)
@@ -133,7 +133,8 @@ func (w *Workspace) pull(ctx context.Context, at *Located, opt PullOptions) (*Pu
 	return p, w.setAlias(ctx, name, alias)
 }
 
-// pinned is the reference by digest: what was judged is what is fetched.
+// pinned returns the reference by digest, so that the judged artifact is
+// fetched.
 func (l *Located) pinned() string {
 	if l.store != nil {
 		return "oci:" + l.store.Dir() + "@" + l.desc.Digest.String()
@@ -153,8 +154,8 @@ func (w *Workspace) pullStore() (*registry.Store, error) {
 	return s, err
 }
 
-// nameFor is what the pulled artifact is called in the store, and what has to
-// be recorded with it so that the name can be used.
+// nameFor returns the pulled artifact's name in the store, and the alias that
+// the name requires.
 func (w *Workspace) nameFor(at *Located, j *Judgement, opt PullOptions) (string, *Alias, error) {
 	name := opt.As
 	if name == "" {
@@ -180,7 +181,7 @@ func (w *Workspace) nameFor(at *Located, j *Judgement, opt PullOptions) (string,
 	return name, &Alias{Repository: j.repository, Name: j.Identity.Name, Version: j.Identity.Version}, nil
 }
 
-// storeName is what a reference is called in the store by itself.
+// storeName returns the default name of a reference in the store.
 func (l *Located) storeName(j *Judgement) string {
 	switch {
 	case l.store != nil:
@@ -210,7 +211,7 @@ func checkTarget(t *artifact.Tree, want string) error {
 	return noTarget(want, have)
 }
 
-// only turns the values of PullOptions.Only into a choice of layers.
+// only converts PullOptions.Only to a filter of layers.
 func only(values []string) func(ocispec.Descriptor) bool {
 	if len(values) == 0 {
 		return nil
@@ -250,20 +251,20 @@ func intact(ctx context.Context, s *registry.Store, t *artifact.Tree, opt remote
 	return nil
 }
 
-// present hashes one blob of the store, unless the digest cache vouches for it.
+// present verifies one blob of the store, through the digest cache.
 func present(ctx context.Context, s *registry.Store, desc ocispec.Descriptor) error {
 	err := s.VerifyCached(ctx, desc)
 	switch {
 	case errors.Is(err, artifact.ErrCorrupt):
 		return &sign.Refusal{Reason: sign.Tampered, Subject: desc.Digest, Detail: "its bytes do not match its digest"}
 	case errors.Is(err, errdef.ErrNotFound):
-		return &sign.Refusal{Reason: sign.Missing, Subject: desc.Digest, Detail: "it is not there", Hint: "fetch or assemble it again"}
+		return &sign.Refusal{Reason: sign.Missing, Subject: desc.Digest, Detail: "blob not found", Hint: "fetch or assemble it again"}
 	}
 	return err
 }
 
-// vouched keeps of an artifact's referrers those that a trusted key signed:
-// whoever may attach one to an artifact shall not fill the store with them.
+// vouched keeps the referrers that a trusted key signed: others could fill the
+// store, since any writer of the repository may attach them.
 func (w *Workspace) vouched(ctx context.Context, src content.Fetcher, subject, bundle ocispec.Descriptor) (bool, error) {
 	b, err := w.judges()
 	if err != nil {
@@ -272,8 +273,8 @@ func (w *Workspace) vouched(ctx context.Context, src content.Fetcher, subject, b
 	return b.Vouches(ctx, src, subject, bundle)
 }
 
-// checkout puts the pulled files into a folder, each target of an index into
-// one of its own.
+// checkout writes the pulled files into a folder, each target of an index into
+// its own.
 func checkout(ctx context.Context, s *registry.Store, t *artifact.Tree, opt PullOptions) error {
 	out := registry.CheckoutOptions{Link: true, Cached: true, Target: opt.Target}
 	if choose := only(opt.Only); choose != nil {
@@ -283,8 +284,8 @@ func checkout(ctx context.Context, s *registry.Store, t *artifact.Tree, opt Pull
 	return err
 }
 
-// Use finds an argument and admits it. What is at a registry is pulled into the
-// store first, under the name that it was asked for by.
+// Use finds an argument and admits it. An artifact at a registry is pulled
+// into the store first, under the requested name.
 func (w *Workspace) Use(ctx context.Context, arg string, claim Claim) (*Verified, error) {
 	at, err := w.Find(ctx, arg)
 	if err != nil {

@@ -19,10 +19,10 @@ import (
 
 // PushOptions for [Workspace.Push].
 type PushOptions struct {
-	Expect string // the user's word that the repository is a mirror of this name. Empty: its own name decides
+	Expect string // the name that the repository mirrors, as the user states it. Empty: the repository's own name
 }
 
-// Pushed is what [Workspace.Push] sent.
+// Pushed is the result of [Workspace.Push].
 type Pushed struct {
 	Ref    string // with the tag
 	Digest string
@@ -30,9 +30,9 @@ type Pushed struct {
 }
 
 // Push sends an artifact with its signatures to HOST/REPOSITORY[:TAG] or
-// oci:DIR[:NAME]. Names that whoever pulls would refuse are refused here, and
-// nothing is sent whose bytes are not those of their digests. Whether anybody
-// trusts the artifact is for who pulls it to say; that nobody can is said.
+// oci:DIR[:NAME]. Names that every pull would refuse are refused here, and so
+// are damaged blobs. Trust is decided by the puller; a missing signature
+// causes a warning.
 func (w *Workspace) Push(ctx context.Context, arg, dest string, opt PushOptions) (*Pushed, error) {
 	at, err := w.Find(ctx, arg)
 	if err != nil {
@@ -71,7 +71,7 @@ func (w *Workspace) Push(ctx context.Context, arg, dest string, opt PushOptions)
 	return &Pushed{Ref: to.String(), Digest: at.desc.Digest.String(), Report: report}, nil
 }
 
-// destination reads where to push, fills in the tag and holds both against the
+// destination parses the destination, adds the tag and checks both against the
 // artifact's own name and version.
 func (w *Workspace) destination(dest string, id artifact.Identity, opt PushOptions) (remote.Reference, error) {
 	to, err := remote.ParseReference(dest)
@@ -94,8 +94,8 @@ func (w *Workspace) destination(dest string, id artifact.Identity, opt PushOptio
 	return to, w.checkDestination(to.String(), want, to.Ref.Tag, id, opt)
 }
 
-// entry settles the name in a layout: NAME:VERSION where none, or only the
-// version, is given.
+// entry completes the name in a layout to NAME:VERSION if it is empty or only
+// a version.
 func (w *Workspace) entry(dest string, to remote.Reference, id artifact.Identity, opt PushOptions) (remote.Reference, error) {
 	if to.Ref.Digest != "" {
 		return to, nil
@@ -120,7 +120,7 @@ func (w *Workspace) entry(dest string, to remote.Reference, id artifact.Identity
 	return to, w.checkDestination(to.Entry, ref.Name, ref.Tag, id, opt)
 }
 
-// checkDestination is checkIdentity with the ways out of whoever pushes.
+// checkDestination is checkIdentity with hints for a push.
 func (w *Workspace) checkDestination(to, want, tag string, id artifact.Identity, opt PushOptions) error {
 	if opt.Expect != "" {
 		want = opt.Expect
@@ -136,11 +136,11 @@ func (w *Workspace) checkDestination(to, want, tag string, id artifact.Identity,
 	return nil
 }
 
-// warnUnsigned says that whoever pulls will be refused.
+// warnUnsigned warns that pulls will be refused.
 func (w *Workspace) warnUnsigned(ctx context.Context, at *Located) error {
 	list, err := bundles(ctx, at.store, at.desc)
 	if err == nil && len(list) == 0 {
-		w.say("warning: %s is not signed: whoever pulls it is refused, unless they skip verification; mm sign %s releases it", at.ref, at.ref)
+		w.say("warning: %s is not signed: pulls are refused unless they skip verification; mm sign %s releases it", at.ref, at.ref)
 	}
 	return err
 }
@@ -165,12 +165,12 @@ func targetTags(at *Located, to remote.Reference, id artifact.Identity) []regist
 
 // TagOptions for [Workspace.Tag].
 type TagOptions struct {
-	Alias bool // the name or version is the user's own: remember what it stands for
-	Force bool // let a version move from other bytes that it names
+	Alias bool // the name or version differs from the artifact's: record an alias
+	Force bool // move a version from other bytes
 }
 
-// Tag gives an artifact of the store another name. A name or version that is
-// not the artifact's own is refused, unless it is the user's word.
+// Tag adds a name to an artifact of the store. A name or version that differs
+// from the artifact's is refused without Alias.
 func (w *Workspace) Tag(ctx context.Context, arg, name string, opt TagOptions) error {
 	at, err := w.findStored(ctx, arg)
 	if errors.Is(err, errdef.ErrNotFound) {
@@ -190,7 +190,7 @@ func (w *Workspace) Tag(ctx context.Context, arg, name string, opt TagOptions) e
 	var record *Alias
 	own := ref.Name == id.Name && abi.TagMeaning(ref.Tag, id.Version, id.Target) != abi.MeansMistake
 	if bare := abi.TagMeaning(name, id.Version, id.Target); w.opt.Layout != "" && (bare == abi.MeansVersion || bare == abi.MeansTarget) {
-		own = true // as other tools name what a layout of one build holds
+		own = true // as other tools name the one build of a layout
 	}
 	if !own {
 		if !opt.Alias || w.opt.Layout != "" {
@@ -212,7 +212,7 @@ func (w *Workspace) Tag(ctx context.Context, arg, name string, opt TagOptions) e
 	return w.setAlias(ctx, name, record)
 }
 
-// Remove takes names from the store; the bytes go with the next gc.
+// Remove removes names from the store; the next gc removes the bytes.
 func (w *Workspace) Remove(ctx context.Context, names ...string) error {
 	s, err := w.store()
 	if err != nil {
@@ -232,8 +232,8 @@ func (w *Workspace) Remove(ctx context.Context, names ...string) error {
 	return nil
 }
 
-// Sign releases what was found with a private key: an artifact, or an index and
-// every manifest below it.
+// Sign releases an artifact, or an index and every manifest below it, with a
+// private key.
 func (w *Workspace) Sign(ctx context.Context, at *Located, key *sign.PrivateKey, opt sign.Options) ([]sign.Signature, error) {
 	if at.store == nil {
 		return nil, fault(diag.NoArtifact, at.ref+" is at a registry", "mm pull it, sign it, mm push it")

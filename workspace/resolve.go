@@ -3,7 +3,6 @@ package workspace
 import (
 	"context"
 	"fmt"
-	"mm-abi.org/mm/registry/artifact"
 	"os"
 	"path"
 	"path/filepath"
@@ -22,19 +21,20 @@ import (
 	"mm-abi.org/mm/internal/audit"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/artifact"
 	"mm-abi.org/mm/registry/remote"
 	"mm-abi.org/mm/workspace/home"
 )
 
-// ResolveOptions say how the modules of a graph are found.
+// ResolveOptions select how the modules of a graph are found.
 type ResolveOptions struct {
 	Claim           // holds for each module from elsewhere than a folder
-	Locked bool     // refuse any drift from the lock beside the graph
+	Locked bool     // refuse any drift from the graph's lock
 	Update []string // names whose pin is dropped; * for all
 }
 
 // Resolver finds modules for assemble and lock: it joins the sources of the
-// settings with the lock beside the graph. It is an assemble.Resolver.
+// settings with the graph's lock. It is an assemble.Resolver.
 type Resolver struct {
 	w   *Workspace
 	opt ResolveOptions
@@ -43,14 +43,14 @@ type Resolver struct {
 	judged map[digest.Digest]*Judgement
 }
 
-// Resolver makes a Resolver.
+// Resolver returns a Resolver.
 func (w *Workspace) Resolver(opt ResolveOptions) *Resolver {
 	return &Resolver{w: w, opt: opt, judged: map[digest.Digest]*Judgement{}}
 }
 
 // Resolve implements assemble.Resolver. Candidates are judged by their
-// manifests while the search goes on; of those that were chosen every byte is
-// hashed on its way, or where it lay already.
+// manifests during the search; of the chosen ones every byte is hashed, in
+// transit or in the store.
 func (r *Resolver) Resolve(ctx context.Context, g *builds.Graph) (map[string]*resolve.Module, *builds.Lock, error) {
 	opt := resolve.Options{Locked: r.opt.Locked, Update: r.opt.Update}
 	store, err := r.w.store()
@@ -85,9 +85,9 @@ func (r *Resolver) Resolve(ctx context.Context, g *builds.Graph) (map[string]*re
 	return found, lock, nil
 }
 
-// sources are the places that mm.yaml around the anchor names: module folders
-// first, then the store, layouts and, unless offline, registries; and those
-// that the graph's own references name. done closes what was opened.
+// sources collects the sources that the anchor's mm.yaml names: module folders
+// first, then the store, layouts and, unless offline, registries; and those of
+// the graph's references. done closes them.
 func (r *Resolver) sources(g *builds.Graph, store *registry.Store, opt *resolve.Options) (done func(), err error) {
 	var layouts []*registry.Store
 	done = func() {
@@ -159,7 +159,7 @@ func (r *Resolver) Verify(ctx context.Context, src content.ReadOnlyGraphStorage,
 }
 
 // Assemble builds a graph with the modules, the cache and the date of this
-// workspace. The bytes of what it made were hashed on their way into the store.
+// workspace. The output was hashed on its way into the store.
 func (w *Workspace) Assemble(ctx context.Context, opt assemble.Options, res ResolveOptions) (*assemble.Result, error) {
 	var err error
 	if opt.Store, err = w.store(); err != nil {
@@ -176,9 +176,8 @@ func (w *Workspace) Assemble(ctx context.Context, opt assemble.Options, res Reso
 	return result, err
 }
 
-// Made admits what this workspace has just assembled of admitted modules: who
-// would vouch for it is the user who asked for it, so its bytes alone are in
-// question.
+// Made admits a build that this workspace has just assembled of admitted
+// modules. It needs no signature, so only its bytes are checked.
 func (w *Workspace) Made(ctx context.Context, graph string, result *assemble.Result) (*Verified, error) {
 	s, err := w.store()
 	if err != nil {

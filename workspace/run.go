@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"mm-abi.org/mm/internal/audit"
-	"mm-abi.org/mm/internal/fsx"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,28 +12,30 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/assemble"
 	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/internal/audit"
 	"mm-abi.org/mm/internal/diag"
+	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/internal/spell"
 	"mm-abi.org/mm/workspace/home"
 	"mm-abi.org/mm/workspace/loose"
 )
 
-// RunOptions say how an argument becomes a build that runs.
+// RunOptions select how an argument becomes a runnable build.
 type RunOptions struct {
 	Target    string              // of a build of several. Empty: the first that ships the core
 	Resolve   ResolveOptions      // how the modules of a graph are found; its Claim holds for artifacts as well
 	Exporters []assemble.Exporter // for graphs
 }
 
-// Runnable turns what a user may point at into a build for an engine:
+// Runnable returns a build for an argument:
 //
 //	p-lite:0.1.0, dist/p-lite, registry.example/team/p-lite:0.1.0   what [Workspace.Find] finds, admitted
 //	p-lite.graph.yaml                                               assembled into the store without a name
-//	model.gguf, core-llm/, core-llm/module.yaml, best.safetensors   the user's own, as it stands
+//	model.gguf, core-llm/, core-llm/module.yaml, best.safetensors   the user's own file, unverified
 //	SmolLM2-135M/ with config.json, safetensors and tokenizer.json  the same, converted once
 //
-// What has a name in the store comes before a folder of that name that lies
-// about: the one was released, and for the other nobody vouches.
+// A name in the store precedes a folder of that name: the one was released, the
+// other is unverified.
 func (w *Workspace) Runnable(ctx context.Context, arg string, opt RunOptions) (*builds.Build, error) {
 	f, err := w.form(ctx, arg)
 	if err != nil {
@@ -64,8 +64,8 @@ func (w *Workspace) graph(ctx context.Context, arg string, opt RunOptions) (*Ver
 	return w.Made(ctx, arg, made)
 }
 
-// form says what an argument means. In a layout of the options a name is a
-// name, whatever lies beside it.
+// form returns the form of an argument. With a layout in the options a name is
+// always a reference.
 func (w *Workspace) form(ctx context.Context, arg string) (loose.Form, error) {
 	info, err := os.Stat(arg)
 	if err != nil || strings.HasPrefix(arg, "oci:") || info.IsDir() && w.opt.Layout != "" {
@@ -81,7 +81,8 @@ func (w *Workspace) form(ctx context.Context, arg string) (loose.Form, error) {
 	return f, err
 }
 
-// stored reports whether the home's store answers to a name. It makes none.
+// stored reports whether the home's store holds a name. It does not create the
+// store.
 func (w *Workspace) stored(ctx context.Context, arg string) bool {
 	if w.opt.Layout == "" && !loose.IsLayout(w.StoreDir()) {
 		return false
@@ -90,8 +91,8 @@ func (w *Workspace) stored(ctx context.Context, arg string) bool {
 	return err == nil
 }
 
-// absent says that nothing answers to arg, where it was looked for, and what
-// may have been meant.
+// absent returns the error for an argument that was not found: where it was
+// looked for, and the nearest name.
 func (w *Workspace) absent(ctx context.Context, arg string) error {
 	place := w.StoreDir()
 	if w.opt.Layout != "" {
@@ -99,7 +100,7 @@ func (w *Workspace) absent(ctx context.Context, arg string) error {
 	}
 	detail, hint := fmt.Sprintf("%s is not in %s", arg, place), "mm ls lists what is there; mm pull fetches it"
 	if info, err := os.Stat(arg); err == nil && info.IsDir() {
-		return fault(diag.NoArtifact, arg+" is a folder, but neither an OCI layout nor the folder of a target in one", "mm assemble --out makes layouts; mm module add puts a module's folder into the store")
+		return fault(diag.NoArtifact, arg+" is a folder, but not an OCI layout or a target's folder in one", "mm assemble --out makes layouts; mm module add puts a module's folder into the store")
 	}
 	if fileLike(arg) {
 		detail = "there is no file or folder " + arg
@@ -113,7 +114,7 @@ func (w *Workspace) absent(ctx context.Context, arg string) error {
 	return fault(diag.NoArtifact, detail, hint)
 }
 
-// fileLike reports whether an argument was most likely meant as a path.
+// fileLike reports whether an argument is probably a path.
 func fileLike(arg string) bool {
 	if filepath.IsAbs(arg) || strings.HasPrefix(arg, ".") || strings.HasSuffix(arg, "/") {
 		return true
@@ -121,11 +122,11 @@ func fileLike(arg string) bool {
 	return slices.Contains([]string{".gguf", ".yaml", ".yml", ".safetensors", ".json", ".onnx", ".bin", ".tflite"}, filepath.Ext(arg))
 }
 
-// maxNear bounds the names that are compared with one that was not found.
+// maxNear bounds the names that are compared with a missing one.
 const maxNear = 4096
 
-// nearest is the name in the store, or the file in the folder, that is nearest
-// to what was written; empty where none is near.
+// nearest returns the nearest name in the store or file in the folder; empty
+// if none is near.
 func (w *Workspace) nearest(ctx context.Context, arg string) string {
 	dir, base := filepath.Split(arg)
 	if entries, err := os.ReadDir(cmp.Or(dir, ".")); err == nil {
@@ -159,9 +160,9 @@ func (w *Workspace) nearest(ctx context.Context, arg string) string {
 	return near
 }
 
-// asItStands makes a build of the user's own file or folder, which was neither
-// released nor put together: nobody vouches for it, which is said, logged, and
-// refused where the trust is strict. Nothing is stored.
+// asItStands makes a build of the user's own file or folder, which was not
+// released: it is unverified, which is reported, audited, and refused under
+// strict trust. Nothing is stored.
 func (w *Workspace) asItStands(ctx context.Context, path string, f loose.Form, opt RunOptions) (*builds.Build, error) {
 	if err := w.mayStand(path, opt); err != nil {
 		return nil, err
@@ -175,13 +176,13 @@ func (w *Workspace) asItStands(ctx context.Context, path string, f loose.Form, o
 	return b, nil
 }
 
-// mayStand refuses what asks for more than a file on its own can give.
+// mayStand refuses options that a local file cannot satisfy.
 func (w *Workspace) mayStand(path string, opt RunOptions) error {
 	switch {
 	case opt.Target != "":
 		return fault(diag.NoTarget, fmt.Sprintf("%q; %s is a model, not a build of targets", opt.Target, path), "leave --target out")
 	case opt.Resolve.Expect != "":
-		return fmt.Errorf("%s is a file or a folder: there is no repository that it could be a mirror of", path)
+		return fmt.Errorf("%s is a file or a folder, which cannot be a mirror", path)
 	case len(w.opt.Keys) > 0:
 		return fault(diag.Unsigned, path+" is run as it stands, and no key can have signed it", "leave --key out; or mm module add --sign, and run it by its name")
 	}
@@ -195,8 +196,8 @@ func (w *Workspace) mayStand(path string, opt RunOptions) error {
 	return nil
 }
 
-// passing is a new folder that goes with the workspace: in the home or, where
-// nobody may write there, in the system's place for such things.
+// passing creates a folder that is removed with the workspace: in the home or,
+// if that is not writable, in the system's temporary folder.
 func (w *Workspace) passing() (string, error) {
 	if dir, err := w.scratch(); err == nil {
 		return dir.Path(), nil
@@ -208,8 +209,8 @@ func (w *Workspace) passing() (string, error) {
 	return dir, err
 }
 
-// Function opens what [loose.IsFunction] knows, as it stands. It is nil for anything
-// else, and for what the store has under that name.
+// Function opens a function ([loose.IsFunction]) as it is on disk. It returns
+// nil for anything else, and for names in the store.
 func (w *Workspace) Function(ctx context.Context, arg string, opt RunOptions) (*loose.Function, error) {
 	f, err := w.form(ctx, arg)
 	if err != nil || f != loose.FormFunction {

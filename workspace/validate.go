@@ -25,16 +25,16 @@ type ValidateOptions struct {
 	Files bool // also compare each module with its files
 }
 
-// Validation is what [Workspace.Validate] found.
+// Validation is the result of [Workspace.Validate].
 type Validation struct {
 	Diagnostics diag.List // of every document, sorted
 	Checked     int       // documents
 }
 
 // Validate checks documents, and folders of them, against their schemas and
-// against each other: every fault, not only the first. Graphs are joined with
-// the modules that Lock would choose offline. The error is that of a check that
-// could not be made.
+// against each other, and reports every fault. Graphs are joined with the
+// modules that Lock would choose offline. The error is that of a check that
+// could not run.
 func (w *Workspace) Validate(ctx context.Context, paths []string, opt ValidateOptions) (*Validation, error) {
 	v := &validation{told: map[string]bool{}, broken: map[string]bool{}}
 	for _, path := range paths {
@@ -43,7 +43,7 @@ func (w *Workspace) Validate(ctx context.Context, paths []string, opt ValidateOp
 	if opt.Files {
 		for _, m := range v.loaded {
 			files := m.CheckFiles(ctx)
-			if !files.Failed() { // a file that is missing or another is told once
+			if !files.Failed() { // a missing or different file is reported once
 				files = append(files, inspect.Check(m, inspect.Folder(m))...)
 			}
 			v.list = append(v.list, files...)
@@ -55,7 +55,7 @@ func (w *Workspace) Validate(ctx context.Context, paths []string, opt ValidateOp
 	return &Validation{Diagnostics: v.list, Checked: v.checked}, nil
 }
 
-// validation collects the documents of one run and what is wrong with them.
+// validation collects the documents of one run and their faults.
 type validation struct {
 	list    diag.List
 	modules []*modules.Manifest // those without faults
@@ -63,7 +63,7 @@ type validation struct {
 	graphs  []*builds.Graph
 	checked int
 	told    map[string]bool // absolute paths of the documents read
-	broken  map[string]bool // names of modules with faults of their own
+	broken  map[string]bool // names of invalid modules
 }
 
 // path reads a document, or every document below a folder.
@@ -124,7 +124,7 @@ func (v *validation) document(path string, named bool) {
 	doc, faults := schemas.Parse(path, data)
 	if doc == nil {
 		if filepath.Base(path) == modules.FileName {
-			v.broken[filepath.Base(filepath.Dir(home.Abs(path)))] = true // as far as one can tell
+			v.broken[filepath.Base(filepath.Dir(home.Abs(path)))] = true // the best guess
 		}
 		v.list = append(v.list, faults...)
 		return
@@ -158,10 +158,9 @@ func (v *validation) document(path string, named bool) {
 	}
 }
 
-// checkGraphs joins each graph with the modules at hand, as mm lock would choose
-// them: those of this run first, then those of the module folders and, offline,
-// of the store and the layouts that the graph's mm.yaml names. Nothing is
-// stored.
+// checkGraphs joins each graph with the modules that mm lock would choose:
+// those of this run first, then those of the module folders and, offline, of
+// the store and the layouts that the graph's mm.yaml names. Nothing is stored.
 func (w *Workspace) checkGraphs(ctx context.Context, v *validation) error {
 	for _, g := range v.graphs {
 		resolved, list, err := w.look(ctx, v, g)
@@ -219,13 +218,14 @@ func (w *Workspace) look(ctx context.Context, v *validation, g *builds.Graph) (b
 		opt.Sources = append(opt.Sources, &resolve.Layout{From: from, Verifier: verifier, Label: dir})
 	}
 	if home.Exists(g.LockFile()) {
-		opt.Lock, _ = builds.LoadLock(g.LockFile()) // its own faults are told where it is validated
+		opt.Lock, _ = builds.LoadLock(g.LockFile()) // its faults are reported where it is validated
 	}
 	resolved, faults, err := resolve.Look(ctx, g, opt)
 	return resolved, append(list, faults...), err
 }
 
-// around is who judges the modules of a graph: as its own folder says.
+// around returns the verifier for the modules of a graph, with the settings of
+// the graph's folder.
 func (w *Workspace) around(g *builds.Graph) (resolve.Verifier, error) {
 	opt := w.opt
 	opt.Dir, opt.Home = filepath.Dir(g.File), w.home

@@ -28,16 +28,16 @@ type Options struct {
 	Dir         string             // the anchor of mm.yaml: the graph's folder, the folder worked on. Empty: the current one
 	Home        string             // store, keys, trust file. Empty: [DefaultHome]
 	Trust       string             // trust file that decides alone. Empty: the user's, narrowed by the project's
-	Keys        []string           // files of public keys that are trusted for everything, and nobody else. Nil: the trust files
-	Layout      string             // OCI layout that stands for the store. Empty: the home's store
+	Keys        []string           // files of public keys that are trusted for everything, instead of the trust files. Nil: the trust files
+	Layout      string             // OCI layout that replaces the store. Empty: the home's store
 	Offline     bool               // ask no registry
-	PlainHTTP   []string           // hosts that speak HTTP without TLS, beside those of mm.yaml
-	TLSLoopback bool               // speak TLS to registries on this machine, too
-	CAFile      string             // certificate authorities (PEM) that count beside the system's
+	PlainHTTP   []string           // hosts to use HTTP without TLS for, in addition to those of mm.yaml
+	TLSLoopback bool               // use TLS for registries on this machine, too
+	CAFile      string             // certificate authorities (PEM) in addition to the system's
 	Timeout     time.Duration      // of a command's work at registries. 0: none while something moves
 	Parallel    int                // blobs in flight at a time. 0: the client's choice
-	Say         func(string)       // told what people should know. Nil: nobody
-	Progress    func(remote.Event) // told what moves. Nil: nobody
+	Say         func(string)       // receives messages for the user. Nil: none
+	Progress    func(remote.Event) // receives transfer events. Nil: none
 }
 
 // Workspace is an open workspace. It is safe for concurrent use.
@@ -68,8 +68,8 @@ const (
 	aliasFile  = "aliases.json"
 )
 
-// Open opens a workspace. Nothing is read or made before it is needed, so that
-// a fault of mm.yaml stops only what asks it.
+// Open opens a workspace. Everything is read and created at first use, so that
+// an invalid mm.yaml stops only the operations that need it.
 func Open(opt Options) (*Workspace, error) {
 	w := &Workspace{opt: opt, home: opt.Home}
 	if w.opt.Dir == "" {
@@ -93,7 +93,7 @@ func Open(opt Options) (*Workspace, error) {
 	return w, nil
 }
 
-// Close frees what the workspace opened, the newest first.
+// Close releases the resources of the workspace, the newest first.
 func (w *Workspace) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -105,7 +105,7 @@ func (w *Workspace) Close() error {
 	return err
 }
 
-// later lets Close call fn.
+// later registers fn for Close.
 func (w *Workspace) later(fn func() error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -118,7 +118,7 @@ func (w *Workspace) Home() string { return w.home }
 // Cache is the folder that remembers exported files.
 func (w *Workspace) Cache() string { return filepath.Join(w.home, cacheDir) }
 
-// FeatureDir is the folder that remembers what inputs came to.
+// FeatureDir is the folder of the cache of encoded inputs.
 func (w *Workspace) FeatureDir() string { return filepath.Join(w.home, cacheDir, featureDir) }
 
 // SkillDir is the folder of compiled skills, the user's alone.
@@ -127,10 +127,10 @@ func (w *Workspace) SkillDir() string { return filepath.Join(w.home, cacheDir, s
 // KeyPrefix is the path of the key pair called name, without .key and .pub.
 func (w *Workspace) KeyPrefix(name string) string { return filepath.Join(w.home, keysDir, name) }
 
-// TrustFile is the user's own trust file, which need not exist.
+// TrustFile is the user's trust file, which may be missing.
 func (w *Workspace) TrustFile() string { return filepath.Join(w.home, home.TrustName) }
 
-// AuditFile is the log of what was signed, moved, verified and run.
+// AuditFile is the log of signing, transfers, verification and runs.
 func (w *Workspace) AuditFile() string { return filepath.Join(w.home, auditFile) }
 
 // StoreDir is the folder of the home's store, which need not exist.
@@ -155,7 +155,7 @@ func (w *Workspace) openStore() (*registry.Store, error) {
 	return s, err
 }
 
-// Client speaks to registries as flags and settings say.
+// Client returns the registry client, configured by options and settings.
 func (w *Workspace) Client() (*remote.Client, error) { return w.client() }
 
 func (w *Workspace) newClient() (*remote.Client, error) {
@@ -176,8 +176,8 @@ func (w *Workspace) newClient() (*remote.Client, error) {
 
 func (w *Workspace) say(format string, args ...any) { w.opt.Say(fmt.Sprintf(format, args...)) }
 
-// Record writes a line of the audit log. Work is not stopped by a log that
-// cannot be written, but the user is told.
+// Record appends a line to the audit log. If that fails, the user is warned
+// and work continues.
 func (w *Workspace) Record(ctx context.Context, e audit.Entry) {
 	e.Time = time.Now().UTC().Format(time.RFC3339)
 	if err := audit.Append(context.WithoutCancel(ctx), w.AuditFile(), e); err != nil {
@@ -185,7 +185,7 @@ func (w *Workspace) Record(ctx context.Context, e audit.Entry) {
 	}
 }
 
-// Outcome is an error as the audit log tells it.
+// Outcome returns the text of an error for the audit log.
 func Outcome(err error) string {
 	if err != nil {
 		return err.Error()
@@ -193,21 +193,21 @@ func Outcome(err error) string {
 	return "ok"
 }
 
-// CheckAudit holds the audit log against its chain, the record of its end and,
-// where one is given, the hash of a line that was noted elsewhere.
+// CheckAudit checks the audit log against its hash chain, the record of its
+// end and, if noted is not empty, the hash of a line that was noted elsewhere.
 func (w *Workspace) CheckAudit(_ context.Context, noted string) (audit.Report, error) {
 	r, err := audit.Check(w.AuditFile(), noted)
 	if errors.Is(err, audit.ErrBroken) {
-		return r, fault(diag.Corrupt, w.AuditFile()+": "+err.Error(), "somebody changed the log, or the disk did; compare it with a copy")
+		return r, fault(diag.Corrupt, w.AuditFile()+": "+err.Error(), "the log was changed or damaged; compare it with a copy")
 	}
 	return r, err
 }
 
-// Served is the store that a registry shows: the home's, or the layout at dir,
-// which is made where there is none.
+// Served opens the store to serve: the home's, or the layout at dir, which is
+// created if it is missing.
 func (w *Workspace) Served(dir string, readOnly bool) (*registry.Store, error) {
 	opt := registry.Options{ReadOnly: readOnly}
-	if dir == "" { // mm's own may keep a journal; a layout's index is for others to read
+	if dir == "" { // mm's store may keep a journal; a layout's index must be readable by others
 		dir, opt.Journal = w.StoreDir(), true
 	}
 	s, err := registry.Open(dir, opt)
@@ -218,7 +218,7 @@ func (w *Workspace) Served(dir string, readOnly bool) (*registry.Store, error) {
 }
 
 // Blob reads a blob of the home's store by its SHA-256 in hex, at most limit
-// bytes. fs.ErrNotExist is that the store has none, or that there is no store.
+// bytes. If there is no such blob or no store, the error is fs.ErrNotExist.
 func (w *Workspace) Blob(sha256 string, limit int64) ([]byte, error) {
 	if !loose.IsLayout(w.StoreDir()) {
 		return nil, fs.ErrNotExist
@@ -240,14 +240,14 @@ func (w *Workspace) projectTrust() (string, error) {
 	return set.Trust, err
 }
 
-// Accept records that the user lets a project's trust file, in its present
-// content, decide for the project. See [Accept].
+// Accept accepts a project's trust file in its present content. See
+// [trust.Accept].
 func (w *Workspace) Accept(ctx context.Context, file string) (*trust.File, error) {
 	return trust.Accept(ctx, w.home, file)
 }
 
-// Vouching returns the public keys each of which, alone, may sign the name. See
-// [Vouching].
+// Vouching returns the public keys each of which, alone, may sign the name.
+// See [trust.Vouching].
 func (w *Workspace) Vouching(name string, files []string, now time.Time) ([]*sign.PublicKey, error) {
 	return trust.Vouching(w.home, name, files, now)
 }

@@ -110,7 +110,7 @@ func (r Reference) Place() string {
 	return r.Ref.Source()
 }
 
-// target is what stands for the artifact in requests: the digest, the tag or
+// target returns the artifact's identifier in requests: the digest, the tag or
 // the name in a layout.
 func (r Reference) target() string {
 	switch {

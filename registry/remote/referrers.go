@@ -15,18 +15,18 @@ import (
 	"mm-abi.org/mm/registry"
 )
 
-// listTries is how often a registry is asked whether it lists what was pushed
-// as referrer.
+// listTries is how often a pushed referrer is looked for in the registry's
+// listing.
 const listTries = 4
 
-// referrersIn collects what refers to the manifests of main in the store, and
-// what refers to that.
+// referrersIn collects the referrers of main's manifests in the store, and
+// their referrers.
 func referrersIn(ctx context.Context, src *registry.Store, main *plan, depth int) (*plan, error) {
 	found := &plan{seen: map[digest.Digest]int64{}}
 	for _, m := range main.manifests {
 		list, err := src.Referrers(ctx, m.desc, "")
 		if err != nil {
-			return nil, fmt.Errorf("looking for what refers to %s: %w", m.desc.Digest, err)
+			return nil, fmt.Errorf("listing the referrers of %s: %w", m.desc.Digest, err)
 		}
 		for _, d := range list {
 			if _, inside := main.seen[d.Digest]; inside {
@@ -49,9 +49,9 @@ func referrersIn(ctx context.Context, src *registry.Store, main *plan, depth int
 	return found, nil
 }
 
-// sendReferrers sends the referrers that the registry does not list, and sees
-// to it that it lists them: where it has no referrers API, two clients that
-// push at once may overwrite each other's list.
+// sendReferrers sends the referrers that the registry does not list, until it
+// does: without a referrers API, two concurrent clients may overwrite each
+// other's list.
 func (p *push) sendReferrers(ctx context.Context, referring *plan) error {
 	missing, err := p.unlisted(ctx, referring.manifests)
 	if err != nil {
@@ -80,7 +80,7 @@ func (p *push) sendReferrers(ctx context.Context, referring *plan) error {
 	return nil
 }
 
-// sendParts sends what referrers are made of.
+// sendParts sends the blobs and manifests below referrers.
 func (p *push) sendParts(ctx context.Context, referring *plan) error {
 	if err := p.sendBlobs(ctx, referring.blobs, nil); err != nil {
 		return err
@@ -124,17 +124,17 @@ func (p *push) unlisted(ctx context.Context, referring []manifest) ([]manifest, 
 // errEnough stops a listing.
 var errEnough = errors.New("enough")
 
-// clip copies a media type, so that the page it stands in can go. One that is too
-// long is one too long still.
+// clip copies a media type, so that its page can be freed. A too long one
+// stays too long.
 func clip(s string) string { return strings.Clone(s[:min(len(s), maxMediaType+1)]) }
 
-// referrers lists what refers to desc, bounded. Nothing where the repository or
-// the manifest is not there.
+// referrers lists the referrers of desc, bounded. A missing repository or
+// manifest has none.
 func (r *repository) referrers(ctx context.Context, desc ocispec.Descriptor) ([]ocispec.Descriptor, error) {
 	var found []ocispec.Descriptor
 	err := r.Referrers(ctx, desc, "", func(page []ocispec.Descriptor) error {
 		for _, d := range page {
-			// What a page repeats of annotations is not worth its memory.
+			// Annotations repeated in a listing are not worth their memory.
 			found = append(found, ocispec.Descriptor{MediaType: clip(d.MediaType), Digest: d.Digest, Size: d.Size, ArtifactType: clip(d.ArtifactType)})
 		}
 		if len(found) >= maxReferrers {
@@ -149,7 +149,7 @@ func (r *repository) referrers(ctx context.Context, desc ocispec.Descriptor) ([]
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("listing what refers to %s: %w", desc.Digest, err)
+		return nil, fmt.Errorf("listing the referrers of %s: %w", desc.Digest, err)
 	}
 	return found, nil
 }

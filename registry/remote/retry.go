@@ -23,11 +23,11 @@ type backoff struct {
 	tries   int
 	base    time.Duration // before the first repetition; doubles
 	longest time.Duration // the longest Retry-After that is obeyed
-	tell    func(Event)   // of waits. Zero: nobody
+	tell    func(Event)   // receives waits. Nil: none
 }
 
-// Retry implements retry.Policy: it returns the wait, or -1 to give up. attempt
-// counts from 0.
+// Retry implements retry.Policy: it returns the wait, or -1 to give up.
+// attempt counts from 0.
 func (b backoff) Retry(attempt int, resp *http.Response, err error) (time.Duration, error) {
 	switch {
 	case attempt >= b.tries:
@@ -50,7 +50,7 @@ func (b backoff) Retry(attempt int, resp *http.Response, err error) (time.Durati
 	return b.told(after, fmt.Errorf("%s answers %s", resp.Request.URL.Host, resp.Status)), nil
 }
 
-// told tells of the wait and returns it.
+// told reports the wait and returns it.
 func (b backoff) told(wait time.Duration, why error) time.Duration {
 	if b.tell != nil {
 		b.tell(Event{Kind: Waiting, Err: cleaned{fmt.Errorf("trying again in %s: %w", wait.Round(time.Millisecond), why)}})
@@ -58,8 +58,8 @@ func (b backoff) told(wait time.Duration, why error) time.Duration {
 	return wait
 }
 
-// again decides whether an operation that can go on where it stopped is tried
-// again after err, and waits. tries counts the failures without progress.
+// again decides whether a resumable operation is tried again after err, and
+// waits. tries counts the failures without progress.
 func (c *Client) again(ctx context.Context, tries int, err error) error {
 	if ctx.Err() != nil {
 		return ended(ctx, err)
@@ -89,8 +89,8 @@ func (c *Client) again(ctx context.Context, tries int, err error) error {
 	return nil
 }
 
-// ended joins the end of ctx to the error that it cut short: who interrupts a
-// wait wants to hear of that, not only of what was waited for.
+// ended joins the end of ctx to the error that it cut short, so that an
+// interrupted wait reports both.
 func ended(ctx context.Context, err error) error {
 	if errors.Is(err, ctx.Err()) {
 		return err
@@ -146,7 +146,7 @@ func local(err error) bool {
 	}
 	var errno syscall.Errno
 	var op *net.OpError
-	return errors.As(err, &errno) && !errors.As(err, &op) // EDQUOT and whatever else no connection said
+	return errors.As(err, &errno) && !errors.As(err, &op) // EDQUOT and others that are not of a connection
 }
 
 // refused reports whether there was no connection at all. Before anything

@@ -11,11 +11,10 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 )
 
-// maxRecords bounds the home's own small JSON files, in bytes.
+// maxRecords bounds the home's small JSON files, in bytes.
 const maxRecords = 4 << 20
 
-// readRecords reads a small JSON object of the home; one that is not there is
-// empty.
+// ReadRecords reads a small JSON object of the home; a missing one is empty.
 func ReadRecords[T any](home, name string) (map[string]T, error) {
 	records := map[string]T{}
 	data, err := fsx.ReadFile(filepath.Join(home, name), maxRecords)

@@ -2,6 +2,6 @@
 
 package home
 
-// CheckOwner trusts the system's own protection of the user's folders: owners and
-// modes say nothing here.
+// CheckOwner relies on the system's protection of the user's folders: owners
+// and modes are meaningless here.
 func CheckOwner(string) error { return nil }

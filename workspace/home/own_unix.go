@@ -10,9 +10,9 @@ import (
 	"syscall"
 )
 
-// own refuses a file that another user could have put where it lies: one that
-// another user owns, or whose folder another user owns or everybody may write
-// to. The superuser owns everything anyway.
+// CheckOwner refuses a file that another user could have written: one that
+// another user owns, or whose folder another user owns or all users may write
+// to. The superuser's files are accepted.
 func CheckOwner(file string) error {
 	for _, path := range []string{file, filepath.Dir(file)} {
 		info, err := os.Stat(path)

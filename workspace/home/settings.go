@@ -18,23 +18,23 @@ const (
 	TrustName  = "trust.yaml"
 )
 
-// Settings is mm.yaml: where modules are found and what the project asks of
-// releases. Its paths are relative to its own folder and valid from the
-// current one here.
+// Settings is the content of mm.yaml: where modules are found and the trust
+// file of the project. Its paths are relative to the current folder here, and
+// to its own folder in the file.
 type Settings struct {
 	Modules    []string `json:"modules"`
 	Layouts    []string `json:"layouts"`
 	Registries []string `json:"registries"`
 	PlainHTTP  []string `json:"plain_http"`
 	Trust      string   `json:"trust"`
-	File       string   `json:"-"` // the mm.yaml; empty where there is none
+	File       string   `json:"-"` // the mm.yaml; empty: none
 }
 
-// LoadSettings reads the mm.yaml of dir or of the nearest folder above it. With
-// none, modules are looked for in the nearest folder called modules. Folders in
-// which others may write are passed over, with a reason for each that held
-// something: whoever can put an mm.yaml above yours would choose what you build
-// from.
+// LoadSettings reads the mm.yaml of dir or of the nearest folder above it. If
+// there is none, modules are looked for in the nearest folder named modules.
+// Folders in which other users may write are skipped, with a reason for each
+// that holds one: an mm.yaml planted above the project would choose the
+// modules of its builds.
 func LoadSettings(dir string) (s Settings, passed []error, list diag.List) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -124,7 +124,7 @@ func ShortPath(path string) string {
 	return rel
 }
 
-// isFolder reports whether a folder lies at path.
+// IsFolder reports whether path is a folder.
 func IsFolder(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.IsDir()

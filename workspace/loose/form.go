@@ -3,12 +3,13 @@ package loose
 import (
 	"errors"
 	"fmt"
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
@@ -21,7 +22,7 @@ import (
 	"mm-abi.org/mm/workspace/home"
 )
 
-// form is what lies where an argument points to.
+// Form is the kind of file or folder that an argument names.
 type Form int
 
 const (
@@ -34,16 +35,16 @@ const (
 	FormTransformer             // folder of Hugging Face transformers
 )
 
-// configFile is what a folder of Hugging Face transformers is told by.
+// configFile identifies a folder of Hugging Face transformers.
 const configFile = "config.json"
 
-// formOf looks at what lies at path, and reads no more of it than its first
-// bytes or, of YAML, what a document may have. What can be run in no way is a
-// fault that says what it is.
+// FormOf returns the form of path. It reads only the first bytes of a file or,
+// for YAML, at most the size limit of a document. If path cannot be run, the
+// error describes its content.
 func FormOf(path string) (Form, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return FormReference, nil // the reference may still be found; whoever looks for it tells
+		return FormReference, nil // it may be a reference; the lookup reports a missing one
 	}
 	if info.IsDir() {
 		return formOfFolder(path)
@@ -69,7 +70,7 @@ func FormOf(path string) (Form, error) {
 	case sniff.Text:
 		return formOfText(path)
 	case sniff.Unknown:
-		if strings.EqualFold(filepath.Ext(path), ".onnx") { // its fields may stand in any order
+		if strings.EqualFold(filepath.Ext(path), ".onnx") { // its fields may be in any order
 			return FormFunction, nil
 		}
 		return FormReference, unrunnable(path, "it is neither GGUF nor YAML: its first bytes are "+fmt.Sprintf("%q", head[:min(4, len(head))]), "")
@@ -85,7 +86,7 @@ var ways = map[sniff.Kind]string{
 	sniff.Gzip:    "unpack the archive",
 }
 
-// formOfText tells the documents of mm apart.
+// formOfText distinguishes mm's documents.
 func formOfText(path string) (Form, error) {
 	data, list := schemas.ReadFile(path, diag.Unreadable)
 	if list.Failed() {
@@ -99,7 +100,7 @@ func formOfText(path string) (Form, error) {
 		if ext := filepath.Ext(path); ext != ".yaml" && ext != ".yml" {
 			return FormReference, unrunnable(path, "it is text, and no graph", "")
 		}
-		return FormGraph, nil // which tells every fault
+		return FormGraph, nil // its parser reports every fault
 	}
 	switch kind := kindOf(doc); kind {
 	case schemas.Graph:
@@ -113,7 +114,7 @@ func formOfText(path string) (Form, error) {
 	}
 }
 
-// formOfModule tells functions of tensors from models of text.
+// formOfModule distinguishes functions of tensors from text models.
 func formOfModule(doc *schemas.Document) Form {
 	var head struct {
 		Type any `json:"type"`
@@ -127,8 +128,8 @@ func formOfModule(doc *schemas.Document) Form {
 	return FormModule
 }
 
-// kindOf is what a document is by its name and keys or, where they do not tell,
-// the one kind whose schema it keeps.
+// kindOf returns the kind of a document by its name and keys or, if they are
+// ambiguous, the one kind whose schema accepts it.
 func kindOf(doc *schemas.Document) schemas.Kind {
 	if kind, ok := doc.Detect(); ok {
 		return kind
@@ -165,7 +166,7 @@ func formOfFolder(path string) (Form, error) {
 	case has(modules.FileName):
 		data, list := schemas.ReadFile(filepath.Join(path, modules.FileName), diag.Unreadable)
 		if list.Failed() {
-			return FormModule, nil // which tells every fault
+			return FormModule, nil // its parser reports every fault
 		}
 		doc, _ := schemas.Parse(modules.FileName, data)
 		return formOfModule(doc), nil
@@ -175,7 +176,7 @@ func formOfFolder(path string) (Form, error) {
 	return FormReference, folderFault(path)
 }
 
-// folderFault says what a folder is that nothing can be made of.
+// folderFault returns the error for an unusable folder.
 func folderFault(path string) error {
 	names := func(pattern string) []string {
 		found, _ := filepath.Glob(filepath.Join(escapeGlob(path), pattern))
@@ -200,10 +201,10 @@ func folderFault(path string) error {
 	return unrunnable(path, detail, "mm assemble --out makes layouts; mm module import makes modules")
 }
 
-// escapeGlob makes a path a pattern that matches itself alone.
+// escapeGlob escapes a path for use in a pattern.
 func escapeGlob(path string) string {
 	if os.PathSeparator == '\\' {
-		return path // where there is no escape
+		return path // backslash is a separator here, so there is no escape
 	}
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
@@ -224,7 +225,7 @@ func unrunnable(path, detail, hint string) error {
 	return list.Err()
 }
 
-// reasonOf is an error without the path, which stands before it.
+// reasonOf returns the message of an error without its path.
 func reasonOf(err error) string {
 	var at *fs.PathError
 	if errors.As(err, &at) {

@@ -22,13 +22,13 @@ import (
 	"mm-abi.org/mm/workspace/home"
 )
 
-// Function is a user's own function of tensors: an ONNX file, a file compiled for
+// Function is a user's function of tensors: an ONNX file, a file compiled for
 // an NPU, or the folder of an encoder, projector or decoder.
 type Function struct {
 	Part     builds.Part
 	Manifest *modules.Manifest
 	Files    builds.Files
-	Made     bool // the manifest was made of the file: nobody wrote it
+	Made     bool // the manifest was generated from the file
 }
 
 // Build is the function as a build without a core.
@@ -36,7 +36,7 @@ func (f *Function) Build() *builds.Build {
 	return &builds.Build{Assembly: FunctionAssembly(f.Part, f.Manifest), Manifests: map[string]*modules.Manifest{f.Part.Name: f.Manifest}, Files: f.Files}
 }
 
-// IsFunction reports whether arg, as it lies on disk, is a function.
+// IsFunction reports whether arg is a function on disk.
 func IsFunction(arg string) bool {
 	f, err := FormOf(arg)
 	return err == nil && f == FormFunction
@@ -73,8 +73,8 @@ func (o *Opener) functionModule(ctx context.Context, dir string) (*Function, err
 	return &Function{Part: part, Manifest: m, Files: own}, ctx.Err()
 }
 
-// functionFile makes a module of a file, for this run: of an ONNX model, unless
-// it stands around a context for an NPU, or of such a context.
+// functionFile makes a module of a file for this run: of an ONNX model, unless
+// it wraps a context for an NPU, or of such a context.
 func (o *Opener) functionFile(file string) (*Function, error) {
 	head, err := fsx.ReadHead(file, sniff.Head)
 	if err != nil {
@@ -106,8 +106,8 @@ func (o *Opener) functionFile(file string) (*Function, error) {
 	return fn.Function, nil
 }
 
-// functionContext makes a module of a file compiled for an NPU, for this run. An
-// ONNX model around a context brings the file that it names.
+// functionContext makes a module of a file compiled for an NPU, for this run.
+// An ONNX model that wraps a context includes the file that it names.
 func (o *Opener) functionContext(file string) (*Function, error) {
 	f, err := qnnfile.Open(file)
 	if err != nil {
@@ -136,7 +136,7 @@ type madeFunction struct {
 	format abi.Format
 }
 
-// made is the function of a file that nobody wrote a manifest of.
+// made returns the function of a file without a manifest.
 func (o *Opener) made(file string, m modules.Manifest, format abi.Format) madeFunction {
 	m.Name = strings.TrimSuffix(filepath.Base(home.Abs(file)), filepath.Ext(file))
 	entry := filepath.Base(file)
@@ -154,7 +154,7 @@ func (f madeFunction) add(name, path string) {
 	f.Part.Files[string(f.format)] = append(f.Part.Files[string(f.format)], name)
 }
 
-// functionAssembly makes an assembly of one function.
+// FunctionAssembly returns an assembly of one function.
 func FunctionAssembly(part builds.Part, m *modules.Manifest) *builds.Assembly {
 	part.Modality = m.Modality
 	a := &builds.Assembly{Name: part.Name, Version: part.Version, ABI: m.ABI, License: m.License}

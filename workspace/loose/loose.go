@@ -25,7 +25,7 @@ import (
 	"mm-abi.org/mm/workspace/home"
 )
 
-// Opener makes builds of the user's own files, which no one has released.
+// Opener makes builds of the user's own, unreleased files.
 type Opener struct {
 	Home    string                           // folder of the user's data
 	Cache   string                           // folder of converted models
@@ -34,7 +34,7 @@ type Opener struct {
 	Say     func(format string, args ...any) // receives messages for the user
 }
 
-// Build reads the user's own file or folder.
+// Build makes a build of the user's file or folder.
 func (o *Opener) Build(ctx context.Context, path string, f Form) (*builds.Build, error) {
 	switch f {
 	case FormModule:
@@ -64,8 +64,8 @@ func (o *Opener) Build(ctx context.Context, path string, f Form) (*builds.Build,
 	return o.ownWeights(path, path)
 }
 
-// ownWeights makes a build of a GGUF file, whose header is checked. path is
-// what it is called by.
+// ownWeights makes a build of a GGUF file, whose header is checked. path names
+// it in messages.
 func (o *Opener) ownWeights(path, file string) (*builds.Build, error) {
 	if err := runs(file); err != nil {
 		return nil, weightsFault(path, err)
@@ -84,15 +84,15 @@ func (o *Opener) ownWeights(path, file string) (*builds.Build, error) {
 	}, nil
 }
 
-// What mm qnn compile writes of a model.
+// Extensions of the output of mm qnn compile.
 const (
 	contextExt = ".bin"
 	recordExt  = ".json"
 )
 
-// contextOf is the context for an NPU that lies beside a GGUF file with its
-// record, NAME.bin or NAME.CHIP.bin; "" where there is none, or more than one.
-// The engine holds it to its record.
+// contextOf returns the NPU context of a GGUF file, NAME.bin or NAME.CHIP.bin
+// with its record, in the same folder; "" if there is none, or more than one.
+// The engine checks it against its record.
 func contextOf(file string) string {
 	stem := escapeGlob(strings.TrimSuffix(file, filepath.Ext(file)))
 	var found []string
@@ -113,7 +113,8 @@ func contextOf(file string) string {
 	return found[0]
 }
 
-// runs says why the engine cannot run a GGUF file. Its header alone is read.
+// runs returns why the engine cannot run a GGUF file. It reads only the
+// header.
 func runs(file string) error {
 	f, err := gguf.Open(file)
 	if err != nil {
@@ -121,7 +122,7 @@ func runs(file string) error {
 	}
 	defer f.Close()
 	if kind, err := gguf.GetOr(f, "general.type", "model"); err == nil && kind == "adapter" {
-		return errors.New("it is an adapter, which changes a model and is none: name its module in adapters of a graph")
+		return errors.New("it is an adapter, not a model: name its module in adapters of a graph")
 	}
 	if n, err := gguf.GetOr(f, "split.count", uint16(0)); err == nil && n > 1 {
 		return fmt.Errorf("it is one of %d pieces of a model: join them first", n)
@@ -135,11 +136,11 @@ func runs(file string) error {
 	return nil
 }
 
-// weightsFault says of a model that it cannot be run.
+// weightsFault returns the error for a model that cannot run.
 func weightsFault(path string, err error) error { return unrunnable(path, reasonOf(err), "") }
 
-// ownCheckpoint writes the GGUF file of a checkpoint into a folder that goes
-// with the workspace.
+// ownCheckpoint writes the GGUF file of a checkpoint into a folder that is
+// removed with the workspace.
 func (o *Opener) ownCheckpoint(ctx context.Context, path string) (string, error) {
 	ck, err := train.OpenLM(path)
 	if err != nil {
@@ -160,8 +161,8 @@ func (o *Opener) ownCheckpoint(ctx context.Context, path string) (string, error)
 	})
 }
 
-// ownModule makes a build of a core module's folder: its manifest must be sound
-// and agree with its files.
+// ownModule makes a build of a core module's folder: its manifest must be
+// valid and agree with its files.
 func (o *Opener) ownModule(ctx context.Context, path string) (*builds.Build, error) {
 	m, list := modules.Load(path)
 	if m == nil || list.Failed() {
@@ -198,8 +199,8 @@ func (o *Opener) ownModule(ctx context.Context, path string) (*builds.Build, err
 	return &builds.Build{Assembly: a, Manifests: map[string]*modules.Manifest{m.Name: m}, Files: own}, nil
 }
 
-// keep is how keys and values are stored for a core that lists what it bears:
-// the engine's choice, 16 bits, or else the first.
+// keep returns the storage type of keys and values for a core that lists its
+// types: the engine's default, 16 bits, if listed, or else the first.
 func keep(types []abi.DType) abi.DType {
 	if len(types) == 0 || slices.Contains(types, abi.FP16) {
 		return ""
@@ -207,7 +208,7 @@ func keep(types []abi.DType) abi.DType {
 	return types[0]
 }
 
-// placeOf says where a module that does not run by itself belongs.
+// placeOf returns where a graph names a module that does not run by itself.
 func placeOf(m *modules.Manifest) string {
 	place := map[abi.ModuleType]string{
 		abi.Encoder: "modalities", abi.Projector: "modalities", abi.Decoder: "decoders", abi.Adapter: "core.llm.adapters",
@@ -238,7 +239,7 @@ func (f *ownFiles) Open(name string) (*os.File, error) {
 func (f *ownFiles) Path(name string) (string, error) {
 	path, ok := f.paths[name]
 	if !ok {
-		return "", fmt.Errorf("there is no %s", name)
+		return "", fmt.Errorf("unknown file %s", name)
 	}
 	return path, nil
 }

@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// stateOf takes from the system what tells a file from itself before a change.
+// stateOf returns the file's identity and time of change.
 func stateOf(info fs.FileInfo) (fileState, bool) {
 	s, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

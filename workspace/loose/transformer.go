@@ -20,26 +20,25 @@ import (
 )
 
 // A folder of transformers is converted once and kept in the home, under the
-// digest of all that the conversion reads: another digest is another model,
-// whatever the folder is called and whatever its times say. Sizes and times of
-// modification would not do: both can be given to other bytes (tar, rsync -t,
-// touch), and the old model would answer for the new one.
+// digest of all input of the conversion, whatever the folder's name and times.
+// Sizes and modification times are not enough: both can be set for other bytes
+// (tar, rsync -t, touch), and the old model would be used for the new one.
 //
 // Hashing costs a second for every gigabyte or two. A folder that was hashed
-// before is therefore known again by the identity of its files and the time of
-// their last change (ctime), which nobody can set; where the system does not
-// tell it, or a file is so young that a second change could bear the same time,
-// the bytes are hashed again.
+// before is therefore recognized by the identity of its files and the time of
+// their last change (ctime), which cannot be set; if the system does not
+// provide it, or a file is so young that a second change could have the same
+// time, the bytes are hashed again.
 
 const (
 	convertedDir = "converted"    // in the cache: DIGEST.gguf
-	foldersFile  = "folders.json" // in the home: what is known of folders
+	foldersFile  = "folders.json" // in the home: the hashed folders
 )
 
 // maxFolder bounds the files of a folder that are hashed.
 const maxFolder = 8192
 
-// young is how old a change must be to tell it from the next one.
+// young is how old a change must be to distinguish it from the next one.
 const young = 2 * time.Second
 
 // knownFolder is a folder of transformers as it was when it was hashed.
@@ -48,7 +47,7 @@ type knownFolder struct {
 	Files  map[string]fileState `json:"files"`
 }
 
-// fileState is what tells a file from another and from itself before a change.
+// fileState identifies a file and its last change.
 type fileState struct {
 	Device  uint64 `json:"device"`
 	Inode   uint64 `json:"inode"`
@@ -56,15 +55,15 @@ type fileState struct {
 	Changed int64  `json:"changed"` // ctime in ns
 }
 
-// ownTransformer gives the GGUF file of a folder of transformers, converted now
-// or before.
+// ownTransformer returns the GGUF file of a folder of transformers, converted
+// now or before.
 func (o *Opener) ownTransformer(ctx context.Context, dir string) (string, error) {
 	digest, err := o.folderDigest(ctx, dir)
 	if err != nil {
 		return "", fmt.Errorf("reading %s: %w", dir, err)
 	}
 	cache, err := fsx.Create(filepath.Join(o.Cache, convertedDir), 0o700, fsx.Options{})
-	if err != nil { // nobody may write there: converted for this once
+	if err != nil { // not writable: converted for this run
 		to, err := o.TempDir()
 		if err != nil {
 			return "", err
@@ -82,8 +81,7 @@ func (o *Opener) ownTransformer(ctx context.Context, dir string) (string, error)
 	if home.Exists(path) && runs(path) == nil {
 		return path, nil
 	}
-	// Converted where a killed process leaves nothing behind, then put in place
-	// whole.
+	// Converted in a folder that is removed after a kill, then renamed.
 	scratch, err := o.Scratch()
 	if err != nil {
 		return "", err
@@ -132,8 +130,8 @@ func (o *Opener) convert(ctx context.Context, dir, path string) (string, error) 
 	return path, nil
 }
 
-// folderDigest is the digest of what a conversion of the folder reads, hashed
-// or known.
+// folderDigest returns the digest of the conversion's input, hashed or
+// recorded.
 func (o *Opener) folderDigest(ctx context.Context, dir string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -165,8 +163,9 @@ func (o *Opener) folderDigest(ctx context.Context, dir string) (string, error) {
 	return keyed(digest), nil
 }
 
-// know records a folder, and drops the conversion of what it was before unless
-// another folder has it. What cannot be recorded is hashed again next time.
+// know records a folder, and removes the conversion of its former content
+// unless another folder has it. If recording fails, the folder is hashed again
+// next time.
 func (o *Opener) know(ctx context.Context, dir string, now knownFolder) {
 	home.ChangeRecords(ctx, o.Home, foldersFile, func(records map[string]knownFolder) error {
 		old, ok := records[dir]
@@ -200,8 +199,8 @@ func keyed(digest string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// folderState lists the files that a conversion may read. sure says that a
-// change after now would show in it.
+// folderState lists the input files of a conversion. sure reports that a
+// change after now would change their states.
 func folderState(dir string, now time.Time) (files map[string]fileState, sure bool, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -8,9 +8,10 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"mm-abi.org/mm/workspace/home"
 	"path/filepath"
 	"slices"
+
+	"mm-abi.org/mm/workspace/home"
 )
 
 // acceptedFile lists the accepted trust files of projects, in the home.
@@ -34,7 +35,7 @@ func (t *File) fingerprint(data []byte) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// real is the path under which acceptance knows a file.
+// real returns the path under which an accepted file is recorded.
 func real(file string) (string, error) {
 	path, err := filepath.Abs(file)
 	if err != nil {
@@ -43,9 +44,9 @@ func real(file string) (string, error) {
 	return filepath.EvalSymlinks(path)
 }
 
-// Accept records that the user lets the trust file decide for the project that
-// names it, as it is now: file and keys. Once one of them changes, it must be
-// accepted again. It returns the keys that it lets in.
+// Accept records that the user lets the trust file, in its present content
+// with its keys, decide for the project that names it. Any change must be
+// accepted again. It returns the file.
 func Accept(ctx context.Context, dir, file string) (*File, error) {
 	t, err := Load(file)
 	if err != nil {

@@ -38,12 +38,12 @@ type judge struct {
 	verifier *sign.Verifier
 }
 
-// bench is every judge that must let an artifact pass.
+// Bench is the list of judges that must all accept an artifact.
 type Bench struct {
 	judges  []judge
 	Strict  bool              // verification may not be skipped
-	Mirrors map[string]string // repository → the name of what it holds
-	Empty   bool              // nobody is trusted for anything
+	Mirrors map[string]string // repository → name of the mirrored artifact
+	Empty   bool              // no key is trusted for anything
 	offered string            // a project's trust file that was not accepted
 }
 
@@ -57,7 +57,7 @@ type Options struct {
 }
 
 // NewBench loads the trust files that decide. Keys or a file named by the user
-// decide alone. Otherwise the user's own file does, and a project's must agree
+// decide alone. Otherwise the user's file decides, and a project's must agree
 // with it; once the user has accepted the project's, that one decides for the
 // project.
 func NewBench(opt Options) (*Bench, error) {
@@ -95,7 +95,7 @@ func (opt Options) withProject(user *File, file string) (*Bench, error) {
 		return nil, err
 	}
 	if project.sum == "" {
-		return nil, home.WithHint(fmt.Errorf("%s names the trust file %s, which is not there", home.ConfigName, file), "correct trust in "+home.ConfigName)
+		return nil, home.WithHint(fmt.Errorf("%s names the missing trust file %s", home.ConfigName, file), "correct trust in "+home.ConfigName)
 	}
 	if err := home.CheckOwner(file); err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func (opt Options) withProject(user *File, file string) (*Bench, error) {
 	return b, err
 }
 
-// seat makes judges of trust files. The first one's mirrors count.
+// seat makes judges of trust files. The mirrors are the first file's.
 func (opt Options) seat(files ...*File) (*Bench, error) {
 	b := &Bench{Mirrors: files[0].Mirrors, Empty: len(files[0].Rules) == 0}
 	for _, t := range files {
@@ -171,8 +171,8 @@ func (b *Bench) Files() []string {
 	return out
 }
 
-// verify asks every judge and returns the keys that count, sorted by id. The
-// first refusal stands, with a way out and the file that decided.
+// Verify asks every judge and returns the accepted keys, sorted by id. The
+// first refusal is returned, with a hint and the file that decided.
 func (b *Bench) Verify(ctx context.Context, src content.ReadOnlyGraphStorage, repository string, desc ocispec.Descriptor) ([]Signer, error) {
 	found := map[string]Signer{}
 	for i, j := range b.judges {
@@ -194,8 +194,8 @@ func (b *Bench) Verify(ctx context.Context, src content.ReadOnlyGraphStorage, re
 	return keys, nil
 }
 
-// explain names the trust file that decided, and gives hints that mm's own
-// commands follow.
+// explain adds the deciding trust file and hints with mm's commands to a
+// refusal.
 func (b *Bench) explain(err error, i int) error {
 	var r *sign.Refusal
 	if !errors.As(err, &r) {

@@ -17,28 +17,28 @@ import (
 	"mm-abi.org/mm/workspace/home"
 )
 
-// Trust is a trust file: which keys may release what.
+// File is a trust file: it lists which keys may release which artifacts.
 type File struct {
 	Version int               `json:"version"`
 	Strict  bool              `json:"strict,omitempty"`
 	Default string            `json:"default,omitempty"`
 	Rules   []Rule            `json:"rules,omitempty"`
 	Keys    map[string]Key    `json:"keys,omitempty"`
-	Mirrors map[string]string `json:"mirrors,omitempty"` // repository → the name of what it holds
+	Mirrors map[string]string `json:"mirrors,omitempty"` // repository → name of the mirrored artifact
 
 	doc  *schemas.Document
 	file string
-	sum  string // of the file and of the keys it names; empty where there is no file
+	sum  string // of the file and of the keys it names; empty: no file
 }
 
-// TrustRule lets keys sign for the repositories of a pattern.
+// Rule allows keys to sign for the repositories of a pattern.
 type Rule struct {
 	Match     string   `json:"match"`
 	Keys      []string `json:"keys"`
 	Threshold int      `json:"threshold,omitempty"`
 }
 
-// TrustKey is a public key, in the file or beside it.
+// Key is a public key, inline or in a separate file.
 type Key struct {
 	File     string `json:"file,omitempty"` // relative to the trust file
 	PEM      string `json:"pem,omitempty"`
@@ -51,7 +51,7 @@ const trustHeader = "# Which keys may release what. `mm trust add` and `mm trust
 // MaxKey bounds the file of a key, in bytes.
 const MaxKey = 64 << 10
 
-// LoadTrust reads a trust file. One that is not there trusts nobody.
+// Load reads a trust file. A missing one trusts no key.
 func Load(file string) (*File, error) {
 	t := &File{Version: 1, file: file}
 	if !home.Exists(file) {
@@ -73,10 +73,10 @@ func Load(file string) (*File, error) {
 	return t, nil
 }
 
-// File is where the trust file lies.
+// Path returns the path of the trust file.
 func (t *File) Path() string { return t.file }
 
-// trustKeys is the trust file that --key stands for.
+// trustKeys returns the trust file for the keys of --key.
 func trustKeys(files []string) (*File, error) {
 	t := &File{Keys: map[string]Key{}, file: "--key"}
 	var names []string
@@ -105,7 +105,7 @@ func (t *File) pem(name string) ([]byte, error) {
 	return fsx.ReadFile(file, MaxKey)
 }
 
-// Policy turns the file into what registry/sign decides by. Faults are
+// Policy converts the file to a policy of registry/sign. Faults are
 // diagnostics at the key or rule concerned.
 func (t *File) Policy() (sign.Policy, error) {
 	p := sign.Policy{Strict: t.Strict, Default: sign.Action(t.Default), Keys: map[string]sign.TrustedKey{}}
@@ -136,7 +136,7 @@ func (t *File) Policy() (sign.Policy, error) {
 	return p, t.faults(p.Validate())
 }
 
-// faults places the policy's own faults in the file.
+// faults adds the positions in the file to the policy's faults.
 func (t *File) faults(err error) error {
 	if err == nil {
 		return nil
@@ -158,7 +158,7 @@ func (t *File) faults(err error) error {
 	return list.Err()
 }
 
-// pointerOf turns rules[2].match into /rules/2/match.
+// pointerOf converts rules[2].match to /rules/2/match.
 func pointerOf(path string) string {
 	return "/" + strings.NewReplacer("[", "/", "]", "", ".", "/").Replace(path)
 }
@@ -170,8 +170,8 @@ func (t *File) pos(ptr string) diag.Pos {
 	return t.doc.Pos(ptr)
 }
 
-// ChangeTrust reads, changes and writes a trust file under a lock, and only
-// writes what is a sound policy.
+// Change reads, changes and writes a trust file under a lock. It refuses to
+// write an invalid policy.
 func Change(ctx context.Context, file string, change func(*File) error) error {
 	dir, err := fsx.Create(filepath.Dir(file), 0o755, fsx.Options{})
 	if err != nil {
@@ -224,7 +224,7 @@ func (t *File) Add(name string, key Key, match []string) error {
 // without a key.
 func (t *File) Remove(name string) error {
 	if _, ok := t.Keys[name]; !ok {
-		return fmt.Errorf("%s has no key called %q: %w", t.file, name, fs.ErrNotExist)
+		return fmt.Errorf("%s: unknown key %q: %w", t.file, name, fs.ErrNotExist)
 	}
 	delete(t.Keys, name)
 	t.Rules = slices.DeleteFunc(t.Rules, func(r Rule) bool { return len(r.Keys) == 1 && r.Keys[0] == name })

@@ -2,17 +2,17 @@ package trust
 
 import (
 	"maps"
-	"mm-abi.org/mm/workspace/home"
 	"path/filepath"
 	"slices"
 	"time"
 
 	"mm-abi.org/mm/registry/sign"
+	"mm-abi.org/mm/workspace/home"
 )
 
-// Vouching gives the public keys each of which, alone, the home's trust file lets
-// sign what is called name; with files, those keys and no others. Keys that are
-// revoked or have run out are none of them.
+// Vouching returns the public keys each of which, alone, may sign the name by
+// the home's trust file; with files, by those keys instead. Revoked and
+// expired keys are excluded.
 func Vouching(dir, name string, files []string, now time.Time) ([]*sign.PublicKey, error) {
 	trust, err := Load(filepath.Join(dir, home.TrustName))
 	if len(files) > 0 {
