@@ -18,7 +18,7 @@ type frameKey struct {
 	rule, back int32
 	min, max   int32 // remaining counts
 	key        bool
-	ended      uint8 // 0: keys are recorded; otherwise one more than the number of keys ended since Blur, up to maxLeft
+	ended      uint8 // 0: keys are recorded; otherwise one more than the number of keys ended since Blur, up to maxEnded
 	text       *word // bytes of the current key
 	used       *word // used keys
 }
