@@ -2,6 +2,7 @@ package eval
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -21,6 +22,9 @@ type caller struct {
 func (c caller) Build() *builds.Build { return nil }
 
 func (c caller) Answer(_ context.Context, req runner.Request, _ func(string) error) (*runner.Answer, error) {
+	if req.Preferences.MaxTokens != maxErrand {
+		return nil, fmt.Errorf("at most %d tokens requested, want %d", req.Preferences.MaxTokens, maxErrand)
+	}
 	e, with := c.all[req.Inputs[0].Text], req.ToolsAllowed == nil
 	a := &runner.Answer{Text: c.say(e, with)}
 	if (e.Table != nil) != (len(req.Assets) == 1) {

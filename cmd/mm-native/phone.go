@@ -202,8 +202,8 @@ func (r *run) inputs(s int, g blob.Graph) ([][]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if n, ok := t.Bytes(); !ok || info.Size() != n || n > maxInput {
-			return nil, fmt.Errorf("size mismatch of %s: got %d bytes, want %[3]s%[4]v of %[5]d", path, info.Size(), t.DType, t.Dims, n)
+		if err := sized(t, info.Size()); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 		data, err := os.ReadFile(path)
 		if err != nil {
@@ -212,6 +212,14 @@ func (r *run) inputs(s int, g blob.Graph) ([][]byte, error) {
 		in = append(in, data)
 	}
 	return in, nil
+}
+
+// sized checks the size of an input file.
+func sized(t blob.Tensor, size int64) error {
+	if n, ok := t.Bytes(); !ok || size != n || n > maxInput {
+		return fmt.Errorf("size mismatch: got %d bytes, want %s%v of %d", size, t.DType, t.Dims, n)
+	}
+	return nil
 }
 
 // write writes the outputs of a set.

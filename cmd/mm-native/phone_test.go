@@ -8,9 +8,23 @@ import (
 	"strings"
 	"testing"
 
+	"mm-abi.org/mm/core/htp"
+	"mm-abi.org/mm/core/htp/blob"
 	"mm-abi.org/mm/core/htp/htptest"
 	"mm-abi.org/mm/lab/device/protocol"
 )
+
+func TestMaxInput(t *testing.T) {
+	for n, ok := range map[uint32]bool{1: true, maxInput / 4: true, maxInput/4 + 1: false} {
+		in := blob.Tensor{DType: htp.Float32, Dims: []uint32{n}}
+		if err := sized(in, 4*int64(n)); (err == nil) != ok {
+			t.Errorf("%d bytes: %v", 4*int64(n), err)
+		}
+		if sized(in, 4*int64(n)+1) == nil {
+			t.Errorf("%d bytes of %d accepted", 4*int64(n)+1, 4*int64(n))
+		}
+	}
+}
 
 // What fails before a context runs is a result that the contract's reader takes,
 // with the stage at which it failed, and exit code 1.

@@ -137,22 +137,31 @@ func (s *Session) size(d abi.Dim) int64 {
 
 // fill returns a tensor filled with one number.
 func fill(elem runtimes.Elem, shape []int64, value float64) (runtimes.Tensor, error) {
-	size := int64(elem.Size())
-	if size == 0 {
-		return runtimes.Tensor{}, fmt.Errorf("unknown element type %q", elem)
-	}
-	n := size
-	for _, d := range shape {
-		if d < 1 || n > maxState/d {
-			return runtimes.Tensor{}, fmt.Errorf("shape %v of %s: want 1 to %d bytes", shape, elem, maxState)
-		}
-		n *= d
+	n, err := elements(elem, shape)
+	if err != nil {
+		return runtimes.Tensor{}, err
 	}
 	one, err := number(elem, value)
 	if err != nil {
 		return runtimes.Tensor{}, err
 	}
-	return runtimes.Tensor{Type: elem, Shape: slices.Clone(shape), Data: bytes.Repeat(one, int(n/size))}, nil
+	return runtimes.Tensor{Type: elem, Shape: slices.Clone(shape), Data: bytes.Repeat(one, n)}, nil
+}
+
+// elements returns the number of elements of a tensor of at most maxState bytes.
+func elements(elem runtimes.Elem, shape []int64) (int, error) {
+	size := int64(elem.Size())
+	if size == 0 {
+		return 0, fmt.Errorf("unknown element type %q", elem)
+	}
+	n := size
+	for _, d := range shape {
+		if d < 1 || n > maxState/d {
+			return 0, fmt.Errorf("shape %v of %s: want 1 to %d bytes", shape, elem, maxState)
+		}
+		n *= d
+	}
+	return int(n / size), nil
 }
 
 // number returns the bytes of one element; a value out of the type's range is an

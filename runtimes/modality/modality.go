@@ -228,7 +228,7 @@ func (s *Session) resolve(in map[string]Input) (map[string]Input, error) {
 		}
 		return named, nil
 	}
-	ports := s.m.Given()
+	ports := s.m.FreeInputs()
 	var names []string
 	for _, p := range ports {
 		names = append(names, p.Name)

@@ -224,7 +224,7 @@ func TestInputs(t *testing.T) {
 		"bytes":      {map[string]modality.Input{"x": {Data: make([]byte, 2001)}}, "2000", false},
 		"text":       {map[string]modality.Input{"x": {Data: []byte("hello")}}, "unrecognized format", false},
 		"a picture":  {map[string]modality.Input{"x": {Data: picture}}, "got an image, want a sound", false},
-		"no samples": {map[string]modality.Input{"x": {Data: preprocess.EncodeWAV(&preprocess.Wave{Rate: 8000})}}, "no samples", false},
+		"no samples": {map[string]modality.Input{"x": {Data: preprocess.EncodeWAV(&preprocess.Wave{Rate: 8000})}}, "empty sound", false},
 		"bad tensor": {map[string]modality.Input{"x": {Tensor: &runtimes.Tensor{Type: "fp32", Shape: []int64{2}}}}, "0 bytes", false},
 		"bad array":  {map[string]modality.Input{"x": {Data: []byte("\x93NUMPY\x01\x00\x00\x00")}}, "dictionary", false},
 	} {

@@ -24,8 +24,8 @@ func join(pieces []map[string]runtimes.Tensor) (map[string]runtimes.Tensor, erro
 	}
 	out := make(map[string]runtimes.Tensor, len(pieces[0]))
 	for name, first := range pieces[0] {
-		if len(first.Data) > maxJoined/len(pieces) {
-			return nil, fmt.Errorf("output %q of %d windows exceeds %d bytes", name, len(pieces), maxJoined)
+		if err := joinable(len(first.Data), len(pieces)); err != nil {
+			return nil, fmt.Errorf("output %q: %w", name, err)
 		}
 		t := runtimes.Tensor{Type: first.Type, Shape: slices.Clone(first.Shape), Data: make([]byte, 0, len(first.Data)*len(pieces))}
 		axis := 0
@@ -51,6 +51,14 @@ func join(pieces []map[string]runtimes.Tensor) (map[string]runtimes.Tensor, erro
 		out[name] = t
 	}
 	return out, nil
+}
+
+// joinable checks the size of the joined outputs of windows.
+func joinable(size, windows int) error {
+	if size > maxJoined/windows {
+		return fmt.Errorf("%d windows exceed %d bytes", windows, maxJoined)
+	}
+	return nil
 }
 
 // read interprets the outputs by the manifest. They cover seconds of sound that

@@ -24,7 +24,7 @@ func (s *Session) Literal(name string, numbers []float64) (runtimes.Tensor, erro
 		return runtimes.Tensor{}, errors.New("unknown input type: pass a .npy file")
 	}
 	if name == "" {
-		port, err := s.only(s.m.Given(), nil)
+		port, err := s.only(s.m.FreeInputs(), nil)
 		if err != nil {
 			return runtimes.Tensor{}, err
 		}
@@ -35,7 +35,7 @@ func (s *Session) Literal(name string, numbers []float64) (runtimes.Tensor, erro
 	}
 	elem, dims, err := s.portType(name)
 	if err != nil {
-		return runtimes.Tensor{}, &InputError{name, "is not an input of " + s.m.ID(), "it takes " + list(s.m.Given())}
+		return runtimes.Tensor{}, &InputError{name, "is not an input of " + s.m.ID(), "it takes " + list(s.m.FreeInputs())}
 	}
 	shape := make([]int64, len(dims))
 	fixed, open := int64(1), -1

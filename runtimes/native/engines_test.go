@@ -62,7 +62,7 @@ func TestProgram(t *testing.T) {
 	}
 }
 
-// The newest version is taken; folders without a sound record are none.
+// The newest version is selected; folders without a valid record are ignored.
 func TestList(t *testing.T) {
 	home := t.TempDir()
 	put := func(folder, text string) {

@@ -130,16 +130,11 @@ func Output(s Side, port abi.Port, outputs map[string]runtimes.Tensor) (runtimes
 // Fill returns the tensor of an input that takes generated numbers; count returns
 // n of them.
 func Fill(s Side, port abi.Port, count func(n int) []float32) (runtimes.Tensor, error) {
-	n := int64(1)
-	shape := make([]int64, len(port.Shape))
-	for i := range port.Shape {
-		d := axisSize(s, port, i)
-		if d < 1 || n > maxFill/d {
-			return runtimes.Tensor{}, fmt.Errorf("%s: input %s: dimension %d is open, or more than %d numbers", s.ID, port, i, maxFill)
-		}
-		shape[i], n = d, n*d
+	shape, n, err := fillShape(s, port)
+	if err != nil {
+		return runtimes.Tensor{}, err
 	}
-	t, ok := tensorOf(count(int(n)), shape, declared(s.Manifest, port))
+	t, ok := tensorOf(count(n), shape, declared(s.Manifest, port))
 	if !ok {
 		return t, fmt.Errorf("%s: input %s, want a floating point type", s.ID, port)
 	}
@@ -148,3 +143,16 @@ func Fill(s Side, port abi.Port, count func(n int) []float32) (runtimes.Tensor, 
 
 // maxFill bounds the generated numbers of one input.
 const maxFill = 64 << 20
+
+// fillShape returns the shape of an input and the number of its elements.
+func fillShape(s Side, port abi.Port) (shape []int64, n int, err error) {
+	n = 1
+	for i := range port.Shape {
+		d := axisSize(s, port, i)
+		if d < 1 || d > maxFill/int64(n) {
+			return nil, 0, fmt.Errorf("%s: input %s: dimension %d is open, or more than %d numbers", s.ID, port, i, maxFill)
+		}
+		shape, n = append(shape, d), n*int(d)
+	}
+	return shape, n, nil
+}

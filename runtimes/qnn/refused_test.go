@@ -90,7 +90,7 @@ func TestRefused(t *testing.T) {
 		"no such device":       {data: good, device: "abacus", want: []string{"device abacus"}},
 		"cut off":              {data: good[:len(good)-1], want: []string{"truncated"}},
 		"nothing":              {data: nil, want: []string{"empty"}},
-		"another file":         {data: []byte("GGUF and no context"), want: []string{"no file of QNN's"}},
+		"another file":         {data: []byte("GGUF and no context"), want: []string{"not a QNN file"}},
 		"an unknown element":   {data: sample(func(c *blob.Context) { c.Graphs[0].Inputs[0].DType = 0x999 }), want: []string{"dtype"}},
 		"a dynamic dimension":  {data: sample(func(c *blob.Context) { c.Graphs[0].Inputs[0].Dynamic = []bool{true, false} }), want: []string{"x"}},
 		"a processor's part": {data: htptest.LiteRT{Stamp: "SM8750", Parts: []htptest.Part{{Graph: "main", Context: good}}, Left: []uint32{156}}.Bytes(),

@@ -133,10 +133,7 @@ func (g *guest) Call(ctx context.Context, in sandbox.Call) (sandbox.Reply, error
 		return sandbox.Reply{}, sandbox.Faultf(sandbox.Args, "%s takes no assets", g.name)
 	}
 	req := Request{Inputs: []talk.Part{{Type: abi.Text, Text: *args.Prompt}}}
-	req.Preferences.BudgetMS, req.Preferences.MaxTokens = g.time, maxAgentTokens
-	if n := args.MaxTokens; n != nil && *n > 0 && *n < maxAgentTokens {
-		req.Preferences.MaxTokens = *n
-	}
+	req.Preferences.BudgetMS, req.Preferences.MaxTokens = g.time, agentTokens(args.MaxTokens)
 	start, wrote := time.Now(), int64(0)
 	answer, err := g.runner.Answer(ctx, req, func(text string) error {
 		if wrote += int64(len(text)); wrote > g.output {
@@ -161,6 +158,14 @@ func (g *guest) Call(ctx context.Context, in sandbox.Call) (sandbox.Reply, error
 		return reply, sandbox.Faultf(sandbox.Output, "%s wrote more than %d bytes", g.name, g.output)
 	}
 	return reply, err
+}
+
+// agentTokens bounds the requested number of tokens; nil is no request.
+func agentTokens(n *int) int {
+	if n == nil || *n <= 0 {
+		return maxAgentTokens
+	}
+	return min(*n, maxAgentTokens)
 }
 
 // summary returns the calls that preceded an answer and why it ended.

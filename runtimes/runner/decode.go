@@ -134,7 +134,7 @@ func (r *Runner) latents(f *part.Function, d builds.DecoderPart, seed uint64, st
 		return nil, err
 	}
 	args := map[string]part.Argument{name: {Input: modality.Input{Tensor: &t}}}
-	for _, p := range f.Manifest().Given() {
+	for _, p := range f.Manifest().FreeInputs() {
 		switch v, ok := figure(f, d, p.Name); {
 		case p.Name == name:
 		case p.Name == "noise":

@@ -58,7 +58,7 @@ func (r *Runner) Smoke(ctx context.Context) (missed []Missed, run int, err error
 
 // golden renders a golden prompt: plain text, or a turn with files before it.
 func (r *Runner) golden(g modules.Golden) (talk.Prompt, error) {
-	shown := g.Shown()
+	shown := g.Media()
 	if len(shown) == 0 {
 		return r.talk.Plain(g.Prompt), nil
 	}

@@ -57,7 +57,7 @@ const (
 func (s *Server) clientFaults(list diag.List) (diag.List, int) {
 	out := make(diag.List, 0, min(len(list), maxFaults))
 	for _, d := range list[:min(len(list), maxFaults)] {
-		d.Pos.File = s.root.clientFaults(d.Pos.File)
+		d.Pos.File = s.root.clientPath(d.Pos.File)
 		d.Detail, d.Hint = cut(d.Detail, maxDetail), cut(d.Hint, maxDetail)
 		out = append(out, d)
 	}

@@ -1,9 +1,15 @@
 package ortlib
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+)
 
 func TestVersions(t *testing.T) {
 	for version, want := range map[string]uint32{
+		fmt.Sprintf("1.%d.0", minMinor-1): 0, fmt.Sprintf("1.%d.0", minMinor): minMinor,
+		fmt.Sprintf("1.%d.0", maxMinor): maxMinor, fmt.Sprintf("1.%d.0", maxMinor+1): maxMinor,
+
 		"1.23.2": 23, "1.30.0": 30, "1.31.1": 30, "1.99.0": 30, "1.22.9": 0, "1.9.0": 0, "2.0.0": 0, "": 0, "1.30": 0, "1.99999.0": 0,
 	} {
 		if got, err := apiVersion(version); got != want || (err == nil) != (want != 0) {

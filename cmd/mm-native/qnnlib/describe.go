@@ -52,8 +52,8 @@ func binaryInfo(at uintptr) (d described, err error) {
 	default:
 		return d, fmt.Errorf("unsupported form %d of the context's description: want 1 or 3", form)
 	}
-	if n > maxGraphs || n > 0 && graphs == 0 {
-		return d, fmt.Errorf("bad number of graphs: %d", n)
+	if err := listed("graphs", graphs, n, maxGraphs); err != nil {
+		return d, err
 	}
 	for i := range uintptr(n) {
 		g, err := graphInfo(graphs + i*graphBytes)

@@ -82,10 +82,18 @@ func (p *port) wire() ask.Tensor {
 	return t
 }
 
+// listed checks the number of elements of a list at an address.
+func listed(what string, at uintptr, n, most uint32) error {
+	if n > most || n > 0 && at == 0 {
+		return fmt.Errorf("bad number of %s: %d", what, n)
+	}
+	return nil
+}
+
 // ports copies a list of tensors.
 func ports(at uintptr, n uint32) ([]port, error) {
-	if n > maxTensors || n > 0 && at == 0 {
-		return nil, fmt.Errorf("bad number of tensors: %d", n)
+	if err := listed("tensors", at, n, maxTensors); err != nil {
+		return nil, err
 	}
 	out := make([]port, n)
 	for i := range out {
@@ -95,7 +103,7 @@ func ports(at uintptr, n uint32) ([]port, error) {
 		if p.raw.form != 1 && p.raw.form != 2 {
 			return nil, fmt.Errorf("tensor %q: unsupported form %d", p.name, p.raw.form)
 		}
-		if p.raw.rank > maxRank || p.raw.rank > 0 && p.raw.dims == 0 {
+		if listed("dimensions", p.raw.dims, p.raw.rank, maxRank) != nil {
 			return nil, fmt.Errorf("tensor %q: bad rank %d", p.name, p.raw.rank)
 		}
 		for d := range p.raw.rank {

@@ -32,33 +32,51 @@ func (e *Engine) gather(profile uintptr) {
 		return
 	}
 	left := maxEvents
-	e.last = ask.Events{Events: e.events(profileEvents, profile, 0, &left)}
+	e.last = ask.Events{Events: collect(e.eventIDs, e.event, profile, 0, &left)}
 }
 
-// events reads the events of a profile, or those below an event.
-func (e *Engine) events(f slot, of uintptr, depth int, left *int) []ask.Event {
+// eventIDs returns the ids of the events of a profile, or at a depth those below an event,
+// in the library's memory.
+func (e *Engine) eventIDs(of uintptr, depth int) []uintptr { // QnnProfile_EventId_t, a u64
+	f := slot(profileEvents)
+	if depth > 0 {
+		f = profileSubEvents
+	}
 	list, n := new(uintptr), new(uint32)
-	if depth > maxNested || e.htp.call("profileGetEvents", f, of, uintptr(unsafe.Pointer(list)), uintptr(unsafe.Pointer(n))) != nil {
+	if e.htp.call("profileGetEvents", f, of, uintptr(unsafe.Pointer(list)), uintptr(unsafe.Pointer(n))) != nil || *list == 0 {
+		return nil
+	}
+	return unsafe.Slice((*uintptr)(dynlib.Pointer(*list)), *n)
+}
+
+// event reads an event without those below it.
+func (e *Engine) event(id uintptr) (event ask.Event, ok bool) {
+	// QnnProfile_EventData_t: type, unit at 4, value at 8, name at 16.
+	data := new([4]uint64)
+	var pin runtime.Pinner
+	pin.Pin(data)
+	defer pin.Unpin()
+	at := uintptr(unsafe.Pointer(data))
+	if e.htp.call("profileGetEventData", profileEventData, id, at) != nil {
+		return event, false
+	}
+	return ask.Event{Type: u32(at), Unit: u32(at + 4), Value: u64(at + 8), Name: dynlib.String(pointer(at + 16))}, true
+}
+
+// collect reads events and those below them, at most left in total and maxNested deep.
+func collect(ids func(of uintptr, depth int) []uintptr, read func(id uintptr) (ask.Event, bool), of uintptr, depth int, left *int) []ask.Event {
+	if depth > maxNested {
 		return nil
 	}
 	var out []ask.Event
-	for i := range uintptr(*n) {
-		if *left--; *left < 0 || *list == 0 {
+	for _, id := range ids(of, depth) {
+		if *left--; *left < 0 {
 			return out
 		}
-		id := *(*uintptr)(dynlib.Pointer(*list + 8*i)) // QnnProfile_EventId_t, a u64
-		// QnnProfile_EventData_t: type, unit at 4, value at 8, name at 16.
-		data := new([4]uint64)
-		var pin runtime.Pinner
-		pin.Pin(data)
-		err := e.htp.call("profileGetEventData", profileEventData, id, uintptr(unsafe.Pointer(data)))
-		at := uintptr(unsafe.Pointer(data))
-		if err == nil {
-			event := ask.Event{Type: u32(at), Unit: u32(at + 4), Value: u64(at + 8), Name: dynlib.String(pointer(at + 16))}
-			event.Sub = e.events(profileSubEvents, id, depth+1, left)
+		if event, ok := read(id); ok {
+			event.Sub = collect(ids, read, id, depth+1, left)
 			out = append(out, event)
 		}
-		pin.Unpin()
 	}
 	return out
 }

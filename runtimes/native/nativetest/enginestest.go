@@ -1,6 +1,5 @@
-// Package enginestest gives tests native engines: mm-native, built once, and
-// the libraries that scripts/fetch-native.sh fetched. A test without them is
-// skipped and says so.
+// Package nativetest provides native engines to tests: mm-native, built once, and the
+// libraries fetched by scripts/fetch-native.sh. Tests without them are skipped.
 package nativetest
 
 import (
@@ -15,8 +14,7 @@ import (
 	"mm-abi.org/mm/runtimes/native"
 )
 
-// Program builds mm-native into a folder of the test's, which MM_NATIVE then
-// names.
+// Program builds mm-native into a temporary folder and sets MM_NATIVE.
 func Program(t testing.TB) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "mm-native")
@@ -33,7 +31,7 @@ func Program(t testing.TB) string {
 	return path
 }
 
-// Libraries is the folder that holds an engine's libraries.
+// Libraries returns the folder of an engine's libraries.
 func Libraries(t testing.TB, name string) string {
 	t.Helper()
 	if name == native.LlamaCPP {
@@ -49,7 +47,7 @@ func Libraries(t testing.TB, name string) string {
 	return found[0]
 }
 
-// Home is a home folder with an engine installed.
+// Home returns a home folder with an engine installed.
 func Home(t testing.TB, name string) func() (string, error) {
 	t.Helper()
 	from := Libraries(t, name)

@@ -17,7 +17,7 @@ import (
 	"mm-abi.org/mm/runtimes/worker"
 )
 
-// Hostile is how many damaged files a test tries: MM_HOSTILE, or a few.
+// Hostile returns the number of damaged files to try: MM_HOSTILE, or a few.
 func Hostile(t testing.TB) int {
 	t.Helper()
 	text := os.Getenv("MM_HOSTILE")
@@ -26,32 +26,31 @@ func Hostile(t testing.TB) int {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {
-		t.Fatalf("MM_HOSTILE=%q is no number", text)
+		t.Fatalf("MM_HOSTILE=%q is not a number", text)
 	}
 	return n
 }
 
-// patience is how long one file may take: far more than a small model needs,
-// and than the worker gives a child that has hung.
+// patience bounds the time for one file: far more than a small model needs, and more than the
+// worker gives a hung child.
 const patience = 30 * time.Second
 
-// Trial is an engine that damaged files are given to.
+// Trial is an engine to try with damaged files.
 type Trial struct {
 	Name string
-	Use  func(ctx context.Context, file, path string) error // of a copy of file that lies at path
+	Use  func(ctx context.Context, file, path string) error // with a damaged copy of file at path
 }
 
-// The fates of a damaged file.
+// The outcomes of a damaged file.
 const (
 	ran     = "ran"
 	refused = "refused"
 	died    = "ended the child"
 )
 
-// Damaged gives n files, copies of those named and each damaged in a way of its
-// own, to check and to every engine, and logs what became of them. It fails the
-// test if one takes too long, or if an engine answers from a file that check
-// refuses; a crash of the test's own process needs no asking for.
+// Damaged passes n damaged copies of the files to check and to every engine, and logs the
+// outcomes. It fails the test if one takes too long, or if an engine accepts a file that check
+// refuses; a crash of the test process fails by itself.
 func Damaged(t *testing.T, n int, files []string, damage func(data []byte, seed uint64) []byte, check func(path string) error, trials ...Trial) {
 	t.Helper()
 	var good [][]byte
@@ -86,7 +85,7 @@ func Damaged(t *testing.T, n int, files []string, damage func(data []byte, seed 
 			fate := try(t, i, trial, file, path)
 			count(trial.Name, fate)
 			if fate == ran && sound != nil {
-				t.Errorf("file %d: %s answers from a file that is refused: %v", i, trial.Name, sound)
+				t.Errorf("file %d: %s accepts a file that is refused: %v", i, trial.Name, sound)
 			}
 		}
 	}
@@ -98,7 +97,7 @@ func Damaged(t *testing.T, n int, files []string, damage func(data []byte, seed 
 	}
 }
 
-// try is one file in one engine.
+// try runs one engine on one file.
 func try(t *testing.T, i int, trial Trial, file, path string) string {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -117,9 +116,8 @@ func try(t *testing.T, i int, trial Trial, file, path string) string {
 	return refused
 }
 
-// Damage changes a copy of data, in one place of it or in several near the
-// beginning: bits and bytes, numbers that become large, pieces cut out, doubled
-// or moved.
+// Damage returns a copy of data damaged in one place, or in several near the start: flipped
+// bits and bytes, enlarged numbers, spans cut, duplicated or moved.
 func Damage(data []byte, seed uint64) []byte {
 	rng := rand.New(rand.NewPCG(seed, 4711))
 	out := append([]byte(nil), data...)
@@ -154,7 +152,7 @@ func Damage(data []byte, seed uint64) []byte {
 	return out
 }
 
-// Children are the processes that this one has started (Linux).
+// Children returns the child processes of this process (Linux).
 func Children(t testing.TB) []int {
 	t.Helper()
 	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", os.Getpid()))
@@ -165,7 +163,7 @@ func Children(t testing.TB) []int {
 	for _, file := range tasks {
 		text, err := os.ReadFile(file)
 		if err != nil {
-			continue // a thread that has ended
+			continue // the thread ended
 		}
 		for _, word := range strings.Fields(string(text)) {
 			if pid, err := strconv.Atoi(word); err == nil {
@@ -176,7 +174,7 @@ func Children(t testing.TB) []int {
 	return all
 }
 
-// Begin opens a language model and has it read a prompt.
+// Begin opens a language model and feeds a prompt.
 func Begin(ctx context.Context, e runtimes.Engine, b runtimes.Bundle, prompt []int32) (runtimes.Model, runtimes.Sequence, error) {
 	m, err := e.Open(ctx, b, runtimes.Limits{Threads: 1})
 	if err != nil {
@@ -192,6 +190,5 @@ func Begin(ctx context.Context, e runtimes.Engine, b runtimes.Bundle, prompt []i
 	return m, s, nil
 }
 
-// Hearing is how long an engine may take to hear that its caller has gone, on
-// a machine that has other things to do as well.
+// Hearing bounds the time for an engine to notice a cancellation on a busy machine.
 const Hearing = 50 * time.Millisecond
