@@ -689,8 +689,8 @@ DATA lowBytes<>+0(SB)/8, $0x808080800c080400
 DATA lowBytes<>+8(SB)/8, $0x8080808080808080
 GLOBL lowBytes<>(SB), RODATA|NOPTR, $16
 
-// func toBytesAVX2(dst *uint8, src *float32, n int): the low bytes of whole
-// numbers, fractions cut off.
+// func toBytesAVX2(dst *uint8, src *float32, n int): the low bytes of the
+// numbers truncated to integers.
 TEXT ·toBytesAVX2(SB), NOSPLIT, $0-24
 	MOVQ    dst+0(FP), DI
 	MOVQ    src+8(FP), SI

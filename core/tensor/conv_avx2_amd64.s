@@ -178,7 +178,7 @@ channel: \
 	VZEROUPPER; \
 	RET
 
-// OWN256 has a weight of its own for each channel: TAP's CX is where it is.
+// OWN256 has separate weights for each channel, at TAP's CX.
 #define OWN256(set, plus, mul, put, load, n) \
 	BEGIN; \
 tile: \

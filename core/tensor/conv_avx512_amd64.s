@@ -227,7 +227,7 @@ channel: \
 	VZEROUPPER; \
 	RET
 
-// OWN512 has a weight of its own for each channel: TAP's CX is where it is.
+// OWN512 has separate weights for each channel, at TAP's CX.
 #define OWN512(set, plus, mul, put, load, n) \
 	BEGIN; \
 tile: \

@@ -7,7 +7,7 @@
 //
 //	C[i,j] = alpha · Σ_k A[i,k]·B[k,j] + beta · C[i,j]
 //
-// A is read in place: element (i,k) lies at a + i·rs + k·cs bytes, so the same
+// A is read in place: element (i,k) is at a + i·rs + k·cs bytes, so the same
 // kernel serves A and Aᵀ. B is one packed panel, NR floats a row. Every element
 // of C is the same chain of fused multiply-adds in the order of k whatever the
 // height of its tile, which is what makes results independent of how rows are
@@ -203,7 +203,7 @@ blend:
 	VXORPS X2, X2, X2; \
 	VUCOMISS X2, X1
 
-// NEXT256 sets R13 to the bytes of a panel: the one behind it, which is the next
+// NEXT256 sets R13 to the bytes of a panel: the one after it, which is the next
 // of its matrix, is fetched while this one is multiplied. With 512 bits a panel
 // lasts longer, and fetching ahead of the processor costs more than it saves.
 #define NEXT256 \

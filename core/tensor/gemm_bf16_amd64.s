@@ -3,10 +3,10 @@
 #include "textflag.h"
 #include "gemm_amd64.h"
 
-// The tiles of gemm_amd64.s over pairs of bfloat16: what is 32 bits wide there,
-// an element of A or B, is two that follow each other along k here, the first in
-// the lower half, and VDPBF16PS adds both products to C's float32. The assembler
-// does not know the instructions of AVX512_BF16, so their bytes stand here: high
+// The tiles of gemm_amd64.s over pairs of bfloat16: a 32-bit element of A or B
+// there is a pair of consecutive elements along k here, the first in the lower
+// half, and VDPBF16PS adds both products to C's float32. The assembler lacks the
+// instructions of AVX512_BF16, so they are written as bytes: high
 // is the byte of the destination's upper bits, left that of the broadcast
 // register, and last the lower bits of the destination and the register of B.
 #define VDPBF16PS(high, left, last) \
@@ -211,8 +211,8 @@ TEXT ·roundAVX2(SB), NOSPLIT, $0-24
 	MOVQ src+8(FP), SI
 	MOVQ dst+16(FP), DI
 	VPCMPEQD Y15, Y15, Y15
-	VPSRLD $17, Y15, Y8  // just less than half of what is kept
-	VPSLLD $16, Y15, Y9  // what is kept
+	VPSRLD $17, Y15, Y8  // just less than half of the upper half
+	VPSLLD $16, Y15, Y9  // mask of the upper half
 	VPSRLD $31, Y15, Y10 // one
 	VPSLLD $24, Y15, Y11
 	VPSRLD $1, Y11, Y11  // the exponent

@@ -10,16 +10,16 @@
 	GLOBL name<>(SB), RODATA|NOPTR, $4
 
 CONST(expHi, 0x42b00000)  // 88
-CONST(expLo, 0xc2aeac4f)  // -87.33654, below which e^x is no normal number
+CONST(expLo, 0xc2aeac4f)  // -87.33654, below which e^x is subnormal
 CONST(log2e, 0x3fb8aa3b)  // 1/ln 2
-CONST(round, 0x4b400000)  // 1.5·2²³: adding it rounds to a whole number
+CONST(round, 0x4b400000)  // 1.5·2²³: adding it rounds to an integer
 CONST(ln2Hi, 0x3f318000)  // 0.693359375
 CONST(ln2Lo, 0xb95e8083)  // ln 2 - ln2Hi
 CONST(half, 0x3f000000)   // 0.5
 CONST(one, 0x3f800000)    // 1
 CONST(signBit, 0x80000000)
 
-// The upper coefficients of the polynomial, as whole vectors.
+// The upper coefficients of the polynomial, as full vectors.
 #define CONST8(name, bits) \
 	DATA name<>+0(SB)/4, $bits; \
 	DATA name<>+4(SB)/4, $bits; \
@@ -241,7 +241,7 @@ loop:
 	RET
 
 // func trainSoftmax(n int, x *float32) (max, sum float32)
-// x = e^(x - max) / sum; what lies 87 below max becomes 0.
+// x = e^(x - max) / sum; terms 87 below max become 0.
 TEXT ·trainSoftmax(SB), NOSPLIT, $0-24
 	MOVQ n+0(FP), CX
 	MOVQ x+8(FP), SI

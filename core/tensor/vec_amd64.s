@@ -266,7 +266,7 @@ TEXT ·ropePairsAVX2(SB), NOSPLIT, $0-32
 	MOVQ n+24(FP), CX
 
 loop:
-	// Each cosine and sine twice, beside the pair that it rotates.
+	// Each cosine and sine twice, aligned with the pair that it rotates.
 	VMOVUPS     (SI), X2
 	VMOVUPS     (DX), X3
 	VPERMILPS   $0x50, X2, X4 // c0 c0 c1 c1

@@ -1,8 +1,8 @@
 // DPBUSD is VPDPBUSD of 256 bits in the form of AVX-VNNI, which Go's assembler
 // lacks: {vex} vpdpbusd ymm_acc, ymm_w, ymm_x. Its arguments are the numbers of
-// registers. The prefix in front means nothing and makes the instruction as
-// long as the form of AVX-512, which has the same fields: so that a test can
-// put that in its place and run the kernels on processors without AVX-VNNI.
+// registers. The prefix has no effect and makes the instruction as long as
+// the AVX-512 form, which has the same fields, so that a test can patch that form
+// over it and run the kernels on processors without AVX-VNNI.
 #define DPBUSD(x, w, acc) \
 	BYTE $0x3e                                            \
 	BYTE $0xc4                                            \

@@ -2,7 +2,7 @@
 
 #include "textflag.h"
 
-// What Go's assembler has no name for is written as a word:
+// Instructions that Go's assembler lacks are written as words:
 // op | Vm<<16 | Vn<<5 | Vd.
 #define SDOT(m, n, d) WORD $(0x4E809400 | (m)<<16 | (n)<<5 | (d))
 #define FMUL(m, n, d) WORD $(0x6E20DC00 | (m)<<16 | (n)<<5 | (d))

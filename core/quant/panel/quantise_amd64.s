@@ -24,7 +24,7 @@ GLOBL const127<>(SB), RODATA|NOPTR, $4
 
 // func quantiseAVX2(q *int8, stride int, scale, sum *float32, fix32, fix16 *int32, x *float32, groups int)
 //
-// Figures are stride numbers apart.
+// The figures of consecutive groups are stride numbers apart.
 TEXT ·quantiseAVX2(SB), NOSPLIT, $0-64
 	MOVQ    q+0(FP), DI
 	MOVQ    stride+8(FP), AX
@@ -47,8 +47,8 @@ loop:
 	VMOVUPS 64(SI), Y2
 	VMOVUPS 96(SI), Y3
 
-	// X4 = max |x|. Of numbers without sign the order is that of their bits,
-	// with what is no number on top, which VMAXPS would lose.
+	// X4 = max |x|. Numbers without sign are ordered like their bits,
+	// with NaN at the top, which VMAXPS would lose.
 	VANDPS       Y15, Y0, Y4
 	VANDPS       Y15, Y1, Y5
 	VANDPS       Y15, Y2, Y6

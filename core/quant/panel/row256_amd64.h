@@ -11,15 +11,15 @@
 //	SETSL0 …, ADDSL0 …         the same for signed weights
 //	SET0 … SET3, ADD0 … ADD3   Y2 to Y5 become, or grow by, 0 and 1 the products
 //	                           of Y6 with Y9, 2 and 3 those of Y7 with Y10
-//	FLIP                       what SETS and ADDS want of 8-bit weights
+//	FLIP                       converts 8-bit weights for SETS and ADDS
 //	SUM8, SUM4, SUMS           Y2 is Y2 and Y3 of 32 bits, Y4 is Y4 and Y5: sums of
 //	                           four products each of unsigned weights of 4 bits
 //	                           and fewer, of 5, of signed
 //	PARTS4, PARTS2             the same of two products each of weights of 3 bits
 //	                           and fewer, and of 6
 //	QUARTER                    a quarter of the sums Y3 and Y5
-//	FIXS                       takes off Y2 and Y4 what FLIP or TABLE added
-//	TABLE                      the table of IQ4 as SETS and ADDS want it
+//	FIXS                       subtracts from Y2 and Y4 the offset of FLIP or TABLE
+//	TABLE                      the table of IQ4 for SETS and ADDS
 //
 // Registers: DI y; SI integers; R8 scales; R9 activations; R10 their scales;
 // R11 their sums; R12 fix; R13 a block's d and dmin as float32, 16 rows each; CX
@@ -54,12 +54,12 @@ GLOBL tableMXFP4<>(SB), RODATA|NOPTR, $16
 	MOVQ s+16(FP), R8      \
 	MOVQ panels+64(FP), BX
 
-// FRAME is where a block's d and dmin are put.
+// FRAME is the place of a block's d and dmin.
 #define FRAME \
 	LEAQ 31(SP), R13 \
 	ANDQ $~31, R13
 
-// PANEL begins a panel: integers and scales go on where the last one's ended.
+// PANEL begins a panel: its integers and scales follow those of the last one.
 #define PANEL \
 	MOVQ   x+24(FP), R9    \
 	MOVQ   d+32(FP), R10   \
@@ -79,8 +79,8 @@ GLOBL tableMXFP4<>(SB), RODATA|NOPTR, $16
 	VZEROUPPER         \
 	RET
 
-// PREFETCH asks for a line that will be read some groups later: the next
-// panel's begins where this one ends.
+// PREFETCH prefetches a line that will be read some groups later: the next panel
+// begins at the end of this one.
 #define AHEAD 4096
 #define PREFETCH(off) PREFETCHT0 (AHEAD+off)(SI)
 #define PREFETCH2(off) \
@@ -90,19 +90,19 @@ GLOBL tableMXFP4<>(SB), RODATA|NOPTR, $16
 	PREFETCH2(off)     \
 	PREFETCH2(off+128)
 
-// COLUMNS takes the activations of units i and i+4.
+// COLUMNS loads the activations of units i and i+4.
 #define COLUMNS(i) \
 	VPBROADCASTD (4*i)(R9), Y9     \
 	VPBROADCASTD (4*i+16)(R9), Y10
 
-// NIBBLES takes units i and i+4 of 4 bits.
+// NIBBLES loads units i and i+4 of 4 bits.
 #define NIBBLES(i, h) \
 	VMOVDQU (64*i+h)(SI), Y6 \
 	VPSRLD  $4, Y6, Y7       \
 	VPAND   Y15, Y6, Y6      \
 	VPAND   Y15, Y7, Y7
 
-// UPPER adds what INTO moves to the bits of Y13.
+// UPPER adds the result of INTO to the bits of Y13.
 #define UPPER(INTO, reg) \
 	INTO              \
 	VPAND Y13, Y8, Y8 \
@@ -112,7 +112,7 @@ GLOBL tableMXFP4<>(SB), RODATA|NOPTR, $16
 #define RIGHT(n, plane) VPSRLD $n, plane, Y8
 #define STAY(plane) VMOVDQA plane, Y8
 
-// ALL does four units with the weights that UNIT gives of rows from h on.
+// ALL processes four units with the weights from UNIT, for rows from h on.
 #define ALL(UNIT) \
 	COLUMNS(0) \
 	UNIT(0, 0) \
@@ -133,7 +133,7 @@ GLOBL tableMXFP4<>(SB), RODATA|NOPTR, $16
 	ADDL1      \
 	ADDH1
 
-// ALLS is the same of signed weights.
+// ALLS is ALL for signed weights.
 #define ALLS(UNIT) \
 	COLUMNS(0) \
 	UNIT(0, 0) \
@@ -194,9 +194,9 @@ GLOBL tableMXFP4<>(SB), RODATA|NOPTR, $16
 	UNIT6(2, h, STAY(Y12), STAY(Y11), ADD0, ADD2)           \
 	UNIT6(3, h, RIGHT(2, Y12), RIGHT(2, Y11), ADD1, ADD3)
 
-// Y11 holds two bits of units 0 to 3, Y14 those of 4 to 7. Units of odd numbers
-// are taken in the place where their bits are, four times as large, and summed up
-// apart, in Y3 and Y5; what is in the upper halves is moved to the lower ones once.
+// Y11 holds two bits of units 0 to 3, Y14 those of 4 to 7. Odd units
+// are used without shifting, four times as large, and summed separately, in Y3 and
+// Y5; the upper halves are moved to the lower ones once.
 #define PAIRS(mask) \
 	VPAND mask, Y11, Y6 \
 	VPAND mask, Y14, Y7
@@ -247,7 +247,7 @@ GLOBL tableMXFP4<>(SB), RODATA|NOPTR, $16
 	UNIT3(3, ODD, LEFT(1, Y12), RIGHT(3, Y12), bit4<>(SB), ADD1, ADD3)           \
 	QUARTER
 
-// Four bits choose from the table Y13.
+// Four bits index the table Y13.
 #define CHOSEN(i, h) \
 	NIBBLES(i, h)        \
 	VPSHUFB Y6, Y13, Y6  \
@@ -263,7 +263,7 @@ GLOBL tableMXFP4<>(SB), RODATA|NOPTR, $16
 
 #define DOT8 ALLS(BYTES)
 
-// FIX takes off what is too much by the offset 128>>n of unsigned weights.
+// FIX subtracts the excess of the offset 128>>n of unsigned weights.
 #define FIX(n) \
 	VPBROADCASTD (R12), Y9   \
 	VPSRAD       $n, Y9, Y9  \
@@ -281,7 +281,7 @@ GLOBL tableMXFP4<>(SB), RODATA|NOPTR, $16
 	VMULPS       Y9, scale, scale     \
 	VFMADD231PS  ints, scale, result
 
-// SCALES does that for Y2, Y6 and Y0, and for Y4, Y7 and Y1.
+// SCALES applies SCALE to Y2, Y6 and Y0, and to Y4, Y7 and Y1.
 #define SCALES \
 	VCVTDQ2PS    Y2, Y2      \
 	VCVTDQ2PS    Y4, Y4      \
@@ -297,7 +297,7 @@ GLOBL tableMXFP4<>(SB), RODATA|NOPTR, $16
 	VCVTPH2PS 16(R8), Y7 \
 	SCALES
 
-// LEASTS adds the sum of the activations as often as the numbers behind say.
+// LEASTS adds the sum of the activations times the numbers after the scales.
 #define LEASTS \
 	VCVTPH2PS    32(R8), Y6  \
 	VCVTPH2PS    48(R8), Y7  \
@@ -305,7 +305,7 @@ GLOBL tableMXFP4<>(SB), RODATA|NOPTR, $16
 	VFMADD231PS  Y9, Y6, Y0  \
 	VFMADD231PS  Y9, Y7, Y1
 
-// NEXT goes on to the next group.
+// NEXT advances to the next group.
 #define NEXT(ints, scales) \
 	ADDQ $ints, SI   \
 	ADDQ $scales, R8 \
@@ -317,8 +317,8 @@ GLOBL tableMXFP4<>(SB), RODATA|NOPTR, $16
 	JNZ  loop
 
 // BLOCKD begins a block of a K-quant that has d, BLOCKDMIN one with dmin as well;
-// the groups' scales follow. NEXTK goes on to the next group, fixes of which are
-// so many bytes.
+// the groups' scales follow. NEXTK advances to the next group, whose fixes take
+// the given number of bytes.
 #define TOFLOATS(from, to) \
 	VCVTPH2PS from(R8), Y6 \
 	VMOVUPS   Y6, to(R13)
@@ -347,7 +347,7 @@ GLOBL tableMXFP4<>(SB), RODATA|NOPTR, $16
 	DECQ CX          \
 	JNZ  block
 
-// KSCALES scales by d·s and takes off dmin·m: 16 rows' scales, then their minima.
+// KSCALES scales by d·s and subtracts dmin·m: 16 rows' scales, then their minima.
 #define KSCALES \
 	VPMOVZXBD    (R8), Y6         \
 	VPMOVZXBD    8(R8), Y7        \
@@ -564,7 +564,7 @@ loop:                         \
 	NEXTK(192, 32, 8)         \
 	DONE
 
-// Y12 and Y13 are what the minima take off.
+// Y12 and Y13 are the corrections of the minima.
 #define ROWQ2K \
 	FRAME                     \
 	ARGS                      \

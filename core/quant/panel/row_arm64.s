@@ -2,7 +2,7 @@
 
 #include "textflag.h"
 
-// What Go's assembler has no name for is written as a word. SDOTI multiplies
+// Instructions that Go's assembler lacks are written as words. SDOTI multiplies
 // with the four bytes i of m.
 #define SDOTI(i, m, n, d) WORD $(0x4F80E000 | ((i)&1)<<21 | (m)<<16 | ((i)>>1)<<11 | (n)<<5 | (d))
 #define FMUL(m, n, d) WORD $(0x6E20DC00 | (m)<<16 | (n)<<5 | (d))
@@ -15,7 +15,7 @@
 // rows a register, by SDOT.
 //
 // Registers: R0 y; R1 integers; R2 scales; R3 activations, R4 their scales, R5
-// what the offset adds; R6 groups of 32 columns; R7 panels. V16 to V19 are the
+// the correction of the offset; R6 groups of 32 columns; R7 panels. V16 to V19 are the
 // results, V20 to V27 the integer sums, of which the last four are added to
 // the first; V28 and V29 the activations.
 
@@ -115,7 +115,7 @@ group:
 	SCALED
 	DONE
 
-// HALVES takes units i and i+4 of four bits apart.
+// HALVES splits units i and i+4 of four bits.
 #define HALVES \
 	VLD1.P 64(R1), [V0.B16, V1.B16, V2.B16, V3.B16] \
 	VUSHR  $4, V0.B16, V4.B16     \
@@ -160,7 +160,7 @@ group:
 
 // func unpack4NEON(dst *int8, q *byte, groups, offset int)
 //
-// 32 columns of 16 rows, of four bits, become signed bytes less the offset.
+// 32 columns of 16 rows, of four bits, become signed bytes minus the offset.
 TEXT ·unpack4NEON(SB), NOSPLIT, $0-32
 	MOVD  dst+0(FP), R0
 	MOVD  q+8(FP), R1

@@ -6,7 +6,7 @@
 // VPMADDUBSW adds pairs of products in 16 bits, of which one factor is
 // unsigned. A pair of w·x is at most 254·w, so that weights of 4 bits fit
 // there eight times, of 5 bits four times and of 6 bits twice, before
-// VPMADDWD widens them. Signed bytes fit once: weights give their sign to the
+// VPMADDWD widens them. Signed bytes fit once: the sign of weights moves to the
 // activations.
 
 CONST32(ones16, $0x0001000100010001)
@@ -38,7 +38,7 @@ GLOBL tableIQ4<>(SB), RODATA|NOPTR, $16
 #define ADDL1 ADD(Y6, Y9, Y4)
 #define ADDH1 ADD(Y7, Y10, Y5)
 
-// Y12 is zero: VPABSB would wait for the ports of what follows it.
+// Y12 is zero: VPABSB would compete for the ports of the next instructions.
 #define SETS(w, x, acc) \
 	VPSUBB     w, Y12, Y8    \
 	VPMINUB    w, Y8, Y8     \
@@ -58,7 +58,7 @@ GLOBL tableIQ4<>(SB), RODATA|NOPTR, $16
 #define ADDSL1 ADDS(Y6, Y9, Y4)
 #define ADDSH1 ADDS(Y7, Y10, Y5)
 
-// Y14 is the ones again, which the two bits had.
+// Restore the ones in Y14, which held the two bits.
 #define QUARTER \
 	VPSRAW  $2, Y3, Y3 \
 	VPSRAW  $2, Y5, Y5 \

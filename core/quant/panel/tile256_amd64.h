@@ -1,6 +1,6 @@
 // Products of a panel of 16 rows of weights with 4 of the 8 rows of a tile of
-// activations, in registers of 256 bits. Weights are unsigned bytes; fix takes
-// off what makes them so. A file that includes this one defines
+// activations, in registers of 256 bits. Weights are unsigned bytes; fix
+// subtracts their offset. A file that includes this one defines
 //
 //	SETROW0 … SETROW3, ADDROW0 … ADDROW3   the two sums of a row of
 //	            activations become, or grow by, the products of the four
@@ -13,8 +13,8 @@
 //
 // Registers: DI y, AX its stride; SI weights, DX their upper halves; R8
 // their scales, BX their minima; R9 activations; R10 their scales; R11 their
-// sums; R12 fix; CX groups of 32 columns; R15 the results so far, and what is
-// put by. Y0 to Y7 are the integer sums, two for each row of activations. Y15
+// sums; R12 fix; CX groups of 32 columns; R15 the results so far and saved
+// values. Y0 to Y7 are the integer sums, two for each row of activations. Y15
 // is for the file that includes this one.
 
 #define BEGIN \
@@ -109,7 +109,7 @@
 	OUT(2, Y4, Y5, FIX, LESS)    \
 	OUT(3, Y6, Y7, FIX, LESS)
 
-// FIXn takes off what is too much by the offset 128>>n; FIX2U and FIX5U are
+// FIXn subtracts the excess of the offset 128>>n; FIX2U and FIX5U are
 // those of the second 16 columns.
 #define TAKE(at, n, a, b) \
 	VPBROADCASTD at(R12), Y10 \
@@ -128,7 +128,7 @@
 #define FIX5U(r, a, b) TAKE((4*r+32), 5, a, b)
 #define NOFIX(r, a, b)
 
-// LESS takes off the minimum times the sum of the activations.
+// LESS subtracts the minimum times the sum of the activations.
 #define LESS(r, a, b) \
 	VBROADCASTSS (4*r)(R11), Y10  \
 	VFNMADD231PS (BX), Y10, a     \

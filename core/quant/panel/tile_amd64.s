@@ -4,7 +4,7 @@
 
 // Products of a panel of 16 rows of weights, unpacked to signed bytes, with a
 // tile of 8 rows of activations, by AVX-512 VNNI. Weights have 128 added, so
-// that they are unsigned; fix takes off what that adds.
+// that they are unsigned; fix subtracts the excess.
 //
 // Registers: DI y, AX its stride; SI weights; R8 their scales, BX their
 // minima; R9 activations; R10 their scales; R11 their sums; R12 fix; CX
@@ -47,7 +47,7 @@ GLOBL flip<>(SB), RODATA|NOPTR, $8
 	VPBROADCASTD 28(R12), Z15 \
 	ADDQ $32, R12
 
-// UNIT multiplies four columns; w alternates so that the next can be loaded.
+// UNIT multiplies four columns; w alternates to allow loading the next.
 #define UNIT(i, w) \
 	VPXORD        (64*i)(SI), Z31, w      \
 	VPDPBUSD.BCST (32*i)(R9), w, Z8       \

@@ -3,13 +3,13 @@
 #include "textflag.h"
 
 // Products of a panel of 16 rows of weights, as signed bytes, with tiles of 8
-// rows of activations by AMX. The panel's columns lie as TDPBSSD wants its second
-// factor, a blocked batch (Batch) as it wants the first; the sums go through
+// rows of activations by AMX. The panel's columns have the layout of TDPBSSD's second
+// factor, a blocked batch (Batch) that of the first; the sums go through
 // memory to be scaled by AVX-512, in the order of tile_amd64.s.
 //
-// Go stops no goroutine in the middle of a function of assembly, so between
-// LDTILECFG and TILERELEASE the thread runs nothing else of Go's but handlers of
-// signals, around which the kernel saves and restores the tiles.
+// Go does not preempt a goroutine within an assembly function, so between
+// LDTILECFG and TILERELEASE the thread runs no other Go code except signal
+// handlers, around which the kernel saves and restores the tiles.
 //
 // Registers: DI y, AX its stride; SI weights, R8 their scales, BX their minima;
 // R9 activations, R10 their scales, R11 their sums; CX groups, R12 tiles; R15 the
@@ -32,7 +32,7 @@
 SHAPES(shapes32, $0x0040002000400040, $0x0000000000400020, $0x0000080808080808)
 SHAPES(shapes16, $0x0040001000400040, $0x0000000000400010, $0x0000040804080808)
 
-// The instructions, which Go's assembler does not know.
+// The instructions that Go's assembler lacks.
 #define LDTILECFG_R11   BYTE $0xc4; BYTE $0xc2; BYTE $0x78; BYTE $0x49; BYTE $0x03
 #define TILERELEASE     BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0xc0
 #define TILEZERO(t)     BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $(0xc0|t<<3)
@@ -59,7 +59,7 @@ SHAPES(shapes16, $0x0040001000400040, $0x0000000000400010, $0x0000040804080808)
 	TILESTORE_R15(0, 0) \
 	TILESTORE_R15(1, 512)
 
-// BEGIN takes what stays, TILE what begins anew with each tile of activations.
+// BEGIN sets up the fixed registers, TILE those of each tile of activations.
 #define BEGIN(shapes, panel_x, panel_d) \
 	LEAQ 63(SP), R15        \
 	ANDQ $~63, R15          \
@@ -101,7 +101,7 @@ SHAPES(shapes16, $0x0040001000400040, $0x0000000000400010, $0x0000040804080808)
 	SCALE(7, sums, d, Z7) \
 	ADDQ $64, R8
 
-// MINIMA takes off what the minima at BX are times the sums of activations.
+// MINIMA subtracts the minima at BX times the sums of activations.
 #define MINIMA \
 	VMOVUPS (BX), Z16                  \
 	VFNMADD231PS.BCST (R11), Z16, Z0   \

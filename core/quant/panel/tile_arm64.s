@@ -9,7 +9,7 @@
 // func zipNEON(dst, src *int8, pairs int)
 //
 // Two units, four columns of 16 rows each, become eight columns of 16 rows,
-// row after row: what SMMLA takes.
+// row after row: the layout of SMMLA.
 TEXT ·zipNEON(SB), NOSPLIT, $0-24
 	MOVD dst+0(FP), R0
 	MOVD src+8(FP), R1

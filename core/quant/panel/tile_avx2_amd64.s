@@ -44,7 +44,7 @@ WORDS(sixteens16, $0x0010001000100010)
 	VPMADDWD by, Y6, Y6 \
 	VPMADDWD by, Y7, Y7
 
-// PUT puts them by, GET adds them to others.
+// PUT saves them, GET adds them to others.
 #define PUT \
 	VMOVDQU Y0, 256(R15) \
 	VMOVDQU Y1, 288(R15) \

@@ -5,7 +5,7 @@
 // func transposeAVX2(dst, src *byte, stride, n, srcStep, dstStep, apart int)
 //
 // n times: 16 bytes of each of 8 rows, stride apart, become four times the
-// words of the 8 rows, 32 bytes, so many bytes apart. src and dst then advance by
+// words of the 8 rows, 32 bytes, apart bytes apart. src and dst then advance by
 // their steps.
 TEXT ·transposeAVX2(SB), NOSPLIT, $0-56
 	MOVQ dst+0(FP), DI

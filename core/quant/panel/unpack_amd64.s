@@ -145,7 +145,7 @@ loop:
 
 
 
-// PAIR writes unit i of Y0 at to, two bits and the bit that HIGH takes.
+// PAIR writes unit i of Y0 at to, two bits and the bit of HIGH.
 #define PAIR(i, HIGH, to) \
 	VPSRLD  $(2*i), Y0, Y1 \
 	VPAND   Y15, Y1, Y1    \

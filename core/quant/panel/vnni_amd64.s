@@ -5,7 +5,7 @@
 // Products of one row of activations with panels of 16 rows of weights, one
 // row a lane, by AVX-512 VNNI. VPDPBUSD multiplies unsigned with signed bytes:
 // 8-bit weights have 128 added (their sign bit flipped), narrower ones are
-// unsigned as stored; fix32 and fix16 take off what that adds.
+// unsigned as stored; fix32 and fix16 subtract the excess.
 //
 // Registers: DI y; SI integers; R8 scales; R9 activations; R10 their scales;
 // R11 their sums; R12 fix; CX groups of 32 (blocks of 256 for K-quants); BX
@@ -43,7 +43,7 @@ GLOBL tableMXFP4<>(SB), RODATA|NOPTR, $16
 	MOVQ   s+16(FP), R8      \
 	MOVQ   panels+64(FP), BX
 
-// PANEL begins a panel: integers and scales go on where the last one's ended.
+// PANEL begins a panel: its integers and scales follow those of the last one.
 #define PANEL \
 	MOVQ   x+24(FP), R9    \
 	MOVQ   d+32(FP), R10   \
@@ -61,8 +61,8 @@ GLOBL tableMXFP4<>(SB), RODATA|NOPTR, $16
 	VZEROUPPER       \
 	RET
 
-// PREFETCH asks for the line that will be read some iterations later: the
-// next panel's begins where this one ends.
+// PREFETCH prefetches the line that will be read some iterations later: the next
+// panel begins at the end of this one.
 #define AHEAD 4096
 #define PREFETCH(off) PREFETCHT0 (AHEAD+off)(SI)
 
@@ -177,8 +177,8 @@ GLOBL tableMXFP4<>(SB), RODATA|NOPTR, $16
 	ADDQ $384, SI                \
 	ADDQ $32, R9
 
-// DOTTABLE adds to Z1 and Z2 the products of 32 columns of 4 bits that choose
-// from the table Z30.
+// DOTTABLE adds to Z1 and Z2 the products of 32 columns of 4 bits that index
+// the table Z30.
 #define UNITTABLE(i) \
 	VMOVDQU64     (64*i)(SI), Z3       \
 	VPANDD        Z31, Z3, Z4          \
@@ -274,7 +274,7 @@ GLOBL tableMXFP4<>(SB), RODATA|NOPTR, $16
 	VMULPS.BCST (R10), reg, reg \
 	VFMADD231PS ints, reg, Z0
 
-// NEXT goes on to the next group.
+// NEXT advances to the next group.
 #define NEXT \
 	ADDQ $4, R10 \
 	ADDQ $4, R11 \
@@ -543,7 +543,7 @@ TEXT ·rowQ2KVNNI(SB), NOSPLIT, $0-72
 
 panel:
 	PANEL
-	VPXORD Z14, Z14, Z14 // what the minima take off
+	VPXORD Z14, Z14, Z14 // the correction of the minima
 
 block:
 	VCVTPH2PS (R8), Z10
