@@ -82,7 +82,7 @@ func regressing(core string) Recipe {
 	r := drawing(core)
 	r.Decoder.Net = &net.Config{
 		Inputs: []net.Port{{Name: States, Rows: 20, Cols: 24}},
-		Layers: []net.Layer{{Kind: "reshape", Rows: 1, Cols: 480}, {Kind: "mlp", Hidden: 24, Out: 3072}, {Kind: "linear", Out: 12288},
+		Layers: []net.Layer{{Kind: "reshape", Rows: 1, Cols: 480}, {Kind: "mlp", Hidden: 24, Out: 12288},
 			{Kind: "reshape", Rows: 4096, Cols: 3, Height: 64, Name: "picture"}},
 		Outputs: []string{"picture"},
 	}

@@ -61,6 +61,9 @@ func saying(core, dir string) Recipe {
 // and generates their sound: a word is as loud as it should be in its slot, and
 // no word is silence.
 func TestSpeech(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped: -short")
+	}
 	out := t.TempDir()
 	_, told := run(t, saying(reading(t), spoken(t)), out, false, 1)
 	if l := told.losses(); !(l[1] < 0.9*l[0]) {

@@ -3,6 +3,7 @@ package sound
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"gonum.org/v1/gonum/dsp/fourier"
 )
@@ -199,6 +200,9 @@ func loud(bands [][]float64, power []float64, share float64) []float32 {
 // voicing returns the share of voice in a section of speech, 0 to 1: its
 // similarity to itself a period later (autocorrelation below 1.6 kHz).
 func (a *analyser) voicing(v []float64) float64 {
+	if !slices.ContainsFunc(v, func(x float64) bool { return x != 0 }) {
+		return 0
+	}
 	mean := 0.0
 	for _, x := range v {
 		mean += x / float64(len(v))
