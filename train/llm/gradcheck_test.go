@@ -32,7 +32,12 @@ func variants() map[string]Config {
 func TestGradcheck(t *testing.T) {
 	for name, c := range variants() {
 		t.Run(name, func(t *testing.T) {
-			results, err := Gradcheck(c, GradcheckOptions{Seed: 7, Entries: 20})
+			t.Parallel()
+			entries := 20
+			if testing.Short() {
+				entries = 4
+			}
+			results, err := Gradcheck(c, GradcheckOptions{Seed: 7, Entries: entries})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -58,6 +63,10 @@ func TestGradcheckLoRA(t *testing.T) {
 	for name, c := range variants() {
 		for _, targets := range [][]string{nil, {"ffn_down"}} {
 			t.Run(fmt.Sprint(name, targets), func(t *testing.T) {
+				t.Parallel()
+				if testing.Short() && targets == nil {
+					t.Skip("skipped: -short")
+				}
 				results, err := Gradcheck(c, GradcheckOptions{Seed: 3, Entries: 6, LoRA: &LoRA{Rank: 3, Alpha: 5, Targets: targets}})
 				if err != nil {
 					t.Fatal(err)

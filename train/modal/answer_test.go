@@ -13,6 +13,7 @@ import (
 // Right answers are those of greedy decoding, word for word; both are computed
 // in another way.
 func TestAnswers(t *testing.T) {
+	t.Parallel()
 	r := encoding()
 	r.Stop.Steps, r.Optimizer.Rate, r.Data.Ask, r.Eval.Every = 40, 1e-2, []string{"*/size", "*/there"}, 0
 	tr, _ := run(t, r, filepath.Join(t.TempDir(), "enc"), false, 2)

@@ -13,6 +13,7 @@ import (
 // The gradient of the encoder through the projector and the core agrees with
 // central differences of the same float32 pass, with a coarse tolerance.
 func TestGradient(t *testing.T) {
+	t.Parallel()
 	workers := pool.New(2)
 	defer workers.Close()
 	r := encoding().WithDefaults()

@@ -32,6 +32,7 @@ func hearing(dim int) Modality {
 
 // Images and sounds are learned in one run, each by its networks.
 func TestTwoMedia(t *testing.T) {
+	t.Parallel()
 	r := encoding()
 	r.Modalities = append(r.Modalities, hearing(24))
 	r.Data.Sound = &Sound{Kinds: []string{"tones"}, Seed: 4}
@@ -70,6 +71,10 @@ func TestTwoMedia(t *testing.T) {
 // An external encoder, an ONNX file, is run and never trained. A projector
 // learns after it as after the network that was exported to it.
 func TestExternal(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped: -short")
+	}
+	t.Parallel()
 	dir := t.TempDir()
 	run(t, encoding(), filepath.Join(dir, "enc"), false, 2)
 	from := filepath.Join(dir, "enc", train.LastFile)

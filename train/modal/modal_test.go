@@ -128,6 +128,10 @@ func weights(t *Trainer, prefix string) map[string][]float32 {
 // only its parts, as its hashes prove. Interrupted and resumed on another
 // number of threads, the result is bit-identical.
 func TestStages(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped: -short")
+	}
+	t.Parallel()
 	dir := t.TempDir()
 	enc := filepath.Join(dir, "enc")
 	first, events := run(t, encoding(), enc, false, 1)
@@ -194,6 +198,7 @@ func TestStages(t *testing.T) {
 // While encoders wait, the core learns and they do not change; afterwards they
 // do.
 func TestWait(t *testing.T) {
+	t.Parallel()
 	r := encoding()
 	r.Optimizer.Name, r.Wait, r.Eval = "muon", 3, train.HeldOut{N: 1}
 	start, err := New(context.Background(), r, train.Options{From: ".", Threads: 1})
@@ -218,6 +223,10 @@ func TestWait(t *testing.T) {
 // A projector learns with the core and the adapter of a build: the core is
 // changed as the adapter says, and both are frozen.
 func TestFrozenAdapter(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped: -short")
+	}
+	t.Parallel()
 	dir := t.TempDir()
 	enc, low := filepath.Join(dir, "enc"), filepath.Join(dir, "low.gguf")
 	run(t, encoding(), enc, false, 1)
@@ -270,6 +279,10 @@ func TestFrozenAdapter(t *testing.T) {
 // A mixture reads documents and images, trains only the adapters, and resumes
 // in both sources.
 func TestMixture(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped: -short")
+	}
+	t.Parallel()
 	dir := t.TempDir()
 	text := filepath.Join(dir, "text.txt")
 	var lines string
@@ -303,6 +316,10 @@ func TestMixture(t *testing.T) {
 // Features of frozen encoders are cached for repeated examples, without effect
 // on the result.
 func TestMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped: -short")
+	}
+	t.Parallel()
 	dir := t.TempDir()
 	run(t, encoding(), filepath.Join(dir, "enc"), false, 2)
 	for name, change := range map[string]func(*Recipe){
@@ -357,6 +374,7 @@ func FuzzHeader(f *testing.F) {
 
 // A checkpoint of another task, and one of another core, are refused.
 func TestCheckpointRefused(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	run(t, encoding(), filepath.Join(dir, "enc"), false, 2)
 	r := aligning(filepath.Join(dir, "enc", train.LastFile))

@@ -47,6 +47,7 @@ func readingRecipe() Recipe {
 // An encoder learns signs, resumes bit-identically, and is saved without its
 // heads, ready for a projector.
 func TestReader(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	r := readingRecipe()
 	whole, told := run(t, r, filepath.Join(dir, "whole"), false, 1)
@@ -101,6 +102,7 @@ func TestReader(t *testing.T) {
 
 // A longer network begins with the tensors of a shorter one.
 func TestBegin(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	r := readingRecipe()
 	r.Stop.Steps = 2
@@ -130,6 +132,10 @@ func TestBegin(t *testing.T) {
 // An encoder and a projector begin with the files of modules exported from such
 // networks, a core's adapters with a GGUF adapter.
 func TestBeginModule(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped: -short")
+	}
+	t.Parallel()
 	dir := t.TempDir()
 	r := readingRecipe()
 	r.Stop.Steps = 1

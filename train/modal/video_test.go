@@ -14,6 +14,10 @@ import (
 // frames between the markers of videos. Training the core on it does not change
 // the projector.
 func TestVideos(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped: -short")
+	}
+	t.Parallel()
 	dir := t.TempDir()
 	r := encoding()
 	r.Stop.Steps = 1
