@@ -11,12 +11,12 @@ import (
 	"mm-abi.org/mm/modules"
 )
 
-// Resolved are the manifests a graph's references came to, by module name. A
-// nil manifest is that of a module which is there and has faults of its own,
-// told elsewhere: what follows from them is not told again.
+// Resolved maps module names to the manifests that a graph's references
+// resolved to. A nil manifest is that of a module with faults reported
+// elsewhere; consequent faults are not reported again.
 type Resolved map[string]*modules.Manifest
 
-// checker walks one graph; binding carries what is known of named dimensions.
+// checker walks one graph; binding holds the sizes of named dimensions.
 type checker struct {
 	graph    *Graph
 	resolved Resolved
@@ -26,7 +26,7 @@ type checker struct {
 
 // Check reports every reason why the modules of the graph do not fit. Modules
 // that are absent from resolved are skipped with a warning, so that a graph
-// can be checked as far as its modules are at hand.
+// can be checked with some of its modules.
 func (g *Graph) Check(resolved Resolved) diag.List {
 	c := &checker{graph: g, resolved: resolved}
 	c.roles()
@@ -52,7 +52,7 @@ func (c *checker) roles() {
 		pos := c.graph.Pos(n.Ptr + "/ref")
 		place := section(n.Ptr)
 		if first, ok := seen[place+n.Ref.Name]; ok && n.Type != abi.Encoder && n.Type != abi.Projector {
-			c.list.Add(diag.TwiceInBuild, pos, fmt.Sprintf("%s stands at %s already", n.Ref.Name, first), "remove one of them")
+			c.list.Add(diag.TwiceInBuild, pos, fmt.Sprintf("%s is already listed at %s", n.Ref.Name, first), "remove one of them")
 		}
 		seen[place+n.Ref.Name] = strings.TrimPrefix(n.Ptr, "/")
 		m, ok := c.resolved[n.Ref.Name]
@@ -66,7 +66,7 @@ func (c *checker) roles() {
 			c.list.Add(diag.WrongRole, pos, fmt.Sprintf("%s is a %s, a %s belongs here", m.ID(), m.Type, n.Type), "")
 		}
 		if major(m.ABI) != major(c.graph.ABI) {
-			c.list.Add(diag.ABIDiffers, pos, fmt.Sprintf("%s speaks %s, the build %s", m.ID(), m.ABI, c.graph.ABI), "")
+			c.list.Add(diag.ABIDiffers, pos, fmt.Sprintf("%s has %s, the build %s", m.ID(), m.ABI, c.graph.ABI), "")
 		}
 	}
 }
@@ -91,8 +91,8 @@ func (c *checker) of(ref abi.Ref, t abi.ModuleType) *modules.Manifest {
 	return nil
 }
 
-// bind enters the core's width first, so that every later difference is told
-// against the core, then what each module states of itself.
+// bind enters the core's width first, so that later differences are reported
+// against the core, then the widths of each module.
 func (c *checker) bind() {
 	if m := c.of(c.graph.Core.LLM.Ref, abi.Core); m != nil {
 		t := m.Contract()
@@ -111,7 +111,7 @@ func (c *checker) bind() {
 	}
 }
 
-// width reports a mismatch, as a width where it is one of d_model.
+// width reports a mismatch, as a width if it is one of d_model.
 func (c *checker) width(ptr string, f *abi.Mismatch) {
 	code, hint := diag.PortSize, "use modules trained for the same "+f.Dim
 	if f.Dim == "d_model" {
@@ -125,17 +125,17 @@ func (c *checker) core() {
 	llm := g.Core.LLM
 	core := c.of(llm.Ref, abi.Core)
 	if llm.KVDType != "" && !llm.KVDType.KnownKV() {
-		c.list.Add(diag.KVUnknown, g.Pos("/core/llm/kv_dtype"), fmt.Sprintf("%q is no KV cache type, known: %s", llm.KVDType, join(abi.KVDTypes())), "")
+		c.list.Add(diag.KVUnknown, g.Pos("/core/llm/kv_dtype"), fmt.Sprintf("unknown KV cache type %q, known: %s", llm.KVDType, join(abi.KVDTypes())), "")
 	}
 	if core == nil {
 		return
 	}
 	tokens := core.Contract()
 	if llm.DModel != 0 && llm.DModel != tokens.DModel {
-		c.list.Add(diag.WidthDiffers, g.Pos("/core/llm/d_model"), fmt.Sprintf("the graph says %d, %s has %d", llm.DModel, core.ID(), tokens.DModel), fmt.Sprintf("write d_model: %d", tokens.DModel))
+		c.list.Add(diag.WidthDiffers, g.Pos("/core/llm/d_model"), fmt.Sprintf("the graph has %d, %s has %d", llm.DModel, core.ID(), tokens.DModel), fmt.Sprintf("write d_model: %d", tokens.DModel))
 	}
 	if llm.MaxSeq > tokens.MaxSeq {
-		c.list.Add(diag.SequenceFull, g.Pos("/core/llm/max_seq"), fmt.Sprintf("the graph says %d, %s was made for %d", llm.MaxSeq, core.ID(), tokens.MaxSeq), "")
+		c.list.Add(diag.SequenceFull, g.Pos("/core/llm/max_seq"), fmt.Sprintf("the graph has %d, %s was made for %d", llm.MaxSeq, core.ID(), tokens.MaxSeq), "")
 	}
 	if llm.KVDType.KnownKV() && len(core.KVDTypes) > 0 && !slices.Contains(core.KVDTypes, llm.KVDType) {
 		c.list.Add(diag.KVUnknown, g.Pos("/core/llm/kv_dtype"), fmt.Sprintf("%s does not list %s; it lists %s", core.ID(), llm.KVDType, join(core.KVDTypes)), "")
@@ -154,8 +154,7 @@ func (c *checker) core() {
 	}
 }
 
-// sameTokens compares the token contract of m, where it states one, with the
-// core's.
+// sameTokens compares the token contract of m, if it has one, with the core's.
 func (c *checker) sameTokens(core, m *modules.Manifest, ptr string) {
 	if m == nil || m.Tokens == nil {
 		return
@@ -201,7 +200,7 @@ func (c *checker) modalities() {
 		ptr := fmt.Sprintf("/modalities/%d", i)
 		enc := c.of(mod.Enc.Ref, abi.Encoder)
 		if !mod.Projects() {
-			continue // the schema sees to it that there is no core
+			continue // the schema ensures that there is no core
 		}
 		proj := c.of(mod.Proj.Ref, abi.Projector)
 		if mod.Proj.TCapOld != 0 && mod.Proj.TCapNew != 0 && mod.Proj.TCapOld != mod.Proj.TCapNew {
@@ -248,23 +247,23 @@ func or(s, otherwise string) string {
 	return s
 }
 
-// projector checks what the graph asks of a projector against its manifest and
-// its width and cap against the core.
+// projector compares the graph's values for a projector with its manifest and
+// its width and cap with the core.
 func (c *checker) projector(ptr string, mod Modality, proj *modules.Manifest) {
 	core := c.of(c.graph.Core.LLM.Ref, abi.Core)
 	width, _ := proj.Params.Int("d_model")
-	// A projector made for another width than the core's is told as that
-	// already; whatever out_dim says, no number would mend it.
+	// A projector of another width than the core's is already reported; no
+	// out_dim would fix it.
 	misfit := core != nil && int64(core.Contract().DModel) != width
 	if n := mod.Proj.OutDim; n != 0 && int64(n) != width && !misfit {
-		c.list.Add(diag.ParamDiffers, c.graph.Pos(ptr+"/out_dim"), fmt.Sprintf("the graph says %d, %s gives %d", n, proj.ID(), width), fmt.Sprintf("write out_dim: %d", width))
+		c.list.Add(diag.ParamDiffers, c.graph.Pos(ptr+"/out_dim"), fmt.Sprintf("the graph has %d, %s gives %d", n, proj.ID(), width), fmt.Sprintf("write out_dim: %d", width))
 	}
 	capPtr := ptr + "/T_cap"
 	if mod.Proj.TCapNew != 0 {
 		capPtr = ptr + "/t_cap"
 	}
 	if n := mod.TCap(); n != 0 && n != proj.TCap() {
-		c.list.Add(diag.ParamDiffers, c.graph.Pos(capPtr), fmt.Sprintf("the graph says %d, %s gives at most %d", n, proj.ID(), proj.TCap()), fmt.Sprintf("write T_cap: %d", proj.TCap()))
+		c.list.Add(diag.ParamDiffers, c.graph.Pos(capPtr), fmt.Sprintf("the graph has %d, %s gives at most %d", n, proj.ID(), proj.TCap()), fmt.Sprintf("write T_cap: %d", proj.TCap()))
 	}
 	limit, _ := abi.DefaultCaps(proj.Modality)
 	who := string(c.graph.ABI)
@@ -320,9 +319,9 @@ func (c *checker) decoders() {
 		ptr := fmt.Sprintf("/decoders/%d", i)
 		for _, key := range slices.Sorted(maps.Keys(d.Params)) {
 			if own, ok := m.Params[key]; ok && fmt.Sprint(own) != fmt.Sprint(d.Params[key]) {
-				c.list.Add(diag.ParamDiffers, c.graph.Pos(ptr+"/"+key), fmt.Sprintf("%s: the graph says %v, %s has %v", key, d.Params[key], m.ID(), own), fmt.Sprintf("write %s: %v", key, own))
+				c.list.Add(diag.ParamDiffers, c.graph.Pos(ptr+"/"+key), fmt.Sprintf("%s: the graph has %v, %s has %v", key, d.Params[key], m.ID(), own), fmt.Sprintf("write %s: %v", key, own))
 			} else if !ok {
-				c.list.Add(diag.UnknownKey, c.graph.doc.KeyPos(ptr+"/"+key), fmt.Sprintf("%q is no parameter of %s", key, m.ID()), "known: "+strings.Join(slices.Sorted(maps.Keys(m.Params)), ", "))
+				c.list.Add(diag.UnknownKey, c.graph.doc.KeyPos(ptr+"/"+key), fmt.Sprintf("unknown parameter %q of %s", key, m.ID()), "known: "+strings.Join(slices.Sorted(maps.Keys(m.Params)), ", "))
 			}
 		}
 		if core == nil || len(m.Inputs) == 0 || len(m.Inputs[0].Shape) == 0 {

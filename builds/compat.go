@@ -10,14 +10,14 @@ import (
 	"mm-abi.org/mm/abi"
 )
 
-// CompatFile is the name of the compatibility table beside the graphs.
+// CompatFile is the name of the compatibility table in the graphs' folder.
 const CompatFile = "compat.csv"
 
-// compatHeader names the columns of the table. The word generated tells an
-// editor to keep away.
+// compatHeader names the columns of the table. The word generated tells
+// editors not to change it.
 var compatHeader = []string{"build", "core", "core_version", "module", "version", "type", "abi", "result", "digest"}
 
-// CompatRow says that one module was checked with one core in one build.
+// CompatRow records that one module was checked with one core in one build.
 type CompatRow struct {
 	Build, Core, CoreVersion, Module, Version string
 	Type                                      abi.ModuleType
@@ -26,7 +26,7 @@ type CompatRow struct {
 	Digest                                    string // of the module that was checked
 }
 
-// Compat is the table of what was checked with what.
+// Compat is the table of checked combinations.
 type Compat []CompatRow
 
 // ParseCompat reads a table that Encode wrote.
@@ -61,7 +61,7 @@ func (c Compat) Encode() []byte {
 	})
 	var buf bytes.Buffer
 	w := csv.NewWriter(&buf)
-	w.Write(compatHeader) // a bytes.Buffer takes every write
+	w.Write(compatHeader) // a bytes.Buffer accepts every write
 	for _, r := range rows {
 		w.Write([]string{r.Build, r.Core, r.CoreVersion, r.Module, r.Version, string(r.Type), string(r.ABI), r.Result, r.Digest})
 	}

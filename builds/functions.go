@@ -6,7 +6,7 @@ import (
 	"mm-abi.org/mm/internal/diag"
 )
 
-// coreless reports what only a core makes use of, in a build without one.
+// coreless reports parts that need a core in a build without one.
 func (c *checker) coreless() {
 	g := c.graph
 	if g.HasCore() {
@@ -26,8 +26,8 @@ func (c *checker) coreless() {
 	}
 }
 
-// backends tells which engines the graph asks for, and reports a module that
-// it asks two of: a module is opened once.
+// backends collects the engines that the graph requests, and reports a module
+// with two: a module is opened once.
 func (c *checker) backends() {
 	asked := map[string]string{}
 	for _, n := range c.graph.Nodes() {

@@ -1,12 +1,12 @@
-// Package builds reads build.graph.yaml, checks that the modules it names fit
-// together, and holds what comes of it: the lock file and the Assembly.
+// Package builds parses build.graph.yaml, checks that the modules it names fit
+// together, and defines the results: the lock file and the Assembly.
 //
-// A [Graph] says which core, encoders, projectors, decoders and skills make a
-// build and what is shipped of it. [Graph.Check] takes the manifests that its
-// references resolved to and reports every reason why they do not fit. A
-// [Lock] pins each reference to one digest. An [Assembly] is the resolved
-// build with its files: what assemble composes and runtimes runs. The
-// reference graphs, their locks and compat.csv lie beside this file.
+// A [Graph] lists the core, encoders, projectors, decoders and skills of a
+// build and what is shipped of it. [Graph.Check] compares the manifests of its
+// references and reports every reason why they do not fit. A [Lock] pins each
+// reference to one digest. An [Assembly] is the resolved build with its files,
+// which assemble writes and runtimes runs. The reference graphs, their locks
+// and compat.csv are in this folder.
 package builds
 
 import (
@@ -47,7 +47,7 @@ type Core struct {
 		Ref     abi.Ref   `json:"ref"`
 		DModel  int       `json:"d_model,omitempty"`
 		KVDType abi.DType `json:"kv_dtype,omitempty"`
-		MaxSeq  int       `json:"max_seq,omitempty"` // 0: the core's own
+		MaxSeq  int       `json:"max_seq,omitempty"` // 0: the core's
 		Backend string    `json:"backend,omitempty"` // the engine; "": the first that can
 	} `json:"llm"`
 	Draft *struct {
@@ -79,7 +79,7 @@ type Modality struct {
 // Projects reports whether there is a projector.
 func (m Modality) Projects() bool { return m.Proj.Ref.Name != "" }
 
-// TCap is the cap the graph gives the projector, 0 when it gives none.
+// TCap returns the graph's cap for the projector, or 0.
 func (m Modality) TCap() int { return max(m.Proj.TCapOld, m.Proj.TCapNew) }
 
 // Decoder is a decoder and the parameters it runs with.
@@ -104,7 +104,7 @@ func (d *Decoder) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Skill is a tool the core may call, with limits tighter than its own.
+// Skill is a tool that the core may call, with limits of the graph.
 type Skill struct {
 	Ref    abi.Ref         `json:"ref"`
 	Limits *modules.Limits `json:"limits,omitempty"`
@@ -123,8 +123,8 @@ type Runtime struct {
 	} `json:"sandbox,omitempty"`
 }
 
-// Parse reads a graph from bytes; file gives the default name and the place of
-// messages.
+// Parse parses a graph; file provides the default name and the positions of
+// diagnostics.
 func Parse(file string, data []byte) (*Graph, diag.List) {
 	doc, list := schemas.Load(schemas.Graph, file, data)
 	if list.Failed() {
@@ -139,7 +139,7 @@ func Parse(file string, data []byte) (*Graph, diag.List) {
 		g.Name = stem(file)
 	}
 	if !abi.ValidName(g.Name) {
-		list.Add(diag.WrongForm, diag.Pos{File: file}, fmt.Sprintf("%q, from the file's name, is no name", g.Name), "add name: to the graph")
+		list.Add(diag.WrongForm, diag.Pos{File: file}, fmt.Sprintf("invalid name %q, from the file's name", g.Name), "add name: to the graph")
 		return nil, list
 	}
 	for name, t := range g.Exports {
@@ -179,12 +179,12 @@ func (g *Graph) Pos(ptr string) diag.Pos {
 	return g.doc.Pos(ptr)
 }
 
-// HasCore reports whether the build has a language model. One that has none is
-// a set of functions.
+// HasCore reports whether the build has a language model. A build without one
+// is a set of functions.
 func (g *Graph) HasCore() bool { return g.Core.LLM.Ref.Name != "" }
 
-// Node is one reference of the graph: where it stands and what may stand
-// there.
+// Node is one reference of the graph: its position and the allowed module
+// types.
 type Node struct {
 	Ref     abi.Ref
 	Type    abi.ModuleType

@@ -15,8 +15,8 @@ import (
 )
 
 // Lock is a NAME.lock.yaml: the exact modules of one graph. mm lock maintains
-// it; it is sorted and normalised, so that a difference in version control is
-// a difference in meaning.
+// it; it is sorted and normalized, so that every difference in version control
+// is meaningful.
 type Lock struct {
 	Version int         `json:"version"`
 	Graph   LockedGraph `json:"graph"`
@@ -51,7 +51,7 @@ type Locked struct {
 	Limits *modules.Effective `json:"limits,omitempty"`
 }
 
-// Request says who asked for a module, and in which words.
+// Request records which module requested another, and how.
 type Request struct {
 	By  string `json:"by"` // "graph", or the name@version of a module
 	Ref string `json:"ref"`
@@ -75,7 +75,7 @@ func LoadLock(file string) (*Lock, diag.List) {
 	return ParseLock(file, data)
 }
 
-// ParseLock reads a lock from bytes; a module that stands twice is a fault.
+// ParseLock parses a lock; a duplicate module is an error.
 func ParseLock(file string, data []byte) (*Lock, diag.List) {
 	doc, list := schemas.Load(schemas.Lock, file, data)
 	if list.Failed() {
@@ -153,8 +153,8 @@ func (l *Lock) Stale(g *Graph) diag.List {
 	return list
 }
 
-// Digest is the SHA-256 of a graph file with line ends normalised, so that a
-// checkout on Windows does not make a lock stale.
+// Digest returns the SHA-256 of a graph file with line ends normalized, so
+// that a checkout on Windows does not make a lock stale.
 func Digest(data []byte) string {
 	return fmt.Sprintf("sha256:%x", sha256.Sum256(bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n"))))
 }

@@ -9,31 +9,31 @@ import (
 	"mm-abi.org/mm/abi"
 )
 
-// Target is what one target is shipped as.
+// Target describes how one target is shipped.
 type Target struct {
-	Platform string   // os/arch; "": what the target's name says
+	Platform string   // os/arch; "": by the target's name
 	Exports  []Export // by format, in the order of the alphabet
 }
 
-// Export is what a target wants of one format.
+// Export describes a target's files of one format.
 type Export struct {
 	Format    abi.Format
 	Modules   []string  // names. Nil: the core and its draft
 	Precision string    // of the weights, in the exporter's words. "": as they are
-	KV        abi.DType // of the KV cache. "": as the graph says
+	KV        abi.DType // of the KV cache. "": that of the graph
 	Method    string    // how weights are rounded. "": as the exporter does
-	// Imatrix and Calibration are files beside the graph, by their paths from
-	// its folder: which columns matter, and a text that models read. "": none.
+	// Imatrix and Calibration are files, by their paths from the graph's
+	// folder: the importance matrix, and a text that models read. "": none.
 	Imatrix, Calibration string
 	Options              json.RawMessage // an object only the exporter understands; nil for none
-	Ptr                  string          // JSON pointer in the graph; "" for one that stands elsewhere
+	Ptr                  string          // JSON pointer in the graph; "": not in the graph
 
 	precisionKey string // "quant" or "core"
-	twice        bool   // both are given
+	twice        bool   // both are present
 	list         bool   // written as a list of names
 }
 
-// Takes reports whether the export is for the module called name, of type t.
+// Takes reports whether the export is for the module name of type t.
 func (e Export) Takes(name string, t abi.ModuleType) bool {
 	if e.Modules == nil {
 		return t == abi.Core || t == abi.DraftCore
@@ -80,7 +80,7 @@ func (e *Export) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Export returns what the target wants of a format.
+// Export returns the target's export of a format.
 func (t Target) Export(f abi.Format) (Export, bool) {
 	i := slices.IndexFunc(t.Exports, func(e Export) bool { return e.Format == f })
 	if i < 0 {
@@ -89,7 +89,7 @@ func (t Target) Export(f abi.Format) (Export, bool) {
 	return t.Exports[i], true
 }
 
-// UnmarshalJSON reads platform, and takes every other key as a format.
+// UnmarshalJSON reads platform, and every other key as a format.
 func (t *Target) UnmarshalJSON(b []byte) error {
 	var raw map[string]json.RawMessage
 	if err := json.Unmarshal(b, &raw); err != nil {

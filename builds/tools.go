@@ -14,8 +14,8 @@ import (
 	"mm-abi.org/mm/modules"
 )
 
-// tools checks the router's tokens against the core and tells which limits
-// hold for each skill.
+// tools compares the router's tokens with the core's and collects the limits
+// of each skill.
 func (c *checker) tools() {
 	g := c.graph
 	core := c.of(g.Core.LLM.Ref, abi.Core)
@@ -25,12 +25,12 @@ func (c *checker) tools() {
 			if tokens == nil {
 				tokens, ptr = m.ToolCallTokens, "/runtime/router/ref"
 			} else if !slices.Equal(tokens, m.ToolCallTokens) {
-				c.list.Add(diag.ParamDiffers, g.Pos(ptr), fmt.Sprintf("the graph says %s, %s has %s", strings.Join(tokens, " "), m.ID(), strings.Join(m.ToolCallTokens, " ")), "")
+				c.list.Add(diag.ParamDiffers, g.Pos(ptr), fmt.Sprintf("the graph has %s, %s has %s", strings.Join(tokens, " "), m.ID(), strings.Join(m.ToolCallTokens, " ")), "")
 			}
 		}
 		for _, t := range tokens {
 			if core != nil && !core.Contract().Has(t) {
-				c.list.Add(diag.TokensDiffer, g.Pos(ptr), fmt.Sprintf("%s is no special token of %s", t, core.ID()), "known: "+strings.Join(core.Contract().SpecialTokens, " "))
+				c.list.Add(diag.TokensDiffer, g.Pos(ptr), fmt.Sprintf("%s is not a special token of %s", t, core.ID()), "known: "+strings.Join(core.Contract().SpecialTokens, " "))
 			}
 		}
 	}
@@ -44,7 +44,7 @@ func (c *checker) tools() {
 	}
 }
 
-// limits notes what holds for a skill.
+// limits records the effective limits of a skill.
 func (c *checker) limits(ptr string, s Skill, m *modules.Manifest) {
 	box := c.graph.Runtime.Sandbox
 	if box == nil {
@@ -59,7 +59,7 @@ func (c *checker) limits(ptr string, s Skill, m *modules.Manifest) {
 	c.list.Note(diag.LimitsMerged, c.graph.Pos(ptr), said, "")
 }
 
-// own are the limits that a skill and its entry in the graph state.
+// own returns the limits that a skill and its entry in the graph state.
 func (s Skill) own(m *modules.Manifest) modules.Effective {
 	if m == nil || m.Runtime == nil {
 		return s.Limits.Effective()
@@ -67,8 +67,8 @@ func (s Skill) own(m *modules.Manifest) modules.Effective {
 	return m.Runtime.Limits.Effective().Merge(s.Limits.Effective())
 }
 
-// sandbox is what the build's sandbox allows: its manifest's limits, where it is
-// at hand, and the graph's, the smaller of each.
+// sandbox returns the limits of the build's sandbox: its manifest's, if it is
+// available, and the graph's, the smaller of each.
 func (g *Graph) sandbox(m *modules.Manifest) modules.Effective {
 	box := g.Runtime.Sandbox
 	if box == nil {
@@ -120,13 +120,13 @@ func (c *checker) kv(e Export) {
 	core := c.of(c.graph.Core.LLM.Ref, abi.Core)
 	pos := c.at(e, e.Ptr+"/kv")
 	if e.KV != "" && !e.KV.KnownKV() {
-		c.list.Add(diag.KVUnknown, pos, fmt.Sprintf("%q is no KV cache type, known: %s", e.KV, join(abi.KVDTypes())), "")
+		c.list.Add(diag.KVUnknown, pos, fmt.Sprintf("unknown KV cache type %q, known: %s", e.KV, join(abi.KVDTypes())), "")
 	} else if core != nil && e.KV != "" && len(core.KVDTypes) > 0 && !slices.Contains(core.KVDTypes, e.KV) {
 		c.list.Add(diag.KVUnknown, pos, fmt.Sprintf("%s does not list %s; it lists %s", core.ID(), e.KV, join(core.KVDTypes)), "")
 	}
 }
 
-// files checks that the files which an export names are beside the graph.
+// files checks that the export's files exist in the graph's folder.
 func (c *checker) files(e Export) {
 	for _, f := range [...]struct{ key, path string }{{"imatrix", e.Imatrix}, {"calibration", e.Calibration}} {
 		if f.path == "" {
@@ -136,17 +136,17 @@ func (c *checker) files(e Export) {
 		info, err := os.Stat(at)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			c.list.Add(diag.FileMissing, c.at(e, e.Ptr+"/"+f.key), fmt.Sprintf("there is no %s", at), "paths are those from the graph's folder")
+			c.list.Add(diag.FileMissing, c.at(e, e.Ptr+"/"+f.key), fmt.Sprintf("missing file %s", at), "paths are those from the graph's folder")
 		case err != nil:
 			c.list.Add(diag.Unreadable, c.at(e, e.Ptr+"/"+f.key), err.Error(), "")
 		case !info.Mode().IsRegular():
-			c.list.Add(diag.Unreadable, c.at(e, e.Ptr+"/"+f.key), at+" is no regular file", "name a file")
+			c.list.Add(diag.Unreadable, c.at(e, e.Ptr+"/"+f.key), at+" is not a regular file", "name a file")
 		}
 	}
 }
 
-// at is the place of a part of an export; none for one that stands elsewhere
-// than in the graph.
+// at returns the position of a part of an export; none if it is not in the
+// graph.
 func (c *checker) at(e Export, ptr string) diag.Pos {
 	if e.Ptr == "" {
 		return diag.Pos{}
@@ -154,8 +154,8 @@ func (c *checker) at(e Export, ptr string) diag.Pos {
 	return c.graph.Pos(ptr)
 }
 
-// taken are the resolved modules that an export is for, each once, in the
-// order of the graph.
+// taken returns the resolved modules of an export, each once, in the order of
+// the graph.
 func (c *checker) taken(e Export) []*modules.Manifest {
 	var list []*modules.Manifest
 	for _, n := range c.graph.Nodes() {
@@ -167,8 +167,8 @@ func (c *checker) taken(e Export) []*modules.Manifest {
 	return list
 }
 
-// precision checks one of the precisions that every format has against what
-// the module lists. What a format calls its own is judged by its exporter.
+// precision compares one of the precisions that every format has with the
+// module's list. A format's own precisions are checked by its exporter.
 func (c *checker) precision(e Export, m *modules.Manifest) {
 	if m.Quant == nil || !slices.Contains(abi.Precisions(), e.Precision) || slices.Contains(m.Quant.Supported, e.Precision) {
 		return
@@ -200,7 +200,7 @@ func (c *checker) named(e Export) {
 	for i, name := range e.Modules {
 		pos := c.at(e, e.ModulePtr(i))
 		if !known[name] {
-			c.list.Add(diag.ExportUnknown, pos, fmt.Sprintf("%q is no module of the graph", name), "")
+			c.list.Add(diag.ExportUnknown, pos, fmt.Sprintf("%q is not a module of the graph", name), "")
 			continue
 		}
 		m := c.resolved[name]

@@ -44,9 +44,9 @@ func peakMiB(tb testing.TB) float64 {
 	return float64(r.Maxrss) * unit / (1 << 20)
 }
 
-// BenchmarkStore measures what the store adds to hashing: processor time of
-// each way in and out over that of reading and hashing the same file once, in
-// one run. MM_BENCH_MIB sets the file's size, 1024 by default.
+// BenchmarkStore measures the store's overhead over hashing: processor time of
+// each operation relative to reading and hashing the same file once, in one
+// run. MM_BENCH_MIB sets the file's size, 1024 by default.
 func BenchmarkStore(b *testing.B) {
 	mib := 1024
 	if text := os.Getenv("MM_BENCH_MIB"); text != "" {
@@ -167,10 +167,10 @@ func writeNoise(b *testing.B, path string, mib int) {
 	}
 }
 
-// TestCosts holds the store to its promises on a file that is small enough for
-// every run: adding by link costs about one hash, adding again next to nothing,
-// and memory does not grow with the file. A peak of memory is a process's, so
-// it runs in one of its own, which did nothing before.
+// TestCosts checks the store's costs on a file that is small enough for every
+// run: adding by link costs about one hash, adding again almost nothing, and
+// memory does not grow with the file. Peak memory is per process, so the test
+// runs in a fresh one.
 func TestCosts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped: writes a few times 128 MiB")

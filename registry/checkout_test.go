@@ -17,7 +17,7 @@ import (
 	"mm-abi.org/mm/registry/disk"
 )
 
-// full is an artifact that uses every field, over content of its own.
+// full returns an artifact that uses every field, with its content.
 func full() (artifact.Artifact, map[digest.Digest][]byte) {
 	blobs := map[digest.Digest][]byte{}
 	layer := func(path, media, role, format string) artifact.Layer {
@@ -83,7 +83,7 @@ func TestCheckout(t *testing.T) {
 		if list, _ := os.ReadDir(dir); len(list) != 4 {
 			t.Errorf("in the folder: %v", list)
 		}
-		// Again: linked files are the blobs and stay; copies are in the way.
+		// Again: linked files are the blobs and remain; copies are in the way.
 		_, err = s.Checkout(ctx, &a, dir, CheckoutOptions{Link: link})
 		if (err == nil) != link {
 			t.Errorf("again, link %v: %v", link, err)

@@ -72,7 +72,7 @@ func Example() {
 	// 3 blobs, 0 problems
 }
 
-// An interrupted download goes on where it stopped.
+// An interrupted download continues at its offset.
 func ExampleStore_Partial() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "mm-example-")

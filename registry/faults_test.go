@@ -40,7 +40,7 @@ func (sc scene) far() string    { return filepath.Join(sc.top, "far") }
 func (sc scene) source() string { return filepath.Join(sc.top, "source.bin") }
 func (sc scene) out() string    { return filepath.Join(sc.top, "out") }
 
-// sourceBytes takes a few writes to store.
+// sourceBytes needs a few writes to store.
 var sourceBytes = noise(9, 100_000)
 
 // reopen opens the scene's store with a digest cache that remembers the source.
@@ -53,8 +53,8 @@ func (sc scene) reopen(hook fsx.Hook) (*Store, error) {
 	return s, err
 }
 
-// scratch is a folder in memory where there is one: the sweeps build thousands
-// of stores, and a sync to disk for each write of each tells nothing more.
+// scratch returns a folder in memory if there is one: the sweeps build
+// thousands of stores, and a sync to disk for each write proves nothing more.
 func scratch(t *testing.T) string {
 	t.Helper()
 	if dir, err := os.MkdirTemp("/dev/shm", "mm-test-"); err == nil {
@@ -101,7 +101,7 @@ func newScene(t *testing.T) scene {
 	return sc
 }
 
-// intact checks what no fault may break.
+// intact checks the invariants that no fault may break.
 func (sc scene) intact(t *testing.T, s *Store) {
 	t.Helper()
 	sound(t, s)
@@ -386,8 +386,8 @@ func (sc scene) visible() []string {
 }
 
 // TestFaultSweep fails, and kills, every operation at every one of its calls.
-// Afterwards the store is sound, all earlier names stand, and the operation
-// can be done.
+// Afterwards the store is sound, all earlier names exist, and the operation
+// succeeds.
 func TestFaultSweep(t *testing.T) {
 	kinds := []struct {
 		name  string
@@ -470,7 +470,7 @@ func sweepOne(t *testing.T, op operation, f *fsxtest.Fault) {
 	}
 }
 
-// TestCreateFaults makes a new store under every fault.
+// TestCreateFaults creates a store under every fault.
 func TestCreateFaults(t *testing.T) {
 	for _, kind := range []*fsxtest.Fault{{Err: syscall.EIO}, {Err: syscall.ENOSPC, Short: true}, {Crash: true, Short: true}} {
 		points := fsxtest.Sweep(t, kind, func(t *testing.T, f *fsxtest.Fault) {
@@ -486,11 +486,11 @@ func TestCreateFaults(t *testing.T) {
 	}
 }
 
-// long asks for the sweeps at full length, which take minutes.
+// long reports whether the sweeps run at full length, which takes minutes.
 func long() bool { return os.Getenv("MM_FAULTS") == "long" }
 
 // TestPowerCut cuts the power after each call of each operation and loses any
-// part of what was not synced: nothing, all, random subsets, and with
+// part of the unsynced data: nothing, all, random subsets, and with
 // MM_FAULTS=long each single change, all but each, and more subsets.
 func TestPowerCut(t *testing.T) {
 	states := 0
@@ -539,8 +539,8 @@ func TestPowerCut(t *testing.T) {
 	t.Logf("%d states in all: 0 corrupt, 0 names lost", states)
 }
 
-// powerOn opens what a cut left. What an operation reported as done must be
-// there; what it did not finish can be done again.
+// powerOn opens the store after a cut. Operations reported as done must be
+// durable; unfinished ones can be repeated.
 func powerOn(t *testing.T, op operation, sc scene, finished bool) {
 	t.Helper()
 	s, err := sc.reopen(nil)
@@ -569,8 +569,8 @@ func powerOn(t *testing.T, op operation, sc scene, finished bool) {
 	}
 }
 
-// TestRealENOSPC fills a 1 MiB tmpfs: the store stays sound and takes small
-// things again once there is room.
+// TestRealENOSPC fills a 1 MiB tmpfs: the store stays sound and accepts small
+// blobs again once there is room.
 func TestRealENOSPC(t *testing.T) {
 	dir := t.TempDir()
 	if err := mountTmpfs(dir, 1<<20); err != nil {

@@ -16,10 +16,10 @@ import (
 	"mm-abi.org/mm/registry/names"
 )
 
-// TestFlipIndex flips a bit of every byte of index.json, and with MM_FAULTS=long
-// all eight. Either the store will not open,
-// or Fsck says so, or the entries mean what they meant; and no name ever leads
-// to other content.
+// TestFlipIndex flips a bit of every byte of index.json, and with
+// MM_FAULTS=long all eight. Either the store does not open, or Fsck reports
+// it, or the entries keep their meaning; and no name ever leads to other
+// content.
 func TestFlipIndex(t *testing.T) {
 	sc := newScene(t)
 	name := filepath.Join(sc.store(), "index.json")
@@ -70,7 +70,7 @@ func TestFlipIndex(t *testing.T) {
 	t.Logf("%d flips of %d bytes: %d refused, %d told, %d without meaning, 0 undetected", flips, len(good), refused, told, harmless)
 }
 
-// meaning is what the entries say, by reference and digest.
+// meaning maps references and digests to the fields of their entries.
 func meaning(t *testing.T, raw []byte) map[string]string {
 	t.Helper()
 	var doc ocispec.Index

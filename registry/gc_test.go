@@ -15,7 +15,7 @@ import (
 	"mm-abi.org/mm/registry/artifact"
 )
 
-// age makes everything in the store older than any grace.
+// age makes everything in the store older than any grace period.
 func age(t *testing.T, s *Store) {
 	t.Helper()
 	old := time.Now().Add(-30 * 24 * time.Hour)
@@ -39,7 +39,8 @@ func collect(t *testing.T, s *Store, opt GCOptions) GCReport {
 	return report
 }
 
-// TestGC: what is named stays with its signatures; what is not goes.
+// TestGC checks that named blobs remain with their signatures, and others are
+// removed.
 func TestGC(t *testing.T) {
 	s := open(t, t.TempDir(), Options{})
 	a, b := tagged(t, s, "a:1", 1), tagged(t, s, "b:1", 2)
@@ -183,7 +184,8 @@ func TestGCLeftovers(t *testing.T) {
 	}
 }
 
-// TestGCStopsAtDamage: what a broken manifest names is unknown, so nothing goes.
+// TestGCStopsAtDamage: the references of a damaged manifest are unknown, so
+// nothing is removed.
 func TestGCStopsAtDamage(t *testing.T) {
 	s := open(t, t.TempDir(), Options{})
 	desc := tagged(t, s, "a:1", 1)
@@ -198,7 +200,7 @@ func TestGCStopsAtDamage(t *testing.T) {
 	}
 }
 
-// TestFsckFinds: what is missing is named with the tag that wants it.
+// TestFsckFinds: a missing blob is reported with the tag that needs it.
 func TestFsckFinds(t *testing.T) {
 	s := open(t, t.TempDir(), Options{})
 	tagged(t, s, "a:1", 1)

@@ -83,7 +83,7 @@ func TestTargetsStayInside(t *testing.T) {
 	}
 }
 
-// TestFIFOs: what is no file is refused, and waited for by nobody.
+// TestFIFOs: FIFOs are refused without waiting for them.
 func TestFIFOs(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, Options{})
@@ -137,8 +137,8 @@ func TestMediaTypesAreShort(t *testing.T) {
 	}
 }
 
-// TestIdentity: the config's name counts, and an unknown version of the ABI is
-// told by its own error.
+// TestIdentity: the config's name counts, and an unknown version of the ABI
+// has its own error.
 func TestIdentity(t *testing.T) {
 	s := open(t, t.TempDir(), Options{})
 	desc := tagged(t, s, "sample:1", 1)
@@ -170,7 +170,7 @@ func TestIdentity(t *testing.T) {
 	if err := artifact.CheckTree(ctx, s, desc); err != nil {
 		t.Error(err)
 	}
-	for version, want := range map[string]error{string(abi.V1_1): nil, "mm-abi-9.0": artifact.ErrABI} { // the index alone says it
+	for version, want := range map[string]error{string(abi.V1_1): nil, "mm-abi-9.0": artifact.ErrABI} { // in the index alone
 		ix, err := artifact.PackIndex(ctx, s, []artifact.IndexEntry{{Descriptor: desc, Target: "a"}}, map[string]string{abi.AnnotationABI: version})
 		if err != nil {
 			t.Fatal(err)
@@ -181,8 +181,8 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// TestPowerCutKeepsProgress: of what a resumable ingest once reported as kept, a
-// power cut at any later point takes nothing.
+// TestPowerCutKeepsProgress: a power cut never loses progress that a resumable
+// ingest has reported as saved.
 func TestPowerCutKeepsProgress(t *testing.T) {
 	sc := newScene(t)
 	rec, err := fsxtest.Record(sc.top)
@@ -245,8 +245,8 @@ func TestPowerCutKeepsProgress(t *testing.T) {
 	t.Logf("%d states", states)
 }
 
-// TestJournal: changes of one handle are seen by another at once, whether they lie
-// in the journal or in index.json, and others find a complete index.json.
+// TestJournal: changes of one handle are visible to another immediately, in
+// the journal or in index.json, and others find a complete index.json.
 func TestJournal(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, Options{Journal: true})
@@ -311,7 +311,7 @@ func TestJournal(t *testing.T) {
 	if left, _ := os.ReadDir(filepath.Join(dir, disk.JournalDir)); len(left) != 0 || strings.Contains(raw(), "b:28") || !strings.Contains(raw(), "b:29") {
 		t.Errorf("after compacting: %v, %s", left, raw())
 	}
-	// Another tool writes index.json from what it read, without mm's annotations.
+	// Another tool rewrites index.json without mm's annotations.
 	if err := s.Tag(ctx, desc, "c:1"); err != nil {
 		t.Fatal(err)
 	}
@@ -324,7 +324,7 @@ func TestJournal(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("a:1 a:2 b:29 c:1 c:2")
-	// Damage in the midst is told, not passed over.
+	// Damage in the middle is an error.
 	journal, err := filepath.Glob(filepath.Join(dir, disk.JournalDir, "*"))
 	if err != nil || len(journal) != 1 {
 		t.Fatal(journal, err)
@@ -342,8 +342,8 @@ func TestJournal(t *testing.T) {
 	}
 }
 
-// TestGraphFollows compares the graph that followed many changes with one built
-// from what is there.
+// TestGraphFollows compares the graph after many changes with one built from
+// scratch.
 func TestGraphFollows(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, Options{Journal: true})
@@ -391,7 +391,7 @@ func TestGraphFollows(t *testing.T) {
 	}
 }
 
-// showsSlowly is what a repository shows, by walking all of it.
+// showsSlowly computes Shows by walking all of a repository.
 func showsSlowly(t *testing.T, s *Store, repo string, d digest.Digest) bool {
 	t.Helper()
 	tags, err := s.RepoTags(ctx, repo)
@@ -450,5 +450,5 @@ func TestSearchBothWays(t *testing.T) {
 	}
 }
 
-// regexpAnnotations is index.json's own annotations, which come last.
+// regexpAnnotations matches index.json's own annotations, which come last.
 var regexpAnnotations = regexp.MustCompile(`,"annotations":\{[^{}]*\}\}$`)

@@ -9,7 +9,7 @@ import (
 	"mm-abi.org/mm/registry/artifact"
 )
 
-// A blob that has gone bad is replaced when the right bytes are imported.
+// A damaged blob is replaced when the right bytes are imported.
 func TestImportReplacesDamage(t *testing.T) {
 	ctx := context.Background()
 	from := open(t, t.TempDir(), Options{})

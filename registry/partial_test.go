@@ -35,7 +35,7 @@ func TestPartial(t *testing.T) {
 			t.Fatal(err)
 		}
 		if p.Offset() != int64(at) {
-			t.Fatalf("goes on at %d, want %d", p.Offset(), at)
+			t.Fatalf("offset: got %d, want %d", p.Offset(), at)
 		}
 		if _, err := p.Write(data[at : at+2500]); err != nil {
 			t.Fatal(err)
@@ -79,7 +79,7 @@ func TestPartialRefuses(t *testing.T) {
 		t.Errorf("too little: %v", err)
 	}
 	if p, err = s.Partial(ctx, described(data)); err != nil || p.Offset() != 999 {
-		t.Fatalf("what was there is gone: %d, %v", p.Offset(), err)
+		t.Fatalf("earlier bytes are lost: %d, %v", p.Offset(), err)
 	}
 	p.Write([]byte{data[999] ^ 1})
 	if err := p.Commit(); !errors.Is(err, artifact.ErrCorrupt) {
@@ -186,8 +186,8 @@ func TestPartialOneAtATime(t *testing.T) {
 
 const killSize = 300 << 20
 
-// playPartial takes in killSize bytes from its offset, slowly enough to be
-// killed, telling each time where it starts.
+// playPartial receives killSize bytes from its offset, slowly enough to be
+// killed, and prints each start offset.
 func playPartial(s *Store) error {
 	data := noise(77, 1<<20)
 	p, err := s.Partial(ctx, killDesc(data))
@@ -212,8 +212,8 @@ func killDesc(mib []byte) ocispec.Descriptor {
 	return ocispec.Descriptor{MediaType: "x/y", Digest: digest.NewDigest(digest.SHA256, h), Size: killSize}
 }
 
-// TestPartialKilled kills a process that takes in 300 MiB, five times; each
-// next one goes on where the last one was.
+// TestPartialKilled kills a process that receives 300 MiB, five times; each
+// next one resumes.
 func TestPartialKilled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped: writes 300 MiB")
@@ -232,7 +232,7 @@ func TestPartialKilled(t *testing.T) {
 				break
 			}
 			if done, err := s.Exists(ctx, desc); done && err == nil {
-				break // it was quicker than whoever looks
+				break // it was faster than the observer
 			}
 			if time.Now().After(deadline) {
 				t.Fatal("too slow")
@@ -243,11 +243,11 @@ func TestPartialKilled(t *testing.T) {
 		}
 		var from int64
 		told, _ := fmt.Sscanf(strings.TrimSpace(wait()), "from %d", &from)
-		if kill > 0 && told == 1 { // or it was killed before it said so
+		if kill > 0 && told == 1 { // or it was killed before it printed anything
 			lost := max(0, last(reached, goal, kill)-from)
 			wasted += lost
 			if lost > 0 {
-				t.Errorf("kill %d: goes on at %d, lost %d", kill, from, lost)
+				t.Errorf("kill %d: resumed at %d, lost %d", kill, from, lost)
 			}
 		}
 		if cmd.ProcessState.Success() {

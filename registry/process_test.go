@@ -20,7 +20,7 @@ import (
 	"mm-abi.org/mm/registry/artifact"
 )
 
-// TestMain lets the test binary play the other processes.
+// TestMain runs the roles of child processes in the test binary.
 func TestMain(m *testing.M) {
 	if role := os.Getenv("MM_TEST_ROLE"); role != "" {
 		if err := play(role, os.Getenv("MM_TEST_STORE"), os.Getenv("MM_TEST_SEED")); err != nil {
@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// spawn starts a process of the role and returns what waits for it.
+// spawn starts a process of the role and returns its wait function.
 func spawn(t *testing.T, role, store string, seed int) (cmd *exec.Cmd, wait func() string) {
 	t.Helper()
 	cmd = exec.Command(os.Args[0])
@@ -127,13 +127,13 @@ func TestProcessesTag(t *testing.T) {
 // hammerTime is how long the processes of TestProcessesHammer work.
 const hammerTime = 3 * time.Second
 
-// hammerGrace is far below what the blobs' ages reach meanwhile, and above what
-// a push takes here.
+// hammerGrace is far below the age that blobs reach meanwhile, and above the
+// duration of a push here.
 const hammerGrace = 700 * time.Millisecond
 
-// playPush packs artifacts out of a few files that others use too, so that it
-// often meets blobs which nobody has named for longer than the grace period.
-// What Tag accepted must be whole at once, and until it is untagged.
+// playPush packs artifacts from a few shared files, so that it often reuses
+// blobs which were unnamed for longer than the grace period. A tagged artifact
+// must be complete immediately, and until it is untagged.
 func playPush(s *Store, seed int) error {
 	rng := rand.New(rand.NewPCG(uint64(seed), 1))
 	mine := map[string]uint64{}
@@ -181,7 +181,7 @@ func playPush(s *Store, seed int) error {
 	return nil
 }
 
-// whole checks that all of what ref names is there and right.
+// whole checks that all content of ref exists and is valid.
 func whole(s *Store, ref string) error {
 	desc, err := s.Resolve(ctx, ref)
 	if err != nil {
@@ -199,7 +199,7 @@ func whole(s *Store, ref string) error {
 	return nil
 }
 
-// collected is what playGC says at its end.
+// collected is the last line of playGC.
 const collected = "%d collections took %d blobs\n"
 
 func playGC(s *Store) error {
@@ -216,7 +216,7 @@ func playGC(s *Store) error {
 	return nil
 }
 
-// playRead reads what is pinned, over and over: it must be there always.
+// playRead reads pinned artifacts repeatedly: they must always exist.
 func playRead(s *Store) error {
 	reads := 0
 	for end := time.Now().Add(hammerTime); time.Now().Before(end); reads++ {
@@ -235,8 +235,8 @@ func playRead(s *Store) error {
 	return nil
 }
 
-// TestProcessesHammer lets eight processes push, tag and untag, two collect
-// garbage and one read. It also kills pushers at random moments.
+// TestProcessesHammer runs eight processes that push, tag and untag, two that
+// collect garbage and one that reads. It also kills pushers at random moments.
 func TestProcessesHammer(t *testing.T) {
 	dir := filepath.Join(scratch(t), "store")
 	s := open(t, dir, Options{})
@@ -279,8 +279,8 @@ func TestProcessesHammer(t *testing.T) {
 	sound(t, s)
 }
 
-// TestGCNeedsMarks shows that the hammer can fail: a blob that is old and
-// unnamed goes unless someone marks it first.
+// TestGCNeedsMarks shows that the hammer can fail: an old, unnamed blob is
+// removed unless it is marked first.
 func TestGCNeedsMarks(t *testing.T) {
 	s := open(t, t.TempDir(), Options{})
 	old := time.Now().Add(-48 * time.Hour)

@@ -2,5 +2,5 @@
 
 package registry
 
-// raceEnabled: the race detector's own memory is not the store's.
+// raceEnabled excludes the race detector's memory from measurements.
 const raceEnabled = true

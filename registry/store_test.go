@@ -90,7 +90,7 @@ func tagged(t testing.TB, s *Store, ref string, seed uint64) ocispec.Descriptor 
 	return desc
 }
 
-// attach adds a referrer of subject with a blob of its own.
+// attach adds a referrer of subject with its own blob.
 func attach(s content.Pusher, subject ocispec.Descriptor, artifactType, text string) (ocispec.Descriptor, error) {
 	blob := []byte(text)
 	layer := ocispec.Descriptor{MediaType: "text/plain", Digest: digest.FromBytes(blob), Size: int64(len(blob))}
@@ -346,7 +346,7 @@ func TestPredecessors(t *testing.T) {
 	}
 }
 
-// TestOrasReads reads a store through oras-go's own layout reader and copies an
+// TestOrasReads reads a store through oras-go's layout reader and copies an
 // artifact with its referrers out of it and back.
 func TestOrasReads(t *testing.T) {
 	dir := t.TempDir()
@@ -394,8 +394,8 @@ func TestOrasReads(t *testing.T) {
 	}
 }
 
-// TestGGCRReads reads a store through go-containerregistry's layout reader, on
-// which cosign stands.
+// TestGGCRReads reads a store through go-containerregistry's layout reader,
+// which cosign uses.
 func TestGGCRReads(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, Options{})
@@ -429,7 +429,7 @@ func TestGGCRReads(t *testing.T) {
 	}
 }
 
-// TestCosignKinds checks the annotations that cosign goes by in a layout.
+// TestCosignKinds checks the annotations that cosign reads in a layout.
 func TestCosignKinds(t *testing.T) {
 	s := open(t, t.TempDir(), Options{})
 	desc := tagged(t, s, "sample:1", 1)
@@ -465,7 +465,7 @@ func TestCosignKinds(t *testing.T) {
 	}
 }
 
-// TestIndexIsDeterministic makes the same store twice in different order.
+// TestIndexIsDeterministic creates the same store twice in different orders.
 func TestIndexIsDeterministic(t *testing.T) {
 	var last []byte
 	for round := range 2 {
@@ -537,7 +537,7 @@ func TestFetchIsFile(t *testing.T) {
 	}
 	defer rc.Close()
 	if _, ok := rc.(*os.File); !ok {
-		t.Errorf("Fetch gives a %T", rc)
+		t.Errorf("Fetch returns a %T", rc)
 	}
 	if got, _ := io.ReadAll(rc); string(got) != "abc" {
 		t.Errorf("%q", got)

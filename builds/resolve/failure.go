@@ -10,7 +10,7 @@ import (
 	"mm-abi.org/mm/internal/diag"
 )
 
-// failure turns a conflict into a diagnostic at the graph's reference.
+// failure converts a conflict to a diagnostic at the graph's reference.
 func (r *run) failure(c *conflict) diag.List {
 	var list diag.List
 	if c == nil {
@@ -33,8 +33,8 @@ func (r *run) failure(c *conflict) diag.List {
 	return list
 }
 
-// gone says that no source has what the lock pins. Other versions that there
-// may be are no help: the lock is what counts.
+// gone reports a locked module that no source has. Other versions do not help,
+// because the lock decides.
 func (r *run) gone(pin builds.Locked, pos diag.Pos) (list diag.List) {
 	detail := fmt.Sprintf("%s@%s is locked to %s, which came from %s; looked in %s", pin.Name, pin.Version, pin.Digest, pin.Source, r.looked())
 	if len(r.opt.Skipped) > 0 {
@@ -45,8 +45,8 @@ func (r *run) gone(pin builds.Locked, pos diag.Pos) (list diag.List) {
 	return list
 }
 
-// drift says that a module is not what the lock has: it is not in it, or under
-// one version the bytes of a folder are others.
+// drift reports a module that differs from the lock: it is missing there, or a
+// folder's bytes have changed under the same version.
 func (r *run) drift(m *Module) (list diag.List) {
 	if !r.opt.Locked {
 		return nil

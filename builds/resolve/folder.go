@@ -16,19 +16,19 @@ import (
 	"mm-abi.org/mm/schemas"
 )
 
-// Folder is a Source over a folder of module folders, such as modules/. What
-// counts is the name in a folder's module.yaml, not the folder's.
+// Folder is a Source over a folder of module folders, such as modules/. The
+// name in module.yaml counts, not the folder's name.
 type Folder struct {
 	Dir   string
-	Store *registry.Store // where the winners are packed; nil where nothing is fetched
+	Store *registry.Store // where the chosen modules are packed; nil: nothing is fetched
 }
 
 // String is the folder's path.
 func (f *Folder) String() string { return f.Dir }
 
 // Candidates reads the module.yaml of every folder and returns the modules
-// called q.Name. Faults of such a module come as a diag.Faults, other modules'
-// faults are none of this search.
+// named q.Name. Faults of such a module are returned as diag.Faults, those of
+// other modules are ignored.
 func (f *Folder) Candidates(ctx context.Context, q Query) ([]Candidate, error) {
 	entries, err := os.ReadDir(f.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -58,9 +58,9 @@ func (f *Folder) Candidates(ctx context.Context, q Query) ([]Candidate, error) {
 	return found, faults.Err()
 }
 
-// load reads the module in the folder e if it is called name. A module.yaml
-// that cannot be read at all is taken for what its folder is called, so that
-// its fault is told and not only that something is missing.
+// load reads the module in the folder e if it is named name. An unreadable
+// module.yaml is assumed to have the folder's name, so that its fault is
+// reported and not only a missing module.
 func (f *Folder) load(e fs.DirEntry, name string) (*modules.Manifest, diag.List) {
 	if !e.IsDir() {
 		return nil, nil
@@ -71,7 +71,7 @@ func (f *Folder) load(e fs.DirEntry, name string) (*modules.Manifest, diag.List)
 	}
 	data, list := schemas.ReadFile(file, diag.Unreadable)
 	if e.Name() != name && !bytes.Contains(data, []byte(name)) && !bytes.Contains(data, []byte(`\`)) {
-		return nil, nil // another's: without escapes a name stands there as it is
+		return nil, nil // another module's: without escapes a name appears literally
 	}
 	named := modules.NameIn(data)
 	if named == "" {
@@ -90,7 +90,7 @@ func (f *Folder) load(e fs.DirEntry, name string) (*modules.Manifest, diag.List)
 // looked at and not fetched.
 type Manifests []*modules.Manifest
 
-// String says what the source is.
+// String returns a label for the source.
 func (Manifests) String() string { return "the documents given" }
 
 // Candidates returns the manifests called q.Name.
@@ -110,7 +110,7 @@ func (s Manifests) Candidates(_ context.Context, q Query) ([]Candidate, error) {
 	return found, nil
 }
 
-// folder is a module in a folder of its own.
+// folder is a module in its own folder.
 type folder struct {
 	m      *modules.Manifest
 	store  *registry.Store

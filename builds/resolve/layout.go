@@ -19,7 +19,7 @@ import (
 // Layout is a Source over the local store or another OCI image layout.
 type Layout struct {
 	From     *registry.Store
-	Into     *registry.Store // may be From; nil where nothing is fetched
+	Into     *registry.Store // may be From; nil: nothing is fetched
 	Verifier Verifier
 	Label    string // "store" for the local store, or the layout's path
 }
@@ -56,8 +56,8 @@ func (l *Layout) Candidates(ctx context.Context, q Query) ([]Candidate, error) {
 	return found, nil
 }
 
-// unnamed finds bytes that no tag names: what an earlier run fetched is there
-// for the lock that asks for it.
+// unnamed finds bytes without a tag: those that an earlier run fetched are
+// available for the lock.
 func (l *Layout) unnamed(ctx context.Context, q Query) ([]Candidate, error) {
 	desc, err := l.From.Resolve(ctx, q.Digest)
 	if errors.Is(err, errdef.ErrNotFound) {
@@ -73,8 +73,8 @@ func (l *Layout) unnamed(ctx context.Context, q Query) ([]Candidate, error) {
 	return l.candidate(ctx, ref, "", desc), nil
 }
 
-// candidate describes one artifact; one that is no module is none. version is
-// what a tag says; without one the artifact says it.
+// candidate describes one artifact, if it is a module. version is that of the
+// tag; if empty, the artifact's.
 func (l *Layout) candidate(ctx context.Context, ref abi.Ref, version string, desc ocispec.Descriptor) []Candidate {
 	if desc.MediaType != ocispec.MediaTypeImageManifest {
 		return nil
@@ -98,8 +98,8 @@ func (l *Layout) candidate(ctx context.Context, ref abi.Ref, version string, des
 	return []Candidate{{Name: ref.Name, Version: v, Repository: ref.Bare().String(), Origin: origin, module: s}}
 }
 
-// copy brings desc and everything below it, with its referrers, from one layout
-// into another. Each byte is hashed, on the way or where it lies.
+// copy copies desc and everything below it, with its referrers, from one
+// layout to another. Each byte is hashed, in transit or in place.
 func (l *Layout) copy(ctx context.Context, desc ocispec.Descriptor) error {
 	if l.From.Dir() == l.Into.Dir() {
 		_, err := sign.VerifyTree(ctx, l.From, desc, sign.TreeOptions{})
@@ -118,7 +118,8 @@ func (l *Layout) copy(ctx context.Context, desc ocispec.Descriptor) error {
 	return nil
 }
 
-// copyTree copies what root reaches, blobs before the manifests that name them.
+// copyTree copies all that root reaches, blobs before the manifests that name
+// them.
 func (l *Layout) copyTree(ctx context.Context, root ocispec.Descriptor) error {
 	var manifests []ocispec.Descriptor
 	err := l.From.Walk(ctx, root, func(d ocispec.Descriptor) error {

@@ -9,16 +9,16 @@ import (
 )
 
 // Look finds the manifests that Resolve would choose, as far as the sources
-// have them, and fetches nothing. A module that is nowhere is absent from the
-// result. One that is there and cannot be used is nil in it, and the list says
-// why: the faults of a module's folder as they are; what is wrong with an
-// artifact, and versions that do not fit, as warnings.
+// have them, and fetches nothing. A missing module is absent from the result.
+// An unusable one is nil in it, and the list holds the reason: the faults of a
+// module's folder; faults of an artifact, and versions that do not fit, as
+// warnings.
 func Look(ctx context.Context, g *builds.Graph, opt Options) (builds.Resolved, diag.List, error) {
 	opt.Locked = false
 	r := newRun(g, opt)
 	resolved := builds.Resolved{}
 	var list diag.List
-	for { // each turn answers or leaves out one module more
+	for { // each iteration finishes or leaves out one more module
 		chosen, worst, err := r.search(ctx, wantsOf(g))
 		if err := ctx.Err(); err != nil {
 			return nil, nil, err
@@ -52,7 +52,7 @@ func Look(ctx context.Context, g *builds.Graph, opt Options) (builds.Resolved, d
 	}
 }
 
-// unusable tells why a module that is there cannot be used.
+// unusable reports why an existing module cannot be used.
 func (r *run) unusable(bad *moduleError) (list diag.List) {
 	faults, ok := diag.From(bad.err)
 	if ok && !bad.stored {

@@ -17,8 +17,8 @@ import (
 	"mm-abi.org/mm/registry/remote"
 )
 
-// maxTags bounds how many versions of a module one registry is asked about;
-// the newest count.
+// maxTags bounds the versions of a module that are read from one registry,
+// newest first.
 const maxTags = 256
 
 // Registry is a Source over the repositories PREFIX/NAME of a registry.
@@ -32,9 +32,9 @@ type Registry struct {
 // String is the prefix.
 func (r *Registry) String() string { return r.Prefix }
 
-// Candidates lists the tags of PREFIX/name that are versions; what they point
-// to is asked only of those that the search tries. With a digest it asks for
-// that one manifest.
+// Candidates lists the tags of PREFIX/name that are versions; their manifests
+// are read only if the search tries them. With a digest it reads that one
+// manifest.
 func (r *Registry) Candidates(ctx context.Context, q Query) ([]Candidate, error) {
 	ref, err := abi.ParseRef(r.Prefix + "/" + q.Name)
 	if err != nil {

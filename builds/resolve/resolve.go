@@ -1,25 +1,25 @@
 // Package resolve turns the references of a graph into modules: it looks for
 // versions in module folders, the local store, OCI layouts and registries,
-// picks for each name the highest version that satisfies everybody, brings it
-// into the store and says so in a lock.
+// chooses for each name the highest version that satisfies all requirements,
+// fetches it into the store and records it in a lock.
 //
-// The flow is [Resolve]: collect what the graph asks for, search (solve.go:
+// The flow is [Resolve]: collect the graph's requirements, search (solve.go:
 // depth first, newest first, bounded, deterministic), verify and fetch the
-// winners, compare them with the lock. [Look] is the search alone. A [Source]
-// is one place to look; the order of the sources decides between equal
-// versions, so that a module folder goes before the store, and the store before
-// a registry. Looking stores nothing: a [Candidate] is a name and a version,
-// its digest is found out when a reference asks for it, its bytes are moved
-// when it has won.
+// chosen modules, compare them with the lock. [Look] is the search alone. A
+// [Source] is one place to search; the order of the sources decides between
+// equal versions, so that a module folder precedes the store, and the store a
+// registry. Searching stores nothing: a [Candidate] is a name and a version,
+// its digest is read when a reference requires it, and its bytes are moved
+// once it is chosen.
 //
-// What a lock pins is looked for by its digest, in the order of the sources,
-// and the first that has it ends the search: with the bytes in the store no
-// registry is asked. A module in a folder is edited, so there the version is
-// looked for, and under [Options.Locked] its digest must be the lock's.
+// A locked module is looked for by its digest, in the order of the sources,
+// and the first match ends the search: with the bytes in the store no registry
+// is asked. A module in a folder may be edited, so its version is looked for,
+// and under [Options.Locked] its digest must be the lock's.
 //
-// Everything that comes from elsewhere than a module folder is verified before
-// its bytes are used ([Verifier]), hashed when it is fetched, and named in the
-// store, so that gc leaves it there.
+// Everything from elsewhere than a module folder is verified before its bytes
+// are used ([Verifier]), hashed when it is fetched, and named in the store, so
+// that gc keeps it.
 package resolve
 
 import (
@@ -37,8 +37,8 @@ import (
 
 // Source is a place where modules are found.
 type Source interface {
-	// Candidates returns the versions that the source holds of what is asked
-	// for, in any order. To hold none is no error.
+	// Candidates returns the source's versions that match q, in any order.
+	// Having none is not an error.
 	Candidates(ctx context.Context, q Query) ([]Candidate, error)
 	// String names the source in messages.
 	String() string
@@ -47,8 +47,8 @@ type Source interface {
 // Query asks a source for modules.
 type Query struct {
 	Name       string
-	Digest     string // of the OCI manifest: only that one is wanted, but a folder gives all its versions. Empty: all
-	Repository string // where a lock says that the digest came from; may be empty
+	Digest     string // of the OCI manifest: only that one, but all versions of a folder. Empty: all
+	Repository string // the repository of the digest, by the lock; may be empty
 }
 
 // Candidate is one version of a module in one source. Nothing of it has been
@@ -57,12 +57,12 @@ type Candidate struct {
 	Name       string
 	Version    *semver.Version
 	Repository string // "registry.example/team/core-llm"; empty for a folder
-	Origin     string // what the lock names as its source
+	Origin     string // the source that the lock records
 
 	module module
 }
 
-// module is what stands behind a candidate. Each answer is found once.
+// module is the module behind a candidate. Each answer is computed once.
 type module interface {
 	digest(ctx context.Context) (string, error)              // of the OCI manifest
 	manifest(ctx context.Context) (*modules.Manifest, error) // verified
@@ -95,10 +95,10 @@ func (m *Module) Layer(path string) (artifact.Layer, bool) {
 // Options for Resolve and Look.
 type Options struct {
 	Sources []Source     // where to look, in order of preference
-	Lock    *builds.Lock // what is pinned. Nil: nothing
+	Lock    *builds.Lock // the pinned modules. Nil: none
 	Locked  bool         // any drift from the lock is a fault. False: the lock is only preferred
 	Update  []string     // names whose pin is dropped. "*" drops all
-	Skipped []string     // sources that were not asked because the run is offline; for the message
+	Skipped []string     // sources skipped because the run is offline; for the message
 }
 
 // Resolve finds a module for every reference of the graph and everything those
@@ -157,8 +157,8 @@ func (r *run) fetch(ctx context.Context, chosen map[string]Candidate, wants map[
 	return found, lock, nil
 }
 
-// settle keeps what the lock says of where the same bytes came from: which of
-// several sources had them this time must not change the build.
+// settle keeps the lock's origin of the same bytes, so that the source used
+// this time does not change the build.
 func (r *run) settle(l builds.Locked) builds.Locked {
 	if r.opt.Lock == nil {
 		return l

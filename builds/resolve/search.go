@@ -15,7 +15,7 @@ import (
 type run struct {
 	opt      Options
 	graph    *builds.Graph
-	unpinned map[string]bool // names whose pin no longer counts; "*" is all
+	unpinned map[string]bool // names without a pin; "*": all
 	ignored  map[string]bool // names that Look leaves out
 	cache    map[string][]Candidate
 }
@@ -28,7 +28,7 @@ func newRun(g *builds.Graph, opt Options) *run {
 	return r
 }
 
-// wantsOf collects what the graph itself asks for.
+// wantsOf collects the requirements of the graph itself.
 func wantsOf(g *builds.Graph) map[string][]want {
 	wants := map[string][]want{}
 	for _, n := range g.Nodes() {
@@ -37,8 +37,8 @@ func wantsOf(g *builds.Graph) map[string][]want {
 	return wants
 }
 
-// search solves with the pins of the lock. Where they no longer fit and need
-// not hold, the pin of the module in conflict gives way, then all of them.
+// search solves with the pins of the lock. If they no longer fit and may
+// change, it drops the pin of the module in conflict, then all of them.
 func (r *run) search(ctx context.Context, wants map[string][]want) (map[string]Candidate, *conflict, error) {
 	for {
 		s := &solver{ctx: ctx, candidates: r.candidates, requires: requires, ignored: r.ignored}
@@ -56,7 +56,7 @@ func (r *run) search(ctx context.Context, wants map[string][]want) (map[string]C
 	}
 }
 
-// pin returns what the lock has for a module, unless it is to be updated.
+// pin returns the lock's entry of a module, unless it is to be updated.
 func (r *run) pin(name string) (builds.Locked, bool) {
 	if r.opt.Lock == nil || r.unpinned[name] || r.unpinned["*"] {
 		return builds.Locked{}, false
@@ -77,13 +77,14 @@ func (r *run) candidates(ctx context.Context, name string, wants []want) ([]Cand
 	return r.all(ctx, name, wants)
 }
 
-// pinned looks for what the lock has: the first source that holds it ends the
+// pinned looks for the locked module; the first source that holds it ends the
 // search.
 func (r *run) pinned(ctx context.Context, pin builds.Locked) ([]Candidate, error) {
 	q := Query{Name: pin.Name, Digest: pin.Digest, Repository: pin.Source}
 	sources := r.opt.Sources
 	if from, err := abi.ParseRef(pin.Source); err == nil && from.Host != "" || pin.Source == storeLabel || pin.SignedBy != nil {
-		// It is no folder's: a folder of that name and version comes last.
+		// It is not from a folder: a folder of that name and version comes
+		// last.
 		sources = slices.Clone(sources)
 		slices.SortStableFunc(sources, func(a, b Source) int { return boolCompare(isFolder(a), isFolder(b)) })
 	}
@@ -101,7 +102,7 @@ func (r *run) pinned(ctx context.Context, pin builds.Locked) ([]Candidate, error
 	return nil, nil
 }
 
-// storeLabel is what a lock calls the local store.
+// storeLabel is the lock's name of the local store.
 const storeLabel = "store"
 
 func isFolder(s Source) bool {
@@ -133,7 +134,7 @@ func (r *run) all(ctx context.Context, name string, wants []want) ([]Candidate, 
 	for _, src := range r.opt.Sources {
 		for i, q := range queries {
 			if i > 0 && isFolder(src) {
-				continue // it gave all it has
+				continue // it returned all candidates
 			}
 			found, err := r.ask(ctx, src, q)
 			if err != nil {

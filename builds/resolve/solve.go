@@ -25,16 +25,16 @@ type want struct {
 	by  string // "graph", or the name@version of a module
 }
 
-// conflict explains why no version of a module will do: who asked for what,
-// and which versions there are.
+// conflict explains why no version of a module fits: its requirements and the
+// available versions.
 type conflict struct {
 	name      string
 	wants     []want
 	available []string
 }
 
-// chain tells the conflict as people read it: "graph asks for a@^1.3, p@1.2.0
-// asks for a@>=1.4; there is 1.3.0, 1.3.1".
+// chain formats the conflict: "graph asks for a@^1.3, p@1.2.0 asks for
+// a@>=1.4; there is 1.3.0, 1.3.1".
 func (c *conflict) chain() string {
 	var parts []string
 	for _, w := range c.wants {
@@ -57,7 +57,7 @@ type moduleError struct {
 func (e *moduleError) Error() string { return e.err.Error() }
 func (e *moduleError) Unwrap() error { return e.err }
 
-// solver looks for one version of each module that satisfies everybody.
+// solver searches one version of each module that satisfies all requirements.
 type solver struct {
 	ctx        context.Context
 	candidates func(ctx context.Context, name string, wants []want) ([]Candidate, error)
@@ -68,9 +68,9 @@ type solver struct {
 	depth      int
 }
 
-// solve picks for each module the highest version that satisfies all
-// requirements, depth first in order of name, going back when a choice turns
-// out wrong. The same input gives the same answer.
+// solve chooses for each module the highest version that satisfies all
+// requirements, depth first in order of name, with backtracking. The result is
+// deterministic.
 func (s *solver) solve(wants map[string][]want, chosen map[string]Candidate) (map[string]Candidate, error) {
 	if err := s.ctx.Err(); err != nil {
 		return nil, err
@@ -152,8 +152,8 @@ func (s *solver) undecided(wants map[string][]want, chosen map[string]Candidate)
 	return slices.Min(names)
 }
 
-// satisfies reports whether a candidate is what everybody wants. Its digest is
-// found out only where one is asked for and all else fits.
+// satisfies reports whether a candidate meets all requirements. Its digest is
+// read only if one is required and all else fits.
 func satisfies(ctx context.Context, c Candidate, wants []want) (bool, error) {
 	digest := ""
 	for _, w := range wants {
@@ -172,8 +172,8 @@ func satisfies(ctx context.Context, c Candidate, wants []want) (bool, error) {
 	return have == digest, err
 }
 
-// add returns wants with what c needs. It is a clash when a module that is
-// already chosen does not satisfy a new requirement.
+// add returns wants with the requirements of c. It reports a clash if a chosen
+// module does not satisfy a new requirement.
 func add(ctx context.Context, wants map[string][]want, needs []abi.Ref, c Candidate, chosen map[string]Candidate) (map[string][]want, *conflict, error) {
 	next := make(map[string][]want, len(wants)+len(needs))
 	for name, list := range wants {
@@ -200,7 +200,7 @@ func add(ctx context.Context, wants map[string][]want, needs []abi.Ref, c Candid
 	return next, nil, nil
 }
 
-// requests lists who asked for a module, for the lock.
+// requests lists the requirements of a module for the lock.
 func requests(wants []want) []builds.Request {
 	var out []builds.Request
 	for _, w := range wants {

@@ -19,22 +19,21 @@ import (
 // maxManifest bounds a module.yaml that is fetched from elsewhere, in bytes.
 const maxManifest = 1 << 20
 
-// errNoModule says that a tag of a version is on something else than a module:
-// a build, or another tool's artifact.
+// errNoModule reports a version tag of something other than a module: a build,
+// or another tool's artifact.
 var errNoModule = errors.New("no module")
 
-// Verifier decides whether an artifact of a repository may be used, and says
-// by whose keys it was released. What it vouches for is the manifest; the bytes
-// below it are hashed when the module is fetched, whoever vouches.
+// Verifier decides whether an artifact of a repository may be used, and
+// returns the keys that released it. It covers the manifest; the bytes below
+// it are hashed when the module is fetched.
 type Verifier interface {
 	Verify(ctx context.Context, src content.ReadOnlyGraphStorage, repository string, desc ocispec.Descriptor) (keys []string, err error)
 }
 
-// stored is a module that lies as an OCI artifact somewhere else than in a
-// folder.
+// stored is a module in an OCI store, layout or registry.
 type stored struct {
-	ref      abi.Ref // where it was found; its tag, where it has one, is a version's
-	version  string  // as the tag says, or the artifact where it was found by digest
+	ref      abi.Ref // its location; a tag is a version's
+	version  string  // of the tag or, if found by digest, of the artifact
 	src      content.ReadOnlyGraphStorage
 	verifier Verifier
 	into     *registry.Store
@@ -47,8 +46,8 @@ type stored struct {
 	artifact *artifact.Artifact
 }
 
-// resolved finds the manifest's descriptor once: what a tag means a moment
-// later is no matter.
+// resolved returns the manifest's descriptor, which it reads once: a tag that
+// moves later does not matter.
 func (s *stored) resolved(ctx context.Context) (ocispec.Descriptor, error) {
 	if s.desc.Digest != "" {
 		return s.desc, nil
@@ -101,7 +100,7 @@ func (s *stored) manifest(ctx context.Context) (*modules.Manifest, error) {
 	return m, nil
 }
 
-// fetch brings the whole module into the store and gives it a name there.
+// fetch copies the complete module into the store and names it there.
 func (s *stored) fetch(ctx context.Context) (*Module, error) {
 	m, err := s.manifest(ctx)
 	if err != nil {
@@ -116,9 +115,9 @@ func (s *stored) fetch(ctx context.Context) (*Module, error) {
 	return &Module{Manifest: m, Artifact: s.artifact, Descriptor: s.desc, SignedBy: s.signedBy}, nil
 }
 
-// keep names what was fetched, so that gc leaves it to the next run, which may
-// be offline: REPOSITORY:VERSION, or, where that names other bytes (the version
-// was published anew, or is the user's own), REPOSITORY:pinned-DIGEST.
+// keep names a fetched module, so that gc keeps it for the next run, which may
+// be offline: REPOSITORY:VERSION or, if that names other bytes (the version
+// was published again, or is the user's own), REPOSITORY:pinned-DIGEST.
 func keep(ctx context.Context, store *registry.Store, ref abi.Ref, version string, desc ocispec.Descriptor) error {
 	name := ref.Tagged(abi.VersionTag(version)).String()
 	have, err := store.Resolve(ctx, name)

@@ -18,7 +18,7 @@ import (
 	"mm-abi.org/mm/abi"
 )
 
-// full is an artifact that uses every field, over content of its own.
+// full returns an artifact that uses every field, with its content.
 func full() (Artifact, map[digest.Digest][]byte) {
 	blobs := map[digest.Digest][]byte{}
 	layer := func(path, media, role, format string) Layer {
@@ -48,8 +48,8 @@ func full() (Artifact, map[digest.Digest][]byte) {
 	}, blobs
 }
 
-// TestPackRoundTrip packs in every order of layers: one digest; and reads back
-// what went in.
+// TestPackRoundTrip packs in every order of layers, expects one digest, and
+// reads the artifact back.
 func TestPackRoundTrip(t *testing.T) {
 	a, blobs := full()
 	var want ocispec.Descriptor
@@ -66,7 +66,7 @@ func TestPackRoundTrip(t *testing.T) {
 			t.Fatal(err)
 		}
 		if i > 0 && desc.Digest != want.Digest {
-			t.Errorf("order %d gives %s, not %s", i, desc.Digest, want.Digest)
+			t.Errorf("order %d: got %s, want %s", i, desc.Digest, want.Digest)
 		}
 		want = desc
 		got, err := Read(ctx, m, desc)
@@ -91,7 +91,7 @@ func TestPackRoundTrip(t *testing.T) {
 			t.Error(diff)
 		}
 	}
-	// The digest is part of the format: who changes it changes every lock file.
+	// The digest is part of the format: changing it changes every lock file.
 	const golden = "sha256:7fef35ea4e4a735e684c3bf05faa1a056d45faf0fd0912df29584de6b13ac30a"
 	if want.Digest != golden {
 		t.Errorf("the manifest's digest is %s, was %s", want.Digest, golden)
@@ -167,7 +167,7 @@ func TestCheckPath(t *testing.T) {
 		strings.Repeat("a", 256),
 	} {
 		if err := CheckPath(p); err == nil {
-			t.Errorf("%q is taken", p)
+			t.Errorf("%q is accepted", p)
 		}
 	}
 }
@@ -184,7 +184,7 @@ func TestPathsCollide(t *testing.T) {
 				t.Fatalf("%q: %v", p[0], err)
 			}
 			if err := s.add(p[1]); err == nil {
-				t.Errorf("%q beside %q", p[1], p[0])
+				t.Errorf("%q accepted with %q", p[1], p[0])
 			}
 		}
 	}
@@ -334,13 +334,13 @@ func TestReadRefuses(t *testing.T) {
 	} {
 		raw := strings.Replace(string(data), swap[0], swap[1], 1)
 		if raw == string(data) {
-			t.Fatalf("%s: %q is not there", name, swap[0])
+			t.Fatalf("%s: missing %q", name, swap[0])
 		}
 		if _, err := Read(ctx, h.m, h.push(ocispec.MediaTypeImageManifest, []byte(raw))); err == nil {
 			t.Errorf("%s: read", name)
 		}
 	}
-	// What must still be read: fields of a later spec, and foreign URLs, which
+	// Fields of a later spec must still be readable, and foreign URLs, which
 	// are dropped.
 	raw := strings.Replace(string(data), `"layers":[{`, `"later":{"Layers":1,"x":[1]},"layers":[{"urls":["http://127.0.0.1:1/x"],`, 1)
 	got, err := Read(ctx, h.m, h.push(ocispec.MediaTypeImageManifest, []byte(strings.Replace(raw, `"Layers":1,`, "", 1))))
@@ -353,7 +353,7 @@ func TestReadRefuses(t *testing.T) {
 func TestKeptNames(t *testing.T) {
 	for _, p := range []string{".git/hooks/post-checkout", ".GIT/config", "a/.git/config", "git~1/config", ".mm/index.lock", "x/.Mm/y", ".mm-checkout/0", ".git", ".gi\u017f/x"} {
 		if err := CheckPath(p); err == nil && p != ".gi\u017f/x" {
-			t.Errorf("%q taken", p)
+			t.Errorf("%q accepted", p)
 		}
 	}
 	for _, p := range []string{".gitignore", "a.git", "git/x", ".mmx", "mm/x"} {

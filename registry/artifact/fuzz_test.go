@@ -60,8 +60,8 @@ func seeds(f *testing.F) (manifest, config, index []byte) {
 	return manifest, config, index
 }
 
-// FuzzRead: what is accepted has only safe paths, and packs again to
-// something that reads the same.
+// FuzzRead checks that an accepted artifact has only safe paths, and reads the
+// same after packing again.
 func FuzzRead(f *testing.F) {
 	manifest, config, _ := seeds(f)
 	f.Add(manifest, config)
@@ -70,7 +70,7 @@ func FuzzRead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, manifest, config []byte) {
 		desc := described(manifest)
 		desc.MediaType = ocispec.MediaTypeImageManifest
-		// Let the config's digest be right, so that its content matters.
+		// Fix the config's digest, so that its content matters.
 		var doc struct{ Config ocispec.Descriptor }
 		if json.Unmarshal(manifest, &doc) == nil && doc.Config.Digest != "" {
 			manifest = bytes.Replace(manifest, []byte(doc.Config.Digest), []byte(described(config).Digest), 1)

@@ -7,8 +7,8 @@ import (
 	"mm-abi.org/mm/registry/artifact"
 )
 
-// An artifact is called what its annotations say; of a manifest name and
-// version are those that its config agreed with.
+// The identity comes from the annotations; name and version of a manifest are
+// those that its config agreed with.
 func TestIdentity(t *testing.T) {
 	notes := map[string]string{
 		abi.AnnotationKind: abi.KindAssembly, abi.AnnotationName: "p", abi.AnnotationVersion: "0.1.0", abi.AnnotationTarget: "laptop", abi.AnnotationABI: string(abi.V1_1),

@@ -112,7 +112,7 @@ func TestAddThroughSymlink(t *testing.T) {
 	}
 }
 
-// cacheHit tells whether the file's digest is remembered.
+// cacheHit reports whether the file's digest is cached.
 func cacheHit(t *testing.T, s *Blobs, path string) bool {
 	t.Helper()
 	f, err := os.Open(path)
@@ -147,7 +147,8 @@ func TestAddFileSwapped(t *testing.T) {
 	}
 }
 
-// TestDigestCache: what is remembered, and what makes it forgotten.
+// TestDigestCache checks which records are kept and which changes invalidate
+// them.
 func TestDigestCache(t *testing.T) {
 	if runtime.GOOS != "linux" && runtime.GOOS != "darwin" {
 		t.Skip("skipped: no change time here")
@@ -173,7 +174,7 @@ func TestDigestCache(t *testing.T) {
 		if !cacheHit(t, s, path) || !cacheHit(t, open(t, dir, fsx.Options{}), path) {
 			t.Errorf("link %v: not remembered", link)
 		}
-		// Same size, same modification time: only the change time tells.
+		// Same size, same modification time: only the change time differs.
 		fi, _ := os.Stat(path)
 		os.Remove(path)
 		writeOld(t, path, other)
@@ -238,7 +239,7 @@ func TestDigestCacheDamaged(t *testing.T) {
 			t.Errorf("%q believed", bad)
 		}
 	}
-	// And a record that is a lie costs nothing where hashing is asked for.
+	// A false record does not matter if hashing is requested.
 	lie := cacheRecord(key, described([]byte("lie")).Digest)
 	os.WriteFile(name, lie, 0o644)
 	desc, err := s.AddFile(ctx, path, AddOptions{Rehash: true})

@@ -73,8 +73,8 @@ func FuzzRef(f *testing.F) {
 	})
 }
 
-// FuzzJournal: whatever a journal holds, what is taken from it is whole, and
-// applies and reads the same a second time.
+// FuzzJournal checks that records of any journal are complete, and apply and
+// parse the same a second time.
 func FuzzJournal(f *testing.F) {
 	desc := described(nil)
 	desc.MediaType = ocispec.MediaTypeImageManifest
@@ -118,9 +118,8 @@ func FuzzJournal(f *testing.F) {
 	})
 }
 
-// A record whose bytes are not those that were written does not count, though
-// they may still be JSON: at the end it was cut off, before another it is
-// damage.
+// A record with a wrong checksum does not count, though it may still be JSON:
+// at the end it was cut off, before another it is damage.
 func TestJournalChecksum(t *testing.T) {
 	desc := described(nil)
 	desc.MediaType = ocispec.MediaTypeImageManifest
