@@ -21,7 +21,7 @@ import (
 var update = flag.Bool("update", false, "rewrite the want section of the archives")
 
 // Each archive of testdata/check holds module manifests, a graph and, under
-// "want", every diagnostic that checking them gives.
+// "want", the expected diagnostics.
 func TestCheck(t *testing.T) {
 	paths, _ := filepath.Glob("testdata/check/*.txtar")
 	if len(paths) < 6 {
@@ -113,7 +113,7 @@ func TestOtherABI(t *testing.T) {
 	}
 }
 
-// The broken build has at least twelve different faults, and one run tells
+// The broken build has at least twelve different faults, and one run reports
 // them all.
 func TestAllFaultsAtOnce(t *testing.T) {
 	ar, err := txtar.ParseFile("testdata/check/broken.txtar")
@@ -131,8 +131,7 @@ func TestAllFaultsAtOnce(t *testing.T) {
 	}
 }
 
-// A reference is read once, where the graph is; every bad one is told at its
-// own place.
+// Every invalid reference is reported at its own position.
 func TestBadRefsAreToldAtOnce(t *testing.T) {
 	_, list := builds.Parse("x.graph.yaml", []byte(`core:
   llm: {ref: "core-llm@"}

@@ -10,7 +10,7 @@ import (
 	"mm-abi.org/mm/builds"
 )
 
-// An engine of the graph's is no parameter of a decoder, and every part has
+// An engine in the graph is not a parameter of a decoder, and every part has
 // its own.
 func TestBackends(t *testing.T) {
 	g, list := builds.Parse("g.graph.yaml", []byte(`core:
@@ -35,8 +35,8 @@ decoders: [{ref: dec@1.0.0, backend: onnx, size: 3}]
 	}
 }
 
-// An assembly has a core, or functions to take its place, and keeps what the
-// graph asks for. One that was written before there were backends still reads.
+// An assembly has a core or functions, and keeps the graph's values. An
+// assembly from before backends existed still parses.
 func TestAssemblyWithoutCore(t *testing.T) {
 	part := func(name string, typ abi.ModuleType) builds.Part {
 		return builds.Part{Name: name, Version: "1.0.0", Type: typ, Backend: "onnx", Files: builds.Formats{"onnx": {name + "/m.onnx"}}}
@@ -80,7 +80,7 @@ func TestAssemblyWithoutCore(t *testing.T) {
 	}
 }
 
-// A build without a core has no row in the table of what goes with which core.
+// A build without a core has no row in the compatibility table.
 func TestCompatWithoutCore(t *testing.T) {
 	l := &builds.Lock{Modules: []builds.Locked{{Name: "vad", Version: "1.0.0", Type: abi.Encoder}}}
 	if rows := l.CompatRows("g", "fits"); rows != nil {

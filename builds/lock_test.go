@@ -23,7 +23,7 @@ func lock() *builds.Lock {
 	}
 }
 
-// What is written reads back the same, sorted, and writes the same again.
+// An encoded lock parses to the same lock, sorted, and encodes the same again.
 func TestLockRoundTrip(t *testing.T) {
 	text, err := lock().Encode()
 	if err != nil {
@@ -142,8 +142,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// A module that is there and has faults of its own is nil: nothing is told of
-// it here, and what is nowhere is told as not checked.
+// A module with faults of its own is nil and causes no diagnostic; a missing
+// one is reported as not checked.
 func TestCheckOfFaultyModules(t *testing.T) {
 	g, list := builds.Parse("g.graph.yaml", []byte("core:\n  llm: {ref: core-llm@^3}\n  draft: {ref: draft-llm@^1}\n"))
 	if list.Failed() {
@@ -155,8 +155,8 @@ func TestCheckOfFaultyModules(t *testing.T) {
 	}
 }
 
-// The lock says which limits hold for each skill of the graph: the smallest of
-// each, and the default where nobody states one.
+// The lock records the effective limits of each skill: the smallest of each,
+// and the default if none is stated.
 func TestBound(t *testing.T) {
 	read := func(text string) *modules.Manifest {
 		m, list := modules.Parse("module.yaml", []byte(text))

@@ -102,7 +102,7 @@ func TestTargetFaults(t *testing.T) {
 	}
 }
 
-// What an earlier mm wrote is read: one path a format, and a list of files.
+// The old form is parsed: one path a format, and a list of files.
 func TestParseAssemblyOfOldForm(t *testing.T) {
 	old := `{"name":"b","version":"1.0.0","abi":"mm-abi-1.0","target":"t","tokens":{},
 		"core":{"name":"c","version":"1.0.0","type":"core","digest":"d","manifest":"c/module.yaml","files":{"gguf":"c/c.gguf"},"quant":"int4"},

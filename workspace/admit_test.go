@@ -58,7 +58,7 @@ func TestAdmitRefuses(t *testing.T) {
 	put(with(build("future", "1.0.0", ""), abi.AnnotationABI, "mm-abi-9.0"), "future:1.0.0", 0)
 	nameless := build("evil", "1.0.0", "")
 	nameless.notes = map[string]string{"org.example.note": "x"}
-	put(nameless, "good:nameless", 0) // only the config says that it is evil
+	put(nameless, "good:nameless", 0) // only the config has the name evil
 	w.index(s, "wide", "1.0.0", "wide:1.0.0", "laptop", "phone")
 
 	for _, c := range []struct{ ref, want string }{
@@ -96,7 +96,7 @@ func TestAdmitRefuses(t *testing.T) {
 	w.wants("with the user's word for another name", err, string(diag.IdentityDiffers))
 }
 
-// The decision names keys and files, and stands in the log.
+// The decision names keys and files, and is in the log.
 func TestAdmitTells(t *testing.T) {
 	w := newWorld(t)
 	s := w.store()
@@ -123,8 +123,8 @@ func TestAdmitTells(t *testing.T) {
 	w.wants("emptied log", err, string(diag.Corrupt))
 }
 
-// Without verification bytes are hashed, names are compared, everybody is told,
-// and a strict trust file forbids it.
+// Without verification bytes are hashed, names are compared, the user is
+// warned, and a strict trust file forbids it.
 func TestSkip(t *testing.T) {
 	w := newWorld(t)
 	s := w.store()
@@ -142,7 +142,7 @@ func TestSkip(t *testing.T) {
 	}
 	log, _ := os.ReadFile(filepath.Join(w.home, "audit.jsonl"))
 	if !strings.Contains(string(log), `"action":"skip-verify"`) {
-		t.Errorf("the log says %s", log)
+		t.Errorf("log: %s", log)
 	}
 	_, err = w.admit(workspace.Options{}, "bent:1.0.0", skip)
 	w.wants("flipped byte", err, string(sign.Tampered))
@@ -176,8 +176,8 @@ func TestTagMoves(t *testing.T) {
 	}
 }
 
-// What engines get: the target that is meant, its files by their own names, and
-// what each part says of itself.
+// A build for engines: the right target, its files by their own names, and the
+// manifest of each part.
 func TestBuild(t *testing.T) {
 	ctx := context.Background()
 	w := newWorld(t)
@@ -214,7 +214,7 @@ func TestBuild(t *testing.T) {
 	}
 	f.Close()
 	if _, err := b.Files.Open("core/none"); err == nil || !strings.Contains(err.Error(), "core/none") {
-		t.Errorf("a file that is not there: %v", err)
+		t.Errorf("a missing file: %v", err)
 	}
 	if path, err := b.Files.Path("core/core.gguf"); err != nil || !filepath.IsAbs(path) {
 		t.Errorf("%s, %v", path, err)
@@ -242,14 +242,14 @@ func TestBuild(t *testing.T) {
 	ws = w.open(workspace.Options{})
 	lone, err := use("core-x:2.0.0").Build(ctx, "")
 	if err != nil || lone.Assembly.Core.Name != "core-x" || lone.Manifests["core-x"] == nil || len(lone.Assembly.Core.Files) != 1 {
-		t.Errorf("a core on its own: %+v, %v", lone, err)
+		t.Errorf("a single core: %+v, %v", lone, err)
 	}
 	if _, err := use("tool:1.0.0").Build(ctx, ""); err == nil || hint(err) == "" {
-		t.Errorf("a skill on its own: %v", err)
+		t.Errorf("a single skill: %v", err)
 	}
 }
 
-// An assembly that a stranger wrote breaks no rule.
+// An untrusted assembly cannot break the rules.
 func TestBuildHostile(t *testing.T) {
 	ctx := context.Background()
 	w := newWorld(t)
@@ -270,7 +270,7 @@ func TestBuildHostile(t *testing.T) {
 }
 
 // A second process may use the store meanwhile; the folder of a target is
-// compared with what was released (the folder's own files, not the layout's).
+// compared with the release (the folder's own files, not the layout's).
 func TestTargetFolder(t *testing.T) {
 	ctx := context.Background()
 	w := newWorld(t)

@@ -12,8 +12,8 @@ import (
 	"mm-abi.org/mm/workspace"
 )
 
-// An engine's files are those that were installed, or it is not packed; and it
-// is pulled for a system that it is for, or not at all.
+// An engine's files must be those that were installed; and it is pulled only
+// for one of its systems.
 func TestAddEngine(t *testing.T) {
 	u := newWorld(t)
 	dir := filepath.Join(u.dir, "lib")

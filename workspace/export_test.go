@@ -1,4 +1,4 @@
 package workspace
 
-// OnAdmitted lets a test act between verification and use.
+// OnAdmitted sets a hook between verification and use.
 func (w *Workspace) OnAdmitted(fn func()) { w.admitted = fn }

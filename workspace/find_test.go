@@ -13,7 +13,7 @@ import (
 	"mm-abi.org/mm/workspace"
 )
 
-// What an argument may be, and what it then means.
+// The forms of an argument, and their meanings.
 func TestFind(t *testing.T) {
 	ctx := context.Background()
 	w := newWorld(t)
@@ -62,7 +62,7 @@ func TestFind(t *testing.T) {
 		{"", "a@1.0.0", a1, ""},
 		{"", "m@1.0.0+abc", "-", ""},
 		{"", "a@^3", "", string(diag.NoArtifact)},
-		{"", "1.0.0", "", string(diag.NoArtifact)}, // a bare version says nothing in the store
+		{"", "1.0.0", "", string(diag.NoArtifact)}, // a bare version has no meaning in the store
 		{"", a1, a1, ""},
 		{"", "two", t2, ""},
 		{"", "two@0.1.0", t1, ""},
@@ -111,7 +111,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// A target's folder on its own is refused, with what to do.
+// A target's folder outside of its layout is refused, with a hint.
 func TestLooseFolder(t *testing.T) {
 	w := newWorld(t)
 	c := build("good", "1.0.0", "laptop")
@@ -207,7 +207,7 @@ func TestRemote(t *testing.T) {
 	}
 }
 
-// List and Inspect show what is there, aliases and strangers' entries included.
+// List and Inspect show all names, aliases and foreign entries included.
 func TestList(t *testing.T) {
 	ctx := context.Background()
 	w := newWorld(t)

@@ -19,8 +19,8 @@ import (
 	"mm-abi.org/mm/workspace/trust"
 )
 
-// What the manifest can tell is told before a layer is fetched, and nothing
-// that is refused gets a name.
+// Faults of the manifest are reported before a layer is fetched, and a refused
+// artifact gets no name.
 func TestPullRefuses(t *testing.T) {
 	ctx := context.Background()
 	w := newWorld(t)
@@ -108,7 +108,7 @@ func (w *world) raw(s *registry.Store, m any, ref string) ocispec.Descriptor {
 	return desc
 }
 
-// evilIndex names a target by what is no name.
+// evilIndex packs an index with an invalid target name.
 func (w *world) evilIndex(s *registry.Store, c content, target, ref string) {
 	w.Helper()
 	one := w.pack(s, c, "")
@@ -117,7 +117,7 @@ func (w *world) evilIndex(s *registry.Store, c content, target, ref string) {
 		Annotations: map[string]string{abi.AnnotationName: c.name, abi.AnnotationVersion: c.version}}, ref)
 }
 
-// What was pulled can be used under the name it got, whatever that is.
+// A pulled artifact can be used under its new name, whatever that is.
 func TestPull(t *testing.T) {
 	ctx := context.Background()
 	w := newWorld(t)
@@ -244,8 +244,8 @@ func TestPullHolds(t *testing.T) {
 	}
 }
 
-// Push refuses at once what no pull would take, and says what nobody vouches
-// for.
+// Push refuses names that every pull would refuse, and warns of missing
+// signatures.
 func TestPush(t *testing.T) {
 	ctx := context.Background()
 	w := newWorld(t)
@@ -278,7 +278,7 @@ func TestPush(t *testing.T) {
 			t.Errorf("%s to %s: %s", c.ref, c.dest, got.Ref)
 		}
 		if err == nil && w.heard("is not signed") != strings.HasPrefix(c.ref, "bare") {
-			t.Errorf("%s: what was said of its signature is wrong", c.ref)
+			t.Errorf("%s: wrong warning about its signature", c.ref)
 		}
 	}
 	for _, bad := range []string{"x:y:z", "team/wide", "oci:"} {
@@ -300,14 +300,14 @@ func TestPush(t *testing.T) {
 			t.Errorf("no %s among %s", want, all)
 		}
 	}
-	// What push named, pull takes.
+	// Names that push accepted, pull accepts.
 	for _, ref := range []string{"wide:1.0.0_b1", "wide:1.0.0_b1-laptop", "wide:latest"} {
 		if _, err := newWorld(t).open(workspace.Options{}).Pull(ctx, team+ref, workspace.PullOptions{}); err != nil {
 			t.Errorf("%s: %v", ref, err)
 		}
 	}
 	if _, err := w.open(workspace.Options{}).Push(ctx, team+"wide:latest", team+"wide", workspace.PushOptions{}); code(err) != string(diag.NoArtifact) {
-		t.Errorf("pushed what is at the registry: %v", err)
+		t.Errorf("pushed a remote artifact: %v", err)
 	}
 }
 
@@ -349,7 +349,8 @@ func TestTag(t *testing.T) {
 	if _, err := ws.Use(ctx, "yours:2", workspace.Claim{}); err != nil {
 		t.Errorf("an alias of an alias: %v", err)
 	}
-	// The alias is bound to what it named: other bytes under it are judged anew.
+	// The alias is bound to its artifact: other bytes under it are judged
+	// again.
 	w.tag(s, w.pack(s, build("bad", "1.0.0", ""), ""), "mine:1")
 	_, err := w.admit(workspace.Options{}, "mine:1", workspace.Claim{})
 	w.wants("another artifact under the alias", err, string(diag.IdentityDiffers))
@@ -358,7 +359,7 @@ func TestTag(t *testing.T) {
 	w.tag(s, w.pack(s, build("good", "1.0.0", ""), ""), "mine:1")
 	_, err = w.admit(workspace.Options{}, "mine:1", workspace.Claim{})
 	w.wants("the alias went with the name", err, string(diag.IdentityDiffers))
-	// Whoever named it before there were aliases is told how to keep the name.
+	// A user of a name from before aliases gets a hint how to keep it.
 	if h := hint(err); !strings.Contains(h, "mm tag mine:1 mine:1 --alias") {
 		t.Errorf("hint %q", h)
 	}
@@ -367,7 +368,7 @@ func TestTag(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := ws.Use(ctx, "mine:1", workspace.Claim{}); err != nil {
-		t.Errorf("kept under its own name: %v", err)
+		t.Errorf("stored under its own name: %v", err)
 	}
 
 	usb, err := registry.Open("usb", registry.Options{})
@@ -379,7 +380,7 @@ func TestTag(t *testing.T) {
 	w.wants("in a layout", w.open(workspace.Options{Layout: "usb"}).Tag(ctx, "good:1.0.0", "mine:1", workspace.TagOptions{Alias: true}), string(diag.IdentityDiffers))
 }
 
-// Signing makes usable what was not, in the store and in a layout.
+// Signing makes an artifact usable, in the store and in a layout.
 func TestSign(t *testing.T) {
 	ctx := context.Background()
 	w := newWorld(t)

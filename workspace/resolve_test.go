@@ -79,7 +79,7 @@ func TestModulesOfAGraph(t *testing.T) {
 	w.wants("strict", run(skip), string(diag.SkippedVerify))
 	w.trust(trust, "", "**", 0)
 
-	// The project's trust file holds wherever one stands.
+	// The project's trust file applies in every subfolder.
 	w.core("again", true)
 	w.wants("signed", run(workspace.Claim{}), "")
 	w.write("work/mm.yaml", "trust: t.yaml\n")
@@ -121,7 +121,7 @@ func TestModulesFromElsewhere(t *testing.T) {
 		_, err := away.open(workspace.Options{}).Lock(ctx, "g.graph.yaml", workspace.LockOptions{})
 		away.wants("a stranger's", err, string(sign.UnknownKey))
 		if n := reg.asked(); n > 3 {
-			t.Errorf("%d blobs of a stranger's module were fetched", n)
+			t.Errorf("fetched %d blobs of an untrusted module", n)
 		}
 		away.trust(filepath.Join(away.home, "trust.yaml"), "", "**", 0)
 		got, err := away.open(workspace.Options{}).Lock(ctx, "g.graph.yaml", workspace.LockOptions{})
@@ -142,8 +142,8 @@ func TestModulesFromElsewhere(t *testing.T) {
 	away.wants("no layout", err, string(diag.SourceFailed))
 }
 
-// What is right already is not written, so a checkout may be read-only; what is
-// not right names its file.
+// Up-to-date files are not written, so a checkout may be read-only; a stale
+// one is named.
 func TestLock(t *testing.T) {
 	ctx := context.Background()
 	w := newWorld(t)

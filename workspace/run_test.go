@@ -15,7 +15,7 @@ import (
 	"mm-abi.org/mm/workspace/loose"
 )
 
-// modelIn copies the reference core's folder, as it stands.
+// modelIn copies the reference core's folder unchanged.
 func (w *world) modelIn(dir string) {
 	w.Helper()
 	if err := os.CopyFS(dir, os.DirFS(reference)); err != nil {
@@ -32,7 +32,7 @@ var reference = func() string {
 	return filepath.Join(dir, "..", "catalog", "core-llm")
 }()
 
-// The user's own file becomes a build: said, logged, and without a store.
+// The user's own file becomes a build: reported, audited, and without a store.
 func TestRunnable(t *testing.T) {
 	w := newWorld(t)
 	w.modelIn("some where/core-llm")
@@ -43,7 +43,7 @@ func TestRunnable(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, want := strings.Join(w.said, "\n"), arg+" is run as it stands: unsigned"; got != want {
-			t.Errorf("%s: said %q, want %q", arg, got, want)
+			t.Errorf("%s: messages %q, want %q", arg, got, want)
 		}
 		entry := b.Assembly.Core.Files.Entry(abi.GGUF)
 		path, err := b.Files.Path(entry)
@@ -58,7 +58,7 @@ func TestRunnable(t *testing.T) {
 			t.Fatal(err)
 		}
 		if info, err := os.Stat(filepath.Join(dir, entry)); err != nil || info.Size() == 0 {
-			t.Errorf("%s: %v in a folder of its own, %v", arg, info, err)
+			t.Errorf("%s: %v in a separate folder, %v", arg, info, err)
 		}
 		if _, err := b.Files.Open("another"); err == nil {
 			t.Errorf("%s: another file is there", arg)
@@ -80,7 +80,7 @@ func TestRunnable(t *testing.T) {
 	}
 }
 
-// A core that bears no 16-bit keys and values is given the first it lists.
+// A core without 16-bit keys and values uses the first type it lists.
 func TestRunnableKV(t *testing.T) {
 	w := newWorld(t)
 	w.modelIn("core")
@@ -95,7 +95,7 @@ func TestRunnableKV(t *testing.T) {
 	}
 }
 
-// Whoever asks for signatures is not given a file that has none.
+// A request for signatures refuses a file without one.
 func TestRunnableRefused(t *testing.T) {
 	w := newWorld(t)
 	w.modelIn("core")
@@ -122,7 +122,7 @@ func TestRunnableRefused(t *testing.T) {
 		}
 	}
 	if len(w.said) > 0 {
-		t.Errorf("said %q", w.said)
+		t.Errorf("messages %q", w.said)
 	}
 	// The project's trust file may be the strict one.
 	w.write("core/mm.yaml", "trust: ../strict.yaml\n")
@@ -131,7 +131,7 @@ func TestRunnableRefused(t *testing.T) {
 	}
 }
 
-// What is no model is refused at once, whatever its size.
+// Files other than models are refused immediately, whatever their size.
 func TestNotRunnable(t *testing.T) {
 	w := newWorld(t)
 	w.modelIn("core")
@@ -175,8 +175,8 @@ func TestNotRunnable(t *testing.T) {
 	}
 }
 
-// A context for an NPU that lies beside a GGUF file with its record goes with
-// it; of several none does.
+// An NPU context in a GGUF file's folder, with its record, is included; of
+// several none is.
 func TestRunnableContext(t *testing.T) {
 	w := newWorld(t)
 	w.modelIn("core")
@@ -197,7 +197,7 @@ func TestRunnableContext(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := strings.Join(b.Assembly.Core.Files[string(abi.QNN)], " "); got != step.want {
-			t.Errorf("beside %v: %q, want %q", step.write, got, step.want)
+			t.Errorf("with %v: %q, want %q", step.write, got, step.want)
 		}
 		for _, name := range b.Assembly.Core.Files[string(abi.QNN)] {
 			if f, err := b.Files.Open(name); err != nil {

@@ -17,7 +17,7 @@ import (
 	"mm-abi.org/mm/workspace"
 )
 
-// transformer writes a model of its own whose files are old enough to be known
+// transformer writes a new model whose files are old enough to be recognized
 // by their times.
 func (w *world) transformer(dir string, seed uint64) {
 	w.Helper()
@@ -26,8 +26,8 @@ func (w *world) transformer(dir string, seed uint64) {
 	}
 }
 
-// converted runs the folder and gives the bytes that an engine gets, and
-// whether they were converted for it.
+// converted runs the folder and returns the engine's bytes, and whether they
+// were converted now.
 func (w *world) converted(dir string) (data string, now bool) {
 	w.Helper()
 	w.said = nil
@@ -73,7 +73,7 @@ func TestTransformer(t *testing.T) {
 		t.Errorf("other weights: converted %v, the old model %v", now, other == first)
 	}
 
-	// The same bytes elsewhere, and a link to them, are no other model.
+	// The same bytes elsewhere, and a link to them, are the same model.
 	w.transformer("copy", 2)
 	if got, now := w.converted("copy"); now || got != other {
 		t.Errorf("a copy: converted %v, the same %v", now, got == other)
@@ -99,8 +99,8 @@ func TestTransformer(t *testing.T) {
 	}
 }
 
-// Files that changed long enough ago are not hashed again, and a change is seen
-// all the same; what a folder was before is dropped.
+// Files that changed long enough ago are not hashed again, and a change is
+// still noticed; the former conversion is removed.
 func TestTransformerKnown(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("skipped: the system tells no time of change")
@@ -124,7 +124,7 @@ func TestTransformerKnown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A record that lies about the digest is believed: nothing was hashed.
+	// A record with a wrong digest is trusted: nothing was hashed.
 	w.write(record, strings.Replace(string(before), `"digest": "`, `"digest": "00`, 1))
 	if _, now := w.converted("model"); !now {
 		t.Error("the folder was hashed although it is known")
@@ -137,8 +137,8 @@ func TestTransformerKnown(t *testing.T) {
 		t.Error("converted again for a time")
 	}
 
-	// Other weights: seen when they are old, too, and the conversion of the old
-	// ones goes.
+	// Other weights are noticed when they are old, too, and the old conversion
+	// is removed.
 	w.transformer("model", 2)
 	time.Sleep(2100 * time.Millisecond)
 	if _, now := w.converted("model"); !now {
@@ -153,7 +153,7 @@ func TestTransformerKnown(t *testing.T) {
 	}
 }
 
-// Two runs at once convert once and leave nothing else behind.
+// Two concurrent runs convert once and leave nothing else.
 func TestTransformerTwice(t *testing.T) {
 	w := newWorld(t)
 	w.transformer("model", 1)

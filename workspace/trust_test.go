@@ -16,8 +16,8 @@ import (
 	"mm-abi.org/mm/workspace/trust"
 )
 
-// Who decides: the user; with a project's file both; once that was accepted, it
-// alone; and whoever the command line names.
+// Who decides: the user; with a project's file both; once that was accepted,
+// it alone; or the keys and files of the command line.
 func TestWhoDecides(t *testing.T) {
 	ctx := context.Background()
 	w := newWorld(t)
@@ -42,7 +42,7 @@ func TestWhoDecides(t *testing.T) {
 	if err := at("ours:1.0.0"); err == nil || !strings.Contains(err.Error(), "not there") {
 		t.Errorf("a project's trust file that is missing: %v", err)
 	}
-	w.trust(project, "", "**", 1) // the project trusts a stranger
+	w.trust(project, "", "**", 1) // the project trusts another key
 	w.wants("widened", at("theirs:1.0.0"), unknown)
 	if h := hint(at("theirs:1.0.0")); !strings.Contains(h, "mm trust accept "+project) {
 		t.Errorf("hint %q", h)
@@ -74,7 +74,7 @@ func TestWhoDecides(t *testing.T) {
 	_, err = w.admit(workspace.Options{Dir: "copy"}, "theirs:1.0.0", workspace.Claim{})
 	w.wants("the same at another place", err, unknown)
 
-	// A key beside the file is part of it.
+	// A separate key file is part of it.
 	w.write("work/key.pub", string(pairs[0]().public))
 	w.write(project, "version: 1\nrules: [{match: '**', keys: [k]}]\nkeys: {k: {file: key.pub}}\n")
 	if _, err := w.open(workspace.Options{}).Accept(ctx, project); err != nil {
@@ -100,7 +100,7 @@ func TestWhoDecides(t *testing.T) {
 		w.wants("strict user", err, string(diag.SkippedVerify))
 	}
 
-	// Mirrors of a project's file do not count before it was accepted.
+	// Mirrors of a project's file do not count until it is accepted.
 	w.tag(s, both, "mirror:1.0.0")
 	w.trust(project, "mirrors: {local/mirror: both}\n", "**", 0)
 	w.wants("mirror", at("mirror:1.0.0"), string(diag.IdentityDiffers))
@@ -145,11 +145,11 @@ func TestHints(t *testing.T) {
 	}
 	w.write(filepath.Join(w.home, "trust.yaml"), "version: 1\ndefault: warn\n")
 	if _, err = w.admit(workspace.Options{}, "theirs:1.0.0", workspace.Claim{}); err != nil || !w.heard("warning") {
-		t.Errorf("%v, said %v", err, w.said)
+		t.Errorf("%v, messages %v", err, w.said)
 	}
 }
 
-// Faults of a trust file have a place; what is read is bounded.
+// Faults of a trust file have a position; the input is bounded.
 func TestTrustFaults(t *testing.T) {
 	ctx := context.Background()
 	w := newWorld(t)
@@ -204,7 +204,7 @@ func TestTrustFaults(t *testing.T) {
 	}
 }
 
-// The settings are those around the anchor, and nobody else's.
+// The settings are those of the anchor.
 func TestSettings(t *testing.T) {
 	w := newWorld(t)
 	w.write("a/mm.yaml", "modules: [m, /abs]\nplain_http: ['h:1']\ntrust: t.yaml\n")
@@ -244,12 +244,12 @@ func TestSettings(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		return
 	}
-	// A folder in which everybody may write is passed over, with a word.
+	// A folder that all users may write to is skipped, with a warning.
 	if err := os.Chmod("a", 0o777); err != nil {
 		t.Fatal(err)
 	}
 	if s := set("a/b"); s.File != "" {
-		t.Errorf("taken: %+v", s)
+		t.Errorf("accepted: %+v", s)
 	}
 	if !w.heard("may be written to by everybody") {
 		t.Error("nobody was told")
@@ -258,10 +258,10 @@ func TestSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s := set("c"); len(s.Modules) > 0 {
-		t.Errorf("modules of everybody: %+v", s)
+		t.Errorf("world-writable modules: %+v", s)
 	}
 	if os.Geteuid() != 0 {
-		return // only root can make what another user owns
+		return // only root can create another user's file
 	}
 	if err := os.Chmod("a", 0o755); err != nil {
 		t.Fatal(err)

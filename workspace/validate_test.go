@@ -19,8 +19,8 @@ const (
 	bareGraph = "core:\n  llm: {ref: core-llm@^3}\n"
 )
 
-// Validate reads documents by what they are, joins graphs with the modules that
-// would be chosen, tells every fault at its place, and stores nothing.
+// Validate reads documents by their kind, joins graphs with the modules that
+// would be chosen, reports every fault at its position, and stores nothing.
 func TestValidate(t *testing.T) {
 	w := newWorld(t)
 	w.write("modules/enc/module.yaml", goodEncoder)
@@ -69,7 +69,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// What is served is the home's store, or the layout that is named.
+// Served opens the home's store, or the named layout.
 func TestServed(t *testing.T) {
 	w := newWorld(t)
 	ws := w.open(workspace.Options{})

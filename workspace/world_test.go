@@ -53,7 +53,7 @@ func newPair() func() pair {
 
 func noPassword(string) ([]byte, error) { return []byte{}, nil }
 
-// world is a user with a home, whose own key is trusted, in an empty folder.
+// world is a user with a home, whose key is trusted, in an empty folder.
 type world struct {
 	*testing.T
 	home string
@@ -123,7 +123,8 @@ func (w *world) open(opt workspace.Options) *workspace.Workspace {
 	return ws
 }
 
-// heard reports whether the user was told something, and forgets it.
+// heard reports whether a message was sent to the user, and clears the
+// messages.
 func (w *world) heard(part string) bool {
 	ok := slices.ContainsFunc(w.said, func(s string) bool { return strings.Contains(s, part) })
 	w.said = nil
@@ -139,10 +140,10 @@ func (w *world) store() *registry.Store {
 	return s
 }
 
-// content is what an artifact is packed of.
+// content describes an artifact to pack.
 type content struct {
 	name, version, target string
-	notes                 map[string]string // beside or, if empty, in place of mm's own
+	notes                 map[string]string // added to or, if empty, replacing mm's
 	files                 map[string]string
 }
 
@@ -270,7 +271,7 @@ func (w *world) flip(s *registry.Store, text string) {
 	w.Fatalf("no blob begins with %.20q", text)
 }
 
-// shelf is a registry in this process and what was asked of it.
+// shelf is a registry in this process that counts requests.
 type shelf struct {
 	store *registry.Store
 	host  string
@@ -308,7 +309,7 @@ func (w *world) serve() *shelf {
 	return r
 }
 
-// asked is how many blobs were fetched since the last call.
+// asked returns the number of blobs fetched since the last call.
 func (r *shelf) asked() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -317,7 +318,7 @@ func (r *shelf) asked() int {
 	return n
 }
 
-// code is what an error is told by: a diagnostic's code or a refusal's reason.
+// code returns an error's diagnostic code or refusal reason.
 func code(err error) string {
 	if err == nil {
 		return ""

@@ -27,7 +27,7 @@ import (
 	"mm-abi.org/mm/registry/server"
 )
 
-// trusting takes everything, and remembers for which repository it was asked.
+// trusting accepts everything, and records the repositories.
 type trusting struct{ asked []string }
 
 func (v *trusting) Verify(_ context.Context, _ content.ReadOnlyGraphStorage, repository string, _ ocispec.Descriptor) ([]string, error) {
@@ -35,11 +35,11 @@ func (v *trusting) Verify(_ context.Context, _ content.ReadOnlyGraphStorage, rep
 	return []string{"key"}, nil
 }
 
-// refusing takes nothing.
+// refusing accepts nothing.
 type refusing struct{}
 
 func (refusing) Verify(context.Context, content.ReadOnlyGraphStorage, string, ocispec.Descriptor) ([]string, error) {
-	return nil, errors.New("nobody signed it")
+	return nil, errors.New("unsigned")
 }
 
 func openStore(t testing.TB) *registry.Store {
@@ -52,7 +52,7 @@ func openStore(t testing.TB) *registry.Store {
 	return s
 }
 
-// router writes a module folder that needs no weights. more goes behind the
+// router writes a module folder that needs no weights. more is appended to the
 // required keys.
 func router(t testing.TB, dir, name, version, more string) {
 	t.Helper()
@@ -69,7 +69,7 @@ func write(t testing.TB, file, text string) {
 	}
 }
 
-// put packs a module into a store under the name given.
+// put packs a module into a store under a name.
 func put(t testing.TB, s *registry.Store, name, version, ref string) ocispec.Descriptor {
 	t.Helper()
 	dir := t.TempDir()
@@ -88,8 +88,8 @@ func put(t testing.TB, s *registry.Store, name, version, ref string) ocispec.Des
 	return desc
 }
 
-// graph asks for routers, the only modules of these tests; each ref stands as a
-// skill, whose type nobody checks here.
+// graph requires routers, the only modules of these tests; each ref is listed
+// as a skill, whose type is not checked here.
 func graph(t testing.TB, refs ...string) *builds.Graph {
 	t.Helper()
 	text := "core:\n  llm: {ref: \"" + refs[0] + "\"}\n"
@@ -139,7 +139,7 @@ func blobs(t testing.TB, s *registry.Store) int {
 	return len(entries)
 }
 
-// serve makes a registry of the store.
+// serve starts a registry of the store.
 func serve(t testing.TB, s *registry.Store) (host string, c *remote.Client) {
 	t.Helper()
 	srv, err := server.New(s, server.Options{})
@@ -164,13 +164,13 @@ func want1(t testing.TB, err error, code diag.Code, parts ...string) {
 	}
 	for _, part := range parts {
 		if !strings.Contains(list[0].String()+" "+list[0].Hint, part) {
-			t.Errorf("%s does not say %q", list[0], part)
+			t.Errorf("%s: missing %q", list[0], part)
 		}
 	}
 }
 
-// A folder's module is found by what its module.yaml says, whatever the folder
-// is called and however the name is quoted; only the winner is packed.
+// A folder's module is found by the name in its module.yaml, whatever the
+// folder's name and the quoting; only the chosen one is packed.
 func TestFolder(t *testing.T) {
 	ctx, dir, store := context.Background(), t.TempDir(), openStore(t)
 	router(t, filepath.Join(dir, "eyes"), `"vision-enc"`, "1.0.0", "")
@@ -200,7 +200,7 @@ func TestFolder(t *testing.T) {
 		t.Fatalf("%s, %v", chosen(lock), err)
 	}
 	if n := blobs(t, store); n != 3 {
-		t.Errorf("one module of one file makes %d blobs", n)
+		t.Errorf("one module of one file has %d blobs", n)
 	}
 	if _, ok := found1["vision-enc"].Layer(modules.FileName); !ok {
 		t.Error("no layer module.yaml")
@@ -213,12 +213,12 @@ func TestFolder(t *testing.T) {
 		t.Errorf("by digest: %s, %v", chosen(lock), err)
 	}
 	if missing, err := (&Folder{Dir: filepath.Join(dir, "none")}).Candidates(ctx, Query{Name: "x"}); missing != nil || err != nil {
-		t.Errorf("a folder that is not there: %v, %v", missing, err)
+		t.Errorf("a missing folder: %v, %v", missing, err)
 	}
 }
 
-// A module.yaml is judged by its size before it is read, and its faults are
-// told where it is the one that is meant.
+// A module.yaml is checked by its size before it is read, and its faults are
+// reported if it is the requested one.
 func TestFolderFaults(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	huge := filepath.Join(dir, "huge", modules.FileName)
@@ -241,7 +241,7 @@ func TestFolderFaults(t *testing.T) {
 	}
 	_, _, err := Resolve(ctx, graph(t, "mine@^1"), Options{Sources: []Source{src}})
 	if list, ok := diag.From(err); !ok || !strings.HasPrefix(list[0].Pos.File, dir) {
-		t.Errorf("%v does not say where", err)
+		t.Errorf("%v: missing position", err)
 	}
 }
 
@@ -280,7 +280,7 @@ func TestLayout(t *testing.T) {
 	} {
 		_, lock, err := Resolve(ctx, graph(t, ref), Options{Sources: []Source{src}})
 		if got := chosen(lock); err != nil || got != want {
-			t.Errorf("%s gives %q, %v; want %q", ref, got, err, want)
+			t.Errorf("%s: got %q, %v; want %q", ref, got, err, want)
 		}
 	}
 	if got, want := tags(t, into), "core:1.0.0 core:1.1.0_abc core:1.2.0-rc.1 core:1.3.0 reg.example/team/core:1.0.5"; got != want {
@@ -304,7 +304,7 @@ func TestLayout(t *testing.T) {
 	}
 }
 
-// Of several names of the same bytes the one counts that the lock says.
+// Of several names of the same bytes, the lock's is used.
 func TestLayoutByDigest(t *testing.T) {
 	ctx, s := context.Background(), openStore(t)
 	desc := put(t, s, "core", "1.0.0", "a.example/core:1.0.0")
@@ -322,8 +322,8 @@ func TestLayoutByDigest(t *testing.T) {
 	}
 }
 
-// Bytes are hashed on the way into the store and where they lie in it, whoever
-// vouches for them.
+// Bytes are hashed on the way into the store and in the store, whatever the
+// verifier accepts.
 func TestLayoutBytes(t *testing.T) {
 	ctx := context.Background()
 	for name, same := range map[string]bool{"copied": false, "in place": true} {
@@ -407,7 +407,7 @@ func TestRegistry(t *testing.T) {
 	} {
 		_, lock, err := Resolve(ctx, graph(t, ref), opt)
 		if got, want := chosen(lock), want+" "+host+"/team/core"; err != nil || got != want {
-			t.Errorf("%s gives %q, %v; want %q", ref, got, err, want)
+			t.Errorf("%s: got %q, %v; want %q", ref, got, err, want)
 		}
 	}
 	if got := tags(t, here); got != strings.ReplaceAll("H/team/core:1.0.0 H/team/core:1.1.0 H/team/core:1.1.1_b.7", "H", host) {
@@ -431,8 +431,8 @@ func TestRegistry(t *testing.T) {
 	}
 }
 
-// What a lock pins is found by its digest where it was fetched to: with no
-// registry at hand, after the tag was moved there and here, and after gc.
+// A locked module is found by its digest in the store: without a registry,
+// after the tag was moved there and here, and after gc.
 func TestPinsOffline(t *testing.T) {
 	ctx, there, here := context.Background(), openStore(t), openStore(t)
 	put(t, there, "core", "1.0.0", "team/core:1.0.0")
@@ -483,7 +483,7 @@ func TestPinsOffline(t *testing.T) {
 		}
 	}
 
-	// The names are gone and the bytes are there; then nothing is.
+	// Without names but with the bytes; then without both.
 	list, _ := here.Tags(ctx)
 	for _, tag := range list {
 		if err := here.Untag(ctx, tag.Ref); err != nil {
@@ -500,8 +500,8 @@ func TestPinsOffline(t *testing.T) {
 	want1(t, err, diag.Offline, "core@1.0.0 is locked to "+locked.Lock.Modules[0].Digest, "came from "+host+"/team/core", "not asked: "+host+"/team")
 }
 
-// With the pinned module gone, the message names what the lock has, and not the
-// versions that would not help.
+// If the pinned module is missing, the message names the locked version, and
+// not the versions that would not help.
 func TestPinGone(t *testing.T) {
 	ctx, store := context.Background(), openStore(t)
 	put(t, store, "enc", "1.3.0", "enc:1.3.0")
@@ -549,7 +549,7 @@ func TestPinsOfFolders(t *testing.T) {
 	_, _, err = Resolve(ctx, g, Options{Sources: src, Lock: lock, Locked: true})
 	want1(t, err, diag.LockDrift, "skill@1.0.0 is locked to "+lock.Modules[1].Digest, "/skill has sha256:", "mm lock --update skill")
 
-	// A pin that no longer fits gives way; the others stay.
+	// A pin that no longer fits is dropped; the others remain.
 	_, got, err := Resolve(ctx, graph(t, "core@^1.1", "skill@^1"), Options{Sources: src, Lock: lock})
 	if err != nil || got.Modules[0].Version != "1.1.0" || got.Modules[1].Version != "1.0.0" {
 		t.Errorf("%s, %v", chosen(got), err)
@@ -559,7 +559,7 @@ func TestPinsOfFolders(t *testing.T) {
 	_, _, err = Resolve(ctx, g, Options{Sources: src, Locked: true})
 	want1(t, err, diag.LockMissing)
 
-	// What the lock does not have is not added silently.
+	// A module that is not in the lock is not added silently.
 	router(t, filepath.Join(dir, "skill"), "skill", "1.0.0", "")
 	router(t, filepath.Join(dir, "core"), "core", "1.0.0", "")
 	router(t, filepath.Join(dir, "needed"), "needed", "1.0.0", "")

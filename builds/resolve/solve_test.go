@@ -122,8 +122,8 @@ func TestSolve(t *testing.T) {
 	}
 }
 
-// On 1,000 random worlds the solver finds an answer exactly when one exists,
-// and the answer satisfies everybody.
+// On 1,000 random worlds the solver finds a solution exactly when one exists,
+// and it satisfies all requirements.
 func TestSolveAgainstBruteForce(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	solvable := 0
@@ -242,8 +242,8 @@ func TestSolveIsBounded(t *testing.T) {
 	}
 }
 
-// Where the search gives up, resolving says so and looking goes on with what
-// it knows.
+// If the search gives up, Resolve reports it and Look continues with the known
+// part.
 func TestTooManySteps(t *testing.T) {
 	var all Manifests
 	names := []string{"core", "a", "b", "c", "d", "zz"}

@@ -29,7 +29,7 @@ func openStore(t testing.TB) *registry.Store {
 	return s
 }
 
-// module writes a skill with its licence, card and program.
+// module writes a skill with its license, card and program.
 func module(t testing.TB, more string) *modules.Manifest {
 	t.Helper()
 	dir := t.TempDir()
@@ -81,7 +81,7 @@ func TestPack(t *testing.T) {
 	}
 }
 
-// Digest says what Pack would give, for every kind of module.
+// Digest returns the digest of Pack, for every kind of module.
 func TestDigest(t *testing.T) {
 	ctx, store := context.Background(), openStore(t)
 	for _, kind := range abi.ModuleTypes() {
@@ -109,7 +109,8 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-// What is not as declared is a fault at its line, from both ways of looking.
+// Differences from the declaration are faults at their lines, in both
+// functions.
 func TestFaults(t *testing.T) {
 	ctx := context.Background()
 	for name, tc := range map[string]struct {
@@ -161,7 +162,7 @@ func TestConfig(t *testing.T) {
 			in, out = strings.Join(k.InputTypes, " "), strings.Join(k.OutputTypes, " ")
 		}
 		if c.Config.Format != tc.format || in != tc.in || out != tc.out {
-			t.Errorf("%s: format %q, takes %q, gives %q", tc.m.Type, c.Config.Format, in, out)
+			t.Errorf("%s: format %q, input %q, output %q", tc.m.Type, c.Config.Format, in, out)
 		}
 	}
 }

@@ -26,12 +26,12 @@ import (
 // benchSize is the blob of the benchmarks, in bytes.
 const benchSize = 1 << 30
 
-// The benchmarks measure processes: a registry that keeps nothing in one, the
-// client in another, so that its processor time and memory are its own.
-// BenchmarkPush and BenchmarkPull report processor seconds a GiB, the ratio to
-// hashing the same file in the same run, the ratio to the plainest program that
-// does the same (for a pull: GET, hash, write; for a push: one PUT), and the
-// peak of resident memory.
+// The benchmarks measure processes: a registry that discards data in one, the
+// client in another, so that its processor time and memory are separate.
+// BenchmarkPush and BenchmarkPull report processor seconds per GiB, the ratio
+// to hashing the same file in the same run, the ratio to the simplest program
+// that does the same (for a pull: GET, hash, write; for a push: one PUT), and
+// the peak of resident memory.
 func BenchmarkPush(b *testing.B) { benchmark(b, "push") }
 
 // BenchmarkPull is the other way.
@@ -95,7 +95,7 @@ func benchmark(b *testing.B, verb string) {
 	b.SetBytes(benchSize)
 }
 
-// usage is what a process took.
+// usage holds the resources that a process used.
 type usage struct {
 	cpu float64 // seconds
 	rss int64   // peak, bytes
@@ -113,8 +113,8 @@ func run(b *testing.B, cmd *exec.Cmd) usage {
 	return u
 }
 
-// tellMemory prints the peak of this process as Linux counts it. (What wait4
-// reports of a child includes its parent's, from before exec.)
+// tellMemory prints the peak memory of this process as Linux counts it. (wait4
+// includes the parent's peak from before exec.)
 func tellMemory() {
 	status, _ := os.ReadFile("/proc/self/status")
 	for line := range strings.Lines(string(status)) {
@@ -131,7 +131,7 @@ func child(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// TestBenchChild is what the processes of the benchmarks run.
+// TestBenchChild runs the child processes of the benchmarks.
 func TestBenchChild(t *testing.T) {
 	args := strings.Split(os.Getenv("MM_BENCH"), "\n")
 	switch args[0] {

@@ -12,7 +12,7 @@ import (
 	"mm-abi.org/mm/registry/sign"
 )
 
-// listing is a layout that lists what it likes for one manifest.
+// listing is a layout with a fixed listing for one manifest.
 type listing struct {
 	layout
 	of     ocispec.Descriptor
@@ -26,8 +26,8 @@ func (l listing) list(_ context.Context, desc ocispec.Descriptor) ([]ocispec.Des
 	return l.listed, nil
 }
 
-// What a registry lists as a signature is one if its manifest says so, about
-// this subject and within the limits, and looking for them ends.
+// A listed signature is one only if its manifest is that of a bundle about
+// this subject and within the limits, and the search ends.
 func TestBundlesAreBounded(t *testing.T) {
 	ctx := context.Background()
 	there := openStore(t)
@@ -76,7 +76,7 @@ func TestBundlesAreBounded(t *testing.T) {
 		}
 	}
 
-	// Forty of a megabyte are more than anybody looks at.
+	// Forty of a megabyte exceed the budget.
 	data := noise(9, maxBundle)
 	for i := range 40 {
 		hang(t, there, a.index, sign.BundleMediaType, data, map[string]string{"n": fmt.Sprint(i)})

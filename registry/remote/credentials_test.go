@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// guarded asks for a login of its own.
+// guarded requires a login.
 func guarded(user, password string) http.Handler {
 	inner := inMemory(true)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -24,8 +24,8 @@ func guarded(user, password string) http.Handler {
 	})
 }
 
-// TestDockerCredentials takes the logins that docker login left, from its file
-// and from a helper, each for its own host.
+// TestDockerCredentials uses the logins of docker login, from its file and
+// from a helper, each for its own host.
 func TestDockerCredentials(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("skipped: the helper is a shell script")

@@ -25,15 +25,15 @@ import (
 type cutter struct {
 	net.Listener
 	to         string
-	up         bool // count what the client sends, not what it gets
+	up         bool // count sent bytes, not received ones
 	budget     atomic.Int64
-	cuts, left atomic.Int64 // made; still to make
+	cuts, left atomic.Int64 // so far; remaining
 	next       func() int64 // bytes until the next cut
 	wg         sync.WaitGroup
 	conns      sync.Map
 }
 
-// cut starts a proxy to the server at host that makes n cuts.
+// cut starts a proxy to the server at host that cuts n connections.
 func cut(t *testing.T, host string, up bool, n int64, next func() int64) *cutter {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -96,8 +96,8 @@ func (c *cutter) pipe(dst, src net.Conn, counted bool) {
 	}
 }
 
-// TestCuts drops the connection at many places of a push and of a pull, and
-// counts what went over the wire twice.
+// TestCuts drops the connection at many points of a push and of a pull, and
+// counts the bytes sent twice.
 func TestCuts(t *testing.T) {
 	t.Run("scripted", func(t *testing.T) { cuts(t, serve(t, newScripted()), 200, 64<<20) })
 	t.Run("our own", func(t *testing.T) { cuts(t, serve(t, own(t)), 50, 16<<20) })
@@ -123,7 +123,7 @@ func cuts(t *testing.T, host string, cuts, size int64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Bytes counts what was handed to the connection, lost or not.
+	// Bytes counts the bytes written to the connection, lost or not.
 	if n, twice := up.cuts.Load(), pushed.Bytes-size; n < cuts/2 || twice > n*chunk {
 		t.Errorf("push: %d cuts, %d bytes sent twice", n, twice)
 	} else {
@@ -146,7 +146,7 @@ func cuts(t *testing.T, host string, cuts, size int64) {
 	}
 }
 
-// pulledConfig is the size of the config beside the one layer.
+// pulledConfig returns the size of the config of an artifact with one layer.
 func pulledConfig(t *testing.T, s *registry.Store, desc ocispec.Descriptor) int64 {
 	t.Helper()
 	p, err := newPlan(context.Background(), s, desc, filter{})
@@ -156,12 +156,12 @@ func pulledConfig(t *testing.T, s *registry.Store, desc ocispec.Descriptor) int6
 	return p.blobs[0].Size
 }
 
-// killSize is the blob of TestKilledPull; the store keeps what it has of one
+// killSize is the blob of TestKilledPull; the store saves the progress of one
 // every 64 MiB.
 const killSize, killKeep = 160 << 20, 64 << 20
 
-// TestKilledPull kills the process that pulls, and counts what the next has to
-// fetch again.
+// TestKilledPull kills the pulling process, and counts the bytes that the next
+// one fetches again.
 func TestKilledPull(t *testing.T) {
 	if dir := os.Getenv("MM_TEST_PULL_INTO"); dir != "" {
 		pullInto(t, dir, os.Getenv("MM_TEST_PULL_FROM"))
@@ -236,7 +236,7 @@ func pullInto(t *testing.T, dir, ref string) {
 	}
 }
 
-// counting passes a body on in pieces and tells how much of all went out.
+// counting forwards a body in pieces and counts the bytes sent.
 type counting struct {
 	http.ResponseWriter
 	n  *atomic.Int64

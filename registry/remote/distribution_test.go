@@ -17,8 +17,8 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// TestDistribution runs the whole way against distribution's registry, and
-// kills that in the middle of an upload.
+// TestDistribution pushes to and pulls from distribution's registry, and kills
+// it in the middle of an upload.
 func TestDistribution(t *testing.T) {
 	host, stop, start := distribution(t)
 
@@ -47,7 +47,7 @@ func TestDistribution(t *testing.T) {
 		t.Errorf("mounting: %+v, %v", report, err)
 	}
 
-	// Killed between and within chunks, it goes on where it was.
+	// Killed between and within chunks, the upload resumes.
 	const size, chunk = 32 << 20, 4 << 20
 	big := pack(t, src, "big", layer(t, src, "core-llm.gguf", "core", noise(7, size)))
 	var restarts int64
@@ -116,8 +116,7 @@ func distribution(t *testing.T) (host string, stop, start func()) {
 	return host, stop, start
 }
 
-// findDistribution finds distribution's registry on PATH, under its own name or
-// the one that tells it from others.
+// findDistribution finds distribution's registry on PATH, under either name.
 func findDistribution(t *testing.T) string {
 	t.Helper()
 	for _, name := range []string{"registry-distribution", "registry"} {

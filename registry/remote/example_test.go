@@ -12,7 +12,7 @@ import (
 	"mm-abi.org/mm/registry/remote"
 )
 
-// An artifact goes onto a stick as an image layout, and from there into
+// An artifact is copied to a stick as an image layout, and from there into
 // another store. With a reference like registry.example/team/core-llm:3.1.0 it
 // goes through a registry instead.
 func ExampleClient_Push() {

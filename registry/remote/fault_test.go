@@ -113,7 +113,7 @@ func TestRetryAfter(t *testing.T) {
 		t.Errorf("went on after %s", took)
 	}
 
-	// Longer than anybody waits: told at once.
+	// Too long a wait is reported immediately.
 	s.fault = func(w http.ResponseWriter, r *http.Request) bool {
 		w.Header().Set("Retry-After", "86400")
 		w.WriteHeader(http.StatusServiceUnavailable)
@@ -255,7 +255,7 @@ func TestCredentialsStayHome(t *testing.T) {
 }
 
 func TestHTTPSIsNotLeft(t *testing.T) {
-	plain := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { t.Errorf("asked %s", r.URL) }))
+	plain := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { t.Errorf("unexpected request %s", r.URL) }))
 	defer plain.Close()
 	s := newScripted()
 	mode := "redirect"
@@ -290,7 +290,7 @@ func TestHTTPSIsNotLeft(t *testing.T) {
 	mode = "scheme"
 	roundTrip(t, host, opt)
 
-	// A certificate that nobody vouches for is not worth a second try.
+	// An untrusted certificate is not retried.
 	begin := time.Now()
 	c := newClient(t, Options{TLSLoopback: true})
 	c.backoff.base = time.Minute
@@ -409,13 +409,13 @@ func TestWrongBytesStayInvisible(t *testing.T) {
 				t.Fatal("it was pulled")
 			}
 			t.Log(err)
-			if ok, _ := dst.Exists(context.Background(), layer); ok || asked.Load() > 2*(defaultRetries+1) { // net/http repeats a GET on its own
-				t.Errorf("in the store %v, asked %d times", ok, asked.Load())
+			if ok, _ := dst.Exists(context.Background(), layer); ok || asked.Load() > 2*(defaultRetries+1) { // net/http repeats a GET by itself
+				t.Errorf("in the store %v, %d requests", ok, asked.Load())
 			}
 			if tags, _ := dst.Tags(context.Background()); len(tags) > 0 {
 				t.Errorf("tagged %v", tags)
 			}
-			honest.Store(true) // the store is none the worse
+			honest.Store(true) // the store is not damaged
 			if _, _, err := newClient(t, Options{}).Pull(context.Background(), serve(t, s)+"/x:1", dst, PullOptions{}); err != nil {
 				t.Error(err)
 			}
@@ -434,7 +434,7 @@ func TestStalls(t *testing.T) {
 				return false
 			}
 			if n := hung.Add(1); n <= 2 {
-				if n == 2 { // the first says nothing at all
+				if n == 2 { // the first response is empty
 					s.blob(&limited{ResponseWriter: w, left: 1000}, r, layer.Digest)
 				}
 				<-r.Context().Done()
@@ -487,8 +487,8 @@ func TestStalls(t *testing.T) {
 	})
 }
 
-// TestTagMovesMeanwhile lets the tag name another artifact as soon as it was
-// asked for once.
+// TestTagMovesMeanwhile moves the tag to another artifact after the first
+// request.
 func TestTagMovesMeanwhile(t *testing.T) {
 	s := newScripted()
 	_, pull := oneBlob(t, s, 1000)
@@ -507,7 +507,7 @@ func TestTagMovesMeanwhile(t *testing.T) {
 	}
 	dst, report, err := pull(Options{})
 	if err != nil || asked.Load() != 1 {
-		t.Fatalf("asked %d times, %v", asked.Load(), err)
+		t.Fatalf("%d requests, %v", asked.Load(), err)
 	}
 	if d, err := dst.Resolve(context.Background(), report.Tags[0]); err != nil || d.Digest != first {
 		t.Error(d.Digest, err)
@@ -623,15 +623,15 @@ func TestReferrersAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Whoever was told that it worked may be overwritten by one that was slower;
-	// but most must be there, and nobody is told so while it is not listed.
+	// A slower client may overwrite the list after another one succeeded; but
+	// most must be listed, and no client succeeds while it is not listed.
 	t.Logf("%d of %d listed, %d told so", len(list), clients, failed.Load())
 	if len(list) < clients/2 {
 		t.Errorf("%d of %d signatures are listed", len(list), clients)
 	}
 }
 
-// TestPushOfADamagedBlob sends what is not what the store thinks it is.
+// TestPushOfADamagedBlob pushes a blob that is damaged in the store.
 func TestPushOfADamagedBlob(t *testing.T) {
 	registries(t, func(t *testing.T, host string, seen *requests) {
 		ctx := context.Background()

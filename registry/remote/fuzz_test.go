@@ -69,7 +69,7 @@ func FuzzPlan(f *testing.F) {
 	})
 }
 
-// FuzzHeaders holds that nothing a registry says in headers leads out of bounds.
+// FuzzHeaders checks that no response header leads out of bounds.
 func FuzzHeaders(f *testing.F) {
 	f.Add("0-41", "bytes 5-41/42", "120", "/v2/x/blobs/uploads/1")
 	f.Add("bytes=0-0", "bytes 5-41/*", "Mon, 02 Jan 2006 15:04:05 GMT", "http://other/x?y=z")

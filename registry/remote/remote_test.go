@@ -31,7 +31,7 @@ import (
 	"mm-abi.org/mm/registry/sign"
 )
 
-// openStore makes a store in a folder of the test.
+// openStore creates a store in a folder of the test.
 func openStore(t testing.TB) *registry.Store {
 	t.Helper()
 	s, err := registry.Open(t.TempDir(), registry.Options{})
@@ -45,7 +45,7 @@ func openStore(t testing.TB) *registry.Store {
 // nobody has no credentials.
 func nobody(context.Context, string) (auth.Credential, error) { return auth.EmptyCredential, nil }
 
-// newClient makes a client that knows no credentials and does not wait long.
+// newClient returns a client without credentials and with short waits.
 func newClient(t testing.TB, opt Options) *Client {
 	t.Helper()
 	if opt.Credentials == nil {
@@ -69,7 +69,7 @@ func noise(seed uint64, n int) []byte {
 	return b
 }
 
-// pack stores an artifact with the layers given.
+// pack stores an artifact with these layers.
 func pack(t testing.TB, s *registry.Store, name string, layers ...artifact.Layer) ocispec.Descriptor {
 	t.Helper()
 	desc, err := artifact.Pack(context.Background(), s, artifact.Artifact{Name: name, Version: "1.0.0", Layers: layers})
@@ -137,7 +137,7 @@ func (a assembly) verifier(t testing.TB) *sign.Verifier {
 	return v
 }
 
-// requests notes what a server was asked, as "METHOD path".
+// requests records the requests of a server, as "METHOD path".
 type requests struct {
 	mu   sync.Mutex
 	list []string
@@ -170,7 +170,7 @@ func inMemory(referrers bool) http.Handler {
 	return ggcr.New(ggcr.Logger(log.New(io.Discard, "", 0)), ggcr.WithReferrersSupport(referrers))
 }
 
-// own is mm's registry over a store of its own.
+// own returns mm's registry over a new store.
 func own(t testing.TB) http.Handler {
 	t.Helper()
 	h, err := server.New(openStore(t), server.Options{})
@@ -202,7 +202,7 @@ func registries(t *testing.T, test func(t *testing.T, host string, seen *request
 	}
 }
 
-// whole fails the test unless the store holds all of desc, soundly.
+// whole fails the test unless the store holds all of desc, undamaged.
 func whole(t testing.TB, s *registry.Store, desc ocispec.Descriptor) {
 	t.Helper()
 	if _, err := sign.VerifyTree(context.Background(), s, desc, sign.TreeOptions{}); err != nil {
@@ -293,7 +293,7 @@ func TestPullRefusesBeforeAnythingBig(t *testing.T) {
 			t.Errorf("%v, want %s", err, sign.NoRule)
 		}
 		if n := seen.methods(); n["GET"] > 2 || report.Bytes != 0 {
-			t.Errorf("%v requests and %d bytes for what is refused", n, report.Bytes)
+			t.Errorf("%v requests and %d bytes for a refused artifact", n, report.Bytes)
 		}
 		if r, err := dst.Fsck(ctx, registry.FsckOptions{}); err != nil || r.Blobs != 0 || r.Temp != 0 {
 			t.Errorf("left behind: %+v, %v", r, err)
@@ -341,7 +341,7 @@ func TestPullOnly(t *testing.T) {
 			if tt.left == 0 {
 				return
 			}
-			// What was left out comes with the next whole pull, the rest does not.
+			// The next complete pull fetches only the omitted layers.
 			_, again, err := c.Pull(ctx, ref, dst, PullOptions{})
 			if err != nil || again.Present != report.Moved {
 				t.Errorf("%+v, %v", again, err)
@@ -367,7 +367,7 @@ func TestPushMounts(t *testing.T) {
 	if err != nil || report.Mounted != 1 || report.Moved != 2 {
 		t.Errorf("named: %+v, %v", report, err)
 	}
-	// The store's own tags say where a blob may be.
+	// The store's tags show where a blob may be mounted from.
 	if err := src.Tag(ctx, module, host+"/team/core-llm:3.1.0"); err != nil {
 		t.Fatal(err)
 	}
@@ -522,7 +522,7 @@ func TestLoopback(t *testing.T) {
 	}
 }
 
-// TestHostileGraphs pulls what no honest registry serves.
+// TestHostileGraphs pulls graphs that no honest registry serves.
 func TestHostileGraphs(t *testing.T) {
 	config := content.NewDescriptorFromBytes("application/json", []byte(`{}`))
 	for name, build := range map[string]func(raw func(string, any) ocispec.Descriptor) ocispec.Descriptor{
@@ -589,7 +589,7 @@ func digestOf(r *http.Request) digest.Digest {
 	return ""
 }
 
-// signWith signs desc with a key of its own.
+// signWith signs desc with a new key.
 func signWith(t testing.TB, s *registry.Store, desc ocispec.Descriptor) ([]sign.Signature, error) {
 	t.Helper()
 	private, _, err := sign.Generate(sign.Ed25519, nil)

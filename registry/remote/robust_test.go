@@ -33,8 +33,8 @@ import (
 	"mm-abi.org/mm/registry/sign"
 )
 
-// hang attaches a manifest to subject in a store: junk, if artifactType or bytes
-// say so.
+// hang attaches a manifest to subject in a store: junk, by artifactType or
+// bytes.
 func hang(t *testing.T, s *registry.Store, subject ocispec.Descriptor, artifactType string, bundle []byte, notes map[string]string) {
 	t.Helper()
 	ctx := context.Background()
@@ -58,8 +58,7 @@ func hang(t *testing.T, s *registry.Store, subject ocispec.Descriptor, artifactT
 	}
 }
 
-// TestJunkReferrersStayOut pulls a signed artifact on which others have hung what
-// they like.
+// TestJunkReferrersStayOut pulls a signed artifact with junk referrers.
 func TestJunkReferrersStayOut(t *testing.T) {
 	ctx := context.Background()
 	there, dst := openStore(t), openStore(t)
@@ -88,7 +87,7 @@ func TestJunkReferrersStayOut(t *testing.T) {
 		t.Errorf("%d referrers of the index in the store, %v", len(kept), err)
 	}
 
-	// With nobody to vouch for them there are few.
+	// Without a voucher only a few are kept.
 	dst = openStore(t)
 	_, report, err = newClient(t, Options{}).Pull(ctx, serve(t, h)+"/x:1", dst, PullOptions{})
 	if err != nil || report.Referrers > maxKeptUnvouched+2 {
@@ -100,12 +99,12 @@ func TestJunkReferrersStayOut(t *testing.T) {
 		return false, nil
 	}})
 	if err != nil || report.Referrers != 0 {
-		t.Errorf("%d referrers that nobody wanted, %v", report.Referrers, err)
+		t.Errorf("%d referrers , want fewer, %v", report.Referrers, err)
 	}
 }
 
-// TestHostileManifestsCostNoLayers: what the manifests alone show is refused
-// before any layer is asked for.
+// TestHostileManifestsCostNoLayers: faults of manifests are reported before
+// any layer is requested.
 func TestHostileManifestsCostNoLayers(t *testing.T) {
 	for name, change := range map[string]func(m *ocispec.Manifest){
 		"path": func(m *ocispec.Manifest) {
@@ -156,7 +155,7 @@ func TestHostileManifestsCostNoLayers(t *testing.T) {
 				want = artifact.ErrABI
 			}
 			if !errors.Is(err, want) || asked.Load() != 0 {
-				t.Errorf("%v, want %v; the layer was asked for %d times", err, want, asked.Load())
+				t.Errorf("%v, want %v; %d requests for the layer", err, want, asked.Load())
 			}
 			if r, err := dst.Fsck(ctx, registry.FsckOptions{}); err != nil || r.Blobs+r.Temp != 0 {
 				t.Errorf("left behind: %+v, %v", r, err)
@@ -286,8 +285,8 @@ func TestPushLooksBelowTheRoot(t *testing.T) {
 	}
 }
 
-// TestAcknowledgingLittle: a registry that takes one byte of each chunk makes the
-// push fail, before it has sent the blob many times over.
+// TestAcknowledgingLittle: a registry that accepts one byte of each chunk
+// makes the push fail, before the blob was sent many times.
 func TestAcknowledgingLittle(t *testing.T) {
 	var have, received atomic.Int64
 	host := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -320,8 +319,8 @@ func TestAcknowledgingLittle(t *testing.T) {
 	}
 }
 
-// TestTricklingAnswers: an answer that comes, but never ends, is given up; the
-// user was told.
+// TestTricklingAnswers: an endless response is given up, after a notice to the
+// user.
 func TestTricklingAnswers(t *testing.T) {
 	trickle := func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusOK)
@@ -432,7 +431,7 @@ func TestInterruptedWait(t *testing.T) {
 	}
 }
 
-// TestForeignWordsAreClean: what a registry says cannot steer the terminal.
+// TestForeignWordsAreClean: a registry's text cannot control the terminal.
 func TestForeignWordsAreClean(t *testing.T) {
 	host := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusForbidden)
@@ -448,8 +447,8 @@ func TestForeignWordsAreClean(t *testing.T) {
 	}
 }
 
-// TestCAFile speaks TLS with a registry on this machine whose certificate is of
-// an authority of its own.
+// TestCAFile uses TLS with a local registry whose certificate is from a
+// private authority.
 func TestCAFile(t *testing.T) {
 	srv := httptest.NewTLSServer(own(t))
 	defer srv.Close()

@@ -13,8 +13,8 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// scripted is a registry that serves what it is given and misbehaves as it is
-// told: every request goes through fault first, which may answer it.
+// scripted is a registry with fixed content and injected faults: every request
+// goes through fault first, which may respond to it.
 type scripted struct {
 	fault            func(w http.ResponseWriter, r *http.Request) bool // true: answered
 	noPatch, noRange bool
@@ -32,7 +32,7 @@ func newScripted() *scripted {
 	return &scripted{blobs: map[digest.Digest][]byte{}, types: map[digest.Digest]string{}, tags: map[string]digest.Digest{}, sessions: map[string][]byte{}}
 }
 
-// add stores a blob, or a manifest if a media type is given.
+// add stores a blob, or a manifest if mediaType is not empty.
 func (s *scripted) add(mediaType string, data []byte) ocispec.Descriptor {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,7 +130,7 @@ func (s *scripted) blob(w http.ResponseWriter, r *http.Request, d digest.Digest)
 	}
 }
 
-// upload keeps what a cut request brought, as a registry on disk does.
+// upload keeps the bytes of a cut request, as a registry on disk does.
 func (s *scripted) upload(w http.ResponseWriter, r *http.Request, id string) {
 	if r.Method == http.MethodPost {
 		s.mu.Lock()

@@ -13,9 +13,9 @@ import (
 	"mm-abi.org/mm/registry"
 )
 
-// FuzzRequest sends any method, path, query, range and body: the answer is never
-// a failure of the server, an error is always a document, the store stays
-// whole, and nothing appears outside it.
+// FuzzRequest sends any method, path, query, range and body: the response is
+// never an internal error, every error is a document, the store stays sound,
+// and nothing appears outside it.
 func FuzzRequest(f *testing.F) {
 	digest := "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 	for _, seed := range [][4]string{

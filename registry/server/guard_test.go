@@ -19,8 +19,8 @@ import (
 	"mm-abi.org/mm/registry"
 )
 
-// TestHosts: a page whose name points to this machine gets nothing, whatever it
-// says of itself.
+// TestHosts: a page whose name points to this machine is refused, whatever its
+// headers.
 func TestHosts(t *testing.T) {
 	for _, c := range []struct {
 		opt  Options
@@ -60,7 +60,7 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// TestRoom: blobs beyond the limit are refused and leave nothing; what is removed
+// TestRoom: blobs beyond the limit are refused and leave nothing; a removal
 // makes room again.
 func TestRoom(t *testing.T) {
 	s := start(t, Options{MaxStore: 300_000})
@@ -72,7 +72,7 @@ func TestRoom(t *testing.T) {
 	push("201", random(200_000))
 	push("507 DENIED", random(150_000))
 	push("201", random(90_000))
-	// A body that does not say how long it is.
+	// A body without a length.
 	loc := s.at(s.want("202", "POST", "/v2/a/blobs/uploads/", nil), "")
 	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
 	if err != nil {
@@ -80,7 +80,7 @@ func TestRoom(t *testing.T) {
 	}
 	defer conn.Close()
 	fmt.Fprintf(conn, "PATCH %s HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", loc, 8_000, string(random(8_000)))
-	time.Sleep(100 * time.Millisecond) // these were taken, what follows is not
+	time.Sleep(100 * time.Millisecond) // these were accepted, the next is not
 	fmt.Fprintf(conn, "%x\r\n%s\r\n0\r\n\r\n", 50_000, strings.Repeat("x", 50_000))
 	answer := make([]byte, 12)
 	if _, err := conn.Read(answer); err != nil || string(answer) != "HTTP/1.1 507" {
@@ -93,11 +93,10 @@ func TestRoom(t *testing.T) {
 	if err != nil || used != 290_000 {
 		t.Errorf("%d bytes used, %v", used, err)
 	}
-	push("201", random(9_000)) // what was taken of the refused one is given back
+	push("201", random(9_000)) // the refused bytes are returned to the budget
 }
 
-// TestSlowBodies: a body that brings a byte now and then is given up, and its
-// upload can be gone on with.
+// TestSlowBodies: a trickling body is given up, and its upload can be resumed.
 func TestSlowBodies(t *testing.T) {
 	store, err := registry.Open(t.TempDir(), registry.Options{})
 	if err != nil {
@@ -141,7 +140,8 @@ func TestSlowBodies(t *testing.T) {
 	}
 }
 
-// TestSteadyBodies: one that keeps the rate may take longer than the window.
+// TestSteadyBodies: a body at the required rate may take longer than the
+// window.
 func TestSteadyBodies(t *testing.T) {
 	store, err := registry.Open(t.TempDir(), registry.Options{})
 	if err != nil {
@@ -211,7 +211,7 @@ func TestComingBack(t *testing.T) {
 	s.want("201", "PUT", loc+"?digest="+digest.FromBytes(data).String(), data[last+1:])
 }
 
-// TestTend drops what nobody goes on with, and completes index.json.
+// TestTend drops abandoned uploads, and completes index.json.
 func TestTend(t *testing.T) {
 	dir := t.TempDir()
 	store, err := registry.Open(dir, registry.Options{Journal: true})

@@ -26,7 +26,7 @@ import (
 	"mm-abi.org/mm/registry/artifact"
 )
 
-// signed makes an index of two targets with a referrer on each manifest.
+// signed packs an index of two targets with a referrer on each manifest.
 func signed(t *testing.T, s *registry.Store, ref string) ocispec.Descriptor {
 	t.Helper()
 	ctx := context.Background()
@@ -80,8 +80,8 @@ func TestOras(t *testing.T) {
 	}
 	repo.PlainHTTP = true
 	repo.Client = basic{"ann", "secret"}
-	// Starting from the index, oras finds its referrers but not those of the
-	// manifests in it; these are starting points of their own.
+	// From the index, oras finds its referrers but not those of the manifests
+	// in it; these are copied separately.
 	index, err := artifact.ReadIndex(ctx, src, idx)
 	if err != nil {
 		t.Fatal(err)
@@ -229,7 +229,7 @@ func TestManyClients(t *testing.T) {
 	s.sound()
 }
 
-// TestMain lets the test binary be a registry that can be killed.
+// TestMain can run a registry in the test binary that can be killed.
 func TestMain(m *testing.M) {
 	dir := os.Getenv("MM_TEST_SERVE")
 	if dir == "" {
@@ -258,7 +258,7 @@ func serveProcess(dir string) error {
 	return http.Serve(l, h)
 }
 
-// process starts a registry of its own process on dir.
+// process starts a registry process on dir.
 func process(t *testing.T, dir string) (*site, func()) {
 	t.Helper()
 	s, _, kill := processOf(t, dir)
@@ -286,7 +286,7 @@ func processOf(t *testing.T, dir string) (*site, *exec.Cmd, func()) {
 }
 
 // TestKilled kills the registry between two chunks and in the middle of one;
-// the push goes on where the next registry says.
+// the push resumes at the next registry's offset.
 func TestKilled(t *testing.T) {
 	dir := t.TempDir()
 	data := random(3_000_000)
@@ -311,7 +311,7 @@ func TestKilled(t *testing.T) {
 				resp.Body.Close()
 			}
 		}
-		body.CloseWithError(errors.New("the registry is gone"))
+		body.CloseWithError(errors.New("the registry was killed"))
 		sent <- err
 	}()
 	half.Write(data[1_000_000:1_500_000])
@@ -334,8 +334,8 @@ func TestKilled(t *testing.T) {
 	t.Logf("went on at 1000000 and at %d", last+1)
 }
 
-// TestCut: a client that breaks off in the middle of a chunk goes on where the
-// registry says, and nothing it sent is lost.
+// TestCut: a client that disconnects in the middle of a chunk resumes at the
+// registry's offset, and nothing it sent is lost.
 func TestCut(t *testing.T) {
 	s := start(t, Options{})
 	data := random(200_000)
@@ -354,7 +354,7 @@ func TestCut(t *testing.T) {
 		var last int
 		fmt.Sscanf(s.want("204", "GET", loc, nil).header.Get("Range"), "0-%d", &last)
 		if last+1 != end {
-			t.Fatalf("goes on at %d, want %d", last+1, end)
+			t.Fatalf("offset: got %d, want %d", last+1, end)
 		}
 		at = end
 	}

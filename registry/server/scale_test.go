@@ -26,8 +26,8 @@ import (
 	"mm-abi.org/mm/registry/remote"
 )
 
-// release packs a small artifact of its own bytes with a referrer that is made
-// like a signature, and tags it.
+// release packs a small artifact with distinct bytes and a signature-like
+// referrer, and tags it.
 func release(s *registry.Store, ref string, n int) (ocispec.Descriptor, error) {
 	ctx := context.Background()
 	a := artifact.Artifact{Name: "sample", Version: "1.0.0"}
@@ -62,8 +62,7 @@ func release(s *registry.Store, ref string, n int) (ocispec.Descriptor, error) {
 	return desc, s.Tag(ctx, desc, ref)
 }
 
-// unsynced lets a store be filled fast: what is lost if the power goes is the
-// test's.
+// unsynced skips syncs, to fill a store fast.
 func unsynced(op *fsx.Op, do func() error) error {
 	if op.Kind == fsx.OpSync || op.Kind == fsx.OpSyncDir {
 		return nil
@@ -85,8 +84,8 @@ func cpuOf(t *testing.T, pid int) time.Duration {
 }
 
 // TestScale measures the server's processor time for one signed push with 100
-// and with more artifacts in the store; MM_SCALE gives the sizes. The pushes go
-// into the repository of all the others, and each into one of its own.
+// and with more artifacts in the store; MM_SCALE sets the sizes. The pushes go
+// into the repository of all the others, and each into a separate one.
 func TestScale(t *testing.T) {
 	sizes := []int{50, 500}
 	if text := os.Getenv("MM_SCALE"); text != "" {
@@ -163,7 +162,7 @@ func TestScale(t *testing.T) {
 	}
 	for kind, each := range results {
 		first, last := each[0], each[len(each)-1]
-		// The clock ticks in 10 ms, and 40 pushes take some 0.4 s.
+		// The clock's resolution is 10 ms, and 40 pushes take some 0.4 s.
 		if last > 2*first+time.Millisecond {
 			t.Errorf("%s: a push takes %v with %d artifacts and %v with %d", kind, first, sizes[0], last, sizes[len(sizes)-1])
 		}

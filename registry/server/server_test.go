@@ -134,7 +134,7 @@ func blobDesc(mediaType string, data []byte) ocispec.Descriptor {
 	return ocispec.Descriptor{MediaType: mediaType, Digest: digest.FromBytes(data), Size: int64(len(data))}
 }
 
-// image pushes an image of the given layers and returns its manifest.
+// image pushes an image with these layers and returns its manifest.
 func (s *site) image(repo string, edit func(*ocispec.Manifest), layers ...string) ([]byte, digest.Digest) {
 	s.t.Helper()
 	m := ocispec.Manifest{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest,
@@ -165,7 +165,7 @@ func random(n int) []byte {
 	return data
 }
 
-// sound fails unless the store is whole.
+// sound fails the test unless the store is sound.
 func (s *site) sound() {
 	s.t.Helper()
 	report, err := s.store.Fsck(context.Background(), registry.FsckOptions{})
@@ -322,7 +322,7 @@ func TestMount(t *testing.T) {
 	s.want("200", "GET", "/v2/from/blobs/"+d.String(), nil)
 }
 
-// TestPullBlob: Pulling blobs, whole and in ranges.
+// TestPullBlob: Pulling blobs, completely and in ranges.
 func TestPullBlob(t *testing.T) {
 	s := start(t, Options{})
 	data := random(2048)
@@ -481,7 +481,7 @@ func TestTags(t *testing.T) {
 		t.Errorf("after _x: %v", tags)
 	}
 	if tags, _ := list("?last=aa"); !slices.Equal(tags, all[3:]) {
-		t.Errorf("after what is not there: %v", tags)
+		t.Errorf("after a missing tag: %v", tags)
 	}
 	if tags, link := list("?n=0"); len(tags) != 0 || link != "" {
 		t.Errorf("n=0: %v %q", tags, link)
@@ -554,8 +554,8 @@ func TestReferrers(t *testing.T) {
 	s.sound()
 }
 
-// TestDelete: Content Management. What is deleted is gone at once, in this
-// repository only; and can be pushed again.
+// TestDelete: Content Management. A deletion is immediate, in this repository
+// only; the content can be pushed again.
 func TestDelete(t *testing.T) {
 	s := start(t, Options{})
 	data, d := s.image("a", nil, "layer")
@@ -587,8 +587,8 @@ func TestDelete(t *testing.T) {
 	s.sound()
 }
 
-// TestLocalTags: what is tagged in the store by others is served, with its
-// referrers; a deletion through the API hides it until it is tagged again.
+// TestLocalTags: local tags of the store are served, with their referrers; a
+// deletion through the API hides an artifact until it is tagged again.
 func TestLocalTags(t *testing.T) {
 	ctx := context.Background()
 	s := start(t, Options{})
@@ -685,12 +685,13 @@ func TestLogin(t *testing.T) {
 		"colon":       {User: "a:b", Password: "x"},
 	} {
 		if _, err := New(nil, opt); err == nil {
-			t.Errorf("%s was taken", name)
+			t.Errorf("%s was accepted", name)
 		}
 	}
 }
 
-// TestWebPage: a page in the browser can read what is public, and change nothing.
+// TestWebPage: a page in the browser can read public content, and change
+// nothing.
 func TestWebPage(t *testing.T) {
 	s := start(t, Options{})
 	s.want("403 DENIED", "POST", "/v2/a/blobs/uploads/", nil, "Origin: http://evil.example")

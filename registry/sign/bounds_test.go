@@ -12,7 +12,7 @@ import (
 	"oras.land/oras-go/v2/content/memory"
 )
 
-// Indexes are nested as deep as the limit says, and no deeper.
+// Indexes may nest up to the limit.
 func TestNesting(t *testing.T) {
 	s := memory.New()
 	d := putManifest(t, s, "m")
@@ -27,7 +27,7 @@ func TestNesting(t *testing.T) {
 	}
 }
 
-// endless sends a blob that does not end, beside what src holds.
+// endless sends one endless blob in addition to those of src.
 type endless struct {
 	*memory.Store
 	blob digest.Digest
@@ -50,7 +50,7 @@ func (e *endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A blob that is longer than it says is read no further.
+// A blob longer than its size is not read to the end.
 func TestLongerThanItSays(t *testing.T) {
 	s := memory.New()
 	d := putManifest(t, s, "m")
@@ -70,7 +70,7 @@ func TestLongerThanItSays(t *testing.T) {
 	}
 }
 
-// shelf lists what it likes as referrers.
+// shelf has a fixed listing of referrers.
 type shelf struct {
 	*memory.Store
 	listed []ocispec.Descriptor
@@ -81,8 +81,8 @@ func (s shelf) Referrers(context.Context, ocispec.Descriptor, string) ([]ocispec
 	return s.listed, nil
 }
 
-// What says that it is a release is read first, then what says nothing, each
-// the small ones first.
+// Claimed releases are read first, then unlabeled bundles, each the small ones
+// first.
 func TestReleasesFirst(t *testing.T) {
 	d := func(name, predicate string, size int64) ocispec.Descriptor {
 		return ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, ArtifactType: BundleMediaType, Digest: digest.FromString(name), Size: size,

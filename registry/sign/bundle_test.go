@@ -14,7 +14,7 @@ import (
 	"github.com/sigstore/sigstore/pkg/signature/dsse"
 )
 
-// TestSealVerifiesElsewhere has sigstore's own DSSE code judge our envelope.
+// TestSealVerifiesElsewhere verifies our envelope with sigstore's DSSE code.
 func TestSealVerifiesElsewhere(t *testing.T) {
 	for _, alg := range []Algorithm{P256, Ed25519} {
 		k := newKey(t, alg)
@@ -50,7 +50,7 @@ func TestSealVerifiesElsewhere(t *testing.T) {
 	}
 }
 
-// TestOpenTakesForeignEnvelope opens what sigstore's own DSSE code signed.
+// TestOpenTakesForeignEnvelope opens an envelope of sigstore's DSSE code.
 func TestOpenTakesForeignEnvelope(t *testing.T) {
 	signer, key, err := signature.NewDefaultECDSASignerVerifier()
 	if err != nil {
@@ -97,9 +97,8 @@ func TestStrictJSON(t *testing.T) {
 	}
 }
 
-// FuzzOpen holds that what is opened was signed as it was read: whatever the
-// bytes, a bundle that verifies with the key has exactly the statement that the
-// key signed.
+// FuzzOpen checks that a bundle that verifies with the key has exactly the
+// statement that the key signed, whatever the bytes.
 func FuzzOpen(f *testing.F) {
 	private, err := LoadPrivate([]byte(fuzzKey), nil)
 	if err != nil {
@@ -124,7 +123,7 @@ func FuzzOpen(f *testing.F) {
 			return
 		}
 		if o.statement.PredicateType != ReleaseType || !o.statement.names(subject) || len(o.statement.Subject) != 1 {
-			t.Fatalf("verified, but says %+v", o.statement)
+			t.Fatalf("verified with another statement %+v", o.statement)
 		}
 	})
 }

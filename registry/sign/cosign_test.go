@@ -33,7 +33,7 @@ func cosign(t *testing.T, dir string, args ...string) error {
 	return err
 }
 
-// needCosign skips where there is no cosign v3.
+// needCosign skips the test without cosign v3.
 func needCosign(t *testing.T) {
 	t.Helper()
 	out, err := exec.Command("cosign", "version").CombinedOutput()
@@ -107,8 +107,8 @@ var (
 	cosignAttest = []string{"attest", "-y", "--tlog-upload=false", "--use-signing-config=false", "--allow-insecure-registry", "--type", "https://example.org/evil/v1", "--predicate", "predicate.json", "--key"}
 )
 
-// TestCosign has each side verify what the other signed, in registries with and
-// without the referrers API, with key files of both makers.
+// TestCosign verifies each side's signatures with the other, in registries
+// with and without the referrers API, with key files of both tools.
 func TestCosign(t *testing.T) {
 	needCosign(t)
 	for name, referrers := range map[string]bool{"referrers API": true, "referrers tag": false} {

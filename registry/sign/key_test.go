@@ -157,7 +157,7 @@ func TestLoadRefusesOtherKeys(t *testing.T) {
 	}
 }
 
-// A signature covers the type of what is signed, and no payload passes for a
+// A signature covers the payload's type, and no payload is valid as a
 // statement about an artifact.
 func TestSignPayload(t *testing.T) {
 	for _, alg := range []Algorithm{P256, Ed25519} {

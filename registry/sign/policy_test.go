@@ -56,7 +56,7 @@ func TestPatternMatch(t *testing.T) {
 }
 
 // TestPatternOrder lists patterns from the most specific to the least; each
-// goes before all that follow it.
+// precedes all that follow it.
 func TestPatternOrder(t *testing.T) {
 	list := []string{"r/team/core", "r/team/core-*", "r/team/c*", "r/team/*", "r/team/**/x", "r/team/**", "r/t*/core", "r/*/core", "r/*/*", "r/*", "r/**/core", "r/**", "*/team/core", "**/core", "**"}
 	for i, a := range list {
@@ -173,7 +173,7 @@ func TestPolicyFaultsAreTyped(t *testing.T) {
 	err := (&Policy{Rules: []Rule{{Match: "a"}}}).Validate()
 	var fault *PolicyError
 	if !errors.As(err, &fault) {
-		t.Fatalf("%v is no PolicyError", err)
+		t.Fatalf("%v is not a PolicyError", err)
 	}
 	if diff := cmp.Diff(&PolicyError{Path: "rules[0].keys", Detail: "0 keys; a rule names 1 to 64"}, fault); diff != "" {
 		t.Error(diff)

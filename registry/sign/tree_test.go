@@ -16,7 +16,7 @@ import (
 	"mm-abi.org/mm/registry"
 )
 
-// openStore makes a store in a folder of the test.
+// openStore creates a store in a folder of the test.
 func openStore(t testing.TB) *registry.Store {
 	t.Helper()
 	s, err := registry.Open(t.TempDir(), registry.Options{})
@@ -74,8 +74,8 @@ func TestVerifyTreeCountsEachBlobOnce(t *testing.T) {
 	}
 }
 
-// TestVerifyTreeFindsEveryFlip changes each byte of each blob of an artifact in
-// turn, in the files of a store.
+// TestVerifyTreeFindsEveryFlip changes each byte of each blob of an artifact
+// in turn, in the files of a store.
 func TestVerifyTreeFindsEveryFlip(t *testing.T) {
 	s := openStore(t)
 	index := assembly(t, s)
@@ -92,8 +92,8 @@ func TestVerifyTreeFindsEveryFlip(t *testing.T) {
 			t.Fatal(err)
 		}
 		replace := func(content []byte) error {
-			// A store of its own for each case: a running one may know a
-			// manifest already and need not read it again.
+			// A new store for each case: an open one may have cached a
+			// manifest.
 			overwrite(t, path, content)
 			src, err := registry.Open(s.Dir(), registry.Options{ReadOnly: true})
 			if err != nil {

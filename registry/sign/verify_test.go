@@ -48,7 +48,7 @@ func release(t testing.TB, k key, subject ocispec.Descriptor) []byte {
 	return data
 }
 
-// edit changes one member of a JSON document, given by its path.
+// edit changes one member of a JSON document, by its path.
 func edit(t testing.TB, data []byte, v any, path ...string) []byte {
 	t.Helper()
 	var doc map[string]any
@@ -71,7 +71,7 @@ func edit(t testing.TB, data []byte, v any, path ...string) []byte {
 	return out
 }
 
-// flipPayload changes one byte of what was signed.
+// flipPayload changes one byte of the payload.
 func flipPayload(t testing.TB, data []byte) []byte {
 	t.Helper()
 	var b bundle
@@ -263,7 +263,7 @@ func TestVerifyDefaultWarn(t *testing.T) {
 	desc := putManifest(t, s, "core-llm")
 	p := Policy{Default: Warn}
 	if _, err := verify(t, p, s, repository, desc); !errors.Is(err, &Refusal{Reason: NoRule}) {
-		t.Errorf("with nobody to warn: %v, want %s", err, NoRule)
+		t.Errorf("without Warned: %v, want %s", err, NoRule)
 	}
 	var warned *Refusal
 	v, err := NewVerifier(p, VerifyOptions{Now: now, Warned: func(r *Refusal) { warned = r }})
@@ -309,7 +309,7 @@ func TestVerifyIsBounded(t *testing.T) {
 	if count.bytes > maxBundleBytes+2*maxBundle || count.fetched > 2*maxManifests+1 {
 		t.Errorf("%d blobs read, %d bytes", count.fetched, count.bytes)
 	}
-	// A real release is found among them by what it says it is.
+	// A real release is found among them by its annotation.
 	sign(t, s, desc, k)
 	if _, err := verify(t, policy(map[string]key{"release": k}), annotated{s}, repository, desc); err != nil {
 		t.Error(err)
@@ -351,8 +351,8 @@ func (a annotated) Referrers(ctx context.Context, desc ocispec.Descriptor, artif
 	return list, nil
 }
 
-// TestJunkHidesNothing hangs more bundles on a manifest than were once read, all
-// of which say that they are releases; the real one is larger than they are.
+// TestJunkHidesNothing attaches more bundles to a manifest than were once
+// read, all labeled as releases; the real one is larger than they are.
 func TestJunkHidesNothing(t *testing.T) {
 	k, other := newKey(t, P256), newKey(t, Ed25519)
 	s := memory.New()
@@ -366,7 +366,7 @@ func TestJunkHidesNothing(t *testing.T) {
 		t.Error(err)
 	}
 
-	// What is too much to read is not read.
+	// Bundles beyond the budget are not read.
 	s = memory.New()
 	desc = putManifest(t, s, "core-llm")
 	for i := range 40 {
@@ -381,8 +381,8 @@ func TestJunkHidesNothing(t *testing.T) {
 	}
 }
 
-// TestVouches: a statement by a known key is worth keeping, whatever it says;
-// anybody else's is not.
+// TestVouches: a statement by a known key is kept, whatever its type; those of
+// other keys are not.
 func TestVouches(t *testing.T) {
 	k, other := newKey(t, P256), newKey(t, Ed25519)
 	s := memory.New()
