@@ -444,7 +444,7 @@ func TestHostileSounds(t *testing.T) {
 		data []byte
 		want string // in the error; if empty, it is read
 	}{
-		"no samples":          {hostileWave(), "empty sound"},
+		"no samples":         {hostileWave(), "empty sound"},
 		"nothing":            {sound(format(1, 1, 16000, 16)), "missing samples"},
 		"no number":          {hostileWave(0, nan), "bad sample"},
 		"numbers, then none": {hostileWave(append(make([]float32, 40000), nan)...), "bad sample"},

@@ -24,7 +24,7 @@ func (w *Wave) Resampled(to int) (*Wave, error) {
 	g := gcd(w.Rate, to)
 	up, down := to/g, w.Rate/g
 	n := (int64(len(w.Samples))*int64(up) + int64(down) - 1) / int64(down)
-	if n > maxSamples {
+	if tooManySamples(n) {
 		return nil, fmt.Errorf("resampling to %d Hz: %d samples exceed the limit of %d", to, n, maxSamples)
 	}
 	filter := lowPass(up, down)

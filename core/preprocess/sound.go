@@ -77,7 +77,7 @@ func (s *Spec) FromSamples(samples []float32) (*Tensor, error) {
 		return &Tensor{DType: s.Element(), Shape: shape, Data: out.data}, nil
 	}
 	frames := s.frames(len(samples))
-	if int64(frames)*int64(s.NMels) > maxSamples || int64(frames)*int64(s.nfft()) > maxWork {
+	if s.exceeds(int64(frames)) {
 		return nil, fmt.Errorf("%d frames of %d bands exceed the limit", frames, s.NMels)
 	}
 	values := s.mel(samples)
@@ -103,6 +103,11 @@ func (s *Spec) FromSamples(samples []float32) (*Tensor, error) {
 		}
 	}
 	return &Tensor{DType: s.Element(), Shape: shape, Data: out.data}, nil
+}
+
+// exceeds reports whether so many mel frames are too many.
+func (s *Spec) exceeds(frames int64) bool {
+	return frames*int64(s.NMels) > maxSamples || frames*int64(s.nfft()) > maxWork
 }
 
 // maxWork limits frames times the transform size: a hop of one sample over a

@@ -131,11 +131,11 @@ func (s *Spec) Check() []Fault {
 	oneOf("dtype", s.DType, "fp32", "fp16", "uint8", "int16")
 	for _, f := range append(slices.Clone(s.Mean), append(slices.Clone(s.Std), s.Scale, s.Pad, s.Power, s.FMin, s.FMax, s.Floor, s.Range)...) {
 		if math.IsNaN(f) || math.IsInf(f, 0) {
-			wrong("scale", "a figure is not finite")
+			wrong("scale", "got a number that is not finite")
 		}
 	}
 	if slices.ContainsFunc(s.Std, func(v float64) bool { return v <= 0 }) {
-		wrong("std", "a standard deviation is not above 0")
+		wrong("std", "got a standard deviation that is not above 0")
 	}
 	if s.IsSound() {
 		s.checkSound(wrong, oneOf)
@@ -147,7 +147,7 @@ func (s *Spec) Check() []Fault {
 		n   int
 	}{{"mean", len(s.Mean)}, {"std", len(s.Std)}} {
 		if v.n > 1 && v.n != s.channels() {
-			wrong(v.key, "it has %d numbers for %d channels", v.n, s.channels())
+			wrong(v.key, "got %d numbers, want 1 or %d", v.n, s.channels())
 		}
 	}
 	return faults
@@ -155,7 +155,7 @@ func (s *Spec) Check() []Fault {
 
 func (s *Spec) checkPicture(wrong func(key, format string, args ...any), oneOf func(key, v string, allowed ...string)) {
 	if !isZero(s.Sound) {
-		wrong("sample_rate", "keys of a sound without one, or a picture with keys of a sound")
+		wrong("sample_rate", "missing sample rate of a sound, or keys of a sound in an image")
 	}
 	oneOf("layout", s.Layout, pictureLayouts...)
 	oneOf("resample", s.Resample, "nearest", "bilinear", "bicubic", "lanczos")
@@ -182,14 +182,14 @@ func (s *Spec) checkPicture(wrong func(key, format string, args ...any), oneOf f
 		n   int
 	}{{"shortest_edge", s.ShortestEdge}, {"height", s.Height}, {"max_width", s.MaxWidth}, {"min_width", s.MinWidth}, {"multiple_of", s.MultipleOf}, {"frames", s.Frames}} {
 		if v.n != 0 && !side(v.n) {
-			wrong(v.key, "%d is not 1 to %d", v.n, maxSide)
+			wrong(v.key, "got %d, want 1 to %d", v.n, maxSide)
 		}
 	}
 	if s.MaxWidth != 0 && s.Height == 0 {
-		wrong("max_width", "it goes with height")
+		wrong("max_width", "max_width requires height")
 	}
 	if s.Pad < 0 || s.Pad > 255 {
-		wrong("pad", "%v is not 0 to 255", s.Pad)
+		wrong("pad", "got %v, want 0 to 255", s.Pad)
 	}
 	if s.DType == "int16" {
 		wrong("dtype", "int16 is for sounds")
@@ -198,31 +198,31 @@ func (s *Spec) checkPicture(wrong func(key, format string, args ...any), oneOf f
 
 func (s *Spec) checkSound(wrong func(key, format string, args ...any), oneOf func(key, v string, allowed ...string)) {
 	if !isZeroPicture(s.Picture) {
-		wrong("sample_rate", "a sound with keys of a picture")
+		wrong("sample_rate", "keys of an image in a sound")
 	}
 	if s.SampleRate < minRate || s.SampleRate > maxRate {
-		wrong("sample_rate", "%d is not %d to %d", s.SampleRate, minRate, maxRate)
+		wrong("sample_rate", "got %d, want %d to %d", s.SampleRate, minRate, maxRate)
 	}
 	oneOf("mel", s.Mel, "slaney", "htk")
 	oneOf("mel_norm", s.MelNorm, "slaney", "none")
 	oneOf("log", s.Log, "none", "ln", "log10", "db")
 	oneOf("edge", s.Edge, "zero", "reflect")
 	if s.DType == "uint8" {
-		wrong("dtype", "uint8 is for pictures")
+		wrong("dtype", "uint8 is for images")
 	}
 	for _, v := range []struct {
 		key    string
 		n, max int
 	}{{"chunk", s.Chunk, maxChunk}, {"context", s.Context, maxChunk}, {"n_mels", s.NMels, maxMels}, {"window", s.Window, maxFFT}, {"n_fft", s.NFFT, maxFFT}, {"hop", s.Hop, maxFFT}} {
 		if v.n < 0 || v.n > v.max {
-			wrong(v.key, "%d is not 0 to %d", v.n, v.max)
+			wrong(v.key, "got %d, want 0 to %d", v.n, v.max)
 		}
 	}
 	if s.Context > 0 && s.Chunk == 0 {
-		wrong("context", "it goes with chunk")
+		wrong("context", "context requires chunk")
 	}
 	if s.Power < 0 || s.Floor < 0 || s.Range < 0 || s.FMin < 0 || s.FMax < 0 {
-		wrong("power", "a figure is negative")
+		wrong("power", "got a negative number")
 	}
 	if s.NMels == 0 {
 		oneOf("layout", s.Layout, sampleLayouts...)
@@ -230,13 +230,13 @@ func (s *Spec) checkSound(wrong func(key, format string, args ...any), oneOf fun
 	}
 	oneOf("layout", s.Layout, melLayouts...)
 	if s.Window == 0 && s.NFFT == 0 {
-		wrong("window", "mel frames need one")
+		wrong("window", "mel frames require window or n_fft")
 	}
 	if s.Window > s.nfft() {
-		wrong("n_fft", "%d is less than the window of %d", s.nfft(), s.Window)
+		wrong("n_fft", "got %d, less than the window of %d", s.nfft(), s.Window)
 	}
 	if top := s.fmax(); top > float64(s.SampleRate)/2 || s.FMin >= top {
-		wrong("f_max", "the bands are from %v to %v Hz of a sound of %d", s.FMin, top, s.SampleRate)
+		wrong("f_max", "bad bands from %v to %v Hz of a sound of %d Hz", s.FMin, top, s.SampleRate)
 	}
 }
 

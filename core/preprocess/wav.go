@@ -120,6 +120,8 @@ func parseFormat(b []byte) (wavFormat, error) {
 	return f, nil
 }
 
+func tooManySamples[N int | int64](n N) bool { return n > maxSamples }
+
 func (f *wavFormat) decode(b []byte) (*Wave, error) {
 	n := len(b) / f.block
 	switch {
@@ -127,7 +129,7 @@ func (f *wavFormat) decode(b []byte) (*Wave, error) {
 		return nil, errors.New("empty sound")
 	case len(b)%f.block != 0:
 		return nil, fmt.Errorf("file truncated: %d bytes of samples in blocks of %d", len(b), f.block)
-	case n > maxSamples:
+	case tooManySamples(n):
 		return nil, fmt.Errorf("too many samples: got %d, limit %d", n, maxSamples)
 	}
 	w := &Wave{Rate: f.rate, Samples: make([]float32, n)}
