@@ -12,19 +12,19 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine"
-	"mm-abi.org/mm/onnx/engine/array"
 	"mm-abi.org/mm/onnx/engine/drift"
+	"mm-abi.org/mm/onnx/engine/kernel"
 )
 
 const (
 	mostSets = 1024
-	// mostBytes bounds an .npy file, and an archive unpacked.
+	// mostBytes is the size limit of an .npy file and of an unpacked archive.
 	mostBytes = 1 << 30
 )
 
-// Samples reads inputs for the model at path. Each place is an .npz with an
-// array for each input, which is a set, or a folder: it holds .npz files, or
-// INPUT.npy for each input, as a module's golden folder does.
+// Samples reads inputs for the model at path. A place is an .npz with an array for
+// each input, which is a set, or a folder with .npz files, or with INPUT.npy for
+// each input, like a module's golden folder.
 func Samples(path string, places []string) (sets []map[string]engine.Tensor, err error) {
 	m, err := onnx.Open(path)
 	if err != nil {
@@ -41,13 +41,13 @@ func Samples(path string, places []string) (sets []map[string]engine.Tensor, err
 			return nil, err
 		}
 		if sets = append(sets, more...); len(sets) > mostSets {
-			return nil, fmt.Errorf("%s: more than %d sets of inputs", place, mostSets)
+			return nil, fmt.Errorf("%s: too many sets of inputs, the limit is %d", place, mostSets)
 		}
 	}
 	return sets, nil
 }
 
-// place1 reads the sets of one place.
+// place1 reads the sets of a place.
 func place1(place string, names []string) (sets []map[string]engine.Tensor, err error) {
 	info, err := os.Stat(place)
 	if err != nil {
@@ -78,17 +78,17 @@ func place1(place string, names []string) (sets []map[string]engine.Tensor, err 
 		sets = append(sets, in)
 	}
 	if len(sets) == 0 {
-		return nil, fmt.Errorf("%s holds no .npz, and no .npy of the names of the inputs, %s", place, strings.Join(names, ", "))
+		return nil, fmt.Errorf("%s contains neither .npz files nor .npy files for the inputs %s", place, strings.Join(names, ", "))
 	}
 	return sets, nil
 }
 
-// folder reads NAME.npy of each input; nil where there is none of any.
+// folder reads NAME.npy of each input, or returns nil if there is none.
 func folder(dir string, names []string) (map[string]engine.Tensor, error) {
 	in := make(map[string]engine.Tensor)
 	var missing []string
 	for _, name := range names {
-		// An input's name comes from the file and may be a path.
+		// The name of an input is read from the model and may be a path.
 		if name == "" || filepath.Base(name) != name {
 			missing = append(missing, name)
 			continue
@@ -109,12 +109,12 @@ func folder(dir string, names []string) (map[string]engine.Tensor, error) {
 		return nil, nil
 	}
 	if len(missing) > 0 {
-		return nil, fmt.Errorf("%s holds no %s.npy", dir, missing[0])
+		return nil, fmt.Errorf("missing %[2]s.npy in %[1]s", dir, missing[0])
 	}
 	return in, nil
 }
 
-// archive reads the inputs out of an .npz.
+// archive reads the inputs from an .npz.
 func archive(path string, names []string) (in map[string]engine.Tensor, err error) {
 	f, err := fsx.OpenRegular(path)
 	if err != nil {
@@ -133,7 +133,7 @@ func archive(path string, names []string) (in map[string]engine.Tensor, err erro
 	for _, name := range names {
 		a := arrays[name]
 		if a == nil {
-			return nil, fmt.Errorf("%s holds no array %q", path, name)
+			return nil, fmt.Errorf("%s: missing array %q", path, name)
 		}
 		if in[name], err = drift.Of(a); err != nil {
 			return nil, fmt.Errorf("%s: %q: %w", path, name, err)
@@ -142,12 +142,12 @@ func archive(path string, names []string) (in map[string]engine.Tensor, err erro
 	return in, nil
 }
 
-// Fit gives each set the shapes that the model says, an open dimension being one.
-// Dimensions of 1 may be missing or too many, and axes that follow each other may
-// be run together, up to a flat array. Another order of the axes is refused.
+// Fit reshapes each set to the model's input shapes; dynamic dimensions are 1.
+// Dimensions of 1 may be missing or extra, and consecutive axes may be merged, up
+// to a flat array. Another order of axes is refused.
 func Fit(m *onnx.Model, sets []map[string]engine.Tensor) ([]map[string]engine.Tensor, error) {
 	if len(sets) == 0 {
-		return nil, errors.New("there are no inputs to calibrate on")
+		return nil, errors.New("missing calibration inputs")
 	}
 	var out []map[string]engine.Tensor
 	for i, set := range sets {
@@ -155,7 +155,7 @@ func Fit(m *onnx.Model, sets []map[string]engine.Tensor) ([]map[string]engine.Te
 		for _, v := range m.Inputs() {
 			t, ok := set[v.Name]
 			if !ok {
-				return nil, fmt.Errorf("inputs %d: there is no %q", i, v.Name)
+				return nil, fmt.Errorf("inputs %d: missing %q", i, v.Name)
 			}
 			t, err := fitSample(v, t)
 			if err != nil {
@@ -168,10 +168,10 @@ func Fit(m *onnx.Model, sets []map[string]engine.Tensor) ([]map[string]engine.Te
 	return out, nil
 }
 
-// fitSample gives a tensor the shape of an input.
+// fitSample reshapes a tensor to the shape of an input.
 func fitSample(v onnx.Value, t engine.Tensor) (engine.Tensor, error) {
 	if v.Type.DType != t.Type {
-		return t, fmt.Errorf("it is of %s, the model wants %s", t.Type, v.Type.DType)
+		return t, fmt.Errorf("element type mismatch: got %s, want %s", t.Type, v.Type.DType)
 	}
 	if !v.Type.Ranked {
 		return t, nil
@@ -188,19 +188,19 @@ func fitSample(v onnx.Value, t engine.Tensor) (engine.Tensor, error) {
 	if same {
 		return t, nil
 	}
-	have, err1 := array.Count(t.Shape)
-	want, err2 := array.Count(shape)
+	have, err1 := kernel.Count(t.Shape)
+	want, err2 := kernel.Count(shape)
 	if errors.Join(err1, err2) != nil || have != want {
-		return t, fmt.Errorf("it is %v, the model wants %v", t.Shape, v.Type.Dims)
+		return t, fmt.Errorf("shape mismatch: got %v, want %v", t.Shape, v.Type.Dims)
 	}
 	if !runTogether(t.Shape, shape) {
-		return t, fmt.Errorf("it is %v, the model wants %v: as many numbers along other axes", t.Shape, v.Type.Dims)
+		return t, fmt.Errorf("shape mismatch: got %v, want %v (equal size, but other axes)", t.Shape, v.Type.Dims)
 	}
 	return engine.Tensor{Type: t.Type, Shape: slices.Clone(shape), Data: t.Data}, nil
 }
 
-// runTogether reports whether a shape is another of as many elements whose axes
-// are run together or not, without dimensions of 1.
+// runTogether reports whether shapes of equal size differ only by merged axes and
+// dimensions of 1.
 func runTogether(short, long []int) bool {
 	at, one := 0, func(n int) bool { return n == 1 }
 	long = slices.DeleteFunc(slices.Clone(long), one)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/engine/array"
+	"mm-abi.org/mm/onnx/engine/kernel"
 	"mm-abi.org/mm/onnx/engine/op"
 )
 
@@ -29,7 +29,7 @@ func supported(m *onnx.Model) error {
 		return errors.New("sparse constants are not supported")
 	}
 	for _, v := range m.Inputs() {
-		if v.Type.Kind != onnx.TensorKind || array.Size(v.Type.DType) == 0 {
+		if v.Type.Kind != onnx.TensorKind || kernel.Size(v.Type.DType) == 0 {
 			return fmt.Errorf("input %q: only tensors of numbers are supported", v.Name)
 		}
 	}
@@ -63,7 +63,7 @@ func (c *claims) add(err error) {
 
 func (c *claims) graph(g *onnx.Graph) {
 	for i := range g.Initializers {
-		if t := &g.Initializers[i]; array.Size(t.DType) == 0 {
+		if t := &g.Initializers[i]; kernel.Size(t.DType) == 0 {
 			c.add(fmt.Errorf("constant %q: tensors of %s are not supported", t.Name, t.DType))
 		}
 	}

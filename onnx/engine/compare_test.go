@@ -22,7 +22,7 @@ import (
 	"mm-abi.org/mm/internal/testfiles"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine"
-	"mm-abi.org/mm/onnx/engine/array"
+	"mm-abi.org/mm/onnx/engine/kernel"
 )
 
 // peerVar makes the test binary speak the protocol of testdata/ort.py with this
@@ -135,7 +135,7 @@ func fetched(t testing.TB) []real {
 // normal returns noise of the given deviation.
 func normal(deviation float64, shape ...int) engine.Tensor {
 	rng := rand.New(rand.NewPCG(7, uint64(len(shape))))
-	n, _ := array.Count(shape)
+	n, _ := kernel.Count(shape)
 	t := engine.Tensor{Type: onnx.FLOAT, Shape: shape}
 	for range n {
 		t.Data = binary.LittleEndian.AppendUint32(t.Data, math.Float32bits(float32(deviation*rng.NormFloat64())))

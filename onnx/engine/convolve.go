@@ -6,7 +6,6 @@ import (
 
 	"mm-abi.org/mm/core/tensor"
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/engine/array"
 	"mm-abi.org/mm/onnx/engine/kernel"
 )
 
@@ -166,7 +165,7 @@ func (j *joiner) scalar(slot, rank int) (float32, bool) {
 	if a.Type != onnx.FLOAT || a.Len() != 1 || a.Rank() > rank {
 		return 0, false
 	}
-	return array.Of[float32](a)[0], true
+	return kernel.Elements[float32](a)[0], true
 }
 
 var infinity = float32(math.Inf(1))
@@ -186,7 +185,7 @@ func (j *joiner) bounds(st *step) (low, high float32, ok bool) {
 		if st.in[i] < 0 {
 			continue
 		}
-		v, ok := j.scalar(st.in[i], array.MaxRank)
+		v, ok := j.scalar(st.in[i], kernel.MaxRank)
 		if !ok {
 			return 0, 0, false
 		}
@@ -319,7 +318,7 @@ func (j *joiner) number(st, conv *step, at int) bool {
 // filters returns the constant weights of a convolution, the number of its
 // output channels, and their dimension in the weights; nil if the weights are
 // not constant.
-func (j *joiner) filters(conv *step) (weights *array.Array, channels, dim int) {
+func (j *joiner) filters(conv *step) (weights *kernel.Array, channels, dim int) {
 	if len(conv.in) < 2 || conv.in[1] < 0 { // invalid; refused when the operator is prepared
 		return nil, 0, 0
 	}
@@ -379,7 +378,7 @@ func (j *joiner) perChannel(st, conv *step, at int) bool {
 			return false
 		}
 	}
-	v := array.Of[float32](a)
+	v := kernel.Elements[float32](a)
 	of := func(k int) float64 { return float64(v[k%len(v)]) }
 	one, zero := func(int) float64 { return 1 }, func(int) float64 { return 0 }
 	switch {
@@ -409,7 +408,7 @@ func (j *joiner) normalize(st, conv *step) bool {
 		if slot < 0 || j.constant[slot] == nil || j.constant[slot].Type != onnx.FLOAT || j.constant[slot].Len() != n {
 			return false
 		}
-		p[i] = array.Of[float32](j.constant[slot])
+		p[i] = kernel.Elements[float32](j.constant[slot])
 	}
 	eps := attribute(st.node, "epsilon", 1e-5)
 	a := func(k int) float64 { return float64(p[0][k]) / math.Sqrt(float64(p[3][k])+float64(eps)) }
@@ -418,7 +417,7 @@ func (j *joiner) normalize(st, conv *step) bool {
 }
 
 // bake multiplies the scales and shifts of channels into weights and biases.
-func (j *joiner) bake(arena *array.Arena) error {
+func (j *joiner) bake(arena *kernel.Arena) error {
 	for _, st := range j.steps {
 		c := st.channels
 		if c == nil {
@@ -438,15 +437,15 @@ func (j *joiner) bake(arena *array.Arena) error {
 		for _, d := range weights.Shape[dim+1:] {
 			inner *= d
 		}
-		for i, v := range array.Of[float32](weights) {
-			array.Of[float32](w)[i] = float32(float64(v) * c.scale[i/inner%n])
+		for i, v := range kernel.Elements[float32](weights) {
+			kernel.Elements[float32](w)[i] = float32(float64(v) * c.scale[i/inner%n])
 		}
 		for k := range n {
 			v := c.shift[k]
 			if len(st.in) > 2 && st.in[2] >= 0 {
-				v += float64(array.Of[float32](j.constant[st.in[2]])[k]) * c.scale[k]
+				v += float64(kernel.Elements[float32](j.constant[st.in[2]])[k]) * c.scale[k]
 			}
-			array.Of[float32](bias)[k] = float32(v)
+			kernel.Elements[float32](bias)[k] = float32(v)
 		}
 		st.in, st.fixed = []int{st.in[0], j.keep(w), j.keep(bias)}, []bool{st.fixed[0], true, true}
 	}

@@ -6,7 +6,7 @@ import (
 
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine/arith"
-	"mm-abi.org/mm/onnx/engine/array"
+	"mm-abi.org/mm/onnx/engine/kernel"
 	"mm-abi.org/mm/onnx/engine/layers"
 	"mm-abi.org/mm/onnx/engine/op"
 )
@@ -71,7 +71,7 @@ func (f *fuser) number(slot int) (float64, bool) {
 	if slot < 0 || f.constant[slot] == nil || f.constant[slot].Type != onnx.FLOAT || f.constant[slot].Len() != 1 {
 		return 0, false
 	}
-	return float64(array.Of[float32](f.constant[slot])[0]), true
+	return float64(kernel.Elements[float32](f.constant[slot])[0]), true
 }
 
 // near reports whether a slot holds the given number, to the precision with
@@ -247,7 +247,7 @@ func (f *fuser) mean(slot int) *step {
 		}
 	}
 	if len(st.in) == 2 && st.in[1] >= 0 && f.constant[st.in[1]] != nil && f.constant[st.in[1]].Type == onnx.INT64 {
-		axes = array.Of[int64](f.constant[st.in[1]])
+		axes = kernel.Elements[int64](f.constant[st.in[1]])
 	}
 	if len(axes) != 1 || axes[0] != -1 {
 		return nil

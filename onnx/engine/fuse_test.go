@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/engine/array"
+	"mm-abi.org/mm/onnx/engine/kernel"
 )
 
 // chain is a model in a compact notation: consecutive nodes "Op a,b -> c" over
@@ -130,12 +130,12 @@ func TestFuse(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s: %v", c.name, err)
 			}
-			a := array.Arena{}
+			a := kernel.Arena{}
 			y, err := a.FromBytes(onnx.FLOAT, out["y"].Shape, out["y"].Data)
 			if err != nil {
 				t.Fatal(err)
 			}
-			results[i] = slices.Clone(array.Of[float32](y))
+			results[i] = slices.Clone(kernel.Elements[float32](y))
 			if err := p.Close(); err != nil {
 				t.Fatal(err)
 			}

@@ -9,7 +9,7 @@ import (
 
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine"
-	"mm-abi.org/mm/onnx/engine/array"
+	"mm-abi.org/mm/onnx/engine/kernel"
 )
 
 // small returns models of a few nodes each, to be mutated.
@@ -115,11 +115,11 @@ func zeros(p *engine.Program) map[string]engine.Tensor {
 				shape[i] = int(min(d.Value, 64))
 			}
 		}
-		n, err := array.Count(shape)
+		n, err := kernel.Count(shape)
 		if err != nil || n > 1<<16 {
 			return nil
 		}
-		in[v.Name] = engine.Tensor{Type: v.Type.DType, Shape: shape, Data: make([]byte, n*array.Size(v.Type.DType))}
+		in[v.Name] = engine.Tensor{Type: v.Type.DType, Shape: shape, Data: make([]byte, n*kernel.Size(v.Type.DType))}
 	}
 	return in
 }

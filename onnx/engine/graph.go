@@ -28,7 +28,6 @@ import (
 	"mm-abi.org/mm/core/pool"
 	"mm-abi.org/mm/core/tensor"
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/engine/array"
 	"mm-abi.org/mm/onnx/engine/kernel"
 )
 
@@ -36,7 +35,7 @@ import (
 var ErrClosed = errors.New("program is closed")
 
 // ErrMemory reports that a model exceeds Options.Memory.
-var ErrMemory = array.ErrMemory
+var ErrMemory = kernel.ErrMemory
 
 // ErrInternal reports a failure of an operator that is not the model's fault.
 var ErrInternal = errors.New("engine fault")
@@ -63,7 +62,7 @@ type Program struct {
 	opt   Options
 	turn  chan struct{} // holds one token, the right to run
 	pool  *pool.Pool
-	arena array.Arena
+	arena kernel.Arena
 	lanes []kernel.Lane
 	rows  []tensor.Row
 	opset int64
@@ -148,14 +147,14 @@ func (p *Program) Run(ctx context.Context, in map[string]Tensor) (map[string]Ten
 }
 
 // arrays copies the inputs, in the order of the graph.
-func (p *Program) arrays(in map[string]Tensor) ([]*array.Array, error) {
+func (p *Program) arrays(in map[string]Tensor) ([]*kernel.Array, error) {
 	for _, name := range p.unknown(in) {
 		if !slices.ContainsFunc(p.main.inputs, func(v onnx.Value) bool { return v.Name == name }) {
 			return nil, fmt.Errorf("unknown input %q", name)
 		}
 	}
 	symbols := make(map[string]int)
-	out := make([]*array.Array, len(p.main.inputs))
+	out := make([]*kernel.Array, len(p.main.inputs))
 	for i, v := range p.main.inputs {
 		t, ok := in[v.Name]
 		if !ok {

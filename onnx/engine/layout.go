@@ -5,7 +5,6 @@ import (
 
 	"mm-abi.org/mm/core/tensor"
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/engine/array"
 	"mm-abi.org/mm/onnx/engine/conv"
 	"mm-abi.org/mm/onnx/engine/image"
 	"mm-abi.org/mm/onnx/engine/kernel"
@@ -189,7 +188,7 @@ func (l *layouter) pair(st *step, img laid) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		copy(array.Of[float32](c), array.Of[float32](a))
+		copy(kernel.Elements[float32](c), kernel.Elements[float32](a))
 		in[i] = l.keep(c)
 	}
 	kernel := st.kernel
@@ -218,7 +217,7 @@ func (l *layouter) flat(st *step) bool {
 	if scales == nil || scales.Type != onnx.FLOAT || scales.Len() < 3 {
 		return false
 	}
-	v := array.Of[float32](scales)
+	v := kernel.Elements[float32](scales)
 	return v[0] == 1 && v[1] == 1
 }
 
@@ -280,7 +279,7 @@ func (l *layouter) convolution(st *step) (bool, error) {
 	if !s.Fits(l.kernels) {
 		return false, nil
 	}
-	f, err := conv.NewFilter(l.kernels, s, array.Of[float32](w), bias, l.room)
+	f, err := conv.NewFilter(l.kernels, s, kernel.Elements[float32](w), bias, l.room)
 	if err != nil {
 		return false, err
 	}
@@ -321,7 +320,7 @@ func (l *layouter) bias(st *step, n int) ([]float32, bool) {
 	if a == nil || a.Type != onnx.FLOAT || a.Len() != n {
 		return nil, false
 	}
-	return array.Of[float32](a), true
+	return kernel.Elements[float32](a), true
 }
 
 // transposed converts a ConvTranspose with constant weights whose windows are
@@ -334,9 +333,9 @@ func (l *layouter) transposed(st *step) (bool, error) {
 	if w == nil || w.Type != onnx.FLOAT || w.Rank() < 3 || w.Rank() > 4 || w.Len() == 0 {
 		return false, nil
 	}
-	kernel := [2]int{1, w.Dim(-1)}
+	window := [2]int{1, w.Dim(-1)}
 	if w.Rank() == 4 {
-		kernel[0] = w.Shape[2]
+		window[0] = w.Shape[2]
 	}
 	strides := []int64{1, 1}[:w.Rank()-2]
 	for _, a := range st.node.Attributes {
@@ -374,11 +373,11 @@ func (l *layouter) transposed(st *step) (bool, error) {
 	}
 	channels := w.Shape[1]
 	bias, ok := l.bias(st, channels)
-	img, there := l.images[st.in[0]]
-	if !ok || there && (img.channels != w.Shape[0] || img.rank != w.Rank()) {
+	img, blocked := l.images[st.in[0]]
+	if !ok || blocked && (img.channels != w.Shape[0] || img.rank != w.Rank()) {
 		return false, nil
 	}
-	t, err := conv.NewTransposed(l.kernels, w.Shape[0], channels, kernel, array.Of[float32](w), bias, l.room)
+	t, err := conv.NewTransposed(l.kernels, w.Shape[0], channels, window, kernel.Elements[float32](w), bias, l.room)
 	if err != nil {
 		return false, err
 	}

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/engine/array"
+	"mm-abi.org/mm/onnx/engine/kernel"
 )
 
 // pads fuses a Pad into the Conv or MaxPool after it if their padding is
@@ -87,9 +87,9 @@ func (j *joiner) padding(st *step) (amounts []int64, value float32, ok bool) {
 		if len(st.in) < 2 || st.in[1] < 0 || j.constant[st.in[1]] == nil || j.constant[st.in[1]].Type != onnx.INT64 {
 			return nil, 0, false
 		}
-		amounts = array.Of[int64](j.constant[st.in[1]])
+		amounts = kernel.Elements[int64](j.constant[st.in[1]])
 		if len(st.in) > 2 && st.in[2] >= 0 {
-			if value, ok = j.scalar(st.in[2], array.MaxRank); !ok {
+			if value, ok = j.scalar(st.in[2], kernel.MaxRank); !ok {
 				return nil, 0, false
 			}
 		}

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/engine/array"
 	"mm-abi.org/mm/onnx/engine/kernel"
 	"mm-abi.org/mm/onnx/engine/op"
 )
@@ -20,9 +19,9 @@ type body struct {
 	outputs    []int
 	results    []string
 	steps      []*step
-	constant   []*array.Array // by slot; nil for values of a run
-	captures   []capture      // values of the enclosing graph
-	values     []*array.Array // by slot, of the current run
+	constant   []*kernel.Array // by slot; nil for values of a run
+	captures   []capture       // values of the enclosing graph
+	values     []*kernel.Array // by slot, of the current run
 }
 
 // capture is a value that a graph reads from the enclosing one.
@@ -302,7 +301,7 @@ func (pl *planner) fold(st *step, b *body) (bool, error) {
 }
 
 // keep assigns a slot to a constant.
-func (b *body) keep(a *array.Array) int {
+func (b *body) keep(a *kernel.Array) int {
 	b.slots++
 	b.constant = append(b.constant, a)
 	return b.slots - 1

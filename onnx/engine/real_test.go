@@ -21,7 +21,7 @@ import (
 	"mm-abi.org/mm/internal/testfiles"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine"
-	"mm-abi.org/mm/onnx/engine/array"
+	"mm-abi.org/mm/onnx/engine/kernel"
 )
 
 // ort is ONNX Runtime in a Python process, or another process with the same
@@ -206,15 +206,15 @@ func noise(p *engine.Program) map[string]engine.Tensor {
 				}
 			}
 		}
-		n, _ := array.Count(shape)
+		n, _ := kernel.Count(shape)
 		t := engine.Tensor{Type: v.Type.DType, Shape: shape}
 		for range n {
 			switch t.Type {
 			case onnx.FLOAT:
 				t.Data = binary.LittleEndian.AppendUint32(t.Data, math.Float32bits(float32(rng.NormFloat64())))
 			default:
-				t.Data = append(t.Data, make([]byte, array.Size(t.Type))...)
-				t.Data[len(t.Data)-array.Size(t.Type)] = byte(rng.IntN(100))
+				t.Data = append(t.Data, make([]byte, kernel.Size(t.Type))...)
+				t.Data[len(t.Data)-kernel.Size(t.Type)] = byte(rng.IntN(100))
 			}
 		}
 		in[v.Name] = t

@@ -4,18 +4,17 @@ import (
 	"context"
 	"fmt"
 
-	"mm-abi.org/mm/onnx/engine/array"
 	"mm-abi.org/mm/onnx/engine/kernel"
 )
 
 // run executes the steps. It takes ownership of the inputs; the returned arrays
 // belong to the caller.
-func (b *body) run(ctx context.Context, p *Program, inputs, outer []*array.Array) ([]*array.Array, error) {
+func (b *body) run(ctx context.Context, p *Program, inputs, outer []*kernel.Array) ([]*kernel.Array, error) {
 	if len(inputs) != len(b.inputSlots) {
 		return nil, fmt.Errorf("got %d inputs of a graph, want %d", len(inputs), len(b.inputSlots))
 	}
 	if b.values == nil {
-		b.values = make([]*array.Array, b.slots)
+		b.values = make([]*kernel.Array, b.slots)
 	}
 	values := b.values // runs are serialized, and graphs are not recursive
 	copy(values, b.constant)
@@ -45,7 +44,7 @@ func (b *body) run(ctx context.Context, p *Program, inputs, outer []*array.Array
 			values[slot] = nil
 		}
 	}
-	results := make([]*array.Array, len(b.outputs))
+	results := make([]*kernel.Array, len(b.outputs))
 	for i, slot := range b.outputs {
 		results[i] = values[slot].View(values[slot].Shape)
 	}
@@ -59,7 +58,7 @@ func (b *body) run(ctx context.Context, p *Program, inputs, outer []*array.Array
 
 // apply runs a step on values by slot. A kernel that panics missed an invalid
 // model: that ends the run, not the program.
-func (p *Program) apply(ctx context.Context, st *step, values []*array.Array) (out []*array.Array, err error) {
+func (p *Program) apply(ctx context.Context, st *step, values []*kernel.Array) (out []*kernel.Array, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			out, err = nil, fmt.Errorf("%w: %s: %v", ErrInternal, st.node.Op, r)
@@ -75,12 +74,12 @@ func (p *Program) apply(ctx context.Context, st *step, values []*array.Array) (o
 	}
 	clear(c.Out)
 	if len(st.subs) > 0 {
-		c.Sub = func(name string, in []*array.Array) ([]*array.Array, error) {
+		c.Sub = func(name string, in []*kernel.Array) ([]*kernel.Array, error) {
 			sub := st.subs[name]
 			if sub == nil {
 				return nil, fmt.Errorf("missing %s", name)
 			}
-			mine := make([]*array.Array, len(in))
+			mine := make([]*kernel.Array, len(in))
 			for i, a := range in {
 				mine[i] = a.View(a.Shape)
 			}
@@ -107,7 +106,7 @@ func (st *step) prepared(ctx context.Context, p *Program) *kernel.Call {
 	if st.call == nil {
 		st.call = &kernel.Call{
 			Arena: &p.arena, Pool: p.pool, Node: st.node, Opset: p.opset, Lanes: p.lanes, Steps: p.opt.Steps,
-			In: make([]*array.Array, len(st.in)), Fixed: st.fixed, Out: make([]*array.Array, len(st.out)),
+			In: make([]*kernel.Array, len(st.in)), Fixed: st.fixed, Out: make([]*kernel.Array, len(st.out)),
 			Cache: &st.cache, Rows: p.rows, After: st.after, Then: st.then, Transposed: st.transposed,
 		}
 	}

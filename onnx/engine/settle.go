@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"mm-abi.org/mm/onnx/engine/array"
+	"mm-abi.org/mm/onnx/engine/kernel"
 	"mm-abi.org/mm/onnx/engine/op"
 )
 
@@ -12,7 +12,7 @@ import (
 // releases constants without readers.
 func (p *Program) settle(ctx context.Context, main *body) error {
 	bodies := main.all(nil)
-	readers := make(map[*array.Array]int)
+	readers := make(map[*kernel.Array]int)
 	for _, b := range bodies {
 		for _, st := range b.steps {
 			for _, slot := range st.in {
@@ -27,7 +27,7 @@ func (p *Program) settle(ctx context.Context, main *body) error {
 			}
 		}
 	}
-	hollow := make(map[*array.Array]*array.Array)
+	hollow := make(map[*kernel.Array]*kernel.Array)
 	for _, b := range bodies {
 		for _, st := range b.steps {
 			if err := ctx.Err(); err != nil {

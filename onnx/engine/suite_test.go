@@ -16,7 +16,7 @@ import (
 
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine"
-	"mm-abi.org/mm/onnx/engine/array"
+	"mm-abi.org/mm/onnx/engine/kernel"
 	"mm-abi.org/mm/onnx/engine/op"
 )
 
@@ -95,12 +95,12 @@ func TestSuite(t *testing.T) {
 // and results are tensors of supported types.
 func claims(m *onnx.Model, g *onnx.Graph, opset int64) bool {
 	for _, v := range slices.Concat(g.Inputs, g.Outputs) {
-		if k := v.Type.Kind; k != onnx.TensorKind && k != onnx.NoKind || k == onnx.TensorKind && v.Type.DType != 0 && array.Size(v.Type.DType) == 0 {
+		if k := v.Type.Kind; k != onnx.TensorKind && k != onnx.NoKind || k == onnx.TensorKind && v.Type.DType != 0 && kernel.Size(v.Type.DType) == 0 {
 			return false
 		}
 	}
 	for i := range g.Initializers {
-		if array.Size(g.Initializers[i].DType) == 0 {
+		if kernel.Size(g.Initializers[i].DType) == 0 {
 			return false
 		}
 	}
@@ -185,7 +185,7 @@ func parseTensor(data []byte) (engine.Tensor, error) {
 	if err != nil {
 		return engine.Tensor{}, err
 	}
-	var arena array.Arena
+	var arena kernel.Arena
 	a, err := arena.FromTensor(&m.Graph.Initializers[0])
 	if err != nil {
 		return engine.Tensor{}, err
@@ -195,7 +195,7 @@ func parseTensor(data []byte) (engine.Tensor, error) {
 
 // values returns a tensor's elements as float64.
 func values(t engine.Tensor) []float64 {
-	size := array.Size(t.Type)
+	size := kernel.Size(t.Type)
 	out := make([]float64, 0, len(t.Data)/size)
 	for b := t.Data; len(b) > 0; b = b[size:] {
 		var v float64

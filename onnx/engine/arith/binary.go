@@ -6,12 +6,11 @@ import (
 	"math/bits"
 
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/engine/array"
 	"mm-abi.org/mm/onnx/engine/kernel"
 )
 
 // Zip walks two arrays and the output of c by rows.
-func Zip[T, R array.Elem](c *kernel.Call, x, y *array.Array, row func(o []R, a, b []T, ia, ib int)) (*array.Array, error) {
+func Zip[T, R kernel.Elem](c *kernel.Call, x, y *kernel.Array, row func(o []R, a, b []T, ia, ib int)) (*kernel.Array, error) {
 	shape, err := kernel.Broadcast(x.Shape, y.Shape)
 	if err != nil {
 		return nil, err
@@ -21,7 +20,7 @@ func Zip[T, R array.Elem](c *kernel.Call, x, y *array.Array, row func(o []R, a, 
 		return out, err
 	}
 	p := kernel.Pair(x.Shape, y.Shape, shape)
-	a, b, o := array.Of[T](x), array.Of[T](y), array.Of[R](out)
+	a, b, o := kernel.Elements[T](x), kernel.Elements[T](y), kernel.Elements[R](out)
 	c.Each(len(o)/p.N, p.N, func(_, lo, hi int) {
 		for r := lo; r < hi; r++ {
 			ai, bi := p.At(r)
@@ -53,8 +52,8 @@ func binary[T kernel.Number](row func(name string, mod bool) func(o, a, b []T, i
 		}
 		if c.Node.Op == "Mean" && len(c.In) > 1 {
 			n := T(len(c.In))
-			for i, v := range array.Of[T](acc) {
-				array.Of[T](acc)[i] = v / n
+			for i, v := range kernel.Elements[T](acc) {
+				kernel.Elements[T](acc)[i] = v / n
 			}
 		}
 		c.Out[0] = acc
@@ -90,7 +89,7 @@ func Arithmetic[T kernel.Number](name string, fmod bool) func(o, a, b []T, ia, i
 	return nil
 }
 
-func by[T, R array.Elem](f func(a, b T) R) func(o []R, a, b []T, ia, ib int) {
+func by[T, R kernel.Elem](f func(a, b T) R) func(o []R, a, b []T, ia, ib int) {
 	return func(o []R, a, b []T, ia, ib int) {
 		for i := range o {
 			o[i] = f(a[i*ia], b[i*ib])
@@ -261,7 +260,7 @@ func power[T kernel.Number](c *kernel.Call) error {
 		return err
 	}
 	p := kernel.Pair(c.In[0].Shape, x.Shape, shape)
-	a, b, o := array.Of[T](c.In[0]), array.Of[float64](x), array.Of[T](out)
+	a, b, o := kernel.Elements[T](c.In[0]), kernel.Elements[float64](x), kernel.Elements[T](out)
 	c.Each(len(o)/p.N, p.N, func(_, lo, hi int) {
 		for r := lo; r < hi; r++ {
 			ai, bi := p.At(r)

@@ -5,7 +5,6 @@ import (
 
 	"mm-abi.org/mm/core/tensor"
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/engine/array"
 	"mm-abi.org/mm/onnx/engine/kernel"
 )
 
@@ -120,11 +119,11 @@ func propagateNaN(o []float32, v float32) {
 }
 
 // single returns the element of an input of a single float32.
-func single(a *array.Array) (float32, bool) {
+func single(a *kernel.Array) (float32, bool) {
 	if a == nil || a.Type != onnx.FLOAT || a.Len() != 1 {
 		return 0, false
 	}
-	return array.Of[float32](a)[0], true
+	return kernel.Elements[float32](a)[0], true
 }
 
 // raised computes the most common powers of float32, squares and roots, and

@@ -8,14 +8,13 @@ import (
 
 	"mm-abi.org/mm/core/tensor"
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/engine/array"
 	"mm-abi.org/mm/onnx/engine/kernel"
 )
 
 // together returns an array whose last dimensions are the given axes, their
 // number of elements, and the number of groups. The caller must release the
 // array.
-func together(c *kernel.Call, x *array.Array, axes []int) (packed *array.Array, groups, n int, err error) {
+func together(c *kernel.Call, x *kernel.Array, axes []int) (packed *kernel.Array, groups, n int, err error) {
 	var perm []int
 	groups, n = 1, 1
 	for i, d := range x.Shape {
@@ -88,7 +87,7 @@ func reduction[T kernel.Number](c *kernel.Call) error {
 }
 
 // Folded creates output 0 with one number for each group of n.
-func Folded(c *kernel.Call, x *array.Array, shape []int, groups, n int, f func(x *array.Array, out *array.Array, lo, hi, n int)) error {
+func Folded(c *kernel.Call, x *kernel.Array, shape []int, groups, n int, f func(x *kernel.Array, out *kernel.Array, lo, hi, n int)) error {
 	out, err := c.Result(0, x.Type, shape...)
 	if err != nil {
 		return err
@@ -97,10 +96,10 @@ func Folded(c *kernel.Call, x *array.Array, shape []int, groups, n int, f func(x
 	return nil
 }
 
-func fold[T kernel.Number](name string) func(x, out *array.Array, lo, hi, n int) {
+func fold[T kernel.Number](name string) func(x, out *kernel.Array, lo, hi, n int) {
 	f := Folding[T](name)
-	return func(x, out *array.Array, lo, hi, n int) {
-		xs, o := array.Of[T](x), array.Of[T](out)
+	return func(x, out *kernel.Array, lo, hi, n int) {
+		xs, o := kernel.Elements[T](x), kernel.Elements[T](out)
 		for g := lo; g < hi; g++ {
 			o[g] = f(xs[g*n : (g+1)*n])
 		}
@@ -184,7 +183,7 @@ func Extreme[T kernel.Number](x []T, sign int) T {
 	least, most := float64(math.Inf(-1)), math.Inf(1)
 	if kernel.Integral[T]() {
 		t := kernel.TypeOf[T]()
-		bits := 8*array.Size(t) - 1
+		bits := 8*kernel.Size(t) - 1
 		least, most = -math.Ldexp(1, bits), math.Ldexp(1, bits)-1
 		if t == onnx.UINT8 || t == onnx.UINT16 || t == onnx.UINT32 || t == onnx.UINT64 {
 			least, most = 0, math.Ldexp(1, bits+1)-1
@@ -207,7 +206,7 @@ func truth(c *kernel.Call) error {
 	}
 	defer c.Arena.Release(x)
 	in := c.In
-	c.In = append([]*array.Array{x}, in[1:]...)
+	c.In = append([]*kernel.Array{x}, in[1:]...)
 	err = reductions.By(0)(c)
 	c.In = in
 	if err != nil {
@@ -244,7 +243,7 @@ func argument[T kernel.Number](c *kernel.Call) error {
 		return err
 	}
 	least, last := c.Node.Op == "ArgMin", c.Int("select_last_index", 0) != 0
-	xs, o := array.Of[T](packed), array.Of[int64](out)
+	xs, o := kernel.Elements[T](packed), kernel.Elements[int64](out)
 	for g := range groups {
 		row, best := xs[g*n:(g+1)*n], 0
 		for i, v := range row {
@@ -290,7 +289,7 @@ func topK[T kernel.Number](c *kernel.Call) error {
 		defer c.Arena.Release(places)
 	}
 	n, inner, largest := x.Shape[along], kernel.Product(x.Shape[along+1:]), c.Int("largest", 1) != 0
-	xs, v, p := array.Of[T](x), array.Of[T](values), array.Of[int64](places)
+	xs, v, p := kernel.Elements[T](x), kernel.Elements[T](values), kernel.Elements[int64](places)
 	order := make([]int, n)
 	for g := range kernel.Product(x.Shape[:along]) * inner {
 		base, at := g/inner*n*inner+g%inner, g/inner*k*inner+g%inner
@@ -328,7 +327,7 @@ func cumulate[T kernel.Number](c *kernel.Call) error {
 	}
 	exclusive, backward, times := c.Int("exclusive", 0) != 0, c.Int("reverse", 0) != 0, c.Node.Op == "CumProd"
 	n, inner := x.Shape[along], kernel.Product(x.Shape[along+1:])
-	xs, o := array.Of[T](x), array.Of[T](out)
+	xs, o := kernel.Elements[T](x), kernel.Elements[T](out)
 	for g := range kernel.Product(x.Shape[:along]) * inner {
 		var sum T
 		if times {
@@ -384,7 +383,7 @@ func Softmax(c *kernel.Call) error {
 	if err != nil || out.Len() == 0 {
 		return err
 	}
-	xs, o := array.Of[float32](wide), array.Of[float32](out)
+	xs, o := kernel.Elements[float32](wide), kernel.Elements[float32](out)
 	c.Each(len(o)/n, n*4, func(_, lo, hi int) {
 		var row []float32
 		if inner > 1 {

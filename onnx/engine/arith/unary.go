@@ -8,7 +8,6 @@ import (
 
 	"mm-abi.org/mm/core/tensor"
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/engine/array"
 	"mm-abi.org/mm/onnx/engine/kernel"
 )
 
@@ -97,12 +96,12 @@ func real[T kernel.Number](c *kernel.Call) error {
 }
 
 // unary applies f to pieces of the input.
-func unary[T, R array.Elem](c *kernel.Call, f func(o []R, x []T)) error {
+func unary[T, R kernel.Elem](c *kernel.Call, f func(o []R, x []T)) error {
 	out, err := c.Result(0, kernel.TypeOf[R](), c.In[0].Shape...)
 	if err != nil {
 		return err
 	}
-	x, o := array.Of[T](c.In[0]), array.Of[R](out)
+	x, o := kernel.Elements[T](c.In[0]), kernel.Elements[R](out)
 	c.Each(len(o), 1, func(_, lo, hi int) { f(o[lo:hi], x[lo:hi]) })
 	return nil
 }
@@ -163,9 +162,9 @@ func clip[T kernel.Number](c *kernel.Call) error {
 			case a.Type != kernel.TypeOf[T]() || a.Len() != 1:
 				return fmt.Errorf("input %d is not a single %s", i, kernel.TypeOf[T]())
 			case i == 1:
-				lo, low = array.Of[T](a)[0], true
+				lo, low = kernel.Elements[T](a)[0], true
 			default:
-				hi, high = array.Of[T](a)[0], true
+				hi, high = kernel.Elements[T](a)[0], true
 			}
 		}
 	}
@@ -234,7 +233,7 @@ func castTo(c *kernel.Call) error {
 	if c.Node.Op == "CastLike" {
 		to = c.In[1].Type
 	}
-	if array.Size(to) == 0 {
+	if kernel.Size(to) == 0 {
 		return fmt.Errorf("unsupported conversion to %s", to)
 	}
 	out, err := c.Cast(c.In[0], to)

@@ -6,7 +6,6 @@ import (
 
 	"mm-abi.org/mm/core/tensor"
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/engine/array"
 	"mm-abi.org/mm/onnx/engine/kernel"
 )
 
@@ -14,7 +13,7 @@ import (
 func Kernels() tensor.ConvKernels { return tensor.BestConv() }
 
 // Spatial returns the spatial dimensions of a blocked image.
-func Spatial(x *array.Array) ([]int, error) {
+func Spatial(x *kernel.Array) ([]int, error) {
 	n := x.Rank()
 	if n < 4 || n > 5 || x.Type != onnx.FLOAT || x.Shape[n-1] != Kernels().Lanes() {
 		return nil, fmt.Errorf("%s %v is not a blocked image", x.Type, x.Shape)
@@ -30,14 +29,14 @@ func Shape(batch, channels int, spatial []int) []int {
 
 // NewWork returns the resources of a convolution. done releases their memory.
 func NewWork(c *kernel.Call) (w *Work, done func()) {
-	var mine []*array.Array
+	var mine []*kernel.Array
 	w = &Work{For: c.Loop, Rows: c.Rows, Room: func(n int) ([]float32, error) {
 		a, err := c.Arena.New(onnx.FLOAT, n)
 		if err != nil {
 			return nil, err
 		}
 		mine = append(mine, a)
-		return array.Of[float32](a), nil
+		return kernel.Elements[float32](a), nil
 	}}
 	return w, func() {
 		for _, a := range mine {
@@ -59,7 +58,7 @@ func Lay(channels int) kernel.Func {
 			return err
 		}
 		reorder(c, channels, kernel.Product(x.Shape[2:]), x.Shape[0], func(at, image, ch, n, pixels, lanes int) {
-			tensor.Interleave(array.Of[float32](out)[at:], lanes, array.Of[float32](x)[image:], pixels, ch, n)
+			tensor.Interleave(kernel.Elements[float32](out)[at:], lanes, kernel.Elements[float32](x)[image:], pixels, ch, n)
 		})
 		return nil
 	}
@@ -81,7 +80,7 @@ func ToPlain(channels int) kernel.Func {
 			return err
 		}
 		reorder(c, channels, kernel.Product(size), x.Shape[0], func(at, image, ch, n, pixels, lanes int) {
-			tensor.Deinterleave(array.Of[float32](out)[image:], pixels, array.Of[float32](x)[at:], lanes, ch, n)
+			tensor.Deinterleave(kernel.Elements[float32](out)[image:], pixels, kernel.Elements[float32](x)[at:], lanes, ch, n)
 		})
 		return nil
 	}
@@ -121,7 +120,7 @@ func Scale(mul kernel.Func) kernel.Func {
 		if err != nil || out.Len() == 0 {
 			return err
 		}
-		xs, ys, o := array.Of[float32](x), array.Of[float32](y), array.Of[float32](out)
+		xs, ys, o := kernel.Elements[float32](x), kernel.Elements[float32](y), kernel.Elements[float32](out)
 		c.Each(len(o)/lanes/n, n*lanes, func(_, lo, hi int) {
 			for b := lo; b < hi; b++ {
 				at := b * lanes % len(ys)
@@ -163,12 +162,12 @@ func Concat(channels []int) kernel.Func {
 				ch, at = ch+k, at+k
 			}
 		}
-		n, per, o := kernel.Product(size), Blocks(all, lanes), array.Of[float32](out)
+		n, per, o := kernel.Product(size), Blocks(all, lanes), kernel.Elements[float32](out)
 		c.Each(first[0]*len(parts), n*lanes, func(_, lo, hi int) {
 			for t := lo; t < hi; t++ {
 				b, p := t/len(parts), parts[t%len(parts)]
 				x := c.In[p.input]
-				src := array.Of[float32](x)[(b*x.Shape[1]+p.from)*n*lanes:][:n*lanes]
+				src := kernel.Elements[float32](x)[(b*x.Shape[1]+p.from)*n*lanes:][:n*lanes]
 				dst := o[(b*per+p.to)*n*lanes:][:n*lanes]
 				if p.n == lanes {
 					copy(dst, src)

@@ -17,7 +17,7 @@ import (
 	"mm-abi.org/mm/core/tensor"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine"
-	"mm-abi.org/mm/onnx/engine/array"
+	"mm-abi.org/mm/onnx/engine/kernel"
 )
 
 // Output describes the change of one output over all inputs.
@@ -180,7 +180,7 @@ func largest(v []float64) int {
 
 // numbers decodes a tensor's elements.
 func numbers(t engine.Tensor) ([]float64, error) {
-	size := array.Size(t.Type)
+	size := kernel.Size(t.Type)
 	if size == 0 {
 		return nil, fmt.Errorf("unsupported element type %s", t.Type)
 	}
@@ -232,8 +232,8 @@ func Noise(m *onnx.Model, shapes map[string][]int, seed uint64) (map[string]engi
 		if err != nil {
 			return nil, fmt.Errorf("drift: input %q: %w", v.Name, err)
 		}
-		n, err := array.Count(shape)
-		size := array.Size(v.Type.DType)
+		n, err := kernel.Count(shape)
+		size := kernel.Size(v.Type.DType)
 		if err != nil || !generable(n, size) {
 			return nil, fmt.Errorf("drift: input %q: cannot generate %s %v", v.Name, v.Type.DType, shape)
 		}
@@ -266,7 +266,7 @@ func noise(rng *rand.Rand, d onnx.DType, shape []int, n int) engine.Tensor {
 			t.Data = append(t.Data, byte(rng.IntN(256)))
 		default:
 			t.Data = append(t.Data, byte(rng.IntN(2)))
-			t.Data = append(t.Data, make([]byte, array.Size(d)-1)...)
+			t.Data = append(t.Data, make([]byte, kernel.Size(d)-1)...)
 		}
 	}
 	return t

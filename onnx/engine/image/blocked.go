@@ -7,7 +7,6 @@ import (
 	"mm-abi.org/mm/core/tensor"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine/arith"
-	"mm-abi.org/mm/onnx/engine/array"
 	"mm-abi.org/mm/onnx/engine/conv"
 	"mm-abi.org/mm/onnx/engine/kernel"
 )
@@ -35,7 +34,7 @@ func (w *window) flat() conv.Window {
 
 // laid returns the window of a filter, or of a pool if kernel is nil, over an
 // image. It is cached for images of one shape.
-func laid(c *kernel.Call, x *array.Array, plain bool, channels int, kernel []int) (*layout, error) {
+func laid(c *kernel.Call, x *kernel.Array, plain bool, channels int, kernel []int) (*layout, error) {
 	if l, ok := (*c.Cache).(*layout); ok && slices.Equal(l.in, x.Shape) {
 		return l, nil
 	}
@@ -84,18 +83,18 @@ func Convolution(f *conv.Filter, rank int) kernel.Func {
 		if c.After != nil {
 			after = conv.After{Low: c.After.Low, High: c.After.High, Shape: c.After.Shape}
 		}
-		var add *array.Array
+		var add *kernel.Array
 		if len(c.In) > 1 {
 			add = c.In[1]
 			if !slices.Equal(add.Shape, out.Shape) { // broadcast
 				after, add = conv.Nothing(), nil
 			} else {
-				after.Add = array.Of[float32](add)
+				after.Add = kernel.Elements[float32](add)
 			}
 		}
 		work, done := conv.NewWork(c)
 		defer done()
-		if err := f.Do(work, l.win, x.Shape[0], array.Of[float32](out), array.Of[float32](x), after); err != nil {
+		if err := f.Do(work, l.win, x.Shape[0], kernel.Elements[float32](out), kernel.Elements[float32](x), after); err != nil {
 			return err
 		}
 		if len(c.In) > 1 && add == nil {
@@ -115,7 +114,7 @@ func addAfter(c *kernel.Call) error {
 	}
 	c.Arena.Release(sums)
 	c.Out[0] = out
-	o := array.Of[float32](out)
+	o := kernel.Elements[float32](out)
 	c.Each(len(o), 1, func(_, lo, hi int) { after(c, o[lo:hi], 0) })
 	return nil
 }
@@ -140,7 +139,7 @@ func BlockedPool(c *kernel.Call) error {
 	}
 	work, done := conv.NewWork(c)
 	defer done()
-	l.pool.Do(work, x.Shape[0]*x.Shape[1], array.Of[float32](out), array.Of[float32](x))
+	l.pool.Do(work, x.Shape[0]*x.Shape[1], kernel.Elements[float32](out), kernel.Elements[float32](x))
 	return nil
 }
 
@@ -160,7 +159,7 @@ func BlockedMean(c *kernel.Call) error {
 		return err
 	}
 	n, lanes := kernel.Product(size), conv.Kernels().Lanes()
-	xs, o := array.Of[float32](x), array.Of[float32](out)
+	xs, o := kernel.Elements[float32](x), kernel.Elements[float32](out)
 	c.Each(len(o)/lanes, n*lanes, func(_, lo, hi int) {
 		for b := lo; b < hi; b++ {
 			sum := o[b*lanes : (b+1)*lanes]
@@ -207,6 +206,6 @@ func Transposition(t *conv.Transposed, rank int) kernel.Func {
 		}
 		work, done := conv.NewWork(c)
 		defer done()
-		return t.Do(work, two, x.Shape[0], array.Of[float32](out), array.Of[float32](x), after)
+		return t.Do(work, two, x.Shape[0], kernel.Elements[float32](out), kernel.Elements[float32](x), after)
 	}
 }

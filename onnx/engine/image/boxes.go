@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/engine/array"
 	"mm-abi.org/mm/onnx/engine/kernel"
 )
 
@@ -68,7 +67,7 @@ func suppress(c *kernel.Call) error {
 	}
 	out, err := c.Result(0, onnx.INT64, len(found)/3, 3)
 	if err == nil {
-		copy(array.Of[int64](out), found)
+		copy(kernel.Elements[int64](out), found)
 	}
 	return err
 }

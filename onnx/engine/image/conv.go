@@ -9,7 +9,6 @@ import (
 
 	"mm-abi.org/mm/core/tensor"
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/engine/array"
 	"mm-abi.org/mm/onnx/engine/kernel"
 )
 
@@ -59,7 +58,7 @@ func convolve(c *kernel.Call) error {
 	if err != nil || out.Len() == 0 {
 		return err
 	}
-	o := array.Of[float32](out)
+	o := kernel.Elements[float32](out)
 	if g.cin == 1 && g.cout <= 4 {
 		c.Each(g.batch*g.result, g.outSize*g.kernelSize, func(_, lo, hi int) {
 			for r := lo; r < hi; r++ {

@@ -12,7 +12,6 @@ import (
 	"mm-abi.org/mm/core/pool"
 	"mm-abi.org/mm/core/tensor"
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/engine/array"
 	"mm-abi.org/mm/onnx/engine/kernel"
 	"mm-abi.org/mm/onnx/engine/op"
 )
@@ -27,7 +26,7 @@ func ints(name string, v ...int) onnx.Attribute {
 }
 
 // picture returns a random array.
-func picture(t *testing.T, m *array.Arena, seed uint64, shape ...int) *array.Array {
+func picture(t *testing.T, m *kernel.Arena, seed uint64, shape ...int) *kernel.Array {
 	t.Helper()
 	a, err := m.New(onnx.FLOAT, shape...)
 	if err != nil {
@@ -35,14 +34,14 @@ func picture(t *testing.T, m *array.Arena, seed uint64, shape ...int) *array.Arr
 	}
 	r := rand.New(rand.NewPCG(seed, 1))
 	for i := range a.Len() {
-		array.Of[float32](a)[i] = float32(r.NormFloat64())
+		kernel.Elements[float32](a)[i] = float32(r.NormFloat64())
 	}
 	return a
 }
 
 // apply runs an operator of an opset on several numbers of threads, whose
 // results must be equal, and returns its outputs.
-func apply(t *testing.T, m *array.Arena, n *onnx.Node, opset int64, after *kernel.After, outputs int, in ...*array.Array) ([]*array.Array, error) {
+func apply(t *testing.T, m *kernel.Arena, n *onnx.Node, opset int64, after *kernel.After, outputs int, in ...*kernel.Array) ([]*kernel.Array, error) {
 	t.Helper()
 	n.Inputs = nil
 	for range in {
@@ -52,7 +51,7 @@ func apply(t *testing.T, m *array.Arena, n *onnx.Node, opset int64, after *kerne
 	if err != nil {
 		return nil, err
 	}
-	var first []*array.Array
+	var first []*kernel.Array
 	for _, threads := range []int{1, 2, 3} {
 		p := pool.New(threads)
 		c := &kernel.Call{
@@ -60,7 +59,7 @@ func apply(t *testing.T, m *array.Arena, n *onnx.Node, opset int64, after *kerne
 			Cache: new(any), Lanes: make([]kernel.Lane, threads), Rows: make([]tensor.Row, threads), After: after,
 		}
 		for range 2 { // again, with the cache of the first run
-			c.Out = make([]*array.Array, outputs)
+			c.Out = make([]*kernel.Array, outputs)
 			err = run(c)
 			if err != nil {
 				break
@@ -164,12 +163,12 @@ func place(shape, at []int) int {
 }
 
 // nearly compares results with those in float64, of n terms each.
-func nearly(t *testing.T, what string, got *array.Array, shape []int, want []float64, n int) {
+func nearly(t *testing.T, what string, got *kernel.Array, shape []int, want []float64, n int) {
 	t.Helper()
 	if !slices.Equal(got.Shape, shape) {
 		t.Fatalf("%s: got shape %v, want %v", what, got.Shape, shape)
 	}
-	for i, v := range array.Of[float32](got) {
+	for i, v := range kernel.Elements[float32](got) {
 		if !(math.Abs(float64(v)-want[i]) <= 2e-6*math.Sqrt(float64(n))*(2+math.Abs(want[i]))) {
 			t.Fatalf("%s: element %d: got %g, want %g", what, i, v, want[i])
 		}
@@ -206,18 +205,18 @@ func TestConv(t *testing.T) {
 		{x: []int{1, 1, 2, 2}, w: []int{1, 1, 1, 1}, pads: []int{3, 3, 3, 3}, out: []int{1, 1, 8, 8}},
 		{x: []int{0, 2, 5}, w: []int{1, 2, 3}, out: []int{0, 1, 3}},
 	} {
-		m := &array.Arena{}
+		m := &kernel.Arena{}
 		x, w, b := picture(t, m, 1, c.x...), picture(t, m, 2, c.w...), picture(t, m, 3, c.w[0])
 		groups := max(c.group, 1)
 		size, per := c.x[2:], c.w[0]/groups
 		sums := make([]float64, kernel.Product(c.out))
 		coordinates(c.out, func(o []int) {
-			sum := float64(array.Of[float32](b)[o[1]])
+			sum := float64(kernel.Elements[float32](b)[o[1]])
 			for ch := range c.w[1] {
 				coordinates(c.w[2:], func(k []int) {
 					c.seen(size, o[2:], k, func(at []int) {
-						sum += float64(array.Of[float32](x)[place(c.x, append([]int{o[0], o[1]/per*c.w[1] + ch}, at...))]) *
-							float64(array.Of[float32](w)[place(c.w, append([]int{o[1], ch}, k...))])
+						sum += float64(kernel.Elements[float32](x)[place(c.x, append([]int{o[0], o[1]/per*c.w[1] + ch}, at...))]) *
+							float64(kernel.Elements[float32](w)[place(c.w, append([]int{o[1], ch}, k...))])
 					})
 				})
 			}
@@ -249,20 +248,20 @@ func TestConvTranspose(t *testing.T) {
 		{x: []int{1, 1, 3, 2, 2}, w: []int{1, 2, 2, 2, 3}, stride: []int{1, 2, 1}, out: []int{1, 2, 4, 4, 4}},
 		{x: []int{1, 1, 3, 3}, w: []int{1, 1, 2, 2}, pads: []int{2, 0, 0, 0}, out: []int{1, 1, 2, 4}},
 	} {
-		m := &array.Arena{}
+		m := &kernel.Arena{}
 		groups := max(c.group, 1)
 		channels := c.w[1] * groups
 		x, w, b := picture(t, m, 1, c.x...), picture(t, m, 2, c.w...), picture(t, m, 3, channels)
 		sums := make([]float64, kernel.Product(c.out))
-		coordinates(c.out, func(o []int) { sums[place(c.out, o)] = float64(array.Of[float32](b)[o[1]]) })
+		coordinates(c.out, func(o []int) { sums[place(c.out, o)] = float64(kernel.Elements[float32](b)[o[1]]) })
 		// An input corresponds to an output of a Conv.
 		coordinates(c.x, func(i []int) {
 			g := i[1] / (c.x[1] / groups)
 			for ch := range c.w[1] {
 				coordinates(c.w[2:], func(k []int) {
 					c.seen(c.out[2:], i[2:], k, func(at []int) {
-						sums[place(c.out, append([]int{i[0], g*c.w[1] + ch}, at...))] += float64(array.Of[float32](x)[place(c.x, i)]) *
-							float64(array.Of[float32](w)[place(c.w, append([]int{i[1], ch}, k...))])
+						sums[place(c.out, append([]int{i[0], g*c.w[1] + ch}, at...))] += float64(kernel.Elements[float32](x)[place(c.x, i)]) *
+							float64(kernel.Elements[float32](w)[place(c.w, append([]int{i[1], ch}, k...))])
 					})
 				})
 			}
@@ -298,7 +297,7 @@ func TestPools(t *testing.T) {
 			if op == "LpPool" && (c.dilation != nil || c.more != nil) {
 				continue
 			}
-			m := &array.Arena{}
+			m := &kernel.Arena{}
 			x := picture(t, m, 1, c.x...)
 			n := c.node(op)
 			n.Attributes = append(n.Attributes, ints("kernel_shape", c.w...))
@@ -308,7 +307,7 @@ func TestPools(t *testing.T) {
 				coordinates(c.w, func(k []int) {
 					c.seen(c.x[2:], o[2:], k, func(at []int) {
 						i := place(c.x, append([]int{o[0], o[1]}, at...))
-						v := float64(array.Of[float32](x)[i])
+						v := float64(kernel.Elements[float32](x)[i])
 						if v > most {
 							most, first = v, i
 						}
@@ -329,8 +328,8 @@ func TestPools(t *testing.T) {
 			}
 			nearly(t, what, out[0], c.out, want, kernel.Product(c.w))
 			if op == "MaxPool" {
-				if !slices.Equal(array.Of[int64](out[1]), places) {
-					t.Errorf("%s: indices: got %v, want %v", what, array.Of[int64](out[1]), places)
+				if !slices.Equal(kernel.Elements[int64](out[1]), places) {
+					t.Errorf("%s: indices: got %v, want %v", what, kernel.Elements[int64](out[1]), places)
 				}
 				alone, err := apply(t, m, n, opset, nil, 1, x)
 				if err != nil {
@@ -353,14 +352,14 @@ func TestResizeLinear(t *testing.T) {
 		{[]int{1, 3, 4, 40}, []int{1, 3, 9, 11}, "align_corners"},
 		{[]int{1, 3, 4}, []int{2, 5, 7}, "half_pixel"},
 	} {
-		m := &array.Arena{}
+		m := &kernel.Arena{}
 		x := picture(t, m, 1, c.x...)
 		sizes, err := m.New(onnx.INT64, len(c.to))
 		if err != nil {
 			t.Fatal(err)
 		}
 		for i, d := range c.to {
-			array.Of[int64](sizes)[i] = int64(d)
+			kernel.Elements[int64](sizes)[i] = int64(d)
 		}
 		n := &onnx.Node{Op: "Resize", Attributes: []onnx.Attribute{onnx.String("mode", "linear"), onnx.String("coordinate_transformation_mode", c.mode)}}
 		out, err := apply(t, m, n, 17, nil, 1, x, nil, nil, sizes)
@@ -389,7 +388,7 @@ func TestResizeLinear(t *testing.T) {
 					at[i] = min(int(low)+k[i], c.x[i]-1)
 					part *= map[int]float64{0: 1 - (v - low), 1: v - low}[k[i]]
 				}
-				sum += part * float64(array.Of[float32](x)[place(c.x, at)])
+				sum += part * float64(kernel.Elements[float32](x)[place(c.x, at)])
 			})
 			want[place(c.to, o)] = sum
 		})
@@ -420,7 +419,7 @@ func TestWindowFaults(t *testing.T) {
 		{"negative transposed output", "ConvTranspose", windowed{x: []int{1, 2, 5, 5}, w: []int{2, 2, 3, 3}, pads: []int{9, 0, 0, 0}}, 2, "negative"},
 		{"transposed bias", "ConvTranspose", one(1, 2, 5, 5), 1, "want 2 elements"},
 	} {
-		m := &array.Arena{Limit: 1 << 30}
+		m := &kernel.Arena{Limit: 1 << 30}
 		_, err := apply(t, m, c.c.node(c.op), 17, nil, 1, picture(t, m, 1, c.c.x...), picture(t, m, 2, c.c.w...), picture(t, m, 3, c.bias))
 		if err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: got %v, want %q", c.name, err, c.says)

@@ -3,14 +3,13 @@ package image
 import (
 	"mm-abi.org/mm/core/tensor"
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/engine/array"
 	"mm-abi.org/mm/onnx/engine/kernel"
 	"mm-abi.org/mm/onnx/engine/product"
 )
 
 // integerConv is a convolution of int16; rows holds the weights of each
 // channel, or is nil.
-func integerConv(c *kernel.Call, x, w *array.Array, rows *product.Rows) (*array.Array, error) {
+func integerConv(c *kernel.Call, x, w *kernel.Array, rows *product.Rows) (*kernel.Array, error) {
 	g, err := convolutionOf(c, x.Shape, w.Shape)
 	if err != nil {
 		return nil, err
@@ -20,9 +19,9 @@ func integerConv(c *kernel.Call, x, w *array.Array, rows *product.Rows) (*array.
 	if err != nil || out.Len() == 0 || k == 0 {
 		return out, err
 	}
-	weights, room := rows, (*array.Array)(nil)
+	weights, room := rows, (*kernel.Array)(nil)
 	if weights == nil {
-		if weights, room, err = product.NewRows(c, array.Of[int16](w), g.result, k, false); err != nil {
+		if weights, room, err = product.NewRows(c, kernel.Elements[int16](w), g.result, k, false); err != nil {
 			c.Arena.Release(out)
 			return nil, err
 		}
@@ -39,7 +38,7 @@ func integerConv(c *kernel.Call, x, w *array.Array, rows *product.Rows) (*array.
 		return nil, err
 	}
 	defer c.Arena.Release(cols)
-	o, xs, cs := array.Of[int32](out), array.Of[int16](x), array.Of[int16](cols)
+	o, xs, cs := kernel.Elements[int32](out), kernel.Elements[int16](x), kernel.Elements[int16](cols)
 	tiles := (g.outSize + tile - 1) / tile
 	c.Each(g.batch*g.groups*tiles, tile*k*max(1, g.cout/16), func(thread, lo, hi int) {
 		mine := cs[thread*(k+patches.Depth)*tile:][:(k+patches.Depth)*tile]

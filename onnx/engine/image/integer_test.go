@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/engine/array"
+	"mm-abi.org/mm/onnx/engine/kernel"
 	"mm-abi.org/mm/onnx/engine/op/optest"
 )
 
@@ -28,7 +28,7 @@ func TestConvInteger(t *testing.T) {
 									continue
 								}
 								v := int32(x.Bytes()[((n*cin+o/(cout/groups)*(cin/groups)+c)*h+py)*w+px]) - int32(zx.Bytes()[0])
-								s += v * (int32(array.Of[int8](k)[((o*cin/groups+c)*3+i)*3+j]) - int32(array.Of[int8](zk)[o]))
+								s += v * (int32(kernel.Elements[int8](k)[((o*cin/groups+c)*3+i)*3+j]) - int32(kernel.Elements[int8](zk)[o]))
 							}
 						}
 					}
@@ -38,9 +38,9 @@ func TestConvInteger(t *testing.T) {
 		}
 	}
 	for _, fixed := range []bool{false, true} {
-		tr := optest.Trial{Node: optest.Node("ConvInteger", onnx.Int("group", groups), onnx.IntList("pads", 1, 1, 1, 1)), In: []*array.Array{x, k, zx, zk}, Fixed: []bool{false, fixed, false, fixed}}
+		tr := optest.Trial{Node: optest.Node("ConvInteger", onnx.Int("group", groups), onnx.IntList("pads", 1, 1, 1, 1)), In: []*kernel.Array{x, k, zx, zk}, Fixed: []bool{false, fixed, false, fixed}}
 		got := tr.Same(t, "ConvInteger")[0]
-		for i, v := range array.Of[int32](got) {
+		for i, v := range kernel.Elements[int32](got) {
 			if v != want[i] {
 				t.Fatalf("element %d of %v: got %d, want %d", i, got.Shape, v, want[i])
 			}

@@ -7,7 +7,6 @@ import (
 
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine/arith"
-	"mm-abi.org/mm/onnx/engine/array"
 	"mm-abi.org/mm/onnx/engine/kernel"
 )
 
@@ -37,13 +36,13 @@ func pooling[T kernel.Number](c *kernel.Call) error {
 		if err != nil {
 			return err
 		}
-		places = array.Of[int64](a)
+		places = kernel.Elements[int64](a)
 	}
 	if out.Len() == 0 {
 		return nil
 	}
 	p := pooler{window: w, all: c.Int("count_include_pad", 0) != 0, p: float64(c.Int("p", 2))}
-	xs, o := array.Of[T](x), array.Of[T](out)
+	xs, o := kernel.Elements[T](x), kernel.Elements[T](out)
 	c.Each(len(o)/w.outSize, w.outSize*min(w.kernelSize, w.inSize+1), func(_, lo, hi int) {
 		for r := lo; r < hi; r++ {
 			plane := xs[r*w.inSize : (r+1)*w.inSize]
@@ -212,8 +211,8 @@ func globalPool[T float32 | float64](c *kernel.Call) error {
 		}
 		f = arith.Folding[T]("ReduceL2")
 	}
-	return arith.Folded(c, x, shape, kernel.Product(shape), n, func(x, out *array.Array, lo, hi, n int) {
-		xs, o := array.Of[T](x), array.Of[T](out)
+	return arith.Folded(c, x, shape, kernel.Product(shape), n, func(x, out *kernel.Array, lo, hi, n int) {
+		xs, o := kernel.Elements[T](x), kernel.Elements[T](out)
 		for g := lo; g < hi; g++ {
 			o[g] = f(xs[g*n : (g+1)*n])
 		}

@@ -7,7 +7,6 @@ import (
 
 	"mm-abi.org/mm/core/tensor"
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/engine/array"
 	"mm-abi.org/mm/onnx/engine/conv"
 	"mm-abi.org/mm/onnx/engine/kernel"
 )
@@ -19,7 +18,7 @@ func resize(c *kernel.Call) error {
 	if err != nil {
 		return err
 	}
-	n, err := array.Count(shape)
+	n, err := kernel.Count(shape)
 	if err != nil || n > 0 && x.Len() == 0 {
 		return fmt.Errorf("resizing %v to %v: %v", x.Shape, shape, err)
 	}
@@ -190,7 +189,7 @@ func mix(o, p, q []float32, t float32) {
 	tensor.Axpy(o, t, q)
 }
 
-func nearest(c *kernel.Call, x *array.Array, shape []int, factor []float64) error {
+func nearest(c *kernel.Call, x *kernel.Array, shape []int, factor []float64) error {
 	strides, at := kernel.Strides(x.Shape), make([][]int, len(shape))
 	for k, d := range shape {
 		at[k] = make([]int, d)
@@ -210,7 +209,7 @@ func nearest(c *kernel.Call, x *array.Array, shape []int, factor []float64) erro
 
 // linear interpolates one dimension after another, the last first: its elements
 // one by one, the others by rows.
-func linear(c *kernel.Call, x *array.Array, shape []int, factor []float64) error {
+func linear(c *kernel.Call, x *kernel.Array, shape []int, factor []float64) error {
 	if _, err := c.Floats(0); err != nil {
 		return err
 	}
@@ -228,7 +227,7 @@ func linear(c *kernel.Call, x *array.Array, shape []int, factor []float64) error
 			return err
 		}
 		from, inner := cur.Shape[k], kernel.Product(cur.Shape[k+1:])
-		src, dst := array.Of[float32](cur), array.Of[float32](out)
+		src, dst := kernel.Elements[float32](cur), kernel.Elements[float32](out)
 		b := betweenOf(c, from, d, factor[k])
 		switch {
 		case out.Len() == 0:
@@ -274,7 +273,7 @@ func BlockedResize(c *kernel.Call) error {
 		return fmt.Errorf("batch and channels are scaled by %v", factor[:2])
 	}
 	lanes := conv.Kernels().Lanes()
-	if _, err := array.Count(append(slices.Clone(to), x.Shape[0], x.Shape[1], lanes)); err != nil || x.Len() == 0 {
+	if _, err := kernel.Count(append(slices.Clone(to), x.Shape[0], x.Shape[1], lanes)); err != nil || x.Len() == 0 {
 		return fmt.Errorf("resizing %v to %v: %v", x.Shape, to, err)
 	}
 	out, err := c.Result(0, onnx.FLOAT, append(append(slices.Clone(x.Shape[:2]), to...), lanes)...)
@@ -284,7 +283,7 @@ func BlockedResize(c *kernel.Call) error {
 	if len(size) == 1 { // one row
 		size, to, factor = []int{1, size[0]}, []int{1, to[0]}, []float64{1, 1, 1, factor[2]}
 	}
-	xs, o := array.Of[float32](x), array.Of[float32](out)
+	xs, o := kernel.Elements[float32](x), kernel.Elements[float32](out)
 	in, line := size[0]*size[1]*lanes, to[1]*lanes
 	if c.Text("mode", "nearest") == "nearest" {
 		rows, columns := make([]int, to[0]), make([]int, to[1])
@@ -317,7 +316,7 @@ func BlockedResize(c *kernel.Call) error {
 		return err
 	}
 	defer c.Arena.Release(wide)
-	ws := array.Of[float32](wide)
+	ws := kernel.Elements[float32](wide)
 	columns, rows := betweenOf(c, size[1], to[1], factor[3]), betweenOf(c, size[0], to[0], factor[2])
 	c.Each(len(ws)/line, line, func(_, lo, hi int) {
 		for r := lo; r < hi; r++ {

@@ -6,7 +6,6 @@ import (
 
 	"mm-abi.org/mm/core/tensor"
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/engine/array"
 	"mm-abi.org/mm/onnx/engine/kernel"
 	"mm-abi.org/mm/onnx/engine/product"
 )
@@ -47,7 +46,7 @@ func convTranspose(c *kernel.Call) error {
 		return err
 	}
 	defer c.Arena.Release(cols)
-	o, cs := array.Of[float32](out), array.Of[float32](cols)
+	o, cs := kernel.Elements[float32](out), kernel.Elements[float32](cols)
 	for i := range x[0] * groups {
 		gr := i % groups
 		if g.inSize > 0 {
@@ -107,7 +106,7 @@ func widen(c *kernel.Call, g *window) error {
 			g.out[k] = full - g.before[k] - g.after[k]
 		}
 	}
-	if _, err := array.Count(g.out[:]); err != nil {
+	if _, err := kernel.Count(g.out[:]); err != nil {
 		return err
 	}
 	g.measure()

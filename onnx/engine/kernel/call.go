@@ -1,16 +1,23 @@
-// Package kernel holds the common parts of the operators' kernels.
+// Package kernel defines the tensors that a graph computes with and the common
+// parts of the operators' kernels.
 //
-// A [Call] is one application of an operator: the inputs as arrays, the
-// attributes, and the place of the results. A [Func] checks types and shapes
-// before it computes, so that a hostile model ends in an error, and allocates
-// only through the call, whose arena bounds the memory. It splits work into
-// threads by the shapes alone ([Call.Each]), so results do not depend on the
-// number of threads. The package also has the rules of shapes, walks over
-// strided elements, conversions between types, and the type of a package's
-// table of [Operators].
+// An [Array] has an element type, a shape, and elements in row-major order. An
+// [Arena] creates arrays, bounds the bytes that are alive and reuses a buffer
+// after the release of the last array that shares it: most graphs use the same
+// sizes in each run, so almost nothing is allocated from the second run on.
+// Shapes from files are checked with overflow-safe arithmetic before anything is
+// allocated.
 //
-// A kernel is called with at least its required inputs; package op checks that
-// a node uses only supported features.
+// A [Call] is one application of an operator: the inputs, the attributes, and the
+// place of the results. A [Func] checks types and shapes before it computes, so
+// that a hostile model ends in an error, and allocates only through the call,
+// whose arena bounds the memory. It splits work into threads by the shapes alone
+// ([Call.Each]), so results do not depend on the number of threads. The package
+// also has the rules of shapes, walks over strided elements, conversions between
+// types, and the type of a package's table of [Operators].
+//
+// A kernel is called with at least its required inputs; package op checks that a
+// node uses only supported features.
 package kernel
 
 import (
@@ -23,24 +30,23 @@ import (
 	"mm-abi.org/mm/core/pool"
 	"mm-abi.org/mm/core/tensor"
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/engine/array"
 )
 
 // Call is one application of an operator.
 type Call struct {
 	Context context.Context
-	Arena   *array.Arena
+	Arena   *Arena
 	Pool    *pool.Pool
 	Node    *onnx.Node
 	Opset   int64
-	In      []*array.Array // nil if omitted
-	Fixed   []bool         // whether an input is the same in each run
-	Out     []*array.Array
+	In      []*Array // nil if omitted
+	Fixed   []bool   // whether an input is the same in each run
+	Out     []*Array
 	// Cache holds data that a kernel keeps between runs, such as packed
 	// weights. It must depend only on fixed inputs.
 	Cache *any
 	// Sub runs a graph of the node's attributes; nil if there is none.
-	Sub func(attribute string, in []*array.Array) ([]*array.Array, error)
+	Sub func(attribute string, in []*Array) ([]*Array, error)
 	// Steps is the maximum number of iterations of a loop.
 	Steps int
 	// Lanes are the workspaces of the pool's threads.
@@ -104,7 +110,7 @@ func (c *Call) Ints(name string) []int {
 }
 
 // Input returns input i, nil if it is omitted.
-func (c *Call) Input(i int) *array.Array {
+func (c *Call) Input(i int) *Array {
 	if i < len(c.In) {
 		return c.In[i]
 	}
@@ -124,14 +130,14 @@ func (c *Call) Integers(i int) ([]int, error) {
 	out := make([]int, a.Len())
 	switch a.Type {
 	case onnx.INT64:
-		for k, v := range array.Of[int64](a) {
+		for k, v := range Elements[int64](a) {
 			if v > math.MaxInt32 || v < -math.MaxInt32 { // "to the end" of a Slice
 				v = max(min(v, math.MaxInt32), -math.MaxInt32)
 			}
 			out[k] = int(v)
 		}
 	case onnx.INT32:
-		for k, v := range array.Of[int32](a) {
+		for k, v := range Elements[int32](a) {
 			out[k] = int(v)
 		}
 	default:
@@ -161,7 +167,7 @@ func (c *Call) Floats(inputs ...int) ([][]float32, error) {
 		if a.Type != onnx.FLOAT {
 			return nil, fmt.Errorf("input %d: got type %s, want float32", i, a.Type)
 		}
-		out[k] = array.Of[float32](a)
+		out[k] = Elements[float32](a)
 	}
 	return out, nil
 }
@@ -176,12 +182,12 @@ func (c *Call) Doubles(i int) ([]float64, error) {
 		return nil, err
 	}
 	defer c.Arena.Release(a)
-	return slices.Clone(array.Of[float64](a)), nil
+	return slices.Clone(Elements[float64](a)), nil
 }
 
 // Result creates output i, whose elements are unspecified, and releases the
 // previous array. If memory is short, it returns an error.
-func (c *Call) Result(i int, t onnx.DType, shape ...int) (*array.Array, error) {
+func (c *Call) Result(i int, t onnx.DType, shape ...int) (*Array, error) {
 	a, err := c.Arena.New(t, shape...)
 	if err != nil {
 		return nil, err

@@ -5,11 +5,10 @@ import (
 
 	"mm-abi.org/mm/core/tensor"
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/engine/array"
 )
 
 // Cast converts an array; an array of that type is shared.
-func (c *Call) Cast(a *array.Array, to onnx.DType) (*array.Array, error) {
+func (c *Call) Cast(a *Array, to onnx.DType) (*Array, error) {
 	if a.Type == to {
 		return a.View(a.Shape), nil
 	}
@@ -22,28 +21,28 @@ func (c *Call) Cast(a *array.Array, to onnx.DType) (*array.Array, error) {
 	}
 	switch a.Type {
 	case onnx.FLOAT:
-		convert(out, array.Of[float32](a))
+		convert(out, Elements[float32](a))
 	case onnx.DOUBLE:
-		convert(out, array.Of[float64](a))
+		convert(out, Elements[float64](a))
 	case onnx.INT8:
-		convert(out, array.Of[int8](a))
+		convert(out, Elements[int8](a))
 	case onnx.INT16:
-		convert(out, array.Of[int16](a))
+		convert(out, Elements[int16](a))
 	case onnx.INT32:
-		convert(out, array.Of[int32](a))
+		convert(out, Elements[int32](a))
 	case onnx.INT64:
-		convert(out, array.Of[int64](a))
+		convert(out, Elements[int64](a))
 	case onnx.UINT8, onnx.BOOL:
-		convert(out, array.Of[uint8](a))
+		convert(out, Elements[uint8](a))
 	case onnx.UINT16:
-		convert(out, array.Of[uint16](a))
+		convert(out, Elements[uint16](a))
 	case onnx.UINT32:
-		convert(out, array.Of[uint32](a))
+		convert(out, Elements[uint32](a))
 	case onnx.UINT64:
-		convert(out, array.Of[uint64](a))
+		convert(out, Elements[uint64](a))
 	case onnx.FLOAT16, onnx.BFLOAT16:
 		wide := make([]float32, a.Len())
-		for i, v := range array.Of[uint16](a) {
+		for i, v := range Elements[uint16](a) {
 			if a.Type == onnx.FLOAT16 {
 				wide[i] = tensor.F16ToF32(v)
 			} else {
@@ -56,20 +55,20 @@ func (c *Call) Cast(a *array.Array, to onnx.DType) (*array.Array, error) {
 }
 
 // castVector converts between float32 and the types with vector kernels.
-func (c *Call) castVector(out, a *array.Array) bool {
+func (c *Call) castVector(out, a *Array) bool {
 	from, to := a.Bytes(), out.Bytes()
 	switch {
 	case a.Type == onnx.FLOAT && out.Type == onnx.FLOAT16:
-		x := array.Of[float32](a)
+		x := Elements[float32](a)
 		c.Each(len(x), 1, func(_, lo, hi int) { tensor.ToF16(to[2*lo:2*hi], x[lo:hi]) })
 	case a.Type == onnx.FLOAT16 && out.Type == onnx.FLOAT:
-		o := array.Of[float32](out)
+		o := Elements[float32](out)
 		c.Each(len(o), 1, func(_, lo, hi int) { tensor.FromF16(o[lo:hi], from[2*lo:2*hi]) })
 	case a.Type == onnx.FLOAT && out.Type == onnx.UINT8:
-		x := array.Of[float32](a)
+		x := Elements[float32](a)
 		c.Each(len(x), 1, func(_, lo, hi int) { tensor.ToBytes(to[lo:hi], x[lo:hi]) })
 	case a.Type == onnx.UINT8 && out.Type == onnx.FLOAT:
-		o := array.Of[float32](out)
+		o := Elements[float32](out)
 		c.Each(len(o), 1, func(_, lo, hi int) { tensor.FromBytes(o[lo:hi], from[lo:hi]) })
 	default:
 		return false
@@ -78,7 +77,7 @@ func (c *Call) castVector(out, a *array.Array) bool {
 }
 
 // convert converts numbers to the type of out. Fractions are truncated.
-func convert[T Number](out *array.Array, x []T) {
+func convert[T Number](out *Array, x []T) {
 	switch out.Type {
 	case onnx.FLOAT:
 		into[T, float32](out, x)
@@ -102,21 +101,21 @@ func convert[T Number](out *array.Array, x []T) {
 		into[T, uint64](out, x)
 	case onnx.BOOL:
 		for i, v := range x {
-			array.Of[bool](out)[i] = v != 0
+			Elements[bool](out)[i] = v != 0
 		}
 	case onnx.FLOAT16:
 		for i, v := range x {
-			array.Of[uint16](out)[i] = toHalf(float64(v))
+			Elements[uint16](out)[i] = toHalf(float64(v))
 		}
 	case onnx.BFLOAT16:
 		for i, v := range x {
-			array.Of[uint16](out)[i] = tensor.F32ToBF16(float32(v))
+			Elements[uint16](out)[i] = tensor.F32ToBF16(float32(v))
 		}
 	}
 }
 
-func into[T, R Number](out *array.Array, x []T) {
-	o := array.Of[R](out)
+func into[T, R Number](out *Array, x []T) {
+	o := Elements[R](out)
 	if Integral[R]() && !Integral[T]() { // through 64 bits, so that small integers wrap
 		for i, v := range x {
 			o[i] = R(int64(v))

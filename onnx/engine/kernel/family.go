@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/engine/array"
 )
 
 // Func computes the outputs of a call.
@@ -60,7 +59,7 @@ type Number interface {
 }
 
 // TypeOf returns the ONNX type of T.
-func TypeOf[T array.Elem]() onnx.DType {
+func TypeOf[T Elem]() onnx.DType {
 	var v T
 	switch any(v).(type) {
 	case float32:

@@ -3,8 +3,6 @@ package kernel
 import (
 	"fmt"
 	"slices"
-
-	"mm-abi.org/mm/onnx/engine/array"
 )
 
 // Axis maps an axis, which may count from the end, to [0, rank).
@@ -178,7 +176,7 @@ func Factors(a, b []int) (g Geometry, err error) {
 		return g, err
 	}
 	g.sa, g.sb = Stretch(oa, g.Outer), Stretch(ob, g.Outer)
-	if g.Batches, err = array.Count(g.Outer); err != nil {
+	if g.Batches, err = Count(g.Outer); err != nil {
 		return g, err
 	}
 	g.Same = Product(ob) == 1 && Product(oa) == g.Batches

@@ -4,25 +4,24 @@ import (
 	"unsafe"
 
 	"mm-abi.org/mm/core/tensor"
-	"mm-abi.org/mm/onnx/engine/array"
 )
 
 // Strided copies the elements of src at offset + Σ index·stride, in row-major
 // order of the shape, to dst. The caller has checked the bounds.
-func (c *Call) Strided(dst, src *array.Array, shape []int, offset int, stride []int) {
+func (c *Call) Strided(dst, src *Array, shape []int, offset int, stride []int) {
 	if dst.Len() == 0 {
 		return
 	}
 	w := merged(shape, stride)
 	w.offset = offset
-	switch array.Size(src.Type) {
+	switch Size(src.Type) {
 	case 1:
 		walk(c, &w, raws[uint8](dst), raws[uint8](src))
 	case 2:
 		walk(c, &w, raws[uint16](dst), raws[uint16](src))
 	case 4:
 		if w.turned >= 0 {
-			c.turn(&w, array.Of[float32](dst), array.Of[float32](src))
+			c.turn(&w, Elements[float32](dst), Elements[float32](src))
 			return
 		}
 		walk(c, &w, raws[uint32](dst), raws[uint32](src))
@@ -32,13 +31,13 @@ func (c *Call) Strided(dst, src *array.Array, shape []int, offset int, stride []
 }
 
 // raws returns the elements as unsigned integers of their size.
-func raws[T uint8 | uint16 | uint32 | uint64](a *array.Array) []T { return array.Of[T](a) }
+func raws[T uint8 | uint16 | uint32 | uint64](a *Array) []T { return Elements[T](a) }
 
 // journey is a walk over elements: shape and strides of the source, without
 // dimensions of 1 and with mergeable dimensions merged.
 type journey struct {
 	rank          int
-	shape, stride [array.MaxRank]int
+	shape, stride [MaxRank]int
 	offset        int // of the first element
 	turned        int // the outer dimension of stride 1 if the last has another stride; -1
 }
@@ -73,7 +72,7 @@ func walk[T uint8 | uint16 | uint32 | uint64](c *Call, w *journey, dst, src []T)
 	last := w.rank - 1
 	n, step := w.shape[last], w.stride[last]
 	c.Each(len(dst)/n, n, func(_, lo, hi int) {
-		var index [array.MaxRank]int
+		var index [MaxRank]int
 		at := w.seek(&index, last, lo)
 		for r := lo; r < hi; r++ {
 			row := dst[r*n : (r+1)*n]
@@ -97,7 +96,7 @@ func walk[T uint8 | uint16 | uint32 | uint64](c *Call, w *journey, dst, src []T)
 
 // seek sets the indices of the first dimensions to those of row r, and returns
 // the row's first element.
-func (w *journey) seek(index *[array.MaxRank]int, dims, r int) (at int) {
+func (w *journey) seek(index *[MaxRank]int, dims, r int) (at int) {
 	at = w.offset
 	for i := dims - 1; i >= 0; i-- {
 		index[i] = r % w.shape[i]
@@ -108,7 +107,7 @@ func (w *journey) seek(index *[array.MaxRank]int, dims, r int) (at int) {
 }
 
 // next advances by one row.
-func (w *journey) next(index *[array.MaxRank]int, dims, at int) int {
+func (w *journey) next(index *[MaxRank]int, dims, at int) int {
 	for i := dims - 1; i >= 0; i-- {
 		index[i]++
 		at += w.stride[i]
@@ -148,7 +147,7 @@ func (c *Call) turn(w *journey, dst, src []float32) {
 		}
 	}
 	c.Each(len(dst)/(rows*cols)*parts, short*min(part, long), func(_, lo, hi int) {
-		var index [array.MaxRank]int
+		var index [MaxRank]int
 		for r := lo; r < hi; r++ {
 			k := r % parts * part
 			n := min(part, long-k)
@@ -169,12 +168,12 @@ func unsigned(x []float32) []uint32 {
 
 // Take creates an output of the elements of src at the given indices; index -1
 // selects fill, which is nil for zero.
-func (c *Call) Take(src *array.Array, shape []int, index func(i int) int, fill *array.Array) error {
+func (c *Call) Take(src *Array, shape []int, index func(i int) int, fill *Array) error {
 	out, err := c.Result(0, src.Type, shape...)
 	if err != nil {
 		return err
 	}
-	switch array.Size(src.Type) {
+	switch Size(src.Type) {
 	case 1:
 		pick(c, raws[uint8](out), raws[uint8](src), index, filling[uint8](fill))
 	case 2:
@@ -187,7 +186,7 @@ func (c *Call) Take(src *array.Array, shape []int, index func(i int) int, fill *
 	return nil
 }
 
-func filling[T uint8 | uint16 | uint32 | uint64](a *array.Array) (v T) {
+func filling[T uint8 | uint16 | uint32 | uint64](a *Array) (v T) {
 	if a != nil && a.Len() > 0 {
 		v = raws[T](a)[0]
 	}

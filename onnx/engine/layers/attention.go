@@ -6,7 +6,6 @@ import (
 	"mm-abi.org/mm/core/tensor"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine/arith"
-	"mm-abi.org/mm/onnx/engine/array"
 	"mm-abi.org/mm/onnx/engine/kernel"
 	"mm-abi.org/mm/onnx/engine/product"
 )
@@ -39,7 +38,7 @@ type attention struct {
 // all, softmax along the last dimension.
 func (a *attention) fits() bool {
 	q, k, v, m := a.In[0], a.In[1], a.In[2], a.Input(3)
-	for _, x := range []*array.Array{q, k, v} {
+	for _, x := range []*kernel.Array{q, k, v} {
 		if x.Type != onnx.FLOAT || x.Rank() < 2 || x.Len() == 0 {
 			return false
 		}
@@ -64,7 +63,7 @@ func (a *attention) fits() bool {
 		if err != nil || !slices.Equal(all, scores) {
 			return false
 		}
-		a.mask, a.rows = array.Of[float32](m), kernel.Stretch(m.Shape, scores)
+		a.mask, a.rows = kernel.Elements[float32](m), kernel.Stretch(m.Shape, scores)
 	}
 	absent := -1
 	if a.Opset < 13 {
@@ -89,7 +88,7 @@ func (a *attention) run() error {
 		return err
 	}
 	defer a.Arena.Release(room)
-	q, k, v, o, scores := array.Of[float32](a.In[0]), array.Of[float32](a.In[1]), array.Of[float32](a.In[2]), array.Of[float32](out), array.Of[float32](room)
+	q, k, v, o, scores := kernel.Elements[float32](a.In[0]), kernel.Elements[float32](a.In[1]), kernel.Elements[float32](a.In[2]), kernel.Elements[float32](out), kernel.Elements[float32](room)
 	packed := func(l *kernel.Lane, i int) (keys, values *tensor.Panels[float32]) {
 		_, ki := a.left.At(i)
 		_, vi := a.right.At(i)
@@ -152,20 +151,20 @@ func (a *attention) add(row []float32, i, r int) {
 // separate computes one operator after another, for all inputs that run does
 // not support.
 func (a *attention) separate() error {
-	do := func(name string, kernel kernel.Func, transposed bool, in ...*array.Array) (*array.Array, error) {
+	do := func(name string, run kernel.Func, transposed bool, in ...*kernel.Array) (*kernel.Array, error) {
 		c := *a.Call
 		var none any
 		n := *c.Node
 		n.Op = name
-		c.Node, c.Cache, c.Fixed, c.In, c.Out, c.Transposed, c.Then = &n, &none, nil, in, make([]*array.Array, 1), transposed, nil
-		err := kernel(&c)
+		c.Node, c.Cache, c.Fixed, c.In, c.Out, c.Transposed, c.Then = &n, &none, nil, in, make([]*kernel.Array, 1), transposed, nil
+		err := run(&c)
 		return c.Out[0], err
 	}
 	s, err := do("MatMul", kernel.Widened(product.MatMul), a.Transposed, a.In[0], a.In[1])
 	if err != nil {
 		return err
 	}
-	next := func(out *array.Array, err error) error {
+	next := func(out *kernel.Array, err error) error {
 		a.Arena.Release(s)
 		s = out
 		return err
@@ -176,7 +175,7 @@ func (a *attention) separate() error {
 			return err
 		}
 		defer a.Arena.Release(by)
-		array.Of[float32](by)[0] = a.scale
+		kernel.Elements[float32](by)[0] = a.scale
 		if err := next(do("Mul", kernel.Widened(arith.Combine), false, s, by)); err != nil {
 			return err
 		}

@@ -10,19 +10,18 @@ import (
 
 	"mm-abi.org/mm/core/pool"
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/engine/array"
 	"mm-abi.org/mm/onnx/engine/kernel"
 	"mm-abi.org/mm/onnx/engine/layers"
 	"mm-abi.org/mm/onnx/engine/op/optest"
 )
 
 // attend computes attention with the given threads and memory limit.
-func attend(in []*array.Array, transposed bool, threads int, limit int64) (*array.Array, error) {
+func attend(in []*kernel.Array, transposed bool, threads int, limit int64) (*kernel.Array, error) {
 	p := pool.New(threads)
 	defer p.Close()
 	var cache any
-	c := &kernel.Call{Context: context.Background(), Arena: &array.Arena{Limit: limit}, Pool: p, Opset: 17, Cache: &cache, Lanes: make([]kernel.Lane, threads),
-		Node: &onnx.Node{Op: "Attention"}, In: in, Fixed: make([]bool, len(in)), Out: make([]*array.Array, 1), Transposed: transposed}
+	c := &kernel.Call{Context: context.Background(), Arena: &kernel.Arena{Limit: limit}, Pool: p, Opset: 17, Cache: &cache, Lanes: make([]kernel.Lane, threads),
+		Node: &onnx.Node{Op: "Attention"}, In: in, Fixed: make([]bool, len(in)), Out: make([]*kernel.Array, 1), Transposed: transposed}
 	err := layers.Attention(0.3)(c)
 	return c.Out[0], err
 }
@@ -44,14 +43,14 @@ func TestAttention(t *testing.T) {
 			if transposed {
 				k = optest.Gauss(r, shape(s.n, s.d)...)
 			}
-			in := []*array.Array{q, k, v}
+			in := []*kernel.Array{q, k, v}
 			scores := shape(s.m, s.n)
 			var stride []int
 			if s.mask != nil {
 				in = append(in, optest.Gauss(r, s.mask...))
 				stride = kernel.Stretch(s.mask, scores)
 			}
-			x, y, z, want := array.Of[float32](q), array.Of[float32](k), array.Of[float32](v), []float64(nil)
+			x, y, z, want := kernel.Elements[float32](q), kernel.Elements[float32](k), kernel.Elements[float32](v), []float64(nil)
 			for i := range kernel.Product(s.outer) {
 				for a := range s.m {
 					row, sum := make([]float64, s.n), 0.0
@@ -68,7 +67,7 @@ func TestAttention(t *testing.T) {
 							for j := len(scores) - 1; j >= 0; j-- {
 								at, rest = at+rest%scores[j]*stride[j], rest/scores[j]
 							}
-							row[b] += float64(array.Of[float32](in[3])[at])
+							row[b] += float64(kernel.Elements[float32](in[3])[at])
 						}
 						row[b] = math.Exp(row[b])
 						sum += row[b]
@@ -92,7 +91,7 @@ func TestAttention(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
-			if !slices.Equal(array.Of[float32](one), array.Of[float32](three)) {
+			if !slices.Equal(kernel.Elements[float32](one), kernel.Elements[float32](three)) {
 				t.Errorf("%s: result depends on the number of threads", name)
 			}
 		}
@@ -104,24 +103,24 @@ func TestAttention(t *testing.T) {
 func TestAttentionSeparate(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
 	q, k, v := optest.Gauss(r, 2, 4, 5), optest.Gauss(r, 5, 6), optest.Gauss(r, 3, 1, 6, 7) // different outer dimensions of the values
-	got, err := attend([]*array.Array{q, k, v}, false, 2, 0)
+	got, err := attend([]*kernel.Array{q, k, v}, false, 2, 0)
 	if err != nil || !slices.Equal(got.Shape, []int{3, 2, 4, 7}) {
 		t.Fatalf("%v: %v", got, err)
 	}
 	for i := range 3 { // each of them separately
-		alone := optest.Floats([]int{2, 6, 7}, slices.Repeat(array.Of[float32](v)[i*42:(i+1)*42], 2))
-		keys := optest.Floats([]int{2, 5, 6}, slices.Repeat(array.Of[float32](k), 2))
-		want, err := attend([]*array.Array{q, keys, alone}, false, 1, 0)
+		alone := optest.Floats([]int{2, 6, 7}, slices.Repeat(kernel.Elements[float32](v)[i*42:(i+1)*42], 2))
+		keys := optest.Floats([]int{2, 5, 6}, slices.Repeat(kernel.Elements[float32](k), 2))
+		want, err := attend([]*kernel.Array{q, keys, alone}, false, 1, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var w []float64
-		for _, x := range array.Of[float32](want) {
+		for _, x := range kernel.Elements[float32](want) {
 			w = append(w, float64(x))
 		}
-		optest.Approx(t, "apart", optest.Floats(want.Shape, array.Of[float32](got)[i*56:(i+1)*56]), want.Shape, w, 1e-6)
+		optest.Approx(t, "apart", optest.Floats(want.Shape, kernel.Elements[float32](got)[i*56:(i+1)*56]), want.Shape, w, 1e-6)
 	}
-	for _, in := range [][]*array.Array{
+	for _, in := range [][]*kernel.Array{
 		{optest.Gauss(r, 4, 5), optest.Gauss(r, 6, 7), optest.Gauss(r, 7, 3)},
 		{optest.Gauss(r, 4, 5), optest.Gauss(r, 5, 7), optest.Gauss(r, 6, 3)},
 		{optest.Gauss(r, 4, 5), optest.Gauss(r, 5, 7), optest.Gauss(r, 7, 3), optest.Gauss(r, 3)},
@@ -132,7 +131,7 @@ func TestAttentionSeparate(t *testing.T) {
 			t.Errorf("%v, %v and %v: no error", in[0].Shape, in[1].Shape, in[2].Shape)
 		}
 	}
-	if _, err := attend([]*array.Array{optest.Gauss(r, 400, 8), optest.Gauss(r, 8, 400), optest.Gauss(r, 400, 8)}, false, 1, 1<<14); err == nil {
+	if _, err := attend([]*kernel.Array{optest.Gauss(r, 400, 8), optest.Gauss(r, 8, 400), optest.Gauss(r, 400, 8)}, false, 1, 1<<14); err == nil {
 		t.Error("scores beyond the limit")
 	}
 }

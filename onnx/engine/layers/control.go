@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/engine/array"
 	"mm-abi.org/mm/onnx/engine/kernel"
 )
 
@@ -15,7 +14,7 @@ func branch(c *kernel.Call) error {
 		return fmt.Errorf("condition is %s %v, want a single bool", c.In[0].Type, c.In[0].Shape)
 	}
 	name := "else_branch"
-	if array.Of[bool](c.In[0])[0] {
+	if kernel.Elements[bool](c.In[0])[0] {
 		name = "then_branch"
 	}
 	out, err := c.Sub(name, nil)
@@ -51,16 +50,16 @@ func loop(c *kernel.Call) error {
 		if c.In[1].Type != onnx.BOOL || c.In[1].Len() != 1 {
 			return fmt.Errorf("condition is %s %v, want a single bool", c.In[1].Type, c.In[1].Shape)
 		}
-		goOn = array.Of[bool](c.In[1])[0]
+		goOn = kernel.Elements[bool](c.In[1])[0]
 	}
-	var state []*array.Array
+	var state []*kernel.Array
 	for _, a := range c.In[min(2, len(c.In)):] {
 		if a == nil {
 			return fmt.Errorf("missing value")
 		}
 		state = append(state, a.View(a.Shape))
 	}
-	scans := make([][]*array.Array, max(0, len(c.Out)-len(state)))
+	scans := make([][]*kernel.Array, max(0, len(c.Out)-len(state)))
 	defer func() {
 		for _, list := range append(scans, state) {
 			for _, a := range list {
@@ -96,20 +95,20 @@ func loop(c *kernel.Call) error {
 }
 
 // round runs the body once, and replaces the state.
-func round(c *kernel.Call, i int, state []*array.Array, scans [][]*array.Array) (bool, error) {
+func round(c *kernel.Call, i int, state []*kernel.Array, scans [][]*kernel.Array) (bool, error) {
 	n, err := c.Arena.New(onnx.INT64)
 	if err != nil {
 		return false, err
 	}
 	defer c.Arena.Release(n)
-	array.Of[int64](n)[0] = int64(i)
+	kernel.Elements[int64](n)[0] = int64(i)
 	cond, err := c.Arena.New(onnx.BOOL)
 	if err != nil {
 		return false, err
 	}
 	defer c.Arena.Release(cond)
-	array.Of[bool](cond)[0] = true
-	out, err := c.Sub("body", append([]*array.Array{n, cond}, state...))
+	kernel.Elements[bool](cond)[0] = true
+	out, err := c.Sub("body", append([]*kernel.Array{n, cond}, state...))
 	if err != nil {
 		return false, err
 	}
@@ -119,7 +118,7 @@ func round(c *kernel.Call, i int, state []*array.Array, scans [][]*array.Array) 
 		}
 		return false, fmt.Errorf("loop body: got %d results, want %d, the first a single bool", len(out), 1+len(state)+len(scans))
 	}
-	goOn := array.Of[bool](out[0])[0]
+	goOn := kernel.Elements[bool](out[0])[0]
 	c.Arena.Release(out[0])
 	for k := range state {
 		c.Arena.Release(state[k])
@@ -132,7 +131,7 @@ func round(c *kernel.Call, i int, state []*array.Array, scans [][]*array.Array) 
 }
 
 // stacked joins arrays of one shape along a new first dimension.
-func stacked(c *kernel.Call, list []*array.Array) (*array.Array, error) {
+func stacked(c *kernel.Call, list []*kernel.Array) (*kernel.Array, error) {
 	if len(list) == 0 {
 		return nil, fmt.Errorf("results of a loop without iterations are not supported")
 	}

@@ -6,7 +6,6 @@ import (
 
 	"mm-abi.org/mm/core/tensor"
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/engine/array"
 	"mm-abi.org/mm/onnx/engine/kernel"
 )
 
@@ -28,7 +27,7 @@ func batchNorm(c *kernel.Call) error {
 	if err != nil || out.Len() == 0 {
 		return err
 	}
-	inner, eps, o := 1, float64(c.Float("epsilon", 1e-5)), array.Of[float32](out)
+	inner, eps, o := 1, float64(c.Float("epsilon", 1e-5)), kernel.Elements[float32](out)
 	if x.Rank() > 2 {
 		inner = kernel.Product(x.Shape[2:])
 	}
@@ -91,7 +90,7 @@ func groupNorm(c *kernel.Call) error {
 		return err
 	}
 	inner, each, eps := kernel.Product(x.Shape[2:]), channels/groups, float64(c.Float("epsilon", 1e-5))
-	o := array.Of[float32](out)
+	o := kernel.Elements[float32](out)
 	c.Each(x.Shape[0]*groups, each*inner, func(_, lo, hi int) {
 		for r := lo; r < hi; r++ {
 			mean, variance := moments(in[0][r*each*inner : (r+1)*each*inner])
@@ -144,7 +143,7 @@ func layerNorm(c *kernel.Call) error {
 			if err != nil {
 				return err
 			}
-			stats[i] = array.Of[float32](a)
+			stats[i] = kernel.Elements[float32](a)
 		}
 	}
 	if n == 0 {
@@ -154,7 +153,7 @@ func layerNorm(c *kernel.Call) error {
 	if shifts == nil {
 		shifts = make([]float32, n)
 	}
-	eps, o := float64(c.Float("epsilon", 1e-5)), array.Of[float32](out)
+	eps, o := float64(c.Float("epsilon", 1e-5)), kernel.Elements[float32](out)
 	c.Each(len(o)/n, n, func(_, lo, hi int) {
 		for r := lo; r < hi; r++ {
 			row, dst := in[0][r*n:(r+1)*n], o[r*n:(r+1)*n]
@@ -190,7 +189,7 @@ func lrn(c *kernel.Call) error {
 		return err
 	}
 	alpha, beta, bias := float64(c.Float("alpha", 1e-4)), float64(c.Float("beta", 0.75)), float64(c.Float("bias", 1))
-	channels, inner, o := x.Shape[1], kernel.Product(x.Shape[2:]), array.Of[float32](out)
+	channels, inner, o := x.Shape[1], kernel.Product(x.Shape[2:]), kernel.Elements[float32](out)
 	c.Each(x.Shape[0]*channels, inner*size, func(_, lo, hi int) {
 		for r := lo; r < hi; r++ {
 			k, base := r%channels, r/channels*channels
@@ -231,7 +230,7 @@ func lpNorm(c *kernel.Call) error {
 	if err != nil || out.Len() == 0 {
 		return err
 	}
-	n, inner, p, o := x.Shape[along], kernel.Product(x.Shape[along+1:]), c.Int("p", 2), array.Of[float32](out)
+	n, inner, p, o := x.Shape[along], kernel.Product(x.Shape[along+1:]), c.Int("p", 2), kernel.Elements[float32](out)
 	for g := range len(o) / n {
 		base, sum := g/inner*n*inner+g%inner, 0.0
 		for i := range n {

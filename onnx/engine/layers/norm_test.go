@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/engine/array"
+	"mm-abi.org/mm/onnx/engine/kernel"
 	"mm-abi.org/mm/onnx/engine/op/optest"
 )
 
@@ -16,7 +16,7 @@ func TestLayerNorm(t *testing.T) {
 	for _, shape := range [][]int{{1}, {3, 1}, {7, 5}, {40, 96}, {2, 300, 17}} {
 		n := shape[len(shape)-1]
 		x, gain, bias := optest.Gauss(r, shape...), optest.Gauss(r, n), optest.Gauss(r, n)
-		v, want := array.Of[float32](x), []float64(nil)
+		v, want := kernel.Elements[float32](x), []float64(nil)
 		for i := 0; i < len(v); i += n {
 			var mean, square float64
 			for _, e := range v[i : i+n] {
@@ -26,10 +26,10 @@ func TestLayerNorm(t *testing.T) {
 				square += (float64(e) - mean) * (float64(e) - mean) / float64(n)
 			}
 			for k, e := range v[i : i+n] {
-				want = append(want, (float64(e)-mean)/math.Sqrt(square+0.01)*float64(array.Of[float32](gain)[k])+float64(array.Of[float32](bias)[k]))
+				want = append(want, (float64(e)-mean)/math.Sqrt(square+0.01)*float64(kernel.Elements[float32](gain)[k])+float64(kernel.Elements[float32](bias)[k]))
 			}
 		}
-		tr := optest.Trial{Node: optest.Node("LayerNormalization", onnx.Float("epsilon", 0.01)), In: []*array.Array{x, gain, bias}}
+		tr := optest.Trial{Node: optest.Node("LayerNormalization", onnx.Float("epsilon", 0.01)), In: []*kernel.Array{x, gain, bias}}
 		optest.Approx(t, fmt.Sprint(shape), tr.Same(t, "LayerNormalization")[0], shape, want, 2e-6)
 	}
 }

@@ -6,7 +6,6 @@ import (
 
 	"mm-abi.org/mm/core/tensor"
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/engine/array"
 	"mm-abi.org/mm/onnx/engine/kernel"
 )
 
@@ -30,7 +29,7 @@ type cellWeights struct{ w, r, hidden []*tensor.Panels[float32] }
 // Prepare packs fixed weights.
 func Prepare(c *kernel.Call) ([]int, error) {
 	w, r := c.Input(1), c.Input(2)
-	for i, a := range []*array.Array{w, r} {
+	for i, a := range []*kernel.Array{w, r} {
 		if a == nil || !c.Same(1+i) || a.Type != onnx.FLOAT || a.Rank() != 3 || a.Len() == 0 {
 			return nil, nil
 		}
@@ -47,16 +46,16 @@ func Prepare(c *kernel.Call) ([]int, error) {
 }
 
 // packCell packs the weights of each direction with by.
-func packCell(c *kernel.Call, w, r *array.Array, by func(b []float32, k, n int, trans bool) (*tensor.Panels[float32], error)) (*cellWeights, error) {
+func packCell(c *kernel.Call, w, r *kernel.Array, by func(b []float32, k, n int, trans bool) (*tensor.Panels[float32], error)) (*cellWeights, error) {
 	g, in, size, out := w.Shape[1], w.Shape[2], r.Shape[2], &cellWeights{}
 	separate := c.Node.Op == "GRU" && c.Int("linear_before_reset", 0) == 0 && g == 3*size
 	for d := range w.Shape[0] {
-		p, err := by(array.Of[float32](w)[d*g*in:(d+1)*g*in], in, g, true)
+		p, err := by(kernel.Elements[float32](w)[d*g*in:(d+1)*g*in], in, g, true)
 		if err != nil {
 			return nil, err
 		}
 		out.w = append(out.w, p)
-		rows := array.Of[float32](r)[d*g*size : (d+1)*g*size]
+		rows := kernel.Elements[float32](r)[d*g*size : (d+1)*g*size]
 		if separate {
 			if p, err = by(rows[2*size*size:], size, size, true); err != nil {
 				return nil, err
@@ -89,7 +88,7 @@ func recurrent(c *kernel.Call) error {
 	if k.batchFirst {
 		state, all = []int{k.batch, k.dirs, k.size}, []int{k.batch, k.steps, k.dirs, k.size}
 	}
-	var out [3]*array.Array
+	var out [3]*kernel.Array
 	shapes := [][]int{all, state, state}
 	for i := range min(len(c.Out), 3) {
 		if i == 2 && c.Node.Op != "LSTM" {
@@ -104,7 +103,7 @@ func recurrent(c *kernel.Call) error {
 	if c.Node.Op != "LSTM" {
 		c0 = nil
 	}
-	for _, a := range []*array.Array{h0, c0} {
+	for _, a := range []*kernel.Array{h0, c0} {
 		if a != nil && (a.Type != onnx.FLOAT || !slices.Equal(a.Shape, state)) {
 			return fmt.Errorf("initial state: got shape %v, want %v", a.Shape, state)
 		}
@@ -118,15 +117,15 @@ func recurrent(c *kernel.Call) error {
 			}
 			h, cs := make([]float32, k.size), make([]float32, k.size)
 			if h0 != nil {
-				copy(h, array.Of[float32](h0)[at:])
+				copy(h, kernel.Elements[float32](h0)[at:])
 			}
 			if c0 != nil {
-				copy(cs, array.Of[float32](c0)[at:])
+				copy(cs, kernel.Elements[float32](c0)[at:])
 			}
 			k.run(c, d, n, h, cs, out[0])
 			for j, a := range []([]float32){nil, h, cs} {
 				if j > 0 && out[j] != nil {
-					copy(array.Of[float32](out[j])[at:at+k.size], a)
+					copy(kernel.Elements[float32](out[j])[at:at+k.size], a)
 				}
 			}
 		}
@@ -135,7 +134,7 @@ func recurrent(c *kernel.Call) error {
 }
 
 // run processes one sequence of a batch.
-func (k *cell) run(c *kernel.Call, d, n int, h, cs []float32, out *array.Array) {
+func (k *cell) run(c *kernel.Call, d, n int, h, cs []float32, out *kernel.Array) {
 	g, s := k.gates*k.size, k.size
 	var wb, rb, peep []float32
 	if k.b != nil {
@@ -187,7 +186,7 @@ func (k *cell) run(c *kernel.Call, d, n int, h, cs []float32, out *array.Array) 
 			tensor.Tanh(h, u)
 		}
 		if out != nil {
-			copy(array.Of[float32](out)[to:to+s], h)
+			copy(kernel.Elements[float32](out)[to:to+s], h)
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/engine/array"
+	"mm-abi.org/mm/onnx/engine/kernel"
 	"mm-abi.org/mm/onnx/engine/op/optest"
 )
 
@@ -87,17 +87,17 @@ func TestRecurrent(t *testing.T) {
 						dirs = 2
 					}
 					g := gates * s.size
-					small := func(shape ...int) *array.Array {
+					small := func(shape ...int) *kernel.Array {
 						a := optest.Gauss(r, shape...)
-						for i := range array.Of[float32](a) {
-							array.Of[float32](a)[i] *= 0.3
+						for i := range kernel.Elements[float32](a) {
+							kernel.Elements[float32](a)[i] *= 0.3
 						}
 						return a
 					}
 					x, w, rec, b := optest.Gauss(r, s.steps, s.batch, s.in), small(dirs, g, s.in), small(dirs, g, s.size), small(dirs, 2*g)
-					in := []*array.Array{x, w, rec, b, nil, small(dirs, s.batch, s.size)}
+					in := []*kernel.Array{x, w, rec, b, nil, small(dirs, s.batch, s.size)}
 					outs, attributes := 2, []onnx.Attribute{{Name: "direction", Type: onnx.AttrString, String: []byte(direction)}}
-					var peep *array.Array
+					var peep *kernel.Array
 					if name == "LSTM" {
 						in, outs = append(in, small(dirs, s.batch, s.size)), 3
 						if variant {
@@ -111,16 +111,16 @@ func TestRecurrent(t *testing.T) {
 					want := make([]float64, s.steps*dirs*s.batch*s.size)
 					for d := range dirs {
 						k := slowCell{name: name, in: s.in, size: s.size, gates: gates, linear: variant,
-							w: array.Of[float32](w)[d*g*s.in:], r: array.Of[float32](rec)[d*g*s.size:], b: array.Of[float32](b)[d*2*g:]}
+							w: kernel.Elements[float32](w)[d*g*s.in:], r: kernel.Elements[float32](rec)[d*g*s.size:], b: kernel.Elements[float32](b)[d*2*g:]}
 						if peep != nil {
-							k.p = array.Of[float32](peep)[d*3*s.size:]
+							k.p = kernel.Elements[float32](peep)[d*3*s.size:]
 						}
 						for n := range s.batch {
 							h, c := make([]float64, s.size), make([]float64, s.size)
 							for j := range h {
-								h[j] = float64(array.Of[float32](in[5])[(d*s.batch+n)*s.size+j])
+								h[j] = float64(kernel.Elements[float32](in[5])[(d*s.batch+n)*s.size+j])
 								if name == "LSTM" {
-									c[j] = float64(array.Of[float32](in[6])[(d*s.batch+n)*s.size+j])
+									c[j] = float64(kernel.Elements[float32](in[6])[(d*s.batch+n)*s.size+j])
 								}
 							}
 							for i := range s.steps {
@@ -128,7 +128,7 @@ func TestRecurrent(t *testing.T) {
 								if d == 1 || direction == "reverse" {
 									at = s.steps - 1 - i
 								}
-								h, c = k.step(array.Of[float32](x)[(at*s.batch+n)*s.in:][:s.in], h, c)
+								h, c = k.step(kernel.Elements[float32](x)[(at*s.batch+n)*s.in:][:s.in], h, c)
 								copy(want[((at*dirs+d)*s.batch+n)*s.size:], h)
 							}
 						}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/engine/array"
 	"mm-abi.org/mm/onnx/engine/kernel"
 )
 
@@ -25,7 +24,7 @@ func imageScaler(c *kernel.Call) error {
 	if err != nil || out.Len() == 0 {
 		return err
 	}
-	scale, inner, o := c.Float("scale", 1), x.Shape[2]*x.Shape[3], array.Of[float32](out)
+	scale, inner, o := c.Float("scale", 1), x.Shape[2]*x.Shape[3], kernel.Elements[float32](out)
 	c.Each(len(o)/inner, inner, func(_, lo, hi int) {
 		for r := lo; r < hi; r++ {
 			scaled(o[r*inner:(r+1)*inner], in[0][r*inner:], scale, at.Floats[r%x.Shape[1]])

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/engine/array"
 	"mm-abi.org/mm/onnx/engine/kernel"
 )
 
@@ -15,7 +14,7 @@ func dropout(c *kernel.Call) error {
 		if c.Input(1) != nil {
 			ratio, err = c.Doubles(1)
 		}
-		if err != nil || train.Type != onnx.BOOL || train.Len() != 1 || array.Of[bool](train)[0] && (len(ratio) != 1 || ratio[0] != 0) {
+		if err != nil || train.Type != onnx.BOOL || train.Len() != 1 || kernel.Elements[bool](train)[0] && (len(ratio) != 1 || ratio[0] != 0) {
 			return fmt.Errorf("training mode is not supported")
 		}
 	}

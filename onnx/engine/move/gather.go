@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/engine/array"
 	"mm-abi.org/mm/onnx/engine/kernel"
 )
 
@@ -37,7 +36,7 @@ func gather(c *kernel.Call) error {
 	if err != nil || out.Len() == 0 {
 		return err
 	}
-	n := kernel.Product(x.Shape[along+1:]) * array.Size(x.Type)
+	n := kernel.Product(x.Shape[along+1:]) * kernel.Size(x.Type)
 	from, to := x.Bytes(), out.Bytes()
 	for r := range kernel.Product(x.Shape[:along]) {
 		for i, k := range index {
@@ -130,7 +129,7 @@ func gatherND(c *kernel.Call) error {
 	if err != nil || out.Len() == 0 {
 		return err
 	}
-	size := array.Size(x.Type)
+	size := kernel.Size(x.Type)
 	batch, each := kernel.Product(x.Shape[b:]), len(offsets)/max(1, kernel.Product(x.Shape[:b]))
 	for i, at := range offsets {
 		copy(out.Bytes()[i*n*size:][:n*size], x.Bytes()[(i/each*batch+at)*size:])
@@ -139,7 +138,7 @@ func gatherND(c *kernel.Call) error {
 }
 
 // updated creates output 0 as a copy of the first input.
-func updated(c *kernel.Call) (*array.Array, error) {
+func updated(c *kernel.Call) (*kernel.Array, error) {
 	out, err := c.Result(0, c.In[0].Type, c.In[0].Shape...)
 	if err == nil {
 		copy(out.Bytes(), c.In[0].Bytes())
@@ -181,8 +180,8 @@ func scatterND(c *kernel.Call) error {
 
 // blend writes pieces of n elements, or combines them by the attribute
 // reduction.
-func blend(c *kernel.Call, out, updates *array.Array, pieces, n int, at func(i int) int) error {
-	how, size := c.Text("reduction", "none"), array.Size(out.Type)
+func blend(c *kernel.Call, out, updates *kernel.Array, pieces, n int, at func(i int) int) error {
+	how, size := c.Text("reduction", "none"), kernel.Size(out.Type)
 	if how == "none" {
 		for i := range pieces {
 			copy(out.Bytes()[at(i)*size:][:n*size], updates.Bytes()[i*n*size:])
@@ -202,7 +201,7 @@ func blend(c *kernel.Call, out, updates *array.Array, pieces, n int, at func(i i
 	return fmt.Errorf("reduction %s of %s is not supported", how, out.Type)
 }
 
-func reduceInto[T kernel.Number](out, updates *array.Array, pieces, n int, at func(i int) int, how string) error {
+func reduceInto[T kernel.Number](out, updates *kernel.Array, pieces, n int, at func(i int) int, how string) error {
 	f := map[string]func(a, b T) T{
 		"add": func(a, b T) T { return a + b }, "mul": func(a, b T) T { return a * b },
 		"min": func(a, b T) T { return min(a, b) }, "max": func(a, b T) T { return max(a, b) },
@@ -210,7 +209,7 @@ func reduceInto[T kernel.Number](out, updates *array.Array, pieces, n int, at fu
 	if f == nil {
 		return fmt.Errorf("reduction %s is not supported", how)
 	}
-	o, u := array.Of[T](out), array.Of[T](updates)
+	o, u := kernel.Elements[T](out), kernel.Elements[T](updates)
 	for i := range pieces {
 		for k := range n {
 			p := &o[at(i)+k]
@@ -229,7 +228,7 @@ func nonZero(c *kernel.Call) error {
 	}
 	defer c.Arena.Release(truth)
 	var list []int
-	for i, v := range array.Of[bool](truth) {
+	for i, v := range kernel.Elements[bool](truth) {
 		if v {
 			list = append(list, i)
 		}
@@ -238,7 +237,7 @@ func nonZero(c *kernel.Call) error {
 	if err != nil {
 		return err
 	}
-	strides, o := kernel.Strides(x.Shape), array.Of[int64](out)
+	strides, o := kernel.Strides(x.Shape), kernel.Elements[int64](out)
 	for k, d := range x.Shape {
 		for i, v := range list {
 			o[k*len(list)+i] = int64(v / strides[k] % d)
@@ -264,7 +263,7 @@ func compress(c *kernel.Call) error {
 		before, d, inner = kernel.Product(x.Shape[:along]), x.Shape[along], kernel.Product(x.Shape[along+1:])
 	}
 	var keep []int
-	for i, v := range array.Of[bool](cond) {
+	for i, v := range kernel.Elements[bool](cond) {
 		if v && i >= d {
 			return fmt.Errorf("condition of %d for %d elements", cond.Len(), d)
 		}

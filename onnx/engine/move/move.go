@@ -8,12 +8,11 @@ import (
 	"slices"
 
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/engine/array"
 	"mm-abi.org/mm/onnx/engine/kernel"
 )
 
 // copied creates an output of the given shape by Strided.
-func copied(c *kernel.Call, i int, src *array.Array, shape []int, offset int, stride []int) error {
+func copied(c *kernel.Call, i int, src *kernel.Array, shape []int, offset int, stride []int) error {
 	out, err := c.Result(i, src.Type, shape...)
 	if err != nil {
 		return err
@@ -76,8 +75,8 @@ func where(c *kernel.Call) error {
 		return err
 	}
 	sc, sx, sy := kernel.Stretch(cond.Shape, shape), kernel.Stretch(x.Shape, shape), kernel.Stretch(y.Shape, shape)
-	size := array.Size(x.Type)
-	cb, xb, yb, ob := array.Of[bool](cond), x.Bytes(), y.Bytes(), out.Bytes()
+	size := kernel.Size(x.Type)
+	cb, xb, yb, ob := kernel.Elements[bool](cond), x.Bytes(), y.Bytes(), out.Bytes()
 	c.Each(out.Len(), 4, func(_, lo, hi int) {
 		for r := lo; r < hi; r++ {
 			ci, xi, yi := 0, 0, 0
@@ -120,7 +119,7 @@ func concat(c *kernel.Call) error {
 	if err != nil || out.Len() == 0 {
 		return err
 	}
-	inner := kernel.Product(shape[along+1:]) * array.Size(first.Type)
+	inner := kernel.Product(shape[along+1:]) * kernel.Size(first.Type)
 	outer, row, at, ob := kernel.Product(shape[:along]), shape[along]*inner, 0, out.Bytes()
 	for _, a := range c.In {
 		n, b := a.Shape[along]*inner, a.Bytes()
@@ -246,7 +245,7 @@ func tile(c *kernel.Call) error {
 		}
 		shape[i] = d * times[i]
 	}
-	if _, err := array.Count(shape); err != nil {
+	if _, err := kernel.Count(shape); err != nil {
 		return err
 	}
 	strides := kernel.Strides(x.Shape)
@@ -274,7 +273,7 @@ func pad(c *kernel.Call) error {
 				return err
 			}
 			defer c.Arena.Release(fill)
-			array.Of[float32](fill)[0] = v
+			kernel.Elements[float32](fill)[0] = v
 		}
 	}
 	if fill != nil && (fill.Type != x.Type || fill.Len() != 1) {
@@ -298,7 +297,7 @@ func pad(c *kernel.Call) error {
 			return fmt.Errorf("wrap padding of an empty dimension")
 		}
 	}
-	if _, err := array.Count(shape); err != nil {
+	if _, err := kernel.Count(shape); err != nil {
 		return err
 	}
 	if mode == "constant" && (len(before) == 0 || slices.Min(before) >= 0 && slices.Min(after) >= 0) {
@@ -321,12 +320,12 @@ func pad(c *kernel.Call) error {
 }
 
 // framed copies an array into the middle of a larger one filled with fill.
-func framed(c *kernel.Call, x *array.Array, shape, before []int, fill *array.Array) error {
+func framed(c *kernel.Call, x *kernel.Array, shape, before []int, fill *kernel.Array) error {
 	out, err := c.Result(0, x.Type, shape...)
 	if err != nil {
 		return err
 	}
-	size, o, b := array.Size(x.Type), out.Bytes(), x.Bytes()
+	size, o, b := kernel.Size(x.Type), out.Bytes(), x.Bytes()
 	clear(o)
 	if fill != nil && slices.ContainsFunc(fill.Bytes(), func(v byte) bool { return v != 0 }) {
 		for n := copy(o, fill.Bytes()); n < len(o); n *= 2 {
@@ -416,7 +415,7 @@ func spaceToDepth(c *kernel.Call) error {
 }
 
 // regroup splits dimensions, permutes them and joins them again.
-func regroup(c *kernel.Call, x *array.Array, split, perm, joined []int) error {
+func regroup(c *kernel.Call, x *kernel.Array, split, perm, joined []int) error {
 	strides := kernel.Strides(split)
 	shape, stride := make([]int, len(perm)), make([]int, len(perm))
 	for i, p := range perm {

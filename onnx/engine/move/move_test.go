@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/engine/array"
 	"mm-abi.org/mm/onnx/engine/kernel"
 	"mm-abi.org/mm/onnx/engine/op/optest"
 )
@@ -32,7 +31,7 @@ func TestTranspose(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for _, shape := range [][]int{{}, {3}, {0, 3}, {5, 7}, {1, 200, 3}, {1, 3, 200}, {2, 3, 40, 50}, {2, 1, 17, 4, 3}, {70, 9, 130}} {
 		for _, kind := range []onnx.DType{onnx.UINT8, onnx.FLOAT16, onnx.FLOAT, onnx.DOUBLE} {
-			size := array.Size(kind)
+			size := kernel.Size(kind)
 			x := optest.Bytes8(r, kind, shape...)
 			strides := kernel.Strides(shape)
 			for _, perm := range permutations(len(shape)) {
@@ -50,7 +49,7 @@ func TestTranspose(t *testing.T) {
 					want = append(want, x.Bytes()[at*size:(at+1)*size]...)
 				}
 				name := fmt.Sprint(shape, kind, perm)
-				got := optest.Trial{Node: optest.Node("Transpose", onnx.IntList("perm", perm...)), In: []*array.Array{x}}.Same(t, name)[0]
+				got := optest.Trial{Node: optest.Node("Transpose", onnx.IntList("perm", perm...)), In: []*kernel.Array{x}}.Same(t, name)[0]
 				if !slices.Equal(got.Shape, to) || !bytes.Equal(got.Bytes(), want) {
 					t.Fatalf("%s: %v: elements differ", name, got.Shape)
 				}
@@ -63,7 +62,7 @@ func TestTranspose(t *testing.T) {
 func TestSlice(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 2))
 	x := optest.Gauss(r, 5, 9, 11)
-	v := array.Of[float32](x)
+	v := kernel.Elements[float32](x)
 	for range 200 {
 		var starts, ends, steps [3]int64
 		var index [3][]int
@@ -88,7 +87,7 @@ func TestSlice(t *testing.T) {
 				}
 			}
 		}
-		tr := optest.Trial{Node: optest.Node("Slice"), In: []*array.Array{x, optest.Longs(starts[:]...), optest.Longs(ends[:]...), optest.Longs(0, 1, 2), optest.Longs(steps[:]...)}}
+		tr := optest.Trial{Node: optest.Node("Slice"), In: []*kernel.Array{x, optest.Longs(starts[:]...), optest.Longs(ends[:]...), optest.Longs(0, 1, 2), optest.Longs(steps[:]...)}}
 		optest.Approx(t, fmt.Sprint(starts, ends, steps), tr.Same(t, "Slice")[0], []int{len(index[0]), len(index[1]), len(index[2])}, want, 0)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/engine/array"
 	"mm-abi.org/mm/onnx/engine/kernel"
 )
 
@@ -14,7 +13,7 @@ func identity(c *kernel.Call) error { return view(c, c.In[0].Shape) }
 
 // view creates output 0 as the first input in another shape of equal size.
 func view(c *kernel.Call, shape []int) error {
-	if n, err := array.Count(shape); err != nil || n != c.In[0].Len() {
+	if n, err := kernel.Count(shape); err != nil || n != c.In[0].Len() {
 		return fmt.Errorf("%v does not have as many elements as %v", shape, c.In[0].Shape)
 	}
 	c.Out[0] = c.In[0].View(shape)
@@ -27,7 +26,7 @@ func numbers(c *kernel.Call, v ...int) error {
 		return err
 	}
 	for i, n := range v {
-		array.Of[int64](out)[i] = int64(n)
+		kernel.Elements[int64](out)[i] = int64(n)
 	}
 	return nil
 }
@@ -47,7 +46,7 @@ func shapeOf(c *kernel.Call) error {
 func size(c *kernel.Call) error {
 	out, err := c.Result(0, onnx.INT64)
 	if err == nil {
-		array.Of[int64](out)[0] = int64(c.In[0].Len())
+		kernel.Elements[int64](out)[0] = int64(c.In[0].Len())
 	}
 	return err
 }
@@ -71,7 +70,7 @@ func reshape(c *kernel.Call) error {
 		}
 	}
 	if free >= 0 {
-		if count, err = array.Count(shape); err != nil || count == 0 {
+		if count, err = kernel.Count(shape); err != nil || count == 0 {
 			return fmt.Errorf("cannot reshape to %v from %v", want, c.In[0].Shape)
 		}
 		shape[free] = c.In[0].Len() / count
@@ -157,7 +156,7 @@ func constant(c *kernel.Call) error {
 			}
 			out, err := c.Arena.New(onnx.FLOAT, length(a.Name == "value_floats", len(list))...)
 			if err == nil {
-				copy(array.Of[float32](out), list)
+				copy(kernel.Elements[float32](out), list)
 			}
 			c.Out[0] = out
 			return err
@@ -168,7 +167,7 @@ func constant(c *kernel.Call) error {
 			}
 			out, err := c.Arena.New(onnx.INT64, length(a.Name == "value_ints", len(list))...)
 			if err == nil {
-				copy(array.Of[int64](out), list)
+				copy(kernel.Elements[int64](out), list)
 			}
 			c.Out[0] = out
 			return err
@@ -190,7 +189,7 @@ func constantOfShape(c *kernel.Call) error {
 	if err != nil {
 		return err
 	}
-	value, kind := (*array.Array)(nil), onnx.FLOAT
+	value, kind := (*kernel.Array)(nil), onnx.FLOAT
 	if a := c.Attribute("value"); a != nil && a.Tensor != nil {
 		if value, err = c.Arena.FromTensor(a.Tensor); err != nil {
 			return err
@@ -206,7 +205,7 @@ func constantOfShape(c *kernel.Call) error {
 		c.Out[0] = out
 		return err
 	}
-	if _, err := array.Count(shape); err != nil {
+	if _, err := kernel.Count(shape); err != nil {
 		return err
 	}
 	return copied(c, 0, value, shape, 0, make([]int, len(shape)))
@@ -222,7 +221,7 @@ func ramp[T kernel.Number](c *kernel.Call) error {
 			return fmt.Errorf("input %d is not a single number", i)
 		}
 	}
-	start, limit, delta := array.Of[T](c.In[0])[0], array.Of[T](c.In[1])[0], array.Of[T](c.In[2])[0]
+	start, limit, delta := kernel.Elements[T](c.In[0])[0], kernel.Elements[T](c.In[1])[0], kernel.Elements[T](c.In[2])[0]
 	n := math.Ceil((float64(limit) - float64(start)) / float64(delta))
 	if !(n < math.MaxInt32) {
 		return fmt.Errorf("bad range from %v to %v by %v", start, limit, delta)
@@ -231,8 +230,8 @@ func ramp[T kernel.Number](c *kernel.Call) error {
 	if err != nil {
 		return err
 	}
-	for i := range array.Of[T](out) {
-		array.Of[T](out)[i] = start + T(i)*delta
+	for i := range kernel.Elements[T](out) {
+		kernel.Elements[T](out)[i] = start + T(i)*delta
 	}
 	return nil
 }
@@ -254,7 +253,7 @@ func eye(c *kernel.Call) error {
 			flat.Bytes()[r*x.Shape[1]+r+k] = 1
 		}
 	}
-	if array.Size(kind) == 0 {
+	if kernel.Size(kind) == 0 {
 		return fmt.Errorf("unsupported type %s", kind)
 	}
 	c.Out[0], err = c.Cast(flat, kind)
@@ -276,16 +275,16 @@ func oneHot(c *kernel.Call) error {
 	if deep.Len() != 1 || c.In[2].Len() != 2 {
 		return fmt.Errorf("got %d depths and %d values, want 1 and 2", deep.Len(), c.In[2].Len())
 	}
-	depth := array.Of[int64](deep)[0]
+	depth := kernel.Elements[int64](deep)[0]
 	at, err := kernel.Axis(c.Int("axis", -1), index.Rank()+1)
 	if err != nil || depth < 0 || depth > math.MaxInt32 {
 		return fmt.Errorf("depth %d: %v", depth, err)
 	}
 	shape := slices.Insert(slices.Clone(index.Shape), at, int(depth))
-	if _, err := array.Count(shape); err != nil {
+	if _, err := kernel.Count(shape); err != nil {
 		return err
 	}
-	inner, list := kernel.Product(shape[at+1:]), array.Of[int64](index)
+	inner, list := kernel.Product(shape[at+1:]), kernel.Elements[int64](index)
 	return c.Take(c.In[2], shape, func(i int) int {
 		v := list[i/inner/int(depth)*inner+i%inner]
 		if v < 0 {

@@ -13,7 +13,6 @@ import (
 	"slices"
 
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/engine/array"
 	"mm-abi.org/mm/onnx/engine/kernel"
 	"mm-abi.org/mm/onnx/engine/layers"
 	"mm-abi.org/mm/onnx/engine/product"
@@ -108,7 +107,7 @@ func unclaimed(n *onnx.Node) string {
 			return "custom activations or a clip"
 		}
 	case "Cast", "CastLike", "ConstantOfShape", "EyeLike":
-		if a := has("to"); a != nil && array.Size(onnx.DType(a.Int)) == 0 {
+		if a := has("to"); a != nil && kernel.Size(onnx.DType(a.Int)) == 0 {
 			return "to " + onnx.DType(a.Int).String()
 		}
 	case "QuantizeLinear", "DequantizeLinear":

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"mm-abi.org/mm/onnx/engine/array"
 	"mm-abi.org/mm/onnx/engine/kernel"
 )
 
@@ -22,7 +21,7 @@ func slow[T kernel.Number](c *kernel.Call) error {
 	if err != nil || out.Len() == 0 {
 		return err
 	}
-	o, x, y := array.Of[T](out), array.Of[T](c.In[0]), array.Of[T](c.In[1])
+	o, x, y := kernel.Elements[T](out), kernel.Elements[T](c.In[0]), kernel.Elements[T](c.In[1])
 	c.Each(g.Batches*g.M, g.K*g.N, func(_, lo, hi int) {
 		for r := lo; r < hi; r++ {
 			ai, bi := g.At(r / g.M)
@@ -50,7 +49,7 @@ func einsum[T kernel.Number](c *kernel.Call) error {
 		if err := c.Want(kernel.TypeOf[T](), i); err != nil || c.In[i] == nil {
 			return fmt.Errorf("input %d: %w", i, err)
 		}
-		in[i] = array.Of[T](c.In[i])
+		in[i] = kernel.Elements[T](c.In[i])
 	}
 	terms, result, err := letters(c.Text("equation", ""), c.In)
 	if err != nil {
@@ -98,14 +97,14 @@ func einsum[T kernel.Number](c *kernel.Call) error {
 			}
 		}
 	}
-	if _, err := array.Count(walk); err != nil {
+	if _, err := kernel.Count(walk); err != nil {
 		return err
 	}
 	out, err := c.Result(0, kernel.TypeOf[T](), shape...)
 	if err != nil {
 		return err
 	}
-	o, inner := array.Of[T](out), kernel.Product(walk[len(shape):])
+	o, inner := kernel.Elements[T](out), kernel.Product(walk[len(shape):])
 	c.Each(len(o), inner*4, func(_, lo, hi int) {
 		for r := lo; r < hi; r++ {
 			sum := T(0)
@@ -132,7 +131,7 @@ func einsum[T kernel.Number](c *kernel.Call) error {
 
 // letters splits an equation; the dimensions of an ellipsis become additional
 // letters.
-func letters(equation string, in []*array.Array) (terms [][]rune, result []rune, err error) {
+func letters(equation string, in []*kernel.Array) (terms [][]rune, result []rune, err error) {
 	left, right, explicit := strings.Cut(strings.ReplaceAll(equation, " ", ""), "->")
 	parts := strings.Split(left, ",")
 	if len(parts) != len(in) {

@@ -5,7 +5,6 @@ import (
 
 	"mm-abi.org/mm/core/tensor"
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/engine/array"
 	"mm-abi.org/mm/onnx/engine/kernel"
 )
 
@@ -14,7 +13,7 @@ type byteInt interface{ int8 | uint8 }
 
 // centered returns a quantized array as int16 minus its zero points: a single
 // one, or one for each index of an axis.
-func centered(c *kernel.Call, i, zi, along int) (*array.Array, error) {
+func centered(c *kernel.Call, i, zi, along int) (*kernel.Array, error) {
 	a, z := c.In[i], c.Input(zi)
 	if a.Type != onnx.UINT8 && a.Type != onnx.INT8 {
 		return nil, fmt.Errorf("input %d: got type %s, want int8 or uint8", i, a.Type)
@@ -49,14 +48,14 @@ func centered(c *kernel.Call, i, zi, along int) (*array.Array, error) {
 }
 
 // less subtracts zero points: that of run r of inner elements is r%n.
-func less[T byteInt](c *kernel.Call, out, a, z *array.Array, n, inner int) {
+func less[T byteInt](c *kernel.Call, out, a, z *kernel.Array, n, inner int) {
 	zero := make([]int16, n)
 	if z != nil {
-		for i, v := range array.Of[T](z) {
+		for i, v := range kernel.Elements[T](z) {
 			zero[i] = int16(v)
 		}
 	}
-	o, x := array.Of[int16](out), array.Of[T](a)
+	o, x := kernel.Elements[int16](out), kernel.Elements[T](a)
 	c.Each(len(o), 1, func(_, lo, hi int) {
 		for lo < hi {
 			end, by := min(hi, (lo/inner+1)*inner), zero[lo/inner%n]
@@ -70,10 +69,10 @@ func less[T byteInt](c *kernel.Call, out, a, z *array.Array, n, inner int) {
 
 // Product computes a product of int16 in int32; rows is the second factor, or
 // nil.
-type Product func(c *kernel.Call, x, w *array.Array, rows *Rows) (*array.Array, error)
+type Product func(c *kernel.Call, x, w *kernel.Array, rows *Rows) (*kernel.Array, error)
 
 // MultiplyIntegers returns the product of two quantized inputs in int32.
-func MultiplyIntegers(c *kernel.Call, a, az, b, bz int, run Product) (*array.Array, error) {
+func MultiplyIntegers(c *kernel.Call, a, az, b, bz int, run Product) (*kernel.Array, error) {
 	along := -1
 	if conv(c) {
 		along = 0
@@ -105,7 +104,7 @@ func MultiplyIntegers(c *kernel.Call, a, az, b, bz int, run Product) (*array.Arr
 		return nil, err
 	}
 	rows.Data = make([]int16, rows.n*rows.Depth)
-	rows.Fill(array.Of[int16](w), !conv(c))
+	rows.Fill(kernel.Elements[int16](w), !conv(c))
 	*c.Cache = rows
 	return run(c, x, w, rows)
 }
@@ -142,21 +141,21 @@ func (r *Rows) Fill(x []int16, columns bool) {
 }
 
 // NewRows returns rows in memory of the arena.
-func NewRows(c *kernel.Call, x []int16, n, k int, columns bool) (*Rows, *array.Array, error) {
+func NewRows(c *kernel.Call, x []int16, n, k int, columns bool) (*Rows, *kernel.Array, error) {
 	r := &Rows{}
 	r.Size(n, k)
 	room, err := c.Arena.New(onnx.INT16, n, r.Depth)
 	if err != nil {
 		return nil, nil, err
 	}
-	r.Data = array.Of[int16](room)
+	r.Data = kernel.Elements[int16](room)
 	r.Fill(x, columns)
 	return r, room, nil
 }
 
 // integerProduct is MatMul of int16; rows holds the columns of the right
 // factor, or is nil.
-func integerProduct(c *kernel.Call, x, w *array.Array, rows *Rows) (*array.Array, error) {
+func integerProduct(c *kernel.Call, x, w *kernel.Array, rows *Rows) (*kernel.Array, error) {
 	g, err := kernel.Factors(x.Shape, w.Shape)
 	if err != nil {
 		return nil, err
@@ -165,12 +164,12 @@ func integerProduct(c *kernel.Call, x, w *array.Array, rows *Rows) (*array.Array
 	if err != nil || out.Len() == 0 || g.K == 0 {
 		return out, err
 	}
-	o, xs := array.Of[int32](out), array.Of[int16](x)
+	o, xs := kernel.Elements[int32](out), kernel.Elements[int16](x)
 	for i := range g.Batches {
 		ai, bi := g.At(i)
-		right, room := rows, (*array.Array)(nil)
+		right, room := rows, (*kernel.Array)(nil)
 		if right == nil {
-			if right, room, err = NewRows(c, array.Of[int16](w)[bi*g.K*g.N:(bi+1)*g.K*g.N], g.N, g.K, true); err != nil {
+			if right, room, err = NewRows(c, kernel.Elements[int16](w)[bi*g.K*g.N:(bi+1)*g.K*g.N], g.N, g.K, true); err != nil {
 				c.Arena.Release(out)
 				return nil, err
 			}

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/engine/array"
 	"mm-abi.org/mm/onnx/engine/kernel"
 	"mm-abi.org/mm/onnx/engine/op/optest"
 )
@@ -18,7 +17,7 @@ func TestMatMulInteger(t *testing.T) {
 		for _, kinds := range [][2]onnx.DType{{onnx.UINT8, onnx.INT8}, {onnx.INT8, onnx.UINT8}} {
 			for _, zeros := range []int{0, 1, 2} { // none, one, one a row and a column
 				a, b := optest.Bytes8(r, kinds[0], s[0]...), optest.Bytes8(r, kinds[1], s[1]...)
-				in := []*array.Array{a, b, nil, nil}
+				in := []*kernel.Array{a, b, nil, nil}
 				rows, cols := 1, 1
 				if zeros == 2 {
 					if cols = b.Dim(-1); a.Rank() > 1 {
@@ -35,14 +34,14 @@ func TestMatMulInteger(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				value := func(x *array.Array, i int) int32 {
+				value := func(x *kernel.Array, i int) int32 {
 					if x == nil {
 						return 0
 					}
 					if x.Type == onnx.INT8 {
-						return int32(array.Of[int8](x)[i])
+						return int32(kernel.Elements[int8](x)[i])
 					}
-					return int32(array.Of[uint8](x)[i])
+					return int32(kernel.Elements[uint8](x)[i])
 				}
 				var want []int32
 				for i := range g.Batches {
@@ -63,7 +62,7 @@ func TestMatMulInteger(t *testing.T) {
 					if got.Len() != len(want) {
 						t.Fatalf("%s: %v", name, got.Shape)
 					}
-					for i, v := range array.Of[int32](got) {
+					for i, v := range kernel.Elements[int32](got) {
 						if v != want[i] {
 							t.Fatalf("%s: element %d: got %d, want %d", name, i, v, want[i])
 						}

@@ -10,7 +10,6 @@ import (
 
 	"mm-abi.org/mm/core/tensor"
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/engine/array"
 	"mm-abi.org/mm/onnx/engine/kernel"
 )
 
@@ -45,7 +44,7 @@ func Prepare(c *kernel.Call) (packed []int, err error) {
 	if trans {
 		k, n = n, k
 	}
-	if _, err := panels(c, array.Of[float32](b), k, n, trans, true); err != nil {
+	if _, err := panels(c, kernel.Elements[float32](b), k, n, trans, true); err != nil {
 		return nil, err
 	}
 	return []int{1}, nil
@@ -143,7 +142,7 @@ func MatMul(c *kernel.Call) error {
 	if err != nil || out.Len() == 0 {
 		return err
 	}
-	o, x := array.Of[float32](out), array.Of[float32](a)
+	o, x := kernel.Elements[float32](out), kernel.Elements[float32](a)
 	if g.K == 0 {
 		clear(o)
 		for r := range len(o) / g.N {
@@ -151,7 +150,7 @@ func MatMul(c *kernel.Call) error {
 		}
 		return nil
 	}
-	y := array.Of[float32](b)
+	y := kernel.Elements[float32](b)
 	if g.Same && c.Same(1) || g.Same && g.M*g.Batches > few { // one right factor: all rows in one product
 		p, err := panels(c, y, g.K, g.N, c.Transposed, c.Same(1))
 		if err != nil {
@@ -171,7 +170,7 @@ func followOf(c *kernel.Call, n int) (follow, error) {
 		if s.Rank() == 0 || s.Len() != n || s.Dim(-1) != n {
 			return then, fmt.Errorf("shape mismatch: adding %v to rows of %d", s.Shape, n)
 		}
-		then.bias = array.Of[float32](s)
+		then.bias = kernel.Elements[float32](s)
 	}
 	return then, nil
 }
@@ -186,14 +185,14 @@ func times(c *kernel.Call, p *tensor.Panels[float32]) error {
 	if err != nil {
 		return err
 	}
-	var shape [array.MaxRank]int
+	var shape [kernel.MaxRank]int
 	copy(shape[:], a.Shape)
 	shape[a.Rank()-1] = n
 	out, err := c.Result(0, onnx.FLOAT, shape[:a.Rank()]...)
 	if err != nil || out.Len() == 0 {
 		return err
 	}
-	multiplyThen(c, array.Of[float32](out), a.Len()/k, tensor.Rows(array.Of[float32](a), k), p, k, n, then)
+	multiplyThen(c, kernel.Elements[float32](out), a.Len()/k, tensor.Rows(kernel.Elements[float32](a), k), p, k, n, then)
 	return nil
 }
 
@@ -282,7 +281,7 @@ func gemm(c *kernel.Call) error {
 	}
 	ta, tb := c.Int("transA", 0) != 0, c.Int("transB", 0) != 0
 	m, k, n, kb := a.Shape[0], a.Shape[1], b.Shape[1], b.Shape[0]
-	left := tensor.Rows(array.Of[float32](a), k)
+	left := tensor.Rows(kernel.Elements[float32](a), k)
 	if ta {
 		m, k = k, m
 		left = tensor.Columns(left.Data, m)
@@ -309,12 +308,12 @@ func gemm(c *kernel.Call) error {
 	then := follow{act: c.Then}
 	plain := alpha == 1 && beta == 1 && add != nil && stride[0] == 0 && (stride[1] == 1 || n == 1)
 	if plain {
-		then.bias, add = array.Of[float32](add), nil
+		then.bias, add = kernel.Elements[float32](add), nil
 	}
 	if alpha != 1 || add != nil {
 		then.act = nil
 	}
-	o := array.Of[float32](out)
+	o := kernel.Elements[float32](out)
 	if err := gemmProduct(c, o, m, k, n, left, tb, then); err != nil {
 		return err
 	}
@@ -322,7 +321,7 @@ func gemm(c *kernel.Call) error {
 		tensor.Scale(o, alpha)
 	}
 	if add != nil {
-		v := array.Of[float32](add)
+		v := kernel.Elements[float32](add)
 		for i := range m {
 			for j := range n {
 				o[i*n+j] += beta * v[i*stride[0]+j*stride[1]]
@@ -347,7 +346,7 @@ func gemmProduct(c *kernel.Call, o []float32, m, k, n int, left tensor.Left[floa
 	p, ok := (*c.Cache).(*tensor.Panels[float32])
 	if !ok || !c.Same(1) {
 		var err error
-		if p, err = panels(c, array.Of[float32](c.In[1]), k, n, trans, c.Same(1)); err != nil {
+		if p, err = panels(c, kernel.Elements[float32](c.In[1]), k, n, trans, c.Same(1)); err != nil {
 			return err
 		}
 	}

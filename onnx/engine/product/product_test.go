@@ -8,13 +8,12 @@ import (
 
 	"mm-abi.org/mm/core/tensor"
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/engine/array"
 	"mm-abi.org/mm/onnx/engine/kernel"
 	"mm-abi.org/mm/onnx/engine/op/optest"
 )
 
 // slowly computes MatMul in float64 by its definition.
-func slowly(t *testing.T, a, b *array.Array, trans bool) (shape []int, out []float64) {
+func slowly(t *testing.T, a, b *kernel.Array, trans bool) (shape []int, out []float64) {
 	t.Helper()
 	right := append([]int(nil), b.Shape...)
 	if n := len(right); trans {
@@ -24,7 +23,7 @@ func slowly(t *testing.T, a, b *array.Array, trans bool) (shape []int, out []flo
 	if err != nil {
 		t.Fatal(err)
 	}
-	x, y := array.Of[float32](a), array.Of[float32](b)
+	x, y := kernel.Elements[float32](a), kernel.Elements[float32](b)
 	for i := range g.Batches {
 		ai, bi := g.At(i)
 		for r := range g.M {
@@ -64,7 +63,7 @@ func TestMatMul(t *testing.T) {
 				shape[n-1], shape[n-2] = shape[n-2], shape[n-1]
 				right = optest.Gauss(r, shape...)
 			}
-			tr := optest.Trial{Node: optest.Node("MatMul"), In: []*array.Array{a, right}, Fixed: []bool{false, how.fixed}, Prepare: how.prepare, Change: func(c *kernel.Call) { c.Transposed = how.trans }}
+			tr := optest.Trial{Node: optest.Node("MatMul"), In: []*kernel.Array{a, right}, Fixed: []bool{false, how.fixed}, Prepare: how.prepare, Change: func(c *kernel.Call) { c.Transposed = how.trans }}
 			shape, want := slowly(t, a, right, how.trans)
 			optest.Approx(t, name, tr.Same(t, name)[0], shape, want, 3e-6)
 		}
@@ -79,10 +78,10 @@ func TestFollow(t *testing.T) {
 			a, b, bias := optest.Gauss(r, m, 90), optest.Gauss(r, 90, n), optest.Gauss(r, n)
 			shape, want := slowly(t, a, b, false)
 			for i := range want {
-				want[i] = 1 / (1 + math.Exp(-want[i]-float64(array.Of[float32](bias)[i%n])))
+				want[i] = 1 / (1 + math.Exp(-want[i]-float64(kernel.Elements[float32](bias)[i%n])))
 			}
 			for _, fixed := range []bool{false, true} {
-				tr := optest.Trial{Node: optest.Node("MatMul"), In: []*array.Array{a, b}, Fixed: []bool{false, fixed, true}, Change: func(c *kernel.Call) {
+				tr := optest.Trial{Node: optest.Node("MatMul"), In: []*kernel.Array{a, b}, Fixed: []bool{false, fixed, true}, Change: func(c *kernel.Call) {
 					c.In, c.Then = append(c.In, bias), tensor.Sigmoid
 				}}
 				optest.Approx(t, fmt.Sprint(m, n, fixed), tr.Same(t, "")[0], shape, want, 3e-6)
@@ -106,14 +105,14 @@ func TestGemm(t *testing.T) {
 						sb = []int{n, k}
 					}
 					a, b := optest.Gauss(r, sa...), optest.Gauss(r, sb...)
-					in := []*array.Array{a, b}
-					var c *array.Array
+					in := []*kernel.Array{a, b}
+					var c *kernel.Array
 					if add != nil {
 						c = optest.Gauss(r, add...)
 						in = append(in, c)
 					}
 					want := make([]float64, m*n)
-					x, y := array.Of[float32](a), array.Of[float32](b)
+					x, y := kernel.Elements[float32](a), kernel.Elements[float32](b)
 					for i := range m {
 						for j := range n {
 							var s float64
@@ -123,7 +122,7 @@ func TestGemm(t *testing.T) {
 							s *= float64(scale)
 							if c != nil {
 								st := kernel.Stretch(c.Shape, []int{m, n})
-								s += float64(2*scale) * float64(array.Of[float32](c)[i*st[0]+j*st[1]])
+								s += float64(2*scale) * float64(kernel.Elements[float32](c)[i*st[0]+j*st[1]])
 							}
 							want[i*n+j] = math.Tanh(s)
 						}

@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/engine/array"
 	"mm-abi.org/mm/onnx/engine/kernel"
 )
 
@@ -63,23 +62,23 @@ func scaling(c *kernel.Call, si, zi int, shape []int, along int) (s scale, err e
 
 // putter returns a function that writes integers, clamped to the range of the
 // output's type.
-func putter(out *array.Array) func(i int, v float64) {
+func putter(out *kernel.Array) func(i int, v float64) {
 	lo, hi := ranges[out.Type][0], ranges[out.Type][1]
 	switch out.Type {
 	case onnx.UINT8:
-		o := array.Of[uint8](out)
+		o := kernel.Elements[uint8](out)
 		return func(i int, v float64) { o[i] = uint8(int64(min(max(v, lo), hi))) }
 	case onnx.INT8:
-		o := array.Of[int8](out)
+		o := kernel.Elements[int8](out)
 		return func(i int, v float64) { o[i] = int8(int64(min(max(v, lo), hi))) }
 	case onnx.UINT16:
-		o := array.Of[uint16](out)
+		o := kernel.Elements[uint16](out)
 		return func(i int, v float64) { o[i] = uint16(int64(min(max(v, lo), hi))) }
 	case onnx.INT16:
-		o := array.Of[int16](out)
+		o := kernel.Elements[int16](out)
 		return func(i int, v float64) { o[i] = int16(int64(min(max(v, lo), hi))) }
 	}
-	o := array.Of[int32](out)
+	o := kernel.Elements[int32](out)
 	return func(i int, v float64) { o[i] = int32(int64(min(max(v, lo), hi))) }
 }
 
@@ -129,7 +128,7 @@ func dequantize(c *kernel.Call) error {
 	if err != nil {
 		return err
 	}
-	from, o := array.Of[float64](x), array.Of[float32](out)
+	from, o := kernel.Elements[float64](x), kernel.Elements[float32](out)
 	c.Each(len(o), 4, func(_, lo, hi int) {
 		for i := lo; i < hi; i++ {
 			by, zero := s.of(i)
@@ -173,7 +172,7 @@ func dynamicQuantize(c *kernel.Call) error {
 		if err != nil {
 			return err
 		}
-		array.Of[float32](a)[0] = by
+		kernel.Elements[float32](a)[0] = by
 	}
 	if len(c.Out) > 2 {
 		a, err := c.Result(2, onnx.UINT8)
@@ -229,9 +228,9 @@ func Linear(c *kernel.Call, run Product) error {
 	}
 	var bias []int32
 	if conv(c) && c.Input(8) != nil {
-		bias = array.Of[int32](c.In[8])
+		bias = kernel.Elements[int32](c.In[8])
 	}
-	put, sums := putter(out), array.Of[int32](acc)
+	put, sums := putter(out), kernel.Elements[int32](acc)
 	c.Each(len(sums), 8, func(_, lo, hi int) {
 		for i := lo; i < hi; i++ {
 			v := sums[i]

@@ -14,7 +14,6 @@ import (
 	"mm-abi.org/mm/core/pool"
 	"mm-abi.org/mm/core/tensor"
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/engine/array"
 	"mm-abi.org/mm/onnx/engine/kernel"
 	"mm-abi.org/mm/onnx/engine/op"
 )
@@ -22,7 +21,7 @@ import (
 // Trial is one application of an operator.
 type Trial struct {
 	Node    *onnx.Node
-	In      []*array.Array
+	In      []*kernel.Array
 	Fixed   []bool
 	Outs    int                  // number of outputs; 0 for one
 	Change  func(c *kernel.Call) // fusions of the planner
@@ -31,18 +30,18 @@ type Trial struct {
 }
 
 // Floats returns an array of float32.
-func Floats(shape []int, v []float32) *array.Array {
-	a, err := new(array.Arena).New(onnx.FLOAT, shape...)
+func Floats(shape []int, v []float32) *kernel.Array {
+	a, err := new(kernel.Arena).New(onnx.FLOAT, shape...)
 	if err != nil {
 		panic(err)
 	}
-	copy(array.Of[float32](a), v)
+	copy(kernel.Elements[float32](a), v)
 	return a
 }
 
 // Gauss returns an array of normally distributed numbers.
-func Gauss(r *rand.Rand, shape ...int) *array.Array {
-	n, err := array.Count(shape)
+func Gauss(r *rand.Rand, shape ...int) *kernel.Array {
+	n, err := kernel.Count(shape)
 	if err != nil {
 		panic(err)
 	}
@@ -54,8 +53,8 @@ func Gauss(r *rand.Rand, shape ...int) *array.Array {
 }
 
 // Bytes8 returns an array of random bytes of an 8-bit type.
-func Bytes8(r *rand.Rand, kind onnx.DType, shape ...int) *array.Array {
-	a, err := new(array.Arena).New(kind, shape...)
+func Bytes8(r *rand.Rand, kind onnx.DType, shape ...int) *kernel.Array {
+	a, err := new(kernel.Arena).New(kind, shape...)
 	if err != nil {
 		panic(err)
 	}
@@ -66,12 +65,12 @@ func Bytes8(r *rand.Rand, kind onnx.DType, shape ...int) *array.Array {
 }
 
 // Longs returns a list of int64.
-func Longs(v ...int64) *array.Array {
-	a, err := new(array.Arena).New(onnx.INT64, len(v))
+func Longs(v ...int64) *kernel.Array {
+	a, err := new(kernel.Arena).New(onnx.INT64, len(v))
 	if err != nil {
 		panic(err)
 	}
-	copy(array.Of[int64](a), v)
+	copy(kernel.Elements[int64](a), v)
 	return a
 }
 
@@ -82,11 +81,11 @@ func Node(name string, attributes ...onnx.Attribute) *onnx.Node {
 
 // Run applies the operator twice with the same call, so that its cache is used,
 // and returns the second results.
-func (tr Trial) Run(t *testing.T, threads int) (out []*array.Array, err error) {
+func (tr Trial) Run(t *testing.T, threads int) (out []*kernel.Array, err error) {
 	t.Helper()
 	p := pool.New(threads)
 	defer p.Close()
-	arena := &array.Arena{Limit: tr.Limit}
+	arena := &kernel.Arena{Limit: tr.Limit}
 	if tr.Limit == 0 {
 		soil(t, arena)
 	}
@@ -111,7 +110,7 @@ func (tr Trial) Run(t *testing.T, threads int) (out []*array.Array, err error) {
 		}
 	}
 	for range 2 {
-		c.Out = make([]*array.Array, max(tr.Outs, 1))
+		c.Out = make([]*kernel.Array, max(tr.Outs, 1))
 		if err := run(c); err != nil {
 			return nil, err
 		}
@@ -120,7 +119,7 @@ func (tr Trial) Run(t *testing.T, threads int) (out []*array.Array, err error) {
 }
 
 // soil leaves nonzero memory in the arena.
-func soil(t *testing.T, arena *array.Arena) {
+func soil(t *testing.T, arena *kernel.Arena) {
 	t.Helper()
 	for words := 1; words <= 1024; words += max(1, words/16) {
 		a, err := arena.New(onnx.UINT64, words)
@@ -135,7 +134,7 @@ func soil(t *testing.T, arena *array.Arena) {
 }
 
 // Same runs on one thread and on three, whose results must be bit-equal.
-func (tr Trial) Same(t *testing.T, name string) []*array.Array {
+func (tr Trial) Same(t *testing.T, name string) []*kernel.Array {
 	t.Helper()
 	one, err := tr.Run(t, 1)
 	if err != nil {
@@ -155,7 +154,7 @@ func (tr Trial) Same(t *testing.T, name string) []*array.Array {
 
 // Approx compares with the result of naive loops, relative to the largest
 // element.
-func Approx(t *testing.T, name string, got *array.Array, shape []int, want []float64, tol float64) {
+func Approx(t *testing.T, name string, got *kernel.Array, shape []int, want []float64, tol float64) {
 	t.Helper()
 	if !slices.Equal(got.Shape, shape) || got.Len() != len(want) {
 		t.Fatalf("%s: %v of %d elements, want %v of %d", name, got.Shape, got.Len(), shape, len(want))
@@ -164,7 +163,7 @@ func Approx(t *testing.T, name string, got *array.Array, shape []int, want []flo
 	for _, v := range want {
 		most = max(most, math.Abs(v))
 	}
-	for i, v := range array.Of[float32](got) {
+	for i, v := range kernel.Elements[float32](got) {
 		if !(math.Abs(float64(v)-want[i]) <= tol*most) {
 			t.Fatalf("%s: element %d: got %v, want %v", name, i, v, want[i])
 		}

@@ -1,12 +1,4 @@
-// Package array holds the tensors that a graph computes with: an element type,
-// a shape, and the elements in row-major order.
-//
-// An [Arena] creates arrays, bounds the bytes that are alive and reuses a
-// buffer after the release of the last array that shares it: most graphs use
-// the same sizes in each run, so almost nothing is allocated from the second
-// run on. Shapes from files are checked with overflow-safe arithmetic before
-// anything is allocated.
-package array
+package kernel
 
 import (
 	"errors"
@@ -120,10 +112,10 @@ func (a *Array) Dim(i int) int {
 
 // Of returns the elements as T, which must have their size; otherwise it
 // panics.
-func Of[T Elem](a *Array) []T {
+func Elements[T Elem](a *Array) []T {
 	var v T
 	if int(unsafe.Sizeof(v)) != Size(a.Type) {
-		panic("array: element size mismatch")
+		panic("kernel: element size mismatch")
 	}
 	if a.n == 0 {
 		return nil
@@ -144,7 +136,7 @@ func (a *Array) Bytes() []byte {
 func (a *Array) View(shape []int) *Array {
 	n, err := Count(shape)
 	if err != nil || n != a.n {
-		panic("array: view size mismatch")
+		panic("kernel: view size mismatch")
 	}
 	if a.buf != nil {
 		a.buf.refs++
