@@ -141,8 +141,8 @@ func TestCall(t *testing.T) {
 		{`{"tool":"words","args":{"a":"x"}}`, `is reserved`},
 		{`{"tool":"rm"}`, `"kind":"unknown","message":"unknown tool \"rm\", available: add, image, leave`},
 	} {
-		call, err := abi.ParseToolCall(c.call)
-		if err != nil {
+		var call abi.ToolCall
+		if err := json.Unmarshal([]byte(c.call), &call); err != nil {
 			t.Fatal(err)
 		}
 		a, err := s.Call(t.Context(), call, have)

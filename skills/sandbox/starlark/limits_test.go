@@ -3,6 +3,7 @@ package starlark
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 
@@ -64,6 +65,32 @@ func TestLimits(t *testing.T) {
 		x := starlark.MakeInt(1).Lsh(bits - 1)
 		if _, err := m.binary(syntax.STAR, x, x); (err == nil) != want {
 			t.Errorf("a product of numbers of %d bits: %v", bits, err)
+		}
+	}
+	for before, want := range map[uint64]bool{maxSteps - 1000: true, maxSteps - 1: false} {
+		thread := newThread("t", io.Discard)
+		thread.Steps = before
+		if _, err := starlark.ExecFileOptions(options, thread, "t", "x = 1", nil); (err == nil) != want {
+			t.Errorf("from step %d: %v", before, err)
+		}
+	}
+}
+
+// TestCharges covers values that take more memory than their elements: with a
+// limit of 8 MiB, the first number of them fits and the second does not.
+func TestCharges(t *testing.T) {
+	for value, n := range map[string][2]int{
+		"1": {150_000, 200_000}, "i + (1 << 40)": {60_000, 100_000}, "range(5)": {60_000, 100_000},
+		"y.append": {20_000, 40_000}, "{}": {10_000, 20_000}, "set()": {10_000, 20_000},
+	} {
+		for i, want := range []sandbox.Kind{"", sandbox.Memory} {
+			g, err := Executor{}.Prepare(t.Context(), program(body("y = []", fmt.Sprintf("for i in range(%d):", n[i]), "  y.append("+value+")", "return 0")))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := g.Call(t.Context(), sandbox.Call{Input: []byte(`{}`)}); sandbox.KindOf(err) != want {
+				t.Errorf("%d of %s: got %v, want kind %q", n[i], value, err, want)
+			}
 		}
 	}
 }

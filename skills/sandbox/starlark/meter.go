@@ -15,12 +15,14 @@ import (
 
 // Minimal sizes of values in bytes, as charged, and limits.
 const (
-	word     = 16      // a value in a list
-	pair     = 128     // an entry of a dict or a set
-	object   = 64      // a list, a tuple, a large number
-	function = 256     // a function with its defaults and closure
-	maxBits  = 1 << 19 // of a number
-	maxLevel = 200     // nested values that are compared or printed
+	word       = 16      // a value in a list
+	grown      = 48      // a value appended to a list, while its array grows
+	pair       = 192     // an entry of a dict or a set, while its table grows
+	object     = 64      // a list, a tuple, a large number
+	emptyTable = 576     // a dict or a set without its entries
+	function   = 256     // a function with its defaults and closure
+	maxBits    = 1 << 19 // of a number
+	maxLevel   = 200     // nested values that are compared or printed
 )
 
 // meter charges one call for its memory and its work.
@@ -40,6 +42,16 @@ func (m *meter) take(n int64) error {
 	}
 	m.used += n
 	return nil
+}
+
+// item charges for an element of a list.
+func (m *meter) item(v starlark.Value) error {
+	if i, ok := v.(starlark.Int); ok { // computing a number of up to 64 bits is free
+		if n, ok := i.Int64(); ok && n != int64(int32(n)) {
+			return m.take(grown + object)
+		}
+	}
+	return m.take(grown)
 }
 
 // work counts n operations that are not steps of the interpreter, and checks

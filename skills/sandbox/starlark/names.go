@@ -32,11 +32,11 @@ type price func(m *meter, self starlark.Value, args starlark.Tuple, kwargs []sta
 // prices holds the builtins that do not cost two traversals of all their
 // arguments. Methods are keyed by the type of their receiver.
 var prices = map[string]price{
-	"len": free, "type": free, "bool": free, "range": free, "hasattr": free, "getattr": free, "ord": free, "float": free, "any": through, "all": through,
+	"len": free, "type": free, "bool": free, "range": flat(object), "dict": table, "set": table, "hasattr": free, "getattr": free, "ord": free, "float": free, "any": through, "all": through,
 	"list": copies(word), "tuple": copies(word), "reversed": copies(word), "enumerate": copies(2*object + word), "zip": copies(2*object + word),
 	"dict.get": keyed, "dict.pop": keyed, "dict.setdefault": keyed, "set.add": keyed, "set.discard": keyed, "set.remove": keyed,
 	"dict.keys": perItem(word), "dict.values": perItem(word), "dict.items": perItem(object + 3*word), "dict.clear": free, "dict.popitem": perItem(1),
-	"list.append": flat(2 * word), "list.clear": free, "list.pop": perItem(1), "list.insert": perItem(1), "list.extend": copies(2 * word),
+	"list.append": appended, "list.clear": free, "list.pop": perItem(1), "list.insert": perItem(1), "list.extend": copies(grown),
 	"string.startswith": free, "string.endswith": free, "string.find": free, "string.rfind": free, "string.index": free, "string.rindex": free, "string.count": free,
 	"string.replace": replaced, "string.format": formatted, "string.join": joined, "string.split": perItem(word), "string.rsplit": perItem(word), "string.splitlines": perItem(word),
 	"string.elems": perItem(word), "string.elem_ords": perItem(word), "string.codepoints": perItem(word), "string.codepoint_ords": perItem(word), "bytes.elems": perItem(word),
@@ -53,6 +53,22 @@ func free(m *meter, self starlark.Value, _ starlark.Tuple, _ []starlark.Tuple) e
 
 func flat(n int64) price {
 	return func(m *meter, _ starlark.Value, _ starlark.Tuple, _ []starlark.Tuple) error { return m.take(n) }
+}
+
+// appended charges for an element of a list.
+func appended(m *meter, _ starlark.Value, args starlark.Tuple, _ []starlark.Tuple) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return m.item(args[0])
+}
+
+// table charges for a new dict or set and its elements.
+func table(m *meter, self starlark.Value, args starlark.Tuple, kwargs []starlark.Tuple) error {
+	if err := m.take(emptyTable); err != nil {
+		return err
+	}
+	return all(m, self, args, kwargs)
 }
 
 // keyed charges for a lookup of the first argument in a dict or a set.
@@ -211,7 +227,7 @@ func (m *meter) guard(key string, b *starlark.Builtin) *starlark.Builtin {
 func (m *meter) collect(it starlark.Iterable) (starlark.Value, error) {
 	var list []starlark.Value
 	for v := range starlark.Elements(it) {
-		if err := m.take(2 * word); err != nil {
+		if err := m.take(grown); err != nil {
 			return nil, err
 		}
 		if err := m.work(1); err != nil {
@@ -245,6 +261,14 @@ func (m *meter) attr(x starlark.Value, name string) (starlark.Value, error) {
 	return v, nil
 }
 
+// kept returns x.name and charges for it: a method may be stored.
+func (m *meter) kept(x starlark.Value, name string) (starlark.Value, error) {
+	if err := m.take(function); err != nil {
+		return nil, err
+	}
+	return m.attr(x, name)
+}
+
 // names returns the globals of a program: builtins that charge their prices,
 // and the functions that rewritten code calls.
 func (m *meter) names() starlark.StringDict {
@@ -275,7 +299,7 @@ func (m *meter) names() starlark.StringDict {
 		if err := starlark.UnpackPositionalArgs("getattr", a, kw, 2, &x, &name, &otherwise); err != nil {
 			return nil, err
 		}
-		v, err := m.attr(x, name)
+		v, err := m.kept(x, name)
 		if err != nil && otherwise != nil {
 			return otherwise, nil
 		}
@@ -298,14 +322,20 @@ func (m *meter) names() starlark.StringDict {
 		return starlark.None, m.augmentIndex(t, token(a[0]), a[1], a[2], a[3])
 	})
 	def(hidden+"attr", func(_ *starlark.Thread, a args) (starlark.Value, error) {
+		return m.kept(a[0], string(a[1].(starlark.String)))
+	})
+	def(hidden+"method", func(_ *starlark.Thread, a args) (starlark.Value, error) {
 		return m.attr(a[0], string(a[1].(starlark.String)))
 	})
 	def(hidden+"key", same(m.key))
 	def(hidden+"store", same(m.store))
-	def(hidden+"item", same(func(starlark.Value) error { return m.take(2 * word) }))
+	def(hidden+"item", same(m.item))
 	def(hidden+"made", same(func(v starlark.Value) error {
-		if _, ok := v.(*starlark.Function); ok {
+		switch v.(type) {
+		case *starlark.Function:
 			return m.take(function)
+		case *starlark.Dict:
+			return m.take(emptyTable)
 		}
 		return m.take(held(v))
 	}))

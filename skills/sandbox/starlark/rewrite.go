@@ -147,7 +147,11 @@ func (r *rewriter) expr(e syntax.Expr) syntax.Expr {
 			return call(e.OpPos, "unary", number(e.OpPos, int(e.Op)), e.X)
 		}
 	case *syntax.CallExpr:
-		e.Fn = r.expr(e.Fn)
+		if dot, ok := e.Fn.(*syntax.DotExpr); ok { // the method is not kept
+			e.Fn = call(dot.Dot, "method", r.expr(dot.X), text(dot.NamePos, dot.Name.Name))
+		} else {
+			e.Fn = r.expr(e.Fn)
+		}
 		r.args(e.Args)
 	case *syntax.DotExpr:
 		return call(e.Dot, "attr", r.expr(e.X), text(e.NamePos, e.Name.Name))

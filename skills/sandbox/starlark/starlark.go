@@ -19,6 +19,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -129,10 +130,9 @@ func (g *guest) Call(ctx context.Context, c sandbox.Call) (reply sandbox.Reply, 
 	inside, stop := context.WithTimeoutCause(ctx, limit, sandbox.Faultf(sandbox.Time, "%s took more than %v", g.name, limit))
 	defer stop()
 	log := sandbox.NewLog(nil)
-	thread := &starlark.Thread{Name: g.name, Print: func(_ *starlark.Thread, msg string) { fmt.Fprintln(log, msg) }}
+	thread := newThread(g.name, log)
 	m := &meter{ctx: inside, name: g.name, limit: g.limits.MemBytes, assets: c.Assets}
 	defer context.AfterFunc(inside, func() { thread.Cancel("ended") })()
-	thread.SetMaxExecutionSteps(maxSteps)
 	defer func() {
 		reply.Log, reply.Usage = log.Bytes(), sandbox.Usage{Time: time.Since(start), Memory: m.used}
 		if r := recover(); r != nil {
@@ -148,6 +148,13 @@ func (g *guest) Call(ctx context.Context, c sandbox.Call) (reply sandbox.Reply, 
 	}
 	reply.Output = []byte(out)
 	return reply, nil
+}
+
+// newThread returns an interpreter thread that prints to log.
+func newThread(name string, log io.Writer) *starlark.Thread {
+	thread := &starlark.Thread{Name: name, Print: func(_ *starlark.Thread, msg string) { fmt.Fprintln(log, msg) }}
+	thread.SetMaxExecutionSteps(maxSteps)
+	return thread
 }
 
 // run executes the file and calls its function with the arguments.
