@@ -82,9 +82,16 @@ func TestDLCRefuses(t *testing.T) {
 
 // A directory of many megabytes is not read.
 func TestDirectoryIsBounded(t *testing.T) {
+	for size, want := range map[int]string{blob.MaxDirectory: "no entry \"model\"", blob.MaxDirectory + 256<<10: "directory exceeds"} {
+		directory(t, size, want)
+	}
+}
+
+// directory reads an archive with a directory of about size bytes.
+func directory(t *testing.T, size int, want string) {
 	var out bytes.Buffer
 	z := zip.NewWriter(&out)
-	for i := range 400 {
+	for i := range size / 4050 {
 		if _, err := z.CreateHeader(&zip.FileHeader{Name: fmt.Sprintf("%d%s", i, strings.Repeat("n", 4000)), Method: zip.Store}); err != nil {
 			t.Fatal(err)
 		}
@@ -92,8 +99,8 @@ func TestDirectoryIsBounded(t *testing.T) {
 	if err := z.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := readDLC(out.Bytes()); err == nil || !strings.Contains(err.Error(), "directory exceeds") {
-		t.Error(err)
+	if _, err := readDLC(out.Bytes()); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("a directory of %d bytes: %v", size, err)
 	}
 }
 

@@ -88,7 +88,7 @@ func TestWrapRefuses(t *testing.T) {
 		}, blob.WrapOptions{File: "a.bin"}, "has 2, choose one of main, decode"},
 		"no such graph":    {nil, blob.WrapOptions{File: "a.bin", Graph: "x"}, `unknown graph "x", the context has main`},
 		"absolute":         {nil, blob.WrapOptions{File: "/a.bin"}, "is absolute"},
-		"out of the way":   {nil, blob.WrapOptions{File: "../a.bin"}, "leads out"},
+		"out of the way":   {nil, blob.WrapOptions{File: "../a.bin"}, "leaves the model's folder"},
 		"of the processor": {func(c *blob.Context) { c.Backend, c.Arch = htp.CPU, 0; c.Graphs[0].Memory = nil }, blob.WrapOptions{File: "a.bin"}, "backend CPU"},
 		"dynamic":          {input(func(x *blob.Tensor) { x.Dynamic = []bool{true, false} }), blob.WrapOptions{File: "a.bin"}, "dynamic dimension"},
 		"four bits":        {input(func(x *blob.Tensor) { x.DType = htp.UFixed4 }), blob.WrapOptions{File: "a.bin"}, "ufixed4 is not an ONNX type"},
@@ -148,7 +148,7 @@ func TestEPContextRefuses(t *testing.T) {
 		want   string
 	}{
 		"no such node":    {func(n *onnx.Node) { n.Domain = "" }, "no node EPContext"},
-		"leads out":       {func(n *onnx.Node) { n.Attributes[2].String = []byte("../a.bin") }, "leads out"},
+		"leads out":       {func(n *onnx.Node) { n.Attributes[2].String = []byte("../a.bin") }, "leaves the model's folder"},
 		"a number":        {func(n *onnx.Node) { n.Attributes[2] = onnx.Int("ep_cache_context", 1) }, "is not a string"},
 		"a text":          {func(n *onnx.Node) { n.Attributes[0] = onnx.String("main_context", "1") }, "is not a number"},
 		"a third mode":    {func(n *onnx.Node) { n.Attributes[1].Int = 2 }, "bad embed_mode: got 2"},

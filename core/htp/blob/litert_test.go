@@ -124,10 +124,10 @@ func TestMany(t *testing.T) {
 			t.Errorf("%s: %.0f allocations for %d dispatches", name, got, n)
 		}
 	}
-	if m, err := readLiteRT(parts(4096, false)); err != nil || len(m.Dispatches) != 4096 || len(m.Bytecodes()) != 1 {
+	if m, err := readLiteRT(parts(blob.MaxDispatches, false)); err != nil || len(m.Dispatches) != blob.MaxDispatches || len(m.Bytecodes()) != 1 {
 		t.Errorf("4096 dispatches: %v", err)
 	}
-	if _, err := readLiteRT(parts(4097, false)); err == nil || !strings.Contains(err.Error(), "operator 4096 of subgraph 0: too many compiled parts") {
+	if _, err := readLiteRT(parts(blob.MaxDispatches+1, false)); err == nil || !strings.Contains(err.Error(), "operator 4096 of subgraph 0: too many compiled parts") {
 		t.Errorf("4097 dispatches: %v", err)
 	}
 }

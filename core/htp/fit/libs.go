@@ -77,7 +77,7 @@ func FindLibraries(dir string) (Libraries, error) {
 	if s.library == "" {
 		return s, nil
 	}
-	s.Build, s.Builds, err = buildOf(s.library)
+	s.Build, s.Builds, err = buildOf(s.library, maxLibrary)
 	return s, err
 }
 
@@ -102,16 +102,16 @@ func (s *Libraries) add(path, name string) {
 	}
 }
 
-// buildOf searches a library for its build, chunk by chunk. If there are two,
-// it returns neither: the choice would be a guess.
-func buildOf(path string) (string, int, error) {
+// buildOf searches the first limit bytes of a library for its build, chunk by
+// chunk. If there are two, it returns neither: the choice would be a guess.
+func buildOf(path string, limit int64) (string, int, error) {
 	f, err := fsx.OpenRegular(path)
 	if err != nil {
 		return "", 0, err
 	}
 	defer f.Close()
 	const overlap = 64
-	r := io.LimitReader(f, maxLibrary)
+	r := io.LimitReader(f, limit)
 	found := map[string]bool{}
 	buf := make([]byte, overlap+chunk)
 	tail := 0

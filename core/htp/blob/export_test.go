@@ -1,0 +1,20 @@
+package blob
+
+// The limits, for tests.
+const (
+	MaxMetadata   = maxMetadata
+	MaxGraphs     = maxGraphs
+	MaxTensors    = maxTensors
+	MaxRank       = maxRank
+	MaxNotes      = maxNotes
+	MaxEntries    = maxEntries
+	MaxSubgraphs  = maxSubgraphs
+	MaxDispatches = maxDispatches
+	MaxLiteRTRank = maxLiteRTRank
+	MaxText       = maxText
+	MaxKeys       = maxKeys
+	MaxDirectory  = maxDirectory
+)
+
+// Options reads a FlexBuffer.
+var Options = options
