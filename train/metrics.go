@@ -50,7 +50,7 @@ type Point struct {
 // since the previous report, and on held-out data.
 func ReadCurves(r io.Reader) (training, held []Point, err error) {
 	s := bufio.NewScanner(r)
-	s.Buffer(nil, maxRecord)
+	s.Buffer(nil, maxRecord+1) // with its newline
 	for n := 1; s.Scan(); n++ {
 		var e record
 		if err := json.Unmarshal(s.Bytes(), &e); err != nil {
@@ -82,7 +82,7 @@ func TrimMetrics(path string, step int) error {
 	defer f.Close()
 	return fsx.Replace(path, 0o644, func(w io.Writer) error {
 		s := bufio.NewScanner(f)
-		s.Buffer(nil, maxRecord)
+		s.Buffer(nil, maxRecord+1) // with its newline
 		s.Split(wholeLines)
 		for s.Scan() {
 			var e record

@@ -65,10 +65,14 @@ func readBounded(path string, size int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if int64(len(b)) > size {
-		return nil, fmt.Errorf("file %s is too large: want at most %d bytes", path, size)
+	return b, checkSize(path, int64(len(b)), size)
+}
+
+func checkSize(path string, n, limit int64) error {
+	if n > limit {
+		return fmt.Errorf("file %s is too large: want at most %d bytes", path, limit)
 	}
-	return b, nil
+	return nil
 }
 
 // ReadTokenizer reads a tokenizer from a GGUF file, a tokenizer.json or

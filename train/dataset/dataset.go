@@ -91,7 +91,7 @@ func ReadText(r io.Reader, separator string, f Filter) iter.Seq2[Document, error
 	sep := []byte(separator)
 	return func(yield func(Document, error) bool) {
 		s := bufio.NewScanner(r)
-		s.Buffer(nil, MaxDocument)
+		s.Buffer(nil, MaxDocument+len(sep))
 		s.Split(func(data []byte, end bool) (int, []byte, error) {
 			if i := bytes.Index(data, sep); i >= 0 {
 				return i + len(sep), data[:i], nil
@@ -102,6 +102,10 @@ func ReadText(r io.Reader, separator string, f Filter) iter.Seq2[Document, error
 			return 0, nil, nil
 		})
 		for n := 1; s.Scan(); n++ {
+			if len(s.Bytes()) > MaxDocument {
+				yield(Document{}, fmt.Errorf("reading text: document %d: %w", n, ErrTooLong))
+				return
+			}
 			doc, ok, err := f.clean(s.Text(), ContextOpen, ContextClose)
 			if err != nil {
 				yield(Document{}, fmt.Errorf("reading text: document %d: %w", n, err))
@@ -135,7 +139,7 @@ func ReadJSONL(r io.Reader, f Filter) iter.Seq2[Document, error] {
 func lines(r io.Reader, read func([]byte) (Document, bool, error)) iter.Seq2[Document, error] {
 	return func(yield func(Document, error) bool) {
 		s := bufio.NewScanner(r)
-		s.Buffer(nil, MaxDocument)
+		s.Buffer(nil, MaxDocument+1) // with its newline
 		for n := 1; s.Scan(); n++ {
 			line := bytes.TrimSpace(s.Bytes())
 			if len(line) == 0 {

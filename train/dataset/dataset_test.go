@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"os"
 	"path/filepath"
@@ -46,8 +47,19 @@ func TestReadText(t *testing.T) {
 			t.Errorf("%s: %s", c.name, d)
 		}
 	}
-	if _, err := Collect(ReadText(bytes.NewReader(make([]byte, MaxDocument+1)), "", Filter{})); !errors.Is(err, ErrTooLong) {
-		t.Errorf("huge document: %v", err)
+	big := strings.Repeat("x", MaxDocument)
+	line := `{"text":"` + big[len(`{"text":""}`):] + `"}`
+	for name, c := range map[string]struct{ at, beyond iter.Seq2[Document, error] }{
+		"last":  {ReadText(strings.NewReader(big), "", Filter{}), ReadText(strings.NewReader(big+"x"), "", Filter{})},
+		"first": {ReadText(strings.NewReader(big+Separator+"y"), "", Filter{}), ReadText(strings.NewReader(big+"x"+Separator+"y"), "", Filter{})},
+		"line":  {ReadJSONL(strings.NewReader(line+"\n"), Filter{}), ReadJSONL(strings.NewReader(line+" \n"), Filter{})},
+	} {
+		if docs, err := Collect(c.at); err != nil || len(docs) == 0 {
+			t.Errorf("%s document of MaxDocument bytes: %d documents, %v", name, len(docs), err)
+		}
+		if _, err := Collect(c.beyond); !errors.Is(err, ErrTooLong) {
+			t.Errorf("%s document of MaxDocument + 1 bytes: %v", name, err)
+		}
 	}
 }
 

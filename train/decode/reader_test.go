@@ -117,6 +117,16 @@ func TestReading(t *testing.T) {
 			t.Fatalf("number %d is %v, want %v", i, alone[0].states[i], v)
 		}
 	}
+	size := len(b[3].states)
+	for key, room := range []int{0: size, 1: size - 1} {
+		r.size = maxHeldStates - room
+		if err := r.read([]example{{key: 10 + key, prompt: "paint a heart"}}); err != nil {
+			t.Fatal(err)
+		}
+		if r.cached(10+key) != (room == size) {
+			t.Errorf("%d states with room for %d of maxHeldStates: cached %v", size, room, r.cached(10+key))
+		}
+	}
 	long := make([]byte, 2000)
 	for i := range long {
 		long[i] = byte('a' + i%26)

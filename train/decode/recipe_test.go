@@ -54,6 +54,27 @@ func TestRecipeFaults(t *testing.T) {
 	}
 }
 
+// Each limit of a recipe accepts its value and refuses one more.
+func TestLimits(t *testing.T) {
+	for name, set := range map[string]func(r *Recipe, more int){
+		"maxBatch":            func(r *Recipe, more int) { r.BatchSize = maxBatch + more },
+		"maxStates":           func(r *Recipe, more int) { r.Core.States = maxStates + more },
+		"maxSteps":            func(r *Recipe, more int) { r.Objective.Steps = maxSteps + more },
+		"maxExamples, scene":  func(r *Recipe, more int) { r.Data.Scene.Examples = maxExamples + more },
+		"maxExamples, speech": func(r *Recipe, more int) { *r = saying("core", "x"); r.Data.Speech.Examples = maxExamples + more },
+	} {
+		at, beyond := drawing("core"), drawing("core")
+		set(&at, 0)
+		set(&beyond, 1)
+		if err := at.Validate(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if beyond.Validate() == nil {
+			t.Errorf("%s + 1: accepted", name)
+		}
+	}
+}
+
 // Faults that require the open core, network or source are located too.
 func TestOpeningFaults(t *testing.T) {
 	core := reading(t)

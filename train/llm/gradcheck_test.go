@@ -35,7 +35,7 @@ func TestGradcheck(t *testing.T) {
 			t.Parallel()
 			entries := 20
 			if testing.Short() {
-				entries = 4
+				entries = 10
 			}
 			results, err := Gradcheck(c, GradcheckOptions{Seed: 7, Entries: entries})
 			if err != nil {

@@ -457,6 +457,26 @@ func TestValidate(t *testing.T) {
 	}
 }
 
+// A configuration at the limit of each dimension is valid, one beyond is not.
+func TestLimits(t *testing.T) {
+	for name, set := range map[string]func(c *Config, n int){
+		"vocab":   func(c *Config, n int) { c.Vocab = n },
+		"hidden":  func(c *Config, n int) { c.Hidden = n },
+		"context": func(c *Config, n int) { c.Context = n },
+		"heads":   func(c *Config, n int) { c.Heads, c.KVHeads, c.HeadDim = n/2, n/2, 2+n%2*2 },
+	} {
+		at, beyond := variants()["plain"], variants()["plain"]
+		set(&at, maxExtent)
+		set(&beyond, maxExtent+1)
+		if err := at.Validate(); err != nil {
+			t.Errorf("%s at the limit: %v", name, err)
+		}
+		if beyond.Validate() == nil {
+			t.Errorf("%s beyond the limit: accepted", name)
+		}
+	}
+}
+
 // An untied model computes the same as the tied one.
 func TestUntie(t *testing.T) {
 	c := variants()["tied-norm"]

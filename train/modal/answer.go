@@ -40,15 +40,15 @@ func (p *Perception) count(t train.Tally) error {
 	return nil
 }
 
-// maxAnswer bounds the tokens of a decoded answer.
-const maxAnswer = 12
+// answerTokens is the number of tokens of a decoded answer.
+const answerTokens = 12
 
 // decode decodes the answers to the questions of the trial batch greedily, after
 // ask has run on it: one pass per token. Each document has at most one question.
 func (p *Perception) decode() ([]string, error) {
 	T, b := p.recipe.SeqLen, p.trial
 	output, done := make([][]int32, len(b.docs)), make([]bool, len(b.docs))
-	for round := range maxAnswer {
+	for round := range answerTokens {
 		going := false
 		for row, d := range b.docs {
 			if len(d.turns) == 0 || done[row] {

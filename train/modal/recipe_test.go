@@ -66,6 +66,35 @@ func TestRecipeFaults(t *testing.T) {
 	}
 }
 
+// Each limit of a recipe accepts its value and refuses one more.
+func TestLimits(t *testing.T) {
+	for name, set := range map[string]func(r *Recipe, more int){
+		"maxPositions":       func(r *Recipe, more int) { r.BatchSize, r.SeqLen = maxPositions/16+more, 16 },
+		"maxTurns":           func(r *Recipe, more int) { r.Data.Turns = maxTurns + more },
+		"maxExamples, scene": func(r *Recipe, more int) { r.Data.Scene.Examples = maxExamples + more },
+		"maxExamples, sound": func(r *Recipe, more int) {
+			r.Modalities = append(r.Modalities, hearing(24))
+			r.Data.Sound = &Sound{Kinds: []string{"tones"}, Examples: maxExamples + more}
+		},
+	} {
+		at, beyond := encoding(), encoding()
+		set(&at, 0)
+		set(&beyond, 1)
+		if err := at.Validate(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if beyond.Validate() == nil {
+			t.Errorf("%s + 1: accepted", name)
+		}
+	}
+	m := &memory{held: map[int][]float32{}, size: maxFeatures - 2}
+	m.put(1, make([]float32, 2))
+	m.put(2, make([]float32, 1))
+	if m.held[1] == nil || m.held[2] != nil || m.size != maxFeatures {
+		t.Errorf("cache of maxFeatures holds %d numbers", m.size)
+	}
+}
+
 // The schema has every key of a layer and of the recipe.
 func TestSchemaNamesKeys(t *testing.T) {
 	raw, err := schemas.FS().Open("stage.schema.json")

@@ -60,12 +60,12 @@ func describe(cfg Config) *builder {
 			b.fault("layer %q: duplicate or invalid name", l.Name)
 			continue
 		}
+		if !b.add(l) {
+			return b // shapes of the following layers are unknown
+		}
 		if len(b.steps) > maxSteps {
 			b.fault("more than %d layers", maxSteps)
 			break
-		}
-		if !b.add(l) {
-			return b // shapes of the following layers are unknown
 		}
 		before = l.Name
 	}

@@ -6,6 +6,14 @@ import (
 	"slices"
 )
 
+// The limits of a description.
+const (
+	MaxExtent   = maxExtent
+	MaxElements = maxElements
+	MaxWeights  = maxWeights
+	MaxSteps    = maxSteps
+)
+
 // Kinds lists the kinds of layers that are computed, Composites those that
 // expand to them.
 func Kinds() []string      { return slices.Sorted(maps.Keys(kinds())) }

@@ -2,6 +2,7 @@ package net_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -162,6 +163,47 @@ func TestFaults(t *testing.T) {
 		_, err := net.New[float32](c.cfg)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %v, want %q", err, c.want)
+		}
+	}
+}
+
+// A description at each limit is accepted, one beyond is refused.
+func TestLimits(t *testing.T) {
+	in := func(rows, cols int) net.Config {
+		return net.Config{Inputs: []net.Port{{Name: "x", Rows: rows, Cols: cols}}, Layers: []net.Layer{{Kind: "gelu"}}, Outputs: []string{"gelu0"}}
+	}
+	product := func(out int, bias bool) net.Config {
+		c := in(1, net.MaxWeights/(1<<14))
+		c.Layers, c.Outputs = []net.Layer{{Kind: "linear", Name: "y", Out: out, NoBias: !bias}}, []string{"y"}
+		return c
+	}
+	deep := func(n int) net.Config {
+		c := in(1, 1)
+		c.Layers = make([]net.Layer, n)
+		for i := range c.Layers {
+			c.Layers[i].Kind = "gelu"
+		}
+		c.Outputs = []string{fmt.Sprintf("gelu%d", n-1)}
+		return c
+	}
+	slice := func(to int) net.Config {
+		c := in(1, 8)
+		c.Layers, c.Outputs = []net.Layer{{Kind: "slice", Name: "y", To: 4}, {Kind: "linear", Name: "z", Out: to}}, []string{"z"}
+		return c
+	}
+	for name, c := range map[string][2]net.Config{
+		"rows":       {in(net.MaxExtent, 1), in(net.MaxExtent+1, 1)},
+		"cols":       {in(1, net.MaxExtent), in(1, net.MaxExtent+1)},
+		"parameters": {slice(net.MaxExtent), slice(net.MaxExtent + 1)},
+		"elements":   {in(net.MaxExtent, net.MaxElements/net.MaxExtent), in(net.MaxExtent, net.MaxElements/net.MaxExtent+1)},
+		"weights":    {product(1<<14, false), product(1<<14, true)},
+		"steps":      {deep(net.MaxSteps), deep(net.MaxSteps + 1)},
+	} {
+		if _, err := net.Describe(c[0]); err != nil {
+			t.Errorf("%s at the limit: %v", name, err)
+		}
+		if _, err := net.Describe(c[1]); err == nil {
+			t.Errorf("%s beyond the limit: accepted", name)
 		}
 	}
 }

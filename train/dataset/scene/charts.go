@@ -38,8 +38,8 @@ type Bar struct {
 
 // Limits of charts.
 const (
-	minBars = 2
-	maxBars = 7
+	leastBars = 2
+	mostBars  = 7
 )
 
 // charts draws a bar chart.
@@ -73,7 +73,7 @@ func (p *pen) charts() Scene {
 // bars returns bars with distinct labels, one visibly the highest and one
 // visibly the lowest.
 func (p *pen) bars(sc scale) []Bar {
-	bars := make([]Bar, p.span(minBars, maxBars))
+	bars := make([]Bar, p.span(leastBars, mostBars))
 	var labels []string
 	switch {
 	case len(bars) <= 4 && p.one(2):

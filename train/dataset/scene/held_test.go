@@ -1,6 +1,8 @@
 package scene
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -134,6 +136,11 @@ func TestSave(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, List)); err == nil {
 		t.Error("list of missing images")
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if err := Save(ctx, filepath.Join(dir, "most"), s, MaxSaved); !errors.Is(err, context.Canceled) {
+		t.Errorf("MaxSaved scenes: %v", err)
 	}
 	for _, n := range []int{0, -1, MaxSaved + 1} {
 		if Save(t.Context(), filepath.Join(dir, "n"), s, n) == nil {

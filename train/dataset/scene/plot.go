@@ -44,7 +44,7 @@ func (p *pen) plot() Scene {
 // columns returns bars with labels a, b, c and so on, or short words. The
 // highest is at least plotHigh, so that heights are distinguishable.
 func (p *pen) columns() []Bar {
-	bars := make([]Bar, p.span(minBars, plotBars))
+	bars := make([]Bar, p.span(leastBars, plotBars))
 	labels := strings.Split(letters, "")
 	if p.one(2) {
 		labels = slices.Clone(subjects)

@@ -90,11 +90,16 @@ func TestPure(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	for _, bad := range []scene.Options{
-		{Split: "test"}, {Size: 63}, {Size: 513}, {Size: -1}, {Kinds: []string{"shape"}}, {Kinds: []string{"shapes:0"}},
+		{Split: "test"}, {Size: scene.MinSize - 1}, {Size: scene.MaxSize + 1}, {Frames: scene.MinFrames - 1}, {Frames: scene.MaxFrames + 1}, {Size: -1}, {Kinds: []string{"shape"}}, {Kinds: []string{"shapes:0"}},
 		{Kinds: []string{"shapes:x"}}, {Kinds: []string{"shapes:9999999"}}, {Kinds: []string{""}},
 	} {
 		if _, err := scene.New(bad); err == nil {
 			t.Errorf("%+v: accepted", bad)
+		}
+	}
+	for _, good := range []scene.Options{{Size: scene.MinSize}, {Size: scene.MaxSize}, {Frames: scene.MinFrames}, {Frames: scene.MaxFrames}} {
+		if _, err := scene.New(good); err != nil {
+			t.Error(err)
 		}
 	}
 	_, err := scene.New(scene.Options{Split: "x", Size: 1, Kinds: []string{"y"}})

@@ -71,8 +71,8 @@ func parsePack(data []byte) (*Pack, error) {
 		return nil, errors.New("not a speech file")
 	}
 	size := int64(binary.LittleEndian.Uint32(data[len(packMagic):]))
-	if size > maxIndex || size > int64(len(data)-head) {
-		return nil, fmt.Errorf("index of %d bytes in a file of %d", size, len(data))
+	if err := checkIndex(size, int64(len(data)-head)); err != nil {
+		return nil, err
 	}
 	var x index
 	if err := json.Unmarshal(data[head:head+int(size)], &x); err != nil {
@@ -91,6 +91,14 @@ func parsePack(data []byte) (*Pack, error) {
 		return nil, fmt.Errorf("digest mismatch of samples: got %x, want %s", sum, x.SHA256)
 	}
 	return &Pack{Engine: x.Engine, Takes: x.Takes, pcm: pcm}, nil
+}
+
+// checkIndex checks the size of an index in a file with rest bytes after the head.
+func checkIndex(size, rest int64) error {
+	if size > maxIndex || size > rest {
+		return fmt.Errorf("index of %d bytes, want at most %d", size, min(maxIndex, rest))
+	}
+	return nil
 }
 
 // samples returns the samples of a take.

@@ -9,7 +9,7 @@ import (
 const (
 	lowFrom, lowTo   = 160.0, 420.0
 	highFrom, highTo = 1300.0, 3200.0
-	maxBeeps         = 5
+	mostBeeps        = 5
 )
 
 // tones returns a number of beeps, low or high, or a rising or falling tone.
@@ -23,7 +23,7 @@ func (s *Source) tones(m *mixer) Clip {
 	if m.chance(0.35) {
 		return m.sweep(harmonics)
 	}
-	count, high := m.between(1, maxBeeps), m.chance(0.5)
+	count, high := m.between(1, mostBeeps), m.chance(0.5)
 	pitch, word := m.in(lowFrom, lowTo), "low"
 	if high {
 		pitch, word = m.in(highFrom, highTo), "high"

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -89,10 +90,15 @@ func TestNoCalls(t *testing.T) {
 	}
 	for _, bad := range []synth.Options{
 		{Documents: -1}, {Documents: synth.MaxDocuments + 1}, {Calls: []string{"no number"}},
-		{Calls: []string{"{a}" + strings.Repeat("x", synth.MaxCall)}}, {Calls: make([]string, synth.MaxCalls+1)},
+		{Calls: []string{"{a}" + strings.Repeat("x", synth.MaxCall-2)}}, {Calls: slices.Repeat([]string{"{a}"}, synth.MaxCalls+1)},
 	} {
 		if synth.Write(io.Discard, bad) == nil {
 			t.Errorf("%d documents, %d calls: accepted", bad.Documents, len(bad.Calls))
 		}
+	}
+	most := synth.Options{Documents: synth.MaxDocuments, Calls: slices.Repeat([]string{"{a}"}, synth.MaxCalls)}
+	most.Calls[0] += strings.Repeat("x", synth.MaxCall-len("{a}"))
+	if err := most.Validate(); err != nil {
+		t.Errorf("options at the limits: %v", err)
 	}
 }

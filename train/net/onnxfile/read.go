@@ -78,6 +78,14 @@ type where struct {
 	index []int
 }
 
+// countable reports an error if float32 does not have all integers up to n.
+func countable(n int) error {
+	if n > maxCount {
+		return fmt.Errorf("size %d, want at most %d", n, maxCount)
+	}
+	return nil
+}
+
 // counting writes a network like n whose weights are their indices.
 func counting(n *net.Net[float32]) (map[string]*where, error) {
 	like, err := net.New[float32](n.Config())
@@ -85,8 +93,8 @@ func counting(n *net.Net[float32]) (map[string]*where, error) {
 		return nil, err
 	}
 	for _, w := range like.Params().Tensors() {
-		if len(w.Data) > maxCount {
-			return nil, fmt.Errorf("tensor %s has %d numbers, want at most %d", w.Name, len(w.Data), maxCount)
+		if err := countable(len(w.Data)); err != nil {
+			return nil, fmt.Errorf("tensor %s: %w", w.Name, err)
 		}
 		for i := range w.Data {
 			w.Data[i] = float32(i)

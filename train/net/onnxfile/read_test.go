@@ -87,3 +87,13 @@ func TestReadOther(t *testing.T) {
 		t.Error("read weights of int64")
 	}
 }
+
+// A tensor of MaxCount numbers can be counted in float32, a larger one cannot.
+func TestCountable(t *testing.T) {
+	if onnxfile.Countable(onnxfile.MaxCount) != nil || float32(onnxfile.MaxCount) == float32(onnxfile.MaxCount-1) {
+		t.Error("MaxCount refused")
+	}
+	if onnxfile.Countable(onnxfile.MaxCount+1) == nil || float32(onnxfile.MaxCount+1) != float32(onnxfile.MaxCount) {
+		t.Error("MaxCount + 1 accepted")
+	}
+}
