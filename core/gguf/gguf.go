@@ -110,6 +110,14 @@ func (f *File) WillNeed() {
 	}
 }
 
+// Release drops the pages of data, a part of a tensor's Data, from memory. It
+// does nothing unless the file is mapped.
+func (f *File) Release(data []byte) {
+	if f.m != nil {
+		f.m.Release(data)
+	}
+}
+
 // Parse validates a file in memory. Tensor data aliases b.
 func Parse(b []byte) (*File, error) {
 	f, err := parse(&cursor{buf: b, size: int64(len(b))})

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"unsafe"
 )
 
 // Map is one file mapped read-only. Writing to Data faults.
@@ -54,6 +55,25 @@ func File(f *os.File) (*Map, error) {
 		return nil, fmt.Errorf("mapping %s: %w", f.Name(), err)
 	}
 	return &Map{Data: data, unmap: unmap}, nil
+}
+
+// Release drops the pages of part from the process's memory; part is a slice of
+// Data, and later reads of it read the file again. Bytes outside of Data are
+// ignored.
+func (m *Map) Release(part []byte) {
+	if len(part) == 0 || len(m.Data) == 0 {
+		return
+	}
+	base, at := uintptr(unsafe.Pointer(&m.Data[0])), uintptr(unsafe.Pointer(&part[0]))
+	if at < base || at+uintptr(len(part)) > base+uintptr(len(m.Data)) {
+		return
+	}
+	page := os.Getpagesize()
+	first := (int(at-base) + page - 1) / page * page
+	last := (int(at-base) + len(part)) / page * page
+	if first < last {
+		release(m.Data[first:last])
+	}
 }
 
 // WillNeed advises the system to read the file ahead.

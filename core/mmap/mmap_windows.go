@@ -27,3 +27,6 @@ func mapBytes(f *os.File, size int) ([]byte, func() error, error) {
 
 // willNeed does nothing: Windows reads ahead by itself.
 func willNeed([]byte) {}
+
+// release does nothing: Windows trims working sets by itself.
+func release([]byte) {}
