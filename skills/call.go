@@ -48,7 +48,7 @@ func (s *Set) Call(ctx context.Context, c abi.ToolCall, assets []sandbox.Asset) 
 	}
 	input, err := json.Marshal(args)
 	if err != nil {
-		return faulted(Answer{}, sandbox.Faultf(sandbox.Args, "arguments are not JSON: %v", err)), nil
+		return faultAnswer(Answer{}, sandbox.Faultf(sandbox.Args, "arguments are not JSON: %v", err)), nil
 	}
 	a := Answer{Args: digest(input)}
 	k, fault := s.find(c.Tool)
@@ -56,11 +56,11 @@ func (s *Set) Call(ctx context.Context, c abi.ToolCall, assets []sandbox.Asset) 
 		fault = k.check(input)
 	}
 	if fault != nil {
-		return faulted(a, fault), nil
+		return faultAnswer(a, fault), nil
 	}
 	named, fault := k.assets(args, assets)
 	if fault != nil {
-		return faulted(a, fault), nil
+		return faultAnswer(a, fault), nil
 	}
 	reply, err := k.guest.Call(ctx, sandbox.Call{Input: input, Assets: named})
 	a.Log, a.Usage = reply.Log, reply.Usage
@@ -68,11 +68,11 @@ func (s *Set) Call(ctx context.Context, c abi.ToolCall, assets []sandbox.Asset) 
 		if !errors.As(err, &fault) {
 			return a, fmt.Errorf("calling skill %s: %w", c.Tool, err)
 		}
-		return faulted(a, fault), nil
+		return faultAnswer(a, fault), nil
 	}
 	line, fault := k.result(reply.Output)
 	if fault != nil {
-		return faulted(a, fault), nil
+		return faultAnswer(a, fault), nil
 	}
 	a.Line, a.Result = line, digest([]byte(line))
 	return a, nil
@@ -80,7 +80,7 @@ func (s *Set) Call(ctx context.Context, c abi.ToolCall, assets []sandbox.Asset) 
 
 // Refused returns the answer to a call that is not made. args is canonical
 // JSON, or the raw text of a malformed call.
-func Refused(args []byte, f *sandbox.Fault) Answer { return faulted(Answer{Args: digest(args)}, f) }
+func Refused(args []byte, f *sandbox.Fault) Answer { return faultAnswer(Answer{Args: digest(args)}, f) }
 
 // find returns a skill that can be called.
 func (s *Set) find(name string) (*skill, *sandbox.Fault) {
@@ -162,8 +162,8 @@ func (k *skill) result(output []byte) (string, *sandbox.Fault) {
 // have written parts of it.
 const maxMessage = 400
 
-// faulted returns the answer that reports a fault.
-func faulted(a Answer, f *sandbox.Fault) Answer {
+// faultAnswer returns the answer that reports a fault.
+func faultAnswer(a Answer, f *sandbox.Fault) Answer {
 	message := strings.ToValidUTF8(f.Message, "\ufffd")
 	if len(message) > maxMessage {
 		message = strings.ToValidUTF8(message[:maxMessage], "") + "…"

@@ -152,7 +152,7 @@ func result(e *expr, point bool) any {
 		return json.Number(e.num.Num().String())
 	}
 	if point {
-		d := rounded(e.num)
+		d := formatRat(e.num)
 		if back, ok := new(big.Rat).SetString(string(d)); ok && back.Cmp(e.num) == 0 {
 			return d
 		}
@@ -164,7 +164,7 @@ func result(e *expr, point bool) any {
 func (c *calc) evaluate(e *expr) any {
 	e = c.rebuild(e, func(a *expr) *expr { return a })
 	if e.kind == number {
-		return rounded(e.num)
+		return formatRat(e.num)
 	}
 	if names := unknowns(e); len(names) > 0 {
 		c.fault("%s has no value", strings.Join(names, ", "))

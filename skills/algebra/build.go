@@ -13,7 +13,7 @@ func (c *calc) build(t *tree) *expr {
 	case "num":
 		return c.rat(t.num)
 	case "name":
-		return c.named(t.name)
+		return c.constantOrSymbol(t.name)
 	case "call":
 		return c.call(t.name, args)
 	case "neg":
@@ -39,8 +39,8 @@ func (c *calc) build(t *tree) *expr {
 	return c.call(t.op, args)
 }
 
-// named returns a constant or an unknown.
-func (c *calc) named(name string) *expr {
+// constantOrSymbol returns a constant or an unknown.
+func (c *calc) constantOrSymbol(name string) *expr {
 	switch name {
 	case "e", "E":
 		return c.sym(euler)

@@ -130,7 +130,7 @@ func (c *calc) raise(b *big.Rat, e int64) *big.Rat {
 	return c.fits(new(big.Rat).SetFrac(num, den))
 }
 
-func whole(n int64) *big.Rat { return big.NewRat(n, 1) }
+func intRat(n int64) *big.Rat { return big.NewRat(n, 1) }
 
 // unitSize reports whether a number is 1 or -1.
 func unitSize(r *big.Rat) bool { return r.IsInt() && r.Num().CmpAbs(big.NewInt(1)) == 0 }

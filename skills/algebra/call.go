@@ -144,7 +144,7 @@ func (c *calc) trig(name string, x *expr) *expr {
 
 // angle returns sin, cos or tan of k*pi, or nil if it has no simple value.
 func (c *calc) angle(name string, k *big.Rat) *expr {
-	twelfths := new(big.Rat).Mul(k, whole(12))
+	twelfths := new(big.Rat).Mul(k, intRat(12))
 	if !twelfths.IsInt() {
 		return nil
 	}

@@ -123,8 +123,8 @@ var realFunctions = map[string]func(float64) float64{
 // precision guarantees.
 const digits = 15
 
-// rounded formats a number in decimals.
-func rounded(r *big.Rat) json.Number {
+// formatRat formats a number in decimals.
+func formatRat(r *big.Rat) json.Number {
 	f := new(big.Float).SetPrec(256).SetRat(r)
 	s := f.Text('g', digits)
 	mantissa, exponent, e := strings.Cut(s, "e")
@@ -147,7 +147,7 @@ func approximate(v complex128) any {
 	if math.Abs(re) <= 1e-13*size {
 		re = 0
 	}
-	part := func(x float64) string { return string(rounded(new(big.Rat).SetFloat64(x))) }
+	part := func(x float64) string { return string(formatRat(new(big.Rat).SetFloat64(x))) }
 	switch {
 	case im == 0:
 		return json.Number(part(re))

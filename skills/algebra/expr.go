@@ -57,7 +57,7 @@ func (c *calc) rat(r *big.Rat) *expr {
 	return &expr{kind: number, num: r, key: r.RatString()}
 }
 
-func (c *calc) int(n int64) *expr { return c.rat(whole(n)) }
+func (c *calc) int(n int64) *expr { return c.rat(intRat(n)) }
 
 func (c *calc) sym(name string) *expr {
 	c.hold(64)
@@ -82,7 +82,7 @@ func (c *calc) split(e *expr) (*big.Rat, *expr) {
 		return e.num, c.int(1)
 	}
 	if e.kind != product || e.args[0].kind != number {
-		return whole(1), e
+		return intRat(1), e
 	}
 	rest := e.args[1:]
 	if len(rest) == 1 {
@@ -120,7 +120,7 @@ func (c *calc) add(terms ...*expr) *expr {
 	var out []*expr
 	for _, k := range sortedKeys(coefs) {
 		if coefs[k].Sign() != 0 {
-			out = append(out, c.scaled(coefs[k], rests[k]))
+			out = append(out, c.scaleTerm(coefs[k], rests[k]))
 		}
 	}
 	if constant.Sign() != 0 || len(out) == 0 {
@@ -135,10 +135,10 @@ func (c *calc) add(terms ...*expr) *expr {
 	return c.node(sum, "", out)
 }
 
-// scaled multiplies a term without a coefficient by n.
-func (c *calc) scaled(n *big.Rat, rest *expr) *expr {
+// scaleTerm multiplies a term without a coefficient by n.
+func (c *calc) scaleTerm(n *big.Rat, rest *expr) *expr {
 	switch {
-	case n.Cmp(whole(1)) == 0:
+	case n.Cmp(intRat(1)) == 0:
 		return rest
 	case rest.kind == number:
 		return c.rat(c.times(n, rest.num))
@@ -151,7 +151,7 @@ func (c *calc) scaled(n *big.Rat, rest *expr) *expr {
 // mul returns the product of factors.
 func (c *calc) mul(factors ...*expr) *expr {
 	defer c.deeper()()
-	coef := whole(1)
+	coef := intRat(1)
 	bases := map[string]*expr{}
 	exps := map[string][]*expr{}
 	var take func(e *expr)
@@ -194,7 +194,7 @@ func (c *calc) mul(factors ...*expr) *expr {
 	if len(rest) == 0 {
 		return c.rat(coef)
 	}
-	one := coef.Cmp(whole(1)) == 0
+	one := coef.Cmp(intRat(1)) == 0
 	if len(rest) == 1 {
 		if one {
 			return rest[0]
@@ -203,7 +203,7 @@ func (c *calc) mul(factors ...*expr) *expr {
 			terms := make([]*expr, len(rest[0].args))
 			for i, t := range rest[0].args {
 				n, r := c.split(t)
-				terms[i] = c.scaled(c.times(coef, n), r)
+				terms[i] = c.scaleTerm(c.times(coef, n), r)
 			}
 			return c.add(terms...)
 		}

@@ -18,7 +18,7 @@ type divisor struct {
 // over the rationals, as far as divisors are found.
 func (c *calc) factor(e *expr) *expr {
 	r := c.newRing(e)
-	q := r.reduced(r.ratio(e))
+	q := r.reduce(r.ratio(e))
 	num, k := r.primitive(q.num)
 	out := []*expr{c.rat(k)}
 	for i, p := range []poly{num, q.den} {
@@ -29,11 +29,11 @@ func (c *calc) factor(e *expr) *expr {
 	if len(q.num) == 0 {
 		return c.int(0)
 	}
-	return c.unexpanded(out)
+	return c.keepCoefficient(out)
 }
 
-// unexpanded returns a product that keeps a number before a sum.
-func (c *calc) unexpanded(list []*expr) *expr {
+// keepCoefficient returns a product that keeps a number before a sum.
+func (c *calc) keepCoefficient(list []*expr) *expr {
 	e := c.mul(list[1:]...)
 	if e.kind == sum && !list[0].is(1) {
 		return c.node(product, "", []*expr{list[0], e})
@@ -72,9 +72,9 @@ func (r *ring) divisors(p poly) []divisor {
 		if least > 0 {
 			a := []byte(r.bare())
 			binary.BigEndian.PutUint16(a[2*i:], uint16(least))
-			p, _ = r.quotient(p, poly{string(a): whole(1)})
+			p, _ = r.quotient(p, poly{string(a): intRat(1)})
 			binary.BigEndian.PutUint16(a[2*i:], 1)
-			out = append(out, divisor{poly{string(a): whole(1)}, least})
+			out = append(out, divisor{poly{string(a): intRat(1)}, least})
 		}
 	}
 	return append(out, r.squares(p)...)
@@ -98,7 +98,7 @@ func (r *ring) squares(p poly) []divisor {
 	g := r.gcd(p, d)
 	b, _ := r.quotient(p, g)
 	q, _ := r.quotient(d, g)
-	q = r.add(q, r.derivative(b, v), whole(-1))
+	q = r.add(q, r.derivative(b, v), intRat(-1))
 	for n := 1; ; n++ {
 		if _, ok := r.isConstant(b); ok {
 			return out
@@ -111,7 +111,7 @@ func (r *ring) squares(p poly) []divisor {
 		}
 		b, _ = r.quotient(b, a)
 		q, _ = r.quotient(q, a)
-		q = r.add(q, r.derivative(b, v), whole(-1))
+		q = r.add(q, r.derivative(b, v), intRat(-1))
 	}
 }
 
@@ -178,7 +178,7 @@ func (r *ring) irreducible(p poly) []poly {
 		return out
 	}
 	return r.assemble(p, len(parts), func(set []int) poly {
-		q := line.constant(whole(1))
+		q := line.constant(intRat(1))
 		for _, i := range set {
 			q = line.raw(q, parts[i])
 		}
@@ -242,11 +242,11 @@ func (r *ring) assemble(p poly, n int, product func(set []int) poly) []poly {
 	return out
 }
 
-func without(list, gone []int) []int {
+func without(list, removed []int) []int {
 	var out []int
 	j := 0
 	for _, v := range list {
-		if j < len(gone) && gone[j] == v {
+		if j < len(removed) && removed[j] == v {
 			j++
 			continue
 		}
@@ -305,14 +305,14 @@ func (r *ring) univariate(p poly, v int) []poly {
 		}
 		out := poly{}
 		for j, k := range q {
-			whole := math.Round(real(k))
-			if math.Abs(imag(k)) > 0.01 || math.Abs(real(k)-whole) > 0.01 || math.Abs(whole) > 1<<50 {
+			n := math.Round(real(k))
+			if math.Abs(imag(k)) > 0.01 || math.Abs(real(k)-n) > 0.01 || math.Abs(n) > 1<<50 {
 				return nil
 			}
-			if whole != 0 {
+			if n != 0 {
 				m := []byte(r.bare())
 				binary.BigEndian.PutUint16(m[2*v:], uint16(j))
-				out[string(m)] = new(big.Rat).SetFloat64(whole)
+				out[string(m)] = new(big.Rat).SetFloat64(n)
 			}
 		}
 		out, _ = r.primitive(out)

@@ -61,7 +61,7 @@ func TestTermLimit(t *testing.T) {
 		p, r := poly{}, newLine(c)
 		if err := attempt(func() {
 			for i := range n {
-				r.put(p, lineKey(i), whole(1))
+				r.put(p, lineKey(i), intRat(1))
 			}
 		}); (err == nil) != want {
 			t.Errorf("polynomial of %d terms: %v", n, err)

@@ -201,7 +201,7 @@ func (p *parser) operand() *tree {
 	case r >= '0' && r <= '9' || r == '.':
 		return p.number()
 	case nameRune(r):
-		return p.named()
+		return p.parseName()
 	case r == 0:
 		p.c.fault("unexpected end of expression, want a number or a name")
 	}
@@ -269,8 +269,8 @@ func (p *parser) group() bool {
 	return len(s) == 4 || s[4] < '0' || s[4] > '9'
 }
 
-// named: a symbol, or a function with its arguments.
-func (p *parser) named() *tree {
+// parseName: a symbol, or a function with its arguments
+func (p *parser) parseName() *tree {
 	start := p.pos
 	for p.pos < len(p.text) {
 		r, size := utf8.DecodeRuneInString(p.text[p.pos:])

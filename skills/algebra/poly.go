@@ -41,7 +41,7 @@ func (r *ring) atom(i, n int) poly {
 	}
 	k := []byte(r.bare())
 	binary.BigEndian.PutUint16(k[2*i:], uint16(n))
-	return r.folded(poly{string(k): whole(1)})
+	return r.applyFolds(poly{string(k): intRat(1)})
 }
 
 // exp returns the exponent of an atom in a term.
@@ -89,7 +89,7 @@ func (r *ring) add(a, b poly, k *big.Rat) poly { // a + k b
 
 func (r *ring) scale(a poly, k *big.Rat) poly { return r.add(poly{}, a, k) }
 
-func (r *ring) mul(a, b poly) poly { return r.folded(r.raw(a, b)) }
+func (r *ring) mul(a, b poly) poly { return r.applyFolds(r.raw(a, b)) }
 
 // raw multiplies without folding.
 func (r *ring) raw(a, b poly) poly {
@@ -121,7 +121,7 @@ func (r *ring) pow(a poly, n int) poly {
 	if n < 0 || n > maxPower {
 		r.c.fault("power too high: got %d, limit %d", n, maxPower)
 	}
-	out := r.constant(whole(1))
+	out := r.constant(intRat(1))
 	for ; n > 0; n >>= 1 {
 		if n&1 == 1 {
 			out = r.mul(out, a)
@@ -133,8 +133,8 @@ func (r *ring) pow(a poly, n int) poly {
 	return out
 }
 
-// folded applies the folds of the ring.
-func (r *ring) folded(p poly) poly {
+// applyFolds applies the folds of the ring.
+func (r *ring) applyFolds(p poly) poly {
 	for again := len(r.folds) > 0; again; {
 		again = false
 		out := poly{}
@@ -149,7 +149,7 @@ func (r *ring) folded(p poly) poly {
 			n := exp(k, i)
 			rest := []byte(k)
 			binary.BigEndian.PutUint16(rest[2*i:], uint16(n%f.power))
-			value := r.constant(whole(1))
+			value := r.constant(intRat(1))
 			for range n / f.power {
 				value = r.raw(value, f.value)
 			}
@@ -210,7 +210,7 @@ func (r *ring) quotient(a, b poly) (poly, bool) {
 		q := r.c.over(a[la], b[lb])
 		r.put(out, string(k), q)
 		r.c.step(len(a))
-		a = r.add(a, r.raw(poly{string(k): whole(1)}, b), new(big.Rat).Neg(q))
+		a = r.add(a, r.raw(poly{string(k): intRat(1)}, b), new(big.Rat).Neg(q))
 	}
 	return out, true
 }
@@ -233,7 +233,7 @@ func (r *ring) coefs(p poly, i int) []poly {
 // and the number that it was divided by.
 func (r *ring) primitive(p poly) (poly, *big.Rat) {
 	if len(p) == 0 {
-		return p, whole(1)
+		return p, intRat(1)
 	}
 	num, den := new(big.Int), big.NewInt(1)
 	for _, v := range p {
@@ -249,7 +249,7 @@ func (r *ring) primitive(p poly) (poly, *big.Rat) {
 	if p[lead(p)].Sign() < 0 {
 		k.Neg(k)
 	}
-	return r.scale(p, r.c.over(whole(1), k)), k
+	return r.scale(p, r.c.over(intRat(1), k)), k
 }
 
 // gcd returns the primitive greatest common divisor.
@@ -272,7 +272,7 @@ func (r *ring) gcd(a, b poly) poly {
 	}
 	switch {
 	case v < 0:
-		return r.constant(whole(1))
+		return r.constant(intRat(1))
 	case a.degree(v) == 0:
 		return r.gcd(a, r.common(b, v))
 	case b.degree(v) == 0:
@@ -323,7 +323,7 @@ func (r *ring) remainder(a, b poly, v int) poly {
 		la := r.coefs(a, v)[da]
 		shift := []byte(r.bare())
 		binary.BigEndian.PutUint16(shift[2*v:], uint16(da-db))
-		a = r.add(r.raw(a, lb), r.raw(r.raw(la, poly{string(shift): whole(1)}), b), whole(-1))
+		a = r.add(r.raw(a, lb), r.raw(r.raw(la, poly{string(shift): intRat(1)}), b), intRat(-1))
 		r.c.step(len(a) + 1)
 	}
 	return a
@@ -336,7 +336,7 @@ func (r *ring) derivative(p poly, v int) poly {
 		if n := exp(k, v); n > 0 {
 			m := []byte(k)
 			binary.BigEndian.PutUint16(m[2*v:], uint16(n-1))
-			r.put(out, string(m), r.c.times(p[k], whole(int64(n))))
+			r.put(out, string(m), r.c.times(p[k], intRat(int64(n))))
 		}
 	}
 	return out

@@ -50,13 +50,13 @@ func (c *calc) pow(b, e *expr) *expr {
 			return c.mul(c.pow(c.rat(new(big.Rat).Abs(k)), e), c.pow(c.mul(sign, rest), e))
 		}
 	case sum:
-		if g := c.content(b); e.kind == number && !isInt && g.Cmp(whole(1)) != 0 {
-			return c.mul(c.pow(c.rat(g), e), c.pow(c.mul(c.rat(c.over(whole(1), g)), b), e))
+		if g := c.content(b); e.kind == number && !isInt && g.Cmp(intRat(1)) != 0 {
+			return c.mul(c.pow(c.rat(g), e), c.pow(c.mul(c.rat(c.over(intRat(1), g)), b), e))
 		}
 	case power:
 		inner := b.args[1]
 		// (z^a)^b is z^(ab) for a whole b, and for -1 < a <= 1.
-		if isInt || inner.kind == number && inner.num.Cmp(whole(-1)) > 0 && inner.num.Cmp(whole(1)) <= 0 {
+		if isInt || inner.kind == number && inner.num.Cmp(intRat(-1)) > 0 && inner.num.Cmp(intRat(1)) <= 0 {
 			return c.pow(b.args[0], c.mul(inner, e))
 		}
 	}
@@ -130,11 +130,11 @@ func (c *calc) root(b, e *big.Rat) *expr {
 	if e.Num().BitLen() > 10 || e.Denom().BitLen() > 10 {
 		c.fault("exponent %s is too large", shorten(e.RatString()))
 	}
-	coef := whole(1)
+	coef := intRat(1)
 	var atoms []*expr
 	for i, n := range []*big.Int{b.Num(), b.Denom()} {
 		for _, f := range c.primes(n) {
-			all := c.times(e, whole(int64(1-2*i)*f.times))
+			all := c.times(e, intRat(int64(1-2*i)*f.times))
 			floor, frac := floorOf(all)
 			coef = c.times(coef, c.raise(new(big.Rat).SetInt(f.p), floor.Int64()))
 			if frac.Sign() != 0 {
@@ -150,7 +150,7 @@ func (c *calc) root(b, e *big.Rat) *expr {
 	if len(atoms) > 1 {
 		rest = c.node(product, "", atoms)
 	}
-	return c.scaled(coef, rest)
+	return c.scaleTerm(coef, rest)
 }
 
 // factorOf is a divisor and its multiplicity.

@@ -42,11 +42,11 @@ func (c *calc) newRing(list ...*expr) *ring {
 		i, q := r.at[k], p.list[p.at[k]]
 		switch {
 		case q.base.kind == symbol && q.base.name == imaginary:
-			r.folds[i] = fold{2, r.constant(whole(-1))}
+			r.folds[i] = fold{2, r.constant(intRat(-1))}
 		case q.rest != nil && q.rest.is(1):
 			if v := r.ratio(q.base); v.den != nil {
 				if d, ok := r.isConstant(v.den); ok {
-					r.folds[i] = fold{int(q.den), r.scale(v.num, c.over(whole(1), d))}
+					r.folds[i] = fold{int(q.den), r.scale(v.num, c.over(intRat(1), d))}
 				}
 			}
 		}
@@ -122,7 +122,7 @@ func (p *parts) keep(key string, q part) {
 // ratio converts an expression to the atoms of the ring.
 func (r *ring) ratio(e *expr) ratio {
 	defer r.c.deeper()()
-	one := r.constant(whole(1))
+	one := r.constant(intRat(1))
 	switch e.kind {
 	case number:
 		return ratio{r.constant(e.num), one}
@@ -151,7 +151,7 @@ func (r *ring) ratio(e *expr) ratio {
 				f = r.power(r.ratio(e.args[0]), ks[i].Num().Int64())
 			} else {
 				key := atomKey(e.args[0], rest)
-				n := new(big.Rat).Mul(ks[i], whole(r.dens[r.at[key]]))
+				n := new(big.Rat).Mul(ks[i], intRat(r.dens[r.at[key]]))
 				f = r.power(ratio{r.atom(r.at[key], 1), one}, n.Num().Int64())
 			}
 			out = ratio{r.mul(out.num, f.num), r.mul(out.den, f.den)}
@@ -165,12 +165,12 @@ func (r *ring) plus(a, b ratio) ratio {
 	da, okA := r.isConstant(a.den)
 	db, okB := r.isConstant(b.den)
 	if okA && okB {
-		return ratio{r.add(r.scale(a.num, r.c.over(whole(1), da)), b.num, r.c.over(whole(1), db)), r.constant(whole(1))}
+		return ratio{r.add(r.scale(a.num, r.c.over(intRat(1), da)), b.num, r.c.over(intRat(1), db)), r.constant(intRat(1))}
 	}
 	g := r.gcd(a.den, b.den)
 	qa, _ := r.quotient(a.den, g)
 	qb, _ := r.quotient(b.den, g)
-	return ratio{r.add(r.mul(a.num, qb), r.mul(b.num, qa), whole(1)), r.mul(a.den, qb)}
+	return ratio{r.add(r.mul(a.num, qb), r.mul(b.num, qa), intRat(1)), r.mul(a.den, qb)}
 }
 
 func (r *ring) power(a ratio, n int64) ratio {
@@ -183,42 +183,42 @@ func (r *ring) power(a ratio, n int64) ratio {
 	return ratio{r.pow(a.num, int(n)), r.pow(a.den, int(n))}
 }
 
-// reduced rationalizes square roots of numbers in the denominator, cancels
+// reduce rationalizes square roots of numbers in the denominator, cancels
 // common divisors and clears fractions in the denominator.
-func (r *ring) reduced(a ratio) ratio {
+func (r *ring) reduce(a ratio) ratio {
 	for i := range r.atoms {
 		f, ok := r.folds[i]
 		if _, constant := r.isConstant(f.value); !ok || f.power != 2 || !constant || a.den.degree(i) == 0 {
 			continue
 		}
 		cs := r.coefs(a.den, i)
-		conjugate := r.add(cs[0], r.mul(cs[1], r.atom(i, 1)), whole(-1))
+		conjugate := r.add(cs[0], r.mul(cs[1], r.atom(i, 1)), intRat(-1))
 		a = ratio{r.mul(a.num, conjugate), r.mul(a.den, conjugate)}
 	}
 	if len(a.den) == 0 {
 		r.c.fault("division by zero")
 	}
 	if len(a.num) == 0 {
-		return ratio{poly{}, r.constant(whole(1))}
+		return ratio{poly{}, r.constant(intRat(1))}
 	}
 	g := r.gcd(a.num, a.den)
 	num, _ := r.quotient(a.num, g)
 	den, _ := r.quotient(a.den, g)
 	den, kd := r.primitive(den)
-	return ratio{r.scale(num, r.c.over(whole(1), kd)), den}
+	return ratio{r.scale(num, r.c.over(intRat(1), kd)), den}
 }
 
 // over returns a ratio as an expression: a sum if the denominator is a number.
 func (r *ring) over(a ratio) *expr {
 	if d, ok := r.isConstant(a.den); ok {
-		return r.expr(r.scale(a.num, r.c.over(whole(1), d)))
+		return r.expr(r.scale(a.num, r.c.over(intRat(1), d)))
 	}
 	num, k := r.primitive(a.num)
-	return r.c.mul(r.c.rat(k), r.c.div(r.factored(num), r.expr(a.den)))
+	return r.c.mul(r.c.rat(k), r.c.div(r.extractAtoms(num), r.expr(a.den)))
 }
 
-// factored extracts the atoms that occur in every term of p.
-func (r *ring) factored(p poly) *expr {
+// extractAtoms extracts the atoms that occur in every term of p.
+func (r *ring) extractAtoms(p poly) *expr {
 	out := r.c.int(1)
 	for i := range r.atoms {
 		least := maxPower * 4

@@ -102,7 +102,7 @@ func degree(e *expr) *big.Rat {
 	for _, f := range factors(e) {
 		switch {
 		case f.kind == symbol && len(unknowns(f)) > 0:
-			total.Add(total, whole(1))
+			total.Add(total, intRat(1))
 		case f.kind == power && f.args[1].kind == number && len(unknowns(f.args[0])) > 0:
 			total.Add(total, f.args[1].num)
 		}
@@ -138,7 +138,7 @@ func byPowers(a, b *expr) int {
 func exponent(e *expr, name string) *big.Rat {
 	for _, f := range factors(e) {
 		if f.kind == symbol && f.name == name {
-			return whole(1)
+			return intRat(1)
 		}
 		if f.kind == power && f.args[0].kind == symbol && f.args[0].name == name && f.args[1].kind == number {
 			return f.args[1].num
@@ -150,7 +150,7 @@ func exponent(e *expr, name string) *big.Rat {
 // writeProduct formats factors with a negative exponent as the denominator and
 // combines roots of numbers of one order.
 func writeProduct(e *expr) (string, int) {
-	coef := whole(1)
+	coef := intRat(1)
 	var above, below []*expr
 	roots := map[string]*big.Int{} // by exponent
 	exps := map[string]*big.Rat{}
@@ -247,7 +247,7 @@ func writePower(b, e *expr) string {
 	switch {
 	case e.kind == number && e.num.Cmp(big.NewRat(1, 2)) == 0:
 		return "sqrt(" + show(b) + ")"
-	case e.kind == number && e.num.Cmp(whole(1)) == 0:
+	case e.kind == number && e.num.Cmp(intRat(1)) == 0:
 		return within(b, asPower)
 	case b.kind == symbol && b.name == euler && e.kind != number:
 		return "exp(" + show(e) + ")"

@@ -44,11 +44,11 @@ func (c *calc) together(e *expr, circle bool) *expr {
 				continue
 			}
 			if j, ok := r.at[c.call("sin", a.args).key]; ok {
-				r.folds[i] = fold{2, r.add(r.constant(whole(1)), r.atom(j, 2), whole(-1))}
+				r.folds[i] = fold{2, r.add(r.constant(intRat(1)), r.atom(j, 2), intRat(-1))}
 			}
 		}
 	}
-	return r.over(r.reduced(r.ratio(e)))
+	return r.over(r.reduce(r.ratio(e)))
 }
 
 func (c *calc) trigonometric(e *expr) bool {
@@ -78,7 +78,7 @@ func (c *calc) expand(e *expr) *expr {
 	if _, ok := r.isConstant(q.den); ok {
 		return r.over(q)
 	}
-	q = r.reduced(q)
+	q = r.reduce(q)
 	var terms []*expr
 	den := r.expr(q.den)
 	for _, k := range sortedKeys(q.num) {

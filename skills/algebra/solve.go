@@ -122,7 +122,7 @@ func (c *calc) zeros(e *expr, x string, round int) solution {
 		c.fault("this kind of equation is not supported")
 	}
 	r := c.newRing(e)
-	num := r.reduced(r.ratio(e)).num
+	num := r.reduce(r.ratio(e)).num
 	var on []int // atoms with x
 	for i, a := range r.atoms {
 		if a.has(x) && num.degree(i) > 0 {
@@ -159,8 +159,8 @@ func (c *calc) zeros(e *expr, x string, round int) solution {
 		for len(cs) < 3 {
 			cs = append(cs, poly{})
 		}
-		a := r.add(cs[0], r.mul(cs[2], f.value), whole(1))
-		free := r.add(r.mul(a, a), r.mul(r.mul(cs[1], cs[1]), f.value), whole(-1))
+		a := r.add(cs[0], r.mul(cs[2], f.value), intRat(1))
+		free := r.add(r.mul(a, a), r.mul(r.mul(cs[1], cs[1]), f.value), intRat(-1))
 		if len(cs) > 3 {
 			break
 		}

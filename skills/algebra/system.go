@@ -8,7 +8,7 @@ func (c *calc) system(eqs []*expr, names []string) []map[string]*expr {
 	var left []*expr
 	for _, e := range eqs {
 		r := c.newRing(e)
-		e = r.expr(r.reduced(r.ratio(e)).num)
+		e = r.expr(r.reduce(r.ratio(e)).num)
 		if e.is(0) {
 			continue
 		}

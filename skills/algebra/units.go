@@ -25,7 +25,7 @@ func (c *calc) convert(text, to string) any {
 		}
 		c.fault("%s is %s and %s is %s", shorten(text), q.Dim, shorten(to), u.Dim)
 	}
-	return rounded(c.over(q.Size, u.Size))
+	return formatRat(c.over(q.Size, u.Size))
 }
 
 // temperature converts between scales with different zeros, such as 20 °C.
@@ -42,7 +42,7 @@ func (c *calc) degrees(t, to *tree, short bool) (json.Number, bool) {
 	if !ok || !okInto || from == kelvin && into == kelvin {
 		return "", false
 	}
-	return rounded(c.fits(convertScale(v, from, into))), true
+	return formatRat(c.fits(convertScale(v, from, into))), true
 }
 
 // plain returns the number and the unit of a term such as -40 degC.
@@ -108,10 +108,10 @@ func (c *calc) dimension(t *tree) (d dim, ok bool) {
 		if t.op == "/" {
 			b = b.Times(-1)
 		}
-		return c.bounded(a.Plus(b)), okA && okB
+		return c.checkDim(a.Plus(b)), okA && okB
 	case "^":
 		a, okA := c.dimension(t.args[0])
-		return c.raised(a, c.unitPower(t.args[1])), okA
+		return c.raiseDim(a, c.unitPower(t.args[1])), okA
 	}
 	c.fault("%s is not allowed with units", t.name)
 	return d, false
@@ -143,13 +143,13 @@ func (c *calc) quantity(t *tree) quantity {
 		return quantity{Size: c.plus(a.Size, b.Size), Dim: a.Dim}
 	case "*":
 		a, b := c.quantity(t.args[0]), c.quantity(t.args[1])
-		return quantity{Size: c.times(a.Size, b.Size), Dim: c.bounded(a.Dim.Plus(b.Dim))}
+		return quantity{Size: c.times(a.Size, b.Size), Dim: c.checkDim(a.Dim.Plus(b.Dim))}
 	case "/":
 		a, b := c.quantity(t.args[0]), c.quantity(t.args[1])
-		return quantity{Size: c.over(a.Size, b.Size), Dim: c.bounded(a.Dim.Plus(b.Dim.Times(-1)))}
+		return quantity{Size: c.over(a.Size, b.Size), Dim: c.checkDim(a.Dim.Plus(b.Dim.Times(-1)))}
 	case "^":
 		a, n := c.quantity(t.args[0]), c.unitPower(t.args[1])
-		return quantity{Size: c.raise(a.Size, int64(n)), Dim: c.raised(a.Dim, n)}
+		return quantity{Size: c.raise(a.Size, int64(n)), Dim: c.raiseDim(a.Dim, n)}
 	}
 	c.fault("%s is not allowed in a quantity", t.name)
 	return quantity{}
@@ -172,10 +172,10 @@ func (c *calc) unitPower(t *tree) int {
 	return int(n)
 }
 
-func (c *calc) raised(d dim, n int) dim { return c.bounded(d.Times(n)) }
+func (c *calc) raiseDim(d dim, n int) dim { return c.checkDim(d.Times(n)) }
 
-// bounded refuses dimensions with exponents beyond 64.
-func (c *calc) bounded(d dim) dim {
+// checkDim refuses dimensions with exponents beyond 64.
+func (c *calc) checkDim(d dim) dim {
 	for _, n := range d {
 		if n < -64 || n > 64 {
 			c.fault("exponent of a unit: got %d, want -64 to 64", n)

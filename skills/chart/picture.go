@@ -53,7 +53,7 @@ func Read(c charge, set *glyph.Set, pix []byte, w, h int) (Table, error) {
 		return Table{}, err
 	}
 	for n := 0; min(w, h) < enough && n < 2; n++ { // letters of six pixels match better at twelve
-		pix, w, h = doubled(pix, w, h)
+		pix, w, h = double(pix, w, h)
 		if err := c.Step(int64(w) * int64(h) * 16); err != nil {
 			return Table{}, err
 		}
@@ -86,9 +86,9 @@ func Read(c charge, set *glyph.Set, pix []byte, w, h int) (Table, error) {
 	return t, err
 }
 
-// doubled returns an image of twice the width and height with interpolated
+// double returns an image of twice the width and height with interpolated
 // pixels.
-func doubled(pix []byte, w, h int) ([]byte, int, int) {
+func double(pix []byte, w, h int) ([]byte, int, int) {
 	out := make([]byte, 12*w*h)
 	for y := range 2 * h {
 		near, other := y/2, min(h-1, y/2+1) // weights 3 and 1
@@ -328,11 +328,11 @@ func (v *view) strokes(x int) (rows []float64, contrast float64) {
 		}
 		rows = append(rows, sum/weight)
 	}
-	return evenly(rows), contrast
+	return evenRows(rows), contrast
 }
 
-// evenly returns rows if they are evenly spaced, otherwise nil.
-func evenly(rows []float64) []float64 {
+// evenRows returns rows if they are evenly spaced, otherwise nil.
+func evenRows(rows []float64) []float64 {
 	n := len(rows)
 	if n < 2 || n > 40 {
 		return nil

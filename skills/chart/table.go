@@ -89,7 +89,7 @@ func readCSV(data []byte) (Table, error) {
 				t.Labels, t.Values = append(t.Labels, rows[0][i]), append(t.Values, v)
 			}
 		}
-		return t.checked()
+		return t.check()
 	}
 	var t Table
 	for i, row := range rows {
@@ -108,7 +108,7 @@ func readCSV(data []byte) (Table, error) {
 		}
 		t.Labels, t.Values = append(t.Labels, strings.TrimSpace(row[0])), append(t.Values, v)
 	}
-	return t.checked()
+	return t.check()
 }
 
 // numberOf parses a cell: 1,234.5, 12 %, $3.
@@ -135,7 +135,7 @@ func readJSON(data []byte) (Table, error) {
 			if len(both.Labels) != len(both.Values) {
 				return t, faultf("table has %d labels and %d values", len(both.Labels), len(both.Values))
 			}
-			return Table{both.Labels, both.Values}.checked()
+			return Table{both.Labels, both.Values}.check()
 		}
 		return readObject(data)
 	}
@@ -163,7 +163,7 @@ func readJSON(data []byte) (Table, error) {
 		}
 		t.Labels, t.Values = append(t.Labels, *row.Label), append(t.Values, *row.Value)
 	}
-	return t.checked()
+	return t.check()
 }
 
 // readObject parses labels and numbers in the order of the file.
@@ -189,10 +189,10 @@ func readObject(data []byte) (Table, error) {
 	if _, err := dec.Token(); err != nil {
 		return t, faultf("parsing the table: %v", err)
 	}
-	return t.checked()
+	return t.check()
 }
 
-func (t Table) checked() (Table, error) {
+func (t Table) check() (Table, error) {
 	if len(t.Values) == 0 {
 		return t, faultf("table has no row of a label and a number")
 	}

@@ -36,12 +36,12 @@ func line(list []part) []item {
 		for _, it := range append(slices.Clone(f.over), f.low...) {
 			f.box = f.box.Union(it.box)
 		}
-		return sorted(append(line(rest), f))
+		return sortByX(append(line(rest), f))
 	}
 	return signs(list)
 }
 
-func sorted(list []item) []item {
+func sortByX(list []item) []item {
 	slices.SortStableFunc(list, func(a, b item) int { return a.box.Min.X - b.box.Min.X })
 	return list
 }
@@ -115,7 +115,7 @@ func signs(list []part) []item {
 		}
 		out = append(out, it)
 	}
-	return sorted(out)
+	return sortByX(out)
 }
 
 func abs(n int) int { return max(n, -n) }

@@ -40,7 +40,7 @@ func persons(text string) []Finding {
 	var out []Finding
 	for _, f := range forms {
 		for _, at := range f.re.FindAllStringIndex(text, maxFindings+1) {
-			if s := text[at[0]:at[1]]; (f.is == nil || f.is(s)) && !((f.kind == "card" || f.kind == "phone") && grouped(text, at[0])) {
+			if s := text[at[0]:at[1]]; (f.is == nil || f.is(s)) && !((f.kind == "card" || f.kind == "phone") && followsDigits(text, at[0])) {
 				out = append(out, Finding{f.kind, s, at[0], at[1]})
 			}
 		}
@@ -48,9 +48,9 @@ func persons(text string) []Finding {
 	return first(out)
 }
 
-// grouped reports whether a group of digits comes just before, so that the
+// followsDigits reports whether a group of digits comes just before, so that the
 // number is the rest of a longer one.
-func grouped(text string, at int) bool {
+func followsDigits(text string, at int) bool {
 	if at < 2 || text[at-1] != ' ' && text[at-1] != '-' {
 		return false
 	}

@@ -113,30 +113,30 @@ func rawCall(number uintptr, a ...uintptr) unix.Errno {
 	return e
 }
 
-// denied prints "no" if every call fails, otherwise the calls that succeed.
-func denied(calls map[string]func() unix.Errno) func() {
+// deny prints "no" if every call fails, otherwise the calls that succeed.
+func deny(calls map[string]func() unix.Errno) func() {
 	return func() {
-		done := []string{}
+		succeeded := []string{}
 		for name, f := range calls {
 			if f() == 0 {
-				done = append(done, name)
+				succeeded = append(succeeded, name)
 			}
 		}
-		if len(done) == 0 {
+		if len(succeeded) == 0 {
 			fmt.Print(`"no"`)
 		} else {
-			fmt.Printf("%q", done)
+			fmt.Printf("%q", succeeded)
 		}
 	}
 }
 
-// plain makes system calls by number with plausible arguments.
-func plain(numbers map[string][]uintptr) func() {
+// systemCalls makes system calls by number with plausible arguments.
+func systemCalls(numbers map[string][]uintptr) func() {
 	calls := map[string]func() unix.Errno{}
 	for name, a := range numbers {
 		calls[name] = func() unix.Errno { return rawCall(a[0], a[1:]...) }
 	}
-	return denied(calls)
+	return deny(calls)
 }
 
 func str(s string) uintptr {
@@ -224,7 +224,7 @@ func reach(harm func(string, func(), ...sandbox.Kind)) {
 		}
 		fmt.Print(`"no"`)
 	})
-	harm("fork by exec", denied(map[string]func() unix.Errno{
+	harm("fork by exec", deny(map[string]func() unix.Errno{
 		"start": func() unix.Errno {
 			_, err := os.StartProcess("/bin/sh", []string{"sh"}, &os.ProcAttr{})
 			return toErrno(err)
@@ -232,8 +232,8 @@ func reach(harm func(string, func(), ...sandbox.Kind)) {
 		"exec": func() unix.Errno { return toErrno(syscall.Exec("/bin/sh", []string{"sh"}, nil)) },
 		"exe":  func() unix.Errno { return toErrno(syscall.Exec("/proc/self/exe", []string{"sh"}, nil)) },
 	}))
-	harm("clone3", plain(map[string][]uintptr{"clone3": {unix.SYS_CLONE3, str("\x00\x00\x00\x00"), 88}}))
-	harm("namespaces", plain(map[string][]uintptr{
+	harm("clone3", systemCalls(map[string][]uintptr{"clone3": {unix.SYS_CLONE3, str("\x00\x00\x00\x00"), 88}}))
+	harm("namespaces", systemCalls(map[string][]uintptr{
 		"unshare user": {unix.SYS_UNSHARE, unix.CLONE_NEWUSER}, "unshare net": {unix.SYS_UNSHARE, unix.CLONE_NEWNET}, "setns": {unix.SYS_SETNS, 0, 0},
 		"clone": {unix.SYS_CLONE, unix.CLONE_NEWUSER | uintptr(unix.SIGCHLD)},
 	}))
@@ -252,7 +252,7 @@ func reach(harm func(string, func(), ...sandbox.Kind)) {
 		}
 		fmt.Print(`"no"`)
 	})
-	harm("sockets of others", plain(map[string][]uintptr{
+	harm("sockets of others", systemCalls(map[string][]uintptr{
 		"connect": {unix.SYS_CONNECT, 0, str("x"), 16}, "bind": {unix.SYS_BIND, 0, str("x"), 16}, "accept": {unix.SYS_ACCEPT, 0, 0, 0}, "sendto": {unix.SYS_SENDTO, 1, str("x"), 1, 0, 0, 0},
 		"recvmsg": {unix.SYS_RECVMSG, 0, str("x"), 0}, "io_uring": {unix.SYS_IO_URING_SETUP, 8, str(string(make([]byte, 120)))},
 	}))
@@ -280,7 +280,7 @@ func reach(harm func(string, func(), ...sandbox.Kind)) {
 		}
 		fmt.Print(`"no"`)
 	})
-	harm("writing", denied(map[string]func() unix.Errno{
+	harm("writing", deny(map[string]func() unix.Errno{
 		"create": func() unix.Errno { return toErrno(os.WriteFile("/in/x", []byte("x"), 0o644)) }, "root": func() unix.Errno { return toErrno(os.WriteFile("/x", []byte("x"), 0o644)) },
 		"mkdir": func() unix.Errno { return toErrno(os.Mkdir("/x", 0o755)) }, "symlink": func() unix.Errno { return toErrno(os.Symlink("/etc", "/in/x")) },
 		"link": func() unix.Errno { return toErrno(os.Link("/in", "/x")) }, "rename": func() unix.Errno { return toErrno(os.Rename("/in", "/x")) },
@@ -323,32 +323,32 @@ func reach(harm func(string, func(), ...sandbox.Kind)) {
 
 // calls adds guests that try system calls.
 func calls(harm func(string, func(), ...sandbox.Kind)) {
-	harm("mounts", plain(map[string][]uintptr{
+	harm("mounts", systemCalls(map[string][]uintptr{
 		"mount": {unix.SYS_MOUNT, str("tmpfs"), str("/in"), str("tmpfs"), 0, 0}, "remount": {unix.SYS_MOUNT, 0, str("/"), 0, unix.MS_REMOUNT | unix.MS_BIND, 0}, "umount": {unix.SYS_UMOUNT2, str("/"), unix.MNT_DETACH},
 		"pivot": {unix.SYS_PIVOT_ROOT, str("/"), str("/in")}, "chroot": {unix.SYS_CHROOT, str("/in")}, "fsopen": {unix.SYS_FSOPEN, str("tmpfs"), 0}, "open_tree": {unix.SYS_OPEN_TREE, ^uintptr(99), str("/"), 1},
 		"move_mount": {unix.SYS_MOVE_MOUNT, 0, str(""), 0, str(""), 0}, "mount_setattr": {unix.SYS_MOUNT_SETATTR, ^uintptr(99), str("/"), 0, str(string(make([]byte, 32))), 32},
 	}))
-	harm("handles of files", plain(map[string][]uintptr{
+	harm("handles of files", systemCalls(map[string][]uintptr{
 		"name_to_handle": {unix.SYS_NAME_TO_HANDLE_AT, ^uintptr(99), str("/"), str("\x80" + string(make([]byte, 140))), str("abcd"), 0}, "open_by_handle": {unix.SYS_OPEN_BY_HANDLE_AT, 0, str(string(make([]byte, 40))), 0},
 		"fanotify": {unix.SYS_FANOTIFY_INIT, 0, 0}, "inotify": {unix.SYS_INOTIFY_INIT1, 0},
 	}))
-	harm("other processes", plain(map[string][]uintptr{
+	harm("other processes", systemCalls(map[string][]uintptr{
 		"ptrace": {unix.SYS_PTRACE, 0, 0, 0, 0}, "attach": {unix.SYS_PTRACE, unix.PTRACE_SEIZE, 1, 0, 0}, "readv": {unix.SYS_PROCESS_VM_READV, 1, 0, 0, 0, 0, 0}, "writev": {unix.SYS_PROCESS_VM_WRITEV, 1, 0, 0, 0, 0, 0},
 		"pidfd": {unix.SYS_PIDFD_OPEN, 1, 0}, "getfd": {unix.SYS_PIDFD_GETFD, 0, 0, 0}, "kcmp": {unix.SYS_KCMP, 1, 1, 0, 0, 0}, "setpriority": {unix.SYS_SETPRIORITY, 0, 0, 0},
 	}))
-	harm("uncounted memory", plain(map[string][]uintptr{
+	harm("uncounted memory", systemCalls(map[string][]uintptr{
 		"memfd": {unix.SYS_MEMFD_CREATE, str("x"), 0}, "secret": {unix.SYS_MEMFD_SECRET, 0}, "shmget": {unix.SYS_SHMGET, 0, 1 << 20, 0o600}, "msgget": {unix.SYS_MSGGET, 0, 0o600}, "mq": {unix.SYS_MQ_OPEN, str("x"), 0x42, 0o600, 0}, "semget": {unix.SYS_SEMGET, 0, 1, 0o600},
 		"shared": {unix.SYS_MMAP, 0, 1 << 30, 3, unix.MAP_SHARED | unix.MAP_ANON, ^uintptr(0), 0}, "growing": {unix.SYS_MMAP, 0, 1 << 30, 3, unix.MAP_PRIVATE | unix.MAP_ANON | unix.MAP_GROWSDOWN, ^uintptr(0), 0},
 		"huge": {unix.SYS_MMAP, 0, 1 << 30, 3, unix.MAP_PRIVATE | unix.MAP_ANON | unix.MAP_HUGETLB, ^uintptr(0), 0}, "private": {unix.SYS_MMAP, 0, 1 << 30, 3, unix.MAP_PRIVATE | unix.MAP_ANON, ^uintptr(0), 0},
 		"reserved": {unix.SYS_MMAP, 0, 1 << 40, 0, unix.MAP_PRIVATE | unix.MAP_ANON | unix.MAP_NORESERVE, ^uintptr(0), 0}, "mlock": {unix.SYS_MLOCKALL, 1}, "remap": {unix.SYS_REMAP_FILE_PAGES, 0, 0, 0, 0, 0}, "userfaultfd": {unix.SYS_USERFAULTFD, 0},
 	}))
-	harm("the kernel", plain(map[string][]uintptr{
+	harm("the kernel", systemCalls(map[string][]uintptr{
 		"bpf": {unix.SYS_BPF, 0, str(string(make([]byte, 128))), 128}, "perf": {unix.SYS_PERF_EVENT_OPEN, str(string(make([]byte, 128))), 0, ^uintptr(0), ^uintptr(0), 0}, "keyctl": {unix.SYS_KEYCTL, 0, ^uintptr(2), 1}, "add_key": {unix.SYS_ADD_KEY, str("user"), str("x"), str("x"), 1, ^uintptr(2)},
 		"request_key": {unix.SYS_REQUEST_KEY, str("user"), str("x"), 0, 0}, "init_module": {unix.SYS_INIT_MODULE, str("x"), 1, str("")}, "kexec": {unix.SYS_KEXEC_LOAD, 0, 0, 0, 0}, "reboot": {unix.SYS_REBOOT, 0xfee1dead, 672274793, 0x89abcdef},
 		"syslog": {unix.SYS_SYSLOG, 3, str(string(make([]byte, 64))), 64}, "swapon": {unix.SYS_SWAPON, str("/x"), 0}, "sethostname": {unix.SYS_SETHOSTNAME, str("x"), 1}, "settime": {unix.SYS_SETTIMEOFDAY, str(string(make([]byte, 16))), 0}, "clock_settime": {unix.SYS_CLOCK_SETTIME, 0, str(string(make([]byte, 16)))},
 		"acct": {unix.SYS_ACCT, 0}, "quotactl": {unix.SYS_QUOTACTL, 0, 0, 0, 0}, "personality": {unix.SYS_PERSONALITY, 0x0040000}, "vhangup": {unix.SYS_VHANGUP},
 	}))
-	harm("sandbox settings", plain(map[string][]uintptr{
+	harm("sandbox settings", systemCalls(map[string][]uintptr{
 		"affinity": {unix.SYS_SCHED_SETAFFINITY, 0, 8, str("\xff\xff\xff\xff\xff\xff\xff\xff")}, "scheduler": {unix.SYS_SCHED_SETSCHEDULER, 0, 3, str(string(make([]byte, 8)))}, "setuid": {unix.SYS_SETUID, 0}, "setgroups": {unix.SYS_SETGROUPS, 0, 0}, "capset": {unix.SYS_CAPSET, str("\x22\x05\x08\x20\x00\x00\x00\x00"), str("\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff" + string(make([]byte, 16)))},
 		"seccomp": {unix.SYS_SECCOMP, 1, 0, 0}, "landlock": {unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, 1}, "pdeathsig": {unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, 0}, "no_new_privs": {unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 0}, "dumpable": {unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 1},
 		"subreaper": {unix.SYS_PRCTL, unix.PR_SET_CHILD_SUBREAPER, 1}, "setsid": {unix.SYS_SETSID}, "ioctl": {unix.SYS_IOCTL, 0, unix.TIOCSTI, str("x")},

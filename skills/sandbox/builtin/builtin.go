@@ -50,7 +50,7 @@ const between = 1 << 10
 func (c *Call) Step(n int64) error {
 	before := c.steps / between
 	if c.steps += n; c.steps/between != before || n >= between {
-		return c.ended()
+		return c.endCause()
 	}
 	return nil
 }
@@ -63,10 +63,10 @@ func (c *Call) Hold(n int64) error {
 	}
 	c.held = max(0, c.held+n)
 	c.peak = max(c.peak, c.held)
-	return c.ended()
+	return c.endCause()
 }
 
-func (c *Call) ended() error {
+func (c *Call) endCause() error {
 	if c.ctx.Err() != nil {
 		return context.Cause(c.ctx)
 	}
@@ -164,7 +164,7 @@ func (g *guest) Call(ctx context.Context, in sandbox.Call) (sandbox.Reply, error
 		case d = <-result:
 		case <-time.After(g.grace):
 			g.abandon(result)
-			return sandbox.Reply{Usage: sandbox.Usage{Time: time.Since(start)}}, ended(ctx, inside)
+			return sandbox.Reply{Usage: sandbox.Usage{Time: time.Since(start)}}, endCause(ctx, inside)
 		}
 	}
 	reply := sandbox.Reply{Output: d.out, Log: log.Bytes(), Usage: sandbox.Usage{Time: time.Since(start), Memory: c.peak}}
@@ -174,7 +174,7 @@ func (g *guest) Call(ctx context.Context, in sandbox.Call) (sandbox.Reply, error
 	return reply, d.err
 }
 
-func ended(outer, inside context.Context) error {
+func endCause(outer, inside context.Context) error {
 	if outer.Err() != nil {
 		return outer.Err()
 	}

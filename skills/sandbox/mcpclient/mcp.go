@@ -62,7 +62,7 @@ func (e Executor) Prepare(ctx context.Context, p sandbox.Program) (sandbox.Guest
 		return nil, err
 	}
 	s := &guest{program: g, name: p.Name, spec: *p.MCP, output: p.Limits.Filled().OutputBytes}
-	_, err = g.Talk(ctx, nil, maxOverhead, s.conversation(func(ctx context.Context, c *sdk.ClientSession) error { return s.pinned(ctx, c) }))
+	_, err = g.Talk(ctx, nil, maxOverhead, s.conversation(func(ctx context.Context, c *sdk.ClientSession) error { return s.checkPin(ctx, c) }))
 	if err != nil && (sandbox.KindOf(err) == sandbox.Refused || sandbox.KindOf(err) == "") {
 		return nil, errors.Join(err, g.Close())
 	}
@@ -118,7 +118,7 @@ func (g *guest) Call(ctx context.Context, in sandbox.Call) (sandbox.Reply, error
 	var output []byte
 	// An answer may be sent twice: structured and as text.
 	reply, err := g.Talk(ctx, in.Assets, maxOverhead+8*g.output, g.conversation(func(ctx context.Context, c *sdk.ClientSession) error {
-		err := g.pinned(ctx, c)
+		err := g.checkPin(ctx, c)
 		if err == nil {
 			output, err = g.ask(ctx, c, in.Input)
 		}
@@ -148,8 +148,8 @@ func (g *guest) conversation(f func(context.Context, *sdk.ClientSession) error) 
 	}
 }
 
-// pinned refuses a server whose tools differ from the pinned ones.
-func (g *guest) pinned(ctx context.Context, c *sdk.ClientSession) error {
+// checkPin refuses a server whose tools differ from the pinned ones.
+func (g *guest) checkPin(ctx context.Context, c *sdk.ClientSession) error {
 	l, err := g.list(ctx, c)
 	if err != nil {
 		return err

@@ -79,7 +79,7 @@ func open(t testing.TB) (Executor, string) {
 	return e, l.SHA256
 }
 
-func pinned(t testing.TB, act, pin string) sandbox.Program {
+func checkPin(t testing.TB, act, pin string) sandbox.Program {
 	p := server(t, act)
 	p.MCP.Tools = pin
 	return p
@@ -89,7 +89,7 @@ func TestSuite(t *testing.T) {
 	e, pin := open(t)
 	s := skilltest.Suite{Executor: e, Programs: map[string]sandbox.Program{}, Needs: needs}
 	for act := range served {
-		s.Programs[act] = pinned(t, act, pin)
+		s.Programs[act] = checkPin(t, act, pin)
 	}
 	s.Run(t)
 }
@@ -108,7 +108,7 @@ func TestCorpus(t *testing.T) {
 	all := harms()
 	for _, act := range slices.Sorted(maps.Keys(all)) {
 		h := all[act]
-		list = append(list, skilltest.Hostile{Name: act, Program: pinned(t, act, pin), Ends: h.ends, Answer: h.gives})
+		list = append(list, skilltest.Hostile{Name: act, Program: checkPin(t, act, pin), Ends: h.ends, Answer: h.gives})
 	}
 	skilltest.Corpus(t, e, needs, list)
 }
@@ -128,7 +128,7 @@ func flips() harm {
 // before any call.
 func TestPin(t *testing.T) {
 	e, pin := open(t)
-	g, err := e.Prepare(t.Context(), pinned(t, "flips", pin))
+	g, err := e.Prepare(t.Context(), checkPin(t, "flips", pin))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,9 +143,9 @@ func TestPin(t *testing.T) {
 		t.Errorf("%q, %v", reply.Output, err)
 	}
 	for name, p := range map[string]sandbox.Program{
-		"wrong pin": pinned(t, skilltest.Echo, strings.Repeat("0", 64)), "no pin": server(t, skilltest.Echo),
-		"other tool": func() sandbox.Program { p := pinned(t, skilltest.Echo, pin); p.MCP.Tool = "rm"; return p }(),
-		"no server":  func() sandbox.Program { p := pinned(t, skilltest.Echo, pin); p.MCP = nil; return p }(),
+		"wrong pin": checkPin(t, skilltest.Echo, strings.Repeat("0", 64)), "no pin": server(t, skilltest.Echo),
+		"other tool": func() sandbox.Program { p := checkPin(t, skilltest.Echo, pin); p.MCP.Tool = "rm"; return p }(),
+		"no server":  func() sandbox.Program { p := checkPin(t, skilltest.Echo, pin); p.MCP = nil; return p }(),
 	} {
 		if g, err := e.Prepare(t.Context(), p); sandbox.KindOf(err) != sandbox.Refused {
 			t.Errorf("%s: %v", name, err)
@@ -159,7 +159,7 @@ func TestPin(t *testing.T) {
 // TestText checks that text becomes the output that the manifest names.
 func TestText(t *testing.T) {
 	e, pin := open(t)
-	p := pinned(t, "flips", pin)
+	p := checkPin(t, "flips", pin)
 	p.MCP.Text = "text"
 	g, err := e.Prepare(t.Context(), p)
 	if err != nil {
@@ -173,5 +173,5 @@ func TestText(t *testing.T) {
 
 func TestWarm(t *testing.T) {
 	e, pin := open(t)
-	skilltest.Warm(t, e, pinned(t, skilltest.Echo, pin), "mcp")
+	skilltest.Warm(t, e, checkPin(t, skilltest.Echo, pin), "mcp")
 }

@@ -28,7 +28,7 @@ func FuzzLayers(f *testing.F) {
 		}
 		top := t.TempDir()
 		e := New(Options{Dir: filepath.Join(top, "images"), Blob: b.open})
-		root, _, err := e.unpacked(t.Context(), sha)
+		root, _, err := e.ensure(t.Context(), sha)
 		if err != nil && sandbox.KindOf(err) != sandbox.Refused {
 			t.Fatal(err)
 		}

@@ -49,8 +49,8 @@ func digest(ref string) (string, error) {
 	return m[1], nil
 }
 
-// encoded returns the hash of a digest in a document, which is untrusted.
-func encoded[T ~string](d T) string { return strings.TrimPrefix(string(d), "sha256:") }
+// hexDigest returns the hash of a digest in a document, which is untrusted.
+func hexDigest[T ~string](d T) string { return strings.TrimPrefix(string(d), "sha256:") }
 
 // image holds the documents of an image.
 type image struct {
@@ -90,7 +90,7 @@ func (e *Executor) read(ctx context.Context, sha string) (*image, error) {
 		return nil, sandbox.Refuse("got %d layers, want 1 to %d", len(doc.Layers), maxLayers)
 	}
 	i := &image{layers: doc.Layers}
-	if err := e.document(ctx, encoded(doc.Config.Digest), &i.config); err != nil {
+	if err := e.document(ctx, hexDigest(doc.Config.Digest), &i.config); err != nil {
 		return nil, err
 	}
 	if i.config.OS != "linux" || i.config.Architecture != runtime.GOARCH {
@@ -111,7 +111,7 @@ func here(list []ocispec.Descriptor) (string, error) {
 			continue
 		}
 		if p.OS == "linux" && p.Architecture == runtime.GOARCH {
-			return encoded(d.Digest), nil
+			return hexDigest(d.Digest), nil
 		}
 		have = append(have, p.OS+"/"+p.Architecture)
 	}

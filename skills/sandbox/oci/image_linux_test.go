@@ -94,7 +94,7 @@ func TestLayers(t *testing.T) {
 				t.Fatal(err)
 			}
 			e := executor(t, b)
-			root, _, err := e.unpacked(t.Context(), sha)
+			root, _, err := e.ensure(t.Context(), sha)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -103,7 +103,7 @@ func TestLayers(t *testing.T) {
 				t.Error(d)
 			}
 			clear(b) // not read again
-			if again, _, err := e.unpacked(t.Context(), sha); err != nil || again != root {
+			if again, _, err := e.ensure(t.Context(), sha); err != nil || again != root {
 				t.Errorf("%s, %v", again, err)
 			}
 		})
@@ -165,7 +165,7 @@ func TestHostileImages(t *testing.T) {
 		"an invalid digest":         changed(func(_ *ocispec.Image, m *ocispec.Manifest) { m.Layers[0].Digest = "sha256:../../etc" }),
 		"a layer of other bytes": func(t *testing.T, b blobs) string {
 			return b.image(t, func(_ *ocispec.Image, m *ocispec.Manifest) {
-				b[m.Layers[0].Digest.Encoded()] = packed(t, append(layer(t, guest), 0))
+				b[m.Layers[0].Digest.Encoded()] = compress(t, append(layer(t, guest), 0))
 			}, layer(t, guest))
 		},
 		"a layer cut off": func(t *testing.T, b blobs) string {

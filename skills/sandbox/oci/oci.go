@@ -54,7 +54,7 @@ func (e *Executor) Prepare(ctx context.Context, p sandbox.Program) (sandbox.Gues
 	if err != nil {
 		return nil, err
 	}
-	root, run, err := e.unpacked(ctx, sha)
+	root, run, err := e.ensure(ctx, sha)
 	if err != nil {
 		var fault *sandbox.Fault
 		if errors.As(err, &fault) {
@@ -67,8 +67,8 @@ func (e *Executor) Prepare(ctx context.Context, p sandbox.Program) (sandbox.Gues
 	return e.opt.Programs.Prepare(ctx, p)
 }
 
-// unpacked returns the root of an image on disk and its plan.
-func (e *Executor) unpacked(ctx context.Context, sha string) (root string, p *plan, err error) {
+// ensure returns the root of an image on disk and its plan.
+func (e *Executor) ensure(ctx context.Context, sha string) (root string, p *plan, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	dir, err := fsx.Create(e.opt.Dir, 0o700, fsx.Options{})

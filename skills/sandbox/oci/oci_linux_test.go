@@ -99,7 +99,7 @@ func layer(t testing.TB, entries ...entry) []byte {
 	return buf.Bytes()
 }
 
-func packed(t testing.TB, data []byte) []byte {
+func compress(t testing.TB, data []byte) []byte {
 	var buf bytes.Buffer
 	w := gzip.NewWriter(&buf)
 	w.Write(data)
@@ -117,7 +117,7 @@ func (b blobs) image(t testing.TB, change func(*ocispec.Image, *ocispec.Manifest
 	m := ocispec.Manifest{MediaType: ocispec.MediaTypeImageManifest}
 	for _, l := range layers {
 		c.RootFS.DiffIDs = append(c.RootFS.DiffIDs, godigest.FromBytes(l))
-		m.Layers = append(m.Layers, b.add(packed(t, l), ocispec.MediaTypeImageLayerGzip))
+		m.Layers = append(m.Layers, b.add(compress(t, l), ocispec.MediaTypeImageLayerGzip))
 	}
 	if change != nil {
 		change(&c, &m)

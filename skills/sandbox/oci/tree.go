@@ -111,7 +111,7 @@ func (t *tree) add(layer int, h *tar.Header, data string) error {
 		}
 		n.kind, n.target = link, h.Linkname
 	case tar.TypeLink:
-		of, err := t.linked(h.Linkname)
+		of, err := t.hardLinkTarget(h.Linkname)
 		if err != nil {
 			return fmt.Errorf("%s: %w", h.Name, err)
 		}
@@ -125,8 +125,8 @@ func (t *tree) add(layer int, h *tar.Header, data string) error {
 	return nil
 }
 
-// linked returns the file that a hard link names.
-func (t *tree) linked(name string) (*node, error) {
+// hardLinkTarget returns the file that a hard link names.
+func (t *tree) hardLinkTarget(name string) (*node, error) {
 	parts, err := split(name)
 	if err != nil {
 		return nil, err
@@ -178,14 +178,14 @@ func (n *node) whiteout(layer int, name string) error {
 		n.prune(layer)
 		return nil
 	}
-	gone := strings.TrimPrefix(name, whiteout)
-	if gone == "" || gone == "." || gone == ".." {
+	target := strings.TrimPrefix(name, whiteout)
+	if target == "" || target == "." || target == ".." {
 		return fmt.Errorf("invalid whiteout %q", name)
 	}
-	if child := n.children[gone]; child != nil && child.layer == layer && child.kind == folder {
+	if child := n.children[target]; child != nil && child.layer == layer && child.kind == folder {
 		child.prune(layer)
 	} else if child != nil && child.layer != layer {
-		delete(n.children, gone)
+		delete(n.children, target)
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ func (e *Executor) unpack(ctx context.Context, i *image, dir *fsx.Dir) (*plan, e
 		return nil, err
 	}
 	for n, d := range i.layers {
-		if err := e.layer(ctx, t, n+1, d, encoded(i.config.RootFS.DiffIDs[n]), dir, &left); err != nil {
+		if err := e.layer(ctx, t, n+1, d, hexDigest(i.config.RootFS.DiffIDs[n]), dir, &left); err != nil {
 			return nil, fmt.Errorf("layer %d: %w", n+1, err)
 		}
 	}
@@ -70,7 +70,7 @@ func (e *Executor) unpack(ctx context.Context, i *image, dir *fsx.Dir) (*plan, e
 // layer adds one layer to the tree; left is the number of bytes that may
 // follow.
 func (e *Executor) layer(ctx context.Context, t *tree, n int, d ocispec.Descriptor, diff string, dir *fsx.Dir, left *int64) error {
-	blob, err := e.open(ctx, encoded(d.Digest))
+	blob, err := e.open(ctx, hexDigest(d.Digest))
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (e *Executor) layer(ctx context.Context, t *tree, n int, d ocispec.Descript
 			if err := entries.is(diff); err != nil {
 				return sandbox.Refuse("unpacked: %v", err)
 			}
-			if err := packed.is(encoded(d.Digest)); err != nil {
+			if err := packed.is(hexDigest(d.Digest)); err != nil {
 				return sandbox.Refuse("%v", err)
 			}
 			return nil

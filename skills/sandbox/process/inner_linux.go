@@ -47,7 +47,7 @@ func inner() error {
 	if err := pin(s.CPUs); err != nil {
 		return fmt.Errorf("setting the processor affinity: %w", err)
 	}
-	if err := unprivileged(s.Drop); err != nil {
+	if err := dropPrivileges(s.Drop); err != nil {
 		return err
 	}
 	visible := append([]string{"/in"}, s.Read...)
@@ -248,9 +248,9 @@ func pin(n int) error {
 	return unix.SchedSetaffinity(0, &want)
 }
 
-// unprivileged drops every capability, and if drop the user, for this thread
+// dropPrivileges drops every capability, and if drop the user, for this thread
 // and the program it becomes.
-func unprivileged(drop bool) error {
+func dropPrivileges(drop bool) error {
 	const noRoot = 0xef // SECBIT_NOROOT, NO_SETUID_FIXUP, NO_CAP_AMBIENT_RAISE, all locked, and KEEP_CAPS_LOCKED
 	if err := unix.Prctl(unix.PR_SET_SECUREBITS, noRoot, 0, 0, 0); err != nil {
 		return fmt.Errorf("dropping privileges: %w", err)

@@ -51,14 +51,14 @@ func (e *Executor) Prepare(ctx context.Context, p sandbox.Program) (sandbox.Gues
 	if err != nil {
 		return nil, err
 	}
-	if err := permitted(p.Allow); err != nil {
+	if err := checkAllow(p.Allow); err != nil {
 		return nil, err
 	}
 	if l.MilliCPU%1000 != 0 {
 		return nil, sandbox.Refuse("process cannot limit a guest to %g processors: want an integer", float64(l.MilliCPU)/1000)
 	}
 	if p.Image == nil {
-		if err := executable(p.Code, p.Allow.Read); err != nil {
+		if err := checkExecutable(p.Code, p.Allow.Read); err != nil {
 			return nil, err
 		}
 	} else if len(p.Allow.Read) > 0 {
@@ -69,16 +69,16 @@ func (e *Executor) Prepare(ctx context.Context, p sandbox.Program) (sandbox.Gues
 	}
 	g := &Guest{name: p.Name, args: p.Args, image: p.Image, limits: l, allow: p.Allow}
 	if p.Image == nil {
-		if g.program, err = sealed("mm-skill", int64(len(p.Code)), bytes.NewReader(p.Code)); err != nil {
+		if g.program, err = seal("mm-skill", int64(len(p.Code)), bytes.NewReader(p.Code)); err != nil {
 			return nil, fmt.Errorf("copying the program: %w", err)
 		}
 	}
 	return g, nil
 }
 
-// permitted refuses permissions that cannot be granted, and skills that do not
+// checkAllow refuses permissions that cannot be granted, and skills that do not
 // allow what a native program always has.
-func permitted(a modules.Allow) error {
+func checkAllow(a modules.Allow) error {
 	if err := sandbox.None("process", a, "clock", "random", "env", "read"); err != nil {
 		return err
 	}
@@ -96,10 +96,10 @@ func permitted(a modules.Allow) error {
 	return nil
 }
 
-// executable refuses code unless it is an ELF program of this machine whose
+// checkExecutable refuses code unless it is an ELF program of this machine whose
 // interpreter, if it has one, is readable in the sandbox. The kernel checks the
 // rest.
-func executable(code []byte, read []string) error {
+func checkExecutable(code []byte, read []string) error {
 	f, err := elf.NewFile(bytes.NewReader(code))
 	if err != nil {
 		return sandbox.Refuse("not a native program: %v", err)
@@ -146,8 +146,8 @@ func (e *Executor) probe(ctx context.Context) error {
 	return c.cmd.Wait()
 }
 
-// sealed copies bytes into a memory file that cannot be changed.
-func sealed(name string, size int64, r io.Reader) (*os.File, error) {
+// seal copies bytes into a memory file that cannot be changed.
+func seal(name string, size int64, r io.Reader) (*os.File, error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|unix.MFD_EXEC)
 	if errors.Is(err, unix.EINVAL) { // Linux before 6.3: always executable
 		fd, err = unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
@@ -304,7 +304,7 @@ func (g *Guest) fault(outer, inside context.Context, err error, state *os.Proces
 	switch {
 	case !ok || state.Success(): // a failure of mm's pipes
 		return err
-	case g.starved(reply):
+	case g.outOfMemory(reply):
 		return sandbox.Faultf(sandbox.Memory, "%s exceeded its memory limit of %d bytes", g.name, g.limits.MemBytes)
 	case status.Signaled() && status.Signal() == syscall.SIGXCPU:
 		return sandbox.Faultf(sandbox.Time, "%s exceeded its processor time", g.name)
@@ -316,9 +316,9 @@ func (g *Guest) fault(outer, inside context.Context, err error, state *os.Proces
 	return f
 }
 
-// starved guesses whether a program failed for lack of memory: the kernel
+// outOfMemory guesses whether a program failed for lack of memory: the kernel
 // reports the refusal only to the program, which may log it.
-func (g *Guest) starved(reply sandbox.Reply) bool {
+func (g *Guest) outOfMemory(reply sandbox.Reply) bool {
 	for _, message := range []string{"out of memory", "cannot allocate memory", "Cannot allocate memory", "bad_alloc"} {
 		if bytes.Contains(reply.Log, []byte(message)) {
 			return true
@@ -339,7 +339,7 @@ type child struct {
 // hand copies assets into sealed memory for the second mm.
 func (c *child) hand(list []sandbox.Asset) error {
 	for _, a := range list {
-		f, err := sealed(a.Name, a.Size, io.NewSectionReader(a.Data, 0, a.Size))
+		f, err := seal(a.Name, a.Size, io.NewSectionReader(a.Data, 0, a.Size))
 		if err != nil {
 			return fmt.Errorf("copying asset %s: %w", a.Name, err)
 		}
@@ -355,7 +355,7 @@ func (c *child) start(in io.Reader, out, log io.Writer) error {
 	if err != nil {
 		return err
 	}
-	specFile, err := sealed("spec", int64(len(text)), bytes.NewReader(text))
+	specFile, err := seal("spec", int64(len(text)), bytes.NewReader(text))
 	if err != nil {
 		return fmt.Errorf("writing the spec: %w", err)
 	}

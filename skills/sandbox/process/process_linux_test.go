@@ -221,7 +221,7 @@ func TestRefused(t *testing.T) {
 		}
 	}
 	for loader, read := range map[string][]string{"/usr/ld.so": {"/usr"}, "/in/ld.so": nil} {
-		if err := executable(dynamic(loader), read); err != nil {
+		if err := checkExecutable(dynamic(loader), read); err != nil {
 			t.Errorf("loader %s, allow.read %v: %v", loader, read, err)
 		}
 	}

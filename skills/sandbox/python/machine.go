@@ -106,19 +106,19 @@ func (m *machine) put(ctx context.Context, b []byte) (uint64, error) {
 		return 0, err
 	}
 	if at == 0 {
-		return 0, m.hungry()
+		return 0, m.memoryFault()
 	}
 	if !m.instance.Memory().Write(at, b) || !m.instance.Memory().WriteByte(at+uint32(len(b)), 0) {
-		return 0, m.broken()
+		return 0, m.addressFault()
 	}
 	return uint64(at), nil
 }
 
-func (m *machine) hungry() error {
+func (m *machine) memoryFault() error {
 	return sandbox.Faultf(sandbox.Memory, "%s exceeded its memory limit", m.name)
 }
 
-func (m *machine) broken() error {
+func (m *machine) addressFault() error {
 	return sandbox.Faultf(sandbox.Trap, "%s crashed the interpreter: address out of bounds", m.name)
 }
 
@@ -126,7 +126,7 @@ func (m *machine) broken() error {
 func (m *machine) value(at uint64) (kind, word uint32, text []byte, err error) {
 	b, ok := m.instance.Memory().Read(uint32(at), 12)
 	if !ok {
-		return 0, 0, nil, m.broken()
+		return 0, 0, nil, m.addressFault()
 	}
 	kind, word = binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint32(b[4:])
 	if kind != kindException && kind != kindText {
@@ -134,17 +134,17 @@ func (m *machine) value(at uint64) (kind, word uint32, text []byte, err error) {
 	}
 	text, ok = m.instance.Memory().Read(binary.LittleEndian.Uint32(b[8:]), word)
 	if !ok {
-		return 0, 0, nil, m.broken()
+		return 0, 0, nil, m.addressFault()
 	}
 	if kind == kindException {
-		return 0, 0, nil, m.raised(string(text))
+		return 0, 0, nil, m.exceptionFault(string(text))
 	}
 	return kind, word, text, nil
 }
 
-// raised returns the fault for an uncaught exception: text holds its type and
+// exceptionFault returns the fault for an uncaught exception: text holds its type and
 // its traceback with a byte 4 between.
-func (m *machine) raised(text string) error {
+func (m *machine) exceptionFault(text string) error {
 	kind, trace, _ := strings.Cut(text, "\x04")
 	trace = strings.TrimSpace(trace)
 	if kind != "SystemExit" {
@@ -153,16 +153,16 @@ func (m *machine) raised(text string) error {
 	last := trace[strings.LastIndexByte(trace, '\n')+1:]
 	switch kind {
 	case "MemoryError":
-		return m.hungry()
+		return m.memoryFault()
 	case "SystemExit":
-		return m.exited(strings.TrimSpace(strings.TrimPrefix(last, "SystemExit:")))
+		return m.exitFault(strings.TrimSpace(strings.TrimPrefix(last, "SystemExit:")))
 	}
 	return sandbox.Faultf(sandbox.Trap, "%s crashed: %s", m.name, strings.TrimSuffix(last, ":"))
 }
 
-// exited returns the fault for a program that ended itself by a number, or by
+// exitFault returns the fault for a program that ended itself by a number, or by
 // a text for the log.
-func (m *machine) exited(status string) error {
+func (m *machine) exitFault(status string) error {
 	code, err := strconv.Atoi(status)
 	if status == "" || status == "SystemExit" || status == "None" {
 		code, err = 0, nil

@@ -50,7 +50,7 @@ func TestLimits(t *testing.T) {
 			return err
 		}},
 		{"maxLevel of JSON", maxLevel, func(n int) error {
-			return decoded(&meter{ctx: context.Background(), limit: 1 << 30}, nil, starlark.Tuple{starlark.String(strings.Repeat("[", n))}, nil)
+			return priceDecode(&meter{ctx: context.Background(), limit: 1 << 30}, nil, starlark.Tuple{starlark.String(strings.Repeat("[", n))}, nil)
 		}},
 	} {
 		if err := c.try(c.limit); err != nil {

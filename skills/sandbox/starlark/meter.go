@@ -194,13 +194,13 @@ func (m *meter) priceBinary(op syntax.Token, x, y starlark.Value) error {
 	}
 	switch op {
 	case syntax.PLUS:
-		return m.take(held(x) + held(y))
+		return m.take(shallowSize(x) + shallowSize(y))
 	case syntax.STAR:
 		if xInt {
 			x, yi, yInt = y, xi, true
 		}
 		if n, ok := yi.Int64(); yInt && ok && n > 0 {
-			if size := held(x); size > 0 && n > m.limit/size {
+			if size := shallowSize(x); size > 0 && n > m.limit/size {
 				return m.take(m.limit)
 			} else {
 				return m.take(n * size)
@@ -212,7 +212,7 @@ func (m *meter) priceBinary(op syntax.Token, x, y starlark.Value) error {
 			return m.priceFormat(string(s), "%", y)
 		}
 	case syntax.PIPE, syntax.AMP, syntax.CIRCUMFLEX, syntax.MINUS:
-		return m.take(pair / word * (held(x) + held(y)))
+		return m.take(pair / word * (shallowSize(x) + shallowSize(y)))
 	case syntax.EQL, syntax.NEQ, syntax.LT, syntax.LE, syntax.GT, syntax.GE, syntax.IN, syntax.NOT_IN:
 		return m.walk(x, y)
 	}
@@ -260,8 +260,8 @@ func (m *meter) priceFormat(format, mark string, args ...starlark.Value) error {
 	return m.take(int64(len(format)) + marks*most)
 }
 
-// held returns the bytes of the value itself, without those of its elements.
-func held(v starlark.Value) int64 {
+// shallowSize returns the bytes of the value itself, without those of its elements.
+func shallowSize(v starlark.Value) int64 {
 	switch v := v.(type) {
 	case starlark.String:
 		return int64(len(v))
@@ -279,7 +279,7 @@ func held(v starlark.Value) int64 {
 // unary charges for op x and computes it.
 func (m *meter) unary(op syntax.Token, x starlark.Value) (starlark.Value, error) {
 	if i, ok := x.(starlark.Int); ok && bits(i) > 64 {
-		if err := m.take(object + held(x)); err != nil {
+		if err := m.take(object + shallowSize(x)); err != nil {
 			return nil, err
 		}
 	}

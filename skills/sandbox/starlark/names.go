@@ -32,16 +32,16 @@ type price func(m *meter, self starlark.Value, args starlark.Tuple, kwargs []sta
 // prices holds the builtins that do not cost two traversals of all their
 // arguments. Methods are keyed by the type of their receiver.
 var prices = map[string]price{
-	"len": free, "type": free, "bool": free, "range": flat(object), "dict": table, "set": table, "hasattr": free, "getattr": free, "ord": free, "float": free, "any": through, "all": through,
+	"len": free, "type": free, "bool": free, "range": flat(object), "dict": priceTable, "set": priceTable, "hasattr": free, "getattr": free, "ord": free, "float": free, "any": through, "all": through,
 	"list": copies(word), "tuple": copies(word), "reversed": copies(word), "enumerate": copies(2*object + word), "zip": copies(2*object + word),
-	"dict.get": keyed, "dict.pop": keyed, "dict.setdefault": keyed, "set.add": keyed, "set.discard": keyed, "set.remove": keyed,
+	"dict.get": priceKey, "dict.pop": priceKey, "dict.setdefault": priceKey, "set.add": priceKey, "set.discard": priceKey, "set.remove": priceKey,
 	"dict.keys": perItem(word), "dict.values": perItem(word), "dict.items": perItem(object + 3*word), "dict.clear": free, "dict.popitem": perItem(1),
-	"list.append": appended, "list.clear": free, "list.pop": perItem(1), "list.insert": perItem(1), "list.extend": copies(grown),
+	"list.append": priceAppend, "list.clear": free, "list.pop": perItem(1), "list.insert": perItem(1), "list.extend": copies(grown),
 	"string.startswith": free, "string.endswith": free, "string.find": free, "string.rfind": free, "string.index": free, "string.rindex": free, "string.count": free,
-	"string.replace": replaced, "string.format": formatted, "string.join": joined, "string.split": perItem(word), "string.rsplit": perItem(word), "string.splitlines": perItem(word),
+	"string.replace": priceReplace, "string.format": priceFormatCall, "string.join": priceJoin, "string.split": perItem(word), "string.rsplit": perItem(word), "string.splitlines": perItem(word),
 	"string.elems": perItem(word), "string.elem_ords": perItem(word), "string.codepoints": perItem(word), "string.codepoint_ords": perItem(word), "bytes.elems": perItem(word),
 	"string.strip": free, "string.lstrip": free, "string.rstrip": free, "string.isalnum": free, "string.isalpha": free, "string.isdigit": free, "string.islower": free, "string.isspace": free, "string.isupper": free, "string.istitle": free,
-	"decode": decoded,
+	"decode": priceDecode,
 }
 
 func free(m *meter, self starlark.Value, _ starlark.Tuple, _ []starlark.Tuple) error {
@@ -55,24 +55,24 @@ func flat(n int64) price {
 	return func(m *meter, _ starlark.Value, _ starlark.Tuple, _ []starlark.Tuple) error { return m.take(n) }
 }
 
-// appended charges for an element of a list.
-func appended(m *meter, _ starlark.Value, args starlark.Tuple, _ []starlark.Tuple) error {
+// priceAppend charges for an element of a list.
+func priceAppend(m *meter, _ starlark.Value, args starlark.Tuple, _ []starlark.Tuple) error {
 	if len(args) == 0 {
 		return nil
 	}
 	return m.item(args[0])
 }
 
-// table charges for a new dict or set and its elements.
-func table(m *meter, self starlark.Value, args starlark.Tuple, kwargs []starlark.Tuple) error {
+// priceTable charges for a new dict or set and its elements.
+func priceTable(m *meter, self starlark.Value, args starlark.Tuple, kwargs []starlark.Tuple) error {
 	if err := m.take(emptyTable); err != nil {
 		return err
 	}
 	return all(m, self, args, kwargs)
 }
 
-// keyed charges for a lookup of the first argument in a dict or a set.
-func keyed(m *meter, _ starlark.Value, args starlark.Tuple, _ []starlark.Tuple) error {
+// priceKey charges for a lookup of the first argument in a dict or a set.
+func priceKey(m *meter, _ starlark.Value, args starlark.Tuple, _ []starlark.Tuple) error {
 	if len(args) == 0 {
 		return nil
 	}
@@ -142,7 +142,7 @@ func all(m *meter, self starlark.Value, args starlark.Tuple, kwargs []starlark.T
 	return nil
 }
 
-func replaced(m *meter, self starlark.Value, args starlark.Tuple, _ []starlark.Tuple) error {
+func priceReplace(m *meter, self starlark.Value, args starlark.Tuple, _ []starlark.Tuple) error {
 	s, _ := starlark.AsString(self)
 	n := int64(len(s))
 	if len(args) >= 2 {
@@ -158,7 +158,7 @@ func replaced(m *meter, self starlark.Value, args starlark.Tuple, _ []starlark.T
 	return m.take(n)
 }
 
-func formatted(m *meter, self starlark.Value, args starlark.Tuple, kwargs []starlark.Tuple) error {
+func priceFormatCall(m *meter, self starlark.Value, args starlark.Tuple, kwargs []starlark.Tuple) error {
 	s, _ := starlark.AsString(self)
 	for _, kw := range kwargs {
 		args = append(args, kw...)
@@ -166,7 +166,7 @@ func formatted(m *meter, self starlark.Value, args starlark.Tuple, kwargs []star
 	return m.priceFormat(s, "{", args...)
 }
 
-func joined(m *meter, self starlark.Value, args starlark.Tuple, _ []starlark.Tuple) error {
+func priceJoin(m *meter, self starlark.Value, args starlark.Tuple, _ []starlark.Tuple) error {
 	s, _ := starlark.AsString(self)
 	for _, a := range args {
 		n, err := m.size(a)
@@ -185,7 +185,7 @@ func joined(m *meter, self starlark.Value, args starlark.Tuple, _ []starlark.Tup
 
 var errNesting = errors.New("json.decode: values nested too deeply")
 
-func decoded(m *meter, _ starlark.Value, args starlark.Tuple, _ []starlark.Tuple) error {
+func priceDecode(m *meter, _ starlark.Value, args starlark.Tuple, _ []starlark.Tuple) error {
 	for _, a := range args {
 		s, _ := starlark.AsString(a)
 		if nesting([]byte(s)) > maxLevel {
@@ -261,8 +261,8 @@ func (m *meter) attr(x starlark.Value, name string) (starlark.Value, error) {
 	return v, nil
 }
 
-// kept returns x.name and charges for it: a method may be stored.
-func (m *meter) kept(x starlark.Value, name string) (starlark.Value, error) {
+// keepAttr returns x.name and charges for it: a method may be stored.
+func (m *meter) keepAttr(x starlark.Value, name string) (starlark.Value, error) {
 	if err := m.take(function); err != nil {
 		return nil, err
 	}
@@ -299,7 +299,7 @@ func (m *meter) names() starlark.StringDict {
 		if err := starlark.UnpackPositionalArgs("getattr", a, kw, 2, &x, &name, &otherwise); err != nil {
 			return nil, err
 		}
-		v, err := m.kept(x, name)
+		v, err := m.keepAttr(x, name)
 		if err != nil && otherwise != nil {
 			return otherwise, nil
 		}
@@ -322,7 +322,7 @@ func (m *meter) names() starlark.StringDict {
 		return starlark.None, m.augmentIndex(t, token(a[0]), a[1], a[2], a[3])
 	})
 	def(hidden+"attr", func(_ *starlark.Thread, a args) (starlark.Value, error) {
-		return m.kept(a[0], string(a[1].(starlark.String)))
+		return m.keepAttr(a[0], string(a[1].(starlark.String)))
 	})
 	def(hidden+"method", func(_ *starlark.Thread, a args) (starlark.Value, error) {
 		return m.attr(a[0], string(a[1].(starlark.String)))
@@ -337,14 +337,14 @@ func (m *meter) names() starlark.StringDict {
 		case *starlark.Dict:
 			return m.take(emptyTable)
 		}
-		return m.take(held(v))
+		return m.take(shallowSize(v))
 	}))
-	def(hidden+"star", same(func(v starlark.Value) error { return m.take(pair / word * held(v)) }))
+	def(hidden+"star", same(func(v starlark.Value) error { return m.take(pair / word * shallowSize(v)) }))
 	def(hidden+"slice", func(_ *starlark.Thread, a args) (starlark.Value, error) {
 		if _, ok := a[1].(starlark.String); ok && token(a[0]) == 0 {
 			return a[1], nil // shares its bytes
 		}
-		return a[1], m.take(held(a[1]))
+		return a[1], m.take(shallowSize(a[1]))
 	})
 	def(hidden+"fn", func(*starlark.Thread, args) (starlark.Value, error) { return starlark.None, m.take(function) })
 	def(hidden+"enter", func(t *starlark.Thread, _ args) (starlark.Value, error) {

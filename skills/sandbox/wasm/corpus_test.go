@@ -176,7 +176,7 @@ func corpus() []skilltest.Hostile {
 			a.export("_start", a.fn(":", 0, store(1024+16, i32(1)), cat(i32(1024+24), i64(3600e9), op(0x37, 3, 0)), loop(i32(1024), i32(2048), i32(1), i32(4096), call(p), op(0x1a))))
 			return a.bytes()
 		}()), Ends: late},
-		{Name: "a long sleep with a clock", Program: allowed(evil(func() []byte {
+		{Name: "a long sleep with a clock", Program: checkAllow(evil(func() []byte {
 			a := &asm{}
 			p := a.wasi("poll_oneoff", "iiii:i")
 			a.export("_start", a.fn(":", 0, store(1024+16, i32(1)), cat(i32(1024+24), i64(3600e9), op(0x37, 3, 0)), i32(1024), i32(2048), i32(1), i32(4096), call(p), op(0x1a)))
@@ -308,7 +308,7 @@ func evil(code []byte) sandbox.Program {
 	return sandbox.Program{Code: code, Limits: modules.Effective{MemBytes: 4 << 20}}
 }
 
-func allowed(p sandbox.Program, a modules.Allow) sandbox.Program {
+func checkAllow(p sandbox.Program, a modules.Allow) sandbox.Program {
 	p.Allow = a
 	return p
 }

@@ -41,7 +41,7 @@ func (m *module) deepen() {
 	used := false // functions outside of all cycles make no such call
 	for i, b := range m.bodies {
 		back := func(callee int) bool { return group[i] == group[callee] }
-		if m.bodies[i] = b.counted(first, table, m.globals, back); len(m.bodies[i].code) > len(b.code) {
+		if m.bodies[i] = b.countCalls(first, table, m.globals, back); len(m.bodies[i].code) > len(b.code) {
 			used = true
 		}
 	}
@@ -73,8 +73,8 @@ func callee(in instr, first, table int) int {
 	return -1
 }
 
-// counted returns a body that counts its recursive calls in the global.
-func (b body) counted(first, table int, global uint32, back func(callee int) bool) body {
+// countCalls returns a body that counts its recursive calls in the global.
+func (b body) countCalls(first, table int, global uint32, back func(callee int) bool) body {
 	out := b.code[:b.at:b.at]
 	from, frame := b.at, b.frame()
 	for r := (&reader{data: b.code, pos: b.at}); r.left() > 0; {

@@ -17,7 +17,7 @@ var check = []byte{opLoop, 0x40, opEnd}
 
 // cost is the cost of a function.
 type cost struct {
-	own     int64   // instructions; copied blocks count by their bytes
+	size    int64   // instructions; copied blocks count by their bytes
 	calls   []int   // callees in the module, one for each call
 	total   int64   // including callees without a check in between
 	entry   bool    // checked on entry
@@ -71,7 +71,7 @@ func (c *cost) read(b body, first, all int) {
 	for r.left() > 0 {
 		at := r.pos
 		in := r.instr()
-		c.own++
+		c.size++
 		switch {
 		case in.op == opCall && int(in.arg) >= first && int(in.arg)-first < all: // others the engine refuses
 			c.calls = append(c.calls, int(in.arg)-first)
@@ -80,7 +80,7 @@ func (c *cost) read(b body, first, all int) {
 			c.inserts = append(c.inserts, place{at, -1})
 		case in.op == opMisc && in.sub >= miscMemoryInit:
 			if n := uint32(last.arg); last.op == opI32Const && n <= 1<<16 {
-				c.own += int64(n) / 16
+				c.size += int64(n) / 16
 			} else {
 				c.inserts = append(c.inserts, place{at, -1})
 			}
@@ -91,7 +91,7 @@ func (c *cost) read(b body, first, all int) {
 
 // sum adds up the cost of a function, and checks its calls if that is high.
 func (c *cost) sum(costs []cost) {
-	c.total = c.own
+	c.total = c.size
 	var most int64
 	for _, j := range c.calls {
 		if costs[j].entry {
@@ -104,7 +104,7 @@ func (c *cost) sum(costs []cost) {
 		}
 	}
 	if c.between {
-		c.total = c.own + small*int64(len(c.calls)) + most
+		c.total = c.size + small*int64(len(c.calls)) + most
 	}
 }
 

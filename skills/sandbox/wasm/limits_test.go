@@ -66,7 +66,7 @@ func TestLimits(t *testing.T) {
 // of run and small.
 func TestCheckLimits(t *testing.T) {
 	for n, want := range map[int64]bool{run - 1: false, run: true} {
-		costs := []cost{{own: 1, calls: []int{1}}, {own: n, total: n}}
+		costs := []cost{{size: 1, calls: []int{1}}, {size: n, total: n}}
 		costs[0].sum(costs)
 		if costs[0].entry != want || costs[0].between != want {
 			t.Errorf("a call of %d instructions: %+v", n, costs[0])

@@ -127,7 +127,7 @@ func (m *module) section(id byte, r *reader) {
 		}
 	case secImport:
 		for n := r.count("imports", maxImports, 4); n > 0 && r.err == nil; n-- {
-			m.imported(r)
+			m.readImport(r)
 		}
 	case secFunction:
 		m.funcs = r.count("functions", maxFuncs, 1)
@@ -199,8 +199,8 @@ func (m *module) typeIndex(r *reader) {
 	}
 }
 
-// imported reads an import, which must be a function.
-func (m *module) imported(r *reader) {
+// readImport reads an import, which must be a function.
+func (m *module) readImport(r *reader) {
 	name := r.name() + "." + r.name()
 	if kind := r.byte(); kind != 0 {
 		r.fail("import %s is not a function", name)

@@ -125,7 +125,7 @@ func (e *Executor) Prepare(ctx context.Context, p sandbox.Program) (sandbox.Gues
 	if l.MemBytes < pageSize {
 		return nil, sandbox.Refuse("memory limit too small: got %d bytes, want a page of %d", l.MemBytes, pageSize)
 	}
-	if err := e.allowed(p.Allow); err != nil {
+	if err := e.checkAllow(p.Allow); err != nil {
 		return nil, err
 	}
 	m, err := parse(p.Code)
@@ -160,8 +160,8 @@ func (e *Executor) Prepare(ctx context.Context, p sandbox.Program) (sandbox.Gues
 	return &guest{engine: engine, name: p.Name, module: compiled, form: form, limits: l, allow: p.Allow}, nil
 }
 
-// allowed refuses permissions that cannot be granted.
-func (e *Executor) allowed(a modules.Allow) error {
+// checkAllow refuses permissions that cannot be granted.
+func (e *Executor) checkAllow(a modules.Allow) error {
 	if len(a.Network) > 0 && e.opt.Fetcher == nil {
 		return sandbox.Refuse("wasm cannot grant allow.network here")
 	}
