@@ -1,19 +1,19 @@
-// Package assemble turns a graph into signed OCI artifacts.
+// Package assemble builds a graph into signed OCI artifacts.
 //
-// [Assemble] is an ordered list of steps; read it as the table of contents:
+// [Assemble] is an ordered list of steps:
 //
 //	validate   the graph alone
 //	resolve    references become modules in the store, pinned by the lock
-//	check      do the modules fit each other, and their weights the manifests
-//	export     each target's files, quantised and checked
+//	check      the modules match each other, and their weights the manifests
+//	export     each target's files, quantized and checked
 //	compose    a ModelPack manifest per target, an index over them
 //	sign       every manifest and the index
 //	publish    names in the store, the output folder
 //
-// A step sees what the steps before it left in the build and stops the run
-// with diagnostics. Nothing has a name and nothing under the output folder
-// changes before publish, which exchanges whole folders. The same inputs give the same
-// digests: no clock is read, everything is sorted.
+// A step uses the results of previous steps and stops the run with diagnostics.
+// Nothing gets a name, and the output folder does not change, before publish, which
+// exchanges complete folders. The same inputs give the same digests: no clock is
+// read, and everything is sorted.
 package assemble
 
 import (
@@ -30,37 +30,36 @@ import (
 	"mm-abi.org/mm/registry/artifact"
 )
 
-// Resolver finds the modules that a graph's references mean and brings them
-// into the store.
+// Resolver resolves the references of a graph to modules in the store.
 type Resolver interface {
 	Resolve(ctx context.Context, g *builds.Graph) (map[string]*resolve.Module, *builds.Lock, error)
 }
 
-// Signer attaches release signatures to a manifest, or to an index and every
-// manifest below it, and returns the manifests of the signatures.
+// Signer attaches release signatures to a manifest, or to an index and all its
+// manifests, and returns the manifests of the signatures.
 type Signer interface {
 	Sign(ctx context.Context, store *registry.Store, subject ocispec.Descriptor) ([]ocispec.Descriptor, error)
 }
 
-// Options for Assemble.
+// Options configures Assemble.
 type Options struct {
 	Graph     string          // path of the build.graph.yaml
-	Out       string          // folder that becomes an OCI layout with a folder a target. Empty: the store only
-	Target    string          // one of the graph's targets. Empty: all of them
-	Exports   []string        // "gguf=int4,kv=fp8", "onnx=a,b": exports in place of the graph's. Nil: the graph's
-	KeepGoing bool            // build the targets that can be built. False: one that cannot stops the run
-	Store     *registry.Store // where blobs and results go
-	Cache     string          // folder that remembers exported files. Empty: export anew each time
-	Resolver  Resolver        // where modules come from
-	Exporters []Exporter      // the formats that can be written, one of each
-	Signer    Signer          // nil: the result stays unsigned
-	Created   *time.Time      // SOURCE_DATE_EPOCH; nil: no time is written
-	Force     bool            // move a version that other bytes have. False: only an unsigned build gives way
-	Untagged  bool            // leave the store's names alone: the result is known by its digest
+	Out       string          // output folder: an OCI layout, with a folder per target; if empty, only the store
+	Target    string          // a target of the graph; if empty, all
+	Exports   []string        // exports replacing the graph's, such as "gguf=int4,kv=fp8", "onnx=a,b"; if nil, the graph's
+	KeepGoing bool            // skip targets that cannot be built; otherwise they are an error
+	Store     *registry.Store // store of blobs and results
+	Cache     string          // folder of cached exports; if empty, nothing is cached
+	Resolver  Resolver        // source of modules
+	Exporters []Exporter      // supported formats, one exporter each
+	Signer    Signer          // if nil, the result is not signed
+	Created   *time.Time      // SOURCE_DATE_EPOCH; if nil, no time is written
+	Force     bool            // overwrite a version; otherwise, only an unsigned build is replaced
+	Untagged  bool            // do not name the result in the store
 	Progress  func(step, detail string)
 }
 
-// Result is what Assemble made.
+// Result is the result of Assemble.
 type Result struct {
 	Name        string             `json:"name"`
 	Version     string             `json:"version"`
@@ -74,7 +73,7 @@ type Result struct {
 	Lock        *builds.Lock       `json:"-"`
 }
 
-// TargetResult is one target of a Result.
+// TargetResult is a target of a Result.
 type TargetResult struct {
 	Target string `json:"target"`
 	Ref    string `json:"ref"`
@@ -83,23 +82,23 @@ type TargetResult struct {
 	Bytes  int64  `json:"bytes"`
 }
 
-// build carries one run from step to step.
+// build holds the state of a run.
 type build struct {
 	opt     Options
 	graph   *builds.Graph
-	source  []byte // the graph's own bytes
+	source  []byte // content of the graph
 	modules map[string]*resolve.Module
-	weights map[string][]string // paths of each module's weights, in all formats
+	weights map[string][]string // weight files of each module, in all formats
 	lock    *builds.Lock
 	targets []*target
-	// keepVersion leaves the version's name in the store to the build that has
-	// it: this one is of some of the targets.
+	// keepVersion leaves the version's name in the store to the existing build,
+	// since this one has only some of the targets.
 	keepVersion bool
 	list        diag.List
 	result      *Result
 }
 
-// target is one export target on its way.
+// target is an export target under construction.
 type target struct {
 	name     string
 	spec     builds.Target
@@ -108,24 +107,24 @@ type target struct {
 	desc     ocispec.Descriptor
 }
 
-// step is one line of the table of contents.
+// step is a step of a build.
 type step struct {
 	name string
 	run  func(*build, context.Context) error
 }
 
 var steps = []step{
-	{"validate", (*build).validate}, // a graph with faults costs no download
-	{"resolve", (*build).resolve},   // from here on every module is bytes with a digest
-	{"check", (*build).check},       // misfits are told before hours of quantising
-	{"export", (*build).export},     // the expensive step; its files are remembered
-	{"compose", (*build).compose},   // only whole targets get a manifest
-	{"sign", (*build).sign},         // a signature is over digests
-	{"publish", (*build).publish},   // last: only whole, signed builds get a name
+	{"validate", (*build).validate}, // a faulty graph costs no download
+	{"resolve", (*build).resolve},   // afterwards, every module has a digest
+	{"check", (*build).check},       // mismatches are reported before hours of quantization
+	{"export", (*build).export},     // the expensive step; its results are cached
+	{"compose", (*build).compose},   // only complete targets get a manifest
+	{"sign", (*build).sign},         // signatures cover digests
+	{"publish", (*build).publish},   // last: only complete, signed builds get a name
 }
 
-// Assemble runs the steps. Diagnostics that do not stop the run are in the
-// result; those that do come as a diag.Faults.
+// Assemble runs the steps. Warnings and notes are in the result; errors are
+// returned as diag.Faults.
 func Assemble(ctx context.Context, opt Options) (*Result, error) {
 	b := &build{opt: opt, result: &Result{}}
 	for _, s := range steps {
@@ -143,7 +142,7 @@ func Assemble(ctx context.Context, opt Options) (*Result, error) {
 	return b.result, nil
 }
 
-// fail adds the diagnostics met so far to those that err carries.
+// fail adds the previous diagnostics to those in err.
 func (b *build) fail(step string, err error) error {
 	if list, ok := diag.From(err); ok {
 		b.list = append(b.list, list...)

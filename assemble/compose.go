@@ -21,7 +21,7 @@ import (
 	"mm-abi.org/mm/schemas"
 )
 
-// export makes each target's files and its assembly.
+// export creates the files and the assembly of each target.
 func (b *build) export(ctx context.Context) error {
 	for _, t := range b.targets {
 		t.assembly = &builds.Assembly{
@@ -45,7 +45,7 @@ func (b *build) exportTarget(ctx context.Context, t *target) error {
 	return ctx.Err()
 }
 
-// exportCore adds the core with all that works on it.
+// exportCore adds the core and the modules that operate on it.
 func (b *build) exportCore(ctx context.Context, t *target) {
 	g, a := b.graph, t.assembly
 	core := b.module(g.Core.LLM.Ref)
@@ -86,7 +86,7 @@ func (b *build) exportFunctions(ctx context.Context, t *target) {
 	}
 }
 
-// exportTools adds skills, router and sandbox, which every target carries.
+// exportTools adds skills, router and sandbox, which are in every target.
 func (b *build) exportTools(ctx context.Context, t *target) {
 	g, a := b.graph, t.assembly
 	box := modules.Effective{}
@@ -116,14 +116,12 @@ func (b *build) exportTools(ctx context.Context, t *target) {
 	}
 }
 
-// module finds a resolved module by its reference; the step resolve has seen to
-// it that there is one.
+// module returns a resolved module; the step resolve guarantees that it exists.
 func (b *build) module(ref abi.Ref) *resolve.Module { return b.modules[ref.Name] }
 
-// kv is the KV cache type of a target: what the export of its core says, else
-// what the graph says. GGUF's engines have no 8-bit float: 8-bit integers with
-// scales have as many bytes and lose a thirtieth (docs/BENCHMARKS.md), which
-// is told.
+// kv returns the KV cache type of a target: from the export of its core, otherwise
+// from the graph. Engines for GGUF have no 8-bit floats: 8-bit integers with scales
+// have the same size and lose a thirtieth (docs/BENCHMARKS.md), which is reported.
 func (b *build) kv(t *target) abi.DType {
 	kv, pos, format := b.graph.Core.LLM.KVDType, b.graph.Pos("/core/llm/kv_dtype"), abi.GGUF
 	core := b.module(b.graph.Core.LLM.Ref).Manifest
@@ -138,15 +136,15 @@ func (b *build) kv(t *target) abi.DType {
 		}
 	}
 	if kv == abi.FP8 && format == abi.GGUF {
-		b.list.Note(diag.KVMapped, pos, fmt.Sprintf("target %s: fp8 becomes int8 with scales (q8_0), as many bytes and closer: at 8,192 positions 0.0001 nats a token are lost, with fp8 0.004", t.name), "write int8 to ask for what is stored")
+		b.list.Note(diag.KVMapped, pos, fmt.Sprintf("target %s: fp8 becomes int8 with scales (q8_0), which has the same size and is more accurate: 0.0001 nats a token are lost at 8,192 positions, against 0.004 with fp8", t.name), "write int8 to ask for what is stored")
 		return abi.Int8
 	}
 	return kv
 }
 
-// part adds a module under a folder of its name: its documents and code, and
-// its weights in the formats for which the target takes it. backend is the
-// engine that the graph asks for.
+// part adds a module in a folder of its name: its documents and code, and its
+// weights in the formats of the target. backend is the engine requested by the
+// graph.
 func (b *build) part(ctx context.Context, t *target, m *resolve.Module, backend string) builds.Part {
 	p := b.documents(t, m)
 	p.Backend = backend
@@ -158,7 +156,7 @@ func (b *build) part(ctx context.Context, t *target, m *resolve.Module, backend 
 	return p
 }
 
-// documents adds everything of a module that is no weights.
+// documents adds the files of a module that are not weights.
 func (b *build) documents(t *target, m *resolve.Module) builds.Part {
 	name := m.Manifest.Name
 	p := builds.Part{
@@ -180,7 +178,7 @@ func (b *build) documents(t *target, m *resolve.Module) builds.Part {
 	return p
 }
 
-// exportPart adds a module's files of one format.
+// exportPart adds a module's files in a format.
 func (b *build) exportPart(ctx context.Context, t *target, m *resolve.Module, e builds.Export, p *builds.Part) {
 	as := string(e.Format)
 	if e.Precision != "" {
@@ -189,7 +187,7 @@ func (b *build) exportPart(ctx context.Context, t *target, m *resolve.Module, e 
 	b.say("export", m.Manifest.ID()+" as "+as)
 	files, notes, err := b.opt.exporter(e.Format).Export(ctx, m, e, export.Sink{Store: b.opt.Store, Cache: b.opt.Cache, Dir: filepath.Dir(b.opt.Graph)})
 	if err == nil && len(files) == 0 {
-		err = errors.New("the exporter gave no file")
+		err = errors.New("the exporter returned no file")
 	}
 	if err != nil {
 		b.list.Add(diag.ExportFailed, b.pos(e, e.Ptr), fmt.Sprintf("%s as %s: %v", m.Manifest.ID(), as, err), "")
@@ -206,11 +204,10 @@ func (b *build) exportPart(ctx context.Context, t *target, m *resolve.Module, e 
 	}
 }
 
-// addWeights adds one file that an exporter gave, with the annotations of the
-// module it belongs to.
+// addWeights adds a file of an exporter, with annotations about its module.
 func (b *build) addWeights(t *target, m *resolve.Module, l artifact.Layer, e builds.Export, p *builds.Part) {
 	if !schemas.ValidPath(l.Path) {
-		b.list.Add(diag.ExportFailed, b.pos(e, e.Ptr), fmt.Sprintf("%s as %s: %q is no path inside a folder", m.Manifest.ID(), e.Format, l.Path), "")
+		b.list.Add(diag.ExportFailed, b.pos(e, e.Ptr), fmt.Sprintf("%s as %s: %q is not a path inside of a folder", m.Manifest.ID(), e.Format, l.Path), "")
 		return
 	}
 	l.Path = m.Manifest.Name + "/" + l.Path
@@ -230,8 +227,8 @@ func (b *build) addWeights(t *target, m *resolve.Module, l artifact.Layer, e bui
 	t.add(l)
 }
 
-// adapter adds an adapter. Its weights follow the core's: where those are
-// shipped, it is shipped in the formats it has, as it is.
+// adapter adds an adapter. If the core's weights are in the target, the adapter's
+// are added unchanged.
 func (b *build) adapter(ctx context.Context, t *target, m *resolve.Module) builds.Part {
 	p := b.part(ctx, t, m, "")
 	if len(p.Files) > 0 || len(t.assembly.Core.Files) == 0 {
@@ -245,14 +242,14 @@ func (b *build) adapter(ctx context.Context, t *target, m *resolve.Module) build
 	return p
 }
 
-// add appends a layer once; two references may share a module.
+// add appends a layer once; references may share a module.
 func (t *target) add(l artifact.Layer) {
 	if !slices.ContainsFunc(t.layers, func(o artifact.Layer) bool { return o.Path == l.Path }) {
 		t.layers = append(t.layers, l)
 	}
 }
 
-// license joins the licences of all modules with AND, sorted.
+// license joins the licenses of all modules with AND, sorted.
 func (b *build) license() string {
 	if b.graph.License != "" {
 		return b.graph.License
@@ -269,7 +266,7 @@ func (b *build) license() string {
 	return strings.Join(slices.Sorted(maps.Keys(set)), " AND ")
 }
 
-// compose writes a manifest for each target and, for several, an index.
+// compose writes a manifest per target and, for several targets, an index.
 func (b *build) compose(ctx context.Context) error {
 	lock, err := b.lock.Encode()
 	if err != nil {
@@ -320,7 +317,7 @@ func (b *build) composeTarget(ctx context.Context, t *target, lock string) error
 	return nil
 }
 
-// ref is the reference of one target of the build, or of all of it.
+// ref returns the reference of a target, or of the build if target is empty.
 func (b *build) ref(target string) string {
 	tag := abi.VersionTag(b.graph.Version)
 	if target != "" {
@@ -347,7 +344,7 @@ func (b *build) annotations(lock string) map[string]string {
 	return a
 }
 
-// config is the ModelPack config of a target.
+// config returns the ModelPack config of a target.
 func (b *build) config(t *target) artifact.ModelConfig {
 	head := b.leading(t)
 	c := modelpack.Config(b.modules[head.Name].Manifest)
@@ -371,8 +368,8 @@ func (b *build) config(t *target) artifact.ModelConfig {
 	return c
 }
 
-// leading is the part whose format and precision are told for the target: the
-// core or, without one, the first function that the target ships.
+// leading returns the part whose format and precision represent the target: the
+// core, or otherwise the first function.
 func (b *build) leading(t *target) builds.Part {
 	parts := t.assembly.Parts()
 	if !t.assembly.HasCore() {
@@ -383,9 +380,9 @@ func (b *build) leading(t *target) builds.Part {
 	return parts[0]
 }
 
-// capabilities are what a target can do with what is in it. It is signed, so
-// it claims nothing of a module whose files the target leaves out, and no tool
-// use for tools whose code is elsewhere.
+// capabilities returns what a target can do with its files. It is signed: it omits
+// modules whose files are not in the target, and tool use if the code of the tools
+// is elsewhere.
 func capabilities(a *builds.Assembly) *artifact.ModelCapabilities {
 	var in, out []string
 	if len(a.Core.Files) > 0 {
@@ -407,14 +404,14 @@ func capabilities(a *builds.Assembly) *artifact.ModelCapabilities {
 	return &artifact.ModelCapabilities{InputTypes: slices.Compact(in), OutputTypes: slices.Compact(out), ToolUsage: &tools}
 }
 
-// ModelPack's words for what is no modality.
+// ModelPack's names for types that are not modalities.
 const (
 	embedding = "embedding" // vectors
-	other     = "other"     // classes, spans of time
+	other     = "other"     // classes, time spans
 )
 
-// functions are what the functions of a build without a core take and give: of
-// an output that the manifest says how to read, what is read.
+// functions returns the input and output types of a build without a core. If the
+// manifest decodes an output, its type is that of the decoded value.
 func (b *build) functions(a *builds.Assembly) (in, out []string) {
 	for _, m := range a.Modalities {
 		if len(m.Encoder.Files) == 0 {
@@ -443,7 +440,7 @@ func (b *build) functions(a *builds.Assembly) (in, out []string) {
 	return slices.Compact(in), slices.Compact(out)
 }
 
-// composeIndex points at every target; a single target needs none.
+// composeIndex writes an index of the targets; a single target has none.
 func (b *build) composeIndex(ctx context.Context, lock string) error {
 	b.result.Ref, b.result.Out = b.ref(""), b.opt.Out
 	if len(b.targets) == 1 {

@@ -9,7 +9,7 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/assemble"
-	"mm-abi.org/mm/assemble/export/gguf"
+	"mm-abi.org/mm/assemble/quantize"
 	"mm-abi.org/mm/modules/seed"
 	"mm-abi.org/mm/registry"
 )
@@ -36,7 +36,7 @@ func ExampleAssemble() {
 	defer store.Close()
 	var steps []string
 	result, err := assemble.Assemble(context.Background(), assemble.Options{
-		Graph: graph, Exporters: []assemble.Exporter{gguf.Exporter{}}, Out: filepath.Join(dir, "dist"), Store: store, Resolver: folders{filepath.Join(dir, "modules"), store},
+		Graph: graph, Exporters: []assemble.Exporter{quantize.Exporter{}}, Out: filepath.Join(dir, "dist"), Store: store, Resolver: folders{filepath.Join(dir, "modules"), store},
 		Progress: func(step, detail string) {
 			if detail == "" {
 				steps = append(steps, step)

@@ -20,8 +20,8 @@ import (
 	"mm-abi.org/mm/registry/artifact"
 )
 
-// platforms are the platforms of target names that say what they are for. The
-// files run elsewhere too; a platform only lets a client choose from an index.
+// platforms maps prefixes of target names to platforms. The files also run
+// elsewhere; a platform only lets a client choose from an index.
 var platforms = []struct{ prefix, os, arch string }{
 	{"mobile-android", "android", "arm64"},
 	{"android", "android", "arm64"},
@@ -46,7 +46,7 @@ func platform(t *target) *ocispec.Platform {
 	return nil
 }
 
-// publish names the build in the store and fills the output folder.
+// publish names the build in the store and writes the output folder.
 func (b *build) publish(ctx context.Context) error {
 	if !b.opt.Untagged {
 		if err := b.tag(ctx, b.opt.Store); err != nil {
@@ -84,9 +84,9 @@ func (b *build) publish(ctx context.Context) error {
 	return nil
 }
 
-// claim sees that the build's names are free in the store: not there, the same
-// bytes, or an earlier build that nothing refers to, no signature above all.
-// Such a build is work in progress and gives way with a note.
+// claim checks that the build's names are available in the store: unused, of the
+// same bytes, or of an earlier build without referrers, in particular without a
+// signature. Such a build is replaced with a note.
 func (b *build) claim(ctx context.Context) error {
 	if b.opt.Untagged || b.opt.Force {
 		return nil
@@ -102,10 +102,9 @@ func (b *build) claim(ctx context.Context) error {
 	return nil
 }
 
-// claimVersion claims the name of the whole build. A build of some targets
-// takes it where it is free and otherwise leaves it to the build that has it,
-// so that targets can be built one by one; a build of more targets that holds
-// the one there takes it over.
+// claimVersion claims the name of the whole build. A build of some targets takes
+// the name only if it is unused, so that targets can be built one by one; a build
+// of more targets that includes the existing one replaces it.
 func (b *build) claimVersion(ctx context.Context) error {
 	ref := b.ref("")
 	have, err := b.opt.Store.Resolve(ctx, ref)
@@ -136,15 +135,15 @@ func (b *build) claimName(ctx context.Context, ref string, desc ocispec.Descript
 	case err != nil:
 		return err
 	case free:
-		b.list.Note(diag.VersionTaken, b.graph.Pos("/version"), fmt.Sprintf("%s was %s, unsigned, and is %s now", ref, have.Digest, desc.Digest), "")
+		b.list.Note(diag.VersionTaken, b.graph.Pos("/version"), fmt.Sprintf("%s moved from %s (unsigned) to %s", ref, have.Digest, desc.Digest), "")
 	default:
-		b.list.Add(diag.VersionTaken, b.graph.Pos("/version"), fmt.Sprintf("%s is %s, this build is %s", ref, have.Digest, desc.Digest), "raise version in the graph, or move the name with --force")
+		b.list.Add(diag.VersionTaken, b.graph.Pos("/version"), fmt.Sprintf("%s is %s, this build is %s", ref, have.Digest, desc.Digest), "raise version in the graph, or overwrite it with --force")
 	}
 	return nil
 }
 
-// unreleased reports whether desc is this build, or one target of it, in an
-// earlier state, and nothing refers to it.
+// unreleased reports whether desc is an earlier state of this build or of a target,
+// without referrers.
 func (b *build) unreleased(ctx context.Context, desc ocispec.Descriptor) (bool, error) {
 	referrers, err := b.opt.Store.Referrers(ctx, desc, "")
 	if err != nil || len(referrers) > 0 {
@@ -154,9 +153,9 @@ func (b *build) unreleased(ctx context.Context, desc ocispec.Descriptor) (bool, 
 	return err == nil && id.Kind == abi.KindAssembly && id.Name == b.graph.Name && id.Version == b.graph.Version, ctx.Err()
 }
 
-// tag names each target NAME:VERSION-TARGET and the whole build NAME:VERSION,
-// in the store as in the output folder, which may hold several builds and
-// versions. Nothing is named unless every name is free or the build's own.
+// tag names each target NAME:VERSION-TARGET and the build NAME:VERSION, in the
+// store and in the output folder, which may contain several builds and versions. It
+// names nothing unless all names are unused or belong to the build.
 func (b *build) tag(ctx context.Context, s *registry.Store) error {
 	var tags []registry.Tag
 	for _, t := range b.targets {
@@ -178,8 +177,8 @@ func (b *build) tag(ctx context.Context, s *registry.Store) error {
 	return nil
 }
 
-// free refuses a name that stands for another version of this build: target
-// rc.1 of 1.0.0 and the pre-release 1.0.0-rc.1 would have the same.
+// free refuses a name of another version of this build: target rc.1 of 1.0.0 and
+// the pre-release 1.0.0-rc.1 would have the same name.
 func (b *build) free(ctx context.Context, s *registry.Store, ref string) error {
 	old, err := s.Resolve(ctx, ref)
 	if errors.Is(err, errdef.ErrNotFound) {
@@ -190,13 +189,13 @@ func (b *build) free(ctx context.Context, s *registry.Store, ref string) error {
 	}
 	id, err := artifact.Identify(ctx, s, old)
 	if err == nil && id.Name == b.graph.Name && id.Version != b.graph.Version && id.Meaning(ref) != abi.MeansMistake {
-		return fmt.Errorf("%s is the name of %s already; give the target or the version another name", ref, id)
+		return fmt.Errorf("%s is already the name of %s: rename the target or the version", ref, id)
 	}
 	return nil
 }
 
-// dropBare removes the names that this build has in an output folder of an
-// older mm, VERSION and VERSION-TARGET: they would stand for what it was.
+// dropBare removes the names VERSION and VERSION-TARGET that an older mm wrote to
+// an output folder, since they would refer to the old state.
 func (b *build) dropBare(ctx context.Context, out *registry.Store) error {
 	tags, err := out.Tags(ctx)
 	if err != nil {
@@ -217,9 +216,9 @@ func (b *build) dropBare(ctx context.Context, out *registry.Store) error {
 	return nil
 }
 
-// unpack puts the target's files under the output folder, beside the layout,
-// with a list of their digests. A new folder is filled aside and then takes
-// the place of the old one; a folder that is right already is left alone.
+// unpack writes the target's files to the output folder, with a list of their
+// digests. A new folder is filled first and then replaces the old one; an
+// up-to-date folder is not changed.
 func (b *build) unpack(ctx context.Context, out *registry.Store, t *target) error {
 	dir, err := fsx.Open(b.opt.Out, fsx.Options{})
 	if err != nil {
@@ -232,7 +231,7 @@ func (b *build) unpack(ctx context.Context, out *registry.Store, t *target) erro
 		return err
 	}
 	defer lock.Unlock()
-	for _, leftover := range []string{fresh, old} { // of a run that was killed
+	for _, leftover := range []string{fresh, old} { // of a killed run
 		if err := dir.Root().RemoveAll(leftover); err != nil {
 			return err
 		}
@@ -254,7 +253,7 @@ func (b *build) unpack(ctx context.Context, out *registry.Store, t *target) erro
 	return out.Relink(ctx, blobs, func() error { return exchange(dir, fresh, t.name, old) })
 }
 
-// exchange puts the folder fresh in the place of name.
+// exchange replaces the folder name by fresh.
 func exchange(dir *fsx.Dir, fresh, name, old string) error {
 	if err := dir.Rename(name, old); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -268,8 +267,8 @@ func exchange(dir *fsx.Dir, fresh, name, old string) error {
 	return dir.Root().RemoveAll(old)
 }
 
-// unpacked reports whether the folder name holds the artifact: the list of
-// digests is the same and every file is the blob itself.
+// unpacked reports whether the folder contains the artifact: the list of digests is
+// equal and every file is the blob.
 func unpacked(dir *fsx.Dir, out *registry.Store, a *artifact.Artifact, name string) bool {
 	have, err := dir.Root().ReadFile(name + "/" + sumsFile)
 	if err != nil || string(have) != sums(a) {
@@ -288,7 +287,7 @@ func unpacked(dir *fsx.Dir, out *registry.Store, a *artifact.Artifact, name stri
 	return true
 }
 
-// sumsFile lists the digests of a target's files as sha256sum(1) reads them.
+// sumsFile lists the digests of a target's files for sha256sum(1).
 const sumsFile = "SHA256SUMS"
 
 func sums(a *artifact.Artifact) string {
@@ -299,9 +298,9 @@ func sums(a *artifact.Artifact) string {
 	return b.String()
 }
 
-// fill checks the artifact's files out into the folder fresh of dir.
+// fill checks out the artifact's files to the folder fresh.
 func (b *build) fill(ctx context.Context, out *registry.Store, a *artifact.Artifact, dir *fsx.Dir, fresh string) error {
-	// Cached: this run has hashed what it put there.
+	// Cached: this run has verified the blobs that it wrote.
 	if _, err := out.Checkout(ctx, a, filepath.Join(b.opt.Out, fresh), registry.CheckoutOptions{Link: true, Cached: true}); err != nil {
 		return err
 	}

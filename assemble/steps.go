@@ -18,7 +18,7 @@ import (
 	"mm-abi.org/mm/schemas"
 )
 
-// validate reads the graph and settles which targets are built.
+// validate reads the graph and chooses the targets.
 func (b *build) validate(context.Context) error {
 	data, list := schemas.ReadFile(b.opt.Graph, diag.Unreadable)
 	if list.Failed() {
@@ -36,11 +36,10 @@ func (b *build) validate(context.Context) error {
 	return nil
 }
 
-// defaultTarget is what a build without exports is shipped as: all that runs, as
-// it is.
+// defaultTarget is the target of a build without exports: everything, unchanged.
 const defaultTarget = "laptop"
 
-// defaultExports are the core's weights and every function's.
+// defaultExports returns exports of the core and of every function.
 func (b *build) defaultExports() (out []builds.Export) {
 	if b.graph.HasCore() {
 		out = append(out, builds.Export{Format: abi.GGUF})
@@ -73,7 +72,7 @@ func (b *build) chooseTargets() {
 			name = defaultTarget
 		}
 		if !abi.ValidTarget(name) {
-			b.list.Add(diag.NoTarget, diag.Pos{File: "--target"}, fmt.Sprintf("%q is no name of a target", name), "write lower-case letters and digits joined by . - _")
+			b.list.Add(diag.NoTarget, diag.Pos{File: "--target"}, fmt.Sprintf("invalid target name %q", name), "use lower-case letters and digits joined by . - _")
 			return
 		}
 		spec.Platform = b.graph.Exports[name].Platform
@@ -95,15 +94,14 @@ func (b *build) chooseTargets() {
 	}
 }
 
-// lists are the formats in which a bare word of --export is a module even if
-// the graph has none of that name.
+// lists are the formats for which a bare word of --export is a module, even if the
+// graph has no such module.
 var lists = []abi.Format{abi.ONNX, abi.Safetensors, abi.NNAPI, abi.OpenVINO, abi.QNN}
 
-// parseExports reads the values of --export: FORMAT=ITEM[,ITEM…], where an item
-// is a module, a precision, quant=PRECISION or precision=PRECISION, or kv=TYPE; of
-// qnn a module with the chip that all is compiled for behind it, NAME@SM8750,
-// min_cosine=C, and of a core window=N, positions=N and layers=FIRST:END. A format
-// may come several times.
+// parseExports parses the values of --export: FORMAT=ITEM[,ITEM…]. An item is a
+// module, a precision, quant=PRECISION or precision=PRECISION, or kv=TYPE; for qnn
+// also NAME@CHIP, min_cosine=C, and for a core window=N, positions=N and
+// layers=FIRST:END. A format may occur several times.
 func (b *build) parseExports(values []string) (builds.Target, error) {
 	var t builds.Target
 	for _, v := range values {
@@ -117,7 +115,7 @@ func (b *build) parseExports(values []string) (builds.Target, error) {
 		}
 		for _, item := range strings.Split(rest, ",") {
 			if !b.exportItem(&t.Exports[i], item) {
-				return t, fmt.Errorf("%q in %q is not understood", item, v)
+				return t, fmt.Errorf("unknown item %q in %q", item, v)
 			}
 		}
 	}
@@ -125,8 +123,8 @@ func (b *build) parseExports(values []string) (builds.Target, error) {
 	return t, nil
 }
 
-// exportItem enters one item; it reports false for one that is not understood
-// or says a thing twice.
+// exportItem applies an item; it reports whether the item is known and not a
+// duplicate.
 func (b *build) exportItem(e *builds.Export, item string) bool {
 	key, value, named := strings.Cut(item, "=")
 	switch {
@@ -157,7 +155,7 @@ func (b *build) exportItem(e *builds.Export, item string) bool {
 	return true
 }
 
-// option notes an option of an export of contexts, which holds for all of it.
+// option sets an option of an export of contexts.
 func option(e *builds.Export, key string, value any) bool {
 	options := map[string]json.RawMessage{}
 	if e.Options != nil && json.Unmarshal(e.Options, &options) != nil {
@@ -172,12 +170,12 @@ func option(e *builds.Export, key string, value any) bool {
 	return err == nil
 }
 
-// names reports whether the graph has a module called name.
+// names reports whether the graph has a module with a name.
 func (b *build) names(name string) bool {
 	return slices.ContainsFunc(b.graph.Nodes(), func(n builds.Node) bool { return n.Ref.Name == name })
 }
 
-// resolve brings every module of the graph into the store.
+// resolve adds every module of the graph to the store.
 func (b *build) resolve(ctx context.Context) error {
 	var err error
 	b.modules, b.lock, err = b.opt.Resolver.Resolve(ctx, b.graph)
@@ -192,8 +190,8 @@ func (b *build) resolve(ctx context.Context) error {
 	return nil
 }
 
-// check asks whether the modules fit each other, whether each one's files are
-// what its manifest says, and whether the targets can be exported.
+// check checks that the modules match each other and their files, and that the
+// targets can be exported.
 func (b *build) check(context.Context) error {
 	for _, d := range b.graph.Check(resolve.Resolved(b.modules)) {
 		if d.Pos == (diag.Pos{}) {
@@ -214,8 +212,8 @@ func (b *build) check(context.Context) error {
 	return nil
 }
 
-// sign signs the whole build: every target's manifest and the index. A build
-// whose version is taken is not signed.
+// sign signs every target's manifest and the index. A build whose version exists is
+// not signed.
 func (b *build) sign(ctx context.Context) error {
 	if err := b.claim(ctx); err != nil || b.list.Failed() || b.opt.Signer == nil {
 		return err

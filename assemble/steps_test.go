@@ -43,7 +43,7 @@ func TestStepsRefuse(t *testing.T) {
 	}{
 		{"validate: no file", nil, func(o *assemble.Options) { o.Graph += ".none" }, []string{"MM0007 kit.graph.yaml.none:0:0"}},
 		{"validate: schema", func(k *kit) { k.write("kit.graph.yaml", "core: {}\n") }, nil, []string{"MM0102 kit.graph.yaml:1:7"}},
-		{"validate: no such target", nil, target("tablet"), []string{"MM0504 kit.graph.yaml:14:1"}},
+		{"validate: unknown target", nil, target("tablet"), []string{"MM0504 kit.graph.yaml:14:1"}},
 		{"validate: target that is no name", nil, target("../x", "gguf=int8"), []string{"MM0504 --target:0:0"}},
 		{"validate: target that hides", nil, target(".laptop.new", "gguf=int8"), []string{"MM0504 --target:0:0"}},
 		{"validate: long target", nil, target(strings.Repeat("a", 65), "gguf=int8"), []string{"MM0504 --target:0:0"}},

@@ -30,7 +30,7 @@ type Assembly struct {
 	License     string            `json:"license,omitempty"` // of all parts together
 	Tokens      abi.TokenContract `json:"tokens,omitzero"`
 	KV          abi.DType         `json:"kv,omitempty"`
-	Core        Part              `json:"core,omitzero"` // the zero Part: [Assembly.HasCore] says so
+	Core        Part              `json:"core,omitzero"` // zero: see [Assembly.HasCore]
 	Draft       *Part             `json:"draft,omitempty"`
 	DraftTokens int               `json:"draft_tokens,omitempty"`
 	Adapters    []AdapterPart     `json:"adapters,omitempty"`
@@ -48,7 +48,7 @@ type Part struct {
 	Version  string         `json:"version"`
 	Type     abi.ModuleType `json:"type"`
 	Modality abi.Modality   `json:"modality,omitempty"`
-	Digest   string         `json:"digest"`            // of the module's own OCI manifest
+	Digest   string         `json:"digest"`            // of the module's OCI manifest
 	Manifest string         `json:"manifest"`          // path of its module.yaml
 	Files    Formats        `json:"files,omitempty"`   // nil: nothing of it but its documents is here
 	Quant    string         `json:"quant,omitempty"`   // precision of the weights here, in the exporter's words
@@ -59,7 +59,8 @@ type Part struct {
 // an engine opens.
 type Formats map[string][]string
 
-// Entry is the path that an engine opens in a format; "" where there is none.
+// Entry returns the path that an engine opens in a format; "" if there is
+// none.
 func (f Formats) Entry(format abi.Format) string {
 	if paths := f[string(format)]; len(paths) > 0 {
 		return paths[0]
@@ -107,7 +108,7 @@ type AdapterPart struct {
 	Scale float64 `json:"scale"`
 }
 
-// ModalityPart is an encoder, its projector and the places one input may take.
+// ModalityPart is an encoder, its projector and the positions of one input.
 // Without a core the projector may be the zero Part.
 type ModalityPart struct {
 	Modality  abi.Modality `json:"modality"`
@@ -144,11 +145,11 @@ type SandboxPart struct {
 	Part
 	Limits  modules.Effective `json:"limits"`
 	Engines []string          `json:"engines,omitempty"` // that skills may run on; nil: any
-	Allow   *modules.Allow    `json:"allow,omitempty"`   // the most a skill may be allowed; nil: nothing is said
+	Allow   *modules.Allow    `json:"allow,omitempty"`   // the permissions that a skill may have at most; nil: unlimited
 }
 
-// HasCore reports whether the build has a language model. One that has none is
-// a set of functions.
+// HasCore reports whether the build has a language model. A build without one
+// is a set of functions.
 func (a *Assembly) HasCore() bool { return a.Core.Name != "" }
 
 // Parts lists every module of the assembly, the core first.
@@ -196,8 +197,8 @@ func (a *Assembly) Encode() ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// ParseAssembly reads an assembly.json. It may come from a stranger: unknown
-// keys and unsafe paths are errors.
+// ParseAssembly parses an untrusted assembly.json: unknown keys and unsafe
+// paths are errors.
 func ParseAssembly(data []byte) (*Assembly, error) {
 	if len(data) > maxAssembly {
 		return nil, fmt.Errorf("reading %s: %d bytes are over the limit of %d", AssemblyFile, len(data), maxAssembly)
@@ -216,18 +217,18 @@ func ParseAssembly(data []byte) (*Assembly, error) {
 		for _, format := range slices.Sorted(maps.Keys(p.Files)) {
 			for _, path := range p.Files[format] {
 				if !schemas.ValidPath(path) {
-					return nil, fmt.Errorf("reading %s: %s names %q, which is no path inside the target's folder", AssemblyFile, p.ID(), path)
+					return nil, fmt.Errorf("reading %s: %s names %q, which is not a path inside the target's folder", AssemblyFile, p.ID(), path)
 				}
 			}
 		}
 		if p.Manifest != "" && !schemas.ValidPath(p.Manifest) {
-			return nil, fmt.Errorf("reading %s: %s names %q, which is no path inside the target's folder", AssemblyFile, p.ID(), p.Manifest)
+			return nil, fmt.Errorf("reading %s: %s names %q, which is not a path inside the target's folder", AssemblyFile, p.ID(), p.Manifest)
 		}
 	}
 	for _, g := range a.Golden {
-		for _, f := range g.Shown() {
+		for _, f := range g.Media() {
 			if !schemas.ValidPath(f.File) {
-				return nil, fmt.Errorf("reading %s: a golden prompt names %q, which is no path inside the target's folder", AssemblyFile, f.File)
+				return nil, fmt.Errorf("reading %s: a golden prompt names %q, which is not a path inside the target's folder", AssemblyFile, f.File)
 			}
 		}
 	}
@@ -240,7 +241,7 @@ func ParseAssembly(data []byte) (*Assembly, error) {
 	return &a, nil
 }
 
-// whole reports a part without which the others are of no use.
+// whole refuses an assembly that lacks a part which others need.
 func (a *Assembly) whole() error {
 	if !a.HasCore() && (a.Draft != nil || len(a.Adapters) > 0 || len(a.Skills) > 0 || a.Router != nil || len(a.Modalities)+len(a.Decoders) == 0) {
 		return errors.New("no core")

@@ -32,6 +32,6 @@ modalities:
 		fmt.Println(d)
 	}
 	// Output:
-	// tiny.graph.yaml:5:16: warning MM0320: reference not checked: vision-enc@1.3.0
-	// tiny.graph.yaml:6:17: error MM0305: width does not match the core: d_model is 1536 (core-llm@3.1.0 tokens.d_model), but 2048 (vision-proj@1.2.0 params.d_model)
+	// tiny.graph.yaml:5:16: warning MM0320: unchecked reference: vision-enc@1.3.0
+	// tiny.graph.yaml:6:17: error MM0305: width differs from the core: d_model is 1536 (core-llm@3.1.0 tokens.d_model), but 2048 (vision-proj@1.2.0 params.d_model)
 }

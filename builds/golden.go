@@ -9,11 +9,11 @@ import (
 	"mm-abi.org/mm/internal/diag"
 )
 
-// golden reports golden prompts that show what the build does not ship, or to a
-// build that cannot take it.
+// golden reports golden prompts with files that the build does not ship or
+// inputs that it cannot take.
 func (c *checker) golden() {
 	for i, g := range c.graph.Golden {
-		for _, s := range g.Shown() {
+		for _, s := range g.Media() {
 			pos := c.graph.Pos(fmt.Sprintf("/golden/%d/%s", i, s.Modality))
 			c.goldenFile(pos, s.File)
 			if takes := c.takes(s.Modality); !takes {
@@ -36,8 +36,8 @@ func (c *checker) goldenFile(pos diag.Pos, file string) {
 	}
 }
 
-// takes reports whether the build may take inputs of a modality; films may go
-// through the encoder for pictures.
+// takes reports whether the build accepts inputs of a modality; videos may go
+// through the image encoder.
 func (c *checker) takes(m abi.Modality) bool {
 	return slices.ContainsFunc(c.graph.Modalities, func(mod Modality) bool {
 		enc := c.resolved[mod.Enc.Ref.Name]

@@ -16,7 +16,7 @@ import (
 	"mm-abi.org/mm/internal/diag"
 )
 
-// check reports what the schema cannot.
+// check reports faults that the schema cannot express.
 func (m *Manifest) check() diag.List {
 	var list diag.List
 	if m.License == "" {
@@ -46,11 +46,11 @@ func (m *Manifest) checkSpelling(list *diag.List) {
 	}
 }
 
-// checkPorts binds every dimension of the module's own ports.
+// checkPorts binds every dimension of the module's ports.
 func (m *Manifest) checkPorts(list *diag.List) {
 	var b abi.Binding
 	for _, f := range m.Bind(&b) {
-		list.Add(diag.PortConflict, m.Pos("/params"), f.Error(), "make params and caps agree")
+		list.Add(diag.PortConflict, m.Pos("/params"), f.Error(), "use equal values in params and caps")
 	}
 	for _, side := range []struct {
 		key   string
@@ -59,7 +59,7 @@ func (m *Manifest) checkPorts(list *diag.List) {
 		seen := map[string]bool{}
 		for i, p := range side.ports {
 			if seen[p.Name] {
-				list.Add(diag.RepeatedItem, m.Pos(pointer(side.key, i)), fmt.Sprintf("%s has two ports called %q", side.key, p.Name), "give each port a name of its own")
+				list.Add(diag.RepeatedItem, m.Pos(pointer(side.key, i)), fmt.Sprintf("%s: duplicate port %q", side.key, p.Name), "give each port a unique name")
 			}
 			seen[p.Name] = true
 		}
@@ -73,12 +73,12 @@ func (m *Manifest) checkPorts(list *diag.List) {
 			continue
 		}
 		if n := p.Shape[0].Size; limit > 0 && n > limit {
-			list.Add(diag.CapExceeded, m.Pos(pointer("outputs", i, "shape", 0)), fmt.Sprintf("%s gives %d vectors, T_cap is %d", p.Name, n, limit), "lower the shape or raise T_cap")
+			list.Add(diag.CapExceeded, m.Pos(pointer("outputs", i, "shape", 0)), fmt.Sprintf("%s has %d vectors, T_cap is %d", p.Name, n, limit), "lower the shape or raise T_cap")
 		}
 		width := p.Shape[len(p.Shape)-1]
 		want, _ := m.Params.Int("d_model")
 		if width.Name != "d_model" && width.Size != want {
-			list.Add(diag.PortConflict, m.Pos(pointer("outputs", i, "shape", len(p.Shape)-1)), fmt.Sprintf("%s is %s wide, params.d_model is %d", p.Name, width, want), "the last dimension of a projector's output is d_model")
+			list.Add(diag.PortConflict, m.Pos(pointer("outputs", i, "shape", len(p.Shape)-1)), fmt.Sprintf("width of %s is %s, params.d_model is %d", p.Name, width, want), "the last dimension of a projector's output is d_model")
 		}
 	}
 }
@@ -89,11 +89,11 @@ func (m *Manifest) checkTokens(list *diag.List) {
 	}
 	c := m.Contract()
 	if len(c.SpecialTokens) > c.VocabSize {
-		list.Add(diag.BadTokens, m.Pos("/tokens"), fmt.Sprintf("%d special tokens in a vocabulary of %d", len(c.SpecialTokens), c.VocabSize), "")
+		list.Add(diag.BadTokens, m.Pos("/tokens"), fmt.Sprintf("%d special tokens, vocab_size is %d", len(c.SpecialTokens), c.VocabSize), "")
 	}
 	for _, mod := range []abi.Modality{abi.Image, abi.Audio, abi.Video} {
 		if n, ok := m.Caps.Int(string(mod)); ok && n > int64(c.MaxSeq) {
-			list.Add(diag.CapExceeded, m.Pos("/caps/"+string(mod)), fmt.Sprintf("%s may take %d of a sequence of %d", mod, n, c.MaxSeq), "lower the cap or raise max_seq")
+			list.Add(diag.CapExceeded, m.Pos("/caps/"+string(mod)), fmt.Sprintf("the cap of %s is %d, max_seq is %d", mod, n, c.MaxSeq), "lower the cap or raise max_seq")
 		}
 	}
 }
@@ -107,7 +107,7 @@ func (m *Manifest) checkRuntime(list *diag.List) {
 			}
 		}
 		if n != 1 {
-			list.Add(diag.MissingKey, m.Pos("/runtime"), fmt.Sprintf("runtime names %d engines, one is needed", n), "give one of container, wasm, starlark, python, builtin, process, mcp, agent")
+			list.Add(diag.MissingKey, m.Pos("/runtime"), fmt.Sprintf("runtime has %d engines, want 1", n), "set one of container, wasm, starlark, python, builtin, process, mcp, agent")
 		}
 		m.checkAgent(list)
 		checkLimits(m, "/runtime/limits", m.Runtime.Limits, list)
@@ -115,7 +115,7 @@ func (m *Manifest) checkRuntime(list *diag.List) {
 	checkLimits(m, "/limits", m.Limits, list)
 }
 
-// checkAgent sees that a build can be asked as the skill is.
+// checkAgent checks the ports of an agent.
 func (m *Manifest) checkAgent(list *diag.List) {
 	if m.Runtime.Agent == "" {
 		return
@@ -123,17 +123,17 @@ func (m *Manifest) checkAgent(list *diag.List) {
 	takes := slices.ContainsFunc(m.Inputs, func(p abi.Port) bool { return p.Name == "prompt" && p.Type == "str" && !p.Optional })
 	gives := slices.ContainsFunc(m.Outputs, func(p abi.Port) bool { return p.Name == "answer" && p.Type == "str" })
 	if !takes || !gives {
-		list.Add(diag.MissingKey, m.Pos("/runtime/agent"), "an agent takes prompt and gives answer, both of type str", "inputs: [{name: prompt, type: str}], outputs: [{name: answer, type: str}]")
+		list.Add(diag.MissingKey, m.Pos("/runtime/agent"), "an agent requires an input prompt and an output answer, both of type str", "inputs: [{name: prompt, type: str}], outputs: [{name: answer, type: str}]")
 	}
 }
 
 func checkLimits(m *Manifest, ptr string, l *Limits, list *diag.List) {
 	if l != nil && l.Mem != "" && l.MemMB != 0 {
-		list.Add(diag.BadLimit, m.Pos(ptr+"/mem_mb"), fmt.Sprintf("mem is %s and mem_mb is %d", l.Mem, l.MemMB), "give one of them")
+		list.Add(diag.BadLimit, m.Pos(ptr+"/mem_mb"), fmt.Sprintf("conflicting limits: mem is %s, mem_mb is %d", l.Mem, l.MemMB), "remove one of them")
 	}
 }
 
-// checkListed sees that a files list names every exported file.
+// checkListed checks that the files list contains every exported file.
 func (m *Manifest) checkListed(list *diag.List) {
 	if m.Files == nil {
 		return
@@ -141,7 +141,7 @@ func (m *Manifest) checkListed(list *diag.List) {
 	listed := map[string]bool{}
 	for i, f := range m.Files {
 		if listed[f.Path] {
-			list.Add(diag.RepeatedItem, m.Pos(pointer("files", i)), fmt.Sprintf("%q is listed twice", f.Path), "remove the repeat")
+			list.Add(diag.RepeatedItem, m.Pos(pointer("files", i)), fmt.Sprintf("duplicate file %q", f.Path), "remove the duplicate")
 		}
 		listed[f.Path] = true
 	}
@@ -159,8 +159,8 @@ func (m *Manifest) checkListed(list *diag.List) {
 	}
 }
 
-// Paths lists the files that belong to the module, module.yaml first, then
-// what it exports, its card and what else it lists, sorted, each once.
+// Paths lists the files of the module without duplicates: module.yaml, then the
+// exported files, the card and other listed files, sorted.
 func (m *Manifest) Paths() []string {
 	set := map[string]bool{}
 	for _, e := range m.Export {
@@ -185,8 +185,8 @@ func (m *Manifest) Paths() []string {
 	return append([]string{FileName}, slices.Sorted(maps.Keys(set))...)
 }
 
-// PathPos is the place where the manifest names one of its files: the export,
-// else the entry of the files list, the card, the template or the runtime.
+// PathPos returns the position of a file in the manifest: in export, otherwise in
+// files, card, chat_template or runtime.
 func (m *Manifest) PathPos(path string) diag.Pos {
 	for _, format := range sortedKeys(m.Export) {
 		at := pointer("export", string(format))
@@ -222,9 +222,9 @@ func (m *Manifest) PathPos(path string) diag.Pos {
 	return m.Pos(named[path])
 }
 
-// CheckFiles compares the module's folder with the manifest: every file that
-// Paths names must be there, inside the folder, a regular file, and those in
-// the files list must have their size and SHA-256.
+// CheckFiles compares the folder with the manifest: every file of Paths must be a
+// regular file in the folder, and must match the size and SHA-256 in the files
+// list.
 func (m *Manifest) CheckFiles(ctx context.Context) diag.List {
 	var list diag.List
 	root, err := os.OpenRoot(m.dir)
@@ -246,18 +246,18 @@ func (m *Manifest) CheckFiles(ctx context.Context) diag.List {
 		sum, size, err := hashFile(root, path, listed)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			list.Add(diag.FileMissing, pos, fmt.Sprintf("%s names %q, which %s does not hold", m.ID(), path, m.dir), "add the file or correct the name")
+			list.Add(diag.FileMissing, pos, fmt.Sprintf("%s: %q does not exist in %s", m.ID(), path, m.dir), "add the file or correct the name")
 		case err != nil:
 			list.Add(diag.FileMissing, pos, fmt.Sprintf("%q: %v", path, err), "")
 		case listed && (size != m.Files[i].Size || sum != m.Files[i].SHA256):
-			list.Add(diag.FileDiffers, m.Pos(pointer("files", i)), fmt.Sprintf("%q has %d bytes, sha256 %s; declared %d, %s", path, size, sum, m.Files[i].Size, m.Files[i].SHA256), "restore the file, or declare its new digest")
+			list.Add(diag.FileDiffers, m.Pos(pointer("files", i)), fmt.Sprintf("%q: got %d bytes, sha256 %s, want %d, %s", path, size, sum, m.Files[i].Size, m.Files[i].SHA256), "restore the file, or declare its new digest")
 		}
 	}
 	return list
 }
 
-// hashFile opens path below root, refusing what is no regular file, and hashes
-// it when the digest is wanted.
+// hashFile opens the regular file path below root and returns its size, and with
+// want its SHA-256.
 func hashFile(root *os.Root, path string, want bool) (sum string, size int64, err error) {
 	f, err := root.Open(path)
 	if err != nil {

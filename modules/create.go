@@ -13,18 +13,18 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 )
 
-// Create makes the module folder dir. fill writes the files, a module.yaml
-// among them, into a folder beside it, which becomes dir once the manifest has
-// been read back without a fault: whatever fails, nothing of the module is
-// left. dir may exist and hold other files, but no module and no file that
-// fill writes. Warnings come with the manifest.
+// Create creates the module folder dir. fill writes the files, including
+// module.yaml, to a temporary folder next to it, which is renamed to dir after the
+// manifest was read back without a fault. If anything fails, nothing remains. dir
+// may exist with other files, but must not contain a module or a file that fill
+// writes. Warnings are returned with the manifest.
 func Create(dir string, fill func(d *fsx.Dir) error) (*Manifest, diag.List, error) {
 	full, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, nil, err
 	}
 	if _, err := os.Lstat(filepath.Join(dir, FileName)); err == nil {
-		return nil, nil, fmt.Errorf("%s holds a module already", dir)
+		return nil, nil, fmt.Errorf("%s already contains a module", dir)
 	}
 	name := filepath.Base(full)
 	parent, err := fsx.Create(filepath.Dir(full), 0o755, fsx.Options{})
@@ -47,8 +47,8 @@ func Create(dir string, fill func(d *fsx.Dir) error) (*Manifest, diag.List, erro
 	return m, list, nil
 }
 
-// prepare fills the folder temp and reads the module back. Faults are placed
-// in dir, where the files will be.
+// prepare fills the folder temp and reads the module back. Faults are reported with
+// the path dir.
 func prepare(temp, dir string, fill func(d *fsx.Dir) error) (diag.List, error) {
 	d, err := fsx.Open(temp, fsx.Options{})
 	if err != nil {
@@ -66,8 +66,8 @@ func prepare(temp, dir string, fill func(d *fsx.Dir) error) (diag.List, error) {
 	return list, list.Err()
 }
 
-// settle gives the folder temp the name name, or moves its files into the
-// folder of that name, module.yaml last: it makes a folder a module.
+// settle renames the folder temp to name. If name exists, it moves the files there,
+// module.yaml last, since that makes a folder a module.
 func settle(parent *fsx.Dir, temp, name string) error {
 	if _, err := parent.Root().Lstat(name); errors.Is(err, fs.ErrNotExist) {
 		if err := parent.Rename(temp, name); err != nil {
@@ -82,7 +82,7 @@ func settle(parent *fsx.Dir, temp, name string) error {
 	var files []string
 	for _, e := range entries {
 		if _, err := parent.Root().Lstat(filepath.Join(name, e.Name())); err == nil {
-			return fmt.Errorf("%s is there already", filepath.Join(parent.Path(), name, e.Name()))
+			return fmt.Errorf("%s exists", filepath.Join(parent.Path(), name, e.Name()))
 		}
 		if e.Name() != FileName {
 			files = append(files, e.Name())

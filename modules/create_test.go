@@ -50,7 +50,7 @@ func TestCreate(t *testing.T) {
 	if d := cmp.Diff([]string{"module.yaml", "w.onnx"}, names(t, dir)); d != "" {
 		t.Error(d)
 	}
-	if _, _, err := modules.Create(dir, fill(encoder)); err == nil || !strings.Contains(err.Error(), "holds a module already") {
+	if _, _, err := modules.Create(dir, fill(encoder)); err == nil || !strings.Contains(err.Error(), "already contains a module") {
 		t.Errorf("%v", err)
 	}
 	other := filepath.Join(parent, "b")
@@ -60,7 +60,7 @@ func TestCreate(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(other, "train.yaml"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := modules.Create(other, fill(encoder, "w.onnx", "train.yaml")); err == nil || !strings.Contains(err.Error(), "is there already") {
+	if _, _, err := modules.Create(other, fill(encoder, "w.onnx", "train.yaml")); err == nil || !strings.Contains(err.Error(), " exists") {
 		t.Errorf("%v", err)
 	}
 	if d := cmp.Diff([]string{"train.yaml"}, names(t, other)); d != "" {

@@ -6,18 +6,18 @@ import (
 	"mm-abi.org/mm/abi"
 )
 
-// Export is what a module has in one format: the file that is opened, and the
-// files that it needs beside it (external data of ONNX, the rest of a CoreML
-// package). In YAML it is a path, or {path, with}.
+// Export lists the files of a module in a format: the file to open, and further
+// files that it needs (external data of ONNX, the rest of a CoreML package). In
+// YAML it is a path, or {path, with}.
 type Export struct {
 	Path string   `json:"path"`
 	With []string `json:"with,omitempty"`
 }
 
-// Files lists the export's files, the entry first.
+// Files returns the files of the export, the entry first.
 func (e Export) Files() []string { return append([]string{e.Path}, e.With...) }
 
-// UnmarshalJSON reads a path, or an object.
+// UnmarshalJSON parses a path or an object.
 func (e *Export) UnmarshalJSON(b []byte) error {
 	if len(b) > 0 && b[0] == '"' {
 		*e = Export{}
@@ -27,7 +27,7 @@ func (e *Export) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*plain)(e))
 }
 
-// MarshalJSON writes a path where that says all.
+// MarshalJSON writes a path if there are no further files.
 func (e Export) MarshalJSON() ([]byte, error) {
 	if len(e.With) == 0 {
 		return json.Marshal(e.Path)
@@ -36,5 +36,5 @@ func (e Export) MarshalJSON() ([]byte, error) {
 	return json.Marshal(plain(e))
 }
 
-// Entry is the path of the module's file in a format; "" where it has none.
+// Entry returns the path of the module's file in a format, or "".
 func (m *Manifest) Entry(f abi.Format) string { return m.Export[f].Path }

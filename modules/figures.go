@@ -7,18 +7,18 @@ import (
 	"mm-abi.org/mm/internal/diag"
 )
 
-// What params.temporal of a projector may say: how the vectors of a film's
-// frames become those of the film.
+// The values of params.temporal of a projector: how the vectors of the frames of a
+// video are combined.
 const (
-	TemporalMean   = "mean"   // their mean, number by number
-	TemporalConcat = "concat" // one frame's behind the other's
-	TemporalHalves = "halves" // the mean of the first half's, then that of the second's
+	TemporalMean   = "mean"   // elementwise mean
+	TemporalConcat = "concat" // concatenation
+	TemporalHalves = "halves" // the mean of the first half, then that of the second
 )
 
-// The limits of an encoder's window.
-const maxWindow = 3_600_000 // ms
+// maxWindow is the largest caps.window_ms of an encoder, in milliseconds.
+const maxWindow = 3_600_000
 
-// Temporal is how a projector's vectors of frames become those of a film.
+// Temporal returns how a projector combines the vectors of frames.
 func (m *Manifest) Temporal() string {
 	if s, _ := m.Params["temporal"].(string); s != "" {
 		return s
@@ -26,14 +26,14 @@ func (m *Manifest) Temporal() string {
 	return TemporalMean
 }
 
-// WindowMS is how long a sound is that an encoder hears at once; 0 is any.
+// WindowMS returns the length of a window of sound of an encoder; 0 is unlimited.
 func (m *Manifest) WindowMS() int {
 	n, _ := m.Caps.Int("window_ms")
 	return int(n)
 }
 
-// Levels are what a decoder's floating point numbers say for dark and for
-// bright: params.range, or 0 and 1.
+// Levels returns the values of a decoder's output for black and white:
+// params.range, or 0 and 1.
 func (m *Manifest) Levels() (low, high float64) {
 	if list, ok := m.Params["range"].([]any); ok && len(list) == 2 {
 		a, first := list[0].(float64)
@@ -45,7 +45,7 @@ func (m *Manifest) Levels() (low, high float64) {
 	return 0, 1
 }
 
-// checkFigures reports figures with a meaning for everyone that have none.
+// checkFigures checks the entries of params and caps that have a defined meaning.
 func (m *Manifest) checkFigures(list *diag.List) {
 	wrong := func(at, detail, hint string) { list.Add(diag.BadFigure, m.Pos(at), m.ID()+": "+detail, hint) }
 	if v, ok := m.Caps["window_ms"]; ok && m.Type == abi.Encoder {
@@ -61,12 +61,12 @@ func (m *Manifest) checkFigures(list *diag.List) {
 	}
 	if v, ok := m.Params["T_dec"]; ok {
 		if n, whole := m.Params.Int("T_dec"); !whole || n < 1 {
-			wrong("/params/T_dec", fmt.Sprintf("T_dec is %v", v), "write how many of the core's states the decoder takes")
+			wrong("/params/T_dec", fmt.Sprintf("T_dec is %v", v), "write the number of core states that the decoder takes")
 		}
 	}
 	if v, ok := m.Params["range"]; ok && m.Modality == abi.Image {
 		if low, high := m.Levels(); low == 0 && high == 1 && fmt.Sprint(v) != "[0 1]" {
-			wrong("/params/range", fmt.Sprintf("range is %v", v), "write [LOW, HIGH], what is dark and what is bright")
+			wrong("/params/range", fmt.Sprintf("range is %v", v), "write [LOW, HIGH], the values of black and white")
 		}
 	}
 }

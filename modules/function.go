@@ -10,22 +10,21 @@ import (
 	"mm-abi.org/mm/internal/diag"
 )
 
-// Preprocess says for each input, by its name, how a picture or a sound becomes
-// what the file takes. In YAML it may be one block without a name, which is for
-// the module's only input.
+// Preprocess describes, by input, how an image or a sound is converted to a tensor.
+// In YAML it may be a single block without a name, for a module with one input.
 type Preprocess map[string]preprocess.Spec
 
-// UnmarshalJSON reads a block, or a mapping from inputs to blocks.
+// UnmarshalJSON parses a block, or a mapping from inputs to blocks.
 func (p *Preprocess) UnmarshalJSON(b []byte) error {
 	var keys map[string]json.RawMessage
 	if err := json.Unmarshal(b, &keys); err != nil {
 		return err
 	}
 	*p = Preprocess{}
-	own := map[string]json.RawMessage{}
+	block := map[string]json.RawMessage{} // without a name
 	for name, v := range keys {
 		if v[0] != '{' {
-			own[name] = v
+			block[name] = v
 			continue
 		}
 		var s preprocess.Spec
@@ -34,11 +33,11 @@ func (p *Preprocess) UnmarshalJSON(b []byte) error {
 		}
 		(*p)[name] = s
 	}
-	if len(own) == 0 {
+	if len(block) == 0 {
 		return nil
 	}
 	var s preprocess.Spec
-	flat, err := json.Marshal(own)
+	flat, err := json.Marshal(block)
 	if err == nil {
 		err = json.Unmarshal(flat, &s)
 	}
@@ -46,16 +45,16 @@ func (p *Preprocess) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// State is what one input holds from call to call. Shape and DType may be left
-// out where the file fixes them.
+// State describes an input whose value is carried from call to call. Shape and
+// DType are optional if the file defines them.
 type State struct {
-	From  string    `json:"from"` // the output that gives the next value
+	From  string    `json:"from"` // the output with the next value
 	Init  float64   `json:"init,omitempty"`
-	Shape []int64   `json:"shape,omitempty"` // the batch included
+	Shape []int64   `json:"shape,omitempty"` // including the batch
 	DType abi.DType `json:"dtype,omitempty"`
 }
 
-// UnmarshalJSON reads an output's name, or an object.
+// UnmarshalJSON parses the name of an output, or an object.
 func (s *State) UnmarshalJSON(b []byte) error {
 	if len(b) > 0 && b[0] == '"' {
 		*s = State{}
@@ -65,14 +64,14 @@ func (s *State) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*plain)(s))
 }
 
-// Constant is an input that is always the same number.
+// Constant describes an input with a constant value.
 type Constant struct {
 	Value float64   `json:"value"`           // of every element
-	Shape []int64   `json:"shape,omitempty"` // the batch included; none for a single number
+	Shape []int64   `json:"shape,omitempty"` // including the batch; empty for a scalar
 	DType abi.DType `json:"dtype,omitempty"`
 }
 
-// UnmarshalJSON reads a number, or an object.
+// UnmarshalJSON parses a number or an object.
 func (c *Constant) UnmarshalJSON(b []byte) error {
 	if len(b) > 0 && b[0] != '{' {
 		*c = Constant{}
@@ -82,39 +81,39 @@ func (c *Constant) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*plain)(c))
 }
 
-// Postprocess says how one output is read; one of its fields is set.
+// Postprocess describes how an output is decoded; exactly one field is set.
 type Postprocess struct {
 	CTC      *CTC      `json:"ctc,omitempty"`
 	Labels   *Labels   `json:"labels,omitempty"`
 	Segments *Segments `json:"segments,omitempty"`
 }
 
-// CTC reads [1, T, classes] as text: the likeliest class of each step, repeats
-// taken once, blanks left out (Graves et al. 2006).
+// CTC decodes [1, T, classes] to text: the most likely class of each step, without
+// repetitions and blanks (Graves et al. 2006).
 type CTC struct {
-	Labels string `json:"labels"` // file with a class a line, the blank not among them
+	Labels string `json:"labels"` // file with a class per line, without the blank
 	Blank  int    `json:"blank,omitempty"`
-	Space  bool   `json:"space,omitempty"` // a last class behind the file's is " "
+	Space  bool   `json:"space,omitempty"` // the class after those of the file is " "
 }
 
-// Labels reads [1, classes] as the likeliest classes.
+// Labels decodes [1, classes] to the most likely classes.
 type Labels struct {
-	File    string `json:"file,omitempty"` // a class a line; none: numbers alone
-	Top     int    `json:"top,omitempty"`  // 0: 5
+	File    string `json:"file,omitempty"` // a class per line; if empty, only numbers
+	Top     int    `json:"top,omitempty"`  // if 0, 5
 	Softmax bool   `json:"softmax,omitempty"`
 }
 
-// Segments reads [1, T] as spans of time. A span begins where a value reaches
-// Threshold and ends where values stay under Low for MinSilenceMS.
+// Segments decodes [1, T] to time spans. A span begins when a value reaches
+// Threshold and ends when values stay below Low for MinSilenceMS.
 type Segments struct {
-	Threshold    float64  `json:"threshold,omitempty"` // 0: 0.5
-	Low          *float64 `json:"low,omitempty"`       // nil: 0.15 below Threshold
+	Threshold    float64  `json:"threshold,omitempty"` // if 0, 0.5
+	Low          *float64 `json:"low,omitempty"`       // if nil, 0.15 below Threshold
 	MinMS        int      `json:"min_ms,omitempty"`
 	MinSilenceMS int      `json:"min_silence_ms,omitempty"`
 	PadMS        int      `json:"pad_ms,omitempty"`
 }
 
-// Bounds are the two thresholds.
+// Bounds returns the two thresholds.
 func (s *Segments) Bounds() (high, low float64) {
 	if high = s.Threshold; high == 0 {
 		high = 0.5
@@ -125,8 +124,8 @@ func (s *Segments) Bounds() (high, low float64) {
 	return high, high - 0.15
 }
 
-// Carried is the state by the input that holds it. A manifest may write it
-// either way round; isInput says which names are the file's inputs.
+// Carried returns the states by input. A manifest may write a state in either
+// direction; isInput reports which names are inputs of the file.
 func (t *Tensors) Carried(isInput func(name string) bool) map[string]State {
 	out := make(map[string]State, len(t.State))
 	for name, s := range t.State {
@@ -138,9 +137,9 @@ func (t *Tensors) Carried(isInput func(name string) bool) map[string]State {
 	return out
 }
 
-// Given are the inputs that come from outside: those of the manifest that are
-// neither state nor constant.
-func (t *Tensors) Given() []abi.Port {
+// FreeInputs returns the inputs that the caller provides: those that are neither state
+// nor constant.
+func (t *Tensors) FreeInputs() []abi.Port {
 	carried := t.Carried(func(name string) bool { return hasPort(t.Inputs, name) })
 	var out []abi.Port
 	for _, p := range t.Inputs {
@@ -152,7 +151,7 @@ func (t *Tensors) Given() []abi.Port {
 	return out
 }
 
-// LabelFiles are the files that postprocess names, sorted, each once.
+// LabelFiles returns the files in postprocess, sorted, without duplicates.
 func (t *Tensors) LabelFiles() []string {
 	var out []string
 	for _, p := range t.Postprocess {
@@ -171,22 +170,22 @@ func hasPort(ports []abi.Port, name string) bool {
 	return slices.ContainsFunc(ports, func(p abi.Port) bool { return p.Name == name })
 }
 
-// name gives a block without a name that of the only input it can mean.
+// name assigns an unnamed preprocess block to the only possible input.
 func (t *Tensors) name() {
 	s, ok := t.Preprocess[""]
-	given := t.Given()
-	if !ok || len(given) != 1 {
+	free := t.FreeInputs()
+	if !ok || len(free) != 1 {
 		return
 	}
-	if _, twice := t.Preprocess[given[0].Name]; twice {
+	if _, twice := t.Preprocess[free[0].Name]; twice {
 		return
 	}
 	delete(t.Preprocess, "")
-	t.Preprocess[given[0].Name] = s
+	t.Preprocess[free[0].Name] = s
 }
 
-// checkBlocks reports what preprocess, state, constants and postprocess say
-// wrong of the manifest's own ports.
+// checkBlocks checks preprocess, state, constants and postprocess against the
+// manifest's ports.
 func (m *Manifest) checkBlocks(list *diag.List) {
 	wrong := func(at, detail, hint string) { list.Add(diag.BadBlock, m.Pos(at), m.ID()+": "+detail, hint) }
 	for _, name := range sortedKeys(m.Preprocess) {
@@ -196,9 +195,9 @@ func (m *Manifest) checkBlocks(list *diag.List) {
 			at = "/preprocess"
 		}
 		if !hasPort(m.Inputs, name) {
-			detail := fmt.Sprintf("there is no input %q to prepare", name)
+			detail := fmt.Sprintf("unknown input %q", name)
 			if name == "" {
-				detail = fmt.Sprintf("preprocess names no input, and there are %d", len(m.Given()))
+				detail = fmt.Sprintf("preprocess has no input name, and there are %d inputs", len(m.FreeInputs()))
 			}
 			wrong(at, detail, "write preprocess: {INPUT: {…}}, with the name of an input")
 		}
@@ -215,7 +214,7 @@ func (m *Manifest) checkBlocks(list *diag.List) {
 	for _, in := range sortedKeys(carried) {
 		s := carried[in]
 		if other, ok := from[s.From]; ok {
-			wrong("/state", fmt.Sprintf("%s and %s are both the next value of %q", other, in, s.From), "each output is the next value of one input")
+			wrong("/state", fmt.Sprintf("%s and %s are both the next value of %q", other, in, s.From), "use each output for one input")
 		}
 		from[s.From] = in
 		m.checkState(in, s, wrong)
@@ -224,13 +223,13 @@ func (m *Manifest) checkBlocks(list *diag.List) {
 			has bool
 		}{{"preprocess", has(m.Preprocess, in)}, {"constants", has(m.Constants, in)}} {
 			if block.has {
-				wrong("/"+block.key, fmt.Sprintf("%q is state and stands in %s", in, block.key), "leave it in one of them")
+				wrong("/"+block.key, fmt.Sprintf("%q is a state and also in %s", in, block.key), "remove one of them")
 			}
 		}
 	}
 	for _, name := range sortedKeys(m.Constants) {
 		if has(m.Preprocess, name) {
-			wrong("/constants", fmt.Sprintf("%q is constant and stands in preprocess", name), "leave it in one of them")
+			wrong("/constants", fmt.Sprintf("%q is a constant and also in preprocess", name), "remove one of them")
 		}
 	}
 	for _, name := range sortedKeys(m.Postprocess) {
@@ -240,7 +239,7 @@ func (m *Manifest) checkBlocks(list *diag.List) {
 
 func has[V any](blocks map[string]V, name string) bool { _, ok := blocks[name]; return ok }
 
-// checkState compares the two ports of a state where the manifest has both.
+// checkState compares the two ports of a state, if the manifest has both.
 func (m *Manifest) checkState(in string, s State, wrong func(at, detail, hint string)) {
 	i := slices.IndexFunc(m.Inputs, func(p abi.Port) bool { return p.Name == in })
 	o := slices.IndexFunc(m.Outputs, func(p abi.Port) bool { return p.Name == s.From })
@@ -249,7 +248,7 @@ func (m *Manifest) checkState(in string, s State, wrong func(at, detail, hint st
 	}
 	a, b := m.Inputs[i], m.Outputs[o]
 	if a.DType != b.DType || a.Shape.String() != b.Shape.String() {
-		wrong("/state", fmt.Sprintf("%s is not the next value of %s", b, a), "an input and the output that gives its next value have one shape and one type")
+		wrong("/state", fmt.Sprintf("%s cannot be the next value of %s", b, a), "use an output with the shape and the type of the input")
 	}
 }
 
@@ -258,22 +257,22 @@ func (m *Manifest) checkPost(name string, p Postprocess, states map[string]strin
 	i := slices.IndexFunc(m.Outputs, func(p abi.Port) bool { return p.Name == name })
 	switch in, carried := states[name]; {
 	case carried:
-		wrong(at, fmt.Sprintf("%q is the next value of %q, which nobody reads", name, in), "")
+		wrong(at, fmt.Sprintf("%q is the next value of the state %q and cannot be postprocessed", name, in), "")
 		return
 	case i < 0:
-		wrong(at, fmt.Sprintf("there is no output %q to read", name), "write the name of an output")
+		wrong(at, fmt.Sprintf("unknown output %q", name), "use the name of an output")
 		return
 	}
 	out := m.Outputs[i]
 	if last := len(out.Shape) - 1; last < 0 || out.DType != "" && out.DType != abi.FP32 && out.DType != abi.FP16 && out.DType != "fp64" {
-		wrong(at, fmt.Sprintf("%s holds no scores", out), "scores are floating-point numbers")
+		wrong(at, fmt.Sprintf("%s does not contain scores", out), "use an output of floating-point numbers")
 	}
 	if s := p.Segments; s != nil {
 		if high, low := s.Bounds(); low > high {
-			wrong(at, fmt.Sprintf("a span begins at %v and ends under %v", high, low), "low is not above threshold")
+			wrong(at, fmt.Sprintf("threshold is %v, low is %v", high, low), "use a low of at most threshold")
 		}
 		if !slices.ContainsFunc(m.soundSpecs(), func(s preprocess.Spec) bool { return s.IsSound() }) {
-			wrong(at, "spans of time need an input with a sample_rate in preprocess", "add preprocess: {INPUT: {sample_rate: 16000}}")
+			wrong(at, "segments require an input with a sample_rate in preprocess", "add preprocess: {INPUT: {sample_rate: 16000}}")
 		}
 	}
 }

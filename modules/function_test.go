@@ -41,8 +41,8 @@ func TestBlocks(t *testing.T) {
 		if d := cmp.Diff(map[string]modules.State{"h": {From: "hn"}}, carried); d != "" {
 			t.Errorf("%s: %s", in, d)
 		}
-		if given := m.Given(); len(given) != 1 || given[0].Name != "pcm" || m.Constants["sr"].Value != 16000 {
-			t.Errorf("%s: %v, %v", in, given, m.Constants)
+		if free := m.FreeInputs(); len(free) != 1 || free[0].Name != "pcm" || m.Constants["sr"].Value != 16000 {
+			t.Errorf("%s: %v, %v", in, free, m.Constants)
 		}
 	}
 }
@@ -50,20 +50,20 @@ func TestBlocks(t *testing.T) {
 // What contradicts itself or the ports is told at its place.
 func TestBadBlocks(t *testing.T) {
 	for _, c := range []struct{ name, in, want string }{
-		{"no such input", "preprocess: {x: {sample_rate: 16000}}\n", `9:17: error MM0212: a block about inputs or outputs that cannot be: vad@1.0.0: there is no input "x" to prepare`},
-		{"which input", "preprocess: {sample_rate: 16000}\n", "preprocess names no input, and there are 3"},
-		{"layout", "preprocess: {pcm: {sample_rate: 16000, layout: NCHW}}\n", `9:48: error MM0212: a block about inputs or outputs that cannot be: vad@1.0.0: layout: "NCHW" is none of [NT T]`},
+		{"no such input", "preprocess: {x: {sample_rate: 16000}}\n", `9:17: error MM0212: inconsistent preprocess, state, constants or postprocess: vad@1.0.0: unknown input "x"`},
+		{"which input", "preprocess: {sample_rate: 16000}\n", "preprocess has no input name, and there are 3 inputs"},
+		{"layout", "preprocess: {pcm: {sample_rate: 16000, layout: NCHW}}\n", `9:48: error MM0212: inconsistent preprocess, state, constants or postprocess: vad@1.0.0: layout: got "NCHW", want one of [NT T]`},
 		{"two of one value", "state: {h: hn, sr: hn}\n", `h and sr are both the next value of "hn"`},
-		{"shapes of a state", "state: {pcm: hn}\n", "hn [2, 1] fp32 is not the next value of pcm [S] fp32"},
-		{"prepared state", "state: {h: hn}\npreprocess: {h: {sample_rate: 16000}}\n", `"h" is state and stands in preprocess`},
-		{"constant state", "state: {h: hn}\nconstants: {h: 1}\n", `"h" is state and stands in constants`},
-		{"prepared constant", "constants: {pcm: 1}\npreprocess: {pcm: {sample_rate: 16000}}\n", `"pcm" is constant and stands in preprocess`},
-		{"no such output", "postprocess: {x: {labels: {}}}\n", `there is no output "x" to read`},
-		{"read state", "state: {h: hn}\npostprocess: {hn: {labels: {}}}\n", `"hn" is the next value of "h", which nobody reads`},
-		{"no sound", "postprocess: {prob: {segments: {}}}\n", "spans of time need an input with a sample_rate"},
-		{"thresholds", "preprocess: {pcm: {sample_rate: 16000}}\npostprocess: {prob: {segments: {threshold: 0.4, low: 0.5}}}\n", "a span begins at 0.4 and ends under 0.5"},
+		{"shapes of a state", "state: {pcm: hn}\n", "hn [2, 1] fp32 cannot be the next value of pcm [S] fp32"},
+		{"prepared state", "state: {h: hn}\npreprocess: {h: {sample_rate: 16000}}\n", `"h" is a state and also in preprocess`},
+		{"constant state", "state: {h: hn}\nconstants: {h: 1}\n", `"h" is a state and also in constants`},
+		{"prepared constant", "constants: {pcm: 1}\npreprocess: {pcm: {sample_rate: 16000}}\n", `"pcm" is a constant and also in preprocess`},
+		{"no such output", "postprocess: {x: {labels: {}}}\n", `unknown output "x"`},
+		{"read state", "state: {h: hn}\npostprocess: {hn: {labels: {}}}\n", `"hn" is the next value of the state "h" and cannot be postprocessed`},
+		{"no sound", "postprocess: {prob: {segments: {}}}\n", "segments require an input with a sample_rate"},
+		{"thresholds", "preprocess: {pcm: {sample_rate: 16000}}\npostprocess: {prob: {segments: {threshold: 0.4, low: 0.5}}}\n", "threshold is 0.4, low is 0.5"},
 		{"two readings", "postprocess: {prob: {labels: {}, segments: {}}}\n", "MM0105"},
-		{"a labels file not listed", "postprocess: {prob: {ctc: {labels: a.txt}}}\nfiles: []\n", `9:36: error MM0205: file is missing: "a.txt" is not in files`},
+		{"a labels file not listed", "postprocess: {prob: {ctc: {labels: a.txt}}}\nfiles: []\n", `9:36: error MM0205: missing file: "a.txt" is not in files`},
 		{"a labels file elsewhere", "postprocess: {prob: {ctc: {labels: ../a.txt}}}\n", "MM0204"},
 		{"another key", "postprocess: {prob: {ctc: {labels: a.txt, blnk: 1}}}\n", `did you mean "blank"?`},
 		{"a word for a block", "preprocess: {pcm: yes}\n", "MM0103"},

@@ -9,8 +9,7 @@ import (
 	"mm-abi.org/mm/schemas"
 )
 
-// Limits are the resources one call of a skill may take. A zero field means
-// no limit is stated.
+// Limits are the resource limits of a call of a skill. A zero field sets no limit.
 type Limits struct {
 	CPU         CPU    `json:"cpu,omitempty"`
 	Mem         string `json:"mem,omitempty"`    // "512Mi"
@@ -19,10 +18,10 @@ type Limits struct {
 	OutputBytes int64  `json:"output_bytes,omitempty"`
 }
 
-// CPU is a number of cores, written as a number or as "500m".
+// CPU is a number of cores, as a number or as "500m".
 type CPU string
 
-// UnmarshalJSON reads a number or a text.
+// UnmarshalJSON parses a number or a text.
 func (c *CPU) UnmarshalJSON(b []byte) error {
 	var s string
 	if json.Unmarshal(b, &s) == nil {
@@ -33,7 +32,7 @@ func (c *CPU) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// MilliCPU is the CPU limit in thousandths of a core, 0 for none.
+// MilliCPU returns the CPU limit in thousandths of a core, or 0.
 func (l *Limits) MilliCPU() int64 {
 	if l == nil {
 		return 0
@@ -42,7 +41,7 @@ func (l *Limits) MilliCPU() int64 {
 	return n
 }
 
-// MemBytes is the memory limit in bytes, 0 for none.
+// MemBytes returns the memory limit in bytes, or 0.
 func (l *Limits) MemBytes() int64 {
 	if l == nil {
 		return 0
@@ -54,8 +53,7 @@ func (l *Limits) MemBytes() int64 {
 	return n
 }
 
-// Effective is what holds when two sides limit the same call: of each resource
-// the smaller figure, where 0 means that a side states none.
+// Effective holds the limits of a call after merging. 0 means unlimited.
 type Effective struct {
 	MilliCPU    int64 `json:"milli_cpu,omitempty"`
 	MemBytes    int64 `json:"mem_bytes,omitempty"`
@@ -63,7 +61,7 @@ type Effective struct {
 	OutputBytes int64 `json:"output_bytes,omitempty"`
 }
 
-// Effective returns l alone as effective limits.
+// Effective returns l as effective limits.
 func (l *Limits) Effective() Effective {
 	if l == nil {
 		return Effective{}
@@ -71,7 +69,7 @@ func (l *Limits) Effective() Effective {
 	return Effective{l.MilliCPU(), l.MemBytes(), l.TimeoutMS, l.OutputBytes}
 }
 
-// Merge takes of each resource the smaller limit.
+// Merge returns the smaller limit of each resource.
 func (e Effective) Merge(o Effective) Effective {
 	return Effective{
 		MilliCPU:    smaller(e.MilliCPU, o.MilliCPU),
@@ -88,16 +86,16 @@ func smaller(a, b int64) int64 {
 	return a
 }
 
-// What holds for a resource of which neither skill nor graph says anything: the
-// playbook's sandbox (MM-ABI 1.0 §4), and as much output as it is long.
+// The default limits of a skill: the playbook's sandbox (MM-ABI 1.0 §4), and as
+// much output as its memory limit.
 const (
 	DefaultMemory  = 64 << 20
 	DefaultTimeout = 300 // ms
 	DefaultOutput  = 64 << 10
-	DefaultCPU     = 1000 // thousandths
+	DefaultCPU     = 1000 // thousandths of a core
 )
 
-// Filled gives the limits with every figure that is absent.
+// Filled returns the limits with defaults for missing values.
 func (e Effective) Filled() Effective {
 	return Effective{
 		MilliCPU: cmp.Or(e.MilliCPU, DefaultCPU), MemBytes: cmp.Or(e.MemBytes, DefaultMemory),
@@ -105,7 +103,7 @@ func (e Effective) Filled() Effective {
 	}
 }
 
-// String prints the limits for a person: "1 cpu, 64 MiB, 300 ms".
+// String formats the limits: "1 cpu, 64 MiB, 300 ms".
 func (e Effective) String() string {
 	var parts []string
 	if e.MilliCPU > 0 {

@@ -1,11 +1,9 @@
-// Package modules reads and checks module.yaml, the manifest of one module:
-// an encoder, projector, decoder, skill, core, draft core, router, sandbox or adapter.
+// Package modules reads and checks module.yaml, the manifest of a module: an
+// encoder, projector, decoder, skill, core, draft core, router, sandbox or adapter.
 //
-// [Load] reads a manifest from a folder, validates it against its schema and
-// checks what a schema cannot say: that one dimension has one size, that a
-// projector stays within its cap, that a token contract is consistent, that
-// the files are the ones declared. Faults come as a diag.List, all of them.
-// The reference modules lie in the folders beside this file.
+// [Load] reads a manifest from a folder, validates it against its schema and checks
+// what a schema cannot express: consistent dimensions, the cap of a projector, the
+// token contract, and the declared files. All faults are returned as a diag.List.
 package modules
 
 import (
@@ -18,11 +16,10 @@ import (
 	"mm-abi.org/mm/schemas"
 )
 
-// FileName is the name of a manifest in its module's folder.
+// FileName is the name of the manifest in a module's folder.
 const FileName = "module.yaml"
 
-// Manifest is a module.yaml. Which fields are set depends on Type; the schema
-// of the type has seen to that.
+// Manifest is a module.yaml. The schema of Type determines which fields are set.
 type Manifest struct {
 	Name        string         `json:"name"`
 	Version     string         `json:"version"`
@@ -51,7 +48,7 @@ type Manifest struct {
 	dir string
 }
 
-// Tensors are the keys of modules that take and give tensors or values.
+// Tensors holds the keys of modules with tensors or values as inputs and outputs.
 type Tensors struct {
 	Inputs      []abi.Port             `json:"inputs,omitempty"`
 	Outputs     []abi.Port             `json:"outputs,omitempty"`
@@ -61,32 +58,32 @@ type Tensors struct {
 	Postprocess map[string]Postprocess `json:"postprocess,omitempty"`
 }
 
-// CoreKeys are the keys of a core and of a draft core.
+// CoreKeys holds the keys of a core and of a draft core.
 type CoreKeys struct {
 	Tokens       *abi.TokenContract `json:"tokens,omitempty"`
 	KVDTypes     []abi.DType        `json:"kv_dtype,omitempty"`
 	RopeScaling  string             `json:"rope_scaling,omitempty"`
 	ChatTemplate string             `json:"chat_template,omitempty"`
 	Golden       []Golden           `json:"golden,omitempty"`
-	For          abi.Ref            `json:"for,omitzero"` // the core a draft core drafts for
+	For          abi.Ref            `json:"for,omitzero"` // the core of a draft core
 }
 
-// AdapterKeys are the keys of an adapter.
+// AdapterKeys holds the keys of an adapter.
 type AdapterKeys struct {
-	Base    abi.Ref  `json:"base,omitzero"` // reference of the core it adapts
+	Base    abi.Ref  `json:"base,omitzero"` // the core that it adapts
 	Method  string   `json:"method,omitempty"`
 	Rank    int      `json:"rank,omitempty"`
 	Alpha   float64  `json:"alpha,omitempty"`
 	Targets []string `json:"targets,omitempty"`
 }
 
-// RouterKeys are the keys of a router.
+// RouterKeys holds the keys of a router.
 type RouterKeys struct {
 	ToolCallTokens []string `json:"tool_call_tokens,omitempty"`
 	MaxCalls       int      `json:"max_calls,omitempty"`
 }
 
-// SkillKeys are the keys of a skill (Runtime) and of a sandbox (the others).
+// SkillKeys holds the keys of a skill (Runtime) and of a sandbox (the others).
 type SkillKeys struct {
 	Runtime *Runtime `json:"runtime,omitempty"`
 	Limits  *Limits  `json:"limits,omitempty"`
@@ -94,16 +91,16 @@ type SkillKeys struct {
 	Engines []string `json:"engines,omitempty"`
 }
 
-// Quant lists the weight precisions a module may be exported in, in the words
-// of abi.Precisions or of a format.
+// Quant lists the precisions in which a module may be exported, as in
+// abi.Precisions or specific to a format.
 type Quant struct {
 	Supported []string `json:"supported,omitempty"`
 }
 
-// File is one file of the module's folder.
+// File is a file in the module's folder.
 type File struct {
 	Path   string `json:"path"`
-	SHA256 string `json:"sha256"` // lower-case hex
+	SHA256 string `json:"sha256"` // lowercase hex
 	Size   int64  `json:"size"`
 }
 
@@ -111,18 +108,18 @@ type File struct {
 type Golden struct {
 	Prompt    string `json:"prompt"`
 	Expect    string `json:"expect"`
-	MaxTokens int    `json:"max_tokens,omitempty"` // 0: as many as Expect takes
+	MaxTokens int    `json:"max_tokens,omitempty"` // if 0, the length of Expect
 
-	// Files of the build's modules, MODULE/PATH, that stand before the prompt.
+	// Files of the build's modules, MODULE/PATH, that precede the prompt.
 	Image string `json:"image,omitempty"`
 	Audio string `json:"audio,omitempty"`
 	Video string `json:"video,omitempty"`
 }
 
-// Shown are the files of a golden prompt by their modality, in their order.
-func (g Golden) Shown() []Shown {
-	var out []Shown
-	for _, s := range []Shown{{abi.Image, g.Image}, {abi.Audio, g.Audio}, {abi.Video, g.Video}} {
+// Media returns the files of a golden prompt with their modality, in order.
+func (g Golden) Media() []GoldenMedia {
+	var out []GoldenMedia
+	for _, s := range []GoldenMedia{{abi.Image, g.Image}, {abi.Audio, g.Audio}, {abi.Video, g.Video}} {
 		if s.File != "" {
 			out = append(out, s)
 		}
@@ -130,16 +127,16 @@ func (g Golden) Shown() []Shown {
 	return out
 }
 
-// Shown is a picture, a sound or a film of a golden prompt.
-type Shown struct {
+// GoldenMedia is an image, a sound or a video of a golden prompt.
+type GoldenMedia struct {
 	Modality abi.Modality
 	File     string // MODULE/PATH
 }
 
-// Figures are named numbers, texts and lists, as params and caps hold them.
+// Figures maps names to numbers, texts and lists, as in params and caps.
 type Figures map[string]any
 
-// Int returns the whole number called name.
+// Int returns the integer with a name.
 func (f Figures) Int(name string) (int64, bool) {
 	v, ok := f[name].(float64)
 	if !ok || v != float64(int64(v)) {
@@ -148,8 +145,8 @@ func (f Figures) Int(name string) (int64, bool) {
 	return int64(v), true
 }
 
-// Load reads the manifest at path, a module.yaml or a folder that holds one.
-// The manifest is nil when it cannot be read or breaks its schema.
+// Load reads the manifest at path, a module.yaml or a folder that contains one. The
+// manifest is nil if it cannot be read or violates its schema.
 func Load(path string) (*Manifest, diag.List) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		path = filepath.Join(path, FileName)
@@ -165,7 +162,7 @@ func Load(path string) (*Manifest, diag.List) {
 	return m, list
 }
 
-// Parse reads a manifest from bytes; file is only for messages.
+// Parse parses a manifest; file is used only in messages.
 func Parse(file string, data []byte) (*Manifest, diag.List) {
 	doc, list := schemas.Load(schemas.Module, file, data)
 	if list.Failed() {
@@ -182,8 +179,8 @@ func Parse(file string, data []byte) (*Manifest, diag.List) {
 	return m, list
 }
 
-// NameIn is the name that a manifest's bytes give, whatever else is wrong with
-// them; empty where they are no YAML or name nothing.
+// NameIn returns the name in a manifest with possible faults, or "" if it is not
+// YAML or has no name.
 func NameIn(data []byte) string {
 	doc, _ := schemas.Parse(FileName, data)
 	var head struct {
@@ -196,13 +193,13 @@ func NameIn(data []byte) string {
 	return name
 }
 
-// Dir is the folder the manifest was loaded from; empty after Parse.
+// Dir returns the folder of the manifest, or "" after Parse.
 func (m *Manifest) Dir() string { return m.dir }
 
-// ID is name@version.
+// ID returns name@version.
 func (m *Manifest) ID() string { return m.Name + "@" + m.Version }
 
-// Pos is the place of the value at a JSON pointer in the manifest's file.
+// Pos returns the position of the value at a JSON pointer.
 func (m *Manifest) Pos(ptr string) diag.Pos {
 	if m.doc == nil {
 		return diag.Pos{}
@@ -210,8 +207,8 @@ func (m *Manifest) Pos(ptr string) diag.Pos {
 	return m.doc.Pos(ptr)
 }
 
-// TCap is the most vectors a projector gives for one input: its T_cap (t_cap
-// since MM-ABI 1.1), or the modality's default.
+// TCap returns the maximum number of vectors that a projector produces per input:
+// its T_cap (t_cap since MM-ABI 1.1), or the default of the modality.
 func (m *Manifest) TCap() int {
 	for _, key := range []string{"t_cap", "T_cap"} {
 		if n, ok := m.Params.Int(key); ok {
@@ -222,8 +219,8 @@ func (m *Manifest) TCap() int {
 	return n
 }
 
-// Cap is how many vectors one input of a modality may take of this core's
-// sequence: what its caps say, or MM-ABI's default.
+// Cap returns the maximum number of vectors per input of a modality in this core's
+// sequence: its caps, or MM-ABI's default.
 func (m *Manifest) Cap(modality abi.Modality) int {
 	if n, ok := m.Caps.Int(string(modality)); ok {
 		return int(n)
@@ -232,7 +229,8 @@ func (m *Manifest) Cap(modality abi.Modality) int {
 	return n
 }
 
-// Contract is a core's token contract, absent figures taken from MM-ABI.
+// Contract returns a core's token contract, with MM-ABI's defaults for missing
+// values.
 func (m *Manifest) Contract() abi.TokenContract {
 	if m.Tokens == nil {
 		return abi.DefaultTokens()
@@ -240,8 +238,7 @@ func (m *Manifest) Contract() abi.TokenContract {
 	return m.Tokens.Fill(abi.DefaultTokens())
 }
 
-// Bind enters every size that the manifest states into b: fixed figures of
-// params and caps under their names.
+// Bind binds the sizes in params and caps to their names.
 func (m *Manifest) Bind(b *abi.Binding) []*abi.Mismatch {
 	var faults []*abi.Mismatch
 	for _, section := range []struct {

@@ -145,5 +145,5 @@ func ExampleParse() {
 	fmt.Println(list)
 	// Output:
 	// vision-proj@1.2.0 projector 64 llm_tokens [T_cap, d_model] fp16
-	// [module.yaml:1:7: warning MM0203: no licence given: vision-proj@1.2.0]
+	// [module.yaml:1:7: warning MM0203: missing license: vision-proj@1.2.0]
 }

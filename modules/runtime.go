@@ -2,7 +2,7 @@ package modules
 
 import "maps"
 
-// Runtime says how a skill runs: exactly one of the engines is to be set.
+// Runtime describes how a skill runs; exactly one engine is set.
 type Runtime struct {
 	Container string  `json:"container,omitempty"` // reference of an OCI image
 	Wasm      string  `json:"wasm,omitempty"`
@@ -16,18 +16,16 @@ type Runtime struct {
 	Allow     *Allow  `json:"allow,omitempty"`
 }
 
-// MCP is a program that serves tools by the Model Context Protocol, and which
-// of them the skill is.
+// MCP describes a skill that is a set of tools of an MCP server.
 type MCP struct {
 	Command string   `json:"command"` // file of the module
 	Args    []string `json:"args,omitempty"`
 	Tool    string   `json:"tool"`
-	Tools   string   `json:"tools_sha256"`   // of the list of its tools, lower-case hex
-	Text    string   `json:"text,omitempty"` // the output that is the text of an answer; "": answers are structured
+	Tools   string   `json:"tools_sha256"`   // of the list of tools, lowercase hex
+	Text    string   `json:"text,omitempty"` // the output that contains the text of an answer; if empty, answers are structured
 }
 
-// Programs are the files that an engine of the runtime is given, by the key
-// that names them.
+// Programs returns the files of the engine by their key.
 func (r *Runtime) Programs() map[string]string {
 	all := map[string]string{"wasm": r.Wasm, "starlark": r.Starlark, "python": r.Python, "process": r.Process}
 	if r.MCP != nil {
@@ -37,8 +35,8 @@ func (r *Runtime) Programs() map[string]string {
 	return all
 }
 
-// Engine is the key of the runtime that is set, and its value: a file, or the
-// name of what is run.
+// Engine returns the key of the engine and its value: a file, or the name of the
+// program.
 func (r *Runtime) Engine() (key, value string) {
 	for key, path := range r.Programs() {
 		return key, path
@@ -51,11 +49,11 @@ func (r *Runtime) Engine() (key, value string) {
 	return "", ""
 }
 
-// Allow lists what a skill may reach beyond nothing.
+// Allow lists the permissions of a skill.
 type Allow struct {
 	Network []string `json:"network,omitempty"` // hosts
 	Read    []string `json:"read,omitempty"`    // absolute paths
 	Env     []string `json:"env,omitempty"`     // names of variables
-	Clock   bool     `json:"clock,omitempty"`   // the time of day, and how long something takes
+	Clock   bool     `json:"clock,omitempty"`   // the current time and durations
 	Random  bool     `json:"random,omitempty"`
 }

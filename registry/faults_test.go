@@ -397,20 +397,20 @@ func TestFaultSweep(t *testing.T) {
 		{"ENOSPC", fsxtest.Fault{Err: syscall.ENOSPC, Short: true}},
 		{"kill", fsxtest.Fault{Crash: true, Short: true}},
 	}
-	total := 0
+	if testing.Short() {
+		kinds = kinds[2:]
+	}
 	for _, op := range withJournal(operations) {
-		for i := range kinds {
-			kind := &kinds[i].fault
-			t.Run(op.name+"/"+kinds[i].name, func(t *testing.T) {
-				points := fsxtest.Sweep(t, kind, func(t *testing.T, f *fsxtest.Fault) {
+		for _, kind := range kinds {
+			t.Run(op.name+"/"+kind.name, func(t *testing.T) {
+				t.Parallel()
+				points := fsxtest.Sweep(t, &kind.fault, func(t *testing.T, f *fsxtest.Fault) {
 					sweepOne(t, op, f)
 				})
 				t.Logf("%d points", points)
-				total += points
 			})
 		}
 	}
-	t.Logf("%d points in all: 0 corrupt, 0 names lost", total)
 }
 
 // withJournal lists the operations, and those that change names once more on a
@@ -493,13 +493,15 @@ func long() bool { return os.Getenv("MM_FAULTS") == "long" }
 // part of the unsynced data: nothing, all, random subsets, and with
 // MM_FAULTS=long each single change, all but each, and more subsets.
 func TestPowerCut(t *testing.T) {
-	states := 0
 	random := 6
 	if long() {
 		random = 32
+	} else if testing.Short() {
+		random = 1
 	}
 	for _, op := range withJournal(operations) {
 		t.Run(op.name, func(t *testing.T) {
+			t.Parallel()
 			sc := newScene(t)
 			sc.journal = op.journal
 			rec, err := fsxtest.Record(sc.top)
@@ -533,10 +535,8 @@ func TestPowerCut(t *testing.T) {
 				}
 			}
 			t.Logf("%d calls, %d states", rec.Len(), n)
-			states += n
 		})
 	}
-	t.Logf("%d states in all: 0 corrupt, 0 names lost", states)
 }
 
 // powerOn opens the store after a cut. Operations reported as done must be

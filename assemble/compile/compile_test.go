@@ -128,16 +128,16 @@ func TestRefused(t *testing.T) {
 		want   []string
 	}{
 		"refused in the middle":   {fake{left: []ask.Node{{Op: "Tanh", Name: "c"}}}, nil, diag.QNNRefused, []string{`node "c" (Tanh)`, "mm onnx cut", "--to b --out"}},
-		"refused at first":        {fake{left: []ask.Node{{Op: "Tanh", Name: "a"}}}, nil, diag.QNNRefused, []string{"behind", "--from a --to y"}},
-		"refused throughout":      {fake{left: []ask.Node{{Op: "Tanh", Name: "other"}}}, nil, diag.QNNRefused, []string{"without them"}},
+		"refused at first":        {fake{left: []ask.Node{{Op: "Tanh", Name: "a"}}}, nil, diag.QNNRefused, []string{"after them", "--from a --to y"}},
+		"refused throughout":      {fake{left: []ask.Node{{Op: "Tanh", Name: "other"}}}, nil, diag.QNNRefused, []string{"remove them"}},
 		"nothing taken in floats": {fake{left: slices.Repeat([]ask.Node{{Op: "Tanh", Name: "a"}}, 5)}, nil, diag.QNNRefused, []string{"--precision w8a8"}},
 		"integers around it": {fake{left: []ask.Node{{Op: "QuantizeLinear", Name: "b_quantised"}, {Op: "Tanh", Name: "c"}, {Op: "DequantizeLinear", Name: "c"}}},
 			func(o *compile.Options) { o.Precision = compile.W8A8 }, diag.QNNRefused, []string{`node "c" (Tanh)`, "--to b --out"}},
 		"another result":        {fake{soc: 69}, func(o *compile.Options) { o.MinCosine = 0.5 }, diag.QNNDrift, []string{`output "y"`, "at least 0.5"}},
-		"another chip":          {fake{soc: 57}, nil, "", []string{"chip 57"}},
+		"another chip":          {fake{soc: 57}, nil, "", []string{"got 57, want SM8750"}},
 		"bits":                  {fake{}, func(o *compile.Options) { o.Precision = "w4a4" }, "", []string{"w4a4"}},
-		"no inputs":             {fake{}, func(o *compile.Options) { o.Inputs = nil }, "", []string{"no inputs"}},
-		"kept floats of floats": {fake{}, func(o *compile.Options) { o.Keep = []string{"a"} }, "", []string{"nothing is quantised"}},
+		"no inputs":             {fake{}, func(o *compile.Options) { o.Inputs = nil }, "", []string{"missing calibration inputs"}},
+		"kept floats of floats": {fake{}, func(o *compile.Options) { o.Keep = []string{"a"} }, "", []string{"nothing is quantized"}},
 	} {
 		opt := options(t)
 		if c.change != nil {
@@ -274,9 +274,9 @@ func TestChip(t *testing.T) {
 	}{
 		{"SM8250", compile.W8A8, nil, "SM8250 (v66) has a DSP and no HTP"},
 		{"SM8250", compile.FP16, nil, "SM8250 (v66) has a DSP and no HTP"},
-		{"SM8350", compile.FP16, nil, "SM8350 (v68) computes in 16-bit floats"},
-		{"SM8350", "", nil, "SM8350 (v68) computes in 16-bit floats"},
-		{"SM8350", compile.W8A8, []string{"first"}, "1 of Relu stay floats"},
+		{"SM8350", compile.FP16, nil, "16-bit floats are unproven on the HTP of SM8350 (v68)"},
+		{"SM8350", "", nil, "16-bit floats are unproven on the HTP of SM8350 (v68)"},
+		{"SM8350", compile.W8A8, []string{"first"}, "1 nodes of Relu stay in floats"},
 		{"SM8350", compile.W8A8, nil, ""},
 		{"SM8450", compile.FP16, nil, ""},
 	} {
@@ -386,11 +386,11 @@ func TestFit(t *testing.T) {
 		{[]int{96}, []int{1, 3, 4, 8}, ""},
 		{[]int{1, 12, 8}, []int{1, 3, 4, 8}, ""},
 		{[]int{3, 32}, []int{1, 3, 4, 8}, ""},
-		{[]int{1, 4, 8, 3}, nil, "it is [1 4 8 3], the model wants [N 3 4 8]: as many numbers along other axes"},
-		{[]int{32, 3}, nil, "along other axes"},
-		{[]int{1, 8, 3, 4}, nil, "along other axes"},
-		{[]int{3, 2, 2, 8}, nil, "along other axes"},
-		{[]int{1, 3, 4, 4}, nil, "it is [1 3 4 4], the model wants [N 3 4 8]"},
+		{[]int{1, 4, 8, 3}, nil, "got [1 4 8 3], want [N 3 4 8] (equal size, but other axes)"},
+		{[]int{32, 3}, nil, "other axes"},
+		{[]int{1, 8, 3, 4}, nil, "other axes"},
+		{[]int{3, 2, 2, 8}, nil, "other axes"},
+		{[]int{1, 3, 4, 4}, nil, "got [1 3 4 4], want [N 3 4 8]"},
 	} {
 		n := 1
 		for _, d := range c.given {

@@ -8,22 +8,22 @@ import (
 	"mm-abi.org/mm/onnx"
 )
 
-// cut proposes where a model can be cut so that one part has none of the
-// refused nodes: before them, or behind them where they come first.
+// cut proposes where to cut a model so that a part has none of the refused nodes:
+// before them, or after them if they come first.
 func cut(path string, m *onnx.Model, refused []string) string {
-	const otherwise = "write the model without them, or compile a part of it (mm onnx cut)"
+	const otherwise = "remove them from the model, or compile a part of it (mm onnx cut)"
 	g := &m.Graph
-	// tainted are the values that need a refused node, needed those that one
-	// needs.
+	// tainted are the values that depend on a refused node; needed are those that
+	// one depends on.
 	tainted, needed := make(map[string]bool), make(map[string]bool)
 	found := 0
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
-		own := slices.Contains(refused, n.Name)
-		if own {
+		isRefused := slices.Contains(refused, n.Name)
+		if isRefused {
 			found++
 		}
-		if own || slices.ContainsFunc(n.Inputs, func(name string) bool { return tainted[name] }) {
+		if isRefused || slices.ContainsFunc(n.Inputs, func(name string) bool { return tainted[name] }) {
 			for _, name := range n.Outputs {
 				tainted[name] = true
 			}
@@ -43,26 +43,26 @@ func cut(path string, m *onnx.Model, refused []string) string {
 	if before := border(g, tainted, true); len(before) > 0 {
 		return fmt.Sprintf("cut it before them and compile that part: mm onnx cut %s%s --out part.onnx", path, flags("--to", before))
 	}
-	if behind := border(g, needed, false); len(behind) > 0 {
-		return fmt.Sprintf("cut it behind them and compile that part: mm onnx cut %s%s%s --out part.onnx", path, flags("--from", behind), flags("--to", outputs(g)))
+	if after := border(g, needed, false); len(after) > 0 {
+		return fmt.Sprintf("cut it after them and compile that part: mm onnx cut %s%s%s --out part.onnx", path, flags("--from", after), flags("--to", outputs(g)))
 	}
 	return otherwise
 }
 
-// border lists the values that nodes give on one side of a set and nodes of the
-// other side read: out of the untouched into the set, or out of the set.
+// border lists the values that cross the border of a set of nodes: into the set, or
+// out of it.
 func border(g *onnx.Graph, set map[string]bool, into bool) (out []string) {
-	made := make(map[string]bool)
+	produced := make(map[string]bool)
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
 		inside := slices.ContainsFunc(n.Outputs, func(name string) bool { return set[name] })
 		for _, name := range n.Inputs {
-			if made[name] && set[name] != into && inside == into && !slices.Contains(out, name) {
+			if produced[name] && set[name] != into && inside == into && !slices.Contains(out, name) {
 				out = append(out, name)
 			}
 		}
 		for _, name := range n.Outputs {
-			made[name] = true
+			produced[name] = true
 		}
 	}
 	slices.Sort(out)

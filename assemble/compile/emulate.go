@@ -17,19 +17,19 @@ import (
 	"mm-abi.org/mm/runtimes"
 )
 
-// emulated runs a context on the inputs, beside our own engine on the model
-// that was given, and compares them.
+// emulated runs a context and the original model, with mm's own engine, on the
+// inputs and compares the outputs.
 func emulated(ctx context.Context, e Engine, path string, m *onnx.Model, inputs []map[string]engine.Tensor) ([]Output, error) {
 	return Against(ctx, e, abi.QNN, path, m, inputs)
 }
 
-// Opener opens functions, as the engines of runtimes do.
+// Opener opens functions, like the engines of runtimes.
 type Opener interface {
 	Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) (runtimes.Model, error)
 }
 
-// Against runs the file at path, which is of a format, by an engine on the
-// inputs, beside our own engine on the model m, and compares them.
+// Against runs the file at path with an engine, and the model m with mm's own
+// engine, on the inputs and compares the outputs.
 func Against(ctx context.Context, e Opener, format abi.Format, path string, m *onnx.Model, inputs []map[string]engine.Tensor) (out []Output, err error) {
 	part := builds.Part{Name: stem(path), Type: abi.Encoder, Files: builds.Formats{string(format): {filepath.Base(path)}}}
 	model, err := e.Open(ctx, runtimes.Bundle{Part: part, Files: files(filepath.Dir(path))}, runtimes.Limits{})
@@ -39,29 +39,29 @@ func Against(ctx context.Context, e Opener, format abi.Format, path string, m *o
 	defer func() { err = errors.Join(err, model.Close()) }()
 	f, ok := model.(runtimes.Function)
 	if !ok {
-		return nil, fmt.Errorf("%s is no function", path)
+		return nil, fmt.Errorf("%s is not a function", path)
 	}
 	run := func(ctx context.Context, in map[string]engine.Tensor) (map[string]engine.Tensor, error) {
-		given := make(map[string]runtimes.Tensor, len(in))
+		args := make(map[string]runtimes.Tensor, len(in))
 		for name, t := range in {
 			shape := make([]int64, len(t.Shape))
 			for i, d := range t.Shape {
 				shape[i] = int64(d)
 			}
-			given[name] = runtimes.Tensor{Type: runtimes.ElemOf(t.Type), Shape: shape, Data: t.Data}
+			args[name] = runtimes.Tensor{Type: runtimes.ElemOf(t.Type), Shape: shape, Data: t.Data}
 		}
-		got, err := f.Run(ctx, given)
+		got, err := f.Run(ctx, args)
 		if err != nil {
 			return nil, err
 		}
-		return taken(got), nil
+		return converted(got), nil
 	}
 	figures, err := drift.Against(ctx, m, run, inputs, drift.Options{})
 	return Compared(figures), err
 }
 
-// taken are tensors as our own engine has them.
-func taken(in map[string]runtimes.Tensor) map[string]engine.Tensor {
+// converted converts tensors for mm's own engine.
+func converted(in map[string]runtimes.Tensor) map[string]engine.Tensor {
 	out := make(map[string]engine.Tensor, len(in))
 	for name, t := range in {
 		shape := make([]int, len(t.Shape))
@@ -73,7 +73,7 @@ func taken(in map[string]runtimes.Tensor) map[string]engine.Tensor {
 	return out
 }
 
-// files are those of a folder.
+// files are the files of a folder.
 type files string
 
 func (f files) Open(name string) (*os.File, error) { return os.Open(filepath.Join(string(f), name)) }
@@ -82,32 +82,31 @@ func (f files) Path(name string) (string, error) { return filepath.Join(string(f
 
 func (f files) Dir(context.Context, ...string) (string, error) { return string(f), nil }
 
-// ErrExists says that a file is there and was not to be replaced.
+// ErrExists reports that a file exists and was not replaced.
 var ErrExists = qnnfile.ErrExists
 
-// wrapper is the path of the ONNX model around the context.
+// wrapper returns the path of the ONNX model around the context.
 func (o Options) wrapper() string {
 	return filepath.Join(filepath.Dir(o.Out), stem(o.Out)+"_ctx.onnx")
 }
 
-// apart refuses two outputs in one place, and one in the model's, which would be
-// lost with or without Force.
-func (o Options) apart() error {
+// distinct refuses output paths that are equal, or equal to the model's.
+func (o Options) distinct() error {
 	seen := map[string]string{resolved(o.Model): "the model"}
-	for _, out := range []struct{ what, path string }{{"the context", o.Out}, {"the model around it", o.wrapper()}, {"the quantised model", o.Quantised}} {
+	for _, out := range []struct{ what, path string }{{"the context", o.Out}, {"the model around it", o.wrapper()}, {"the quantized model", o.Quantized}} {
 		if out.path == "" {
 			continue
 		}
 		at := resolved(out.path)
 		if other := seen[at]; other != "" {
-			return fmt.Errorf("%s and %s would be one file, %s: give them different names", other, out.what, out.path)
+			return fmt.Errorf("%s and %s are the same file %s: use different names", other, out.what, out.path)
 		}
 		seen[at] = out.what
 	}
 	return nil
 }
 
-// resolved is where a path leads to, through links as far as there is something.
+// resolved returns a path with its links resolved, as far as it exists.
 func resolved(path string) string {
 	if to, err := filepath.EvalSymlinks(path); err == nil {
 		path = to
@@ -120,12 +119,12 @@ func resolved(path string) string {
 	return path
 }
 
-// free reports files that are in the way, before anything is computed.
+// free refuses existing files before anything is computed.
 func (o Options) free() error {
-	if err := o.apart(); err != nil {
+	if err := o.distinct(); err != nil {
 		return err
 	}
-	for _, path := range []string{o.Out, o.wrapper(), o.Quantised} {
+	for _, path := range []string{o.Out, o.wrapper(), o.Quantized} {
 		if path == "" {
 			continue
 		}
@@ -135,19 +134,19 @@ func (o Options) free() error {
 		case err != nil:
 			return err
 		case !info.Mode().IsRegular():
-			return fmt.Errorf("%s is no regular file", path)
+			return fmt.Errorf("%s: not a regular file", path)
 		case !o.Force:
-			return fmt.Errorf("%s %w", path, ErrExists)
+			return fmt.Errorf("%s: %w", path, ErrExists)
 		}
 	}
 	if filepath.Ext(o.Out) != ".bin" {
-		return fmt.Errorf("the context %q must be called NAME.bin", o.Out)
+		return fmt.Errorf("invalid name of the context %q, want NAME.bin", o.Out)
 	}
 	return nil
 }
 
-// publish puts the context in its place, the wrapper beside it and, where it is
-// wanted, the model that was compiled.
+// publish moves the context to its place and writes the wrapper and, if requested,
+// the compiled model.
 func (o Options) publish(context string, m *onnx.Model) (out, wrapper string, err error) {
 	out, wrapper = o.Out, o.wrapper()
 	f, err := os.Open(context)
@@ -165,8 +164,8 @@ func (o Options) publish(context string, m *onnx.Model) (out, wrapper string, er
 	if _, err := qnnfile.Wrap(o.Out, qnnfile.WrapOptions{Out: wrapper, Force: o.Force}); err != nil {
 		return out, wrapper, err
 	}
-	if o.Quantised != "" {
-		err = qnnfile.Publish(o.Quantised, o.Force, func(w io.Writer) error {
+	if o.Quantized != "" {
+		err = qnnfile.Publish(o.Quantized, o.Force, func(w io.Writer) error {
 			_, err := onnx.Write(w, m)
 			return err
 		})

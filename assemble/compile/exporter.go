@@ -11,11 +11,11 @@ import (
 	"mm-abi.org/mm/runtimes/qnn"
 )
 
-// Exporter compiles what builds export for NPUs: it is the Compiler of
+// Exporter compiles exports of builds for NPUs: it is the Compiler of
 // assemble/export/npu.
 type Exporter struct{ Engine *qnn.Engine }
 
-// SDK asks the libraries for their build.
+// SDK returns the build of the libraries.
 func (x Exporter) SDK(ctx context.Context) (string, error) {
 	p, err := x.Engine.Platform(ctx)
 	return p.Build, err
@@ -24,14 +24,15 @@ func (x Exporter) SDK(ctx context.Context) (string, error) {
 // Precisions lists the precisions.
 func (Exporter) Precisions() []string { return Precisions() }
 
-// Compile compiles a model on golden inputs, a language model on what it writes.
+// Compile compiles a model with golden inputs, or a language model with its own
+// output.
 func (x Exporter) Compile(ctx context.Context, job npu.Job) ([]byte, error) {
 	if job.Language {
-		made, err := Language(ctx, x.Engine, LanguageOptions{Model: job.Model, Chip: job.Chip, Window: job.Window, Positions: job.Positions, Layers: job.Layers, MinCosine: least(job), Out: job.Out})
+		result, err := Language(ctx, x.Engine, LanguageOptions{Model: job.Model, Chip: job.Chip, Window: job.Window, Positions: job.Positions, Layers: job.Layers, MinCosine: least(job), Out: job.Out})
 		if err != nil {
 			return nil, err
 		}
-		return made.Record.JSON()
+		return result.Record.JSON()
 	}
 	in := make(map[string]engine.Tensor, len(job.Golden))
 	for name, path := range job.Golden {
@@ -51,16 +52,16 @@ func (x Exporter) Compile(ctx context.Context, job npu.Job) ([]byte, error) {
 		}
 		inputs = append(inputs, more...)
 	}
-	made, err := Compile(ctx, x.Engine, Options{
+	result, err := Compile(ctx, x.Engine, Options{
 		Model: job.Model, Chip: job.Chip, Precision: Precision(job.Precision), Inputs: inputs, Keep: job.Keep, MinCosine: least(job), Out: job.Out,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return made.Record.JSON()
+	return result.Record.JSON()
 }
 
-// least is the least cosine that a job takes.
+// least returns the minimum cosine of a job.
 func least(job npu.Job) float64 {
 	switch {
 	case job.MinCosine != nil:

@@ -24,48 +24,47 @@ import (
 	"mm-abi.org/mm/runtimes/step"
 )
 
-// LanguageOptions say what of a language model is compiled for which chip.
+// LanguageOptions configures Language.
 type LanguageOptions struct {
 	Model     string // path of the GGUF file
 	Chip      fit.Chip
-	Window    int // W, positions of the longest text; 0: those of the model, at most [DefaultWindow]
-	Positions int // n, read at a time; 0: 1
-	// Layers are those that become a context; none: all. Those before and behind
-	// them are computed by our own engine where the model runs.
+	Window    int // maximum context length W in tokens; if 0, the model's, at most [DefaultWindow]
+	Positions int // tokens n processed at a time; if 0, 1
+	// Layers are those in the context; if zero, all. mm's own engine computes the
+	// others when the model runs.
 	Layers    window.Span
-	MinCosine float64 // least cosine of any output to our own engine's; 0: any
-	// Out is the context binary to write; beside it go OUT without .bin and
-	// with _ctx.onnx, and with .json, the record that it is opened by.
+	MinCosine float64 // minimum cosine of any output with mm's own engine; 0: any
+	// Out is the context binary to write. OUT_ctx.onnx and OUT.json, the record
+	// required to open it, are written next to it, without .bin.
 	Out   string
-	Force bool      // replace files that are there
-	Chips fit.Chips // the table of chips; nil: that of this release
+	Force bool      // replace existing files
+	Chips fit.Chips // the table of chips; if nil, the built-in one
 }
 
-// LanguageMinCosine is the least cosine of an output of a language model that is
-// taken where nobody says another.
+// LanguageMinCosine is the default minimum cosine of an output of a language model.
 const LanguageMinCosine = 0.9
 
-// DefaultWindow bounds a window that nobody asked for.
+// DefaultWindow is the largest default window.
 const DefaultWindow = 512
 
-// Language makes a context of a whole language model, or of its middle: one pass
-// over held keys and values (core/gguf/window), in 16-bit floats. It is compared
-// on what the model writes by itself.
-func Language(ctx context.Context, e Engine, opt LanguageOptions) (made Made, err error) {
+// Language compiles a context of a language model, or of its middle layers: one
+// pass over cached keys and values (core/gguf/window), in 16-bit floats. It is
+// compared on text that the model generates.
+func Language(ctx context.Context, e Engine, opt LanguageOptions) (result Result, err error) {
 	if err := suits(opt.Chip, opt.Model, true); err != nil {
-		return made, err
+		return result, err
 	}
 	if err := opt.free(); err != nil {
-		return made, err
+		return result, err
 	}
 	f, err := gguf.Open(opt.Model)
 	if err != nil {
-		return made, fmt.Errorf("compiling: %w", err)
+		return result, fmt.Errorf("compiling: %w", err)
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	s, err := arch.Read(f)
 	if err != nil {
-		return made, fmt.Errorf("compiling %s: %w", opt.Model, err)
+		return result, fmt.Errorf("compiling %s: %w", opt.Model, err)
 	}
 	if opt.Window == 0 {
 		opt.Window = min(s.Context, DefaultWindow)
@@ -75,44 +74,44 @@ func Language(ctx context.Context, e Engine, opt LanguageOptions) (made Made, er
 	}
 	m, err := window.Step(f, window.StepOptions{Positions: opt.Positions, Window: opt.Window, Span: opt.Layers})
 	if err != nil {
-		return made, fmt.Errorf("compiling %s: %w", opt.Model, err)
+		return result, fmt.Errorf("compiling %s: %w", opt.Model, err)
 	}
 	stage, err := fsx.MkdirTemp("mm-compile-")
 	if err != nil {
-		return made, err
+		return result, err
 	}
 	defer func() { err = errors.Join(err, fsx.RemoveAll(stage)) }()
 	pass := filepath.Join(stage, stem(opt.Out)+".onnx")
 	if err := write(pass, m); err != nil {
-		return made, err
+		return result, err
 	}
 	inputs, err := opt.read(ctx, pass)
 	if err != nil {
-		return made, fmt.Errorf("compiling %s: having it read what it writes: %w", opt.Model, err)
+		return result, fmt.Errorf("compiling %s: generating text: %w", opt.Model, err)
 	}
-	made, err = Compile(ctx, e, Options{Model: pass, Chip: opt.Chip, Inputs: inputs, MinCosine: opt.MinCosine, Out: opt.Out, Force: opt.Force, Chips: opt.Chips})
+	result, err = Compile(ctx, e, Options{Model: pass, Chip: opt.Chip, Inputs: inputs, MinCosine: opt.MinCosine, Out: opt.Out, Force: opt.Force, Chips: opt.Chips})
 	if err != nil {
-		return made, named(err, pass, opt.Model)
+		return result, named(err, pass, opt.Model)
 	}
-	if _, made.Record.Source, err = fsx.Digest(opt.Model); err != nil {
-		return made, err
+	if _, result.Record.Source, err = fsx.Digest(opt.Model); err != nil {
+		return result, err
 	}
-	made.Record.Language = opt.language(s.Vocab)
-	made.Record.Language.Model = made.Record.Source
-	return made, opt.publish(made.Record)
+	result.Record.Language = opt.language(s.Vocab)
+	result.Record.Language.Model = result.Record.Source
+	return result, opt.publish(result.Record)
 }
 
-// language is what the record says of the model, less its digest.
+// language returns the record of the model, without its digest.
 func (o LanguageOptions) language(vocab int) *step.Record {
 	return &step.Record{Vocab: vocab, Window: o.Window, Positions: o.Positions, Span: o.Layers}
 }
 
-// record is the path of the record.
+// record returns the path of the record.
 func (o LanguageOptions) record() string {
 	return filepath.Join(filepath.Dir(o.Out), stem(o.Out)+".json")
 }
 
-// free reports a record that is in the way.
+// free refuses an existing record.
 func (o LanguageOptions) free() error {
 	info, err := os.Stat(o.record())
 	switch {
@@ -121,9 +120,9 @@ func (o LanguageOptions) free() error {
 	case err != nil:
 		return err
 	case !info.Mode().IsRegular():
-		return fmt.Errorf("%s is no regular file", o.record())
+		return fmt.Errorf("%s: not a regular file", o.record())
 	case !o.Force:
-		return fmt.Errorf("%s %w", o.record(), ErrExists)
+		return fmt.Errorf("%s: %w", o.record(), ErrExists)
 	}
 	return nil
 }
@@ -140,7 +139,7 @@ func (o LanguageOptions) publish(r Record) error {
 	})
 }
 
-// named says of the file that was given what was said of the pass made of it.
+// named replaces the path of the pass in an error by that of the model.
 func named(err error, pass, model string) error {
 	if _, ok := diag.From(err); !ok {
 		return fmt.Errorf("compiling %s: %w", model, err)
@@ -148,30 +147,30 @@ func named(err error, pass, model string) error {
 	return renamed(err, pass, model)
 }
 
-// renamed says of the file that was given what was said of one made of it, which
-// is gone when it is read.
-func renamed(err error, made, given string) error {
+// renamed replaces the path of a temporary file in an error by that of the
+// original.
+func renamed(err error, temp, original string) error {
 	list, ok := diag.From(err)
 	if !ok {
 		return err
 	}
 	for i := range list {
-		if list[i].Pos.File == made {
-			list[i].Pos.File = given
+		if list[i].Pos.File == temp {
+			list[i].Pos.File = original
 		}
 	}
 	return list.Err()
 }
 
 const (
-	// leastRead is how many tokens a model writes to be compared on.
+	// leastRead is the number of generated tokens for the comparison.
 	leastRead = 24
-	// beginning is the token that it begins with where it names none.
+	// beginning is the first token if the model declares none.
 	beginning = 1
 )
 
-// read has the model write, from the beginning of a text on, and gives what the
-// pass is given while it reads that: at most [MostEmulated] of its inputs.
+// read has the model generate text and returns the inputs of the pass while it
+// processes the text, [MostEmulated] at most.
 func (o LanguageOptions) read(ctx context.Context, pass string) (_ []map[string]engine.Tensor, err error) {
 	part := builds.Part{Name: stem(pass), Type: abi.Encoder, Files: builds.Formats{string(abi.ONNX): {filepath.Base(pass)}}}
 	model, err := coreonnx.Engine{}.Open(ctx, runtimes.Bundle{Part: part, Files: files(filepath.Dir(pass))}, runtimes.Limits{})
@@ -180,7 +179,7 @@ func (o LanguageOptions) read(ctx context.Context, pass string) (_ []map[string]
 	}
 	function, ok := model.(runtimes.Function)
 	if !ok {
-		return nil, errors.Join(errors.New("a pass is no function"), model.Close())
+		return nil, errors.Join(errors.New("the pass is not a function"), model.Close())
 	}
 	heard := &listener{Function: function}
 	f, err := gguf.Open(o.Model)
@@ -219,7 +218,7 @@ func (o LanguageOptions) read(ctx context.Context, pass string) (_ []map[string]
 	return heard.sets, nil
 }
 
-// written is what a model writes, n tokens with the first.
+// written returns n tokens that a model generates, including the first.
 func written(ctx context.Context, m *step.Model, first int32, n int) ([]int32, error) {
 	s, err := m.NewSequence(ctx, runtimes.SequenceOptions{})
 	if err != nil {
@@ -237,19 +236,19 @@ func written(ctx context.Context, m *step.Model, first int32, n int) ([]int32, e
 	return text, err
 }
 
-// listener is a function that keeps what it is given.
+// listener is a function that records its inputs.
 type listener struct {
 	runtimes.Function
 	on   bool
 	sets []map[string]engine.Tensor
 }
 
-// Run keeps a copy of the inputs where it is to listen.
+// Run copies the inputs if recording is on.
 func (l *listener) Run(ctx context.Context, in map[string]runtimes.Tensor) (map[string]runtimes.Tensor, error) {
 	if l.on {
-		set := taken(in)
+		set := converted(in)
 		for name, t := range set {
-			t.Data = bytes.Clone(t.Data) // keys and values are written over
+			t.Data = bytes.Clone(t.Data) // keys and values are overwritten
 			set[name] = t
 		}
 		l.sets = append(l.sets, set)

@@ -160,11 +160,11 @@ func TestLanguageRefused(t *testing.T) {
 	}
 	for want, change := range map[string]func(*compile.LanguageOptions){
 		"a window of 100000":         func(o *compile.LanguageOptions) { o.Window = 100000 },
-		"50 positions at a time":     func(o *compile.LanguageOptions) { o.Positions = 50 },
-		"layers 3 to 5 of":           func(o *compile.LanguageOptions) { o.Layers = window.Span{First: 3, Count: 3} },
+		"50 positions in a window of 40":     func(o *compile.LanguageOptions) { o.Positions = 50 },
+		"layers 3 to 5":           func(o *compile.LanguageOptions) { o.Layers = window.Span{First: 3, Count: 3} },
 		"gone.gguf":                  func(o *compile.LanguageOptions) { o.Model = "gone.gguf" },
-		"must be called NAME.bin":    func(o *compile.LanguageOptions) { o.Out = strings.TrimSuffix(o.Out, ".bin") },
-		"made a context for chip 69": func(o *compile.LanguageOptions) { o.Chip.Model = 57 },
+		"want NAME.bin":    func(o *compile.LanguageOptions) { o.Out = strings.TrimSuffix(o.Out, ".bin") },
+		"got 69, want SM8750": func(o *compile.LanguageOptions) { o.Chip.Model = 57 },
 	} {
 		opt := compile.LanguageOptions{Model: filepath.Join(dir, "core.gguf"), Chip: sm8750(t), Window: 40, Out: filepath.Join(t.TempDir(), "core.bin")}
 		change(&opt)

@@ -48,15 +48,15 @@ func TestOnePlace(t *testing.T) {
 		change func(o *compile.Options, dir string)
 		want   string
 	}{
-		"quantised and wrapper": {func(o *compile.Options, dir string) { o.Quantised = filepath.Join(dir, "out_ctx.onnx") }, "the model around it and the quantised model would be one file"},
+		"quantised and wrapper": {func(o *compile.Options, dir string) { o.Quantized = filepath.Join(dir, "out_ctx.onnx") }, "the model around it and the quantized model are the same file"},
 		"by another name": {func(o *compile.Options, dir string) {
-			o.Quantised = dir + "/../" + filepath.Base(dir) + "/./out_ctx.onnx"
-		}, "would be one file"},
-		"through a link":              {func(o *compile.Options, dir string) { o.Quantised = filepath.Join(dir, "link", "out_ctx.onnx") }, "would be one file"},
-		"quantised and context":       {func(o *compile.Options, _ string) { o.Quantised = o.Out }, "the context and the quantised model"},
-		"quantised over the model":    {func(o *compile.Options, _ string) { o.Quantised = o.Model }, "the model and the quantised model"},
+			o.Quantized = dir + "/../" + filepath.Base(dir) + "/./out_ctx.onnx"
+		}, "are the same file"},
+		"through a link":              {func(o *compile.Options, dir string) { o.Quantized = filepath.Join(dir, "link", "out_ctx.onnx") }, "are the same file"},
+		"quantised and context":       {func(o *compile.Options, _ string) { o.Quantized = o.Out }, "the context and the quantized model"},
+		"quantised over the model":    {func(o *compile.Options, _ string) { o.Quantized = o.Model }, "the model and the quantized model"},
 		"the wrapper over the model":  {func(o *compile.Options, dir string) { o.Model = filepath.Join(dir, "out_ctx.onnx") }, "the model and the model around it"},
-		"a link that leads elsewhere": {func(o *compile.Options, dir string) { o.Quantised = filepath.Join(dir, "to-model.onnx") }, "the model and the quantised model"},
+		"a link that leads elsewhere": {func(o *compile.Options, dir string) { o.Quantized = filepath.Join(dir, "to-model.onnx") }, "the model and the quantized model"},
 	} {
 		opt := options(t)
 		dir := filepath.Dir(opt.Out)

@@ -7,14 +7,13 @@ import (
 	"mm-abi.org/mm/onnx/engine/freeze"
 )
 
-// row is how many channels the HTP lays side by side.
+// row is the number of channels in a row of the HTP.
 const row = 32
 
-// turn writes products whose first factor is a constant the other way about,
-// A·B as (Bᵀ·Aᵀ)ᵀ, where the rows of A do not fill those of the HTP. Qualcomm's
-// compiler pads such rows with what it has at hand, another time with something
-// else, so that equal models came to other bytes; a constant that stands second
-// it packs as weights, whole.
+// turn transposes products whose first factor is a constant, A·B to (Bᵀ·Aᵀ)ᵀ, if
+// the rows of A do not fill those of the HTP. Qualcomm's compiler pads such rows
+// with uninitialized memory, so that equal models gave different bytes; a constant
+// second factor is packed as complete weights.
 func turn(f *freeze.Frozen) error {
 	g := &f.Model.Graph
 	constants, shapes := make(map[string]*onnx.Tensor), make(map[string]onnx.Value)
@@ -54,7 +53,7 @@ func turn(f *freeze.Frozen) error {
 	return nil
 }
 
-// uneven is the first factor of a product where it is a constant whose rows do
+// uneven returns the first factor of a product if it is a constant whose rows do
 // not fill the HTP's.
 func uneven(n onnx.Node, constants map[string]*onnx.Tensor) (*onnx.Tensor, bool) {
 	if n.Op != "MatMul" || n.Domain != "" && n.Domain != "ai.onnx" || len(n.Inputs) != 2 {
@@ -67,7 +66,7 @@ func uneven(n onnx.Node, constants map[string]*onnx.Tensor) (*onnx.Tensor, bool)
 	return a, a.Dims[len(a.Dims)-1]%row != 0
 }
 
-// transposed is a constant with its last two axes exchanged.
+// transposed returns a constant with its last two axes exchanged.
 func transposed(a *onnx.Tensor, name string) (onnx.Tensor, error) {
 	raw, err := a.Bytes()
 	if err != nil {
@@ -89,7 +88,7 @@ func transposed(a *onnx.Tensor, name string) (onnx.Tensor, error) {
 	return onnx.RawTensor(name, a.DType, dims, out), nil
 }
 
-// flipped is a value with its last two axes exchanged.
+// flipped returns a value with its last two axes exchanged.
 func flipped(v onnx.Value, name string) onnx.Value {
 	v.Name, v.Type.Dims = name, slices.Clone(v.Type.Dims)
 	n := len(v.Type.Dims)

@@ -1,10 +1,11 @@
-// Package export is what the exporters of the formats have in common: the
-// files of a resolved module, and the [Sink] that takes what they write.
+// Package export contains what the exporters of formats share: the files of a
+// resolved module, and the [Sink] for their output. [Verbatim] exports files
+// unchanged.
 //
-// An exporter is a folder below this one. It turns a module into the files of
-// one format, the entry first, and hands them over as layers; the same input
-// gives the same bytes, so that a result is remembered by the digest of the
-// input and the recipe. assemble names the interface, cmd/mm the exporters.
+// An exporter converts a module to the files of a format, the entry first, and
+// returns them as layers. The same input gives the same bytes, so results are
+// cached by the digest of the input and the recipe. Package assemble declares the
+// interface; cmd/mm lists the exporters.
 package export
 
 import (
@@ -30,30 +31,30 @@ import (
 	"mm-abi.org/mm/registry/cas"
 )
 
-// Sink takes the files that exporters write.
+// Sink receives the files of exporters.
 type Sink struct {
-	Store *registry.Store // where modules are and the result goes
-	Cache string          // folder of remembered results. Empty: nothing is remembered
-	Dir   string          // folder of the graph, whose files exports may name
+	Store *registry.Store // contains the modules and the results
+	Cache string          // folder of cached results; if empty, nothing is cached
+	Dir   string          // folder of the graph, which contains its files
 }
 
-// Given is a file that a graph names, as it was read.
-type Given struct {
-	Path   string // from the graph's folder
+// GraphFile is the content of a file that a graph names.
+type GraphFile struct {
+	Path   string // relative to the graph's folder
 	Digest string // "sha256:…"
 	Data   []byte
 }
 
-// mostGiven is the largest file of a graph's that is read into memory.
-const mostGiven = 256 << 20
+// maxGraphFile is the size limit of a file next to a graph, in bytes.
+const maxGraphFile = 256 << 20
 
-// Given reads a file beside the graph.
-func (s Sink) Given(path string) (*Given, error) {
-	data, err := fsx.ReadFile(filepath.Join(s.Dir, filepath.FromSlash(path)), mostGiven)
+// ReadFile reads a file next to the graph.
+func (s Sink) ReadFile(path string) (*GraphFile, error) {
+	data, err := fsx.ReadFile(filepath.Join(s.Dir, filepath.FromSlash(path)), maxGraphFile)
 	if err != nil {
 		return nil, err
 	}
-	return &Given{Path: path, Digest: digest.FromBytes(data).String(), Data: data}, nil
+	return &GraphFile{Path: path, Digest: digest.FromBytes(data).String(), Data: data}, nil
 }
 
 // Open opens a file of the module.
@@ -66,19 +67,18 @@ func (s Sink) Open(ctx context.Context, m *resolve.Module, path string) (*os.Fil
 	return f, l, err
 }
 
-// Layer is a file of the module as weights of a target: its path, media type,
-// digest and size.
+// Layer returns a file of the module as a weight layer.
 func (s Sink) Layer(m *resolve.Module, path string) (artifact.Layer, error) {
 	l, ok := m.Layer(path)
 	if !ok {
-		return l, fmt.Errorf("the artifact of %s does not hold %s", m.Manifest.ID(), path)
+		return l, fmt.Errorf("the artifact of %s does not contain %s", m.Manifest.ID(), path)
 	}
 	desc := l.Descriptor
 	desc.MediaType = abi.MediaWeight
 	return artifact.Layer{Path: path, Descriptor: desc}, nil
 }
 
-// Write takes a new file: write is given what becomes its bytes.
+// Write stores a new file, whose bytes write produces.
 func (s Sink) Write(ctx context.Context, path string, write func(io.Writer) error) (l artifact.Layer, err error) {
 	dir := s.Cache
 	if dir == "" {
@@ -89,7 +89,7 @@ func (s Sink) Write(ctx context.Context, path string, write func(io.Writer) erro
 		return l, err
 	}
 	defer d.Close()
-	tmp, err := d.CreateTemp(".", "export-", 0o644) // it may become the blob itself
+	tmp, err := d.CreateTemp(".", "export-", 0o644) // may become the blob itself
 	if err != nil {
 		return l, err
 	}
@@ -105,7 +105,7 @@ func (s Sink) Write(ctx context.Context, path string, write func(io.Writer) erro
 	return artifact.Layer{Path: path, Descriptor: desc}, err
 }
 
-// Files locates a resolved module's files among the store's blobs.
+// Files locates a module's files among the blobs of the store.
 func Files(store *registry.Store, m *resolve.Module) inspect.Locate {
 	return func(path string) (string, int64, bool) {
 		l, ok := m.Layer(path)
@@ -128,8 +128,8 @@ type rememberedFile struct {
 	Size   int64  `json:"size"`
 }
 
-// Recall finds an earlier result whose blobs are still in the store. The key
-// is made of the exporter's name and generation, its input's digests and its
+// Recall returns a cached result whose blobs are still in the store. The key
+// consists of the exporter's name and generation, the digests of the input and the
 // recipe.
 func (s Sink) Recall(ctx context.Context, key string) (layers []artifact.Layer, notes []string, ok bool) {
 	if s.Cache == "" {
@@ -148,7 +148,7 @@ func (s Sink) Recall(ctx context.Context, key string) (layers []artifact.Layer, 
 		if desc.Digest.Validate() != nil {
 			return nil, nil, false
 		}
-		if _, err := s.Store.Exists(ctx, desc); err != nil { // keeps it from a gc that runs meanwhile
+		if _, err := s.Store.Exists(ctx, desc); err != nil { // protects it from a concurrent gc
 			return nil, nil, false
 		}
 		if s.Store.VerifyCached(ctx, desc) != nil {
@@ -159,7 +159,7 @@ func (s Sink) Recall(ctx context.Context, key string) (layers []artifact.Layer, 
 	return layers, r.Notes, len(layers) > 0
 }
 
-// Remember notes a result. A result that is not remembered costs time only.
+// Remember caches a result. A failure only costs time later.
 func (s Sink) Remember(key string, layers []artifact.Layer, notes []string) {
 	if s.Cache == "" {
 		return

@@ -13,24 +13,24 @@ import (
 	"mm-abi.org/mm/registry/artifact"
 )
 
-// Exporter ships one format.
+// Verbatim exports the files of a format unchanged: the entry, the files that the
+// manifest lists with it, and the external data of an ONNX model.
 type Verbatim struct{ format abi.Format }
 
-// New returns the exporter of a format.
+// NewVerbatim returns the exporter of a format.
 func NewVerbatim(format abi.Format) Verbatim { return Verbatim{format} }
 
-// Format is the format that New was given.
+// Format returns the format.
 func (x Verbatim) Format() abi.Format { return x.format }
 
-// Check refuses a module without the format, and to change what is shipped as
-// it is.
+// Check refuses a module without the format, a precision and options.
 func (x Verbatim) Check(m *modules.Manifest, e builds.Export) diag.List {
 	var list diag.List
 	if m.Entry(x.format) == "" {
 		list.Add(diag.NotExported, diag.Pos{}, fmt.Sprintf("%s exports no %s", m.ID(), x.format), fmt.Sprintf("add export.%s to its manifest", x.format))
 	}
 	if e.Precision != "" {
-		list.Add(diag.QuantUnknown, diag.Pos{}, fmt.Sprintf("%s as %s: files of this format are shipped as they are", m.ID(), e.Precision), "leave the precision out")
+		list.Add(diag.QuantUnknown, diag.Pos{}, fmt.Sprintf("%s as %s: files of this format are exported unchanged", m.ID(), e.Precision), "remove the precision")
 	}
 	if e.Options != nil {
 		list.Add(diag.BadExport, diag.Pos{}, fmt.Sprintf("%s takes no options", x.format), "remove them")
@@ -38,7 +38,7 @@ func (x Verbatim) Check(m *modules.Manifest, e builds.Export) diag.List {
 	return list
 }
 
-// Export hands over the module's own files.
+// Export returns the module's files.
 func (x Verbatim) Export(_ context.Context, m *resolve.Module, _ builds.Export, out Sink) ([]artifact.Layer, []string, error) {
 	var layers []artifact.Layer
 	for _, path := range inspect.Weights(m.Manifest, Files(out.Store, m))[x.format] {

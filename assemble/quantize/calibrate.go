@@ -12,58 +12,59 @@ import (
 	"mm-abi.org/mm/core/quant/calibrated"
 )
 
-// Method is how weights are rounded.
+// Method is a rounding method.
 type Method string
 
 // The methods.
 const (
-	Nearest Method = "rtn"  // each to the nearest, by importance where it is known
-	AWQ     Method = "awq"  // the same, with factors for the columns that matter
-	GPTQ    Method = "gptq" // what rounding a column changes is made up for by the next ones
+	Nearest Method = "rtn"  // round to nearest, weighted by importance if known
+	AWQ     Method = "awq"  // likewise, with scale factors for important columns
+	GPTQ    Method = "gptq" // compensate the error of a column in the following ones
 )
 
-// Methods are all of them.
+// Methods returns all methods.
 func Methods() []string { return []string{string(Nearest), string(AWQ), string(GPTQ)} }
 
-// Calibration is what there is to know of a model's inputs, and what for.
+// Calibration describes the calibration data.
 type Calibration struct {
-	Method Method // "": Nearest
-	// Imatrix is an importance matrix, of either form of llama.cpp's, or a text
-	// that the model reads to make one. Nil: none.
-	Imatrix *export.Given
-	// Text is what the model reads for GPTQ, and for an importance matrix where
+	Method Method // if empty, Nearest
+	// Imatrix is an importance matrix in a format of llama.cpp, or a text to
+	// measure one on; may be nil.
+	Imatrix *export.GraphFile
+	// Text is the calibration text for GPTQ, and for an importance matrix if
 	// Imatrix is nil.
-	Text *export.Given
-	// Separator cuts texts into documents; "" means that each is one.
+	Text *export.GraphFile
+	// Separator separates the documents of a text. If empty, a text is one
+	// document.
 	Separator string
-	// Windows of up to 512 tokens are read of a text at most; 0 means 64.
+	// Windows is the maximum number of windows of 512 tokens read from a text; if
+	// 0, 64.
 	Windows int
 }
 
-// Check refuses what contradicts itself.
+// Check refuses inconsistent calibrations.
 func (c Calibration) Check() error {
 	if c.Method != "" && !slices.Contains(Methods(), string(c.Method)) {
-		return fmt.Errorf("unknown method %q: known are %s", c.Method, strings.Join(Methods(), ", "))
+		return fmt.Errorf("unknown method %q, want one of %s", c.Method, strings.Join(Methods(), ", "))
 	}
 	if c.Windows < 0 {
-		return fmt.Errorf("%d windows", c.Windows)
+		return fmt.Errorf("windows is %d, want at least 0", c.Windows)
 	}
 	return c.Method.Needs(c.Imatrix != nil, c.Text != nil)
 }
 
-// Needs refuses a method that is not given what it works with: an importance
-// matrix, a text.
+// Needs checks that a method has the required data: an importance matrix or a text.
 func (m Method) Needs(imatrix, text bool) error {
 	switch {
 	case m == AWQ && !imatrix && !text:
-		return errors.New("awq needs to know which columns matter: give a text for calibration, or an importance matrix")
+		return errors.New("awq requires a calibration text or an importance matrix")
 	case m == GPTQ && !text:
-		return errors.New("gptq needs a text for calibration: an importance matrix does not say how columns go together")
+		return errors.New("gptq requires a calibration text: an importance matrix does not contain correlations of columns")
 	}
 	return nil
 }
 
-// String is what tells one calibration from another; "" for none.
+// String identifies the calibration in cache keys; it is empty for none.
 func (c Calibration) String() string {
 	var s []string
 	if c.Method != "" && c.Method != Nearest {
@@ -71,7 +72,7 @@ func (c Calibration) String() string {
 	}
 	for _, f := range [...]struct {
 		key  string
-		file *export.Given
+		file *export.GraphFile
 	}{{"imatrix", c.Imatrix}, {"text", c.Text}} {
 		if f.file != nil {
 			s = append(s, f.key, f.file.Digest)
@@ -100,7 +101,7 @@ func IsText(data []byte) bool {
 }
 
 // ReadImatrix reads an importance matrix in either format of llama.cpp.
-func ReadImatrix(from *export.Given) (*calibrated.Imatrix, error) {
+func ReadImatrix(from *export.GraphFile) (*calibrated.Imatrix, error) {
 	m, err := calibrated.ReadImatrix(bytes.NewReader(from.Data), int64(len(from.Data)))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", from.Path, err)

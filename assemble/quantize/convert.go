@@ -16,23 +16,23 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// Options is how a file is rewritten.
+// ConvertOptions configures Convert.
 type ConvertOptions struct {
 	Recipe quant.Recipe
-	// Importance says which columns matter; nil: all alike.
+	// Importance weights the columns; if nil, all are equal.
 	Importance *calibrated.Imatrix
-	// Scale looks for factors that make the matrices easier to round, and puts
-	// them where their inputs come from (package awq). It needs Importance.
+	// Scale searches for factors that make matrices easier to round, and moves them
+	// to where their inputs are produced (AWQ). It requires Importance.
 	Scale bool
-	// Hessian gives Σ x·xᵀ over the inputs x of a matrix, by which it is
-	// rounded so that its products stay what they were (package gptq); nil, or
-	// nil for a matrix: each element is rounded for itself.
+	// Hessian returns Σ x·xᵀ over the inputs x of a matrix, which is then rounded
+	// to preserve its products (GPTQ). If it is nil, or returns nil, elements are
+	// rounded independently.
 	Hessian func(ctx context.Context, name string) ([]float32, error)
-	// Threads compute; 0 means [pool.Default].
+	// Threads is the number of threads; if 0, [pool.Default].
 	Threads int
 }
 
-// Convert rewrites the GGUF file in r and tells which tensors fell back to
+// Convert rewrites the GGUF file in r. The notes list tensors that fell back to
 // another type.
 func Convert(ctx context.Context, r io.ReaderAt, size int64, opt ConvertOptions, w io.Writer) (notes []string, err error) {
 	file, err := gguf.Read(r, size)
@@ -51,7 +51,7 @@ func Convert(ctx context.Context, r io.ReaderAt, size int64, opt ConvertOptions,
 	return c.notes(), b.Flush()
 }
 
-// conversion is a GGUF file on its way to another precision.
+// conversion holds the state of a conversion.
 type conversion struct {
 	ConvertOptions
 	file  *gguf.File
@@ -67,13 +67,13 @@ func newConversion(file *gguf.File, opt ConvertOptions) *conversion {
 	return &conversion{ConvertOptions: opt, file: file, model: model, pool: pool.New(opt.Threads)}
 }
 
-// prepare looks for factors.
+// prepare searches for factors.
 func (c *conversion) prepare(ctx context.Context) (err error) {
 	if !c.Scale {
 		return nil
 	}
 	if c.Importance == nil {
-		return errors.New("factors need an importance matrix")
+		return errors.New("factors require an importance matrix")
 	}
 	c.factors, err = calibrated.SearchFactors(ctx, c.file, c.typeOf, c.Importance, c.pool)
 	return err
@@ -90,29 +90,29 @@ func modelOf(f *gguf.File) quant.Model {
 	return quant.Model{Layers: int(layers), Tied: !head, Group: int(heads / max(1, keys))}
 }
 
-// typeOf is what a tensor becomes.
+// typeOf returns the type of a tensor after conversion.
 func (c *conversion) typeOf(t gguf.Tensor) tensor.Type { return c.Recipe.Type(t.Name, t.Dims, c.model) }
 
-// asItIs reports whether every tensor has its type already.
+// asItIs reports whether every tensor already has its type.
 func (c *conversion) asItIs() bool {
 	return !slices.ContainsFunc(c.file.Tensors, func(t gguf.Tensor) bool { return t.Type != c.typeOf(t) })
 }
 
-// notes tells which tensors fell back to another type because a row of theirs
-// is no whole number of blocks.
+// notes describes the tensors that fell back to another type because their row
+// length is not divisible by the block size.
 func (c *conversion) notes() []string {
-	fell := map[string]int{}
+	count := map[string]int{}
 	for _, t := range c.file.Tensors {
 		dims := slices.Clone(t.Dims)
 		dims[0] = (dims[0] + 255) / 256 * 256
 		want, got := c.Recipe.Type(t.Name, dims, c.model), c.typeOf(t)
 		if want != got {
-			fell[fmt.Sprintf("%s instead of %s, rows of %d", got, want, t.Dims[0])]++
+			count[fmt.Sprintf("%s, because %s needs row lengths divisible by %d (got %d)", got, want, want.BlockSize(), t.Dims[0])]++
 		}
 	}
 	var notes []string
-	for _, what := range slices.Sorted(maps.Keys(fell)) {
-		notes = append(notes, fmt.Sprintf("%d tensors as %s", fell[what], what))
+	for _, what := range slices.Sorted(maps.Keys(count)) {
+		notes = append(notes, fmt.Sprintf("%d tensors use %s", count[what], what))
 	}
 	return notes
 }
@@ -122,7 +122,7 @@ func (c *conversion) write(ctx context.Context, w io.Writer) error {
 	for _, t := range c.file.Tensors {
 		to := c.typeOf(t)
 		if t.Type != to && (!quant.CanDequantize(t.Type) || !quant.CanQuantize(to)) {
-			return fmt.Errorf("tensor %s is %s, which cannot be written as %s", t.Name, t.Type, to)
+			return fmt.Errorf("tensor %s: cannot convert %s to %s", t.Name, t.Type, to)
 		}
 		sources = append(sources, gguf.Source{Name: t.Name, Type: to, Dims: t.Dims, Data: &rows{ctx: ctx, conversion: c, tensor: t, to: to}})
 	}
@@ -130,23 +130,22 @@ func (c *conversion) write(ctx context.Context, w io.Writer) error {
 	return err
 }
 
-// metadata is the file's own with the new file type.
+// metadata returns the file's metadata with the new file type.
 func (c *conversion) metadata() []gguf.KV {
 	kvs := slices.DeleteFunc(slices.Clone(c.file.KVs), func(kv gguf.KV) bool {
 		return kv.Key == gguf.KeyFileType || kv.Key == gguf.KeyQuantizationVersion
 	})
-	at := 1 // behind general.architecture, where readers expect it first
+	at := 1 // after general.architecture, which readers expect first
 	if len(kvs) == 0 {
 		at = 0
 	}
 	return slices.Insert(kvs, at, gguf.KV{Key: gguf.KeyFileType, Value: c.Recipe.FileType}, gguf.KV{Key: gguf.KeyQuantizationVersion, Value: uint32(2)})
 }
 
-// chunk is about how many elements are converted at a time.
+// chunk is the approximate number of elements converted at a time.
 const chunk = 1 << 18
 
-// rows streams one tensor from its type to another, a bounded number of rows
-// at a time.
+// rows converts a tensor, a bounded number of rows at a time.
 type rows struct {
 	*conversion
 	ctx    context.Context
@@ -154,7 +153,7 @@ type rows struct {
 	to     tensor.Type
 }
 
-// WriteTo writes the whole tensor.
+// WriteTo implements io.WriterTo.
 func (r *rows) WriteTo(w io.Writer) (int64, error) {
 	src := r.file.Section(r.tensor)
 	factors := r.factors[r.tensor.Name]
@@ -167,8 +166,8 @@ func (r *rows) WriteTo(w io.Writer) (int64, error) {
 	}
 	row := r.tensor.Dims[0]
 	total := r.tensor.Rows()
-	// A row of over 2^18 elements is converted whole: it is still far less
-	// than the tensor, and gguf has checked that it is in the file.
+	// A row of more than 2^18 elements is converted completely: it is still much
+	// smaller than the tensor, and gguf has checked its bounds.
 	n := max(1, min(total, chunk/row))
 	from, to := r.tensor.Type.RowBytes(row), r.to.RowBytes(row)
 	in, values, out := make([]byte, from*n), make([]float32, row*n), make([]byte, to*n)
@@ -199,8 +198,8 @@ func (r *rows) WriteTo(w io.Writer) (int64, error) {
 	return written, nil
 }
 
-// encoder quantises rows, the first of which is the first-th of the tensor;
-// nil: every row as any other.
+// encoder returns a function that quantizes rows, the first of which is row first
+// of the tensor.
 func (r *rows) encoder() (func(dst []byte, x []float32, first int), error) {
 	factors := r.factors[r.tensor.Name]
 	if len(r.tensor.Dims) < 2 || !quant.CanWeigh(r.to) || r.tensor.Type == r.to && factors.Columns == nil && factors.Rows == nil {
@@ -236,7 +235,7 @@ func (r *rows) encoder() (func(dst []byte, x []float32, first int), error) {
 	}, nil
 }
 
-// factor is by what a matrix is rounded; nil: each element for itself.
+// factor returns the rounder of a matrix, or nil to round elements independently.
 func (r *rows) factor() (*calibrated.Rounder, error) {
 	if r.Hessian == nil || len(r.tensor.Dims) != 2 {
 		return nil, nil
@@ -257,7 +256,7 @@ func (r *rows) factor() (*calibrated.Rounder, error) {
 	return calibrated.NewRounder(h, n, r.pool)
 }
 
-// scale multiplies rows, the first of which is the first-th of its tensor.
+// scale multiplies rows, the first of which is row first of the tensor.
 func scale(x []float32, row, first int, by calibrated.Factors) {
 	if by.Columns == nil && by.Rows == nil {
 		return

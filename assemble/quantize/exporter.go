@@ -28,31 +28,31 @@ import (
 	"mm-abi.org/mm/registry/artifact"
 )
 
-// Exporter writes GGUF. A precision is one of abi.Precisions or a recipe of
-// llama.cpp's that mm has, such as Q6_K.
+// Exporter exports GGUF files. A precision is one of abi.Precisions or a supported
+// recipe of llama.cpp, such as Q6_K.
 type Exporter struct {
 	Threads int // of calibration; if zero, the number of CPUs
 }
 
-// generation is part of every cache key: it changes when other bytes are
-// written for the same input.
+// generation is part of every cache key. It changes when the output for an input
+// changes.
 const generation = 5
 
-// aliases are the recipes of the precisions that every format has.
+// aliases maps the common precisions to recipes.
 var aliases = map[string]string{
 	string(abi.FP32): "F32", string(abi.FP16): "F16", string(abi.BF16): "BF16", string(abi.Int8): "Q8_0", string(abi.Int4): "Q4_K_M",
 }
 
-// listed is the precision whose listing in quant.supported allows a recipe: a
-// module that stands four bits stands what keeps more of each weight. What
-// keeps less must be listed by its own name.
+// listed maps a recipe to the precision in quant.supported that allows it: a module
+// that supports four bits supports recipes that keep more of each weight. Others
+// must be listed by name.
 var listed = map[string]abi.DType{
 	"F32": abi.FP32, "F16": abi.FP16, "BF16": abi.BF16, "Q8_0": abi.Int8, "Q6_K": abi.Int4, "Q5_1": abi.Int4, "Q5_0": abi.Int4,
 	"Q5_K_M": abi.Int4, "Q5_K_S": abi.Int4, "Q4_K_M": abi.Int4, "Q4_K_S": abi.Int4, "Q4_1": abi.Int4, "Q4_0": abi.Int4, "IQ4_NL": abi.Int4,
 	"IQ4_XS": abi.Int4,
 }
 
-// Recipe is the recipe of a precision; int4 is Q4_K_M. Case does not count.
+// Recipe returns the recipe of a precision, ignoring case; int4 is Q4_K_M.
 func Recipe(precision string) (quant.Recipe, error) {
 	if name, ok := aliases[strings.ToLower(precision)]; ok {
 		precision = name
@@ -60,14 +60,14 @@ func Recipe(precision string) (quant.Recipe, error) {
 	if r, err := quant.ParseRecipe(strings.ToUpper(precision)); err == nil {
 		return r, nil
 	}
-	return quant.ParseRecipe(precision) // for its error
+	return quant.ParseRecipe(precision) // returns the error
 }
 
-// Format is abi.GGUF.
+// Format implements assemble.Exporter.
 func (Exporter) Format() abi.Format { return abi.GGUF }
 
-// Check refuses a module without GGUF, an unknown precision, one the module
-// does not list, and to rewrite a model that is cut into several files.
+// Check refuses a module without GGUF, an unknown or unlisted precision, and
+// rewriting a model in several files.
 func (x Exporter) Check(m *modules.Manifest, e builds.Export) diag.List {
 	var list diag.List
 	if m.Entry(abi.GGUF) == "" {
@@ -80,48 +80,48 @@ func (x Exporter) Check(m *modules.Manifest, e builds.Export) diag.List {
 	}
 	list = append(list, x.checkMethod(e, opt)...)
 	if opt.Imatrix != "" && !slices.Contains(m.Paths(), opt.Imatrix) {
-		list.Add(diag.BadExport, diag.Pos{}, fmt.Sprintf("options.imatrix is %q, which is no file of %s", opt.Imatrix, m.ID()), "list it under files of the module")
+		list.Add(diag.BadExport, diag.Pos{}, fmt.Sprintf("options.imatrix: %q is not a file of %s", opt.Imatrix, m.ID()), "list it under files of the module")
 	}
 	if e.Precision == "" {
 		if opt.Imatrix != "" {
-			list.Add(diag.BadExport, diag.Pos{}, "options.imatrix without quant: nothing is rounded", "say to what, or remove it")
+			list.Add(diag.BadExport, diag.Pos{}, "options.imatrix without quant has no effect", "set quant, or remove it")
 		}
 		return list
 	}
 	recipe, err := Recipe(e.Precision)
 	if err != nil {
-		list.Add(diag.QuantUnknown, diag.Pos{}, err.Error(), "or write one of "+strings.Join(abi.Precisions(), ", "))
+		list.Add(diag.QuantUnknown, diag.Pos{}, err.Error(), "use a recipe, or one of "+strings.Join(abi.Precisions(), ", "))
 		return list
 	}
 	if q := m.Quant; q != nil && !allowed(q.Supported, e.Precision, recipe.Name) {
 		list.Add(diag.QuantUnknown, diag.Pos{}, fmt.Sprintf("%s does not list %s; it lists %s", m.ID(), e.Precision, strings.Join(q.Supported, ", ")), "")
 	}
 	if n := len(m.Export[abi.GGUF].With); n > 0 {
-		list.Add(diag.ExportFailed, diag.Pos{}, fmt.Sprintf("%s is in %d files, which mm ships only as they are", m.ID(), n+1), "leave quant out of the export, or join the files")
+		list.Add(diag.ExportFailed, diag.Pos{}, fmt.Sprintf("%s is split into %d files, which cannot be rewritten", m.ID(), n+1), "remove quant from the export, or join the files")
 	}
 	return list
 }
 
-// checkMethod refuses a method without what it needs.
+// checkMethod refuses a method without its data.
 func (x Exporter) checkMethod(e builds.Export, opt exportOptions) (list diag.List) {
 	if e.Method == "" && e.Imatrix == "" && e.Calibration == "" {
 		return nil
 	}
 	if e.Imatrix != "" && opt.Imatrix != "" {
-		list.Add(diag.BadExport, diag.Pos{}, "imatrix names a file beside the graph, options.imatrix one of the module", "keep one of them")
+		list.Add(diag.BadExport, diag.Pos{}, "conflicting imatrix (a file next to the graph) and options.imatrix (a file of the module)", "remove one of them")
 	}
 	how := Calibration{Method: Method(e.Method), Windows: opt.Windows}
 	if err := how.Method.Needs(e.Imatrix != "" || opt.Imatrix != "", e.Calibration != ""); err != nil {
-		list.Add(diag.BadExport, diag.Pos{}, err.Error(), "add imatrix: FILE or calibration: TEXT, beside the graph")
+		list.Add(diag.BadExport, diag.Pos{}, err.Error(), "add imatrix: FILE or calibration: TEXT, a file next to the graph")
 	}
 	return list
 }
 
-// exportOptions are what exports.TARGET.gguf.options may hold.
+// exportOptions are the options exports.TARGET.gguf.options.
 type exportOptions struct {
-	// Imatrix is the path of an importance matrix among the module's files.
+	// Imatrix is the path of an importance matrix in the module.
 	Imatrix string `json:"imatrix"`
-	// Separator and Windows are how texts are read, as in [Calibration].
+	// Separator and Windows control how texts are read, as in [Calibration].
 	Separator string `json:"separator"`
 	Windows   int    `json:"windows"`
 }
@@ -141,8 +141,8 @@ func optionsOf(e builds.Export) (opt exportOptions, err error) {
 	return opt, nil
 }
 
-// allowed reports whether a module that lists the precisions supported may be
-// exported by a recipe: it lists the word, the recipe, or what covers it.
+// allowed reports whether a list of precisions allows a recipe: by the given name,
+// the recipe's name, or a precision that covers it.
 func allowed(supported []string, precision, recipe string) bool {
 	for _, word := range []string{strings.ToLower(precision), recipe, string(listed[recipe])} {
 		if slices.Contains(supported, word) {
@@ -152,8 +152,8 @@ func allowed(supported []string, precision, recipe string) bool {
 	return false
 }
 
-// Export writes the model in the export's precision; without one its files
-// stay as they are.
+// Export writes the model in the requested precision; without one, its files are
+// unchanged.
 func (x Exporter) Export(ctx context.Context, m *resolve.Module, e builds.Export, out export.Sink) (layers []artifact.Layer, notes []string, err error) {
 	if e.Precision == "" {
 		return asItIs(m, out)
@@ -206,8 +206,8 @@ func (x Exporter) Export(ctx context.Context, m *resolve.Module, e builds.Export
 	return annotated(layers, from, how), notes, nil
 }
 
-// calibration reads the files that an export names: those of the graph, and an
-// importance matrix of the module's.
+// calibration reads the files of an export: those next to the graph, and an
+// importance matrix in the module.
 func calibration(ctx context.Context, m *resolve.Module, e builds.Export, out export.Sink) (how Calibration, err error) {
 	opt, err := optionsOf(e)
 	if err != nil {
@@ -216,18 +216,18 @@ func calibration(ctx context.Context, m *resolve.Module, e builds.Export, out ex
 	how = Calibration{Method: Method(e.Method), Separator: opt.Separator, Windows: opt.Windows}
 	switch {
 	case e.Imatrix != "":
-		how.Imatrix, err = out.Given(e.Imatrix)
+		how.Imatrix, err = out.ReadFile(e.Imatrix)
 	case opt.Imatrix != "":
 		how.Imatrix, err = moduleFile(ctx, m, opt.Imatrix, out)
 	}
 	if err == nil && e.Calibration != "" {
-		how.Text, err = out.Given(e.Calibration)
+		how.Text, err = out.ReadFile(e.Calibration)
 	}
 	return how, err
 }
 
-// moduleFile reads an importance matrix among the files of a module.
-func moduleFile(ctx context.Context, m *resolve.Module, path string, out export.Sink) (*export.Given, error) {
+// moduleFile reads an importance matrix in a module.
+func moduleFile(ctx context.Context, m *resolve.Module, path string, out export.Sink) (*export.GraphFile, error) {
 	f, layer, err := out.Open(ctx, m, path)
 	if err != nil {
 		return nil, err
@@ -237,7 +237,7 @@ func moduleFile(ctx context.Context, m *resolve.Module, path string, out export.
 		return nil, fmt.Errorf("%s is too large: got %d bytes, the limit is %d", path, layer.Descriptor.Size, maxText)
 	}
 	data, err := io.ReadAll(io.LimitReader(f, maxText))
-	return &export.Given{Path: path, Digest: layer.Descriptor.Digest.String(), Data: data}, err
+	return &export.GraphFile{Path: path, Digest: layer.Descriptor.Digest.String(), Data: data}, err
 }
 
 // options returns the conversion options for the model at path; done frees them.
@@ -255,15 +255,15 @@ func (x Exporter) options(ctx context.Context, path string, how Calibration) (op
 	return learn(ctx, path, how, Options{Threads: x.Threads})
 }
 
-// annotated notes by what layers were rounded, unless they are the module's
-// file itself.
+// annotated adds annotations about the calibration to layers, unless they are the
+// module's unchanged file.
 func annotated(layers []artifact.Layer, from string, how Calibration) []artifact.Layer {
 	notes := map[string]string{}
 	if how.Method != "" {
 		notes[abi.AnnotationMethod] = string(how.Method)
 	}
 	if f := how.Imatrix; f != nil {
-		notes[abi.AnnotationImatrix] = f.Digest // of a text, if it was made of one
+		notes[abi.AnnotationImatrix] = f.Digest // of the text, if measured on one
 	}
 	if f := how.Text; f != nil {
 		notes[abi.AnnotationText] = f.Digest
@@ -276,11 +276,11 @@ func annotated(layers []artifact.Layer, from string, how Calibration) []artifact
 	return layers
 }
 
-// fileName is what a module's model is called in a target.
+// fileName returns the name of a module's model in a target.
 func fileName(m *resolve.Module) string { return m.Manifest.Name + ".gguf" }
 
-// asItIs ships the files of the module: one under the module's name, several
-// under their own, for they find each other by them.
+// asItIs exports the unchanged files of the module: a single file under the
+// module's name, several under their own names, by which they refer to each other.
 func asItIs(m *resolve.Module, out export.Sink) (layers []artifact.Layer, notes []string, err error) {
 	files := m.Manifest.Export[abi.GGUF].Files()
 	for _, path := range files {

@@ -112,9 +112,9 @@ func TestExport(t *testing.T) {
 			t.Errorf("%s: %s %v", precision, d, err)
 		}
 	}
-	// A row of 64 is no whole block of 256, which is told.
+	// A row of 64 is not a multiple of the block size 256, which is reported.
 	_, notes, err := Exporter{}.Export(t.Context(), m, builds.Export{Precision: "int4"}, out)
-	if err != nil || len(notes) == 0 || !strings.Contains(strings.Join(notes, "\n"), "as Q5_0 instead of Q4_K, rows of 64") {
+	if err != nil || len(notes) == 0 || !strings.Contains(strings.Join(notes, "\n"), "use Q5_0, because Q4_K needs row lengths divisible by 256 (got 64)") {
 		t.Errorf("%v, %v", notes, err)
 	}
 	if _, _, err := (Exporter{}).Export(t.Context(), m, builds.Export{Precision: "int3"}, out); err == nil {
@@ -207,11 +207,11 @@ func TestCheck(t *testing.T) {
 	}{
 		"rtn":               {builds.Export{Method: "rtn"}, ""},
 		"gptq":              {builds.Export{Method: "gptq", Calibration: "t"}, ""},
-		"gptq by a matrix":  {builds.Export{Method: "gptq", Imatrix: "t"}, "gptq needs a text"},
+		"gptq by a matrix":  {builds.Export{Method: "gptq", Imatrix: "t"}, "gptq requires a calibration text"},
 		"awq":               {builds.Export{Method: "awq", Imatrix: "t"}, ""},
-		"awq of nothing":    {builds.Export{Method: "awq"}, "awq needs to know"},
+		"awq of nothing":    {builds.Export{Method: "awq"}, "awq requires"},
 		"awq by the module": {builds.Export{Method: "awq", Options: []byte(`{"imatrix": "m.gguf"}`)}, ""},
-		"two matrices":      {builds.Export{Imatrix: "t", Options: []byte(`{"imatrix": "m.gguf"}`)}, "keep one"},
+		"two matrices":      {builds.Export{Imatrix: "t", Options: []byte(`{"imatrix": "m.gguf"}`)}, "remove one"},
 		"less than none":    {builds.Export{Options: []byte(`{"windows": -1}`)}, "windows is -1"},
 	} {
 		tc.e.Precision = "int8"
@@ -228,7 +228,7 @@ func TestCheck(t *testing.T) {
 // What a calibration is made of tells it from every other, so that no result of
 // one is remembered for another.
 func TestCalibrationString(t *testing.T) {
-	a, b := &export.Given{Digest: "sha256:a"}, &export.Given{Digest: "sha256:b"}
+	a, b := &export.GraphFile{Digest: "sha256:a"}, &export.GraphFile{Digest: "sha256:b"}
 	seen := map[string]int{}
 	for i, c := range []Calibration{
 		{}, {Method: AWQ, Imatrix: a}, {Method: AWQ, Text: a}, {Method: AWQ, Text: b}, {Method: GPTQ, Text: a}, {Imatrix: a}, {Imatrix: a, Text: b},

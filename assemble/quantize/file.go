@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,55 +19,57 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 )
 
-// Options is how a file is rewritten.
+// Options configures File and Rewrite.
 type Options struct {
 	Recipe quant.Recipe
-	Method Method // "": [gguf.Nearest]
-	// Imatrix is a file of an importance matrix, of either form of
-	// llama.cpp's, or a text that the model reads to make one. "": none.
+	Method Method // if empty, Nearest
+	// Imatrix is a file with an importance matrix in a format of llama.cpp, or a
+	// text to measure one on; may be empty.
 	Imatrix string
-	// Calibration is a text that the model reads, for GPTQ, and for an
-	// importance matrix where Imatrix is "".
+	// Calibration is a text for GPTQ, and for an importance matrix if Imatrix is
+	// empty.
 	Calibration string
-	// Separator cuts texts into documents; "" means that each is one.
+	// Separator separates the documents of a text. If empty, a text is one
+	// document.
 	Separator string
-	// Windows of up to 512 tokens are read of a text at most; 0 means 64.
+	// Windows is the maximum number of windows of 512 tokens read from a text; if
+	// 0, 64.
 	Windows int
-	// Keep is a file that the importance matrix is written to: in the older
-	// form where its name ends in .dat or .imatrix. "": none.
+	// Keep is a file to write the importance matrix to, in the older format for
+	// .dat and .imatrix; may be empty.
 	Keep string
-	// Threads compute; 0 means what the machine has.
+	// Threads is the number of threads; if 0, all CPUs.
 	Threads int
 }
 
 const (
 	defaultWindows = 64
-	// maxText is the largest text or importance matrix that is read into memory.
+	// maxText is the size limit of a text or an importance matrix, in bytes.
 	maxText = 256 << 20
 )
 
-// Check refuses options that contradict each other.
+// Check refuses inconsistent options.
 func (o Options) Check() error {
 	how := Calibration{Method: o.Method, Windows: o.Windows}
 	for _, f := range [...]struct {
 		path string
-		to   **export.Given
+		to   **export.GraphFile
 	}{{o.Imatrix, &how.Imatrix}, {o.Calibration, &how.Text}} {
 		if f.path != "" {
-			*f.to = &export.Given{Path: f.path}
+			*f.to = &export.GraphFile{Path: f.path}
 		}
 	}
 	if err := how.Check(); err != nil {
 		return err
 	}
 	if o.Keep != "" && o.Imatrix == "" && o.Calibration == "" {
-		return errors.New("there is no importance matrix to keep: give a text to make one of")
+		return errors.New("no importance matrix to keep: an imatrix or a calibration text is required")
 	}
 	return nil
 }
 
-// File writes what the GGUF file in becomes to w and tells where a tensor got
-// another type than the recipe's.
+// File rewrites the GGUF file in to w. The notes list tensors with another type
+// than the recipe's.
 func File(ctx context.Context, in *os.File, opt Options, w io.Writer) (notes []string, err error) {
 	if err := opt.Check(); err != nil {
 		return nil, err
@@ -88,12 +91,12 @@ func File(ctx context.Context, in *os.File, opt Options, w io.Writer) (notes []s
 	return Convert(ctx, in, info.Size(), to, w)
 }
 
-// read reads the files.
+// read reads the calibration files.
 func (o Options) read() (how Calibration, err error) {
 	how = Calibration{Method: o.Method, Separator: o.Separator, Windows: o.Windows}
 	for _, f := range [...]struct {
 		path string
-		to   **export.Given
+		to   **export.GraphFile
 	}{{o.Imatrix, &how.Imatrix}, {o.Calibration, &how.Text}} {
 		if f.path == "" {
 			continue
@@ -102,7 +105,7 @@ func (o Options) read() (how Calibration, err error) {
 		if err != nil {
 			return how, err
 		}
-		*f.to = &export.Given{Path: f.path, Data: data}
+		*f.to = &export.GraphFile{Path: f.path, Data: data}
 	}
 	return how, nil
 }
@@ -130,7 +133,7 @@ func learn(ctx context.Context, path string, how Calibration, opt Options) (to C
 	return to, l.close, nil
 }
 
-// learner has the model read texts, once there is one to read.
+// learner measures a model on texts; it loads the model on first use.
 type learner struct {
 	Calibration
 	path    string
@@ -147,7 +150,7 @@ func (l *learner) close() error {
 	return l.model.Close()
 }
 
-// load loads the model, once.
+// load loads the model once.
 func (l *learner) load() (err error) {
 	if l.model != nil {
 		return nil
@@ -167,8 +170,7 @@ func (l *learner) reading(name string) calibrate.Options {
 	return calibrate.Options{Limit: limit, Separator: l.Separator, Name: filepath.Base(name)}
 }
 
-// importance reads the importance matrix, or makes it; nil where none is
-// wanted.
+// importance reads or measures the importance matrix; it is nil if none is needed.
 func (l *learner) importance(ctx context.Context) (m *calibrated.Imatrix, err error) {
 	from := l.Imatrix
 	if from == nil {
@@ -211,8 +213,7 @@ func (l *learner) hessians() (*calibrate.Hessians, error) {
 	return h, nil
 }
 
-// keep writes an importance matrix aside and gives it its name once it is
-// whole.
+// keep writes an importance matrix atomically.
 func keep(path string, m *calibrated.Imatrix) error {
 	d, err := fsx.Create(filepath.Dir(path), 0o755, fsx.Options{})
 	if err != nil {
@@ -234,4 +235,68 @@ func keep(path string, m *calibrated.Imatrix) error {
 		return errors.Join(err, d.Remove(tmp.Name()))
 	}
 	return d.SyncDir(".")
+}
+
+// Errors of [Rewrite].
+var (
+	ErrSameFile = errors.New("input and output are the same file")
+	ErrExists   = errors.New("file exists")
+)
+
+// Rewrite writes the GGUF file in to out, as [File] does, and returns its size. If
+// it fails, out is unchanged. Only with force may out exist; it is never in.
+func Rewrite(ctx context.Context, in, out string, opt Options, force bool) (notes []string, written int64, err error) {
+	f, err := os.Open(in)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer f.Close()
+	if err := writable(f, out, force); err != nil {
+		return nil, 0, err
+	}
+	d, err := fsx.Create(filepath.Dir(out), 0o755, fsx.Options{})
+	if err != nil {
+		return nil, 0, err
+	}
+	defer d.Close()
+	tmp, err := d.CreateTemp(".", ".mm-quantize-", 0o644)
+	if err != nil {
+		return nil, 0, err
+	}
+	notes, err = File(ctx, f, opt, tmp)
+	if err == nil {
+		err = tmp.Sync()
+	}
+	stat, statErr := tmp.Stat()
+	if err = errors.Join(err, statErr, tmp.Close()); err == nil {
+		err = d.Rename(tmp.Name(), filepath.Base(out))
+	}
+	if err != nil {
+		return nil, 0, errors.Join(err, d.Remove(tmp.Name()))
+	}
+	return notes, stat.Size(), d.SyncDir(".")
+}
+
+// writable checks that out may be written.
+func writable(in *os.File, out string, force bool) error {
+	old, err := os.Stat(out)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	info, err := in.Stat()
+	if err != nil {
+		return err
+	}
+	switch {
+	case os.SameFile(info, old):
+		return fmt.Errorf("%s: %w", out, ErrSameFile)
+	case old.IsDir():
+		return fmt.Errorf("%s is a folder", out)
+	case !force:
+		return fmt.Errorf("%s: %w", out, ErrExists)
+	}
+	return nil
 }

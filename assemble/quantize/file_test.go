@@ -108,9 +108,9 @@ func TestRefused(t *testing.T) {
 		opt  Options
 		want string
 	}{
-		"awq without a text":  {Options{Method: AWQ}, "which columns matter"},
-		"gptq by a matrix":    {Options{Method: GPTQ, Imatrix: calibration}, "needs a text"},
-		"another method":      {Options{Method: "hqq"}, "known are rtn, awq, gptq"},
+		"awq without a text":  {Options{Method: AWQ}, "awq requires"},
+		"gptq by a matrix":    {Options{Method: GPTQ, Imatrix: calibration}, "gptq requires a calibration text"},
+		"another method":      {Options{Method: "hqq"}, "want one of rtn, awq, gptq"},
 		"nothing to keep":     {Options{Keep: "x.gguf"}, "no importance matrix to keep"},
 		"a file that is none": {Options{Imatrix: zeros}, zeros},
 		"no such file":        {Options{Imatrix: zeros + "x"}, "no such file"},

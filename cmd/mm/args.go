@@ -1,15 +1,50 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 )
 
+// arity returns how many arguments the usage of a command, such as "REF [PROMPT]",
+// allows; most is -1 if there is no limit.
+func arity(usage string) (least, most int) {
+	for _, word := range strings.Fields(usage) {
+		if word[0] != '[' {
+			least++
+		}
+		if strings.Contains(word, "…") {
+			return least, -1
+		}
+		most++
+	}
+	return least, most
+}
+
+// counted wraps the action of a command in a check of the number of its arguments.
+func counted(c *cli.Command, path string) cli.ActionFunc {
+	least, most := arity(c.ArgsUsage)
+	want := fmt.Sprint(least)
+	switch {
+	case most < 0:
+		want += " or more"
+	case most > least:
+		want += fmt.Sprintf(" to %d", most)
+	}
+	action := c.Action
+	return func(ctx *cli.Context) error {
+		if n := ctx.NArg(); n < least || most >= 0 && n > most {
+			return usageError{hinted{fmt.Errorf("wrong number of arguments: got %d, want %s", n, want), strings.TrimSpace("usage: " + path + " " + ctx.Command.ArgsUsage)}}
+		}
+		return action(ctx)
+	}
+}
+
 // permute moves flags before arguments, so that `mm assemble GRAPH --out DIR`
-// works: urfave/cli stops reading flags at the first argument. What follows
-// a lone -- stays as it is.
+// works: urfave/cli stops parsing flags at the first argument. Everything after a
+// lone -- is left unchanged.
 func permute(app *cli.App, args []string) []string {
 	if len(args) < 2 || args[len(args)-1] == "--"+cli.BashCompletionFlag.Names()[0] {
 		return args

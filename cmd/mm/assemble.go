@@ -13,21 +13,18 @@ import (
 func (p *program) assembleCommand() *cli.Command {
 	return &cli.Command{
 		Name: "assemble", Usage: "check, export and compose a build into OCI artifacts", ArgsUsage: "GRAPH",
-		Description: "DIR of --out becomes an OCI image layout with a folder of named files for each\n" +
-			"target beside it. The build is in the store as NAME:VERSION as well.",
+		Description: "--out DIR becomes an OCI image layout, with a folder of named files for each target. The build\n" +
+			"is also added to the store as NAME:VERSION.",
 		Flags: append(append([]cli.Flag{
 			p.jsonFlag(),
 			&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "output folder `DIR`"},
 			&cli.StringFlag{Name: "target", Usage: "build only this target of the graph"},
-			&cli.StringSliceFlag{Name: "export", Usage: "`SPEC` in place of the graph's exports: gguf=int4,kv=fp8 or onnx=NAME,NAME"},
-			&cli.StringFlag{Name: "sign", Usage: "sign with the private key `FILE` (\"default\": the one of mm keys generate)"},
+			&cli.StringSliceFlag{Name: "export", Usage: "export `SPEC`, replacing the exports of the graph: gguf=int4,kv=fp8 or onnx=NAME,NAME (repeatable)"},
+			&cli.StringFlag{Name: "sign", Usage: "sign with the private key `FILE` (\"default\": the key of mm keys generate)"},
 			forceFlag(),
-			&cli.BoolFlag{Name: "keep-going", Usage: "leave out targets that cannot be built, build the others"},
+			&cli.BoolFlag{Name: "keep-going", Usage: "skip targets that cannot be built and build the others"},
 		}, resolveFlags()...), claimFlags()...),
 		Action: func(c *cli.Context) error {
-			if err := wantArgs(c, 1, 1); err != nil {
-				return err
-			}
 			opt := assemble.Options{
 				Graph: c.Args().First(), Out: c.String("out"), Target: c.String("target"), Exports: c.StringSlice("export"),
 				KeepGoing: c.Bool("keep-going"), Force: c.Bool("force"), Exporters: exporters(), Progress: p.step,
@@ -55,7 +52,7 @@ func (p *program) assemble(ctx context.Context, w *workspace.Workspace, key stri
 	return p.printResult(result)
 }
 
-// step tells what assemble is doing.
+// step reports progress of assemble.
 func (p *program) step(step, detail string) {
 	if detail != "" {
 		p.say("%-9s %s", step, detail)

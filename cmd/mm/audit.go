@@ -11,17 +11,14 @@ import (
 
 func (p *program) auditCommand() *cli.Command {
 	return &cli.Command{
-		Name: "audit", Usage: "check the log of what was signed, moved, verified and run",
+		Name: "audit", Usage: "check the audit log of signing, transfers, verification and runs",
 		Subcommands: []*cli.Command{{
-			Name: "verify", Usage: "check that no line was changed, taken out or cut off",
-			Description: "Every line holds the hash of the one before it, and a record beside the log the hash and the\n" +
-				"number of the last. Whoever may write to MM_HOME can write both anew: note the printed hash\n" +
-				"elsewhere and give it as --head to notice that, too.",
-			Flags: []cli.Flag{p.jsonFlag(), &cli.StringFlag{Name: "head", Usage: "`HASH` that a line of the log must have, as printed earlier"}},
+			Name: "verify", Usage: "check that no line was changed, removed or cut off",
+			Description: "Each line holds the hash of the previous one; a separate record holds the hash and the number of\n" +
+				"the last. An attacker who can write to MM_HOME can rewrite both: to detect that too, keep the\n" +
+				"printed hash elsewhere and pass it as --head.",
+			Flags: []cli.Flag{p.jsonFlag(), &cli.StringFlag{Name: "head", Usage: "`HASH` of a line that the log must contain, as printed earlier"}},
 			Action: func(c *cli.Context) error {
-				if err := wantArgs(c, 0, 0); err != nil {
-					return err
-				}
 				return p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error { return p.auditVerify(c.Context, w, c.String("head")) })
 			},
 		}},

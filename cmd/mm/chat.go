@@ -27,14 +27,14 @@ import (
 
 func (p *program) chatCommand() *cli.Command {
 	return &cli.Command{
-		Name: "chat", Usage: "hold a conversation with a build or a model", ArgsUsage: "REF|DIR|GRAPH|MODEL",
+		Name: "chat", Usage: "chat with a build or a model", ArgsUsage: "REF|DIR|GRAPH|MODEL",
 		Description: argumentMeaning + "\n\n" +
-			"A line is a turn. Text between lines of three quotes (\"\"\") is one turn, and a line that\n" +
-			"ends in a backslash goes on. Ctrl-C stops an answer, Ctrl-D ends the conversation.\n" +
+			"A line is a turn. Text between lines of three quotes (\"\"\") is one turn; a line that\n" +
+			"ends in a backslash continues. Ctrl-C stops an answer, Ctrl-D ends the conversation.\n" +
 			"/help lists the commands.",
 		Flags: append(append(append([]cli.Flag{
 			layoutFlag(),
-			&cli.StringFlag{Name: "system", Usage: "tell the model how to behave"},
+			&cli.StringFlag{Name: "system", Usage: "system prompt"},
 			noCacheFlag(),
 		}, answerFlags()...), p.quietFlag()), append(resolveFlags(), append(claimFlags(), expectFlag())...)...),
 		Action: p.chat,
@@ -42,9 +42,6 @@ func (p *program) chatCommand() *cli.Command {
 }
 
 func (p *program) chat(c *cli.Context) error {
-	if err := wantArgs(c, 1, 1); err != nil {
-		return err
-	}
 	opt, err := p.runOptions(c)
 	if err != nil {
 		return err
@@ -80,7 +77,7 @@ func (p *program) converse(ctx context.Context, w *workspace.Workspace, u use, o
 	if err := p.known(r.Build(), talk.ToolsAllowed, true); err != nil {
 		return err
 	}
-	if err := r.Load(ctx); err != nil { // nobody to talk to is told here as well
+	if err := r.Load(ctx); err != nil { // report a model that cannot be loaded before the first turn
 		return err
 	}
 	t := &chat{program: p, in: newTurns(p.stdin, p.stderr), talk: talk}
@@ -94,16 +91,16 @@ func (p *program) converse(ctx context.Context, w *workspace.Workspace, u use, o
 	return err
 }
 
-// chat is a conversation on the command line.
+// chat is a conversation in a terminal.
 type chat struct {
 	*program
 	in   *turns
 	talk *runner.Conversation
 }
 
-// hold takes turns until the input ends.
+// hold reads and answers turns until the input ends.
 func (t *chat) hold(ctx context.Context) error {
-	// An interrupt ends the program's context; here it ends an answer only.
+	// An interrupt ends the program's context. In a chat it only stops the answer.
 	ctx = context.WithoutCancel(ctx)
 	for {
 		text, err := t.in.turn()
@@ -128,8 +125,7 @@ func (t *chat) hold(ctx context.Context) error {
 	}
 }
 
-// ask has a turn answered. What is wrong with an answer is told; only output
-// that cannot be written is an error.
+// ask answers a turn. A failed answer is reported; only failed output is an error.
 func (t *chat) ask(ctx context.Context, text string) error {
 	ctx, cancel := signal.NotifyContext(ctx, os.Interrupt)
 	defer cancel()
@@ -147,7 +143,7 @@ func (t *chat) ask(ctx context.Context, text string) error {
 	case ctx.Err() != nil:
 		t.say("(interrupted)")
 	case errors.Is(err, runtimes.ErrFull):
-		fmt.Fprintf(t.stderr, "mm: the conversation is longer than the model can read; /reset begins anew (%v)\n", err)
+		fmt.Fprintf(t.stderr, "mm: the conversation exceeds the context of the model; /reset starts over (%v)\n", err)
 	case err != nil:
 		fmt.Fprintf(t.stderr, "mm: %v\n", err)
 	}
@@ -157,19 +153,17 @@ func (t *chat) ask(ctx context.Context, text string) error {
 	return nil
 }
 
-// chatHelp is what /help prints.
-const chatHelp = `/help         this list
-/reset        forget the conversation
-/system TEXT  tell the model how to behave; without TEXT, nothing
-/image FILE   show the model a picture with the next turn; /audio a sound,
-              /video a film
-/save FILE    write the conversation to FILE
-/load FILE    go on with the conversation in FILE
+// chatHelp is the output of /help.
+const chatHelp = `/help         show this list
+/reset        clear the conversation
+/system TEXT  set the system prompt; without TEXT, remove it
+/image FILE   attach an image to the next turn; also /audio and /video
+/save FILE    save the conversation to FILE
+/load FILE    load a conversation from FILE
 /bye          end
-//TEXT        a turn that begins with a slash`
+//TEXT        a turn that starts with a slash`
 
-// command does what a line that begins with a slash says, and reports whether
-// it was the last.
+// command runs a slash command. It reports whether the chat ends.
 func (t *chat) command(line string) (last bool) {
 	name, arg, _ := strings.Cut(strings.TrimSpace(line), " ")
 	arg = strings.TrimSpace(arg)
@@ -190,7 +184,7 @@ func (t *chat) command(line string) (last bool) {
 	case "/load":
 		err = t.load(arg)
 	default:
-		err = fmt.Errorf("%s is no command; /help lists them", name)
+		err = fmt.Errorf("unknown command %s; /help lists them", name)
 	}
 	if err != nil {
 		fmt.Fprintf(t.stderr, "mm: %v\n", err)
@@ -198,10 +192,10 @@ func (t *chat) command(line string) (last bool) {
 	return false
 }
 
-// show puts a file before the next turn.
+// show attaches a file to the next turn.
 func (t *chat) show(in abi.Modality, file string) error {
 	if file == "" {
-		return fmt.Errorf("/%s wants a file", in)
+		return fmt.Errorf("/%s: missing file name", in)
 	}
 	path, err := filepath.Abs(file)
 	if err != nil {
@@ -210,27 +204,27 @@ func (t *chat) show(in abi.Modality, file string) error {
 	if info, err := os.Stat(path); err != nil {
 		return err
 	} else if info.IsDir() != (in == abi.Video) && !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is no file", file)
+		return fmt.Errorf("%s: not a regular file", file)
 	}
 	t.talk.Show(talk.Part{Type: in, Path: path})
-	t.say("%s goes with the next turn", filepath.Base(path))
+	t.say("%s is attached to the next turn", filepath.Base(path))
 	return nil
 }
 
 func (t *chat) save(file string) error {
 	if file == "" {
-		return errors.New("/save wants a file")
+		return errors.New("/save: missing file name")
 	}
 	if err := fsx.Replace(file, 0o600, t.talk.Save); err != nil {
 		return err
 	}
-	t.say("%d turns are in %s", len(t.talk.Messages()), file)
+	t.say("saved %d turns to %s", len(t.talk.Messages()), file)
 	return nil
 }
 
 func (t *chat) load(file string) error {
 	if file == "" {
-		return errors.New("/load wants a file")
+		return errors.New("/load: missing file name")
 	}
 	f, err := os.Open(file)
 	if err != nil {
@@ -240,14 +234,13 @@ func (t *chat) load(file string) error {
 	if err := t.talk.Restore(f); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
-	t.say("%d turns from %s", len(t.talk.Messages()), file)
+	t.say("loaded %d turns from %s", len(t.talk.Messages()), file)
 	return nil
 }
 
-// turns reads turns: on a terminal with editing and a history, elsewhere as
-// they come.
+// turns reads turns: with editing and history on a terminal, plain lines otherwise.
 type turns struct {
-	terminal *term.Terminal // nil: none
+	terminal *term.Terminal // nil: not a terminal
 	fd       int
 	plain    *bufio.Reader
 }
@@ -264,16 +257,16 @@ func newTurns(in io.Reader, out io.Writer) *turns {
 	return &turns{terminal: term.NewTerminal(screen, ""), fd: int(f.Fd())}
 }
 
-// The prompts of a terminal.
+// The prompts on a terminal.
 const (
 	firstPrompt = "> "
 	morePrompt  = ". "
 )
 
-// quotes stand alone on a line before and behind a turn of several.
+// quotes enclose a turn of several lines.
 const quotes = `"""`
 
-// turn reads the next turn, without its markers.
+// turn reads the next turn and removes its markers.
 func (l *turns) turn() (string, error) {
 	line, err := l.line(firstPrompt)
 	if err != nil {
@@ -286,7 +279,7 @@ func (l *turns) turn() (string, error) {
 	}
 	for {
 		if text.Len()+len(line) > schemas.MaxBytes {
-			return "", fmt.Errorf("a turn of more than %d bytes", schemas.MaxBytes)
+			return "", fmt.Errorf("turn exceeds %d bytes", schemas.MaxBytes)
 		}
 		end, goesOn := strings.CutSuffix(line, `\`)
 		if quoted {
@@ -300,7 +293,7 @@ func (l *turns) turn() (string, error) {
 			return strings.Trim(text.String(), "\n"), nil
 		}
 		text.WriteByte('\n')
-		if line, err = l.line(morePrompt); errors.Is(err, io.EOF) { // what there is of it
+		if line, err = l.line(morePrompt); errors.Is(err, io.EOF) { // an unterminated turn counts
 			return strings.Trim(text.String(), "\n"), nil
 		} else if err != nil {
 			return "", err
@@ -308,7 +301,7 @@ func (l *turns) turn() (string, error) {
 	}
 }
 
-// line reads a line, without its end.
+// line reads a line without its terminator.
 func (l *turns) line(prompt string) (string, error) {
 	if l.terminal == nil {
 		return boundedLine(l.plain, schemas.MaxBytes)
@@ -329,13 +322,14 @@ func (l *turns) line(prompt string) (string, error) {
 	return line, err
 }
 
-// boundedLine reads a line of at most limit bytes; the last need not end.
+// boundedLine reads a line of at most limit bytes. The last line need not be
+// terminated.
 func boundedLine(r *bufio.Reader, limit int) (string, error) {
 	var line []byte
 	for {
 		part, err := r.ReadSlice('\n')
 		if line = append(line, part...); len(line) > limit {
-			return "", fmt.Errorf("a line of more than %d bytes", limit)
+			return "", fmt.Errorf("line exceeds %d bytes", limit)
 		}
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// processTime is the processor time this process has used.
+// processTime returns the CPU time of this process.
 func processTime() time.Duration {
 	self, err := syscall.GetCurrentProcess()
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"mm-abi.org/mm/core/preprocess"
+	"mm-abi.org/mm/eval/demo"
 )
 
 // The demo shows all that a build can with the modules of the tree, whatever they
@@ -21,7 +22,7 @@ func TestDemo(t *testing.T) {
 	}
 	var got struct {
 		Folder string      `json:"folder"`
-		Shown  []demoShown `json:"shown"`
+		Shown  []demo.Item `json:"shown"`
 	}
 	if err := json.Unmarshal([]byte(stdout), &got); err != nil {
 		t.Fatal(err)

@@ -26,67 +26,68 @@ import (
 func (p *program) deviceCommand() *cli.Command {
 	way := []cli.Flag{
 		p.jsonFlag(),
-		&cli.StringFlag{Name: "serial", Aliases: []string{"s"}, Usage: "`NUMBER` of the device, where there are several"},
-		&cli.StringFlag{Name: "server", Usage: "`ADDRESS` of the adb server (default: 127.0.0.1:5037, or by ANDROID_ADB_SERVER_PORT)"},
-		&cli.StringFlag{Name: "ssh", Usage: "`USER@HOST[:PORT]` of a device with an SSH server, in the place of adb; the port is 8022"},
+		&cli.StringFlag{Name: "serial", Aliases: []string{"s"}, Usage: "serial `NUMBER` of the device; required if several are connected"},
+		&cli.StringFlag{Name: "server", Usage: "`ADDRESS` of the adb server (default: 127.0.0.1:5037, or ANDROID_ADB_SERVER_PORT)"},
+		&cli.StringFlag{Name: "ssh", Usage: "`USER@HOST[:PORT]` of a device with an SSH server, instead of adb (default port: 8022)"},
 		&cli.StringFlag{Name: "key", Usage: "`FILE` of the SSH key", Value: "~/.ssh/id_ed25519"},
-		&cli.StringFlag{Name: "known-hosts", Usage: "`FILE` of known hosts", Value: "~/.ssh/known_hosts"},
-		&cli.StringFlag{Name: "folder", Usage: "`FOLDER` on the device (default: /data/local/tmp/mm; by SSH, mm in the home)"},
-		&cli.StringFlag{Name: "socs", Usage: "table of chips of your own, a CSV `FILE` whose rows come before ours"},
+		&cli.StringFlag{Name: "known-hosts", Usage: "known_hosts `FILE`", Value: "~/.ssh/known_hosts"},
+		&cli.StringFlag{Name: "folder", Usage: "`FOLDER` on the device (default: /data/local/tmp/mm; with --ssh, ~/mm)"},
+		&cli.StringFlag{Name: "socs", Usage: "CSV `FILE` with additional chips, which take precedence over the built-in table"},
 	}
 	job := []cli.Flag{
 		&cli.StringFlag{Name: "runner", Usage: "`FILE` of the runner, built for the device", Required: true},
-		&cli.StringFlag{Name: "libs", Usage: "`FOLDER` of the QNN libraries for the device", Required: true},
-		&cli.StringFlag{Name: "graph", Usage: "`NAME` of the context's graph, where it has several"},
-		&cli.IntFlag{Name: "samples", Value: 3, Usage: "sets of inputs, drawn from the run's nonce"},
-		&cli.IntFlag{Name: "repeat", Value: 10, Usage: "inferences of each, for timing"},
-		&cli.DurationFlag{Name: "deadline", Value: 2 * time.Minute, Usage: "how long the runner may take"},
-		&cli.IntFlag{Name: "battery", Value: device.MinBattery, Usage: "least percent of the battery without a charger"},
-		&cli.BoolFlag{Name: "same-arch", Usage: "take a context for another chip of the same architecture"},
+		&cli.StringFlag{Name: "libs", Usage: "`FOLDER` with the QNN libraries for the device", Required: true},
+		&cli.StringFlag{Name: "graph", Usage: "`NAME` of the graph in the context; required if it has several"},
+		&cli.IntFlag{Name: "samples", Value: 3, Usage: "number of input sets, derived from the nonce of the run"},
+		&cli.IntFlag{Name: "repeat", Value: 10, Usage: "inferences per input set, for timing"},
+		&cli.DurationFlag{Name: "deadline", Value: 2 * time.Minute, Usage: "time limit of the runner"},
+		&cli.IntFlag{Name: "battery", Value: device.MinBattery, Usage: "minimum battery level in percent without a charger"},
+		&cli.BoolFlag{Name: "same-arch", Usage: "accept a context for another chip of the same architecture"},
 		&cli.StringSliceFlag{Name: "accept", Usage: "`AXIS` of mm qnn check that may be unknown (repeatable)"},
-		&cli.StringFlag{Name: "nonce", Usage: "`HEX` that names the run (default: drawn); a record of one that was chosen confirms nothing"},
+		&cli.StringFlag{Name: "nonce", Usage: "`HEX` nonce of the run (default: random); a record with a chosen nonce confirms nothing"},
 	}
 	with := func(more ...cli.Flag) []cli.Flag { return append(append([]cli.Flag{}, way...), more...) }
 	return &cli.Command{
-		Name: "device", Usage: "run compiled models on phones, and keep what proves it",
-		Description: "Devices are reached through the adb server of Android's tools, or by SSH. docs/DEVICES.md has the\nrunner, the records and what tells a device from an emulation.",
+		Name: "device", Usage: "run compiled models on phones and record evidence",
+		Description: "Devices are reached through the adb server of the Android SDK, or by SSH. docs/DEVICES.md\n" +
+			"describes the runner, the records, and how a device is distinguished from an emulator.",
 		Subcommands: []*cli.Command{
-			{Name: "ls", Aliases: []string{"list"}, Usage: "list the devices that the adb server knows", Flags: []cli.Flag{p.jsonFlag(), way[2]}, Action: p.deviceLs},
-			{Name: "probe", Usage: "show what a device says of itself", Flags: with(&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "`FOLDER` to write the answers to, as mm lab probe reads them"}), Action: p.deviceProbe},
-			{Name: "plan", Usage: "say what a run would push and what speaks against it", ArgsUsage: "CONTEXT", Flags: with(job...), Action: p.devicePlan},
-			{Name: "push", Usage: "bring files to a device, named by their SHA-256", ArgsUsage: "FILE…", Flags: with(), Action: p.devicePush,
-				Description: "A push that broke off goes on where it stopped; the device hashes what came."},
+			{Name: "ls", Aliases: []string{"list"}, Usage: "list the devices of the adb server", Flags: []cli.Flag{p.jsonFlag(), way[2]}, Action: p.deviceLs},
+			{Name: "probe", Usage: "show the properties of a device", Flags: with(&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "write the raw properties to `FOLDER`, for mm lab probe"}), Action: p.deviceProbe},
+			{Name: "plan", Usage: "show what a run would push, and why it would be refused", ArgsUsage: "CONTEXT", Flags: with(job...), Action: p.devicePlan},
+			{Name: "push", Usage: "push files to a device, named by their SHA-256", ArgsUsage: "FILE…", Flags: with(), Action: p.devicePush,
+				Description: "An interrupted push is resumed; the device verifies the hash."},
 			{
-				Name: "run", Usage: "run a context on a device, check its outputs and leave a record", ArgsUsage: "CONTEXT",
+				Name: "run", Usage: "run a context on a device, check its outputs and write a record", ArgsUsage: "CONTEXT",
 				Flags: with(append(job,
-					&cli.StringFlag{Name: "reference", Usage: "ONNX `FILE` that the context was compiled from, computed here and compared"},
-					&cli.StringSliceFlag{Name: "inputs", Aliases: []string{"i"}, Usage: "one set of inputs (repeatable): `FILE` (.npy, .json, .raw, a picture or a sound), NAME=FILE,NAME=FILE, an .npz, or a folder of NAME.npy or of SSSS/I.raw"},
-					&cli.StringFlag{Name: "module", Usage: "`FOLDER` of the module whose manifest prepares pictures and sounds"},
-					&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "`FILE` to write the record to as well"},
-					&cli.StringFlag{Name: "sign", Usage: "sign the record with a private key `FILE`; default is the one of mm keys generate"},
-					&cli.StringFlag{Name: "outputs", Usage: "`FOLDER` to write the outputs to, SSSS/I.raw as the device has them and SSSS/I.npy"},
-					&cli.BoolFlag{Name: "keep", Usage: "leave the run's folder on the device"})...),
+					&cli.StringFlag{Name: "reference", Usage: "ONNX `FILE` from which the context was compiled; mm computes it and compares the outputs"},
+					&cli.StringSliceFlag{Name: "inputs", Aliases: []string{"i"}, Usage: "one set of inputs: `FILE` (.npy, .json, .raw, an image or a sound), NAME=FILE,NAME=FILE, an .npz, or a folder of NAME.npy or SSSS/I.raw (repeatable)"},
+					&cli.StringFlag{Name: "module", Usage: "`FOLDER` of the module whose manifest prepares images and sounds"},
+					&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "write the record to `FILE` as well"},
+					&cli.StringFlag{Name: "sign", Usage: "sign the record with the private key `FILE` (\"default\": the key of mm keys generate)"},
+					&cli.StringFlag{Name: "outputs", Usage: "write the outputs to `FOLDER`: SSSS/I.raw as the device returned them, and SSSS/I.npy"},
+					&cli.BoolFlag{Name: "keep", Usage: "keep the folder of the run on the device"})...),
 				Action: p.deviceRun,
 			},
-			{Name: "pull", Usage: "bring a file from a device's folder", ArgsUsage: "NAME", Flags: with(&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "`FILE` to write", Required: true}), Action: p.devicePull},
-			{Name: "rm", Usage: "take away all that mm has pushed to a device", Flags: with(), Action: p.deviceRm},
+			{Name: "pull", Usage: "fetch a file from the folder on a device", ArgsUsage: "NAME", Flags: with(&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "`FILE` to write", Required: true}), Action: p.devicePull},
+			{Name: "rm", Usage: "remove everything that mm pushed to a device", Flags: with(), Action: p.deviceRm},
 			{
-				Name: "sign", Usage: "vouch for a record", ArgsUsage: "FILE",
-				Flags:  []cli.Flag{p.jsonFlag(), &cli.StringFlag{Name: "key", Usage: "private key `FILE` (default: the one of mm keys generate)"}},
+				Name: "sign", Usage: "sign a record", ArgsUsage: "FILE",
+				Flags:  []cli.Flag{p.jsonFlag(), &cli.StringFlag{Name: "key", Usage: "private key `FILE` (default: the key of mm keys generate)"}},
 				Action: p.deviceSign,
 			},
 			{
-				Name: "verify", Usage: "check who vouches for a record; exit code 4 unless a trusted key does", ArgsUsage: "FILE",
-				Description: "Trusted is what the trust file lets sign " + evidenceName + ".",
-				Flags:       []cli.Flag{p.jsonFlag(), &cli.StringSliceFlag{Name: "key", Usage: "public key `FILE` to trust instead of the trust file (repeatable)"}},
+				Name: "verify", Usage: "check the signature of a record; exit code 4 unless a trusted key signed it", ArgsUsage: "FILE",
+				Description: "A key is trusted if the trust file allows it to sign " + evidenceName + ".",
+				Flags:       []cli.Flag{p.jsonFlag(), &cli.StringSliceFlag{Name: "key", Usage: "trust the public key `FILE` instead of the trust file (repeatable)"}},
 				Action:      p.deviceVerify,
 			},
-			{Name: "evidence", Usage: "judge a record; exit code 5 unless it shows a run on the chip", ArgsUsage: "FILE", Flags: []cli.Flag{p.jsonFlag()}, Action: p.deviceEvidence},
+			{Name: "evidence", Usage: "judge a record; exit code 5 unless it proves a run on the chip", ArgsUsage: "FILE", Flags: []cli.Flag{p.jsonFlag()}, Action: p.deviceEvidence},
 		},
 	}
 }
 
-// wayOptions say how a device is reached.
+// wayOptions describes the connection to a device.
 type wayOptions struct {
 	server, serial, ssh, key, known, folder, socs string
 }
@@ -95,7 +96,7 @@ func deviceWayOptions(c *cli.Context) wayOptions {
 	return wayOptions{c.String("server"), c.String("serial"), c.String("ssh"), homely(c.String("key")), homely(c.String("known-hosts")), c.String("folder"), c.String("socs")}
 }
 
-// homely spells out a ~ before a path.
+// homely expands a leading ~/ in a path.
 func homely(path string) string {
 	if len(path) < 2 || path[:2] != "~/" {
 		return path
@@ -107,7 +108,7 @@ func homely(path string) string {
 	return filepath.Join(home, path[2:])
 }
 
-// onDevice opens the way to a device for fn.
+// onDevice connects to a device for fn.
 func (p *program) onDevice(ctx context.Context, o wayOptions, fn func(*device.Device) error) error {
 	chips, err := qnnfile.Chips(o.socs)
 	if err != nil {
@@ -140,9 +141,6 @@ func (p *program) onDevice(ctx context.Context, o wayOptions, fn func(*device.De
 }
 
 func (p *program) deviceLs(c *cli.Context) error {
-	if err := wantArgs(c, 0, 0); err != nil {
-		return err
-	}
 	list, err := adb.Client{Addr: c.String("server")}.Devices(c.Context)
 	if err != nil {
 		return device.Fault("", err)
@@ -161,15 +159,12 @@ func deviceJobOptions(c *cli.Context) (device.Job, error) {
 	j := device.Job{Context: c.Args().First(), Runner: c.String("runner"), Libs: c.String("libs"), Graph: c.String("graph"), Count: c.Int("samples"), Repeat: c.Int("repeat"),
 		Deadline: c.Duration("deadline"), Battery: c.Int("battery"), SameArch: c.Bool("same-arch"), Accept: c.StringSlice("accept"), Nonce: c.String("nonce"), Keep: c.Bool("keep")}
 	if j.Count < 1 || j.Repeat < 1 || j.Deadline <= 0 {
-		return j, usageError{errors.New("--samples, --repeat and --deadline are above 0")}
+		return j, usageError{errors.New("--samples, --repeat and --deadline must be positive")}
 	}
 	return j, nil
 }
 
 func (p *program) devicePlan(c *cli.Context) error {
-	if err := wantArgs(c, 1, 1); err != nil {
-		return err
-	}
 	j, err := deviceJobOptions(c)
 	if err != nil {
 		return err
@@ -184,9 +179,6 @@ func (p *program) devicePlan(c *cli.Context) error {
 }
 
 func (p *program) devicePush(c *cli.Context) error {
-	if err := wantArgs(c, 1, -1); err != nil {
-		return err
-	}
 	return p.onDevice(c.Context, deviceWayOptions(c), func(d *device.Device) error {
 		done := []device.Pushed{}
 		for _, path := range c.Args().Slice() {
@@ -212,15 +204,12 @@ func (p *program) devicePush(c *cli.Context) error {
 }
 
 func (p *program) deviceRun(c *cli.Context) error {
-	if err := wantArgs(c, 1, 1); err != nil {
-		return err
-	}
 	j, err := deviceJobOptions(c)
 	if err != nil {
 		return err
 	}
 	if c.IsSet("inputs") && c.IsSet("samples") {
-		return usageError{errors.New("--samples counts what is drawn, and --inputs gives it")}
+		return usageError{errors.New("--samples is for drawn inputs, not for --inputs")}
 	}
 	if list := c.StringSlice("inputs"); len(list) > 0 {
 		if j.Samples, err = samples.Read(c.Context, j, samples.Options{Places: list, Module: c.String("module")}); err != nil {
@@ -231,15 +220,15 @@ func (p *program) deviceRun(c *cli.Context) error {
 	return p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error { return p.runOnDevice(c.Context, w, o) })
 }
 
-// deviceRunOptions are those of mm device run.
+// deviceRunOptions holds the options of mm device run.
 type deviceRunOptions struct {
 	job                     device.Job
 	way                     wayOptions
 	reference, out, outputs string
-	sign                    string // private key; "": the record is not signed
+	sign                    string // private key; if empty, the record is not signed
 }
 
-// runOnDevice runs, and keeps the record whatever the checks say of the outputs.
+// runOnDevice runs a job and writes the record even if its checks fail.
 func (p *program) runOnDevice(ctx context.Context, w *workspace.Workspace, o deviceRunOptions) error {
 	o.job.Time = time.Now().UTC().Format(time.RFC3339)
 	if o.reference != "" {
@@ -255,7 +244,7 @@ func (p *program) runOnDevice(ctx context.Context, w *workspace.Workspace, o dev
 	if err != nil {
 		return err
 	}
-	if o.job.Before, err = records(folder); err != nil {
+	if o.job.Before, err = evidence.ReadFolder(folder); err != nil {
 		return err
 	}
 	return p.onDevice(ctx, o.way, func(d *device.Device) error {
@@ -274,25 +263,24 @@ func (p *program) runOnDevice(ctx context.Context, w *workspace.Workspace, o dev
 			paths = append(paths, o.out)
 		}
 		for _, path := range paths {
-			if err := fsx.Replace(path, 0o644, func(f io.Writer) error { return writeRecord(f, out.Record) }); err != nil {
+			if err := fsx.Replace(path, 0o644, func(f io.Writer) error { return evidence.Write(f, out.Record) }); err != nil {
 				return errors.Join(failed, fmt.Errorf("writing the record: %w", err))
 			}
 		}
 		w.Record(ctx, audit.Entry{Action: "device", Ref: d.Source.Serial + " " + out.Record.Device.SoC, Digest: out.Record.Digest, Result: workspace.Outcome(failed)})
-		if err := writeDeviceOutputs(o.outputs, out); err != nil {
-			return errors.Join(failed, err)
+		if o.outputs != "" {
+			if err := samples.WriteOutputs(o.outputs, out); err != nil {
+				return errors.Join(failed, err)
+			}
 		}
 		return p.printOutcome(out, failed)
 	})
 }
 
 func (p *program) devicePull(c *cli.Context) error {
-	if err := wantArgs(c, 1, 1); err != nil {
-		return err
-	}
 	name := filepath.ToSlash(c.Args().First())
 	if !filepath.IsLocal(c.Args().First()) {
-		return usageError{fmt.Errorf("%s is no name below the device's folder", name)}
+		return usageError{fmt.Errorf("%s: path outside of the folder on the device", name)}
 	}
 	return p.onDevice(c.Context, deviceWayOptions(c), func(d *device.Device) error {
 		v, err := d.Pull(c.Context, name, c.String("out"))
@@ -307,9 +295,6 @@ func (p *program) devicePull(c *cli.Context) error {
 }
 
 func (p *program) deviceRm(c *cli.Context) error {
-	if err := wantArgs(c, 0, 0); err != nil {
-		return err
-	}
 	return p.onDevice(c.Context, deviceWayOptions(c), func(d *device.Device) error {
 		if err := d.Remove(c.Context); err != nil {
 			return err
@@ -319,17 +304,14 @@ func (p *program) deviceRm(c *cli.Context) error {
 				Serial string `json:"serial"`
 			}{d.Source.Serial})
 		}
-		_, err := fmt.Fprintf(p.stdout, "%s: all that mm pushed is gone\n", diag.Printable(d.Source.Serial))
+		_, err := fmt.Fprintf(p.stdout, "%s: removed everything that mm pushed\n", diag.Printable(d.Source.Serial))
 		return err
 	})
 }
 
 func (p *program) deviceEvidence(c *cli.Context) error {
-	if err := wantArgs(c, 1, 1); err != nil {
-		return err
-	}
 	path := c.Args().First()
-	r, err := readRecord(path)
+	r, err := device.ReadRecord(path)
 	if err != nil {
 		return err
 	}

@@ -1,23 +1,12 @@
 package main
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
-	"mm-abi.org/mm/core/npy"
 	"mm-abi.org/mm/internal/diag"
-	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/device"
-	"mm-abi.org/mm/lab/device/evidence"
-	"mm-abi.org/mm/lab/device/samples"
 )
 
 func (p *program) printProbe(v device.Probe) error {
@@ -25,7 +14,7 @@ func (p *program) printProbe(v device.Probe) error {
 	if v.Chip != nil {
 		chip = fmt.Sprintf("%s (%d, %s)", v.Chip.Name, v.Chip.Model, v.Chip.Arch)
 	} else if chip != "" {
-		chip += ", which the table of chips does not have"
+		chip += " (unknown chip)"
 	}
 	rows := [][]string{
 		{"device", strings.TrimSpace(v.Device.Manufacturer + " " + v.Device.Model)}, {"chip", chip}, {"system", "Android " + v.Device.Android + ", " + v.Device.ABI + ", " + v.Device.Machine},
@@ -40,7 +29,7 @@ func (p *program) printProbe(v device.Probe) error {
 	return p.printTable([]string{"WHAT", "SAYS"}, rows)
 }
 
-// printPlan prints a plan, and what speaks against it.
+// printPlan prints a plan and its faults.
 func (p *program) printPlan(plan *device.Plan) error {
 	err := plan.Faults.Err()
 	if p.json {
@@ -56,14 +45,14 @@ func (p *program) printPlan(plan *device.Plan) error {
 	if printed := p.printTable([]string{"PUSH", "SIZE", "DIGEST"}, rows); printed != nil {
 		return printed
 	}
-	fmt.Fprintf(p.stdout, "\n%s of storage are needed, %s are free\nruns %s\n", size(plan.Need), size(max(plan.Probe.Free, 0)), diag.Printable(plan.Command))
+	fmt.Fprintf(p.stdout, "\nstorage: %s needed, %s free\ncommand: %s\n", size(plan.Need), size(max(plan.Probe.Free, 0)), diag.Printable(plan.Command))
 	for _, o := range plan.Outputs {
-		fmt.Fprintf(p.stdout, "gives %s %s%v, %d bytes a sample\n", diag.Printable(o.Name), o.DType, o.Shape, o.Bytes)
+		fmt.Fprintf(p.stdout, "output: %s %s%v, %d bytes a sample\n", diag.Printable(o.Name), o.DType, o.Shape, o.Bytes)
 	}
 	return err
 }
 
-// printOutcome prints a record's verdicts and what failed.
+// printOutcome prints the verdicts of a record and the error of its run.
 func (p *program) printOutcome(o *device.Outcome, failed error) error {
 	if p.json {
 		list, ok := diag.From(failed)
@@ -92,19 +81,19 @@ func (p *program) printOutcome(o *device.Outcome, failed error) error {
 			return err
 		}
 	}
-	told := "this record confirms nothing"
+	verdict := "this record confirms nothing"
 	if o.Promotes {
-		told = "this record confirms " + o.SoC
+		verdict = "this record confirms " + o.SoC
 	}
-	cosine := "nothing was compared"
+	cosine := "not compared"
 	if c := o.Record.Cosine; c != nil {
 		cosine = fmt.Sprintf("cosine %.6f", *c)
 	}
-	fmt.Fprintf(p.stdout, "\n%s: %s, simulated %v, %s\n", short(o.Record.Digest), cosine, o.Record.Simulated, diag.Printable(told))
+	fmt.Fprintf(p.stdout, "\n%s: %s, simulated %v, %s\n", short(o.Record.Digest), cosine, o.Record.Simulated, diag.Printable(verdict))
 	return failed
 }
 
-// resultRows are what came back, an output a row.
+// resultRows returns a row for each output.
 func resultRows(list []device.Result) [][]string {
 	var rows [][]string
 	for _, r := range list {
@@ -118,76 +107,4 @@ func resultRows(list []device.Result) [][]string {
 		rows = append(rows, row)
 	}
 	return rows
-}
-
-// writeRecord writes a record for people to read; its digest is of the canonical
-// form.
-func writeRecord(w io.Writer, r evidence.Record) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	enc.SetEscapeHTML(false)
-	return enc.Encode(r)
-}
-
-// maxRecords bounds how many earlier records are looked at.
-const maxRecords = 4096
-
-// records reads the records of earlier runs. One that was changed is none.
-func records(folder string) ([]evidence.Record, error) {
-	entries, err := os.ReadDir(folder)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var out []evidence.Record
-	for _, e := range slices.Backward(entries) {
-		if filepath.Ext(e.Name()) != ".json" || len(out) == maxRecords {
-			continue
-		}
-		f, err := fsx.OpenRegular(filepath.Join(folder, e.Name()))
-		if err != nil {
-			return nil, err
-		}
-		r, err := evidence.Read(f)
-		f.Close()
-		if err == nil {
-			out = append(out, r)
-		}
-	}
-	return out, nil
-}
-
-// writeDeviceOutputs writes what came back: as the runner laid it out, and its
-// numbers as arrays.
-func writeDeviceOutputs(folder string, o *device.Outcome) error {
-	if folder == "" {
-		return nil
-	}
-	for _, r := range o.Results {
-		path := filepath.Join(folder, filepath.FromSlash(r.File))
-		files := map[string][]byte{path: o.Outputs[r.Sample][r.Index]}
-		if r.Values != nil {
-			array := &npy.Array{Type: "f4", Shape: []int{}, Data: samples.Bytes(r.Values)}
-			for _, d := range r.Shape {
-				array.Shape = append(array.Shape, int(d))
-			}
-			data, err := npy.Encode(array)
-			if err != nil {
-				return err
-			}
-			files[strings.TrimSuffix(path, ".raw")+".npy"] = data
-		}
-		for path, data := range files {
-			err := fsx.Replace(path, 0o644, func(w io.Writer) error {
-				_, err := w.Write(data)
-				return err
-			})
-			if err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }

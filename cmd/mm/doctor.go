@@ -19,12 +19,9 @@ import (
 
 func (p *program) doctorCommand() *cli.Command {
 	return &cli.Command{
-		Name: "doctor", Usage: "say what this machine can run and what is missing",
+		Name: "doctor", Usage: "show what this machine can run and what is missing",
 		Flags: []cli.Flag{p.jsonFlag()},
 		Action: func(c *cli.Context) error {
-			if err := wantArgs(c, 0, 0); err != nil {
-				return err
-			}
 			return p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error { return p.doctor(c.Context, w) })
 		},
 	}
@@ -50,7 +47,7 @@ func (p *program) doctor(ctx context.Context, w *workspace.Workspace) error {
 	return nil
 }
 
-// examine looks at the program, the processor and the engines.
+// examine checks the program, the CPU and the engines.
 func (p *program) examine(ctx context.Context) []workspace.Finding {
 	checks := []workspace.Finding{
 		{What: "program", State: "ok", Detail: fmt.Sprintf("mm %s, %s, %s/%s", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)},
@@ -77,7 +74,8 @@ func (p *program) examine(ctx context.Context) []workspace.Finding {
 	return append(checks, examineEngines(ctx)...)
 }
 
-// examineEngines looks at what is installed, whether a backend takes it or not.
+// examineEngines checks the installed engines, including those that no backend
+// uses.
 func examineEngines(ctx context.Context) []workspace.Finding {
 	var list []workspace.Finding
 	home, err := workspace.DefaultHome()
@@ -89,11 +87,11 @@ func examineEngines(ctx context.Context) []workspace.Finding {
 		return []workspace.Finding{{What: "engines", State: "fault", Detail: err.Error()}}
 	}
 	for _, s := range engineStates(ctx, all) {
-		licences := "licences in " + strings.Join(s.Notices, " and ")
-		if len(s.Notices) == 0 { // an mm of before installed it
-			licences = "no licence beside it (mm runtime install " + s.Name + " puts it there)"
+		licenses := "licenses in " + strings.Join(s.Notices, " and ")
+		if len(s.Notices) == 0 { // installed by an older mm
+			licenses = "license file missing (mm runtime install " + s.Name + " adds it)"
 		}
-		f := workspace.Finding{What: "engine " + s.Name + " " + s.Version, State: "ok", Detail: fmt.Sprintf("%s, %s; from %s", s.License, licences, origin(s.Record))}
+		f := workspace.Finding{What: "engine " + s.Name + " " + s.Version, State: "ok", Detail: fmt.Sprintf("%s, %s; from %s", s.License, licenses, s.Record.Origin())}
 		if s.State != "loads" {
 			f.State, f.Detail, f.Hint = "fault", s.State, "mm runtime rm "+s.Name+"@"+s.Version+", or mm runtime install "+s.Name
 		}
@@ -102,8 +100,7 @@ func examineEngines(ctx context.Context) []workspace.Finding {
 	return list
 }
 
-// kernels names the level that the engines' kernels are of, and those that
-// MM_CPU may name.
+// kernels names the instruction set of the kernels, and those that MM_CPU accepts.
 func kernels() string {
 	var all []string
 	for _, l := range cpu.Machine() {

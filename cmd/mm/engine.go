@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -17,23 +16,19 @@ import (
 	"mm-abi.org/mm/workspace"
 )
 
-// engineCommands move engines between machines, as artifacts, and take them
-// away.
+// engineCommands push, pull and remove engines, as artifacts.
 func (p *program) engineCommands() []*cli.Command {
 	return []*cli.Command{
 		{
 			Name: "push", Usage: "send an installed engine to a registry or layout", ArgsUsage: "NAME[@VERSION] DEST",
-			Description: "The engine becomes an artifact as any other: its libraries and licences as raw layers, an index\n" +
-				"over the systems that it is for. DEST is HOST/REPOSITORY[:TAG] or oci:DIR[:NAME], and the\n" +
-				"repository is called as the engine. Without --sign no mm will pull it unasked.",
+			Description: "The engine becomes an artifact: its libraries and licenses as raw layers, and an index of\n" +
+				"its platforms. DEST is HOST/REPOSITORY[:TAG] or oci:DIR[:NAME], and the\n" +
+				"repository must have the name of the engine. Without --sign, other machines refuse it by default.",
 			Flags: append([]cli.Flag{
-				p.jsonFlag(), &cli.StringFlag{Name: "sign", Usage: "sign with the private key `FILE` (\"default\": the one of mm keys generate)"},
-				&cli.StringSliceFlag{Name: "with", Usage: "the libraries of another system as well, `OS/ARCH=FOLDER|ARCHIVE.tgz`; they are not tried"}, expectFlag(),
+				p.jsonFlag(), &cli.StringFlag{Name: "sign", Usage: "sign with the private key `FILE` (\"default\": the key of mm keys generate)"},
+				&cli.StringSliceFlag{Name: "with", Usage: "libraries for another platform, `OS/ARCH=FOLDER|ARCHIVE.tgz`; they are not tried"}, expectFlag(),
 			}, remoteFlags()...),
 			Action: func(c *cli.Context) error {
-				if err := wantArgs(c, 2, 2); err != nil {
-					return err
-				}
 				return p.enginePush(c.Context, remoteOptions(c, "."), enginePush{
 					engine: c.Args().Get(0), dest: c.Args().Get(1), sign: c.String("sign"), with: c.StringSlice("with"), push: workspace.PushOptions{Expect: c.String("expect")},
 				})
@@ -41,29 +36,23 @@ func (p *program) engineCommands() []*cli.Command {
 		},
 		{
 			Name: "pull", Usage: "verify an engine at a registry or layout and install it", ArgsUsage: "REF",
-			Description: "As mm pull: name, version, kind and signatures are checked by your trust before a library is\n" +
-				"fetched, every byte is hashed, and only then the library is loaded, once, to see that it fits.",
+			Description: "Like mm pull: name, version, kind and signatures are checked before a library is fetched. After\n" +
+				"all bytes are verified, the library is loaded once to check that it works.",
 			Flags: append(append([]cli.Flag{p.jsonFlag(), expectFlag()}, remoteFlags()...), claimFlags()...),
 			Action: func(c *cli.Context) error {
-				if err := wantArgs(c, 1, 1); err != nil {
-					return err
-				}
 				return p.enginePull(c.Context, remoteOptions(c, "."), c.Args().First(), claimOptions(c))
 			},
 		},
 		{
-			Name: "rm", Usage: "take an installed engine away", ArgsUsage: "NAME[@VERSION]",
+			Name: "rm", Usage: "remove an installed engine", ArgsUsage: "NAME[@VERSION]",
 			Action: func(c *cli.Context) error {
-				if err := wantArgs(c, 1, 1); err != nil {
-					return err
-				}
 				return p.engineRemove(c.Context, c.Args().First())
 			},
 		},
 	}
 }
 
-// enginePush is what mm runtime push is asked for.
+// enginePush holds the options of mm runtime push.
 type enginePush struct {
 	engine, dest, sign string
 	with               []string
@@ -82,7 +71,7 @@ func (p *program) enginePush(ctx context.Context, open workspace.Options, opt en
 		Name: r.Name, Version: r.Version, License: r.License, Source: r.Source, Upstream: r.Upstream,
 		Systems: []workspace.EngineSystem{{OS: runtime.GOOS, Arch: runtime.GOARCH, Dir: r.Dir, Files: r.Files}},
 	}
-	if filepath.IsAbs(r.Source) { // a folder is nobody else's business
+	if filepath.IsAbs(r.Source) { // a local path is private
 		e.Source = filepath.Base(r.Source)
 	}
 	home, err := workspace.DefaultHome()
@@ -132,20 +121,20 @@ func (p *program) enginePush(ctx context.Context, open workspace.Options, opt en
 	return err
 }
 
-// another reads OS/ARCH=FROM and takes the libraries for that system.
+// another parses OS/ARCH=FROM and collects the libraries for that platform.
 func another(ctx context.Context, name, text, dir string) (s workspace.EngineSystem, err error) {
 	system, from, ok := strings.Cut(text, "=")
 	s.OS, s.Arch, _ = strings.Cut(system, "/")
 	if !ok || !abi.ValidTarget(workspace.EngineTarget(s.OS, s.Arch)) || s.OS == "" || s.Arch == "" {
-		return s, usageError{fmt.Errorf("--with %s is not OS/ARCH=FOLDER", text)}
+		return s, usageError{fmt.Errorf("--with %s: want OS/ARCH=FOLDER", text)}
 	}
 	s.Dir = filepath.Join(dir, "engine")
 	s.Files, err = native.Files(ctx, name, s.OS, s.Arch, from, dir)
 	return s, err
 }
 
-// installed finds NAME, or NAME@VERSION, among the installed engines; the
-// newest where no version is said.
+// installed finds an installed engine by NAME or NAME@VERSION. Without a version,
+// it is the newest.
 func installed(arg string) (native.Record, error) {
 	home, err := workspace.DefaultHome()
 	if err != nil {
@@ -201,32 +190,6 @@ func (p *program) engineRemove(ctx context.Context, arg string) error {
 	if err := native.Remove(ctx, r); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(p.stdout, "%s %s is gone from %s\n", r.Name, r.Version, r.Dir)
+	_, err = fmt.Fprintf(p.stdout, "%s %s removed from %s\n", r.Name, r.Version, r.Dir)
 	return err
-}
-
-// origin says where an engine came from and who vouches for it.
-func origin(r native.Record) string {
-	switch {
-	case len(r.SignedBy) > 0:
-		return r.Source + ", released by key " + strings.Join(r.SignedBy, ", ")
-	case r.Pinned:
-		return r.Source + " (digest as released)"
-	}
-	return r.Source + " (not the bytes that this mm was released with)"
-}
-
-// notices are the files that hold an engine's licences.
-func notices(r native.Record) []string {
-	var list []string
-	for name := range r.Files {
-		upper := strings.ToUpper(name)
-		for _, begin := range []string{"LICEN", "NOTICE", "THIRDPARTY", "COPYING", "QUALCOMM_LICEN"} {
-			if strings.HasPrefix(upper, begin) {
-				list = append(list, filepath.Join(r.Dir, name))
-			}
-		}
-	}
-	slices.Sort(list)
-	return list
 }

@@ -14,6 +14,7 @@ import (
 
 	"mm-abi.org/mm/runtimes/native"
 	"mm-abi.org/mm/runtimes/native/nativetest"
+	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/train/dataset/scene"
 )
 
@@ -64,20 +65,20 @@ func TestPictureOnEveryEngine(t *testing.T) {
 		}
 	}
 	// Weights and keys of 16 bits: with fewer, engines round on their own.
-	ask := func(t *testing.T, picture string, backends ...string) ran {
+	ask := func(t *testing.T, picture string, backends ...string) runner.Report {
 		t.Helper()
 		args := []string{"run", "../../builds/p-lite.graph.yaml", "--target", "workstation", "--prompt", "Once upon a time", "--image", picture, "--max-tokens", "40", "--json"}
 		for _, b := range backends {
 			args = append(args, "--backend", b)
 		}
 		stdout, stderr, code := mm(t, args...)
-		var got ran
+		var got runner.Report
 		if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != exitOK {
 			t.Fatalf("exit %d: %s%v", code, stderr, err)
 		}
 		return got
 	}
-	want := map[string]ran{}
+	want := map[string]runner.Report{}
 	for name, path := range pictures {
 		want[name] = ask(t, path)
 	}
@@ -117,7 +118,7 @@ func TestPictureOnEveryEngine(t *testing.T) {
 }
 
 // asRequest asks the same with a request that holds the picture's bytes.
-func asRequest(t *testing.T, picture string) ran {
+func asRequest(t *testing.T, picture string) runner.Report {
 	t.Helper()
 	data, err := os.ReadFile(picture)
 	if err != nil {
@@ -135,7 +136,7 @@ func asRequest(t *testing.T, picture string) ran {
 		t.Fatal(err)
 	}
 	stdout, stderr, code := mm(t, "run", "../../builds/p-lite.graph.yaml", "--target", "workstation", "--request", file, "--json")
-	var got ran
+	var got runner.Report
 	if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != exitOK {
 		t.Fatalf("exit %d: %s%v", code, stderr, err)
 	}

@@ -1,6 +1,6 @@
 package main
 
-// examples are shown at the end of each command's help, by its path.
+// examples are shown at the end of the help of a command, by its path.
 var examples = map[string][]string{
 	"validate":              {"mm validate builds modules", "mm validate --files --format github ."},
 	"lock":                  {"mm lock builds/p-lite.graph.yaml", "mm lock builds/p-lite.graph.yaml --update core-llm"},
@@ -53,7 +53,7 @@ var examples = map[string][]string{
 	"onnx quant":            {"mm onnx quant ocr.onnx -o ocr-int8.onnx --golden --shape x=1x3x48x320", "mm onnx quant enc.onnx -o enc-int8.onnx --input image=photo.npy --max-drift 0.005"},
 	"doctor":                {"mm doctor", "mm doctor --json"},
 	"runtime":               {"mm runtime install llamacpp"},
-	"runtime install":       {"mm runtime install llamacpp", "mm runtime install onnxruntime --from onnxruntime.tgz", "mm runtime install qnn --accept-licence"},
+	"runtime install":       {"mm runtime install llamacpp", "mm runtime install onnxruntime --from onnxruntime.tgz", "mm runtime install qnn --accept-license"},
 	"runtime ls":            {"mm runtime ls"},
 	"runtime push":          {"mm runtime push onnxruntime registry.example/engines/onnxruntime --sign default"},
 	"runtime pull":          {"mm runtime pull registry.example/engines/onnxruntime:1.30.0"},

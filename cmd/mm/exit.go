@@ -5,30 +5,29 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 
 	"mm-abi.org/mm/internal/diag"
 )
 
-// The exit codes, which scripts may rely on.
+// The exit codes, a stable interface.
 const (
 	exitOK          = 0
-	exitFailure     = 1   // something went wrong that no other code names
-	exitUsage       = 2   // the command line is not understood
-	exitInvalid     = 3   // a user's file has faults; they were printed
+	exitFailure     = 1   // any other failure
+	exitUsage       = 2   // invalid command line
+	exitInvalid     = 3   // a file has faults; they were printed
 	exitRefused     = 4   // verification refused the artifact
-	exitMissed      = 5   // a golden output or a budget was missed, a drift is too large
-	exitUnavailable = 6   // a backend that is needed is not there
+	exitMissed      = 5   // a golden output, a budget or a drift limit was missed
+	exitUnavailable = 6   // a required backend is not available
 	exitInterrupted = 130 // Ctrl-C
 )
 
-// usageError is a fault of the command line itself.
+// usageError is an error of the command line.
 type usageError struct{ err error }
 
 func (e usageError) Error() string { return e.err.Error() }
 func (e usageError) Unwrap() error { return e.err }
 
-// hinted is an error with a way out.
+// hinted is an error with a hint.
 type hinted struct {
 	err  error
 	hint string
@@ -38,7 +37,7 @@ func (e hinted) Error() string { return e.err.Error() }
 func (e hinted) Unwrap() error { return e.err }
 func (e hinted) Hint() string  { return e.hint }
 
-// coded is an error with an exit code of its own.
+// coded is an error with an exit code.
 type coded struct {
 	err  error
 	code int
@@ -47,8 +46,7 @@ type coded struct {
 func (e coded) Error() string { return e.err.Error() }
 func (e coded) Unwrap() error { return e.err }
 
-// exit prints err as a person or, under --json, a program wants it and returns
-// the code to end with.
+// exit prints err, as text or with --json as JSON, and returns the exit code.
 func (p *program) exit(err error) int {
 	if err == nil {
 		return exitOK
@@ -58,14 +56,14 @@ func (p *program) exit(err error) int {
 		if !errors.As(err, &shown) {
 			p.printDiagnostics(list)
 		}
-		return codeOf(list)
+		return list.Exit()
 	}
 	var usage usageError
-	var own coded
+	var c coded
 	code := exitFailure
 	switch {
-	case errors.As(err, &own):
-		code = own.code
+	case errors.As(err, &c):
+		code = c.code
 	case errors.As(err, &usage):
 		code = exitUsage
 	case errors.Is(err, context.Canceled):
@@ -75,55 +73,14 @@ func (p *program) exit(err error) int {
 	return code
 }
 
-// reported marks faults that a command has printed itself.
+// reported marks diagnostics that a command has already printed.
 type reported struct{ err error }
 
 func (r reported) Error() string { return r.err.Error() }
 func (r reported) Unwrap() error { return r.err }
 
-// codeOf is the exit code of a list of faults: that of its gravest kind.
-func codeOf(list diag.List) int {
-	code := exitInvalid
-	for _, d := range list {
-		if d.Severity != diag.Error {
-			continue
-		}
-		switch {
-		case strings.HasPrefix(string(d.Code), "MM06"), d.Code == diag.HostileInput, d.Code == diag.ForeignArtifact, d.Code == diag.UnknownABI,
-			d.Code == diag.DeviceUntrusted, d.Code == diag.PushDiffers, d.Code == diag.EvidenceChanged,
-			d.Code == diag.EvidenceUnsigned, d.Code == diag.EvidenceStranger, d.Code == diag.EvidenceForged:
-			return exitRefused
-		case d.Code == diag.NoBackend, d.Code == diag.NoExporter:
-			code = exitUnavailable
-		case strings.HasPrefix(string(d.Code), "MM12"):
-			code = codeOfDevice(d.Code)
-		case d.Code == diag.GoldenMissed, d.Code == diag.BudgetMissed, d.Code == diag.DriftMissed, d.Code == diag.QNNDrift:
-			code = exitMissed
-		}
-	}
-	return code
-}
-
-// codeOfDevice is the exit code of what goes wrong with devices: they are not to
-// be had, the command line leaves open which or names a folder that is none of
-// mm's, the run failed, or what came of it is wrong.
-func codeOfDevice(code diag.Code) int {
-	switch code {
-	case diag.DeviceMany, diag.DeviceFolder:
-		return exitUsage
-	case diag.ContextRefused:
-		return exitInvalid
-	case diag.DeviceRefuses, diag.RunFailed, diag.RunCrashed, diag.RunnerBabbled:
-		return exitFailure
-	}
-	if code == diag.RunDeadline || code >= diag.OutputCount {
-		return exitMissed
-	}
-	return exitUnavailable
-}
-
-// printDiagnostics prints faults: as JSON on stdout under --json, as text on
-// stderr otherwise.
+// printDiagnostics prints diagnostics as text on stderr, or with --json as JSON on
+// stdout.
 func (p *program) printDiagnostics(list diag.List) {
 	if p.json {
 		list.JSON(p.stdout)

@@ -10,13 +10,13 @@ import (
 	"mm-abi.org/mm/train"
 )
 
-// fertile is one line of mm tokenizer fertility.
+// fertile is a line of mm tokenizer fertility.
 type fertile struct {
 	File     string `json:"file"`
 	Language string `json:"language,omitempty"`
 	Name     string `json:"name,omitempty"`
 	tokenizer.Fertility
-	Ratio *tokenizer.FertilityRatio `json:"ratio,omitempty"` // where there is a base
+	Ratio *tokenizer.FertilityRatio `json:"ratio,omitempty"` // if there is a base
 }
 
 func (p *program) tokenizerFertility(c *cli.Context) error {
@@ -27,8 +27,8 @@ func (p *program) tokenizerFertility(c *cli.Context) error {
 	return p.fertility(c.Args().Slice(), c.String("base"), c.IsSet("base"), func(text string) int { return len(tok.Encode(text, tokenizer.Options{})) })
 }
 
-// fertility measures files and holds them against the one of the language base,
-// which must be among them where it was named.
+// fertility measures files and compares them with the file in the base language,
+// which is required if it was named.
 func (p *program) fertility(files []string, base string, named bool, encode tokenizer.Encoder) error {
 	var list []fertile
 	var all error
@@ -48,9 +48,9 @@ func (p *program) fertility(files []string, base string, named bool, encode toke
 	case all != nil:
 		return all
 	case of < 0 && named:
-		return usageError{fmt.Errorf("none of the files is in the language %s (--base)", base)}
+		return usageError{fmt.Errorf("--base: no file is in the language %s", base)}
 	case of < 0:
-		p.say("none of the files is in the language %s, so that nothing is compared (--base)", base)
+		p.say("no file is in the language %s (--base): nothing is compared", base)
 	}
 	for i := range list {
 		if of >= 0 {
@@ -86,7 +86,7 @@ func (p *program) printFertility(list []fertile, base string) error {
 		return err
 	}
 	if high > 0 {
-		p.say("%s above %.1f times the tokens of %s (!)", count(high, "text"), tokenizer.FertilityThreshold, base)
+		p.say("%s with more than %.1f times the tokens of %s (!)", count(high, "text"), tokenizer.FertilityThreshold, base)
 	}
 	return nil
 }

@@ -8,7 +8,6 @@ import (
 	"image/png"
 	"os"
 	"path/filepath"
-	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -59,25 +58,11 @@ func mediaFiles() (map[string][]byte, error) {
 	return files, err
 }
 
-// media writes those files.
-func media(ts *testscript.TestScript, neg bool, args []string) {
+// writeMedia writes the files of mediaFiles.
+func writeMedia(ts *testscript.TestScript, neg bool, args []string) {
 	files, err := mediaFiles()
 	ts.Check(err)
 	for name, data := range files {
 		ts.Check(os.WriteFile(ts.MkAbs(name), data, 0o644))
-	}
-}
-
-// Numbers as they may be written.
-func TestLiterals(t *testing.T) {
-	for text, want := range map[string]int{"1": 1, "[1]": 1, "1,2.5, -3e2": 3, "[0, 1]": 2} {
-		if got, err := literals(text); err != nil || len(got) != want {
-			t.Errorf("%s: %v, %v", text, got, err)
-		}
-	}
-	for _, text := range []string{"", "a", "1,", "[1", "1 2", "a.png"} {
-		if got, err := literals(text); err == nil {
-			t.Errorf("%q: %v", text, got)
-		}
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -11,7 +12,7 @@ import (
 	"mm-abi.org/mm/internal/spell"
 )
 
-// groups orders the commands in the help by what people set out to do.
+// groups orders the commands of the help by task.
 var groups = []struct {
 	title    string
 	commands []string
@@ -25,21 +26,20 @@ var groups = []struct {
 	{"Shell", []string{"help", "version", "completion"}},
 }
 
-// environment is what the program reads from outside.
+// environment describes the environment variables, the settings and the exit codes.
 const environment = `  MM_HOME            store, keys, trust file, audit log (default: ~/.local/share/mm)
-  MM_KEY_PASSWORD    password of signing keys; without it a terminal is asked
-  SOURCE_DATE_EPOCH  date written into artifacts (default: none is written)
-  NO_COLOR           no colours in messages
+  MM_KEY_PASSWORD    password of signing keys; if unset, mm asks on a terminal
+  SOURCE_DATE_EPOCH  date in artifacts (default: none)
+  NO_COLOR           disable colors in messages
 
-Settings are in mm.yaml, in the folder of the graph or above it: where modules
-lie, which registries are asked, whom to trust.
+Project settings are in mm.yaml, in the folder of the graph or above it: module
+folders, registries and trust.
 
 Exit codes: 0 ok, 1 failure, 2 usage, 3 a file has faults, 4 verification
 refused, 5 golden output or budget missed, 6 backend unavailable, 130 interrupted.
 `
 
-// prepare gives every command the program's way with usage errors and its
-// help.
+// prepare sets the usage errors and the help of every command.
 func prepare(app *cli.App) {
 	app.CustomAppHelpTemplate = literal(appHelp(app))
 	must := map[cli.Flag]bool{}
@@ -48,14 +48,16 @@ func prepare(app *cli.App) {
 	}
 }
 
-// prepareCommand prepares a command and those below it; must collects the
-// flags that have to be set, which several commands may share.
+// prepareCommand prepares a command and its subcommands; must collects the required
+// flags, which several commands may share.
 func prepareCommand(c *cli.Command, path string, must map[cli.Flag]bool) {
 	c.HideHelpCommand = true
-	known := flagNames(c.Flags)
-	c.OnUsageError = func(_ *cli.Context, err error, _ bool) error { return usageError{withNearest(err, known)} }
+	c.OnUsageError = func(_ *cli.Context, err error, _ bool) error { return usageError{flagError(err, c.Flags)} }
 	if len(c.Subcommands) > 0 && c.Action == nil {
 		c.Action = noCommand(path, c.Subcommands)
+	}
+	if len(c.Subcommands) == 0 {
+		c.Action = counted(c, path)
 	}
 	required(c, must)
 	for _, sub := range c.Subcommands {
@@ -64,8 +66,8 @@ func prepareCommand(c *cli.Command, path string, must map[cli.Flag]bool) {
 	c.CustomHelpTemplate = literal(commandHelp(c, path))
 }
 
-// required takes the check for flags that must be set from the library, which
-// would print the whole help and end with the code of a failure.
+// required replaces the library's check of required flags, which would print the
+// whole help and exit with code 1.
 func required(c *cli.Command, must map[cli.Flag]bool) {
 	var names []string
 	for _, f := range c.Flags {
@@ -85,18 +87,18 @@ func required(c *cli.Command, must map[cli.Flag]bool) {
 	c.Action = func(ctx *cli.Context) error {
 		for _, name := range names {
 			if !ctx.IsSet(name) {
-				return usageError{hinted{fmt.Errorf("--%s is missing", name), ctx.Command.HelpName + " --help tells more"}}
+				return usageError{hinted{fmt.Errorf("missing flag --%s", name), ctx.Command.HelpName + " --help describes it"}}
 			}
 		}
 		return action(ctx)
 	}
 }
 
-// literal makes a text stand for itself as a template.
+// literal escapes a text for use as a template.
 func literal(text string) string { return strings.ReplaceAll(text, "{{", `{{"{{"}}`) }
 
-// noCommand is the action of a group of commands, of the program itself where
-// path is empty: it shows the help, or says that a word is no command.
+// noCommand is the action of a group of commands, or of the program if path is
+// empty: it shows the help, or reports an unknown command.
 func noCommand(path string, commands []*cli.Command) cli.ActionFunc {
 	return func(c *cli.Context) error {
 		word := c.Args().First()
@@ -113,29 +115,57 @@ func noCommand(path string, commands []*cli.Command) cli.ActionFunc {
 	}
 }
 
-// unknown says that a word is no command, and which one may have been meant.
+// unknown reports an unknown command, with the nearest known one as a hint.
 func unknown(word, path string, commands []*cli.Command) error {
-	err := fmt.Errorf("%q is no command of %s", word, path)
+	err := fmt.Errorf("unknown command %q of %s", word, path)
 	if near, ok := spell.Nearest(word, commandNames(commands)); ok {
 		return usageError{hinted{err, fmt.Sprintf("did you mean %s %s?", path, near)}}
 	}
 	return usageError{hinted{err, path + " --help lists them"}}
 }
 
-// undefined is how package flag begins to say that a flag is not known.
-const undefined = "flag provided but not defined: -"
+// The errors of package flag.
+var (
+	unknownFlag = regexp.MustCompile(`^flag provided but not defined: --?(.*)$`)
+	invalidFlag = regexp.MustCompile(`^invalid (?:boolean )?value "(.*)" for (?:flag )?--?([\w-]+): `)
+	emptyFlag   = regexp.MustCompile(`^flag needs an argument: --?(.*)$`)
+)
 
-// withNearest adds what may have been meant to the flag package's error.
-func withNearest(err error, known []string) error {
-	name, ok := strings.CutPrefix(err.Error(), undefined)
-	if !ok {
+// flagError rewrites an error of package flag: it adds the nearest known flag, or
+// the kind of value that a flag wants.
+func flagError(err error, flags []cli.Flag) error {
+	if m := unknownFlag.FindStringSubmatch(err.Error()); m != nil {
+		err = fmt.Errorf("unknown flag --%s", m[1])
+		if near, ok := spell.Nearest(m[1], flagNames(flags)); ok {
+			return hinted{err, fmt.Sprintf("did you mean --%s?", near)}
+		}
 		return err
 	}
-	err = fmt.Errorf("no such flag: --%s", strings.TrimLeft(name, "-"))
-	if near, ok := spell.Nearest(strings.TrimLeft(name, "-"), known); ok {
-		return hinted{err, fmt.Sprintf("did you mean --%s?", near)}
+	if m := emptyFlag.FindStringSubmatch(err.Error()); m != nil {
+		return fmt.Errorf("--%s: missing value", m[1])
 	}
-	return err
+	m := invalidFlag.FindStringSubmatch(err.Error())
+	if m == nil {
+		return err
+	}
+	want := "a valid value"
+	for _, f := range flags {
+		if slices.Contains(f.Names(), m[2]) {
+			switch f.(type) {
+			case *cli.IntFlag, *cli.Int64Flag:
+				want = "an integer"
+			case *cli.Uint64Flag:
+				want = "an integer of at least 0"
+			case *cli.Float64Flag:
+				want = "a number"
+			case *cli.DurationFlag:
+				want = "a duration such as 90s or 10m"
+			case *cli.BoolFlag:
+				want = "true or false"
+			}
+		}
+	}
+	return fmt.Errorf("--%s: invalid value %q, want %s", m[2], m[1], want)
 }
 
 func commandNames(commands []*cli.Command) []string {
@@ -154,7 +184,7 @@ func flagNames(flags []cli.Flag) []string {
 	return names
 }
 
-// appHelp is the text of mm --help.
+// appHelp returns the text of mm --help.
 func appHelp(app *cli.App) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n\nUsage: %s COMMAND [FLAGS] [ARGUMENTS]\n", app.Name, app.Usage, app.Name)
@@ -168,11 +198,11 @@ func appHelp(app *cli.App) string {
 		}
 		w.Flush()
 	}
-	fmt.Fprintf(&b, "\n%s COMMAND --help tells more, with examples.\n\n%s", app.Name, environment)
+	fmt.Fprintf(&b, "\n%s COMMAND --help describes a command, with examples.\n\n%s", app.Name, environment)
 	return b.String()
 }
 
-// commandHelp is the text of mm COMMAND --help.
+// commandHelp returns the text of mm COMMAND --help.
 func commandHelp(c *cli.Command, path string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n\nUsage: %s", path, c.Usage, path)
@@ -201,6 +231,9 @@ func commandHelp(c *cli.Command, path string) string {
 		b.WriteString("\nFlags\n")
 		w := tabwriter.NewWriter(&b, 14, 1, 2, ' ', 0)
 		for _, f := range c.Flags {
+			if v, ok := f.(cli.VisibleFlag); ok && !v.IsVisible() {
+				continue
+			}
 			flag, usage := flagHelp(f)
 			fmt.Fprintf(w, "  %s\t%s\n", flag, usage)
 		}
@@ -212,8 +245,8 @@ func commandHelp(c *cli.Command, path string) string {
 	return b.String()
 }
 
-// flagHelp is a flag with the name of its value, and what it does. A default is
-// told where it says something.
+// flagHelp returns a flag with the name of its value, and its usage with the
+// default.
 func flagHelp(f cli.Flag) (flag, usage string) {
 	var names []string
 	for _, n := range f.Names() {
@@ -243,8 +276,8 @@ func flagHelp(f cli.Flag) (flag, usage string) {
 			}
 		}
 		flag += " " + value
-		if _, ok := f.(*cli.StringSliceFlag); ok {
-			usage += " (may stand several times)"
+		if _, ok := f.(*cli.StringSliceFlag); ok && !strings.Contains(usage, "(repeatable") {
+			usage += " (repeatable)"
 		}
 		if d := doc.GetValue(); d != "" && d != "0" && d != "0s" && d != "[]" && !strings.Contains(usage, "(default") {
 			usage += " (default: " + d + ")"

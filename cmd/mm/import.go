@@ -14,11 +14,8 @@ import (
 	"mm-abi.org/mm/schemas"
 )
 
-// importLlama2C makes a module of a llama2.c checkpoint.
+// importLlama2C converts a llama2.c checkpoint to a module.
 func (p *program) importLlama2C(c *cli.Context) error {
-	if err := wantArgs(c, 1, 1); err != nil {
-		return err
-	}
 	vocabulary := c.String("tokenizer")
 	return p.importModel(c.Context, c.Args().First(), convertOptions(c), func(ctx context.Context, path string, opt convert.Options) (string, error) {
 		return convert.Llama2C(ctx, path, vocabulary, opt)
@@ -27,7 +24,7 @@ func (p *program) importLlama2C(c *cli.Context) error {
 
 func checkIdentity(name, version string) error {
 	if !abi.ValidName(name) {
-		return usageError{fmt.Errorf("%q is no module name", name)}
+		return usageError{fmt.Errorf("invalid module name %q", name)}
 	}
 	if _, err := abi.ParseVersion(version); err != nil {
 		return usageError{err}
@@ -35,27 +32,18 @@ func checkIdentity(name, version string) error {
 	return nil
 }
 
-// importGGUF makes a module of a GGUF file.
+// importGGUF converts a GGUF file to a module.
 func (p *program) importGGUF(c *cli.Context) error {
-	if err := wantArgs(c, 1, 1); err != nil {
-		return err
-	}
 	return p.importModel(c.Context, c.Args().First(), convertOptions(c), convert.GGUF)
 }
 
-// importHF makes a module of a folder of transformers.
+// importHF converts a folder of Hugging Face transformers to a module.
 func (p *program) importHF(c *cli.Context) error {
-	if err := wantArgs(c, 1, 1); err != nil {
-		return err
-	}
 	return p.importModel(c.Context, c.Args().First(), convertOptions(c), convert.HuggingFace)
 }
 
-// importONNX makes a module of a function.
+// importONNX converts an ONNX function to a module.
 func (p *program) importONNX(c *cli.Context) error {
-	if err := wantArgs(c, 1, 1); err != nil {
-		return err
-	}
 	fn, err := functionBlocksOptions(c)
 	if err != nil {
 		return err
@@ -69,7 +57,7 @@ func (p *program) importONNX(c *cli.Context) error {
 func functionBlocksOptions(c *cli.Context) (convert.Function, error) {
 	fn := convert.Function{Type: abi.ModuleType(c.String("type")), Modality: abi.Modality(c.String("modality")), With: c.StringSlice("with")}
 	if !slices.Contains([]abi.ModuleType{abi.Encoder, abi.Projector, abi.Decoder}, fn.Type) {
-		return fn, usageError{fmt.Errorf("--type %s: encoder, projector or decoder", fn.Type)}
+		return fn, usageError{fmt.Errorf("--type %s: want encoder, projector or decoder", fn.Type)}
 	}
 	for _, f := range []struct {
 		flag string
@@ -82,7 +70,7 @@ func functionBlocksOptions(c *cli.Context) (convert.Function, error) {
 	return fn, nil
 }
 
-// blocks reads assignments of YAML values, NAME=VALUE, as one mapping.
+// blocks parses assignments of YAML values, NAME=VALUE, as one mapping.
 func blocks(given []string, into any) error {
 	if len(given) == 0 {
 		return nil
@@ -94,7 +82,7 @@ func blocks(given []string, into any) error {
 			name, value = "", g
 		}
 		if strings.ContainsAny(value, "\n\r") || strings.TrimSpace(value) == "" {
-			return fmt.Errorf("%s: a name and one line of YAML are wanted", g)
+			return fmt.Errorf("%s: want NAME=VALUE with a value of one line of YAML", g)
 		}
 		fmt.Fprintf(&text, "%q: %s\n", name, value)
 	}
@@ -112,8 +100,8 @@ func convertOptions(c *cli.Context) convert.Options {
 	return convert.Options{Dir: c.String("dir"), Name: c.String("name"), Version: c.String("version"), License: c.String("license"), Ignore: c.StringSlice("ignore")}
 }
 
-// importModel makes the module and tells of it. A name that was given must be
-// one; without it the model has its own.
+// importModel converts a model and reports the module. If no name is set, the model
+// provides it.
 func (p *program) importModel(ctx context.Context, path string, opt convert.Options, from func(context.Context, string, convert.Options) (string, error)) error {
 	name := opt.Name
 	if name == "" {

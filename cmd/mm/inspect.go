@@ -16,16 +16,14 @@ import (
 
 func (p *program) inspectCommand() *cli.Command {
 	return &cli.Command{
-		Name: "inspect", Usage: "show what an artifact or a model file is made of", ArgsUsage: "REF|DIR|FILE",
-		Description: "REF is in the store, or HOST/REPOSITORY:TAG at a registry, of which manifests and signatures\nalone are fetched. FILE is an ONNX or GGUF file on its own.",
+		Name: "inspect", Usage: "show the contents of an artifact or a model file", ArgsUsage: "REF|DIR|FILE",
+		Description: "REF is in the store, or HOST/REPOSITORY:TAG at a registry, from which only manifests and\n" +
+			"signatures are fetched. FILE is an ONNX or GGUF file.",
 		Flags: []cli.Flag{
 			p.jsonFlag(), layoutFlag(), remoteFlag(), plainHTTPFlag(),
-			&cli.BoolFlag{Name: "nodes", Usage: "of an ONNX file each node, with the tensors that mm onnx cut takes"},
+			&cli.BoolFlag{Name: "nodes", Usage: "list the nodes of an ONNX file, with the tensors for mm onnx cut"},
 		},
 		Action: func(c *cli.Context) error {
-			if err := wantArgs(c, 1, 1); err != nil {
-				return err
-			}
 			if path := c.Args().First(); modelfile.Format(path) != "" {
 				return p.inspectFile(c.Context, path, c.Bool("nodes"))
 			}
@@ -36,12 +34,12 @@ func (p *program) inspectCommand() *cli.Command {
 	}
 }
 
-// remoteFlag asks the registry about a reference that the store has, too.
+// remoteFlag selects the registry for a reference that is also in the store.
 func remoteFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "remote", Usage: "look at the registry, even if the store has the reference"}
+	return &cli.BoolFlag{Name: "remote", Usage: "look up the reference at the registry, even if the store has it"}
 }
 
-// find finds an argument, at the registry if that is asked for.
+// find finds an artifact in the store, or with remote at its registry.
 func find(ctx context.Context, w *workspace.Workspace, arg string, remote bool) (*workspace.Located, error) {
 	if remote {
 		return w.FindRemote(ctx, arg)
@@ -95,5 +93,22 @@ func (p *program) printInspected(in workspace.View, indent string) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// inspectFile describes a model file; nodes includes the nodes of an ONNX graph.
+func (p *program) inspectFile(ctx context.Context, path string, nodes bool) error {
+	v, err := modelfile.Inspect(ctx, path)
+	if err != nil {
+		return err
+	}
+	if v.ONNX != nil && !nodes {
+		v.ONNX.Nodes = nil
+	}
+	if p.json {
+		return p.printJSON(v)
+	}
+	v.WriteText(p.stdout)
+	p.tell(p.stdout, v.Faults)
 	return nil
 }

@@ -14,9 +14,9 @@ import (
 	"mm-abi.org/mm/workspace"
 )
 
-// The environment variables that hold the password of a private key; the
-// second is cosign's, whose key files are the same. Set and empty is a
-// password, too.
+// The environment variables with the password of a private key. The second one is
+// cosign's, which uses the same key files. A variable that is set and empty is an
+// empty password.
 const (
 	passwordEnv       = "MM_KEY_PASSWORD"
 	cosignPasswordEnv = "COSIGN_PASSWORD"
@@ -24,28 +24,25 @@ const (
 
 func (p *program) keysCommand() *cli.Command {
 	return &cli.Command{
-		Name: "keys", Usage: "make signing keys",
+		Name: "keys", Usage: "create signing keys",
 		Subcommands: []*cli.Command{{
-			Name: "generate", Usage: "make a key pair, shared with cosign, and trust it on this machine",
-			Description: "Writes NAME.key (encrypted) and NAME.pub into the keys folder of MM_HOME, or to\n" +
-				"PREFIX.key and PREFIX.pub with --out. The password comes from " + passwordEnv + " (or\n" +
-				cosignPasswordEnv + ") or is asked for.",
+			Name: "generate", Usage: "create a key pair (cosign format) and trust it on this machine",
+			Description: "Writes NAME.key (encrypted) and NAME.pub to the keys folder in MM_HOME, or PREFIX.key and\n" +
+				"PREFIX.pub with --out. The password is read from " + passwordEnv + " or " +
+				cosignPasswordEnv + ",\nor from the terminal.",
 			Flags: []cli.Flag{
 				p.jsonFlag(),
 				&cli.StringFlag{Name: "type", Value: string(sign.P256), Usage: "p256 or ed25519"},
-				&cli.StringFlag{Name: "name", Value: workspace.DefaultKey, Usage: "what to call the key"},
+				&cli.StringFlag{Name: "name", Value: workspace.DefaultKey, Usage: "name of the key"},
 				&cli.StringFlag{Name: "out", Usage: "write `PREFIX`.key and PREFIX.pub"},
 				&cli.BoolFlag{Name: "no-trust", Usage: "do not add the key to the trust file"},
 			},
 			Action: func(c *cli.Context) error {
-				if err := wantArgs(c, 0, 0); err != nil {
-					return err
-				}
 				opt := workspace.KeyOptions{
 					Algorithm: sign.Algorithm(c.String("type")), Name: c.String("name"), Prefix: c.String("out"), NoTrust: c.Bool("no-trust"),
 				}
 				if opt.Algorithm != sign.P256 && opt.Algorithm != sign.Ed25519 {
-					return usageError{fmt.Errorf("--type is %q, wanted %s or %s", opt.Algorithm, sign.P256, sign.Ed25519)}
+					return usageError{fmt.Errorf("--type %q: want %s or %s", opt.Algorithm, sign.P256, sign.Ed25519)}
 				}
 				return p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error { return p.keysGenerate(c.Context, w, opt) })
 			},
@@ -65,8 +62,8 @@ func (p *program) keysGenerate(ctx context.Context, w *workspace.Workspace, opt 
 	return err
 }
 
-// newPassword takes the password of a new key from the environment or asks
-// twice.
+// newPassword reads the password of a new key from the environment, or twice from
+// the terminal.
 func (p *program) newPassword() ([]byte, error) {
 	if pass, ok := passwordFromEnv(); ok {
 		return pass, nil
@@ -75,17 +72,17 @@ func (p *program) newPassword() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	again, err := p.ask("the same again: ")
+	again, err := p.ask("repeat the password: ")
 	if err != nil {
 		return nil, err
 	}
 	if !bytes.Equal(first, again) {
-		return nil, errors.New("the two passwords differ")
+		return nil, errors.New("the passwords differ")
 	}
 	return first, nil
 }
 
-// password takes the password of an existing key.
+// password reads the password of an existing key.
 func (p *program) password(file string) ([]byte, error) {
 	if pass, ok := passwordFromEnv(); ok {
 		return pass, nil
@@ -105,7 +102,7 @@ func passwordFromEnv() ([]byte, bool) {
 func (p *program) ask(prompt string) ([]byte, error) {
 	f, ok := p.stdin.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
-		return nil, hinted{errors.New("a password is needed and there is no terminal to ask on"), "set " + passwordEnv}
+		return nil, hinted{errors.New("a password is required, and standard input is not a terminal"), "set " + passwordEnv}
 	}
 	fmt.Fprint(p.stderr, prompt)
 	pass, err := term.ReadPassword(int(f.Fd()))

@@ -20,58 +20,61 @@ import (
 	"mm-abi.org/mm/workspace"
 )
 
-// labRecords are the commands that judge what experiments leave behind.
+// labRecords are the commands that judge the results of experiments.
 func (p *program) labRecords() []*cli.Command {
 	return []*cli.Command{
 		{
-			Name: "falsify", Usage: "hold a claim against the evidence; exit code 5 unless all pass", ArgsUsage: "EVIDENCE.json",
-			Description: "What the evidence does not speak of is skipped, which is no pass. --list shows the rules.",
+			Name: "falsify", Usage: "test a claim against evidence; exit code 5 unless all rules pass", ArgsUsage: "[EVIDENCE.json]",
+			Description: "A rule without evidence is skipped, which does not count as a pass. --list shows the rules.",
 			Flags: []cli.Flag{
 				p.jsonFlag(),
-				&cli.StringFlag{Name: "gate", Usage: "only the rules that close `PHASE`, such as 0E"},
+				&cli.StringFlag{Name: "gate", Usage: "only the rules of the gate `PHASE`, such as 0E"},
 				&cli.StringSliceFlag{Name: "only", Usage: "only the rule `ID` (repeatable)"},
-				&cli.BoolFlag{Name: "list", Usage: "show the rules instead"},
-				&cli.StringFlag{Name: "record", Usage: "write each result into the chain of the run in `DIR`, too, or into one in DIR itself"},
-				&cli.StringFlag{Name: "sign", Usage: "private key `FILE` for --record (default: the one of mm keys generate)"},
+				&cli.BoolFlag{Name: "list", Usage: "list the rules"},
+				&cli.StringFlag{Name: "record", Usage: "append the results to the chain of the run in `DIR`, or to a chain in DIR"},
+				&cli.StringFlag{Name: "sign", Usage: "private key `FILE` for --record (default: the key of mm keys generate)"},
 			},
 			Action: p.labFalsify,
 		}, {
-			Name: "boundary", Usage: "check that documents keep to a scope; exit code 5 where they do not", ArgsUsage: "BOUNDARY.json PATH…",
+			Name: "boundary", Usage: "check that documents stay within a scope; exit code 5 if not", ArgsUsage: "BOUNDARY.json PATH…",
 			Flags: []cli.Flag{p.jsonFlag()}, Action: p.labBoundary,
 		}, {
-			Name: "truth", Usage: "the table of what works where, from records of attempts", ArgsUsage: "RECORDS.jsonl",
-			Description: "A matrix names scopes and targets: the table then has a row for each cell, and one that nobody tried says\nso. --fill tries what no record speaks of and adds a record after each; stopped, it goes on with the rest.\nChips are compiled for and run in emulation, which proves nothing about a device.",
+			Name: "truth", Usage: "show which attempts succeeded on which target", ArgsUsage: "RECORDS.jsonl",
+			Description: "--matrix names scopes and targets: the table then has a row for each cell, including those\n" +
+				"without an attempt. --fill tries the cells without a record and appends a record for each; when\n" +
+				"interrupted, it continues with the rest. Models are compiled for chips and run in emulation,\n" +
+				"which proves nothing about a device.",
 			Flags: []cli.Flag{
 				p.jsonFlag(),
-				&cli.StringFlag{Name: "matrix", Usage: "scopes and targets that the table has, `FILE.json`"},
-				&cli.BoolFlag{Name: "fill", Usage: "try the cells of --matrix that have no record"},
-				&cli.StringSliceFlag{Name: "only", Usage: "of --fill: `SCOPE` or SCOPE/TARGET (repeatable)"},
-				&cli.BoolFlag{Name: "again", Usage: "of --fill: try cells that have a record, too"},
-				&cli.StringFlag{Name: "libs", Usage: "of --fill: `FOLDER` with Qualcomm's libraries, in place of those installed"},
+				&cli.StringFlag{Name: "matrix", Usage: "scopes and targets of the table, `FILE.json`"},
+				&cli.BoolFlag{Name: "fill", Usage: "try the cells of --matrix without a record"},
+				&cli.StringSliceFlag{Name: "only", Usage: "with --fill: only `SCOPE` or SCOPE/TARGET (repeatable)"},
+				&cli.BoolFlag{Name: "again", Usage: "with --fill: also try cells that have a record"},
+				&cli.StringFlag{Name: "libs", Usage: "with --fill: `FOLDER` of Qualcomm's libraries (default: the installed ones)"},
 				&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "write the table to a Markdown `FILE`"},
-				&cli.StringFlag{Name: "require", Usage: "exit code 5 unless a measured row shows that something of `TARGET` works"},
+				&cli.StringFlag{Name: "require", Usage: "exit code 5 unless a measured row proves that something works on `TARGET`"},
 			},
 			Action: p.labTruth,
 		}, {
-			Name: "corpus", Usage: "check licences, mixes and scans of a corpus; exit code 5 where they do not do", ArgsUsage: "MANIFEST.json",
+			Name: "corpus", Usage: "check licenses, mixtures and scans of a corpus; exit code 5 if a check fails", ArgsUsage: "MANIFEST.json",
 			Flags: []cli.Flag{p.jsonFlag()}, Action: p.labCorpus,
 		}, {
-			Name: "probe", Usage: "read what a probe of a phone left in a folder", ArgsUsage: "DIR",
+			Name: "probe", Usage: "show a device probe stored in a folder", ArgsUsage: "DIR",
 			Flags: []cli.Flag{p.jsonFlag()}, Action: p.labProbe,
 		},
 		p.labBackendCommand(), p.labScheduleCommand(), p.labGraphCommand(), p.labPendingCommand(),
 	}
 }
 
-// no is the error of an answer that is no.
+// no returns the error of a negative answer.
 func no(format string, args ...any) error { return coded{fmt.Errorf(format, args...), exitMissed} }
 
 func (p *program) labFalsify(c *cli.Context) error {
 	if c.Bool("list") {
 		return p.printRules()
 	}
-	if err := wantArgs(c, 1, 1); err != nil {
-		return err
+	if c.NArg() == 0 {
+		return usageError{errors.New("missing argument EVIDENCE.json")}
 	}
 	e, err := judge.ReadEvidence(c.Args().First())
 	if err != nil {
@@ -89,7 +92,8 @@ func (p *program) labFalsify(c *cli.Context) error {
 	return p.printFindings(r)
 }
 
-// chainIn is where the chain of a folder is: in a run's it has one of its own.
+// chainIn returns the folder of a chain: the chain subfolder of a run, otherwise
+// dir.
 func chainIn(dir string) string {
 	own := filepath.Join(dir, experiment.ChainDir)
 	if info, err := os.Stat(own); err == nil && info.IsDir() {
@@ -98,7 +102,7 @@ func chainIn(dir string) string {
 	return dir
 }
 
-// recordFindings adds each finding to a chain as a row.
+// recordFindings appends each finding to a chain.
 func (p *program) recordFindings(ctx context.Context, dir, key string, r judge.Report) error {
 	return p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error {
 		s, err := w.Signer(key, p.password)
@@ -151,9 +155,6 @@ func (p *program) printRules() error {
 }
 
 func (p *program) labBoundary(c *cli.Context) error {
-	if err := wantArgs(c, 2, -1); err != nil {
-		return err
-	}
 	b, err := judge.ReadBoundary(c.Args().First())
 	if err != nil {
 		return err
@@ -180,15 +181,12 @@ func (p *program) labBoundary(c *cli.Context) error {
 		err = p.printTable([]string{"STATUS", "FILE", "DETAIL"}, rows)
 	}
 	if err == nil && failed > 0 {
-		return no("%s beyond the boundary %s", count(failed, "place"), b.ID)
+		return no("%s outside the boundary %s", count(failed, "place"), b.ID)
 	}
 	return err
 }
 
 func (p *program) labTruth(c *cli.Context) error {
-	if err := wantArgs(c, 1, 1); err != nil {
-		return err
-	}
 	opt := truthOptions{records: c.Args().First(), matrix: c.String("matrix"), libs: c.String("libs"), only: c.StringSlice("only"), fill: c.Bool("fill"), again: c.Bool("again")}
 	t, err := p.truthTable(c.Context, opt)
 	if err != nil {
@@ -206,15 +204,12 @@ func (p *program) labTruth(c *cli.Context) error {
 		err = p.printTable(t.Cells())
 	}
 	if target := c.String("require"); err == nil && target != "" && !t.Proves(target) {
-		return no("no measured row shows that something of %s works", target)
+		return no("no measured row proves that something works on %s", target)
 	}
 	return err
 }
 
 func (p *program) labCorpus(c *cli.Context) error {
-	if err := wantArgs(c, 1, 1); err != nil {
-		return err
-	}
 	m, err := judge.ReadManifest(c.Args().First())
 	if err != nil {
 		return err
@@ -227,20 +222,17 @@ func (p *program) labCorpus(c *cli.Context) error {
 		for _, f := range a.Failures {
 			rows = append(rows, []string{f.Source, string(f.Class), f.Reason})
 		}
-		if fmt.Fprintf(p.stdout, "%s; of class A %d, B %d, C %d, D %d, E %d\n", count(a.Sources, "source"), a.ByClass["A"], a.ByClass["B"], a.ByClass["C"], a.ByClass["D"], a.ByClass["E"]); len(rows) > 0 {
+		if fmt.Fprintf(p.stdout, "%s; class A %d, B %d, C %d, D %d, E %d\n", count(a.Sources, "source"), a.ByClass["A"], a.ByClass["B"], a.ByClass["C"], a.ByClass["D"], a.ByClass["E"]); len(rows) > 0 {
 			err = p.printTable([]string{"SOURCE", "CLASS", "REASON"}, rows)
 		}
 	}
 	if err == nil && !a.OK {
-		return no("%s of the corpus", count(len(a.Failures), "fault"))
+		return no("%s in the corpus", count(len(a.Failures), "fault"))
 	}
 	return err
 }
 
 func (p *program) labProbe(c *cli.Context) error {
-	if err := wantArgs(c, 1, 1); err != nil {
-		return err
-	}
 	e, err := judge.ReadEnvelope(c.Args().First(), fit.KnownChips())
 	if err != nil {
 		return err
@@ -251,9 +243,9 @@ func (p *program) labProbe(c *cli.Context) error {
 	for _, d := range e.Devices {
 		fmt.Fprintf(p.stdout, "%s: %s %s\n", d.Serial, d.State, d.Extra["model"])
 	}
-	_, err = fmt.Fprintf(p.stdout, "phone %q, Android %s, %s; chip %q, taken for %q with confidence %.1f; QNN allowed: %v\n", e.Model, e.Android, e.ABI, e.Reported, e.Target.SoC, e.Target.Confidence, e.QNN)
+	_, err = fmt.Fprintf(p.stdout, "phone %q, Android %s, %s; chip %q, identified as %q with confidence %.1f; QNN allowed: %v\n", e.Model, e.Android, e.ABI, e.Reported, e.Target.SoC, e.Target.Confidence, e.QNN)
 	if len(e.Absent) > 0 {
-		p.say("not there: %s", strings.Join(e.Absent, ", "))
+		p.say("missing: %s", strings.Join(e.Absent, ", "))
 	}
 	return err
 }

@@ -20,24 +20,26 @@ import (
 )
 
 func (p *program) labBackendCommand() *cli.Command {
-	dir := &cli.StringFlag{Name: "dir", Value: "lab", Usage: "`FOLDER` of the registry of backends"}
+	dir := &cli.StringFlag{Name: "dir", Value: "lab", Usage: "`FOLDER` of the backend registry"}
 	return &cli.Command{
-		Name: "backend", Usage: "backends, and the chips that evidence confirms them for",
-		Description: "A backend that needs confirmation runs nowhere until a record of a device, which was not simulated in\nany part and that a trusted key has signed, promotes it for its chip. The record is stored, and judged anew each time.",
+		Name: "backend", Usage: "backends, and the chips for which evidence confirms them",
+		Description: "A backend that needs confirmation runs on a chip only after a device record promotes it. The\n" +
+			"record must not be simulated in any part and must be signed by a trusted key. It is stored, and\n" +
+			"judged again on each use.",
 		Subcommands: []*cli.Command{
 			{Name: "ls", Aliases: []string{"list"}, Usage: "list backends", Flags: []cli.Flag{p.jsonFlag(), dir}, Action: p.labBackends},
-			{Name: "add", Usage: "note a backend of one's own", ArgsUsage: "FILE.json", Flags: []cli.Flag{dir}, Action: p.labBackendAdd},
-			{Name: "promote", Usage: "confirm a backend for a chip by a record of a device", ArgsUsage: "BACKEND EVIDENCE.json", Flags: []cli.Flag{p.jsonFlag(), dir}, Action: p.labPromote},
+			{Name: "add", Usage: "add a custom backend", ArgsUsage: "FILE.json", Flags: []cli.Flag{dir}, Action: p.labBackendAdd},
+			{Name: "promote", Usage: "confirm a backend for a chip with a device record", ArgsUsage: "BACKEND EVIDENCE.json", Flags: []cli.Flag{p.jsonFlag(), dir}, Action: p.labPromote},
 			{
-				Name: "route", Usage: "which backends may do something on a chip", ArgsUsage: "CAPABILITY",
-				Flags: []cli.Flag{p.jsonFlag(), dir, &cli.StringFlag{Name: "soc", Usage: "`CHIP`; without one nothing is confirmed"}}, Action: p.labRoute,
+				Name: "route", Usage: "list the backends with a capability on a chip", ArgsUsage: "CAPABILITY",
+				Flags: []cli.Flag{p.jsonFlag(), dir, &cli.StringFlag{Name: "soc", Usage: "`CHIP`; without it, no backend counts as confirmed"}}, Action: p.labRoute,
 			},
 		},
 	}
 }
 
-// backends opens the registry that the command line names. Its evidence is
-// believed by the home's trust file.
+// backends opens a backend registry. The trust file of the home decides which
+// evidence counts.
 func (p *program) backends(dir string) (r *backends.Registry, err error) {
 	err = p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error {
 		trusted, err := vouching(w, nil)
@@ -71,7 +73,7 @@ func (p *program) labBackends(c *cli.Context) error {
 		}
 		rows = append(rows, []string{e.ID, e.Family, fmt.Sprint(e.Phone), chips})
 		for _, why := range e.Refused {
-			p.say("%s: a confirmation is worth nothing: %s", e.ID, why)
+			p.say("%s: invalid confirmation: %s", e.ID, why)
 		}
 	}
 	return p.printTable([]string{"BACKEND", "FAMILY", "PHONE", "CONFIRMED FOR"}, rows)
@@ -119,43 +121,44 @@ func (p *program) labRoute(c *cli.Context) error {
 		}
 	}
 	if err == nil && len(ids) == 0 {
-		return no("no backend may do %s there", c.Args().First())
+		return no("no backend is eligible for %s there", c.Args().First())
 	}
 	return err
 }
 
 func (p *program) labScheduleCommand() *cli.Command {
-	op := &cli.StringFlag{Name: "op", Usage: "the operation, such as matmul_512x1536x1536", Required: true}
+	op := &cli.StringFlag{Name: "op", Usage: "name of the operation, such as matmul_512x1536x1536", Required: true}
 	return &cli.Command{
-		Name: "schedule", Usage: "choose backends by how fast they were, so that each choice can be made again",
+		Name: "schedule", Usage: "choose backends by measured latency, reproducibly",
 		Subcommands: []*cli.Command{
 			{
-				Name: "choose", Usage: "choose a backend and note the choice; exit code 5 where none is eligible", ArgsUsage: "HISTORY.jsonl",
-				Description: "With --registry only those of the backends are eligible that may do --capability on the chip. Without, a\nbackend is a name and nothing is asked of it.",
+				Name: "choose", Usage: "choose a backend and record the choice; exit code 5 if none is eligible", ArgsUsage: "HISTORY.jsonl",
+				Description: "With --registry, only backends with --capability on the chip are eligible. Without it, backends\n" +
+					"are plain names.",
 				Flags: []cli.Flag{
 					p.jsonFlag(), op,
-					&cli.StringSliceFlag{Name: "backend", Usage: "eligible `BACKEND` (repeatable), as mm lab backend route lists them", Required: true},
+					&cli.StringSliceFlag{Name: "backend", Usage: "eligible `BACKEND`, as listed by mm lab backend route (repeatable)", Required: true},
 					&cli.StringFlag{Name: "policy", Value: experiment.Static, Usage: "static, epsilon-greedy or ucb"},
-					&cli.StringSliceFlag{Name: "prefer", Usage: "of static: `BACKEND` in the order of preference (repeatable)"},
-					&cli.Float64Flag{Name: "epsilon", Usage: "of epsilon-greedy: how often one is drawn, above 0 to 1", DefaultText: "0.1"},
-					&cli.Uint64Flag{Name: "seed", Usage: "of epsilon-greedy"},
-					&cli.Float64Flag{Name: "c", Usage: "of ucb: the weight of what is little known, in `MILLISECONDS`", DefaultText: "1.4"},
-					&cli.StringFlag{Name: "registry", Usage: "ask the registry of backends in `FOLDER` who is eligible"},
-					&cli.StringFlag{Name: "capability", Usage: "of --registry: what shall be done, such as inference_only"},
-					&cli.StringFlag{Name: "soc", Usage: "of --registry: `CHIP`; without one nothing is confirmed"},
+					&cli.StringSliceFlag{Name: "prefer", Usage: "static: preferred `BACKEND`, in order (repeatable)"},
+					&cli.Float64Flag{Name: "epsilon", Usage: "epsilon-greedy: probability of a random choice, above 0, at most 1", DefaultText: "0.1"},
+					&cli.Uint64Flag{Name: "seed", Usage: "epsilon-greedy: seed"},
+					&cli.Float64Flag{Name: "c", Usage: "ucb: weight of exploration, in `MILLISECONDS`", DefaultText: "1.4"},
+					&cli.StringFlag{Name: "registry", Usage: "take eligibility from the backend registry in `FOLDER`"},
+					&cli.StringFlag{Name: "capability", Usage: "with --registry: required capability, such as inference_only"},
+					&cli.StringFlag{Name: "soc", Usage: "with --registry: `CHIP`; without it, no backend counts as confirmed"},
 				},
 				Action: p.labChoose,
 			}, {
-				Name: "observe", Usage: "note what a run took", ArgsUsage: "HISTORY.jsonl",
+				Name: "observe", Usage: "record the latency of a run", ArgsUsage: "HISTORY.jsonl",
 				Flags: []cli.Flag{
-					op, &cli.StringFlag{Name: "backend", Usage: "that ran", Required: true},
-					&cli.Float64Flag{Name: "ms", Usage: "milliseconds", Required: true}, &cli.BoolFlag{Name: "failed", Usage: "it failed: its time is none"},
+					op, &cli.StringFlag{Name: "backend", Usage: "backend of the run", Required: true},
+					&cli.Float64Flag{Name: "ms", Usage: "latency in milliseconds", Required: true}, &cli.BoolFlag{Name: "failed", Usage: "the run failed; its latency is ignored"},
 				},
 				Action: p.labObserve,
 			}, {
-				Name: "replay", Usage: "make every choice of a history again; exit code 5 where one comes out otherwise", ArgsUsage: "HISTORY.jsonl|DIR",
-				Description: "Of a folder of mm lab run, the choices of its steps' arms, out of its chain, which is verified.",
-				Flags:       []cli.Flag{p.jsonFlag(), &cli.StringFlag{Name: "key", Usage: "public key `FILE` of the run (default: the one of mm keys generate)"}}, Action: p.labReplay,
+				Name: "replay", Usage: "repeat every choice of a history; exit code 5 if one differs", ArgsUsage: "HISTORY.jsonl|DIR",
+				Description: "For a folder of mm lab run, the choices come from its chain, which is verified.",
+				Flags:       []cli.Flag{p.jsonFlag(), &cli.StringFlag{Name: "key", Usage: "public key `FILE` of the run (default: the key of mm keys generate)"}}, Action: p.labReplay,
 			},
 		},
 	}
@@ -181,34 +184,34 @@ func (p *program) labChoose(c *cli.Context) error {
 	return err
 }
 
-// policyOptions are the policy of the command line. A figure of another is refused.
+// policyOptions reads the policy. Parameters of other policies are refused.
 func policyOptions(c *cli.Context) (experiment.Policy, error) {
 	p := experiment.Policy{Kind: c.String("policy"), Prefer: c.StringSlice("prefer"), Epsilon: c.Float64("epsilon"), C: c.Float64("c"), Seed: c.Uint64("seed")}
 	for _, f := range []struct{ flag, kind string }{{"prefer", experiment.Static}, {"epsilon", experiment.Greedy}, {"seed", experiment.Greedy}, {"c", experiment.UCB}} {
 		if c.IsSet(f.flag) && p.Kind != f.kind {
-			return p, usageError{fmt.Errorf("--%s is of the policy %s, this one is %s", f.flag, f.kind, p.Kind)}
+			return p, usageError{fmt.Errorf("--%s is for the policy %s, got %s", f.flag, f.kind, p.Kind)}
 		}
 	}
 	switch {
 	case c.IsSet("epsilon") && !(p.Epsilon > 0 && p.Epsilon <= 1):
-		return p, usageError{fmt.Errorf("--epsilon is %v, wanted above 0 to 1", p.Epsilon)}
+		return p, usageError{fmt.Errorf("--epsilon %v: must be above 0 and at most 1", p.Epsilon)}
 	case c.IsSet("c") && !(p.C > 0 && p.C < math.MaxFloat64):
-		return p, usageError{fmt.Errorf("--c is %v, wanted above 0", p.C)}
+		return p, usageError{fmt.Errorf("--c %v: must be positive", p.C)}
 	}
 	return p, nil
 }
 
-// eligibleOptions are the backends of the command line, with --registry those that may do
-// what shall be done.
+// eligibleOptions returns the backends of the command line; with --registry, those
+// that have the capability on the chip.
 func (p *program) eligibleOptions(c *cli.Context) ([]string, error) {
 	ids, dir, what, chip := c.StringSlice("backend"), c.String("registry"), c.String("capability"), c.String("soc")
 	switch {
 	case dir == "" && (what != "" || chip != ""):
-		return nil, usageError{fmt.Errorf("--capability and --soc want a --registry")}
+		return nil, usageError{fmt.Errorf("--capability and --soc require --registry")}
 	case dir == "":
 		return ids, nil
 	case what == "":
-		return nil, usageError{fmt.Errorf("--registry wants a --capability")}
+		return nil, usageError{fmt.Errorf("--registry requires --capability")}
 	}
 	r, err := p.backends(dir)
 	if err != nil {
@@ -220,11 +223,11 @@ func (p *program) eligibleOptions(c *cli.Context) ([]string, error) {
 	}
 	for _, id := range ids {
 		if !slices.Contains(may, id) {
-			p.say("%s may not do %s there", id, what)
+			p.say("%s is not eligible for %s there", id, what)
 		}
 	}
 	if len(may) == 0 {
-		return nil, no("no backend may do %s there", what)
+		return nil, no("no backend is eligible for %s there", what)
 	}
 	return may, nil
 }
@@ -250,17 +253,17 @@ func (p *program) labReplay(c *cli.Context) error {
 		err = p.printJSON(map[string]any{"decisions": n, "mismatches": listed(wrong)})
 	} else {
 		for _, w := range wrong {
-			fmt.Fprintf(p.stdout, "row %d, %s: it says %s; replayed %s\n", w.Row, w.Op, w.Decided, w.Replay)
+			fmt.Fprintf(p.stdout, "row %d, %s: recorded %s, replayed %s\n", w.Row, w.Op, w.Decided, w.Replay)
 		}
-		_, err = fmt.Fprintf(p.stdout, "%s, %d come out otherwise\n", count(n, "choice"), len(wrong))
+		_, err = fmt.Fprintf(p.stdout, "%s, %d differ\n", count(n, "choice"), len(wrong))
 	}
 	if err == nil && len(wrong) > 0 {
-		return no("%s of the history come out otherwise", count(len(wrong), "choice"))
+		return no("%s of the history differ when replayed", count(len(wrong), "choice"))
 	}
 	return err
 }
 
-// history reads choices and observations, of a journal or of the chain of a run.
+// history reads choices and observations from a journal or from the chain of a run.
 func (p *program) history(path, key string) (rows []experiment.HistoryRow, err error) {
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {
 		return records.ReadExisting[experiment.HistoryRow](path)
@@ -272,7 +275,7 @@ func (p *program) history(path, key string) (rows []experiment.HistoryRow, err e
 		}
 		rows, err = experiment.ReadHistory(path, public, "")
 		if errors.Is(err, chain.ErrUnfinished) {
-			p.say("the run was killed in its last row, which is left out")
+			p.say("the run was killed while writing its last row, which is ignored")
 			return nil
 		}
 		return broken(err)
@@ -282,15 +285,15 @@ func (p *program) history(path, key string) (rows []experiment.HistoryRow, err e
 
 func (p *program) labGraphCommand() *cli.Command {
 	return &cli.Command{
-		Name: "graph", Usage: "what came of what: nodes and edges of experiments",
+		Name: "graph", Usage: "provenance graph of experiments",
 		Subcommands: []*cli.Command{
 			{
-				Name: "show", Usage: "list a graph, or what is next to a node", ArgsUsage: "DIR",
-				Flags:  []cli.Flag{p.jsonFlag(), &cli.StringFlag{Name: "node", Usage: "only what is next to the node `ID`"}, &cli.StringFlag{Name: "edge", Usage: "only by edges of `TYPE`"}},
+				Name: "show", Usage: "list a graph, or the neighbors of a node", ArgsUsage: "DIR",
+				Flags:  []cli.Flag{p.jsonFlag(), &cli.StringFlag{Name: "node", Usage: "only the neighbors of the node `ID`"}, &cli.StringFlag{Name: "edge", Usage: "with --node: only along edges of `TYPE`"}},
 				Action: p.labGraph,
 			}, {
-				Name: "add", Usage: "add the nodes and edges of a file", ArgsUsage: "DIR FILE.json",
-				Description: "The file is an object with nodes and edges. A node that is there stays as it is.", Action: p.labGraphAdd,
+				Name: "add", Usage: "add nodes and edges from a file", ArgsUsage: "DIR FILE.json",
+				Description: "The file is a JSON object with nodes and edges. Existing nodes are not changed.", Action: p.labGraphAdd,
 			},
 		},
 	}
@@ -312,7 +315,7 @@ func (p *program) labGraph(c *cli.Context) error {
 	for _, n := range g.Nodes {
 		what := n.Type
 		if n.Placeholder {
-			what = "(not written down)"
+			what = "(not recorded)"
 		}
 		rows = append(rows, []string{n.ID, what, n.Time})
 	}
@@ -335,22 +338,22 @@ func (p *program) labGraphAdd(c *cli.Context) error {
 
 func (p *program) labPendingCommand() *cli.Command {
 	return &cli.Command{
-		Name: "pending", Usage: "files that wait to be uploaded; mm uploads nothing by itself",
+		Name: "pending", Usage: "list of planned uploads; mm uploads nothing by itself",
 		Subcommands: []*cli.Command{
 			{
-				Name: "add", Usage: "note a file with its SHA-256", ArgsUsage: "LIST.jsonl FILE",
+				Name: "add", Usage: "record a file with its SHA-256", ArgsUsage: "LIST.jsonl FILE",
 				Flags: []cli.Flag{
 					p.jsonFlag(),
 					&cli.StringFlag{Name: "kind", Usage: "hf_dataset, hf_model, hf_space, github, oci or external", Required: true},
-					&cli.StringFlag{Name: "repo", Usage: "`REPOSITORY` it shall go to", Required: true},
+					&cli.StringFlag{Name: "repo", Usage: "target `REPOSITORY`", Required: true},
 					&cli.StringFlag{Name: "path", Usage: "`PATH` in the repository", Required: true},
-					&cli.StringFlag{Name: "blocked-by", Usage: "what is in its way", Required: true},
-					&cli.StringFlag{Name: "licence", Usage: "`ID` of what attests its licence"},
-					&cli.BoolFlag{Name: "absent", Usage: "the file comes later"},
+					&cli.StringFlag{Name: "blocked-by", Usage: "reason why the upload is blocked", Required: true},
+					&cli.StringFlag{Name: "licence", Usage: "`ID` of the license attestation"},
+					&cli.BoolFlag{Name: "absent", Usage: "the file does not exist yet"},
 				},
 				Action: p.labPendingAdd,
 			}, {
-				Name: "ls", Aliases: []string{"list"}, Usage: "list what waits, and whether it is as it was", ArgsUsage: "LIST.jsonl",
+				Name: "ls", Aliases: []string{"list"}, Usage: "list planned uploads, and whether their files are unchanged", ArgsUsage: "LIST.jsonl",
 				Flags: []cli.Flag{p.jsonFlag()}, Action: p.labPendingList,
 			},
 		},

@@ -16,19 +16,19 @@ import (
 	"mm-abi.org/mm/workspace"
 )
 
-// truthOptions are what mm lab truth asks for.
+// truthOptions holds the options of mm lab truth.
 type truthOptions struct {
 	records, matrix, libs string
 	only                  []string
 	fill, again           bool
 }
 
-// truthTable makes the table of records, or of a matrix, which it fills first
-// where that is asked for.
+// truthTable returns the table of records, or of a matrix, which it fills first if
+// requested.
 func (p *program) truthTable(ctx context.Context, o truthOptions) (judge.Table, error) {
 	if o.matrix == "" {
 		if o.fill {
-			return judge.Table{}, usageError{errors.New("--fill wants a --matrix")}
+			return judge.Table{}, usageError{errors.New("--fill requires --matrix")}
 		}
 		records, err := records.ReadExisting[judge.Record](o.records)
 		if err != nil {

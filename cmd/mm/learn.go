@@ -20,37 +20,6 @@ import (
 	"mm-abi.org/mm/train/nn"
 )
 
-// gradcheckVariants are the shapes whose gradients are checked: every branch
-// of the model, small enough for finite differences.
-func gradcheckVariants() []struct {
-	name string
-	cfg  llm.Config
-	lora *llm.LoRA
-} {
-	base := llm.Config{Vocab: 19, Dim: 12, Layers: 2, Heads: 3, Hidden: 20, Context: 16}
-	with := func(change func(*llm.Config)) llm.Config {
-		c := base
-		change(&c)
-		return c
-	}
-	type v = struct {
-		name string
-		cfg  llm.Config
-		lora *llm.LoRA
-	}
-	return []v{
-		{"swiglu, half-split rope", base, nil},
-		{"interleaved rope", with(func(c *llm.Config) { c.Rope = "interleaved" }), nil},
-		{"relu²", with(func(c *llm.Config) { c.Activation = "relu2" }), nil},
-		{"grouped queries", with(func(c *llm.Config) { c.Dim, c.Heads, c.KVHeads = 16, 4, 2 }), nil},
-		{"query and key norm", with(func(c *llm.Config) { c.QKNorm = true }), nil},
-		{"tied head", with(func(c *llm.Config) { c.Tied = true }), nil},
-		{"embedding norm", with(func(c *llm.Config) { c.EmbedNorm = true }), nil},
-		{"rwkv", with(func(c *llm.Config) { c.Mixer = llm.RWKV }), nil},
-		{"lora", base, &llm.LoRA{Rank: 2}},
-	}
-}
-
 func (p *program) gradcheckCommand() *cli.Command {
 	return &cli.Command{
 		Name: "gradcheck", Usage: "compare every gradient with finite differences in float64",
@@ -65,9 +34,6 @@ func (p *program) gradcheckCommand() *cli.Command {
 }
 
 func (p *program) gradcheck(c *cli.Context) error {
-	if err := wantArgs(c, 0, 0); err != nil {
-		return err
-	}
 	type line struct {
 		Variant string  `json:"variant"`
 		Tensor  string  `json:"tensor"`
@@ -76,26 +42,23 @@ func (p *program) gradcheck(c *cli.Context) error {
 	}
 	var lines []line
 	bad := 0
-	for _, v := range gradcheckVariants() {
-		if err := c.Context.Err(); err != nil {
-			return err
-		}
-		results, err := llm.Gradcheck(v.cfg, llm.GradcheckOptions{Seed: c.Uint64("seed"), LoRA: v.lora})
-		if err != nil {
-			return fmt.Errorf("%s: %w", v.name, err)
-		}
-		worst := slices.MaxFunc(results, func(a, b nn.Comparison) int {
+	checks, err := llm.CheckVariants(c.Context, c.Uint64("seed"))
+	if err != nil {
+		return err
+	}
+	for _, v := range checks {
+		worst := slices.MaxFunc(v.Tensors, func(a, b nn.Comparison) int {
 			if a.Error > b.Error {
 				return 1
 			}
 			return -1
 		})
-		for _, r := range results {
+		for _, r := range v.Tensors {
 			if r.Error > c.Float64("tolerance") {
 				bad++
 			}
 			if c.Bool("all") || r.Tensor == worst.Tensor || r.Error > c.Float64("tolerance") {
-				lines = append(lines, line{v.name, r.Tensor, r.Probed, r.Error})
+				lines = append(lines, line{v.Variant, r.Tensor, r.Probed, r.Error})
 			}
 		}
 	}
@@ -113,7 +76,7 @@ func (p *program) gradcheck(c *cli.Context) error {
 		}
 	}
 	if bad > 0 {
-		return fmt.Errorf("%d tensors are off by more than %g", bad, c.Float64("tolerance"))
+		return fmt.Errorf("%d gradients differ by more than %g", bad, c.Float64("tolerance"))
 	}
 	return nil
 }
@@ -122,35 +85,35 @@ func (p *program) evalCommand() *cli.Command {
 	return &cli.Command{
 		Name: "eval", Usage: "measure models",
 		Subcommands: []*cli.Command{{
-			Name: "lm", Usage: "loss, perplexity and bits a byte of a checkpoint or a GGUF file; n-gram baselines of a checkpoint's data",
+			Name: "lm", Usage: "loss, perplexity and bits a byte of a checkpoint or a GGUF file; n-gram baselines of training data",
 			ArgsUsage: "CHECKPOINT|CONFIG.yaml|FILE.gguf",
-			Description: "A checkpoint is measured on the data of the configuration it was trained by. With --ngram\n" +
-				"the baselines of the same split are printed too; for a CONFIG alone, only those. A GGUF file is\n" +
-				"measured on the text that --data names, each token predicted from what its window holds before it.",
+			Description: "A checkpoint is measured on the data of its training configuration. --ngram adds the baselines\n" +
+				"of the same split; for a CONFIG, only the baselines are printed. A GGUF file is measured on the\n" +
+				"text --data: each token is predicted from the tokens before it in its window.",
 			Flags: []cli.Flag{
 				p.jsonFlag(),
-				&cli.BoolFlag{Name: "ngram", Usage: "held-out uniform, unigram, bigram and trigram cross-entropy"},
-				&cli.StringFlag{Name: "data", Usage: "folder that the configuration's paths are relative to (default: where it lay, seen from the checkpoint); for a GGUF file, the text"},
-				&cli.IntFlag{Name: "windows", Usage: "at most so many windows (default: all)"},
-				&cli.IntFlag{Name: "window", Usage: "GGUF: positions of a window (default: 512, or the model's context)"},
-				&cli.StringFlag{Name: "separator", Usage: "GGUF: what stands between documents, such as '<|endoftext|>'"},
-				&cli.BoolFlag{Name: "special", Usage: "GGUF: read the texts of control tokens as these tokens"},
+				&cli.BoolFlag{Name: "ngram", Usage: "uniform, unigram, bigram and trigram cross-entropy on held-out data"},
+				&cli.StringFlag{Name: "data", Usage: "folder that the paths of the configuration are relative to (default: the original one, relative to the checkpoint); for a GGUF file, the text"},
+				&cli.IntFlag{Name: "windows", Usage: "maximum number of windows (default: all)"},
+				&cli.IntFlag{Name: "window", Usage: "GGUF: tokens per window (default: 512, or the model's context)"},
+				&cli.StringFlag{Name: "separator", Usage: "GGUF: separator of documents, such as '<|endoftext|>'"},
+				&cli.BoolFlag{Name: "special", Usage: "GGUF: parse control tokens in the text"},
 				&cli.StringSliceFlag{Name: "sample", Usage: "continue this text (checkpoints)"},
-				&cli.IntFlag{Name: "threads", Usage: "threads"},
+				&cli.IntFlag{Name: "threads", Usage: "threads of the engine"},
 			},
 			Action: p.evalLM,
 		}, p.evalSenseCommand(), p.evalDrawCommand(), p.evalToolsCommand()},
 	}
 }
 
-// measured is what mm eval lm prints.
+// measured is the output of mm eval lm.
 type measured struct {
 	Model   *evaluation        `json:"model,omitempty"`
 	NGram   *dataset.Baselines `json:"ngram,omitempty"`
 	Samples []string           `json:"samples,omitempty"`
 }
 
-// evaluation is a model's loss, and the same as perplexity.
+// evaluation is the loss of a model with its perplexity.
 type evaluation struct {
 	train.Evaluation
 	Perplexity float64 `json:"perplexity"` // e^loss
@@ -159,9 +122,6 @@ type evaluation struct {
 func evaluated(e train.Evaluation) *evaluation { return &evaluation{e, math.Exp(e.Loss)} }
 
 func (p *program) evalLM(c *cli.Context) error {
-	if err := wantArgs(c, 1, 1); err != nil {
-		return err
-	}
 	arg := c.Args().First()
 	switch filepath.Ext(arg) {
 	case ".yaml", ".yml":
@@ -181,7 +141,7 @@ func (p *program) evalLM(c *cli.Context) error {
 	})
 }
 
-// evalConfig measures what counting reaches on the data of a configuration.
+// evalConfig measures the n-gram baselines on the data of a configuration.
 func (p *program) evalConfig(file string) error {
 	doc, err := readTraining(file)
 	if err != nil {
@@ -208,7 +168,7 @@ const mostText = 256 << 20
 
 func (p *program) evalGGUF(ctx context.Context, file, data string, opt score.FileOptions) error {
 	if data == "" {
-		return usageError{errors.New("a GGUF file is measured on a text: --data FILE")}
+		return usageError{errors.New("a GGUF file requires a text: set --data FILE")}
 	}
 	text, err := fsx.ReadFile(data, mostText)
 	if err != nil {
@@ -256,8 +216,7 @@ func (p *program) printMeasured(m measured) error {
 	return nil
 }
 
-// readText reads files one after the other, which must fit together into
-// mostText bytes; - is standard input.
+// readText concatenates files, mostText bytes at most; - is standard input.
 func (p *program) readText(files []string) (string, error) {
 	var b strings.Builder
 	for _, f := range files {
@@ -267,7 +226,7 @@ func (p *program) readText(files []string) (string, error) {
 		if f != "-" {
 			data, err = fsx.ReadFile(f, left)
 		} else if data, err = io.ReadAll(io.LimitReader(p.stdin, left+1)); err == nil && int64(len(data)) > left {
-			err = fmt.Errorf("standard input is %w: at most %s are read", fsx.ErrTooLarge, size(mostText))
+			err = fmt.Errorf("standard input is %w: the limit is %s", fsx.ErrTooLarge, size(mostText))
 		}
 		if err != nil {
 			return "", err

@@ -12,17 +12,14 @@ import (
 func (p *program) lockCommand() *cli.Command {
 	return &cli.Command{
 		Name: "lock", Usage: "pin the modules of a graph to exact bytes", ArgsUsage: "GRAPH",
-		Description: "Writes NAME.lock.yaml beside the graph and the build's rows of compat.csv. What is\n" +
-			"locked already stays as it is, unless --update names it.",
+		Description: "Writes NAME.lock.yaml next to the graph, and the rows of the build in compat.csv. Locked modules\n" +
+			"are kept unless --update names them.",
 		Flags: append(append([]cli.Flag{
 			p.jsonFlag(),
 			&cli.StringSliceFlag{Name: "update", Usage: "look for a newer version of `NAME` (* for all)"},
 			&cli.BoolFlag{Name: "check", Usage: "write nothing; fail if the lock is out of date"},
 		}, resolveFlags()...), claimFlags()...),
 		Action: func(c *cli.Context) error {
-			if err := wantArgs(c, 1, 1); err != nil {
-				return err
-			}
 			opt := workspace.LockOptions{ResolveOptions: resolveOptions(c), Check: c.Bool("check")}
 			return p.inWorkspace(workspaceOptions(c, c.Args().First()), func(w *workspace.Workspace) error {
 				return p.lock(c.Context, w, c.Args().First(), opt)

@@ -16,19 +16,17 @@ import (
 
 func (p *program) loginCommand() *cli.Command {
 	return &cli.Command{
-		Name: "login", Usage: "keep the login of a registry, where docker keeps its own", ArgsUsage: "HOST",
-		Description: "The login is tried first. It is kept by docker's credential helper, or in docker's\nconfig.json, which docker, oras and cosign read as well.",
+		Name: "login", Usage: "log in to a registry (shares Docker's credentials)", ArgsUsage: "HOST",
+		Description: "The login is tried first, then stored by Docker's credential helper or in Docker's config.json,\n" +
+			"which docker, oras and cosign read as well.",
 		Flags: []cli.Flag{
 			p.jsonFlag(),
-			&cli.StringFlag{Name: "user", Aliases: []string{"u"}, Usage: "user name; without it the password is an identity token"},
+			&cli.StringFlag{Name: "user", Aliases: []string{"u"}, Usage: "user name; without it, the password is an identity token"},
 			&cli.BoolFlag{Name: "password-stdin", Usage: "read the password from standard input"},
-			&cli.BoolFlag{Name: "plaintext", Usage: "keep the password readable where there is no credential helper"},
-			&cli.StringSliceFlag{Name: "plain-http", Usage: "speak HTTP without TLS to `HOST[:PORT]` (loopback needs no flag)"},
+			&cli.BoolFlag{Name: "plaintext", Usage: "store the password in plain text if there is no credential helper"},
+			&cli.StringSliceFlag{Name: "plain-http", Usage: "use HTTP without TLS for `HOST[:PORT]` (not needed on loopback)"},
 		},
 		Action: func(c *cli.Context) error {
-			if err := wantArgs(c, 1, 1); err != nil {
-				return err
-			}
 			opt := remote.LoginOptions{Host: c.Args().First(), User: c.String("user"), Plaintext: c.Bool("plaintext")}
 			var err error
 			if opt.Password, err = p.secret(opt.User, c.Bool("password-stdin")); err != nil {
@@ -41,7 +39,7 @@ func (p *program) loginCommand() *cli.Command {
 			defer client.Close()
 			err = client.Login(c.Context, opt)
 			if errors.Is(err, remote.ErrPlaintext) {
-				return hinted{err, "set up a docker credential helper, or say --plaintext"}
+				return hinted{err, "set up a Docker credential helper, or use --plaintext"}
 			}
 			if err != nil {
 				return err
@@ -57,12 +55,9 @@ func (p *program) loginCommand() *cli.Command {
 
 func (p *program) logoutCommand() *cli.Command {
 	return &cli.Command{
-		Name: "logout", Usage: "forget the login of a registry", ArgsUsage: "HOST",
+		Name: "logout", Usage: "remove the login of a registry", ArgsUsage: "HOST",
 		Flags: []cli.Flag{p.jsonFlag()},
 		Action: func(c *cli.Context) error {
-			if err := wantArgs(c, 1, 1); err != nil {
-				return err
-			}
 			if err := remote.Logout(c.Context, c.Args().First()); err != nil || !p.json {
 				return err
 			}
@@ -71,10 +66,10 @@ func (p *program) logoutCommand() *cli.Command {
 	}
 }
 
-// maxPassword bounds what is read as a password, in bytes.
+// maxPassword is the size limit of a password, in bytes.
 const maxPassword = 64 << 10
 
-// secret asks on the terminal, or reads standard input.
+// secret reads the password from the terminal or from standard input.
 func (p *program) secret(user string, stdin bool) (string, error) {
 	if stdin {
 		line, err := bufio.NewReader(io.LimitReader(p.stdin, maxPassword)).ReadString('\n')
@@ -82,13 +77,13 @@ func (p *program) secret(user string, stdin bool) (string, error) {
 			return "", fmt.Errorf("reading the password: %w", err)
 		}
 		if line = strings.TrimRight(line, "\r\n"); line == "" {
-			return "", usageError{errors.New("standard input holds no password")}
+			return "", usageError{errors.New("missing password on standard input")}
 		}
 		return line, nil
 	}
 	f, ok := p.stdin.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
-		return "", usageError{hinted{errors.New("there is no terminal to ask for the password on"), "say --password-stdin"}}
+		return "", usageError{hinted{errors.New("a password is required, and standard input is not a terminal"), "use --password-stdin"}}
 	}
 	what := "identity token"
 	if user != "" {

@@ -1,10 +1,9 @@
-// Command mm validates, composes, signs, ships and runs modular multimodal
-// models.
+// Command mm validates, composes, signs, ships and runs modular multimodal models.
 //
-// This file is the map of the program: every command, and where each is made.
-// A command lives in a file of its own, fills the Options of the library that
-// does the work and prints what comes back. Results go to stdout, messages to
-// stderr. The exit codes are in exit.go.
+// This file shows the structure of the program: every command and its wiring. A
+// command is defined in its own file, fills the options of the library that does
+// the work, and prints the result. Results go to stdout, messages to stderr. The
+// exit codes are in exit.go.
 package main
 
 import (
@@ -47,29 +46,29 @@ import (
 	"mm-abi.org/mm/workspace"
 )
 
-// unreleased is the version of a program that no release made.
+// unreleased is the version of a program built outside a release.
 const unreleased = "0.1.0-dev"
 
 // version is the release, set by the linker.
 var version = unreleased
 
 func main() {
-	if len(os.Args) == 2 && os.Args[1] == process.Command { // started by mm, to become a skill's program
+	if len(os.Args) == 2 && os.Args[1] == process.Command { // started by mm as a skill's process
 		process.Inner()
 	}
-	// A library that reads FLAC notes there what nobody here can act on.
+	// The FLAC library logs messages that users cannot act on.
 	log.SetOutput(io.Discard)
 	if os.Getenv("MM_TEST_ONE_THREAD") != "" { // scripts/faults.sh counts system calls of one thread
 		runtime.LockOSThread()
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends at once
+	context.AfterFunc(ctx, stop) // a second signal kills the process
 	code := run(ctx, os.Args, os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }
 
-// run is the program without the process around it.
+// run runs the program without its process.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	out := &results{Writer: stdout}
 	p := &program{stdin: stdin, stdout: out, stderr: stderr, engines: engines(), revision: revision()}
@@ -78,13 +77,14 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if err == nil {
 		err = out.err
 	}
-	if p.skilled != nil {
-		err = cmp.Or(err, p.skilled.Close())
+	if p.skillCloser != nil {
+		err = cmp.Or(err, p.skillCloser.Close())
 	}
 	return p.exit(err)
 }
 
-// wrongLevel is the usage error of an MM_CPU that this machine does not have.
+// wrongLevel returns the usage error of an MM_CPU that this machine does not
+// support.
 func wrongLevel(err error) error {
 	if err == nil {
 		return nil
@@ -92,7 +92,7 @@ func wrongLevel(err error) error {
 	return usageError{err}
 }
 
-// engines lists the engines, the preferred one first.
+// engines lists the engines in the order of preference.
 func engines() []runtimes.Engine {
 	return []runtimes.Engine{
 		corellm.Engine{},
@@ -103,14 +103,15 @@ func engines() []runtimes.Engine {
 	}
 }
 
-// executors are what runs skills, by the key of a manifest's runtime. Compiled
-// code is kept in the home. The closer is for when none of their guests is left.
+// executors returns the executors of skills by the runtime key of a manifest.
+// Compiled code is cached in the home. The closer must be closed after the last
+// guest.
 func executors(ctx context.Context, w *workspace.Workspace) (map[string]sandbox.Executor, io.Closer, error) {
 	modules, err := wasm.New(ctx, wasm.Options{Cache: w.SkillDir(), Fetcher: &wasm.HTTPClient{}})
 	if err != nil {
 		return nil, nil, err
 	}
-	// The interpreter is found in the home, whatever is worked on.
+	// The interpreter is read from the user's home, not from the current project.
 	interpreter := func(context.Context) ([]byte, error) { return w.Blob(python.Digest, sandbox.MaxCode) }
 	scripts := python.New(python.Options{Interpreter: interpreter, Engine: modules, Fallback: starlark.Executor{}})
 	programs := process.New()
@@ -125,7 +126,7 @@ func executors(ctx context.Context, w *workspace.Workspace) (map[string]sandbox.
 	}, closers{scripts, modules}, nil
 }
 
-// closers are closed in their order.
+// closers are closed in order.
 type closers []io.Closer
 
 // Close implements io.Closer.
@@ -137,7 +138,7 @@ func (c closers) Close() error {
 	return all
 }
 
-// exporters lists the formats that assemble writes.
+// exporters lists the exporters of assemble.
 func exporters() []assemble.Exporter {
 	return []assemble.Exporter{
 		quantize.Exporter{},
@@ -147,8 +148,7 @@ func exporters() []assemble.Exporter {
 	}
 }
 
-// program is what every command shares: the streams, and the flags that hold
-// for all of them.
+// program holds the streams and the flags that all commands share.
 type program struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
@@ -156,9 +156,9 @@ type program struct {
 	quiet          bool
 	engines        []runtimes.Engine      // in the order of preference
 	revision       func() (string, error) // of the program
-	said           []talk.Part            // by the flags of a request, in their order
-	skills         skills.Options         // of builds that have some
-	skilled        io.Closer              // what runs them; nil: nothing yet
+	inputs         []talk.Part            // from the flags of mm run, in their order
+	skills         skills.Options         // shared by all builds
+	skillCloser    io.Closer              // closes their executors; nil: none yet
 }
 
 func (p *program) app() *cli.App {
@@ -172,7 +172,7 @@ func (p *program) app() *cli.App {
 		Writer:                    p.stdout,
 		ErrWriter:                 p.stderr,
 		ExitErrHandler:            func(*cli.Context, error) {},
-		OnUsageError:              func(_ *cli.Context, err error, _ bool) error { return usageError{withNearest(err, nil)} },
+		OnUsageError:              func(_ *cli.Context, err error, _ bool) error { return usageError{flagError(err, nil)} },
 		Action:                    noCommand("", nil),
 		EnableBashCompletion:      true,
 		Flags:                     []cli.Flag{cli.HelpFlag}, // the library's own goes with its help command

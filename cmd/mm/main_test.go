@@ -64,7 +64,7 @@ func TestScripts(t *testing.T) {
 
 			"picture":     picture,
 			"transformer": transformer,
-			"media":       media,
+			"media":       writeMedia,
 			"qnn":         qnnCommand,
 			"phone":       phoneCommand,
 		},

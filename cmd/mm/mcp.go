@@ -12,6 +12,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"mm-abi.org/mm/registry/server"
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/serve/mcp"
 	"mm-abi.org/mm/workspace"
@@ -19,27 +20,24 @@ import (
 
 func (p *program) mcpCommand() *cli.Command {
 	return &cli.Command{
-		Name: "mcp", Usage: "serve validate, assemble, infer and the skills of a build to coding agents (MCP)", ArgsUsage: "[REF|DIR|GRAPH]",
-		Description: "Speaks the Model Context Protocol on standard input and output, or with --http over\n" +
-			"streamable HTTP. With an argument, infer asks that build where a call names no other, and\n" +
-			"its skills are tools. Paths of calls are below --root; nothing is signed or pushed.\n\n" +
-			"HTTP is for this machine alone unless --http says otherwise: then clients must bear the\n" +
-			"token in MM_MCP_TOKEN. Web pages are refused but for those of --origin.",
+		Name: "mcp", Usage: "serve validate, assemble, infer and the skills of a build to agents (MCP)", ArgsUsage: "[REF|DIR|GRAPH]",
+		Description: "Serves the Model Context Protocol on standard input and output, or with --http over streamable\n" +
+			"HTTP. The argument is the default build of infer; its skills become tools. Paths in calls are\n" +
+			"relative to --root and must stay below it. Nothing is signed or pushed.\n\n" +
+			"HTTP is limited to this machine unless --http names another address. Clients must then send the\n" +
+			"token in MM_MCP_TOKEN. Requests from web pages are refused unless --origin allows them.",
 		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "root", Value: ".", Usage: "`FOLDER` that the paths of calls are below"},
+			&cli.StringFlag{Name: "root", Value: ".", Usage: "root `FOLDER` of the paths in calls"},
 			&cli.StringFlag{Name: "http", Usage: "serve over HTTP at `HOST:PORT`, such as 127.0.0.1:7700"},
-			&cli.StringSliceFlag{Name: "origin", Usage: "let web pages of this `ORIGIN` in, such as https://ide.example"},
-			&cli.BoolFlag{Name: "online", Usage: "let calls name artifacts at registries"},
-			&cli.StringFlag{Name: "target", Usage: "which target of a multi-target build"},
-			&cli.IntFlag{Name: "threads", Usage: "threads of the engine (default: the physical cores at hand)"},
+			&cli.StringSliceFlag{Name: "origin", Usage: "allow web pages of `ORIGIN`, such as https://ide.example"},
+			&cli.BoolFlag{Name: "online", Usage: "allow calls to name artifacts at registries"},
+			&cli.StringFlag{Name: "target", Usage: "target of a multi-target build"},
+			&cli.IntFlag{Name: "threads", Usage: "threads of the engine (default: the available physical cores)"},
 			&cli.StringSliceFlag{Name: "backend", Usage: "engine for the core, or PART=`NAME` for a part of the graph (repeatable; mm doctor lists engines)"},
 		}, claimFlags()...),
 		Action: func(c *cli.Context) error {
-			if err := wantArgs(c, 0, 1); err != nil {
-				return err
-			}
 			if len(c.StringSlice("origin")) > 0 && c.String("http") == "" {
-				return usageError{errors.New("--origin is for --http")}
+				return usageError{errors.New("--origin requires --http")}
 			}
 			opt, err := p.agentOptions(c)
 			if err != nil {
@@ -50,7 +48,7 @@ func (p *program) mcpCommand() *cli.Command {
 	}
 }
 
-// agentOptions reads what is served, and how, from the flags.
+// agentOptions reads the options of the server from the flags.
 func (p *program) agentOptions(c *cli.Context) (mcp.Options, error) {
 	run, err := p.runOptions(c)
 	if err != nil {
@@ -62,7 +60,7 @@ func (p *program) agentOptions(c *cli.Context) (mcp.Options, error) {
 	return mcp.Options{
 		Root: c.String("root"), Version: built().Version, Build: c.Args().First(), Target: c.String("target"),
 		Workspace: w, Resolve: workspace.ResolveOptions{Claim: claimOptions(c)}, Exporters: exporters(), Runner: run,
-		Called: func(ctx context.Context, w *workspace.Workspace, c runner.CallRecord) { w.Record(ctx, entry(c)) },
+		Called: func(ctx context.Context, w *workspace.Workspace, c runner.CallRecord) { w.Record(ctx, c.AuditEntry()) },
 	}, nil
 }
 
@@ -94,32 +92,12 @@ func (p *program) serveAgents(ctx context.Context, opt mcp.Options, addr string,
 	if _, err := fmt.Fprintf(p.stdout, "http://%s\n", l.Addr()); err != nil {
 		return errors.Join(err, l.Close())
 	}
-	return serveUntil(ctx, &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}, l)
+	hs := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
+	return server.Until(ctx, hs, time.Second, func() error { return hs.Serve(l) })
 }
 
-// writeNopCloser is standard output, which is not the client's to close.
+// writeNopCloser is standard output, which the server must not close.
 type writeNopCloser struct{ io.Writer }
 
 // Close implements io.Closer.
 func (writeNopCloser) Close() error { return nil }
-
-// serveUntil serves until the context ends; then calls under way are ended.
-func serveUntil(ctx context.Context, s *http.Server, l net.Listener) error {
-	failed := make(chan error, 1)
-	go func() { failed <- s.Serve(l) }()
-	select {
-	case err := <-failed:
-		return err
-	case <-ctx.Done():
-	}
-	grace, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-	defer stop()
-	err := s.Shutdown(grace)
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = s.Close() // a client that listens for ever
-	}
-	if serve := <-failed; !errors.Is(serve, http.ErrServerClosed) {
-		err = errors.Join(err, serve)
-	}
-	return err
-}

@@ -18,10 +18,10 @@ import (
 func (p *program) moduleCommand() *cli.Command {
 	dir := &cli.StringFlag{Name: "dir", Usage: "folder of the module (default: ./NAME)"}
 	return &cli.Command{
-		Name: "module", Usage: "make, import and pack modules",
+		Name: "module", Usage: "create, import and pack modules",
 		Subcommands: []*cli.Command{
 			{
-				Name: "new", Usage: "write a module folder with seeded, untrained weights", ArgsUsage: "TYPE NAME",
+				Name: "new", Usage: "create a module folder with random, untrained weights", ArgsUsage: "TYPE NAME",
 				Flags: []cli.Flag{
 					p.jsonFlag(), dir,
 					&cli.StringFlag{Name: "version", Value: "0.1.0", Usage: "SemVer of the module"},
@@ -29,13 +29,13 @@ func (p *program) moduleCommand() *cli.Command {
 					&cli.StringFlag{Name: "modality", Usage: "image, audio or video, for encoders, projectors and decoders"},
 					&cli.IntFlag{Name: "d-model", Usage: "width of the core's vectors (default: 256)"},
 					&cli.IntFlag{Name: "d-enc", Usage: "width of an encoder's tokens (default: 64)"},
-					&cli.IntFlag{Name: "t-cap", Usage: "most vectors of a projector (default: the modality's cap)"},
+					&cli.IntFlag{Name: "t-cap", Usage: "maximum number of vectors of a projector (default: the modality's cap)"},
 					&cli.StringFlag{Name: "license", Usage: "SPDX expression (default: Apache-2.0)"},
 				},
 				Action: p.moduleNew,
 			},
 			{
-				Name: "import", Usage: "make a module folder from another project's weights",
+				Name: "import", Usage: "convert a model of another project to a module folder",
 				Subcommands: []*cli.Command{{
 					Name: "llama2c", Usage: "a llama2.c checkpoint with its tokenizer.bin", ArgsUsage: "FILE",
 					Flags: []cli.Flag{
@@ -47,12 +47,12 @@ func (p *program) moduleCommand() *cli.Command {
 					},
 					Action: p.importLlama2C,
 				}, {
-					Name: "gguf", Usage: "a GGUF file (docs/MODELS.md tells which)", ArgsUsage: "FILE",
+					Name: "gguf", Usage: "a GGUF file (docs/MODELS.md lists the supported ones)", ArgsUsage: "FILE",
 					Flags: []cli.Flag{
 						p.jsonFlag(), dir,
 						&cli.StringFlag{Name: "name", Usage: "name of the module (default: the model's own)"},
 						&cli.StringFlag{Name: "version", Usage: "SemVer of the module", Required: true},
-						&cli.StringFlag{Name: "license", Usage: "SPDX expression of the weights (default: the file's own, if it is one)"},
+						&cli.StringFlag{Name: "license", Usage: "SPDX expression of the weights (default: the one in the file, if valid)"},
 					},
 					Action: p.importGGUF,
 				}, {
@@ -61,67 +61,64 @@ func (p *program) moduleCommand() *cli.Command {
 						p.jsonFlag(), dir,
 						&cli.StringFlag{Name: "name", Usage: "name of the module (default: the model's own)"},
 						&cli.StringFlag{Name: "version", Usage: "SemVer of the module", Required: true},
-						&cli.StringFlag{Name: "license", Usage: "SPDX expression of the weights (default: the card's own, if it is one)"},
-						&cli.StringSliceFlag{Name: "ignore", Usage: "pass over `KEY` of config.json although it is not known here"},
+						&cli.StringFlag{Name: "license", Usage: "SPDX expression of the weights (default: the one on the card, if valid)"},
+						&cli.StringSliceFlag{Name: "ignore", Usage: "ignore the unknown `KEY` of config.json"},
 					},
 					Action: p.importHF,
 				}, {
 					Name: "onnx", Usage: "an ONNX file: an encoder, a projector, a decoder", ArgsUsage: "FILE",
-					Description: "Ports come from the model. The blocks are YAML, as module.yaml holds them\n" +
-						"(docs/MODELS.md); what they name beside the model is copied by --with.",
+					Description: "Ports are read from the model. The blocks are YAML, as in module.yaml (docs/MODELS.md). --with\n" +
+						"copies further files that they name.",
 					Flags: []cli.Flag{
 						p.jsonFlag(), dir,
-						&cli.StringFlag{Name: "name", Usage: "name of the module (default: the file's)"},
+						&cli.StringFlag{Name: "name", Usage: "name of the module (default: the file name)"},
 						&cli.StringFlag{Name: "version", Usage: "SemVer of the module", Required: true},
 						&cli.StringFlag{Name: "license", Usage: "SPDX expression of the weights"},
 						&cli.StringFlag{Name: "type", Usage: "encoder, projector or decoder", Value: string(abi.Encoder)},
-						&cli.StringFlag{Name: "modality", Usage: "image, audio, video or text (default: audio where sounds are prepared, else image)"},
-						&cli.StringSliceFlag{Name: "preprocess", Usage: "`INPUT={…}`: how pictures or sounds become the input; the name may be left out where there is one"},
-						&cli.StringSliceFlag{Name: "state", Usage: "`INPUT=OUTPUT`: the output is the input's next value; or INPUT={from: OUTPUT, …}"},
-						&cli.StringSliceFlag{Name: "constant", Usage: "`INPUT=NUMBER`: the input is always this"},
-						&cli.StringSliceFlag{Name: "postprocess", Usage: "`OUTPUT={…}`: how the output is read"},
+						&cli.StringFlag{Name: "modality", Usage: "image, audio, video or text (default: audio if --preprocess prepares sounds, otherwise image)"},
+						&cli.StringSliceFlag{Name: "preprocess", Usage: "`INPUT={…}`: preprocessing of images or sounds; the name is optional if there is one input"},
+						&cli.StringSliceFlag{Name: "state", Usage: "`INPUT=OUTPUT`: the output becomes the next value of the input; or INPUT={from: OUTPUT, …}"},
+						&cli.StringSliceFlag{Name: "constant", Usage: "`INPUT=NUMBER`: constant input"},
+						&cli.StringSliceFlag{Name: "postprocess", Usage: "`OUTPUT={…}`: postprocessing of an output"},
 						&cli.StringSliceFlag{Name: "param", Usage: "`NAME=NUMBER` of params, such as d_model of a projector"},
-						&cli.StringSliceFlag{Name: "cap", Usage: "`NAME=NUMBER` of caps, such as window_ms, how much of a sound is heard at once"},
-						&cli.StringSliceFlag{Name: "with", Usage: "copy `FILE` beside the model, such as labels"},
+						&cli.StringSliceFlag{Name: "cap", Usage: "`NAME=NUMBER` of caps, such as window_ms, the length of a window of sound"},
+						&cli.StringSliceFlag{Name: "with", Usage: "copy `FILE` next to the model, such as labels"},
 					},
 					Action: p.importONNX,
 				}},
 			},
 			{
-				Name: "add", Usage: "put a module folder into the store as NAME:VERSION", ArgsUsage: "DIR",
-				Flags: []cli.Flag{p.jsonFlag(), forceFlag(), &cli.StringFlag{Name: "sign", Usage: "sign with the private key `FILE` (\"default\": the one of mm keys generate)"}},
+				Name: "add", Usage: "add a module folder to the store as NAME:VERSION", ArgsUsage: "DIR",
+				Flags: []cli.Flag{p.jsonFlag(), forceFlag(), &cli.StringFlag{Name: "sign", Usage: "sign with the private key `FILE` (\"default\": the key of mm keys generate)"}},
 				Action: func(c *cli.Context) error {
-					if err := wantArgs(c, 1, 1); err != nil {
-						return err
-					}
 					return p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error {
 						return p.moduleAdd(c.Context, w, c.Args().First(), c.String("sign"), c.Bool("force"))
 					})
 				},
 			},
 			{
-				Name: "check", Usage: "compare a module's manifest with its files", ArgsUsage: "DIR...",
+				Name: "check", Usage: "compare a module's manifest with its files", ArgsUsage: "DIR…",
 				Description: "Reads the ONNX or GGUF files and compares ports, dimensions, vocabulary, special\n" +
-					"tokens, sizes and digests with module.yaml. No graph and no core is needed.",
+					"tokens, sizes and digests with module.yaml. Neither a graph nor a core is required.",
 				Flags:  []cli.Flag{p.jsonFlag()},
 				Action: p.moduleCheck,
 			},
 			{
-				Name: "pack", Usage: "make a module folder from a checkpoint of mm train", ArgsUsage: "CHECKPOINT",
+				Name: "pack", Usage: "create a module folder from a checkpoint of mm train", ArgsUsage: "CHECKPOINT",
 				Flags: []cli.Flag{
 					p.jsonFlag(), dir,
 					&cli.StringFlag{Name: "name", Usage: "name of the module", Value: "core-llm"},
 					&cli.StringFlag{Name: "version", Usage: "SemVer of the module", Required: true},
 					&cli.StringFlag{Name: "license", Usage: "SPDX expression of the weights", Required: true},
 					&cli.StringFlag{Name: "quant", Value: "fp16", Usage: "precision of the weights: fp32, fp16, bf16, int8, int4"},
-					&cli.StringFlag{Name: "recipe", Usage: "the training configuration, copied beside the weights"},
-					&cli.StringFlag{Name: "draft", Usage: "make a draft core for the core `REF`"},
-					&cli.StringFlag{Name: "about", Usage: "text of `FILE` begins the card"},
-					&cli.StringFlag{Name: "part", Usage: "of a training stage: the encoder, projector, adapter or decoder"},
-					&cli.StringFlag{Name: "modality", Usage: "with --part: whose encoder or projector (default: the only one)"},
-					&cli.StringFlag{Name: "base", Usage: "with --part adapter: the core `REF` that it is for"},
-					&cli.StringFlag{Name: "data", Usage: "with --part: folder that the recipe's paths are relative to (default: where it lay)"},
-					&cli.StringSliceFlag{Name: "with", Usage: "with --part: copy `FILE` beside the weights, such as a sound for a golden prompt (repeatable)"},
+					&cli.StringFlag{Name: "recipe", Usage: "training configuration, copied next to the weights"},
+					&cli.StringFlag{Name: "draft", Usage: "create a draft core for the core `REF`"},
+					&cli.StringFlag{Name: "about", Usage: "start the card with the text of `FILE`"},
+					&cli.StringFlag{Name: "part", Usage: "part of a training stage: encoder, projector, adapter or decoder"},
+					&cli.StringFlag{Name: "modality", Usage: "with --part: modality of the encoder or projector (default: the only one)"},
+					&cli.StringFlag{Name: "base", Usage: "with --part adapter: core `REF` of the adapter"},
+					&cli.StringFlag{Name: "data", Usage: "with --part: folder that the paths of the recipe are relative to (default: the original one)"},
+					&cli.StringSliceFlag{Name: "with", Usage: "with --part: copy `FILE` next to the weights, such as a sound for a golden prompt"},
 				},
 				Action: p.modulePack,
 			},
@@ -130,9 +127,6 @@ func (p *program) moduleCommand() *cli.Command {
 }
 
 func (p *program) moduleNew(c *cli.Context) error {
-	if err := wantArgs(c, 2, 2); err != nil {
-		return err
-	}
 	opt := seed.Options{
 		Type: abi.ModuleType(c.Args().Get(0)), Name: c.Args().Get(1), Version: c.String("version"), Modality: abi.Modality(c.String("modality")),
 		Seed: c.Uint64("seed"), DModel: c.Int("d-model"), DEnc: c.Int("d-enc"), TCap: c.Int("t-cap"), License: c.String("license"),
@@ -154,8 +148,8 @@ func (p *program) moduleNew(c *cli.Context) error {
 	return p.newModule(dir)
 }
 
-// newModule reads back what was written, so that a fault shows here and not at
-// its first use.
+// newModule reads a new module back, so that faults show now rather than at the
+// first use.
 func (p *program) newModule(dir string) error {
 	m, list := modules.Load(dir)
 	if m == nil || list.Failed() {
@@ -167,7 +161,7 @@ func (p *program) newModule(dir string) error {
 			Version     string         `json:"version"`
 			Type        abi.ModuleType `json:"type"`
 			Dir         string         `json:"dir"`
-			Diagnostics diag.List      `json:"diagnostics,omitempty"` // what did not stop it
+			Diagnostics diag.List      `json:"diagnostics,omitempty"` // warnings
 		}{m.Name, m.Version, m.Type, dir, list})
 	}
 	if err := p.tell(p.stderr, list); err != nil {
@@ -177,11 +171,8 @@ func (p *program) newModule(dir string) error {
 	return err
 }
 
-// moduleCheck reports every fault of every module that is named.
+// moduleCheck reports every fault of every module.
 func (p *program) moduleCheck(c *cli.Context) error {
-	if err := wantArgs(c, 1, -1); err != nil {
-		return err
-	}
 	var list diag.List
 	for _, dir := range c.Args().Slice() {
 		_, faults := moduleinspect.Module(c.Context, dir)
@@ -197,7 +188,7 @@ func (p *program) moduleCheck(c *cli.Context) error {
 	if err := list.Err(); err != nil {
 		return reported{err}
 	}
-	p.say("%s checked: the files are what the manifests say", count(c.NArg(), "module"))
+	p.say("%s checked: files match the manifests", count(c.NArg(), "module"))
 	return nil
 }
 

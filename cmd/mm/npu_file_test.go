@@ -15,6 +15,7 @@ import (
 	"mm-abi.org/mm/internal/testfiles"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/runtimes/native/nativetest"
+	"mm-abi.org/mm/runtimes/part"
 )
 
 // ranFile is what mm run wrote of the output of a file that was given an array.
@@ -22,7 +23,7 @@ func ranFile(t *testing.T, file, input string, more ...string) []float32 {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "out.npy")
 	stdout, stderr, code := mm(t, append([]string{"run", file, "--input", input, "--output", out, "--json"}, more...)...)
-	var got struct{ Parts []functionAnswer }
+	var got struct{ Parts []part.Report }
 	if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != exitOK {
 		t.Fatalf("%s: exit %d: %s%v", file, code, stderr, err)
 	}
@@ -178,7 +179,7 @@ func TestRunVersions(t *testing.T) {
 	file := filepath.Join(samples, "fc_add_relu.sm8650.q2.47.bin")
 	for backend, want := range map[string]string{"qnn": "v2.51.", "qnn@2.51": "v2.51.", "qnn@2.47": "v2.47."} {
 		stdout, stderr, code := mm(t, "run", file, "--input", "x.npy", "--backend", backend, "--json")
-		var got struct{ Parts []functionAnswer }
+		var got struct{ Parts []part.Report }
 		if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != exitOK {
 			t.Fatalf("%s: exit %d: %s%v", backend, code, stderr, err)
 		}

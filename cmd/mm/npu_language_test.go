@@ -9,6 +9,7 @@ import (
 
 	"mm-abi.org/mm/internal/testfiles"
 	"mm-abi.org/mm/runtimes/native/nativetest"
+	"mm-abi.org/mm/runtimes/runner"
 )
 
 // A language model that is compiled by mm qnn compile tells by mm run what the
@@ -37,9 +38,9 @@ func TestNPULanguage(t *testing.T) {
 	if r := made.Record; !r.Simulated || r.Cosine < 0.999 {
 		t.Errorf("%+v", r)
 	}
-	tell := func(backend string) ran {
+	tell := func(backend string) runner.Report {
 		stdout := must(t, "run", gguf, "Once upon a time", "--backend", backend, "--max-tokens", "31", "--temperature", "0", "--trace", "--json")
-		var got ran
+		var got runner.Report
 		if err := json.Unmarshal([]byte(stdout), &got); err != nil {
 			t.Fatal(err)
 		}

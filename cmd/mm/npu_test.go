@@ -16,6 +16,7 @@ import (
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/server"
 	"mm-abi.org/mm/runtimes/native/nativetest"
+	"mm-abi.org/mm/runtimes/runner"
 )
 
 // npuParts are the modules of p-lite that a chart goes through before the core.
@@ -25,14 +26,14 @@ var npuParts = []string{"vision-enc", "vision-proj"}
 type question struct{ picture, text string }
 
 // ask has a build answer, its parts on the backends that are named.
-func (c question) ask(t *testing.T, ref string, backends ...string) ran {
+func (c question) ask(t *testing.T, ref string, backends ...string) runner.Report {
 	t.Helper()
 	args := []string{"run", ref, "--prompt", c.text, "--image", c.picture, "--max-tokens", "4", "--temperature", "0", "--trace", "--json"}
 	for _, b := range backends {
 		args = append(args, "--backend", b)
 	}
 	stdout, stderr, code := mm(t, args...)
-	var got ran
+	var got runner.Report
 	if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != exitOK {
 		t.Fatalf("mm %v: exit %d: %s%v", args, code, stderr, err)
 	}
@@ -121,7 +122,7 @@ func npuRegistry(t *testing.T, repo, dist, key, libs string) {
 
 // npuSteps looks whether each part ran where it was to: on the engine onnx, and
 // in emulation on the very contexts that were compiled.
-func npuSteps(t *testing.T, dist string, want, got ran) {
+func npuSteps(t *testing.T, dist string, want, got runner.Report) {
 	t.Helper()
 	emulated := 0
 	for _, s := range want.Trace {

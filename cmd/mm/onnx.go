@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
+	"mm-abi.org/mm/internal/bytesize"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules/modelfile"
 	"mm-abi.org/mm/onnx"
@@ -21,49 +19,55 @@ import (
 
 func (p *program) onnxCommand() *cli.Command {
 	out := &cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "`FILE` to write", Required: true}
-	force := &cli.BoolFlag{Name: "force", Aliases: []string{"f"}, Usage: "replace the file of --out if there is one, the one that is read too"}
+	force := &cli.BoolFlag{Name: "force", Aliases: []string{"f"}, Usage: "replace the file of --out if it exists, even if it is the input"}
 	return &cli.Command{
-		Name: "onnx", Usage: "check, cut, strip and quantise ONNX files",
+		Name: "onnx", Usage: "check, cut, strip and quantize ONNX files",
 		Subcommands: []*cli.Command{
 			{
-				Name: "check", Usage: "tell every fault of an ONNX file", ArgsUsage: "FILE",
-				Description: "External data is checked too. Exit code 3 with a fault. mm inspect FILE.onnx shows what the\nfile is made of.",
+				Name: "check", Usage: "report every fault of an ONNX file", ArgsUsage: "FILE",
+				Description: "External data is checked too. Exit code 3 if there is a fault. mm inspect FILE.onnx shows the\n" +
+					"contents of the file.",
 				Flags: []cli.Flag{
 					p.jsonFlag(),
-					&cli.StringFlag{Name: "engine", Usage: "and what would not run: core (our own) or onnxruntime"},
-					&cli.BoolFlag{Name: "npu", Usage: "for an accelerator, which has no control flow"},
-					&cli.StringSliceFlag{Name: "domain", Usage: "operator `DOMAIN` that is allowed besides the known ones (repeatable)"},
-					&cli.StringFlag{Name: "max-size", Usage: "most bytes of the file with its external data, such as 512MiB"},
+					&cli.StringFlag{Name: "engine", Usage: "also report what would not run on the engine: core (mm's own) or onnxruntime"},
+					&cli.BoolFlag{Name: "npu", Usage: "check for an accelerator without control flow"},
+					&cli.StringSliceFlag{Name: "domain", Usage: "allow operators of `DOMAIN`, in addition to the known ones"},
+					&cli.StringFlag{Name: "max-size", Usage: "size limit of the file with its external data, such as 512MiB"},
 				},
 				Action: p.onnxCheck,
 			}, {
-				Name: "cut", Usage: "take a part of a model out, such as the encoder of a classifier", ArgsUsage: "FILE",
-				Description: "The part goes back from each --to to the model's inputs, or to each --from, which becomes an\ninput. A type is given where the model says none: --from x=float32[1,T,120]. --rows makes [N, T, C]\nof features [N, C, …], which is what a projector takes.",
+				Name: "cut", Usage: "extract a part of a model, such as the encoder of a classifier", ArgsUsage: "FILE",
+				Description: "The part extends from each --to back to the model's inputs, or to each --from, which becomes an\n" +
+					"input. A type is required if the model declares none: --from x=float32[1,T,120]. --rows reshapes\n" +
+					"features [N, C, …] to [N, T, C], the input of a projector.",
 				Flags: []cli.Flag{
 					p.jsonFlag(),
 					&cli.StringSliceFlag{Name: "to", Usage: "`TENSOR` that becomes an output (repeatable)"},
 					&cli.StringSliceFlag{Name: "from", Usage: "`TENSOR` that becomes an input (repeatable)"},
-					&cli.StringFlag{Name: "rows", Usage: "make rows of channels of the features, called `NAME`"}, out, force,
+					&cli.StringFlag{Name: "rows", Usage: "reshape the features to rows of channels, in an output `NAME`"}, out, force,
 				},
 				Action: p.onnxCut,
 			}, {
-				Name: "strip", Usage: "take out what no run needs", ArgsUsage: "FILE",
-				Description: "Texts, metadata, unused weights, nodes, opsets and functions, descriptions of intermediate\nresults, training graphs.",
-				Flags:       []cli.Flag{p.jsonFlag(), &cli.BoolFlag{Name: "keep-metadata", Usage: "some programs read parameters there"}, &cli.BoolFlag{Name: "keep-docs", Usage: "keep texts for people"}, out, force},
-				Action:      p.onnxStrip,
+				Name: "strip", Usage: "remove everything that inference does not need", ArgsUsage: "FILE",
+				Description: "Removes doc strings, metadata, unused weights, nodes, opsets and functions, descriptions of\n" +
+					"intermediate results, and training graphs.",
+				Flags:  []cli.Flag{p.jsonFlag(), &cli.BoolFlag{Name: "keep-metadata", Usage: "keep the metadata, where some programs store parameters"}, &cli.BoolFlag{Name: "keep-docs", Usage: "keep doc strings"}, out, force},
+				Action: p.onnxStrip,
 			}, {
-				Name: "quant", Usage: "make the weights of MatMul, Gemm and Conv 8-bit integers", ArgsUsage: "FILE",
-				Description: "The file gets smaller; engines make floats of the weights as they load them. With --golden our\nown engine measures the drift on --input or on seeded noise, and beyond --max-drift nothing is\nwritten. Drift is 1 less the cosine of the worst output.",
+				Name: "quant", Usage: "quantize the weights of MatMul, Gemm and Conv to 8-bit integers", ArgsUsage: "FILE",
+				Description: "The file gets smaller; engines dequantize the weights when they load them. --golden measures the\n" +
+					"drift with mm's own engine on --input or on seeded noise; if it exceeds --max-drift, nothing is\n" +
+					"written. Drift is 1 minus the cosine of the worst output.",
 				Flags: []cli.Flag{
 					p.jsonFlag(),
 					&cli.BoolFlag{Name: "golden", Usage: "measure the drift"},
-					&cli.StringSliceFlag{Name: "input", Usage: "`NAME=FILE.npy` to measure on (repeatable)"},
-					&cli.StringSliceFlag{Name: "shape", Usage: "`NAME=1x3x48x320` of noise for an input that the model leaves open (repeatable)"},
-					&cli.IntFlag{Name: "samples", Value: 4, Usage: "sets of noise"},
-					&cli.Uint64Flag{Name: "seed", Usage: "of the noise"},
-					&cli.Float64Flag{Name: "max-drift", Value: 0.02, Usage: "most drift; 0 is any"},
-					&cli.StringSliceFlag{Name: "keep", Usage: "`WEIGHT` that stays as it is (repeatable)"},
-					&cli.Int64Flag{Name: "min-elements", Value: 1024, Usage: "weights below that stay"}, out, force,
+					&cli.StringSliceFlag{Name: "input", Usage: "`NAME=FILE.npy` to measure on"},
+					&cli.StringSliceFlag{Name: "shape", Usage: "`NAME=1x3x48x320` of the noise for an input with a dynamic shape"},
+					&cli.IntFlag{Name: "samples", Value: 4, Usage: "number of sets of noise"},
+					&cli.Uint64Flag{Name: "seed", Usage: "seed of the noise"},
+					&cli.Float64Flag{Name: "max-drift", Value: 0.02, Usage: "maximum drift; 0 disables the limit"},
+					&cli.StringSliceFlag{Name: "keep", Usage: "`WEIGHT` that is not quantized"},
+					&cli.Int64Flag{Name: "min-elements", Value: 1024, Usage: "smallest weight that is quantized"}, out, force,
 				},
 				Action: p.onnxQuant,
 			},
@@ -74,9 +78,9 @@ func (p *program) onnxCommand() *cli.Command {
 func (p *program) onnxCheck(c *cli.Context) error {
 	engine := c.String("engine")
 	if !slices.Contains([]string{"", "core", "onnxruntime"}, engine) {
-		return usageError{fmt.Errorf("--engine %s: core or onnxruntime", engine)}
+		return usageError{fmt.Errorf("--engine %s: want core or onnxruntime", engine)}
 	}
-	most, err := bytesOf(c.String("max-size"))
+	most, err := bytesize.Parse(c.String("max-size"))
 	if err != nil {
 		return usageError{fmt.Errorf("--max-size: %w", err)}
 	}
@@ -101,8 +105,8 @@ func (p *program) onnxCheck(c *cli.Context) error {
 	return nil
 }
 
-// opens has an engine open a checked file. An engine that is not here has no
-// say, and a note tells so.
+// opens opens a checked file with an engine. If the engine is not installed, the
+// list gets a note.
 func (p *program) opens(ctx context.Context, name, path string, list *diag.List) error {
 	b, err := modelfile.Bundle(path)
 	if err != nil {
@@ -110,7 +114,7 @@ func (p *program) opens(ctx context.Context, name, path string, list *diag.List)
 	}
 	e, err := runtimes.Select(ctx, p.engines, name, b.Part)
 	if err != nil {
-		list.Note(diag.NoBackend, diag.Pos{File: path}, "checked by rules alone: "+err.Error(), "mm runtime install "+name)
+		list.Note(diag.NoBackend, diag.Pos{File: path}, "checked by rules only: "+err.Error(), "mm runtime install "+name)
 		return nil
 	}
 	m, err := e.Open(ctx, b, runtimes.Limits{Threads: 1})
@@ -121,81 +125,27 @@ func (p *program) opens(ctx context.Context, name, path string, list *diag.List)
 	return m.Close()
 }
 
-// rewritten is what mm onnx cut and strip print.
-type rewritten struct {
-	File       string           `json:"file"`
-	Bytes      int64            `json:"bytes"`
-	Before     int64            `json:"before"` // bytes of the file that was read, with its external data
-	Nodes      int              `json:"nodes"`
-	Parameters int64            `json:"parameters"`
-	Inputs     []string         `json:"inputs"`
-	Outputs    []string         `json:"outputs"`
-	Quantised  *quantisedReport `json:"quantised,omitempty"`
-}
-
-// quantisedReport is what mm onnx quant prints besides.
-type quantisedReport struct {
-	Weights int           `json:"weights"`
-	Before  int64         `json:"before"` // bytes of those weights
-	After   int64         `json:"after"`
-	Outputs []driftReport `json:"outputs"`
-}
-
-type driftReport struct {
-	Name   string  `json:"name"`
-	Cosine float64 `json:"cosine"`
-	MaxAbs float64 `json:"max_abs"`
-	Agree  int     `json:"agree"`
-	Rows   int     `json:"rows"`
-}
-
-// rewrite opens a model, has it changed, and writes and tells what came out.
-func (p *program) rewrite(path, out string, force bool, change func(*onnx.Model) (*onnx.Model, *quantisedReport, error)) (err error) {
-	if in, err := os.Stat(path); err != nil {
-		return err
-	} else if there, err := os.Stat(out); err == nil && os.SameFile(in, there) && !force {
-		return hinted{fmt.Errorf("%s is the file that is read", out), "write another one, or replace it with --force"}
-	}
-	m, err := modelfile.Open(path, modelfile.Options{})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, m.Close()) }()
-	changed, q, err := change(m)
-	if err != nil {
-		return err
-	}
-	n, err := modelfile.Write(out, changed, force)
-	if errors.Is(err, modelfile.ErrExists) {
+// rewrite changes a model and prints the result.
+func (p *program) rewrite(path, out string, force bool, change func(*onnx.Model) (*onnx.Model, *modelfile.QuantReport, error)) error {
+	r, err := modelfile.Rewrite(path, out, force, change)
+	switch {
+	case errors.Is(err, modelfile.ErrSameFile):
+		return hinted{err, "write another file, or replace it with --force"}
+	case errors.Is(err, modelfile.ErrExists):
 		return hinted{err, "--force replaces it"}
-	}
-	if err != nil {
+	case err != nil:
 		return err
 	}
-	_, beside := m.Attached()
-	r := rewritten{File: out, Bytes: n, Before: m.Size() + beside, Nodes: len(changed.Graph.Nodes), Parameters: changed.Parameters(), Inputs: named(changed.Inputs()), Outputs: named(changed.Graph.Outputs), Quantised: q}
-	return p.printRewritten(r)
-}
-
-func named(values []onnx.Value) []string {
-	out := []string{}
-	for _, v := range values {
-		out = append(out, v.Name)
-	}
-	return out
-}
-
-func (p *program) printRewritten(r rewritten) error {
 	if p.json {
 		return p.printJSON(r)
 	}
 	if q := r.Quantised; q != nil {
-		p.say("%d weights, %s before, %s now", q.Weights, size(q.Before), size(q.After))
+		p.say("%d weights, %s before, %s after", q.Weights, size(q.Before), size(q.After))
 		for _, o := range q.Outputs {
 			p.say("%s: cosine %.6f, largest error %.4g, %d of %d rows agree", o.Name, o.Cosine, o.MaxAbs, o.Agree, o.Rows)
 		}
 	}
-	_, err := fmt.Fprintf(p.stdout, "%s: %s (%s before), %d nodes, %d parameters, %s -> %s\n", r.File, size(r.Bytes), size(r.Before), r.Nodes, r.Parameters,
+	_, err = fmt.Fprintf(p.stdout, "%s: %s (%s before), %d nodes, %d parameters, %s -> %s\n", r.File, size(r.Bytes), size(r.Before), r.Nodes, r.Parameters,
 		diag.Printable(strings.Join(r.Inputs, ", ")), diag.Printable(strings.Join(r.Outputs, ", ")))
 	return err
 }
@@ -212,18 +162,18 @@ func (p *program) onnxCut(c *cli.Context) error {
 	rows := c.String("rows")
 	switch {
 	case len(to) == 0:
-		return usageError{errors.New("--to is missing")}
+		return usageError{errors.New("missing flag --to")}
 	case rows != "" && len(to) > 1:
-		return usageError{errors.New("--rows is for one --to")}
+		return usageError{errors.New("--rows requires a single --to")}
 	}
-	return p.rewrite(c.Args().First(), c.String("out"), c.Bool("force"), func(m *onnx.Model) (*onnx.Model, *quantisedReport, error) {
+	return p.rewrite(c.Args().First(), c.String("out"), c.Bool("force"), func(m *onnx.Model) (*onnx.Model, *modelfile.QuantReport, error) {
 		cut, err := m.Between(from, to)
 		if err != nil || rows == "" {
 			return cut, nil, err
 		}
 		out := cut.Graph.Outputs[0]
 		if cut, err = cut.Rows(rows); err != nil && !out.Type.Ranked {
-			err = hinted{err, fmt.Sprintf("say it: --to '%s=float32[1,CHANNELS,HEIGHT,WIDTH]'", out.Name)}
+			err = hinted{err, fmt.Sprintf("declare it: --to '%s=float32[1,CHANNELS,HEIGHT,WIDTH]'", out.Name)}
 		}
 		return cut, nil, err
 	})
@@ -231,7 +181,7 @@ func (p *program) onnxCut(c *cli.Context) error {
 
 func (p *program) onnxStrip(c *cli.Context) error {
 	opt := onnx.StripOptions{Metadata: c.Bool("keep-metadata"), Docs: c.Bool("keep-docs")}
-	return p.rewrite(c.Args().First(), c.String("out"), c.Bool("force"), func(m *onnx.Model) (*onnx.Model, *quantisedReport, error) {
+	return p.rewrite(c.Args().First(), c.String("out"), c.Bool("force"), func(m *onnx.Model) (*onnx.Model, *modelfile.QuantReport, error) {
 		return m.Strip(opt), nil, nil
 	})
 }
@@ -243,105 +193,42 @@ func (p *program) onnxQuant(c *cli.Context) error {
 	if c.Bool("golden") || len(c.StringSlice("input")) > 0 {
 		g.Samples = c.Int("samples")
 		if g.Samples < 1 || g.MaxDrift < 0 {
-			return usageError{errors.New("--samples is at least 1, --max-drift at least 0")}
+			return usageError{errors.New("--samples must be at least 1, --max-drift at least 0")}
 		}
 	}
 	for _, s := range c.StringSlice("input") {
 		name, file, ok := strings.Cut(s, "=")
 		if !ok || g.Inputs[name] != "" {
-			return usageError{fmt.Errorf("--input %s: NAME=FILE.npy, each name once", s)}
+			return usageError{fmt.Errorf("--input %s: want NAME=FILE.npy, each name once", s)}
 		}
 		g.Inputs[name] = file
 	}
 	for _, s := range c.StringSlice("shape") {
-		name, dims, err := shapeOf(s)
+		name, dims, err := onnx.ParseShape(s)
 		if err != nil {
 			return usageError{fmt.Errorf("--shape %s: %w", s, err)}
 		}
 		g.Shapes[name] = dims
 	}
 	path := c.Args().First()
-	return p.rewrite(path, c.String("out"), c.Bool("force"), func(m *onnx.Model) (*onnx.Model, *quantisedReport, error) {
-		small, q, err := modelfile.Quantise(c.Context, path, m, opt)
-		r := &quantisedReport{Weights: len(q.Weights), Before: q.Before, After: q.After, Outputs: []driftReport{}}
+	return p.rewrite(path, c.String("out"), c.Bool("force"), func(m *onnx.Model) (*onnx.Model, *modelfile.QuantReport, error) {
+		small, q, err := modelfile.Quantize(c.Context, path, m, opt)
+		r := &modelfile.QuantReport{Weights: len(q.Weights), Before: q.Before, After: q.After, Outputs: []modelfile.DriftReport{}}
 		for _, o := range q.Outputs {
-			r.Outputs = append(r.Outputs, driftReport{o.Name, o.Cosine, o.MaxAbs, o.Agree, o.Rows})
+			r.Outputs = append(r.Outputs, modelfile.DriftReport{Name: o.Name, Cosine: o.Cosine, MaxAbs: o.MaxAbs, Agree: o.Agree, Rows: o.Rows})
 		}
 		return small, r, err
 	})
 }
 
-// typed is a tensor's name with its type behind it.
-var typed = regexp.MustCompile(`^(.+)=([a-z0-9]+)\[([^\[\]]*)\]$`)
-
-// valuesOf reads the tensors of a flag.
-func valuesOf(flag string, given []string) (out []onnx.Value, err error) {
-	for _, s := range given {
-		v, err := valueOf(s)
+// valuesOf parses the tensors of a flag.
+func valuesOf(flag string, args []string) (out []onnx.Value, err error) {
+	for _, s := range args {
+		v, err := onnx.ParseValue(s)
 		if err != nil {
 			return nil, usageError{fmt.Errorf("--%s %s: %w", flag, s, err)}
 		}
 		out = append(out, v)
 	}
 	return out, nil
-}
-
-// valueOf reads TENSOR or TENSOR=float32[1,T,120].
-func valueOf(s string) (onnx.Value, error) {
-	m := typed.FindStringSubmatch(s)
-	if m == nil {
-		return onnx.Value{Name: s}, nil
-	}
-	d, ok := onnx.DTypeOf(m[2])
-	if !ok {
-		return onnx.Value{}, fmt.Errorf("%s is no element type, such as float32", m[2])
-	}
-	var dims []any
-	for part := range strings.SplitSeq(m[3], ",") {
-		part = strings.TrimSpace(part)
-		n, err := strconv.ParseUint(part, 10, 31)
-		switch {
-		case part == "" && m[3] == "":
-		case err == nil:
-			dims = append(dims, int(n))
-		default:
-			dims = append(dims, strings.Trim(part, "?"))
-		}
-	}
-	return onnx.TensorValue(m[1], d, dims...), nil
-}
-
-// shapeOf reads NAME=1x3x48x320.
-func shapeOf(s string) (string, []int, error) {
-	name, text, ok := strings.Cut(s, "=")
-	if !ok || name == "" {
-		return "", nil, errors.New("NAME=1x3x48x320")
-	}
-	dims := []int{}
-	for part := range strings.SplitSeq(text, "x") {
-		n, err := strconv.ParseUint(part, 10, 31)
-		if err != nil {
-			return "", nil, fmt.Errorf("%q is no size", part)
-		}
-		dims = append(dims, int(n))
-	}
-	return name, dims, nil
-}
-
-// bytesOf reads a number of bytes, with KiB, MiB or GiB behind it; "" is 0.
-func bytesOf(s string) (int64, error) {
-	if s == "" {
-		return 0, nil
-	}
-	shift := 0
-	for unit, by := range map[string]int{"KiB": 10, "MiB": 20, "GiB": 30} {
-		if rest, ok := strings.CutSuffix(s, unit); ok {
-			s, shift = rest, by
-		}
-	}
-	n, err := strconv.ParseInt(strings.TrimSpace(s), 10, 64)
-	if err != nil || n < 1 || n > 1<<62>>shift {
-		return 0, fmt.Errorf("%q is no size, such as 512MiB", s)
-	}
-	return n << shift, nil
 }

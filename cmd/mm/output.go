@@ -9,13 +9,12 @@ import (
 	"text/tabwriter"
 	"unicode/utf16"
 
-	"github.com/urfave/cli/v2"
-
+	"mm-abi.org/mm/internal/bytesize"
 	"mm-abi.org/mm/internal/diag"
 )
 
-// results is stdout. It remembers that something could not be written: who
-// asked for a result and got half of it shall not be told that all went well.
+// results is stdout. It keeps the first write error, so that a truncated result
+// does not exit with code 0.
 type results struct {
 	io.Writer
 	err error
@@ -30,7 +29,7 @@ func (r *results) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// printJSON prints a result as one JSON document.
+// printJSON prints v as a JSON document.
 func (p *program) printJSON(v any) error {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -43,7 +42,8 @@ func (p *program) printJSON(v any) error {
 	return err
 }
 
-// listed is a list that JSON shows as [] where it is empty, not as null.
+// listed returns list, or an empty list if it is nil: JSON then shows [] instead of
+// null.
 func listed[T any](list []T) []T {
 	if list == nil {
 		return []T{}
@@ -51,7 +51,7 @@ func listed[T any](list []T) []T {
 	return list
 }
 
-// escaped spells out what JSON may hold as it is and a terminal would obey.
+// escaped escapes characters that are valid in JSON but control a terminal.
 func escaped(s string) string {
 	var b strings.Builder
 	for _, r := range s {
@@ -66,9 +66,13 @@ func escaped(s string) string {
 	return b.String()
 }
 
-// printTable prints rows under a heading, in columns.
+// printTable prints rows in columns under a heading.
 func (p *program) printTable(heading []string, rows [][]string) error {
-	w := tabwriter.NewWriter(p.stdout, 0, 4, 2, ' ', 0)
+	return writeTable(p.stdout, heading, rows)
+}
+
+func writeTable(to io.Writer, heading []string, rows [][]string) error {
+	w := tabwriter.NewWriter(to, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(w, strings.Join(heading, "\t"))
 	for _, r := range rows {
 		for i := range r {
@@ -79,40 +83,21 @@ func (p *program) printTable(heading []string, rows [][]string) error {
 	return w.Flush()
 }
 
-// say prints a line for people, on stderr so that stdout holds results alone.
+// say prints a message on stderr; stdout holds only results.
 func (p *program) say(format string, args ...any) {
 	if !p.quiet {
 		fmt.Fprintln(p.stderr, lines(fmt.Sprintf(format, args...)))
 	}
 }
 
-// size prints bytes for people.
-func size(n int64) string {
-	switch {
-	case n >= 10<<30:
-		return fmt.Sprintf("%d GiB", n>>30)
-	case n >= 10<<20:
-		return fmt.Sprintf("%d MiB", n>>20)
-	case n >= 10<<10:
-		return fmt.Sprintf("%d KiB", n>>10)
-	}
-	return fmt.Sprintf("%d B", n)
-}
+// size formats a number of bytes.
+func size(n int64) string { return bytesize.Format(n) }
 
-// short cuts a digest for a table.
+// short abbreviates a digest.
 func short(digest string) string {
 	algorithm, hex, ok := strings.Cut(digest, ":")
 	if !ok || len(hex) < 12 {
 		return digest
 	}
 	return algorithm + ":" + hex[:12]
-}
-
-// wantArgs checks the number of arguments; most below 0 is no upper bound.
-func wantArgs(c *cli.Context, least, most int) error {
-	n := c.NArg()
-	if n < least || most >= 0 && n > most {
-		return usageError{fmt.Errorf("usage: %s %s", c.Command.HelpName, c.Command.ArgsUsage)}
-	}
-	return nil
 }

@@ -12,11 +12,8 @@ import (
 	"mm-abi.org/mm/modules/pack"
 )
 
-// modulePack turns a checkpoint into a module folder.
+// modulePack converts a checkpoint to a module folder.
 func (p *program) modulePack(c *cli.Context) error {
-	if err := wantArgs(c, 1, 1); err != nil {
-		return err
-	}
 	if kind := c.String("part"); kind != "" {
 		return p.packPart(c.Context, c.Args().First(), partFlags{
 			PartOptions: pack.PartOptions{
@@ -50,18 +47,17 @@ func (p *program) modulePack(c *cli.Context) error {
 	return p.newModule(dir)
 }
 
-// partFlags are the flags of packing a part of a training stage.
+// partFlags holds the flags for a part of a training stage.
 type partFlags struct {
 	pack.PartOptions
-	named bool   // a name was given
-	base  string // the core that an adapter is for
+	named bool   // --name is set
+	base  string // the core of an adapter
 }
 
-// packPart turns the encoder, the projector or the adapters of a checkpoint
-// into a module folder.
+// packPart converts a part of a checkpoint to a module folder.
 func (p *program) packPart(ctx context.Context, checkpoint string, f partFlags) error {
 	if !f.named {
-		return usageError{errors.New("--part wants a --name")}
+		return usageError{errors.New("--part requires --name")}
 	}
 	if err := checkIdentity(f.Name, f.Version); err != nil {
 		return err

@@ -15,8 +15,7 @@ import (
 	"mm-abi.org/mm/registry/remote"
 )
 
-// transfer shows how blobs get on: as bars on a terminal, as plain lines
-// elsewhere.
+// transfer shows the progress of blobs: bars on a terminal, plain lines otherwise.
 type transfer struct {
 	p    *program
 	verb string // pushing, pulling
@@ -26,7 +25,7 @@ type transfer struct {
 	each map[digest.Digest]*mpb.Bar
 }
 
-// smallest is the size from which a blob gets a bar or a line of its own.
+// smallest is the size of the smallest blob that is shown.
 const smallest = 64 << 10
 
 func (p *program) newTransfer(verb string) *transfer {
@@ -37,13 +36,13 @@ func (p *program) newTransfer(verb string) *transfer {
 	return t
 }
 
-// event is the remote client's Progress.
+// event handles the progress of the remote client.
 func (t *transfer) event(e remote.Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch e.Kind {
 	case remote.Retried:
-		t.line("trying again: %s", diag.Printable(e.Err.Error()))
+		t.line("retrying: %s", diag.Printable(e.Err.Error()))
 	case remote.Waiting:
 		t.line("%v", e.Err)
 	}
@@ -62,14 +61,14 @@ func (t *transfer) plain(e remote.Event) {
 	switch e.Kind {
 	case remote.Started:
 		if e.Offset > 0 {
-			t.line("%s %s (%s), from %s on", t.verb, name, size(e.Descriptor.Size), size(e.Offset))
+			t.line("%s %s (%s), resuming at %s", t.verb, name, size(e.Descriptor.Size), size(e.Offset))
 		} else {
 			t.line("%s %s (%s)", t.verb, name, size(e.Descriptor.Size))
 		}
 	case remote.Present:
-		t.line("%s is there", name)
+		t.line("%s exists", name)
 	case remote.Mounted:
-		t.line("%s is in another repository there", name)
+		t.line("%s mounted from another repository", name)
 	}
 }
 
@@ -99,7 +98,7 @@ func (t *transfer) bar(e remote.Event) {
 	}
 }
 
-// wait lets the bars draw their end.
+// wait completes the bars.
 func (t *transfer) wait() {
 	if t.bars == nil {
 		return
@@ -114,7 +113,7 @@ func (t *transfer) wait() {
 	t.bars.Wait()
 }
 
-// title is what to call a blob: the file it holds, or the start of its digest.
+// title names a blob by its file, or by its abbreviated digest.
 func title(d ocispec.Descriptor) string {
 	if s := d.Annotations[ocispec.AnnotationTitle]; s != "" {
 		return s

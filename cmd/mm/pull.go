@@ -13,26 +13,23 @@ import (
 
 func (p *program) pullCommand() *cli.Command {
 	return &cli.Command{
-		Name: "pull", Usage: "verify an artifact at a registry or layout and bring it into the store", ArgsUsage: "REF",
-		Description: "REF is HOST/REPOSITORY:TAG, …@sha256:… or oci:DIR[:NAME]. A pull that was interrupted goes on\n" +
-			"where it was. Kind, name, version and signatures are checked before a layer is fetched.",
+		Name: "pull", Usage: "verify an artifact at a registry or layout and add it to the store", ArgsUsage: "REF",
+		Description: "REF is HOST/REPOSITORY:TAG, …@sha256:… or oci:DIR[:NAME]. An interrupted pull is resumed. Kind,\n" +
+			"name, version and signatures are checked before a layer is fetched.",
 		Flags: append(append([]cli.Flag{
 			p.jsonFlag(), &cli.StringFlag{Name: "layout", Usage: "pull into the OCI layout at `DIR` instead of the store"},
-			&cli.StringFlag{Name: "as", Usage: "name in the store; another than the artifact's own is remembered as an alias", DefaultText: "REF"},
+			&cli.StringFlag{Name: "as", Usage: "name in the store; a name that differs from the artifact's is an alias", DefaultText: "REF"},
 			expectFlag(),
 			&cli.StringFlag{Name: "target", Usage: "only the files of this target"},
 			&cli.StringSliceFlag{Name: "only", Usage: "only some files: `role=ROLE`, format=FORMAT or a module's name"},
-			&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "put the files into `DIR` as well"},
+			&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "also write the files to `DIR`"},
 		}, remoteFlags()...), claimFlags()...),
 		Action: func(c *cli.Context) error {
-			if err := wantArgs(c, 1, 1); err != nil {
-				return err
-			}
 			opt := workspace.PullOptions{
 				Claim: claimOptions(c), As: c.String("as"), Target: c.String("target"), Only: c.StringSlice("only"), Out: c.String("out"),
 			}
 			if len(opt.Only) > 0 && opt.Out == "" {
-				return usageError{errors.New("--only needs --out DIR: a part of an artifact gets no name in the store")}
+				return usageError{errors.New("--only requires --out DIR: a partial artifact is not added to the store")}
 			}
 			return p.pull(c.Context, remoteOptions(c, "."), c.Args().First(), opt)
 		},
@@ -64,7 +61,7 @@ func (p *program) pull(ctx context.Context, open workspace.Options, ref string, 
 		return p.printJSON(map[string]any{"ref": name, "digest": got.Digest, "report": got.Report})
 	}
 	r := got.Report
-	p.say("%d of %d blobs received (%s), %d there already", r.Moved, r.Blobs, size(r.Bytes), r.Present)
+	p.say("%d of %d blobs received (%s), %d already present", r.Moved, r.Blobs, size(r.Bytes), r.Present)
 	_, err = fmt.Fprintf(p.stdout, "%s@%s\n", name, got.Digest)
 	return err
 }

@@ -15,14 +15,11 @@ func (p *program) pushCommand() *cli.Command {
 	return &cli.Command{
 		Name: "push", Usage: "send an artifact with its signatures to a registry or layout", ArgsUsage: "REF|DIR DEST",
 		Description: "DEST is HOST/REPOSITORY[:TAG] or oci:DIR[:NAME]. The tag defaults to the artifact's version.\n" +
-			"Each target of a build gets a tag of its own, TAG-TARGET, for clients that read no index.\n" +
-			"A repository of another name than the artifact's, or the tag of another version, would be\n" +
-			"refused by every pull and is refused here; for a mirror say --expect NAME.",
+			"Each target of a build gets the tag TAG-TARGET, for clients that cannot read an index. The\n" +
+			"repository must have the artifact's name and the tag its version, since pulls refuse anything\n" +
+			"else; for a mirror, use --expect NAME.",
 		Flags: append([]cli.Flag{p.jsonFlag(), layoutFlag(), expectFlag()}, remoteFlags()...),
 		Action: func(c *cli.Context) error {
-			if err := wantArgs(c, 2, 2); err != nil {
-				return err
-			}
 			opt := workspace.PushOptions{Expect: c.String("expect")}
 			return p.push(c.Context, remoteOptions(c, c.Args().First()), c.Args().Get(0), c.Args().Get(1), opt)
 		},
@@ -50,7 +47,7 @@ func (p *program) push(ctx context.Context, open workspace.Options, ref, dest st
 		return p.printJSON(map[string]any{"ref": done.Ref, "digest": done.Digest, "report": done.Report})
 	}
 	r := done.Report
-	p.say("%d of %d blobs sent (%s), %d there already, %d mounted; %s and other referrers", r.Moved, r.Blobs, size(r.Bytes), r.Present, r.Mounted, count(r.Referrers, "signature"))
+	p.say("%d of %d blobs sent (%s), %d already present, %d mounted; %s and other referrers", r.Moved, r.Blobs, size(r.Bytes), r.Present, r.Mounted, count(r.Referrers, "signature"))
 	_, err = fmt.Fprintf(p.stdout, "%s@%s\n", done.Ref, done.Digest)
 	return err
 }

@@ -10,64 +10,67 @@ import (
 
 	"mm-abi.org/mm/core/htp"
 	"mm-abi.org/mm/core/htp/fit"
+	"mm-abi.org/mm/internal/bytesize"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules/qnnfile"
 )
 
 func (p *program) qnnCommand() *cli.Command {
-	socs := &cli.StringFlag{Name: "socs", Usage: "table of chips of your own, a CSV `FILE` whose rows come before ours"}
-	force := &cli.BoolFlag{Name: "force", Aliases: []string{"f"}, Usage: "replace files that are there"}
+	socs := &cli.StringFlag{Name: "socs", Usage: "CSV `FILE` with additional chips, which take precedence over the built-in table"}
+	force := &cli.BoolFlag{Name: "force", Aliases: []string{"f"}, Usage: "replace existing files"}
 	return &cli.Command{
-		Name: "qnn", Usage: "look at files compiled for Qualcomm's NPUs, say where they run, and ask the libraries",
-		Description: "Context binaries, LiteRT models compiled ahead of time (.tflite), ONNX models around a context\n(_ctx.onnx), containers of the converter (.dlc). None of it needs Qualcomm's SDK or a device.",
+		Name: "qnn", Usage: "inspect, check and compile files for Qualcomm NPUs",
+		Description: "Supports context binaries, LiteRT models compiled ahead of time (.tflite), ONNX models around a\n" +
+			"context (_ctx.onnx) and converter containers (.dlc). Neither Qualcomm's SDK nor a device is\n" +
+			"required.",
 		Subcommands: []*cli.Command{
 			{
-				Name: "inspect", Usage: "show what a file is made of", ArgsUsage: "FILE",
-				Description: "The chip, the SDK, the versions of the interfaces, graphs, inputs and outputs. Of gigabytes of\nweights nothing is read.",
-				Flags:       []cli.Flag{p.jsonFlag(), socs}, Action: p.qnnInspect,
+				Name: "inspect", Usage: "show the contents of a file", ArgsUsage: "FILE",
+				Description: "Shows the chip, the SDK, the versions of the interfaces, and graphs with inputs and outputs.\n" +
+					"Weights are not read.",
+				Flags: []cli.Flag{p.jsonFlag(), socs}, Action: p.qnnInspect,
 			}, {
-				Name: "extract", Usage: "take the contexts out of a model", ArgsUsage: "FILE",
+				Name: "extract", Usage: "extract the contexts of a model", ArgsUsage: "FILE",
 				Flags: []cli.Flag{p.jsonFlag(), &cli.StringFlag{Name: "out", Aliases: []string{"o"}, Value: ".", Usage: "`FOLDER` to write to"}, force}, Action: p.qnnExtract,
 			}, {
-				Name: "wrap", Usage: "make an ONNX model around a context", ArgsUsage: "FILE",
-				Description: "ONNX Runtime's provider for QNN runs it. The context stays beside the model, or goes into it.",
+				Name: "wrap", Usage: "wrap a context in an ONNX model", ArgsUsage: "FILE",
+				Description: "The model runs with the QNN provider of ONNX Runtime. It refers to the context, or with --embed\n" +
+					"contains it.",
 				Flags: []cli.Flag{
 					p.jsonFlag(),
 					&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "`FILE` to write", Required: true},
-					&cli.StringFlag{Name: "graph", Usage: "`NAME` of the context's graph, where it has several"},
-					&cli.BoolFlag{Name: "embed", Usage: "put the context into the model"}, force,
+					&cli.StringFlag{Name: "graph", Usage: "`NAME` of the graph in the context; required if it has several"},
+					&cli.BoolFlag{Name: "embed", Usage: "embed the context in the model"}, force,
 				},
 				Action: p.qnnWrap,
 			}, p.qnnCompileCommand(), {
-				Name: "check", Usage: "say whether a file fits a target, axis by axis", ArgsUsage: "FILE",
-				Description: "Each axis fits, does not, or is unknown; exit code 3 unless all fit. What is unknown passes only\nwhere --accept names its axis: " + strings.Join(fit.Axes(), ", ") + ".",
+				Name: "check", Usage: "check axis by axis whether a file fits a target", ArgsUsage: "FILE",
+				Description: "Each axis fits, does not fit, or is unknown; exit code 3 unless all fit. An unknown axis passes\nonly if --accept names it: " + strings.Join(fit.Axes(), ", ") + ".",
 				Flags: []cli.Flag{
 					p.jsonFlag(), socs,
 					&cli.StringFlag{Name: "target", Aliases: []string{"t"}, Usage: "`CHIP@SDK`, such as SM8750@2.47, soc:69@2.47 or v79@2.47", Required: true},
 					&cli.StringFlag{Name: "libs", Usage: "`FOLDER` with the target's QNN libraries"},
-					&cli.StringFlag{Name: "memory", Usage: "what the target gives, such as 12GiB"},
-					&cli.BoolFlag{Name: "same-arch", Usage: "take a context for another chip of the same architecture"},
-					&cli.StringSliceFlag{Name: "accept", Usage: "`AXIS` that may be unknown (repeatable, or with commas)"},
+					&cli.StringFlag{Name: "memory", Usage: "memory of the target, such as 12GiB"},
+					&cli.BoolFlag{Name: "same-arch", Usage: "accept a context for another chip of the same architecture"},
+					&cli.StringSliceFlag{Name: "accept", Usage: "`AXIS` that may be unknown (repeatable, or separated by commas)"},
 				},
 				Action: p.qnnCheck,
 			}, {
-				Name: "soc", Usage: "the table of chips",
-				Subcommands: []*cli.Command{{Name: "ls", Aliases: []string{"list"}, Usage: "list the chips that are known", Flags: []cli.Flag{p.jsonFlag(), socs}, Action: p.qnnSoCs}},
+				Name: "soc", Usage: "show the table of chips",
+				Subcommands: []*cli.Command{{Name: "ls", Aliases: []string{"list"}, Usage: "list the known chips", Flags: []cli.Flag{p.jsonFlag(), socs}, Action: p.qnnSoCs}},
 			}, {
-				Name: "compat", Usage: "which versions belong together", Flags: []cli.Flag{p.jsonFlag()}, Action: p.qnnCompat,
+				Name: "compat", Usage: "show which versions are compatible", Flags: []cli.Flag{p.jsonFlag()}, Action: p.qnnCompat,
 			}, {
-				Name: "probe", Usage: "ask the libraries that are installed what they are and where they run",
-				Description: "On a PC they emulate an NPU, always the same one, and say so: what they compute says nothing about a\ndevice. mm runtime install qnn puts them there.",
-				Flags:       []cli.Flag{p.jsonFlag(), &cli.StringFlag{Name: "libs", Usage: "`FOLDER` with libraries to ask instead"}}, Action: p.qnnProbe,
+				Name: "probe", Usage: "show the properties of the installed libraries",
+				Description: "On a PC, the libraries emulate a fixed NPU; their results are not evidence about a device. mm\n" +
+					"runtime install qnn installs them.",
+				Flags: []cli.Flag{p.jsonFlag(), &cli.StringFlag{Name: "libs", Usage: "`FOLDER` of the libraries (default: the installed ones)"}}, Action: p.qnnProbe,
 			},
 		},
 	}
 }
 
 func (p *program) qnnInspect(c *cli.Context) error {
-	if err := wantArgs(c, 1, 1); err != nil {
-		return err
-	}
 	chips, err := qnnfile.Chips(c.String("socs"))
 	if err != nil {
 		return err
@@ -79,14 +82,11 @@ func (p *program) qnnInspect(c *cli.Context) error {
 	if p.json {
 		return p.printJSON(v)
 	}
-	p.printQNN(v)
+	v.WriteText(p.stdout)
 	return nil
 }
 
 func (p *program) qnnExtract(c *cli.Context) error {
-	if err := wantArgs(c, 1, 1); err != nil {
-		return err
-	}
 	x, err := qnnfile.Extract(c.Context, c.Args().First(), c.String("out"), c.Bool("force"))
 	if errors.Is(err, qnnfile.ErrExists) {
 		return hinted{err, "--force replaces it"}
@@ -102,15 +102,12 @@ func (p *program) qnnExtract(c *cli.Context) error {
 		rows = append(rows, []string{f.File, size(f.Bytes), short(f.Digest), fmt.Sprint(f.Offset), strings.Join(f.Graphs, ", ")})
 	}
 	if len(x.Left) > 0 {
-		p.say("these are not the whole model: the processor runs %s", leftOf(x.Left))
+		p.say("not the complete model: the CPU runs %s", qnnfile.LeftList(x.Left))
 	}
 	return p.printTable([]string{"FILE", "SIZE", "DIGEST", "OFFSET", "GRAPHS"}, rows)
 }
 
 func (p *program) qnnWrap(c *cli.Context) error {
-	if err := wantArgs(c, 1, 1); err != nil {
-		return err
-	}
 	w, err := qnnfile.Wrap(c.Args().First(), qnnfile.WrapOptions{Out: c.String("out"), Graph: c.String("graph"), Embed: c.Bool("embed"), Force: c.Bool("force")})
 	if errors.Is(err, qnnfile.ErrExists) {
 		return hinted{err, "--force replaces it"}
@@ -125,14 +122,11 @@ func (p *program) qnnWrap(c *cli.Context) error {
 	if w.Context != "" {
 		where = "in " + w.Context
 	}
-	fmt.Fprintln(p.stdout, diag.Printable(fmt.Sprintf("%s: %s, graph %s, the context %s, %s -> %s", w.File, size(w.Bytes), w.Graph, where, strings.Join(w.Inputs, ", "), strings.Join(w.Outputs, ", "))))
+	fmt.Fprintln(p.stdout, diag.Printable(fmt.Sprintf("%s: %s, graph %s, context %s, %s -> %s", w.File, size(w.Bytes), w.Graph, where, strings.Join(w.Inputs, ", "), strings.Join(w.Outputs, ", "))))
 	return nil
 }
 
 func (p *program) qnnCheck(c *cli.Context) error {
-	if err := wantArgs(c, 1, 1); err != nil {
-		return err
-	}
 	chips, err := qnnfile.Chips(c.String("socs"))
 	if err != nil {
 		return err
@@ -141,7 +135,7 @@ func (p *program) qnnCheck(c *cli.Context) error {
 	if err != nil {
 		return usageError{fmt.Errorf("--target: %w", err)}
 	}
-	if t.Memory, err = bytesOf(c.String("memory")); err != nil {
+	if t.Memory, err = bytesize.Parse(c.String("memory")); err != nil {
 		return usageError{fmt.Errorf("--memory: %w", err)}
 	}
 	t.SameArch = c.Bool("same-arch")
@@ -158,7 +152,7 @@ func (p *program) qnnCheck(c *cli.Context) error {
 	}
 	for _, a := range opt.Accept {
 		if !slices.Contains(fit.Axes(), a) {
-			return usageError{fmt.Errorf("--accept %s: it is one of %s", a, strings.Join(fit.Axes(), ", "))}
+			return usageError{fmt.Errorf("--accept %s: want one of %s", a, strings.Join(fit.Axes(), ", "))}
 		}
 	}
 	r, err := qnnfile.Check(c.Args().First(), opt)
@@ -169,9 +163,6 @@ func (p *program) qnnCheck(c *cli.Context) error {
 }
 
 func (p *program) qnnSoCs(c *cli.Context) error {
-	if err := wantArgs(c, 0, 0); err != nil {
-		return err
-	}
 	chips, err := qnnfile.Chips(c.String("socs"))
 	if err != nil {
 		return err
@@ -192,9 +183,6 @@ func (p *program) qnnSoCs(c *cli.Context) error {
 }
 
 func (p *program) qnnCompat(c *cli.Context) error {
-	if err := wantArgs(c, 0, 0); err != nil {
-		return err
-	}
 	v := qnnfile.Compat()
 	if p.json {
 		return p.printJSON(v)
@@ -218,4 +206,33 @@ func (p *program) qnnCompat(c *cli.Context) error {
 		rows = append(rows, []string{t.Name, t.Version, t.SDK.String(), t.With, t.Source})
 	}
 	return p.printTable([]string{"TOOL", "VERSION", "SDK", "WITH", "SOURCE"}, rows)
+}
+
+// printQNNReport prints the verdicts of a check, whose faults decide the exit code.
+func (p *program) printQNNReport(r qnnfile.Report) error {
+	if p.json {
+		if err := p.printJSON(r); err != nil {
+			return err
+		}
+	} else {
+		for _, c := range r.Contexts {
+			var rows [][]string
+			for _, a := range c.Axes {
+				verdict := string(a.Verdict)
+				if a.Accepted {
+					verdict = string(fit.Unknown) + ", accepted"
+				}
+				rows = append(rows, []string{a.Name, verdict, a.File, a.Target})
+			}
+			if err := p.printTable([]string{c.Name, "VERDICT", "FILE", r.Target}, rows); err != nil {
+				return err
+			}
+		}
+		p.tell(p.stderr, r.Faults)
+	}
+	if err := r.Faults.Err(); err != nil {
+		return reported{err}
+	}
+	p.say("%s fits %s", r.File, r.Target)
+	return nil
 }

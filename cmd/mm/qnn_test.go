@@ -110,7 +110,7 @@ func TestQNNPrinted(t *testing.T) {
 		read++
 		var out bytes.Buffer
 		p := program{stdout: &out}
-		p.printQNN(v)
+		v.WriteText(p.stdout)
 		return out.String()
 	}
 	for name, want := range map[string]string{"bare.bin": "axis-bits q * 0.5\n", "offset.bin": "axis-bits (q + -3) * 0.5\n", "axis.bin": "axis\n"} {

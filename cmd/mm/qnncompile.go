@@ -11,8 +11,6 @@ import (
 
 	"mm-abi.org/mm/assemble/compile"
 	"mm-abi.org/mm/core/gguf/window"
-	"mm-abi.org/mm/core/htp/fit"
-	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules/modelfile"
 	"mm-abi.org/mm/modules/qnnfile"
 	"mm-abi.org/mm/onnx"
@@ -24,30 +22,31 @@ import (
 
 func (p *program) qnnCompileCommand() *cli.Command {
 	return &cli.Command{
-		Name: "compile", Usage: "compile an ONNX or a language model for an NPU, and compare it in emulation", ArgsUsage: "FILE.onnx|FILE.gguf",
-		Description: "Shapes become those of the calibration inputs, of noise without any; w8a8 and w8a16 make integers\n" +
-			"by the ranges that our own engine sees on them. No node is left to the processor. The context is\n" +
-			"then run in emulation, which says nothing about a device, beside our own engine. A place of\n" +
-			"--calibrate is an .npz with an array for each input, or a folder of such or of INPUT.npy files.\n\n" +
-			"Of a GGUF file the whole language model is compiled, in 16-bit floats, and compared on what it\n" +
-			"writes by itself. FILE.json beside the context is the record by which --backend qnn takes it.",
+		Name: "compile", Usage: "compile an ONNX or a language model for an NPU and compare it in emulation", ArgsUsage: "FILE.onnx|FILE.gguf",
+		Description: "Shapes are fixed to those of the calibration inputs, or of noise. w8a8 and w8a16 quantize with\n" +
+			"the ranges that mm's own engine measures on these inputs. Every node must run on the NPU. The\n" +
+			"context is then run in emulation, which is not evidence about a device, and compared with mm's\n" +
+			"own engine. A value of --calibrate is an .npz with an array for each input, or a folder of these\n" +
+			"or of INPUT.npy files.\n\n" +
+			"A GGUF file is compiled as a complete language model in 16-bit floats, and compared on text that\n" +
+			"it generates. FILE.json next to the context is the record that --backend qnn requires.",
 		Flags: []cli.Flag{
 			p.jsonFlag(),
 			&cli.StringFlag{Name: "target", Aliases: []string{"t"}, Usage: "`CHIP`, such as SM8750 or soc:69", Required: true},
-			&cli.StringFlag{Name: "precision", Value: string(compile.FP16), Usage: strings.Join(compile.Precisions(), ", ") + ": bits of weights and of values"},
-			&cli.StringSliceFlag{Name: "calibrate", Usage: "`FOLDER|FILE.npz` of inputs (repeatable)"},
-			&cli.StringSliceFlag{Name: "shape", Usage: "`NAME=1x3x48x320` of an input that the model leaves open, where there is no --calibrate (repeatable)"},
-			&cli.StringSliceFlag{Name: "keep", Usage: "`NODE` that stays floats (repeatable)"},
-			&cli.Float64Flag{Name: "min-cosine", Usage: "least cosine of an output to our own engine's; 0 is any (default: 0.99, of w8a8 0.98, of a language model 0.9)"},
-			&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "`FILE.bin` to write; FILE_ctx.onnx goes beside it", Required: true},
-			&cli.IntFlag{Name: "window", Usage: "positions of the longest text, of a GGUF file (default: the model's, at most 512)"},
-			&cli.IntFlag{Name: "positions", Usage: "positions that are read at a time, of a GGUF file (default: 1)"},
-			&cli.StringFlag{Name: "layers", Usage: "`FIRST:END`, layers FIRST to END-1 of a GGUF file alone: mm computes those before and behind them itself (default: all)"},
-			&cli.StringFlag{Name: "quantised", Usage: "`FILE.onnx` for the model as it was given to the compiler"},
-			timeoutFlag("end a compilation that takes longer than `TIME`, and so a run of what came of it", "1h, 10m of a run"),
-			&cli.StringFlag{Name: "libs", Usage: "`FOLDER` with the libraries, in place of those installed"},
-			&cli.StringFlag{Name: "socs", Usage: "table of chips of your own, a CSV `FILE` whose rows come before ours"},
-			&cli.BoolFlag{Name: "force", Aliases: []string{"f"}, Usage: "replace files that are there"},
+			&cli.StringFlag{Name: "precision", Value: string(compile.FP16), Usage: strings.Join(compile.Precisions(), ", ") + ": bits of weights and activations"},
+			&cli.StringSliceFlag{Name: "calibrate", Usage: "inputs in `FOLDER|FILE.npz`"},
+			&cli.StringSliceFlag{Name: "shape", Usage: "`NAME=1x3x48x320` of an input with a dynamic shape, without --calibrate"},
+			&cli.StringSliceFlag{Name: "keep", Usage: "`NODE` that is not quantized"},
+			&cli.Float64Flag{Name: "min-cosine", Usage: "minimum cosine of an output with mm's own engine; 0 disables the limit (default: 0.99, for w8a8 0.98, for a language model 0.9)"},
+			&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "context `FILE.bin` to write; FILE_ctx.onnx is written next to it", Required: true},
+			&cli.IntFlag{Name: "window", Usage: "GGUF: maximum context length in tokens (default: the model's, at most 512)"},
+			&cli.IntFlag{Name: "positions", Usage: "GGUF: tokens processed at a time (default: 1)"},
+			&cli.StringFlag{Name: "layers", Usage: "GGUF: compile only layers FIRST to END-1, `FIRST:END`; mm computes the others (default: all)"},
+			&cli.StringFlag{Name: "quantised", Usage: "write the model given to the compiler to `FILE.onnx`"},
+			timeoutFlag("stop a compilation, or a run of its result, after `TIME`", "1h, 10m for a run"),
+			&cli.StringFlag{Name: "libs", Usage: "`FOLDER` of the libraries (default: the installed ones)"},
+			&cli.StringFlag{Name: "socs", Usage: "CSV `FILE` with additional chips, which take precedence over the built-in table"},
+			&cli.BoolFlag{Name: "force", Aliases: []string{"f"}, Usage: "replace existing files"},
 		},
 		Action: p.qnnCompile,
 	}
@@ -60,16 +59,18 @@ func (p *program) qnnCompile(c *cli.Context) error {
 	}
 	opt := compile.Options{
 		Model: c.Args().First(), Precision: compile.Precision(c.String("precision")), Keep: c.StringSlice("keep"),
-		Out: c.String("out"), Quantised: c.String("quantised"), Force: c.Bool("force"), Chips: chips,
+		Out: c.String("out"), Quantized: c.String("quantised"), Force: c.Bool("force"), Chips: chips,
 	}
-	if opt.Chip, err = chipOf(chips, c.String("target")); err != nil {
-		return usageError{fmt.Errorf("--target: %w", err)}
+	chip, ok := chips.Named(c.String("target"))
+	if !ok {
+		return usageError{hinted{fmt.Errorf("--target: unknown chip %q", c.String("target")), "mm qnn soc ls lists the known ones"}}
 	}
+	opt.Chip = chip
 	if err := checkTimeout(c.Duration("timeout")); err != nil {
 		return err
 	}
 	if filepath.Ext(opt.Out) != ".bin" {
-		return usageError{fmt.Errorf("--out %s: a context is called NAME.bin", opt.Out)}
+		return usageError{fmt.Errorf("--out %s: want NAME.bin", opt.Out)}
 	}
 	if err := opt.Precision.Check(); err != nil {
 		return usageError{fmt.Errorf("--precision: %w", err)}
@@ -84,28 +85,28 @@ func (p *program) qnnCompile(c *cli.Context) error {
 			return err
 		}
 		began := time.Now()
-		made, err := compile.Language(c.Context, engine, language)
-		return p.tellCompiled(made, err, began)
+		result, err := compile.Language(c.Context, engine, language)
+		return p.printCompiled(result, err, began)
 	}
 	for _, flag := range []string{"window", "positions", "layers"} {
 		if c.IsSet(flag) {
-			return usageError{fmt.Errorf("--%s is of a language model, a .gguf file", flag)}
+			return usageError{fmt.Errorf("--%s is for language models (.gguf)", flag)}
 		}
 	}
 	if opt.Inputs, err = calibration(opt, c.StringSlice("calibrate"), c.StringSlice("shape")); err != nil {
 		return err
 	}
 	began := time.Now()
-	made, err := compile.Compile(c.Context, engine, opt)
-	return p.tellCompiled(made, err, began)
+	result, err := compile.Compile(c.Context, engine, opt)
+	return p.printCompiled(result, err, began)
 }
 
-// cosineOptions are what --min-cosine says, or what is wanted of the precision.
+// cosineOptions returns --min-cosine, or the default for the precision.
 func cosineOptions(c *cli.Context, opt compile.Options) (float64, error) {
 	least := c.Float64("min-cosine")
 	switch {
 	case c.IsSet("min-cosine") && !(least >= 0 && least <= 1):
-		return 0, usageError{fmt.Errorf("--min-cosine %v: it is from 0, which is any, to 1", least)}
+		return 0, usageError{fmt.Errorf("--min-cosine %v: must be from 0 to 1", least)}
 	case c.IsSet("min-cosine"):
 		return least, nil
 	case filepath.Ext(opt.Model) == ".gguf":
@@ -114,18 +115,18 @@ func cosineOptions(c *cli.Context, opt compile.Options) (float64, error) {
 	return opt.Precision.MinCosine(), nil
 }
 
-// languageOptions takes what is said of a language model.
+// languageOptions reads the options of a language model.
 func languageOptions(c *cli.Context, opt compile.Options) (compile.LanguageOptions, error) {
 	out := compile.LanguageOptions{
 		Model: opt.Model, Chip: opt.Chip, Window: c.Int("window"), Positions: c.Int("positions"), MinCosine: opt.MinCosine, Out: opt.Out, Force: opt.Force, Chips: opt.Chips,
 	}
 	for _, flag := range []string{"calibrate", "shape", "keep", "quantised"} {
 		if c.IsSet(flag) {
-			return out, usageError{fmt.Errorf("--%s is of an ONNX model: a language model is read of its file and computed in floats", flag)}
+			return out, usageError{fmt.Errorf("--%s is for ONNX models: a language model is computed in floats", flag)}
 		}
 	}
 	if opt.Precision != compile.FP16 {
-		return out, usageError{fmt.Errorf("--precision %s: a language model is computed in fp16", opt.Precision)}
+		return out, usageError{fmt.Errorf("--precision %s: language models require fp16", opt.Precision)}
 	}
 	if text := c.String("layers"); text != "" {
 		var err error
@@ -134,13 +135,13 @@ func languageOptions(c *cli.Context, opt compile.Options) (compile.LanguageOptio
 		}
 	}
 	if out.Window < 0 || out.Positions < 0 {
-		return out, usageError{fmt.Errorf("--window %d, --positions %d: neither may be negative", out.Window, out.Positions)}
+		return out, usageError{fmt.Errorf("--window %d, --positions %d: must not be negative", out.Window, out.Positions)}
 	}
 	return out, nil
 }
 
-// tellCompiled prints what came of a compilation.
-func (p *program) tellCompiled(made compile.Made, err error, began time.Time) error {
+// printCompiled prints the result of a compilation.
+func (p *program) printCompiled(result compile.Result, err error, began time.Time) error {
 	if errors.Is(err, compile.ErrExists) {
 		return hinted{err, "--force replaces it"}
 	}
@@ -148,44 +149,36 @@ func (p *program) tellCompiled(made compile.Made, err error, began time.Time) er
 		return err
 	}
 	if p.json {
-		return p.printJSON(made)
+		return p.printJSON(result)
 	}
-	p.printCompiled(made, time.Since(began))
+	result.WriteText(p.stdout, time.Since(began))
 	return nil
 }
 
-func chipOf(chips fit.Chips, name string) (fit.Chip, error) {
-	chip, ok := chips.Named(name)
-	if !ok {
-		return chip, fmt.Errorf("%q is no chip that is known: mm qnn soc ls lists them", name)
-	}
-	return chip, nil
-}
-
-// calibration reads the inputs that lie at places. Floats may be compared on noise
-// of the shapes that are given, integers want inputs like those to come.
-func calibration(opt compile.Options, places, given []string) ([]map[string]engine.Tensor, error) {
-	if len(places) > 0 {
-		if len(given) > 0 {
-			return nil, usageError{errors.New("--shape is for noise: the inputs of --calibrate have shapes")}
+// calibration reads the inputs at paths. Floats can be compared on noise of the
+// given shapes; integers require representative inputs.
+func calibration(opt compile.Options, paths, dims []string) ([]map[string]engine.Tensor, error) {
+	if len(paths) > 0 {
+		if len(dims) > 0 {
+			return nil, usageError{errors.New("--shape and --calibrate exclude each other: calibration inputs have shapes")}
 		}
-		return compile.Samples(opt.Model, places)
+		return compile.Samples(opt.Model, paths)
 	}
 	if opt.Precision != compile.FP16 {
-		return nil, usageError{fmt.Errorf("--precision %s takes the ranges of numbers from inputs: name some with --calibrate", opt.Precision)}
+		return nil, usageError{fmt.Errorf("--precision %s requires --calibrate: the ranges are measured on its inputs", opt.Precision)}
 	}
 	shapes := map[string][]int{}
-	for _, text := range given {
-		name, dims, err := shapeOf(text)
+	for _, text := range dims {
+		name, shape, err := onnx.ParseShape(text)
 		if err != nil {
 			return nil, usageError{fmt.Errorf("--shape %s: %w", text, err)}
 		}
-		shapes[name] = dims
+		shapes[name] = shape
 	}
 	return noise(opt.Model, shapes)
 }
 
-// noise makes up one set of inputs.
+// noise generates one set of inputs.
 func noise(path string, shapes map[string][]int) (sets []map[string]engine.Tensor, err error) {
 	m, err := modelfile.Open(path, modelfile.Options{})
 	if err != nil {
@@ -199,34 +192,7 @@ func noise(path string, shapes map[string][]int) (sets []map[string]engine.Tenso
 func madeUp(m *onnx.Model, shapes map[string][]int) (map[string]engine.Tensor, error) {
 	in, err := drift.Noise(m, shapes, 0)
 	if err != nil {
-		return nil, hinted{err, "--shape NAME=1x3x224x224 gives the shape, --calibrate inputs that have it"}
+		return nil, hinted{err, "set the shape with --shape NAME=1x3x224x224, or inputs with --calibrate"}
 	}
 	return in, nil
-}
-
-func (p *program) printCompiled(m compile.Made, took time.Duration) {
-	r := m.Record
-	fmt.Fprintln(p.stdout, diag.Printable(fmt.Sprintf("%s: %s, for %s (%s), %s, in %.1f s", m.Context, size(r.Bytes), r.SoC, r.Arch, r.Precision, took.Seconds())))
-	p.fact("digest", "%s", r.Context)
-	p.fact("source", "%s", r.Source)
-	p.fact("sdk", "%s, by ONNX Runtime %s", r.SDK, r.ORT)
-	p.fact("wrapper", "%s", m.Wrapper)
-	p.fact("nodes", "%d, %d of integers, %d constants folded", r.Nodes, r.Integers, r.Folded)
-	for _, k := range r.Kept {
-		p.fact("floats", "%s %d: %s", k.Op, len(k.Nodes), k.Why)
-	}
-	if r.Rounded > 0 {
-		p.fact("quantised", "cosine %.6f before it was compiled", r.Rounded)
-	}
-	if l := r.Language; l != nil {
-		p.fact("language", "%d tokens, a window of %d positions, %d read at a time; its outputs come as near as %.6f", l.Vocab, l.Window, l.Positions, r.Cosine)
-		if l.Count > 0 {
-			p.fact("layers", "%d to %d alone; mm computes the others", l.First, l.End()-1)
-		}
-		r.Outputs = r.Outputs[:0]
-	}
-	for _, o := range r.Outputs {
-		p.fact("output", "%s: cosine %.6f, largest difference %.4g", o.Name, o.Cosine, o.MaxAbs)
-	}
-	p.fact("simulated", "in emulation, on %d sets of inputs: no evidence about a device", min(r.Sets, compile.MostEmulated))
 }

@@ -5,19 +5,20 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/runtimes/native"
 	"mm-abi.org/mm/runtimes/qnn"
 	"mm-abi.org/mm/runtimes/qnn/ask"
 	"mm-abi.org/mm/workspace"
 )
 
-// qnnProbed is what mm qnn probe --json prints.
+// qnnProbed is the output of mm qnn probe.
 type qnnProbed struct {
-	Backend   string `json:"backend"` // as results are named: "qnn (emulated)"
+	Backend   string `json:"backend"` // "qnn" or "qnn (emulated)"
 	Folder    string `json:"folder"`  // of the libraries
 	Simulated bool   `json:"simulated"`
 	Build     string `json:"build"`    // of the SDK
-	Provider  string `json:"provider"` // what libQnnHtp calls itself
+	Provider  string `json:"provider"` // reported by libQnnHtp
 	Core      string `json:"core_api"`
 	HTP       string `json:"htp_api"`
 	System    string `json:"system_api"`
@@ -25,13 +26,10 @@ type qnnProbed struct {
 	Arch      string `json:"arch"`
 	VTCM      uint32 `json:"vtcm_mib"`
 	Devices   int    `json:"devices"`
-	Compiler  string `json:"compiler,omitempty"` // version of ONNX Runtime beside its plugin
+	Compiler  string `json:"compiler,omitempty"` // version of ONNX Runtime, if its plugin is installed
 }
 
 func (p *program) qnnProbe(c *cli.Context) error {
-	if err := wantArgs(c, 0, 0); err != nil {
-		return err
-	}
 	e := &qnn.Engine{Home: workspace.DefaultHome, Library: c.String("libs")}
 	got, err := e.Platform(c.Context)
 	if err != nil {
@@ -52,14 +50,14 @@ func (p *program) qnnProbe(c *cli.Context) error {
 	if p.json {
 		return p.printJSON(v)
 	}
-	p.fact("backend", "%s, %s", v.Backend, v.Provider)
-	p.fact("libraries", "%s, SDK %s", v.Folder, v.Build)
-	p.fact("interfaces", "core %s, HTP %s, system %s", v.Core, v.HTP, v.System)
-	p.fact("runs on", "model %d, architecture %s, %d MiB VTCM, %d devices", v.SoC, v.Arch, v.VTCM, v.Devices)
+	diag.Fact(p.stdout, "backend", "%s, %s", v.Backend, v.Provider)
+	diag.Fact(p.stdout, "libraries", "%s, SDK %s", v.Folder, v.Build)
+	diag.Fact(p.stdout, "interfaces", "core %s, HTP %s, system %s", v.Core, v.HTP, v.System)
+	diag.Fact(p.stdout, "runs on", "model %d, architecture %s, %d MiB VTCM, %d devices", v.SoC, v.Arch, v.VTCM, v.Devices)
 	if v.Compiler == "" {
-		v.Compiler = "none: ONNX Runtime or its plugin is not beside the libraries"
+		v.Compiler = "none: ONNX Runtime or its plugin is not installed with the libraries"
 	}
-	p.fact("compiler", "%s", v.Compiler)
+	diag.Fact(p.stdout, "compiler", "%s", v.Compiler)
 	return nil
 }
 

@@ -20,9 +20,6 @@ func (p *program) manCommand() *cli.Command {
 		ArgsUsage: "DIR",
 		Hidden:    true,
 		Action: func(c *cli.Context) error {
-			if err := wantArgs(c, 1, 1); err != nil {
-				return err
-			}
 			return writeManPages(c.App, c.Args().First())
 		},
 	}

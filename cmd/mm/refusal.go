@@ -11,7 +11,7 @@ import (
 	"mm-abi.org/mm/runtimes"
 )
 
-// refusals gives every reason of registry/sign its diagnostic code.
+// refusals maps the reasons of registry/sign to diagnostic codes.
 var refusals = map[sign.Reason]diag.Code{
 	sign.Unsigned: diag.Unsigned, sign.UnknownKey: diag.WrongKey, sign.Scope: diag.KeyScope, sign.Expired: diag.KeyExpired,
 	sign.Revoked: diag.KeyRevoked, sign.OtherSubject: diag.WrongSubject, sign.AttestationOnly: diag.AttestationOnly,
@@ -20,8 +20,7 @@ var refusals = map[sign.Reason]diag.Code{
 	sign.Hostile: diag.HostileInput,
 }
 
-// asDiagnostics turns an error of the libraries that a code exists for into a
-// diagnostic, so that it is printed and counted like every other.
+// asDiagnostics converts an error of a library to a diagnostic, if it has a code.
 func asDiagnostics(err error) (diag.List, bool) {
 	if list, ok := diag.From(err); ok {
 		return list, true
@@ -35,15 +34,15 @@ func asDiagnostics(err error) (diag.List, bool) {
 		detail := refusal.Error()
 		list.Add(refusals[refusal.Reason], diag.Pos{File: refusal.Repository}, detail, refusal.Hint)
 	case errors.As(err, &taken):
-		list.Add(diag.VersionTaken, diag.Pos{}, taken.Error(), "give it another version, or move the name with --force")
+		list.Add(diag.VersionTaken, diag.Pos{}, taken.Error(), "choose another version, or overwrite it with --force")
 	case errors.Is(err, remote.ErrReceived):
-		list.Add(diag.Tampered, diag.Pos{}, err.Error(), "nothing of it was kept; try again, or ask whoever runs the registry")
+		list.Add(diag.Tampered, diag.Pos{}, err.Error(), "nothing was stored; try again, or report it to the operator of the registry")
 	case errors.Is(err, artifact.ErrABI):
 		list.Add(diag.UnknownABI, diag.Pos{}, err.Error(), "use a newer mm")
 	case errors.Is(err, artifact.ErrManifest), errors.Is(err, remote.ErrHostile):
 		list.Add(diag.HostileInput, diag.Pos{}, err.Error(), "do not use the artifact")
 	case errors.Is(err, artifact.ErrCorrupt):
-		list.Add(diag.Tampered, diag.Pos{}, err.Error(), "mm fsck says what else is damaged")
+		list.Add(diag.Tampered, diag.Pos{}, err.Error(), "run mm fsck to find further damage")
 	case errors.As(err, &missing):
 		list.Add(diag.NoBackend, diag.Pos{}, missing.Error(), missing.Hint)
 	default:

@@ -14,26 +14,27 @@ import (
 
 func (p *program) runtimeCommand() *cli.Command {
 	return &cli.Command{
-		Name: "runtime", Usage: "install native engines, list and send them",
-		Description: "mm runs language models by itself. Native engines compute in a process of their own,\n" +
-			"mm-native: llamacpp (GGUF), onnxruntime (ONNX) and qnn (contexts for Qualcomm's NPUs, which are\n" +
-			"emulated on a PC), chosen by --backend.",
+		Name: "runtime", Usage: "install, list, push and pull native engines",
+		Description: "mm runs language models with its own engine. Native engines run in a separate process,\n" +
+			"mm-native: llamacpp (GGUF), onnxruntime (ONNX) and qnn (contexts for Qualcomm NPUs, emulated on\n" +
+			"a PC). --backend selects them.",
 		Action: noCommand("runtime", nil),
 		Subcommands: append([]*cli.Command{
 			{
-				Name: "install", Usage: "install an engine's libraries", ArgsUsage: "llamacpp|onnxruntime|qnn[@VERSION]",
-				Description: "Without --from, npm fetches the package that this mm was released with, and its digest\n" +
-					"is checked. Nothing of it is run but the library, once, in mm-native, to see that it fits.\n" +
-					"qnn comes by pip, at 2.7.0 or 2.3.0, and under Qualcomm's own licence, which is told first.",
+				Name: "install", Usage: "install the libraries of an engine", ArgsUsage: "llamacpp|onnxruntime|qnn[@VERSION]",
+				Description: "Without --from, npm fetches the package pinned by this mm, and its digest is verified. Only the\n" +
+					"library is executed, once, in mm-native, to check that it loads. qnn is fetched with pip\n" +
+					"(versions 2.7.0 and 2.3.0) and requires acceptance of Qualcomm's license, which is shown first.",
 				Flags: []cli.Flag{
 					p.jsonFlag(),
-					&cli.StringFlag{Name: "from", Usage: "take the libraries out of `FOLDER|ARCHIVE.tgz|FILE.whl`"},
-					&cli.BoolFlag{Name: "accept-licence", Aliases: []string{"accept-license"}, Usage: "accept the licence that the engine's maker gives it"},
+					&cli.StringFlag{Name: "from", Usage: "take the libraries from `FOLDER|ARCHIVE.tgz|FILE.whl`"},
+					&cli.BoolFlag{Name: "accept-license", Usage: "accept the license of the engine"},
+					&cli.BoolFlag{Name: "accept-licence", Hidden: true}, // the former spelling
 				},
 				Action: p.runtimeInstall,
 			},
 			{
-				Name: "ls", Aliases: []string{"list"}, Usage: "list the engines that are installed",
+				Name: "ls", Aliases: []string{"list"}, Usage: "list the installed engines",
 				Flags: []cli.Flag{p.jsonFlag()}, Action: p.runtimeList,
 			},
 		}, p.engineCommands()...),
@@ -41,10 +42,7 @@ func (p *program) runtimeCommand() *cli.Command {
 }
 
 func (p *program) runtimeInstall(c *cli.Context) error {
-	if err := wantArgs(c, 1, 1); err != nil {
-		return err
-	}
-	return p.installEngine(c.Context, native.Options{Name: c.Args().First(), From: c.String("from"), AcceptLicense: c.Bool("accept-licence"), Say: func(text string) { p.say("%s", text) }})
+	return p.installEngine(c.Context, native.Options{Name: c.Args().First(), From: c.String("from"), AcceptLicense: c.Bool("accept-license") || c.Bool("accept-licence"), Say: func(text string) { p.say("%s", text) }})
 }
 
 func (p *program) installEngine(ctx context.Context, opt native.Options) error {
@@ -63,31 +61,28 @@ func (p *program) installEngine(ctx context.Context, opt native.Options) error {
 	if p.json {
 		return p.printJSON(r)
 	}
-	for _, path := range notices(r) {
-		p.say("licence: %s", path)
+	for _, path := range r.Notices() {
+		p.say("license: %s", path)
 	}
-	_, err = fmt.Fprintf(p.stdout, "%s %s (%s) in %s, from %s\n", r.Name, r.Version, r.License, r.Dir, origin(r))
+	_, err = fmt.Fprintf(p.stdout, "%s %s (%s) in %s, from %s\n", r.Name, r.Version, r.License, r.Dir, r.Origin())
 	return err
 }
 
 func (p *program) runtimeList(c *cli.Context) error {
-	if err := wantArgs(c, 0, 0); err != nil {
-		return err
-	}
 	return p.listEngines(c.Context)
 }
 
-// engineState is an installed engine, and whether it can be used.
+// engineState is an installed engine with its state.
 type engineState struct {
 	native.Record
 	Notices []string `json:"notices"`
-	State   string   `json:"state"` // "loads", or why it does not
+	State   string   `json:"state"` // "loads", or an error
 }
 
 func engineStates(ctx context.Context, all []native.Record) []engineState {
 	list := []engineState{}
 	for _, r := range all {
-		s := engineState{Record: r, Notices: notices(r), State: "loads"}
+		s := engineState{Record: r, Notices: r.Notices(), State: "loads"}
 		if err := native.Try(ctx, r); err != nil {
 			s.State = err.Error()
 		}
@@ -112,7 +107,7 @@ func (p *program) listEngines(ctx context.Context) error {
 	var rows [][]string
 	for _, s := range states {
 		state, _, _ := strings.Cut(s.State, "\n")
-		rows = append(rows, []string{s.Name, s.Version, s.License, state, s.Dir, origin(s.Record)})
+		rows = append(rows, []string{s.Name, s.Version, s.License, state, s.Dir, s.Record.Origin()})
 	}
 	return p.printTable([]string{"ENGINE", "VERSION", "LICENSE", "STATE", "FOLDER", "FROM"}, rows)
 }

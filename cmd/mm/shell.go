@@ -14,7 +14,7 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 )
 
-// helpCommand is mm help [COMMAND…].
+// helpCommand defines mm help [COMMAND…].
 func (p *program) helpCommand() *cli.Command {
 	return &cli.Command{
 		Name: "help", Usage: "show the help of a command", ArgsUsage: "[COMMAND…]",
@@ -39,10 +39,10 @@ func (p *program) helpCommand() *cli.Command {
 	}
 }
 
-// versionCommand is mm version.
+// versionCommand defines mm version.
 func (p *program) versionCommand() *cli.Command {
 	return &cli.Command{
-		Name: "version", Usage: "print the version, and what it was built from",
+		Name: "version", Usage: "print the version and build information",
 		Flags: []cli.Flag{p.jsonFlag()},
 		Action: func(*cli.Context) error {
 			v := built()
@@ -59,11 +59,11 @@ func (p *program) versionCommand() *cli.Command {
 	}
 }
 
-// jsonVersion is the version of what --json prints (docs/JSON.md): it rises
-// when a key goes away or changes its meaning.
+// jsonVersion is the version of the JSON output (docs/JSON.md). It changes when a
+// key is removed or changes its meaning.
 const jsonVersion = 1
 
-// builtFrom is what mm version prints.
+// builtFrom is the output of mm version.
 type builtFrom struct {
 	JSON     int    `json:"json"`
 	Version  string `json:"version"`
@@ -74,8 +74,8 @@ type builtFrom struct {
 	Arch     string `json:"arch"`
 }
 
-// built reads the build information that the linker and the go command left. A
-// program from go install knows its version by its module.
+// built reads the build information of the linker and the go command. A program
+// built by go install has its module's version.
 func built() builtFrom {
 	v := builtFrom{JSON: jsonVersion, Version: version, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
@@ -96,35 +96,34 @@ func built() builtFrom {
 	return v
 }
 
-// revision tells this program from others that may compute otherwise: by its
-// version where that is a release, and by its own bytes where it was built of
-// anything else.
+// revision identifies this build, since another one may compute different results:
+// by its version if it is a release, otherwise by the digest of the executable.
 func (v builtFrom) revision(executable string) (string, error) {
 	if !v.Modified && !strings.ContainsAny(v.Version, "-+") {
 		return fmt.Sprintf("%+v", v), nil
 	}
 	_, digest, err := fsx.Digest(executable)
 	if err != nil {
-		return "", fmt.Errorf("telling this program from others: %w", err)
+		return "", fmt.Errorf("identifying this program: %w", err)
 	}
 	return digest, nil
 }
 
-// revision is that of this program, which is read when it is first asked for.
+// revision returns a function that identifies this program and caches the result.
 func revision() func() (string, error) {
 	return sync.OnceValues(func() (string, error) {
 		executable, err := os.Executable()
 		if err != nil {
-			return "", fmt.Errorf("finding this program: %w", err)
+			return "", fmt.Errorf("locating this program: %w", err)
 		}
 		if runtime.GOOS == "linux" {
-			executable = "/proc/self/exe" // what runs, whatever lies at its path by now
+			executable = "/proc/self/exe" // the running program, even if its file was replaced
 		}
 		return built().revision(executable)
 	})
 }
 
-// completions are the shells' scripts; each asks mm itself what may follow.
+// completions holds the scripts of the shells; each asks mm for candidates.
 var completions = map[string]string{
 	"bash": `_mm() {
   local cur="${COMP_WORDS[COMP_CWORD]}" words=("${COMP_WORDS[@]:1:COMP_CWORD-1}")
@@ -154,17 +153,14 @@ complete -c mm -a '(__mm_complete)'
 `,
 }
 
-// completionCommand is mm completion SHELL.
+// completionCommand defines mm completion SHELL.
 func (p *program) completionCommand() *cli.Command {
 	return &cli.Command{
-		Name: "completion", Usage: "print a script that completes commands and flags in a shell", ArgsUsage: "bash|zsh|fish",
+		Name: "completion", Usage: "print a completion script for a shell", ArgsUsage: "bash|zsh|fish",
 		Action: func(c *cli.Context) error {
-			if err := wantArgs(c, 1, 1); err != nil {
-				return err
-			}
 			script, ok := completions[c.Args().First()]
 			if !ok {
-				return usageError{fmt.Errorf("no completion for %q: known are bash, fish, zsh", c.Args().First())}
+				return usageError{fmt.Errorf("unsupported shell %q, want bash, zsh or fish", c.Args().First())}
 			}
 			_, err := fmt.Fprint(p.stdout, script)
 			return err

@@ -17,31 +17,28 @@ import (
 
 func (p *program) skillCommand() *cli.Command {
 	return &cli.Command{
-		Name: "skill", Usage: "tools that a model may call", Action: noCommand("skill", nil),
+		Name: "skill", Usage: "create, install and inspect skills: tools that a model can call", Action: noCommand("skill", nil),
 		Subcommands: []*cli.Command{p.skillNewCommand(), p.skillInstallCommand(), p.skillImageCommand(), p.skillToolsCommand()},
 	}
 }
 
-// micropython is the skill that others of Python run on.
+// micropython is the skill that runs Python skills.
 const micropython = "micropython"
 
 func (p *program) skillInstallCommand() *cli.Command {
 	return &cli.Command{
-		Name: "install", Usage: "make a skill of a package that others publish, in the store", ArgsUsage: micropython,
-		Description: "Skills with runtime: {python: FILE} run on MicroPython, which is no part of mm. Without\n" +
-			"--from, npm fetches the package that this mm was released with; its digest is checked, and\n" +
-			"nothing of it is run.",
+		Name: "install", Usage: "install a third-party skill in the store", ArgsUsage: micropython,
+		Description: "Skills with runtime: {python: FILE} run on MicroPython, which is not part of mm. Without --from,\n" +
+			"npm fetches the package pinned by this mm; its digest is verified, and none of its scripts are\n" +
+			"run.",
 		Flags: []cli.Flag{
 			p.jsonFlag(),
 			&cli.StringFlag{Name: "from", Usage: "take the package from `ARCHIVE.tgz`"},
-			&cli.StringFlag{Name: "sign", Usage: "sign with the private key `FILE` (\"default\": the one of mm keys generate)"},
+			&cli.StringFlag{Name: "sign", Usage: "sign with the private key `FILE` (\"default\": the key of mm keys generate)"},
 		},
 		Action: func(c *cli.Context) error {
-			if err := wantArgs(c, 1, 1); err != nil {
-				return err
-			}
 			if name := c.Args().First(); name != micropython {
-				return usageError{hinted{fmt.Errorf("%q is no skill that mm can install", name), "known: " + micropython}}
+				return usageError{hinted{fmt.Errorf("unknown skill %q", name), "known: " + micropython}}
 			}
 			return p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error {
 				return p.skillInstall(c.Context, w, c.String("from"), c.String("sign"))

@@ -17,14 +17,11 @@ import (
 
 func (p *program) skillImageCommand() *cli.Command {
 	return &cli.Command{
-		Name: "image", Usage: "bring the container image of a skill into the store", ArgsUsage: "REF",
-		Description: "REF is HOST/REPOSITORY:TAG, …@sha256:… or oci:DIR[:NAME]. What is printed is what a skill\n" +
-			"writes: runtime: {container: NAME@sha256:…}. Nothing of the image is run.",
+		Name: "image", Usage: "add the container image of a skill to the store", ArgsUsage: "REF",
+		Description: "REF is HOST/REPOSITORY:TAG, …@sha256:… or oci:DIR[:NAME]. Prints the reference for the manifest\n" +
+			"of a skill, runtime: {container: NAME@sha256:…}. The image is not run.",
 		Flags: append(remoteFlags(), p.jsonFlag()),
 		Action: func(c *cli.Context) error {
-			if err := wantArgs(c, 1, 1); err != nil {
-				return err
-			}
 			return p.inWorkspace(remoteOptions(c, "."), func(w *workspace.Workspace) error {
 				got, err := w.Image(c.Context, c.Args().First())
 				if err != nil {
@@ -45,14 +42,10 @@ func (p *program) skillImageCommand() *cli.Command {
 func (p *program) skillToolsCommand() *cli.Command {
 	return &cli.Command{
 		Name: "tools", Usage: "list the tools of a skill's MCP server, and the hash that pins them", ArgsUsage: "DIR",
-		Description: "DIR holds the module of a skill with runtime: {mcp: …}. Its server is started behind the walls\n" +
-			"that it will run in and asked for its tools. The hash belongs into runtime.mcp.tools_sha256;\n" +
-			"until it is known, 64 zeros stand there.",
+		Description: "DIR is the module of a skill with runtime: {mcp: …}. Its server is started in the sandbox and\n" +
+			"asked for its tools. Set the hash as runtime.mcp.tools_sha256; until then, use 64 zeros.",
 		Flags: []cli.Flag{p.jsonFlag()},
 		Action: func(c *cli.Context) error {
-			if err := wantArgs(c, 1, 1); err != nil {
-				return err
-			}
 			return p.skillTools(c.Context, c.Args().First())
 		},
 	}
@@ -67,7 +60,7 @@ func (p *program) skillTools(ctx context.Context, dir string) error {
 		return reported{list.Err()}
 	}
 	if m.Runtime == nil || m.Runtime.MCP == nil {
-		return usageError{fmt.Errorf("%s is no skill with runtime: {mcp: …}", m.ID())}
+		return usageError{fmt.Errorf("%s: not a skill with runtime: {mcp: …}", m.ID())}
 	}
 	spec := m.Runtime.MCP
 	code, err := fsx.ReadFile(filepath.Join(dir, filepath.FromSlash(spec.Command)), sandbox.MaxCode)

@@ -14,9 +14,9 @@ import (
 func (p *program) skillNewCommand() *cli.Command {
 	known := strings.Join(template.Languages(), ", ")
 	return &cli.Command{
-		Name: "new", Usage: "write the folder of a skill that counts words, to begin with", ArgsUsage: "NAME",
-		Description: "The folder holds module.yaml, the source and a README. Go and C become WebAssembly by the\n" +
-			"command that is printed; Python and Starlark run as they are.",
+		Name: "new", Usage: "create a skill from a template that counts words", ArgsUsage: "NAME",
+		Description: "The folder contains module.yaml, the source and a README. Go and C are compiled to WebAssembly\n" +
+			"with the printed command; Python and Starlark run directly.",
 		Flags: []cli.Flag{
 			p.jsonFlag(),
 			&cli.StringFlag{Name: "lang", Value: "starlark", Usage: known},
@@ -25,11 +25,8 @@ func (p *program) skillNewCommand() *cli.Command {
 			&cli.StringFlag{Name: "license", Value: "Apache-2.0", Usage: "SPDX expression"},
 		},
 		Action: func(c *cli.Context) error {
-			if err := wantArgs(c, 1, 1); err != nil {
-				return err
-			}
 			if !slices.Contains(template.Languages(), c.String("lang")) {
-				return usageError{hinted{fmt.Errorf("--lang %q: there is no template of it", c.String("lang")), "known: " + known}}
+				return usageError{hinted{fmt.Errorf("--lang %q: unknown template", c.String("lang")), "known: " + known}}
 			}
 			opt := template.Options{Name: c.Args().First(), Language: c.String("lang"), Version: c.String("version"), License: c.String("license")}
 			if err := checkIdentity(opt.Name, opt.Version); err != nil {
@@ -47,7 +44,7 @@ func (p *program) skillNewCommand() *cli.Command {
 			}
 			fmt.Fprintln(p.stdout, dir)
 			if build := opt.Command(); build != "" {
-				fmt.Fprintf(p.stdout, "build it: (cd %s && %s)\n", dir, build)
+				fmt.Fprintf(p.stdout, "build with: (cd %s && %s)\n", dir, build)
 			}
 			return nil
 		},

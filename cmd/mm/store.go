@@ -25,12 +25,9 @@ func (p *program) inWorkspace(opt workspace.Options, fn func(*workspace.Workspac
 
 func (p *program) lsCommand() *cli.Command {
 	return &cli.Command{
-		Name: "ls", Aliases: []string{"list"}, Usage: "list what the store holds",
+		Name: "ls", Aliases: []string{"list"}, Usage: "list the artifacts in the store",
 		Flags: []cli.Flag{p.jsonFlag(), layoutFlag()},
 		Action: func(c *cli.Context) error {
-			if err := wantArgs(c, 0, 0); err != nil {
-				return err
-			}
 			return p.inWorkspace(workspaceOptions(c, "."), func(w *workspace.Workspace) error { return p.ls(c.Context, w) })
 		},
 	}
@@ -60,16 +57,14 @@ func (p *program) ls(ctx context.Context, w *workspace.Workspace) error {
 
 func (p *program) tagCommand() *cli.Command {
 	return &cli.Command{
-		Name: "tag", Usage: "give an artifact of the store another name", ArgsUsage: "REF NEWREF",
-		Description: "The tag may be any that is no version, or the artifact's own version. With --alias the store\nremembers what a name of your own stands for.",
+		Name: "tag", Usage: "add a name to an artifact in the store", ArgsUsage: "REF NEWREF",
+		Description: "The tag may be the artifact's own version, or any name that is not a version. With --alias, the\n" +
+			"store records the artifact behind a name of your choice.",
 		Flags: []cli.Flag{
 			p.jsonFlag(), layoutFlag(), forceFlag(),
-			&cli.BoolFlag{Name: "alias", Usage: "NEWREF has another name or version than the artifact: remember what it is"},
+			&cli.BoolFlag{Name: "alias", Usage: "allow NEWREF to have another name or version than the artifact, and record it"},
 		},
 		Action: func(c *cli.Context) error {
-			if err := wantArgs(c, 2, 2); err != nil {
-				return err
-			}
 			return p.inWorkspace(workspaceOptions(c, "."), func(w *workspace.Workspace) error {
 				return p.tag(c.Context, w, c.Args().Get(0), c.Args().Get(1), workspace.TagOptions{Alias: c.Bool("alias"), Force: c.Bool("force")})
 			})
@@ -84,9 +79,9 @@ func (p *program) tag(ctx context.Context, w *workspace.Workspace, ref, name str
 	return p.printJSON(map[string]string{"ref": name, "from": ref})
 }
 
-// forceFlag lets a command move a version to other bytes.
+// forceFlag allows overwriting a version.
 func forceFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "force", Usage: "move a version that names other bytes already"}
+	return &cli.BoolFlag{Name: "force", Usage: "overwrite an existing version that has a different digest"}
 }
 
 func (p *program) rmCommand() *cli.Command {
@@ -94,9 +89,6 @@ func (p *program) rmCommand() *cli.Command {
 		Name: "rm", Usage: "remove names from the store; mm gc frees the bytes", ArgsUsage: "REF…",
 		Flags: []cli.Flag{p.jsonFlag(), layoutFlag()},
 		Action: func(c *cli.Context) error {
-			if err := wantArgs(c, 1, -1); err != nil {
-				return err
-			}
 			return p.inWorkspace(workspaceOptions(c, "."), func(w *workspace.Workspace) error {
 				return p.remove(c.Context, w, c.Args().Slice())
 			})
@@ -113,19 +105,16 @@ func (p *program) remove(ctx context.Context, w *workspace.Workspace, refs []str
 
 func (p *program) gcCommand() *cli.Command {
 	return &cli.Command{
-		Name: "gc", Usage: "free the bytes that no name reaches",
+		Name: "gc", Usage: "remove unreferenced data from the store",
 		Flags: []cli.Flag{
 			p.jsonFlag(), layoutFlag(),
-			&cli.BoolFlag{Name: "dry-run", Usage: "only say what would go"},
-			&cli.DurationFlag{Name: "grace", Value: 24 * time.Hour, Usage: "keep what is younger, for work that goes on"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "only show what would be removed"},
+			&cli.DurationFlag{Name: "grace", Value: 24 * time.Hour, Usage: "keep data younger than this, for commands that are still running"},
 		},
 		Action: func(c *cli.Context) error {
-			if err := wantArgs(c, 0, 0); err != nil {
-				return err
-			}
 			opt := registry.GCOptions{DryRun: c.Bool("dry-run"), Grace: c.Duration("grace")}
 			if opt.Grace == 0 {
-				opt.Grace = -1 // the store's zero is its default
+				opt.Grace = -1 // zero means the default
 			}
 			return p.inWorkspace(workspaceOptions(c, "."), func(w *workspace.Workspace) error { return p.gc(c.Context, w, opt) })
 		},
@@ -153,19 +142,19 @@ func (p *program) gc(ctx context.Context, w *workspace.Workspace, opt registry.G
 	if opt.DryRun {
 		verb = "would remove"
 	}
-	_, err = fmt.Fprintf(p.stdout, "%s %d blobs (%s), %d leftovers and the vectors of %d inputs (%s); %d blobs stay, %d of them young and unreachable\n",
+	_, err = fmt.Fprintf(p.stdout, "%s %d blobs (%s), %d temporary files and the vectors of %d inputs (%s); %d blobs kept, %d of them unreferenced and young\n",
 		verb, len(report.Blobs), size(report.Bytes), report.Temp, all.Features, size(all.FeatureBytes), report.Kept+report.Young, report.Young)
 	return err
 }
 
-// collected is what mm gc freed, or would free.
+// collected is the output of mm gc.
 type collected struct {
 	registry.GCReport
-	Features     int   `json:"features"`      // inputs whose vectors were remembered
+	Features     int   `json:"features"`      // cached inputs
 	FeatureBytes int64 `json:"feature_bytes"` // of them
 }
 
-// clear forgets what inputs came to.
+// clear clears the cache of encoded inputs.
 func (c *collected) clear(dir string, dry bool) error {
 	if !exists(dir) {
 		return nil
@@ -181,16 +170,13 @@ func (c *collected) clear(dir string, dry bool) error {
 
 func (p *program) fsckCommand() *cli.Command {
 	return &cli.Command{
-		Name: "fsck", Usage: "check every byte of the store",
+		Name: "fsck", Usage: "verify every byte of the store",
 		Flags: []cli.Flag{
 			p.jsonFlag(), layoutFlag(),
-			&cli.BoolFlag{Name: "quick", Usage: "check presence and sizes only"},
+			&cli.BoolFlag{Name: "quick", Usage: "check only presence and sizes"},
 			&cli.BoolFlag{Name: "repair", Usage: "remove damaged blobs, so that they can be pulled again"},
 		},
 		Action: func(c *cli.Context) error {
-			if err := wantArgs(c, 0, 0); err != nil {
-				return err
-			}
 			opt := registry.FsckOptions{Quick: c.Bool("quick"), Repair: c.Bool("repair")}
 			return p.inWorkspace(workspaceOptions(c, "."), func(w *workspace.Workspace) error { return p.fsck(c.Context, w, opt) })
 		},
@@ -212,7 +198,7 @@ func (p *program) fsck(ctx context.Context, w *workspace.Workspace, opt registry
 			return err
 		}
 	} else {
-		fmt.Fprintf(p.stdout, "%d tags, %d blobs, %s, %d leftovers of interrupted work\n", report.Tags, report.Blobs, size(report.Bytes), report.Temp)
+		fmt.Fprintf(p.stdout, "%d tags, %d blobs, %s, %d temporary files\n", report.Tags, report.Blobs, size(report.Bytes), report.Temp)
 		for _, n := range report.Notes {
 			p.say("note: %s", n)
 		}
@@ -220,7 +206,7 @@ func (p *program) fsck(ctx context.Context, w *workspace.Workspace, opt registry
 	return p.damage(report)
 }
 
-// damage turns the store's problems into diagnostics.
+// damage converts the problems of the store to diagnostics.
 func (p *program) damage(report registry.FsckReport) error {
 	var list diag.List
 	for _, pr := range report.Problems {

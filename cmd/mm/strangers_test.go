@@ -22,6 +22,8 @@ import (
 	"mm-abi.org/mm/onnx/engine"
 	"mm-abi.org/mm/runtimes/native"
 	"mm-abi.org/mm/runtimes/native/nativetest"
+	"mm-abi.org/mm/runtimes/part"
+	"mm-abi.org/mm/runtimes/runner"
 )
 
 // stranger is a build of a model that nobody here trained.
@@ -122,14 +124,14 @@ func cosine(a, b []float64) float64 {
 
 // answers has every engine run a function and compares an output: f32 tensors
 // agree to a cosine of 0.9999.
-func answers(t *testing.T, ref, output string, backends []string, args ...string) []functionAnswer {
+func answers(t *testing.T, ref, output string, backends []string, args ...string) []part.Report {
 	t.Helper()
-	var all []functionAnswer
+	var all []part.Report
 	var first []float64
 	for _, b := range backends {
 		file := filepath.Join(t.TempDir(), "out.npy")
 		text := must(t, append([]string{"run", ref, "--backend", b, "--output", output + "=" + file, "--json"}, args...)...)
-		var parts struct{ Parts []functionAnswer }
+		var parts struct{ Parts []part.Report }
 		if err := json.Unmarshal([]byte(text), &parts); err != nil || len(parts.Parts) != 1 {
 			t.Fatalf("%v: %s", err, text)
 		}
@@ -282,7 +284,7 @@ func TestStrangersHear(t *testing.T) {
 	for _, c := range []struct{ file, ask, want string }{
 		{"seven.wav", "which digit is spoken?", "7"}, {"four-two.wav", "which digits are spoken?", "4 2"}, {"seven.wav", "how many digits are spoken?", "one"},
 	} {
-		var got ran
+		var got runner.Report
 		text := must(t, "run", ref, "--audio", filepath.Join(shown, c.file), "--prompt", c.ask, "--max-tokens", "8", "--json")
 		if err := json.Unmarshal([]byte(text), &got); err != nil || strings.TrimSpace(got.Text) != c.want {
 			t.Errorf("%s: %s %q, %v", c.file, c.ask, got.Text, err)
@@ -379,7 +381,7 @@ func TestStrangersChat(t *testing.T) {
 	for _, prompt := range []string{"What is the capital of France?", "Write one sentence about the sea.", "Name three colours."} {
 		var first string
 		for _, b := range s.backends {
-			var got ran
+			var got runner.Report
 			text := must(t, "run", ref, "--backend", b, "--max-tokens", "48", "--json", "--prompt", prompt)
 			if err := json.Unmarshal([]byte(text), &got); err != nil {
 				t.Fatal(err)

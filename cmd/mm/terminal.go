@@ -13,8 +13,8 @@ import (
 	"mm-abi.org/mm/schemas"
 )
 
-// tell prints diagnostics: with the line each is about on a terminal, one line
-// each elsewhere.
+// tell prints diagnostics: with source excerpts on a terminal, one line each
+// otherwise.
 func (p *program) tell(w io.Writer, list diag.List) error {
 	style, ok := styleOf(w)
 	if !ok {
@@ -23,8 +23,8 @@ func (p *program) tell(w io.Writer, list diag.List) error {
 	return list.Render(w, style)
 }
 
-// styleOf is how to print on w, if w is a terminal. NO_COLOR is honoured
-// (no-color.org).
+// styleOf returns the style of a terminal; ok is false if w is not one. It honors
+// NO_COLOR (no-color.org).
 func styleOf(w io.Writer) (diag.Style, bool) {
 	if r, ok := w.(*results); ok {
 		w = r.Writer
@@ -40,21 +40,21 @@ func styleOf(w io.Writer) (diag.Style, bool) {
 	return s, true
 }
 
-// readExcerpt reads a document for an excerpt; what is no document of ours is
-// not read.
+// readExcerpt reads a file for an excerpt; it must be a regular file of a
+// document's size.
 func readExcerpt(file string) ([]byte, error) {
 	info, err := os.Stat(file)
 	if err != nil {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() || info.Size() > schemas.MaxBytes {
-		return nil, fmt.Errorf("%s is no document", file)
+		return nil, fmt.Errorf("%s: not a document", file)
 	}
 	return os.ReadFile(file)
 }
 
-// lines makes text printable line by line. Lines after the first are indented,
-// so that none can look like a message of its own.
+// lines makes text printable. Lines after the first are indented, so that none
+// looks like a message of its own.
 func lines(s string) string {
 	all := strings.Split(s, "\n")
 	for i := range all {
@@ -63,7 +63,7 @@ func lines(s string) string {
 	return strings.Join(all, "\n    ")
 }
 
-// count writes a number of things: 1 document, 2 documents.
+// count formats a number of things: 1 document, 2 documents.
 func count(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing

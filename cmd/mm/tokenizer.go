@@ -19,29 +19,29 @@ import (
 func (p *program) tokenizerCommand() *cli.Command {
 	use := &cli.StringFlag{Name: "tokenizer", Aliases: []string{"t"}, Usage: "tokenizer `FILE`: GGUF, tokenizer.json or phi-auto's JSON", Required: true}
 	return &cli.Command{
-		Name: "tokenizer", Usage: "train and try tokenizers",
+		Name: "tokenizer", Usage: "train and test tokenizers",
 		Subcommands: []*cli.Command{
 			{
-				Name: "train", Usage: "learn byte-level BPE from text files", ArgsUsage: "FILE…",
+				Name: "train", Usage: "train a byte-level BPE tokenizer on text files", ArgsUsage: "FILE…",
 				Flags: []cli.Flag{
 					p.jsonFlag(),
-					&cli.IntFlag{Name: "vocab", Value: 1024, Usage: "number of tokens, special ones and the 256 bytes included"},
+					&cli.IntFlag{Name: "vocab", Value: 1024, Usage: "number of tokens, including special tokens and the 256 bytes"},
 					&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "GGUF `FILE` to write", Required: true},
-					&cli.StringFlag{Name: "pre", Value: "gpt-2", Usage: "pre-tokenizer, or mm-none not to cut text into words"},
-					&cli.StringFlag{Name: "separator", Value: "<|endoftext|>", Usage: "text between documents"},
-					&cli.BoolFlag{Name: "plain", Usage: "without MM-ABI's special tokens"},
+					&cli.StringFlag{Name: "pre", Value: "gpt-2", Usage: "pre-tokenizer; mm-none does not split text into words"},
+					&cli.StringFlag{Name: "separator", Value: "<|endoftext|>", Usage: "separator of documents"},
+					&cli.BoolFlag{Name: "plain", Usage: "omit MM-ABI's special tokens"},
 				},
 				Action: p.tokenizerTrain,
 			},
 			{
 				Name: "encode", Usage: "print the tokens of a text", ArgsUsage: "[TEXT…]",
-				Flags:  []cli.Flag{p.jsonFlag(), use, &cli.BoolFlag{Name: "special", Usage: "special tokens in the text count as such"}},
+				Flags:  []cli.Flag{p.jsonFlag(), use, &cli.BoolFlag{Name: "special", Usage: "parse special tokens in the text"}},
 				Action: p.tokenizerEncode,
 			},
 			{
-				Name: "fertility", Usage: "tokens a word, a character and a byte of texts, by language", ArgsUsage: "FILE…",
-				Description: "Texts or XML such as the UDHR's. In columns beside the base: tokens a word, and tokens of the whole, which\ncompares texts that say the same whatever their scripts take for a word.",
-				Flags:       []cli.Flag{p.jsonFlag(), use, &cli.StringFlag{Name: "base", Value: "eng", Usage: "`LANGUAGE` of the file that the others are held against, where there is one"}},
+				Name: "fertility", Usage: "measure tokens per word, character and byte of texts, by language", ArgsUsage: "FILE…",
+				Description: "FILE is plain text, or XML such as the UDHR's. Further columns compare with the base language: tokens per\nword, and total tokens, which compares translations regardless of how their scripts delimit words.",
+				Flags:       []cli.Flag{p.jsonFlag(), use, &cli.StringFlag{Name: "base", Value: "eng", Usage: "`LANGUAGE` of the file to compare the others with"}},
 				Action:      p.tokenizerFertility,
 			},
 		},
@@ -86,7 +86,7 @@ func documents(text, separator string) iter.Seq[string] {
 	return strings.SplitSeq(text, separator)
 }
 
-// writeVocabulary writes a GGUF file that holds a tokenizer and no weights.
+// writeVocabulary writes a GGUF file with a tokenizer and without weights.
 func writeVocabulary(file string, tok *tokenizer.Tokenizer) error {
 	d, err := fsx.Create(filepath.Dir(file), 0o755, fsx.Options{})
 	if err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,39 +19,38 @@ import (
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/schemas"
 	"mm-abi.org/mm/train"
+	"mm-abi.org/mm/train/decode"
+	"mm-abi.org/mm/train/modal"
 )
 
 func (p *program) trainCommand() *cli.Command {
 	return &cli.Command{
 		Name: "train", Usage: "train a small language model", ArgsUsage: "CONFIG.yaml",
-		Description: "Writes DIR/last.safetensors and DIR/best.safetensors, and DIR/metrics.jsonl with one event a\n" +
-			"line. The same configuration and data give the same curve, bit for bit, on any number of\n" +
-			"threads and through any number of interruptions; --resume goes on from last.safetensors.",
+		Description: "Writes DIR/last.safetensors, DIR/best.safetensors, and DIR/metrics.jsonl with an event per line.\n" +
+			"Training is deterministic: equal configurations and data give bit-identical curves on any number\n" +
+			"of threads and across interruptions. --resume continues from last.safetensors.",
 		Flags: []cli.Flag{
 			p.jsonFlag(),
-			&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "folder `DIR` of checkpoints and metrics (default: runs/NAME beside the configuration)"},
-			&cli.BoolFlag{Name: "resume", Usage: "go on from the last checkpoint"},
-			&cli.IntFlag{Name: "threads", Usage: "threads (default: the configuration's, or what the machine has)"},
-			&cli.IntFlag{Name: "steps", Usage: "stop at this step instead"},
-			&cli.DurationFlag{Name: "time", Usage: "stop after this time of training instead"},
-			&cli.StringFlag{Name: "plot", Usage: "draw the loss curves into `FILE.svg`"},
-			&cli.StringFlag{Name: "sample", Usage: "at the end continue this text"},
+			&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "folder `DIR` of checkpoints and metrics (default: runs/NAME next to the configuration)"},
+			&cli.BoolFlag{Name: "resume", Usage: "continue from the last checkpoint"},
+			&cli.IntFlag{Name: "threads", Usage: "number of threads (default: the configuration's, or all CPUs)"},
+			&cli.IntFlag{Name: "steps", Usage: "stop at this step, overriding the configuration"},
+			&cli.DurationFlag{Name: "time", Usage: "stop after this training time, overriding the configuration"},
+			&cli.StringFlag{Name: "plot", Usage: "draw the loss curves to `FILE.svg`"},
+			&cli.StringFlag{Name: "sample", Usage: "continue this text after training"},
 		},
 		Action: p.train,
 	}
 }
 
 func (p *program) train(c *cli.Context) error {
-	if err := wantArgs(c, 1, 1); err != nil {
-		return err
-	}
 	file := c.Args().First()
 	opt := trainingOptions{
 		file: file, dir: c.String("out"), plot: c.String("plot"), sample: c.String("sample"), resume: c.Bool("resume"), threads: c.Int("threads"),
 		steps: c.Int("steps"), time: c.Duration("time"),
 	}
 	if opt.plot != "" && filepath.Ext(opt.plot) != ".svg" {
-		return usageError{fmt.Errorf("--plot draws .svg, not %q", filepath.Ext(opt.plot))}
+		return usageError{fmt.Errorf("--plot: unsupported extension %q, want .svg", filepath.Ext(opt.plot))}
 	}
 	doc, err := readTraining(file)
 	if err != nil {
@@ -73,7 +73,7 @@ func (p *program) train(c *cli.Context) error {
 	return placed(doc, p.runTraining(c.Context, cfg, opt))
 }
 
-// trainingOptions are what surrounds a run.
+// trainingOptions holds the options of a run.
 type trainingOptions struct {
 	file, dir, plot, sample string
 	resume                  bool
@@ -81,7 +81,7 @@ type trainingOptions struct {
 	time                    time.Duration
 }
 
-// stop is the end of a run as the flags say it, or as its configuration does.
+// stop returns when to stop, according to the flags or the configuration.
 func (o trainingOptions) stop(stop train.Stop) train.Stop {
 	if o.steps > 0 {
 		stop.Steps, stop.Tokens, stop.Seconds = o.steps, 0, 0
@@ -99,7 +99,7 @@ func runName(name, file string) string {
 	return strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
 }
 
-// readTraining reads what is to be trained strictly: an unknown key is a fault.
+// readTraining reads a training document; unknown keys are faults.
 func readTraining(file string) (*schemas.Document, error) {
 	data, list := schemas.ReadFile(file, diag.Unreadable)
 	if err := list.Err(); err != nil {
@@ -118,7 +118,7 @@ func readTraining(file string) (*schemas.Document, error) {
 	return doc, list.Err()
 }
 
-// loadTraining is the configuration of a language model.
+// loadTraining decodes the configuration of a language model.
 func loadTraining(doc *schemas.Document) (train.Config, error) {
 	var cfg train.Config
 	if err := doc.Decode(&cfg); err != nil {
@@ -127,8 +127,7 @@ func loadTraining(doc *schemas.Document) (train.Config, error) {
 	return cfg, placed(doc, cfg.Validate())
 }
 
-// placed is err with the places in the configuration of what is wrong with it,
-// where that is what err says.
+// placed adds positions in the document to the faults in err.
 func placed(doc *schemas.Document, err error) error {
 	var list diag.List
 	for _, f := range train.Faults(err) {
@@ -154,14 +153,14 @@ func (p *program) runTraining(ctx context.Context, cfg train.Config, opt trainin
 	t, err := train.RunFolder(ctx, cfg, corpus, opt.resume, train.Options{Dir: opt.dir, From: from, Observer: view, Threads: opt.threads, CPU: processTime})
 	view.close()
 	if errors.Is(err, train.ErrHeld) {
-		return hinted{err, "--resume goes on with it; --out chooses another folder"}
+		return hinted{err, "--resume continues it; --out selects another folder"}
 	}
 	if err != nil {
 		return err
 	}
 	defer t.Close()
 	if opt.plot != "" {
-		if err := plotRun(filepath.Join(opt.dir, train.MetricsFile), opt.plot, corpus, cfg.Model.Vocab); err != nil {
+		if err := train.Plot(filepath.Join(opt.dir, train.MetricsFile), opt.plot, corpus, cfg.Model.Vocab); err != nil {
 			return err
 		}
 		p.say("drew %s", opt.plot)
@@ -169,7 +168,7 @@ func (p *program) runTraining(ctx context.Context, cfg train.Config, opt trainin
 	return p.finishTraining(t, corpus, opt, view)
 }
 
-// finishTraining tells how it ended and, if asked, what the model says.
+// finishTraining prints the result and, with --sample, a continuation.
 func (p *program) finishTraining(t *train.LMTrainer, corpus *train.Corpus, opt trainingOptions, view *trainingView) error {
 	out := map[string]any{"dir": opt.dir, "end": view.end, "eval": view.eval}
 	if opt.sample != "" && corpus.Tokenizer != nil {
@@ -193,7 +192,7 @@ func (p *program) finishTraining(t *train.LMTrainer, corpus *train.Corpus, opt t
 	return err
 }
 
-// trainingView shows a run: a bar on a terminal, and one line a log step.
+// trainingView shows a run: a progress bar on a terminal, and log lines.
 type trainingView struct {
 	p    *program
 	stop train.Stop
@@ -226,53 +225,20 @@ func (p *program) newTrainingView(stop train.Stop) *trainingView {
 
 // Observe implements train.Observer.
 func (v *trainingView) Observe(e train.Event) error {
-	switch e := e.(type) {
-	case train.Started:
-		v.line("%d parameters, %d trainable, %d tensors frozen; %d tokens to train on, %d held out; %d threads", e.Parameters, e.Trainable, e.Frozen, e.TrainTokens, e.HeldTokens, e.Threads)
-		if e.Step > 0 {
-			v.line("going on from step %d", e.Step)
+	if !v.p.quiet {
+		for _, line := range train.Describe(e) {
+			fmt.Fprintln(v.w, line)
 		}
+	}
+	switch e := e.(type) {
 	case train.Step:
-		v.line("step %6d  tokens %9d  mean loss of %2d steps %.4f  lr %.2e  norm %.3f  %6.0f tok/s", e.Step, e.Tokens, e.Steps, e.Loss, e.Rate, e.GradNorm, e.Speed)
 		v.advance(e.Step, e.Tokens, e.Seconds)
 	case train.Evaluated:
 		v.eval = e
-		best := ""
-		if e.Best {
-			best = "  best so far"
-		}
-		if len(e.Scores) > 0 {
-			v.line("held out at step %d: %.4f nats; %s; after %.1f s%s", e.Step, e.Loss, shares(e.Scores), e.Seconds, best)
-			return nil
-		}
-		v.line("held out at step %d: %.4f nats, %.4f bits a byte, after %.1f s%s", e.Step, e.Loss, e.BitsPerByte, e.Seconds, best)
 	case train.Finished:
 		v.end = e
-		v.line("ended by %s: step %d, %d tokens, %.1f s, %.1f CPU seconds", e.Reason, e.Step, e.Tokens, e.Seconds, e.CPU)
-		for _, s := range e.Sealed {
-			v.seal(s)
-		}
 	}
 	return nil
-}
-
-// seal tells that a part did not move.
-func (v *trainingView) seal(s train.Seal) {
-	trained := ""
-	if s.Trained > 0 {
-		trained = fmt.Sprintf("; %d others trained", s.Trained)
-	}
-	if s.Before != s.After {
-		v.line("%s: sha256 %s before, %s after: it moved", s.Part, s.Before, s.After)
-		return
-	}
-	v.line("%s: sha256 %s before = after, %d tensors%s", s.Part, s.Before, s.Tensors, trained)
-}
-
-func (v *trainingView) line(format string, args ...any) {
-	if !v.p.quiet {
-		fmt.Fprintf(v.w, format+"\n", args...)
-	}
 }
 
 func (v *trainingView) advance(steps, tokens int, seconds float64) {
@@ -294,4 +260,61 @@ func (v *trainingView) close() {
 		v.bar.Abort(false)
 		v.bars.Wait()
 	}
+}
+
+// trainStage trains encoders, projectors or adapters.
+func (p *program) trainStage(ctx context.Context, doc *schemas.Document, opt trainingOptions) error {
+	var r modal.Recipe
+	if err := doc.Decode(&r); err != nil {
+		return err
+	}
+	if err := placed(doc, r.Validate()); err != nil {
+		return err
+	}
+	r.Stop = opt.stop(r.Stop)
+	p.say("stage %s: %s frozen", r.Stage, r.Stage.Frozen())
+	return p.runStage(doc, opt, r.Name, r.Stop, func(o train.Options) (io.Closer, error) { return modal.RunFolder(ctx, r, opt.resume, o) })
+}
+
+// trainDecoder trains a decoder after a frozen core: stage 2.
+func (p *program) trainDecoder(ctx context.Context, doc *schemas.Document, opt trainingOptions) error {
+	var r decode.Recipe
+	if err := doc.Decode(&r); err != nil {
+		return err
+	}
+	if err := placed(doc, r.Validate()); err != nil {
+		return err
+	}
+	r.Stop = opt.stop(r.Stop)
+	p.say("stage %s: the core frozen", r.Stage)
+	return p.runStage(doc, opt, r.Name, r.Stop, func(o train.Options) (io.Closer, error) { return decode.RunFolder(ctx, r, opt.resume, o) })
+}
+
+// runStage runs a stage and prints its result.
+func (p *program) runStage(doc *schemas.Document, opt trainingOptions, name string, stop train.Stop, run func(train.Options) (io.Closer, error)) error {
+	if opt.sample != "" {
+		return usageError{errors.New("--sample is for language models")}
+	}
+	dir := cmp.Or(opt.dir, filepath.Join(filepath.Dir(opt.file), "runs", runName(name, opt.file)))
+	view := p.newTrainingView(stop)
+	t, err := run(train.Options{Dir: dir, From: filepath.Dir(opt.file), Observer: view, Threads: opt.threads, CPU: processTime})
+	view.close()
+	if errors.Is(err, train.ErrHeld) {
+		return hinted{err, "--resume continues it; --out selects another folder"}
+	}
+	if err != nil {
+		return placed(doc, err)
+	}
+	defer t.Close()
+	if opt.plot != "" {
+		if err := train.Plot(filepath.Join(dir, train.MetricsFile), opt.plot, nil, 0); err != nil {
+			return err
+		}
+		p.say("plotted %s", opt.plot)
+	}
+	if p.json {
+		return p.printJSON(map[string]any{"dir": dir, "end": view.end, "eval": view.eval})
+	}
+	_, err = fmt.Fprintln(p.stdout, filepath.Join(dir, train.BestFile))
+	return err
 }

@@ -69,8 +69,8 @@ func trustFile(file string) (string, error) {
 	if file != "" {
 		return file, nil
 	}
-	home, err := workspace.DefaultHome()
-	return filepath.Join(home, home.TrustName), err
+	dir, err := workspace.DefaultHome()
+	return filepath.Join(dir, home.TrustName), err
 }
 
 func (p *program) trustAdd(ctx context.Context, add trustAdd) error {

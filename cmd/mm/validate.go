@@ -17,15 +17,14 @@ func (p *program) validateCommand() *cli.Command {
 		Name:      "validate",
 		Usage:     "check module.yaml files, graphs and locks against MM-ABI",
 		ArgsUsage: "[PATH…]",
-		Description: "Each PATH is a document or a folder of them; the default is the current folder.\n" +
-			"Graphs are checked against the modules that mm lock would choose offline: among the\n" +
-			"paths, in the module folders and layouts of mm.yaml and in the store. Every fault is\n" +
-			"told, not only the first.",
+		Description: "PATH is a document or a folder; the default is the current folder. Graphs are checked against\n" +
+			"the modules that mm lock would choose offline: among the paths, in the module folders and\n" +
+			"layouts of mm.yaml, and in the store. All faults are reported, not only the first.",
 		Flags: []cli.Flag{
 			p.jsonFlag(),
 			&cli.StringFlag{Name: "format", Usage: "text, json or github (annotations in CI)", Value: "text"},
-			&cli.BoolFlag{Name: "files", Usage: "also check that each module's files are there and have their digests"},
-			&cli.BoolFlag{Name: "strict", Usage: "warnings fail as well"},
+			&cli.BoolFlag{Name: "files", Usage: "also check that the files of each module exist and match their digests"},
+			&cli.BoolFlag{Name: "strict", Usage: "treat warnings as errors"},
 		},
 		Action: func(c *cli.Context) error {
 			paths := c.Args().Slice()
@@ -42,7 +41,7 @@ func (p *program) jsonFlag() cli.Flag {
 	return &cli.BoolFlag{Name: "json", Usage: "print JSON", Destination: &p.json}
 }
 
-// validation is how mm validate was asked to work and to print.
+// validation holds the options of mm validate.
 type validation struct {
 	format        string
 	strict, files bool
@@ -59,7 +58,7 @@ func (p *program) validate(ctx context.Context, w *workspace.Workspace, paths []
 	return p.report(found, opt)
 }
 
-// report prints what was found in the format asked for.
+// report prints the results in the requested format.
 func (p *program) report(found *workspace.Validation, opt validation) (err error) {
 	list := found.Diagnostics
 	switch opt.format {
@@ -72,7 +71,7 @@ func (p *program) report(found *workspace.Validation, opt validation) (err error
 	case "github":
 		err = list.GitHub(p.stdout)
 	default:
-		return usageError{fmt.Errorf("--format is %q, wanted text, json or github", opt.format)}
+		return usageError{fmt.Errorf("--format %q: want text, json or github", opt.format)}
 	}
 	if err != nil {
 		return err

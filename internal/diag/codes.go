@@ -5,22 +5,22 @@ import (
 	"strings"
 )
 
-// Code is a diagnostic's stable name, MM and four digits. The hundreds say
-// where it arises: 00 reading a document, 01 schema, 02 one module, 03 between
+// Code is the stable name of a diagnostic, MM and four digits. The hundreds are
+// the area: 00 reading a document, 01 schema, 02 one module, 03 between
 // modules of a build, 04 resolution and lock, 05 assembling, 06 trust, 07
 // store and registry, 08 running, 09 settings, 10 an ONNX model, 11 a file for
 // QNN, 12 a device.
 type Code string
 
-// Entry explains a code: what it means, when it arises and what to do.
+// Entry describes a code.
 type Entry struct {
 	Code    Code
-	Summary string // the fixed words of the message
-	Cause   string // when it arises
-	Fix     string // what to do
+	Summary string // the fixed part of the message, a noun phrase
+	Cause   string // why it is reported
+	Fix     string // what to do, an imperative
 }
 
-// The codes. A number that is given up is never used again: MM0507, MM0804,
+// The codes. The number of a removed code is never used again: MM0507, MM0804,
 // MM0903.
 const (
 	Syntax       Code = "MM0001"
@@ -238,7 +238,7 @@ const (
 	EvidenceForged   Code = "MM1256"
 )
 
-// Summary is the code's fixed words, or the code itself when it is unknown.
+// Summary returns the summary of the code, or the code itself if it is unknown.
 func (c Code) Summary() string {
 	if e, ok := c.entry(); ok {
 		return e.Summary
@@ -246,7 +246,7 @@ func (c Code) Summary() string {
 	return string(c)
 }
 
-// Fix is what the table says to do about the code; "" when it is unknown.
+// Fix returns what to do about the code, or "" if it is unknown.
 func (c Code) Fix() string {
 	e, _ := c.entry()
 	return e.Fix

@@ -1,12 +1,11 @@
-// Package diag holds what users read about their own files: a position, a
-// stable code, what is wrong, both values and a way out.
+// Package diag describes the faults of users' files: a position, a stable code, a
+// summary, both values and a hint.
 //
-// A check collects every fault it finds into a [List]; nothing stops at the
-// first. A printer of this package renders the list: [List.Text] for
-// logs, [List.Render] for a terminal, [List.JSON] for machines, [List.GitHub]
-// for annotations in CI. The table of
-// codes (codes.go) is the source of docs/DIAGNOSTICS.md; a code keeps its
-// meaning for ever.
+// A check collects every fault in a [List] instead of stopping at the first. The
+// list is printed by [List.Text] for logs, [List.Render] for a terminal,
+// [List.JSON] for programs and [List.GitHub] for annotations in CI. The table of
+// codes (table.go) is the source of docs/DIAGNOSTICS.md; the meaning of a code
+// never changes.
 package diag
 
 import (
@@ -17,15 +16,15 @@ import (
 	"strings"
 )
 
-// Pos is a place in a file. Line and Col count from 1; Col counts characters. A
-// zero Line means the file as a whole, an empty File the command line.
+// Pos is a place in a file. Line and Col count from 1; Col counts characters. If
+// Line is 0, it is the whole file; if File is empty, the command line.
 type Pos struct {
 	File string `json:"file,omitempty"`
 	Line int    `json:"line,omitempty"`
 	Col  int    `json:"col,omitempty"`
 }
 
-// String is file:line:col, as far as it is known.
+// String formats the position as file:line:col, without the unknown parts.
 func (p Pos) String() string {
 	switch {
 	case p.Line == 0:
@@ -36,27 +35,27 @@ func (p Pos) String() string {
 	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Col)
 }
 
-// Severity says whether a diagnostic stops the work.
+// Severity is the severity of a diagnostic.
 type Severity string
 
-// The severities, worst first. Only Error makes a list fail.
+// The severities, most severe first. Only Error makes a list fail.
 const (
 	Error   Severity = "error"
 	Warning Severity = "warning"
 	Note    Severity = "note"
 )
 
-// Diagnostic is one message about a user's file.
+// Diagnostic is a message about a user's file.
 type Diagnostic struct {
 	Severity Severity `json:"severity"`
 	Code     Code     `json:"code"`
 	Pos      Pos      `json:"pos"`
-	Summary  string   `json:"summary"`          // what is wrong, in fixed words
-	Detail   string   `json:"detail,omitempty"` // both values, and where they come from
-	Hint     string   `json:"hint,omitempty"`   // what to do about it
+	Summary  string   `json:"summary"`          // the fixed text of the code
+	Detail   string   `json:"detail,omitempty"` // both values and their origin
+	Hint     string   `json:"hint,omitempty"`   // what to do
 }
 
-// String is the one-line form: pos: severity code: summary: detail.
+// String formats the diagnostic in one line: pos: severity code: summary: detail.
 func (d Diagnostic) String() string {
 	var b strings.Builder
 	if p := d.Pos.String(); p != "" {
@@ -69,20 +68,20 @@ func (d Diagnostic) String() string {
 	return b.String()
 }
 
-// List is every diagnostic of one piece of work.
+// List holds the diagnostics of an operation.
 type List []Diagnostic
 
-// Add appends an error with the code's own summary from the table.
+// Add appends an error with the summary of the code.
 func (l *List) Add(code Code, pos Pos, detail, hint string) {
 	l.add(Error, code, pos, detail, hint)
 }
 
-// Warn appends a warning with the code's summary.
+// Warn appends a warning with the summary of the code.
 func (l *List) Warn(code Code, pos Pos, detail, hint string) {
 	l.add(Warning, code, pos, detail, hint)
 }
 
-// Note appends a note with the code's summary.
+// Note appends a note with the summary of the code.
 func (l *List) Note(code Code, pos Pos, detail, hint string) {
 	l.add(Note, code, pos, detail, hint)
 }
@@ -91,7 +90,7 @@ func (l *List) add(s Severity, code Code, pos Pos, detail, hint string) {
 	*l = append(*l, Diagnostic{s, code, pos, code.Summary(), detail, hint})
 }
 
-// Count is the number of diagnostics of severity s.
+// Count returns the number of diagnostics with severity s.
 func (l List) Count(s Severity) int {
 	n := 0
 	for _, d := range l {
@@ -102,10 +101,10 @@ func (l List) Count(s Severity) int {
 	return n
 }
 
-// Failed reports whether the list holds an error.
+// Failed reports whether the list contains an error.
 func (l List) Failed() bool { return l.Count(Error) > 0 }
 
-// Err is the list as an error, or nil when it holds no error.
+// Err returns the list as an error, or nil if it contains no error.
 func (l List) Err() error {
 	if !l.Failed() {
 		return nil
@@ -113,7 +112,7 @@ func (l List) Err() error {
 	return &Faults{List: l}
 }
 
-// Sort orders by file, line, column and code, and drops exact repeats.
+// Sort sorts by file, line, column and code, and removes exact duplicates.
 func (l *List) Sort() {
 	slices.SortStableFunc(*l, func(a, b Diagnostic) int {
 		return cmp.Or(cmp.Compare(a.Pos.File, b.Pos.File), cmp.Compare(a.Pos.Line, b.Pos.Line),
@@ -122,11 +121,10 @@ func (l *List) Sort() {
 	*l = slices.Compact(*l)
 }
 
-// Faults carries a list that holds at least one error through code that
-// speaks of plain errors.
+// Faults is an error with a list that contains at least one error.
 type Faults struct{ List List }
 
-// Error is the first fault and how many more there are.
+// Error returns the first error and the number of further ones.
 func (f *Faults) Error() string {
 	for _, d := range f.List {
 		if d.Severity == Error {
@@ -139,7 +137,7 @@ func (f *Faults) Error() string {
 	return "no fault"
 }
 
-// From returns the list that err carries, and whether it carries one.
+// From returns the list in err; ok is false if there is none.
 func From(err error) (List, bool) {
 	var f *Faults
 	if errors.As(err, &f) {

@@ -36,13 +36,13 @@ func TestPrinters(t *testing.T) {
 		want  string
 	}{
 		{"text", func(b *bytes.Buffer) error { return l.Text(b) },
-			"a.yaml: note MM0506: KV cache type mapped\n" +
-				"a.yaml:2:1: warning MM0203: no licence given: x@1.0.0\\n::error::forged \\x1b[31m\n" +
-				"b.yaml:7:3: error MM0305: width does not match the core: 1536 against 2048\n    hint: change out_dim\n"},
+			"a.yaml: note MM0506: KV cache type changed\n" +
+				"a.yaml:2:1: warning MM0203: missing license: x@1.0.0\\n::error::forged \\x1b[31m\n" +
+				"b.yaml:7:3: error MM0305: width differs from the core: 1536 against 2048\n    hint: change out_dim\n"},
 		{"github", func(b *bytes.Buffer) error { return l.GitHub(b) },
-			"::notice file=a.yaml,line=1,col=1,title=MM0506::KV cache type mapped\n" +
-				"::warning file=a.yaml,line=2,col=1,title=MM0203::no licence given: x@1.0.0%0A::error::forged \x1b[31m\n" +
-				"::error file=b.yaml,line=7,col=3,title=MM0305::width does not match the core: 1536 against 2048%0Ahint: change out_dim\n"},
+			"::notice file=a.yaml,line=1,col=1,title=MM0506::KV cache type changed\n" +
+				"::warning file=a.yaml,line=2,col=1,title=MM0203::missing license: x@1.0.0%0A::error::forged \x1b[31m\n" +
+				"::error file=b.yaml,line=7,col=3,title=MM0305::width differs from the core: 1536 against 2048%0Ahint: change out_dim\n"},
 	} {
 		var b bytes.Buffer
 		if err := tc.print(&b); err != nil {
@@ -58,7 +58,7 @@ func TestErr(t *testing.T) {
 	var none diag.List
 	none.Warn(diag.NoLicense, diag.Pos{}, "", "")
 	if none.Err() != nil {
-		t.Error("a warning is an error")
+		t.Error("a warning counts as an error")
 	}
 	err := fmt.Errorf("loading: %w", sample().Err())
 	list, ok := diag.From(err)
@@ -66,11 +66,11 @@ func TestErr(t *testing.T) {
 		t.Errorf("From(%v) = %v, %v", err, list, ok)
 	}
 	if _, ok := diag.From(errors.New("plain")); ok {
-		t.Error("a plain error carries a list")
+		t.Error("a plain error contains a list")
 	}
 }
 
-// The table is sorted, complete and of one form; a code is never used twice.
+// The table is sorted and complete; codes are unique.
 func TestTable(t *testing.T) {
 	src, err := os.ReadFile("codes.go")
 	if err != nil {
@@ -86,13 +86,13 @@ func TestTable(t *testing.T) {
 	}
 	for i, e := range table {
 		if e.Summary == "" || e.Cause == "" || e.Fix == "" || strings.HasSuffix(e.Summary, ".") {
-			t.Errorf("%s is not explained: %+v", e.Code, e)
+			t.Errorf("incomplete entry %s: %+v", e.Code, e)
 		}
 		if i > 0 && table[i-1].Code == e.Code {
-			t.Errorf("%s stands twice", e.Code)
+			t.Errorf("%s is duplicated", e.Code)
 		}
 		if e.Code == "MM0507" || e.Code == "MM0804" || e.Code == "MM0903" {
-			t.Errorf("%s stood for something else once", e.Code)
+			t.Errorf("%s was removed and must not be used again", e.Code)
 		}
 		if e.Code.Summary() != e.Summary {
 			t.Errorf("%s is not found in the table", e.Code)
@@ -102,7 +102,7 @@ func TestTable(t *testing.T) {
 
 // docs/DIAGNOSTICS.md is written from the table: go test ./internal/diag -update.
 func TestDocument(t *testing.T) {
-	const file = "../docs/DIAGNOSTICS.md"
+	const file = "../../docs/DIAGNOSTICS.md"
 	var b bytes.Buffer
 	if err := diag.Document(&b); err != nil {
 		t.Fatal(err)

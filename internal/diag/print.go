@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Text prints the list for a person: one line each, the hint indented below.
+// Text prints the list as text: a line each, with an indented hint.
 func (l List) Text(w io.Writer) error {
 	var b strings.Builder
 	for _, d := range l {
@@ -20,7 +20,7 @@ func (l List) Text(w io.Writer) error {
 	return err
 }
 
-// JSON prints the list as one JSON document: {"diagnostics": […], "errors": N,
+// JSON prints the list as a JSON document: {"diagnostics": […], "errors": N,
 // "warnings": N}.
 func (l List) JSON(w io.Writer) error {
 	if l == nil {
@@ -36,7 +36,7 @@ func (l List) JSON(w io.Writer) error {
 	}{l, l.Count(Error), l.Count(Warning)})
 }
 
-// GitHub prints the list as workflow commands, which CI shows beside the line
+// GitHub prints the list as workflow commands, which CI shows next to the line
 // (docs.github.com, "Workflow commands for GitHub Actions").
 func (l List) GitHub(w io.Writer) error {
 	var b strings.Builder
@@ -59,7 +59,7 @@ func (l List) GitHub(w io.Writer) error {
 	return err
 }
 
-// data and property escape what would end a workflow command early: the text
+// data and property escape characters that would end a workflow command: the text
 // may quote a hostile file.
 func data(s string) string {
 	return strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A").Replace(s)

@@ -1,16 +1,18 @@
 package diag
 
 import (
+	"fmt"
+	"io"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 )
 
-// Printable makes text of others (a registry's words, an artifact's annotations)
-// safe to print: control characters, the invisible characters that change the
-// direction or the look of what follows, line separators and bytes that are not
-// UTF-8 become visible escapes, as \x1b or \u202e. What is left cannot move the
-// cursor, forge a line or read as other text.
+// Printable makes untrusted text, such as a registry's answer or an artifact's
+// annotations, safe to print. Control characters, invisible characters that affect
+// the direction or look of text, line separators and invalid UTF-8 become visible
+// escapes such as \x1b or \u202e. The result cannot move the cursor, forge a line
+// or pass for other text.
 func Printable(s string) string {
 	if strings.IndexFunc(s, hidden) < 0 && utf8.ValidString(s) {
 		return s
@@ -48,9 +50,14 @@ func Printable(s string) string {
 	return b.String()
 }
 
-// hidden tells characters that print as nothing or as something else: C0 and
-// C1 controls, format characters (Cf: bidi controls, zero-width ones, tags),
-// line and paragraph separators.
+// hidden reports whether r is invisible or prints as something else: C0 and C1
+// controls, format characters (Cf: bidi controls, zero-width ones, tags), line and
+// paragraph separators.
 func hidden(r rune) bool {
 	return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp)
+}
+
+// Fact writes a line of a description: an indented name and its value.
+func Fact(w io.Writer, name, format string, args ...any) {
+	fmt.Fprintf(w, "  %-12s %s\n", name, Printable(fmt.Sprintf(format, args...)))
 }

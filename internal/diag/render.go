@@ -10,14 +10,14 @@ import (
 	"golang.org/x/text/width"
 )
 
-// Style says how [List.Render] prints for a person at a terminal.
+// Style configures [List.Render].
 type Style struct {
-	Colour bool                              // ANSI colours
-	Width  int                               // columns of the terminal; 0: lines are not broken
-	Read   func(file string) ([]byte, error) // reads a file for the excerpts; nil: none are shown
+	Colour bool                              // use ANSI colors
+	Width  int                               // columns of the terminal; if 0, lines are not wrapped
+	Read   func(file string) ([]byte, error) // reads a file for excerpts; if nil, there are none
 }
 
-// The colours of ANSI X3.64 that the printer uses.
+// The ANSI X3.64 colors of the printer.
 const (
 	plain = "\x1b[0m"
 	bold  = "\x1b[1m"
@@ -34,10 +34,10 @@ func (s Style) paint(colour, text string) string {
 	return colour + text + plain
 }
 
-// Render prints each diagnostic with the line it is about and a mark under the
-// place:
+// Render prints each diagnostic with its line of source and a mark under the
+// position:
 //
-//	error MM0305: width does not match the core
+//	error MM0305: width differs from the core
 //	  --> p.graph.yaml:12:18
 //	   |
 //	12 |     proj: {ref: p, out_dim: 2048}
@@ -58,7 +58,7 @@ func (l List) Render(w io.Writer, s Style) error {
 
 type renderer struct {
 	style Style
-	files map[string][][]byte // lines of the files read so far
+	files map[string][][]byte // lines of the files that were read
 	out   strings.Builder
 }
 
@@ -86,7 +86,7 @@ func (r *renderer) one(d Diagnostic) {
 	r.note(gutter, s.paint(green, "hint:")+" ", d.Hint)
 }
 
-// note prints text below the excerpt, broken at the terminal's width.
+// note prints text below the excerpt, wrapped to the terminal.
 func (r *renderer) note(gutter, head, text string) {
 	if text == "" {
 		return
@@ -106,7 +106,7 @@ func (r *renderer) note(gutter, head, text string) {
 	}
 }
 
-// line is the line of a file that a position names.
+// line returns the line of a position.
 func (r *renderer) line(p Pos) (string, bool) {
 	if r.style.Read == nil || p.Line == 0 || p.File == "" {
 		return "", false
@@ -123,7 +123,7 @@ func (r *renderer) line(p Pos) (string, bool) {
 		return "", false
 	}
 	line := strings.TrimRight(string(lines[p.Line-1]), "\r")
-	const most = 400 // a longer line is not for reading
+	const most = 400 // longer lines are cut
 	return line, utf8.ValidString(line) && len(line) <= most
 }
 
@@ -131,8 +131,7 @@ func untab(s string) string { return strings.ReplaceAll(s, "\t", "    ") }
 
 func tail(s string) string { return strings.TrimRight(s, " ") }
 
-// mark is a row of carets under the value that begins at column col,
-// characters counted from 1.
+// mark returns carets under the value at column col, in characters from 1.
 func mark(line string, col int, paint func(string) string) string {
 	runes := []rune(line)
 	from := min(col-1, len(runes))
@@ -140,8 +139,8 @@ func mark(line string, col int, paint func(string) string) string {
 	return strings.Repeat(" ", columns(runes[:from])) + paint(strings.Repeat("^", max(1, columns(runes[from:to]))))
 }
 
-// valueLength is how far the key or value at the start of s goes: to its
-// closing quote, or to what ends a plain scalar of YAML.
+// valueLength returns the length of the key or value at the start of s: up to its
+// closing quote, or to the end of a plain YAML scalar.
 func valueLength(s []rune) int {
 	if len(s) == 0 {
 		return 0
@@ -170,7 +169,7 @@ func valueLength(s []rune) int {
 	return max(1, len([]rune(strings.TrimRight(string(s[:n]), " "))))
 }
 
-// columns is how wide s is on a terminal (Unicode standard annex 11).
+// columns returns the width of s on a terminal (Unicode standard annex 11).
 func columns(s []rune) int {
 	n := 0
 	for _, r := range s {
@@ -186,10 +185,10 @@ func columns(s []rune) int {
 	return n
 }
 
-// wrap breaks text between words into lines of at most room columns; a longer
-// word has a line of its own.
+// wrap wraps text between words to lines of room columns; a longer word has its own
+// line.
 func wrap(text string, room int) []string {
-	const least = 24 // below this, breaking helps nobody
+	const least = 24 // below this, wrapping is useless
 	if room < least {
 		return []string{text}
 	}

@@ -32,7 +32,7 @@ func TestRender(t *testing.T) {
 	if err := list.Render(&b, diag.Style{Read: read, Width: 50}); err != nil {
 		t.Fatal(err)
 	}
-	want := `error MM0305: width does not match the core
+	want := `error MM0305: width differs from the core
   --> a.yaml:2:39
    |
  2 |   llm: {ref: core-llm@3.1.0, d_model: 256} # the core
@@ -47,27 +47,27 @@ warning MM0101: unknown key
  2 |   llm: {ref: core-llm@3.1.0, d_model: 256} # the core
    |   ^^^
 
-note MM0008: no mm document
+note MM0008: unrecognized document
   --> a.yaml:4:4
    |
  4 |     - "日本": "a \" b"
    |       ^^^^^^
    = wide\x1b[31m
 
-error MM0008: no mm document
+error MM0008: unrecognized document
   --> a.yaml:4:10
    |
  4 |     - "日本": "a \" b"
    |               ^^^^^^^^
 
-error MM0008: no mm document
+error MM0008: unrecognized document
   --> a.yaml:99:1
    = past the end
 
-error MM0008: no mm document
+error MM0008: unrecognized document
   --> gone.yaml:1:1
 
-error MM0008: no mm document
+error MM0008: unrecognized document
    = no place
 `
 	if d := cmp.Diff(want, b.String()); d != "" {

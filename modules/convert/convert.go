@@ -1,10 +1,8 @@
-// Package convert makes modules of other projects' language models: a folder
-// with the weights as GGUF, their card and a module.yaml that keeps what the
-// model says about itself.
+// Package convert converts models of other projects to modules: a folder with the
+// weights as GGUF, a card and a module.yaml with the properties of the model.
 //
-// The way of a model: it is read and checked, [admit.File] and the
-// tokenizer included, before anything is written; the folder is then made by
-// [modules.Create], whole or not at all.
+// A model is read and checked, including [admit.File] and the tokenizer, before
+// anything is written. [modules.Create] then creates the complete folder.
 package convert
 
 import (
@@ -31,22 +29,22 @@ import (
 	"mm-abi.org/mm/schemas"
 )
 
-// Options is what a module is to be called. Empty fields are taken from the
-// model.
+// Options describes the new module. Empty fields are taken from the model.
 type Options struct {
-	// Dir is the folder to make; "" means one of the module's name.
+	// Dir is the folder to create. If empty, it is the name of the module.
 	Dir string
-	// Name is the module's; "" means the model's own, in lower case.
+	// Name is the name of the module. If empty, it is the name of the model in
+	// lower case.
 	Name string
-	// Version is the module's, as SemVer. It must be given.
+	// Version is the SemVer version of the module. It is required.
 	Version string
 	// License is an SPDX expression.
 	License string
-	// Ignore lists keys of config.json to be passed over (see [hf.Options]).
+	// Ignore lists keys of config.json to ignore (see [hf.Options]).
 	Ignore []string
 }
 
-// GGUF makes a module of the model file at path and gives its folder.
+// GGUF converts the model file at path to a module and returns its folder.
 func GGUF(ctx context.Context, path string, opt Options) (string, error) {
 	f, err := gguf.Open(path)
 	if err != nil {
@@ -58,7 +56,7 @@ func GGUF(ctx context.Context, path string, opt Options) (string, error) {
 	}
 	m, err := describe(f)
 	if err != nil {
-		return "", fmt.Errorf("%s cannot be run: %w", path, err)
+		return "", fmt.Errorf("%s is not supported: %w", path, err)
 	}
 	m.stem = strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
 	return m.write(ctx, opt, func(d *fsx.Dir, weights string) ([]modules.File, error) {
@@ -75,7 +73,8 @@ func GGUF(ctx context.Context, path string, opt Options) (string, error) {
 	})
 }
 
-// HuggingFace makes a module of a folder of transformers and gives its folder.
+// HuggingFace converts a folder of Hugging Face transformers to a module and
+// returns its folder.
 func HuggingFace(ctx context.Context, folder string, opt Options) (string, error) {
 	h, err := hf.Open(folder, hf.Options{Ignore: opt.Ignore})
 	if err != nil {
@@ -83,7 +82,7 @@ func HuggingFace(ctx context.Context, folder string, opt Options) (string, error
 	}
 	defer h.Close()
 	if h.Tokenizer == nil {
-		return "", fmt.Errorf("%s has no tokenizer.json", folder)
+		return "", fmt.Errorf("missing tokenizer.json in %s", folder)
 	}
 	m := model{
 		arch: h.Shape.Arch, stem: h.Card.Name, name: h.Card.Name, author: h.Card.Author, license: h.Card.License, source: h.Card.Source,
@@ -109,7 +108,7 @@ func HuggingFace(ctx context.Context, folder string, opt Options) (string, error
 		file, err = WriteFile(d, cardFile, func(w io.Writer) error {
 			n, err := io.Copy(w, io.LimitReader(card, maxCard+1))
 			if err == nil && n > maxCard {
-				err = fmt.Errorf("it is larger than %d bytes", maxCard)
+				err = fmt.Errorf("card too large: the limit is %d bytes", maxCard)
 			}
 			return err
 		})
@@ -117,13 +116,13 @@ func HuggingFace(ctx context.Context, folder string, opt Options) (string, error
 	})
 }
 
-// cardFile is the model card, of at most maxCard bytes.
+// cardFile is the name of the model card, which has maxCard bytes at most.
 const (
 	cardFile = "README.md"
 	maxCard  = 1 << 20
 )
 
-// recheck reads back what was converted.
+// recheck reads a converted file back.
 func recheck(path string) error {
 	f, err := gguf.Open(path)
 	if err != nil {
@@ -133,14 +132,14 @@ func recheck(path string) error {
 	return errors.Join(err, f.Close())
 }
 
-// model is what a module says of its weights.
+// model describes the weights of a module.
 type model struct {
 	arch, stem, name, author, license, source string
 	vocab, context, width                     int
 	tokenizer                                 *tokenizer.Tokenizer
 }
 
-// describe checks that the engine runs a file and takes what it says.
+// describe checks that the engine runs a file and returns its description.
 func describe(f *gguf.File) (model, error) {
 	cfg, err := infer.CheckFile(f)
 	if err != nil {
@@ -165,7 +164,7 @@ func describe(f *gguf.File) (model, error) {
 	}, nil
 }
 
-// write fills the folder: the files that fill writes, and the manifest.
+// write creates the folder with the files of fill and the manifest.
 func (m model) write(ctx context.Context, opt Options, fill func(d *fsx.Dir, weights string) ([]modules.File, error)) (string, error) {
 	name := opt.Name
 	if name == "" {
@@ -174,12 +173,12 @@ func (m model) write(ctx context.Context, opt Options, fill func(d *fsx.Dir, wei
 		}
 	}
 	if !abi.ValidName(name) {
-		return "", fmt.Errorf("%q is no module name: give one", name)
+		return "", fmt.Errorf("invalid module name %q: set a name", name)
 	}
 	if _, err := abi.ParseVersion(opt.Version); err != nil {
 		return "", err
 	}
-	license, err := m.licence(opt.License)
+	license, err := m.spdx(opt.License)
 	if err != nil {
 		return "", err
 	}
@@ -208,7 +207,7 @@ func (m model) write(ctx context.Context, opt Options, fill func(d *fsx.Dir, wei
 		return WriteManifest(d, manifest)
 	})
 	if err != nil {
-		return "", fmt.Errorf("making the module %s: %w", name, err)
+		return "", fmt.Errorf("creating module %s: %w", name, err)
 	}
 	return dir, nil
 }
@@ -222,7 +221,7 @@ func WriteManifest(d *fsx.Dir, m modules.Manifest) error {
 	return d.WriteFile(modules.FileName, text, 0o644)
 }
 
-// description tells what the manifest has no keys for.
+// description returns the properties without a key in the manifest.
 func (m model) description() string {
 	text := fmt.Sprintf("%s, a language model of architecture %s", m.name, m.arch)
 	if m.name == "" {
@@ -234,11 +233,11 @@ func (m model) description() string {
 	return oneLine(text + ".")
 }
 
-// licence is the one that was given or else the model's, as SPDX; one that has
-// no SPDX name becomes a LicenseRef.
-func (m model) licence(given string) (string, error) {
-	if given != "" {
-		e, err := spdx.Parse(given)
+// spdx returns the given license, or the model's, as SPDX; a name that is not
+// SPDX becomes a LicenseRef.
+func (m model) spdx(want string) (string, error) {
+	if want != "" {
+		e, err := spdx.Parse(want)
 		return e.String(), err
 	}
 	for _, text := range []string{m.license, "LicenseRef-" + Slug(m.license)} {
@@ -257,7 +256,7 @@ func oneLine(s string) string {
 	return s
 }
 
-// Slug makes a name of a module out of any text; "" when nothing is left.
+// Slug converts a text to a module name, or "" if nothing remains.
 func Slug(s string) string {
 	var b strings.Builder
 	for _, r := range strings.ToLower(s) {
@@ -276,8 +275,8 @@ func Slug(s string) string {
 	return strings.Trim(out[:min(len(out), 100)], "-.")
 }
 
-// WriteFile writes one file of a module, durably, and describes it. After an
-// error there is none.
+// WriteFile writes a file of a module durably and describes it. If it fails, the
+// file does not exist.
 func WriteFile(d *fsx.Dir, name string, fill func(io.Writer) error) (modules.File, error) {
 	f, err := d.Create(name, 0o644)
 	if err != nil {
@@ -295,21 +294,21 @@ func WriteFile(d *fsx.Dir, name string, fill func(io.Writer) error) (modules.Fil
 	return modules.File{Path: name, SHA256: hex.EncodeToString(h.Sum(nil)), Size: n.n}, nil
 }
 
-// counter counts what passes.
+// counter counts bytes.
 type counter struct {
 	w io.Writer
 	n int64
 }
 
-// Write passes p on.
+// Write implements io.Writer.
 func (c *counter) Write(p []byte) (int, error) {
 	n, err := c.w.Write(p)
 	c.n += int64(n)
 	return n, err
 }
 
-// Controls lists the special tokens of MM-ABI that a tokenizer has, in their
-// order; of one with none of them, those that have a role.
+// Controls lists the special tokens of MM-ABI that a tokenizer has, in order; if
+// there are none, its control tokens with a role.
 func Controls(tok *tokenizer.Tokenizer) []string {
 	list := slices.DeleteFunc(abi.SpecialTokens(), func(s string) bool { return tok.ID(s) == tokenizer.None })
 	if len(list) == 0 {
@@ -320,7 +319,7 @@ func Controls(tok *tokenizer.Tokenizer) []string {
 
 // Specials lists the control tokens of a tokenizer that have a role.
 func Specials(tok *tokenizer.Tokenizer) []string {
-	out := []string{} // not nil, which would mean those of MM-ABI
+	out := []string{} // not nil, which means those of MM-ABI
 	s := tok.Special()
 	for _, id := range []int32{s.BOS, s.EOS, s.Padding} {
 		if id != tokenizer.None && !slices.Contains(out, tok.Piece(id)) {

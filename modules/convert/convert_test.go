@@ -89,7 +89,7 @@ func TestKept(t *testing.T) {
 		t.Error(faults.Err())
 	}
 	// A second version has its own folder; the first is left alone.
-	if _, err := convert.GGUF(t.Context(), path, convert.Options{Version: "1.3.0"}); err == nil || !strings.Contains(err.Error(), "holds a module already") {
+	if _, err := convert.GGUF(t.Context(), path, convert.Options{Version: "1.3.0"}); err == nil || !strings.Contains(err.Error(), "already contains a module") {
 		t.Error(err)
 	}
 	if err := os.MkdirAll("empty", 0o755); err != nil {
@@ -142,7 +142,7 @@ func TestNothingLeft(t *testing.T) {
 	}{
 		"type":      {t.Context(), unknown, convert.Options{}, "tensor blk.1.ffn_up.weight: unsupported weight type I8"},
 		"key":       {t.Context(), file(t, []gguf.KV{{Key: "qwen2.attention.causal", Value: false}}, nil), convert.Options{}, "qwen2.attention.causal is false"},
-		"name":      {t.Context(), good, convert.Options{Name: "No Name"}, `"No Name" is no module name`},
+		"name":      {t.Context(), good, convert.Options{Name: "No Name"}, `invalid module name "No Name"`},
 		"version":   {t.Context(), good, convert.Options{Version: "one"}, "one"},
 		"licence":   {t.Context(), good, convert.Options{License: "do what you want"}, "do"},
 		"cancelled": {cancelled, good, convert.Options{}, context.Canceled.Error()},
@@ -182,13 +182,13 @@ func TestFoundLater(t *testing.T) {
 		t.Fatal(list.Err())
 	}
 	for want, path := range map[string]string{
-		"blk.0.attn_v.weight: weights of type I8": file(t, nil, func(s *gguf.Source) {
+		"blk.0.attn_v.weight: unsupported weight type I8": file(t, nil, func(s *gguf.Source) {
 			if s.Name == "blk.0.attn_v.weight" {
 				s.Type, s.Data = tensor.I8, gguf.Bytes(make([]byte, 32*16))
 			}
 		}),
-		"key qwen2.expert_count is 4": file(t, []gguf.KV{{Key: "qwen2.expert_count", Value: uint32(4)}}, nil),
-		"tensor blk.1.attn_norm.weight has the shape": file(t, nil, func(s *gguf.Source) {
+		"key qwen2.expert_count: got 4": file(t, []gguf.KV{{Key: "qwen2.expert_count", Value: uint32(4)}}, nil),
+		"shape mismatch for tensor blk.1.attn_norm.weight": file(t, nil, func(s *gguf.Source) {
 			if s.Name == "blk.1.attn_norm.weight" {
 				s.Dims, s.Data = []int{16}, gguf.Bytes(make([]byte, 64))
 			}

@@ -13,15 +13,14 @@ import (
 	"mm-abi.org/mm/modules"
 )
 
-// maxVocabulary bounds a tokenizer.bin, in bytes.
+// maxVocabulary is the size limit of tokenizer.bin, in bytes.
 const maxVocabulary = 64 << 20
 
-// Llama2C makes a module of a llama2.c checkpoint with the tokenizer.bin at
-// vocabulary, and gives its folder. The model has no name of its own: opt.Name
-// must be given.
+// Llama2C converts a llama2.c checkpoint with the tokenizer.bin at vocabulary to a
+// module and returns its folder. The model has no name: opt.Name is required.
 func Llama2C(ctx context.Context, path, vocabulary string, opt Options) (string, error) {
 	if !abi.ValidName(opt.Name) {
-		return "", fmt.Errorf("%q is no module name: give one", opt.Name)
+		return "", fmt.Errorf("invalid module name %q: set a name", opt.Name)
 	}
 	in, err := fsx.OpenRegular(path)
 	if err != nil {

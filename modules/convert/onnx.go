@@ -18,10 +18,10 @@ import (
 	"mm-abi.org/mm/onnx/admit"
 )
 
-// Function is what a module of an ONNX model says beyond what the file tells.
+// Function describes what the ONNX file does not contain.
 type Function struct {
-	Type     abi.ModuleType // "": encoder
-	Modality abi.Modality   // "": audio where preprocess has a sound's block, image otherwise
+	Type     abi.ModuleType // if empty, encoder
+	Modality abi.Modality   // if empty, audio if preprocess has a block for sounds, otherwise image
 	Params   modules.Figures
 	Caps     modules.Figures // such as window_ms
 
@@ -30,13 +30,13 @@ type Function struct {
 	Constants   map[string]modules.Constant
 	Postprocess map[string]modules.Postprocess
 
-	// With are files to be copied beside the model, such as labels; the blocks
-	// name them by their last element.
+	// With lists files to copy next to the model, such as labels; the blocks use
+	// their base names.
 	With []string
 }
 
-// ONNX makes a module of the function at file and gives its folder. Ports come
-// from the model, its external data along with it.
+// ONNX converts the function in file, with its external data, to a module and
+// returns its folder. Ports are read from the model.
 func ONNX(ctx context.Context, file string, opt Options, fn Function) (string, error) {
 	graph, err := onnx.Open(file)
 	if err != nil {
@@ -48,7 +48,7 @@ func ONNX(ctx context.Context, file string, opt Options, fn Function) (string, e
 		opt.Name = Slug(stem)
 	}
 	if !abi.ValidName(opt.Name) {
-		return "", fmt.Errorf("%q is no module name: give one", opt.Name)
+		return "", fmt.Errorf("invalid module name %q: set a name", opt.Name)
 	}
 	if _, err := abi.ParseVersion(opt.Version); err != nil {
 		return "", err
@@ -57,11 +57,11 @@ func ONNX(ctx context.Context, file string, opt Options, fn Function) (string, e
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", file, err)
 	}
-	if m.License, err = (model{}).licence(opt.License); err != nil {
+	if m.License, err = (model{}).spdx(opt.License); err != nil {
 		return "", err
 	}
 	m.Name, m.Version = opt.Name, opt.Version
-	m.Description = oneLine(fmt.Sprintf("Made of %s.", filepath.Base(file)))
+	m.Description = oneLine(fmt.Sprintf("Imported from %s.", filepath.Base(file)))
 	dir := opt.Dir
 	if dir == "" {
 		dir = opt.Name
@@ -90,12 +90,12 @@ func ONNX(ctx context.Context, file string, opt Options, fn Function) (string, e
 		return WriteManifest(d, m)
 	})
 	if err != nil {
-		return "", fmt.Errorf("making the module %s: %w", opt.Name, err)
+		return "", fmt.Errorf("creating module %s: %w", opt.Name, err)
 	}
 	return dir, nil
 }
 
-// sources are the files that a module is made of, by the name they get in it.
+// sources returns the source files of a module by their names in it.
 func sources(model *onnx.Model, file, entry string, with []string) (map[string]string, error) {
 	out := map[string]string{entry: file}
 	for _, p := range model.Check(onnx.CheckOptions{External: admit.Folder(filepath.Dir(file), nil).Size}) {
@@ -109,7 +109,7 @@ func sources(model *onnx.Model, file, entry string, with []string) (map[string]s
 	for _, from := range with {
 		name := filepath.Base(from)
 		if _, twice := out[name]; twice || name == modules.FileName {
-			return nil, fmt.Errorf("two files of the module would be called %s", name)
+			return nil, fmt.Errorf("duplicate file name %s", name)
 		}
 		out[name] = from
 	}
@@ -133,11 +133,10 @@ func copied(ctx context.Context, d *fsx.Dir, name, from string) (modules.File, e
 	})
 }
 
-// Describe is the manifest of a function, without its name, version and files:
-// a port for each input and output that is neither state nor constant. The
-// leading batch is left out; of an input that is prepared the port is the raw
-// picture or sound. Sizes that the model leaves open keep its names where they
-// can be names of dimensions.
+// Describe returns the manifest of a function without its name, version and files:
+// a port for each input and output that is neither state nor constant, without the
+// leading batch. The port of a preprocessed input is the raw image or sound.
+// Dynamic sizes keep the model's names if these are valid names of dimensions.
 func Describe(model *onnx.Model, fn Function) (modules.Manifest, error) {
 	m := modules.Manifest{Type: fn.Type, Modality: fn.Modality, ABI: abi.V1_1, Params: fn.Params, Caps: fn.Caps}
 	m.Preprocess, m.State, m.Constants, m.Postprocess = fn.Preprocess, fn.State, fn.Constants, fn.Postprocess
@@ -161,7 +160,7 @@ func Describe(model *onnx.Model, fn Function) (modules.Manifest, error) {
 			}
 		}
 		if len(free) != 1 {
-			return m, fmt.Errorf("preprocess names no input, and the model takes %s", strings.Join(free, ", "))
+			return m, fmt.Errorf("preprocess has no input name, and the model has the inputs %s", strings.Join(free, ", "))
 		}
 		m.Preprocess = maps.Clone(fn.Preprocess)
 		delete(m.Preprocess, "")
@@ -198,22 +197,22 @@ func Describe(model *onnx.Model, fn Function) (modules.Manifest, error) {
 	return m, errors.Join(errs...)
 }
 
-// settled writes down what the file says of state and constants, so that they
-// are known where the file is not at hand: an open size is 1.
+// settled completes states and constants with the shapes and types of the file, for
+// use without the file. A dynamic size is 1.
 func settled(carried map[string]modules.State, constants map[string]modules.Constant, inputs []onnx.Value) (map[string]modules.State, map[string]modules.Constant) {
 	states, fixed := map[string]modules.State{}, map[string]modules.Constant{}
 	for name, s := range carried {
-		s.Shape, s.DType = known(name, s.Shape, s.DType, inputs)
+		s.Shape, s.DType = complete(name, s.Shape, s.DType, inputs)
 		states[name] = s
 	}
 	for name, c := range constants {
-		c.Shape, c.DType = known(name, c.Shape, c.DType, inputs)
+		c.Shape, c.DType = complete(name, c.Shape, c.DType, inputs)
 		fixed[name] = c
 	}
 	return states, fixed
 }
 
-func known(name string, shape []int64, dtype abi.DType, inputs []onnx.Value) ([]int64, abi.DType) {
+func complete(name string, shape []int64, dtype abi.DType, inputs []onnx.Value) ([]int64, abi.DType) {
 	i := slices.IndexFunc(inputs, func(v onnx.Value) bool { return v.Name == name })
 	if i < 0 {
 		return shape, dtype
@@ -239,23 +238,23 @@ func or[T comparable](v, otherwise T) T {
 	return v
 }
 
-// dims names the dimensions that a model leaves open.
+// dims assigns names to dynamic dimensions.
 type dims struct {
-	names map[string]string // the model's → ours
+	names map[string]string // by the model's name
 	taken map[string]bool
 }
 
-// port is a tensor of the model as a manifest has it.
+// port converts a tensor of the model to a port.
 func (d *dims) port(v onnx.Value) (abi.Port, error) {
 	p := abi.Port{Name: v.Name, Shape: abi.Shape{}}
 	if v.Type.Kind != onnx.TensorKind {
-		return p, fmt.Errorf("%q is no tensor", v.Name)
+		return p, fmt.Errorf("%q is not a tensor", v.Name)
 	}
 	if p.DType = elements[v.Type.DType]; p.DType == "" {
-		return p, fmt.Errorf("%q is of %s, which no port is", v.Name, v.Type.DType)
+		return p, fmt.Errorf("%q: unsupported element type %s", v.Name, v.Type.DType)
 	}
 	if !v.Type.Ranked {
-		return p, fmt.Errorf("the model does not say how many dimensions %q has", v.Name)
+		return p, fmt.Errorf("%q: unknown rank", v.Name)
 	}
 	sizes := v.Type.Dims
 	if open := func(d onnx.Dim) bool { return d.Param != "" || d.Value == onnx.Unknown }; len(sizes) > 1 && (sizes[0].Value == 1 || open(sizes[0])) {
@@ -271,8 +270,8 @@ func (d *dims) port(v onnx.Value) (abi.Port, error) {
 	return p, nil
 }
 
-// name is what an open dimension is called: as in the model where that is a
-// name, D1, D2 … otherwise. One name of the model stays one.
+// name returns the name of a dynamic dimension: the model's if it is valid,
+// otherwise D1, D2, … Equal names in the model stay equal.
 func (d *dims) name(param string) string {
 	if n, ok := d.names[param]; ok && param != "" {
 		return n
@@ -294,7 +293,7 @@ func (d *dims) name(param string) string {
 	return n
 }
 
-// elements are the element types of ports.
+// elements maps element types to those of ports.
 var elements = map[onnx.DType]abi.DType{
 	onnx.FLOAT: abi.FP32, onnx.FLOAT16: abi.FP16, onnx.BFLOAT16: abi.BF16, onnx.INT64: abi.Int64, onnx.INT32: abi.Int32,
 	onnx.INT16: abi.Int16, onnx.INT8: abi.Int8, onnx.UINT8: abi.UInt8, onnx.BOOL: abi.Bool, onnx.FLOAT8E4M3FN: abi.FP8,

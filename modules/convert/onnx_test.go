@@ -69,9 +69,9 @@ func TestDescribe(t *testing.T) {
 		t.Errorf("%+v, %v", m, err)
 	}
 	for name, spoil := range map[string]func(*onnx.Model){
-		"is of float64":       func(m *onnx.Model) { m.Graph.Outputs[0].Type.DType = onnx.DOUBLE },
-		"how many dimensions": func(m *onnx.Model) { m.Graph.Inputs[0].Type.Ranked = false },
-		"is no tensor":        func(m *onnx.Model) { m.Graph.Outputs[0].Type.Kind = onnx.SequenceKind },
+		"element type float64": func(m *onnx.Model) { m.Graph.Outputs[0].Type.DType = onnx.DOUBLE },
+		"unknown rank":         func(m *onnx.Model) { m.Graph.Inputs[0].Type.Ranked = false },
+		"is not a tensor":      func(m *onnx.Model) { m.Graph.Outputs[0].Type.Kind = onnx.SequenceKind },
 	} {
 		bad := recurrent()
 		spoil(bad)

@@ -13,18 +13,18 @@ import (
 	"mm-abi.org/mm/onnx"
 )
 
-// DescribeContext is the manifest of a file for QNN, without its name, version
-// and files: a port for each input and output of the one graph that the file
-// uses. Shapes are the graph's, the batch too: none of them is free. Integers
-// with one scale are numbers, as the backend qnn takes and gives them.
+// DescribeContext returns the manifest of a QNN file without its name, version and
+// files: a port for each input and output of its graph. Shapes are static and
+// include the batch. Integers with a single scale are declared as floats, since the
+// backend qnn converts them.
 func DescribeContext(f *qnnfile.File) (modules.Manifest, error) {
 	m := modules.Manifest{Type: abi.Encoder, Modality: abi.Image, ABI: abi.V1_1}
 	if len(f.Parts) != 1 {
-		return m, fmt.Errorf("it holds %d contexts, and a file with one is run", len(f.Parts))
+		return m, fmt.Errorf("unsupported number of contexts: got %d, want 1", len(f.Parts))
 	}
 	p := f.Parts[0]
 	if p.Context.Unread != "" {
-		return m, fmt.Errorf("what its context takes is not known: %s", p.Context.Unread)
+		return m, fmt.Errorf("unknown inputs of the context: %s", p.Context.Unread)
 	}
 	var names []string
 	var graph blob.Graph
@@ -34,7 +34,7 @@ func DescribeContext(f *qnnfile.File) (modules.Manifest, error) {
 		}
 	}
 	if len(names) != 1 {
-		return m, fmt.Errorf("its context has %d graphs to run (%s), and one is run: mm qnn wrap --graph makes a model around one", len(names), strings.Join(names, ", "))
+		return m, fmt.Errorf("the context has %d graphs (%s), want 1: select one with mm qnn wrap --graph", len(names), strings.Join(names, ", "))
 	}
 	var first, second error
 	m.Inputs, first = contextPorts(graph.Inputs)
@@ -55,7 +55,7 @@ func contextPorts(tensors []blob.Tensor) (out []abi.Port, _ error) {
 			p.DType = abi.FP32
 		}
 		if p.DType == "" {
-			errs = append(errs, fmt.Errorf("%q is of %s, which no port is", t.Name, t.DType))
+			errs = append(errs, fmt.Errorf("%q: unsupported element type %s", t.Name, t.DType))
 		}
 		out = append(out, p)
 	}

@@ -67,12 +67,12 @@ func TestDescribeContext(t *testing.T) {
 
 func TestDescribeContextRefused(t *testing.T) {
 	for want, change := range map[string]func(c *blob.Context){
-		"2 graphs to run (main, other)": func(c *blob.Context) {
+		"2 graphs (main, other), want 1": func(c *blob.Context) {
 			other := c.Graphs[0]
 			other.Name = "other"
 			c.Graphs = append(c.Graphs, other)
 		},
-		`"x" is of uint32, which no port is`: func(c *blob.Context) { c.Graphs[0].Inputs[0].DType = htp.Uint32 },
+		`"x": unsupported element type uint32`: func(c *blob.Context) { c.Graphs[0].Inputs[0].DType = htp.Uint32 },
 	} {
 		if _, err := described(t, change); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)

@@ -90,7 +90,7 @@ func TestSymbols(t *testing.T) {
 		"names of its own":      {[]any{"a", "b", "c", 3}, []any{"d", "e", 8}, ""},
 		"a size for a symbol":   {[]any{"a", 64, 64, 3}, []any{"d", 16, 8}, ""},
 		"another size":          {[]any{"a", 64, 64, 3}, []any{"d", "e", 9}, "D_enc (dimension 1)"},
-		"one name, two sizes":   {[]any{"a", "b", "c", "n"}, []any{"d", "e", "n"}, `D_enc (dimension 1) of "patch_tokens" is 8 in the manifest, but the file calls it "n", which is 3 elsewhere`},
+		"one name, two sizes":   {[]any{"a", "b", "c", "n"}, []any{"d", "e", "n"}, `D_enc (dimension 1) of "patch_tokens" is 8 in the manifest, but "n" in the file, which is 3 elsewhere`},
 		"one name, equal sizes": {[]any{"a", "b", "c", "n"}, []any{"d", "e", "m"}, ""},
 	} {
 		dir := seeded(t, seed.Options{Type: abi.Encoder, Name: "enc", DEnc: 8})

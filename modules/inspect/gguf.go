@@ -12,13 +12,13 @@ import (
 	"mm-abi.org/mm/core/infer"
 )
 
-// Types of tokens that text cannot forge (llama.cpp, llama_token_type).
+// The types of tokens that text cannot produce (llama.cpp, llama_token_type).
 const (
 	tokenControl     = 3
 	tokenUserDefined = 4
 )
 
-// gguf compares a model file's metadata with the token contract.
+// gguf compares the metadata of a model file with the token contract.
 func (c *checker) gguf(entry string) {
 	at := "/export/gguf"
 	file, size, _ := c.locate(entry)
@@ -43,7 +43,7 @@ func (c *checker) gguf(entry string) {
 	}
 	if _, err := infer.CheckFile(f); err != nil {
 		for _, line := range strings.Split(err.Error(), "\n") {
-			c.fault(at, entry+" cannot be run: "+line)
+			c.fault(at, entry+" is not supported: "+line)
 		}
 		return
 	}
@@ -63,7 +63,7 @@ func (c *checker) gguf(entry string) {
 	c.vocabulary(f, arch, want, entry)
 }
 
-// vocabulary compares the vocabulary's size and special tokens.
+// vocabulary compares the size of the vocabulary and the special tokens.
 func (c *checker) vocabulary(f *gguf.File, arch string, want abi.TokenContract, entry string) {
 	size := func(n int) {
 		if n != want.VocabSize {
@@ -88,9 +88,9 @@ func (c *checker) vocabulary(f *gguf.File, arch string, want abi.TokenContract, 
 		id := slices.Index(tokens, s)
 		switch {
 		case id < 0:
-			c.fault(at, fmt.Sprintf("the vocabulary of %s has no %s", entry, s))
+			c.fault(at, fmt.Sprintf("missing token in the vocabulary of %s: %s", entry, s))
 		case id < len(types) && types[id] != tokenControl && types[id] != tokenUserDefined:
-			c.fault(at, fmt.Sprintf("%s is a plain token of %s, so text could forge it", s, entry))
+			c.fault(at, fmt.Sprintf("%s is a plain token in %s: text could forge it", s, entry))
 		}
 	}
 }

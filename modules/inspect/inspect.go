@@ -1,12 +1,10 @@
-// Package inspect compares a module's weight files with its manifest, from the
-// files alone: no graph, no core, no engine is needed.
+// Package inspect compares the weight files of a module with its manifest. Neither
+// a graph, a core nor an engine is required.
 //
-// [Check] opens what the manifest exports and reports what does not agree:
-// ports, dimensions, vocabulary, special tokens, files that belong together.
-// Only headers are read; a file of any size costs the same. [Weights] says
-// which files belong to which format, so that they are shipped together or not
-// at all. Where the files lie is the caller's business ([Locate]): [Folder] is
-// for a module's own folder.
+// [Check] opens the exported files and reports differences in ports, dimensions,
+// vocabulary, special tokens and related files. It reads only headers, whatever the
+// size of a file. [Weights] lists the files of each format, which must be shipped
+// together. [Locate] finds files; [Folder] is for the folder of a module.
 package inspect
 
 import (
@@ -27,12 +25,12 @@ import (
 	"mm-abi.org/mm/onnx"
 )
 
-// Locate tells where a file of a module lies on disk and its size in bytes;
-// false for a file that the module does not hold.
+// Locate returns the path of a module's file on disk and its size in bytes; ok is
+// false if the module does not contain it.
 type Locate func(path string) (file string, size int64, ok bool)
 
-// Folder locates the files in the module's own folder. What leads out of it,
-// or is no regular file, is not there.
+// Folder locates files in the module's folder. It does not find links that leave
+// it, or files that are not regular.
 func Folder(m *modules.Manifest) Locate {
 	return func(path string) (string, int64, bool) {
 		root, err := os.OpenRoot(m.Dir())
@@ -48,8 +46,8 @@ func Folder(m *modules.Manifest) Locate {
 	}
 }
 
-// Check reports every difference between the files that m exports as GGUF or
-// ONNX and what m says of them.
+// Check reports all differences between m and the files that it exports as GGUF or
+// ONNX.
 func Check(m *modules.Manifest, locate Locate) diag.List {
 	c := &checker{m: m, locate: locate}
 	for _, format := range []abi.Format{abi.GGUF, abi.ONNX} {
@@ -67,9 +65,8 @@ func Check(m *modules.Manifest, locate Locate) diag.List {
 	return c.list
 }
 
-// Module loads the module in a folder and checks the whole of it: the manifest
-// by itself, the files it declares, and what is in them. The manifest is nil
-// when it cannot be read.
+// Module loads and checks the module in a folder: the manifest, the declared files
+// and their contents. The manifest is nil if it cannot be read.
 func Module(ctx context.Context, dir string) (*modules.Manifest, diag.List) {
 	m, list := modules.Load(dir)
 	if m == nil {
@@ -83,19 +80,19 @@ func Module(ctx context.Context, dir string) (*modules.Manifest, diag.List) {
 	return m, list
 }
 
-// checker collects what is wrong with one module.
+// checker collects the faults of a module.
 type checker struct {
 	m      *modules.Manifest
 	locate Locate
 	list   diag.List
 }
 
-// present reports the export's files that are not there.
+// present reports missing files of an export.
 func (c *checker) present(e modules.Export) bool {
 	before := len(c.list)
 	for _, p := range e.Files() {
 		if _, _, ok := c.locate(p); !ok {
-			c.list.Add(diag.FileMissing, c.m.PathPos(p), fmt.Sprintf("%s does not hold %q", c.m.ID(), p), "add the file or correct the name")
+			c.list.Add(diag.FileMissing, c.m.PathPos(p), fmt.Sprintf("%s does not contain %q", c.m.ID(), p), "add the file or correct the name")
 		}
 	}
 	return len(c.list) == before
@@ -106,9 +103,9 @@ func (c *checker) fault(ptr, detail string) {
 	c.list.Add(diag.WeightsFault, c.m.Pos(ptr), c.m.ID()+": "+detail, "correct the manifest, or export the weights again")
 }
 
-// Weights lists the files of every format that m exports, the entry first:
-// the export's own, the data that an ONNX model names, and what is called
-// after the entry (enc.onnx.data). A file that cannot be read brings none.
+// Weights lists the files of every exported format, the entry first: the export's
+// files, the external data of an ONNX model, and files whose names extend the
+// entry's (enc.onnx.data). A file that cannot be read has no external data.
 func Weights(m *modules.Manifest, locate Locate) map[abi.Format][]string {
 	out := map[abi.Format][]string{}
 	for format, e := range m.Export {
@@ -123,7 +120,7 @@ func Weights(m *modules.Manifest, locate Locate) map[abi.Format][]string {
 				add(p)
 			}
 		}
-		for _, p := range m.LabelFiles() { // what comes out cannot be read without them
+		for _, p := range m.LabelFiles() { // outputs cannot be decoded without them
 			add(p)
 		}
 		for _, p := range m.Paths() {
@@ -136,7 +133,7 @@ func Weights(m *modules.Manifest, locate Locate) map[abi.Format][]string {
 	return out
 }
 
-// externals are the paths of the data that the ONNX model at entry names.
+// externals returns the paths of the external data of the ONNX model at entry.
 func externals(entry string, locate Locate) []string {
 	file, _, ok := locate(entry)
 	if !ok {
@@ -154,12 +151,12 @@ func externals(entry string, locate Locate) []string {
 	return out
 }
 
-// beside is the path of a location that the model at entry names: locations
-// are relative to the model's own folder.
+// beside returns the path of a location in the model at entry: locations are
+// relative to its folder.
 func beside(entry, location string) string { return path.Join(path.Dir(entry), location) }
 
-// openONNX maps and reads a model. Its errors do not name the file, which on
-// disk may be a blob that means nothing to a reader.
+// openONNX maps and parses a model. Its errors omit the path on disk, which may be
+// an opaque blob.
 func openONNX(file string) (*onnx.Model, func() error, error) {
 	data, err := mmap.Open(file)
 	if err != nil {
@@ -172,7 +169,7 @@ func openONNX(file string) (*onnx.Model, func() error, error) {
 	return model, data.Close, nil
 }
 
-// reason is an error without the path of the file on disk.
+// reason returns an error without the path on disk.
 func reason(err error) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {

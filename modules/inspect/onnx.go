@@ -15,14 +15,14 @@ import (
 	"mm-abi.org/mm/onnx/facts"
 )
 
-// elements are ONNX's names of the element types of ports.
+// elements maps the element types of ports to ONNX.
 var elements = map[abi.DType]onnx.DType{
 	abi.FP32: onnx.FLOAT, abi.FP16: onnx.FLOAT16, abi.BF16: onnx.BFLOAT16, abi.Int64: onnx.INT64, abi.Int32: onnx.INT32,
 	abi.Int16: onnx.INT16, abi.Int8: onnx.INT8, abi.UInt8: onnx.UINT8, abi.Int4: onnx.INT4, abi.Bool: onnx.BOOL, abi.FP8: onnx.FLOAT8E4M3FN,
 }
 
-// onnx checks the file by ONNX's own rules and its inputs and outputs against
-// the manifest's ports.
+// onnx checks the file by the rules of ONNX, and its inputs and outputs against the
+// manifest's ports.
 func (c *checker) onnx(entry string) {
 	pos, before := c.m.PathPos(entry), c.m.ID()+": "+entry+": "
 	file, _, _ := c.locate(entry)
@@ -55,13 +55,13 @@ func (c *checker) onnx(entry string) {
 	v.compare("outputs", c.m.Outputs, model.Graph.Outputs)
 }
 
-// beside is the size of the external data at a location. The module must list
-// the file; where it does so without a digest, and where the file lies in the
-// module's own folder, it must be a plain file with one name.
+// beside returns the size of the external data at a location. The module must list
+// the file. Without a digest, and in the module's folder, it must be a regular file
+// with a single link.
 func (c *checker) beside(entry, location string) (int64, error) {
 	name := beside(entry, location)
 	if !slices.Contains(c.m.Paths(), name) {
-		return 0, errors.New("the manifest does not list it")
+		return 0, errors.New("not listed in the manifest")
 	}
 	_, size, ok := c.locate(name)
 	if !ok {
@@ -76,7 +76,7 @@ func (c *checker) beside(entry, location string) (int64, error) {
 	return size, nil
 }
 
-// precision holds the weights to the precisions that the manifest lists.
+// precision checks the precision of the weights against the manifest.
 func (c *checker) precision(entry string, model *onnx.Model) {
 	if c.m.Quant == nil || len(c.m.Quant.Supported) == 0 {
 		return
@@ -92,10 +92,10 @@ type ports struct {
 	*checker
 	entry   string
 	binding abi.Binding
-	// held says that an input or output is the module's own business, state or
-	// constant, which the manifest need not list.
+	// held reports whether an input or output is internal, state or constant, and
+	// need not be in the manifest.
 	held    func(side, name string) bool
-	symbols map[string]int64 // sizes of the file's own names
+	symbols map[string]int64 // sizes of the file's symbolic dimensions
 }
 
 func (c *ports) compare(side string, want []abi.Port, have []onnx.Value) {
@@ -106,7 +106,7 @@ func (c *ports) compare(side string, want []abi.Port, have []onnx.Value) {
 			continue
 		}
 		if v.Type.Kind != onnx.TensorKind {
-			c.differ(side, i, -1, fmt.Sprintf("%q is no tensor in the file", p.Name))
+			c.differ(side, i, -1, fmt.Sprintf("%q is not a tensor in the file", p.Name))
 			continue
 		}
 		if spec, ok := c.m.Preprocess[p.Name]; ok && side == "inputs" {
@@ -125,11 +125,11 @@ func (c *ports) compare(side string, want []abi.Port, have []onnx.Value) {
 	}
 }
 
-// shape compares dimensions. The file may have a leading batch dimension, of
-// size 1 or with a name, that manifests leave out.
+// shape compares dimensions. The file may have a leading batch dimension, of size 1
+// or symbolic, which manifests omit.
 func (c *ports) shape(side string, i int, p abi.Port, v onnx.Value) {
 	if !v.Type.Ranked {
-		return // the smoke test will see
+		return // checked by the smoke test
 	}
 	dims := v.Type.Dims
 	if len(dims) == len(p.Shape)+1 && (dims[0].Value == 1 || dims[0].Value == onnx.Unknown) {
@@ -147,11 +147,11 @@ func (c *ports) shape(side string, i int, p abi.Port, v onnx.Value) {
 			switch {
 			case ok:
 				size, by = n, who
-			case d.Value != onnx.Unknown: // from here on the name means this size
+			case d.Value != onnx.Unknown: // binds the name
 				c.binding.Set(c.m.ID(), name, d.Value, fmt.Sprintf("%q", p.Name))
 				continue
 			default:
-				continue // neither side knows
+				continue // unknown on both sides
 			}
 		}
 		switch {
@@ -164,17 +164,17 @@ func (c *ports) shape(side string, i int, p abi.Port, v onnx.Value) {
 	}
 }
 
-// symbol holds a name of the file to one size wherever it stands. What it is
-// called means nothing: exporters make names up.
+// symbol checks that a symbolic dimension of the file has one size. Its name is
+// irrelevant: exporters generate names.
 func (c *ports) symbol(side string, i, axis int, p abi.Port, name string, size int64) {
 	if old, ok := c.symbols[name]; ok && old != size {
-		c.differ(side, i, axis, fmt.Sprintf("%s of %q is %d in the manifest, but the file calls it %q, which is %d elsewhere", dimension(p.Shape[axis], axis), p.Name, size, name, old))
+		c.differ(side, i, axis, fmt.Sprintf("%s of %q is %d in the manifest, but %q in the file, which is %d elsewhere", dimension(p.Shape[axis], axis), p.Name, size, name, old))
 		return
 	}
 	c.symbols[name] = size
 }
 
-// dimension names one dimension of a port: D_enc (dimension 1), or dimension 1.
+// dimension names a dimension of a port: D_enc (dimension 1), or dimension 1.
 func dimension(d abi.Dim, axis int) string {
 	if d.Name == "" {
 		return fmt.Sprintf("dimension %d", axis)
@@ -182,8 +182,8 @@ func dimension(d abi.Dim, axis int) string {
 	return fmt.Sprintf("%s (dimension %d)", d.Name, axis)
 }
 
-// differ reports a difference at port i of a side, at one of its dimensions
-// where axis is not negative, and at the side as a whole where i is.
+// differ reports a difference at port i of a side, or at the side if i is negative;
+// axis selects a dimension unless it is negative.
 func (c *ports) differ(side string, i, axis int, detail string) {
 	ptr := "/" + side
 	if i >= 0 {

@@ -13,38 +13,37 @@ import (
 	"mm-abi.org/mm/onnx"
 )
 
-// prepared compares what a preprocess block makes with what the file takes. The
-// manifest's own port is then the raw picture or sound, which the file never
-// sees.
+// prepared compares the output of a preprocess block with the input of the file.
+// The manifest's port is the raw image or sound, which the file does not see.
 func (c *ports) prepared(i int, spec preprocess.Spec, v onnx.Value) {
 	if len(spec.Check()) > 0 {
-		return // told by the manifest's own check
+		return // reported by the manifest's own check
 	}
 	if want := elements[abi.DType(spec.Element())]; v.Type.DType != want {
-		c.block("preprocess", v.Name, fmt.Sprintf("%q is %s in the file, preprocess makes %s", v.Name, v.Type.DType, spec.Element()))
+		c.block("preprocess", v.Name, fmt.Sprintf("%q is %s in the file, preprocess produces %s", v.Name, v.Type.DType, spec.Element()))
 	}
 	if !v.Type.Ranked {
 		return
 	}
-	made, dims := spec.Dims(), v.Type.Dims
-	// A batch of one is added, or left out, as the file has it.
+	have, dims := spec.Dims(), v.Type.Dims
+	// A batch of one is added or omitted as in the file.
 	switch {
-	case len(made)+1 == len(dims) && (dims[0].Value == 1 || dims[0].Value == onnx.Unknown || dims[0].Param != ""):
+	case len(have)+1 == len(dims) && (dims[0].Value == 1 || dims[0].Value == onnx.Unknown || dims[0].Param != ""):
 		dims = dims[1:]
-	case len(made)-1 == len(dims) && made[0] == 1:
-		made = made[1:]
+	case len(have)-1 == len(dims) && have[0] == 1:
+		have = have[1:]
 	}
-	fits := len(made) == len(dims)
+	fits := len(have) == len(dims)
 	for k := 0; fits && k < len(dims); k++ {
-		fits = dims[k].Value == onnx.Unknown || dims[k].Param != "" || made[k] == 0 || int64(made[k]) == dims[k].Value
+		fits = dims[k].Value == onnx.Unknown || dims[k].Param != "" || have[k] == 0 || int64(have[k]) == dims[k].Value
 	}
 	if !fits {
-		c.block("preprocess", v.Name, fmt.Sprintf("%q is %s in the file, preprocess makes %s", v.Name, dimensions(v.Type.Dims), sizes(spec.Dims())))
+		c.block("preprocess", v.Name, fmt.Sprintf("%q is %s in the file, preprocess produces %s", v.Name, dimensions(v.Type.Dims), sizes(spec.Dims())))
 	}
 }
 
-// states compares the inputs that hold state with the outputs that give it, and
-// sees that constants are inputs.
+// states compares the inputs of states with the outputs of their next values, and
+// checks that constants are inputs.
 func (c *ports) states(carried map[string]modules.State, inputs, outputs []onnx.Value) {
 	for _, name := range slices.Sorted(maps.Keys(carried)) {
 		s := carried[name]
@@ -52,10 +51,10 @@ func (c *ports) states(carried map[string]modules.State, inputs, outputs []onnx.
 		out, hasOut := find(outputs, s.From)
 		switch {
 		case !hasIn:
-			c.block("state", name, fmt.Sprintf("%q is no input of the file, which has %s", name, names(inputs)))
+			c.block("state", name, fmt.Sprintf("unknown input %q, the file has %s", name, names(inputs)))
 			continue
 		case !hasOut:
-			c.block("state", name, fmt.Sprintf("%q is no output of the file, which has %s", s.From, names(outputs)))
+			c.block("state", name, fmt.Sprintf("unknown output %q, the file has %s", s.From, names(outputs)))
 			continue
 		case in.Type.DType != out.Type.DType || !agree(in.Type, out.Type):
 			c.block("state", name, fmt.Sprintf("%q is %s %s, and its next value %q is %s %s", name, in.Type.DType, dimensions(in.Type.Dims), s.From, out.Type.DType, dimensions(out.Type.Dims)))
@@ -65,15 +64,14 @@ func (c *ports) states(carried map[string]modules.State, inputs, outputs []onnx.
 	for _, name := range slices.Sorted(maps.Keys(c.m.Constants)) {
 		in, ok := find(inputs, name)
 		if !ok {
-			c.block("constants", name, fmt.Sprintf("%q is no input of the file, which has %s", name, names(inputs)))
+			c.block("constants", name, fmt.Sprintf("unknown input %q, the file has %s", name, names(inputs)))
 			continue
 		}
 		c.stated("constants", name, c.m.Constants[name].Shape, c.m.Constants[name].DType, in)
 	}
 }
 
-// stated compares the shape and type that a block gives an input with the
-// file's.
+// stated compares the shape and type in a block with the file's.
 func (c *ports) stated(block, name string, shape []int64, dtype abi.DType, in onnx.Value) {
 	fits := shape == nil || !in.Type.Ranked || len(shape) == len(in.Type.Dims)
 	for k := 0; fits && in.Type.Ranked && k < len(shape); k++ {
@@ -88,7 +86,8 @@ func (c *ports) stated(block, name string, shape []int64, dtype abi.DType, in on
 	}
 }
 
-// agree reports whether two types may have one shape: names mean nothing.
+// agree reports whether two types can have the same shape; symbolic names are
+// ignored.
 func agree(a, b onnx.Type) bool {
 	if !a.Ranked || !b.Ranked {
 		return true
@@ -118,7 +117,8 @@ func dimensions(dims []onnx.Dim) string {
 	return "[" + strings.Join(out, ", ") + "]"
 }
 
-// sizes writes what preprocess makes, ? for what the input decides.
+// sizes formats the shape that preprocess produces, with ? for sizes that depend on
+// the input.
 func sizes(dims []int) string {
 	var out []string
 	for _, d := range dims {

@@ -7,7 +7,7 @@ import (
 	"mm-abi.org/mm/onnx"
 )
 
-// rules are the codes of what package onnx finds.
+// rules maps the rules of package onnx to codes.
 var rules = map[onnx.Rule]diag.Code{
 	onnx.RuleFormat: diag.ModelFields, onnx.RuleIR: diag.ModelIR, onnx.RuleOpset: diag.ModelOpset, onnx.RuleDomain: diag.ModelDomain,
 	onnx.RuleNode: diag.ModelNode, onnx.RuleContext: diag.ModelContext, onnx.RuleTraining: diag.ModelTraining,
@@ -19,8 +19,8 @@ var rules = map[onnx.Rule]diag.Code{
 	onnx.RuleSize: diag.ModelSize,
 }
 
-// AddUnread enters an error of onnx.Open or onnx.Parse into list. before says
-// which file it is of.
+// AddUnread adds an error of onnx.Open or onnx.Parse to list; before names the
+// file.
 func AddUnread(list *diag.List, pos diag.Pos, before string, err error) {
 	code := diag.ModelMalformed
 	switch {
@@ -32,7 +32,7 @@ func AddUnread(list *diag.List, pos diag.Pos, before string, err error) {
 	list.Add(code, pos, before+err.Error(), code.Fix())
 }
 
-// AddProblems enters what onnx.Model.Check has found into list.
+// AddProblems adds the problems found by onnx.Model.Check to list.
 func AddProblems(list *diag.List, pos diag.Pos, before string, problems []onnx.Problem) {
 	for _, p := range problems {
 		code, detail := rules[p.Rule], before+p.Text

@@ -25,7 +25,7 @@ import (
 // engine has, the reference modules', and those of others that are at hand.
 func sources(t *testing.T) [][]byte {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(testfiles.Root(t), "core", "graph", "testdata", "cases.json"))
+	text, err := os.ReadFile(filepath.Join(testfiles.Root(t), "onnx", "engine", "testdata", "cases.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -260,7 +260,7 @@ func TestQuantise(t *testing.T) {
 		if vad { // noise does not know the sampling rates there are
 			golden.Inputs = files(t, m, c.shapes)
 		}
-		small, q, err := modelfile.Quantise(t.Context(), c.path, m, modelfile.QuantOptions{Golden: golden})
+		small, q, err := modelfile.Quantize(t.Context(), c.path, m, modelfile.QuantOptions{Golden: golden})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -291,8 +291,8 @@ func TestQuantise(t *testing.T) {
 		}
 		against(t, o, path, small, c.shapes)
 		v, err := modelfile.Inspect(t.Context(), path)
-		if err != nil || !vad && v.Quant != "int8" || !vad && fmt.Sprint(v.ONNX.Quantisation) != "{[weights] [int8] [] true}" {
-			t.Errorf("%s: %s, %+v, %v", c.path, v.Quant, v.ONNX.Quantisation, err)
+		if err != nil || !vad && v.Quant != "int8" || !vad && fmt.Sprint(v.ONNX.Quantization) != "{[weights] [int8] [] true}" {
+			t.Errorf("%s: %s, %+v, %v", c.path, v.Quant, v.ONNX.Quantization, err)
 		}
 	}
 }

@@ -23,13 +23,13 @@ import (
 	"mm-abi.org/mm/train/nn"
 )
 
-// The names of a decoder's ports, as the playbook has them.
+// The names of a decoder's ports, as in the playbook.
 const (
 	latentsPort = "latent_tokens"
 	noisePort   = decode.Noise
 )
 
-// decoding is a decoder on its way to a module.
+// decoding holds the state of packing a decoder.
 type decoding struct {
 	part
 	ck   *decode.Checkpoint
@@ -37,9 +37,9 @@ type decoding struct {
 	made net.Port
 }
 
-// decoder makes a module of the decoder in the checkpoint at path: one ONNX model
-// from the core's states, and of a flow noise, to a picture or a sound, all steps
-// in it, its matrices in half precision.
+// decoder converts the decoder in the checkpoint at path to a module: an ONNX model
+// from the core's states, and for a flow also noise, to an image or a sound. All
+// steps are unrolled; matrices have half precision.
 func decoder(ctx context.Context, path string, opt PartOptions) (dir string, err error) {
 	ck, err := decode.OpenCheckpoint(path)
 	if err != nil {
@@ -87,8 +87,8 @@ func (k *decoding) run(ctx context.Context) error {
 	return k.finish(ctx, m, k.card(about))
 }
 
-// halve rounds the weights to what half precision has, so that what is shown of
-// the network is what its file says.
+// halve rounds the weights to half precision, so that golden outputs match the
+// file.
 func halve(n *net.Net[float32]) {
 	for _, t := range n.Params().Tensors() {
 		half := make([]byte, 2*len(t.Data))
@@ -98,7 +98,7 @@ func halve(n *net.Net[float32]) {
 	n.Pack(true)
 }
 
-// output is the port that the modality has, and what stands before it.
+// output returns the port for the modality, and its conversion.
 func (k *decoding) output() (string, onnxfile.Output) {
 	if k.ck.Decoding.Recipe.Modality == decode.Image {
 		return "image", onnxfile.Output{Name: "image", Type: onnx.UINT8, Layout: onnxfile.Pixels, Scale: 127.5, Offset: 127.5}
@@ -106,7 +106,7 @@ func (k *decoding) output() (string, onnxfile.Output) {
 	return decode.Samples, onnxfile.Output{Name: decode.Samples, Layout: onnxfile.Flat}
 }
 
-// model writes the ONNX file and says what it is.
+// model writes the ONNX file and returns its manifest.
 func (k *decoding) model() (modules.Manifest, error) {
 	r := k.ck.Decoding.Recipe
 	_, out := k.output()
@@ -136,7 +136,7 @@ func (k *decoding) model() (modules.Manifest, error) {
 	if err != nil {
 		return none, err
 	}
-	m.Inputs[0].Shape = abi.Shape{{Name: "T_dec"}, {Name: "d_model"}} // whose sizes are in params
+	m.Inputs[0].Shape = abi.Shape{{Name: "T_dec"}, {Name: "d_model"}} // sizes are in params
 	entry := strings.ReplaceAll(k.opt.Name, "-", "_") + ".onnx"
 	file, err := convert.WriteFile(k.dir, entry, func(w io.Writer) error { _, err := onnx.Write(w, model); return err })
 	if err != nil {
@@ -147,9 +147,8 @@ func (k *decoding) model() (modules.Manifest, error) {
 	return m, nil
 }
 
-// golden writes what the decoder makes of states and noise drawn from a fixed
-// seed: what any engine must make of them as well, a byte of a picture more or
-// less.
+// golden writes the outputs for states and noise from a fixed seed. Other engines
+// must reproduce them, with a tolerance of one level per byte of an image.
 func (k *decoding) golden() error {
 	r := k.ck.Decoding.Recipe
 	random := nn.NewRandom(1)
@@ -186,7 +185,7 @@ func bytesOf(x []float32) []byte {
 	return out
 }
 
-// card tells what the checkpoint itself knows of its training.
+// card describes the training from the checkpoint.
 func (k *decoding) card(about string) string {
 	h, r := k.ck.Header, k.ck.Decoding.Recipe
 	var b strings.Builder

@@ -1,7 +1,7 @@
-// Package pack makes modules of the checkpoints that mm train leaves: a folder
-// with the weights as GGUF, the tokenizer in it, a card that tells how they were
-// trained, the recipe where it is given, and module.yaml. The folder is made
-// whole or not at all.
+// Package pack converts checkpoints of mm train to modules: a folder with the
+// weights as GGUF, including the tokenizer, a card that describes the training, the
+// recipe if it is given, and module.yaml. The folder is created completely or not
+// at all.
 package pack
 
 import (
@@ -24,26 +24,26 @@ import (
 	"mm-abi.org/mm/train"
 )
 
-// recipeNote is what a card says of the recipe that lies beside it.
+// recipeNote is the paragraph of a card about the recipe.
 const recipeNote = "\n`train.yaml` beside the weights is the recipe. From the data and the checkpoints that it names this mm makes the same\nweights of it again.\n"
 
-// Options is what a module is to be called and to hold.
+// Options describes the new module.
 type Options struct {
-	Dir     string       // folder to make; "": one of the module's name
+	Dir     string       // folder to create; if empty, the name of the module
 	Name    string       // of the module
 	Version string       // SemVer
 	License string       // SPDX expression of the weights
-	Quant   string       // the precision's name, for the card
-	Recipe  quant.Recipe // the precision
-	Config  string       // file of the training configuration, copied beside the weights; "": none
-	About   string       // file whose text begins the card; "": none
-	Draft   abi.Ref      // the core that this is a draft core for; zero: it is a core itself
+	Quant   string       // name of the precision, for the card
+	Recipe  quant.Recipe // precision
+	Config  string       // training configuration, copied next to the weights; may be empty
+	About   string       // file whose text starts the card; may be empty
+	Draft   abi.Ref      // the core of a draft core; zero for a core
 }
 
-// maxText bounds the texts that go into a module, in bytes.
+// maxText is the size limit of texts in a module, in bytes.
 const maxText = 1 << 20
 
-// Checkpoint makes a module of the checkpoint at path and gives its folder.
+// Checkpoint converts the checkpoint at path to a module and returns its folder.
 func Checkpoint(ctx context.Context, path string, opt Options) (dir string, err error) {
 	ck, err := train.OpenLM(path)
 	if err != nil {
@@ -60,7 +60,7 @@ func Checkpoint(ctx context.Context, path string, opt Options) (dir string, err 
 	return dir, err
 }
 
-// packing is a checkpoint on its way to a module.
+// packing holds the state of packing a checkpoint.
 type packing struct {
 	opt     Options
 	dir     *fsx.Dir
@@ -106,7 +106,7 @@ func (k *packing) run(ctx context.Context) error {
 	return k.manifest()
 }
 
-// convert writes the weights in their precision.
+// convert writes the weights in the requested precision.
 func (k *packing) convert(ctx context.Context, full string) error {
 	f, err := os.Open(full)
 	if err != nil {
@@ -123,7 +123,7 @@ func (k *packing) convert(ctx context.Context, full string) error {
 	})
 }
 
-// write puts one file into the folder and notes its digest.
+// write writes a file to the folder and records its digest.
 func (k *packing) write(name string, fill func(io.Writer) error) error {
 	file, err := convert.WriteFile(k.dir, name, fill)
 	if err == nil {
@@ -148,7 +148,7 @@ func (k *packing) manifest() error {
 	return convert.WriteManifest(k.dir, m)
 }
 
-// origin is what the weights were before the run.
+// origin describes the weights before the run.
 func (k *packing) origin() string {
 	if base := k.ck.LM.Config.Base; base != "" {
 		return "from " + filepath.Base(base)
@@ -156,7 +156,7 @@ func (k *packing) origin() string {
 	return "from scratch"
 }
 
-// kind is what the module is: a core, or a draft core for one.
+// kind returns the type of the module: core or draft core.
 func (k *packing) kind() abi.ModuleType {
 	if k.opt.Draft != (abi.Ref{}) {
 		return abi.DraftCore
@@ -164,7 +164,7 @@ func (k *packing) kind() abi.ModuleType {
 	return abi.Core
 }
 
-// about is what the user has to say in the card.
+// about returns the user's text for the card.
 func (k *packing) about() (string, error) {
 	file := k.opt.About
 	if file == "" {
@@ -174,7 +174,7 @@ func (k *packing) about() (string, error) {
 	return strings.TrimSpace(string(text)) + "\n\n", err
 }
 
-// card tells what the checkpoint itself knows of its training.
+// card describes the training from the checkpoint.
 func (k *packing) card(about string) string {
 	h := k.ck
 	c := h.LM.Model

@@ -26,27 +26,27 @@ import (
 	"mm-abi.org/mm/train/nn"
 )
 
-// PartOptions is what a module made of one part of a training is to be called.
+// PartOptions describes the module of a part of a training.
 type PartOptions struct {
-	Dir     string // folder to make; "": one of the module's name
+	Dir     string // folder to create; if empty, the name of the module
 	Name    string // of the module
 	Version string // SemVer
 	License string // SPDX expression of the weights
-	Config  string // file of the recipe, copied beside the weights; "": none
-	About   string // file whose text begins the card; "": none
-	Data    string // folder that the recipe's paths are relative to; "": where it lay
-	// With are files to be copied beside the weights by their last element, such
-	// as a sound that a graph's golden prompt shows.
+	Config  string // recipe file, copied next to the weights; may be empty
+	About   string // file whose text starts the card; may be empty
+	Data    string // folder that the recipe's paths are relative to; if empty, the original one
+	// With lists files to copy next to the weights under their base names, such as
+	// a sound for a golden prompt.
 	With []string
 
 	Type     abi.ModuleType // encoder, projector, decoder or adapter
-	Modality abi.Modality   // of encoders and projectors; "": the only one there is
-	Base     abi.Ref        // of adapters: the core they are for
+	Modality abi.Modality   // of encoders and projectors; if empty, the only one
+	Base     abi.Ref        // the core of an adapter
 }
 
-// Part makes a module of the encoder, the projector or the adapters in the
-// checkpoint of a training stage, and gives its folder. Networks become ONNX,
-// with an example of what goes in and what comes out; adapters become GGUF.
+// Part converts the encoder, the projector or the adapters in the checkpoint of a
+// training stage to a module and returns its folder. Networks become ONNX with
+// golden inputs and outputs; adapters become GGUF.
 func Part(ctx context.Context, path string, opt PartOptions) (dir string, err error) {
 	if opt.Type == abi.Decoder {
 		return decoder(ctx, path, opt)
@@ -69,7 +69,7 @@ func Part(ctx context.Context, path string, opt PartOptions) (dir string, err er
 	return dir, err
 }
 
-// part is a part of a checkpoint on its way to a module.
+// part holds the state of packing a part.
 type part struct {
 	opt   PartOptions
 	dir   *fsx.Dir
@@ -88,7 +88,7 @@ func (k *part) run(ctx context.Context) error {
 	case abi.Adapter:
 		m, err = k.adapter()
 	default:
-		err = fmt.Errorf("a module of the type %q: of a training stage come encoder, projector, decoder and adapter", k.opt.Type)
+		err = fmt.Errorf("unsupported type %q: a training stage has an encoder, projector, decoder or adapter", k.opt.Type)
 	}
 	if err != nil {
 		return err
@@ -100,8 +100,8 @@ func (k *part) run(ctx context.Context) error {
 	return k.finish(ctx, m, k.card(about))
 }
 
-// texts copies the recipe, where there is one, and gives what the user has to say
-// in the card.
+// texts copies the recipe, if there is one, and returns the user's text for the
+// card.
 func (k *part) texts() (about string, err error) {
 	if k.opt.Config != "" {
 		data, err := fsx.ReadFile(k.opt.Config, schemas.MaxBytes)
@@ -132,12 +132,12 @@ func (k *part) finish(ctx context.Context, m modules.Manifest, card string) erro
 	return convert.WriteManifest(k.dir, m)
 }
 
-// copy copies the files that are to lie beside the weights.
+// copy copies the additional files.
 func (k *part) copy(ctx context.Context) error {
 	for _, from := range k.opt.With {
 		name := filepath.Base(from)
 		if name == modules.FileName || slices.ContainsFunc(k.files, func(f modules.File) bool { return f.Path == name }) {
-			return fmt.Errorf("two files of the module would be called %s", name)
+			return fmt.Errorf("duplicate file name %s", name)
 		}
 		in, err := fsx.OpenRegular(from)
 		if err != nil {
@@ -155,10 +155,10 @@ func (k *part) copy(ctx context.Context) error {
 	return nil
 }
 
-// title is a word with a capital.
+// title capitalizes a word.
 func title(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
-// write puts one file into the folder and notes its digest.
+// write writes a file to the folder and records its digest.
 func (k *part) write(name string, data []byte) error {
 	file, err := convert.WriteFile(k.dir, name, func(w io.Writer) error { _, err := w.Write(data); return err })
 	if err == nil {
@@ -167,14 +167,14 @@ func (k *part) write(name string, data []byte) error {
 	return err
 }
 
-// medium is the modality that is meant.
+// medium returns the selected modality.
 func (k *part) medium() (modal.Medium, error) {
 	all := k.ck.Perception.Modalities
 	if k.opt.Modality == "" && len(all) == 1 {
 		return all[0].Modality, nil
 	}
 	if k.opt.Modality == "" {
-		return "", errors.New("the checkpoint has several modalities: name one")
+		return "", errors.New("the checkpoint has several modalities: select one")
 	}
 	return modal.Medium(k.opt.Modality), nil
 }
@@ -208,7 +208,7 @@ func (k *part) function() (modules.Manifest, error) {
 		port, opt.Inputs[in.Name] = as.Name, as
 		fn.Preprocess = modules.Preprocess{port: built.Preprocess}
 		if p := built.Preprocess; p.Chunk > 0 {
-			fn.Caps = modules.Figures{"window_ms": p.Chunk * 1000 / p.SampleRate} // what it hears at once
+			fn.Caps = modules.Figures{"window_ms": p.Chunk * 1000 / p.SampleRate} // length of a window
 		}
 	}
 	model, err := onnxfile.Model(n, opt)
@@ -219,7 +219,7 @@ func (k *part) function() (modules.Manifest, error) {
 		return none, err
 	}
 	if kind == modal.ProjectorPart && medium == modal.Image && k.ck.Perception.Recipe.Data.Videos() {
-		fn.Params["temporal"] = modules.TemporalHalves // as films were shown
+		fn.Params["temporal"] = modules.TemporalHalves // as in training
 	}
 	m, err := convert.Describe(model, fn)
 	if err != nil {
@@ -241,7 +241,7 @@ func (k *part) function() (modules.Manifest, error) {
 	return m, k.calibration(medium, port)
 }
 
-// layout is how a picture lies in the encoder's input.
+// layout returns the layout of an image in the encoder's input.
 func layout(prepared string) onnxfile.Layout {
 	if strings.HasSuffix(prepared, "HWC") {
 		return onnxfile.Pixels
@@ -249,7 +249,7 @@ func layout(prepared string) onnxfile.Layout {
 	return onnxfile.Planes
 }
 
-// params are the figures of a projector; an encoder has none.
+// params returns the params of a projector; an encoder has none.
 func params(n *net.Net[float32], kind string, medium modal.Medium) (modules.Figures, error) {
 	if kind == modal.EncoderPart {
 		return nil, nil
@@ -257,13 +257,13 @@ func params(n *net.Net[float32], kind string, medium modal.Medium) (modules.Figu
 	pass := n.NewPass(nil, 1)
 	y := pass.Out(n.Config().Outputs[0])
 	if most, ok := abi.DefaultCaps(abi.Modality(medium)); ok && y.Rows > most {
-		return nil, fmt.Errorf("the projector gives %d vectors, of %s there may be %d", y.Rows, medium, most)
+		return nil, fmt.Errorf("too many vectors of the projector: got %d, the limit for %s is %d", y.Rows, medium, most)
 	}
 	return modules.Figures{"t_cap": y.Rows, "d_model": y.Cols}, nil
 }
 
-// golden writes what the network makes of numbers drawn from a fixed seed, for
-// the port that in is of the module: what any engine must make of them as well.
+// golden writes the outputs of the network for numbers from a fixed seed, for the
+// module's port of the input in. Other engines must reproduce them.
 func (k *part) golden(n *net.Net[float32], in, port, out string) error {
 	pass := n.NewPass(nil, 1)
 	x := pass.In(in)
@@ -283,13 +283,11 @@ func (k *part) golden(n *net.Net[float32], in, port, out string) error {
 	return nil
 }
 
-// calibrated is how many examples an encoder's module has to calibrate integers
-// on.
+// calibrated is the number of calibration examples in an encoder's module.
 const calibrated = 4
 
-// calibration writes examples that the encoder learnt from, golden/train-N.npz,
-// for compilers that take ranges from them. Where the data cannot be opened
-// here, there are none.
+// calibration writes training examples of the encoder, golden/train-N.npz, from
+// which compilers measure ranges. If the data cannot be opened, there are none.
 func (k *part) calibration(medium modal.Medium, port string) error {
 	inputs, err := k.ck.Inputs(medium, calibrated, k.opt.Data)
 	if err != nil {
@@ -310,7 +308,7 @@ func (k *part) calibration(medium modal.Medium, port string) error {
 	return nil
 }
 
-// array writes a matrix as NumPy's format, [1, rows, cols].
+// array writes a matrix [1, rows, cols] in NumPy's format.
 func (k *part) array(name string, m nn.Matrix[float32]) error {
 	var data []byte
 	for t := range m.Rows {
@@ -333,11 +331,11 @@ func (k *part) numbers(name string, a *npy.Array) error {
 	return k.write(name, b)
 }
 
-// adapter writes the low-rank matrices beside the core as GGUF.
+// adapter writes the low-rank matrices as GGUF.
 func (k *part) adapter() (modules.Manifest, error) {
 	m := modules.Manifest{Type: abi.Adapter, ABI: abi.V1_1}
 	if k.opt.Base == (abi.Ref{}) {
-		return m, errors.New("an adapter is for a core: name it")
+		return m, errors.New("an adapter requires its core")
 	}
 	model, err := k.ck.Core(k.opt.Data)
 	if err != nil {
@@ -364,7 +362,7 @@ func (k *part) adapter() (modules.Manifest, error) {
 	return m, nil
 }
 
-// card tells what the checkpoint itself knows of its training.
+// card describes the training from the checkpoint.
 func (k *part) card(about string) string {
 	h, r := k.ck.Header, k.ck.Perception.Recipe
 	var b strings.Builder
@@ -407,8 +405,8 @@ func (k *part) card(about string) string {
 	return b.String()
 }
 
-// heldOut writes a table of what was right on the held-out split: answers, or
-// what an encoder's heads read, which nobody reads by chance.
+// heldOut writes a table of accuracies on the held-out split: answers, or the
+// readings of an encoder's heads, which have no chance level.
 func heldOut(b *strings.Builder, scores []train.Score, reads bool) {
 	if reads {
 		b.WriteString("\n## Held-out readings\n\nSigns that the heads read right, about examples of the held-out split; the heads are not in the module.\n\n" +
@@ -427,7 +425,7 @@ func heldOut(b *strings.Builder, scores []train.Score, reads bool) {
 	}
 }
 
-// or is a text, or another where it is empty.
+// or returns s, or otherwise if s is empty.
 func or(s, otherwise string) string {
 	if s == "" {
 		return otherwise

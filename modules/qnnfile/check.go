@@ -10,22 +10,22 @@ import (
 	"mm-abi.org/mm/internal/diag"
 )
 
-// Report is what a check comes to.
+// Report is the result of a check.
 type Report struct {
 	File     string    `json:"file"`
 	Target   string    `json:"target"`
-	Fits     bool      `json:"fits"` // every axis does, but for those that were accepted
+	Fits     bool      `json:"fits"` // every axis fits or is accepted
 	Contexts []Judged  `json:"contexts"`
 	Faults   diag.List `json:"diagnostics"`
 }
 
-// Judged is one context with its axes.
+// Judged is a context with its axes.
 type Judged struct {
 	Name string `json:"name"`
 	Axes []Axis `json:"axes"`
 }
 
-// Axis is what a file and a target must agree on.
+// Axis is a property that file and target must agree on.
 type Axis struct {
 	Name     string      `json:"axis"`
 	Verdict  fit.Verdict `json:"verdict"`
@@ -33,18 +33,17 @@ type Axis struct {
 	Target   string      `json:"target"`
 	Why      string      `json:"why,omitempty"`
 	Hint     string      `json:"hint,omitempty"`
-	Accepted bool        `json:"accepted,omitempty"` // unknown, and taken all the same
+	Accepted bool        `json:"accepted,omitempty"` // unknown, but accepted
 }
 
-// CheckOptions say what a file is held to.
+// CheckOptions configures a check.
 type CheckOptions struct {
 	Target fit.Target
-	// Accept lists axes that may be unknown. One that does not fit is never
-	// accepted.
+	// Accept lists axes that may be unknown. A mismatch is never accepted.
 	Accept []string
 }
 
-// Check judges the contexts of the file at path for a target.
+// Check checks the contexts of the file at path for a target.
 func Check(path string, opt CheckOptions) (Report, error) {
 	f, err := Open(path)
 	if err != nil {
@@ -54,7 +53,7 @@ func Check(path string, opt CheckOptions) (Report, error) {
 	return f.Check(opt), nil
 }
 
-// Check judges the contexts of an open file for a target.
+// Check checks the contexts of an open file for a target.
 func (f *File) Check(opt CheckOptions) Report {
 	r := Report{File: f.Path, Target: opt.Target.Name, Contexts: []Judged{}, Faults: diag.List{}}
 	if opt.Target.SDK != nil {
@@ -71,18 +70,18 @@ func (f *File) Check(opt CheckOptions) Report {
 			}
 		}
 		r.Contexts = append(r.Contexts, judged)
-		if why := p.Context.Unread; why != "" { // which no flag accepts
-			r.Faults.Add(diag.QNNUnread, diag.Pos{File: f.Path}, p.Name+": "+why, "a newer mm may read it")
+		if why := p.Context.Unread; why != "" { // cannot be accepted
+			r.Faults.Add(diag.QNNUnread, diag.Pos{File: f.Path}, p.Name+": "+why, "try a newer mm")
 		}
 	}
 	if len(f.Parts) == 0 {
-		r.Faults.Add(diag.QNNNoContext, diag.Pos{File: f.Path}, fmt.Sprintf("a %s for any chip: it is compiled on the target, which nothing here can judge", f.Format), diag.QNNNoContext.Fix())
+		r.Faults.Add(diag.QNNNoContext, diag.Pos{File: f.Path}, fmt.Sprintf("a %s for any chip: it is compiled on the target and cannot be checked here", f.Format), diag.QNNNoContext.Fix())
 	}
 	r.Fits = !r.Faults.Failed()
 	return r
 }
 
-// enter makes a diagnostic of an axis that does not fit or is unknown.
+// enter adds the diagnostic of an axis that does not fit or is unknown.
 func enter(list *diag.List, path string, p Part, a fit.Axis, accepted bool) {
 	detail := fmt.Sprintf("%s: %s: the file %s, the target %s: %s", p.Name, a.Name, a.File, a.Target, a.Why)
 	code := diag.TargetUnknown
@@ -96,7 +95,7 @@ func enter(list *diag.List, path string, p Part, a fit.Axis, accepted bool) {
 	list.Add(code, diag.Pos{File: path}, detail, a.Hint)
 }
 
-// codeOf is the code of an axis that does not fit.
+// codeOf returns the code of an axis that does not fit.
 func codeOf(axis string) diag.Code {
 	switch axis {
 	case fit.AxisArch, fit.AxisSoC, fit.AxisStamp:
@@ -117,7 +116,7 @@ func codeOf(axis string) diag.Code {
 	return diag.TargetBackend
 }
 
-// around judges what the file around a context says.
+// around checks the file around a context.
 func (f *File) around(p Part, t fit.Target) []fit.Axis {
 	switch f.Format {
 	case LiteRT:
@@ -129,48 +128,48 @@ func (f *File) around(p Part, t fit.Target) []fit.Axis {
 			all = append(all, differs(d.What, d.Node, d.Context))
 		}
 		if all != nil {
-			a.Verdict, a.Why, a.Hint = fit.Not, strings.Join(all, "; "), "make the model anew with mm qnn wrap"
+			a.Verdict, a.Why, a.Hint = fit.Not, strings.Join(all, "; "), "create the model again with mm qnn wrap"
 		} else if p.Context.Unread != "" {
-			a.Verdict, a.Why, a.Hint = fit.Unknown, p.Context.Unread, "a newer mm may read it"
+			a.Verdict, a.Why, a.Hint = fit.Unknown, p.Context.Unread, "try a newer mm"
 		}
 		return []fit.Axis{a, operators(f.onnxView().Left)}
 	}
 	return nil
 }
 
-// stamp compares the chip that the model says it is for.
+// stamp checks the chip that the model declares.
 func (f *File) stamp(t fit.Target) fit.Axis {
-	a := fit.Axis{Name: fit.AxisStamp, Verdict: fit.Unknown, File: "none", Target: t.Name, Why: "the model does not say for which chip it is", Hint: "--accept stamp goes on without"}
+	a := fit.Axis{Name: fit.AxisStamp, Verdict: fit.Unknown, File: "none", Target: t.Name, Why: "the model does not declare its chip", Hint: "accept it with --accept stamp"}
 	s := f.litert.Stamp
 	if s == nil {
 		return a
 	}
 	a.File = s.Manufacturer + " " + s.SoC
-	a.Why, a.Hint = "the table has no such chip", "--socs FILE adds it; --accept stamp goes on without"
+	a.Why, a.Hint = "the table has no such chip", "add it with --socs FILE, or accept it with --accept stamp"
 	arch, err := htp.ParseArch(s.SoC)
 	if c, ok := t.Chips.Named(s.SoC); ok {
 		arch, err = c.Arch, nil
 		if t.Chip != nil && !strings.EqualFold(s.SoC, t.Chip.Name) && c.Model != t.Chip.Model && !(t.SameArch && arch == t.Arch) {
-			a.Verdict, a.Why, a.Hint = fit.Not, "the model says that it is for another chip", "compile it for "+t.Name
+			a.Verdict, a.Why, a.Hint = fit.Not, "the model declares another chip", "compile it for "+t.Name
 			return a
 		}
 	}
 	switch {
 	case s.Manufacturer != "Qualcomm":
-		a.Verdict, a.Why, a.Hint = fit.Not, "the model says that it is for another maker's chip", "compile it for "+t.Name
+		a.Verdict, a.Why, a.Hint = fit.Not, "the model declares a chip of another manufacturer", "compile it for "+t.Name
 	case err != nil || t.Arch == 0:
 	case arch != t.Arch:
-		a.Verdict, a.Why, a.Hint = fit.Not, "the model says that it is for another chip", "compile it for "+t.Name
+		a.Verdict, a.Why, a.Hint = fit.Not, "the model declares another chip", "compile it for "+t.Name
 	default:
 		a.Verdict, a.Why, a.Hint = fit.Fits, "", ""
 	}
 	return a
 }
 
-// operators judges what was not compiled: a context alone is not the model
-// then.
+// operators checks the operators that were not compiled: with any, a context is not
+// the complete model.
 func operators(left []Left) fit.Axis {
-	a := fit.Axis{Name: fit.AxisOperator, Verdict: fit.Fits, File: "none left for the processor", Target: "all compiled"}
+	a := fit.Axis{Name: fit.AxisOperator, Verdict: fit.Fits, File: "none left for the CPU", Target: "all compiled"}
 	if len(left) == 0 {
 		return a
 	}
@@ -179,6 +178,6 @@ func operators(left []Left) fit.Axis {
 		names = append(names, fmt.Sprintf("%s %d", l.Name, l.Count))
 	}
 	a.Verdict, a.File = fit.Not, strings.Join(names, ", ")
-	a.Why, a.Hint = "operators are left for the processor, so that the contexts are not the whole model", "cut them off, or exchange them for operators that the NPU has"
+	a.Why, a.Hint = "operators are left for the CPU: the contexts are not the complete model", "remove them, or replace them with operators that the NPU supports"
 	return a
 }

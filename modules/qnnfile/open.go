@@ -1,12 +1,11 @@
-// Package qnnfile looks at files for QNN, Qualcomm's NPUs, on their own: context
-// binaries, LiteRT models compiled ahead of time, ONNX models around contexts,
-// containers of Qualcomm's converter. No SDK is needed and nothing is run.
+// Package qnnfile reads files for QNN, Qualcomm's NPUs: context binaries, LiteRT
+// models compiled ahead of time, ONNX models around contexts, and containers of
+// Qualcomm's converter. No SDK is needed and nothing is executed.
 //
-// [Open] tells which of the four a file is and reads its description;
-// [Inspect] makes a view of it for people and programs, [Check] judges it for a
-// target as diagnostics, [Extract] writes the contexts that are in it, [Wrap]
-// makes an ONNX model around one. The readers are in core/htp; weights are
-// never read but to be copied.
+// [Open] detects the format of a file and reads its description; [Inspect]
+// describes it; [Check] checks it for a target, with diagnostics; [Extract] writes
+// its contexts; [Wrap] creates an ONNX model around one. The parsers are in
+// core/htp. Weights are read only to copy them.
 package qnnfile
 
 import (
@@ -27,7 +26,7 @@ import (
 	"mm-abi.org/mm/onnx/admit"
 )
 
-// Format is what a file is.
+// Format is the format of a file.
 type Format string
 
 // The formats.
@@ -38,12 +37,12 @@ const (
 	DLC       Format = "dlc"
 )
 
-// File is an open file whose description was read. Close gives it back.
+// File is an open file with its description.
 type File struct {
 	Path   string
 	Bytes  int64
 	Format Format
-	// Parts are the contexts in the file or named by it.
+	// Parts are the contexts in the file, or those it names.
 	Parts []Part
 
 	beside admit.Opener
@@ -57,24 +56,23 @@ type File struct {
 
 // Part is a context.
 type Part struct {
-	Name   string // for people: of the graph, the node or the entry
-	File   string // where it lies
+	Name   string // of the graph, the node or the entry
+	File   string // path of the file that contains it
 	Offset int64  // in the file
 	Size   int64
-	// Embedded is set where it lies in the file that was opened and is not all
-	// of it.
+	// Embedded is set if the context is a part of the opened file.
 	Embedded bool
-	Location string   // of File, as an ONNX model names it; "": it names none
-	Graphs   []string // that the file uses of it; empty for all
+	Location string   // of File, relative to the ONNX model; may be empty
+	Graphs   []string // used by the file; empty for all
 	Context  *blob.Context
 
 	data io.ReaderAt // from Offset on
 	node *blob.Node
-	// shares is set where the part before holds the same bytes.
+	// shares is set if the part is the same as the previous one.
 	shares bool
 }
 
-// Reader reads the context's bytes, as long as the file is open.
+// Reader returns a reader of the context. It is valid while the file is open.
 func (p Part) Reader() *io.SectionReader { return io.NewSectionReader(p.data, 0, p.Size) }
 
 // Close implements io.Closer.
@@ -86,19 +84,19 @@ func (f *File) Close() error {
 	return errors.Join(errs...)
 }
 
-// Compiled reports whether head is the beginning of a context binary, or of a
-// LiteRT model, which may hold some.
+// Compiled reports whether head begins a context binary, or a LiteRT model, which
+// may contain contexts.
 func Compiled(head []byte) bool { return blob.IsContext(head) || blob.IsLiteRT(head) }
 
-// Open opens the file at path and reads what describes it. A file that is none
-// of the formats, or broken, is a diag.List in the error. Files that it names are
-// plain ones below its folder.
+// Open opens the file at path and reads its description. If it is malformed or has
+// an unknown format, the error is a diag.List. The files that it names must be
+// regular and below its folder.
 func Open(path string) (*File, error) {
 	return OpenBeside(path, admit.Folder(filepath.Dir(path), nil))
 }
 
-// OpenBeside is Open for a file whose contexts, where it names any, are opened by
-// beside. They are said to lie below its folder.
+// OpenBeside is like Open, but opens the contexts that the file names with beside.
+// Their reported path is below its folder.
 func OpenBeside(path string, beside admit.Opener) (*File, error) {
 	r, err := fsx.OpenRegular(path)
 	if err != nil {
@@ -118,7 +116,7 @@ func OpenBeside(path string, beside admit.Opener) (*File, error) {
 	return f, nil
 }
 
-// fault adds an error about the file's bytes.
+// fault adds an error about the file's contents.
 func (f *File) fault(err error) {
 	f.faults.Add(diag.QNNUnread, diag.Pos{File: f.Path}, err.Error(), diag.QNNUnread.Fix())
 }
@@ -130,7 +128,7 @@ func (f *File) read(r *os.File) error {
 	}
 	switch {
 	case len(head) == 0:
-		return errors.New("it is empty, as a compiler that failed leaves its output")
+		return errors.New("the file is empty: a failed compiler leaves empty output")
 	case blob.IsContext(head):
 		f.Format = Context
 		c, err := blob.ReadContext(r, f.Bytes)
@@ -149,7 +147,7 @@ func (f *File) read(r *os.File) error {
 		f.Format = DLC
 		return f.readDLC(r)
 	}
-	return fmt.Errorf("no file of QNN's: it seems to be %s", sniff.Bytes(head))
+	return fmt.Errorf("not a QNN file: detected %s", sniff.Bytes(head))
 }
 
 func stem(path string) string {
@@ -161,7 +159,7 @@ func (f *File) readLiteRT(r io.ReaderAt) (err error) {
 		return err
 	}
 	if len(f.litert.Dispatches) == 0 {
-		return errors.New("a LiteRT model without compiled parts: it has no operator DISPATCH_OP")
+		return errors.New("LiteRT model without compiled parts: missing operator DISPATCH_OP")
 	}
 	for i, b := range f.litert.Bytecodes() {
 		body := io.NewSectionReader(r, b.Offset, b.Size)
@@ -172,7 +170,7 @@ func (f *File) readLiteRT(r io.ReaderAt) (err error) {
 		}
 		for _, name := range b.Graphs {
 			if p.Context.Unread == "" && !hasGraph(p.Context, name) {
-				f.fault(fmt.Errorf("bytecode %d at %d has no graph %q, which an operator runs", i, b.Offset, name))
+				f.fault(fmt.Errorf("bytecode %d at %d: missing graph %q", i, b.Offset, name))
 			}
 		}
 		f.Parts = append(f.Parts, p)
@@ -208,7 +206,7 @@ func (f *File) readONNX() error {
 	if f.onnx, err = blob.ReadEPContext(m); err != nil {
 		return err
 	}
-	main := -1 // the part of the last node that names a context
+	main := -1 // part of the last node with a context
 	for i := range f.onnx.Nodes {
 		n := &f.onnx.Nodes[i]
 		if err := f.node(n, &main); err != nil {
@@ -218,17 +216,17 @@ func (f *File) readONNX() error {
 	return nil
 }
 
-// node finds the context of a node. A node that is not the main one shares that
-// of the last one that was.
+// node finds the context of a node. A node that is not main shares the context of
+// the previous main node.
 func (f *File) node(n *blob.Node, main *int) error {
 	if !n.QNN() {
-		return fmt.Errorf("it is for %q, not for QNN", n.Source)
+		return fmt.Errorf("unsupported source %q, want QNN", n.Source)
 	}
 	p := Part{Name: n.Name, File: f.Path, Graphs: []string{n.Graph}, node: n}
 	switch {
 	case !n.Main:
 		if *main < 0 {
-			return errors.New("it shares a context, and no node before it has one")
+			return errors.New("shared context without a previous node that has one")
 		}
 		p = f.Parts[*main]
 		p.Name, p.Graphs, p.node, p.shares = n.Name, []string{n.Graph}, n, true
@@ -239,7 +237,7 @@ func (f *File) node(n *blob.Node, main *int) error {
 	default:
 		file, err := f.beside(n.File)
 		if errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("its context %q is not beside the model", n.File)
+			return fmt.Errorf("missing context %q next to the model", n.File)
 		}
 		if err != nil {
 			return err

@@ -212,7 +212,7 @@ func TestWrapper(t *testing.T) {
 		t.Fatal(err)
 	}
 	var faults *diag.Faults
-	if _, err := qnnfile.Inspect(files["beside_ctx.onnx"], fit.KnownChips()); !errors.As(err, &faults) || !strings.Contains(err.Error(), `"a.bin" is not beside the model`) {
+	if _, err := qnnfile.Inspect(files["beside_ctx.onnx"], fit.KnownChips()); !errors.As(err, &faults) || !strings.Contains(err.Error(), `missing context "a.bin" next to the model`) {
 		t.Error(err)
 	}
 }
@@ -240,7 +240,7 @@ func TestExtract(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for name, want := range map[string]string{"a.bin": "in a file of its own", "beside_ctx.onnx": "in a file of its own", "net.dlc": "no context in it"} {
+	for name, want := range map[string]string{"a.bin": "in another file", "beside_ctx.onnx": "in another file", "net.dlc": "without a context"} {
 		var faults *diag.Faults
 		if _, err := qnnfile.Extract(context.Background(), files[name], dir, true); !errors.As(err, &faults) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", name, err)
@@ -265,10 +265,10 @@ func TestWrapRefuses(t *testing.T) {
 		opt  qnnfile.WrapOptions
 		want string
 	}{
-		"outside":       {files["a.bin"], qnnfile.WrapOptions{Out: filepath.Join(dir, "sub", "m.onnx")}, "lies outside of the folder"},
-		"there already": {files["a.bin"], qnnfile.WrapOptions{Out: files["net.dlc"]}, "exists already"},
+		"outside":       {files["a.bin"], qnnfile.WrapOptions{Out: filepath.Join(dir, "sub", "m.onnx")}, "is outside of the folder"},
+		"there already": {files["a.bin"], qnnfile.WrapOptions{Out: files["net.dlc"]}, "file exists"},
 		"no context":    {files["net.dlc"], qnnfile.WrapOptions{Out: filepath.Join(dir, "m.onnx")}, "is a dlc, not a context"},
-		"no graph":      {files["a.bin"], qnnfile.WrapOptions{Out: filepath.Join(dir, "m.onnx"), Graph: "g"}, `no graph "g"`},
+		"no graph":      {files["a.bin"], qnnfile.WrapOptions{Out: filepath.Join(dir, "m.onnx"), Graph: "g"}, `unknown graph "g"`},
 	} {
 		if w, err := qnnfile.Wrap(tc.path, tc.opt); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %+v, %v", name, w, err)
@@ -319,11 +319,11 @@ func TestRefuses(t *testing.T) {
 		file []byte
 		want string
 	}{
-		"empty.tflite": {nil, "it is empty"},
-		"text.bin":     {[]byte("a text"), "it seems to be text"},
+		"empty.tflite": {nil, "the file is empty"},
+		"text.bin":     {[]byte("a text"), "detected text"},
 		"cut.bin":      {plain[:len(plain)-1], "truncated"},
-		"cpu.tflite":   {htptest.LiteRT{Left: []uint32{3}}.Bytes(), "no operator DISPATCH_OP"},
-		"graph.tflite": {wrong.Bytes(), `no graph "other"`},
+		"cpu.tflite":   {htptest.LiteRT{Left: []uint32{3}}.Bytes(), "missing operator DISPATCH_OP"},
+		"graph.tflite": {wrong.Bytes(), `missing graph "other"`},
 		"code.tflite":  {htptest.LiteRT{Parts: []htptest.Part{{Graph: "g", Context: []byte("no context at all, really none")}}}.Bytes(), "bytecode 0 at"},
 		"zip.dlc":      {[]byte("PK\x03\x04 and no more"), "dlc"},
 	} {

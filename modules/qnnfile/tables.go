@@ -9,11 +9,11 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 )
 
-// maxChips is the most bytes of a user's table of chips.
+// maxChips is the size limit of a user's table of chips, in bytes.
 const maxChips = 1 << 20
 
-// Chips is the table of chips: the rows of the user's file at path, "" for
-// none, and then this release's.
+// Chips returns the table of chips: the rows of the file at path, if any, followed
+// by the built-in ones.
 func Chips(path string) (fit.Chips, error) {
 	if path == "" {
 		return fit.KnownChips(), nil
@@ -22,11 +22,11 @@ func Chips(path string) (fit.Chips, error) {
 	if err != nil {
 		return nil, err
 	}
-	own, err := fit.ReadChips(bytes.NewReader(data))
+	custom, err := fit.ReadChips(bytes.NewReader(data))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return append(own, fit.KnownChips()...), nil
+	return append(custom, fit.KnownChips()...), nil
 }
 
 // Chip is a row of the table of chips.
@@ -38,7 +38,7 @@ type Chip struct {
 	Source string `json:"source"`
 }
 
-// ChipViews lists the rows of a table.
+// ChipViews converts a table.
 func ChipViews(chips fit.Chips) []Chip {
 	out := []Chip{}
 	for _, c := range chips {
@@ -47,13 +47,13 @@ func ChipViews(chips fit.Chips) []Chip {
 	return out
 }
 
-// Versions says which versions belong together.
+// Versions holds the compatible versions.
 type Versions struct {
 	SDKs  []SDK  `json:"sdks"`
 	Tools []Tool `json:"tools"`
 }
 
-// SDK is a release of QAIRT; what is not known is absent.
+// SDK is a release of QAIRT; unknown versions are omitted.
 type SDK struct {
 	SDK     string `json:"sdk"`
 	Core    string `json:"core_api,omitempty"`
@@ -63,7 +63,7 @@ type SDK struct {
 	Source  string `json:"source"`
 }
 
-// Tool is a release of a tool and its SDK.
+// Tool is a release of a tool with its SDK.
 type Tool struct {
 	Tool    string `json:"tool"`
 	Version string `json:"version"`
@@ -72,7 +72,7 @@ type Tool struct {
 	Source  string `json:"source"`
 }
 
-// Compat is the table of versions.
+// Compat returns the table of versions.
 func Compat() Versions {
 	shown := func(v htp.Version) string {
 		if v == (htp.Version{}) {

@@ -10,7 +10,7 @@ import (
 	"mm-abi.org/mm/onnx"
 )
 
-// View is what a file is made of.
+// View describes a file.
 type View struct {
 	File     string        `json:"file"`
 	Format   Format        `json:"format"`
@@ -22,7 +22,7 @@ type View struct {
 	DLC    *DLCView    `json:"dlc,omitempty"`
 }
 
-// ContextView is a context.
+// ContextView describes a context.
 type ContextView struct {
 	Name       string      `json:"name"`
 	File       string      `json:"file"`
@@ -41,22 +41,22 @@ type ContextView struct {
 	SoCModel   uint32      `json:"soc_model"`
 	SoCs       []string    `json:"socs"`
 	Arch       string      `json:"arch"`
-	Memory     int64       `json:"memory_bytes"` // about what loading takes
+	Memory     int64       `json:"memory_bytes"` // approximate memory for loading
 	Shared     []Port      `json:"shared_tensors"`
 	Graphs     []GraphView `json:"graphs"`
 }
 
-// GraphView is one graph of a context.
+// GraphView describes a graph of a context.
 type GraphView struct {
 	Name    string      `json:"name"`
-	Used    bool        `json:"used"` // by the file that was opened
+	Used    bool        `json:"used"` // by the opened file
 	Inputs  []Port      `json:"inputs"`
 	Outputs []Port      `json:"outputs"`
-	Updates int         `json:"updates"` // tensors that may be exchanged
+	Updates int         `json:"updates"` // tensors that can be updated
 	Memory  *MemoryView `json:"memory,omitempty"`
 }
 
-// MemoryView is what a graph takes, in bytes.
+// MemoryView is the memory of a graph, in bytes.
 type MemoryView struct {
 	VTCM         uint32 `json:"vtcm"`
 	SpillFill    uint64 `json:"spill_fill"`
@@ -69,19 +69,19 @@ type MemoryView struct {
 	SharedBytes  uint64 `json:"shared,omitempty"`
 }
 
-// Port is an input or an output.
+// Port describes an input or an output.
 type Port struct {
 	Name    string     `json:"name"`
 	ID      uint32     `json:"id"`
 	DType   string     `json:"dtype"`
 	Shape   []uint32   `json:"shape"`
-	Bytes   int64      `json:"bytes"` // -1 where it cannot be told
+	Bytes   int64      `json:"bytes"` // -1: unknown
 	Version int        `json:"version"`
 	Dynamic []bool     `json:"dynamic,omitempty"`
 	Quant   *PortQuant `json:"quantisation,omitempty"`
 }
 
-// PortQuant says what a port's integers stand for: (q + offset) · scale.
+// PortQuant is the quantization of a port: the value is (q + offset) · scale.
 type PortQuant struct {
 	Encoding string    `json:"encoding"`
 	Axis     int32     `json:"axis"`
@@ -90,7 +90,7 @@ type PortQuant struct {
 	Offsets  []int32   `json:"offsets"`
 }
 
-// LiteRTView is what only LiteRT models have.
+// LiteRTView holds the properties of a LiteRT model.
 type LiteRTView struct {
 	Manufacturer string         `json:"manufacturer,omitempty"`
 	SoC          string         `json:"soc,omitempty"`
@@ -98,17 +98,17 @@ type LiteRTView struct {
 	Metadata     []string       `json:"metadata"`
 	Subgraphs    []SubgraphView `json:"subgraphs"`
 	Dispatches   []DispatchView `json:"dispatches"`
-	Left         []Left         `json:"left"` // operators that the processor runs
+	Left         []Left         `json:"left"` // operators that run on the CPU
 }
 
-// SubgraphView is a subgraph's ports as text.
+// SubgraphView describes the ports of a subgraph.
 type SubgraphView struct {
 	Name    string   `json:"name"`
 	Inputs  []string `json:"inputs"`
 	Outputs []string `json:"outputs"`
 }
 
-// DispatchView is an operator that runs a compiled part.
+// DispatchView describes an operator that runs a compiled part.
 type DispatchView struct {
 	Subgraph int    `json:"subgraph"`
 	Operator int    `json:"operator"`
@@ -117,14 +117,13 @@ type DispatchView struct {
 	Bytes    int64  `json:"bytes"`
 }
 
-// Left is how often an operator is left for the processor.
+// Left counts an operator that was not compiled.
 type Left struct {
 	Name  string `json:"name"`
 	Count int    `json:"count"`
 }
 
-// Left lists the operators around a file's contexts that are in none of them; never
-// nil.
+// Left returns the operators outside of the contexts; it is never nil.
 func (f *File) Left() []Left {
 	switch f.Format {
 	case LiteRT:
@@ -135,7 +134,7 @@ func (f *File) Left() []Left {
 	return []Left{}
 }
 
-// ONNXView is what only ONNX models have.
+// ONNXView holds the properties of an ONNX model.
 type ONNXView struct {
 	Inputs  []string   `json:"inputs"`
 	Outputs []string   `json:"outputs"`
@@ -143,7 +142,7 @@ type ONNXView struct {
 	Left    []Left     `json:"left"`
 }
 
-// NodeView is one node around a context.
+// NodeView describes a node with a context.
 type NodeView struct {
 	Name     string   `json:"name"`
 	Graph    string   `json:"graph"`
@@ -152,10 +151,10 @@ type NodeView struct {
 	Main     bool     `json:"main"`
 	Embedded bool     `json:"embedded"`
 	File     string   `json:"file,omitempty"`
-	Differs  []string `json:"differs"` // from its context
+	Differs  []string `json:"differs"` // differences from its context
 }
 
-// DLCView is what only containers have.
+// DLCView holds the properties of a container.
 type DLCView struct {
 	Version   string      `json:"version"`
 	Tool      string      `json:"tool"`
@@ -202,7 +201,7 @@ func (f *File) view(chips fit.Chips) View {
 	return v
 }
 
-// filled is a list that JSON shows as [] where it is empty.
+// filled returns list, or an empty one if it is nil: JSON then shows [].
 func filled[T any](list []T) []T {
 	if list == nil {
 		return []T{}
@@ -210,8 +209,8 @@ func filled[T any](list []T) []T {
 	return list
 }
 
-// used lists the graphs that the file uses of a part, those of the nodes that
-// share it too; nil for all.
+// used returns the graphs of a part that the file uses, including those of nodes
+// that share it; nil for all.
 func (f *File) used(p Part) []string {
 	var out []string
 	for _, o := range f.Parts {
@@ -257,7 +256,7 @@ func ports(tensors []blob.Tensor) []Port {
 	return out
 }
 
-// finite makes 0 of what JSON has no number for; Check tells of it.
+// finite replaces values that JSON cannot represent by 0; Check reports them.
 func finite(scales []float32) []float32 {
 	out := []float32{}
 	for _, s := range scales {

@@ -12,36 +12,36 @@ import (
 	"path/filepath"
 	"strings"
 
-	"mm-abi.org/mm/core/mmap"
 	"mm-abi.org/mm/core/htp/blob"
+	"mm-abi.org/mm/core/mmap"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/onnx"
 )
 
-// ErrExists says that a file is there and was not to be replaced.
-var ErrExists = errors.New("exists already")
+// ErrExists reports that a file exists and was not replaced.
+var ErrExists = errors.New("file exists")
 
-// Extracted is a context that was written.
+// Extracted is an extracted context.
 type Extracted struct {
 	File   string   `json:"file"`
 	Bytes  int64    `json:"bytes"`
 	Digest string   `json:"digest"`
-	Offset int64    `json:"offset"` // in the file that it was in
+	Offset int64    `json:"offset"` // in the original file
 	Graphs []string `json:"graphs"`
 }
 
-// Extraction is what Extract wrote.
+// Extraction is the result of Extract.
 type Extraction struct {
 	From  string      `json:"from"`
 	Files []Extracted `json:"files"`
-	// Left are operators that are in none of the contexts.
+	// Left are the operators in none of the contexts.
 	Left []Left `json:"left"`
 }
 
-// Extract writes the contexts in the file at path to a folder, each once, as
-// NAME_0.bin and so on, and replaces files only if force says so. On an error
-// no file is left half written.
+// Extract writes the contexts in the file at path to a folder, without duplicates,
+// as NAME_0.bin and so on. Existing files are replaced only with force. If it
+// fails, no file is incomplete.
 func Extract(ctx context.Context, path, dir string, force bool) (x Extraction, err error) {
 	f, err := Open(path)
 	if err != nil {
@@ -63,9 +63,9 @@ func Extract(ctx context.Context, path, dir string, force bool) (x Extraction, e
 	}
 	if len(parts) == 0 {
 		var list diag.List
-		detail := fmt.Sprintf("a %s with no context in it", f.Format)
+		detail := fmt.Sprintf("a %s without a context", f.Format)
 		if len(f.Parts) > 0 {
-			detail = fmt.Sprintf("the context lies in a file of its own, %s", f.Parts[0].File)
+			detail = fmt.Sprintf("the context is in another file, %s", f.Parts[0].File)
 		}
 		list.Add(diag.QNNNoContext, diag.Pos{File: path}, detail, diag.QNNNoContext.Fix())
 		return x, list.Err()
@@ -91,58 +91,58 @@ func Extract(ctx context.Context, path, dir string, force bool) (x Extraction, e
 	return x, nil
 }
 
-// free says whether a file may be written.
+// free checks that a file may be written.
 func free(path string, force bool) error {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
 		return nil
 	case !info.Mode().IsRegular():
-		return fmt.Errorf("%s is no regular file", path)
+		return fmt.Errorf("%s: not a regular file", path)
 	case !force:
-		return fmt.Errorf("%s %w", path, ErrExists)
+		return fmt.Errorf("%s: %w", path, ErrExists)
 	}
 	return nil
 }
 
-// Publish writes a file whole. Without force it is put where none is: one that
-// came there since it was looked for is [ErrExists].
+// Publish writes a file atomically. Without force, it fails with [ErrExists] if the
+// file exists by then.
 func Publish(path string, force bool, write func(io.Writer) error) error {
 	if force {
 		return fsx.Replace(path, 0o644, write)
 	}
 	err := fsx.Place(path, 0o644, write)
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%s %w", path, ErrExists)
+		return fmt.Errorf("%s: %w", path, ErrExists)
 	}
 	return err
 }
 
-// WrapOptions for Wrap.
+// WrapOptions configures Wrap.
 type WrapOptions struct {
 	Out   string // the model to write
-	Graph string // of the context; "" where it has only one
-	Embed bool   // put the context into the model
+	Graph string // of the context; may be empty if it has only one
+	Embed bool   // embed the context in the model
 	Force bool   // replace Out
 }
 
-// Wrapped is the model that Wrap wrote.
+// Wrapped is the result of Wrap.
 type Wrapped struct {
 	File    string   `json:"file"`
 	Bytes   int64    `json:"bytes"`
-	Context string   `json:"context"` // where the model looks for it, "" for in itself
+	Context string   `json:"context"` // path in the model; empty if embedded
 	Graph   string   `json:"graph"`
 	Inputs  []string `json:"inputs"`
 	Outputs []string `json:"outputs"`
 }
 
-// maxEmbed is the largest context that is put into a model, in bytes: a model
-// has at most 2 GiB.
+// maxEmbed is the size limit of an embedded context, in bytes: a model is limited
+// to 2 GiB.
 const maxEmbed = 1 << 30
 
-// Wrap writes an ONNX model around the context binary at path. Where it is not
-// embedded it must lie beside or below the model, which names it by a relative
-// path.
+// Wrap writes an ONNX model around the context binary at path. Unless it is
+// embedded, it must be in or below the model's folder, since the model names it by
+// a relative path.
 func Wrap(path string, opt WrapOptions) (w Wrapped, err error) {
 	f, err := Open(path)
 	if err != nil {
@@ -150,7 +150,7 @@ func Wrap(path string, opt WrapOptions) (w Wrapped, err error) {
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	if f.Format != Context {
-		return w, fmt.Errorf("%s is a %s, not a context: mm qnn extract takes contexts out", path, f.Format)
+		return w, fmt.Errorf("%s is a %s, not a context: extract its contexts with mm qnn extract", path, f.Format)
 	}
 	if err := free(opt.Out, opt.Force); err != nil {
 		return w, err
@@ -158,7 +158,7 @@ func Wrap(path string, opt WrapOptions) (w Wrapped, err error) {
 	e := blob.WrapOptions{Graph: opt.Graph}
 	if opt.Embed {
 		if f.Bytes > maxEmbed {
-			return w, fmt.Errorf("%s has %d bytes, at most %d are embedded", path, f.Bytes, maxEmbed)
+			return w, fmt.Errorf("%s is too large to embed: got %d bytes, the limit is %d", path, f.Bytes, maxEmbed)
 		}
 		m, err := mmap.Open(path)
 		if err != nil {
@@ -166,7 +166,7 @@ func Wrap(path string, opt WrapOptions) (w Wrapped, err error) {
 		}
 		f.close = append(f.close, m)
 		if e.Bytes = m.Data; int64(len(e.Bytes)) != f.Bytes {
-			return w, fmt.Errorf("%s was changed meanwhile", path)
+			return w, fmt.Errorf("%s changed during the operation", path)
 		}
 	} else if e.File, err = beside(opt.Out, path); err != nil {
 		return w, err
@@ -189,7 +189,7 @@ func Wrap(path string, opt WrapOptions) (w Wrapped, err error) {
 	return w, err
 }
 
-// beside is the path of a context as a model names it.
+// beside returns the path of a context relative to a model.
 func beside(model, path string) (string, error) {
 	from, err1 := filepath.Abs(filepath.Dir(model))
 	to, err2 := filepath.Abs(path)
@@ -198,7 +198,7 @@ func beside(model, path string) (string, error) {
 	}
 	rel, err := filepath.Rel(from, to)
 	if err != nil || rel == ".." || strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
-		return "", fmt.Errorf("%s lies outside of the folder of %s, and a model may not name it there: put it beside the model, or into it with --embed", path, model)
+		return "", fmt.Errorf("%s is outside of the folder of %s: move it there, or use --embed", path, model)
 	}
 	return filepath.ToSlash(rel), nil
 }

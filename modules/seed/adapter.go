@@ -13,9 +13,9 @@ import (
 // adapterRank is the rank of a seeded adapter.
 const adapterRank = 4
 
-// adapter describes LoRA matrices for the query projections of a seeded core,
-// as GGUF with llama.cpp's names. B is zero, as before training, so that the
-// adapter changes nothing.
+// adapter describes LoRA matrices for the query projections of a seeded core, as
+// GGUF with llama.cpp's names. B is zero, as before training, so the adapter has no
+// effect.
 func adapter(m *modules.Manifest, opt Options) []file {
 	path := opt.Name + ".gguf"
 	m.Base, m.Method, m.Rank, m.Alpha, m.Targets = opt.Base, "lora", adapterRank, adapterRank, []string{"attn_q"}

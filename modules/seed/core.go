@@ -19,7 +19,7 @@ type shape struct {
 	layers, heads, kvHeads, hidden, context int
 }
 
-// model is the shape as GGUF knows it.
+// model returns the shape for GGUF.
 func (s shape) model(width, vocab int) arch.Shape {
 	head := width / s.heads
 	return arch.Shape{
@@ -48,8 +48,8 @@ func core(m *modules.Manifest, opt Options) []file {
 	return []file{{m.Entry(abi.GGUF), func(w io.Writer) error { return writeCore(w, opt, s, vocab) }}}
 }
 
-// Bytes is the smallest vocabulary that can write any text: MM-ABI's special
-// tokens as control tokens, then the 256 bytes.
+// Bytes returns the smallest vocabulary that encodes any text: MM-ABI's special
+// tokens as control tokens, and the 256 bytes.
 func Bytes() tokenizer.Vocabulary {
 	v := tokenizer.Vocabulary{Model: tokenizer.BPE, Pre: "gpt-2", Special: tokenizer.NoSpecial, AddBOS: true}
 	for i, s := range abi.SpecialTokens() {
@@ -83,7 +83,7 @@ func writeCore(w io.Writer, opt Options, s shape, vocab tokenizer.Vocabulary) er
 	return err
 }
 
-// coreTensors draws matrices and fills gains with ones.
+// coreTensors draws the matrices and sets the gains to one.
 func coreTensors(opt Options, s arch.Shape) []gguf.Source {
 	var list []gguf.Source
 	add := func(tensors []arch.Tensor) {
@@ -115,11 +115,11 @@ func putFloats(b []byte, values []float32) {
 	}
 }
 
-// lazy makes a tensor's bytes when they are written, so that a large model
-// needs the memory of one tensor.
+// lazy generates a tensor when it is written, so that a large model needs the
+// memory of one tensor.
 type lazy func() []byte
 
-// WriteTo writes the bytes.
+// WriteTo implements io.WriterTo.
 func (l lazy) WriteTo(w io.Writer) (int64, error) {
 	n, err := w.Write(l())
 	return int64(n), err

@@ -9,16 +9,15 @@ import (
 	"mm-abi.org/mm/onnx"
 )
 
-// opset is the version of the operators in seeded models; every runtime that
-// mm knows has it.
+// opset is the operator version of seeded models; every supported runtime has it.
 const opset = 17
 
-// named is a dimension with a name, fixed one with a size.
+// named returns a symbolic dimension, fixed one with a size.
 func named(name string) abi.Dim { return abi.Dim{Name: name} }
 func fixed(n int) abi.Dim       { return abi.Dim{Size: int64(n)} }
 
-// net is a model under construction. Weights come from the seed, each from the
-// stream of its own name.
+// net builds a model. Weights are drawn from the seed, each from the stream of its
+// name.
 type net struct {
 	*onnx.Model
 	seed uint64
@@ -29,13 +28,13 @@ func newNet(opt Options) *net { return &net{onnx.New(opt.Name, opset), opt.Seed}
 func (n *net) in(v onnx.Value)  { n.Graph.Inputs = append(n.Graph.Inputs, v) }
 func (n *net) out(v onnx.Value) { n.Graph.Outputs = append(n.Graph.Outputs, v) }
 
-// add appends a node of one output.
+// add appends a node with one output.
 func (n *net) add(op, output string, inputs []string, attributes ...onnx.Attribute) string {
 	return n.Graph.Add(op, inputs, output, attributes...)
 }
 
-// weight is a float32 tensor of seeded normal numbers; fanIn and fanOut give
-// their spread.
+// weight adds a float32 tensor of seeded normal numbers; fanIn and fanOut set their
+// deviation.
 func (n *net) weight(name string, fanIn, fanOut int, dims ...int64) string {
 	size := 1
 	for _, d := range dims {
@@ -57,7 +56,7 @@ func (n *net) dense(name, x string, in, out int) string {
 	return n.add("MatMul", name, []string{x, n.weight(name+".weight", in, out, int64(in), int64(out))})
 }
 
-// norm is layer normalisation over the last dimension (Ba et al. 2016).
+// norm is layer normalization over the last dimension (Ba et al. 2016).
 func (n *net) norm(name, x string, width int) string {
 	ones := make([]float32, width)
 	for i := range ones {
@@ -68,8 +67,8 @@ func (n *net) norm(name, x string, width int) string {
 	return n.add("LayerNormalization", name, []string{x, gain, bias}, onnx.Int("axis", -1))
 }
 
-// pool turns any number of tokens [N, T, width] into count of them by attention
-// of learned queries.
+// pool reduces tokens [N, T, width] to count tokens by attention with learned
+// queries.
 func (n *net) pool(name, x string, width, count int) string {
 	queries := n.weight(name+".queries", width, count, int64(count), int64(width))
 	keys := n.add("Transpose", name+".keys", []string{n.dense(name+".key", x, width, width)}, onnx.IntList("perm", 0, 2, 1))
@@ -89,7 +88,7 @@ func (n *net) file(path string) file {
 	}}
 }
 
-// describe sets what encoders, projectors and decoders have in common.
+// describe sets the properties that encoders, projectors and decoders share.
 func describe(m *modules.Manifest, opt Options, path string) {
 	m.Modality = opt.Modality
 	m.Export = map[abi.Format]modules.Export{abi.ONNX: {Path: path}}
@@ -100,16 +99,16 @@ func describe(m *modules.Manifest, opt Options, path string) {
 
 // The tokens of an encoder, and the sizes of its parts.
 const (
-	patch       = 16  // pixels on a side
-	frame       = 400 // samples a frame sees: 25 ms at 16 kHz
-	hop         = 160 // samples from frame to frame: 10 ms
+	patch       = 16  // pixels per side
+	frame       = 400 // samples per frame: 25 ms at 16 kHz
+	hop         = 160 // samples between frames: 10 ms
 	sampleRate  = 16000
-	imageSide   = 64 // pixels a decoder draws before it enlarges
+	imageSide   = 64 // pixels of a decoder before upscaling
 	imageTokens = 64 // an 8 × 8 grid
 	codecHop    = 320
 )
 
-// encoder turns pixels or samples into tokens [T_enc, D_enc].
+// encoder converts pixels or samples to tokens [T_enc, D_enc].
 func encoder(m *modules.Manifest, opt Options) []file {
 	path := fileName(opt.Name, "onnx")
 	describe(m, opt, path)
@@ -146,7 +145,7 @@ func encoder(m *modules.Manifest, opt Options) []file {
 	return []file{n.file(path)}
 }
 
-// patches cuts [N, H, W, 3] bytes into squares and embeds each: [N, width, h, w].
+// patches splits [N, H, W, 3] bytes into squares and embeds each: [N, width, h, w].
 func (n *net) patches(x string, width int) string {
 	x = n.cast(x+".float", x, onnx.FLOAT)
 	x = n.add("Mul", "unit", []string{x, n.scalar("unit.scale", 1.0/255)})
@@ -154,19 +153,19 @@ func (n *net) patches(x string, width int) string {
 	return n.add("Conv", "patches", []string{x, n.weight("patches.weight", 3*patch*patch, width, int64(width), 3, patch, patch)}, onnx.IntList("strides", patch, patch))
 }
 
-// tokens turns [N, width, T] into the output [N, T, width].
+// tokens transposes [N, width, T] to the output [N, T, width].
 func (n *net) tokens(x, output string, width int) {
 	n.finish(n.add("Transpose", "tokens", []string{x}, onnx.IntList("perm", 0, 2, 1)), output, width)
 }
 
-// finish runs a residual layer over [N, T, width] and casts to the output.
+// finish applies a residual layer to [N, T, width] and casts to the output.
 func (n *net) finish(x, output string, width int) {
 	h := n.dense("up", n.norm("norm", x, width), width, 2*width)
 	h = n.dense("down", n.add("Relu", "up.relu", []string{h}), 2*width, width)
 	n.cast(output, n.add("Add", "sum", []string{x, h}), onnx.FLOAT16)
 }
 
-// projector turns tokens [T_enc, D_enc] into T_cap vectors of d_model.
+// projector converts tokens [T_enc, D_enc] to T_cap vectors of d_model.
 func projector(m *modules.Manifest, opt Options) []file {
 	path := fileName(opt.Name, "onnx")
 	describe(m, opt, path)
@@ -186,7 +185,7 @@ func projector(m *modules.Manifest, opt Options) []file {
 	return []file{n.file(path)}
 }
 
-// decoder turns vectors [T_dec, d_model] into an image or into samples.
+// decoder converts vectors [T_dec, d_model] to an image or samples.
 func decoder(m *modules.Manifest, opt Options) []file {
 	path := fileName(opt.Name, "onnx")
 	describe(m, opt, path)
@@ -220,7 +219,7 @@ func decoder(m *modules.Manifest, opt Options) []file {
 	return []file{n.file(path)}
 }
 
-// fileName is a module's name as the playbook spells files: vision_enc.onnx.
+// fileName returns a file name in the style of the playbook: vision_enc.onnx.
 func fileName(name, format string) string {
 	b := []byte(name)
 	for i, c := range b {

@@ -1,10 +1,9 @@
-// Package seed writes new modules: a folder with module.yaml, a card and real
-// files of the right shapes, whose weights are random numbers from a seed.
+// Package seed creates untrained modules: a folder with module.yaml, a card and
+// files of the right shapes, with random weights from a seed.
 //
-// Such a module fits where a trained one of its shape will stand: it
-// validates, assembles, ships and runs, and its card says that it is
-// untrained. The same options give the same bytes on every machine, for the
-// numbers come from a fixed generator (PCG) and the writers are
+// Such a module can be validated, assembled, shipped and run in place of a trained
+// one; its card declares that it is untrained. Equal options give equal bytes on
+// every machine: the numbers come from a fixed generator (PCG) and the writers are
 // deterministic.
 package seed
 
@@ -27,27 +26,27 @@ import (
 	"mm-abi.org/mm/schemas"
 )
 
-// Options for Write.
+// Options configures Write.
 type Options struct {
 	Type     abi.ModuleType
 	Name     string
-	Version  string       // empty: 0.1.0
-	Modality abi.Modality // of an encoder, projector or decoder; empty: image
+	Version  string       // if empty, 0.1.0
+	Modality abi.Modality // of an encoder, projector or decoder; if empty, image
 	Seed     uint64
-	DModel   int     // width of the core's vectors; 0: 256
-	DEnc     int     // width of an encoder's tokens; 0: 64
-	TCap     int     // of a projector; 0: the modality's cap
-	License  string  // SPDX; empty: Apache-2.0
-	Base     abi.Ref // an adapter or a draft core is made for. Zero: core-llm@^3
+	DModel   int     // width of the core's vectors; if 0, 256
+	DEnc     int     // width of an encoder's tokens; if 0, 64
+	TCap     int     // of a projector; if 0, the modality's cap
+	License  string  // SPDX; if empty, Apache-2.0
+	Base     abi.Ref // the core of an adapter or draft core; if zero, core-llm@^3
 }
 
-// OptionError says that an option of Write cannot be.
+// OptionError reports an invalid option of Write.
 type OptionError struct {
-	Option string // as the command line calls it, such as "d-model"; "" for type and name
-	Detail string // the value and what was wanted
+	Option string // name of the flag, such as "d-model"; empty for type and name
+	Detail string // the value and the allowed values
 }
 
-// Error says which option is wrong and why.
+// Error describes the option.
 func (e *OptionError) Error() string {
 	if e.Option == "" {
 		return e.Detail
@@ -55,15 +54,15 @@ func (e *OptionError) Error() string {
 	return e.Option + " " + e.Detail
 }
 
-// Bounds of the sizes. They keep the largest seeded file below a few GiB.
+// The limits of sizes. They keep the largest seeded file below a few GiB.
 const (
 	maxDModel = 8192
 	maxDEnc   = 4096
 	maxTCap   = 4096
 )
 
-// headStep is what d_model of a seeded core is a multiple of: four heads of an
-// even number of elements, which rotary positions turn in pairs.
+// headStep divides d_model of a seeded core: four heads with an even number of
+// elements, which rotary positions rotate in pairs.
 const headStep = 8
 
 func (o Options) filled() (Options, error) {
@@ -72,10 +71,10 @@ func (o Options) filled() (Options, error) {
 		for _, t := range abi.ModuleTypes() {
 			known = append(known, string(t))
 		}
-		return o, &OptionError{"", fmt.Sprintf("%q is no module type; known are %s", o.Type, strings.Join(known, ", "))}
+		return o, &OptionError{"", fmt.Sprintf("unknown module type %q, want one of %s", o.Type, strings.Join(known, ", "))}
 	}
 	if !abi.ValidName(o.Name) {
-		return o, &OptionError{"", fmt.Sprintf("%q is no module name (lower-case letters and digits joined by . - _)", o.Name)}
+		return o, &OptionError{"", fmt.Sprintf("invalid module name %q, want lower-case letters and digits joined by . - _", o.Name)}
 	}
 	if o.Version == "" {
 		o.Version = "0.1.0"
@@ -85,14 +84,14 @@ func (o Options) filled() (Options, error) {
 	}
 	if o.License != "" {
 		if _, err := spdx.Parse(o.License); err != nil {
-			return o, &OptionError{"license", fmt.Sprintf("%q is no SPDX expression: %v", o.License, err)}
+			return o, &OptionError{"license", fmt.Sprintf("invalid SPDX expression %q: %v", o.License, err)}
 		}
 	}
 	if o.Modality == "" {
 		o.Modality = abi.Image
 	}
 	if _, ok := abi.DefaultCaps(o.Modality); !ok {
-		return o, &OptionError{"modality", fmt.Sprintf("is %q, wanted image, audio or video", o.Modality)}
+		return o, &OptionError{"modality", fmt.Sprintf("is %q, want image, audio or video", o.Modality)}
 	}
 	if err := o.sizes(); err != nil {
 		return o, err
@@ -115,30 +114,30 @@ func (o Options) filled() (Options, error) {
 	return o, nil
 }
 
-// sizes refuses what is out of bounds; 0 stands for the default.
+// sizes checks the sizes; 0 is the default.
 func (o Options) sizes() error {
 	for _, v := range []struct {
 		option   string
 		got, max int
 	}{{"d-model", o.DModel, maxDModel}, {"d-enc", o.DEnc, maxDEnc}, {"t-cap", o.TCap, maxTCap}} {
 		if v.got < 0 || v.got > v.max {
-			return &OptionError{v.option, fmt.Sprintf("is %d, wanted 1 to %d", v.got, v.max)}
+			return &OptionError{v.option, fmt.Sprintf("is %d, want 1 to %d", v.got, v.max)}
 		}
 	}
 	if (o.Type == abi.Core || o.Type == abi.DraftCore) && o.DModel%headStep != 0 {
-		return &OptionError{"d-model", fmt.Sprintf("is %d, wanted a multiple of %d up to %d for a %s", o.DModel, headStep, maxDModel, o.Type)}
+		return &OptionError{"d-model", fmt.Sprintf("is %d, want a multiple of %d up to %d for a %s", o.DModel, headStep, maxDModel, o.Type)}
 	}
 	return nil
 }
 
-// file is one file of a new module.
+// file is a file of a new module.
 type file struct {
 	path  string
 	write func(w io.Writer) error
 }
 
-// Write makes the module in dir, which must not exist or be empty. Options that
-// cannot be are an *OptionError; on any error nothing is left in dir.
+// Write creates the module in dir, which must not exist or be empty. Invalid
+// options are an *OptionError. If it fails, dir is empty.
 func Write(dir string, opt Options) error {
 	opt, err := opt.filled()
 	if err != nil {
@@ -173,14 +172,13 @@ func Write(dir string, opt Options) error {
 	return write(dir, m, append(files, file{m.Card, card(m, opt)}))
 }
 
-// untrained begins the description of a module whose weights are random.
+// untrained begins the description of a module with random weights.
 const untrained = "Untrained "
 
-// Untrained reports whether a manifest says that its module was never trained, as
-// those of Write do.
+// Untrained reports whether a module was created by Write and not trained.
 func Untrained(m *modules.Manifest) bool { return strings.HasPrefix(m.Description, untrained) }
 
-// write fills the folder, module.yaml last.
+// write writes the files, module.yaml last.
 func write(dir string, m modules.Manifest, files []file) error {
 	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
 		return fmt.Errorf("%s is not empty", dir)
@@ -220,7 +218,7 @@ func text(s string) func(io.Writer) error {
 	}
 }
 
-// card is the README of a module nobody has trained.
+// card returns the README of an untrained module.
 func card(m modules.Manifest, opt Options) func(io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s %s\n\nType: %s. Licence: %s.\n\n", m.Name, m.Version, m.Type, m.License)
@@ -246,9 +244,8 @@ func skill(m *modules.Manifest) {
 	m.Runtime = &modules.Runtime{Builtin: m.Name, Limits: &modules.Limits{CPU: "1", Mem: "32Mi", TimeoutMS: 200}}
 }
 
-// normal returns n numbers of the normal distribution with standard deviation
-// std, from a stream of its own for each name, so that one tensor's size does
-// not change another's numbers.
+// normal returns n normally distributed numbers with standard deviation std. Each
+// name has its own stream, so that the size of a tensor does not affect others.
 func normal(seed uint64, name string, n int, std float64) []float32 {
 	h := uint64(14695981039346656037) // FNV-1a, 64 bit
 	for i := range len(name) {
@@ -262,6 +259,6 @@ func normal(seed uint64, name string, n int, std float64) []float32 {
 	return out
 }
 
-// glorot is the standard deviation for a matrix from in to out (Glorot and
+// glorot returns the standard deviation for a matrix from in to out (Glorot and
 // Bengio 2010).
 func glorot(in, out int) float64 { return math.Sqrt(2 / float64(in+out)) }

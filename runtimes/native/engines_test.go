@@ -20,7 +20,7 @@ import (
 	"mm-abi.org/mm/runtimes/native/nativetest"
 )
 
-// write puts an executable, or any other file, into a folder.
+// write writes an executable or another file.
 func write(t *testing.T, mode os.FileMode, elem ...string) string {
 	t.Helper()
 	path := filepath.Join(elem...)
@@ -33,7 +33,7 @@ func write(t *testing.T, mode os.FileMode, elem ...string) string {
 	return path
 }
 
-// mm-native is what MM_NATIVE says and nothing else, or is found in PATH.
+// mm-native is the program of MM_NATIVE only, or is found in PATH.
 func TestProgram(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("skipped: scripts are no programs there")
@@ -112,7 +112,7 @@ func archive(t *testing.T, entries ...entry) string {
 		}
 		w.Write([]byte(e.text))
 	}
-	w.Flush() // an entry may be cut short
+	w.Flush() // an entry may be truncated
 	z.Close()
 	path := filepath.Join(t.TempDir(), "a.tgz")
 	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
@@ -121,7 +121,7 @@ func archive(t *testing.T, entries ...entry) string {
 	return path
 }
 
-// What is no engine leaves nothing behind.
+// An invalid source leaves nothing behind.
 func TestRefusedSources(t *testing.T) {
 	nativetest.Program(t)
 	const lib = "libonnxruntime.so.1"
@@ -159,7 +159,7 @@ func TestRefusedSources(t *testing.T) {
 	}
 }
 
-// wheel is a Python package with files in it.
+// wheel writes a Python package with files.
 func wheel(t *testing.T, files map[string]string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "onnxruntime_qnn-2.7.0-cp311-cp311-manylinux_2_35_x86_64.whl")
@@ -183,8 +183,7 @@ func wheel(t *testing.T, files map[string]string) string {
 	return path
 }
 
-// Packages are pinned where all of them are of one version, together or alone; a
-// pair of two versions is none that was released with mm.
+// Packages are pinned if all of them are of one version, together or alone; a mixed pair is not.
 func TestPinnedSets(t *testing.T) {
 	newer, older := native.Digests("2.7.0"), native.Digests("2.3.0")
 	for _, c := range []struct {
@@ -200,7 +199,7 @@ func TestPinnedSets(t *testing.T) {
 	}
 }
 
-// A version is asked for by what it begins with, whole numbers of it.
+// A version is selected by a prefix that ends between its numbers.
 func TestBegins(t *testing.T) {
 	for prefix, want := range map[string]bool{"2.47": true, "2.47.0": true, "2": true, "2.47.0+260601114230": true, "2.4": false, "2.51": false, "2.47.0+2606": false} {
 		if got := native.Begins("2.47.0+260601114230", prefix); got != want {
@@ -209,8 +208,7 @@ func TestBegins(t *testing.T) {
 	}
 }
 
-// QNN's libraries are taken out of wheels, under a licence that is accepted, and
-// for one machine.
+// QNN's libraries are extracted from wheels, after the license is accepted, and for one machine.
 func TestWheels(t *testing.T) {
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
 		t.Skip("skipped: QNN is installed on linux/amd64")
@@ -232,7 +230,7 @@ func TestWheels(t *testing.T) {
 	plain := wheel(t, both)
 	for name, c := range map[string]struct {
 		from, version, source string
-		refuse                bool // the licence
+		refuse                bool // the license
 		want                  string
 	}{
 		"not accepted":     {from: plain, refuse: true, want: "has to be accepted"},
@@ -277,7 +275,7 @@ func TestWheels(t *testing.T) {
 	}
 }
 
-// What npm brings counts only with the digest that is known.
+// A package fetched by npm counts only with the pinned digest.
 func TestDigest(t *testing.T) {
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
 		t.Skip("skipped: npm is played by a script")
@@ -302,7 +300,7 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-// Two at once, and one again, leave one whole engine.
+// Two concurrent installations, and one more, leave one complete engine.
 func TestInstallTwice(t *testing.T) {
 	from := nativetest.Libraries(t, native.ONNXRuntime)
 	nativetest.Program(t)

@@ -1,22 +1,20 @@
-// Package qnn exports functions and cores as contexts compiled for the NPU of one
+// Package npu exports functions and cores as contexts compiled for the NPU of a
 // chip.
 //
-// A function's ONNX file is compiled by a [Compiler], for the chip that the
-// export names, on the golden inputs that the module ships: golden/INPUT.npy for
-// each input gives the shapes, and with golden/*.npz, of which each is a set of
-// inputs as well, the ranges of integers and what the context is run on in
-// emulation. Beside the context lies the compiler's record; what it
-// says of the SDK, the chip, the source and the distance is in the layer's
-// annotations as well, so that it stands in the signed manifest. A result
-// is remembered by module, chip, precision and SDK: Qualcomm's compiler may give
-// other bytes for the same large model.
+// A function's ONNX file is compiled by a [Compiler] for the chip of the export.
+// The module's golden inputs golden/INPUT.npy determine the shapes; with
+// golden/*.npz, which are further sets of inputs, they also provide the ranges for
+// quantization and the inputs for the run in emulation. The compiler's record is
+// stored next to the context; its SDK, chip, source and cosine are also annotations
+// of the layer, so that the signed manifest contains them. Results are cached by
+// module, chip, precision and SDK: Qualcomm's compiler may write other bytes for
+// the same large model.
 //
-// A core's context is one pass of the whole model over a position, compiled of
-// its GGUF file, which the target ships beside it as it is: tokens and embeddings
-// are read of that. A second context may read prompts, several positions at a
-// time.
+// A core's context is a pass of the complete model over one position, compiled from
+// its GGUF file, which the target ships unchanged: tokens and embeddings are read
+// from it. A second context may process several positions of a prompt at a time.
 //
-// A module that ships contexts of its own is exported as it is.
+// A module that contains contexts is exported unchanged.
 package npu
 
 import (
@@ -45,63 +43,63 @@ import (
 	"mm-abi.org/mm/registry/artifact"
 )
 
-// Job is a model that is to be compiled.
+// Job is a model to compile.
 type Job struct {
-	Model     string            // path of the ONNX file, of a language model the GGUF file
-	Golden    map[string]string // path of an .npy for each input
-	More      []string          // paths of .npz, more sets of inputs
+	Model     string            // paths of .npy files by input
+	Golden    map[string]string // paths of .npy files by input
+	More      []string          // paths of .npz files with further sets of inputs
 	Chip      fit.Chip
-	Precision string // "": fp16
+	Precision string // if empty, fp16
 	Keep      []string
-	MinCosine *float64 // least cosine to our own engine, 0 being any; nil: the compiler's choice by the precision
-	Out       string   // path of the context to write, in a folder of its own
+	MinCosine *float64 // minimum cosine with mm's own engine, 0 for any; if nil, the default of the precision
+	Out       string   // path of the context to write, in its own folder
 
-	Language  bool        // it is a language model, which has no golden inputs
-	Window    int         // of it, in positions; 0: the compiler's choice
-	Layers    window.Span // of it, that become a context; none: all
-	Positions int         // that are read at a time; 0: the compiler's choice
+	Language  bool        // a language model, which has no golden inputs
+	Window    int         // of a language model, in positions; 0: the compiler's default
+	Layers    window.Span // of a language model; zero: all
+	Positions int         // processed at a time; 0: the compiler's default
 }
 
-// Compiler compiles ONNX models: assemble/compile.
+// Compiler compiles models; assemble/compile implements it.
 type Compiler interface {
-	// SDK is the build of the SDK that compiles, or why there is none.
+	// SDK returns the build of the SDK, or why it is not available.
 	SDK(ctx context.Context) (string, error)
-	// Precisions are those that it has.
+	// Precisions returns the supported precisions.
 	Precisions() []string
-	// Compile writes job.Out and gives the record, as JSON.
+	// Compile writes job.Out and returns the record as JSON.
 	Compile(ctx context.Context, job Job) (record []byte, err error)
 }
 
-// Exporter writes contexts.
+// Exporter exports contexts.
 type Exporter struct {
-	// Compiler is what compiles; nil: only modules that ship contexts are
+	// Compiler compiles the models. If nil, only modules with contexts are
 	// exported.
 	Compiler Compiler
-	// Chips is the table of chips; nil: that of this release.
+	// Chips is the table of chips; if nil, the built-in one.
 	Chips fit.Chips
 }
 
-// generation is part of every cache key: it changes when other bytes are
-// written for the same input.
+// generation is part of every cache key. It changes when the output for an input
+// changes.
 const generation = 2
 
-// Format is abi.QNN.
+// Format implements assemble.Exporter.
 func (Exporter) Format() abi.Format { return abi.QNN }
 
-// options are what exports.TARGET.qnn.options may hold.
+// options are the options exports.TARGET.qnn.options.
 type options struct {
 	SoC       string   `json:"soc"` // SM8750
 	Keep      []string `json:"keep"`
 	MinCosine *float64 `json:"min_cosine"`
 	Window    int      `json:"window"`    // of a core, in positions
-	Layers    span     `json:"layers"`    // of a core, 1:3; the others are computed by mm
-	Positions int      `json:"positions"` // of a core, in a second context that reads prompts; 0, 1: none
+	Layers    span     `json:"layers"`    // of a core, such as 1:3; mm computes the others
+	Positions int      `json:"positions"` // of a core, in a second context for prompts; 0 or 1: none
 }
 
-// span is layers as options name them.
+// span is a range of layers in options.
 type span struct{ window.Span }
 
-// UnmarshalText reads FIRST:END.
+// UnmarshalText parses FIRST:END.
 func (s *span) UnmarshalText(text []byte) (err error) {
 	s.Span, err = window.ParseSpan(string(text))
 	return err
@@ -117,40 +115,41 @@ func optionsOf(e builds.Export) (opt options, err error) {
 		return opt, fmt.Errorf("options: %w", err)
 	}
 	if c := opt.MinCosine; c != nil && !(*c >= 0 && *c <= 1) {
-		return opt, fmt.Errorf("options: min_cosine is %v, and it is from 0, which is any, to 1", *c)
+		return opt, fmt.Errorf("options: min_cosine is %v, want 0 (any) to 1", *c)
 	}
 	if opt.Window < 0 || opt.Positions < 0 {
-		return opt, fmt.Errorf("options: a window of %d, %d positions at a time", opt.Window, opt.Positions)
+		return opt, fmt.Errorf("options: window is %d and positions is %d, want at least 0", opt.Window, opt.Positions)
 	}
 	return opt, nil
 }
 
-// own reports a module that ships contexts, of which nothing else is wanted.
-func own(m *modules.Manifest, e builds.Export) bool {
+// precompiled reports whether a module contains contexts that are exported
+// unchanged.
+func precompiled(m *modules.Manifest, e builds.Export) bool {
 	return m.Entry(abi.QNN) != "" && e.Options == nil && e.Precision == ""
 }
 
-// chip is the one that an export is for.
+// chip returns the chip of an export.
 func (x Exporter) chip(opt options) (fit.Chip, error) {
 	chips := x.Chips
 	if chips == nil {
 		chips = fit.KnownChips()
 	}
 	if opt.SoC == "" {
-		return fit.Chip{}, errors.New("no chip is named to compile for")
+		return fit.Chip{}, errors.New("missing chip")
 	}
 	chip, ok := chips.Named(opt.SoC)
 	if !ok {
-		return chip, fmt.Errorf("%q is no chip that is known", opt.SoC)
+		return chip, fmt.Errorf("unknown chip %q", opt.SoC)
 	}
 	return chip, nil
 }
 
-// Check refuses a module without ONNX or golden inputs, an unknown chip and an
-// unknown precision.
+// Check refuses a module without ONNX or golden inputs, and an unknown chip or
+// precision.
 func (x Exporter) Check(m *modules.Manifest, e builds.Export) diag.List {
 	var list diag.List
-	if own(m, e) {
+	if precompiled(m, e) {
 		return list
 	}
 	if from := source(m); m.Entry(from) == "" {
@@ -169,30 +168,30 @@ func (x Exporter) Check(m *modules.Manifest, e builds.Export) diag.List {
 		list.Add(diag.BadExport, diag.Pos{}, err.Error(), "write --export qnn=NAME@SM8750, or options: {soc: SM8750}; mm qnn soc ls lists the chips")
 	}
 	if x.Compiler == nil {
-		list.Add(diag.ExportFailed, diag.Pos{}, "nothing compiles for NPUs here", "")
+		list.Add(diag.ExportFailed, diag.Pos{}, "no compiler for NPUs is available", "")
 		return list
 	}
 	if known := x.Compiler.Precisions(); e.Precision != "" && !slices.Contains(known, e.Precision) {
-		list.Add(diag.QuantUnknown, diag.Pos{}, fmt.Sprintf("%s as %s: a context is of %s", m.ID(), e.Precision, strings.Join(known, ", ")), "")
+		list.Add(diag.QuantUnknown, diag.Pos{}, fmt.Sprintf("%s as %s: unsupported precision, want one of %s", m.ID(), e.Precision, strings.Join(known, ", ")), "")
 	}
 	if language(m) {
 		return append(list, checkLanguage(m, e, opt)...)
 	}
 	if n := len(m.Export[abi.ONNX].With); n > 0 {
-		list.Add(diag.ExportFailed, diag.Pos{}, fmt.Sprintf("%s is in %d files, and a context is compiled of one", m.ID(), n+1), "")
+		list.Add(diag.ExportFailed, diag.Pos{}, fmt.Sprintf("%s is split into %d files, but a context is compiled from one", m.ID(), n+1), "")
 	}
 	for _, in := range m.Inputs {
 		if path := golden(in.Name); !slices.Contains(m.Paths(), path) {
-			list.Add(diag.ExportFailed, diag.Pos{}, fmt.Sprintf("%s ships no %s to fix its shapes by", m.ID(), path), "add the file to the module, and its files")
+			list.Add(diag.ExportFailed, diag.Pos{}, fmt.Sprintf("%s lacks %s, which determines its shapes", m.ID(), path), "add the file to the module, and its files")
 		}
 	}
 	return list
 }
 
-// language reports a module that is a language model.
+// language reports whether a module is a language model.
 func language(m *modules.Manifest) bool { return m.Type == abi.Core || m.Type == abi.DraftCore }
 
-// source is the format that a module's context is compiled of.
+// source returns the format from which a module is compiled.
 func source(m *modules.Manifest) abi.Format {
 	if language(m) {
 		return abi.GGUF
@@ -200,28 +199,26 @@ func source(m *modules.Manifest) abi.Format {
 	return abi.ONNX
 }
 
-// checkLanguage refuses what is not done with language models.
+// checkLanguage refuses options that language models do not support.
 func checkLanguage(m *modules.Manifest, e builds.Export, opt options) (list diag.List) {
 	if e.Precision != "" && e.Precision != floats {
-		list.Add(diag.QuantUnknown, diag.Pos{}, fmt.Sprintf("%s as %s: a context of a language model is of %s", m.ID(), e.Precision, floats), "")
+		list.Add(diag.QuantUnknown, diag.Pos{}, fmt.Sprintf("%s as %s: a language model requires %s", m.ID(), e.Precision, floats), "")
 	}
 	if len(opt.Keep) > 0 {
-		list.Add(diag.BadExport, diag.Pos{}, "options: keep, and nothing of a language model is quantised", "leave it out")
+		list.Add(diag.BadExport, diag.Pos{}, "options: keep has no effect on a language model", "remove it")
 	}
 	if m.Tokens != nil && opt.Window > m.Tokens.MaxSeq && m.Tokens.MaxSeq > 0 {
-		list.Add(diag.BadExport, diag.Pos{}, fmt.Sprintf("options: a window of %d positions, and %s has %d", opt.Window, m.ID(), m.Tokens.MaxSeq), "take a window of at most that")
+		list.Add(diag.BadExport, diag.Pos{}, fmt.Sprintf("options: window is %d, but max_seq of %s is %d", opt.Window, m.ID(), m.Tokens.MaxSeq), "use a smaller window")
 	}
 	return list
 }
 
-// floats is the precision that language models are computed in, and what else
-// nobody says another of.
+// floats is the precision of language models, and the default.
 const floats = "fp16"
 
 func golden(input string) string { return "golden/" + input + ".npy" }
 
-// sets are the module's further sets of golden inputs, in the order of their
-// paths.
+// sets returns the module's further sets of golden inputs, sorted.
 func sets(m *modules.Manifest, language bool) []string {
 	if language {
 		return nil
@@ -234,7 +231,7 @@ func sets(m *modules.Manifest, language bool) []string {
 
 // Export compiles the module.
 func (x Exporter) Export(ctx context.Context, m *resolve.Module, e builds.Export, out export.Sink) (layers []artifact.Layer, notes []string, err error) {
-	if own(m.Manifest, e) {
+	if precompiled(m.Manifest, e) {
 		return export.NewVerbatim(abi.QNN).Export(ctx, m, e, out)
 	}
 	opt, err := optionsOf(e)
@@ -289,7 +286,7 @@ func (x Exporter) Export(ctx context.Context, m *resolve.Module, e builds.Export
 	return annotated(ctx, layers, out)
 }
 
-// gate is the least cosine as a key has it.
+// gate returns the minimum cosine for a cache key.
 func gate(opt options) string {
 	if opt.MinCosine == nil {
 		return "as the precision"
@@ -297,7 +294,7 @@ func gate(opt options) string {
 	return fmt.Sprint(*opt.MinCosine)
 }
 
-// compile makes each context and its record, in this order.
+// compile creates the contexts and their records, in order.
 func (x Exporter) compile(ctx context.Context, job Job, name string, out export.Sink) (layers []artifact.Layer, err error) {
 	first, err := x.compileOne(ctx, job.pass(1), name, out)
 	if err != nil || !job.Language || job.Positions < 2 {
@@ -307,8 +304,7 @@ func (x Exporter) compile(ctx context.Context, job Job, name string, out export.
 	return append(first, second...), err
 }
 
-// pass is the job of the context that reads n positions of a language model at a
-// time.
+// pass returns the job of the context that processes n positions at a time.
 func (j Job) pass(n int) Job {
 	if j.Language {
 		j.Positions = n
@@ -316,7 +312,7 @@ func (j Job) pass(n int) Job {
 	return j
 }
 
-// compileOne makes a context and its record.
+// compileOne creates a context and its record.
 func (x Exporter) compileOne(ctx context.Context, job Job, name string, out export.Sink) (layers []artifact.Layer, err error) {
 	dir, err := fsx.MkdirTemp("mm-qnn-")
 	if err != nil {
@@ -349,10 +345,10 @@ func (x Exporter) compileOne(ctx context.Context, job Job, name string, out expo
 	return layers, nil
 }
 
-// maxRecord bounds a record, in bytes.
+// maxRecord is the size limit of a record, in bytes.
 const maxRecord = 1 << 20
 
-// record is what of a compiler's record stands in annotations.
+// record is the part of a compiler's record for annotations.
 type record struct {
 	Source    string  `json:"source"`
 	SoC       string  `json:"soc"`
@@ -369,8 +365,8 @@ type record struct {
 	} `json:"kept"`
 }
 
-// annotated notes on each context what its record says, and tells people how
-// near it comes and what stayed floats.
+// annotated annotates contexts from their records, and returns notes about the
+// cosine and the operators in floats.
 func annotated(ctx context.Context, layers []artifact.Layer, out export.Sink) ([]artifact.Layer, []string, error) {
 	if len(layers) == 0 || len(layers)%2 != 0 {
 		return nil, nil, errNoRecord
@@ -386,9 +382,9 @@ func annotated(ctx context.Context, layers []artifact.Layer, out export.Sink) ([
 	return layers, notes, nil
 }
 
-var errNoRecord = errors.New("a context without its record")
+var errNoRecord = errors.New("context without its record")
 
-// annotate notes on a context, which comes before its record, what that says.
+// annotate annotates a context from the record that follows it.
 func annotate(ctx context.Context, layers []artifact.Layer, out export.Sink) (notes []string, err error) {
 	if layers[1].Descriptor.Size > maxRecord {
 		return nil, errNoRecord
@@ -411,7 +407,7 @@ func annotate(ctx context.Context, layers []artifact.Layer, out export.Sink) (no
 		abi.AnnotationCosine: strconv.FormatFloat(r.Cosine, 'f', -1, 64), abi.AnnotationSimulated: strconv.FormatBool(r.Simulated),
 	}
 	layers[1].Annotations = map[string]string{abi.AnnotationQuant: r.Precision, abi.AnnotationSoC: r.SoC}
-	notes = append(notes, fmt.Sprintf("%s in %s: cosine %v to our own engine's results, in emulation", layers[0].Path, r.Precision, r.Cosine))
+	notes = append(notes, fmt.Sprintf("%s in %s: cosine %v with mm's own engine, in emulation", layers[0].Path, r.Precision, r.Cosine))
 	for _, k := range r.Kept {
 		notes = append(notes, fmt.Sprintf("%d of %s stay floats: %s", len(k.Nodes), k.Op, k.Why))
 	}

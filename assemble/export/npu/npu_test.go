@@ -153,7 +153,7 @@ func TestExport(t *testing.T) {
 	if d := cmp.Diff(want, layers[0].Annotations); d != "" || layers[0].Path != "enc.sm8750.bin" || layers[1].Path != "enc.sm8750.json" {
 		t.Errorf("%v, %v\n%s", layers[0].Path, layers[1].Path, d)
 	}
-	if want := []string{"enc.sm8750.bin in w8a8: cosine 0.9876 to our own engine's results, in emulation", "2 of Sqrt stay floats: so"}; !slices.Equal(notes, want) {
+	if want := []string{"enc.sm8750.bin in w8a8: cosine 0.9876 with mm's own engine, in emulation", "2 of Sqrt stay floats: so"}; !slices.Equal(notes, want) {
 		t.Errorf("notes %q, want %q", notes, want)
 	}
 	f, err := store.OpenBlob(t.Context(), layers[0].Descriptor)

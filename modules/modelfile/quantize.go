@@ -15,41 +15,41 @@ import (
 	"mm-abi.org/mm/onnx/weights"
 )
 
-// QuantOptions for Quantise.
+// QuantOptions configures Quantize.
 type QuantOptions struct {
 	weights.Options
 	Golden Golden
 }
 
-// Golden says on which inputs the drift is measured. The zero value measures
-// none.
+// Golden selects the inputs on which the drift is measured. The zero value measures
+// nothing.
 type Golden struct {
-	Inputs   map[string]string // files of .npy, by input; a model of several inputs needs all
-	Samples  int               // sets of noise, where there are no Inputs; 0: none
-	Shapes   map[string][]int  // of inputs that the model leaves open
+	Inputs   map[string]string // .npy files by input; a model with several inputs requires all
+	Samples  int               // sets of noise, if there are no Inputs
+	Shapes   map[string][]int  // of inputs with dynamic shapes
 	Seed     uint64
-	MaxDrift float64 // 1 less the cosine of the worst output; 0: any
+	MaxDrift float64 // 1 minus the cosine of the worst output; 0: unlimited
 }
 
-// Quantised is what Quantise has done.
-type Quantised struct {
+// Quantized describes a quantization.
+type Quantized struct {
 	Weights       []weights.Weight
-	Before, After int64          // bytes of those weights
-	Outputs       []drift.Output // as far as the drift was measured
+	Before, After int64          // bytes of the quantized weights
+	Outputs       []drift.Output // if the drift was measured
 }
 
-// maxArray bounds a .npy file, in bytes.
+// maxArray is the size limit of a .npy file, in bytes.
 const maxArray = 1 << 30
 
-// Quantise makes the weights of a checked model 8-bit integers and measures
-// what that does to its results. More drift than is allowed is a diag.List in
-// the error; file is for its message.
-func Quantise(ctx context.Context, file string, m *onnx.Model, opt QuantOptions) (*onnx.Model, Quantised, error) {
+// Quantize quantizes the weights of a checked model to 8-bit integers and measures
+// the drift of its outputs. If the drift exceeds the limit, the error is a
+// diag.List about file.
+func Quantize(ctx context.Context, file string, m *onnx.Model, opt QuantOptions) (*onnx.Model, Quantized, error) {
 	small, weights, err := weights.Int8(m, opt.Options)
 	if err != nil {
-		return nil, Quantised{}, err
+		return nil, Quantized{}, err
 	}
-	q := Quantised{Weights: weights}
+	q := Quantized{Weights: weights}
 	for _, w := range weights {
 		q.Before, q.After = q.Before+w.Before, q.After+w.After
 	}
@@ -62,7 +62,7 @@ func Quantise(ctx context.Context, file string, m *onnx.Model, opt QuantOptions)
 	}
 	if d := drift.Drift(q.Outputs); opt.Golden.MaxDrift > 0 && d > opt.Golden.MaxDrift {
 		var list diag.List
-		list.Add(diag.DriftMissed, diag.Pos{File: file}, fmt.Sprintf("drift %.6f, at most %g is allowed%s", d, opt.Golden.MaxDrift, worst(q.Outputs)), diag.DriftMissed.Fix())
+		list.Add(diag.DriftMissed, diag.Pos{File: file}, fmt.Sprintf("drift is %.6f, the limit is %g%s", d, opt.Golden.MaxDrift, worst(q.Outputs)), diag.DriftMissed.Fix())
 		return nil, q, list.Err()
 	}
 	return small, q, nil
@@ -77,7 +77,7 @@ func worst(outputs []drift.Output) string {
 	return ""
 }
 
-// inputs reads or makes up the inputs.
+// inputs reads or generates the inputs.
 func (g Golden) inputs(m *onnx.Model) ([]map[string]engine.Tensor, error) {
 	if len(g.Inputs) > 0 {
 		in := make(map[string]engine.Tensor)
@@ -103,18 +103,18 @@ func (g Golden) inputs(m *onnx.Model) ([]map[string]engine.Tensor, error) {
 	return all, nil
 }
 
-// ErrExists says that there is a file already where one was to be written.
-var ErrExists = errors.New("exists already")
+// ErrExists reports that the output file exists.
+var ErrExists = errors.New("file exists")
 
-// Write writes a model to path, whole or not at all. A file that is there is
-// ErrExists, unless force replaces it.
+// Write writes a model to path atomically. If path exists, the error is ErrExists
+// unless force is set.
 func Write(path string, m *onnx.Model, force bool) (int64, error) {
 	if info, err := os.Stat(path); err == nil {
 		switch {
 		case !info.Mode().IsRegular():
-			return 0, fmt.Errorf("%s is no regular file", path)
+			return 0, fmt.Errorf("%s: not a regular file", path)
 		case !force:
-			return 0, fmt.Errorf("%s %w", path, ErrExists)
+			return 0, fmt.Errorf("%s: %w", path, ErrExists)
 		}
 	}
 	n := int64(0)
