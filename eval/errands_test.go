@@ -12,7 +12,7 @@ import (
 	"mm-abi.org/mm/train/dataset/synth"
 )
 
-// caller knows the answers of errands, and says them or makes some mistake.
+// caller answers errands correctly or with a chosen mistake.
 type caller struct {
 	all  map[string]synth.Errand
 	call func(e synth.Errand) string // nil: none
@@ -51,7 +51,7 @@ func TestErrands(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		caller
-		call, answer, without int // right of 10 of each kind
+		call, answer, without int // correct ones of 10 of each kind
 	}{
 		"all right":       {caller{all, func(e synth.Errand) string { return e.Call }, right}, 10, 10, 0},
 		"spaces in it":    {caller{all, func(e synth.Errand) string { return strings.ReplaceAll(e.Call, `","op`, `", "op`) }, right}, 10, 10, 0},

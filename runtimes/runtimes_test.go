@@ -12,7 +12,7 @@ import (
 	"mm-abi.org/mm/runtimes"
 )
 
-// engine is one that may be missing, or unable.
+// engine is an engine that may be unavailable, or refuse parts.
 type engine struct {
 	name         string
 	gone, unable error
@@ -25,7 +25,7 @@ func (e engine) Open(context.Context, runtimes.Bundle, runtimes.Limits) (runtime
 	return nil, nil
 }
 
-// other is an engine that goes by other names as well.
+// other is an engine with aliases.
 type other struct {
 	engine
 	names []string
@@ -51,7 +51,7 @@ func TestSelect(t *testing.T) {
 	for _, c := range []struct {
 		engines []runtimes.Engine
 		name    string
-		want    string // the engine, or what the error says
+		want    string // the engine, or part of the error
 	}{
 		{[]runtimes.Engine{gone, unable, here}, "", "here"},
 		{[]runtimes.Engine{here, engine{name: "second"}}, "", "here"},
@@ -163,7 +163,7 @@ func TestGrammar(t *testing.T) {
 	}
 }
 
-// Choices that begin alike, one of them the other's beginning.
+// Choices with a common prefix, one of them a prefix of another.
 func TestSequences(t *testing.T) {
 	g := runtimes.Sequences([][]int32{{5, 6}, {5, 6, 7}, {4}}, []int32{0, 1})
 	if err := g.Check(); err != nil {

@@ -34,7 +34,7 @@ func library(t *testing.T, path, code string) {
 	}
 }
 
-// ONNX Runtime's way in, with a version.
+// The entry point of ONNX Runtime, with a version.
 const ortBase = `
 struct base { void *(*api)(unsigned); const char *(*version)(void); };
 static void *api(unsigned v) { return 0; }
@@ -43,7 +43,7 @@ static struct base b = { api, version };
 const struct base *OrtGetApiBase(void) { return &b; }
 `
 
-// What of llama.cpp is looked at before its structures are.
+// The part of llama.cpp that is checked before its structures.
 const llamaBase = `
 const char *llama_version(void) { return VERSION; }
 struct big { char b[SIZE]; };
@@ -51,8 +51,8 @@ struct big llama_model_default_params(void) { struct big b; __builtin_memset(&b,
 struct big llama_context_default_params(void) { struct big b; __builtin_memset(&b, 1, sizeof b); return b; }
 `
 
-// A library that is not what mm-native expects is refused or ends mm-native;
-// mm is told what it said, and what it prints on standard output harms nobody.
+// An unexpected library is refused or ends mm-native; mm reports its last lines, and its output on
+// standard output does no harm.
 func TestLibrariesThatAreNone(t *testing.T) {
 	program := nativetest.Program(t)
 	for name, c := range map[string]struct {

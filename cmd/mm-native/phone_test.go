@@ -26,8 +26,8 @@ func TestMaxInput(t *testing.T) {
 	}
 }
 
-// What fails before a context runs is a result that the contract's reader takes,
-// with the stage at which it failed, and exit code 1.
+// An error before a context runs is a result that the contract's reader accepts, with the stage and
+// exit code 1.
 func TestFailed(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := os.Mkdir("lib", 0o700); err != nil {

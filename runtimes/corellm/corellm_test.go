@@ -21,7 +21,7 @@ import (
 	"mm-abi.org/mm/runtimes/runtimetest"
 )
 
-// folder is a build's files under their own names.
+// folder contains the files of a build.
 type folder string
 
 func (f folder) Path(name string) (string, error) { return filepath.Join(string(f), name), nil }
@@ -30,7 +30,7 @@ func (f folder) Open(name string) (*os.File, error) {
 }
 func (f folder) Dir(context.Context, ...string) (string, error) { return string(f), nil }
 
-// module makes a part from a seed, and the bundle that opens it.
+// module writes a part from a seed and returns its bundle.
 func module(t *testing.T, typ abi.ModuleType, width int) runtimes.Bundle {
 	t.Helper()
 	name, dir := string(typ), t.TempDir()
@@ -88,7 +88,7 @@ func say(t *testing.T, m runtimes.Language, opt runtimes.Generation) []int32 {
 	return ids
 }
 
-// More threads than the machine has are not started, and change nothing.
+// More threads than the machine has are not started, and do not change the text.
 func TestManyThreads(t *testing.T) {
 	b := core(t)
 	want := say(t, open(t, b, runtimes.Limits{Threads: 1}), runtimes.Generation{MaxTokens: 20})
@@ -102,8 +102,7 @@ func TestManyThreads(t *testing.T) {
 	}
 }
 
-// The build's max_seq bounds a sequence, a larger one does not stretch the
-// model's own.
+// The build's max_seq bounds a sequence, but a larger one does not extend the model's context.
 func TestMaxSeq(t *testing.T) {
 	b := core(t)
 	for _, c := range []struct{ maxSeq, want int }{{200, 200}, {0, 512}, {4096, 512}} {
@@ -114,7 +113,7 @@ func TestMaxSeq(t *testing.T) {
 	}
 }
 
-// What is fed is what was asked for, no BOS more.
+// Exactly the requested tokens are fed, without another BOS.
 func TestFeedsWhatItIsGiven(t *testing.T) {
 	s, err := open(t, core(t), runtimes.Limits{}).NewSequence(t.Context(), runtimes.SequenceOptions{})
 	if err != nil {
@@ -161,8 +160,8 @@ func TestBundlesThatDoNotFit(t *testing.T) {
 	}
 }
 
-// A draft core changes nothing about what is said, at any temperature, and an
-// adapter is applied: with its strength, or not at all at 0.
+// A draft core does not change the text, at any temperature; an adapter is applied with its strength, and
+// not at all at 0.
 func TestDraftAndAdapters(t *testing.T) {
 	b := core(t)
 	adapter := module(t, abi.Adapter, 64)
@@ -175,7 +174,7 @@ func TestDraftAndAdapters(t *testing.T) {
 		if got := say(t, open(t, b, runtimes.Limits{}), opt); !slices.Equal(got, want) {
 			t.Errorf("%+v: with a draft core %v, want %v", o, got, want)
 		}
-		b.Adapters = []runtimes.Adapter{{Bundle: adapter, Scale: 1}} // a seeded one changes nothing
+		b.Adapters = []runtimes.Adapter{{Bundle: adapter, Scale: 1}} // a seeded adapter has no effect
 		if got := say(t, open(t, b, runtimes.Limits{}), opt); !slices.Equal(got, want) {
 			t.Errorf("%+v: with an adapter %v, want %v", o, got, want)
 		}
@@ -186,7 +185,7 @@ func TestDraftAndAdapters(t *testing.T) {
 	}
 }
 
-// Memory counts all files together.
+// The limit of memory holds for all files together.
 func TestMemory(t *testing.T) {
 	b := core(t)
 	d := module(t, abi.DraftCore, 32)
@@ -211,8 +210,7 @@ func TestMemory(t *testing.T) {
 	open(t, b, limit)
 }
 
-// A generation may take longer than the limit, which is for a token, and so may
-// its caller.
+// The limit of a generation applies to each token, without the time of the caller.
 func TestTimeOfTokens(t *testing.T) {
 	s, err := open(t, core(t), runtimes.Limits{Time: time.Second}).NewSequence(t.Context(), runtimes.SequenceOptions{})
 	if err == nil {
@@ -228,7 +226,7 @@ func TestTimeOfTokens(t *testing.T) {
 	}
 }
 
-// The time limit is the engine's, a caller's deadline the caller's.
+// The time limit is an error of the engine, a deadline one of the caller.
 func TestTime(t *testing.T) {
 	m := open(t, core(t), runtimes.Limits{Time: time.Hour})
 	s, err := m.NewSequence(t.Context(), runtimes.SequenceOptions{})

@@ -7,8 +7,8 @@ import (
 	"mm-abi.org/mm/runtimes"
 )
 
-// TestLookup: without a draft model a text that repeats itself is read ahead
-// of what was told, also where a grammar says it; with NoDraft never.
+// TestLookup: without a draft model, repeated text is proposed again, also under a grammar; with NoDraft
+// never.
 func TestLookup(t *testing.T) {
 	round := &runtimes.Grammar{} // 40 … 45, over and over
 	for i := range int32(6) {

@@ -20,7 +20,7 @@ import (
 	"mm-abi.org/mm/runtimes/runtimetest"
 )
 
-// write puts a model into a folder and gives the bundle that names it.
+// write writes a model to a folder and returns its bundle.
 func write(t *testing.T, m *onnx.Model) runtimes.Bundle {
 	t.Helper()
 	dir := t.TempDir()
@@ -44,7 +44,7 @@ func bundle(dir, name string) runtimes.Bundle {
 	}
 }
 
-// dense is y = relu(x·w) with x of [N, 2].
+// dense returns y = relu(x·w) with x of [N, 2].
 func dense() *onnx.Model {
 	m := onnx.New("dense", 17)
 	m.Graph.Inputs = []onnx.Value{onnx.TensorValue("x", onnx.FLOAT, "N", 2)}
@@ -55,7 +55,7 @@ func dense() *onnx.Model {
 	return m
 }
 
-// folder is a build's files in a folder.
+// folder contains the files of a build.
 type folder string
 
 func (f folder) Open(name string) (*os.File, error) { return os.Open(filepath.Join(string(f), name)) }
@@ -100,7 +100,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// An operator that is not there is refused by name when the model is opened.
+// An unsupported operator is named when the model is opened.
 func TestRefusals(t *testing.T) {
 	m := dense()
 	m.Graph.Nodes[1].Op = "Frobnicate"
@@ -118,8 +118,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A core goes to the engine of language models, in whatever order they are
-// asked and whatever files it ships.
+// A core is opened by the engine of language models, in any order of engines and with any files.
 func TestSelection(t *testing.T) {
 	both := builds.Formats{"gguf": {"a"}, "onnx": {"b"}}
 	for _, engines := range [][]runtimes.Engine{{corellm.Engine{}, coreonnx.Engine{}}, {coreonnx.Engine{}, corellm.Engine{}}} {

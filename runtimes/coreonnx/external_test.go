@@ -13,7 +13,7 @@ import (
 	"mm-abi.org/mm/runtimes/coreonnx"
 )
 
-// External data that is not the model's is refused before the engine sees it.
+// External data outside the model's files is refused before the engine reads it.
 func TestAttacks(t *testing.T) {
 	for _, a := range onnxtest.Attacks() {
 		t.Run(a.Name, func(t *testing.T) {
@@ -31,8 +31,7 @@ func TestAttacks(t *testing.T) {
 	}
 }
 
-// Weights beside the model are read from there, those of a Constant and in a
-// folder below too, and count as memory.
+// External weights are read, including those of a Constant and in a subfolder, and count as memory.
 func TestExternalData(t *testing.T) {
 	m := dense()
 	data := append(floats(9, 9), m.Graph.Initializers[0].Raw...)

@@ -14,8 +14,8 @@ import (
 	"mm-abi.org/mm/runtimes/native/nativetest"
 )
 
-// A long prompt ends within a batch when its caller goes, at whatever moment;
-// the sequence holds what it held, in the same child, and goes on from there.
+// A cancellation ends the reading of a long prompt within a batch; the sequence is unchanged, in the same
+// child, and continues.
 func TestCancelInside(t *testing.T) {
 	e := llamacpp.Engine{Home: nativetest.Home(t, native.LlamaCPP)}
 	m, s, err := nativetest.Begin(t.Context(), e, bundle(testfiles.Native(t, "models", "SmolLM2-135M-Instruct.Q4_1.gguf")), prompt)

@@ -24,7 +24,7 @@ import (
 	"mm-abi.org/mm/runtimes/worker"
 )
 
-// Damaged models end in no engine worse than with an error.
+// Damaged models cause at most an error in every engine.
 func TestDamagedFiles(t *testing.T) {
 	dir := t.TempDir()
 	if err := seed.Write(filepath.Join(dir, "s"), seed.Options{Type: abi.Core, Name: "s", Seed: 3, DModel: 32}); err != nil {
@@ -59,8 +59,7 @@ func TestDamagedFiles(t *testing.T) {
 		nativetest.Trial{Name: "llamacpp", Use: use(llamacpp.Engine{Home: nativetest.Home(t, native.LlamaCPP)})})
 }
 
-// Whatever ends or stops the child in the middle of a text, mm is told, and
-// goes on with the next call.
+// If the child ends or stops during a generation, mm reports it and continues with the next call.
 func TestStruckChild(t *testing.T) {
 	e := llamacpp.Engine{Home: nativetest.Home(t, native.LlamaCPP)}
 	want, _ := say(t, e, coreModule(t), runtimes.Generation{MaxTokens: 20})

@@ -19,8 +19,8 @@ import (
 	"mm-abi.org/mm/runtimes/worker"
 )
 
-// An engine that is killed at any moment ends the call under way, or none, and
-// the sequence goes on in another child with the text that it would have had.
+// An engine that is killed at any moment ends at most the running call, and the sequence continues in
+// another child with the same text.
 func TestKilledAtAnyMoment(t *testing.T) {
 	e := llamacpp.Engine{Home: nativetest.Home(t, native.LlamaCPP)}
 	want, _ := say(t, e, coreModule(t), runtimes.Generation{MaxTokens: 60})

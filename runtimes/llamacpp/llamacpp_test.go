@@ -22,7 +22,7 @@ import (
 	"mm-abi.org/mm/runtimes/runtimetest"
 )
 
-// folder is a build's files.
+// folder contains the files of a build.
 type folder string
 
 func (f folder) Path(name string) (string, error)               { return filepath.Join(string(f), name), nil }
@@ -71,9 +71,8 @@ func say(t *testing.T, e runtimes.Engine, b runtimes.Bundle, opt runtimes.Genera
 	return ids, logits
 }
 
-// The two engines give the same logits but for rounding, and so the same
-// greedy text. What is drawn by chance parts where rounding swaps two tokens
-// that are about as likely: it is told and not held to anything.
+// The two engines return the same logits except for rounding, and so the same greedy text. Sampled text
+// may differ if rounding swaps two tokens of similar probability: the difference is only logged.
 func TestSaysWhatCoreSays(t *testing.T) {
 	home := nativetest.Home(t, native.LlamaCPP)
 	same := func(t *testing.T, b runtimes.Bundle, n, greedy int, cosine float64) {
@@ -107,8 +106,8 @@ func TestSaysWhatCoreSays(t *testing.T) {
 	})
 }
 
-// Both engines show the same states of a prompt but for rounding, those of
-// vectors among them and those behind a chunk's end, and after a Truncate.
+// Both engines return the same states of a prompt except for rounding, including vectors, the end of a
+// chunk, and after Truncate.
 func TestShowsWhatCoreShows(t *testing.T) {
 	dir := t.TempDir()
 	if err := seed.Write(filepath.Join(dir, "s"), seed.Options{Type: abi.Core, Name: "s", Seed: 3, DModel: 64}); err != nil {
@@ -166,7 +165,7 @@ func TestShowsWhatCoreShows(t *testing.T) {
 	}
 }
 
-// alike is the cosine of two vectors.
+// alike returns the cosine of two vectors.
 func alike(a, b []float32) float64 {
 	var ab, aa, bb float64
 	for i := range a {

@@ -36,8 +36,7 @@ func put(t testing.TB, f *VectorCache, k Key, v Vectors) {
 	}
 }
 
-// What was put is there for another process, alone for its user, and nothing
-// else is.
+// Stored vectors are available to another process, for their user only, and other keys are not.
 func TestFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cache", "features")
 	v := Vectors{Numbers: []float32{1, -2.5, 3e-9, 4}, Width: 2, Assumed: []string{"it is a picture"}}
@@ -93,8 +92,8 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-// A byte that changed, a file cut short, another's entry, a folder, a link and a
-// number that is none are not taken, and go away.
+// Entries with a changed byte, truncated or foreign ones, folders, links and NaN are refused and
+// removed.
 func TestDamaged(t *testing.T) {
 	dir := t.TempDir()
 	f := open(t, dir, 0)
@@ -144,8 +143,8 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// The folder stays under its limit; what was used last stays, and what a writer
-// that died left goes when it is old.
+// The folder stays under its limit: recently used entries stay, and old files of interrupted
+// writers are removed.
 func TestLimit(t *testing.T) {
 	dir := t.TempDir()
 	v := Vectors{Numbers: make([]float32, 256), Width: 256}
@@ -193,7 +192,7 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// Processes at once: what comes back is what was put under the key, whole.
+// Concurrent processes: each reads exactly what was stored under the key.
 func TestAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	var wg sync.WaitGroup

@@ -26,7 +26,7 @@ import (
 	"mm-abi.org/mm/runtimes/talk"
 )
 
-// senses are those of a build whose numbers are known.
+// senses returns the Senses of a build with known numbers.
 func senses(t *testing.T, b *builds.Build, e *runtimetest.Engine) *Senses {
 	t.Helper()
 	if e.Called == "" {
@@ -44,7 +44,7 @@ func both(t *testing.T) *builds.Build {
 	return runtimetest.Build(t, true, "image-enc", "image-proj", "audio-enc", "audio-proj")
 }
 
-// prompt is inputs among words.
+// prompt returns a prompt of inputs between words.
 func prompt(parts ...talk.Part) (p talk.Prompt) {
 	p.Pieces = append(p.Pieces, talk.Piece{Tokens: []int32{1}})
 	for i := range parts {
@@ -53,7 +53,7 @@ func prompt(parts ...talk.Part) (p talk.Prompt) {
 	return p
 }
 
-// paint is a picture of one colour.
+// paint returns an image of one color.
 func paint(t *testing.T, r, g, b uint8) []byte {
 	t.Helper()
 	m := image.NewNRGBA(image.Rect(0, 0, 2, 1))
@@ -67,7 +67,7 @@ func paint(t *testing.T, r, g, b uint8) []byte {
 	return out.Bytes()
 }
 
-// film is an animated GIF of frames of one red each.
+// film returns an animated GIF of frames, each of one red.
 func film(t *testing.T, reds ...uint8) []byte {
 	t.Helper()
 	var g gif.GIF
@@ -82,7 +82,7 @@ func film(t *testing.T, reds ...uint8) []byte {
 	return out.Bytes()
 }
 
-// write leaves bytes in a file.
+// write writes a file.
 func write(t *testing.T, name string, data []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
@@ -92,7 +92,7 @@ func write(t *testing.T, name string, data []byte) string {
 	return path
 }
 
-// read judges inputs and reads them.
+// read judges and reads inputs.
 func read(t *testing.T, s *Senses, parts ...talk.Part) ([]Medium, error) {
 	t.Helper()
 	in, err := s.Judge(prompt(parts...))
@@ -102,8 +102,7 @@ func read(t *testing.T, s *Senses, parts ...talk.Part) ([]Medium, error) {
 	return in, err
 }
 
-// Inputs are judged before anything is opened: what they are made of, and how
-// many places each may take.
+// Inputs are judged before anything is opened: their form, and the positions that each may take.
 func TestRead(t *testing.T) {
 	red := paint(t, 9, 0, 0)
 	for name, c := range map[string]struct {
@@ -163,7 +162,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// allocated is how many bytes f takes.
+// allocated returns the bytes that f allocates.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -172,7 +171,7 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// sparse is a file of many bytes that takes no room on disk.
+// sparse returns a large file that takes no room on disk.
 func sparse(t *testing.T, name string, size int64) talk.Part {
 	t.Helper()
 	path := write(t, name, nil)
@@ -182,8 +181,7 @@ func sparse(t *testing.T, name string, size int64) talk.Part {
 	return talk.Part{Type: abi.Image, Path: path}
 }
 
-// Judging reads no byte, whatever the files; a file that is named twice is read
-// once; and there are only so many bytes that inputs may have together.
+// Judging reads no bytes; a file named twice is read once; the bytes of all inputs are bounded.
 func TestReadBounded(t *testing.T) {
 	s := senses(t, both(t), &runtimetest.Engine{})
 	large := []talk.Part{sparse(t, "a.png", 200<<20), sparse(t, "b.png", 200<<20), sparse(t, "c.png", 200<<20)}
@@ -222,8 +220,8 @@ func most(m abi.Modality) int {
 	return n
 }
 
-// What cannot be taken says whether the build has no encoder for it, or the target
-// no file of one.
+// An input that cannot be encoded is refused because the build has no encoder or the target no
+// file of it.
 func TestMissing(t *testing.T) {
 	unshipped := func(part string) func(*builds.Assembly) {
 		return func(a *builds.Assembly) {
@@ -258,7 +256,7 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-// encoded takes inputs all the way.
+// encoded judges, reads and encodes inputs.
 func encoded(t *testing.T, s *Senses, parts ...talk.Part) []*Encoded {
 	t.Helper()
 	in, err := read(t, s, parts...)
@@ -278,8 +276,8 @@ func encoded(t *testing.T, s *Senses, parts ...talk.Part) []*Encoded {
 	return c.Inputs
 }
 
-// Pictures, sounds and films become vectors: a film the mean of its frames or all
-// of them, a long sound its windows, averaged to as many as there is room for.
+// Images, sounds and videos become vectors: a video the mean or the concatenation of its frames,
+// a long sound its windows, pooled to the available positions.
 func TestVectors(t *testing.T) {
 	wave := func(v ...float32) talk.Part {
 		return talk.Part{Type: abi.Audio, Data: preprocess.EncodeWAV(&preprocess.Wave{Rate: 1000, Samples: v})}
@@ -326,8 +324,8 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// The same content is computed once in an answer, remembered for the next one,
-// and found on disk by another process of the same program.
+// The same content is computed once in an answer, cached for the next one, and found on disk by
+// another process of the same program.
 func TestRecalled(t *testing.T) {
 	b, e := both(t), &runtimetest.Engine{}
 	dir := filepath.Join(t.TempDir(), "features")
@@ -367,7 +365,7 @@ func TestRecalled(t *testing.T) {
 	}
 	unknown := senses(t, b, e)
 	unknown.Revision = func() (string, error) { return "", errors.New("no program") }
-	encoded(t, unknown, talk.Part{Type: abi.Image, Data: red}) // nothing is kept, and nobody is asked
+	encoded(t, unknown, talk.Part{Type: abi.Image, Data: red}) // nothing is stored, and Revision is not called
 	unknown.Features = folder()
 	in, err := read(t, unknown, talk.Part{Type: abi.Image, Data: paint(t, 0, 0, 9)})
 	if err != nil {
@@ -384,8 +382,8 @@ func TestRecalled(t *testing.T) {
 	}
 }
 
-// Who no longer waits, and an answer that ends, stop what is under way; a fault is
-// told to those who wait, and is not remembered.
+// The end of a wait, or of an answer, cancels the computation; an error is reported to all
+// waiters and not cached.
 func TestEnded(t *testing.T) {
 	gate := make(chan struct{})
 	e := &runtimetest.Engine{Gate: gate}

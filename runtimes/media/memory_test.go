@@ -2,8 +2,8 @@ package media
 
 import "testing"
 
-// What is remembered is bounded, what was used last stays, and what comes back
-// is another than what went: positions of the two are not taken for one.
+// The cache is bounded, recently used entries stay, and a computed-again entry gets a new id, so
+// that positions of the two are not confused.
 func TestMemoryIsBounded(t *testing.T) {
 	var c Memory
 	k := func(n byte) Key { return Key{n} }
@@ -34,7 +34,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// Where one part of a key ends and the next begins counts.
+// The boundaries between the parts of a key matter.
 func TestKey(t *testing.T) {
 	seen := map[Key]bool{}
 	for _, parts := range [][][]byte{{}, {{}}, {[]byte("ab")}, {[]byte("a"), []byte("b")}, {[]byte("ab"), {}}, {{}, []byte("ab")}} {

@@ -24,7 +24,7 @@ import (
 	"mm-abi.org/mm/runtimes/modality"
 )
 
-// function is one whose outputs a test computes.
+// function is a function that a test computes.
 type function struct {
 	run  func(in map[string]runtimes.Tensor) (map[string]runtimes.Tensor, error)
 	runs []map[string]runtimes.Tensor
@@ -49,7 +49,7 @@ func tensor(shape []int64, v ...float32) runtimes.Tensor {
 	return runtimes.Tensor{Type: runtimes.Float32, Shape: shape, Data: floats(v...)}
 }
 
-// manifest reads a module.yaml of an encoder without files.
+// manifest parses a module.yaml of an encoder without files.
 func manifest(t *testing.T, rest string) *modules.Manifest {
 	t.Helper()
 	dir := t.TempDir()
@@ -66,7 +66,7 @@ func manifest(t *testing.T, rest string) *modules.Manifest {
 	return m
 }
 
-// summing adds its samples to a state and gives both.
+// summing adds its samples to a state and returns both.
 func summing() *function {
 	f := &function{}
 	f.run = func(in map[string]runtimes.Tensor) (map[string]runtimes.Tensor, error) {
@@ -93,8 +93,8 @@ func wav(samples ...float32) modality.Input {
 	return modality.Input{Data: preprocess.EncodeWAV(&preprocess.Wave{Rate: 8000, Samples: samples})}
 }
 
-// State goes from window to window and from run to run, is each session's own,
-// starts again at Reset, and is left alone by a run that fails.
+// State is carried from window to window and from run to run, separately in each session; Reset
+// restores it, and a failed run does not change it.
 func TestState(t *testing.T) {
 	f := summing()
 	m := manifest(t, stream)
@@ -169,7 +169,7 @@ func TestState(t *testing.T) {
 	}
 }
 
-// The old spelling, output to input, and ports that only state names.
+// The old form, output to input, and ports that only the state block names.
 func TestStateEitherWay(t *testing.T) {
 	for _, state := range []string{"{hn: h}", "{h: hn}", "{h: {from: hn, shape: [1], dtype: fp32}}"} {
 		f := summing()
@@ -195,7 +195,7 @@ func TestStateEitherWay(t *testing.T) {
 	}
 }
 
-// One input that is missing, unknown, or none of the three is named.
+// An input that is missing, unknown or ambiguous is named.
 func TestInputs(t *testing.T) {
 	f := summing()
 	s, err := modality.New(f, manifest(t, stream), modality.Options{MaxBytes: 2000})
@@ -252,7 +252,7 @@ func drawn(t *testing.T, w, h int) []byte {
 	return b.Bytes()
 }
 
-// echo gives back what it is given.
+// echo returns its input.
 func echo() *function {
 	f := &function{}
 	f.run = func(in map[string]runtimes.Tensor) (map[string]runtimes.Tensor, error) {
@@ -261,8 +261,8 @@ func echo() *function {
 	return f
 }
 
-// A picture goes where only a picture can go, and what was taken for granted is
-// told; where it might be something else, it is refused.
+// An image is accepted by an input that fits images only, with the assumptions reported; an
+// ambiguous input refuses it.
 func TestObvious(t *testing.T) {
 	for _, c := range []struct {
 		port, want string // the result's, or the error's
@@ -332,7 +332,7 @@ func TestObvious(t *testing.T) {
 	}
 }
 
-// Without a manifest tensors and arrays go through as they are.
+// Without a manifest tensors and arrays pass unchanged.
 func TestNoManifest(t *testing.T) {
 	f := echo()
 	s, err := modality.New(f, nil, modality.Options{})
@@ -357,7 +357,7 @@ func TestNoManifest(t *testing.T) {
 	}
 }
 
-// How outputs are read.
+// Postprocessing of outputs.
 func TestPostprocess(t *testing.T) {
 	scores := func(rows ...int) []float32 {
 		var v []float32
@@ -445,7 +445,7 @@ func TestSegments(t *testing.T) {
 	}
 }
 
-// fleeting is a context that ends after so many looks at it.
+// fleeting is a context that ends after a number of calls of Err.
 type fleeting struct {
 	context.Context
 	looks int
@@ -458,7 +458,7 @@ func (f *fleeting) Err() error {
 	return nil
 }
 
-// Who no longer waits does not wait for a picture to be decoded.
+// A canceled caller does not wait for the decoding of an image.
 func TestGivenUp(t *testing.T) {
 	ran := false
 	fn := &function{run: func(map[string]runtimes.Tensor) (map[string]runtimes.Tensor, error) { ran = true; return nil, nil }}
@@ -474,7 +474,7 @@ func TestGivenUp(t *testing.T) {
 	}
 }
 
-// Numbers written by hand take the type and the shape of their input.
+// Literal numbers get the type and the shape of their input.
 func TestLiteral(t *testing.T) {
 	m := manifest(t, "inputs: [{name: x, shape: [2, N], dtype: int8}, {name: p, shape: [], dtype: bool}, {name: q, shape: [2, 2], dtype: fp16}]\noutputs: [{name: y, shape: [T], dtype: fp32}]\n")
 	s, err := modality.New(echo(), m, modality.Options{})
@@ -549,8 +549,7 @@ func TestEncode(t *testing.T) {
 	}
 }
 
-// Labels that cannot be read, and what a constant cannot be, show when the
-// session is made.
+// Unreadable labels and invalid constants are reported when the session is created.
 func TestNewRefuses(t *testing.T) {
 	base := "inputs: [{name: x, shape: [S], dtype: fp32}, {name: sr, shape: [], dtype: uint8}]\noutputs: [{name: y, shape: [T, C], dtype: fp32}]\n"
 	for rest, want := range map[string]string{

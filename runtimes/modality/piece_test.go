@@ -8,8 +8,8 @@ import (
 	"mm-abi.org/mm/runtimes/modality"
 )
 
-// Silence around a sound that is too long for one piece, and pieces of nothing
-// else, are left out: what is heard stands in one piece, wherever it was.
+// Silence around a sound that is too long for one piece, and silent pieces, are removed: the
+// audible part is in one piece, wherever it was.
 func TestPiecesHeard(t *testing.T) {
 	const rate, size = 1000, 300
 	at := func(n int, loud ...int) *preprocess.Wave {
@@ -54,8 +54,7 @@ func TestPiecesHeard(t *testing.T) {
 	}
 }
 
-// A sound is cut in pieces of one length, the last filled up with silence; what
-// was given stays as it is.
+// A sound is cut into pieces of one length, the last padded with silence; the input is unchanged.
 func TestPieces(t *testing.T) {
 	w := &preprocess.Wave{Rate: 1000, Samples: []float32{1, 2, 3, 4, 5, 6, 7}}
 	for ms, want := range map[int][][]float32{

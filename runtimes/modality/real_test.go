@@ -22,7 +22,7 @@ import (
 	"mm-abi.org/mm/runtimes/onnxrt"
 )
 
-// imported is a module folder made of an ONNX file.
+// imported returns a module folder made from an ONNX file.
 func imported(t *testing.T, file, name string, fn convert.Function) *modules.Manifest {
 	t.Helper()
 	dir, err := convert.ONNX(t.Context(), file, convert.Options{Dir: filepath.Join(t.TempDir(), name), Name: name, Version: "1.0.0", License: "MIT"}, fn)
@@ -36,14 +36,14 @@ func imported(t *testing.T, file, name string, fn convert.Function) *modules.Man
 	return m
 }
 
-// folder is the files of a module where they lie.
+// folder contains the files of a module.
 type folder string
 
 func (f folder) Open(name string) (*os.File, error)             { return os.Open(filepath.Join(string(f), name)) }
 func (f folder) Path(name string) (string, error)               { return filepath.Join(string(f), name), nil }
 func (f folder) Dir(context.Context, ...string) (string, error) { return string(f), nil }
 
-// onEngines runs a test on each engine that computes ONNX.
+// onEngines runs a test on each engine for ONNX.
 func onEngines(t *testing.T, m *modules.Manifest, test func(t *testing.T, open func() *modality.Session)) {
 	for _, e := range []runtimes.Engine{coreonnx.Engine{}, onnxrt.Engine{Home: home}} {
 		t.Run(e.Name(), func(t *testing.T) {
@@ -69,7 +69,7 @@ func onEngines(t *testing.T, m *modules.Manifest, test func(t *testing.T, open f
 	}
 }
 
-// home is where native engines are installed: MM_HOME, as for mm.
+// home returns the folder with native engines: MM_HOME, as for mm.
 func home() (string, error) {
 	if dir := os.Getenv("MM_HOME"); dir != "" {
 		return dir, nil
@@ -104,8 +104,8 @@ func TestReadsText(t *testing.T) {
 	})
 }
 
-// spoken is a sound of digits with a second of near silence around each, and
-// where they are, in seconds.
+// spoken returns digits with a second of near silence around each, and their positions in
+// seconds.
 func spoken(t *testing.T) (*preprocess.Wave, [][2]float64) {
 	t.Helper()
 	const rate = 8000
@@ -136,8 +136,8 @@ func spoken(t *testing.T) (*preprocess.Wave, [][2]float64) {
 	return out, at
 }
 
-// Silero VAD finds spoken digits and nothing between them, in one piece and as
-// a stream, and two streams at once do not disturb each other.
+// Silero VAD detects spoken digits and nothing between them, at once and as a stream, and two
+// concurrent streams are independent.
 func TestFindsSpeech(t *testing.T) {
 	m := imported(t, testfiles.Models(t, "vad", "silero_vad_v6.onnx"), "vad", convert.Function{
 		Preprocess:  modules.Preprocess{"": {Sound: preprocess.Sound{SampleRate: 16000, Chunk: 512, Context: 64}}},
@@ -197,7 +197,7 @@ func TestFindsSpeech(t *testing.T) {
 	})
 }
 
-// values are what the detector says of samples at 16 kHz.
+// values returns the detector's outputs for samples at 16 kHz.
 func values(t *testing.T, s *modality.Session, samples []float32) []float64 {
 	t.Helper()
 	r, err := s.Run(t.Context(), map[string]modality.Input{"input": {Data: preprocess.EncodeWAV(&preprocess.Wave{Rate: 16000, Samples: samples})}})

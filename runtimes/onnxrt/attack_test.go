@@ -10,8 +10,7 @@ import (
 	"mm-abi.org/mm/runtimes/onnxrt"
 )
 
-// External data that is not the model's is refused before the library is so
-// much as looked for.
+// External data outside the model's files is refused before the library is searched for.
 func TestAttacks(t *testing.T) {
 	for _, a := range onnxtest.Attacks() {
 		t.Run(a.Name, func(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 	"mm-abi.org/mm/runtimes/onnxrt"
 )
 
-// powers is a model that multiplies a matrix with itself many times over.
+// powers returns a model that multiplies a matrix with itself many times.
 func powers(t *testing.T, steps int) string {
 	m := onnx.New("powers", 17)
 	m.Graph.Inputs = []onnx.Value{onnx.TensorValue("x", 1, "N", "N")}
@@ -35,8 +35,7 @@ func powers(t *testing.T, steps int) string {
 	return path
 }
 
-// A computation ends in its middle when its caller goes, at whatever moment,
-// and the session goes on to the next.
+// A cancellation ends a computation at any moment, and the session continues with the next.
 func TestCancelInside(t *testing.T) {
 	e := onnxrt.Engine{Home: nativetest.Home(t, native.ONNXRuntime)}
 	floats := func(shape ...int64) runtimes.Tensor {

@@ -16,7 +16,7 @@ import (
 	"mm-abi.org/mm/runtimes/onnxrt"
 )
 
-// Damaged models end in no engine worse than with an error.
+// Damaged models cause at most an error in every engine.
 func TestDamagedFiles(t *testing.T) {
 	var files []string
 	in := make(map[string]map[string]runtimes.Tensor)

@@ -14,8 +14,7 @@ import (
 	"mm-abi.org/mm/runtimes/onnxrt"
 )
 
-// A model that wants more memory than it may have is told so, and the next
-// request works.
+// A model that needs more memory than its limit fails with an error, and the next request succeeds.
 func TestMemoryLimit(t *testing.T) {
 	if runtime.GOOS != "linux" && runtime.GOOS != "windows" {
 		t.Skip("skipped: no limit on mapped memory here")

@@ -19,7 +19,7 @@ import (
 	"mm-abi.org/mm/runtimes/runtimetest"
 )
 
-// folder is a build's files.
+// folder contains the files of a build.
 type folder string
 
 func (f folder) Path(name string) (string, error)               { return filepath.Join(string(f), name), nil }
@@ -33,8 +33,7 @@ func bundle(path string) runtimes.Bundle {
 	}
 }
 
-// inputs are numbers for all that a model takes, one and then many of the
-// dimensions that are free.
+// inputs returns tensors for all inputs of a model, with open dimensions of one and of many.
 func inputs(t *testing.T, path string, many int64) map[string]runtimes.Tensor {
 	t.Helper()
 	m, err := onnx.Open(path)
@@ -63,7 +62,7 @@ func inputs(t *testing.T, path string, many int64) map[string]runtimes.Tensor {
 		}
 		x.Data = make([]byte, n)
 		for i := range x.Data {
-			x.Data[i] = byte(i % 50) // no float of these bytes is large or none
+			x.Data[i] = byte(i % 50) // no float of these bytes is large or NaN
 		}
 		in[v.Name] = x
 	}
@@ -80,7 +79,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// Work that takes long ends when it is told to.
+// A cancellation ends a long computation.
 func TestDeep(t *testing.T) {
 	e := onnxrt.Engine{Home: nativetest.Home(t, native.ONNXRuntime)}
 	m, in, long := runtimetest.Deep()
@@ -89,7 +88,7 @@ func TestDeep(t *testing.T) {
 	runtimetest.Run(t, runtimetest.Function{Engine: e, Bundle: bundle(path), In: in, Long: long}.Cases())
 }
 
-// write puts a model beside others in a folder.
+// write writes a model next to others.
 func write(t *testing.T, path string, m *onnx.Model) {
 	t.Helper()
 	f, err := os.Create(path)
@@ -102,7 +101,7 @@ func write(t *testing.T, path string, m *onnx.Model) {
 	}
 }
 
-// Tensors of every type go in and come out.
+// Tensors of every type are passed in and out.
 func TestTypes(t *testing.T) {
 	e := onnxrt.Engine{Home: nativetest.Home(t, native.ONNXRuntime)}
 	dir := t.TempDir()
@@ -137,8 +136,8 @@ func TestTypes(t *testing.T) {
 	}
 }
 
-// The library leaves nothing behind and sends nothing: it keeps what it means
-// to send in the folder for temporary files.
+// The library leaves no files and sends nothing: pending telemetry would be in the folder for temporary
+// files.
 func TestNoTelemetry(t *testing.T) {
 	e := onnxrt.Engine{Home: nativetest.Home(t, native.ONNXRuntime)}
 	dir := t.TempDir()
@@ -162,7 +161,7 @@ func TestNoTelemetry(t *testing.T) {
 	}
 }
 
-// What the library would take or choke on is refused before it sees it.
+// Invalid inputs are refused before the library reads them.
 func TestRefuses(t *testing.T) {
 	e := onnxrt.Engine{Home: nativetest.Home(t, native.ONNXRuntime)}
 	dir := t.TempDir()

@@ -27,15 +27,14 @@ var update = flag.Bool("update", false, "write the list of cases that fail; it m
 
 const failing = "testdata/expected_fail.txt"
 
-// noLocale is why a case does not pass that passes on other systems.
+// noLocale is why a case fails that passes on other systems.
 const noLocale = "the system has no locale en_US.UTF-8"
 
-// libraryVersion is that of the library whose failures are listed.
+// libraryVersion is the version of the library whose failures are listed.
 const libraryVersion = "1.30.0"
 
-// Every case of ONNX's own backend tests gives the results that come with it
-// in ONNX Runtime, through mm's checks and mm-native, but for the listed ones;
-// each of those is listed with its reason.
+// Every case of ONNX's backend tests yields its expected results in ONNX Runtime, through mm's checks and
+// mm-native, except for the listed ones, each with its reason.
 func TestSuite(t *testing.T) {
 	dir := os.Getenv("ONNX_SUITE")
 	if dir == "" {
@@ -113,8 +112,7 @@ func expected(t *testing.T) map[string]string {
 	return listed
 }
 
-// each runs the cases, a few at a time: most of the time goes into starting
-// processes.
+// each runs the cases, a few at a time: most of the time is spent on starting processes.
 func each(cases []example, run func(example) error) []error {
 	results := make([]error, len(cases))
 	var group sync.WaitGroup
@@ -134,7 +132,7 @@ func each(cases []example, run func(example) error) []error {
 	return results
 }
 
-// reason sorts why a case does not pass.
+// reason classifies why a case fails.
 func reason(err error) string {
 	text := err.Error()
 	first, _, _ := strings.Cut(text, "\n")
@@ -153,7 +151,7 @@ func reason(err error) string {
 type example struct {
 	name, model string
 	sets        []string // folders of inputs and results
-	output      string   // of a light model: the one result, of counting inputs
+	output      string   // of a light model: the result of counting inputs
 }
 
 func suite(t *testing.T, dir, category string) []example {
@@ -234,7 +232,7 @@ func (c example) compare(ctx context.Context, m runtimes.Model, in map[string]ru
 	return nil
 }
 
-// counting are the numbers 0, 1/n, 2/n, which the light models are given.
+// counting returns the numbers 0, 1/n, 2/n, the inputs of the light models.
 func counting(v onnx.Value) runtimes.Tensor {
 	x := runtimes.Tensor{Type: runtimes.Float32}
 	n := int64(1)
@@ -248,7 +246,7 @@ func counting(v onnx.Value) runtimes.Tensor {
 	return x
 }
 
-// readTensor reads a TensorProto: as the only constant of a model.
+// readTensor parses a TensorProto as the only constant of a model.
 func readTensor(path string) (runtimes.Tensor, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -273,8 +271,7 @@ func readTensor(path string) (runtimes.Tensor, error) {
 	return runtimes.Tensor{Type: runtimes.ElemOf(x.DType), Shape: x.Dims, Data: bytes.Clone(b)}, err
 }
 
-// same compares as ONNX's runner does: rtol 1e-3 and atol 1e-7 for fractions,
-// everything else exactly.
+// same compares like ONNX's runner: fractions within rtol 1e-3 and atol 1e-7, everything else exactly.
 func same(got, want runtimes.Tensor) error {
 	if got.Type != want.Type || !slices.Equal(got.Shape, want.Shape) {
 		return fmt.Errorf("%s %v, want %s %v", got.Type, got.Shape, want.Type, want.Shape)
@@ -300,7 +297,7 @@ func same(got, want runtimes.Tensor) error {
 	return nil
 }
 
-// value is the first element of little-endian bytes.
+// value returns the first element of little-endian bytes.
 func value(t runtimes.Elem, b []byte) float64 {
 	switch t {
 	case runtimes.Float64:

@@ -13,7 +13,7 @@ import (
 	"mm-abi.org/mm/runtimes/runtimetest"
 )
 
-// engines are the two that tests know; the first one cannot open image-proj.
+// engines returns two engines; the first cannot open image-proj.
 func engines() []runtimes.Engine {
 	return []runtimes.Engine{&runtimetest.Engine{Called: "first", Cannot: []string{"image-proj"}}, &runtimetest.Engine{Called: "second"}}
 }
@@ -32,12 +32,12 @@ func set(t *testing.T, b *builds.Build, opt Options) *Set {
 	return s
 }
 
-// A part runs on what the options say of it, else what they say of the core, else
-// what the graph says, else on the first engine that can; and on nothing else.
+// A part runs on the engine of its option, else of the core's option, else of the graph, else on
+// the first engine that can; and on no other.
 func TestChoose(t *testing.T) {
 	for name, c := range map[string]struct {
 		core  bool
-		graph string // the backend that it asks for, of every part
+		graph string // the backend in the graph, of every part
 		opt   Options
 		want  string // core, image-enc, image-proj; or the error
 		over  string
@@ -81,8 +81,8 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// What the options ask for is looked for when a set is opened, and what they name
-// is to be a part that an engine opens; the graph's wishes wait.
+// The engines of the options are checked when a set is opened, and their names must be parts that
+// engines open; those of the graph are not.
 func TestOpen(t *testing.T) {
 	gone := []runtimes.Engine{&runtimetest.Engine{Called: "first"}, &runtimetest.Engine{Called: "gone", Gone: true}}
 	for name, c := range map[string]struct {

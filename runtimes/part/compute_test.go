@@ -13,8 +13,8 @@ import (
 	"mm-abi.org/mm/runtimes/runtimetest"
 )
 
-// An input finds its function by a name, by both names, or by what it is; where
-// that may be several, or none, the error says which there are.
+// An input finds its function by a name, by both names, or by its modality; if several or none
+// match, the error lists them.
 func TestPlace(t *testing.T) {
 	senses := []string{"image-enc", "image-proj", "audio-enc", "audio-proj"}
 	for _, c := range []struct {
@@ -39,7 +39,7 @@ func TestPlace(t *testing.T) {
 		{senses[:2], "", "", "image-enc", "", ""},
 		{senses[:2], "tokens", "", "image-proj.tokens", "", ""},
 		{senses[:1], "", "", "image-enc", "", ""},
-		{senses[:1], "anything", "", "image-enc.anything", "", ""}, // which says what it takes
+		{senses[:1], "anything", "", "image-enc.anything", "", ""}, // whose session reports its inputs
 		{senses[:1], "", abi.Audio, "", "an input of audio fits no part of b", ""},
 		{[]string{"image-enc", "image.2-enc"}, "", abi.Image, "", "an input of image is ambiguous: image-enc or image.2-enc", ""},
 		{[]string{"image-enc", "image.2-enc"}, "image.2-enc.picture", "", "image.2-enc.picture", "", ""},
@@ -58,7 +58,7 @@ func TestPlace(t *testing.T) {
 	}
 }
 
-// numbers are the tensors of one output, as they were computed.
+// numbers returns the computed tensors of one output.
 func numbers(t *testing.T, c Computed, port string) []float32 {
 	t.Helper()
 	x, err := Floats(c.Outputs[port])
@@ -72,9 +72,8 @@ func pixel(r, g, b uint8) Argument {
 	return Argument{Modality: abi.Image, Input: modality.Input{Frames: []*preprocess.Raster{{W: 1, H: 1, C: 3, Pix: []uint8{r, g, b}}}}}
 }
 
-// Functions run in the order of the graph on what is for them; a projector runs
-// behind its encoder, unless it was given something itself or nothing of it is
-// shipped.
+// Functions run on their inputs in the order of the graph; a projector runs after its encoder,
+// unless it has its own input or is not shipped.
 func TestCompute(t *testing.T) {
 	b := runtimetest.Build(t, false, "image-enc", "image-proj", "audio-enc", "audio-proj")
 	s := set(t, b, Options{})

@@ -11,13 +11,13 @@ import (
 	"mm-abi.org/mm/runtimes/runtimetest"
 )
 
-// emulator is an engine that stands in for hardware.
+// emulator is an engine that emulates hardware.
 type emulator struct{ *runtimetest.Engine }
 
 func (emulator) Simulates() bool { return true }
 
-// A part that the engine asked for does not take runs on another only where
-// that is allowed, and the result names both.
+// A part that the requested engine refuses runs on another only if that is allowed, and the
+// result names both.
 func TestFallback(t *testing.T) {
 	given := []Argument{{Name: "image-enc.picture", Input: modality.Input{Tensor: &runtimes.Tensor{Type: runtimes.Uint8, Shape: []int64{1, 1, 3}, Data: []byte{1, 2, 3}}}}}
 	for name, c := range map[string]struct {
@@ -86,7 +86,7 @@ func TestFallback(t *testing.T) {
 	}
 }
 
-// Who has gone is not served by another engine.
+// A canceled caller gets no fallback.
 func TestFallbackOfNobody(t *testing.T) {
 	s := set(t, runtimetest.Build(t, false, "image-enc"), Options{Engine: "first", Fallback: func(Fallback) { t.Error("fell back") }})
 	ctx, cancel := context.WithCancel(t.Context())

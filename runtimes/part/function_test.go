@@ -15,8 +15,7 @@ import (
 	"mm-abi.org/mm/runtimes/runtimetest"
 )
 
-// A function is opened by whoever is first, once, and closed with its set, for
-// good.
+// The first caller opens a function, once, and its set closes it for good.
 func TestOpenedOnce(t *testing.T) {
 	e := &runtimetest.Engine{Called: "first"}
 	s := set(t, runtimetest.Build(t, false, "image-enc", "image-proj"), Options{Engines: []runtimes.Engine{e}})
@@ -46,8 +45,8 @@ func TestOpenedOnce(t *testing.T) {
 	}
 }
 
-// What cannot be opened says why, and how else; who waits for another's opening
-// waits as long as it wants to.
+// A failed opening has a reason and a hint; a caller that waits for another's opening respects its
+// context.
 func TestNotOpened(t *testing.T) {
 	broken := errors.New("the file is broken")
 	for name, c := range map[string]struct {
@@ -98,8 +97,8 @@ func TestNotOpened(t *testing.T) {
 	}
 }
 
-// What a function is changes with its file, its manifest, its engine and its
-// threads, and with nothing else.
+// The identity of a function changes with its file, manifest, engine and threads, and with nothing
+// else.
 func TestIdentity(t *testing.T) {
 	identity := func(change func(*builds.Build), opt Options) []byte {
 		b := runtimetest.Build(t, false, "image-enc")

@@ -33,7 +33,7 @@ func port(name string, dtype abi.DType, dims ...abi.Dim) abi.Port {
 	return abi.Port{Name: name, DType: dtype, Shape: dims}
 }
 
-// Vectors are numbers, as wide as the core and no more than the cap.
+// Vectors are finite numbers, as wide as the core and at most as many as the cap.
 func TestVectors(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(-1))
 	for name, c := range map[string]struct {
@@ -66,8 +66,8 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// A batch of one comes and goes as the file has it, and the type changes only
-// as the projector's manifest declares.
+// A batch of one is added or removed to match the file, and the type changes only as the
+// projector's manifest declares.
 func TestConnect(t *testing.T) {
 	tokens := func(dtype abi.DType) abi.Port { return port("tokens", dtype, abi.Dim{Name: "T"}, abi.Dim{Size: 2}) }
 	given := fp32([]int64{1, 2, 2}, 1, 2, 3, 70000)
@@ -122,8 +122,7 @@ func TestConnect(t *testing.T) {
 	}
 }
 
-// A preprocess block that names no element type makes fp32, whatever the port's
-// own type is.
+// A preprocess block without an element type yields fp32, whatever the type of the port.
 func TestDeclared(t *testing.T) {
 	port := abi.Port{Name: "tokens", DType: abi.FP16}
 	m := &modules.Manifest{}

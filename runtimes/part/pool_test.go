@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// More vectors than there is room for become means of neighbours, as PyTorch's
-// AdaptiveAvgPool1d takes them; fewer stay.
+// Excess vectors become means of neighbors, as in PyTorch's AdaptiveAvgPool1d; fewer are unchanged.
 func TestPool(t *testing.T) {
 	x := []float32{0, 10, 1, 11, 2, 12, 3, 13, 4, 14} // five of two numbers
 	for limit, want := range map[int][]float32{

@@ -11,8 +11,8 @@ import (
 	"mm-abi.org/mm/runtimes"
 )
 
-// The last T_dec states go to a decoder, behind zeros where there are fewer; who
-// says T_dec, and how wide they are, is the manifest and then the file.
+// A decoder gets the last T_dec states, preceded by zeros if there are fewer. T_dec and the width
+// are those of the manifest, then of the file.
 func TestStates(t *testing.T) {
 	named := abi.Shape{{Name: "T_dec"}, {Name: "d_model"}}
 	three := []float32{1, 2, 3, 4, 5, 6}
@@ -67,7 +67,7 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// Noise is the generator that its comment states, and normal.
+// Noise is the documented generator, and normally distributed.
 func TestNoise(t *testing.T) {
 	got := Noise(1, 3)
 	// The first three by hand: SplitMix64(1) gives 910a2dec89025cc1, beeb8da1658eec67, …

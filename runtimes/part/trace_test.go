@@ -30,7 +30,7 @@ func svg(t *testing.T, steps []Step) string {
 	}
 }
 
-// Steps that are joined go on to follow those that they followed.
+// Joined steps keep the steps that they follow.
 func TestJoin(t *testing.T) {
 	all, last := JoinSteps(nil, []Step{{What: StepEncode}, {What: StepProject, After: []int{0}}})
 	if last != 1 {
@@ -51,8 +51,8 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// A box for each step and a line for each that follows another; words of others
-// are escaped; the same steps give the same bytes.
+// A box for each step and a line for each reference; untrusted text is escaped; the output is
+// deterministic.
 func TestSVG(t *testing.T) {
 	steps := []Step{
 		{What: StepEncode, Part: "eye", Backend: "onnx", Out: TensorInfos(map[string]runtimes.Tensor{"z": {Type: runtimes.Float16, Shape: []int64{1, 2}}, "a": {Type: runtimes.Uint8}}), Run: 1500 * time.Microsecond, Load: time.Millisecond},

@@ -17,7 +17,7 @@ import (
 	"mm-abi.org/mm/runtimes/qnn"
 )
 
-// engine is QNN's, with the libraries of MM_QNN_LIB.
+// engine returns the engine with the libraries of MM_QNN_LIB.
 func engine(t testing.TB) *qnn.Engine {
 	t.Helper()
 	dir := os.Getenv("MM_QNN_LIB")
@@ -28,7 +28,7 @@ func engine(t testing.TB) *qnn.Engine {
 	return &qnn.Engine{Library: dir}
 }
 
-// write puts a model into a file.
+// write writes a model to a file.
 func write(t testing.TB, path string, m *onnx.Model) string {
 	t.Helper()
 	f, err := os.Create(path)
@@ -42,7 +42,7 @@ func write(t testing.TB, path string, m *onnx.Model) string {
 	return path
 }
 
-// mlp is a model of two products, x [rows,8] → y [rows,4].
+// mlp returns a model of two products, x [rows,8] → y [rows,4].
 func mlp(rows any) *onnx.Model {
 	m := onnx.New("mlp", 17)
 	w := func(n int) []float32 {
@@ -61,8 +61,7 @@ func mlp(rows any) *onnx.Model {
 	return m
 }
 
-// The same model comes to the same bytes wherever it lies, for the chip that
-// was asked for.
+// The same model compiles to the same bytes at any path, for the requested chip.
 func TestCompile(t *testing.T) {
 	e := engine(t)
 	var bins [][]byte
@@ -87,7 +86,7 @@ func TestCompile(t *testing.T) {
 	}
 }
 
-// What is not compiled leaves nothing, and says why.
+// A failed compilation leaves no files and returns the reason.
 func TestNotCompiled(t *testing.T) {
 	e := engine(t)
 	odd := mlp(2)
@@ -117,8 +116,7 @@ func TestNotCompiled(t *testing.T) {
 	}
 }
 
-// A plugin beside an ONNX Runtime that it does not work with is told, with the
-// version that lies there.
+// A plugin next to an incompatible ONNX Runtime is reported with the version found.
 func TestOtherONNXRuntime(t *testing.T) {
 	e, old := engine(t), older(t)
 	dir, version := t.TempDir(), ""
@@ -143,8 +141,7 @@ func TestOtherONNXRuntime(t *testing.T) {
 	}
 }
 
-// The package with the libraries is installed by itself, too: contexts run with
-// what it has, and what compiling lacks is told.
+// The package with the libraries also installs alone: contexts run, and the missing compiler is reported.
 func TestWithoutONNXRuntime(t *testing.T) {
 	e := engine(t)
 	c := compiled(t, e, mlp(2), 69)

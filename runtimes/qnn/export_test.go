@@ -10,8 +10,7 @@ import (
 	"mm-abi.org/mm/runtimes/qnn/ask"
 )
 
-// Through puts numbers into a graph's tensor, whose port is declared as outer,
-// and takes them out again.
+// Through converts numbers to a graph's tensor, whose port is declared as outer, and back.
 func Through(t blob.Tensor, outer runtimes.Elem, v []float32) (inner []byte, back []float32, err error) {
 	p, err := portOf(t)
 	if err == nil {
@@ -38,7 +37,7 @@ func Through(t blob.Tensor, outer runtimes.Elem, v []float32) (inner []byte, bac
 	return in.Data, back, nil
 }
 
-// Long puts numbers of 64 bits into a graph's tensor of 32.
+// Long converts numbers of 64 bits to a graph's tensor of 32.
 func Long(t blob.Tensor, data []byte) error {
 	p, err := portOf(t)
 	if err == nil {
@@ -50,5 +49,5 @@ func Long(t blob.Tensor, data []byte) error {
 	return err
 }
 
-// Told is tensors as mm-native is told of them.
-func Told(list []blob.Tensor) []ask.Tensor { return wireTensors(list) }
+// WireTensors converts tensors for mm-native.
+func WireTensors(list []blob.Tensor) []ask.Tensor { return wireTensors(list) }

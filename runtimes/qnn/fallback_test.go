@@ -18,9 +18,8 @@ import (
 	"mm-abi.org/mm/runtimes/part"
 )
 
-// A model of which the NPU takes all but an operator never runs under the name
-// qnn: it is refused by the operator's name, and where another engine is allowed
-// its result carries that one's name, and whose place it took.
+// A model with an operator that the NPU lacks never runs as qnn: the operator is named in the refusal, and
+// if another engine is allowed, the result names both engines.
 func TestFallback(t *testing.T) {
 	e := engine(t)
 	dir := t.TempDir()
@@ -74,8 +73,7 @@ func TestFallback(t *testing.T) {
 	}
 }
 
-// twoFormats is a build of one encoder, m, that lies in a folder as ONNX and as
-// what a LiteRT compiler made.
+// twoFormats returns a build of one encoder, m, as ONNX and as the output of a LiteRT compiler.
 func twoFormats(dir string) *builds.Build {
 	port := func(name string, width int64) abi.Port {
 		return abi.Port{Name: name, Shape: abi.Shape{{Size: 2}, {Size: width}}, DType: abi.FP32}

@@ -23,7 +23,7 @@ import (
 	"mm-abi.org/mm/runtimes/worker"
 )
 
-// Libraries that are not there, not whole or none are named.
+// Missing, incomplete and invalid libraries are named.
 func TestMissingLibraries(t *testing.T) {
 	e := engine(t)
 	link := func(without string, more map[string]string) string {
@@ -64,8 +64,8 @@ func TestMissingLibraries(t *testing.T) {
 	}
 }
 
-// A context whose blob is damaged, which no reader sees, may end the child or
-// hang it, and never mm; what comes next works.
+// A context with a damaged blob, which no reader detects, may end the child or hang it, but not mm; the
+// next request succeeds.
 func TestDamaged(t *testing.T) {
 	e := engine(t)
 	c := compiled(t, e, mlp(2), 69)
@@ -102,9 +102,9 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// once opens and runs a damaged context and says what became of it.
+// once opens and runs a damaged context and returns the outcome.
 func once(t *testing.T, e *qnn.Engine, b runtimes.Bundle, in, want map[string]runtimes.Tensor) string {
-	const patience = time.Minute // of a machine that has other things to do
+	const patience = time.Minute // for a busy machine
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	begin := time.Now()
@@ -130,8 +130,7 @@ func once(t *testing.T, e *qnn.Engine, b runtimes.Bundle, in, want map[string]ru
 	return "refused"
 }
 
-// A file that changes between the check and the load is not loaded: the child
-// hashes what it reads.
+// A file that changes between the check and the load is refused: the child verifies its digest.
 func TestChanged(t *testing.T) {
 	e := engine(t)
 	c := compiled(t, e, mlp(2), 69)
@@ -155,7 +154,7 @@ func TestChanged(t *testing.T) {
 	}
 }
 
-// kill ends the children of this process, and waits until they are gone.
+// kill kills the children of this process and waits for their end.
 func kill(t *testing.T) {
 	t.Helper()
 	if runtime.GOOS != "linux" {
@@ -174,8 +173,8 @@ func kill(t *testing.T) {
 	}
 }
 
-// A child that is killed ends what it did with an error; the next request
-// starts another and gives the same numbers.
+// A killed child ends its request with an error; the next request starts another child and returns the
+// same numbers.
 func TestKilled(t *testing.T) {
 	e := engine(t)
 	c := compiled(t, e, mlp(2), 69)
@@ -222,7 +221,7 @@ func TestKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	<-ended // a request that was under way; others go on with the next child
+	<-ended // a request that was under way; others continue with the next child
 	if err := m.Close(); err != nil {
 		t.Error(err)
 	}
@@ -245,8 +244,8 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// What an emulation leaves behind says so, and its profile has an accelerator
-// with no thread of it used: no proof of a device.
+// Results of emulation are marked, and their profile has an accelerator without HVX threads: no evidence
+// of a device.
 func TestEvidence(t *testing.T) {
 	e := engine(t)
 	c := compiled(t, e, mlp(2), 69)
@@ -285,8 +284,7 @@ func TestEvidence(t *testing.T) {
 	t.Logf("%+v", got.Events)
 }
 
-// What newer libraries wrote is refused by older ones, by name and before it is
-// loaded; the other way about it runs.
+// Files of newer libraries are refused by older ones before loading; the reverse runs.
 func TestNewer(t *testing.T) {
 	e := older(t)
 	first := compiled(t, e, mlp(2), 69)

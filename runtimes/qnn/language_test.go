@@ -23,8 +23,8 @@ import (
 	"mm-abi.org/mm/runtimes/step"
 )
 
-// passed is a core in a folder: a model of random weights, a context with the
-// inputs and outputs of a pass of it, and the record of both.
+// passed is a core in a folder: a model of random weights, a context with the inputs and outputs of its
+// pass, and the record of both.
 type passed struct {
 	context blob.Context
 	record  map[string]any
@@ -85,7 +85,7 @@ func newPassed(t *testing.T) *passed {
 	return p
 }
 
-// bundle writes context and record.
+// bundle writes the context and the record.
 func (p *passed) bundle(t *testing.T) runtimes.Bundle {
 	t.Helper()
 	file := filepath.Join(p.dir, "core.bin")
@@ -106,8 +106,7 @@ func (p *passed) bundle(t *testing.T) runtimes.Bundle {
 	return runtimes.Bundle{Part: builds.Part{Name: "core", Version: "1.0.0", Type: abi.Core, Files: builds.Formats{"gguf": {"core.gguf"}, "qnn": {"core.bin", "core.json"}}}, Files: folder(p.dir)}
 }
 
-// A context of another model, of another vocabulary, of another record, or of no
-// pass is refused, and nothing is started for it.
+// A context of another model, vocabulary or record, or without a pass, is refused before anything starts.
 func TestUnpaired(t *testing.T) {
 	input := func(p *passed, name string) *blob.Tensor {
 		for i := range p.context.Graphs[0].Inputs {

@@ -20,7 +20,7 @@ import (
 	"mm-abi.org/mm/runtimes/qnn"
 )
 
-// A LiteRT model that is one context runs as the context does.
+// A LiteRT model of one context runs like the context.
 func TestLiteRT(t *testing.T) {
 	e := engine(t)
 	c := compiled(t, e, mlp(2), 69)
@@ -43,9 +43,8 @@ func TestLiteRT(t *testing.T) {
 	}
 }
 
-// aot has LiteRT's compiler plugin make models with the libraries of QAIRT 2.47
-// (scripts/litert-aot.py), and gives their folder. The plugin wants more of them
-// than mm keeps.
+// aot compiles models with LiteRT's compiler plugin and the libraries of QAIRT 2.47
+// (scripts/litert-aot.py) and returns their folder. The plugin needs more libraries than mm keeps.
 func aot(t *testing.T, chip string) string {
 	t.Helper()
 	python, libs := os.Getenv("MM_QNN_LITERT"), os.Getenv("MM_QNN_LITERT_LIB")
@@ -61,8 +60,8 @@ func aot(t *testing.T, chip string) string {
 	return dir
 }
 
-// connected adds FULLY_CONNECTED as scripts/litert-aot.py writes it: x [2,inner] →
-// y [2,width], weights and biases of its formulas.
+// connected adds FULLY_CONNECTED as in scripts/litert-aot.py: x [2,inner] → y [2,width], with weights and
+// biases of the same formulas.
 func connected(m *onnx.Model, name, x string, width, inner int64) {
 	w, b := make([]float32, width*inner), make([]float32, width)
 	for i := range w {
@@ -75,7 +74,7 @@ func connected(m *onnx.Model, name, x string, width, inner int64) {
 	m.Graph.Add("Gemm", []string{x, name + ".w", name + ".b"}, name, onnx.Int("transB", 1))
 }
 
-// source is what our own engine computes in the place of a LiteRT model.
+// source returns the equivalent of a LiteRT model for mm's own engine.
 func source(t *testing.T, width, inner int64, relu bool) string {
 	t.Helper()
 	m := onnx.New("fc", 17)
@@ -92,8 +91,8 @@ func source(t *testing.T, width, inner int64, relu bool) string {
 	return write(t, filepath.Join(t.TempDir(), "fc.onnx"), m)
 }
 
-// What LiteRT's own compiler made for three chips is that chip's, and gives the
-// numbers of our engine, by both SDKs.
+// Models compiled by LiteRT for three chips are for those chips and return the numbers of mm's own engine,
+// with both SDKs.
 func TestLiteRTCompiled(t *testing.T) {
 	for _, chip := range []string{"SM8550", "SM8650", "SM8750"} {
 		dir := aot(t, chip)
@@ -119,9 +118,8 @@ func TestLiteRTCompiled(t *testing.T) {
 	}
 }
 
-// A model that LiteRT's compiler left an operator of to the processor is refused
-// with the operator's name; both its contexts can be taken out, and each gives what
-// our engine gives.
+// A model with an operator left to the processor is refused with the operator's name; both its contexts can
+// be extracted, and each returns the numbers of mm's own engine.
 func TestLiteRTMixed(t *testing.T) {
 	dir, e := aot(t, "SM8650"), older(t)
 	path := filepath.Join(dir, "mixed.tflite")
@@ -153,9 +151,8 @@ func TestLiteRTMixed(t *testing.T) {
 	}
 }
 
-// The sample that LiteRT 2.2.0 made elsewhere runs by both SDKs alike, and each of
-// its rows by itself. Its weights are not known here, so that nothing is said of
-// what it should give: [TestLiteRTCompiled] has models of known weights.
+// The sample of LiteRT 2.2.0, made elsewhere, yields the same with both SDKs, and for each row alone. Its
+// weights are unknown, so its expected results are too: [TestLiteRTCompiled] has known weights.
 func TestLiteRTSample(t *testing.T) {
 	b := bundle(abi.QNN, testfiles.Shared(t, "qnn", "fc.SM8650.litert2.2.0.q2.47.tflite"))
 	const rows, inner, width = 4, 16, 8

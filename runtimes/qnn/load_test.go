@@ -22,8 +22,7 @@ import (
 	"mm-abi.org/mm/runtimes/worker"
 )
 
-// wide is a model of square products, x [rows,width] → y [rows,width]: what
-// keeps an emulation busy for a while.
+// wide returns a model of square products, x [rows,width] → y [rows,width], which keeps an emulation busy.
 func wide(rows, width int64, products int) *onnx.Model {
 	m := onnx.New("wide", 17)
 	m.Graph.Inputs = []onnx.Value{onnx.TensorValue("x", onnx.FLOAT, rows, width)}
@@ -44,7 +43,7 @@ func wide(rows, width int64, products int) *onnx.Model {
 	return m
 }
 
-// opened is a compiled model that is open until the test ends.
+// opened compiles and opens a model until the test ends.
 func opened(t *testing.T, e *qnn.Engine, m *onnx.Model) runtimes.Function {
 	t.Helper()
 	model, err := e.Open(t.Context(), bundle(abi.QNN, compiled(t, e, m, 69).Context), runtimes.Limits{})
@@ -59,8 +58,7 @@ func opened(t *testing.T, e *qnn.Engine, m *onnx.Model) runtimes.Function {
 	return model.(runtimes.Function)
 }
 
-// Eight at once give what one after the other gives, of a model that answers at
-// once and of one that all of them wait in.
+// Eight concurrent requests return the same as successive ones, with a fast model and with a slow one.
 func TestAtOnce(t *testing.T) {
 	e := engine(t)
 	for name, c := range map[string]struct {
@@ -103,9 +101,8 @@ func TestAtOnce(t *testing.T) {
 	}
 }
 
-// A child that is killed in the middle of a computation ends it with an error;
-// the next request to the same model starts another child and gives the same
-// numbers.
+// A child killed during a computation ends it with an error; the next request to the same model starts
+// another child and returns the same numbers.
 func TestKilledAtWork(t *testing.T) {
 	e := engine(t)
 	f := opened(t, e, wide(16, 1024, 6))
@@ -132,7 +129,7 @@ func TestKilledAtWork(t *testing.T) {
 			t.Fatal(err)
 		}
 		err := <-errs
-		if err == nil && took > time.Millisecond { // it was over: the first one was as slow as the machine was busy
+		if err == nil && took > time.Millisecond { // it had ended: the first one was slowed down by a busy machine
 			took /= 2
 			turn--
 		} else if !errors.Is(err, worker.ErrDied) {
@@ -149,18 +146,16 @@ func TestKilledAtWork(t *testing.T) {
 	t.Logf("a computation takes %v; three children were killed in it", took.Round(time.Millisecond))
 }
 
-// The times that a context is opened in TestOpenedOften, and those before
-// anything is measured.
+// The number of openings in TestOpenedOften, and the number before the first measurement.
 const (
 	openings = 50
 	warm     = 20
 	mostMore = 5 << 20 // bytes
 )
 
-// A context that is opened, run and closed over and over leaves nothing in mm:
-// no memory, no child, no open file, no file in the folder for such; and no
-// child is larger than the first ones. What the libraries themselves leave
-// behind in one process is measured in cmd/mm-native/qnn.
+// A context that is opened, run and closed repeatedly leaves nothing in mm: no memory, child, open file or
+// temporary file; and no child is larger than the first ones. cmd/mm-native/qnnlib measures what the
+// libraries leave in one process.
 func TestOpenedOften(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped: it takes minutes")
@@ -214,7 +209,7 @@ func TestOpenedOften(t *testing.T) {
 	}
 }
 
-// settled is what this process has in memory when nothing waits to be freed.
+// settled returns the memory of this process after a garbage collection.
 func settled(t *testing.T) int64 {
 	t.Helper()
 	runtime.GC()
@@ -222,7 +217,7 @@ func settled(t *testing.T) int64 {
 	return resident(t, os.Getpid())
 }
 
-// resident is what a process has in memory, in bytes (Linux).
+// resident returns the resident memory of a process in bytes (Linux).
 func resident(t *testing.T, pid int) int64 {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "statm"))
@@ -236,7 +231,7 @@ func resident(t *testing.T, pid int) int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// descriptors is how many files this process has open.
+// descriptors returns the number of open files of this process.
 func descriptors(t *testing.T) int64 {
 	t.Helper()
 	list, err := os.ReadDir("/proc/self/fd")

@@ -21,8 +21,8 @@ import (
 	"mm-abi.org/mm/runtimes/worker/wire"
 )
 
-// older is the engine with the libraries of MM_QNN_LIB_OLD, of QAIRT 2.47, which
-// print on standard output while they compile.
+// older returns the engine with the libraries of MM_QNN_LIB_OLD, of QAIRT 2.47, which print on standard
+// output while they compile.
 func older(t *testing.T) *qnn.Engine {
 	t.Helper()
 	dir := os.Getenv("MM_QNN_LIB_OLD")
@@ -33,9 +33,8 @@ func older(t *testing.T) *qnn.Engine {
 	return &qnn.Engine{Library: dir}
 }
 
-// heard puts a program in the place of mm-native that is it, and writes what it
-// and its libraries print into a file.
-func heard(t *testing.T) (file string) {
+// captured replaces mm-native by a program that runs it and writes its output to a file.
+func captured(t *testing.T) (file string) {
 	t.Helper()
 	if runtime.GOOS != "linux" {
 		t.Skip("skipped: scripts are no programs there")
@@ -50,17 +49,15 @@ func heard(t *testing.T) (file string) {
 	return file
 }
 
-// compilations is how many are made in TestNoise.
+// compilations is the number of compilations in TestNoise.
 const compilations = 50
 
-// What libraries print on standard output while they compile does not come
-// between frames: fifty compilations in one child, whose answers are all whole,
-// beside runs of a context in the same child, and the lines that it printed were
-// there to disturb them.
+// The output of libraries during compilations does not corrupt frames: fifty compilations in one child
+// succeed, concurrently with runs of a context in the same child, although lines were printed.
 func TestNoise(t *testing.T) {
 	e := older(t)
 	c := compiled(t, e, mlp(2), 69)
-	printed := heard(t)
+	printed := captured(t)
 	opt, err := native.At(native.QNNCompiler, e.Library, 0)
 	if err != nil {
 		t.Fatal(err)

@@ -17,13 +17,13 @@ import (
 	backend "mm-abi.org/mm/runtimes/qnn"
 )
 
-// What the bytes of the model below stand for.
+// The quantization of the model below.
 const (
 	inScale, inZero   = float32(0.01), 128
 	outScale, outZero = float32(0.03), 120
 )
 
-// bytesModel is a model of bytes, y [2,4] of x [2,8], quantised throughout.
+// bytesModel returns a quantized model, y [2,4] of x [2,8].
 func bytesModel() *onnx.Model {
 	m := onnx.New("bytes", 17)
 	m.Graph.Inputs = []onnx.Value{onnx.TensorValue("x", onnx.UINT8, 2, 8)}
@@ -55,8 +55,8 @@ func bytesModel() *onnx.Model {
 	return m
 }
 
-// A graph of bytes takes and gives numbers, or bytes where the module declares
-// them, and both are what the model itself gives to a step.
+// A graph of bytes takes and returns floats, or bytes if the module declares them; both match the model
+// within a step.
 func TestQuantised(t *testing.T) {
 	e := engine(t)
 	c := compiled(t, e, bytesModel(), 57)
@@ -88,8 +88,7 @@ func TestQuantised(t *testing.T) {
 	t.Logf("%d of %d bytes are a step off", off, len(want.Data))
 }
 
-// Numbers become the nearest integers that there are, and integers what they
-// stand for; what is none is refused.
+// Numbers become the nearest integers and back; NaN is refused.
 func TestPorts(t *testing.T) {
 	quantised := func(d htp.DType, scale float32, offset int32) blob.Tensor {
 		return blob.Tensor{Name: "x", DType: d, Dims: []uint32{4}, Quant: blob.Quantization{Encoding: blob.ScaleOffset, Scales: []float32{scale}, Offsets: []int32{offset}}}
@@ -100,7 +99,7 @@ func TestPorts(t *testing.T) {
 	inf := float32(math.Inf(1))
 	for name, c := range map[string]struct {
 		tensor blob.Tensor
-		outer  runtimes.Elem // as it is declared; "": not at all
+		outer  runtimes.Elem // the declared type; "": undeclared
 		in     []float32
 		back   []float32
 	}{

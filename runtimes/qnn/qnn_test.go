@@ -26,7 +26,7 @@ import (
 	"mm-abi.org/mm/runtimes/worker/wire"
 )
 
-// folder is a build's files.
+// folder contains the files of a build.
 type folder string
 
 func (f folder) Path(name string) (string, error)               { return filepath.Join(string(f), name), nil }
@@ -41,7 +41,7 @@ func bundle(format abi.Format, paths ...string) runtimes.Bundle {
 	return b
 }
 
-// compiled is a model compiled for a chip.
+// compiled compiles a model for a chip.
 func compiled(t testing.TB, e *qnn.Engine, m *onnx.Model, soc int) qnn.Compiled {
 	t.Helper()
 	dir := t.TempDir()
@@ -52,7 +52,7 @@ func compiled(t testing.TB, e *qnn.Engine, m *onnx.Model, soc int) qnn.Compiled 
 	return c
 }
 
-// wave is numbers of a shape, the same for the same seed.
+// wave returns numbers of a shape, the same for the same seed.
 func wave(seed int, shape ...int64) runtimes.Tensor {
 	n := int64(1)
 	for _, d := range shape {
@@ -73,7 +73,7 @@ func floats(t runtimes.Tensor) []float64 {
 	return out
 }
 
-// cosine is that of the angle between two results.
+// cosine returns the cosine of two results.
 func cosine(a, b runtimes.Tensor) float64 {
 	var ab, aa, bb float64
 	x, y := floats(a), floats(b)
@@ -100,8 +100,7 @@ func run(t testing.TB, e runtimes.Engine, b runtimes.Bundle, in map[string]runti
 	return out
 }
 
-// byPlugin computes by ONNX Runtime and its plugin: the other way to run a
-// context.
+// byPlugin computes with ONNX Runtime and its plugin.
 func byPlugin(t testing.TB, e *qnn.Engine, c qnn.Compiled, in map[string]runtimes.Tensor) map[string]runtimes.Tensor {
 	t.Helper()
 	opt, err := native.At(native.QNNCompiler, e.Library, 0)
@@ -130,8 +129,8 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// convolution is a model of 8-bit integers, quantised throughout but for its
-// ends: x [1,3,12,12] → y [1,8,12,12].
+// convolution returns a model of 8-bit integers, quantized except for its ends: x [1,3,12,12] →
+// y [1,8,12,12].
 func convolution() *onnx.Model {
 	m := onnx.New("convolution", 17)
 	m.Graph.Inputs = []onnx.Value{onnx.TensorValue("x", onnx.FLOAT, 1, 3, 12, 12)}
@@ -158,9 +157,8 @@ func convolution() *onnx.Model {
 	return m
 }
 
-// What is compiled for a chip says so, comes to the same bytes again, comes near
-// the model's own numbers, and gives the same by either way of running it, bit
-// for bit.
+// A model compiled for a chip declares the chip, compiles to the same bytes again, approximates the model's
+// numbers, and returns the same bits by either way of running it.
 func TestChips(t *testing.T) {
 	e := engine(t)
 	for _, c := range []struct {
@@ -211,7 +209,7 @@ func TestChips(t *testing.T) {
 	}
 }
 
-// What our reader finds in a file is what QnnSystem finds.
+// mm's reader and QnnSystem find the same in a file.
 func TestDescribe(t *testing.T) {
 	e := engine(t)
 	files := map[string]string{"floats": compiled(t, e, mlp(2), 87).Context, "bytes": compiled(t, e, bytesModel(), 87).Context}
@@ -246,7 +244,7 @@ func TestDescribe(t *testing.T) {
 			t.Fatalf("%s: %d graphs, by our reader %d", name, len(got.Graphs), len(c.Graphs))
 		}
 		for i, g := range c.Graphs {
-			if read := (ask.Graph{Name: g.Name, Inputs: qnn.Told(g.Inputs), Outputs: qnn.Told(g.Outputs)}); !reflect.DeepEqual(got.Graphs[i], read) {
+			if read := (ask.Graph{Name: g.Name, Inputs: qnn.WireTensors(g.Inputs), Outputs: qnn.WireTensors(g.Outputs)}); !reflect.DeepEqual(got.Graphs[i], read) {
 				t.Errorf("%s: %+v, by our reader %+v", name, got.Graphs[i], read)
 			}
 		}

@@ -18,8 +18,8 @@ import (
 	"mm-abi.org/mm/runtimes/qnn"
 )
 
-// recorded is an engine whose libraries are known by their record alone, at SDK
-// 2.47; started says whether anything was run for it.
+// recorded returns an engine whose libraries exist only as a record, of SDK 2.47; started reports whether
+// mm-native was started.
 func recorded(t *testing.T) (e *qnn.Engine, started func() bool) {
 	t.Helper()
 	if runtime.GOOS == "windows" {
@@ -46,7 +46,7 @@ func recorded(t *testing.T) (e *qnn.Engine, started func() bool) {
 	}
 }
 
-// wrapped is a model around a context, changed.
+// wrapped writes a changed model around a context.
 func wrapped(t *testing.T, dir string, c blob.Context, change func(*onnx.Model)) string {
 	t.Helper()
 	file := filepath.Join(dir, "c.bin")
@@ -61,8 +61,7 @@ func wrapped(t *testing.T, dir string, c blob.Context, change func(*onnx.Model))
 	return write(t, filepath.Join(dir, "c_ctx.onnx"), m)
 }
 
-// What cannot run is refused by what the file says, each in its own words, and
-// nothing is started for it.
+// A file that cannot run is refused by its contents, with a specific reason, before anything starts.
 func TestRefused(t *testing.T) {
 	sample := func(change func(*blob.Context)) []byte {
 		c := htptest.Sample()
@@ -147,7 +146,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// ports are those of a module with one input and one output.
+// ports returns a manifest with one input and one output.
 func ports(in, out string, d abi.DType) *modules.Manifest {
 	return &modules.Manifest{Tensors: modules.Tensors{Inputs: []abi.Port{{Name: in, DType: d}}, Outputs: []abi.Port{{Name: out}}}}
 }

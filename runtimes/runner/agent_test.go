@@ -52,7 +52,7 @@ func reference(t *testing.T) *builds.Build {
 	return b
 }
 
-// within is a build with one skill, which is the build named by ref.
+// agentBuild returns a build with one skill, which is the build ref.
 func agentBuild(t *testing.T, name, ref string) *builds.Build {
 	t.Helper()
 	m, list := modules.Parse("module.yaml", []byte("name: ask\nversion: 1.0.0\ntype: skill\nabi: mm-abi-1.0\nlicense: MIT\ninputs: [{name: prompt, type: str}, {name: max_tokens, type: int, optional: true}]\noutputs: [{name: answer, type: str}]\nruntime: {agent: '"+ref+"'}\n"))
@@ -67,7 +67,7 @@ func agentBuild(t *testing.T, name, ref string) *builds.Build {
 	}
 }
 
-// world is what agents are opened with.
+// world is the environment of agents.
 type world struct {
 	builds map[string]*builds.Build
 	opened []string
@@ -105,8 +105,8 @@ func askAgent(t *testing.T, w *world, b *builds.Build, args map[string]any) skil
 	return a
 }
 
-// The reference build is the tool of another: it is asked, calls its own skill,
-// which is told of, and answers within the limits that hold for it.
+// The reference build is the tool of another: it answers, calls its own skill, which is reported,
+// and respects its limits.
 func TestReference(t *testing.T) {
 	ref := reference(t)
 	w := &world{builds: map[string]*builds.Build{"m-lite:0.1.0": ref}}
@@ -139,8 +139,7 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// A build within itself is refused where it meets itself, and builds are so deep
-// and no deeper.
+// A build that contains itself is refused, and the depth of nesting is bounded.
 func TestWithin(t *testing.T) {
 	ref := reference(t)
 	// m-lite's core with an agent for a skill.

@@ -13,8 +13,8 @@ import (
 	"mm-abi.org/mm/runtimes/talk"
 )
 
-// The inputs of a request are assets by their kind and number, beside those that
-// it names; a folder of frames is none.
+// The inputs of a request are assets named by kind and number, in addition to those that it names;
+// a folder of frames is not an asset.
 func TestAssets(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "sales.csv")

@@ -29,7 +29,7 @@ import (
 	"mm-abi.org/mm/skills/sandbox/builtin"
 )
 
-// call is how the script writes a call.
+// call formats a call in the script.
 func call(tool, args string) string {
 	return `¦<tool_call>¦{"tool":"` + tool + `","args":` + args + `}¦</tool_call>¦`
 }
@@ -47,7 +47,7 @@ func TestCalls(t *testing.T) {
 		most     int
 		context  int
 		say      []string
-		held     string // behind the prompt
+		held     string // after the prompt
 		text     string
 		outcomes string
 		stop     runtimes.Stop
@@ -145,8 +145,7 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// Without executors a call is the caller's to run, whatever the build has, and
-// so it is without a router.
+// Without executors, or without a router, calls are left to the caller.
 func TestCallsOfOthers(t *testing.T) {
 	sum := call("add", `{"a":1}`)
 	for name, change := range map[string]func(*builds.Build, *runner.Options){
@@ -169,7 +168,7 @@ func TestCallsOfOthers(t *testing.T) {
 	}
 }
 
-// What a request allows and is not there is said before anything is loaded.
+// A tool that is allowed but missing is reported before anything is loaded.
 func TestToolsThatAreNot(t *testing.T) {
 	b, opt := equipped(t)
 	for only, want := range map[string]string{"rm": "the build has add, echo, gone", "gone": `mm has no tool "gone" built in`} {
@@ -182,7 +181,7 @@ func TestToolsThatAreNot(t *testing.T) {
 	}
 }
 
-// A conversation goes on behind its calls, and reads nothing of them again.
+// A conversation continues after its calls without reading them again.
 func TestCallsInAConversation(t *testing.T) {
 	b, opt := equipped(t)
 	sum := call("add", `{"a":12,"b":7}`)
@@ -216,7 +215,7 @@ func TestCallsInAConversation(t *testing.T) {
 	}
 }
 
-// The budget of a request holds within a tool as well.
+// The budget of a request also holds within a tool.
 func TestBudgetWithinATool(t *testing.T) {
 	b, opt := equipped(t)
 	var inside atomic.Bool
@@ -237,8 +236,7 @@ func TestBudgetWithinATool(t *testing.T) {
 	}
 }
 
-// Most of a call is not the model's to choose: what must follow is forced, and
-// is the text that the masks alone give.
+// Most tokens of a call are forced, and the text is the one that the masks alone yield.
 func TestForcedOfCalls(t *testing.T) {
 	text := func(free bool) (string, int) {
 		b, opt := equipped(t)
@@ -259,7 +257,7 @@ func TestForcedOfCalls(t *testing.T) {
 	}
 }
 
-// unforced is a scripted engine that is never told what must follow.
+// unforced is a scripted engine without forced tokens.
 type unforced struct{ *scripted }
 
 func (u *unforced) Open(context.Context, runtimes.Bundle, runtimes.Limits) (runtimes.Model, error) {
@@ -277,8 +275,8 @@ type deaf struct{ runtimes.Constraint }
 
 func (deaf) Forced([]int32) []int32 { return nil }
 
-// Skills read the files of a request, and what is attached to it, by name; a
-// call can name no other, and without any a skill that reads is not to be called.
+// Skills read the files and the assets of a request by name; a call cannot name others, and
+// without any a skill that reads is not callable.
 func TestCallsOfAssets(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string) string {
@@ -340,8 +338,7 @@ func TestCallsOfAssets(t *testing.T) {
 	}
 }
 
-// BenchmarkCall is a call of the core that is shipped, with and without what
-// must follow being forced.
+// BenchmarkCall measures a call of the shipped core, with and without forced tokens.
 func BenchmarkCall(b *testing.B) {
 	for _, free := range []bool{false, true} {
 		b.Run(map[bool]string{false: "forced", true: "chosen"}[free], func(b *testing.B) {
@@ -371,7 +368,7 @@ func BenchmarkCall(b *testing.B) {
 	}
 }
 
-// choosing is the core engine that is never told what must follow.
+// choosing is the core engine without forced tokens.
 type choosing struct{ corellm.Engine }
 
 func (e choosing) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) (runtimes.Model, error) {
@@ -398,8 +395,8 @@ func (s choosingSequence) Generate(ctx context.Context, opt runtimes.Generation,
 	return s.Sequence.Generate(ctx, opt, emit)
 }
 
-// A caller who brings tools of its own, or holds the answer to a grammar, has no
-// skills called; and who closes a runner closes its skills.
+// If a caller brings its own tools, or a grammar for the answer, skills are not called; closing a
+// runner closes its skills.
 func TestCallsAreNotMade(t *testing.T) {
 	sum := call("add", `{"a":1}`)
 	schema, err := grammar.New([]byte(`{"type":"array","items":{"type":"boolean"},"maxItems":2}`), grammar.Options{})
@@ -435,7 +432,7 @@ func TestCallsAreNotMade(t *testing.T) {
 	}
 }
 
-// closing is an executor that counts the guests that are open.
+// closing is an executor that counts open guests.
 type closing struct{ made, open int }
 
 func (c *closing) Prepare(context.Context, sandbox.Program) (sandbox.Guest, error) {

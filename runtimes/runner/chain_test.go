@@ -32,8 +32,7 @@ import (
 	"mm-abi.org/mm/runtimes/talk"
 )
 
-// functions is the onnx engine, which counts what it opens and runs and may be
-// called otherwise.
+// functions is the onnx engine with counters and another name.
 type functions struct {
 	coreonnx.Engine
 	name                string
@@ -74,8 +73,7 @@ func (f *function) Close() error {
 	return f.Function.Close()
 }
 
-// seeing is a build with an encoder and a projector for pictures and for
-// sounds, all from seeds.
+// seeing returns a build with an encoder and a projector for images and for sounds, from seeds.
 func seeing(t testing.TB) *builds.Build {
 	t.Helper()
 	dir := t.TempDir()
@@ -112,7 +110,7 @@ func seeing(t testing.TB) *builds.Build {
 	return b
 }
 
-// picture is a PNG of a colour that changes from corner to corner.
+// picture returns a PNG whose color changes from corner to corner.
 func picture(t testing.TB, c color.NRGBA) []byte {
 	t.Helper()
 	m := image.NewNRGBA(image.Rect(0, 0, 48, 32))
@@ -131,7 +129,7 @@ func picture(t testing.TB, c color.NRGBA) []byte {
 func red(t testing.TB) []byte  { return picture(t, color.NRGBA{R: 200}) }
 func blue(t testing.TB) []byte { return picture(t, color.NRGBA{B: 200}) }
 
-// see asks about pictures.
+// see returns a request about images.
 func see(n int, pictures ...[]byte) runner.Request {
 	req := ask("see this picture", n)
 	for _, p := range pictures {
@@ -141,7 +139,7 @@ func see(n int, pictures ...[]byte) runner.Request {
 	return req
 }
 
-// look opens a build on the core engine, and the onnx engine that counts.
+// look opens a build on the core engine and the counting onnx engine.
 func look(t testing.TB, b *builds.Build, opt runner.Options) (*runner.Runner, *counting, *functions) {
 	t.Helper()
 	e, f := &counting{}, &functions{name: "onnx"}
@@ -154,9 +152,8 @@ func look(t testing.TB, b *builds.Build, opt runner.Options) (*runner.Runner, *c
 	return r, e, f
 }
 
-// A picture comes as vectors between its markers: other pictures, other
-// vectors; the same one is encoded once, whoever asks, and read once by a
-// conversation that goes on.
+// An image becomes vectors between its markers: other images, other vectors; the same image is
+// encoded once for all callers, and read once by a conversation that continues.
 func TestPicture(t *testing.T) {
 	r, e, f := look(t, seeing(t), runner.Options{})
 	first := answer(t, r, see(4, red(t)))
@@ -198,8 +195,8 @@ func TestPicture(t *testing.T) {
 	}
 }
 
-// A file is read when it is asked about, and what is no picture is told
-// before the core is loaded.
+// A file is read for the answer, and a file that is not an image is refused before the core is
+// loaded.
 func TestPictureFiles(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.png")
@@ -240,8 +237,7 @@ func TestPictureFiles(t *testing.T) {
 	}
 }
 
-// An assembly that calls an encoder a skill, or its projector by the core's
-// name, is an error and nothing worse.
+// An assembly with an encoder named like a skill, or a projector named like the core, is an error.
 func TestMisnamedParts(t *testing.T) {
 	for name, change := range map[string]func(*builds.ModalityPart){
 		"a skill":    func(m *builds.ModalityPart) { m.Encoder.Type = abi.Skill },
@@ -262,7 +258,7 @@ func TestMisnamedParts(t *testing.T) {
 	}
 }
 
-// What does not fit into the sequence is told before anything is loaded.
+// Inputs that do not fit the sequence are refused before anything is loaded.
 func TestPicturesTooMany(t *testing.T) {
 	b := seeing(t)
 	for n, fits := range map[int]bool{1: true, 2: false} {
@@ -278,8 +274,7 @@ func TestPicturesTooMany(t *testing.T) {
 	}
 }
 
-// Each part runs on the engine that is asked for, and on no other; the options
-// go before the graph.
+// Each part runs on the requested engine and no other; options override the graph.
 func TestChosen(t *testing.T) {
 	b := seeing(t)
 	b.Assembly.Modalities[0].Encoder.Backend = "second"
@@ -338,8 +333,7 @@ func TestChosen(t *testing.T) {
 	}
 }
 
-// An engine that does not open a part is not replaced by another, which the
-// error names.
+// An engine that cannot open a part is not replaced; the error names another.
 func TestNotReplaced(t *testing.T) {
 	b := seeing(t)
 	path := filepath.Join(string(b.Files.(folder)), b.Assembly.Modalities[0].Encoder.Files.Entry(abi.ONNX))
@@ -378,8 +372,8 @@ func TestNotReplaced(t *testing.T) {
 	}
 }
 
-// Many ask about pictures at once: each function is opened once, and each
-// answer is that of one who asks alone. Close ends them all.
+// Concurrent answers about images: each function is opened once, and each answer equals the one
+// without concurrency. Close ends them all.
 func TestPicturesAtOnce(t *testing.T) {
 	b := seeing(t)
 	pictures := [][]byte{red(t), blue(t), picture(t, color.NRGBA{G: 90})}
@@ -413,7 +407,7 @@ func TestPicturesAtOnce(t *testing.T) {
 	}
 }
 
-// An interrupt reaches the encoder; the next answer is whole.
+// A cancellation reaches the encoder; the next answer is complete.
 func TestPictureCancelled(t *testing.T) {
 	r, _, f := look(t, seeing(t), runner.Options{})
 	f.gate = make(chan struct{})
@@ -434,8 +428,7 @@ func TestPictureCancelled(t *testing.T) {
 	}
 }
 
-// A manifest that promises what its file does not give is told with both ports
-// and both shapes.
+// If a file does not match its manifest, the error has both ports and both shapes.
 func TestPortsAtRunTime(t *testing.T) {
 	encoder := func(t *testing.T, b *builds.Build, dtype onnx.DType, dims ...any) {
 		// y is a constant of the wrong kind beside an input that is used.
@@ -491,8 +484,8 @@ func TestPortsAtRunTime(t *testing.T) {
 	}
 }
 
-// A function of any build runs by itself, found by its name, its port or what
-// it reads; what is not clear is asked back.
+// A function of any build runs by itself, selected by its name, its port or its modality; an
+// ambiguous input is refused.
 func TestCompute(t *testing.T) {
 	b := seeing(t)
 	r, e, _ := look(t, b, runner.Options{})
@@ -555,7 +548,7 @@ func TestCompute(t *testing.T) {
 	}
 }
 
-// A build without a core computes and does not talk.
+// A build without a core computes but does not answer.
 func TestWithoutCore(t *testing.T) {
 	b := seeing(t)
 	b.Assembly.Core, b.Assembly.Decoders = builds.Part{}, nil

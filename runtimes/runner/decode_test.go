@@ -44,7 +44,7 @@ func outputs(req runner.Request, outputs ...string) runner.Request {
 	return req
 }
 
-// speaking is seeing with a decoder for sounds.
+// speaking returns the build of seeing with a decoder for sounds.
 func speaking(t testing.TB) *builds.Build {
 	b := seeing(t)
 	dir := string(b.Files.(folder))
@@ -62,9 +62,8 @@ func speaking(t testing.TB) *builds.Build {
 	return b
 }
 
-// What a decoder makes is what the function by itself makes of the core's
-// states; two outputs and the words beside them do not change each other, and
-// nor does what a sequence held before.
+// The output of a decoder equals that of its function on the core's states; two outputs and text
+// are independent of each other and of the sequence's earlier contents.
 func TestMakes(t *testing.T) {
 	b := speaking(t)
 	r := draw(t, b, runner.Options{})
@@ -85,7 +84,7 @@ func TestMakes(t *testing.T) {
 	if err != nil || wave.Rate != 16000 || len(wave.Samples) != 320*all.Timings.Prompt || all.Made[0].Rate != 16000 {
 		t.Errorf("%d samples of %d positions, %v", len(wave.Samples), all.Timings.Prompt, err)
 	}
-	small := draw(t, b, runner.Options{Sequences: 1}) // one gives its place to the other
+	small := draw(t, b, runner.Options{Sequences: 1}) // one replaces the other
 	for range 2 {
 		answer(t, small, ask("draw a house", 1))
 		if a := answer(t, small, outputs(ask("draw a house", 3), "image")); !bytes.Equal(a.Made[0].Data, only.Made[0].Data) {
@@ -136,7 +135,7 @@ func TestMakes(t *testing.T) {
 	}
 }
 
-// encodedBy is a text in the core's tokens, behind BOS.
+// encodedBy returns the core's tokens of a text, after BOS.
 func encodedBy(t *testing.T, b *builds.Build, text string) []int32 {
 	t.Helper()
 	f, err := gguf.Open(filepath.Join(string(b.Files.(folder)), b.Assembly.Core.Files.Entry(abi.GGUF)))
@@ -159,15 +158,15 @@ func encodedBy(t *testing.T, b *builds.Build, text string) []int32 {
 	return words.Plain(text).Pieces[0].Tokens
 }
 
-// What cannot be made is told before anything is loaded, and by whom.
+// An impossible output is refused before anything is loaded.
 func TestCannotMake(t *testing.T) {
 	b := seeing(t)
 	for want, req := range map[string]runner.Request{
-		"b has no decoder for audio":       outputs(ask("x", 1), "audio"),
-		"answers are text, images and":     outputs(ask("x", 1), "text", "video"),
-		"smell output is not available":    outputs(ask("x", 1), "smell"),
-		"the core backend does not provide":   outputs(ask("x", 1), "image"), // of this test
-		"target laptop ships no file of u": outputs(ask("x", 1), "image"),
+		"b has no decoder for audio":        outputs(ask("x", 1), "audio"),
+		"answers are text, images and":      outputs(ask("x", 1), "text", "video"),
+		"smell output is not available":     outputs(ask("x", 1), "smell"),
+		"the core backend does not provide": outputs(ask("x", 1), "image"), // of this test
+		"target laptop ships no file of u":  outputs(ask("x", 1), "image"),
 	} {
 		if strings.HasPrefix(want, "target") {
 			b.Assembly.Decoders[0].Files, b.Assembly.Decoders[0].Name = nil, "u"
@@ -189,8 +188,8 @@ func TestCannotMake(t *testing.T) {
 	}
 }
 
-// decoding is a build whose decoder is a test's own: nodes makes "image" of
-// "latents" and what else there is.
+// decoding returns a build with a decoder of a test: nodes computes "image" from "latents" and
+// further inputs.
 func decoding(t *testing.T, params modules.Figures, more []abi.Port, out abi.Port, nodes func(g *onnx.Graph)) *builds.Build {
 	t.Helper()
 	b := seeing(t)
@@ -239,8 +238,8 @@ func sizes(n ...int64) abi.Shape {
 	return s
 }
 
-// A decoder's other inputs take noise of the seed, the seed, and parameters: the
-// graph's before its own.
+// A decoder's other inputs are noise of the seed, the seed, and parameters: those of the graph
+// before those of the manifest.
 func TestDecoderInputs(t *testing.T) {
 	more := []abi.Port{
 		{Name: "noise", DType: abi.FP32, Shape: abi.Shape{{Size: 3}, {Name: "size"}, {Name: "size"}}},
@@ -297,10 +296,10 @@ func TestDecoderInputs(t *testing.T) {
 	}
 }
 
-// A decoder that gives what is not an image is told, with what it promised.
+// A decoder whose output is not an image is an error with the declared port.
 func TestDecoderGivesNone(t *testing.T) {
 	scaled := func(by float32, shape ...int64) func(g *onnx.Graph) {
-		return func(g *onnx.Graph) { // 0 · by, in a shape
+		return func(g *onnx.Graph) { // 0 · by, reshaped
 			g.Add("ReduceMean", []string{"latents"}, "mean", onnx.Int("keepdims", 0))
 			g.Add("Sub", []string{"mean", "mean"}, "zero")
 			g.Add("Div", []string{g.Constant(onnx.Floats("by", nil, []float32{by})), "zero"}, "odd")

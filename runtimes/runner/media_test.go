@@ -32,12 +32,12 @@ import (
 	"mm-abi.org/mm/runtimes/talk"
 )
 
-// flat is a picture of one colour, of the size of a film's frames.
+// flat returns an image of one color with the size of the test videos' frames.
 func flat(c color.RGBA) *image.Paletted {
 	return image.NewPaletted(image.Rect(0, 0, 32, 32), color.Palette{c, color.Black})
 }
 
-// film is a GIF of frames, each shown for a tenth of a second.
+// film returns a GIF of frames, each shown for a tenth of a second.
 func film(t testing.TB, colours ...color.RGBA) []byte {
 	t.Helper()
 	var g gif.GIF
@@ -51,7 +51,7 @@ func film(t testing.TB, colours ...color.RGBA) []byte {
 	return b.Bytes()
 }
 
-// alone is what an input comes to by itself, by encoder and projector.
+// alone returns the vectors of an input from encoder and projector.
 func alone(t testing.TB, r *runner.Runner, g part.Argument) []float32 {
 	t.Helper()
 	got, err := r.Compute(t.Context(), []part.Argument{g})
@@ -65,7 +65,7 @@ func alone(t testing.TB, r *runner.Runner, g part.Argument) []float32 {
 	return x
 }
 
-// near reports whether numbers are the same but for rounding.
+// near reports whether numbers are equal except for rounding.
 func near(a, b []float32) bool {
 	for i := range min(len(a), len(b)) {
 		if math.Abs(float64(a[i]-b[i])) > 1e-6 {
@@ -77,9 +77,8 @@ func near(a, b []float32) bool {
 
 var reddish, bluish = color.RGBA{200, 10, 20, 255}, color.RGBA{10, 20, 200, 255}
 
-// A film goes through the encoder of pictures frame by frame, and is the mean of
-// its frames, or they stand one behind the other, as the projector's manifest
-// says; between the markers of films either way.
+// A video is encoded by the encoder for images frame by frame, and its vectors are the mean or the
+// concatenation, as the projector's manifest declares; its markers are those of videos.
 func TestFilm(t *testing.T) {
 	show := func(data []byte) runner.Request {
 		req := ask("see this film", 2)
@@ -171,8 +170,7 @@ func TestFilm(t *testing.T) {
 	}
 }
 
-// An encoder that takes films takes all frames at once, as many as its manifest
-// says.
+// An encoder for videos takes as many frames at once as its manifest declares.
 func TestFilmWhole(t *testing.T) {
 	b := seeing(t)
 	dir := string(b.Files.(folder))
@@ -206,8 +204,8 @@ func TestFilmWhole(t *testing.T) {
 	}
 }
 
-// A sound that is longer than an encoder's window goes through piece by piece,
-// each with vectors of its own, which become as many as there is room for.
+// A sound longer than an encoder's window is encoded piece by piece, and the vectors are pooled to
+// the available positions.
 func TestLongSound(t *testing.T) {
 	b := seeing(t)
 	b.Manifests["audio-enc"].Caps["window_ms"] = 100.0
@@ -231,9 +229,8 @@ func TestLongSound(t *testing.T) {
 	}
 }
 
-// Inputs stand in the order of the request among its words, and are the same
-// whether they are computed, remembered or taken from disk; what is damaged
-// there is computed again.
+// Inputs keep the order of the request among its words, and are equal whether computed, cached in
+// memory or on disk; damaged entries are computed again.
 func TestInputsInOrder(t *testing.T) {
 	sound := preprocess.EncodeWAV(&preprocess.Wave{Rate: 16000, Samples: make([]float32, 4000)})
 	req := runner.Request{Preferences: runner.Preferences{MaxTokens: 4}, Inputs: []talk.Part{
@@ -297,7 +294,7 @@ func TestInputsInOrder(t *testing.T) {
 	}
 }
 
-// Golden prompts may show files of the build's modules.
+// Golden prompts may have files of the build's modules.
 func TestGoldenShows(t *testing.T) {
 	b := seeing(t)
 	if err := os.WriteFile(filepath.Join(string(b.Files.(folder)), "image-enc", "a.png"), red(t), 0o600); err != nil {
@@ -325,8 +322,8 @@ func TestGoldenShows(t *testing.T) {
 	}
 }
 
-// meeting is an engine whose functions wait until so many of them run at once,
-// and whose core is opened only then.
+// meeting is an engine whose functions wait until a number of them run at once, and whose core is
+// opened only then.
 type meeting struct {
 	*functions
 	inside chan struct{}
@@ -363,8 +360,8 @@ func (m *met) Run(ctx context.Context, in map[string]runtimes.Tensor) (map[strin
 	return m.Function.Run(ctx, in)
 }
 
-// Two encoders run beside each other, beside the loading of the core and beside
-// its reading of the prompt's beginning; the answer is that of one after another.
+// Two encoders run concurrently with each other, with the loading of the core and with its reading
+// of the prompt's start; the answer is the same as without concurrency.
 func TestBesideEachOther(t *testing.T) {
 	if pool.Default() < 2 {
 		t.Skip("skipped: one core")
@@ -419,7 +416,7 @@ func TestBesideEachOther(t *testing.T) {
 		if name == "no picture" {
 			bad.Inputs = append(bad.Inputs[:1:1], part, bad.Inputs[1])
 		}
-		within := sync.WaitGroup{} // an encoder may be told to stop before it gets there
+		within := sync.WaitGroup{} // an encoder may be canceled before it gets there
 		within.Go(func() {
 			for range 2 {
 				select {
@@ -440,7 +437,7 @@ func TestBesideEachOther(t *testing.T) {
 	}
 }
 
-// waiting is an engine that has parts wait until they are let go.
+// waiting is an engine whose parts wait for a gate.
 type waiting struct {
 	*functions
 	gates map[string]chan struct{} // by the name of the part
@@ -468,8 +465,8 @@ func (m *waits) Run(ctx context.Context, in map[string]runtimes.Tensor) (map[str
 	return m.Function.Run(ctx, in)
 }
 
-// While a second input is encoded the core reads the first one and the words
-// behind it. What comes of it is the same, and a sequence holds it all.
+// While a second input is encoded the core reads the first one and the words after it. The answer
+// is the same, and one sequence holds all.
 func TestReadsOn(t *testing.T) {
 	if pool.Default() < 2 {
 		t.Skip("skipped: one core")
@@ -496,7 +493,7 @@ func TestReadsOn(t *testing.T) {
 	for _, c := range []struct {
 		part   string
 		before int // positions that are read before it
-	}{{"image-enc", 1 + 16 + 1}, {"audio-enc", want.Timings.Prompt - 3 - 1}} { // all but the sound and the marker behind it
+	}{{"image-enc", 1 + 16 + 1}, {"audio-enc", want.Timings.Prompt - 3 - 1}} { // all but the sound and the marker after it
 		for end := time.Now().Add(time.Minute); core.fed.Load() < int64(c.before) && time.Now().Before(end); {
 			time.Sleep(time.Millisecond)
 		}
@@ -514,8 +511,7 @@ func TestReadsOn(t *testing.T) {
 	}
 }
 
-// The budget counts from the reading of the inputs on, and what was done until it
-// was over is told.
+// The budget starts with the reading of the inputs, and the trace has what was done until its end.
 func TestBudgetOfInputs(t *testing.T) {
 	r, e, f := look(t, seeing(t), runner.Options{})
 	var large gif.GIF

@@ -35,16 +35,15 @@ func (f folder) Path(name string) (string, error)               { return filepat
 func (f folder) Open(name string) (*os.File, error)             { return os.Open(filepath.Join(string(f), name)) }
 func (f folder) Dir(context.Context, ...string) (string, error) { return string(f), nil }
 
-// counting is the core engine, which counts what it opens and may answer
-// slowly.
+// counting is the core engine with counters and an optional delay.
 type counting struct {
 	corellm.Engine
 	opens, sequences atomic.Int64
-	alone            atomic.Bool  // the last one that was opened may propose nothing
+	alone            atomic.Bool  // the last open model must not propose tokens
 	fed              atomic.Int64 // positions
 	seen             atomic.Value // the vectors fed last, []float32
 	slow             time.Duration
-	shows            bool // its sequences show the core's states
+	shows            bool // its sequences provide the core's states
 }
 
 func (c *counting) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) (runtimes.Model, error) {
@@ -71,7 +70,7 @@ func (m *counted) NewSequence(ctx context.Context, opt runtimes.SequenceOptions)
 	return &countedSequence{s, m.c}, err
 }
 
-// showing is a sequence that shows the core's states.
+// showing is a sequence that provides the core's states.
 type showing struct{ countedSequence }
 
 func (s *showing) Hidden(from, to int) ([]float32, error) {
@@ -102,7 +101,7 @@ func (s *countedSequence) Generate(ctx context.Context, opt runtimes.Generation,
 	})
 }
 
-// build is a core from a seed, of random words.
+// build returns a build of a core from a seed, which generates random words.
 func build(t testing.TB) *builds.Build {
 	t.Helper()
 	dir := t.TempDir()
@@ -153,8 +152,7 @@ func answer(t testing.TB, r *runner.Runner, req runner.Request) *runner.Answer {
 	return a
 }
 
-// The model is loaded by the first answer and by no other, and the same
-// question has the same answer.
+// Only the first answer loads the model, and the same question has the same answer.
 func TestLoadsOnce(t *testing.T) {
 	r, e := open(t, build(t), runner.Options{})
 	if e.opens.Load() != 0 {
@@ -173,8 +171,7 @@ func TestLoadsOnce(t *testing.T) {
 	}
 }
 
-// Conversations that take turns on one model say what each says alone, and
-// each turn reads only what is new.
+// Alternating conversations on one model are independent, and each turn reads only new positions.
 func TestInterleaved(t *testing.T) {
 	b := build(t)
 	questions := [][]string{{"how are you", "why", "and now"}, {"tell me more", "no", "yes yes"}}
@@ -216,7 +213,7 @@ func TestInterleaved(t *testing.T) {
 	}
 }
 
-// Answers at once, more than there are sequences kept.
+// More concurrent answers than cached sequences.
 func TestAtOnce(t *testing.T) {
 	b := build(t)
 	r, e := open(t, b, runner.Options{Sequences: 2})
@@ -242,7 +239,7 @@ func TestAtOnce(t *testing.T) {
 	}
 }
 
-// What cannot be answered says what is missing, before anything is loaded.
+// An impossible request is refused with the reason before anything is loaded.
 func TestUnavailable(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -274,8 +271,7 @@ func TestUnavailable(t *testing.T) {
 	}
 }
 
-// within gives a request a budget of 50 ms, and more on a machine that does not
-// come as far as met in it.
+// within answers a request with a budget of 50 ms, doubled until the answer satisfies met.
 func within(t *testing.T, open func() *runner.Runner, req runner.Request, met func(*runner.Answer) bool) *runner.Answer {
 	t.Helper()
 	for budget := int64(50); ; budget *= 2 {
@@ -290,9 +286,8 @@ func within(t *testing.T, open func() *runner.Runner, req runner.Request, met fu
 	}
 }
 
-// The request's own budget ends the answer, with nothing said as well; a
-// caller's deadline and a caller's cancellation are errors, even where the
-// budget is over a moment later.
+// The request's own budget ends the answer, even an empty one; a deadline and a cancellation of the
+// caller are errors, even if the budget ends a moment later.
 func TestBudget(t *testing.T) {
 	slow := &counting{slow: 20 * time.Millisecond}
 	r, _ := open(t, build(t), runner.Options{Engines: []runtimes.Engine{slow}})
@@ -301,7 +296,7 @@ func TestBudget(t *testing.T) {
 	}
 	req := ask("x", 50)
 	a := within(t, func() *runner.Runner { return r }, req, func(a *runner.Answer) bool { return len(a.Tokens) > 0 })
-	if a.Stop != runner.StopBudget || len(a.Tokens) == 0 { // all of them would be 50, and another end
+	if a.Stop != runner.StopBudget || len(a.Tokens) == 0 { // a complete answer has 50 and another reason
 		t.Errorf("%+v", a)
 	}
 	long := ask(strings.Repeat("word ", 90), 1)
@@ -383,7 +378,7 @@ func TestPreferences(t *testing.T) {
 	}
 }
 
-// A stop text ends the answer before it, and only what may follow does.
+// A stop string ends the answer before it, and only allowed tokens follow.
 func TestStopAndAllow(t *testing.T) {
 	r, _ := open(t, build(t), runner.Options{})
 	if err := r.Load(t.Context()); err != nil {
@@ -424,7 +419,7 @@ func TestStopAndAllow(t *testing.T) {
 	}
 }
 
-// A prompt that is too long says so, and the next one is answered.
+// A prompt that is too long is refused, and the next one is answered.
 func TestTooLong(t *testing.T) {
 	b := build(t)
 	b.Assembly.Tokens.MaxSeq = 100
@@ -473,7 +468,7 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// A conversation on disk comes back; what is none changes nothing.
+// A saved conversation can be restored; an invalid file changes nothing.
 func TestSaveRestore(t *testing.T) {
 	r, _ := open(t, build(t), runner.Options{})
 	prefs := runner.Preferences{MaxTokens: 5}
@@ -534,8 +529,7 @@ type broken struct{}
 func (broken) Read([]byte) (int, error)  { return 0, os.ErrPermission }
 func (broken) Write([]byte) (int, error) { return 0, os.ErrPermission }
 
-// What was cut short is remembered as far as it came; what was never begun is
-// forgotten.
+// A truncated answer is kept in the conversation; an empty one is dropped.
 func TestCutShort(t *testing.T) {
 	r, _ := open(t, build(t), runner.Options{})
 	c := &runner.Conversation{Runner: r}
@@ -570,8 +564,8 @@ func FuzzRestore(f *testing.F) {
 	})
 }
 
-// The shipped core: its golden prompts, run without loading it anew, and a
-// tool call, with a draft core and without.
+// The shipped core: its golden prompts, without loading it again, and a tool call, with a draft core
+// and without.
 func TestShippedCore(t *testing.T) {
 	root := testfiles.Root(t)
 	b := &builds.Build{

@@ -21,19 +21,19 @@ import (
 	"mm-abi.org/mm/skills/sandbox/builtin"
 )
 
-// scripted is an engine whose model wants to say what stands in a script, a
-// text for each time that it generates; special tokens stand between bars.
+// scripted is an engine whose model follows a script, one text for each generation; special tokens
+// are between bars.
 type scripted struct {
 	corellm.Engine
 	say     []string
-	blind   bool // nothing holds it to a grammar
+	blind   bool // not constrained by a grammar
 	context int
 
 	tok  *tokenizer.Tokenizer
 	ids  []int32 // of the sequence
 	fed  int     // positions that were fed and not generated
-	said int     // how much of the script
-	drew int     // tokens that were chosen, and not forced
+	said int     // number of texts used
+	drew int     // tokens that were sampled, not forced
 }
 
 func script(t *testing.T, say ...string) *scripted {
@@ -139,7 +139,7 @@ func (s *scripted) Generate(ctx context.Context, opt runtimes.Generation, emit f
 	}
 }
 
-// held is what the sequence holds, special tokens between bars.
+// held returns the contents of the sequence, special tokens between bars.
 func (s *scripted) held() string {
 	var b strings.Builder
 	for _, id := range s.ids {
@@ -152,8 +152,8 @@ func (s *scripted) held() string {
 	return b.String()
 }
 
-// equipped is a build with tools: add, which adds, echo, which gives back a
-// text, and gone, which this mm does not have.
+// equipped returns a build with tools: add, which adds, echo, which returns a text, and gone, which
+// this mm lacks.
 func equipped(t testing.TB) (*builds.Build, skills.Options) {
 	t.Helper()
 	b := build(t)

@@ -8,7 +8,7 @@ import (
 	"mm-abi.org/mm/runtimes"
 )
 
-// What follows some positions begins within tokens and within vectors alike.
+// The positions after a prefix may start within tokens or within vectors.
 func TestFrom(t *testing.T) {
 	p := &positions{width: 2, in: []runtimes.Positions{{Tokens: []int32{5, 6}}, {Vectors: []float32{1, 2, 3, 4, 5, 6}}, {Tokens: []int32{7}}}}
 	for n, want := range [][]runtimes.Positions{

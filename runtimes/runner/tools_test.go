@@ -20,7 +20,7 @@ import (
 	"mm-abi.org/mm/skills/sandbox"
 )
 
-// caller has tools that answer with their arguments.
+// caller has tools that return their arguments.
 type caller struct {
 	infos []skills.Info
 	calls []abi.ToolCall
@@ -65,7 +65,7 @@ func begin(t *testing.T, table *runner.ToolTable, opt runner.ToolOptions) *runne
 	return l
 }
 
-// What may be called is what a request allows of what can be.
+// The callable tools are those that a request allows and that are available.
 func TestAllowed(t *testing.T) {
 	table, _ := table(t, some(), talk.MMABI())
 	for _, c := range []struct {
@@ -97,8 +97,7 @@ func TestAllowed(t *testing.T) {
 	}
 }
 
-// A call is held to the grammar from its first token to its last, in either
-// dialect; nothing outside of it is.
+// A call follows the grammar from its first token to its last, in either dialect; other text is free.
 func TestFollow(t *testing.T) {
 	for _, c := range []struct {
 		dialect talk.Dialect
@@ -158,7 +157,7 @@ func TestFollow(t *testing.T) {
 		if n, _ := allowed(append(written, 50)); n != tok.Size() {
 			t.Errorf("%d tokens are allowed behind a call", n)
 		}
-		if at := strings.Index(c.call, "#"); at > 0 { // an asset is one of those there are
+		if at := strings.Index(c.call, "#"); at > 0 { // an asset must exist
 			_, may := allowed(append(slices.Clone(written[:4]), tok.Encode(c.call[:at+1], tokenizer.Options{})...))
 			for b := range 256 {
 				if id := tok.ID(string(rune(b))); id >= 0 && may(id) != (b == 'i' || b == 'a') {
@@ -173,7 +172,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// The grammar of one request is not that of the next, which has other assets.
+// The grammar of a request depends on its assets.
 func TestFollowOtherAssets(t *testing.T) {
 	table, tok := table(t, some(), talk.MMABI())
 	beginning := append([]int32{tok.ID("<tool_call>")}, tok.Encode(`{"tool":"look","args":{"image":"#`, tokenizer.Options{})...)
@@ -185,7 +184,7 @@ func TestFollowOtherAssets(t *testing.T) {
 	}
 }
 
-// Where nothing may be called, no call may begin.
+// If no tool is callable, no call may start.
 func TestFollowNothing(t *testing.T) {
 	table, tok := table(t, some(), talk.MMABI())
 	l := begin(t, table, runner.ToolOptions{Only: []string{}})
@@ -198,8 +197,7 @@ func TestFollowNothing(t *testing.T) {
 	}
 }
 
-// Numbers reach a tool as they were written, and the error of a machine ends
-// the answer.
+// Numbers reach a tool as they were written, and an error of the machine ends the answer.
 func TestCall(t *testing.T) {
 	c := some()
 	table, _ := table(t, c, talk.MMABI())
@@ -223,8 +221,8 @@ func TestCall(t *testing.T) {
 	}
 }
 
-// The limits of an answer: one call more is not made, nor is the same a third
-// time, and what is no call counts as one.
+// The limits of an answer: too many calls, and the same call a third time, end it; a malformed call
+// counts.
 func TestLimits(t *testing.T) {
 	c := some()
 	table, _ := table(t, c, talk.MMABI())
@@ -244,7 +242,7 @@ func TestLimits(t *testing.T) {
 		{0, []talk.Call{args("1"), args("1"), args("1")}, "ok repeated", runner.StopLoop, 1},
 		{2, []talk.Call{args("1"), args("1"), args("1")}, "ok repeated", runner.StopLoop, 1},
 		{2, []talk.Call{broken, broken, broken}, "args args", runner.StopRounds, 0},
-		{0, []talk.Call{{Name: "gone"}, {Name: "rm"}}, "ok unknown", "", 1}, // the set says why gone is not called
+		{0, []talk.Call{{Name: "gone"}, {Name: "rm"}}, "ok unknown", "", 1}, // the set reports why gone is unavailable
 	} {
 		c.calls = nil
 		l, kinds, stop := begin(t, table, runner.ToolOptions{Rounds: s.rounds}), []string{}, runtimes.Stop("")
@@ -263,7 +261,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// A vocabulary that cannot spell the grammar leaves the calls to be checked.
+// If a vocabulary cannot spell the grammar, calls are only checked.
 func TestUnheld(t *testing.T) {
 	v := seed.Bytes()
 	for i := range v.Tokens {

@@ -9,9 +9,8 @@ import (
 	"mm-abi.org/mm/runtimes"
 )
 
-// Deep is an ONNX model that takes its time: many products of matrices, each
-// of some milliseconds where there are many rows. in is a row, long keeps an
-// engine busy for seconds.
+// Deep returns a slow ONNX model of many matrix products, each of some milliseconds if there
+// are many rows. in is a single row; long keeps an engine busy for seconds.
 func Deep() (m *onnx.Model, in, long map[string]runtimes.Tensor) {
 	const width, layers, rows = 256, 400, 2048
 	m = onnx.New("deep", 17)

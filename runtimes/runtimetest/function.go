@@ -19,8 +19,7 @@ import (
 	"mm-abi.org/mm/runtimes"
 )
 
-// Function is an engine with a function to test it on, and inputs that it
-// takes.
+// Function is an engine to test with a function and valid inputs.
 type Function struct {
 	Engine runtimes.Engine
 	Bundle runtimes.Bundle
@@ -30,7 +29,7 @@ type Function struct {
 	Long map[string]runtimes.Tensor
 }
 
-// Cases are what a function must keep.
+// Cases returns the requirements of functions.
 func (f Function) Cases() []Case {
 	return append(opening(f.Engine, f.Bundle),
 		f.with("the same twice", f.twice),
@@ -54,7 +53,7 @@ func (f Function) with(name string, run func(context.Context, runtimes.Function)
 		defer func() { err = errors.Join(err, m.Close()) }()
 		open, ok := m.(runtimes.Function)
 		if !ok {
-			return fmt.Errorf("a %T from Open, which is no function", m)
+			return fmt.Errorf("Open returned a %T, want a function", m)
 		}
 		return run(ctx, open)
 	}}
@@ -76,7 +75,7 @@ func (f Function) twice(ctx context.Context, m runtimes.Function) error {
 	}
 	b, err := m.Run(ctx, f.In)
 	if err != nil || !reflect.DeepEqual(a, b) {
-		return fmt.Errorf("a second Run gave other numbers, or %v", err)
+		return fmt.Errorf("a second Run returned other numbers, or %v", err)
 	}
 	if !reflect.DeepEqual(before, f.In) {
 		return errors.New("Run changed its inputs")
@@ -93,7 +92,7 @@ func clone(in map[string]runtimes.Tensor) map[string]runtimes.Tensor {
 	return out
 }
 
-// misfits: each fault is refused, by name.
+// misfits: each misfit is refused and named.
 func (f Function) misfits(ctx context.Context, m runtimes.Function) error {
 	for name, t := range f.In {
 		for what, change := range map[string]func(map[string]runtimes.Tensor){
@@ -122,7 +121,7 @@ func (f Function) misfits(ctx context.Context, m runtimes.Function) error {
 	return nil
 }
 
-// retyped is the same bytes as another type.
+// retyped returns the same bytes as another type.
 func retyped(t runtimes.Tensor) runtimes.Tensor {
 	size := int64(t.Type.Size())
 	t.Type = runtimes.Uint8
@@ -130,7 +129,7 @@ func retyped(t runtimes.Tensor) runtimes.Tensor {
 	return t
 }
 
-// wider is a tensor of another rank that holds the same numbers twice.
+// wider returns a tensor of a higher rank with the same numbers twice.
 func wider(t runtimes.Tensor) runtimes.Tensor {
 	t.Shape = append([]int64{2, 1}, t.Shape...)
 	t.Data = append(slices.Clone(t.Data), t.Data...)
@@ -150,7 +149,7 @@ func (f Function) own(ctx context.Context, m runtimes.Function) error {
 	}
 	b, err := m.Run(ctx, f.In)
 	if err != nil || !reflect.DeepEqual(b, want) {
-		return fmt.Errorf("who changes a result changes the next, or %v", err)
+		return fmt.Errorf("a change to a result changes the next one, or %v", err)
 	}
 	return nil
 }
@@ -166,7 +165,7 @@ func (f Function) atOnce(ctx context.Context, m runtimes.Function) error {
 		wg.Go(func() {
 			got, err := m.Run(ctx, f.In)
 			if err == nil && !reflect.DeepEqual(got, want) {
-				err = errors.New("several Runs at once give other numbers")
+				err = errors.New("concurrent Runs return other numbers")
 			}
 			errs[i] = err
 		})
@@ -179,15 +178,14 @@ func (f Function) cancelled(ctx context.Context, m runtimes.Function) error {
 	ended, end := context.WithCancel(ctx)
 	end()
 	if _, err := m.Run(ended, f.In); !errors.Is(err, context.Canceled) {
-		return fmt.Errorf("a cancelled Run gave %v", err)
+		return fmt.Errorf("canceled Run: got %v", err)
 	}
 	_, err := m.Run(ctx, f.In)
 	return err
 }
 
-// batch: where the first dimension of every input and output is a batch, two
-// inputs in one give what each gives alone. A function that takes no batch says
-// so.
+// batch: if the first dimension of all inputs and outputs is a batch, two inputs in one batch
+// yield the results of each alone. A function without batches must report it.
 func (f Function) batch(ctx context.Context, m runtimes.Function) error {
 	one, err := m.Run(ctx, f.In)
 	if err != nil {
@@ -208,12 +206,12 @@ func (f Function) batch(ctx context.Context, m runtimes.Function) error {
 				return fmt.Errorf("%w: %v", ErrAbsent, err)
 			}
 		}
-		return fmt.Errorf("a batch of two is refused, and no input named: %w", err)
+		return fmt.Errorf("a batch of two is refused without naming an input: %w", err)
 	}
 	for name, t := range one {
 		got := two[name]
 		if len(t.Shape) == 0 || len(got.Shape) != len(t.Shape) || got.Shape[0] != 2*t.Shape[0] || !slices.Equal(got.Shape[1:], t.Shape[1:]) {
-			return fmt.Errorf("output %s of two is %v, of one %v", name, got.Shape, t.Shape)
+			return fmt.Errorf("output %s: shape %v for two, %v for one", name, got.Shape, t.Shape)
 		}
 		for half := range 2 {
 			part := runtimes.Tensor{Type: t.Type, Shape: t.Shape, Data: got.Data[half*len(t.Data):][:len(t.Data)]}
@@ -225,8 +223,8 @@ func (f Function) batch(ctx context.Context, m runtimes.Function) error {
 	return nil
 }
 
-// near compares floats as numbers, for a kernel may add in another order where
-// there is more to do, and anything else bit by bit.
+// near compares floats approximately, since a kernel may add in another order for a larger
+// batch, and other types exactly.
 func near(got, want runtimes.Tensor) error {
 	size, tolerance := want.Type.Size(), 0.0
 	read := map[runtimes.Elem]func([]byte) float64{
@@ -245,20 +243,20 @@ func near(got, want runtimes.Tensor) error {
 	for i := 0; i < len(want.Data); i += size {
 		a, b := read(got.Data[i:]), read(want.Data[i:])
 		if !(math.Abs(a-b) <= tolerance*(1+math.Abs(b))) && !(math.IsNaN(a) && math.IsNaN(b)) {
-			return fmt.Errorf("number %d is %g, alone %g", i/size, a, b)
+			return fmt.Errorf("element %d is %g, alone %g", i/size, a, b)
 		}
 	}
 	return nil
 }
 
-// patience is how long a function may go on after it was told to stop.
+// patience bounds the time of a function after a cancellation.
 const patience = 50 * time.Millisecond
 
-// cancelledAtWork: a Run ends soon after its context, and the next one works.
-// A machine that has other things to do gets ten tries.
+// cancelledAtWork: a Run ends soon after its context, and the next one works. There are ten
+// tries, for busy machines.
 func (f Function) cancelledAtWork(ctx context.Context, m runtimes.Function) error {
 	if f.Long == nil {
-		return fmt.Errorf("%w: it never computes for long", ErrAbsent)
+		return fmt.Errorf("%w: no long computation", ErrAbsent)
 	}
 	var late time.Duration
 	for range 10 {
@@ -269,7 +267,7 @@ func (f Function) cancelledAtWork(ctx context.Context, m runtimes.Function) erro
 		timer.Stop()
 		end()
 		if !errors.Is(err, context.Canceled) {
-			return fmt.Errorf("a Run that was cancelled at work gave %v", err)
+			return fmt.Errorf("Run canceled while computing: got %v", err)
 		}
 		late = time.Since(<-told)
 		if _, err := m.Run(ctx, f.In); err != nil {
@@ -279,11 +277,11 @@ func (f Function) cancelledAtWork(ctx context.Context, m runtimes.Function) erro
 			return nil
 		}
 	}
-	return fmt.Errorf("a Run went on for %v after it was cancelled, %v is allowed", late, patience)
+	return fmt.Errorf("Run ended %v after the cancellation, limit %v", late, patience)
 }
 
-// closedAtWork: Close while Runs are under way ends or outlives them; every one
-// gives its result or says that the model is closed, and none begins afterwards.
+// closedAtWork: Close during Runs cancels them or waits for them; each returns its result or
+// ErrClosed, and no Run starts afterwards.
 func (f Function) closedAtWork(ctx context.Context, m runtimes.Function) error {
 	want, err := m.Run(ctx, f.In)
 	if err != nil {
@@ -300,10 +298,10 @@ func (f Function) closedAtWork(ctx context.Context, m runtimes.Function) error {
 				case errors.Is(err, runtimes.ErrClosed):
 					return
 				case err != nil || !reflect.DeepEqual(got, want):
-					errs[i] = fmt.Errorf("a Run beside Close gave other numbers, or %w", err)
+					errs[i] = fmt.Errorf("Run during Close: other numbers, or %w", err)
 					return
 				case last:
-					errs[i] = errors.New("a Run that began after Close gave numbers")
+					errs[i] = errors.New("Run after Close returned numbers")
 					return
 				}
 			}
@@ -321,7 +319,7 @@ func (f Function) closed(ctx context.Context, m runtimes.Function) error {
 		return err
 	}
 	if _, err := m.Run(ctx, f.In); !errors.Is(err, runtimes.ErrClosed) {
-		return fmt.Errorf("Run of a closed function: %v, want %v", err, runtimes.ErrClosed)
+		return fmt.Errorf("Run of a closed function: got %v, want %v", err, runtimes.ErrClosed)
 	}
 	return nil
 }

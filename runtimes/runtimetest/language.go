@@ -14,15 +14,15 @@ import (
 	"mm-abi.org/mm/runtimes"
 )
 
-// Language is an engine with a language model to test it on. The model must
-// have room for 64 tokens and at least 8 of them in its vocabulary.
+// Language is an engine to test with a language model, which must have a context of at least 64
+// tokens and a vocabulary of at least 8.
 type Language struct {
 	Engine runtimes.Engine
 	Bundle runtimes.Bundle
 	Prompt []int32 // at least 6 tokens
 }
 
-// Cases are what a language model must keep.
+// Cases returns the requirements of language models.
 func (l Language) Cases() []Case {
 	return append(opening(l.Engine, l.Bundle),
 		l.with("greedy is deterministic", language.deterministic),
@@ -69,13 +69,13 @@ func (l Language) with(name string, run func(language, context.Context) error) C
 		defer func() { err = errors.Join(err, m.Close()) }()
 		open, ok := m.(runtimes.Language)
 		if !ok {
-			return fmt.Errorf("a %T from Open, which is no language model", m)
+			return fmt.Errorf("Open returned a %T, want a language model", m)
 		}
 		return run(language{l, open}, ctx)
 	}}
 }
 
-// begin is a sequence that has read a prompt.
+// begin returns a sequence that has read a prompt.
 func (l language) begin(ctx context.Context, prompt []int32) (runtimes.Sequence, error) {
 	s, err := l.model.NewSequence(ctx, runtimes.SequenceOptions{})
 	if err != nil {
@@ -84,7 +84,7 @@ func (l language) begin(ctx context.Context, prompt []int32) (runtimes.Sequence,
 	return s, s.Feed(ctx, runtimes.Positions{Tokens: prompt})
 }
 
-// say continues a sequence.
+// say continues a sequence greedily.
 func say(ctx context.Context, s runtimes.Sequence, opt runtimes.Generation) ([]int32, runtimes.Stop, error) {
 	var ids []int32
 	stop, err := s.Generate(ctx, opt, func(id int32) error {
@@ -94,7 +94,7 @@ func say(ctx context.Context, s runtimes.Sequence, opt runtimes.Generation) ([]i
 	return ids, stop, err
 }
 
-// fresh is what a new sequence says behind a prompt.
+// fresh returns the continuation of a prompt by a new sequence.
 func (l language) fresh(ctx context.Context, prompt []int32, opt runtimes.Generation) ([]int32, runtimes.Stop, error) {
 	s, err := l.begin(ctx, prompt)
 	if err != nil {
@@ -114,7 +114,7 @@ func (l language) same(ctx context.Context, s runtimes.Sequence, prompt []int32,
 	}
 	got, _, err := say(ctx, s, runtimes.Generation{MaxTokens: few})
 	if err != nil || !slices.Equal(got, want) {
-		return fmt.Errorf("%s: %v (%v), a fresh sequence says %v", what, got, err, want)
+		return fmt.Errorf("%s: got %v (%v), a fresh sequence returns %v", what, got, err, want)
 	}
 	return nil
 }
@@ -126,7 +126,7 @@ func (l language) deterministic(ctx context.Context) error {
 	}
 	b, _, err := l.fresh(ctx, l.Prompt, runtimes.Generation{MaxTokens: few})
 	if err != nil || !slices.Equal(a, b) || len(a) != few || stop != runtimes.StopLength {
-		return fmt.Errorf("%v (%s), then %v (%v)", a, stop, b, err)
+		return fmt.Errorf("got %v (%s), then %v (%v)", a, stop, b, err)
 	}
 	return nil
 }
@@ -139,7 +139,7 @@ func (l language) seeds(ctx context.Context) error {
 	}
 	b, _, err := l.fresh(ctx, l.Prompt, opt)
 	if err != nil || !slices.Equal(a, b) {
-		return fmt.Errorf("seed 7 gives %v, then %v (%v)", a, b, err)
+		return fmt.Errorf("seed 7: got %v, then %v (%v)", a, b, err)
 	}
 	for seed := range uint64(8) {
 		opt.Seed = 100 + seed
@@ -150,7 +150,7 @@ func (l language) seeds(ctx context.Context) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("nine seeds at temperature 2 all give %v", a)
+	return fmt.Errorf("nine seeds at temperature 2: all got %v", a)
 }
 
 func (l language) maxTokens(ctx context.Context) error {
@@ -160,7 +160,7 @@ func (l language) maxTokens(ctx context.Context) error {
 	}
 	short, stop, err := l.fresh(ctx, l.Prompt, runtimes.Generation{MaxTokens: 3})
 	if err != nil || stop != runtimes.StopLength || !slices.Equal(short, long[:3]) {
-		return fmt.Errorf("3 tokens are %v (%s, %v), 8 are %v", short, stop, err, long)
+		return fmt.Errorf("3 tokens: %v (%s, %v), 8 tokens: %v", short, stop, err, long)
 	}
 	return nil
 }
@@ -174,7 +174,7 @@ func (l language) stopIDs(ctx context.Context) error {
 	want := all[:slices.Index(all, last)+1]
 	got, stop, err := l.fresh(ctx, l.Prompt, runtimes.Generation{MaxTokens: few, StopIDs: []int32{last}})
 	if err != nil || stop != runtimes.StopEnd || !slices.Equal(got, want) {
-		return fmt.Errorf("stopping at %d gives %v (%s, %v), want %v", last, got, stop, err, want)
+		return fmt.Errorf("stopping at %d: got %v (%s, %v), want %v", last, got, stop, err, want)
 	}
 	return nil
 }
@@ -189,7 +189,7 @@ func (l language) badOptions(ctx context.Context) error {
 		{Allow: &runtimes.Grammar{}}, {Allow: &runtimes.Grammar{States: []runtimes.State{{Else: 9}}}},
 	} {
 		if ids, _, err := say(ctx, s, opt); err == nil {
-			return fmt.Errorf("%+v gives %v", opt, ids)
+			return fmt.Errorf("%+v: got %v", opt, ids)
 		}
 	}
 	return l.same(ctx, s, l.Prompt, "behind a refused Generate")
@@ -208,7 +208,7 @@ func (l language) length(ctx context.Context) error {
 		return err
 	}
 	if n := s.Len() - len(l.Prompt) - len(ids); n != 0 && n != -1 {
-		return fmt.Errorf("%d positions behind %d tokens and %d generated ones", s.Len(), len(l.Prompt), len(ids))
+		return fmt.Errorf("%d positions after %d tokens and %d generated ones", s.Len(), len(l.Prompt), len(ids))
 	}
 	return nil
 }
@@ -220,17 +220,17 @@ func (l language) full(ctx context.Context) error {
 	}
 	room := l.model.Shape().Context
 	if err := s.Feed(ctx, runtimes.Positions{Tokens: make([]int32, room-len(l.Prompt)+1)}); !errors.Is(err, runtimes.ErrFull) {
-		return fmt.Errorf("one token too many: %v, want %v", err, runtimes.ErrFull)
+		return fmt.Errorf("one token too many: got %v, want %v", err, runtimes.ErrFull)
 	}
 	if s.Len() != len(l.Prompt) {
 		return fmt.Errorf("a refused Feed left %d positions of %d", s.Len(), len(l.Prompt))
 	}
 	if err := s.Feed(ctx, runtimes.Positions{Tokens: slices.Repeat(l.Prompt[:1], room-len(l.Prompt))}); err != nil {
-		return fmt.Errorf("what just fits: %w", err)
+		return fmt.Errorf("an exact fit: %w", err)
 	}
 	ids, stop, err := say(ctx, s, runtimes.Generation{})
 	if err != nil || stop != runtimes.StopContext || len(ids) > 1 {
-		return fmt.Errorf("a full sequence says %v (%s, %v)", ids, stop, err)
+		return fmt.Errorf("a full sequence: got %v (%s, %v)", ids, stop, err)
 	}
 	return nil
 }
@@ -296,12 +296,12 @@ func (l language) behindTruncate(ctx context.Context) error {
 		return err
 	}
 	if ids, _, err := say(ctx, s, runtimes.Generation{MaxTokens: 1}); err == nil {
-		return fmt.Errorf("an empty sequence says %v", ids)
+		return fmt.Errorf("an empty sequence: got %v", ids)
 	}
 	return nil
 }
 
-// goingOn: a second turn behind what was generated.
+// goingOn: a second turn follows generated tokens.
 func (l language) goingOn(ctx context.Context) error {
 	s, err := l.begin(ctx, l.Prompt)
 	if err != nil {
@@ -377,7 +377,7 @@ func (l language) emitEnds(ctx context.Context) error {
 		return nil
 	})
 	if !errors.Is(err, enough) || len(ids) != 2 {
-		return fmt.Errorf("emit was called %d times, Generate gave %v", len(ids), err)
+		return fmt.Errorf("emit was called %d times, Generate returned %v", len(ids), err)
 	}
 	all := append(slices.Clone(l.Prompt), ids...)
 	if n := len(all) - s.Len(); n != 0 && n != 1 {
@@ -402,7 +402,7 @@ func (l language) cancelBetween(ctx context.Context) error {
 		return nil
 	})
 	if !errors.Is(err, context.Canceled) || len(ids) > 2 {
-		return fmt.Errorf("a cancelled Generate gave %v behind %d tokens", err, len(ids))
+		return fmt.Errorf("canceled Generate: got %v after %d tokens", err, len(ids))
 	}
 	all := append(slices.Clone(l.Prompt), ids...)
 	if err := s.Feed(ctx, runtimes.Positions{Tokens: all[s.Len():]}); err != nil {
@@ -419,10 +419,10 @@ func (l language) cancelInside(ctx context.Context) error {
 	ended, end := context.WithCancel(ctx)
 	end()
 	if err := s.Feed(ended, runtimes.Positions{Tokens: l.Prompt}); !errors.Is(err, context.Canceled) || s.Len() != len(l.Prompt) {
-		return fmt.Errorf("a cancelled Feed gave %v, %d positions of %d", err, s.Len(), len(l.Prompt))
+		return fmt.Errorf("canceled Feed: got %v, %d positions of %d", err, s.Len(), len(l.Prompt))
 	}
 	if _, _, err := say(ended, s, runtimes.Generation{MaxTokens: few}); !errors.Is(err, context.Canceled) {
-		return fmt.Errorf("a Generate that was cancelled before gave %v", err)
+		return fmt.Errorf("Generate canceled before its start: got %v", err)
 	}
 	if err := s.Truncate(len(l.Prompt)); err != nil { // a token may have been chosen
 		return err
@@ -441,7 +441,7 @@ func (l language) closedSequence(ctx context.Context) error {
 	_, _, said := say(ctx, s, runtimes.Generation{MaxTokens: 1})
 	for what, err := range map[string]error{"Feed": s.Feed(ctx, runtimes.Positions{Tokens: l.Prompt}), "Truncate": s.Truncate(0), "Generate": said} {
 		if !errors.Is(err, runtimes.ErrClosed) {
-			return fmt.Errorf("%s of a closed sequence: %v, want %v", what, err, runtimes.ErrClosed)
+			return fmt.Errorf("%s of a closed sequence: got %v, want %v", what, err, runtimes.ErrClosed)
 		}
 	}
 	return nil
@@ -456,7 +456,7 @@ func (l language) closedModel(ctx context.Context) error {
 		return err
 	}
 	if err := s.Feed(ctx, runtimes.Positions{Tokens: l.Prompt}); !errors.Is(err, runtimes.ErrClosed) {
-		return fmt.Errorf("a Feed of a closed model: %v, want %v", err, runtimes.ErrClosed)
+		return fmt.Errorf("Feed of a closed model: got %v, want %v", err, runtimes.ErrClosed)
 	}
 	return s.Close()
 }
@@ -481,7 +481,7 @@ func (l language) shortContext(ctx context.Context) error {
 	return nil
 }
 
-// grammar: what is allowed is drawn, with and without chance.
+// grammar: only allowed tokens are generated, greedily and by sampling.
 func (l language) grammar(ctx context.Context) error {
 	g := &runtimes.Grammar{States: []runtimes.State{
 		{Else: runtimes.Nowhere, Edges: []runtimes.Edge{{From: 2, To: 4, Next: 1}}},
@@ -550,7 +550,7 @@ func (l language) logits(ctx context.Context) error {
 	}
 	ids, _, err := say(ctx, s, runtimes.Generation{MaxTokens: 1})
 	if err != nil || x[ids[0]] != slices.Max(x) {
-		return fmt.Errorf("token %v is drawn and not the likeliest, %v", ids, err)
+		return fmt.Errorf("token %v is not the most likely one, %v", ids, err)
 	}
 	return nil
 }
@@ -577,7 +577,7 @@ func (l language) hidden(ctx context.Context) error {
 		return fmt.Errorf("positions 2 to 4 are not those of all: %v", err)
 	}
 	if _, err := states.Hidden(0, n+1); err == nil {
-		return errors.New("a position that is not there has a state")
+		return errors.New("a position out of range has a state")
 	}
 	return l.same(ctx, s, l.Prompt, "with hidden states kept")
 }
@@ -623,7 +623,7 @@ func (l Language) timeLimit(ctx context.Context) error {
 		return err
 	}
 	if err := s.Feed(ctx, runtimes.Positions{Tokens: l.Prompt}); !errors.Is(err, runtimes.ErrTime) || s.Len() != 0 {
-		return fmt.Errorf("a Feed of a nanosecond gave %v, %d positions", err, s.Len())
+		return fmt.Errorf("Feed with a limit of a nanosecond: got %v, %d positions", err, s.Len())
 	}
 	return nil
 }

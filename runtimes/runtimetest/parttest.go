@@ -20,19 +20,19 @@ import (
 	"mm-abi.org/mm/runtimes"
 )
 
-// format is that of the functions' files.
+// format is the format of the functions' files.
 const format = "known"
 
-// Width is how many numbers a vector has.
+// Width is the length of a vector.
 const Width = 3
 
-// Engine opens the functions. The zero value is ready.
+// Engine opens functions with known numbers. The zero value is ready.
 type Engine struct {
 	Called string          // its name
-	Cannot []string        // names of parts that it does not open
-	Gone   bool            // it is not available
-	Broken error           // what opening a part ends with
-	Gate   <-chan struct{} // a Run waits for one; nil: none does
+	Cannot []string        // names of parts that it refuses
+	Gone   bool            // not available
+	Broken error           // the error of Open
+	Gate   <-chan struct{} // each Run receives from it; nil: Runs do not wait
 
 	Opens, Runs, Closes atomic.Int64
 }
@@ -116,7 +116,7 @@ func floats(data []byte) []float32 {
 	return out
 }
 
-// folder is the files of a build.
+// folder contains the files of a build.
 type folder string
 
 func (f folder) Path(name string) (string, error) { return filepath.Join(string(f), name), nil }
@@ -125,10 +125,11 @@ func (f folder) Open(name string) (*os.File, error) {
 }
 func (f folder) Dir(context.Context, ...string) (string, error) { return string(f), nil }
 
-// Build is a build called b of the functions that are named: of NAME-enc an
-// encoder, of NAME-proj its projector, of NAME-dec a decoder, whose modality is
-// NAME up to the first full stop (image.2-enc is a second one for pictures). With
-// core there is one of that name.
+// Build returns a build named b of functions without weights, which only [Engine] opens: NAME-enc
+// is an encoder, which returns the mean color of an image, or the first and the last sample of a
+// sound; NAME-proj is its projector, which doubles its input; NAME-dec is a decoder. The modality
+// is NAME up to the first full stop (image.2-enc is a second encoder of images). With core, the
+// build has a core of that name.
 func Build(t testing.TB, core bool, names ...string) *builds.Build {
 	t.Helper()
 	dir := t.TempDir()
@@ -169,7 +170,7 @@ func Build(t testing.TB, core bool, names ...string) *builds.Build {
 		case "dec":
 			b.Assembly.Decoders = append(b.Assembly.Decoders, builds.DecoderPart{Part: p})
 		default:
-			t.Fatal(fmt.Errorf("%s is no encoder, projector or decoder", name))
+			t.Fatal(fmt.Errorf("unknown kind of part: %s", name))
 		}
 	}
 	return b

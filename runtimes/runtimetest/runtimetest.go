@@ -1,5 +1,6 @@
-// Package runtimetest is what every engine must keep: the cases of
-// [Language.Cases] and [Function.Cases] say it, [Run] runs them as tests.
+// Package runtimetest is the conformance suite of engines: [Language.Cases] and [Function.Cases]
+// return its cases, [Run] runs them as tests. [Build] and [Engine] provide builds of functions
+// with known numbers.
 package runtimetest
 
 import (
@@ -13,13 +14,13 @@ import (
 	"mm-abi.org/mm/runtimes"
 )
 
-// Case is one thing that an engine must keep.
+// Case is one requirement of engines.
 type Case struct {
 	Name string
-	Run  func(ctx context.Context) error // nil: it is kept; [ErrAbsent]: the engine does not claim to
+	Run  func(ctx context.Context) error // nil: passed; [ErrAbsent]: not supported
 }
 
-// ErrAbsent says that an engine lacks an ability that it need not have.
+// ErrAbsent reports that an engine lacks an optional ability.
 var ErrAbsent = errors.New("the engine lacks the ability")
 
 // Run runs cases.
@@ -38,16 +39,16 @@ func Run(t *testing.T, cases []Case) {
 	}
 }
 
-// opening is what holds for engines of either kind.
+// opening: the requirements of both kinds of engines.
 func opening(e runtimes.Engine, b runtimes.Bundle) []Case {
 	refused := func(b runtimes.Bundle, l runtimes.Limits, what string, want error) func(context.Context) error {
 		return func(ctx context.Context) error {
 			m, err := e.Open(ctx, b, l)
 			if err == nil {
-				return errors.Join(fmt.Errorf("%s: it opened", what), m.Close())
+				return errors.Join(fmt.Errorf("%s: opened", what), m.Close())
 			}
 			if want != nil && !errors.Is(err, want) {
-				return fmt.Errorf("%s: %v, want %v", what, err, want)
+				return fmt.Errorf("%s: got %v, want %v", what, err, want)
 			}
 			return nil
 		}
@@ -61,14 +62,14 @@ func opening(e runtimes.Engine, b runtimes.Bundle) []Case {
 				return err
 			}
 			if e.Name() == "" || info.Version == "" || info.License == "" || len(info.Devices) == 0 || len(info.Formats) == 0 {
-				return fmt.Errorf("engine %q says of itself %+v", e.Name(), info)
+				return fmt.Errorf("engine %q: bad info %+v", e.Name(), info)
 			}
 			return nil
 		}},
 		{"it can what it opens", func(context.Context) error { return e.Can(b.Part) }},
 		{"it cannot without files", func(context.Context) error {
 			if err := e.Can(builds.Part{Name: "x", Version: "1.0.0"}); !errors.Is(err, runtimes.ErrUnavailable) {
-				return fmt.Errorf("asking Can without files: %v", err)
+				return fmt.Errorf("Can without files: %v", err)
 			}
 			return nil
 		}},
@@ -89,10 +90,10 @@ func opening(e runtimes.Engine, b runtimes.Bundle) []Case {
 			cancel()
 			m, err := e.Open(ctx, b, runtimes.Limits{})
 			if err == nil {
-				return errors.Join(errors.New("it opened"), m.Close())
+				return errors.Join(errors.New("opened with a canceled context"), m.Close())
 			}
 			if !errors.Is(err, context.Canceled) {
-				return fmt.Errorf("%v, want %v", err, context.Canceled)
+				return fmt.Errorf("got %v, want %v", err, context.Canceled)
 			}
 			return nil
 		}},

@@ -15,8 +15,7 @@ import (
 	"mm-abi.org/mm/runtimes/runtimetest"
 )
 
-// twice is an engine of one function: y is x, every byte doubled. Each fault
-// breaks one thing that the suite asks for.
+// twice is an engine of one function that doubles every byte. Each fault violates one requirement.
 type twice struct{ fault string }
 
 func (twice) Name() string { return "twice" }
@@ -45,7 +44,7 @@ func (e twice) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) (
 type doubler struct {
 	fault  string
 	closed atomic.Bool
-	mu     sync.Mutex // one run at a time: a fault shows in what is answered, not as a race
+	mu     sync.Mutex // one run at a time, so that a fault is not a data race
 	last   runtimes.Tensor
 	runs   int
 }
@@ -102,10 +101,10 @@ func (d *doubler) Run(ctx context.Context, in map[string]runtimes.Tensor) (map[s
 	return map[string]runtimes.Tensor{"y": y}, nil
 }
 
-// long is more bytes than the other cases give.
+// long is the least length of slow inputs.
 const long = 64
 
-// work takes a second, unless it listens.
+// work takes a second unless it respects ctx.
 func (d *doubler) work(ctx context.Context) error {
 	if d.fault == "deaf" {
 		time.Sleep(300 * time.Millisecond)
@@ -139,7 +138,7 @@ func subject(fault string) runtimetest.Function {
 
 func TestFunction(t *testing.T) { runtimetest.Run(t, subject("").Cases()) }
 
-// The suite notices what it is for.
+// The suite detects each fault.
 func TestFaultsAreFound(t *testing.T) {
 	for fault, want := range map[string]string{
 		"open": "negative threads", "closed": "closed", "cancel": "cancelled", "nameless": "inputs that do not fit",

@@ -30,20 +30,19 @@ import (
 	"mm-abi.org/mm/runtimes/step"
 )
 
-// folder is a build's files under their own names.
+// folder contains the files of a build.
 type folder string
 
 func (f folder) Path(name string) (string, error)               { return filepath.Join(string(f), name), nil }
 func (f folder) Open(name string) (*os.File, error)             { return os.Open(filepath.Join(string(f), name)) }
 func (f folder) Dir(context.Context, ...string) (string, error) { return string(f), nil }
 
-// engine writes passes of a GGUF file as ONNX and runs them with our own
-// engine.
+// engine writes passes of a GGUF file as ONNX and runs them with mm's own engine.
 type engine struct {
 	coreonnx.Engine
 	window    int
 	positions []int
-	span      window.Span // that is a function; none: all
+	span      window.Span // computed by a function; the zero value is all
 }
 
 func (engine) Can(part builds.Part) error { return corellm.Engine{}.Can(part) }
@@ -97,7 +96,7 @@ func bundle(path string) runtimes.Bundle {
 	}
 }
 
-// seeded is a small model of random weights.
+// seeded writes a small model of random weights.
 func seeded(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "core")
@@ -116,8 +115,8 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// A middle between layers that are computed elsewhere is a language model as any
-// other, and says what the whole says; a span that is not there is refused.
+// Layers computed by a function between layers computed elsewhere form a language model with the same text
+// as the whole; a span out of range is refused.
 func TestMiddle(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "core-llm.gguf")
 	if err := os.CopyFS(filepath.Dir(path), os.DirFS(filepath.FromSlash("../../catalog/core-llm"))); err != nil {
@@ -147,8 +146,7 @@ func TestMiddle(t *testing.T) {
 	}
 }
 
-// said is what a model says behind a prompt, and how far each token was above
-// the next.
+// said returns the continuation of a prompt, and the margin of each token over the next best.
 func said(t *testing.T, e runtimes.Engine, b runtimes.Bundle, prompt []int32, n int) (ids []int32, margins []float64) {
 	t.Helper()
 	m, err := e.Open(t.Context(), b, runtimes.Limits{})
@@ -178,8 +176,8 @@ func said(t *testing.T, e runtimes.Engine, b runtimes.Bundle, prompt []int32, n 
 	return ids, margins
 }
 
-// A model of a story, written as passes of 1 and of 8 positions, says what the
-// engine of language models says, token by token.
+// A model of a story, written as passes of 1 and of 8 positions, generates the same tokens as the engine of
+// language models.
 func TestStories(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "stories")
 	if _, err := convert.Llama2C(t.Context(), testfiles.Shared(t, "models", "stories260K.bin"), testfiles.Shared(t, "models", "tok512.bin"), convert.Options{Name: "stories", Version: "1.0.0", Dir: dir}); err != nil {
@@ -207,9 +205,8 @@ func TestStories(t *testing.T) {
 	t.Logf("%d tokens, smallest margin %.3f: %s", len(got), slices.Min(margins), text)
 }
 
-// The shipped core's own weights are of 8 bits, with which its engine computes
-// in integers and a pass in floats: a token may differ where two are nearly as
-// likely, and nowhere else.
+// The shipped core has weights of 8 bits: its engine computes in integers, a pass in floats. A token may
+// differ only if two are nearly as likely.
 func TestCore(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "core-llm.gguf")
 	if err := os.CopyFS(filepath.Dir(path), os.DirFS(filepath.FromSlash("../../catalog/core-llm"))); err != nil {
@@ -229,7 +226,7 @@ func TestCore(t *testing.T) {
 	}
 }
 
-// odd is a function that changes what another gives.
+// odd is a function that changes the results of another.
 type odd struct {
 	runtimes.Function
 	change func(map[string]runtimes.Tensor)
@@ -243,7 +240,7 @@ func (o odd) Run(ctx context.Context, in map[string]runtimes.Tensor) (map[string
 	return out, err
 }
 
-// Results that are none are refused, and leave the sequence as it was.
+// Invalid results are refused and leave the sequence unchanged.
 func TestOddResults(t *testing.T) {
 	path := seeded(t)
 	m, err := engine{window: 16, positions: []int{2}}.Open(t.Context(), bundle(path), runtimes.Limits{})

@@ -12,8 +12,8 @@ import (
 	"mm-abi.org/mm/runtimes/worker/wire"
 )
 
-// What it costs to send a tensor to a child and have it back, through the pipe
-// and through shared memory: shareFrom is where they cross.
+// The cost of sending a tensor to a child and back, through the pipe and through shared memory:
+// shareFrom is where they cross.
 func BenchmarkEcho(b *testing.B) {
 	for _, size := range []int{4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20} {
 		for way, share := range map[string]int{"pipe": -1, "shared": 1} {

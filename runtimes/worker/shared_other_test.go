@@ -4,5 +4,5 @@ package worker_test
 
 import "errors"
 
-// liar has no memory to lie about.
+// liar returns an error: memory is shared on Linux only.
 func liar() error { return errors.New("no memory is shared here") }

@@ -55,8 +55,8 @@ func sameTensors(got, want map[string]runtimes.Tensor) error {
 	return nil
 }
 
-// Tensors of all sizes come back as they went, by either way and many at a
-// time, those that no room is left for included.
+// Tensors of all sizes arrive unchanged, by pipe and by shared memory, concurrently, including those
+// that do not fit.
 func TestTensorsByEitherWay(t *testing.T) {
 	for name, share := range map[string]int{"pipe": -1, "shared": 1, "as it pays": 0} {
 		t.Run(name, func(t *testing.T) {
@@ -65,7 +65,7 @@ func TestTensorsByEitherWay(t *testing.T) {
 			f := function(t, opt)
 			var group sync.WaitGroup
 			for i, size := range []int{0, 1, 63, 64, 4 << 10, 16 << 10, 1 << 20, 5 << 20, 70 << 20, 90 << 20} {
-				for turn := range 2 { // results of the second have a room
+				for turn := range 2 { // the results of the second have a room
 					group.Go(func() {
 						in := filled(byte(10*i+turn), size)
 						out, err := f.Run(t.Context(), in)
@@ -83,7 +83,7 @@ func TestTensorsByEitherWay(t *testing.T) {
 	}
 }
 
-// liar is a child that does with the shared memory what it should not, once.
+// liar is a child that misuses the shared memory once.
 func liar() error {
 	first, err := wire.Read(os.Stdin, 0)
 	var hello wire.Hello
@@ -132,8 +132,8 @@ func liar() error {
 	}
 }
 
-// A child can neither shrink the memory under mm nor have it read beyond the
-// request's own part; one that tries is ended, and the next request goes on.
+// A child can neither shrink the memory nor make mm read beyond the request's room; it is killed, and
+// the next request succeeds.
 func TestSharedMemoryOfAnEnemy(t *testing.T) {
 	f := function(t, options("liar", filepath.Join(t.TempDir(), "mark")))
 	in := map[string]runtimes.Tensor{"x": {Type: runtimes.Uint8, Shape: []int64{1 << 20}, Data: bytes.Repeat([]byte{9}, 1<<20)}}
@@ -149,22 +149,22 @@ func TestSharedMemoryOfAnEnemy(t *testing.T) {
 	}
 }
 
-// A function that hears nothing holds its caller up no longer than a moment;
-// who comes while it is still at it is served by another child.
+// A function that ignores a cancellation delays its caller only for a moment; another child serves
+// further callers.
 func TestDeafFunction(t *testing.T) {
 	mark := filepath.Join(t.TempDir(), "mark")
 	opt := options("deaf once", mark)
 	opt.Grace = 20 * time.Second // far more than a moment, on a busy machine as well
 	f := function(t, opt)
 	t.Cleanup(func() {
-		for _, pid := range nativetest.Children(t) { // the deaf one would have its grace
+		for _, pid := range nativetest.Children(t) { // the unresponsive one would use its grace
 			syscall.Kill(pid, syscall.SIGKILL)
 		}
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	var begin time.Time
 	var going sync.WaitGroup
-	going.Go(func() { // the caller goes when the child is at it
+	going.Go(func() { // the caller leaves while the child computes
 		for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
 			if _, err := os.Stat(mark); err == nil {
 				break

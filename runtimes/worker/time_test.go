@@ -16,16 +16,14 @@ import (
 	"mm-abi.org/mm/runtimes/worker/wire"
 )
 
-// limited are options of a child that is deaf once and says all the while that
-// it is alive.
+// limited returns the options of a child that is unresponsive once and still sends beats.
 func limited(t *testing.T, play string) worker.Options {
 	opt := options(play, filepath.Join(t.TempDir(), "mark"))
 	opt.Name, opt.Call = "fake", 2*time.Second
 	return opt
 }
 
-// overTime wants an error that names the engine, what it did and the limit,
-// soon.
+// overTime checks for a prompt error with the engine, the operation and the limit.
 func overTime(t *testing.T, begin time.Time, err error, limit, what string) {
 	t.Helper()
 	if want := "fake took longer than " + limit + " (" + what + ")"; !errors.Is(err, runtimes.ErrTime) || !strings.Contains(err.Error(), want) {
@@ -40,8 +38,8 @@ func overTime(t *testing.T, begin time.Time, err error, limit, what string) {
 	}
 }
 
-// A function that hangs ends with the limit on its calls, the options' where the
-// model has none, and the next call goes on with another child.
+// A function that hangs ends with the limit of its calls, or of the options, and the next call uses
+// another child.
 func TestFunctionOverTime(t *testing.T) {
 	for limit, l := range map[string]runtimes.Limits{"2s": {}, "1s": {Time: time.Second}} {
 		t.Run(limit, func(t *testing.T) {
@@ -62,8 +60,7 @@ func TestFunctionOverTime(t *testing.T) {
 	}
 }
 
-// Loading and questions have the limit as well; loading has the time of a start
-// at least.
+// Loading and questions have the limit too; loading has at least the time of a start.
 func TestOverTimeAtTheBeginning(t *testing.T) {
 	t.Parallel()
 	opt := limited(t, "deaf at first")
@@ -80,8 +77,7 @@ func TestOverTimeAtTheBeginning(t *testing.T) {
 	}
 }
 
-// A generation takes as long as it takes, and its caller too; a token that does
-// not come ends it.
+// The limit of a generation applies to each token, without the time of the caller.
 func TestGenerationOverTime(t *testing.T) {
 	t.Parallel()
 	m, err := worker.Open(t.Context(), limited(t, "deaf once"), wire.Open{Type: abi.Core, Limits: runtimes.Limits{Time: time.Second}})

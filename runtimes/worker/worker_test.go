@@ -33,7 +33,7 @@ import (
 	"mm-abi.org/mm/runtimes/worker/wire"
 )
 
-// The test binary is its own child: MM_TEST_CHILD names what it plays.
+// The test binary is its own child: MM_TEST_CHILD selects its role.
 func TestMain(m *testing.M) {
 	if play := os.Getenv("MM_TEST_CHILD"); play != "" {
 		if err := child(play); err != nil {
@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// child serves an engine, with a fault.
+// child serves an engine with a fault.
 func child(play string) error {
 	var e runtimes.Engine = fake{play}
 	switch play {
@@ -137,7 +137,7 @@ func zombie(pid int) bool {
 	return err == nil && strings.Contains(string(stat), ") Z ")
 }
 
-// parent has a child that is generating, and says so.
+// parent starts a child that generates, and reports it.
 func parent() error {
 	m, err := worker.Open(context.Background(), options("deaf", ""), wire.Open{Type: abi.Core})
 	if err != nil {
@@ -159,7 +159,7 @@ func parent() error {
 	return err
 }
 
-// A child ends with its parent, however that ends and whatever it computes.
+// A child ends with its parent, however the parent ends and whatever the child computes.
 func TestEndsWithItsParent(t *testing.T) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "MM_TEST_CHILD=parent")
@@ -207,8 +207,7 @@ func (absent) Probe(context.Context) (runtimes.Info, error) {
 	return runtimes.Info{}, &runtimes.Unavailable{What: "libfake", Why: "it is not installed", Hint: "install it"}
 }
 
-// fake is a language model that says 1 + the last token, and a function that
-// gives back its inputs.
+// fake is a language model that generates 1 + the last token, and a function that returns its inputs.
 type fake struct{ fault string }
 
 func (fake) Name() string { return "fake" }
@@ -226,7 +225,7 @@ func (f fake) Open(_ context.Context, b runtimes.Bundle, _ runtimes.Limits) (run
 	return counter(f), nil
 }
 
-// Answer gives back what it is asked.
+// Answer returns the question.
 func (f fake) Answer(_ context.Context, _ string, args []byte) (any, error) {
 	strike(f.fault)
 	return json.RawMessage(args), nil
@@ -293,7 +292,7 @@ func (c *count) Generate(ctx context.Context, opt runtimes.Generation, emit func
 	return runtimes.StopLength, nil
 }
 
-// strike is the fault, once: a file says that it has happened.
+// strike triggers the fault once; a file records that it happened.
 func strike(fault string) {
 	if mark := os.Getenv("MM_TEST_MARK"); mark != "" {
 		f, err := os.OpenFile(mark, os.O_CREATE|os.O_EXCL, 0o600)
@@ -359,7 +358,7 @@ func say(ctx context.Context, s runtimes.Sequence, n int) ([]int32, error) {
 	return ids, err
 }
 
-// What is code does not go to another process: it is refused, and not left out.
+// A constraint, which is code, is refused instead of ignored.
 func TestConstraintsStayHere(t *testing.T) {
 	s, err := language(t, "count", "").NewSequence(t.Context(), runtimes.SequenceOptions{})
 	if err != nil {
@@ -383,8 +382,8 @@ type anything struct{}
 func (anything) Mask([]int32, []float32) error { return nil }
 func (anything) Forced([]int32) []int32        { return nil }
 
-// A child that fails in the middle of a generation ends that one; the next
-// call goes on with another child, where the sequence was.
+// A child that fails during a generation ends it with an error; the next call uses another child with
+// the same sequence.
 func TestFaultsInTheMiddle(t *testing.T) {
 	for play, want := range map[string]string{
 		"dies": "signal: killed", "aborts": "GGML_ASSERT", "hangs": "no sign of life", "garbage": "bad frame magic",
@@ -452,8 +451,7 @@ func TestFaultsAtTheBeginning(t *testing.T) {
 	}
 }
 
-// An engine that does not hear a cancellation is killed, and the caller waits
-// no longer than for that.
+// An engine that ignores a cancellation is killed, and the caller waits no longer.
 func TestDeaf(t *testing.T) {
 	m := language(t, "deaf", "")
 	s, err := m.NewSequence(t.Context(), runtimes.SequenceOptions{})
@@ -472,7 +470,7 @@ func TestDeaf(t *testing.T) {
 	}
 }
 
-// Tokens that are none end the child, not mm.
+// Invalid tokens end the child, not mm.
 func TestNonsense(t *testing.T) {
 	s, err := language(t, "nonsense", "").NewSequence(t.Context(), runtimes.SequenceOptions{})
 	if err != nil {
@@ -486,7 +484,7 @@ func TestNonsense(t *testing.T) {
 	}
 }
 
-// Positions that were vectors are fed to another child as well.
+// Vectors are also fed to another child.
 func TestVectorsAreFedAgain(t *testing.T) {
 	m := language(t, "dies", filepath.Join(t.TempDir(), "mark"))
 	s, err := m.NewSequence(t.Context(), runtimes.SequenceOptions{})
@@ -508,7 +506,7 @@ func TestVectorsAreFedAgain(t *testing.T) {
 	}
 }
 
-// Tensors of every type arrive as they left, large ones too.
+// Tensors of every type arrive unchanged, large ones too.
 func TestTensors(t *testing.T) {
 	m, err := worker.Open(t.Context(), options("x", ""), wire.Open{Type: abi.Encoder})
 	if err != nil {
@@ -538,7 +536,7 @@ func TestTensors(t *testing.T) {
 	}
 }
 
-// piped is the core engine behind a pipe.
+// piped is the core engine in a child.
 type piped struct{ corellm.Engine }
 
 func (p piped) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) (runtimes.Model, error) {
@@ -552,7 +550,7 @@ func (p piped) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) (
 	return worker.Open(ctx, options("core", ""), wire.Open{Name: b.Part.Name, Version: b.Part.Version, Type: b.Part.Type, Format: abi.GGUF, Path: path, Tokens: b.Tokens, KV: b.KV, Limits: l})
 }
 
-// folder is a build's files.
+// folder contains the files of a build.
 type folder string
 
 func (f folder) Path(name string) (string, error)               { return filepath.Join(string(f), name), nil }
@@ -567,12 +565,12 @@ func coreModule(t testing.TB) runtimes.Bundle {
 	}
 }
 
-// A real engine behind the pipe keeps what it keeps in this process.
+// A real engine in a child passes the conformance suite.
 func TestConformance(t *testing.T) {
 	runtimetest.Run(t, runtimetest.Language{Engine: piped{}, Bundle: coreModule(t), Prompt: []int32{1, 40, 41, 42, 43, 44, 45}}.Cases())
 }
 
-// pipedFunction is the onnx engine behind a pipe.
+// pipedFunction is the onnx engine in a child.
 type pipedFunction struct{ coreonnx.Engine }
 
 func (p pipedFunction) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) (runtimes.Model, error) {
@@ -586,8 +584,7 @@ func (p pipedFunction) Open(ctx context.Context, b runtimes.Bundle, l runtimes.L
 	return worker.Open(ctx, options("onnx", ""), wire.Open{Name: b.Part.Name, Version: b.Part.Version, Type: b.Part.Type, Format: abi.ONNX, Path: path, Limits: l})
 }
 
-// So does a function: what is under way when it is closed says so, and work is
-// cancelled through the pipe.
+// So does a function: Close during a Run is reported, and cancellation works through the pipe.
 func TestFunctionConformance(t *testing.T) {
 	dir := t.TempDir()
 	f, err := os.Create(filepath.Join(dir, "deep.onnx"))
@@ -605,7 +602,7 @@ func TestFunctionConformance(t *testing.T) {
 	}.Cases())
 }
 
-// What the pipe costs: the same tokens with and without it.
+// The cost of the pipe: the same tokens with and without it.
 func BenchmarkPipe(b *testing.B) {
 	for name, e := range map[string]runtimes.Engine{"direct": corellm.Engine{}, "piped": piped{}} {
 		b.Run(name, func(b *testing.B) {
@@ -631,7 +628,7 @@ func BenchmarkPipe(b *testing.B) {
 	}
 }
 
-// What the pipe costs where the engine costs nothing.
+// The cost of the pipe with an engine of no cost.
 func BenchmarkToken(b *testing.B) {
 	m, err := worker.Open(b.Context(), options("x", ""), wire.Open{Type: abi.Core})
 	if err != nil {
@@ -653,7 +650,7 @@ func BenchmarkToken(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(1000*b.N), "µs/token")
 }
 
-// What a tensor costs there and back.
+// The cost of a tensor there and back.
 func BenchmarkTensor(b *testing.B) {
 	m, err := worker.Open(b.Context(), options("x", ""), wire.Open{Type: abi.Encoder})
 	if err != nil {
@@ -673,7 +670,7 @@ func BenchmarkTensor(b *testing.B) {
 	}
 }
 
-// A child that is ahead of what its caller has taken is brought back.
+// A child that is ahead of the emitted tokens is realigned.
 func TestAhead(t *testing.T) {
 	s, err := language(t, "deaf", "").NewSequence(t.Context(), runtimes.SequenceOptions{})
 	if err != nil {

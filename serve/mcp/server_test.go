@@ -31,7 +31,7 @@ import (
 	"mm-abi.org/mm/workspace"
 )
 
-// world is a root folder with a graph of skills around the shipped core.
+// world is a root folder with a graph of skills and the shipped core.
 func world(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -65,7 +65,7 @@ func put(t *testing.T, elem ...string) {
 	}
 }
 
-// serve opens a server on a root folder, in a home of its own.
+// serve opens a server on a root folder with a temporary home.
 func serve(t *testing.T, dir string, opt Options) *Server {
 	t.Helper()
 	opt.Root, opt.Version = dir, "1.2.3"
@@ -104,7 +104,7 @@ func client(t *testing.T, s *Server) *sdk.ClientSession {
 	return session
 }
 
-// call calls a tool and gives its text, and whether it is an error.
+// call calls a tool and returns its text, and whether it is an error.
 func call(t *testing.T, c *sdk.ClientSession, name string, args any) (string, bool) {
 	t.Helper()
 	result, err := c.CallTool(t.Context(), &sdk.CallToolParams{Name: name, Arguments: args})
@@ -174,7 +174,7 @@ func TestTools(t *testing.T) {
 			args["build"] = build
 		}
 		text, failed = call(t, c, "infer", args)
-		if build == "b:1.0.0" || build == "dist/b" { // nobody has signed it
+		if build == "b:1.0.0" || build == "dist/b" { // unsigned
 			if !failed || !strings.Contains(text, "no rule of the trust policy") {
 				t.Errorf("infer %s, which nobody vouches for: %s", build, text)
 			}
@@ -201,7 +201,7 @@ func TestTools(t *testing.T) {
 	}
 }
 
-// What a document has wrong is said with its place, as the client wrote it.
+// A fault of a document has its position, with the client's path.
 func TestFaults(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, "bad/module.yaml", "name: bad\nversion: one\ntype: skill\n")
@@ -220,7 +220,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// No path of a call leads out of the root folder.
+// No path of a call leaves the root folder.
 func TestConfined(t *testing.T) {
 	outside := t.TempDir()
 	put(t, outside, "module.yaml", "name: outside\nversion: 1.0.0\ntype: skill\nsecret: sesame\n")
@@ -278,7 +278,7 @@ func TestConfined(t *testing.T) {
 	}
 }
 
-// What is no call of ours is refused, and the server goes on.
+// Invalid calls are refused, and the server continues.
 func TestHostile(t *testing.T) {
 	dir := world(t)
 	s := serve(t, dir, Options{Build: "b.graph.yaml"})
@@ -319,7 +319,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// A call that its caller gives up ends, and so does the wait for a turn.
+// A canceled call ends, and so does the wait for a turn.
 func TestCancelled(t *testing.T) {
 	s := serve(t, world(t), Options{Build: "b.graph.yaml"})
 	c := client(t, s)
@@ -348,8 +348,8 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// A message a line, over any pair of streams; one that is too large ends the
-// conversation, not the memory.
+// One message a line, over any pair of streams; a message that is too large ends the session without
+// allocating its memory.
 func TestServe(t *testing.T) {
 	s := serve(t, t.TempDir(), Options{})
 	for name, c := range map[string]struct{ in, want string }{
@@ -400,7 +400,7 @@ func (s *stream) String() string {
 // Close implements io.Closer.
 func (*stream) Close() error { return nil }
 
-// Over HTTP a stranger is refused before anything is read of what it sends.
+// Over HTTP an unauthorized client is refused before its body is read.
 func TestHandler(t *testing.T) {
 	s := serve(t, t.TempDir(), Options{})
 	const token = "0123456789abcdef"
@@ -467,7 +467,7 @@ func TestHandler(t *testing.T) {
 	}
 }
 
-// There are so many clients and no more.
+// The number of clients is bounded.
 func TestCrowd(t *testing.T) {
 	s := serve(t, t.TempDir(), Options{})
 	h, err := s.Handler("127.0.0.1:0", HTTPOptions{})
@@ -494,7 +494,7 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
-// A build that was made anew answers anew; one that is the same stays loaded.
+// A rebuilt build answers anew; an unchanged one stays loaded.
 func TestLoaded(t *testing.T) {
 	dir := world(t)
 	s := serve(t, dir, Options{})
@@ -519,7 +519,7 @@ func TestLoaded(t *testing.T) {
 	}
 }
 
-// sealed is the files of a build, by their digests.
+// sealed is the files of a build by their digests.
 type sealed map[string]string
 
 // Open implements builds.Files.
@@ -531,10 +531,10 @@ func (s sealed) Path(name string) (string, error) { return s[name], nil }
 // Dir implements builds.Files.
 func (s sealed) Dir(context.Context, ...string) (string, error) { return "", os.ErrNotExist }
 
-// Sealed says that a name gives the bytes of its digest.
+// Sealed marks files whose names identify their bytes.
 func (sealed) Sealed() {}
 
-// The same name and version are not the same bytes.
+// The same name and version do not imply the same bytes.
 func TestSame(t *testing.T) {
 	of := func(version string, files builds.Files) *builds.Build {
 		core := builds.Part{Name: "core", Version: version, Type: abi.Core, Files: builds.Formats{"gguf": {"core.gguf"}}}

@@ -21,7 +21,7 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// field is what a library of the layout writes.
+// field returns the defaults that a library of the layout writes.
 func field(l layout) []byte {
 	b := bytes.Repeat([]byte{canary}, canaryBytes)
 	if !returnsByArgument {
@@ -37,7 +37,7 @@ func field(l layout) []byte {
 	return b
 }
 
-// A field that was put in, taken out or changed is noticed.
+// An added, removed or changed field is detected.
 func TestProbe(t *testing.T) {
 	l := layouts()[[2]int{0, 5}]
 	judge := func(b []byte) error { return probe("params", b, l.model, l.modelAt, l.modelByte) }
@@ -57,8 +57,7 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// The library at hand is what its version says, and is refused by any other
-// layout.
+// The installed library matches the layout of its version and no other.
 func TestLibrary(t *testing.T) {
 	lib, err := dynlib.Open(nativetest.Libraries(t, native.LlamaCPP), "libllama.v*.so*")
 	if err != nil {

@@ -18,8 +18,7 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// The places of functions are those of onnxruntime_c_api.h: the table grows at
-// its end, so that they are the same for ever.
+// The indexes of functions match onnxruntime_c_api.h: the table only grows at its end.
 func TestSlots(t *testing.T) {
 	for name, c := range map[string]struct{ got, want slot }{
 		"GetErrorMessage": {getErrorMessage, 2}, "CreateEnv": {createEnv, 3}, "DisableTelemetryEvents": {disableTelemetry, 6}, "CreateSession": {createSession, 7}, "Run": {run, 9},

@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-// A tensor's fields lie where QNN's interface 2 has them.
+// The offsets of a tensor's fields match QNN's interface 2.
 func TestTensor(t *testing.T) {
 	var x tensor
 	for name, c := range map[string]struct{ at, want uintptr }{
@@ -22,7 +22,7 @@ func TestTensor(t *testing.T) {
 	}
 }
 
-// An error tells its number, the library's words and what is mostly behind it.
+// An error has its code, the library's text and the usual cause.
 func TestFailed(t *testing.T) {
 	for _, c := range []struct {
 		err  Failed
@@ -40,7 +40,7 @@ func TestFailed(t *testing.T) {
 	}
 }
 
-// A port's bytes are those of its shape and type; what cannot be has none.
+// The bytes of a port follow from its shape and type; an invalid port has none.
 func TestPortBytes(t *testing.T) {
 	for _, c := range []struct {
 		dtype uint32

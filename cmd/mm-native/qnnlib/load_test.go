@@ -20,17 +20,16 @@ import (
 	"mm-abi.org/mm/runtimes/qnn/ask"
 )
 
-// The times that a context is loaded, those before anything is measured, and
-// what the process may have grown by between, in bytes.
+// The number of loads, the number before the first measurement, and the tolerated growth between in
+// bytes.
 const (
 	loads    = 200
 	warm     = 20
 	mostMore = 5 << 20
 )
 
-// A context that is loaded, run and given back over and over leaves nothing in
-// the process that does so. What it had before is the most of the first times: of
-// one block of 5.3 MB the library now holds on until the next load, now not.
+// A context that is loaded, run and freed repeatedly leaves nothing in the process. The baseline is the
+// maximum of the first loads: the library sometimes keeps a block of 5.3 MB until the next load.
 func TestLoadedOften(t *testing.T) {
 	dir := os.Getenv("MM_QNN_LIB")
 	if dir == "" {
@@ -69,7 +68,7 @@ func TestLoadedOften(t *testing.T) {
 	}
 }
 
-// opening compiles a model and says how its context is opened.
+// opening compiles a model and returns how to open its context.
 func opening(t *testing.T, libs string, e *qnnlib.Engine) []byte {
 	t.Helper()
 	nativetest.Program(t)
@@ -105,7 +104,7 @@ func opening(t *testing.T, libs string, e *qnnlib.Engine) []byte {
 	return own
 }
 
-// product is x [2,8] → y [2,256], with weights of some size.
+// product returns x [2,8] → y [2,256], with weights of some size.
 func product() *onnx.Model {
 	m := onnx.New("product", 17)
 	m.Graph.Inputs = []onnx.Value{onnx.TensorValue("x", onnx.FLOAT, 2, 8)}
@@ -119,8 +118,7 @@ func product() *onnx.Model {
 	return m
 }
 
-// resident is what this process has in memory, in bytes, when nothing of Go's
-// waits to be freed.
+// resident returns the resident memory of this process in bytes, after a garbage collection.
 func resident(t *testing.T) int64 {
 	t.Helper()
 	runtime.GC()

@@ -8,7 +8,7 @@ import (
 	"mm-abi.org/mm/runtimes/worker/wire"
 )
 
-// What a request and its reply cost without a pipe.
+// The cost of a request and its reply without a pipe.
 func BenchmarkFrames(b *testing.B) {
 	in := map[string]runtimes.Tensor{"input": {Type: runtimes.Float32, Shape: []int64{1, 1, 28, 28}, Data: make([]byte, 4*28*28)}}
 	var buf bytes.Buffer

@@ -79,7 +79,7 @@ func TestFramesThatAreNone(t *testing.T) {
 	}
 }
 
-// A frame that announces much and sends little costs little.
+// A frame with a large announced length and little data allocates little.
 func TestAnnounced(t *testing.T) {
 	text := "MMW1\x01\x00\x00\x00" + strings.Repeat("\x00", 12) + "\x00\x00\x00\x40"
 	var before, after runtime.MemStats
@@ -162,8 +162,7 @@ func TestTensorsThatAreNone(t *testing.T) {
 	}
 }
 
-// Tensors lie in a room one behind the other, at places that suit any
-// instruction, and what it has no space for goes as a payload.
+// Tensors are adjacent and aligned in a room; those that do not fit go into the payload.
 func TestRoom(t *testing.T) {
 	room := &wire.Room{At: 4096, Size: 192}
 	memory := make([]byte, room.Size)
