@@ -132,9 +132,12 @@ func (t *Template) Render(vars map[string]any, opt Options) (string, error) {
 		values += count(v)
 	}
 	var out strings.Builder
-	r := &run{out: &out, most: min(maxSteps+values*stepsEach, mostSteps), scope: &scope{vars: make(map[string]value), up: global}}
+	r := &run{out: &out, most: stepLimit(values), scope: &scope{vars: make(map[string]value), up: global}}
 	if err := r.all(t.body); err != nil {
 		return "", err
 	}
 	return out.String(), nil
 }
+
+// stepLimit returns the limit of steps for variables of so many values.
+func stepLimit(values int) int { return min(maxSteps+values*stepsEach, mostSteps) }

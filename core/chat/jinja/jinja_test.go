@@ -322,6 +322,58 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// TestLimitValues has a template at each limit, and one beyond it.
+func TestLimitValues(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		limit    int
+		template func(n int) string
+		want     error
+	}{
+		{"maxTemplate", maxTemplate, func(n int) string { return strings.Repeat("x", n) }, ErrTemplate},
+		{"maxOutput of a string", maxOutput, func(n int) string { return fmt.Sprintf("{{ ('x' * %d)|length }}", n) }, ErrOutput},
+		{"maxOutput", maxOutput - 1, func(n int) string { return fmt.Sprintf("{%% set s = 'x' * %d %%}{{ s }}y", n) }, ErrOutput},
+		{"maxItems", maxItems, func(n int) string { return fmt.Sprintf("{{ range(%d)|length }}", n) }, ErrItems},
+		{"maxItems of a product", maxItems, func(n int) string { return fmt.Sprintf("{{ ([0] * %d)|length }}", n) }, ErrItems},
+		{"maxItems of append", maxItems - 1, func(n int) string { return fmt.Sprintf("{%% set l = [0] * %d %%}{%% set _ = l.append(1) %%}", n) }, ErrItems},
+		{"maxItems of a string", maxItems, func(n int) string { return fmt.Sprintf("{%% for c in 'x' * %d %%}{%% break %%}{%% endfor %%}", n) }, ErrItems},
+		{"maxCalls", maxCalls - 1, func(n int) string {
+			return fmt.Sprintf("{%% macro f(n) %%}{%% if n %%}{{ f(n - 1) }}{%% endif %%}{%% endmacro %%}{{ f(%d) }}", n)
+		}, ErrNesting},
+	} {
+		if _, err := render(c.template(c.limit), nil, Options{}); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if _, err := render(c.template(c.limit+1), nil, Options{}); !errors.Is(err, c.want) {
+			t.Errorf("%s + 1: %v, want %v", c.name, err, c.want)
+		}
+	}
+	r := run{most: maxSteps}
+	if r.step(maxSteps) != nil || !errors.Is(r.step(1), ErrSteps) {
+		t.Errorf("%d steps of %d", r.steps, maxSteps)
+	}
+	p := parser{tokens: make([]token, 1)}
+	for range maxNesting {
+		if _, err := p.nest(); err != nil {
+			t.Errorf("level %d of %d: %v", p.depth, maxNesting, err)
+		}
+	}
+	if _, err := p.nest(); !errors.Is(err, ErrNesting) {
+		t.Errorf("level %d of %d: %v", p.depth, maxNesting, err)
+	}
+	for n, want := range map[int]error{maxNesting + 1: nil, maxNesting + 2: ErrNesting} { // the innermost list is empty
+		if _, err := fromJSON(json.RawMessage(strings.Repeat("[", n) + strings.Repeat("]", n))); !errors.Is(err, want) {
+			t.Errorf("%d lists: %v", n, err)
+		}
+	}
+	// The steps grow with the variables up to mostSteps.
+	for values, want := range map[int]int{0: maxSteps, 1: maxSteps + stepsEach, (mostSteps - maxSteps) / stepsEach: mostSteps, 1 << 20: mostSteps} {
+		if got := stepLimit(values); got != want {
+			t.Errorf("%d values have %d steps, want %d", values, got, want)
+		}
+	}
+}
+
 // FuzzRender checks that any template ends without a panic, within the limits.
 func FuzzRender(f *testing.F) {
 	for _, s := range snippets {

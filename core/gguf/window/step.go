@@ -19,6 +19,16 @@ type StepOptions struct {
 	Span      Span
 }
 
+// fits reports whether the sizes are within each other and a model's context.
+func (o StepOptions) fits(context int) bool {
+	return fits(o.Window, context) && o.Positions >= 1 && o.Positions <= o.Window
+}
+
+// fits reports whether so many positions can be written for a model's context.
+func fits(positions, context int) bool {
+	return positions >= 1 && positions <= min(maxPositions, context)
+}
+
 // Span is layers First to First+Count-1 of a model; the zero value is all.
 type Span struct {
 	First int `json:"first,omitempty"`
@@ -93,8 +103,8 @@ func Step(f *gguf.File, opt StepOptions) (*onnx.Model, error) {
 	if err := checkOutside(f, s); err != nil {
 		return nil, fmt.Errorf("writing a step of %s: %w", s.Arch, err)
 	}
-	if most := min(maxPositions, s.Context); opt.Window < 1 || opt.Window > most || opt.Positions < 1 || opt.Positions > opt.Window {
-		return nil, fmt.Errorf("writing a step: bad size: %d positions in a window of %d, limit %d", opt.Positions, opt.Window, most)
+	if !opt.fits(s.Context) {
+		return nil, fmt.Errorf("writing a step: bad size: %d positions in a window of %d, limit %d", opt.Positions, opt.Window, min(maxPositions, s.Context))
 	}
 	span, err := opt.Span.Of(s.Layers)
 	if err != nil {

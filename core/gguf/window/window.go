@@ -64,7 +64,7 @@ func Layers(f *gguf.File, opt Options) (*onnx.Model, error) {
 	if opt.Norm && opt.First+opt.Count != s.Layers {
 		return nil, fmt.Errorf("writing a window: the norm follows layer %d, not %d", s.Layers-1, opt.First+opt.Count-1)
 	}
-	if opt.Positions < 1 || opt.Positions > min(maxPositions, s.Context) {
+	if !fits(opt.Positions, s.Context) {
 		return nil, fmt.Errorf("writing a window: bad size: got %d positions, limit %d", opt.Positions, s.Context)
 	}
 	if err := parts(f, s, opt.First, opt.Count); err != nil {
