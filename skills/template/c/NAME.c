@@ -1,6 +1,6 @@
 /* The skill NAME: it reads the arguments of module.yaml's inputs from standard
    input as one JSON object and writes its outputs as one. An asset called
-   #img0 is the file /in/img0. What is written to standard error is for people. */
+   #img0 is the file /in/img0. Standard error is a log for people. */
 #include <stdio.h>
 #include <string.h>
 

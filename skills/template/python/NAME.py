@@ -1,5 +1,5 @@
 # The skill NAME: run is called with the arguments of module.yaml's inputs and
-# gives its outputs. open("/in/img0") reads an asset, print writes for people.
+# returns its outputs. open("/in/img0") reads an asset, print writes to the log.
 
 
 def run(args):
