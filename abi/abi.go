@@ -1,35 +1,33 @@
-// Package abi is the MM-ABI: the vocabulary in which encoders, projectors,
-// decoders, skills and a core LLM say what they take and give, so that parts
-// trained apart can be joined and the joint be checked before anything runs.
-//
-// The contract, in the order a value meets it:
+// Package abi defines the MM-ABI: how encoders, projectors, decoders, skills and a core LLM
+// declare their inputs and outputs, so that parts trained separately can be joined and the
+// result checked before anything runs.
 //
 //   - A module has a [ModuleType], a [Modality], a SemVer version and ports. A
 //     [Port] is a named tensor with a [Shape] and a [DType], or, for skills, a
 //     named value with a scalar type. Dimensions are fixed or named ("T_enc",
-//     "d_model"); a name binds to one size per build ([Binding]), and d_model
-//     means the same number everywhere.
-//   - An encoder turns pixels or samples into tokens [T_enc, D_enc]; its
+//     "d_model"). A name binds to one size per build ([Binding]), and d_model
+//     is the same number in every module.
+//   - An encoder turns pixels or samples into tokens [T_enc, D_enc]. Its
 //     projector turns those into at most T_cap vectors of the core's width,
-//     [T_cap, d_model]. [Connect] says why two ports do not fit.
+//     [T_cap, d_model]. [Connect] explains why two ports do not fit.
 //   - The core's [TokenContract] (vocab_size, special tokens, max_seq, d_model)
-//     holds for the whole build: text and projected vectors share one sequence
-//     of max_seq places. [DefaultCaps] bounds what one modality may take of it.
-//   - The core asks for a tool by a JSON block between <tool_call> and
-//     </tool_call> ([ToolCall]); the answer comes back as one line of JSON.
-//   - Modules and builds are named by references of one grammar ([Ref]) and
-//     travel as OCI artifacts under the media types and annotation keys of
-//     media.go; [TagMeaning] says what a tag means on one.
+//     applies to the whole build: text and projected vectors share one sequence
+//     of max_seq positions. [DefaultCaps] limits the share of a modality.
+//   - The core requests a tool by a JSON block between <tool_call> and
+//     </tool_call>; the answer is one line of JSON.
+//   - Modules and builds are named by references ([Ref]) and are stored as OCI
+//     artifacts with the media types and annotation keys of media.go.
+//     [TagMeaning] interprets tags.
 //
-// Two versions exist. [V1_0] is the first published contract; [V1_1] adds what
-// real models turned out to need (preprocess and state blocks) and spells
-// t_cap in lower case. This package and the schemas carry a compatibility
-// promise: what validates under a version keeps validating.
+// There are two versions. [V1_0] is the first published contract. [V1_1] adds what real
+// models need (preprocess and state blocks) and writes t_cap in lower case. This package
+// and the schemas have a compatibility promise: what validates under a version keeps
+// validating.
 package abi
 
 import "slices"
 
-// Version names a version of the contract, as a manifest's abi key spells it.
+// Version is a version of the contract, as in a manifest's abi key.
 type Version string
 
 // The known versions.
@@ -41,10 +39,10 @@ const (
 // Versions lists the known versions, oldest first.
 func Versions() []Version { return []Version{V1_0, V1_1} }
 
-// Known reports whether v is a version this build of mm can check.
+// Known reports whether this build of mm can check version v.
 func (v Version) Known() bool { return slices.Contains(Versions(), v) }
 
-// ModuleType says what a module does in a build.
+// ModuleType is the role of a module in a build.
 type ModuleType string
 
 // The module types of MM-ABI 1.0.
@@ -76,9 +74,9 @@ const (
 	Video Modality = "video"
 )
 
-// DefaultCaps is how many vectors one input of a modality may occupy in the
-// sequence unless the core's manifest says otherwise (MM-ABI 1.0 §2.2). The
-// second result is false for text, which is bounded by max_seq alone.
+// DefaultCaps returns the number of vectors that an input of a modality may occupy in the
+// sequence, unless the core's manifest sets it (MM-ABI 1.0 §2.2). The second result is
+// false for text, which only max_seq limits.
 func DefaultCaps(m Modality) (int, bool) {
 	switch m {
 	case Image:
@@ -91,8 +89,8 @@ func DefaultCaps(m Modality) (int, bool) {
 	return 0, false
 }
 
-// Markers returns the special tokens between which the projected vectors of a
-// modality stand, such as <image> and </image>.
+// Markers returns the special tokens around the projected vectors of a modality, such as
+// <image> and </image>.
 func (m Modality) Markers() (open, close string) {
 	return "<" + string(m) + ">", "</" + string(m) + ">"
 }

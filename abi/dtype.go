@@ -2,8 +2,8 @@ package abi
 
 import "slices"
 
-// DType is the element type of a port, or the storage type of weights or of
-// the KV cache, as manifests and graphs spell it.
+// DType is the element type of a port, of weights or of the KV cache, as in manifests and
+// graphs.
 type DType string
 
 // The element types.
@@ -21,12 +21,12 @@ const (
 	Bool  DType = "bool"
 )
 
-// KVDTypes lists what a graph may ask of the KV cache. fp8 is a request by
-// size: a backend without an 8-bit float stores int8 with scales and says so.
+// KVDTypes returns the types that a graph may request for the KV cache. fp8 is a request by
+// size: a backend without 8-bit floats stores int8 with scales and reports that.
 func KVDTypes() []DType { return []DType{FP32, FP16, BF16, FP8, Int8} }
 
-// Precisions lists the weight precisions that every exporter understands. An
-// exporter may know more, under the names of its format (Q6_K, w8a8).
+// Precisions returns the weight precisions that every exporter supports. Exporters may
+// support more, under the names of their format (Q6_K, w8a8).
 func Precisions() []string {
 	return []string{string(FP32), string(FP16), string(BF16), string(Int8), string(Int4)}
 }

@@ -6,8 +6,7 @@ import (
 	"mm-abi.org/mm/abi"
 )
 
-// An encoder's output meets a projector's input; the projector was made for
-// tokens of another width.
+// An encoder's output is connected to a projector that expects tokens of another width.
 func ExampleConnect() {
 	dim := func(name string) abi.Dim { return abi.Dim{Name: name} }
 	out := abi.Port{Name: "patch_tokens", Shape: abi.Shape{dim("T_enc"), {Size: 512}}, DType: abi.FP16}

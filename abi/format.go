@@ -1,7 +1,7 @@
 package abi
 
-// Format names a file format of a module's weights or code, as manifests and
-// graphs spell it. The list is open: a format is whatever an exporter writes.
+// Format is the file format of a module's weights or code, as in manifests and graphs. The
+// list is open: exporters may define others.
 type Format string
 
 // The formats that MM-ABI names.

@@ -12,23 +12,23 @@ const (
 	AnnotationTarget    = Namespace + ".target"      // "laptop"
 	AnnotationLock      = Namespace + ".lock"        // digest of the lock file
 	AnnotationComponent = Namespace + ".component"   // which module a layer belongs to
-	AnnotationRole      = Namespace + ".role"        // what a layer is for
+	AnnotationRole      = Namespace + ".role"        // role of a layer
 	AnnotationVersion   = Namespace + ".version"     // the component's version
 	AnnotationFormat    = Namespace + ".format"      // gguf, onnx, safetensors, yaml, …
 	AnnotationQuant     = Namespace + ".quant"       // fp16, int8, int4
-	AnnotationImatrix   = Namespace + ".imatrix"     // digest of the importance matrix that weights were rounded by, or of the text it was made of
-	AnnotationMethod    = Namespace + ".method"      // how weights were rounded: awq, gptq
-	AnnotationText      = Namespace + ".calibration" // digest of the text that was read to round weights
-	// Of a context compiled for an NPU, as its record says.
-	AnnotationSoC       = Namespace + ".qnn.soc"       // the chip: SM8750
-	AnnotationArch      = Namespace + ".qnn.arch"      // of its HTP: v79
-	AnnotationSDK       = Namespace + ".qnn.sdk"       // build of the SDK that compiled it
-	AnnotationSource    = Namespace + ".qnn.source"    // digest of the ONNX file that it was compiled of
-	AnnotationCosine    = Namespace + ".qnn.cosine"    // of its results to those of our own engine
-	AnnotationSimulated = Namespace + ".qnn.simulated" // "true": that was compared in emulation, not on a device
-	AnnotationBackend   = Namespace + ".backend"       // the engine that the graph asks for
-	AnnotationRequires  = Namespace + ".requires"      // references a module needs, comma separated
-	AnnotationUpstream  = Namespace + ".upstream"      // digest of the package that an engine was taken from
+	AnnotationImatrix   = Namespace + ".imatrix"     // digest of the importance matrix for rounding, or of its text
+	AnnotationMethod    = Namespace + ".method"      // rounding method: awq, gptq
+	AnnotationText      = Namespace + ".calibration" // digest of the calibration text
+	// For a context compiled for an NPU, from its record.
+	AnnotationSoC       = Namespace + ".qnn.soc"       // chip: SM8750
+	AnnotationArch      = Namespace + ".qnn.arch"      // architecture of its HTP: v79
+	AnnotationSDK       = Namespace + ".qnn.sdk"       // build of the SDK
+	AnnotationSource    = Namespace + ".qnn.source"    // digest of the source ONNX file
+	AnnotationCosine    = Namespace + ".qnn.cosine"    // of its results against mm's own engine
+	AnnotationSimulated = Namespace + ".qnn.simulated" // "true": compared in emulation, not on a device
+	AnnotationBackend   = Namespace + ".backend"       // engine requested by the graph
+	AnnotationRequires  = Namespace + ".requires"      // references that a module requires, comma separated
+	AnnotationUpstream  = Namespace + ".upstream"      // digest of the source package of an engine
 )
 
 // Values of [AnnotationKind].
@@ -38,14 +38,14 @@ const (
 	KindEngine   = "engine" // a native engine's libraries
 )
 
-// Roles of layers beside the module types themselves.
+// Roles of layers in addition to the module types.
 const (
 	RoleManifest = "manifest" // a module.yaml
 	RoleAssembly = "assembly" // assembly.json, lock and graph
-	RoleDoc      = "doc"      // card, licence
+	RoleDoc      = "doc"      // card, license
 )
 
-// Media types (CNCF ModelPack v0.0.7; one raw layer a file).
+// Media types (CNCF ModelPack v0.0.7; one raw layer per file).
 const (
 	ArtifactModel      = "application/vnd.cncf.model.manifest.v1+json"
 	MediaModelConfig   = "application/vnd.cncf.model.config.v1+json"
@@ -57,9 +57,9 @@ const (
 	AnnotationFilepath = "org.cncf.model.filepath"
 	AnnotationFileMeta = "org.cncf.model.file.metadata+json"
 
-	// ArtifactIndex marks the index over the targets of one assembly.
+	// ArtifactIndex marks the index of the targets of an assembly.
 	ArtifactIndex = "application/vnd.mm-abi.assembly.v1+json"
-	// ArtifactEngine marks a native engine: its libraries and licences for one
-	// system as raw layers, and the index over several.
+	// ArtifactEngine marks a native engine, with the libraries and licenses for one system
+	// as raw layers, and the index of several.
 	ArtifactEngine = "application/vnd.mm-abi.engine.v1+json"
 )

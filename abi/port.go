@@ -2,19 +2,19 @@ package abi
 
 import "fmt"
 
-// Port is one input or output of a module: a tensor (Shape and DType) or, for
-// a skill, a value of a scalar type (Type).
+// Port is an input or output of a module: a tensor (Shape and DType) or, for a skill, a
+// value of a scalar type (Type).
 type Port struct {
 	Name  string `json:"name"`
 	Shape Shape  `json:"shape,omitempty"`
 	DType DType  `json:"dtype,omitempty"`
 	Type  string `json:"type,omitempty"` // uri, str, int, float, bool, json, list[…]
 
-	Optional    bool   `json:"optional,omitempty"` // of a skill's value: it may be absent
+	Optional    bool   `json:"optional,omitempty"` // a skill's value that may be absent
 	Description string `json:"description,omitempty"`
 }
 
-// String prints a port as "patch_tokens [T_enc, D_enc] fp16".
+// String formats a port like "patch_tokens [T_enc, D_enc] fp16".
 func (p Port) String() string {
 	if p.Type != "" {
 		return p.Name + " " + p.Type
@@ -22,10 +22,10 @@ func (p Port) String() string {
 	return fmt.Sprintf("%s %s %s", p.Name, p.Shape, p.DType)
 }
 
-// MismatchKind says in which respect two ports do not fit.
+// MismatchKind is the kind of a mismatch.
 type MismatchKind string
 
-// The ways two ports can fail to fit.
+// The kinds of mismatches.
 const (
 	MismatchRank  MismatchKind = "rank"       // different numbers of dimensions
 	MismatchSize  MismatchKind = "size"       // one dimension, two sizes
@@ -34,17 +34,17 @@ const (
 	MismatchNone  MismatchKind = "unattached" // nothing to connect to
 )
 
-// Mismatch is one reason why an output does not fit an input. Out and In are
-// the two values as a person should read them.
+// Mismatch is a reason why an output does not fit an input. Out and In are the two values
+// as text.
 type Mismatch struct {
 	What MismatchKind
-	Dim  string // the dimension's name, where it has one
+	Dim  string // name of the dimension, if any
 	Axis int    // the dimension's index, outermost 0
 	Out  string
 	In   string
 }
 
-// Error says what differs, the producing side first.
+// Error describes the difference, the output first.
 func (m *Mismatch) Error() string {
 	if m.Dim != "" {
 		return fmt.Sprintf("%s of %s: %s against %s", m.What, m.Dim, m.Out, m.In)
@@ -52,10 +52,9 @@ func (m *Mismatch) Error() string {
 	return fmt.Sprintf("%s: %s against %s", m.What, m.Out, m.In)
 }
 
-// Connect joins output out of module outScope to input in of module inScope:
-// equal rank, each pair of dimensions made one in b, equal element types. It
-// returns every reason why they do not fit; b keeps what did fit, so that a
-// later connection sees it.
+// Connect connects output out of module outScope to input in of module inScope: equal rank,
+// each pair of dimensions joined in b, equal element types. It returns all mismatches; b
+// keeps the joins that succeeded, for later connections.
 func Connect(outScope string, out Port, inScope string, in Port, b *Binding) []*Mismatch {
 	var faults []*Mismatch
 	if len(out.Shape) != len(in.Shape) {
@@ -74,10 +73,9 @@ func Connect(outScope string, out Port, inScope string, in Port, b *Binding) []*
 	return faults
 }
 
-// ConnectAll joins the outputs of one module to the inputs of the next: by
-// name, or the only output to the only input whatever they are called. An
-// input that finds no output is a [MismatchNone]. The result is keyed by the
-// index of the input.
+// ConnectAll connects the outputs of a module to the inputs of the next: by name, or the
+// only output to the only input regardless of names. An input without an output is a
+// [MismatchNone]. The result is keyed by the index of the input.
 func ConnectAll(outScope string, outs []Port, inScope string, ins []Port, b *Binding) map[int][]*Mismatch {
 	faults := map[int][]*Mismatch{}
 	for i, in := range ins {

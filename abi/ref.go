@@ -9,36 +9,35 @@ import (
 	"github.com/Masterminds/semver/v3"
 )
 
-// Ref names a module or a build, or a place for one. There is one grammar for
-// graphs, the store, image layouts and registries:
+// Ref names a module, a build or a location. Graphs, the store, image layouts and
+// registries use the same grammar:
 //
 //	[REGISTRY/…/]NAME[:TAG|@CONSTRAINT|@DIGEST]    or    DIGEST
 //
 //	core-llm@3.1.0                     exactly that version
-//	vision-enc@^1.3, @~1.3.2, @1.3     any version that fits
-//	core-llm@sha256:9f86…              exactly those bytes
-//	p-lite:0.1.0                       what bears that tag
-//	registry.example/team/core-llm@3.1 from one repository only
-//	sha256:9f86…                       bytes without a name
+//	vision-enc@^1.3, @~1.3.2, @1.3     any matching version
+//	core-llm@sha256:9f86…              exactly that content
+//	p-lite:0.1.0                       the artifact with that tag
+//	registry.example/team/core-llm@3.1 from that repository only
+//	sha256:9f86…                       content without a name
 //
-// The first element of several is a registry's host when it has a dot, a port
-// or a capital letter, or is localhost; otherwise it belongs to the path. A
-// reference may have a tag and a digest: the digest decides.
+// The first of several elements is a registry host if it contains a dot, a port or a
+// capital letter, or is localhost; otherwise it is part of the path. If a reference has a
+// tag and a digest, the digest decides.
 type Ref struct {
-	Host       string // "registry.example:5000"; empty where no registry is named
-	Path       string // what stands between host and name, "team"; may be empty
+	Host       string // "registry.example:5000"; may be empty
+	Path       string // between host and name, "team"; may be empty
 	Name       string // the last element; empty in a bare digest
 	Tag        string // "0.1.0", "0.1.0-laptop", "latest"; see TagMeaning
 	Constraint string // of versions, as written after the @; empty means any release
 	Digest     string // "sha256:…" when the reference is by content
 }
 
-// LocalHost stands in the place of the host in the repository of what never
-// was in a registry ([Ref.Repository]).
+// LocalHost is the host in the repository of content that is not from a registry
+// ([Ref.Repository]).
 const LocalHost = "local"
 
-// refElement is a path element of the OCI distribution spec v1.1 (Pulling
-// manifests).
+// refElement matches a path element of the OCI distribution spec v1.1 (Pulling manifests).
 const refElement = `[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*`
 
 var (
@@ -51,36 +50,37 @@ var (
 
 // Limits of a reference in bytes.
 const (
-	maxRef  = 512
-	maxName = 128
-	maxPath = 255 // path and name together
+	maxRef    = 512
+	maxName   = 128
+	maxTarget = 64
+	maxPath   = 255 // path and name together
 )
 
-var errBadDigest = errors.New("a digest is sha256: and 64 lower-case hex digits")
+var errBadDigest = errors.New("want sha256: and 64 lower-case hex digits")
 
-// ValidName reports whether s may name a module: a path element of the OCI
-// distribution spec (lower-case letters and digits joined by dots, dashes or
-// underscores), at most 128 bytes.
+// ValidName reports whether s is a valid module name: a path element of the OCI
+// distribution spec (lower-case letters and digits joined by dots, dashes or underscores)
+// of at most 128 bytes.
 func ValidName(s string) bool { return len(s) <= maxName && refName.MatchString(s) }
 
-// ValidRepository reports whether s may be a repository within a registry, the
-// <name> of the OCI distribution spec.
+// ValidRepository reports whether s is a valid repository within a registry, the <name> of
+// the OCI distribution spec.
 func ValidRepository(s string) bool { return len(s) <= maxPath && refPath.MatchString(s) }
 
-// ValidTag reports whether s may be a tag (OCI distribution spec).
+// ValidTag reports whether s is a valid tag (OCI distribution spec).
 func ValidTag(s string) bool { return refTag.MatchString(s) }
 
-// ValidDigest reports whether s is the SHA-256 digest of something.
+// ValidDigest reports whether s is a SHA-256 digest.
 func ValidDigest(s string) bool { return refDigest.MatchString(s) }
 
-// ValidTarget reports whether s may name a target of a build, which becomes a
-// folder and part of a tag: the form of a module's name, at most 64 bytes.
-func ValidTarget(s string) bool { return len(s) <= 64 && refName.MatchString(s) }
+// ValidTarget reports whether s is a valid target of a build, which becomes a folder and
+// part of a tag: the form of a module name, at most 64 bytes.
+func ValidTarget(s string) bool { return len(s) <= maxTarget && refName.MatchString(s) }
 
-// ParseRef reads a reference.
+// ParseRef parses a reference.
 func ParseRef(s string) (Ref, error) {
 	if len(s) > maxRef {
-		return Ref{}, fmt.Errorf("reference of %d bytes is over the limit of %d", len(s), maxRef)
+		return Ref{}, fmt.Errorf("reference too long: got %d bytes, limit %d", len(s), maxRef)
 	}
 	r, err := parseRef(s)
 	if err != nil {
@@ -101,10 +101,10 @@ func parseRef(s string) (r Ref, err error) {
 	if i := strings.LastIndexByte(place, ':'); i > strings.LastIndexByte(place, '/') {
 		place, r.Tag = place[:i], place[i+1:]
 		if !ValidTag(r.Tag) {
-			return r, fmt.Errorf("%q is no tag (letters, digits, . - _)", r.Tag)
+			return r, fmt.Errorf("bad tag %q, want letters, digits, . - _", r.Tag)
 		}
 	}
-	if err := r.place(place); err != nil {
+	if err := r.splitPlace(place); err != nil {
 		return r, err
 	}
 	switch {
@@ -112,21 +112,21 @@ func parseRef(s string) (r Ref, err error) {
 		r.Digest = want
 		return r, checkDigest(want)
 	case want != "" && r.Tag != "":
-		return r, errors.New("a tag and a version constraint; one of them is enough")
+		return r, errors.New("got both a tag and a version constraint")
 	case want != "":
 		r.Constraint = want
 		if _, err := semver.NewConstraint(want); err != nil {
-			return r, fmt.Errorf("%q is no version constraint", want)
+			return r, fmt.Errorf("bad version constraint %q", want)
 		}
 	}
 	return r, nil
 }
 
-// place cuts a place into host, path and name.
-func (r *Ref) place(s string) error {
+// place splits a location into host, path and name.
+func (r *Ref) splitPlace(s string) error {
 	if first, rest, more := strings.Cut(s, "/"); more && isHost(first) {
 		if !refHost.MatchString(first) {
-			return fmt.Errorf("%q is no registry host", first)
+			return fmt.Errorf("bad registry host %q", first)
 		}
 		r.Host, s = first, rest
 	}
@@ -136,16 +136,16 @@ func (r *Ref) place(s string) error {
 	}
 	switch {
 	case r.Path != "" && !refPath.MatchString(r.Path), strings.HasPrefix(s, "/"):
-		return fmt.Errorf("%q holds what is no repository path element", s)
+		return fmt.Errorf("bad repository path %q", s)
 	case !refName.MatchString(r.Name):
-		return fmt.Errorf("%q is no module name (lower-case letters and digits joined by . - _)", r.Name)
+		return fmt.Errorf("bad module name %q, want lower-case letters and digits joined by . - _", r.Name)
 	case len(s) > maxPath:
-		return fmt.Errorf("a repository of %d bytes is over the limit of %d", len(s), maxPath)
+		return fmt.Errorf("repository too long: got %d bytes, limit %d", len(s), maxPath)
 	}
 	return nil
 }
 
-// isHost tells a registry's host from the first element of a path.
+// isHost reports whether the first path element is a registry host.
 func isHost(s string) bool {
 	return strings.ContainsAny(s, ".:[") || s == "localhost" || strings.ToLower(s) != s
 }
@@ -161,9 +161,9 @@ func checkDigest(s string) error {
 	return nil
 }
 
-// ParseModuleRef reads a reference by which a graph or a manifest asks for a
-// module: it has a name, and its tag, where it has one, is that of a version.
-// What it means must not change from one day to the next without a lock.
+// ParseModuleRef parses a reference to a module in a graph or manifest: it must have a
+// name, and a tag, if any, must be that of a version, so that its meaning does not change
+// without a lock.
 func ParseModuleRef(s string) (Ref, error) {
 	r, err := ParseRef(s)
 	if err != nil {
@@ -180,7 +180,7 @@ func ParseModuleRef(s string) (Ref, error) {
 	return r, nil
 }
 
-// String prints the reference as [ParseRef] reads it.
+// String formats the reference so that [ParseRef] parses it.
 func (r Ref) String() string {
 	s := r.FullName()
 	if r.Host != "" {
@@ -200,8 +200,7 @@ func (r Ref) String() string {
 	return s
 }
 
-// FullName is the reference without its host and what follows the name,
-// "team/core-llm": the <name> of the distribution spec.
+// FullName returns path and name, "team/core-llm": the <name> of the distribution spec.
 func (r Ref) FullName() string {
 	if r.Path == "" {
 		return r.Name
@@ -209,8 +208,8 @@ func (r Ref) FullName() string {
 	return r.Path + "/" + r.Name
 }
 
-// Source is the repository that the reference insists on,
-// "registry.example/team/core-llm"; empty when it gives only a name.
+// Source returns the repository that the reference requires,
+// "registry.example/team/core-llm", or "" if it has only a name.
 func (r Ref) Source() string {
 	switch {
 	case r.Host != "":
@@ -221,9 +220,9 @@ func (r Ref) Source() string {
 	return ""
 }
 
-// Repository is what the patterns of a trust file match:
-// "registry.example/team/core-llm", or "local/core-llm" where no registry is
-// named. It is empty for a bare digest.
+// Repository returns the string that the patterns of a trust file match:
+// "registry.example/team/core-llm", or "local/core-llm" without a registry. It is empty for
+// a bare digest.
 func (r Ref) Repository() string {
 	switch {
 	case r.Name == "":
@@ -234,20 +233,20 @@ func (r Ref) Repository() string {
 	return LocalHost + "/" + r.FullName()
 }
 
-// Bare is the reference without tag, constraint and digest.
+// Bare returns the reference without tag, constraint and digest.
 func (r Ref) Bare() Ref { return Ref{Host: r.Host, Path: r.Path, Name: r.Name} }
 
-// Tagged is the place of the reference with another tag and nothing else.
+// Tagged returns the location of the reference with another tag.
 func (r Ref) Tagged(tag string) Ref {
 	r = r.Bare()
 	r.Tag = tag
 	return r
 }
 
-// MarshalText writes the reference as String does.
+// MarshalText formats the reference like String.
 func (r Ref) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// UnmarshalText reads what [ParseRef] reads.
+// UnmarshalText parses like [ParseRef].
 func (r *Ref) UnmarshalText(text []byte) error {
 	got, err := ParseRef(string(text))
 	if err != nil {
@@ -257,10 +256,9 @@ func (r *Ref) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Allows reports whether version v satisfies the reference. A pre-release is
-// taken only when the constraint names one, and of versions that differ in
-// build metadata alone the one that is named. A reference by digest allows
-// every version: the digest decides.
+// Allows reports whether version v satisfies the reference. A pre-release matches only if
+// the constraint names one, and of versions that differ only in build metadata only the
+// named one. A digest allows every version.
 func (r Ref) Allows(v *semver.Version) bool {
 	switch {
 	case r.Digest != "":
@@ -277,8 +275,8 @@ func (r Ref) Allows(v *semver.Version) bool {
 	return err == nil && c.Check(v)
 }
 
-// Exact returns the one version the reference allows, if it is of the form
-// name@X.Y.Z or name:X.Y.Z.
+// Exact returns the only version that the reference allows, if it has the form name@X.Y.Z
+// or name:X.Y.Z.
 func (r Ref) Exact() (*semver.Version, bool) {
 	if r.Tag != "" {
 		v, err := TagVersion(r.Tag)

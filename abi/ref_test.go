@@ -56,24 +56,24 @@ func TestParseRefRefuses(t *testing.T) {
 		"sha256:00":                            "64",
 		"sha512:" + strings.Repeat("00", 64):   "sha256",
 		"a@":                                   "nothing after the @",
-		"":                                     "no module name",
-		"Core@1":                               "no module name",
-		"../core@1":                            "no registry host",
-		"reg.example/../core@1":                "path element",
-		"reg.example/UPPER/core":               "path element",
-		"reg.example/":                         "no module name",
-		"reg_x.example/p":                      "no registry host",
-		"reg.example:123456/p":                 "no registry host",
-		"a@one":                                "no version constraint",
-		"a:":                                   "no tag",
-		"a:b/c:":                               "no tag",
-		"a:-x":                                 "no tag",
-		"a:1.0.0+abc":                          "no tag",
-		"a:" + strings.Repeat("t", 129):        "no tag",
-		"a:1.0.0@^1":                           "one of them is enough",
-		"a@b@c":                                "no version constraint",
-		"x.y/" + strings.Repeat("n", 256):      "over the limit of 255",
-		strings.Repeat("a", 600):               "over the limit of 512",
+		"":                                     "bad module name",
+		"Core@1":                               "bad module name",
+		"../core@1":                            "bad registry host",
+		"reg.example/../core@1":                "bad repository path",
+		"reg.example/UPPER/core":               "bad repository path",
+		"reg.example/":                         "bad module name",
+		"reg_x.example/p":                      "bad registry host",
+		"reg.example:123456/p":                 "bad registry host",
+		"a@one":                                "bad version constraint",
+		"a:":                                   "bad tag",
+		"a:b/c:":                               "bad tag",
+		"a:-x":                                 "bad tag",
+		"a:1.0.0+abc":                          "bad tag",
+		"a:" + strings.Repeat("t", 129):        "bad tag",
+		"a:1.0.0@^1":                           "both a tag and a version constraint",
+		"a@b@c":                                "bad version constraint",
+		"x.y/" + strings.Repeat("n", 256):      "repository too long",
+		strings.Repeat("a", 600):               "reference too long",
 	} {
 		if got, err := abi.ParseRef(in); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("ParseRef(%.40q) = %+v, %v, want an error with %q", in, got, err, want)
@@ -84,7 +84,7 @@ func TestParseRefRefuses(t *testing.T) {
 func TestParseModuleRef(t *testing.T) {
 	for in, fail := range map[string]string{
 		"core-llm@^3": "", "core-llm:3.1.0": "", "core-llm:3.1.0_x": "", "r.example/core-llm@" + digest: "",
-		digest: "no module name before the digest", "core-llm:latest": `tag "latest" is that of no version`, "core-llm:v3": "that of no version", "core-llm@": "nothing after",
+		digest: "no module name before the digest", "core-llm:latest": `tag "latest" is not a version`, "core-llm:v3": "not a version", "core-llm@": "nothing after",
 	} {
 		if _, err := abi.ParseModuleRef(in); (err == nil) != (fail == "") || err != nil && !strings.Contains(err.Error(), fail) {
 			t.Errorf("ParseModuleRef(%q): %v, want %q", in, err, fail)
@@ -135,7 +135,7 @@ func TestRefJSON(t *testing.T) {
 	}
 	for _, bad := range []string{`{"ref":""}`, `{"ref":"a@"}`, `{"ref":7}`} {
 		if err := json.Unmarshal([]byte(bad), &got); err == nil {
-			t.Errorf("%s was read", bad)
+			t.Errorf("%s accepted", bad)
 		}
 	}
 }
@@ -210,8 +210,7 @@ func TestVersionTag(t *testing.T) {
 	}
 }
 
-// The look of a tag decides nothing: the same tag means the one or the other,
-// by what the artifact says of itself.
+// The meaning of a tag depends on the artifact, not on the form of the tag.
 func TestTagMeaning(t *testing.T) {
 	for _, tc := range []struct {
 		tag, version, target string
@@ -260,7 +259,7 @@ func FuzzParseRef(f *testing.F) {
 	})
 }
 
-// FuzzTagVersion holds that a version and its tag say the same.
+// FuzzTagVersion checks that versions and tags convert to each other.
 func FuzzTagVersion(f *testing.F) {
 	for _, s := range []string{"1.0.0", "1.0.0-rc.1_abc", "1.0.0_a_b", "latest"} {
 		f.Add(s)

@@ -7,14 +7,13 @@ import (
 	"strings"
 )
 
-// Dim is one dimension of a shape: a fixed size, or a name that a build binds
-// to a size.
+// Dim is a dimension of a shape: a fixed size, or a name that a build binds to a size.
 type Dim struct {
-	Name string // "T_enc", "d_model"; empty when the size is fixed
-	Size int64  // at least 1 when Name is empty
+	Name string // "T_enc", "d_model"; empty if the size is fixed
+	Size int64  // at least 1 if Name is empty
 }
 
-// String is the size or the name.
+// String returns the size or the name.
 func (d Dim) String() string {
 	if d.Name != "" {
 		return d.Name
@@ -22,7 +21,7 @@ func (d Dim) String() string {
 	return strconv.FormatInt(d.Size, 10)
 }
 
-// MarshalJSON writes a number for a fixed size and a string for a name.
+// MarshalJSON encodes a fixed size as a number and a name as a string.
 func (d Dim) MarshalJSON() ([]byte, error) {
 	if d.Name != "" {
 		return json.Marshal(d.Name)
@@ -30,7 +29,7 @@ func (d Dim) MarshalJSON() ([]byte, error) {
 	return json.Marshal(d.Size)
 }
 
-// UnmarshalJSON reads a number of at least 1 or a name.
+// UnmarshalJSON decodes a number of at least 1 or a name.
 func (d *Dim) UnmarshalJSON(b []byte) error {
 	if len(b) > 0 && b[0] == '"' {
 		d.Size = 0
@@ -41,15 +40,15 @@ func (d *Dim) UnmarshalJSON(b []byte) error {
 		return err
 	}
 	if d.Size < 1 {
-		return fmt.Errorf("dimension %d is less than 1", d.Size)
+		return fmt.Errorf("dimension %d out of range, want at least 1", d.Size)
 	}
 	return nil
 }
 
-// Shape is a tensor's dimensions, outermost first, without the batch.
+// Shape lists a tensor's dimensions, outermost first, without the batch.
 type Shape []Dim
 
-// String prints a shape as manifests write it: [T_enc, 512].
+// String formats a shape as in manifests: [T_enc, 512].
 func (s Shape) String() string {
 	parts := make([]string, len(s))
 	for i, d := range s {
@@ -58,10 +57,10 @@ func (s Shape) String() string {
 	return "[" + strings.Join(parts, ", ") + "]"
 }
 
-// Binding collects what a build knows of its named dimensions. A name belongs
-// to a scope (a module); d_model, vocab_size and max_seq belong to the build
-// and are one number in every scope. Two names that meet at a connection
-// become one; a name takes one size, and a second, different one is a
+// Binding holds the sizes of a build's named dimensions. A name belongs to a scope (a
+// module); d_model, vocab_size and max_seq belong to the build and are the same number in
+// every scope. Two names that are connected become one. A name has one size; a second,
+// different one is a [Mismatch]. The zero value is an empty Binding.
 // [Mismatch]. The zero value is empty and ready.
 type Binding struct {
 	parent map[string]string
@@ -73,7 +72,7 @@ type bound struct {
 	by string
 }
 
-// buildWide are the dimension names that mean one number in every module.
+// buildWide reports whether a dimension name is the same number in every module.
 func buildWide(name string) bool {
 	return name == "d_model" || name == "vocab_size" || name == "max_seq"
 }
@@ -92,14 +91,14 @@ func (b *Binding) root(k string) string {
 	return k
 }
 
-// Size returns what name is bound to in scope, and by whom.
+// Size returns the size of name in scope, and what bound it.
 func (b *Binding) Size(scope, name string) (n int64, by string, ok bool) {
 	v, ok := b.size[b.root(b.key(scope, name))]
 	return v.n, v.by, ok
 }
 
-// Set binds name in scope to n on behalf of by ("vision-proj@1.2.0
-// params.d_model"). It returns a mismatch when the name has another size.
+// Set binds name in scope to n on behalf of by ("vision-proj@1.2.0 params.d_model"). If the
+// name has another size, it returns a mismatch.
 func (b *Binding) Set(scope, name string, n int64, by string) *Mismatch {
 	k := b.root(b.key(scope, name))
 	if old, ok := b.size[k]; ok {
@@ -117,7 +116,7 @@ func (b *Binding) Set(scope, name string, n int64, by string) *Mismatch {
 
 func sized(v bound) string { return fmt.Sprintf("%d (%s)", v.n, v.by) }
 
-// unify makes two dimensions one.
+// unify joins two dimensions.
 func (b *Binding) unify(outScope string, out Dim, inScope string, in Dim) *Mismatch {
 	switch {
 	case out.Name == "" && in.Name == "":
@@ -128,7 +127,7 @@ func (b *Binding) unify(outScope string, out Dim, inScope string, in Dim) *Misma
 	case out.Name == "":
 		m := b.Set(inScope, in.Name, out.Size, outScope)
 		if m != nil {
-			m.Out, m.In = m.In, m.Out // Set tells the older side first
+			m.Out, m.In = m.In, m.Out // Set puts the older side first
 		}
 		return m
 	case in.Name == "":

@@ -2,9 +2,9 @@ package abi
 
 import "slices"
 
-// TokenContract is what every module of a build must agree on with its core:
-// the size of the vocabulary, the special tokens, the length of the sequence
-// that text and projected vectors share, and the width of a vector in it.
+// TokenContract holds what every module of a build shares with its core: the size of the
+// vocabulary, the special tokens, the length of the sequence of text and projected vectors,
+// and the width of a vector.
 type TokenContract struct {
 	VocabSize     int      `json:"vocab_size,omitempty"`
 	MaxSeq        int      `json:"max_seq,omitempty"`
@@ -12,14 +12,14 @@ type TokenContract struct {
 	SpecialTokens []string `json:"special_tokens,omitzero"`
 }
 
-// The figures of MM-ABI 1.0 §2.1; a core's manifest may give others.
+// The defaults of MM-ABI 1.0 §2.1; a core's manifest may set others.
 const (
 	DefaultVocabSize = 32000
 	DefaultMaxSeq    = 4096
 	DefaultDModel    = 2048
 )
 
-// SpecialTokens returns the special tokens of MM-ABI 1.0 §2.1 in their order.
+// SpecialTokens returns the special tokens of MM-ABI 1.0 §2.1 in order.
 func SpecialTokens() []string {
 	return []string{
 		"<bos>", "<eos>", "<pad>",
@@ -28,12 +28,12 @@ func SpecialTokens() []string {
 	}
 }
 
-// DefaultTokens is the token contract of MM-ABI 1.0 §2.1.
+// DefaultTokens returns the token contract of MM-ABI 1.0 §2.1.
 func DefaultTokens() TokenContract {
 	return TokenContract{DefaultVocabSize, DefaultMaxSeq, DefaultDModel, SpecialTokens()}
 }
 
-// Fill returns c with every absent figure taken from d.
+// Fill returns c with zero values replaced from d.
 func (c TokenContract) Fill(d TokenContract) TokenContract {
 	if c.VocabSize == 0 {
 		c.VocabSize = d.VocabSize

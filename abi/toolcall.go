@@ -3,7 +3,6 @@ package abi
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 )
@@ -14,39 +13,17 @@ const (
 	ToolCallClose = "</tool_call>"
 )
 
-// MaxToolCall is the largest tool-call block that is read, in bytes.
+// MaxToolCall is the maximum length of a tool call in bytes.
 const MaxToolCall = 64 << 10
 
-// ToolCall is the JSON block by which the core asks for a skill.
+// ToolCall is the JSON block with which the core calls a skill.
 type ToolCall struct {
 	Tool string         `json:"tool"`
 	Args map[string]any `json:"args,omitempty"`
 }
 
-// ParseToolCall reads the text between the two markers. The block comes from
-// a model and is hostile until read: unknown keys, trailing data, an empty
-// tool name and blocks over [MaxToolCall] are errors.
-func ParseToolCall(block string) (ToolCall, error) {
-	var c ToolCall
-	if len(block) > MaxToolCall {
-		return c, fmt.Errorf("tool call of %d bytes is over the limit of %d", len(block), MaxToolCall)
-	}
-	dec := json.NewDecoder(strings.NewReader(block))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&c); err != nil {
-		return ToolCall{}, fmt.Errorf("reading tool call: %w", err)
-	}
-	if dec.More() {
-		return ToolCall{}, errors.New("reading tool call: data after the JSON block")
-	}
-	if c.Tool == "" {
-		return ToolCall{}, errors.New("reading tool call: no tool named")
-	}
-	return c, nil
-}
-
-// FormatToolResult renders a tool's answer as the one line of JSON that is fed
-// back to the core: compact, no newline, HTML characters as they are.
+// FormatToolResult encodes a tool's answer as the line of JSON that the core receives: compact, without newlines, HTML
+// characters unescaped.
 func FormatToolResult(result any) (string, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)

@@ -15,31 +15,30 @@ import (
 	"mm-abi.org/mm/internal/diag"
 )
 
-// Limits of a document.
+// The limits of a document.
 const (
 	MaxBytes = 1 << 20
 	MaxDepth = 64
 )
 
-// Document is one YAML document that keeps the place of every value.
+// Document is a YAML document with the position of every value.
 type Document struct {
 	File  string
 	value any                   // maps, slices, strings, float64, int64, bool, nil
 	keys  map[string]*yaml.Node // JSON pointer → key in its parent mapping
 	nodes map[string]*yaml.Node // JSON pointer → value
 
-	spoilt []string // JSON pointers whose value the strict profile refused
+	spoilt []string // JSON pointers of values that the strict profile refuses
 }
 
-// Parse reads a document under the strict profile. The document is nil when
-// the text is no YAML document. With a key that stands twice, an anchor or
-// another fault of the profile it is there, so that Validate can tell what
-// else is wrong; it must not be decoded then.
+// Parse parses a document under the strict profile. If the text is not YAML, the document
+// is nil. If it violates the profile, for example by a duplicate key or an anchor, the
+// document is returned for Validate to find other faults, but must not be decoded.
 func Parse(file string, data []byte) (*Document, diag.List) {
 	var list diag.List
 	top := diag.Pos{File: file, Line: 1, Col: 1}
 	if len(data) > MaxBytes {
-		list.Add(diag.TooLarge, diag.Pos{File: file}, fmt.Sprintf("%d bytes, the limit is %d", len(data), MaxBytes), "")
+		list.Add(diag.TooLarge, diag.Pos{File: file}, fmt.Sprintf("got %d bytes, limit %d", len(data), MaxBytes), "")
 		return nil, list
 	}
 	if !utf8.Valid(data) {
@@ -61,7 +60,7 @@ func Parse(file string, data []byte) (*Document, diag.List) {
 		if err != nil {
 			list = append(list, syntax(file, data, err))
 		} else {
-			list.Add(diag.ManyDocs, pos, "", "put each document into a file of its own")
+			list.Add(diag.ManyDocs, pos, "", "use a file per document")
 		}
 		return nil, list
 	}
@@ -73,7 +72,7 @@ func Parse(file string, data []byte) (*Document, diag.List) {
 	return d, list
 }
 
-// walk turns a node into plain values and collects what the profile forbids.
+// walk converts a node to plain values and collects violations of the profile.
 func (d *Document) walk(n *yaml.Node, ptr string, depth int, list *diag.List) any {
 	pos := d.at(n)
 	d.nodes[ptr] = n
@@ -112,8 +111,8 @@ func (d *Document) walk(n *yaml.Node, ptr string, depth int, list *diag.List) an
 	return d.scalar(n, pos, list)
 }
 
-// spoils reports whether the profile refused the value at ptr or one around
-// it, so that what the schema says of it is no news.
+// spoils reports whether the profile refused the value at ptr or a value around it, whose
+// schema faults are then not reported.
 func (d *Document) spoils(ptr string) bool {
 	for _, s := range d.spoilt {
 		if ptr == s || strings.HasPrefix(ptr, s+"/") {
@@ -129,15 +128,15 @@ func (d *Document) mapping(n *yaml.Node, ptr string, depth int, list *diag.List)
 		k, v := n.Content[i], n.Content[i+1]
 		if k.Kind != yaml.ScalarNode || k.Anchor != "" || k.Tag == "!!merge" || k.Style&yaml.TaggedStyle != 0 {
 			list.Add(diag.Alias, d.at(k), "a key must be plain text", "write the keys out")
-			d.spoilt = append(d.spoilt, ptr) // what it would have brought is not known
+			d.spoilt = append(d.spoilt, ptr) // its content is unknown
 			continue
 		}
 		if strings.ContainsFunc(k.Value, hidden) {
-			list.Add(diag.HiddenText, d.at(k), fmt.Sprintf("the key %+q", k.Value), "remove it")
+			list.Add(diag.HiddenText, d.at(k), fmt.Sprintf("key %+q", k.Value), "remove it")
 		}
 		child := ptr + "/" + escape(k.Value)
 		if first, ok := d.keys[child]; ok {
-			list.Add(diag.DuplicateKey, d.at(k), fmt.Sprintf("%q stands on line %d already", k.Value, first.Line), "remove one of them")
+			list.Add(diag.DuplicateKey, d.at(k), fmt.Sprintf("%q, first on line %d", k.Value, first.Line), "remove one of them")
 			continue
 		}
 		d.keys[child] = k
@@ -146,8 +145,7 @@ func (d *Document) mapping(n *yaml.Node, ptr string, depth int, list *diag.List)
 	return m
 }
 
-// scalar resolves a scalar by YAML's core schema. A date stays text, for none
-// of mm's documents wants anything else of it.
+// scalar resolves a scalar by YAML's core schema. Dates stay text.
 func (d *Document) scalar(n *yaml.Node, pos diag.Pos, list *diag.List) any {
 	switch n.Tag {
 	case "!!str", "!!timestamp":
@@ -166,15 +164,15 @@ func (d *Document) scalar(n *yaml.Node, pos diag.Pos, list *diag.List) any {
 		}
 	case "!!float":
 		var f float64
-		whole := strings.Trim(n.Value, "+-0123456789") == "" // an integer too large for int64
-		if n.Decode(&f) == nil && !math.IsInf(f, 0) && !math.IsNaN(f) && !whole {
+		integer := strings.Trim(n.Value, "+-0123456789") == "" // an integer too large for int64
+		if n.Decode(&f) == nil && !math.IsInf(f, 0) && !math.IsNaN(f) && !integer {
 			return f
 		}
 	default:
 		list.Add(diag.Tag, pos, n.Tag, "write the plain value")
 		return nil
 	}
-	list.Add(diag.OutOfRange, pos, fmt.Sprintf("%q is no number that can be used here", n.Value), "")
+	list.Add(diag.OutOfRange, pos, fmt.Sprintf("unsupported number %q", n.Value), "")
 	return nil
 }
 
@@ -185,8 +183,8 @@ func (d *Document) at(n *yaml.Node) diag.Pos {
 // Has reports whether the document holds a value at a JSON pointer (RFC 6901).
 func (d *Document) Has(ptr string) bool { return d.nodes[ptr] != nil }
 
-// Pos is the place of the value at a JSON pointer; of the nearest mapping or
-// list around it where there is none.
+// Pos returns the position of the value at a JSON pointer, or of the nearest enclosing
+// value.
 func (d *Document) Pos(ptr string) diag.Pos {
 	for {
 		if n := d.nodes[ptr]; n != nil {
@@ -204,7 +202,7 @@ func (d *Document) Pos(ptr string) diag.Pos {
 	}
 }
 
-// KeyPos is the place of the key that a JSON pointer ends in.
+// KeyPos returns the position of the key that a JSON pointer ends in.
 func (d *Document) KeyPos(ptr string) diag.Pos {
 	if k := d.keys[ptr]; k != nil {
 		return d.at(k)
@@ -212,7 +210,7 @@ func (d *Document) KeyPos(ptr string) diag.Pos {
 	return d.Pos(ptr)
 }
 
-// Keys lists the keys of the mapping at ptr in their order in the file.
+// Keys returns the keys of the mapping at ptr in file order.
 func (d *Document) Keys(ptr string) []string {
 	n := d.nodes[ptr]
 	if n == nil || n.Kind != yaml.MappingNode {
@@ -225,8 +223,8 @@ func (d *Document) Keys(ptr string) []string {
 	return keys
 }
 
-// Decode fills v by its json tags. A document that has passed Validate decodes
-// without error into the struct made for its kind.
+// Decode decodes the document into v by its json tags. After Validate it does not fail for
+// the struct of the document's kind.
 func (d *Document) Decode(v any) error {
 	b, err := json.Marshal(d.value)
 	if err != nil {
@@ -238,8 +236,8 @@ func (d *Document) Decode(v any) error {
 	return nil
 }
 
-// Encode writes v, by its json tags, as YAML in mm's own form: two blanks of
-// indentation, keys in the order of the struct.
+// Encode encodes v, by its json tags, as YAML in mm's style: two spaces of indentation,
+// keys in the order of the struct.
 func Encode(v any) ([]byte, error) {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -260,8 +258,7 @@ func Encode(v any) ([]byte, error) {
 	return []byte(buf.String()), nil
 }
 
-// block drops JSON's flow and quote styles, except in short lists of scalars,
-// which read better on one line.
+// block removes JSON's flow and quote styles, except for short lists of scalars.
 func block(n *yaml.Node) {
 	n.Style &^= yaml.DoubleQuotedStyle
 	if n.Kind != yaml.SequenceNode || !short(n) {

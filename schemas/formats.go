@@ -11,11 +11,11 @@ import (
 	"mm-abi.org/mm/internal/spdx"
 )
 
-// format is a text form that the schemas name and Go checks.
+// format is a text format that the schemas name and Go checks.
 type format struct {
 	code  diag.Code
 	check func(string) error
-	want  string // what a person should have written
+	want  string // description of valid values
 }
 
 var formats = map[string]format{
@@ -31,7 +31,7 @@ var formats = map[string]format{
 	"when":     {diag.WrongForm, func(s string) error { _, err := ParseWhen(s); return err }, "YYYY-MM-DD or an RFC 3339 time"},
 }
 
-// maxDuration is the longest duration of a document.
+// maxDuration is the maximum duration in a document.
 const maxDuration = 366 * 24 * time.Hour
 
 type formError string
@@ -47,9 +47,9 @@ func match(ok func(string) bool) func(string) error {
 	}
 }
 
-// ValidPath reports whether s is a relative slash path that stays where it is:
-// clean, no .., no backslash, colon or control character, no element that
-// Windows reserves, at most 255 bytes.
+// ValidPath reports whether s is a relative slash path within its folder: clean, no .., no
+// backslash, colon or control character, no element that Windows reserves, at most 255
+// bytes.
 func ValidPath(s string) bool {
 	if s == "" || len(s) > 255 || s[0] == '/' || strings.ContainsAny(s, "\\:*?\"<>|") {
 		return false
@@ -72,16 +72,15 @@ var (
 	memForm = regexp.MustCompile(`^([0-9]{1,12})(Ki|Mi|Gi|k|M|G)?$`)
 )
 
-// ParseCPU reads a number of cores as Kubernetes writes it and returns
-// thousandths of a core.
+// ParseCPU parses a number of cores as in Kubernetes and returns thousandths of a core.
 func ParseCPU(s string) (milli int64, ok bool) {
 	m := cpuForm.FindStringSubmatch(s)
 	switch {
 	case m == nil:
 		return 0, false
 	case m[3] != "":
-		whole, frac, _ := strings.Cut(m[3], ".")
-		milli = number(whole)*1000 + number((frac + "00")[:3])
+		integer, frac, _ := strings.Cut(m[3], ".")
+		milli = number(integer)*1000 + number((frac + "00")[:3])
 	case m[2] == "m":
 		milli = number(m[1])
 	default:
@@ -90,7 +89,7 @@ func ParseCPU(s string) (milli int64, ok bool) {
 	return milli, milli > 0
 }
 
-// ParseMem reads a memory size as Kubernetes writes it and returns bytes.
+// ParseMem parses a memory size as in Kubernetes and returns bytes.
 func ParseMem(s string) (bytes int64, ok bool) {
 	m := memForm.FindStringSubmatch(s)
 	if m == nil {
@@ -104,7 +103,7 @@ func ParseMem(s string) (bytes int64, ok bool) {
 	return n * unit, true
 }
 
-// number reads decimal digits that a pattern has bounded.
+// number parses decimal digits whose count a pattern limits.
 func number(s string) (n int64) {
 	for _, c := range s {
 		n = n*10 + int64(c-'0')
@@ -112,14 +111,14 @@ func number(s string) (n int64) {
 	return n
 }
 
-// ParseWhen reads a day, which lasts until its end in UTC, or a time.
+// ParseWhen parses a day, which ends at its last second in UTC, or a time.
 func ParseWhen(s string) (time.Time, error) {
 	if t, err := time.Parse(time.DateOnly, s); err == nil {
 		return t.Add(24*time.Hour - time.Second), nil
 	}
 	t, err := time.Parse(time.RFC3339, s)
 	if err != nil {
-		return t, fmt.Errorf("%q is no day and no time", s)
+		return t, fmt.Errorf("bad date or time %q", s)
 	}
 	return t, nil
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v5"
 )
 
-// schemaAt walks a keyword location ("/allOf/0/then/$ref/properties/abi/enum")
-// to the schema that holds its last keyword.
+// schemaAt follows a keyword location ("/allOf/0/then/$ref/properties/abi/enum") to the
+// schema that holds its last keyword.
 func schemaAt(root *jsonschema.Schema, location string) *jsonschema.Schema {
 	parts := strings.Split(location, "/")
 	s := root
@@ -67,7 +67,7 @@ func properties(s *jsonschema.Schema) []string {
 	return names
 }
 
-// describe is a property's own description, the best hint for a missing key.
+// describe returns the description of a property, the best hint for a missing key.
 func describe(s *jsonschema.Schema, key string) string {
 	if s == nil {
 		return ""
@@ -79,7 +79,7 @@ func describe(s *jsonschema.Schema, key string) string {
 	return "add " + key + ": " + strings.ToLower(text[:1]) + strings.TrimSuffix(text[1:], ".")
 }
 
-// summary is a schema's description, its own or the one it refers to.
+// summary returns the description of a schema or of the one that it refers to.
 func summary(s *jsonschema.Schema) string {
 	for s != nil && s.Description == "" {
 		s = s.Ref
@@ -102,8 +102,8 @@ func schemaTypes(s *jsonschema.Schema) []string {
 	return out
 }
 
-// quoteHint helps with the commonest slip: a version or a digest that YAML
-// reads as a number. It says nothing where the quoted text would not do.
+// quoteHint returns a hint for a version or digest that YAML reads as a number, if quoting
+// it would make it valid.
 func (d *Document) quoteHint(ptr string, s *jsonschema.Schema) string {
 	if s == nil || !slices.Contains(s.Types, "string") {
 		return ""
@@ -126,7 +126,7 @@ func (d *Document) quoteHint(ptr string, s *jsonschema.Schema) string {
 	return fmt.Sprintf("write it in quotes: %q", n.Value)
 }
 
-// target follows references to the schema that says something itself.
+// target follows references to the schema that has its own keywords.
 func target(s *jsonschema.Schema) *jsonschema.Schema {
 	for s.Ref != nil && s.Pattern == nil && s.Format == "" && len(s.Enum) == 0 {
 		s = s.Ref
@@ -134,7 +134,7 @@ func target(s *jsonschema.Schema) *jsonschema.Schema {
 	return s
 }
 
-// bound words the limit that a number, a text or a list broke.
+// bound describes the violated limit of a number, text or list.
 func bound(keyword string, s *jsonschema.Schema, message string) string {
 	if s == nil {
 		return message
@@ -164,7 +164,7 @@ func bound(keyword string, s *jsonschema.Schema, message string) string {
 	return message
 }
 
-// allowed lists the values of an enum or the one of a const.
+// allowed returns the values of an enum or the value of a const.
 func allowed(s *jsonschema.Schema) []string {
 	if s == nil {
 		return nil

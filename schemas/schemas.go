@@ -1,11 +1,11 @@
-// Package schemas reads mm's YAML documents strictly and checks them against
-// the JSON Schemas that lie beside this file.
+// Package schemas reads mm's YAML documents strictly and validates them against the
+// embedded JSON Schemas.
 //
-// [Parse] turns bytes into a [Document]: one document, no anchors, no aliases,
-// no tags, no repeated key, at most 1 MiB and 64 levels. [Document.Validate]
-// checks it against the schema of a [Kind] and reports every fault at its line
-// and column. [Document.Decode] fills a struct by its json tags, so that no
-// other package meets YAML. The schema files carry mm's compatibility promise.
+// [Parse] parses a [Document]: no anchors, aliases, tags or duplicate keys, at most 1 MiB
+// and 64 levels. [Document.Validate] validates it against the schema of a [Kind] and
+// reports every fault with its line and column. [Document.Decode] decodes it into a struct
+// by its json tags, so that other packages do not deal with YAML. The schema files have
+// mm's compatibility promise.
 package schemas
 
 import (
@@ -27,7 +27,7 @@ var files embed.FS
 // FS returns the schema files.
 func FS() fs.FS { return files }
 
-// Kind is a kind of document, named as its schema file is.
+// Kind is a kind of document; its value is the name of its schema file.
 type Kind string
 
 // The kinds of documents.
@@ -45,13 +45,12 @@ const (
 	Decoding Kind = "decoding" // stage 2
 )
 
-// Kinds lists the kinds that have a schema of their own.
+// Kinds returns the kinds that have a schema.
 func Kinds() []Kind {
 	return []Kind{Module, Graph, Lock, Config, Trust, Request, Train, Stage, Plan, Decoding}
 }
 
-// Detect says what a document is: by its file name where that is telling,
-// otherwise by its top-level keys.
+// Detect returns the kind of a document, by its file name or its top-level keys.
 func (d *Document) Detect() (Kind, bool) {
 	base := filepath.Base(d.File)
 	switch {
@@ -84,9 +83,8 @@ func (d *Document) Detect() (Kind, bool) {
 	return "", false
 }
 
-// Load parses and validates one document of a known kind. The document is nil
-// when the list holds an error of the profile; those of the schema are told
-// beside them.
+// Load parses and validates a document of a known kind. If it violates the profile, the
+// document is nil; the list also holds the faults of the schema.
 func Load(kind Kind, file string, data []byte) (*Document, diag.List) {
 	doc, list := Parse(file, data)
 	if doc == nil {
@@ -101,9 +99,9 @@ func Load(kind Kind, file string, data []byte) (*Document, diag.List) {
 	return doc, list
 }
 
-// ReadFile reads a document's bytes. A file that cannot be read, is no regular
-// file or is over [MaxBytes] is a fault at code, and costs no more memory than
-// the limit. Weights and archives are called by their name.
+// ReadFile reads a document. If the file is unreadable, not a regular file or larger than
+// [MaxBytes], the fault has the given code. The memory use is limited. Weights and archives
+// are recognized.
 func ReadFile(file string, code diag.Code) ([]byte, diag.List) {
 	var list diag.List
 	data, err := fsx.ReadFile(file, MaxBytes)
@@ -112,7 +110,7 @@ func ReadFile(file string, code diag.Code) ([]byte, diag.List) {
 		head, _ = fsx.ReadHead(file, sniff.Head)
 	}
 	if kind := sniff.Bytes(head); len(head) > 0 && !readable(kind) {
-		list.Add(diag.NotMM, diag.Pos{File: file}, "it is "+string(kind)+", not YAML", hints[kind])
+		list.Add(diag.NotMM, diag.Pos{File: file}, "got "+string(kind)+", want YAML", hints[kind])
 		return nil, list
 	}
 	if err == nil {
@@ -131,11 +129,11 @@ func ReadFile(file string, code diag.Code) ([]byte, diag.List) {
 	return nil, list
 }
 
-// readable reports whether a file of the kind may be YAML; what nobody knows
-// is left to the parser.
+// readable reports whether a file of the kind may be YAML; the parser decides about unknown
+// files.
 func readable(k sniff.Kind) bool { return k == sniff.Text || k == sniff.Unknown }
 
-// hints say what to do with a file that is no document.
+// hints are the hints for files that are not documents.
 var hints = map[sniff.Kind]string{
 	sniff.GGUF:        "mm run FILE runs it; mm module import gguf FILE makes a module of it, which a graph may name",
 	sniff.Safetensors: "mm run FILE runs a checkpoint of mm train; other weights are run by the folder they lie in",

@@ -17,8 +17,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite golden files")
 
-// The playbook's own examples are the source of the contract: they validate
-// exactly as they stand.
+// The playbook's examples, the source of the contract, validate unchanged.
 func TestPlaybookExamples(t *testing.T) {
 	n := 0
 	err := filepath.WalkDir("testdata/playbook", func(path string, e fs.DirEntry, err error) error {
@@ -48,7 +47,7 @@ func TestPlaybookExamples(t *testing.T) {
 	}
 }
 
-// Every faulty document gives exactly the diagnostics of its golden file.
+// Each faulty document has the diagnostics of its golden file.
 func TestFaults(t *testing.T) {
 	paths, _ := filepath.Glob("testdata/faults/*.yaml")
 	if len(paths) < 8 {
@@ -87,7 +86,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// What the strict profile forbids is refused before any schema is asked.
+// Violations of the strict profile are refused before the schema.
 func TestProfile(t *testing.T) {
 	deep := strings.Repeat("[", 70) + strings.Repeat("]", 70)
 	for _, tc := range []struct {
@@ -226,8 +225,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// The place of a syntax error is the line that breaks the document, not the
-// one where the parser began to wonder.
+// The position of a syntax error is the line that breaks the document, not the one where
+// the parser fails.
 func TestSyntaxPlace(t *testing.T) {
 	head := "name: x\nversion: 1.0.0\ntype: encoder\ninputs:\n  - name: image\n    shape: [3,\n      224,\n      224]\n    dtype: fp16\n"
 	for _, tc := range []struct {
@@ -266,12 +265,12 @@ func TestSyntaxPlace(t *testing.T) {
 	}
 }
 
-// One fault of the profile hides no other fault.
+// A violation of the profile does not hide other faults.
 func TestAllFaultsBesideProfile(t *testing.T) {
 	in := "name: Bad Name\nversion: 1.0\nversion: 1.0.0\ntype: encoder\nabi: &a mm-abi-1.0\nlicense: !x MIT\ncolour: red\n"
 	doc, list := schemas.Load(schemas.Module, "module.yaml", []byte(in))
 	if doc != nil {
-		t.Fatal("a document with faults of the profile may be decoded")
+		t.Fatal("a document that violates the profile was returned")
 	}
 	got := map[diag.Code]int{}
 	for _, d := range list {
@@ -283,7 +282,7 @@ func TestAllFaultsBesideProfile(t *testing.T) {
 	}
 }
 
-// What a message shows is what stands in the file, and what it advises works.
+// Messages quote the file, and hints are correct.
 func TestHints(t *testing.T) {
 	base := "name: x\nversion: 1.0.0\ntype: encoder\nmodality: image\nabi: mm-abi-1.0\nlicense: MIT\n"
 	for _, tc := range []struct{ name, in, want, not string }{
@@ -310,7 +309,7 @@ func TestHints(t *testing.T) {
 	}
 }
 
-// A pattern is no hint: each has words.
+// Each pattern has a description, which serves as the hint.
 func TestPatternsHaveWords(t *testing.T) {
 	entries, err := fs.Glob(schemas.FS(), "*.json")
 	if err != nil || len(entries) == 0 {

@@ -10,29 +10,27 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v5"
 )
 
-// Shape is a JSON Schema that came along with something: of the arguments of a
-// skill, of its result.
+// Shape is a JSON Schema from outside, such as that of a skill's arguments or result.
 type Shape struct{ schema *jsonschema.Schema }
 
-// NewShape compiles a schema of draft 2020-12. It refers to nothing outside of
-// itself.
+// NewShape compiles a schema of draft 2020-12 without external references.
 func NewShape(schema []byte) (*Shape, error) {
 	c := jsonschema.NewCompiler()
 	c.Draft = jsonschema.Draft2020
 	c.AssertFormat = true
 	const at = place + "shape.json"
 	if err := c.AddResource(at, bytes.NewReader(schema)); err != nil {
-		return nil, fmt.Errorf("reading a schema: %w", err)
+		return nil, fmt.Errorf("reading schema: %w", err)
 	}
 	s, err := c.Compile(at)
 	if err != nil {
-		return nil, fmt.Errorf("reading a schema: %w", err)
+		return nil, fmt.Errorf("reading schema: %w", err)
 	}
 	return &Shape{s}, nil
 }
 
-// Check compares a value of package json, whose numbers may be json.Number,
-// with the schema. The error says every thing that is wrong on one line.
+// Check validates a value of package json, whose numbers may be json.Number. The error
+// lists all faults on one line.
 func (s *Shape) Check(v any) error {
 	err := s.schema.Validate(v)
 	var broken *jsonschema.ValidationError
@@ -41,18 +39,17 @@ func (s *Shape) Check(v any) error {
 	}
 	var all []string
 	for _, leaf := range leaves(broken) {
-		said := leaf.Message
+		text := leaf.Message
 		if at := where(leaf.InstanceLocation); at != "" {
-			said = at + ": " + said
+			text = at + ": " + text
 		}
-		all = append(all, said)
+		all = append(all, text)
 	}
 	return errors.New(strings.Join(all, "; "))
 }
 
-// ReadValue reads one JSON value, at most 64 levels deep, with numbers as they
-// are written. Whatever follows it but white space is an error, and so is a key
-// that stands twice in an object.
+// ReadValue decodes one JSON value, at most 64 levels deep, and keeps numbers as
+// json.Number. Data after it and duplicate keys are errors.
 func ReadValue(data []byte) (any, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()
@@ -61,16 +58,16 @@ func ReadValue(data []byte) (any, error) {
 		return nil, err
 	}
 	if _, err := dec.Token(); err == nil {
-		return nil, errors.New("there is more behind the value")
+		return nil, errors.New("data after the value")
 	} else if end := dec.InputOffset(); strings.TrimSpace(string(data[end:])) != "" {
-		return nil, errors.New("there is more behind the value")
+		return nil, errors.New("data after the value")
 	}
 	return v, nil
 }
 
 func readValue(dec *json.Decoder, level int) (any, error) {
 	if level > MaxDepth {
-		return nil, fmt.Errorf("values within values, over %d deep", MaxDepth)
+		return nil, fmt.Errorf("nested deeper than %d", MaxDepth)
 	}
 	tok, err := dec.Token()
 	if err != nil {
@@ -84,9 +81,9 @@ func readValue(dec *json.Decoder, level int) (any, error) {
 			if err != nil {
 				return nil, err
 			}
-			key, _ := tok.(string) // a decoder gives no other in an object
+			key, _ := tok.(string) // keys are always strings
 			if _, ok := m[key]; ok {
-				return nil, fmt.Errorf("%q stands twice", shorten(key))
+				return nil, fmt.Errorf("duplicate key %q", shorten(key))
 			}
 			if m[key], err = readValue(dec, level+1); err != nil {
 				return nil, err

@@ -10,9 +10,9 @@ import (
 	"mm-abi.org/mm/internal/diag"
 )
 
-// syntax is the diagnostic of a text that is no YAML. The parser names the
-// line where the surrounding construct began, or none; the place shown is the
-// first line without which the text above it still is YAML.
+// syntax returns the diagnostic for text that is not YAML. The parser reports the line of
+// the surrounding construct, or none; the reported position is the first line whose
+// removal, with everything after it, leaves valid YAML.
 func syntax(file string, data []byte, err error) diag.Diagnostic {
 	message := strings.TrimPrefix(err.Error(), "yaml: ")
 	if _, rest, ok := strings.Cut(message, ": "); ok && strings.HasPrefix(message, "line ") {
@@ -30,10 +30,10 @@ func syntax(file string, data []byte, err error) diag.Diagnostic {
 	return list[0]
 }
 
-// breaking is the line, from 1, that first makes the text unreadable: the
-// lines before it are YAML, with it nothing that follows mends them. The
-// search halves the text; a cut through a list or a quoted text over several
-// lines is no YAML either, so a short way is walked on behind each result.
+// breaking returns the number of the first line that makes the text invalid: the lines
+// before it are valid, and with it no continuation is. It uses bisection; since a prefix
+// that ends within a list or a multi-line string is not valid either, it also tries some
+// lines after each result.
 func breaking(lines [][]byte) int {
 	const walk = 48
 	good, bad := 0, len(lines) // lines[:good] parse, lines[:bad] do not
@@ -58,7 +58,7 @@ func breaking(lines [][]byte) int {
 
 func parses(lines [][]byte) bool {
 	dec := yaml.NewDecoder(bytes.NewReader(bytes.Join(lines, nil)))
-	for range 2 { // a second document is another fault than this one
+	for range 2 { // a second document is a different fault
 		var n yaml.Node
 		if err := dec.Decode(&n); err != nil {
 			return err.Error() == "EOF"
@@ -67,7 +67,7 @@ func parses(lines [][]byte) bool {
 	return true
 }
 
-// syntaxHint tells the commonest ways out of a message of the parser.
+// syntaxHint returns hints for common messages of the parser.
 func syntaxHint(message, line string) string {
 	text := strings.TrimSpace(line)
 	switch {
@@ -89,7 +89,7 @@ func syntaxHint(message, line string) string {
 	return ""
 }
 
-// notText places the first byte that is no UTF-8 and guesses at the encoding.
+// notText reports the first byte that is not UTF-8 and guesses the encoding.
 func notText(file string, data []byte) diag.Diagnostic {
 	at := 0
 	for at < len(data) {
@@ -113,9 +113,8 @@ func notText(file string, data []byte) diag.Diagnostic {
 	return list[0]
 }
 
-// hidden reports a character that shows nothing and changes how the text
-// around it is read or printed: a control character or one that turns the
-// direction of writing.
+// hidden reports whether a character is invisible and changes how text is read or printed:
+// a control character or one that changes the writing direction.
 func hidden(r rune) bool {
 	switch {
 	case r == '\n', r == '\t', r == '\r':

@@ -15,24 +15,23 @@ import (
 	"mm-abi.org/mm/internal/spell"
 )
 
-// compiled gives the schema of a kind. Compiling one takes milliseconds, so it
-// happens at its first use, and to the kinds alone that a command meets; what
-// they share is compiled once.
+// compiled returns the schema of a kind. Compiling takes milliseconds, so schemas are
+// compiled on first use and cached; common parts are compiled once.
 var compiled = func() func(Kind) *jsonschema.Schema {
 	var mu sync.Mutex
 	compiler := sync.OnceValue(newCompiler)
-	known := map[Kind]*jsonschema.Schema{}
+	cache := map[Kind]*jsonschema.Schema{}
 	return func(kind Kind) *jsonschema.Schema {
 		mu.Lock()
 		defer mu.Unlock()
-		if known[kind] == nil {
-			known[kind] = compiler().MustCompile(place + string(kind) + ".schema.json") // an embedded file: a test reads them all
+		if cache[kind] == nil {
+			cache[kind] = compiler().MustCompile(place + string(kind) + ".schema.json") // an embedded file: a test reads them all
 		}
-		return known[kind]
+		return cache[kind]
 	}
 }()
 
-// place is where the embedded files are for the compiler.
+// place is the URL prefix of the embedded files for the compiler.
 const place = "mm-abi://schemas/"
 
 func newCompiler() *jsonschema.Compiler {
@@ -43,7 +42,7 @@ func newCompiler() *jsonschema.Compiler {
 	c.LoadURL = func(url string) (io.ReadCloser, error) {
 		name, ok := strings.CutPrefix(url, place)
 		if !ok {
-			return nil, fmt.Errorf("%s is none of the embedded schemas", url)
+			return nil, fmt.Errorf("unknown schema %s", url)
 		}
 		return files.Open(name)
 	}
@@ -56,8 +55,8 @@ func newCompiler() *jsonschema.Compiler {
 	return c
 }
 
-// Validate checks the document against the schema of kind and returns every
-// fault at its place.
+// Validate validates the document against the schema of kind and returns every fault with
+// its position.
 func (d *Document) Validate(kind Kind) diag.List {
 	var list diag.List
 	err := compiled(kind).Validate(d.value)
@@ -65,7 +64,7 @@ func (d *Document) Validate(kind Kind) diag.List {
 		return nil
 	}
 	v, ok := err.(*jsonschema.ValidationError)
-	if !ok { // infinite loop or a type the validator does not know
+	if !ok { // infinite loop or unsupported type
 		list.Add(diag.Syntax, diag.Pos{File: d.File}, err.Error(), "")
 		return list
 	}
@@ -77,8 +76,8 @@ func (d *Document) Validate(kind Kind) diag.List {
 	return list
 }
 
-// leaves returns the innermost errors: those that name a broken keyword rather
-// than the path to it.
+// leaves returns the innermost errors, which name a violated keyword rather than the path
+// to it.
 func leaves(v *jsonschema.ValidationError) []*jsonschema.ValidationError {
 	if len(v.Causes) == 0 {
 		return []*jsonschema.ValidationError{v}
@@ -90,7 +89,7 @@ func leaves(v *jsonschema.ValidationError) []*jsonschema.ValidationError {
 	return out
 }
 
-// fault translates one broken keyword into mm's words.
+// fault translates a violated keyword into a diagnostic.
 func (d *Document) fault(root *jsonschema.Schema, v *jsonschema.ValidationError, list *diag.List) {
 	ptr := v.InstanceLocation
 	if d.spoils(ptr) {
@@ -104,7 +103,7 @@ func (d *Document) fault(root *jsonschema.Schema, v *jsonschema.ValidationError,
 	here := where(ptr)
 	switch {
 	case strings.Contains(v.AbsoluteKeywordLocation, "/since_1_1/"):
-		list.Add(diag.NeedsABI11, d.KeyPos(ptr), here, "say abi: mm-abi-1.1")
+		list.Add(diag.NeedsABI11, d.KeyPos(ptr), here, "use abi: mm-abi-1.1")
 	case keyword == "additionalProperties":
 		for _, key := range quoted(v.Message) {
 			list.Add(diag.UnknownKey, d.KeyPos(ptr+"/"+escape(key)), fmt.Sprintf("%q in %s", key, or(here, "the document")), suggest(key, properties(schema)))
@@ -114,7 +113,7 @@ func (d *Document) fault(root *jsonschema.Schema, v *jsonschema.ValidationError,
 			list.Add(diag.MissingKey, pos, fmt.Sprintf("%q in %s", key, or(here, "the document")), describe(schema, key))
 		}
 	case keyword == "type":
-		list.Add(diag.WrongType, pos, fmt.Sprintf("%s is %s, wanted %s", or(here, "the document"), d.typeName(ptr), strings.Join(schemaTypes(schema), " or ")), d.quoteHint(ptr, schema))
+		list.Add(diag.WrongType, pos, fmt.Sprintf("%s is %s, want %s", or(here, "the document"), d.typeName(ptr), strings.Join(schemaTypes(schema), " or ")), d.quoteHint(ptr, schema))
 	case keyword == "enum" || keyword == "const":
 		want := allowed(schema)
 		list.Add(diag.NotAllowed, pos, fmt.Sprintf("%s is %s, allowed: %s", here, shown, strings.Join(want, ", ")), nearest(fmt.Sprint(value), want))
@@ -128,7 +127,7 @@ func (d *Document) fault(root *jsonschema.Schema, v *jsonschema.ValidationError,
 		}
 		list.Add(f.code, pos, detail, "write "+f.want)
 	case strings.Contains(v.KeywordLocation, "/propertyNames/"):
-		list.Add(diag.WrongForm, pos, fmt.Sprintf("the key %s", here), summary(schema))
+		list.Add(diag.WrongForm, pos, fmt.Sprintf("key %s", here), summary(schema))
 	case keyword == "pattern":
 		list.Add(diag.WrongForm, pos, fmt.Sprintf("%s is %s", here, shown), summary(schema))
 	case keyword == "uniqueItems":
@@ -146,7 +145,7 @@ func or[T comparable](v, otherwise T) T {
 	return v
 }
 
-// lookup finds the plain value at a JSON pointer.
+// lookup returns the plain value at a JSON pointer.
 func (d *Document) lookup(ptr string) any {
 	v := d.value
 	for _, key := range strings.Split(ptr, "/")[1:] {
@@ -170,7 +169,7 @@ func unescape(key string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(key, "~1", "/"), "~0", "~")
 }
 
-// where writes a JSON pointer as people do: modalities[0].proj.out_dim.
+// where formats a JSON pointer for messages: modalities[0].proj.out_dim.
 func where(ptr string) string {
 	var b strings.Builder
 	for i, key := range strings.Split(ptr, "/") {
@@ -215,7 +214,7 @@ func quoted(message string) []string {
 	}
 }
 
-// typeName says of what type the value at ptr is, with its text as written.
+// typeName returns the type of the value at ptr, with its text as written.
 func (d *Document) typeName(ptr string) string {
 	switch d.lookup(ptr).(type) {
 	case nil:
@@ -232,9 +231,8 @@ func (d *Document) typeName(ptr string) string {
 	return "the number " + d.show(ptr)
 }
 
-// show prints the value at ptr for a message, short: a number as it stands in
-// the file, text with everything outside of ASCII spelt out, so that letters
-// that only look alike can be told apart.
+// show formats the value at ptr briefly: numbers as in the file, text with non-ASCII
+// characters escaped, so that look-alike letters can be distinguished.
 func (d *Document) show(ptr string) string {
 	switch t := d.lookup(ptr).(type) {
 	case string:
@@ -260,8 +258,7 @@ func shorten(s string) string {
 	return s
 }
 
-// suggest names the known word nearest to the one that was written, or all of
-// them when none is near.
+// suggest returns the nearest known word, or all of them if none is near.
 func suggest(got string, known []string) string {
 	if hint := nearest(got, known); hint != "" {
 		return hint
@@ -274,7 +271,7 @@ func suggest(got string, known []string) string {
 	return "known: " + strings.Join(known, ", ")
 }
 
-// nearest asks whether the known word closest to got was meant.
+// nearest returns a hint with the known word closest to got.
 func nearest(got string, known []string) string {
 	if k, ok := spell.Nearest(got, known); ok {
 		return fmt.Sprintf("did you mean %q?", k)

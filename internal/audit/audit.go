@@ -1,17 +1,15 @@
-// Package audit keeps the record of what was signed, pushed, pulled, verified,
-// run and called, and of every verification that was skipped: one JSON object a
-// line, each with the SHA-256 of the line before it.
+// Package audit keeps the log of what was signed, pushed, pulled, verified, run and called,
+// and of every skipped verification: one JSON object per line, each with the SHA-256 of the
+// previous line.
 //
-// A line that is changed or taken out breaks the chain, which [Verify] finds.
-// The chain alone does not show that lines were cut off the end: a record beside
-// the log holds the number and the hash of the last line, and [Check] compares
-// the two. Who may write to the folder can forge both; whoever needs to notice
-// that notes the last hash elsewhere. A line that a crash left unfinished at the
-// end is dropped by the next [Append].
+// A changed or removed line breaks the chain, which [Check] detects. Truncation leaves the
+// chain valid; a head file next to the log therefore holds the number and hash of the last
+// line, and [Check] compares them. A writer of the folder can forge both; to detect that,
+// note the last hash elsewhere. The next [Append] removes a line that a crash left
+// incomplete.
 package audit
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"crypto/sha256"
@@ -27,28 +25,27 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 )
 
-// maxLine bounds one entry in bytes.
+// maxLine is the maximum length of an entry in bytes.
 const maxLine = 64 << 10
 
-// Entry is one event. Time is the caller's, so that this package reads no
-// clock.
+// Entry is an event. The caller sets Time.
 type Entry struct {
 	Time   string   `json:"time,omitempty"` // RFC 3339
 	Action string   `json:"action"`         // sign, push, pull, verify, run, call, skip-verify
 	Ref    string   `json:"ref,omitempty"`
 	Digest string   `json:"digest,omitempty"`
 	Keys   []string `json:"keys,omitempty"`
-	Args   string   `json:"args,omitempty"`   // of a call: hex SHA-256 of its arguments, as canonical JSON
-	Answer string   `json:"answer,omitempty"` // of a call: hex SHA-256 of the line it gave
-	Limits string   `json:"limits,omitempty"` // of a call: within which it ran
-	Result string   `json:"result"`           // ok, or why not; of a call the kind of its fault
-	Prev   string   `json:"prev"`             // hex SHA-256 of the line before, 64 zeros for the first
+	Args   string   `json:"args,omitempty"`   // call: hex SHA-256 of its arguments as canonical JSON
+	Answer string   `json:"answer,omitempty"` // call: hex SHA-256 of its answer line
+	Limits string   `json:"limits,omitempty"` // call: its limits
+	Result string   `json:"result"`           // ok or the failure; for a call, the kind of its fault
+	Prev   string   `json:"prev"`             // hex SHA-256 of the previous line, 64 zeros for the first
 }
 
-// first is the Prev of the first entry.
+// first is the Prev member of the first entry.
 var first = hex.EncodeToString(make([]byte, sha256.Size))
 
-// Append adds an entry to the log at path, durably. Processes take turns.
+// Append durably appends an entry to the log at path, under a lock.
 func Append(ctx context.Context, path string, e Entry) error {
 	dir, err := fsx.Create(filepath.Dir(path), 0o755, fsx.Options{})
 	if err != nil {
@@ -71,7 +68,7 @@ func Append(ctx context.Context, path string, e Entry) error {
 		return fmt.Errorf("writing audit log: %w", err)
 	}
 	if len(line) > maxLine {
-		return fmt.Errorf("writing audit log: entry of %d bytes is over the limit of %d", len(line), maxLine)
+		return fmt.Errorf("writing audit log: entry too long: got %d bytes, limit %d", len(line), maxLine)
 	}
 	f, err := dir.Append(name, 0o600)
 	if err != nil {
@@ -84,13 +81,13 @@ func Append(ctx context.Context, path string, e Entry) error {
 		return err
 	}
 	if err := advance(dir, path, prev, line); err != nil {
-		return fmt.Errorf("recording the end of the audit log: %w", err)
+		return fmt.Errorf("writing the head of the audit log: %w", err)
 	}
 	return nil
 }
 
 func write(f *fsx.File, end int64, line []byte) error {
-	if err := f.Truncate(end); err != nil { // a crash's unfinished line goes
+	if err := f.Truncate(end); err != nil { // remove a line that a crash left incomplete
 		return err
 	}
 	if _, err := f.Write(line); err != nil {
@@ -99,7 +96,7 @@ func write(f *fsx.File, end int64, line []byte) error {
 	return f.Sync()
 }
 
-// tail returns the hash of the last whole line and where it ends.
+// tail returns the hash of the last complete line and its end.
 func tail(path string) (prev string, end int64, err error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -113,7 +110,7 @@ func tail(path string) (prev string, end int64, err error) {
 	if err != nil {
 		return "", 0, err
 	}
-	// Two lines are enough: the last whole one, and one that is unfinished.
+	// Two lines are enough: the last complete one and an incomplete one.
 	from := max(0, info.Size()-2*(maxLine+1))
 	buf := make([]byte, info.Size()-from)
 	if _, err := io.ReadFull(io.NewSectionReader(f, from, info.Size()-from), buf); err != nil {
@@ -122,7 +119,7 @@ func tail(path string) (prev string, end int64, err error) {
 	stop := bytes.LastIndexByte(buf, '\n')
 	if stop < 0 {
 		if from > 0 {
-			return "", 0, errors.New("a line is over the limit")
+			return "", 0, errors.New("line too long")
 		}
 		return first, 0, nil
 	}
@@ -135,28 +132,7 @@ func hash(line []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Verify reads a log and returns its entries. The error names the first line
-// that does not follow from the one before it.
-func Verify(r io.Reader) ([]Entry, error) {
-	var entries []Entry
-	prev := first
-	scan := bufio.NewScanner(r)
-	scan.Buffer(nil, maxLine+1)
-	for n := 1; scan.Scan(); n++ {
-		e, err := entryAfter(n, scan.Bytes(), prev)
-		if err != nil {
-			return entries, err
-		}
-		prev = hash(scan.Bytes())
-		entries = append(entries, e)
-	}
-	if err := scan.Err(); err != nil {
-		return entries, fmt.Errorf("audit log: %w", err)
-	}
-	return entries, nil
-}
-
-// entryAfter reads line n, which must follow from the line with the hash prev.
+// entryAfter parses line n, which must follow the line with the hash prev.
 func entryAfter(n int, line []byte, prev string) (e Entry, err error) {
 	dec := json.NewDecoder(bytes.NewReader(line))
 	dec.DisallowUnknownFields()
@@ -164,7 +140,7 @@ func entryAfter(n int, line []byte, prev string) (e Entry, err error) {
 		return e, fmt.Errorf("audit log, line %d: %w", n, err)
 	}
 	if e.Prev != prev {
-		return e, fmt.Errorf("audit log, line %d: it follows %.12s…, the line before it is %.12s…", n, e.Prev, prev)
+		return e, fmt.Errorf("audit log, line %d: previous hash mismatch: recorded %.12s…, computed %.12s…", n, e.Prev, prev)
 	}
 	return e, nil
 }

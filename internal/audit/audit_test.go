@@ -13,6 +13,16 @@ import (
 	"mm-abi.org/mm/internal/audit"
 )
 
+// chain checks the lines of a log without a head.
+func chain(t *testing.T, data []byte) (audit.Report, error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return audit.Check(path, "")
+}
+
 func fill(t *testing.T, n int) (path string, data []byte) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "audit.jsonl")
@@ -28,31 +38,31 @@ func fill(t *testing.T, n int) (path string, data []byte) {
 	return path, data
 }
 
-// A changed byte, a line taken out or moved: each is found. Bytes whose change
-// leaves the entry the same (there are none in compact JSON) would show here.
-func TestVerifyFindsEveryChange(t *testing.T) {
+// Any changed byte and any removed line is detected, also if the decoded entry stays the
+// same.
+func TestCheckFindsEveryChange(t *testing.T) {
 	_, data := fill(t, 5)
-	if entries, err := audit.Verify(bytes.NewReader(data)); err != nil || len(entries) != 5 {
-		t.Fatalf("sound log: %d entries, %v", len(entries), err)
+	if r, err := chain(t, data); err != nil || r.Entries != 5 {
+		t.Fatalf("sound log: %d entries, %v", r.Entries, err)
 	}
 	lines := strings.SplitAfter(strings.TrimSuffix(string(data), "\n"), "\n")
 	last := strings.LastIndex(strings.TrimSuffix(string(data), "\n"), "\n")
-	for i := range last { // the last line has no successor to tell on it
+	for i := range last { // nothing follows the last line
 		bad := bytes.Clone(data)
 		bad[i] ^= 1
-		if _, err := audit.Verify(bytes.NewReader(bad)); err == nil {
-			t.Fatalf("byte %d (%q) changed unseen", i, data[i])
+		if _, err := chain(t, bad); err == nil {
+			t.Fatalf("byte %d (%q) change not detected", i, data[i])
 		}
 	}
 	for i := range len(lines) - 1 {
 		cut := strings.Join(append(append([]string{}, lines[:i]...), lines[i+1:]...), "")
-		if _, err := audit.Verify(strings.NewReader(cut)); err == nil {
-			t.Errorf("line %d taken out unseen", i+1)
+		if _, err := chain(t, []byte(cut+"\n")); err == nil {
+			t.Errorf("line %d removed, not detected", i+1)
 		}
 	}
 }
 
-// A crash in the middle of a line costs that line only.
+// A crash within a line costs only that line.
 func TestAppendAfterCrash(t *testing.T) {
 	path, data := fill(t, 3)
 	for cut := len(data) - 1; cut > len(data)-60; cut-- {
@@ -63,8 +73,8 @@ func TestAppendAfterCrash(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, _ := os.ReadFile(path)
-		if entries, err := audit.Verify(bytes.NewReader(got)); err != nil || len(entries) != 3 {
-			t.Fatalf("cut at %d: %d entries, %v", cut, len(entries), err)
+		if r, err := chain(t, got); err != nil || r.Entries != 3 {
+			t.Fatalf("cut at %d: %d entries, %v", cut, r.Entries, err)
 		}
 	}
 }
@@ -83,15 +93,50 @@ func TestAppendTakesTurns(t *testing.T) {
 	}
 	wg.Wait()
 	data, _ := os.ReadFile(path)
-	if entries, err := audit.Verify(bytes.NewReader(data)); err != nil || len(entries) != 40 {
-		t.Errorf("%d entries, %v", len(entries), err)
+	if r, err := chain(t, data); err != nil || r.Entries != 40 {
+		t.Errorf("%d entries, %v", r.Entries, err)
 	}
 }
 
-func FuzzVerify(f *testing.F) {
+// Lines and heads of the maximum length are accepted, longer ones are not.
+func TestLimits(t *testing.T) {
+	_, data := fill(t, 1)
+	ref := func(over int) string { return "a:0" + strings.Repeat("x", audit.MaxLine-len(data)+1+over) }
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	add := func(ref string) error {
+		return audit.Append(context.Background(), path, audit.Entry{Action: "verify", Ref: ref, Result: "ok"})
+	}
+	if err := add(ref(1)); err == nil {
+		t.Error("MaxLine: longer line appended")
+	}
+	if err := add(ref(0)); err != nil {
+		t.Errorf("MaxLine: %v", err)
+	}
+	if r, err := audit.Check(path, ""); err != nil || r.Entries != 1 {
+		t.Errorf("MaxLine: %+v, %v", r, err)
+	}
+	long, _ := os.ReadFile(path)
+	if _, err := chain(t, bytes.Replace(long, []byte("xx"), []byte("xxx"), 1)); err == nil {
+		t.Error("MaxLine: longer line accepted")
+	}
+	head, err := os.ReadFile(path + ".head")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, ok := range map[int]bool{audit.MaxHead: true, audit.MaxHead + 1: false} {
+		if err := os.WriteFile(path+".head", append(head[:len(head):len(head)], bytes.Repeat([]byte(" "), n-len(head))...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := audit.Check(path, ""); (err == nil) != ok {
+			t.Errorf("MaxHead: %d bytes: %v", n, err)
+		}
+	}
+}
+
+func FuzzCheck(f *testing.F) {
 	f.Add([]byte(`{"action":"a","result":"ok","prev":"00"}` + "\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if _, err := audit.Verify(bytes.NewReader(data)); err == nil && len(data) > 0 && data[0] != '{' {
+		if _, err := chain(t, data); err == nil && bytes.IndexByte(data, '\n') > 0 && data[0] != '{' {
 			t.Fatalf("%q accepted", data)
 		}
 	})

@@ -5,8 +5,8 @@ import (
 	"io"
 )
 
-// Reader is R until its context ends; then it gives the context's error. It
-// lets a long copy be interrupted between two reads.
+// Reader reads from R until its context ends, and then returns the context's error. It
+// makes a long copy interruptible.
 type Reader struct {
 	Context context.Context
 	R       io.Reader
@@ -20,7 +20,7 @@ func (r Reader) Read(p []byte) (int, error) {
 	return r.R.Read(p)
 }
 
-// Writer is W until its context ends; then it gives the context's error.
+// Writer writes to W until its context ends, and then returns the context's error.
 type Writer struct {
 	Context context.Context
 	W       io.Writer

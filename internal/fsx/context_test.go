@@ -10,7 +10,7 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 )
 
-// Both pass on what they are given until their context ends.
+// Reader and Writer pass data on until their context ends.
 func TestContextEndsACopy(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var b strings.Builder

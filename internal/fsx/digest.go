@@ -6,8 +6,8 @@ import (
 	"io"
 )
 
-// Digest is how many bytes a regular file has, and their digest as artifacts
-// write it: "sha256:" and 64 hexadecimal digits.
+// Digest returns the size of a regular file and its digest as in artifacts: "sha256:" and
+// 64 hex digits.
 func Digest(path string) (size int64, digest string, err error) {
 	f, err := OpenRegular(path)
 	if err != nil {
@@ -17,7 +17,7 @@ func Digest(path string) (size int64, digest string, err error) {
 	return DigestOf(f)
 }
 
-// DigestOf is how many bytes a reader gives, and their digest.
+// DigestOf returns the length and digest of a reader's data.
 func DigestOf(r io.Reader) (size int64, digest string, err error) {
 	h := sha256.New()
 	if size, err = io.Copy(h, r); err != nil {

@@ -19,11 +19,11 @@ func TestDigest(t *testing.T) {
 		t.Errorf("%d, %s, %v", n, got, err)
 	}
 	if _, _, err := Digest(filepath.Dir(path)); err == nil {
-		t.Error("the digest of a folder")
+		t.Error("digest of a folder")
 	}
-	broken := errors.New("it broke")
+	broken := errors.New("broken")
 	if n, got, err := DigestOf(iotest.ErrReader(broken)); n != 0 || got != "" || !errors.Is(err, broken) {
-		t.Errorf("of a reader that breaks: %d, %s, %v", n, got, err)
+		t.Errorf("failing reader: %d, %s, %v", n, got, err)
 	}
 	if _, got, _ := DigestOf(strings.NewReader("abc")); got != want {
 		t.Error(got)

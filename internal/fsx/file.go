@@ -32,7 +32,7 @@ func (d *Dir) open(kind Kind, name string, flag int, perm fs.FileMode) (*File, e
 // Name returns the name relative to the Dir.
 func (f *File) Name() string { return f.name }
 
-// Stat returns what the operating system knows of the file.
+// Stat returns the file's information.
 func (f *File) Stat() (fs.FileInfo, error) { return f.f.Stat() }
 
 // Write writes p.
@@ -48,8 +48,8 @@ func (f *File) Write(p []byte) (n int, err error) {
 	return n, err
 }
 
-// ReadFrom writes all of r. Where r is a file the kernel copies the bytes
-// itself (copy_file_range, or a shared extent on file systems that have them).
+// ReadFrom writes all of r. If r is a file, the kernel copies the bytes (copy_file_range,
+// or a shared extent where supported).
 func (f *File) ReadFrom(r io.Reader) (int64, error) {
 	if f.d.hook == nil {
 		return f.f.ReadFrom(r)
@@ -67,7 +67,7 @@ func (f *File) Sync() error {
 	return f.d.run(Op{Kind: OpSync, Name: f.name, File: f}, f.f.Sync)
 }
 
-// Close closes the file. The descriptor is released even when a hook refuses.
+// Close closes the file. The descriptor is released even if a hook refuses.
 func (f *File) Close() error {
 	closed := false
 	err := f.d.run(Op{Kind: OpClose, Name: f.name, File: f}, func() error {

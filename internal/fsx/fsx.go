@@ -1,21 +1,18 @@
 // Package fsx is the only way mm writes to disk.
 //
-// A [Dir] is a folder opened through [os.Root]: every name given to it is
-// relative and cannot leave it, whatever links lie inside. The verbs are those
-// of crash-safe software and no more: create a new file that must not exist,
-// write, sync, rename, link, remove, sync a directory, take a lock.
-// [Dir.WriteFile] puts them together as the atomic replacement of a file;
-// [WriteFile] does that for a plain path.
+// A [Dir] is a folder opened through [os.Root]: every name given to it is relative and
+// cannot leave it, whatever links it contains. Its operations are those of crash-safe
+// software: create a new file that must not exist, write, sync, rename, link, remove, sync
+// a directory, lock. [Dir.WriteFile] combines them into the atomic replacement of a file;
+// [WriteFile] does so for a plain path.
 //
-// The order that makes a change survive a crash at any point is always
-// temporary file → write → Sync → Close → Rename → SyncDir, and only then may
-// another file name the new one.
+// The order that makes a change survive a crash at any point is always temporary file →
+// write → Sync → Close → Rename → SyncDir. Only then may another file refer to the new one.
 //
-// Each verb is also a seam: a [Hook] set on the Dir sees every call before it
-// reaches the operating system and may refuse it, cut it short, or record it.
-// Package fsxtest builds three models of disaster on it (the Nth call fails,
-// the process dies at the Nth call, the power goes and takes what was not
-// synced). Without a hook a verb costs one nil check.
+// Each operation can be intercepted: a [Hook] of the Dir is called before the operating
+// system and may refuse, shorten or record the operation. Package fsxtest implements three
+// kinds of failures with it (the Nth call fails, the process dies at the Nth call, a power
+// failure loses what was not synced). Without a hook an operation costs one nil check.
 package fsx
 
 import (
@@ -30,10 +27,10 @@ import (
 	"strconv"
 )
 
-// Kind names a verb of this package.
+// Kind is an operation of this package.
 type Kind uint8
 
-// The verbs, in the order a file usually meets them.
+// The operations, in the usual order.
 const (
 	OpLock Kind = iota + 1
 	OpMkdir
@@ -51,7 +48,7 @@ const (
 	OpSyncDir
 )
 
-// String returns the verb in lower case.
+// String returns the operation in lower case.
 func (k Kind) String() string {
 	names := [...]string{"", "lock", "mkdir", "create", "append", "write", "truncate", "chmod",
 		"sync", "close", "link", "rename", "touch", "remove", "syncdir"}
@@ -61,7 +58,7 @@ func (k Kind) String() string {
 	return "op" + strconv.Itoa(int(k))
 }
 
-// Op is one call as a [Hook] sees it.
+// Op is an operation, as passed to a [Hook].
 type Op struct {
 	Kind Kind
 	Root string      // the Dir's path
@@ -74,16 +71,16 @@ type Op struct {
 	Perm fs.FileMode // of create, mkdir, chmod
 }
 
-// Hook stands between a Dir and the operating system. It calls do to let the
-// call happen and returns what the caller shall see. It is for tests.
+// Hook is called instead of each operation of a Dir. It calls do to execute the operation,
+// and returns the result. It is for tests.
 type Hook func(op *Op, do func() error) error
 
 // Options for [Open]. The zero value writes straight through.
 type Options struct {
-	Hook Hook // seam for tests; nil: none
+	Hook Hook // for tests, may be nil
 }
 
-// Dir is an open folder that can be written to. It is safe for concurrent use.
+// Dir is an open, writable folder. It is safe for concurrent use.
 type Dir struct {
 	root *os.Root
 	path string
@@ -99,8 +96,7 @@ func Open(path string, opt Options) (*Dir, error) {
 	return &Dir{root: root, path: path, hook: opt.Hook}, nil
 }
 
-// Create makes the folder at path and its parents where they are missing,
-// durably, and opens it.
+// Create durably creates the folder at path and its parents if missing, and opens it.
 func Create(path string, perm fs.FileMode, opt Options) (*Dir, error) {
 	if err := mkdirAll(path, perm, opt.Hook); err != nil {
 		return nil, err
@@ -108,7 +104,7 @@ func Create(path string, perm fs.FileMode, opt Options) (*Dir, error) {
 	return Open(path, opt)
 }
 
-// Path returns the path the Dir was opened by.
+// Path returns the path that the Dir was opened with.
 func (d *Dir) Path() string { return d.path }
 
 // Root returns the folder for reading.
@@ -117,7 +113,7 @@ func (d *Dir) Root() *os.Root { return d.root }
 // Close releases the folder. Files opened through it stay open.
 func (d *Dir) Close() error { return d.root.Close() }
 
-// run lets op happen, through the hook where there is one.
+// run executes op, through the hook if any.
 func (d *Dir) run(op Op, do func() error) error {
 	if d.hook == nil {
 		return do()
@@ -126,8 +122,8 @@ func (d *Dir) run(op Op, do func() error) error {
 	return d.hook(&op, do)
 }
 
-// MkdirAll makes the folder name and its missing parents, and syncs each
-// folder that got a new entry.
+// MkdirAll creates the folder name and its missing parents, and syncs each folder that got
+// a new entry.
 func (d *Dir) MkdirAll(name string, perm fs.FileMode) error {
 	if name == "." {
 		return nil
@@ -155,18 +151,18 @@ func (d *Dir) MkdirAll(name string, perm fs.FileMode) error {
 	return d.SyncDir(parent)
 }
 
-// Create creates the file name, which must not exist, for writing.
+// Create creates the file name for writing; it must not exist.
 func (d *Dir) Create(name string, perm fs.FileMode) (*File, error) {
 	return d.open(OpCreate, name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
 }
 
-// Append opens the file name for writing at its end, creating it where missing.
+// Append opens the file name for appending and creates it if missing.
 func (d *Dir) Append(name string, perm fs.FileMode) (*File, error) {
 	return d.open(OpAppend, name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, perm)
 }
 
-// CreateTemp creates a file in the folder dir whose name starts with prefix,
-// and returns it open for writing.
+// CreateTemp creates a file in the folder dir whose name begins with prefix, and opens it
+// for writing.
 func (d *Dir) CreateTemp(dir, prefix string, perm fs.FileMode) (*File, error) {
 	for try := 0; ; try++ {
 		name := path.Join(dir, prefix+strconv.FormatUint(rand.Uint64(), 36))
@@ -178,7 +174,7 @@ func (d *Dir) CreateTemp(dir, prefix string, perm fs.FileMode) (*File, error) {
 	}
 }
 
-// Rename gives the file from the name to, replacing what to named.
+// Rename renames a file and replaces the target if it exists.
 func (d *Dir) Rename(from, to string) error {
 	return d.run(Op{Kind: OpRename, Name: from, To: to}, func() error {
 		return retrySharing(func() error { return d.root.Rename(from, to) })
@@ -195,8 +191,8 @@ func (d *Dir) Chmod(name string, perm fs.FileMode) error {
 	return d.run(Op{Kind: OpChmod, Name: name, Perm: perm}, func() error { return d.root.Chmod(name, perm) })
 }
 
-// SyncDir makes the entries of the folder name durable. Windows has no such
-// call; there it does nothing.
+// SyncDir makes the entries of the folder name durable. On Windows, which has no such call,
+// it does nothing.
 func (d *Dir) SyncDir(name string) error {
 	return d.run(Op{Kind: OpSyncDir, Name: name}, func() error {
 		if runtime.GOOS == "windows" {
@@ -210,10 +206,10 @@ func (d *Dir) SyncDir(name string) error {
 	})
 }
 
-// join returns the path of name for messages and for calls that take paths.
+// join returns the path of name, for messages and for calls that take paths.
 func (d *Dir) join(name string) string { return filepath.Join(d.path, filepath.FromSlash(name)) }
 
-// mkdirAll is MkdirAll for a plain path, whose folder may not exist yet.
+// mkdirAll is MkdirAll for a plain path, whose parents may not exist yet.
 func mkdirAll(dir string, perm fs.FileMode, hook Hook) error {
 	if fi, err := os.Stat(dir); err == nil {
 		if !fi.IsDir() {

@@ -41,8 +41,8 @@ func names(t *testing.T, dir string) []string {
 	return out
 }
 
-// TestWriteFileFaults lets each call of an atomic replacement fail, fail half
-// way, and be the process's last: the file is the old one or the new one.
+// TestWriteFileFaults makes each call of an atomic replacement fail, fail after half of the
+// data, or be the last of the process: the file is the old or the new one.
 func TestWriteFileFaults(t *testing.T) {
 	before, after := []byte("before"), bytes.Repeat([]byte("after"), 1000)
 	kinds := map[string]*fsxtest.Fault{
@@ -70,7 +70,7 @@ func TestWriteFileFaults(t *testing.T) {
 					t.Errorf("file is neither old nor new: %d bytes, %v", len(got), readErr)
 				}
 				if list := names(t, dir); !kind.Crash && len(list) != 1 {
-					t.Errorf("left behind: %v", list)
+					t.Errorf("temporary files: %v", list)
 				}
 			})
 			t.Logf("%d points", points)
@@ -81,7 +81,7 @@ func TestWriteFileFaults(t *testing.T) {
 	}
 }
 
-// TestWriteFilePower cuts the power after each call and loses any part of what
+// TestWriteFilePower simulates a power failure after each call that loses any part of what
 // was not synced.
 func TestWriteFilePower(t *testing.T) {
 	dir := t.TempDir()
@@ -115,8 +115,8 @@ func TestWriteFilePower(t *testing.T) {
 	t.Logf("%d calls, %d states", rec.Len(), states)
 }
 
-// TestRecorderFindsMissingSync shows that the model catches what it is for: the
-// same replacement without a sync, and without a folder sync.
+// TestRecorderFindsMissingSync checks that the model detects a missing sync of the file or
+// the folder.
 func TestRecorderFindsMissingSync(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "f"), []byte("before"), 0o644); err != nil {
@@ -159,14 +159,14 @@ func TestNamesStayInside(t *testing.T) {
 	d := open(t, dir, nil)
 	for _, name := range []string{"../x", "/x", "up/x"} {
 		if err := d.WriteFile(name, []byte("x"), 0o644); err == nil {
-			t.Errorf("%q was written", name)
+			t.Errorf("%q accepted", name)
 		}
 		if err := d.MkdirAll(name, 0o755); err == nil {
-			t.Errorf("%q was made", name)
+			t.Errorf("%q accepted", name)
 		}
 	}
 	if err := d.LinkFrom(filepath.Join(dir, "up"), "up/y"); err == nil {
-		t.Error("link through a symlink was made")
+		t.Error("link through a symlink accepted")
 	}
 	if list := names(t, top); len(list) != 1 {
 		t.Errorf("outside: %v", list)
@@ -238,8 +238,8 @@ func TestLock(t *testing.T) {
 	b.Unlock()
 }
 
-// TestLockRemoved has many goroutines take a lock whose file each holder
-// removes: never two at once.
+// TestLockRemoved has many goroutines take a lock whose file each holder removes: it has at
+// most one holder.
 func TestLockRemoved(t *testing.T) {
 	d := open(t, t.TempDir(), nil)
 	var wg sync.WaitGroup
@@ -299,8 +299,7 @@ func BenchmarkWriteThrough(b *testing.B) {
 	}
 }
 
-// A file is placed where none is, by one of many who try at once, whole and under
-// one name; the others are told.
+// Of concurrent Place calls one succeeds and writes the complete file; the others fail.
 func TestPlace(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "sub", "f")
@@ -321,7 +320,7 @@ func TestPlace(t *testing.T) {
 	}
 	group.Wait()
 	if placed.Load() != 1 || taken.Load() != 7 {
-		t.Errorf("%d placed the file, %d were told that it is there", placed.Load(), taken.Load())
+		t.Errorf("%d succeeded, %d failed with ErrExist", placed.Load(), taken.Load())
 	}
 	b, err := os.ReadFile(path)
 	if err != nil || len(b) != 100 || !bytes.Equal(b, bytes.Repeat(b[:1], 100)) {
@@ -338,7 +337,7 @@ func TestPlace(t *testing.T) {
 	}
 }
 
-// A write that fails leaves the old file and nothing else.
+// A failing write keeps the old file and leaves no other.
 func TestReplaceKeepsTheOldFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "f")

@@ -7,9 +7,9 @@ import (
 	"path"
 )
 
-// LinkFrom gives the file at the path from, which may lie outside the Dir, the
-// further name to inside it. A symbolic link at from is followed. Both must be
-// on one file system. The error is [fs.ErrExist] where to is taken.
+// LinkFrom creates the hard link to inside the Dir to the file at the path from, which may
+// be outside of it. A symbolic link at from is followed. Both must be on one file system.
+// If to exists, the error is [fs.ErrExist].
 func (d *Dir) LinkFrom(from, to string) error {
 	return d.run(Op{Kind: OpLink, From: from, To: to}, func() error {
 		parent, err := d.root.Open(path.Dir(to))
@@ -24,8 +24,8 @@ func (d *Dir) LinkFrom(from, to string) error {
 	})
 }
 
-// CopyFrom copies the file at the path from to the new file to, durably but
-// for the folder entry. On an error no file is left.
+// CopyFrom copies the file at the path from to the new file to and syncs it, but not the
+// folder. On an error it leaves no file.
 func (d *Dir) CopyFrom(from, to string, perm fs.FileMode) error {
 	src, err := os.Open(from)
 	if err != nil {
@@ -45,9 +45,9 @@ func (d *Dir) CopyFrom(from, to string, perm fs.FileMode) error {
 	return nil
 }
 
-// LinkOrCopy links the file at the path from as to, or copies it where the
-// file system cannot link (another device, no hard links, too many links, not
-// permitted). It reports whether it linked.
+// LinkOrCopy links the file at the path from to to, or copies it if the file system cannot
+// link (another device, no hard links, too many links, not permitted). It reports whether
+// it linked.
 func (d *Dir) LinkOrCopy(from, to string, perm fs.FileMode) (linked bool, err error) {
 	err = d.LinkFrom(from, to)
 	if err == nil {
@@ -59,9 +59,9 @@ func (d *Dir) LinkOrCopy(from, to string, perm fs.FileMode) (linked bool, err er
 	return false, d.CopyFrom(from, to, perm)
 }
 
-// Freeze takes the write permissions off the open file f and makes its bytes
-// durable, before a link to it counts as stored. thaw gives the permissions
-// back. It is not a seam: the file is the user's and lies outside any Dir.
+// Freeze removes the write permissions of the open file f and syncs it, before a link to it
+// counts as stored; thaw restores the permissions. Hooks do not see it, since the file
+// belongs to the user and is outside of any Dir.
 func Freeze(f *os.File) (thaw func() error, err error) {
 	fi, err := f.Stat()
 	if err != nil {

@@ -16,7 +16,7 @@ func linkat(from string, parent *os.File, name string) error {
 	return os.Link(from, filepath.Join(parent.Name(), name))
 }
 
-// cannotLink tells errors that a copy gets around.
+// cannotLink reports errors after which a copy may succeed.
 func cannotLink(err error) bool {
 	for _, e := range []error{windows.ERROR_NOT_SAME_DEVICE, windows.ERROR_ACCESS_DENIED,
 		windows.ERROR_TOO_MANY_LINKS, windows.ERROR_NOT_SUPPORTED, windows.ERROR_INVALID_FUNCTION} {
@@ -27,8 +27,8 @@ func cannotLink(err error) bool {
 	return false
 }
 
-// retrySharing runs f again for up to a second while a reader has the target
-// open without sharing deletion.
+// retrySharing retries f for up to a second while a reader has the target open without
+// sharing deletion.
 func retrySharing(f func() error) error {
 	const tries, pause = 100, 10 * time.Millisecond
 	var err error
@@ -41,7 +41,7 @@ func retrySharing(f func() error) error {
 	return err
 }
 
-// links is how many names an open file has.
+// links returns the number of hard links of an open file.
 func links(f *os.File) (uint64, error) {
 	var info windows.ByHandleFileInformation
 	err := windows.GetFileInformationByHandle(windows.Handle(f.Fd()), &info)

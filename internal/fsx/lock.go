@@ -10,23 +10,21 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// lockPoll is how often a waiting process asks again for a lock.
+// lockPoll is the interval at which a waiting process retries.
 const lockPoll = 2 * time.Millisecond
 
-// ErrLocked says that another process or goroutine holds the lock.
+// ErrLocked reports that another process or goroutine holds the lock.
 var ErrLocked = errors.New("locked by another process")
 
-// Lock is an advisory lock (flock(2), LockFileEx) on a lock file, held between
-// processes as well as between goroutines. The kernel drops it when the process
-// dies.
+// Lock is an advisory lock (flock(2), LockFileEx) on a lock file, between processes as well
+// as goroutines. The kernel releases it when the process dies.
 type Lock struct {
 	d    *Dir
 	name string
 	l    *flock.Flock
 }
 
-// Lock waits for the exclusive lock on the file name, which is created where
-// missing.
+// Lock waits for the exclusive lock on the file name, which is created if missing.
 func (d *Dir) Lock(ctx context.Context, name string) (*Lock, error) {
 	return d.lock(ctx, name, (*flock.Flock).TryLock, true)
 }
@@ -77,8 +75,8 @@ func (d *Dir) lock(ctx context.Context, name string, try func(*flock.Flock) (boo
 	return lock, nil
 }
 
-// current tells whether the locked file is still the one its path names: the
-// last holder may have removed it.
+// current reports whether the path still names the locked file: the last holder may have
+// removed it.
 func current(l *flock.Flock) bool {
 	held, err := l.Stat()
 	if err != nil {
@@ -91,9 +89,9 @@ func current(l *flock.Flock) bool {
 // Unlock releases the lock.
 func (l *Lock) Unlock() error { return l.l.Close() }
 
-// RemoveUnlock removes the lock file and releases the lock. Whoever waits for
-// it notices and starts over on a new file. Windows does not remove open files;
-// there the file stays if somebody waits.
+// RemoveUnlock removes the lock file and releases the lock. Waiting processes notice and
+// start over with a new file. Windows does not remove open files: there the file stays if
+// another process waits.
 func (l *Lock) RemoveUnlock() error {
 	if runtime.GOOS == "windows" {
 		err := l.l.Close()

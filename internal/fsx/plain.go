@@ -10,15 +10,14 @@ import (
 	"syscall"
 )
 
-// ErrLinked is what [OpenPlain] says of a file that has another name: a
-// symbolic link, one below a linked folder, or one of several hard links.
-var ErrLinked = errors.New("a link")
+// ErrLinked is the error of [OpenPlain] for a file with another name: a symbolic link, a
+// file below a linked folder, or one of several hard links.
+var ErrLinked = errors.New("linked file")
 
-// OpenPlain opens the file name, slash separated, below the folder dir for
-// reading. Neither the file nor a folder on the way to it may be a symbolic
-// link, and the file may have no other name: what a stranger's file names then
-// is the stranger's. What was looked at is what is opened, whatever is moved
-// meanwhile.
+// OpenPlain opens the file name, slash separated, below the folder dir for reading. Neither
+// the file nor a folder on the way may be a symbolic link, and the file may have only one
+// name, so that untrusted content cannot refer to other files. The checked file is the one
+// that is opened, whatever is moved meanwhile.
 func OpenPlain(dir, name string) (*os.File, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -37,7 +36,7 @@ func OpenPlain(dir, name string) (*os.File, error) {
 			return nil, err
 		}
 		if seen.Mode()&fs.ModeSymlink != 0 {
-			return nil, refuse(fmt.Errorf("%s is %w", at, ErrLinked))
+			return nil, refuse(fmt.Errorf("%s: %w", at, ErrLinked))
 		}
 	}
 	if !seen.Mode().IsRegular() {
@@ -49,7 +48,7 @@ func OpenPlain(dir, name string) (*os.File, error) {
 	}
 	opened, err := f.Stat()
 	if err == nil && !os.SameFile(seen, opened) {
-		err = refuse(errors.New("it was replaced meanwhile"))
+		err = refuse(errors.New("replaced concurrently"))
 	}
 	if err == nil {
 		var n uint64

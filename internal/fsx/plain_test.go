@@ -10,7 +10,7 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 )
 
-// A file that has another name, by whatever kind of link, is not opened.
+// A file with another name, by any kind of link, is refused.
 func TestOpenPlain(t *testing.T) {
 	dir, away := t.TempDir(), t.TempDir()
 	must := func(err error) {
@@ -42,7 +42,7 @@ func TestOpenPlain(t *testing.T) {
 	for _, name := range []string{"../" + filepath.Base(away) + "/secret", filepath.Join(away, "secret")} {
 		if f, err := fsx.OpenPlain(dir, name); err == nil {
 			f.Close()
-			t.Errorf("%s was opened", name)
+			t.Errorf("%s opened", name)
 		}
 	}
 }

@@ -9,17 +9,16 @@ import (
 	"syscall"
 )
 
-// The errors of [ReadFile] that callers tell apart.
+// The errors of [ReadFile].
 var (
 	ErrTooLarge  = errors.New("too large")
-	ErrIrregular = errors.New("no regular file")
+	ErrIrregular = errors.New("not a regular file")
 )
 
-// ReadFile returns the content of the regular file at path, which may have at
-// most limit bytes. Its size is judged before a byte is read, and no more than
-// limit+1 bytes are held, whatever the file grows to meanwhile. A larger file
-// is [ErrTooLarge]; a folder, a pipe or a device is [ErrIrregular], and is told
-// so without waiting for whoever may write to it.
+// ReadFile returns the content of the regular file at path, of at most limit bytes. It
+// checks the size before reading, and never holds more than limit+1 bytes, even if the file
+// grows. The error for a larger file is [ErrTooLarge], that for a folder, pipe or device
+// [ErrIrregular], without waiting for a writer.
 func ReadFile(path string, limit int64) ([]byte, error) {
 	f, err := OpenRegular(path)
 	if err != nil {
@@ -31,7 +30,7 @@ func ReadFile(path string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	if info.Size() > limit {
-		return nil, &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("%w: %d bytes, the limit is %d", ErrTooLarge, info.Size(), limit)}
+		return nil, &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("%w: got %d bytes, limit %d", ErrTooLarge, info.Size(), limit)}
 	}
 	data, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err != nil {
@@ -43,8 +42,8 @@ func ReadFile(path string, limit int64) ([]byte, error) {
 	return data, nil
 }
 
-// ReadHead returns the first n bytes of the regular file at path, fewer where it
-// has fewer. What is no regular file is [ErrIrregular], told without waiting.
+// ReadHead returns the first n bytes of the regular file at path, or all if it has fewer.
+// If it is not a regular file, the error is [ErrIrregular], without waiting.
 func ReadHead(path string, n int) ([]byte, error) {
 	f, err := OpenRegular(path)
 	if err != nil {
@@ -59,8 +58,8 @@ func ReadHead(path string, n int) ([]byte, error) {
 	return head[:m], err
 }
 
-// OpenRegular opens a regular file for reading. What is none is [ErrIrregular],
-// told without waiting for whoever may write to it.
+// OpenRegular opens a regular file for reading. Otherwise the error is [ErrIrregular],
+// without waiting for a writer.
 func OpenRegular(path string) (*os.File, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -70,8 +69,8 @@ func OpenRegular(path string) (*os.File, error) {
 	if !info.Mode().IsRegular() {
 		return nil, irregular
 	}
-	// Another file may stand at path by now: O_NONBLOCK opens even a pipe at
-	// once, and what was opened is asked again.
+	// The file may have been replaced: O_NONBLOCK opens even a pipe without waiting, and
+	// the opened file is checked again.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err

@@ -43,7 +43,7 @@ func TestReadFile(t *testing.T) {
 	}
 }
 
-// What is behind a path has cost a bounded amount of memory.
+// Reading a path uses a limited amount of memory.
 func TestReadFileBounds(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("no device files")

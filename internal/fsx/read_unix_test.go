@@ -13,7 +13,7 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 )
 
-// A pipe that nobody writes to is refused at once.
+// A pipe without a writer is refused without waiting.
 func TestReadFilePipe(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	if err := unix.Mkfifo(pipe, 0o644); err != nil {
@@ -30,6 +30,6 @@ func TestReadFilePipe(t *testing.T) {
 			t.Error(err)
 		}
 	case <-time.After(5 * time.Second):
-		t.Fatal("it waits for a writer")
+		t.Fatal("waiting for a writer")
 	}
 }

@@ -12,9 +12,8 @@ import (
 
 const scratchLock = ".lock"
 
-// Scratch makes a folder below d that is the caller's alone until done is
-// called, which removes it with all that lies in it. Folders of processes that
-// died are removed on the way: nobody holds their lock any more.
+// Scratch creates a folder below d for the caller alone, until done removes it with its
+// contents. It also removes folders of processes that died, whose locks are free.
 func (d *Dir) Scratch(ctx context.Context) (dir *Dir, done func() error, err error) {
 	d.sweep(ctx)
 	name := rand.Text()
@@ -39,8 +38,7 @@ func (d *Dir) Scratch(ctx context.Context) (dir *Dir, done func() error, err err
 	}, nil
 }
 
-// sweep removes scratch folders without an owner. What it cannot remove stays
-// for the next one.
+// sweep removes scratch folders without an owner. It leaves those that it cannot remove.
 func (d *Dir) sweep(ctx context.Context) {
 	entries, err := os.ReadDir(d.path)
 	if err != nil {
@@ -60,8 +58,8 @@ func (d *Dir) sweep(ctx context.Context) {
 	}
 }
 
-// RemoveAll removes the folder at path with all that lies in it, read-only
-// folders included. A path that is not there is no error.
+// RemoveAll removes the folder at path with its contents, including read-only folders. A
+// missing path is not an error.
 func RemoveAll(path string) error {
 	filepath.WalkDir(path, func(p string, e fs.DirEntry, err error) error {
 		if err == nil && e.IsDir() {
@@ -72,10 +70,9 @@ func RemoveAll(path string) error {
 	return os.RemoveAll(path)
 }
 
-// CopyFS copies the files of from below the folder at path, which is made
-// where missing; files that are there are an error.
+// CopyFS copies the files of from below the folder at path, which is created if missing;
+// existing files are errors.
 func CopyFS(path string, from fs.FS) error { return os.CopyFS(path, from) }
 
-// MkdirTemp makes a new folder in the system's place for temporary files, for
-// the caller to remove with [RemoveAll].
+// MkdirTemp creates a folder for temporary files; the caller removes it with [RemoveAll].
 func MkdirTemp(pattern string) (string, error) { return os.MkdirTemp("", pattern) }

@@ -9,8 +9,8 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 )
 
-// A scratch folder goes with its owner, and those of the dead with the next
-// one; one that is in use stays.
+// A scratch folder is removed by its owner; those of dead processes by the next one; one in
+// use stays.
 func TestScratch(t *testing.T) {
 	ctx := context.Background()
 	top, err := fsx.Open(t.TempDir(), fsx.Options{})
@@ -36,7 +36,7 @@ func TestScratch(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(dead); !os.IsNotExist(err) {
-		t.Error("the dead one's folder is there still")
+		t.Error("folder of a dead owner not removed")
 	}
 	two, doneTwo, err := top.Scratch(ctx)
 	if err != nil {
@@ -55,6 +55,6 @@ func TestScratch(t *testing.T) {
 	}
 	left, err := os.ReadDir(top.Path())
 	if err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v, %v", left, err)
+		t.Errorf("remaining: %v, %v", left, err)
 	}
 }

@@ -9,13 +9,12 @@ import (
 	"time"
 )
 
-// TempPrefix starts the names of the files that WriteFile writes before it
-// renames them. One is left behind only by a crash.
+// TempPrefix is the prefix of the temporary files of WriteFile. Only a crash leaves them.
 const TempPrefix = ".tmp-"
 
-// WriteFile replaces the file at path with data, durably: after a crash the
-// file holds either what it held before or all of data. On an error nothing
-// has changed and no temporary file is left.
+// WriteFile durably replaces the file at path with data: after a crash the file holds its
+// old content or all of data. On an error nothing has changed and no temporary file is
+// left.
 func WriteFile(path string, data []byte, perm fs.FileMode) error {
 	d, err := Open(filepath.Dir(path), Options{})
 	if err != nil {
@@ -25,15 +24,13 @@ func WriteFile(path string, data []byte, perm fs.FileMode) error {
 	return d.WriteFile(filepath.Base(path), data, perm)
 }
 
-// Replace replaces the file at path with what write writes, as WriteFile does
-// with data. The folder is made where there is none.
+// Replace is WriteFile with the output of write. It creates the folder if missing.
 func Replace(path string, perm fs.FileMode, write func(io.Writer) error) error {
 	return put(path, perm, write, (*Dir).Rename)
 }
 
-// Place is Replace where there is no file yet: of two at once one puts its file
-// there, and the error of the other is [fs.ErrExist], as it is where one lies
-// there already.
+// Place is Replace for a file that must not exist. If it exists, or a concurrent call
+// creates it first, the error is [fs.ErrExist].
 func Place(path string, perm fs.FileMode, write func(io.Writer) error) error {
 	return put(path, perm, write, func(d *Dir, from, to string) error {
 		err := d.LinkFrom(d.join(from), to)
@@ -43,7 +40,7 @@ func Place(path string, perm fs.FileMode, write func(io.Writer) error) error {
 		if errors.Is(err, fs.ErrExist) || !cannotLink(err) {
 			return err
 		}
-		// An empty file keeps the name for this one; a crash may leave it.
+		// An empty file reserves the name; a crash may leave it.
 		f, err := d.Create(to, perm)
 		if err != nil {
 			return err
@@ -55,7 +52,7 @@ func Place(path string, perm fs.FileMode, write func(io.Writer) error) error {
 	})
 }
 
-// put writes a file under a name of its own and has publish give it the path's.
+// put writes a file under a temporary name and calls publish to rename it.
 func put(path string, perm fs.FileMode, write func(io.Writer) error, publish func(d *Dir, from, to string) error) error {
 	d, err := Create(filepath.Dir(path), 0o755, Options{})
 	if err != nil {
@@ -89,9 +86,9 @@ func (d *Dir) WriteFile(name string, data []byte, perm fs.FileMode) error {
 	return d.SyncDir(path.Dir(name))
 }
 
-// WriteCache replaces the file name with data, all or nothing for other
-// processes but not for a power cut, which may leave it empty or torn. It is
-// for files whose loss costs time only and whose content checks itself.
+// WriteCache replaces the file name with data, atomically for other processes but not
+// durably: a power failure may leave it empty or torn. It is for caches whose content is
+// verified when read.
 func (d *Dir) WriteCache(name string, data []byte, perm fs.FileMode) error {
 	return d.replace(name, data, perm, false)
 }
@@ -114,8 +111,8 @@ func (d *Dir) replace(name string, data []byte, perm fs.FileMode, sync bool) err
 	return nil
 }
 
-// Touch sets the modification time of name to now, creating an empty file
-// where there is none. It is not durable.
+// Touch sets the modification time of name to now and creates an empty file if missing. It
+// is not durable.
 func (d *Dir) Touch(name string, perm fs.FileMode) error {
 	return d.run(Op{Kind: OpTouch, Name: name, Perm: perm}, func() error {
 		now := time.Now()
@@ -127,8 +124,7 @@ func (d *Dir) Touch(name string, perm fs.FileMode) error {
 	})
 }
 
-// Writable reports why no file can be made in the folder at path; nil where one
-// can.
+// Writable returns an error if no file can be created in the folder at path.
 func Writable(path string) error {
 	d, err := Open(path, Options{})
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package jinjatest renders templates with the reference implementation of
-// Jinja, for tests that compare with it.
+// Package jinjatest renders templates with the reference implementation of Jinja, for tests
+// that compare results.
 package jinjatest
 
 import (
@@ -13,10 +13,9 @@ import (
 	"mm-abi.org/mm/internal/testfiles"
 )
 
-// Reference starts Python's Jinja, set up as Hugging Face does for chat
-// templates. The function it gives renders a template with variables, which
-// must be fit for JSON: it gives the text, or what failed. A test is skipped
-// where no Python has the package jinja2.
+// Reference starts Python's Jinja, configured as Hugging Face does for chat templates. The
+// returned function renders a template with variables that JSON can encode; it returns the
+// text or the failure. The test is skipped if no Python with jinja2 is found.
 func Reference(t testing.TB) func(template string, vars map[string]any) (text, failed string) {
 	t.Helper()
 	python := testfiles.Python(t, "jinja2")

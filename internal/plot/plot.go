@@ -1,5 +1,4 @@
-// Package chart draws lines over two axes as an SVG file: no more than what a
-// loss curve needs. The same chart gives the same bytes.
+// Package plot draws line charts as SVG files, deterministically.
 package plot
 
 import (
@@ -12,38 +11,38 @@ import (
 	"strings"
 )
 
-// Chart is lines and the words around them.
+// Chart is a line chart with its labels.
 type Chart struct {
 	Title, X, Y string
 	Lines       []Line
 }
 
-// Line is a curve through points, in their order.
+// Line is a curve through points, in order.
 type Line struct {
 	Name   string
-	Color  string // as SVG has them, such as "#1f77b4"; empty is black
+	Color  string // of SVG, such as "#1f77b4"; if empty, black
 	Dashed bool
 	Points []Point
 }
 
-// Point is a place in the chart's own units.
+// Point is a point in the units of the chart.
 type Point struct{ X, Y float64 }
 
-// The picture in SVG's units, and the margins of the frame.
+// The size of the image in SVG units, and the margins of the frame.
 const (
 	width, height            = 680, 416
 	left, right, top, bottom = 64, 20, 36, 48
-	ticks                    = 6 // at most so many steps of an axis
+	ticks                    = 6 // maximum number of steps of an axis
 )
 
-// SVG writes the chart. Both axes begin at 0 and end at or above the largest
-// value; points that are no numbers, or below 0, are an error.
+// SVG writes the chart. Both axes begin at 0 and end at or above the largest value. Points
+// that are NaN, infinite or negative are errors.
 func SVG(w io.Writer, c Chart) error {
 	var most Point
 	for _, l := range c.Lines {
 		for _, p := range l.Points {
 			if !(p.X >= 0 && p.Y >= 0) || math.IsInf(p.X, 0) || math.IsInf(p.Y, 0) {
-				return fmt.Errorf("drawing %q: a point at %v, %v", l.Name, p.X, p.Y)
+				return fmt.Errorf("drawing %q: bad point %v, %v", l.Name, p.X, p.Y)
 			}
 			most = Point{max(most.X, p.X), max(most.Y, p.Y)}
 		}
@@ -72,7 +71,7 @@ func SVG(w io.Writer, c Chart) error {
 	return out.Flush()
 }
 
-// draw is one line and its place in the legend.
+// draw draws a line and its legend.
 func draw(w io.Writer, l Line, i int, x, y axis) {
 	style := `fill="none" stroke="black"`
 	if l.Color != "" {
@@ -91,11 +90,11 @@ func draw(w io.Writer, l Line, i int, x, y axis) {
 	text(w, width-right-120, float64(row), "start", l.Name)
 }
 
-// axis takes values from 0 to end to places from lo to hi.
+// axis maps values from 0 to end to positions from lo to hi.
 type axis struct{ end, step, lo, hi float64 }
 
-// newAxis ends at the first whole step at or above most; steps are 1, 2 or 5 in
-// some power of ten.
+// newAxis returns an axis that ends at the first step at or above most. Steps are 1, 2 or 5
+// times a power of ten.
 func newAxis(most, lo, hi float64) axis {
 	if most == 0 {
 		most = 1
@@ -113,7 +112,7 @@ func newAxis(most, lo, hi float64) axis {
 
 func (a axis) at(v float64) float64 { return a.lo + (a.hi-a.lo)*v/a.end }
 
-// steps are the values with a line and a label.
+// steps iterates over the labeled values.
 func (a axis) steps() func(yield func(float64) bool) {
 	return func(yield func(float64) bool) {
 		for i := 0; float64(i)*a.step <= a.end*(1+1e-9); i++ {
@@ -124,10 +123,10 @@ func (a axis) steps() func(yield func(float64) bool) {
 	}
 }
 
-// at is a coordinate, to a hundredth.
+// at formats a coordinate, rounded to hundredths.
 func at(v float64) string { return strconv.FormatFloat(math.Round(v*100)/100, 'f', -1, 64) }
 
-// label is a value in few characters: 250k, 1.5M.
+// label formats a value briefly: 250k, 1.5M.
 func label(v float64) string {
 	unit := ""
 	switch {

@@ -1,6 +1,5 @@
-// Package sniff tells what a file is by its first bytes, so that a file which
-// came to the wrong place is called by its name. It guesses; nothing may be
-// believed or allowed because of it.
+// Package sniff guesses the format of a file from its first bytes, for error messages. Do
+// not make decisions that depend on it being right.
 package sniff
 
 import (
@@ -9,13 +8,13 @@ import (
 	"unicode/utf8"
 )
 
-// Head is how many bytes of a file are enough.
+// Head is the number of bytes that suffices.
 const Head = 512
 
-// Kind is what a file seems to be.
+// Kind is the probable format of a file.
 type Kind string
 
-// The kinds. What is none of the others is Unknown.
+// The kinds. Unknown is the default.
 const (
 	Empty       Kind = "empty"
 	GGUF        Kind = "a GGUF file, the weights of a model"
@@ -28,10 +27,10 @@ const (
 	Unknown     Kind = "no file of a kind that mm knows"
 )
 
-// maxHeader is the longest header of a safetensors file, in bytes.
+// maxHeader is the maximum size of the header of a safetensors file in bytes.
 const maxHeader = 100 << 20
 
-// Bytes tells the kind of a file that begins with head.
+// Bytes returns the kind of a file that begins with head.
 func Bytes(head []byte) Kind {
 	head = head[:min(len(head), Head)]
 	begins := func(s string) bool { return bytes.HasPrefix(head, []byte(s)) }
@@ -56,8 +55,8 @@ func Bytes(head []byte) Kind {
 	return Unknown
 }
 
-// text reports whether head is the beginning of UTF-8 without control
-// characters that no text has. Its last letter may be cut.
+// text reports whether head is UTF-8 without control characters that text does not contain.
+// The last character may be incomplete.
 func text(head []byte) bool {
 	for len(head) > 0 {
 		r, n := utf8.DecodeRune(head)

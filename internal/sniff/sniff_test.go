@@ -25,8 +25,8 @@ func TestBytes(t *testing.T) {
 		{"version https://git-lfs.github.com/spec/v1\n", sniff.Pointer},
 		{"name: core-llm\n", sniff.Text},
 		{"{\"inputs\": []}", sniff.Text},
-		{strings.Repeat("ä", 300), sniff.Text},       // cut between two letters
-		{"x" + strings.Repeat("ä", 300), sniff.Text}, // cut within one
+		{strings.Repeat("ä", 300), sniff.Text},       // cut between characters
+		{"x" + strings.Repeat("ä", 300), sniff.Text}, // cut within a character
 		{"a\xffb", sniff.Unknown},
 		{"a\x00b", sniff.Unknown},
 		{strings.Repeat("\x00", 600), sniff.Unknown},
@@ -37,7 +37,7 @@ func TestBytes(t *testing.T) {
 	}
 }
 
-// No bytes panic, and none beyond the head count.
+// No input panics, and bytes beyond the head do not matter.
 func FuzzBytes(f *testing.F) {
 	f.Add([]byte("GGUF"))
 	f.Add([]byte("\x40\x00\x00\x00\x00\x00\x00\x00{"))

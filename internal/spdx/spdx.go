@@ -1,11 +1,11 @@
-// Package spdx reads SPDX licence expressions (SPDX specification 2.3, annex
-// D): identifiers of the SPDX list, LicenseRef- names, the + suffix, WITH an
-// exception, AND, OR and parentheses. The lists are SPDX's own, version 3.24
-// of the data (CC0), embedded as they are.
+// Package spdx parses SPDX license expressions (SPDX specification 2.3, annex D):
+// identifiers of the SPDX list, LicenseRef- names, the + suffix, WITH an exception, AND, OR
+// and parentheses. The embedded lists are those of SPDX data version 3.24 (CC0).
 package spdx
 
 import (
 	_ "embed"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,29 +19,30 @@ var licenses string
 //go:embed exceptions.txt
 var exceptions string
 
-// maxExpression bounds an expression's length in bytes and so its nesting.
+// maxExpression is the maximum length of an expression in bytes, which also limits its
+// nesting.
 const maxExpression = 1024
 
-// Expression is a licence expression that has been read.
+// Expression is a parsed license expression.
 type Expression struct {
-	IDs  []string // every identifier in it, sorted, in the list's own spelling
+	IDs  []string // identifiers, sorted, as spelled in the list
 	text string
 }
 
-// String is the expression as it was written, blanks normalised.
+// String returns the expression as written, with normalized spaces.
 func (e Expression) String() string { return e.text }
 
-// Parse reads an expression. The error names the first thing that is wrong.
+// Parse parses an expression. The error names the first fault.
 func Parse(s string) (Expression, error) {
 	if len(s) > maxExpression {
-		return Expression{}, fmt.Errorf("licence expression of %d bytes is over the limit of %d", len(s), maxExpression)
+		return Expression{}, fmt.Errorf("license expression too long: got %d bytes, limit %d", len(s), maxExpression)
 	}
 	p := parser{tokens: tokens(s)}
 	if err := p.or(); err != nil {
 		return Expression{}, err
 	}
 	if t := p.peek(); t != "" {
-		return Expression{}, fmt.Errorf("%q does not belong here", t)
+		return Expression{}, fmt.Errorf("unexpected %q", t)
 	}
 	slices.Sort(p.ids)
 	text := strings.NewReplacer("( ", "(", " )", ")").Replace(strings.Join(p.tokens, " "))
@@ -65,7 +66,7 @@ func (p *parser) peek() string {
 	return ""
 }
 
-// or, and, with and simple are the grammar's levels, loosest first.
+// or, and, with and simple parse the levels of the grammar, lowest precedence first.
 func (p *parser) or() error  { return p.chain("OR", p.and) }
 func (p *parser) and() error { return p.chain("AND", p.with) }
 
@@ -88,7 +89,7 @@ func (p *parser) with() error {
 			return err
 		}
 		if p.peek() != ")" {
-			return fmt.Errorf("a ( is not closed")
+			return errors.New("missing )")
 		}
 		p.at++
 		return nil
@@ -102,7 +103,7 @@ func (p *parser) with() error {
 	p.at++
 	id := p.peek()
 	if _, ok := find(exceptions, id); !ok {
-		return fmt.Errorf("%q is no SPDX exception", id)
+		return fmt.Errorf("unknown SPDX exception %q", id)
 	}
 	p.at++
 	return nil
@@ -111,7 +112,7 @@ func (p *parser) with() error {
 func (p *parser) simple() error {
 	t := p.peek()
 	if t == "" {
-		return fmt.Errorf("a licence is missing at the end")
+		return errors.New("missing license at the end")
 	}
 	id := strings.TrimSuffix(t, "+")
 	if ref, ok := strings.CutPrefix(id, "LicenseRef-"); ok && refName(ref) {
@@ -119,11 +120,11 @@ func (p *parser) simple() error {
 		p.at++
 		return nil
 	}
-	known, ok := find(licenses, id)
+	spelling, ok := find(licenses, id)
 	if !ok {
-		return fmt.Errorf("%q is no SPDX licence identifier%s", t, p.suggest(id))
+		return fmt.Errorf("unknown SPDX license identifier %q%s", t, p.suggest(id))
 	}
-	p.ids = append(p.ids, known)
+	p.ids = append(p.ids, spelling)
 	p.at++
 	return nil
 }
@@ -134,8 +135,8 @@ func refName(s string) bool {
 	}) < 0
 }
 
-// find looks an identifier up without regard to case, as the specification
-// asks, and returns the list's spelling.
+// find looks up an identifier, ignoring case as the specification requires, and returns the
+// spelling of the list.
 func find(list, id string) (string, bool) {
 	if id == "" {
 		return "", false
@@ -148,15 +149,15 @@ func find(list, id string) (string, bool) {
 	return "", false
 }
 
-// maxSuggested bounds how many identifiers a message names.
+// maxSuggested is the maximum number of suggested identifiers.
 const maxSuggested = 3
 
-// suggest names the identifiers that may have been meant: the next word joined
-// on (Apache 2.0), a slip (MITT), or the family's own (GPL).
+// suggest returns identifiers that may have been meant: the next word joined (Apache 2.0),
+// a typo (MITT), or members of the family (GPL).
 func (p *parser) suggest(id string) string {
 	if p.at+1 < len(p.tokens) {
-		if known, ok := find(licenses, id+"-"+p.tokens[p.at+1]); ok {
-			return fmt.Sprintf("; did you mean %s?", known)
+		if spelling, ok := find(licenses, id+"-"+p.tokens[p.at+1]); ok {
+			return fmt.Sprintf("; did you mean %s?", spelling)
 		}
 	}
 	all := strings.Fields(licenses)
@@ -167,10 +168,10 @@ func (p *parser) suggest(id string) string {
 		}
 	}
 	if len(family) > 0 {
-		return "; there is " + strings.Join(family, ", ")
+		return "; did you mean " + strings.Join(family, ", ")
 	}
-	if known, ok := spell.Nearest(id, all); ok {
-		return fmt.Sprintf("; did you mean %s?", known)
+	if spelling, ok := spell.Nearest(id, all); ok {
+		return fmt.Sprintf("; did you mean %s?", spelling)
 	}
 	return ""
 }

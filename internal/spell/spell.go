@@ -1,19 +1,19 @@
-// Package spell finds the word that was meant: the known one nearest to what
-// was written, by the fewest single letters added, dropped, changed or
-// exchanged with their neighbour (optimal string alignment distance).
+// Package spell suggests the known word nearest to a misspelled one, by the number of
+// single letters added, dropped, changed or swapped with their neighbor (optimal string
+// alignment distance).
 package spell
 
 import "strings"
 
-// maxWord bounds the words compared, in bytes.
+// maxWord is the maximum length of the compared words in bytes.
 const maxWord = 64
 
-// Nearest returns the known word nearest to got, regardless of case, where one
-// is near enough to be meant: one letter off in a word of up to three, two in
-// a longer one. Of equally near words it is the first.
-func Nearest(got string, known []string) (string, bool) {
+// Nearest returns the known word nearest to got, ignoring case, if it is near enough: one
+// edit in a word of up to three letters, two in a longer one. Of equally near words it
+// returns the first.
+func Nearest(got string, words []string) (string, bool) {
 	best, least := "", 2+min(1, len(got)/4)
-	for _, k := range known {
+	for _, k := range words {
 		if d := distance(strings.ToLower(got), strings.ToLower(k)); d < least {
 			best, least = k, d
 		}
@@ -21,7 +21,7 @@ func Nearest(got string, known []string) (string, bool) {
 	return best, best != "" && best != got
 }
 
-// distance counts the edits between a and b; 99 where there are too many.
+// distance counts the edits between a and b, or returns 99 if there are too many.
 func distance(a, b string) int {
 	if len(a) > maxWord || len(b) > maxWord || max(len(a), len(b))-min(len(a), len(b)) > 3 {
 		return 99

@@ -21,9 +21,9 @@ func TestNearest(t *testing.T) {
 		{"rnu", commands, "run"},
 		{"lss", commands, "ls"},
 		{"frobnicate", commands, ""},
-		{"u8", types, ""}, // fp8 is as near as int8: no guess
+		{"u8", types, ""}, // fp8 is as near as int8
 		{"uin8", types, "uint8"},
-		{"push", commands, ""}, // nothing to mend
+		{"push", commands, ""}, // correct
 		{"", commands, ""},
 	} {
 		got, ok := spell.Nearest(tc.got, tc.known)

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/image/math/fixed"
 )
 
-// Line is a PNG of one line of text, black on white, letters of size pixels.
+// Line returns a PNG of a line of text, black on white, with letters of size pixels.
 func Line(t testing.TB, text string, size float64) []byte {
 	t.Helper()
 	f, err := opentype.Parse(goregular.TTF)

@@ -1,6 +1,6 @@
-// Package testfiles finds the files that tests read and the repository does
-// not hold: real data beside the checkout, and the sources and libraries of
-// the engines that mm is compared with. A test whose files are absent is
+// Package testfiles locates files that tests need and the repository does not contain: real
+// data next to the checkout, and the sources and libraries of the engines that mm is
+// compared with. Tests whose files are missing are skipped.
 // skipped and says so.
 package testfiles
 
@@ -12,8 +12,7 @@ import (
 	"testing"
 )
 
-// Root is the repository's root: the nearest folder above the test's package
-// that holds go.mod.
+// Root returns the root of the repository: the nearest parent folder with a go.mod.
 func Root(t testing.TB) string {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -32,8 +31,7 @@ func Root(t testing.TB) string {
 	}
 }
 
-// Shared is the path of a file or folder in ../shared/data, beside the
-// repository.
+// Shared returns the path of a file or folder in ../shared/data, next to the repository.
 func Shared(t testing.TB, elem ...string) string {
 	t.Helper()
 	data := filepath.Join(filepath.Dir(Root(t)), "shared", "data")
@@ -44,8 +42,8 @@ func Shared(t testing.TB, elem ...string) string {
 	return path
 }
 
-// Native is the path of a file or folder fetched by scripts/fetch-native.sh:
-// in $MM_NATIVE_DIR, or in ../.native beside the repository.
+// Native returns the path of a file or folder fetched by scripts/fetch-native.sh: in
+// $MM_NATIVE_DIR, or in ../.native.
 func Native(t testing.TB, elem ...string) string {
 	t.Helper()
 	dir := os.Getenv("MM_NATIVE_DIR")
@@ -59,8 +57,8 @@ func Native(t testing.TB, elem ...string) string {
 	return path
 }
 
-// Python is the path of a Python that has all of the packages: $MM_PYTHON, the
-// one that scripts/fetch-native.sh sets up, or python3.
+// Python returns the path of a Python with all of the packages: $MM_PYTHON, the one that
+// scripts/fetch-native.sh installs, or python3.
 func Python(t testing.TB, packages ...string) string {
 	t.Helper()
 	python := os.Getenv("MM_PYTHON")
@@ -80,8 +78,8 @@ func Python(t testing.TB, packages ...string) string {
 	return python
 }
 
-// Models is the path of a file or folder fetched by scripts/fetch-models.sh:
-// in $MM_MODELS_DIR, or in ../.models beside the repository.
+// Models returns the path of a file or folder fetched by scripts/fetch-models.sh: in
+// $MM_MODELS_DIR, or in ../.models.
 func Models(t testing.TB, elem ...string) string {
 	t.Helper()
 	dir := os.Getenv("MM_MODELS_DIR")

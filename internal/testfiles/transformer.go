@@ -12,9 +12,8 @@ import (
 	"slices"
 )
 
-// Transformer writes a folder as Hugging Face transformers does: a random llama
-// of one layer in model.safetensors, with a tokenizer of single bytes. Another
-// seed is another model.
+// Transformer writes a model folder as Hugging Face transformers does: a random llama with
+// one layer in model.safetensors, determined by seed, and a tokenizer of single bytes.
 func Transformer(dir string, seed uint64) error {
 	const width, hidden, vocab = 32, 48, 256
 	config := map[string]any{
@@ -47,8 +46,8 @@ func Transformer(dir string, seed uint64) error {
 	return errors.Join(err, os.WriteFile(filepath.Join(dir, "model.safetensors"), weights, 0o644))
 }
 
-// alphabet is the letter that stands for each byte in a byte-level vocabulary:
-// itself where it prints, one above 255 where not.
+// alphabet returns the characters of bytes in a byte-level vocabulary: the byte itself if
+// printable, otherwise one above 255.
 func alphabet() []rune {
 	out := make([]rune, 256)
 	next := rune(256)
@@ -63,7 +62,7 @@ func alphabet() []rune {
 	return out
 }
 
-// tensors lays float32 tensors out as safetensors.
+// tensors encodes float32 tensors as safetensors.
 func tensors(rng *rand.Rand, shapes map[string][]int) []byte {
 	type entry struct {
 		DType   string `json:"dtype"`
@@ -88,7 +87,7 @@ func tensors(rng *rand.Rand, shapes map[string][]int) []byte {
 		}
 		header[name] = entry{"F32", shapes[name], [2]int{from, len(data)}}
 	}
-	text, _ := json.Marshal(header) // of strings and numbers
+	text, _ := json.Marshal(header) // strings and numbers
 	text = append(text, bytes.Repeat([]byte(" "), (8-len(text)%8)%8)...)
 	return slices.Concat(binary.LittleEndian.AppendUint64(nil, uint64(len(text))), text, data)
 }

@@ -1,10 +1,9 @@
-// Package fsxtest breaks the disk under code that writes through package fsx,
-// in the three ways disks break: a call fails ([Fault]), the process dies
-// between two calls ([Fault] with Crash), and the power goes, taking whatever
-// was not synced ([Recorder]).
+// Package fsxtest injects failures under code that writes through package fsx: a call fails
+// ([Fault]), the process dies between two calls ([Fault] with Crash), or a power failure
+// loses what was not synced ([Recorder]).
 //
-// A test runs its operation once for each call number until the fault no longer
-// fires ([Sweep]), reopens what is on disk, and checks that it is whole.
+// A test runs its operation once for each call number until the fault no longer fires
+// ([Sweep]), reopens what is on disk, and checks that it is consistent.
 package fsxtest
 
 import (
@@ -22,11 +21,11 @@ var ErrInjected = errors.New("injected fault")
 // ErrCrashed is the error of every call at and after a crash.
 var ErrCrashed = errors.New("injected crash")
 
-// Fault refuses the Nth call that reaches it. It counts from 1.
+// Fault makes the Nth call fail, counted from 1.
 type Fault struct {
-	N     int   // which call; 0: none, only count
-	Err   error // what it returns; nil: ErrInjected
-	Short bool  // if call N is a write, half of it is written first
+	N     int   // number of the call; if zero, only count
+	Err   error // error of the call; if nil, ErrInjected
+	Short bool  // if call N is a write, write half of the data first
 	Crash bool  // call N and all after it do nothing and return ErrCrashed
 
 	mu    sync.Mutex
@@ -59,23 +58,23 @@ func (f *Fault) Hook(op *fsx.Op, do func() error) error {
 	return err
 }
 
-// Calls is the number of calls seen.
+// Calls returns the number of calls.
 func (f *Fault) Calls() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.calls
 }
 
-// Fired says whether call N happened, and which verb and name it had.
+// Fired reports whether call N happened, with its operation and name.
 func (f *Fault) Fired() (op string, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.op, f.op != ""
 }
 
-// Sweep runs try with a fault like kind at call 1, 2, 3 … until it no longer
-// fires, and returns the number of points. In each round try makes its own
-// fresh folder, acts through the hook, and checks what is left.
+// Sweep runs try with a fault like kind at call 1, 2, 3 … until it no longer fires, and
+// returns the number of points. In each round try must create a new folder, act through the
+// hook, and check the result.
 func Sweep(t *testing.T, kind *Fault, try func(t *testing.T, f *Fault)) int {
 	t.Helper()
 	for n := 1; ; n++ {

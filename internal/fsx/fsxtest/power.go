@@ -14,42 +14,40 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 )
 
-// Recorder notes every call below a folder and can lay out the folder as a
-// power cut after any of them may leave it.
+// Recorder records every call below a folder and can recreate the folder as a power failure
+// after any of them may leave it.
 //
-// The model is stricter than any journalling file system: the bytes of a file
-// are safe only after a sync of that file, an entry of a folder only after a
-// sync of that folder, and of all that is not safe any part may be lost while
-// any other part is kept, in whatever order it was written. A rename is one
-// entry change of its target's folder: it happens whole or not at all.
-// Permissions and times are not modelled; folders are never renamed.
+// The model is stricter than any journaling file system: the bytes of a file are safe only
+// after a sync of that file, an entry of a folder only after a sync of that folder, and of
+// everything else any part may be lost while any other is kept, in any order. A rename is
+// one entry change of its target's folder: it happens completely or not at all. Permissions
+// and times are not modeled; folders are never renamed.
 type Recorder struct {
 	top   string
 	base  map[string]int // names before the first call
-	bytes map[int][]byte // their content by inode; nil: a folder
+	bytes map[int][]byte // content by inode; nil for a folder
 
 	mu    sync.Mutex
 	log   []event
 	names map[string]int    // the present names
 	open  map[*fsx.File]int // the files being written
-	last  int               // the last inode number given
+	last  int               // last inode number
 }
 
-// event is one call that succeeded. Names are relative to top.
+// event is a successful call. Names are relative to top.
 type event struct {
 	kind fsx.Kind
 	name string // the entry that it makes, changes or removes
-	from string // the entry that a rename takes away
-	ino  int    // the file or folder meant
-	data []byte // written bytes, or the content of a file linked from elsewhere
+	from string // the entry that a rename removes
+	ino  int    // file or folder
+	data []byte // written bytes, or the content of a linked file
 	size int64
 }
 
-// entry says whether the event changes a folder rather than a file's bytes.
+// entry reports whether the event changes a folder rather than a file's bytes.
 func (e event) entry() bool { return e.kind != fsx.OpWrite && e.kind != fsx.OpTruncate }
 
-// Record starts recording below the folder top, whose present content counts
-// as safe.
+// Record starts recording below the folder top, whose present content is safe.
 func Record(top string) (*Recorder, error) {
 	r := &Recorder{top: top, base: map[string]int{}, bytes: map[int][]byte{}, names: map[string]int{}, open: map[*fsx.File]int{}}
 	err := filepath.WalkDir(top, func(p string, d fs.DirEntry, err error) error {
@@ -111,11 +109,11 @@ func (r *Recorder) Hook(op *fsx.Op, do func() error) error {
 	return nil
 }
 
-// Len is the number of calls recorded.
+// Len returns the number of recorded calls.
 func (r *Recorder) Len() int { return len(r.log) }
 
-// Replay lays out in the empty folder dst what a power cut right after call n
-// may leave. Of the changes not yet safe, lose says which are lost.
+// Replay recreates in the empty folder dst what a power failure right after call n may
+// leave. lose selects the unsafe changes that are lost.
 func (r *Recorder) Replay(dst string, n int, lose func(i int) bool) error {
 	unsafe := map[int]bool{}
 	for _, i := range r.pending(n) {
@@ -154,7 +152,7 @@ func (r *Recorder) Replay(dst string, n int, lose func(i int) bool) error {
 	return layOut(dst, names, files)
 }
 
-// linked is the content that a file linked from elsewhere brings along.
+// linked returns the content of a file linked from elsewhere.
 func (e event) linked() []byte {
 	if e.kind == fsx.OpLink {
 		return slices.Clone(e.data)
@@ -162,13 +160,13 @@ func (e event) linked() []byte {
 	return nil
 }
 
-// content is a file's bytes; those past kept were lost.
+// content is the bytes of a file; those past kept were lost.
 type content struct {
 	data []byte
 	kept int64
 }
 
-// write appends p. Lost bytes are zeros if later ones are kept, else missing.
+// write appends p. Lost bytes are zeros if later ones are kept, otherwise missing.
 func (c *content) write(p []byte, lost bool) {
 	if lost {
 		c.data = append(c.data, make([]byte, len(p))...)
@@ -185,7 +183,7 @@ func (c *content) truncate(size int64) {
 	c.data, c.kept = c.data[:size], min(c.kept, size)
 }
 
-// pending lists which of the first n changes no sync has made safe.
+// pending returns the changes among the first n that no sync has made safe.
 func (r *Recorder) pending(n int) []int {
 	var open []int
 	for i, e := range r.log[:n] {
@@ -202,8 +200,8 @@ func (r *Recorder) pending(n int) []int {
 	return open
 }
 
-// Adds says whether call n changed something. After one that did not (a sync, a
-// close) a power cut can leave nothing that it could not leave before.
+// Adds reports whether call n changed something. After a call that did not (a sync or
+// close), a power failure leaves nothing new.
 func (r *Recorder) Adds(n int) bool {
 	if n == 0 {
 		return true
@@ -215,9 +213,8 @@ func (r *Recorder) Adds(n int) bool {
 	return true
 }
 
-// Losses returns ways to lose the changes not safe after call n: nothing,
-// everything, some random subsets, and, if singles is set, each one alone and
-// all but each one.
+// Losses returns ways to lose the unsafe changes after call n: none, all, some random
+// subsets and, if singles is set, each one alone and all but each one.
 func (r *Recorder) Losses(n int, singles bool, random int, seed uint64) []func(i int) bool {
 	open := r.pending(n)
 	out := []func(int) bool{func(int) bool { return false }}
@@ -241,7 +238,7 @@ func (r *Recorder) Losses(n int, singles bool, random int, seed uint64) []func(i
 	return out
 }
 
-// layOut writes names below dst; what lies in a lost folder is lost with it.
+// layOut writes names below dst; the contents of a lost folder are lost, too.
 func layOut(dst string, names map[string]int, files map[int]*content) error {
 	sorted := make([]string, 0, len(names))
 	for name := range names {

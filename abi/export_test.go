@@ -1,0 +1,8 @@
+package abi
+
+const (
+	MaxRef    = maxRef
+	MaxName   = maxName
+	MaxPath   = maxPath
+	MaxTarget = maxTarget
+)

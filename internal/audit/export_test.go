@@ -1,0 +1,6 @@
+package audit
+
+const (
+	MaxLine = maxLine
+	MaxHead = maxHead
+)

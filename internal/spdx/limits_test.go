@@ -1,0 +1,17 @@
+package spdx
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestLimits(t *testing.T) {
+	for n, ok := range map[int]bool{maxExpression: true, maxExpression + 1: false} {
+		if _, err := Parse("MIT" + strings.Repeat(" ", n-3)); (err == nil) != ok {
+			t.Errorf("maxExpression: %d bytes: %v", n, err)
+		}
+	}
+	if _, err := Parse("GPL"); err == nil || strings.Count(err.Error(), "GPL-") != maxSuggested {
+		t.Errorf("maxSuggested: %v", err)
+	}
+}
