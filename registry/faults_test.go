@@ -391,11 +391,11 @@ func (sc scene) visible() []string {
 func TestFaultSweep(t *testing.T) {
 	kinds := []struct {
 		name  string
-		fault fsxtest.Fault
+		fault *fsxtest.Fault
 	}{
-		{"EIO", fsxtest.Fault{Err: syscall.EIO}},
-		{"ENOSPC", fsxtest.Fault{Err: syscall.ENOSPC, Short: true}},
-		{"kill", fsxtest.Fault{Crash: true, Short: true}},
+		{"EIO", &fsxtest.Fault{Err: syscall.EIO}},
+		{"ENOSPC", &fsxtest.Fault{Err: syscall.ENOSPC, Short: true}},
+		{"kill", &fsxtest.Fault{Crash: true, Short: true}},
 	}
 	if testing.Short() {
 		kinds = kinds[2:]
@@ -404,7 +404,7 @@ func TestFaultSweep(t *testing.T) {
 		for _, kind := range kinds {
 			t.Run(op.name+"/"+kind.name, func(t *testing.T) {
 				t.Parallel()
-				points := fsxtest.Sweep(t, &kind.fault, func(t *testing.T, f *fsxtest.Fault) {
+				points := fsxtest.Sweep(t, kind.fault, func(t *testing.T, f *fsxtest.Fault) {
 					sweepOne(t, op, f)
 				})
 				t.Logf("%d points", points)

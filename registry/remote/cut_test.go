@@ -99,8 +99,18 @@ func (c *cutter) pipe(dst, src net.Conn, counted bool) {
 // TestCuts drops the connection at many points of a push and of a pull, and
 // counts the bytes sent twice.
 func TestCuts(t *testing.T) {
-	t.Run("scripted", func(t *testing.T) { cuts(t, serve(t, newScripted()), 200, 64<<20) })
-	t.Run("our own", func(t *testing.T) { cuts(t, serve(t, own(t)), 50, 16<<20) })
+	scripted, served := int64(80), int64(30)
+	if testing.Short() {
+		scripted, served = 20, 8
+	}
+	t.Run("scripted", func(t *testing.T) {
+		t.Parallel()
+		cuts(t, serve(t, newScripted()), scripted, scripted*320<<10)
+	})
+	t.Run("server", func(t *testing.T) {
+		t.Parallel()
+		cuts(t, serve(t, own(t)), served, served*320<<10)
+	})
 }
 
 func cuts(t *testing.T, host string, cuts, size int64) {
@@ -118,7 +128,7 @@ func cuts(t *testing.T, host string, cuts, size int64) {
 
 	up := cut(t, host, true, cuts, next)
 	pusher := newClient(t, Options{Chunk: chunk})
-	pusher.backoff.base = 20 * time.Millisecond
+	pusher.backoff.base = 5 * time.Millisecond
 	pushed, err := pusher.Push(ctx, src, desc, up.Addr().String()+"/x:1", PushOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -133,7 +143,7 @@ func cuts(t *testing.T, host string, cuts, size int64) {
 	dst := openStore(t)
 	down := cut(t, host, false, cuts, next)
 	puller := newClient(t, Options{})
-	puller.backoff.base = 20 * time.Millisecond
+	puller.backoff.base = 5 * time.Millisecond
 	got, pulled, err := puller.Pull(ctx, down.Addr().String()+"/x:1", dst, PullOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -163,6 +173,7 @@ const killSize, killKeep = 160 << 20, 64 << 20
 // TestKilledPull kills the pulling process, and counts the bytes that the next
 // one fetches again.
 func TestKilledPull(t *testing.T) {
+	t.Parallel()
 	if dir := os.Getenv("MM_TEST_PULL_INTO"); dir != "" {
 		pullInto(t, dir, os.Getenv("MM_TEST_PULL_FROM"))
 		return

@@ -53,8 +53,10 @@ func every(n int64) func() bool {
 }
 
 func TestStatusesThatPass(t *testing.T) {
+	t.Parallel()
 	for _, code := range []int{408, 429, 500, 502, 503, 504} {
 		t.Run(strconv.Itoa(code), func(t *testing.T) {
+			t.Parallel()
 			s := newScripted()
 			fifth := every(5)
 			var faults atomic.Int64
@@ -97,6 +99,7 @@ func TestThreeInARowPassSixDoNot(t *testing.T) {
 }
 
 func TestRetryAfter(t *testing.T) {
+	t.Parallel()
 	s := newScripted()
 	var first atomic.Bool
 	s.fault = func(w http.ResponseWriter, r *http.Request) bool {
@@ -424,6 +427,7 @@ func TestWrongBytesStayInvisible(t *testing.T) {
 }
 
 func TestStalls(t *testing.T) {
+	t.Parallel()
 	const stall = 150 * time.Millisecond
 	t.Run("answer", func(t *testing.T) {
 		s := newScripted()

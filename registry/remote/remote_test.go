@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -30,6 +31,13 @@ import (
 	"mm-abi.org/mm/registry/server"
 	"mm-abi.org/mm/registry/sign"
 )
+
+func TestMain(m *testing.M) {
+	remove := memoryTemp()
+	code := m.Run()
+	remove()
+	os.Exit(code)
+}
 
 // openStore creates a store in a folder of the test.
 func openStore(t testing.TB) *registry.Store {

@@ -288,6 +288,7 @@ func TestPushLooksBelowTheRoot(t *testing.T) {
 // TestAcknowledgingLittle: a registry that accepts one byte of each chunk
 // makes the push fail, before the blob was sent many times.
 func TestAcknowledgingLittle(t *testing.T) {
+	t.Parallel()
 	var have, received atomic.Int64
 	host := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n, _ := io.Copy(io.Discard, r.Body)
@@ -322,6 +323,7 @@ func TestAcknowledgingLittle(t *testing.T) {
 // TestTricklingAnswers: an endless response is given up, after a notice to the
 // user.
 func TestTricklingAnswers(t *testing.T) {
+	t.Parallel()
 	trickle := func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusOK)
 		for r.Context().Err() == nil {

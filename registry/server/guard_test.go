@@ -98,6 +98,7 @@ func TestRoom(t *testing.T) {
 
 // TestSlowBodies: a trickling body is given up, and its upload can be resumed.
 func TestSlowBodies(t *testing.T) {
+	t.Parallel()
 	store, err := registry.Open(t.TempDir(), registry.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -107,7 +108,7 @@ func TestSlowBodies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.window = 300 * time.Millisecond
+	h.window = 100 * time.Millisecond
 	srv := httptest.NewServer(h)
 	defer srv.Close()
 	s := &site{t, store, srv.URL}
@@ -118,15 +119,17 @@ func TestSlowBodies(t *testing.T) {
 			t.Fatal(err)
 		}
 		fmt.Fprintf(conn, "PATCH %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\nx", loc)
-		done := make(chan struct{})
+		stop, done := make(chan struct{}), make(chan struct{})
 		go func() {
 			defer close(done)
-			for range 500 {
-				time.Sleep(min(every, 20*time.Millisecond))
-				if every < time.Hour {
-					if _, err := conn.Write([]byte("x")); err != nil {
-						return
-					}
+			for {
+				select {
+				case <-stop:
+					return
+				case <-time.After(every):
+				}
+				if _, err := conn.Write([]byte("x")); err != nil {
+					return
 				}
 			}
 		}()
@@ -135,14 +138,16 @@ func TestSlowBodies(t *testing.T) {
 		if _, err := conn.Read(answer); err != nil || string(answer) != "HTTP/1.1 408" {
 			t.Errorf("%s: %q, %v", every, answer, err)
 		}
-		conn.Close()
+		close(stop)
 		<-done
+		conn.Close()
 	}
 }
 
 // TestSteadyBodies: a body at the required rate may take longer than the
 // window.
 func TestSteadyBodies(t *testing.T) {
+	t.Parallel()
 	store, err := registry.Open(t.TempDir(), registry.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -156,7 +161,7 @@ func TestSteadyBodies(t *testing.T) {
 	srv := httptest.NewServer(h)
 	defer srv.Close()
 	s := &site{t, store, srv.URL}
-	data := random(20_000)
+	data := random(10_000)
 	loc := s.at(s.want("202", "POST", "/v2/a/blobs/uploads/", nil), "")
 	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
 	if err != nil {

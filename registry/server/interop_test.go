@@ -233,7 +233,10 @@ func TestManyClients(t *testing.T) {
 func TestMain(m *testing.M) {
 	dir := os.Getenv("MM_TEST_SERVE")
 	if dir == "" {
-		os.Exit(m.Run())
+		remove := memoryTemp()
+		code := m.Run()
+		remove()
+		os.Exit(code)
 	}
 	if err := serveProcess(dir); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package remote
+
+func memoryTemp() (remove func()) { return func() {} }
