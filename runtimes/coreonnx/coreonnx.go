@@ -72,7 +72,7 @@ func (e Engine) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) 
 	if err != nil {
 		return nil, fmt.Errorf("checking %s: %w", b.Part.ID(), err)
 	}
-	if _, beside := m.Attached(); l.Memory > 0 && m.Size()+beside > l.Memory {
+	if _, external := m.Attached(); l.Memory > 0 && m.Size()+external > l.Memory {
 		return nil, errors.Join(full, m.Close())
 	}
 	f, err := Function(ctx, m, l)
@@ -110,7 +110,7 @@ func (f *function) Run(ctx context.Context, in map[string]runtimes.Tensor) (map[
 		defer cancel()
 		ctx = limited
 	}
-	given := make(map[string]engine.Tensor, len(in))
+	inputs := make(map[string]engine.Tensor, len(in))
 	for name, t := range in {
 		if err := t.Check(); err != nil {
 			return nil, fmt.Errorf("input %q: %w", name, err)
@@ -122,9 +122,9 @@ func (f *function) Run(ctx context.Context, in map[string]runtimes.Tensor) (map[
 			}
 			shape[i] = int(d)
 		}
-		given[name] = engine.Tensor{Type: t.Type.ONNX(), Shape: shape, Data: t.Data}
+		inputs[name] = engine.Tensor{Type: t.Type.ONNX(), Shape: shape, Data: t.Data}
 	}
-	results, err := f.program.Run(ctx, given)
+	results, err := f.program.Run(ctx, inputs)
 	switch {
 	case errors.Is(err, engine.ErrClosed):
 		return nil, fmt.Errorf("the model is %w", runtimes.ErrClosed)

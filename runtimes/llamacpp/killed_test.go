@@ -34,15 +34,15 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	if _, err := s.Generate(t.Context(), runtimes.Generation{MaxTokens: 60}, func(int32) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
-	whole := time.Since(began)
+	duration := time.Since(began)
 	const kills = 50
-	told := 0
+	ended := 0
 	for i := range kills {
 		if err := s.Truncate(len(prompt)); err != nil {
 			t.Fatal(err)
 		}
 		var killing sync.WaitGroup
-		after := time.Duration(rng.Int64N(int64(whole)))
+		after := time.Duration(rng.Int64N(int64(duration)))
 		killing.Go(func() {
 			time.Sleep(after)
 			for _, pid := range nativetest.Children(t) {
@@ -60,7 +60,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 		if err == nil {
 			continue
 		}
-		told++
+		ended++
 		rest := 60 - len(ids)
 		if rest == 0 {
 			continue
@@ -69,8 +69,8 @@ func TestKilledAtAnyMoment(t *testing.T) {
 			t.Fatalf("kill %d after %v: another child goes on with %v, %v; want %v", i, after, ids, err, want)
 		}
 	}
-	t.Logf("%d kills: %d ended a call, %d came between two", kills, told, kills-told)
-	if told < kills/4 {
-		t.Errorf("only %d of %d kills met a call", told, kills)
+	t.Logf("%d kills: %d ended a call, %d came between two", kills, ended, kills-ended)
+	if ended < kills/4 {
+		t.Errorf("only %d of %d kills met a call", ended, kills)
 	}
 }

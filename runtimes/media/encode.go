@@ -200,7 +200,7 @@ func (e *Encoded) through(ctx context.Context, enc, proj *part.Function, since t
 func (e *Encoded) pieces(enc *part.Function) ([]modality.Input, error) {
 	m := enc.Manifest()
 	if e.frames != nil {
-		if whole, _ := modality.Takes(m); whole {
+		if all, _ := modality.Takes(m); all {
 			return []modality.Input{{Frames: e.frames}}, nil
 		}
 		var out []modality.Input

@@ -99,18 +99,18 @@ func TestDamaged(t *testing.T) {
 	f := open(t, dir, 0)
 	k, v := Key{7}, Vectors{Numbers: []float32{1, 2, 3, 4}, Width: 4}
 	path := filepath.Join(dir, entryName(k))
-	whole, err := encode(k, v)
+	entry, err := encode(k, v)
 	if err != nil {
 		t.Fatal(err)
 	}
 	other, _ := encode(Key{8}, v)
 	none, _ := encode(k, Vectors{Numbers: []float32{1, float32(math.NaN())}, Width: 2})
-	cases := map[string][]byte{"empty": {}, "another's": other, "NaN": none, "longer": append(slices.Clone(whole), 0), "another format": []byte(strings.Repeat("x", 200))}
-	for i := range whole {
-		flipped := slices.Clone(whole)
+	cases := map[string][]byte{"empty": {}, "another's": other, "NaN": none, "longer": append(slices.Clone(entry), 0), "another format": []byte(strings.Repeat("x", 200))}
+	for i := range entry {
+		flipped := slices.Clone(entry)
 		flipped[i] ^= 0x10
 		cases[fmt.Sprintf("byte %d", i)] = flipped
-		cases[fmt.Sprintf("cut at %d", i)] = whole[:i]
+		cases[fmt.Sprintf("cut at %d", i)] = entry[:i]
 	}
 	for what, data := range cases {
 		if err := os.WriteFile(path, data, 0o600); err != nil {
@@ -123,7 +123,7 @@ func TestDamaged(t *testing.T) {
 			t.Errorf("%s: it is still there: %v", what, err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, "elsewhere"), whole, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "elsewhere"), entry, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Symlink("elsewhere", path); err == nil {

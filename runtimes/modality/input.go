@@ -140,14 +140,14 @@ func (s *Session) video(ctx context.Context, name string, frames []*preprocess.R
 
 // Takes reports whether an encoder takes all frames of a video in one call, and how
 // many frames; 0 if the manifest has no number.
-func Takes(m *modules.Manifest) (whole bool, frames int) {
+func Takes(m *modules.Manifest) (all bool, frames int) {
 	for _, p := range m.FreeInputs() {
 		if spec, ok := m.Preprocess[p.Name]; ok && !spec.IsSound() {
 			frames = max(frames, spec.Frames)
 		}
-		whole = whole || len(p.Shape) == 4
+		all = all || len(p.Shape) == 4
 	}
-	return whole, frames
+	return all, frames
 }
 
 // sound cuts a sound into windows.

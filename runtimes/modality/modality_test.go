@@ -134,19 +134,19 @@ func TestState(t *testing.T) {
 	if want := []modality.Segment{{Output: "y", Start: 8.0 / 8000, End: 12.0 / 8000, Score: 102.5}}; !cmp.Equal(r.Segments, want) {
 		t.Errorf("segments %+v, want %+v", r.Segments, want)
 	}
-	whole := f.run
+	original := f.run
 	broken := errors.New("broken")
 	n := 0
 	f.run = func(in map[string]runtimes.Tensor) (map[string]runtimes.Tensor, error) {
 		if n++; n == 2 {
 			return nil, broken
 		}
-		return whole(in)
+		return original(in)
 	}
 	if _, err := a.Run(t.Context(), map[string]modality.Input{"x": wav(0.5, 0, 0, 0, 0.5)}); !errors.Is(err, broken) {
 		t.Errorf("%v", err)
 	}
-	f.run = whole
+	f.run = original
 	step(a, []float32{103}, 0.5)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -157,8 +157,8 @@ func TestState(t *testing.T) {
 	step(a, []float32{100.5}, 0.5)
 
 	// What is given by hand counts for one run.
-	given := tensor([]int64{1}, 7)
-	if r, err := a.Run(t.Context(), map[string]modality.Input{"x": wav(0.5), "h": {Tensor: &given}}); err != nil || !cmp.Equal(r.Outputs["y"], tensor([]int64{1, 1}, 7.5)) {
+	input := tensor([]int64{1}, 7)
+	if r, err := a.Run(t.Context(), map[string]modality.Input{"x": wav(0.5), "h": {Tensor: &input}}); err != nil || !cmp.Equal(r.Outputs["y"], tensor([]int64{1, 1}, 7.5)) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	f.run = func(in map[string]runtimes.Tensor) (map[string]runtimes.Tensor, error) {

@@ -104,9 +104,9 @@ func TestReadsText(t *testing.T) {
 	})
 }
 
-// spoken returns digits with a second of near silence around each, and their positions in
+// spokenDigits returns digits with a second of near silence around each, and their positions in
 // seconds.
-func spoken(t *testing.T) (*preprocess.Wave, [][2]float64) {
+func spokenDigits(t *testing.T) (*preprocess.Wave, [][2]float64) {
 	t.Helper()
 	const rate = 8000
 	out := &preprocess.Wave{Rate: rate}
@@ -145,11 +145,11 @@ func TestFindsSpeech(t *testing.T) {
 		Constants:   map[string]modules.Constant{"sr": {Value: 16000}},
 		Postprocess: map[string]modules.Postprocess{"output": {Segments: &modules.Segments{MinMS: 60, MinSilenceMS: 100}}},
 	})
-	sound, digits := spoken(t)
-	whole := preprocess.EncodeWAV(sound)
+	sound, digits := spokenDigits(t)
+	file := preprocess.EncodeWAV(sound)
 	onEngines(t, m, func(t *testing.T, open func() *modality.Session) {
 		s := open()
-		r, err := s.Run(t.Context(), map[string]modality.Input{"": {Data: whole}})
+		r, err := s.Run(t.Context(), map[string]modality.Input{"": {Data: file}})
 		if err != nil {
 			t.Fatal(err)
 		}

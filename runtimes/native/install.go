@@ -44,10 +44,10 @@ var versionName = regexp.MustCompile(`^[0-9][0-9A-Za-z.+-]{0,63}$`)
 // them once with mm-native, which reports the version and refuses unknown ones, and
 // publishes them atomically. An installed engine of that version is replaced.
 func Install(ctx context.Context, opt Options) (Record, error) {
-	name, version, said := strings.Cut(opt.Name, "@")
+	name, version, versioned := strings.Cut(opt.Name, "@")
 	opt.Name = Canonical(name)
 	p, err := packageOf(opt.Name, runtime.GOOS, runtime.GOARCH)
-	if err == nil && said {
+	if err == nil && versioned {
 		if len(p.wheels) == 0 {
 			return Record{}, fmt.Errorf("%s: the version is pinned by this release of mm and cannot be chosen", opt.Name)
 		}
@@ -92,7 +92,7 @@ func Install(ctx context.Context, opt Options) (Record, error) {
 	if err == nil {
 		err = prove(ctx, opt, program, stage, &r)
 	}
-	if sdk := setOf(p.version).sdk; err == nil && said && !Begins(r.Version, sdk) {
+	if sdk := setOf(p.version).sdk; err == nil && versioned && !Begins(r.Version, sdk) {
 		err = fmt.Errorf("%s@%s is the package of QAIRT %s, but the libraries in %s have version %s: omit @%s, or choose another source", opt.Name, p.version, sdk, r.Source, r.Version, p.version)
 	}
 	if err == nil {
@@ -205,10 +205,10 @@ func Pack(ctx context.Context, spec, dir string) (string, error) {
 	}
 	cmd := exec.CommandContext(ctx, npm, "pack", "--silent", "--ignore-scripts", "--pack-destination", dir, spec)
 	cmd.Dir = dir
-	var said strings.Builder
-	cmd.Stderr = &limited{to: &said, left: 4096}
+	var stderr strings.Builder
+	cmd.Stderr = &limited{to: &stderr, left: 4096}
 	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("npm pack %s: %w\n%s", spec, err, strings.TrimSpace(said.String()))
+		return "", fmt.Errorf("npm pack %s: %w\n%s", spec, err, strings.TrimSpace(stderr.String()))
 	}
 	found, err := filepath.Glob(filepath.Join(dir, "*.tgz"))
 	if err != nil || len(found) != 1 {

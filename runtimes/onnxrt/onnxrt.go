@@ -100,8 +100,8 @@ func file(ctx context.Context, b *runtimes.Bundle, l runtimes.Limits) (string, e
 	if err != nil {
 		return "", fmt.Errorf("checking %s: %w", b.Part.ID(), err)
 	}
-	locations, beside := m.Attached()
-	total := m.Size() + beside
+	locations, external := m.Attached()
+	total := m.Size() + external
 	if err := m.Close(); err != nil {
 		return "", err
 	}

@@ -82,11 +82,11 @@ func (s *Set) Compute(ctx context.Context, args []Argument) ([]Computed, error) 
 			return nil, err
 		}
 		out = append(out, c)
-		behind := s.projector(p.Name)
-		if behind == nil || inputs[behind.part.Name] != nil {
+		next := s.projector(p.Name)
+		if next == nil || inputs[next.part.Name] != nil {
 			continue
 		}
-		if c, err = behind.Project(ctx, f, c.Outputs); err != nil {
+		if c, err = next.Project(ctx, f, c.Outputs); err != nil {
 			return nil, err
 		}
 		out = append(out, c)

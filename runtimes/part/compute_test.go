@@ -80,8 +80,8 @@ func TestCompute(t *testing.T) {
 	sound := Argument{Name: "pcm", Numbers: []float64{3, 4, 5}}
 	tokens := Argument{Name: "image-proj", Numbers: []float64{7, 8, 9}}
 	for name, c := range map[string]struct {
-		given []Argument
-		want  string
+		args []Argument
+		want string
 	}{
 		"a picture":               {[]Argument{pixel(1, 2, 3)}, "image-enc [1 2 3], image-proj [2 4 6]"},
 		"both, turned round":      {[]Argument{sound, pixel(1, 2, 3)}, "image-enc [1 2 3], image-proj [2 4 6], audio-enc [3 5 3], audio-proj [6 10 6]"},
@@ -94,7 +94,7 @@ func TestCompute(t *testing.T) {
 		"a port of another's":     {[]Argument{{Name: "image-enc.tokens"}}, "fits no part"},
 		"none where one is asked": {[]Argument{{Name: "pcm"}}, "want exactly one of"},
 	} {
-		got, err := s.Compute(t.Context(), c.given)
+		got, err := s.Compute(t.Context(), c.args)
 		var parts []string
 		for _, g := range got {
 			port := "tokens"

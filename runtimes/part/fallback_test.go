@@ -19,7 +19,7 @@ func (emulator) Simulates() bool { return true }
 // A part that the requested engine refuses runs on another only if that is allowed, and the
 // result names both.
 func TestFallback(t *testing.T) {
-	given := []Argument{{Name: "image-enc.picture", Input: modality.Input{Tensor: &runtimes.Tensor{Type: runtimes.Uint8, Shape: []int64{1, 1, 3}, Data: []byte{1, 2, 3}}}}}
+	args := []Argument{{Name: "image-enc.picture", Input: modality.Input{Tensor: &runtimes.Tensor{Type: runtimes.Uint8, Shape: []int64{1, 1, 3}, Data: []byte{1, 2, 3}}}}}
 	for name, c := range map[string]struct {
 		npu      *runtimetest.Engine
 		allowed  bool
@@ -56,7 +56,7 @@ func TestFallback(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer s.Close()
-			out, err := s.Compute(t.Context(), given)
+			out, err := s.Compute(t.Context(), args)
 			if c.fault != "" {
 				if err == nil || !strings.Contains(err.Error(), c.fault) || len(fell) > 0 {
 					t.Fatalf("%v, fell back %v, want %q", err, fell, c.fault)

@@ -70,27 +70,27 @@ func TestVectors(t *testing.T) {
 // projector's manifest declares.
 func TestConnect(t *testing.T) {
 	tokens := func(dtype abi.DType) abi.Port { return port("tokens", dtype, abi.Dim{Name: "T"}, abi.Dim{Size: 2}) }
-	given := fp32([]int64{1, 2, 2}, 1, 2, 3, 70000)
+	input := fp32([]int64{1, 2, 2}, 1, 2, 3, 70000)
 	half := runtimes.Tensor{Type: runtimes.Float16, Shape: []int64{1, 2, 2}, Data: make([]byte, 8)}
 	tensor.ToF16(half.Data, []float32{1, 2, 3, 70000})
-	flat := given
+	flat := input
 	flat.Shape = []int64{2, 2}
 	for name, c := range map[string]struct {
-		given    runtimes.Tensor
+		input    runtimes.Tensor
 		rank     int
 		declared string
 		want     runtimes.Tensor
 		err      string
 	}{
-		"as it is":           {given, 3, "", given, ""},
-		"of a rank unknown":  {given, 0, "", given, ""},
-		"the batch goes":     {given, 2, "", flat, ""},
-		"a batch comes":      {flat, 3, "", given, ""},
-		"a declared cast":    {given, 3, "fp16", half, ""},
-		"declared as it was": {given, 3, "fp32", given, ""},
-		"too many":           {given, 4, "", given, ""},
+		"as it is":           {input, 3, "", input, ""},
+		"of a rank unknown":  {input, 0, "", input, ""},
+		"the batch goes":     {input, 2, "", flat, ""},
+		"a batch comes":      {flat, 3, "", input, ""},
+		"a declared cast":    {input, 3, "fp16", half, ""},
+		"declared as it was": {input, 3, "fp32", input, ""},
+		"too many":           {input, 4, "", input, ""},
 		"far too many":       {flat, 4, "", flat, "the file takes rank 4"},
-		"no cast to that":    {given, 3, "uint8", given, "cannot cast fp32 to uint8"},
+		"no cast to that":    {input, 3, "uint8", input, "cannot cast fp32 to uint8"},
 	} {
 		enc, proj := module("enc", abi.Port{}, tokens(abi.FP32)), module("proj", tokens(abi.FP32), abi.Port{})
 		proj.Dims = map[string][]int64{"tokens": make([]int64, c.rank)}
@@ -100,7 +100,7 @@ func TestConnect(t *testing.T) {
 		if name == "too many" {
 			c.want.Shape = []int64{1, 1, 2, 2}
 		}
-		got, err := Connect(enc, proj, map[string]runtimes.Tensor{"tokens": c.given})
+		got, err := Connect(enc, proj, map[string]runtimes.Tensor{"tokens": c.input})
 		if c.err != "" {
 			if err == nil || !strings.Contains(err.Error(), c.err) {
 				t.Errorf("%s: %v, want %q", name, err, c.err)
@@ -117,7 +117,7 @@ func TestConnect(t *testing.T) {
 	}
 	enc, proj := module("enc", abi.Port{}, tokens(abi.FP32)), module("proj", tokens(abi.FP32), abi.Port{})
 	proj.Manifest.Inputs = append(proj.Manifest.Inputs, port("mask", abi.FP32))
-	if _, err := Connect(enc, proj, map[string]runtimes.Tensor{"tokens": given}); err == nil || !strings.Contains(err.Error(), "proj@1.0.0 takes mask") {
+	if _, err := Connect(enc, proj, map[string]runtimes.Tensor{"tokens": input}); err == nil || !strings.Contains(err.Error(), "proj@1.0.0 takes mask") {
 		t.Errorf("an input that nobody gives: %v", err)
 	}
 }

@@ -42,7 +42,7 @@ func TestFallback(t *testing.T) {
 		t.Fatal(err)
 	}
 	in := wave(3, 2, 8)
-	given := []part.Argument{{Name: "m.x", Input: modality.Input{Tensor: &in}}}
+	args := []part.Argument{{Name: "m.x", Input: modality.Input{Tensor: &in}}}
 	compute := func(opt part.Options) ([]part.Computed, error) {
 		t.Helper()
 		opt.Engines, opt.Engine = []runtimes.Engine{coreonnx.Engine{}, e}, "qnn"
@@ -51,7 +51,7 @@ func TestFallback(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		return s.Compute(t.Context(), given)
+		return s.Compute(t.Context(), args)
 	}
 	if out, err := compute(part.Options{}); err == nil || !strings.Contains(err.Error(), "ATAN2") || !strings.Contains(err.Error(), "backend qnn") {
 		t.Fatalf("without leave: %v, %v", out, err)

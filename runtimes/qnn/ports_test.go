@@ -81,8 +81,8 @@ func TestQuantised(t *testing.T) {
 		} else if d > 0 {
 			off++
 		}
-		if f, stands := floats(got)[i], float64(float32((float64(bytes.Data[i])-outZero)*float64(outScale))); math.Abs(f-stands) > 1e-6 {
-			t.Errorf("number %d is %g, and %d stands for %g", i, f, bytes.Data[i], stands)
+		if f, value := floats(got)[i], float64(float32((float64(bytes.Data[i])-outZero)*float64(outScale))); math.Abs(f-value) > 1e-6 {
+			t.Errorf("number %d is %g, and %d stands for %g", i, f, bytes.Data[i], value)
 		}
 	}
 	t.Logf("%d of %d bytes are a step off", off, len(want.Data))

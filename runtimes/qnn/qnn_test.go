@@ -185,23 +185,23 @@ func TestChips(t *testing.T) {
 					}
 					return got
 				}
-				made := compiled()
-				if made.SoC != uint32(soc) {
-					t.Errorf("compiled for %d, not %d", made.SoC, soc)
+				first := compiled()
+				if first.SoC != uint32(soc) {
+					t.Errorf("compiled for %d, not %d", first.SoC, soc)
 				}
-				if again := compiled(); again.Digest != made.Digest {
-					t.Errorf("compiled again, it is %s, not %s", again.Digest, made.Digest)
+				if again := compiled(); again.Digest != first.Digest {
+					t.Errorf("compiled again, it is %s, not %s", again.Digest, first.Digest)
 				}
-				got := run(t, e, bundle(abi.QNN, made.Context), in)
+				got := run(t, e, bundle(abi.QNN, first.Context), in)
 				if near := cosine(got[c.out], want); !(near >= c.least) {
 					t.Errorf("cosine %.8f", near)
 				} else {
-					t.Logf("%d bytes, cosine %.8f", made.Bytes, near)
+					t.Logf("%d bytes, cosine %.8f", first.Bytes, near)
 				}
-				if again := run(t, e, bundle(abi.QNN, made.Context), in); !reflect.DeepEqual(got, again) {
+				if again := run(t, e, bundle(abi.QNN, first.Context), in); !reflect.DeepEqual(got, again) {
 					t.Error("loaded again, it gives other numbers")
 				}
-				if other := byPlugin(t, e, made, in); !reflect.DeepEqual(got, other) {
+				if other := byPlugin(t, e, first, in); !reflect.DeepEqual(got, other) {
 					t.Errorf("%v, by ONNX Runtime %v", floats(got[c.out]), floats(other[c.out]))
 				}
 			})

@@ -72,10 +72,10 @@ func (r *Runner) loop(ctx context.Context, req *Request, assets []sandbox.Asset)
 }
 
 // write generates and performs the tool calls of the model.
-func (t *telling) write(ctx context.Context, r *Runner, s *session, gen runtimes.Generation, loop *ToolLoop, req Request, behind int) error {
+func (t *telling) write(ctx context.Context, r *Runner, s *session, gen runtimes.Generation, loop *ToolLoop, req Request, prev int) error {
 	if loop == nil {
 		from := len(t.answer.Tokens)
-		err := t.generate(ctx, r, s, gen, behind)
+		err := t.generate(ctx, r, s, gen, prev)
 		t.drew(r, nil, from)
 		return err
 	}
@@ -84,7 +84,7 @@ func (t *telling) write(ctx context.Context, r *Runner, s *session, gen runtimes
 		held, from := len(s.held), len(t.answer.Tokens)
 		t.further = r.further()
 		gen.StopIDs = r.talk.Ends() // the next token decides whether another call follows
-		err := t.held(ctx, r, s, gen, loop, behind)
+		err := t.held(ctx, r, s, gen, loop, prev)
 		if err == nil {
 			err = s.keep(held + len(t.answer.Tokens) - from)
 		}
@@ -116,29 +116,29 @@ func (t *telling) write(ctx context.Context, r *Runner, s *session, gen runtimes
 			return err
 		}
 		t.reader = r.talk.Reader(talk.ReadOptions{Stop: req.Preferences.Stop, Thinking: t.thinking})
-		behind = len(t.answer.Trace) - 1
+		prev = len(t.answer.Trace) - 1
 	}
 }
 
 // held generates under the grammar of the calls, if there is one and the engine supports
 // it.
-func (t *telling) held(ctx context.Context, r *Runner, s *session, gen runtimes.Generation, loop *ToolLoop, behind int) error {
+func (t *telling) held(ctx context.Context, r *Runner, s *session, gen runtimes.Generation, loop *ToolLoop, prev int) error {
 	from := len(t.answer.Tokens)
 	if err := loop.Unheld(); err != nil {
 		t.answer.Unheld = err.Error()
 	}
 	constraint := loop.Follow()
 	if constraint == nil || t.answer.Unheld != "" {
-		err := t.generate(ctx, r, s, gen, behind)
+		err := t.generate(ctx, r, s, gen, prev)
 		t.drew(r, nil, from)
 		return err
 	}
 	gen.Follow = constraint
-	err := t.generate(ctx, r, s, gen, behind)
+	err := t.generate(ctx, r, s, gen, prev)
 	if gone := (*runtimes.Unavailable)(nil); errors.As(err, &gone) && len(t.answer.Tokens) == from {
 		t.answer.Unheld, t.answer.Trace = gone.Why, t.answer.Trace[:len(t.answer.Trace)-1]
 		gen.Follow = nil
-		return t.held(ctx, r, s, gen, loop, behind)
+		return t.held(ctx, r, s, gen, loop, prev)
 	}
 	t.drew(r, constraint, from)
 	return err

@@ -97,9 +97,9 @@ func TestCalls(t *testing.T) {
 				e.context = c.context
 			}
 			b, opt := equipped(t)
-			var told []string
+			var records []string
 			r, _ := open(t, b, runner.Options{Engines: []runtimes.Engine{e}, Skills: opt, Called: func(_ context.Context, c runner.CallRecord) {
-				told = append(told, c.Call.Name+":"+c.Answer.Kind())
+				records = append(records, c.Call.Name+":"+c.Answer.Kind())
 			}})
 			req := ask(c.ask, c.most)
 			if c.ask == "" {
@@ -117,8 +117,8 @@ func TestCalls(t *testing.T) {
 					t.Errorf("%+v", c)
 				}
 			}
-			if got := strings.Join(outcomes, " "); got != c.outcomes || !slices.Equal(told, outcomes) {
-				t.Errorf("%s were called, %v were told, want %s", got, told, c.outcomes)
+			if got := strings.Join(outcomes, " "); got != c.outcomes || !slices.Equal(records, outcomes) {
+				t.Errorf("%s were called, %v were told, want %s", got, records, c.outcomes)
 			}
 			if a.Text != c.text || a.Stop != c.stop || len(a.Calls) != c.calls {
 				t.Errorf("%q, stopped by %s with calls %v; want %q, %s, %d", a.Text, a.Stop, a.Calls, c.text, c.stop, c.calls)
@@ -128,17 +128,17 @@ func TestCalls(t *testing.T) {
 			}
 			// What the context tells is what the sequence held, and nothing was read twice.
 			var ids []int32
-			given := 0
+			results := 0
 			for _, p := range a.Context {
 				ids = append(ids, p.ID)
 				if p.From == part.FromPrompt || p.From == part.FromTool {
-					given++
+					results++
 				}
 			}
 			if !slices.Equal(ids[:len(e.ids)], e.ids) || len(ids) > len(e.ids)+1 {
 				t.Errorf("the context is %d tokens, the sequence %d", len(ids), len(e.ids))
 			}
-			if most := given + len(a.Called); e.fed > most { // the token that closes a call may be fed with the answer
+			if most := results + len(a.Called); e.fed > most { // the token that closes a call may be fed with the answer
 				t.Errorf("%d positions were fed, %d were to be read", e.fed, most)
 			}
 		})
@@ -424,8 +424,8 @@ func TestCallsAreNotMade(t *testing.T) {
 		t.Fatal(err)
 	}
 	answer(t, r, ask("q", 0))
-	if err := r.Close(); err != nil || closing.open != 0 || closing.made != 3 {
-		t.Errorf("%d of %d guests are open behind the runner, %v", closing.open, closing.made, err)
+	if err := r.Close(); err != nil || closing.open != 0 || closing.opened != 3 {
+		t.Errorf("%d of %d guests are open behind the runner, %v", closing.open, closing.opened, err)
 	}
 	if _, err := r.Answer(t.Context(), ask("q", 0), nil); !errors.Is(err, runtimes.ErrClosed) {
 		t.Errorf("a closed runner: %v", err)
@@ -433,10 +433,10 @@ func TestCallsAreNotMade(t *testing.T) {
 }
 
 // closing is an executor that counts open guests.
-type closing struct{ made, open int }
+type closing struct{ opened, open int }
 
 func (c *closing) Prepare(context.Context, sandbox.Program) (sandbox.Guest, error) {
-	c.made, c.open = c.made+1, c.open+1
+	c.opened, c.open = c.opened+1, c.open+1
 	return c, nil
 }
 func (c *closing) Call(context.Context, sandbox.Call) (sandbox.Reply, error) {

@@ -529,7 +529,7 @@ func TestCompute(t *testing.T) {
 		t.Error("the core was loaded")
 	}
 	for name, c := range map[string]struct {
-		given      []part.Argument
+		args       []part.Argument
 		what, hint string
 	}{
 		"nothing":     {nil, "no input", "image-enc.image"},
@@ -540,7 +540,7 @@ func TestCompute(t *testing.T) {
 		"the core":    {[]part.Argument{{Name: "core"}}, "fits no part", ""},
 		"an own port": {[]part.Argument{{Name: "pcm.x"}}, "fits no part", ""},
 	} {
-		_, err := r.Compute(t.Context(), c.given)
+		_, err := r.Compute(t.Context(), c.args)
 		var wrong *modality.InputError
 		if !errors.As(err, &wrong) || !strings.Contains(wrong.Error(), c.what) || !strings.Contains(wrong.Hint, c.hint) {
 			t.Errorf("%s: %v, %+v", name, err, wrong)

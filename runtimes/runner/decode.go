@@ -84,14 +84,14 @@ func (s *session) states(engine string, n int) ([]float32, error) {
 }
 
 // make runs the requested decoders on the core's states.
-func (t *telling) make(ctx context.Context, r *Runner, req Request, states []float32, behind int) error {
+func (t *telling) make(ctx context.Context, r *Runner, req Request, states []float32, prev int) error {
 	for _, m := range req.shows() {
 		d, _ := decoder(r.build.Assembly, m)
 		out, s, err := r.decode(ctx, d, req.Preferences.Seed, states, time.Since(t.start))
 		if err != nil {
 			return fmt.Errorf("generating the %s output: %w", m, err)
 		}
-		s.After = []int{behind}
+		s.After = []int{prev}
 		t.answer.Trace = append(t.answer.Trace, s)
 		t.answer.Made = append(t.answer.Made, *out)
 		if !slices.ContainsFunc(t.answer.Backends, func(b Backend) bool { return b.Part == d.Name }) {

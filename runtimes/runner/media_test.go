@@ -335,16 +335,16 @@ func (e *meeting) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits
 	if err != nil {
 		return nil, err
 	}
-	return &met{m.(runtimes.Function), e, b.Part.Type == abi.Encoder}, nil
+	return &meetingFunction{m.(runtimes.Function), e, b.Part.Type == abi.Encoder}, nil
 }
 
-type met struct {
+type meetingFunction struct {
 	runtimes.Function
 	e       *meeting
 	encoder bool
 }
 
-func (m *met) Run(ctx context.Context, in map[string]runtimes.Tensor) (map[string]runtimes.Tensor, error) {
+func (m *meetingFunction) Run(ctx context.Context, in map[string]runtimes.Tensor) (map[string]runtimes.Tensor, error) {
 	if m.encoder {
 		select {
 		case m.e.inside <- struct{}{}:

@@ -13,8 +13,8 @@ import (
 	"mm-abi.org/mm/skills/sandbox"
 )
 
-// A row of the log tells of a call without its words, and whatever a model
-// calls a tool, the row can be written.
+// An entry of the audit log contains hashes of a call instead of its text, and can
+// be written whatever name a model calls.
 func TestEntry(t *testing.T) {
 	call := func(name string, info skills.Info, fault *sandbox.Fault) runner.CallRecord {
 		return runner.CallRecord{Call: talk.Call{Name: name}, Skill: info, Answer: skills.Answer{Args: "a", Result: "r", Fault: fault}}
@@ -27,8 +27,10 @@ func TestEntry(t *testing.T) {
 	}{
 		{call("sum", info, nil), audit.Entry{Action: "call", Ref: "sum@1.0.0", Digest: "sha256:d", Args: "a", Answer: "r", Limits: "1 MiB, 5 ms", Result: "ok"}},
 		{call("sum", info, sandbox.Faultf(sandbox.Time, "slow")), audit.Entry{Action: "call", Ref: "sum@1.0.0", Digest: "sha256:d", Args: "a", Answer: "r", Limits: "1 MiB, 5 ms", Result: "time"}},
-		{call(strings.Repeat("é", 50_000), skills.Info{}, sandbox.Faultf(sandbox.Unknown, "no")), audit.Entry{Action: "call", Ref: strings.Repeat("é", 64), Args: "a", Answer: "r", Result: "unknown"}},
-		{call("x"+strings.Repeat("é", 50_000), skills.Info{}, nil), audit.Entry{Action: "call", Ref: "x" + strings.Repeat("é", 63), Args: "a", Answer: "r", Result: "ok"}},
+		{call(strings.Repeat("é", 50_000), skills.Info{}, sandbox.Faultf(sandbox.Unknown, "no")), audit.Entry{Action: "call", Ref: strings.Repeat("é", runner.MaxRef/2), Args: "a", Answer: "r", Result: "unknown"}},
+		{call(strings.Repeat("a", runner.MaxRef), skills.Info{}, nil), audit.Entry{Action: "call", Ref: strings.Repeat("a", runner.MaxRef), Args: "a", Answer: "r", Result: "ok"}},
+		{call(strings.Repeat("a", runner.MaxRef+1), skills.Info{}, nil), audit.Entry{Action: "call", Ref: strings.Repeat("a", runner.MaxRef), Args: "a", Answer: "r", Result: "ok"}},
+		{call("x"+strings.Repeat("é", 50_000), skills.Info{}, nil), audit.Entry{Action: "call", Ref: "x" + strings.Repeat("é", runner.MaxRef/2-1), Args: "a", Answer: "r", Result: "ok"}},
 	} {
 		got := c.record.AuditEntry()
 		if got.Ref != c.want.Ref || got.Digest != c.want.Digest || got.Args != c.want.Args || got.Answer != c.want.Answer || got.Limits != c.want.Limits || got.Result != c.want.Result || got.Action != c.want.Action {
@@ -38,7 +40,7 @@ func TestEntry(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if r, err := audit.Check(log, ""); err != nil || r.Entries != 4 {
+	if r, err := audit.Check(log, ""); err != nil || r.Entries != 6 {
 		t.Errorf("%+v, %v", r, err)
 	}
 }

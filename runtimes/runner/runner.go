@@ -383,7 +383,7 @@ func (r *Runner) answer(ctx context.Context, prompt talk.Prompt, req Request, lo
 		defer r.put(s)
 	}
 	var states []float32
-	behind := len(t.answer.Trace) - 1 // the step of the prompt
+	prev := len(t.answer.Trace) - 1 // the step of the prompt
 	if err == nil && len(req.shows()) > 0 {
 		states, err = s.states(r.engine.Name(), len(s.held))
 	}
@@ -398,11 +398,11 @@ func (r *Runner) answer(ctx context.Context, prompt talk.Prompt, req Request, lo
 			gen.Follow, err = r.follow(p.Grammar, gen.StopIDs, read)
 		}
 		if err == nil {
-			err = t.write(bounded, r, s, gen, loop, req, behind)
+			err = t.write(bounded, r, s, gen, loop, req, prev)
 		}
 	}
 	if err == nil {
-		err = t.make(bounded, r, req, states, behind)
+		err = t.make(bounded, r, req, states, prev)
 	}
 	if ended := t.end(); err == nil {
 		err = ended

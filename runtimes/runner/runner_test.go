@@ -141,13 +141,13 @@ func ask(words string, n int) runner.Request {
 
 func answer(t testing.TB, r *runner.Runner, req runner.Request) *runner.Answer {
 	t.Helper()
-	var said strings.Builder
-	a, err := r.Answer(t.Context(), req, func(s string) error { said.WriteString(s); return nil })
+	var text strings.Builder
+	a, err := r.Answer(t.Context(), req, func(s string) error { text.WriteString(s); return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
-	if said.String() != a.Text {
-		t.Errorf("%q was told, the answer is %q", said.String(), a.Text)
+	if text.String() != a.Text {
+		t.Errorf("%q was told, the answer is %q", text.String(), a.Text)
 	}
 	return a
 }
@@ -272,7 +272,7 @@ func TestUnavailable(t *testing.T) {
 }
 
 // within answers a request with a budget of 50 ms, doubled until the answer satisfies met.
-func within(t *testing.T, open func() *runner.Runner, req runner.Request, met func(*runner.Answer) bool) *runner.Answer {
+func within(t *testing.T, open func() *runner.Runner, req runner.Request, satisfied func(*runner.Answer) bool) *runner.Answer {
 	t.Helper()
 	for budget := int64(50); ; budget *= 2 {
 		req.Preferences.BudgetMS = budget
@@ -280,7 +280,7 @@ func within(t *testing.T, open func() *runner.Runner, req runner.Request, met fu
 		if err != nil {
 			t.Fatal(err)
 		}
-		if met(a) || a.Stop != runner.StopBudget || budget > 20_000 {
+		if satisfied(a) || a.Stop != runner.StopBudget || budget > 20_000 {
 			return a
 		}
 	}

@@ -102,7 +102,7 @@ func (r *Runner) backends(ctx context.Context, c *media.Encoding) ([]Backend, er
 }
 
 // generate generates until the turn ends.
-func (t *telling) generate(ctx context.Context, r *Runner, s *session, gen runtimes.Generation, behind int) (err error) {
+func (t *telling) generate(ctx context.Context, r *Runner, s *session, gen runtimes.Generation, prev int) (err error) {
 	at, before := time.Since(t.start), len(t.answer.Tokens)
 	t.answer.Stop, err = s.generate(ctx, gen, t.token)
 	if errors.Is(err, errStopped) {
@@ -112,7 +112,7 @@ func (t *telling) generate(ctx context.Context, r *Runner, s *session, gen runti
 		t.answer.Stop, err = runtimes.StopEnd, nil
 	}
 	done := r.step(part.StepGenerate, at, time.Since(t.start)-at)
-	done.Note, done.After = fmt.Sprintf("%d tokens", len(t.answer.Tokens)-before), []int{behind}
+	done.Note, done.After = fmt.Sprintf("%d tokens", len(t.answer.Tokens)-before), []int{prev}
 	t.answer.Trace = append(t.answer.Trace, done)
 	return err
 }

@@ -211,12 +211,12 @@ func TestCall(t *testing.T) {
 		t.Errorf("%+v, %q, %v", done, stop, err)
 	}
 	c.fails = errors.New("the disk is gone")
-	told := 0
-	l = begin(t, table, runner.ToolOptions{Record: func(context.Context, runner.CallRecord) { told++ }})
-	if _, _, err := l.Call(t.Context(), talk.Call{Name: "add"}); !errors.Is(err, c.fails) || told != 0 {
-		t.Errorf("%v, %d told", err, told)
+	records := 0
+	l = begin(t, table, runner.ToolOptions{Record: func(context.Context, runner.CallRecord) { records++ }})
+	if _, _, err := l.Call(t.Context(), talk.Call{Name: "add"}); !errors.Is(err, c.fails) || records != 0 {
+		t.Errorf("%v, %d told", err, records)
 	}
-	if done, _, err := l.Call(t.Context(), talk.Call{Name: "add", Arguments: json.RawMessage(`[1]`)}); err != nil || done.Answer.Kind() != "args" || told != 1 {
+	if done, _, err := l.Call(t.Context(), talk.Call{Name: "add", Arguments: json.RawMessage(`[1]`)}); err != nil || done.Answer.Kind() != "args" || records != 1 {
 		t.Errorf("%+v, %v", done, err)
 	}
 }

@@ -31,12 +31,12 @@ func Deep() (m *onnx.Model, in, long map[string]runtimes.Tensor) {
 	}
 	m.Graph.Inputs = []onnx.Value{onnx.TensorValue("x", onnx.FLOAT, "N", width)}
 	m.Graph.Outputs = []onnx.Value{onnx.TensorValue("y", onnx.FLOAT, "N", width)}
-	given := func(n int) map[string]runtimes.Tensor {
+	inputs := func(n int) map[string]runtimes.Tensor {
 		t := runtimes.Tensor{Type: runtimes.Float32, Shape: []int64{int64(n), width}, Data: make([]byte, 4*n*width)}
 		for i := range n * width {
 			binary.LittleEndian.PutUint32(t.Data[4*i:], math.Float32bits(float32(i%11)/11))
 		}
 		return map[string]runtimes.Tensor{"x": t}
 	}
-	return m, given(1), given(rows)
+	return m, inputs(1), inputs(rows)
 }

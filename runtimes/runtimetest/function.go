@@ -261,15 +261,15 @@ func (f Function) cancelledAtWork(ctx context.Context, m runtimes.Function) erro
 	var late time.Duration
 	for range 10 {
 		ended, end := context.WithCancel(ctx)
-		told := make(chan time.Time, 1)
-		timer := time.AfterFunc(2*patience, func() { told <- time.Now(); end() })
+		canceled := make(chan time.Time, 1)
+		timer := time.AfterFunc(2*patience, func() { canceled <- time.Now(); end() })
 		_, err := m.Run(ended, f.Long)
 		timer.Stop()
 		end()
 		if !errors.Is(err, context.Canceled) {
 			return fmt.Errorf("Run canceled while computing: got %v", err)
 		}
-		late = time.Since(<-told)
+		late = time.Since(<-canceled)
 		if _, err := m.Run(ctx, f.In); err != nil {
 			return err
 		}

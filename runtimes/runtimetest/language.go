@@ -438,8 +438,8 @@ func (l language) closedSequence(ctx context.Context) error {
 	if err := errors.Join(s.Close(), s.Close()); err != nil {
 		return fmt.Errorf("calling Close: %w", err)
 	}
-	_, _, said := say(ctx, s, runtimes.Generation{MaxTokens: 1})
-	for what, err := range map[string]error{"Feed": s.Feed(ctx, runtimes.Positions{Tokens: l.Prompt}), "Truncate": s.Truncate(0), "Generate": said} {
+	_, _, closed := say(ctx, s, runtimes.Generation{MaxTokens: 1})
+	for what, err := range map[string]error{"Feed": s.Feed(ctx, runtimes.Positions{Tokens: l.Prompt}), "Truncate": s.Truncate(0), "Generate": closed} {
 		if !errors.Is(err, runtimes.ErrClosed) {
 			return fmt.Errorf("%s of a closed sequence: got %v, want %v", what, err, runtimes.ErrClosed)
 		}

@@ -80,11 +80,11 @@ func (e engine) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) 
 		if err != nil {
 			return nil, err
 		}
-		whole, err := step.Around(ctx, f, step.Record{Window: e.window, Positions: n, Span: e.span}, p.(runtimes.Function), coreonnx.Function)
+		all, err := step.Around(ctx, f, step.Record{Window: e.window, Positions: n, Span: e.span}, p.(runtimes.Function), coreonnx.Function)
 		if err != nil {
 			return nil, errors.Join(err, p.Close())
 		}
-		opt.Passes = append(opt.Passes, step.Pass{Positions: n, Function: whole})
+		opt.Passes = append(opt.Passes, step.Pass{Positions: n, Function: all})
 	}
 	return step.New(opt)
 }
@@ -123,15 +123,15 @@ func TestMiddle(t *testing.T) {
 		t.Fatal(err)
 	}
 	prompt := []int32{0, 340, 281, 500, 77, 612}
-	want, margins := said(t, engine{window: 64, positions: []int{1, 4}}, bundle(path), prompt, 12)
+	want, margins := continuation(t, engine{window: 64, positions: []int{1, 4}}, bundle(path), prompt, 12)
 	for _, span := range []window.Span{{First: 1, Count: 2}, {Count: 1}, {First: 3, Count: 1}, {First: 2, Count: 1}} {
-		got, own := said(t, engine{window: 64, positions: []int{1, 4}, span: span}, bundle(path), prompt, 12)
+		got, ownMargins := continuation(t, engine{window: 64, positions: []int{1, 4}, span: span}, bundle(path), prompt, 12)
 		if !slices.Equal(got, want) {
 			t.Errorf("layers %d to %d: %v, the whole %v", span.First, span.End()-1, got, want)
 		}
-		for i := range own {
-			if math.Abs(own[i]-margins[i]) > 1e-3 {
-				t.Errorf("layers %d to %d: token %d has a margin of %v, of the whole %v", span.First, span.End()-1, i, own[i], margins[i])
+		for i := range ownMargins {
+			if math.Abs(ownMargins[i]-margins[i]) > 1e-3 {
+				t.Errorf("layers %d to %d: token %d has a margin of %v, of the whole %v", span.First, span.End()-1, i, ownMargins[i], margins[i])
 			}
 		}
 	}
@@ -146,8 +146,8 @@ func TestMiddle(t *testing.T) {
 	}
 }
 
-// said returns the continuation of a prompt, and the margin of each token over the next best.
-func said(t *testing.T, e runtimes.Engine, b runtimes.Bundle, prompt []int32, n int) (ids []int32, margins []float64) {
+// continuation returns the continuation of a prompt, and the margin of each token over the next best.
+func continuation(t *testing.T, e runtimes.Engine, b runtimes.Bundle, prompt []int32, n int) (ids []int32, margins []float64) {
 	t.Helper()
 	m, err := e.Open(t.Context(), b, runtimes.Limits{})
 	if err != nil {
@@ -193,8 +193,8 @@ func TestStories(t *testing.T) {
 		t.Fatal(err)
 	}
 	prompt := tok.Encode("Once upon a time", tokenizer.Options{Add: true})
-	want, _ := said(t, corellm.Engine{}, bundle(path), prompt, 90)
-	got, margins := said(t, engine{window: 128, positions: []int{1, 8}}, bundle(path), prompt, 90)
+	want, _ := continuation(t, corellm.Engine{}, bundle(path), prompt, 90)
+	got, margins := continuation(t, engine{window: 128, positions: []int{1, 8}}, bundle(path), prompt, 90)
 	if !slices.Equal(got, want) {
 		t.Errorf("%v, by the engine of language models %v", got, want)
 	}
@@ -213,8 +213,8 @@ func TestCore(t *testing.T) {
 		t.Fatal(err)
 	}
 	prompt := []int32{0, 340, 281, 500, 77, 612}
-	want, margins := said(t, corellm.Engine{}, bundle(path), prompt, 24)
-	got, _ := said(t, engine{window: 64, positions: []int{1}}, bundle(path), prompt, 24)
+	want, margins := continuation(t, corellm.Engine{}, bundle(path), prompt, 24)
+	got, _ := continuation(t, engine{window: 64, positions: []int{1}}, bundle(path), prompt, 24)
 	for i := range want {
 		if got[i] != want[i] {
 			if margins[i] > 0.25 {

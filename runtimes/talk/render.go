@@ -148,11 +148,11 @@ func (t *Talk) Between(messages []Message, tools []Definition) (ids []int32, thi
 	if len(messages) < 2 || messages[len(messages)-1].Role != Tool {
 		return nil, false, errors.New("the conversation does not end with a tool's answer")
 	}
-	said := len(messages) - 1
-	for said > 0 && messages[said].Role == Tool {
-		said--
+	last := len(messages) - 1
+	for last > 0 && messages[last].Role == Tool {
+		last--
 	}
-	before, answers := messages[:said], messages[said+1:]
+	before, answers := messages[:last], messages[last+1:]
 	if t.template != nil && len(before) > 0 {
 		with, err := t.Render(messages, tools)
 		if err != nil {

@@ -140,11 +140,11 @@ func New(tok *tokenizer.Tokenizer, opt Options) (*Talk, error) {
 // result from merging text.
 func (t *Talk) pair(open, closing string) (int32, int32) {
 	a, b := t.tok.ID(open), t.tok.ID(closing)
-	whole := func(id int32) bool {
+	single := func(id int32) bool {
 		typ := t.tok.Type(id)
 		return typ == tokenizer.Control || typ == tokenizer.UserDefined
 	}
-	if a == tokenizer.None || b == tokenizer.None || !whole(a) || !whole(b) {
+	if a == tokenizer.None || b == tokenizer.None || !single(a) || !single(b) {
 		return tokenizer.None, tokenizer.None
 	}
 	return a, b

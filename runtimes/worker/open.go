@@ -18,9 +18,9 @@ func (s *server) open(ctx context.Context, o *wire.Open) (r wire.Reply, _ error)
 		return r, errors.New("missing model to open")
 	}
 	s.mu.Lock()
-	taken := s.model != nil
+	isOpen := s.model != nil
 	s.mu.Unlock()
-	if taken {
+	if isOpen {
 		return r, errors.New("a model is already open")
 	}
 	b := runtimes.Bundle{Part: part(o, o.Path), Files: onDisk{}, Tokens: o.Tokens, KV: o.KV}
