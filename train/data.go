@@ -86,11 +86,11 @@ func (d Data) documents(dir string, form chat.Options) (train, held []dataset.Do
 		return nil, nil, err
 	}
 	if d.Generate != nil {
-		made, err := d.generate()
+		generated, err := d.generate()
 		if err != nil {
 			return nil, nil, err
 		}
-		all = append(all, made...)
+		all = append(all, generated...)
 	}
 	if len(d.HeldFiles) > 0 {
 		held, err = d.read(dir, form, d.HeldFiles)

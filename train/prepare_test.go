@@ -86,14 +86,14 @@ func TestChatData(t *testing.T) {
 		e := prepare(t, ends, dir)
 		w := dataset.NewBatch(1, 60)
 		for w := range dataset.Windows(e.Held, w, 1) {
-			asked := ""
+			targets := ""
 			for _, v := range w.Targets {
 				if v >= 0 {
-					asked += e.Tokenizer.Piece(v)
+					targets += e.Tokenizer.Piece(v)
 				}
 			}
-			if !strings.HasPrefix(asked, "add<eos>three<eos>add<eos>") {
-				t.Errorf("targets %q", asked)
+			if !strings.HasPrefix(targets, "add<eos>three<eos>add<eos>") {
+				t.Errorf("targets %q", targets)
 			}
 		}
 		var gg bytes.Buffer
@@ -104,15 +104,15 @@ func TestChatData(t *testing.T) {
 		ends.Tokenizer = Tokenizer{File: "tok.gguf"}
 	}
 	for b := range dataset.Windows(c.Held, b, 1) {
-		text, asked := "", ""
+		text, targets := "", ""
 		for i, v := range b.Targets {
 			text += c.Tokenizer.Piece(b.Tokens[i])
 			if v >= 0 {
-				asked += c.Tokenizer.Piece(v)
+				targets += c.Tokenizer.Piece(v)
 			}
 		}
-		if !strings.HasPrefix(text, "u:1+2?;a:add;t:3;a:three;<eos>u:") || !strings.HasPrefix(asked, "add;<eos>three;<eos>add;<eos>") {
-			t.Errorf("%q: targets %q", text, asked)
+		if !strings.HasPrefix(text, "u:1+2?;a:add;t:3;a:three;<eos>u:") || !strings.HasPrefix(targets, "add;<eos>three;<eos>add;<eos>") {
+			t.Errorf("%q: targets %q", text, targets)
 		}
 	}
 	for name, change := range map[string]func(*Data){

@@ -112,8 +112,8 @@ func OpenAs[H any](path string, parse func(Header) (H, error)) (*Checkpoint, H, 
 	return c, h, nil
 }
 
-// Decode decodes the header of a task of the given kind into task. Unknown keys
-// are an error.
+// Decode decodes the header of a task of this kind into task. Unknown keys are
+// an error.
 func (h Header) Decode(kind string, task any) error {
 	if h.Kind != kind {
 		return fmt.Errorf("task kind %q, want %q", h.Kind, kind)

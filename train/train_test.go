@@ -241,9 +241,9 @@ func TestAccumulation(t *testing.T) {
 	corpus := prepare(t, cfg, dir)
 	split, _ := run(t, cfg, corpus, Options{})
 	cfg.BatchSize, cfg.Accumulate = 6, 1
-	whole, _ := run(t, cfg, corpus, Options{})
+	full, _ := run(t, cfg, corpus, Options{})
 	for name, a := range weights(split.Model()) {
-		for i, v := range weights(whole.Model())[name] {
+		for i, v := range weights(full.Model())[name] {
 			if math.Abs(float64(a[i]-v)) > 2e-3 {
 				t.Fatalf("%s[%d]: %v accumulated, want %v", name, i, a[i], v)
 			}

@@ -1,14 +1,15 @@
-// Command faces takes the outlines of letters, digits and a few signs out of
-// fonts and writes them into one small file, train/dataset/fonts/faces.bin,
-// which the words of training pictures are drawn with. It is run by hand
-// (make faces), and gives the same bytes each time.
+// Command faces extracts the outlines of letters, digits and a few signs from
+// fonts and writes them to a small file, train/dataset/fonts/faces.bin, for the
+// text in training images and for skills/glyph. It is run by hand (make faces);
+// its output is deterministic.
 //
 // The file is a DEFLATE stream of: the number of faces; for each its split (0
 // train, 1 held out), its name (length, bytes) and the number of its glyphs;
 // for each of them its rune, its advance and the number of its segments; for
 // each of them 0 (move), 1 (line), 2 (quadratic) or 3 (cubic) and the points,
-// each as two differences from the last. Numbers are varints, signed where
-// they may be; lengths are 1/1024 of the em, downwards from the baseline.
+// each as two differences from the previous point. Numbers are varints, signed
+// for advances and differences. Lengths are in 1/1024 of the em, y down from
+// the baseline.
 package main
 
 import (
@@ -69,7 +70,7 @@ import (
 	"golang.org/x/image/math/fixed"
 )
 
-// em is the size that outlines are written in.
+// em is the size in which outlines are written.
 const em = 1024
 
 const runes = " !%'+,-./0123456789:=?ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -141,7 +142,7 @@ func run(out string) error {
 	return os.WriteFile(out, packed.Bytes(), 0o644)
 }
 
-// append writes a face behind b.
+// append appends a face to b.
 func (f face) append(b []byte) ([]byte, error) {
 	parsed, err := sfnt.Parse(f.ttf)
 	if err != nil {

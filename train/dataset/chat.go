@@ -62,7 +62,7 @@ func (c conversation) document(template *chat.Template, opt chat.Options) (Docum
 			continue
 		}
 		opt.AddGenerationPrompt = true
-		asked, err := template.Render(messages[:i], opt)
+		prompt, err := template.Render(messages[:i], opt)
 		if err != nil {
 			return Document{}, err
 		}
@@ -71,10 +71,10 @@ func (c conversation) document(template *chat.Template, opt chat.Options) (Docum
 		if err != nil {
 			return Document{}, err
 		}
-		if !strings.HasPrefix(text, asked) || !strings.HasPrefix(text, d.Text) {
+		if !strings.HasPrefix(text, prompt) || !strings.HasPrefix(text, d.Text) {
 			return Document{}, fmt.Errorf("message %d changes the rendering of the messages before it", i+1)
 		}
-		d.addContext(learned, len(asked))
+		d.addContext(learned, len(prompt))
 		d.Text, learned = text, len(text)
 	}
 	if learned == 0 {

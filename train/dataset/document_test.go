@@ -262,13 +262,13 @@ func TestWindowsOfContext(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := tokens.Len()
-	whole := NewBatch(1, n)
-	whole.window(0, tokens, 0)
+	full := NewBatch(1, n)
+	full.window(0, tokens, 0)
 	for T := 1; T < n; T++ {
 		b := NewBatch(1, T)
 		for at := 0; at+T < n; at++ {
 			b.window(0, tokens, at)
-			if d := cmp.Diff(whole.Targets[at:at+T], b.Targets); d != "" {
+			if d := cmp.Diff(full.Targets[at:at+T], b.Targets); d != "" {
 				t.Fatalf("window of %d at %d: %s", T, at, d)
 			}
 		}
@@ -286,18 +286,18 @@ func TestNGramsSkipContext(t *testing.T) {
 	want := 0
 	b := NewBatch(1, tokens.Len())
 	b.window(0, tokens, 0)
-	var asked []int32
+	var wants []int32
 	for _, v := range b.Targets {
 		if v >= 0 {
 			want++
-			asked = append(asked, v)
+			wants = append(wants, v)
 		}
 	}
 	var got []int32
 	for g := range grams(tokens, 0, tokens.Len()) {
 		got = append(got, g.word)
 	}
-	if d := cmp.Diff(asked, got); d != "" {
+	if d := cmp.Diff(wants, got); d != "" {
 		t.Error(d)
 	}
 	base, err := NGrams(tokens, tokens, 259)

@@ -83,14 +83,14 @@ func grams(t *Tokens, lo, hi int) func(yield func(gram) bool) {
 			for span < len(t.context) && t.context[span].to <= int64(lo+i) {
 				span++
 			}
-			asked := g
+			next := g
 			if span < len(t.context) && t.context[span].from <= int64(lo+i) {
-				asked.word = -1 // context
+				next.word = -1 // context
 				if t.context[span].from == int64(lo+i) {
-					asked.word = int32(t.context[span].end)
+					next.word = int32(t.context[span].end)
 				}
 			}
-			if g.prev >= 0 && asked.word >= 0 && !yield(asked) {
+			if g.prev >= 0 && next.word >= 0 && !yield(next) {
 				return
 			}
 		}

@@ -38,9 +38,6 @@ func OpenCheckpoint(path string) (*Checkpoint, error) {
 	return &Checkpoint{c, h}, nil
 }
 
-// Is reports whether a checkpoint is a decoder's.
-func Is(h train.Header) bool { return h.Kind == kind }
-
 func parseHeader(of train.Header) (Header, error) {
 	var h Header
 	if err := of.Decode(kind, &h); err != nil {

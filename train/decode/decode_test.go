@@ -252,9 +252,9 @@ func TestJudge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	right := func(i int, made []float32) map[string]bool {
+	right := func(i int, output []float32) map[string]bool {
 		out := map[string]bool{}
-		for _, v := range src.(Judge).Judge(i, made) {
+		for _, v := range src.(Judge).Judge(i, output) {
 			out[v.Kind] = v.Want == v.Got
 		}
 		return out

@@ -65,8 +65,8 @@ func TestSpeech(t *testing.T) {
 		t.Skip("skipped: -short")
 	}
 	out := t.TempDir()
-	_, told := run(t, saying(reading(t), spoken(t)), out, false, 1)
-	if l := told.losses(); !(l[1] < 0.9*l[0]) {
+	_, events := run(t, saying(reading(t), spoken(t)), out, false, 1)
+	if l := events.losses(); !(l[1] < 0.9*l[0]) {
 		t.Errorf("losses %v", l)
 	}
 	c, err := OpenCheckpoint(filepath.Join(out, train.LastFile))

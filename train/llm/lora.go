@@ -52,11 +52,11 @@ func (m *Model[F]) Adapt(opt LoRA, seed uint64) error {
 			return fmt.Errorf("lora: unknown matrix %q", t)
 		}
 	}
-	own := map[string]bool{}
+	adapters := map[string]bool{}
 	for _, t := range m.Adapters() {
-		own[t.Name] = true
+		adapters[t.Name] = true
 	}
-	m.Freeze(func(name string) bool { return !own[name] })
+	m.Freeze(func(name string) bool { return !adapters[name] })
 	m.Stale()
 	return nil
 }

@@ -82,10 +82,10 @@ func TestLooks(t *testing.T) {
 		}
 		return examples, items
 	}
-	asked, own := shown(0, Actual)
+	first, actual := shown(0, Actual)
 	same, another := shown(0, Another)
 	_, later := shown(3, Actual)
-	if !cmp.Equal(asked[0].Turns, same[0].Turns) || cmp.Equal(own[0].data, another[0].data) || !cmp.Equal(later[0].data, another[0].data) {
+	if !cmp.Equal(first[0].Turns, same[0].Turns) || cmp.Equal(actual[0].data, another[0].data) || !cmp.Equal(later[0].data, another[0].data) {
 		t.Error("wrong input for another")
 	}
 	if _, none := shown(0, Nothing); none[0].data != nil || none[1].data != nil {

@@ -52,7 +52,7 @@ func (p *Perception) Try(t Trial) (train.Evaluation, error) {
 			return e, err
 		}
 		for round := 0; ; round++ {
-			asked := 0
+			count := 0
 			for row := range p.trial.docs {
 				p.trial.docs[row] = document{}
 				if row >= n || len(examples[row].Turns) == 0 || !t.All && round > 0 || round >= len(examples[row].Turns) {
@@ -61,10 +61,10 @@ func (p *Perception) Try(t Trial) (train.Evaluation, error) {
 				turns := examples[row].Turns
 				if doc, ok := p.question(examples[row].Modality, turns[(round+from+row)%len(turns)], t.Look); ok {
 					p.trial.docs[row] = doc
-					asked++
+					count++
 				}
 			}
-			if asked == 0 {
+			if count == 0 {
 				break
 			}
 			loss, terms, err := p.ask(items)

@@ -85,9 +85,9 @@ func (w *writer) media(m Medium) {
 
 // turn appends a question, unless asked is set, and its answer. It returns
 // false and appends nothing if they do not fit.
-func (w *writer) turn(t Turn, asked bool) bool {
+func (w *writer) turn(t Turn, rendered bool) bool {
 	var ask []int32
-	if !asked {
+	if !rendered {
 		ask = w.tok.Encode(t.Ask, tokenizer.Options{})
 	}
 	answer := w.answer(t)

@@ -43,14 +43,14 @@ func TestTwoMedia(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer start.Close()
-	tr, told := run(t, r, filepath.Join(t.TempDir(), "both"), false, 2)
+	tr, events := run(t, r, filepath.Join(t.TempDir(), "both"), false, 2)
 	for _, part := range []string{"encoder of image", "projector of image", "encoder of audio", "projector of audio"} {
 		if cmp.Equal(weights(start, part), weights(tr, part)) {
 			t.Errorf("%s did not learn", part)
 		}
 	}
 	kinds := ""
-	for _, e := range told.events {
+	for _, e := range events.events {
 		if e, ok := e.(train.Evaluated); ok {
 			for _, s := range e.Scores {
 				kinds += s.Kind + " "
@@ -107,11 +107,11 @@ func TestExternal(t *testing.T) {
 	r.Modalities[0].Preprocess = built.Preprocess
 	r.Modalities[0].Encoder = Encoder{ONNX: path}
 	r.Data.Scene.Examples = 5
-	external, told := run(t, r, filepath.Join(dir, "strange"), false, 1)
+	external, events := run(t, r, filepath.Join(dir, "strange"), false, 1)
 	if len(external.Task.senses[0].memory.held) == 0 {
 		t.Error("features of an external encoder not cached")
 	}
-	if s := told.finished(t).Sealed; len(s) != 1 || s[0].Part != "core" {
+	if s := events.finished(t).Sealed; len(s) != 1 || s[0].Part != "core" {
 		t.Errorf("sealed: %+v", s)
 	}
 	if a, b := len(weights(native, "projector of image")), len(weights(external, "projector of image")); a != b {

@@ -297,7 +297,7 @@ func TestMixture(t *testing.T) {
 	r := tuning(filepath.Join(dir, "align", train.LastFile))
 	r.Stage = Mix
 	r.Data.Text = &Text{Data: train.Data{Files: []string{text}}, Weight: 1}
-	whole, events := run(t, r, filepath.Join(dir, "whole"), false, 1)
+	full, events := run(t, r, filepath.Join(dir, "whole"), false, 1)
 	if f := events.finished(t); len(f.Sealed) != 3 {
 		t.Errorf("sealed: %+v", f.Sealed)
 	}
@@ -308,7 +308,7 @@ func TestMixture(t *testing.T) {
 		t.Error("no document read")
 	}
 	rest, _ := run(t, r, filepath.Join(dir, "half"), true, 2)
-	if !cmp.Equal(weights(whole, "adapter"), weights(rest, "adapter")) {
+	if !cmp.Equal(weights(full, "adapter"), weights(rest, "adapter")) {
 		t.Error("resumed adapters differ")
 	}
 }

@@ -50,9 +50,9 @@ func TestReader(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	r := readingRecipe()
-	whole, told := run(t, r, filepath.Join(dir, "whole"), false, 1)
+	full, events := run(t, r, filepath.Join(dir, "whole"), false, 1)
 	var losses []float64
-	for _, e := range told.events {
+	for _, e := range events.events {
 		if s, ok := e.(train.Step); ok {
 			losses = append(losses, s.Loss)
 		}
@@ -64,7 +64,7 @@ func TestReader(t *testing.T) {
 	run(t, r, filepath.Join(dir, "half"), false, 2)
 	r.Stop.Steps = 12
 	resumed, _ := run(t, r, filepath.Join(dir, "half"), true, 2)
-	for i, w := range whole.Reader.Tensors() {
+	for i, w := range full.Reader.Tensors() {
 		if d := cmp.Diff(w.Data, resumed.Reader.Tensors()[i].Data); d != "" {
 			t.Fatalf("%s differs after an interruption", w.Name)
 		}

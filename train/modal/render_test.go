@@ -39,11 +39,11 @@ func TestRendered(t *testing.T) {
 				got = append(got, slices.Repeat([]int32{l.marks[Image][0]}, l.places[Image])...)
 			}
 		}
-		asked := c.doc.turns[0].lo + 1
-		if want := c.doc.tokens[:asked]; !slices.Equal(got, want) {
+		start := c.doc.turns[0].lo + 1
+		if want := c.doc.tokens[:start]; !slices.Equal(got, want) {
 			t.Errorf("%s: %v, trained with %v", name, got, want)
 		}
-		if text := l.tok.Decode(c.doc.tokens[asked:len(c.doc.tokens)-1], tokenizer.DecodeOptions{Continued: true}); !turn.Correct(text) {
+		if text := l.tok.Decode(c.doc.tokens[start:len(c.doc.tokens)-1], tokenizer.DecodeOptions{Continued: true}); !turn.Correct(text) {
 			t.Errorf("%s: answer parsed as %q", name, text)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 // sources is the sources of one split of the data, with shares.
 type sources struct {
 	media []supply
-	asked []string // kinds of questions, as patterns; empty: all
+	kinds []string // kinds of questions, as patterns; empty: all
 	read  float64  // share of documents
 }
 
@@ -37,7 +37,7 @@ const (
 
 // openSources opens one split.
 func openSources(d Data, split, dir string) (sources, error) {
-	s := sources{asked: d.Ask}
+	s := sources{kinds: d.Ask}
 	weight := func(w float64) float64 {
 		if w == 0 {
 			return 1
@@ -96,8 +96,8 @@ func (s sources) at(supply, i int) (e Example, key int) {
 
 // ask removes the questions that are not asked from an example.
 func (s sources) ask(e Example) Example {
-	if len(s.asked) > 0 {
-		e.Turns = slices.DeleteFunc(e.Turns, func(t Turn) bool { return !qa.Matches(s.asked, t.Kind) })
+	if len(s.kinds) > 0 {
+		e.Turns = slices.DeleteFunc(e.Turns, func(t Turn) bool { return !qa.Matches(s.kinds, t.Kind) })
 	}
 	return e
 }

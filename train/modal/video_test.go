@@ -27,8 +27,8 @@ func TestVideos(t *testing.T) {
 	tune := tuning(filepath.Join(dir, "align", train.LastFile))
 	tune.Data.Scene.Kinds, tune.Data.Late, tune.SeqLen, tune.Optimizer.WeightDecay = []string{"video"}, -1, 128, 0
 	tune.Stop.Steps = 2
-	tr, told := run(t, tune, filepath.Join(dir, "films"), false, 2)
-	if l := told.losses(); len(l) == 0 || math.IsNaN(l[0]) {
+	tr, events := run(t, tune, filepath.Join(dir, "films"), false, 2)
+	if l := events.losses(); len(l) == 0 || math.IsNaN(l[0]) {
 		t.Errorf("losses %v", l)
 	}
 	if d, w := weights(tr, "projector of image"), weights(aligned, "projector of image"); !same(d, w) {

@@ -56,7 +56,7 @@ func describe(cfg Config) *builder {
 		if len(l.Inputs) == 0 && before != "" {
 			l.Inputs = []string{before}
 		}
-		if b.taken(l.Name) || strings.ContainsAny(l.Name, "/ \t\n") {
+		if b.duplicate(l.Name) || strings.ContainsAny(l.Name, "/ \t\n") {
 			b.fault("layer %q: duplicate or invalid name", l.Name)
 			continue
 		}
@@ -77,7 +77,7 @@ func (b *builder) fault(format string, args ...any) {
 	b.errs = append(b.errs, fmt.Errorf(format, args...))
 }
 
-func (b *builder) taken(name string) bool {
+func (b *builder) duplicate(name string) bool {
 	_, value := b.values[name]
 	_, alias := b.alias[name]
 	return value || alias
@@ -85,7 +85,7 @@ func (b *builder) taken(name string) bool {
 
 func (b *builder) input(p Port) {
 	switch {
-	case p.Name == "" || b.taken(p.Name):
+	case p.Name == "" || b.duplicate(p.Name):
 		b.fault("input %q: duplicate or invalid name", p.Name)
 	case p.Rows < 1 || p.Cols < 1 || p.Rows > maxExtent || p.Cols > maxExtent || p.Rows*p.Cols > maxElements:
 		b.fault("input %s: invalid shape [%d, %d]", p.Name, p.Rows, p.Cols)

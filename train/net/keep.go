@@ -24,20 +24,20 @@ func (cfg Config) Keep(outputs ...string) Config {
 		}
 		before = l.Name
 	}
-	wanted := map[string]bool{}
+	needed := map[string]bool{}
 	for _, o := range outputs {
-		wanted[o] = true
+		needed[o] = true
 	}
 	for i := len(layers) - 1; i >= 0; i-- {
 		l := layers[i]
-		if !wanted[l.Name] {
+		if !needed[l.Name] {
 			continue
 		}
 		for _, from := range append(slices.Clone(l.Inputs), l.Memory, l.Condition, l.Residual) {
-			wanted[from] = true
+			needed[from] = true
 		}
 	}
-	layers = slices.DeleteFunc(layers, func(l Layer) bool { return !wanted[l.Name] })
-	inputs := slices.DeleteFunc(slices.Clone(cfg.Inputs), func(p Port) bool { return !wanted[p.Name] })
+	layers = slices.DeleteFunc(layers, func(l Layer) bool { return !needed[l.Name] })
+	inputs := slices.DeleteFunc(slices.Clone(cfg.Inputs), func(p Port) bool { return !needed[p.Name] })
 	return Config{Inputs: inputs, Layers: layers, Outputs: slices.Clone(outputs)}
 }

@@ -18,15 +18,15 @@ func TestKeep(t *testing.T) {
 	if d := cmp.Diff(net.Config{Outputs: []string{"y"}}.Outputs, kept.Outputs); d != "" {
 		t.Error(d)
 	}
-	whole, part := newNet(t, cfg), newNet(t, kept)
+	full, part := newNet(t, cfg), newNet(t, kept)
 	for _, to := range part.Params().Tensors() {
-		copy(to.Data, whole.Params().Tensor(to.Name).Data)
+		copy(to.Data, full.Params().Tensor(to.Name).Data)
 	}
-	if whole.Params().Tensor("z.weight") == nil || part.Params().Tensor("z.weight") != nil {
+	if full.Params().Tensor("z.weight") == nil || part.Params().Tensor("z.weight") != nil {
 		t.Error("kept a layer that y does not depend on")
 	}
 	part.Pack(true)
-	if d := cmp.Diff(compute(whole), compute(part)); d != "" {
+	if d := cmp.Diff(compute(full), compute(part)); d != "" {
 		t.Error(d)
 	}
 	if only := cfg.Keep("w"); len(only.Inputs) != 1 || only.Inputs[0].Name != "image" || len(only.Layers) != 6 {

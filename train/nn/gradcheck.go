@@ -11,7 +11,7 @@ type Comparison struct {
 }
 
 // distances are the steps of the differences. The smaller one is tried if the
-// loss bends so sharply that the first has an error of its own.
+// curvature of the loss makes the first inexact.
 var distances = []float64{2e-5, 4e-6}
 
 // Compare checks grad, the gradient of loss with respect to data, against

@@ -12,16 +12,16 @@ import (
 // a twentieth off.
 func TestAnswers(t *testing.T) {
 	for _, c := range []struct {
-		said, right string
-		same, near  bool
+		answer, right string
+		same, near    bool
 	}{
 		{" 42", "40", false, true}, {" 43", "40", false, false}, {"38", "40", false, true}, {"37.9", "40", false, false},
 		{"40", " 40", true, true}, {"many", "40", false, false}, {"", "0", false, false}, {"0", "0", true, true},
 		{" A red Circle\n", "a red circle", true, false}, {"a red  circle", "a red circle", false, false},
 	} {
 		turn := qa.Turn{Answer: c.right}
-		if turn.Correct(c.said) != c.same || turn.Near(c.said) != c.near {
-			t.Errorf("%q for %q: correct %v, near %v", c.said, c.right, turn.Correct(c.said), turn.Near(c.said))
+		if turn.Correct(c.answer) != c.same || turn.Near(c.answer) != c.near {
+			t.Errorf("%q for %q: correct %v, near %v", c.answer, c.right, turn.Correct(c.answer), turn.Near(c.answer))
 		}
 	}
 	for kind, want := range map[string]bool{"charts/value": true, "charts/highest": false, "value": false, "charts/value ±5%": false} {
@@ -56,22 +56,22 @@ func TestSources(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	met := map[string]bool{}
+	kinds := map[string]bool{}
 	for i := range 12 {
 		e := pictures.Make(i)
 		if e.Modality != qa.Image || e.Raster == nil || len(e.Raster.Pix) != 3*128*128 || e.Caption == "" || (e.Kind == scene.Video) != (len(e.Frames) == 3) {
 			t.Errorf("picture %d: %+v", i, e)
 		}
 		for _, q := range e.Turns {
-			met[q.Kind] = true
+			kinds[q.Kind] = true
 			if q.Ask == "" || q.Answer == "" {
 				t.Errorf("picture %d: %+v", i, q)
 			}
 		}
 	}
 	e := sounds.Make(1)
-	if e.Modality != qa.Audio || e.Wave == nil || e.Wave.Rate != sound.Rate || len(e.Wave.Samples) == 0 || len(e.Turns) == 0 || !met["charts/value"] || !met["video/motion"] {
-		t.Errorf("%+v; questions %v", e, met)
+	if e.Modality != qa.Audio || e.Wave == nil || e.Wave.Rate != sound.Rate || len(e.Wave.Samples) == 0 || len(e.Turns) == 0 || !kinds["charts/value"] || !kinds["video/motion"] {
+		t.Errorf("%+v; questions %v", e, kinds)
 	}
 	if _, err := qa.Pictures(scene.Options{Kinds: []string{"smells"}}); err == nil {
 		t.Error("accepted scenes of smells")

@@ -93,7 +93,7 @@ func (p *pen) bars(sc scale) []Bar {
 			bars[i].Label = strings.ToUpper(labels[i])
 		}
 	}
-	least, apart := (sc.top+19)/20, (sc.top*4+99)/100
+	least, gap := (sc.top+19)/20, (sc.top*4+99)/100
 	for {
 		values := make([]int, len(bars))
 		for i := range bars {
@@ -101,7 +101,7 @@ func (p *pen) bars(sc scale) []Bar {
 			values[i] = bars[i].Value
 		}
 		slices.Sort(values)
-		if n := len(values); values[1]-values[0] >= apart && values[n-1]-values[n-2] >= apart {
+		if n := len(values); values[1]-values[0] >= gap && values[n-1]-values[n-2] >= gap {
 			return bars
 		}
 	}

@@ -13,3 +13,16 @@ func Colours() []string {
 	}
 	return names
 }
+
+// Places lists the parts of an image in reading order.
+func Places() []string { return places[:] }
+
+// Caption returns the caption of the found shapes, like a scene's, or "" if
+// there are none.
+func (f Found) Caption() string {
+	shapes := make([]Shape, len(f.Shapes))
+	for i, s := range f.Shapes {
+		shapes[i] = s.Shape
+	}
+	return caption(shapes)
+}

@@ -20,16 +20,6 @@ type Measured struct {
 	Fit int
 }
 
-// Caption returns the caption of the found shapes, like a scene's, or "" if
-// there are none.
-func (f Found) Caption() string {
-	shapes := make([]Shape, len(f.Shapes))
-	for i, s := range f.Shapes {
-		shapes[i] = s.Shape
-	}
-	return caption(shapes)
-}
-
 // seenFrom is the minimum distance of drawn pixels from the ground.
 const seenFrom = minContrast / 2
 

@@ -112,7 +112,7 @@ type Truth struct {
 type Shape struct {
 	Shape  string `json:"shape"`  // "circle", one of ShapeNames
 	Colour string `json:"colour"` // "red", one of colours
-	Place  string `json:"place"`  // "top left", one of Places
+	Place  string `json:"place"`  // "top left", one of places
 	Size   string `json:"size"`   // "small" or "big"
 	X      int    `json:"x"`      // center of mass, in pixels
 	Y      int    `json:"y"`

@@ -118,9 +118,6 @@ func ShapeNames() []string {
 // places are the nine parts of an image, in reading order.
 var places = [9]string{"top left", "top", "top right", "left", "middle", "right", "bottom left", "bottom", "bottom right"}
 
-// Places lists the parts of an image in reading order.
-func Places() []string { return places[:] }
-
 // place returns the part of an image of w × h with a point.
 func place(x, y, w, h int) int {
 	return min(max(3*y/h, 0), 2)*3 + min(max(3*x/w, 0), 2)
@@ -137,15 +134,15 @@ func (p *pen) shapes() Scene {
 	ground := p.ground(true)
 	seen := against(ground)
 	var t Truth
-	taken := map[[2]string]bool{}
+	used := map[[2]string]bool{}
 	cells := []int{0, 1, 2, 3, 4, 5, 6, 7, 8}
 	shuffle(&p.dice, cells)
 	for _, cell := range cells[:p.span(1, 3)] {
 		o, colour := pick(&p.dice, outlines), pick(&p.dice, seen)
-		for taken[[2]string{o.name, colour}] {
+		for used[[2]string{o.name, colour}] {
 			o, colour = pick(&p.dice, outlines), pick(&p.dice, seen)
 		}
-		taken[[2]string{o.name, colour}] = true
+		used[[2]string{o.name, colour}] = true
 		s := Shape{Shape: o.name, Colour: colour, Place: places[cell], Size: "small"}
 		r := p.span(smallest, small)
 		if p.one(2) {

@@ -126,11 +126,11 @@ func (m *mixer) noise(v []float64, db float64) {
 			ground[i] = math.Sin(x) + 0.5*math.Sin(2*x) + 0.3*math.Sin(3*x) + 0.1*m.NormFloat64()
 		}
 	}
-	own := 0.0
+	current := 0.0
 	for _, x := range ground {
-		own += x * x
+		current += x * x
 	}
-	gain := math.Sqrt(power / own * math.Pow(10, -db/10))
+	gain := math.Sqrt(power / current * math.Pow(10, -db/10))
 	for i := range v {
 		v[i] += gain * ground[i]
 	}

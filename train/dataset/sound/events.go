@@ -79,12 +79,12 @@ func ring(t, pitch, decay, phase float64) []float64 {
 // bell is inharmonic partials, struck one to three times.
 func (m *mixer) bell() []float64 {
 	pitch, decay := m.in(450, 1300), m.in(0.2, 0.7)
-	strikes, apart := m.between(1, 3), m.in(0.3, 0.6)
-	out := seconds(min(apart*float64(strikes-1)+3*decay, 2.6))
+	strikes, gap := m.between(1, 3), m.in(0.3, 0.6)
+	out := seconds(min(gap*float64(strikes-1)+3*decay, 2.6))
 	for k := range strikes {
 		for h, ratio := range []float64{1, 2, 2.76, 3.9, 5.4} {
 			if ratio*pitch < Rate/2 {
-				add(out, int(float64(k)*apart*Rate), ring(3*decay, ratio*pitch*m.in(0.99, 1.01), decay/(1+0.6*float64(h)), m.in(0, 6)), m.in(0.3, 1)/(1+float64(h)))
+				add(out, int(float64(k)*gap*Rate), ring(3*decay, ratio*pitch*m.in(0.99, 1.01), decay/(1+0.6*float64(h)), m.in(0, 6)), m.in(0.3, 1)/(1+float64(h)))
 			}
 		}
 	}
@@ -101,9 +101,9 @@ func (m *mixer) siren() []float64 {
 }
 
 func (m *mixer) clicks() []float64 {
-	apart, length, pitch := 1/m.in(4, 14), m.in(0.001, 0.004), m.in(900, 4000)
+	gap, length, pitch := 1/m.in(4, 14), m.in(0.001, 0.004), m.in(900, 4000)
 	out := seconds(m.in(0.8, 2.2))
-	for t := 0.0; t < float64(len(out))/Rate; t += apart * m.in(0.95, 1.05) {
+	for t := 0.0; t < float64(len(out))/Rate; t += gap * m.in(0.95, 1.05) {
 		add(out, int(t*Rate), ring(5*length, pitch, length, 0), 1)
 	}
 	return out
@@ -112,8 +112,8 @@ func (m *mixer) clicks() []float64 {
 // drum is falling pitch with a rattle.
 func (m *mixer) drum() []float64 {
 	pitch, decay := m.in(60, 130), m.in(0.08, 0.25)
-	hits, apart := m.between(1, 4), m.in(0.22, 0.5)
-	out := seconds(min(apart*float64(hits-1)+4*decay+0.1, 2.6))
+	hits, gap := m.between(1, 4), m.in(0.22, 0.5)
+	out := seconds(min(gap*float64(hits-1)+4*decay+0.1, 2.6))
 	for k := range hits {
 		phase := 0.0
 		hit := seconds(4 * decay)
@@ -122,7 +122,7 @@ func (m *mixer) drum() []float64 {
 			phase += 2 * math.Pi * pitch * (1 + 1.5*math.Exp(-x/0.03)) / Rate
 			hit[i] = math.Exp(-x/decay)*math.Sin(phase) + 0.4*math.Exp(-x/0.015)*m.NormFloat64()
 		}
-		add(out, int(float64(k)*apart*Rate), hit, m.in(0.7, 1))
+		add(out, int(float64(k)*gap*Rate), hit, m.in(0.7, 1))
 	}
 	return out
 }

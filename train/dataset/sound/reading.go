@@ -45,9 +45,9 @@ func (c Clip) Reading() []string {
 		r[0] = speech
 		copy(r[slotLetters:], strings.Split(c.Text, ""))
 	default:
-		said := strings.Fields(c.Text)
-		r[0], r[slotCount] = speech, strconv.Itoa(len(said))
-		copy(r[slotDigits:], said)
+		answer := strings.Fields(c.Text)
+		r[0], r[slotCount] = speech, strconv.Itoa(len(answer))
+		copy(r[slotDigits:], answer)
 	}
 	return r
 }
@@ -65,14 +65,14 @@ func (c Clip) Judge(r []string) []Verdict {
 	slots := func(what string, from, to int) Verdict {
 		return Verdict{c.Kind + "/" + what, strings.Join(want[from:to], " "), slices.Equal(want[from:to], r[from:to])}
 	}
-	said := slots("digits", slotDigits, slotLetters)
+	answer := slots("digits", slotDigits, slotLetters)
 	switch c.Kind {
 	case Tones:
-		said = slots("pitch", slotPitch, slotPitch+1)
+		answer = slots("pitch", slotPitch, slotPitch+1)
 	case Events:
-		said = slots("event", slotThing, slotThing+1)
+		answer = slots("event", slotThing, slotThing+1)
 	case Words:
-		said = slots("word", slotLetters, Places)
+		answer = slots("word", slotLetters, Places)
 	}
-	return []Verdict{said, slots("count", slotCount, slotCount+1)}
+	return []Verdict{answer, slots("count", slotCount, slotCount+1)}
 }

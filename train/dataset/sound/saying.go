@@ -97,7 +97,7 @@ when where which who why wide will wind wise wish with wonder word work world wo
 }
 
 // ask returns a prompt for a text in a random wording.
-func asked(r *rand.Rand, w wording, kind, text string, several bool) string {
+func ask(r *rand.Rand, w wording, kind, text string, several bool) string {
 	one := func(list []string) string { return list[r.IntN(len(list))] }
 	switch r.IntN(6) {
 	case 0:
@@ -118,15 +118,15 @@ func asked(r *rand.Rand, w wording, kind, text string, several bool) string {
 	if !strings.HasPrefix(text, ":") {
 		text = " " + text
 	}
-	before, verb, behind := "", one(w.verbs), ""
+	before, verb, after := "", one(w.verbs), ""
 	if r.IntN(2) == 0 {
 		before = one(w.before)
 	}
 	if r.IntN(2) == 0 {
-		behind = one(w.after)
+		after = one(w.after)
 	}
 	if len(w.idle) == 0 {
-		return before + verb + object + text + behind
+		return before + verb + object + text + after
 	}
 	if r.IntN(3) == 0 {
 		verb = one(w.idle)
@@ -138,12 +138,12 @@ func asked(r *rand.Rand, w wording, kind, text string, several bool) string {
 		}
 	}
 	if r.IntN(4) == 0 {
-		behind = ""
+		after = ""
 		for range 1 + r.IntN(2) {
-			behind += " " + one(w.idle)
+			after += " " + one(w.idle)
 		}
 	}
-	return before + verb + object + text + behind
+	return before + verb + object + text + after
 }
 
 // spelt returns a number below 1,000 in words.
@@ -185,19 +185,19 @@ func (s Sayings) Make(i int) Saying {
 	r := rand.New(rand.NewPCG(s.Seed^salt<<20, uint64(i)))
 	kind := [...]string{SayDigits, SayWords, SayDigits, SayNumbers, SayDigits, SayWords, SayDigits, SayDigits, SayWords, SayDigits}[((i%10)+10)%10]
 	for {
-		text, words := said(r, kind)
+		text, words := content(r, kind)
 		if len(words) > 1 && heldOut(strings.Join(words, " ")) != (s.Split == Held) {
 			continue
 		}
 		if s.Plain {
 			return Saying{Prompt: "say " + text, Kind: kind, Words: words}
 		}
-		return Saying{Prompt: asked(r, wordings(s.Split), kind, text, len(words) > 1), Kind: kind, Words: words}
+		return Saying{Prompt: ask(r, wordings(s.Split), kind, text, len(words) > 1), Kind: kind, Words: words}
 	}
 }
 
 // content draws the text to speak, as written and in words.
-func said(r *rand.Rand, kind string) (string, []string) {
+func content(r *rand.Rand, kind string) (string, []string) {
 	switch kind {
 	case SayNumbers:
 		n := 10 + r.IntN(90)

@@ -123,9 +123,9 @@ func New(opt Options) (*Source, error) {
 	}
 	s := &Source{opt: opt}
 	for _, k := range opt.Kinds {
-		name, text, given := strings.Cut(k, ":")
+		name, text, hasWeight := strings.Cut(k, ":")
 		weight := 1
-		if given {
+		if hasWeight {
 			var err error
 			if weight, err = strconv.Atoi(text); err != nil || weight < 1 || weight > 1000 {
 				errs = append(errs, fmt.Errorf("kind %q: want a weight of 1 to 1000", k))

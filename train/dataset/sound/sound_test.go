@@ -242,17 +242,17 @@ func TestLeaveOneOut(t *testing.T) {
 		}
 	}
 	held := open(t, sound.Options{Split: sound.Held, Kinds: []string{sound.Human}, FSDD: dir, Speakers: []string{"ben"}})
-	said := map[string]int{}
+	counts := map[string]int{}
 	for i := range 20 {
 		c := held.Make(i)
-		said[c.Text]++
+		counts[c.Text]++
 		if c.Voice != "fsdd:ben" || c.Questions[0] != (sound.Pair{Ask: "which digit is spoken?", Answer: c.Text, Kind: "digits"}) {
 			t.Errorf("%+v", c)
 		}
 	}
 	for d := range 10 {
-		if said[strconv.Itoa(d)] != 2 {
-			t.Errorf("%v", said)
+		if counts[strconv.Itoa(d)] != 2 {
+			t.Errorf("%v", counts)
 		}
 	}
 }
@@ -328,17 +328,17 @@ func TestSynthesize(t *testing.T) {
 		opt := sound.SpeechOptions{Dir: filepath.Join(dir, strconv.Itoa(k), "new"), Digits: 1, Voices: []string{"f2"}, Threads: 1 + k, Program: filepath.Join(dir, "speak")}
 		calls := 0
 		opt.Progress = func(done, total int) { calls++ }
-		made, err := sound.Synthesize(t.Context(), opt)
+		result, err := sound.Synthesize(t.Context(), opt)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if made.Takes != 110 || calls != 110 || made.Engine != "voice 9" {
-			t.Errorf("%+v, %d calls", made, calls)
+		if result.Takes != 110 || calls != 110 || result.Engine != "voice 9" {
+			t.Errorf("%+v, %d calls", result, calls)
 		}
-		if files[k], err = os.ReadFile(made.File); err != nil {
+		if files[k], err = os.ReadFile(result.File); err != nil {
 			t.Fatal(err)
 		}
-		p, err := sound.OpenPack(made.File)
+		p, err := sound.OpenPack(result.File)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,12 +10,12 @@ import (
 // Errands are calls in MM-ABI's form whose answer contains the result, held-out
 // ones are not in any document, and equal seeds yield equal errands.
 func TestErrands(t *testing.T) {
-	asked := map[string]bool{}
+	seen := map[string]bool{}
 	for _, e := range Errands(1, 3000, false) {
-		asked[e.Ask] = true
+		seen[e.Ask] = true
 	}
 	for i, e := range Errands(2, 600, true) {
-		if e.Kind != Tables && asked[e.Ask] {
+		if e.Kind != Tables && seen[e.Ask] {
 			t.Errorf("%s: in both splits", e.Ask)
 		}
 		if e.Kind != ErrandKinds()[i%3] {

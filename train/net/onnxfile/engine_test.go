@@ -32,11 +32,11 @@ func (local) run(t *testing.T, m *onnx.Model, in []engine.Tensor) []engine.Tenso
 		t.Fatal(err)
 	}
 	defer func() { _ = p.Close() }()
-	given := map[string]engine.Tensor{}
+	inputs := map[string]engine.Tensor{}
 	for i, v := range p.Inputs() {
-		given[v.Name] = in[i]
+		inputs[v.Name] = in[i]
 	}
-	results, err := p.Run(t.Context(), given)
+	results, err := p.Run(t.Context(), inputs)
 	if err != nil {
 		t.Fatal(err)
 	}

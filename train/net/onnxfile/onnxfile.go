@@ -92,17 +92,17 @@ func Model(n *net.Net[float32], opt Options) (*onnx.Model, error) {
 		opt.Name = "net"
 	}
 	e := &emitter{net: n, opt: opt, model: onnx.New(opt.Name, Opset), held: map[string]bool{}}
-	given := map[string]string{}
+	inputs := map[string]string{}
 	for _, p := range n.Config().Inputs {
 		if !opt.internal(p.Name) {
-			given[p.Name] = e.input(p, opt.Inputs[p.Name])
+			inputs[p.Name] = e.input(p, opt.Inputs[p.Name])
 		}
 	}
 	var results map[string]string
 	if opt.Flow != nil {
-		results = e.flow(given)
+		results = e.flow(inputs)
 	} else {
-		results = e.apply("/", given)
+		results = e.apply("/", inputs)
 	}
 	for _, name := range n.Config().Outputs {
 		e.output(name, results[name], opt.Outputs[name])
@@ -146,9 +146,9 @@ func check(n *net.Net[float32], opt Options) error {
 	}
 	fault(opt.Batch < 0, "batch %d is negative", opt.Batch)
 	names := map[string]bool{}
-	taken := func(name, own string) {
+	claim := func(name, network string) {
 		if name == "" {
-			name = own
+			name = network
 		}
 		fault(names[name] || strings.HasPrefix(name, "/"), "name %q: duplicate or leading slash", name)
 		names[name] = true
@@ -156,7 +156,7 @@ func check(n *net.Net[float32], opt Options) error {
 	inputs := ports(n)
 	for _, p := range n.Config().Inputs {
 		if !opt.internal(p.Name) {
-			taken(opt.Inputs[p.Name].Name, p.Name)
+			claim(opt.Inputs[p.Name].Name, p.Name)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(opt.Inputs)) {
@@ -167,7 +167,7 @@ func check(n *net.Net[float32], opt Options) error {
 		errs = append(errs, in.Layout.check("input "+name, p))
 	}
 	for _, name := range n.Config().Outputs {
-		taken(opt.Outputs[name].Name, name)
+		claim(opt.Outputs[name].Name, name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(opt.Outputs)) {
 		out := opt.Outputs[name]

@@ -254,13 +254,13 @@ func TestFlow(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		given := []engine.Tensor{floats([]int{1, 6, 4}, noise), floats([]int{1, 3, 5}, text)}
-		near(t, "noise from outside", e.run(t, written(t, m), given)[0], want)
+		inputs := []engine.Tensor{floats([]int{1, 6, 4}, noise), floats([]int{1, 3, 5}, text)}
+		near(t, "noise from outside", e.run(t, written(t, m), inputs)[0], want)
 		f.Noise = noise
 		if m, err = onnxfile.Model(n, onnxfile.Options{Batch: 1, Outputs: out, Flow: &f}); err != nil {
 			t.Fatal(err)
 		}
-		near(t, "built-in noise", e.run(t, written(t, m), given[1:])[0], want)
+		near(t, "built-in noise", e.run(t, written(t, m), inputs[1:])[0], want)
 		if n := count(m, "Conv"); n != 1 {
 			t.Errorf("common layers computed %d times", n)
 		}
