@@ -116,6 +116,15 @@ func TestReadChat(t *testing.T) {
 	if _, err := Collect(ReadChat(strings.NewReader(`{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}`), shifty, chat.Options{}, Filter{})); err == nil || !strings.Contains(err.Error(), "message 2") {
 		t.Errorf("template that changes earlier text: %v", err)
 	}
+	for _, n := range []string{"1", "2"} { // of the prompt, and of the answer
+		failing, err := chat.Parse(`{% if messages|length == ` + n + ` %}{{ raise_exception("refused") }}{% endif %}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Collect(ReadChat(strings.NewReader(`{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}`), failing, chat.Options{}, Filter{})); err == nil || !strings.Contains(err.Error(), "refused") {
+			t.Errorf("template that fails on %s messages: %v", n, err)
+		}
+	}
 }
 
 func FuzzReadChat(f *testing.F) {

@@ -197,7 +197,7 @@ func TestLimits(t *testing.T) {
 		"parameters": {slice(net.MaxExtent), slice(net.MaxExtent + 1)},
 		"elements":   {in(net.MaxExtent, net.MaxElements/net.MaxExtent), in(net.MaxExtent, net.MaxElements/net.MaxExtent+1)},
 		"weights":    {product(1<<14, false), product(1<<14, true)},
-		"steps":      {deep(net.MaxSteps), deep(net.MaxSteps + 1)},
+		"steps":      {deep(4096), deep(4097)}, // net.MaxSteps
 	} {
 		if _, err := net.Describe(c[0]); err != nil {
 			t.Errorf("%s at the limit: %v", name, err)
@@ -205,6 +205,21 @@ func TestLimits(t *testing.T) {
 		if _, err := net.Describe(c[1]); err == nil {
 			t.Errorf("%s beyond the limit: accepted", name)
 		}
+	}
+}
+
+// An output has the height of its input image only if it has as many pixels.
+func TestHeight(t *testing.T) {
+	n, err := net.New[float32](net.Config{
+		Inputs:  []net.Port{{Name: "x", Rows: 16, Cols: 1, Height: 2}},
+		Layers:  []net.Layer{{Kind: "gelu"}, {Kind: "mean", Factor: 4}},
+		Outputs: []string{"mean1"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := n.Steps(); s[0].Gives.Height != 2 || s[1].Gives.Height != 0 {
+		t.Errorf("heights %d and %d, want 2 and 0", s[0].Gives.Height, s[1].Gives.Height)
 	}
 }
 

@@ -86,6 +86,38 @@ func TestReadOther(t *testing.T) {
 	if _, err := onnxfile.Read(n, m); err == nil {
 		t.Error("read weights of int64")
 	}
+	if m, err = onnxfile.Model(n, onnxfile.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	for i, w := range m.Graph.Initializers {
+		m.Graph.Initializers[i].Raw = w.Raw[:len(w.Raw)/2]
+	}
+	if _, err := onnxfile.Read(n, m); err == nil {
+		t.Error("read truncated weights")
+	}
+}
+
+// The graph has the name of the options, by default net. In batches of one a table
+// of queries is not expanded.
+func TestModel(t *testing.T) {
+	cfg := net.Config{Inputs: []net.Port{{Name: "x", Rows: 2, Cols: 3}}, Layers: []net.Layer{{Kind: "queries", Name: "q", Count: 2, Out: 3}, {Kind: "add", Name: "y", Inputs: []string{"x", "q"}}}, Outputs: []string{"y"}}
+	n, err := net.New[float32](cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		opt    onnxfile.Options
+		name   string
+		expand int
+	}{{onnxfile.Options{}, "net", 1}, {onnxfile.Options{Name: "eye", Batch: 1}, "eye", 0}} {
+		m, err := onnxfile.Model(n, c.opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Graph.Name != c.name || count(m, "Expand") != c.expand {
+			t.Errorf("%+v: graph %q with %d Expand", c.opt, m.Graph.Name, count(m, "Expand"))
+		}
+	}
 }
 
 // A tensor of MaxCount numbers can be counted in float32, a larger one cannot.
