@@ -92,6 +92,9 @@ func (w *Workspace) Find(ctx context.Context, arg string) (*Located, error) {
 func (w *Workspace) FindRemote(ctx context.Context, arg string) (*Located, error) {
 	ref, err := remote.ParseReference(arg)
 	if err != nil || ref.Layout != "" {
+		if errors.Is(err, errdef.ErrInvalidReference) {
+			return nil, err
+		}
 		return nil, errors.Join(errdef.ErrInvalidReference, err)
 	}
 	if w.opt.Offline {

@@ -159,12 +159,12 @@ func TestLanguageRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, change := range map[string]func(*compile.LanguageOptions){
-		"a window of 100000":         func(o *compile.LanguageOptions) { o.Window = 100000 },
-		"50 positions in a window of 40":     func(o *compile.LanguageOptions) { o.Positions = 50 },
-		"layers 3 to 5":           func(o *compile.LanguageOptions) { o.Layers = window.Span{First: 3, Count: 3} },
-		"gone.gguf":                  func(o *compile.LanguageOptions) { o.Model = "gone.gguf" },
-		"want NAME.bin":    func(o *compile.LanguageOptions) { o.Out = strings.TrimSuffix(o.Out, ".bin") },
-		"got 69, want SM8750": func(o *compile.LanguageOptions) { o.Chip.Model = 57 },
+		"a window of 100000":             func(o *compile.LanguageOptions) { o.Window = 100000 },
+		"50 positions in a window of 40": func(o *compile.LanguageOptions) { o.Positions = 50 },
+		"layers 3 to 5":                  func(o *compile.LanguageOptions) { o.Layers = window.Span{First: 3, Count: 3} },
+		"gone.gguf":                      func(o *compile.LanguageOptions) { o.Model = "gone.gguf" },
+		"want NAME.bin":                  func(o *compile.LanguageOptions) { o.Out = strings.TrimSuffix(o.Out, ".bin") },
+		"got 69, want SM8750":            func(o *compile.LanguageOptions) { o.Chip.Model = 57 },
 	} {
 		opt := compile.LanguageOptions{Model: filepath.Join(dir, "core.gguf"), Chip: sm8750(t), Window: 40, Out: filepath.Join(t.TempDir(), "core.bin")}
 		change(&opt)

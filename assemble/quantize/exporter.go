@@ -233,8 +233,8 @@ func moduleFile(ctx context.Context, m *resolve.Module, path string, out export.
 		return nil, err
 	}
 	defer f.Close()
-	if layer.Descriptor.Size > maxText {
-		return nil, fmt.Errorf("%s is too large: got %d bytes, the limit is %d", path, layer.Descriptor.Size, maxText)
+	if err := checkTextSize(path, layer.Descriptor.Size); err != nil {
+		return nil, err
 	}
 	data, err := io.ReadAll(io.LimitReader(f, maxText))
 	return &export.GraphFile{Path: path, Digest: layer.Descriptor.Digest.String(), Data: data}, err

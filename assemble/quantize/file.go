@@ -48,6 +48,13 @@ const (
 	maxText = 256 << 20
 )
 
+func checkTextSize(path string, n int64) error {
+	if n > maxText {
+		return fmt.Errorf("%s is too large: got %d bytes, the limit is %d", path, n, maxText)
+	}
+	return nil
+}
+
 // Check refuses inconsistent options.
 func (o Options) Check() error {
 	how := Calibration{Method: o.Method, Windows: o.Windows}

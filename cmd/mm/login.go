@@ -72,11 +72,13 @@ const maxPassword = 64 << 10
 // secret reads the password from the terminal or from standard input.
 func (p *program) secret(user string, stdin bool) (string, error) {
 	if stdin {
-		line, err := bufio.NewReader(io.LimitReader(p.stdin, maxPassword)).ReadString('\n')
+		line, err := bufio.NewReader(io.LimitReader(p.stdin, maxPassword+2)).ReadString('\n')
 		if err != nil && !errors.Is(err, io.EOF) {
 			return "", fmt.Errorf("reading the password: %w", err)
 		}
-		if line = strings.TrimRight(line, "\r\n"); line == "" {
+		if line = strings.TrimRight(line, "\r\n"); len(line) > maxPassword {
+			return "", fmt.Errorf("password too long: the limit is %d bytes", maxPassword)
+		} else if line == "" {
 			return "", usageError{errors.New("missing password on standard input")}
 		}
 		return line, nil

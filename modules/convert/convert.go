@@ -105,13 +105,7 @@ func HuggingFace(ctx context.Context, folder string, opt Options) (string, error
 			return nil, err
 		}
 		defer card.Close()
-		file, err = WriteFile(d, cardFile, func(w io.Writer) error {
-			n, err := io.Copy(w, io.LimitReader(card, maxCard+1))
-			if err == nil && n > maxCard {
-				err = fmt.Errorf("card too large: the limit is %d bytes", maxCard)
-			}
-			return err
-		})
+		file, err = WriteFile(d, cardFile, func(w io.Writer) error { return copyCard(w, card) })
 		return append(files, file), err
 	})
 }
@@ -121,6 +115,15 @@ const (
 	cardFile = "README.md"
 	maxCard  = 1 << 20
 )
+
+// copyCard copies a model card.
+func copyCard(w io.Writer, card io.Reader) error {
+	n, err := io.Copy(w, io.LimitReader(card, maxCard+1))
+	if err == nil && n > maxCard {
+		err = fmt.Errorf("card too large: the limit is %d bytes", maxCard)
+	}
+	return err
+}
 
 // recheck reads a converted file back.
 func recheck(path string) error {

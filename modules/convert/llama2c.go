@@ -35,7 +35,7 @@ func Llama2C(ctx context.Context, path, vocabulary string, opt Options) (string,
 	if err != nil {
 		return "", err
 	}
-	data, err := fsx.ReadFile(vocabulary, maxVocabulary)
+	data, err := readVocabulary(vocabulary)
 	if err != nil {
 		return "", err
 	}
@@ -67,3 +67,5 @@ func Llama2C(ctx context.Context, path, vocabulary string, opt Options) (string,
 	})
 	return dir, err
 }
+
+func readVocabulary(path string) ([]byte, error) { return fsx.ReadFile(path, maxVocabulary) }

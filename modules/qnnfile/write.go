@@ -140,6 +140,14 @@ type Wrapped struct {
 // to 2 GiB.
 const maxEmbed = 1 << 30
 
+// embeddable refuses a context that is too large to embed.
+func embeddable(path string, bytes int64) error {
+	if bytes > maxEmbed {
+		return fmt.Errorf("%s is too large to embed: got %d bytes, the limit is %d", path, bytes, maxEmbed)
+	}
+	return nil
+}
+
 // Wrap writes an ONNX model around the context binary at path. Unless it is
 // embedded, it must be in or below the model's folder, since the model names it by
 // a relative path.
@@ -157,8 +165,8 @@ func Wrap(path string, opt WrapOptions) (w Wrapped, err error) {
 	}
 	e := blob.WrapOptions{Graph: opt.Graph}
 	if opt.Embed {
-		if f.Bytes > maxEmbed {
-			return w, fmt.Errorf("%s is too large to embed: got %d bytes, the limit is %d", path, f.Bytes, maxEmbed)
+		if err := embeddable(path, f.Bytes); err != nil {
+			return w, err
 		}
 		m, err := mmap.Open(path)
 		if err != nil {

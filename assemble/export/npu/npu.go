@@ -348,6 +348,13 @@ func (x Exporter) compileOne(ctx context.Context, job Job, name string, out expo
 // maxRecord is the size limit of a record, in bytes.
 const maxRecord = 1 << 20
 
+func checkRecordSize(n int64) error {
+	if n > maxRecord {
+		return fmt.Errorf("record too large: got %d bytes, the limit is %d", n, maxRecord)
+	}
+	return nil
+}
+
 // record is the part of a compiler's record for annotations.
 type record struct {
 	Source    string  `json:"source"`
@@ -386,8 +393,8 @@ var errNoRecord = errors.New("context without its record")
 
 // annotate annotates a context from the record that follows it.
 func annotate(ctx context.Context, layers []artifact.Layer, out export.Sink) (notes []string, err error) {
-	if layers[1].Descriptor.Size > maxRecord {
-		return nil, errNoRecord
+	if err := checkRecordSize(layers[1].Descriptor.Size); err != nil {
+		return nil, err
 	}
 	f, err := out.Store.OpenBlob(ctx, layers[1].Descriptor)
 	if err != nil {

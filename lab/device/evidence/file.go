@@ -35,7 +35,7 @@ func ReadFolder(folder string) ([]Record, error) {
 	}
 	var out []Record
 	for _, e := range slices.Backward(entries) {
-		if filepath.Ext(e.Name()) != ".json" || len(out) == maxRecords {
+		if filepath.Ext(e.Name()) != ".json" || full(out) {
 			continue
 		}
 		f, err := fsx.OpenRegular(filepath.Join(folder, e.Name()))
@@ -50,3 +50,5 @@ func ReadFolder(folder string) ([]Record, error) {
 	}
 	return out, nil
 }
+
+func full(list []Record) bool { return len(list) >= maxRecords }

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"mm-abi.org/mm/internal/fsx"
+)
+
+// sparse returns a file of a size.
+func sparse(t *testing.T, size int64) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "file")
+	if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Truncate(path, size)); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Inputs of the size of a limit are accepted, those a byte longer are not.
+func TestLimits(t *testing.T) {
+	for more, want := range map[int]bool{0: true, 1: false} {
+		p := &program{stdin: strings.NewReader(strings.Repeat("x", maxPassword+more) + "\n"), stderr: io.Discard}
+		if _, err := p.secret("u", true); (err == nil) != want {
+			t.Errorf("password of maxPassword+%d bytes: %v", more, err)
+		}
+		s := serving{htpasswd: sparse(t, maxHtpasswd+int64(more))}
+		if err := s.check(); errors.Is(err, fsx.ErrTooLarge) == want {
+			t.Errorf("htpasswd of maxHtpasswd+%d bytes: %v", more, err)
+		}
+	}
+}

@@ -1,0 +1,4 @@
+package modules
+
+// MaxWindow is maxWindow, for tests.
+const MaxWindow = maxWindow

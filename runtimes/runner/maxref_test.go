@@ -1,0 +1,4 @@
+package runner
+
+// MaxRef is maxRef, for tests.
+const MaxRef = maxRef
