@@ -19,8 +19,8 @@ import (
 func (p *program) demoCommand() *cli.Command {
 	return &cli.Command{
 		Name: "demo", Usage: "assemble, sign, push, pull, verify and run a build in a temporary home, then try its inputs and outputs",
-		Description: "Uses the reference modules and graphs built into mm, a registry on loopback and two temporary\n" +
-			"homes. The build captions an image, answers a question about it, transcribes a spoken digit, draws an\n" +
+		Description: "Uses the reference modules and graphs of a checkout of mm, or of mm-catalog.zip next to the program, a\n" +
+			"registry on loopback and two temporary homes. The build captions an image, answers a question about it, transcribes a spoken digit, draws an\n" +
 			"image and speaks a number. Inputs and outputs are written to --out. Images and voice are held-out data;\n" +
 			"--seed selects other ones. Nothing else is left unless --keep is set.",
 		Flags: []cli.Flag{
@@ -29,6 +29,7 @@ func (p *program) demoCommand() *cli.Command {
 			&cli.StringFlag{Name: "prompt", Value: "Once upon a time", Usage: "text to continue"},
 			&cli.Uint64Flag{Name: "seed", Usage: "seed of the images"},
 			&cli.StringFlag{Name: "out", Value: "mm-demo", Usage: "write images, sounds and a trace to `DIR`"},
+			&cli.StringFlag{Name: "from", Usage: "read the reference modules from `DIR` or zip archive"},
 			&cli.StringFlag{Name: "keep", Usage: "keep everything in `DIR`"},
 		},
 		Action: p.demo,
@@ -64,6 +65,23 @@ func (p *program) demo(c *cli.Context) error {
 		}
 		return out.Bytes(), nil
 	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	executable, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	source, closeSource, err := demo.Source(c.String("from"), dir, executable)
+	if errors.Is(err, demo.ErrNoSource) {
+		return hinted{err, "run it in a checkout of mm, or name mm-catalog.zip of a release with --from"}
+	}
+	if err != nil {
+		return err
+	}
+	defer closeSource()
+	opt.Source = source
 	r, err := demo.Run(c.Context, opt)
 	if unknown := (*demo.GraphError)(nil); errors.As(err, &unknown) {
 		return usageError{err}

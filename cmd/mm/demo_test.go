@@ -9,14 +9,16 @@ import (
 
 	"mm-abi.org/mm/core/preprocess"
 	"mm-abi.org/mm/eval/demo"
+	"mm-abi.org/mm/internal/testfiles"
 )
 
 // The demo shows all that a build can with the modules of the tree, whatever they
 // are, and leaves what it showed. Trained ones caption a picture and write down a
 // digit as they should; of placeholders it says what they are.
 func TestDemo(t *testing.T) {
+	repo := testfiles.Root(t)
 	t.Chdir(t.TempDir())
-	stdout, stderr, code := mm(t, "demo", "--json")
+	stdout, stderr, code := mm(t, "demo", "--json", "--from", repo)
 	if code != exitOK {
 		t.Fatalf("exit %d: %s", code, stderr)
 	}

@@ -169,6 +169,9 @@ func jsonWorld(t *testing.T) (host string) {
 			t.Fatal(err)
 		}
 	}
+	if err := os.CopyFS("catalog", os.DirFS(filepath.Join(repo, "catalog"))); err != nil { // mm demo reads it
+		t.Fatal(err)
+	}
 	if err := os.CopyFS("builds", os.DirFS(filepath.Join(repo, "builds"))); err != nil {
 		t.Fatal(err)
 	}

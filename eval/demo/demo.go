@@ -18,7 +18,6 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
-	"mm-abi.org/mm/catalog"
 	"mm-abi.org/mm/eval"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/modules"
@@ -32,6 +31,7 @@ type Options struct {
 	Graph  string // name of a reference graph
 	Prompt string // text to continue
 	Seed   uint64 // of the images
+	Source fs.FS  // reference modules and graphs, see [Source]
 	Out    string // folder for images, sounds and the trace
 	Dir    string // folder for everything else
 	// MM runs mm with args in the given home and returns its standard output.
@@ -107,10 +107,8 @@ func Run(ctx context.Context, opt Options) (r *Result, err error) {
 		return nil, err
 	}
 	d := &demo{Options: opt, Result: Result{Prompt: opt.Prompt, Folder: opt.Out, Shown: []Item{}}}
-	for name, files := range map[string]fs.FS{"modules": catalog.Reference(), "builds": builds.Reference()} {
-		if err := fsx.CopyFS(filepath.Join(d.Dir, name), files); err != nil {
-			return nil, err
-		}
+	if err := copySource(opt.Source, d.Dir, fsx.CopyFS); err != nil {
+		return nil, err
 	}
 	address, stop, err := d.serve(ctx)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 var floors = map[string]int{
 	"internal/spell": -1, "internal/sniff": -1,
 
-	"abi": 0, "catalog": 0, "internal/diag": 0, "internal/fsx": 0, "internal/bytesize": 0, "internal/spdx": 0, "internal/testfiles": 0, "internal/plot": 0, "core/cpu": 0, "core/htp/htptest": 3, "core/htp/fit": 3, "core/htp/blob": 2, "core/htp": 0, "core/mmap": 0, "core/pool": 0, "core/npy": 0, "core/preprocess/codec": 0, "internal/fsx/fsxtest": 1, "internal/audit": 1, "internal/jinjatest": 1, "schemas": 1, "core/tensor": 1, "onnx": 1, "core/chat/jinja": 1, "tools/measure": 1, "core/preprocess": 1, "modules": 2, "core/quant": 2, "train/nn": 2, "core/gguf": 2, "core/safetensors": 2, "core/chat": 2, "train/optim": 2, "core/grammar/automaton": 0, "core/grammar/schema": 2,
+	"abi": 0, "internal/diag": 0, "internal/fsx": 0, "internal/bytesize": 0, "internal/spdx": 0, "internal/testfiles": 0, "internal/plot": 0, "core/cpu": 0, "core/htp/htptest": 3, "core/htp/fit": 3, "core/htp/blob": 2, "core/htp": 0, "core/mmap": 0, "core/pool": 0, "core/npy": 0, "core/preprocess/codec": 0, "internal/fsx/fsxtest": 1, "internal/audit": 1, "internal/jinjatest": 1, "schemas": 1, "core/tensor": 1, "onnx": 1, "core/chat/jinja": 1, "tools/measure": 1, "core/preprocess": 1, "modules": 2, "core/quant": 2, "train/nn": 2, "core/gguf": 2, "core/safetensors": 2, "core/chat": 2, "train/optim": 2, "core/grammar/automaton": 0, "core/grammar/schema": 2,
 
 	"lab/device/evidence": 0, "lab/device/lane": 0, "lab/device/adb": 1, "lab/device/ssh": 1, "lab/device/protocol": 1, "lab/device": 5, "lab/device/samples": 8, "lab/device/phonetest": 9,
 

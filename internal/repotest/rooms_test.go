@@ -34,7 +34,6 @@ var rooms = []room{
 	{"core", "holds the language model engine: formats, tokenizers, kernels, inference, grammars."},
 	{"schemas", "validates YAML documents against JSON Schemas."},
 	{"abi", "defines MM-ABI: names, shapes, ports, references, media types."},
-	{"catalog", "holds the reference modules and recipes; no logic."},
 	{"internal", "holds what every room uses: diagnostics, files, the audit log."},
 }
 

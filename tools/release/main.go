@@ -31,6 +31,7 @@ import (
 	"time"
 
 	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/eval/demo"
 )
 
 // platforms lists the platforms of a release.
@@ -73,7 +74,7 @@ type release struct {
 
 	work    string // temporary folder
 	notices string // THIRD_PARTY_NOTICES.txt in it
-	catalog string // catalog.tar.gz in it
+	catalog string // mm-catalog.zip in it
 	extras  extras
 }
 
@@ -125,7 +126,34 @@ func (r *release) prepare(ctx context.Context) error {
 		return err
 	}
 	r.notices = filepath.Join(r.work, "THIRD_PARTY_NOTICES.txt")
-	return os.WriteFile(r.notices, []byte(text), 0o644)
+	if err := os.WriteFile(r.notices, []byte(text), 0o644); err != nil {
+		return err
+	}
+	r.catalog = filepath.Join(r.work, demo.ArchiveName)
+	return create(r.catalog, r.catalogArchive)
+}
+
+// catalogArchive writes the reference modules and graphs that git tracks.
+func (r *release) catalogArchive(w io.Writer) error {
+	out, err := exec.Command("git", "ls-files", "catalog", "builds/*.yaml").Output()
+	if err != nil {
+		return fmt.Errorf("git ls-files: %w", err)
+	}
+	z := zip.NewWriter(w)
+	for _, name := range strings.Fields(string(out)) {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		e, err := z.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Deflate, Modified: r.date})
+		if err != nil {
+			return err
+		}
+		if _, err := e.Write(data); err != nil {
+			return err
+		}
+	}
+	return z.Close()
 }
 
 // finish writes the formula and SHA256SUMS.
@@ -171,7 +199,7 @@ func (r *release) platform(ctx context.Context, platform string) ([]string, erro
 		files = append(files, program)
 	}
 	files = append(files, documents...)
-	files = append(files, r.notices)
+	files = append(files, r.notices, r.catalog)
 	stem := fmt.Sprintf("mm-%s-%s-%s", r.version, system, arch)
 	write, file := r.tarball, filepath.Join(r.out, stem+".tar.gz")
 	if system == "windows" {

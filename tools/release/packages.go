@@ -53,6 +53,9 @@ func (r *release) linuxPackages(ctx context.Context, arch, work string) ([]strin
 	for _, d := range append(slices.Clone(documents), extras.notices) {
 		add(d, "/usr/share/doc/"+packageName+"/"+filepath.Base(d), 0o644)
 	}
+	if r.catalog != "" {
+		add(r.catalog, "/usr/share/mm/"+filepath.Base(r.catalog), 0o644)
+	}
 	for _, page := range extras.man {
 		add(page, "/usr/share/man/man1/"+filepath.Base(page), 0o644)
 	}
@@ -163,7 +166,7 @@ func (r *release) formula(sums map[string]string) error {
     bin.install "mm", "mm-native"
     generate_completions_from_executable(bin/"mm", "completion")
     doc.install "README.md", "CHANGELOG.md", "THIRD_PARTY_NOTICES.txt"
-    (share/"mm").install "catalog.tar.gz" if File.exist?("catalog.tar.gz")
+    (share/"mm").install "mm-catalog.zip"
   end
 
   test do
