@@ -184,7 +184,7 @@ type Sequence interface {
 	// Generate continues the sequence and calls emit for each chosen token,
 	// including the one that stops it; an error of emit stops it and is returned.
 	// The sequence then holds a prefix of the fed and emitted tokens that lacks at
-	// most the last one; Len tells them apart.
+	// most the last one; Len distinguishes the cases.
 	Generate(ctx context.Context, opt Generation, emit func(id int32) error) (Stop, error)
 	// Close frees the sequence. It is idempotent.
 	Close() error

@@ -9,7 +9,7 @@ import (
 )
 
 // bound disables core dumps and limits the memory that the process may write to, in
-// addition to its present memory, before a library is loaded; 0 is no limit. A mapped
+// addition to its present memory, before a library is loaded; 0 means unlimited. A mapped
 // weights file does not count: it belongs to the page cache.
 func bound(memory int64) error {
 	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {

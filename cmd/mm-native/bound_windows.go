@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// bound puts the process into a job that may commit this much memory; 0 is no limit.
+// bound puts the process into a job that may commit this much memory; 0 means unlimited.
 func bound(memory int64) error {
 	if memory == 0 || memory > 1<<62 {
 		return nil

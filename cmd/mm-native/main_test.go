@@ -53,7 +53,7 @@ struct big llama_context_default_params(void) { struct big b; __builtin_memset(&
 
 // An unexpected library is refused or ends mm-native; mm reports its last lines, and its output on
 // standard output does no harm.
-func TestLibrariesThatAreNone(t *testing.T) {
+func TestInvalidLibraries(t *testing.T) {
 	program := nativetest.Program(t)
 	for name, c := range map[string]struct {
 		engine string

@@ -67,8 +67,8 @@ func paint(t *testing.T, r, g, b uint8) []byte {
 	return out.Bytes()
 }
 
-// film returns an animated GIF of frames, each of one red.
-func film(t *testing.T, reds ...uint8) []byte {
+// clip returns an animated GIF of frames, each of one red.
+func clip(t *testing.T, reds ...uint8) []byte {
 	t.Helper()
 	var g gif.GIF
 	for _, red := range reds {
@@ -120,22 +120,22 @@ func TestRead(t *testing.T) {
 		"no bytes":      {in: talk.Part{Type: abi.Image, Data: []byte{}}, want: "empty image input"},
 		"an empty file": {in: talk.Part{Type: abi.Audio, Path: write(t, "a.wav", nil)}, want: "reading the audio input: a.wav is empty"},
 		"no file":       {in: talk.Part{Type: abi.Image, Path: filepath.Join(t.TempDir(), "gone.png")}, want: "reading the image input"},
-		"no film":       {in: talk.Part{Type: abi.Video, Data: red}, want: "reading the video input"},
-		"a film":        {in: talk.Part{Type: abi.Video, Data: film(t, 1, 2, 3)}, places: 4, frames: 8},
-		"a film of frames that are said": {in: talk.Part{Type: abi.Video, Path: write(t, "a.gif", film(t, 1, 2, 3))}, places: 4, frames: 2,
+		"no video":      {in: talk.Part{Type: abi.Video, Data: red}, want: "reading the video input"},
+		"a video":       {in: talk.Part{Type: abi.Video, Data: clip(t, 1, 2, 3)}, places: 4, frames: 8},
+		"a video of frames that are said": {in: talk.Part{Type: abi.Video, Path: write(t, "a.gif", clip(t, 1, 2, 3))}, places: 4, frames: 2,
 			change: func(b *builds.Build) {
 				b.Manifests["image-enc"].Preprocess = modules.Preprocess{"picture": preprocess.Spec{Layout: "NHWC", DType: "uint8", Picture: preprocess.Picture{Frames: 2}}}
 			}},
-		"one behind the other": {in: talk.Part{Type: abi.Video, Data: film(t, 1)}, places: 32, frames: 8,
+		"one behind the other": {in: talk.Part{Type: abi.Video, Data: clip(t, 1)}, places: 32, frames: 8,
 			change: func(b *builds.Build) { b.Manifests["image-proj"].Params["temporal"] = modules.TemporalConcat }},
-		"two halves": {in: talk.Part{Type: abi.Video, Data: film(t, 1)}, places: 8, frames: 8,
+		"two halves": {in: talk.Part{Type: abi.Video, Data: clip(t, 1)}, places: 8, frames: 8,
 			change: func(b *builds.Build) { b.Manifests["image-proj"].Params["temporal"] = modules.TemporalHalves }},
-		"more than a film may take": {in: talk.Part{Type: abi.Video, Data: film(t, 1)}, places: most(abi.Video), frames: 8,
+		"more than a video may take": {in: talk.Part{Type: abi.Video, Data: clip(t, 1)}, places: most(abi.Video), frames: 8,
 			change: func(b *builds.Build) {
 				b.Manifests["image-proj"].Params["temporal"] = modules.TemporalConcat
 				b.Assembly.Modalities[0].TCap = 1000
 			}},
-		"a cap below none": {in: talk.Part{Type: abi.Video, Data: film(t, 1)}, places: 0, frames: 8,
+		"a cap below none": {in: talk.Part{Type: abi.Video, Data: clip(t, 1)}, places: 0, frames: 8,
 			change: func(b *builds.Build) {
 				b.Manifests["image-proj"].Params["temporal"] = modules.TemporalConcat
 				b.Assembly.Modalities[0].TCap = -7
@@ -198,11 +198,11 @@ func TestReadBounded(t *testing.T) {
 	if n := allocated(func() { in, err = read(t, s, many...) }); err != nil || len(in) != 80 || &in[79].data[0] != &in[0].data[0] || n > 64<<20 {
 		t.Errorf("one file, many times: %d bytes, %v", n, err)
 	}
-	moving := talk.Part{Type: abi.Video, Path: write(t, "a.gif", film(t, 1, 2))}
+	moving := talk.Part{Type: abi.Video, Path: write(t, "a.gif", clip(t, 1, 2))}
 	if in, err = read(t, s, moving, talk.Part{Type: abi.Image, Path: moving.Path}, moving); err != nil || in[0].source != in[2].source || in[0].source == in[1].source {
 		t.Errorf("a film and its first frame: %v", err)
 	}
-	// Frames count as they are, and beside the others.
+	// Frames count at their own size, together with the other inputs.
 	s.Build.Manifests["image-enc"].Preprocess = modules.Preprocess{"picture": preprocess.Spec{Layout: "NHWC", DType: "uint8", Picture: preprocess.Picture{Frames: 1}}}
 	wide := talk.Part{Type: abi.Video, Path: write(t, "a.y4m", append([]byte("YUV4MPEG2 W8192 H4096 Cmono\nFRAME\n"), make([]byte, 8192*4096)...))}
 	if _, err = read(t, s, wide, large[0], large[1], sparse(t, "d.png", 40<<20)); err == nil || !strings.Contains(err.Error(), "1 frames of 8192 × 4096 exceed the 75497472 bytes left") {
@@ -238,11 +238,11 @@ func TestMissing(t *testing.T) {
 		want   string
 	}{
 		"a picture":               {talk.Part{Type: abi.Image}, nil, ""},
-		"a film, through its":     {talk.Part{Type: abi.Video}, nil, ""},
+		"a video, through its":    {talk.Part{Type: abi.Video}, nil, ""},
 		"no ears":                 {talk.Part{Type: abi.Audio, Path: "x/a.wav"}, nil, "audio input a.wav is not available: b has no encoder for audio"},
 		"an encoder of no file":   {talk.Part{Type: abi.Image}, unshipped("enc"), "target laptop ships no file of image-enc@1.0.0"},
 		"a projector of no file":  {talk.Part{Type: abi.Image}, unshipped("proj"), "target laptop ships no file of image-proj@1.0.0"},
-		"a film through no file":  {talk.Part{Type: abi.Video}, unshipped("proj"), "target laptop ships no file of image-proj@1.0.0"},
+		"a video through no file": {talk.Part{Type: abi.Video}, unshipped("proj"), "target laptop ships no file of image-proj@1.0.0"},
 		"nothing for any of them": {talk.Part{Type: abi.Video}, func(a *builds.Assembly) { a.Modalities = nil }, "b has no encoder for video"},
 	} {
 		a := runtimetest.Build(t, true, "image-enc", "image-proj").Assembly
@@ -298,10 +298,10 @@ func TestVectors(t *testing.T) {
 		note   string // of the last step
 	}{
 		"a picture":                   {talk.Part{Type: abi.Image, Data: paint(t, 1, 2, 3)}, nil, []float32{2, 4, 6}, 2, ""},
-		"a film":                      {talk.Part{Type: abi.Video, Data: film(t, 10, 30)}, nil, []float32{40, 0, 0}, 4, "8 of video, mean"},
-		"a film, all of it":           {talk.Part{Type: abi.Video, Data: film(t, 10, 30)}, concat, []float32{20, 0, 0, 20, 0, 0, 20, 0, 0, 20, 0, 0, 60, 0, 0, 60, 0, 0, 60, 0, 0, 60, 0, 0}, 4, "8 of video, one behind the other"},
-		"a film in halves":            {talk.Part{Type: abi.Video, Data: film(t, 10, 30)}, halves, []float32{20, 0, 0, 60, 0, 0}, 4, "8 of video, the means of either half"},
-		"a film of one":               {talk.Part{Type: abi.Video, Data: film(t, 5)}, nil, []float32{10, 0, 0}, 2, "8 of video, mean"},
+		"a video":                     {talk.Part{Type: abi.Video, Data: clip(t, 10, 30)}, nil, []float32{40, 0, 0}, 4, "8 of video, mean"},
+		"a video, all of it":          {talk.Part{Type: abi.Video, Data: clip(t, 10, 30)}, concat, []float32{20, 0, 0, 20, 0, 0, 20, 0, 0, 20, 0, 0, 60, 0, 0, 60, 0, 0, 60, 0, 0, 60, 0, 0}, 4, "8 of video, one behind the other"},
+		"a video in halves":           {talk.Part{Type: abi.Video, Data: clip(t, 10, 30)}, halves, []float32{20, 0, 0, 60, 0, 0}, 4, "8 of video, the means of either half"},
+		"a video of one":              {talk.Part{Type: abi.Video, Data: clip(t, 5)}, nil, []float32{10, 0, 0}, 2, "8 of video, mean"},
 		"a short sound":               {wave(0.25, 0.5), nil, []float32{0.5, 1, 4}, 2, ""},
 		"a sound of windows":          {wave(0.25, 0.5, -0.25), window(2), []float32{0.5, 1, 4, -0.5, 0, 4}, 4, "2 of audio, one behind the other"},
 		"more windows than room":      {wave(0.25, 0.5, -0.25), window(1), []float32{0, 0.5, 4}, 4, "2 of audio, one behind the other"},
@@ -376,7 +376,7 @@ func TestRecalled(t *testing.T) {
 	if err := c.Inputs[0].Wait(t.Context()); err == nil || !strings.Contains(err.Error(), "no program") {
 		t.Errorf("of a program that cannot be told from others: %v", err)
 	}
-	asFilm := encoded(t, s, talk.Part{Type: abi.Video, Data: film(t, 9)})[0]
+	asFilm := encoded(t, s, talk.Part{Type: abi.Video, Data: clip(t, 9)})[0]
 	if asFilm.ID == got[0].ID || asFilm.Steps[0].Note != "8 frames" {
 		t.Errorf("a film of a picture is that picture: %+v", asFilm.Steps)
 	}

@@ -120,7 +120,7 @@ func TestState(t *testing.T) {
 		}
 		return r
 	}
-	// Context counts twice: 0.5 of window one stands ahead of window two.
+	// Context counts twice: 0.5 of window one precedes window two.
 	step(a, []float32{101, 102}, 0.25, 0.25, 0.25, 0.25, 0.5)
 	if sr := f.runs[0]["sr"]; sr.Type != runtimes.Int64 || len(sr.Shape) != 0 || !bytes.Equal(sr.Data, []byte{0x40, 0x1f, 0, 0, 0, 0, 0, 0}) {
 		t.Errorf("sr is %+v", sr)
@@ -156,7 +156,7 @@ func TestState(t *testing.T) {
 	a.Reset()
 	step(a, []float32{100.5}, 0.5)
 
-	// What is given by hand counts for one run.
+	// An explicit state holds for one run.
 	input := tensor([]int64{1}, 7)
 	if r, err := a.Run(t.Context(), map[string]modality.Input{"x": wav(0.5), "h": {Tensor: &input}}); err != nil || !cmp.Equal(r.Outputs["y"], tensor([]int64{1, 1}, 7.5)) {
 		t.Errorf("%+v, %v", r, err)

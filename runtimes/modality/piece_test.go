@@ -10,7 +10,7 @@ import (
 
 // Silence around a sound that is too long for one piece, and silent pieces, are removed: the
 // audible part is in one piece, wherever it was.
-func TestPiecesHeard(t *testing.T) {
+func TestPiecesAudible(t *testing.T) {
 	const rate, size = 1000, 300
 	at := func(n int, loud ...int) *preprocess.Wave {
 		w := &preprocess.Wave{Rate: rate, Samples: make([]float32, n)}

@@ -174,7 +174,7 @@ func TestFindsSpeech(t *testing.T) {
 			}
 		}
 
-		// Piece by piece gives what the whole gives, on a session that runs in
+		// Piece by piece yields the same as at once, on a session that runs in
 		// turns with another, and once more after a reset.
 		wide, err := sound.Resampled(16000)
 		if err != nil {

@@ -182,7 +182,7 @@ func fromFolder(dir string, p pinned, stage *fsx.Dir, files map[string]string) e
 			t.seen++
 			return nil
 		}
-		if e.Type()&fs.ModeSymlink != 0 && besides(at, p) {
+		if e.Type()&fs.ModeSymlink != 0 && alias(at, p) {
 			return nil // extracted under its own name
 		}
 		f, err := os.Open(at)
@@ -199,9 +199,9 @@ func fromFolder(dir string, p pinned, stage *fsx.Dir, files map[string]string) e
 	return errors.Join(err, needed(p, files))
 }
 
-// besides reports whether a link leads to a file of its own folder that is extracted
+// alias reports whether a link leads to a file of its own folder that is extracted
 // as well.
-func besides(at string, p pinned) bool {
+func alias(at string, p pinned) bool {
 	to, err := filepath.EvalSymlinks(at)
 	if err != nil {
 		return false

@@ -43,7 +43,7 @@ func TestFallback(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c.npu.Called = "npu"
 			cpu := &runtimetest.Engine{Called: "cpu"}
-			if c.asked == "cannot" { // and only what stands in for hardware could
+			if c.asked == "cannot" { // and only the emulator could
 				cpu.Called, cpu.Cannot = "cannot", []string{"image-enc"}
 			}
 			opt := Options{Engines: []runtimes.Engine{cpu, emulator{c.npu}}, Engine: c.asked}

@@ -70,7 +70,7 @@ func TestStates(t *testing.T) {
 // Noise is the documented generator, and normally distributed.
 func TestNoise(t *testing.T) {
 	got := Noise(1, 3)
-	// The first three by hand: SplitMix64(1) gives 910a2dec89025cc1, beeb8da1658eec67, …
+	// The first three by hand: SplitMix64(1) yields 910a2dec89025cc1, beeb8da1658eec67, …
 	u, v := float64(0x910a2dec89025cc1>>11)/(1<<53), float64(0xbeeb8da1658eec67>>11)/(1<<53)
 	r := math.Sqrt(-2 * math.Log(1-u))
 	for i, want := range []float64{r * math.Cos(2*math.Pi*v), r * math.Sin(2*math.Pi*v)} {

@@ -134,7 +134,7 @@ func TestRefused(t *testing.T) {
 			}
 		})
 	}
-	// What is refused above is refused for what was changed: unchanged it comes as
+	// The refusals above are due to the changes: unchanged, the file comes as
 	// far as mm-native.
 	e, started := recorded(t)
 	path := filepath.Join(t.TempDir(), "m.bin")

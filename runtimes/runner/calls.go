@@ -43,7 +43,7 @@ func (r *Runner) equip(ctx context.Context) (*ToolTable, error) {
 
 // Skills describes the skills of the build, or returns nil if they do not run here.
 func (r *Runner) Skills(ctx context.Context) ([]skills.Info, error) {
-	if err := r.speak(ctx); err != nil || r.talk == nil {
+	if err := r.loadTokenizer(ctx); err != nil || r.talk == nil {
 		return nil, err
 	}
 	if table, err := r.equip(ctx); err != nil || table == nil {
@@ -56,7 +56,7 @@ func (r *Runner) Skills(ctx context.Context) ([]skills.Info, error) {
 // if there are no tools, or if the answer is constrained otherwise.
 func (r *Runner) loop(ctx context.Context, req *Request, assets []sandbox.Asset) (*ToolLoop, error) {
 	p := req.Preferences
-	if p.Grammar != nil || p.Allow != nil || !req.says() || len(req.Tools) > 0 {
+	if p.Grammar != nil || p.Allow != nil || !req.wantsText() || len(req.Tools) > 0 {
 		return nil, nil
 	}
 	table, err := r.equip(ctx)
@@ -209,7 +209,7 @@ func (t *telling) turns(records []CallRecord) []talk.Message {
 
 // feedResults feeds the answers of the last n calls after the tokens that the core has
 // written, which are not read again. Answers that do not fit are replaced, the last first,
-// by one that says so; full reports that these do not fit either.
+// by a notice; full reports that these do not fit either.
 func (t *telling) feedResults(ctx context.Context, r *Runner, s *session, messages []talk.Message, defs []talk.Definition, n, held, from int) (full bool, err error) {
 	at, drawn := time.Now(), t.answer.Tokens[from:]
 	defer func() { t.away += time.Since(at) }()

@@ -126,7 +126,7 @@ func TestCalls(t *testing.T) {
 			if (a.Unheld != "") != c.blind {
 				t.Errorf("unheld: %q", a.Unheld)
 			}
-			// What the context tells is what the sequence held, and nothing was read twice.
+			// The context matches the sequence, and nothing was read twice.
 			var ids []int32
 			results := 0
 			for _, p := range a.Context {

@@ -188,7 +188,7 @@ func TestPicture(t *testing.T) {
 	if both.Timings.Prompt != 24+5 || turned.Timings.Reused != 18 || !slices.Equal(e.seen.Load().([]float32), shown) || slices.Equal(last, shown) || f.runs.Load() != 4 {
 		t.Errorf("two pictures take %d places; turned round %d are the same; %d runs", both.Timings.Prompt, turned.Timings.Reused, f.runs.Load())
 	}
-	// Nothing of what was kept shows in an answer.
+	// Cached vectors do not change an answer.
 	fresh, _, _ := look(t, r.Build(), runner.Options{})
 	if got := answer(t, fresh, see(4, blue(t))); !slices.Equal(got.Tokens, other.Tokens) {
 		t.Errorf("alone %v, beside others %v", got.Tokens, other.Tokens)
@@ -431,7 +431,7 @@ func TestPictureCancelled(t *testing.T) {
 // If a file does not match its manifest, the error has both ports and both shapes.
 func TestPortsAtRunTime(t *testing.T) {
 	encoder := func(t *testing.T, b *builds.Build, dtype onnx.DType, dims ...any) {
-		// y is a constant of the wrong kind beside an input that is used.
+		// y is a constant of the wrong kind, next to an input that is used.
 		m := onnx.New("enc", 17)
 		m.Graph.Inputs = []onnx.Value{onnx.TensorValue("image", onnx.UINT8, "N", "H", "W", 3)}
 		m.Graph.Outputs = []onnx.Value{onnx.TensorValue("patch_tokens", dtype, dims...)}

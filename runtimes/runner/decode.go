@@ -27,8 +27,8 @@ type Made struct {
 	Rate      int             // of a sound, in Hz
 }
 
-// says reports whether a request wants text.
-func (r Request) says() bool {
+// wantsText reports whether a request wants text.
+func (r Request) wantsText() bool {
 	return len(r.Outputs) == 0 || slices.Contains(r.Outputs, string(abi.Text))
 }
 

@@ -287,7 +287,7 @@ func TestDecoderInputs(t *testing.T) {
 		"a half step":  {modules.Figures{"size": 4.0, "steps": 1.5, "guidance": 0.5}, "1.5 is not a valid int64"},
 	} {
 		b := decoding(t, c.params, more, out, nodes)
-		if name == "another size" { // the file has another than the manifest
+		if name == "another size" { // the file's size differs from the manifest's
 			b = decoding(t, modules.Figures{"size": 4.0, "steps": 6.0, "guidance": 0.5}, more, abi.Port{Name: "image", DType: abi.FP32, Shape: sizes(3, 5, 5)}, nodes)
 		}
 		if _, err := draw(t, b, runner.Options{}).Answer(t.Context(), req, nil); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -37,8 +37,8 @@ func flat(c color.RGBA) *image.Paletted {
 	return image.NewPaletted(image.Rect(0, 0, 32, 32), color.Palette{c, color.Black})
 }
 
-// film returns a GIF of frames, each shown for a tenth of a second.
-func film(t testing.TB, colours ...color.RGBA) []byte {
+// clip returns a GIF of frames, each shown for a tenth of a second.
+func clip(t testing.TB, colours ...color.RGBA) []byte {
 	t.Helper()
 	var g gif.GIF
 	for _, c := range colours {
@@ -79,7 +79,7 @@ var reddish, bluish = color.RGBA{200, 10, 20, 255}, color.RGBA{10, 20, 200, 255}
 
 // A video is encoded by the encoder for images frame by frame, and its vectors are the mean or the
 // concatenation, as the projector's manifest declares; its markers are those of videos.
-func TestFilm(t *testing.T) {
+func TestVideo(t *testing.T) {
 	show := func(data []byte) runner.Request {
 		req := ask("see this film", 2)
 		req.Inputs = append(req.Inputs, talk.Part{Type: abi.Video, Data: data})
@@ -87,10 +87,10 @@ func TestFilm(t *testing.T) {
 	}
 	b := seeing(t)
 	r, e, f := look(t, b, runner.Options{})
-	two := film(t, reddish, bluish, bluish, bluish)
+	two := clip(t, reddish, bluish, bluish, bluish)
 	var frames [][]float32
 	for _, c := range []color.RGBA{reddish, bluish} {
-		frames = append(frames, alone(t, r, part.Argument{Modality: abi.Image, Input: modality.Input{Data: film(t, c)}}))
+		frames = append(frames, alone(t, r, part.Argument{Modality: abi.Image, Input: modality.Input{Data: clip(t, c)}}))
 	}
 	f.runs.Store(0)
 	a := answer(t, r, show(two))
@@ -103,7 +103,7 @@ func TestFilm(t *testing.T) {
 		t.Errorf("trace %+v", a.Trace)
 	}
 	picture := ask("see this film", 2)
-	picture.Inputs = append(picture.Inputs, talk.Part{Type: abi.Image, Data: film(t, reddish)})
+	picture.Inputs = append(picture.Inputs, talk.Part{Type: abi.Image, Data: clip(t, reddish)})
 	if p := answer(t, r, picture); p.Timings.Prompt != a.Timings.Prompt {
 		t.Errorf("a film takes %d positions, a picture %d", a.Timings.Prompt, p.Timings.Prompt)
 	}
@@ -143,10 +143,10 @@ func TestFilm(t *testing.T) {
 	}
 	b.Assembly.Tokens.MaxSeq = 256
 
-	// A folder of frames, and what is no film.
+	// A folder of frames, and a file that is not a video.
 	dir := t.TempDir()
 	for i, c := range []color.RGBA{reddish, bluish, bluish, bluish} {
-		if err := os.WriteFile(filepath.Join(dir, string(rune('a'+i))+".gif"), film(t, c), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, string(rune('a'+i))+".gif"), clip(t, c), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -171,7 +171,7 @@ func TestFilm(t *testing.T) {
 }
 
 // An encoder for videos takes as many frames at once as its manifest declares.
-func TestFilmWhole(t *testing.T) {
+func TestVideoAtOnce(t *testing.T) {
 	b := seeing(t)
 	dir := string(b.Files.(folder))
 	load := func(o seed.Options) builds.Part {
@@ -194,7 +194,7 @@ func TestFilmWhole(t *testing.T) {
 	b.Manifests["film-enc"].Preprocess = modules.Preprocess{"video": preprocess.Spec{Layout: "NHWC", DType: "uint8", Picture: preprocess.Picture{Frames: 3}}}
 	r, e, f := look(t, b, runner.Options{})
 	req := ask("see this film", 1)
-	req.Inputs = append(req.Inputs, talk.Part{Type: abi.Video, Data: film(t, reddish, bluish)})
+	req.Inputs = append(req.Inputs, talk.Part{Type: abi.Video, Data: clip(t, reddish, bluish)})
 	a := answer(t, r, req)
 	if n := len(e.seen.Load().([]float32)); n != 5*64 || f.runs.Load() != 2 {
 		t.Errorf("%d numbers, %d runs", n, f.runs.Load())

@@ -89,11 +89,11 @@ type Runner struct {
 	parts  *part.Set
 	senses *media.Senses
 
-	loading gate // held while the model is loaded
-	model   runtimes.Language
-	talk    *talk.Talk
-	talked  bool          // talk was read
-	load    time.Duration // time of loading, until an answer reports it
+	loading   gate // held while the model is loaded
+	model     runtimes.Language
+	talk      *talk.Talk
+	tokenized bool          // talk was read
+	load      time.Duration // time of loading, until an answer reports it
 
 	reading sync.Once // of the vocabulary, for grammars
 	vocab   *grammar.Vocabulary
@@ -164,7 +164,7 @@ func (r *Runner) Compute(ctx context.Context, args []part.Argument) ([]part.Comp
 
 // Load loads the core once. Answer calls it.
 func (r *Runner) Load(ctx context.Context) error {
-	if err := r.speak(ctx); err != nil {
+	if err := r.loadTokenizer(ctx); err != nil {
 		return err
 	}
 	if err := r.loading.enter(ctx); err != nil {
@@ -191,8 +191,8 @@ func (r *Runner) Load(ctx context.Context) error {
 	return nil
 }
 
-// speak reads the tokenizer once.
-func (r *Runner) speak(ctx context.Context) error {
+// loadTokenizer reads the tokenizer once.
+func (r *Runner) loadTokenizer(ctx context.Context) error {
 	if r.engine == nil {
 		return r.noCore()
 	}
@@ -203,7 +203,7 @@ func (r *Runner) speak(ctx context.Context) error {
 	if r.ended() {
 		return fmt.Errorf("the runner is %w", runtimes.ErrClosed)
 	}
-	if r.talked {
+	if r.tokenized {
 		return nil
 	}
 	start := time.Now()
@@ -212,7 +212,7 @@ func (r *Runner) speak(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("reading the tokenizer of %s: %w", core.Part.ID(), err)
 	}
-	r.talk, r.talked, r.load = t, true, time.Since(start)
+	r.talk, r.tokenized, r.load = t, true, time.Since(start)
 	return nil
 }
 
@@ -321,7 +321,7 @@ func (r *Runner) Answer(ctx context.Context, req Request, emit func(text string)
 	if err := req.Preferences.Check(); err != nil {
 		return nil, err
 	}
-	if err := r.speak(ctx); err != nil {
+	if err := r.loadTokenizer(ctx); err != nil {
 		return nil, err
 	}
 	if r.talk == nil {
@@ -388,7 +388,7 @@ func (r *Runner) answer(ctx context.Context, prompt talk.Prompt, req Request, lo
 		states, err = s.states(r.engine.Name(), len(s.held))
 	}
 	t.answer.Stop = runtimes.StopEnd
-	if err == nil && req.says() {
+	if err == nil && req.wantsText() {
 		gen := runtimes.Generation{Options: p.Options, MaxTokens: p.MaxTokens, StopIDs: r.talk.StopIDs(), Allow: p.Allow}
 		if read.Plain {
 			gen.StopIDs = r.talk.Ends()

@@ -319,7 +319,7 @@ func TestBudget(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || len(a.Tokens) == 0 {
 		t.Errorf("cancelled: %+v, %v", a, err)
 	}
-	// What was cut off leaves nothing behind.
+	// A truncated answer leaves nothing behind.
 	fresh, _ := open(t, build(t), runner.Options{})
 	if got, want := answer(t, r, ask("x", 5)).Tokens, answer(t, fresh, ask("x", 5)).Tokens; !slices.Equal(got, want) {
 		t.Errorf("afterwards %v, want %v", got, want)
@@ -449,7 +449,7 @@ func TestClose(t *testing.T) {
 	if _, err := r.Answer(t.Context(), ask("x", 9), func(string) error { calls++; return enough }); !errors.Is(err, enough) || calls != 1 {
 		t.Errorf("emit's error: %v, after %d calls", err, calls)
 	}
-	// Text is held back when the listener goes: it is not told.
+	// Text is held back when the listener leaves: it is dropped.
 	held := ask("x", 0)
 	held.Preferences.Stop = []string{"XYZ"}
 	held.Preferences.Allow = runtimes.Sequences([][]int32{{12 + 'X', 12 + 'Y', 12 + 'X', 12 + 'Q'}}, nil)

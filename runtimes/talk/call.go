@@ -12,7 +12,7 @@ import (
 )
 
 // Dialect describes how a model writes a tool call: a JSON object between two
-// markers. Calls of any known dialect are parsed, whichever the model was told to
+// markers. Calls of any known dialect are parsed, whichever the model was asked to
 // use.
 type Dialect struct {
 	Open, Close     string // the texts of the markers' tokens

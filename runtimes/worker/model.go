@@ -201,7 +201,7 @@ func (c *opened) room(in, out int64) (*wire.Room, func()) {
 	if r == nil {
 		return nil, func() {}
 	}
-	return r, sync.OnceFunc(func() { c.shared.give(r) })
+	return r, sync.OnceFunc(func() { c.shared.free(r) })
 }
 
 // language is a model of tokens.

@@ -257,7 +257,7 @@ func (s *sequence) Hidden(from, to int) ([]float32, error) {
 	return wire.Numbers[float32](data), nil
 }
 
-// Close frees the sequence. If the child cannot be told, the sequence ends with it.
+// Close frees the sequence. If the request fails, the sequence ends with the child.
 func (s *sequence) Close() error {
 	if s.closed {
 		return nil

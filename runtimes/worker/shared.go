@@ -53,8 +53,8 @@ func (s *shared) reserve(i int, r wire.Room) *wire.Room {
 	return &r
 }
 
-// give frees a reservation.
-func (s *shared) give(r *wire.Room) {
+// free frees a reservation.
+func (s *shared) free(r *wire.Room) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.used = slices.DeleteFunc(s.used, func(u wire.Room) bool { return u == *r })

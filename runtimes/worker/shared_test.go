@@ -57,7 +57,7 @@ func sameTensors(got, want map[string]runtimes.Tensor) error {
 
 // Tensors of all sizes arrive unchanged, by pipe and by shared memory, concurrently, including those
 // that do not fit.
-func TestTensorsByEitherWay(t *testing.T) {
+func TestTensorsBothWays(t *testing.T) {
 	for name, share := range map[string]int{"pipe": -1, "shared": 1, "as it pays": 0} {
 		t.Run(name, func(t *testing.T) {
 			opt := options("echo", "")
@@ -134,7 +134,7 @@ func liar() error {
 
 // A child can neither shrink the memory nor make mm read beyond the request's room; it is killed, and
 // the next request succeeds.
-func TestSharedMemoryOfAnEnemy(t *testing.T) {
+func TestHostileSharedMemory(t *testing.T) {
 	f := function(t, options("liar", filepath.Join(t.TempDir(), "mark")))
 	in := map[string]runtimes.Tensor{"x": {Type: runtimes.Uint8, Shape: []int64{1 << 20}, Data: bytes.Repeat([]byte{9}, 1<<20)}}
 	if _, err := f.Run(t.Context(), in); err == nil || !strings.Contains(err.Error(), "room") {
@@ -151,7 +151,7 @@ func TestSharedMemoryOfAnEnemy(t *testing.T) {
 
 // A function that ignores a cancellation delays its caller only for a moment; another child serves
 // further callers.
-func TestDeafFunction(t *testing.T) {
+func TestUnresponsiveFunction(t *testing.T) {
 	mark := filepath.Join(t.TempDir(), "mark")
 	opt := options("deaf once", mark)
 	opt.Grace = 20 * time.Second // far more than a moment, on a busy machine as well

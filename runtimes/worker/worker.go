@@ -138,7 +138,7 @@ func start(ctx context.Context, opt Options) (*child, error) {
 	if c.in, err = c.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
-	// Pipes of our own, which Wait does not close: what the child wrote before its
+	// Separate pipes, which Wait does not close: what the child wrote before its
 	// end is still read.
 	stdout, outEnd, err := os.Pipe()
 	if err != nil {

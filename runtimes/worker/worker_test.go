@@ -452,7 +452,7 @@ func TestFaultsAtTheBeginning(t *testing.T) {
 }
 
 // An engine that ignores a cancellation is killed, and the caller waits no longer.
-func TestDeaf(t *testing.T) {
+func TestUnresponsive(t *testing.T) {
 	m := language(t, "deaf", "")
 	s, err := m.NewSequence(t.Context(), runtimes.SequenceOptions{})
 	if err != nil {

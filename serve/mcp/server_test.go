@@ -306,7 +306,7 @@ func TestHostile(t *testing.T) {
 			t.Errorf("%s: %d bytes: %.200s", name, len(said), said)
 		}
 	}
-	// What the protocol's reader does not take may end the conversation, with one
+	// A message that the protocol's reader refuses may end the session, with one
 	// client.
 	for name, args := range map[string]string{"a key twice": `{"a":1,"a":2}`, "too deep": `{"a":` + strings.Repeat("[", 1000) + strings.Repeat("]", 1000) + `}`} {
 		result, err := client(t, s).CallTool(t.Context(), &sdk.CallToolParams{Name: "adder", Arguments: json.RawMessage(args)})

@@ -61,7 +61,7 @@ func TestProbe(t *testing.T) {
 func TestLibrary(t *testing.T) {
 	lib, err := dynlib.Open(nativetest.Libraries(t, native.LlamaCPP), "libllama.v*.so*")
 	if err != nil {
-		// What it needs is loaded by Open.
+		// Open loads its dependencies.
 		if _, err := Open(nativetest.Libraries(t, native.LlamaCPP)); err != nil {
 			t.Fatal(err)
 		}

@@ -14,7 +14,7 @@ const (
 	maxNested    = 4
 )
 
-// profiling starts the profile of a run; 0 is none.
+// profiling starts the profile of a run, or returns 0.
 func (e *Engine) profiling(f *function) uintptr {
 	if !f.profile {
 		return 0

@@ -180,8 +180,8 @@ func (e *Engine) platform() (ask.Platform, error) {
 	return p, nil
 }
 
-// logs lets the library print errors on standard error, whose last lines mm reports if this
-// process dies. 0 is no log.
+// logs makes the library print errors on standard error, whose last lines mm reports if this
+// process dies. It returns 0 if there is no log.
 func (e *Engine) logs() uintptr {
 	const errorsOnly = 1
 	callback := logCallback()
