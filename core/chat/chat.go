@@ -9,16 +9,12 @@ package chat
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"time"
 
 	"mm-abi.org/mm/core/chat/jinja"
 )
-
-// ErrNone reports a model without a template.
-var ErrNone = errors.New("model has no chat template")
 
 // Message is a turn of a conversation.
 type Message struct {
@@ -62,15 +58,7 @@ type Options struct {
 	// Now is the time of strftime_now. If zero, the function is undefined, so
 	// that the same conversation gives the same text.
 	Now time.Time
-	// ChatML renders the common ChatML format if the template is "". If false,
-	// that is [ErrNone]: a model trained on another format answers badly for no
-	// visible reason.
-	ChatML bool
 }
-
-// chatML is the ChatML format: every turn between <|im_start|> and <|im_end|>.
-const chatML = `{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n' }}{% endfor %}` +
-	`{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}`
 
 // Template is a compiled chat template, safe for concurrent use.
 type Template struct{ t *jinja.Template }
@@ -82,21 +70,6 @@ func Parse(source string) (*Template, error) {
 		return nil, fmt.Errorf("chat template: %w", err)
 	}
 	return &Template{t}, nil
-}
-
-// Render compiles a template and renders a conversation.
-func Render(template string, messages []Message, opt Options) (string, error) {
-	if template == "" {
-		if !opt.ChatML {
-			return "", ErrNone
-		}
-		template = chatML
-	}
-	t, err := Parse(template)
-	if err != nil {
-		return "", err
-	}
-	return t.Render(messages, opt)
 }
 
 // Render renders a conversation. A template that refuses it by raise_exception

@@ -10,6 +10,19 @@ import (
 	"mm-abi.org/mm/core/chat/jinja"
 )
 
+// chatML is the ChatML format: every turn between <|im_start|> and <|im_end|>.
+const chatML = `{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n' }}{% endfor %}` +
+	`{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}`
+
+// render compiles a template and renders a conversation.
+func render(template string, messages []Message, opt Options) (string, error) {
+	t, err := Parse(template)
+	if err != nil {
+		return "", err
+	}
+	return t.Render(messages, opt)
+}
+
 // TestFamilies renders the formats of six families of models with equivalent
 // templates.
 func TestFamilies(t *testing.T) {
@@ -35,51 +48,46 @@ func TestFamilies(t *testing.T) {
 		{"Mistral", `{{ bos_token }}{% for m in messages if m.role != 'system' %}{% if m.role == 'user' %}[INST] {{ (messages[0].content + '\n\n' if loop.last and messages[0].role == 'system' else '') + m.content }} [/INST]{% else %} {{ m.content }}{{ eos_token }}{% endif %}{% endfor %}`,
 			"<s>[INST]  Hi  [/INST] Hello</s>[INST] Be kind.\n\nBye [/INST]"},
 	} {
-		got, err := Render(c.template, turns, Options{AddGenerationPrompt: true, BOS: "<s>", EOS: "</s>"})
+		got, err := render(c.template, turns, Options{AddGenerationPrompt: true, BOS: "<s>", EOS: "</s>"})
 		if err != nil || got != c.want {
 			t.Errorf("%s:\n got  %q, %v\n want %q", c.name, got, err, c.want)
 		}
 	}
 }
 
-func TestNone(t *testing.T) {
-	if _, err := Render("", nil, Options{}); !errors.Is(err, ErrNone) {
-		t.Errorf("%v", err)
-	}
-	got, err := Render("", []Message{{Role: "user", Content: "Hi"}}, Options{ChatML: true})
-	if err != nil || got != "<|im_start|>user\nHi<|im_end|>\n" {
-		t.Errorf("%q, %v", got, err)
-	}
-}
-
 // TestRefusal covers the errors of a template that refuses, and of variables
 // that are not JSON.
 func TestRefusal(t *testing.T) {
-	_, err := Render("{{ raise_exception('no ' ~ messages|length ~ ' turns') }}", nil, Options{})
+	_, err := render("{{ raise_exception('no ' ~ messages|length ~ ' turns') }}", nil, Options{})
 	var raised *jinja.RaisedError
 	if !errors.As(err, &raised) || raised.Message != "no 0 turns" {
 		t.Errorf("%v", err)
 	}
-	if _, err := Render("{{ 'x' * 99999999 }}", nil, Options{}); !errors.Is(err, jinja.ErrOutput) {
+	if _, err := render("{{ 'x' * 99999999 }}", nil, Options{}); !errors.Is(err, jinja.ErrOutput) {
 		t.Errorf("%v", err)
 	}
 	for want, opt := range map[string]Options{
-		"variable tools: unexpected EOF": {Tools: []json.RawMessage{json.RawMessage("{")}},
+		"variable tools: unexpected EOF":             {Tools: []json.RawMessage{json.RawMessage("{")}},
 		"variable x: unsupported Go type *testing.T": {Vars: map[string]any{"x": t}},
 	} {
-		if _, err := Render("x", nil, opt); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := render("x", nil, opt); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error is %v, should hold %q", err, want)
 		}
 	}
 	call := Message{ToolCalls: []ToolCall{{Name: "f", Arguments: json.RawMessage("[")}}}
-	if _, err := Render("x", []Message{call}, Options{}); err == nil || !strings.Contains(err.Error(), "variable messages: unexpected EOF") {
+	if _, err := render("x", []Message{call}, Options{}); err == nil || !strings.Contains(err.Error(), "variable messages: unexpected EOF") {
 		t.Errorf("%v", err)
 	}
 }
 
 func Example() {
 	const template = "{% for m in messages %}<{{ m.role }}>{{ m.content | trim }}</s>\n{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"
-	text, err := Render(template, []Message{{Role: "user", Content: " Hello "}}, Options{AddGenerationPrompt: true})
+	t, err := Parse(template)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	text, err := t.Render([]Message{{Role: "user", Content: " Hello "}}, Options{AddGenerationPrompt: true})
 	if err != nil {
 		fmt.Println(err)
 		return

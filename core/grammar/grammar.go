@@ -66,9 +66,6 @@ type Call struct {
 	Before, After   string // text around the object
 }
 
-// MMABI is MM-ABI's: {"tool": …, "args": {…}}.
-func MMABI() Call { return Call{Name: "tool", Arguments: "args"} }
-
 // Hermes is the format of Hermes, Qwen2.5 and Qwen3: {"name": …, "arguments":
 // {…}} on a separate line.
 func Hermes() Call { return Call{Name: "name", Arguments: "arguments", Before: "\n", After: "\n"} }

@@ -286,6 +286,9 @@ func TestForced(t *testing.T) {
 	}
 }
 
+// mmabi is the format of MM-ABI.
+var mmabi = grammar.Call{Name: "tool", Arguments: "args"}
+
 // A call selects one of the tools, with arguments that its schema accepts.
 func TestCall(t *testing.T) {
 	tools := []grammar.Tool{
@@ -295,7 +298,7 @@ func TestCall(t *testing.T) {
 	}
 	tok := trained(t, 300)
 	vocab := grammar.Read(tok)
-	for _, call := range []grammar.Call{grammar.MMABI(), grammar.Hermes()} {
+	for _, call := range []grammar.Call{mmabi, grammar.Hermes()} {
 		g, err := grammar.NewCall(tools, call, grammar.Options{Depth: 2})
 		if err != nil {
 			t.Fatal(err)
@@ -325,11 +328,11 @@ func TestCall(t *testing.T) {
 			}
 		}
 	}
-	_, err := grammar.NewCall([]grammar.Tool{tools[0], {"bad", []byte(`{"contains": {}}`)}}, grammar.MMABI(), grammar.Options{})
+	_, err := grammar.NewCall([]grammar.Tool{tools[0], {"bad", []byte(`{"contains": {}}`)}}, mmabi, grammar.Options{})
 	if err == nil || !strings.Contains(err.Error(), "bad /contains") {
 		t.Errorf("%v", err)
 	}
-	if _, err := grammar.NewCall(nil, grammar.MMABI(), grammar.Options{}); err == nil {
+	if _, err := grammar.NewCall(nil, mmabi, grammar.Options{}); err == nil {
 		t.Error("a call of no tool")
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
 
 	"mm-abi.org/mm/core/gguf"
@@ -125,34 +123,10 @@ func (e embedding) row(dst []float32, token int32) {
 	quant.Dequantize(dst, e.data[int(token)*n:(int(token)+1)*n], e.typ)
 }
 
-// Tensors is a source of weights by GGUF names: a *[gguf.File] or [Memory].
+// Tensors is a source of weights by GGUF names: such as a *[gguf.File].
 type Tensors interface {
 	Tensor(name string) (gguf.Tensor, bool)
 	Names() []string
-}
-
-// Memory is a set of float32 tensors by GGUF names, such as a checkpoint in
-// training.
-type Memory map[string]Array
-
-// Array is a tensor in memory.
-type Array struct {
-	Dims []int // contiguous dimension first
-	Data []float32
-}
-
-// Names returns the sorted names of the tensors.
-func (m Memory) Names() []string { return slices.Sorted(maps.Keys(m)) }
-
-// Tensor returns a copy of a tensor in GGUF's layout.
-func (m Memory) Tensor(name string) (gguf.Tensor, bool) {
-	a, ok := m[name]
-	if !ok {
-		return gguf.Tensor{}, false
-	}
-	data := make([]byte, 4*len(a.Data))
-	quant.Quantize(data, a.Data, tensor.F32)
-	return gguf.Tensor{Name: name, Type: tensor.F32, Dims: a.Dims, Size: int64(len(data)), Data: data}, true
 }
 
 // Load maps the GGUF file at path, checks its shape, and packs its weights.
