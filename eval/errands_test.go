@@ -53,12 +53,12 @@ func TestErrands(t *testing.T) {
 		caller
 		call, answer, without int // correct ones of 10 of each kind
 	}{
-		"all right":       {caller{all, func(e synth.Errand) string { return e.Call }, right}, 10, 10, 0},
-		"spaces in it":    {caller{all, func(e synth.Errand) string { return strings.ReplaceAll(e.Call, `","op`, `", "op`) }, right}, 10, 10, 0},
-		"no call":         {caller{all, nil, right}, 0, 10, 0},
-		"another's op":    {caller{all, func(e synth.Errand) string { return strings.ReplaceAll(e.Call, `"op`, `"opt`) }, right}, 0, 10, 0},
-		"known by itself": {caller{all, nil, func(e synth.Errand, _ bool) string { return right(e, true) }}, 0, 10, 10},
-		"more than asked": {caller{all, nil, func(e synth.Errand, _ bool) string { return right(e, true) + " Or not." }}, 0, 0, 0},
+		"all right":            {caller{all, func(e synth.Errand) string { return e.Call }, right}, 10, 10, 0},
+		"spaces in it":         {caller{all, func(e synth.Errand) string { return strings.ReplaceAll(e.Call, `","op`, `", "op`) }, right}, 10, 10, 0},
+		"no call":              {caller{all, nil, right}, 0, 10, 0},
+		"another's op":         {caller{all, func(e synth.Errand) string { return strings.ReplaceAll(e.Call, `"op`, `"opt`) }, right}, 0, 10, 0},
+		"solved without tools": {caller{all, nil, func(e synth.Errand, _ bool) string { return right(e, true) }}, 0, 10, 10},
+		"more than requested":  {caller{all, nil, func(e synth.Errand, _ bool) string { return right(e, true) + " Or not." }}, 0, 0, 0},
 	} {
 		out, err := Errands(t.Context(), c.caller, opt)
 		if err != nil {

@@ -211,18 +211,18 @@ func TestKinds(t *testing.T) {
 		want   string // images; sounds
 		refuse string
 	}{
-		"all":                 {both, Options{}, "[shapes charts words digits]; [tones events]", ""},
-		"all with speech":     {audio, Options{Speech: "s", FSDD: "f"}, "[]; [tones events digits words human]", ""},
-		"named":               {both, Options{Kinds: []string{"charts:3", "events"}}, "[charts:3]; [events]", ""},
-		"written":             {both, Options{Kinds: []string{"words"}}, "[words]; []", ""},
-		"written and spoken":  {both, Options{Kinds: []string{"words:2"}, Speech: "s"}, "[words:2]; [words:2]", ""},
-		"spoken":              {both, Options{Kinds: []string{"audio/words", "image/digits"}, Speech: "s"}, "[digits]; [words]", ""},
-		"a clip":              {image, Options{Kinds: []string{"video"}}, "[video]; []", ""},
-		"heard by nobody":     {image, Options{Kinds: []string{"tones"}}, "", `kind "tones" of examples: the build has no encoder`},
-		"seen by nobody":      {audio, Options{Kinds: []string{"shapes"}}, "", `kind "shapes" of examples: the build has no encoder`},
-		"no kind":             {both, Options{Kinds: []string{"smells"}}, "", `unknown kind "smells"`},
-		"no kind of pictures": {both, Options{Kinds: []string{"image/tones"}}, "", `unknown kind "image/tones"`},
-		"nothing":             {nil, Options{}, "", "no encoder for images or sounds"},
+		"all":                    {both, Options{}, "[shapes charts words digits]; [tones events]", ""},
+		"all with speech":        {audio, Options{Speech: "s", FSDD: "f"}, "[]; [tones events digits words human]", ""},
+		"named":                  {both, Options{Kinds: []string{"charts:3", "events"}}, "[charts:3]; [events]", ""},
+		"written":                {both, Options{Kinds: []string{"words"}}, "[words]; []", ""},
+		"written and spoken":     {both, Options{Kinds: []string{"words:2"}, Speech: "s"}, "[words:2]; [words:2]", ""},
+		"spoken":                 {both, Options{Kinds: []string{"audio/words", "image/digits"}, Speech: "s"}, "[digits]; [words]", ""},
+		"a clip":                 {image, Options{Kinds: []string{"video"}}, "[video]; []", ""},
+		"sounds without encoder": {image, Options{Kinds: []string{"tones"}}, "", `kind "tones" of examples: the build has no encoder`},
+		"images without encoder": {audio, Options{Kinds: []string{"shapes"}}, "", `kind "shapes" of examples: the build has no encoder`},
+		"no kind":                {both, Options{Kinds: []string{"smells"}}, "", `unknown kind "smells"`},
+		"no kind of pictures":    {both, Options{Kinds: []string{"image/tones"}}, "", `unknown kind "image/tones"`},
+		"nothing":                {nil, Options{}, "", "no encoder for images or sounds"},
 	} {
 		b := newOracle(c.media...).build
 		p, s, err := c.opt.kinds(takes(b, qa.Image), takes(b, qa.Audio))
@@ -334,7 +334,7 @@ func TestCountShapes(t *testing.T) {
 		seen []scene.Shape
 		want string // all count shape colour place size
 	}{
-		"as asked":          {[]scene.Shape{star, circle}, "1 1 2 2 2 2"},
+		"as requested":      {[]scene.Shape{star, circle}, "1 1 2 2 2 2"},
 		"another size":      {[]scene.Shape{star, change(circle, func(s *scene.Shape) { s.Size = "small" })}, "1 1 2 2 2 1"},
 		"another colour":    {[]scene.Shape{star, change(circle, func(s *scene.Shape) { s.Colour = "green" })}, "0 1 2 1 2 2"},
 		"another place":     {[]scene.Shape{change(star, func(s *scene.Shape) { s.Place = "top" }), circle}, "0 1 2 2 1 2"},
@@ -365,13 +365,13 @@ func TestCountBars(t *testing.T) {
 		seen []scene.MeasuredBar
 		want string // all count height
 	}{
-		"as asked":   {[]scene.MeasuredBar{{Height: 250}, {Height: 1000}}, "1 1 2"},
-		"nearly":     {[]scene.MeasuredBar{{Height: 300}, {Height: 950}}, "1 1 2"},
-		"too high":   {[]scene.MeasuredBar{{Height: 301}, {Height: 1000}}, "0 1 1"},
-		"too low":    {[]scene.MeasuredBar{{Height: 199}, {Height: 1000}}, "0 1 1"},
-		"exchanged":  {[]scene.MeasuredBar{{Height: 1000}, {Height: 250}}, "0 1 0"},
-		"a bar less": {[]scene.MeasuredBar{{Height: 250}}, "0 0 1"},
-		"a bar more": {[]scene.MeasuredBar{{Height: 250}, {Height: 1000}, {Height: 3}}, "0 0 2"},
+		"as requested": {[]scene.MeasuredBar{{Height: 250}, {Height: 1000}}, "1 1 2"},
+		"nearly":       {[]scene.MeasuredBar{{Height: 300}, {Height: 950}}, "1 1 2"},
+		"too high":     {[]scene.MeasuredBar{{Height: 301}, {Height: 1000}}, "0 1 1"},
+		"too low":      {[]scene.MeasuredBar{{Height: 199}, {Height: 1000}}, "0 1 1"},
+		"exchanged":    {[]scene.MeasuredBar{{Height: 1000}, {Height: 250}}, "0 1 0"},
+		"a bar less":   {[]scene.MeasuredBar{{Height: 250}}, "0 0 1"},
+		"a bar more":   {[]scene.MeasuredBar{{Height: 250}, {Height: 1000}, {Height: 3}}, "0 0 2"},
 	} {
 		tally := map[string]int{}
 		counted := train.Tally{}

@@ -122,11 +122,11 @@ func TestRead(t *testing.T) {
 		"no file":       {in: talk.Part{Type: abi.Image, Path: filepath.Join(t.TempDir(), "gone.png")}, want: "reading the image input"},
 		"no video":      {in: talk.Part{Type: abi.Video, Data: red}, want: "reading the video input"},
 		"a video":       {in: talk.Part{Type: abi.Video, Data: clip(t, 1, 2, 3)}, places: 4, frames: 8},
-		"a video of frames that are said": {in: talk.Part{Type: abi.Video, Path: write(t, "a.gif", clip(t, 1, 2, 3))}, places: 4, frames: 2,
+		"a video with a number of frames": {in: talk.Part{Type: abi.Video, Path: write(t, "a.gif", clip(t, 1, 2, 3))}, places: 4, frames: 2,
 			change: func(b *builds.Build) {
 				b.Manifests["image-enc"].Preprocess = modules.Preprocess{"picture": preprocess.Spec{Layout: "NHWC", DType: "uint8", Picture: preprocess.Picture{Frames: 2}}}
 			}},
-		"one behind the other": {in: talk.Part{Type: abi.Video, Data: clip(t, 1)}, places: 32, frames: 8,
+		"concatenated": {in: talk.Part{Type: abi.Video, Data: clip(t, 1)}, places: 32, frames: 8,
 			change: func(b *builds.Build) { b.Manifests["image-proj"].Params["temporal"] = modules.TemporalConcat }},
 		"two halves": {in: talk.Part{Type: abi.Video, Data: clip(t, 1)}, places: 8, frames: 8,
 			change: func(b *builds.Build) { b.Manifests["image-proj"].Params["temporal"] = modules.TemporalHalves }},
@@ -135,7 +135,7 @@ func TestRead(t *testing.T) {
 				b.Manifests["image-proj"].Params["temporal"] = modules.TemporalConcat
 				b.Assembly.Modalities[0].TCap = 1000
 			}},
-		"a cap below none": {in: talk.Part{Type: abi.Video, Data: clip(t, 1)}, places: 0, frames: 8,
+		"a negative cap": {in: talk.Part{Type: abi.Video, Data: clip(t, 1)}, places: 0, frames: 8,
 			change: func(b *builds.Build) {
 				b.Manifests["image-proj"].Params["temporal"] = modules.TemporalConcat
 				b.Assembly.Modalities[0].TCap = -7

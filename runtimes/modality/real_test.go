@@ -176,7 +176,7 @@ func TestFindsSpeech(t *testing.T) {
 
 		// Piece by piece yields the same as at once, on a session that runs in
 		// turns with another, and once more after a reset.
-		wide, err := sound.Resampled(16000)
+		wide, err := sound.ResampleTo(16000)
 		if err != nil {
 			t.Fatal(err)
 		}

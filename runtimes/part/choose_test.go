@@ -42,7 +42,7 @@ func TestChoose(t *testing.T) {
 		want  string // core, image-enc, image-proj; or the error
 		over  string
 	}{
-		"nobody asks":              {true, "", Options{}, "first first second", "[]"},
+		"no request":               {true, "", Options{}, "first first second", "[]"},
 		"the graph":                {true, "second", Options{}, "second second second", "[]"},
 		"a part":                   {true, "", Options{Backends: map[string]string{"image-enc": "second"}}, "first second second", "[]"},
 		"a part before the graph":  {true, "second", Options{Backends: map[string]string{"image-enc": "first"}}, "second first second", "[{image-enc second first}]"},
@@ -89,14 +89,14 @@ func TestOpen(t *testing.T) {
 		opt  Options
 		want string
 	}{
-		"nothing":                 {Options{}, ""},
-		"a part on none":          {Options{Backends: map[string]string{"image-enc": "third"}}, "--backend requests backend third"},
-		"a part on one gone":      {Options{Engines: gone, Backends: map[string]string{"image-enc": "gone"}}, "--backend requests backend gone"},
-		"what the graph asks for": {Options{Engines: gone, Backends: map[string]string{"img-dec": "gone"}}, ""},
-		"no part":                 {Options{Backends: map[string]string{"image-en": "first"}}, `unknown part "image-en"`},
-		"the draft":               {Options{Backends: map[string]string{"small": "first"}}, "small drafts for core"},
-		"a skill":                 {Options{Backends: map[string]string{"tool": "first"}}, `unknown part "tool"`},
-		"fewer than no threads":   {Options{Limits: runtimes.Limits{Threads: -1}}, "-1 threads"},
+		"nothing":                  {Options{}, ""},
+		"an unknown engine":        {Options{Backends: map[string]string{"image-enc": "third"}}, "--backend requests backend third"},
+		"a part on one gone":       {Options{Engines: gone, Backends: map[string]string{"image-enc": "gone"}}, "--backend requests backend gone"},
+		"the request of the graph": {Options{Engines: gone, Backends: map[string]string{"img-dec": "gone"}}, ""},
+		"no part":                  {Options{Backends: map[string]string{"image-en": "first"}}, `unknown part "image-en"`},
+		"the draft":                {Options{Backends: map[string]string{"small": "first"}}, "small drafts for core"},
+		"a skill":                  {Options{Backends: map[string]string{"tool": "first"}}, `unknown part "tool"`},
+		"fewer than no threads":    {Options{Limits: runtimes.Limits{Threads: -1}}, "-1 threads"},
 	} {
 		b := runtimetest.Build(t, true, "image-enc", "image-proj", "img-dec")
 		b.Assembly.Decoders[0].Backend = "gone"

@@ -83,16 +83,16 @@ func TestCompute(t *testing.T) {
 		args []Argument
 		want string
 	}{
-		"a picture":               {[]Argument{pixel(1, 2, 3)}, "image-enc [1 2 3], image-proj [2 4 6]"},
-		"both, turned round":      {[]Argument{sound, pixel(1, 2, 3)}, "image-enc [1 2 3], image-proj [2 4 6], audio-enc [3 5 3], audio-proj [6 10 6]"},
-		"a projector alone":       {[]Argument{tokens}, "image-proj [14 16 18]"},
-		"a projector of its own":  {[]Argument{pixel(1, 2, 3), tokens}, "image-enc [1 2 3], image-proj [14 16 18]"},
-		"two for one":             {[]Argument{pixel(1, 2, 3), pixel(1, 2, 3)}, "duplicate input for image-enc"},
-		"two names of one":        {[]Argument{{Name: "image-enc"}, {Name: "image-enc"}}, "duplicate input for image-enc"},
-		"nothing":                 {nil, "no input"},
-		"what does not fit":       {[]Argument{{Name: "image-proj", Numbers: []float64{1, 2}}}, "input image-proj: 2 numbers"},
-		"a port of another's":     {[]Argument{{Name: "image-enc.tokens"}}, "fits no part"},
-		"none where one is asked": {[]Argument{{Name: "pcm"}}, "want exactly one of"},
+		"a picture":                  {[]Argument{pixel(1, 2, 3)}, "image-enc [1 2 3], image-proj [2 4 6]"},
+		"both, turned round":         {[]Argument{sound, pixel(1, 2, 3)}, "image-enc [1 2 3], image-proj [2 4 6], audio-enc [3 5 3], audio-proj [6 10 6]"},
+		"a projector alone":          {[]Argument{tokens}, "image-proj [14 16 18]"},
+		"an input for the projector": {[]Argument{pixel(1, 2, 3), tokens}, "image-enc [1 2 3], image-proj [14 16 18]"},
+		"two for one":                {[]Argument{pixel(1, 2, 3), pixel(1, 2, 3)}, "duplicate input for image-enc"},
+		"two names of one":           {[]Argument{{Name: "image-enc"}, {Name: "image-enc"}}, "duplicate input for image-enc"},
+		"nothing":                    {nil, "no input"},
+		"a misfit":                   {[]Argument{{Name: "image-proj", Numbers: []float64{1, 2}}}, "input image-proj: 2 numbers"},
+		"a port of another's":        {[]Argument{{Name: "image-enc.tokens"}}, "fits no part"},
+		"an empty input":             {[]Argument{{Name: "pcm"}}, "want exactly one of"},
 	} {
 		got, err := s.Compute(t.Context(), c.args)
 		var parts []string

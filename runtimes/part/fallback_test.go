@@ -37,7 +37,7 @@ func TestFallback(t *testing.T) {
 		"it breaks, and another may":   {npu: &runtimetest.Engine{Broken: errors.New("left for the processor: ATAN2")}, allowed: true, asked: "npu", taken: "cpu", fellWith: "ATAN2"},
 		"a version is not there":       {npu: &runtimetest.Engine{}, allowed: true, asked: "npu@3", taken: "cpu", fellWith: "backend npu@3 is not available"},
 		"no such engine":               {npu: &runtimetest.Engine{}, allowed: true, asked: "nqu", fault: "this build of mm does not have it"},
-		"nobody takes an NPU's place":  {npu: &runtimetest.Engine{}, allowed: true, asked: "cannot", fault: "cannot does not open it"},
+		"no fallback but an emulator":  {npu: &runtimetest.Engine{}, allowed: true, asked: "cannot", fault: "cannot does not open it"},
 		"over time is no reason to go": {npu: &runtimetest.Engine{Broken: runtimes.ErrTime}, allowed: true, asked: "npu", fault: runtimes.ErrTime.Error()},
 	} {
 		t.Run(name, func(t *testing.T) {

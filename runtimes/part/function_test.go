@@ -55,10 +55,10 @@ func TestNotOpened(t *testing.T) {
 		want   string
 		hint   string
 	}{
-		"no manifest":              {func(b *builds.Build) { b.Manifests["image-enc"] = nil }, Options{}, "missing module.yaml in the build", ""},
-		"no file":                  {func(b *builds.Build) { b.Assembly.Modalities[0].Encoder.Files = nil }, Options{}, "target laptop ships no file of it", "add it to the target's onnx list"},
-		"broken":                   {func(*builds.Build) {}, Options{}, "opening image-enc@1.0.0 with backend first: the file is broken", "--backend image-enc=second selects another"},
-		"broken, as was asked for": {func(*builds.Build) {}, Options{Backends: map[string]string{"image-enc": "first"}}, "the file is broken", ""},
+		"no manifest":       {func(b *builds.Build) { b.Manifests["image-enc"] = nil }, Options{}, "missing module.yaml in the build", ""},
+		"no file":           {func(b *builds.Build) { b.Assembly.Modalities[0].Encoder.Files = nil }, Options{}, "target laptop ships no file of it", "add it to the target's onnx list"},
+		"broken":            {func(*builds.Build) {}, Options{}, "opening image-enc@1.0.0 with backend first: the file is broken", "--backend image-enc=second selects another"},
+		"requested, broken": {func(*builds.Build) {}, Options{Backends: map[string]string{"image-enc": "first"}}, "the file is broken", ""},
 		"broken, as the graph asks": {func(b *builds.Build) { b.Assembly.Modalities[0].Encoder.Backend = "first" }, Options{},
 			"the file is broken", ""},
 	} {

@@ -152,7 +152,7 @@ func TestCallsOfOthers(t *testing.T) {
 		"no executors": func(_ *builds.Build, o *runner.Options) { o.Skills = skills.Options{} },
 		"no router":    func(b *builds.Build, _ *runner.Options) { b.Assembly.Router = nil },
 		"no skills":    func(b *builds.Build, _ *runner.Options) { b.Assembly.Skills = nil },
-		"none of them runs here": func(b *builds.Build, _ *runner.Options) {
+		"no skill runs here": func(b *builds.Build, _ *runner.Options) {
 			b.Assembly.Skills = slices.DeleteFunc(b.Assembly.Skills, func(s builds.SkillPart) bool { return s.Name != "gone" })
 		},
 		"skills without manifests": func(b *builds.Build, _ *runner.Options) { b.Manifests = nil },
@@ -404,9 +404,9 @@ func TestCallsAreNotMade(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, change := range map[string]func(*runner.Request){
-		"tools of its own": func(r *runner.Request) { r.Tools = []talk.Definition{{Name: "add"}} },
-		"an automaton":     func(r *runner.Request) { r.Preferences.Allow = &runtimes.Grammar{States: []runtimes.State{{}}} },
-		"a schema":         func(r *runner.Request) { r.Preferences.Grammar = schema },
+		"tools of the caller": func(r *runner.Request) { r.Tools = []talk.Definition{{Name: "add"}} },
+		"an automaton":        func(r *runner.Request) { r.Preferences.Allow = &runtimes.Grammar{States: []runtimes.State{{}}} },
+		"a schema":            func(r *runner.Request) { r.Preferences.Grammar = schema },
 	} {
 		b, opt := equipped(t)
 		r, _ := open(t, b, runner.Options{Engines: []runtimes.Engine{script(t, sum, "so")}, Skills: opt})

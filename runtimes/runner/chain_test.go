@@ -240,11 +240,11 @@ func TestPictureFiles(t *testing.T) {
 // An assembly with an encoder named like a skill, or a projector named like the core, is an error.
 func TestMisnamedParts(t *testing.T) {
 	for name, change := range map[string]func(*builds.ModalityPart){
-		"a skill":    func(m *builds.ModalityPart) { m.Encoder.Type = abi.Skill },
-		"the core":   func(m *builds.ModalityPart) { m.Projector.Name = "core" },
-		"no cap":     func(m *builds.ModalityPart) { m.TCap = 0 },
-		"below none": func(m *builds.ModalityPart) { m.TCap = -1 << 62 },
-		"a huge cap": func(m *builds.ModalityPart) { m.TCap = 1<<63 - 1 },
+		"a skill":        func(m *builds.ModalityPart) { m.Encoder.Type = abi.Skill },
+		"the core":       func(m *builds.ModalityPart) { m.Projector.Name = "core" },
+		"no cap":         func(m *builds.ModalityPart) { m.TCap = 0 },
+		"a negative cap": func(m *builds.ModalityPart) { m.TCap = -1 << 62 },
+		"a huge cap":     func(m *builds.ModalityPart) { m.TCap = 1<<63 - 1 },
 	} {
 		b := seeing(t)
 		change(&b.Assembly.Modalities[0])

@@ -260,7 +260,7 @@ func TestOddResults(t *testing.T) {
 			v.Data = v.Data[4:]
 			out[window.Value(0)] = v
 		}, window.Value(0)},
-		"logits of none": {func(out map[string]runtimes.Tensor) { nan(out[window.Logits]) }, "is NaN"},
+		"NaN logits": {func(out map[string]runtimes.Tensor) { nan(out[window.Logits]) }, "is NaN"},
 	} {
 		f, err := gguf.Open(path)
 		if err != nil {
