@@ -38,7 +38,7 @@ var floors = map[string]int{
 	"workspace/home": 2, "workspace/trust": 5, "workspace/loose": 7, "workspace": 8, "runtimes/native": 8, "assemble/quantize": 8, "onnx/engine/drift": 8, "onnx/engine/freeze": 8, "train/modal": 8, "train/decode": 8, "runtimes/coreonnx": 8, "runtimes/media": 8,
 	"lab/records": 1, "lab/chain": 1, "lab/judge": 4, "lab/telemetry": 0, "lab/backends": 4, "lab/experiment": 3,
 
-	"tools/libllama/driver": 8, "tools/libllama/beside": 8, "tools/libllama/bench": 8, "tools/libllama/precision": 8, "tools/libllama/quality": 8,
+	"tools/libllama/driver": 8, "tools/libllama/overhead": 8, "tools/libllama/bench": 8, "tools/libllama/precision": 8, "tools/libllama/quality": 8,
 
 	"modules/modelfile": 9, "modules/pack": 9, "runtimes/llamacpp": 9, "runtimes/onnxrt": 9, "runtimes/runner": 9, "runtimes/native/nativetest": 9,
 	"cmd/mm-native/dynlib": 8, "cmd/mm-native/ortlib": 9, "runtimes/qnn": 9,

@@ -1,9 +1,8 @@
-// Command latency measures how long a build takes to answer, beside the
-// playbook's budgets (§12): the first token of a text, a caption, a question
-// about a chart, five seconds of sound. Cold is a new process (mm run, from its
-// start to its first byte and to its end, nothing remembered); warm is the
-// second and later answers of one that has everything loaded, about inputs that
-// it has not met. Least and median of the runs.
+// Command latency measures the response times of a build against the playbook's budgets
+// (§12): the first token of a text, a caption, a question about a chart, five seconds of
+// audio. Cold is a new mm run process, from its start to its first byte and to its end,
+// without caches; warm is the second and later answers of a loaded process to new inputs.
+// It prints minimum and median.
 //
 //	latency -mm PATH -build REF [-runs 7] [-backend NAME…]
 package main
@@ -38,13 +37,13 @@ import (
 	"mm-abi.org/mm/workspace"
 )
 
-// question is what is asked, and by when the answer should be there.
+// question is a request with its time budget.
 type question struct {
 	name, prompt string
-	input        abi.Modality // "": words alone
-	tokens       int          // at most: an answer may end before
+	input        abi.Modality // if empty, text only
+	tokens       int          // maximum; an answer may be shorter
 	budget       time.Duration
-	first        bool // the budget is for the first token, not for the last
+	first        bool // the budget is that of the first token
 }
 
 func questions() []question {
@@ -57,7 +56,7 @@ func questions() []question {
 }
 
 func main() {
-	mm := flag.String("mm", "mm", "the program, with mm-native beside it")
+	mm := flag.String("mm", "mm", "program mm, with mm-native in its folder")
 	build := flag.String("build", "", "a build in the store of MM_HOME")
 	target := flag.String("target", "laptop", "of the build")
 	runs := flag.Int("runs", 7, "of each question")
@@ -116,12 +115,12 @@ func measure(ctx context.Context, mm, ref, target string, runs int, core, functi
 				return err
 			}
 			cold = append(cold, d)
-			d, said, err := answer(ctx, r, q, file)
+			d, count, err := answer(ctx, r, q, file)
 			if err != nil {
 				return err
 			}
-			least, most = min(least, said), max(most, said)
-			if i > 0 { // the first one loads
+			least, most = min(least, count), max(most, count)
+			if i > 0 { // the first one loads the model
 				warm = append(warm, d)
 			}
 		}
@@ -129,12 +128,12 @@ func measure(ctx context.Context, mm, ref, target string, runs int, core, functi
 		if least < most {
 			tokens = fmt.Sprintf("%d–%d", least, most)
 		}
-		fmt.Printf("  %-24s %-10s %-20s %-20s %d %s\n", q.name, tokens, told(cold[1:]), told(warm), q.budget.Milliseconds(), verdict(q.budget, cold[1:], warm))
+		fmt.Printf("  %-24s %-10s %-20s %-20s %d %s\n", q.name, tokens, spread(cold[1:]), spread(warm), q.budget.Milliseconds(), verdict(q.budget, cold[1:], warm))
 	}
 	return nil
 }
 
-func told(all []time.Duration) string {
+func spread(all []time.Duration) string {
 	slices.Sort(all)
 	return fmt.Sprintf("%.1f (%.1f)", ms(all[0]), ms(all[len(all)/2]))
 }
@@ -150,8 +149,8 @@ func verdict(budget time.Duration, lists ...[]time.Duration) string {
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// answer asks a runner that may have everything loaded, and tells how many tokens
-// it said. Who says nothing has said so at the end.
+// answer asks a loaded runner and returns the time and the number of tokens. An empty
+// answer ends at the end.
 func answer(ctx context.Context, r *runner.Runner, q question, file string) (time.Duration, int, error) {
 	req := runner.Request{Preferences: runner.Preferences{MaxTokens: q.tokens}}
 	if q.input != "" {
@@ -208,7 +207,7 @@ func process(ctx context.Context, mm, ref, target string, q question, file, core
 	return time.Since(start), err
 }
 
-// input writes the picture or the sound of a run, another for each.
+// input writes the image or audio file of a run, a different one for each.
 func input(dir string, in abi.Modality, i int) (string, error) {
 	switch in {
 	case abi.Image:

@@ -6,5 +6,5 @@ import "time"
 
 var begin = time.Now()
 
-// CPUTime is the time elapsed, where processor time is not to be had.
+// CPUTime returns the elapsed time, as processor time is not available.
 func CPUTime() time.Duration { return time.Since(begin) }

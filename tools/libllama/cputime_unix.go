@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// CPUTime is the processor time that all threads of this process have used.
+// CPUTime returns the processor time of all threads of this process.
 func CPUTime() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {

@@ -1,10 +1,10 @@
-// Package libllama compares mm with llama.cpp: it runs llama.cpp's shared
-// library in a process of its own and asks it for logits, quantised rows and
-// timings. Only tests and benchmarks use it.
+// Package libllama compares mm with llama.cpp: it runs llama.cpp's shared library in a
+// child process and requests logits, quantized rows and timings. Only tests and benchmarks
+// use it.
 //
-// [Start] builds the program in the folder driver, which loads the library
-// through purego, and speaks with it over its standard input and output: one
-// gob-encoded [Request], one [Reply]. The package itself loads nothing.
+// [Start] builds the program in the folder driver, which loads the library through purego,
+// and communicates with it over standard input and output: one gob-encoded [Request], one
+// [Reply].
 package libllama
 
 import (
@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// Request is what the driver is to do.
+// Request is a request to the driver.
 type Request struct {
 	// Op is "load", "free", "clear", "adapter", "feed", "vectors", "prefill",
 	// "decode", "loss", "quantize", "dequantize" or "convert".
@@ -26,31 +26,31 @@ type Request struct {
 
 	Path    string               // load, adapter: a file
 	Threads int                  // load
-	Context int                  // load: positions; batches are as large
+	Context int                  // load: positions, also the batch size
 	KV      uint32               // load: GGML type of keys and values
 	Scale   float32              // adapter
-	Tokens  []int32              // feed: tokens; all logits are returned. loss: an empty context is filled with them
-	Next    int32                // loss: the token that follows
-	Out     string               // convert: the file to be written
-	Pure    bool                 // convert: every matrix in the one type
-	Means   map[string][]float32 // convert: the mean squares of the columns, by tensor
-	Vectors []float32            // vectors: positions as vectors; the last one's logits are returned
-	Count   int                  // prefill: how many tokens; decode: how many steps
+	Tokens  []int32              // feed: all logits are returned. loss: tokens of an empty context
+	Next    int32                // loss: the next token
+	Out     string               // convert: output file
+	Pure    bool                 // convert: all matrices have the same type
+	Means   map[string][]float32 // convert: mean squares of the columns, by tensor
+	Vectors []float32            // vectors: positions as vectors; the last logits are returned
+	Count   int                  // prefill: number of tokens; decode: number of steps
 	Type    uint32               // quantize, dequantize: GGML type. convert: llama_ftype
 	Rows    []float32            // quantize: one row
 	Blocks  []byte               // dequantize: one row
-	Elems   int                  // dequantize: its elements
+	Elems   int                  // dequantize: number of elements
 }
 
-// Reply is what came of it.
+// Reply is the driver's answer.
 type Reply struct {
 	Err    string
 	Logits [][]float32   // feed, vectors
-	Wall   time.Duration // prefill, decode: elapsed
+	Wall   time.Duration // prefill, decode: elapsed time
 	CPU    time.Duration // prefill, decode: processor time of all threads
 	Blocks []byte        // quantize
 	Rows   []float32     // dequantize
-	Loss   float64       // loss: the sum of -ln p of all tokens but the first, and of the next
+	Loss   float64       // loss: sum of -ln p of all tokens except the first, and of the next token
 }
 
 // Client is a running driver.
@@ -62,8 +62,8 @@ type Client struct {
 	dir string
 }
 
-// Start builds the driver and runs it on the libraries in dir. root is the
-// repository's root. Close ends it.
+// Start builds the driver in the repository root and runs it with the libraries in dir. The
+// caller must call Close.
 func Start(root, dir string) (*Client, error) {
 	tmp, err := os.MkdirTemp("", "libllama")
 	if err != nil {
@@ -80,7 +80,7 @@ func Start(root, dir string) (*Client, error) {
 	return c, nil
 }
 
-// Build makes the driver.
+// Build builds the driver.
 func Build(root, program string) error {
 	build := exec.Command("go", "build", "-o", program, "./tools/libllama/driver")
 	build.Dir = root
@@ -91,7 +91,7 @@ func Build(root, program string) error {
 	return nil
 }
 
-// Run runs a driver that was built, on the libraries in dir. Close ends it.
+// Run runs a built driver with the libraries in dir. The caller must call Close.
 func Run(program, dir string) (*Client, error) {
 	c := &Client{}
 	return c, c.start(program, dir)
@@ -113,7 +113,7 @@ func (c *Client) start(program, dir string) error {
 	return c.cmd.Start()
 }
 
-// Do has a request carried out.
+// Do executes a request.
 func (c *Client) Do(r Request) (Reply, error) {
 	if err := c.enc.Encode(r); err != nil {
 		return Reply{}, err
@@ -128,19 +128,27 @@ func (c *Client) Do(r Request) (Reply, error) {
 	return reply, nil
 }
 
-// Pid is the driver's process.
+// Pid returns the process ID of the driver.
 func (c *Client) Pid() int { return c.cmd.Process.Pid }
 
 // Close ends the driver.
 func (c *Client) Close() error {
 	err := errors.Join(c.in.Close(), c.cmd.Wait())
-	if c.dir == "" { // the driver is another's
+	if c.dir == "" { // not built by Start
 		return err
 	}
 	return errors.Join(err, os.RemoveAll(c.dir))
 }
 
-// CPU is the processor time that the driver used, known after Close.
+// Libraries returns the folder of llama.cpp's libraries in the folder that scripts/fetch-native.sh filled.
+func Libraries(native string) string { return filepath.Join(native, "lib", "bins", "linux-x64") }
+
+// SmolLM2 returns the model in the folder that scripts/fetch-native.sh filled.
+func SmolLM2(native string) string {
+	return filepath.Join(native, "models", "SmolLM2-135M-Instruct.Q4_1.gguf")
+}
+
+// CPU returns the processor time of the driver after Close.
 func (c *Client) CPU() time.Duration {
 	return c.cmd.ProcessState.UserTime() + c.cmd.ProcessState.SystemTime()
 }

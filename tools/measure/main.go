@@ -1,7 +1,6 @@
-// Command measure runs programs and says what they cost: CPU seconds (user and
-// system), wall seconds and peak memory. With several programs, separated by
-// --, it runs them in turn and prints each one's median and its ratio to the
-// first. It exists for scripts/bench.sh.
+// Command measure runs programs and prints CPU seconds (user and system), wall seconds and
+// peak memory. Several programs, separated by --, run alternately; it prints the median of
+// each and its ratio to the first. It is used by scripts/bench.sh.
 //
 //	measure [-n RUNS] [-before COMMAND] NAME COMMAND… [-- NAME COMMAND…]…
 //	measure -sha256 FILE
@@ -18,14 +17,14 @@ import (
 	"time"
 )
 
-// program is one of the programs compared.
+// program is one of the compared programs.
 type program struct {
 	name string
 	args []string
 	runs []cost
 }
 
-// cost is what one run took.
+// cost is the cost of a run.
 type cost struct {
 	cpu, wall float64 // seconds
 	peak      int64   // bytes
@@ -103,7 +102,7 @@ func median(runs []cost, of func(cost) float64) float64 {
 	return values[len(values)/2]
 }
 
-// sum hashes a file as mm does, with reads of half a MiB.
+// sum hashes a file as mm does, with reads of 512 KiB.
 func sum(path string) error {
 	f, err := os.Open(path)
 	if err != nil {

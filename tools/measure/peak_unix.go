@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// peak is the largest resident set of a finished process, in bytes.
+// peak returns the maximum resident set of a finished process in bytes.
 func peak(s *os.ProcessState) int64 {
 	u, ok := s.SysUsage().(*syscall.Rusage)
 	if !ok {

@@ -2,5 +2,5 @@ package main
 
 import "os"
 
-// peak is not known here.
+// peak is not available on Windows.
 func peak(*os.ProcessState) int64 { return 0 }

@@ -28,14 +28,14 @@ import (
 	"mm-abi.org/mm/runtimes/worker/wire"
 )
 
-// model is a file with inputs for it.
+// model is a file with its inputs.
 type model struct {
 	name, path string
 	in         map[string]runtimes.Tensor
 }
 
-// parse reads NAME=FILE:INPUT=SHAPE,…; a shape is 1x3x48x320, and a number of
-// int64 by itself i16000.
+// parse parses NAME=FILE:INPUT=SHAPE,…; a shape is 1x3x48x320, or i16000 for a scalar
+// int64.
 func parse(arg, dir string) (m model, err error) {
 	head, inputs, ok := strings.Cut(arg, ":")
 	if m.name, m.path, _ = strings.Cut(head, "="); !ok || m.path == "" {
@@ -60,8 +60,8 @@ func parse(arg, dir string) (m model, err error) {
 	return m, nil
 }
 
-// tensors gives a model all of whose outputs are tensors: itself, or a copy in
-// dir that ends where an operator would make a list of them.
+// tensors returns a model whose outputs are all tensors: path itself, or a copy in dir that
+// ends before an operator that returns a list.
 func tensors(path, dir string) (string, error) {
 	m, err := onnx.Open(path)
 	if err != nil {
@@ -104,7 +104,7 @@ func tensor(shape string) (t runtimes.Tensor, err error) {
 	for _, d := range strings.Split(shape, "x") {
 		size, err := strconv.Atoi(d)
 		if err != nil || size < 1 {
-			return t, fmt.Errorf("%q is no shape", shape)
+			return t, fmt.Errorf("bad shape %q", shape)
 		}
 		t.Shape, n = append(t.Shape, int64(size)), n*size
 	}
@@ -114,18 +114,17 @@ func tensor(shape string) (t runtimes.Tensor, err error) {
 	return t, nil
 }
 
-// engine is one way to run a model.
+// engine is a way to run a model.
 type engine struct {
 	run   func(ctx context.Context, n int) ([]time.Duration, error)
 	close func()
 	pid   int
-	cold  time.Duration // from the process's start to the first result
-	runs  int           // of a turn
+	cold  time.Duration // from the start of the process to the first result
+	runs  int           // per turn
 	took  []time.Duration
 }
 
-// peak is the most memory that the process had, in MiB; 0 where the system does
-// not say.
+// peak returns the peak memory of the process in MiB, or 0 if unavailable.
 func (e *engine) peak() float64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", e.pid))
 	if err != nil {
@@ -174,7 +173,7 @@ func openWorker(ctx context.Context, o options, m model, threads int) (*engine, 
 	return e, nil
 }
 
-// child is the process that was started last.
+// child returns the process that was started last.
 func child() int {
 	last := 0
 	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", os.Getpid()))
@@ -212,7 +211,7 @@ func (onDisk) Dir(context.Context, ...string) (string, error) { return "", error
 //go:embed node.js
 var script string
 
-// ask is what node.js reads.
+// ask is the request to node.js.
 type ask struct {
 	Model   string  `json:"model,omitempty"`
 	Threads int     `json:"threads,omitempty"`

@@ -1,15 +1,13 @@
-// Command ortbench measures ONNX Runtime through mm-native beside the
-// library's own binding for Node, and beside the library called in this
-// process, where no pipe is: the same files, the same inputs, the same numbers
-// of threads, taking turns.
+// Command ortbench compares ONNX Runtime in mm-native with the library's binding for Node,
+// and with the library called in this process, without a pipe: the same files, inputs and
+// numbers of threads, alternately.
 //
 //	ortbench -home HOME -node DIR [-threads 1,2] [-rounds 9] NAME=FILE:INPUT=SHAPE,INPUT=SHAPE…
 //
-// HOME holds onnxruntime as mm runtime install puts it, DIR the Node package of
-// the same version. Of each it prints the median and the least time of a run,
-// the ratio of mm-native's median and least to Node's, what the pipe costs, the
-// time from the start of a process to its first result, and the most memory
-// that the process had.
+// HOME is an MM_HOME with onnxruntime installed by mm runtime install, DIR the Node package
+// of the same version. It prints median and minimum of a run, the ratios of mm-native's to
+// Node's, the cost of the pipe, the time from the start of a process to its first result,
+// and the peak memory of the process.
 package main
 
 import (
@@ -36,7 +34,7 @@ func main() {
 	for _, s := range strings.Split(*threads, ",") {
 		n, err := strconv.Atoi(s)
 		if err != nil || n < 1 {
-			fail(fmt.Errorf("threads: %q is no number of threads", s))
+			fail(fmt.Errorf("bad number of threads %q", s))
 		}
 		o.threads = append(o.threads, n)
 	}
@@ -83,7 +81,7 @@ func run(ctx context.Context, o options, args []string) error {
 	return nil
 }
 
-// measure has the engines take turns.
+// measure runs the engines alternately.
 func measure(ctx context.Context, o options, dir string, m model, threads int) error {
 	mm, err := openWorker(ctx, o, m, threads)
 	if err != nil {
@@ -101,7 +99,7 @@ func measure(ctx context.Context, o options, dir string, m model, threads int) e
 	}
 	defer alone.close()
 	all := []*engine{mm, node, alone}
-	for _, e := range all { // to know how many runs make a turn
+	for _, e := range all { // to determine the number of runs per turn
 		took, err := e.run(ctx, 5)
 		if err != nil {
 			return err
@@ -124,7 +122,7 @@ func measure(ctx context.Context, o options, dir string, m model, threads int) e
 	return nil
 }
 
-// times are of many runs, in milliseconds.
+// times are statistics of runs in milliseconds.
 type times struct{ median, least float64 }
 
 func (t times) String() string { return fmt.Sprintf("%.3f (%.3f)", t.median, t.least) }

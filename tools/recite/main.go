@@ -1,7 +1,6 @@
-// Command recite has a build say digits that its speech decoder was not trained
-// to say in a row, in answer to wordings that it never met, and writes each digit
-// as a WAV file of its own, cut out of its stretch of time and named
-// DIGIT_WHO_TAKE.wav: what scripts/judge-digits.py judges.
+// Command recite lets a build say sequences of digits that its speech decoder was not
+// trained on, in answer to new wordings, and writes each digit as a WAV file, cut from its
+// interval and named DIGIT_WHO_TAKE.wav, for scripts/judge-digits.py.
 //
 //	recite -build BUILD -out DIR [-n 500] [-plain] [-seed 77]
 package main
@@ -31,7 +30,7 @@ func main() {
 	build := flag.String("build", "", "a build that speaks: what mm run takes")
 	target := flag.String("target", "", "of the build")
 	flag.StringVar(&w.dir, "out", "", "folder of the WAV files")
-	flag.IntVar(&w.n, "n", 500, "digits to be said, at least")
+	flag.IntVar(&w.n, "n", 500, "minimum number of digits")
 	plain := flag.Bool("plain", false, "ask in the plainest wording alone, which it was trained on")
 	flag.Uint64Var(&w.says.Seed, "seed", 77, "of the prompts")
 	flag.Parse()
@@ -42,7 +41,7 @@ func main() {
 	}
 }
 
-// reciter writes down what a build says.
+// reciter records the speech of a build.
 type reciter struct {
 	dir  string
 	n    int
@@ -51,7 +50,7 @@ type reciter struct {
 
 func (w *reciter) run(ctx context.Context, build, target string) error {
 	if w.dir == "" || w.n < 1 {
-		return errors.New("-out is missing, or -n below 1")
+		return errors.New("missing -out, or -n below 1")
 	}
 	if err := os.MkdirAll(w.dir, 0o755); err != nil {
 		return err
@@ -85,7 +84,7 @@ func (w *reciter) run(ctx context.Context, build, target string) error {
 	return nil
 }
 
-// ask has one prompt answered, and writes what is said.
+// ask runs a prompt and writes the speech.
 func (w *reciter) ask(ctx context.Context, r *runner.Runner, i int, one sound.Saying) error {
 	a, err := r.Answer(ctx, runner.Request{
 		Inputs: []talk.Part{{Type: abi.Text, Text: one.Prompt}}, Outputs: []string{string(abi.Audio)},
@@ -98,10 +97,10 @@ func (w *reciter) ask(ctx context.Context, r *runner.Runner, i int, one sound.Sa
 		return err
 	}
 	if v.Rate != sound.Rate || len(v.Samples) < len(one.Words)*sound.StretchSamples {
-		return fmt.Errorf("it says %d samples at %d Hz", len(v.Samples), v.Rate)
+		return fmt.Errorf("got %d samples at %d Hz", len(v.Samples), v.Rate)
 	}
 	for k, word := range one.Words {
-		digit := slices.Index(sound.SpokenWords(), word) // digits are the first of them
+		digit := slices.Index(sound.SpokenWords(), word) // digits come first
 		part := preprocess.Wave{Rate: v.Rate, Samples: v.Samples[k*sound.StretchSamples : (k+1)*sound.StretchSamples]}
 		name := fmt.Sprintf("%d_decoder_%d-%d.wav", digit, i, k)
 		if err := os.WriteFile(filepath.Join(w.dir, name), preprocess.EncodeWAV(&part), 0o644); err != nil {

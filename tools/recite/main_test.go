@@ -19,7 +19,7 @@ import (
 
 const modules = "../../modules"
 
-// decoder is the shipped decoder that speaks.
+// decoder returns the shipped speech decoder.
 func decoder(t *testing.T) func(states []byte) []float32 {
 	t.Helper()
 	model, err := onnx.Open(filepath.Join(modules, "tts-dec", "tts_dec.onnx"))
@@ -62,7 +62,7 @@ func array(t *testing.T, name string) []byte {
 	return a.Data
 }
 
-// The shipped decoder makes the golden sound of the golden states.
+// The shipped decoder turns the golden states into the golden audio.
 func TestGolden(t *testing.T) {
 	got, want := decoder(t)(array(t, "latent_tokens.npy")), floats(array(t, "pcm.npy"))
 	var dot, a, b float64
@@ -70,12 +70,12 @@ func TestGolden(t *testing.T) {
 		dot, a, b = dot+float64(got[i])*float64(want[i]), a+float64(got[i])*float64(got[i]), b+float64(want[i])*float64(want[i])
 	}
 	if cos := dot / math.Sqrt(a*b); !(cos > 0.9999) || len(got) != len(want) {
-		t.Errorf("the cosine is %v", cos)
+		t.Errorf("cosine %v", cos)
 	}
 }
 
-// A word is in its stretch of time, as many as were asked for, and the same digit
-// sounds the same wherever it stands.
+// Each word is in its interval, the number of words is right, and a digit sounds the same
+// in any position.
 func TestStretches(t *testing.T) {
 	m, err := infer.Load(filepath.Join(modules, "core-llm", "core-llm.gguf"), infer.Options{Threads: 1})
 	if err != nil {
@@ -120,13 +120,13 @@ func TestStretches(t *testing.T) {
 	for prompt, n := range map[string]int{"say 7": 1, "say 7 2": 2, "say 2 7 7": 3, "say 7 2 7 2": 4} {
 		for i, part := range say(prompt) {
 			if p := power(part); (p > 0.002) != (i < n) {
-				t.Errorf("%q: the power of stretch %d is %.5f", prompt, i, p)
+				t.Errorf("%q: power of interval %d: %.5f", prompt, i, p)
 			}
 		}
 	}
 	a, b, other := say("say 7")[0], say("say 2 7")[1], say("say 2 7")[0]
 	if same, differs := like(a, b), like(a, other); same < 0.95 || differs > 0.8 {
-		t.Errorf("seven is like seven by %.2f, and like two by %.2f", same, differs)
+		t.Errorf("similarity of seven to seven %.2f, to two %.2f", same, differs)
 	}
 }
 
@@ -140,5 +140,5 @@ func dot(a, b []float32) float64 {
 	return sum
 }
 
-// like is the cosine of two sounds.
+// like returns the cosine of two signals.
 func like(a, b []float32) float64 { return dot(a, b) / math.Sqrt(dot(a, a)*dot(b, b)) }

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dropCache has the system forget the file's pages, by posix_fadvise: those
-// that are written and nobody maps, which needs no rights.
+// dropCache removes the file's written, unmapped pages from the page cache by
+// posix_fadvise, which needs no privileges.
 func dropCache(path string) error {
 	f, err := os.Open(path)
 	if err != nil {

@@ -4,7 +4,7 @@ package main
 
 import "errors"
 
-// dropCache is known for Linux only.
+// dropCache is only implemented on Linux.
 func dropCache(string) error {
-	return errors.New("the page cache can be dropped on Linux only")
+	return errors.New("the page cache can only be dropped on Linux")
 }

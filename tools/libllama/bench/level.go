@@ -10,7 +10,7 @@ import (
 	"mm-abi.org/mm/core/cpu"
 )
 
-// runLevels runs this program once for each level, with its other flags.
+// runLevels runs this program once per level, with its other flags.
 func runLevels(levels []string) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -28,8 +28,8 @@ func runLevels(levels []string) error {
 	return nil
 }
 
-// variants are the builds of ggml's kernels for a level's instructions, and no
-// more than those. Where there is none the library chooses its best.
+// variants are the builds of ggml's kernels for exactly the instructions of a level.
+// Without one the library chooses.
 var variants = map[cpu.Level]string{
 	cpu.AVX2:    "libggml-cpu-haswell.so",
 	cpu.AVXVNNI: "libggml-cpu-alderlake.so",
@@ -37,8 +37,8 @@ var variants = map[cpu.Level]string{
 	cpu.AMX:     "libggml-cpu-sapphirerapids.so",
 }
 
-// librariesFor gives a new folder of links to the libraries of dir, among which
-// are only those kernels that fit the level, and what they are called.
+// librariesFor returns a new folder of links to the libraries in dir, with only the kernels
+// of the level, and the name of those.
 func librariesFor(level cpu.Level, dir string) (folder, variant string, err error) {
 	found, err := filepath.Glob(filepath.Join(dir, "*.so*"))
 	if err != nil {
@@ -47,7 +47,7 @@ func librariesFor(level cpu.Level, dir string) (folder, variant string, err erro
 	if folder, err = os.MkdirTemp("", "libggml"); err != nil {
 		return "", "", err
 	}
-	wanted, variant := variants[level], "its own choice for this processor"
+	wanted, variant := variants[level], "chosen for this processor"
 	for _, path := range found {
 		name := filepath.Base(path)
 		if strings.HasPrefix(name, "libggml-cpu-") && wanted != "" {
@@ -67,7 +67,7 @@ func librariesFor(level cpu.Level, dir string) (folder, variant string, err erro
 	return folder, variant, nil
 }
 
-// load is how many processes have wanted to run in the last minute.
+// load returns the load average of the last minute.
 func load() string {
 	b, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

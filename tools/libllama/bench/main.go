@@ -1,22 +1,22 @@
-// Command bench measures mm's engine side by side with llama.cpp's library:
-// the same file, the same number of threads, taking turns, medians of several
-// rounds. It prints tokens a second, the ratio of the two, and what was
-// measured as a share of what the machine reached in the same run: decoding of
-// the rate at which memory is read, prefill of fused multiply-adds of float32.
+// Command bench compares mm's engine with llama.cpp's library on the same file with the
+// same number of threads, alternately, and reports medians of several rounds. It prints
+// tokens per second, their ratio, and the share of what the machine reaches in the same
+// run: for decoding the memory bandwidth, for prefill the rate of float32 fused
+// multiply-adds.
 //
 //	bench -native DIR [-dir DIR] [-models 135M-Q8_0,1.1B-Q8_0] [-threads 1,2] [-busy 2] [-levels avx2,vnni]
 //
 //	bench -start -native DIR [-models 135M-Q8_0,FILE.gguf] [-threads 2]
 //
-// measures processes from their start to the first token instead, with the
-// file in the page cache (warm) and out of it (cold): the engine alone and,
-// where the file has a tokenizer, all of mm run.
+// The second form measures processes from start to the first token, with the file in the
+// page cache (warm) and not (cold): the engine alone and, if the file has a tokenizer, mm
+// run.
 //
-// With -levels it runs once for each level of mm's kernels (MM_CPU), beside
-// the build of llama.cpp's kernels that is made for the same instructions.
+// With -levels it runs once per level of mm's kernels (MM_CPU), against the build of
+// llama.cpp's kernels for the same instructions.
 //
-// Models have the shapes of SmolLM2-135M and of a Llama of 1.1 billion
-// parameters with seeded random weights; they are written to -dir once.
+// Models have the shapes of SmolLM2-135M and of a Llama with 1.1 billion parameters, and
+// seeded random weights. They are written to -dir once.
 package main
 
 import (
@@ -61,7 +61,7 @@ func main() {
 	for _, s := range strings.Split(*threads, ",") {
 		n, err := strconv.Atoi(s)
 		if err != nil || n < 1 {
-			fail(fmt.Errorf("threads: %q is no number of threads", s))
+			fail(fmt.Errorf("bad number of threads %q", s))
 		}
 		o.threads = append(o.threads, n)
 	}
@@ -108,7 +108,7 @@ func run(o options) error {
 		if err != nil {
 			return err
 		}
-		libs, variant, err := librariesFor(cpu.Use(), filepath.Join(o.native, "lib", "bins", "linux-x64"))
+		libs, variant, err := librariesFor(cpu.Use(), libllama.Libraries(o.native))
 		if err != nil {
 			return err
 		}
@@ -142,12 +142,11 @@ func run(o options) error {
 	return nil
 }
 
-// settle is the pause before each turn. The threads of llama.cpp go on spinning
-// for up to a quarter of a second after their work, on a core that the other
-// engine would then be measured without.
+// settle is the pause before each turn. llama.cpp's threads spin for up to a quarter of a
+// second after their work, which would cost the other engine a core.
 const settle = 500 * time.Millisecond
 
-// measure runs both engines in turns on one file.
+// measure runs both engines alternately on a file.
 func measure(o options, other *libllama.Client, name, path string, threads int, bandwidth, fma float64) error {
 	m, err := infer.Load(path, infer.Options{Threads: threads})
 	if err != nil {
@@ -216,9 +215,8 @@ func measure(o options, other *libllama.Client, name, path string, threads int, 
 	return crowded(o, other, s, name, threads, median(ours["decode"]).wall, median(theirs["decode"]).wall)
 }
 
-// crowded decodes while other processes compute, and compares with the rates
-// without them. A fair scheduler leaves threads of this process the share of
-// the cores that is theirs among all that want to run.
+// crowded decodes while other processes compute, and compares the rates with those without.
+// A fair scheduler gives the threads of this process their share of the cores.
 func crowded(o options, other *libllama.Client, s *infer.Session, name string, threads int, ours, theirs float64) error {
 	hogs, err := startHogs(o.busy)
 	defer hogs.stop()
@@ -258,7 +256,7 @@ func crowded(o options, other *libllama.Client, s *infer.Session, name string, t
 	return nil
 }
 
-// hogs are processes that only compute.
+// hogs are processes that compute.
 type hogs struct {
 	inputs []io.Closer
 	procs  []*exec.Cmd
@@ -304,7 +302,7 @@ func spin() {
 	}
 }
 
-// timing is tokens a second, of time elapsed and of processor time.
+// timing is tokens per second of elapsed time and of processor time.
 type timing struct{ wall, cpu float64 }
 
 func rate(count int, wall, cpu time.Duration) timing {
@@ -323,7 +321,7 @@ func median(t []timing) timing {
 	return timing{at(func(t timing) float64 { return t.wall }), at(func(t timing) float64 { return t.cpu })}
 }
 
-// best is the highest of each.
+// best returns the maxima.
 func best(t []timing) timing {
 	m := t[0]
 	for _, v := range t {
@@ -332,7 +330,7 @@ func best(t []timing) timing {
 	return m
 }
 
-// token is the i-th token that is fed; the driver feeds the same.
+// token returns the i-th token; the driver uses the same.
 func token(i, vocab int) int32 { return int32((i*7919 + 13) % vocab) }
 
 func our(s *infer.Session, what string, count, depth int) (timing, error) {

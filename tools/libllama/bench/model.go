@@ -16,7 +16,7 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// shapes by name.
+// shape returns the configuration with a name.
 func shape(name string) (infer.Config, bool, error) {
 	c := infer.Config{Arch: "llama", Context: 2048, Epsilon: 1e-5, HeadDim: 64}
 	untied := false
@@ -28,16 +28,16 @@ func shape(name string) (infer.Config, bool, error) {
 	case "1.1B":
 		c.Layers, c.Width, c.Heads, c.KVHeads, c.Hidden, c.Vocab = 16, 2048, 32, 8, 8192, 32000
 	default:
-		return c, false, fmt.Errorf("unknown shape %q: known are 5M, 135M, 1.1B", name)
+		return c, false, fmt.Errorf("unknown shape %q, want 5M, 135M or 1.1B", name)
 	}
 	c.Rope = infer.Rope{Dims: c.HeadDim, Base: 10000, OriginalContext: c.Context}
 	return c, untied, nil
 }
 
-// modelFile gives the file of a model such as 135M-Q8_0, which it writes if
-// need be; 135M-Q8_0-text has the tokenizer of the model in the folder native.
+// modelFile returns the file of a model such as 135M-Q8_0 and writes it if missing.
+// 135M-Q8_0-text has the tokenizer of the model in the folder native.
 func modelFile(dir, native, name string) (string, error) {
-	if filepath.Ext(name) == ".gguf" { // a file of its own
+	if filepath.Ext(name) == ".gguf" { // a user's file
 		return name, nil
 	}
 	path := filepath.Join(dir, name+".gguf")
@@ -76,10 +76,10 @@ func modelFile(dir, native, name string) (string, error) {
 	return path, os.Rename(path+".part", path)
 }
 
-// published is the model that scripts/fetch-native.sh brings.
+// published is the model of scripts/fetch-native.sh.
 const published = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
-// vocabulary takes the tokenizer out of a file, and its size.
+// vocabulary returns the tokenizer of a file, and its size.
 func vocabulary(path string) (kvs []gguf.KV, size int, err error) {
 	f, err := gguf.Open(path)
 	if err != nil {
@@ -93,13 +93,13 @@ func vocabulary(path string) (kvs []gguf.KV, size int, err error) {
 	}
 	t, ok := f.Tensor("token_embd.weight")
 	if !ok {
-		return nil, 0, fmt.Errorf("%s has no token_embd.weight", path)
+		return nil, 0, fmt.Errorf("%s: missing tensor token_embd.weight", path)
 	}
 	return kvs, t.Rows(), nil
 }
 
-// types gives the type of each tensor: that of a recipe with an underscore M
-// in its name, and else one type for all matrices.
+// types returns the type of each tensor: by a recipe with _M in its name, or the same for
+// all matrices.
 func types(kind string, c infer.Config, untied bool) (func(string, []int) tensor.Type, error) {
 	if strings.HasSuffix(kind, "_M") {
 		r, err := quant.ParseRecipe(kind)
@@ -109,7 +109,7 @@ func types(kind string, c infer.Config, untied bool) (func(string, []int) tensor
 	}
 	t, err := tensor.ParseType(kind)
 	if err == nil && !quant.CanQuantize(t) {
-		err = fmt.Errorf("%v is not written", t)
+		err = fmt.Errorf("unsupported type %v", t)
 	}
 	return func(_ string, dims []int) tensor.Type {
 		if len(dims) == 1 {
@@ -146,7 +146,7 @@ func tensors(c infer.Config, untied bool, choose func(string, []int) tensor.Type
 	return out
 }
 
-// weights writes normal numbers of deviation 0.02, about 1 in vectors.
+// weights writes normally distributed numbers with deviation 0.02, and about 1 in vectors.
 type weights struct {
 	typ  tensor.Type
 	dims []int
@@ -155,8 +155,7 @@ type weights struct {
 
 func (w *weights) WriteTo(out io.Writer) (int64, error) {
 	r := rand.New(rand.NewPCG(w.seed, 135))
-	// Rows are windows of a longer sequence: fresh numbers for each of a
-	// billion weights would take a minute.
+	// Rows are windows of a longer sequence: a billion random numbers would take a minute.
 	n := w.dims[0]
 	long := make([]float32, n+1<<16)
 	for i := range long {
@@ -183,8 +182,8 @@ func (w *weights) WriteTo(out io.Writer) (int64, error) {
 	return total, nil
 }
 
-// readBandwidth is the best rate, in GB/s, at which threads read a buffer
-// larger than every cache.
+// readBandwidth returns the best rate in GB/s at which threads read a buffer larger than
+// every cache.
 func readBandwidth(threads int) float64 {
 	x := make([]float32, 128<<20)
 	for i := 0; i < len(x); i += 1024 {
@@ -207,8 +206,8 @@ func readBandwidth(threads int) float64 {
 	return best
 }
 
-// peak is how many operations of float32 a thread does in a second, in GFLOP/s:
-// the kernel of matrix products on what the nearest cache holds.
+// peak returns the float32 operations per second of a thread in GFLOP/s, by the kernel of
+// matrix products on data in the nearest cache.
 func peak() float64 {
 	const rows, k, turns = 8, 128, 64
 	a, b, c := make([]float32, rows*k), make([]float32, k*tensor.PanelWidth), make([]float32, rows*tensor.PanelWidth)
@@ -223,7 +222,7 @@ func peak() float64 {
 	return 2 * rows * k * tensor.PanelWidth * turns / least.Seconds() / 1e9
 }
 
-// operations are those of a position in the matrices of the layers.
+// operations returns the operations of a position in the matrices of the layers.
 func operations(c infer.Config) float64 {
 	heads := c.HeadDim * (2*c.Heads + 2*c.KVHeads)
 	return 2 * float64(c.Layers) * float64(c.Width) * float64(heads+3*c.Hidden)

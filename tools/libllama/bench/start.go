@@ -20,11 +20,11 @@ import (
 	"mm-abi.org/mm/tools/libllama"
 )
 
-// promptLen is the tokens that are read before the first is known.
+// promptLen is the number of prompt tokens.
 const promptLen = 16
 
-// first is what a process of mm does up to its first token: the tokenizer, if
-// the file has one, the weights, a prompt. It writes a byte then.
+// first does what mm does up to its first token: load the tokenizer, if any, and the
+// weights, and read a prompt. Then it writes a byte.
 func first(path string, threads int) error {
 	m, err := infer.Load(path, infer.Options{Threads: threads})
 	if err != nil {
@@ -49,10 +49,10 @@ func first(path string, threads int) error {
 	return err
 }
 
-// begun is what it took to get to the first token.
+// begun holds the times up to the first token.
 type begun struct{ wall, cpu time.Duration }
 
-// startMM runs first in a process of its own.
+// startMM runs first in a child process.
 func startMM(path string, threads int) (begun, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -61,19 +61,19 @@ func startMM(path string, threads int) (begun, error) {
 	return process(exec.Command(self, "-first", path, "-threads", strconv.Itoa(threads)))
 }
 
-// told is what mm run is to go on from.
-const told = "Once upon a time, there was a little girl named Lily."
+// prompt is the prompt of mm run.
+const prompt = "Once upon a time, there was a little girl named Lily."
 
-// startRun runs all of mm in the home of its user.
+// startRun runs mm run with an MM_HOME.
 func startRun(mm, home, path string, threads int) (begun, error) {
-	cmd := exec.Command(mm, "run", path, "--prompt", told, "--max-tokens", "1", "--threads", strconv.Itoa(threads), "--quiet")
+	cmd := exec.Command(mm, "run", path, "--prompt", prompt, "--max-tokens", "1", "--threads", strconv.Itoa(threads), "--quiet")
 	cmd.Env = append(os.Environ(), "MM_HOME="+home)
 	return process(cmd)
 }
 
-// promptOf is how many tokens mm run makes of the prompt.
+// promptOf returns the number of tokens of the prompt.
 func promptOf(mm, home, path string) (int, error) {
-	cmd := exec.Command(mm, "run", path, "--prompt", told, "--max-tokens", "1", "--json")
+	cmd := exec.Command(mm, "run", path, "--prompt", prompt, "--max-tokens", "1", "--json")
 	cmd.Env = append(os.Environ(), "MM_HOME="+home)
 	out, err := cmd.Output()
 	if err != nil {
@@ -85,15 +85,15 @@ func promptOf(mm, home, path string) (int, error) {
 		} `json:"timings"`
 	}
 	if err := json.Unmarshal(out, &result); err != nil || result.Timings.Prompt == 0 {
-		return 0, fmt.Errorf("mm run --json says no prompt_tokens: %s", out)
+		return 0, fmt.Errorf("mm run --json: missing prompt_tokens: %s", out)
 	}
 	return result.Timings.Prompt, nil
 }
 
-// process runs a command to its end and tells when it wrote its first byte.
+// process runs a command to its end and measures the time of its first byte.
 func process(cmd *exec.Cmd) (begun, error) {
-	var said bytes.Buffer
-	cmd.Stderr = &said
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return begun{}, err
@@ -108,12 +108,12 @@ func process(cmd *exec.Cmd) (begun, error) {
 		return begun{}, err
 	}
 	if err := errors.Join(readErr, cmd.Wait()); err != nil {
-		return begun{}, fmt.Errorf("%w: %s", err, &said)
+		return begun{}, fmt.Errorf("%w: %s", err, &stderr)
 	}
 	return begun{wall, cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()}, nil
 }
 
-// startLibllama does the same with a driver.
+// startLibllama does the same with the driver.
 func startLibllama(driver, libs, path string, threads, prompt int) (begun, error) {
 	from := time.Now()
 	c, err := libllama.Run(driver, libs)
@@ -131,7 +131,7 @@ func startLibllama(driver, libs, path string, threads, prompt int) (begun, error
 	return begun{wall, c.CPU()}, nil
 }
 
-// start prints medians, and least times, of processes that take turns.
+// start prints medians and minima of processes that run alternately.
 func (o options) start(out io.Writer) error {
 	tmp, err := os.MkdirTemp("", "start")
 	if err != nil {
@@ -146,7 +146,7 @@ func (o options) start(out io.Writer) error {
 	if out, err := exec.Command("go", "build", "-o", mm, "./cmd/mm").CombinedOutput(); err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}
-	libs, variant, err := librariesFor(cpu.Use(), filepath.Join(o.native, "lib", "bins", "linux-x64"))
+	libs, variant, err := librariesFor(cpu.Use(), libllama.Libraries(o.native))
 	if err != nil {
 		return err
 	}
@@ -161,7 +161,7 @@ func (o options) start(out io.Writer) error {
 		for _, threads := range o.threads {
 			ways := []rivals{{"engine", func() (begun, error) { return startMM(path, threads) }, func() (begun, error) { return startLibllama(driver, libs, path, threads, promptLen) }}}
 			home := filepath.Join(tmp, "home")
-			if prompt, err := promptOf(mm, home, path); err == nil { // it has a tokenizer
+			if prompt, err := promptOf(mm, home, path); err == nil { // has a tokenizer
 				ways = append(ways, rivals{fmt.Sprintf("mm run, %d tokens", prompt), func() (begun, error) { return startRun(mm, home, path, threads) },
 					func() (begun, error) { return startLibllama(driver, libs, path, threads, prompt) }})
 			}
@@ -197,7 +197,7 @@ func (o options) startOne(out io.Writer, way rivals, path string, threads int, c
 				return err
 			}
 			if round == 0 {
-				continue // brings the file, or the programs, into memory
+				continue // warms up
 			}
 			wall[i], used[i] = append(wall[i], b.wall), append(used[i], b.cpu)
 		}
@@ -214,5 +214,5 @@ func (o options) startOne(out io.Writer, way rivals, path string, threads int, c
 	return nil
 }
 
-// mid is the median of sorted times.
+// mid returns the median of sorted times.
 func mid(d []time.Duration) time.Duration { return d[len(d)/2] }

@@ -73,7 +73,7 @@ type batch struct {
 	logits uintptr
 }
 
-// library is the functions that are called.
+// library holds the called functions.
 type library struct {
 	defaultModel   func() modelParams
 	loadFile       func(path string, p modelParams) uintptr
@@ -106,15 +106,15 @@ type library struct {
 	base          uintptr
 }
 
-// open loads the libraries of a folder and binds what is used of them.
+// open loads the libraries of a folder and binds the functions.
 func open(dir string) (*library, error) {
 	if unsafe.Sizeof(modelParams{}) != 80 || unsafe.Sizeof(contextParams{}) != 160 || unsafe.Sizeof(batch{}) != 56 || unsafe.Sizeof(quantizeParams{}) != 64 {
-		return nil, errors.New("structures do not have llama.cpp's sizes")
+		return nil, errors.New("struct size mismatch with llama.cpp")
 	}
 	load := func(pattern string) (uintptr, error) {
 		found, err := filepath.Glob(filepath.Join(dir, pattern))
 		if err != nil || len(found) != 1 {
-			return 0, fmt.Errorf("%s holds %d files %s, not one", dir, len(found), pattern)
+			return 0, fmt.Errorf("%s: got %d files %s, want 1", dir, len(found), pattern)
 		}
 		return purego.Dlopen(found[0], purego.RTLD_NOW|purego.RTLD_GLOBAL)
 	}
@@ -158,8 +158,8 @@ func open(dir string) (*library, error) {
 	return l, l.bindPool(ggml, base)
 }
 
-// bindPool finds the thread pool functions, which lie in the backend that was
-// chosen for this processor.
+// bindPool binds the functions of the thread pool, which are in the CPU backend that was
+// chosen.
 func (l *library) bindPool(ggml, base uintptr) error {
 	var byName func(name string) uintptr
 	var address func(reg uintptr, name string) uintptr
@@ -181,7 +181,7 @@ func (l *library) bindPool(ggml, base uintptr) error {
 func (l *library) loadModel(path string) (uintptr, error) {
 	m := l.loadFile(path, l.defaultModel())
 	if m == 0 {
-		return 0, fmt.Errorf("%s was refused", path)
+		return 0, fmt.Errorf("%s refused", path)
 	}
 	return m, nil
 }
@@ -193,13 +193,13 @@ func (l *library) newContext(model uintptr, r libllama.Request) (uintptr, error)
 	p.typeK, p.typeV = r.KV, r.KV
 	ctx := l.initContext(model, p)
 	if ctx == 0 {
-		return 0, errors.New("no context was made")
+		return 0, errors.New("context creation failed")
 	}
 	return ctx, nil
 }
 
-// attachPool gives a context threads that stay, with the defaults of
-// llama.cpp's own programs.
+// attachPool gives a context a persistent thread pool with the defaults of llama.cpp's
+// programs.
 func (l *library) attachPool(ctx uintptr, threads int) uintptr {
 	params := make([]byte, 1024)
 	l.poolParams(&params[0], int32(threads))
@@ -210,17 +210,17 @@ func (l *library) attachPool(ctx uintptr, threads int) uintptr {
 
 func (l *library) decodeTokens(ctx uintptr, tokens []int32) error {
 	if r := l.decode(ctx, l.batchOne(&tokens[0], int32(len(tokens)))); r != 0 {
-		return fmt.Errorf("llama_decode gave %d", r)
+		return fmt.Errorf("llama_decode returned %d", r)
 	}
 	return nil
 }
 
-// convert quantises a file.
+// convert quantizes a file.
 func (l *library) convert(r libllama.Request) error {
 	p := l.defaultQuant()
 	p.threads, p.ftype, p.requantize, p.pure = int32(r.Threads), int32(r.Type), true, r.Pure
 	if len(r.Means) > 0 {
-		// name, data, size; one without a name ends the list.
+		// name, data, size; an entry without a name ends the list.
 		list := make([]uintptr, 0, 3*len(r.Means)+3)
 		var pins runtime.Pinner
 		defer pins.Unpin()
@@ -235,12 +235,12 @@ func (l *library) convert(r libllama.Request) error {
 		p.imatrix = uintptr(unsafe.Pointer(&list[0]))
 	}
 	if code := l.quantizeFile(r.Path, r.Out, &p); code != 0 {
-		return fmt.Errorf("llama_model_quantize gave %d", code)
+		return fmt.Errorf("llama_model_quantize returned %d", code)
 	}
 	return nil
 }
 
-// decodeAll decodes tokens from position 0 on, with the logits of each.
+// decodeAll decodes tokens from position 0, with the logits of each.
 func (l *library) decodeAll(ctx uintptr, tokens []int32) error {
 	b := l.batchInit(int32(len(tokens)), 0, 1)
 	defer l.batchFree(b)
@@ -256,8 +256,8 @@ func (l *library) decodeVectors(ctx uintptr, v []float32, width int, pos int32) 
 	return l.decodeBatch(ctx, b, n, pos, false)
 }
 
-// decodeBatch decodes the n positions of b, from pos on, and keeps the logits
-// of all or of the last.
+// decodeBatch decodes the n positions of b from position pos, and keeps the logits of all
+// or of the last.
 func (l *library) decodeBatch(ctx uintptr, b batch, n int, pos int32, all bool) error {
 	b.tokens = int32(n)
 	positions := unsafe.Slice((*int32)(pointer(b.pos)), n)
@@ -273,17 +273,17 @@ func (l *library) decodeBatch(ctx uintptr, b batch, n int, pos int32, all bool) 
 	}
 	wanted[n-1] = 1
 	if r := l.decode(ctx, b); r != 0 {
-		return fmt.Errorf("llama_decode gave %d", r)
+		return fmt.Errorf("llama_decode returned %d", r)
 	}
 	return nil
 }
 
-// logits copies those of the last position.
+// logits copies the logits of the last position.
 func (l *library) logits(ctx uintptr, vocab int) []float32 {
 	return slices.Clone(l.logitsOf(ctx, -1, vocab))
 }
 
-// logitsOf are those of a position of the last batch, until the next one.
+// logitsOf returns the logits of a position of the last batch, valid until the next one.
 func (l *library) logitsOf(ctx uintptr, i int32, vocab int) []float32 {
 	return unsafe.Slice((*float32)(pointer(l.logitsAt(ctx, i))), vocab)
 }
@@ -291,11 +291,11 @@ func (l *library) logitsOf(ctx uintptr, i int32, vocab int) []float32 {
 func (l *library) quantize(typ uint32, row []float32) ([]byte, error) {
 	t := tensor.Type(typ)
 	if !t.Known() || len(row) == 0 || len(row)%t.BlockSize() != 0 {
-		return nil, fmt.Errorf("%d elements are no row of %v", len(row), t)
+		return nil, fmt.Errorf("%d elements is not a multiple of the block of %v", len(row), t)
 	}
 	dst := make([]byte, t.RowBytes(len(row)))
 	if n := l.quantizeChunk(typ, &row[0], &dst[0], 0, 1, int64(len(row)), 0); int(n) != len(dst) {
-		return nil, fmt.Errorf("%d bytes were written, not %d", n, len(dst))
+		return nil, fmt.Errorf("got %d bytes, want %d", n, len(dst))
 	}
 	return dst, nil
 }
@@ -309,7 +309,7 @@ func (l *library) dequantize(typ uint32, blocks []byte, n int) ([]float32, error
 	t := tensor.Type(typ)
 	name, ok := names[t]
 	if !ok || n <= 0 || n%t.BlockSize() != 0 || len(blocks) != t.RowBytes(n) {
-		return nil, fmt.Errorf("%d bytes are no row of %d elements of %v", len(blocks), n, t)
+		return nil, fmt.Errorf("%d bytes do not match %d elements of %v", len(blocks), n, t)
 	}
 	var f func(src *byte, dst *float32, n int64)
 	purego.RegisterLibFunc(&f, l.base, "dequantize_row_"+name)
@@ -327,6 +327,5 @@ func goString(address uintptr) string {
 	return string(unsafe.Slice((*byte)(pointer(address)), n))
 }
 
-// pointer makes an address of C memory usable; the indirection keeps vet from
-// taking it for one of Go's.
+// pointer converts an address of C memory. The indirection satisfies vet.
 func pointer(address uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&address)) }

@@ -8,10 +8,10 @@ import (
 	"mm-abi.org/mm/tools/libllama"
 )
 
-// library exists for the platform whose libraries are published.
+// library is only implemented on linux/amd64, where libraries are published.
 type library struct{}
 
-var errPlatform = errors.New("llama.cpp is driven on linux/amd64 only")
+var errPlatform = errors.New("the driver supports linux/amd64 only")
 
 func open(string) (*library, error)                                     { return nil, errPlatform }
 func (*library) loadModel(string) (uintptr, error)                      { return 0, errPlatform }

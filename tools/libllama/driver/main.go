@@ -1,6 +1,6 @@
-// Command driver runs llama.cpp's shared library on behalf of the tests and
-// benchmarks of package tools/libllama. Its argument is the folder of the
-// libraries; requests and replies are gobs on standard input and output.
+// Command driver runs llama.cpp's shared library for package tools/libllama. Its argument
+// is the folder of the libraries. Requests and replies are gobs on standard input and
+// output.
 package main
 
 import (
@@ -51,7 +51,7 @@ func serve(dir string) error {
 	}
 }
 
-// engine is a loaded model and a context of it.
+// engine is a loaded model with a context.
 type engine struct {
 	lib   *library
 	model uintptr
@@ -66,7 +66,7 @@ func (e *engine) do(r libllama.Request) (libllama.Reply, error) {
 	if e.ctx == 0 {
 		switch r.Op {
 		case "feed", "vectors", "prefill", "decode", "loss", "clear", "adapter":
-			return libllama.Reply{}, errors.New("no model is loaded")
+			return libllama.Reply{}, errors.New("no model loaded")
 		}
 	}
 	switch r.Op {
@@ -125,8 +125,7 @@ func (e *engine) load(r libllama.Request) error {
 	if e.ctx, err = e.lib.newContext(e.model, r); err != nil {
 		return err
 	}
-	// Without a thread pool of its own the library starts threads for each
-	// token.
+	// Without a thread pool the library starts threads for each token.
 	if r.Threads > 1 {
 		e.pool = e.lib.attachPool(e.ctx, r.Threads)
 	}
@@ -156,15 +155,15 @@ func (e *engine) clear() {
 func (e *engine) adapter(path string, scale float32) error {
 	a := e.lib.adapterInit(e.model, path)
 	if a == 0 {
-		return errors.New("the adapter was refused")
+		return errors.New("adapter refused")
 	}
 	if e.lib.setAdapters(e.ctx, &a, 1, &scale) != 0 {
-		return errors.New("the adapter was not applied")
+		return errors.New("adapter not applied")
 	}
 	return nil
 }
 
-// feed decodes tokens one by one and gives the logits after each.
+// feed decodes tokens one by one and returns the logits after each.
 func (e *engine) feed(tokens []int32) (libllama.Reply, error) {
 	var reply libllama.Reply
 	for _, t := range tokens {
@@ -179,7 +178,7 @@ func (e *engine) feed(tokens []int32) (libllama.Reply, error) {
 
 func (e *engine) vectors(v []float32) (libllama.Reply, error) {
 	if len(v) == 0 || len(v)%e.width != 0 {
-		return libllama.Reply{}, fmt.Errorf("%d numbers are no vectors of %d", len(v), e.width)
+		return libllama.Reply{}, fmt.Errorf("%d numbers is not a multiple of the width %d", len(v), e.width)
 	}
 	if err := e.lib.decodeVectors(e.ctx, v, e.width, e.pos); err != nil {
 		return libllama.Reply{}, err
@@ -188,12 +187,12 @@ func (e *engine) vectors(v []float32) (libllama.Reply, error) {
 	return libllama.Reply{Logits: [][]float32{e.lib.logits(e.ctx, e.vocab)}}, nil
 }
 
-// loss decodes tokens at once, in an empty context, and sums -ln p of those
-// that follow each.
+// loss decodes tokens in one batch, in an empty context, and returns the sum of -ln p of
+// their successors.
 func (e *engine) loss(tokens []int32, next int32) (libllama.Reply, error) {
 	e.clear()
 	if len(tokens) == 0 || next < 0 || int(next) >= e.vocab {
-		return libllama.Reply{}, fmt.Errorf("%d tokens and the token %d are no text", len(tokens), next)
+		return libllama.Reply{}, fmt.Errorf("bad text: %d tokens and next token %d", len(tokens), next)
 	}
 	if err := e.lib.decodeAll(e.ctx, tokens); err != nil {
 		return libllama.Reply{}, err

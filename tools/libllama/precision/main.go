@@ -1,12 +1,12 @@
-// Command precision shows what weight types cost: it writes one model in each
-// of them, by mm or by llama.cpp's library, and has both engines read the same
-// tokens of a text. It prints the file's size, both perplexities, their ratio,
-// and the tokens a second that each writes.
+// Command precision measures the cost of weight types: it writes a model in each type, by
+// mm or by llama.cpp's library, and evaluates it with both engines on the same tokens of a
+// text. It prints the file's size, both perplexities, their ratio, and the tokens per
+// second of each engine.
 //
 //	precision -native DIR -text FILE [-dir DIR] [-types Q8_0,Q4_K_M] [-windows 24] [-threads 1]
 //
-// The model is the one that scripts/fetch-native.sh brings, which is published
-// as Q4_1: F32 holds the same numbers, and the others are made of that.
+// The model is that of scripts/fetch-native.sh, published as Q4_1: F32 holds the same
+// numbers, and the other files are made from that.
 package main
 
 import (
@@ -55,16 +55,15 @@ func main() {
 	}
 }
 
-// row is one file: who writes it, and what llama.cpp calls it.
+// row describes a file: its writer and llama.cpp's name of the type.
 type row struct {
 	name  string
-	other bool // llama.cpp writes it
+	other bool // written by llama.cpp
 	ftype uint32
-	pure  bool // every matrix alike
+	pure  bool // all matrices have the same type
 }
 
-// rows in the order of falling size. llama.cpp's beside ours show whether they
-// are worth the same.
+// rows are sorted by decreasing size. llama.cpp's files show whether ours are as good.
 var rows = []row{
 	{name: "F32"}, {name: "F16"}, {name: "BF16"}, {name: "Q8_0"}, {name: "Q6_K"},
 	{name: "Q5_1"}, {name: "Q5_K_M"}, {name: "Q5_K_M", other: true, ftype: 17}, {name: "Q5_K_S"}, {name: "Q5_0"},
@@ -87,7 +86,7 @@ func run(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return err
 	}
-	other, err := libllama.Start(root, filepath.Join(o.native, "lib", "bins", "linux-x64"))
+	other, err := libllama.Start(root, libllama.Libraries(o.native))
 	if err != nil {
 		return err
 	}
@@ -100,7 +99,7 @@ func run(ctx context.Context, o options) (err error) {
 		return err
 	}
 	full := filepath.Join(o.dir, "smollm2-F32.gguf")
-	if err := write(ctx, filepath.Join(o.native, "models", "SmolLM2-135M-Instruct.Q4_1.gguf"), "F32", full); err != nil {
+	if err := write(ctx, libllama.SmolLM2(o.native), "F32", full); err != nil {
 		return err
 	}
 	fmt.Printf("SmolLM2-135M-Instruct, %d windows of ≤ 512 tokens of %s, %d threads, %s\n", o.windows, filepath.Base(o.text), o.threads, cpu.Use())
@@ -128,7 +127,7 @@ func run(ctx context.Context, o options) (err error) {
 	return nil
 }
 
-// write has mm write a file by a recipe.
+// write writes a file with mm by a recipe.
 func write(ctx context.Context, from, recipe, to string) error {
 	r, err := quantize.Recipe(recipe)
 	if err != nil {
@@ -151,7 +150,7 @@ func write(ctx context.Context, from, recipe, to string) error {
 	return errors.Join(err, out.Close())
 }
 
-// compare has both engines read the text and write tokens.
+// compare evaluates a file with both engines.
 func compare(ctx context.Context, o options, other *libllama.Client, r row, path, text string) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -197,8 +196,8 @@ func compare(ctx context.Context, o options, other *libllama.Client, r row, path
 	return nil
 }
 
-// rates are the tokens a second of processor time that the engines write, each
-// the best of three turns.
+// rates returns the tokens per second of processor time of the engines, each the best of
+// three turns.
 func rates(ctx context.Context, o options, m *infer.Model, other *libllama.Client) (ours, theirs float64, err error) {
 	s, err := m.NewSession(infer.SessionOptions{Context: o.decode})
 	if err != nil {

@@ -1,14 +1,13 @@
-// Command quality shows what each way of quantising costs: it writes one model
-// by each recipe, by mm and by llama.cpp's library, without and with an
-// importance matrix, and has mm read the same held-out text with each file. It
-// prints the file's size, the perplexity, the loss over the float model's and
-// the divergence from its probabilities in nats a token, and the tokens a second
-// of processor time that mm writes.
+// Command quality measures the cost of quantization methods: it writes a model by each
+// recipe, with mm and with llama.cpp's library, without and with an importance matrix, and
+// evaluates each file with mm on the same held-out text. It prints the file's size, the
+// perplexity, the loss over the float model's and the divergence from its probabilities in
+// nats per token, and mm's tokens per second of processor time.
 //
 //	quality -native DIR -text FILE [-model FILE.gguf] [-dir DIR] [-types Q4_0,Q4_K_M] [-ways mm,llama.cpp] [-windows 24] [-near 3]
 //
-// The text is of stories; the first ones are read, and calibration has the
-// last ones.
+// The text consists of stories; the first ones are for evaluation, the last ones for
+// calibration.
 package main
 
 import (
@@ -43,7 +42,7 @@ type options struct {
 	near                     int
 }
 
-// ways of quantising, in the order of the table.
+// ways are the methods, in the order of the table.
 var ways = []string{"llama.cpp", "mm", "llama.cpp imatrix", "mm imatrix", "mm awq", "mm gptq", "mm awq+gptq"}
 
 const separator = "<|endoftext|>"
@@ -61,7 +60,7 @@ func main() {
 	flag.IntVar(&o.calibrate, "calibrate", 32, "stories of calibration")
 	flag.IntVar(&o.threads, "threads", 1, "threads")
 	flag.IntVar(&o.decoded, "decode", 32, "tokens that are written one by one; 0: none")
-	flag.IntVar(&o.near, "near", 0, "models near the given one that are quantised in its place: each weight moved at random within its step")
+	flag.IntVar(&o.near, "near", 0, "number of models near the model to quantize instead: each weight moved at random within its step")
 	flag.Parse()
 	o.types, o.ways = strings.Split(*types, ","), strings.Split(*which, ",")
 	if err := run(context.Background(), o); err != nil {
@@ -70,20 +69,20 @@ func main() {
 	}
 }
 
-// bench is what the rows share.
+// bench is the state shared by the rows.
 type bench struct {
 	options
 	other      *libllama.Client // nil until it is needed
-	full, text string           // the float model, the text that is read
-	learnt     string           // the text of calibration
+	full, text string           // float model, evaluation text
+	learnt     string           // calibration text
 	importance *calibrated.Imatrix
 	windows    []score.Window
 	known      [][]float32 // log probabilities of the float model, V a prediction
 	losses     [][]float64 // of the float model, by window
-	// rivals are llama.cpp's files of the type that is measured, by way.
+	// rivals are llama.cpp's files of the present type, by method.
 	rivals map[string]result
-	// near is by how much a file of mm's is worse than llama.cpp's, one of each
-	// model near the given one, by type and way: nats and KL.
+	// near holds how much a file of mm is worse than llama.cpp's, for each model near the
+	// given one, by type and method: nats and KL.
 	near map[string][][2]float64
 }
 
@@ -114,7 +113,7 @@ func run(ctx context.Context, o options) (err error) {
 	return nil
 }
 
-// spread is the mean of one of the pairs' numbers and its standard error.
+// spread returns mean and standard error of one number of the pairs.
 func spread(pairs [][2]float64, which, digits int) string {
 	sum, square, n := 0.0, 0.0, float64(len(pairs))
 	for _, p := range pairs {
@@ -126,8 +125,7 @@ func spread(pairs [][2]float64, which, digits int) string {
 	return fmt.Sprintf("%+.*f ± %.*f", digits, sum/n, digits, math.Sqrt(square/max(1, n-1)/n))
 }
 
-// table quantises one model in all ways: the given one, or by another seed than
-// 0 one near it.
+// table quantizes a model with all methods: the given one, or one near it if seed is not 0.
 func (b *bench) table(ctx context.Context, seed uint64) error {
 	if err := b.prepare(ctx, seed); err != nil {
 		return err
@@ -155,7 +153,7 @@ func (b *bench) table(ctx context.Context, seed uint64) error {
 	return nil
 }
 
-// prepare writes the float model and learns what matters.
+// prepare writes the float model and computes the calibration data.
 func (b *bench) prepare(ctx context.Context, seed uint64) error {
 	text, err := os.ReadFile(b.options.text)
 	if err != nil {
@@ -163,17 +161,17 @@ func (b *bench) prepare(ctx context.Context, seed uint64) error {
 	}
 	stories := strings.Split(string(text), separator)
 	if len(stories) < 2*b.limit+b.calibrate {
-		return fmt.Errorf("the text has %d stories", len(stories))
+		return fmt.Errorf("text too short: %d stories", len(stories))
 	}
 	b.text = strings.Join(stories[:2*b.limit], separator)
-	last := stories[:len(stories)-1] // the very last one may be cut
+	last := stories[:len(stories)-1] // the last one may be truncated
 	b.learnt = strings.Join(last[len(last)-b.calibrate:], separator)
 	if err := os.MkdirAll(b.dir, 0o755); err != nil {
 		return err
 	}
 	from := b.model
 	if from == "" {
-		from = filepath.Join(b.native, "models", "SmolLM2-135M-Instruct.Q4_1.gguf")
+		from = libllama.SmolLM2(b.native)
 	}
 	name, _, _ := strings.Cut(filepath.Base(from), ".")
 	b.full = filepath.Join(b.dir, name+"-F32.gguf")
@@ -207,7 +205,7 @@ func (b *bench) prepare(ctx context.Context, seed uint64) error {
 	return err
 }
 
-// row writes a file in one way and measures it.
+// row writes a file with a method and measures it.
 func (b *bench) row(ctx context.Context, recipe quant.Recipe, way string, seed uint64) error {
 	path := filepath.Join(b.dir, "quality.gguf")
 	who, how, _ := strings.Cut(way, " ")
@@ -239,7 +237,7 @@ func (b *bench) row(ctx context.Context, recipe quant.Recipe, way string, seed u
 			for _, name := range b.importance.Names() {
 				e := b.importance.Entries[name]
 				if !strings.HasPrefix(name, "blk.") {
-					continue // as its own program does it
+					continue // as llama.cpp's program does
 				}
 				means, err := b.importance.Means(name, len(e.Sums)/len(e.Counts), len(e.Counts))
 				if err != nil {
@@ -253,7 +251,7 @@ func (b *bench) row(ctx context.Context, recipe quant.Recipe, way string, seed u
 			if err != nil {
 				return err
 			}
-			if b.other, err = libllama.Start(root, filepath.Join(b.native, "lib", "bins", "linux-x64")); err != nil {
+			if b.other, err = libllama.Start(root, libllama.Libraries(b.native)); err != nil {
 				return err
 			}
 		}
@@ -280,8 +278,7 @@ func (b *bench) row(ctx context.Context, recipe quant.Recipe, way string, seed u
 	return nil
 }
 
-// rival is llama.cpp's file that one of mm's is held against: the one written
-// in the same way, or in the best way it has.
+// rival returns llama.cpp's file to compare with: of the same method, or of its best one.
 func (b *bench) rival(how string) (result, bool) {
 	for _, way := range []string{how, "imatrix", ""} {
 		if r, ok := b.rivals[way]; ok && (way == how || how != "") {
@@ -291,7 +288,7 @@ func (b *bench) rival(how string) (result, bool) {
 	return result{}, false
 }
 
-// hessians has the float model read the text of calibration.
+// hessians evaluates the float model on the calibration text.
 func (b *bench) hessians(recipe quant.Recipe) (*calibrate.Hessians, func() error, error) {
 	m, tok, err := load(b.full, b.threads)
 	if err != nil {
@@ -307,17 +304,17 @@ func (b *bench) hessians(recipe quant.Recipe) (*calibrate.Hessians, func() error
 	return h, m.Close, err
 }
 
-// result is what a file is worth, by window.
+// result holds the figures of a file, by window.
 type result struct {
-	losses      [][]float64 // nats, one a prediction
-	divergences [][]float64 // of the float model's probabilities from the file's: KL in nats, one a prediction
-	rate        float64     // tokens a second of processor time
+	losses      [][]float64 // nats per prediction
+	divergences [][]float64 // KL from the float model in nats per prediction
+	rate        float64     // tokens per second of processor time
 }
 
-// loss is the mean of the losses.
+// loss returns the mean loss.
 func (r result) loss() float64 { return mean(r.losses) }
 
-// mean is that of all predictions.
+// mean returns the mean over all predictions.
 func mean(x [][]float64) (sum float64) {
 	n := 0
 	for _, w := range x {
@@ -329,9 +326,9 @@ func mean(x [][]float64) (sum float64) {
 	return sum / float64(n)
 }
 
-// paired is the mean of a - b over all predictions and its standard error.
-// Predictions of one window depend on each other, windows do not: the error is
-// that of a ratio of sums of windows (Cochran, Sampling Techniques, 6.4).
+// paired returns the mean of a - b over all predictions with its standard error.
+// Predictions in a window depend on each other, windows do not: the error is that of a
+// ratio of sums of windows (Cochran, Sampling Techniques, 6.4).
 func paired(a, b [][]float64, digits int) string {
 	if len(b) == 0 {
 		return ""
@@ -351,8 +348,7 @@ func paired(a, b [][]float64, digits int) string {
 	return fmt.Sprintf("%+.*f ± %.*f", digits, all, digits, sure)
 }
 
-// measure has mm read the text and write tokens. The first file is the one
-// that the others are held against.
+// measure evaluates a file with mm. The first file is the reference for the others.
 func (b *bench) measure(ctx context.Context, path string) (r result, err error) {
 	m, _, err := load(path, b.threads)
 	if err != nil {
@@ -406,7 +402,7 @@ func (b *bench) measure(ctx context.Context, path string) (r result, err error) 
 	return r, nil
 }
 
-// logSoftmax makes logits log probabilities.
+// logSoftmax converts logits to log probabilities.
 func logSoftmax(x []float32) {
 	most, sum := slices.Max(x), 0.0
 	for _, v := range x {
@@ -418,10 +414,10 @@ func logSoftmax(x []float32) {
 	}
 }
 
-// divergence is Σ p·(ln p - ln q) of log probabilities.
+// divergence returns Σ p·(ln p - ln q) of log probabilities.
 func divergence(p, q []float32) (sum float64) {
 	for i, v := range p {
-		if v > -20 { // what is less likely adds nothing
+		if v > -20 { // less likely tokens do not matter
 			sum += math.Exp(float64(v)) * float64(v-q[i])
 		}
 	}
@@ -440,7 +436,7 @@ func load(path string, threads int) (*infer.Model, *tokenizer.Tokenizer, error) 
 	return m, tok, nil
 }
 
-// convert has mm write a file.
+// convert writes a file with mm.
 func convert(ctx context.Context, from, to string, opt quantize.ConvertOptions) error {
 	in, err := os.Open(from)
 	if err != nil {

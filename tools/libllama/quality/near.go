@@ -13,11 +13,11 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// moved writes a model of floats near the one at from, whose matrices are Q4_1:
-// each weight anywhere within the step that it was rounded to. What one file
-// loses is the roundings' luck as well as their writer's skill; many models
-// tell the two apart. And weights that lie on a grid of sixteen, as those of a
-// published Q4_1 do, meet other grids as no trained weights would.
+// moved writes a float model near the Q4_1 model at from: each weight is anywhere within
+// its rounding step. The loss of a single file depends on the luck of rounding as well as
+// on the method; many models separate the two. Also, the weights of a published Q4_1 model
+// are on a grid of sixteen values and interact with other grids as trained weights would
+// not.
 func moved(from, to string, seed uint64) error {
 	f, err := gguf.Open(from)
 	if err != nil {
@@ -48,7 +48,7 @@ type mover struct {
 	rng    *rand.Rand
 }
 
-// WriteTo writes the tensor, each of its weights moved.
+// WriteTo writes the tensor with moved weights.
 func (m *mover) WriteTo(w io.Writer) (int64, error) {
 	t := m.tensor
 	src := m.file.Section(t)

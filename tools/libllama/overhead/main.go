@@ -1,15 +1,14 @@
-// Command beside measures mm run --backend llamacpp beside llama.cpp's library
-// driven alone, without a pipe, a tokenizer or a sampler: the same file, the
-// same number of threads and of tokens in the context, taking turns.
+// Command overhead compares mm run --backend llamacpp with llama.cpp's library driven
+// directly, without a pipe, tokenizer or sampler: the same file, number of threads and
+// tokens in the context, alternately.
 //
-//	beside -home HOME -native DIR [-mm FILE] [-threads 1,2] [-rounds 5]
+//	overhead -home HOME -native DIR [-mm FILE] [-threads 1,2] [-rounds 5]
 //
-// HOME holds llamacpp as mm runtime install puts it, DIR what
-// scripts/fetch-native.sh fetched; mm lies beside this program unless -mm says
-// where. SmolLM2 is measured as it is fetched, and as the library itself makes
-// Q8_0 and F32 of it. On a machine that has other things to do the processor
-// time of a token says more than tokens a second: it is that of mm and of
-// mm-native together, what a run of one token takes left out.
+// HOME is an MM_HOME with llamacpp installed by mm runtime install, DIR the folder of
+// scripts/fetch-native.sh. By default mm is in the folder of this program. SmolLM2 is
+// measured as fetched, and as Q8_0 and F32 files that the library makes from it. On a busy
+// machine the processor time per token is more reliable than tokens per second: it is that
+// of mm and mm-native, minus a run of one token.
 package main
 
 import (
@@ -31,7 +30,7 @@ func main() {
 	var o options
 	flag.StringVar(&o.home, "home", "", "home folder with llamacpp installed")
 	flag.StringVar(&o.native, "native", os.Getenv("MM_NATIVE_DIR"), "folder that scripts/fetch-native.sh filled")
-	flag.StringVar(&o.mm, "mm", "", "the program mm; empty: beside this one")
+	flag.StringVar(&o.mm, "mm", "", "program mm; by default in the folder of this program")
 	threads := flag.String("threads", "1,2", "numbers of threads")
 	flag.IntVar(&o.rounds, "rounds", 5, "rounds")
 	flag.IntVar(&o.tokens, "tokens", 96, "tokens that are written")
@@ -39,7 +38,7 @@ func main() {
 	for _, s := range strings.Split(*threads, ",") {
 		n, err := strconv.Atoi(s)
 		if err != nil || n < 1 {
-			fail(fmt.Errorf("threads: %q is no number of threads", s))
+			fail(fmt.Errorf("bad number of threads %q", s))
 		}
 		o.threads = append(o.threads, n)
 	}
@@ -49,7 +48,7 @@ func main() {
 }
 
 func fail(err error) {
-	fmt.Fprintln(os.Stderr, "beside:", err)
+	fmt.Fprintln(os.Stderr, "overhead:", err)
 	os.Exit(1)
 }
 
@@ -63,27 +62,27 @@ const prompt = "Once upon a time there was a small brown bear who lived at the e
 
 func run(o options) (err error) {
 	if o.mm == "" {
-		own, err := os.Executable()
+		self, err := os.Executable()
 		if err != nil {
 			return err
 		}
-		o.mm = filepath.Join(filepath.Dir(own), "mm")
+		o.mm = filepath.Join(filepath.Dir(self), "mm")
 	}
 	root, err := os.Getwd()
 	if err != nil {
 		return err
 	}
-	alone, err := libllama.Start(root, filepath.Join(o.native, "lib", "bins", "linux-x64"))
+	alone, err := libllama.Start(root, libllama.Libraries(o.native))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, alone.Close()) }()
-	dir, err := os.MkdirTemp("", "beside")
+	dir, err := os.MkdirTemp("", "overhead")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	small := filepath.Join(o.native, "models", "SmolLM2-135M-Instruct.Q4_1.gguf")
+	small := libllama.SmolLM2(o.native)
 	const allF32, mostlyQ8 = 0, 7 // llama_ftype
 	files := []struct {
 		name, path string
@@ -106,7 +105,7 @@ func run(o options) (err error) {
 	return nil
 }
 
-// measure lets the two take turns.
+// measure runs the two alternately.
 func measure(o options, alone *libllama.Client, name, path string, threads int) error {
 	const halfPrecision = 1 // GGML type of keys and values, as mm takes it
 	var ours, theirs, cpu, cpuAlone []float64
@@ -144,34 +143,34 @@ func measure(o options, alone *libllama.Client, name, path string, threads int) 
 	return nil
 }
 
-// told is what a run of mm says, and what it took.
-type told struct {
+// runStats are the figures of a run of mm.
+type runStats struct {
 	perSecond float64
 	read      int     // tokens
 	cpu       float64 // seconds, of mm and mm-native
 }
 
 // ask runs mm.
-func ask(o options, path string, threads, tokens int) (t told, err error) {
+func ask(o options, path string, threads, tokens int) (t runStats, err error) {
 	cmd := exec.Command(o.mm, "run", path, "--raw", "--backend", "llamacpp", "--threads", fmt.Sprint(threads), "--max-tokens", fmt.Sprint(tokens), "--json", "--prompt", prompt)
 	cmd.Env = append(os.Environ(), "MM_HOME="+o.home)
 	out, err := cmd.Output()
 	if err != nil {
 		return t, fmt.Errorf("mm run: %w: %s", err, out)
 	}
-	var said struct {
+	var answer struct {
 		Timings struct {
 			Prompt    int     `json:"prompt_tokens"`
 			Generated int     `json:"generated"`
 			PerSecond float64 `json:"tokens_per_second"`
 		} `json:"timings"`
 	}
-	if err := json.Unmarshal(out, &said); err != nil {
+	if err := json.Unmarshal(out, &answer); err != nil {
 		return t, fmt.Errorf("mm run: %w", err)
 	}
-	if said.Timings.Generated != tokens {
-		return t, fmt.Errorf("mm run wrote %d tokens of %d", said.Timings.Generated, tokens)
+	if answer.Timings.Generated != tokens {
+		return t, fmt.Errorf("mm run wrote %d tokens of %d", answer.Timings.Generated, tokens)
 	}
 	used := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-	return told{said.Timings.PerSecond, said.Timings.Prompt, used.Seconds()}, nil
+	return runStats{answer.Timings.PerSecond, answer.Timings.Prompt, used.Seconds()}, nil
 }
