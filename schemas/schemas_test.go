@@ -289,7 +289,7 @@ func TestHints(t *testing.T) {
 		{"abi as number", strings.Replace(base, "mm-abi-1.0", "1.0", 1), "the number 1.0", `"1"`},
 		{"abi advice", strings.Replace(base, "mm-abi-1.0", "1.0", 1), "mm-abi-1.0", "in quotes"},
 		{"version as number", strings.Replace(base, "1.0.0", "1.10", 1), "the number 1.10", "1.1,"},
-		{"dimension", base + "inputs:\n  - {name: a, shape: [3.5], dtype: fp16}\n", "A whole number", "in quotes"},
+		{"dimension", base + "inputs:\n  - {name: a, shape: [3.5], dtype: fp16}\n", "An integer", "in quotes"},
 		{"digest of zeros", base + "files:\n  - {path: a, size: 1, sha256: " + strings.Repeat("0", 64) + "}\n", `quotes: "` + strings.Repeat("0", 64), `write "0"`},
 		{"short digest", base + "files:\n  - {path: a, size: 1, sha256: abc}\n", "64 lower-case hex digits", "^["},
 		{"u8", base + "inputs:\n  - {name: a, shape: [3], dtype: u8}\n", "uint8", "fp8\"?"},
