@@ -43,10 +43,10 @@ type Grammar struct{ program *automaton.Program }
 // New compiles a JSON Schema to the grammar of its values. For an unsupported
 // schema the error is a [schema.Error] with all faults.
 func New(data []byte, opt Options) (*Grammar, error) {
-	return compiled(schema.Compile([]schema.Document{{Schema: data}}, opt))
+	return newGrammarOf(schema.Compile([]schema.Document{{Schema: data}}, opt))
 }
 
-func compiled(p *automaton.Program, err error) (*Grammar, error) {
+func newGrammarOf(p *automaton.Program, err error) (*Grammar, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +87,7 @@ func NewCall(tools []Tool, call Call, opt Options) (*Grammar, error) {
 			Before: call.Before + "{" + schema.Quote(call.Name) + colon + schema.Quote(t.Name) + comma + schema.Quote(call.Arguments) + colon,
 		})
 	}
-	return compiled(schema.Compile(docs, opt))
+	return newGrammarOf(schema.Compile(docs, opt))
 }
 
 // Holds reports whether a text is in the grammar.

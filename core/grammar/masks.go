@@ -181,9 +181,9 @@ func (m *Masks) blurred(at *automaton.State) Bitset {
 // tokens with characters that strings must escape.
 func (m *Masks) part(p *automaton.State) *found {
 	if _, free := m.machine.Free(p); free {
-		return m.walked(m.machine.Blur(p, m.tallOdd), m.sorts[odd:])
+		return m.walkTokens(m.machine.Blur(p, m.tallOdd), m.sorts[odd:])
 	}
-	return m.walked(m.machine.Blur(p, m.tall), m.sorts)
+	return m.walkTokens(m.machine.Blur(p, m.tall), m.sorts)
 }
 
 // keyEnds returns the tokens in the mask of a blurred state of one position

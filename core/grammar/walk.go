@@ -48,8 +48,8 @@ func (m *Masks) add(f *found, ended int, ids []int32) {
 	}
 }
 
-// walked walks over tokens of some sorts.
-func (m *Masks) walked(from *automaton.State, sorts []trie) *found {
+// walkTokens walks over tokens of some sorts.
+func (m *Masks) walkTokens(from *automaton.State, sorts []trie) *found {
 	if f, ok := from.Cache[slotWalk].(*found); ok {
 		return f
 	}

@@ -118,8 +118,8 @@ func eachRow(t gguf.Tensor, f func(n int, row []float32)) {
 	}
 }
 
-// merged returns the matrix with its changes, as float32.
-func merged(t gguf.Tensor, changes []change) gguf.Tensor {
+// mergeChanges returns the matrix with its changes, as float32.
+func mergeChanges(t gguf.Tensor, changes []change) gguf.Tensor {
 	in := t.Dims[0]
 	w := make([]float32, in*t.Dims[1])
 	eachRow(t, func(n int, row []float32) { copy(w[n*in:], row) })

@@ -148,7 +148,7 @@ func toHalves(v []float32, width, dim int) []float32 {
 }
 
 // TestAdapters: an adapter next to the weights, merged by the engine, and
-// merged by the formulas gives the same logits, from GGUF and from PEFT, one by
+// mergeChanges by the formulas gives the same logits, from GGUF and from PEFT, one by
 // one and in a batch.
 func TestAdapters(t *testing.T) {
 	tokens := []int32{3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3}

@@ -214,7 +214,7 @@ func (l *loader) linears(name string, in int, outs ...int) []linear {
 		return parts
 	}
 	if l.merge && len(changes) > 0 {
-		t, changes = merged(t, changes), nil
+		t, changes = mergeChanges(t, changes), nil
 	}
 	lo := 0
 	for i, out := range outs {

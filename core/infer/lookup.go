@@ -147,10 +147,10 @@ func (s *share) add(yes bool) {
 // value returns the share, with a few negative observations as a prior.
 func (s *share) value() float64 { return s.yes / (s.all + 2) }
 
-// lookedUp is a step with the tokens that the text itself proposes, if that
+// stepLookup is a step with the tokens that the text itself proposes, if that
 // pays. Unused proposals are compared with the drawn token anyway, which is
 // free: text without repetition is generated as without lookup.
-func (g *generation) lookedUp(ctx context.Context, last int32) (int32, error) {
+func (g *generation) stepLookup(ctx context.Context, last int32) (int32, error) {
 	l, t := &g.s.lookup, &g.s.m.trade
 	l.follow(g.history, g.s.context)
 	most := min(g.opt.DraftTokens, g.room())

@@ -88,8 +88,8 @@ func (p *pace) proposals(most int) int {
 	return 0
 }
 
-// walked records a step without the draft.
-func (p *pace) walked(tokens int, d time.Duration) {
+// recordAlone records a step without the draft.
+func (p *pace) recordAlone(tokens int, d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch p.phase {
@@ -109,8 +109,8 @@ func (p *pace) walked(tokens int, d time.Duration) {
 	}
 }
 
-// drafted records a step with the draft.
-func (p *pace) drafted(tokens int, d time.Duration) {
+// recordDraft records a step with the draft.
+func (p *pace) recordDraft(tokens int, d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch p.phase {

@@ -27,9 +27,9 @@ func TestPace(t *testing.T) {
 		for range steps {
 			if n := p.proposals(4); n > 0 {
 				drafted++
-				p.drafted(min(c.gain, n+1), c.alone+(c.helped-c.alone)*time.Duration(n)/4)
+				p.recordDraft(min(c.gain, n+1), c.alone+(c.helped-c.alone)*time.Duration(n)/4)
 			} else {
-				p.walked(1, c.alone)
+				p.recordAlone(1, c.alone)
 			}
 		}
 		if share := float64(drafted) / float64(steps); share < c.least || share > c.most {
@@ -47,9 +47,9 @@ func TestPaceFollows(t *testing.T) {
 		for range steps {
 			if k := p.proposals(4); k > 0 {
 				n++
-				p.drafted(min(gain, k+1), 20)
+				p.recordDraft(min(gain, k+1), 20)
 			} else {
-				p.walked(1, 10)
+				p.recordAlone(1, 10)
 			}
 		}
 		return float64(n) / float64(steps)
@@ -74,7 +74,7 @@ func TestPaceBegins(t *testing.T) {
 		if p.proposals(4) > 0 {
 			t.Fatalf("step %d has a draft", i)
 		}
-		p.walked(1, 10)
+		p.recordAlone(1, 10)
 	}
 	if n := p.proposals(4); n != 1 {
 		t.Errorf("a trial of %d tokens follows, want 1", n)
@@ -98,7 +98,7 @@ func TestPaceGivesUp(t *testing.T) {
 	} {
 		var p pace
 		for p.proposals(4) == 0 {
-			p.walked(1, 10)
+			p.recordAlone(1, 10)
 		}
 		guesses, steps := 0, 0
 		for n := p.proposals(4); n > 0; n = p.proposals(4) {
@@ -107,7 +107,7 @@ func TestPaceGivesUp(t *testing.T) {
 			} else {
 				steps++
 			}
-			p.drafted(c.gain, 10+(c.helped-10)*time.Duration(n)/4)
+			p.recordDraft(c.gain, 10+(c.helped-10)*time.Duration(n)/4)
 		}
 		if guesses != c.guesses || steps != c.want {
 			t.Errorf("%d tokens at %d against 10: %d guesses and %d steps, want %d and %d", c.gain, c.helped, guesses, steps, c.guesses, c.want)
@@ -126,9 +126,9 @@ func TestPaceOnABusyMachine(t *testing.T) {
 		}
 		if n := p.proposals(4); n > 0 {
 			drafted++
-			p.drafted(2, 10+5*time.Duration(n))
+			p.recordDraft(2, 10+5*time.Duration(n))
 		} else {
-			p.walked(1, 10*busy)
+			p.recordAlone(1, 10*busy)
 		}
 	}
 	if drafted > 60 {

@@ -133,7 +133,7 @@ func (g *generation) step(ctx context.Context, last int32) (int32, error) {
 	if g.opt.Draft == nil {
 		// An observer sees everything fed and must see only the text.
 		if g.opt.Lookup && g.s.observer == nil {
-			return g.lookedUp(ctx, last)
+			return g.stepLookup(ctx, last)
 		}
 		return g.alone(ctx, last)
 	}
@@ -145,12 +145,12 @@ func (g *generation) step(ctx context.Context, last int32) (int32, error) {
 	n := p.proposals(g.opt.DraftTokens)
 	if n == 0 {
 		next, err := g.alone(ctx, last)
-		p.walked(1, time.Since(start))
+		p.recordAlone(1, time.Since(start))
 		return next, err
 	}
 	next, err := g.speculate(ctx, last, n, g.draftFrom(n))
 	// The appended tokens and the next one.
-	p.drafted(g.stats.Tokens-tokens+1, time.Since(start))
+	p.recordDraft(g.stats.Tokens-tokens+1, time.Since(start))
 	return next, err
 }
 

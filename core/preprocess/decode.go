@@ -143,7 +143,7 @@ func decode(ctx context.Context, data []byte, admit func(w, h, passes int) error
 	if err != nil {
 		return nil, err
 	}
-	return turned(r, orientation(data)), nil
+	return orient(r, orientation(data)), nil
 }
 
 func within(w, h int) error {

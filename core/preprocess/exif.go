@@ -90,8 +90,8 @@ func jpegEXIF(data []byte) []byte {
 	return nil
 }
 
-// turned rotates an image upright.
-func turned(r *Raster, orientation int) *Raster {
+// orient rotates an image upright.
+func orient(r *Raster, orientation int) *Raster {
 	if orientation <= 1 {
 		return r
 	}

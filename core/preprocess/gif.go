@@ -101,7 +101,7 @@ func (a *animation) scan(data []byte) (w, h int, err error) {
 				return 0, 0, err
 			}
 			fr.descriptor, control = data[from:at], nil
-			fr.timed()
+			fr.setTiming()
 			drawn += int64(fr.box.Dx()) * int64(fr.box.Dy())
 			if drawn > maxDrawn || len(a.frames) == maxFrames {
 				return 0, 0, fmt.Errorf("%d frames of %d pixels exceed the limit", len(a.frames)+1, drawn)
@@ -119,9 +119,9 @@ func (a *animation) scan(data []byte) (w, h int, err error) {
 	return w, h, nil
 }
 
-// timed reads delay and disposal. Delays under 20 ms become 100 ms, as in
+// setTiming reads delay and disposal. Delays under 20 ms become 100 ms, as in
 // browsers.
-func (f *gifFrame) timed() {
+func (f *gifFrame) setTiming() {
 	f.delay = 100 * time.Millisecond
 	if f.control == nil {
 		return

@@ -31,7 +31,7 @@ func (a numbers) values(t *testing.T) []float64 {
 		case "uint8":
 			out, b = append(out, float64(b[0])), b[1:]
 		case "float16", "fp16":
-			out, b = append(out, widened(le.Uint16(b))), b[2:]
+			out, b = append(out, widen(le.Uint16(b))), b[2:]
 		case "float32", "fp32":
 			out, b = append(out, float64(math.Float32frombits(le.Uint32(b)))), b[4:]
 		case "float64":
@@ -43,8 +43,8 @@ func (a numbers) values(t *testing.T) []float64 {
 	return out
 }
 
-// widened returns the number of a binary16.
-func widened(h uint16) float64 {
+// widen returns the number of a binary16.
+func widen(h uint16) float64 {
 	sign := 1 - 2*float64(h>>15)
 	exp, frac := int(h>>10&31), float64(h&1023)
 	if exp == 0 {
@@ -153,7 +153,7 @@ func compare(t *testing.T, data []byte) {
 		for _, v := range c.In.values(t) {
 			w.Samples = append(w.Samples, float32(v))
 		}
-		r, err := w.Resampled(c.To)
+		r, err := w.ResampleTo(c.To)
 		if err != nil {
 			t.Errorf("%d to %d: %v", c.From, c.To, err)
 			continue

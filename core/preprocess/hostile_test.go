@@ -37,8 +37,8 @@ type cost struct {
 // errCrashed marks a panic, which is always wrong.
 var errCrashed = errors.New("crashed")
 
-// priced measures a reader of hostile bytes.
-func priced(read func() error) (c cost) {
+// measureCost measures a reader of hostile bytes.
+func measureCost(read func() error) (c cost) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	begin := time.Now()
@@ -264,7 +264,7 @@ func TestHostileMedia(t *testing.T) {
 		var all tally
 		for i := range n {
 			name := names[i%len(names)]
-			c := priced(func() error { return kind.use(damaged(kind.files[name], uint64(i))) })
+			c := measureCost(func() error { return kind.use(damaged(kind.files[name], uint64(i))) })
 			c.judge(t, fmt.Sprintf("damaged %s of %s, %d", kind.name, name, i))
 			if errors.Is(c.err, errInfinite) {
 				t.Errorf("%s, %d: %v", name, i, c.err)
@@ -316,7 +316,7 @@ func TestHostileHeaders(t *testing.T) {
 		"y4m, 2^40":       {[]byte("YUV4MPEG2 W1099511627776 H1 C420\nFRAME\n"), useVideo},
 		"y4m, a long row": {[]byte("YUV4MPEG2 W67108864 H67108864 C420\nFRAME\n"), useVideo},
 	} {
-		got := priced(func() error { return c.use(c.data) })
+		got := measureCost(func() error { return c.use(c.data) })
 		got.judge(t, name)
 		if got.err == nil || got.memory > 1<<20 {
 			t.Errorf("%s: %v, %d bytes", name, got.err, got.memory)
@@ -400,7 +400,7 @@ func TestHostileBombs(t *testing.T) {
 		{"wav of one sample a second", loud(1, 1000), useSound, ""},
 		{"wav that becomes 16 times as long", loud(side*side/64, 1000), useSound, ""},
 	} {
-		got := priced(func() error { return c.use(c.data) })
+		got := measureCost(func() error { return c.use(c.data) })
 		got.judge(t, c.name)
 		if c.want == "" && got.err != nil || c.want != "" && (got.err == nil || !strings.Contains(got.err.Error(), c.want)) {
 			t.Errorf("%s: %v, want %q", c.name, got.err, c.want)
@@ -458,7 +458,7 @@ func TestHostileSounds(t *testing.T) {
 		"as large as can be": {hostileWave(math.MaxFloat32, -math.MaxFloat32, math.MaxFloat32), "bad sample"},
 		"large":              {hostileWave(1e18, -1e18, 1e18), "bad sample"},
 	} {
-		got := priced(func() error { return useSound(c.data) })
+		got := measureCost(func() error { return useSound(c.data) })
 		got.judge(t, name)
 		if c.want == "" && got.err != nil || c.want != "" && (got.err == nil || !strings.Contains(got.err.Error(), c.want)) {
 			t.Errorf("%s: %v, want %q", name, got.err, c.want)

@@ -27,11 +27,11 @@ func (s *Spec) FromRaster(ctx context.Context, r *Raster) (*Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r, err = r.Resized(w, h, s.Resample); err != nil {
+	if r, err = r.ResizeTo(w, h, s.Resample); err != nil {
 		return nil, err
 	}
 	if s.Crop != nil {
-		r = r.cropped(s.Crop[1], s.Crop[0])
+		r = r.cropTo(s.Crop[1], s.Crop[0])
 	}
 	w, h = s.padded(max(r.W, s.MinWidth)), s.padded(r.H)
 	if err = within(w, h); err == nil {

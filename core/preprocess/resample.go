@@ -12,9 +12,9 @@ const (
 	beta     = 5.0
 )
 
-// Resampled returns the sound at another rate: a polyphase low-pass of windowed
+// ResampleTo returns the sound at another rate: a polyphase low-pass of windowed
 // sinc, zeros beyond the ends, ⌈n·to/from⌉ samples.
-func (w *Wave) Resampled(to int) (*Wave, error) {
+func (w *Wave) ResampleTo(to int) (*Wave, error) {
 	if to == w.Rate {
 		return w, nil
 	}

@@ -86,8 +86,8 @@ func tapsOf(k kernel, in, out int) []taps {
 	return all
 }
 
-// Resized returns the image at another size.
-func (r *Raster) Resized(w, h int, resample string) (*Raster, error) {
+// ResizeTo returns the image at another size.
+func (r *Raster) ResizeTo(w, h int, resample string) (*Raster, error) {
 	if err := within(w, h); err != nil {
 		return nil, err
 	}
@@ -161,9 +161,9 @@ func (r *Raster) nearest(w, h int) *Raster {
 	return out
 }
 
-// cropped returns the middle of the image; a side that is too short is padded
+// cropTo returns the middle of the image; a side that is too short is padded
 // with black on both sides, as in torchvision.
-func (r *Raster) cropped(w, h int) *Raster {
+func (r *Raster) cropTo(w, h int) *Raster {
 	out := &Raster{W: w, H: h, C: r.C, Pix: make([]uint8, w*h*r.C)}
 	left, top := offset(r.W, w), offset(r.H, h)
 	from, to := max(0, -left), min(w, r.W-left)

@@ -13,7 +13,7 @@ func (s *Spec) Samples(w *Wave) ([]float32, error) {
 	if len(w.Samples) == 0 {
 		return nil, errors.New("empty sound")
 	}
-	w, err := w.Resampled(s.SampleRate)
+	w, err := w.ResampleTo(s.SampleRate)
 	if err != nil {
 		return nil, err
 	}

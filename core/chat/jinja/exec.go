@@ -33,8 +33,8 @@ func (r *run) write(s string) error {
 	return r.step(len(s) / 64)
 }
 
-// captured returns the output of a body in a new scope.
-func (r *run) captured(body []stmt, s *scope) (string, error) {
+// capture returns the output of a body in a new scope.
+func (r *run) capture(body []stmt, s *scope) (string, error) {
 	out, before := r.out, r.scope
 	r.out, r.scope = &strings.Builder{}, s
 	err := r.all(body)
@@ -282,7 +282,7 @@ func (s *setStmt) compute(r *run) (value, error) {
 	if s.value != nil {
 		return s.value.eval(r)
 	}
-	text, err := r.captured(s.body, r.inner())
+	text, err := r.capture(s.body, r.inner())
 	if err != nil {
 		return nil, err
 	}
@@ -308,7 +308,7 @@ type filterStmt struct {
 }
 
 func (s *filterStmt) exec(r *run) error {
-	text, err := r.captured(s.body, r.inner())
+	text, err := r.capture(s.body, r.inner())
 	if err != nil {
 		return err
 	}

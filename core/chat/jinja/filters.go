@@ -51,7 +51,7 @@ func filterNamed(name string) filter {
 	case "list":
 		return toList
 	case "map":
-		return mapped
+		return mapFilter
 	case "max", "min":
 		return func(r *run, v value, args callArgs) (value, error) { return extreme(r, v, args, name == "max") }
 	case "replace":
@@ -66,11 +66,11 @@ func filterNamed(name string) filter {
 		}
 	case "select", "reject":
 		return func(r *run, v value, args callArgs) (value, error) {
-			return chosen(r, v, args, false, name == "select")
+			return selectFilter(r, v, args, false, name == "select")
 		}
 	case "selectattr", "rejectattr":
 		return func(r *run, v value, args callArgs) (value, error) {
-			return chosen(r, v, args, true, name == "selectattr")
+			return selectFilter(r, v, args, true, name == "selectattr")
 		}
 	case "sort":
 		return sorted
@@ -534,8 +534,8 @@ func (r *run) lazily(v value) ([]value, error) {
 	return r.iterate(v)
 }
 
-// mapped is map(attribute=...) or map("filter", arguments).
-func mapped(r *run, v value, args callArgs) (value, error) {
+// mapFilter is map(attribute=...) or map("filter", arguments).
+func mapFilter(r *run, v value, args callArgs) (value, error) {
 	items, err := r.lazily(v)
 	if err != nil {
 		return nil, err
@@ -575,9 +575,9 @@ func mapped(r *run, v value, args callArgs) (value, error) {
 	return r.newList(out)
 }
 
-// chosen is select, reject, selectattr or rejectattr: it keeps the elements
+// selectFilter is select, reject, selectattr or rejectattr: it keeps the elements
 // that pass a test, or those that do not; on an attribute if attr is set.
-func chosen(r *run, v value, args callArgs, attr, keep bool) (value, error) {
+func selectFilter(r *run, v value, args callArgs, attr, keep bool) (value, error) {
 	items, err := r.lazily(v)
 	if err != nil {
 		return nil, err
@@ -644,11 +644,11 @@ func replace(r *run, v value, args callArgs) (value, error) {
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return nil, err
 	}
-	return r.replaced(s, old, with, n)
+	return r.replaceCount(s, old, with, n)
 }
 
-// replaced replaces n times, or all if n is negative.
-func (r *run) replaced(s, old, with string, n int64) (value, error) {
+// replaceCount replaces n times, or all if n is negative.
+func (r *run) replaceCount(s, old, with string, n int64) (value, error) {
 	times := int64(strings.Count(s, old))
 	if n >= 0 {
 		times = min(times, n)

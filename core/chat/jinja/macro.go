@@ -67,7 +67,7 @@ func (m *macroStmt) call(r *run, home *scope, args callArgs) (value, error) {
 		}
 		s.vars[name] = v
 	}
-	text, err := r.captured(m.body, s)
+	text, err := r.capture(m.body, s)
 	if err != nil {
 		return nil, err
 	}

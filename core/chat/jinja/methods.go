@@ -31,7 +31,7 @@ func stringMethod(s, name string) any {
 	case "lower", "upper", "title", "capitalize":
 		call = func(r *run, _ callArgs) (value, error) { return r.newString(casing(name)(s)) }
 	case "startswith", "endswith":
-		call = func(r *run, args callArgs) (value, error) { return affixed(s, args, name == "startswith") }
+		call = func(r *run, args callArgs) (value, error) { return hasAffix(s, args, name == "startswith") }
 	case "removeprefix", "removesuffix":
 		call = func(r *run, args callArgs) (value, error) {
 			affix, err := args.str(0, "affix", "")
@@ -74,8 +74,8 @@ func stringMethod(s, name string) any {
 	return method(name, call)
 }
 
-// affixed is startswith or endswith, of one string or any of a tuple.
-func affixed(s string, args callArgs, start bool) (value, error) {
+// hasAffix is startswith or endswith, of one string or any of a tuple.
+func hasAffix(s string, args callArgs, start bool) (value, error) {
 	v, _ := args.arg(0, "prefix")
 	s, _, err := window(s, args)
 	if err != nil {

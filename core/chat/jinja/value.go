@@ -464,11 +464,11 @@ func (r *run) repr(b *strings.Builder, v value, depth int) error {
 	case float64:
 		b.WriteString(floatText(v))
 	case string:
-		quoted(b, v)
+		writeQuoted(b, v)
 		return r.step(len(v) / 16)
 	case markup:
 		b.WriteString("Markup(")
-		quoted(b, string(v))
+		writeQuoted(b, string(v))
 		b.WriteByte(')')
 		return r.step(len(v) / 16)
 	case undefined:
@@ -532,9 +532,9 @@ func floatText(f float64) string {
 	return s
 }
 
-// quoted writes a quoted string, in single quotes unless it contains only
+// writeQuoted writes a quoted string, in single quotes unless it contains only
 // those.
-func quoted(b *strings.Builder, s string) {
+func writeQuoted(b *strings.Builder, s string) {
 	q := byte('\'')
 	if strings.Contains(s, "'") && !strings.Contains(s, `"`) {
 		q = '"'

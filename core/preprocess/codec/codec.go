@@ -36,7 +36,7 @@ func formats() []format {
 
 // Is reports whether data begins as a compressed sound.
 func Is(data []byte) bool {
-	data, tagged := untagged(data)
+	data, tagged := trimTags(data)
 	for _, f := range formats() {
 		if f.is(data) {
 			return true
@@ -49,13 +49,13 @@ func Is(data []byte) bool {
 // rate samples per second. A truncated file is an error. It needs about twice
 // the memory of the result.
 func Decode(data []byte, lim Limits) (rate int, samples []float32, err error) {
-	data, _ = untagged(data)
+	data, _ = trimTags(data)
 	for _, f := range formats() {
 		if !f.is(data) {
 			continue
 		}
 		s := &sink{lim: lim}
-		if err := contained(func() error { return f.decode(data, s) }); err != nil {
+		if err := recoverPanic(func() error { return f.decode(data, s) }); err != nil {
 			return 0, nil, err
 		}
 		return s.rate, s.samples, s.check()
@@ -63,9 +63,9 @@ func Decode(data []byte, lim Limits) (rate int, samples []float32, err error) {
 	return 0, nil, ErrFormat
 }
 
-// contained runs a decoder and recovers panics: decoders index their tables by
+// recoverPanic runs a decoder and recovers panics: decoders index their tables by
 // untrusted values.
-func contained(decode func() error) (err error) {
+func recoverPanic(decode func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("damaged file: %v", p)
@@ -74,8 +74,8 @@ func contained(decode func() error) (err error) {
 	return decode()
 }
 
-// untagged removes ID3v2 tags, which may precede any format.
-func untagged(data []byte) (rest []byte, tagged bool) {
+// trimTags removes ID3v2 tags, which may precede any format.
+func trimTags(data []byte) (rest []byte, tagged bool) {
 	for len(data) >= 10 && string(data[:3]) == "ID3" {
 		n := 10
 		for _, b := range data[6:10] {

@@ -66,7 +66,10 @@ func TestLimits(t *testing.T) {
 			h, err = ParseY4MHeader(Y4MMagic + " W8192 F25:1 H" + strconv.Itoa(n))
 			return err == nil && h.H == n
 		}},
-		{"MaxPixels of one row", MaxPixels, func(n int) bool { _, err := ParseY4MHeader(Y4MMagic + " H1 F25:1 W" + strconv.Itoa(n)); return err == nil }},
+		{"MaxPixels of one row", MaxPixels, func(n int) bool {
+			_, err := ParseY4MHeader(Y4MMagic + " H1 F25:1 W" + strconv.Itoa(n))
+			return err == nil
+		}},
 		{"MaxFrames", MaxFrames, func(n int) bool { return raw(header+"\n", n) }},
 		{"maxLine", maxLine, func(n int) bool { return raw(header+" X"+strings.Repeat("x", n-len(header)-3)+"\n", 1) }},
 		{"maxDimensions", maxDimensions, func(n int) bool { return judged(n, 2, maxEntries, maxNumbers) }},

@@ -186,7 +186,7 @@ func (s *Source) openPeople() error {
 		}
 		w, err := preprocess.DecodeSound(data)
 		if err == nil {
-			w, err = w.Resampled(Rate)
+			w, err = w.ResampleTo(Rate)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", e.Name(), err)

@@ -250,7 +250,7 @@ func speak(ctx context.Context, opt SpeechOptions, t Take) ([]int16, error) {
 	}
 	w, err := preprocess.DecodeWAV(out.Bytes())
 	if err == nil {
-		w, err = w.Resampled(Rate)
+		w, err = w.ResampleTo(Rate)
 	}
 	if err != nil {
 		return nil, err
