@@ -8,9 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"gonum.org/v1/gonum/floats"
-	"gonum.org/v1/gonum/mat"
 )
 
 // CodeWidth is the size of a word's code.
@@ -80,30 +77,31 @@ const familiar = 3
 func (r *Reader) arrange(frames map[string][]float32) error {
 	const size = StretchFrames * FrameWidth
 	n := len(r.words)
-	all := mat.NewDense(n, size, nil)
+	all := make([][]float64, n)
 	for i, w := range r.words {
 		by := 1.0
 		if i < len(digitWords()) {
 			by = familiar
 		}
+		all[i] = make([]float64, size)
 		for k, v := range frames[w] {
-			all.Set(i, k, by*float64(v))
+			all[i][k] = by * float64(v)
 		}
 	}
-	var svd mat.SVD
-	if !svd.Factorize(all, mat.SVDThin) {
-		return errors.New("singular value decomposition of the frames failed")
-	}
-	var v mat.Dense
-	svd.VTo(&v)
+	directions := rightSingular(all)
 	r.basis, r.weight = make([]float32, CodeWidth*size), make([]float32, CodeWidth)
-	codes := mat.NewDense(n, CodeWidth, nil)
+	codes := make([]float64, n)
 	for c := range CodeWidth {
-		direction := mat.Col(nil, c, &v)
+		if c >= n || directions[c] == nil {
+			return errors.New("too few distinct words")
+		}
+		direction := directions[c]
 		// Of a direction and its opposite, use the one with a positive largest
 		// number.
-		if floats.Max(direction) < -floats.Min(direction) {
-			floats.Scale(-1, direction)
+		if slices.Max(direction) < -slices.Min(direction) {
+			for k := range direction {
+				direction[k] = -direction[k]
+			}
 		}
 		square := 0.0
 		for i, w := range r.words {
@@ -111,7 +109,7 @@ func (r *Reader) arrange(frames map[string][]float32) error {
 			for k, x := range frames[w] {
 				sum += direction[k] * float64(x)
 			}
-			codes.Set(i, c, sum)
+			codes[i] = sum
 			square += sum * sum / float64(n)
 		}
 		if square < 1e-9*float64(r.weight[0]) || square == 0 {
@@ -119,7 +117,7 @@ func (r *Reader) arrange(frames map[string][]float32) error {
 		}
 		by := math.Sqrt(square)
 		for i, w := range r.words {
-			r.codes[w] = append(r.codes[w], float32(codes.At(i, c)/by))
+			r.codes[w] = append(r.codes[w], float32(codes[i]/by))
 		}
 		for k, x := range direction {
 			r.basis[c*size+k] = float32(x * by)
