@@ -56,6 +56,9 @@ func TestTool(t *testing.T) {
 		{"simplify", "sin(x)^2+cos(x)^2", "1"},
 		{"simplify", "tan(x)*cos(x)", `"sin(x)"`},
 		{"simplify", "sin(pi/6)", `"1/2"`},
+		{"simplify", "sin(pi)", "0"},
+		{"simplify", "2(9)", "18"},
+		{"simplify", "x 9", `"9*x"`},
 		{"simplify", "log(8)/log(2)", "3"},
 		{"simplify", "e^(2*ln(x))", `"x^2"`},
 		{"simplify", "i^2", "-1"},
@@ -163,6 +166,8 @@ func TestRefuses(t *testing.T) {
 		{"convert zorks", "3 m", "unknown unit"},
 		{"convert", "3 m", "missing unit"},
 		{"convert m", "m^64*m^64", "exponent"},
+		{"convert m", "m^-65", "exponent"},
+		{"convert m", "m^65", "exponent"},
 	} {
 		t.Run(c.op+" "+c.expr[:min(len(c.expr), 20)], func(t *testing.T) {
 			start := time.Now()

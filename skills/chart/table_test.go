@@ -25,6 +25,8 @@ func TestReadTable(t *testing.T) {
 		{`{"labels": ["a"], "values": [1]}`, Table{[]string{"a"}, []float64{1}}, ""},
 		{`{"labels": ["a"], "values": [1, 2]}`, Table{}, "table has 1 labels and 2 values"},
 		{`{"a": "x"}`, Table{}, `parsing the table: "a": json: cannot unmarshal string into Go value of type float64`},
+		{`[{"label": "b"}]`, Table{}, `table row 1: want [label, number] or {"label", "value"}`},
+		{`[{"value": 1}]`, Table{}, `table row 1: want [label, number] or {"label", "value"}`},
 		{`[1]`, Table{}, `table row 1: want [label, number] or {"label", "value"}`},
 		{"a,1\nb,x\n", Table{}, `table row 2: invalid number "x"`},
 		{"a\n", Table{}, "table row 1: got one cell, want a label and a number"},
@@ -39,6 +41,25 @@ func TestReadTable(t *testing.T) {
 		if diff := cmp.Diff(c.want, got); diff != "" || message != c.err {
 			t.Errorf("%q: %q %s", c.text, message, diff)
 		}
+	}
+}
+
+func TestSlope(t *testing.T) {
+	for _, c := range []struct {
+		table Table
+		want  string
+	}{
+		{Table{[]string{"a"}, []float64{1}}, ""},
+		{Table{[]string{"a", "b"}, []float64{1, 3}}, "2"},
+		{Table{[]string{"2020", "2024"}, []float64{1, 3}}, "0.5"},
+		{Table{[]string{"1", "1"}, []float64{1, 3}}, ""},
+	} {
+		if v, err := c.table.Answer("calc_slope"); (err == nil) != (c.want != "") || err == nil && v != json.Number(c.want) {
+			t.Errorf("%v: got %v, %v, want %q", c.table, v, err, c.want)
+		}
+	}
+	if rows := []float64{40, 30, 20, 10}; evenRows(rows) == nil || evenRows([]float64{40, 30, 15, 10}) != nil {
+		t.Error("evenRows")
 	}
 }
 

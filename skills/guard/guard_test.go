@@ -33,6 +33,7 @@ func TestLook(t *testing.T) {
 		{"DE89 3704 0044 0532 0130 00 is mine", true, "iban DE89 3704 0044 0532 0130 00"},
 		{"GB29NWBK60161331926819", true, "iban GB29NWBK60161331926819"},
 		{"DE89 3704 0044 0532 0130 01", true, ""},
+		{"DE86 3704 0044 0532 0130", true, ""}, // valid check digits, 20 characters
 		{"4111 1111 1111 1111", true, "card 4111 1111 1111 1111"},
 		{"4111-1111-1111-1112", true, ""},
 		{"from 192.0.2.17 and 2001:db8::17", true, "ip 192.0.2.17; ip 2001:db8::17"},

@@ -118,6 +118,8 @@ func corpus() []skilltest.Hostile {
 	add("formatting", body(`x = "xxxx"`, "while True:", `  x = "%s%s%s%s" % (x, x, x, x)`), hungry)
 	add("formatting by name", body(`x = "xxxx"`, "while True:", `  x = "{a}{a}{a}{a}".format(a = x)`), hungry)
 	add("numbers", body("x = 7", "while True:", "  x = x * x"), hungry)
+	add("a shift of 512", body("return 1 << 512"), breaks)
+	add("a negative shift", body("return 1 << -1"), breaks)
 	add("shifting", body("x = 7", "while True:", "  x = x << 500"), hungry)
 	add("printing a small tree that is huge", body("x = []", "for i in range(60):", "  x = [x, x]", "return str(x)"), hungry)
 	add("returning it", body("x = []", "for i in range(60):", "  x = [x, x]", "return x"), hungry)
