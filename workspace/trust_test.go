@@ -39,7 +39,7 @@ func TestWhoDecides(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	if err := at("ours:1.0.0"); err == nil || !strings.Contains(err.Error(), "not there") {
+	if err := at("ours:1.0.0"); err == nil || !strings.Contains(err.Error(), "missing trust file") {
 		t.Errorf("a project's trust file that is missing: %v", err)
 	}
 	w.trust(project, "", "**", 1) // the project trusts another key

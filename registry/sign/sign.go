@@ -71,14 +71,14 @@ func Sign(ctx context.Context, dst Target, subject ocispec.Descriptor, key *Priv
 	return made, nil
 }
 
-// Attest puts a signed statement about subject beside it. It never releases
-// anything: the predicate type of a release is refused.
+// Attest attaches a signed statement to subject. It never releases anything: the
+// predicate type of a release is refused.
 func Attest(ctx context.Context, dst Target, subject ocispec.Descriptor, a Attestation, key *PrivateKey, opt Options) (ocispec.Descriptor, error) {
 	if a.PredicateType == "" || a.PredicateType == ReleaseType {
-		return ocispec.Descriptor{}, fmt.Errorf("attesting %s: predicate type %q is none of an attestation", subject.Digest, a.PredicateType)
+		return ocispec.Descriptor{}, fmt.Errorf("attesting %s: invalid predicate type %q", subject.Digest, a.PredicateType)
 	}
 	if trimmed := bytes.TrimSpace(a.Predicate); len(trimmed) == 0 || trimmed[0] != '{' || !json.Valid(trimmed) {
-		return ocispec.Descriptor{}, fmt.Errorf("attesting %s: the predicate is no JSON object", subject.Digest)
+		return ocispec.Descriptor{}, fmt.Errorf("attesting %s: the predicate is not a JSON object", subject.Digest)
 	}
 	bundle, err := attach(ctx, dst, subject, a, key, opt)
 	if err != nil {

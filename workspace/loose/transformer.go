@@ -206,15 +206,16 @@ func folderState(dir string, now time.Time) (files map[string]fileState, sure bo
 	if err != nil {
 		return nil, false, err
 	}
-	files, sure = map[string]fileState{}, true
+	var names []string
 	for _, e := range entries {
-		if !slices.Contains([]string{".json", ".safetensors", ".jinja", ".md", ".model", ".txt"}, filepath.Ext(e.Name())) {
-			continue
-		}
-		if len(files) == maxFolder {
-			return nil, false, fmt.Errorf("more than %d files", maxFolder)
-		}
-		info, err := os.Stat(filepath.Join(dir, e.Name())) // a hub's cache is full of links
+		names = append(names, e.Name())
+	}
+	if names, err = inputNames(names); err != nil {
+		return nil, false, err
+	}
+	files, sure = map[string]fileState{}, true
+	for _, name := range names {
+		info, err := os.Stat(filepath.Join(dir, name)) // a hub's cache is full of links
 		if err != nil {
 			return nil, false, err
 		}
@@ -222,10 +223,21 @@ func folderState(dir string, now time.Time) (files map[string]fileState, sure bo
 			continue
 		}
 		state, ok := stateOf(info)
-		files[e.Name()] = state
+		files[name] = state
 		sure = sure && ok && now.Sub(time.Unix(0, state.Changed)) > young
 	}
 	return files, sure, nil
+}
+
+// inputNames selects the files that a conversion may read.
+func inputNames(names []string) ([]string, error) {
+	names = slices.DeleteFunc(names, func(name string) bool {
+		return !slices.Contains([]string{".json", ".safetensors", ".jinja", ".md", ".model", ".txt"}, filepath.Ext(name))
+	})
+	if len(names) > maxFolder {
+		return nil, fmt.Errorf("too many files: got %d, limit %d", len(names), maxFolder)
+	}
+	return names, nil
 }
 
 // hashFolder hashes files of a folder with their names and sizes.

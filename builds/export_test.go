@@ -1,0 +1,3 @@
+package builds
+
+const MaxAssembly = maxAssembly

@@ -1,0 +1,35 @@
+package names
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"oras.land/oras-go/v2/errdef"
+
+	"mm-abi.org/mm/internal/fsx"
+)
+
+func TestLimits(t *testing.T) {
+	for more, want := range []bool{true, false} {
+		if err := CheckRef(strings.Repeat("a", maxRef+more)); (err == nil) != want {
+			t.Errorf("maxRef+%d: %v", more, err)
+		}
+		path := t.TempDir()
+		dir, err := fsx.Open(path, fsx.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer dir.Close()
+		index := filepath.Join(path, "index.json")
+		if err := errors.Join(os.WriteFile(index, []byte(" "), 0o644), os.Truncate(index, int64(maxIndexBytes+more))); err != nil {
+			t.Fatal(err)
+		}
+		err = New(dir, Options{}).View(func(*Index) error { return nil })
+		if errors.Is(err, errdef.ErrSizeExceedsLimit) == want {
+			t.Errorf("maxIndexBytes+%d: %v", more, err)
+		}
+	}
+}
