@@ -134,3 +134,36 @@ func TestDeclared(t *testing.T) {
 		t.Errorf("by a block without dtype: %s", got)
 	}
 }
+
+// Named sizes are those of the manifest, and equal in all dimensions of a name; the cap is
+// inclusive.
+func TestSizes(t *testing.T) {
+	named := port("out", abi.FP32, abi.Dim{Name: "T"}, abi.Dim{Name: "T"})
+	for _, c := range []struct {
+		shape []int64
+		size  float64
+		err   string
+	}{
+		{[]int64{2, 2}, 0, ""}, {[]int64{1, 2, 2}, 0, ""}, {[]int64{2, 3}, 0, "T: got 3, want 2"}, {[]int64{2, 2}, 2, ""}, {[]int64{2, 2}, 3, "T: got 2, want 3"},
+		{[]int64{2, 2, 2}, 0, "got a batch of 2, want 1"}, {[]int64{2}, 0, "got 1 dimensions, want 2"},
+	} {
+		s := module("dec", abi.Port{}, named)
+		if c.size != 0 {
+			s.Manifest.Params = modules.Figures{"T": c.size}
+		}
+		n := int64(1)
+		for _, d := range c.shape {
+			n *= d
+		}
+		x := fp32(c.shape, make([]float32, n)...)
+		if _, err := Output(s, named, map[string]runtimes.Tensor{"out": x}); (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%v, T = %v: %v, want %q", c.shape, c.size, err, c.err)
+		}
+	}
+	p := module("proj", abi.Port{}, port("llm", abi.FP32, abi.Dim{Name: "T_cap"}, abi.Dim{Name: "d_model"}))
+	for n, ok := range map[int64]bool{0: false, 1: true, 3: true, 4: false} {
+		if _, _, err := Vectors(p, map[string]runtimes.Tensor{"llm": fp32([]int64{n, 1}, make([]float32, n)...)}, 3); (err == nil) != ok {
+			t.Errorf("%d vectors of at most 3: %v", n, err)
+		}
+	}
+}
