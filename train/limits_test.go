@@ -60,3 +60,16 @@ func TestLimits(t *testing.T) {
 		t.Errorf("evaluation windows of maxPositions + 1: %v", err)
 	}
 }
+
+// Continue keeps the options of the caller and fills in the others.
+func TestContinue(t *testing.T) {
+	stop := Stop{Steps: 1}
+	opt := Options{From: "a", Stop: &Stop{Steps: 2}}
+	if opt.Continue(&stop, "b"); opt.From != "a" || stop.Steps != 2 {
+		t.Errorf("from %q, stop %+v", opt.From, stop)
+	}
+	opt = Options{}
+	if opt.Continue(&stop, "b"); opt.From != "b" || stop.Steps != 2 {
+		t.Errorf("from %q, stop %+v", opt.From, stop)
+	}
+}

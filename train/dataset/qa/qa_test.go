@@ -80,3 +80,9 @@ func TestSources(t *testing.T) {
 		t.Error("accepted sounds of smells")
 	}
 }
+
+func TestLookName(t *testing.T) {
+	if a, b := qa.Actual.Name(), qa.Another.Name(); a != "its own" || b != "another" {
+		t.Errorf("names %q and %q", a, b)
+	}
+}
