@@ -39,6 +39,7 @@ func TestScripts(t *testing.T) {
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
+		ContinueOnError:     os.Getenv("MM_CONTINUE") != "",
 		Setup: func(e *testscript.Env) error {
 			server := httptest.NewServer(ggcr.New(ggcr.Logger(log.New(io.Discard, "", 0))))
 			e.Defer(server.Close)
