@@ -218,13 +218,13 @@ func newest(ctx context.Context, s *registry.Store, where, place string, allow f
 	}
 	slices.SortStableFunc(found, func(a, b named) int { return abi.CompareVersions(a.version, b.version) })
 	if place != "" {
-		i := slices.IndexFunc(found, func(n named) bool { return n.whole(ctx, s) })
+		i := slices.IndexFunc(found, func(n named) bool { return n.isVersion(ctx, s) })
 		if i < 0 {
 			return named{}, fmt.Errorf("%s: %w", where, errdef.ErrNotFound)
 		}
 		return found[i], nil
 	}
-	found = slices.DeleteFunc(found, func(n named) bool { return !n.whole(ctx, s) })
+	found = slices.DeleteFunc(found, func(n named) bool { return !n.isVersion(ctx, s) })
 	if len(found) == 0 {
 		return named{}, fmt.Errorf("%s: %w", where, errdef.ErrNotFound)
 	}
@@ -258,9 +258,9 @@ func versioned(t registry.Tag) (named, bool) {
 	return n, err == nil
 }
 
-// whole reports whether the tag is the version of the complete artifact, not
+// isVersion reports whether the tag is the version of the complete artifact, not
 // of one of its targets.
-func (n named) whole(ctx context.Context, s *registry.Store) bool {
+func (n named) isVersion(ctx context.Context, s *registry.Store) bool {
 	id, err := (&Located{ref: n.entry, desc: n.desc, src: s}).identify(ctx)
 	return err == nil && abi.TagMeaning(n.tag, id.Version, id.Target) == abi.MeansVersion
 }

@@ -73,7 +73,7 @@ func explainBytes(err error, s *registry.Store) error {
 	if !errors.As(err, &r) || r.Reason != sign.Tampered {
 		return err
 	}
-	told := *r
-	told.Hint = "mm fsck --repair removes the damaged blob; then pull or assemble it again"
-	return &told
+	explained := *r
+	explained.Hint = "mm fsck --repair removes the damaged blob; then pull or assemble it again"
+	return &explained
 }

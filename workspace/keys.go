@@ -28,9 +28,9 @@ type Signer struct {
 
 // Sign attaches release signatures in the store.
 func (s *Signer) Sign(ctx context.Context, store *registry.Store, subject ocispec.Descriptor) ([]ocispec.Descriptor, error) {
-	made, err := sign.Sign(ctx, store, subject, s.Key, s.Options)
+	pair, err := sign.Sign(ctx, store, subject, s.Key, s.Options)
 	var bundles []ocispec.Descriptor
-	for _, m := range made {
+	for _, m := range pair {
 		bundles = append(bundles, m.Bundle)
 	}
 	return bundles, err
@@ -87,8 +87,8 @@ func (w *Workspace) GenerateKey(ctx context.Context, opt KeyOptions, password fu
 	if prefix == "" {
 		prefix = w.KeyPrefix(opt.Name)
 	}
-	made := &NewKey{Private: prefix + ".key", Public: prefix + ".pub"}
-	for _, file := range []string{made.Private, made.Public} {
+	pair := &NewKey{Private: prefix + ".key", Public: prefix + ".pub"}
+	for _, file := range []string{pair.Private, pair.Public} {
 		if home.Exists(file) {
 			return nil, home.WithHint(fmt.Errorf("%s is there already", file), "move it away, or choose another --name")
 		}
@@ -105,22 +105,22 @@ func (w *Workspace) GenerateKey(ctx context.Context, opt KeyOptions, password fu
 	if err != nil {
 		return nil, err
 	}
-	made.ID = key.KeyID()
+	pair.ID = key.KeyID()
 	dir, err := fsx.Create(filepath.Dir(prefix), 0o700, fsx.Options{})
 	if err != nil {
 		return nil, err
 	}
 	defer dir.Close()
-	if err := dir.WriteFile(filepath.Base(made.Private), private, 0o600); err != nil {
+	if err := dir.WriteFile(filepath.Base(pair.Private), private, 0o600); err != nil {
 		return nil, err
 	}
-	if err := dir.WriteFile(filepath.Base(made.Public), public, 0o644); err != nil {
+	if err := dir.WriteFile(filepath.Base(pair.Public), public, 0o644); err != nil {
 		return nil, err
 	}
 	if opt.NoTrust {
-		return made, nil
+		return pair, nil
 	}
-	return made, trust.Change(ctx, w.TrustFile(), func(t *trust.File) error {
+	return pair, trust.Change(ctx, w.TrustFile(), func(t *trust.File) error {
 		return t.Add(opt.Name, trust.Key{PEM: string(public)}, []string{"**"})
 	})
 }

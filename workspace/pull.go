@@ -168,9 +168,9 @@ func (w *Workspace) nameFor(at *Located, j *Judgement, opt PullOptions) (string,
 	if err != nil {
 		return "", nil, err
 	}
-	own := ref.Name == j.Identity.Name && abi.TagMeaning(ref.Tag, j.Identity.Version, j.Identity.Target) != abi.MeansMistake
+	ownName := ref.Name == j.Identity.Name && abi.TagMeaning(ref.Tag, j.Identity.Version, j.Identity.Target) != abi.MeansMistake
 	switch {
-	case own && (w.opt.Layout != "" || ref.Repository() == j.repository):
+	case ownName && (w.opt.Layout != "" || ref.Repository() == j.repository):
 		return name, nil, nil
 	case ref.Repository() == at.repository && ref.Name == at.name && opt.Expect == "":
 		return name, nil, nil // a mirror that the trust file names

@@ -188,11 +188,11 @@ func (w *Workspace) Tag(ctx context.Context, arg, name string, opt TagOptions) e
 		return err
 	}
 	var record *Alias
-	own := ref.Name == id.Name && abi.TagMeaning(ref.Tag, id.Version, id.Target) != abi.MeansMistake
+	ownName := ref.Name == id.Name && abi.TagMeaning(ref.Tag, id.Version, id.Target) != abi.MeansMistake
 	if bare := abi.TagMeaning(name, id.Version, id.Target); w.opt.Layout != "" && (bare == abi.MeansVersion || bare == abi.MeansTarget) {
-		own = true // as other tools name the one build of a layout
+		ownName = true // as other tools name the one build of a layout
 	}
-	if !own {
+	if !ownName {
 		if !opt.Alias || w.opt.Layout != "" {
 			hint := fmt.Sprintf("mm tag %s %s --alias says that you mean it: the store then remembers what it is", arg, name)
 			if w.opt.Layout != "" {
@@ -246,7 +246,7 @@ func (w *Workspace) Sign(ctx context.Context, at *Located, key *sign.PrivateKey,
 		return nil, err
 	}
 	defer s.Close()
-	made, err := sign.Sign(ctx, s, at.desc, key, opt)
+	signatures, err := sign.Sign(ctx, s, at.desc, key, opt)
 	w.Record(ctx, audit.Entry{Action: "sign", Ref: at.ref, Digest: at.desc.Digest.String(), Keys: []string{key.Public().KeyID()}, Result: Outcome(err)})
-	return made, err
+	return signatures, err
 }

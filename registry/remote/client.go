@@ -182,7 +182,7 @@ func (c *Client) plain(host string) bool {
 type repository struct {
 	*oras.Repository // manifests, tags, referrers
 	c                *Client
-	whole            atomic.Bool // the registry does not accept chunks
+	noChunks         atomic.Bool // the registry does not accept chunks
 }
 
 // repository opens the repository that ref names; nothing is sent.

@@ -36,7 +36,7 @@ func (b backoff) Retry(attempt int, resp *http.Response, err error) (time.Durati
 		if !temporary(err) || refused(err) {
 			return -1, nil
 		}
-		return b.told(b.wait(attempt), err), nil
+		return b.report(b.wait(attempt), err), nil
 	case !busy(resp.StatusCode):
 		return -1, nil
 	}
@@ -47,11 +47,11 @@ func (b backoff) Retry(attempt int, resp *http.Response, err error) (time.Durati
 	if after > b.longest {
 		return -1, nil
 	}
-	return b.told(after, fmt.Errorf("%s answers %s", resp.Request.URL.Host, resp.Status)), nil
+	return b.report(after, fmt.Errorf("%s answers %s", resp.Request.URL.Host, resp.Status)), nil
 }
 
-// told reports the wait and returns it.
-func (b backoff) told(wait time.Duration, why error) time.Duration {
+// report reports the wait and returns it.
+func (b backoff) report(wait time.Duration, why error) time.Duration {
 	if b.tell != nil {
 		b.tell(Event{Kind: Waiting, Err: cleaned{fmt.Errorf("trying again in %s: %w", wait.Round(time.Millisecond), why)}})
 	}

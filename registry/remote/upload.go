@@ -152,7 +152,7 @@ func (u *upload) adapt(err error) bool {
 	// After a cut the same statuses only mean that the registry has more
 	// bytes.
 	case u.off == 0 && !u.careful && slices.Contains([]int{400, 405, 411, 415, 416, 501}, code):
-		u.r.whole.Store(true)
+		u.r.noChunks.Store(true)
 		u.location = nil
 		return true
 	}
@@ -173,13 +173,13 @@ func (u *upload) attempt(ctx context.Context) error {
 		u.careful = true
 	}
 	u.dropped = false
-	if u.location == nil || u.off > 0 && u.r.whole.Load() {
+	if u.location == nil || u.off > 0 && u.r.noChunks.Load() {
 		if err := u.start(ctx, nil); err != nil {
 			return err
 		}
 		u.off = 0
 	}
-	if u.off == 0 && (u.desc.Size <= u.chunk || u.r.whole.Load()) {
+	if u.off == 0 && (u.desc.Size <= u.chunk || u.r.noChunks.Load()) {
 		return u.commit(ctx, 0)
 	}
 	for u.off < u.desc.Size {

@@ -51,7 +51,7 @@ type Attestation struct {
 // each of them is also used separately. The result lists them in the order of
 // signing, subject last. Signing is idempotent for the same key and options.
 func Sign(ctx context.Context, dst Target, subject ocispec.Descriptor, key *PrivateKey, opt Options) ([]Signature, error) {
-	var made []Signature
+	var signatures []Signature
 	done := map[string]bool{}
 	err := walkManifests(ctx, dst, subject, 0, func(d ocispec.Descriptor) error {
 		if done[d.Digest.String()] {
@@ -62,13 +62,13 @@ func Sign(ctx context.Context, dst Target, subject ocispec.Descriptor, key *Priv
 		if err != nil {
 			return fmt.Errorf("signing %s: %w", d.Digest, err)
 		}
-		made = append(made, Signature{Subject: d, Bundle: bundle})
+		signatures = append(signatures, Signature{Subject: d, Bundle: bundle})
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	return made, nil
+	return signatures, nil
 }
 
 // Attest attaches a signed statement to subject. It never releases anything: the

@@ -35,25 +35,25 @@ type Settings struct {
 // Folders in which other users may write are skipped, with a reason for each
 // that holds one: an mm.yaml planted above the project would choose the
 // modules of its builds.
-func LoadSettings(dir string) (s Settings, passed []error, list diag.List) {
+func LoadSettings(dir string) (s Settings, skipped []error, list diag.List) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return Settings{}, nil, nil
 	}
-	taken := func(path string) bool {
+	usable := func(path string) bool {
 		if _, err := os.Lstat(path); err != nil {
 			return false
 		}
 		if err := CheckOwner(path); err != nil {
-			passed = append(passed, err)
+			skipped = append(skipped, err)
 			return false
 		}
 		return true
 	}
 	for at := dir; ; at = filepath.Dir(at) {
-		if file := filepath.Join(at, ConfigName); taken(file) {
+		if file := filepath.Join(at, ConfigName); usable(file) {
 			s, list = parseSettings(file)
-			return s, passed, list
+			return s, skipped, list
 		}
 		if at == filepath.Dir(at) {
 			break
@@ -61,11 +61,11 @@ func LoadSettings(dir string) (s Settings, passed []error, list diag.List) {
 	}
 	for at := dir; ; at = filepath.Dir(at) {
 		root := filepath.Join(at, "modules")
-		if info, err := os.Stat(root); err == nil && info.IsDir() && taken(root) {
-			return Settings{Modules: []string{ShortPath(root)}}, passed, nil
+		if info, err := os.Stat(root); err == nil && info.IsDir() && usable(root) {
+			return Settings{Modules: []string{ShortPath(root)}}, skipped, nil
 		}
 		if at == filepath.Dir(at) {
-			return Settings{}, passed, nil
+			return Settings{}, skipped, nil
 		}
 	}
 }

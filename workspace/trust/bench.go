@@ -201,20 +201,20 @@ func (b *Bench) explain(err error, i int) error {
 	if !errors.As(err, &r) {
 		return err
 	}
-	told := *r
-	switch told.Reason {
+	explained := *r
+	switch explained.Reason {
 	case sign.NoRule, sign.UnknownKey, sign.Scope:
-		told.Detail += " (" + b.judges[i].file + ")"
+		explained.Detail += " (" + b.judges[i].file + ")"
 	}
 	switch {
-	case i == 0 && b.offered != "" && (told.Reason == sign.NoRule || told.Reason == sign.UnknownKey || told.Reason == sign.Scope):
-		told.Hint = "the project's trust file counts only beside your own: read it, then mm trust accept " + b.offered
-	case told.Reason == sign.NoRule && b.Empty:
-		told.Hint = "nobody is trusted yet: mm keys generate makes a key of your own and trusts it (then --sign default); mm trust add KEY.pub trusts a publisher's"
-	case told.Reason == sign.NoRule, told.Reason == sign.UnknownKey, told.Reason == sign.Scope:
-		told.Hint = "if you trust the publisher: mm trust add KEY.pub --match '" + told.Repository + "'"
-	case told.Reason == sign.Unsigned:
-		told.Hint = "if it is yours: mm sign, or module add and assemble --sign default (mm keys generate makes the key); otherwise ask the publisher to sign"
+	case i == 0 && b.offered != "" && (explained.Reason == sign.NoRule || explained.Reason == sign.UnknownKey || explained.Reason == sign.Scope):
+		explained.Hint = "the project's trust file counts only beside your own: read it, then mm trust accept " + b.offered
+	case explained.Reason == sign.NoRule && b.Empty:
+		explained.Hint = "nobody is trusted yet: mm keys generate makes a key of your own and trusts it (then --sign default); mm trust add KEY.pub trusts a publisher's"
+	case explained.Reason == sign.NoRule, explained.Reason == sign.UnknownKey, explained.Reason == sign.Scope:
+		explained.Hint = "if you trust the publisher: mm trust add KEY.pub --match '" + explained.Repository + "'"
+	case explained.Reason == sign.Unsigned:
+		explained.Hint = "if it is yours: mm sign, or module add and assemble --sign default (mm keys generate makes the key); otherwise ask the publisher to sign"
 	}
-	return &told
+	return &explained
 }
