@@ -28,9 +28,9 @@ type Signer struct {
 
 // Sign attaches release signatures in the store.
 func (s *Signer) Sign(ctx context.Context, store *registry.Store, subject ocispec.Descriptor) ([]ocispec.Descriptor, error) {
-	pair, err := sign.Sign(ctx, store, subject, s.Key, s.Options)
+	signatures, err := sign.Sign(ctx, store, subject, s.Key, s.Options)
 	var bundles []ocispec.Descriptor
-	for _, m := range pair {
+	for _, m := range signatures {
 		bundles = append(bundles, m.Bundle)
 	}
 	return bundles, err
