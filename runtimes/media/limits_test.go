@@ -53,3 +53,27 @@ func TestLimits(t *testing.T) {
 		}
 	}
 }
+
+// An entry as large as the cache is kept, a larger one is not.
+func TestCacheLimit(t *testing.T) {
+	k, v := NewKey(), Vectors{Numbers: []float32{1, 2}, Width: 1}
+	data, err := encode(k, v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for limit, kept := range map[int]bool{len(data): true, len(data) - 1: false} {
+		cache, err := OpenVectorCache(t.TempDir(), int64(limit))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cache.Put(t.Context(), k, v); err != nil {
+			t.Error(err)
+		}
+		if _, ok := cache.Get(k); ok != kept {
+			t.Errorf("%d bytes in a cache of %d: kept %v", len(data), limit, ok)
+		}
+		if err := cache.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

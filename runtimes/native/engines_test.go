@@ -233,7 +233,7 @@ func TestWheels(t *testing.T) {
 		refuse                bool // the license
 		want                  string
 	}{
-		"not accepted":     {from: plain, refuse: true, want: "has to be accepted"},
+		"not accepted":     {from: plain, refuse: true, want: "must be accepted"},
 		"libraries":        {from: plain, want: "loading qnn"},
 		"a folder of them": {from: filepath.Dir(plain), want: "loading qnn"},
 		"half of them":     {from: wheel(t, map[string]string{"x/libQnnHtp.so": "x"}), want: "missing libQnnSystem.so"},

@@ -19,11 +19,11 @@ type LicenseError struct {
 
 // Error names the engine.
 func (l *LicenseError) Error() string {
-	return l.Engine + " comes under its maker's own licence, which has to be accepted"
+	return l.Engine + " has a license that must be accepted"
 }
 
 // Hint is the flag that accepts the license.
-func (*LicenseError) Hint() string { return "read the licence, and say --accept-licence" }
+func (*LicenseError) Hint() string { return "read the license, then pass --accept-license" }
 
 // ErrBound reports that an engine's license forbids redistribution.
 var ErrBound = errors.New("the license forbids redistribution")
