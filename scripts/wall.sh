@@ -17,7 +17,7 @@ CGO_ENABLED=0 go build -o "$out/mm" ./cmd/mm
 for name in wall-phi-auto wall; do
   echo
   rm -rf "${out:?}/$name"
-  "$out/mm" train "recipes/$name.yaml" --out "$out/$name" --plot "$out/$name.svg" 2>&1 | grep -E 'parameters|ended|drew'
+  "$out/mm" train "catalog/recipes/$name.yaml" --out "$out/$name" --plot "$out/$name.svg" 2>&1 | grep -E 'parameters|ended|drew'
   awk -v name="$name" '
     /"event":"eval"/ {
       match($0, /"loss":[0-9.]+/); loss = substr($0, RSTART + 7, RLENGTH - 7) + 0
