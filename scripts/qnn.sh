@@ -24,7 +24,7 @@ if [ -z "${MM_QNN_LIB:-}" ]; then
   go build -o "$MM_HOME/bin/mm" ./cmd/mm
   go build -o "$MM_HOME/bin/mm-native" ./cmd/mm-native
   for version in 2.3.0 2.7.0; do
-    "$MM_HOME/bin/mm" runtime install "qnn@$version" --accept-licence ||
+    "$MM_HOME/bin/mm" runtime install "qnn@$version" --accept-license ||
       { echo "skipped: the packages of qnn $version are not to be had here"; exit 0; }
   done
   "$MM_HOME/bin/mm" qnn probe

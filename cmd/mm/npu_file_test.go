@@ -169,7 +169,7 @@ func TestRunVersions(t *testing.T) {
 	samples := testfiles.Shared(t, "qnn")
 	nativetest.Program(t)
 	npuHome(t, libs)
-	must(t, "runtime", "install", "qnn", "--accept-licence", "--from", old)
+	must(t, "runtime", "install", "qnn", "--accept-license", "--from", old)
 	in, err := os.ReadFile(filepath.Join(samples, "fc_add_relu.in.x.f32"))
 	if err != nil {
 		t.Fatal(err)

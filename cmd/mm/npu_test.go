@@ -44,7 +44,7 @@ func (c question) ask(t *testing.T, ref string, backends ...string) runner.Repor
 func npuHome(t *testing.T, libs string) {
 	t.Helper()
 	t.Setenv("MM_HOME", filepath.Join(t.TempDir(), "home"))
-	must(t, "runtime", "install", "qnn", "--accept-licence", "--from", libs)
+	must(t, "runtime", "install", "qnn", "--accept-license", "--from", libs)
 }
 
 // A build with contexts for an NPU goes the whole way: compiled, signed, pushed
