@@ -39,7 +39,7 @@ func (v *trusting) Verify(_ context.Context, _ content.ReadOnlyGraphStorage, rep
 type refusing struct{}
 
 func (refusing) Verify(context.Context, content.ReadOnlyGraphStorage, string, ocispec.Descriptor) ([]string, error) {
-	return nil, errors.New("unsigned")
+	return nil, errors.New("nobody signed it")
 }
 
 func openStore(t testing.TB) *registry.Store {
