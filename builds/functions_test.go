@@ -71,7 +71,7 @@ func TestAssemblyWithoutCore(t *testing.T) {
 		"a decoder":             {`{"decoders": [` + enc + `]}`, ""},
 		"a projector alone":     {`{"modalities": [{"modality": "image", "projector": ` + enc + `}]}`, "no encoder"},
 		"a core, no projector":  {`{` + core + `, "modalities": [{"modality": "image", "encoder": ` + enc + `}]}`, "no projector behind e@1.0.0"},
-		"a path that leads out": {`{"modalities": [{"modality": "image", "encoder": {"name": "e", "files": {"onnx": "../m"}}}]}`, "no path inside"},
+		"a path that leads out": {`{"modalities": [{"modality": "image", "encoder": {"name": "e", "files": {"onnx": "../m"}}}]}`, "not a path inside"},
 	} {
 		_, err := builds.ParseAssembly([]byte(c.text))
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
