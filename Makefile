@@ -117,7 +117,7 @@ hf:
 # Native engines that die, hang and babble, and damaged files for them, with
 # counts (MM_NATIVE_DIR).
 hostile:
-	MM_HOSTILE=$${MM_HOSTILE-200} $(GO) test -count=1 -v -run 'Fault|Deaf|Nonsense|Damaged|Struck|Killed|Enemy|ThatAreNone|CoreDump|MemoryLimit' ./runtimes/worker/... ./cmd/mm-native ./runtimes/llamacpp ./runtimes/onnxrt ./modules/modelfile ./cmd/mm
+	MM_HOSTILE=$${MM_HOSTILE-200} $(GO) test -count=1 -v -run 'Fault|Deaf|Nonsense|Damaged|Struck|Killed|Enemy|ThatAreNone|CoreDump|MemoryLimit' ./runtimes/worker/... ./cmd/mm-native ./runtimes/llamacpp ./runtimes/onnxrt ./workspace/modelfile ./cmd/mm
 
 # A thousand damaged pictures, films and sounds, bombs and odd headers, through
 # the decoders and through mm run, with counts.
@@ -131,7 +131,7 @@ sandbox:
 # Two thousand damaged files for QNN through the readers, and as many through
 # mm qnn's library, with counts (MM_HOSTILE: copies of each file).
 hostile-qnn:
-	$(GO) test -count=1 -v -run Hostile ./core/htp/blob ./modules/qnnfile
+	$(GO) test -count=1 -v -run Hostile ./onnx/htp/blob ./modules/qnnfile
 
 # The reader of QNN contexts beside Qualcomm's libQnnSystem (MM_QNN_LIB: the
 # folder of the libraries; without it pip installs them; skipped, with the

@@ -7,8 +7,8 @@ import (
 	"os"
 
 	"mm-abi.org/mm/internal/fsx"
-	"mm-abi.org/mm/internal/plot"
 	"mm-abi.org/mm/train/dataset"
+	"mm-abi.org/mm/train/plot"
 )
 
 // Plot draws the loss curves in a metrics file to an SVG file, over tokens, with

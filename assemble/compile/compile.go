@@ -24,7 +24,6 @@ import (
 	"strconv"
 	"strings"
 
-	"mm-abi.org/mm/core/htp/fit"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/onnx"
@@ -32,6 +31,7 @@ import (
 	"mm-abi.org/mm/onnx/engine"
 	"mm-abi.org/mm/onnx/engine/drift"
 	"mm-abi.org/mm/onnx/engine/freeze"
+	"mm-abi.org/mm/onnx/htp/fit"
 	"mm-abi.org/mm/onnx/qdq"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/qnn"

@@ -13,12 +13,12 @@ import (
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/gguf/arch"
-	"mm-abi.org/mm/core/gguf/window"
-	"mm-abi.org/mm/core/htp/fit"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/modules/qnnfile"
 	"mm-abi.org/mm/onnx/engine"
+	"mm-abi.org/mm/onnx/htp/fit"
+	"mm-abi.org/mm/onnx/window"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/coreonnx"
 	"mm-abi.org/mm/runtimes/step"
@@ -48,7 +48,7 @@ const LanguageMinCosine = 0.9
 const DefaultWindow = 512
 
 // Language compiles a context of a language model, or of its middle layers: one
-// pass over cached keys and values (core/gguf/window), in 16-bit floats. It is
+// pass over cached keys and values (onnx/window), in 16-bit floats. It is
 // compared on text that the model generates.
 func Language(ctx context.Context, e Engine, opt LanguageOptions) (result Result, err error) {
 	if err := suits(opt.Chip, opt.Model, true); err != nil {

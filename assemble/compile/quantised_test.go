@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"mm-abi.org/mm/assemble/compile"
-	"mm-abi.org/mm/core/htp/fit"
 	"mm-abi.org/mm/internal/testfiles"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine"
+	"mm-abi.org/mm/onnx/htp/fit"
 	"mm-abi.org/mm/runtimes/native/nativetest"
 	"mm-abi.org/mm/runtimes/qnn"
 	"mm-abi.org/mm/train/dataset/scene"

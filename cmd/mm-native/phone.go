@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"mm-abi.org/mm/cmd/mm-native/qnnlib"
-	"mm-abi.org/mm/core/htp/blob"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/device/protocol"
+	"mm-abi.org/mm/onnx/htp/blob"
 	"mm-abi.org/mm/runtimes/qnn/ask"
 )
 

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"mm-abi.org/mm/core/htp"
-	"mm-abi.org/mm/core/htp/blob"
-	"mm-abi.org/mm/core/htp/htptest"
 	"mm-abi.org/mm/lab/device/protocol"
+	"mm-abi.org/mm/onnx/htp"
+	"mm-abi.org/mm/onnx/htp/blob"
+	"mm-abi.org/mm/onnx/htp/htptest"
 )
 
 func TestMaxInput(t *testing.T) {

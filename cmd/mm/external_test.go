@@ -11,7 +11,6 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
-	"mm-abi.org/mm/modules/modelfile"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/registry/modelpack"
 	"mm-abi.org/mm/runtimes"
@@ -20,6 +19,7 @@ import (
 	"mm-abi.org/mm/runtimes/native/nativetest"
 	"mm-abi.org/mm/runtimes/onnxrt"
 	"mm-abi.org/mm/workspace"
+	"mm-abi.org/mm/workspace/modelfile"
 )
 
 // outsideWeights moves the weights of a model into a file beside it, behind so

@@ -10,8 +10,8 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/internal/diag"
-	"mm-abi.org/mm/modules/modelfile"
 	"mm-abi.org/mm/workspace"
+	"mm-abi.org/mm/workspace/modelfile"
 )
 
 func (p *program) inspectCommand() *cli.Command {

@@ -12,11 +12,11 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"mm-abi.org/mm/core/htp/fit"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/chain"
 	"mm-abi.org/mm/lab/experiment"
 	"mm-abi.org/mm/lab/judge"
+	"mm-abi.org/mm/onnx/htp/fit"
 	"mm-abi.org/mm/workspace"
 )
 

@@ -11,11 +11,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"mm-abi.org/mm/core/htp/fit"
-	"mm-abi.org/mm/lab/backends"
 	"mm-abi.org/mm/lab/chain"
 	"mm-abi.org/mm/lab/experiment"
 	"mm-abi.org/mm/lab/records"
+	"mm-abi.org/mm/onnx/htp/fit"
 	"mm-abi.org/mm/workspace"
 )
 
@@ -40,11 +39,11 @@ func (p *program) labBackendCommand() *cli.Command {
 
 // backends opens a backend registry. The trust file of the home decides which
 // evidence counts.
-func (p *program) backends(dir string) (r *backends.Registry, err error) {
+func (p *program) backends(dir string) (r *records.Registry, err error) {
 	err = p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error {
 		trusted, err := vouching(w, nil)
 		if err == nil {
-			r, err = backends.Open(dir, fit.KnownChips(), trusted)
+			r, err = records.Open(dir, fit.KnownChips(), trusted)
 		}
 		return err
 	})
@@ -80,7 +79,7 @@ func (p *program) labBackends(c *cli.Context) error {
 }
 
 func (p *program) labBackendAdd(c *cli.Context) error {
-	var b backends.Backend
+	var b records.Backend
 	if err := records.ReadJSON(c.Args().First(), &b); err != nil {
 		return err
 	}
@@ -112,7 +111,7 @@ func (p *program) labRoute(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	ids := r.Routable(backends.Capability(c.Args().First()), c.String("soc"))
+	ids := r.Routable(records.Capability(c.Args().First()), c.String("soc"))
 	if p.json {
 		err = p.printJSON(listed(ids))
 	} else {
@@ -217,7 +216,7 @@ func (p *program) eligibleOptions(c *cli.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	may, err := r.Eligible(ids, backends.Capability(what), chip)
+	may, err := r.Eligible(ids, records.Capability(what), chip)
 	if err != nil {
 		return nil, usageError{err}
 	}

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"time"
 
-	"mm-abi.org/mm/core/htp/fit"
 	"mm-abi.org/mm/lab/attempt"
 	"mm-abi.org/mm/lab/judge"
 	"mm-abi.org/mm/lab/records"
+	"mm-abi.org/mm/onnx/htp/fit"
 	"mm-abi.org/mm/runtimes/coreonnx"
 	"mm-abi.org/mm/runtimes/onnxrt"
 	"mm-abi.org/mm/runtimes/qnn"

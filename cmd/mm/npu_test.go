@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"mm-abi.org/mm/core/htp/blob"
+	"mm-abi.org/mm/onnx/htp/blob"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/server"
 	"mm-abi.org/mm/runtimes/native/nativetest"

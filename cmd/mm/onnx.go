@@ -11,10 +11,10 @@ import (
 
 	"mm-abi.org/mm/internal/bytesize"
 	"mm-abi.org/mm/internal/diag"
-	"mm-abi.org/mm/modules/modelfile"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/weights"
 	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/workspace/modelfile"
 )
 
 func (p *program) onnxCommand() *cli.Command {

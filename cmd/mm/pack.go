@@ -8,8 +8,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/assemble/pack"
 	"mm-abi.org/mm/assemble/quantize"
-	"mm-abi.org/mm/modules/pack"
 )
 
 // modulePack converts a checkpoint to a module folder.

@@ -8,11 +8,11 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"mm-abi.org/mm/core/htp"
-	"mm-abi.org/mm/core/htp/fit"
 	"mm-abi.org/mm/internal/bytesize"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules/qnnfile"
+	"mm-abi.org/mm/onnx/htp"
+	"mm-abi.org/mm/onnx/htp/fit"
 )
 
 func (p *program) qnnCommand() *cli.Command {

@@ -12,11 +12,11 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/assemble/compile"
-	"mm-abi.org/mm/core/htp"
-	"mm-abi.org/mm/core/htp/blob"
-	"mm-abi.org/mm/core/htp/fit"
-	"mm-abi.org/mm/core/htp/htptest"
 	"mm-abi.org/mm/modules/qnnfile"
+	"mm-abi.org/mm/onnx/htp"
+	"mm-abi.org/mm/onnx/htp/blob"
+	"mm-abi.org/mm/onnx/htp/fit"
+	"mm-abi.org/mm/onnx/htp/htptest"
 )
 
 // qnnFiles are a file of each format for QNN: q.bin, q.tflite with two contexts

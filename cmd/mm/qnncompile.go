@@ -10,14 +10,14 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/assemble/compile"
-	"mm-abi.org/mm/core/gguf/window"
-	"mm-abi.org/mm/modules/modelfile"
 	"mm-abi.org/mm/modules/qnnfile"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine"
 	"mm-abi.org/mm/onnx/engine/drift"
+	"mm-abi.org/mm/onnx/window"
 	"mm-abi.org/mm/runtimes/qnn"
 	"mm-abi.org/mm/workspace"
+	"mm-abi.org/mm/workspace/modelfile"
 )
 
 func (p *program) qnnCompileCommand() *cli.Command {

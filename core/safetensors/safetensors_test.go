@@ -273,14 +273,14 @@ func TestWriteRefuses(t *testing.T) {
 		return []Source{s}
 	}
 	for want, tensors := range map[string][]Source{
-		"duplicate":                       append(one(func(*Source) {}), one(func(*Source) {})...),
+		"duplicate":                         append(one(func(*Source) {}), one(func(*Source) {})...),
 		`name "" is empty`:                  one(func(s *Source) { s.Name = "" }),
 		`"__metadata__" is empty, reserved`: one(func(s *Source) { s.Name = "__metadata__" }),
 		`unknown dtype "X"`:                 one(func(s *Source) { s.DType = "X" }),
-		"shape [-1] out":             one(func(s *Source) { s.Shape = []int{-1} }),
-		"no data":                       one(func(s *Source) { s.Data = nil }),
-		"got 3 bytes":                one(func(s *Source) { s.Data = Bytes("abc") }),
-		"data longer than":             one(func(s *Source) { s.Data = Bytes("abcde") }),
+		"shape [-1] out":                    one(func(s *Source) { s.Shape = []int{-1} }),
+		"no data":                           one(func(s *Source) { s.Data = nil }),
+		"got 3 bytes":                       one(func(s *Source) { s.Data = Bytes("abc") }),
+		"data longer than":                  one(func(s *Source) { s.Data = Bytes("abcde") }),
 		"exceeds 2^63 bits":                 one(func(s *Source) { s.Shape = []int{1 << 62} }),
 	} {
 		if _, err := Write(io.Discard, nil, tensors); err == nil || !strings.Contains(err.Error(), want) {

@@ -155,10 +155,10 @@ func TestTrain(t *testing.T) {
 func TestTrainRefuses(t *testing.T) {
 	for want, opt := range map[string]TrainOptions{
 		"256 bytes and 1 control tokens": {VocabSize: 256, Control: []string{"<s>"}},
-		"limit 4194304":                    {VocabSize: 1 << 30},
-		"MinCount -1":                {VocabSize: 300, MinCount: -1},
-		`pre-tokenizer "no"`: {VocabSize: 300, Pre: "no"},
-		`BOS "<s>" or EOS "" is not`: {VocabSize: 300, BOS: "<s>"},
+		"limit 4194304":                  {VocabSize: 1 << 30},
+		"MinCount -1":                    {VocabSize: 300, MinCount: -1},
+		`pre-tokenizer "no"`:             {VocabSize: 300, Pre: "no"},
+		`BOS "<s>" or EOS "" is not`:     {VocabSize: 300, BOS: "<s>"},
 	} {
 		if _, err := Train(slices.Values([]string{"text"}), opt); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: error is %v, should hold %q", opt, err, want)

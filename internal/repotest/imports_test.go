@@ -18,7 +18,7 @@ var thirdParty = map[string][]string{
 	"github.com/Masterminds/semver/v3":         {"abi", "builds/resolve", "workspace", "runtimes/native", "cmd/mm"},
 	"github.com/ebitengine/purego":             {"tools/libllama/driver", "cmd/mm-native/dynlib", "cmd/mm-native/llamalib", "cmd/mm-native/ortlib", "cmd/mm-native/qnnlib"},
 	"github.com/gofrs/flock":                   {"internal/fsx"},
-	"github.com/google/flatbuffers":            {"core/htp/htptest"},
+	"github.com/google/flatbuffers":            {"onnx/htp/htptest"},
 	"github.com/hajimehoshi/go-mp3":            {"core/preprocess/codec"},
 	"github.com/jfreymuth/vorbis":              {"core/preprocess/codec"},
 	"github.com/mattn/go-isatty":               {"cmd/mm"},

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"mm-abi.org/mm/assemble/compile"
-	"mm-abi.org/mm/core/htp/fit"
 	"mm-abi.org/mm/lab/judge"
 	"mm-abi.org/mm/lab/records"
+	"mm-abi.org/mm/onnx/htp/fit"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/qnn"
 )

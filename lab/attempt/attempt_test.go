@@ -12,11 +12,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mm-abi.org/mm/core/htp/fit"
 	"mm-abi.org/mm/core/npy"
 	"mm-abi.org/mm/lab/judge"
 	"mm-abi.org/mm/lab/records"
 	"mm-abi.org/mm/onnx"
+	"mm-abi.org/mm/onnx/htp/fit"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/coreonnx"
 	"mm-abi.org/mm/runtimes/qnn"

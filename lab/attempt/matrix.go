@@ -24,10 +24,10 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/assemble/compile"
-	"mm-abi.org/mm/core/htp/fit"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/judge"
 	"mm-abi.org/mm/lab/records"
+	"mm-abi.org/mm/onnx/htp/fit"
 )
 
 // The targets on this machine.

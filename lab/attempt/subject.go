@@ -12,13 +12,13 @@ import (
 	"mm-abi.org/mm/assemble/compile"
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/gguf/arch"
-	"mm-abi.org/mm/core/gguf/window"
 	"mm-abi.org/mm/core/quant"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/admit"
 	"mm-abi.org/mm/onnx/engine"
 	"mm-abi.org/mm/onnx/engine/drift"
+	"mm-abi.org/mm/onnx/window"
 )
 
 // sets is the number of inputs for the layers of a language model.

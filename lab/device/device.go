@@ -25,10 +25,10 @@ import (
 	"strings"
 	"time"
 
-	"mm-abi.org/mm/core/htp/fit"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/lab/device/evidence"
 	"mm-abi.org/mm/lab/device/lane"
+	"mm-abi.org/mm/onnx/htp/fit"
 )
 
 // Shell runs commands on a device.

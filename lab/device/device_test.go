@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"mm-abi.org/mm/core/htp/fit"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/lab/device"
 	"mm-abi.org/mm/lab/device/adb"
@@ -22,6 +21,7 @@ import (
 	"mm-abi.org/mm/lab/device/phonetest"
 	"mm-abi.org/mm/lab/device/protocol"
 	"mm-abi.org/mm/lab/device/samples"
+	"mm-abi.org/mm/onnx/htp/fit"
 )
 
 // world is a phone, a connection to it, and a job.

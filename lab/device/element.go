@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"math"
 
-	"mm-abi.org/mm/core/htp"
-	"mm-abi.org/mm/core/htp/blob"
 	"mm-abi.org/mm/core/tensor"
+	"mm-abi.org/mm/onnx/htp"
+	"mm-abi.org/mm/onnx/htp/blob"
 )
 
 // scale returns the quantization of a tensor: value = (q + offset) · scale.

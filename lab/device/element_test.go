@@ -5,9 +5,9 @@ import (
 	"slices"
 	"testing"
 
-	"mm-abi.org/mm/core/htp"
-	"mm-abi.org/mm/core/htp/blob"
 	"mm-abi.org/mm/lab/device"
+	"mm-abi.org/mm/onnx/htp"
+	"mm-abi.org/mm/onnx/htp/blob"
 )
 
 // Numbers of each element type survive within the type's precision.

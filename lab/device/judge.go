@@ -8,11 +8,11 @@ import (
 	"slices"
 	"strings"
 
-	"mm-abi.org/mm/core/htp"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/lab/device/evidence"
 	"mm-abi.org/mm/lab/device/lane"
 	"mm-abi.org/mm/lab/device/protocol"
+	"mm-abi.org/mm/onnx/htp"
 )
 
 // pull pulls the outputs. Missing, unexpected, wrongly sized, stale and differing outputs

@@ -9,14 +9,14 @@ import (
 	"strings"
 	"time"
 
-	"mm-abi.org/mm/core/htp/fit"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/device/evidence"
 	"mm-abi.org/mm/lab/device/protocol"
 	"mm-abi.org/mm/modules/qnnfile"
+	"mm-abi.org/mm/onnx/htp/fit"
 
-	"mm-abi.org/mm/core/htp/blob"
+	"mm-abi.org/mm/onnx/htp/blob"
 )
 
 // Reference computes on the processor what the device computes.

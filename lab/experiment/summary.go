@@ -10,8 +10,8 @@ import (
 	"slices"
 	"time"
 
-	"mm-abi.org/mm/internal/plot"
 	"mm-abi.org/mm/lab/chain"
+	"mm-abi.org/mm/train/plot"
 )
 
 // Summary holds the figures of a run.

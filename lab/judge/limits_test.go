@@ -7,8 +7,8 @@ import (
 	"slices"
 	"testing"
 
-	"mm-abi.org/mm/core/htp/fit"
 	"mm-abi.org/mm/lab/judge"
+	"mm-abi.org/mm/onnx/htp/fit"
 )
 
 // Each size limit is accepted, and one more is refused.

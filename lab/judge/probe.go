@@ -10,9 +10,9 @@ import (
 	"strconv"
 	"strings"
 
-	"mm-abi.org/mm/core/htp/fit"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/telemetry"
+	"mm-abi.org/mm/onnx/htp/fit"
 )
 
 // The files of a probe: the output of adb devices -l, getprop, dumpsys battery and others.

@@ -7,8 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mm-abi.org/mm/core/htp/fit"
 	"mm-abi.org/mm/lab/judge"
+	"mm-abi.org/mm/onnx/htp/fit"
 )
 
 var phone = map[string]string{

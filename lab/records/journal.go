@@ -9,6 +9,13 @@
 // [AddToGraph] and [ReadGraph] keep nodes and edges in two journals; the target of an edge
 // that is not a recorded node becomes a placeholder. [AddUpload] and [Uploads] keep the files
 // that wait to be uploaded, with the digests that they had when they were listed.
+//
+// [Registry] lists an experiment's backends: their capabilities, and the chips that they are
+// confirmed for. A backend that requires confirmation runs on a chip only if a stored device
+// record (lab/device/evidence) proves it. [Registry.Promote] copies the record next to the
+// registry under its SHA-256 and adds a row; [Open] verifies each record again. A confirmation
+// counts only if its record exists, is unchanged, not simulated in any part, and signed by a
+// trusted key.
 package records
 
 import (

@@ -7,7 +7,6 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/gguf"
-	"mm-abi.org/mm/core/llama2c"
 	"mm-abi.org/mm/core/tokenizer"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/modules"
@@ -31,7 +30,7 @@ func Llama2C(ctx context.Context, path, vocabulary string, opt Options) (string,
 	if err != nil {
 		return "", err
 	}
-	model, err := llama2c.Read(in, info.Size())
+	model, err := Read(in, info.Size())
 	if err != nil {
 		return "", err
 	}

@@ -7,10 +7,10 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/core/htp/blob"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/modules/qnnfile"
 	"mm-abi.org/mm/onnx"
+	"mm-abi.org/mm/onnx/htp/blob"
 )
 
 // DescribeContext returns the manifest of a QNN file without its name, version and

@@ -9,12 +9,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/core/htp"
-	"mm-abi.org/mm/core/htp/blob"
-	"mm-abi.org/mm/core/htp/htptest"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/modules/convert"
 	"mm-abi.org/mm/modules/qnnfile"
+	"mm-abi.org/mm/onnx/htp"
+	"mm-abi.org/mm/onnx/htp/blob"
+	"mm-abi.org/mm/onnx/htp/htptest"
 )
 
 // described is the manifest of a context binary.

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"mm-abi.org/mm/core/htp"
-	"mm-abi.org/mm/core/htp/fit"
 	"mm-abi.org/mm/internal/diag"
+	"mm-abi.org/mm/onnx/htp"
+	"mm-abi.org/mm/onnx/htp/fit"
 )
 
 // Report is the result of a check.

@@ -5,7 +5,7 @@
 // [Open] detects the format of a file and reads its description; [Inspect]
 // describes it; [Check] checks it for a target, with diagnostics; [Extract] writes
 // its contexts; [Wrap] creates an ONNX model around one. The parsers are in
-// core/htp. Weights are read only to copy them.
+// onnx/htp. Weights are read only to copy them.
 package qnnfile
 
 import (
@@ -18,12 +18,12 @@ import (
 	"path/filepath"
 	"strings"
 
-	"mm-abi.org/mm/core/htp/blob"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/internal/sniff"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/admit"
+	"mm-abi.org/mm/onnx/htp/blob"
 )
 
 // Format is the format of a file.

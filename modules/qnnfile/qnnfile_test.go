@@ -14,13 +14,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mm-abi.org/mm/core/htp"
-	"mm-abi.org/mm/core/htp/blob"
-	"mm-abi.org/mm/core/htp/fit"
-	"mm-abi.org/mm/core/htp/htptest"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules/qnnfile"
 	"mm-abi.org/mm/onnx"
+	"mm-abi.org/mm/onnx/htp"
+	"mm-abi.org/mm/onnx/htp/blob"
+	"mm-abi.org/mm/onnx/htp/fit"
+	"mm-abi.org/mm/onnx/htp/htptest"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")

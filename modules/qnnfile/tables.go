@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"fmt"
 
-	"mm-abi.org/mm/core/htp"
-	"mm-abi.org/mm/core/htp/fit"
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/onnx/htp"
+	"mm-abi.org/mm/onnx/htp/fit"
 )
 
 // maxChips is the size limit of a user's table of chips, in bytes.

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"mm-abi.org/mm/core/htp/blob"
-	"mm-abi.org/mm/core/htp/fit"
 	"mm-abi.org/mm/onnx"
+	"mm-abi.org/mm/onnx/htp/blob"
+	"mm-abi.org/mm/onnx/htp/fit"
 )
 
 // View describes a file.

@@ -12,11 +12,11 @@ import (
 	"path/filepath"
 	"strings"
 
-	"mm-abi.org/mm/core/htp/blob"
 	"mm-abi.org/mm/core/mmap"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/onnx"
+	"mm-abi.org/mm/onnx/htp/blob"
 )
 
 // ErrExists reports that a file exists and was not replaced.

@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/core/htp/blob"
+	"mm-abi.org/mm/onnx/htp/blob"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/qnn/ask"
 )

@@ -9,9 +9,9 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
-	"mm-abi.org/mm/core/htp/htptest"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/modules/qnnfile"
+	"mm-abi.org/mm/onnx/htp/htptest"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/coreonnx"
 	"mm-abi.org/mm/runtimes/modality"

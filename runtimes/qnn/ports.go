@@ -9,10 +9,10 @@ import (
 	"slices"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/core/htp/blob"
 	"mm-abi.org/mm/core/tensor"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/onnx"
+	"mm-abi.org/mm/onnx/htp/blob"
 	"mm-abi.org/mm/runtimes"
 )
 

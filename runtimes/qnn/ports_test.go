@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/core/htp"
-	"mm-abi.org/mm/core/htp/blob"
 	"mm-abi.org/mm/onnx"
+	"mm-abi.org/mm/onnx/htp"
+	"mm-abi.org/mm/onnx/htp/blob"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/coreonnx"
 	backend "mm-abi.org/mm/runtimes/qnn"

@@ -4,7 +4,7 @@
 // [Engine.Open] opens a context binary, a LiteRT model compiled ahead of time to one
 // context, or an ONNX model around one. It reads the file without any library
 // (modules/qnnfile), checks it against the SDK of the available libraries on every axis
-// of core/htp/fit, verifies the digest of the context, and only then loads those bytes in
+// of onnx/htp/fit, verifies the digest of the context, and only then loads those bytes in
 // the child. A function has the tensor types that the module declares: floating point if
 // the context has integers with a scale (ports.go).
 //
@@ -25,8 +25,8 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
-	"mm-abi.org/mm/core/htp"
-	"mm-abi.org/mm/core/htp/fit"
+	"mm-abi.org/mm/onnx/htp"
+	"mm-abi.org/mm/onnx/htp/fit"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/native"
 	"mm-abi.org/mm/runtimes/qnn/ask"

@@ -8,8 +8,8 @@ import (
 
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/gguf/arch"
-	"mm-abi.org/mm/core/gguf/window"
 	"mm-abi.org/mm/onnx"
+	"mm-abi.org/mm/onnx/window"
 	"mm-abi.org/mm/runtimes"
 )
 

@@ -7,7 +7,7 @@ import (
 	"math"
 	"slices"
 
-	"mm-abi.org/mm/core/gguf/window"
+	"mm-abi.org/mm/onnx/window"
 	"mm-abi.org/mm/runtimes"
 )
 

@@ -1,6 +1,6 @@
 package step
 
-import "mm-abi.org/mm/core/gguf/window"
+import "mm-abi.org/mm/onnx/window"
 
 // Record describes the origin of passes. It is part of the record of a context compiled
 // from a language model.

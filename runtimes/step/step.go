@@ -1,5 +1,5 @@
 // Package step builds a language model from functions of fixed shapes that read some
-// positions at a time, as accelerators compute them (core/gguf/window).
+// positions at a time, as accelerators compute them (onnx/window).
 //
 // An engine provides the functions. This package does the rest: embeddings, which are
 // rows of the GGUF file, rotation and mask, keys and values between passes, sampling. A

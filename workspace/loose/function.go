@@ -10,8 +10,6 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
-	"mm-abi.org/mm/core/htp"
-	"mm-abi.org/mm/core/htp/blob"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/internal/sniff"
 	"mm-abi.org/mm/modules"
@@ -19,6 +17,8 @@ import (
 	"mm-abi.org/mm/modules/inspect"
 	"mm-abi.org/mm/modules/qnnfile"
 	"mm-abi.org/mm/onnx"
+	"mm-abi.org/mm/onnx/htp"
+	"mm-abi.org/mm/onnx/htp/blob"
 	"mm-abi.org/mm/workspace/home"
 )
 

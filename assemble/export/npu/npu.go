@@ -35,11 +35,11 @@ import (
 	"mm-abi.org/mm/assemble/export"
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/builds/resolve"
-	"mm-abi.org/mm/core/gguf/window"
-	"mm-abi.org/mm/core/htp/fit"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/onnx/htp/fit"
+	"mm-abi.org/mm/onnx/window"
 	"mm-abi.org/mm/registry/artifact"
 )
 

@@ -13,8 +13,8 @@ import (
 	"slices"
 	"unsafe"
 
-	"mm-abi.org/mm/core/htp"
 	"mm-abi.org/mm/onnx"
+	"mm-abi.org/mm/onnx/htp"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/qnn/ask"
 )

@@ -118,7 +118,7 @@ type Binary struct {
 type Tensor struct {
 	Sample int    `json:"sample"`
 	Name   string `json:"name"`
-	DType  string `json:"dtype"` // as in core/htp
+	DType  string `json:"dtype"` // as in onnx/htp
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"` // sha256:…
 }

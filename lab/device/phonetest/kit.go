@@ -6,9 +6,9 @@ import (
 	"os"
 	"path/filepath"
 
-	"mm-abi.org/mm/core/htp/htptest"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/onnx"
+	"mm-abi.org/mm/onnx/htp/htptest"
 )
 
 // Kit is the files of a run.

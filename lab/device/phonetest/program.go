@@ -12,12 +12,12 @@ import (
 	"slices"
 	"strings"
 
-	"mm-abi.org/mm/core/htp"
-	"mm-abi.org/mm/core/htp/blob"
 	"mm-abi.org/mm/core/tensor"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/device/protocol"
 	"mm-abi.org/mm/lab/device/samples"
+	"mm-abi.org/mm/onnx/htp"
+	"mm-abi.org/mm/onnx/htp/blob"
 )
 
 // Program is the content of a file that the phone executes as the runner.

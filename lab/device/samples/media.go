@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"mm-abi.org/mm/core/htp/blob"
+	"mm-abi.org/mm/onnx/htp/blob"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/modality"
 )

@@ -14,13 +14,13 @@ import (
 	"path/filepath"
 	"strings"
 
-	"mm-abi.org/mm/core/htp/blob"
 	"mm-abi.org/mm/core/npy"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/device"
 	"mm-abi.org/mm/lab/device/protocol"
 	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/onnx/htp/blob"
 	"mm-abi.org/mm/runtimes/modality"
 )
 

@@ -12,13 +12,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mm-abi.org/mm/core/htp"
-	"mm-abi.org/mm/core/htp/blob"
-	"mm-abi.org/mm/core/htp/htptest"
 	"mm-abi.org/mm/core/npy"
 	"mm-abi.org/mm/core/preprocess"
 	"mm-abi.org/mm/lab/device"
 	"mm-abi.org/mm/lab/device/samples"
+	"mm-abi.org/mm/onnx/htp"
+	"mm-abi.org/mm/onnx/htp/blob"
+	"mm-abi.org/mm/onnx/htp/htptest"
 )
 
 func floats(v ...float32) []byte {

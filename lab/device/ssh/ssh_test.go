@@ -22,13 +22,13 @@ import (
 	xssh "golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/knownhosts"
 
-	"mm-abi.org/mm/core/htp/fit"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/lab/device"
 	"mm-abi.org/mm/lab/device/evidence"
 	"mm-abi.org/mm/lab/device/lane"
 	"mm-abi.org/mm/lab/device/phonetest"
 	"mm-abi.org/mm/lab/device/ssh"
+	"mm-abi.org/mm/onnx/htp/fit"
 )
 
 // host is an SSH server in this process that runs commands in a real shell on local files,

@@ -1,3 +1,0 @@
-package backends
-
-const MaxEvidence = maxEvidence

@@ -1,0 +1,3 @@
+package records
+
+const MaxEvidence = maxEvidence
