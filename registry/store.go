@@ -5,9 +5,9 @@
 //
 // # The path of an artifact
 //
-// [Store.AddFile] and [Store.Push] store blobs, [artifact.Pack] writes the
+// Store.AddFile and Store.Push store blobs, [artifact.Pack] writes the
 // config and manifest over them, [Store.Tag] names the manifest. Back out:
-// [Store.Resolve], [artifact.Read], [Store.Checkout]. [Store.Partial] receives
+// [Store.Resolve], [artifact.Read], [Store.Checkout]. Store.Partial receives
 // a blob over the lives of several processes. [Store.Remove] removes names,
 // [Store.GC] unnamed bytes, and [Store.Fsck] checks the store.
 //

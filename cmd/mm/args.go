@@ -8,7 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// arity returns how many arguments the usage of a command, such as "REF [PROMPT]",
+// arity returns how many arguments the usage of a command, such as REF or PROMPT,
 // allows; most is -1 if there is no limit.
 func arity(usage string) (least, most int) {
 	for _, word := range strings.Fields(usage) {

@@ -121,13 +121,8 @@ var writes = map[string]bool{
 // why they may.
 var writers = map[string]string{
 	"internal/fsx/":          "the seam itself",
-	"tools/libllama/":        "a test's bridge to another engine, in the system's temporary folder",
-	"tools/recite/":          "what a build says, in the folder that is named",
-	"tools/latency/":         "a benchmark's pictures and sounds, in the system's temporary folder",
-	"tools/ortbench/":        "a benchmark's bridge to another engine, in the system's temporary folder",
 	"internal/testfiles/":    "models that tests run, in folders of theirs",
 	"onnx/onnxtest/":         "attacks that tests plant, in folders of theirs",
-	"tools/release/":         "a program of the release, not mm",
 	"tools/":                 "programs of the developers, not mm",
 	"skills/skilltest/":      "guests that try to, behind walls",
 	"train/dataset/cache.go": "a cache that is checked as it is read",

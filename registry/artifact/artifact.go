@@ -1,3 +1,7 @@
+// Package artifact defines the artifacts of mm: ModelPack manifests with one raw
+// layer a file, and indexes over them. [Pack] writes a manifest and its config,
+// [Read] and [ReadTree] verify and parse them. Every descriptor, path and size is
+// checked before use; no weight is read.
 package artifact
 
 import (

@@ -1,3 +1,6 @@
+// Package cas stores blobs by their SHA-256 on disk. A blob appears under its digest
+// in one step, complete, synced and read-only; [Blobs.Partial] receives one over
+// several processes, and digests of files already hashed are cached.
 package cas
 
 import (
@@ -134,7 +137,7 @@ func (s *Blobs) Fetch(ctx context.Context, desc ocispec.Descriptor) (io.ReadClos
 }
 
 // OpenBlob opens the blob's file, for mmap or sendfile, after checking its
-// size. The error is errdef.ErrNotFound or [ErrCorrupt].
+// size. The error is errdef.ErrNotFound or artifact.ErrCorrupt.
 func (s *Blobs) OpenBlob(ctx context.Context, desc ocispec.Descriptor) (*os.File, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

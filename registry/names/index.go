@@ -1,3 +1,6 @@
+// Package names keeps the names of a store: index.json and, optionally, a journal of
+// changes next to it. One writer at a time changes names under a lock; readers take
+// none.
 package names
 
 import (

@@ -1,3 +1,5 @@
+// Package home locates the user's folder (MM_HOME), reads the settings of a project
+// (mm.yaml), and refuses folders in which other users may write.
 package home
 
 import (
@@ -59,6 +61,8 @@ func ChangeRecords[T any](ctx context.Context, home, name string, change func(ma
 	return dir.WriteFile(name, append(data, '\n'), 0o644)
 }
 
+// Abs returns path as an absolute path, or path itself if the working directory is
+// unknown.
 func Abs(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		return abs

@@ -1,3 +1,5 @@
+// Package loose opens the user's own models without a build: GGUF and ONNX files,
+// module folders, transformers folders and checkpoints. They run unverified.
 package loose
 
 import (

@@ -92,6 +92,7 @@ func joinOr(names []string) string {
 	return strings.Join(names, ", ")
 }
 
+// String describes the port in one line.
 func (v Port) String() string {
 	s := v.Name + " " + v.Kind
 	if v.Kind == "tensor" {

@@ -1,3 +1,5 @@
+// Package trust reads trust.yaml: which keys may release which repositories, and the
+// project files that the user accepted.
 package trust
 
 import (
