@@ -13,6 +13,11 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 )
 
+// EditorComment is the last line of a new module.yaml: editors with the YAML
+// language server complete and check the file by the schema. It may be on any line;
+// the last one leaves the positions of diagnostics as they were.
+const EditorComment = "# yaml-language-server: $schema=https://mm-abi.org/schemas/module.schema.json\n"
+
 // Create creates the module folder dir. fill writes the files, including
 // module.yaml, to a temporary folder next to it, which is renamed to dir after the
 // manifest was read back without a fault. If anything fails, nothing remains. dir

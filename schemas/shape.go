@@ -59,7 +59,7 @@ func ReadValue(data []byte) (any, error) {
 	}
 	if _, err := dec.Token(); err == nil {
 		return nil, errors.New("data after the value")
-	} else if end := dec.InputOffset(); strings.TrimSpace(string(data[end:])) != "" {
+	} else if end := dec.InputOffset(); len(bytes.Trim(data[end:], " \t\r\n")) > 0 {
 		return nil, errors.New("data after the value")
 	}
 	return v, nil

@@ -32,7 +32,7 @@ var compiled = func() func(Kind) *jsonschema.Schema {
 }()
 
 // place is the URL prefix of the embedded files for the compiler.
-const place = "mm-abi://schemas/"
+const place = "https://mm-abi.org/schemas/"
 
 func newCompiler() *jsonschema.Compiler {
 	c := jsonschema.NewCompiler()

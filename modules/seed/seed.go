@@ -195,7 +195,7 @@ func write(dir string, m modules.Manifest, files []file) error {
 		if err != nil {
 			return err
 		}
-		return d.WriteFile(modules.FileName, text, 0o644)
+		return d.WriteFile(modules.FileName, append(text, modules.EditorComment...), 0o644)
 	})
 	return err
 }
