@@ -164,6 +164,9 @@ func New(cfg Config, tensors Tensors, opt Options) (*Model, error) {
 	}
 	m := &Model{cfg: cfg, threads: pool.New(opt.Threads)}
 	l := loader{tensors: tensors, threads: m.threads, adapters: adapters, merge: opt.MergeAdapters}
+	if file, ok := tensors.(*gguf.File); ok {
+		l.arena.Release = file.Release
+	}
 	m.load(&l)
 	l.checkAdapters()
 	if l.err != nil {

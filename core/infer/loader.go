@@ -251,9 +251,6 @@ func (l *loader) pack(t gguf.Tensor, in, rows, lo, hi int) *panel.Matrix {
 	if err != nil {
 		l.fail(fmt.Errorf("tensor %s: %w", t.Name, err))
 	}
-	if file, ok := l.tensors.(*gguf.File); ok {
-		file.Release(t.Data[lo*size : hi*size]) // the packed copy is what is read
-	}
 	return w
 }
 

@@ -7,6 +7,10 @@ import "unsafe"
 // and weights that are read in sequence are contiguous. The zero value is ready
 // for use. An Arena is not safe for concurrent use.
 type Arena struct {
+	// Release, if not nil, is called with source data that has been packed, so that
+	// a mapped file does not stay in memory next to its packed copy.
+	Release func(data []byte)
+
 	free []byte
 	next int // size of the next piece
 }

@@ -189,11 +189,7 @@ func New(t tensor.Type, rows, cols int, data []byte, threads *pool.Pool, arena *
 	if f.scheme == schemeFloat {
 		m.panelBytes = cols * tensor.PanelWidth * t.BlockBytes()
 		m.quants = arena.alloc(units * m.panelBytes)
-		threads.For(units, 1, pool.Func(func(_, lo, hi int) {
-			for p := lo; p < hi; p++ {
-				m.packFloats(p, data)
-			}
-		}))
+		arena.each(threads, units, 1, Unit, rows, data, func(p int) { m.packFloats(p, data) })
 		return m, nil
 	}
 	panels := units * Unit / lanes
@@ -203,12 +199,31 @@ func New(t tensor.Type, rows, cols int, data []byte, threads *pool.Pool, arena *
 	// itself.
 	both := arena.alloc(panels * (m.panelBytes + m.scaleBytes))
 	m.quants, m.scales = both[:panels*m.panelBytes], both[panels*m.panelBytes:]
-	threads.For(panels, 4, pool.Func(func(_, lo, hi int) {
-		for p := lo; p < hi; p++ {
-			m.packQuants(p, data)
-		}
-	}))
+	arena.each(threads, panels, 4, lanes, rows, data, func(p int) { m.packQuants(p, data) })
 	return m, nil
+}
+
+// releaseBytes is how much source data is packed before it is released.
+const releaseBytes = 4 << 20
+
+// each packs n panels of height rows each. With Release, it does so in parts and
+// releases the source of each part.
+func (a *Arena) each(threads *pool.Pool, n, grain, height, rows int, data []byte, pack func(panel int)) {
+	part, rowBytes := n, len(data)/rows
+	if a.Release != nil {
+		part = max(releaseBytes/(height*rowBytes), grain)
+	}
+	for first := 0; first < n; first += part {
+		last := min(first+part, n)
+		threads.For(last-first, grain, pool.Func(func(_, lo, hi int) {
+			for p := first + lo; p < first+hi; p++ {
+				pack(p)
+			}
+		}))
+		if a.Release != nil && first*height < rows {
+			a.Release(data[first*height*rowBytes : min(last*height, rows)*rowBytes])
+		}
+	}
 }
 
 // Type returns the original type of the weights.
