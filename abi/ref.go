@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/Masterminds/semver/v3"
 )
@@ -41,11 +42,11 @@ const LocalHost = "local"
 const refElement = `[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*`
 
 var (
-	refName   = regexp.MustCompile(`^` + refElement + `$`)
-	refPath   = regexp.MustCompile(`^` + refElement + `(?:/` + refElement + `)*$`)
-	refTag    = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$`)
-	refDigest = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
-	refHost   = regexp.MustCompile(`^(?:[A-Za-z0-9]+(?:[.-]+[A-Za-z0-9]+)*|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?$`)
+	refName   = lazy(`^` + refElement + `$`)
+	refPath   = lazy(`^` + refElement + `(?:/` + refElement + `)*$`)
+	refTag    = lazy(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$`)
+	refDigest = lazy(`^sha256:[0-9a-f]{64}$`)
+	refHost   = lazy(`^(?:[A-Za-z0-9]+(?:[.-]+[A-Za-z0-9]+)*|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?$`)
 )
 
 // Limits of a reference in bytes.
@@ -61,21 +62,26 @@ var errBadDigest = errors.New("want sha256: and 64 lower-case hex digits")
 // ValidName reports whether s is a valid module name: a path element of the OCI
 // distribution spec (lower-case letters and digits joined by dots, dashes or underscores)
 // of at most 128 bytes.
-func ValidName(s string) bool { return len(s) <= maxName && refName.MatchString(s) }
+func ValidName(s string) bool { return len(s) <= maxName && refName().MatchString(s) }
 
 // ValidRepository reports whether s is a valid repository within a registry, the <name> of
 // the OCI distribution spec.
-func ValidRepository(s string) bool { return len(s) <= maxPath && refPath.MatchString(s) }
+func ValidRepository(s string) bool { return len(s) <= maxPath && refPath().MatchString(s) }
 
 // ValidTag reports whether s is a valid tag (OCI distribution spec).
-func ValidTag(s string) bool { return refTag.MatchString(s) }
+func ValidTag(s string) bool { return refTag().MatchString(s) }
 
 // ValidDigest reports whether s is a SHA-256 digest.
-func ValidDigest(s string) bool { return refDigest.MatchString(s) }
+func ValidDigest(s string) bool { return refDigest().MatchString(s) }
 
 // ValidTarget reports whether s is a valid target of a build, which becomes a folder and
 // part of a tag: the form of a module name, at most 64 bytes.
-func ValidTarget(s string) bool { return len(s) <= maxTarget && refName.MatchString(s) }
+func ValidTarget(s string) bool { return len(s) <= maxTarget && refName().MatchString(s) }
+
+// lazy compiles a pattern on first use.
+func lazy(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
+}
 
 // ParseRef parses a reference.
 func ParseRef(s string) (Ref, error) {
@@ -125,7 +131,7 @@ func parseRef(s string) (r Ref, err error) {
 // place splits a location into host, path and name.
 func (r *Ref) splitPlace(s string) error {
 	if first, rest, more := strings.Cut(s, "/"); more && isHost(first) {
-		if !refHost.MatchString(first) {
+		if !refHost().MatchString(first) {
 			return fmt.Errorf("bad registry host %q", first)
 		}
 		r.Host, s = first, rest
@@ -135,9 +141,9 @@ func (r *Ref) splitPlace(s string) error {
 		r.Path, r.Name = s[:i], s[i+1:]
 	}
 	switch {
-	case r.Path != "" && !refPath.MatchString(r.Path), strings.HasPrefix(s, "/"):
+	case r.Path != "" && !refPath().MatchString(r.Path), strings.HasPrefix(s, "/"):
 		return fmt.Errorf("bad repository path %q", s)
-	case !refName.MatchString(r.Name):
+	case !refName().MatchString(r.Name):
 		return fmt.Errorf("bad module name %q, want lower-case letters and digits joined by . - _", r.Name)
 	case len(s) > maxPath:
 		return fmt.Errorf("repository too long: got %d bytes, limit %d", len(s), maxPath)
@@ -155,7 +161,7 @@ func isDigest(s string) bool {
 }
 
 func checkDigest(s string) error {
-	if !refDigest.MatchString(s) {
+	if !refDigest().MatchString(s) {
 		return errBadDigest
 	}
 	return nil

@@ -5,25 +5,31 @@ import (
 	"net/netip"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // form is the syntax of a kind of data, with an optional check.
 type form struct {
 	kind string
-	re   *regexp.Regexp
+	re   func() *regexp.Regexp
 	is   func(string) bool // nil: no check
 }
 
 // forms is sorted by reliability. The expressions are RE2: their time is
 // linear in the text.
 var forms = []form{
-	{"mail", regexp.MustCompile(`[A-Za-z0-9][A-Za-z0-9._%+-]{0,63}@[A-Za-z0-9](?:[A-Za-z0-9-]{0,62}\.)+[A-Za-z]{2,24}\b`), nil},
-	{"key", regexp.MustCompile(`\b(?:sk-[A-Za-z0-9_-]{20,200}|AKIA[0-9A-Z]{16}|gh[pousr]_[A-Za-z0-9]{36,255}|xox[abprs]-[A-Za-z0-9-]{10,200}|eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,})|-----BEGIN (?:[A-Z]+ )?PRIVATE KEY-----`), nil},
-	{"iban", regexp.MustCompile(`\b[A-Za-z]{2}[0-9]{2}(?: ?[A-Za-z0-9]{4}){2,7}(?: ?[A-Za-z0-9]{1,3})?\b`), isIBAN},
-	{"card", regexp.MustCompile(`\b[2-6][0-9](?:[ -]?[0-9]){11,17}\b`), isCard},
-	{"ssn", regexp.MustCompile(`\b[0-9]{3}-[0-9]{2}-[0-9]{4}\b`), isSSN},
-	{"ip", regexp.MustCompile(`\b[0-9]{1,3}(?:\.[0-9]{1,3}){3}\b|[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,7}`), isIP},
-	{"phone", regexp.MustCompile(`(?:\+[0-9]{1,3}|\b00[1-9][0-9]{0,2}|\(0?[0-9]{2,5}\)|\b0[0-9]{2,4}|\b[2-9][0-9]{2})(?:[ ./-]{1,2}\(?[0-9]{1,8}\)?){1,6}\b|\+[0-9]{8,15}\b`), isPhone},
+	{"mail", lazy(`[A-Za-z0-9][A-Za-z0-9._%+-]{0,63}@[A-Za-z0-9](?:[A-Za-z0-9-]{0,62}\.)+[A-Za-z]{2,24}\b`), nil},
+	{"key", lazy(`\b(?:sk-[A-Za-z0-9_-]{20,200}|AKIA[0-9A-Z]{16}|gh[pousr]_[A-Za-z0-9]{36,255}|xox[abprs]-[A-Za-z0-9-]{10,200}|eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,})|-----BEGIN (?:[A-Z]+ )?PRIVATE KEY-----`), nil},
+	{"iban", lazy(`\b[A-Za-z]{2}[0-9]{2}(?: ?[A-Za-z0-9]{4}){2,7}(?: ?[A-Za-z0-9]{1,3})?\b`), isIBAN},
+	{"card", lazy(`\b[2-6][0-9](?:[ -]?[0-9]){11,17}\b`), isCard},
+	{"ssn", lazy(`\b[0-9]{3}-[0-9]{2}-[0-9]{4}\b`), isSSN},
+	{"ip", lazy(`\b[0-9]{1,3}(?:\.[0-9]{1,3}){3}\b|[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,7}`), isIP},
+	{"phone", lazy(`(?:\+[0-9]{1,3}|\b00[1-9][0-9]{0,2}|\(0?[0-9]{2,5}\)|\b0[0-9]{2,4}|\b[2-9][0-9]{2})(?:[ ./-]{1,2}\(?[0-9]{1,8}\)?){1,6}\b|\+[0-9]{8,15}\b`), isPhone},
+}
+
+// lazy compiles a pattern on first use: mm starts without the guard most of the time.
+func lazy(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }
 
 func isPerson(kind string) bool {
@@ -39,7 +45,7 @@ func isPerson(kind string) bool {
 func persons(text string) []Finding {
 	var out []Finding
 	for _, f := range forms {
-		for _, at := range f.re.FindAllStringIndex(text, maxFindings+1) {
+		for _, at := range f.re().FindAllStringIndex(text, maxFindings+1) {
 			if s := text[at[0]:at[1]]; (f.is == nil || f.is(s)) && !((f.kind == "card" || f.kind == "phone") && followsDigits(text, at[0])) {
 				out = append(out, Finding{f.kind, s, at[0], at[1]})
 			}
@@ -135,10 +141,10 @@ func isPhone(s string) bool {
 	return len(d) >= 8 && len(d) <= 15 && !isDate(s)
 }
 
-var date = regexp.MustCompile(`^(?:[0-9]{4}[-./][0-9]{1,2}[-./][0-9]{1,2}|[0-9]{1,2}[-./][0-9]{1,2}[-./][0-9]{4})$`)
+var date = lazy(`^(?:[0-9]{4}[-./][0-9]{1,2}[-./][0-9]{1,2}|[0-9]{1,2}[-./][0-9]{1,2}[-./][0-9]{4})$`)
 
 // isDate reports whether s looks like a date: 2026-11-22, 22.11.2026.
-func isDate(s string) bool { return date.MatchString(s) }
+func isDate(s string) bool { return date().MatchString(s) }
 
 func onlyDigits(s string) string {
 	return strings.Map(func(r rune) rune {
