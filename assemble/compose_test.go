@@ -26,7 +26,7 @@ import (
 )
 
 // A target ships the files of the formats that take a module, with what lies
-// beside them, and nothing of the others; the assembly says so.
+// next to them, and nothing of the others; the assembly records so.
 func TestTargetFiles(t *testing.T) {
 	k := newKit(t)
 	r := k.must(nil)
@@ -84,7 +84,7 @@ func TestTargetFiles(t *testing.T) {
 	}
 }
 
-// What the graph says goes before the modules.
+// Settings of the graph override those of the modules.
 func TestGraphGoesFirst(t *testing.T) {
 	k := newKit(t)
 	k.edit("kit.graph.yaml", "kv_dtype: fp8}", "kv_dtype: fp16, max_seq: 100}")
@@ -104,7 +104,7 @@ func TestGraphGoesFirst(t *testing.T) {
 	}
 }
 
-// The signed config claims what the files of the target can do, no more.
+// The signed config claims only capabilities of the target's files.
 func TestCapabilities(t *testing.T) {
 	type claims struct {
 		In, Out []string
@@ -146,7 +146,7 @@ func TestCapabilities(t *testing.T) {
 }
 
 // A third format of several files with a precision of its own needs an
-// exporter, and nothing else. What it made is remembered.
+// exporter only. Its output is cached.
 func TestNewFormat(t *testing.T) {
 	k := newKit(t)
 	k.edit("kit.graph.yaml", "    onnx: [enc, proj, dec]", "    boxed: {quant: palette4, modules: [enc, dec], options: {bits: 4}}")
@@ -234,7 +234,7 @@ func TestDeterministic(t *testing.T) {
 	}
 }
 
-// An index tells the platform of each target: what the graph says, else what
+// An index has the platform of each target: the one in the graph, else what
 // the target's name does. One target needs no index.
 func TestPlatforms(t *testing.T) {
 	k := newKit(t)
@@ -283,7 +283,7 @@ func TestPlatforms(t *testing.T) {
 	}
 }
 
-// The signer is given the whole build, after everything else is settled.
+// The signer receives the complete build as the last step.
 func TestSign(t *testing.T) {
 	k := newKit(t)
 	var asked []digest.Digest
@@ -382,7 +382,7 @@ func TestVersionTaken(t *testing.T) {
 	}
 }
 
-// The output folder holds what the artifact does, whatever was there before.
+// The output folder holds exactly the artifact's files, whatever it held earlier.
 func TestPublish(t *testing.T) {
 	k := newKit(t)
 	out := k.path("dist")

@@ -8,7 +8,7 @@ import (
 	"mm-abi.org/mm/builds"
 )
 
-// What --export says of contexts: chip, precision by either word, least cosine,
+// Options of --export for contexts: chip, precision by either word, least cosine,
 // and what a core reads at a time.
 func TestExportContexts(t *testing.T) {
 	g, list := builds.Parse("b.graph.yaml", []byte("core: {llm: {ref: m@^2}}\n"))

@@ -13,7 +13,7 @@ import (
 )
 
 // A graph without a core is composed of its functions: all of them as ONNX
-// where it exports nothing, with a config that speaks of them and of no text.
+// where it exports nothing, with a config that lists them and no text.
 func TestWithoutCore(t *testing.T) {
 	for name, tc := range map[string]struct {
 		graph   string
@@ -79,7 +79,7 @@ func TestWithoutCore(t *testing.T) {
 
 // A graph with a core that exports nothing ships the core's weights as they are,
 // and all that it sees, hears, draws and speaks with: the build can what its
-// graph says. What is exported by name is that and no more.
+// graph declares. An export by name exports only that module.
 func TestCoreExportsNothing(t *testing.T) {
 	for name, tc := range map[string]struct {
 		exports, quant string

@@ -7,7 +7,7 @@ import (
 	"mm-abi.org/mm/builds"
 )
 
-// Whatever --export is given, what comes of it says each thing once, in order,
+// For any --export, the parsed value has each item once, in order,
 // and reads the same a second time.
 func FuzzExportOption(f *testing.F) {
 	for _, s := range []string{"gguf=int4,kv=fp8", "onnx=a,b onnx=c", "qnn=quant=w8a8,m", "gguf=", "=", "x=,", "gguf=quant=,kv="} {

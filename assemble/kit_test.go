@@ -181,7 +181,7 @@ func (k *kit) external() {
 	k.write("modules/enc/module.yaml", string(text)+"files:\n"+entry("enc.onnx", out.Bytes())+entry("enc.data", raw))
 }
 
-// assemble runs with what change makes of the options.
+// assemble runs with the options modified by change.
 func (k *kit) assemble(change func(*assemble.Options)) (*assemble.Result, error) {
 	k.t.Helper()
 	opt := k.opt
@@ -210,7 +210,7 @@ func faults(err error) string {
 	return fmt.Sprint(err)
 }
 
-// artifact reads what the build made for one target.
+// artifact reads the build's output for one target.
 func (k *kit) artifact(r *assemble.Result, target string) (*artifact.Artifact, *builds.Assembly) {
 	k.t.Helper()
 	ctx := context.Background()

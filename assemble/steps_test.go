@@ -152,7 +152,7 @@ func TestKeepGoing(t *testing.T) {
 	}
 }
 
-// The resolver's lock names the graph it was made for, and the progress tells
+// The resolver's lock names the graph it was made for, and the progress reports
 // every step.
 func TestResolveAndProgress(t *testing.T) {
 	k := newKit(t)

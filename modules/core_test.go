@@ -48,7 +48,7 @@ func TestCoreAsksAndWaits(t *testing.T) {
 	}
 }
 
-// Told the tool's answer, it says that answer.
+// After the tool's answer, it repeats that answer.
 func TestCoreTakesTheAnswer(t *testing.T) {
 	gen := open(t, "../catalog/core-llm/core-llm.gguf")
 	right := 0

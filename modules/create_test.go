@@ -14,7 +14,7 @@ import (
 	"mm-abi.org/mm/modules"
 )
 
-// fill writes a module.yaml and what files says.
+// fill writes a module.yaml and the listed files.
 func fill(manifest string, files ...string) func(*fsx.Dir) error {
 	return func(d *fsx.Dir) error {
 		for _, name := range files {
@@ -39,7 +39,7 @@ func names(t *testing.T, dir string) []string {
 	return out
 }
 
-// A module appears whole, in a new folder or among other files.
+// A module appears complete, in a new folder or among other files.
 func TestCreate(t *testing.T) {
 	parent := t.TempDir()
 	dir := filepath.Join(parent, "a", "m")

@@ -15,7 +15,7 @@ import (
 	"mm-abi.org/mm/modules"
 )
 
-// An export is a path, or a path with the files beside it; what says no more
+// An export is a path, or a path with the files next to it; one with nothing more
 // than a path is written as one.
 func TestExportForms(t *testing.T) {
 	const with = "export:\n  onnx: {path: a.onnx, with: [a.data, b.data]}\n  xyz: one/model.xyz\n"
@@ -55,7 +55,7 @@ func TestExportFaults(t *testing.T) {
 	}
 }
 
-// A file that is not there is shown where the manifest names it, each at its
+// A missing file is reported where the manifest names it, each at its
 // own place.
 func TestMissingFilesHavePlaces(t *testing.T) {
 	dir := t.TempDir()

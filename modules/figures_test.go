@@ -9,8 +9,8 @@ import (
 	"mm-abi.org/mm/modules"
 )
 
-// Figures that mean something for everyone are told where they cannot; a module
-// for which they are its own may say what it likes.
+// Invalid values of standard figures are reported; a module
+// that defines them itself may use any value.
 func TestFigures(t *testing.T) {
 	const encoder = "name: m\nversion: 1.0.0\ntype: encoder\nmodality: audio\nabi: mm-abi-1.0\nlicense: MIT\ninputs: [{name: x, shape: [S], dtype: fp32}]\noutputs: [{name: y, shape: [T], dtype: fp32}]\n"
 	const projector = "name: m\nversion: 1.0.0\ntype: projector\nmodality: image\nabi: mm-abi-1.0\nlicense: MIT\ninputs: [{name: x, shape: [T, D], dtype: fp32}]\noutputs: [{name: y, shape: [T_cap, d_model], dtype: fp32}]\n"

@@ -21,7 +21,7 @@ inputs: [{name: pcm, shape: [S], dtype: fp32}, {name: h, shape: [2, 1], dtype: f
 outputs: [{name: prob, shape: [1], dtype: fp32}, {name: hn, shape: [2, 1], dtype: fp32}]
 `
 
-// Blocks may be written short or whole, and mean the same.
+// Blocks in short and long form are equivalent.
 func TestBlocks(t *testing.T) {
 	for _, in := range []string{
 		"preprocess: {sample_rate: 16000, chunk: 512}\nstate: {h: hn}\nconstants: {sr: 16000}\n",
@@ -47,7 +47,7 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-// What contradicts itself or the ports is told at its place.
+// A contradiction within a block or with the ports is reported at its position.
 func TestBadBlocks(t *testing.T) {
 	for _, c := range []struct{ name, in, want string }{
 		{"no such input", "preprocess: {x: {sample_rate: 16000}}\n", `9:17: error MM0212: inconsistent preprocess, state, constants or postprocess: vad@1.0.0: unknown input "x"`},

@@ -32,7 +32,7 @@ func codes(list diag.List) (out []diag.Code) {
 	return out
 }
 
-// What a schema cannot say.
+// Rules that a schema cannot express.
 func TestCheck(t *testing.T) {
 	proj := strings.NewReplacer("encoder", "projector", "[H, W, 3]", "[T_enc, D_enc]", "dtype: uint8", "dtype: fp16").Replace(encoder)
 	for _, tc := range []struct {

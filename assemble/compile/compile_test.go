@@ -34,8 +34,8 @@ type fake struct {
 	soc  uint32
 	run  runtimes.Function // nil: zeros
 
-	asked *qnn.Compilation // where it is noted what was asked for; nil: nowhere
-	unfit bool             // what it compiled does not open
+	asked *qnn.Compilation // receives the request, unless nil
+	unfit bool             // the compiled context does not open
 }
 
 func (f fake) Compile(_ context.Context, c qnn.Compilation) (qnn.Compiled, error) {
@@ -62,7 +62,7 @@ func (f fake) Open(_ context.Context, b runtimes.Bundle, _ runtimes.Limits) (run
 	return zeros{}, nil
 }
 
-// zeros is a function that gives zeros.
+// zeros returns a function that returns zeros.
 type zeros struct{}
 
 func (zeros) Close() error { return nil }
@@ -119,7 +119,7 @@ func options(t *testing.T) compile.Options {
 	return compile.Options{Model: model, Chip: chip, Out: filepath.Join(dir, "out.bin"), Inputs: []map[string]engine.Tensor{in}}
 }
 
-// What does not come off leaves nothing, and says why by a code.
+// A failed compilation leaves no files and has an error code.
 func TestRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		engine fake
@@ -182,7 +182,7 @@ func logs(t *testing.T) compile.Options {
 	return opt
 }
 
-// given is a function that gives numbers of its own for y and l.
+// given returns a function that returns separate numbers for y and l.
 type given struct{ y, l []float32 }
 
 func (given) Close() error { return nil }
@@ -222,7 +222,7 @@ func TestInfinite(t *testing.T) {
 	}
 }
 
-// A job of a build has a least cosine, by its precision where nobody says one.
+// A job of a build has a minimum cosine; the default depends on its precision.
 func TestLeast(t *testing.T) {
 	for _, c := range []struct {
 		job  npu.Job
@@ -371,7 +371,7 @@ func TestSamples(t *testing.T) {
 }
 
 // Numbers in another order of the axes are refused, not taken for those of the
-// model: pictures whose channels stand last.
+// model: images whose channels are last.
 func TestFit(t *testing.T) {
 	m := onnx.New("m", 17)
 	m.Graph.Inputs = []onnx.Value{onnx.TensorValue("x", onnx.FLOAT, "N", 3, 4, 8)}

@@ -20,7 +20,7 @@ var (
 	Turn = func(f *freeze.Frozen) error { return turn(f) }
 )
 
-// Digest is that of the context that a model comes to, which is not run, for
+// Digest is that of the context compiled from a model, which is not run, for
 // tests.
 func Digest(ctx context.Context, e Engine, opt Options, dir string) (digest string, err error) {
 	m, err := admit.File(opt.Model, admit.Options{CheckOptions: engine.Checks()})

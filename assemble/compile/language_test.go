@@ -48,7 +48,7 @@ type mirror struct {
 
 func newMirror() mirror { return mirror{new(string), new([]bool)} }
 
-// watched is a function that tells which runs begin a text.
+// watched returns a function that reports which runs begin a text.
 type watched struct {
 	runtimes.Function
 	began *[]bool
@@ -94,7 +94,7 @@ func sm8750(t *testing.T) fit.Chip {
 	return chip
 }
 
-// A middle of layers is compared on what the whole model writes, and its record
+// A middle of layers is compared on the complete model's output, and its record
 // names them.
 func TestMiddle(t *testing.T) {
 	model := filepath.FromSlash("../../catalog/core-llm/core-llm.gguf")
@@ -114,7 +114,7 @@ func TestMiddle(t *testing.T) {
 	}
 }
 
-// A language model is compiled as one pass; the record beside the context names
+// A language model is compiled as one pass; the record next to the context names
 // both, and is not written over unasked.
 func TestLanguage(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "core")
@@ -175,7 +175,7 @@ func TestLanguageRefused(t *testing.T) {
 			t.Errorf("%s left %v", want, left)
 		}
 	}
-	// What is said of the pass is said of the file that was given.
+	// The pass is described as the input file.
 	opt := compile.LanguageOptions{Model: filepath.Join(dir, "core.gguf"), Chip: sm8750(t), Window: 40, MinCosine: 2, Out: filepath.Join(t.TempDir(), "core.bin")}
 	_, err := compile.Language(t.Context(), newMirror(), opt)
 	if list, ok := diag.From(err); !ok || list[0].Code != diag.QNNDrift || list[0].Pos.File != opt.Model {
@@ -183,7 +183,7 @@ func TestLanguageRefused(t *testing.T) {
 	}
 }
 
-// next is what a model would say next, and how far that is above the second.
+// next returns a model's next token and its margin over the second.
 func next(t *testing.T, s runtimes.Sequence) (int32, float64) {
 	t.Helper()
 	logits, err := s.(runtimes.Scorer).Logits(t.Context())
@@ -239,9 +239,9 @@ func stories(t *testing.T) (path string, prompt []int32, tok *tokenizer.Tokenize
 	return path, tok.Encode("Once upon a time", tokenizer.Options{Add: true}), tok
 }
 
-// Whole language models by Qualcomm's libraries, which emulate: compiled for
-// SM8750, they say what the engine of language models says. Sixteen-bit floats may
-// choose another token where two are nearly as likely; that is told with the
+// Complete language models on Qualcomm's libraries, which emulate: compiled for
+// SM8750, they generate the tokens of the core engine. Sixteen-bit floats may
+// choose another token where two are nearly as likely; that is reported with the
 // margin, and beyond tie is a fault.
 func TestLanguageNPU(t *testing.T) {
 	libs := os.Getenv("MM_QNN_LIB")
@@ -323,8 +323,8 @@ func TestLanguageNPU(t *testing.T) {
 // language models, may turn over.
 const tie = 0.25
 
-// same has both engines say n tokens behind a prompt, the NPU's as the other
-// says them, and tells where they would part.
+// same has both engines generate n tokens after a prompt, the NPU's as the other
+// generates them, and reports where they would differ.
 func same(t *testing.T, e runtimes.Engine, b runtimes.Bundle, prompt []int32, n int, most float64) []int32 {
 	t.Helper()
 	ours := begin(t, corellm.Engine{}, b, prompt)

@@ -171,7 +171,7 @@ func elsewhere(t *testing.T, e *qnn.Engine, opt compile.Options, sets []map[stri
 	return least
 }
 
-// The vision encoder comes to the same bytes each time. A product of its has a
+// The vision encoder compiles to the same bytes each time. One of its products has a
 // constant as its first factor, whose rows of 24 numbers the compiler would pad
 // with one thing now and with another then (turn).
 func TestSameBytes(t *testing.T) {

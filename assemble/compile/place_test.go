@@ -12,7 +12,7 @@ import (
 	"mm-abi.org/mm/runtimes/qnn"
 )
 
-// early is an engine beside which another comes to an end first.
+// early is an engine during whose compilation another one finishes.
 type early struct {
 	fake
 	out string

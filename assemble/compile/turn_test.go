@@ -13,7 +13,7 @@ import (
 )
 
 // A product with a constant in front whose rows are not full is written the
-// other way about and gives the same; others stay as they are.
+// other way about and has the same result; others stay as they are.
 func TestTurn(t *testing.T) {
 	numbers := func(dims []int64) []float32 {
 		n := int64(1)

@@ -16,7 +16,7 @@ import (
 	"mm-abi.org/mm/train/llm"
 )
 
-// trained leaves a checkpoint of a tiny model in a folder of its own.
+// trained leaves a checkpoint of a tiny model in a new folder.
 func trained(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -96,7 +96,7 @@ func TestCheckpoint(t *testing.T) {
 		t.Error("a module was written over")
 	}
 
-	// What is no checkpoint, or has no text for the card, leaves nothing behind.
+	// A file that is not a checkpoint, or has no text for the card, leaves no files.
 	opt.Dir, opt.About = filepath.Join(dir, "none"), filepath.Join(dir, "missing")
 	if _, err := pack.Checkpoint(t.Context(), ck, opt); err == nil {
 		t.Error("packed without its text")

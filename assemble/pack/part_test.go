@@ -74,7 +74,7 @@ func runStage(t *testing.T, r modal.Recipe, dir string) {
 }
 
 // Parts of a training become modules whose manifests agree with their files;
-// our engine makes of the golden input what the network made of it.
+// the engine's output for the golden input equals the network's.
 func TestPart(t *testing.T) {
 	encoder, tuned := staged(t)
 	ref, err := abi.ParseModuleRef("core-llm@^3")

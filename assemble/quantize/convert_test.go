@@ -189,7 +189,7 @@ func TestConvertMethods(t *testing.T) {
 }
 
 // TestExportImatrix: an importance matrix among the module's files changes what
-// is written, and its digest stands on the layer, remembered or not.
+// is written, and its digest is on the layer, cached or not.
 func TestExportImatrix(t *testing.T) {
 	var b bytes.Buffer
 	sums := make([]float32, 64)

@@ -84,8 +84,8 @@ func packedWith(t *testing.T, files map[string][]byte, edit func(manifest string
 	return r, export.Sink{Store: store, Cache: filepath.Join(dir, "cache")}
 }
 
-// Every precision gives a file of its type, the same a second time, and one
-// that is of the type already stays what it is.
+// Every precision produces a file of its type, the same a second time, and one
+// that already has the type is unchanged.
 func TestExport(t *testing.T) {
 	m, out := packed(t, nil)
 	src, _ := m.Layer("core.gguf")
@@ -167,7 +167,7 @@ func TestCheck(t *testing.T) {
 		{with(), "Q6_K", "", nil},
 		{with(), "Q3_K", "", []diag.Code{diag.QuantUnknown}},
 		{with(), "int8", "{}", nil},
-		{with(), "int8", `{"imatrix": "m.gguf"}`, nil}, // a file of the module; what it is shows when it is read
+		{with(), "int8", `{"imatrix": "m.gguf"}`, nil}, // a file of the module; checked when read
 		{with(), "", `{"imatrix": "m.gguf"}`, []diag.Code{diag.BadExport}},
 		{with(), "int8", `{"imatrix": "other"}`, []diag.Code{diag.BadExport}},
 		{with(), "int8", `{"imatrix": 3}`, []diag.Code{diag.BadExport}},
@@ -225,7 +225,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// What a calibration is made of tells it from every other, so that no result of
+// A calibration's inputs distinguish it from every other, so that no result of
 // one is remembered for another.
 func TestCalibrationString(t *testing.T) {
 	a, b := &export.GraphFile{Digest: "sha256:a"}, &export.GraphFile{Digest: "sha256:b"}

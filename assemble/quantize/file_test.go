@@ -12,7 +12,7 @@ import (
 	"mm-abi.org/mm/internal/testfiles"
 )
 
-// story is what the shipped core was trained to tell.
+// story is a text like those of the shipped core's training.
 const story = "Once upon a time, there was a little girl named Lily. She liked to play in the park with her mom. " +
 	"One day, she saw a big dog. The dog was sad and Lily wanted to help him. She gave him a ball and they played all day."
 
@@ -26,7 +26,7 @@ func text(t *testing.T) string {
 	return path
 }
 
-// written is what the shipped core becomes.
+// written is the file written from the shipped core.
 func written(t *testing.T, opt Options) ([]byte, error) {
 	t.Helper()
 	in, err := os.Open(filepath.Join(testfiles.Root(t), "catalog", "core-llm", "core-llm.gguf"))
@@ -79,7 +79,7 @@ func TestMethods(t *testing.T) {
 	}
 }
 
-// A matrix that was kept, in either form, says what its text said.
+// A saved matrix, in either form, equals its text.
 func TestKept(t *testing.T) {
 	calibration := text(t)
 	for _, name := range []string{"kept.gguf", "kept.dat"} {

@@ -24,7 +24,7 @@ var shape = arch.Shape{
 	Rope: arch.Rope{Dims: 8, Base: 10000, Halves: true, OriginalContext: 64},
 }
 
-// file writes a model of zeros to a folder of its own; change may spoil it.
+// file writes a model of zeros to a new folder; change may damage it.
 func file(t *testing.T, more []gguf.KV, change func(*gguf.Source)) string {
 	t.Helper()
 	v := tokenizer.Vocabulary{Model: tokenizer.BPE, Pre: "gpt-2", Special: tokenizer.NoSpecial}
@@ -65,7 +65,7 @@ func file(t *testing.T, more []gguf.KV, change func(*gguf.Source)) string {
 	return path
 }
 
-// TestKept: what a file says of itself stands in the manifest.
+// TestKept: a file's metadata is in the manifest.
 func TestKept(t *testing.T) {
 	path := file(t, []gguf.KV{
 		{Key: gguf.KeyName, Value: "Tiny Qwen 2.5"}, {Key: "general.author", Value: "Ada"}, {Key: gguf.KeyLicense, Value: "apache-2.0"},
@@ -104,8 +104,8 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// TestNamed: without a name of its own a model is called like its file; a
-// licence that SPDX does not know becomes a reference.
+// TestNamed: a model without a name is named after its file; a
+// license outside SPDX becomes a reference.
 func TestNamed(t *testing.T) {
 	t.Chdir(t.TempDir())
 	dir, err := convert.GGUF(t.Context(), file(t, []gguf.KV{{Key: gguf.KeyLicense, Value: "llama3.2"}}, nil), convert.Options{Version: "1.0.0"})
@@ -170,7 +170,7 @@ func TestNothingLeft(t *testing.T) {
 }
 
 // TestFoundLater: a module whose weights were exchanged for some that cannot be
-// run is told of by the tensor's name and type.
+// run is reported with the tensor's name and type.
 func TestFoundLater(t *testing.T) {
 	t.Chdir(t.TempDir())
 	dir, err := convert.GGUF(t.Context(), file(t, nil, nil), convert.Options{Version: "1.0.0"})

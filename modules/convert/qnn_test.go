@@ -35,7 +35,7 @@ func described(t *testing.T, change func(c *blob.Context)) (modules.Manifest, er
 	return convert.DescribeContext(f)
 }
 
-// Ports are the graph's inputs and outputs as the backend takes and gives them:
+// Ports are the graph's inputs and outputs as the backend accepts and returns them:
 // integers with a scale are numbers, others themselves.
 func TestDescribeContext(t *testing.T) {
 	m, err := described(t, func(c *blob.Context) {

@@ -29,8 +29,8 @@ func outside(t *testing.T, dir string) {
 	}
 }
 
-// Data beside a model is the module's when the manifest lists it, and is no
-// link unless a digest says what it holds.
+// Data next to a model is the module's when the manifest lists it, and is not
+// a link unless a digest pins it.
 func TestExternalLinks(t *testing.T) {
 	const with = "onnx: {path: enc.onnx, with: [big.bin]}"
 	link := func(dir string) error {
@@ -71,7 +71,7 @@ func TestExternalLinks(t *testing.T) {
 	}
 }
 
-// A precision that the manifest does not list is told where it lists them.
+// A precision missing from the manifest's list is reported at the list.
 func TestPrecision(t *testing.T) {
 	dir := seeded(t, seed.Options{Type: abi.Encoder, Name: "enc", DEnc: 8})
 	edit(t, filepath.Join(dir, "module.yaml"), "supported: [fp32]", "supported: [int8, fp16]")

@@ -56,8 +56,8 @@ func found(t *testing.T, dir string) []string {
 	return out
 }
 
-// Whatever the manifest says otherwise than the model file is told at the
-// manifest's own word, and each fault has a place of its own.
+// A difference between manifest and model file is reported at the
+// manifest's word, and each fault has a separate position.
 func TestGGUF(t *testing.T) {
 	for _, tc := range []struct {
 		name, old, with string
@@ -83,7 +83,7 @@ func TestGGUF(t *testing.T) {
 	}
 }
 
-// A fault of the file itself stands at the export.
+// A fault of the file itself is reported at the export.
 func TestFaultOfTheFile(t *testing.T) {
 	dir := seeded(t, seed.Options{Type: abi.Core, Name: "core", DModel: 64})
 	rewrite(t, filepath.Join(dir, "core.gguf"), func(kvs []gguf.KV) []gguf.KV {
@@ -99,7 +99,7 @@ func TestFaultOfTheFile(t *testing.T) {
 	}
 }
 
-// A model without a tokenizer in it still says how many tokens it has.
+// A model without a tokenizer still has a token count.
 func TestVocabularySizeAlone(t *testing.T) {
 	dir := seeded(t, seed.Options{Type: abi.Core, Name: "core", DModel: 64})
 	rewrite(t, filepath.Join(dir, "core.gguf"), func(kvs []gguf.KV) []gguf.KV {
@@ -154,7 +154,7 @@ func TestAdapter(t *testing.T) {
 }
 
 // Ports, element types and dimensions are compared with the model's, and a
-// dimension is called what it means.
+// dimension is named by its meaning.
 func TestONNX(t *testing.T) {
 	for _, tc := range []struct {
 		name, old, with string
@@ -193,7 +193,7 @@ func TestONNX(t *testing.T) {
 	}
 }
 
-// What ONNX itself forbids, and what is no ONNX, is told under the file's name.
+// Invalid ONNX, and other formats, are reported under the file's name.
 func TestONNXRules(t *testing.T) {
 	dir := seeded(t, seed.Options{Type: abi.Encoder, Name: "enc", DEnc: 8})
 	model := read(t, filepath.Join(dir, "enc.onnx"))
@@ -239,8 +239,8 @@ func write(t *testing.T, file string, m *onnx.Model) {
 	}
 }
 
-// External data lies beside the model, in a folder as well, and belongs to it;
-// data that is not there, or too short, is a fault.
+// External data is next to the model, in a folder as well, and belongs to it;
+// data that is missing, or too short, is a fault.
 func TestExternalData(t *testing.T) {
 	for _, folder := range []string{"", "sub/"} {
 		dir := seeded(t, seed.Options{Type: abi.Encoder, Name: "enc", DEnc: 8})
@@ -309,7 +309,7 @@ func TestWeights(t *testing.T) {
 	}
 }
 
-// A link out of the module's folder, a folder, and a device are not there.
+// A link out of the module's folder, a folder, and a device count as missing.
 func TestFolder(t *testing.T) {
 	dir := seeded(t, seed.Options{Type: abi.Encoder, Name: "enc", DEnc: 8})
 	m, _ := modules.Load(dir)

@@ -42,7 +42,7 @@ func write(t testing.TB, path string, b []byte) string {
 	return path
 }
 
-// world writes one file of each format and gives their paths.
+// world writes one file of each format and returns their paths.
 func world(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	plain := sample(nil)
@@ -77,7 +77,7 @@ func target(t testing.TB, name, build string) fit.Target {
 
 func right(t testing.TB) fit.Target { return target(t, "SM8750@2.47", "v2.47.0.260601114230") }
 
-// What is made of files of one context is told the same way of each.
+// Files made from one context are reported the same way.
 func TestFormats(t *testing.T) {
 	files := world(t, t.TempDir())
 	for name, want := range map[string]struct {
@@ -158,7 +158,7 @@ func TestCodes(t *testing.T) {
 	}
 }
 
-// What is unknown passes where it was accepted; what does not fit never does.
+// An unknown axis passes if accepted; one that does not fit never passes.
 func TestAccept(t *testing.T) {
 	path := write(t, filepath.Join(t.TempDir(), "c.bin"), sample(nil))
 	x := right(t)
@@ -199,7 +199,7 @@ func TestStamp(t *testing.T) {
 	}
 }
 
-// A wrapper whose context was exchanged is told, and so is one that is gone.
+// A replaced context of a wrapper is reported, and so is a missing one.
 func TestWrapper(t *testing.T) {
 	dir := t.TempDir()
 	files := world(t, dir)
@@ -217,7 +217,7 @@ func TestWrapper(t *testing.T) {
 	}
 }
 
-// What is taken out is what was put in, once each, and nothing is overwritten.
+// Extracted contexts equal the embedded ones, once each; no file is overwritten.
 func TestExtract(t *testing.T) {
 	dir := t.TempDir()
 	files, plain := world(t, dir), sample(nil)
@@ -276,7 +276,7 @@ func TestWrapRefuses(t *testing.T) {
 	}
 }
 
-// Nodes that share a context are told beside the one that names it.
+// Nodes that share a context are reported with the one that names it.
 func TestShared(t *testing.T) {
 	dir := t.TempDir()
 	b := sample(func(c *blob.Context) {
@@ -341,9 +341,9 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// Two thousand damaged files of all formats: nothing panics, what is told adds
+// Two thousand damaged files of all formats: nothing panics, the report adds
 // up, and none comes to fit a target of another chip and an older SDK, as the
-// whole ones do not: what a file says of its chip and of its SDK stands in two
+// intact ones do not: a file has its chip and its SDK in two
 // places each. MM_HOSTILE is another number for each file.
 func TestHostile(t *testing.T) {
 	dir := t.TempDir()
@@ -390,7 +390,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// What is told of the files that Qualcomm's and Microsoft's tools made.
+// The report about files from Qualcomm's and Microsoft's tools.
 func TestSamples(t *testing.T) {
 	const dir = "../../../shared/data/qnn"
 	files, _ := filepath.Glob(dir + "/*")

@@ -83,7 +83,7 @@ func contents(t *testing.T, dir string) map[string]string {
 	return out
 }
 
-// What the modules of one shape are for: they fit each other.
+// Modules of one shape fit each other.
 func TestModulesFit(t *testing.T) {
 	resolved := builds.Resolved{}
 	for _, opt := range []seed.Options{

@@ -21,8 +21,8 @@ import (
 	"mm-abi.org/mm/workspace/modelfile"
 )
 
-// sources are whole models to damage: small ones of every operator that our
-// engine has, the reference modules', and those of others that are at hand.
+// sources are intact models to damage: small ones of every operator that our
+// engine has, the reference modules', and the available models of others.
 func sources(t *testing.T) [][]byte {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(testfiles.Root(t), "onnx", "engine", "testdata", "cases.json"))

@@ -38,7 +38,7 @@ func changed(f func(m *onnx.Model, g *onnx.Graph)) []byte {
 	return b.Bytes()
 }
 
-// place writes a file into a folder of its own.
+// place writes a file into a new folder.
 func place(t *testing.T, data []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "m.onnx")
@@ -65,7 +65,7 @@ func outside(g *onnx.Graph, entries ...string) {
 	g.Initializers[0] = onnx.Tensor{Name: "w", DType: onnx.FLOAT, Dims: []int64{2, 3}, External: e}
 }
 
-// Each rule of ONNX files has a bad file, built here, and a code of its own.
+// Each rule of ONNX files has a bad file, built here, and a separate code.
 func TestCodes(t *testing.T) {
 	cut := changed(func(*onnx.Model, *onnx.Graph) {})
 	for _, c := range []struct {
@@ -143,7 +143,7 @@ func TestCodes(t *testing.T) {
 	}
 }
 
-// All faults of a file are told at once.
+// All faults of a file are reported together.
 func TestAllAtOnce(t *testing.T) {
 	file := changed(func(m *onnx.Model, g *onnx.Graph) {
 		m.IRVersion = 99
@@ -180,7 +180,7 @@ func TestAttacks(t *testing.T) {
 	}
 }
 
-// What is written is whole or not there; a file that is there stays unless it
+// Writing is atomic; an existing file stays unless it
 // is forced.
 func TestWrite(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "sub", "m.onnx")

@@ -62,7 +62,7 @@ func (o *ort) ask(t *testing.T, into any, words ...string) {
 	}
 }
 
-// models are the real models at hand.
+// models are the available real models.
 func models(t *testing.T) []string {
 	t.Helper()
 	var all []string
@@ -145,7 +145,7 @@ func npy(t engine.Tensor) []byte {
 	return append(append(out, head...), t.Data...)
 }
 
-// run is what ONNX Runtime gives for one output.
+// run is ONNX Runtime's result for one output.
 func (o *ort) run(t *testing.T, model, output string, names []onnx.Value, in map[string]engine.Tensor) []byte {
 	t.Helper()
 	dir := t.TempDir()
@@ -169,7 +169,7 @@ func (o *ort) run(t *testing.T, model, output string, names []onnx.Value, in map
 // shared is a model of ../shared/data/onnx.
 func shared(t *testing.T, name string) string { return testfiles.Shared(t, "onnx", name) }
 
-// A part that was cut out gives what the same value is in the whole model, in
+// A part cut out of a model computes the value of the complete model, in
 // our engine and in ONNX Runtime.
 func TestCutRuns(t *testing.T) {
 	o := startORT(t)
@@ -234,7 +234,7 @@ func TestCutRuns(t *testing.T) {
 }
 
 // The weights of real models become a quarter, the results stay near, and ONNX
-// Runtime gives what our engine gives.
+// Runtime returns the results of mm's engine.
 func TestQuantise(t *testing.T) {
 	o := startORT(t)
 	rec := testfiles.Models(t, "ocr", "ch_PP-OCRv4_rec_infer.onnx")
@@ -257,7 +257,7 @@ func TestQuantise(t *testing.T) {
 		defer m.Close()
 		golden := modelfile.Golden{Samples: 2, Shapes: c.shapes}
 		vad := strings.Contains(c.path, "silero")
-		if vad { // noise does not know the sampling rates there are
+		if vad { // noise is not a valid sampling rate
 			golden.Inputs = files(t, m, c.shapes)
 		}
 		small, q, err := modelfile.Quantize(t.Context(), c.path, m, modelfile.QuantOptions{Golden: golden})

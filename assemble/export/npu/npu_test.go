@@ -41,7 +41,7 @@ files:
   - {path: golden/image.npy, sha256: 2cea274d0bedc39ec4ab6ba9e59ec889e3ed6fb56a1cf088a64d9b383378dc97, size: 7}
 `
 
-// compiler writes what it was asked for, and counts.
+// compiler records its requests and counts them.
 type compiler struct {
 	sdk   string
 	calls *int
@@ -132,7 +132,7 @@ func TestSets(t *testing.T) {
 	}
 }
 
-// The context comes first and says in its annotations what the record says; the
+// The context comes first and its annotations repeat the record; the
 // same is compiled once, another chip, precision or SDK anew.
 func TestExport(t *testing.T) {
 	m, store, cache := packed(t, manifest)
@@ -181,7 +181,7 @@ func TestExport(t *testing.T) {
 	}
 }
 
-// The least cosine is the compiler's choice where nobody says one, and any where 0
+// The minimum cosine is the compiler's default if unset, and any if 0
 // is written: two results.
 func TestMinCosine(t *testing.T) {
 	m, store, cache := packed(t, manifest)
