@@ -237,7 +237,7 @@ func TestLeast(t *testing.T) {
 	}
 }
 
-// The worst output counts, wherever it stands, and a cosine that is no number
+// The worst output counts, at any position, and a NaN cosine
 // is worse than any.
 func TestJudge(t *testing.T) {
 	for _, c := range []struct {

@@ -31,7 +31,7 @@ export:
   onnx: enc.onnx
 `
 
-// The entry comes first, then what lies beside it; nothing of other formats.
+// The entry comes first, then the files next to it; nothing of other formats.
 func TestVerbatim(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "w"), 0o755); err != nil {
