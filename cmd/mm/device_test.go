@@ -113,11 +113,11 @@ func TestDeviceFaults(t *testing.T) {
 			q.Serial = "SECOND"
 			s.Phones = append(s.Phones, q)
 		}, "device probe", exitUsage, "MM1203"},
-		{"a bad nonce", nil, runLine + " --nonce ../../x", exitFailure, "hexadecimal"},
+		{"a bad nonce", nil, runLine + " --nonce ../../x", exitFailure, "want 16 to 64 hex digits"},
 		{"no samples", nil, runLine + " --samples 0", exitUsage, "--samples"},
-		{"a name that leads out", nil, "device pull ../x --out y", exitUsage, "below the device's folder"},
-		{"somebody's folder", nil, "device rm --folder /data/local/tmp", exitUsage, "/data/local/tmp has no .mm-folder"},
-		{"a relative folder", nil, "device push mm-device --folder relmm", exitUsage, `"relmm" is no path from /`},
+		{"a path outside of the folder", nil, "device pull ../x --out y", exitUsage, "path outside of the folder on the device"},
+		{"a folder of another program", nil, "device rm --folder /data/local/tmp", exitUsage, "/data/local/tmp has neither .mm-folder nor the folders of a push"},
+		{"a relative folder", nil, "device push mm-device --folder relmm", exitUsage, `not an absolute folder: "relmm"`},
 		{"nothing to pull", nil, "device pull x --out y", exitFailure, "MM1209"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -88,7 +88,7 @@ func TestExternalWeights(t *testing.T) {
 			t.Fatalf("mm %s: exit %d: %s", args, code, out.String())
 		}
 	}
-	dir := filepath.Join("catalog", "vision-enc")
+	dir := filepath.Join("modules", "vision-enc")
 	do("module new encoder vision-enc --modality image --seed 13 --version 1.3.0 --dir " + dir)
 	in := map[string]runtimes.Tensor{"image": {Type: runtimes.Uint8, Shape: []int64{1, 32, 32, 3}, Data: slices.Repeat([]byte{7, 90, 200}, 32*32)}}
 	answer := func(t *testing.T, e runtimes.Engine, b runtimes.Bundle) []byte {

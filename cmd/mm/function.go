@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -91,14 +92,18 @@ func (p *program) callOptions(c *cli.Context) (call, error) {
 	return u, nil
 }
 
-// textOnly refuses the flags that apply only to language models.
-func textOnly(c *cli.Context) error {
-	for _, name := range []string{"prompt", "p", "request", "smoke", "raw", "max-tokens", "temperature", "top-k", "top-p", "min-p", "repetition-penalty", "seed", "stop", "no-draft", "json-schema", "out-image", "out-audio", "out-text", "trace", "trace-svg"} {
-		if c.IsSet(name) {
+// textFlags apply only to language models.
+var textFlags = []string{"prompt", "p", "request", "smoke", "raw", "max-tokens", "temperature", "top-k", "top-p", "min-p", "repetition-penalty", "seed", "stop", "no-draft", "json-schema", "out-image", "out-audio", "out-text", "trace", "trace-svg"}
+
+// checkFunction refuses a prompt and the flags in set that apply only to language
+// models.
+func checkFunction(set []string, args int) error {
+	for _, name := range set {
+		if slices.Contains(textFlags, name) {
 			return usageError{fmt.Errorf("--%s is for language models; functions take --input", name)}
 		}
 	}
-	if c.NArg() > 1 {
+	if args > 1 {
 		return usageError{errors.New("a prompt is for language models; functions take --input")}
 	}
 	return nil

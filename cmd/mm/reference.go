@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -27,15 +25,17 @@ func (p *program) manCommand() *cli.Command {
 
 // writeManPages writes a page for mm and one for each of its commands.
 func writeManPages(app *cli.App, dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	out, err := fsx.Create(dir, 0o755, fsx.Options{})
+	if err != nil {
 		return err
 	}
+	defer out.Close()
 	pages := map[string]string{"mm.1": manApp(app)}
 	for _, c := range visible(app.Commands) {
 		pages["mm-"+c.Name+".1"] = manCommandPage(c)
 	}
 	for name, text := range pages {
-		if err := fsx.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+		if err := out.WriteFile(name, []byte(text), 0o644); err != nil {
 			return err
 		}
 	}

@@ -131,7 +131,7 @@ func (p *program) run(c *cli.Context) error {
 	var req runner.Request
 	switch {
 	case loose || call.explicit():
-		err = textOnly(c)
+		err = checkFunction(slices.DeleteFunc(slices.Clone(textFlags), func(name string) bool { return !c.IsSet(name) }), c.NArg())
 	case !c.Bool("smoke"):
 		if req, err = p.requestOptions(c); err == nil {
 			err = out.apply(&req, c.String("request") != "")
