@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/internal/notices"
 )
 
 // helpCommand defines mm help [COMMAND…].
@@ -43,8 +44,19 @@ func (p *program) helpCommand() *cli.Command {
 func (p *program) versionCommand() *cli.Command {
 	return &cli.Command{
 		Name: "version", Usage: "print the version and build information",
-		Flags: []cli.Flag{p.jsonFlag()},
-		Action: func(*cli.Context) error {
+		Flags: []cli.Flag{
+			p.jsonFlag(),
+			&cli.BoolFlag{Name: "licenses", Usage: "print the licenses and notices of the modules that mm links"},
+		},
+		Action: func(c *cli.Context) error {
+			if c.Bool("licenses") {
+				text, err := notices.Text()
+				if err != nil {
+					return err
+				}
+				_, err = fmt.Fprint(p.stdout, text)
+				return err
+			}
 			v := built()
 			if p.json {
 				return p.printJSON(v)
