@@ -53,6 +53,6 @@ func ExampleAssemble() {
 	}
 	// Output:
 	// validate resolve check export compose sign publish
-	// tiny:0.1.0 sha256:e7b1485726f0317d47868143271b9ba2690b5c14ff2e2f09c2afce0d8c9496da
+	// tiny:0.1.0 sha256:b61983dd2fe047a72ea41506c6317e620f4dd6fa5b22d0c1b7c4d3c870833586
 	// laptop 6 files
 }
