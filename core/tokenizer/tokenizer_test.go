@@ -367,12 +367,12 @@ func TestFromGGUFRefuses(t *testing.T) {
 		{"tokenizer.ggml.model has type u32, not str", gguf.KeyTokenizerModel, uint32(1)},
 		{"tokenizer.ggml.tokens has type arr[u8], not arr[str]", gguf.KeyTokens, []uint8{1}},
 		{"score count mismatch: got 1", gguf.KeyScores, []float32{1}},
-		{"tokenizer.ggml.scores has type arr[u8], not arr[f32]", gguf.KeyScores, []uint8{1}},
+		{"tokenizer.ggml.scores: got type arr[u8], want arr[f32]", gguf.KeyScores, []uint8{1}},
 		{"token type count mismatch: got 2", gguf.KeyTokenTypes, []int32{1, 2}},
-		{"tokenizer.ggml.token_type has type arr[u32], not arr[i32]", gguf.KeyTokenTypes, []uint32{1}},
+		{"tokenizer.ggml.token_type: got type arr[u32], want arr[i32]", gguf.KeyTokenTypes, []uint32{1}},
 		{"tokenizer.ggml.bos_token_id: id 4294967295 out of range", gguf.KeyBOS, uint32(math.MaxUint32)},
-		{"tokenizer.ggml.bos_token_id has type i32, not u32", gguf.KeyBOS, int32(1)},
-		{"tokenizer.ggml.add_bos_token has type u8, not bool", gguf.KeyAddBOS, uint8(1)},
+		{"tokenizer.ggml.bos_token_id: got type i32, want u32", gguf.KeyBOS, int32(1)},
+		{"tokenizer.ggml.add_bos_token: got type u8, want bool", gguf.KeyAddBOS, uint8(1)},
 		{"no such key: tokenizer.ggml.merges", gguf.KeyTokenizerModel, "gpt2"},
 	} {
 		var kvs []gguf.KV
