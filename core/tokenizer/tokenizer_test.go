@@ -364,8 +364,8 @@ func TestFromGGUFRefuses(t *testing.T) {
 	}{
 		{"no vocabulary", gguf.KeyTokenizerModel, "none"},
 		{`unsupported tokenizer model "bert"`, gguf.KeyTokenizerModel, "bert"},
-		{"tokenizer.ggml.model has type u32, not str", gguf.KeyTokenizerModel, uint32(1)},
-		{"tokenizer.ggml.tokens has type arr[u8], not arr[str]", gguf.KeyTokens, []uint8{1}},
+		{"tokenizer.ggml.model: got type u32, want str", gguf.KeyTokenizerModel, uint32(1)},
+		{"tokenizer.ggml.tokens: got type arr[u8], want arr[str]", gguf.KeyTokens, []uint8{1}},
 		{"score count mismatch: got 1", gguf.KeyScores, []float32{1}},
 		{"tokenizer.ggml.scores: got type arr[u8], want arr[f32]", gguf.KeyScores, []uint8{1}},
 		{"token type count mismatch: got 2", gguf.KeyTokenTypes, []int32{1, 2}},
