@@ -10,7 +10,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 CGO_ENABLED=0 go build -o "$work/mm" ./cmd/mm
 export MM_HOME=$work/home
-model=${1:-modules/core-llm/core-llm.gguf}
+model=${1:-catalog/core-llm/core-llm.gguf}
 
 measure() { # name, command that ends when the moment has come
   local name=$1 from to

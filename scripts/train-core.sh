@@ -27,11 +27,11 @@ T
 # place NAME VERSION DRAFT-FOR
 place() {
   local run=$out/$1 packed=$out/$1.module
-  [ -f "$run/best.safetensors" ] || "$out/mm" train "modules/$1/train.yaml" --out "$run" --plot "$out/$1.svg"
+  [ -f "$run/best.safetensors" ] || "$out/mm" train "catalog/$1/train.yaml" --out "$run" --plot "$out/$1.svg"
   rm -rf "$packed"
   "$out/mm" module pack "$run/best.safetensors" --name "$1" --version "$2" --license Apache-2.0 --quant int8 \
-    --recipe "modules/$1/train.yaml" --about "$out/$1.about" --dir "$packed" ${3:+--draft "$3"}
-  cp "$packed"/* "modules/$1/"
+    --recipe "catalog/$1/train.yaml" --about "$out/$1.about" --dir "$packed" ${3:+--draft "$3"}
+  cp "$packed"/* "catalog/$1/"
 }
 place core-llm 3.1.0 ""
 place draft-llm 1.1.0 core-llm@^3

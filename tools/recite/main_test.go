@@ -17,7 +17,7 @@ import (
 	"mm-abi.org/mm/train/dataset/sound"
 )
 
-const modules = "../../modules"
+const modules = "../../catalog"
 
 // decoder returns the shipped speech decoder.
 func decoder(t *testing.T) func(states []byte) []float32 {
