@@ -512,8 +512,6 @@ func (p *program) sayCalls(a *runner.Answer) {
 	}
 }
 
-func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
-
 // smoke runs the golden prompts and reports the failed ones.
 func (p *program) smoke(ctx context.Context, w *workspace.Workspace, r *runner.Runner, arg string) error {
 	missed, n, err := r.Smoke(ctx)

@@ -222,7 +222,7 @@ func TestWriteRefuses(t *testing.T) {
 		tensors []Source
 		want    string
 	}{
-		{"no GGUF type", []KV{{"k", 1}}, nil, "Go type int has no GGUF type"},
+		{"no GGUF type", []KV{{"k", 1}}, nil, "no GGUF type for the Go type int"},
 		{"empty key", []KV{{"", "v"}}, nil, "key: empty key"},
 		{"key twice", []KV{{"k", "v"}, {"k", "v"}}, nil, "duplicate key k"},
 		{"alignment", []KV{{KeyAlignment, uint32(5)}}, nil, "not a power of two"},

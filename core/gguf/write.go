@@ -164,7 +164,7 @@ func appendString(b []byte, s string) []byte {
 func appendValue(b []byte, v any) ([]byte, error) {
 	id, array := idOf(v)
 	if id == idArray {
-		return nil, fmt.Errorf("Go type %T has no GGUF type", v)
+		return nil, fmt.Errorf("no GGUF type for the Go type %T", v)
 	}
 	le := binary.LittleEndian
 	if !array {

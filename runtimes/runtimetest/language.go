@@ -422,7 +422,7 @@ func (l language) cancelInside(ctx context.Context) error {
 		return fmt.Errorf("canceled Feed: got %v, %d positions of %d", err, s.Len(), len(l.Prompt))
 	}
 	if _, _, err := say(ended, s, runtimes.Generation{MaxTokens: few}); !errors.Is(err, context.Canceled) {
-		return fmt.Errorf("Generate canceled before its start: got %v", err)
+		return fmt.Errorf("call of Generate canceled before its start: got %v", err)
 	}
 	if err := s.Truncate(len(l.Prompt)); err != nil { // a token may have been chosen
 		return err
@@ -456,7 +456,7 @@ func (l language) closedModel(ctx context.Context) error {
 		return err
 	}
 	if err := s.Feed(ctx, runtimes.Positions{Tokens: l.Prompt}); !errors.Is(err, runtimes.ErrClosed) {
-		return fmt.Errorf("Feed of a closed model: got %v, want %v", err, runtimes.ErrClosed)
+		return fmt.Errorf("call of Feed on a closed model: got %v, want %v", err, runtimes.ErrClosed)
 	}
 	return s.Close()
 }
@@ -623,7 +623,7 @@ func (l Language) timeLimit(ctx context.Context) error {
 		return err
 	}
 	if err := s.Feed(ctx, runtimes.Positions{Tokens: l.Prompt}); !errors.Is(err, runtimes.ErrTime) || s.Len() != 0 {
-		return fmt.Errorf("Feed with a limit of a nanosecond: got %v, %d positions", err, s.Len())
+		return fmt.Errorf("call of Feed with a limit of a nanosecond: got %v, %d positions", err, s.Len())
 	}
 	return nil
 }

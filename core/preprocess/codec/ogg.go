@@ -72,7 +72,7 @@ func (o *ogg) page() error {
 	page := b[:head+lacing+size]
 	o.data = b[len(page):]
 	if sum := pageSum(page); sum != binary.LittleEndian.Uint32(page[22:]) {
-		return fmt.Errorf("Ogg page checksum mismatch: got %08x, want %08x", sum, binary.LittleEndian.Uint32(page[22:]))
+		return fmt.Errorf("checksum mismatch of an Ogg page: got %08x, want %08x", sum, binary.LittleEndian.Uint32(page[22:]))
 	}
 	switch {
 	case !o.begun:
@@ -81,7 +81,7 @@ func (o *ogg) page() error {
 		return errors.New("unsupported file of several Ogg streams")
 	}
 	if (flags&continued != 0) != o.parted {
-		return errors.New("Ogg page does not continue the previous one")
+		return errors.New("discontinuous Ogg page")
 	}
 	o.done = flags&last != 0
 	return o.packets(page[head:head+lacing], page[head+lacing:], granule)
@@ -109,7 +109,7 @@ func (o *ogg) packets(lacing, body []byte, granule int64) error {
 	if len(lacing) > 0 && lacing[len(lacing)-1] == 255 {
 		o.part, o.parted = append(o.part, body[at:]...), true
 		if len(o.part) > maxPacket {
-			return fmt.Errorf("Ogg packet exceeds %d bytes", maxPacket)
+			return fmt.Errorf("size of an Ogg packet exceeds %d bytes", maxPacket)
 		}
 	}
 	return nil
