@@ -46,6 +46,7 @@ var single = map[string]string{
 	"core/chat/jinja":          "a template language of its own, 5,000 lines",
 	"core/preprocess/codec":    "decoders of untrusted media, with their libraries",
 	"core/quant/panel":         "kernels over packed weights, 1,800 lines",
+	"internal/notices":         "embeds a generated file; its test is in tools/release",
 	"lab/attempt":              "needs engines, which judge must not",
 	"lab/device/ssh":           "one transport, with its library",
 	"lab/experiment":           "the runner of plans; cmd only prints",
