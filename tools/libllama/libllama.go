@@ -128,9 +128,6 @@ func (c *Client) Do(r Request) (Reply, error) {
 	return reply, nil
 }
 
-// Pid returns the process ID of the driver.
-func (c *Client) Pid() int { return c.cmd.Process.Pid }
-
 // Close ends the driver.
 func (c *Client) Close() error {
 	err := errors.Join(c.in.Close(), c.cmd.Wait())
