@@ -27,7 +27,7 @@ func TestPoolLimit(t *testing.T) {
 // A name may reach maxReach manifests.
 func TestReachLimit(t *testing.T) {
 	if testing.Short() {
-		t.Skip("walks 200,000 manifests")
+		t.Skip("skipped: walks 200,000 manifests")
 	}
 	s := open(t, t.TempDir(), Options{})
 	const each = 20_000 // in an index of less than 4 MiB

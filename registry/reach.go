@@ -82,7 +82,7 @@ func (s *Store) enter(ctx context.Context, g *graph, desc ocispec.Descriptor) er
 // reports it.
 func (s *Store) grow(ctx context.Context, g *graph, queue []*vertex) error {
 	for read := 0; len(queue) > 0; read++ {
-		if read > maxReach {
+		if read >= maxReach {
 			return fmt.Errorf("%s reaches more than %d manifests", queue[0].desc.Digest, maxReach)
 		}
 		if err := ctx.Err(); err != nil {
