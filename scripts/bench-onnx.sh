@@ -15,7 +15,7 @@
 # rounds than 15.
 set -eu
 
-cd "$(dirname "$0")/../core/graph"
+cd "$(dirname "$0")/../onnx/engine"
 bin=$(mktemp -d)
 trap 'rm -rf "$bin"' EXIT
 go test -c -o "$bin/graph" .

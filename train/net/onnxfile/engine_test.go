@@ -57,7 +57,7 @@ type runtime struct {
 func newRuntime(t *testing.T) *runtime {
 	t.Helper()
 	python := testfiles.Python(t, "onnxruntime", "numpy")
-	cmd := exec.Command(python, filepath.Join(testfiles.Root(t), "core", "graph", "testdata", "ort.py"))
+	cmd := exec.Command(python, filepath.Join(testfiles.Root(t), "onnx", "engine", "testdata", "ort.py"))
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
