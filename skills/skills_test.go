@@ -173,6 +173,14 @@ func (s *spy) Prepare(_ context.Context, p sandbox.Program) (sandbox.Guest, erro
 
 // TestSandboxRestricts checks that the build's sandbox restricts engines and
 // permissions.
+func TestMissingManifest(t *testing.T) {
+	b := build(t, nil, manifest(t, "add", "{name: a, type: str}", "{name: b, type: str}", "starlark: add.star"))
+	clear(b.Manifests)
+	if err := open(t, b).List()[0].Err; err == nil || !strings.Contains(err.Error(), "build has no "+modules.FileName) {
+		t.Error(err)
+	}
+}
+
 func TestSandboxRestricts(t *testing.T) {
 	m := manifest(t, "net", "{name: a, type: str}", "{name: b, type: str}", "starlark: add.star, limits: {mem: 1Mi}, allow: {network: [a.example, b.example], read: [/x], env: [A, B], clock: true, random: true}")
 	for _, c := range []struct {

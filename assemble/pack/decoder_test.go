@@ -57,8 +57,8 @@ func TestDecoder(t *testing.T) {
 	from := drawing(t)
 	opt := pack.PartOptions{Name: "draw", Version: "1.0.0", License: "MIT", Type: abi.Decoder, Dir: filepath.Join(t.TempDir(), "draw")}
 	dir, err := pack.Part(t.Context(), from, opt)
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || dir != opt.Dir {
+		t.Fatalf("%s, %v", dir, err)
 	}
 	m, list := modules.Load(dir)
 	if list = append(list, m.CheckFiles(t.Context())...); list.Failed() {
@@ -76,7 +76,7 @@ func TestDecoder(t *testing.T) {
 		t.Errorf("it takes %s and gives %s", in, out)
 	}
 	card, err := os.ReadFile(filepath.Join(dir, "README.md"))
-	if err != nil || !strings.Contains(string(card), "shapes/all") {
+	if err != nil || !strings.Contains(string(card), "shapes/all") || !strings.Contains(string(card), "plain scenes") {
 		t.Errorf("%v: a card without figures: %s", err, card)
 	}
 	info, err := os.Stat(filepath.Join(dir, "draw.onnx"))

@@ -88,7 +88,7 @@ func TestCheckpoint(t *testing.T) {
 			t.Errorf("%s for %s, want %s for %s", m.Type, m.For, typ, draft)
 		}
 		card, err := os.ReadFile(filepath.Join(made, "README.md"))
-		if err != nil || !strings.Contains(string(card), "\n\nA cat.\n\n") {
+		if err != nil || !strings.Contains(string(card), "\n\nA cat.\n\n") || strings.Contains(string(card), "| base |") {
 			t.Errorf("%s, %v", card, err)
 		}
 	}

@@ -246,6 +246,9 @@ func TestForced(t *testing.T) {
 	if got := strings.Join(spell(full.Forced(full.Start())), ""); got != `{"tool":"name"}</s>` {
 		t.Errorf("forced %q", got)
 	}
+	if got := full.Forced(grammar.State{}); got != nil {
+		t.Errorf("forced %q without a state", spell(got))
+	}
 	// The end is forced if it has a single token and nothing else may follow.
 	eos := tok.Special().EOS
 	one, err := newGrammar(t, `{"const": 7}`).Over(vocab, eos)

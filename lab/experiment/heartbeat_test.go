@@ -45,4 +45,10 @@ func TestReadStatus(t *testing.T) {
 	if s, err := experiment.ReadStatus(path, at); err != nil || !s.Alive || s.Beats != 1 {
 		t.Errorf("incomplete line: %+v, %v", s, err)
 	}
+	if err := os.WriteFile(path, []byte(`{"time":"yesterday","run":"r","rows":3,"event":"step"}`+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := experiment.ReadStatus(path, at); err == nil {
+		t.Errorf("bad time: %+v", s)
+	}
 }

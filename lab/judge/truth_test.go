@@ -48,6 +48,21 @@ func TestStages(t *testing.T) {
 	}
 }
 
+// The cell of the layers has the number of the model's layers if it is known.
+func TestCells(t *testing.T) {
+	for layers, want := range map[int]string{28: "[0, 1) of 28", 0: "[0, 1)"} {
+		r := complete()
+		r.ModelLayers = layers
+		got, err := judge.MakeTable([]judge.Record{r})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if heading, rows := got.Cells(); heading[7] != "LAYERS" || rows[0][7] != want {
+			t.Errorf("%s is %q, want %q", heading[7], rows[0][7], want)
+		}
+	}
+}
+
 // Without a chip, no device record is required.
 func TestOfChip(t *testing.T) {
 	for name, tc := range map[string]struct {

@@ -114,7 +114,7 @@ func TestMaxEvidence(t *testing.T) {
 // registry is opened again.
 func TestPromote(t *testing.T) {
 	dir := t.TempDir()
-	r := open(t, dir)
+	r, late := open(t, dir), []*records.Registry{open(t, dir)}
 	path := record(t, nil)
 	c, err := r.Promote(context.Background(), "litert_qnn", path)
 	if err != nil || c.SoC != "SM8750" {
@@ -136,19 +136,40 @@ func TestPromote(t *testing.T) {
 			t.Errorf("%d confirmations", n)
 		}
 	}
+	// A row that another process has written is not written again.
+	for _, r := range late {
+		if got, err := r.Promote(context.Background(), "litert_qnn", path); err != nil || got != c {
+			t.Errorf("%+v, %v", got, err)
+		}
+	}
+	rows, err := os.ReadFile(filepath.Join(dir, records.File))
+	if err != nil || bytes.Count(rows, []byte("\n")) != 1 {
+		t.Errorf("%s, %v", rows, err)
+	}
 	// If the record is missing or replaced, the confirmation is void.
 	file := filepath.Join(dir, records.EvidenceDir, c.Evidence+".json")
 	other, _ := os.ReadFile(record(t, func(r *evidence.Record) { r.Nonce = "44" }))
-	for name, change := range map[string]func() error{
-		"another": func() error { return os.WriteFile(file, other, 0o644) },
-		"gone":    func() error { return os.Remove(file) },
+	for _, step := range []struct {
+		why    string
+		change func() error
+	}{
+		{"record changed", func() error { return os.WriteFile(file, other, 0o644) }},
+		{"record missing", func() error { return os.Remove(file) }},
 	} {
-		if err := change(); err != nil {
+		if err := step.change(); err != nil {
 			t.Fatal(err)
 		}
-		if r := open(t, dir); r.ConfirmedFor("litert_qnn", "SM8750") || len(r.Entries[3].Refused) != 1 {
-			t.Errorf("%s: %+v", name, r.Entries[3])
+		if r := open(t, dir); r.ConfirmedFor("litert_qnn", "SM8750") || len(r.Entries[3].Refused) != 1 || !strings.Contains(r.Entries[3].Refused[0], step.why) {
+			t.Errorf("%s: %+v", step.why, r.Entries[3])
 		}
+	}
+	// A row holds either a backend or a promotion.
+	both := `{"backend":{"id":"x","family":"cpu","capabilities":["inference"]},` + strings.TrimPrefix(string(rows), "{")
+	if err := os.WriteFile(filepath.Join(dir, records.File), []byte(both), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := records.Open(dir, fit.KnownChips(), []evidence.Verifier{maker}); err == nil || !strings.Contains(err.Error(), "either a backend or a promotion") {
+		t.Errorf("%s: %v", both, err)
 	}
 }
 

@@ -65,6 +65,7 @@ func TestBounds(t *testing.T) {
 		{`{"type":"integer","maximum":5,"exclusiveMaximum":5}`, `4|!5`},
 		{`{"allOf":[{"type":"integer","minimum":1,"maximum":9},{"minimum":3,"maximum":7}]}`, `!2|3|7|!8`},
 		{`{"allOf":[{"type":"integer","exclusiveMinimum":3},{"minimum":3}],"exclusiveMaximum":5}`, `!3|4|!5`},
+		{`{"allOf":[{"type":"integer","exclusiveMaximum":5},{"maximum":5}]}`, `4|!5`},
 		{`{"type":"number","minimum":0.5,"maximum":1.5}`, `!0.4|0.5|1|1.5|!1.51|!2`},
 		{`{"type":"number","exclusiveMinimum":0.5,"exclusiveMaximum":1.5}`, `!0.5|0.500000001|1.499999999|!1.5`},
 		{`{"type":"integer","multipleOf":3,"minimum":1}`, `!0|!1|3|!4|12`},

@@ -108,6 +108,7 @@ func TestFaults(t *testing.T) {
 			"/properties/a/contains: unsupported keyword|/properties/b/format: unsupported format|/properties/c/pattern: |/properties/d~1/type: bad type \"int\""},
 		{`{"$ref": "http://example.com/x"}`, "/$ref: unsupported reference \"http://example.com/x\""},
 		{`{"$ref": "#/$defs/x"}`, "/$ref: unknown reference \"#/$defs/x\""},
+		{`{"$ref": "#/enum/2", "enum": [{}, {}]}`, "/$ref: unknown reference \"#/enum/2\""},
 		{`{"$ref": "#"}`, "infinite loop"},
 		{`{"allOf": [{"$ref": "#/$defs/a"}], "$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}, {"type": "null"}]}}}`, "infinite loop"},
 		{`{"type": "string", "minLength": 3, "maxLength": 2}`, "3 characters at least and 2 at most|no supported value"},

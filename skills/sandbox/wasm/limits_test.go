@@ -60,6 +60,12 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%d blocks: tangled is %v", n, !want)
 		}
 	}
+	for sub, want := range map[byte]bool{0: false, miscMemoryFill: true} { // a conversion is not a block
+		m := &module{bodies: []body{{code: repeat(maxBlocks, cat([]byte{opMisc, sub}, make([]byte, min(sub, 1))))}}}
+		if m.tangled() != want {
+			t.Errorf("instruction %#x %d: tangled is %v", opMisc, sub, !want)
+		}
+	}
 }
 
 // TestCheckLimits covers the calls that guard leaves unchecked, on either side
