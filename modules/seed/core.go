@@ -31,9 +31,22 @@ func (s shape) model(width, vocab int) arch.Shape {
 // seededLayers is the depth of a seeded core.
 const seededLayers = 2
 
+// maxHead is the largest head of a seeded core. Engines refuse much larger ones.
+const maxHead = 256
+
+// headsOf returns the number of heads of a width: four, or as many more as keep a
+// head at most maxHead wide.
+func headsOf(width int) int {
+	heads := 4
+	for width > heads*maxHead {
+		heads *= 2
+	}
+	return heads
+}
+
 // core describes a Llama-shaped model of F16 weights over a byte vocabulary.
 func core(m *modules.Manifest, opt Options) []file {
-	s := shape{layers: seededLayers, heads: 4, kvHeads: 2, hidden: 2 * opt.DModel, context: 512}
+	s := shape{layers: seededLayers, heads: headsOf(opt.DModel), kvHeads: 2, hidden: 2 * opt.DModel, context: 512}
 	if opt.Type == abi.DraftCore {
 		s.layers = 1
 		m.For = opt.Base

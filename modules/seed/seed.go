@@ -61,10 +61,6 @@ const (
 	maxTCap   = 4096
 )
 
-// headStep divides d_model of a seeded core: four heads with an even number of
-// elements, which rotary positions rotate in pairs.
-const headStep = 8
-
 func (o Options) filled() (Options, error) {
 	if !slices.Contains(abi.ModuleTypes(), o.Type) {
 		var known []string
@@ -124,8 +120,9 @@ func (o Options) sizes() error {
 			return &OptionError{v.option, fmt.Sprintf("is %d, want 1 to %d", v.got, v.max)}
 		}
 	}
-	if (o.Type == abi.Core || o.Type == abi.DraftCore) && o.DModel%headStep != 0 {
-		return &OptionError{"d-model", fmt.Sprintf("is %d, want a multiple of %d up to %d for a %s", o.DModel, headStep, maxDModel, o.Type)}
+	// Rotary positions rotate the elements of a head in pairs.
+	if step := 2 * headsOf(o.DModel); (o.Type == abi.Core || o.Type == abi.DraftCore) && o.DModel%step != 0 {
+		return &OptionError{"d-model", fmt.Sprintf("is %d, want a multiple of %d up to %d for a %s", o.DModel, step, maxDModel, o.Type)}
 	}
 	return nil
 }
