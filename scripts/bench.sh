@@ -13,7 +13,7 @@ go build -o "$work/measure" ./tools/measure
 mm=$work/mm measure=$work/measure
 export MM_HOME=$work/home MM_KEY_PASSWORD= DOCKER_CONFIG=$work/docker
 
-# A core of about the size asked for: two layers, 8.4 d² parameters in F16.
+# A core of about the size asked for: two layers, 18 d² parameters in F16.
 d=$(awk -v m="$mib" 'BEGIN {print int(sqrt(m * 1048576 / 2 / 18) / 64) * 64}')
 "$mm" module new core core-llm --version 1.0.0 --d-model "$d" --dir "$work/modules/core-llm" >/dev/null
 file=$work/modules/core-llm/core-llm.gguf

@@ -46,7 +46,8 @@ func headsOf(width int) int {
 
 // core describes a Llama-shaped model of F16 weights over a byte vocabulary.
 func core(m *modules.Manifest, opt Options) []file {
-	s := shape{layers: seededLayers, heads: headsOf(opt.DModel), kvHeads: 2, hidden: 2 * opt.DModel, context: 512}
+	heads := headsOf(opt.DModel)
+	s := shape{layers: seededLayers, heads: heads, kvHeads: heads / 2, hidden: 2 * opt.DModel, context: 512}
 	if opt.Type == abi.DraftCore {
 		s.layers = 1
 		m.For = opt.Base

@@ -34,7 +34,7 @@ func TestHeads(t *testing.T) {
 			}
 			continue
 		}
-		s := shape{layers: seededLayers, heads: heads, kvHeads: 2, hidden: 2 * width, context: 512}.model(width, vocab)
+		s := shape{layers: seededLayers, heads: heads, kvHeads: heads / 2, hidden: 2 * width, context: 512}.model(width, vocab)
 		if err := s.Check(); err != nil || s.HeadDim > maxHead || s.HeadDim*heads != width {
 			t.Errorf("width %d: %d heads of %d: %v", width, heads, s.HeadDim, err)
 		}
