@@ -64,7 +64,7 @@ fuzz:
 	@scripts/fuzz.sh $(T)
 
 bench:
-	@scripts/bench.sh
+	@scripts/bench.sh $(SIZE)
 
 # The engine beside llama.cpp's library (needs what scripts/fetch-native.sh
 # brings; MM_NATIVE_DIR). LEVELS=avx2,avx512,vnni is a run for each level.

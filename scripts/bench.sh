@@ -19,6 +19,7 @@ d=$(awk -v m="$mib" 'BEGIN {print int(sqrt(m * 1048576 / 2 / 18) / 64) * 64}')
 file=$work/modules/core-llm/core-llm.gguf
 chmod 444 "$file"
 echo "file of $(($(stat -c %s "$file") >> 20)) MiB, d_model $d"
+echo "modules: [modules]" >"$work/mm.yaml" # not the checkout's
 cat >"$work/b.graph.yaml" <<Y
 core:
   llm: {ref: core-llm@1.0.0}
