@@ -33,6 +33,7 @@ func (m *Model) forward(ctx context.Context, p pass) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		w.observeLayer(i)
 
 		// Attention: x += Wo · softmax(q·kᵀ·s) · v
 		w.norm(&y.attentionNorm)                                                                        // normed: T×C
@@ -60,6 +61,7 @@ func (m *Model) forward(ctx context.Context, p pass) error {
 		w.feedForward(y)             // out: T×C
 		w.add(&w.out, &y.hiddenPost) // x: T×C
 	}
+	w.observeLayer(len(m.layers))
 	w.norm(&m.outputNorm) // normed: T×C
 	if p.allRows() {
 		if p.hidden != nil {

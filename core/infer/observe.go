@@ -1,6 +1,11 @@
 package infer
 
-import "mm-abi.org/mm/core/quant/panel"
+import (
+	"context"
+	"fmt"
+
+	"mm-abi.org/mm/core/quant/panel"
+)
 
 // Observer receives the inputs of a model's matrices.
 type Observer interface {
@@ -28,4 +33,56 @@ func (w *work) observe(batch *panel.Batch, terms ...term) {
 		}
 	}
 	w.observer.Observe(names, terms[0].by.expert, batch.From(0), batch.Cols())
+}
+
+// layerObserver is an Observer that also receives the residual stream.
+type layerObserver interface {
+	Observer
+	// ObserveLayer is called with the input rows of each layer, T×C, and with
+	// the output of the last one as that of layer L. x is valid until it returns.
+	ObserveLayer(layer int, x []float32)
+}
+
+// observeLayer reports the residual stream before a layer.
+func (w *work) observeLayer(layer int) {
+	if o, ok := w.observer.(layerObserver); ok {
+		o.ObserveLayer(layer, w.x[:w.rows*w.m.cfg.Width])
+	}
+}
+
+// streams collects the residual stream at some layers.
+type streams struct {
+	at  []int
+	out [][]float32
+}
+
+func (*streams) Observe([]string, int, []float32, int) {}
+
+func (s *streams) ObserveLayer(layer int, x []float32) {
+	for i, at := range s.at {
+		if at == layer {
+			s.out[i] = append(s.out[i], x...)
+		}
+	}
+}
+
+// Streams reads tokens in a new session and returns the residual stream before
+// each of the given layers, n × C numbers each; layer L stands for the output of
+// the last one, before the output norm.
+func (m *Model) Streams(ctx context.Context, tokens []int32, layers ...int) ([][]float32, error) {
+	for _, i := range layers {
+		if i < 0 || i > m.cfg.Layers {
+			return nil, fmt.Errorf("layer %d out of range: the model has %d", i, m.cfg.Layers)
+		}
+	}
+	s, err := m.NewSession(SessionOptions{Context: max(len(tokens), 1), KV: "f32"})
+	if err != nil {
+		return nil, err
+	}
+	o := &streams{at: layers, out: make([][]float32, len(layers))}
+	s.Observe(o)
+	if err := s.Feed(ctx, tokens); err != nil {
+		return nil, err
+	}
+	return o.out, nil
 }
