@@ -16,6 +16,9 @@ import (
 // are, and leaves what it showed. Trained ones caption a picture and write down a
 // digit as they should; of placeholders it says what they are.
 func TestDemo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped: slow")
+	}
 	repo := testfiles.Root(t)
 	t.Chdir(t.TempDir())
 	stdout, stderr, code := mm(t, "demo", "--json", "--from", repo)

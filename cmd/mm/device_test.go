@@ -60,6 +60,9 @@ const runLine = "device run model.bin --runner mm-device --libs lib --reference 
 
 // Each fault of a phone ends mm with the code of its kind and words of its own.
 func TestDeviceFaults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped: slow")
+	}
 	said := map[string]string{}
 	for _, tc := range []struct {
 		name   string

@@ -111,6 +111,9 @@ func child(t *testing.T, args ...string) (stderr string, state *os.ProcessState)
 // or says in an error what is wrong with the file; it never crashes, hangs or
 // takes memory without bound (make hostile-media: a thousand files).
 func TestHostileMedia(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped: slow")
+	}
 	dir := t.TempDir()
 	t.Setenv("MM_HOME", filepath.Join(dir, "home"))
 	t.Setenv("MM_KEY_PASSWORD", "")

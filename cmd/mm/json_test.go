@@ -203,6 +203,9 @@ func jsonWorld(t *testing.T) (host string) {
 // What docs/JSON.md says of each command's output is what the command prints:
 // the same keys of the same types, all that are not optional, and no null.
 func TestJSON(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped: slow")
+	}
 	doc := readJSONDoc(t)
 	host := jsonWorld(t)
 	met := map[string]map[string]bool{}

@@ -47,6 +47,9 @@ func TestEveryRefusalHasItsCode(t *testing.T) {
 // An attestation releases nothing, and neither does a sound signature of
 // something else that was attached by hand.
 func TestRefusesWhatIsNoRelease(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped: slow")
+	}
 	world(t)
 	ctx := context.Background()
 	w, err := workspace.Open(workspace.Options{})

@@ -277,6 +277,9 @@ func TestHostile(t *testing.T) {
 // quadratic: four times the text must not take much more than four times as
 // long. It measures the processor time of the thread, to exclude other load.
 func TestLinearTime(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped: slow")
+	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	toks := map[string]*tokenizer.Tokenizer{"spm": build(t, spm())}

@@ -43,9 +43,12 @@ func Shared(t testing.TB, elem ...string) string {
 }
 
 // Native returns the path of a file or folder fetched by scripts/fetch-native.sh: in
-// $MM_NATIVE_DIR, or in ../.native.
+// $MM_NATIVE_DIR, or in ../.native. In short mode it skips the test.
 func Native(t testing.TB, elem ...string) string {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("skipped: native engines in short mode")
+	}
 	dir := os.Getenv("MM_NATIVE_DIR")
 	if dir == "" {
 		dir = filepath.Join(filepath.Dir(Root(t)), ".native")
