@@ -1,123 +1,29 @@
 package main
 
-// examples are shown at the end of the help of a command, by its path.
-var examples = map[string][]string{
-	"validate":              {"mm validate builds modules", "mm validate --files --format github ."},
-	"lock":                  {"mm lock builds/p-lite.graph.yaml", "mm lock builds/p-lite.graph.yaml --update core-llm"},
-	"assemble":              {"mm assemble builds/p-lite.graph.yaml --out dist/p-lite --sign default", "mm assemble builds/p-lite.graph.yaml --export gguf=int4,kv=fp8 --export onnx=vision-enc,vision-proj --locked --offline"},
-	"module":                {"mm module new projector my-proj --modality image --d-model 256", "mm module import gguf model.gguf --name my-core --version 1.0.0"},
-	"module new":            {"mm module new encoder my-enc --modality image --seed 7", "mm module new core my-core --d-model 256 --dir modules/my-core"},
-	"module add":            {"mm module add catalog/core-llm --sign default"},
-	"module check":          {"mm module check catalog/vision-enc", "mm module check my-enc --json"},
-	"module pack":           {"mm module pack runs/core-llm/best.safetensors --name core-llm --version 3.3.0 --license Apache-2.0", "mm module pack runs/vision-proj/best.safetensors --part projector --name vision-proj --version 1.3.0 --license Apache-2.0"},
-	"module import":         {"mm module import gguf model.gguf --name my-core --version 1.0.0"},
-	"module import gguf":    {"mm module import gguf model.gguf --name my-core --version 1.0.0 --license Apache-2.0"},
-	"module import onnx":    {"mm module import onnx rec.onnx --version 4.0.0 --preprocess 'x={height: 48, color: bgr}' --postprocess 'probs={ctc: {labels: keys.txt}}' --with keys.txt", "mm module import onnx vad.onnx --version 6.0.0 --preprocess 'input={sample_rate: 16000, chunk: 512, context: 64}' --state state=stateN --constant sr=16000"},
-	"module import hf":      {"mm module import hf SmolLM3-3B --version 1.0.0"},
-	"run":                   {"mm run dist/p-lite --prompt \"Once upon a time\"", "echo \"What is 12 plus 7?\" | mm run p-lite:0.1.0", "mm run p-lite:0.1.0 --request request.json --json", "mm run p-lite:0.1.0 \"What is in it?\" --image plot.png --backend vision-enc=onnxruntime", "mm run senses:1.0.0 --audio hello.wav", "mm run classifier.onnx --input image=cat.png", "mm run vad --input speech.wav --json"},
-	"skill":                 {"mm skill install micropython"},
-	"skill new":             {"mm skill new slope --lang starlark", "mm skill new slope --lang go"},
-	"skill install":         {"mm skill install micropython", "mm skill install micropython --from micropython.tgz --sign default"},
-	"skill image":           {"mm skill image registry.example/tools/chartqa:0.6.0", "mm skill image oci:chartqa"},
-	"skill tools":           {"mm skill tools modules/search"},
-	"mcp":                   {"mm mcp", "mm mcp m-lite:0.1.0 --root ~/models", "mm mcp dist/m-lite --http 127.0.0.1:7700"},
-	"chat":                  {"mm chat p-lite:0.1.0", "mm chat dist/p-lite --system \"Be brief.\" --temperature 0.7"},
-	"inspect":               {"mm inspect dist/p-lite", "mm inspect p-lite:0.1.0 --json", "mm inspect model.onnx --nodes"},
-	"push":                  {"mm push dist/p-lite registry.example/team/p-lite", "mm push p-lite:0.1.0 oci:/mnt/usb/builds:p-lite"},
-	"pull":                  {"mm pull registry.example/team/p-lite:0.1.0", "mm pull registry.example/team/p-lite:0.1.0 --only role=encoder --out encoders"},
-	"registry":              {"mm registry serve --addr 127.0.0.1:5000"},
-	"registry serve":        {"mm registry serve", "mm registry serve --addr 0.0.0.0:5000 --user ci --tls-cert cert.pem --tls-key key.pem"},
-	"demo":                  {"mm demo", "mm demo --keep demo"},
-	"train":                 {"mm train catalog/core-llm/train.yaml --out runs/core-llm --plot loss.svg", "mm train catalog/core-llm/train.yaml --out runs/core-llm --resume", "mm train catalog/vision-enc/train.yaml --out runs/vision-enc"},
-	"data":                  {"mm data generate --documents 1000 --seed 7 stories.txt"},
-	"data scenes":           {"mm data scenes --kinds charts --n 9 --out charts", "mm data scenes --split held --plain --out asked"},
-	"data fonts":            {"mm data fonts"},
-	"data generate":         {"mm data generate --documents 1000 --seed 7 stories.txt"},
-	"data speech":           {"mm data speech speech", "mm data speech --reader en-us+klatt2 voice"},
-	"gradcheck":             {"mm gradcheck catalog/recipes/wall.yaml"},
-	"eval":                  {"mm eval lm runs/core-llm/best.safetensors"},
-	"eval sense":            {"mm eval sense runs/vision-tune/best.safetensors --n 500 --ablate", "mm eval sense p-lite:0.1.0 --target laptop --kinds charts,words --ablate", "mm eval sense dist/playbook --kinds audio/digits,human --speech speech --fsdd fsdd --speakers theo"},
-	"eval tools":            {"mm eval tools dist/playbook --target laptop", "mm eval tools m-lite:0.1.0 --target laptop --n 200 --kinds arithmetic,units"},
-	"eval draw":             {"mm eval draw p-lite:0.1.0 --target laptop --n 500 --ablate", "mm eval draw dist/p-lite --n 20 --out drawn"},
-	"eval lm":               {"mm eval lm runs/core-llm/best.safetensors", "mm eval lm catalog/recipes/wall.yaml --ngram"},
-	"tokenizer":             {"mm tokenizer encode --tokenizer core-llm.gguf \"Once upon a time\""},
-	"module import llama2c": {"mm module import llama2c stories260K.bin --tokenizer tok512.bin --name stories --version 1.0.0"},
-	"tokenizer train":       {"mm tokenizer train --vocab 1024 text.txt --out tokenizer.gguf"},
-	"tokenizer encode":      {"mm tokenizer encode --tokenizer core-llm.gguf \"Once upon a time\""},
-	"tokenizer fertility":   {"mm tokenizer fertility --tokenizer core-llm.gguf text.txt", "mm tokenizer fertility --tokenizer tokenizer.json udhr_eng.xml udhr_zul.xml --base eng"},
-	"quantize":              {"mm quantize --to Q4_K_M model-f16.gguf model-q4.gguf"},
-	"onnx":                  {"mm onnx check model.onnx", "mm onnx quant model.onnx -o small.onnx --golden"},
-	"onnx check":            {"mm onnx check model.onnx", "mm onnx check model.onnx --engine core --json"},
-	"onnx cut":              {"mm onnx cut squeezenet.onnx --to fire9_concat=float32[N,512,14,14] --rows patch_tokens -o encoder.onnx", "mm onnx cut model.onnx --from hidden=float32[1,T,120] --to logits -o head.onnx"},
-	"onnx strip":            {"mm onnx strip model.onnx -o small.onnx", "mm onnx strip model.onnx -o model.onnx --force --keep-metadata"},
-	"onnx quant":            {"mm onnx quant ocr.onnx -o ocr-int8.onnx --golden --shape x=1x3x48x320", "mm onnx quant enc.onnx -o enc-int8.onnx --input image=photo.npy --max-drift 0.005"},
-	"doctor":                {"mm doctor", "mm doctor --json"},
-	"runtime":               {"mm runtime install llamacpp"},
-	"runtime install":       {"mm runtime install llamacpp", "mm runtime install onnxruntime --from onnxruntime.tgz", "mm runtime install qnn --accept-license"},
-	"runtime ls":            {"mm runtime ls"},
-	"runtime push":          {"mm runtime push onnxruntime registry.example/engines/onnxruntime --sign default"},
-	"runtime pull":          {"mm runtime pull registry.example/engines/onnxruntime:1.30.0"},
-	"runtime rm":            {"mm runtime rm onnxruntime@1.30.0"},
-	"ls":                    {"mm ls", "mm ls --layout dist/p-lite --json"},
-	"tag":                   {"mm tag p-lite:0.1.0 p-lite:stable"},
-	"rm":                    {"mm rm p-lite:0.1.0"},
-	"gc":                    {"mm gc --dry-run", "mm gc"},
-	"fsck":                  {"mm fsck", "mm fsck --repair"},
-	"keys":                  {"mm keys generate"},
-	"keys generate":         {"mm keys generate", "mm keys generate --name release-2027"},
-	"qnn":                   {"mm qnn inspect encoder.bin", "mm qnn check encoder.tflite --target SM8750@2.47"},
-	"qnn inspect":           {"mm qnn inspect encoder_ctx.onnx", "mm qnn inspect encoder.tflite --json"},
-	"qnn extract":           {"mm qnn extract encoder.tflite --out contexts"},
-	"qnn wrap":              {"mm qnn wrap encoder.bin --out encoder_ctx.onnx", "mm qnn wrap llm.bin --graph decode --embed --out decode_ctx.onnx"},
-	"qnn compile":           {"mm qnn compile encoder.onnx --target SM8750 --out encoder.bin", "mm qnn compile encoder.onnx --calibrate golden --target SM8750 --precision w8a8 --out encoder.bin", "mm qnn compile stories.gguf --window 128 --target SM8750 --out stories.sm8750.bin"},
-	"qnn check":             {"mm qnn check encoder.bin --target SM8750@2.47 --libs qairt/lib --memory 12GiB", "mm qnn check encoder.bin --target v79@2.47 --same-arch --accept skel,memory,vtcm"},
-	"qnn soc ls":            {"mm qnn soc ls", "mm qnn soc ls --socs mine.csv --json"},
-	"qnn compat":            {"mm qnn compat"},
-	"device":                {"mm device ls", "mm device run encoder.bin --runner mm-device --libs qairt/lib --reference encoder.onnx"},
-	"device ls":             {"mm device ls", "mm device ls --json"},
-	"device probe":          {"mm device probe --serial R5CT1", "mm device probe --ssh u0_a214@192.0.2.7"},
-	"device plan":           {"mm device plan encoder.bin --runner mm-device --libs qairt/lib"},
-	"device push":           {"mm device push encoder.bin"},
-	"device run":            {"mm device run encoder.bin --runner mm-device --libs qairt/lib --reference encoder.onnx --out record.json"},
-	"device pull":           {"mm device pull sha256/0123456789abcdef --out encoder.bin"},
-	"device rm":             {"mm device rm --serial R5CT1"},
-	"device evidence":       {"mm device evidence record.json"},
-	"device sign":           {"mm device sign record.json --key lab.key"},
-	"device verify":         {"mm device verify record.json"},
-	"qnn probe":             {"mm qnn probe --json", "mm qnn probe --libs qairt/lib/x86_64-linux-clang"},
-	"lab":                   {"mm lab run lab/testdata/soak.yaml --simulate --out soak"},
-	"lab run":               {"mm lab run plan.yaml --out night", "mm lab run plan.yaml --out night --resume", "mm lab run lab/testdata/soak.yaml --simulate --out soak"},
-	"lab verify":            {"mm lab verify night", "mm lab verify night --key other.pub --head 3f5a…"},
-	"lab summary":           {"mm lab summary night --plot plots"},
-	"lab heartbeat":         {"mm lab heartbeat night"},
-	"lab falsify":           {"mm lab falsify evidence.json --gate 0E", "mm lab falsify --list"},
-	"lab boundary":          {"mm lab boundary boundary.json docs README.md"},
-	"lab truth":             {"mm lab truth records.jsonl -o table.md --require litert_qnn_sm8750"},
-	"lab corpus":            {"mm lab corpus manifest.json"},
-	"lab probe":             {"mm lab probe phone"},
-	"lab backend ls":        {"mm lab backend ls"},
-	"lab backend add":       {"mm lab backend add backend.json"},
-	"lab backend promote":   {"mm lab backend promote litert_qnn evidence.json"},
-	"lab backend route":     {"mm lab backend route frozen_subgraph_inference --soc SM8750"},
-	"lab schedule choose":   {"mm lab schedule choose history.jsonl --op matmul_512x512x512 --backend vulkan_gpu --backend fallback_cpu --policy ucb"},
-	"lab schedule observe":  {"mm lab schedule observe history.jsonl --op matmul_512x512x512 --backend vulkan_gpu --ms 4.2"},
-	"lab schedule replay":   {"mm lab schedule replay history.jsonl"},
-	"lab graph show":        {"mm lab graph show records --node run-1 --edge PRODUCED"},
-	"lab graph add":         {"mm lab graph add records new.json"},
-	"lab pending add":       {"mm lab pending add pending.jsonl model.gguf --kind github --repo o/r --path model.gguf --blocked-by \"no token\""},
-	"lab pending ls":        {"mm lab pending ls pending.jsonl"},
-	"trust":                 {"mm trust add release.pub --match \"registry.example/team/**\"", "mm trust ls"},
-	"trust add":             {"mm trust add release.pub --match \"registry.example/team/**\" --not-after 2027-12-31"},
-	"trust rm":              {"mm trust rm release"},
-	"trust ls":              {"mm trust ls --json"},
-	"trust accept":          {"mm trust accept trust.yaml"},
-	"audit":                 {"mm audit verify"},
-	"audit verify":          {"mm audit verify", "mm audit verify --head 3f5a…"},
-	"sign":                  {"mm sign p-lite:0.1.0", "mm sign dist/p-lite --key release.key"},
-	"verify":                {"mm verify dist/p-lite", "mm verify p-lite:0.1.0 --key release.pub"},
-	"login":                 {"mm login registry.example --user ci --password-stdin < token"},
-	"logout":                {"mm logout registry.example"},
-	"help":                  {"mm help assemble", "mm help module import"},
-	"version":               {"mm version --json"},
-	"completion":            {"source <(mm completion bash)", "mm completion fish > ~/.config/fish/completions/mm.fish"},
-}
+import (
+	_ "embed"
+	"strings"
+	"sync"
+)
+
+//go:embed examples.txt
+var exampleText string
+
+// examples returns the lines at the end of the help of a command, such as
+// "module new".
+func examples(command string) []string { return readExamples()[command] }
+
+// readExamples parses examples.txt: the path of a command, then its lines, which
+// are indented.
+var readExamples = sync.OnceValue(func() map[string][]string {
+	all, command := map[string][]string{}, ""
+	for line := range strings.Lines(exampleText) {
+		line = strings.TrimSuffix(line, "\n")
+		if text, ok := strings.CutPrefix(line, "\t"); ok {
+			all[command] = append(all[command], text)
+		} else if line != "" && line[0] != '#' {
+			command = line
+		}
+	}
+	return all
+})

@@ -39,9 +39,8 @@ Exit codes: 0 ok, 1 failure, 2 usage, 3 a file has faults, 4 verification
 refused, 5 golden output or budget missed, 6 backend unavailable, 130 interrupted.
 `
 
-// prepare sets the usage errors and the help of every command.
+// prepare sets the usage errors of every command.
 func prepare(app *cli.App) {
-	app.CustomAppHelpTemplate = literal(appHelp(app))
 	must := map[cli.Flag]bool{}
 	for _, c := range app.Commands {
 		prepareCommand(c, app.Name+" "+c.Name, must)
@@ -63,7 +62,22 @@ func prepareCommand(c *cli.Command, path string, must map[cli.Flag]bool) {
 	for _, sub := range c.Subcommands {
 		prepareCommand(sub, path+" "+sub.Name, must)
 	}
-	c.CustomHelpTemplate = literal(commandHelp(c, path))
+}
+
+// setHelp sets the texts of --help, if it is among the arguments: there are many.
+func setHelp(app *cli.App, args []string) {
+	if !slices.ContainsFunc(args, func(a string) bool { return slices.Contains(cli.HelpFlag.Names(), strings.TrimLeft(a, "-")) }) {
+		return
+	}
+	app.CustomAppHelpTemplate = literal(appHelp(app))
+	var walk func(commands []*cli.Command, path string)
+	walk = func(commands []*cli.Command, path string) {
+		for _, c := range commands {
+			c.CustomHelpTemplate = literal(commandHelp(c, path+" "+c.Name))
+			walk(c.Subcommands, path+" "+c.Name)
+		}
+	}
+	walk(app.Commands, app.Name)
 }
 
 // required replaces the library's check of required flags, which would print the
@@ -107,10 +121,12 @@ func noCommand(path string, commands []*cli.Command) cli.ActionFunc {
 			return unknown(word, c.App.Name, c.App.Commands)
 		case word != "":
 			return unknown(word, path, commands)
-		case path == "":
-			return cli.ShowAppHelp(c)
 		}
-		_, err := fmt.Fprint(c.App.Writer, commandHelp(c.Command, path))
+		text := appHelp(c.App)
+		if path != "" {
+			text = commandHelp(c.Command, path)
+		}
+		_, err := fmt.Fprint(c.App.Writer, text)
 		return err
 	}
 }
@@ -239,7 +255,7 @@ func commandHelp(c *cli.Command, path string) string {
 		}
 		w.Flush()
 	}
-	if lines := examples[strings.TrimPrefix(path, "mm ")]; len(lines) > 0 {
+	if lines := examples(strings.TrimPrefix(path, "mm ")); len(lines) > 0 {
 		b.WriteString("\nExamples\n  " + strings.Join(lines, "\n  ") + "\n")
 	}
 	return b.String()

@@ -32,14 +32,14 @@ func TestExamples(t *testing.T) {
 			if path == "" && !grouped[c.Name] {
 				t.Errorf("mm %s is in no group of the help", c.Name)
 			}
-			if len(examples[name]) == 0 && len(c.Subcommands) == 0 {
+			if len(examples(name)) == 0 && len(c.Subcommands) == 0 {
 				t.Errorf("mm %s has no example", name)
 			}
 			walk(c.Subcommands, name)
 		}
 	}
 	walk(app.Commands, "")
-	for path, lines := range examples {
+	for path, lines := range readExamples() {
 		if !seen[path] {
 			t.Errorf("examples for mm %s, which does not exist", path)
 		}

@@ -73,6 +73,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	out := &results{Writer: stdout}
 	p := &program{stdin: stdin, stdout: out, stderr: stderr, engines: engines(), revision: revision()}
 	app := p.app()
+	setHelp(app, args)
 	err := app.RunContext(ctx, permute(app, args))
 	if err == nil {
 		err = out.err

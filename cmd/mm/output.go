@@ -66,6 +66,41 @@ func escaped(s string) string {
 	return b.String()
 }
 
+// printOr prints v as JSON if --json is set; otherwise text prints it.
+func (p *program) printOr(v any, text func() error) error {
+	if p.json {
+		return p.printJSON(v)
+	}
+	return text()
+}
+
+// printLine prints v as JSON if --json is set, otherwise a line of text.
+func (p *program) printLine(v any, format string, args ...any) error {
+	return p.printOr(v, func() error {
+		_, err := fmt.Fprintf(p.stdout, format+"\n", args...)
+		return err
+	})
+}
+
+// sayLine prints v as JSON if --json is set, otherwise a message on stderr.
+func (p *program) sayLine(v any, format string, args ...any) error {
+	return p.printOr(v, func() error { p.say(format, args...); return nil })
+}
+
+// printRows prints list as JSON if --json is set, otherwise as a table with a row
+// for each element.
+func printRows[T any](p *program, list []T, heading []string, row func(T) []string) error {
+	return p.printOr(listed(list), func() error { return p.printTable(heading, rowsOf(list, row)) })
+}
+
+// rowsOf returns a row for each element of list.
+func rowsOf[T any](list []T, row func(T) []string) (rows [][]string) {
+	for _, e := range list {
+		rows = append(rows, row(e))
+	}
+	return rows
+}
+
 // printTable prints rows in columns under a heading.
 func (p *program) printTable(heading []string, rows [][]string) error {
 	return writeTable(p.stdout, heading, rows)

@@ -146,7 +146,7 @@ func manSections(b *strings.Builder, c *cli.Command, path string) {
 			fmt.Fprintf(b, ".TP\n.B %s\n%s\n", roff(flag), roff(usage))
 		}
 	}
-	if lines := examples[strings.TrimPrefix(path, "mm ")]; len(lines) > 0 {
+	if lines := examples(strings.TrimPrefix(path, "mm ")); len(lines) > 0 {
 		fmt.Fprintf(b, ".SS Examples\n.nf\n%s\n.fi\n", roff(strings.Join(lines, "\n")))
 	}
 }

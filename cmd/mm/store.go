@@ -13,16 +13,6 @@ import (
 	"mm-abi.org/mm/workspace"
 )
 
-// inWorkspace opens a workspace for fn.
-func (p *program) inWorkspace(opt workspace.Options, fn func(*workspace.Workspace) error) error {
-	w, err := p.open(opt)
-	if err != nil {
-		return err
-	}
-	defer w.Close()
-	return fn(w)
-}
-
 func (p *program) lsCommand() *cli.Command {
 	return &cli.Command{
 		Name: "ls", Aliases: []string{"list"}, Usage: "list the artifacts in the store",

@@ -92,3 +92,37 @@ func (p *program) open(opt workspace.Options) (*workspace.Workspace, error) {
 	opt.Say = func(s string) { p.say("mm: %s", s) }
 	return workspace.Open(opt)
 }
+
+// inWorkspace opens a workspace for fn.
+func (p *program) inWorkspace(opt workspace.Options, fn func(*workspace.Workspace) error) error {
+	w, err := p.open(opt)
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	return fn(w)
+}
+
+// workspaceAction is the action of a command that needs a workspace.
+type workspaceAction func(*cli.Context, *workspace.Workspace) error
+
+// atHome runs an action in the user's home, without the settings of a project.
+func (p *program) atHome(do workspaceAction) cli.ActionFunc {
+	return func(c *cli.Context) error {
+		return p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error { return do(c, w) })
+	}
+}
+
+// inFolder runs an action with the settings of the current folder.
+func (p *program) inFolder(do workspaceAction) cli.ActionFunc {
+	return func(c *cli.Context) error {
+		return p.inWorkspace(workspaceOptions(c, "."), func(w *workspace.Workspace) error { return do(c, w) })
+	}
+}
+
+// atArgument runs an action with the settings of the folder of its first argument.
+func (p *program) atArgument(do workspaceAction) cli.ActionFunc {
+	return func(c *cli.Context) error {
+		return p.inWorkspace(workspaceOptions(c, c.Args().First()), func(w *workspace.Workspace) error { return do(c, w) })
+	}
+}

@@ -36,9 +36,13 @@ func TestCommandLineStops(t *testing.T) {
 		ast.Inspect(f, func(n ast.Node) bool {
 			if kv, ok := n.(*ast.KeyValueExpr); ok {
 				if key, ok := kv.Key.(*ast.Ident); ok && key.Name == "Action" {
-					if sel, ok := kv.Value.(*ast.SelectorExpr); ok {
-						actions[sel.Sel.Name] = true
-					}
+					ast.Inspect(kv.Value, func(n ast.Node) bool { // p.action, or an adapter around it
+						if sel, ok := n.(*ast.SelectorExpr); ok {
+							actions[sel.Sel.Name] = true
+						}
+						_, lit := n.(*ast.FuncLit)
+						return !lit
+					})
 				}
 			}
 			return true
