@@ -44,6 +44,10 @@ func Parse(file string, data []byte) (*Document, diag.List) {
 	if !utf8.Valid(data) {
 		return nil, append(list, notText(file, data))
 	}
+	if _, _, line := Sides(data); line > 0 {
+		list.Add(diag.Conflicted, diag.Pos{File: file, Line: line, Col: 1}, "", "resolve it")
+		return nil, list
+	}
 	dec := yaml.NewDecoder(strings.NewReader(string(data)))
 	var root yaml.Node
 	if err := dec.Decode(&root); err != nil {
@@ -131,7 +135,7 @@ func (d *Document) mapping(n *yaml.Node, ptr string, depth int, list *diag.List)
 			d.spoilt = append(d.spoilt, ptr) // its content is unknown
 			continue
 		}
-		if strings.ContainsFunc(k.Value, hidden) {
+		if strings.ContainsFunc(k.Value, func(r rune) bool { return hidden(r) || blank(r) }) {
 			list.Add(diag.HiddenText, d.at(k), fmt.Sprintf("key %+q", k.Value), "remove it")
 		}
 		child := ptr + "/" + escape(k.Value)

@@ -110,6 +110,11 @@ func TestProfile(t *testing.T) {
 		{"escape", "a: \"\\e[31mred\"\n", diag.HiddenText, 1},
 		{"right to left", "a: x\nb: \"\u202egnp\"\n", diag.HiddenText, 2},
 		{"hidden key", "\"a\\e\": 1\n", diag.HiddenText, 1},
+		{"no-break space", "a: 1\nb:\u00a0\n c: 2\nd: 3\n", diag.Syntax, 2},
+		{"indented by a no-break space", "a:\n  b: 1\n\u00a0 c: 2\nd: 3\n", diag.HiddenText, 3},
+		{"fullwidth colon", "a: 1\nb\uff1a 2\nc: 3\n", diag.Syntax, 2},
+		{"conflict", "a: 1\n<<<<<<< HEAD\nb: 1\n=======\nb: 2\n>>>>>>> other\n", diag.Conflicted, 2},
+		{"end of a conflict", "a: 1\n>>>>>>> other\n", diag.Conflicted, 2},
 		{"infinite", "a: .inf\n", diag.OutOfRange, 1},
 		{"huge integer", "a: 123456789012345678901234567890\n", diag.OutOfRange, 1},
 		{"billion laughs", "a: &a [x,x]\nb: &b [*a,*a]\nc: &c [*b,*b]\n", diag.Alias, 1},
@@ -208,7 +213,7 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		for _, kind := range schemas.Kinds() {
+		for _, kind := range []schemas.Kind{schemas.Module, schemas.Graph, schemas.Lock, schemas.Config, schemas.Trust, schemas.Request, schemas.Train, schemas.Stage, schemas.Plan, schemas.Decoding} {
 			for _, d := range doc.Validate(kind) {
 				if d.Pos.File == "" || d.Summary == string(d.Code) {
 					t.Fatalf("diagnostic without a place or words: %+v", d)

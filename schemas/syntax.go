@@ -2,7 +2,9 @@ package schemas
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
@@ -26,8 +28,90 @@ func syntax(file string, data []byte, err error) diag.Diagnostic {
 	if col <= len(line) && line[col-1] == '\t' {
 		message = "a tab in the indentation"
 	}
+	if at, column, char := findLookalike(lines, n); at > 0 {
+		list.Add(diag.Syntax, diag.Pos{File: file, Line: at, Col: column}, char, "type the ASCII character in its place")
+		return list[0]
+	}
 	list.Add(diag.Syntax, diag.Pos{File: file, Line: n, Col: col}, message, syntaxHint(message, line))
 	return list[0]
+}
+
+// blank reports whether a character looks like a blank, or like nothing, and is not ASCII.
+func blank(r rune) bool {
+	return r > unicode.MaxASCII && (unicode.IsSpace(r) || unicode.Is(unicode.Cf, r))
+}
+
+// lookalikes are characters that editors and web pages put in place of YAML's own.
+var lookalikes = map[rune]string{
+	'\u00a0': "no-break space", '\u00ad': "soft hyphen", '\u2007': "figure space", '\u200b': "zero width space",
+	'\u202f': "narrow no-break space", '\u2060': "word joiner", '\u3000': "ideographic space", '\ufeff': "byte order mark",
+	'\uff1a': "fullwidth colon", '\uff0c': "fullwidth comma", '\u2013': "en dash", '\u2014': "em dash", '\u2212': "minus sign",
+}
+
+// lookalike returns the name of a lookalike, or the empty string.
+func lookalike(r rune) string {
+	if r >= '\u2000' && r <= '\u200a' && lookalikes[r] == "" {
+		return "typographic space"
+	}
+	return lookalikes[r]
+}
+
+// findLookalike returns the position and name of the first lookalike outside of a comment
+// in line n, counted from 1, or else in the line before, at which the parser does not fail yet.
+func findLookalike(lines [][]byte, n int) (line, col int, name string) {
+	for _, at := range []int{n, n - 1} {
+		if at < 1 {
+			continue
+		}
+		text, _, _ := strings.Cut(string(lines[at-1]), " #")
+		col := 0
+		for _, r := range text {
+			col++
+			if name := lookalike(r); name != "" {
+				return at, col, fmt.Sprintf("%U (%s)", r, name)
+			}
+		}
+	}
+	return 0, 0, ""
+}
+
+// Sides returns the two sides of a text with the conflict markers of a merge, and the line
+// of the first marker. Lines outside of conflicts are in both sides; the common ancestor,
+// which some tools write too, is in neither. Without a marker the line is 0; without one, or
+// if a marker has no counterpart, both sides are nil.
+func Sides(data []byte) (ours, theirs []byte, line int) {
+	const both, left, base, right = 0, 1, 2, 3
+	state, n, stray := both, 0, false
+	for text := range bytes.Lines(data) {
+		n++
+		mark := string(bytes.TrimRight(text[:min(len(text), 8)], " \r\n"))
+		if line == 0 && (mark == "<<<<<<<" || mark == ">>>>>>>") {
+			line = n
+		}
+		switch {
+		case state == both && mark == "<<<<<<<":
+			state = left
+		case state == left && mark == "|||||||":
+			state = base
+		case (state == left || state == base) && mark == "=======":
+			state = right
+		case state == right && mark == ">>>>>>>":
+			state = both
+		case mark == "<<<<<<<", mark == ">>>>>>>":
+			stray = true
+		default:
+			if state == both || state == left {
+				ours = append(ours, text...)
+			}
+			if state == both || state == right {
+				theirs = append(theirs, text...)
+			}
+		}
+	}
+	if line == 0 || stray || state != both {
+		return nil, nil, line
+	}
+	return ours, theirs, line
 }
 
 // breaking returns the number of the first line that makes the text invalid: the lines

@@ -32,6 +32,7 @@ const (
 	Unreadable   Code = "MM0007"
 	NotMM        Code = "MM0008"
 	HiddenText   Code = "MM0009"
+	Conflicted   Code = "MM0010"
 
 	UnknownKey   Code = "MM0101"
 	MissingKey   Code = "MM0102"
@@ -79,6 +80,7 @@ const (
 	NotChecked     Code = "MM0320"
 	BackendAsked   Code = "MM0321"
 	AgentWithin    Code = "MM0322"
+	PermissionAsk  Code = "MM0323"
 
 	BadRef        Code = "MM0401"
 	NotFound      Code = "MM0402"
@@ -259,6 +261,3 @@ func (c Code) entry() (Entry, bool) {
 	}
 	return table[i], true
 }
-
-// Codes returns the table of codes in ascending order.
-func Codes() []Entry { return slices.Clone(table) }

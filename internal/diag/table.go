@@ -10,7 +10,8 @@ var table = []Entry{
 	{TooLarge, "document too large", "The file exceeds 1 MiB or is nested deeper than 64 levels.", "Check that this is the intended file: manifests and graphs are small."},
 	{Unreadable, "unreadable file", "The file is missing, unreadable, or not UTF-8 text.", "Check the path and the permissions."},
 	{NotMM, "unrecognized document", "The file is YAML but not a module.yaml, graph or lock, or it is not YAML: weights, an archive, or a pointer to a file that was not fetched.", "Check the keys: a module has a type, a graph a core or modalities, a lock modules. Name graphs NAME.graph.yaml and locks NAME.lock.yaml. Run weights directly: mm run FILE."},
-	{HiddenText, "invisible characters", "A key or a value contains a control character or one that changes the writing direction. On a terminal it could forge a line or hide text.", "Remove the character; line breaks and tabs are allowed."},
+	{HiddenText, "invisible characters", "A key or a value contains a control character or one that changes the writing direction, or a key a blank that is not U+0020. On a terminal it could forge a line or hide text.", "Remove the character; line breaks and tabs are allowed."},
+	{Conflicted, "merge conflict", "The file holds the conflict markers of a merge in version control (<<<<<<<, =======, >>>>>>>).", "Resolve the conflict. mm lock resolves that of a lock: it keeps the pins on which both sides agree."},
 
 	{UnknownKey, "unknown key", "The schema does not define this key here.", "Check the spelling; the hint names the nearest known key."},
 	{MissingKey, "missing key", "A required key is absent. The position is that of its mapping.", "Add the key."},
@@ -58,6 +59,7 @@ var table = []Entry{
 	{NotChecked, "unchecked reference", "The module was not found in the known folders, so the graph was checked without it.", "Run mm lock, or add the folder of modules to the command line."},
 	{BackendAsked, "backend set by the graph", "The graph names the engine of a module; the module runs on no other engine.", "No action is required; --backend PART=NAME of mm run selects another engine."},
 	{AgentWithin, "nested agents", "A skill of the build is an agent, which is a build with its own skills. An agent contains the build itself, or agents are nested more than three deep.", "Remove one agent from the chain in the detail."},
+	{PermissionAsk, "permissions of a skill", "A skill asks for files, variables, hosts, the clock or randomness. It gets what the user grants, and nothing without a grant.", "Grant it with --allow SKILL=PERMISSION, or with an entry of grants in your trust.yaml; without it, the skill may fail."},
 
 	{BadRef, "malformed reference", "A reference is name@version, name@^1.2 or name@sha256:…, optionally prefixed by registry/repository.", "Write it in that form."},
 	{NotFound, "module not found", "No module folder, store, layout or registry has this name.", "Check the name, or add a source to mm.yaml."},
