@@ -1,18 +1,19 @@
 package window
 
 import (
-	"fmt"
-
 	"mm-abi.org/mm/core/gguf/arch"
-	"mm-abi.org/mm/core/quant"
-	"mm-abi.org/mm/onnx"
 )
+
+// gateShift is the factor of one side of a gate: a product of two numbers below
+// 1024 stays finite in 16-bit floats. The factor is in the weights, before and
+// after, so that it is exact and free.
+const gateShift = 1.0 / 16
 
 // layer writes one layer, x + attention(norm(x)) followed by the feed-forward
 // half, and returns the name of the result.
 func (w *writer) layer(i int, x string, last bool) (string, error) {
 	at := arch.Block(i)
-	normed, err := w.norm(at+"attn_norm", x)
+	normed, err := w.before(at+"attn_norm", x)
 	if err != nil {
 		return "", err
 	}
@@ -20,9 +21,18 @@ func (w *writer) layer(i int, x string, last bool) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	x = w.g.Add("Add", []string{x, attended}, at+"attended")
-	if normed, err = w.norm(at+"ffn_norm", x); err != nil {
+	sum, err := w.join(x, attended, at+"post_attention_norm", at+"attended")
+	if err != nil {
 		return "", err
+	}
+	in := sum
+	if w.s.Parallel {
+		in = x
+	}
+	if !w.s.Parallel || !w.style.SharedInput {
+		if normed, err = w.before(at+"ffn_norm", in); err != nil {
+			return "", err
+		}
 	}
 	fed, err := w.feedForward(at, normed)
 	if err != nil {
@@ -32,122 +42,83 @@ func (w *writer) layer(i int, x string, last bool) (string, error) {
 	if last {
 		out = Behind
 	}
-	return w.g.Add("Add", []string{x, fed}, out), nil
-}
-
-// norm is RMSNorm.
-func (w *writer) norm(name, x string) (string, error) {
-	t, ok := w.f.Tensor(name + ".weight")
-	if !ok || t.Elements() != w.s.Width {
-		return "", fmt.Errorf("missing %s.weight", name)
+	if out, err = w.join(sum, fed, at+"post_ffw_norm", out); err != nil {
+		return "", err
 	}
-	gain := make([]float32, w.s.Width)
-	quant.Dequantize(gain, t.Data, t.Type)
-	g := w.g
-	square := g.Add("Mul", []string{x, x}, name+".square")
-	mean := g.Add("ReduceMean", []string{square}, name+".mean", onnx.IntList("axes", -1), onnx.Int("keepdims", 1))
-	root := g.Add("Sqrt", []string{g.Add("Add", []string{mean, "epsilon"}, name+".more")}, name+".root")
-	unit := g.Add("Div", []string{x, root}, name+".unit")
-	return g.Add("Mul", []string{unit, g.Constant(onnx.Floats(name+".weight", []int64{int64(w.s.Width)}, gain))}, name), nil
+	return out, w.unused(i)
 }
 
-// rotated rotates the halves of each head by its position.
-func (w *writer) rotated(x string) string {
-	g := w.g
-	a := g.Add("Slice", []string{x, "zero", "half", "last"}, x+".a")
-	b := g.Add("Slice", []string{x, "half", "whole", "last"}, x+".b")
-	part := func(op, name, p, by, q, with string) string {
-		return g.Add(op, []string{g.Add("Mul", []string{p, by}, name+"1"), g.Add("Mul", []string{q, with}, name+"2")}, name)
+// before writes the norm of an input, if the model has it.
+func (w *writer) before(name, x string) (string, error) {
+	if w.style.NoPreNorm {
+		return x, nil
 	}
-	return g.Add("Concat", []string{part("Sub", x+".c", a, "cos", b, "sin"), part("Add", x+".d", b, "cos", a, "sin")}, x+".turned", onnx.Int("axis", 3))
+	return w.norm(name, x)
 }
 
-// attention writes the attention of each position to the earlier ones.
-func (w *writer) attention(i int, x string) (string, error) {
-	s, g, at := w.s, w.g, arch.Block(i)
-	side := func(name, split string, count int, rotate bool) (string, error) {
-		weight, err := w.weight(at+name+".weight", s.Width, w.heads(count, rotate))
+// join adds y to the residual stream, normalized and scaled if the model does
+// so.
+func (w *writer) join(x, y, post, out string) (string, error) {
+	var err error
+	if w.style.PostNorm {
+		if y, err = w.norm(post, y); err != nil {
+			return "", err
+		}
+	}
+	if w.s.ResidualScale != 0 {
+		y = w.g.Add("Mul", []string{y, w.number("residual_scale", w.s.ResidualScale)}, y+".share")
+	}
+	return w.g.Add("Add", []string{x, y}, out), nil
+}
+
+// feedForward writes down(act(gate·x) ⊙ up·x), or down(act(up·x)).
+func (w *writer) feedForward(at, x string) (string, error) {
+	s := w.s
+	down := matrix{as: at + "ffn_down", tensor: at + "ffn_down", in: s.Hidden, rows: rows(0, s.Width), all: s.Width}
+	up := matrix{as: at + "ffn_up", tensor: at + "ffn_up", in: s.Width, rows: rows(0, s.Hidden), all: s.Hidden}
+	if !w.style.Gated {
+		y, err := w.product(x, up)
 		if err != nil {
 			return "", err
 		}
-		y := g.Add("MatMul", []string{x, weight}, at+name)
-		return g.Add("Transpose", []string{g.Add("Reshape", []string{y, split}, at+name+".split")}, at+name+".heads", onnx.IntList("perm", 0, 2, 1, 3)), nil
+		return w.product(w.activated(at+"ffn_act", y), down)
 	}
-	q, err := side("attn_q", "split", s.Heads, true)
+	gate := up
+	gate.as, gate.tensor = at+"ffn_gate", at+"ffn_gate"
+	if !w.holds(gate.tensor + ".weight") { // both in one tensor
+		gate.tensor = up.tensor
+		up.rows, up.all, gate.all = rows(s.Hidden, s.Hidden), 2*s.Hidden, 2*s.Hidden
+	}
+	up.scale, up.bias, down.scale = gateShift, gateShift, 1/gateShift
+	gated, err := w.product(x, gate)
 	if err != nil {
 		return "", err
 	}
-	k, err := side("attn_k", "split_kv", s.KVHeads, true)
+	wide, err := w.product(x, up)
 	if err != nil {
 		return "", err
 	}
-	v, err := side("attn_v", "split_kv", s.KVHeads, false)
-	if err != nil {
-		return "", err
-	}
-	q = g.Add("Mul", []string{w.rotated(q), "root"}, at+"attn_q.scaled")
-	k, v = w.cached(i, w.rotated(k), v)
-	mixed := w.product(at+"mixed", w.shares(at, q, k), v)
-	rows := g.Add("Transpose", []string{mixed}, at+"mixed.rows", onnx.IntList("perm", 0, 2, 1, 3))
-	joined := g.Add("Reshape", []string{rows, "join"}, at+"joined")
-	weight, err := w.weight(at+"attn_output.weight", s.Heads*s.HeadDim, nil)
-	return g.Add("MatMul", []string{joined, weight}, at+"attn_output"), err
+	both := w.g.Add("Mul", []string{w.activated(at+"ffn_act", gated), wide}, at+"ffn_both")
+	return w.product(both, down)
 }
 
-// cached prepends the cached keys and values of earlier positions to those of
-// layer i, which become outputs of the model. Without a window there is no
-// cache.
-func (w *writer) cached(i int, k, v string) (string, string) {
-	if w.window == 0 {
-		return k, v
-	}
-	all := func(past, now, layer string) string {
-		shape := []any{1, w.s.KVHeads, w.window, w.s.HeadDim}
-		w.g.Inputs = append(w.g.Inputs, onnx.TensorValue(past, onnx.FLOAT, shape...))
-		shape[2] = w.t
-		w.g.Outputs = append(w.g.Outputs, onnx.TensorValue(now, onnx.FLOAT, shape...))
-		w.g.Add("Identity", []string{layer}, now)
-		return w.g.Add("Concat", []string{past, layer}, now+".all", onnx.Int("axis", 2))
-	}
-	return all(PastKey(i), Key(i), k), all(PastValue(i), Value(i), v)
-}
-
-// shares writes the attention weights.
-func (w *writer) shares(at, q, k string) string {
+// activated writes the activation. GELU with a tanh is exact beyond ±10, where
+// the cube would become infinite in 16 bits.
+func (w *writer) activated(name, x string) string {
 	g := w.g
-	columns := g.Add("Transpose", []string{k}, at+"attn_k.columns", onnx.IntList("perm", 0, 1, 3, 2))
-	seen := g.Add("Add", []string{w.product(at+"scores", q, columns), "mask"}, at+"seen")
-	return g.Add("Softmax", []string{seen}, at+"shares", onnx.Int("axis", -1))
-}
-
-// product multiplies by query head and by head of keys and values; the query
-// heads that share one are stacked meanwhile.
-func (w *writer) product(name, x, y string) string {
-	if w.s.Heads == w.s.KVHeads {
-		return w.g.Add("MatMul", []string{x, y}, name)
+	switch w.s.Act() {
+	case arch.GELU:
+		share := g.Add("Erf", []string{g.Add("Div", []string{x, w.number("root_two", 1.4142135)}, name+".ratio")}, name+".erf")
+		twice := g.Add("Mul", []string{x, g.Add("Add", []string{share, w.number("one", 1)}, name+".more")}, name+".twice")
+		return g.Add("Mul", []string{twice, w.number("one_half", 0.5)}, name)
+	case arch.GELUTanh:
+		near := g.Add("Clip", []string{x, w.number("gelu_low", -10), w.number("gelu_high", 10)}, name+".near")
+		square := g.Add("Mul", []string{near, near}, name+".square")
+		slope := g.Add("Add", []string{g.Add("Mul", []string{square, w.number("gelu_cube", 0.7978845608*0.044715)}, name+".cube"), w.number("gelu_slope", 0.7978845608)}, name+".slope")
+		angle := g.Add("Tanh", []string{g.Add("Mul", []string{near, slope}, name+".angle")}, name+".tanh")
+		half := w.number("one_half", 0.5)
+		share := g.Add("Add", []string{g.Add("Mul", []string{angle, half}, name+".half"), half}, name+".share")
+		return g.Add("Mul", []string{x, share}, name)
 	}
-	x = w.g.Add("Reshape", []string{x, "shared"}, name+".shared")
-	x = w.g.Add("MatMul", []string{x, y}, name+".product")
-	return w.g.Add("Reshape", []string{x, "apart"}, name)
-}
-
-// feedForward writes SwiGLU.
-func (w *writer) feedForward(at, x string) (string, error) {
-	gate, err := w.weight(at+"ffn_gate.weight", w.s.Width, nil)
-	if err != nil {
-		return "", err
-	}
-	up, err := w.weight(at+"ffn_up.weight", w.s.Width, nil)
-	if err != nil {
-		return "", err
-	}
-	down, err := w.weight(at+"ffn_down.weight", w.s.Hidden, nil)
-	if err != nil {
-		return "", err
-	}
-	g := w.g
-	gated := g.Add("MatMul", []string{x, gate}, at+"ffn_gate")
-	silu := g.Add("Mul", []string{gated, g.Add("Sigmoid", []string{gated}, at+"ffn_gate.share")}, at+"ffn_silu")
-	both := g.Add("Mul", []string{silu, g.Add("MatMul", []string{x, up}, at+"ffn_up")}, at+"ffn_both")
-	return g.Add("MatMul", []string{both, down}, at+"ffn_down"), nil
+	return g.Add("Mul", []string{x, g.Add("Sigmoid", []string{x}, name+".share")}, name)
 }

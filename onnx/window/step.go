@@ -65,12 +65,9 @@ func (s Span) within(layers int) error {
 // End returns the layer after the last.
 func (s Span) End() int { return s.First + s.Count }
 
-// The inputs and outputs of a step.
+// The inputs and outputs of a step, apart from [Sides].
 const (
 	Hidden = "hidden"     // in: [1, n, C], embeddings or the output of the layer before
-	Cos    = "cos"        // in: [n, D/2], the rotation of each position
-	Sin    = "sin"        // in: [n, D/2]
-	Masks  = "mask"       // in: [n, W+n], 0 for a visible position
 	Behind = "hidden_out" // out, unless the last layer is included: [1, n, C], the input hidden of the next layer
 	Logits = "logits"     // out: [1, n, V]
 	States = "states"     // out: [1, n, C], after the last norm
@@ -90,8 +87,8 @@ func Value(i int) string { return fmt.Sprintf("value_%d", i) }
 
 // Step writes a model as ONNX with fixed shapes that reads n positions after at
 // most W positions of cached keys and values: embeddings in, logits, keys and
-// values out. The caller looks up embeddings, computes rotations ([Rotation])
-// and masks ([Mask]), and maintains the cache. One small graph thus reads
+// values out. The caller looks up embeddings ([EmbeddingScale]), computes the
+// side inputs ([Places]), and maintains the cache. One small graph thus reads
 // prompts, n positions at a time, and generates. For a span of layers it writes
 // only those, from the output of the layer before to the input of the layer
 // after: steps of consecutive spans form a complete step.
@@ -100,8 +97,8 @@ func Step(f *gguf.File, opt StepOptions) (*onnx.Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkOutside(f, s); err != nil {
-		return nil, fmt.Errorf("writing a step of %s: %w", s.Arch, err)
+	if s.Style().Learned {
+		return nil, fmt.Errorf("writing a step of %s: %w: learned positions", s.Arch, ErrUnsupported)
 	}
 	if !opt.fits(s.Context) {
 		return nil, fmt.Errorf("writing a step: bad size: %d positions in a window of %d, limit %d", opt.Positions, opt.Window, min(maxPositions, s.Context))
@@ -110,11 +107,10 @@ func Step(f *gguf.File, opt StepOptions) (*onnx.Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("writing a step: %w", err)
 	}
-	w := &writer{f: f, s: s, t: opt.Positions, window: opt.Window, m: onnx.New("step", opset)}
-	w.g = &w.m.Graph
-	w.g.Inputs = []onnx.Value{
-		onnx.TensorValue(Hidden, onnx.FLOAT, 1, w.t, s.Width), onnx.TensorValue(Cos, onnx.FLOAT, w.t, s.HeadDim/2),
-		onnx.TensorValue(Sin, onnx.FLOAT, w.t, s.HeadDim/2), onnx.TensorValue(Masks, onnx.FLOAT, w.t, w.window+w.t),
+	w := newWriter(f, s, opt.Positions, opt.Window, "step")
+	w.g.Inputs = []onnx.Value{onnx.TensorValue(Hidden, onnx.FLOAT, 1, w.t, s.Width)}
+	for _, side := range Sides(s, span, w.window, w.t) {
+		w.g.Inputs = append(w.g.Inputs, onnx.TensorValue(side.Name, onnx.FLOAT, side.Dims[0], side.Dims[1]))
 	}
 	last := span.End() == s.Layers
 	if last {
@@ -122,7 +118,6 @@ func Step(f *gguf.File, opt StepOptions) (*onnx.Model, error) {
 	} else {
 		w.g.Outputs = []onnx.Value{onnx.TensorValue(Behind, onnx.FLOAT, 1, w.t, s.Width)}
 	}
-	w.constants()
 	x := Hidden
 	for i := span.First; i < span.End(); i++ {
 		if x, err = w.layer(i, x, !last && i == span.End()-1); err != nil {
@@ -135,61 +130,36 @@ func Step(f *gguf.File, opt StepOptions) (*onnx.Model, error) {
 	return w.m, w.head(x)
 }
 
-// checkOutside refuses unsupported features outside the layers.
-func checkOutside(f *gguf.File, s arch.Shape) error {
-	if s.EmbeddingScale != 0 || s.Style().RootWidth || s.LogitDivisor != 0 || s.LogitCap != 0 {
-		return errors.New("unsupported scales of embeddings or logits")
-	}
-	if _, ok := f.Tensor(arch.RopeFreqs); ok {
-		return errors.New("unsupported rope frequencies")
-	}
-	return parts(f, s, 0, s.Layers)
-}
-
 // head writes the part after the layers.
 func (w *writer) head(x string) error {
-	normed, err := w.norm("output_norm", x)
+	normed, err := w.norm(arch.OutputNorm, x)
 	if err != nil {
 		return err
 	}
-	name := arch.Output
-	if _, ok := w.f.Tensor(name); !ok {
-		name = arch.TokenEmbedding // tied embedding
-	}
-	weight, err := w.weight(name, w.s.Width, nil)
-	if err != nil {
-		return err
+	name := strings.TrimSuffix(arch.Output, ".weight")
+	if !w.holds(arch.Output) {
+		name = strings.TrimSuffix(arch.TokenEmbedding, ".weight") // tied embedding
 	}
 	w.g.Add("Identity", []string{normed}, States)
-	w.g.Add("MatMul", []string{normed, weight}, Logits)
+	y, err := w.product(normed, matrix{as: "output", tensor: name, in: w.s.Width, rows: rows(0, w.s.Vocab), all: w.s.Vocab})
+	if err != nil {
+		return err
+	}
+	if d := w.s.LogitDivisor; d != 0 {
+		y = w.g.Add("Mul", []string{y, w.number("logit_scale", 1/d)}, "output.scaled")
+	}
+	if limit := w.s.LogitCap; limit != 0 {
+		y = w.capped(y, "logit", limit)
+	}
+	w.g.Add("Identity", []string{y}, Logits)
 	return nil
 }
 
-// Rotation returns cosine and sine of the rotation angles of n positions from
-// one on, n × D/2 numbers each.
-func Rotation(s arch.Shape, from, n int) (cos, sin []float32) {
-	d := s.HeadDim / 2
-	cos, sin = make([]float32, n*d), make([]float32, n*d)
-	for t := range n {
-		for i := range d {
-			sine, cosine := math.Sincos(float64(from+t) * math.Pow(float64(s.Rope.Base), -float64(i)/float64(d)))
-			cos[t*d+i], sin[t*d+i] = float32(cosine), float32(sine)
-		}
+// EmbeddingScale returns the factor of rows of the token embedding.
+func EmbeddingScale(s arch.Shape) float32 {
+	scale := orOne(s.EmbeddingScale)
+	if s.Style().RootWidth {
+		scale *= float32(math.Sqrt(float64(s.Width)))
 	}
-	return cos, sin
-}
-
-// Mask returns the score offsets of n positions for window earlier positions,
-// of which the first held are used, and for themselves: n × (window+n) numbers.
-func Mask(window, n, held int) []float32 {
-	out := make([]float32, n*(window+n))
-	for t := range n {
-		row := out[t*(window+n):][:window+n]
-		for u := range row {
-			if u >= held && u < window || u > window+t {
-				row[u] = masked
-			}
-		}
-	}
-	return out
+	return scale
 }

@@ -299,7 +299,10 @@ func tensorsOf(s arch.Shape, span window.Span, n, w int) (in, out []shaped) {
 		}
 		return t
 	}
-	in = []shaped{of(window.Hidden, 1, n, s.Width), of(window.Cos, n, s.HeadDim/2), of(window.Sin, n, s.HeadDim/2), of(window.Masks, n, w+n)}
+	in = []shaped{of(window.Hidden, 1, n, s.Width)}
+	for _, side := range window.Sides(s, span, w, n) {
+		in = append(in, of(side.Name, side.Dims...))
+	}
 	out = []shaped{of(window.Logits, 1, n, s.Vocab), of(window.States, 1, n, s.Width)}
 	if span.End() < s.Layers {
 		out = []shaped{of(window.Behind, 1, n, s.Width)}

@@ -40,7 +40,7 @@ func Around(ctx context.Context, f *gguf.File, r Record, middle runtimes.Functio
 		case part.Count == 0:
 			continue
 		case part == span:
-			c = append(c, link{span, middle})
+			c = append(c, link{span, middle, window.Sides(s, span, r.Window, r.Positions)})
 			continue
 		}
 		m, err := window.Step(f, window.StepOptions{Positions: r.Positions, Window: r.Window, Span: part})
@@ -51,7 +51,7 @@ func Around(ctx context.Context, f *gguf.File, r Record, middle runtimes.Functio
 		if err != nil {
 			return nil, fmt.Errorf("layers %d to %d: %w", part.First, part.End()-1, err)
 		}
-		c = append(c, link{part, around})
+		c = append(c, link{part, around, window.Sides(s, part, r.Window, r.Positions)})
 	}
 	if len(c) == 1 {
 		return middle, nil
@@ -63,6 +63,7 @@ func Around(ctx context.Context, f *gguf.File, r Record, middle runtimes.Functio
 type link struct {
 	window.Span
 	runtimes.Function
+	sides []window.Side
 }
 
 // chain is a pass whose layers are computed by several functions in sequence.
@@ -74,8 +75,8 @@ func (c chain) Run(ctx context.Context, in map[string]runtimes.Tensor) (map[stri
 	hidden := in[window.Hidden]
 	for _, l := range c {
 		given := map[string]runtimes.Tensor{window.Hidden: hidden}
-		for _, name := range []string{window.Cos, window.Sin, window.Masks} {
-			given[name] = in[name]
+		for _, side := range l.sides {
+			given[side.Name] = in[side.Name]
 		}
 		for i := l.First; i < l.End(); i++ {
 			given[window.PastKey(i)], given[window.PastValue(i)] = in[window.PastKey(i)], in[window.PastValue(i)]

@@ -45,12 +45,12 @@ func (s *sequence) read(ctx context.Context, p Pass, tokens []int32, rows []floa
 // missing rows are zeros, whose results are ignored.
 func (s *sequence) inputs(n int, rows []float32) map[string]runtimes.Tensor {
 	a, w, from := s.m.shape, s.m.window, s.Len()
-	cos, sin := window.Rotation(a, from, n)
 	in := map[string]runtimes.Tensor{
 		window.Hidden: tensorOf(append(slices.Clone(rows), make([]float32, n*a.Width-len(rows))...), 1, n, a.Width),
-		window.Cos:    tensorOf(cos, n, a.HeadDim/2),
-		window.Sin:    tensorOf(sin, n, a.HeadDim/2),
-		window.Masks:  tensorOf(window.Mask(w, n, from), n, w+n),
+	}
+	sides := s.m.places.Inputs(w, from, n)
+	for _, side := range window.Sides(a, window.Span{Count: a.Layers}, w, n) {
+		in[side.Name] = tensorOf(sides[side.Name], side.Dims...)
 	}
 	shape := []int64{1, int64(a.KVHeads), int64(w), int64(a.HeadDim)}
 	for i := range a.Layers {

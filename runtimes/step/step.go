@@ -21,6 +21,8 @@ import (
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/gguf/arch"
 	"mm-abi.org/mm/core/quant"
+	"mm-abi.org/mm/core/tensor"
+	"mm-abi.org/mm/onnx/window"
 	"mm-abi.org/mm/runtimes"
 )
 
@@ -57,7 +59,11 @@ func New(opt Options) (*Model, error) {
 	if opt.Window < 1 || opt.Window > s.Context {
 		return nil, fmt.Errorf("window of %d positions, the model has %d", opt.Window, s.Context)
 	}
-	m := &Model{file: opt.Model, shape: s, embedding: e, window: opt.Window, context: opt.Window, limit: opt.Time, passes: slices.Clone(opt.Passes)}
+	places, err := window.NewPlaces(opt.Model, opt.Window)
+	if err != nil {
+		return nil, err
+	}
+	m := &Model{file: opt.Model, shape: s, places: places, embedding: e, window: opt.Window, context: opt.Window, limit: opt.Time, passes: slices.Clone(opt.Passes)}
 	if opt.Context > 0 {
 		m.context = min(m.context, opt.Context)
 	}
@@ -71,6 +77,7 @@ func New(opt Options) (*Model, error) {
 // Model implements [runtimes.Language] and [runtimes.Embedder] with passes.
 type Model struct {
 	shape     arch.Shape
+	places    *window.Places
 	embedding gguf.Tensor
 	window    int
 	context   int
@@ -86,7 +93,7 @@ func (m *Model) Shape() runtimes.Shape {
 	return runtimes.Shape{Vocab: m.shape.Vocab, Width: m.shape.Width, Context: m.context}
 }
 
-// Embed returns rows of the token embedding.
+// Embed returns rows of the token embedding, scaled if the model does so.
 func (m *Model) Embed(tokens []int32) ([]float32, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -102,6 +109,9 @@ func (m *Model) Embed(tokens []int32) ([]float32, error) {
 	out := make([]float32, len(tokens)*width)
 	for i, id := range tokens {
 		quant.Dequantize(out[i*width:(i+1)*width], m.embedding.Data[int(id)*bytes:(int(id)+1)*bytes], m.embedding.Type)
+	}
+	if scale := window.EmbeddingScale(m.shape); scale != 1 {
+		tensor.Scale(out, scale)
 	}
 	return out, nil
 }

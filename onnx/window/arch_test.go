@@ -1,0 +1,352 @@
+package window_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/gguf/arch"
+	"mm-abi.org/mm/core/infer"
+	"mm-abi.org/mm/core/tensor"
+	"mm-abi.org/mm/onnx"
+	"mm-abi.org/mm/onnx/engine"
+	"mm-abi.org/mm/onnx/window"
+)
+
+// small returns a small shape, with the features that its models have.
+func small(name string) arch.Shape {
+	s := arch.Shape{
+		Arch: name, Context: 256, Layers: 4, Width: 32, Heads: 4, KVHeads: 2, HeadDim: 16, Hidden: 48, Vocab: 40, Epsilon: 1e-5,
+		Rope: arch.Rope{Dims: 16, Base: 10000, OriginalContext: 256, ExtFactor: -1},
+	}
+	s.Rope.Halves = s.Style().Halves
+	switch name {
+	case "gemma2":
+		s.Window, s.Windowed = 7, []bool{true, false, true, false}
+		s.AttentionCap, s.LogitCap, s.AttentionScale = 5, 3, 0.3
+	case "gemma3":
+		local := s.Rope
+		local.Base = 100
+		s.Window, s.Windowed, s.Local, s.Rope.Base = 7, []bool{true, true, false, true}, &local, 1e6
+	case "phi3":
+		s.Window, s.Windowed = 9, []bool{true, true, true, true}
+		s.Rope.Scaling, s.Rope.OriginalContext, s.Rope.AttentionFactor = arch.LongRope, 16, 1.2
+	case "smollm3":
+		s.Unrotated = []bool{false, true, false, true}
+	case "granite":
+		s.EmbeddingScale, s.ResidualScale, s.AttentionScale, s.LogitDivisor = 3, 0.4, 0.2, 2
+	case "gpt2":
+		s.Rope, s.KVHeads = arch.Rope{}, 4
+	case "gptneox", "stablelm":
+		s.Parallel, s.Rope.Dims, s.KVHeads = true, 8, 4
+	case "qwen3moe":
+		s.Experts, s.ExpertsUsed, s.ExpertHidden = 6, 2, 32
+	}
+	return s
+}
+
+// variants are models whose features the name of their architecture does not
+// tell.
+func variants() map[string]func() arch.Shape {
+	out := map[string]func() arch.Shape{
+		"llama 3 (frequencies)": func() arch.Shape { return small("llama") },
+		"mistral (window)": func() arch.Shape {
+			s := small("llama")
+			s.Window, s.Windowed = 9, []bool{true, true, true, true}
+			return s
+		},
+		"yarn": func() arch.Shape {
+			s := small("qwen3")
+			s.Rope.Scaling, s.Rope.Factor, s.Rope.OriginalContext = "yarn", 4, 64
+			return s
+		},
+		"phi3 (short)": func() arch.Shape {
+			s := small("phi3")
+			s.Rope.OriginalContext = 200
+			return s
+		},
+		"stablelm (in sequence)": func() arch.Shape {
+			s := small("stablelm")
+			s.Parallel = false
+			return s
+		},
+		"llama (a part rotated, gelu)": func() arch.Shape {
+			s := small("llama")
+			s.Rope.Dims, s.Activation = 8, arch.GELU
+			return s
+		},
+	}
+	for _, name := range arch.Known() {
+		out[name] = func() arch.Shape { return small(name) }
+	}
+	return out
+}
+
+// file returns a model of random weights, optional ones included. Frequencies
+// are divided if divided is set; large adds an input of thousands.
+func file(t testing.TB, s arch.Shape, divided bool, seed uint64) *gguf.File {
+	t.Helper()
+	r := rand.New(rand.NewPCG(seed, 7))
+	all := s.Globals()
+	for i := range s.Layers {
+		all = append(all, s.Layer(i, nil)...)
+	}
+	var sources []gguf.Source
+	for _, w := range all {
+		if w.Name == arch.RopeFreqs && !divided {
+			continue
+		}
+		n := 1
+		for _, d := range w.Dims {
+			n *= d
+		}
+		b := make([]byte, 0, 4*n)
+		for range n {
+			x := r.NormFloat64()
+			switch {
+			case strings.HasPrefix(w.Name, "rope_"):
+				x = 1 + x*x
+			case strings.Contains(w.Name, "norm") && strings.HasSuffix(w.Name, ".weight"):
+				x = 1 + 0.2*x
+			case strings.HasSuffix(w.Name, ".bias"):
+				x *= 0.2
+			case w.Name != arch.TokenEmbedding:
+				x /= math.Sqrt(float64(w.Dims[0]))
+			}
+			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(float32(x)))
+		}
+		sources = append(sources, gguf.Source{Name: w.Name, Type: tensor.F32, Dims: w.Dims, Data: gguf.Bytes(b)})
+	}
+	var b bytes.Buffer
+	if _, err := gguf.Write(&b, s.Metadata(), sources); err != nil {
+		t.Fatal(err)
+	}
+	f, err := gguf.Parse(b.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// engineOf returns the model of the backend core.
+func engineOf(t testing.TB, f *gguf.File) *infer.Model {
+	t.Helper()
+	s, err := arch.Read(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := infer.New(s, f, infer.Options{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.Close() })
+	return m
+}
+
+// run runs an ONNX model on its input hidden.
+func run(t testing.TB, m *onnx.Model, hidden []float32, positions int) []float32 {
+	t.Helper()
+	p, err := engine.Compile(t.Context(), m, engine.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	in := engine.Tensor{Type: onnx.FLOAT, Shape: []int{1, positions, len(hidden) / positions}}
+	for _, v := range hidden {
+		in.Data = binary.LittleEndian.AppendUint32(in.Data, math.Float32bits(v))
+	}
+	out, err := p.Run(t.Context(), map[string]engine.Tensor{window.Hidden: in})
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := out[m.Graph.Outputs[0].Name].Data
+	x := make([]float32, len(data)/4)
+	for i := range x {
+		x[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
+	}
+	return x
+}
+
+// farthest returns the largest difference in units of the largest number of b.
+func farthest(a, b []float32) (d float64) {
+	most := 0.0
+	for i := range b {
+		d, most = max(d, math.Abs(float64(a[i]-b[i]))), max(most, math.Abs(float64(b[i])))
+	}
+	if len(a) != len(b) || math.IsNaN(d) {
+		return math.Inf(1)
+	}
+	return d / most
+}
+
+// TestEveryArchitecture compares each layer, and all layers with the last norm,
+// with the backend core on the model's own states.
+func TestEveryArchitecture(t *testing.T) {
+	for name, shape := range variants() {
+		t.Run(name, func(t *testing.T) {
+			s := shape()
+			f := file(t, s, strings.Contains(name, "frequencies"), 3)
+			const positions = 24
+			if s.Experts > 0 {
+				if _, err := window.Layers(f, window.Options{Count: 1, Positions: positions}); !errors.Is(err, window.ErrUnsupported) || !strings.Contains(err.Error(), "6 experts") {
+					t.Errorf("experts: %v", err)
+				}
+				return
+			}
+			m := engineOf(t, f)
+			tokens := make([]int32, positions)
+			for i := range tokens {
+				tokens[i] = int32((7 + i*i) % s.Vocab)
+			}
+			want, err := m.Streams(t.Context(), tokens, rows(s.Layers+1)...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range s.Layers {
+				one, err := window.Layers(f, window.Options{First: i, Count: 1, Positions: positions})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if d := farthest(run(t, one, want[i], positions), want[i+1]); d > 2e-6 {
+					t.Errorf("layer %d: differs by %.3g of the largest number", i, d)
+				}
+			}
+			all, err := window.Layers(f, window.Options{Count: s.Layers, Positions: positions, Norm: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			session, err := m.NewSession(infer.SessionOptions{Context: positions, KV: "f32", Hidden: true})
+			if err == nil {
+				err = session.Feed(t.Context(), tokens)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			states, err := session.Hidden(0, positions)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := farthest(run(t, all, want[0], positions), states); d > 1e-5 {
+				t.Errorf("all layers: differ by %.3g of the largest number", d)
+			}
+		})
+	}
+}
+
+func rows(n int) (out []int) {
+	for i := range n {
+		out = append(out, i)
+	}
+	return out
+}
+
+// TestUnread: a tensor that no rule writes is refused, not left out.
+func TestUnread(t *testing.T) {
+	s := small("qwen3")
+	f := file(t, s, false, 1)
+	f.Tensors = append(f.Tensors, gguf.Tensor{Name: "blk.2.attn_sinks.weight", Dims: []int{4}})
+	if _, err := window.Layers(f, window.Options{Count: 1, Positions: 4}); err == nil || !strings.Contains(err.Error(), "attn_sinks") {
+		t.Error(err)
+	}
+}
+
+// halved returns a model that rounds every number to 16-bit floats, as an NPU
+// does: weights, inputs and results of each node.
+func halved(m *onnx.Model) *onnx.Model {
+	out := onnx.New("halved", 17)
+	g := &out.Graph
+	g.Inputs, g.Outputs, g.Initializers = m.Graph.Inputs, m.Graph.Outputs, m.Graph.Initializers
+	half, float := onnx.Int("to", int64(onnx.FLOAT16)), onnx.Int("to", int64(onnx.FLOAT))
+	name := map[string]string{}
+	round := func(from, to string) {
+		name[to] = g.Add("Cast", []string{g.Add("Cast", []string{from}, to+".16bits", half)}, to+".rounded", float)
+	}
+	for _, v := range m.Graph.Inputs {
+		round(v.Name, v.Name)
+	}
+	for _, c := range m.Graph.Initializers {
+		if c.DType == onnx.FLOAT {
+			round(c.Name, c.Name)
+		}
+	}
+	for _, n := range m.Graph.Nodes {
+		n.Inputs = slices.Clone(n.Inputs)
+		for i := range n.Inputs {
+			if to, ok := name[n.Inputs[i]]; ok {
+				n.Inputs[i] = to
+			}
+		}
+		g.Nodes = append(g.Nodes, n)
+		round(n.Outputs[0], n.Outputs[0])
+	}
+	return out
+}
+
+// TestHalf: with every number rounded to 16 bits, a layer gives the same, on rows
+// of thousands (SmolLM2 has 10,000), of thousandths, and of zeros. OLMo 2 does
+// not normalize the input of products, whose results are then out of range.
+func TestHalf(t *testing.T) {
+	for name, scales := range map[string][]float64{
+		"llama": {8000, 700, 40, 1, 1.0 / 1024, 0}, "qwen3": {8000, 700, 40, 1, 1.0 / 1024, 0}, "gemma3": {8000, 700, 40, 1, 1.0 / 1024, 0},
+		"granite": {8000, 700, 40, 1, 1.0 / 1024, 0}, "stablelm": {8000, 700, 40, 1, 1.0 / 1024, 0}, "gpt2": {8000, 700, 40, 1, 1.0 / 1024, 0}, "olmo2": {40, 4, 1, 0.25, 1.0 / 16, 0},
+	} {
+		s := small(name)
+		m, err := window.Layers(file(t, s, false, 5), window.Options{Count: 1, Positions: len(scales)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := rand.New(rand.NewPCG(2, 9))
+		var hidden []float32
+		for _, scale := range scales {
+			for range s.Width {
+				hidden = append(hidden, float32(max(-2, min(2, r.NormFloat64()))*scale))
+			}
+		}
+		want, got := run(t, m, hidden, len(scales)), run(t, halved(m), hidden, len(scales))
+		for i := range scales {
+			if cosine := cosine(got[i*s.Width:(i+1)*s.Width], want[i*s.Width:(i+1)*s.Width]); !(cosine >= 0.99999) {
+				t.Errorf("%s: a row of %g: cosine %.6f", name, scales[i], cosine)
+			}
+		}
+	}
+}
+
+func cosine(a, b []float32) float64 {
+	var ab, aa, bb float64
+	for i := range a {
+		x, y := float64(a[i]), float64(b[i])
+		ab, aa, bb = ab+x*y, aa+x*x, bb+y*y
+	}
+	return ab / math.Sqrt(aa*bb)
+}
+
+// TestGates: a gate whose sides are in the hundreds is finite in 16 bits.
+func TestGates(t *testing.T) {
+	s := small("llama")
+	f := file(t, s, false, 5)
+	for name, by := range map[string]float32{"blk.0.ffn_gate.weight": 150, "blk.0.ffn_up.weight": 150, "blk.0.ffn_down.weight": 0.01} {
+		w, _ := f.Tensor(name)
+		for i := 0; i < len(w.Data); i += 4 {
+			v := math.Float32frombits(binary.LittleEndian.Uint32(w.Data[i:]))
+			binary.LittleEndian.PutUint32(w.Data[i:], math.Float32bits(by*v))
+		}
+	}
+	m, err := window.Layers(f, window.Options{Count: 1, Positions: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hidden := make([]float32, 3*s.Width)
+	for i := range hidden {
+		hidden[i] = float32(i%7) - 3
+	}
+	want, got := run(t, m, hidden, 3), run(t, halved(m), hidden, 3)
+	if c := cosine(got, want); !(c >= 0.9999) {
+		t.Errorf("cosine %.6f", c)
+	}
+}
