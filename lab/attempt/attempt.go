@@ -14,6 +14,7 @@ import (
 	"mm-abi.org/mm/lab/judge"
 	"mm-abi.org/mm/lab/records"
 	"mm-abi.org/mm/onnx/htp/fit"
+	"mm-abi.org/mm/onnx/window"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/qnn"
 )
@@ -93,6 +94,7 @@ func selected(only []string, s Scope, t target) bool {
 // scope tries the remaining cells of a scope.
 func (m Matrix) scope(ctx context.Context, s Scope, digest string, rows []judge.Record, opt Options) (tried int, err error) {
 	var sub *subject
+	var refused error
 	defer func() {
 		if sub != nil {
 			err = errors.Join(err, sub.close())
@@ -103,14 +105,17 @@ func (m Matrix) scope(ctx context.Context, s Scope, digest string, rows []judge.
 		if !selected(opt.Only, s, t) || r != nil && r.Result != judge.Skipped && !opt.Again {
 			continue
 		}
-		if sub == nil {
-			if sub, err = open(s); err != nil {
-				return tried, fmt.Errorf("scope %s: %w", s.Name, err)
-			}
+		if sub == nil && refused == nil {
+			sub, refused = open(ctx, s)
 		}
-		fresh, err := m.attempt(ctx, sub, t, opt)
-		if err != nil {
+		var fresh judge.Record
+		if refused != nil {
+			fresh = m.unopened(s, t, refused, opt)
+		} else if fresh, err = m.attempt(ctx, sub, t, opt); err != nil {
 			return tried, err
+		}
+		if ctx.Err() != nil {
+			return tried, ctx.Err()
 		}
 		fresh.Cell = key(digest, t)
 		if err := records.Append(context.WithoutCancel(ctx), opt.Records, fresh); err != nil {
@@ -121,6 +126,18 @@ func (m Matrix) scope(ctx context.Context, s Scope, digest string, rows []judge.
 		}
 	}
 	return tried, nil
+}
+
+// unopened returns the record of a cell whose scope cannot be opened: unsupported
+// if mm does not write or compute such layers, otherwise failed.
+func (m Matrix) unopened(s Scope, t target, err error, opt Options) judge.Record {
+	c := m.cell(s, t)
+	r := judge.Record{
+		Model: c.Model, Scope: c.Scope, Target: c.Target, Backend: c.Backend, Simulated: t.npu(), Result: judge.OK,
+		Layers: s.Layers, Reached: "open", Command: opt.Command(s.Name + "/" + t.name),
+	}
+	setResult(&r, err)
+	return r
 }
 
 // attempt tries a cell. A failure is recorded; only ctx causes an error.
@@ -179,7 +196,7 @@ func setResult(r *judge.Record, err error) {
 		if refused.All > 0 && len(refused.Nodes) > 0 {
 			r.Delegate = new(1 - float64(len(refused.Nodes))/float64(refused.All))
 		}
-	case errors.Is(err, errUnsupported):
+	case errors.Is(err, errUnsupported), errors.Is(err, window.ErrUnsupported):
 		r.Result = judge.Unsupported
 	default:
 		r.Result = judge.Failed

@@ -320,7 +320,7 @@ func TestLimits(t *testing.T) {
 		}
 	}
 	for _, golden := range []bool{false, true} {
-		sub, err := open(s)
+		sub, err := open(t.Context(), s)
 		if err != nil || (sub.golden != nil) != golden {
 			t.Fatalf("maxGolden: %+v, %v", sub, err)
 		}

@@ -2,18 +2,14 @@ package attempt
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"path/filepath"
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/assemble/compile"
-	"mm-abi.org/mm/core/infer"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/judge"
-	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine"
 	"mm-abi.org/mm/onnx/engine/drift"
 	"mm-abi.org/mm/runtimes"
@@ -51,36 +47,17 @@ func npu(ctx context.Context, s *subject, t target, opt Options, at func(string)
 	return err
 }
 
-// core runs a complete language model in its own engine.
-func core(ctx context.Context, s *subject, at func(string), r *judge.Record) (err error) {
-	if s.tokens == nil {
-		return fmt.Errorf("only complete language models: %w", errUnsupported)
+// core compares layers of a language model, as ONNX, with what the backend core
+// computes from the same states.
+func core(ctx context.Context, s *subject, at func(string), r *judge.Record) error {
+	if s.states == nil {
+		return fmt.Errorf("only layers of language models: %w", errUnsupported)
 	}
-	m, err := infer.Load(s.scope.GGUF, infer.Options{})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, m.Close()) }()
 	at("run")
 	set := 0
-	run := func(ctx context.Context, _ map[string]engine.Tensor) (map[string]engine.Tensor, error) {
-		session, err := m.NewSession(infer.SessionOptions{KV: "f32", Hidden: true})
-		if err != nil {
-			return nil, err
-		}
-		if err := session.Feed(ctx, s.tokens[set]); err != nil {
-			return nil, err
-		}
-		states, err := session.Hidden(0, s.scope.Positions)
-		if err != nil {
-			return nil, err
-		}
+	run := func(context.Context, map[string]engine.Tensor) (map[string]engine.Tensor, error) {
 		set++
-		out := engine.Tensor{Type: onnx.FLOAT, Shape: []int{1, s.scope.Positions, len(states) / s.scope.Positions}}
-		for _, v := range states {
-			out.Data = binary.LittleEndian.AppendUint32(out.Data, math.Float32bits(v))
-		}
-		return map[string]engine.Tensor{s.model.Graph.Outputs[0].Name: out}, nil
+		return map[string]engine.Tensor{s.model.Graph.Outputs[0].Name: s.states[set-1]}, nil
 	}
 	figures, err := drift.Against(ctx, s.model, run, s.inputs, drift.Options{})
 	if err != nil {

@@ -59,6 +59,7 @@ type Scope struct {
 	GGUF      string           `json:"gguf,omitempty"`      // path
 	Layers    *[2]int          `json:"layers,omitempty"`    // GGUF: half-open range; if nil, all
 	Positions int              `json:"positions,omitempty"` // GGUF: window; if zero, 32
+	Text      string           `json:"text,omitempty"`      // GGUF: path of a text that the model reads; if empty, fixed tokens
 	Inputs    []string         `json:"inputs,omitempty"`    // ONNX: folders and .npz files; if empty, noise
 	Shapes    map[string][]int `json:"shapes,omitempty"`    // of noise, for open dimensions
 }
@@ -124,8 +125,12 @@ func (s Scope) check() error {
 		return errors.New("name must not be empty or contain spaces or slashes")
 	case (s.ONNX == "") == (s.GGUF == ""):
 		return errors.New("want either onnx or gguf")
-	case s.ONNX != "" && (s.Layers != nil || s.Positions != 0), s.GGUF != "" && (s.Inputs != nil || s.Shapes != nil):
-		return errors.New("layers and positions require gguf, inputs and shapes require onnx")
+	case s.ONNX != "" && (s.Layers != nil || s.Positions != 0 || s.Text != ""), s.GGUF != "" && (s.Inputs != nil || s.Shapes != nil):
+		return errors.New("layers, positions and text require gguf, inputs and shapes require onnx")
+	case s.Layers != nil && (s.Layers[0] < 0 || s.Layers[1] <= s.Layers[0]):
+		return fmt.Errorf("bad layers %v, want [FIRST, END] with 0 <= FIRST < END", *s.Layers)
+	case s.Positions < 0:
+		return fmt.Errorf("negative number of positions %d", s.Positions)
 	}
 	return nil
 }
@@ -196,6 +201,9 @@ func (s Scope) digest() (string, error) {
 	h := sha256.New()
 	h.Write(text)
 	paths := slices.Concat([]string{s.ONNX + s.GGUF}, s.Inputs)
+	if s.Text != "" {
+		paths = append(paths, s.Text)
+	}
 	for _, path := range paths {
 		err := filepath.WalkDir(path, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() {
