@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/schemas"
 )
 
 // CompatFile is the name of the compatibility table in the graphs' folder.
@@ -31,6 +32,9 @@ type Compat []CompatRow
 
 // ParseCompat reads a table that Encode wrote.
 func ParseCompat(data []byte) (Compat, error) {
+	if ours, theirs, line := schemas.Sides(data); line > 0 {
+		return mergeCompat(ours, theirs, line)
+	}
 	r := csv.NewReader(bytes.NewReader(data))
 	r.FieldsPerRecord = len(compatHeader)
 	records, err := r.ReadAll()
@@ -43,6 +47,30 @@ func ParseCompat(data []byte) (Compat, error) {
 	var c Compat
 	for _, f := range records[1:] {
 		c = append(c, CompatRow{f[0], f[1], f[2], f[3], f[4], abi.ModuleType(f[5]), abi.Version(f[6]), f[7], f[8]})
+	}
+	return c, nil
+}
+
+// mergeCompat returns the rows of both sides of a table with merge conflicts. Rows of the
+// same modules in the same build are those of the first side; mm lock replaces them.
+func mergeCompat(ours, theirs []byte, line int) (Compat, error) {
+	if ours == nil || theirs == nil {
+		return nil, fmt.Errorf("reading %s: a conflict marker of a merge on line %d has no counterpart", CompatFile, line)
+	}
+	c, err := ParseCompat(ours)
+	if err != nil {
+		return nil, err
+	}
+	other, err := ParseCompat(theirs)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range other {
+		if !slices.ContainsFunc(c, func(o CompatRow) bool {
+			return o.Build == r.Build && o.Core == r.Core && o.CoreVersion == r.CoreVersion && o.Module == r.Module && o.Version == r.Version
+		}) {
+			c = append(c, r)
+		}
 	}
 	return c, nil
 }

@@ -96,6 +96,27 @@ func ParseLock(file string, data []byte) (*Lock, diag.List) {
 	return l, list
 }
 
+// MergeLock reads a lock with merge conflicts and returns the pins on which both sides
+// agree, and the line of the first conflict, which is 0 in a lock without one.
+func MergeLock(file string, data []byte) (l *Lock, line int, list diag.List) {
+	ours, theirs, line := schemas.Sides(data)
+	if line == 0 || ours == nil || theirs == nil {
+		l, list = ParseLock(file, data)
+		return l, line, list
+	}
+	l, list = ParseLock(file, ours)
+	other, faults := ParseLock(file, theirs)
+	if list = append(list, faults...); list.Failed() {
+		_, list = ParseLock(file, data) // the lines of a side are not those of the file
+		return nil, line, list
+	}
+	l.Modules = slices.DeleteFunc(l.Modules, func(m Locked) bool {
+		o, ok := other.Find(m.Name)
+		return !ok || o.Digest != m.Digest || o.Version != m.Version
+	})
+	return l, line, list
+}
+
 // Encode writes the lock in its normal form.
 func (l *Lock) Encode() ([]byte, error) {
 	l.Version = 1

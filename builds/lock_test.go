@@ -207,3 +207,17 @@ func TestBound(t *testing.T) {
 		}
 	}
 }
+
+// A table with conflicts holds the rows of both sides.
+func TestCompatConflicts(t *testing.T) {
+	const header = "build,core,core_version,module,version,type,abi,result,digest\n"
+	got, err := builds.ParseCompat([]byte(header + "<<<<<<< HEAD\na,c,1,m,1,skill,x,fits,1\nb,c,1,m,1,skill,x,fits,1\n=======\nb,c,1,m,1,skill,x,fits,2\nb,c,1,m,2,skill,x,fits,2\n>>>>>>> x\n"))
+	if err != nil || len(got) != 3 || got[1].Digest != "1" || got[2].Version != "2" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for _, text := range []string{header + "<<<<<<< HEAD\n", header + "<<<<<<< a\nx\n=======\n>>>>>>> b\n", header + "<<<<<<< a\n=======\nx\n>>>>>>> b\n"} {
+		if _, err := builds.ParseCompat([]byte(text)); err == nil {
+			t.Errorf("accepted %q", text)
+		}
+	}
+}

@@ -248,9 +248,9 @@ func (m *Manifest) CheckFiles(ctx context.Context) diag.List {
 		case errors.Is(err, fs.ErrNotExist):
 			list.Add(diag.FileMissing, pos, fmt.Sprintf("%s: %q does not exist in %s", m.ID(), path, m.dir), "add the file or correct the name")
 		case err != nil:
-			list.Add(diag.FileMissing, pos, fmt.Sprintf("%q: %v", path, err), "")
+			list.Add(diag.FileMissing, pos, fmt.Sprintf("%q: %v", path, err), outside(m.dir, path))
 		case listed && (size != m.Files[i].Size || sum != m.Files[i].SHA256):
-			list.Add(diag.FileDiffers, m.Pos(pointer("files", i)), fmt.Sprintf("%q: got %d bytes, sha256 %s, want %d, %s", path, size, sum, m.Files[i].Size, m.Files[i].SHA256), "restore the file, or declare its new digest")
+			list.Add(diag.FileDiffers, m.Pos(pointer("files", i)), fmt.Sprintf("%q: got %d bytes, sha256 %s, want %d, %s", path, size, sum, m.Files[i].Size, m.Files[i].SHA256), remedy(root, path, m.Files[i]))
 		}
 	}
 	return list

@@ -18,6 +18,10 @@ import (
 // the last one leaves the positions of diagnostics as they were.
 const EditorComment = "# yaml-language-server: $schema=https://mm-abi.org/schemas/module.schema.json\n"
 
+// gitAttributes keeps git from changing line ends on checkout, and so digests. It is not a
+// file of the module.
+const gitAttributes = ".gitattributes"
+
 // Create creates the module folder dir. fill writes the files, including
 // module.yaml, to a temporary folder next to it, which is renamed to dir after the
 // manifest was read back without a fault. If anything fails, nothing remains. dir
@@ -59,7 +63,11 @@ func prepare(temp, dir string, fill func(d *fsx.Dir) error) (diag.List, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(fill(d), d.Close()); err != nil {
+	err = fill(d)
+	if _, there := os.Lstat(filepath.Join(dir, gitAttributes)); err == nil && there != nil {
+		err = d.WriteFile(gitAttributes, []byte("* -text\n"), 0o644)
+	}
+	if err := errors.Join(err, d.Close()); err != nil {
 		return nil, err
 	}
 	_, list := Load(temp)

@@ -6,6 +6,8 @@ import (
 	"math"
 	"strings"
 	"unsafe"
+
+	"mm-abi.org/mm/internal/sniff"
 )
 
 // Parse reads a model from memory. Names are copied, weights are not.
@@ -21,6 +23,9 @@ func Parse(b []byte) (*Model, error) {
 	}
 	r := &reader{budget: minBudget + 16*len(b)}
 	m, err := r.model(b)
+	if kind := sniff.Bytes(b); err != nil && kind != sniff.Unknown && kind != sniff.ONNX {
+		return nil, fmt.Errorf("onnx: not an ONNX file: got %s", kind)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("onnx: %w", err)
 	}

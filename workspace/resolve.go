@@ -23,6 +23,7 @@ import (
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/artifact"
 	"mm-abi.org/mm/registry/remote"
+	"mm-abi.org/mm/schemas"
 	"mm-abi.org/mm/workspace/home"
 )
 
@@ -31,6 +32,8 @@ type ResolveOptions struct {
 	Claim           // holds for each module from elsewhere than a folder
 	Locked bool     // refuse any drift from the graph's lock
 	Update []string // names whose pin is dropped; * for all
+
+	merge bool // of a lock with merge conflicts, keep the pins on which both sides agree
 }
 
 // Resolver finds modules for assemble and lock: it joins the sources of the
@@ -63,11 +66,9 @@ func (r *Resolver) Resolve(ctx context.Context, g *builds.Graph) (map[string]*re
 		return nil, nil, err
 	}
 	if home.Exists(g.LockFile()) {
-		lock, list := builds.LoadLock(g.LockFile())
-		if err := list.Err(); err != nil {
+		if opt.Lock, err = r.lock(g.LockFile()); err != nil {
 			return nil, nil, err
 		}
-		opt.Lock = lock
 	}
 	found, lock, err := resolve.Resolve(ctx, g, opt)
 	if err != nil {
@@ -83,6 +84,20 @@ func (r *Resolver) Resolve(ctx context.Context, g *builds.Graph) (map[string]*re
 		}
 	}
 	return found, lock, nil
+}
+
+// lock reads the graph's lock. Only mm lock reads one with merge conflicts.
+func (r *Resolver) lock(file string) (*builds.Lock, error) {
+	data, list := schemas.ReadFile(file, diag.LockMissing)
+	if err := list.Err(); err != nil {
+		return nil, err
+	}
+	if r.opt.merge {
+		lock, _, list := builds.MergeLock(file, data)
+		return lock, list.Err()
+	}
+	lock, list := builds.ParseLock(file, data)
+	return lock, list.Err()
 }
 
 // sources collects the sources that the anchor's mm.yaml names: module folders

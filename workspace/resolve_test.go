@@ -202,6 +202,60 @@ func TestLock(t *testing.T) {
 	w.wants("huge graph", err, string(diag.TooLarge))
 }
 
+// A lock with merge conflicts keeps the pins of both sides, mm lock solves the others, and
+// --locked and --check refuse it.
+func TestLockConflicts(t *testing.T) {
+	ctx := context.Background()
+	w := newWorld(t)
+	w.write("work/g.graph.yaml", coreGraph+"skills:\n  - {ref: tool@>=1.0}\nruntime:\n  sandbox: {ref: sandbox@0.3.0}\n")
+	for dir, opt := range map[string]seed.Options{
+		"core-llm": {Type: abi.Core, Name: "core-llm", Version: "3.1.0", DModel: 32},
+		"old":      {Type: abi.Skill, Name: "tool", Version: "1.0.0"},
+		"sandbox":  {Type: abi.Sandbox, Name: "sandbox", Version: "0.3.0"},
+	} {
+		if err := seed.Write("work/modules/"+dir, opt); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at := w.open(workspace.Options{Dir: "work"})
+	read := func() string {
+		text, err := os.ReadFile("work/g.lock.yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	lock := func(opt workspace.LockOptions) (*workspace.Locked, error) {
+		return at.Lock(ctx, "work/g.graph.yaml", opt)
+	}
+	if _, err := lock(workspace.LockOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	ours := read()
+	if err := seed.Write("work/modules/new", seed.Options{Type: abi.Skill, Name: "tool", Version: "1.1.0"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lock(workspace.LockOptions{}); err != nil || read() != ours {
+		t.Fatalf("the pin was not kept: %v", err)
+	}
+	if _, err := lock(workspace.LockOptions{ResolveOptions: workspace.ResolveOptions{Update: []string{"*"}}}); err != nil || read() == ours {
+		t.Fatalf("the pin was kept: %v", err)
+	}
+	conflict := "<<<<<<< HEAD\n" + ours + "=======\n" + read() + ">>>>>>> other\n"
+	w.write("work/g.lock.yaml", conflict)
+	_, err := lock(workspace.LockOptions{Check: true})
+	w.wants("check", err, string(diag.Conflicted))
+	_, err = lock(workspace.LockOptions{ResolveOptions: workspace.ResolveOptions{Locked: true}})
+	w.wants("locked", err, string(diag.Conflicted))
+	got, err := lock(workspace.LockOptions{})
+	if err != nil || len(got.Diagnostics) == 0 || !strings.Contains(got.Diagnostics[0].Detail, "kept the 2 pins") || !strings.Contains(read(), "version: 1.1.0") {
+		t.Errorf("%+v, %v\n%s", got, err, read())
+	}
+	w.write("work/g.lock.yaml", conflict[:len(conflict)-20])
+	_, err = lock(workspace.LockOptions{})
+	w.wants("an open conflict", err, string(diag.Conflicted))
+}
+
 func TestAddModule(t *testing.T) {
 	w := newWorld(t)
 	if a := w.core("seeded", true); a.Ref != "core-llm:3.1.0" || a.Size == 0 {

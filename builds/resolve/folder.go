@@ -62,10 +62,15 @@ func (f *Folder) Candidates(ctx context.Context, q Query) ([]Candidate, error) {
 // module.yaml is assumed to have the folder's name, so that its fault is
 // reported and not only a missing module.
 func (f *Folder) load(e fs.DirEntry, name string) (*modules.Manifest, diag.List) {
-	if !e.IsDir() {
+	dir := filepath.Join(f.Dir, e.Name())
+	if info, err := os.Stat(dir); err != nil && e.Name() == name { // a link to nothing
+		var list diag.List
+		list.Add(diag.Unreadable, diag.Pos{File: dir}, err.Error(), "")
+		return nil, list
+	} else if err != nil || !info.IsDir() {
 		return nil, nil
 	}
-	file := filepath.Join(f.Dir, e.Name(), modules.FileName)
+	file := filepath.Join(dir, modules.FileName)
 	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

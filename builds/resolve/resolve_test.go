@@ -219,6 +219,24 @@ func TestFolder(t *testing.T) {
 
 // A module.yaml is checked by its size before it is read, and its faults are
 // reported if it is the requested one.
+// A linked module folder is a module folder; a link to nothing is named.
+func TestFolderLinks(t *testing.T) {
+	ctx, dir, away := context.Background(), t.TempDir(), t.TempDir()
+	router(t, filepath.Join(away, "v2"), "eyes", "2.0.0", "")
+	for link, to := range map[string]string{"eyes": filepath.Join(away, "v2"), "ears": filepath.Join(away, "none"), "file": filepath.Join(away, "v2", modules.FileName)} {
+		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
+			t.Skip("skipped: no symbolic links")
+		}
+	}
+	src := &Folder{Dir: dir}
+	if found, err := src.Candidates(ctx, Query{Name: "eyes"}); err != nil || len(found) != 1 || found[0].Version.String() != "2.0.0" {
+		t.Errorf("%v, %v", found, err)
+	}
+	if _, err := src.Candidates(ctx, Query{Name: "ears"}); err == nil || !strings.Contains(err.Error(), "ears") {
+		t.Errorf("link to nothing: %v", err)
+	}
+}
+
 func TestFolderFaults(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	huge := filepath.Join(dir, "huge", modules.FileName)

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/core/tensor"
+
+	"mm-abi.org/mm/internal/sniff"
 )
 
 // Minimum sizes of an entry in a file, in bytes.
@@ -49,8 +51,8 @@ func (f *File) preamble(c *cursor) (nTensors, nKeys uint64, err error) {
 		return 0, 0, err
 	}
 	if !bytes.Equal(m, []byte(magic)) {
-		if bytes.Equal(m, []byte("vers")) {
-			return 0, 0, errors.New("not a GGUF file, probably a Git LFS pointer: fetch the real file")
+		if kind := sniff.Bytes(c.buf); kind != sniff.Unknown && kind != sniff.Text {
+			return 0, 0, fmt.Errorf("not a GGUF file: got %s", kind)
 		}
 		return 0, 0, fmt.Errorf("not a GGUF file: bad magic %q", m)
 	}

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strconv"
 	"unicode/utf8"
+
+	"mm-abi.org/mm/internal/sniff"
 )
 
 const metadataKey = "__metadata__"
@@ -24,8 +26,8 @@ func headerSize(b []byte, size int64) (int64, error) {
 	}
 	n := binary.LittleEndian.Uint64(b)
 	switch {
-	case n > maxHeader && bytes.HasPrefix(b, []byte("version ")):
-		return 0, errors.New("not a safetensors file, probably a Git LFS pointer: fetch the real file")
+	case n > maxHeader && sniff.Bytes(b) != sniff.Unknown:
+		return 0, fmt.Errorf("not a safetensors file: got %s", sniff.Bytes(b))
 	case n > maxHeader:
 		return 0, fmt.Errorf("header too large: got %d bytes, want at most %d", n, maxHeader)
 	case n > uint64(size-8):
@@ -276,4 +278,12 @@ func (p *parser) numbers(what string, limit int, do func(int64)) error {
 		do(v)
 	}
 	return p.delim(what, ']')
+}
+
+// short reports a premature end of the header as io.ErrUnexpectedEOF.
+func short(err error) error {
+	if err == nil || err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
 }

@@ -5,6 +5,7 @@ package sniff
 import (
 	"bytes"
 	"encoding/binary"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -23,6 +24,7 @@ const (
 	Zip         Kind = "a zip archive or a checkpoint of PyTorch"
 	Gzip        Kind = "a gzip archive"
 	Pointer     Kind = "a Git LFS pointer, whose real file was not fetched"
+	HTML        Kind = "an HTML page, as a server sends in place of a file"
 	Text        Kind = "text"
 	Unknown     Kind = "no file of a kind that mm knows"
 )
@@ -49,10 +51,18 @@ func Bytes(head []byte) Kind {
 		return Safetensors
 	case len(head) > 2 && head[0] == 0x08 && head[1] < 0x20 && (head[2] == 0x12 || head[2] == 0x1a || head[2] == 0x3a):
 		return ONNX // ir_version, then producer_name, producer_version or graph
-	case text(head):
-		return Text
+	case !text(head):
+		return Unknown
+	case markup(head):
+		return HTML
 	}
-	return Unknown
+	return Text
+}
+
+// markup reports whether text begins as an HTML page.
+func markup(head []byte) bool {
+	s := strings.ToLower(strings.TrimSpace(strings.TrimPrefix(string(head), "\ufeff")))
+	return strings.HasPrefix(s, "<!doctype html") || strings.HasPrefix(s, "<html") || strings.HasPrefix(s, "<head")
 }
 
 // text reports whether head is UTF-8 without control characters that text does not contain.

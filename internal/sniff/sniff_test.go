@@ -23,6 +23,9 @@ func TestBytes(t *testing.T) {
 		{"\x80\x02}q\x00", sniff.Zip},
 		{"\x1f\x8b\x08", sniff.Gzip},
 		{"version https://git-lfs.github.com/spec/v1\n", sniff.Pointer},
+		{"\ufeff \n<!DOCTYPE html>\n", sniff.HTML},
+		{"<html lang=en>", sniff.HTML},
+		{"<p>", sniff.Text},
 		{"name: core-llm\n", sniff.Text},
 		{"{\"inputs\": []}", sniff.Text},
 		{strings.Repeat("ä", 300), sniff.Text},       // cut between characters

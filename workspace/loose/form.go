@@ -84,6 +84,7 @@ var ways = map[sniff.Kind]string{
 	sniff.Pointer: "git lfs pull fetches the file",
 	sniff.Zip:     "unpack the archive; weights of PyTorch are converted to safetensors by their publisher",
 	sniff.Gzip:    "unpack the archive",
+	sniff.HTML:    "download the file itself",
 }
 
 // formOfText distinguishes mm's documents.
