@@ -13,11 +13,6 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 )
 
-// EditorComment is the last line of a new module.yaml: editors with the YAML
-// language server complete and check the file by the schema. It may be on any line;
-// the last one leaves the positions of diagnostics as they were.
-const EditorComment = "# yaml-language-server: $schema=https://mm-abi.org/schemas/module.schema.json\n"
-
 // gitAttributes keeps git from changing line ends on checkout, and so digests. It is not a
 // file of the module.
 const gitAttributes = ".gitattributes"

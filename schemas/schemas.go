@@ -24,6 +24,12 @@ import (
 //go:embed *.schema.json
 var files embed.FS
 
+// EditorComment returns the last line of a new document: editors with the YAML
+// language server complete and check the document by its schema.
+func EditorComment(kind Kind) string {
+	return fmt.Sprintf("# yaml-language-server: $schema=https://mm-abi.org/schemas/%s.schema.json\n", kind)
+}
+
 // FS returns the schema files.
 func FS() fs.FS { return files }
 

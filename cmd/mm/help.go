@@ -17,7 +17,7 @@ var groups = []struct {
 	title    string
 	commands []string
 }{
-	{"Build", []string{"validate", "lock", "assemble", "module", "skill", "quantize", "onnx", "qnn"}},
+	{"Build", []string{"init", "validate", "lock", "assemble", "module", "skill", "quantize", "onnx", "qnn"}},
 	{"Run", []string{"run", "chat", "mcp", "demo", "doctor", "runtime", "device"}},
 	{"Ship", []string{"push", "pull", "inspect", "registry", "login", "logout"}},
 	{"Trust", []string{"sign", "verify", "keys", "trust", "audit"}},

@@ -249,6 +249,7 @@ func TestJSON(t *testing.T) {
 		{"gc", "--grace 0s", exitOK},
 		{"fsck", "", exitOK},
 		{"audit verify", "", exitOK},
+		{"init", "fresh", exitOK},
 		{"module new", "encoder enc --license MIT", exitOK},
 		{"run --input", "enc --input image=p.png --output patch_tokens=out.npy", exitOK},
 		{"run --input", "builds/p-lite.graph.yaml --input vision-enc.image=p.png --target laptop", exitOK},

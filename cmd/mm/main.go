@@ -179,6 +179,7 @@ func (p *program) app() *cli.App {
 		Flags:                     []cli.Flag{cli.HelpFlag}, // the library's own goes with its help command
 		Before:                    func(*cli.Context) error { return wrongLevel(cpu.Check()) },
 		Commands: []*cli.Command{
+			p.initCommand(),
 			p.validateCommand(),
 			p.lockCommand(),
 			p.assembleCommand(),

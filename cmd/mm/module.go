@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -126,6 +128,25 @@ func (p *program) moduleCommand() *cli.Command {
 	}
 }
 
+func (p *program) initCommand() *cli.Command {
+	return &cli.Command{
+		Name: "init", Usage: "create the folder of a new project: settings, a first graph, a README", ArgsUsage: "[DIR]",
+		Description: "The default DIR is the current folder. Existing files are not overwritten. .gitattributes keeps git\n" +
+			"from converting line endings, since modules are identified by their digests.",
+		Flags: []cli.Flag{p.jsonFlag(), &cli.StringFlag{Name: "name", Usage: "name of the build (default: the name of the folder)"}},
+		Action: func(c *cli.Context) error {
+			done, err := workspace.NewProject(cmp.Or(c.Args().First(), "."), c.String("name"))
+			if errors.Is(err, workspace.ErrName) {
+				return usageError{hinted{err, "set it with --name"}}
+			}
+			if err != nil {
+				return err
+			}
+			return p.printLine(done, "%s: %s\nnext: %s", done.Dir, strings.Join(done.Files, ", "), strings.Join(done.Next, "\n      "))
+		},
+	}
+}
+
 func (p *program) moduleNew(c *cli.Context) error {
 	opt := seed.Options{
 		Type: abi.ModuleType(c.Args().Get(0)), Name: c.Args().Get(1), Version: c.String("version"), Modality: abi.Modality(c.String("modality")),
@@ -204,9 +225,5 @@ func (p *program) moduleAdd(ctx context.Context, w *workspace.Workspace, dir, ke
 	if err := p.tell(p.stderr, added.Diagnostics); err != nil {
 		return err
 	}
-	if p.json {
-		return p.printJSON(added)
-	}
-	_, err = fmt.Fprintf(p.stdout, "%s %s (%s)\n", added.Ref, added.Digest, size(added.Size))
-	return err
+	return p.printLine(added, "%s %s (%s)", added.Ref, added.Digest, size(added.Size))
 }

@@ -221,7 +221,7 @@ func WriteManifest(d *fsx.Dir, m modules.Manifest) error {
 	if err != nil {
 		return err
 	}
-	return d.WriteFile(modules.FileName, append(text, modules.EditorComment...), 0o644)
+	return d.WriteFile(modules.FileName, append(text, schemas.EditorComment(schemas.Module)...), 0o644)
 }
 
 // description returns the properties without a key in the manifest.

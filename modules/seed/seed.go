@@ -192,7 +192,7 @@ func write(dir string, m modules.Manifest, files []file) error {
 		if err != nil {
 			return err
 		}
-		return d.WriteFile(modules.FileName, append(text, modules.EditorComment...), 0o644)
+		return d.WriteFile(modules.FileName, append(text, schemas.EditorComment(schemas.Module)...), 0o644)
 	})
 	return err
 }
