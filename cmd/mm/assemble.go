@@ -66,10 +66,9 @@ func (p *program) printResult(r *assemble.Result) error {
 	if err := p.tell(p.stderr, r.Diagnostics); err != nil {
 		return err
 	}
-	var rows [][]string
-	for _, t := range r.Targets {
-		rows = append(rows, []string{t.Target, t.Ref, fmt.Sprint(t.Files), size(t.Bytes), short(t.Digest)})
-	}
+	rows := rowsOf(r.Targets, func(t assemble.TargetResult) []string {
+		return []string{t.Target, t.Ref, fmt.Sprint(t.Files), size(t.Bytes), short(t.Digest)}
+	})
 	if err := p.printTable([]string{"TARGET", "REF", "FILES", "SIZE", "DIGEST"}, rows); err != nil {
 		return err
 	}

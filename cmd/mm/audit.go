@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/urfave/cli/v2"
 
@@ -30,9 +29,5 @@ func (p *program) auditVerify(ctx context.Context, w *workspace.Workspace, head 
 	if err != nil {
 		return err
 	}
-	if p.json {
-		return p.printJSON(report)
-	}
-	_, err = fmt.Fprintf(p.stdout, "%s, none missing; the last is %s\n", count(report.Entries, "line"), report.Head)
-	return err
+	return p.printLine(report, "%s, none missing; the last is %s", count(report.Entries, "line"), report.Head)
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"strings"
 
@@ -44,11 +43,7 @@ func (p *program) dataCommand() *cli.Command {
 				if err := fsx.Replace(file, 0o644, func(w io.Writer) error { return synth.Write(w, opt) }); err != nil {
 					return err
 				}
-				if p.json {
-					return p.printJSON(map[string]any{"file": file, "documents": opt.Documents})
-				}
-				_, err := fmt.Fprintf(p.stdout, "%d documents in %s\n", c.Int("documents"), file)
-				return err
+				return p.printLine(map[string]any{"file": file, "documents": opt.Documents}, "%d documents in %s", c.Int("documents"), file)
 			},
 		}},
 	}
@@ -81,11 +76,7 @@ func (p *program) scenesCommand() *cli.Command {
 			if err := scene.Save(c.Context, dir, s, n); err != nil {
 				return err
 			}
-			if p.json {
-				return p.printJSON(map[string]any{"folder": dir, "scenes": n})
-			}
-			_, err = fmt.Fprintf(p.stdout, "%d scenes in %s\n", n, dir)
-			return err
+			return p.printLine(map[string]any{"folder": dir, "scenes": n}, "%d scenes in %s", n, dir)
 		},
 	}
 }

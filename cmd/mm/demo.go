@@ -115,14 +115,13 @@ func setHome(dir string) (restore func()) {
 }
 
 func (p *program) printDemo(r *demo.Result) error {
-	var rows [][]string
-	for _, s := range r.Steps {
+	rows := rowsOf(r.Steps, func(s demo.Step) []string {
 		bytes := ""
 		if s.Bytes > 0 {
 			bytes = size(s.Bytes)
 		}
-		rows = append(rows, []string{s.Step, fmt.Sprintf("%.0f ms", s.MS), bytes, short(s.Digest), s.Note})
-	}
+		return []string{s.Step, fmt.Sprintf("%.0f ms", s.MS), bytes, short(s.Digest), s.Note}
+	})
 	fmt.Fprintln(p.stdout)
 	if err := p.printTable([]string{"STEP", "TIME", "SIZE", "DIGEST", ""}, rows); err != nil {
 		return err

@@ -145,14 +145,9 @@ func (p *program) deviceLs(c *cli.Context) error {
 	if err != nil {
 		return device.Fault("", err)
 	}
-	if p.json {
-		return p.printJSON(listed(list))
-	}
-	var rows [][]string
-	for _, d := range list {
-		rows = append(rows, []string{d.Serial, d.State, d.Extra["model"], d.Extra["product"]})
-	}
-	return p.printTable([]string{"SERIAL", "STATE", "MODEL", "PRODUCT"}, rows)
+	return printRows(p, list, []string{"SERIAL", "STATE", "MODEL", "PRODUCT"}, func(d adb.Device) []string {
+		return []string{d.Serial, d.State, d.Extra["model"], d.Extra["product"]}
+	})
 }
 
 func deviceJobOptions(c *cli.Context) (device.Job, error) {

@@ -7,6 +7,7 @@ import (
 
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/lab/device"
+	"mm-abi.org/mm/lab/device/evidence"
 )
 
 func (p *program) printProbe(v device.Probe) error {
@@ -38,10 +39,9 @@ func (p *program) printPlan(plan *device.Plan) error {
 		}
 		return reported{err}
 	}
-	var rows [][]string
-	for _, f := range plan.Push {
-		rows = append(rows, []string{f.Name, size(f.Bytes), short(f.Digest)})
-	}
+	rows := rowsOf(plan.Push, func(f device.File) []string {
+		return []string{f.Name, size(f.Bytes), short(f.Digest)}
+	})
 	if printed := p.printTable([]string{"PUSH", "SIZE", "DIGEST"}, rows); printed != nil {
 		return printed
 	}
@@ -68,10 +68,9 @@ func (p *program) printOutcome(o *device.Outcome, failed error) error {
 		}
 		return reported{failed}
 	}
-	var rows [][]string
-	for _, v := range o.Verdicts {
-		rows = append(rows, []string{v.Name, string(v.Outcome), v.Reason})
-	}
+	rows := rowsOf(o.Verdicts, func(v evidence.Verdict) []string {
+		return []string{v.Name, string(v.Outcome), v.Reason}
+	})
 	if err := p.printTable([]string{"WHAT", "VERDICT", "WHY"}, rows); err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"time"
 
@@ -90,9 +89,5 @@ func (p *program) deviceVerify(c *cli.Context) error {
 }
 
 func (p *program) printSigned(what string, s recordSigned) error {
-	if p.json {
-		return p.printJSON(s)
-	}
-	_, err := fmt.Fprintf(p.stdout, "%s %s: signed by key %s\n", what, s.Digest, s.Key)
-	return err
+	return p.printLine(s, "%s %s: signed by key %s", what, s.Digest, s.Key)
 }

@@ -32,10 +32,9 @@ func (p *program) doctor(ctx context.Context, w *workspace.Workspace) error {
 	if p.json {
 		return p.printJSON(found)
 	}
-	var rows [][]string
-	for _, f := range found {
-		rows = append(rows, []string{f.What, f.State, f.Detail})
-	}
+	rows := rowsOf(found, func(f workspace.Finding) []string {
+		return []string{f.What, f.State, f.Detail}
+	})
 	if err := p.printTable([]string{"WHAT", "STATE", "DETAIL"}, rows); err != nil {
 		return err
 	}

@@ -55,11 +55,7 @@ func (p *program) keysGenerate(ctx context.Context, w *workspace.Workspace, opt 
 	if err != nil {
 		return err
 	}
-	if p.json {
-		return p.printJSON(made)
-	}
-	_, err = fmt.Fprintf(p.stdout, "%s\n%s\n", made.Private, made.Public)
-	return err
+	return p.printLine(made, "%s\n%s", made.Private, made.Public)
 }
 
 // newPassword reads the password of a new key from the environment, or twice from

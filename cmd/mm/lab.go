@@ -97,11 +97,7 @@ func (p *program) doRun(ctx context.Context, w *workspace.Workspace, o labOption
 	case err != nil:
 		return broken(err)
 	}
-	if p.json {
-		return p.printJSON(got)
-	}
-	_, err = fmt.Fprintf(p.stdout, "%s: stopped by %s %s after %s, %s, %s; head %s\n", got.Run, got.Reason, got.Detail, got.Elapsed, count(got.Iterations, "iteration"), count(got.Rows, "row"), got.Head)
-	return err
+	return p.printLine(got, "%s: stopped by %s %s after %s, %s, %s; head %s", got.Run, got.Reason, got.Detail, got.Elapsed, count(got.Iterations, "iteration"), count(got.Rows, "row"), got.Head)
 }
 
 // broken gives a broken chain its exit code, and an unfinished one a hint.
@@ -210,10 +206,9 @@ func (p *program) printSummary(s experiment.Summary) error {
 			fmt.Fprintf(p.stdout, "%s: first %.1f, last %.1f, least %.1f, most %.1f, p50 %.1f, p95 %.1f\n", r.name, r.v.First, r.v.Last, r.v.Least, r.v.Most, r.v.P50, r.v.P95)
 		}
 	}
-	var rows [][]string
-	for _, f := range s.Steps {
-		rows = append(rows, []string{f.Step, fmt.Sprint(f.Rows), fmt.Sprint(f.Failed), fmt.Sprint(f.Runs), fmt.Sprintf("%.3f", f.P50), fmt.Sprintf("%.3f", f.P95), fmt.Sprintf("%.3f", f.Min), fmt.Sprintf("%.3f", f.Max), fmt.Sprint(f.Outputs)})
-	}
+	rows := rowsOf(s.Steps, func(f experiment.StepFigures) []string {
+		return []string{f.Step, fmt.Sprint(f.Rows), fmt.Sprint(f.Failed), fmt.Sprint(f.Runs), fmt.Sprintf("%.3f", f.P50), fmt.Sprintf("%.3f", f.P95), fmt.Sprintf("%.3f", f.Min), fmt.Sprintf("%.3f", f.Max), fmt.Sprint(f.Outputs)}
+	})
 	return p.printTable([]string{"STEP", "ROWS", "FAILED", "RUNS", "P50 MS", "P95 MS", "MIN MS", "MAX MS", "OUTPUTS"}, rows)
 }
 

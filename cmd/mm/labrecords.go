@@ -147,10 +147,9 @@ func (p *program) printRules() error {
 	if p.json {
 		return p.printJSON(judge.Falsifiers())
 	}
-	var rows [][]string
-	for _, f := range judge.Falsifiers() {
-		rows = append(rows, []string{f.ID, strings.Join(f.Gates, " "), f.Rule})
-	}
+	rows := rowsOf(judge.Falsifiers(), func(f judge.Falsifier) []string {
+		return []string{f.ID, strings.Join(f.Gates, " "), f.Rule}
+	})
 	return p.printTable([]string{"FALSIFIER", "GATES", "RULE"}, rows)
 }
 
@@ -164,8 +163,7 @@ func (p *program) labBoundary(c *cli.Context) error {
 		return err
 	}
 	failed := 0
-	var rows [][]string
-	for _, r := range results {
+	rows := rowsOf(results, func(r judge.TextResult) []string {
 		if r.Failed() {
 			failed++
 		}
@@ -173,8 +171,8 @@ func (p *program) labBoundary(c *cli.Context) error {
 		if r.Line > 0 {
 			at = fmt.Sprintf("%s:%d", at, r.Line)
 		}
-		rows = append(rows, []string{string(r.Status), at, r.Detail})
-	}
+		return []string{string(r.Status), at, r.Detail}
+	})
 	if p.json {
 		err = p.printJSON(map[string]any{"boundary_id": b.ID, "boundary_sha256": b.SHA256, "failures": failed, "results": results})
 	} else {

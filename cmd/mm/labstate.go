@@ -99,11 +99,7 @@ func (p *program) labPromote(c *cli.Context) error {
 	if err != nil {
 		return coded{err, exitRefused}
 	}
-	if p.json {
-		return p.printJSON(got)
-	}
-	_, err = fmt.Fprintf(p.stdout, "%s is confirmed for %s by %s\n", c.Args().First(), got.SoC, got.Evidence)
-	return err
+	return p.printLine(got, "%s is confirmed for %s by %s", c.Args().First(), got.SoC, got.Evidence)
 }
 
 func (p *program) labRoute(c *cli.Context) error {
@@ -176,11 +172,7 @@ func (p *program) labChoose(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if p.json {
-		return p.printJSON(d)
-	}
-	_, err = fmt.Fprintf(p.stdout, "%s\t%s\n", d.Backend, d.Rationale)
-	return err
+	return p.printLine(d, "%s\t%s", d.Backend, d.Rationale)
 }
 
 // policyOptions reads the policy. Parameters of other policies are refused.
@@ -310,14 +302,13 @@ func (p *program) labGraph(c *cli.Context) error {
 		g.Nodes, g.Edges = listed(g.Nodes), listed(g.Edges)
 		return p.printJSON(g)
 	}
-	var rows [][]string
-	for _, n := range g.Nodes {
+	rows := rowsOf(g.Nodes, func(n records.Node) []string {
 		what := n.Type
 		if n.Placeholder {
 			what = "(not recorded)"
 		}
-		rows = append(rows, []string{n.ID, what, n.Time})
-	}
+		return []string{n.ID, what, n.Time}
+	})
 	if err := p.printTable([]string{"NODE", "TYPE", "TIME"}, rows); err != nil {
 		return err
 	}
@@ -368,11 +359,7 @@ func (p *program) labPendingAdd(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if p.json {
-		return p.printJSON(u)
-	}
-	_, err = fmt.Fprintf(p.stdout, "%s %s\n", u.ID, u.SHA256)
-	return err
+	return p.printLine(u, "%s %s", u.ID, u.SHA256)
 }
 
 func (p *program) labPendingList(c *cli.Context) error {
@@ -380,12 +367,7 @@ func (p *program) labPendingList(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if p.json {
-		return p.printJSON(listed(items))
-	}
-	var rows [][]string
-	for _, i := range items {
-		rows = append(rows, []string{i.ID, i.State, i.File, i.Target.Kind + " " + i.Target.Repo + "/" + i.Target.Path, i.Blocked})
-	}
-	return p.printTable([]string{"ID", "STATE", "FILE", "TO", "BLOCKED BY"}, rows)
+	return printRows(p, items, []string{"ID", "STATE", "FILE", "TO", "BLOCKED BY"}, func(i records.UploadItem) []string {
+		return []string{i.ID, i.State, i.File, i.Target.Kind + " " + i.Target.Repo + "/" + i.Target.Path, i.Blocked}
+	})
 }

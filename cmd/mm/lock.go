@@ -6,6 +6,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/workspace"
 )
 
@@ -39,10 +40,9 @@ func (p *program) lock(ctx context.Context, w *workspace.Workspace, graph string
 	if err := p.tell(p.stderr, done.Diagnostics); err != nil {
 		return err
 	}
-	var rows [][]string
-	for _, m := range done.Lock.Modules {
-		rows = append(rows, []string{m.Name, m.Version, m.Source, size(m.Size), short(m.Digest)})
-	}
+	rows := rowsOf(done.Lock.Modules, func(m builds.Locked) []string {
+		return []string{m.Name, m.Version, m.Source, size(m.Size), short(m.Digest)}
+	})
 	if err := p.printTable([]string{"MODULE", "VERSION", "FROM", "SIZE", "DIGEST"}, rows); err != nil {
 		return err
 	}

@@ -44,11 +44,7 @@ func (p *program) loginCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			if p.json {
-				return p.printJSON(map[string]string{"host": opt.Host})
-			}
-			p.say("logged in to %s", opt.Host)
-			return nil
+			return p.sayLine(map[string]string{"host": opt.Host}, "logged in to %s", opt.Host)
 		},
 	}
 }

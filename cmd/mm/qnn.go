@@ -97,10 +97,9 @@ func (p *program) qnnExtract(c *cli.Context) error {
 	if p.json {
 		return p.printJSON(x)
 	}
-	var rows [][]string
-	for _, f := range x.Files {
-		rows = append(rows, []string{f.File, size(f.Bytes), short(f.Digest), fmt.Sprint(f.Offset), strings.Join(f.Graphs, ", ")})
-	}
+	rows := rowsOf(x.Files, func(f qnnfile.Extracted) []string {
+		return []string{f.File, size(f.Bytes), short(f.Digest), fmt.Sprint(f.Offset), strings.Join(f.Graphs, ", ")}
+	})
 	if len(x.Left) > 0 {
 		p.say("not the complete model: the CPU runs %s", qnnfile.LeftList(x.Left))
 	}
@@ -168,18 +167,13 @@ func (p *program) qnnSoCs(c *cli.Context) error {
 		return err
 	}
 	list := qnnfile.ChipViews(chips)
-	if p.json {
-		return p.printJSON(list)
-	}
-	var rows [][]string
-	for _, x := range list {
+	return printRows(p, list, []string{"SOC", "MODEL", "HTP", "VTCM", "SOURCE"}, func(x qnnfile.Chip) []string {
 		vtcm := ""
 		if x.VTCM > 0 {
 			vtcm = fmt.Sprintf("%d MiB", x.VTCM>>20)
 		}
-		rows = append(rows, []string{x.Name, fmt.Sprint(x.Model), x.Arch, vtcm, x.Source})
-	}
-	return p.printTable([]string{"SOC", "MODEL", "HTP", "VTCM", "SOURCE"}, rows)
+		return []string{x.Name, fmt.Sprint(x.Model), x.Arch, vtcm, x.Source}
+	})
 }
 
 func (p *program) qnnCompat(c *cli.Context) error {
@@ -193,10 +187,9 @@ func (p *program) qnnCompat(c *cli.Context) error {
 		}
 		return v.String()
 	}
-	var rows [][]string
-	for _, s := range fit.SDKs() {
-		rows = append(rows, []string{fmt.Sprintf("%d.%d", s.Version.Major, s.Version.Minor), shown(s.Core), shown(s.Backend), shown(s.System), shown(s.Blob), s.Source})
-	}
+	rows := rowsOf(fit.SDKs(), func(s fit.SDK) []string {
+		return []string{fmt.Sprintf("%d.%d", s.Version.Major, s.Version.Minor), shown(s.Core), shown(s.Backend), shown(s.System), shown(s.Blob), s.Source}
+	})
 	if err := p.printTable([]string{"SDK", "CORE API", "HTP API", "SYSTEM", "BLOB", "SOURCE"}, rows); err != nil {
 		return err
 	}

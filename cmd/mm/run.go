@@ -529,9 +529,5 @@ func (p *program) smoke(ctx context.Context, w *workspace.Workspace, r *runner.R
 	if err := list.Err(); err != nil {
 		return err
 	}
-	if p.json {
-		return p.printJSON(map[string]int{"golden": n, "missed": 0})
-	}
-	_, err = fmt.Fprintf(p.stdout, "%d of %d golden prompts passed\n", n, n)
-	return err
+	return p.printLine(map[string]int{"golden": n, "missed": 0}, "%d of %d golden prompts passed", n, n)
 }

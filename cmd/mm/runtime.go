@@ -101,13 +101,8 @@ func (p *program) listEngines(ctx context.Context) error {
 		return err
 	}
 	states := engineStates(ctx, all)
-	if p.json {
-		return p.printJSON(states)
-	}
-	var rows [][]string
-	for _, s := range states {
+	return printRows(p, states, []string{"ENGINE", "VERSION", "LICENSE", "STATE", "FOLDER", "FROM"}, func(s engineState) []string {
 		state, _, _ := strings.Cut(s.State, "\n")
-		rows = append(rows, []string{s.Name, s.Version, s.License, state, s.Dir, s.Record.Origin()})
-	}
-	return p.printTable([]string{"ENGINE", "VERSION", "LICENSE", "STATE", "FOLDER", "FROM"}, rows)
+		return []string{s.Name, s.Version, s.License, state, s.Dir, s.Record.Origin()}
+	})
 }

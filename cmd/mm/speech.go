@@ -38,11 +38,7 @@ func (p *program) speechCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			if p.json {
-				return p.printJSON(pack)
-			}
-			_, err = fmt.Fprintf(p.stdout, "%d takes, %.0f minutes of speech by %s in %s\n", pack.Takes, pack.Seconds/60, pack.Engine, pack.File)
-			return err
+			return p.printLine(pack, "%d takes, %.0f minutes of speech by %s in %s", pack.Takes, pack.Seconds/60, pack.Engine, pack.File)
 		},
 	}
 }

@@ -28,11 +28,7 @@ func (p *program) ls(ctx context.Context, w *workspace.Workspace) error {
 	if err != nil {
 		return err
 	}
-	if p.json {
-		return p.printJSON(list)
-	}
-	var rows [][]string
-	for _, l := range list {
+	return printRows(p, list, []string{"REF", "KIND", "SIZE", "DIGEST"}, func(l workspace.Listed) []string {
 		kind := l.Kind
 		if l.Type != "" {
 			kind = l.Type
@@ -40,9 +36,8 @@ func (p *program) ls(ctx context.Context, w *workspace.Workspace) error {
 		if l.Alias != "" {
 			l.Ref += " = " + l.Alias
 		}
-		rows = append(rows, []string{l.Ref, kind, size(l.Size), short(l.Digest)})
-	}
-	return p.printTable([]string{"REF", "KIND", "SIZE", "DIGEST"}, rows)
+		return []string{l.Ref, kind, size(l.Size), short(l.Digest)}
+	})
 }
 
 func (p *program) tagCommand() *cli.Command {

@@ -72,11 +72,7 @@ func (p *program) tokenizerTrain(c *cli.Context) error {
 	for doc := range documents(text, c.String("separator")) {
 		ids += len(tok.Encode(doc, tokenizer.Options{}))
 	}
-	if p.json {
-		return p.printJSON(map[string]any{"file": c.String("out"), "vocab_size": len(vocab.Tokens), "tokens": ids, "bytes": len(text)})
-	}
-	_, err = fmt.Fprintf(p.stdout, "%s: %d tokens, %.3f bytes a token on the training text\n", c.String("out"), len(vocab.Tokens), float64(len(text))/float64(max(ids, 1)))
-	return err
+	return p.printLine(map[string]any{"file": c.String("out"), "vocab_size": len(vocab.Tokens), "tokens": ids, "bytes": len(text)}, "%s: %d tokens, %.3f bytes a token on the training text", c.String("out"), len(vocab.Tokens), float64(len(text))/float64(max(ids, 1)))
 }
 
 func documents(text, separator string) iter.Seq[string] {

@@ -312,9 +312,5 @@ func (p *program) runStage(doc *schemas.Document, opt trainingOptions, name stri
 		}
 		p.say("plotted %s", opt.plot)
 	}
-	if p.json {
-		return p.printJSON(map[string]any{"dir": dir, "end": view.end, "eval": view.eval})
-	}
-	_, err = fmt.Fprintln(p.stdout, filepath.Join(dir, train.BestFile))
-	return err
+	return p.printLine(map[string]any{"dir": dir, "end": view.end, "eval": view.eval}, "%s", filepath.Join(dir, train.BestFile))
 }

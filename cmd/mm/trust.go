@@ -97,11 +97,7 @@ func (p *program) trustAdd(ctx context.Context, add trustAdd) error {
 	}); err != nil {
 		return err
 	}
-	if p.json {
-		return p.printJSON(map[string]any{"file": file, "name": add.name, "id": pub.KeyID(), "match": add.match})
-	}
-	p.say("%s now trusts %s (%s) for %s", file, add.name, pub.KeyID()[:12], strings.Join(add.match, ", "))
-	return nil
+	return p.sayLine(map[string]any{"file": file, "name": add.name, "id": pub.KeyID(), "match": add.match}, "%s now trusts %s (%s) for %s", file, add.name, pub.KeyID()[:12], strings.Join(add.match, ", "))
 }
 
 func (p *program) trustRemove(ctx context.Context, file, name string) error {
@@ -125,11 +121,7 @@ func (p *program) trustAccept(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
-	if p.json {
-		return p.printJSON(map[string]any{"file": file, "rules": len(t.Rules), "keys": len(t.Keys)})
-	}
-	p.say("accepted %s for its project: %s, %s", file, count(len(t.Rules), "rule"), count(len(t.Keys), "key"))
-	return nil
+	return p.sayLine(map[string]any{"file": file, "rules": len(t.Rules), "keys": len(t.Keys)}, "accepted %s for its project: %s, %s", file, count(len(t.Rules), "rule"), count(len(t.Keys), "key"))
 }
 
 func (p *program) trustList(file string) error {
