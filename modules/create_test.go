@@ -47,7 +47,7 @@ func TestCreate(t *testing.T) {
 	if err != nil || len(list) != 0 || m.Dir() != dir {
 		t.Fatal(m, list, err)
 	}
-	if d := cmp.Diff([]string{"module.yaml", "w.onnx"}, names(t, dir)); d != "" {
+	if d := cmp.Diff([]string{".gitattributes", "module.yaml", "w.onnx"}, names(t, dir)); d != "" {
 		t.Error(d)
 	}
 	if _, _, err := modules.Create(dir, fill(encoder)); err == nil || !strings.Contains(err.Error(), "already contains a module") {
@@ -57,19 +57,21 @@ func TestCreate(t *testing.T) {
 	if err := os.MkdirAll(other, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(other, "train.yaml"), nil, 0o644); err != nil {
-		t.Fatal(err)
+	for _, file := range []string{"train.yaml", ".gitattributes"} { // the user's are kept
+		if err := os.WriteFile(filepath.Join(other, file), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if _, _, err := modules.Create(other, fill(encoder, "w.onnx", "train.yaml")); err == nil || !strings.Contains(err.Error(), " exists") {
 		t.Errorf("%v", err)
 	}
-	if d := cmp.Diff([]string{"train.yaml"}, names(t, other)); d != "" {
+	if d := cmp.Diff([]string{".gitattributes", "train.yaml"}, names(t, other)); d != "" {
 		t.Errorf("half a module: %s", d)
 	}
 	if _, _, err := modules.Create(other, fill(encoder, "w.onnx")); err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff([]string{"module.yaml", "train.yaml", "w.onnx"}, names(t, other)); d != "" {
+	if d := cmp.Diff([]string{".gitattributes", "module.yaml", "train.yaml", "w.onnx"}, names(t, other)); d != "" {
 		t.Error(d)
 	}
 	if d := cmp.Diff([]string{"a", "b"}, names(t, parent)); d != "" {
