@@ -130,7 +130,16 @@ type DecoderPart struct {
 type SkillPart struct {
 	Part
 	Limits modules.Effective `json:"limits"`
-	Allow  *modules.Allow    `json:"allow,omitempty"` // nil: it may reach nothing
+	Allow  *modules.Allow    `json:"allow,omitempty"` // the permissions that it asks for; nil: none
+}
+
+// Asks returns the permissions that the skill asks for. Only the user grants
+// them.
+func (p SkillPart) Asks() modules.Allow {
+	if p.Allow == nil {
+		return modules.Allow{}
+	}
+	return *p.Allow
 }
 
 // RouterPart is the router and the tokens around a tool call.
@@ -145,7 +154,7 @@ type SandboxPart struct {
 	Part
 	Limits  modules.Effective `json:"limits"`
 	Engines []string          `json:"engines,omitempty"` // that skills may run on; nil: any
-	Allow   *modules.Allow    `json:"allow,omitempty"`   // the permissions that a skill may have at most; nil: unlimited
+	Allow   *modules.Allow    `json:"allow,omitempty"`   // the permissions that the user may grant a skill at most; nil: any
 }
 
 // HasCore reports whether the build has a language model. A build without one

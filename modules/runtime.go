@@ -48,12 +48,3 @@ func (r *Runtime) Engine() (key, value string) {
 	}
 	return "", ""
 }
-
-// Allow lists the permissions of a skill.
-type Allow struct {
-	Network []string `json:"network,omitempty"` // hosts
-	Read    []string `json:"read,omitempty"`    // absolute paths
-	Env     []string `json:"env,omitempty"`     // names of variables
-	Clock   bool     `json:"clock,omitempty"`   // the current time and durations
-	Random  bool     `json:"random,omitempty"`
-}

@@ -2,8 +2,8 @@
 //
 // [Open] prepares the skills that a build names. The manifest of each names
 // its engine (builtin, wasm, starlark, python, process, container, mcp,
-// agent), its limits and its permissions; the build's sandbox can only
-// restrict them. [Set.Call] takes a call as the model wrote it and returns the
+// agent), its limits and the permissions that it asks for; the build's sandbox
+// can only restrict them, and only the user grants permissions. [Set.Call] takes a call as the model wrote it and returns the
 // line of JSON that is fed back: {"ok":true, …} with the outputs of the skill
 // by name, or {"ok":false,"error":{"kind":…,"message":…}}. Every failure of
 // the model, the arguments or the guest is such a line; an error concerns the
@@ -18,6 +18,8 @@ package skills
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -36,6 +38,13 @@ type Options struct {
 	// Executors by the key of a manifest's runtime: builtin, wasm, starlark,
 	// python, process, container, mcp, agent.
 	Executors map[string]sandbox.Executor
+	// Grants are the permissions that the user gives. What a skill asks for
+	// without a grant it does not get.
+	Grants []modules.Grant
+	// Root is a folder that contains every path that may be read; empty: any.
+	Root string
+	// Say receives a line for each skill that asks for more than it gets; may be nil.
+	Say func(string)
 }
 
 // Set holds the skills of a build. It may be used from several goroutines.
@@ -58,6 +67,8 @@ type Info struct {
 	Engine                string            // key of the manifest's runtime
 	By                    string            // engine that replaces it here; "": none
 	Limits                modules.Effective // effective limits
+	Program               string            // digest of the program, see [modules.Runtime.ProgramDigest]
+	Asks                  modules.Allow     // requested permissions
 	Allow                 modules.Allow     // effective permissions
 	Inputs, Outputs       []byte            // JSON Schemas of an object
 	Reads                 bool              // every call needs an asset
@@ -73,6 +84,9 @@ func Open(ctx context.Context, b *builds.Build, opt Options) (*Set, error) {
 		k := &skill{info: Info{Name: part.Name, Version: part.Version, Digest: part.Digest}}
 		s.skills[part.Name] = k
 		err := k.open(ctx, b, part, opt)
+		if text := k.info.denied(); text != "" && opt.Say != nil {
+			opt.Say(text)
+		}
 		var fault *sandbox.Fault
 		switch {
 		case err == nil:
@@ -115,15 +129,14 @@ func (k *skill) open(ctx context.Context, b *builds.Build, part builds.SkillPart
 	engine, value := m.Runtime.Engine()
 	k.info.Engine = engine
 	k.info.Limits = part.Limits.Filled()
-	if part.Allow != nil {
-		k.info.Allow = *part.Allow
-	}
+	k.info.Asks = part.Asks()
+	asks := k.info.Asks
 	if box := b.Assembly.Sandbox; box != nil {
 		if box.Engines != nil && !slices.Contains(box.Engines, engine) {
 			return sandbox.Refuse("%s runs on %s; %s allows %v", part.ID(), engine, box.ID(), box.Engines)
 		}
 		if box.Allow != nil {
-			k.info.Allow = within(k.info.Allow, *box.Allow)
+			asks = asks.Within(*box.Allow)
 		}
 	}
 	if err := k.contract(m); err != nil {
@@ -133,7 +146,7 @@ func (k *skill) open(ctx context.Context, b *builds.Build, part builds.SkillPart
 	if e == nil {
 		return sandbox.Refuse("engine %s is not available", engine)
 	}
-	p := sandbox.Program{Name: part.Name, Limits: k.info.Limits, Allow: k.info.Allow}
+	p := sandbox.Program{Name: part.Name, Limits: k.info.Limits, Root: opt.Root}
 	var err error
 	switch {
 	case engine == "builtin":
@@ -148,6 +161,9 @@ func (k *skill) open(ctx context.Context, b *builds.Build, part builds.SkillPart
 	if p.MCP = m.Runtime.MCP; p.MCP != nil {
 		p.Args = p.MCP.Args
 	}
+	k.info.Program = program(m.Runtime, p.Code)
+	k.info.Allow = opt.granted(part.Name, k.info.Program, asks)
+	p.Allow = k.info.Allow
 	if k.guest, err = e.Prepare(ctx, p); err != nil {
 		return err
 	}
@@ -185,15 +201,13 @@ func code(files builds.Files, part builds.SkillPart, format abi.Format) ([]byte,
 	return b, nil
 }
 
-// within returns the permissions that both grant.
-func within(a, most modules.Allow) modules.Allow {
-	both := func(a, b []string) []string {
-		return slices.DeleteFunc(slices.Clone(a), func(s string) bool { return !slices.Contains(b, s) })
+// program returns the digest of a program.
+func program(r *modules.Runtime, code []byte) string {
+	if code == nil {
+		return r.ProgramDigest("")
 	}
-	return modules.Allow{
-		Network: both(a.Network, most.Network), Read: both(a.Read, most.Read), Env: both(a.Env, most.Env),
-		Clock: a.Clock && most.Clock, Random: a.Random && most.Random,
-	}
+	sum := sha256.Sum256(code)
+	return r.ProgramDigest("sha256:" + hex.EncodeToString(sum[:]))
 }
 
 // contract derives the schemas of a skill from its ports.

@@ -182,7 +182,7 @@ func TestMissingManifest(t *testing.T) {
 }
 
 func TestSandboxRestricts(t *testing.T) {
-	m := manifest(t, "net", "{name: a, type: str}", "{name: b, type: str}", "starlark: add.star, limits: {mem: 1Mi}, allow: {network: [a.example, b.example], read: [/x], env: [A, B], clock: true, random: true}")
+	m := manifest(t, "net", "{name: a, type: str}", "{name: b, type: str}", "starlark: add.star, limits: {mem: 1Mi}, allow: {network: [a.example, b.example], read: [/usr], env: [A, B], clock: true, random: true}")
 	for _, c := range []struct {
 		box  *builds.SandboxPart
 		want modules.Allow
@@ -195,7 +195,7 @@ func TestSandboxRestricts(t *testing.T) {
 		{&builds.SandboxPart{Engines: []string{"wasm"}}, modules.Allow{}, "allows [wasm]"},
 	} {
 		x := &spy{}
-		s, err := skills.Open(t.Context(), build(t, c.box, m), skills.Options{Executors: map[string]sandbox.Executor{"starlark": x}})
+		s, err := skills.Open(t.Context(), build(t, c.box, m), skills.Options{Executors: map[string]sandbox.Executor{"starlark": x}, Grants: []modules.Grant{{Skill: "net", Allow: *m.Runtime.Allow}}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -69,6 +69,7 @@ type View struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 	Signatures  []string          `json:"signatures"` // digests of the bundles' manifests; their worth is verification's business
 	Layers      []ViewLayer       `json:"layers,omitempty"`
+	Permissions []Permission      `json:"permissions,omitempty"` // that its skills ask for
 	Targets     []View            `json:"targets,omitempty"`
 	Target      string            `json:"target,omitempty"`
 	Remote      bool              `json:"remote,omitempty"` // at a registry: the layers were not looked at
@@ -96,8 +97,15 @@ func (w *Workspace) Inspect(ctx context.Context, at *Located) (View, error) {
 	if v.Signatures, err = bundles(ctx, at.src, at.desc); err != nil {
 		return v, err
 	}
+	if t.Index == nil {
+		v.Permissions, err = permissions(ctx, at.src, t.Parts[0].Artifact)
+		return v, err
+	}
 	for i := range v.Targets {
 		if v.Targets[i].Signatures, err = bundles(ctx, at.src, t.Parts[i].Descriptor); err != nil {
+			return v, err
+		}
+		if v.Targets[i].Permissions, err = permissions(ctx, at.src, t.Parts[i].Artifact); err != nil {
 			return v, err
 		}
 	}

@@ -37,6 +37,8 @@ type Pulled struct {
 	Judgement
 	Name   string // in the store; empty for a part, which gets none
 	Report remote.Report
+	// Permissions are what the skills of the artifact ask for. Pulling grants none.
+	Permissions []Permission
 }
 
 // Pull fetches an artifact into the store. Everything that the manifest
@@ -111,6 +113,9 @@ func (w *Workspace) pull(ctx context.Context, at *Located, opt PullOptions) (*Pu
 	p.Report.SignedBy = ids(j.Keys)
 	if err := intact(ctx, into, at.tree, move); err != nil {
 		return p, explainBytes(err, into)
+	}
+	if p.Permissions, err = pulledPermissions(ctx, into, at.tree, opt.Target); err != nil {
+		return p, err
 	}
 	if w.admitted != nil {
 		w.admitted()

@@ -3,6 +3,7 @@ package workspace
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -85,12 +86,23 @@ func (v *validation) path(path string) {
 			return fs.SkipDir
 		case e.Type().IsRegular() && isDocument(e.Name()):
 			v.document(p, false)
+		case e.Type()&fs.ModeSymlink != 0 && home.Exists(filepath.Join(p, modules.FileName)): // a linked module folder
+			v.document(filepath.Join(p, modules.FileName), false)
 		}
 		return nil
 	})
 	if err != nil {
 		v.list.Add(diag.Unreadable, diag.Pos{File: path}, reason(err), "")
 	}
+}
+
+// permissions notes what a skill asks for.
+func (v *validation) permissions(m *modules.Manifest) {
+	if m.Runtime == nil || m.Runtime.Allow == nil || m.Runtime.Allow.Empty() {
+		return
+	}
+	a := m.Runtime.Allow
+	v.list.Note(diag.PermissionAsk, m.Pos("/runtime/allow"), fmt.Sprintf("%s asks for %s", m.ID(), a), "grant it with --allow "+m.Name+"="+strings.Join(a.List(), ","))
 }
 
 // reason is an error without the path that the position shows already.
@@ -138,6 +150,7 @@ func (v *validation) document(path string, named bool) {
 		v.list = append(v.list, faults...)
 		if m != nil {
 			v.loaded = append(v.loaded, m)
+			v.permissions(m)
 		}
 		if m == nil || faults.Failed() {
 			v.broken[modules.NameIn(data)] = true

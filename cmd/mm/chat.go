@@ -36,7 +36,7 @@ func (p *program) chatCommand() *cli.Command {
 			layoutFlag(),
 			&cli.StringFlag{Name: "system", Usage: "system prompt"},
 			noCacheFlag(),
-		}, answerFlags()...), p.quietFlag()), append(resolveFlags(), append(claimFlags(), expectFlag())...)...),
+		}, p.answerFlags()...), p.quietFlag()), append(resolveFlags(), append(claimFlags(), expectFlag())...)...),
 		Action: p.chat,
 	}
 }

@@ -68,6 +68,9 @@ func (p *program) printInspected(in workspace.View, indent string) error {
 		fmt.Fprintf(p.stdout, "%s  %s: %s\n", indent, diag.Printable(key), diag.Printable(in.Annotations[key]))
 	}
 	fmt.Fprintf(p.stdout, "%s  signatures: %d\n", indent, len(in.Signatures))
+	for _, ask := range in.Permissions {
+		fmt.Fprintf(p.stdout, "%s  %s\n", indent, diag.Printable(ask.String()))
+	}
 	heading := []string{indent + "  PATH", "ROLE", "FORMAT", "QUANT", "SIZE", "DIGEST"}
 	asked := slices.ContainsFunc(in.Layers, func(l workspace.ViewLayer) bool { return l.Annotations[abi.AnnotationBackend] != "" })
 	if asked {

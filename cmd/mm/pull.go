@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"oras.land/oras-go/v2/errdef"
 
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/workspace"
 )
 
@@ -58,7 +59,10 @@ func (p *program) pull(ctx context.Context, open workspace.Options, ref string, 
 	}
 	if p.json {
 		got.Report.Tags = listed(got.Report.Tags)
-		return p.printJSON(map[string]any{"ref": name, "digest": got.Digest, "report": got.Report})
+		return p.printJSON(map[string]any{"ref": name, "digest": got.Digest, "report": got.Report, "permissions": listed(got.Permissions)})
+	}
+	for _, ask := range got.Permissions {
+		p.say("%s", diag.Printable(ask.String()))
 	}
 	r := got.Report
 	p.say("%d of %d blobs received (%s), %d already present", r.Moved, r.Blobs, size(r.Bytes), r.Present)

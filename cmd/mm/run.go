@@ -52,7 +52,7 @@ func (p *program) runCommand() *cli.Command {
 			&cli.StringFlag{Name: "request", Usage: "read a request from `FILE`, - for standard input"},
 			&cli.StringFlag{Name: "json-schema", Usage: "constrain the answer to JSON that is valid for the schema in `FILE` (docs/GRAMMAR.md)"},
 			&cli.BoolFlag{Name: "smoke", Usage: "run the golden prompts of the graph; exit code 5 if one fails"},
-		}, append(append(outputFlags(), fileFlags()...), answerFlags()...)...), p.quietFlag()), append(resolveFlags(), append(claimFlags(), expectFlag())...)...),
+		}, append(append(outputFlags(), fileFlags()...), p.answerFlags()...)...), p.quietFlag()), append(resolveFlags(), append(claimFlags(), expectFlag())...)...),
 		Action: p.run,
 	}
 }
@@ -90,7 +90,7 @@ func (p *program) quietFlag() cli.Flag {
 }
 
 // answerFlags control the answers of run and chat.
-func answerFlags() []cli.Flag {
+func (p *program) answerFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.BoolFlag{Name: "raw", Usage: "continue the prompt without the chat template"},
 		&cli.IntFlag{Name: "max-tokens", Aliases: []string{"n"}, Usage: "maximum number of tokens to generate (default: until the end of the text)"},
@@ -108,6 +108,7 @@ func answerFlags() []cli.Flag {
 		&cli.StringFlag{Name: "target", Usage: "target of a multi-target build"},
 		&cli.StringFlag{Name: "tools", Usage: "skills of the build that the model may call, `A,B` (default: all)"},
 		&cli.BoolFlag{Name: "no-tools", Usage: "do not allow tool calls"},
+		p.allowFlag(),
 		&cli.StringSliceFlag{Name: "asset", Usage: "file that skills may read when the model refers to it as #NAME, `NAME=FILE` (repeatable)"},
 		&cli.BoolFlag{Name: "no-draft", Usage: "disable speculative decoding with the draft core or the context"},
 	}

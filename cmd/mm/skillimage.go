@@ -44,7 +44,7 @@ func (p *program) skillToolsCommand() *cli.Command {
 		Name: "tools", Usage: "list the tools of a skill's MCP server, and the hash that pins them", ArgsUsage: "DIR",
 		Description: "DIR is the module of a skill with runtime: {mcp: …}. Its server is started in the sandbox and\n" +
 			"asked for its tools. Set the hash as runtime.mcp.tools_sha256; until then, use 64 zeros.",
-		Flags: []cli.Flag{p.jsonFlag()},
+		Flags: []cli.Flag{p.jsonFlag(), p.allowFlag()},
 		Action: func(c *cli.Context) error {
 			return p.skillTools(c.Context, c.Args().First())
 		},
@@ -68,9 +68,7 @@ func (p *program) skillTools(ctx context.Context, dir string) error {
 		return fmt.Errorf("reading the server: %w", err)
 	}
 	program := sandbox.Program{Name: m.Name, Code: code, Args: spec.Args, Limits: m.Runtime.Limits.Effective(), MCP: spec}
-	if m.Runtime.Allow != nil {
-		program.Allow = *m.Runtime.Allow
-	}
+	program.Allow = p.skills.Granted(m, code)
 	l, err := mcpclient.Executor{Programs: process.New()}.Tools(ctx, program)
 	if err != nil {
 		return err

@@ -12,9 +12,9 @@ import (
 
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/internal/spell"
+	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/skills"
-	"mm-abi.org/mm/skills/sandbox"
 	"mm-abi.org/mm/workspace"
 )
 
@@ -40,8 +40,31 @@ func toolOptions(c *cli.Context) ([]string, error) {
 	return names, nil
 }
 
+// allowFlag grants permissions to skills.
+func (p *program) allowFlag() cli.Flag {
+	return &cli.GenericFlag{Name: "allow", Usage: "grant a skill a permission, `SKILL=PERMISSION`: read:DIR, env:NAME, network:HOST, clock or random (repeatable)", Value: &granting{&p.skills.Grants}}
+}
+
+// granting is the flag --allow.
+type granting struct{ list *[]modules.Grant }
+
+// Set implements cli.Generic.
+func (g *granting) Set(text string) error {
+	one, err := modules.ParseGrant(text)
+	if err == nil {
+		*g.list = append(*g.list, one)
+	}
+	return err
+}
+
+// String implements cli.Generic; there is no default.
+func (*granting) String() string { return "" }
+
 // equip sets up the skills of a build and records each call in the audit log.
 func (p *program) equip(ctx context.Context, w *workspace.Workspace, b *builds.Build, opt *runner.Options) error {
+	if err := skills.CheckGrants(b.Assembly, p.skills.Grants); err != nil {
+		return usageError{fmt.Errorf("--allow: %w", err)}
+	}
 	if len(b.Assembly.Skills) == 0 {
 		return nil
 	}
@@ -60,16 +83,24 @@ func (p *program) skillOptions(ctx context.Context, w *workspace.Workspace) (ski
 		if p.skills.Executors, p.skillCloser, err = executors(ctx, w); err != nil {
 			return skills.Options{}, err
 		}
-		p.skills.Executors["agent"] = p.agents(w, maps.Clone(p.skills.Executors))
+		grants, err := w.Grants()
+		if err != nil {
+			return skills.Options{}, err
+		}
+		p.skills.Grants = append(p.skills.Grants, grants...)
+		p.skills.Say = func(text string) { p.say("warning: %s", text) }
+		inner := p.skills
+		inner.Executors = maps.Clone(p.skills.Executors)
+		p.skills.Executors["agent"] = p.agents(w, inner)
 	}
 	return p.skills, nil
 }
 
 // agents returns the executor of skills that are builds in the store, with their
 // own skills. Their calls are recorded in the audit log, too.
-func (p *program) agents(w *workspace.Workspace, others map[string]sandbox.Executor) *runner.AgentExecutor {
+func (p *program) agents(w *workspace.Workspace, opt skills.Options) *runner.AgentExecutor {
 	return runner.NewAgentExecutor(runner.AgentOptions{
-		Open: w.Agent, Executors: others,
+		Open: w.Agent, Skills: opt,
 		Runner: runner.Options{
 			Engines: p.engines, Revision: p.revision, Sequences: 1,
 			Called: func(ctx context.Context, c runner.CallRecord) { w.Record(ctx, c.AuditEntry()) },

@@ -38,6 +38,7 @@ type Entry struct {
 	Args   string   `json:"args,omitempty"`   // call: hex SHA-256 of its arguments as canonical JSON
 	Answer string   `json:"answer,omitempty"` // call: hex SHA-256 of its answer line
 	Limits string   `json:"limits,omitempty"` // call: its limits
+	Allow  string   `json:"allow,omitempty"`  // call: its permissions, none or such as read:/x env:A
 	Result string   `json:"result"`           // ok or the failure; for a call, the kind of its fault
 	Prev   string   `json:"prev"`             // hex SHA-256 of the previous line, 64 zeros for the first
 }

@@ -31,8 +31,9 @@ type AgentOptions struct {
 	// Runner configures the runners of agents. Limits and executors are replaced for
 	// each agent; Called also receives the calls of agents.
 	Runner Options
-	// Executors are the executors for the skills of agents, except agents.
-	Executors map[string]sandbox.Executor
+	// Skills are the options for the skills of agents, with the executors except agents.
+	// Grants for AGENT/NAME are those of the skills of an agent.
+	Skills skills.Options
 }
 
 // AgentExecutor is a sandbox.Executor of skills that are builds: a model with its own
@@ -80,8 +81,13 @@ func (e *AgentExecutor) Prepare(ctx context.Context, p sandbox.Program) (sandbox
 	}
 	opt := e.opt.Runner
 	opt.Limits = runtimes.Limits{Threads: int(l.MilliCPU / 1000), Memory: l.MemBytes, Time: opt.Limits.Time, Device: opt.Limits.Device}
-	opt.Skills = skills.Options{Executors: maps.Clone(e.opt.Executors)}
-	opt.Skills.Executors["agent"] = &AgentExecutor{opt: e.opt, above: append(slices.Clone(e.above), name)}
+	opt.Skills = e.opt.Skills.Inner(p.Name)
+	opt.Skills.Root = p.Root
+	opt.Skills.Executors = maps.Clone(e.opt.Skills.Executors)
+	inner := e.opt
+	inner.Skills = opt.Skills
+	inner.Skills.Executors = e.opt.Skills.Executors
+	opt.Skills.Executors["agent"] = &AgentExecutor{opt: inner, above: append(slices.Clone(e.above), name)}
 	r, err := Open(ctx, b, opt)
 	if err == nil {
 		err = r.Load(ctx)

@@ -87,7 +87,7 @@ func (w *world) executor() *runner.AgentExecutor {
 			Engines: []runtimes.Engine{corellm.Engine{}},
 			Called:  func(_ context.Context, c runner.CallRecord) { w.called = append(w.called, c) },
 		},
-		Executors: map[string]sandbox.Executor{"builtin": builtin.Executor{Funcs: standard.Funcs()}},
+		Skills: skills.Options{Executors: map[string]sandbox.Executor{"builtin": builtin.Executor{Funcs: standard.Funcs()}}},
 	})
 }
 
@@ -127,7 +127,6 @@ func TestReference(t *testing.T) {
 		"no time":           {func(p *builds.SkillPart) { p.Limits.TimeoutMS = 1 }, map[string]any{"prompt": strings.Repeat("Once upon a time ", 20)}, sandbox.Time},
 		"no room":           {func(p *builds.SkillPart) { p.Limits.OutputBytes = 4 }, map[string]any{"prompt": "Once upon a time"}, sandbox.Output},
 		"half a processor":  {func(p *builds.SkillPart) { p.Limits.MilliCPU = 500 }, map[string]any{"prompt": "Hello"}, sandbox.Refused},
-		"files":             {func(p *builds.SkillPart) { p.Allow = &modules.Allow{Read: []string{"/etc"}} }, map[string]any{"prompt": "Hello"}, sandbox.Refused},
 		"no prompt":         {func(*builds.SkillPart) {}, map[string]any{}, sandbox.Args},
 		"a prompt too long": {func(*builds.SkillPart) {}, map[string]any{"prompt": strings.Repeat("word ", 3000)}, sandbox.Trap},
 	} {

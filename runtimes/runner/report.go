@@ -100,8 +100,8 @@ func WriteMade(files map[abi.Modality]string, all []Made) ([]MadeFile, error) {
 // unknown tool is text of the model, and lines of the log are bounded.
 const maxRef = 128
 
-// AuditEntry returns the call as an entry of the audit log: the skill, its limits,
-// and hashes of the arguments and the result instead of their text.
+// AuditEntry returns the call as an entry of the audit log: the skill, its limits
+// and permissions, and hashes of the arguments and the result instead of their text.
 func (c CallRecord) AuditEntry() audit.Entry {
 	e := audit.Entry{
 		Action: "call", Ref: strings.ToValidUTF8(c.Call.Name[:min(len(c.Call.Name), maxRef)], ""), Digest: c.Skill.Digest, Result: c.Answer.Kind(),
@@ -109,7 +109,7 @@ func (c CallRecord) AuditEntry() audit.Entry {
 	}
 	if c.Skill.Name != "" {
 		e.Ref = c.Skill.Name + "@" + c.Skill.Version
-		e.Limits = c.Skill.Limits.String()
+		e.Limits, e.Allow = c.Skill.Limits.String(), c.Skill.Allow.String()
 	}
 	return e
 }

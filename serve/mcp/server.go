@@ -10,7 +10,8 @@
 //
 // Clients are not trusted. A path must be below the root folder, links included; an artifact
 // is verified before use, as on the command line; the sizes of messages and results and the
-// number of concurrent calls are bounded. An error of a call is its result, with isError set,
+// number of concurrent calls are bounded. Skills have the permissions that the user granted,
+// and read nothing outside of the root folder. An error of a call is its result, with isError set,
 // so that the calling model can read the hint.
 //
 // The schemas of a skill are those of its manifest (skills.Schema); the request of infer is
@@ -88,6 +89,7 @@ func Open(ctx context.Context, opt Options) (*Server, error) {
 		return nil, fmt.Errorf("opening the root folder: %w", err)
 	}
 	s.closes = append(s.closes, s.root.Close)
+	s.opt.Skills.Root = s.root.dir
 	s.sdk = sdk.NewServer(&sdk.Implementation{Name: "mm", Title: "mm: modular multimodal models", Version: opt.Version}, &sdk.ServerOptions{
 		Instructions: "Paths are relative to the folder " + s.root.dir + ". " +
 			"validate checks module.yaml files and graphs, assemble composes a build of a graph, infer asks a build.",
@@ -95,6 +97,9 @@ func Open(ctx context.Context, opt Options) (*Server, error) {
 	})
 	for _, t := range []tool{s.validate(), s.assemble(), s.infer()} {
 		err = errors.Join(err, s.add(t))
+	}
+	if len(byName(opt.Skills.Grants)) > 0 && opt.Build == "" {
+		err = errors.Join(err, errors.New("permissions of skills need the build whose skills are served"))
 	}
 	if err == nil && opt.Build != "" {
 		err = s.addSkills(ctx)

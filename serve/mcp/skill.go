@@ -7,11 +7,13 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/runtimes/talk"
 	"mm-abi.org/mm/schemas"
@@ -31,11 +33,17 @@ func (s *Server) addSkills(ctx context.Context) error {
 		return fmt.Errorf("opening %s: %w", s.opt.Build, err)
 	}
 	s.closes = append(s.closes, w.Close)
+	if err := skills.CheckGrants(b.Assembly, byName(s.opt.Skills.Grants)); err != nil {
+		return err
+	}
 	set, err := skills.Open(ctx, b, s.opt.Skills)
 	if err != nil {
 		return fmt.Errorf("opening the skills of %s: %w", s.opt.Build, err)
 	}
 	s.closes = append(s.closes, set.Close)
+	// From here on clients may name other builds, and may change the files of this
+	// one: a grant for a name holds for the programs that were opened now.
+	s.opt.Skills = s.opt.Skills.Pinned(set)
 	own := []string{"validate", "assemble", "infer"}
 	for _, info := range set.List() {
 		if slices.Contains(own, info.Name) {
@@ -53,6 +61,11 @@ func (s *Server) addSkills(ctx context.Context) error {
 	return nil
 }
 
+// byName returns the grants for any program of a name.
+func byName(list []modules.Grant) []modules.Grant {
+	return slices.DeleteFunc(slices.Clone(list), func(g modules.Grant) bool { return g.Program != "" })
+}
+
 // skill is a tool for a skill of the build.
 type skill struct {
 	server    *Server
@@ -64,6 +77,9 @@ type skill struct {
 func (k *skill) tool() (tool, error) {
 	input, output := k.info.Inputs, k.info.Outputs
 	description := k.info.Description
+	if !k.info.Asks.Empty() {
+		description = strings.TrimSpace(fmt.Sprintf("%s It asks for %s; granted: %s.", description, k.info.Asks, k.info.Allow))
+	}
 	if k.info.Err != nil {
 		description += fmt.Sprintf(" It cannot be called here: %v.", k.info.Err)
 	}

@@ -47,6 +47,7 @@ type Program struct {
 	Ref    string // of an image or a build, which runs instead of Code
 	Limits modules.Effective
 	Allow  modules.Allow
+	Root   string // of an agent: the folder of everything that its skills may read; empty: any
 
 	Args  []string     // of a native program, without its name
 	Image *Image       // holds the native program instead of Code

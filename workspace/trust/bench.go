@@ -100,6 +100,9 @@ func (opt Options) withProject(user *File, file string) (*Bench, error) {
 	if err := home.CheckOwner(file); err != nil {
 		return nil, err
 	}
+	if len(project.Grants) > 0 {
+		opt.Say("warning: grants in %s are ignored: only your own trust file grants permissions to skills", file)
+	}
 	accepted, err := project.accepted(opt.Home)
 	if err != nil {
 		return nil, err

@@ -14,6 +14,7 @@ import (
 
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/registry/sign"
 	"mm-abi.org/mm/schemas"
 	"mm-abi.org/mm/workspace/home"
@@ -27,6 +28,8 @@ type File struct {
 	Rules   []Rule            `json:"rules,omitempty"`
 	Keys    map[string]Key    `json:"keys,omitempty"`
 	Mirrors map[string]string `json:"mirrors,omitempty"` // repository → name of the mirrored artifact
+	// Grants are permissions of skills. Those of a project's file do not count.
+	Grants []modules.Grant `json:"grants,omitempty"`
 
 	doc  *schemas.Document
 	file string
@@ -163,6 +166,20 @@ func (t *File) faults(err error) error {
 // pointerOf converts rules[2].match to /rules/2/match.
 func pointerOf(path string) string {
 	return "/" + strings.NewReplacer("[", "/", "]", "", ".", "/").Replace(path)
+}
+
+// Granted returns the grants of the file. A path must be absolute: a relative
+// one would depend on the working folder.
+func (t *File) Granted() ([]modules.Grant, error) {
+	var list diag.List
+	for i, g := range t.Grants {
+		for _, path := range g.Allow.Read {
+			if !filepath.IsAbs(path) || filepath.Clean(path) != path {
+				list.Add(diag.BadTrust, t.pos(fmt.Sprintf("/grants/%d/allow/read", i)), fmt.Sprintf("%q is not a clean absolute path", path), "")
+			}
+		}
+	}
+	return t.Grants, list.Err()
 }
 
 func (t *File) pos(ptr string) diag.Pos {

@@ -51,7 +51,7 @@ func (e *Executor) Prepare(ctx context.Context, p sandbox.Program) (sandbox.Gues
 	if err != nil {
 		return nil, err
 	}
-	if err := checkAllow(p.Allow); err != nil {
+	if err := checkAllow(p.Name, p.Allow); err != nil {
 		return nil, err
 	}
 	if l.MilliCPU%1000 != 0 {
@@ -76,14 +76,14 @@ func (e *Executor) Prepare(ctx context.Context, p sandbox.Program) (sandbox.Gues
 	return g, nil
 }
 
-// checkAllow refuses permissions that cannot be granted, and skills that do not
-// allow what a native program always has.
-func checkAllow(a modules.Allow) error {
+// checkAllow refuses permissions that cannot be granted, and skills without the
+// permissions that a native program cannot be denied.
+func checkAllow(name string, a modules.Allow) error {
 	if err := sandbox.None("process", a, "clock", "random", "env", "read"); err != nil {
 		return err
 	}
 	if !a.Clock || !a.Random {
-		return sandbox.Refuse("a native program needs allow.clock and allow.random: its access to the processor's clock and random numbers cannot be denied")
+		return sandbox.Refuse("a native program needs clock and random, which cannot be denied to it: ask for both in runtime.allow, and grant them with --allow %s=clock,random", name)
 	}
 	for _, path := range a.Read {
 		if !filepath.IsAbs(path) || filepath.Clean(path) != path || path == "/" || path == "/in" {
