@@ -23,6 +23,7 @@ import (
 func (p *program) labCommand() *cli.Command {
 	key := &cli.StringFlag{Name: "key", Usage: "public key `FILE` of the run (default: the key of mm keys generate)"}
 	noted := &cli.StringFlag{Name: "head", Usage: "`HASH` of a row that the chain must contain, as printed earlier"}
+	run := &cli.StringFlag{Name: "run", Usage: "`ID` of the run that the chain must be of (default: that of DIR/run.json)"}
 	return &cli.Command{
 		Name: "lab", Usage: "unattended experiments with tamper-evident records",
 		Description: "docs/LAB.md describes the files. Simulated results never count as measured.",
@@ -42,10 +43,10 @@ func (p *program) labCommand() *cli.Command {
 				Action: p.labRun,
 			}, {
 				Name: "verify", Usage: "check that no row of a run, or of a chain, was changed, added or cut off", ArgsUsage: "DIR",
-				Flags: []cli.Flag{p.jsonFlag(), key, noted}, Action: p.labVerify,
+				Flags: []cli.Flag{p.jsonFlag(), key, noted, run}, Action: p.labVerify,
 			}, {
 				Name: "summary", Usage: "summarize a run: medians, p95, failures, temperature, battery", ArgsUsage: "DIR",
-				Flags:  []cli.Flag{p.jsonFlag(), key, noted, &cli.StringFlag{Name: "plot", Usage: "draw steps.svg and telemetry.svg to `FOLDER`"}},
+				Flags:  []cli.Flag{p.jsonFlag(), key, noted, run, &cli.StringFlag{Name: "plot", Usage: "draw steps.svg and telemetry.svg to `FOLDER`"}},
 				Action: p.labSummary,
 			}, {
 				Name: "heartbeat", Usage: "report whether a run is alive; exit code 5 if not", ArgsUsage: "DIR|FILE",
@@ -126,30 +127,33 @@ func (p *program) publicKey(w *workspace.Workspace, file string) (*sign.PublicKe
 }
 
 func (p *program) labVerify(c *cli.Context) error {
-	dir, noted, file := c.Args().First(), c.String("head"), c.String("key")
+	dir, file, check := c.Args().First(), c.String("key"), experiment.Check{Noted: c.String("head"), Run: c.String("run")}
 	return p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error {
 		key, err := p.publicKey(w, file)
 		if err != nil {
 			return err
 		}
-		r, err := chain.Verify(chainIn(dir), key, chain.Options{Noted: noted})
+		r, err := experiment.Verify(dir, key, check)
 		if err != nil {
 			return broken(err)
 		}
 		if p.json {
 			return p.printJSON(r)
 		}
-		running := ""
-		if r.Running {
-			running = "; running"
+		state := ""
+		if r.Simulated {
+			state = "; simulated"
 		}
-		_, err = fmt.Fprintf(p.stdout, "%s: %s, none missing, the head signed by %s; head %s%s\n", r.Run, count(r.Rows, "row"), r.Key, r.Head, running)
+		if r.Running {
+			state += "; running"
+		}
+		_, err = fmt.Fprintf(p.stdout, "%s: %s, none missing, the head signed by %s; head %s%s\n", r.Run, count(r.Rows, "row"), r.Key, r.Head, state)
 		return err
 	})
 }
 
 func (p *program) labSummary(c *cli.Context) error {
-	dir, noted, file, plots := c.Args().First(), c.String("head"), c.String("key"), c.String("plot")
+	dir, file, plots, check := c.Args().First(), c.String("key"), c.String("plot"), experiment.Check{Noted: c.String("head"), Run: c.String("run")}
 	return p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error {
 		key, err := p.publicKey(w, file)
 		if err != nil {
@@ -158,7 +162,7 @@ func (p *program) labSummary(c *cli.Context) error {
 		if _, err := os.Stat(filepath.Join(dir, experiment.ChainDir)); err != nil {
 			return err
 		}
-		s, err := experiment.Summarize(dir, key, noted)
+		s, err := experiment.Summarize(dir, key, check)
 		if errors.Is(err, chain.ErrUnfinished) {
 			p.say("the run was killed while writing its last row, which is ignored")
 		} else if err != nil {

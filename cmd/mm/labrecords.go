@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -92,16 +90,6 @@ func (p *program) labFalsify(c *cli.Context) error {
 	return p.printFindings(r)
 }
 
-// chainIn returns the folder of a chain: the chain subfolder of a run, otherwise
-// dir.
-func chainIn(dir string) string {
-	own := filepath.Join(dir, experiment.ChainDir)
-	if info, err := os.Stat(own); err == nil && info.IsDir() {
-		return own
-	}
-	return dir
-}
-
 // recordFindings appends each finding to a chain.
 func (p *program) recordFindings(ctx context.Context, dir, key string, r judge.Report) error {
 	return p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error {
@@ -109,7 +97,7 @@ func (p *program) recordFindings(ctx context.Context, dir, key string, r judge.R
 		if err != nil {
 			return err
 		}
-		log, err := chain.Open(ctx, chainIn(dir), s.Key, s.Key.Public(), fsx.Options{}, nil)
+		log, err := chain.Open(ctx, experiment.ChainIn(dir), s.Key, s.Key.Public(), fsx.Options{}, nil)
 		if err != nil {
 			return err
 		}

@@ -264,7 +264,7 @@ func (p *program) history(path, key string) (rows []experiment.HistoryRow, err e
 		if err != nil {
 			return err
 		}
-		rows, err = experiment.ReadHistory(path, public, "")
+		rows, err = experiment.ReadHistory(path, public, experiment.Check{})
 		if errors.Is(err, chain.ErrUnfinished) {
 			p.say("the run was killed while writing its last row, which is ignored")
 			return nil

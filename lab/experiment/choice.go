@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path/filepath"
 
 	"mm-abi.org/mm/lab/chain"
 )
@@ -80,10 +79,10 @@ func (p Payload) observations() []Observation {
 // ReadHistory verifies the chain of the run in dir and returns its decisions and
 // observations, as [Replay] needs them. With [chain.ErrUnfinished] it returns all rows but
 // the last.
-func ReadHistory(dir string, v chain.Verifier, noted string) ([]HistoryRow, error) {
+func ReadHistory(dir string, v chain.Verifier, c Check) ([]HistoryRow, error) {
 	var rows []HistoryRow
 	run := ""
-	_, err := chain.Verify(filepath.Join(dir, ChainDir), v, chain.Options{Noted: noted, Each: func(row chain.Row) error {
+	_, err := verify(dir, v, c, func(row chain.Row) error {
 		if foreign(row, run) {
 			return nil
 		}
@@ -101,6 +100,6 @@ func ReadHistory(dir string, v chain.Verifier, noted string) ([]HistoryRow, erro
 			}
 		}
 		return nil
-	}})
+	})
 	return rows, err
 }

@@ -44,7 +44,7 @@ simulate:
 // choices replays the decisions of a run and returns their number.
 func choices(t *testing.T, dir string, key *sign.PrivateKey) int {
 	t.Helper()
-	history, err := experiment.ReadHistory(dir, key.Public(), "")
+	history, err := experiment.ReadHistory(dir, key.Public(), experiment.Check{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func TestArms(t *testing.T) {
 	if got, err := simulate(t, arms, dir, key, nil); err != nil || !got.Complete {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	s, err := experiment.Summarize(dir, key.Public(), "")
+	s, err := experiment.Summarize(dir, key.Public(), experiment.Check{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,10 +104,10 @@ func afterEachRow(t *testing.T, plan string) {
 			if err := os.Mkdir(filepath.Join(dir, experiment.ChainDir), 0o755); err != nil {
 				t.Fatal(err)
 			}
-			for _, name := range []string{chain.File, chain.HeadFile} {
-				data, err := os.ReadFile(filepath.Join(complete, experiment.ChainDir, name))
+			for _, name := range []string{experiment.IdentityFile, filepath.Join(experiment.ChainDir, chain.File), filepath.Join(experiment.ChainDir, chain.HeadFile)} {
+				data, err := os.ReadFile(filepath.Join(complete, name))
 				if err == nil {
-					err = os.WriteFile(filepath.Join(dir, experiment.ChainDir, name), data, 0o644)
+					err = os.WriteFile(filepath.Join(dir, name), data, 0o644)
 				}
 				if err != nil {
 					t.Fatal(err)

@@ -113,7 +113,16 @@ func Run(ctx context.Context, p Plan, opt Options) (Result, error) {
 		opt.Poll = time.Second
 	}
 	r := &runner{plan: p, opt: opt, beat: -1}
-	each := func(row chain.Row) error { return r.at.apply(len(p.Steps), row) }
+	i := identifier{dir: opt.Dir}
+	each := func(row chain.Row) error {
+		if !i.seen && row.Event == Start {
+			i.run = row.Run // a run of an older version has no identity file
+		}
+		if err := i.row(row); err != nil {
+			return err
+		}
+		return r.at.apply(len(p.Steps), row)
+	}
 	log, err := chain.Open(ctx, filepath.Join(opt.Dir, ChainDir), opt.Key, opt.Verifier, opt.Files, each)
 	if err != nil {
 		return Result{}, err
@@ -159,7 +168,11 @@ func (r *runner) begin(ctx context.Context) error {
 		return r.row(Resume, Payload{})
 	}
 	r.at.run = r.plan.Name + "-" + r.since.UTC().Format("20060102T150405Z")
-	return r.row(Start, Payload{Plan: r.plan.Digest, Name: r.plan.Name})
+	began := r.opt.Clock.Now().UTC().Format(time.RFC3339Nano)
+	if err := (identity{r.at.run, began, r.plan.Digest}).write(r.opt.Dir, r.opt.Files); err != nil {
+		return fmt.Errorf("writing the identity of the run: %w", err)
+	}
+	return r.rowAt(began, Start, Payload{Plan: r.plan.Digest, Name: r.plan.Name})
 }
 
 // elapsed returns the time of the run, without that between its processes.
@@ -169,8 +182,12 @@ func (r *runner) elapsed() time.Duration {
 
 // row appends a row and applies it as a resumed run would.
 func (r *runner) row(event string, p Payload) error {
+	return r.rowAt(r.opt.Clock.Now().UTC().Format(time.RFC3339Nano), event, p)
+}
+
+func (r *runner) rowAt(at, event string, p Payload) error {
 	p.ElapsedUS, p.Simulated = r.elapsed().Microseconds(), r.opt.Simulated
-	row, err := r.log.Append(r.opt.Clock.Now().UTC().Format(time.RFC3339Nano), r.at.run, event, p)
+	row, err := r.log.Append(at, r.at.run, event, p)
 	if err != nil {
 		return err
 	}

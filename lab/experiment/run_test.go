@@ -117,7 +117,7 @@ func TestNight(t *testing.T) {
 	if got.Reason != experiment.ByDuration || !got.Complete || got.Iterations != 360 || got.Elapsed != "6h0m0s" || !got.Simulated {
 		t.Errorf("%+v", got)
 	}
-	s, err := experiment.Summarize(dir, key.Public(), got.Head)
+	s, err := experiment.Summarize(dir, key.Public(), experiment.Check{Noted: got.Head})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +197,7 @@ func TestStops(t *testing.T) {
 			if got.Reason != tc.reason || got.Detail != tc.detail || elapsed < tc.least || elapsed > tc.most || got.Complete != (name == "iterations") {
 				t.Errorf("%+v", got)
 			}
-			if s, err := experiment.Summarize(dir, key.Public(), ""); err != nil || s.Reason != tc.reason {
+			if s, err := experiment.Summarize(dir, key.Public(), experiment.Check{}); err != nil || s.Reason != tc.reason {
 				t.Errorf("%+v, %v", s, err)
 			}
 		})
@@ -350,7 +350,7 @@ func TestLongSteps(t *testing.T) {
 		if err != nil || got.Reason != tc.reason || elapsed != tc.at {
 			t.Fatalf("%s: %+v, %v", name, got, err)
 		}
-		s, err := experiment.Summarize(dir, key.Public(), "")
+		s, err := experiment.Summarize(dir, key.Public(), experiment.Check{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -446,7 +446,7 @@ func TestForeignRows(t *testing.T) {
 	if err != nil || !got.Complete {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	want, err := experiment.Summarize(dir, key.Public(), "")
+	want, err := experiment.Summarize(dir, key.Public(), experiment.Check{})
 	if err != nil || want.Run != got.Run || want.Reason != experiment.ByIterations {
 		t.Fatalf("%+v, %v", want, err)
 	}
@@ -455,11 +455,11 @@ func TestForeignRows(t *testing.T) {
 	note(got.Run, "note", "the name of the run with another event")
 	note("other", experiment.StepDone, experiment.Payload{Step: "block", Iteration: 9, ElapsedUS: 1, RunsUS: []int64{1}})
 	note("other", experiment.Start, experiment.Payload{Name: "other"})
-	s, err := experiment.Summarize(dir, key.Public(), "")
+	s, err := experiment.Summarize(dir, key.Public(), experiment.Check{})
 	if err != nil || s.Run != want.Run || s.Name != want.Name || s.Elapsed != want.Elapsed || s.Reason != want.Reason || !s.Complete || s.Steps[0].Runs != want.Steps[0].Runs {
 		t.Errorf("%+v, %v", s, err)
 	}
-	if _, err := experiment.ReadHistory(dir, key.Public(), ""); err != nil {
+	if _, err := experiment.ReadHistory(dir, key.Public(), experiment.Check{}); err != nil {
 		t.Error(err)
 	}
 	if got, err = simulate(t, plan, dir, key, func(o *experiment.Options) { o.Resume = true }); !errors.Is(err, experiment.ErrComplete) {

@@ -6,7 +6,6 @@ import (
 	"io"
 	"maps"
 	"math"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -74,9 +73,9 @@ type Range struct {
 
 // Summarize verifies the chain of the run in dir and computes its figures. If the error is
 // [chain.ErrUnfinished], they cover all rows but the last; other errors have none.
-func Summarize(dir string, v chain.Verifier, noted string) (Summary, error) {
+func Summarize(dir string, v chain.Verifier, c Check) (Summary, error) {
 	s := Summary{steps: map[string]*StepFigures{}, telemetry: map[string][]plot.Point{}}
-	report, err := chain.Verify(filepath.Join(dir, ChainDir), v, chain.Options{Noted: noted, Each: s.add})
+	report, err := verify(dir, v, c, s.add)
 	s.Rows, s.Head, s.Key, s.Running = report.Rows, report.Head, report.Key, report.Running
 	for _, name := range slices.Sorted(maps.Keys(s.steps)) {
 		s.Steps = append(s.Steps, s.steps[name].figures())
