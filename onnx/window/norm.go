@@ -26,22 +26,24 @@ func (w *writer) norm(name, x string) (string, error) {
 // normalized writes x/√(mean(x²)+ε)·gain + bias over the last axis, for
 // LayerNorm of x minus its mean. dims are those of gain and bias.
 //
-// In 16-bit floats, x² is infinite above 256 and 0 below 2⁻¹², and ε is 0 if it
-// is scaled down with x. So each row is divided by its largest number m first,
-// and ε by m²: the squares are at most 1, and their mean at least 1/C. m is at
-// least 4√ε, so that (√ε/m)² is at most 1/16, and neither 0 nor infinite for a
-// row of zeros.
+// In 16-bit floats, x² is infinite above 256 and 0 below 2⁻⁷, and ε is 0 if it
+// is scaled down with x. So each row is first divided by m, a quarter of its
+// largest number, and ε by m²: the squares are at most 16, and their mean at
+// least 16/C. m is at least √ε, so that (√ε/m)² is at most 1, and neither 0 nor
+// infinite for a row of zeros. It is a quarter because an NPU multiplies by 1/m,
+// which is 0 for m above 2¹⁴.
 func (w *writer) normalized(name, x string, gain, bias []float32, dims ...int) string {
 	g, root := w.g, math.Sqrt(float64(w.s.Epsilon))
 	last, keep := onnx.IntList("axes", -1), onnx.Int("keepdims", 1)
 	most := g.Add("ReduceMax", []string{g.Add("Abs", []string{x}, name+".abs")}, name+".max", last, keep)
-	most = g.Add("Max", []string{most, w.number("least", float32(max(4*root, minSize)))}, name+".size")
-	small := g.Add("Div", []string{x, most}, name+".small")
+	most = g.Add("Max", []string{most, w.number("least", float32(4*max(root, minSize)))}, name+".most")
+	size := g.Add("Mul", []string{most, w.number("quarter", 0.25)}, name+".size")
+	small := g.Add("Div", []string{x, size}, name+".small")
 	if w.style.LayerNorm {
 		small = g.Add("Sub", []string{small, g.Add("ReduceMean", []string{small}, name+".middle", last, keep)}, name+".centered")
 	}
 	mean := g.Add("ReduceMean", []string{g.Add("Mul", []string{small, small}, name+".square")}, name+".mean", last, keep)
-	e := g.Add("Div", []string{w.number("root_epsilon", float32(root)), most}, name+".root_epsilon")
+	e := g.Add("Div", []string{w.number("root_epsilon", float32(root)), size}, name+".root_epsilon")
 	sum := g.Add("Add", []string{mean, g.Add("Mul", []string{e, e}, name+".epsilon")}, name+".more")
 	unit := g.Add("Div", []string{small, g.Add("Sqrt", []string{sum}, name+".root")}, name+".unit")
 	out := name
