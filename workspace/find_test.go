@@ -238,8 +238,8 @@ func TestList(t *testing.T) {
 	if at.Ref() != "m:1.0.0" {
 		t.Errorf("%s", at.Ref())
 	}
-	found := ws.Examine(ctx)
-	if len(found) != 5 || found[1].State != "ok" {
+	found := ws.Examine(ctx, workspace.ExamineOptions{Version: "1.0.0"})
+	if len(found) != 8 || found[0].What != "program" || found[4].What != "store" || found[4].State != "ok" {
 		t.Errorf("%+v", found)
 	}
 }

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"strings"
 	"sync"
 
 	"github.com/mattn/go-isatty"
@@ -10,9 +13,11 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
+	"oras.land/oras-go/v2/errdef"
 
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/registry/remote"
+	"mm-abi.org/mm/workspace"
 )
 
 // transfer shows the progress of blobs: bars on a terminal, plain lines otherwise.
@@ -111,6 +116,45 @@ func (t *transfer) wait() {
 	}
 	t.mu.Unlock()
 	t.bars.Wait()
+}
+
+// moved is the result of a push or a pull.
+type moved struct {
+	ref, digest string
+	report      remote.Report
+	summary     string         // of the report; if empty, it is not printed
+	more        map[string]any // further keys of the JSON output
+}
+
+// transfer opens a workspace that shows the progress of do, and prints what it
+// moved.
+func (p *program) transfer(open workspace.Options, verb string, do func(*workspace.Workspace) (moved, error)) error {
+	t := p.newTransfer(verb)
+	open.Progress = t.event
+	return p.inWorkspace(open, func(w *workspace.Workspace) error {
+		m, err := do(w)
+		t.wait()
+		if err != nil {
+			return invalidReference(err)
+		}
+		m.report.Tags = listed(m.report.Tags)
+		for line := range strings.Lines(m.summary) {
+			if !p.json {
+				p.say("%s", strings.TrimSuffix(line, "\n"))
+			}
+		}
+		out := map[string]any{"ref": m.ref, "digest": m.digest, "report": m.report}
+		maps.Copy(out, m.more)
+		return p.printLine(out, "%s@%s", m.ref, m.digest)
+	})
+}
+
+// invalidReference turns the error of an invalid argument into a usage error.
+func invalidReference(err error) error {
+	if errors.Is(err, errdef.ErrInvalidReference) || errors.Is(err, workspace.ErrSystem) {
+		return usageError{err}
+	}
+	return err
 }
 
 // title names a blob by its file, or by its abbreviated digest.

@@ -1,12 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 
 	"github.com/urfave/cli/v2"
-	"oras.land/oras-go/v2/errdef"
 
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/workspace"
@@ -38,34 +38,16 @@ func (p *program) pullCommand() *cli.Command {
 }
 
 func (p *program) pull(ctx context.Context, open workspace.Options, ref string, opt workspace.PullOptions) error {
-	t := p.newTransfer("pulling")
-	open.Progress = t.event
-	w, err := p.open(open)
-	if err != nil {
-		return err
-	}
-	defer w.Close()
-	got, err := w.Pull(ctx, ref, opt)
-	t.wait()
-	if errors.Is(err, errdef.ErrInvalidReference) {
-		return usageError{err}
-	}
-	if err != nil {
-		return err
-	}
-	name := got.Name
-	if name == "" {
-		name = ref
-	}
-	if p.json {
-		got.Report.Tags = listed(got.Report.Tags)
-		return p.printJSON(map[string]any{"ref": name, "digest": got.Digest, "report": got.Report, "permissions": listed(got.Permissions)})
-	}
-	for _, ask := range got.Permissions {
-		p.say("%s", diag.Printable(ask.String()))
-	}
-	r := got.Report
-	p.say("%d of %d blobs received (%s), %d already present", r.Moved, r.Blobs, size(r.Bytes), r.Present)
-	_, err = fmt.Fprintf(p.stdout, "%s@%s\n", name, got.Digest)
-	return err
+	return p.transfer(open, "pulling", func(w *workspace.Workspace) (moved, error) {
+		got, err := w.Pull(ctx, ref, opt)
+		if err != nil {
+			return moved{}, err
+		}
+		r := got.Report
+		done := moved{cmp.Or(got.Name, ref), got.Digest, r, fmt.Sprintf("%d of %d blobs received (%s), %d already present", r.Moved, r.Blobs, size(r.Bytes), r.Present), map[string]any{"permissions": listed(got.Permissions)}}
+		for _, ask := range got.Permissions {
+			done.summary = diag.Printable(ask.String()) + "\n" + done.summary
+		}
+		return done, nil
+	})
 }

@@ -2,11 +2,9 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/urfave/cli/v2"
-	"oras.land/oras-go/v2/errdef"
 
 	"mm-abi.org/mm/workspace"
 )
@@ -27,27 +25,13 @@ func (p *program) pushCommand() *cli.Command {
 }
 
 func (p *program) push(ctx context.Context, open workspace.Options, ref, dest string, opt workspace.PushOptions) error {
-	t := p.newTransfer("pushing")
-	open.Progress = t.event
-	w, err := p.open(open)
-	if err != nil {
-		return err
-	}
-	defer w.Close()
-	done, err := w.Push(ctx, ref, dest, opt)
-	t.wait()
-	if errors.Is(err, errdef.ErrInvalidReference) {
-		return usageError{err}
-	}
-	if err != nil {
-		return err
-	}
-	if p.json {
-		done.Report.Tags = listed(done.Report.Tags)
-		return p.printJSON(map[string]any{"ref": done.Ref, "digest": done.Digest, "report": done.Report})
-	}
-	r := done.Report
-	p.say("%d of %d blobs sent (%s), %d already present, %d mounted; %s and other referrers", r.Moved, r.Blobs, size(r.Bytes), r.Present, r.Mounted, count(r.Referrers, "signature"))
-	_, err = fmt.Fprintf(p.stdout, "%s@%s\n", done.Ref, done.Digest)
-	return err
+	return p.transfer(open, "pushing", func(w *workspace.Workspace) (moved, error) {
+		done, err := w.Push(ctx, ref, dest, opt)
+		if err != nil {
+			return moved{}, err
+		}
+		r := done.Report
+		return moved{done.Ref, done.Digest, r, fmt.Sprintf("%d of %d blobs sent (%s), %d already present, %d mounted; %s and other referrers",
+			r.Moved, r.Blobs, size(r.Bytes), r.Present, r.Mounted, count(r.Referrers, "signature")), nil}, nil
+	})
 }

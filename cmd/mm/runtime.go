@@ -69,39 +69,15 @@ func (p *program) installEngine(ctx context.Context, opt native.Options) error {
 }
 
 func (p *program) runtimeList(c *cli.Context) error {
-	return p.listEngines(c.Context)
-}
-
-// engineState is an installed engine with its state.
-type engineState struct {
-	native.Record
-	Notices []string `json:"notices"`
-	State   string   `json:"state"` // "loads", or an error
-}
-
-func engineStates(ctx context.Context, all []native.Record) []engineState {
-	list := []engineState{}
-	for _, r := range all {
-		s := engineState{Record: r, Notices: r.Notices(), State: "loads"}
-		if err := native.Try(ctx, r); err != nil {
-			s.State = err.Error()
-		}
-		list = append(list, s)
-	}
-	return list
-}
-
-func (p *program) listEngines(ctx context.Context) error {
 	home, err := workspace.DefaultHome()
 	if err != nil {
 		return err
 	}
-	all, err := native.List(home)
+	states, err := native.States(c.Context, home)
 	if err != nil {
 		return err
 	}
-	states := engineStates(ctx, all)
-	return printRows(p, states, []string{"ENGINE", "VERSION", "LICENSE", "STATE", "FOLDER", "FROM"}, func(s engineState) []string {
+	return printRows(p, states, []string{"ENGINE", "VERSION", "LICENSE", "STATE", "FOLDER", "FROM"}, func(s native.State) []string {
 		state, _, _ := strings.Cut(s.State, "\n")
 		return []string{s.Name, s.Version, s.License, state, s.Dir, s.Record.Origin()}
 	})

@@ -93,3 +93,24 @@ func Remove(ctx context.Context, r Record) (err error) {
 	}
 	return top.SyncDir(".")
 }
+
+// State is an installed engine with the result of loading it.
+type State struct {
+	Record
+	Notices []string `json:"notices"`
+	State   string   `json:"state"` // "loads", or an error
+}
+
+// States lists the engines installed in home and tries each of them.
+func States(ctx context.Context, home string) ([]State, error) {
+	all, err := List(home)
+	list := []State{}
+	for _, r := range all {
+		s := State{Record: r, Notices: r.Notices(), State: "loads"}
+		if err := Try(ctx, r); err != nil {
+			s.State = err.Error()
+		}
+		list = append(list, s)
+	}
+	return list, err
+}
