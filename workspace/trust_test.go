@@ -140,7 +140,7 @@ func TestHints(t *testing.T) {
 	if h := hint(err); !strings.Contains(h, "mm keys generate") || !strings.Contains(h, "--sign default") {
 		t.Errorf("hint %q", h)
 	}
-	if f := w.open(workspace.Options{}).Examine(context.Background(), workspace.ExamineOptions{}); f[3].State != "missing" {
+	if f := w.open(workspace.Options{}).Examine(context.Background(), workspace.ExamineOptions{}); f[6].State != "missing" {
 		t.Errorf("%+v", f)
 	}
 	w.write(filepath.Join(w.home, "trust.yaml"), "version: 1\ndefault: warn\n")
