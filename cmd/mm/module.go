@@ -11,6 +11,7 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/internal/diag"
+	"mm-abi.org/mm/lab/records"
 	"mm-abi.org/mm/modules"
 	moduleinspect "mm-abi.org/mm/modules/inspect"
 	"mm-abi.org/mm/modules/seed"
@@ -26,6 +27,7 @@ func (p *program) moduleCommand() *cli.Command {
 				Name: "new", Usage: "create a module folder with random, untrained weights", ArgsUsage: "TYPE NAME",
 				Flags: []cli.Flag{
 					p.jsonFlag(), dir,
+					&cli.StringFlag{Name: "shape", Usage: "JSON `FILE` with the shape of a core of any architecture (docs/LAB.md)"},
 					&cli.StringFlag{Name: "version", Value: "0.1.0", Usage: "SemVer of the module"},
 					&cli.Uint64Flag{Name: "seed", Usage: "seed of the weights"},
 					&cli.StringFlag{Name: "modality", Usage: "image, audio or video, for encoders, projectors and decoders"},
@@ -151,6 +153,11 @@ func (p *program) moduleNew(c *cli.Context) error {
 	opt := seed.Options{
 		Type: abi.ModuleType(c.Args().Get(0)), Name: c.Args().Get(1), Version: c.String("version"), Modality: abi.Modality(c.String("modality")),
 		Seed: c.Uint64("seed"), DModel: c.Int("d-model"), DEnc: c.Int("d-enc"), TCap: c.Int("t-cap"), License: c.String("license"),
+	}
+	if path := c.String("shape"); path != "" {
+		if err := records.ReadJSON(path, &opt.Shape); err != nil {
+			return err
+		}
 	}
 	dir := c.String("dir")
 	if dir == "" {

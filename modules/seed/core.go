@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"io"
 	"math"
+	"slices"
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/gguf"
@@ -47,19 +48,24 @@ func headsOf(width int) int {
 // core describes a Llama-shaped model of F16 weights over a byte vocabulary.
 func core(m *modules.Manifest, opt Options) []file {
 	heads := headsOf(opt.DModel)
+	vocab := Bytes()
 	s := shape{layers: seededLayers, heads: heads, kvHeads: heads / 2, hidden: 2 * opt.DModel, context: 512}
 	if opt.Type == abi.DraftCore {
 		s.layers = 1
 		m.For = opt.Base
 	}
-	vocab := Bytes()
+	model := s.model(opt.DModel, len(vocab.Tokens))
+	if opt.Shape != nil {
+		model = *opt.Shape
+		model.Vocab = len(vocab.Tokens)
+	}
 	m.Modality = abi.Text
-	m.Tokens = &abi.TokenContract{VocabSize: len(vocab.Tokens), MaxSeq: s.context, DModel: opt.DModel, SpecialTokens: abi.SpecialTokens()}
+	m.Tokens = &abi.TokenContract{VocabSize: len(vocab.Tokens), MaxSeq: model.Context, DModel: opt.DModel, SpecialTokens: abi.SpecialTokens()}
 	m.KVDTypes = []abi.DType{abi.FP32, abi.FP16, abi.Int8, abi.FP8}
 	m.RopeScaling = "none"
 	m.Export = map[abi.Format]modules.Export{abi.GGUF: {Path: opt.Name + ".gguf"}}
 	m.Quant = &modules.Quant{Supported: abi.Precisions()}
-	return []file{{m.Entry(abi.GGUF), func(w io.Writer) error { return writeCore(w, opt, s, vocab) }}}
+	return []file{{m.Entry(abi.GGUF), func(w io.Writer) error { return writeCore(w, opt, model, vocab) }}}
 }
 
 // Bytes returns the smallest vocabulary that encodes any text: MM-ABI's special
@@ -83,12 +89,11 @@ func Bytes() tokenizer.Vocabulary {
 	return v
 }
 
-func writeCore(w io.Writer, opt Options, s shape, vocab tokenizer.Vocabulary) error {
+func writeCore(w io.Writer, opt Options, model arch.Shape, vocab tokenizer.Vocabulary) error {
 	tok, err := tokenizer.New(vocab)
 	if err != nil {
 		return err
 	}
-	model := s.model(opt.DModel, len(vocab.Tokens))
 	kvs := append(model.Metadata(),
 		gguf.KV{Key: gguf.KeyName, Value: opt.Name},
 		gguf.KV{Key: gguf.KeyLicense, Value: opt.License},
@@ -103,14 +108,23 @@ func coreTensors(opt Options, s arch.Shape) []gguf.Source {
 	add := func(tensors []arch.Tensor) {
 		for _, t := range tensors {
 			switch {
-			case t.Optional:
+			case t.Optional && !biased(s, t):
+			case biased(s, t):
+				list = append(list, gguf.Source{Name: t.Name, Type: tensor.F32, Dims: t.Dims, Data: lazy(func() []byte {
+					b := make([]byte, 4*t.Dims[0])
+					putFloats(b, normal(opt.Seed, t.Name, t.Dims[0], 0.5))
+					return b
+				})})
 			case len(t.Dims) == 1:
 				list = append(list, gguf.Source{Name: t.Name, Type: tensor.F32, Dims: t.Dims, Data: gguf.Bytes(bytes.Repeat([]byte{0, 0, 0x80, 0x3f}, t.Dims[0]))}) // 1.0
 			default:
-				in, out := t.Dims[0], t.Dims[1]
+				in, out := t.Dims[0], 1
+				for _, d := range t.Dims[1:] { // of all experts
+					out *= d
+				}
 				list = append(list, gguf.Source{Name: t.Name, Type: tensor.F16, Dims: t.Dims, Data: lazy(func() []byte {
 					b := make([]byte, 2*in*out)
-					tensor.ToF16(b, normal(opt.Seed, t.Name, in*out, glorot(in, out)))
+					tensor.ToF16(b, normal(opt.Seed, t.Name, in*out, glorot(in, t.Dims[1])))
 					return b
 				})})
 			}
@@ -121,6 +135,12 @@ func coreTensors(opt Options, s arch.Shape) []gguf.Source {
 		add(s.Layer(i, nil))
 	}
 	return list
+}
+
+// biased reports whether models of the architecture have an optional tensor:
+// Qwen2's queries, keys and values have biases.
+func biased(s arch.Shape, t arch.Tensor) bool {
+	return s.Arch == "qwen2" && slices.Contains([]string{"attn_q.bias", "attn_k.bias", "attn_v.bias"}, t.Part())
 }
 
 func putFloats(b []byte, values []float32) {

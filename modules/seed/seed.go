@@ -20,6 +20,7 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/core/gguf/arch"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/internal/spdx"
 	"mm-abi.org/mm/modules"
@@ -33,11 +34,14 @@ type Options struct {
 	Version  string       // if empty, 0.1.0
 	Modality abi.Modality // of an encoder, projector or decoder; if empty, image
 	Seed     uint64
-	DModel   int     // width of the core's vectors; if 0, 256
-	DEnc     int     // width of an encoder's tokens; if 0, 64
-	TCap     int     // of a projector; if 0, the modality's cap
-	License  string  // SPDX; if empty, Apache-2.0
-	Base     abi.Ref // the core of an adapter or draft core; if zero, core-llm@^3
+	// Shape is that of a core of any architecture; its vocabulary is that of bytes.
+	// If nil, the core is a small Llama of width DModel.
+	Shape   *arch.Shape
+	DModel  int     // width of the core's vectors; if 0, 256
+	DEnc    int     // width of an encoder's tokens; if 0, 64
+	TCap    int     // of a projector; if 0, the modality's cap
+	License string  // SPDX; if empty, Apache-2.0
+	Base    abi.Ref // the core of an adapter or draft core; if zero, core-llm@^3
 }
 
 // OptionError reports an invalid option of Write.
@@ -89,7 +93,12 @@ func (o Options) filled() (Options, error) {
 	if _, ok := abi.DefaultCaps(o.Modality); !ok {
 		return o, &OptionError{"modality", fmt.Sprintf("is %q, want image, audio or video", o.Modality)}
 	}
-	if err := o.sizes(); err != nil {
+	if err := o.shaped(); err != nil {
+		return o, err
+	}
+	if o.Shape != nil {
+		o.DModel = o.Shape.Width
+	} else if err := o.sizes(); err != nil {
 		return o, err
 	}
 	if o.License == "" {
@@ -108,6 +117,25 @@ func (o Options) filled() (Options, error) {
 		o.Base = abi.Ref{Name: "core-llm", Constraint: "^3"}
 	}
 	return o, nil
+}
+
+// shaped checks the shape.
+func (o Options) shaped() error {
+	if o.Shape == nil {
+		return nil
+	}
+	if o.Type != abi.Core || o.DModel != 0 {
+		return &OptionError{"shape", "is for a core, in place of --d-model"}
+	}
+	s := *o.Shape
+	s.Vocab = 1
+	if err := s.Check(); err != nil {
+		return &OptionError{"shape", fmt.Sprintf("is invalid: %v", err)}
+	}
+	if n := s.Width; n > maxDModel {
+		return &OptionError{"shape", fmt.Sprintf("has a width of %d, want 1 to %d", n, maxDModel)}
+	}
+	return nil
 }
 
 // sizes checks the sizes; 0 is the default.

@@ -1,6 +1,7 @@
 package seed_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"math"
@@ -13,6 +14,8 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/gguf/arch"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/modules/inspect"
 	"mm-abi.org/mm/modules/seed"
@@ -162,5 +165,37 @@ func TestFolder(t *testing.T) {
 	}
 	if d := cmp.Diff(before, contents(t, dir)); d != "" {
 		t.Error(d)
+	}
+}
+
+// A core has any shape, with the biases of its architecture, and the engine loads it.
+func TestShape(t *testing.T) {
+	s := arch.Shape{
+		Arch: "qwen2", Context: 64, Layers: 2, Width: 32, Heads: 4, KVHeads: 2, HeadDim: 8, Hidden: 48, Epsilon: 1e-6,
+		Rope: arch.Rope{Dims: 8, Base: 1e6, Halves: true, OriginalContext: 64, ExtFactor: -1},
+	}
+	dir := filepath.Join(t.TempDir(), "core")
+	if err := seed.Write(dir, seed.Options{Type: abi.Core, Name: "core", Shape: &s}); err != nil {
+		t.Fatal(err)
+	}
+	f, err := gguf.Open(filepath.Join(dir, "core.gguf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	got, err := arch.Read(f)
+	if err != nil || got.Arch != "qwen2" || got.Hidden != 48 || got.KVHeads != 2 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if err := got.CheckTensors(f.Names()); err != nil {
+		t.Error(err)
+	}
+	if b, ok := f.Tensor("blk.1.attn_k.bias"); !ok || b.Elements() != 16 || bytes.Equal(b.Data, make([]byte, 64)) {
+		t.Error("no bias of keys")
+	}
+	for _, opt := range []seed.Options{{Type: abi.Core, Name: "core", Shape: &arch.Shape{}}, {Type: abi.Encoder, Name: "core", Shape: &s}, {Type: abi.Core, Name: "core", Shape: &s, DModel: 64}} {
+		if err := seed.Write(filepath.Join(t.TempDir(), "core"), opt); err == nil || !strings.Contains(err.Error(), "shape") {
+			t.Errorf("%+v: %v", opt, err)
+		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/gguf/arch"
 	"mm-abi.org/mm/core/tokenizer"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/internal/testfiles"
@@ -174,6 +175,82 @@ func continuation(t *testing.T, e runtimes.Engine, b runtimes.Bundle, prompt []i
 		next = []int32{id}
 	}
 	return ids, margins
+}
+
+// shaped writes a model of random weights.
+func shaped(t *testing.T, name string) string {
+	t.Helper()
+	s := arch.Shape{
+		Arch: name, Context: 128, Layers: 4, Width: 64, Heads: 4, KVHeads: 2, HeadDim: 32, Hidden: 96, Epsilon: 1e-5,
+		Rope: arch.Rope{Dims: 32, Base: 10000, OriginalContext: 128, ExtFactor: -1},
+	}
+	s.Rope.Halves = s.Style().Halves
+	switch name {
+	case "llama": // as in Mistral
+		s.Window, s.Windowed = 9, []bool{true, true, true, true}
+	case "gemma3":
+		local := s.Rope
+		local.Base = 100
+		s.Window, s.Windowed, s.Local, s.Rope.Base = 7, []bool{true, true, false, true}, &local, 1e6
+	case "phi3":
+		s.Rope.Scaling, s.Rope.Factor = "linear", 4
+	case "smollm3":
+		s.Unrotated = []bool{false, true, false, true}
+	case "granite":
+		s.EmbeddingScale, s.ResidualScale, s.AttentionScale, s.LogitDivisor = 3, 0.4, 0.2, 2
+	case "gemma2":
+		s.Window, s.Windowed, s.AttentionCap, s.LogitCap = 7, []bool{true, false, true, false}, 50, 30
+	}
+	dir := filepath.Join(t.TempDir(), "core")
+	if err := seed.Write(dir, seed.Options{Type: abi.Core, Name: "core", Seed: 3, Shape: &s}); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, "core.gguf")
+}
+
+// Passes of every architecture, also with a middle span, give the logits of the backend
+// core, beyond the windows of layers that have one.
+func TestArchitectures(t *testing.T) {
+	prompt := []int32{3, 40, 41, 42, 43, 90, 45, 100, 7, 8, 9}
+	for _, name := range []string{"llama", "qwen2", "qwen3", "smollm3", "phi3", "gemma", "gemma2", "gemma3", "granite", "olmo2", "stablelm"} {
+		t.Run(name, func(t *testing.T) {
+			path := shaped(t, name)
+			want := logits(t, corellm.Engine{}, path, prompt)
+			for _, e := range []engine{{window: 32, positions: []int{1, 4}}, {window: 32, positions: []int{3}, span: window.Span{First: 1, Count: 2}}} {
+				got := logits(t, e, path, prompt)
+				most, diff := 0.0, 0.0
+				for i := range want {
+					most, diff = max(most, math.Abs(float64(want[i]))), max(diff, math.Abs(float64(got[i]-want[i])))
+				}
+				if !(diff <= 2e-3*most) { // keys and values of the backend core have 16 bits
+					t.Errorf("%+v: logits differ by %v of %v", e, diff, most)
+				}
+			}
+		})
+	}
+}
+
+// logits returns the logits after tokens.
+func logits(t *testing.T, e runtimes.Engine, path string, tokens []int32) []float32 {
+	t.Helper()
+	m, err := e.Open(t.Context(), bundle(path), runtimes.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	s, err := m.(runtimes.Language).NewSequence(t.Context(), runtimes.SequenceOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.Feed(t.Context(), runtimes.Positions{Tokens: tokens}); err != nil {
+		t.Fatal(err)
+	}
+	out, err := s.(runtimes.Scorer).Logits(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
 }
 
 // A model of a story, written as passes of 1 and of 8 positions, generates the same tokens as the engine of
