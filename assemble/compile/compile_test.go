@@ -336,6 +336,20 @@ func product(t *testing.T) compile.Options {
 	return opt
 }
 
+// A name that the model around the context cannot hold is refused before anything is
+// compiled or generated.
+func TestColon(t *testing.T) {
+	opt := options(t)
+	opt.Out = filepath.Join(t.TempDir(), "a:b.bin")
+	opt.Begin = func(s compile.Stage) { t.Errorf("stage %s began", s) }
+	if _, err := compile.Compile(t.Context(), fake{soc: 69}, opt); err == nil || !strings.Contains(err.Error(), "holds a colon") {
+		t.Error(err)
+	}
+	if _, err := compile.Language(t.Context(), fake{}, compile.LanguageOptions{Model: "none.gguf", Chip: opt.Chip, Out: opt.Out}); err == nil || !strings.Contains(err.Error(), "holds a colon") {
+		t.Errorf("a language model: %v", err)
+	}
+}
+
 func TestExists(t *testing.T) {
 	opt := options(t)
 	if err := os.WriteFile(opt.Out, []byte("mine"), 0o644); err != nil {

@@ -119,8 +119,19 @@ func resolved(path string) string {
 	return path
 }
 
+// nameable refuses a context that the model around it cannot name.
+func nameable(out string) error {
+	if err := onnx.CheckLocation(filepath.Base(out)); err != nil {
+		return fmt.Errorf("invalid name of the context: %w", err)
+	}
+	return nil
+}
+
 // free refuses existing files before anything is computed.
 func (o Options) free() error {
+	if err := nameable(o.Out); err != nil {
+		return err
+	}
 	if err := o.distinct(); err != nil {
 		return err
 	}

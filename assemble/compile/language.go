@@ -113,6 +113,9 @@ func (o LanguageOptions) record() string {
 
 // free refuses an existing record.
 func (o LanguageOptions) free() error {
+	if err := nameable(o.Out); err != nil {
+		return err
+	}
 	info, err := os.Stat(o.record())
 	switch {
 	case errors.Is(err, os.ErrNotExist):

@@ -45,7 +45,7 @@ func (p *program) qnnCommand() *cli.Command {
 				Action: p.qnnWrap,
 			}, p.qnnCompileCommand(), {
 				Name: "check", Usage: "check axis by axis whether a file fits a target", ArgsUsage: "FILE",
-				Description: "Each axis fits, does not fit, or is unknown; exit code 3 unless all fit. An unknown axis passes\nonly if --accept names it: " + strings.Join(fit.Axes(), ", ") + ".",
+				Description: "Each axis fits, does not fit, or is unknown; exit code 3 unless all fit. An unknown axis passes\nonly if --accept names it. Without --libs and --memory, skel and memory are not checked. Axes: " + strings.Join(fit.Axes(), ", ") + ".",
 				Flags: []cli.Flag{
 					p.jsonFlag(), socs,
 					&cli.StringFlag{Name: "target", Aliases: []string{"t"}, Usage: "`CHIP@SDK`, such as SM8750@2.47, soc:69@2.47 or v79@2.47", Required: true},
@@ -134,6 +134,9 @@ func (p *program) qnnCheck(c *cli.Context) error {
 	if err != nil {
 		return usageError{fmt.Errorf("--target: %w", err)}
 	}
+	if t.Chip == nil && t.Arch == 0 {
+		return usageError{hinted{fmt.Errorf("--target: %w, or an architecture such as v79", chips.Unknown(t.Name)), "--socs FILE adds chips"}}
+	}
 	if t.Memory, err = bytesize.Parse(c.String("memory")); err != nil {
 		return usageError{fmt.Errorf("--memory: %w", err)}
 	}
@@ -145,7 +148,7 @@ func (p *program) qnnCheck(c *cli.Context) error {
 		}
 		t.Libs = &set
 	}
-	opt := qnnfile.CheckOptions{Target: t}
+	opt := qnnfile.CheckOptions{Target: t, Partial: true}
 	for _, s := range c.StringSlice("accept") {
 		opt.Accept = append(opt.Accept, strings.Split(s, ",")...)
 	}
@@ -226,6 +229,10 @@ func (p *program) printQNNReport(r qnnfile.Report) error {
 	if err := r.Faults.Err(); err != nil {
 		return reported{err}
 	}
-	p.say("%s fits %s", r.File, r.Target)
+	note := ""
+	if len(r.Unchecked) > 0 {
+		note = "; not checked: " + strings.Join(r.Unchecked, ", ")
+	}
+	p.say("%s fits %s%s", r.File, r.Target, note)
 	return nil
 }

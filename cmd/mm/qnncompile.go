@@ -63,7 +63,7 @@ func (p *program) qnnCompile(c *cli.Context) error {
 	}
 	chip, ok := chips.Named(c.String("target"))
 	if !ok {
-		return usageError{hinted{fmt.Errorf("--target: unknown chip %q", c.String("target")), "mm qnn soc ls lists the known ones"}}
+		return usageError{hinted{fmt.Errorf("--target: %w", chips.Unknown(c.String("target"))), "--socs FILE adds chips"}}
 	}
 	opt.Chip = chip
 	if err := checkTimeout(c.Duration("timeout")); err != nil {

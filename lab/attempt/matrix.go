@@ -145,8 +145,11 @@ func targetOf(name string, chips fit.Chips) (target, error) {
 	}
 	t := target{name: name, precision: compile.Precision(precision)}
 	var ok bool
-	if t.chip, ok = chips.Named(chip); !ok || precision == "" {
-		return t, fmt.Errorf("target %q: unknown chip %q or missing precision", name, chip)
+	if t.chip, ok = chips.Named(chip); !ok {
+		return t, fmt.Errorf("target %q: %w", name, chips.Unknown(chip))
+	}
+	if precision == "" {
+		return t, fmt.Errorf("target %q: missing precision, want CHIP/PRECISION", name)
 	}
 	return t, t.precision.Check()
 }

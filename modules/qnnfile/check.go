@@ -14,9 +14,12 @@ import (
 type Report struct {
 	File     string    `json:"file"`
 	Target   string    `json:"target"`
-	Fits     bool      `json:"fits"` // every axis fits or is accepted
+	Fits     bool      `json:"fits"` // every checked axis fits or is accepted
 	Contexts []Judged  `json:"contexts"`
 	Faults   diag.List `json:"diagnostics"`
+	// Unchecked are the axes that were left out because the target's value is
+	// unspecified.
+	Unchecked []string `json:"unchecked"`
 }
 
 // Judged is a context with its axes.
@@ -41,6 +44,9 @@ type CheckOptions struct {
 	Target fit.Target
 	// Accept lists axes that may be unknown. A mismatch is never accepted.
 	Accept []string
+	// Partial leaves out the axes whose value of the target is unspecified, the
+	// libraries and the memory. Otherwise they are unknown.
+	Partial bool
 }
 
 // Check checks the contexts of the file at path for a target.
@@ -59,13 +65,20 @@ func (f *File) Check(opt CheckOptions) Report {
 	if opt.Target.SDK != nil {
 		r.Target += "@" + opt.Target.SDK.String()
 	}
+	r.Unchecked = []string{}
 	for _, p := range f.Parts {
 		axes := append(fit.Check(p.Context, opt.Target), f.around(p, opt.Target)...)
 		judged := Judged{Name: p.Name, Axes: []Axis{}}
 		for _, a := range axes {
+			if a.Verdict == fit.Unasked && !opt.Partial {
+				a.Verdict = fit.Unknown
+			}
 			accepted := a.Verdict == fit.Unknown && slices.Contains(opt.Accept, a.Name)
 			judged.Axes = append(judged.Axes, Axis{a.Name, a.Verdict, a.File, a.Target, a.Why, a.Hint, accepted})
-			if a.Verdict != fit.Fits {
+			if a.Verdict == fit.Unasked && !slices.Contains(r.Unchecked, a.Name) {
+				r.Unchecked = append(r.Unchecked, a.Name)
+			}
+			if a.Verdict != fit.Fits && a.Verdict != fit.Unasked {
 				enter(&r.Faults, f.Path, p, a, accepted)
 			}
 		}

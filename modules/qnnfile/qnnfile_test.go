@@ -8,6 +8,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -172,6 +173,13 @@ func TestAccept(t *testing.T) {
 			t.Errorf("%v: %v, %v", tc.accept, r.Fits, err)
 		}
 	}
+	r, err := qnnfile.Check(path, qnnfile.CheckOptions{Target: x, Partial: true})
+	if err != nil || !r.Fits || !slices.Equal(r.Unchecked, []string{"skel", "memory"}) {
+		t.Errorf("chip and SDK alone: %+v, %v", r, err)
+	}
+	if r, err := qnnfile.Check(path, qnnfile.CheckOptions{Target: right(t), Partial: true}); err != nil || !r.Fits || len(r.Unchecked) > 0 {
+		t.Errorf("all specified: %+v, %v", r, err)
+	}
 	unread := write(t, filepath.Join(t.TempDir(), "c.bin"), sample(func(c *blob.Context) { c.Schema = 2 }))
 	if r, err := qnnfile.Check(unread, qnnfile.CheckOptions{Target: x, Accept: fit.Axes()}); err != nil || r.Fits {
 		t.Errorf("a file that cannot be read fits: %+v, %v", r, err)
@@ -240,9 +248,11 @@ func TestExtract(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for name, want := range map[string]string{"a.bin": "in another file", "beside_ctx.onnx": "in another file", "net.dlc": "without a context"} {
-		var faults *diag.Faults
-		if _, err := qnnfile.Extract(context.Background(), files[name], dir, true); !errors.As(err, &faults) || !strings.Contains(err.Error(), want) {
+	for name, want := range map[string][2]string{
+		"a.bin": {"a context itself", "as it is"}, "beside_ctx.onnx": {"in another file", "use "}, "net.dlc": {"without a context", "compile the model first"},
+	} {
+		_, err := qnnfile.Extract(context.Background(), files[name], dir, true)
+		if list, ok := diag.From(err); !ok || !strings.Contains(list[0].Detail, want[0]) || !strings.Contains(list[0].Hint, want[1]) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -63,11 +63,15 @@ func Extract(ctx context.Context, path, dir string, force bool) (x Extraction, e
 	}
 	if len(parts) == 0 {
 		var list diag.List
-		detail := fmt.Sprintf("a %s without a context", f.Format)
-		if len(f.Parts) > 0 {
+		detail, hint := fmt.Sprintf("a %s without a context", f.Format), diag.QNNNoContext.Fix()
+		switch {
+		case f.Format == Context:
+			detail, hint = "it is a context itself", "nothing to extract: run or check the file as it is, or wrap it with mm qnn wrap"
+		case len(f.Parts) > 0:
 			detail = fmt.Sprintf("the context is in another file, %s", f.Parts[0].File)
+			hint = fmt.Sprintf("nothing to extract: use %s, which mm qnn inspect, check and wrap take", filepath.Base(f.Parts[0].File))
 		}
-		list.Add(diag.QNNNoContext, diag.Pos{File: path}, detail, diag.QNNNoContext.Fix())
+		list.Add(diag.QNNNoContext, diag.Pos{File: path}, detail, hint)
 		return x, list.Err()
 	}
 	for i, p := range parts {

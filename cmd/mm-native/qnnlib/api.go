@@ -215,8 +215,10 @@ func meaning(code uint64) string {
 		return "the memory is full, or the device cannot map as much"
 	case 1008:
 		return "libraries of different versions, or an architecture that they do not know"
-	case 5000, 5001, 5005:
+	case 5000, 5001:
 		return "the context was written by a newer SDK, for another device, or is damaged"
+	case 5005:
+		return "the blob of the context is damaged, or it is for another device: fetch or compile it again"
 	case 14001:
 		return "the library does not know the chip"
 	case 30001, 30010:

@@ -29,6 +29,7 @@ func TestFailed(t *testing.T) {
 		want []string
 	}{
 		{Failed{"contextCreateFromBinary", 5000, "INVALID"}, []string{"contextCreateFromBinary returned 5000", "INVALID", "newer SDK"}},
+		{Failed{"contextCreateFromBinary", 5005, ""}, []string{"5005", "blob of the context is damaged"}},
 		{Failed{"systemContextGetBinaryInfo", 30010, ""}, []string{"30010", "no whole context"}},
 		{Failed{"graphExecute", 6001, ""}, []string{"graphExecute returned 6001"}},
 	} {

@@ -14,6 +14,8 @@ const (
 	MaxText       = maxText
 	MaxKeys       = maxKeys
 	MaxDirectory  = maxDirectory
+	MaxExtra      = maxExtra
+	MaxOptions    = maxOptions
 )
 
 // Options reads a FlexBuffer.

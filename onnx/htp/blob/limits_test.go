@@ -23,6 +23,13 @@ func changed(change func(c *blob.Context)) error {
 	return err
 }
 
+// padded reads the sample as write writes it.
+func padded(write func(c blob.Context) []byte) error {
+	b := write(htptest.Sample())
+	_, err := blob.ReadContext(bytes.NewReader(b), int64(len(b)))
+	return err
+}
+
 // archive is a DLC of stored entries.
 func archive(t *testing.T, entries map[string][]byte, more int) error {
 	var out bytes.Buffer
@@ -145,6 +152,17 @@ func TestLimits(t *testing.T) {
 		{"MaxEntries", blob.MaxEntries - 1, func(n int) error { return archive(t, map[string][]byte{"model": htptestModel()}, n) }, "too many entries"},
 		{"MaxSubgraphs", blob.MaxSubgraphs, func(n int) error { return litert(n, 1) }, "too many subgraphs"},
 		{"MaxLiteRTRank", blob.MaxLiteRTRank, func(n int) error { return litert(1, n) }, "exceeds limit 32"},
+		{"MaxExtra of the context", blob.MaxExtra, func(n int) error {
+			return padded(func(c blob.Context) []byte { return htptest.Padded(c, n-8, 0) })
+		}, "too large"},
+		{"MaxExtra of a graph", blob.MaxExtra, func(n int) error {
+			return padded(func(c blob.Context) []byte { return htptest.Padded(c, 0, n-112) })
+		}, "too large"},
+		{"MaxOptions", blob.MaxOptions, func(n int) error {
+			b := htptest.LiteRT{Parts: []htptest.Part{{Graph: "g", Context: []byte("context"), Pad: n - htptest.OptionsSize("g")}}}.Bytes()
+			_, err := blob.ReadLiteRT(bytes.NewReader(b), int64(len(b)))
+			return err
+		}, "too large"},
 		{"MaxKeys", blob.MaxKeys, func(n int) error {
 			numbers, _, err := blob.Options(flexMap(n))
 			if err == nil && len(numbers) != n {

@@ -4,7 +4,8 @@
 //
 // [ParseTarget] parses SM8750@2.47; [Check] returns an [Axis] for the backend,
 // architecture, chip, SDK, APIs, libraries, element types and memory. Each
-// fits, does not fit, or is unknown: a missing value does not count as a fit.
+// fits, does not fit, is unknown or not checked: a missing value does not count
+// as a fit.
 // Nothing is run: emulation takes any context and would prove nothing.
 package fit
 
@@ -24,6 +25,9 @@ const (
 	Fits    Verdict = "fits"
 	Not     Verdict = "does not fit"
 	Unknown Verdict = "unknown"
+	// Unasked is the verdict of an axis whose value of the target is unspecified:
+	// the libraries and the memory, which the name of a target does not contain.
+	Unasked Verdict = "not checked"
 )
 
 // The axes, in the order of output.

@@ -104,7 +104,7 @@ func (j *judge) memory() {
 	case need < 0:
 		j.add(AxisMemory, Not, "more than 2^62 bytes", mib(j.t.Memory), "the declared memory use of the graphs is impossible", "recompile it")
 	case j.t.Memory == 0:
-		j.add(AxisMemory, Unknown, mib(need), "unspecified", "the target's memory limit is unspecified", "--memory 12GiB sets it; --accept memory goes on without")
+		j.add(AxisMemory, Unasked, mib(need), "unspecified", "the target's memory limit is unspecified", "--memory 12GiB sets it; --accept memory goes on without")
 	case need > j.t.Memory:
 		j.add(AxisMemory, Not, mib(need), mib(j.t.Memory), "it does not fit into the target's memory", "split the model into several contexts")
 	default:

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -130,6 +131,16 @@ func (c Chips) Named(name string) (Chip, bool) {
 		}
 	}
 	return Chip{}, false
+}
+
+// Unknown returns the error for a name that is no chip of the table.
+func (c Chips) Unknown(name string) error {
+	var names []string
+	for _, x := range c {
+		names = append(names, x.Name)
+	}
+	slices.Sort(names)
+	return fmt.Errorf("unknown chip %q, want one of %s, or soc:NUMBER of one of them", name, strings.Join(slices.Compact(names), ", "))
 }
 
 // Numbered returns the first chip with a number, which several share.

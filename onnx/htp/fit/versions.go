@@ -112,7 +112,7 @@ func (j *judge) skel() {
 	}
 	l := j.t.Libs
 	if l == nil {
-		j.add(AxisSkel, Unknown, need, "unspecified", "the target's libraries are unspecified", "--libs FOLDER looks through them; --accept skel goes on without")
+		j.add(AxisSkel, Unasked, need, "unspecified", "the target's libraries are unspecified", "--libs FOLDER looks through them; --accept skel goes on without")
 		return
 	}
 	missing := ""

@@ -32,8 +32,12 @@ func Sample() blob.Context {
 // Context writes the context c with a blob of c.BlobSize counting bytes.
 // Reading it returns c, except Size, Metadata and BlobOffset, which follow from
 // the layout.
-func Context(c blob.Context) []byte {
-	w := &writer{flatbuffers.NewBuilder(1024)}
+func Context(c blob.Context) []byte { return Padded(c, 0, 0) }
+
+// Padded writes the context c, with more bytes after the backend data of the
+// context and of each graph.
+func Padded(c blob.Context, context, graph int) []byte {
+	w := &writer{flatbuffers.NewBuilder(1024), context, graph}
 	var info flatbuffers.UOffsetT
 	if c.Schema == 1 {
 		info = w.first(c)
@@ -63,7 +67,10 @@ type field struct {
 	value        any
 }
 
-type writer struct{ b *flatbuffers.Builder }
+type writer struct {
+	b              *flatbuffers.Builder
+	context, graph int // bytes after backend data
+}
 
 // table writes a table with all fields present.
 func (w *writer) table(fields ...field) flatbuffers.UOffsetT {
@@ -131,6 +138,7 @@ func (w *writer) third(c blob.Context) flatbuffers.UOffsetT {
 	if c.Arch != 0 {
 		extra = binary.LittleEndian.AppendUint32([]byte{1, 0, 0, 0}, uint32(c.Arch))
 	}
+	extra = append(extra, make([]byte, w.context)...)
 	build, soc, shared, graphs, more := w.text(c.Build), w.text(c.SoCText), w.tensors(c.Tensors), w.graphs(c, 3), w.bytes(extra)
 	return w.table(field{11, 8, uint64(c.BlobSize)}, field{0, 4, uint32(c.Backend)}, field{1, 0, build}, field{2, 12, c.Core}, field{3, 12, c.API}, field{4, 0, soc}, field{5, 12, c.Blob},
 		field{7, 4, uint32(len(c.Tensors))}, field{8, 0, shared}, field{9, 4, uint32(len(c.Graphs))}, field{10, 0, graphs}, field{14, 4, uint32(len(extra))}, field{15, 0, more}, field{16, 4, c.SoC})
@@ -152,7 +160,7 @@ func (w *writer) graphs(c blob.Context, form uint32) uint32 {
 			t = w.table(field{0, 0, uint32(t)}, field{1, 4, uint32(len(g.Updates))}, field{2, 0, updates})
 		}
 		if form == 3 {
-			extra := memory(g.Memory)
+			extra := append(memory(g.Memory), make([]byte, w.graph)...)
 			more := w.bytes(extra)
 			t = w.table(field{0, 0, uint32(t)}, field{1, 4, uint32(len(extra))}, field{2, 0, more})
 		}

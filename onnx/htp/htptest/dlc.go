@@ -11,7 +11,7 @@ import (
 // DLC writes a container with a graph of that name and, if not empty, a
 // context.
 func DLC(graph string, context []byte) []byte {
-	w := &writer{flatbuffers.NewBuilder(256)}
+	w := &writer{b: flatbuffers.NewBuilder(256)}
 	name := w.text(graph)
 	graphs := w.offsets([]flatbuffers.UOffsetT{w.table(field{4, 0, name})})
 	w.b.FinishWithFileIdentifier(w.table(field{0, 0, graphs}), []byte("NETD"))

@@ -20,6 +20,7 @@ type LiteRT struct {
 type Part struct {
 	Graph   string
 	Context []byte
+	Pad     int // bytes before the options
 }
 
 // Bytes writes the model.
@@ -43,12 +44,12 @@ func (m LiteRT) Bytes() []byte {
 }
 
 func (m LiteRT) model(offsets []uint64) []byte {
-	w := &writer{flatbuffers.NewBuilder(1024)}
+	w := &writer{b: flatbuffers.NewBuilder(1024)}
 	var codes, ops []flatbuffers.UOffsetT
 	name := w.text("DISPATCH_OP")
 	codes = append(codes, w.table(field{0, 1, uint32(32)}, field{1, 0, name}, field{3, 4, uint32(32)}))
 	for i, p := range m.Parts {
-		o := w.bytes(options(p.Graph, offsets[i], uint64(len(p.Context))))
+		o := w.bytes(append(make([]byte, p.Pad), options(p.Graph, offsets[i], uint64(len(p.Context)))...))
 		ops = append(ops, w.table(field{0, 4, uint32(0)}, field{5, 0, o}))
 	}
 	for i, b := range m.Left {
@@ -78,6 +79,9 @@ func (m LiteRT) model(offsets []uint64) []byte {
 	w.b.FinishWithFileIdentifier(w.table(fields...), []byte("TFL3"))
 	return w.b.FinishedBytes()
 }
+
+// OptionsSize is the size of the options of a part, without padding.
+func OptionsSize(graph string) int { return len(options(graph, 0, 0)) }
 
 // options writes the FlexBuffer that names a graph and its bytecode, with
 // 8-byte numbers as LiteRT's compiler does.
