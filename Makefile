@@ -4,7 +4,7 @@ T       ?= 30s
 TOOL     = $(GO) tool -modfile=tools/faces/go.mod
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: mutate all hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch wall boundary parity fmt vet lint cross faults interop scale strangers onnx-suite hostile hostile-media bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge judge-speech sandbox own-encoder hostile-qnn qnn-reference grammar mcp soak truth device qnn qnn-compile
+.PHONY: mutate all hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch wall boundary parity fmt vet lint cross faults interop scale strangers onnx-suite hostile hostile-media bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge judge-speech sandbox own-encoder hostile-qnn qnn-reference grammar mcp soak truth scopes device qnn qnn-compile
 
 all: check test
 
@@ -258,3 +258,9 @@ soak:
 # ONLY="SCOPE SCOPE/TARGET" tries no more than these.
 truth:
 	@scripts/truth.sh
+
+# Polymath's own scopes, layer 0 and the frozen middle of its models, compiled for
+# SM8750 and emulated: sizes, seconds, cosines on the models' own states
+# (MM_QNN_LIB, MM_NATIVE_DIR).
+scopes:
+	@scripts/scopes.sh

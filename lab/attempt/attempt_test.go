@@ -1,6 +1,7 @@
 package attempt
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,9 +13,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/core/gguf/arch"
+	"mm-abi.org/mm/core/infer"
 	"mm-abi.org/mm/core/npy"
+	"mm-abi.org/mm/core/tokenizer"
 	"mm-abi.org/mm/lab/judge"
 	"mm-abi.org/mm/lab/records"
+	"mm-abi.org/mm/modules/seed"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/htp/fit"
 	"mm-abi.org/mm/runtimes"
@@ -354,5 +360,133 @@ func TestMatrixFaults(t *testing.T) {
 	}
 	if _, err := read(t, good()); err != nil {
 		t.Error(err)
+	}
+}
+
+// seeded writes a core of random weights and returns its path.
+func seeded(t *testing.T, shape arch.Shape) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "core")
+	if err := seed.Write(dir, seed.Options{Type: abi.Core, Name: "core", Shape: &shape}); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, "core.gguf")
+}
+
+func shapeOf(name string) arch.Shape {
+	s := arch.Shape{
+		Arch: name, Context: 128, Layers: 3, Width: 64, Heads: 4, KVHeads: 2, HeadDim: 16, Hidden: 96, Epsilon: 1e-5,
+		Rope: arch.Rope{Dims: 16, Base: 10000, OriginalContext: 128, ExtFactor: -1},
+	}
+	s.Rope.Halves = s.Style().Halves
+	return s
+}
+
+// A scope whose layers cannot be written gets a record in each cell, and the others are
+// tried.
+func TestUnsupportedScope(t *testing.T) {
+	moe := shapeOf("qwen3moe")
+	moe.Experts, moe.ExpertsUsed, moe.ExpertHidden = 4, 2, 32
+	foreign := onnx.New("foreign", 17)
+	foreign.Graph.Inputs = []onnx.Value{onnx.TensorValue("x", onnx.FLOAT, 2)}
+	foreign.Graph.Outputs = []onnx.Value{onnx.TensorValue("y", onnx.FLOAT, 2)}
+	foreign.Graph.Add("StringNormalizer", []string{"x"}, "y")
+	strange := filepath.Join(t.TempDir(), "foreign.onnx")
+	f, err := os.Create(strange)
+	if err == nil {
+		_, err = onnx.Write(f, foreign)
+		err = errors.Join(err, f.Close())
+	}
+	broken := filepath.Join(t.TempDir(), "broken.gguf")
+	if err := errors.Join(err, os.WriteFile(broken, []byte("GGUF"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	m, err := read(t, Matrix{Model: "m", Targets: []string{ONNX, Core, "SM8750/fp16"}, Scopes: []Scope{
+		{Name: "experts", GGUF: seeded(t, moe), Layers: &[2]int{0, 1}}, {Name: "strange", ONNX: strange}, {Name: "broken", GGUF: broken},
+		{Name: "beyond", GGUF: coreLLM, Layers: &[2]int{3, 9}}, {Name: "small", ONNX: small(t, t.TempDir())},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	opt := options(t, &compiler{err: &qnn.Left{Why: "no"}})
+	if n, err := m.Fill(t.Context(), opt); err != nil || n != 15 {
+		t.Fatalf("%d, %v", n, err)
+	}
+	got := results(t, m, opt.Records)
+	for cell, want := range map[string]string{
+		"experts host onnx": "measured unsupported", "experts host core": "measured unsupported", "experts SM8750/fp16 qnn (emulated)": "simulated unsupported",
+		"strange host onnx": "measured unsupported", "broken host onnx": "measured failed", "beyond host core": "measured failed", "small host onnx": "measured ok",
+	} {
+		if got[cell] != want {
+			t.Errorf("%s: %s, want %s", cell, got[cell], want)
+		}
+	}
+	list, err := records.Read[judge.Record](opt.Records)
+	if err != nil || list[0].Reached != "open" || !strings.Contains(list[0].Failure, "4 experts") || list[0].Command != "try experts/onnx" {
+		t.Errorf("%+v, %v", list[0], err)
+	}
+}
+
+// Layers after the first are fed the states that the model has there, of a text if there
+// is one, and the backend core is compared on what it computes after them.
+func TestOwnStates(t *testing.T) {
+	path, text := seeded(t, shapeOf("qwen2")), filepath.Join(t.TempDir(), "text.txt")
+	if err := os.WriteFile(text, []byte(strings.Repeat("a text of bytes. ", 4)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sub, err := open(t.Context(), Scope{Name: "middle", GGUF: path, Layers: &[2]int{1, 2}, Positions: 8, Text: text})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sub.close()
+	m, err := infer.Load(path, infer.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	tok, err := tokenizer.FromGGUF(m.File())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tokens := tok.Encode(strings.Repeat("a text of bytes. ", 4), tokenizer.Options{Add: true})
+	for set := range sets {
+		want, err := m.Streams(t.Context(), tokens[8*set:8*set+8], 1, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if in := sub.inputs[set]["hidden"]; !bytes.Equal(in.Data, rowsOf(want[0], 8).Data) || !bytes.Equal(sub.states[set].Data, rowsOf(want[1], 8).Data) {
+			t.Errorf("input %d is not the state of the model", set)
+		}
+	}
+	if sub.noise {
+		t.Error("states count as noise")
+	}
+	if _, err := open(t.Context(), Scope{Name: "short", GGUF: path, Positions: 40, Text: text}); err == nil || !strings.Contains(err.Error(), "want 160 for 4 inputs") {
+		t.Errorf("a short text: %v", err)
+	}
+	mat, err := read(t, Matrix{Model: "m", Targets: []string{Core}, Scopes: []Scope{{Name: "middle", GGUF: path, Layers: &[2]int{1, 3}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	opt := options(t, nil)
+	if n, err := mat.Fill(t.Context(), opt); err != nil || n != 1 {
+		t.Fatalf("%d, %v", n, err)
+	}
+	if got := results(t, mat, opt.Records)["middle host core"]; got != "measured ok" {
+		t.Error(got)
+	}
+}
+
+// A text of more than maxText bytes is refused before it is read.
+func TestText(t *testing.T) {
+	for size, want := range map[int64]string{maxText: "want 128", maxText + 1: "text"} {
+		path := filepath.Join(t.TempDir(), "text")
+		if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Truncate(path, size)); err != nil {
+			t.Fatal(err)
+		}
+		_, err := open(t.Context(), Scope{Name: "x", GGUF: coreLLM, Layers: &[2]int{0, 1}, Text: path})
+		if tooLarge := err != nil && !strings.Contains(err.Error(), "want 128"); size > maxText != tooLarge {
+			t.Errorf("%d bytes: %v, want %q", size, err, want)
+		}
 	}
 }

@@ -36,6 +36,7 @@ func npu(ctx context.Context, s *subject, t target, opt Options, at func(string)
 		Begin: func(stage compile.Stage) { at(string(stage)) },
 	})
 	c := compiled.Record
+	r.Bytes = c.Bytes
 	if r.Artifact = c.Context; c.Context != "" { // compiled completely
 		r.Delegate, r.Engine = new(1.0), "QAIRT "+c.SDK+", ONNX Runtime "+c.ORT
 	}

@@ -47,6 +47,7 @@ type Record struct {
 	Artifact    string   `json:"artifact_sha256,omitempty"`
 	Weights     string   `json:"weights_sha256,omitempty"` // of the source
 	Failure     string   `json:"failure,omitempty"`        // stage and cause
+	Bytes       int64    `json:"bytes,omitempty"`          // of the compiled artifact
 	Unit        string   `json:"unit,omitempty"`           // of Layers, unless those are layers of the model: nodes
 
 	Reached   string   `json:"reached,omitempty"`       // last stage begun: open, prepare, compile, run, compare, done
@@ -162,6 +163,8 @@ func (r Record) check() error {
 		return fmt.Errorf("layers out of range: got %v of %d", r.Layers, r.ModelLayers)
 	case r.Cosine != nil && !(*r.Cosine >= -1 && *r.Cosine <= 1), r.MaxAbs != nil && !(*r.MaxAbs >= 0), !(r.Seconds >= 0):
 		return errors.New("cosine, max_abs or seconds out of range")
+	case r.Bytes < 0:
+		return fmt.Errorf("negative number of bytes %d", r.Bytes)
 	case r.Result == OK && r.Failure != "":
 		return fmt.Errorf("result ok with a failure: %s", r.Failure)
 	}
@@ -225,7 +228,10 @@ func (t Table) Proves(target string) bool {
 // Cells returns the column headings and the rows as text.
 func (t Table) Cells() (heading []string, rows [][]string) {
 	for _, r := range t.Rows {
-		share, layers, cosine, seconds := "", "", "", ""
+		share, layers, cosine, seconds, size := "", "", "", "", ""
+		if r.Bytes > 0 {
+			size = fmt.Sprintf("%.1f MiB", float64(r.Bytes)/(1<<20))
+		}
 		if r.Cosine != nil {
 			cosine = fmt.Sprintf("%.5f", *r.Cosine)
 		}
@@ -245,9 +251,9 @@ func (t Table) Cells() (heading []string, rows [][]string) {
 		if len(r.Lacks) > 0 {
 			stage += ": no " + strings.Join(r.Lacks, ", ")
 		}
-		rows = append(rows, []string{r.Model, r.Scope, r.Target, r.Backend, stage, r.Result, share, layers, strings.Join(r.Unsupported, ", "), r.Reached, cosine, seconds, r.Failure})
+		rows = append(rows, []string{r.Model, r.Scope, r.Target, r.Backend, stage, r.Result, share, layers, strings.Join(r.Unsupported, ", "), r.Reached, size, cosine, seconds, r.Failure})
 	}
-	return []string{"MODEL", "SCOPE", "TARGET", "BACKEND", "STAGE", "RESULT", "DELEGATED", "LAYERS", "UNSUPPORTED", "REACHED", "COSINE", "SECONDS", "WHY"}, rows
+	return []string{"MODEL", "SCOPE", "TARGET", "BACKEND", "STAGE", "RESULT", "DELEGATED", "LAYERS", "UNSUPPORTED", "REACHED", "SIZE", "COSINE", "SECONDS", "WHY"}, rows
 }
 
 // Markdown writes the table as Markdown.

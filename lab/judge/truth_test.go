@@ -137,6 +137,7 @@ func TestTable(t *testing.T) {
 	first.Result, first.Failure = judge.Failed, "x"
 	other.Scope, other.Layers, other.Unsupported = "frozen|subgraph", &[2]int{1, 9}, []string{"Softmax", "TopK"}
 	other.Unit, other.Reached, other.Cosine, other.Seconds = "nodes", "done", new(0.99998), 1.5
+	other.Bytes = 2 << 20
 	got, err := judge.MakeTable([]judge.Record{first, other, last})
 	if err != nil || len(got.Rows) != 2 || got.Rows[1].Result != judge.OK || got.Counts[0] != (judge.Counts{Target: "litert_qnn_sm8750", Rows: 2, Measured: 2}) {
 		t.Fatalf("%+v, %v", got, err)
@@ -145,7 +146,7 @@ func TestTable(t *testing.T) {
 	if err := got.Markdown(&b); err != nil {
 		t.Fatal(err)
 	}
-	want := `| qwen | frozen\|subgraph | litert_qnn_sm8750 | litert_qnn | measured | ok | 100.0 % | [1, 9) of 28 nodes | Softmax, TopK | done | 0.99998 | 1.5 |  |`
+	want := `| qwen | frozen\|subgraph | litert_qnn_sm8750 | litert_qnn | measured | ok | 100.0 % | [1, 9) of 28 nodes | Softmax, TopK | done | 2.0 MiB | 0.99998 | 1.5 |  |`
 	if lines := strings.Split(b.String(), "\n"); lines[2] != want {
 		t.Errorf("%s", lines[2])
 	}

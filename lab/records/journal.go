@@ -26,8 +26,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
 
 	"mm-abi.org/mm/internal/fsx"
 )
@@ -192,12 +196,49 @@ func Strict(data []byte, v any) error {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(v); err != nil {
-		return err
+		return known(err, v)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return errors.New("data after the value")
 	}
 	return nil
+}
+
+// known adds the keys that v has to the error for an unknown one, wherever in v
+// they are.
+func known(err error, v any) error {
+	if !strings.HasPrefix(err.Error(), "json: unknown field ") {
+		return err
+	}
+	keys := map[string]bool{}
+	collect(reflect.TypeOf(v), keys, map[reflect.Type]bool{})
+	return fmt.Errorf("unknown key %s, want one of %s", strings.TrimPrefix(err.Error(), "json: unknown field "), strings.Join(slices.Sorted(maps.Keys(keys)), ", "))
+}
+
+// collect adds the JSON keys of a type and of the types in it.
+func collect(t reflect.Type, keys map[string]bool, seen map[reflect.Type]bool) {
+	if seen[t] {
+		return
+	}
+	seen[t] = true
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+		collect(t.Elem(), keys, seen)
+	case reflect.Struct:
+		for _, f := range reflect.VisibleFields(t) {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if !f.IsExported() || name == "-" {
+				continue
+			}
+			if !f.Anonymous {
+				if name == "" {
+					name = f.Name
+				}
+				keys[name] = true
+			}
+			collect(f.Type, keys, seen)
+		}
+	}
 }
 
 // ReadJSON reads the file at path, of at most 16*MaxLine bytes, strictly into v.

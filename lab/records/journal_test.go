@@ -100,7 +100,7 @@ func TestUpdate(t *testing.T) {
 
 func TestHostile(t *testing.T) {
 	for text, want := range map[string]string{
-		"{\"n\":1}\n{\"m\":2}\n":          `2: json: unknown field "m"`,
+		"{\"n\":1}\n{\"m\":2}\n":          `2: unknown key "m", want one of n`,
 		"{\"n\":1} {\"n\":2}\n":           "1: data after the value",
 		"{\"n\":\"x\"}\n":                 "1: json: cannot unmarshal",
 		"\n":                              "1: EOF",
@@ -192,4 +192,27 @@ func FuzzParse(f *testing.F) {
 			t.Fatal(fmt.Sprint(len(rows), " rows of ", string(data)))
 		}
 	})
+}
+
+// An unknown key is answered with the known ones, those of nested objects too.
+func TestKnownKeys(t *testing.T) {
+	var v struct {
+		Name  string `json:"name"`
+		Parts []struct {
+			Size int `json:"size,omitempty"`
+		} `json:"parts"`
+		hidden int
+	}
+	v.hidden = 1
+	for text, want := range map[string]string{
+		`{"nam": "x"}`:              `unknown key "nam", want one of name, parts, size`,
+		`{"parts": [{"bytes": 1}]}`: `unknown key "bytes", want one of name, parts, size`,
+	} {
+		if err := records.Strict([]byte(text), &v); err == nil || err.Error() != want {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	if err := records.Strict([]byte(`{"name": 1}`), &v); err == nil || strings.Contains(err.Error(), "want one of") {
+		t.Errorf("a value of another type: %v", err)
+	}
 }
