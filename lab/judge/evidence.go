@@ -5,7 +5,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 
 	"mm-abi.org/mm/internal/fsx"
@@ -18,7 +20,8 @@ const maxEvidence = 4 << 20
 // Evidence holds values by name; docs/LAB.md lists them.
 type Evidence map[string]json.RawMessage
 
-// ReadEvidence reads the JSON object in the file at path.
+// ReadEvidence reads the JSON object in the file at path. A key that no falsifier
+// reads is an error.
 func ReadEvidence(path string) (Evidence, error) {
 	data, err := fsx.ReadFile(path, maxEvidence)
 	if err != nil {
@@ -31,7 +34,26 @@ func ReadEvidence(path string) (Evidence, error) {
 	if e == nil {
 		return nil, fmt.Errorf("%s: not a JSON object", path)
 	}
+	for _, key := range slices.Sorted(maps.Keys(e)) {
+		if !slices.Contains(Keys(), key) {
+			return nil, fmt.Errorf("%s: unknown key %q, want one of %s", path, key, strings.Join(Keys(), ", "))
+		}
+	}
 	return e, nil
+}
+
+// Keys returns the names of the values that the falsifiers read, sorted.
+func Keys() []string {
+	return []string{
+		"battery_heat", "battery_pct_drift_per_hour", "battery_pct_per_hour", "checkpoint_sha256", "checkpoint_sha256_expected",
+		"compile_records", "cosine_between_inputs", "cosine_p5", "cosine_total", "delegate_share", "dew_c", "dew_rise_c_per_min",
+		"disagreement", "english_anchor_drop_pp", "experiment_2_status", "fan_rpm", "fan_state", "fertility_ratios",
+		"gpu_clock_below_600_share", "inferences_measured", "joule_per_token", "joule_per_token_baseline", "latency_first_hour_p50_ms",
+		"latency_last_hour_p50_ms", "license_classes", "minutes_since_push", "npu_shown_by", "ocr_damage", "oom", "outputs_expected",
+		"outputs_of_one_input", "peak_ram_gb", "phase_modules_missing", "phone_attached", "quality_gain", "scan_failures",
+		"screen_on_count", "soc_reported", "soc_target", "source_weights_sha256", "sources_without_class", "spearman_rho", "surface_c",
+		"tokens_per_hour", "unsupported_claims",
+	}
 }
 
 // view reads the evidence for one check and collects missing and malformed values.

@@ -2,8 +2,10 @@ package judge_test
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -248,4 +250,33 @@ func FuzzReadEvidence(f *testing.F) {
 			t.Fatalf("%+v, %v", r, err)
 		}
 	})
+}
+
+// Keys lists exactly the values that the evidence of the falsifiers has, and another one is
+// refused.
+func TestKeys(t *testing.T) {
+	used := map[string]bool{"experiment_2_status": true} // read only if there is no inference
+	for _, c := range cases {
+		for key := range evidence(t, c.pass) {
+			used[key] = true
+		}
+		for text := range c.not {
+			var e map[string]json.RawMessage
+			if json.Unmarshal([]byte(text), &e) == nil {
+				for key := range e {
+					used[key] = true
+				}
+			}
+		}
+	}
+	if got := slices.Sorted(maps.Keys(used)); !slices.Equal(got, judge.Keys()) {
+		t.Errorf("got %v, want %v", judge.Keys(), got)
+	}
+	path := filepath.Join(t.TempDir(), "e.json")
+	if err := os.WriteFile(path, []byte(`{"delegated_share": 1}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := judge.ReadEvidence(path); err == nil || !strings.Contains(err.Error(), `unknown key "delegated_share", want one of battery_heat,`) {
+		t.Error(err)
+	}
 }
