@@ -92,7 +92,7 @@ func (n Node) check() error {
 	case n.Placeholder:
 		return fmt.Errorf("node %s: placeholders cannot be added", n.ID)
 	case !slices.Contains(NodeTypes(), n.Type):
-		return fmt.Errorf("node %s: unknown type %q", n.ID, n.Type)
+		return fmt.Errorf("node %s: unknown type %q, want one of %s", n.ID, n.Type, strings.Join(NodeTypes(), ", "))
 	}
 	sealed := n
 	if err := sealed.Seal(); err != nil {
@@ -109,7 +109,7 @@ func (e Edge) check() error {
 	case strings.TrimSpace(e.From) == "" || strings.TrimSpace(e.To) == "" || e.From == e.To:
 		return fmt.Errorf("invalid edge from %q to %q", e.From, e.To)
 	case !slices.Contains(EdgeTypes(), e.Type):
-		return fmt.Errorf("edge from %s to %s: unknown type %q", e.From, e.To, e.Type)
+		return fmt.Errorf("edge from %s to %s: unknown type %q, want one of %s", e.From, e.To, e.Type, strings.Join(EdgeTypes(), ", "))
 	}
 	return nil
 }
@@ -227,7 +227,7 @@ func (g Graph) Neighbors(id, edge string) (Graph, error) {
 		return Graph{}, fmt.Errorf("unknown node %q", id)
 	}
 	if edge != "" && !slices.Contains(EdgeTypes(), edge) {
-		return Graph{}, fmt.Errorf("unknown edge type %q", edge)
+		return Graph{}, fmt.Errorf("unknown edge type %q, want one of %s", edge, strings.Join(EdgeTypes(), ", "))
 	}
 	var out Graph
 	near := map[string]bool{}

@@ -19,7 +19,7 @@ type Report struct {
 	Faults   diag.List `json:"diagnostics"`
 	// Unchecked are the axes that were left out because the target's value is
 	// unspecified.
-	Unchecked []string `json:"unchecked"`
+	Unchecked []string `json:"unchecked,omitempty"`
 }
 
 // Judged is a context with its axes.
@@ -65,7 +65,6 @@ func (f *File) Check(opt CheckOptions) Report {
 	if opt.Target.SDK != nil {
 		r.Target += "@" + opt.Target.SDK.String()
 	}
-	r.Unchecked = []string{}
 	for _, p := range f.Parts {
 		axes := append(fit.Check(p.Context, opt.Target), f.around(p, opt.Target)...)
 		judged := Judged{Name: p.Name, Axes: []Axis{}}
