@@ -17,12 +17,12 @@ var groups = []struct {
 	title    string
 	commands []string
 }{
-	{"Build", []string{"init", "validate", "lock", "assemble", "module", "skill", "quantize", "onnx", "qnn"}},
-	{"Run", []string{"run", "chat", "mcp", "demo", "doctor", "runtime", "device"}},
-	{"Ship", []string{"push", "pull", "inspect", "registry", "login", "logout"}},
-	{"Trust", []string{"sign", "verify", "keys", "trust", "audit"}},
+	{"Build and ship", []string{"init", "validate", "lock", "assemble", "module", "sign", "verify", "push", "pull", "inspect", "run", "chat"}},
+	{"Registries and trust", []string{"login", "logout", "registry", "keys", "trust", "audit"}},
 	{"Store", []string{"ls", "tag", "rm", "gc", "fsck"}},
-	{"Train", []string{"train", "eval", "tokenizer", "data", "gradcheck", "lab"}},
+	{"Serve and extend", []string{"mcp", "skill", "runtime", "doctor", "demo"}},
+	{"Convert models", []string{"quantize", "onnx", "qnn", "tokenizer"}},
+	{"Train, measure and experiment", []string{"train", "data", "eval", "gradcheck", "lab", "device"}},
 	{"Shell", []string{"help", "version", "completion"}},
 }
 
@@ -131,9 +131,19 @@ func noCommand(path string, commands []*cli.Command) cli.ActionFunc {
 	}
 }
 
+// synonyms maps the names of commands in other programs to mm's.
+var synonyms = map[string]string{
+	"delete": "rm", "build": "assemble", "compose": "assemble", "import": "module import", "create": "module new", "new": "init",
+	"serve": "registry serve", "show": "inspect", "images": "ls", "search": "ls", "prune": "gc", "check": "validate", "lint": "validate",
+	"update": "lock", "convert": "module import", "generate-key-pair": "keys generate", "upload": "push", "download": "pull", "install": "runtime install",
+}
+
 // unknown reports an unknown command, with the nearest known one as a hint.
 func unknown(word, path string, commands []*cli.Command) error {
 	err := fmt.Errorf("unknown command %q of %s", word, path)
+	if path == "mm" && synonyms[word] != "" {
+		return usageError{hinted{err, fmt.Sprintf("did you mean mm %s?", synonyms[word])}}
+	}
 	if near, ok := spell.Nearest(word, commandNames(commands)); ok {
 		return usageError{hinted{err, fmt.Sprintf("did you mean %s %s?", path, near)}}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"embed"
 	"fmt"
 	"os"
 	"runtime"
@@ -135,46 +136,21 @@ func revision() func() (string, error) {
 	})
 }
 
-// completions holds the scripts of the shells; each asks mm for candidates.
-var completions = map[string]string{
-	"bash": `_mm() {
-  local cur="${COMP_WORDS[COMP_CWORD]}" words=("${COMP_WORDS[@]:1:COMP_CWORD-1}")
-  [[ "$cur" == -* ]] && words+=("$cur")
-  COMPREPLY=($(compgen -W "$(mm "${words[@]}" --generate-bash-completion 2>/dev/null | cut -d: -f1)" -- "$cur"))
-}
-complete -o bashdefault -o default -F _mm mm
-`,
-	"zsh": `#compdef mm
-_mm() {
-  local -a words_so_far options
-  words_so_far=("${(@)words[2,CURRENT-1]}")
-  [[ "${words[CURRENT]}" == -* ]] && words_so_far+=("${words[CURRENT]}")
-  options=("${(@f)$(mm "${words_so_far[@]}" --generate-bash-completion 2>/dev/null | cut -d: -f1)}")
-  [[ -n "${options[1]}" ]] && compadd -a options
-  _files
-}
-compdef _mm mm
-`,
-	"fish": `function __mm_complete
-  set -l words (commandline -opc)
-  set -l current (commandline -ct)
-  string match -q -- '-*' $current; and set -a words $current
-  command mm $words[2..-1] --generate-bash-completion 2>/dev/null | string replace -r ':.*' ''
-end
-complete -c mm -a '(__mm_complete)'
-`,
-}
+// completions holds the script of each shell, mm.SHELL; it asks mm for candidates.
+//
+//go:embed completion
+var completions embed.FS
 
 // completionCommand defines mm completion SHELL.
 func (p *program) completionCommand() *cli.Command {
 	return &cli.Command{
-		Name: "completion", Usage: "print a completion script for a shell", ArgsUsage: "bash|zsh|fish",
+		Name: "completion", Usage: "print a completion script for a shell", ArgsUsage: "bash|zsh|fish|powershell",
 		Action: func(c *cli.Context) error {
-			script, ok := completions[c.Args().First()]
-			if !ok {
-				return usageError{fmt.Errorf("unsupported shell %q, want bash, zsh or fish", c.Args().First())}
+			script, err := completions.ReadFile("completion/mm." + c.Args().First())
+			if err != nil {
+				return usageError{fmt.Errorf("unsupported shell %q, want bash, zsh, fish or powershell", c.Args().First())}
 			}
-			_, err := fmt.Fprint(p.stdout, script)
+			_, err = p.stdout.Write(script)
 			return err
 		},
 	}
