@@ -156,7 +156,7 @@ func TestPull(t *testing.T) {
 		t.Fatal(err)
 	}
 	use(ws, mirror)
-	if err := ws.Remove(ctx, mirror); err != nil {
+	if _, err := ws.Remove(ctx, mirror); err != nil {
 		t.Fatal(err)
 	}
 	_, err = ws.Pull(ctx, mirror, workspace.PullOptions{})
@@ -354,8 +354,10 @@ func TestTag(t *testing.T) {
 	w.tag(s, w.pack(s, build("bad", "1.0.0", ""), ""), "mine:1")
 	_, err := w.admit(workspace.Options{}, "mine:1", workspace.Claim{})
 	w.wants("another artifact under the alias", err, string(diag.IdentityDiffers))
-	w.wants("rm", ws.Remove(ctx, "mine:1", "good:stable"), "")
-	w.wants("rm twice", ws.Remove(ctx, "mine:1"), string(diag.NoArtifact))
+	_, err = ws.Remove(ctx, "mine:1", "good:stable")
+	w.wants("rm", err, "")
+	_, err = ws.Remove(ctx, "mine:1")
+	w.wants("rm twice", err, string(diag.NoArtifact))
 	w.tag(s, w.pack(s, build("good", "1.0.0", ""), ""), "mine:1")
 	_, err = w.admit(workspace.Options{}, "mine:1", workspace.Claim{})
 	w.wants("the alias went with the name", err, string(diag.IdentityDiffers))

@@ -54,6 +54,9 @@ func (w *Workspace) Pull(ctx context.Context, arg string, opt PullOptions) (*Pul
 	if err != nil {
 		return nil, err
 	}
+	if at, err = at.narrow(ctx, opt); err != nil {
+		return nil, err
+	}
 	p, err := w.pull(ctx, at, opt)
 	e := audit.Entry{Action: "pull", Ref: arg, Digest: at.desc.Digest.String(), Result: Outcome(err)}
 	if p != nil {
@@ -102,7 +105,10 @@ func (w *Workspace) pull(ctx context.Context, at *Located, opt PullOptions) (*Pu
 		return nil, err
 	}
 	p := &Pulled{Judgement: *j}
-	move := remote.PullOptions{Target: opt.Target, Only: only(opt.Only), Link: true, Tree: at.tree}
+	move := remote.PullOptions{Only: only(opt.Only), Link: true, Tree: at.tree}
+	if at.tree.Index != nil {
+		move.Target = opt.Target
+	}
 	move.Source, _ = at.src.(*remote.Source)
 	if !j.Skipped {
 		move.Keep = w.vouched
@@ -128,7 +134,7 @@ func (w *Workspace) pull(ctx context.Context, at *Located, opt PullOptions) (*Pu
 			return p, err
 		}
 	}
-	if move.Only != nil || opt.Target != "" || name == "" {
+	if move.Only != nil || move.Target != "" || name == "" {
 		return p, nil
 	}
 	if err := claim(ctx, into, at.desc, name, opt.Force); err != nil {
@@ -136,6 +142,43 @@ func (w *Workspace) pull(ctx context.Context, at *Located, opt PullOptions) (*Pu
 	}
 	p.Name, p.Report.Tags = name, append(p.Report.Tags, name)
 	return p, w.setAlias(ctx, name, alias)
+}
+
+// narrow returns the location of one target of a build, which becomes an artifact
+// of its own in the store, named as its tag at the registry: TAG-TARGET. A part of
+// an artifact and an engine stay below their index.
+func (l *Located) narrow(ctx context.Context, opt PullOptions) (*Located, error) {
+	if opt.Target == "" || len(opt.Only) > 0 || opt.Kind == abi.KindEngine {
+		return l, nil
+	}
+	if _, err := l.identify(ctx); err != nil {
+		return nil, err
+	}
+	if err := checkTarget(l.tree, opt.Target); err != nil || l.tree.Index == nil {
+		return l, err
+	}
+	i := slices.IndexFunc(l.tree.Parts, func(p artifact.Part) bool {
+		return cmp.Or(p.Target, p.Artifact.Annotations[abi.AnnotationTarget]) == opt.Target
+	})
+	index, part := l.desc, l.tree.Parts[i].Descriptor
+	one := *l
+	one.desc, one.tree, one.identity = part, nil, artifact.Identity{}
+	if l.tag != "" {
+		one.tag = l.tag + "-" + opt.Target
+	}
+	if l.remote.Ref.Tag != "" {
+		one.remote.Ref = l.remote.Ref.Tagged(one.tag)
+	}
+	if now := l.now; now != nil { // the tag must still mean the same build
+		one.now = func(ctx context.Context) (ocispec.Descriptor, error) {
+			d, err := now(ctx)
+			if err == nil && d.Digest == index.Digest {
+				return part, nil
+			}
+			return d, err
+		}
+	}
+	return &one, nil
 }
 
 // pinned returns the reference by digest, so that the judged artifact is
@@ -166,7 +209,7 @@ func (w *Workspace) nameFor(at *Located, j *Judgement, opt PullOptions) (string,
 	if name == "" {
 		name = at.storeName(j)
 	}
-	if name == "" || len(opt.Only) > 0 || opt.Target != "" {
+	if name == "" || len(opt.Only) > 0 || opt.Target != "" && at.tree.Index != nil {
 		return name, nil, nil
 	}
 	ref, err := abi.ParseRef(name)
@@ -292,12 +335,18 @@ func checkout(ctx context.Context, s *registry.Store, t *artifact.Tree, opt Pull
 // Use finds an argument and admits it. An artifact at a registry is pulled
 // into the store first, under the requested name.
 func (w *Workspace) Use(ctx context.Context, arg string, claim Claim) (*Verified, error) {
-	at, err := w.Find(ctx, arg)
+	return w.UseTarget(ctx, arg, "", claim)
+}
+
+// UseTarget is Use for one target of a build; of an artifact at a registry, only
+// that target is pulled. If target is empty, it is Use.
+func (w *Workspace) UseTarget(ctx context.Context, arg, target string, claim Claim) (*Verified, error) {
+	at, err := w.findTargeted(ctx, arg, target)
 	if err != nil {
 		return nil, err
 	}
 	if at.Remote() {
-		got, err := w.Pull(ctx, arg, PullOptions{Claim: claim})
+		got, err := w.Pull(ctx, arg, PullOptions{Claim: claim, Target: target})
 		if err != nil {
 			return nil, err
 		}
@@ -306,6 +355,18 @@ func (w *Workspace) Use(ctx context.Context, arg string, claim Claim) (*Verified
 		}
 	}
 	return w.Admit(ctx, at, claim)
+}
+
+// findTargeted finds the argument. A target that was pulled alone is in the store as
+// TAG-TARGET, without the build.
+func (w *Workspace) findTargeted(ctx context.Context, arg, target string) (*Located, error) {
+	ref, err := abi.ParseRef(arg)
+	if err == nil && target != "" && ref.Tag != "" && ref.Digest == "" && !w.stored(ctx, arg) {
+		if one := ref.Tagged(ref.Tag + "-" + target).String(); w.stored(ctx, one) {
+			return w.findStored(ctx, one)
+		}
+	}
+	return w.Find(ctx, arg)
 }
 
 // pulled is the pulled artifact in the store: by its name, or by its digest

@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/errdef"
 
 	"mm-abi.org/mm/abi"
@@ -212,24 +214,48 @@ func (w *Workspace) Tag(ctx context.Context, arg, name string, opt TagOptions) e
 	return w.setAlias(ctx, name, record)
 }
 
-// Remove removes names from the store; the next gc removes the bytes.
-func (w *Workspace) Remove(ctx context.Context, names ...string) error {
+// Remove removes names from the store and returns them; the next gc removes the
+// bytes. With a build, the names of its targets are removed, NAME:VERSION-TARGET.
+func (w *Workspace) Remove(ctx context.Context, names ...string) (removed []string, err error) {
 	s, err := w.store()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, name := range names {
-		if _, err := s.Resolve(ctx, name); errors.Is(err, errdef.ErrNotFound) {
-			return w.absent(ctx, name)
+		if slices.Contains(removed, name) { // a target of a build before it
+			continue
 		}
-		if err := s.Remove(ctx, name); err != nil {
-			return err
+		desc, err := s.Resolve(ctx, name)
+		if errors.Is(err, errdef.ErrNotFound) {
+			return removed, w.absent(ctx, name)
 		}
-		if err := w.setAlias(ctx, name, nil); err != nil {
-			return err
+		if err != nil {
+			return removed, err
+		}
+		for _, n := range append([]string{name}, w.targetNames(ctx, s, name, desc)...) {
+			if err := errors.Join(s.Remove(ctx, n), w.setAlias(ctx, n, nil)); err != nil {
+				return removed, err
+			}
+			removed = append(removed, n)
 		}
 	}
-	return nil
+	return removed, nil
+}
+
+// targetNames lists the names in the store of the targets of a build: its name with
+// -TARGET, if that is the manifest in its index.
+func (w *Workspace) targetNames(ctx context.Context, s *registry.Store, name string, desc ocispec.Descriptor) (names []string) {
+	at := &Located{ref: name, desc: desc, src: s}
+	if _, err := at.identify(ctx); err != nil || at.tree.Index == nil {
+		return nil
+	}
+	for _, p := range at.tree.Parts {
+		one := name + "-" + p.Target
+		if d, err := s.Resolve(ctx, one); err == nil && p.Target != "" && d.Digest == p.Descriptor.Digest {
+			names = append(names, one)
+		}
+	}
+	return names
 }
 
 // Sign releases an artifact, or an index and every manifest below it, with a

@@ -44,7 +44,7 @@ func (w *Workspace) Runnable(ctx context.Context, arg string, opt RunOptions) (*
 	var v *Verified
 	switch f {
 	case loose.FormReference:
-		v, err = w.Use(ctx, arg, opt.Resolve.Claim)
+		v, err = w.UseTarget(ctx, arg, opt.Target, opt.Resolve.Claim)
 	case loose.FormGraph:
 		v, err = w.graph(ctx, arg, opt)
 	default:

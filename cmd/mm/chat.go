@@ -60,7 +60,7 @@ func (p *program) chat(c *cli.Context) error {
 	}
 	u := useOptions(c)
 	u.skills = true
-	return p.inWorkspace(workspaceOptions(c, u.arg), func(w *workspace.Workspace) error {
+	return p.inWorkspace(p.pulling(workspaceOptions(c, u.arg)), func(w *workspace.Workspace) error {
 		if opt.Features = p.features(w, c.Bool("no-cache")); opt.Features != nil {
 			defer opt.Features.Close()
 		}

@@ -41,6 +41,12 @@ func (p *program) newTransfer(verb string) *transfer {
 	return t
 }
 
+// pulling reports what a command pulls before its own work, in plain lines.
+func (p *program) pulling(opt workspace.Options) workspace.Options {
+	opt.Progress = (&transfer{p: p, verb: "pulling"}).event
+	return opt
+}
+
 // event handles the progress of the remote client.
 func (t *transfer) event(e remote.Event) {
 	t.mu.Lock()

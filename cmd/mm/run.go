@@ -148,7 +148,7 @@ func (p *program) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return p.inWorkspace(workspaceOptions(c, use.arg), func(w *workspace.Workspace) error {
+	return p.inWorkspace(p.pulling(workspaceOptions(c, use.arg)), func(w *workspace.Workspace) error {
 		if loose {
 			return p.runLoose(c.Context, w, use, opt, call)
 		}

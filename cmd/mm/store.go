@@ -16,15 +16,13 @@ import (
 func (p *program) lsCommand() *cli.Command {
 	return &cli.Command{
 		Name: "ls", Aliases: []string{"list"}, Usage: "list the artifacts in the store",
-		Flags: []cli.Flag{p.jsonFlag(), layoutFlag()},
-		Action: func(c *cli.Context) error {
-			return p.inWorkspace(workspaceOptions(c, "."), func(w *workspace.Workspace) error { return p.ls(c.Context, w) })
-		},
+		Flags:  []cli.Flag{p.jsonFlag(), layoutFlag()},
+		Action: p.inFolder(p.ls),
 	}
 }
 
-func (p *program) ls(ctx context.Context, w *workspace.Workspace) error {
-	list, err := w.List(ctx)
+func (p *program) ls(c *cli.Context, w *workspace.Workspace) error {
+	list, err := w.List(c.Context)
 	if err != nil {
 		return err
 	}
@@ -49,16 +47,13 @@ func (p *program) tagCommand() *cli.Command {
 			p.jsonFlag(), layoutFlag(), forceFlag(),
 			&cli.BoolFlag{Name: "alias", Usage: "allow NEWREF to have another name or version than the artifact, and record it"},
 		},
-		Action: func(c *cli.Context) error {
-			return p.inWorkspace(workspaceOptions(c, "."), func(w *workspace.Workspace) error {
-				return p.tag(c.Context, w, c.Args().Get(0), c.Args().Get(1), workspace.TagOptions{Alias: c.Bool("alias"), Force: c.Bool("force")})
-			})
-		},
+		Action: p.inFolder(p.tag),
 	}
 }
 
-func (p *program) tag(ctx context.Context, w *workspace.Workspace, ref, name string, opt workspace.TagOptions) error {
-	if err := w.Tag(ctx, ref, name, opt); err != nil || !p.json {
+func (p *program) tag(c *cli.Context, w *workspace.Workspace) error {
+	ref, name := c.Args().Get(0), c.Args().Get(1)
+	if err := w.Tag(c.Context, ref, name, workspace.TagOptions{Alias: c.Bool("alias"), Force: c.Bool("force")}); err != nil || !p.json {
 		return err
 	}
 	return p.printJSON(map[string]string{"ref": name, "from": ref})
@@ -71,21 +66,21 @@ func forceFlag() cli.Flag {
 
 func (p *program) rmCommand() *cli.Command {
 	return &cli.Command{
-		Name: "rm", Usage: "remove names from the store; mm gc frees the bytes", ArgsUsage: "REF…",
-		Flags: []cli.Flag{p.jsonFlag(), layoutFlag()},
-		Action: func(c *cli.Context) error {
-			return p.inWorkspace(workspaceOptions(c, "."), func(w *workspace.Workspace) error {
-				return p.remove(c.Context, w, c.Args().Slice())
-			})
-		},
+		Name: "rm", Aliases: []string{"remove"}, Usage: "remove names from the store; mm gc frees the bytes", ArgsUsage: "REF…",
+		Description: "With a build, the names of its targets are removed, too: NAME:VERSION-TARGET.",
+		Flags:       []cli.Flag{p.jsonFlag(), layoutFlag()}, Action: p.inFolder(p.remove),
 	}
 }
 
-func (p *program) remove(ctx context.Context, w *workspace.Workspace, refs []string) error {
-	if err := w.Remove(ctx, refs...); err != nil || !p.json {
+func (p *program) remove(c *cli.Context, w *workspace.Workspace) error {
+	removed, err := w.Remove(c.Context, c.Args().Slice()...)
+	for _, name := range removed {
+		p.say("removed %s", name)
+	}
+	if err != nil || !p.json {
 		return err
 	}
-	return p.printJSON(map[string][]string{"removed": refs})
+	return p.printJSON(map[string][]string{"removed": removed})
 }
 
 func (p *program) gcCommand() *cli.Command {
@@ -129,6 +124,9 @@ func (p *program) gc(ctx context.Context, w *workspace.Workspace, opt registry.G
 	}
 	_, err = fmt.Fprintf(p.stdout, "%s %d blobs (%s), %d temporary files and the vectors of %d inputs (%s); %d blobs kept, %d of them unreferenced and young\n",
 		verb, len(report.Blobs), size(report.Bytes), report.Temp, all.Features, size(all.FeatureBytes), report.Kept+report.Young, report.Young)
+	if report.Young > 0 {
+		p.say("mm: unreferenced data younger than %s was kept, for commands that are still running; mm gc --grace 0 removes it if there are none", opt.Grace)
+	}
 	return err
 }
 
