@@ -91,11 +91,6 @@ func String(name, v string) Attribute {
 	return Attribute{Name: name, Type: AttrString, String: []byte(v)}
 }
 
-// TensorAttr returns an attribute with a tensor.
-func TensorAttr(name string, t Tensor) Attribute {
-	return Attribute{Name: name, Type: AttrTensor, Tensor: &t}
-}
-
 // Add appends a node and returns the name of its first output, so that calls
 // follow the data flow. The node is named after its output.
 func (g *Graph) Add(op string, inputs []string, output string, attributes ...Attribute) string {

@@ -115,7 +115,7 @@ func TestCheckGraph(t *testing.T) {
 		}), CheckOptions{}, "1 strings, dimensions [2] need 2"},
 		{"data twice", change(func(_ *Model, g *Graph) { g.Initializers[0].fields = 2 }), CheckOptions{}, "in more than one field"},
 		{"tensor in an attribute", change(func(_ *Model, g *Graph) {
-			g.Nodes[0].Attributes = append(g.Nodes[0].Attributes, TensorAttr("v", bad(make([]byte, 3))))
+			g.Nodes[0].Attributes = append(g.Nodes[0].Attributes, tensorAttr("v", bad(make([]byte, 3))))
 		}), CheckOptions{}, `node[0] "floats"/attribute "v": raw_data has 3`},
 
 		{"input unknown", change(func(_ *Model, g *Graph) { g.Nodes[2].Inputs[0] = "ghost" }), CheckOptions{}, `node[2] "active": no earlier node produces input "ghost"`},
@@ -188,7 +188,7 @@ func TestCheckExternal(t *testing.T) {
 			g.Initializers = append(g.Initializers, Tensor{Name: "s", DType: STRING, Dims: []int64{1}, External: &External{[]Entry{{"location", "w"}}}})
 		}), CheckOptions{}, "strings cannot be external"},
 		{"external in a constant", change(func(_ *Model, g *Graph) {
-			g.Nodes[0].Attributes = append(g.Nodes[0].Attributes, TensorAttr("value", hidden))
+			g.Nodes[0].Attributes = append(g.Nodes[0].Attributes, tensorAttr("value", hidden))
 		}), CheckOptions{}, `attribute "value": location "../h"`},
 		{"external under another type", change(func(_ *Model, g *Graph) {
 			g.Nodes[0].Attributes = append(g.Nodes[0].Attributes, Attribute{Name: "v", Type: AttrInt, Tensors: []Tensor{hidden}})
@@ -200,10 +200,10 @@ func TestCheckExternal(t *testing.T) {
 			g.Nodes[0].Attributes = append(g.Nodes[0].Attributes, Attribute{Name: "b", Type: AttrGraph, Graph: &Graph{Initializers: []Tensor{hidden}}})
 		}), CheckOptions{}, `attribute "b"/initializer[0] "h": location "../h"`},
 		{"external in a function", change(func(m *Model, _ *Graph) {
-			m.Functions = []Function{{Name: "F", Domain: "mine", Nodes: []Node{{Op: "Constant", Outputs: []string{"c"}, Attributes: []Attribute{TensorAttr("value", hidden)}}}}}
+			m.Functions = []Function{{Name: "F", Domain: "mine", Nodes: []Node{{Op: "Constant", Outputs: []string{"c"}, Attributes: []Attribute{tensorAttr("value", hidden)}}}}}
 		}), CheckOptions{}, `function[0] "F"/node[0]/attribute "value": location "../h"`},
 		{"external in a default", change(func(m *Model, _ *Graph) {
-			m.Functions = []Function{{Name: "F", Domain: "mine", Defaults: []Attribute{TensorAttr("d", hidden)}}}
+			m.Functions = []Function{{Name: "F", Domain: "mine", Defaults: []Attribute{tensorAttr("d", hidden)}}}
 		}), CheckOptions{}, `default[0] "d": location "../h"`},
 		{"external in training", change(func(m *Model, _ *Graph) { m.Training = []Graph{{Initializers: []Tensor{hidden}}} }), CheckOptions{}, `training graph[0]/initializer[0] "h": location "../h"`},
 	})
@@ -415,4 +415,9 @@ func FuzzParse(f *testing.F) {
 			t.Fatal("output differs from the input")
 		}
 	})
+}
+
+// tensorAttr returns an attribute with a tensor.
+func tensorAttr(name string, t Tensor) Attribute {
+	return Attribute{Name: name, Type: AttrTensor, Tensor: &t}
 }

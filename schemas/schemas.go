@@ -51,11 +51,6 @@ const (
 	Decoding Kind = "decoding" // stage 2
 )
 
-// Kinds returns the kinds that have a schema.
-func Kinds() []Kind {
-	return []Kind{Module, Graph, Lock, Config, Trust, Request, Train, Stage, Plan, Decoding}
-}
-
 // Detect returns the kind of a document, by its file name or its top-level keys.
 func (d *Document) Detect() (Kind, bool) {
 	base := filepath.Base(d.File)

@@ -83,14 +83,16 @@ func TestRefusesWhatIsNoRelease(t *testing.T) {
 	attach(t, store, other, unsigned, func([]byte) []byte { return []byte("{") })
 	expect(diag.BadBundle)
 
-	if _, err := sign.Attest(ctx, store, unsigned, sign.Attestation{PredicateType: "https://example.org/test-result/v1", Predicate: []byte(`{"passed":true}`)}, ownKey(t), sign.Options{}); err != nil {
-		t.Fatal(err)
-	}
+	attach(t, store, other, unsigned, func(bundle []byte) []byte {
+		return rewritten(t, bundle, sign.ReleaseType, "https://example.org/test-result/v1")
+	})
 	expect(diag.AttestationOnly)
 
 	attach(t, store, other, unsigned, nil)
 	expect(diag.WrongSubject)
-	attach(t, store, other, unsigned, func(bundle []byte) []byte { return readdressed(t, bundle, other, unsigned) })
+	attach(t, store, other, unsigned, func(bundle []byte) []byte {
+		return rewritten(t, bundle, other.Digest.Encoded(), unsigned.Digest.Encoded())
+	})
 	expect(diag.BadSignature)
 }
 
@@ -111,9 +113,8 @@ func ownKey(t *testing.T) *sign.PrivateKey {
 	return key
 }
 
-// readdressed puts the digest of to in the place of that of from in what a
-// bundle says was signed.
-func readdressed(t *testing.T, bundle []byte, from, to ocispec.Descriptor) []byte {
+// rewritten replaces a text of what a bundle says was signed.
+func rewritten(t *testing.T, bundle []byte, from, to string) []byte {
 	t.Helper()
 	var doc map[string]any
 	if err := json.Unmarshal(bundle, &doc); err != nil {
@@ -121,10 +122,10 @@ func readdressed(t *testing.T, bundle []byte, from, to ocispec.Descriptor) []byt
 	}
 	envelope := doc["dsseEnvelope"].(map[string]any)
 	payload, err := base64.StdEncoding.DecodeString(envelope["payload"].(string))
-	if err != nil || !bytes.Contains(payload, []byte(from.Digest.Encoded())) {
+	if err != nil || !bytes.Contains(payload, []byte(from)) {
 		t.Fatalf("%s, %v", payload, err)
 	}
-	payload = bytes.ReplaceAll(payload, []byte(from.Digest.Encoded()), []byte(to.Digest.Encoded()))
+	payload = bytes.ReplaceAll(payload, []byte(from), []byte(to))
 	envelope["payload"] = base64.StdEncoding.EncodeToString(payload)
 	out, err := json.Marshal(doc)
 	if err != nil {

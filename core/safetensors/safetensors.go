@@ -3,9 +3,9 @@
 // bytes with each tensor's dtype, shape and byte range, and one block of data.
 // The format is that of the README of huggingface/safetensors.
 //
-// [Open] maps a file, [Parse] reads one in memory, [Read] reads from any
-// io.ReaderAt. All verify the whole header, so a *[File] exists only for a file
-// whose ranges have no gap or overlap and cover the data to the last byte.
+// [Open] maps a file, [Parse] reads one in memory. Both verify the whole header,
+// so a *[File] exists only for a file whose ranges have no gap or overlap and
+// cover the data to the last byte.
 // [Write] streams tensors; its output does not depend on their order.
 package safetensors
 
@@ -151,39 +151,6 @@ func Parse(b []byte) (*File, error) {
 		t.Data = b[t.Offset : t.Offset+t.Size : t.Offset+t.Size]
 	}
 	return f, nil
-}
-
-// Read verifies the file of the given size in r, reading its header only.
-// [File.Section] reads the data of a tensor.
-func Read(r io.ReaderAt, size int64) (*File, error) {
-	var length [8]byte
-	if size >= 8 {
-		if _, err := r.ReadAt(length[:], 0); err != nil {
-			return nil, fmt.Errorf("safetensors: reading the header length: %w", short(err))
-		}
-	}
-	n, err := headerSize(length[:], size)
-	if err != nil {
-		return nil, fmt.Errorf("safetensors: %w", err)
-	}
-	header := make([]byte, n)
-	if got, err := r.ReadAt(header, 8); int64(got) < n {
-		return nil, fmt.Errorf("safetensors: reading the header: %w", short(err))
-	}
-	f, err := parse(header, size)
-	if err != nil {
-		return nil, fmt.Errorf("safetensors: %w", err)
-	}
-	f.src = r
-	return f, nil
-}
-
-// short reports a premature end of the file as io.ErrUnexpectedEOF.
-func short(err error) error {
-	if err == nil || err == io.EOF {
-		return io.ErrUnexpectedEOF
-	}
-	return err
 }
 
 // Close unmaps the file; Data of the tensors is invalid afterwards. For a file

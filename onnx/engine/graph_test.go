@@ -12,6 +12,7 @@ import (
 
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine"
+	"mm-abi.org/mm/onnx/onnxtest"
 )
 
 // model returns a model with the input x of the given dimensions and the output
@@ -277,7 +278,7 @@ func TestMemoryIsUsedAgain(t *testing.T) {
 func TestModelMayGo(t *testing.T) {
 	m := model(17, func(g *onnx.Graph) {
 		s := g.Add("Shape", []string{"x"}, "s")
-		g.Add("ConstantOfShape", []string{s}, "c", onnx.TensorAttr("value", onnx.Floats("v", []int64{1}, []float32{3})))
+		g.Add("ConstantOfShape", []string{s}, "c", onnxtest.TensorAttr("value", onnx.Floats("v", []int64{1}, []float32{3})))
 		g.Add("Pad", []string{"c", g.Constant(onnx.Ints("p", []int64{2}, []int64{1, 1}))}, "y", onnx.String("mode", "edge"))
 	}, "N")
 	var b bytes.Buffer
@@ -303,7 +304,7 @@ func TestConstants(t *testing.T) {
 		g.Add("Constant", nil, "b", onnx.Float("value_float", 3))
 		g.Add("Constant", nil, "c", onnx.IntList("value_ints", 2, 2))
 		g.Add("Constant", nil, "i", onnx.Int("value_int", 1))
-		g.Add("Constant", nil, "d", onnx.TensorAttr("value", onnx.Floats("v", nil, []float32{10})))
+		g.Add("Constant", nil, "d", onnxtest.TensorAttr("value", onnx.Floats("v", nil, []float32{10})))
 		g.Add("Cast", []string{"i"}, "f", onnx.Int("to", int64(onnx.FLOAT)))
 		g.Add("Mul", []string{"a", "b"}, "ab")
 		g.Add("Add", []string{"ab", "d"}, "abd")

@@ -113,7 +113,7 @@ func places() map[string]func(*onnx.Model, onnx.Tensor) {
 			m.Graph.Sparse = append(m.Graph.Sparse, onnx.SparseTensor{Values: onnx.Floats("w", []int64{1}, []float32{1}), Indices: t, Dims: []int64{8}})
 		},
 		"a Constant": func(m *onnx.Model, t onnx.Tensor) {
-			m.Graph.Nodes = append([]onnx.Node{constant(onnx.TensorAttr("value", t))}, m.Graph.Nodes...)
+			m.Graph.Nodes = append([]onnx.Node{constant(TensorAttr("value", t))}, m.Graph.Nodes...)
 		},
 		"a sparse Constant": func(m *onnx.Model, t onnx.Tensor) {
 			s := onnx.SparseTensor{Values: t, Indices: indices(2), Dims: []int64{8}}
@@ -127,10 +127,10 @@ func places() map[string]func(*onnx.Model, onnx.Tensor) {
 			attribute(m, onnx.Attribute{Name: "then_branch", Type: onnx.AttrGraph, Graph: &g})
 		},
 		"a function": func(m *onnx.Model, t onnx.Tensor) {
-			m.Functions = []onnx.Function{{Name: "F", Domain: "mine", Outputs: []string{"c"}, Nodes: []onnx.Node{constant(onnx.TensorAttr("value", t))}, Opsets: m.Opsets}}
+			m.Functions = []onnx.Function{{Name: "F", Domain: "mine", Outputs: []string{"c"}, Nodes: []onnx.Node{constant(TensorAttr("value", t))}, Opsets: m.Opsets}}
 		},
 		"a default of a function": func(m *onnx.Model, t onnx.Tensor) {
-			m.Functions = []onnx.Function{{Name: "F", Domain: "mine", Defaults: []onnx.Attribute{onnx.TensorAttr("d", t)}, Opsets: m.Opsets}}
+			m.Functions = []onnx.Function{{Name: "F", Domain: "mine", Defaults: []onnx.Attribute{TensorAttr("d", t)}, Opsets: m.Opsets}}
 		},
 		"a training graph": func(m *onnx.Model, t onnx.Tensor) {
 			m.Training = []onnx.Graph{{Initializers: []onnx.Tensor{t}}}
@@ -185,4 +185,9 @@ func Attacks() []Attack {
 		list = append(list, Attack{Name: "parent, in " + name, Rule: onnx.RuleLocation, Declared: []string{"../" + secret}, external: location("../" + secret), hold: all[name]})
 	}
 	return list
+}
+
+// TensorAttr returns an attribute with a tensor.
+func TensorAttr(name string, t onnx.Tensor) onnx.Attribute {
+	return onnx.Attribute{Name: name, Type: onnx.AttrTensor, Tensor: &t}
 }

@@ -10,6 +10,7 @@ import (
 	"mm-abi.org/mm/onnx/engine"
 	"mm-abi.org/mm/onnx/engine/drift"
 	"mm-abi.org/mm/onnx/facts"
+	"mm-abi.org/mm/onnx/onnxtest"
 	"mm-abi.org/mm/onnx/weights"
 )
 
@@ -32,7 +33,7 @@ func net(opset int64) *onnx.Model {
 	x = g.Add("Flatten", []string{x}, "flat")
 	x = g.Add("Gemm", []string{x, g.Constant(onnx.Floats("gemm", []int64{6, 128}, ramp(768, 0.7)))}, "g1", onnx.Int("transB", 1))
 	x = g.Add("Gemm", []string{x, g.Constant(onnx.Floats("gemm2", []int64{6, 10}, ramp(60, 0.2)))}, "g2")
-	g.Nodes = append(g.Nodes, onnx.Node{Op: "Constant", Outputs: []string{"k"}, Attributes: []onnx.Attribute{onnx.TensorAttr("value", onnx.Floats("", []int64{10, 12}, ramp(120, 0.9)))}})
+	g.Nodes = append(g.Nodes, onnx.Node{Op: "Constant", Outputs: []string{"k"}, Attributes: []onnx.Attribute{onnxtest.TensorAttr("value", onnx.Floats("", []int64{10, 12}, ramp(120, 0.9)))}})
 	g.Add("MatMul", []string{x, "k"}, "m")
 	branch := func(name string, w string) *onnx.Graph {
 		b := &onnx.Graph{Name: name}

@@ -203,7 +203,7 @@ func (k *PublicKey) KeyID() string { return k.id }
 // for an artifact.
 func (k *PrivateKey) SignPayload(typ string, payload []byte) ([]byte, error) {
 	if typ == payloadType {
-		return nil, errors.New("signing: statements about artifacts are made by Sign and Attest")
+		return nil, errors.New("signing: statements about artifacts are made by Sign")
 	}
 	return k.sign(pae(typ, payload))
 }

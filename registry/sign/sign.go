@@ -29,7 +29,7 @@ type Target interface {
 	content.Pusher
 }
 
-// Options for [Sign] and [Attest].
+// Options for [Sign].
 type Options struct {
 	Created time.Time // the created annotation, from SOURCE_DATE_EPOCH. Zero: none
 }
@@ -40,8 +40,8 @@ type Signature struct {
 	Bundle  ocispec.Descriptor // of the OCI manifest that holds the bundle
 }
 
-// Attestation is a signed statement that is not a release.
-type Attestation struct {
+// attestation is a signed statement that is not a release.
+type attestation struct {
 	PredicateType string          // "https://slsa.dev/provenance/v1", …
 	Predicate     json.RawMessage // a JSON object
 }
@@ -58,7 +58,7 @@ func Sign(ctx context.Context, dst Target, subject ocispec.Descriptor, key *Priv
 			return nil
 		}
 		done[d.Digest.String()] = true
-		bundle, err := attach(ctx, dst, d, Attestation{PredicateType: ReleaseType, Predicate: json.RawMessage("{}")}, key, opt)
+		bundle, err := attach(ctx, dst, d, attestation{PredicateType: ReleaseType, Predicate: json.RawMessage("{}")}, key, opt)
 		if err != nil {
 			return fmt.Errorf("signing %s: %w", d.Digest, err)
 		}
@@ -71,25 +71,9 @@ func Sign(ctx context.Context, dst Target, subject ocispec.Descriptor, key *Priv
 	return signatures, nil
 }
 
-// Attest attaches a signed statement to subject. It never releases anything: the
-// predicate type of a release is refused.
-func Attest(ctx context.Context, dst Target, subject ocispec.Descriptor, a Attestation, key *PrivateKey, opt Options) (ocispec.Descriptor, error) {
-	if a.PredicateType == "" || a.PredicateType == ReleaseType {
-		return ocispec.Descriptor{}, fmt.Errorf("attesting %s: invalid predicate type %q", subject.Digest, a.PredicateType)
-	}
-	if trimmed := bytes.TrimSpace(a.Predicate); len(trimmed) == 0 || trimmed[0] != '{' || !json.Valid(trimmed) {
-		return ocispec.Descriptor{}, fmt.Errorf("attesting %s: the predicate is not a JSON object", subject.Digest)
-	}
-	bundle, err := attach(ctx, dst, subject, a, key, opt)
-	if err != nil {
-		return ocispec.Descriptor{}, fmt.Errorf("attesting %s: %w", subject.Digest, err)
-	}
-	return bundle, nil
-}
-
 // attach writes bundle, empty config and manifest, in this order, so that no
 // manifest names a missing blob.
-func attach(ctx context.Context, dst content.Pusher, subject ocispec.Descriptor, a Attestation, key *PrivateKey, opt Options) (ocispec.Descriptor, error) {
+func attach(ctx context.Context, dst content.Pusher, subject ocispec.Descriptor, a attestation, key *PrivateKey, opt Options) (ocispec.Descriptor, error) {
 	if err := subject.Digest.Validate(); err != nil {
 		return ocispec.Descriptor{}, fmt.Errorf("subject: %w", err)
 	}

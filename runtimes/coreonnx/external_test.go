@@ -42,7 +42,7 @@ func TestExternalData(t *testing.T) {
 	m.Graph.Initializers[0] = outside(onnx.Tensor{Name: "w", DType: onnx.FLOAT, Dims: []int64{2, 3}}, "8")
 	one := outside(onnx.Tensor{DType: onnx.FLOAT, Dims: []int64{1}}, "0")
 	m.Graph.Nodes[1].Outputs[0] = "r"
-	m.Graph.Nodes = append(m.Graph.Nodes, onnx.Node{Op: "Constant", Outputs: []string{"c"}, Attributes: []onnx.Attribute{onnx.TensorAttr("value", one)}})
+	m.Graph.Nodes = append(m.Graph.Nodes, onnx.Node{Op: "Constant", Outputs: []string{"c"}, Attributes: []onnx.Attribute{onnxtest.TensorAttr("value", one)}})
 	m.Graph.Add("Add", []string{"r", "c"}, "y")
 	b := write(t, m)
 	file := filepath.Join(string(b.Files.(folder)), "data", "w.bin")

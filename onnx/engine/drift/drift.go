@@ -107,17 +107,6 @@ func Against(ctx context.Context, m *onnx.Model, run func(context.Context, map[s
 	return out, nil
 }
 
-// Cosine returns the cosine of two tensors as vectors; 0 if they cannot be
-// compared.
-func Cosine(a, b engine.Tensor) float64 {
-	var o Output
-	if err := o.add(a, b); err != nil {
-		return 0
-	}
-	o.close()
-	return o.Cosine
-}
-
 // close computes the cosine from the sums.
 func (o *Output) close() {
 	switch {

@@ -3,8 +3,12 @@ package diag
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
+
+// Codes returns the table of codes in ascending order.
+func Codes() []Entry { return slices.Clone(table) }
 
 // groups holds the headings of the document by the first digits of a code.
 var groups = map[string]string{
