@@ -1,6 +1,7 @@
 package preprocess
 
 import (
+	"encoding/binary"
 	"fmt"
 	"image"
 	"image/color"
@@ -129,3 +130,18 @@ func loopGIF(n, side int) []byte {
 }
 
 func le32(n int) []byte { return []byte{byte(n), byte(n >> 8), byte(n >> 16), byte(n >> 24)} }
+
+// TestMaxDecoded declares maxDecoded samples in a FLAC without a frame, and one
+// more: only the second is refused by the header.
+func TestMaxDecoded(t *testing.T) {
+	for n, want := range map[uint64]bool{maxDecoded: false, maxDecoded + 1: true} {
+		info := make([]byte, 34)
+		copy(info, []byte{16, 0, 16, 0}) // the smallest and the largest block
+		binary.BigEndian.PutUint64(info[10:], 16000<<44|0<<41|15<<36|n)
+		file := slices.Concat([]byte("fLaC\x80\x00\x00\x22"), info)
+		_, err := DecodeSound(file)
+		if got := err != nil && strings.Contains(err.Error(), "too many samples"); got != want {
+			t.Errorf("%d samples: %v", n, err)
+		}
+	}
+}

@@ -73,3 +73,10 @@ func TestLimits(t *testing.T) {
 		}
 	}
 }
+
+// TestMaxPart has a part of maxPart bytes, and one of a byte less.
+func TestMaxPart(t *testing.T) {
+	if tooLong(1, maxPart) || !tooLong(1, maxPart+1) {
+		t.Errorf("the limit is not %d", maxPart)
+	}
+}

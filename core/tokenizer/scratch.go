@@ -22,6 +22,9 @@ type scratch struct {
 // positions would not fit into 32 bits. Real words do not reach 256 MiB.
 const maxPart = 1 << 28
 
+// tooLong reports whether the part that starts at from ends at i at the latest.
+func tooLong(from, i int) bool { return i-from >= maxPart }
+
 // link chains symbols in mergeLong. Size counts the initial symbols.
 type link struct{ prev, next, size int32 }
 

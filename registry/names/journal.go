@@ -188,27 +188,35 @@ const maxRereads = 100
 // readIndex brings n.idx up to date with the files. The caller holds n.mu.
 func (n *Names) readIndex() (*Index, error) {
 	missing := false
-	for range maxRereads {
+	err := reread(func() (done bool, err error) {
 		fresh, err := n.readBase()
-		if err != nil {
-			return nil, err
-		}
-		if missing && !fresh {
-			return n.idx, nil
+		if err != nil || missing && !fresh {
+			return true, err
 		}
 		there, err := n.readJournal()
 		if err != nil {
 			n.idx = nil
-			return nil, fmt.Errorf("%s/%s: %w", disk.JournalDir, n.journal, err)
-		}
-		if there && !fresh {
-			return n.idx, nil
+			return true, fmt.Errorf("%s/%s: %w", disk.JournalDir, n.journal, err)
 		}
 		// A missing journal may have been folded in since index.json was read;
 		// index.json has changed then.
 		missing = !there
+		return there && !fresh, nil
+	})
+	if err != nil {
+		return nil, err
 	}
-	return nil, fmt.Errorf("%s keeps changing", ocispec.ImageIndexFile)
+	return n.idx, nil
+}
+
+// reread calls read until it is done, at most maxRereads times.
+func reread(read func() (done bool, err error)) error {
+	for range maxRereads {
+		if done, err := read(); done || err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("%s keeps changing", ocispec.ImageIndexFile)
 }
 
 // readBase reads index.json unless it has not changed. A file whose times were

@@ -33,3 +33,17 @@ func TestLimits(t *testing.T) {
 		}
 	}
 }
+
+// TestMaxRereads reads a file that settles at the last try, and one that settles later.
+func TestMaxRereads(t *testing.T) {
+	for n, want := range map[int]bool{maxRereads: true, maxRereads + 1: false} {
+		tries := 0
+		err := reread(func() (bool, error) {
+			tries++
+			return tries == n, nil
+		})
+		if (err == nil) != want {
+			t.Errorf("settled at try %d: %v", n, err)
+		}
+	}
+}

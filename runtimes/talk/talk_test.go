@@ -417,21 +417,22 @@ func TestReaderBounds(t *testing.T) {
 
 func TestParseCall(t *testing.T) {
 	for block, want := range map[string]string{
-		`{"tool":"a","args":{}}`:                    "",
-		` {"arguments":{"x":1},"name":"a"} `:        "",
-		`{"tool":"a","tool":"b"}`:                   "duplicate key",
-		`{"tool":"a","args":{},"x":1}`:              "unknown key",
-		`{"tool":"a","arguments":{}}`:               "unknown key",
-		`{"TOOL":"a"}`:                              "missing tool name",
-		`{"tool":""}`:                               "missing tool name",
-		`{"tool":7}`:                                "missing tool name",
-		`{"tool":"a","args":[1]}`:                   "is not an object",
-		`{"tool":"a","args":null}`:                  "is not an object",
-		`{"tool":"a"} {}`:                           "data after",
-		`{"tool":"a"`:                               "parsing tool call",
-		`[]`:                                        "not a JSON object",
-		`{"tool":"a","args":{]}`:                    "parsing tool call",
-		strings.Repeat(" ", abi.MaxToolCall) + "{}": "limit 65536",
+		`{"tool":"a","args":{}}`:             "",
+		` {"arguments":{"x":1},"name":"a"} `: "",
+		`{"tool":"a","tool":"b"}`:            "duplicate key",
+		`{"tool":"a","args":{},"x":1}`:       "unknown key",
+		`{"tool":"a","arguments":{}}`:        "unknown key",
+		`{"TOOL":"a"}`:                       "missing tool name",
+		`{"tool":""}`:                        "missing tool name",
+		`{"tool":7}`:                         "missing tool name",
+		`{"tool":"a","args":[1]}`:            "is not an object",
+		`{"tool":"a","args":null}`:           "is not an object",
+		`{"tool":"a"} {}`:                    "data after",
+		`{"tool":"a"`:                        "parsing tool call",
+		`[]`:                                 "not a JSON object",
+		`{"tool":"a","args":{]}`:             "parsing tool call",
+		strings.Repeat(" ", abi.MaxToolCall-12) + `{"tool":"a"}`: "",
+		strings.Repeat(" ", abi.MaxToolCall-11) + `{"tool":"a"}`: "limit 65536",
 	} {
 		c, err := talk.ParseCall(block)
 		if want == "" && (err != nil || c.Name != "a") || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
