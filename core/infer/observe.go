@@ -67,7 +67,7 @@ func (s *streams) ObserveLayer(layer int, x []float32) {
 }
 
 // Streams reads tokens in a new session and returns the residual stream before
-// each of the given layers, n × C numbers each; layer L stands for the output of
+// each of the given layers, n × C numbers each; layer L is the output of
 // the last one, before the output norm.
 func (m *Model) Streams(ctx context.Context, tokens []int32, layers ...int) ([][]float32, error) {
 	for _, i := range layers {

@@ -6,7 +6,7 @@ import (
 )
 
 // TestStreams: the stream before layer 0 holds the embeddings, the one after the
-// last layer gives the states by the output norm, and a model of fewer layers
+// last layer is that before the output norm, and a model of fewer layers
 // has the same streams.
 func TestStreams(t *testing.T) {
 	cfg := small("qwen3")

@@ -428,7 +428,7 @@ func TestUnsupportedScope(t *testing.T) {
 }
 
 // Layers after the first are fed the states that the model has there, of a text if there
-// is one, and the backend core is compared on what it computes after them.
+// is one, and the backend core is compared on its states after them.
 func TestOwnStates(t *testing.T) {
 	path, text := seeded(t, shapeOf("qwen2")), filepath.Join(t.TempDir(), "text.txt")
 	if err := os.WriteFile(text, []byte(strings.Repeat("a text of bytes. ", 4)), 0o600); err != nil {

@@ -48,8 +48,8 @@ func npu(ctx context.Context, s *subject, t target, opt Options, at func(string)
 	return err
 }
 
-// core compares layers of a language model, as ONNX, with what the backend core
-// computes from the same states.
+// core compares layers of a language model, as ONNX, with the states of the
+// backend core after them.
 func core(ctx context.Context, s *subject, at func(string), r *judge.Record) error {
 	if s.states == nil {
 		return fmt.Errorf("only layers of language models: %w", errUnsupported)

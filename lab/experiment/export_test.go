@@ -6,6 +6,8 @@ const (
 	MaxSeconds = maxSeconds
 	MaxError   = maxError
 	MaxTail    = maxTail
+
+	MaxIdentity = maxIdentity
 )
 
 // TailOf returns what is kept of output that is written in two pieces.

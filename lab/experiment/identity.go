@@ -12,7 +12,7 @@ import (
 	"mm-abi.org/mm/lab/chain"
 )
 
-// IdentityFile names the run of a folder, beside the chain.
+// IdentityFile is the file that names the run of a folder.
 const IdentityFile = "run.json"
 
 // ErrIdentity reports that the chain in a folder is not that of its run.

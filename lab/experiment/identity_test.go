@@ -97,3 +97,25 @@ func TestResumeIdentity(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// An identity file of more than MaxIdentity bytes is refused.
+func TestIdentityLimit(t *testing.T) {
+	key, dir := newKey(t), t.TempDir()
+	if _, err := simulate(t, strings.Replace(night, "duration: 6h", "iterations: 1", 1), dir, key, nil); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, experiment.IdentityFile)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for size, fits := range map[int]bool{experiment.MaxIdentity: true, experiment.MaxIdentity + 1: false} {
+		padded := string(data) + strings.Repeat(" ", size-len(data))
+		if err := os.WriteFile(path, []byte(padded), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := experiment.Verify(dir, key.Public(), experiment.Check{}); (err == nil) != fits {
+			t.Errorf("%d bytes: %v", size, err)
+		}
+	}
+}

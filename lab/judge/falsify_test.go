@@ -255,7 +255,7 @@ func FuzzReadEvidence(f *testing.F) {
 // Keys lists exactly the values that the evidence of the falsifiers has, and another one is
 // refused.
 func TestKeys(t *testing.T) {
-	used := map[string]bool{"experiment_2_status": true} // read only if there is no inference
+	used := map[string]bool{"experiment_2_status": true} // read only without inferences
 	for _, c := range cases {
 		for key := range evidence(t, c.pass) {
 			used[key] = true

@@ -196,7 +196,7 @@ func Strict(data []byte, v any) error {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(v); err != nil {
-		return known(err, v)
+		return withKeys(err, v)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return errors.New("data after the value")
@@ -204,9 +204,9 @@ func Strict(data []byte, v any) error {
 	return nil
 }
 
-// known adds the keys that v has to the error for an unknown one, wherever in v
+// withKeys adds the keys that v has to the error for an unknown one, wherever in v
 // they are.
-func known(err error, v any) error {
+func withKeys(err error, v any) error {
 	if !strings.HasPrefix(err.Error(), "json: unknown field ") {
 		return err
 	}

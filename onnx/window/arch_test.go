@@ -51,8 +51,8 @@ func small(name string) arch.Shape {
 	return s
 }
 
-// variants are models whose features the name of their architecture does not
-// tell.
+// variants are models with features that their architecture does not imply, and
+// one of each architecture.
 func variants() map[string]func() arch.Shape {
 	out := map[string]func() arch.Shape{
 		"llama 3 (frequencies)": func() arch.Shape { return small("llama") },
@@ -297,7 +297,7 @@ func halved(m *onnx.Model) *onnx.Model {
 	return out
 }
 
-// TestHalf: with every number rounded to 16 bits, a layer gives the same, on rows
+// TestHalf: with every number rounded to 16 bits, a layer computes the same, on rows
 // of tens of thousands (SmolLM2 has 24,800), of thousandths, and of zeros. OLMo 2 does
 // not normalize the input of products, whose results are then out of range.
 func TestHalf(t *testing.T) {

@@ -88,7 +88,7 @@ func (w *writer) heads(at, x string, of side) (string, error) {
 }
 
 // gains reads the gains of the norm of queries or keys, in the order of their
-// rows; nil if there is none.
+// rows; nil without a norm.
 func (w *writer) gains(name string, of side, order []int) ([]float32, error) {
 	n := len(order)
 	if w.style.HeadNorm == arch.SharedNorm {
@@ -141,8 +141,8 @@ func (w *writer) rotated(name, x, cos, sin string) string {
 }
 
 // cached prepends the cached keys and values of earlier positions to those of
-// layer i, which become outputs of the model. Without a window there is no
-// cache.
+// layer i, which become outputs of the model. Without a window, no layer has
+// a cache.
 func (w *writer) cached(i int, k, v string) (string, string) {
 	if w.window == 0 {
 		return k, v

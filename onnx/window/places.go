@@ -95,7 +95,7 @@ func NewPlaces(f *gguf.File, positions int) (*Places, error) {
 	return p, nil
 }
 
-// divisors reads the divisors of frequencies, nil if there are none.
+// divisors reads the divisors of frequencies; nil without such a tensor.
 func divisors(f *gguf.File, s arch.Shape, positions int) ([]float32, error) {
 	name := arch.RopeFreqs
 	if s.Rope.Scaling == arch.LongRope {

@@ -208,7 +208,7 @@ func shaped(t *testing.T, name string) string {
 	return filepath.Join(dir, "core.gguf")
 }
 
-// Passes of every architecture, also with a middle span, give the logits of the backend
+// Passes of every architecture, also with a middle span, compute the logits of the backend
 // core, beyond the windows of layers that have one.
 func TestArchitectures(t *testing.T) {
 	prompt := []int32{3, 40, 41, 42, 43, 90, 45, 100, 7, 8, 9}

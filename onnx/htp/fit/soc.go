@@ -133,7 +133,7 @@ func (c Chips) Named(name string) (Chip, bool) {
 	return Chip{}, false
 }
 
-// Unknown returns the error for a name that is no chip of the table.
+// Unknown returns the error for a name that the table lacks.
 func (c Chips) Unknown(name string) error {
 	var names []string
 	for _, x := range c {
