@@ -214,6 +214,10 @@ scale:
 own-encoder:
 	@scripts/own-encoder.sh
 
+# Pictures of every format and mode against Pillow.
+pictures:
+	@scripts/pictures.sh
+
 # ONNX's own backend tests on onnx/engine and on ONNX Runtime through mm-native
 # (fetches them; ONNX_SUITE, MM_ENGINES).
 onnx-suite:

@@ -109,6 +109,9 @@ func decode(ctx context.Context, data []byte, admit func(w, h, passes int) error
 		return nil, ErrAnimated
 	}
 	c, err := d.config(bytes.NewReader(data))
+	if err == nil && matches(data, "RIFF") {
+		err = wholeRIFF(data)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the image header: %w", err)
 	}
@@ -128,9 +131,17 @@ func decode(ctx context.Context, data []byte, admit func(w, h, passes int) error
 	if err := admit(c.Width, c.Height, passes); err != nil {
 		return nil, err
 	}
-	m, err := d.decode(fsx.Reader{Context: ctx, R: few{bytes.NewReader(data)}})
+	isGIF := matches(data, "GIF8?a")
+	source, around := data, uint8(0)
+	if isGIF {
+		source, around = opaqueGIF(data)
+	}
+	m, err := d.decode(fsx.Reader{Context: ctx, R: few{bytes.NewReader(source)}})
 	if ctx.Err() != nil { // decoders drop it
 		return nil, ctx.Err()
+	}
+	if err == nil && isGIF {
+		m, err = onScreen(m, around, c.Width, c.Height)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the image: %w", err)
@@ -139,7 +150,7 @@ func decode(ctx context.Context, data []byte, admit func(w, h, passes int) error
 	if err := within(b.Dx(), b.Dy()); err != nil {
 		return nil, err
 	}
-	r, err := rgb(ctx, m)
+	r, err := rgb(ctx, m, matches(data, "RIFF"))
 	if err != nil {
 		return nil, err
 	}
@@ -184,6 +195,15 @@ func jpegScans(data []byte, c image.Config) (int, error) {
 	return int(n), nil
 }
 
+// wholeRIFF refuses a file shorter than its header says: the decoder does not
+// read to the end.
+func wholeRIFF(data []byte) error {
+	if want := uint64(binary.LittleEndian.Uint32(data[4:])) + 8; want > uint64(len(data)) {
+		return fmt.Errorf("file truncated: %d bytes, header says %d", len(data), want)
+	}
+	return nil
+}
+
 // animated reports whether data begins as an animated WebP, with an ANIM chunk
 // (WebP container specification).
 func animated(data []byte) bool {
@@ -225,8 +245,9 @@ func webpFrames(data []byte) error {
 	return nil
 }
 
-// rgb copies the colors of an image without transparency.
-func rgb(ctx context.Context, m image.Image) (*Raster, error) {
+// rgb copies the colors of an image without transparency; webp is the format
+// whose YCbCr has the range of video.
+func rgb(ctx context.Context, m image.Image, webp bool) (*Raster, error) {
 	b := m.Bounds()
 	out := &Raster{W: b.Dx(), H: b.Dy(), C: 3, Pix: make([]uint8, 3*b.Dx()*b.Dy())}
 	i := 0
@@ -235,23 +256,33 @@ func rgb(ctx context.Context, m image.Image) (*Raster, error) {
 		i += 3
 	}
 	var palette [256]color.NRGBA
-	if m, ok := m.(*image.Paletted); ok {
+	var sampled *chroma
+	switch m := m.(type) {
+	case *image.Paletted:
 		for i, c := range m.Palette {
 			palette[i] = color.NRGBAModel.Convert(c).(color.NRGBA)
 		}
+	case *image.YCbCr:
+		sampled = newChroma(m, webp)
+	case *image.NYCbCrA: // of WebP alone
+		sampled = newChroma(&m.YCbCr, webp)
 	}
 	for y := b.Min.Y; y < b.Max.Y; y++ {
 		if err := ctx.Err(); err != nil {
 			return nil, err
+		}
+		if sampled != nil {
+			at := sampled.row(y - b.Min.Y)
+			for x := range b.Dx() {
+				put(at(x))
+			}
+			continue
 		}
 		for x := b.Min.X; x < b.Max.X; x++ {
 			switch m := m.(type) {
 			case *image.Paletted:
 				c := palette[m.ColorIndexAt(x, y)]
 				put(c.R, c.G, c.B)
-			case *image.YCbCr:
-				c := m.YCbCrAt(x, y)
-				put(color.YCbCrToRGB(c.Y, c.Cb, c.Cr))
 			case *image.Gray:
 				v := m.GrayAt(x, y).Y
 				put(v, v, v)
@@ -261,9 +292,6 @@ func rgb(ctx context.Context, m image.Image) (*Raster, error) {
 			case *image.NRGBA64:
 				c := m.NRGBA64At(x, y)
 				put(uint8(c.R>>8), uint8(c.G>>8), uint8(c.B>>8))
-			case *image.NYCbCrA:
-				c := m.YCbCrAt(x, y)
-				put(color.YCbCrToRGB(c.Y, c.Cb, c.Cr))
 			default:
 				c := color.NRGBAModel.Convert(m.At(x, y)).(color.NRGBA)
 				put(c.R, c.G, c.B)

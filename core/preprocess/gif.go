@@ -167,8 +167,8 @@ func (a *animation) show(ctx context.Context, i int) (*Raster, error) {
 	return &Raster{W: a.screen.W, H: a.screen.H, C: 3, Pix: bytes.Clone(a.screen.Pix)}, nil
 }
 
-// draw disposes of the current frame and draws the next. Fully transparent
-// pixels are black, as in [DecodeImage].
+// draw disposes of the current frame and draws the next. Pixels that no frame
+// covers are black.
 func (a *animation) draw(ctx context.Context, i int) error {
 	if a.at >= 0 {
 		switch last := a.frames[a.at]; last.disposal {
@@ -211,4 +211,45 @@ func (a *animation) draw(ctx context.Context, i int) error {
 	}
 	a.at = i
 	return nil
+}
+
+// opaqueGIF returns the file without the transparency of its first frame, and
+// the transparent color, or 0: Pillow's convert("RGB") shows transparent pixels
+// in their color of the palette. A malformed file is returned as it is.
+func opaqueGIF(data []byte) (opaque []byte, index uint8) {
+	if len(data) < 13 {
+		return data, 0
+	}
+	opaque = bytes.Clone(data)
+	for at := 13 + colours(data[10]); at+8 <= len(data) && data[at] == 0x21; {
+		if data[at+1] == 0xf9 && data[at+2] == 4 {
+			index = data[at+6] * (data[at+3] & 1)
+			opaque[at+3] &^= 1
+		}
+		var err error
+		if at, err = blocks(data, at+2); err != nil {
+			return data, 0
+		}
+	}
+	return opaque, index
+}
+
+// onScreen returns a GIF's first frame on a screen of w × h of one color.
+func onScreen(m image.Image, index uint8, w, h int) (image.Image, error) {
+	p, ok := m.(*image.Paletted)
+	screen := image.Rect(0, 0, w, h)
+	if !ok || p.Rect == screen {
+		return m, nil
+	}
+	if int(index) >= len(p.Palette) {
+		return nil, fmt.Errorf("color %d around the frame exceeds the palette of %d", index, len(p.Palette))
+	}
+	out := image.NewPaletted(screen, p.Palette)
+	for i := range out.Pix {
+		out.Pix[i] = index
+	}
+	for y := p.Rect.Min.Y; y < p.Rect.Max.Y; y++ {
+		copy(out.Pix[out.PixOffset(p.Rect.Min.X, y):], p.Pix[p.PixOffset(p.Rect.Min.X, y):][:p.Rect.Dx()])
+	}
+	return out, nil
 }
