@@ -102,6 +102,9 @@ func (w *Workspace) absent(ctx context.Context, arg string) error {
 	if info, err := os.Stat(arg); err == nil && info.IsDir() {
 		return fault(diag.NoArtifact, arg+" is a folder, but not an OCI layout or a target's folder in one", "mm assemble --out makes layouts; mm module add puts a module's folder into the store")
 	}
+	if info, err := os.Stat(arg); err == nil && !info.IsDir() {
+		return fault(diag.NoArtifact, arg+" is a file, but not an artifact or a model file that mm reads", "mm inspect reads ONNX and GGUF files; mm ls lists the artifacts of the store")
+	}
 	if fileLike(arg) {
 		detail = "there is no file or folder " + arg
 		if _, err := abi.ParseRef(arg); err == nil {

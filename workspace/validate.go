@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/builds/resolve"
 	"mm-abi.org/mm/internal/diag"
@@ -190,7 +191,7 @@ func (w *Workspace) checkGraphs(ctx context.Context, v *validation) error {
 				v.list = append(v.list, d)
 			}
 		}
-		v.list = append(v.list, g.Check(resolved)...)
+		v.list = append(v.list, w.unknown(g, g.Check(resolved))...)
 		within, err := w.agents(ctx, g, resolved)
 		if err != nil {
 			return err
@@ -200,6 +201,22 @@ func (w *Workspace) checkGraphs(ctx context.Context, v *validation) error {
 	v.list.Sort()
 	v.list = slices.Compact(v.list)
 	return nil
+}
+
+// unknown turns the warnings about modules that were not found into errors, unless a
+// registry may have them: without one, mm lock and mm assemble refuse the graph.
+func (w *Workspace) unknown(g *builds.Graph, list diag.List) diag.List {
+	set, _, _ := home.LoadSettings(filepath.Dir(g.File))
+	if len(set.Registries) > 0 {
+		return list
+	}
+	for i, d := range list {
+		if ref, err := abi.ParseRef(d.Detail); d.Code == diag.NotChecked && err == nil && ref.Host == "" {
+			list[i].Severity = diag.Error
+			list[i].Hint = "add its folder or a registry to mm.yaml, or check the name"
+		}
+	}
+	return list
 }
 
 // look resolves one graph without the network.

@@ -124,9 +124,26 @@ func Resolve(ctx context.Context, g *builds.Graph, opt Options) (map[string]*Mod
 	case err != nil:
 		return nil, nil, err
 	case chosen == nil:
-		return nil, nil, r.failure(worst).Err()
+		return nil, nil, r.failures(ctx, wants, worst).Err()
 	}
 	return r.fetch(ctx, chosen, wants)
+}
+
+// failures reports the conflict worst and, without its module, the further ones, so
+// that all unknown modules are reported at once.
+func (r *run) failures(ctx context.Context, wants map[string][]want, worst *conflict) diag.List {
+	list := r.failure(worst)
+	for worst != nil {
+		r.ignored[worst.name] = true
+		chosen, next, err := r.search(ctx, wants)
+		if err != nil || chosen != nil {
+			break
+		}
+		worst = next
+		list = append(list, r.failure(worst)...)
+	}
+	list.Sort()
+	return list
 }
 
 // fetch brings the chosen modules into the store and writes the lock.

@@ -226,7 +226,7 @@ func TestJSON(t *testing.T) {
 		{"trust add", "other.pub --name other --match x/** --not-after 2099-01-01", exitOK},
 		{"trust ls", "", exitOK},
 		{"trust rm", "other", exitOK},
-		{"validate", "builds", exitOK},
+		{"validate", "builds/p-lite.graph.yaml", exitOK},
 		{"lock", "builds/m-lite.graph.yaml", exitOK},
 		{"assemble", "builds/m-lite.graph.yaml --out dist --sign default", exitOK},
 		{"sign", "m-lite:0.1.0", exitOK},

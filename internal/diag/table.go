@@ -56,7 +56,7 @@ var table = []Entry{
 	{ABIDiffers, "module for another major version of MM-ABI", "The major version of a module's abi differs from the build's.", "Use a module with the same major version."},
 	{NotExported, "module without a file in this format", "An export lists a module whose manifest does not export the format.", "Add the export to the module's manifest, or remove the module from the list."},
 	{ParamDiffers, "parameter differs from the module", "A parameter in the graph differs from the module's value.", "Use the module's value, or another version of the module."},
-	{NotChecked, "unchecked reference", "The module was not found in the known folders, so the graph was checked without it.", "Run mm lock, or add the folder of modules to the command line."},
+	{NotChecked, "unchecked reference", "The module was not found in the known folders. A warning if a registry may have it; otherwise an error, as mm lock refuses the graph.", "Run mm lock, or add the folder of modules to the command line."},
 	{BackendAsked, "backend set by the graph", "The graph names the engine of a module; the module runs on no other engine.", "No action is required; --backend PART=NAME of mm run selects another engine."},
 	{AgentWithin, "nested agents", "A skill of the build is an agent, which is a build with its own skills. An agent contains the build itself, or agents are nested more than three deep.", "Remove one agent from the chain in the detail."},
 	{PermissionAsk, "permissions of a skill", "A skill asks for files, variables, hosts, the clock or randomness. It gets what the user grants, and nothing without a grant.", "Grant it with --allow SKILL=PERMISSION, or with an entry of grants in your trust.yaml; without it, the skill may fail."},
