@@ -144,8 +144,8 @@ func (w *Workspace) pull(ctx context.Context, at *Located, opt PullOptions) (*Pu
 	return p, w.setAlias(ctx, name, alias)
 }
 
-// narrow returns the location of one target of a build, which becomes an artifact
-// of its own in the store, named as its tag at the registry: TAG-TARGET. A part of
+// narrow returns the location of one target of a build, which becomes a separate
+// artifact in the store, named as its tag at the registry: TAG-TARGET. A part of
 // an artifact and an engine stay below their index.
 func (l *Located) narrow(ctx context.Context, opt PullOptions) (*Located, error) {
 	if opt.Target == "" || len(opt.Only) > 0 || opt.Kind == abi.KindEngine {

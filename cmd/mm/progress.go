@@ -41,7 +41,7 @@ func (p *program) newTransfer(verb string) *transfer {
 	return t
 }
 
-// pulling reports what a command pulls before its own work, in plain lines.
+// pulling reports the pulls before the work of a command, in plain lines.
 func (p *program) pulling(opt workspace.Options) workspace.Options {
 	opt.Progress = (&transfer{p: p, verb: "pulling"}).event
 	return opt
@@ -132,7 +132,7 @@ type moved struct {
 	more        map[string]any // further keys of the JSON output
 }
 
-// transfer opens a workspace that shows the progress of do, and prints what it
+// transfer opens a workspace that shows the progress of do, and prints the blobs it
 // moved.
 func (p *program) transfer(open workspace.Options, verb string, do func(*workspace.Workspace) (moved, error)) error {
 	t := p.newTransfer(verb)

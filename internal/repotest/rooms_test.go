@@ -61,7 +61,6 @@ var single = map[string]string{
 	"skills/guard":             "one skill, with its library",
 	"skills/sandbox/mcpclient": "one executor",
 	"skills/sandbox/oci":       "one executor",
-	"skills/sandbox/process":   "one executor",
 	"skills/sandbox/python":    "one executor",
 	"skills/sandbox/starlark":  "one executor",
 	"skills/standard":          "the table of built-in skills",
