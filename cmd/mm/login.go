@@ -32,7 +32,7 @@ func (p *program) loginCommand() *cli.Command {
 			if opt.Password, err = p.secret(opt.User, c.Bool("password-stdin")); err != nil {
 				return err
 			}
-			client, err := remote.New(remote.Options{PlainHTTP: c.StringSlice("plain-http")})
+			client, err := remote.New(remote.Options{PlainHTTP: c.StringSlice("plain-http"), Progress: p.newTransfer("").event})
 			if err != nil {
 				return err
 			}

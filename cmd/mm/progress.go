@@ -56,6 +56,8 @@ func (t *transfer) event(e remote.Event) {
 		t.line("retrying: %s", diag.Printable(e.Err.Error()))
 	case remote.Waiting:
 		t.line("%v", e.Err)
+	case remote.Warned:
+		t.line("warning: %v", e.Err)
 	}
 	if e.Descriptor.Size < smallest {
 		return

@@ -62,7 +62,7 @@ func bundles(ctx context.Context, src source, main *plan, opt PullOptions) (*pla
 	looked, budget := 0, int64(maxLookedBytes)
 	for _, m := range main.manifests {
 		list, err := src.list(ctx, m.desc)
-		if err != nil {
+		if err != nil && !errors.As(err, new(*unlistedError)) { // the verifier decides without a list
 			return nil, err
 		}
 		list = slices.DeleteFunc(list, func(d ocispec.Descriptor) bool { return !maybeBundle(d) })

@@ -13,13 +13,14 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	orasregistry "oras.land/oras-go/v2/registry"
-	oras "oras.land/oras-go/v2/registry/remote"
 	"oras.land/oras-go/v2/registry/remote/auth"
-	"oras.land/oras-go/v2/registry/remote/credentials"
 	"oras.land/oras-go/v2/registry/remote/errcode"
 	"oras.land/oras-go/v2/registry/remote/retry"
 
@@ -39,6 +40,7 @@ type Options struct {
 	MinRate     int64               // bytes a second that an answer must bring, over the Stall time. Zero: 4096; negative: any
 	Timeout     time.Duration       // give up a whole push, pull or query after so long. Zero: never
 	Retries     int                 // tries again after a failure without progress. Zero: 5; negative: none
+	HelperTime  time.Duration       // give up a credential helper of docker's after so long. Zero: 30 s
 	Progress    func(Event)         // receives events, from several goroutines concurrently. Nil: none
 }
 
@@ -58,6 +60,8 @@ const (
 	defaultMinRate  = 4 << 10
 	maxRetryAfter   = time.Minute
 	noticeAfter     = 10 * time.Second // of silence, before the user is notified
+
+	defaultHelperTime = 30 * time.Second // a helper may ask for a passphrase
 )
 
 // Client talks to registries. It is safe for concurrent use.
@@ -67,6 +71,8 @@ type Client struct {
 	meta    *auth.Client // repeats requests by itself
 	bulk    *auth.Client // does not: blobs go on where they stopped
 	bare    *http.Client // sends no credentials
+
+	listless sync.Map // hosts without a referrers API, of which the user was told
 }
 
 // New returns a client. The error is one of reading docker's configuration.
@@ -96,19 +102,22 @@ func New(opt Options) (*Client, error) {
 	if opt.Progress == nil {
 		opt.Progress = func(Event) {}
 	}
+	if opt.HelperTime <= 0 {
+		opt.HelperTime = defaultHelperTime
+	}
 	if opt.Credentials == nil {
-		store, err := credentials.NewStoreFromDocker(credentials.StoreOptions{})
+		logins, err := newLogins(opt)
 		if err != nil {
-			return nil, fmt.Errorf("reading docker's credentials: %w", err)
+			return nil, err
 		}
-		opt.Credentials = credentials.Credential(store)
+		opt.Credentials = logins.get
 	}
 	c := &Client{opt: opt, backoff: backoff{tries: max(opt.Retries, 0), base: 250 * time.Millisecond, longest: maxRetryAfter, tell: opt.Progress}}
 	base := newTransport(opt)
-	cache := auth.NewCache()
+	cache, jar := auth.NewCache(), newCookies()
 	authClient := func(t http.RoundTripper, timeout time.Duration) *auth.Client {
 		return &auth.Client{
-			Client: &http.Client{Transport: t, CheckRedirect: checkRedirect, Timeout: timeout},
+			Client: &http.Client{Transport: clearGuard{t}, CheckRedirect: checkRedirect, Timeout: timeout, Jar: jar},
 			Header: http.Header{"User-Agent": {userAgent}}, Cache: cache, Credential: opt.Credentials, ClientID: userAgent,
 		}
 	}
@@ -180,31 +189,41 @@ func (c *Client) plain(host string) bool {
 
 // repository is a repository of a registry.
 type repository struct {
-	*oras.Repository // manifests, tags, referrers
-	c                *Client
-	noChunks         atomic.Bool // the registry does not accept chunks
+	Reference orasregistry.Reference
+	c         *Client
+	plainHTTP bool
+	noChunks  atomic.Bool  // the registry does not accept chunks
+	vague     atomic.Bool  // the Range of its uploads cannot be relied on
+	noHead    atomic.Bool  // it does not answer HEAD
+	inward    atomic.Bool  // upload locations at hosts that cannot be reached are its own
+	api       atomic.Int32 // its referrers API: apiUnknown, apiYes, apiNo
+	waits     atomic.Int64 // for things that it named and does not show yet
+
+	mu     sync.Mutex
+	listed map[digest.Digest][]ocispec.Descriptor // referrers put under tags by this process
 }
 
 // repository opens the repository that ref names; nothing is sent.
 func (c *Client) repository(ref Reference) *repository {
-	return &repository{c: c, Repository: &oras.Repository{
-		Client:               c.meta,
-		Reference:            orasregistry.Reference{Registry: ref.Ref.Host, Repository: ref.Ref.FullName()},
-		PlainHTTP:            c.plain(ref.Ref.Host),
-		MaxMetadataBytes:     maxManifest,
-		TagListMaxPages:      maxPages,
-		ReferrerListMaxPages: maxPages,
-		// The replaced index is left to the registry's own clean-up: many
-		// registries refuse the deletion, and another client may be reading
-		// it.
-		SkipReferrersGC: true,
-	}}
+	host := ref.Ref.Host
+	if host == dockerIndex {
+		host = dockerHub
+	}
+	return &repository{
+		c: c, Reference: orasregistry.Reference{Registry: host, Repository: ref.Ref.FullName()},
+		plainHTTP: c.plain(host), listed: map[digest.Digest][]ocispec.Descriptor{},
+	}
+}
+
+// warn notifies the user.
+func (c *Client) warn(format string, args ...any) {
+	c.opt.Progress(Event{Kind: Warned, Err: cleaned{fmt.Errorf(format, args...)}})
 }
 
 // url is the address of a part of the repository.
 func (r *repository) url(part string) string {
 	scheme := "https"
-	if r.PlainHTTP {
+	if r.plainHTTP {
 		scheme = "http"
 	}
 	return fmt.Sprintf("%s://%s/v2/%s/%s", scheme, r.Reference.Host(), r.Reference.Repository, part)

@@ -45,7 +45,7 @@ func (d *download) run(ctx context.Context) error {
 		d.r.c.opt.Progress(Event{Kind: Retried, Descriptor: d.desc, Err: err})
 		_, err = d.fetch(ctx)
 	}
-	if errors.Is(err, artifact.ErrCorrupt) {
+	if errors.Is(err, artifact.ErrCorrupt) && !errors.Is(err, ErrReceived) {
 		err = fmt.Errorf("%w: %w", ErrReceived, err)
 	}
 	return err
@@ -78,6 +78,9 @@ func (d *download) fetch(ctx context.Context) (pieced bool, err error) {
 		}
 		if p.Offset() >= best+worthwhile {
 			best, tries = p.Offset(), 0
+		}
+		if d.r.patient(ctx, tries, err) {
+			continue
 		}
 		if err := d.r.c.again(ctx, tries, err); err != nil {
 			return pieced, err
@@ -127,7 +130,7 @@ func (d *download) read(ctx context.Context, p *cas.Partial, buf []byte) error {
 		}
 	}
 	if left := d.desc.Size - p.Offset(); resp.ContentLength > left {
-		return fmt.Errorf("%w: %d bytes where %d are left", ErrHostile, resp.ContentLength, left)
+		return fmt.Errorf("%w: got %d bytes, want %d: %w", ErrReceived, resp.ContentLength, left, artifact.ErrCorrupt)
 	}
 	return d.take(p, resp.Body, buf)
 }
@@ -147,7 +150,7 @@ func (d *download) take(p *cas.Partial, body io.Reader, buf []byte) error {
 		n, err := io.ReadFull(body, buf[:min(int64(len(buf)), d.desc.Size-p.Offset()+1)])
 		d.tally.bytes.Add(int64(n))
 		if int64(n) > d.desc.Size-p.Offset() {
-			return fmt.Errorf("%w: more than %d bytes", ErrHostile, d.desc.Size)
+			return fmt.Errorf("%w: got more than %d bytes: %w", ErrReceived, d.desc.Size, artifact.ErrCorrupt)
 		}
 		if n > 0 {
 			if _, err := p.Write(buf[:n]); err != nil {

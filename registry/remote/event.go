@@ -20,6 +20,7 @@ const (
 	Mounted EventKind = "mounted" // the registry took it from another of its repositories
 	Failed  EventKind = "failed"  // Err is why
 	Waiting EventKind = "waiting" // Err is the reason; without a blob
+	Warned  EventKind = "warned"  // Err is the warning; without a blob
 )
 
 // Event reports the progress of a blob.

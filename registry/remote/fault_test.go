@@ -287,7 +287,7 @@ func TestHTTPSIsNotLeft(t *testing.T) {
 	mode = "location"
 	src := openStore(t)
 	desc := pack(t, src, "x", layer(t, src, "x.onnx", "encoder", noise(1, 1000)))
-	if _, err := newClient(t, opt).Push(context.Background(), src, desc, host+"/x:1", PushOptions{}); !errors.Is(err, ErrHostile) {
+	if _, err := newClient(t, opt).Push(context.Background(), src, desc, host+"/x:1", PushOptions{}); !errors.As(err, new(*OddError)) || errors.Is(err, ErrHostile) {
 		t.Errorf("location: %v", err)
 	}
 	mode = "scheme"
@@ -312,7 +312,7 @@ func oneBlob(t *testing.T, s *scripted, n int) (layer ocispec.Descriptor, pull f
 	root := s.addJSON(ocispec.MediaTypeImageManifest, ocispec.Manifest{
 		MediaType: ocispec.MediaTypeImageManifest, Config: config, Layers: []ocispec.Descriptor{layer}, Versioned: versioned,
 	})
-	s.tags["1"] = root.Digest
+	s.tags["x:1"] = root.Digest
 	return layer, func(opt Options) (*registry.Store, Report, error) {
 		dst := openStore(t)
 		_, report, err := newClient(t, opt).Pull(context.Background(), serve(t, s)+"/x:1", dst, PullOptions{})
@@ -496,7 +496,7 @@ func TestStalls(t *testing.T) {
 func TestTagMovesMeanwhile(t *testing.T) {
 	s := newScripted()
 	_, pull := oneBlob(t, s, 1000)
-	first := s.tags["1"]
+	first := s.tags["x:1"]
 	config := s.add("", []byte(`{}`))
 	config.MediaType = ocispec.MediaTypeEmptyJSON
 	other := s.addJSON(ocispec.MediaTypeImageManifest, ocispec.Manifest{MediaType: ocispec.MediaTypeImageManifest, Config: config, Versioned: versioned, Annotations: map[string]string{"evil": "yes"}})
@@ -504,7 +504,7 @@ func TestTagMovesMeanwhile(t *testing.T) {
 	s.fault = func(w http.ResponseWriter, r *http.Request) bool {
 		if strings.HasSuffix(r.URL.Path, "/manifests/1") && asked.Add(1) > 1 {
 			s.mu.Lock()
-			s.tags["1"] = other.Digest
+			s.tags["x:1"] = other.Digest
 			s.mu.Unlock()
 		}
 		return false

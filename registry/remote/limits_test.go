@@ -109,8 +109,8 @@ func TestListingLimits(t *testing.T) {
 
 		var pages atomic.Int64
 		host = serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			if pages.Add(1) < int64(maxPages+more) {
-				w.Header().Set("Link", `</v2/a/b/tags/list?last=a>; rel="next"`)
+			if n := pages.Add(1); n < int64(maxPages+more) {
+				w.Header().Set("Link", fmt.Sprintf(`</v2/a/b/tags/list?last=%d>; rel="next"`, n))
 			}
 			fmt.Fprint(w, `{"tags":["a"]}`)
 		}))

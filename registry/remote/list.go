@@ -1,20 +1,20 @@
 package remote
 
 import (
-	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"net/http"
 	"regexp"
 	"slices"
+	"strings"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/errdef"
 	"oras.land/oras-go/v2/registry/remote/auth"
 
 	"mm-abi.org/mm/registry"
-	"mm-abi.org/mm/registry/artifact"
 )
 
 // fallbackTag matches the tags under which registries without the referrers API
@@ -62,25 +62,7 @@ func (r *repository) fetchManifest(ctx context.Context, ref Reference) (desc oci
 	if ref.target() == "" {
 		return desc, nil, fmt.Errorf("missing tag or digest: %w", errdef.ErrMissingReference)
 	}
-	desc, body, err := r.FetchReference(ctx, ref.target())
-	if err != nil {
-		return desc, nil, err
-	}
-	defer body.Close()
-	if !artifact.IsManifest(desc.MediaType) {
-		return desc, nil, fmt.Errorf("%w: %.80q is not a manifest", ErrHostile, desc.MediaType)
-	}
-	if desc.Size > maxManifest {
-		return desc, nil, fmt.Errorf("%w: manifest of %d bytes, limit %d", ErrHostile, desc.Size, maxManifest)
-	}
-	var buf bytes.Buffer
-	if _, err := buf.ReadFrom(io.LimitReader(body, desc.Size+1)); err != nil {
-		return desc, nil, err
-	}
-	if int64(buf.Len()) != desc.Size || desc.Digest.Algorithm().FromBytes(buf.Bytes()) != desc.Digest {
-		return desc, nil, fmt.Errorf("manifest %s: %w", desc.Digest, artifact.ErrCorrupt)
-	}
-	return desc, buf.Bytes(), nil
+	return r.getManifest(ctx, ref.target())
 }
 
 // Tags lists the tags of a repository ("registry.example/team/core-llm"), or
@@ -97,16 +79,9 @@ func (c *Client) Tags(ctx context.Context, repo string) ([]string, error) {
 	if from.Layout != "" {
 		tags, err = layoutTags(ctx, from.Layout)
 	} else {
-		r := c.repository(from)
-		err = r.Tags(auth.AppendRepositoryScope(ctx, r.Reference, auth.ActionPull), "", func(page []string) error {
-			tags = append(tags, page...)
-			if len(tags) > maxListed {
-				return fmt.Errorf("%w: more than %d tags", ErrHostile, maxListed)
-			}
-			return nil
-		})
+		tags, err = c.repository(from).tags(ctx)
 	}
-	if err != nil && (status(err) == 404 || errors.Is(err, errdef.ErrNotFound)) {
+	if errors.Is(err, errdef.ErrNotFound) {
 		return nil, nil
 	}
 	if err != nil {
@@ -115,6 +90,69 @@ func (c *Client) Tags(ctx context.Context, repo string) ([]string, error) {
 	tags = slices.DeleteFunc(tags, fallbackTag.MatchString)
 	slices.Sort(tags)
 	return slices.Compact(tags), nil
+}
+
+// tags lists the tags. If there is no repository, the error is
+// errdef.ErrNotFound.
+func (r *repository) tags(ctx context.Context) (tags []string, err error) {
+	err = r.pages(ctx, "tags/list", "", func(resp *http.Response, data []byte) error {
+		var page struct {
+			Tags []string `json:"tags"`
+		}
+		if json.Unmarshal(data, &page) != nil {
+			return odd(resp, "%s", notJSON(resp.Header, data))
+		}
+		if tags = append(tags, page.Tags...); len(tags) > maxListed {
+			return odd(resp, "more than %d tags", maxListed)
+		}
+		return nil
+	})
+	return tags, err
+}
+
+// pages requests a listing page by page. An error of the first page is returned
+// as it is, with errdef.ErrNotFound for a 404; after that, a listing that ends
+// early is an [OddError].
+func (r *repository) pages(ctx context.Context, part, accept string, fn func(resp *http.Response, data []byte) error) error {
+	first := part
+	seen := map[string]bool{}
+	for page := 0; ; page++ {
+		resp, data, err := r.small(ctx, part, accept, maxManifest)
+		if page > 0 && status(err) != 0 && !busy(status(err)) {
+			return &OddError{Host: r.Reference.Host(), Request: "GET " + r.url(first), Answer: fmt.Sprintf("the listing ends early: page %d of it: status %d", page+1, status(err))}
+		}
+		if err != nil {
+			return notFound(err)
+		}
+		if err := fn(resp, data); err != nil {
+			return err
+		}
+		if part, err = r.next(resp, first); err != nil || part == "" {
+			return err
+		}
+		if page+1 == maxPages || seen[part] {
+			return odd(resp, "a listing without an end, after %d pages", page+1)
+		}
+		seen[part] = true
+	}
+}
+
+// next returns the part of the repository at which a listing continues; "" after
+// the last page. Registries behind a proxy name their internal host in the Link
+// header (RFC 8288), so that only its query counts.
+func (r *repository) next(resp *http.Response, part string) (string, error) {
+	for _, header := range resp.Header.Values("Link") {
+		target, params, ok := strings.Cut(strings.TrimPrefix(strings.TrimSpace(header), "<"), ">")
+		if rel := strings.ReplaceAll(strings.ToLower(params), " ", ""); !ok || strings.Contains(rel, "rel=") && !strings.Contains(rel, `rel="next"`) && !strings.Contains(rel, "rel=next") {
+			continue
+		}
+		at, err := resp.Request.URL.Parse(target)
+		if err != nil || !strings.HasSuffix(at.Path, "/"+part) || at.RawQuery == "" {
+			return "", odd(resp, "a Link to %.200q", target)
+		}
+		return part + "?" + at.RawQuery, nil
+	}
+	return "", nil
 }
 
 func layoutTags(ctx context.Context, dir string) ([]string, error) {

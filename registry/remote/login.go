@@ -1,14 +1,19 @@
 package remote
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"strings"
 
 	orasregistry "oras.land/oras-go/v2/registry"
 	oras "oras.land/oras-go/v2/registry/remote"
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/credentials"
+
+	"mm-abi.org/mm/internal/fsx"
 )
 
 // ErrPlaintext reports that, without a credential helper, a login can only be
@@ -27,13 +32,15 @@ type LoginOptions struct {
 // stores them with docker's: in the host's credential helper, or in
 // config.json.
 func (c *Client) Login(ctx context.Context, opt LoginOptions) error {
-	ref := orasregistry.Reference{Registry: opt.Host}
+	host := strings.TrimSuffix(strings.TrimPrefix(opt.Host, "https://"), "/")
+	host = hubName(strings.TrimSuffix(host, "/v1"))
+	ref := orasregistry.Reference{Registry: host}
 	if err := ref.ValidateRegistry(); err != nil {
 		return fmt.Errorf("logging in: %w", err)
 	}
-	store, err := credentials.NewStoreFromDocker(credentials.StoreOptions{AllowPlaintextPut: opt.Plaintext, DetectDefaultNativeStore: true})
+	store, err := openLogins(credentials.StoreOptions{AllowPlaintextPut: opt.Plaintext, DetectDefaultNativeStore: true})
 	if err != nil {
-		return fmt.Errorf("reading docker's credentials: %w", err)
+		return err
 	}
 	cred := auth.Credential{Username: opt.User, Password: opt.Password}
 	if opt.User == "" {
@@ -41,7 +48,7 @@ func (c *Client) Login(ctx context.Context, opt LoginOptions) error {
 	}
 	client := *c.meta
 	client.Cache = nil
-	registry := &oras.Registry{RepositoryOptions: oras.RepositoryOptions{Client: &client, Reference: ref, PlainHTTP: c.plain(opt.Host)}}
+	registry := &oras.Registry{RepositoryOptions: oras.RepositoryOptions{Client: &client, Reference: ref, PlainHTTP: c.plain(host)}}
 	err = credentials.Login(ctx, store, registry, cred)
 	if errors.Is(err, credentials.ErrPlaintextPutDisabled) {
 		return ErrPlaintext
@@ -52,13 +59,36 @@ func (c *Client) Login(ctx context.Context, opt LoginOptions) error {
 	return nil
 }
 
+// openLogins opens docker's config.json for writing. Text that is not UTF-8 is
+// rewritten, since docker cannot read it either.
+func openLogins(opt credentials.StoreOptions) (*credentials.DynamicStore, error) {
+	file, err := configFile()
+	if err == nil && file == "" {
+		err = errors.New("no home folder, and DOCKER_CONFIG is not set")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("docker's credentials: %w", err)
+	}
+	raw, err := os.ReadFile(file)
+	if text := decodeText(raw); err == nil && !bytes.Equal(text, raw) {
+		if err := fsx.WriteFile(file, text, 0o600); err != nil {
+			return nil, fmt.Errorf("docker's credentials: %w", err)
+		}
+	}
+	store, err := credentials.NewStore(file, opt)
+	if err != nil {
+		return nil, fmt.Errorf("docker's credentials: %w", err)
+	}
+	return store, nil
+}
+
 // Logout forgets the credentials kept for a host.
 func Logout(ctx context.Context, host string) error {
-	store, err := credentials.NewStoreFromDocker(credentials.StoreOptions{})
+	store, err := openLogins(credentials.StoreOptions{})
 	if err != nil {
-		return fmt.Errorf("reading docker's credentials: %w", err)
+		return err
 	}
-	if err := credentials.Logout(ctx, store, host); err != nil {
+	if err := credentials.Logout(ctx, store, hubName(host)); err != nil {
 		return fmt.Errorf("logging out of %s: %w", host, err)
 	}
 	return nil

@@ -16,8 +16,9 @@ import (
 	"mm-abi.org/mm/registry/artifact"
 )
 
-// ErrHostile reports content that no honest registry or layout sends:
-// manifests beyond the limits, digests that cannot be checked, wrong lengths.
+// ErrHostile reports an artifact beyond the limits, or with digests that cannot
+// be checked. It is a judgment of the artifact; an unexpected answer of a registry
+// is an [OddError].
 var ErrHostile = errors.New("refused")
 
 // ErrReceived reports received bytes that do not match their digest: the
@@ -49,6 +50,7 @@ type manifest struct {
 	artifactType string
 	config       *ocispec.Descriptor
 	layers       []ocispec.Descriptor
+	annotations  map[string]string
 	data         []byte
 }
 
@@ -65,6 +67,7 @@ type document struct {
 	Layers       []ocispec.Descriptor `json:"layers"`
 	Manifests    []ocispec.Descriptor `json:"manifests"`
 	Subject      *ocispec.Descriptor  `json:"subject"`
+	Annotations  map[string]string    `json:"annotations"`
 }
 
 // newPlan reads the manifests below desc from src.
@@ -112,7 +115,7 @@ func (p *plan) add(ctx context.Context, src content.Fetcher, desc ocispec.Descri
 	if err := p.addBlobs(doc, f); err != nil {
 		return fmt.Errorf("manifest %s: %w", desc.Digest, err)
 	}
-	p.manifests = append(p.manifests, manifest{desc: desc, subject: doc.Subject, artifactType: doc.ArtifactType, config: doc.Config, layers: doc.Layers, data: data})
+	p.manifests = append(p.manifests, manifest{desc: desc, subject: doc.Subject, artifactType: doc.ArtifactType, config: doc.Config, layers: doc.Layers, annotations: doc.Annotations, data: data})
 	return nil
 }
 

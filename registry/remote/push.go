@@ -1,7 +1,6 @@
 package remote
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 	"oras.land/oras-go/v2/content"
 	"oras.land/oras-go/v2/errdef"
 	"oras.land/oras-go/v2/registry/remote/auth"
+	"oras.land/oras-go/v2/registry/remote/errcode"
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/registry"
@@ -40,6 +40,9 @@ type PushOptions struct {
 	Admit func(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor) error
 	// Link shares bytes with a layout on the same disk by hard links. Zero: copy.
 	Link bool
+	// Force moves tags of versions that name other manifests. Zero: the error is a
+	// [registry.TakenError], before anything is sent.
+	Force bool
 }
 
 // Push sends desc from src to ref, a repository or an image layout, which is
@@ -84,6 +87,7 @@ type push struct {
 	r     *repository
 	to    string // host/repository
 	tally tally
+	tags  map[string]digest.Digest // as they were before; a missing one is absent
 
 	mounts func() map[digest.Digest][]string // repositories by blob
 }
@@ -104,10 +108,14 @@ func (c *Client) pushRegistry(ctx context.Context, src *registry.Store, desc oci
 			return report, fmt.Errorf("tag %s: %s is not part of the artifact: %w", t.Ref, t.Descriptor.Digest, errdef.ErrInvalidReference)
 		}
 	}
+	unlisted, err := p.check(ctx, tags, referring, opt.Force)
+	if err != nil {
+		return report, err
+	}
 	if err := p.sendPlan(ctx, main, opt.MountFrom); err != nil {
 		return report, err
 	}
-	if err := p.sendReferrers(ctx, referring); err != nil {
+	if err := p.sendReferrers(ctx, referring, unlisted); err != nil {
 		return report, err
 	}
 	for _, t := range tags {
@@ -117,6 +125,31 @@ func (c *Client) pushRegistry(ctx context.Context, src *registry.Store, desc oci
 		report.Tags = append(report.Tags, t.Ref)
 	}
 	return report, nil
+}
+
+// check asks the registry what can be known before the first byte is sent: the
+// login, the tags, and which referrers it does not list.
+func (p *push) check(ctx context.Context, tags []registry.Tag, referring *plan, force bool) (unlisted []manifest, err error) {
+	p.tags = map[string]digest.Digest{}
+	for _, t := range tags {
+		if !abi.ValidTag(t.Ref) {
+			return nil, fmt.Errorf("tag %q, want at most 128 letters, digits, . - _: %w", t.Ref, errdef.ErrInvalidReference)
+		}
+	}
+	for _, t := range tags {
+		now, err := p.r.headManifest(ctx, t.Ref)
+		if errors.Is(err, errdef.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("tag %s: %w", t.Ref, err)
+		}
+		if _, version := abi.TagVersion(t.Ref); version == nil && now.Digest != t.Descriptor.Digest && !force {
+			return nil, &registry.TakenError{Ref: p.to + ":" + t.Ref, Have: now.Digest, New: t.Descriptor.Digest}
+		}
+		p.tags[t.Ref] = now.Digest
+	}
+	return p.unlisted(ctx, referring.manifests)
 }
 
 // sendPlan sends blobs, then manifests. Each is checked for, even if the
@@ -152,7 +185,7 @@ func (p *push) sendBlobs(ctx context.Context, blobs []ocispec.Descriptor, mountF
 // sendBlob asks for the blob, offers to mount it, sends it.
 func (p *push) sendBlob(ctx context.Context, desc ocispec.Descriptor, mountFrom []string) error {
 	p.c.opt.Progress(Event{Kind: Started, Descriptor: desc})
-	there, err := p.r.Blobs().Exists(ctx, desc)
+	there, err := p.r.hasBlob(ctx, desc)
 	if err != nil {
 		return err
 	}
@@ -160,11 +193,7 @@ func (p *push) sendBlob(ctx context.Context, desc ocispec.Descriptor, mountFrom 
 		p.finish(desc, Present)
 		return nil
 	}
-	u := &upload{
-		r: p.r, desc: desc, chunk: p.c.opt.Chunk, event: p.c.opt.Progress,
-		open: func() (*os.File, error) { return p.src.OpenBlob(ctx, desc) },
-		sent: func(n int64) { p.tally.bytes.Add(n) },
-	}
+	u := p.upload(ctx, desc)
 	if desc.Size > u.chunk {
 		if u.memory, err = p.src.Outgoing(ctx, p.to, desc.Digest); err != nil {
 			return err
@@ -192,6 +221,15 @@ func (p *push) sendBlob(ctx context.Context, desc ocispec.Descriptor, mountFrom 
 	return nil
 }
 
+// upload returns an upload of desc that has not begun.
+func (p *push) upload(ctx context.Context, desc ocispec.Descriptor) *upload {
+	return &upload{
+		r: p.r, desc: desc, chunk: p.c.opt.Chunk, event: p.c.opt.Progress,
+		open: func() (*os.File, error) { return p.src.OpenBlob(ctx, desc) },
+		sent: func(n int64) { p.tally.bytes.Add(n) },
+	}
+}
+
 // finish reports and counts the end of a blob.
 func (p *push) finish(desc ocispec.Descriptor, kind EventKind) {
 	p.tally.count(kind)
@@ -200,9 +238,9 @@ func (p *push) finish(desc ocispec.Descriptor, kind EventKind) {
 
 // sendManifest sends a manifest if it is missing.
 func (p *push) sendManifest(ctx context.Context, m manifest) error {
-	there, err := p.r.Manifests().Exists(ctx, m.desc)
+	there, err := p.r.hasManifest(ctx, m.desc)
 	if err == nil && !there {
-		err = p.r.Manifests().Push(ctx, m.desc, bytes.NewReader(m.data))
+		_, err = p.put(ctx, m, m.desc.Digest.String())
 	}
 	if err != nil {
 		return fmt.Errorf("manifest %s: %w", m.desc.Digest, err)
@@ -210,23 +248,94 @@ func (p *push) sendManifest(ctx context.Context, m manifest) error {
 	return nil
 }
 
-// tag points the tag to its manifest, unless it already does.
+// put puts a manifest under target. A registry may not show its parts yet: they
+// are looked for, sent again if they are missing, and the manifest is put again.
+func (p *push) put(ctx context.Context, m manifest, target string) (processed bool, err error) {
+	for tries := 0; ; tries++ {
+		processed, err = p.r.putManifest(ctx, m.desc, m.data, target)
+		if err == nil || !unknownPart(err) || tries >= p.c.backoff.tries {
+			return processed, err
+		}
+		p.c.opt.Progress(Event{Kind: Retried, Descriptor: m.desc, Err: err})
+		if err := sleep(ctx, p.c.backoff.wait(tries)); err != nil {
+			return false, err
+		}
+		if tries == 0 {
+			continue // a moment may be enough
+		}
+		if err := p.resend(ctx, m); err != nil {
+			return false, err
+		}
+	}
+}
+
+// unknownPart reports whether a registry misses a part of a manifest.
+func unknownPart(err error) bool {
+	var all errcode.Errors
+	if !errors.As(err, &all) {
+		return false
+	}
+	return slices.ContainsFunc(all, func(e errcode.Error) bool {
+		return e.Code == errcode.ErrorCodeManifestBlobUnknown || e.Code == errcode.ErrorCodeBlobUnknown || e.Code == manifestUnverified
+	})
+}
+
+// manifestUnverified is Docker's older code for missing parts.
+const manifestUnverified = "MANIFEST_UNVERIFIED"
+
+// resend sends the parts of m that the registry does not show.
+func (p *push) resend(ctx context.Context, m manifest) error {
+	blobs := m.layers
+	if m.config != nil {
+		blobs = append([]ocispec.Descriptor{*m.config}, blobs...)
+	}
+	for _, b := range blobs {
+		there, err := p.r.hasBlob(ctx, b)
+		if err == nil && !there {
+			err = p.upload(ctx, b).run(ctx)
+		}
+		if err != nil {
+			return fmt.Errorf("blob %s: %w", b.Digest, err)
+		}
+	}
+	return nil
+}
+
+// tag points the tag to its manifest, unless it already does, and waits until
+// the registry shows it.
 func (p *push) tag(ctx context.Context, t registry.Tag) error {
-	now, err := p.r.Resolve(ctx, t.Ref)
-	if err == nil && now.Digest == t.Descriptor.Digest {
+	if p.tags[t.Ref] == t.Descriptor.Digest {
 		return nil
 	}
-	if err != nil && !errors.Is(err, errdef.ErrNotFound) {
-		return fmt.Errorf("tag %s: %w", t.Ref, err)
-	}
 	data, err := readManifest(ctx, p.src, t.Descriptor)
-	if err == nil {
-		err = p.r.PushReference(ctx, t.Descriptor, bytes.NewReader(data), t.Ref)
-	}
 	if err != nil {
 		return fmt.Errorf("tag %s: %w", t.Ref, err)
 	}
-	return nil
+	if _, err := p.put(ctx, manifest{desc: t.Descriptor, data: data}, t.Ref); err != nil {
+		return p.tagError(t, err)
+	}
+	for tries := 0; ; tries++ {
+		now, err := p.r.headManifest(ctx, t.Ref)
+		switch {
+		case err == nil && now.Digest == t.Descriptor.Digest:
+			return nil
+		case err != nil && !errors.Is(err, errdef.ErrNotFound):
+			return fmt.Errorf("tag %s: %w", t.Ref, err)
+		case tries >= p.c.backoff.tries:
+			return &OddError{Host: p.r.Reference.Host(), Request: "PUT " + p.r.url("manifests/"+t.Ref), Answer: "success, but the tag does not name the manifest"}
+		}
+		if err := sleep(ctx, p.c.backoff.wait(tries)); err != nil {
+			return err
+		}
+	}
+}
+
+// tagError explains a refused tag.
+func (p *push) tagError(t registry.Tag, err error) error {
+	if old := p.tags[t.Ref]; old != "" && status(err) >= 400 && status(err) < 500 && !busy(status(err)) {
+		return fmt.Errorf("tag %s names %s, and the registry does not let it move: %w", t.Ref, old, err)
+	}
+	return fmt.Errorf("tag %s: %w", t.Ref, err)
 }
 
 // mountSources finds repositories of the registry that hold blobs of the

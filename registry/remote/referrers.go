@@ -1,16 +1,18 @@
 package remote
 
 import (
-	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/errdef"
+	"oras.land/oras-go/v2/registry/remote/auth"
 
 	"mm-abi.org/mm/registry"
 )
@@ -49,14 +51,10 @@ func referrersIn(ctx context.Context, src *registry.Store, main *plan, depth int
 	return found, nil
 }
 
-// sendReferrers sends the referrers that the registry does not list, until it
-// does: without a referrers API, two concurrent clients may overwrite each
-// other's list.
-func (p *push) sendReferrers(ctx context.Context, referring *plan) error {
-	missing, err := p.unlisted(ctx, referring.manifests)
-	if err != nil {
-		return err
-	}
+// sendReferrers sends the missing referrers, which the registry does not list,
+// until it does: without a referrers API, two concurrent clients may overwrite
+// each other's list.
+func (p *push) sendReferrers(ctx context.Context, referring *plan, missing []manifest) (err error) {
 	for tries := 0; len(missing) > 0; tries++ {
 		if tries == listTries {
 			return fmt.Errorf("the registry does not list %s among the referrers of %s", missing[0].desc.Digest, missing[0].subject.Digest)
@@ -69,7 +67,7 @@ func (p *push) sendReferrers(ctx context.Context, referring *plan) error {
 			return err
 		}
 		for _, m := range missing {
-			if err := p.r.Manifests().Push(ctx, m.desc, bytes.NewReader(m.data)); err != nil {
+			if err := p.sendReferrer(ctx, m); err != nil {
 				return fmt.Errorf("referrer %s: %w", m.desc.Digest, err)
 			}
 		}
@@ -78,6 +76,19 @@ func (p *push) sendReferrers(ctx context.Context, referring *plan) error {
 		}
 	}
 	return nil
+}
+
+// sendReferrer sends a manifest with a subject and, without a referrers API,
+// adds it to the list under the subject's tag.
+func (p *push) sendReferrer(ctx context.Context, m manifest) error {
+	processed, err := p.put(ctx, m, m.desc.Digest.String())
+	if processed {
+		p.r.api.Store(apiYes)
+	}
+	if err != nil || processed || p.r.api.Load() == apiYes {
+		return err
+	}
+	return p.r.addReferrer(ctx, m)
 }
 
 // sendParts sends the blobs and manifests below referrers.
@@ -106,7 +117,7 @@ func (p *push) unlisted(ctx context.Context, referring []manifest) ([]manifest, 
 		}
 		if listed[m.subject.Digest] == nil {
 			list, err := p.r.referrers(ctx, *m.subject)
-			if err != nil {
+			if err != nil && !errors.As(err, new(*unlistedError)) {
 				return nil, err
 			}
 			listed[m.subject.Digest] = map[digest.Digest]bool{}
@@ -142,14 +153,191 @@ func (r *repository) referrers(ctx context.Context, desc ocispec.Descriptor) ([]
 		}
 		return nil
 	})
-	if errors.Is(err, errEnough) {
-		return found, nil
-	}
-	if status(err) == http.StatusNotFound || errors.Is(err, errdef.ErrNotFound) {
-		return nil, nil
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, errEnough) {
 		return nil, fmt.Errorf("listing the referrers of %s: %w", desc.Digest, err)
 	}
 	return found, nil
+}
+
+// States of a registry's referrers API.
+const (
+	apiUnknown int32 = iota
+	apiYes
+	apiNo
+)
+
+// Referrers lists the manifests that refer to desc, page by page. A registry
+// that answers anything but a list has no referrers API (distribution-spec,
+// Unavailable Referrers API): the list is then under the subject's tag.
+func (r *repository) Referrers(ctx context.Context, desc ocispec.Descriptor, artifactType string, fn func(page []ocispec.Descriptor) error) error {
+	page := func(list []ocispec.Descriptor) error {
+		if artifactType != "" {
+			list = slices.DeleteFunc(list, func(d ocispec.Descriptor) bool { return d.ArtifactType != artifactType })
+		}
+		return fn(list)
+	}
+	var refused error
+	if r.api.Load() != apiNo {
+		listed, err := r.referrersAPI(ctx, desc, page)
+		if listed || err == nil || status(err) == 0 && !errors.As(err, new(*OddError)) && !errors.Is(err, auth.ErrBasicCredentialNotFound) {
+			return err
+		}
+		refused = err
+		if status(err) != http.StatusNotFound { // which may mean the repository
+			r.without(err)
+		}
+	}
+	_, data, err := r.getManifest(ctx, referrersTag(desc.Digest))
+	if errors.Is(err, errdef.ErrNotFound) {
+		if busy(status(refused)) {
+			return &unlistedError{referrersTag(desc.Digest), refused}
+		}
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var index ocispec.Index
+	if err := json.Unmarshal(data, &index); err != nil {
+		return &OddError{Host: r.Reference.Host(), Request: "GET " + r.url("manifests/"+referrersTag(desc.Digest)), Answer: "not an index: " + err.Error()}
+	}
+	return page(index.Manifests)
+}
+
+// unlistedError reports that neither the referrers API nor a tag gave a list,
+// while the API's answer may pass: whether there are referrers is unknown.
+type unlistedError struct {
+	tag string
+	err error
+}
+
+func (e *unlistedError) Error() string {
+	return fmt.Sprintf("%v, and there is no list under the tag %s", e.err, e.tag)
+}
+
+func (e *unlistedError) Unwrap() error { return e.err }
+
+// without remembers that there is no referrers API, and notifies the user once.
+func (r *repository) without(why error) {
+	if _, known := r.c.listless.LoadOrStore(r.Reference.Host(), true); r.api.Swap(apiNo) != apiNo && !known {
+		r.c.warn("%s has no referrers API (%s): signatures are kept under tags sha256-…", r.Reference.Host(), reason(why))
+	}
+}
+
+// reason is a short form of an answer.
+func reason(err error) string {
+	var o *OddError
+	if errors.As(err, &o) {
+		return o.Answer
+	}
+	if code := status(err); code != 0 {
+		return fmt.Sprintf("it answers %d", code)
+	}
+	return "it asks for a login"
+}
+
+// referrersAPI lists by the referrers API. listed reports that the first page
+// was a list.
+func (r *repository) referrersAPI(ctx context.Context, desc ocispec.Descriptor, fn func([]ocispec.Descriptor) error) (listed bool, err error) {
+	err = r.pages(ctx, "referrers/"+desc.Digest.String(), ocispec.MediaTypeImageIndex, func(resp *http.Response, data []byte) error {
+		var index struct {
+			Manifests *[]ocispec.Descriptor `json:"manifests"`
+		}
+		if err := json.Unmarshal(data, &index); err != nil || index.Manifests == nil {
+			return odd(resp, "%s", notJSON(resp.Header, data))
+		}
+		listed = true
+		r.api.Store(apiYes)
+		return fn(*index.Manifests)
+	})
+	return listed, err
+}
+
+// referrersTag is the tag of the list of referrers without a referrers API.
+func referrersTag(d digest.Digest) string { return d.Algorithm().String() + "-" + d.Encoded() }
+
+// addReferrer adds m to the list under its subject's tag.
+func (r *repository) addReferrer(ctx context.Context, m manifest) error {
+	tag := referrersTag(m.subject.Digest)
+	desc, data, err := r.getManifest(ctx, tag)
+	exists := err == nil
+	if err != nil && !errors.Is(err, errdef.ErrNotFound) {
+		return err
+	}
+	index := ocispec.Index{Manifests: []ocispec.Descriptor{}}
+	if exists {
+		if err := json.Unmarshal(data, &index); err != nil {
+			return fmt.Errorf("tag %s: not an index: %w", tag, err)
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	// A registry may not show yet what this process has put there.
+	index.Manifests = append(index.Manifests, append(r.listed[m.subject.Digest], m.entry())...)
+	slices.SortFunc(index.Manifests, func(a, b ocispec.Descriptor) int { return strings.Compare(string(a.Digest), string(b.Digest)) })
+	index.Manifests = slices.CompactFunc(index.Manifests, func(a, b ocispec.Descriptor) bool { return a.Digest == b.Digest })
+	index.SchemaVersion, index.MediaType = 2, ocispec.MediaTypeImageIndex
+	if data, err = json.Marshal(index); err != nil {
+		return err
+	}
+	now := ocispec.Descriptor{MediaType: index.MediaType, Digest: digest.FromBytes(data), Size: int64(len(data))}
+	if exists && now.Digest == desc.Digest {
+		return nil
+	}
+	if _, err := r.putManifest(ctx, now, data, tag); err != nil {
+		return r.fixedTag(tag, exists, err)
+	}
+	r.listed[m.subject.Digest] = append(r.listed[m.subject.Digest], m.entry())
+	return nil
+}
+
+// entry is m in a list of referrers.
+func (m manifest) entry() ocispec.Descriptor {
+	return ocispec.Descriptor{MediaType: m.desc.MediaType, Digest: m.desc.Digest, Size: m.desc.Size, ArtifactType: m.referrerType(), Annotations: m.annotations}
+}
+
+func (m manifest) referrerType() string {
+	if m.artifactType == "" && m.config != nil {
+		return m.config.MediaType
+	}
+	return m.artifactType
+}
+
+// ImmutableError reports a list of referrers that cannot grow: the registry has
+// no referrers API and does not let a tag move.
+type ImmutableError struct {
+	Host, Tag string
+	Err       error
+}
+
+// Error names the registry and the tag.
+func (e *ImmutableError) Error() string {
+	return fmt.Sprintf("%s has no referrers API and does not let the tag %s move, so that no second signature can be added: %v", e.Host, e.Tag, e.Err)
+}
+
+// Unwrap returns the registry's answer.
+func (e *ImmutableError) Unwrap() error { return e.Err }
+
+// Hint returns a way out.
+func (e *ImmutableError) Hint() string {
+	return "exempt tags that match sha256-* from immutability, or sign with all keys before the first push"
+}
+
+// fixedTag explains a refused move of an existing tag.
+func (r *repository) fixedTag(tag string, exists bool, err error) error {
+	switch code := status(err); {
+	case exists && code >= 400 && code < 500 && !busy(code) && code != http.StatusUnauthorized && code != http.StatusNotFound:
+		return &ImmutableError{Host: r.Reference.Host(), Tag: tag, Err: err}
+	}
+	return fmt.Errorf("tag %s: %w", tag, err)
+}
+
+// Predecessors lists the referrers of desc.
+func (r *repository) Predecessors(ctx context.Context, desc ocispec.Descriptor) ([]ocispec.Descriptor, error) {
+	var all []ocispec.Descriptor
+	err := r.Referrers(ctx, desc, "", func(page []ocispec.Descriptor) error {
+		all = append(all, page...)
+		return nil
+	})
+	return all, err
 }

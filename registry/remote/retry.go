@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"oras.land/oras-go/v2/errdef"
 )
 
 // backoff decides whether and when something is tried again. It is the
@@ -87,6 +89,21 @@ func (c *Client) again(ctx context.Context, tries int, err error) error {
 		return ended(ctx, err)
 	}
 	return nil
+}
+
+// Limits on waiting for what a manifest names and the registry does not show:
+// some are consistent only a moment later.
+const (
+	maxLateTries = 3  // of one blob or manifest
+	maxLateWaits = 24 // of one repository
+)
+
+// patient waits if err reports something missing that may appear in a moment.
+func (r *repository) patient(ctx context.Context, tries int, err error) bool {
+	if !errors.Is(err, errdef.ErrNotFound) || tries >= min(maxLateTries, r.c.backoff.tries) || r.waits.Add(1) > maxLateWaits {
+		return false
+	}
+	return sleep(ctx, r.c.backoff.wait(tries)) == nil
 }
 
 // ended joins the end of ctx to the error that it cut short, so that an

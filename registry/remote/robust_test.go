@@ -140,7 +140,7 @@ func TestHostileManifestsCostNoLayers(t *testing.T) {
 				s.add("", blob)
 			}
 			change(&m)
-			s.tags["1"] = s.addJSON(m.MediaType, m).Digest
+			s.tags["p-lite:1"] = s.addJSON(m.MediaType, m).Digest
 			var asked atomic.Int64
 			s.fault = func(w http.ResponseWriter, r *http.Request) bool {
 				if digestOf(r) == m.Layers[0].Digest {

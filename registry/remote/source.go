@@ -90,10 +90,7 @@ func (s *Source) Current(ctx context.Context, ref string) (ocispec.Descriptor, e
 		return ocispec.Descriptor{}, fmt.Errorf("resolve %s: %w", ref, err)
 	}
 	ctx = auth.AppendRepositoryScope(ctx, s.Reference, auth.ActionPull)
-	desc, err := s.Resolve(ctx, from.target())
-	if err != nil {
-		desc, err = s.resolve(ctx, from)
-	}
+	desc, err := s.headManifest(ctx, from.target())
 	if err != nil {
 		return desc, fmt.Errorf("resolve %s: %w", ref, s.c.ended(ctx, err))
 	}
@@ -105,17 +102,31 @@ func (s *Source) Fetch(ctx context.Context, desc ocispec.Descriptor) (io.ReadClo
 	if data, ok := s.lookup(desc.Digest); ok {
 		return io.NopCloser(bytes.NewReader(data)), nil
 	}
+	if desc.Size > maxManifest {
+		return s.repository.Fetch(ctx, desc)
+	}
+	for tries := 0; ; tries++ {
+		data, err := s.read(ctx, desc)
+		if err == nil {
+			s.hold(desc, data)
+			return io.NopCloser(bytes.NewReader(data)), nil
+		}
+		if !s.patient(ctx, tries, err) {
+			return nil, fmt.Errorf("fetching %s: %w", desc.Digest, err)
+		}
+	}
+}
+
+// read reads a small blob whole.
+func (s *Source) read(ctx context.Context, desc ocispec.Descriptor) ([]byte, error) {
 	r, err := s.repository.Fetch(ctx, desc)
-	if err != nil || desc.Size > maxManifest {
-		return r, err
+	if err != nil {
+		return nil, err
 	}
 	defer r.Close()
 	var buf bytes.Buffer
-	if _, err := buf.ReadFrom(io.LimitReader(r, desc.Size+1)); err != nil {
-		return nil, fmt.Errorf("fetching %s: %w", desc.Digest, err)
-	}
-	s.hold(desc, buf.Bytes())
-	return io.NopCloser(bytes.NewReader(buf.Bytes())), nil
+	_, err = buf.ReadFrom(io.LimitReader(r, desc.Size+1))
+	return buf.Bytes(), err
 }
 
 // lookup returns the blob if it is held. A nil Source holds none.

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"net/url"
 	"os"
 	"sync"
 	"time"
@@ -41,6 +42,12 @@ func newTransport(opt Options) http.RoundTripper {
 				return nil, err
 			}
 			return &conn{Conn: c, stall: opt.Stall}, nil
+		},
+		OnProxyConnectResponse: func(_ context.Context, proxy *url.URL, _ *http.Request, resp *http.Response) error {
+			if resp.StatusCode != http.StatusOK {
+				return proxyError(proxy, resp.Status)
+			}
+			return nil
 		},
 		TLSClientConfig:     opt.TLS,
 		TLSHandshakeTimeout: opt.Stall,
@@ -196,6 +203,10 @@ func (w *watch) RoundTrip(req *http.Request) (*http.Response, error) {
 		answer.Stop()
 	}
 	mu.Unlock()
+	if proxy := w.asked(req); err == nil && resp.StatusCode == http.StatusProxyAuthRequired && proxy != nil {
+		resp.Body.Close()
+		err = proxyError(proxy, resp.Status)
+	}
 	if err != nil {
 		err = orCause(ctx, err)
 		cancel(nil)
@@ -203,6 +214,16 @@ func (w *watch) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	resp.Body = &watchedBody{ReadCloser: resp.Body, ctx: ctx, cancel: cancel, w: w, host: req.URL.Host, timer: time.AfterFunc(w.stall, giveUp)}
 	return resp, nil
+}
+
+// asked returns the proxy that a request over plain HTTP goes to; nil: none.
+func (w *watch) asked(req *http.Request) *url.URL {
+	if t, ok := w.base.(*http.Transport); ok && t.Proxy != nil && req.URL.Scheme == "http" {
+		if proxy, err := t.Proxy(req); err == nil {
+			return proxy
+		}
+	}
+	return nil
 }
 
 // watchedBody is an answer on which something must move, and more than a few

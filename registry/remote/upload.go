@@ -35,6 +35,9 @@ const restartAfter = 3
 // than we do. Asking for the offset or a restart fixes it.
 var errSession = errors.New("the registry is out of step")
 
+// errDigest reports that the registry computed another digest.
+var errDigest = errors.New("digest mismatch at the registry")
+
 // upload brings one blob into a repository (distribution-spec, Pushing blobs).
 type upload struct {
 	r     *repository
@@ -52,6 +55,9 @@ type upload struct {
 	chunk    int64
 	dropped  bool // off must be queried
 	careful  bool // the registry may refuse the next request
+	fresh    bool // the session is new, and empty
+	guessed  bool // off is not certain: the digest decides
+	refusals int  // of a PATCH in a row
 }
 
 // mount asks the registry to take the blob from one of the repositories. If it
@@ -82,7 +88,7 @@ func (u *upload) recall() {
 		return
 	}
 	if u.move(&http.Response{Request: &http.Request{URL: own}, Header: http.Header{"Location": {at}}}) == nil {
-		u.dropped = true
+		u.dropped, u.guessed = true, true
 	}
 }
 
@@ -116,7 +122,7 @@ func (u *upload) run(ctx context.Context) error {
 		if err == nil {
 			return u.memory.Done()
 		}
-		if u.adapt(err) {
+		if u.adapt(ctx, err) || refused(err) && u.inward() {
 			continue
 		}
 		if u.off >= u.best+min(worthwhile, u.chunk, u.desc.Size-u.best) && u.off > u.best {
@@ -137,26 +143,53 @@ func (u *upload) run(ctx context.Context) error {
 	}
 }
 
+// smallChunk is the chunk that is tried where a larger one is refused without a
+// reason: some registries take 4 MiB with Content-Range.
+const smallChunk = 4 << 20
+
+// mostRefusals is how often a PATCH may be refused in a row before the blob is
+// sent in one request.
+const mostRefusals = 3
+
 // adapt changes how the blob is sent if the registry refuses the way tried,
 // and reports whether it did.
-func (u *upload) adapt(err error) bool {
+func (u *upload) adapt(ctx context.Context, err error) bool {
 	var patch *patchError
-	if !errors.As(err, &patch) {
+	code := status(err)
+	switch {
+	case errors.Is(err, errDigest) && u.guessed && !u.r.noChunks.Load():
+		u.whole(ctx) // the offset was wrong
+		return true
+	case !errors.As(err, &patch):
 		return false
-	}
-	switch code := status(err); {
 	case code == http.StatusRequestEntityTooLarge && u.chunk > minChunk:
 		u.chunk = max(u.chunk/2, minChunk)
 		u.dropped = true
 		return true
+	case !slices.Contains([]int{400, 404, 405, 411, 415, 416, 500, 501}, code):
+		return false
+	}
+	u.refusals++
+	switch {
+	case code == http.StatusNotFound && (!u.fresh || u.refusals < mostRefusals), code == http.StatusInternalServerError && u.refusals < mostRefusals:
+		return false // a lost session, or a passing fault
 	// After a cut the same statuses only mean that the registry has more
 	// bytes.
-	case u.off == 0 && !u.careful && slices.Contains([]int{400, 405, 411, 415, 416, 501}, code):
-		u.r.noChunks.Store(true)
-		u.location = nil
-		return true
+	case !u.fresh && u.refusals < mostRefusals:
+		return false
+	case u.chunk > smallChunk && slices.Contains([]int{400, 416}, code):
+		u.chunk, u.refusals = smallChunk, 0
+		u.abandon(ctx)
+	default:
+		u.whole(ctx)
 	}
-	return false
+	return true
+}
+
+// whole makes the blob start again, in one request.
+func (u *upload) whole(ctx context.Context) {
+	u.r.noChunks.Store(true)
+	u.abandon(ctx)
 }
 
 // patchError is the error of a PATCH.
@@ -177,7 +210,6 @@ func (u *upload) attempt(ctx context.Context) error {
 		if err := u.start(ctx, nil); err != nil {
 			return err
 		}
-		u.off = 0
 	}
 	if u.off == 0 && (u.desc.Size <= u.chunk || u.r.noChunks.Load()) {
 		return u.commit(ctx, 0)
@@ -194,7 +226,7 @@ func (u *upload) attempt(ctx context.Context) error {
 // start opens a session; with a mount in query the registry may do without, and
 // location stays nil.
 func (u *upload) start(ctx context.Context, query url.Values) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, u.r.url("blobs/uploads/"), nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, u.r.url(uploadsPart), nil)
 	if err != nil {
 		return err
 	}
@@ -218,6 +250,7 @@ func (u *upload) start(ctx context.Context, query url.Values) error {
 	if err := u.move(resp); err != nil {
 		return err
 	}
+	u.off, u.careful, u.fresh, u.guessed = 0, false, true, false
 	u.remember()
 	return nil
 }
@@ -226,20 +259,38 @@ func (u *upload) start(ctx context.Context, query url.Values) error {
 func (u *upload) move(resp *http.Response) error {
 	at, err := resp.Request.URL.Parse(resp.Header.Get("Location"))
 	if err != nil || resp.Header.Get("Location") == "" {
-		return fmt.Errorf("%w: upload location %.200q", ErrHostile, resp.Header.Get("Location"))
+		return odd(resp, "an upload location of %.200q", resp.Header.Get("Location"))
 	}
 	own, err := url.Parse(u.r.url(""))
 	if err != nil {
 		return err
 	}
-	if hostOf(at.Host, at.Scheme) == hostOf(own.Host, own.Scheme) {
+	if hostOf(at.Host, at.Scheme) == hostOf(own.Host, own.Scheme) || u.r.inward.Load() && strings.HasPrefix(at.Path, own.Path+uploadsPart) {
 		at.Scheme, at.Host = own.Scheme, own.Host // registries behind a proxy often do not know that they use TLS
 	}
 	if at.Scheme != "https" && (at.Scheme != "http" || own.Scheme != "http") {
-		return fmt.Errorf("%w: upload location %s", ErrHostile, withoutQuery(*at))
+		return odd(resp, "an upload location of %s, want HTTPS", withoutQuery(*at))
 	}
 	u.location = at
 	return nil
+}
+
+// uploadsPart is the path of uploads within a repository.
+const uploadsPart = "blobs/uploads/"
+
+// inward reports whether the session's host, which cannot be reached, is the
+// registry's internal name: the path is that of this repository's uploads. From
+// then on such locations are used at the registry's own host.
+func (u *upload) inward() bool {
+	own, err := url.Parse(u.r.url(""))
+	if err != nil || u.location == nil || u.location.Host == own.Host || !strings.HasPrefix(u.location.Path, own.Path+uploadsPart) {
+		return false
+	}
+	u.r.inward.Store(true)
+	at := *u.location
+	at.Scheme, at.Host = own.Scheme, own.Host
+	u.location = &at
+	return true
 }
 
 // by returns the client for requests to the session: credentials are sent only
@@ -267,22 +318,39 @@ func (u *upload) patch(ctx context.Context) error {
 	if err != nil {
 		return lost(fmt.Errorf("sending bytes %d to %d: %w", u.off, end, err))
 	}
-	defer resp.Body.Close()
-	got, ok := uploaded(resp.Header)
-	if !ok {
-		got = end
-	}
-	if got > end || got <= u.off && end > u.off {
-		return fmt.Errorf("%w: the registry has %d bytes after %d were sent", ErrHostile, got, end)
-	}
-	little := got < end && got-u.off < (end-u.off)/16
-	u.off, u.careful = got, false
+	resp.Body.Close()
 	if err := u.move(resp); err != nil {
 		return err
 	}
-	if little {
-		return fmt.Errorf("%w: of %d bytes sent it took %d", errSession, end-start, got-start)
+	u.careful, u.fresh, u.refusals = false, false, 0
+	return u.advance(ctx, resp.Header, start, end)
+}
+
+// advance sets the offset after the bytes from start to end were sent. Only the
+// registry's digest of the blob is certain: the Range of an answer stands still
+// at some registries, or counts per chunk. Where it does not name the end, it is
+// asked for once.
+func (u *upload) advance(ctx context.Context, h http.Header, start, end int64) error {
+	got, ok := uploaded(h)
+	u.off = end
+	if !ok || got == end || got == end+1 || u.r.vague.Load() { // end+1: the length in place of the last byte
+		u.guessed = u.guessed || got != end
+		return nil
 	}
+	err := u.ask(ctx)
+	switch {
+	case err != nil && !errors.Is(err, errSession):
+		return err
+	case err == nil && u.off == end:
+		return nil
+	case err == nil && u.off == got && got > start && got < end && got != end-start:
+		if got-start < (end-start)/16 {
+			return fmt.Errorf("%w: of %d bytes sent it took %d", errSession, end-start, got-start)
+		}
+		return nil // it took a part
+	}
+	u.off, u.guessed = end, true
+	u.r.vague.Store(true)
 	return nil
 }
 
@@ -304,7 +372,8 @@ func (u *upload) ask(ctx context.Context) error {
 	if !ok || got > u.desc.Size {
 		return fmt.Errorf("%w: it has %d bytes of %d", errSession, got, u.desc.Size)
 	}
-	u.off = got
+	u.off, u.fresh = got, false
+	u.guessed = u.guessed || u.r.vague.Load()
 	if resp.Header.Get("Location") == "" {
 		return nil
 	}
@@ -330,16 +399,16 @@ func (u *upload) commit(ctx context.Context, off int64) error {
 	if err != nil {
 		var code errcode.Error
 		if errors.As(err, &code) && code.Code == errcode.ErrorCodeDigestInvalid {
-			return fmt.Errorf("digest mismatch at the registry (check the store with mm fsck): %w", err)
+			return fmt.Errorf("%w (check the store with mm fsck): %w", errDigest, err)
 		}
-		if there, headErr := u.r.Blobs().Exists(ctx, u.desc); headErr == nil && there {
+		if there, headErr := u.r.hasBlob(ctx, u.desc); headErr == nil && there {
 			return nil // the answer was lost, not the blob
 		}
 		return lost(fmt.Errorf("ending the upload: %w", err))
 	}
 	resp.Body.Close()
 	if d := resp.Header.Get("Docker-Content-Digest"); d != "" && digest.Digest(d) != u.desc.Digest {
-		return fmt.Errorf("%w: the registry stored it as %.80q", ErrHostile, d)
+		return odd(resp, "the blob was stored as %.80q, want %s", d, u.desc.Digest)
 	}
 	return nil
 }
