@@ -165,13 +165,23 @@ func (w *Workspace) newClient() (*remote.Client, error) {
 	}
 	c, err := remote.New(remote.Options{
 		PlainHTTP: append(append([]string{}, set.PlainHTTP...), w.opt.PlainHTTP...),
-		Parallel:  w.opt.Parallel, Progress: w.opt.Progress,
+		Parallel:  w.opt.Parallel, Progress: w.progress,
 		TLSLoopback: w.opt.TLSLoopback, CAFile: w.opt.CAFile, Timeout: w.opt.Timeout,
 	})
 	if err == nil {
 		w.later(func() error { c.Close(); return nil })
 	}
 	return c, err
+}
+
+// progress passes a transfer event on, and a warning to the user.
+func (w *Workspace) progress(e remote.Event) {
+	switch {
+	case e.Kind == remote.Warned:
+		w.say("warning: %v", e.Err)
+	case w.opt.Progress != nil:
+		w.opt.Progress(e)
+	}
 }
 
 func (w *Workspace) say(format string, args ...any) { w.opt.Say(fmt.Sprintf(format, args...)) }
