@@ -44,7 +44,7 @@ func (a Allow) List() []string {
 	return slices.Compact(list)
 }
 
-// String lists the permissions; "none" if there are none.
+// String lists the permissions; "none" without any.
 func (a Allow) String() string { return cmp.Or(strings.Join(a.List(), " "), "none") }
 
 // Join returns the permissions of either.
@@ -89,13 +89,13 @@ func (a Allow) Without(b Allow) Allow {
 	}
 }
 
-// Below reports whether a path is dir or lies below it, by its name.
+// Below reports whether a path is dir or a path below it, by its name.
 func Below(path, dir string) bool {
 	rel, err := filepath.Rel(dir, path)
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// Grant is what the user allows a skill, in trust.yaml or on the command line.
+// Grant holds the permissions that the user grants a skill, in trust.yaml or on the command line.
 type Grant struct {
 	Skill string `json:"skill"` // name; AGENT/NAME for a skill of an agent
 	// Program is the digest of the program ([ProgramDigest]); empty: any program of a skill of this name.
@@ -141,7 +141,7 @@ func ParseGrant(text string) (Grant, error) {
 	return g, nil
 }
 
-// ProgramDigest identifies what a skill executes, from the digest of its file:
+// ProgramDigest identifies the program of a skill, from the digest of its file:
 // sha256:HEX of the file, with arguments of both. It is empty for programs
 // without a file and without a digest, which have no permissions.
 func (r *Runtime) ProgramDigest(file string) string {

@@ -12,17 +12,17 @@ import (
 
 // granted returns the permissions of a program: those that it asks for, that a
 // grant contains, and of paths those that lie below the root folder, if there is
-// one. Without a grant there are none.
+// one. Without a grant the list is empty.
 func (o Options) granted(name, program string, asks modules.Allow) modules.Allow {
-	var given modules.Allow
+	var granted modules.Allow
 	for _, g := range o.Grants {
 		if g.Skill == name && (g.Program == "" || g.Program == program) {
-			given = given.Join(g.Allow)
+			granted = granted.Join(g.Allow)
 		}
 	}
-	out := asks.Within(given)
+	out := asks.Within(granted)
 	out.Read = slices.DeleteFunc(out.Read, func(path string) bool {
-		return !resolvesBelow(path, given.Read...) || o.Root != "" && !resolvesBelow(path, o.Root)
+		return !resolvesBelow(path, granted.Read...) || o.Root != "" && !resolvesBelow(path, o.Root)
 	})
 	return out
 }
@@ -35,7 +35,7 @@ func (o Options) Granted(m *modules.Manifest, code []byte) modules.Allow {
 	return o.granted(m.Name, program(m.Runtime, code), *m.Runtime.Allow)
 }
 
-// resolvesBelow reports whether a path lies below a folder when all links are
+// resolvesBelow reports whether a path is below a folder when all links are
 // followed: a link in a granted folder must not lead out of it.
 func resolvesBelow(path string, dirs ...string) bool {
 	real, err := filepath.EvalSymlinks(path)
@@ -104,7 +104,7 @@ func CheckGrants(a *builds.Assembly, grants []modules.Grant) error {
 	return nil
 }
 
-// denied describes what the skill asks for and does not get, with the flag that
+// denied describes the permissions that the skill requests and does not have, with the flag that
 // grants it; empty if it gets all.
 func (k Info) denied() string {
 	rest := k.Asks.Without(k.Allow)

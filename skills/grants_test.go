@@ -11,12 +11,12 @@ import (
 )
 
 // allowed opens the skill with options and returns the permissions that its
-// program got, and what was said.
+// program got, and the messages.
 func allowed(t *testing.T, b *builds.Build, opt skills.Options) (modules.Allow, string) {
 	t.Helper()
-	x, said := &spy{}, ""
+	x, messages := &spy{}, ""
 	opt.Executors = map[string]sandbox.Executor{"starlark": x}
-	opt.Say = func(text string) { said += text }
+	opt.Say = func(text string) { messages += text }
 	s, err := skills.Open(t.Context(), b, opt)
 	if err != nil {
 		t.Fatal(err)
@@ -24,7 +24,7 @@ func allowed(t *testing.T, b *builds.Build, opt skills.Options) (modules.Allow, 
 	if info := s.List()[0]; info.Allow.String() != x.got.Allow.String() {
 		t.Errorf("the set lists %s, the program has %s", info.Allow, x.got.Allow)
 	}
-	return x.got.Allow, said
+	return x.got.Allow, messages
 }
 
 // A grant holds for its skill and its program, and a denied permission is
@@ -52,17 +52,17 @@ func TestGrantFor(t *testing.T) {
 		"of an agent":     {modules.Grant{Skill: "x/s", Allow: env}, "none"},
 		"the clock":       {modules.Grant{Skill: "s", Allow: modules.Allow{Clock: true, Random: true}}, "clock"},
 	} {
-		got, said := allowed(t, b, skills.Options{Grants: []modules.Grant{c.grant}})
+		got, messages := allowed(t, b, skills.Options{Grants: []modules.Grant{c.grant}})
 		if got.String() != c.want {
 			t.Errorf("%s: allowed %s, want %s", name, got, c.want)
 		}
-		if !strings.Contains(said, "skill s asks for") || !strings.Contains(said, "--allow s=") || c.want == "env:A" && !strings.HasSuffix(said, "(--allow s=clock,env:B)") {
-			t.Errorf("%s: said %q", name, said)
+		if !strings.Contains(messages, "skill s asks for") || !strings.Contains(messages, "--allow s=") || c.want == "env:A" && !strings.HasSuffix(messages, "(--allow s=clock,env:B)") {
+			t.Errorf("%s: messages %q", name, messages)
 		}
 	}
 	all := modules.Grant{Skill: "s", Allow: modules.Allow{Env: []string{"A", "B"}, Clock: true}}
-	if _, said := allowed(t, b, skills.Options{Grants: []modules.Grant{all}}); said != "" {
-		t.Errorf("all granted, said %q", said)
+	if _, messages := allowed(t, b, skills.Options{Grants: []modules.Grant{all}}); messages != "" {
+		t.Errorf("all granted, messages %q", messages)
 	}
 	if inner := (skills.Options{Grants: []modules.Grant{all, {Skill: "x/s", Allow: env}, {Skill: "s", Program: program, Allow: env}}}).Inner("x"); len(inner.Grants) != 2 || inner.Grants[0].Skill != "s" {
 		t.Errorf("of an agent: %+v", inner.Grants)

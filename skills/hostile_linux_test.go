@@ -177,7 +177,7 @@ func hostileBuild(t *testing.T, dir, engine string, h hostile) *builds.Build {
 }
 
 // TestGrants attacks with a skill of each executor, which asks for the user's key
-// and for a variable. Without a grant it gets neither; with one it gets what was
+// and for a variable. Without a grant it gets neither; with one it gets what is
 // granted, which shows that the attack works.
 func TestGrants(t *testing.T) {
 	home := t.TempDir()

@@ -38,12 +38,12 @@ type Options struct {
 	// Executors by the key of a manifest's runtime: builtin, wasm, starlark,
 	// python, process, container, mcp, agent.
 	Executors map[string]sandbox.Executor
-	// Grants are the permissions that the user gives. What a skill asks for
+	// Grants are the permissions that the user grants. A permission that a skill requests
 	// without a grant it does not get.
 	Grants []modules.Grant
 	// Root is a folder that contains every path that may be read; empty: any.
 	Root string
-	// Say receives a line for each skill that asks for more than it gets; may be nil.
+	// Say receives a line for each skill that requests more than its grants; may be nil.
 	Say func(string)
 }
 

@@ -30,13 +30,13 @@ func TestGrants(t *testing.T) {
 		t.Cleanup(func() { w.Close() })
 		return w
 	}
-	var said string
-	w := open(Options{Say: func(text string) { said += text }})
+	var messages string
+	w := open(Options{Say: func(text string) { messages += text }})
 	if got, err := w.Grants(); err != nil || len(got) != 0 {
 		t.Errorf("without a file of the user: %+v, %v", got, err)
 	}
-	if _, err := w.judges(); err != nil || !strings.Contains(said, "grants in") {
-		t.Errorf("%v, said %q", err, said)
+	if _, err := w.judges(); err != nil || !strings.Contains(messages, "grants in") {
+		t.Errorf("%v, messages %q", err, messages)
 	}
 	write(filepath.Join(home, "trust.yaml"), "mine", "/m")
 	write(filepath.Join(other, "t.yaml"), "other", "/o")

@@ -18,7 +18,7 @@ import (
 	"mm-abi.org/mm/workspace/trust"
 )
 
-// Permission is what a skill of an artifact asks for.
+// Permission is a request of a skill of an artifact.
 type Permission struct {
 	Skill   string   `json:"skill"`             // NAME@VERSION
 	Program string   `json:"program,omitempty"` // digest, for a grant in trust.yaml
@@ -37,7 +37,7 @@ func (p Permission) String() string {
 	return text
 }
 
-// Grants returns the permissions that the user gives to skills: those of the
+// Grants returns the permissions that the user grants to skills: those of the
 // user's trust file or of the file that decides alone. A project's file grants
 // nothing.
 func (w *Workspace) Grants() ([]modules.Grant, error) {
@@ -48,7 +48,7 @@ func (w *Workspace) Grants() ([]modules.Grant, error) {
 	return t.Granted()
 }
 
-// permissions returns what the skills of an artifact ask for. Documents that
+// permissions returns the requests of the skills of an artifact. Documents that
 // cannot be parsed are left to those that use them.
 func permissions(ctx context.Context, src content.Fetcher, a *artifact.Artifact) ([]Permission, error) {
 	r := layerReader{src: src, layers: map[string]artifact.Layer{}}
@@ -143,7 +143,7 @@ func (r layerReader) read(ctx context.Context, path string) ([]byte, error) {
 	return content.FetchAll(ctx, r.src, desc)
 }
 
-// pulledPermissions returns what the skills of the pulled targets ask for, each
+// pulledPermissions returns the requests of the skills of the pulled targets, each
 // skill once. A part that was not pulled is passed over.
 func pulledPermissions(ctx context.Context, src content.ReadOnlyStorage, t *artifact.Tree, target string) ([]Permission, error) {
 	var list []Permission
@@ -166,3 +166,6 @@ func pulledPermissions(ctx context.Context, src content.ReadOnlyStorage, t *arti
 	}
 	return list, nil
 }
+
+// Warn reports a fault to the user that work continues in spite of.
+func (w *Workspace) Warn(err error) { w.say("warning: %v", err) }

@@ -37,7 +37,7 @@ type Pulled struct {
 	Judgement
 	Name   string // in the store; empty for a part, which gets none
 	Report remote.Report
-	// Permissions are what the skills of the artifact ask for. Pulling grants none.
+	// Permissions are the requests of the skills of the artifact. Pulling grants none.
 	Permissions []Permission
 }
 

@@ -97,7 +97,7 @@ func (v *validation) path(path string) {
 	}
 }
 
-// permissions notes what a skill asks for.
+// permissions notes the requests of a skill.
 func (v *validation) permissions(m *modules.Manifest) {
 	if m.Runtime == nil || m.Runtime.Allow == nil || m.Runtime.Allow.Empty() {
 		return

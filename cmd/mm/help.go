@@ -188,7 +188,7 @@ func flagError(err error, flags []cli.Flag) error {
 				want = "a duration such as 90s or 10m"
 			case *cli.BoolFlag:
 				want = "true or false"
-			case *cli.GenericFlag: // its error says what it wants
+			case *cli.GenericFlag: // its error names the wanted form
 				return fmt.Errorf("--%s: %s", m[2], strings.TrimPrefix(err.Error(), m[0]))
 			}
 		}

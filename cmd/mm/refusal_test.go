@@ -113,7 +113,7 @@ func ownKey(t *testing.T) *sign.PrivateKey {
 	return key
 }
 
-// rewritten replaces a text of what a bundle says was signed.
+// rewritten replaces a text in the payload of a bundle.
 func rewritten(t *testing.T, bundle []byte, from, to string) []byte {
 	t.Helper()
 	var doc map[string]any

@@ -59,7 +59,7 @@ var table = []Entry{
 	{NotChecked, "unchecked reference", "The module was not found in the known folders. A warning if a registry may have it; otherwise an error, as mm lock refuses the graph.", "Run mm lock, or add the folder of modules to the command line."},
 	{BackendAsked, "backend set by the graph", "The graph names the engine of a module; the module runs on no other engine.", "No action is required; --backend PART=NAME of mm run selects another engine."},
 	{AgentWithin, "nested agents", "A skill of the build is an agent, which is a build with its own skills. An agent contains the build itself, or agents are nested more than three deep.", "Remove one agent from the chain in the detail."},
-	{PermissionAsk, "permissions of a skill", "A skill asks for files, variables, hosts, the clock or randomness. It gets what the user grants, and nothing without a grant.", "Grant it with --allow SKILL=PERMISSION, or with an entry of grants in your trust.yaml; without it, the skill may fail."},
+	{PermissionAsk, "permissions of a skill", "A skill asks for files, variables, hosts, the clock or randomness. Without a grant of the user it gets nothing.", "Grant it with --allow SKILL=PERMISSION, or with an entry of grants in your trust.yaml; without it, the skill may fail."},
 
 	{BadRef, "malformed reference", "A reference is name@version, name@^1.2 or name@sha256:…, optionally prefixed by registry/repository.", "Write it in that form."},
 	{NotFound, "module not found", "No module folder, store, layout or registry has this name.", "Check the name, or add a source to mm.yaml."},

@@ -12,7 +12,7 @@ import (
 const firstChecked = "4ddc067"
 
 // subject matches "package, path: verb what changed".
-var subject = regexp.MustCompile(`^[A-Za-z0-9_./,{}* -]+: ([a-z-]+) \S`)
+var subject = regexp.MustCompile(`^[A-Za-z0-9_./,{}* -]+: ([a-z-]+),? \S`)
 
 // Subjects of commits name the thing that changes and begin with an imperative
 // verb from testdata/verbs.txt, so that git log --grep finds them.
