@@ -138,6 +138,11 @@ func fetchBundle(ctx context.Context, src content.Fetcher, desc ocispec.Descript
 // the artifact is refused.
 func malformed(err error, subject, part digest.Digest) error {
 	var r *Refusal
+	if errors.As(err, &r) && r.Reason == Missing {
+		r = refusal(Missing, subject, "the signature's part %s is listed and not found", part)
+		r.Hint = "try again in a moment, since a registry may show it late; or push the signature again"
+		return r
+	}
 	if errors.As(err, &r) {
 		return refusal(Malformed, subject, "the signature's part %s: %s", part, r.Detail)
 	}

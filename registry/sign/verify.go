@@ -202,7 +202,7 @@ func (v *Verifier) signer(o *opened, tries *int) (key, named *trusted) {
 
 // nearest picks the fault that comes nearest to an accepted signature.
 func nearest(faults []*Refusal) *Refusal {
-	for _, reason := range []Reason{BadSignature, OtherSubject, UnknownKey, AttestationOnly, Malformed} {
+	for _, reason := range []Reason{BadSignature, OtherSubject, UnknownKey, AttestationOnly, Malformed, Missing} {
 		if i := slices.IndexFunc(faults, func(r *Refusal) bool { return r.Reason == reason }); i >= 0 {
 			return faults[i]
 		}
