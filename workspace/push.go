@@ -22,6 +22,7 @@ import (
 // PushOptions for [Workspace.Push].
 type PushOptions struct {
 	Expect string // the name that the repository mirrors, as the user states it. Empty: the repository's own name
+	Force  bool   // move the tag of a version from other bytes
 }
 
 // Pushed is the result of [Workspace.Push].
@@ -65,7 +66,7 @@ func (w *Workspace) Push(ctx context.Context, arg, dest string, opt PushOptions)
 	if err := at.unmoved(ctx); err != nil {
 		return nil, err
 	}
-	report, err := client.Push(ctx, at.store, at.desc, to.String(), remote.PushOptions{Also: also, Link: true})
+	report, err := client.Push(ctx, at.store, at.desc, to.String(), remote.PushOptions{Also: also, Link: true, Force: opt.Force})
 	w.Record(ctx, audit.Entry{Action: "push", Ref: to.String(), Digest: at.desc.Digest.String(), Result: Outcome(err)})
 	if err != nil {
 		return nil, err

@@ -16,9 +16,10 @@ func (p *program) pushCommand() *cli.Command {
 			"Each target of a build gets the tag TAG-TARGET, for clients that cannot read an index. The\n" +
 			"repository must have the artifact's name and the tag its version, since pulls refuse anything\n" +
 			"else; for a mirror, use --expect NAME.",
-		Flags: append([]cli.Flag{p.jsonFlag(), layoutFlag(), expectFlag()}, remoteFlags()...),
+		Flags: append([]cli.Flag{p.jsonFlag(), layoutFlag(), expectFlag(),
+			&cli.BoolFlag{Name: "force", Usage: "overwrite an existing version that has a different digest"}}, remoteFlags()...),
 		Action: func(c *cli.Context) error {
-			opt := workspace.PushOptions{Expect: c.String("expect")}
+			opt := workspace.PushOptions{Expect: c.String("expect"), Force: c.Bool("force")}
 			return p.push(c.Context, remoteOptions(c, c.Args().First()), c.Args().Get(0), c.Args().Get(1), opt)
 		},
 	}
