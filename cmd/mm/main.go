@@ -108,7 +108,7 @@ func engines() []runtimes.Engine {
 // Compiled code is cached in the home. The closer must be closed after the last
 // guest.
 func executors(ctx context.Context, w *workspace.Workspace) (map[string]sandbox.Executor, io.Closer, error) {
-	modules, err := wasm.New(ctx, wasm.Options{Cache: w.SkillDir(), Fetcher: &wasm.HTTPClient{}})
+	modules, err := wasm.New(ctx, wasm.Options{Cache: w.SkillDir(), Fetcher: &wasm.HTTPClient{}, Warn: w.Warn})
 	if err != nil {
 		return nil, nil, err
 	}

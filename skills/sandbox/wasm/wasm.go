@@ -51,8 +51,9 @@ const maxBlocks = 1 << 12
 
 // Options configures an executor.
 type Options struct {
-	Cache   string  // folder for compiled code; default: memory
-	Fetcher Fetcher // nil: allow.network is refused
+	Cache   string      // folder for compiled code; default, and if it cannot be created: memory
+	Warn    func(error) // receives why Cache cannot be used; may be nil
+	Fetcher Fetcher     // nil: allow.network is refused
 }
 
 // Executor is a sandbox.Executor of WebAssembly. It is closed after its guests.
@@ -69,16 +70,8 @@ type Executor struct {
 func New(ctx context.Context, opt Options) (*Executor, error) {
 	e := &Executor{opt: opt, cache: wazero.NewCompilationCache()}
 	if opt.Cache != "" {
-		dir, err := fsx.Create(opt.Cache, 0o700, fsx.Options{})
-		if err != nil {
-			return nil, fmt.Errorf("creating the folder of compiled skills: %w", err)
-		}
-		defer dir.Close()
-		if err := sandbox.Private(opt.Cache, "code that the processor runs"); err != nil {
+		if err := e.openCache(opt.Cache); err != nil {
 			return nil, err
-		}
-		if e.cache, err = wazero.NewCompilationCacheWithDir(filepath.Clean(opt.Cache)); err != nil {
-			return nil, fmt.Errorf("opening the folder of compiled skills: %w", err)
 		}
 	}
 	var err error
@@ -89,6 +82,28 @@ func New(ctx context.Context, opt Options) (*Executor, error) {
 		return nil, errors.Join(err, e.Close())
 	}
 	return e, nil
+}
+
+// openCache opens the folder of compiled code. A folder that cannot be written,
+// such as that of a read-only home, is passed over: the cache is in memory then.
+// A folder that others can write to is an error.
+func (e *Executor) openCache(path string) error {
+	dir, err := fsx.Create(path, 0o700, fsx.Options{})
+	if err == nil {
+		defer dir.Close()
+		if err := sandbox.Private(path, "code that the processor runs"); err != nil {
+			return err
+		}
+		var cache wazero.CompilationCache
+		if cache, err = wazero.NewCompilationCacheWithDir(filepath.Clean(path)); err == nil {
+			e.cache = cache
+			return nil
+		}
+	}
+	if e.opt.Warn != nil {
+		e.opt.Warn(fmt.Errorf("compiled skills are kept in memory only: %w", err))
+	}
+	return nil
 }
 
 // engine starts an engine with the imports of guests.
