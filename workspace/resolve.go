@@ -60,6 +60,7 @@ func (r *Resolver) Resolve(ctx context.Context, g *builds.Graph) (map[string]*re
 	if err != nil {
 		return nil, nil, err
 	}
+	opt.Say = r.w.opt.Say
 	done, err := r.sources(g, store, &opt)
 	defer done()
 	if err != nil {

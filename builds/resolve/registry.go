@@ -62,10 +62,22 @@ func (r *Registry) Candidates(ctx context.Context, q Query) ([]Candidate, error)
 	for _, v := range versions[:min(len(versions), maxTags)] {
 		at := ref.Tagged(abi.VersionTag(v.String()))
 		found = append(found, r.candidate(at, v, &stored{src: src, find: func(ctx context.Context) (ocispec.Descriptor, error) {
-			return r.Client.Resolve(ctx, at.String())
+			desc, err := r.Client.Resolve(ctx, at.String())
+			if errors.Is(err, errdef.ErrNotFound) {
+				err = &absentError{at.String()}
+			}
+			return desc, err
 		}}))
 	}
 	return found, nil
+}
+
+// absentError reports a tag that a registry lists and has no manifest of. The
+// search tries the next version.
+type absentError struct{ ref string }
+
+func (e *absentError) Error() string {
+	return e.ref + " is listed by its registry and has no manifest; trying the next version"
 }
 
 // byDigest finds one manifest, under whatever tag or none.

@@ -99,6 +99,7 @@ type Options struct {
 	Locked  bool         // any drift from the lock is a fault. False: the lock is only preferred
 	Update  []string     // names whose pin is dropped. "*" drops all
 	Skipped []string     // sources skipped because the run is offline; for the message
+	Say     func(string) // receives warnings. Nil: none
 }
 
 // Resolve finds a module for every reference of the graph and everything those

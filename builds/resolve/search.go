@@ -18,10 +18,11 @@ type run struct {
 	unpinned map[string]bool // names without a pin; "*": all
 	ignored  map[string]bool // names that Look leaves out
 	cache    map[string][]Candidate
+	warned   map[string]bool // absent versions that the user was warned of
 }
 
 func newRun(g *builds.Graph, opt Options) *run {
-	r := &run{opt: opt, graph: g, unpinned: map[string]bool{}, ignored: map[string]bool{}, cache: map[string][]Candidate{}}
+	r := &run{opt: opt, graph: g, unpinned: map[string]bool{}, ignored: map[string]bool{}, cache: map[string][]Candidate{}, warned: map[string]bool{}}
 	for _, name := range opt.Update {
 		r.unpinned[name] = true
 	}
@@ -43,6 +44,12 @@ func (r *run) search(ctx context.Context, wants map[string][]want) (map[string]C
 	for {
 		s := &solver{ctx: ctx, candidates: r.candidates, requires: requires, ignored: r.ignored}
 		chosen, err := s.solve(wants, map[string]Candidate{})
+		for _, p := range s.passed {
+			if r.opt.Say != nil && !r.warned[p.ref] {
+				r.opt.Say("warning: " + p.Error())
+			}
+			r.warned[p.ref] = true
+		}
 		if chosen != nil || err != nil || r.opt.Locked || r.opt.Lock == nil || r.unpinned["*"] {
 			return chosen, s.worst, err
 		}

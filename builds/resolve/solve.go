@@ -64,7 +64,8 @@ type solver struct {
 	requires   func(ctx context.Context, c Candidate) ([]abi.Ref, error)
 	ignored    map[string]bool // modules that need no answer
 	steps      int
-	worst      *conflict // the first conflict met on the most promising path
+	passed     []*absentError // versions without a manifest
+	worst      *conflict      // the first conflict met on the most promising path
 	depth      int
 }
 
@@ -97,6 +98,10 @@ func (s *solver) solve(wants map[string][]want, chosen map[string]Candidate) (ma
 		}
 		needs, err := s.requires(s.ctx, c)
 		if errors.Is(err, errNoModule) {
+			continue
+		}
+		if absent := (*absentError)(nil); errors.As(err, &absent) {
+			s.passed = append(s.passed, absent)
 			continue
 		}
 		if err != nil {
