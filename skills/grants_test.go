@@ -16,7 +16,7 @@ func allowed(t *testing.T, b *builds.Build, opt skills.Options) (modules.Allow, 
 	t.Helper()
 	x, messages := &spy{}, ""
 	opt.Executors = map[string]sandbox.Executor{"starlark": x}
-	opt.Say = func(text string) { messages += text }
+	opt.Warn = func(text string) { messages += text }
 	s, err := skills.Open(t.Context(), b, opt)
 	if err != nil {
 		t.Fatal(err)

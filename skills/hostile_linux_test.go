@@ -177,11 +177,11 @@ func hostileBuild(t *testing.T, dir, engine string, h hostile) *builds.Build {
 }
 
 // TestGrants attacks with a skill of each executor, which asks for the user's key
-// and for a variable. Without a grant it gets neither; with one it gets what is
-// granted, which shows that the attack works.
+// and for a variable. Without a grant it gets neither; with one it gets the part
+// that was granted, which shows that the attack works.
 func TestGrants(t *testing.T) {
 	home := t.TempDir()
-	for _, dir := range []string{home, filepath.Dir(home)} { // a native guest of root is nobody
+	for _, dir := range []string{home, filepath.Dir(home)} { // a native guest of root has another user
 		if err := os.Chmod(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}

@@ -43,8 +43,8 @@ type Options struct {
 	Grants []modules.Grant
 	// Root is a folder that contains every path that may be read; empty: any.
 	Root string
-	// Say receives a line for each skill that requests more than its grants; may be nil.
-	Say func(string)
+	// Warn receives a line for each skill that requests more than its grants; may be nil.
+	Warn func(string)
 }
 
 // Set holds the skills of a build. It may be used from several goroutines.
@@ -84,8 +84,8 @@ func Open(ctx context.Context, b *builds.Build, opt Options) (*Set, error) {
 		k := &skill{info: Info{Name: part.Name, Version: part.Version, Digest: part.Digest}}
 		s.skills[part.Name] = k
 		err := k.open(ctx, b, part, opt)
-		if text := k.info.denied(); text != "" && opt.Say != nil {
-			opt.Say(text)
+		if text := k.info.denied(); text != "" && opt.Warn != nil {
+			opt.Warn(text)
 		}
 		var fault *sandbox.Fault
 		switch {

@@ -57,7 +57,7 @@ func (g *granting) Set(text string) error {
 	return err
 }
 
-// String implements cli.Generic; there is no default.
+// String implements cli.Generic; the default is empty.
 func (*granting) String() string { return "" }
 
 // equip sets up the skills of a build and records each call in the audit log.
@@ -88,7 +88,7 @@ func (p *program) skillOptions(ctx context.Context, w *workspace.Workspace) (ski
 			return skills.Options{}, err
 		}
 		p.skills.Grants = append(p.skills.Grants, grants...)
-		p.skills.Say = func(text string) { p.say("warning: %s", text) }
+		p.skills.Warn = func(text string) { p.say("warning: %s", text) }
 		inner := p.skills
 		inner.Executors = maps.Clone(p.skills.Executors)
 		p.skills.Executors["agent"] = p.agents(w, inner)

@@ -567,7 +567,7 @@ func (r *recorder) Prepare(_ context.Context, p sandbox.Program) (sandbox.Guest,
 
 // Skills read nothing outside of the root folder. A grant by name holds for the program that
 // was opened with the server, not for another of the name in a later build; clients receive
-// what a skill asks for and has.
+// the permissions that a skill asks for and has.
 func TestGrants(t *testing.T) {
 	dir, outside := world(t), t.TempDir()
 	inside := filepath.Join(dir, "data")

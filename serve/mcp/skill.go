@@ -41,7 +41,7 @@ func (s *Server) addSkills(ctx context.Context) error {
 		return fmt.Errorf("opening the skills of %s: %w", s.opt.Build, err)
 	}
 	s.closes = append(s.closes, set.Close)
-	// From here on clients may name other builds, and may change the files of this
+	// From here on clients can name other builds and change the files of this
 	// one: a grant for a name holds for the programs that were opened now.
 	s.opt.Skills = s.opt.Skills.Pinned(set)
 	own := []string{"validate", "assemble", "infer"}

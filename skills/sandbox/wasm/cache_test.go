@@ -13,14 +13,14 @@ func TestCacheInMemory(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	var said []string
-	e, err := New(t.Context(), Options{Cache: filepath.Join(file, "skills"), Warn: func(err error) { said = append(said, err.Error()) }})
+	var warnings []string
+	e, err := New(t.Context(), Options{Cache: filepath.Join(file, "skills"), Warn: func(err error) { warnings = append(warnings, err.Error()) }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	if len(said) != 1 || !strings.Contains(said[0], "in memory") {
-		t.Errorf("warnings %q", said)
+	if len(warnings) != 1 || !strings.Contains(warnings[0], "in memory") {
+		t.Errorf("warnings %q", warnings)
 	}
 	if e, err := New(t.Context(), Options{Cache: filepath.Join(t.TempDir(), "c"), Warn: func(err error) { t.Error(err) }}); err != nil {
 		t.Error(err)
