@@ -40,6 +40,12 @@ func ParseReference(s string) (Reference, error) {
 }
 
 func parseReference(s string) (Reference, error) {
+	if strings.TrimSpace(s) != s {
+		return Reference{}, fmt.Errorf("reference %q: leave out the blanks around it", s)
+	}
+	if scheme, _, ok := strings.Cut(s, "://"); ok && !strings.ContainsAny(scheme, "/.@") {
+		return Reference{}, fmt.Errorf("reference %q: leave out %s://", s, scheme)
+	}
 	if rest, ok := strings.CutPrefix(s, layoutPrefix); ok {
 		return parseLayout(s, rest)
 	}

@@ -512,7 +512,12 @@ func TestParseReference(t *testing.T) {
 			t.Errorf("%s is spelt %s", in, got)
 		}
 	}
-	for _, bad := range []string{"", "p", "p:1", "Registry/UPPER:1", "registry.example/p:", "registry.example/p@sha256:x", "oci:", "oci::x", "oci:dir:", "oci:dir@sha256:x", "registry.example/p@^1", "registry/p:1", d.String(), "registry.example/p@" + strings.ToUpper(d.String()), "registry.example/../x:1"} {
+	for _, scheme := range []string{"oci://", "docker://", "https://"} {
+		if _, err := ParseReference(scheme + "registry.example/p:1"); err == nil || !strings.Contains(err.Error(), "leave out "+scheme) {
+			t.Errorf("%s: %v", scheme, err)
+		}
+	}
+	for _, bad := range []string{" registry.example/p:1", "registry.example/p:1 ", "", "p", "p:1", "Registry/UPPER:1", "registry.example/p:", "registry.example/p@sha256:x", "oci:", "oci::x", "oci:dir:", "oci:dir@sha256:x", "registry.example/p@^1", "registry/p:1", d.String(), "registry.example/p@" + strings.ToUpper(d.String()), "registry.example/../x:1"} {
 		if got, err := ParseReference(bad); !errors.Is(err, errdef.ErrInvalidReference) {
 			t.Errorf("%q is read as %+v, %v", bad, got, err)
 		}
