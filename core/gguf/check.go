@@ -40,19 +40,20 @@ func (f *File) Check() error {
 
 // checkVocabulary checks the tokenizer's arrays and ids against its tokens.
 func (f *File) checkVocabulary(fault func(string, ...any)) {
-	tokens, err := Get[[]string](f, KeyTokens)
+	texts, err := f.Strings(KeyTokens)
 	if err != nil {
 		return
 	}
-	if v, err := Get[[]float32](f, KeyScores); err == nil && len(v) != len(tokens) {
-		fault("score count mismatch: got %d, want %d", len(v), len(tokens))
+	tokens := texts.Len()
+	if v, err := Get[[]float32](f, KeyScores); err == nil && len(v) != tokens {
+		fault("score count mismatch: got %d, want %d", len(v), tokens)
 	}
-	if v, err := Get[[]int32](f, KeyTokenTypes); err == nil && len(v) != len(tokens) {
-		fault("token type count mismatch: got %d, want %d", len(v), len(tokens))
+	if v, err := Get[[]int32](f, KeyTokenTypes); err == nil && len(v) != tokens {
+		fault("token type count mismatch: got %d, want %d", len(v), tokens)
 	}
 	for _, key := range tokenIDKeys {
-		if id, err := Get[uint32](f, key); err == nil && int64(id) >= int64(len(tokens)) {
-			fault("key %s: id %d out of range of %d tokens", key, id, len(tokens))
+		if id, err := Get[uint32](f, key); err == nil && int64(id) >= int64(tokens) {
+			fault("key %s: id %d out of range of %d tokens", key, id, tokens)
 		}
 	}
 }

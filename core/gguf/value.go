@@ -8,7 +8,7 @@ import (
 )
 
 // KV is a metadata entry. Value's Go type determines its GGUF type: one of the
-// types of [Value].
+// types of [Value]; an array of strings read from a file is a [Strings].
 type KV struct {
 	Key   string
 	Value any
@@ -60,7 +60,13 @@ func Get[T Value](f *File, key string) (T, error) {
 	if !ok {
 		return zero, fmt.Errorf("gguf: %w: %s", ErrNoKey, key)
 	}
-	v, ok := f.KVs[i].Value.(T)
+	value := f.KVs[i].Value
+	if s, lazy := value.(Strings); lazy {
+		if _, wanted := any(zero).([]string); wanted {
+			value = s.Slice()
+		}
+	}
+	v, ok := value.(T)
 	if !ok {
 		return zero, fmt.Errorf("gguf: key %s: got type %s, want %s", key, TypeName(f.KVs[i].Value), TypeName(zero))
 	}
@@ -179,7 +185,7 @@ func idOf(v any) (id uint32, array bool) {
 		return idFloat64, true
 	case []bool:
 		return idBool, true
-	case []string:
+	case []string, Strings:
 		return idString, true
 	}
 	return idArray, false
@@ -317,39 +323,4 @@ func decode[T any](n int, at func(int) T) []T {
 		out[i] = at(i)
 	}
 	return out
-}
-
-// strings reads n strings: one pass validates them, then all are copied into
-// one shared block.
-func (c *cursor) strings(n uint64) (any, error) {
-	if n > c.left()/8 {
-		return nil, fmt.Errorf("file truncated: an array of %d strings needs at least %d bytes, %d left", n, 8*n, c.left())
-	}
-	start, total := c.pos, 0
-	for i := range n {
-		length, err := c.u64("the length of a string in an array")
-		if err != nil {
-			return nil, err
-		}
-		if length > c.left() || length > maxStringBytes {
-			return nil, fmt.Errorf("string %d of an array has %d bytes, only %d are left in the file", i, length, c.left())
-		}
-		if _, err := c.take(length, "a string in an array"); err != nil {
-			return nil, err
-		}
-		total += int(length)
-	}
-	raw := c.buf[start:c.pos]
-	block := make([]byte, 0, total)
-	ends := make([]int, n)
-	for i, at := 0, 0; i < len(ends); i++ {
-		length := int(binary.LittleEndian.Uint64(raw[at:]))
-		block = append(block, raw[at+8:at+8+length]...)
-		ends[i], at = len(block), at+8+length
-	}
-	shared, out, from := string(block), make([]string, n), 0
-	for i, end := range ends {
-		out[i], from = shared[from:end], end
-	}
-	return out, nil
 }

@@ -195,6 +195,8 @@ func appendValue(b []byte, v any) ([]byte, error) {
 		return appendAll(b, v), nil
 	case []bool:
 		return appendAll(b, v), nil
+	case Strings:
+		return append(le.AppendUint64(b, uint64(v.n)), v.raw...), nil
 	}
 	return appendAll(b, v.([]string)), nil
 }

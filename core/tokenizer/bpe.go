@@ -2,9 +2,11 @@ package tokenizer
 
 import (
 	"fmt"
+	"iter"
 	"math"
 	"strings"
 	"unicode/utf8"
+	"unsafe"
 )
 
 // bpe merges pairs by rank. Its symbols are token ids; a merge result that is
@@ -17,9 +19,12 @@ type bpe struct {
 	tokens int
 	// bytes maps each byte to its symbol, or None.
 	bytes [256]int32
-	// chars maps single characters to symbols, extra those without a token; nil
-	// if symbols start as bytes.
-	chars, extra map[string]int32
+	// chars finds the symbols of single characters, extra those without a token;
+	// nil if symbols start as bytes.
+	chars *lexicon
+	extra map[string]int32
+	// kept are the merges, unless the pairs determine them.
+	kept []Merge
 	// unknown is the token for text without a token or byte tokens.
 	unknown int32
 	// joins holds the byte pairs at which a merge can join two sides.
@@ -38,20 +43,25 @@ func (j *byteJoins) add(a, b byte)      { j[a][b>>6] |= 1 << (b & 63) }
 func (j *byteJoins) has(a, b byte) bool { return j[a][b>>6]>>(b&63)&1 != 0 }
 
 // newBPE builds the tables of a tokenizer whose tokens are indexed.
-func newBPE(t *Tokenizer) (*bpe, error) {
+func newBPE(t *Tokenizer, merges mergeList) (*bpe, error) {
 	v := &t.vocab
-	b := &bpe{tokens: len(v.Tokens), unknown: v.Special.Unknown, pairs: newPairTable(len(v.Merges))}
+	b := &bpe{tokens: t.words.size(), unknown: v.Special.Unknown, pairs: newPairTable(merges.n)}
 	n := &interner{t: t, b: b}
 	for i := range b.bytes {
 		b.bytes[i] = None
-		switch id, ok := t.texts[ByteToken(byte(i))]; {
+		switch id, ok := t.words.find(ByteToken(byte(i))); {
 		case !t.pre.Chars:
 			b.bytes[i] = n.symbol(string(alphabet[i]), "")
 		case ok:
 			b.bytes[i] = id
 		}
 	}
-	for rank, m := range v.Merges {
+	rank := -1
+	for m, err := range merges.all {
+		rank++
+		if err != nil {
+			return nil, fmt.Errorf("merge %d: %w", rank, err)
+		}
 		before, after, err := t.border(m)
 		if err != nil {
 			return nil, fmt.Errorf("merge %d: %w", rank, err)
@@ -63,10 +73,53 @@ func newBPE(t *Tokenizer) (*bpe, error) {
 		return nil, fmt.Errorf("too many texts in merges")
 	}
 	if t.pre.Chars {
-		b.chars = t.ids
+		b.chars = t.words
 		b.extra = n.extra
 	}
+	if len(b.texts) > 0 || b.pairs.used != merges.n {
+		b.kept = merges.list()
+	}
 	return b, nil
+}
+
+// mergeList is a sequence of n merges; the texts may alias a file.
+type mergeList struct {
+	n   int
+	all iter.Seq2[Merge, error]
+}
+
+// list copies the merges, which are valid.
+func (l mergeList) list() []Merge {
+	out := make([]Merge, 0, l.n)
+	for m := range l.all {
+		out = append(out, Merge{strings.Clone(m.Left), strings.Clone(m.Right)})
+	}
+	return out
+}
+
+// mergesOf returns the merges of a slice.
+func mergesOf(merges []Merge) mergeList {
+	return mergeList{len(merges), func(yield func(Merge, error) bool) {
+		for _, m := range merges {
+			if !yield(m, nil) {
+				return
+			}
+		}
+	}}
+}
+
+// merges returns the merges in training order.
+func (b *bpe) merges(words *lexicon) []Merge {
+	if b.kept != nil || b.pairs.used == 0 {
+		return b.kept
+	}
+	out := make([]Merge, b.pairs.used)
+	for _, s := range b.pairs.slots {
+		if s.key != 0 {
+			out[s.rank] = Merge{words.text(int32((s.key - 1) >> 32)), words.text(int32(uint32(s.key - 1)))}
+		}
+	}
+	return out
 }
 
 // interner assigns symbols to the texts of merges.
@@ -75,13 +128,22 @@ type interner struct {
 	b     *bpe
 	extra map[string]int32 // beyond the vocabulary, by text
 	join  []byte
+	last  int32 // the union before: merges mostly create tokens in order
 }
 
 // symbol returns the symbol of left+right. Control tokens are excluded: merging
 // must not create one.
 func (n *interner) symbol(left, right string) int32 {
+	words := n.t.words
+	if next := n.last + 1; right != "" && int(next) < words.size() && words.isInText(next) && joins(words.text(next), left, right) {
+		n.last = next
+		return next
+	}
 	n.join = append(append(n.join[:0], left...), right...)
-	if id, ok := n.t.texts[string(n.join)]; ok && n.t.inText[id] {
+	if id, ok := words.find(unsafe.String(unsafe.SliceData(n.join), len(n.join))); ok && words.isInText(id) {
+		if right != "" {
+			n.last = id
+		}
 		return id
 	}
 	text := unmark(string(n.join))
@@ -98,6 +160,11 @@ func (n *interner) symbol(left, right string) int32 {
 		n.extra[text] = id
 	}
 	return id
+}
+
+// joins reports whether text is left followed by right.
+func joins(text, left, right string) bool {
+	return len(text) == len(left)+len(right) && text[:len(left)] == left && text[len(left):] == right
 }
 
 // border validates the two texts of a merge and returns the bytes at their
@@ -137,7 +204,7 @@ const short = 24
 func (b *bpe) encode(dst []int32, word string, s *scratch) []int32 {
 	from := 0
 	for i := 1; i < len(word); i++ {
-		if b.boundary(word, i) || i-from >= maxPart && utf8.RuneStart(word[i]) {
+		if b.boundary(word, i) || tooLong(from, i) && utf8.RuneStart(word[i]) {
 			dst = b.part(dst, word[from:i], s)
 			from = i
 		}
@@ -154,7 +221,7 @@ func (b *bpe) encodeText(dst []int32, text string, s *scratch) []int32 {
 	}
 	from := 0
 	for i := 1; i < len(text); i++ {
-		if b.boundary(text, i) || i-from >= maxPart && utf8.RuneStart(text[i]) {
+		if b.boundary(text, i) || tooLong(from, i) && utf8.RuneStart(text[i]) {
 			dst = s.cached(dst, text[from:i], b.part)
 			from = i
 		}
@@ -180,7 +247,7 @@ func (b *bpe) part(dst []int32, text string, s *scratch) []int32 {
 	syms := s.symbols[:0]
 	for i := 0; i < len(text); {
 		_, n := utf8.DecodeRuneInString(text[i:])
-		id, ok := b.chars[text[i:i+n]]
+		id, ok := b.chars.findPiece(text[i : i+n])
 		if !ok {
 			id, ok = b.extra[text[i:i+n]]
 		}

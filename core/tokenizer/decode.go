@@ -64,12 +64,12 @@ func (d *Decoder) Flush() string {
 
 // bytes returns the bytes of id.
 func (d *Decoder) bytes(id int32) string {
-	if id < 0 || int(id) >= len(d.t.pieces) {
+	if id < 0 || int(id) >= d.t.words.size() {
 		return ""
 	}
-	special := d.t.strip[id]
-	piece := d.t.pieces[id]
-	if typ := d.t.types[id]; (typ == Control || typ == Unknown) && !d.opt.Special {
+	typ, piece := Type(d.t.words.types[id]), d.t.words.piece(id)
+	special := typ == Control || typ == Unknown || typ == UserDefined
+	if (typ == Control || typ == Unknown) && !d.opt.Special {
 		piece = ""
 	}
 	if d.start && !special {

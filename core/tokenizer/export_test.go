@@ -7,7 +7,7 @@ func (t *Tokenizer) Linear() bool { return t.bpe != nil && t.bpe.linear != nil }
 
 // WithoutLinear returns t with the heap instead.
 func (t *Tokenizer) WithoutLinear() *Tokenizer {
-	u, err := New(t.vocab)
+	u, err := New(t.Vocabulary())
 	if err != nil {
 		panic(err)
 	}

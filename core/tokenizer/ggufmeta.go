@@ -16,16 +16,45 @@ var ErrNoVocabulary = errors.New("file has no vocabulary")
 // tokenizer.ggml.model is llama (SPM), gpt2 or gemma4 (BPE). It returns
 // [ErrNoVocabulary] if there is none, and an error for another model.
 func FromGGUF(f *gguf.File) (*Tokenizer, error) {
-	v, err := VocabularyFromGGUF(f)
+	v, words, merges, err := readGGUF(f)
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
-	return New(v)
+	return build(v, words, merges)
 }
 
-// VocabularyFromGGUF reads the vocabulary without building a tokenizer.
-func VocabularyFromGGUF(f *gguf.File) (Vocabulary, error) {
-	var v Vocabulary
+// readGGUF reads and validates a vocabulary whose tokens and merges are apart; the
+// merges alias the file.
+func readGGUF(f *gguf.File) (v Vocabulary, words *lexicon, merges mergeList, err error) {
+	if v, err = algorithmOf(f); err != nil {
+		return v, nil, merges, err
+	}
+	if words, err = readTokens(f); err != nil {
+		return v, nil, merges, err
+	}
+	if v.Model == BPE && (words.size() <= 11 || Type(words.types[11]) != Control) {
+		// Token 11 ends text in GPT-2's vocabulary; in others it is a byte.
+		v.Special.BOS, v.Special.EOS = None, None
+	}
+	if err := v.readRoles(f, words.size()); err != nil {
+		return v, nil, merges, err
+	}
+	if v.Model == BPE {
+		lines, err := f.Strings(gguf.KeyMerges)
+		if err != nil {
+			return v, nil, merges, err
+		}
+		merges = mergesIn(lines)
+	}
+	stripPhi3(f, words)
+	if v.Template, err = gguf.GetOr(f, gguf.KeyChatTemplate, ""); err != nil {
+		return v, nil, merges, err
+	}
+	return v, words, merges, v.checkTokens(words.size(), merges.n, words.token)
+}
+
+// algorithmOf returns the algorithm of a file and its defaults.
+func algorithmOf(f *gguf.File) (v Vocabulary, err error) {
 	model, err := gguf.GetOr(f, gguf.KeyTokenizerModel, "none")
 	if err != nil {
 		return v, err
@@ -49,69 +78,56 @@ func VocabularyFromGGUF(f *gguf.File) (Vocabulary, error) {
 	default:
 		return v, fmt.Errorf("unsupported tokenizer model %q, want llama, gpt2 or gemma4", model)
 	}
-	if err := v.readTokens(f); err != nil {
-		return v, err
-	}
-	if v.Model == BPE && (len(v.Tokens) <= 11 || v.Tokens[11].Type != Control) {
-		// Token 11 ends text in GPT-2's vocabulary; in others it is a byte.
-		v.Special.BOS, v.Special.EOS = None, None
-	}
-	if err := v.readRoles(f); err != nil {
-		return v, err
-	}
-	if v.Model == BPE {
-		if err := v.readMerges(f); err != nil {
-			return v, err
-		}
-	}
-	v.stripPhi3(f)
-	v.Template, err = gguf.GetOr(f, gguf.KeyChatTemplate, "")
-	return v, err
+	return v, nil
 }
 
 // readTokens combines the arrays of texts, scores and types.
-func (v *Vocabulary) readTokens(f *gguf.File) error {
-	texts, err := gguf.Get[[]string](f, gguf.KeyTokens)
+func readTokens(f *gguf.File) (*lexicon, error) {
+	texts, err := f.Strings(gguf.KeyTokens)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	scores, err := gguf.GetOr[[]float32](f, gguf.KeyScores, nil)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	types, err := gguf.GetOr[[]int32](f, gguf.KeyTokenTypes, nil)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if scores != nil && len(scores) != len(texts) {
-		return fmt.Errorf("score count mismatch: got %d, want %d", len(scores), len(texts))
+	if scores != nil && len(scores) != texts.Len() {
+		return nil, fmt.Errorf("score count mismatch: got %d, want %d", len(scores), texts.Len())
 	}
-	if types != nil && len(types) != len(texts) {
-		return fmt.Errorf("token type count mismatch: got %d, want %d", len(types), len(texts))
+	if types != nil && len(types) != texts.Len() {
+		return nil, fmt.Errorf("token type count mismatch: got %d, want %d", len(types), texts.Len())
 	}
-	v.Tokens = make([]Token, len(texts))
-	for i, text := range texts {
-		v.Tokens[i].Text = text
-		if scores != nil {
-			v.Tokens[i].Score = scores[i]
+	if texts.Len() > maxTokens {
+		return nil, fmt.Errorf("got %d tokens, limit %d", texts.Len(), maxTokens)
+	}
+	words := newLexicon(texts.Len())
+	if err := words.fill(texts.All()); err != nil {
+		return nil, err
+	}
+	words.scores = scores
+	for id, typ := range types {
+		if typ < 0 || typ > int32(Byte) {
+			return nil, fmt.Errorf("token %d, %q: unknown type %d", id, words.text(int32(id)), typ)
 		}
-		if types != nil {
-			v.Tokens[i].Type = Type(types[i])
-		}
+		words.set(int32(id), Token{Type: Type(typ), Score: words.score(int32(id))})
 	}
-	return nil
+	return words, nil
 }
 
 // readRoles reads the special ids and the tokens that Encode adds. A default id
 // beyond the vocabulary is dropped, a declared one is an error.
-func (v *Vocabulary) readRoles(f *gguf.File) error {
+func (v *Vocabulary) readRoles(f *gguf.File, tokens int) error {
 	sp := &v.Special
 	for key, id := range map[string]*int32{
 		gguf.KeyBOS: &sp.BOS, gguf.KeyEOS: &sp.EOS, gguf.KeyEOT: &sp.EOT, gguf.KeyEOM: &sp.EOM,
 		gguf.KeyUnknown: &sp.Unknown, gguf.KeySeparator: &sp.Separator, gguf.KeyPadding: &sp.Padding,
 	} {
 		if !f.Has(key) {
-			if int(*id) >= len(v.Tokens) {
+			if int(*id) >= tokens {
 				*id = None
 			}
 			continue
@@ -120,8 +136,8 @@ func (v *Vocabulary) readRoles(f *gguf.File) error {
 		if err != nil {
 			return err
 		}
-		if uint64(stated) >= uint64(len(v.Tokens)) {
-			return fmt.Errorf("key %s: id %d out of range of %d tokens", key, stated, len(v.Tokens))
+		if uint64(stated) >= uint64(tokens) {
+			return fmt.Errorf("key %s: id %d out of range of %d tokens", key, stated, tokens)
 		}
 		*id = int32(stated)
 	}
@@ -153,23 +169,18 @@ func (v *Vocabulary) spaced() bool {
 	return v.Model == SPM || rule.Chars
 }
 
-// readMerges splits "left right" at the first space with a nonempty left side.
-func (v *Vocabulary) readMerges(f *gguf.File) error {
-	lines, err := gguf.Get[[]string](f, gguf.KeyMerges)
-	if err != nil {
-		return err
-	}
-	v.Merges = make([]Merge, len(lines))
-	for i, line := range lines {
-		m, err := parseMerge(line)
-		if err != nil {
-			return fmt.Errorf("merge %d: %w", i, err)
+// mergesIn returns the merges of lines.
+func mergesIn(lines gguf.Strings) mergeList {
+	return mergeList{lines.Len(), func(yield func(Merge, error) bool) {
+		for _, line := range lines.All() {
+			if !yield(parseMerge(line)) {
+				return
+			}
 		}
-		v.Merges[i] = m
-	}
-	return nil
+	}}
 }
 
+// parseMerge splits "left right" at the first space with a nonempty left side.
 func parseMerge(line string) (Merge, error) {
 	if len(line) > 0 {
 		if i := strings.IndexByte(line[1:], ' '); i >= 0 && i+2 < len(line) {
@@ -181,14 +192,14 @@ func parseMerge(line string) (Merge, error) {
 
 // stripPhi3 sets a property of Phi-3's tokens that its GGUF files lack: white
 // space after a special token is dropped.
-func (v *Vocabulary) stripPhi3(f *gguf.File) {
+func stripPhi3(f *gguf.File, words *lexicon) {
 	name, err := gguf.GetOr(f, gguf.KeyName, "")
 	name = strings.ToLower(name)
 	if err != nil || !strings.Contains(name, "phi-3") && !strings.Contains(name, "phi3") {
 		return
 	}
-	for i := range v.Tokens {
-		t := &v.Tokens[i]
+	for id := range int32(words.size()) {
+		t := words.token(id)
 		switch t.Text {
 		case "<unk>", "<s>", "<|endoftext|>":
 		case "</s>":
@@ -196,6 +207,7 @@ func (v *Vocabulary) stripPhi3(f *gguf.File) {
 		default:
 			t.RStrip = t.Type == Control || t.Type == UserDefined || t.Type == Unknown
 		}
+		words.set(id, t)
 	}
 }
 
@@ -204,9 +216,9 @@ func (v *Vocabulary) stripPhi3(f *gguf.File) {
 // tokenizer except for properties without GGUF keys: NFC, the stripping of
 // white space around special tokens, and prefixes other than [EveryPrefix].
 func (t *Tokenizer) KVs() []gguf.KV {
-	v := t.vocab
-	if spm, ok := t.sentencePiece(); ok {
-		v = spm
+	v, ok := t.sentencePiece()
+	if !ok {
+		v = t.Vocabulary()
 	}
 	model, pre := "llama", ""
 	if v.Model == BPE {

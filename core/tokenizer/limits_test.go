@@ -74,6 +74,16 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// TestMaxTextBytes has texts of maxTextBytes, and of a byte more.
+func TestMaxTextBytes(t *testing.T) {
+	if err := fitsText(maxTextBytes); err != nil {
+		t.Error(err)
+	}
+	if err := fitsText(maxTextBytes + 1); err == nil || !strings.Contains(err.Error(), "too long") {
+		t.Errorf("maxTextBytes + 1: %v", err)
+	}
+}
+
 // TestMaxPart has a part of maxPart bytes, and one of a byte less.
 func TestMaxPart(t *testing.T) {
 	if tooLong(1, maxPart) || !tooLong(1, maxPart+1) {

@@ -104,7 +104,7 @@ func TestAgainstLibllama(t *testing.T) {
 			o := startOracle(t, program, libs, path)
 			wrong, bytes, markup := 0, 0, 0
 			id := tok.ID("</s>")
-			ordinary := id != None && tok.vocab.Tokens[id].Type == Normal
+			ordinary := id != None && tok.Type(id) == Normal
 			check := func(text string, opt Options) {
 				// llama.cpp treats every </s> as special, even if its file
 				// declares it as text.

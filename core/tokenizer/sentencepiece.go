@@ -12,10 +12,10 @@ import (
 // and every pair that makes a token is among them; equal ids are verified on
 // the texts of all tokens.
 func (t *Tokenizer) sentencePiece() (Vocabulary, bool) {
-	v := t.vocab
-	if v.Model != BPE || v.Pre != preChars || v.NFC || v.WholeWords {
-		return v, false
+	if t.vocab.Model != BPE || t.vocab.Pre != preChars || t.vocab.NFC || t.vocab.WholeWords {
+		return Vocabulary{}, false
 	}
+	v := t.Vocabulary()
 	rank := make(map[string]int, len(v.Tokens)) // of the token that a merge creates, from 1
 	pairs := make(map[Merge]bool, len(v.Merges))
 	last := ""
@@ -33,7 +33,7 @@ func (t *Tokenizer) sentencePiece() (Vocabulary, bool) {
 	for _, tok := range v.Tokens {
 		normal[tok.Text] = tok.Type == Normal
 	}
-	v.Model, v.Pre, v.Merges, v.Tokens = SPM, "", nil, slices.Clone(v.Tokens)
+	v.Model, v.Pre, v.Merges = SPM, "", nil
 	for id := range v.Tokens {
 		tok := &v.Tokens[id]
 		tok.Score = -float32(len(rank) + 1 + id)
@@ -59,12 +59,12 @@ func (t *Tokenizer) sentencePiece() (Vocabulary, bool) {
 func (t *Tokenizer) agrees(other *Tokenizer) bool {
 	const most = 1 << 20 // bytes
 	var b strings.Builder
-	for _, tok := range t.vocab.Tokens {
+	for id := range int32(t.words.size()) {
 		if b.Len() > most {
 			break
 		}
-		if tok.Type == Normal {
-			b.WriteString(unmark(tok.Text))
+		if Type(t.words.types[id]) == Normal {
+			b.WriteString(t.words.piece(id))
 		}
 	}
 	for n := range 40 {

@@ -8,32 +8,33 @@ import (
 // spm merges the two neighbors whose union is the token with the best score,
 // leftmost first among equals, until no union is a token.
 type spm struct {
-	ids   map[string]int32 // by text
-	order []uint32         // by id: smaller is better
-	bytes [256]int32       // byte tokens, or None
-	joins byteJoins        // two adjacent bytes within tokens
+	words *lexicon
+	bytes [256]int32 // byte tokens, or None
+	joins byteJoins  // two adjacent bytes within tokens
 	// unknown is the token for text without a token or byte tokens.
 	unknown int32
 }
 
-func newSPM(v *Vocabulary, pieces []string, ids map[string]int32) *spm {
-	s := &spm{ids: ids, order: make([]uint32, len(v.Tokens)), unknown: v.Special.Unknown}
+func newSPM(words *lexicon, unknown int32) *spm {
+	s := &spm{words: words, unknown: unknown}
 	for i := range s.bytes {
-		s.bytes[i] = None
+		s.bytes[i], _ = words.find(ByteToken(byte(i)))
 	}
-	for id, t := range v.Tokens {
-		s.order[id] = descending(t.Score)
-		if b, ok := byteOf(t.Text); ok && t.Text == ByteToken(b) {
-			s.bytes[b] = int32(id)
+	var piece []byte
+	for id := range int32(words.size()) {
+		if !words.isInText(id) {
+			continue
 		}
-	}
-	for _, piece := range pieces {
+		piece = words.appendForm(piece[:0], words.text(id))
 		for i := 1; i < len(piece); i++ {
 			s.joins.add(piece[i-1], piece[i])
 		}
 	}
 	return s
 }
+
+// order returns the precedence of a token: smaller is better.
+func (m *spm) order(id int32) uint32 { return descending(m.words.score(id)) }
 
 // descending maps a float to an integer that decreases with it.
 func descending(f float32) uint32 {
@@ -48,7 +49,7 @@ func descending(f float32) uint32 {
 func (m *spm) encode(dst []int32, text string, s *scratch) []int32 {
 	from := 0
 	for i := 1; i < len(text); i++ {
-		if (!m.joins.has(text[i-1], text[i]) || i-from >= maxPart) && utf8.RuneStart(text[i]) {
+		if (!m.joins.has(text[i-1], text[i]) || tooLong(from, i)) && utf8.RuneStart(text[i]) {
 			dst = s.cached(dst, text[from:i], m.part)
 			from = i
 		}
@@ -71,8 +72,8 @@ func (m *spm) part(dst []int32, text string, s *scratch) []int32 {
 	end := func(i int32) int32 { return starts[i+links[i].size] }
 	q := s.queue[:0]
 	push := func(left, right int32) {
-		if id, ok := m.ids[text[starts[left]:end(right)]]; ok {
-			q.push(candidate{uint64(m.order[id])<<32 | uint64(left), right, links[left].size + links[right].size})
+		if id, ok := m.words.findPiece(text[starts[left]:end(right)]); ok {
+			q.push(candidate{uint64(m.order(id))<<32 | uint64(left), right, links[left].size + links[right].size})
 		}
 	}
 	for i := int32(0); i+1 < n; i++ {
@@ -103,8 +104,8 @@ func (m *spm) part(dst []int32, text string, s *scratch) []int32 {
 
 // append appends the token of a merged text, or its byte tokens.
 func (m *spm) append(dst []int32, text string) []int32 {
-	if id, ok := m.ids[text]; ok {
+	if id, ok := m.words.findPiece(text); ok {
 		return append(dst, id)
 	}
-	return appendBytes(dst, text, &m.bytes, len(m.order), m.unknown)
+	return appendBytes(dst, text, &m.bytes, m.words.size(), m.unknown)
 }

@@ -16,7 +16,6 @@ package tokenizer
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 
@@ -40,14 +39,9 @@ type Options struct {
 
 // Tokenizer encodes and decodes.
 type Tokenizer struct {
-	vocab  Vocabulary
+	vocab  Vocabulary // without tokens and merges
 	pre    pretokenizer
-	ids    map[string]int32 // by piece that text may become, the preferred id
-	texts  map[string]int32 // by text, every token
-	inText []bool           // by id: whether merging text may produce it
-	pieces []string         // by id: its bytes
-	types  []Type
-	strip  []bool // by id: whether a preceding space is dropped
+	words  *lexicon
 	always *specials
 	all    *specials
 	ends   map[int32]bool
@@ -58,11 +52,32 @@ type Tokenizer struct {
 
 // New validates a vocabulary and builds its tokenizer.
 func New(v Vocabulary) (*Tokenizer, error) {
-	v.Tokens = slices.Clone(v.Tokens)
 	if err := v.check(); err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
-	t := &Tokenizer{vocab: v}
+	words := newLexicon(len(v.Tokens))
+	texts := func(yield func(int, string) bool) {
+		for id, tok := range v.Tokens {
+			if !yield(id, tok.Text) {
+				return
+			}
+		}
+	}
+	if err := words.fill(texts); err != nil {
+		return nil, fmt.Errorf("tokenizer: %w", err)
+	}
+	for id, tok := range v.Tokens {
+		words.set(int32(id), tok)
+	}
+	merges := mergesOf(v.Merges)
+	v.Tokens, v.Merges = nil, nil
+	return build(v, words, merges)
+}
+
+// build builds the tokenizer of a valid vocabulary whose tokens and merges are
+// stored apart.
+func build(v Vocabulary, words *lexicon, merges mergeList) (*Tokenizer, error) {
+	t := &Tokenizer{vocab: v, words: words}
 	t.pool.New = func() any { return new(scratch) }
 	if v.Model == BPE {
 		pre, ok := findPretokenizer(v.Pre)
@@ -72,22 +87,22 @@ func New(v Vocabulary) (*Tokenizer, error) {
 		t.pre = pre
 		t.pre.WholeWords = pre.WholeWords || v.WholeWords
 	}
-	if err := t.name(); err != nil {
+	if err := words.index(t.marked()); err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
 	t.roles()
-	t.index()
+	words.classify()
 	t.findSpecials()
 	if v.Model == SPM {
-		t.spm = newSPM(&t.vocab, t.textPieces(), t.ids)
+		t.spm = newSPM(words, v.Special.Unknown)
 		return t, nil
 	}
 	var err error
-	if t.bpe, err = newBPE(t); err != nil {
+	if t.bpe, err = newBPE(t, merges); err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
 	if !t.pre.Cuts() {
-		t.bpe.linear = newLinear(t.bpe, len(v.Merges))
+		t.bpe.linear = newLinear(t.bpe, merges.n)
 	}
 	return t, nil
 }
@@ -98,88 +113,30 @@ func (t *Tokenizer) marked() bool { return t.vocab.Model == SPM || t.pre.Chars }
 // unmark replaces ▁ by spaces.
 func unmark(s string) string { return strings.ReplaceAll(s, spaceMark, " ") }
 
-// name indexes the tokens by text, which must be unique.
-func (t *Tokenizer) name() error {
-	t.texts = make(map[string]int32, len(t.vocab.Tokens))
-	for id := range t.vocab.Tokens {
-		tok := &t.vocab.Tokens[id]
-		if tok.Text == "" {
-			tok.Text = fmt.Sprintf("[EMPTY_%d]", id)
-			tok.Type = Unused
+// appendUnmarked appends unmark(s) to dst.
+func appendUnmarked(dst []byte, s string) []byte {
+	for {
+		i := strings.Index(s, spaceMark)
+		if i < 0 {
+			return append(dst, s...)
 		}
-		if tok.Type == 0 {
-			tok.Type = Normal
-		}
-		if first, twice := t.texts[tok.Text]; twice {
-			return fmt.Errorf("duplicate text of tokens %d and %d: %q", first, id, tok.Text)
-		}
-		t.texts[tok.Text] = int32(id)
+		dst = append(append(dst, s[:i]...), ' ')
+		s = s[i+len(spaceMark):]
 	}
-	return nil
-}
-
-// index fills the tables by id and by piece.
-func (t *Tokenizer) index() {
-	n := len(t.vocab.Tokens)
-	t.pieces = make([]string, n)
-	t.types = make([]Type, n)
-	t.inText = make([]bool, n)
-	if t.marked() || t.pre.WholeWords || t.pre.Lines {
-		t.ids = make(map[string]int32, n)
-	}
-	for id, tok := range t.vocab.Tokens {
-		t.types[id] = tok.Type
-		t.pieces[id], t.inText[id] = t.piece(tok)
-		if !t.inText[id] || t.ids == nil {
-			continue
-		}
-		// "▁a" and " a" both mean " a"; files intend the first.
-		if _, exists := t.ids[t.pieces[id]]; !exists || t.marked() && strings.Contains(tok.Text, spaceMark) {
-			t.ids[t.pieces[id]] = int32(id)
-		}
-	}
-}
-
-// piece returns the bytes of a token, and whether merging text may produce it.
-func (t *Tokenizer) piece(tok Token) (piece string, inText bool) {
-	switch tok.Type {
-	case Control, Unknown:
-		return tok.Text, false
-	case Byte:
-		b, _ := byteOf(tok.Text)
-		return string([]byte{b}), false
-	}
-	if t.marked() {
-		return unmark(tok.Text), true
-	}
-	piece, ok := FromAlphabet(tok.Text)
-	if !ok || tok.Type == UserDefined { // these are literal
-		return tok.Text, ok && piece == tok.Text
-	}
-	return piece, true
-}
-
-// textPieces lists the pieces that text may become.
-func (t *Tokenizer) textPieces() []string {
-	out := make([]string, 0, len(t.ids))
-	for piece := range t.ids {
-		out = append(out, piece)
-	}
-	return out
 }
 
 // roles finds the tokens that end generation, whatever type a file declares,
 // and an undeclared EOT.
 func (t *Tokenizer) roles() {
 	t.ends = make(map[int32]bool)
-	has := func(text string) bool { _, ok := t.texts[text]; return ok }
+	has := func(text string) bool { _, ok := t.words.find(text); return ok }
 	for text := range endOfGeneration {
-		id, ok := t.texts[text]
+		id, ok := t.words.find(text)
 		switch {
 		case !ok:
 			continue
 		case text == "</s>" && has("<|tool_response>"):
-			t.vocab.Tokens[id].Type = Normal // gemma 4: markup in text
+			t.words.types[id] = uint8(Normal) // gemma 4: markup in text
 			continue
 		case t.ordinary(text, id):
 			continue
@@ -187,15 +144,15 @@ func (t *Tokenizer) roles() {
 			continue // gpt-oss: closes a message, not a turn
 		}
 		t.ends[id] = true
-		t.vocab.Tokens[id].Type = Control
+		t.words.types[id] = uint8(Control)
 	}
 	sp := &t.vocab.Special
 	for _, text := range endOfTurn {
-		if id, ok := t.texts[text]; ok && sp.EOT == None && !t.ordinary(text, id) {
+		if id, ok := t.words.find(text); ok && sp.EOT == None && !t.ordinary(text, id) {
 			sp.EOT = id
 		}
 	}
-	if id, ok := t.texts["<|eom_id|>"]; ok && sp.EOM == None {
+	if id, ok := t.words.find("<|eom_id|>"); ok && sp.EOM == None {
 		sp.EOM = id
 	}
 	for _, id := range []int32{sp.EOS, sp.EOT, sp.EOM} {
@@ -209,7 +166,7 @@ func (t *Tokenizer) roles() {
 // ordinary: the file's types are trusted, or it is </s>, which is markup in
 // many vocabularies (Qwen, Gemma, InternLM2), and not special here.
 func (t *Tokenizer) ordinary(text string, id int32) bool {
-	typ := t.vocab.Tokens[id].Type
+	typ := Type(t.words.types[id])
 	if id == t.vocab.Special.EOS || id == t.vocab.Special.EOT || id == t.vocab.Special.EOM || typ == Control {
 		return false
 	}
@@ -219,25 +176,33 @@ func (t *Tokenizer) ordinary(text string, id int32) bool {
 // findSpecials builds the two sets of tokens that occur in text verbatim.
 func (t *Tokenizer) findSpecials() {
 	t.always, t.all = newSpecials(), newSpecials()
-	t.strip = make([]bool, len(t.pieces))
-	for id, typ := range t.types {
-		switch typ {
+	for id, typ := range t.words.types {
+		switch Type(typ) {
 		case UserDefined:
-			t.always.add(t.vocab.Tokens[id].Text, int32(id))
-			t.all.add(t.vocab.Tokens[id].Text, int32(id))
-			t.strip[id] = true
+			t.always.add(t.words.text(int32(id)), int32(id))
+			t.all.add(t.words.text(int32(id)), int32(id))
 		case Control, Unknown:
-			t.all.add(t.vocab.Tokens[id].Text, int32(id))
-			t.strip[id] = true
+			t.all.add(t.words.text(int32(id)), int32(id))
 		}
 	}
 }
 
-// Vocabulary returns the tokenizer's vocabulary, which must not be modified.
-func (t *Tokenizer) Vocabulary() Vocabulary { return t.vocab }
+// Vocabulary returns the complete vocabulary. It is built anew: [Tokenizer.Rules]
+// is free.
+func (t *Tokenizer) Vocabulary() Vocabulary {
+	v := t.vocab
+	v.Tokens = t.words.tokens()
+	if t.bpe != nil {
+		v.Merges = t.bpe.merges(t.words)
+	}
+	return v
+}
+
+// Rules returns the vocabulary without tokens and merges.
+func (t *Tokenizer) Rules() Vocabulary { return t.vocab }
 
 // Size returns the number of tokens, V.
-func (t *Tokenizer) Size() int { return len(t.pieces) }
+func (t *Tokenizer) Size() int { return t.words.size() }
 
 // Special returns the ids of the special tokens.
 func (t *Tokenizer) Special() Special { return t.vocab.Special }
@@ -248,27 +213,25 @@ func (t *Tokenizer) Ends(id int32) bool { return t.ends[id] }
 
 // ID returns the token with the text, such as "<image>", or None.
 func (t *Tokenizer) ID(text string) int32 {
-	if id, ok := t.texts[text]; ok {
-		return id
-	}
-	return None
+	id, _ := t.words.find(text)
+	return id
 }
 
 // Piece returns the bytes of a token, or the text of a control token; "" for an
 // id outside the vocabulary.
 func (t *Tokenizer) Piece(id int32) string {
-	if id < 0 || int(id) >= len(t.pieces) {
+	if id < 0 || int(id) >= t.words.size() {
 		return ""
 	}
-	return t.pieces[id]
+	return t.words.piece(id)
 }
 
 // Type returns a token's type; 0 for an id outside the vocabulary.
 func (t *Tokenizer) Type(id int32) Type {
-	if id < 0 || int(id) >= len(t.types) {
+	if id < 0 || int(id) >= t.words.size() {
 		return 0
 	}
-	return t.types[id]
+	return Type(t.words.types[id])
 }
 
 // Encode returns the tokens of text. Any bytes are valid: invalid UTF-8 falls
@@ -296,14 +259,14 @@ func (t *Tokenizer) Append(dst []int32, text string, opt Options) []int32 {
 			break
 		}
 		before := text[:start]
-		if t.vocab.Tokens[id].LStrip {
+		if t.words.strips[id].left {
 			before = strings.TrimRight(before, stripped)
 		}
 		if before != "" {
 			dst = t.fragment(dst, before, first, s)
 		}
 		dst = append(dst, id)
-		if text = text[end:]; t.vocab.Tokens[id].RStrip {
+		if text = text[end:]; t.words.strips[id].right {
 			text = strings.TrimLeft(text, stripped)
 		}
 	}
@@ -358,7 +321,7 @@ func (p Prefix) applies(text string, first bool) bool {
 // word appends the tokens of a word.
 func (t *Tokenizer) word(dst []int32, word string, s *scratch) []int32 {
 	if t.pre.WholeWords {
-		if id, ok := t.ids[word]; ok {
+		if id, ok := t.words.findPiece(word); ok {
 			return append(dst, id)
 		}
 	}
@@ -368,7 +331,7 @@ func (t *Tokenizer) word(dst []int32, word string, s *scratch) []int32 {
 // line appends the tokens of a line, or of a run of line breaks.
 func (t *Tokenizer) line(dst []int32, line string, s *scratch) []int32 {
 	if line[0] == '\n' {
-		if id, ok := t.ids[line]; ok {
+		if id, ok := t.words.findPiece(line); ok {
 			return append(dst, id)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"strings"
-	"unicode/utf8"
 )
 
 // Model is the tokenization algorithm.
@@ -112,16 +111,22 @@ const spaceMark = "\u2581"
 
 // check validates the assumptions of the algorithms.
 func (v *Vocabulary) check() error {
-	if len(v.Tokens) == 0 {
+	return v.checkTokens(len(v.Tokens), len(v.Merges), func(id int32) Token { return v.Tokens[id] })
+}
+
+// checkTokens validates a vocabulary whose tokens are stored elsewhere.
+func (v *Vocabulary) checkTokens(tokens, merges int, token func(id int32) Token) error {
+	if tokens == 0 {
 		return fmt.Errorf("empty vocabulary")
 	}
-	if len(v.Tokens) > maxTokens || len(v.Merges) > maxMerges {
-		return fmt.Errorf("got %d tokens and %d merges, limits %d and %d", len(v.Tokens), len(v.Merges), maxTokens, maxMerges)
+	if tokens > maxTokens || merges > maxMerges {
+		return fmt.Errorf("got %d tokens and %d merges, limits %d and %d", tokens, merges, maxTokens, maxMerges)
 	}
-	if v.Model == SPM && len(v.Merges) > 0 {
-		return fmt.Errorf("SPM vocabulary has %d merges", len(v.Merges))
+	if v.Model == SPM && merges > 0 {
+		return fmt.Errorf("SPM vocabulary has %d merges", merges)
 	}
-	for id, t := range v.Tokens {
+	for id := range int32(tokens) {
+		t := token(id)
 		if len(t.Text) > maxTokenBytes {
 			return fmt.Errorf("token %d too long: got %d bytes, limit %d", id, len(t.Text), maxTokenBytes)
 		}
@@ -141,8 +146,8 @@ func (v *Vocabulary) check() error {
 		"bos": v.Special.BOS, "eos": v.Special.EOS, "eot": v.Special.EOT, "eom": v.Special.EOM,
 		"unknown": v.Special.Unknown, "separator": v.Special.Separator, "padding": v.Special.Padding,
 	} {
-		if id < None || int(id) >= len(v.Tokens) {
-			return fmt.Errorf("%s token %d out of range of %d tokens", name, id, len(v.Tokens))
+		if id < None || int(id) >= tokens {
+			return fmt.Errorf("%s token %d out of range of %d tokens", name, id, tokens)
 		}
 	}
 	if v.AddBOS && v.Special.BOS == None {
@@ -224,12 +229,21 @@ func FromAlphabet(s string) (string, bool) {
 	if plain == len(s) {
 		return s, true
 	}
-	out := make([]byte, 0, len(s))
-	for i, r := range s {
-		if int(r) >= len(byteOfRune) || byteOfRune[r] > 0xff || r == utf8.RuneError && !strings.HasPrefix(s[i:], "\uFFFD") {
-			return "", false
-		}
-		out = append(out, byte(byteOfRune[r]))
+	out, ok := appendFromAlphabet(make([]byte, 0, len(s)), s)
+	if !ok {
+		return "", false
 	}
 	return string(out), true
+}
+
+// appendFromAlphabet appends FromAlphabet(s) to dst; on false dst is unchanged.
+func appendFromAlphabet(dst []byte, s string) ([]byte, bool) {
+	from := len(dst)
+	for _, r := range s { // U+FFFD, for invalid UTF-8 too, is outside the alphabet
+		if int(r) >= len(byteOfRune) || byteOfRune[r] > 0xff {
+			return dst[:from], false
+		}
+		dst = append(dst, byte(byteOfRune[r]))
+	}
+	return dst, true
 }

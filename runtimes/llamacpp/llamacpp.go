@@ -135,15 +135,12 @@ func inspect(o *wire.Open) (arch.Shape, error) {
 			return cfg, err
 		}
 	}
-	v, err := tokenizer.VocabularyFromGGUF(f)
+	tok, err := tokenizer.FromGGUF(f)
 	if errors.Is(err, tokenizer.ErrNoVocabulary) {
 		return cfg, nil
 	}
-	if err == nil && len(v.Tokens) != cfg.Vocab {
-		err = fmt.Errorf("the tokenizer has %d tokens, the model has %d", len(v.Tokens), cfg.Vocab)
-	}
-	if err == nil {
-		_, err = tokenizer.New(v)
+	if err == nil && tok.Size() != cfg.Vocab {
+		err = fmt.Errorf("the tokenizer has %d tokens, the model has %d", tok.Size(), cfg.Vocab)
 	}
 	return cfg, err
 }

@@ -143,15 +143,11 @@ func encodedBy(t *testing.T, b *builds.Build, text string) []int32 {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	v, err := tokenizer.VocabularyFromGGUF(f)
+	tok, err := tokenizer.FromGGUF(f)
 	if err != nil {
 		t.Fatal(err)
 	}
-	tok, err := tokenizer.New(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	words, err := talk.New(tok, talk.Options{Template: v.Template})
+	words, err := talk.New(tok, talk.Options{Template: tok.Rules().Template})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -251,17 +251,14 @@ func conversant(core runtimes.Bundle, raw bool, router *builds.RouterPart) (*tal
 		return nil, err
 	}
 	defer f.Close()
-	v, err := tokenizer.VocabularyFromGGUF(f)
+	tok, err := tokenizer.FromGGUF(f)
 	if errors.Is(err, tokenizer.ErrNoVocabulary) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	tok, err := tokenizer.New(v)
-	if err != nil {
-		return nil, err
-	}
+	v := tok.Rules()
 	opt := talk.Options{Dialect: talk.MMABI()}
 	if !raw {
 		opt.Template = v.Template

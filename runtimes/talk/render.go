@@ -235,7 +235,7 @@ func (d *draft) encode(marked string) []int32 {
 // begin prepends BOS if the model needs it and the template has not written it.
 func (t *Talk) begin(ids []int32) []int32 {
 	bos := t.tok.Special().BOS
-	if !t.tok.Vocabulary().AddBOS || bos == tokenizer.None || len(ids) > 0 && ids[0] == bos {
+	if !t.tok.Rules().AddBOS || bos == tokenizer.None || len(ids) > 0 && ids[0] == bos {
 		return ids
 	}
 	return append([]int32{bos}, ids...)

@@ -82,15 +82,11 @@ func TestStretches(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = m.Close() })
-	v, err := tokenizer.VocabularyFromGGUF(m.File())
+	tok, err := tokenizer.FromGGUF(m.File())
 	if err != nil {
 		t.Fatal(err)
 	}
-	tok, err := tokenizer.New(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	words, err := talk.New(tok, talk.Options{Template: v.Template})
+	words, err := talk.New(tok, talk.Options{Template: tok.Rules().Template})
 	if err != nil {
 		t.Fatal(err)
 	}

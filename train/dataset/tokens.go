@@ -152,7 +152,7 @@ func (e *encoder) encode(doc Document, tok *tokenizer.Tokenizer, opt EncodeOptio
 // parts encodes a document with context and reports whether its last part is
 // context.
 func (e *encoder) parts(doc Document, tok *tokenizer.Tokenizer, opt EncodeOptions) (last bool) {
-	v := tok.Vocabulary()
+	v := tok.Rules()
 	if v.AddBOS {
 		e.ids = append(e.ids, v.Special.BOS)
 	}

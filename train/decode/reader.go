@@ -33,7 +33,7 @@ func openReader(c Core, dir string, workers *pool.Pool) (*reader, error) {
 	if err != nil {
 		return nil, train.At("/core/base", err)
 	}
-	if tok.Vocabulary().Template != "" {
+	if tok.Rules().Template != "" {
 		return nil, train.Atf("/core/base", "core has a chat template; decoders require a core of plain text")
 	}
 	if c.Adapter != "" {
@@ -49,7 +49,7 @@ func openReader(c Core, dir string, workers *pool.Pool) (*reader, error) {
 // encode encodes a prompt as the core reads it, with BOS if it wants one.
 func (r *reader) encode(prompt string) []int32 {
 	ids := r.tok.Encode(prompt, tokenizer.Options{})
-	if bos := r.tok.Special().BOS; r.tok.Vocabulary().AddBOS && bos != tokenizer.None {
+	if bos := r.tok.Special().BOS; r.tok.Rules().AddBOS && bos != tokenizer.None {
 		ids = append([]int32{bos}, ids...)
 	}
 	return ids

@@ -263,8 +263,8 @@ func (v *View) gguf(path string) error {
 		g.Context = int64(n)
 	}
 	g.Tokenizer, _ = gguf.GetOr(f, gguf.KeyTokenizerModel, "")
-	if tokens, err := gguf.Get[[]string](f, gguf.KeyTokens); err == nil {
-		g.Vocabulary = len(tokens)
+	if tokens, err := f.Strings(gguf.KeyTokens); err == nil {
+		g.Vocabulary = tokens.Len()
 	}
 	v.License, _ = gguf.GetOr(f, "general.license", "")
 	for _, kv := range f.KVs {

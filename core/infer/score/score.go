@@ -95,7 +95,7 @@ func Cut(tok *tokenizer.Tokenizer, text string, opt Options) []Window {
 		}
 		ids := tok.Encode(doc, tokenizer.Options{Special: opt.Special})
 		bos := tokenizer.None
-		if v := tok.Vocabulary(); v.AddBOS {
+		if v := tok.Rules(); v.AddBOS {
 			bos = v.Special.BOS
 		}
 		windows = append(windows, cut(ids, opt.Window, bos)...)
