@@ -16,10 +16,11 @@ import (
 // memory; in a file the offset would be an address to read from.
 const memoryMarker = "_ORT_MEM_ADDR_"
 
-// Location returns the path of the file with the elements, as in the model.
+// Location returns the path of the file with the elements, as in the model but
+// for a leading ./, which some exporters write.
 func (e *External) Location() string {
 	v, _ := e.get("location")
-	return v
+	return strings.TrimPrefix(v, "./")
 }
 
 func (e *External) get(key string) (string, bool) {

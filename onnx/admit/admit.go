@@ -104,6 +104,32 @@ func Folder(dir string, declared func(location string) bool) Opener {
 	}
 }
 
+// Beside opens files in the folder of the model at path, as [Folder]. If the model
+// is a link, as in a Hugging Face cache, a file may be a link into the folder of
+// the model's own target.
+func Beside(model string) Opener {
+	dir := filepath.Dir(model)
+	plain := Folder(dir, nil)
+	return func(location string) (*os.File, error) {
+		f, err := plain(location)
+		if !errors.Is(err, onnx.ErrLinked) {
+			return f, err
+		}
+		if info, failed := os.Lstat(model); failed != nil || info.Mode()&fs.ModeSymlink == 0 {
+			return nil, err
+		}
+		own, failed := filepath.EvalSymlinks(model)
+		if failed != nil {
+			return nil, err
+		}
+		target, failed := filepath.EvalSymlinks(filepath.Join(dir, filepath.FromSlash(location)))
+		if failed != nil || filepath.Dir(target) != filepath.Dir(own) {
+			return nil, err
+		}
+		return Folder(filepath.Dir(target), nil)(filepath.Base(target))
+	}
+}
+
 // Named opens the files of a part of a build. names are their paths in the
 // build, the model's first, and locations are relative to it; where returns the
 // path of a file on disk. Sealed files, whose digests a store verifies, may
@@ -130,7 +156,7 @@ func Named(names []string, where func(name string) (string, error), sealed bool)
 		}
 		// No folder between the model and the file may be a link either.
 		if dir := filepath.Dir(model); file == filepath.Join(dir, filepath.FromSlash(location)) {
-			return Folder(dir, nil)(location)
+			return Beside(model)(location)
 		}
 		return Folder(filepath.Dir(file), nil)(filepath.Base(file))
 	}
