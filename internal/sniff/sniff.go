@@ -21,6 +21,7 @@ const (
 	GGUF        Kind = "a GGUF file, the weights of a model"
 	Safetensors Kind = "a safetensors file, weights without a description"
 	ONNX        Kind = "an ONNX file, the graph of a model"
+	ORT         Kind = "a file of ONNX Runtime's own format (.ort): export the model as ONNX"
 	Zip         Kind = "a zip archive or a checkpoint of PyTorch"
 	Gzip        Kind = "a gzip archive"
 	Pointer     Kind = "a Git LFS pointer, whose real file was not fetched"
@@ -41,6 +42,8 @@ func Bytes(head []byte) Kind {
 		return Empty
 	case begins("GGUF"):
 		return GGUF
+	case len(head) >= 8 && string(head[4:8]) == "ORTM": // a FlatBuffers identifier
+		return ORT
 	case begins("PK\x03\x04"), begins("\x80\x02"), begins("\x80\x04"):
 		return Zip
 	case begins("\x1f\x8b"):

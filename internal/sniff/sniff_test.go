@@ -19,6 +19,8 @@ func TestBytes(t *testing.T) {
 		{"\xff\xff\xff\xff\xff\xff\xff\xff{", sniff.Unknown},
 		{"\x08\x07\x12\x07pytorch", sniff.ONNX},
 		{"\x08\x0a:\x10", sniff.ONNX},
+		{"\x1c\x00\x00\x00ORTM\x00", sniff.ORT},
+		{"\x1c\x00\x00\x00ORT", sniff.Unknown},
 		{"PK\x03\x04", sniff.Zip},
 		{"\x80\x02}q\x00", sniff.Zip},
 		{"\x1f\x8b\x08", sniff.Gzip},

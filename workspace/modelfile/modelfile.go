@@ -41,7 +41,7 @@ func Format(path string) abi.Format {
 
 // Options configures Check. The zero value checks for ONNX Runtime.
 type Options struct {
-	Core     bool     // operators that mm's engine does not run are faults
+	Core     bool     // operators that mm's engine does not run are faults, otherwise warnings
 	NPU      bool     // control flow is a fault, too
 	Domains  []string // additional operator domains that are allowed
 	MaxBytes int64    // of the file and its external data; 0: unlimited
@@ -53,7 +53,7 @@ func (o Options) checks(path string) admit.Options {
 		core := engine.Checks()
 		c.MinOpset, c.MaxOpset, c.AnyDomain = core.MinOpset, core.MaxOpset, core.AnyDomain
 	}
-	open := admit.Folder(filepath.Dir(path), nil)
+	open := admit.Beside(path)
 	c.External = open.Size
 	return admit.Options{CheckOptions: c, Open: open}
 }
@@ -76,6 +76,10 @@ func Check(ctx context.Context, path string, opt Options) (diag.List, error) {
 	if opt.Core && !list.Failed() {
 		for _, why := range refusals(ctx, m, checks.Open) {
 			list.Add(diag.NotClaimed, pos, why, diag.NotClaimed.Fix())
+		}
+	} else if !list.Failed() {
+		for _, why := range refusals(ctx, m, checks.Open) {
+			list.Warn(diag.NotClaimed, pos, "mm's own engine: "+why, "run it with --backend onnxruntime")
 		}
 	}
 	return list, errors.Join(ctx.Err(), m.Close())
