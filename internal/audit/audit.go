@@ -71,6 +71,11 @@ func Append(ctx context.Context, path string, e Entry) error {
 	if len(line) > maxLine {
 		return fmt.Errorf("writing audit log: entry too long: got %d bytes, limit %d", len(line), maxLine)
 	}
+	if prev == first {
+		if err := begin(dir, path); err != nil {
+			return fmt.Errorf("writing the head of the audit log: %w", err)
+		}
+	}
 	f, err := dir.Append(name, 0o600)
 	if err != nil {
 		return fmt.Errorf("writing audit log: %w", err)

@@ -3,6 +3,7 @@ package audit_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,11 +14,12 @@ import (
 	"mm-abi.org/mm/internal/audit"
 )
 
-// chain checks the lines of a log without a head.
+// chain checks the lines of a log whose head is that of an empty one.
 func chain(t *testing.T, data []byte) (audit.Report, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
-	if err := os.WriteFile(path, data, 0o600); err != nil {
+	begin := []byte(`{"entries":0,"hash":"` + strings.Repeat("0", 64) + `"}`)
+	if err := errors.Join(os.WriteFile(path, data, 0o600), os.WriteFile(path+".head", begin, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	return audit.Check(path, "")

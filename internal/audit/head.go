@@ -22,8 +22,9 @@ const headSuffix = ".head"
 // maxHead is the maximum size of the head file in bytes.
 const maxHead = 4 << 10
 
-// head records the end of a log. It is written after each line, so that a crash may leave
-// it one line behind, but not ahead.
+// head records the end of a log. It is written before the first line and after each line,
+// so that a crash may leave it one line behind, but not ahead; a log without a head was
+// changed.
 type head struct {
 	Entries int    `json:"entries"`
 	Hash    string `json:"hash"` // hex SHA-256 of the last line
@@ -44,6 +45,22 @@ func readHead(path string) (h head, ok bool, err error) {
 	return h, true, nil
 }
 
+// begin writes the head of an empty log, unless there is one.
+func begin(dir *fsx.Dir, path string) error {
+	if _, ok, err := readHead(path); ok || err != nil {
+		return nil // Check reports the error
+	}
+	return writeHead(dir, path, head{Hash: first})
+}
+
+func writeHead(dir *fsx.Dir, path string, h head) error {
+	data, err := json.Marshal(h)
+	if err != nil {
+		return err
+	}
+	return dir.WriteFile(filepath.Base(path)+headSuffix, append(data, '\n'), 0o600)
+}
+
 // advance moves the head from the line with the hash prev to the new last line. If the head
 // does not match prev, it is replaced only if all lines since are present; otherwise it
 // stays, so that Check fails.
@@ -52,7 +69,7 @@ func advance(dir *fsx.Dir, path, prev string, line []byte) error {
 	switch {
 	case err != nil:
 		return nil // Check reports it
-	case ok && h.Hash == prev, !ok && prev == first:
+	case ok && h.Hash == prev:
 		h.Entries++
 	default:
 		r, err := Check(path, "")
@@ -62,11 +79,7 @@ func advance(dir *fsx.Dir, path, prev string, line []byte) error {
 		h.Entries = r.Entries
 	}
 	h.Hash = hash(line)
-	data, err := json.Marshal(h)
-	if err != nil {
-		return err
-	}
-	return dir.WriteFile(filepath.Base(path)+headSuffix, append(data, '\n'), 0o600)
+	return writeHead(dir, path, h)
 }
 
 // Report is the result of [Check].
@@ -103,6 +116,8 @@ func Check(path, noted string) (Report, error) {
 	switch {
 	case err != nil:
 		return r, err
+	case !recorded && r.Entries > 0:
+		return r, fmt.Errorf("%w: missing %s, the record of its end", ErrBroken, path+headSuffix)
 	case !matched:
 		return r, fmt.Errorf("%w: got %d lines, recorded %d", ErrBroken, r.Entries, h.Entries)
 	case !found:

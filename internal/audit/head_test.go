@@ -92,14 +92,26 @@ func TestCheck(t *testing.T) {
 			t.Errorf("head: %s", now)
 		}
 	})
-	t.Run("older log", func(t *testing.T) {
-		path, _ := fill(t, 3)
-		if err := os.Remove(path + ".head"); err != nil {
-			t.Fatal(err)
+	t.Run("without a head", func(t *testing.T) {
+		for cut := range 4 {
+			path, data := fill(t, 4)
+			write(t, path, strings.Join(lines(data)[:4-cut], ""))
+			if err := os.Remove(path + ".head"); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 { // lines that follow do not mend it
+				if _, err := audit.Check(path, ""); !errors.Is(err, audit.ErrBroken) || !strings.Contains(err.Error(), "missing "+path+".head") {
+					t.Errorf("%d lines cut: %v", cut, err)
+				}
+				more(t, path)
+			}
 		}
-		more(t, path)
-		if now, _ := os.ReadFile(path + ".head"); !bytes.Contains(now, []byte(`"entries":4`)) {
-			t.Errorf("head: %s", now)
+	})
+	t.Run("crash after the first line", func(t *testing.T) {
+		path, data := fill(t, 1)
+		write(t, path+".head", `{"entries":0,"hash":"`+strings.Repeat("0", 64)+`"}`)
+		if r, err := audit.Check(path, ""); err != nil || r.Entries != 1 {
+			t.Errorf("%q: %+v, %v", data, r, err)
 		}
 	})
 	t.Run("half a line", func(t *testing.T) {
