@@ -260,8 +260,14 @@ func (c *checkout) link(ctx context.Context, f *staged) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if fi, err := blob.Stat(); err != nil || !os.SameFile(fi, linked) {
-		return false, errors.Join(cas.ErrChanged, err)
+	fi, err := blob.Stat()
+	if err != nil {
+		return false, err
+	}
+	if !c.s.same(fi, linked) {
+		// Another file took the blob's place, or the file system shows a link
+		// under an inode number of its own: only a copy is certain.
+		return false, c.dir.Remove(f.temp)
 	}
 	return true, nil
 }

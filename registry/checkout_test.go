@@ -3,6 +3,7 @@ package registry
 import (
 	"bytes"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -217,5 +218,32 @@ func TestCachedVerify(t *testing.T) {
 	flip(t, s.BlobPath(desc), 100, 1)
 	if err := s.VerifyCached(ctx, desc); !errors.Is(err, artifact.ErrCorrupt) {
 		t.Errorf("a changed blob: %v", err)
+	}
+}
+
+// Where a link has another inode number than the blob, files are copied.
+func TestCheckoutCopiesWhereLinksDiffer(t *testing.T) {
+	s := open(t, t.TempDir(), Options{})
+	s.same = func(_, _ fs.FileInfo) bool { return false }
+	a, blobs := full()
+	for _, data := range blobs {
+		if _, err := s.AddBytes(ctx, "x/y", data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir := t.TempDir()
+	if _, err := s.Checkout(ctx, &a, dir, CheckoutOptions{Link: true}); err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range a.Layers {
+		p := filepath.Join(dir, l.Path)
+		data, err := os.ReadFile(p)
+		if err != nil || !bytes.Equal(data, blobs[l.Descriptor.Digest]) {
+			t.Errorf("%s: %q, %v", l.Path, data, err)
+		}
+		fi, _ := os.Stat(p)
+		if blob, _ := os.Stat(s.BlobPath(l.Descriptor)); os.SameFile(fi, blob) {
+			t.Errorf("%s is a link", l.Path)
+		}
 	}
 }

@@ -33,6 +33,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"sync"
 
@@ -63,6 +64,7 @@ type Store struct {
 	path     string // absolute
 	readOnly bool
 	hook     fsx.Hook
+	same     func(a, b fs.FileInfo) bool // os.SameFile, but for tests
 
 	journalled bool
 
@@ -79,7 +81,7 @@ func Open(dir string, opt Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open store %s: %w", dir, err)
 	}
-	s := &Store{path: path, readOnly: opt.ReadOnly, hook: opt.Hook, journalled: opt.Journal}
+	s := &Store{path: path, readOnly: opt.ReadOnly, hook: opt.Hook, same: os.SameFile, journalled: opt.Journal}
 	if err := s.open(opt); err != nil {
 		if s.dir != nil {
 			s.dir.Close()
