@@ -156,7 +156,7 @@ func TestPackIndex(t *testing.T) {
 }
 
 func TestCheckPath(t *testing.T) {
-	for _, p := range []string{"a", "a/b.c", "core-llm.gguf", "é/日本.txt", "a b", "..a", "a..b", strings.Repeat("a", 255)} {
+	for _, p := range []string{"a", "a/b.c", "core-llm.gguf", "é/日本.txt", "a b", "a~", "a-b", "a/b~1", "..a", "a..b", strings.Repeat("a", 255)} {
 		if err := CheckPath(p); err != nil {
 			t.Errorf("%q: %v", p, err)
 		}
@@ -164,7 +164,7 @@ func TestCheckPath(t *testing.T) {
 	for _, p := range []string{
 		"", ".", "..", "../x", "a/../b", "a/..", "/etc/x", "//x", "a//b", "./a", "a/", `a\b`, `\\host\x`, `C:\x`, "C:x", "c:/x",
 		"a\x00b", "a\nb", "\x7f", "a\u202eb", "a\u200bb", "a\ufffd", "con", "NUL", "aux.txt", "a/Com1.gguf", "a.", "a /b", "a<b", "a|b", "a?", "a*", `a"b`,
-		strings.Repeat("a", 256),
+		strings.Repeat("a", 256), "~", "~/.ssh/id", "a/~", "~root", "-rf", "a/-x",
 	} {
 		if err := CheckPath(p); err == nil {
 			t.Errorf("%q is accepted", p)

@@ -32,8 +32,8 @@ var keptNames = map[string]bool{".git": true, "git~1": true, ".mm": true, Checko
 
 // CheckPath refuses paths that are not a clean relative path on every system:
 // absolute, drive, "..", backslash, control characters, names that Windows
-// keeps for itself or shortens, the folders of git and mm at any depth, more
-// than 255 bytes.
+// keeps for itself or shortens, that a shell expands or takes for an option, the
+// folders of git and mm at any depth, more than 255 bytes.
 func CheckPath(p string) error {
 	if p == "" || len(p) > maxPath {
 		return fmt.Errorf("path length: got %d bytes, want 1 to %d", len(p), maxPath)
@@ -50,6 +50,9 @@ func CheckPath(p string) error {
 		stem, _, _ := strings.Cut(strings.ToLower(name), ".")
 		if name == ".." || strings.HasSuffix(name, ".") || strings.HasSuffix(name, " ") || deviceNames[strings.TrimRight(stem, " ")] {
 			return fmt.Errorf("path %q has the name %q", Shorten(p), Shorten(name))
+		}
+		if strings.HasPrefix(name, "~") || strings.HasPrefix(name, "-") {
+			return fmt.Errorf("path %q: name %q begins with %q", Shorten(p), Shorten(name), name[:1])
 		}
 		if keptNames[fold(name)] {
 			return fmt.Errorf("path %q: folder %q is reserved", Shorten(p), Shorten(name))
