@@ -208,6 +208,9 @@ func (w *Workspace) Made(ctx context.Context, graph string, result *assemble.Res
 	return w.hashed(ctx, at, j)
 }
 
+// maxDate is the last second of the year 9999, the last one that RFC 3339 can write.
+const maxDate = 253402300799
+
 // SourceDate is SOURCE_DATE_EPOCH, or nil: mm writes no time by itself.
 func SourceDate() (*time.Time, error) {
 	s := os.Getenv("SOURCE_DATE_EPOCH")
@@ -217,6 +220,9 @@ func SourceDate() (*time.Time, error) {
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil {
 		return nil, fmt.Errorf("reading SOURCE_DATE_EPOCH: %w", err)
+	}
+	if n < 0 || n > maxDate {
+		return nil, fmt.Errorf("SOURCE_DATE_EPOCH out of range: got %d, want 0 to %d", n, int64(maxDate))
 	}
 	t := time.Unix(n, 0).UTC()
 	return &t, nil

@@ -2,6 +2,7 @@ package workspace_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -265,6 +266,12 @@ func TestAddModule(t *testing.T) {
 	w.wants("signed", err, "")
 	if _, err := w.open(workspace.Options{}).AddModule(context.Background(), "none", nil, false); err == nil {
 		t.Error("added what is not there")
+	}
+	for date, want := range map[string]bool{"-5": false, "-1": false, "0": true, fmt.Sprint(int64(workspace.MaxDate)): true, fmt.Sprint(int64(workspace.MaxDate) + 1): false} {
+		t.Setenv("SOURCE_DATE_EPOCH", date)
+		if _, err := workspace.SourceDate(); (err == nil) != want {
+			t.Errorf("SOURCE_DATE_EPOCH=%s: %v", date, err)
+		}
 	}
 	t.Setenv("SOURCE_DATE_EPOCH", "86400")
 	if d, err := workspace.SourceDate(); err != nil || d.Unix() != 86400 {

@@ -289,3 +289,21 @@ func TestDefaultHome(t *testing.T) {
 		t.Errorf("%s", ws.Home())
 	}
 }
+
+// A project cannot select plain HTTP; the user can, by an option or in the home.
+func TestProjectKeepsTLS(t *testing.T) {
+	w := newWorld(t)
+	w.write("a/mm.yaml", "plain_http: ['project.example', 'own.example', 'option.example']\n")
+	w.write(filepath.Join(w.home, "mm.yaml"), "plain_http: ['own.example']\n")
+	ws := w.open(workspace.Options{Dir: "a", PlainHTTP: []string{"option.example"}})
+	set, err := ws.Settings()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := ws.PlainHTTP(set); !slices.Equal(got, []string{"option.example", "own.example"}) {
+		t.Errorf("plain HTTP for %v", got)
+	}
+	if len(w.said) != 1 || !strings.Contains(w.said[0], "cannot select plain HTTP for project.example") {
+		t.Errorf("%q", w.said)
+	}
+}

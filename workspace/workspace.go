@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -164,7 +165,7 @@ func (w *Workspace) newClient() (*remote.Client, error) {
 		return nil, err
 	}
 	c, err := remote.New(remote.Options{
-		PlainHTTP: append(append([]string{}, set.PlainHTTP...), w.opt.PlainHTTP...),
+		PlainHTTP: w.plainHTTP(set),
 		Parallel:  w.opt.Parallel, Progress: w.progress,
 		TLSLoopback: w.opt.TLSLoopback, CAFile: w.opt.CAFile, Timeout: w.opt.Timeout,
 	})
@@ -172,6 +173,25 @@ func (w *Workspace) newClient() (*remote.Client, error) {
 		w.later(func() error { c.Close(); return nil })
 	}
 	return c, err
+}
+
+// plainHTTP returns the hosts that the user selected for HTTP without TLS: those
+// of the options and those of an mm.yaml in the home. A project's mm.yaml comes
+// with the project, so it cannot lower the transport.
+func (w *Workspace) plainHTTP(set home.Settings) []string {
+	hosts := slices.Clone(w.opt.PlainHTTP)
+	own, list := home.ReadSettings(w.home)
+	if err := list.Err(); err != nil {
+		w.say("warning: %v", err)
+	}
+	hosts = append(hosts, own.PlainHTTP...)
+	for _, h := range set.PlainHTTP {
+		if !slices.Contains(hosts, h) {
+			w.say("warning: plain_http of %s is ignored: a project cannot select plain HTTP for %s; use --plain-http %s, or plain_http in %s",
+				set.File, h, h, filepath.Join(w.home, home.ConfigName))
+		}
+	}
+	return hosts
 }
 
 // progress passes a transfer event on, and a warning to the user.

@@ -70,6 +70,15 @@ func LoadSettings(dir string) (s Settings, skipped []error, list diag.List) {
 	}
 }
 
+// ReadSettings reads the mm.yaml in dir itself; without one the settings are empty.
+func ReadSettings(dir string) (Settings, diag.List) {
+	file := filepath.Join(dir, ConfigName)
+	if !Exists(file) {
+		return Settings{}, nil
+	}
+	return parseSettings(file)
+}
+
 func parseSettings(file string) (Settings, diag.List) {
 	data, list := schemas.ReadFile(file, diag.Unreadable)
 	if list.Failed() {
