@@ -19,12 +19,12 @@ func TestAbsentVersionIsTold(t *testing.T) {
 	ghost := &stored{find: func(context.Context) (ocispec.Descriptor, error) {
 		return ocispec.Descriptor{}, &absentError{"registry.example/team/core:9.9.9"}
 	}}
-	var said []string
-	opt := Options{Say: func(s string) { said = append(said, s) }, Sources: []Source{
+	var warnings []string
+	opt := Options{Say: func(s string) { warnings = append(warnings, s) }, Sources: []Source{
 		fixed{[]Candidate{{Name: "core", Version: semver.MustParse("9.9.9"), Repository: "registry.example/team/core", module: ghost}}},
 	}}
 	resolved, list, err := Look(context.Background(), graph(t, "core"), opt)
-	if err != nil || list.Failed() || resolved["core"] != nil || len(said) != 1 {
-		t.Errorf("%v, %v, %v, said %q", resolved, list, err, said)
+	if err != nil || list.Failed() || resolved["core"] != nil || len(warnings) != 1 {
+		t.Errorf("%v, %v, %v, warned %q", resolved, list, err, warnings)
 	}
 }

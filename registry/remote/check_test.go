@@ -12,7 +12,7 @@ import (
 	"mm-abi.org/mm/registry"
 )
 
-// What one request can tell is told before a byte of a blob is sent.
+// Faults that one request can detect are reported before a byte of a blob is sent.
 func TestFaultsAreToldBeforeBytes(t *testing.T) {
 	ctx := context.Background()
 	src := openStore(t)

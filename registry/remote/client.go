@@ -40,7 +40,7 @@ type Options struct {
 	MinRate     int64               // bytes a second that an answer must bring, over the Stall time. Zero: 4096; negative: any
 	Timeout     time.Duration       // give up a whole push, pull or query after so long. Zero: never
 	Retries     int                 // tries again after a failure without progress. Zero: 5; negative: none
-	HelperTime  time.Duration       // give up a credential helper of docker's after so long. Zero: 30 s
+	HelperTime  time.Duration       // time limit of a credential helper. Zero: 30 s
 	Progress    func(Event)         // receives events, from several goroutines concurrently. Nil: none
 }
 
@@ -72,7 +72,7 @@ type Client struct {
 	bulk    *auth.Client // does not: blobs go on where they stopped
 	bare    *http.Client // sends no credentials
 
-	listless sync.Map // hosts without a referrers API, of which the user was told
+	listless sync.Map // hosts without a referrers API, reported to the user
 }
 
 // New returns a client. The error is one of reading docker's configuration.

@@ -92,7 +92,7 @@ func (c *Client) Tags(ctx context.Context, repo string) ([]string, error) {
 	return slices.Compact(tags), nil
 }
 
-// tags lists the tags. If there is no repository, the error is
+// tags lists the tags. For a missing repository the error is
 // errdef.ErrNotFound.
 func (r *repository) tags(ctx context.Context) (tags []string, err error) {
 	err = r.pages(ctx, "tags/list", "", func(resp *http.Response, data []byte) error {

@@ -35,7 +35,7 @@ const (
 const maxConfig = 1 << 20
 
 // logins finds logins as docker does: by the host's helper, else by the store of
-// all hosts, else in config.json. A helper that fails is no reason to fail: the
+// all hosts, else in config.json. If a helper fails, the
 // user is warned, and config.json or an anonymous request takes its place.
 type logins struct {
 	opt    Options

@@ -128,8 +128,8 @@ func manifestType(header string, data []byte) string {
 }
 
 // headManifest asks for the descriptor behind target without fetching the
-// manifest, unless the registry does not answer HEAD or sends no digest. If
-// there is none, the error is errdef.ErrNotFound.
+// manifest, unless the registry does not answer HEAD or sends no digest. For a
+// missing manifest the error is errdef.ErrNotFound.
 func (r *repository) headManifest(ctx context.Context, target string) (desc ocispec.Descriptor, err error) {
 	if !r.noHead.Load() {
 		req, err := r.request(ctx, http.MethodHead, "manifests/"+target, nil)
@@ -206,8 +206,8 @@ func (r *repository) hasBlob(ctx context.Context, desc ocispec.Descriptor) (bool
 }
 
 // putManifest stores a manifest under target, a tag or its digest. processed
-// reports whether the registry lists it among the referrers of its subject. An
-// answer that was lost is no failure if the manifest is there.
+// reports whether the registry lists it among the referrers of its subject. A
+// lost answer is not a failure if the manifest is stored.
 func (r *repository) putManifest(ctx context.Context, desc ocispec.Descriptor, data []byte, target string) (processed bool, err error) {
 	ctx = auth.AppendRepositoryScope(ctx, r.Reference, auth.ActionPull, auth.ActionPush)
 	req, err := r.request(ctx, http.MethodPut, "manifests/"+target, data)

@@ -129,8 +129,8 @@ func (s *scripted) patchable(w http.ResponseWriter, r *http.Request, have int) b
 	return status == 0
 }
 
-// dress returns a writer that changes answers, having answered what the
-// registry does not take at all.
+// dress returns a writer that changes answers, having refused the requests
+// that the registry does not accept.
 func (s *scripted) dress(w http.ResponseWriter, r *http.Request) http.ResponseWriter {
 	if s.noHead != 0 && r.Method == http.MethodHead || s.mostBody > 0 && r.ContentLength > s.mostBody {
 		status := http.StatusRequestEntityTooLarge
@@ -159,7 +159,7 @@ func (d *dressed) WriteHeader(status int) {
 	h := d.Header()
 	if d.s.noLengths {
 		h.Del("Content-Length")
-		h.Set("Transfer-Encoding", "identity") // net/http adds no length of its own
+		h.Set("Transfer-Encoding", "identity") // so that net/http adds no length
 		if d.r.Method != http.MethodHead {
 			h.Del("Transfer-Encoding")
 		}

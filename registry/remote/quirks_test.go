@@ -69,7 +69,7 @@ func (q *quirkTest) run(ctx context.Context, t *testing.T, command string) error
 	case "lock":
 		tags, err := q.c.Tags(ctx, q.host+"/team/p-lite")
 		want := []string{"0.1.0", "0.1.0-laptop", "0.1.0-mobile"}
-		for range q.s.lag { // a late listing cannot be told from a complete one
+		for range q.s.lag { // a late listing looks complete
 			tags, err = q.c.Tags(ctx, q.host+"/team/p-lite")
 		}
 		if rest := slices.DeleteFunc(tags, func(t string) bool { return slices.Contains(q.s.ghostTags, t) }); err != nil || !slices.Equal(rest, want) {
@@ -124,8 +124,8 @@ func (q *quirkTest) sign(ctx context.Context, t *testing.T) error {
 	return nil
 }
 
-// refusedCommands are the commands that a profile cannot pass, which is told by
-// an error of this type.
+// refusedCommands are the commands that a profile cannot pass, with
+// the type of the error.
 var refusedCommands = map[string]any{
 	"nexus-cut lock":      new(*OddError),
 	"immutable-tags sign": new(*ImmutableError),

@@ -204,7 +204,7 @@ func (r *repository) Referrers(ctx context.Context, desc ocispec.Descriptor, art
 	return page(index.Manifests)
 }
 
-// unlistedError reports that neither the referrers API nor a tag gave a list,
+// unlistedError reports that neither the referrers API nor a tag has a list,
 // while the API's answer may pass: whether there are referrers is unknown.
 type unlistedError struct {
 	tag string
@@ -217,9 +217,9 @@ func (e *unlistedError) Error() string {
 
 func (e *unlistedError) Unwrap() error { return e.err }
 
-// without remembers that there is no referrers API, and notifies the user once.
+// without records that the referrers API is missing, and notifies the user once.
 func (r *repository) without(why error) {
-	if _, known := r.c.listless.LoadOrStore(r.Reference.Host(), true); r.api.Swap(apiNo) != apiNo && !known {
+	if _, before := r.c.listless.LoadOrStore(r.Reference.Host(), true); r.api.Swap(apiNo) != apiNo && !before {
 		r.c.warn("%s has no referrers API (%s): signatures are kept under tags sha256-…", r.Reference.Host(), reason(why))
 	}
 }

@@ -91,7 +91,7 @@ func (c *Client) again(ctx context.Context, tries int, err error) error {
 	return nil
 }
 
-// Limits on waiting for what a manifest names and the registry does not show:
+// Limits on waiting for parts of a manifest that the registry does not show yet:
 // some are consistent only a moment later.
 const (
 	maxLateTries = 3  // of one blob or manifest

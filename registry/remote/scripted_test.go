@@ -93,7 +93,7 @@ func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.route(s.dress(w, r), r, parts)
 }
 
-// discarded is an answer that nobody gets.
+// discarded is an answer that is not sent.
 type discarded struct{ header http.Header }
 
 func (d *discarded) Header() http.Header         { return d.header }
@@ -192,10 +192,10 @@ func (s *scripted) manifestPut(w http.ResponseWriter, r *http.Request, repo, nam
 	}
 	d := digest.FromBytes(data)
 	if name != d.String() {
-		if old, taken := s.tags[repo+":"+name]; s.immutable && taken && (old != d || s.immutableStrictly) {
+		if old, exists := s.tags[repo+":"+name]; s.immutable && exists && (old != d || s.immutableStrictly) {
 			refuse(w, http.StatusConflict, "TAG_INVALID")
 			return
-		} else if !taken {
+		} else if !exists {
 			s.hidden["manifest "+name], s.hidden["tag "+repo+":"+name] = s.lag, s.lag
 		}
 		s.tags[repo+":"+name] = d

@@ -158,7 +158,7 @@ func (u *upload) adapt(ctx context.Context, err error) bool {
 	code := status(err)
 	switch {
 	case errors.Is(err, errDigest) && u.guessed && !u.r.noChunks.Load():
-		u.whole(ctx) // the offset was wrong
+		u.restart(ctx) // the offset was wrong
 		return true
 	case !errors.As(err, &patch):
 		return false
@@ -181,13 +181,13 @@ func (u *upload) adapt(ctx context.Context, err error) bool {
 		u.chunk, u.refusals = smallChunk, 0
 		u.abandon(ctx)
 	default:
-		u.whole(ctx)
+		u.restart(ctx)
 	}
 	return true
 }
 
-// whole makes the blob start again, in one request.
-func (u *upload) whole(ctx context.Context) {
+// restart makes the blob start again, in one request.
+func (u *upload) restart(ctx context.Context) {
 	u.r.noChunks.Store(true)
 	u.abandon(ctx)
 }
@@ -327,7 +327,7 @@ func (u *upload) patch(ctx context.Context) error {
 }
 
 // advance sets the offset after the bytes from start to end were sent. Only the
-// registry's digest of the blob is certain: the Range of an answer stands still
+// registry's digest of the blob is certain: the Range of an answer is constant
 // at some registries, or counts per chunk. Where it does not name the end, it is
 // asked for once.
 func (u *upload) advance(ctx context.Context, h http.Header, start, end int64) error {
