@@ -286,7 +286,7 @@ func malformed() []struct {
 		{"empty", nil, "file is empty"},
 		{"git lfs pointer", []byte("version https://git-lfs.github.com/spec/v1\noid sha256:00"), "a Git LFS pointer"},
 		{"no graph", num(1, 8), "missing graph"},
-		{"text", []byte("{\"json\": true}"), "field 15 has the wire type 3"},
+		{"text", []byte("{\"json\": true}"), "not an ONNX file: got text"},
 		{"tag cut short", []byte{0x80}, "invalid varint in a field tag"},
 		{"tag beyond 64 bits", []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f}, "invalid varint in a field tag"},
 		{"field 0", []byte{0x00, 0x00}, "field number 0 is out of range"},

@@ -16,8 +16,8 @@ import (
 // memory; in a file the offset would be an address to read from.
 const memoryMarker = "_ORT_MEM_ADDR_"
 
-// Location returns the path of the file with the elements, as in the model but
-// for a leading ./, which some exporters write.
+// Location returns the path of the file with the elements, as in the model
+// without the leading ./ that some exporters write.
 func (e *External) Location() string {
 	v, _ := e.get("location")
 	return strings.TrimPrefix(v, "./")

@@ -61,11 +61,11 @@ func (c *chroma) spread(y int) bool {
 }
 
 // each calls do for both planes with the row of samples that covers row y and
-// its neighbor on the other side of y; whole planes have a row of samples for
+// its neighbor on the other side of y; full planes have a row of samples for
 // each row.
-func (c *chroma) each(width, y, h int, whole bool, do func(out, near, far []uint8)) {
+func (c *chroma) each(width, y, h int, full bool, do func(out, near, far []uint8)) {
 	near, far := y, y
-	if !whole {
+	if !full {
 		near = y / 2
 		far = max(min(near-1+2*(y&1), (h+1)/2-1), 0)
 	}

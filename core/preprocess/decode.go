@@ -110,7 +110,7 @@ func decode(ctx context.Context, data []byte, admit func(w, h, passes int) error
 	}
 	c, err := d.config(bytes.NewReader(data))
 	if err == nil && matches(data, "RIFF") {
-		err = wholeRIFF(data)
+		err = checkRIFF(data)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the image header: %w", err)
@@ -195,9 +195,9 @@ func jpegScans(data []byte, c image.Config) (int, error) {
 	return int(n), nil
 }
 
-// wholeRIFF refuses a file shorter than its header says: the decoder does not
+// checkRIFF refuses a file shorter than the size in its header: the decoder does not
 // read to the end.
-func wholeRIFF(data []byte) error {
+func checkRIFF(data []byte) error {
 	if want := uint64(binary.LittleEndian.Uint32(data[4:])) + 8; want > uint64(len(data)) {
 		return fmt.Errorf("file truncated: %d bytes, header says %d", len(data), want)
 	}

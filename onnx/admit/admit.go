@@ -104,10 +104,10 @@ func Folder(dir string, declared func(location string) bool) Opener {
 	}
 }
 
-// Beside opens files in the folder of the model at path, as [Folder]. If the model
+// Siblings opens files in the folder of the model at path, as [Folder]. If the model
 // is a link, as in a Hugging Face cache, a file may be a link into the folder of
-// the model's own target.
-func Beside(model string) Opener {
+// the model's target.
+func Siblings(model string) Opener {
 	dir := filepath.Dir(model)
 	plain := Folder(dir, nil)
 	return func(location string) (*os.File, error) {
@@ -118,12 +118,12 @@ func Beside(model string) Opener {
 		if info, failed := os.Lstat(model); failed != nil || info.Mode()&fs.ModeSymlink == 0 {
 			return nil, err
 		}
-		own, failed := filepath.EvalSymlinks(model)
+		resolved, failed := filepath.EvalSymlinks(model)
 		if failed != nil {
 			return nil, err
 		}
 		target, failed := filepath.EvalSymlinks(filepath.Join(dir, filepath.FromSlash(location)))
-		if failed != nil || filepath.Dir(target) != filepath.Dir(own) {
+		if failed != nil || filepath.Dir(target) != filepath.Dir(resolved) {
 			return nil, err
 		}
 		return Folder(filepath.Dir(target), nil)(filepath.Base(target))
@@ -156,7 +156,7 @@ func Named(names []string, where func(name string) (string, error), sealed bool)
 		}
 		// No folder between the model and the file may be a link either.
 		if dir := filepath.Dir(model); file == filepath.Join(dir, filepath.FromSlash(location)) {
-			return Beside(model)(location)
+			return Siblings(model)(location)
 		}
 		return Folder(filepath.Dir(file), nil)(filepath.Base(file))
 	}

@@ -53,7 +53,7 @@ func (o Options) checks(path string) admit.Options {
 		core := engine.Checks()
 		c.MinOpset, c.MaxOpset, c.AnyDomain = core.MinOpset, core.MaxOpset, core.AnyDomain
 	}
-	open := admit.Beside(path)
+	open := admit.Siblings(path)
 	c.External = open.Size
 	return admit.Options{CheckOptions: c, Open: open}
 }

@@ -10,10 +10,10 @@ import (
 	"mm-abi.org/mm/onnx/admit"
 )
 
-// A model that is a link may use links into the folder of its own target, as in a
+// A model that is a link may use links into the folder of its target, as in a
 // Hugging Face cache; a model that is a plain file may not, and no other folder
 // is allowed.
-func TestBeside(t *testing.T) {
+func TestSiblings(t *testing.T) {
 	dir := t.TempDir()
 	snapshot, blobs := filepath.Join(dir, "snapshots", "1"), filepath.Join(dir, "blobs")
 	for _, d := range []string{snapshot, blobs} {
@@ -39,7 +39,7 @@ func TestBeside(t *testing.T) {
 		{"m.onnx", "out.bin", true},
 		{"plain.onnx", "w.bin", true},
 	} {
-		f, err := admit.Beside(filepath.Join(snapshot, tc.model))(tc.location)
+		f, err := admit.Siblings(filepath.Join(snapshot, tc.model))(tc.location)
 		if errors.Is(err, onnx.ErrLinked) != tc.linked || err != nil != tc.linked {
 			t.Errorf("%s, %s: %v", tc.model, tc.location, err)
 		}
