@@ -265,8 +265,8 @@ func (c *checkout) link(ctx context.Context, f *staged) (bool, error) {
 		return false, err
 	}
 	if !c.s.same(fi, linked) {
-		// Another file took the blob's place, or the file system shows a link
-		// under an inode number of its own: only a copy is certain.
+		// The blob was replaced, or the file system gives each link another
+		// inode number: copy, and hash the copy.
 		return false, c.dir.Remove(f.temp)
 	}
 	return true, nil

@@ -221,7 +221,7 @@ func TestCachedVerify(t *testing.T) {
 	}
 }
 
-// Where a link has another inode number than the blob, files are copied.
+// If a link and its blob have different inode numbers, files are copied.
 func TestCheckoutCopiesWhereLinksDiffer(t *testing.T) {
 	s := open(t, t.TempDir(), Options{})
 	s.same = func(_, _ fs.FileInfo) bool { return false }

@@ -64,7 +64,7 @@ type Store struct {
 	path     string // absolute
 	readOnly bool
 	hook     fsx.Hook
-	same     func(a, b fs.FileInfo) bool // os.SameFile, but for tests
+	same     func(a, b fs.FileInfo) bool // os.SameFile; tests replace it
 
 	journalled bool
 
