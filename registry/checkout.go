@@ -265,7 +265,7 @@ func (c *checkout) link(ctx context.Context, f *staged) (bool, error) {
 		return false, err
 	}
 	if !c.s.same(fi, linked) {
-		// The blob was replaced, or the file system gives each link another
+		// The blob was replaced, or the file system assigns each link another
 		// inode number: copy, and hash the copy.
 		return false, c.dir.Remove(f.temp)
 	}
