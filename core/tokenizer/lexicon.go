@@ -12,7 +12,7 @@ import (
 // one hash table of ids. A Go map of 262k strings, a slice of them and a slice of
 // tokens cost 50 MiB and 200 ms at each start; a lexicon costs 8 MiB and 20 ms.
 //
-// The table is keyed by the bytes that a text stands for, its form: " a" for "▁a"
+// The table is keyed by the bytes that a text decodes to, its form: " a" for "▁a"
 // or "Ġa". One table thus answers for texts ([lexicon.find]) and for pieces of text
 // ([lexicon.findPiece]).
 type lexicon struct {
@@ -29,7 +29,7 @@ type lexicon struct {
 	seed   maphash.Seed
 }
 
-// strips says which white space around a token is dropped.
+// strips reports which white space around a token is dropped.
 type strips struct{ left, right bool }
 
 // idBits is the number of bits of an id in a slot; maxTokens fits into them. The
@@ -130,7 +130,7 @@ func (l *lexicon) score(id int32) float32 {
 	return l.scores[id]
 }
 
-// appendForm appends the bytes that a text stands for.
+// appendForm appends the bytes that a text decodes to.
 func (l *lexicon) appendForm(dst []byte, text string) []byte {
 	if l.marked {
 		return appendUnmarked(dst, text)
@@ -202,7 +202,7 @@ func (l *lexicon) findPiece(piece string) (int32, bool) {
 	return found, found != None
 }
 
-// means reports whether a token stands for a piece.
+// means reports whether a token decodes to a piece.
 func (l *lexicon) means(id int32, piece string) bool {
 	text := l.text(id)
 	if len(text) == len(piece) {

@@ -117,7 +117,7 @@ func Check(path, noted string) (Report, error) {
 	case err != nil:
 		return r, err
 	case !recorded && r.Entries > 0:
-		return r, fmt.Errorf("%w: missing %s, the record of its end", ErrBroken, path+headSuffix)
+		return r, fmt.Errorf("%w: missing %s, the record of its end (older versions wrote none: move the log away to begin a new one)", ErrBroken, path+headSuffix)
 	case !matched:
 		return r, fmt.Errorf("%w: got %d lines, recorded %d", ErrBroken, r.Entries, h.Entries)
 	case !found:

@@ -191,7 +191,7 @@ func TestRefusals(t *testing.T) {
 		{name: "bundle too long", want: Malformed, attach: func(t *testing.T, s *memory.Store, d ocispec.Descriptor) {
 			attachRaw(t, s, d, append(release(t, good, d), strings.Repeat(" ", maxBundle)...), nil)
 		}},
-		{name: "bundle not there", want: Malformed, attach: func(t *testing.T, s *memory.Store, d ocispec.Descriptor) {
+		{name: "absent bundle", want: Missing, attach: func(t *testing.T, s *memory.Store, d ocispec.Descriptor) {
 			attachRaw(t, s, d, release(t, good, d), func(m *ocispec.Manifest) {
 				m.Layers[0] = content.NewDescriptorFromBytes(BundleMediaType, []byte("gone"))
 			})
