@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Allow lists the permissions of a skill. In a manifest it is a request: a skill
@@ -104,8 +105,8 @@ type Grant struct {
 }
 
 var (
-	grantEnv  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
-	grantHost = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]{0,252})$`)
+	grantEnv  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`) })
+	grantHost = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]{0,252})$`) })
 )
 
 // ParseGrant parses SKILL=PERMISSION, where the permission is read:PATH,
@@ -124,9 +125,9 @@ func ParseGrant(text string) (Grant, error) {
 			g.Allow.Clock = true
 		case part == "random":
 			g.Allow.Random = true
-		case kind == "env" && grantEnv.MatchString(value):
+		case kind == "env" && grantEnv().MatchString(value):
 			g.Allow.Env = append(g.Allow.Env, value)
-		case kind == "network" && grantHost.MatchString(value):
+		case kind == "network" && grantHost().MatchString(value):
 			g.Allow.Network = append(g.Allow.Network, value)
 		case kind == "read" && value != "":
 			abs, err := filepath.Abs(value)

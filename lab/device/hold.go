@@ -44,7 +44,7 @@ func (d *Device) hold(ctx context.Context, f File) (part string, release func() 
 // hostOf returns the name in a lock folder, which is random and created on first use.
 func hostOf(dir *fsx.Dir) (string, error) {
 	text, err := fs.ReadFile(dir.Root().FS(), hostFile)
-	if err == nil && hostName.Match(text) {
+	if err == nil && hostName().Match(text) {
 		return string(text), nil
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

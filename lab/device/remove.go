@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/lab/device/lane"
@@ -17,11 +18,11 @@ const marker = ".mm-folder"
 
 // The names of mm's files below its folder.
 var (
-	blobName  = regexp.MustCompile(`^[0-9a-f]{64}$`)
-	partName  = regexp.MustCompile(`^[0-9a-f]{64}(-[0-9a-f]{16})?(\.seg)?$`)
-	hostName  = regexp.MustCompile(`^[0-9a-f]{16}$`)
-	runName   = regexp.MustCompile(`^[0-9a-f]{16,64}$`)
-	probeName = regexp.MustCompile(`^\.mm-([0-9a-f]{16,64}|folder)$`)
+	blobName  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-f]{64}$`) })
+	partName  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-f]{64}(-[0-9a-f]{16})?(\.seg)?$`) })
+	hostName  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-f]{16}$`) })
+	runName   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-f]{16,64}$`) })
+	probeName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\.mm-([0-9a-f]{16,64}|folder)$`) })
 )
 
 // folder requires an absolute path: links in the folder contain it, and programs may start
@@ -54,7 +55,7 @@ func (d *Device) Remove(ctx context.Context) error {
 	for _, kind := range []struct {
 		dir  string
 		name *regexp.Regexp
-	}{{"runs", runName}, {"part", partName}, {"sha256", blobName}, {"", probeName}} {
+	}{{"runs", runName()}, {"part", partName()}, {"sha256", blobName()}, {"", probeName()}} {
 		if err := d.clear(ctx, kind.dir, kind.name); err != nil {
 			return err
 		}
@@ -69,7 +70,7 @@ func (d *Device) marked(ctx context.Context) error {
 	if err != nil || mark.Exists {
 		return err
 	}
-	for dir, name := range map[string]*regexp.Regexp{"sha256": blobName, "part": partName} {
+	for dir, name := range map[string]*regexp.Regexp{"sha256": blobName(), "part": partName()} {
 		names, there, err := d.names(ctx, dir)
 		if err != nil {
 			return err
