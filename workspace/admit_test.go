@@ -336,3 +336,28 @@ func TestTargetFolder(t *testing.T) {
 	_, err = w.admit(workspace.Options{}, "dist/laptop", workspace.Claim{})
 	w.wants("without its assembly", err, string(diag.Tampered))
 }
+
+// A model of another tool runs if it is one GGUF file; otherwise the error names the way.
+func TestForeignModel(t *testing.T) {
+	ctx := context.Background()
+	w := newWorld(t)
+	w.pack(w.store(), content{name: "theirs", files: map[string]string{"deep/model.Q4_K_M.GGUF": "GGUF", "LICENSE": "MIT"}}, "theirs:1")
+	w.pack(w.store(), content{name: "two", files: map[string]string{"a.gguf": "GGUF", "b.gguf": "GGUF"}}, "two:1")
+	w.pack(w.store(), content{name: "none", files: map[string]string{"a.bin": "x"}}, "none:1")
+	for ref, want := range map[string]string{"theirs:1": "", "two:1": "2 GGUF files", "none:1": "0 GGUF files"} {
+		v, err := w.admit(workspace.Options{}, ref, workspace.Claim{Skip: true})
+		if err != nil {
+			t.Fatal(ref, err)
+		}
+		b, err := v.Build(ctx, "")
+		if want != "" {
+			if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(hint(err), "--out") {
+				t.Errorf("%s: %v, want %q", ref, err, want)
+			}
+			continue
+		}
+		if err != nil || b.Assembly.Core.Name != "theirs" || len(b.Assembly.Core.Files[string(abi.GGUF)]) != 1 {
+			t.Errorf("%s: %+v, %v", ref, b, err)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -171,7 +172,27 @@ func (v *Verified) lone(ctx context.Context, f *files) (*builds.Assembly, error)
 		}
 		return loose.FunctionAssembly(part, m), nil
 	}
-	return nil, home.WithHint(fmt.Errorf("%s is a %s, which does not run by itself", a.Name, cmp.Or(string(part.Type), "model of another tool")), "run a build that contains it")
+	if part.Type == "" {
+		return v.foreign(a, part)
+	}
+	return nil, home.WithHint(fmt.Errorf("%s is a %s, which does not run by itself", a.Name, part.Type), "run a build that contains it")
+}
+
+// foreign returns an assembly of the one GGUF file in an artifact of another tool. Such a
+// file describes itself, as one on disk does.
+func (v *Verified) foreign(a *artifact.Artifact, part builds.Part) (*builds.Assembly, error) {
+	var files []string
+	for _, l := range a.Layers {
+		if strings.EqualFold(path.Ext(l.Path), ".gguf") {
+			files = append(files, l.Path)
+		}
+	}
+	if len(files) != 1 {
+		return nil, home.WithHint(fmt.Errorf("%s holds a model of another tool with %d GGUF files, want 1", v.Ref, len(files)), "mm pull "+v.Ref+" --out DIR writes its files; mm run DIR/FILE runs one")
+	}
+	part.Name = cmp.Or(part.Name, strings.TrimSuffix(path.Base(files[0]), path.Ext(files[0])))
+	part.Type, part.Manifest, part.Files = abi.Core, "", builds.Formats{string(abi.GGUF): files}
+	return &builds.Assembly{Name: part.Name, Version: part.Version, ABI: abi.V1_0, Core: part}, nil
 }
 
 // small reads a layer into memory.
