@@ -20,6 +20,7 @@
 package mcp
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -38,7 +39,7 @@ import (
 )
 
 const (
-	maxMessage = 4 << 20   // bytes of a client's message
+	maxMessage = 32 << 20  // bytes of a client's message
 	maxResult  = 256 << 10 // approximate bytes of a result
 	maxCalls   = 4         // concurrent calls; others wait
 )
@@ -126,9 +127,12 @@ func (s *Server) Close() error {
 	return all
 }
 
-// Serve serves one client, one message a line, until it disconnects or ctx ends.
+// Serve serves one client, one message a line, until it disconnects or ctx ends. A line that
+// is not a message is answered with an error of JSON-RPC.
 func (s *Server) Serve(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error {
-	err := s.connect(ctx, &sdk.IOTransport{Reader: in, Writer: out, MaxLineLength: maxMessage})
+	one := &oneWriter{WriteCloser: out}
+	read := &lines{in: bufio.NewReader(in), file: in, out: one}
+	err := s.connect(ctx, &sdk.IOTransport{Reader: read, Writer: one, MaxLineLength: maxMessage + 1})
 	if err != nil && ctx.Err() == nil {
 		return fmt.Errorf("serving the client: %w", err)
 	}

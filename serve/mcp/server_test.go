@@ -349,15 +349,24 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// One message a line, over any pair of streams; a message that is too large ends the session without
-// allocating its memory.
+// One message a line, over any pair of streams; a line that is not a message is answered, and the
+// session goes on.
 func TestServe(t *testing.T) {
 	s := serve(t, t.TempDir(), Options{})
-	for name, c := range map[string]struct{ in, want string }{
-		"initialize": {`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}` + "\n", `"name":"mm"`},
-		"no JSON":    {"hello\n", ""},
-		"a giant":    {`{"jsonrpc":"2.0","id":1,"method":"` + strings.Repeat("x", maxMessage+1), ""},
-		"nothing":    {"", ""},
+	const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}` + "\n"
+	const name = `"name":"mm"`
+	for title, c := range map[string]struct{ in, code, want string }{
+		"initialize":   {hello, "", name},
+		"no JSON":      {"hello\n" + hello, "-32700", name},
+		"byte order":   {"\ufeff" + hello, "", name},
+		"blank line":   {"\r\n \n" + hello, "", name},
+		"batch":        {"[" + strings.TrimSpace(hello) + "]\n" + hello, "-32600", name},
+		"other object": {"{\"a\":1}\n" + hello, "-32600", name},
+		"other id":     {`{"jsonrpc":"2.0","id":{},"method":"ping"}` + "\n" + hello, "-32600", name},
+		"version 1":    {`{"jsonrpc":"1.0","id":1,"method":"ping"}` + "\n" + hello, "-32600", name},
+		"largest":      {strings.Repeat(" ", maxMessage-len(hello)) + hello, "", name},
+		"larger":       {strings.Repeat(" ", maxMessage-len(hello)+1) + hello + hello, "-32600", name},
+		"nothing":      {"", "", ""},
 	} {
 		out := &stream{}
 		in, feed := io.Pipe()
@@ -372,10 +381,10 @@ func TestServe(t *testing.T) {
 		select {
 		case <-ended:
 		case <-time.After(20 * time.Second):
-			t.Fatalf("%s: it goes on", name)
+			t.Fatalf("%s: it goes on", title)
 		}
-		if got := out.String(); !strings.Contains(got, c.want) || len(got) > 1<<16 {
-			t.Errorf("%s: %.200s", name, got)
+		if got := out.String(); !strings.Contains(got, c.want) || !strings.Contains(got, c.code) || c.code == "" && strings.Contains(got, "error") || len(got) > 1<<16 {
+			t.Errorf("%s: %.200s", title, got)
 		}
 	}
 }
