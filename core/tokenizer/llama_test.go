@@ -196,7 +196,7 @@ func withSpecials(rng *rand.Rand, tok *Tokenizer) string {
 	var special []string
 	for id := range tok.Size() {
 		if typ := tok.Type(int32(id)); typ == Control || typ == UserDefined {
-			special = append(special, tok.Vocabulary().Tokens[id].Text)
+			special = append(special, tok.words.text(int32(id)))
 		}
 		if len(special) > 300 {
 			break
