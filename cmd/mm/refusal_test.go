@@ -5,8 +5,6 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -94,23 +92,6 @@ func TestRefusesWhatIsNoRelease(t *testing.T) {
 		return rewritten(t, bundle, other.Digest.Encoded(), unsigned.Digest.Encoded())
 	})
 	expect(diag.BadSignature)
-}
-
-func ownKey(t *testing.T) *sign.PrivateKey {
-	t.Helper()
-	home, err := workspace.DefaultHome()
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := os.ReadFile(filepath.Join(home, "keys", workspace.DefaultKey+".key"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := sign.LoadPrivate(data, func() ([]byte, error) { return []byte{}, nil })
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
 }
 
 // rewritten replaces a text in the payload of a bundle.

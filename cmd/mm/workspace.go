@@ -119,10 +119,3 @@ func (p *program) inFolder(do workspaceAction) cli.ActionFunc {
 		return p.inWorkspace(workspaceOptions(c, "."), func(w *workspace.Workspace) error { return do(c, w) })
 	}
 }
-
-// atArgument runs an action with the settings of the folder of its first argument.
-func (p *program) atArgument(do workspaceAction) cli.ActionFunc {
-	return func(c *cli.Context) error {
-		return p.inWorkspace(workspaceOptions(c, c.Args().First()), func(w *workspace.Workspace) error { return do(c, w) })
-	}
-}
