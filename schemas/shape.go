@@ -5,47 +5,94 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
-
-	"github.com/santhosh-tekuri/jsonschema/v5"
 )
 
 // Shape is a JSON Schema from outside, such as that of a skill's arguments or result.
-type Shape struct{ schema *jsonschema.Schema }
+// References leave it nowhere.
+type Shape struct {
+	compiler *compiler
+	base     *url.URL
+	root     *rule
+}
 
-// NewShape compiles a schema of draft 2020-12 without external references.
+// ShapeOptions select how a [Shape] is read.
+type ShapeOptions struct {
+	// Formats checks the formats of the specification. Otherwise they are annotations.
+	Formats bool
+}
+
+// NewShape reads a schema, whose formats are checked.
 func NewShape(schema []byte) (*Shape, error) {
-	c := jsonschema.NewCompiler()
-	c.Draft = jsonschema.Draft2020
-	c.AssertFormat = true
-	const at = place + "shape.json"
-	if err := c.AddResource(at, bytes.NewReader(schema)); err != nil {
-		return nil, fmt.Errorf("reading schema: %w", err)
-	}
-	s, err := c.Compile(at)
+	v, err := decode(schema)
 	if err != nil {
 		return nil, fmt.Errorf("reading schema: %w", err)
 	}
-	return &Shape{s}, nil
+	s, err := ReadShape(v, ShapeOptions{Formats: true})
+	if err != nil {
+		return nil, fmt.Errorf("reading schema: %w", err)
+	}
+	return s, nil
+}
+
+// ReadShape reads a decoded schema with numbers as json.Number.
+func ReadShape(schema any, opt ShapeOptions) (*Shape, error) {
+	c := newCompiler(func(url string) (any, error) { return nil, fmt.Errorf("unknown reference %q", url) })
+	c.whole = true
+	if opt.Formats {
+		c.form = standardForm
+	}
+	base := &url.URL{Scheme: "mm", Path: "/shape.json"}
+	if m, ok := schema.(map[string]any); ok {
+		if id, ok := m["$id"].(string); ok {
+			named, err := base.Parse(id)
+			if err != nil {
+				return nil, fmt.Errorf("/$id: %w", err)
+			}
+			named.Fragment = ""
+			base = named
+		}
+	}
+	if err := c.add(base, schema); err != nil {
+		return nil, err
+	}
+	s := &Shape{compiler: c, base: base}
+	var err error
+	if s.root, err = c.at(place{base, ""}); err != nil {
+		return nil, err
+	}
+	if r := endless(s.root); r != nil {
+		return nil, fmt.Errorf("infinite loop of references at %s", strings.TrimPrefix(r.place, base.String()))
+	}
+	return s, nil
 }
 
 // Check validates a value of package json, whose numbers may be json.Number. The error
 // lists all faults on one line.
 func (s *Shape) Check(v any) error {
-	err := s.schema.Validate(v)
-	var broken *jsonschema.ValidationError
-	if !errors.As(err, &broken) {
-		return err
-	}
 	var all []string
-	for _, leaf := range leaves(broken) {
-		text := leaf.Message
-		if at := where(leaf.InstanceLocation); at != "" {
+	for _, f := range s.root.validate(v) {
+		text := f.message
+		if at := where(f.at); at != "" {
 			text = at + ": " + text
 		}
 		all = append(all, text)
 	}
+	if all == nil {
+		return nil
+	}
 	return errors.New(strings.Join(all, "; "))
+}
+
+// Accepts reports whether the schema at a JSON pointer accepts a value.
+func (s *Shape) Accepts(pointer string, v any) (bool, error) {
+	r, err := s.compiler.at(place{s.base, pointer})
+	if err != nil {
+		return false, err
+	}
+	var e evaluator
+	return e.check(r, v, "", nil), nil
 }
 
 // ReadValue decodes one JSON value, at most 64 levels deep, and keeps numbers as

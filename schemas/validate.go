@@ -2,56 +2,48 @@ package schemas
 
 import (
 	"fmt"
-	"io"
-	"path"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 
-	"github.com/santhosh-tekuri/jsonschema/v5"
-
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/spell"
 )
 
-// compiled returns the schema of a kind. Compiling takes milliseconds, so schemas are
-// compiled on first use and cached; common parts are compiled once.
-var compiled = func() func(Kind) *jsonschema.Schema {
+// compiled returns the schema of a kind. Schemas are compiled on first use and cached;
+// common parts are compiled once.
+var compiled = func() func(Kind) *rule {
 	var mu sync.Mutex
-	compiler := sync.OnceValue(newCompiler)
-	cache := map[Kind]*jsonschema.Schema{}
-	return func(kind Kind) *jsonschema.Schema {
+	own := sync.OnceValue(ownCompiler)
+	return func(kind Kind) *rule {
 		mu.Lock()
 		defer mu.Unlock()
-		if cache[kind] == nil {
-			cache[kind] = compiler().MustCompile(place + string(kind) + ".schema.json") // an embedded file: a test reads them all
+		r, err := own().resolve(place{base: &url.URL{}}, published+string(kind)+".schema.json")
+		if err != nil {
+			panic(err) // an embedded file: a test reads them all
 		}
-		return cache[kind]
+		return r
 	}
 }()
 
-// place is the URL prefix of the embedded files for the compiler.
-const place = "https://mm-abi.org/schemas/"
+// published is the URL prefix of the embedded files.
+const published = "https://mm-abi.org/schemas/"
 
-func newCompiler() *jsonschema.Compiler {
-	c := jsonschema.NewCompiler()
-	c.Draft = jsonschema.Draft2020
-	c.AssertFormat = true
-	c.ExtractAnnotations = true // descriptions are hints
-	c.LoadURL = func(url string) (io.ReadCloser, error) {
-		name, ok := strings.CutPrefix(url, place)
+func ownCompiler() *compiler {
+	c := newCompiler(func(url string) (any, error) {
+		name, ok := strings.CutPrefix(url, published)
 		if !ok {
 			return nil, fmt.Errorf("unknown schema %s", url)
 		}
-		return files.Open(name)
-	}
-	for name, f := range formats {
-		c.Formats[name] = func(v any) bool {
-			s, ok := v.(string)
-			return !ok || f.check(s) == nil
+		data, err := files.ReadFile(name)
+		if err != nil {
+			return nil, err
 		}
-	}
+		return decode(data)
+	})
+	c.form = func(name string) func(string) error { return formats[name].check }
 	return c
 }
 
@@ -59,57 +51,33 @@ func newCompiler() *jsonschema.Compiler {
 // its position.
 func (d *Document) Validate(kind Kind) diag.List {
 	var list diag.List
-	err := compiled(kind).Validate(d.value)
-	if err == nil {
-		return nil
-	}
-	v, ok := err.(*jsonschema.ValidationError)
-	if !ok { // infinite loop or unsupported type
-		list.Add(diag.Syntax, diag.Pos{File: d.File}, err.Error(), "")
-		return list
-	}
-	root := compiled(kind)
-	for _, leaf := range leaves(v) {
-		d.fault(root, leaf, &list)
+	for _, f := range compiled(kind).validate(d.value) {
+		d.fault(f, &list)
 	}
 	list.Sort()
 	return list
 }
 
-// leaves returns the innermost errors, which name a violated keyword rather than the path
-// to it.
-func leaves(v *jsonschema.ValidationError) []*jsonschema.ValidationError {
-	if len(v.Causes) == 0 {
-		return []*jsonschema.ValidationError{v}
-	}
-	var out []*jsonschema.ValidationError
-	for _, c := range v.Causes {
-		out = append(out, leaves(c)...)
-	}
-	return out
-}
-
 // fault translates a violated keyword into a diagnostic.
-func (d *Document) fault(root *jsonschema.Schema, v *jsonschema.ValidationError, list *diag.List) {
-	ptr := v.InstanceLocation
+func (d *Document) fault(v fault, list *diag.List) {
+	ptr := v.at
 	if d.spoils(ptr) {
 		return
 	}
-	keyword := path.Base(v.KeywordLocation)
+	keyword, schema := v.keyword, v.rule
 	value := d.lookup(ptr)
 	shown := d.show(ptr)
-	schema := schemaAt(root, v.KeywordLocation)
 	pos := d.Pos(ptr)
 	here := where(ptr)
 	switch {
-	case strings.Contains(v.AbsoluteKeywordLocation, "/since_1_1/"):
+	case strings.Contains(schema.place+"/", "/since_1_1/"):
 		list.Add(diag.NeedsABI11, d.KeyPos(ptr), here, "use abi: mm-abi-1.1")
 	case keyword == "additionalProperties":
-		for _, key := range quoted(v.Message) {
+		for _, key := range v.names {
 			list.Add(diag.UnknownKey, d.KeyPos(ptr+"/"+escape(key)), fmt.Sprintf("%q in %s", key, or(here, "the document")), suggest(key, properties(schema)))
 		}
 	case keyword == "required":
-		for _, key := range quoted(v.Message) {
+		for _, key := range v.names {
 			list.Add(diag.MissingKey, pos, fmt.Sprintf("%q in %s", key, or(here, "the document")), describe(schema, key))
 		}
 	case keyword == "type":
@@ -118,7 +86,7 @@ func (d *Document) fault(root *jsonschema.Schema, v *jsonschema.ValidationError,
 		want := allowed(schema)
 		list.Add(diag.NotAllowed, pos, fmt.Sprintf("%s is %s, allowed: %s", here, shown, strings.Join(want, ", ")), nearest(fmt.Sprint(value), want))
 	case keyword == "format":
-		f := formats[schema.Format]
+		f := formats[schema.format]
 		detail := fmt.Sprintf("%s is %s", here, shown)
 		if s, ok := value.(string); ok {
 			if err := f.check(s); err != nil && err.Error() != "" {
@@ -126,14 +94,14 @@ func (d *Document) fault(root *jsonschema.Schema, v *jsonschema.ValidationError,
 			}
 		}
 		list.Add(f.code, pos, detail, "write "+f.want)
-	case strings.Contains(v.KeywordLocation, "/propertyNames/"):
+	case v.ofName:
 		list.Add(diag.WrongForm, pos, fmt.Sprintf("key %s", here), summary(schema))
 	case keyword == "pattern":
 		list.Add(diag.WrongForm, pos, fmt.Sprintf("%s is %s", here, shown), summary(schema))
 	case keyword == "uniqueItems":
-		list.Add(diag.RepeatedItem, pos, fmt.Sprintf("%s: %s", here, v.Message), "remove the repeat")
+		list.Add(diag.RepeatedItem, pos, fmt.Sprintf("%s: %s", here, v.message), "remove the repeat")
 	default:
-		list.Add(diag.OutOfRange, pos, fmt.Sprintf("%s is %s: %s", or(here, "the document"), shown, bound(keyword, schema, v.Message)), "")
+		list.Add(diag.OutOfRange, pos, fmt.Sprintf("%s is %s: %s", or(here, "the document"), shown, bound(keyword, schema, v.message)), "")
 	}
 }
 
@@ -186,32 +154,6 @@ func where(ptr string) string {
 		b.WriteString(unescape(key))
 	}
 	return b.String()
-}
-
-// quoted returns the single-quoted words of a validator's message.
-func quoted(message string) []string {
-	var out []string
-	for {
-		i := strings.IndexByte(message, '\'')
-		if i < 0 {
-			return out
-		}
-		message = message[i+1:]
-		var b strings.Builder
-		j := 0
-		for j < len(message) && message[j] != '\'' {
-			if message[j] == '\\' && j+1 < len(message) {
-				j++
-			}
-			b.WriteByte(message[j])
-			j++
-		}
-		out = append(out, b.String())
-		if j >= len(message) {
-			return out
-		}
-		message = message[j+1:]
-	}
 }
 
 // typeName returns the type of the value at ptr, with its text as written.

@@ -23,6 +23,7 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/core/grammar/automaton"
+	"mm-abi.org/mm/schemas"
 )
 
 // Fault is an unsupported or invalid part of a schema.
@@ -149,7 +150,7 @@ type compiler struct {
 type document struct {
 	Document
 	root  *value
-	valid validator
+	shape *schemas.Shape // judges given values, of an enum or a name
 }
 
 // partKey identifies a synthetic node.
@@ -191,8 +192,9 @@ func (c *compiler) document(i int, at int32) {
 	d := &c.docs[i]
 	n := c.node(i, d.root)
 	before := len(c.faults)
-	if err := d.valid.open(d.root); err != nil && before == 0 {
-		c.fault(n, "", "%v", err)
+	var err error
+	if d.shape, err = schemas.ReadShape(d.root.anything(), schemas.ShapeOptions{}); err != nil && before == 0 {
+		c.fault(n, "", "invalid schema: %v", err)
 	}
 	set := []*node{n}
 	if d.Object {
