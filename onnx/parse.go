@@ -5,15 +5,16 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // typed matches a tensor's name with its type.
-var typed = regexp.MustCompile(`^(.+)=([a-z0-9]+)\[([^\[\]]*)\]$`)
+var typed = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(.+)=([a-z0-9]+)\[([^\[\]]*)\]$`) })
 
 // ParseValue parses TENSOR or TENSOR=float32[1,T,120]. Without a type, only the
 // name is set.
 func ParseValue(s string) (Value, error) {
-	m := typed.FindStringSubmatch(s)
+	m := typed().FindStringSubmatch(s)
 	if m == nil {
 		return Value{Name: s}, nil
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"mm-abi.org/mm/abi"
@@ -24,7 +25,7 @@ var formats = map[string]format{
 	"ref":      {diag.BadRef, func(s string) error { _, err := abi.ParseModuleRef(s); return err }, "name@version, such as core-llm@3.1.0"},
 	"spdx":     {diag.BadLicense, func(s string) error { _, err := spdx.Parse(s); return err }, "an SPDX expression, such as Apache-2.0"},
 	"path":     {diag.BadPath, match(ValidPath), "a relative path with forward slashes and no .."},
-	"digest":   {diag.WrongForm, match(regexp.MustCompile(`^sha256:[0-9a-f]{64}$`).MatchString), "sha256: and 64 hex digits"},
+	"digest":   {diag.WrongForm, match(abi.ValidDigest), "sha256: and 64 hex digits"},
 	"cpu":      {diag.BadLimit, match(func(s string) bool { _, ok := ParseCPU(s); return ok }), `cores, such as "1" or "500m"`},
 	"mem":      {diag.BadLimit, match(func(s string) bool { _, ok := ParseMem(s); return ok }), `a size, such as "512Mi"`},
 	"duration": {diag.WrongForm, match(func(s string) bool { d, err := time.ParseDuration(s); return err == nil && d >= 0 && d <= maxDuration }), `a duration of at most a year, such as "90s" or "6h"`},
@@ -58,23 +59,23 @@ func ValidPath(s string) bool {
 		return false
 	}
 	for _, e := range strings.Split(s, "/") {
-		if e == "" || e == "." || e == ".." || reserved.MatchString(e) || strings.HasSuffix(e, ".") || strings.HasSuffix(e, " ") {
+		if e == "" || e == "." || e == ".." || reserved().MatchString(e) || strings.HasSuffix(e, ".") || strings.HasSuffix(e, " ") {
 			return false
 		}
 	}
 	return true
 }
 
-var reserved = regexp.MustCompile(`(?i)^(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?$`)
+var reserved = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)^(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?$`) })
 
 var (
-	cpuForm = regexp.MustCompile(`^([0-9]{1,6})(m?)$|^([0-9]{1,4}\.[0-9]{1,3})$`)
-	memForm = regexp.MustCompile(`^([0-9]{1,12})(Ki|Mi|Gi|k|M|G)?$`)
+	cpuForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([0-9]{1,6})(m?)$|^([0-9]{1,4}\.[0-9]{1,3})$`) })
+	memForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([0-9]{1,12})(Ki|Mi|Gi|k|M|G)?$`) })
 )
 
 // ParseCPU parses a number of cores as in Kubernetes and returns thousandths of a core.
 func ParseCPU(s string) (milli int64, ok bool) {
-	m := cpuForm.FindStringSubmatch(s)
+	m := cpuForm().FindStringSubmatch(s)
 	switch {
 	case m == nil:
 		return 0, false
@@ -91,7 +92,7 @@ func ParseCPU(s string) (milli int64, ok bool) {
 
 // ParseMem parses a memory size as in Kubernetes and returns bytes.
 func ParseMem(s string) (bytes int64, ok bool) {
-	m := memForm.FindStringSubmatch(s)
+	m := memForm().FindStringSubmatch(s)
 	if m == nil {
 		return 0, false
 	}

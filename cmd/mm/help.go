@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"text/tabwriter"
 
 	"github.com/urfave/cli/v2"
@@ -152,25 +153,27 @@ func unknown(word, path string, commands []*cli.Command) error {
 
 // The errors of package flag.
 var (
-	unknownFlag = regexp.MustCompile(`^flag provided but not defined: --?(.*)$`)
-	invalidFlag = regexp.MustCompile(`^invalid (?:boolean )?value "(.*)" for (?:flag )?--?([\w-]+): `)
-	emptyFlag   = regexp.MustCompile(`^flag needs an argument: --?(.*)$`)
+	unknownFlag = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^flag provided but not defined: --?(.*)$`) })
+	invalidFlag = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^invalid (?:boolean )?value "(.*)" for (?:flag )?--?([\w-]+): `)
+	})
+	emptyFlag = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^flag needs an argument: --?(.*)$`) })
 )
 
 // flagError rewrites an error of package flag: it adds the nearest known flag, or
 // the kind of value that a flag wants.
 func flagError(err error, flags []cli.Flag) error {
-	if m := unknownFlag.FindStringSubmatch(err.Error()); m != nil {
+	if m := unknownFlag().FindStringSubmatch(err.Error()); m != nil {
 		err = fmt.Errorf("unknown flag --%s", m[1])
 		if near, ok := spell.Nearest(m[1], flagNames(flags)); ok {
 			return hinted{err, fmt.Sprintf("did you mean --%s?", near)}
 		}
 		return err
 	}
-	if m := emptyFlag.FindStringSubmatch(err.Error()); m != nil {
+	if m := emptyFlag().FindStringSubmatch(err.Error()); m != nil {
 		return fmt.Errorf("--%s: missing value", m[1])
 	}
-	m := invalidFlag.FindStringSubmatch(err.Error())
+	m := invalidFlag().FindStringSubmatch(err.Error())
 	if m == nil {
 		return err
 	}

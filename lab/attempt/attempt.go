@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"mm-abi.org/mm/assemble/compile"
@@ -210,11 +211,11 @@ var errMissing = errors.New("missing inputs")
 // brief returns the first line of an error, of at most maxFailure bytes and without the
 // names of temporary files, which differ each time.
 func brief(err error) string {
-	text, _, _ := strings.Cut(temporary.ReplaceAllString(err.Error(), ""), "\n")
+	text, _, _ := strings.Cut(temporary().ReplaceAllString(err.Error(), ""), "\n")
 	return strings.ToValidUTF8(text[:min(len(text), maxFailure)], "")
 }
 
-var temporary = regexp.MustCompile(`[^ "]*/mm-[a-z]+-[0-9]+/`)
+var temporary = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[^ "]*/mm-[a-z]+-[0-9]+/`) })
 
 const maxFailure = 200
 

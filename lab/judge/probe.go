@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/telemetry"
@@ -64,24 +65,24 @@ func Devices(text string) []Device {
 }
 
 // property matches a line of getprop.
-var property = regexp.MustCompile(`(?m)^\[([^\]\n]+)\]: \[(.*)\]\r?$`)
+var property = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^\[([^\]\n]+)\]: \[(.*)\]\r?$`) })
 
 // Properties parses the output of getprop.
 func Properties(text string) map[string]string {
 	out := map[string]string{}
-	for _, m := range property.FindAllStringSubmatch(text, -1) {
+	for _, m := range property().FindAllStringSubmatch(text, -1) {
 		out[m[1]] = m[2]
 	}
 	return out
 }
 
 // kib matches a line of /proc/meminfo.
-var kib = regexp.MustCompile(`(?m)^(\S+):\s+(\d{1,15}) kB\s*$`)
+var kib = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^(\S+):\s+(\d{1,15}) kB\s*$`) })
 
 // Memory parses /proc/meminfo, in KiB.
 func Memory(text string) map[string]int64 {
 	out := map[string]int64{}
-	for _, m := range kib.FindAllStringSubmatch(text, -1) {
+	for _, m := range kib().FindAllStringSubmatch(text, -1) {
 		if v, err := strconv.ParseInt(m[2], 10, 64); err == nil {
 			out[m[1]] = v
 		}
@@ -105,13 +106,15 @@ var marketing = []struct {
 }
 
 // chipNumber matches a chip number that is not part of a longer word.
-var chipNumber = regexp.MustCompile(`(?i)\b(SM\d{4}|SA\d{4}P?|QCS\d{4}|QCM\d{4}|SC\d{4}[A-Z]{0,2})\b`)
+var chipNumber = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)\b(SM\d{4}|SA\d{4}P?|QCS\d{4}|QCM\d{4}|SC\d{4}[A-Z]{0,2})\b`)
+})
 
 // Resolve returns the chip that text names: with confidence 1 for the number of a known
 // chip, less for a product name, and 0 for other text or two different chips.
 func Resolve(text string, chips fit.Chips) Target {
 	var names []string
-	for _, m := range chipNumber.FindAllString(text, -1) {
+	for _, m := range chipNumber().FindAllString(text, -1) {
 		if c, ok := chips.Named(m); ok && !slices.Contains(names, c.Name) {
 			names = append(names, c.Name)
 		}
@@ -178,7 +181,7 @@ func ReadEnvelope(dir string, chips fit.Chips) (Envelope, error) {
 	e.battery(texts[BatteryFile])
 	e.StorageGiB = storage(texts[DiskFile])
 	e.HottestC = hottest(texts[ThermalFile])
-	if m := python.FindStringSubmatch(texts[PythonFile]); m != nil {
+	if m := python().FindStringSubmatch(texts[PythonFile]); m != nil {
 		e.Python = m[1]
 	}
 	return e, nil
@@ -201,16 +204,18 @@ func (e *Envelope) properties(p map[string]string, chips fit.Chips) {
 }
 
 var (
-	python = regexp.MustCompile(`(?m)^Python (\d{1,4}\.\d{1,4}(?:\.\d{1,4})?)\s*$`)
-	cell   = regexp.MustCompile(`(?m)^\s*([A-Za-z ]+): (\S+)\s*$`)
-	row    = regexp.MustCompile(`(?m)^\S+\s+\d+\s+\d+\s+(\d{1,15})\s+\d+%\s+/data\s*$`)
-	zone   = regexp.MustCompile(`(?m)^\S+\s+(-?\d{1,7})\s*$`)
+	python = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^Python (\d{1,4}\.\d{1,4}(?:\.\d{1,4})?)\s*$`) })
+	cell   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^\s*([A-Za-z ]+): (\S+)\s*$`) })
+	row    = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?m)^\S+\s+\d+\s+\d+\s+(\d{1,15})\s+\d+%\s+/data\s*$`)
+	})
+	zone = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^\S+\s+(-?\d{1,7})\s*$`) })
 )
 
 // battery parses dumpsys battery: level in percent, temperature in tenths of a degree.
 func (e *Envelope) battery(text string) {
 	powered, found := false, false
-	for _, m := range cell.FindAllStringSubmatch(text, -1) {
+	for _, m := range cell().FindAllStringSubmatch(text, -1) {
 		switch m[1] {
 		case "level":
 			e.BatteryPct = scaled(m[2], 1)
@@ -227,7 +232,7 @@ func (e *Envelope) battery(text string) {
 
 // storage parses df and returns the free space at /data in GiB.
 func storage(text string) *float64 {
-	if m := row.FindStringSubmatch(text); m != nil {
+	if m := row().FindStringSubmatch(text); m != nil {
 		return scaled(m[1], 1<<20)
 	}
 	return nil
@@ -236,7 +241,7 @@ func storage(text string) *float64 {
 // hottest parses lines of a zone and its temperature, and returns the highest.
 func hottest(text string) *float64 {
 	var most *float64
-	for _, m := range zone.FindAllStringSubmatch(text, -1) {
+	for _, m := range zone().FindAllStringSubmatch(text, -1) {
 		if v := telemetry.Zone(m[1]); v != nil && (most == nil || *v > *most) {
 			most = v
 		}

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // The results of an attempt.
@@ -178,11 +179,11 @@ const emulated = "(emulated)"
 const minChip = 0.9
 
 // chip matches the number of a chip in the name of a target.
-var chip = regexp.MustCompile(`(?i)(^|[^a-z0-9])(sm|sa|qcs|qcm|sc)\d{4}`)
+var chip = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)(^|[^a-z0-9])(sm|sa|qcs|qcm|sc)\d{4}`) })
 
 // OfChip reports whether the attempt targeted a chip, by its target or backend.
 func (r Record) OfChip() bool {
-	return chip.MatchString(r.Target) || strings.Contains(strings.ToLower(r.Backend), "qnn")
+	return chip().MatchString(r.Target) || strings.Contains(strings.ToLower(r.Backend), "qnn")
 }
 
 // row returns the record with its stage.

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -37,7 +38,7 @@ const journalAnnotation = abi.Namespace + ".journal"
 const sumAnnotation = abi.Namespace + ".sum"
 
 // cosignTag matches the tags of cosign's older signature scheme.
-var cosignTag = regexp.MustCompile(`(?:^|[:/])sha256-[0-9a-f]{64}\.(sig|att)$`)
+var cosignTag = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?:^|[:/])sha256-[0-9a-f]{64}\.(sig|att)$`) })
 
 // index is the entries of index.json and its journal at one moment. The store
 // changes it as the files change, under Store.indexMu.
@@ -226,7 +227,7 @@ func sameEntry(a, b ocispec.Descriptor) bool {
 // has the kind of a manifest: with cosign's kind for indexes, verify
 // --local-image finds nothing.
 func cosignKind(n *artifact.Manifest, ref string) string {
-	m := cosignTag.FindStringSubmatch(ref)
+	m := cosignTag().FindStringSubmatch(ref)
 	switch {
 	case m != nil && m[1] == "sig":
 		return kindSigs
@@ -244,14 +245,14 @@ func RefName(desc ocispec.Descriptor) string { return desc.Annotations[ocispec.A
 // refPattern matches every "name:tag" that a registry accepts, and the looser
 // names of image layouts (image-spec, org.opencontainers.image.ref.name). It
 // excludes '@', which precedes a digest.
-var refPattern = regexp.MustCompile(`^[A-Za-z0-9_][-A-Za-z0-9_.:+/]*$`)
+var refPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_][-A-Za-z0-9_.:+/]*$`) })
 
 // maxRef bounds the length of a reference name.
 const maxRef = 512
 
 // CheckRef refuses reference names that no layout reader could use.
 func CheckRef(ref string) error {
-	if len(ref) > maxRef || !refPattern.MatchString(ref) {
+	if len(ref) > maxRef || !refPattern().MatchString(ref) {
 		return fmt.Errorf("invalid reference %q: want letters, digits and _.:+/-: %w", artifact.Shorten(ref), errdef.ErrInvalidReference)
 	}
 	if _, err := digest.Parse(ref); err == nil {

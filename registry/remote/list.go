@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/errdef"
@@ -19,7 +20,7 @@ import (
 
 // fallbackTag matches the tags under which registries without the referrers API
 // keep referrers, and cosign's older signatures. They name no artifact.
-var fallbackTag = regexp.MustCompile(`^sha256-[0-9a-f]{64}(\.(sig|att|sbom))?$`)
+var fallbackTag = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^sha256-[0-9a-f]{64}(\.(sig|att|sbom))?$`) })
 
 // Resolve returns the descriptor that ref points to. If there is none, the
 // error is errdef.ErrNotFound.
@@ -87,7 +88,7 @@ func (c *Client) Tags(ctx context.Context, repo string) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tags of %s: %w", repo, c.ended(ctx, err))
 	}
-	tags = slices.DeleteFunc(tags, fallbackTag.MatchString)
+	tags = slices.DeleteFunc(tags, fallbackTag().MatchString)
 	slices.Sort(tags)
 	return slices.Compact(tags), nil
 }

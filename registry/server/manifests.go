@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/opencontainers/go-digest"
@@ -19,7 +20,7 @@ import (
 )
 
 // tagPattern is the grammar of tags (distribution-spec, Pulling manifests).
-var tagPattern = regexp.MustCompile(`^[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}$`)
+var tagPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}$`) })
 
 // maxReferrer bounds a manifest with a subject, in bytes: a client with push
 // access may attach any number of them to other artifacts, and every listing
@@ -40,7 +41,7 @@ func (req *request) manifest() (ocispec.Descriptor, error) {
 			return ocispec.Descriptor{}, err
 		}
 	} else {
-		if !tagPattern.MatchString(req.arg) {
+		if !tagPattern().MatchString(req.arg) {
 			return ocispec.Descriptor{}, none
 		}
 		desc, err := req.store.Resolve(ctx, req.repo+":"+req.arg)
@@ -153,7 +154,7 @@ func (req *request) describe(data []byte) (tags []string, desc ocispec.Descripto
 		return nil, desc, fault(http.StatusBadRequest, "MANIFEST_INVALID", "too many tags: got %d, limit %d", len(tags), maxTags)
 	}
 	for _, tag := range tags {
-		if !tagPattern.MatchString(tag) {
+		if !tagPattern().MatchString(tag) {
 			return nil, desc, fault(http.StatusBadRequest, "MANIFEST_INVALID", "invalid tag %q", clip(tag))
 		}
 	}

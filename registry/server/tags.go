@@ -22,7 +22,7 @@ func (req *request) tags() ([]registry.Tag, error) {
 	}
 	return slices.DeleteFunc(all, func(t registry.Tag) bool {
 		tag, ok := strings.CutPrefix(t.Ref, req.repo+":")
-		return !ok || !tagPattern.MatchString(tag)
+		return !ok || !tagPattern().MatchString(tag)
 	}), nil
 }
 

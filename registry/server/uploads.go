@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"regexp"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/opencontainers/go-digest"
@@ -192,14 +193,14 @@ func (req *request) uploadEnd() error {
 }
 
 // chunkRange is a Content-Range of this API: two offsets, without a unit.
-var chunkRange = regexp.MustCompile(`^(?:bytes )?([0-9]{1,18})-([0-9]{1,18})(?:/.*)?$`)
+var chunkRange = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:bytes )?([0-9]{1,18})-([0-9]{1,18})(?:/.*)?$`) })
 
 // receive appends the body to the session. A Content-Range must continue it
 // and have the body's length.
 func (req *request) receive(up *cas.Upload, from io.Reader) error {
 	limit := req.opt.MaxBlob - up.Offset()
 	if text := req.r.Header.Get("Content-Range"); text != "" {
-		m := chunkRange.FindStringSubmatch(text)
+		m := chunkRange().FindStringSubmatch(text)
 		if m == nil {
 			return fault(http.StatusRequestedRangeNotSatisfiable, "BLOB_UPLOAD_INVALID", "Content-Range %q", clip(text))
 		}

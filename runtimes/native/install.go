@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"runtime"
 	"strings"
+	"sync"
 
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/runtimes"
@@ -38,7 +39,7 @@ type Options struct {
 }
 
 // versionName restricts the version of a library, which becomes a folder name.
-var versionName = regexp.MustCompile(`^[0-9][0-9A-Za-z.+-]{0,63}$`)
+var versionName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9][0-9A-Za-z.+-]{0,63}$`) })
 
 // Install installs an engine below the home folder. It extracts the files, loads
 // them once with mm-native, which reports the version and refuses unknown ones, and
@@ -243,7 +244,7 @@ func prove(ctx context.Context, opt Options, program string, stage *fsx.Dir, r *
 			return err
 		}
 	}
-	if !versionName.MatchString(info.Version) {
+	if !versionName().MatchString(info.Version) {
 		return fmt.Errorf("loading %s: bad version %q", r.Name, info.Version)
 	}
 	if r.Version = info.Version; opt.Version != "" && opt.Version != r.Version {

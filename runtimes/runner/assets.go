@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"sync"
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/internal/fsx"
@@ -26,7 +27,7 @@ type Asset struct {
 const maxAsset = 1 << 30
 
 // names restricts the names of assets.
-var names = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,63}$`)
+var names = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z][a-z0-9_-]{0,63}$`) })
 
 // assets opens the assets of the request, if the build has skills that run here. They stay
 // open until closed is called.
@@ -54,8 +55,8 @@ func (r Request) assets() (out []sandbox.Asset, closed func() error, err error) 
 	}
 	have := map[string]bool{}
 	add := func(a Asset) error {
-		if !names.MatchString(a.Name) || have[a.Name] {
-			return fmt.Errorf("bad or duplicate asset name %q: want a unique name that matches %s", a.Name, names)
+		if !names().MatchString(a.Name) || have[a.Name] {
+			return fmt.Errorf("bad or duplicate asset name %q: want a unique name that matches %s", a.Name, names())
 		}
 		have[a.Name] = true
 		if a.Path == "" {

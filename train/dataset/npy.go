@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+	"sync"
 )
 
 // npyMagic is the prefix of a NumPy array file (numpy.lib.format).
@@ -14,7 +15,9 @@ const npyMagic = "\x93NUMPY"
 
 // npyHeader matches the header of a one-dimensional array of little-endian
 // uint16.
-var npyHeader = regexp.MustCompile(`^\{'descr': '<u2', 'fortran_order': (?:False|True), 'shape': \((\d{1,18}),\), \} *\n$`)
+var npyHeader = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^\{'descr': '<u2', 'fortran_order': (?:False|True), 'shape': \((\d{1,18}),\), \} *\n$`)
+})
 
 // payload returns the ids of a token file: all of it, or the array in a .npy.
 func payload(b []byte) ([]byte, error) {
@@ -36,7 +39,7 @@ func payload(b []byte) ([]byte, error) {
 	if size > len(b)-at {
 		return nil, errors.New(".npy header truncated")
 	}
-	m := npyHeader.FindSubmatch(b[at : at+size])
+	m := npyHeader().FindSubmatch(b[at : at+size])
 	if m == nil {
 		return nil, errors.New(".npy is not a one-dimensional array of little-endian uint16")
 	}

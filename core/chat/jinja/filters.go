@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 )
 
@@ -85,14 +86,14 @@ func filterNamed(name string) filter {
 	case "wordcount":
 		return func(r *run, v value, _ callArgs) (value, error) {
 			s, err := r.text(v)
-			return int64(len(wordPattern.FindAllString(s, -1))), err
+			return int64(len(wordPattern().FindAllString(s, -1))), err
 		}
 	}
 	return nil
 }
 
 // wordPattern is Python's \w+.
-var wordPattern = regexp.MustCompile(`[\p{L}\p{N}_]+`)
+var wordPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[\p{L}\p{N}_]+`) })
 
 // titleWords is Jinja's filter title: words begin after white space, a hyphen
 // or an opening bracket.

@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"regexp"
+	"sync"
 
 	"mm-abi.org/mm/core/quant"
 	"mm-abi.org/mm/core/safetensors"
@@ -81,7 +82,9 @@ func readConfig(path string) (config, error) {
 }
 
 // peftName parses the names of PEFT.
-var peftName = regexp.MustCompile(`^base_model\.model\.(?:model\.layers\.(\d{1,3})\.(?:self_attn|mlp)\.(q|k|v|o|gate|up|down)_proj|(lm_head))\.(lora_A\.weight|lora_B\.weight|lora_magnitude_vector(?:\.weight)?)$`)
+var peftName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^base_model\.model\.(?:model\.layers\.(\d{1,3})\.(?:self_attn|mlp)\.(q|k|v|o|gate|up|down)_proj|(lm_head))\.(lora_A\.weight|lora_B\.weight|lora_magnitude_vector(?:\.weight)?)$`)
+})
 
 // ggufNames maps PEFT's projections and suffixes.
 var (
@@ -98,7 +101,7 @@ var (
 func fromPEFT(c config, f *safetensors.File, m Model) (Adapter, error) {
 	p := parts{}
 	for _, t := range f.Tensors {
-		match := peftName.FindStringSubmatch(t.Name)
+		match := peftName().FindStringSubmatch(t.Name)
 		if match == nil {
 			return nil, fmt.Errorf("tensor %s is not adaptable", t.Name)
 		}

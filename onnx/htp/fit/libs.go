@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"sync"
 
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/onnx/htp"
@@ -38,9 +39,9 @@ type Libraries struct {
 }
 
 var (
-	backend = regexp.MustCompile(`^(lib)?Qnn(Htp|System)\.(so|dll)$`)
-	half    = regexp.MustCompile(`^(lib)?QnnHtpV(\d{2})(Stub|Skel)(Drv)?\.(so|dll)$`)
-	build   = regexp.MustCompile(`v[0-9]{1,2}\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{12}`)
+	backend = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(lib)?Qnn(Htp|System)\.(so|dll)$`) })
+	half    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(lib)?QnnHtpV(\d{2})(Stub|Skel)(Drv)?\.(so|dll)$`) })
+	build   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`v[0-9]{1,2}\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{12}`) })
 )
 
 // FindLibraries inspects a folder and its subfolders. Symbolic links to folders
@@ -82,14 +83,14 @@ func FindLibraries(dir string) (Libraries, error) {
 }
 
 func (s *Libraries) add(path, name string) {
-	if m := backend.FindStringSubmatch(name); m != nil {
+	if m := backend().FindStringSubmatch(name); m != nil {
 		if m[2] == "System" {
 			s.System = true
 		} else if s.HTP = true; s.library == "" {
 			s.library = path
 		}
 	}
-	if m := half.FindStringSubmatch(name); m != nil {
+	if m := half().FindStringSubmatch(name); m != nil {
 		n, err := strconv.ParseUint(m[2], 10, 8)
 		if err != nil {
 			return
@@ -117,7 +118,7 @@ func buildOf(path string, limit int64) (string, int, error) {
 	tail := 0
 	for {
 		n, err := io.ReadFull(r, buf[tail:])
-		for _, m := range build.FindAll(buf[:tail+n], -1) {
+		for _, m := range build().FindAll(buf[:tail+n], -1) {
 			found[string(bytes.Clone(m))] = true
 		}
 		if err != nil {

@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"runtime"
 	"strings"
+	"sync"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
@@ -35,14 +36,14 @@ const (
 )
 
 // pinned matches the digest of a reference.
-var pinned = regexp.MustCompile(`@sha256:([0-9a-f]{64})$`)
+var pinned = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`@sha256:([0-9a-f]{64})$`) })
 
-var hexadecimal = regexp.MustCompile(`^[0-9a-f]{64}$`)
+var hexadecimal = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-f]{64}$`) })
 
 // digest returns the digest of an image reference. A name or a tag alone may
 // refer to other bytes later.
 func digest(ref string) (string, error) {
-	m := pinned.FindStringSubmatch(ref)
+	m := pinned().FindStringSubmatch(ref)
 	if m == nil {
 		return "", sandbox.Refuse("image %s has no digest: mm skill image %s fetches it and prints the name with @sha256:…", ref, ref)
 	}
@@ -143,7 +144,7 @@ func (e *Executor) document(ctx context.Context, sha string, into any) error {
 
 // open opens a blob; a missing blob is refused.
 func (e *Executor) open(ctx context.Context, sha string) (io.ReadCloser, error) {
-	if !hexadecimal.MatchString(sha) {
+	if !hexadecimal().MatchString(sha) {
 		return nil, sandbox.Refuse("%.80q is not a SHA-256", sha)
 	}
 	b, err := e.opt.Blob(ctx, sha)
