@@ -275,7 +275,7 @@ func orOne(r *big.Rat) *big.Rat {
 // inPlace applies the schemas that concern the same value.
 func (e *evaluator) inPlace(r *rule, v any, at string, own seen) bool {
 	ok := true
-	for _, sub := range []*rule{r.ref, r.dynamic} {
+	for _, sub := range []*rule{r.target(), r.dynamic} {
 		if sub != nil {
 			ok = e.check(sub, v, at, own) && ok
 		}
@@ -368,5 +368,10 @@ func sortedKeys[V any](m map[string]V) []string {
 	if len(m) == 0 {
 		return nil
 	}
-	return slices.Sorted(maps.Keys(m))
+	keys := make([]string, 0, len(m))
+	for key := range m {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"math/rand/v2"
+	"net/url"
 	"os"
 	"path"
 	"path/filepath"
@@ -202,5 +203,88 @@ func TestJudge(t *testing.T) {
 	t.Logf("%d documents under %d schemas: %d judgments, %d of them with faults", len(docs), len(kinds), checked, faulty)
 	if checked-faulty < 20 {
 		t.Error("too few valid documents")
+	}
+}
+
+// All references of the embedded schemas resolve, and each of their keywords is one that
+// the evaluator reads or an annotation without effect.
+func TestOwnKeywords(t *testing.T) {
+	known := map[string]bool{}
+	for _, key := range strings.Fields(`$id $ref $schema title description type enum const format pattern properties required
+		additionalProperties propertyNames items allOf anyOf oneOf not if then else uniqueItems dependentRequired $defs
+		minimum maximum exclusiveMinimum exclusiveMaximum minLength maxLength minItems maxItems minProperties maxProperties contentEncoding`) {
+		known[key] = true
+	}
+	own := ownCompiler()
+	own.whole = true
+	names, err := fs.Glob(files, "*.schema.json")
+	if err != nil || len(names) < 15 {
+		t.Fatal(names, err)
+	}
+	for _, name := range names {
+		if _, err := own.resolve(place{base: named(&url.URL{})}, published+name); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, root := range own.roots {
+		err := eachSchema(root, func(m map[string]any) error {
+			for key := range m {
+				if !known[key] {
+					t.Errorf("%s: unknown keyword %s", name, key)
+				}
+			}
+			if f, ok := m["format"].(string); ok && formats[f].check == nil {
+				t.Errorf("%s: unknown format %s", name, f)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A schema whose references double at each level is refused by the number of steps, not
+// followed for ever.
+func TestMaxSteps(t *testing.T) {
+	schema := func(levels int) string {
+		var b strings.Builder
+		b.WriteString(`{"$ref":"#/$defs/0","$defs":{`)
+		for i := range levels {
+			fmt.Fprintf(&b, `"%d":{"allOf":[{"$ref":"#/$defs/%d"},{"$ref":"#/$defs/%d"}]},`, i, i+1, i+1)
+		}
+		fmt.Fprintf(&b, `"%d":{"type":"string"}}}`, levels)
+		return b.String()
+	}
+	// Each level is one schema more than twice the next, with its references.
+	for levels, want := range map[int]string{16: "", 40: fmt.Sprintf("more than %d schemas", maxSteps)} {
+		s, err := NewShape([]byte(schema(levels)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Check("x"); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%d levels: got %v, want %q", levels, err, want)
+		}
+	}
+}
+
+// Numbers are compared up to a limit of their exponent: beyond it a fraction would fill
+// the memory.
+func TestMaxExponent(t *testing.T) {
+	s, err := NewShape([]byte(`{"minimum":0}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for e, want := range map[int]bool{maxExponent: true, maxExponent + 1: false, 1000000000: false} {
+		v, err := ReadValue([]byte(fmt.Sprintf("1e%d", e)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Check(v); (err == nil) != want {
+			t.Errorf("exponent %d: got %v", e, err)
+		}
+	}
+	if _, err := NewShape([]byte(`{"minimum":1e1000000000}`)); err == nil {
+		t.Error("a bound beyond the limit is accepted")
 	}
 }

@@ -28,7 +28,7 @@ func describe(s *rule, key string) string {
 // summary returns the description of a schema or of the one that it refers to.
 func summary(s *rule) string {
 	for s != nil && s.description == "" {
-		s = s.ref
+		s = s.target()
 	}
 	if s == nil {
 		return ""
@@ -75,7 +75,7 @@ func (d *Document) quoteHint(ptr string, s *rule) string {
 // target follows references to the schema that has its own keywords.
 func target(s *rule) *rule {
 	for s.ref != nil && s.pattern == nil && s.format == "" && len(s.enum) == 0 {
-		s = s.ref
+		s = s.target()
 	}
 	return s
 }

@@ -1,16 +1,17 @@
 package schemas
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"math/big"
 	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // rule is a compiled JSON Schema: the keywords of draft 2020-12, and of older
@@ -26,7 +27,8 @@ type rule struct {
 	form        func(string) error // of a checked format
 	pattern     *regexp.Regexp
 
-	ref, dynamic, not, when, then, otherwise     *rule
+	ref                                          func() *rule // nil: none
+	dynamic, not, when, then, otherwise          *rule
 	names, additional, items, contains           *rule
 	unevaluatedItems, unevaluatedProperties      *rule
 	allOf, anyOf, oneOf, prefix                  []*rule
@@ -48,11 +50,27 @@ type patternRule struct {
 // place is the position of a schema: a resource, which is a schema with a URL
 // of its own, and a pointer within it.
 type place struct {
-	base *url.URL
+	base resource
 	ptr  string
 }
 
-func (p place) String() string { return p.base.String() + "#" + p.ptr }
+// resource is a URL and its text.
+type resource struct {
+	*url.URL
+	name string
+}
+
+func named(u *url.URL) resource { return resource{u, u.String()} }
+
+func (p place) String() string { return p.base.name + "#" + p.ptr }
+
+// target returns the rule that a rule refers to, or nil.
+func (r *rule) target() *rule {
+	if r == nil || r.ref == nil {
+		return nil
+	}
+	return r.ref()
+}
 
 func (p place) child(keys ...string) place {
 	for _, key := range keys {
@@ -69,8 +87,9 @@ type compiler struct {
 	load   func(url string) (any, error)
 	// form returns the check of a format, or nil if it is an annotation.
 	form func(name string) func(string) error
-	// whole compiles unused definitions as well, to report their faults.
+	// whole compiles references and definitions before their use, to report their faults.
 	whole bool
+	mu    sync.Mutex
 }
 
 func newCompiler(load func(string) (any, error)) *compiler {
@@ -78,30 +97,38 @@ func newCompiler(load func(string) (any, error)) *compiler {
 		form: func(string) func(string) error { return nil }}
 }
 
-// drafts are the drafts before 2020-12, whose keywords differ.
-func draftOf(schema any) int {
+// draftOf returns the draft that a schema declares; without one it is 2020-12.
+func draftOf(schema any) (int, error) {
 	m, _ := schema.(map[string]any)
 	name, _ := m["$schema"].(string)
 	switch strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(name, "http://"), "https://"), "#") {
 	case "json-schema.org/draft-04/schema":
-		return 4
+		return 4, nil
 	case "json-schema.org/draft-06/schema":
-		return 6
+		return 6, nil
 	case "json-schema.org/draft-07/schema":
-		return 7
+		return 7, nil
 	case "json-schema.org/draft/2019-09/schema":
-		return 2019
+		return 2019, nil
+	case "", "json-schema.org/schema", "json-schema.org/draft/2020-12/schema":
+		return 2020, nil
 	}
-	return 2020
+	return 0, &schemaError{"/$schema", fmt.Errorf("unsupported dialect %.80q", name)}
 }
 
 // add adds a resource, and the resources within it.
-func (c *compiler) add(base *url.URL, schema any) error {
-	name := base.String()
-	c.roots[name], c.legacy[name] = schema, draftOf(schema)
+func (c *compiler) add(base resource, schema any) error {
+	name := base.name
+	draft, err := draftOf(schema)
+	if err != nil {
+		return err
+	}
+	c.roots[name], c.legacy[name] = schema, draft
+	root := true
 	return eachSchema(schema, func(v map[string]any) error {
-		id, ok := v["$id"].(string)
-		if !ok || strings.HasPrefix(id, "#") {
+		id := c.idOf(v, base)
+		if root || id == "" {
+			root = false
 			return nil
 		}
 		at, err := base.Parse(id)
@@ -109,17 +136,29 @@ func (c *compiler) add(base *url.URL, schema any) error {
 			return fmt.Errorf("bad $id: %w", err)
 		}
 		at.Fragment = ""
-		if at.String() == name || c.roots[at.String()] != nil {
+		inner := named(at)
+		if inner.name == name || c.roots[inner.name] != nil {
 			return nil
 		}
-		if err := c.add(at, v); err != nil {
+		if err := c.add(inner, v); err != nil {
 			return err
 		}
 		if _, ok := v["$schema"]; !ok {
-			c.legacy[at.String()] = c.legacy[name]
+			c.legacy[inner.name] = c.legacy[name]
 		}
 		return nil
 	})
+}
+
+// idOf returns the $id of a schema that makes it a resource, or "". Before 2019-09 a
+// reference hid it, as it hid all keywords beside it.
+func (c *compiler) idOf(v any, in resource) string {
+	m, _ := v.(map[string]any)
+	id, _ := m["$id"].(string)
+	if _, hidden := m["$ref"]; strings.HasPrefix(id, "#") || hidden && c.legacy[in.name] < 2019 {
+		return ""
+	}
+	return id
 }
 
 // eachSchema calls f for each schema in a schema, itself first, except for those
@@ -140,7 +179,7 @@ func eachSchema(schema any, f func(map[string]any) error) error {
 		}
 		return eachSchema(v, f)
 	}
-	for _, key := range slices.Sorted(maps.Keys(m)) {
+	for _, key := range sortedKeys(m) {
 		var list []any
 		switch v := m[key].(type) {
 		case map[string]any:
@@ -148,7 +187,7 @@ func eachSchema(schema any, f func(map[string]any) error) error {
 			case oneSchema:
 				list = []any{v}
 			case schemaMap:
-				for _, name := range slices.Sorted(maps.Keys(v)) {
+				for _, name := range sortedKeys(v) {
 					list = append(list, v[name])
 				}
 			}
@@ -191,14 +230,22 @@ func holds(keyword string) content {
 
 // resolve finds the schema of a reference.
 func (c *compiler) resolve(from place, ref string) (*rule, error) {
-	to, err := from.base.Parse(ref)
+	to, fragment := from.base, ref
+	if !strings.HasPrefix(ref, "#") {
+		u, err := from.base.Parse(ref)
+		if err != nil {
+			return nil, fmt.Errorf("bad reference %.80q: %w", ref, err)
+		}
+		_, fragment, _ = strings.Cut(ref, "#")
+		u.Fragment, u.RawFragment = "", ""
+		to, fragment = named(u), "#"+fragment
+		if err := c.open(to); err != nil {
+			return nil, err
+		}
+	}
+	fragment, err := url.PathUnescape(fragment[1:])
 	if err != nil {
 		return nil, fmt.Errorf("bad reference %.80q: %w", ref, err)
-	}
-	fragment := to.Fragment
-	to.Fragment, to.RawFragment = "", ""
-	if err := c.open(to); err != nil {
-		return nil, err
 	}
 	if fragment == "" || fragment[0] == '/' {
 		return c.at(place{to, fragment})
@@ -211,24 +258,25 @@ func (c *compiler) resolve(from place, ref string) (*rule, error) {
 }
 
 // open loads a resource.
-func (c *compiler) open(u *url.URL) error {
-	if c.roots[u.String()] != nil {
+func (c *compiler) open(r resource) error {
+	if c.roots[r.name] != nil {
 		return nil
 	}
-	schema, err := c.load(u.String())
+	schema, err := c.load(r.name)
 	if err != nil {
 		return err
 	}
-	return c.add(u, schema)
+	return c.add(r, schema)
 }
 
 // anchor finds the only schema of a resource with an anchor.
-func (c *compiler) anchor(u *url.URL, name string) (found map[string]any, err error) {
+func (c *compiler) anchor(in resource, name string) (found map[string]any, err error) {
 	n := 0
-	root := c.roots[u.String()]
+	root := c.roots[in.name]
+	own, _ := root.(map[string]any)
 	err = eachSchema(root, func(m map[string]any) error {
 		inner, _ := m["$id"].(string)
-		if r, ok := root.(map[string]any); ok && inner != "" && inner != "#"+name && fmt.Sprint(r["$id"]) != inner {
+		if inner != "" && inner != "#"+name && own["$id"] != inner {
 			return nil
 		}
 		if m["$anchor"] == name || m["$dynamicAnchor"] == name || inner == "#"+name {
@@ -248,7 +296,7 @@ func (c *compiler) at(p place) (*rule, error) {
 	if r, ok := c.rules[p.String()]; ok {
 		return r, nil
 	}
-	v, base := c.roots[p.base.String()], p.base
+	v, base := c.roots[p.base.name], p.base
 	own := place{base, ""}
 	for _, key := range strings.Split(p.ptr, "/")[1:] {
 		own = own.child(unescape(key))
@@ -274,12 +322,11 @@ func (c *compiler) at(p place) (*rule, error) {
 
 // within returns the place of a schema that may be a resource of its own.
 func (c *compiler) within(v any, at place) place {
-	m, _ := v.(map[string]any)
-	if id, ok := m["$id"].(string); ok && at.ptr != "" && !strings.HasPrefix(id, "#") {
+	if id := c.idOf(v, at.base); id != "" && at.ptr != "" {
 		if u, err := at.base.Parse(id); err == nil {
 			u.Fragment = ""
-			if _, ok := c.roots[u.String()]; ok {
-				return place{u, ""}
+			if r := named(u); c.roots[r.name] != nil {
+				return place{r, ""}
 			}
 		}
 	}
@@ -300,10 +347,10 @@ func (c *compiler) rule(v any, at place) (*rule, error) {
 		r.never = !v
 		return r, nil
 	case map[string]any:
-		if _, ok := v["$ref"]; ok && c.legacy[at.base.String()] < 2019 {
+		if _, ok := v["$ref"]; ok && c.legacy[at.base.name] < 2019 {
 			v = map[string]any{"$ref": v["$ref"], "definitions": orEmpty(v["definitions"]), "$defs": orEmpty(v["$defs"])}
 		}
-		for _, key := range slices.Sorted(maps.Keys(v)) {
+		for _, key := range sortedKeys(v) {
 			if err := c.keyword(r, key, v, at); err != nil {
 				return nil, located(at.child(key), err)
 			}
@@ -346,7 +393,7 @@ func located(at place, err error) error {
 
 // decode decodes a schema's JSON, with numbers as json.Number.
 func decode(data []byte) (any, error) {
-	dec := json.NewDecoder(strings.NewReader(string(data)))
+	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()
 	var v any
 	if err := dec.Decode(&v); err != nil {
@@ -371,8 +418,8 @@ func endless(root *rule) *rule {
 			return r
 		}
 		state[r] = open
-		list := slices.Concat([]*rule{r.ref, r.dynamic, r.not, r.when, r.then, r.otherwise}, r.allOf, r.anyOf, r.oneOf)
-		for _, name := range slices.Sorted(maps.Keys(r.dependent)) {
+		list := slices.Concat([]*rule{r.target(), r.dynamic, r.not, r.when, r.then, r.otherwise}, r.allOf, r.anyOf, r.oneOf)
+		for _, name := range sortedKeys(r.dependent) {
 			list = append(list, r.dependent[name])
 		}
 		for _, next := range list {

@@ -9,12 +9,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // keyword reads one keyword of a schema.
 func (c *compiler) keyword(r *rule, key string, m map[string]any, at place) (err error) {
 	v, in := m[key], at.child(key)
-	draft := c.legacy[at.base.String()]
+	draft := c.legacy[at.base.name]
 	switch holds(key) {
 	case oneSchema:
 		return c.readOne(r, key, m, in, draft)
@@ -190,12 +191,16 @@ func (c *compiler) readRef(r *rule, key string, v any, at place) error {
 	if err != nil {
 		return err
 	}
+	if !c.whole {
+		r.ref = sync.OnceValue(func() *rule { return c.must(at, ref) })
+		return nil
+	}
 	to, err := c.resolve(at, ref)
 	switch {
 	case err != nil:
 		return err
 	case key == "$ref":
-		r.ref = to
+		r.ref = func() *rule { return to }
 	default:
 		// Without resources of their own, the dynamic scope has one schema with the anchor.
 		if len(c.roots) > 1 {

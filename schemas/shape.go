@@ -13,7 +13,7 @@ import (
 // References leave it nowhere.
 type Shape struct {
 	compiler *compiler
-	base     *url.URL
+	base     resource
 	root     *rule
 }
 
@@ -43,17 +43,17 @@ func ReadShape(schema any, opt ShapeOptions) (*Shape, error) {
 	if opt.Formats {
 		c.form = standardForm
 	}
-	base := &url.URL{Scheme: "mm", Path: "/shape.json"}
+	at := &url.URL{Scheme: "mm", Path: "/shape.json"}
 	if m, ok := schema.(map[string]any); ok {
 		if id, ok := m["$id"].(string); ok {
-			named, err := base.Parse(id)
-			if err != nil {
+			var err error
+			if at, err = at.Parse(id); err != nil {
 				return nil, fmt.Errorf("/$id: %w", err)
 			}
-			named.Fragment = ""
-			base = named
+			at.Fragment = ""
 		}
 	}
+	base := named(at)
 	if err := c.add(base, schema); err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func ReadShape(schema any, opt ShapeOptions) (*Shape, error) {
 		return nil, err
 	}
 	if r := endless(s.root); r != nil {
-		return nil, fmt.Errorf("infinite loop of references at %s", strings.TrimPrefix(r.place, base.String()))
+		return nil, fmt.Errorf("infinite loop of references at %s", strings.TrimPrefix(r.place, base.name))
 	}
 	return s, nil
 }

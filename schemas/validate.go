@@ -12,21 +12,25 @@ import (
 	"mm-abi.org/mm/internal/spell"
 )
 
-// compiled returns the schema of a kind. Schemas are compiled on first use and cached;
-// common parts are compiled once.
+// compiled returns the schema of a kind. Schemas, and those that they refer to, are
+// compiled on first use: a document needs few of them.
 var compiled = func() func(Kind) *rule {
-	var mu sync.Mutex
 	own := sync.OnceValue(ownCompiler)
 	return func(kind Kind) *rule {
-		mu.Lock()
-		defer mu.Unlock()
-		r, err := own().resolve(place{base: &url.URL{}}, published+string(kind)+".schema.json")
-		if err != nil {
-			panic(err) // an embedded file: a test reads them all
-		}
-		return r
+		return own().must(place{base: named(&url.URL{})}, published+string(kind)+".schema.json")
 	}
 }()
+
+// must returns a schema of the embedded files, which a test reads.
+func (c *compiler) must(from place, ref string) *rule {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r, err := c.resolve(from, ref)
+	if err != nil {
+		panic(err)
+	}
+	return r
+}
 
 // published is the URL prefix of the embedded files.
 const published = "https://mm-abi.org/schemas/"
