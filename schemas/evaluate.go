@@ -139,19 +139,19 @@ func (e *evaluator) object(r *rule, v map[string]any, at string, own seen) bool 
 			ok = e.check(r.names, name, in, nil) && ok
 			e.ofName = before
 		}
-		known := false
+		claimed := false
 		if sub, has := r.props[name]; has {
-			known = true
+			claimed = true
 			ok = e.check(sub, v[name], in, nil) && ok
 		}
 		for _, p := range r.patterns {
 			if p.expr.MatchString(name) {
-				known = true
+				claimed = true
 				ok = e.check(p.rule, v[name], in, nil) && ok
 			}
 		}
 		switch {
-		case known:
+		case claimed:
 		case r.additional == nil:
 			continue
 		case r.additional.never:

@@ -47,8 +47,8 @@ type patternRule struct {
 	rule *rule
 }
 
-// place is the position of a schema: a resource, which is a schema with a URL
-// of its own, and a pointer within it.
+// place is the position of a schema: a resource, which is a schema with its
+// own URL, and a pointer within it.
 type place struct {
 	base resource
 	ptr  string
@@ -87,8 +87,8 @@ type compiler struct {
 	load   func(url string) (any, error)
 	// form returns the check of a format, or nil if it is an annotation.
 	form func(name string) func(string) error
-	// whole compiles references and definitions before their use, to report their faults.
-	whole bool
+	// eager compiles references and definitions before their use, to report their faults.
+	eager bool
 	mu    sync.Mutex
 }
 
@@ -151,7 +151,7 @@ func (c *compiler) add(base resource, schema any) error {
 }
 
 // idOf returns the $id of a schema that makes it a resource, or "". Before 2019-09 a
-// reference hid it, as it hid all keywords beside it.
+// reference hid it, as it hid all keywords next to it.
 func (c *compiler) idOf(v any, in resource) string {
 	m, _ := v.(map[string]any)
 	id, _ := m["$id"].(string)
@@ -162,7 +162,7 @@ func (c *compiler) idOf(v any, in resource) string {
 }
 
 // eachSchema calls f for each schema in a schema, itself first, except for those
-// in a resource of its own.
+// in another resource.
 func eachSchema(schema any, f func(map[string]any) error) error {
 	m, ok := schema.(map[string]any)
 	if !ok {
@@ -205,7 +205,7 @@ func eachSchema(schema any, f func(map[string]any) error) error {
 	return nil
 }
 
-// content is what a keyword's value holds.
+// content is the kind of a keyword's value.
 type content int
 
 const (
@@ -320,7 +320,7 @@ func (c *compiler) at(p place) (*rule, error) {
 	return c.rule(v, own)
 }
 
-// within returns the place of a schema that may be a resource of its own.
+// within returns the place of a schema that may be a resource.
 func (c *compiler) within(v any, at place) place {
 	if id := c.idOf(v, at.base); id != "" && at.ptr != "" {
 		if u, err := at.base.Parse(id); err == nil {
@@ -384,8 +384,8 @@ func (e *schemaError) Unwrap() error { return e.err }
 
 // located adds the place of a fault unless it has one.
 func located(at place, err error) error {
-	var known *schemaError
-	if errors.As(err, &known) {
+	var placed *schemaError
+	if errors.As(err, &placed) {
 		return err
 	}
 	return &schemaError{at.ptr, err}

@@ -147,7 +147,7 @@ func (c *compiler) readList(r *rule, key string, v any, in place) error {
 
 func (c *compiler) readMap(r *rule, key string, v any, in place) error {
 	m, err := want[map[string]any](v, "object")
-	if err != nil || (key == "$defs" || key == "definitions") && !c.whole {
+	if err != nil || (key == "$defs" || key == "definitions") && !c.eager {
 		return err
 	}
 	subs := map[string]*rule{}
@@ -191,7 +191,7 @@ func (c *compiler) readRef(r *rule, key string, v any, at place) error {
 	if err != nil {
 		return err
 	}
-	if !c.whole {
+	if !c.eager {
 		r.ref = sync.OnceValue(func() *rule { return c.must(at, ref) })
 		return nil
 	}
@@ -202,9 +202,9 @@ func (c *compiler) readRef(r *rule, key string, v any, at place) error {
 	case key == "$ref":
 		r.ref = func() *rule { return to }
 	default:
-		// Without resources of their own, the dynamic scope has one schema with the anchor.
+		// In a single resource the dynamic scope has one schema with the anchor.
 		if len(c.roots) > 1 {
-			return fmt.Errorf("unsupported %s beside a nested $id", key)
+			return fmt.Errorf("unsupported %s with a nested $id", key)
 		}
 		r.dynamic = to
 	}
@@ -284,7 +284,7 @@ func readNumber(r *rule, key string, m map[string]any, draft int) error {
 }
 
 // readCount reads a number of characters, items or members, which may be written 2.0.
-// One beyond what a value can have is as good as the greatest integer.
+// A larger one is the greatest integer: no value reaches it.
 func readCount(v any) (int, error) {
 	n, ok := rational(v)
 	if !ok || !n.IsInt() || n.Sign() < 0 {

@@ -39,7 +39,7 @@ func NewShape(schema []byte) (*Shape, error) {
 // ReadShape reads a decoded schema with numbers as json.Number.
 func ReadShape(schema any, opt ShapeOptions) (*Shape, error) {
 	c := newCompiler(func(url string) (any, error) { return nil, fmt.Errorf("unknown reference %q", url) })
-	c.whole = true
+	c.eager = true
 	if opt.Formats {
 		c.form = standardForm
 	}

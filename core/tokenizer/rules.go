@@ -7,6 +7,8 @@
 // applies it.
 package tokenizer
 
+import "sync"
+
 // pretokenizer splits text for a family of models, with the family's defaults.
 type pretokenizer struct {
 	passes []pass
@@ -26,7 +28,7 @@ type pretokenizer struct {
 // findPretokenizer returns a pre-tokenizer by its name in tokenizer.ggml.pre or
 // by an internal name.
 func findPretokenizer(name string) (pretokenizer, bool) {
-	r, ok := pretokenizers[name]
+	r, ok := pretokenizers()[name]
 	return r, ok
 }
 
@@ -50,7 +52,7 @@ const (
 
 // pretokenizers maps the names in tokenizer.ggml.pre to rules, in llama.cpp's
 // groups.
-var pretokenizers = func() map[string]pretokenizer {
+var pretokenizers = sync.OnceValue(func() map[string]pretokenizer {
 	m := make(map[string]pretokenizer)
 	add := func(p pretokenizer, names ...string) {
 		for _, name := range names {
@@ -95,4 +97,4 @@ var pretokenizers = func() map[string]pretokenizer {
 	add(pretokenizer{Chars: true}, preChars)
 	add(pretokenizer{}, PreNone)
 	return m
-}()
+})

@@ -59,7 +59,7 @@ func TestSplit(t *testing.T) {
 // is, in nonempty words.
 func TestLossless(t *testing.T) {
 	for _, text := range []string{"", " ", "a", "\n", "é\xff\xfe x", strings.Repeat(" \n", 9), "'", "'s", "日本 語\u3000！", "\u0301x\U0010ffff"} {
-		for name := range pretokenizers {
+		for name := range pretokenizers() {
 			got := split(t, name, text)
 			if strings.Join(got, "") != text || slices.Contains(got, "") {
 				t.Errorf("%s: %q becomes %q", name, text, got)
@@ -85,7 +85,7 @@ func TestClasses(t *testing.T) {
 func FuzzSplit(f *testing.F) {
 	f.Add("I'll pay  $1234.50,\n\n\tDON'T  ask 日本 \xff")
 	f.Fuzz(func(t *testing.T, text string) {
-		for name := range pretokenizers {
+		for name := range pretokenizers() {
 			if got := split(t, name, text); strings.Join(got, "") != text || slices.Contains(got, "") {
 				t.Errorf("%s: %q becomes %q", name, text, got)
 			}

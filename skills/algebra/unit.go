@@ -78,12 +78,12 @@ func findNamed(name string) (quantity, bool) {
 }
 
 func findUnit(name string) (quantity, bool) {
-	if u, ok := unitTable[name]; ok {
+	if u, ok := unitTable()[name]; ok {
 		return u.quantity(big.NewRat(1, 1)), true
 	}
 	for _, p := range prefixes {
 		if rest, ok := strings.CutPrefix(name, p.name); ok && rest != "" {
-			if u, ok := unitTable[rest]; ok && (u.takes == symbolic && len(p.name) <= 2 || u.takes == worded && len(p.name) > 2) {
+			if u, ok := unitTable()[rest]; ok && (u.takes == symbolic && len(p.name) <= 2 || u.takes == worded && len(p.name) > 2) {
 				return u.quantity(tableRat(p.size)), true
 			}
 		}

@@ -26,11 +26,11 @@ var microsoft = []string{"DequantizeLinear", "Gelu", "QuantizeLinear"}
 // unsupported operator is an error that names it.
 func Find(n *onnx.Node, opset int64) (kernel.Func, error) {
 	if n.Domain == "com.microsoft" && slices.Contains(microsoft, n.Op) {
-		opset = max(opset, table[n.Op].Since) // their meaning does not depend on the opset
+		opset = max(opset, table()[n.Op].Since) // their meaning does not depend on the opset
 	} else if n.Domain != "" && n.Domain != "ai.onnx" {
 		return nil, fmt.Errorf("operator %s of domain %q is not supported", n.Op, n.Domain)
 	}
-	o, ok := table[n.Op]
+	o, ok := table()[n.Op]
 	if !ok {
 		return nil, fmt.Errorf("operator %s is not supported", n.Op)
 	}
@@ -60,7 +60,7 @@ func Find(n *onnx.Node, opset int64) (kernel.Func, error) {
 // Names returns the sorted names of the operators.
 func Names() []string {
 	var out []string
-	for name := range table {
+	for name := range table() {
 		out = append(out, name)
 	}
 	slices.Sort(out)

@@ -2,6 +2,7 @@ package op
 
 import (
 	"maps"
+	"sync"
 
 	"mm-abi.org/mm/onnx/engine/arith"
 	"mm-abi.org/mm/onnx/engine/image"
@@ -12,13 +13,13 @@ import (
 )
 
 // table holds every supported operator of ai.onnx.
-var table = func() kernel.Operators {
+var table = sync.OnceValue(func() kernel.Operators {
 	t := kernel.Operators{}
 	for _, part := range parts() {
 		maps.Copy(t, part)
 	}
 	return t
-}()
+})
 
 // parts returns the tables that are merged; their names are disjoint.
 func parts() []kernel.Operators {
