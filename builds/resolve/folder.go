@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/internal/diag"
@@ -21,6 +22,36 @@ import (
 type Folder struct {
 	Dir   string
 	Store *registry.Store // where the chosen modules are packed; nil: nothing is fetched
+
+	mu    sync.Mutex
+	files map[string]*manifestFile
+}
+
+// manifestFile caches a module.yaml: each name that is looked up asks all of them.
+type manifestFile struct {
+	info fs.FileInfo // of the file when it was read
+	data []byte
+	list diag.List
+	name func() string
+}
+
+// read reads a module.yaml unless it is unchanged.
+func (f *Folder) read(file string, info fs.FileInfo) *manifestFile {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m := f.files[file]
+	if m != nil && info != nil && os.SameFile(m.info, info) && m.info.ModTime().Equal(info.ModTime()) && m.info.Size() == info.Size() {
+		return m
+	}
+	data, list := schemas.ReadFile(file, diag.Unreadable)
+	m = &manifestFile{info, data, list, sync.OnceValue(func() string { return modules.NameIn(data) })}
+	if f.files == nil {
+		f.files = map[string]*manifestFile{}
+	}
+	if info != nil {
+		f.files[file] = m
+	}
+	return m
 }
 
 // String is the folder's path.
@@ -71,22 +102,23 @@ func (f *Folder) load(e fs.DirEntry, name string) (*modules.Manifest, diag.List)
 		return nil, nil
 	}
 	file := filepath.Join(dir, modules.FileName)
-	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+	info, err := os.Stat(file) // after another error it is nil, and the file is read for its fault
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	data, list := schemas.ReadFile(file, diag.Unreadable)
-	if e.Name() != name && !bytes.Contains(data, []byte(name)) && !bytes.Contains(data, []byte(`\`)) {
+	m := f.read(file, info)
+	if e.Name() != name && !bytes.Contains(m.data, []byte(name)) && !bytes.Contains(m.data, []byte(`\`)) {
 		return nil, nil // another module's: without escapes a name appears literally
 	}
-	named := modules.NameIn(data)
+	named := m.name()
 	if named == "" {
 		named = e.Name()
 	}
 	switch {
 	case named != name:
 		return nil, nil
-	case list.Failed():
-		return nil, list
+	case m.list.Failed():
+		return nil, m.list
 	}
 	return modules.Load(file)
 }

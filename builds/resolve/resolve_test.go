@@ -237,6 +237,36 @@ func TestFolderLinks(t *testing.T) {
 	}
 }
 
+// A manifest is read once for all names, and again after a change.
+func TestFolderReadsChanges(t *testing.T) {
+	ctx, dir := context.Background(), t.TempDir()
+	router(t, filepath.Join(dir, "m"), "eyes", "2.0.0", "")
+	src := &Folder{Dir: dir}
+	versions := func(name string) (out []string) {
+		t.Helper()
+		found, err := src.Candidates(ctx, Query{Name: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range found {
+			out = append(out, c.Version.String())
+		}
+		return out
+	}
+	file := filepath.Join(dir, "m", modules.FileName)
+	if got := versions("eyes"); !slices.Equal(got, []string{"2.0.0"}) {
+		t.Errorf("got %v", got)
+	}
+	before := src.files[file]
+	if versions("eyes"); src.files[file] != before || before == nil {
+		t.Error("an unchanged manifest is read again")
+	}
+	router(t, filepath.Join(dir, "m"), "noses", "2.0.1", "")
+	if eyes, noses := versions("eyes"), versions("noses"); eyes != nil || !slices.Equal(noses, []string{"2.0.1"}) {
+		t.Errorf("after a change: got %v and %v", eyes, noses)
+	}
+}
+
 func TestFolderFaults(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	huge := filepath.Join(dir, "huge", modules.FileName)
