@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
+
+	"github.com/santhosh-tekuri/jsonschema/v5"
 
 	"mm-abi.org/mm/core/grammar"
 	"mm-abi.org/mm/core/tokenizer"
@@ -365,14 +368,113 @@ func TestVocabularies(t *testing.T) {
 	if _, err := newGrammar(t, `{"enum": [1, 2, 12, 21]}`).Over(vocab); err != nil {
 		t.Error(err)
 	}
-	if _, err := newGrammar(t, `{"enum": [1, 3]}`).Over(vocab); err == nil || !strings.Contains(err.Error(), "0x33") {
+	if _, err := newGrammar(t, `{"enum": [3, 31]}`).Over(vocab); err == nil || !strings.Contains(err.Error(), "0x33") {
 		t.Errorf("%v", err)
+	}
+	if m := over(t, newGrammar(t, `{"enum": [1, 3, 13]}`), vocab); m.Mask(m.Start()).Count() != 1 {
+		t.Errorf("%d tokens begin a text, want the 1 alone", m.Mask(m.Start()).Count())
 	}
 	if _, err := newGrammar(t, `{"enum": [1, 2]}`).Over(vocab, 1); err == nil {
 		t.Error("the only token for a byte ends texts")
 	}
 	if _, err := newGrammar(t, `{"const": 1}`).Over(vocab, 9); err == nil {
 		t.Error("token 9 of 4")
+	}
+}
+
+// Texts with bytes that no token writes are left out, for each schema: masks agree with the
+// spelling of every token, no state is a dead end, and texts are valid, in UTF-8 too.
+func TestLackingBytes(t *testing.T) {
+	full := bytesOnly(t, `{"`, `":`, `",`, `a"`, "é", "\U0001F600", "\U00040000", "ab\xf1", "\xf0\x9f", "~a", "a~")
+	for name, lacking := range map[string]string{"SmolLM2": "\xf1\xf2", "letters": "q~Z\xc3\xf0", "ASCII only": func() string {
+		var b []byte
+		for i := 0x80; i < 0x100; i++ {
+			b = append(b, byte(i))
+		}
+		return string(b)
+	}()} {
+		v := tokenizer.Vocabulary{Model: tokenizer.BPE, Pre: "gpt-2", Special: tokenizer.NoSpecial, WholeWords: true}
+		v.Special.EOS = 0
+		for id := range int32(full.Size()) {
+			piece := full.Piece(id)
+			switch {
+			case len(piece) == 1 && strings.Contains(lacking, piece):
+			case id < 2:
+				v.Tokens = append(v.Tokens, tokenizer.Token{Text: piece, Type: full.Type(id)})
+			default:
+				v.Tokens = append(v.Tokens, tokenizer.Token{Text: tokenizer.ToAlphabet(piece)})
+			}
+		}
+		tok, err := tokenizer.New(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		vocab := grammar.Read(tok)
+		rng := rand.New(rand.NewPCG(8, 8))
+		refused, texts := 0, 0
+		for _, s := range schemas(t) {
+			g, err := grammar.New(s.data, grammar.Options{Depth: 3})
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, err := g.Over(vocab)
+			if err != nil {
+				t.Logf("%s: %s: %v", name, s.name, err)
+				refused++
+				continue
+			}
+			valid, err := jsonschema.CompileString("schema.json", string(s.data))
+			if err != nil {
+				t.Fatal(err)
+			}
+			at := m.Start()
+			for n := 0; n < 12 && !m.Done(at); n++ {
+				mask := m.Mask(at)
+				exact(t, name+": "+s.name, m, tok, at, mask)
+				at, _ = m.Next(at, pick(mask, rng))
+			}
+			for range 3 {
+				text, complete := decode(t, m, tok, rng, 2000)
+				if !complete {
+					continue
+				}
+				texts++
+				if !utf8.ValidString(text) || strings.ContainsAny(text, lacking) && name == "letters" || valid.Validate(value(t, text)) != nil {
+					t.Errorf("%s: %s gives %q", name, s.name, text)
+				}
+			}
+		}
+		if texts < 60 || refused > 1 {
+			t.Errorf("%s: %d texts, %d schemas refused", name, texts, refused)
+		}
+	}
+}
+
+// Keys of which few are left without a byte are left out: used ones could not be completed.
+func TestLackingKeys(t *testing.T) {
+	v := tokenizer.Vocabulary{Model: tokenizer.BPE, Pre: "gpt-2", Special: tokenizer.NoSpecial, WholeWords: true}
+	v.Tokens, v.Special.EOS = []tokenizer.Token{{Text: "</s>", Type: tokenizer.Control}}, 0
+	for _, b := range `{"aby:null,}` {
+		v.Tokens = append(v.Tokens, tokenizer.Token{Text: string(b)})
+	}
+	tok, err := tokenizer.New(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := over(t, newGrammar(t, `{"type":"object","patternProperties":{"^bz*$|^ay*$":{"type":"null"}},"minProperties":3,"maxProperties":4}`), grammar.Read(tok))
+	rng := rand.New(rand.NewPCG(1, 2))
+	complete := 0
+	for range 50 {
+		text, ok := decode(t, m, tok, rng, 400)
+		if strings.Contains(text, "b") {
+			t.Fatalf("%s: the only key with b cannot be written twice", text)
+		}
+		if ok {
+			complete++
+		}
+	}
+	if complete < 10 {
+		t.Errorf("%d of 50 texts are complete", complete)
 	}
 }
 

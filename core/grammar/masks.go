@@ -37,8 +37,8 @@ type State struct {
 const maxCached = 64 << 20
 
 // Over combines a grammar with a vocabulary. ends are the tokens that end a
-// text, by default those of the vocabulary. A vocabulary that cannot spell the
-// grammar is an error.
+// text, by default those of the vocabulary. Texts with bytes that no token
+// writes are left out; a vocabulary that cannot spell any text is an error.
 func (g *Grammar) Over(v *Vocabulary, ends ...int32) (*Masks, error) {
 	if len(ends) == 0 {
 		ends = v.ends
@@ -51,6 +51,10 @@ func (g *Grammar) Over(v *Vocabulary, ends ...int32) (*Masks, error) {
 			return nil, fmt.Errorf("end token %d out of range of %d tokens", id, v.size)
 		}
 	}
+	program, err := v.spells(g.program)
+	if err != nil {
+		return nil, err
+	}
 	var lacking []string
 	spelt := v.bytes
 	for _, id := range ends {
@@ -59,7 +63,7 @@ func (g *Grammar) Over(v *Vocabulary, ends ...int32) (*Masks, error) {
 		}
 	}
 	sorts := v.sorts[:control]
-	for b, needed := range g.program.Bytes() {
+	for b, needed := range program.Bytes() {
 		if needed && b < ' ' {
 			sorts = v.sorts[:]
 		}
@@ -68,9 +72,9 @@ func (g *Grammar) Over(v *Vocabulary, ends ...int32) (*Masks, error) {
 		}
 	}
 	if len(lacking) > 0 {
-		return nil, fmt.Errorf("vocabulary lacks tokens for %d bytes of the grammar: %s", len(lacking), strings.Join(lacking[:min(len(lacking), 8)], ", "))
+		return nil, lacks(lacking)
 	}
-	m := &Masks{vocab: v, sorts: sorts, ends: ends, machine: g.program.Run()}
+	m := &Masks{vocab: v, sorts: sorts, ends: ends, machine: program.Run()}
 	for i := range sorts {
 		m.tall = max(m.tall, sorts[i].tall)
 		if i >= odd {
@@ -78,6 +82,29 @@ func (g *Grammar) Over(v *Vocabulary, ends ...int32) (*Masks, error) {
 		}
 	}
 	return m, nil
+}
+
+func lacks(bytes []string) error {
+	return fmt.Errorf("vocabulary lacks tokens for %d bytes of the grammar: %s", len(bytes), strings.Join(bytes[:min(len(bytes), 8)], ", "))
+}
+
+// spells returns the part of a grammar that the tokens of one byte can spell, so that no
+// state is a dead end.
+func (v *Vocabulary) spells(p *automaton.Program) (*automaton.Program, error) {
+	var lacking []string
+	for b, needed := range p.Bytes() {
+		if needed && v.lacking[b] {
+			lacking = append(lacking, fmt.Sprintf("0x%02x", b))
+		}
+	}
+	if lacking == nil {
+		return p, nil
+	}
+	part, err := p.Without(v.lacking)
+	if errors.Is(err, automaton.ErrEmpty) {
+		return nil, lacks(lacking)
+	}
+	return part, err
 }
 
 // Size returns the number of tokens, V.

@@ -57,8 +57,11 @@ type Vocabulary struct {
 	sorts [sorts]trie // of text tokens
 	plain []Bitset    // of those that a JSON string contains unescaped, by the number of characters: 0, at most 1, …
 	bytes [256]int    // tokens of one byte
-	texts Bitset      // tokens that a mask may contain
-	ends  []int32
+	// lacking are the bytes without a token. Other tokens with such a byte are
+	// excluded: a text that needs one after another could not be completed.
+	lacking [256]bool
+	texts   Bitset // tokens that a mask may contain
+	ends    []int32
 }
 
 // The sorts of tokens. Those that a JSON string contains unescaped come first;
@@ -102,14 +105,17 @@ func Read(tok *tokenizer.Tokenizer) *Vocabulary {
 	for id := range int32(v.size) {
 		if tok.Ends(id) {
 			v.ends = append(v.ends, id)
-			continue
-		}
-		piece := tok.Piece(id)
-		if t := tok.Type(id); t != tokenizer.Normal && t != tokenizer.Byte || piece == "" {
-			continue
-		}
-		if len(piece) == 1 {
+		} else if piece := tok.Piece(id); isText(tok, id) && len(piece) == 1 {
 			v.bytes[piece[0]]++
+		}
+	}
+	for b, n := range v.bytes {
+		v.lacking[b] = n == 0
+	}
+	for id := range int32(v.size) {
+		piece := tok.Piece(id)
+		if !isText(tok, id) || v.lacks(piece) {
+			continue
 		}
 		v.texts.add(id)
 		sort := sortOf(piece)
@@ -135,6 +141,21 @@ func Read(tok *tokenizer.Tokenizer) *Vocabulary {
 		v.plain = []Bitset{sum}
 	}
 	return v
+}
+
+// isText reports whether a token is text by its type and not the end of a text.
+func isText(tok *tokenizer.Tokenizer, id int32) bool {
+	t := tok.Type(id)
+	return !tok.Ends(id) && (t == tokenizer.Normal || t == tokenizer.Byte) && tok.Piece(id) != ""
+}
+
+func (v *Vocabulary) lacks(piece string) bool {
+	for i := range len(piece) {
+		if v.lacking[piece[i]] {
+			return true
+		}
+	}
+	return false
 }
 
 // upTo returns the plain tokens of at most n characters.
