@@ -454,7 +454,7 @@ func TestLackingBytes(t *testing.T) {
 func TestLackingKeys(t *testing.T) {
 	v := tokenizer.Vocabulary{Model: tokenizer.BPE, Pre: "gpt-2", Special: tokenizer.NoSpecial, WholeWords: true}
 	v.Tokens, v.Special.EOS = []tokenizer.Token{{Text: "</s>", Type: tokenizer.Control}}, 0
-	for _, b := range `{"aby:null,}` {
+	for _, b := range `{"aby:nul,}` {
 		v.Tokens = append(v.Tokens, tokenizer.Token{Text: string(b)})
 	}
 	tok, err := tokenizer.New(v)
