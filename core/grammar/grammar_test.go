@@ -334,8 +334,8 @@ func TestCall(t *testing.T) {
 			}
 		}
 	}
-	_, err := grammar.NewCall([]grammar.Tool{tools[0], {"bad", []byte(`{"contains": {}}`)}}, mmabi, grammar.Options{})
-	if err == nil || !strings.Contains(err.Error(), "bad /contains") {
+	_, err := grammar.NewCall([]grammar.Tool{tools[0], {"bad", []byte(`{"contains": {}, "maxContains": 1}`)}}, mmabi, grammar.Options{})
+	if err == nil || !strings.Contains(err.Error(), "bad /maxContains") {
 		t.Errorf("%v", err)
 	}
 	if _, err := grammar.NewCall(nil, mmabi, grammar.Options{}); err == nil {

@@ -247,17 +247,41 @@ func (w *writer) label(key string) int {
 	return No
 }
 
-// Multiples returns the language of the integers divisible by m > 0.
-func Multiples(m int) (*DFA, error) {
-	return explore(-2, func(rest int, emit func(lo, hi rune, to int)) {
-		if rest == -2 {
-			emit('-', '-', -1)
+// Multiples returns the language of the decimals divisible by m > 0 divided by a power of
+// ten.
+func Multiples(m, places int) (*DFA, error) {
+	// A state is the rest of the digits so far, and the number of them after the point: -1
+	// before a point, -2 directly after it.
+	type state struct{ rest, after int }
+	const start, minus = -2, -1
+	whole := func(s state) bool { // with zeros for the missing places
+		rest := max(s.rest, 0)
+		for range places - max(s.after, 0) {
+			rest = rest * 10 % m
+		}
+		return rest == 0
+	}
+	return explore(state{start, -1}, func(s state, emit func(lo, hi rune, to state)) {
+		if s.rest == start {
+			emit('-', '-', state{minus, -1})
+		}
+		if s.rest >= 0 && s.after == -1 && places > 0 {
+			emit('.', '.', state{s.rest, -2})
+		}
+		after := s.after
+		if after != -1 {
+			after = max(after, 0) + 1
 		}
 		for d := range 10 {
-			emit('0'+rune(d), '0'+rune(d), (max(rest, 0)*10+d)%m)
+			switch {
+			case after <= places:
+				emit('0'+rune(d), '0'+rune(d), state{(max(s.rest, 0)*10 + d) % m, after})
+			case d == 0: // more digits are zeros
+				emit('0', '0', s)
+			}
 		}
-	}, func(rest int) int {
-		if rest == 0 {
+	}, func(s state) int {
+		if s.rest >= 0 && s.after != -2 && whole(s) {
 			return 0
 		}
 		return No

@@ -60,7 +60,7 @@ func TestDecimals(t *testing.T) {
 
 func TestMultiples(t *testing.T) {
 	for _, m := range []int{1, 2, 7, 60} {
-		d, err := Multiples(m)
+		d, err := Multiples(m, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

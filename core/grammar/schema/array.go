@@ -13,6 +13,13 @@ func (c *compiler) array(a alternative, from, to int32) {
 		return
 	}
 	prefix, unique := 0, false
+	if first, has := a.contained(); has > 0 {
+		prefix, least = first+has, max(least, int32(first+has))
+	}
+	if most >= 0 && least > most {
+		c.hint(c.of(a), "an array whose contains needs %d items and of %d at most", least, most)
+		return
+	}
 	for _, n := range a.nodes {
 		prefix = max(prefix, len(n.prefix))
 		unique = unique || n.unique
@@ -63,7 +70,28 @@ func (a alternative) item(i int) (out []*node) {
 			out = append(out, n.items)
 		}
 	}
+	first, _ := a.contained()
+	for _, n := range a.nodes {
+		if n.contains == nil {
+			continue
+		}
+		if i >= first && i < first+int(n.minContains) {
+			out = append(out, n.contains)
+		}
+		first += int(n.minContains)
+	}
 	return out
+}
+
+// contained returns the number of items that satisfy the contains of the schemas, one schema
+// after the other, and the index of the first: after the items with separate schemas, which
+// may exclude them.
+func (a alternative) contained() (first, n int) {
+	for _, m := range a.nodes {
+		first = max(first, len(m.prefix))
+		n += int(m.minContains)
+	}
+	return first, n
 }
 
 // once adds a single call of a rule.

@@ -43,6 +43,9 @@ func (c *compiler) expand(set []*node) []alternative {
 	for _, n := range set {
 		out = c.add(out, n, nil)
 	}
+	for i := range out {
+		out[i] = c.rests(out[i])
+	}
 	return out
 }
 

@@ -3,8 +3,6 @@ package schema
 import (
 	"math"
 	"math/big"
-	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -52,7 +50,7 @@ type node struct {
 	choices               [][]*node // one of each must hold
 
 	lo, hi    automaton.Bound
-	multiples []int
+	multiples []multiple
 
 	min, max [3]int32 // of characters, items, members; max < 0: unlimited
 	patterns []string
@@ -60,12 +58,21 @@ type node struct {
 	prefix []*node
 	items  *node
 	unique bool
+	// The first items, at least of this number, satisfy contains.
+	contains    *node
+	minContains int32
 
 	props, patternProps []property
 	additional, names   *node
 	required            []string
 	listed              bool // has properties
+
+	// For members and items at which no schema in place has looked.
+	restProps, restItems *node
 }
+
+// multiple is a multipleOf: a number divided by a power of ten.
+type multiple struct{ of, places int }
 
 type property struct {
 	name string
@@ -95,11 +102,7 @@ func (c *compiler) node(doc int, v *value) *node {
 		return n
 	}
 	for _, m := range v.members {
-		read, ok := c.keywords[m.name]
-		switch {
-		case !ok:
-			c.fault(n, m.name, "unsupported keyword")
-		case read != nil:
+		if read := c.keywords[m.name]; read != nil && !(c.docs[doc].draft() < 2019 && v.get("$ref") != nil && m.name != "$ref") {
 			r := reader{c: c, n: n, keyword: m.name, parent: v}
 			read(&r, m.value)
 		}
@@ -138,7 +141,7 @@ func keywords() map[string]func(*reader, *value) {
 	}
 	out := map[string]func(*reader, *value){
 		"type": (*reader).types, "enum": (*reader).enum, "const": (*reader).constant,
-		"$ref": (*reader).ref, "$id": (*reader).identity, "$schema": (*reader).dialect,
+		"$ref": (*reader).ref, "$dynamicRef": (*reader).dynamic, "$recursiveRef": (*reader).dynamic,
 		"allOf":  func(r *reader, v *value) { r.n.in = append(r.n.in, r.schemas(v)...) },
 		"anyOf":  func(r *reader, v *value) { r.n.anyOf = r.schemas(v) },
 		"oneOf":  func(r *reader, v *value) { r.n.oneOf = r.schemas(v) },
@@ -153,19 +156,17 @@ func keywords() map[string]func(*reader, *value) {
 		"minimum": bound(true, false), "exclusiveMinimum": bound(true, true),
 		"maximum": bound(false, false), "exclusiveMaximum": bound(false, true),
 		"multipleOf": (*reader).multiple, "uniqueItems": (*reader).uniqueItems,
-		"prefixItems": func(r *reader, v *value) { r.n.prefix, r.n.about = r.schemas(v), r.n.about|array },
-		"items":       (*reader).items, "additionalItems": (*reader).additionalItems,
+		"contains": (*reader).contains, "maxContains": (*reader).maxContains,
+		"unevaluatedItems":      func(r *reader, v *value) { r.n.restItems, r.n.about = r.schema(v), r.n.about|array },
+		"unevaluatedProperties": func(r *reader, v *value) { r.n.restProps, r.n.about = r.schema(v), r.n.about|object },
+		"prefixItems":           func(r *reader, v *value) { r.n.prefix, r.n.about = r.schemas(v), r.n.about|array },
+		"items":                 (*reader).items, "additionalItems": (*reader).additionalItems,
 		"properties":           func(r *reader, v *value) { r.n.props, r.n.listed = r.properties(v), true },
 		"patternProperties":    (*reader).patternProperties,
 		"additionalProperties": func(r *reader, v *value) { r.n.additional, r.n.about = r.schema(v), r.n.about|object },
 		"propertyNames":        func(r *reader, v *value) { r.n.names, r.n.about = r.schema(v), r.n.about|object },
 		"required":             func(r *reader, v *value) { r.n.required, r.n.about = r.strings(v), r.n.about|object },
 		"dependentRequired":    (*reader).dependent, "dependentSchemas": (*reader).dependent, "dependencies": (*reader).dependent,
-	}
-	for _, name := range []string{
-		"$comment", "$defs", "$anchor", "definitions", "title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly",
-	} {
-		out[name] = nil
 	}
 	return out
 }
@@ -245,45 +246,47 @@ func (r *reader) fix(list []*value) {
 
 // ref resolves a reference within the document.
 func (r *reader) ref(v *value) {
-	fragment, ok := strings.CutPrefix(v.text, "#")
-	if v.kind != '"' || !ok {
-		r.fault("unsupported reference %.80q outside the document", v.text)
+	if v.kind != '"' {
+		r.fault("bad value: want a reference")
 		return
 	}
-	root := r.c.docs[r.n.doc].root
-	var to *value
-	if fragment == "" || fragment[0] == '/' {
-		pointer, err := url.PathUnescape(fragment)
-		if err != nil {
-			r.fault("bad reference %.80q: %v", v.text, err)
-			return
-		}
-		to = root.find(pointer)
-	} else {
-		to = r.c.anchor(root, fragment)
-	}
-	if to == nil {
-		r.fault("unknown reference %.80q", v.text)
+	to, err := r.c.docs[r.n.doc].resolve(r.n.at, v.text)
+	if err != nil {
+		r.fault("%v", err)
 		return
 	}
 	r.n.in = append(r.n.in, r.schema(to))
 }
 
-func (r *reader) identity(v *value) {
-	if r.n.at != "" {
-		r.fault("unsupported $id of a nested schema")
+// dynamic resolves a reference whose target may depend on the schemas around it. In a
+// document of one resource, its target is the only schema with the anchor.
+func (r *reader) dynamic(v *value) {
+	if len(r.c.docs[r.n.doc].resources) > 1 {
+		r.fault("unsupported keyword in a document with a nested $id")
+		return
 	}
+	r.ref(v)
 }
 
-// dialects are the supported versions of JSON Schema.
-var dialects = []string{
-	"https://json-schema.org/draft/2020-12/schema", "https://json-schema.org/draft/2019-09/schema",
-	"http://json-schema.org/draft-07/schema", "http://json-schema.org/draft-06/schema",
+// contains parses contains and minContains.
+func (r *reader) contains(v *value) {
+	r.n.about |= array
+	r.n.contains, r.n.minContains = r.schema(v), 1
+	least := r.parent.get("minContains")
+	if least == nil {
+		return
+	}
+	n, ok := integer(least)
+	if !ok || n.Sign() < 0 || n.Cmp(big.NewInt(maxPrefix)) > 0 {
+		r.fault("unsupported minContains: want an integer from 0 to %d", maxPrefix)
+		return
+	}
+	r.n.minContains = int32(n.Int64())
 }
 
-func (r *reader) dialect(v *value) {
-	if !slices.Contains(dialects, strings.TrimSuffix(v.text, "#")) {
-		r.fault("unsupported dialect %.80q", v.text)
+func (r *reader) maxContains(*value) {
+	if r.parent.get("contains") != nil {
+		r.fault("unsupported keyword")
 	}
 }
 
@@ -330,6 +333,12 @@ func rational(v *value) (*big.Rat, bool) {
 
 func (r *reader) bound(v *value, low, open bool) {
 	r.n.about |= number
+	if flag := v.kind == 't' || v.kind == 'f'; flag && r.c.docs[r.n.doc].draft() == 4 {
+		return // of the bound itself, see below
+	}
+	if other := r.parent.get(map[bool]string{true: "exclusiveMinimum", false: "exclusiveMaximum"}[low]); other != nil && other.kind == 't' {
+		open = true
+	}
 	x, ok := rational(v)
 	if !ok {
 		r.fault("bad value: want a number of at most 400 digits")
@@ -361,13 +370,25 @@ func lower(a, b automaton.Bound) automaton.Bound {
 
 func (r *reader) multiple(v *value) {
 	r.n.about |= number
-	n, ok := integer(v)
-	if !ok || n.Sign() <= 0 || n.Cmp(big.NewInt(1000)) > 0 {
-		r.fault("unsupported value: want an integer from 1 to 1000")
+	x, ok := rational(v)
+	if !ok || x.Sign() <= 0 {
+		r.fault("bad value: want a number above 0")
 		return
 	}
-	r.n.multiples = append(r.n.multiples, int(n.Int64()))
+	places := 0
+	ten := big.NewRat(10, 1)
+	for ; !x.IsInt() && places <= fraction; places++ {
+		x = new(big.Rat).Mul(x, ten)
+	}
+	if !x.IsInt() || x.Num().Cmp(big.NewInt(maxMultiple)) > 0 {
+		r.fault("unsupported value: want an integer from 1 to %d, divided by a power of ten", maxMultiple)
+		return
+	}
+	r.n.multiples = append(r.n.multiples, multiple{int(x.Num().Int64()), places})
 }
+
+// maxMultiple limits the digits of multipleOf, whose automaton has a state for each rest.
+const maxMultiple = 1000
 
 func (r *reader) pattern(v *value) {
 	r.n.about |= text
@@ -387,14 +408,12 @@ func (r *reader) language(expr string) {
 	r.n.patterns = append(r.n.patterns, expr)
 }
 
+// format restricts strings to a format. An unknown one is an annotation.
 func (r *reader) format(v *value) {
 	r.n.about |= text
-	expr, ok := formats[v.text]
-	if !ok {
-		r.fault("unsupported format %.40q", v.text)
-		return
+	if expr, ok := formats[v.text]; ok {
+		r.language(expr)
 	}
-	r.language(expr)
 }
 
 func (r *reader) uniqueItems(v *value) {

@@ -14,7 +14,7 @@ const fraction = 9
 // bound.
 func (c *compiler) number(a alternative, kind types, from, to int32) {
 	var lo, hi automaton.Bound
-	var multiples []int
+	var multiples []multiple
 	for _, n := range a.nodes {
 		lo, hi = higher(lo, n.lo), lower(hi, n.hi)
 		multiples = append(multiples, n.multiples...)
@@ -23,7 +23,10 @@ func (c *compiler) number(a alternative, kind types, from, to int32) {
 		c.fault(c.of(a), "", "unsupported: numbers that must have a fraction")
 		return
 	}
-	integer := kind == integral || len(multiples) > 0
+	integer := kind == integral
+	for _, m := range multiples {
+		integer = integer || m.places == 0
+	}
 	size := automaton.Digits{Integer: digits, Fraction: fraction, All: digits}
 	if integer {
 		size.Fraction = 0
@@ -56,7 +59,7 @@ func (c *compiler) number(a alternative, kind types, from, to int32) {
 	}
 	begin := c.b.Node()
 	c.b.Empty(from, begin)
-	power := c.power(!integer && lo.At == nil && hi.At == nil, to)
+	power := c.power(!integer && lo.At == nil && hi.At == nil && multiples == nil, to)
 	d.Build(&c.b, begin, automaton.Plain, func(at int32, _ int) {
 		c.b.Empty(at, to)
 		if power >= 0 {
@@ -65,11 +68,11 @@ func (c *compiler) number(a alternative, kind types, from, to int32) {
 	})
 }
 
-func multipleOf(m int, err error) (*automaton.DFA, error) {
+func multipleOf(m multiple, err error) (*automaton.DFA, error) {
 	if err != nil {
 		return nil, err
 	}
-	return automaton.Multiples(m)
+	return automaton.Multiples(m.of, m.places)
 }
 
 // places returns the number of digits of a bound after the point.

@@ -101,7 +101,7 @@ func Compile(docs []Document, opt Options) (*automaton.Program, error) {
 		if err != nil {
 			return nil, fmt.Errorf("reading the schema%s: %w", ofName(d.Name), err)
 		}
-		c.docs = append(c.docs, document{Document: d, root: root})
+		c.docs = append(c.docs, newDocument(d, root))
 	}
 	for i := range c.docs {
 		c.document(i, at)
@@ -149,8 +149,9 @@ type compiler struct {
 // document is a parsed schema.
 type document struct {
 	Document
-	root  *value
-	shape *schemas.Shape // judges given values, of an enum or a name
+	root      *value
+	shape     *schemas.Shape // judges given values, of an enum or a name
+	resources map[string]*value
 }
 
 // partKey identifies a synthetic node.
@@ -248,28 +249,6 @@ func (c *compiler) pattern(expr string) (*automaton.DFA, error) {
 		c.patterns[expr] = d
 	}
 	return d, err
-}
-
-// anchor finds the only schema with an anchor.
-func (c *compiler) anchor(v *value, name string) *value {
-	var found []*value
-	var look func(*value)
-	look = func(v *value) {
-		if a := v.get("$anchor"); a != nil && a.kind == '"' && a.text == name {
-			found = append(found, v)
-		}
-		for _, m := range v.members {
-			look(m.value)
-		}
-		for _, item := range v.items {
-			look(item)
-		}
-	}
-	look(v)
-	if len(found) != 1 {
-		return nil
-	}
-	return found[0]
 }
 
 // call adds a value for which all of the schemas hold.

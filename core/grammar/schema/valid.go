@@ -30,7 +30,7 @@ func (c *compiler) makes(n *node, v any) bool {
 		}
 	}
 	for _, p := range n.props {
-		if _, ok := members[p.name]; ok {
+		if _, ok := members[p.name]; ok && p.node.never {
 			return false
 		}
 	}
