@@ -254,7 +254,7 @@ func Multiples(m, places int) (*DFA, error) {
 	// before a point, -2 directly after it.
 	type state struct{ rest, after int }
 	const start, minus = -2, -1
-	whole := func(s state) bool { // with zeros for the missing places
+	integral := func(s state) bool { // with zeros for the missing places
 		rest := max(s.rest, 0)
 		for range places - max(s.after, 0) {
 			rest = rest * 10 % m
@@ -281,7 +281,7 @@ func Multiples(m, places int) (*DFA, error) {
 			}
 		}
 	}, func(s state) int {
-		if s.rest >= 0 && s.after != -2 && whole(s) {
+		if s.rest >= 0 && s.after != -2 && integral(s) {
 			return 0
 		}
 		return No

@@ -2,7 +2,7 @@ package schema
 
 import "slices"
 
-// rests adds what unevaluatedProperties and unevaluatedItems say of an alternative: they
+// rests applies unevaluatedProperties and unevaluatedItems to an alternative: they
 // apply to the members at which no schema has looked that is applied in place, which in an
 // alternative are known.
 func (c *compiler) rests(a alternative) alternative {
