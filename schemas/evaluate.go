@@ -1,6 +1,7 @@
 package schemas
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -261,15 +262,8 @@ func (e *evaluator) number(r *rule, v any, at string) bool {
 	refuse("exclusiveMinimum", "must be > %v but found %v", r.exclusiveMin, r.exclusiveMin != nil && n.Cmp(r.exclusiveMin) <= 0)
 	refuse("maximum", "must be <= %v but found %v", r.maximum, r.maximum != nil && n.Cmp(r.maximum) > 0)
 	refuse("exclusiveMaximum", "must be < %v but found %v", r.exclusiveMax, r.exclusiveMax != nil && n.Cmp(r.exclusiveMax) >= 0)
-	refuse("multipleOf", "not multipleOf %v: %v", r.multipleOf, r.multipleOf != nil && !new(big.Rat).Quo(n, orOne(r.multipleOf)).IsInt())
+	refuse("multipleOf", "not multipleOf %v: %v", r.multipleOf, r.multipleOf != nil && !new(big.Rat).Quo(n, cmp.Or(r.multipleOf, big.NewRat(1, 1))).IsInt())
 	return ok
-}
-
-func orOne(r *big.Rat) *big.Rat {
-	if r == nil {
-		return big.NewRat(1, 1)
-	}
-	return r
 }
 
 // inPlace applies the schemas that concern the same value.
@@ -364,14 +358,4 @@ func (e *evaluator) unevaluated(r *rule, v any, at string, own seen) bool {
 	return ok
 }
 
-func sortedKeys[V any](m map[string]V) []string {
-	if len(m) == 0 {
-		return nil
-	}
-	keys := make([]string, 0, len(m))
-	for key := range m {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
-}
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -2,9 +2,7 @@ package schemas
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
-	"sync"
 	"time"
 
 	"mm-abi.org/mm/abi"
@@ -66,11 +64,11 @@ func ValidPath(s string) bool {
 	return true
 }
 
-var reserved = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)^(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?$`) })
+var reserved = once(`(?i)^(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?$`)
 
 var (
-	cpuForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([0-9]{1,6})(m?)$|^([0-9]{1,4}\.[0-9]{1,3})$`) })
-	memForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([0-9]{1,12})(Ki|Mi|Gi|k|M|G)?$`) })
+	cpuForm = once(`^([0-9]{1,6})(m?)$|^([0-9]{1,4}\.[0-9]{1,3})$`)
+	memForm = once(`^([0-9]{1,12})(Ki|Mi|Gi|k|M|G)?$`)
 )
 
 // ParseCPU parses a number of cores as in Kubernetes and returns thousandths of a core.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math/big"
 	"net/url"
 	"regexp"
@@ -97,10 +98,19 @@ func newCompiler(load func(string) (any, error)) *compiler {
 		form: func(string) func(string) error { return nil }}
 }
 
-// draftOf returns the draft that a schema declares; without one it is 2020-12.
+// draftOf returns the draft that a schema declares.
 func draftOf(schema any) (int, error) {
 	m, _ := schema.(map[string]any)
 	name, _ := m["$schema"].(string)
+	draft, err := Dialect(name)
+	if err != nil {
+		return 0, &schemaError{"/$schema", err}
+	}
+	return draft, nil
+}
+
+// Dialect returns the draft of a $schema: 4, 6, 7, 2019 or 2020. Without a name it is 2020.
+func Dialect(name string) (int, error) {
 	switch strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(name, "http://"), "https://"), "#") {
 	case "json-schema.org/draft-04/schema":
 		return 4, nil
@@ -113,7 +123,7 @@ func draftOf(schema any) (int, error) {
 	case "", "json-schema.org/schema", "json-schema.org/draft/2020-12/schema":
 		return 2020, nil
 	}
-	return 0, &schemaError{"/$schema", fmt.Errorf("unsupported dialect %.80q", name)}
+	return 0, fmt.Errorf("unsupported dialect %.80q", name)
 }
 
 // add adds a resource, and the resources within it.
@@ -399,7 +409,7 @@ func decode(data []byte) (any, error) {
 	if err := dec.Decode(&v); err != nil {
 		return nil, err
 	}
-	if dec.More() {
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("data after the schema")
 	}
 	return v, nil

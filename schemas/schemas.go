@@ -6,6 +6,9 @@
 // reports every fault with its line and column. [Document.Decode] decodes it into a struct
 // by its json tags, so that other packages do not deal with YAML. The schema files have
 // mm's compatibility promise.
+//
+// A [Shape] is a JSON Schema from outside, of draft 4 to 2020-12, such as that of a skill's
+// arguments. Both kinds are compiled and evaluated here.
 package schemas
 
 import (

@@ -65,3 +65,18 @@ func FuzzReadValue(f *testing.F) {
 		}
 	})
 }
+
+// No schema and no value panics.
+func FuzzShape(f *testing.F) {
+	f.Add([]byte(`{"$schema":"http://json-schema.org/draft-0","type":"string","$ref":"#/$defs/a","$defs":{"a":{"$id":"x","$anchor":"b"}}}`), []byte(`[1.0,{"a":null}]`))
+	f.Add([]byte(`{"unevaluatedProperties":false,"oneOf":[{"properties":{"a":{"multipleOf":0.1}}},true]}`), []byte(`{"a":1e400}`))
+	f.Fuzz(func(t *testing.T, schema, value []byte) {
+		s, err := NewShape(schema)
+		if err != nil {
+			return
+		}
+		if v, err := ReadValue(value); err == nil {
+			s.Check(v)
+		}
+	})
+}

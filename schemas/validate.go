@@ -1,6 +1,7 @@
 package schemas
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"slices"
@@ -78,14 +79,14 @@ func (d *Document) fault(v fault, list *diag.List) {
 		list.Add(diag.NeedsABI11, d.KeyPos(ptr), here, "use abi: mm-abi-1.1")
 	case keyword == "additionalProperties":
 		for _, key := range v.names {
-			list.Add(diag.UnknownKey, d.KeyPos(ptr+"/"+escape(key)), fmt.Sprintf("%q in %s", key, or(here, "the document")), suggest(key, properties(schema)))
+			list.Add(diag.UnknownKey, d.KeyPos(ptr+"/"+escape(key)), fmt.Sprintf("%q in %s", key, cmp.Or(here, "the document")), suggest(key, properties(schema)))
 		}
 	case keyword == "required":
 		for _, key := range v.names {
-			list.Add(diag.MissingKey, pos, fmt.Sprintf("%q in %s", key, or(here, "the document")), describe(schema, key))
+			list.Add(diag.MissingKey, pos, fmt.Sprintf("%q in %s", key, cmp.Or(here, "the document")), describe(schema, key))
 		}
 	case keyword == "type":
-		list.Add(diag.WrongType, pos, fmt.Sprintf("%s is %s, want %s", or(here, "the document"), d.typeName(ptr), strings.Join(schemaTypes(schema), " or ")), d.quoteHint(ptr, schema))
+		list.Add(diag.WrongType, pos, fmt.Sprintf("%s is %s, want %s", cmp.Or(here, "the document"), d.typeName(ptr), strings.Join(schemaTypes(schema), " or ")), d.quoteHint(ptr, schema))
 	case keyword == "enum" || keyword == "const":
 		want := allowed(schema)
 		list.Add(diag.NotAllowed, pos, fmt.Sprintf("%s is %s, allowed: %s", here, shown, strings.Join(want, ", ")), nearest(fmt.Sprint(value), want))
@@ -105,16 +106,8 @@ func (d *Document) fault(v fault, list *diag.List) {
 	case keyword == "uniqueItems":
 		list.Add(diag.RepeatedItem, pos, fmt.Sprintf("%s: %s", here, v.message), "remove the repeat")
 	default:
-		list.Add(diag.OutOfRange, pos, fmt.Sprintf("%s is %s: %s", or(here, "the document"), shown, bound(keyword, schema, v.message)), "")
+		list.Add(diag.OutOfRange, pos, fmt.Sprintf("%s is %s: %s", cmp.Or(here, "the document"), shown, bound(keyword, schema, v.message)), "")
 	}
-}
-
-func or[T comparable](v, otherwise T) T {
-	var zero T
-	if v == zero {
-		return otherwise
-	}
-	return v
 }
 
 // lookup returns the plain value at a JSON pointer.

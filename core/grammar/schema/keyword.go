@@ -102,7 +102,7 @@ func (c *compiler) node(doc int, v *value) *node {
 		return n
 	}
 	for _, m := range v.members {
-		if read := c.keywords[m.name]; read != nil && !(c.docs[doc].draft() < 2019 && v.get("$ref") != nil && m.name != "$ref") {
+		if read := c.keywords[m.name]; read != nil && !(c.docs[doc].draft < 2019 && v.get("$ref") != nil && m.name != "$ref") {
 			r := reader{c: c, n: n, keyword: m.name, parent: v}
 			read(&r, m.value)
 		}
@@ -333,7 +333,7 @@ func rational(v *value) (*big.Rat, bool) {
 
 func (r *reader) bound(v *value, low, open bool) {
 	r.n.about |= number
-	if flag := v.kind == 't' || v.kind == 'f'; flag && r.c.docs[r.n.doc].draft() == 4 {
+	if flag := v.kind == 't' || v.kind == 'f'; flag && r.c.docs[r.n.doc].draft == 4 {
 		return // of the bound itself, see below
 	}
 	if other := r.parent.get(map[bool]string{true: "exclusiveMinimum", false: "exclusiveMaximum"}[low]); other != nil && other.kind == 't' {

@@ -4,35 +4,29 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+
+	"mm-abi.org/mm/schemas"
 )
 
 // newDocument indexes the resources of a document: the schemas with an $id, by its URL.
 func newDocument(d Document, root *value) document {
-	out := document{Document: d, root: root, resources: map[string]*value{}}
+	out := document{Document: d, root: root, draft: 2020, resources: map[string]*value{}}
+	if s := root.get("$schema"); s != nil {
+		if draft, err := schemas.Dialect(s.text); err == nil { // an unknown one is refused with the schema
+			out.draft = draft
+		}
+	}
 	base := out.identify(&url.URL{}, root)
 	out.resources[base.String()] = root
 	out.index(base, root)
 	return out
 }
 
-// draft returns the year or number of the dialect that the document declares.
-func (d *document) draft() int {
-	s := d.root.get("$schema")
-	switch {
-	case s == nil:
-	case strings.Contains(s.text, "/draft-0"):
-		return int(s.text[strings.Index(s.text, "/draft-0")+len("/draft-0")] - '0')
-	case strings.Contains(s.text, "/2019-09/"):
-		return 2019
-	}
-	return 2020
-}
-
 // identify returns the URL of a schema: that of its $id, or the one around it. Before
 // 2019-09 a reference hid it.
 func (d *document) identify(base *url.URL, v *value) *url.URL {
 	id := v.get("$id")
-	if id == nil || id.kind != '"' || strings.HasPrefix(id.text, "#") || v.get("$ref") != nil && d.draft() < 2019 {
+	if id == nil || id.kind != '"' || strings.HasPrefix(id.text, "#") || v.get("$ref") != nil && d.draft < 2019 {
 		return base
 	}
 	u, err := base.Parse(id.text)

@@ -150,6 +150,7 @@ type compiler struct {
 type document struct {
 	Document
 	root      *value
+	draft     int            // as of [schemas.Dialect]
 	shape     *schemas.Shape // judges given values, of an enum or a name
 	resources map[string]*value
 }

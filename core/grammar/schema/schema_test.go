@@ -120,6 +120,7 @@ func TestFaults(t *testing.T) {
 		{`{"enum": []}`, "no supported value"},
 		{`{"type": "string", "pattern": "^a+$", "maxLength": 90000}`, "states"},
 		{`{"$schema": "http://json-schema.org/draft-03/schema#"}`, "unsupported dialect"},
+		{`{"$schema": "http://json-schema.org/draft-0", "type": "string"}`, "unsupported dialect"},
 		{`{"minLength": -1}`, "/minLength: "},
 		{`{"type": "number", "not": {"type": "integer"}}`, "must have a fraction"},
 		{`{"$dynamicRef": "#x"}`, "/$dynamicRef: unknown reference"},
