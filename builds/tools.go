@@ -57,9 +57,7 @@ func (c *checker) limits(ptr string, s Skill, m *modules.Manifest) {
 		said = fmt.Sprintf("%s asks for %s, the sandbox allows %s: %s holds", m.ID(), own, sandbox, holds)
 	}
 	c.list.Note(diag.LimitsMerged, c.graph.Pos(ptr), said, "")
-	if a := m.Runtime.Allow; a != nil && !a.Empty() {
-		c.list.Note(diag.PermissionAsk, c.graph.Pos(ptr), fmt.Sprintf("%s asks for %s", m.ID(), a), "grant it with --allow "+m.Name+"="+strings.Join(a.List(), ","))
-	}
+	m.NotePermissions(&c.list, c.graph.Pos(ptr))
 }
 
 // own returns the limits that a skill and its entry in the graph state.

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"mm-abi.org/mm/internal/diag"
 )
 
 // Allow lists the permissions of a skill. In a manifest it is a request: a skill
@@ -47,6 +49,17 @@ func (a Allow) List() []string {
 
 // String lists the permissions; "none" without any.
 func (a Allow) String() string { return cmp.Or(strings.Join(a.List(), " "), "none") }
+
+// Flag returns the flag that grants the permissions to a skill.
+func (a Allow) Flag(skill string) string { return "--allow " + skill + "=" + strings.Join(a.List(), ",") }
+
+// NotePermissions adds a note at pos if the skill asks for permissions.
+func (m *Manifest) NotePermissions(list *diag.List, pos diag.Pos) {
+	if m.Runtime == nil || m.Runtime.Allow == nil || m.Runtime.Allow.Empty() {
+		return
+	}
+	list.Note(diag.PermissionAsk, pos, fmt.Sprintf("%s asks for %s", m.ID(), m.Runtime.Allow), "grant it with "+m.Runtime.Allow.Flag(m.Name))
+}
 
 // Join returns the permissions of either.
 func (a Allow) Join(b Allow) Allow {

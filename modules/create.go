@@ -13,9 +13,12 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 )
 
-// gitAttributes keeps git from changing line ends on checkout, and so digests. It is not a
-// file of the module.
-const gitAttributes = ".gitattributes"
+// The file that keeps git from changing line ends on checkout, and so digests. It is not a
+// file of a module.
+const (
+	GitFile       = ".gitattributes"
+	GitAttributes = "# Modules are identified by their digests: git must not convert line endings.\n* -text\n"
+)
 
 // Create creates the module folder dir. fill writes the files, including
 // module.yaml, to a temporary folder next to it, which is renamed to dir after the
@@ -59,8 +62,8 @@ func prepare(temp, dir string, fill func(d *fsx.Dir) error) (diag.List, error) {
 		return nil, err
 	}
 	err = fill(d)
-	if _, there := os.Lstat(filepath.Join(dir, gitAttributes)); err == nil && there != nil {
-		err = d.WriteFile(gitAttributes, []byte("* -text\n"), 0o644)
+	if _, there := os.Lstat(filepath.Join(dir, GitFile)); err == nil && there != nil {
+		err = d.WriteFile(GitFile, []byte(GitAttributes), 0o644)
 	}
 	if err := errors.Join(err, d.Close()); err != nil {
 		return nil, err

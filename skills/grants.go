@@ -111,5 +111,5 @@ func (k Info) denied() string {
 	if rest.Empty() {
 		return ""
 	}
-	return fmt.Sprintf("skill %s asks for %s, which is not granted (--allow %s=%s)", k.Name, rest, k.Name, strings.Join(rest.List(), ","))
+	return fmt.Sprintf("skill %s asks for %s, which is not granted (%s)", k.Name, rest, rest.Flag(k.Name))
 }

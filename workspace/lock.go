@@ -44,11 +44,12 @@ func (w *Workspace) Lock(ctx context.Context, file string, opt LockOptions) (*Lo
 		return nil, err
 	}
 	opt.merge = !opt.Check && !opt.Locked
-	list = append(list, conflicts(g.LockFile())...)
-	found, lock, err := w.Resolver(opt.ResolveOptions).Resolve(ctx, g)
+	r := w.Resolver(opt.ResolveOptions)
+	found, lock, err := r.Resolve(ctx, g)
 	if err != nil {
 		return nil, err
 	}
+	list = append(list, r.merged...)
 	lock.Graph = builds.NewLock(g, data).Graph
 	resolved := resolve.Resolved(found)
 	list = append(list, g.Check(resolved)...)
@@ -89,18 +90,6 @@ func (w *Workspace) Lock(ctx context.Context, file string, opt LockOptions) (*Lo
 		}
 	}
 	return &Locked{Lock: lock, File: g.LockFile(), Diagnostics: list}, list.Err()
-}
-
-// conflicts warns of the merge conflicts in a lock that will be resolved.
-func conflicts(file string) (list diag.List) {
-	data, err := fsx.ReadFile(file, maxTable)
-	if err != nil {
-		return nil
-	}
-	if l, line, faults := builds.MergeLock(file, data); line > 0 && !faults.Failed() {
-		list.Warn(diag.Conflicted, diag.Pos{File: file, Line: line}, fmt.Sprintf("kept the %d pins on which both sides agree and resolved the others", len(l.Modules)), "compare the lock with both branches")
-	}
-	return list
 }
 
 func readCompat(file string) (builds.Compat, error) {

@@ -10,6 +10,7 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/schemas"
 	"mm-abi.org/mm/workspace/home"
 )
@@ -69,7 +70,7 @@ func NewProject(dir, name string) (*Project, error) {
 	files := []struct{ name, text string }{
 		{home.ConfigName, "modules: [modules]\n" + schemas.EditorComment(schemas.Config)},
 		{"build.graph.yaml", fmt.Sprintf(projectGraph, name) + schemas.EditorComment(schemas.Graph)},
-		{".gitattributes", "# Modules are identified by their digests: git must not convert line endings.\n* -text\n"},
+		{modules.GitFile, modules.GitAttributes},
 		{".gitignore", "/dist/\n"},
 		{"README.md", fmt.Sprintf(projectReadme, name)},
 		{"modules/.gitkeep", ""},

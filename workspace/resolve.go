@@ -42,6 +42,8 @@ type Resolver struct {
 	w   *Workspace
 	opt ResolveOptions
 
+	merged diag.List // merge conflicts in the lock that were resolved
+
 	mu     sync.Mutex
 	judged map[digest.Digest]*Judgement
 }
@@ -94,7 +96,10 @@ func (r *Resolver) lock(file string) (*builds.Lock, error) {
 		return nil, err
 	}
 	if r.opt.merge {
-		lock, _, list := builds.MergeLock(file, data)
+		lock, line, list := builds.MergeLock(file, data)
+		if line > 0 && !list.Failed() {
+			r.merged.Warn(diag.Conflicted, diag.Pos{File: file, Line: line}, fmt.Sprintf("kept the %d pins on which both sides agree and resolved the others", len(lock.Modules)), "compare the lock with both branches")
+		}
 		return lock, list.Err()
 	}
 	lock, list := builds.ParseLock(file, data)

@@ -3,14 +3,12 @@ package workspace
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/builds/resolve"
 	"mm-abi.org/mm/internal/diag"
@@ -97,15 +95,6 @@ func (v *validation) path(path string) {
 	}
 }
 
-// permissions notes the requests of a skill.
-func (v *validation) permissions(m *modules.Manifest) {
-	if m.Runtime == nil || m.Runtime.Allow == nil || m.Runtime.Allow.Empty() {
-		return
-	}
-	a := m.Runtime.Allow
-	v.list.Note(diag.PermissionAsk, m.Pos("/runtime/allow"), fmt.Sprintf("%s asks for %s", m.ID(), a), "grant it with --allow "+m.Name+"="+strings.Join(a.List(), ","))
-}
-
 // reason is an error without the path that the position shows already.
 func reason(err error) string {
 	var pe *fs.PathError
@@ -151,7 +140,7 @@ func (v *validation) document(path string, named bool) {
 		v.list = append(v.list, faults...)
 		if m != nil {
 			v.loaded = append(v.loaded, m)
-			v.permissions(m)
+			m.NotePermissions(&v.list, m.Pos("/runtime/allow"))
 		}
 		if m == nil || faults.Failed() {
 			v.broken[modules.NameIn(data)] = true
@@ -177,10 +166,15 @@ func (v *validation) document(path string, named bool) {
 // the store and the layouts that the graph's mm.yaml names. Nothing is stored.
 func (w *Workspace) checkGraphs(ctx context.Context, v *validation) error {
 	for _, g := range v.graphs {
-		resolved, list, err := w.look(ctx, v, g)
+		set, passed, list := home.LoadSettings(filepath.Dir(g.File))
+		for _, p := range passed {
+			w.say("warning: %v", p)
+		}
+		resolved, faults, err := w.look(ctx, v, g, set)
 		if err != nil {
 			return err
 		}
+		list = append(list, faults...)
 		for name := range v.broken {
 			if _, ok := resolved[name]; !ok {
 				resolved[name] = nil
@@ -191,7 +185,7 @@ func (w *Workspace) checkGraphs(ctx context.Context, v *validation) error {
 				v.list = append(v.list, d)
 			}
 		}
-		v.list = append(v.list, w.unknown(g, g.Check(resolved))...)
+		v.list = append(v.list, refuseUnknown(g, resolved, set, g.Check(resolved))...)
 		within, err := w.agents(ctx, g, resolved)
 		if err != nil {
 			return err
@@ -203,15 +197,20 @@ func (w *Workspace) checkGraphs(ctx context.Context, v *validation) error {
 	return nil
 }
 
-// unknown turns the warnings about modules that were not found into errors, unless a
+// refuseUnknown turns the warnings about modules that were not found into errors, unless a
 // registry may have them: without one, mm lock and mm assemble refuse the graph.
-func (w *Workspace) unknown(g *builds.Graph, list diag.List) diag.List {
-	set, _, _ := home.LoadSettings(filepath.Dir(g.File))
+func refuseUnknown(g *builds.Graph, resolved builds.Resolved, set home.Settings, list diag.List) diag.List {
 	if len(set.Registries) > 0 {
 		return list
 	}
+	local := map[diag.Pos]bool{}
+	for _, n := range g.Nodes() {
+		if _, found := resolved[n.Ref.Name]; !found && n.Ref.Source() == "" {
+			local[g.Pos(n.Ptr+"/ref")] = true
+		}
+	}
 	for i, d := range list {
-		if ref, err := abi.ParseRef(d.Detail); d.Code == diag.NotChecked && err == nil && ref.Host == "" {
+		if d.Code == diag.NotChecked && local[d.Pos] {
 			list[i].Severity = diag.Error
 			list[i].Hint = "add its folder or a registry to mm.yaml, or check the name"
 		}
@@ -220,11 +219,8 @@ func (w *Workspace) unknown(g *builds.Graph, list diag.List) diag.List {
 }
 
 // look resolves one graph without the network.
-func (w *Workspace) look(ctx context.Context, v *validation, g *builds.Graph) (builds.Resolved, diag.List, error) {
-	set, passed, list := home.LoadSettings(filepath.Dir(g.File))
-	for _, p := range passed {
-		w.say("warning: %v", p)
-	}
+func (w *Workspace) look(ctx context.Context, v *validation, g *builds.Graph, set home.Settings) (builds.Resolved, diag.List, error) {
+	var list diag.List
 	opt := resolve.Options{Sources: []resolve.Source{resolve.Manifests(v.modules)}}
 	for _, dir := range set.Modules {
 		opt.Sources = append(opt.Sources, &resolve.Folder{Dir: dir})

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/core/tensor"
-
 	"mm-abi.org/mm/internal/sniff"
 )
 

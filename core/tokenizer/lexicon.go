@@ -186,7 +186,7 @@ func (l *lexicon) findPiece(piece string) (int32, bool) {
 	at, tag := l.hash(maphash.String(l.seed, piece))
 	for ; l.slots[at] != 0; at = (at + 1) & (len(l.slots) - 1) {
 		id := slotID(l.slots[at])
-		if l.slots[at]>>idBits != tag || l.inText[id>>6]>>(id&63)&1 == 0 || !l.means(id, piece) {
+		if l.slots[at]>>idBits != tag || !l.isInText(id) || !l.means(id, piece) {
 			continue
 		}
 		switch {

@@ -1,6 +1,7 @@
 package window
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -157,7 +158,7 @@ func (w *writer) head(x string) error {
 
 // EmbeddingScale returns the factor of rows of the token embedding.
 func EmbeddingScale(s arch.Shape) float32 {
-	scale := orOne(s.EmbeddingScale)
+	scale := cmp.Or(s.EmbeddingScale, 1)
 	if s.Style().RootWidth {
 		scale *= float32(math.Sqrt(float64(s.Width)))
 	}

@@ -1,6 +1,7 @@
 package window
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -115,7 +116,7 @@ func (w *writer) product(x string, m matrix) (string, error) {
 	}
 	part := make([]float32, len(m.rows))
 	for i, row := range m.rows {
-		part[i] = bias[row] * orOne(m.bias)
+		part[i] = bias[row] * cmp.Or(m.bias, 1)
 	}
 	y := w.g.Add("MatMul", []string{x, weight}, m.as+".product")
 	return w.g.Add("Add", []string{y, w.floats(m.as+".bias", part, len(part))}, m.as), nil
@@ -137,17 +138,10 @@ func (w *writer) weight(m matrix) (string, error) {
 	for j, row := range m.rows {
 		quant.Dequantize(one, t.Data[row*size:(row+1)*size], t.Type)
 		for i, v := range one {
-			out[i*n+j] = v * orOne(m.scale)
+			out[i*n+j] = v * cmp.Or(m.scale, 1)
 		}
 	}
 	return w.g.Constant(onnx.Floats(m.as+".weight", []int64{int64(m.in), int64(n)}, out)), nil
-}
-
-func orOne(v float32) float32 {
-	if v == 0 {
-		return 1
-	}
-	return v
 }
 
 // unused refuses tensors of layer i that were not written.

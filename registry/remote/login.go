@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	orasregistry "oras.land/oras-go/v2/registry"
@@ -69,7 +68,7 @@ func openLogins(opt credentials.StoreOptions) (*credentials.DynamicStore, error)
 	if err != nil {
 		return nil, fmt.Errorf("docker's credentials: %w", err)
 	}
-	raw, err := os.ReadFile(file)
+	raw, err := fsx.ReadFile(file, maxConfig)
 	if text := decodeText(raw); err == nil && !bytes.Equal(text, raw) {
 		if err := fsx.WriteFile(file, text, 0o600); err != nil {
 			return nil, fmt.Errorf("docker's credentials: %w", err)

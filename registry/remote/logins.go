@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -20,6 +19,8 @@ import (
 	"unicode/utf16"
 
 	"oras.land/oras-go/v2/registry/remote/auth"
+
+	"mm-abi.org/mm/internal/fsx"
 )
 
 // Names of Docker Hub: of references, of its registry, and its key in
@@ -115,22 +116,11 @@ func readConfig(file string) ([]byte, error) {
 	if file == "" {
 		return []byte("{}"), nil
 	}
-	f, err := os.Open(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return []byte("{}"), nil
-	}
-	if err != nil {
+	data, err := fsx.ReadFile(file, maxConfig)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("reading docker's credentials: %w", err)
 	}
-	defer f.Close()
-	var data bytes.Buffer
-	if _, err := data.ReadFrom(io.LimitReader(f, maxConfig+1)); err != nil {
-		return nil, fmt.Errorf("reading docker's credentials: %w", err)
-	}
-	if data.Len() > maxConfig {
-		return nil, fmt.Errorf("reading docker's credentials: %s has more than %d bytes", file, maxConfig)
-	}
-	text := decodeText(data.Bytes())
+	text := decodeText(data)
 	if len(bytes.TrimSpace(text)) == 0 {
 		return []byte("{}"), nil
 	}

@@ -20,10 +20,7 @@ import (
 )
 
 // acceptManifests lists the media types of manifests, for the Accept header.
-var acceptManifests = strings.Join([]string{
-	ocispec.MediaTypeImageManifest, ocispec.MediaTypeImageIndex,
-	"application/vnd.docker.distribution.manifest.v2+json", "application/vnd.docker.distribution.manifest.list.v2+json",
-}, ", ")
+var acceptManifests = strings.Join(artifact.ManifestTypes(), ", ")
 
 // request returns a request for a part of the repository.
 func (r *repository) request(ctx context.Context, method, part string, body []byte) (*http.Request, error) {
