@@ -15,6 +15,7 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/registry/artifact"
+	"mm-abi.org/mm/registry/remote"
 )
 
 // identify reads the manifests and configs of the artifact, once, and refuses
@@ -27,7 +28,10 @@ func (l *Located) identify(ctx context.Context) (artifact.Identity, error) {
 	src := &watched{Fetcher: l.src}
 	t, err := artifact.ReadTree(ctx, src, l.desc)
 	if err != nil {
-		return artifact.Identity{}, src.unusable(l.ref, err)
+		if err = src.unusable(l.ref, err); l.Remote() && errors.Is(err, artifact.ErrCorrupt) && !errors.Is(err, remote.ErrReceived) {
+			err = fmt.Errorf("%w: %w", remote.ErrReceived, err)
+		}
+		return artifact.Identity{}, err
 	}
 	id, err := identityOf(l.ref, t)
 	if err == nil {

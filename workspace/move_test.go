@@ -46,6 +46,19 @@ func TestPullRefuses(t *testing.T) {
 	traversal.notes[abi.AnnotationTarget] = "x"
 	w.evilIndex(reg.store, traversal, "../../../escaped", "team/good:1.3.0")
 	put(build("good", "1.4.0", "laptop"), "good:1.4.0", 0)
+	image := w.raw(reg.store, plain, "")
+	attestation := image
+	attestation.Platform = &ocispec.Platform{OS: "unknown", Architecture: "unknown"}
+	foreign := map[string]ocispec.Index{
+		"platforms": {Manifests: []ocispec.Descriptor{image, attestation}},
+		"any":       {Manifests: []ocispec.Descriptor{{MediaType: "application/vnd.acme.thing", Digest: image.Digest, Size: image.Size}}},
+		"nested":    {Manifests: []ocispec.Descriptor{w.raw(reg.store, ocispec.Index{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageIndex, Manifests: []ocispec.Descriptor{image}}, "")}},
+		"empty":     {Manifests: []ocispec.Descriptor{}},
+	}
+	for name, index := range foreign {
+		index.Versioned, index.MediaType = specs.Versioned{SchemaVersion: 2}, ocispec.MediaTypeImageIndex
+		w.raw(reg.store, index, "team/good:"+name)
+	}
 
 	for _, c := range []struct {
 		ref, target, as, want string
@@ -60,6 +73,10 @@ func TestPullRefuses(t *testing.T) {
 		{ref: "good:1.2.0", want: string(diag.UnknownABI)},
 		{ref: "good:1.2.0", skip: true, want: string(diag.UnknownABI)},
 		{ref: "good:plain", skip: true, want: string(diag.ForeignArtifact)},
+		{ref: "good:platforms", skip: true, want: string(diag.ForeignArtifact)},
+		{ref: "good:any", skip: true, want: string(diag.ForeignArtifact)},
+		{ref: "good:nested", skip: true, want: string(diag.ForeignArtifact)},
+		{ref: "good:empty", skip: true, want: string(diag.ForeignArtifact)},
 		{ref: "good:1.3.0", skip: true, want: string(diag.HostileInput)},
 		{ref: "good:1.4.0", target: "phone", want: string(diag.NoTarget)},
 		{ref: "good:none", want: string(diag.NoArtifact)},

@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/opencontainers/go-digest"
@@ -180,6 +181,9 @@ func parseTargets(data []byte) (*Index, error) {
 	if doc.SchemaVersion != 2 || doc.MediaType != "" && doc.MediaType != ocispec.MediaTypeImageIndex {
 		return nil, fmt.Errorf("schemaVersion %d, mediaType %q in an image index", doc.SchemaVersion, Shorten(doc.MediaType))
 	}
+	if !slices.ContainsFunc(doc.Manifests, ours) && doc.Annotations[abi.AnnotationABI] == "" {
+		return nil, fmt.Errorf("an index of another tool, without targets of mm: %w", errdef.ErrUnsupported)
+	}
 	if err := checkTargets(doc.Manifests); err != nil {
 		return nil, err
 	}
@@ -189,6 +193,9 @@ func parseTargets(data []byte) (*Index, error) {
 	}
 	return idx, nil
 }
+
+// ours reports whether an entry of an index is a target of mm.
+func ours(e ocispec.Descriptor) bool { return e.Annotations[abi.AnnotationTarget] != "" }
 
 // fetchSmall fetches a manifest or config of at most MaxManifestBytes and
 // checks its digest.

@@ -129,6 +129,9 @@ func (d *download) read(ctx context.Context, p *cas.Partial, buf []byte) error {
 			return fmt.Errorf("%w: Content-Range: got %.80q, want bytes from %d", errSession, resp.Header.Get("Content-Range"), asked)
 		}
 	}
+	if err := wrongSize(resp, d.desc.Size-p.Offset()); err != nil {
+		return err
+	}
 	if left := d.desc.Size - p.Offset(); resp.ContentLength > left {
 		return fmt.Errorf("%w: got %d bytes, want %d: %w", ErrReceived, resp.ContentLength, left, artifact.ErrCorrupt)
 	}

@@ -23,7 +23,7 @@ func (c *Client) pushLayout(ctx context.Context, src *registry.Store, desc ocisp
 		return report, err
 	}
 	defer dst.Close()
-	main, referring, err := plans(ctx, src, desc, filter{})
+	main, referring, err := plans(ctx, src, desc)
 	if err != nil {
 		return report, err
 	}
@@ -39,9 +39,9 @@ func (c *Client) pushLayout(ctx context.Context, src *registry.Store, desc ocisp
 	return report, nil
 }
 
-// plans reads desc and its referrers from a store.
-func plans(ctx context.Context, src *registry.Store, desc ocispec.Descriptor, f filter) (main, referring *plan, err error) {
-	if main, err = newPlan(ctx, src, desc, f); err != nil {
+// plans reads desc and its referrers from a store, to push them.
+func plans(ctx context.Context, src *registry.Store, desc ocispec.Descriptor) (main, referring *plan, err error) {
+	if main, err = newPlan(ctx, src, desc, filter{fault: errUnsendable}); err != nil {
 		return nil, nil, err
 	}
 	if referring, err = referrersIn(ctx, src, main, 0); err != nil {

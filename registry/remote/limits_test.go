@@ -61,7 +61,7 @@ func TestLimits(t *testing.T) {
 		},
 		"maxManifest": func(more int) bool {
 			n := blank(maxManifest + more)
-			_, err := readManifest(context.Background(), n, n.descriptor())
+			_, err := readManifest(context.Background(), n, n.descriptor(), ErrHostile)
 			return !errors.Is(err, ErrHostile)
 		},
 		"maxNodes": func(more int) bool {

@@ -98,9 +98,10 @@ func (c *Client) Tags(ctx context.Context, repo string) ([]string, error) {
 func (r *repository) tags(ctx context.Context) (tags []string, err error) {
 	err = r.pages(ctx, "tags/list", "", func(resp *http.Response, data []byte) error {
 		var page struct {
-			Tags []string `json:"tags"`
+			Name *string  `json:"name"`
+			Tags []string `json:"tags"` // null in an empty repository
 		}
-		if json.Unmarshal(data, &page) != nil {
+		if json.Unmarshal(data, &page) != nil || page.Name == nil && page.Tags == nil {
 			return odd(resp, "%s", notJSON(resp.Header, data))
 		}
 		if tags = append(tags, page.Tags...); len(tags) > maxListed {

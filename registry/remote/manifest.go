@@ -88,11 +88,11 @@ func (r *repository) getManifest(ctx context.Context, target string) (desc ocisp
 		alg = claimed.Algorithm()
 	}
 	desc = ocispec.Descriptor{Digest: alg.FromBytes(data), Size: int64(len(data))}
+	if desc.MediaType = manifestType(resp.Header.Get("Content-Type"), data); desc.MediaType == "" || len(data) == 0 {
+		return desc, nil, odd(resp, "%s: not a manifest", notJSON(resp.Header, data))
+	}
 	if claimed != "" && claimed != desc.Digest {
 		return desc, nil, fmt.Errorf("%w: manifest %s has the digest %s: %w", ErrReceived, claimed, desc.Digest, artifact.ErrCorrupt)
-	}
-	if desc.MediaType = manifestType(resp.Header.Get("Content-Type"), data); desc.MediaType == "" {
-		return desc, nil, odd(resp, "%s: not a manifest", notJSON(resp.Header, data))
 	}
 	return desc, data, nil
 }
@@ -235,6 +235,15 @@ func (r *repository) Fetch(ctx context.Context, desc ocispec.Descriptor) (io.Rea
 		}
 		return io.NopCloser(bytes.NewReader(data)), nil
 	}
+	resp, err := r.getBlob(ctx, desc)
+	if err != nil {
+		return nil, err
+	}
+	return resp.Body, nil
+}
+
+// getBlob requests a blob.
+func (r *repository) getBlob(ctx context.Context, desc ocispec.Descriptor) (*http.Response, error) {
 	req, err := r.request(ctx, http.MethodGet, "blobs/"+desc.Digest.String(), nil)
 	if err != nil {
 		return nil, err
@@ -244,7 +253,18 @@ func (r *repository) Fetch(ctx context.Context, desc ocispec.Descriptor) (io.Rea
 	if err != nil {
 		return nil, notFound(err)
 	}
-	return resp.Body, nil
+	return resp, wrongSize(resp, desc.Size)
+}
+
+// wrongSize returns an [OddError] for a page of HTML in place of a blob: a proxy
+// answered, and there is nothing to verify. A blob may be a page itself, of its own
+// size.
+func wrongSize(resp *http.Response, size int64) error {
+	if resp.ContentLength == size || !strings.Contains(resp.Header.Get("Content-Type"), "text/html") {
+		return nil
+	}
+	resp.Body.Close()
+	return odd(resp, "an HTML page, want a blob of %d bytes", size)
 }
 
 // Exists reports whether the repository has a manifest or blob.

@@ -21,6 +21,10 @@ import (
 // is an [OddError].
 var ErrHostile = errors.New("refused")
 
+// errUnsendable reports an artifact of this machine that is beyond the limits of a
+// push. Nothing was verified, so it is not [ErrHostile].
+var errUnsendable = errors.New("cannot be pushed")
+
 // ErrReceived reports received bytes that do not match their digest: the
 // registry is damaged, or the bytes were changed on the way. None of them were
 // kept.
@@ -41,6 +45,7 @@ type plan struct {
 	seen      map[digest.Digest]int64
 	nodes     int
 	bytes     int64
+	fault     error // the class of an artifact that is beyond the limits: ErrHostile or errUnsendable
 }
 
 // manifest is a manifest or index and its checked bytes.
@@ -58,6 +63,7 @@ type manifest struct {
 type filter struct {
 	only   func(layer ocispec.Descriptor) bool
 	target string // of an index, the layers of this target's manifests only
+	fault  error  // what an artifact beyond the limits is. Nil: ErrHostile
 }
 
 // document is a manifest or an index as far as it is needed here.
@@ -72,7 +78,10 @@ type document struct {
 
 // newPlan reads the manifests below desc from src.
 func newPlan(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor, f filter) (*plan, error) {
-	p := &plan{seen: map[digest.Digest]int64{}}
+	p := &plan{seen: map[digest.Digest]int64{}, fault: f.fault}
+	if p.fault == nil {
+		p.fault = ErrHostile
+	}
 	if err := p.add(ctx, src, desc, f, 0); err != nil {
 		return nil, err
 	}
@@ -82,27 +91,27 @@ func newPlan(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor, 
 // add adds desc and all below it to the plan.
 func (p *plan) add(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor, f filter, depth int) error {
 	if depth > maxNesting {
-		return fmt.Errorf("%w: indexes nested deeper than %d", ErrHostile, maxNesting)
+		return fmt.Errorf("%w: indexes nested deeper than %d", p.fault, maxNesting)
 	}
 	fresh, err := p.first(desc)
 	if err != nil || !fresh {
 		return err
 	}
-	data, err := readManifest(ctx, src, desc)
+	data, err := readManifest(ctx, src, desc, p.fault)
 	if err != nil {
 		return err
 	}
 	var doc document
 	if err := json.Unmarshal(data, &doc); err != nil {
-		return fmt.Errorf("%w: manifest %s: %w", ErrHostile, desc.Digest, err)
+		return fmt.Errorf("%w: manifest %s: %w", p.fault, desc.Digest, err)
 	}
 	p.nodes += 2 + len(doc.Layers) + len(doc.Manifests)
 	if p.bytes += desc.Size; p.nodes > maxNodes || p.bytes > maxMetadata {
-		return fmt.Errorf("%w: more than %d blobs or %d bytes of manifests", ErrHostile, maxNodes, maxMetadata)
+		return fmt.Errorf("%w: more than %d blobs or %d bytes of manifests", p.fault, maxNodes, maxMetadata)
 	}
 	for _, child := range doc.Manifests {
 		if !artifact.IsManifest(child.MediaType) {
-			return fmt.Errorf("%w: index %s names a %.80q", ErrHostile, desc.Digest, child.MediaType)
+			return fmt.Errorf("%w: index %s names a %.80q", p.fault, desc.Digest, child.MediaType)
 		}
 		inner := f
 		if t := child.Annotations[abi.AnnotationTarget]; f.target != "" && t != "" && t != f.target {
@@ -146,23 +155,23 @@ func (p *plan) addBlobs(doc document, f filter) error {
 // descriptors that cannot be checked.
 func (p *plan) first(desc ocispec.Descriptor) (bool, error) {
 	if err := desc.Digest.Validate(); err != nil {
-		return false, fmt.Errorf("%w: digest %.80q: %w", ErrHostile, desc.Digest, err)
+		return false, fmt.Errorf("%w: digest %.80q: %w", p.fault, desc.Digest, err)
 	}
 	if desc.Size < 0 {
-		return false, fmt.Errorf("%w: %s has a size of %d", ErrHostile, desc.Digest, desc.Size)
+		return false, fmt.Errorf("%w: %s has a size of %d", p.fault, desc.Digest, desc.Size)
 	}
 	size, seen := p.seen[desc.Digest]
 	if seen && size != desc.Size {
-		return false, fmt.Errorf("%w: %s is named with two sizes, %d and %d", ErrHostile, desc.Digest, size, desc.Size)
+		return false, fmt.Errorf("%w: %s is named with two sizes, %d and %d", p.fault, desc.Digest, size, desc.Size)
 	}
 	p.seen[desc.Digest] = desc.Size
 	return !seen, nil
 }
 
 // readManifest reads a manifest or index and checks its digest.
-func readManifest(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor) ([]byte, error) {
+func readManifest(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor, fault error) ([]byte, error) {
 	if desc.Size > maxManifest {
-		return nil, fmt.Errorf("%w: manifest %s of %d bytes, limit %d", ErrHostile, desc.Digest, desc.Size, maxManifest)
+		return nil, fmt.Errorf("%w: manifest %s of %d bytes, limit %d", fault, desc.Digest, desc.Size, maxManifest)
 	}
 	r, err := src.Fetch(ctx, desc)
 	if err != nil {

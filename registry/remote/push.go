@@ -98,7 +98,7 @@ func (c *Client) pushRegistry(ctx context.Context, src *registry.Store, desc oci
 	ctx = auth.AppendRepositoryScope(ctx, p.r.Reference, auth.ActionPull, auth.ActionPush)
 	defer func() { p.tally.into(&report) }()
 
-	main, referring, err := plans(ctx, src, desc, filter{})
+	main, referring, err := plans(ctx, src, desc)
 	if err != nil {
 		return report, err
 	}
@@ -307,7 +307,7 @@ func (p *push) tag(ctx context.Context, t registry.Tag) error {
 	if p.tags[t.Ref] == t.Descriptor.Digest {
 		return nil
 	}
-	data, err := readManifest(ctx, p.src, t.Descriptor)
+	data, err := readManifest(ctx, p.src, t.Descriptor, errUnsendable)
 	if err != nil {
 		return fmt.Errorf("tag %s: %w", t.Ref, err)
 	}

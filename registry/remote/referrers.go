@@ -24,7 +24,7 @@ const listTries = 4
 // referrersIn collects the referrers of main's manifests in the store, and
 // their referrers.
 func referrersIn(ctx context.Context, src *registry.Store, main *plan, depth int) (*plan, error) {
-	found := &plan{seen: map[digest.Digest]int64{}}
+	found := &plan{seen: map[digest.Digest]int64{}, fault: errUnsendable}
 	for _, m := range main.manifests {
 		list, err := src.Referrers(ctx, m.desc, "")
 		if err != nil {
