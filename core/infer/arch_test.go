@@ -123,7 +123,7 @@ func TestEveryArchitecture(t *testing.T) {
 				t.Fatal(err)
 			}
 			row := 0
-			if err := together.feed(t.Context(), input{tokens: tokens, rows: len(tokens)}, len(tokens), func(i int, logits []float32) {
+			if err := together.feed(t.Context(), []Input{{Tokens: tokens}}, len(tokens), func(i int, logits []float32) {
 				if !slices.Equal(logits, alone[i]) {
 					t.Fatalf("position %d: logits differ when fed together", i)
 				}

@@ -11,7 +11,16 @@ import (
 // rotation is the RoPE of a session's queries and keys.
 type rotation struct {
 	theta []float64 // frequencies of RoPE
+	axis  []int     // of the place that rotates each pair; nil: the first
 	scale float64   // factor of rotated vectors
+}
+
+// at returns the angle of pair i at a place.
+func (r *rotation) at(p place, i int) float64 {
+	if r.axis == nil {
+		return float64(p[0]) * r.theta[i]
+	}
+	return float64(p[r.axis[i]]) * r.theta[i]
 }
 
 // angles holds the cosine and sine of the angle of every pair at every position
@@ -20,17 +29,20 @@ type angles struct{ cos, sin []float32 }
 
 // turn computes the pass's angles for every rotation.
 func (w *work) turn() {
-	w.angle = slices.Grow(w.angle[:0], len(w.turns))[:len(w.turns)]
-	for r, by := range w.turns {
+	kinds := len(w.spans[0].turns)
+	w.angle = slices.Grow(w.angle[:0], kinds)[:kinds]
+	for r := range kinds {
 		a := &w.angle[r]
-		n := len(by.theta)
+		n := len(w.spans[0].turns[r].theta)
 		if cap(a.cos) < w.rows*n {
 			a.cos, a.sin = make([]float32, w.rows*n), make([]float32, w.rows*n)
 		}
 		a.cos, a.sin = a.cos[:w.rows*n], a.sin[:w.rows*n]
 		for t := range w.rows {
-			for i, theta := range by.theta {
-				sin, cos := math.Sincos(float64(w.first+t) * theta)
+			s := &w.spans[w.owner[t]]
+			by, at := &s.turns[r], s.place(t-s.row)
+			for i := range n {
+				sin, cos := math.Sincos(by.at(at, i))
 				a.cos[t*n+i], a.sin[t*n+i] = float32(cos*by.scale), float32(sin*by.scale)
 			}
 		}
@@ -81,9 +93,10 @@ func (w *work) placeHead(t, head int) {
 	w.rotate(q, y, &y.queryNorm, head*(c.Heads/c.KVHeads), t)
 	w.rotate(k, y, &y.keyNorm, head, t)
 	tensor.Scale(q, w.m.attentionScale)
-	w.cache.Spread(q)
-	w.cache.Spread(k)
-	w.cache.Store(layer, head, w.first+t, k, v)
+	cache := w.spans[w.owner[t]].cache
+	cache.Spread(q)
+	cache.Spread(k)
+	cache.Store(layer, head, w.position(t), k, v)
 }
 
 // rotate normalizes heads, starting at first, if the model does so, and rotates
@@ -93,7 +106,7 @@ func (w *work) rotate(x []float32, y *layer, by *headNorm, first, t int) {
 	normed := by.gain != nil && by.kind != arch.WholeHeadNorm
 	var cos, sin []float32
 	if y.rotation >= 0 {
-		n := len(w.turns[y.rotation].theta)
+		n := len(w.spans[0].turns[y.rotation].theta)
 		a := &w.angle[y.rotation]
 		cos, sin = a.cos[t*n:(t+1)*n], a.sin[t*n:(t+1)*n]
 	}
@@ -120,63 +133,71 @@ func (w *work) attend() {
 	a := &w.attention
 	a.group = c.Heads / c.KVHeads
 	a.window = w.m.layers[a.layer].window
-	if w.rows == 1 {
-		// The rows of a product are the query heads that share a key head.
-		w.m.threads.For(c.KVHeads, 1, a)
-	} else {
-		// The rows are positions; later positions take longer. The heads that
-		// share a key head alternate, so that they share the loads.
-		a.slices = (a.group*w.rows + sliceRows - 1) / sliceRows
-		if n := w.m.threads.Threads(); n > 1 {
-			a.slices = max(a.slices, (4*n+c.KVHeads-1)/c.KVHeads)
-		}
-		a.slices = min(a.slices, (w.rows+tileRows-1)/tileRows)
-		w.m.threads.For(c.KVHeads*a.slices, 1, a)
+	a.jobs = a.jobs[:0]
+	for i := range w.spans {
+		a.divide(&w.spans[i])
 	}
+	w.m.threads.For(len(a.jobs), 1, a)
 	w.ready(&w.attended)
+}
+
+// divide adds the jobs of a span.
+func (a *attentionTask) divide(s *span) {
+	w, c := a.w, &a.w.m.cfg
+	tiles := (s.rows + tileRows - 1) / tileRows
+	// Later positions take longer, and come first. The heads that share a key
+	// head alternate, so that they share the loads.
+	slices := (a.group*s.rows + sliceRows - 1) / sliceRows
+	if n := w.m.threads.Threads(); n > 1 {
+		slices = max(slices, (4*n+c.KVHeads-1)/c.KVHeads)
+	}
+	slices = min(slices, tiles)
+	for slice := slices - 1; slice >= 0; slice-- {
+		from, to := tiles*slice/slices*tileRows, min(tiles*(slice+1)/slices*tileRows, s.rows)
+		for head := range c.KVHeads {
+			a.jobs = append(a.jobs, attentionJob{span: s, head: head, from: from, to: to})
+		}
+	}
+}
+
+// attentionJob is a slice of the rows of a span, for a key head.
+type attentionJob struct {
+	span     *span
+	head     int
+	from, to int
 }
 
 // attentionTask computes attention in chunks of positions with a running
 // maximum and sum (Milakov and Gimelshein, arXiv 1805.02867; Dao et al., arXiv
-// 2205.14135). Its indices are key heads for a single position, otherwise
-// slices of the positions of a key head.
+// 2205.14135). Its indices are jobs.
 type attentionTask struct {
 	w       *work
 	layer   int
 	group   int // query heads that share a key head
 	window  int // visible positions; 0: all
-	slices  int
+	jobs    []attentionJob
 	scratch []attentionScratch
 }
 
 func (a *attentionTask) Do(thread, lo, hi int) {
 	w := a.w
 	c := &w.m.cfg
-	for i := lo; i < hi; i++ {
-		if w.rows == 1 {
-			if w.single() {
-				w.placeHead(0, i)
-			}
-			at := i * a.group * c.HeadDim
-			q := w.query.data[at:]
-			if w.single() { // other threads place the next heads
-				q = q[:a.group*c.HeadDim]
-			}
-			a.run(&a.scratch[thread], queries{
-				head: i, heads: 1, rows: a.group, stride: c.HeadDim, first: w.first, step: 0, window: a.window,
-				q: q, out: w.attended.Row(0)[at:], outStride: c.HeadDim,
-			})
-			continue
+	for _, j := range a.jobs[lo:hi] {
+		s := j.span
+		at, row := j.head*a.group*c.HeadDim, s.row+j.from
+		q := queries{
+			head: j.head, heads: a.group, rows: j.to - j.from, stride: w.query.stride, first: s.first + j.from, step: 1, window: a.window, blocks: s.blocks,
+			q: w.query.data[row*w.query.stride+at:], out: w.attended.From(row)[at:], outStride: c.Heads * c.HeadDim,
 		}
-		// Later slices first: they take longest.
-		head, slice := i%c.KVHeads, a.slices-1-i/c.KVHeads
-		tiles := (w.rows + tileRows - 1) / tileRows
-		from, to := tiles*slice/a.slices*tileRows, min(tiles*(slice+1)/a.slices*tileRows, w.rows)
-		at := head * a.group * c.HeadDim
-		a.run(&a.scratch[thread], queries{
-			head: head, heads: a.group, rows: to - from, stride: w.query.stride, first: w.first + from, step: 1, window: a.window,
-			q: w.query.data[from*w.query.stride+at:], out: w.attended.From(from)[at:], outStride: c.Heads * c.HeadDim,
-		})
+		if s.rows == 1 {
+			// The rows of a product are the query heads that share a key head.
+			if w.single() {
+				w.placeHead(0, j.head)
+			}
+			q.heads, q.rows, q.stride, q.step, q.outStride = 1, a.group, c.HeadDim, 0, c.HeadDim
+			q.q = q.q[:a.group*c.HeadDim] // other threads place the next heads
+		}
+		a.run(&a.scratch[thread], s.cache, q)
 	}
 }
 
@@ -193,6 +214,7 @@ type queries struct {
 	first     int       // position of the first
 	step      int       // increment of the position from row to row, 0 or 1
 	window    int       // positions visible to a query, including its position; 0: all
+	blocks    []block   // whose positions see each other
 	q         []float32 // D numbers a row
 	out       []float32 // D numbers a row
 	outStride int
@@ -200,20 +222,20 @@ type queries struct {
 
 // run computes the attention of q's rows over the cache and writes the weighted
 // values.
-func (a *attentionTask) run(s *attentionScratch, q queries) {
-	dim, panels := a.w.m.cfg.HeadDim, a.w.cache.Panels()
+func (a *attentionTask) run(s *attentionScratch, cache *kvCache, q queries) {
+	dim, panels := a.w.m.cfg.HeadDim, cache.Panels()
 	padded := (q.rows + tileRows - 1) / tileRows * tileRows // rows of state of a head
 	s.resize(dim, panels, q.heads*padded)
 	// A single tile of queries reads float16 directly; for several tiles one
 	// conversion is faster.
-	s.halves = a.w.cache.Type() == tensor.F16 && q.heads*q.rows <= tileRows
-	end := q.position(q.rows-1) + 1 // positions visible to the last row
+	s.halves = cache.Type() == tensor.F16 && q.heads*q.rows <= tileRows
+	end := q.end(q.rows - 1) // positions visible to the last row
 	s.limit = a.w.m.cfg.AttentionCap
 	for base := q.begin(0); base < end; base += kvChunk {
-		s.read(a.w.cache, base/kvChunk, a.layer, q.head, dim, min(end-base, kvChunk))
+		s.read(cache, base/kvChunk, a.layer, q.head, dim, min(end-base, kvChunk))
 		for r := 0; r < q.rows; r += tileRows {
 			rows := min(tileRows, q.rows-r)
-			n := min(q.position(r+rows-1)+1-base, kvChunk)
+			n := min(q.end(r+rows-1)-base, kvChunk)
 			if n <= 0 || base < q.begin(r) {
 				continue
 			}
@@ -242,7 +264,19 @@ func (q queries) sees(r int) int {
 	if q.window == 0 {
 		return 0
 	}
-	return max(0, q.position(r)-q.window+1)
+	from := max(0, q.position(r)-q.window+1)
+	if b := mutualAt(q.blocks, q.position(r)); b != nil {
+		return min(from, b.first)
+	}
+	return from
+}
+
+// end returns the position after the last one visible to row r.
+func (q queries) end(r int) int {
+	if b := mutualAt(q.blocks, q.position(r)); b != nil {
+		return b.first + b.rows
+	}
+	return q.position(r) + 1
 }
 
 // begin returns the start of the first chunk visible to row r.
@@ -341,7 +375,7 @@ func (s *attentionScratch) tile(q queries, state, r, rows, base, n, dim int) {
 		for j := range max(0, min(q.sees(r+i)-base, padded)) {
 			scores[j] = float32(math.Inf(-1))
 		}
-		for j := max(0, min(q.position(r+i)+1-base, padded)); j < padded; j++ {
+		for j := max(0, min(q.end(r+i)-base, padded)); j < padded; j++ {
 			scores[j] = float32(math.Inf(-1))
 		}
 		s.weigh(scores, state+r+i, begin)

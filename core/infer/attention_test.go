@@ -62,7 +62,7 @@ func TestAttention(t *testing.T) {
 				m.layers[0].window = c.window
 				w := &m.work
 				w.input(rows)
-				w.begin(pass{cache: cache, first: c.first + from, rows: rows})
+				w.begin(newPass(nil, span{cache: cache, first: c.first + from, rows: rows}))
 				for i := range rows {
 					copy(w.query.row(i, c.heads*c.dim), queries[(from+i)*c.heads*c.dim:])
 				}

@@ -2,6 +2,7 @@ package infer
 
 import (
 	"context"
+	"slices"
 
 	"mm-abi.org/mm/core/quant/panel"
 	"mm-abi.org/mm/core/tensor"
@@ -10,21 +11,41 @@ import (
 // maxBatch is the number of positions in one pass.
 const maxBatch = 256
 
-// pass describes one pass through the model.
-type pass struct {
+// span is the rows of one session in a pass.
+type span struct {
 	cache *kvCache
 	turns []rotation
 	first int // position of the first row
-	rows  int // T
+	rows  int
 	keep  int // the last rows whose logits are computed
+	row   int // index of the first row in the pass
 
-	hidden []float32 // T×C for the rows after the last norm, or nil
+	places []place     // of the rows; nil: their positions
+	blocks []block     // of the session that reach into the rows, or nil
+	deep   []deepInput // for the first layers, or nil
+	hidden []float32   // rows×C after the last norm, or nil
+}
 
-	observer Observer // or nil
+// pass describes one pass through the model: T rows of some sessions.
+type pass struct {
+	spans    []span
+	rows     int // T
+	keep     int // rows whose logits are computed
+	observer Observer
+}
+
+// newPass returns the pass of spans.
+func newPass(observer Observer, spans ...span) pass {
+	p := pass{spans: spans, observer: observer}
+	for _, s := range spans {
+		p.rows += s.rows
+		p.keep += s.keep
+	}
+	return p
 }
 
 // forward runs the rows of w.x through the model. It adds their keys and values
-// to the cache and sets w.logits to the logits of the last p.keep rows.
+// to the caches and sets w.logits to the logits of the last rows of each span.
 func (m *Model) forward(ctx context.Context, p pass) error {
 	w := &m.work
 	w.begin(p)
@@ -41,7 +62,7 @@ func (m *Model) forward(ctx context.Context, p pass) error {
 		w.place(i)                                                                                      // q and k are rotated, k and v join the cache
 		if i == len(m.layers)-1 {
 			if !p.allRows() {
-				w.shrink(p.keep) // from here T is the number of rows with logits
+				w.shrink() // from here T is the number of rows with logits
 			}
 			if w.rows == 0 {
 				return nil
@@ -60,17 +81,16 @@ func (m *Model) forward(ctx context.Context, p pass) error {
 		}
 		w.feedForward(y)             // out: T×C
 		w.add(&w.out, &y.hiddenPost) // x: T×C
+		w.deepen(i)
 	}
 	w.observeLayer(len(m.layers))
 	w.norm(&m.outputNorm) // normed: T×C
 	if p.allRows() {
-		if p.hidden != nil {
-			w.show(p.hidden)
-		}
+		w.show()
 		w.observe(&w.normed, term{by: &m.output})
 		w.observer = nil // the remaining rows were observed already
 		if p.keep < w.rows {
-			w.shrink(p.keep)
+			w.shrink()
 			if w.rows == 0 {
 				return nil
 			}
@@ -83,7 +103,9 @@ func (m *Model) forward(ctx context.Context, p pass) error {
 }
 
 // allRows reports whether all rows pass all layers, not only those with logits.
-func (p *pass) allRows() bool { return p.hidden != nil || p.observer != nil }
+func (p *pass) allRows() bool {
+	return p.observer != nil || slices.ContainsFunc(p.spans, func(s span) bool { return s.hidden != nil })
+}
 
 // finish scales and caps logits if the model does so.
 func (w *work) finish() {
@@ -122,7 +144,9 @@ func (a *matrix) row(t, cols int) []float32 { return a.data[t*a.stride : t*a.str
 type work struct {
 	m *Model
 	pass
-	passed int // rows at the beginning of the pass
+	passed int    // rows at the beginning of the pass
+	own    []span // memory of the pass's spans
+	owner  []int  // T, the span of each row
 
 	x          []float32   // T×C, the residual stream
 	normed     panel.Batch // T×C
@@ -173,6 +197,8 @@ func (w *work) input(rows int) []float32 {
 func (w *work) begin(p pass) {
 	c := &w.m.cfg
 	w.pass, w.passed = p, p.rows
+	w.pass.spans = append(w.own[:0], p.spans...) // shrink changes them
+	w.own = w.pass.spans
 	w.normed.Resize(p.rows, c.Width)
 	w.attended.Resize(p.rows, c.Heads*c.HeadDim)
 	w.hidden.Resize(p.rows, c.Hidden)
@@ -191,36 +217,66 @@ func (w *work) begin(p pass) {
 			w.chosen = make([][]choice, c.Experts)
 		}
 	}
+	w.number()
 	if w.m.positions != nil {
-		tensor.Add(w.x, w.m.positions[p.first*c.Width:][:len(w.x)])
+		for t := range w.rows {
+			tensor.Add(w.x[t*c.Width:(t+1)*c.Width], w.m.positions[w.position(t)*c.Width:][:c.Width])
+		}
 	}
 	w.turn()
 }
 
-// shrink keeps only the last n rows: after the last layer's keys and values,
-// only rows with logits are needed.
-func (w *work) shrink(n int) {
-	drop := w.rows - n
-	if drop == 0 {
-		return
+// number sets the first row of each span and the owner of each row.
+func (w *work) number() {
+	w.owner = w.owner[:0]
+	for i := range w.spans {
+		s := &w.spans[i]
+		s.row = len(w.owner)
+		for range s.rows {
+			w.owner = append(w.owner, i)
+		}
 	}
-	c := &w.m.cfg
-	w.first, w.rows = w.first+drop, n
-	if n == 0 {
-		return
-	}
-	copy(w.x, w.x[drop*c.Width:])
-	copy(w.query.data, w.query.data[drop*w.query.stride:])
-	w.normed.Resize(n, c.Width)
-	w.attended.Resize(n, c.Heads*c.HeadDim)
-	w.hidden.Resize(n, c.Hidden)
 }
 
-// show copies the normalized rows.
-func (w *work) show(dst []float32) {
+// position returns the position of row t in its session.
+func (w *work) position(t int) int {
+	s := &w.spans[w.owner[t]]
+	return s.first + t - s.row
+}
+
+// shrink keeps only the rows with logits: after the last layer's keys and
+// values, the others are not needed.
+func (w *work) shrink() {
+	if w.rows == w.keep {
+		return
+	}
+	c, to := &w.m.cfg, 0
+	for i := range w.spans {
+		s := &w.spans[i]
+		drop := s.rows - s.keep
+		from := s.row + drop
+		copy(w.x[to*c.Width:], w.x[from*c.Width:(from+s.keep)*c.Width])
+		copy(w.query.data[to*w.query.stride:], w.query.data[from*w.query.stride:(from+s.keep)*w.query.stride])
+		s.first, s.rows = s.first+drop, s.keep
+		to += s.keep
+	}
+	w.rows = w.keep
+	w.number()
+	if w.rows == 0 {
+		return
+	}
+	w.normed.Resize(w.rows, c.Width)
+	w.attended.Resize(w.rows, c.Heads*c.HeadDim)
+	w.hidden.Resize(w.rows, c.Hidden)
+}
+
+// show copies the normalized rows of the spans that want them.
+func (w *work) show() {
 	c := w.m.cfg.Width
-	for t := range w.rows {
-		copy(dst[t*c:(t+1)*c], w.normed.Row(t))
+	for _, s := range w.spans {
+		for t := 0; s.hidden != nil && t < s.rows; t++ {
+			copy(s.hidden[t*c:(t+1)*c], w.normed.Row(s.row+t))
+		}
 	}
 }
 

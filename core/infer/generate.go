@@ -89,6 +89,12 @@ func (s *Session) Prompt(ctx context.Context, tokens []int32) (reused int, err e
 	if reused == len(tokens) && (reused < len(s.tokens) || !s.valid) {
 		reused = max(0, reused-1) // the logits of the last token are needed
 	}
+	for _, b := range s.blocks {
+		if b.mutual && b.first < reused {
+			reused = b.first // the text is read again without later positions
+			break
+		}
+	}
 	s.Truncate(reused)
 	return reused, s.Feed(ctx, tokens[reused:])
 }

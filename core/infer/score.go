@@ -25,7 +25,7 @@ func (s *Session) Predict(ctx context.Context, tokens []int32, each func(i int, 
 	before := len(s.tokens)
 	for from := 0; from < len(tokens); from += scoreBatch {
 		part := tokens[from:min(from+scoreBatch, len(tokens))]
-		err := s.feed(ctx, input{tokens: part, rows: len(part)}, len(part), func(row int, logits []float32) { each(from+row, logits) })
+		err := s.feed(ctx, []Input{{Tokens: part}}, len(part), func(row int, logits []float32) { each(from+row, logits) })
 		if err != nil {
 			s.Truncate(before)
 			return err

@@ -36,6 +36,7 @@ type Session struct {
 	turns   []rotation
 
 	tokens []int32   // fed so far; vector for a vector
+	blocks []block   // grids and positions that see each other
 	logits []float32 // V, of the last position
 	valid  bool      // logits are those of the last position
 	lookup lookup    // index of tokens, up to the generated text
@@ -96,6 +97,7 @@ func rotations(c Config, divisors []float32) []rotation {
 	}
 	all := make([]rotation, 1, 2)
 	all[0].theta, all[0].scale = c.Rope.Frequencies(divisors)
+	all[0].axis = c.Rope.Axes()
 	if c.Local != nil {
 		var local rotation
 		local.theta, local.scale = c.Local.Frequencies(nil)
@@ -143,8 +145,15 @@ func (s *Session) Recall(ctx context.Context) error {
 	if s.m.closed {
 		return ErrClosed
 	}
+	if mutualAt(s.blocks, n-1) != nil {
+		return fmt.Errorf("%w: the last of the %d positions is seen by earlier ones", ErrNoLogits, n)
+	}
 	s.m.embed(s.m.work.input(1), s.tokens[n-1])
-	if err := s.m.forward(ctx, pass{cache: s.cache, turns: s.turns, first: n - 1, rows: 1, keep: 1}); err != nil {
+	last := span{cache: s.cache, turns: s.turns, first: n - 1, rows: 1, keep: 1}
+	if next := int32(s.Next()) - 1; int(next) != n-1 {
+		last.places = []place{{next, next, next}}
+	}
+	if err := s.m.forward(ctx, newPass(nil, last)); err != nil {
 		return err
 	}
 	s.logits = append(s.logits[:0], s.m.work.logits.row(0, s.m.cfg.Vocab)...)
@@ -153,7 +162,8 @@ func (s *Session) Recall(ctx context.Context) error {
 }
 
 // Truncate discards the positions from n on; Logits is then nil, unless nothing
-// was discarded.
+// was discarded. A grid and positions that see each other are discarded as a
+// whole.
 func (s *Session) Truncate(n int) {
 	if n >= len(s.tokens) {
 		return
@@ -163,6 +173,15 @@ func (s *Session) Truncate(n int) {
 
 // cut discards the positions from n on, of which there may be none.
 func (s *Session) cut(n int) {
+	for i, b := range s.blocks {
+		if n < b.end() {
+			s.blocks = s.blocks[:i]
+			if n > b.first {
+				n = b.first
+			}
+			break
+		}
+	}
 	s.tokens = s.tokens[:n]
 	s.lookup.cut(n)
 	s.cache.Release(n)
@@ -192,94 +211,70 @@ func (s *Session) Hidden(from, to int) ([]float32, error) {
 // for all of them ([ErrContext]), and on cancellation; the session is then
 // unchanged, except that Logits may be nil.
 func (s *Session) Feed(ctx context.Context, tokens []int32) error {
-	for _, t := range tokens {
-		if t < 0 || int(t) >= s.m.cfg.Vocab {
-			return fmt.Errorf("token %d out of range: vocabulary has %d", t, s.m.cfg.Vocab)
-		}
-	}
-	return s.feed(ctx, input{tokens: tokens, rows: len(tokens)}, 1, nil)
+	return s.feed(ctx, []Input{{Tokens: tokens}}, 1, nil)
 }
 
 // FeedVectors reads positions as vectors instead of token embeddings, such as
 // an image's: n × C numbers for n positions. Errors are those of Feed.
 func (s *Session) FeedVectors(ctx context.Context, vectors []float32) error {
-	c := s.m.cfg.Width
-	if len(vectors)%c != 0 {
-		return fmt.Errorf("bad input: %d numbers are not a multiple of %d", len(vectors), c)
-	}
-	return s.feed(ctx, input{vectors: vectors, rows: len(vectors) / c}, 1, nil)
+	return s.feed(ctx, []Input{{Vectors: vectors}}, 1, nil)
 }
 
-// input is tokens, or vectors of C numbers.
-type input struct {
-	tokens  []int32
-	vectors []float32
-	rows    int
-}
-
-// feed reads the rows of in. It passes the logits of the last keep rows to
-// each, in order; those of the last row become the session's.
-func (s *Session) feed(ctx context.Context, in input, keep int, each func(row int, logits []float32)) error {
-	if in.rows > s.context-len(s.tokens) {
-		return fmt.Errorf("%w: %d of %d positions in use, %d more requested", ErrContext, len(s.tokens), s.context, in.rows)
+// feed reads inputs. It passes the logits of the last keep rows to each, in
+// order; those of the last row become the session's.
+func (s *Session) feed(ctx context.Context, in []Input, keep int, each func(row int, logits []float32)) error {
+	rows := 0
+	for i := range in {
+		if err := s.m.checkInput(&in[i]); err != nil {
+			return err
+		}
+		rows += s.m.rowsOf(&in[i])
 	}
-	if in.rows == 0 {
+	if rows > s.context-len(s.tokens) {
+		return fmt.Errorf("%w: %d of %d positions in use, %d more requested", ErrContext, len(s.tokens), s.context, rows)
+	}
+	if rows == 0 {
 		return nil
+	}
+	blocks, err := s.arrange(in)
+	if err != nil {
+		return err
 	}
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
 	if s.m.closed {
 		return ErrClosed
 	}
-	before := len(s.tokens)
+	before, places := len(s.tokens), s.layOut(in)
 	s.valid = false
-	s.cache.Reserve(before + in.rows)
-	n := 0
-	for from := 0; from < in.rows; from += maxBatch {
-		to := min(from+maxBatch, in.rows)
-		s.load(in, from, to)
+	s.cache.Reserve(before + rows)
+	for from, to := 0, 0; from < rows; from = to {
+		to = passEnd(blocks, before, from, rows)
 		// Rows with logits are the last of the input.
-		n = max(0, min(to-from, to-(in.rows-keep)))
-		p := pass{
-			cache: s.cache, turns: s.turns,
-			first: before + from, rows: to - from, keep: n, observer: s.observer,
+		n := max(0, min(to-from, to-(rows-keep)))
+		p := span{cache: s.cache, turns: s.turns, first: before + from, rows: to - from, keep: n, blocks: blocks, deep: s.load(in, from, to)}
+		if places != nil {
+			p.places = places[from:to]
 		}
 		if s.keepHidden {
 			at := len(s.hidden)
 			s.hidden = slices.Grow(s.hidden, p.rows*s.m.cfg.Width)[:at+p.rows*s.m.cfg.Width]
 			p.hidden = s.hidden[at:]
 		}
-		if err := s.m.forward(ctx, p); err != nil {
+		if err := s.m.forward(ctx, newPass(s.observer, p)); err != nil {
 			s.cut(before)
 			return err
 		}
 		for i := range n {
+			logits := s.m.work.logits.row(i, s.m.cfg.Vocab)
 			if each != nil {
-				each(to-n+i, s.m.work.logits.row(i, s.m.cfg.Vocab))
+				each(to-n+i, logits)
+			}
+			if to-n+i == rows-1 {
+				s.logits, s.valid = append(s.logits[:0], logits...), true
 			}
 		}
 	}
-	if keep > 0 {
-		s.logits = append(s.logits[:0], s.m.work.logits.row(n-1, s.m.cfg.Vocab)...)
-		s.valid = true
-	}
+	s.blocks = append(s.blocks, blocks...)
 	return nil
-}
-
-// load copies rows from to to of in into the model's input and records the
-// tokens.
-func (s *Session) load(in input, from, to int) {
-	c := s.m.cfg.Width
-	x := s.m.work.input(to - from)
-	if in.tokens == nil {
-		copy(x, in.vectors[from*c:to*c])
-		for range to - from {
-			s.tokens = append(s.tokens, vector)
-		}
-		return
-	}
-	for i, t := range in.tokens[from:to] {
-		s.m.embed(x[i*c:(i+1)*c], t)
-		s.tokens = append(s.tokens, t)
-	}
 }

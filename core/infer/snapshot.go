@@ -16,10 +16,12 @@ import (
 
 // A snapshot is a session's positions on disk, little endian:
 //
-//	magic   "MMKV", u32 version: 2 for Q8_0, whose keys are spread, or 1
+//	magic   "MMKV", u32 version: 2 for Q8_0, whose keys are spread, or 1; with
+//	        blocks 2 more
 //	model   32 bytes, the model's fingerprint
 //	shape   u32 type of keys and values, layers, heads, dimensions of a head
 //	tokens  u32 n, n × i32 (-1 where a vector was fed)
+//	blocks  u32 m, m × (u32 first position, positions, places, 1 if mutual)
 //	chunks  ⌈n/256⌉ × the memory of a chunk
 //	logits  u32 V or 0, V × f32
 //	digest  32 bytes, SHA-256 of all before
@@ -29,6 +31,7 @@ const (
 	snapshotMagic   = "MMKV"
 	snapshotVersion = 1
 	snapshotSpread  = 2
+	snapshotBlocks  = 2 // added to the version
 	maxSnapshotHead = 4 + 4 + sha256.Size + 4*4 + 4
 )
 
@@ -44,10 +47,13 @@ func (s *Session) WriteSnapshot(w io.Writer) error {
 	}
 	sum := sha256.New()
 	out := io.MultiWriter(w, sum)
-	head := s.snapshotHead(print, len(s.tokens))
+	head := s.snapshotHead(print, len(s.tokens), len(s.blocks) > 0)
 	head, err = binary.Append(head, binary.LittleEndian, s.tokens)
 	if err != nil {
 		return err
+	}
+	if len(s.blocks) > 0 {
+		head = appendBlocks(head, s.blocks)
 	}
 	if _, err := out.Write(head); err != nil {
 		return fmt.Errorf("writing a snapshot: %w", err)
@@ -83,9 +89,13 @@ func (s *Session) snapshotVersion() uint32 {
 }
 
 // snapshotHead returns the head of a snapshot of n positions of this session.
-func (s *Session) snapshotHead(print [sha256.Size]byte, n int) []byte {
+func (s *Session) snapshotHead(print [sha256.Size]byte, n int, blocks bool) []byte {
 	c := s.m.cfg
-	b := append([]byte(snapshotMagic), binary.LittleEndian.AppendUint32(nil, s.snapshotVersion())...)
+	version := s.snapshotVersion()
+	if blocks {
+		version += snapshotBlocks
+	}
+	b := append([]byte(snapshotMagic), binary.LittleEndian.AppendUint32(nil, version)...)
 	b = append(b, s.rotation(print)...)
 	for _, v := range []int{int(s.cache.Type()), c.Layers, c.KVHeads, c.HeadDim, n} {
 		b = binary.LittleEndian.AppendUint32(b, uint32(v))
@@ -124,7 +134,8 @@ func (s *Session) ReadSnapshot(r io.Reader) error {
 		return err
 	}
 	n := int(binary.LittleEndian.Uint32(head[maxSnapshotHead-4:]))
-	if want := s.snapshotHead(print, n); !bytes.Equal(head, want) {
+	divided := binary.LittleEndian.Uint32(head[4:]) == s.snapshotVersion()+snapshotBlocks
+	if want := s.snapshotHead(print, n, divided); !bytes.Equal(head, want) {
 		return fmt.Errorf("%w: %s", ErrSnapshot, headDifference(head, want))
 	}
 	if n > s.context {
@@ -137,6 +148,12 @@ func (s *Session) ReadSnapshot(r io.Reader) error {
 	for _, t := range tokens {
 		if t < vector || int(t) >= s.m.cfg.Vocab {
 			return fmt.Errorf("%w: token %d out of range", ErrSnapshot, t)
+		}
+	}
+	var blocks []block
+	if divided {
+		if blocks, err = in.blocks(n); err != nil {
+			return err
 		}
 	}
 	chunks := make([][]byte, 0, kvChunks(n))
@@ -157,7 +174,7 @@ func (s *Session) ReadSnapshot(r io.Reader) error {
 	if err := s.cache.Adopt(chunks); err != nil {
 		return err
 	}
-	s.tokens, s.valid = tokens, len(logits) > 0
+	s.tokens, s.blocks, s.valid = tokens, blocks, len(logits) > 0
 	s.lookup.cut(0)
 	s.hidden, s.unseen = s.hidden[:0], len(tokens)
 	s.logits = append(s.logits[:0], logits...)
@@ -171,7 +188,7 @@ func headDifference(got, want []byte) string {
 	switch {
 	case !at(0, 4):
 		return "not a snapshot"
-	case version > snapshotSpread, !at(4, 4) && at(8+sha256.Size, 4): // types have separate versions
+	case version > snapshotSpread+snapshotBlocks, !at(4, 4) && at(8+sha256.Size, 4): // types have separate versions
 		return fmt.Sprintf("got version %d, want %d", version, binary.LittleEndian.Uint32(want[4:]))
 	case !at(8, sha256.Size):
 		return "made by another model"
@@ -210,6 +227,44 @@ func (d *digestReader) ints(dst []int32) error {
 		}
 	}
 	return nil
+}
+
+// appendBlocks appends blocks to the head of a snapshot.
+func appendBlocks(b []byte, blocks []block) []byte {
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(blocks)))
+	for _, x := range blocks {
+		mutual := 0
+		if x.mutual {
+			mutual = 1
+		}
+		for _, v := range []int{x.first, x.rows, x.span, mutual} {
+			b = binary.LittleEndian.AppendUint32(b, uint32(v))
+		}
+	}
+	return b
+}
+
+// blocks reads the blocks of n positions, which are in order.
+func (d *digestReader) blocks(n int) ([]block, error) {
+	count := make([]int32, 1)
+	if err := d.ints(count); err != nil {
+		return nil, err
+	}
+	var out []block
+	end := 0
+	for range count[0] {
+		v := make([]int32, 4)
+		if err := d.ints(v); err != nil {
+			return nil, err
+		}
+		b := block{first: int(v[0]), rows: int(v[1]), span: int(v[2]), mutual: v[3] == 1}
+		if b.first < end || b.rows < 1 || b.rows > n-b.first || b.span < 1 || b.span > b.rows {
+			return nil, fmt.Errorf("%w: block of %d positions at %d", ErrSnapshot, b.rows, b.first)
+		}
+		end = b.end()
+		out = append(out, b)
+	}
+	return out, nil
 }
 
 func (d *digestReader) logits(vocab, positions int) ([]float32, error) {

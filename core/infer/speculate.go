@@ -50,7 +50,7 @@ func (g *generation) verify(ctx context.Context, last int32, proposals []int32) 
 	// The rows are copied and evaluated after the model is unlocked: emit and
 	// the mask may use other sessions of it.
 	g.rows = g.rows[:0]
-	if err := s.feed(ctx, input{tokens: tokens, rows: len(tokens)}, len(tokens), func(_ int, logits []float32) {
+	if err := s.feed(ctx, []Input{{Tokens: tokens}}, len(tokens), func(_ int, logits []float32) {
 		g.rows = append(g.rows, logits...)
 	}); err != nil {
 		return 0, err

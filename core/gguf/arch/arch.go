@@ -68,6 +68,10 @@ type Shape struct {
 	// style.
 	Activation Activation `json:",omitempty"`
 
+	// Deep is the number of first layers to whose outputs further vectors of a
+	// position are added.
+	Deep int `json:",omitempty"`
+
 	EmbeddingScale float32 `json:",omitempty"` // factor of embeddings; 0: 1
 	ResidualScale  float32 `json:",omitempty"` // factor of layer outputs; 0: 1
 	AttentionScale float32 `json:",omitempty"` // factor of q·k; 0: 1/√D
@@ -138,6 +142,8 @@ func (s Shape) checkLayers() error {
 		return fmt.Errorf("rotation pattern of %d layers, want %d", len(s.Unrotated), s.Layers)
 	case s.Window < 0 || s.Window > MaxContext*2:
 		return fmt.Errorf("bad sliding window %d", s.Window)
+	case s.Deep < 0 || s.Deep > 0 && s.Deep >= s.Layers:
+		return fmt.Errorf("vectors for %d layers of %d, want fewer", s.Deep, s.Layers)
 	case s.Windowed != nil && s.Window == 0:
 		return errors.New("zero sliding window in windowed layers")
 	}
@@ -168,7 +174,7 @@ func (s Shape) checkFactors() error {
 // Plain reports whether layers are described by their sizes and rotation alone:
 // no windows, experts, scales, caps, or other activation.
 func (s Shape) Plain() bool {
-	return s.Windowed == nil && s.Unrotated == nil && s.Local == nil && s.Experts == 0 && !s.Parallel && s.Activation == "" &&
+	return s.Windowed == nil && s.Unrotated == nil && s.Deep == 0 && s.Rope.Sections == [3]int{} && s.Local == nil && s.Experts == 0 && !s.Parallel && s.Activation == "" &&
 		s.EmbeddingScale == 0 && s.ResidualScale == 0 && s.AttentionScale == 0 && s.LogitDivisor == 0 && s.AttentionCap == 0 && s.LogitCap == 0
 }
 

@@ -78,6 +78,12 @@ func (w *writer) rope(s Shape) {
 	r := s.Rope
 	w.put(gguf.KeyRopeDims, uint32(r.Dims))
 	w.put(gguf.KeyRopeBase, r.Base)
+	if r.Sections != [3]int{} {
+		w.put(keySections, []int32{int32(r.Sections[0]), int32(r.Sections[1]), int32(r.Sections[2]), 0})
+	}
+	if s.Deep > 0 {
+		w.put(keyDeep, uint32(s.Deep))
+	}
 	if r.Scaling == "" && r.Factor == 0 && r.AttentionFactor == 0 {
 		return
 	}

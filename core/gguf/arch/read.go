@@ -28,6 +28,8 @@ const (
 	keyAttnScale     gguf.ArchKey = "attention.scale"
 	keyLogitScale    gguf.ArchKey = "logit_scale"
 	keyAttnCap       gguf.ArchKey = "attn_logit_softcapping"
+	keySections      gguf.ArchKey = "rope.dimension_sections"
+	keyDeep          gguf.ArchKey = "n_deepstack_layers"
 	keyLogitCap      gguf.ArchKey = "final_logit_softcapping"
 )
 
@@ -213,6 +215,9 @@ func (r *reader) rotation(s *Shape) {
 		BetaFast:        r.float(gguf.KeyRopeBetaFast, 0),
 		BetaSlow:        r.float(gguf.KeyRopeBetaSlow, 0),
 	}
+	if r.style.sections {
+		r.sections(s)
+	}
 	if n := r.style.unrotate; n > 0 {
 		s.Unrotated = lastOf(s.Layers, n, true)
 	}
@@ -221,6 +226,24 @@ func (r *reader) rotation(s *Shape) {
 		for i := range s.Unrotated {
 			s.Unrotated[i] = !s.Unrotated[i] // the key lists the rotated ones
 		}
+	}
+}
+
+// sections reads the pairs that rotate by frame, row and column; a fourth number
+// is unused.
+func (r *reader) sections(s *Shape) {
+	stated := r.has(keySections)
+	v, err := gguf.GetOr(r.f, keySections.In(r.arch), []int32{0, 0, 0})
+	switch {
+	case err != nil:
+		r.fail(err)
+	case len(v) < 3 || len(v) > 4 || len(v) == 4 && v[3] != 0:
+		r.fail(fmt.Errorf("gguf: key %s: got %v, want three numbers", keySections.In(r.arch), brief(v)))
+	default:
+		s.Rope.Sections, s.Rope.Interleaved = [3]int{int(v[0]), int(v[1]), int(v[2])}, stated && r.style.deep
+	}
+	if r.style.deep {
+		s.Deep = r.countOr(keyDeep, 0)
 	}
 }
 

@@ -18,6 +18,11 @@ type Rope struct {
 	Base float32
 	// Halves pairs dimension i with i+Dims/2, not 2i with 2i+1.
 	Halves bool
+	// Sections are the numbers of pairs that rotate by the frame, the row and
+	// the column of a position (M-RoPE, arXiv 2409.12191), in this order, or in
+	// turns if Interleaved. If zero, all rotate by the position.
+	Sections    [3]int `json:",omitzero"`
+	Interleaved bool   `json:",omitempty"`
 
 	// Scaling is the method:
 	//
@@ -59,11 +64,45 @@ func (r Rope) check(headDim int) error {
 	case r.OriginalContext < 0:
 		return fmt.Errorf("bad original context length %d", r.OriginalContext)
 	}
+	if r.Sections != [3]int{} {
+		sum := 0
+		for _, n := range r.Sections {
+			if n < 0 || n > r.Dims/2 {
+				return fmt.Errorf("bad sections of rotary embedding: got %v for %d pairs", r.Sections, r.Dims/2)
+			}
+			sum += n
+		}
+		if sum != r.Dims/2 {
+			return fmt.Errorf("bad sections of rotary embedding: got %v for %d pairs", r.Sections, r.Dims/2)
+		}
+	}
 	switch r.Scaling {
 	case "", "none", "linear", "ntk", "yarn", "longrope":
 		return nil
 	}
 	return fmt.Errorf("unsupported scaling %q of rotary embedding, want none, linear, ntk, yarn or longrope", r.Scaling)
+}
+
+// Axes returns which of frame, row and column rotates each pair, or nil if the
+// position rotates all.
+func (r Rope) Axes() []int {
+	if r.Sections == [3]int{} {
+		return nil
+	}
+	axes := make([]int, r.Dims/2)
+	for i := range axes {
+		switch {
+		case r.Interleaved:
+			if a := i % 3; i < 3*r.Sections[a] {
+				axes[i] = a
+			}
+		case i >= r.Sections[0]+r.Sections[1]:
+			axes[i] = 2
+		case i >= r.Sections[0]:
+			axes[i] = 1
+		}
+	}
+	return axes
 }
 
 // Frequencies returns θ of each pair and the factor of cosines and sines.

@@ -79,6 +79,8 @@ type Style struct {
 	local    bool // windowed layers have a separate base, by default 10000
 	divisor  bool // logit_scale divides logits
 	caps     bool // soft caps
+	sections bool // pairs rotate by frame, row and column
+	deep     bool // further vectors for the first layers, and sections in turns
 	factors  bool // rope_factors_{long,short} without a named method
 }
 
@@ -86,6 +88,8 @@ type Style struct {
 var styles = map[string]Style{
 	"llama":    {Activation: SiLU, Gated: true, experts: true, every: 1},
 	"qwen2":    {Halves: true, Activation: SiLU, Gated: true},
+	"qwen2vl":  {Halves: true, Activation: SiLU, Gated: true, sections: true},
+	"qwen3vl":  {Halves: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true, sections: true, deep: true},
 	"qwen3":    {Halves: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true},
 	"qwen3moe": {Halves: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true, experts: true, must: true},
 	"gemma":    {Halves: true, Activation: GELUTanh, Gated: true, RootWidth: true},
