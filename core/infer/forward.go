@@ -186,10 +186,7 @@ func (w *work) init(m *Model) {
 // input returns the buffer for the rows of x.
 func (w *work) input(rows int) []float32 {
 	n := rows * w.m.cfg.Width
-	if cap(w.x) < n {
-		w.x = make([]float32, n)
-	}
-	w.x = w.x[:n]
+	w.x = slices.Grow(w.x[:min(len(w.x), n)], max(0, n-len(w.x)))[:n] // rows of earlier spans remain
 	return w.x
 }
 

@@ -3,6 +3,7 @@ package infer
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"mm-abi.org/mm/core/tensor"
 )
@@ -176,7 +177,9 @@ func (s *Session) Next() int {
 // positions themselves.
 func (s *Session) layOut(in []Input) []place {
 	next := int32(s.Next())
-	plain := int(next) == len(s.tokens)
+	if int(next) == len(s.tokens) && !slices.ContainsFunc(in, func(x Input) bool { return x.Grid != [3]int{} }) {
+		return nil
+	}
 	var out []place
 	for i := range in {
 		g, n := in[i].Grid, s.m.rowsOf(&in[i])
@@ -187,15 +190,11 @@ func (s *Session) layOut(in []Input) []place {
 			}
 			continue
 		}
-		plain = false
 		for cell := range n {
 			t, y, x := cell/(g[1]*g[2]), cell/g[2]%g[1], cell%g[2]
 			out = append(out, place{next + int32(t), next + int32(y), next + int32(x)})
 		}
 		next += int32(max(g[0], g[1], g[2]))
-	}
-	if plain {
-		return nil
 	}
 	return out
 }
@@ -221,11 +220,10 @@ func passEnd(blocks []block, first, from, rows int) int {
 	return b.end() - first
 }
 
-// load writes rows from to to of inputs into the model's input and records the
-// tokens. It returns the vectors for the first layers.
-func (s *Session) load(in []Input, from, to int) (deep []deepInput) {
+// load writes rows from to to of inputs into x and records the tokens. It returns
+// the vectors for the first layers.
+func (s *Session) load(x []float32, in []Input, from, to int) (deep []deepInput) {
 	c := s.m.cfg.Width
-	x := s.m.work.input(to - from)
 	first := 0 // row of the input
 	for i := range in {
 		n := s.m.rowsOf(&in[i])

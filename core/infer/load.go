@@ -55,6 +55,7 @@ type Model struct {
 	mu      sync.Mutex // held while computing
 	threads *pool.Pool
 	work    work
+	spans   []span // of the pass
 	closed  bool
 
 	pace  pace  // of the model as a draft

@@ -41,6 +41,10 @@ type Session struct {
 	valid  bool      // logits are those of the last position
 	lookup lookup    // index of tokens, up to the generated text
 
+	input    [1]Input // of Feed
+	current  reading  // of feed
+	readings [1]*reading
+
 	observer   Observer
 	keepHidden bool
 	hidden     []float32 // C for each position, from position unseen on
@@ -211,7 +215,8 @@ func (s *Session) Hidden(from, to int) ([]float32, error) {
 // for all of them ([ErrContext]), and on cancellation; the session is then
 // unchanged, except that Logits may be nil.
 func (s *Session) Feed(ctx context.Context, tokens []int32) error {
-	return s.feed(ctx, []Input{{Tokens: tokens}}, 1, nil)
+	s.input[0] = Input{Tokens: tokens}
+	return s.feed(ctx, s.input[:], 1, nil)
 }
 
 // FeedVectors reads positions as vectors instead of token embeddings, such as
@@ -223,58 +228,10 @@ func (s *Session) FeedVectors(ctx context.Context, vectors []float32) error {
 // feed reads inputs. It passes the logits of the last keep rows to each, in
 // order; those of the last row become the session's.
 func (s *Session) feed(ctx context.Context, in []Input, keep int, each func(row int, logits []float32)) error {
-	rows := 0
-	for i := range in {
-		if err := s.m.checkInput(&in[i]); err != nil {
-			return err
-		}
-		rows += s.m.rowsOf(&in[i])
-	}
-	if rows > s.context-len(s.tokens) {
-		return fmt.Errorf("%w: %d of %d positions in use, %d more requested", ErrContext, len(s.tokens), s.context, rows)
-	}
-	if rows == 0 {
-		return nil
-	}
-	blocks, err := s.arrange(in)
-	if err != nil {
+	r := &s.current // a step of decoding allocates nothing
+	if err := s.reading(r, in, keep, each); err != nil || r.rows == 0 {
 		return err
 	}
-	s.m.mu.Lock()
-	defer s.m.mu.Unlock()
-	if s.m.closed {
-		return ErrClosed
-	}
-	before, places := len(s.tokens), s.layOut(in)
-	s.valid = false
-	s.cache.Reserve(before + rows)
-	for from, to := 0, 0; from < rows; from = to {
-		to = passEnd(blocks, before, from, rows)
-		// Rows with logits are the last of the input.
-		n := max(0, min(to-from, to-(rows-keep)))
-		p := span{cache: s.cache, turns: s.turns, first: before + from, rows: to - from, keep: n, blocks: blocks, deep: s.load(in, from, to)}
-		if places != nil {
-			p.places = places[from:to]
-		}
-		if s.keepHidden {
-			at := len(s.hidden)
-			s.hidden = slices.Grow(s.hidden, p.rows*s.m.cfg.Width)[:at+p.rows*s.m.cfg.Width]
-			p.hidden = s.hidden[at:]
-		}
-		if err := s.m.forward(ctx, newPass(s.observer, p)); err != nil {
-			s.cut(before)
-			return err
-		}
-		for i := range n {
-			logits := s.m.work.logits.row(i, s.m.cfg.Vocab)
-			if each != nil {
-				each(to-n+i, logits)
-			}
-			if to-n+i == rows-1 {
-				s.logits, s.valid = append(s.logits[:0], logits...), true
-			}
-		}
-	}
-	s.blocks = append(s.blocks, blocks...)
-	return nil
+	s.readings[0] = r
+	return s.m.read(ctx, s.readings[:])
 }
