@@ -149,11 +149,37 @@ type Model interface {
 	Close() error
 }
 
-// Shape is the size of a language model.
+// Shape is the size of a language model and the kinds of [Positions] that it reads.
 type Shape struct {
 	Vocab   int // tokens
 	Width   int // d_model
 	Context int // positions of a sequence
+
+	Deep   int  `json:",omitempty"` // first layers that read further vectors
+	Grid   bool `json:",omitempty"` // places in frames, rows and columns
+	Mutual bool `json:",omitempty"` // positions that see each other
+}
+
+// Rows returns the number of positions of p, or why the model cannot read them.
+func (s Shape) Rows(p Positions) (int, error) {
+	width := s.Width
+	if p.Deep {
+		width *= 1 + s.Deep
+	}
+	if len(p.Tokens) > 0 && len(p.Vectors) > 0 {
+		return 0, errors.New("positions with both tokens and vectors")
+	}
+	if len(p.Vectors)%width != 0 {
+		return 0, fmt.Errorf("%d numbers are not vectors of width %d", len(p.Vectors), width)
+	}
+	for what, missing := range map[string]bool{
+		"vectors for further layers": p.Deep && s.Deep == 0, "positions in a grid": p.Grid != [3]int{} && !s.Grid, "positions that see each other": p.Mutual && !s.Mutual,
+	} {
+		if missing {
+			return 0, &Unavailable{What: what, Why: "the engine or its model does not read them", Hint: "mm inspect MODEL names its architecture; --backend core reads them where the architecture has them"}
+		}
+	}
+	return len(p.Tokens) + len(p.Vectors)/width, nil
 }
 
 // Language is a Model of tokens. It handles ids and vectors, not text.
@@ -177,7 +203,8 @@ type Sequence interface {
 	// Feed appends positions: all of them, or none and an error. If they do not
 	// fit, the error is [ErrFull].
 	Feed(ctx context.Context, in ...Positions) error
-	// Truncate drops the positions from n on, 0 ≤ n ≤ Len.
+	// Truncate drops the positions from n on, 0 ≤ n ≤ Len. A grid and positions
+	// that see each other are dropped as a whole: Len may be smaller than n.
 	Truncate(n int) error
 	// Len returns the number of positions held.
 	Len() int
@@ -194,6 +221,15 @@ type Sequence interface {
 type Positions struct {
 	Tokens  []int32   // ids
 	Vectors []float32 // n × d_model, the output of a projector
+
+	// Deep marks vectors of n × (1+K)·d_model numbers: the input of a position and
+	// what is added to the outputs of the first K layers, [Shape].Deep.
+	Deep bool
+	// Grid arranges vectors in frames, rows and columns. If zero, they are a line.
+	Grid [3]int
+	// Mutual positions see each other, also later ones. Adjacent ones in one Feed
+	// form one block.
+	Mutual bool
 }
 
 // Generation configures how to continue a sequence. The zero value takes the most

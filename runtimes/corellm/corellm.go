@@ -130,7 +130,7 @@ func (m *model) fit(b *runtimes.Bundle) error {
 // Shape returns the size of the model, with the context of the build.
 func (m *model) Shape() runtimes.Shape {
 	c := m.weights.Config()
-	return runtimes.Shape{Vocab: c.Vocab, Width: c.Width, Context: m.context}
+	return runtimes.Shape{Vocab: c.Vocab, Width: c.Width, Context: m.context, Deep: c.Deep, Grid: c.Rope.Sections != [3]int{}, Mutual: true}
 }
 
 // Embed returns rows of the token embedding.

@@ -37,6 +37,7 @@ type sequence struct {
 	m        *model
 	session  *infer.Session // nil: closed
 	drafting *infer.Session // nil: no draft
+	inputs   []infer.Input  // of Feed
 }
 
 // Feed appends positions, all or none.
@@ -44,34 +45,22 @@ func (s *sequence) Feed(ctx context.Context, in ...runtimes.Positions) error {
 	if s.session == nil {
 		return runtimes.ErrClosed
 	}
-	before, rows, width := s.session.Len(), 0, s.m.weights.Config().Width
+	before, rows, shape := s.session.Len(), 0, s.m.Shape()
+	s.inputs = s.inputs[:0]
 	for _, p := range in {
-		if len(p.Tokens) > 0 && len(p.Vectors) > 0 {
-			return errors.New("positions with both tokens and vectors")
+		n, err := shape.Rows(p)
+		if err != nil {
+			return err
 		}
-		if len(p.Vectors)%width != 0 {
-			return fmt.Errorf("%d numbers are not vectors of width %d", len(p.Vectors), width)
-		}
-		rows += len(p.Tokens) + len(p.Vectors)/width
+		rows += n
+		s.inputs = append(s.inputs, infer.Input{Tokens: p.Tokens, Vectors: p.Vectors, Deep: p.Deep, Grid: p.Grid, Mutual: p.Mutual})
 	}
 	if room := s.session.Context() - before; rows > room {
 		return fmt.Errorf("%w: max_seq %d, %d positions used, %d more requested", runtimes.ErrFull, s.session.Context(), before, rows)
 	}
 	ctx, end := s.bounded(ctx)
 	defer end()
-	for _, p := range in {
-		var err error
-		if len(p.Vectors) > 0 {
-			err = s.session.FeedVectors(ctx, p.Vectors)
-		} else {
-			err = s.session.Feed(ctx, p.Tokens)
-		}
-		if err != nil {
-			s.session.Truncate(before)
-			return s.mapErr(ctx, err)
-		}
-	}
-	return nil
+	return s.mapErr(ctx, s.session.FeedInputs(ctx, s.inputs...))
 }
 
 // bounded adds the time limit of a call to ctx.

@@ -18,6 +18,7 @@ type positions struct {
 	in    []runtimes.Positions
 	ids   []int32 // all ids; for a vector, the id of its input
 	width int
+	deep  int // further vectors of a position
 	// goesOn is set if this is only the start of a prompt.
 	goesOn bool
 	// assumed are assumptions about encoders, without duplicates.
@@ -53,16 +54,20 @@ func piece(tok *tokenizer.Tokenizer, id int32) string {
 func (p *positions) from(n int) []runtimes.Positions {
 	var out []runtimes.Positions
 	for _, in := range p.in {
-		size := len(in.Tokens) + len(in.Vectors)/p.width
+		width := p.width
+		if in.Deep {
+			width *= 1 + p.deep
+		}
+		size := len(in.Tokens) + len(in.Vectors)/width
 		skip := min(n, size)
 		n -= skip
-		switch {
-		case skip == size:
-		case in.Tokens != nil:
-			out = append(out, runtimes.Positions{Tokens: in.Tokens[skip:]})
-		default:
-			out = append(out, runtimes.Positions{Vectors: in.Vectors[skip*p.width:]})
+		if skip == size {
+			continue
 		}
+		if skip > 0 { // of tokens or a line of vectors: a sequence keeps all of a grid or none
+			in.Tokens, in.Vectors = in.Tokens[min(skip, len(in.Tokens)):], in.Vectors[min(skip*width, len(in.Vectors)):]
+		}
+		out = append(out, in)
 	}
 	return out
 }
@@ -91,7 +96,7 @@ func (p *positions) show(e *media.Encoded) error {
 // read makes a sequence hold a prompt. Before it waits for an input, it feeds the positions
 // that are available, concurrently with the encoders.
 func (r *Runner) read(ctx context.Context, prompt talk.Prompt, c *media.Encoding, hidden bool) (s *session, p *positions, reused int, err error) {
-	p = &positions{width: r.model.Shape().Width}
+	p = &positions{width: r.model.Shape().Width, deep: r.model.Shape().Deep}
 	inputs := c.Inputs
 	for _, piece := range prompt.Pieces {
 		if piece.Part == nil {
@@ -166,6 +171,7 @@ func (s *session) begin(ctx context.Context, in *positions) (reused int, err err
 	if err := s.Truncate(reused); err != nil {
 		return 0, err
 	}
+	reused = min(reused, s.Len())
 	s.held = s.held[:reused]
 	return reused, s.read(ctx, in)
 }
@@ -196,11 +202,13 @@ func (s *session) more(ctx context.Context, n int, drawn, ids []int32) error {
 // keep truncates the sequence to at most n positions.
 func (s *session) keep(n int) error {
 	n = min(n, s.Len(), len(s.held))
-	s.held = s.held[:n]
-	if s.Len() == n {
-		return nil
+	if s.Len() > n {
+		if err := s.Truncate(n); err != nil {
+			return err
+		}
 	}
-	return s.Truncate(n)
+	s.held = s.held[:min(n, s.Len())]
+	return nil
 }
 
 // generate continues the sequence.

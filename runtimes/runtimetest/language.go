@@ -35,6 +35,8 @@ func (l Language) Cases() []Case {
 		l.with("Feed is all or nothing", language.allOrNothing),
 		l.with("Truncate and Feed", language.truncate),
 		l.with("Generate behind Truncate", language.behindTruncate),
+		l.with("positions that see each other", language.mutual),
+		l.with("positions in a grid", language.grid),
 		l.with("going on", language.goingOn),
 		l.with("two sequences side by side", language.sideBySide),
 		l.with("sequences at once", language.atOnce),
@@ -278,6 +280,45 @@ func (l language) truncate(ctx context.Context) error {
 		return err
 	}
 	return l.same(ctx, s, other, "Truncate(0) and Feed")
+}
+
+// mutual: an engine refuses positions that see each other, or reads them together
+// and drops them as a whole.
+func (l language) mutual(ctx context.Context) error {
+	s, err := l.begin(ctx, l.Prompt[:2])
+	if err != nil {
+		return err
+	}
+	block := runtimes.Positions{Tokens: l.Prompt[2:], Mutual: true}
+	if err := s.Feed(ctx, block); !l.model.Shape().Mutual {
+		if !errors.Is(err, runtimes.ErrUnavailable) || s.Len() != 2 {
+			return fmt.Errorf("got %v and %d positions, want it refused", err, s.Len())
+		}
+		return nil
+	} else if err != nil {
+		return err
+	}
+	if err := s.Truncate(len(l.Prompt) - 1); err != nil || s.Len() != 2 {
+		return fmt.Errorf("cut in a block: %d positions, %v", s.Len(), err)
+	}
+	if err := s.Feed(ctx, runtimes.Positions{Tokens: l.Prompt[2:]}); err != nil {
+		return err
+	}
+	return l.same(ctx, s, l.Prompt, "behind a dropped block")
+}
+
+// grid: an engine refuses a grid that its model cannot place.
+func (l language) grid(ctx context.Context) error {
+	shape := l.model.Shape()
+	s, err := l.begin(ctx, l.Prompt)
+	if err != nil || shape.Grid {
+		return err
+	}
+	err = s.Feed(ctx, runtimes.Positions{Vectors: make([]float32, 4*shape.Width), Grid: [3]int{1, 2, 2}})
+	if !errors.Is(err, runtimes.ErrUnavailable) || s.Len() != len(l.Prompt) {
+		return fmt.Errorf("got %v and %d positions, want it refused", err, s.Len())
+	}
+	return nil
 }
 
 func (l language) behindTruncate(ctx context.Context) error {

@@ -40,14 +40,11 @@ func (s *sequence) Feed(ctx context.Context, in ...runtimes.Positions) error {
 	var tokens []int32
 	var rows []float32
 	for _, p := range in {
-		width := s.m.shape.Width
-		switch {
-		case len(p.Tokens) > 0 && len(p.Vectors) > 0:
-			return errors.New("positions with both tokens and vectors")
-		case len(p.Vectors)%width != 0:
-			return fmt.Errorf("%d numbers are not vectors of width %d", len(p.Vectors), width)
+		n, err := s.m.Shape().Rows(p)
+		if err != nil {
+			return err
 		}
-		tokens = append(append(tokens, p.Tokens...), slices.Repeat([]int32{vector}, len(p.Vectors)/width)...)
+		tokens = append(append(tokens, p.Tokens...), slices.Repeat([]int32{vector}, n-len(p.Tokens))...)
 		read, err := s.m.Embed(p.Tokens)
 		if err != nil {
 			return err

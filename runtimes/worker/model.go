@@ -85,6 +85,7 @@ func (m *model) child(ctx context.Context) (*opened, error) {
 		err = errors.New("the engine opened neither a language model nor a function")
 	}
 	if err == nil && reply.Shape != nil {
+		reply.Shape.Deep, reply.Shape.Grid, reply.Shape.Mutual = 0, false, false // the pipe carries none of these
 		if s := *reply.Shape; s.Vocab < 1 || s.Width < 1 || s.Context < 1 || m.shape != (runtimes.Shape{}) && m.shape != s {
 			err = fmt.Errorf("the engine reports the model as %+v, want %+v", s, m.shape)
 		}

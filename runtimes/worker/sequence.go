@@ -86,20 +86,18 @@ func (s *sequence) lost() { s.in = nil }
 
 // room validates positions before they are sent.
 func (s *sequence) room(in []runtimes.Positions) error {
-	rows, width := 0, s.m.shape.Width
+	rows := 0
 	for _, p := range in {
-		if len(p.Tokens) > 0 && len(p.Vectors) > 0 {
-			return errors.New("positions with both tokens and vectors")
-		}
-		if len(p.Vectors)%width != 0 {
-			return fmt.Errorf("%d numbers are not vectors of width %d", len(p.Vectors), width)
+		n, err := s.m.shape.Rows(p)
+		if err != nil {
+			return err
 		}
 		for _, id := range p.Tokens {
 			if id < 0 || int(id) >= s.m.shape.Vocab {
 				return fmt.Errorf("token %d out of range: vocabulary of %d", id, s.m.shape.Vocab)
 			}
 		}
-		rows += len(p.Tokens) + len(p.Vectors)/width
+		rows += n
 	}
 	if held := len(s.ids); rows > s.context-held {
 		return fmt.Errorf("%w: context %d, %d positions used, %d more requested", runtimes.ErrFull, s.context, held, rows)
