@@ -4,7 +4,7 @@ T       ?= 30s
 TOOL     = $(GO) tool -modfile=tools/faces/go.mod
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: mutate all hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch wall boundary parity fmt vet lint cross faults interop quirks pictures scale strangers onnx-suite hostile hostile-media bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge judge-speech sandbox own-encoder hostile-qnn qnn-reference grammar mcp soak truth scopes device qnn qnn-compile
+.PHONY: mutate all hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch wall boundary parity fmt vet lint cross faults interop quirks pictures sounds scale strangers onnx-suite hostile hostile-media bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge judge-speech sandbox own-encoder hostile-qnn qnn-reference grammar mcp soak truth scopes device qnn qnn-compile
 
 all: check test
 
@@ -222,6 +222,10 @@ own-encoder:
 # Pictures of every format and mode against Pillow.
 pictures:
 	@scripts/pictures.sh
+
+# Sounds of every format, depth and rate against libsndfile.
+sounds:
+	@scripts/sounds.sh
 
 # ONNX's own backend tests on onnx/engine and on ONNX Runtime through mm-native
 # (fetches them; ONNX_SUITE, MM_ENGINES).

@@ -123,10 +123,14 @@ func (s *sink) room(n int) error {
 	return nil
 }
 
+// maxSample is the limit of a sample: Vorbis holds floats of any size, whose
+// power would overflow.
+const maxSample = 1 << 32
+
 // put adds one sample: the sum of all channels.
 func (s *sink) put(sum float64) error {
 	v := sum / float64(s.channels)
-	if math.IsNaN(v) || math.Abs(v) > math.MaxFloat32 {
+	if !(math.Abs(v) <= maxSample) { // NaN as well
 		return fmt.Errorf("bad sample %d: %v", len(s.samples), v)
 	}
 	s.samples = append(s.samples, float32(v))

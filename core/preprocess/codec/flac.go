@@ -63,5 +63,8 @@ func decodeFLAC(data []byte, s *sink) error {
 	if n := uint64(len(s.samples)); n < info.NSamples {
 		return fmt.Errorf("file truncated: got %d of %d samples", n, info.NSamples)
 	}
+	if info.NSamples > 0 {
+		s.trim(0, int(info.NSamples))
+	}
 	return nil
 }

@@ -75,6 +75,7 @@ func TestLimits(t *testing.T) {
 		{"maxDimensions", maxDimensions, func(n int) bool { return judged(n, 2, maxEntries, maxNumbers) }},
 		{"maxEntries", maxEntries, func(n int) bool { return judged(1, n, maxEntries, maxNumbers) }},
 		{"maxNumbers", maxNumbers / 64, func(n int) bool { return judged(64, n, maxEntries, maxNumbers) }},
+		{"maxSample", maxSample, func(n int) bool { return (&sink{channels: 1}).put(float64(n)) == nil }},
 		{"maxPacket", maxPacket, func(n int) bool {
 			o := &ogg{part: make([]byte, n-255), parted: true}
 			return o.packets([]byte{255}, make([]byte, 255), 0) == nil

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 
 	"github.com/hajimehoshi/go-mp3"
 )
@@ -164,7 +165,7 @@ func decodeFrames(data []byte, s *sink) error {
 		}
 		for i := 0; i+4 <= n; i += 4 {
 			left, right := int16(binary.LittleEndian.Uint16(b[i:])), int16(binary.LittleEndian.Uint16(b[i+2:]))
-			if err := s.put((float64(left) + float64(right)) / (1 << 15)); err != nil {
+			if err := s.put(unrounded(left) + unrounded(right)); err != nil {
 				return err
 			}
 		}
@@ -175,6 +176,19 @@ func decodeFrames(data []byte, s *sink) error {
 			return fmt.Errorf("reading the MP3 at sample %d: %w", len(s.samples), err)
 		}
 	}
+}
+
+// unrounded returns the middle of the numbers that the decoder, which multiplies
+// by 32,767 and truncates, converts to v.
+func unrounded(v int16) float64 {
+	half := 0.0
+	switch {
+	case v > 0 && v < math.MaxInt16:
+		half = 0.5
+	case v < 0 && v > -math.MaxInt16:
+		half = -0.5
+	}
+	return (float64(v) + half) / math.MaxInt16
 }
 
 // readPadding reads the tag in the first frame: Xing's, with the number of

@@ -64,7 +64,7 @@ func (s *sink) putAll(v []float32) error {
 	for ; len(v) >= s.channels; v = v[s.channels:] {
 		sum := 0.0
 		for _, x := range v[:s.channels] {
-			sum += float64(min(max(x, -1), 1))
+			sum += float64(x)
 		}
 		if err := s.put(sum); err != nil {
 			return err
@@ -101,7 +101,7 @@ func openVorbis(o *ogg, s *sink) (*vorbis.Decoder, error) {
 			err = d.ReadHeader(p.data)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("reading the headers of Vorbis: %w", err)
+			return nil, fmt.Errorf("damaged or unsupported headers of Vorbis: %w", err)
 		}
 	}
 	return d, nil
