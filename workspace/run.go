@@ -25,6 +25,7 @@ type RunOptions struct {
 	Target    string              // of a build of several. Empty: the first that ships the core
 	Resolve   ResolveOptions      // how the modules of a graph are found; its Claim holds for artifacts as well
 	Exporters []assemble.Exporter // for graphs
+	Ignore    []string            // keys of config.json of a folder of transformers that do not stop its conversion
 }
 
 // Runnable returns a build for an argument:
@@ -170,7 +171,9 @@ func (w *Workspace) asItStands(ctx context.Context, path string, f loose.Form, o
 	if err := w.mayStand(path, opt); err != nil {
 		return nil, err
 	}
-	b, err := w.loose().Build(ctx, path, f)
+	own := w.loose()
+	own.Ignore = opt.Ignore
+	b, err := own.Build(ctx, path, f)
 	if err != nil {
 		return nil, err
 	}

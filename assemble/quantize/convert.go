@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"sync/atomic"
 
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/pool"
@@ -153,7 +154,8 @@ type rows struct {
 	to     tensor.Type
 }
 
-// WriteTo implements io.WriterTo.
+// WriteTo implements io.WriterTo. NaN and infinity before or after quantization
+// are errors.
 func (r *rows) WriteTo(w io.Writer) (int64, error) {
 	src := r.file.Section(r.tensor)
 	factors := r.factors[r.tensor.Name]
@@ -161,9 +163,7 @@ func (r *rows) WriteTo(w io.Writer) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	if r.tensor.Type == r.to && encode == nil && factors.Columns == nil && factors.Rows == nil {
-		return io.Copy(w, src)
-	}
+	unchanged := r.tensor.Type == r.to && encode == nil && factors.Columns == nil && factors.Rows == nil
 	row := r.tensor.Dims[0]
 	total := r.tensor.Rows()
 	// A row of more than 2^18 elements is converted completely: it is still much
@@ -180,7 +180,23 @@ func (r *rows) WriteTo(w io.Writer) (int64, error) {
 		if _, err := io.ReadFull(src, in[:from*n]); err != nil {
 			return written, fmt.Errorf("tensor %s: %w", r.tensor.Name, err)
 		}
+		var fault atomic.Pointer[error]
+		check := func(data []byte, t tensor.Type, lo int, format string) bool {
+			if err := quant.Finite(data, t); err != nil {
+				err = fmt.Errorf(format, r.tensor.Name, done+lo, err)
+				fault.CompareAndSwap(nil, &err)
+				return false
+			}
+			return true
+		}
 		r.pool.For(n, 16, pool.Func(func(_, lo, hi int) {
+			if !check(in[lo*from:hi*from], r.tensor.Type, lo, "tensor %s: from row %d on, %w") {
+				return
+			}
+			if unchanged {
+				copy(out[lo*to:hi*to], in[lo*from:hi*from])
+				return
+			}
 			quant.Dequantize(values[lo*row:hi*row], in[lo*from:hi*from], r.tensor.Type)
 			scale(values[lo*row:hi*row], row, done+lo, factors)
 			if encode != nil {
@@ -188,7 +204,11 @@ func (r *rows) WriteTo(w io.Writer) (int64, error) {
 			} else {
 				quant.Fit(out[lo*to:hi*to], values[lo*row:hi*row], r.to)
 			}
+			check(out[lo*to:hi*to], r.to, lo, "tensor %s: as "+r.to.String()+", from row %d on, %w")
 		}))
+		if err := fault.Load(); err != nil {
+			return written, *err
+		}
 		k, err := w.Write(out[:to*n])
 		written += int64(k)
 		if err != nil {

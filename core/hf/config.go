@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -15,6 +16,7 @@ type config struct {
 	raw    map[string]json.RawMessage
 	heeded map[string]bool
 	errs   []error
+	notes  []string
 }
 
 func parseConfig(b []byte) (*config, error) {
@@ -33,6 +35,12 @@ const maxFaults = 16
 func (c *config) fail(format string, args ...any) {
 	if len(c.errs) < maxFaults {
 		c.errs = append(c.errs, fmt.Errorf(format, args...))
+	}
+}
+
+func (c *config) note(format string, args ...any) {
+	if len(c.notes) < maxFaults {
+		c.notes = append(c.notes, fmt.Sprintf(format, args...))
 	}
 }
 
@@ -77,8 +85,16 @@ func (c *config) countOr(key string, absent int) int {
 	return int(f)
 }
 
+// float reads a number, which YAML tools write as a string if it is 1e-06.
 func (c *config) float(key string, absent float64) float64 {
 	f := absent
+	var text string
+	if c.has(key) && json.Unmarshal(c.raw[key], &text) == nil {
+		var err error
+		if f, err = strconv.ParseFloat(text, 64); err == nil && !math.IsNaN(f) && !math.IsInf(f, 0) {
+			return f
+		}
+	}
 	c.get(key, &f)
 	return f
 }
@@ -115,13 +131,26 @@ func (c *config) must(key string, want any) {
 	}
 }
 
-// rest refuses unused keys, unless they are empty or known to be harmless.
-func (c *config) rest(what string, harmless map[string]bool, ignore []string) {
+// UnknownKeyError reports a key of config.json that is not supported and may
+// change the result. [Options].Ignore skips it.
+type UnknownKeyError struct{ Key, Value string }
+
+// Error implements error.
+func (e *UnknownKeyError) Error() string {
+	return fmt.Sprintf("unknown key %s with value %s may change the result", e.Key, e.Value)
+}
+
+// rest refuses unused keys, unless they are empty or cannot change the numbers.
+// what is the path of the object.
+func (c *config) rest(what string, ignore []string) {
 	for _, key := range slices.Sorted(maps.Keys(c.raw)) {
-		if c.heeded[key] || harmless[key] || slices.Contains(ignore, key) || empty(c.raw[key]) {
-			continue
+		switch {
+		case c.heeded[key] || harmless[key] || empty(c.raw[key]):
+		case strings.HasPrefix(key, "_") || noted[key] || slices.Contains(ignore, what+key) || slices.Contains(ignore, key):
+			c.note("key %s%s of config.json is ignored", what, key)
+		case len(c.errs) < maxFaults:
+			c.errs = append(c.errs, &UnknownKeyError{what + key, brief(c.raw[key])})
 		}
-		c.fail("unknown key %s%s with value %s may change the result", what, key, brief(c.raw[key]))
 	}
 }
 
@@ -155,9 +184,22 @@ var harmless = set(
 	"id2label", "label2id", "problem_type", "num_labels", "auto_map", "_attn_implementation", "attn_implementation", "attn_implementation_autoset",
 	"_attn_implementation_autoset", "_flash_attn_2_enabled", "use_flash_attention_2", "is_llama_config", "transformers.js_config",
 	"unsloth_fixed", "unsloth_version", "rescale_prefix", "n_ctx", "n_special", "predict_special_tokens", "reorder_and_upcast_attn",
-	"output_attentions", "output_hidden_states", "return_dict", "upcast_attention", "scale_attn_weights_note", "max_window_layers", "is_decoder",
+	"output_attentions", "output_hidden_states", "return_dict", "upcast_attention", "max_window_layers", "is_decoder",
 	"chunk_size_feed_forward", "max_length", "min_length", "num_beams", "temperature", "top_k", "top_p", "repetition_penalty", "length_penalty",
 	"do_sample", "early_stopping", "num_return_sequences", "typical_p", "diversity_penalty", "num_beam_groups", "encoder_no_repeat_ngram_size",
+)
+
+// noted lists further keys that cannot change the numbers, of training programs,
+// data, servers and tokenizers. They are ignored with a note.
+var noted = set(
+	"tokenizer_class", "max_sequence_length", "max_seq_length", "max_seq_len", "model_max_length", "tokenizer_model_max_length", "seq_length", "seq_len", "sequence_length",
+	"max_new_tokens", "padding_side", "tokenizer_padding_side", "neftune_noise_alpha", "finetuned", "finetuning_task", "training_args",
+	"use_flash_attn", "use_flash_attention", "flash_attention", "flash_attn", "attn_impl", "fused_norm", "use_fused_rms_norm", "use_fused_rope", "fuse_cross_entropy",
+	"fused_swiglu", "fuse_norm", "bf16", "fp16", "fp32", "use_bfloat16", "torchscript", "low_cpu_mem_usage", "num_params", "comment", "description",
+	"tie_encoder_decoder", "bad_words_ids", "begin_suppress_tokens", "suppress_tokens", "forced_bos_token_id", "forced_eos_token_id", "prefix", "remove_invalid_values",
+	"exponential_decay_length_penalty", "no_repeat_ngram_size", "output_scores", "return_dict_in_generate", "use_return_dict", "tf_legacy_loss", "cross_attention_hidden_size",
+	"image_token_id", "deepspeed", "ddp", "gradient_checkpointing_kwargs", "loss_type", "label_smoothing", "z_loss", "aux_loss_coef", "mlp_dropout", "emb_dropout", "emb_pdrop",
+	"hidden_dropout_prob", "attention_probs_dropout_prob", "attention_dropout_prob", "ffn_dropout", "layerdrop", "license", "language", "author", "base_model", "tags", "date", "version", "max_batch_size",
 )
 
 func set(names ...string) map[string]bool {

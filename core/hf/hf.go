@@ -25,10 +25,10 @@ import (
 
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/gguf/arch"
-	"mm-abi.org/mm/core/safetensors"
 	"mm-abi.org/mm/core/tensor"
 	"mm-abi.org/mm/core/tokenizer"
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/internal/sniff"
 )
 
 // Options configures the reading of a folder.
@@ -36,7 +36,8 @@ type Options struct {
 	// Name is general.name. If empty, it is that of the model card or the
 	// folder.
 	Name string
-	// Ignore lists unknown keys of config.json to skip.
+	// Ignore lists unknown keys of config.json to skip. A key of a nested object
+	// is named with the object's, as rope_parameters.KEY, or without.
 	Ignore []string
 }
 
@@ -47,9 +48,12 @@ type Model struct {
 	// Tokenizer is nil if the folder has none.
 	Tokenizer *tokenizer.Tokenizer
 	Card      Card
+	// Notes describe properties of the folder that did not stop its reading:
+	// keys without an effect, an unused index, weights that are not tied.
+	Notes []string
 
 	sources []gguf.Source
-	shards  []*safetensors.File
+	shards  shards
 }
 
 // Limits of files read into memory, in bytes.
@@ -86,14 +90,20 @@ func (m *Model) open(dir string, opt Options) error {
 	if m.shards, err = openShards(dir); err != nil {
 		return err
 	}
-	w := newWeights(m.shards)
-	w.base = f.names.base
+	w, err := newWeights(m.shards, f.names.base)
+	if err != nil {
+		return err
+	}
 	r := &shapeReader{config: c, weights: w, family: f}
 	if m.Shape, err = r.read(opt.Ignore); err != nil {
 		return fmt.Errorf("config.json: %w", err)
 	}
 	if m.sources, err = w.sources(m.Shape, f, r.extra); err != nil {
 		return err
+	}
+	m.Notes = r.notes
+	if m.shards.note != "" {
+		m.Notes = append(m.Notes, m.shards.note)
 	}
 	if m.Tokenizer, err = readTokenizer(dir, c, m.Shape.Vocab); err != nil {
 		return err
@@ -113,14 +123,7 @@ func (m *Model) open(dir string, opt Options) error {
 }
 
 // Close unmaps the weights. It is idempotent.
-func (m *Model) Close() error {
-	var errs []error
-	for _, s := range m.shards {
-		errs = append(errs, s.Close())
-	}
-	m.shards = nil
-	return errors.Join(errs...)
-}
+func (m *Model) Close() error { return m.shards.close() }
 
 // Metadata returns the metadata of the file, in order.
 func (m *Model) Metadata() []gguf.KV {
@@ -189,6 +192,9 @@ func readBounded(dir, name string, limit int64) ([]byte, error) {
 	}
 	if int64(len(b)) > limit {
 		return nil, fmt.Errorf("%s exceeds %d bytes", name, limit)
+	}
+	if kind := sniff.Bytes(b); kind == sniff.Pointer || kind == sniff.HTML && filepath.Ext(name) == ".json" {
+		return nil, fmt.Errorf("%s: got %s", name, kind)
 	}
 	return b, nil
 }

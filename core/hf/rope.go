@@ -25,8 +25,7 @@ func (r *shapeReader) rope() {
 			inner.must("rope_type", "default")
 			r.take(inner, "rope_parameters.sliding_attention.")
 		}
-		o.rest("rope_parameters.", nil, nil)
-		r.errs = append(r.errs, o.errs...)
+		r.take(o, "rope_parameters.")
 		o = o.object("full_attention")
 	}
 	if o == nil {
@@ -65,8 +64,8 @@ func (r *shapeReader) part() float64 {
 
 // take refuses unused keys of a nested object.
 func (r *shapeReader) take(o *config, what string) {
-	o.rest(what, nil, nil)
-	r.errs = append(r.errs, o.errs...)
+	o.rest(what, r.ignore)
+	r.errs, r.notes = append(r.errs, o.errs...), append(r.notes, o.notes...)
 }
 
 // stretch reads the method of context extension.

@@ -81,9 +81,11 @@ type shapeReader struct {
 	s       arch.Shape
 	style   arch.Style
 	extra   []extra // tensors stored in config.json
+	ignore  []string
 }
 
 func (r *shapeReader) read(ignore []string) (arch.Shape, error) {
+	r.ignore = ignore
 	r.s.Arch = r.family.arch
 	r.style = r.s.Style()
 	r.family.shape(r)
@@ -92,22 +94,38 @@ func (r *shapeReader) read(ignore []string) (arch.Shape, error) {
 	r.must("add_cross_attention", false)
 	r.must("is_encoder_decoder", false)
 	r.must("is_causal", true)
-	r.rest("", harmless, ignore)
+	r.fullAttention()
+	r.rest("", ignore)
 	if err := r.err(); err != nil {
 		return r.s, err
 	}
 	return r.s, r.s.Check()
 }
 
-// tie checks whether the output is the embedding.
+// tie decides whether the output is the embedding, as transformers 5 does: two
+// different matrices are not tied, and either one suffices if they are.
 func (r *shapeReader) tie() {
-	output := r.family.names.of[arch.Output]
-	_, exists := r.weights.find(output)
-	switch tied := r.flag("tie_word_embeddings", r.family.tied); {
-	case tied && exists:
-		r.weights.drop(output) // as transformers does
+	names := r.family.names.of
+	output, exists := r.weights.find(names[arch.Output])
+	embedding, embeds := r.weights.find(names[arch.TokenEmbedding])
+	tied := r.flag("tie_word_embeddings", r.family.tied)
+	switch {
 	case !tied && !exists:
-		r.fail("key tie_word_embeddings is false, but tensor %s is missing", output)
+		r.fail("key tie_word_embeddings is false, but tensor %s is missing", names[arch.Output])
+	case !tied:
+	case exists && !embeds:
+		r.note("%s is missing: %s is used, because tie_word_embeddings is true", names[arch.TokenEmbedding], output.Name)
+		r.weights.move(output, names[arch.TokenEmbedding])
+	case exists && same(output, embedding):
+		r.weights.move(output, "")
+	case exists:
+		r.note("tie_word_embeddings is true, but %s differs from %s: both are used", output.Name, embedding.Name)
+	}
+	if tied { // an index may list a matrix that was not saved
+		for _, part := range []string{arch.Output, arch.TokenEmbedding} {
+			delete(r.weights.lost, names[part])
+			delete(r.weights.lost, strings.TrimPrefix(names[part], r.family.names.base))
+		}
 	}
 }
 
@@ -198,9 +216,18 @@ func (r *shapeReader) noWindow() {
 		r.fail("key use_sliding_window: architecture %s does not support a sliding window", r.s.Arch)
 	}
 	r.has("sliding_window")
+}
+
+// fullAttention reads the types of layers of an architecture without windows.
+func (r *shapeReader) fullAttention() {
+	if r.heeded["layer_types"] {
+		return
+	}
 	var types []string
 	if r.get("layer_types", &types); slices.ContainsFunc(types, func(t string) bool { return t != "full_attention" }) {
 		r.fail("key layer_types: got %s, want full_attention for architecture %s", brief(r.raw["layer_types"]), r.s.Arch)
+	} else if len(types) > 0 && len(types) != r.s.Layers {
+		r.fail("key layer_types: got %d entries, want %d", len(types), r.s.Layers)
 	}
 }
 

@@ -23,41 +23,84 @@ const (
 // maxShards limits the files of a model.
 const maxShards = 4096
 
-// openShards maps the weight files of a folder: one, or those in the index.
-func openShards(dir string) ([]*safetensors.File, error) {
+// shards are the mapped weight files of a folder.
+type shards struct {
+	files []*safetensors.File
+	names []string          // of the files
+	note  string            // about an unused file, or ""
+	lost  map[string]string // tensors of the index that no file holds, with the index's file
+}
+
+// openShards maps the weight files of a folder as transformers does:
+// model.safetensors if present, otherwise the files in the index.
+func openShards(dir string) (shards, error) {
+	var s shards
+	switch _, err := os.Lstat(filepath.Join(dir, singleFile)); {
+	case err == nil:
+		if _, err := os.Lstat(filepath.Join(dir, indexFile)); err == nil {
+			s.note = fmt.Sprintf("%s is not used, because %s exists", indexFile, singleFile)
+		}
+		return s, s.open(dir, singleFile)
+	case !errors.Is(err, fs.ErrNotExist):
+		return s, err
+	}
 	index, err := readOptional(dir, indexFile, maxIndex)
 	if err != nil {
-		return nil, err
+		return s, err
 	}
 	if index == nil {
-		f, err := safetensors.Open(filepath.Join(dir, singleFile))
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("missing both %s and %s%s", singleFile, indexFile, others(dir))
-		}
-		if err != nil {
-			return nil, err
-		}
-		return []*safetensors.File{f}, nil
+		return s, fmt.Errorf("missing both %s and %s%s", singleFile, indexFile, others(dir))
 	}
 	where, err := parseIndex(index)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", indexFile, err)
+		return s, fmt.Errorf("%s: %w", indexFile, err)
 	}
-	var shards []*safetensors.File
 	for _, name := range slices.Sorted(maps.Keys(where)) {
-		f, err := safetensors.Open(filepath.Join(dir, name))
-		if err == nil {
-			shards = append(shards, f)
-			err = holds(f, where[name])
-		}
-		if err != nil {
-			for _, s := range shards {
-				err = errors.Join(err, s.Close())
-			}
-			return nil, fmt.Errorf("%s: %w", indexFile, err)
+		if err := s.open(dir, name); err != nil {
+			return s, errors.Join(fmt.Errorf("%s: %w", indexFile, err), s.close())
 		}
 	}
-	return shards, nil
+	s.lost = map[string]string{}
+	held := map[string]bool{}
+	for _, f := range s.files {
+		for _, t := range f.Tensors {
+			held[t.Name] = true
+		}
+	}
+	for name, tensors := range where {
+		for _, t := range tensors {
+			if !held[t] {
+				s.lost[t] = name
+			}
+		}
+	}
+	return s, nil
+}
+
+// open maps a weight file. The error names a missing file, or the target of a
+// broken link.
+func (s *shards) open(dir, name string) error {
+	f, err := safetensors.Open(filepath.Join(dir, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		if target, linked := os.Readlink(filepath.Join(dir, name)); linked == nil {
+			return fmt.Errorf("missing weight file %s: link to %s, which does not exist", name, target)
+		}
+		return fmt.Errorf("missing weight file %s", name)
+	}
+	if err != nil {
+		return err
+	}
+	s.files, s.names = append(s.files, f), append(s.names, name)
+	return nil
+}
+
+func (s *shards) close() error {
+	var errs []error
+	for _, f := range s.files {
+		errs = append(errs, f.Close())
+	}
+	s.files = nil
+	return errors.Join(errs...)
 }
 
 // others names weights in unsupported formats, for the error message.
@@ -93,14 +136,4 @@ func parseIndex(b []byte) (map[string][]string, error) {
 		}
 	}
 	return files, nil
-}
-
-// holds checks that a file has the tensors listed in the index.
-func holds(f *safetensors.File, names []string) error {
-	for _, n := range names {
-		if _, ok := f.Tensor(n); !ok {
-			return fmt.Errorf("missing tensor %s in the file of the index", n)
-		}
-	}
-	return nil
 }

@@ -2,6 +2,7 @@ package hf
 
 import (
 	"encoding/binary"
+	"fmt"
 	"io"
 	"math"
 
@@ -25,10 +26,13 @@ type source struct {
 // bufferBytes is the approximate size of a conversion step.
 const bufferBytes = 1 << 20
 
-// WriteTo writes the numbers row by row.
+// WriteTo writes the numbers row by row. NaN and infinity are errors.
 func (s *source) WriteTo(w io.Writer) (int64, error) {
 	var written int64
 	for _, p := range s.parts {
+		if err := quant.Finite(p.Data, s.from); err != nil {
+			return written, fmt.Errorf("tensor %s: %w", p.Name, err)
+		}
 		n, err := s.write(w, p.Data)
 		written += n
 		if err != nil {

@@ -1,6 +1,7 @@
 package hf
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"slices"
@@ -70,17 +71,29 @@ type extra struct {
 type weights struct {
 	all  map[string]safetensors.Tensor
 	used map[string]bool
+	lost map[string]string // tensors of the index that no file holds
 	base string
 }
 
-func newWeights(shards []*safetensors.File) *weights {
-	w := &weights{all: map[string]safetensors.Tensor{}, used: map[string]bool{}}
-	for _, s := range shards {
-		for _, t := range s.Tensors {
-			w.all[t.Name] = t
+// newWeights indexes the tensors. A tensor may be in several files if its bytes
+// are equal.
+func newWeights(s shards, base string) (*weights, error) {
+	w := &weights{all: map[string]safetensors.Tensor{}, used: map[string]bool{}, lost: s.lost, base: base}
+	from := map[string]string{}
+	for i, f := range s.files {
+		for _, t := range f.Tensors {
+			if old, ok := w.all[t.Name]; ok && !same(old, t) {
+				return nil, fmt.Errorf("duplicate tensor %s with different values in %s and %s", t.Name, from[t.Name], s.names[i])
+			}
+			w.all[t.Name], from[t.Name] = t, s.names[i]
 		}
 	}
-	return w
+	return w, nil
+}
+
+// same reports whether two tensors have the same type, shape and bytes.
+func same(a, b safetensors.Tensor) bool {
+	return a.DType == b.DType && slices.Equal(a.Shape, b.Shape) && bytes.Equal(a.Data, b.Data)
 }
 
 // find returns a tensor, whose name may lack the family's base.
@@ -92,10 +105,12 @@ func (w *weights) find(name string) (safetensors.Tensor, bool) {
 	return t, ok
 }
 
-// drop ignores a tensor.
-func (w *weights) drop(name string) {
-	if t, ok := w.find(name); ok {
-		delete(w.all, t.Name)
+// move renames a tensor to the name, or drops it if the name is empty.
+func (w *weights) move(t safetensors.Tensor, name string) {
+	delete(w.all, t.Name)
+	if name != "" {
+		t.Name = name
+		w.all[name] = t
 	}
 }
 
@@ -116,6 +131,9 @@ func (w *weights) sources(s arch.Shape, f family, extras []extra) ([]gguf.Source
 		for _, t := range s.Layer(i, nil) {
 			b.add(fmt.Sprintf(f.names.layer, i), i, t)
 		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.lost)) {
+		b.fail("missing tensor %s in %s, which %s lists for it", name, w.lost[name], indexFile)
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.all)) {
 		if !w.used[name] && !buffer(name) {

@@ -22,6 +22,7 @@ import (
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/hf"
 	"mm-abi.org/mm/core/infer"
+	"mm-abi.org/mm/core/quant"
 	"mm-abi.org/mm/core/tokenizer"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/internal/spdx"
@@ -42,6 +43,14 @@ type Options struct {
 	License string
 	// Ignore lists keys of config.json to ignore (see [hf.Options]).
 	Ignore []string
+	// Note receives notes about the model; may be nil.
+	Note func(text string)
+}
+
+func (o Options) note(text string) {
+	if o.Note != nil {
+		o.Note(text)
+	}
 }
 
 // GGUF converts the model file at path to a module and returns its folder.
@@ -57,6 +66,11 @@ func GGUF(ctx context.Context, path string, opt Options) (string, error) {
 	m, err := describe(f)
 	if err != nil {
 		return "", fmt.Errorf("%s is not supported: %w", path, err)
+	}
+	for _, t := range f.Tensors {
+		if err := quant.Finite(t.Data, t.Type); err != nil {
+			return "", fmt.Errorf("%s: tensor %s: %w", path, t.Name, err)
+		}
 	}
 	m.stem = strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
 	return m.write(ctx, opt, func(d *fsx.Dir, weights string) ([]modules.File, error) {
@@ -83,6 +97,9 @@ func HuggingFace(ctx context.Context, folder string, opt Options) (string, error
 	defer h.Close()
 	if h.Tokenizer == nil {
 		return "", fmt.Errorf("missing tokenizer.json in %s", folder)
+	}
+	for _, note := range h.Notes {
+		opt.note(note)
 	}
 	m := model{
 		arch: h.Shape.Arch, stem: h.Card.Name, name: h.Card.Name, author: h.Card.Author, license: h.Card.License, source: h.Card.Source,

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/hf"
 	"mm-abi.org/mm/core/infer"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/internal/sniff"
@@ -34,6 +36,7 @@ type Opener struct {
 	Scratch func() (*fsx.Dir, error)         // returns a new private folder in Home
 	TempDir func() (string, error)           // returns a new private folder anywhere
 	Say     func(format string, args ...any) // receives messages for the user
+	Ignore  []string                         // keys of config.json (see [hf.Options])
 }
 
 // Build makes a build of the user's file or folder.
@@ -138,8 +141,18 @@ func runs(file string) error {
 	return nil
 }
 
-// weightsFault returns the error for a model that cannot run.
-func weightsFault(path string, err error) error { return unrunnable(path, reasonOf(err), "") }
+// weightsFault returns the error for a model that cannot run. It names a file
+// of a folder.
+func weightsFault(path string, err error) error {
+	reason, hint := reasonOf(err), ""
+	if at := (*fs.PathError)(nil); errors.As(err, &at) && filepath.Clean(at.Path) != filepath.Clean(path) {
+		reason = filepath.Base(at.Path) + ": " + reason
+	}
+	if key := (*hf.UnknownKeyError)(nil); errors.As(err, &key) {
+		hint = "if it does not change the result, ignore it: --ignore " + key.Key
+	}
+	return unrunnable(path, reason, hint)
+}
 
 // ownCheckpoint writes the GGUF file of a checkpoint into a folder that is
 // removed with the workspace.

@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"time"
 
 	"mm-abi.org/mm/core/hf"
@@ -109,20 +111,27 @@ func (o *Opener) ownTransformer(ctx context.Context, dir string) (string, error)
 // convert writes the folder as GGUF to path and looks whether the engine runs
 // it.
 func (o *Opener) convert(ctx context.Context, dir, path string) (string, error) {
-	m, err := hf.Open(dir, hf.Options{})
+	opt := hf.Options{Ignore: o.Ignore}
+	m, err := hf.Open(dir, opt)
 	if err != nil {
 		return "", weightsFault(dir, err)
 	}
-	hasTokenizer := m.Tokenizer != nil
+	hasTokenizer, notes := m.Tokenizer != nil, m.Notes
 	if err := m.Close(); err != nil {
 		return "", err
 	}
 	if !hasTokenizer {
 		return "", weightsFault(dir, errors.New("it has no tokenizer.json, so that it can read no text"))
 	}
+	for _, note := range notes {
+		o.Say("%s: %s", dir, note)
+	}
 	o.Say("%s is converted for the engine, once", dir)
-	if _, err := hf.Convert(ctx, dir, path, hf.Options{}); err != nil {
-		return "", err
+	if _, err := hf.Convert(ctx, dir, path, opt); err != nil {
+		if ctx.Err() != nil {
+			return "", err
+		}
+		return "", weightsFault(dir, err)
 	}
 	if err := runs(path); err != nil {
 		return "", weightsFault(dir, err)
@@ -147,7 +156,7 @@ func (o *Opener) folderDigest(ctx context.Context, dir string) (string, error) {
 		records = nil // hashed, then
 	}
 	if known, ok := records[dir]; ok && sure && maps.Equal(known.Files, before) {
-		return keyed(known.Digest), nil
+		return o.keyed(known.Digest), nil
 	}
 	digest, err := hashFolder(ctx, dir, slices.Sorted(maps.Keys(before)))
 	if err != nil {
@@ -160,7 +169,7 @@ func (o *Opener) folderDigest(ctx context.Context, dir string) (string, error) {
 	if sure && maps.Equal(before, after) {
 		o.know(ctx, dir, knownFolder{digest, before})
 	}
-	return keyed(digest), nil
+	return o.keyed(digest), nil
 }
 
 // know records a folder, and removes the conversion of its former content
@@ -178,17 +187,18 @@ func (o *Opener) know(ctx context.Context, dir string, now knownFolder) {
 			}
 		}
 		if ok {
-			fsx.RemoveAll(filepath.Join(o.Cache, convertedDir, keyed(old.Digest)+".gguf"))
+			fsx.RemoveAll(filepath.Join(o.Cache, convertedDir, o.keyed(old.Digest)+".gguf"))
 		}
 		return nil
 	})
 }
 
-// keyed adds the program to a digest: another mm may convert otherwise.
-func keyed(digest string) string {
-	program := ""
+// keyed adds the program and the ignored keys to a digest: another mm may convert
+// otherwise.
+func (o *Opener) keyed(digest string) string {
+	program := strings.Join(o.Ignore, " ")
 	if info, ok := debug.ReadBuildInfo(); ok {
-		program = info.Main.Version
+		program += " " + info.Main.Version
 		for _, s := range info.Settings {
 			if s.Key == "vcs.revision" {
 				program += " " + s.Value
@@ -216,6 +226,9 @@ func folderState(dir string, now time.Time) (files map[string]fileState, sure bo
 	files, sure = map[string]fileState{}, true
 	for _, name := range names {
 		info, err := os.Stat(filepath.Join(dir, name)) // a hub's cache is full of links
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // a broken link: an error if the conversion needs it
+		}
 		if err != nil {
 			return nil, false, err
 		}
