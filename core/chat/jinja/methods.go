@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -547,35 +546,4 @@ var functions = map[string]value{
 		}
 		return r.newList(out)
 	}),
-}
-
-// strftimeNow formats the time in Options.
-func strftimeNow(now time.Time) *function {
-	return method("strftime_now", func(r *run, args callArgs) (value, error) {
-		layout, err := args.str(0, "format", "")
-		if err != nil {
-			return nil, err
-		}
-		var b strings.Builder
-		for i := 0; i < len(layout); i++ {
-			if layout[i] != '%' || i+1 == len(layout) {
-				b.WriteByte(layout[i])
-				continue
-			}
-			i++
-			form, ok := map[byte]string{
-				'Y': "2006", 'y': "06", 'm': "01", 'd': "02", 'B': "January", 'b': "Jan", 'A': "Monday", 'a': "Mon",
-				'H': "15", 'I': "03", 'M': "04", 'S': "05", 'p': "PM", 'Z': "MST", 'z': "-0700", 'j': "002",
-			}[layout[i]]
-			switch {
-			case ok:
-				b.WriteString(now.Format(form))
-			case layout[i] == '%':
-				b.WriteByte('%')
-			default:
-				return nil, fmt.Errorf("unsupported format %%%c", layout[i])
-			}
-		}
-		return r.newString(b.String())
-	})
 }
