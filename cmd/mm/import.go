@@ -10,7 +10,9 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/core/hf"
 	"mm-abi.org/mm/modules/convert"
+	moduleinspect "mm-abi.org/mm/modules/inspect"
 	"mm-abi.org/mm/schemas"
 )
 
@@ -110,9 +112,16 @@ func (p *program) importModel(ctx context.Context, path string, opt convert.Opti
 	if err := checkIdentity(name, opt.Version); err != nil {
 		return err
 	}
+	opt.Note = func(text string) { p.say("%s", text) }
 	dir, err := from(ctx, path, opt)
+	if key := (*hf.UnknownKeyError)(nil); errors.As(err, &key) {
+		err = hinted{err, "if it does not change the result, ignore it: --ignore " + key.Key}
+	}
 	if err != nil {
 		return err
+	}
+	if list := moduleinspect.Pass(ctx, dir); list.Failed() {
+		return list.Err()
 	}
 	return p.newModule(dir)
 }

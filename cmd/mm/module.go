@@ -101,9 +101,11 @@ func (p *program) moduleCommand() *cli.Command {
 				},
 			},
 			{
-				Name: "check", Usage: "compare a module's manifest with its files", ArgsUsage: "DIR…",
+				Name: "check", Usage: "compare a module's manifest with its files, and compute its model once", ArgsUsage: "DIR…",
 				Description: "Reads the ONNX or GGUF files and compares ports, dimensions, vocabulary, special\n" +
-					"tokens, sizes and digests with module.yaml. Neither a graph nor a core is required.",
+					"tokens, sizes and digests with module.yaml. Neither a graph nor a core is required.\n" +
+					"Weights must be finite; of a language model, the chat template is rendered and one pass\n" +
+					"is computed.",
 				Flags:  []cli.Flag{p.jsonFlag()},
 				Action: p.moduleCheck,
 			},
@@ -203,8 +205,7 @@ func (p *program) newModule(dir string) error {
 func (p *program) moduleCheck(c *cli.Context) error {
 	var list diag.List
 	for _, dir := range c.Args().Slice() {
-		_, faults := moduleinspect.Module(c.Context, dir)
-		list = append(list, faults...)
+		list = append(list, moduleinspect.Pass(c.Context, dir)...)
 	}
 	if p.json {
 		if err := list.JSON(p.stdout); err != nil {
