@@ -1,0 +1,132 @@
+package tower
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"mm-abi.org/mm/core/safetensors"
+)
+
+// config returns the config.json of an example with other keys; "vision_config."
+// leads into that object.
+func config(t *testing.T, name string, keys map[string]any) []byte {
+	t.Helper()
+	data, err := os.ReadFile("testdata/" + name + ".json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all map[string]any
+	if err := json.Unmarshal(data, &all); err != nil {
+		t.Fatal(err)
+	}
+	for key, v := range keys {
+		if in, ok := strings.CutPrefix(key, "vision_config."); ok {
+			all["vision_config"].(map[string]any)[in] = v
+		} else {
+			all[key] = v
+		}
+	}
+	if data, err = json.Marshal(all); err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// TestRefuses: what changes the result and is not computed is refused by name.
+func TestRefuses(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		keys map[string]any
+		want string
+	}{
+		{"llava", map[string]any{"model_type": "llava_onevision_2"}, "model_type"},
+		{"llava", map[string]any{"vision_config.model_type": "pixtral"}, "vision_config.model_type"},
+		{"llava", map[string]any{"vision_feature_layer": -1}, "vision_feature_layer"},
+		{"llava", map[string]any{"vision_feature_layer": []int{-2, -3}}, "vision_feature_layer"},
+		{"llava", map[string]any{"vision_feature_select_strategy": "full"}, "vision_feature_select_strategy"},
+		{"llava", map[string]any{"vision_config.hidden_act": "relu"}, "activation"},
+		{"llava", map[string]any{"vision_config.num_channels": 1}, "num_channels"},
+		{"llava", map[string]any{"vision_config.num_attention_heads": 3}, "multiple of 3 heads"},
+		{"llava", map[string]any{"vision_config.image_size": []int{16, 32}}, "two equal ones"},
+		{"gemma3", map[string]any{"mm_tokens_per_image": 5}, "mm_tokens_per_image"},
+		{"gemma3", map[string]any{"mm_tokens_per_image": 9}, "mm_tokens_per_image"},
+		{"idefics3", map[string]any{"scale_factor": 3}, "multiple of 3"},
+		{"idefics3", map[string]any{"scale_factor": 0}, "scale factor"},
+		{"internvl", map[string]any{"downsample_ratio": 0.3}, "downsample_ratio"},
+		{"internvl", map[string]any{"vision_feature_layer": -2}, "vision_feature_layer"},
+		{"internvl", map[string]any{"vision_config.norm_type": "batch_norm"}, "norm_type"},
+		{"internvl", map[string]any{"vision_config.use_absolute_position_embeddings": false}, "absolute positions"},
+	} {
+		if _, err := ReadConfig(config(t, c.name, c.keys)); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s with %v: %v, want %q", c.name, c.keys, err, c.want)
+		}
+	}
+}
+
+// TestLimits has each size at its limit and one beyond it.
+func TestLimits(t *testing.T) {
+	for key, limit := range map[string]int{
+		"num_hidden_layers": maxLayers, "hidden_size": maxWidth, "intermediate_size": maxHidden, "image_size": maxImage, "patch_size": maxPatch,
+	} {
+		for more, ok := range []bool{true, false} {
+			keys := map[string]any{"vision_config.num_attention_heads": 1, "vision_config.image_size": maxImage, "vision_config.patch_size": 1, "vision_config." + key: limit + more}
+			_, err := ReadConfig(config(t, "paligemma", keys))
+			if got := fmt.Sprint(err); (err == nil) != ok && !(ok && strings.Contains(got, "multiple")) {
+				t.Errorf("%s %d: %v", key, limit+more, err)
+			}
+		}
+	}
+}
+
+// TestDefaults: absent keys are those of transformers.
+func TestDefaults(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"model_type":"llava","text_config":{"hidden_size":8}}`:     "224 32 768 12 11 3072 quick_gelu 1e-05",
+		`{"model_type":"paligemma","text_config":{"hidden_size":8}}`: "224 16 768 12 12 3072 gelu_pytorch_tanh 1e-06",
+		`{"model_type":"internvl","text_config":{"hidden_size":8}}`:  "448 14 1024 16 24 4096 gelu 1e-06",
+	} {
+		c, err := ReadConfig([]byte(text))
+		if got := strings.TrimSpace(fmt.Sprintln(c.Image, c.Patch, c.Width, c.Heads, c.Layers, c.Hidden, c.Activation, c.Epsilon)); err != nil || got != want {
+			t.Errorf("%s: got %s, %v, want %s", text, got, err, want)
+		}
+	}
+}
+
+// TestBadWeights: missing and misshapen tensors are named, all of them.
+func TestBadWeights(t *testing.T) {
+	c, w := example(t, "gemma3")
+	delete(w, "model.vision_tower.encoder.layers.1.mlp.fc1.weight")
+	norm := w["model.vision_tower.post_layernorm.bias"]
+	norm.Shape = []int{4, 4}
+	w["model.vision_tower.post_layernorm.bias"] = norm
+	half := w["model.vision_tower.encoder.layers.0.mlp.fc1.bias"]
+	half.DType = safetensors.DType("I32")
+	w["model.vision_tower.encoder.layers.0.mlp.fc1.bias"] = half
+	_, err := c.Encoder(w)
+	for _, want := range []string{"missing tensor model.vision_tower.encoder.layers.1.mlp.fc1.weight", "post_layernorm.bias: got [4 4], want [16]", "unsupported type I32"} {
+		if !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("%v, want %q in it", err, want)
+		}
+	}
+}
+
+// FuzzReadConfig: no config.json ends the program, and a shape that is read is
+// consistent.
+func FuzzReadConfig(f *testing.F) {
+	for _, name := range []string{"llava", "gemma3", "paligemma", "idefics3", "smolvlm", "internvl"} {
+		data, err := os.ReadFile("testdata/" + name + ".json")
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, err := ReadConfig(data)
+		if err == nil && (c.Count() < 1 || c.Patches() < c.Shuffle*c.Shuffle*c.Pool*c.Pool) {
+			t.Errorf("%+v has %d vectors", c, c.Count())
+		}
+	})
+}
