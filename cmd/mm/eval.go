@@ -171,7 +171,10 @@ type measuredBuild struct {
 func (p *program) measuredOptions(c *cli.Context) (measuredBuild, error) {
 	m := measuredBuild{use: useOptions(c), by: c.Command.Name}
 	var err error
-	m.run, err = p.runOptions(c)
+	if m.run, err = p.runOptions(c); err != nil {
+		return m, err
+	}
+	m.run.Now, err = clock("", true)
 	m.where = workspaceOptions(c, m.arg)
 	return m, err
 }

@@ -30,7 +30,7 @@ var groups = []struct {
 // environment describes the environment variables, the settings and the exit codes.
 const environment = `  MM_HOME            store, keys, trust file, audit log (default: ~/.local/share/mm)
   MM_KEY_PASSWORD    password of signing keys; if unset, mm asks on a terminal
-  SOURCE_DATE_EPOCH  date in artifacts (default: none)
+  SOURCE_DATE_EPOCH  date in artifacts (default: none) and for chat templates (default: now)
   NO_COLOR           disable colors in messages
 
 Project settings are in mm.yaml, in the folder of the graph or above it: module

@@ -16,6 +16,7 @@ import (
 	"os/signal"
 	"runtime"
 	"syscall"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -157,6 +158,7 @@ type program struct {
 	quiet          bool
 	engines        []runtimes.Engine      // in the order of preference
 	revision       func() (string, error) // of the program
+	now            func() time.Time       // of chat templates
 	inputs         []talk.Part            // from the flags of mm run, in their order
 	skills         skills.Options         // shared by all builds
 	skillCloser    io.Closer              // closes their executors; nil: none yet

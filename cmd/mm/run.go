@@ -93,6 +93,8 @@ func (p *program) quietFlag() cli.Flag {
 func (p *program) answerFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.BoolFlag{Name: "raw", Usage: "continue the prompt without the chat template"},
+		&cli.BoolFlag{Name: "special", Usage: "with --raw: parse special tokens in the prompt, for hand-written turns and fill-in-the-middle"},
+		&cli.StringFlag{Name: "date", Usage: "`DATE` that chat templates read: 2026-01-31 or 2026-01-31T08:00:00 (default: SOURCE_DATE_EPOCH, or now)"},
 		&cli.IntFlag{Name: "max-tokens", Aliases: []string{"n"}, Usage: "maximum number of tokens to generate (default: until the end of the text)"},
 		&cli.Float64Flag{Name: "temperature", Aliases: []string{"t"}, Usage: "sampling temperature; 0 is greedy"},
 		&cli.IntFlag{Name: "top-k", Usage: "sample from the K most likely tokens"},
@@ -238,7 +240,7 @@ func (p *program) runOptions(c *cli.Context) (runner.Options, error) {
 		return runner.Options{}, err
 	}
 	opt := runner.Options{
-		Engines: p.engines, Engine: engine, Backends: backends, Raw: c.Bool("raw"), NoDraft: c.Bool("no-draft"),
+		Engines: p.engines, Engine: engine, Backends: backends, Raw: c.Bool("raw"), Special: c.Bool("special"), NoDraft: c.Bool("no-draft"),
 		Limits: runtimes.Limits{Threads: c.Int("threads"), Time: c.Duration("timeout")}, Revision: p.revision,
 	}
 	if c.Bool("allow-fallback") {
@@ -246,6 +248,13 @@ func (p *program) runOptions(c *cli.Context) (runner.Options, error) {
 			p.say("%s runs on %s, not on %s: %v", f.Part, f.Used, f.Requested, f.Why)
 		}
 	}
+	if opt.Special && !opt.Raw {
+		return opt, usageError{errors.New("--special requires --raw: a chat template writes the special tokens itself")}
+	}
+	if opt.Now, err = clock(c.String("date"), c.Bool("smoke")); err != nil {
+		return opt, err
+	}
+	p.now = opt.Now
 	if opt.Limits.Threads < 0 {
 		return opt, usageError{fmt.Errorf("--threads %d: must not be negative", opt.Limits.Threads)}
 	}

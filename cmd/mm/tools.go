@@ -102,7 +102,7 @@ func (p *program) agents(w *workspace.Workspace, opt skills.Options) *runner.Age
 	return runner.NewAgentExecutor(runner.AgentOptions{
 		Open: w.Agent, Skills: opt,
 		Runner: runner.Options{
-			Engines: p.engines, Revision: p.revision, Sequences: 1,
+			Engines: p.engines, Revision: p.revision, Sequences: 1, Now: p.now,
 			Called: func(ctx context.Context, c runner.CallRecord) { w.Record(ctx, c.AuditEntry()) },
 		},
 	})

@@ -62,7 +62,10 @@ type Options struct {
 	// [part.Options]. If nil, they may not.
 	Fallback func(part.Fallback)
 	Raw      bool // ignore the model's chat template
-	NoDraft  bool // propose tokens neither by the build's draft core nor from the text
+	Special  bool // with Raw, read the control tokens that a prompt spells
+	// Now returns the time that chat templates read; if nil, they read none.
+	Now     func() time.Time
+	NoDraft bool // propose tokens neither by the build's draft core nor from the text
 
 	// Sequences is the number of cached sequences; if 0, 4.
 	Sequences int
@@ -208,7 +211,7 @@ func (r *Runner) loadTokenizer(ctx context.Context) error {
 	}
 	start := time.Now()
 	core := r.bundle()
-	t, err := conversant(core, r.opt.Raw, r.build.Assembly.Router)
+	t, err := conversant(core, r.opt, r.build.Assembly.Router)
 	if err != nil {
 		return fmt.Errorf("reading the tokenizer of %s: %w", core.Part.ID(), err)
 	}
@@ -241,7 +244,7 @@ func (r *Runner) bundle() runtimes.Bundle {
 
 // conversant reads tokenizer and chat template from the core's GGUF file. It returns nil for
 // a model without them, which works on ids only.
-func conversant(core runtimes.Bundle, raw bool, router *builds.RouterPart) (*talk.Talk, error) {
+func conversant(core runtimes.Bundle, run Options, router *builds.RouterPart) (*talk.Talk, error) {
 	path, err := core.Entry(abi.GGUF)
 	if err != nil {
 		return nil, err
@@ -259,8 +262,8 @@ func conversant(core runtimes.Bundle, raw bool, router *builds.RouterPart) (*tal
 		return nil, err
 	}
 	v := tok.Rules()
-	opt := talk.Options{Dialect: talk.MMABI()}
-	if !raw {
+	opt := talk.Options{Dialect: talk.MMABI(), Now: run.Now, Special: run.Special}
+	if !run.Raw {
 		opt.Template = v.Template
 	}
 	if strings.Contains(v.Template, "<tool_response>") {

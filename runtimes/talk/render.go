@@ -48,7 +48,12 @@ func words(messages []Message, tools []Definition) []string {
 }
 
 // outside marks untrusted words so that they stay text.
-func (d *draft) outside(text string) string { return d.guard.mark(text, d.letter) }
+func (d *draft) outside(text string) string {
+	if d.special {
+		return text
+	}
+	return d.guard.mark(text, d.letter)
+}
 
 // content returns the parts of a turn as one text, one line for each text, with a
 // placeholder between its markers for every other part.
@@ -88,6 +93,9 @@ func (d *draft) templated(messages []Message, tools []Definition) (string, error
 		}
 	}
 	opt := chat.Options{AddGenerationPrompt: true, BOS: d.piece(d.tok.Special().BOS), EOS: d.piece(d.tok.Special().EOS)}
+	if d.now != nil {
+		opt.Now = d.now()
+	}
 	for _, t := range tools {
 		raw, err := json.Marshal(struct {
 			Type     string     `json:"type"`

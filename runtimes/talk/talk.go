@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/chat"
@@ -82,6 +83,12 @@ type Prompt struct {
 type Options struct {
 	Template string  // Jinja; "": the model was trained on plain text
 	Dialect  Dialect // the zero value is [MMABI]
+	// Now returns the time of strftime_now in the template; if nil, the function
+	// is undefined.
+	Now func() time.Time
+	// Special reads the control tokens that a text spells, if there is no
+	// template: the whole prompt is then trusted.
+	Special bool
 }
 
 // Talk combines a tokenizer with a template and a dialect. It is immutable and safe
@@ -91,6 +98,8 @@ type Talk struct {
 	source   string
 	template *chat.Template // nil: none
 	dialect  Dialect
+	now      func() time.Time
+	special  bool
 
 	open, close       int32 // of a tool call; None: the vocabulary has no marker
 	thinking, thought int32 // around reasoning
@@ -109,7 +118,7 @@ func New(tok *tokenizer.Tokenizer, opt Options) (*Talk, error) {
 	if opt.Dialect == (Dialect{}) {
 		opt.Dialect = MMABI()
 	}
-	t := &Talk{tok: tok, source: opt.Template, dialect: opt.Dialect}
+	t := &Talk{tok: tok, source: opt.Template, dialect: opt.Dialect, now: opt.Now, special: opt.Special && opt.Template == ""}
 	if opt.Template != "" {
 		var err error
 		if t.template, err = chat.Parse(opt.Template); err != nil {
@@ -177,9 +186,13 @@ func (t *Talk) Dialect() Dialect { return t.dialect }
 func (t *Talk) Tokenizer() *tokenizer.Tokenizer { return t.tok }
 
 // Plain returns text for a model without a template: after BOS, if the model needs
-// it, and without control tokens.
+// it, and without control tokens unless they are allowed.
 func (t *Talk) Plain(text string) Prompt {
-	ids := t.begin(t.tok.Encode(text, tokenizer.Options{Literal: t.guard.literal(text)}))
+	opt := tokenizer.Options{Special: t.special}
+	if !t.special {
+		opt.Literal = t.guard.literal(text)
+	}
+	ids := t.begin(t.tok.Encode(text, opt))
 	if len(ids) == 0 {
 		return Prompt{Begins: true}
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
@@ -534,6 +535,54 @@ func TestBehind(t *testing.T) {
 	for _, turns := range [][]talk.Message{nil, {talk.Text(talk.User, "q")}, {talk.Text(talk.User, "q"), talk.Text(talk.Assistant, "a")}} {
 		if _, _, err := tk.Between(turns, nil); err == nil {
 			t.Errorf("%v has an answer of a tool", turns)
+		}
+	}
+}
+
+// TestNow: a template reads the day of its conversation; without one the
+// function is undefined.
+func TestNow(t *testing.T) {
+	const template = `{% if strftime_now is defined %}{{ strftime_now("%-d %B %Y") }}{% else %}no date{% endif %}`
+	day := time.Date(2026, 2, 3, 0, 0, 0, 0, time.UTC)
+	for _, now := range []func() time.Time{nil, func() time.Time { return day }} {
+		tk, err := talk.New(byteTokens(t, nil), talk.Options{Template: template, Now: now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := "¦<bos>¦no date"
+		if now != nil {
+			want = "¦<bos>¦3 February 2026"
+		}
+		p, err := tk.Render([]talk.Message{talk.Text(talk.User, "x")}, nil)
+		if err != nil || show(tk, p) != want {
+			t.Errorf("got %q, %v, want %q", show(tk, p), err, want)
+		}
+	}
+}
+
+// TestSpecial: a hand-written prompt has its special tokens only if allowed, and
+// never under a template.
+func TestSpecial(t *testing.T) {
+	const text = "<|im_start|>user\nHi<|im_end|>"
+	for _, c := range []struct {
+		template string
+		special  bool
+		want     string
+	}{
+		{"", false, "¦<bos>¦" + text},
+		{"", true, "¦<bos>¦¦<|im_start|>¦user\nHi¦<|im_end|>¦"},
+		{"{{ messages[0].content }}", true, "¦<bos>¦" + text},
+	} {
+		tk, err := talk.New(byteTokens(t, nil), talk.Options{Template: c.template, Special: c.special})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := tk.Render([]talk.Message{talk.Text(talk.User, text)}, nil)
+		if err != nil || show(tk, p) != c.want {
+			t.Errorf("template %q, special %v: got %q, %v", c.template, c.special, show(tk, p), err)
+		}
+		if p := tk.Plain(text); c.template == "" && show(tk, p) != c.want {
+			t.Errorf("special %v: got %q", c.special, show(tk, p))
 		}
 	}
 }
