@@ -1,6 +1,9 @@
 package train
 
 import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,6 +26,7 @@ const (
 // Names in a checkpoint other than those of the weights.
 const (
 	metaKey         = "mm.checkpoint"
+	digestKey       = "mm.checkpoint.sha256" // of the value of metaKey
 	optimizerPrefix = "optimizer."
 )
 
@@ -45,6 +49,9 @@ type Header struct {
 	CPU       float64           `json:"cpu_seconds"`
 	Trainable []string          `json:"trainable"`
 	Frozen    map[string]string `json:"frozen,omitempty"` // SHA-256 of every frozen tensor
+	// Digests holds the SHA-256 of the data of every tensor in the file; older
+	// checkpoints have none.
+	Digests map[string]string `json:"digests,omitempty"`
 }
 
 // Unreported sums the steps since the last report, so that a resumed run
@@ -80,18 +87,39 @@ func (t *Trainer) write(path string, resumable bool) error {
 		}
 	}
 	tensors = append(tensors, state.Tensors...)
+	if h.Digests, err = tensorDigests(tensors); err != nil {
+		return fmt.Errorf("saving a checkpoint: %w", err)
+	}
 	meta, err := json.Marshal(h)
 	if err != nil {
 		return fmt.Errorf("saving a checkpoint: %w", err)
 	}
 	err = fsx.Replace(path, 0o644, func(w io.Writer) error {
-		_, err := safetensors.Write(w, map[string]string{"format": "pt", metaKey: string(meta)}, tensors)
+		_, err := safetensors.Write(w, map[string]string{"format": "pt", metaKey: string(meta), digestKey: sum(meta)}, tensors)
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("saving checkpoint %s: %w", path, err)
 	}
 	return nil
+}
+
+// tensorDigests returns the SHA-256 of the data of each tensor.
+func tensorDigests(tensors []safetensors.Source) (map[string]string, error) {
+	all := make(map[string]string, len(tensors))
+	for _, t := range tensors {
+		h := sha256.New()
+		if _, err := t.Data.WriteTo(h); err != nil {
+			return nil, err
+		}
+		all[t.Name] = hex.EncodeToString(h.Sum(nil))
+	}
+	return all, nil
+}
+
+func sum(data []byte) string {
+	d := sha256.Sum256(data)
+	return hex.EncodeToString(d[:])
 }
 
 func source(name string, data []float32, shape ...int) safetensors.Source {
@@ -112,7 +140,11 @@ func Open(path string) (*Checkpoint, error) {
 		return nil, fmt.Errorf("opening checkpoint %s: %w", path, err)
 	}
 	c := &Checkpoint{path: path, file: f}
-	if c.Header, err = parseHeader(f.Metadata[metaKey]); err != nil {
+	c.Header, err = parseHeader(f.Metadata[metaKey])
+	if want, ok := f.Metadata[digestKey]; ok && err == nil && want != sum([]byte(f.Metadata[metaKey])) {
+		err = errors.New("header: digest mismatch")
+	}
+	if err != nil {
 		f.Close()
 		return nil, fmt.Errorf("opening checkpoint %s: %w", path, err)
 	}
@@ -145,11 +177,27 @@ func parseHeader(s string) (Header, error) {
 // Close unmaps the file.
 func (c *Checkpoint) Close() error { return c.file.Close() }
 
-// Read copies one float32 tensor, which must have the shape.
-func (c *Checkpoint) Read(name string, dst []float32, shape []int) error {
+// tensor returns a tensor of the file, whose digest it checks if the header has
+// digests.
+func (c *Checkpoint) tensor(name string) (safetensors.Tensor, error) {
 	t, ok := c.file.Tensor(name)
 	if !ok {
-		return fmt.Errorf("missing tensor %q", name)
+		return t, fmt.Errorf("missing tensor %q", name)
+	}
+	if c.Header.Digests == nil {
+		return t, nil
+	}
+	if got, want := sum(t.Data), c.Header.Digests[name]; got != want {
+		return t, fmt.Errorf("tensor %q: digest mismatch: got %s, want %s; the file is damaged", name, got, cmp.Or(want, "none"))
+	}
+	return t, nil
+}
+
+// Read copies one float32 tensor, which must have the shape.
+func (c *Checkpoint) Read(name string, dst []float32, shape []int) error {
+	t, err := c.tensor(name)
+	if err != nil {
+		return err
 	}
 	if t.DType != safetensors.F32 || !slices.Equal(t.Shape, shape) {
 		return fmt.Errorf("tensor %q: got %s %v, want F32 %v", name, t.DType, t.Shape, shape)

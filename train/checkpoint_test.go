@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"mm-abi.org/mm/core/safetensors"
+	"mm-abi.org/mm/train/llm"
 )
 
 // saved returns the bytes of a short run's last checkpoint.
@@ -97,7 +98,7 @@ func TestResumeRefused(t *testing.T) {
 		if err := os.WriteFile(path, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		tr, err := ResumeLM(path, c, Options{Threads: 1, Stop: &Stop{Steps: 9}})
+		tr, err := ResumeLM(path, c, Options{Threads: 1, Resumed: &Resumed{Stop: Stop{Steps: 9}}})
 		if err == nil {
 			tr.Close()
 		}
@@ -145,7 +146,7 @@ func TestResumeChecksSeals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	data = rewrite(t, data, nil, func(all []safetensors.Source) []safetensors.Source {
+	data = rewrite(t, data, func(h *Header, _ *LMHeader) { h.Digests = nil }, func(all []safetensors.Source) []safetensors.Source {
 		for i := range all {
 			if all[i].Name == "blk.1.attn_v.weight" {
 				b := append(safetensors.Bytes(nil), all[i].Data.(safetensors.Bytes)...)
@@ -160,6 +161,101 @@ func TestResumeChecksSeals(t *testing.T) {
 	}
 	if _, err := ResumeLM(path, corpus, Options{}); err == nil || !strings.Contains(err.Error(), "blk.1.attn_v.weight") {
 		t.Errorf("%v", err)
+	}
+}
+
+// A flipped bit is noticed in every tensor and in the header. A checkpoint
+// without digests, as older versions wrote, resumes.
+func TestDamagedCheckpoint(t *testing.T) {
+	_, corpus, good := saved(t)
+	path := filepath.Join(t.TempDir(), "c.safetensors")
+	resume := func(data []byte) error {
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		tr, err := ResumeLM(path, corpus, Options{Threads: 1})
+		if err == nil {
+			err = tr.Close()
+		}
+		return err
+	}
+	f, err := safetensors.Parse(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range f.Tensors {
+		bad := bytes.Clone(good)
+		bad[bytes.Index(bad, x.Data)+len(x.Data)/2] ^= 1
+		err := resume(bad)
+		if x.Name == tokenizerName { // read by other commands
+			c, e := OpenLM(path)
+			if e != nil {
+				t.Fatal(e)
+			}
+			_, err = c.Tokenizer()
+			c.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), "digest mismatch") {
+			t.Errorf("%s: %v", x.Name, err)
+		}
+	}
+	rate := []byte(`\"batch_size\":`)
+	bad := bytes.Clone(good)
+	bad[bytes.Index(bad, rate)+len(rate)] ^= 1
+	if err := resume(bad); err == nil || !strings.Contains(err.Error(), "header: digest mismatch") {
+		t.Errorf("header: %v", err)
+	}
+	if err := resume(rewrite(t, good, func(h *Header, _ *LMHeader) { h.Digests = nil }, nil)); err != nil {
+		t.Error(err)
+	}
+}
+
+// A recipe resumes only the run that has it: stops, threads and the names of
+// files may change.
+func TestEdited(t *testing.T) {
+	cfg, corpus, good := saved(t)
+	path := filepath.Join(t.TempDir(), "c.safetensors")
+	if err := os.WriteFile(path, good, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for place, edit := range map[string]func(c *Config){
+		"/batch_size":         func(c *Config) { c.BatchSize++ },
+		"/seq_len":            func(c *Config) { c.SeqLen-- },
+		"/accumulate":         func(c *Config) { c.Accumulate = 3 },
+		"/precision":          func(c *Config) { c.Precision = BF16 },
+		"/optimizer/name":     func(c *Config) { c.Optimizer.Name = "lion" },
+		"/optimizer/lr":       func(c *Config) { c.Optimizer.Rate = 1 },
+		"/model/layers":       func(c *Config) { c.Model.Layers++ },
+		"/model/dim":          func(c *Config) { c.Model.Dim *= 2 },
+		"/clip":               func(c *Config) { c.Clip = 7 },
+		"/seed":               func(c *Config) { c.Seed++ },
+		"/freeze/norms":       func(c *Config) { c.Freeze.Norms = true },
+		"/base":               func(c *Config) { c.Base = "other.gguf" },
+		"/eval/every":         func(c *Config) { c.Eval.Every += 5 },
+		"/lora":               func(c *Config) { c.LoRA = &llm.LoRA{Rank: 2} },
+		"":                    func(c *Config) { c.Stop.Steps, c.Threads = 4, 2 },
+		"(the same)":          func(*Config) {},
+		"(moved files)":       func(c *Config) { c.Data.Files = []string{"moved.txt"} },
+		"(a spelt default)":   func(c *Config) { c.LogEvery = c.WithDefaults().LogEvery },
+		"(another tokenizer)": func(c *Config) { c.Tokenizer.File = "moved.gguf" },
+	} {
+		c := cfg
+		edit(&c)
+		c = c.WithDefaults()
+		tr, err := ResumeLM(path, corpus, Options{Resumed: &Resumed{c, c.Stop, c.Threads}})
+		if err == nil {
+			if tr.Trainer.cfg.Stop != c.Stop || tr.task.cfg.Threads != c.Threads {
+				t.Errorf("%s: got stop %+v and %d threads", place, tr.Trainer.cfg.Stop, tr.task.cfg.Threads)
+			}
+			tr.Close()
+		}
+		var found bool
+		for _, f := range Faults(err) {
+			found = found || f.Path == place && strings.Contains(f.Error(), "differs from that of the run to resume")
+		}
+		if same := !strings.HasPrefix(place, "/"); same != (err == nil) || !same && !found {
+			t.Errorf("%s: %v", place, err)
+		}
 	}
 }
 

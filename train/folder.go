@@ -19,18 +19,22 @@ var ErrHeld = errors.New("already holds a run")
 // run continues from the last checkpoint there; otherwise a folder that holds a
 // run is [ErrHeld]. The caller closes the returned trainer.
 func RunFolder(ctx context.Context, cfg Config, corpus *Corpus, resume bool, opt Options) (*LMTrainer, error) {
-	return InFolder(ctx, resume, cfg.Stop, opt,
+	cfg = cfg.WithDefaults()
+	if resume {
+		opt.Resumed = &Resumed{cfg, cfg.Stop, cfg.Threads}
+	}
+	return InFolder(ctx, resume, opt,
 		func(opt Options) (*LMTrainer, error) { return NewLM(cfg, corpus, opt) },
 		func(path string, opt Options) (*LMTrainer, error) { return ResumeLM(path, corpus, opt) })
 }
 
 // InFolder runs a trainer in the folder opt.Dir as [RunFolder] does: one that
 // begin builds or, if resume is set, one that goOn builds from the checkpoint
-// at path with the stop. If the run fails, InFolder closes the trainer.
+// at path. If the run fails, InFolder closes the trainer.
 func InFolder[T interface {
 	Run(context.Context) error
 	io.Closer
-}](ctx context.Context, resume bool, stop Stop, opt Options, begin func(Options) (T, error), goOn func(path string, opt Options) (T, error)) (T, error) {
+}](ctx context.Context, resume bool, opt Options, begin func(Options) (T, error), goOn func(path string, opt Options) (T, error)) (T, error) {
 	var none, t T
 	d, err := fsx.Create(opt.Dir, 0o755, fsx.Options{})
 	if err != nil {
@@ -47,7 +51,6 @@ func InFolder[T interface {
 	}
 	opt.Observer = observers
 	if resume {
-		opt.Stop = &stop
 		t, err = goOn(filepath.Join(opt.Dir, LastFile), opt)
 	} else {
 		t, err = begin(opt)

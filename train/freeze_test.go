@@ -190,7 +190,7 @@ func TestLoRARun(t *testing.T) {
 	}
 	tr.Close()
 	rest := &recorder{}
-	if tr, err = ResumeLM(filepath.Join(dir, "again", LastFile), corpus, Options{Observer: rest, Stop: &stop}); err != nil {
+	if tr, err = ResumeLM(filepath.Join(dir, "again", LastFile), corpus, Options{Observer: rest, Resumed: &Resumed{Stop: stop}}); err != nil {
 		t.Fatal(err)
 	}
 	defer tr.Close()

@@ -63,13 +63,13 @@ func TestLimits(t *testing.T) {
 
 // Continue keeps the options of the caller and fills in the others.
 func TestContinue(t *testing.T) {
-	stop := Stop{Steps: 1}
-	opt := Options{From: "a", Stop: &Stop{Steps: 2}}
-	if opt.Continue(&stop, "b"); opt.From != "a" || stop.Steps != 2 {
-		t.Errorf("from %q, stop %+v", opt.From, stop)
+	stop, threads := Stop{Steps: 1}, 3
+	opt := Options{From: "a", Resumed: &Resumed{Stop: Stop{Steps: 2}}}
+	if err := opt.Continue(nil, &stop, &threads, "b"); err != nil || opt.From != "a" || stop.Steps != 2 || threads != 0 {
+		t.Errorf("from %q, stop %+v, %d threads: %v", opt.From, stop, threads, err)
 	}
 	opt = Options{}
-	if opt.Continue(&stop, "b"); opt.From != "b" || stop.Steps != 2 {
-		t.Errorf("from %q, stop %+v", opt.From, stop)
+	if err := opt.Continue(nil, &stop, &threads, "b"); err != nil || opt.From != "b" || stop.Steps != 2 {
+		t.Errorf("from %q, stop %+v: %v", opt.From, stop, err)
 	}
 }

@@ -66,10 +66,10 @@ func ResumeLM(path string, corpus *Corpus, opt Options) (*LMTrainer, error) {
 	if !c.Of(corpus) {
 		return nil, fmt.Errorf("resuming %s: text or tokenizer differs from the run's", path)
 	}
-	if opt.Stop != nil {
-		h.Config.Stop = *opt.Stop
-	}
 	cfg := h.Config.WithDefaults()
+	if err := opt.Continue(cfg, &cfg.Stop, &cfg.Threads, c.Dir()); err != nil {
+		return nil, err
+	}
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("resuming %s: %w", path, err)
 	}

@@ -95,9 +95,12 @@ func (c *LMCheckpoint) Model() (*llm.Model[float32], error) {
 
 // Tokenizer returns the tokenizer in the checkpoint, nil if there is none.
 func (c *LMCheckpoint) Tokenizer() (*tokenizer.Tokenizer, error) {
-	t, ok := c.file.Tensor(tokenizerName)
-	if !ok {
+	if _, ok := c.file.Tensor(tokenizerName); !ok {
 		return nil, nil
+	}
+	t, err := c.tensor(tokenizerName)
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint %s: %w", c.path, err)
 	}
 	f, err := gguf.Parse(t.Data)
 	if err != nil {

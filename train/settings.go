@@ -135,13 +135,22 @@ func (c *Checkpoint) Folder(from string) string {
 	return Resolve(filepath.Dir(c.path), filepath.FromSlash(from))
 }
 
-// Continue prepares opt for a resumed run: opt.Stop, if set, replaces stop, and
-// opt.From defaults to dir.
-func (opt *Options) Continue(stop *Stop, dir string) {
-	if opt.Stop != nil {
-		*stop = *opt.Stop
-	}
+// Continue prepares opt for the run to resume: opt.Resumed, if set, must equal
+// the run's recipe except for stop and threads, which it replaces, and opt.From
+// defaults to dir.
+func (opt *Options) Continue(recipe any, stop *Stop, threads *int, dir string) error {
 	if opt.From == "" {
 		opt.From = dir
 	}
+	r := opt.Resumed
+	if r == nil {
+		return nil
+	}
+	if r.Recipe != nil {
+		if err := edited(recipe, r.Recipe); err != nil {
+			return err
+		}
+	}
+	*stop, *threads = r.Stop, r.Threads
+	return nil
 }

@@ -36,7 +36,15 @@ type Options struct {
 	Observer Observer             // may be nil
 	Threads  int                  // overrides Config.Threads if above 0
 	CPU      func() time.Duration // processor time of this process; may be nil
-	Stop     *Stop                // in ResumeLM: replaces the stops of the checkpoint
+	Resumed  *Resumed             // the recipe that resumes a run; nil: that of the checkpoint
+}
+
+// Resumed is the recipe, with its defaults, that resumes a run. Stop and Threads
+// apply; any other difference from the recipe of the run is an error.
+type Resumed struct {
+	Recipe  any
+	Stop    Stop
+	Threads int
 }
 
 // Trainer is a run in progress. It is for one goroutine.

@@ -66,7 +66,9 @@ func Resume(path string, opt train.Options) (*Trainer, error) {
 	}
 	defer c.Close()
 	r := c.Decoding.Recipe
-	opt.Continue(&r.Stop, c.Dir())
+	if err := opt.Continue(r, &r.Stop, &r.Threads, c.Dir()); err != nil {
+		return nil, err
+	}
 	t, err := start(r, opt, c)
 	if err != nil {
 		return nil, fmt.Errorf("resuming %s: %w", path, err)

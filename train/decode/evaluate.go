@@ -94,7 +94,11 @@ func (d *Decoding) judge(judge Judge, tally train.Tally, y nn.Matrix[float32], f
 // RunFolder trains the recipe in the folder opt.Dir, as [train.RunFolder] does
 // a language model. The caller closes the returned trainer.
 func RunFolder(ctx context.Context, r Recipe, resume bool, opt train.Options) (*Trainer, error) {
-	return train.InFolder(ctx, resume, r.Stop, opt,
+	r = r.WithDefaults()
+	if resume {
+		opt.Resumed = &train.Resumed{Recipe: r, Stop: r.Stop, Threads: r.Threads}
+	}
+	return train.InFolder(ctx, resume, opt,
 		func(opt train.Options) (*Trainer, error) { return New(r, opt) },
 		Resume)
 }

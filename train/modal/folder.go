@@ -12,7 +12,11 @@ import (
 // RunFolder trains the recipe in the folder opt.Dir, as [train.RunFolder] does
 // a language model. The caller closes the returned trainer.
 func RunFolder(ctx context.Context, r Recipe, resume bool, opt train.Options) (*Trainer, error) {
-	return train.InFolder(ctx, resume, r.Stop, opt,
+	r = r.WithDefaults()
+	if resume {
+		opt.Resumed = &train.Resumed{Recipe: r, Stop: r.Stop, Threads: r.Threads}
+	}
+	return train.InFolder(ctx, resume, opt,
 		func(opt train.Options) (*Trainer, error) { return New(ctx, r, opt) },
 		func(path string, opt train.Options) (*Trainer, error) { return Resume(ctx, path, opt) })
 }

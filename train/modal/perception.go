@@ -59,8 +59,10 @@ func Resume(ctx context.Context, path string, opt train.Options) (*Trainer, erro
 		return nil, err
 	}
 	defer c.Close()
-	r := c.Perception.Recipe
-	opt.Continue(&r.Stop, c.Dir())
+	r := c.Perception.Recipe.WithDefaults()
+	if err := opt.Continue(r, &r.Stop, &r.Threads, c.Dir()); err != nil {
+		return nil, err
+	}
 	t, err := start(ctx, r, opt, c)
 	if err != nil {
 		return nil, fmt.Errorf("resuming %s: %w", path, err)
