@@ -56,6 +56,7 @@ type Picture struct {
 	Color        string  `json:"color,omitempty"`         // rgb (default), bgr, gray
 	Pad          float64 `json:"pad,omitempty"`           // value of padding, 0 to 255
 	Frames       int     `json:"frames,omitempty"`        // number of frames of a video
+	Tiles        *Tiles  `json:"tiles,omitempty"`         // the image is divided, and not resized otherwise
 }
 
 // Sound configures sounds: samples, or mel frames if NMels is set.
@@ -161,13 +162,19 @@ func (s *Spec) checkPicture(wrong func(key, format string, args ...any), oneOf f
 	oneOf("resample", s.Resample, "nearest", "bilinear", "bicubic", "lanczos")
 	oneOf("color", s.Color, "rgb", "bgr", "gray")
 	ways := 0
-	for _, set := range []bool{s.Resize != nil, s.ShortestEdge != 0, s.Height != 0} {
+	for _, set := range []bool{s.Resize != nil, s.ShortestEdge != 0, s.Height != 0, s.Tiles != nil} {
 		if set {
 			ways++
 		}
 	}
 	if ways > 1 {
-		wrong("resize", "resize, shortest_edge and height exclude each other")
+		wrong("resize", "resize, shortest_edge, height and tiles exclude each other")
+	}
+	if s.Tiles != nil {
+		s.Tiles.check(wrong)
+		if s.Crop != nil || s.MultipleOf != 0 || s.MinWidth != 0 || s.Frames != 0 {
+			wrong("tiles", "tiles exclude crop, multiple_of, min_width and frames")
+		}
 	}
 	for _, p := range []struct {
 		key  string
@@ -246,7 +253,7 @@ func isZero(s Sound) bool { return s == Sound{} }
 
 func isZeroPicture(p Picture) bool {
 	return p.Resize == nil && p.Crop == nil && p.ShortestEdge == 0 && p.Height == 0 && p.MaxWidth == 0 && p.MinWidth == 0 &&
-		p.MultipleOf == 0 && p.Resample == "" && p.Color == "" && p.Pad == 0 && p.Frames == 0
+		p.MultipleOf == 0 && p.Resample == "" && p.Color == "" && p.Pad == 0 && p.Frames == 0 && p.Tiles == nil
 }
 
 // channels returns how many numbers Mean and Std may have.
@@ -322,6 +329,8 @@ func (s *Spec) fixed() (h, w int) {
 		h, w = s.Resize[0], s.Resize[1]
 	case s.Height != 0:
 		h = s.Height
+	case s.Tiles != nil:
+		h, w = s.Tiles.Size, s.Tiles.Size
 	}
 	if w > 0 {
 		w = s.padded(max(w, s.MinWidth))

@@ -1,0 +1,180 @@
+package preprocess
+
+import (
+	"context"
+	"fmt"
+	"math"
+)
+
+// Tiles divides an image into squares of one size, each an input of the model.
+type Tiles struct {
+	Size int `json:"size"` // height and width of a tile
+	// Choose is the rule for the grid:
+	//
+	//	longest  the longer side becomes Longest, and both are enlarged to
+	//	         multiples of Size (Idefics3, SmolVLM)
+	//	aspect   the grid of at most Most tiles whose shape is closest to the
+	//	         image's (InternVL)
+	Choose  string `json:"choose"`
+	Longest int    `json:"longest,omitempty"`
+	Most    int    `json:"most,omitempty"`
+}
+
+// maxTiles limits the tiles of an image, without the overview.
+const maxTiles = 256
+
+// maxLongest is the limit of Idefics3 for a resized image.
+const maxLongest = 4096
+
+func (t *Tiles) check(wrong func(key, format string, args ...any)) {
+	if !side(t.Size) || t.Size > maxLongest {
+		wrong("tiles", "bad size %d of a tile, want 1 to %d", t.Size, maxLongest)
+		return
+	}
+	switch t.Choose {
+	case "longest":
+		across := (min(t.Longest, maxLongest) + t.Size - 1) / t.Size
+		if t.Longest < t.Size || t.Longest > maxSide || across*across > maxTiles || t.Most != 0 {
+			wrong("tiles", "bad longest side %d for tiles of %d, want %d to %d and at most %d tiles", t.Longest, t.Size, t.Size, maxSide, maxTiles)
+		}
+	case "aspect":
+		if t.Most < 1 || t.Most > maxTiles || t.Longest != 0 {
+			wrong("tiles", "bad number of tiles %d, want 1 to %d", t.Most, maxTiles)
+		}
+	default:
+		wrong("tiles", "got choose %q, want longest or aspect", t.Choose)
+	}
+}
+
+// Bound returns the largest number of inputs that an image becomes, including
+// the overview.
+func (t *Tiles) Bound() int {
+	if t.Choose == "aspect" {
+		if t.Most > 1 {
+			return t.Most + 1
+		}
+		return 1
+	}
+	across := (min(t.Longest, maxLongest) + t.Size - 1) / t.Size
+	return across*across + 1
+}
+
+// Grid is the arrangement of an image's tiles. Without rows the only input is the
+// whole image.
+type Grid struct{ Rows, Columns int }
+
+// FromTiles prepares an image as tiles, row by row, and the overview, which is the
+// whole image in the size of a tile, after them. A single tile has no overview.
+func (s *Spec) FromTiles(ctx context.Context, r *Raster) ([]*Tensor, Grid, error) {
+	if s.Color == "gray" {
+		r = r.gray()
+	}
+	t := s.Tiles
+	w, h, whole := 0, 0, r
+	var err error
+	switch t.Choose {
+	case "aspect":
+		columns, rows := t.closest(r.W, r.H)
+		w, h = columns*t.Size, rows*t.Size
+	default:
+		w, h = t.enlarged(r.W, r.H)
+		if whole, err = r.ResizeTo(w, h, s.Resample); err != nil {
+			return nil, Grid{}, err
+		}
+		w, h = multiples(w, h, t.Size)
+	}
+	if err := within(w, h); err != nil {
+		return nil, Grid{}, fmt.Errorf("resizing: %w", err)
+	}
+	big, err := whole.ResizeTo(w, h, s.Resample)
+	if err != nil {
+		return nil, Grid{}, err
+	}
+	if t.Choose == "longest" {
+		whole = big // the overview is of the enlarged image
+	}
+	g := Grid{h / t.Size, w / t.Size}
+	if g.Rows*g.Columns == 1 {
+		return []*Tensor{s.lay(big, t.Size, t.Size)}, Grid{}, ctx.Err()
+	}
+	var out []*Tensor
+	for row := range g.Rows {
+		for column := range g.Columns {
+			if err := ctx.Err(); err != nil {
+				return nil, Grid{}, err
+			}
+			out = append(out, s.lay(big.part(column*t.Size, row*t.Size, t.Size), t.Size, t.Size))
+		}
+	}
+	small, err := whole.ResizeTo(t.Size, t.Size, s.Resample)
+	if err != nil {
+		return nil, Grid{}, err
+	}
+	return append(out, s.lay(small, t.Size, t.Size)), g, ctx.Err()
+}
+
+// enlarged returns the size whose longer side is Longest; the other is rounded
+// down and made even.
+func (t *Tiles) enlarged(w, h int) (int, int) {
+	ratio := float64(w) / float64(h)
+	if w >= h {
+		w = t.Longest
+		h = int(float64(w) / ratio)
+		h += h % 2
+	} else {
+		h = t.Longest
+		w = int(float64(h) * ratio)
+		w += w % 2
+	}
+	w, h = max(w, 1), max(h, 1)
+	ratio = float64(w) / float64(h)
+	switch {
+	case w >= h && w > maxLongest:
+		w, h = maxLongest, int(maxLongest/ratio)
+	case h > w && h > maxLongest:
+		w, h = int(maxLongest*ratio), maxLongest
+	}
+	return max(w, 1), max(h, 1)
+}
+
+// multiples enlarges both sides to multiples of n, the shorter one after it
+// follows the longer one.
+func multiples(w, h, n int) (int, int) {
+	up := func(x int) int { return (x + n - 1) / n * n }
+	ratio := float64(w) / float64(h)
+	if w >= h {
+		w = up(w)
+		return w, up(max(int(float64(w)/ratio), 1))
+	}
+	h = up(h)
+	return up(max(int(float64(h)*ratio), 1)), h
+}
+
+// closest returns the columns and rows of the grid whose aspect ratio is closest to
+// the image's; of two, the larger if the image has more than half of its pixels.
+func (t *Tiles) closest(w, h int) (columns, rows int) {
+	ratio, area := float64(w)/float64(h), float64(w)*float64(h)
+	best := math.Inf(1)
+	columns, rows = 1, 1
+	for n := 1; n <= t.Most; n++ {
+		for c := 1; c <= n; c++ {
+			if n%c != 0 {
+				continue
+			}
+			d := math.Abs(ratio - float64(c)/float64(n/c))
+			if d < best || d == best && area > 0.5*float64(t.Size)*float64(t.Size)*float64(n) {
+				best, columns, rows = d, c, n/c
+			}
+		}
+	}
+	return columns, rows
+}
+
+// part cuts a square of n pixels a side at x and y.
+func (r *Raster) part(x, y, n int) *Raster {
+	out := &Raster{W: n, H: n, C: r.C, Pix: make([]byte, n*n*r.C)}
+	for row := range n {
+		copy(out.Pix[row*n*r.C:(row+1)*n*r.C], r.Pix[((y+row)*r.W+x)*r.C:])
+	}
+	return out
+}
