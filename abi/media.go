@@ -45,6 +45,9 @@ const (
 	RoleDoc      = "doc"      // card, license
 )
 
+// AnnotationPrefix begins the key of every annotation of mm's.
+const AnnotationPrefix = Namespace + "."
+
 // Media types (CNCF ModelPack v0.0.7; one raw layer per file).
 const (
 	ArtifactModel      = "application/vnd.cncf.model.manifest.v1+json"

@@ -113,11 +113,11 @@ func (s *Store) checkout(ctx context.Context, parts []part, dir string, opt Chec
 			if opt.Only != nil && !opt.Only(l) {
 				continue
 			}
-			l.Path = path.Join(p.below, l.Path)
-			if err := c.stage(ctx, l); err != nil {
-				return nil, fmt.Errorf("%s: %w", l.Path, err)
+			staged, err := c.place(ctx, p.below, l)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", path.Join(p.below, l.Path), err)
 			}
-			paths = append(paths, l.Path)
+			paths = append(paths, staged...)
 		}
 	}
 	if err := c.publish(); err != nil {
@@ -138,6 +138,8 @@ const (
 // into place.
 type checkout struct {
 	s     *Store
+	names artifact.PathSet // of all files, packed ones too
+	count int              // members of archives
 	opt   CheckoutOptions
 	dir   *fsx.Dir
 	lock  *fsx.Lock
@@ -195,6 +197,19 @@ func (c *checkout) clearStage() error {
 		}
 	}
 	return err
+}
+
+// place stages the file of l, or those that it packs, in the folder below, and returns
+// their paths.
+func (c *checkout) place(ctx context.Context, below string, l artifact.Layer) ([]string, error) {
+	if l.Packing != "" {
+		return c.unpack(ctx, below, l)
+	}
+	l.Path = path.Join(below, l.Path)
+	if err := c.names.Add(l.Path); err != nil {
+		return nil, err
+	}
+	return []string{l.Path}, c.stage(ctx, l)
 }
 
 // stage puts the checked bytes of l into the staging folder, unless the file at

@@ -21,6 +21,7 @@ var thirdParty = map[string][]string{
 	"github.com/google/flatbuffers":          {"onnx/htp/htptest"},
 	"github.com/hajimehoshi/go-mp3":          {"core/preprocess/codec"},
 	"github.com/jfreymuth/vorbis":            {"core/preprocess/codec"},
+	"github.com/klauspost/compress":          {"registry"},
 	"github.com/mattn/go-isatty":             {"cmd/mm"},
 	"github.com/mewkiz/flac":                 {"core/preprocess/codec"},
 	"github.com/modelcontextprotocol/go-sdk": {"serve/mcp", "skills/sandbox/mcpclient"},

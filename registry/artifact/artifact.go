@@ -40,6 +40,7 @@ type Artifact struct {
 	Config        ModelConfig       // its name, version and layer list are filled in by Pack
 	Annotations   map[string]string // of the manifest: abi.Annotation… and org.opencontainers.image.…
 	Layers        []Layer           // in manifest order: the core's GGUF first, then by path
+	Foreign       string            // the format, if another tool made the artifact; empty: mm's own form, which only raw ModelPack shares
 }
 
 // Layer is one file of an artifact.
@@ -47,6 +48,8 @@ type Layer struct {
 	Path        string             // clean, relative, slash separated
 	Descriptor  ocispec.Descriptor // media type, digest and size only
 	Annotations map[string]string  // abi.Annotation… keys: component, role, version, format, quant
+	Role        Role               // what another tool's layer holds. Empty: unknown, or mm's own
+	Packing     Packing            // of another tool's layer: the archive that holds the files. Empty: the file itself
 }
 
 // CoreModel reports whether the layer is the core's GGUF: the first file of a
@@ -59,6 +62,7 @@ func (l Layer) CoreModel() bool {
 type Index struct {
 	Annotations map[string]string
 	Entries     []IndexEntry
+	Foreign     bool // another tool's index: the targets are named by their platforms
 }
 
 // IndexEntry is one target of an [Index].
@@ -237,9 +241,13 @@ func CheckLayers(layers []Layer) error {
 		return fmt.Errorf("%d files, limit %d", len(layers), MaxLayers)
 	}
 	var total int64
-	var names pathSet
+	var names PathSet
 	for _, l := range layers {
-		if err := names.add(l.Path); err != nil {
+		add := names.Add
+		if l.Packing.Tar() {
+			add = CheckPath // of a label; the members are checked when they are unpacked
+		}
+		if err := add(l.Path); err != nil {
 			return err
 		}
 		if err := checkArtifactDescriptor(l.Descriptor); err != nil {

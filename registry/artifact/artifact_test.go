@@ -179,18 +179,18 @@ func TestPathsCollide(t *testing.T) {
 		{"a", "a/b"}, {"A", "a/b"}, {"a/b/c", "A/B"},
 	} {
 		for _, p := range [][2]string{pair, {pair[1], pair[0]}} {
-			var s pathSet
-			if err := s.add(p[0]); err != nil {
+			var s PathSet
+			if err := s.Add(p[0]); err != nil {
 				t.Fatalf("%q: %v", p[0], err)
 			}
-			if err := s.add(p[1]); err == nil {
+			if err := s.Add(p[1]); err == nil {
 				t.Errorf("%q accepted with %q", p[1], p[0])
 			}
 		}
 	}
-	var s pathSet
+	var s PathSet
 	for _, p := range []string{"a/b", "a/c", "ab", "b/a"} {
-		if err := s.add(p); err != nil {
+		if err := s.Add(p); err != nil {
 			t.Error(err)
 		}
 	}

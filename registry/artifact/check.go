@@ -20,10 +20,11 @@ type fetchError struct{ error }
 
 func (e fetchError) Unwrap() error { return e.error }
 
-// refuseManifest marks err as one of content, unless it is one of fetching.
+// refuseManifest marks err as one of content, unless it is one of fetching or of
+// another kind of artifact.
 func refuseManifest(err error) error {
 	var fetch fetchError
-	if err == nil || errors.As(err, &fetch) {
+	if err == nil || errors.As(err, &fetch) || errors.Is(err, ErrForeign) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrManifest, err)

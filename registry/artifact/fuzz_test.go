@@ -12,6 +12,8 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/content/memory"
 	"oras.land/oras-go/v2/errdef"
+
+	"mm-abi.org/mm/abi"
 )
 
 // pairFetcher serves a manifest and, under any other digest, one config.
@@ -67,6 +69,14 @@ func FuzzRead(f *testing.F) {
 	f.Add(manifest, config)
 	f.Add(bytes.Replace(manifest, []byte("README.md"), []byte("../x"), -1), config)
 	f.Add(bytes.Replace(manifest, []byte(`"layers"`), []byte(`"Layers"`), 1), config)
+	for _, config := range []string{abi.MediaModelConfig, prefixKit + "config.v1+json", prefixDocker + "model.config.v0.1+json", mediaDockerConfig, ocispec.MediaTypeEmptyJSON} {
+		m := memory.New()
+		data, err := fetchSmall(ctx, m, theirs(f, m, "", config, "application/vnd.cncf.model.weight.v1.tar=a", prefixKit+"model.v1.tar", prefixDocker+"gguf.v3", prefixOllama+"model"))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data, []byte("{}"))
+	}
 	f.Fuzz(func(t *testing.T, manifest, config []byte) {
 		desc := described(manifest)
 		desc.MediaType = ocispec.MediaTypeImageManifest
@@ -83,15 +93,20 @@ func FuzzRead(f *testing.F) {
 		}
 		seen := map[string]bool{}
 		for _, l := range a.Layers {
-			if !filepath.IsLocal(filepath.FromSlash(l.Path)) || strings.ContainsAny(l.Path, "\\:\x00") || len(l.Path) > 255 || seen[strings.ToLower(l.Path)] {
+			if !filepath.IsLocal(filepath.FromSlash(l.Path)) || strings.ContainsAny(l.Path, "\\:\x00") || len(l.Path) > 255 || !l.Packing.Tar() && seen[strings.ToLower(l.Path)] {
 				t.Fatalf("path %q accepted", l.Path)
 			}
-			seen[strings.ToLower(l.Path)] = true
+			if !l.Packing.Tar() {
+				seen[strings.ToLower(l.Path)] = true
+			}
+			if a.Foreign != "" && (l.CoreModel() || l.Annotations[abi.AnnotationRole] != "") {
+				t.Fatalf("%q of another tool speaks for mm", l.Path)
+			}
 			if l.Descriptor.Size < 0 || len(l.Descriptor.Digest) != 71 || l.Descriptor.URLs != nil {
 				t.Fatalf("descriptor %+v accepted", l.Descriptor)
 			}
 		}
-		if a.Name == "" {
+		if a.Name == "" || a.Foreign != "" {
 			return
 		}
 		m := memory.New()
@@ -118,7 +133,7 @@ func FuzzReadIndex(f *testing.F) {
 			t.Fatalf("%d entries accepted", len(idx.Entries))
 		}
 		for _, e := range idx.Entries {
-			if e.Target == "" || e.Descriptor.MediaType != ocispec.MediaTypeImageManifest || len(e.Descriptor.Digest) != 71 {
+			if e.Target == "" || e.Descriptor.MediaType != ocispec.MediaTypeImageManifest && !idx.Foreign || len(e.Descriptor.Digest) != 71 {
 				t.Fatalf("%+v accepted", e)
 			}
 		}

@@ -23,7 +23,7 @@ type Identity struct {
 // the index over several. If an annotation is missing, the config counts; the
 // two never differ ([Read]).
 func Identify(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor) (Identity, error) {
-	if desc.MediaType == ocispec.MediaTypeImageIndex {
+	if isIndex(desc.MediaType) {
 		ix, err := ReadIndex(ctx, src, desc)
 		if err != nil {
 			return Identity{}, err

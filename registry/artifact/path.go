@@ -61,15 +61,15 @@ func CheckPath(p string) error {
 	return nil
 }
 
-// pathSet holds paths that can all be in one folder, on file systems that
+// PathSet holds paths that can all be in one folder, on file systems that
 // ignore case or normalize Unicode too.
-type pathSet struct {
+type PathSet struct {
 	files, dirs map[string]string // folded → original
 }
 
-// add refuses a path that is invalid, a duplicate, a folder of another path or
+// Add refuses a path that is invalid, a duplicate, a folder of another path or
 // below a file, in another case too.
-func (s *pathSet) add(p string) error {
+func (s *PathSet) Add(p string) error {
 	if err := CheckPath(p); err != nil {
 		return err
 	}

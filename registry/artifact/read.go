@@ -33,7 +33,7 @@ func Read(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor) (*A
 }
 
 func readArtifact(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor) (*Artifact, error) {
-	if desc.MediaType != ocispec.MediaTypeImageManifest {
+	if desc.MediaType != ocispec.MediaTypeImageManifest && desc.MediaType != mediaDockerManifest {
 		return nil, fmt.Errorf("%q is not an image manifest: %w", Shorten(desc.MediaType), errdef.ErrInvalidMediaType)
 	}
 	data, err := fetchSmall(ctx, src, desc)
@@ -44,6 +44,9 @@ func readArtifact(ctx context.Context, src content.Fetcher, desc ocispec.Descrip
 	if err != nil {
 		return nil, err
 	}
+	if m.form != nil {
+		return m.foreign(ctx, src)
+	}
 	data, err = fetchSmall(ctx, src, m.Config)
 	if err != nil {
 		return nil, fmt.Errorf("config: %w", err)
@@ -51,8 +54,12 @@ func readArtifact(ctx context.Context, src content.Fetcher, desc ocispec.Descrip
 	return m.artifact(data)
 }
 
-// manifest is a checked image manifest of the ModelPack kind, or of an engine.
-type manifest struct{ ocispec.Manifest }
+// manifest is a checked image manifest of the ModelPack kind, of an engine, or of
+// another tool.
+type manifest struct {
+	ocispec.Manifest
+	form *form // the format of another tool; nil: mm's own form
+}
 
 func parseManifest(data []byte) (*manifest, error) {
 	var m manifest
@@ -62,11 +69,15 @@ func parseManifest(data []byte) (*manifest, error) {
 	switch {
 	case m.SchemaVersion != 2:
 		return nil, fmt.Errorf("schemaVersion: got %d, want 2", m.SchemaVersion)
-	case m.MediaType != "" && m.MediaType != ocispec.MediaTypeImageManifest:
+	case m.MediaType != "" && m.MediaType != ocispec.MediaTypeImageManifest && m.MediaType != mediaDockerManifest:
 		return nil, fmt.Errorf("mediaType %q in an image manifest", Shorten(m.MediaType))
-	case m.ArtifactType != abi.ArtifactModel && m.ArtifactType != abi.ArtifactEngine || m.Config.MediaType != abi.MediaModelConfig:
-		return nil, fmt.Errorf("not a ModelPack artifact (artifactType %q, config %q): %w",
-			Shorten(m.ArtifactType), Shorten(m.Config.MediaType), errdef.ErrUnsupported)
+	}
+	if m.form = formOf(&m.Manifest); m.form != nil {
+		return &m, nil
+	}
+	switch {
+	case m.MediaType == mediaDockerManifest, m.ArtifactType != abi.ArtifactModel && m.ArtifactType != abi.ArtifactEngine || m.Config.MediaType != abi.MediaModelConfig:
+		return nil, unknownForm(&m.Manifest)
 	}
 	if err := checkArtifactDescriptor(m.Config); err != nil {
 		return nil, fmt.Errorf("config: %w", err)
@@ -163,7 +174,7 @@ func ReadIndex(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor
 }
 
 func readTargets(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor) (*Index, error) {
-	if desc.MediaType != ocispec.MediaTypeImageIndex {
+	if !isIndex(desc.MediaType) {
 		return nil, fmt.Errorf("%q is not an image index: %w", Shorten(desc.MediaType), errdef.ErrInvalidMediaType)
 	}
 	data, err := fetchSmall(ctx, src, desc)
@@ -178,8 +189,11 @@ func parseTargets(data []byte) (*Index, error) {
 	if err := DecodeStrict(data, &doc); err != nil {
 		return nil, err
 	}
-	if doc.SchemaVersion != 2 || doc.MediaType != "" && doc.MediaType != ocispec.MediaTypeImageIndex {
+	if doc.SchemaVersion != 2 || doc.MediaType != "" && !isIndex(doc.MediaType) {
 		return nil, fmt.Errorf("schemaVersion %d, mediaType %q in an image index", doc.SchemaVersion, Shorten(doc.MediaType))
+	}
+	if foreignIndex(&doc) {
+		return platforms(doc.Manifests)
 	}
 	if !slices.ContainsFunc(doc.Manifests, ours) && doc.Annotations[abi.AnnotationABI] == "" {
 		return nil, fmt.Errorf("an index of another tool, without targets of mm: %w", errdef.ErrUnsupported)

@@ -1,7 +1,9 @@
 package artifact
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -27,7 +29,7 @@ type Part struct {
 // once, as [Read] and [ReadIndex] do. Layers are not fetched.
 func ReadTree(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor) (*Tree, error) {
 	t := &Tree{Descriptor: desc}
-	if desc.MediaType != ocispec.MediaTypeImageIndex {
+	if !isIndex(desc.MediaType) {
 		a, err := Read(ctx, src, desc)
 		if err != nil {
 			return nil, err
@@ -40,12 +42,20 @@ func ReadTree(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor)
 		return nil, err
 	}
 	t.Index = ix
+	var other error // of the first entry that is not a model
 	for _, e := range ix.Entries {
 		a, err := Read(ctx, src, e.Descriptor)
+		if ix.Foreign && errors.Is(err, ErrForeign) {
+			other = cmp.Or(other, err)
+			continue // an image beside the model
+		}
 		if err != nil {
 			return nil, fmt.Errorf("target %s: %w", e.Target, err)
 		}
 		t.Parts = append(t.Parts, Part{e.Target, e.Descriptor, a})
+	}
+	if len(t.Parts) == 0 {
+		return nil, other
 	}
 	return t, nil
 }
