@@ -13,6 +13,7 @@ type Build struct {
 	Assembly  *Assembly
 	Manifests map[string]*modules.Manifest // by the name of the part; each was read from the verified bytes
 	Files     Files
+	Template  string // chat template in Jinja that replaces the core's own. Empty: the core's
 }
 
 // Files are the verified files of a build under their own names, slash

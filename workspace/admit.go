@@ -127,7 +127,7 @@ func (w *Workspace) Judge(ctx context.Context, at *Located, claim Claim) (*Judge
 	case mirror != "":
 		j.expect = mirror
 	}
-	if err := checkIdentity(at.ref, j.expect, at.tag, id); err != nil {
+	if err := checkIdentity(at.ref, j.expect, at.tag, claim.Expect != "", id); err != nil {
 		return nil, w.asOwnName(at, err)
 	}
 	if claim.Skip {

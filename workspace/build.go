@@ -7,8 +7,8 @@ import (
 	"io"
 	"maps"
 	"os"
-	"path"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -40,6 +40,9 @@ func (v *Verified) Build(ctx context.Context, target string) (*builds.Build, err
 	f := &files{v: v, artifact: a, layers: map[string]artifact.Layer{}}
 	for _, l := range a.Layers {
 		f.layers[l.Path] = l
+	}
+	if a.Foreign != "" || v.Identity.Kind == "" && a.Annotations[abi.AnnotationType] == "" && f.layers[builds.AssemblyFile].Path == "" {
+		return v.foreign(ctx, f)
 	}
 	b := &builds.Build{Manifests: map[string]*modules.Manifest{}, Files: f}
 	if _, ok := f.layers[builds.AssemblyFile]; ok {
@@ -99,6 +102,9 @@ func (v *Verified) choose(ctx context.Context, want string) (*artifact.Artifact,
 			return nil, noTarget(want, []string{have})
 		}
 		return t.Parts[0].Artifact, nil
+	}
+	if want == "" && t.Index.Foreign {
+		want = t.Pick(runtime.GOOS, runtime.GOARCH)
 	}
 	var names []string
 	for _, p := range t.Parts {
@@ -172,27 +178,7 @@ func (v *Verified) lone(ctx context.Context, f *files) (*builds.Assembly, error)
 		}
 		return loose.FunctionAssembly(part, m), nil
 	}
-	if part.Type == "" {
-		return v.foreign(a, part)
-	}
 	return nil, home.WithHint(fmt.Errorf("%s is a %s, which does not run by itself", a.Name, part.Type), "run a build that contains it")
-}
-
-// foreign returns an assembly of the one GGUF file in an artifact of another tool. Such a
-// file describes itself, as one on disk does.
-func (v *Verified) foreign(a *artifact.Artifact, part builds.Part) (*builds.Assembly, error) {
-	var files []string
-	for _, l := range a.Layers {
-		if strings.EqualFold(path.Ext(l.Path), ".gguf") {
-			files = append(files, l.Path)
-		}
-	}
-	if len(files) != 1 {
-		return nil, home.WithHint(fmt.Errorf("%s holds a model of another tool with %d GGUF files, want 1", v.Ref, len(files)), "mm pull "+v.Ref+" --out DIR writes its files; mm run DIR/FILE runs one")
-	}
-	part.Name = cmp.Or(part.Name, strings.TrimSuffix(path.Base(files[0]), path.Ext(files[0])))
-	part.Type, part.Manifest, part.Files = abi.Core, "", builds.Formats{string(abi.GGUF): files}
-	return &builds.Assembly{Name: part.Name, Version: part.Version, ABI: abi.V1_0, Core: part}, nil
 }
 
 // small reads a layer into memory.

@@ -45,6 +45,9 @@ func identityOf(ref string, t *artifact.Tree) (artifact.Identity, error) {
 	if t.Index == nil {
 		return checkABI(ref, t.Parts[0].Artifact.Identity())
 	}
+	if t.Index.Foreign { // its platforms share the name of the reference alone
+		return artifact.Identity{}, nil
+	}
 	id, err := checkABI(ref, t.Index.Identity())
 	if err != nil {
 		return artifact.Identity{}, err
@@ -119,8 +122,8 @@ func (w *watched) unusable(ref string, err error) error {
 	switch {
 	case w.failed != nil, errors.Is(err, artifact.ErrCorrupt), errors.Is(err, context.Canceled):
 		return err
-	case errors.Is(err, errdef.ErrUnsupported), errors.Is(err, errdef.ErrInvalidMediaType):
-		return fault(diag.ForeignArtifact, ref+": "+err.Error(), "mm takes ModelPack artifacts of raw files; pack it again with mm module add or mm assemble")
+	case errors.Is(err, artifact.ErrForeign), errors.Is(err, errdef.ErrUnsupported), errors.Is(err, errdef.ErrInvalidMediaType):
+		return fault(diag.ForeignArtifact, ref+": "+err.Error(), "mm reads ModelPack, KitOps, Docker Model Runner, Ollama and files of oras; pack another with mm module add or mm assemble")
 	}
 	return fault(diag.HostileInput, ref+": "+err.Error(), "do not use the artifact")
 }
@@ -128,10 +131,11 @@ func (w *watched) unusable(ref string, err error) error {
 // checkIdentity compares the name and the version in a reference with those in
 // the signed manifest: a signature does not bind a repository, so a release
 // copied to another name is caught here. want is the name that the reference,
-// or the user, implies; empty: none.
-func checkIdentity(ref, want, tag string, id artifact.Identity) error {
+// or the user, implies; empty: none. An artifact of another tool that states no name
+// passes unless the user expects one.
+func checkIdentity(ref, want, tag string, expected bool, id artifact.Identity) error {
 	var list diag.List
-	if want != "" && id.Name != want {
+	if stated := id.Name != "" || id.Kind != ""; want != "" && id.Name != want && (stated || expected) {
 		list.Add(diag.IdentityDiffers, diag.Pos{}, fmt.Sprintf("%s holds %s %s", ref, cmp.Or(id.Name, "something without a name"), id.Version),
 			fmt.Sprintf("check the repository; if it is a mirror of %s, say so with --expect %s or under mirrors: in trust.yaml", id.Name, id.Name))
 	}

@@ -38,7 +38,7 @@ func (w *Workspace) List(ctx context.Context) ([]Listed, error) {
 		at := &Located{ref: t.Ref, desc: t.Descriptor, src: s}
 		if id, err := at.identify(ctx); err == nil {
 			l.Kind, l.Type, l.Version = id.Kind, string(id.Type), id.Version
-			if t.Descriptor.MediaType == ocispec.MediaTypeImageIndex {
+			if at.tree.Index != nil {
 				l.Kind = "index"
 			}
 			_, l.Size = weight(at.tree)
@@ -72,6 +72,7 @@ type View struct {
 	Permissions []Permission      `json:"permissions,omitempty"` // that its skills ask for
 	Targets     []View            `json:"targets,omitempty"`
 	Target      string            `json:"target,omitempty"`
+	Format      string            `json:"format,omitempty"` // of another tool: ModelPack, KitOps ModelKit, Docker Model Runner, Ollama, files
 	Remote      bool              `json:"remote,omitempty"` // at a registry: the layers were not looked at
 }
 
@@ -82,6 +83,8 @@ type ViewLayer struct {
 	Size        int64             `json:"size"`
 	MediaType   string            `json:"media_type"`
 	Annotations map[string]string `json:"annotations,omitempty"`
+	Role        string            `json:"role,omitempty"`    // of another tool's layer
+	Packing     string            `json:"packing,omitempty"` // of another tool's layer: tar, tar+gzip, tar+zstd, gzip, zstd
 }
 
 // Inspect reads manifests, configs and the list of signatures. It decides
@@ -127,9 +130,9 @@ func view(t *artifact.Tree) View {
 func viewPart(p artifact.Part) View {
 	a := p.Artifact
 	v := View{Digest: p.Descriptor.Digest.String(), MediaType: p.Descriptor.MediaType, Signatures: []string{},
-		Name: a.Name, Version: a.Version, Annotations: a.Annotations, Target: p.Target}
+		Name: a.Name, Version: a.Version, Annotations: a.Annotations, Target: p.Target, Format: a.Foreign}
 	for _, l := range a.Layers {
-		v.Layers = append(v.Layers, ViewLayer{l.Path, l.Descriptor.Digest.String(), l.Descriptor.Size, l.Descriptor.MediaType, l.Annotations})
+		v.Layers = append(v.Layers, ViewLayer{l.Path, l.Descriptor.Digest.String(), l.Descriptor.Size, l.Descriptor.MediaType, l.Annotations, string(l.Role), string(l.Packing)})
 	}
 	return v
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -39,6 +40,7 @@ type Pulled struct {
 	Report remote.Report
 	// Permissions are the requests of the skills of the artifact. Pulling grants none.
 	Permissions []Permission
+	Next        string // the command that runs what was written to PullOptions.Out, of another tool's model. Empty: none
 }
 
 // Pull fetches an artifact into the store. Everything that the manifest
@@ -130,7 +132,7 @@ func (w *Workspace) pull(ctx context.Context, at *Located, opt PullOptions) (*Pu
 		return p, err
 	}
 	if opt.Out != "" {
-		if err := checkout(ctx, into, at.tree, opt); err != nil {
+		if p.Next, err = checkout(ctx, into, at.tree, opt); err != nil {
 			return p, err
 		}
 	}
@@ -322,14 +324,18 @@ func (w *Workspace) vouched(ctx context.Context, src content.Fetcher, subject, b
 }
 
 // checkout writes the pulled files into a folder, each target of an index into
-// its own.
-func checkout(ctx context.Context, s *registry.Store, t *artifact.Tree, opt PullOptions) error {
-	out := registry.CheckoutOptions{Link: true, Cached: true, Target: opt.Target}
+// its own, and returns the command that runs another tool's model. Of another tool's
+// index it writes the target for this machine.
+func checkout(ctx context.Context, s *registry.Store, t *artifact.Tree, opt PullOptions) (next string, err error) {
+	out := registry.CheckoutOptions{Link: true, Cached: true, Target: cmp.Or(opt.Target, t.Pick(runtime.GOOS, runtime.GOARCH))}
 	if choose := only(opt.Only); choose != nil {
 		out.Only = func(l artifact.Layer) bool { return choose(ocispec.Descriptor{Annotations: l.Annotations}) }
 	}
-	_, err := s.CheckoutTree(ctx, t, opt.Out, out)
-	return err
+	paths, err := s.CheckoutTree(ctx, t, opt.Out, out)
+	if err != nil || t.Parts[0].Artifact.Identity().Kind != "" {
+		return "", err
+	}
+	return found(t.Parts[0].Artifact, paths).command(opt.Out), nil
 }
 
 // Use finds an argument and admits it. An artifact at a registry is pulled

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -64,6 +65,9 @@ func (p *program) inspect(ctx context.Context, w *workspace.Workspace, arg strin
 
 func (p *program) printInspected(in workspace.View, indent string) error {
 	fmt.Fprintf(p.stdout, "%s%s %s  %s\n", indent, diag.Printable(in.Name), diag.Printable(in.Version), in.Digest)
+	if in.Format != "" {
+		fmt.Fprintf(p.stdout, "%s  format: %s\n", indent, in.Format)
+	}
 	for _, key := range slices.Sorted(maps.Keys(in.Annotations)) {
 		fmt.Fprintf(p.stdout, "%s  %s: %s\n", indent, diag.Printable(key), diag.Printable(in.Annotations[key]))
 	}
@@ -79,7 +83,7 @@ func (p *program) printInspected(in workspace.View, indent string) error {
 	var rows [][]string
 	for _, l := range in.Layers {
 		a := l.Annotations
-		row := []string{indent + "  " + l.Path, a[abi.AnnotationRole], a[abi.AnnotationFormat], a[abi.AnnotationQuant], size(l.Size), short(l.Digest)}
+		row := []string{indent + "  " + diag.Printable(l.Path), cmp.Or(a[abi.AnnotationRole], l.Role), cmp.Or(a[abi.AnnotationFormat], l.Packing), a[abi.AnnotationQuant], size(l.Size), short(l.Digest)}
 		if asked {
 			row = append(row, a[abi.AnnotationBackend])
 		}

@@ -48,6 +48,10 @@ func (p *program) pull(ctx context.Context, open workspace.Options, ref string, 
 		for _, ask := range got.Permissions {
 			done.summary = diag.Printable(ask.String()) + "\n" + done.summary
 		}
+		if got.Next != "" {
+			done.summary += "\nnext: " + diag.Printable(got.Next)
+			done.more["next"] = got.Next
+		}
 		return done, nil
 	})
 }

@@ -39,7 +39,7 @@ func asDiagnostics(err error) (diag.List, bool) {
 		list.Add(diag.Tampered, diag.Pos{}, err.Error(), "nothing was stored; try again, or report it to the operator of the registry")
 	case errors.Is(err, artifact.ErrABI):
 		list.Add(diag.UnknownABI, diag.Pos{}, err.Error(), "use a newer mm")
-	case errors.Is(err, artifact.ErrManifest), errors.Is(err, remote.ErrHostile):
+	case errors.Is(err, artifact.ErrManifest), errors.Is(err, remote.ErrHostile), errors.Is(err, registry.ErrArchive):
 		list.Add(diag.HostileInput, diag.Pos{}, err.Error(), "do not use the artifact")
 	case errors.Is(err, artifact.ErrCorrupt):
 		list.Add(diag.Tampered, diag.Pos{}, err.Error(), "run mm fsck to find further damage")

@@ -101,7 +101,7 @@ var table = []Entry{
 	{HostileInput, "refused artifact", "The artifact's manifest violates a safety rule: unsafe paths, wrong sizes, too many layers.", "Do not use the artifact."},
 	{NoArtifact, "artifact not found", "Neither the store nor the registry has this reference.", "Run mm ls to list the store."},
 	{VersionTaken, "version exists", "The store has other bytes under this name and version; a version always names the same bytes. Only an unsigned build that mm assemble created itself is replaced, with a note.", "Choose a new version, or overwrite it with --force."},
-	{ForeignArtifact, "unsupported kind of artifact", "It is an OCI artifact, but not a ModelPack with raw files: another tool packed it, as tar layers or with another config.", "Pack the files with mm module add or mm assemble."},
+	{ForeignArtifact, "unsupported kind of artifact", "It is an OCI artifact, but not a model of a format that mm reads: its own, ModelPack, KitOps, Docker Model Runner, Ollama, or files of oras.", "Check the reference, or pack the files with mm module add or mm assemble."},
 	{UnknownABI, "unknown MM-ABI version", "The artifact declares a version of MM-ABI that this mm does not support and might misread.", "Use a newer mm, or an older release of the artifact."},
 
 	{NoBackend, "backend not available", "The graph or the request requires an engine that is not available on this machine.", "Run mm doctor to see what is missing and how to install it."},
