@@ -29,6 +29,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -81,6 +82,8 @@ type Options struct {
 	Skills skills.Options
 	// Called receives each call before the model reads its answer; may be nil.
 	Called func(ctx context.Context, c CallRecord)
+
+	template string // the build's (builds.Build.Template)
 }
 
 // Runner runs one build. It is safe for concurrent use.
@@ -121,6 +124,7 @@ func Open(ctx context.Context, b *builds.Build, opt Options) (*Runner, error) {
 	if err != nil {
 		return nil, err
 	}
+	opt.template = b.Template
 	r := &Runner{build: b, opt: opt, parts: parts, loading: make(gate, 1), equipping: make(gate, 1)}
 	if opt.Fallback != nil {
 		opt.Features = nil // entries are keyed by the requested engine, which may not be the one that runs
@@ -264,9 +268,9 @@ func conversant(core runtimes.Bundle, run Options, router *builds.RouterPart) (*
 	v := tok.Rules()
 	opt := talk.Options{Dialect: talk.MMABI(), Now: run.Now, Special: run.Special}
 	if !run.Raw {
-		opt.Template = v.Template
+		opt.Template = cmp.Or(run.template, v.Template)
 	}
-	if strings.Contains(v.Template, "<tool_response>") {
+	if strings.Contains(cmp.Or(run.template, v.Template), "<tool_response>") {
 		opt.Dialect = talk.Hermes()
 	}
 	if router != nil && len(router.ToolCallTokens) == 2 {
