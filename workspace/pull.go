@@ -332,10 +332,11 @@ func checkout(ctx context.Context, s *registry.Store, t *artifact.Tree, opt Pull
 		out.Only = func(l artifact.Layer) bool { return choose(ocispec.Descriptor{Annotations: l.Annotations}) }
 	}
 	paths, err := s.CheckoutTree(ctx, t, opt.Out, out)
-	if err != nil || t.Parts[0].Artifact.Identity().Kind != "" {
-		return "", err
+	at := max(0, slices.IndexFunc(t.Parts, func(p artifact.Part) bool { return p.Target == out.Target }))
+	if a := t.Parts[at].Artifact; err == nil && a.Identity().Kind == "" {
+		next = found(a, paths).command(opt.Out)
 	}
-	return found(t.Parts[0].Artifact, paths).command(opt.Out), nil
+	return next, err
 }
 
 // Use finds an argument and admits it. An artifact at a registry is pulled
