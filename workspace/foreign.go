@@ -43,7 +43,7 @@ func (v *Verified) foreign(ctx context.Context, f *files) (*builds.Build, error)
 }
 
 // loneWeights returns the path of the one GGUF file of an artifact without archives;
-// empty if there is none.
+// empty without one.
 func loneWeights(a *artifact.Artifact) string {
 	var paths []string
 	for _, l := range a.Layers {
@@ -95,7 +95,7 @@ func (v *Verified) unpacked(ctx context.Context, a *artifact.Artifact) (*builds.
 	return v.w.loose().Build(ctx, file, form)
 }
 
-// template gives the build the chat template of a layer, and names the layers that a
+// template sets the build's chat template to that of a layer, and names the layers that a
 // run leaves aside.
 func (v *Verified) template(ctx context.Context, b *builds.Build, a *artifact.Artifact) error {
 	var aside []string
@@ -127,7 +127,7 @@ func (v *Verified) template(ctx context.Context, b *builds.Build, a *artifact.Ar
 type contents struct {
 	gguf    []string // a model in pieces: its first
 	onnx    []string
-	folders []string // of transformers: config.json beside safetensors
+	folders []string // of transformers: config.json and safetensors
 }
 
 // found lists the models among paths, in their order.
@@ -172,7 +172,7 @@ func piece(p string) int {
 	return n
 }
 
-// model returns the one model and its form; empty if there is none, or several.
+// model returns the one model and its form; empty unless there is exactly one.
 func (c contents) model() (string, loose.Form) {
 	switch {
 	case len(c.gguf) == 1:

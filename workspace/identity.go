@@ -135,7 +135,8 @@ func (w *watched) unusable(ref string, err error) error {
 // passes unless the user expects one.
 func checkIdentity(ref, want, tag string, expected bool, id artifact.Identity) error {
 	var list diag.List
-	if stated := id.Name != "" || id.Kind != ""; want != "" && id.Name != want && (stated || expected) {
+	same := id.Name == want || id.Kind == "" && strings.EqualFold(id.Name, want) // repositories have no capitals
+	if stated := id.Name != "" || id.Kind != ""; want != "" && !same && (stated || expected) {
 		list.Add(diag.IdentityDiffers, diag.Pos{}, fmt.Sprintf("%s holds %s %s", ref, cmp.Or(id.Name, "something without a name"), id.Version),
 			fmt.Sprintf("check the repository; if it is a mirror of %s, say so with --expect %s or under mirrors: in trust.yaml", id.Name, id.Name))
 	}

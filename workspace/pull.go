@@ -40,7 +40,7 @@ type Pulled struct {
 	Report remote.Report
 	// Permissions are the requests of the skills of the artifact. Pulling grants none.
 	Permissions []Permission
-	Next        string // the command that runs what was written to PullOptions.Out, of another tool's model. Empty: none
+	Next        string // the command that runs another tool's model in PullOptions.Out. Empty: none
 }
 
 // Pull fetches an artifact into the store. Everything that the manifest

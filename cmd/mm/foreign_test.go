@@ -247,7 +247,7 @@ func TestForeignTemplate(t *testing.T) {
 	}
 }
 
-// What cannot run is refused by name; what is no model, with exit 1.
+// Artifacts that cannot run are refused by name, other kinds of artifacts with exit 1.
 func TestForeignRefused(t *testing.T) {
 	p := newPress(t)
 	kits := p.kits("GGUF")
@@ -285,7 +285,7 @@ func TestForeignRefused(t *testing.T) {
 		})
 	}
 	// An artifact without a signature, with another name than expected, and of a
-	// platform that is not there.
+	// missing platform.
 	if err := p.store.Tag(p.Context(), kits["kitops"], "team/unsigned:latest"); err != nil {
 		t.Fatal(err)
 	}

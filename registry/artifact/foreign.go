@@ -16,7 +16,7 @@ import (
 )
 
 // ErrForeign reports an artifact that is neither mm's own nor of a format that
-// [Read] knows.
+// [Read] supports.
 var ErrForeign = errors.New("not a model artifact that mm knows")
 
 // Role is the purpose of another tool's layer.
@@ -70,7 +70,7 @@ func packingOf(mediaType string) Packing {
 type form struct {
 	name  string
 	layer func(desc ocispec.Descriptor) (file string, role Role, ok bool) // name of a layer without a path, and its role
-	plain bool                                                            // media types do not say how a layer is packed
+	plain bool                                                            // media types do not name the packing
 }
 
 // Prefixes of the media types of other tools.
@@ -177,8 +177,8 @@ func (a *Artifact) readName(ctx context.Context, src content.Fetcher, config oci
 	return nil
 }
 
-// read returns a layer with its path: that of an annotation, or a name for what the
-// layer is.
+// read returns a layer with its path: that of an annotation, or a name for its
+// kind.
 func (f *form) read(desc ocispec.Descriptor) (Layer, error) {
 	l := Layer{Path: filePath(desc.Annotations), Descriptor: Plain(desc)}
 	file, role, ok := f.layer(desc)
@@ -214,7 +214,7 @@ func (f *form) read(desc ocispec.Descriptor) (Layer, error) {
 	return l, checkArtifactDescriptor(check)
 }
 
-// filePath returns the path that annotations give a layer.
+// filePath returns the path in the annotations of a layer.
 func filePath(annotations map[string]string) string {
 	for _, key := range []string{abi.AnnotationFilepath, "org.cnai.model.filepath", ocispec.AnnotationTitle} {
 		if p := annotations[key]; p != "" {
@@ -224,7 +224,7 @@ func filePath(annotations map[string]string) string {
 	return ""
 }
 
-// plainPacking returns the packing of a file of oras, which gives every file the type
+// plainPacking returns the packing of a file of oras, which assigns every file the type
 // of a tar layer and marks the folders that it packed.
 func plainPacking(desc ocispec.Descriptor) Packing {
 	switch {

@@ -40,8 +40,8 @@ func theirs(t testing.TB, m *memory.Store, artifactType, config string, layers .
 	return d
 }
 
-// The files of each tool's artifact, with roles and packings; nothing in it speaks for
-// mm.
+// The files of each tool's artifact, with roles and packings; annotations of
+// mm's are dropped.
 func TestForeignForms(t *testing.T) {
 	const packed, config = "application/vnd.cncf.model.manifest.v1+json", "application/vnd.cncf.model.config.v1+json"
 	const weight = "application/vnd.cncf.model.weight.v1."
@@ -95,7 +95,7 @@ func TestForeignForms(t *testing.T) {
 			for _, l := range a.Layers {
 				got = append(got, fmt.Sprintf("%s:%s:%s", l.Path, l.Role, l.Packing))
 				if l.CoreModel() || l.Annotations[abi.AnnotationRole] != "" {
-					t.Errorf("%s speaks for mm: %v", l.Path, l.Annotations)
+					t.Errorf("%s claims a role of mm's: %v", l.Path, l.Annotations)
 				}
 			}
 			if s := strings.Join(got, " "); a.Foreign != c.form || s != c.want {

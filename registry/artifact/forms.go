@@ -16,7 +16,7 @@ type named struct {
 	role Role
 }
 
-// kind returns the word of a media type that says what a layer is: "weight.config" of
+// kind returns the word of a media type for the kind of layer: "weight.config" of
 // application/vnd.cncf.model.weight.config.v1.tar+gzip.
 func kind(mediaType, prefix string) string {
 	rest, _ := strings.CutPrefix(mediaType, prefix)
@@ -67,7 +67,7 @@ func dockerLayer(desc ocispec.Descriptor) (string, Role, bool) {
 	}
 	rest := strings.TrimPrefix(desc.MediaType, prefixDocker)
 	k, ok := kinds[strings.TrimSuffix(rest, "+gzip")]
-	if !ok && filePath(desc.Annotations) != "" { // v0.2 gives every file its path
+	if !ok && filePath(desc.Annotations) != "" { // v0.2 records the path of every file
 		return "", RoleConfig, true
 	}
 	return k.file, k.role, ok

@@ -100,7 +100,7 @@ func FuzzRead(f *testing.F) {
 				seen[strings.ToLower(l.Path)] = true
 			}
 			if a.Foreign != "" && (l.CoreModel() || l.Annotations[abi.AnnotationRole] != "") {
-				t.Fatalf("%q of another tool speaks for mm", l.Path)
+				t.Fatalf("%q of another tool claims a role of mm's", l.Path)
 			}
 			if l.Descriptor.Size < 0 || len(l.Descriptor.Digest) != 71 || l.Descriptor.URLs != nil {
 				t.Fatalf("descriptor %+v accepted", l.Descriptor)

@@ -47,7 +47,7 @@ func ReadTree(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor)
 		a, err := Read(ctx, src, e.Descriptor)
 		if ix.Foreign && errors.Is(err, ErrForeign) {
 			other = cmp.Or(other, err)
-			continue // an image beside the model
+			continue // a container image, for example
 		}
 		if err != nil {
 			return nil, fmt.Errorf("target %s: %w", e.Target, err)
