@@ -1,6 +1,7 @@
 package schemas
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -247,7 +248,8 @@ func Encode(v any) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("writing yaml: %w", err)
 	}
-	// JSON is YAML: reading it as a node keeps the order of the keys.
+	// JSON is YAML except for NEL, a line break: reading it as a node keeps the order of the keys.
+	b = bytes.ReplaceAll(b, []byte("\u0085"), []byte(`\u0085`))
 	var n yaml.Node
 	if err := yaml.Unmarshal(b, &n); err != nil {
 		return nil, fmt.Errorf("writing yaml: %w", err)
@@ -262,9 +264,12 @@ func Encode(v any) ([]byte, error) {
 	return []byte(buf.String()), nil
 }
 
-// block removes JSON's flow and quote styles, except for short lists of scalars.
+// block removes JSON's flow and quote styles, except for short lists of scalars and texts
+// that begin or end with blanks, which yaml.v3 does not write as they are.
 func block(n *yaml.Node) {
-	n.Style &^= yaml.DoubleQuotedStyle
+	if text := strings.TrimSuffix(n.Value, "\n"); text != "" && strings.TrimSpace(text) == text || n.Value == "" {
+		n.Style &^= yaml.DoubleQuotedStyle
+	}
 	if n.Kind != yaml.SequenceNode || !short(n) {
 		n.Style &^= yaml.FlowStyle
 	}

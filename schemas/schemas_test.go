@@ -161,6 +161,33 @@ func TestEncodeRoundTrip(t *testing.T) {
 	}
 }
 
+func TestEncodeBlanks(t *testing.T) {
+	blanks := []string{"", "\n", "\n\n", "\n\n\n", " ", "\t", "\r", "\u0085", "\u2028", "\ufeff", "\x00", "\x1b", "  \n", "\n  "}
+	for _, before := range blanks {
+		for _, middle := range []string{"", "a", "a\nb", "a\n\n  b", "a\n \nb", "a\n\tb", "a\u0085b", "a \nb", "a\r\nb", "<image>", "#x", "- x", "a: b"} {
+			for _, after := range blanks {
+				in := map[string]any{"text": before + middle + after, "list": []any{before + middle, middle + after}}
+				b, err := schemas.Encode(in)
+				if err != nil {
+					t.Fatalf("%q: %v", in, err)
+				}
+				doc, list := schemas.Parse("x.yaml", b)
+				if doc == nil {
+					t.Errorf("%q: %v\n%s", in, list, b)
+					continue
+				}
+				var out map[string]any
+				if err := doc.Decode(&out); err != nil {
+					t.Fatal(err)
+				}
+				if d := cmp.Diff(in, out); d != "" {
+					t.Errorf("(-want +got):\n%s\n%s", d, b)
+				}
+			}
+		}
+	}
+}
+
 func TestParseLimits(t *testing.T) {
 	for in, want := range map[string]int64{"1": 1000, "500m": 500, "0.25": 250, "2.5": 2500} {
 		if got, ok := schemas.ParseCPU(in); !ok || got != want {
