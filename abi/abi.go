@@ -19,9 +19,9 @@
 //     artifacts with the media types and annotation keys of media.go.
 //     [TagMeaning] interprets tags.
 //
-// There are two versions. [V1_0] is the first published contract. [V1_1] adds what real
-// models need (preprocess and state blocks) and writes t_cap in lower case. This package
-// and the schemas have a compatibility promise: what validates under a version keeps
+// There are three versions. [V1_0] is the first published contract. [V1_1] adds what real
+// models need (preprocess and state blocks) and writes t_cap in lower case. [V1_2] adds
+// tiles and the texts around vectors, for the vision models of others. This package and the schemas have a compatibility promise: what validates under a version keeps
 // validating.
 package abi
 
@@ -34,10 +34,11 @@ type Version string
 const (
 	V1_0 Version = "mm-abi-1.0"
 	V1_1 Version = "mm-abi-1.1"
+	V1_2 Version = "mm-abi-1.2"
 )
 
 // Versions lists the known versions, oldest first.
-func Versions() []Version { return []Version{V1_0, V1_1} }
+func Versions() []Version { return []Version{V1_0, V1_1, V1_2} }
 
 // Known reports whether this build of mm can check version v.
 func (v Version) Known() bool { return slices.Contains(Versions(), v) }

@@ -51,7 +51,9 @@ func (a Allow) List() []string {
 func (a Allow) String() string { return cmp.Or(strings.Join(a.List(), " "), "none") }
 
 // Flag returns the flag that grants the permissions to a skill.
-func (a Allow) Flag(skill string) string { return "--allow " + skill + "=" + strings.Join(a.List(), ",") }
+func (a Allow) Flag(skill string) string {
+	return "--allow " + skill + "=" + strings.Join(a.List(), ",")
+}
 
 // NotePermissions adds a note at pos if the skill asks for permissions.
 func (m *Manifest) NotePermissions(list *diag.List, pos diag.Pos) {

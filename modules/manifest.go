@@ -56,6 +56,7 @@ type Tensors struct {
 	State       map[string]State       `json:"state,omitempty"`     // as written; see Carried
 	Constants   map[string]Constant    `json:"constants,omitempty"` // by input
 	Postprocess map[string]Postprocess `json:"postprocess,omitempty"`
+	Sequence    *Sequence              `json:"sequence,omitempty"` // of a projector
 }
 
 // CoreKeys holds the keys of a core and of a draft core.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -39,9 +40,28 @@ func (p *program) importGGUF(c *cli.Context) error {
 	return p.importModel(c.Context, c.Args().First(), convertOptions(c), convert.GGUF)
 }
 
-// importHF converts a folder of Hugging Face transformers to a module.
+// importHF converts a folder of Hugging Face transformers to a module, or to the
+// modules and the graph of a vision language model.
 func (p *program) importHF(c *cli.Context) error {
+	if folder := c.Args().First(); folder != "" {
+		if vision, err := convert.IsVision(folder); err == nil && vision {
+			return p.importVision(c.Context, folder, convertOptions(c))
+		}
+	}
 	return p.importModel(c.Context, c.Args().First(), convertOptions(c), convert.HuggingFace)
+}
+
+// importVision converts a folder of a vision language model and prints the graph.
+func (p *program) importVision(ctx context.Context, folder string, opt convert.Options) error {
+	opt.Note = func(text string) { p.say("%s", text) }
+	dir, err := convert.Vision(ctx, folder, opt)
+	if err != nil {
+		return unknownKey(err)
+	}
+	graph := filepath.Join(dir, convert.GraphFile)
+	p.say("next: mm run %s --image FILE \"…\"", graph)
+	fmt.Fprintln(p.stdout, graph)
+	return nil
 }
 
 // importONNX converts an ONNX function to a module.
@@ -114,14 +134,19 @@ func (p *program) importModel(ctx context.Context, path string, opt convert.Opti
 	}
 	opt.Note = func(text string) { p.say("%s", text) }
 	dir, err := from(ctx, path, opt)
-	if key := (*hf.UnknownKeyError)(nil); errors.As(err, &key) {
-		err = hinted{err, "if it does not change the result, ignore it: --ignore " + key.Key}
-	}
 	if err != nil {
-		return err
+		return unknownKey(err)
 	}
 	if list := moduleinspect.Pass(ctx, dir); list.Failed() {
 		return list.Err()
 	}
 	return p.newModule(dir)
+}
+
+// unknownKey adds the flag that ignores an unknown key.
+func unknownKey(err error) error {
+	if key := (*hf.UnknownKeyError)(nil); errors.As(err, &key) {
+		return hinted{err, "if it does not change the result, ignore it: --ignore " + key.Key}
+	}
+	return err
 }

@@ -25,6 +25,7 @@ import (
 
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/gguf/arch"
+	"mm-abi.org/mm/core/safetensors"
 	"mm-abi.org/mm/core/tensor"
 	"mm-abi.org/mm/core/tokenizer"
 	"mm-abi.org/mm/internal/fsx"
@@ -83,6 +84,13 @@ func (m *Model) open(dir string, opt Options) error {
 	if err != nil {
 		return fmt.Errorf("config.json: %w", err)
 	}
+	half, err := c.textHalf()
+	if err != nil {
+		return fmt.Errorf("config.json: %w", err)
+	}
+	if half != nil {
+		c = half
+	}
 	f, err := c.family()
 	if err != nil {
 		return fmt.Errorf("config.json: %w", err)
@@ -93,6 +101,11 @@ func (m *Model) open(dir string, opt Options) error {
 	w, err := newWeights(m.shards, f.names.base)
 	if err != nil {
 		return err
+	}
+	if half != nil {
+		w.text()
+		_, output := w.find(f.names.of[arch.Output])
+		c.tied(output)
 	}
 	r := &shapeReader{config: c, weights: w, family: f}
 	if m.Shape, err = r.read(opt.Ignore); err != nil {
@@ -124,6 +137,18 @@ func (m *Model) open(dir string, opt Options) error {
 
 // Close unmaps the weights. It is idempotent.
 func (m *Model) Close() error { return m.shards.close() }
+
+// Tensors returns the tensors of the folder's weight files by their names. They
+// are valid until Close.
+func (m *Model) Tensors() map[string]safetensors.Tensor {
+	out := map[string]safetensors.Tensor{}
+	for _, f := range m.shards.files {
+		for _, t := range f.Tensors {
+			out[t.Name] = t
+		}
+	}
+	return out
+}
 
 // Metadata returns the metadata of the file, in order.
 func (m *Model) Metadata() []gguf.KV {

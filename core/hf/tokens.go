@@ -19,7 +19,13 @@ func readTokenizer(dir string, c *config, vocab int) (*tokenizer.Tokenizer, erro
 	if err != nil {
 		return nil, err
 	}
-	tok, err := tokenizer.FromHuggingFace(file, settings)
+	roles, err := readOptional(dir, "special_tokens_map.json", maxConfig)
+	if err != nil {
+		return nil, err
+	}
+	tok, err := tokenizer.FromTransformers(tokenizer.Transformers{
+		Tokenizer: file, Config: settings, SpecialTokens: roles, ModelType: c.text("model_type", ""), Class: c.text("tokenizer_class", ""),
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -29,9 +35,20 @@ func readTokenizer(dir string, c *config, vocab int) (*tokenizer.Tokenizer, erro
 		return nil, err
 	} else if template != nil {
 		v.Template = string(template)
+	} else if template, err := jsonTemplate(dir); err != nil {
+		return nil, err
+	} else if template != "" {
+		v.Template = template
 	}
 	if len(v.Tokens) > vocab {
 		v.Tokens = v.Tokens[:vocab] // ids without a vector
+		sp := &v.Special
+		for _, id := range []*int32{&sp.BOS, &sp.EOS, &sp.EOT, &sp.EOM, &sp.Unknown, &sp.Separator, &sp.Padding} {
+			if int(*id) >= vocab {
+				*id = tokenizer.None
+			}
+		}
+		v.AddBOS, v.AddEOS = v.AddBOS && sp.BOS != tokenizer.None, v.AddEOS && sp.EOS != tokenizer.None
 	}
 	for id := len(v.Tokens); id < vocab; id++ {
 		v.Tokens = append(v.Tokens, tokenizer.Token{Text: fmt.Sprintf("[PAD%d]", id), Type: tokenizer.Unused})

@@ -93,6 +93,25 @@ func DecodeImageIf(data []byte, admit func(w, h, passes int) error) (*Raster, er
 	return decode(context.Background(), data, admit)
 }
 
+// errSized ends a decoder after the header.
+var errSized = errors.New("size read")
+
+// ImageSize returns the width and the height of what DecodeImage returns, from the
+// header.
+func ImageSize(data []byte) (w, h int, err error) {
+	_, err = decode(context.Background(), data, func(x, y, _ int) error {
+		w, h = x, y
+		return errSized
+	})
+	if !errors.Is(err, errSized) {
+		return 0, 0, err
+	}
+	if orientation(data) > 4 { // on its side
+		w, h = h, w
+	}
+	return w, h, nil
+}
+
 // few reads in small steps: a few bytes of an image may expand to many pixels,
 // and between two reads a cancellation is noticed.
 type few struct{ io.Reader }

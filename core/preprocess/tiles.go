@@ -70,30 +70,22 @@ func (s *Spec) FromTiles(ctx context.Context, r *Raster) ([]*Tensor, Grid, error
 		r = r.gray()
 	}
 	t := s.Tiles
-	w, h, whole := 0, 0, r
-	var err error
-	switch t.Choose {
-	case "aspect":
-		columns, rows := t.closest(r.W, r.H)
-		w, h = columns*t.Size, rows*t.Size
-	default:
-		w, h = t.enlarged(r.W, r.H)
-		if whole, err = r.ResizeTo(w, h, s.Resample); err != nil {
-			return nil, Grid{}, err
-		}
-		w, h = multiples(w, h, t.Size)
-	}
-	if err := within(w, h); err != nil {
+	fit, full, whole := t.sizes(r.W, r.H)
+	if err := within(full.w, full.h); err != nil {
 		return nil, Grid{}, fmt.Errorf("resizing: %w", err)
 	}
-	big, err := whole.ResizeTo(w, h, s.Resample)
+	big, err := r.ResizeTo(fit.w, fit.h, s.Resample)
+	if err == nil && fit != full {
+		big, err = big.ResizeTo(full.w, full.h, s.Resample)
+	}
 	if err != nil {
 		return nil, Grid{}, err
 	}
-	if t.Choose == "longest" {
-		whole = big // the overview is of the enlarged image
+	overview := r
+	if whole {
+		overview = big
 	}
-	g := Grid{h / t.Size, w / t.Size}
+	g := Grid{full.h / t.Size, full.w / t.Size}
 	if g.Rows*g.Columns == 1 {
 		return []*Tensor{s.lay(big, t.Size, t.Size)}, Grid{}, ctx.Err()
 	}
@@ -106,11 +98,35 @@ func (s *Spec) FromTiles(ctx context.Context, r *Raster) ([]*Tensor, Grid, error
 			out = append(out, s.lay(big.part(column*t.Size, row*t.Size, t.Size), t.Size, t.Size))
 		}
 	}
-	small, err := whole.ResizeTo(t.Size, t.Size, s.Resample)
+	small, err := overview.ResizeTo(t.Size, t.Size, s.Resample)
 	if err != nil {
 		return nil, Grid{}, err
 	}
 	return append(out, s.lay(small, t.Size, t.Size)), g, ctx.Err()
+}
+
+// Grid returns the arrangement of the tiles of an image of w × h.
+func (t *Tiles) Grid(w, h int) Grid {
+	_, full, _ := t.sizes(w, h)
+	if full.w*full.h == t.Size*t.Size {
+		return Grid{}
+	}
+	return Grid{full.h / t.Size, full.w / t.Size}
+}
+
+type size struct{ w, h int }
+
+// sizes returns the size that an image of w × h is resized to first, the size that
+// is divided into tiles, and whether the overview is made of the latter.
+func (t *Tiles) sizes(w, h int) (fit, full size, whole bool) {
+	if t.Choose == "aspect" {
+		columns, rows := t.closest(w, h)
+		full = size{columns * t.Size, rows * t.Size}
+		return full, full, false
+	}
+	fit.w, fit.h = t.enlarged(w, h)
+	full.w, full.h = multiples(fit.w, fit.h, t.Size)
+	return fit, full, true
 }
 
 // enlarged returns the size whose longer side is Longest; the other is rounded

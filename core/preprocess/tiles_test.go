@@ -58,6 +58,9 @@ func TestTiles(t *testing.T) {
 			}
 			sum.Write(x.Data)
 		}
+		if got := s.Tiles.Grid(c.W, c.H); got != grid {
+			t.Errorf("%s %d of %d × %d: grid %v by size, %v by image", c.Choose, c.Size, c.W, c.H, got, grid)
+		}
 		if len(tiles) != c.Tiles || len(tiles) > s.Tiles.Bound() || c.Grid != nil && fmt.Sprint(c.Grid) != fmt.Sprint([]int{grid.Rows, grid.Columns}) {
 			t.Errorf("%s %d of %d × %d: %d tiles in %v, want %d in %v", c.Choose, c.Size, c.W, c.H, len(tiles), grid, c.Tiles, c.Grid)
 			continue

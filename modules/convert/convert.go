@@ -45,6 +45,8 @@ type Options struct {
 	Ignore []string
 	// Note receives notes about the model; may be nil.
 	Note func(text string)
+
+	caps modules.Figures // of a core
 }
 
 func (o Options) note(text string) {
@@ -72,7 +74,7 @@ func GGUF(ctx context.Context, path string, opt Options) (string, error) {
 			return "", fmt.Errorf("%s: tensor %s: %w", path, t.Name, err)
 		}
 	}
-	m.stem = strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
+	m.stem = gguf.Stem(path)
 	return m.write(ctx, opt, func(d *fsx.Dir, weights string) ([]modules.File, error) {
 		in, err := os.Open(path)
 		if err != nil {
@@ -219,6 +221,7 @@ func (m model) write(ctx context.Context, opt Options, fill func(d *fsx.Dir, wei
 		if slices.ContainsFunc(files, func(f modules.File) bool { return f.Path == cardFile }) {
 			manifest.Card = cardFile
 		}
+		manifest.Caps = opt.caps
 		manifest.KVDTypes = []abi.DType{abi.FP32, abi.FP16, abi.Int8, abi.FP8}
 		manifest.Tokens = &abi.TokenContract{VocabSize: m.vocab, MaxSeq: m.context, DModel: m.width, SpecialTokens: Controls(m.tokenizer)}
 		if err := ctx.Err(); err != nil {

@@ -158,7 +158,7 @@ func (s *Senses) stored(ctx context.Context, enc, proj *part.Function, e *Encode
 // through runs an input through encoder and projector: as a whole, or a video frame
 // by frame and a long sound piece by piece, whose vectors are combined.
 func (e *Encoded) through(ctx context.Context, enc, proj *part.Function, since time.Time) (v Vectors, err error) {
-	pieces, err := e.pieces(enc)
+	pieces, err := e.pieces(ctx, enc)
 	if err != nil {
 		return v, err
 	}
@@ -185,6 +185,9 @@ func (e *Encoded) through(ctx context.Context, enc, proj *part.Function, since t
 		if v.Numbers, err = part.Halves(lists); err == nil {
 			v.Numbers = part.Pool(v.Numbers, v.Width, e.Places)
 		}
+	case e.Runs > 1:
+		rule = "tile by tile"
+		v.Numbers = slices.Concat(lists...)
 	default:
 		rule = "one behind the other"
 		v.Numbers = part.Pool(slices.Concat(lists...), v.Width, e.Places)
@@ -197,7 +200,7 @@ func (e *Encoded) through(ctx context.Context, enc, proj *part.Function, since t
 }
 
 // pieces returns the inputs of the encoder, one for each call.
-func (e *Encoded) pieces(enc *part.Function) ([]modality.Input, error) {
+func (e *Encoded) pieces(ctx context.Context, enc *part.Function) ([]modality.Input, error) {
 	m := enc.Manifest()
 	if e.frames != nil {
 		if all, _ := modality.Takes(m); all {
@@ -208,6 +211,9 @@ func (e *Encoded) pieces(enc *part.Function) ([]modality.Input, error) {
 			out = append(out, modality.Input{Frames: []*preprocess.Raster{f}})
 		}
 		return out, nil
+	}
+	if spec := tiled(m); spec != nil && preprocess.IsImage(e.data) {
+		return e.tiles(ctx, spec)
 	}
 	if m == nil || m.WindowMS() == 0 || !preprocess.IsSound(e.data) {
 		return []modality.Input{{Data: e.data}}, nil

@@ -50,6 +50,7 @@ type Senses struct {
 // Medium is an input that is not text.
 type Medium struct {
 	Part   *talk.Part
+	Runs   int // into which its vectors are divided
 	Places int // maximum of positions in the sequence
 
 	joins builds.ModalityPart
@@ -84,10 +85,10 @@ func (s *Senses) Judge(prompt talk.Prompt) ([]Medium, error) {
 	var out []Medium
 	files := map[place]*source{}
 	for _, piece := range prompt.Pieces {
-		if piece.Part == nil {
+		if piece.Part == nil || piece.Run > 0 {
 			continue
 		}
-		m, err := s.medium(piece.Part)
+		m, err := s.medium(piece.Part, piece.Runs)
 		if err != nil {
 			return nil, err
 		}
@@ -102,8 +103,8 @@ func (s *Senses) Judge(prompt talk.Prompt) ([]Medium, error) {
 	return out, nil
 }
 
-func (s *Senses) medium(p *talk.Part) (Medium, error) {
-	m := Medium{Part: p, source: &source{size: int64(len(p.Data))}}
+func (s *Senses) medium(p *talk.Part, runs int) (Medium, error) {
+	m := Medium{Part: p, Runs: max(runs, 1), source: &source{size: int64(len(p.Data))}}
 	m.joins, _ = s.modality(p.Type)
 	m.Places = s.places(&m)
 	switch {
@@ -128,7 +129,7 @@ func (s *Senses) medium(p *talk.Part) (Medium, error) {
 // places bounds the positions that an input takes in the sequence.
 func (s *Senses) places(m *Medium) int {
 	if m.Part.Type != abi.Video {
-		return m.joins.TCap
+		return m.Runs * m.joins.TCap
 	}
 	most, _ := abi.DefaultCaps(abi.Video)
 	switch cap := max(m.joins.TCap, 0); m.temporal(s) {

@@ -215,7 +215,7 @@ func (r *Runner) loadTokenizer(ctx context.Context) error {
 	}
 	start := time.Now()
 	core := r.bundle()
-	t, err := conversant(core, r.opt, r.build.Assembly.Router)
+	t, err := conversant(core, r.opt, r.build.Assembly.Router, r.senses)
 	if err != nil {
 		return fmt.Errorf("reading the tokenizer of %s: %w", core.Part.ID(), err)
 	}
@@ -248,7 +248,7 @@ func (r *Runner) bundle() runtimes.Bundle {
 
 // conversant reads tokenizer and chat template from the core's GGUF file. It returns nil for
 // a model without them, which works on ids only.
-func conversant(core runtimes.Bundle, run Options, router *builds.RouterPart) (*talk.Talk, error) {
+func conversant(core runtimes.Bundle, run Options, router *builds.RouterPart, senses *media.Senses) (*talk.Talk, error) {
 	path, err := core.Entry(abi.GGUF)
 	if err != nil {
 		return nil, err
@@ -266,7 +266,7 @@ func conversant(core runtimes.Bundle, run Options, router *builds.RouterPart) (*
 		return nil, err
 	}
 	v := tok.Rules()
-	opt := talk.Options{Dialect: talk.MMABI(), Now: run.Now, Special: run.Special}
+	opt := talk.Options{Dialect: talk.MMABI(), Now: run.Now, Special: run.Special, Marker: media.Markers(senses.Build.Manifests), Layout: senses.Layout}
 	if !run.Raw {
 		opt.Template = cmp.Or(run.template, v.Template)
 	}

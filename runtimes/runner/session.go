@@ -78,8 +78,8 @@ func (p *positions) say(tokens []int32) {
 	p.ids = append(p.ids, tokens...)
 }
 
-// show appends the vectors of an input.
-func (p *positions) show(e *media.Encoded) error {
+// show appends the vectors of a run of an input.
+func (p *positions) show(e *media.Encoded, run int, mutual bool) error {
 	if e.Width != p.width {
 		return fmt.Errorf("encoding the %s input: %s returns vectors of width %d, the core has width %d", e.Part.Type, e.Parts()[1], e.Width, p.width)
 	}
@@ -88,8 +88,13 @@ func (p *positions) show(e *media.Encoded) error {
 			p.assumed = append(p.assumed, text)
 		}
 	}
-	p.in = append(p.in, runtimes.Positions{Vectors: e.Numbers})
-	p.ids = append(p.ids, slices.Repeat([]int32{e.ID}, len(e.Numbers)/p.width)...)
+	n := len(e.Numbers) / p.width
+	if n%e.Runs != 0 {
+		return fmt.Errorf("encoding the %s input: %d vectors for %d runs", e.Part.Type, n, e.Runs)
+	}
+	n /= e.Runs
+	p.in = append(p.in, runtimes.Positions{Vectors: e.Numbers[run*n*p.width : (run+1)*n*p.width], Mutual: mutual})
+	p.ids = append(p.ids, slices.Repeat([]int32{e.ID}, n)...)
 	return nil
 }
 
@@ -97,14 +102,16 @@ func (p *positions) show(e *media.Encoded) error {
 // that are available, concurrently with the encoders.
 func (r *Runner) read(ctx context.Context, prompt talk.Prompt, c *media.Encoding, hidden bool) (s *session, p *positions, reused int, err error) {
 	p = &positions{width: r.model.Shape().Width, deep: r.model.Shape().Deep}
+	var e *media.Encoded
 	inputs := c.Inputs
 	for _, piece := range prompt.Pieces {
 		if piece.Part == nil {
 			p.say(piece.Tokens)
 			continue
 		}
-		e := inputs[0]
-		inputs = inputs[1:]
+		if piece.Run == 0 {
+			e, inputs = inputs[0], inputs[1:]
+		}
 		if !e.Ready() { // meanwhile, read the positions before it
 			p.goesOn = true
 			if s == nil {
@@ -117,7 +124,7 @@ func (r *Runner) read(ctx context.Context, prompt talk.Prompt, c *media.Encoding
 			}
 		}
 		if err = e.Wait(ctx); err == nil {
-			err = p.show(e)
+			err = p.show(e, piece.Run, r.senses.Mutual(piece.Part.Type))
 		}
 		if err != nil {
 			return s, p, reused, err

@@ -18,7 +18,7 @@ import (
 type draft struct {
 	*Talk
 	letter, hole rune
-	holes        []*Part
+	holes        []Piece
 }
 
 func (t *Talk) newDraft(outside []string) (*draft, error) {
@@ -57,7 +57,7 @@ func (d *draft) outside(text string) string {
 
 // content returns the parts of a turn as one text, one line for each text, with a
 // placeholder between its markers for every other part.
-func (d *draft) content(parts []Part) string {
+func (d *draft) content(parts []Part) (string, error) {
 	var b strings.Builder
 	for i := range parts {
 		p := &parts[i]
@@ -68,14 +68,100 @@ func (d *draft) content(parts []Part) string {
 			b.WriteString(d.outside(p.Text))
 			continue
 		}
+		text, err := d.place(p)
+		if err != nil {
+			return "", err
+		}
+		b.WriteString(text)
+	}
+	return b.String(), nil
+}
+
+// place returns the placeholders of a part and the texts around them.
+func (d *draft) place(p *Part) (string, error) {
+	var texts []string
+	if d.layout != nil {
+		var err error
+		if texts, err = d.layout(p); err != nil {
+			return "", err
+		}
+	}
+	if texts == nil {
 		open, closing := "<"+string(p.Type)+">", "</"+string(p.Type)+">"
 		if a, _ := d.pair(open, closing); a == tokenizer.None {
 			open, closing = "", ""
 		}
-		fmt.Fprintf(&b, "%s%c%d%c%s", open, d.hole, len(d.holes), d.hole, closing)
-		d.holes = append(d.holes, p)
+		texts = []string{open, closing}
 	}
-	return b.String()
+	var b strings.Builder
+	for i, text := range texts {
+		if i > 0 {
+			fmt.Fprintf(&b, "%c%d%c", d.hole, len(d.holes), d.hole)
+			d.holes = append(d.holes, Piece{Part: p, Run: i - 1, Runs: len(texts) - 1})
+		}
+		b.WriteString(text)
+	}
+	return b.String(), nil
+}
+
+// items returns the parts of a turn for a template that writes a marker for each
+// that is not text, and what replaces the markers.
+func (d *draft) items(parts []Part) (out []chat.Part, places []string, err error) {
+	for i := range parts {
+		p := &parts[i]
+		if p.Type == abi.Text || p.Type == "" {
+			out = append(out, chat.Part{Type: "text", Text: d.outside(p.Text)})
+			continue
+		}
+		text, err := d.place(p)
+		if err != nil {
+			return nil, nil, err
+		}
+		out, places = append(out, chat.Part{Type: string(p.Type)}), append(places, text)
+	}
+	return out, places, nil
+}
+
+// marked renders the turns with their parts as items and replaces the markers, or
+// returns false if the template does not write one for each item.
+func (d *draft) marked(turns []chat.Message, messages []Message, opt chat.Options) (string, bool, error) {
+	items := make([]chat.Message, len(turns))
+	var places, markers []string
+	for i := range turns {
+		parts, more, err := d.items(messages[i].Parts)
+		if err != nil {
+			return "", false, err
+		}
+		items[i] = turns[i]
+		items[i].Parts = parts
+		places = append(places, more...)
+		for _, p := range messages[i].Parts {
+			if m := d.marker[p.Type]; p.Type != abi.Text && p.Type != "" {
+				markers = append(markers, m)
+			}
+		}
+	}
+	text, err := d.template.Render(items, opt)
+	if err != nil {
+		return "", false, nil // it may take texts only
+	}
+	var b strings.Builder
+	for i, m := range markers {
+		before, after, found := strings.Cut(text, m)
+		if m == "" || !found {
+			return "", false, nil
+		}
+		b.WriteString(before)
+		b.WriteString(places[i])
+		text = after
+	}
+	for _, m := range d.marker {
+		if m != "" && strings.Contains(text, m) {
+			return "", false, nil
+		}
+	}
+	b.WriteString(text)
+	return b.String(), true, nil
 }
 
 // templated renders the model's template.
@@ -83,8 +169,7 @@ func (d *draft) templated(messages []Message, tools []Definition) (string, error
 	turns := make([]chat.Message, len(messages))
 	for i, m := range messages {
 		turns[i] = chat.Message{
-			Role: string(m.Role), Content: d.content(m.Parts), Reasoning: d.outside(m.Reasoning),
-			Name: d.outside(m.Name), ToolCallID: d.outside(m.CallID),
+			Role: string(m.Role), Reasoning: d.outside(m.Reasoning), Name: d.outside(m.Name), ToolCallID: d.outside(m.CallID),
 		}
 		for _, c := range m.Calls {
 			turns[i].ToolCalls = append(turns[i].ToolCalls, chat.ToolCall{
@@ -106,7 +191,7 @@ func (d *draft) templated(messages []Message, tools []Definition) (string, error
 		}
 		opt.Tools = append(opt.Tools, d.guard.json(raw, d.letter))
 	}
-	text, err := d.template.Render(turns, opt)
+	text, err := d.rendered(turns, messages, opt)
 	if err != nil {
 		return "", fmt.Errorf("rendering the conversation: %w", err)
 	}
@@ -115,10 +200,28 @@ func (d *draft) templated(messages []Message, tools []Definition) (string, error
 	text = strings.ReplaceAll(text, escape(d.hole), string(d.hole))
 	for i := range d.holes {
 		if !strings.Contains(text, fmt.Sprintf("%c%d%c", d.hole, i, d.hole)) {
-			return "", fmt.Errorf("rendering the conversation: the template drops the %s of a turn", d.holes[i].Type)
+			return "", fmt.Errorf("rendering the conversation: the template drops the %s of a turn", d.holes[i].Part.Type)
 		}
 	}
 	return text, nil
+}
+
+// rendered renders the turns: with items if the template writes markers, otherwise
+// with texts that contain the placeholders.
+func (d *draft) rendered(turns []chat.Message, messages []Message, opt chat.Options) (string, error) {
+	if len(d.marker) > 0 {
+		if text, ok, err := d.marked(turns, messages, opt); ok || err != nil {
+			return text, err
+		}
+		d.holes = nil
+	}
+	for i, m := range messages {
+		var err error
+		if turns[i].Content, err = d.content(m.Parts); err != nil {
+			return "", err
+		}
+	}
+	return d.template.Render(turns, opt)
 }
 
 func (t *Talk) piece(id int32) string {
@@ -129,13 +232,17 @@ func (t *Talk) piece(id int32) string {
 }
 
 // lines renders a conversation for a model without turns.
-func (d *draft) lines(messages []Message) string {
+func (d *draft) lines(messages []Message) (string, error) {
 	var b strings.Builder
 	for i, m := range messages {
 		if i > 0 && m.Role != Assistant && m.Role != Tool {
 			b.WriteByte('\n')
 		}
-		b.WriteString(d.content(m.Parts))
+		text, err := d.content(m.Parts)
+		if err != nil {
+			return "", err
+		}
+		b.WriteString(text)
 		for _, c := range m.Calls {
 			block := string(d.guard.json(d.dialect.Format(c), d.letter))
 			if d.open == tokenizer.None {
@@ -145,7 +252,7 @@ func (d *draft) lines(messages []Message) string {
 			b.WriteString(d.dialect.Open + block + d.dialect.Close)
 		}
 	}
-	return b.String()
+	return b.String(), nil
 }
 
 // Between returns the tokens that the model reads after a call that it wrote: the
@@ -184,7 +291,11 @@ func (t *Talk) Between(messages []Message, tools []Definition) (ids []int32, thi
 	// Encoded after the marker, as within a text: without a leading space.
 	var lines []string
 	for _, a := range answers {
-		lines = append(lines, d.content(a.Parts))
+		text, err := d.content(a.Parts)
+		if err != nil {
+			return nil, false, err
+		}
+		lines = append(lines, text)
 	}
 	ids = d.encode(t.dialect.Close + strings.Join(lines, "\n"))
 	if len(ids) > 0 && ids[0] == t.close {
@@ -212,7 +323,7 @@ func (d *draft) pieces(text string) []Piece {
 	for i, s := range strings.Split(text, string(d.hole)) {
 		if i%2 == 1 {
 			if n, err := strconv.Atoi(s); err == nil && n < len(d.holes) {
-				out = append(out, Piece{Part: d.holes[n]})
+				out = append(out, d.holes[n])
 			}
 			continue
 		}
@@ -242,8 +353,8 @@ func (d *draft) encode(marked string) []int32 {
 
 // begin prepends BOS if the model needs it and the template has not written it.
 func (t *Talk) begin(ids []int32) []int32 {
-	bos := t.tok.Special().BOS
-	if !t.tok.Rules().AddBOS || bos == tokenizer.None || len(ids) > 0 && ids[0] == bos {
+	bos, rules := t.tok.Special().BOS, t.tok.Rules()
+	if t.template != nil && rules.TemplateBOS || !rules.AddBOS || bos == tokenizer.None || len(ids) > 0 && ids[0] == bos {
 		return ids
 	}
 	return append([]int32{bos}, ids...)

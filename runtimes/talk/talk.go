@@ -16,6 +16,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -66,10 +67,12 @@ type Definition struct {
 	Parameters  json.RawMessage `json:"parameters,omitempty"` // JSON Schema
 }
 
-// Piece is a span of ids, or a placeholder for the vectors of a part.
+// Piece is a span of ids, or a placeholder for the vectors of a part: for run Run
+// of Runs equal runs, between which there may be text.
 type Piece struct {
-	Tokens []int32
-	Part   *Part
+	Tokens    []int32
+	Part      *Part
+	Run, Runs int
 }
 
 // Prompt is the input of a sequence for a conversation.
@@ -83,6 +86,15 @@ type Prompt struct {
 type Options struct {
 	Template string  // Jinja; "": the model was trained on plain text
 	Dialect  Dialect // the zero value is [MMABI]
+
+	// Marker is what the template writes for an image, a sound or a video; if
+	// empty, the template is given their placeholders as text.
+	Marker map[abi.Modality]string
+	// Layout returns the texts before, between and after the runs of a part's
+	// vectors: one more than runs, of which there is at least one. If nil, or for
+	// nil texts, it is one run between the markers of the modality, if the
+	// vocabulary has them.
+	Layout func(p *Part) ([]string, error)
 	// Now returns the time of strftime_now in the template; if nil, the function
 	// is undefined.
 	Now func() time.Time
@@ -98,6 +110,8 @@ type Talk struct {
 	source   string
 	template *chat.Template // nil: none
 	dialect  Dialect
+	marker   map[abi.Modality]string
+	layout   func(p *Part) ([]string, error)
 	now      func() time.Time
 	special  bool
 
@@ -118,7 +132,7 @@ func New(tok *tokenizer.Tokenizer, opt Options) (*Talk, error) {
 	if opt.Dialect == (Dialect{}) {
 		opt.Dialect = MMABI()
 	}
-	t := &Talk{tok: tok, source: opt.Template, dialect: opt.Dialect, now: opt.Now, special: opt.Special && opt.Template == ""}
+	t := &Talk{tok: tok, source: opt.Template, dialect: opt.Dialect, marker: opt.Marker, layout: opt.Layout, now: opt.Now, special: opt.Special && opt.Template == ""}
 	if opt.Template != "" {
 		var err error
 		if t.template, err = chat.Parse(opt.Template); err != nil {
@@ -139,6 +153,11 @@ func New(tok *tokenizer.Tokenizer, opt Options) (*Talk, error) {
 			if id == t.open || id == t.close || id == t.thinking || id == t.thought || slices.Contains(opt.Dialect.Guarded(), tok.Piece(id)) {
 				guarded = append(guarded, tok.Piece(id))
 			}
+		}
+	}
+	for _, m := range slices.Sorted(maps.Values(opt.Marker)) {
+		if m != "" && !slices.Contains(guarded, m) {
+			guarded = append(guarded, m)
 		}
 	}
 	t.guard = newGuard(guarded)
@@ -214,8 +233,11 @@ func (t *Talk) Render(messages []Message, tools []Definition) (Prompt, error) {
 	}
 	text := ""
 	if t.template == nil {
-		text = d.lines(messages)
-	} else if text, err = d.templated(messages, tools); err != nil {
+		text, err = d.lines(messages)
+	} else {
+		text, err = d.templated(messages, tools)
+	}
+	if err != nil {
 		return Prompt{}, err
 	}
 	p := Prompt{Pieces: d.pieces(text)}

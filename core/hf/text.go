@@ -1,0 +1,117 @@
+package hf
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// textClasses maps the model_type of a text_config to the class of transformers
+// that computes it.
+func textClasses() map[string]string {
+	return map[string]string{
+		"llama": "LlamaForCausalLM", "mistral": "MistralForCausalLM", "qwen2": "Qwen2ForCausalLM", "qwen3": "Qwen3ForCausalLM",
+		"qwen3_moe": "Qwen3MoeForCausalLM", "gemma": "GemmaForCausalLM", "gemma2": "Gemma2ForCausalLM", "gemma3_text": "Gemma3ForCausalLM",
+		"phi3": "Phi3ForCausalLM", "smollm3": "SmolLM3ForCausalLM", "granite": "GraniteForCausalLM",
+	}
+}
+
+// textDefaults are what transformers assumes for keys that a text_config lacks:
+// saved ones often hold only the keys that differ.
+func textDefaults() map[string]string {
+	return map[string]string{
+		"llama":       `{"vocab_size":32000,"hidden_size":4096,"intermediate_size":11008,"num_hidden_layers":32,"num_attention_heads":32,"max_position_embeddings":2048}`,
+		"mistral":     `{"vocab_size":32000,"hidden_size":4096,"intermediate_size":14336,"num_hidden_layers":32,"num_attention_heads":32,"num_key_value_heads":8,"max_position_embeddings":131072,"sliding_window":4096}`,
+		"qwen2":       `{"vocab_size":151936,"hidden_size":4096,"intermediate_size":22016,"num_hidden_layers":32,"num_attention_heads":32,"num_key_value_heads":32,"max_position_embeddings":32768}`,
+		"qwen3":       `{"vocab_size":151936,"hidden_size":4096,"intermediate_size":22016,"num_hidden_layers":32,"num_attention_heads":32,"num_key_value_heads":32,"head_dim":128,"max_position_embeddings":32768}`,
+		"gemma":       `{"vocab_size":256000,"hidden_size":3072,"intermediate_size":24576,"num_hidden_layers":28,"num_attention_heads":16,"num_key_value_heads":16,"head_dim":256,"max_position_embeddings":8192}`,
+		"gemma2":      `{"vocab_size":256000,"hidden_size":2304,"intermediate_size":9216,"num_hidden_layers":26,"num_attention_heads":8,"num_key_value_heads":4,"head_dim":256,"max_position_embeddings":8192,"sliding_window":4096,"final_logit_softcapping":30.0,"attn_logit_softcapping":50.0}`,
+		"gemma3_text": `{"vocab_size":262208,"hidden_size":2304,"intermediate_size":9216,"num_hidden_layers":26,"num_attention_heads":8,"num_key_value_heads":4,"head_dim":256,"max_position_embeddings":131072,"sliding_window":4096,"rope_theta":1000000.0,"rope_local_base_freq":10000.0}`,
+	}
+}
+
+// textHalf returns the configuration of the language model of a multimodal model,
+// or nil if c is that of a language model.
+func (c *config) textHalf() (*config, error) {
+	inner := c.object("text_config")
+	if inner == nil {
+		return nil, nil
+	}
+	kind := inner.text("model_type", "llama")
+	class, ok := textClasses()[kind]
+	if !ok {
+		return nil, fmt.Errorf("key text_config.model_type: unsupported %.40q, want one of %s", kind, strings.Join(slices.Sorted(maps.Keys(textClasses())), ", "))
+	}
+	all := map[string]json.RawMessage{}
+	if text, ok := textDefaults()[kind]; ok {
+		if err := json.Unmarshal([]byte(text), &all); err != nil {
+			return nil, err
+		}
+	}
+	if _, ok := inner.raw["rope_parameters"]; ok {
+		delete(all, "rope_theta")
+		delete(all, "rope_local_base_freq")
+	}
+	maps.Copy(all, inner.raw)
+	for _, key := range []string{"bos_token_id", "eos_token_id"} {
+		if _, ok := all[key]; !ok && c.raw[key] != nil {
+			all[key] = c.raw[key]
+		}
+	}
+	name, err := json.Marshal([]string{class})
+	if err != nil {
+		return nil, err
+	}
+	all["architectures"] = name
+	delete(all, "tie_word_embeddings") // the weights tell
+	return &config{raw: all, heeded: map[string]bool{}}, nil
+}
+
+// text keeps the tensors of the language model of a multimodal model, under the
+// names that they have alone.
+func (w *weights) text() {
+	for _, name := range slices.Sorted(maps.Keys(w.all)) {
+		w.move(w.all[name], textName(name))
+	}
+	for name := range w.lost {
+		if textName(name) == "" {
+			delete(w.lost, name)
+		}
+	}
+}
+
+// textName returns the name of a tensor of the language model alone, or "" for one
+// of other parts.
+func textName(name string) string {
+	for _, p := range []struct{ from, to string }{
+		{"language_model.model.", "model."}, {"language_model.lm_head.", "lm_head."}, {"model.language_model.", "model."},
+		{"model.text_model.", "model."}, {"lm_head.", "lm_head."},
+	} {
+		if rest, ok := strings.CutPrefix(name, p.from); ok {
+			return p.to + rest
+		}
+	}
+	return ""
+}
+
+// tied states whether the output is the embedding, by its presence.
+func (c *config) tied(output bool) {
+	c.raw["tie_word_embeddings"] = json.RawMessage(fmt.Sprint(!output))
+}
+
+// jsonTemplate reads chat_template.json, in which processors save a template.
+func jsonTemplate(dir string) (string, error) {
+	b, err := readOptional(dir, "chat_template.json", maxTemplate)
+	if err != nil || b == nil {
+		return "", err
+	}
+	var file struct {
+		Template string `json:"chat_template"`
+	}
+	if err := json.Unmarshal(b, &file); err != nil {
+		return "", fmt.Errorf("chat_template.json: %w", err)
+	}
+	return file.Template, nil
+}

@@ -1,0 +1,150 @@
+package tower
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"mm-abi.org/mm/core/preprocess"
+)
+
+// rawProcessor holds the keys of preprocessor_config.json.
+type rawProcessor struct {
+	Resize    *bool      `json:"do_resize"`
+	Rescale   *bool      `json:"do_rescale"`
+	Normalize *bool      `json:"do_normalize"`
+	CenterCut *bool      `json:"do_center_crop"`
+	Pad       *bool      `json:"do_pad"`
+	Split     *bool      `json:"do_image_splitting"`
+	PanScan   *bool      `json:"do_pan_and_scan"`
+	Crops     *bool      `json:"crop_to_patches"`
+	Resample  *int       `json:"resample"`
+	Factor    *float64   `json:"rescale_factor"`
+	Mean      *[]float64 `json:"image_mean"`
+	Std       *[]float64 `json:"image_std"`
+	Size      *edges     `json:"size"`
+	Cut       *edges     `json:"crop_size"`
+	Tile      *edges     `json:"max_image_size"`
+	Most      *int       `json:"max_patches"`
+}
+
+// edges is a size: a number, or an object of its sides.
+type edges struct {
+	Height   int `json:"height"`
+	Width    int `json:"width"`
+	Shortest int `json:"shortest_edge"`
+	Longest  int `json:"longest_edge"`
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (e *edges) UnmarshalJSON(b []byte) error {
+	var n int
+	if json.Unmarshal(b, &n) == nil {
+		*e = edges{Height: n, Width: n, Shortest: n}
+		return nil
+	}
+	type plain edges
+	return json.Unmarshal(b, (*plain)(e))
+}
+
+// Means and deviations of published image processors.
+func clipMean() ([]float64, []float64) {
+	return []float64{0.48145466, 0.4578275, 0.40821073}, []float64{0.26862954, 0.26130258, 0.27577711}
+}
+
+func halfMean() ([]float64, []float64) { return []float64{0.5}, []float64{0.5} }
+
+// Preprocess reads a preprocessor_config.json into the preprocessing of the
+// encoder's input. Absent keys have the defaults of transformers.
+func (c Config) Preprocess(data []byte) (preprocess.Spec, error) {
+	var raw rawProcessor
+	if err := json.Unmarshal(data, &raw); err != nil {
+		return preprocess.Spec{}, err
+	}
+	for key, v := range map[string]*bool{"do_resize": raw.Resize, "do_rescale": raw.Rescale, "do_normalize": raw.Normalize} {
+		if !or(v, true) {
+			return preprocess.Spec{}, fmt.Errorf("unsupported %s: false", key)
+		}
+	}
+	s := preprocess.Spec{Layout: "NCHW", DType: "fp32", Scale: or(raw.Factor, 1.0/255)}
+	mean, std := halfMean()
+	resample := 3 // bicubic
+	switch {
+	case c.Family == "llava" || c.Family == "internvl":
+		mean, std = clipMean()
+	case c.Family == "idefics3" || c.Family == "smolvlm":
+		resample = 1 // Lanczos
+	case c.Family == "gemma3":
+		resample = 2 // bilinear
+	}
+	s.Mean, s.Std = or(raw.Mean, mean), or(raw.Std, std)
+	filters := []string{"nearest", "lanczos", "bilinear", "bicubic"}
+	if n := or(raw.Resample, resample); n < 0 || n >= len(filters) {
+		return s, fmt.Errorf("unsupported resample %d", n)
+	} else {
+		s.Resample = filters[n]
+	}
+	if err := c.picture(&s, &raw); err != nil {
+		return s, err
+	}
+	if faults := s.Check(); len(faults) > 0 {
+		return s, faults[0]
+	}
+	if d := s.Dims(); d[2] != c.Image || d[3] != c.Image {
+		return s, fmt.Errorf("pictures of %d × %d for a tower of %d", d[2], d[3], c.Image)
+	}
+	return s, nil
+}
+
+// picture sets how an image is resized or divided.
+func (c Config) picture(s *preprocess.Spec, raw *rawProcessor) error {
+	square := func() error {
+		size := or(raw.Size, edges{Height: c.Image, Width: c.Image})
+		s.Resize = []int{size.Height, size.Width}
+		if size.Height == 0 || size.Width == 0 {
+			return fmt.Errorf("bad size %+v, want height and width", size)
+		}
+		return nil
+	}
+	switch c.Family {
+	case "idefics3", "smolvlm":
+		if !or(raw.Split, true) {
+			return fmt.Errorf("unsupported do_image_splitting: false")
+		}
+		tile := or(raw.Tile, edges{Longest: 364}).Longest
+		s.Tiles = &preprocess.Tiles{Size: tile, Choose: "longest", Longest: or(raw.Size, edges{Longest: 4 * 364}).Longest}
+		return nil
+	case "internvl":
+		if or(raw.Crops, false) {
+			s.Tiles = &preprocess.Tiles{Size: c.Image, Choose: "aspect", Most: or(raw.Most, 12)}
+			return nil
+		}
+		return square()
+	case "llava":
+		if c.class {
+			return c.clip(s, raw)
+		}
+	}
+	if or(raw.PanScan, false) {
+		return fmt.Errorf("unsupported do_pan_and_scan: true")
+	}
+	return square()
+}
+
+// clip resizes the shorter side and cuts the center.
+func (c Config) clip(s *preprocess.Spec, raw *rawProcessor) error {
+	if or(raw.Pad, false) {
+		return fmt.Errorf("unsupported do_pad: true")
+	}
+	size := or(raw.Size, edges{Shortest: 224})
+	if size.Shortest == 0 {
+		if s.Resize = []int{size.Height, size.Width}; size.Height == 0 || size.Width == 0 {
+			return fmt.Errorf("bad size %+v, want shortest_edge, or height and width", size)
+		}
+	} else {
+		s.ShortestEdge = size.Shortest
+	}
+	if cut := or(raw.Cut, edges{Height: 224, Width: 224}); or(raw.CenterCut, true) {
+		s.Crop = []int{cut.Height, cut.Width}
+	}
+	return nil
+}

@@ -1,0 +1,102 @@
+package media
+
+import (
+	"context"
+	"fmt"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/core/preprocess"
+	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/modality"
+	"mm-abi.org/mm/runtimes/part"
+	"mm-abi.org/mm/runtimes/talk"
+)
+
+// tiled returns the preprocessing of an encoder that takes tiles, or nil.
+func tiled(m *modules.Manifest) *preprocess.Spec {
+	if m == nil {
+		return nil
+	}
+	for _, p := range m.FreeInputs() {
+		if spec, ok := m.Preprocess[p.Name]; ok && spec.Tiles != nil {
+			return &spec
+		}
+	}
+	return nil
+}
+
+// sequence returns how the vectors of an input join the text, or nil.
+func (s *Senses) sequence(m abi.Modality) *modules.Sequence {
+	joins, ok := s.modality(m)
+	if !ok || s.Build.Manifests[joins.Projector.Name] == nil {
+		return nil
+	}
+	return s.Build.Manifests[joins.Projector.Name].Sequence
+}
+
+// Markers returns what the core's template writes for the inputs of a build.
+func Markers(b map[string]*modules.Manifest) map[abi.Modality]string {
+	out := map[abi.Modality]string{}
+	for _, m := range b {
+		if m != nil && m.Type == abi.Projector && m.Sequence != nil && m.Sequence.Marker != "" {
+			out[m.Modality] = m.Sequence.Marker
+		}
+	}
+	return out
+}
+
+// Mutual reports whether the vectors of a run of a modality see each other.
+func (s *Senses) Mutual(m abi.Modality) bool { return s.sequence(m).Mutual() }
+
+// Layout returns the texts around the runs of an input's vectors, or nil if its
+// projector declares none. Of an image in tiles it reads the size.
+func (s *Senses) Layout(p *talk.Part) ([]string, error) {
+	seq := s.sequence(p.Type)
+	if seq == nil {
+		return nil, nil
+	}
+	joins, _ := s.modality(p.Type)
+	spec := tiled(s.Build.Manifests[joins.Encoder.Name])
+	if spec == nil || p.Type != abi.Image {
+		return seq.Texts(0, 0), nil
+	}
+	data := p.Data
+	if p.Path != "" {
+		var err error
+		if data, err = fsx.ReadFile(p.Path, part.MaxInput); err != nil {
+			return nil, fmt.Errorf("reading the %s input: %w", p.Type, err)
+		}
+	}
+	w, h, err := preprocess.ImageSize(data)
+	if err != nil {
+		return nil, fmt.Errorf("reading the %s: %w", named(*p), err)
+	}
+	g := spec.Tiles.Grid(w, h)
+	return seq.Texts(g.Rows, g.Columns), nil
+}
+
+// tiles cuts an image into the inputs of an encoder.
+func (e *Encoded) tiles(ctx context.Context, spec *preprocess.Spec) ([]modality.Input, error) {
+	r, err := preprocess.DecodeImage(e.data)
+	if err != nil {
+		return nil, err
+	}
+	tensors, _, err := spec.FromTiles(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	if len(tensors) != e.Runs {
+		return nil, fmt.Errorf("image has %d tiles, the prompt %d", len(tensors), e.Runs)
+	}
+	var out []modality.Input
+	for _, t := range tensors {
+		x := runtimes.Tensor{Type: runtimes.Elem(t.DType), Data: t.Data}
+		for _, d := range t.Shape {
+			x.Shape = append(x.Shape, int64(d))
+		}
+		out = append(out, modality.Input{Tensor: &x})
+	}
+	return out, nil
+}
