@@ -23,6 +23,7 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/internal/sniff"
 	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/modules/convert"
 	"mm-abi.org/mm/modules/inspect"
 	"mm-abi.org/mm/modules/qnnfile"
 	"mm-abi.org/mm/train"
@@ -60,6 +61,9 @@ func (o *Opener) Build(ctx context.Context, path string, f Form) (*builds.Build,
 		}
 		return o.ownWeights(path, file)
 	case FormTransformer:
+		if vision, err := convert.IsVision(path); err == nil && vision {
+			return o.ownVision(ctx, path)
+		}
 		file, err := o.ownTransformer(ctx, path)
 		if err != nil {
 			return nil, err
@@ -75,7 +79,7 @@ func (o *Opener) ownWeights(path, file string) (*builds.Build, error) {
 	if err := runs(file); err != nil {
 		return nil, weightsFault(path, err)
 	}
-	name := strings.TrimSuffix(filepath.Base(home.Abs(path)), filepath.Ext(path))
+	name := gguf.Stem(home.Abs(path))
 	entry := name + ".gguf"
 	core := builds.Part{Name: name, Type: abi.Core, Files: builds.Formats{string(abi.GGUF): {entry}}}
 	own := &ownFiles{tempDir: o.TempDir, paths: map[string]string{entry: home.Abs(file)}}
@@ -128,9 +132,6 @@ func runs(file string) error {
 	defer f.Close()
 	if kind, err := gguf.GetOr(f, "general.type", "model"); err == nil && kind == "adapter" {
 		return errors.New("it is an adapter, not a model: name its module in adapters of a graph")
-	}
-	if n, err := gguf.GetOr(f, "split.count", uint16(0)); err == nil && n > 1 {
-		return fmt.Errorf("it is one of %d pieces of a model: join them first", n)
 	}
 	if _, err := infer.CheckFile(f); err != nil {
 		return err

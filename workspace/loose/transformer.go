@@ -33,7 +33,7 @@ import (
 // time, the bytes are hashed again.
 
 const (
-	convertedDir = "converted"    // in the cache: DIGEST.gguf
+	convertedDir = "converted"    // in the cache: DIGEST.gguf, or DIGEST.vision
 	foldersFile  = "folders.json" // in the home: the hashed folders
 )
 
@@ -60,6 +60,12 @@ type fileState struct {
 // ownTransformer returns the GGUF file of a folder of transformers, converted
 // now or before.
 func (o *Opener) ownTransformer(ctx context.Context, dir string) (string, error) {
+	return o.converted(ctx, dir, ".gguf", func(path string) bool { return runs(path) == nil }, o.convert)
+}
+
+// converted returns the path of what make writes of a folder, now or before. whole
+// reports whether an earlier one is usable.
+func (o *Opener) converted(ctx context.Context, dir, ext string, whole func(path string) bool, make func(ctx context.Context, dir, path string) (string, error)) (string, error) {
 	digest, err := o.folderDigest(ctx, dir)
 	if err != nil {
 		return "", fmt.Errorf("reading %s: %w", dir, err)
@@ -70,17 +76,17 @@ func (o *Opener) ownTransformer(ctx context.Context, dir string) (string, error)
 		if err != nil {
 			return "", err
 		}
-		return o.convert(ctx, dir, filepath.Join(to, "model.gguf"))
+		return make(ctx, dir, filepath.Join(to, "model"+ext))
 	}
 	defer cache.Close()
-	name := digest + ".gguf"
+	name := digest + ext
 	lock, err := cache.Lock(ctx, name+".lock")
 	if err != nil {
 		return "", err
 	}
 	defer lock.RemoveUnlock()
 	path := filepath.Join(cache.Path(), name)
-	if home.Exists(path) && runs(path) == nil {
+	if home.Exists(path) && whole(path) {
 		return path, nil
 	}
 	// Converted in a folder that is removed after a kill, then renamed.
@@ -88,7 +94,7 @@ func (o *Opener) ownTransformer(ctx context.Context, dir string) (string, error)
 	if err != nil {
 		return "", err
 	}
-	made, err := o.convert(ctx, dir, filepath.Join(scratch.Path(), name))
+	made, err := make(ctx, dir, filepath.Join(scratch.Path(), name))
 	if err != nil {
 		return "", err
 	}
@@ -187,7 +193,9 @@ func (o *Opener) know(ctx context.Context, dir string, now knownFolder) {
 			}
 		}
 		if ok {
-			fsx.RemoveAll(filepath.Join(o.Cache, convertedDir, o.keyed(old.Digest)+".gguf"))
+			for _, ext := range []string{".gguf", visionExt} {
+				fsx.RemoveAll(filepath.Join(o.Cache, convertedDir, o.keyed(old.Digest)+ext))
+			}
 		}
 		return nil
 	})
