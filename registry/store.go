@@ -54,6 +54,7 @@ type Options struct {
 	Journal   bool     // write changes of names to a journal, at a cost that does not grow with the store, and index.json by [Store.Compact], [Store.Close] and now and then. Zero: index.json with every change
 	Hook      fsx.Hook // seam for fault tests. Zero: none
 	Digests   *Store   // share this store's digest cache: stores that link to each other share files, and so records. Nil: a separate one
+	Below     *Store   // of a new store: start with the names of this one, and read its blobs without changing it. Nil: none
 }
 
 // Store is an OCI image layout on disk. It is safe for concurrent use by
@@ -107,6 +108,13 @@ func (s *Store) open(opt Options) (err error) {
 	if opt.Digests != nil {
 		blobs.Digests = opt.Digests.Blobs
 	}
+	var entries []ocispec.Descriptor
+	if opt.Below != nil {
+		blobs.Below = opt.Below.Blobs
+		if entries, err = opt.Below.names.Entries(); err != nil {
+			return err
+		}
+	}
 	s.Blobs = cas.New(s.dir, s.path, blobs)
 	s.names = names.New(s.dir, names.Options{ReadOnly: opt.ReadOnly, Journal: opt.Journal})
 	err = s.checkLayout()
@@ -114,7 +122,7 @@ func (s *Store) open(opt Options) (err error) {
 		if opt.ReadOnly || opt.MustExist {
 			return fmt.Errorf("%w: no OCI image layout there", errdef.ErrNotFound)
 		}
-		err = s.create()
+		err = s.create(entries)
 	}
 	if err != nil {
 		return err
@@ -127,8 +135,8 @@ func (s *Store) open(opt Options) (err error) {
 	return s.names.View(func(*names.Index) error { return nil })
 }
 
-// create writes an empty layout, oci-layout last: with it the layout exists.
-func (s *Store) create() error {
+// create writes a layout without blobs, oci-layout last: with it the layout exists.
+func (s *Store) create(entries []ocispec.Descriptor) error {
 	if err := s.MakeDirs(); err != nil {
 		return err
 	}
@@ -140,7 +148,7 @@ func (s *Store) create() error {
 	if err := s.checkLayout(); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := s.names.Create(); err != nil {
+	if err := s.names.Create(entries); err != nil {
 		return err
 	}
 	layout := []byte(`{"imageLayoutVersion":"` + ocispec.ImageLayoutVersion + `"}`)

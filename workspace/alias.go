@@ -32,6 +32,9 @@ func (w *Workspace) setAlias(ctx context.Context, ref string, a *Alias) error {
 	if _, ok, err := w.alias(ref); err != nil || !ok && a == nil {
 		return err
 	}
+	if _, err := w.kept(); err != nil {
+		return nil // the name ends with the command
+	}
 	return home.ChangeRecords(ctx, w.home, aliasFile, func(all map[string]Alias) error {
 		if a == nil {
 			delete(all, ref)

@@ -3,6 +3,7 @@ package workspace
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -261,18 +262,24 @@ func (f *files) Dir(ctx context.Context, names ...string) (string, error) {
 	return f.scratch.Path(), nil
 }
 
-// scratch creates a private folder in the home, which is removed when the
-// workspace is closed. Folders of killed processes are removed first.
+// scratch creates a private folder, which is removed when the workspace is closed:
+// in the home or, if that cannot be written, in the system's temporary folder.
+// Folders of killed processes are removed first.
 func (w *Workspace) scratch() (*fsx.Dir, error) {
 	top, err := fsx.Create(filepath.Join(w.home, scratchDir), 0o700, fsx.Options{})
-	if err != nil {
-		return nil, err
+	if err == nil {
+		defer top.Close()
+		var dir *fsx.Dir
+		var done func() error
+		if dir, done, err = top.Scratch(context.Background()); err == nil {
+			w.later(done)
+			return dir, nil
+		}
 	}
-	defer top.Close()
-	dir, done, err := top.Scratch(context.Background())
-	if err != nil {
-		return nil, err
+	temp, other := fsx.MkdirTemp("mm-run-*")
+	if other != nil {
+		return nil, errors.Join(err, other)
 	}
-	w.later(done)
-	return dir, nil
+	w.later(func() error { return fsx.RemoveAll(temp) })
+	return fsx.Open(temp, fsx.Options{})
 }

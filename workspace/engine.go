@@ -44,7 +44,7 @@ func (w *Workspace) AddEngine(ctx context.Context, e Engine, signer assemble.Sig
 	if len(e.Systems) == 0 {
 		return nil, errors.New("an engine for no system")
 	}
-	store, err := w.store()
+	store, err := w.kept()
 	if err != nil {
 		return nil, err
 	}

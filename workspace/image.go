@@ -16,8 +16,15 @@ import (
 const imageDir = "images"
 
 // ImageDir is the folder for the unpacked images of skills, which may be
-// missing. Its content can be recreated from the store.
-func (w *Workspace) ImageDir() string { return filepath.Join(w.home, cacheDir, imageDir) }
+// missing. Its content can be recreated from the store. If nothing can
+// be kept, it is removed with the workspace.
+func (w *Workspace) ImageDir() string {
+	if dir := w.cached(imageDir); dir != "" {
+		return dir
+	}
+	dir, _ := w.passing() // Empty: unpacking fails
+	return dir
+}
 
 // Image is a container image that was brought into the store.
 type Image struct {
@@ -34,7 +41,7 @@ func (w *Workspace) Image(ctx context.Context, ref string) (*Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	store, err := w.store()
+	store, err := w.kept()
 	if err != nil {
 		return nil, err
 	}

@@ -85,6 +85,9 @@ type NewKey struct {
 func (w *Workspace) GenerateKey(ctx context.Context, opt KeyOptions, password func() ([]byte, error)) (*NewKey, error) {
 	prefix := opt.Prefix
 	if prefix == "" {
+		if w.homeless != nil {
+			return nil, w.homeless
+		}
 		prefix = w.KeyPrefix(opt.Name)
 	}
 	pair := &NewKey{Private: prefix + ".key", Public: prefix + ".pub"}

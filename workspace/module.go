@@ -34,7 +34,7 @@ func (w *Workspace) AddModule(ctx context.Context, dir string, signer assemble.S
 	if list = append(list, inspect.Check(m, inspect.Folder(m))...); list.Failed() {
 		return nil, list.Err()
 	}
-	store, err := w.store()
+	store, err := w.kept()
 	if err != nil {
 		return nil, err
 	}

@@ -31,6 +31,8 @@ type PullOptions struct {
 	Only   []string // only some files: role=ROLE, format=FORMAT, or a module's name; any of them is enough. Nil: all
 	Out    string   // folder that gets the files as well. Empty: none
 	Kind   string   // refuse an artifact of another abi.Kind… before its files are fetched. Empty: any
+
+	passing bool // the store may be a temporary one
 }
 
 // Pulled is the result of [Workspace.Pull].
@@ -98,7 +100,7 @@ func (w *Workspace) pull(ctx context.Context, at *Located, opt PullOptions) (*Pu
 	if err := checkTarget(at.tree, opt.Target); err != nil {
 		return nil, err
 	}
-	into, err := w.pullStore()
+	into, err := w.pullStore(opt)
 	if err != nil {
 		return nil, err
 	}
@@ -193,8 +195,11 @@ func (l *Located) pinned() string {
 }
 
 // pullStore is the store or the layout that pull fills, which may be new.
-func (w *Workspace) pullStore() (*registry.Store, error) {
+func (w *Workspace) pullStore(opt PullOptions) (*registry.Store, error) {
 	if w.opt.Layout == "" {
+		if opt.Out == "" && !opt.passing {
+			return w.kept()
+		}
 		return w.store()
 	}
 	s, err := registry.Open(w.opt.Layout, registry.Options{})
@@ -353,7 +358,7 @@ func (w *Workspace) UseTarget(ctx context.Context, arg, target string, claim Cla
 		return nil, err
 	}
 	if at.Remote() {
-		got, err := w.Pull(ctx, arg, PullOptions{Claim: claim, Target: target})
+		got, err := w.Pull(ctx, arg, PullOptions{Claim: claim, Target: target, passing: true})
 		if err != nil {
 			return nil, err
 		}

@@ -66,7 +66,7 @@ func (w *Workspace) Push(ctx context.Context, arg, dest string, opt PushOptions)
 	if err := at.unmoved(ctx); err != nil {
 		return nil, err
 	}
-	report, err := client.Push(ctx, at.store, at.desc, to.String(), remote.PushOptions{Also: also, Link: true, Force: opt.Force})
+	report, err := client.Push(ctx, at.store, at.desc, to.String(), remote.PushOptions{Also: also, Link: true, Force: opt.Force, Memory: w.memory()})
 	w.Record(ctx, audit.Entry{Action: "push", Ref: to.String(), Digest: at.desc.Digest.String(), Result: Outcome(err)})
 	if err != nil {
 		return nil, err
@@ -205,7 +205,7 @@ func (w *Workspace) Tag(ctx context.Context, arg, name string, opt TagOptions) e
 		}
 		record = &Alias{Repository: cmp.Or(at.repository, abi.LocalHost+"/"+id.Name), Name: id.Name, Version: id.Version}
 	}
-	s, err := w.store()
+	s, err := w.kept()
 	if err != nil {
 		return err
 	}
@@ -218,7 +218,7 @@ func (w *Workspace) Tag(ctx context.Context, arg, name string, opt TagOptions) e
 // Remove removes names from the store and returns them; the next gc removes the
 // bytes. With a build, the names of its targets are removed, NAME:VERSION-TARGET.
 func (w *Workspace) Remove(ctx context.Context, names ...string) (removed []string, err error) {
-	s, err := w.store()
+	s, err := w.kept()
 	if err != nil {
 		return nil, err
 	}
@@ -267,6 +267,11 @@ func (w *Workspace) Sign(ctx context.Context, at *Located, key *sign.PrivateKey,
 	}
 	if _, err := at.identify(ctx); err != nil {
 		return nil, err
+	}
+	if s, err := w.store(); err == nil && s == at.store {
+		if _, err := w.kept(); err != nil {
+			return nil, err
+		}
 	}
 	s, err := registry.Open(at.store.Dir(), registry.Options{MustExist: true})
 	if err != nil {

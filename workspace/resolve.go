@@ -182,8 +182,11 @@ func (r *Resolver) Verify(ctx context.Context, src content.ReadOnlyGraphStorage,
 // Assemble builds a graph with the modules, the cache and the date of this
 // workspace. The output was hashed on its way into the store.
 func (w *Workspace) Assemble(ctx context.Context, opt assemble.Options, res ResolveOptions) (*assemble.Result, error) {
-	var err error
-	if opt.Store, err = w.store(); err != nil {
+	open, err := w.store, error(nil)
+	if opt.Out == "" && !opt.Untagged {
+		open = w.kept
+	}
+	if opt.Store, err = open(); err != nil {
 		return nil, err
 	}
 	if opt.Created, err = SourceDate(); err != nil {

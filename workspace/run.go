@@ -14,7 +14,6 @@ import (
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/internal/audit"
 	"mm-abi.org/mm/internal/diag"
-	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/internal/spell"
 	"mm-abi.org/mm/workspace/home"
 	"mm-abi.org/mm/workspace/loose"
@@ -202,17 +201,13 @@ func (w *Workspace) mayStand(path string, opt RunOptions) error {
 	return nil
 }
 
-// passing creates a folder that is removed with the workspace: in the home or,
-// if that is not writable, in the system's temporary folder.
+// passing returns the path of a new [Workspace.scratch].
 func (w *Workspace) passing() (string, error) {
-	if dir, err := w.scratch(); err == nil {
-		return dir.Path(), nil
+	dir, err := w.scratch()
+	if err != nil {
+		return "", err
 	}
-	dir, err := fsx.MkdirTemp("mm-run-*")
-	if err == nil {
-		w.later(func() error { return fsx.RemoveAll(dir) })
-	}
-	return dir, err
+	return dir.Path(), nil
 }
 
 // Function opens a function ([loose.IsFunction]) as it is on disk. It returns
@@ -236,5 +231,5 @@ func (w *Workspace) Function(ctx context.Context, arg string, opt RunOptions) (*
 
 // loose returns the opener of the user's own files.
 func (w *Workspace) loose() *loose.Opener {
-	return &loose.Opener{Home: w.home, Cache: w.Cache(), Scratch: w.scratch, TempDir: w.passing, Say: w.say}
+	return &loose.Opener{Home: w.home, Cache: filepath.Join(w.home, cacheDir), Scratch: w.scratch, TempDir: w.passing, Say: w.say}
 }

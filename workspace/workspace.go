@@ -43,13 +43,16 @@ type Options struct {
 
 // Workspace is an open workspace. It is safe for concurrent use.
 type Workspace struct {
-	opt  Options
-	home string
+	opt      Options
+	home     string
+	homeless error // why there is no home; nil: there is one
 
 	settings func() (home.Settings, error)
 	judges   func() (*trust.Bench, error)
 	store    func() (*registry.Store, error)
 	client   func() (*remote.Client, error)
+
+	warned sync.Once // that the home cannot be changed
 
 	mu     sync.Mutex
 	closes []func() error
@@ -81,7 +84,7 @@ func Open(opt Options) (*Workspace, error) {
 	}
 	if w.home == "" {
 		var err error
-		if w.home, err = DefaultHome(); err != nil {
+		if w.home, err = w.defaultHome(); err != nil {
 			return nil, err
 		}
 	}
@@ -116,14 +119,15 @@ func (w *Workspace) later(fn func() error) {
 // Home is the folder of the store, the keys and the trust file.
 func (w *Workspace) Home() string { return w.home }
 
-// Cache is the folder that remembers exported files.
-func (w *Workspace) Cache() string { return filepath.Join(w.home, cacheDir) }
+// Cache is the folder that remembers exported files. Empty: none can be kept.
+func (w *Workspace) Cache() string { return w.cached() }
 
-// FeatureDir is the folder of the cache of encoded inputs.
-func (w *Workspace) FeatureDir() string { return filepath.Join(w.home, cacheDir, featureDir) }
+// FeatureDir is the folder of the cache of encoded inputs. Empty: none can be kept.
+func (w *Workspace) FeatureDir() string { return w.cached(featureDir) }
 
-// SkillDir is the folder of compiled skills, the user's alone.
-func (w *Workspace) SkillDir() string { return filepath.Join(w.home, cacheDir, skillDir) }
+// SkillDir is the folder of compiled skills, the user's alone. Empty: none can be
+// kept.
+func (w *Workspace) SkillDir() string { return w.cached(skillDir) }
 
 // KeyPrefix is the path of the key pair called name, without .key and .pub.
 func (w *Workspace) KeyPrefix(name string) string { return filepath.Join(w.home, keysDir, name) }
@@ -141,13 +145,25 @@ func (w *Workspace) StoreDir() string { return filepath.Join(w.home, storeDir) }
 func (w *Workspace) Settings() (home.Settings, error) { return w.settings() }
 
 // Store is the store that is worked on, open until the workspace is closed. The
-// home's is created at first use; a layout in its place must exist.
-func (w *Workspace) Store() (*registry.Store, error) { return w.store() }
+// home's is created at first use; a layout in its place must exist. If it cannot be
+// changed, it is read-only.
+func (w *Workspace) Store() (*registry.Store, error) {
+	if w.storeFixed() != nil {
+		return w.openOwn(true)
+	}
+	return w.store()
+}
 
-func (w *Workspace) openStore() (*registry.Store, error) {
-	dir, opt := w.StoreDir(), registry.Options{}
+// errNoStore reports a store that is missing and cannot be created.
+var errNoStore = errors.New("there is no store")
+
+// openOwn opens the home's store or the layout in its place.
+func (w *Workspace) openOwn(readOnly bool) (*registry.Store, error) {
+	dir, opt := w.StoreDir(), registry.Options{ReadOnly: readOnly}
 	if w.opt.Layout != "" {
 		dir, opt.MustExist = w.opt.Layout, true
+	} else if readOnly && !loose.IsLayout(dir) {
+		return nil, fmt.Errorf("%s: %w", dir, errNoStore)
 	}
 	s, err := registry.Open(dir, opt)
 	if err == nil {
@@ -209,6 +225,10 @@ func (w *Workspace) say(format string, args ...any) { w.opt.Say(fmt.Sprintf(form
 // Record appends a line to the audit log. If that fails, the user is warned
 // and work continues.
 func (w *Workspace) Record(ctx context.Context, e audit.Entry) {
+	if err := home.CanWrite(w.home); err != nil || w.homeless != nil {
+		w.warnFixed(err)
+		return
+	}
 	e.Time = time.Now().UTC().Format(time.RFC3339)
 	if err := audit.Append(context.WithoutCancel(ctx), w.AuditFile(), e); err != nil {
 		w.say("warning: %v", err)

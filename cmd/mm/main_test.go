@@ -24,6 +24,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"mm":        main,
 		"mm-native": playNative,
+		"mm-plain":  plainMain,
 	})
 }
 

@@ -46,10 +46,14 @@ func noCacheFlag() cli.Flag {
 // features opens the cache of encoded inputs. If off, or if the folder is not
 // usable, the result is nil.
 func (p *program) features(w *workspace.Workspace, off bool) *media.VectorCache {
-	if off {
+	dir := ""
+	if !off {
+		dir = w.FeatureDir()
+	}
+	if dir == "" {
 		return nil
 	}
-	f, err := media.OpenVectorCache(w.FeatureDir(), 0)
+	f, err := media.OpenVectorCache(dir, 0)
 	if err != nil {
 		p.say("%v", err)
 	}

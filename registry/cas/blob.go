@@ -32,17 +32,19 @@ type Blobs struct {
 	path     string // absolute
 	readOnly bool
 	digests  *Blobs // whose digest cache is used
+	below    *Blobs // nil: none
 }
 
 // Options for [New].
 type Options struct {
 	ReadOnly bool   // refuse every write and take no lock. Zero: read and write
 	Digests  *Blobs // share this folder's digest cache: folders that link to each other share files, and so records. Nil: a separate one
+	Below    *Blobs // blobs to read in addition to those of this folder, which are not changed. Nil: none
 }
 
 // New returns the blobs of the store in dir, whose absolute path is path.
 func New(dir *fsx.Dir, path string, opt Options) *Blobs {
-	s := &Blobs{CacheMin: cacheMin, dir: dir, path: path, readOnly: opt.ReadOnly, digests: opt.Digests}
+	s := &Blobs{CacheMin: cacheMin, dir: dir, path: path, readOnly: opt.ReadOnly, digests: opt.Digests, below: opt.Below}
 	if s.digests == nil {
 		s.digests = s
 	}
@@ -87,6 +89,9 @@ func (s *Blobs) BlobPath(desc ocispec.Descriptor) string {
 	if err != nil {
 		return ""
 	}
+	if _, err := s.dir.Root().Stat(filepath.FromSlash(name)); s.below != nil && errors.Is(err, fs.ErrNotExist) {
+		return s.below.BlobPath(desc)
+	}
 	return filepath.Join(s.path, filepath.FromSlash(name))
 }
 
@@ -98,6 +103,9 @@ func (s *Blobs) Has(desc ocispec.Descriptor) (bool, error) {
 	}
 	fi, err := s.dir.Root().Stat(filepath.FromSlash(name))
 	if errors.Is(err, fs.ErrNotExist) {
+		if s.below != nil {
+			return s.below.Has(desc)
+		}
 		return false, nil
 	}
 	if err != nil {
@@ -148,6 +156,9 @@ func (s *Blobs) OpenBlob(ctx context.Context, desc ocispec.Descriptor) (*os.File
 	}
 	f, err := disk.Open(s.dir, name)
 	if errors.Is(err, fs.ErrNotExist) {
+		if s.below != nil {
+			return s.below.OpenBlob(ctx, desc)
+		}
 		return nil, fmt.Errorf("blob %s: %w", desc.Digest, errdef.ErrNotFound)
 	}
 	if errors.Is(err, disk.ErrNotRegular) {
@@ -311,5 +322,9 @@ func (s *Blobs) Stat(d digest.Digest) (fs.FileInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.dir.Root().Stat(filepath.FromSlash(name))
+	fi, err := s.dir.Root().Stat(filepath.FromSlash(name))
+	if s.below != nil && errors.Is(err, fs.ErrNotExist) {
+		return s.below.Stat(d)
+	}
+	return fi, err
 }

@@ -40,6 +40,9 @@ func cacheRecord(k disk.Key, d digest.Digest) []byte {
 func (s *Blobs) Cached(k disk.Key) digest.Digest {
 	data, err := disk.ReadFile(s.digests.dir, recordName(k), 1<<10)
 	if err != nil {
+		if s.digests.below != nil {
+			return s.digests.below.Cached(k)
+		}
 		return ""
 	}
 	fields := strings.Fields(string(data))

@@ -162,17 +162,17 @@ func New(dir *fsx.Dir, opt Options) *Names {
 	return &Names{FoldAt: defaultFoldAt, dir: dir, readOnly: opt.ReadOnly, journalled: opt.Journal}
 }
 
-// Create writes an index.json without entries, unless there is one. The caller
+// Create writes an index.json with the entries, unless there is one. The caller
 // holds disk.IndexLock.
-func (n *Names) Create() error {
+func (n *Names) Create(entries []ocispec.Descriptor) error {
 	if _, err := n.dir.Root().Stat(ocispec.ImageIndexFile); !errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	empty, err := marshalIndex(ocispec.Index{}, "")
+	data, err := marshalIndex(ocispec.Index{Manifests: entries}, "")
 	if err != nil {
 		return err
 	}
-	return n.dir.WriteFile(ocispec.ImageIndexFile, empty, 0o644)
+	return n.dir.WriteFile(ocispec.ImageIndexFile, data, 0o644)
 }
 
 func (n *Names) writable() error {

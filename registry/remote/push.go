@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,6 +41,8 @@ type PushOptions struct {
 	Admit func(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor) error
 	// Link shares bytes with a layout on the same disk by hard links. Zero: copy.
 	Link bool
+	// Memory remembers unfinished uploads, for the next process. Nil: the source.
+	Memory *registry.Store
 	// Force moves tags of versions that name other manifests. Zero: the error is a
 	// [registry.TakenError], before anything is sent.
 	Force bool
@@ -89,11 +92,12 @@ type push struct {
 	tally tally
 	tags  map[string]digest.Digest // as they were before; a missing one is absent
 
+	memory *registry.Store                   // of uploads
 	mounts func() map[digest.Digest][]string // repositories by blob
 }
 
 func (c *Client) pushRegistry(ctx context.Context, src *registry.Store, desc ocispec.Descriptor, to Reference, tags []registry.Tag, opt PushOptions) (report Report, err error) {
-	p := &push{c: c, src: src, r: c.repository(to), to: to.Place()}
+	p := &push{c: c, src: src, r: c.repository(to), to: to.Place(), memory: cmp.Or(opt.Memory, src)}
 	p.mounts = sync.OnceValue(func() map[digest.Digest][]string { return mountSources(ctx, src, to) })
 	ctx = auth.AppendRepositoryScope(ctx, p.r.Reference, auth.ActionPull, auth.ActionPush)
 	defer func() { p.tally.into(&report) }()
@@ -195,9 +199,8 @@ func (p *push) sendBlob(ctx context.Context, desc ocispec.Descriptor, mountFrom 
 	}
 	u := p.upload(ctx, desc)
 	if desc.Size > u.chunk {
-		if u.memory, err = p.src.Outgoing(ctx, p.to, desc.Digest); err != nil {
-			return err
-		}
+		// Without it, the next process starts the upload again.
+		u.memory, _ = p.memory.Outgoing(ctx, p.to, desc.Digest)
 		defer u.memory.Close()
 		u.to = p.to
 		u.recall()

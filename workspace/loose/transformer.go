@@ -70,13 +70,17 @@ func (o *Opener) converted(ctx context.Context, dir, ext string, whole func(path
 	if err != nil {
 		return "", fmt.Errorf("reading %s: %w", dir, err)
 	}
-	cache, err := fsx.Create(filepath.Join(o.Cache, convertedDir), 0o700, fsx.Options{})
-	if err != nil { // not writable: converted for this run
+	cacheDir := filepath.Join(o.Cache, convertedDir)
+	if err := home.CanWrite(cacheDir); err != nil { // converted for this run
 		to, err := o.TempDir()
 		if err != nil {
 			return "", err
 		}
 		return make(ctx, dir, filepath.Join(to, "model"+ext))
+	}
+	cache, err := fsx.Create(cacheDir, 0o700, fsx.Options{})
+	if err != nil {
+		return "", err
 	}
 	defer cache.Close()
 	name := digest + ext

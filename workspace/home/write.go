@@ -1,0 +1,26 @@
+package home
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// CanWrite returns an error unless files can be created in the folder at path; if
+// it is missing, in the parent that it would be created in.
+func CanWrite(path string) error {
+	for dir := path; ; dir = filepath.Dir(dir) {
+		info, err := os.Stat(dir)
+		if errors.Is(err, fs.ErrNotExist) && dir != filepath.Dir(dir) {
+			continue
+		}
+		if err == nil && !info.IsDir() {
+			err = &fs.PathError{Op: "mkdir", Path: dir, Err: fs.ErrExist}
+		}
+		if err != nil {
+			return err
+		}
+		return accessible(dir)
+	}
+}
