@@ -77,6 +77,7 @@ func (m *Manifest) checkPorts(list *diag.List) {
 		}
 		width := p.Shape[len(p.Shape)-1]
 		want, _ := m.Params.Int("d_model")
+		want = m.VectorWidth(want)
 		if width.Name != "d_model" && width.Size != want {
 			list.Add(diag.PortConflict, m.Pos(pointer("outputs", i, "shape", len(p.Shape)-1)), fmt.Sprintf("width of %s is %s, params.d_model is %d", p.Name, width, want), "the last dimension of a projector's output is d_model")
 		}

@@ -24,7 +24,7 @@ func (p *Preprocess) UnmarshalJSON(b []byte) error {
 	*p = Preprocess{}
 	block := map[string]json.RawMessage{} // without a name
 	for name, v := range keys {
-		if v[0] != '{' || name == "tiles" && bytes.Contains(v, []byte(`"choose"`)) {
+		if v[0] != '{' || (name == "tiles" || name == "fit") && bytes.Contains(v, []byte(`"choose"`)) {
 			block[name] = v
 			continue
 		}

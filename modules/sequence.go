@@ -21,8 +21,39 @@ type Sequence struct {
 	Overview string `json:"overview,omitempty"`
 	Alone    string `json:"alone,omitempty"`
 
+	// Runs is inputs (default), or rows: each row of vectors is a run, with RowEnd
+	// between rows.
+	Runs string `json:"runs,omitempty"`
+	// Positions is line (default), or grid: positions have a row and a column.
+	Positions string `json:"positions,omitempty"`
+	// Deep is the number of first layers for which a vector carries a further one.
+	Deep int `json:"deep,omitempty"`
 	// Attention is causal (default), or mutual: the vectors of a run see each other.
 	Attention string `json:"attention,omitempty"`
+}
+
+// Grid reports whether the positions of the vectors have rows and columns.
+func (s *Sequence) Grid() bool { return s != nil && s.Positions == "grid" }
+
+// ByRow reports whether each row of vectors is a run.
+func (s *Sequence) ByRow() bool { return s != nil && s.Runs == "rows" }
+
+// Rows returns the texts before, between and after the rows of an input.
+func (s *Sequence) Rows(n int) []string {
+	out := []string{s.Open}
+	for range n - 1 {
+		out = append(out, s.RowEnd)
+	}
+	return append(out, s.Close)
+}
+
+// VectorWidth returns the numbers of a vector of a projector for a core of width
+// d_model.
+func (m *Manifest) VectorWidth(width int64) int64 {
+	if m.Sequence != nil {
+		return width * int64(1+m.Sequence.Deep)
+	}
+	return width
 }
 
 // Mutual reports whether the vectors of a run see each other.

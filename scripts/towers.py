@@ -26,7 +26,35 @@ FAMILIES = {
     "smolvlm": dict(vision_config=dict(VISION, image_size=32), scale_factor=4, image_token_id=63),
     "internvl": dict(vision_config=dict(VISION, image_size=[16, 16], patch_size=[4, 4]), image_token_id=63),
     "internvl-rms": dict(model_type="internvl", vision_config=dict(VISION, norm_type="rms_norm", use_qk_norm=True, attention_bias=True), image_token_id=63),
+    "pixtral": dict(model_type="llava", vision_config=dict(model_type="pixtral", hidden_size=16, intermediate_size=24, num_hidden_layers=2,
+                    num_attention_heads=2, image_size=64, patch_size=4), image_token_index=63, vision_feature_layer=-1, vision_feature_select_strategy="full"),
+    "qwen2_vl": dict(vision_config=dict(depth=2, embed_dim=16, hidden_size=12, num_heads=2, patch_size=4), text_config=dict(TEXT, model_type="qwen2_vl_text",
+                     rope_parameters=dict(rope_type="default", rope_theta=10000.0, mrope_section=[1, 1, 1])), image_token_id=63),
+    "qwen2_5_vl": dict(vision_config=dict(depth=3, hidden_size=16, out_hidden_size=12, intermediate_size=24, num_heads=2, patch_size=4, window_size=16,
+                       fullatt_block_indexes=[1]), text_config=dict(TEXT, model_type="qwen2_5_vl_text",
+                       rope_parameters=dict(rope_type="default", rope_theta=10000.0, mrope_section=[1, 1, 1])), image_token_id=63),
+    "qwen3_vl": dict(vision_config=dict(depth=4, hidden_size=16, out_hidden_size=12, intermediate_size=24, num_heads=2, patch_size=4,
+                     num_position_embeddings=25, deepstack_visual_indexes=[0, 2]), text_config=dict(TEXT, model_type="qwen3_vl_text", num_hidden_layers=3,
+                     rope_parameters=dict(rope_type="default", rope_theta=10000.0, mrope_section=[1, 1, 1], mrope_interleaved=True)), image_token_id=63),
 }
+
+
+def grid(model, kind, name):
+    """Pixels, features and vectors of a tower for pictures of any size."""
+    h, w = 40, 56
+    pixels = torch.randn(1, 3, h, w)
+    core = model.model
+    if kind == "llava":
+        got = {}
+        core.multi_modal_projector.register_forward_hook(lambda m, i, o: got.update(i=i[0], o=o))
+        core.get_image_features(pixels, vision_feature_layer=-1, vision_feature_select_strategy="full", image_sizes=torch.tensor([[h, w]]))
+        return pixels, got["i"].reshape(1, -1, 16), got["o"].reshape(1, -1, 12)
+    p, m = 4, 2
+    x = pixels[0].reshape(3, h // p // m, m, p, w // p // m, m, p).permute(1, 4, 2, 5, 0, 3, 6)  # blocks, then patches
+    x = x.unsqueeze(5).expand(-1, -1, -1, -1, -1, 2, -1, -1).reshape(-1, 3 * 2 * p * p)
+    out = core.visual(x, grid_thw=torch.tensor([[1, h // p, w // p]]))
+    vectors = torch.cat([out.pooler_output] + list(getattr(out, "deepstack_features", None) or []), -1)
+    return pixels, out.last_hidden_state[None], vectors[None]
 
 
 def main(folder):
@@ -40,6 +68,11 @@ def main(folder):
         with torch.no_grad():
             for p in model.parameters():  # large enough that every part matters
                 p.add_(torch.randn_like(p) * 0.3)
+        if kind.startswith("qwen") or name == "pixtral":
+            with torch.no_grad():
+                grabbed = grid(model, kind, name)
+            save(folder, name, model, *grabbed)
+            continue
         size = model.config.vision_config.image_size
         size = size[0] if isinstance(size, (list, tuple)) else size
         pixels = torch.randn(1, 3, size, size)
@@ -58,13 +91,17 @@ def main(folder):
                                         vision_feature_select_strategy=config.vision_feature_select_strategy)
             else:
                 core.get_image_features(pixels)
-        tensors = {k: v for k, v in model.state_dict().items() if "language_model" not in k and "text_model" not in k and "lm_head" not in k}
-        tensors.update({"test.in": pixels, "test.features": grabbed["i"], "test.out": grabbed["o"]})
-        save_file({k: v.contiguous().clone() for k, v in tensors.items()}, os.path.join(folder, name + ".safetensors"))
-        with open(os.path.join(folder, name + ".json"), "w") as f:
-            json.dump(json.loads(model.config.to_json_string()), f, sort_keys=True)
-            f.write("\n")
-        print(name, tuple(grabbed["i"].shape), tuple(grabbed["o"].shape), [k for k in tensors if "embed" in k][:4])
+        save(folder, name, model, pixels, grabbed["i"], grabbed["o"])
+
+
+def save(folder, name, model, pixels, features, vectors):
+    tensors = {k: v for k, v in model.state_dict().items() if "language_model" not in k and "text_model" not in k and "lm_head" not in k}
+    tensors.update({"test.in": pixels, "test.features": features, "test.out": vectors})
+    save_file({k: v.contiguous().clone() for k, v in tensors.items()}, os.path.join(folder, name + ".safetensors"))
+    with open(os.path.join(folder, name + ".json"), "w") as f:
+        json.dump(json.loads(model.config.to_json_string()), f, sort_keys=True)
+        f.write("\n")
+    print(name, tuple(features.shape), tuple(vectors.shape))
 
 
 main(sys.argv[1])

@@ -37,6 +37,7 @@ func (r *shapeReader) rope() {
 	if part != 1 && !r.style.Halves {
 		r.fail("key partial_rotary_factor: got %v, but architecture %s rotates full heads", part, s.Arch)
 	}
+	r.sections(o)
 	r.stretch(o)
 	r.take(o, "rope_parameters.")
 	if s.Arch == "gemma3" {
@@ -47,8 +48,10 @@ func (r *shapeReader) rope() {
 // base and part are the defaults of transformers' classes.
 func (r *shapeReader) base() float64 {
 	switch {
-	case r.s.Arch == "gemma3", r.s.Experts > 0:
+	case r.s.Arch == "gemma3", r.s.Arch == "qwen2vl", r.s.Experts > 0:
 		return 1e6
+	case r.s.Arch == "qwen3vl":
+		return 5e5
 	case r.s.Arch == "smollm3":
 		return 2e6
 	}
@@ -68,6 +71,27 @@ func (r *shapeReader) take(o *config, what string) {
 	r.errs, r.notes = append(r.errs, o.errs...), append(r.notes, o.notes...)
 }
 
+// sections reads the pairs that rotate by frame, row and column, of an
+// architecture that has them.
+func (r *shapeReader) sections(o *config) {
+	if r.s.Arch != "qwen2vl" && r.s.Arch != "qwen3vl" {
+		return
+	}
+	var v []int
+	if !o.get("mrope_section", &v) {
+		if v = []int{24, 20, 20}; r.s.Arch == "qwen2vl" {
+			v = []int{16, 24, 24}
+		}
+	}
+	if len(v) != 3 {
+		r.fail("key mrope_section: got %d numbers, want 3", len(v))
+		return
+	}
+	r.s.Rope.Sections = [3]int(v)
+	r.s.Rope.Interleaved = r.s.Arch == "qwen3vl"
+	o.must("mrope_interleaved", r.s.Rope.Interleaved)
+}
+
 // stretch reads the method of context extension.
 func (r *shapeReader) stretch(o *config) {
 	s := &r.s
@@ -85,6 +109,10 @@ func (r *shapeReader) stretch(o *config) {
 	}
 	switch kind {
 	case "default":
+	case "mrope": // as default, with sections
+		if s.Rope.Sections == [3]int{} {
+			r.fail("key rope_type: mrope is not supported for architecture %s", s.Arch)
+		}
 	case "linear":
 		s.Rope.Scaling, s.Rope.Factor = "linear", float32(factor)
 	case "yarn":

@@ -33,6 +33,8 @@ func families() map[string]family {
 		"Qwen2ForCausalLM":    {arch: "qwen2", names: llama.names, shape: (*shapeReader).qwen},
 		"Qwen3ForCausalLM":    {arch: "qwen3", names: llama.names, shape: (*shapeReader).qwen},
 		"Qwen3MoeForCausalLM": {arch: "qwen3moe", names: llamaNames(moe), shape: (*shapeReader).qwen3moe},
+		"Qwen2VLTextModel":    {arch: "qwen2vl", names: llama.names, shape: (*shapeReader).qwen},
+		"Qwen3VLTextModel":    {arch: "qwen3vl", names: llama.names, shape: (*shapeReader).qwen3vl},
 		"GemmaForCausalLM":    {arch: "gemma", names: llama.names, shape: (*shapeReader).gemma, tied: true, plus: true},
 		"Gemma2ForCausalLM":   {arch: "gemma2", names: llamaNames(post), shape: (*shapeReader).gemma2, tied: true, plus: true},
 		"Gemma3ForCausalLM":   {arch: "gemma3", names: llamaNames(post), shape: (*shapeReader).gemma3, tied: true, plus: true},
@@ -94,6 +96,7 @@ func (r *shapeReader) read(ignore []string) (arch.Shape, error) {
 	r.must("add_cross_attention", false)
 	r.must("is_encoder_decoder", false)
 	r.must("is_causal", true)
+	r.has("tokenizer_class") // of the tokenizer
 	r.fullAttention()
 	r.rest("", ignore)
 	if err := r.err(); err != nil {
@@ -229,6 +232,13 @@ func (r *shapeReader) fullAttention() {
 	} else if len(types) > 0 && len(types) != r.s.Layers {
 		r.fail("key layer_types: got %d entries, want %d", len(types), r.s.Layers)
 	}
+}
+
+func (r *shapeReader) qwen3vl() {
+	r.qwen()
+	var deep []int
+	r.get(deepLayers, &deep)
+	r.s.Deep = len(deep)
 }
 
 func (r *shapeReader) qwen3moe() {

@@ -14,6 +14,7 @@ func textClasses() map[string]string {
 	return map[string]string{
 		"llama": "LlamaForCausalLM", "mistral": "MistralForCausalLM", "qwen2": "Qwen2ForCausalLM", "qwen3": "Qwen3ForCausalLM",
 		"qwen3_moe": "Qwen3MoeForCausalLM", "gemma": "GemmaForCausalLM", "gemma2": "Gemma2ForCausalLM", "gemma3_text": "Gemma3ForCausalLM",
+		"qwen2_vl_text": "Qwen2VLTextModel", "qwen2_5_vl_text": "Qwen2VLTextModel", "qwen3_vl_text": "Qwen3VLTextModel",
 		"phi3": "Phi3ForCausalLM", "smollm3": "SmolLM3ForCausalLM", "granite": "GraniteForCausalLM",
 	}
 }
@@ -22,13 +23,16 @@ func textClasses() map[string]string {
 // saved ones often hold only the keys that differ.
 func textDefaults() map[string]string {
 	return map[string]string{
-		"llama":       `{"vocab_size":32000,"hidden_size":4096,"intermediate_size":11008,"num_hidden_layers":32,"num_attention_heads":32,"max_position_embeddings":2048}`,
-		"mistral":     `{"vocab_size":32000,"hidden_size":4096,"intermediate_size":14336,"num_hidden_layers":32,"num_attention_heads":32,"num_key_value_heads":8,"max_position_embeddings":131072,"sliding_window":4096}`,
-		"qwen2":       `{"vocab_size":151936,"hidden_size":4096,"intermediate_size":22016,"num_hidden_layers":32,"num_attention_heads":32,"num_key_value_heads":32,"max_position_embeddings":32768}`,
-		"qwen3":       `{"vocab_size":151936,"hidden_size":4096,"intermediate_size":22016,"num_hidden_layers":32,"num_attention_heads":32,"num_key_value_heads":32,"head_dim":128,"max_position_embeddings":32768}`,
-		"gemma":       `{"vocab_size":256000,"hidden_size":3072,"intermediate_size":24576,"num_hidden_layers":28,"num_attention_heads":16,"num_key_value_heads":16,"head_dim":256,"max_position_embeddings":8192}`,
-		"gemma2":      `{"vocab_size":256000,"hidden_size":2304,"intermediate_size":9216,"num_hidden_layers":26,"num_attention_heads":8,"num_key_value_heads":4,"head_dim":256,"max_position_embeddings":8192,"sliding_window":4096,"final_logit_softcapping":30.0,"attn_logit_softcapping":50.0}`,
-		"gemma3_text": `{"vocab_size":262208,"hidden_size":2304,"intermediate_size":9216,"num_hidden_layers":26,"num_attention_heads":8,"num_key_value_heads":4,"head_dim":256,"max_position_embeddings":131072,"sliding_window":4096,"rope_theta":1000000.0,"rope_local_base_freq":10000.0}`,
+		"llama":           `{"vocab_size":32000,"hidden_size":4096,"intermediate_size":11008,"num_hidden_layers":32,"num_attention_heads":32,"max_position_embeddings":2048}`,
+		"mistral":         `{"vocab_size":32000,"hidden_size":4096,"intermediate_size":14336,"num_hidden_layers":32,"num_attention_heads":32,"num_key_value_heads":8,"max_position_embeddings":131072,"sliding_window":4096}`,
+		"qwen2":           `{"vocab_size":151936,"hidden_size":4096,"intermediate_size":22016,"num_hidden_layers":32,"num_attention_heads":32,"num_key_value_heads":32,"max_position_embeddings":32768}`,
+		"qwen3":           `{"vocab_size":151936,"hidden_size":4096,"intermediate_size":22016,"num_hidden_layers":32,"num_attention_heads":32,"num_key_value_heads":32,"head_dim":128,"max_position_embeddings":32768}`,
+		"qwen2_vl_text":   `{"vocab_size":152064,"hidden_size":8192,"intermediate_size":29568,"num_hidden_layers":80,"num_attention_heads":64,"num_key_value_heads":8,"max_position_embeddings":32768,"rms_norm_eps":1e-05}`,
+		"qwen2_5_vl_text": `{"vocab_size":152064,"hidden_size":8192,"intermediate_size":29568,"num_hidden_layers":80,"num_attention_heads":64,"num_key_value_heads":8,"max_position_embeddings":32768,"rms_norm_eps":1e-05}`,
+		"qwen3_vl_text":   `{"vocab_size":151936,"hidden_size":4096,"intermediate_size":22016,"num_hidden_layers":32,"num_attention_heads":32,"num_key_value_heads":32,"head_dim":128,"max_position_embeddings":128000}`,
+		"gemma":           `{"vocab_size":256000,"hidden_size":3072,"intermediate_size":24576,"num_hidden_layers":28,"num_attention_heads":16,"num_key_value_heads":16,"head_dim":256,"max_position_embeddings":8192}`,
+		"gemma2":          `{"vocab_size":256000,"hidden_size":2304,"intermediate_size":9216,"num_hidden_layers":26,"num_attention_heads":8,"num_key_value_heads":4,"head_dim":256,"max_position_embeddings":8192,"sliding_window":4096,"final_logit_softcapping":30.0,"attn_logit_softcapping":50.0}`,
+		"gemma3_text":     `{"vocab_size":262208,"hidden_size":2304,"intermediate_size":9216,"num_hidden_layers":26,"num_attention_heads":8,"num_key_value_heads":4,"head_dim":256,"max_position_embeddings":131072,"sliding_window":4096,"rope_theta":1000000.0,"rope_local_base_freq":10000.0}`,
 	}
 }
 
@@ -37,7 +41,9 @@ func textDefaults() map[string]string {
 func (c *config) textHalf() (*config, error) {
 	inner := c.object("text_config")
 	if inner == nil {
-		return nil, nil
+		if inner = c.flatHalf(); inner == nil {
+			return nil, nil
+		}
 	}
 	kind := inner.text("model_type", "llama")
 	class, ok := textClasses()[kind]
@@ -60,6 +66,13 @@ func (c *config) textHalf() (*config, error) {
 			all[key] = c.raw[key]
 		}
 	}
+	if kind == "qwen3_vl_text" {
+		if vision := c.object("vision_config"); vision != nil && vision.raw[deepLayers] != nil {
+			all[deepLayers] = vision.raw[deepLayers]
+		} else {
+			all[deepLayers] = json.RawMessage("[8,16,24]")
+		}
+	}
 	name, err := json.Marshal([]string{class})
 	if err != nil {
 		return nil, err
@@ -67,6 +80,25 @@ func (c *config) textHalf() (*config, error) {
 	all["architectures"] = name
 	delete(all, "tie_word_embeddings") // the weights tell
 	return &config{raw: all, heeded: map[string]bool{}}, nil
+}
+
+// deepLayers is the key of the layers of a vision tower whose outputs are added to
+// those of the first layers of the language model.
+const deepLayers = "deepstack_visual_indexes"
+
+// flatHalf returns the keys of the language model of a file that has them beside
+// vision_config, or nil.
+func (c *config) flatHalf() *config {
+	kind := c.text("model_type", "")
+	if kind != "qwen2_vl" && kind != "qwen2_5_vl" || c.raw["vision_config"] == nil {
+		return nil
+	}
+	inner := &config{raw: maps.Clone(c.raw), heeded: map[string]bool{}}
+	for _, key := range []string{"architectures", "vision_config", "vision_start_token_id", "vision_end_token_id", "vision_token_id", "image_token_id", "video_token_id"} {
+		delete(inner.raw, key)
+	}
+	inner.raw["model_type"] = json.RawMessage(`"` + kind + `_text"`)
+	return inner
 }
 
 // text keeps the tensors of the language model of a multimodal model, under the
@@ -88,6 +120,7 @@ func textName(name string) string {
 	for _, p := range []struct{ from, to string }{
 		{"language_model.model.", "model."}, {"language_model.lm_head.", "lm_head."}, {"model.language_model.", "model."},
 		{"model.text_model.", "model."}, {"lm_head.", "lm_head."},
+		{"model.layers.", "model.layers."}, {"model.embed_tokens.", "model.embed_tokens."}, {"model.norm.", "model.norm."},
 	} {
 		if rest, ok := strings.CutPrefix(name, p.from); ok {
 			return p.to + rest

@@ -48,6 +48,8 @@ func (s *Spec) size(w, h int) (int, int, error) {
 	switch {
 	case s.Resize != nil:
 		return s.Resize[1], s.Resize[0], nil
+	case s.Fit != nil:
+		return s.Fit.Size(w, h)
 	case s.ShortestEdge != 0: // the longer side rounded down, as in torchvision
 		if w <= h {
 			h, w = int(int64(s.ShortestEdge)*int64(h)/int64(w)), s.ShortestEdge

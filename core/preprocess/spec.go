@@ -42,8 +42,8 @@ type Spec struct {
 	Sound
 }
 
-// Picture configures images. At most one of Resize, ShortestEdge and Height may
-// be set; by default the image keeps its size.
+// Picture configures images. At most one of Resize, ShortestEdge, Height, Tiles and
+// Fit may be set; by default the image keeps its size.
 type Picture struct {
 	Resize       []int   `json:"resize,omitempty"`        // height, width
 	ShortestEdge int     `json:"shortest_edge,omitempty"` // the other side in proportion
@@ -57,6 +57,7 @@ type Picture struct {
 	Pad          float64 `json:"pad,omitempty"`           // value of padding, 0 to 255
 	Frames       int     `json:"frames,omitempty"`        // number of frames of a video
 	Tiles        *Tiles  `json:"tiles,omitempty"`         // the image is divided, and not resized otherwise
+	Fit          *Fit    `json:"fit,omitempty"`           // the image is resized to a size that depends on its own
 }
 
 // Sound configures sounds: samples, or mel frames if NMels is set.
@@ -162,18 +163,24 @@ func (s *Spec) checkPicture(wrong func(key, format string, args ...any), oneOf f
 	oneOf("resample", s.Resample, "nearest", "bilinear", "bicubic", "lanczos")
 	oneOf("color", s.Color, "rgb", "bgr", "gray")
 	ways := 0
-	for _, set := range []bool{s.Resize != nil, s.ShortestEdge != 0, s.Height != 0, s.Tiles != nil} {
+	for _, set := range []bool{s.Resize != nil, s.ShortestEdge != 0, s.Height != 0, s.Tiles != nil, s.Fit != nil} {
 		if set {
 			ways++
 		}
 	}
 	if ways > 1 {
-		wrong("resize", "resize, shortest_edge, height and tiles exclude each other")
+		wrong("resize", "resize, shortest_edge, height, tiles and fit exclude each other")
 	}
 	if s.Tiles != nil {
 		s.Tiles.check(wrong)
 		if s.Crop != nil || s.MultipleOf != 0 || s.MinWidth != 0 || s.Frames != 0 {
 			wrong("tiles", "tiles exclude crop, multiple_of, min_width and frames")
+		}
+	}
+	if s.Fit != nil {
+		s.Fit.check(wrong)
+		if s.Crop != nil || s.MultipleOf != 0 || s.MinWidth != 0 || s.Frames != 0 {
+			wrong("fit", "fit excludes crop, multiple_of, min_width and frames")
 		}
 	}
 	for _, p := range []struct {
@@ -253,7 +260,7 @@ func isZero(s Sound) bool { return s == Sound{} }
 
 func isZeroPicture(p Picture) bool {
 	return p.Resize == nil && p.Crop == nil && p.ShortestEdge == 0 && p.Height == 0 && p.MaxWidth == 0 && p.MinWidth == 0 &&
-		p.MultipleOf == 0 && p.Resample == "" && p.Color == "" && p.Pad == 0 && p.Frames == 0 && p.Tiles == nil
+		p.MultipleOf == 0 && p.Resample == "" && p.Color == "" && p.Pad == 0 && p.Frames == 0 && p.Tiles == nil && p.Fit == nil
 }
 
 // channels returns how many numbers Mean and Std may have.

@@ -33,6 +33,7 @@ type vision struct {
 	config []byte // config.json
 	tower  tower.Config
 	model  *hf.Model
+	count  int // maximum of vectors of a picture or tile
 	ids    struct {
 		Image      *int32 `json:"image_token_id"`
 		ImageIndex *int32 `json:"image_token_index"`
@@ -95,7 +96,12 @@ func Vision(ctx context.Context, folder string, opt Options) (dir string, err er
 		return "", err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
-	most := v.tower.Count()
+	count := v.tower.Count
+	if spec.Fit != nil {
+		count = spec.Fit.Bound
+	}
+	v.count = count()
+	most := v.count
 	if spec.Tiles != nil {
 		most *= spec.Tiles.Bound()
 	}
@@ -115,7 +121,7 @@ func Vision(ctx context.Context, folder string, opt Options) (dir string, err er
 		}},
 		{name + "-proj", func(dir string, m modules.Manifest) error {
 			m.Type, m.Sequence = abi.Projector, seq
-			m.Params = modules.Figures{"d_model": v.tower.Into, "t_cap": v.tower.Count()}
+			m.Params = modules.Figures{"d_model": v.tower.Into, "t_cap": v.count}
 			return v.function(ctx, dir, m, v.tower.Projector)
 		}},
 	} {
@@ -206,6 +212,13 @@ func (v *vision) sequence() (*modules.Sequence, error) {
 	case "internvl":
 		return &modules.Sequence{Marker: image, Open: "<img>", Close: "</img>"}, v.known("<img>", "</img>")
 	}
+	switch {
+	case v.tower.Grid():
+		return &modules.Sequence{Marker: image, Positions: "grid", Deep: v.tower.Deep()}, nil
+	case v.tower.ByRow():
+		const end, last = "[IMG_BREAK]", "[IMG_END]"
+		return &modules.Sequence{Marker: image, Runs: "rows", RowEnd: end, Close: last}, v.known(end, last)
+	}
 	return &modules.Sequence{Marker: image}, nil
 }
 
@@ -286,7 +299,7 @@ func (v *vision) project(dir, name, version, license string) error {
 	if err != nil {
 		return err
 	}
-	graph := fmt.Sprintf(projectGraph, name, version, license, v.tower.Into, v.tower.Count())
+	graph := fmt.Sprintf(projectGraph, name, version, license, v.tower.Into, v.count)
 	err = d.WriteFile(GraphFile, []byte(graph+schemas.EditorComment(schemas.Graph)), 0o644)
 	err = errors.Join(err, d.WriteFile("mm.yaml", []byte("modules: [modules]\n"+schemas.EditorComment(schemas.Config)), 0o644))
 	err = errors.Join(err, d.WriteFile(modules.GitFile, []byte(modules.GitAttributes), 0o644))

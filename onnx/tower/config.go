@@ -39,7 +39,26 @@ type Config struct {
 	class, rms bool
 	full       bool // the class is a feature
 	names      names
+	grid       *grid // of a tower whose pictures have any size; Image is 0
 }
+
+// Deep returns K, the layers of the language model for which a vector carries a
+// further one.
+func (c Config) Deep() int {
+	if c.grid == nil {
+		return 0
+	}
+	return len(c.grid.deep)
+}
+
+// Grid reports whether the positions of the vectors have rows and columns.
+func (c Config) Grid() bool { return c.grid != nil && c.grid.positions }
+
+// ByRow reports whether text is between the rows of vectors.
+func (c Config) ByRow() bool { return c.grid != nil && !c.grid.positions }
+
+// Multiple returns the pixels a side that become one vector.
+func (c Config) Multiple() int { return c.Patch * c.Shuffle }
 
 // Patches returns P, the features of a picture.
 func (c Config) Patches() int {
@@ -203,6 +222,7 @@ func Families() []string {
 	for name := range families() {
 		out = append(out, name)
 	}
+	out = append(out, gridFamilies()...)
 	slices.Sort(out)
 	return out
 }
@@ -213,6 +233,9 @@ func ReadConfig(data []byte) (Config, error) {
 	var raw rawConfig
 	if err := json.Unmarshal(data, &raw); err != nil {
 		return Config{}, err
+	}
+	if isGrid(&raw) {
+		return readGrid(data, &raw)
 	}
 	f, ok := families()[raw.ModelType]
 	if !ok {

@@ -25,6 +25,11 @@ type rawProcessor struct {
 	Cut       *edges     `json:"crop_size"`
 	Tile      *edges     `json:"max_image_size"`
 	Most      *int       `json:"max_patches"`
+
+	MinPixels *int   `json:"min_pixels"`
+	MaxPixels *int   `json:"max_pixels"`
+	Patch     *edges `json:"patch_size"`
+	Merge     *int   `json:"merge_size"`
 }
 
 // edges is a size: a number, or an object of its sides.
@@ -69,7 +74,7 @@ func (c Config) Preprocess(data []byte) (preprocess.Spec, error) {
 	mean, std := halfMean()
 	resample := 3 // bicubic
 	switch {
-	case c.Family == "llava" || c.Family == "internvl":
+	case c.Family == "llava" || c.Family == "internvl" || c.grid != nil:
 		mean, std = clipMean()
 	case c.Family == "idefics3" || c.Family == "smolvlm":
 		resample = 1 // Lanczos
@@ -89,6 +94,9 @@ func (c Config) Preprocess(data []byte) (preprocess.Spec, error) {
 	if faults := s.Check(); len(faults) > 0 {
 		return s, faults[0]
 	}
+	if c.grid != nil {
+		return s, nil
+	}
 	if d := s.Dims(); d[2] != c.Image || d[3] != c.Image {
 		return s, fmt.Errorf("pictures of %d × %d for a tower of %d", d[2], d[3], c.Image)
 	}
@@ -104,6 +112,9 @@ func (c Config) picture(s *preprocess.Spec, raw *rawProcessor) error {
 			return fmt.Errorf("bad size %+v, want height and width", size)
 		}
 		return nil
+	}
+	if c.grid != nil {
+		return c.fit(s, raw)
 	}
 	switch c.Family {
 	case "idefics3", "smolvlm":
@@ -146,5 +157,22 @@ func (c Config) clip(s *preprocess.Spec, raw *rawProcessor) error {
 	if cut := or(raw.Cut, edges{Height: 224, Width: 224}); or(raw.CenterCut, true) {
 		s.Crop = []int{cut.Height, cut.Width}
 	}
+	return nil
+}
+
+// fit sets the size of pictures of any size.
+func (c Config) fit(s *preprocess.Spec, raw *rawProcessor) error {
+	if p := or(raw.Patch, edges{Height: c.Patch, Width: c.Patch}); p.Height != c.Patch || p.Width != c.Patch {
+		return fmt.Errorf("got patch_size %d × %d, want %d of the tower", p.Height, p.Width, c.Patch)
+	}
+	if !c.grid.positions {
+		s.Fit = &preprocess.Fit{Multiple: c.Multiple(), Choose: "longest", Longest: or(raw.Size, edges{Longest: 1024}).Longest}
+		return nil
+	}
+	if n := or(raw.Merge, 2); n != c.Shuffle {
+		return fmt.Errorf("got merge_size %d, want %d of the tower", n, c.Shuffle)
+	}
+	size := or(raw.Size, edges{Shortest: 56 * 56, Longest: 28 * 28 * 1280})
+	s.Fit = &preprocess.Fit{Multiple: c.Multiple(), Choose: "area", Least: or(raw.MinPixels, size.Shortest), Most: or(raw.MaxPixels, size.Longest)}
 	return nil
 }

@@ -28,6 +28,9 @@ const (
 
 // Encoder writes the vision tower.
 func (c Config) Encoder(t Weights) (*onnx.Model, error) {
+	if c.grid != nil {
+		return c.gridEncoder(t)
+	}
 	w := newWriter(c, t, "encoder")
 	g := w.g
 	g.Inputs = []onnx.Value{onnx.TensorValue(Pixels, onnx.FLOAT, 1, 3, c.Image, c.Image)}

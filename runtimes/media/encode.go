@@ -185,7 +185,7 @@ func (e *Encoded) through(ctx context.Context, enc, proj *part.Function, since t
 		if v.Numbers, err = part.Halves(lists); err == nil {
 			v.Numbers = part.Pool(v.Numbers, v.Width, e.Places)
 		}
-	case e.Runs > 1:
+	case e.Runs > 1 && len(lists) > 1:
 		rule = "tile by tile"
 		v.Numbers = slices.Concat(lists...)
 	default:
@@ -212,7 +212,7 @@ func (e *Encoded) pieces(ctx context.Context, enc *part.Function) ([]modality.In
 		}
 		return out, nil
 	}
-	if spec := tiled(m); spec != nil && preprocess.IsImage(e.data) {
+	if spec := divided(m, func(s *preprocess.Spec) bool { return s.Tiles != nil }); spec != nil && preprocess.IsImage(e.data) {
 		return e.tiles(ctx, spec)
 	}
 	if m == nil || m.WindowMS() == 0 || !preprocess.IsSound(e.data) {

@@ -52,6 +52,9 @@ type Medium struct {
 	Part   *talk.Part
 	Runs   int // into which its vectors are divided
 	Places int // maximum of positions in the sequence
+	// Grid arranges the vectors in frames, rows and columns; zero: they are a line.
+	Grid [3]int
+	Deep int // further vectors of a position
 
 	joins builds.ModalityPart
 	*source
@@ -107,6 +110,9 @@ func (s *Senses) medium(p *talk.Part, runs int) (Medium, error) {
 	m := Medium{Part: p, Runs: max(runs, 1), source: &source{size: int64(len(p.Data))}}
 	m.joins, _ = s.modality(p.Type)
 	m.Places = s.places(&m)
+	if seq := s.sequence(p.Type); seq != nil {
+		m.Deep = seq.Deep
+	}
 	switch {
 	case p.Path != "" && p.Data != nil:
 		return m, fmt.Errorf("%s input %s has both a path and data", p.Type, filepath.Base(p.Path))
@@ -123,7 +129,20 @@ func (s *Senses) medium(p *talk.Part, runs int) (Medium, error) {
 			m.size = info.Size()
 		}
 	}
-	return m, nil
+	return m, s.fit(&m)
+}
+
+// fit sets what depends on the size of an image that is fitted.
+func (s *Senses) fit(m *Medium) error {
+	spec, err := s.fitted(m.Part)
+	if spec == nil || err != nil {
+		return err
+	}
+	m.Places = spec.rows * spec.columns
+	if s.sequence(m.Part.Type).Grid() {
+		m.Grid = [3]int{1, spec.rows, spec.columns}
+	}
+	return nil
 }
 
 // places bounds the positions that an input takes in the sequence.

@@ -14,13 +14,13 @@ import (
 	"mm-abi.org/mm/runtimes/talk"
 )
 
-// tiled returns the preprocessing of an encoder that takes tiles, or nil.
-func tiled(m *modules.Manifest) *preprocess.Spec {
+// divided returns the preprocessing of an encoder's input that has a property, or nil.
+func divided(m *modules.Manifest, has func(s *preprocess.Spec) bool) *preprocess.Spec {
 	if m == nil {
 		return nil
 	}
 	for _, p := range m.FreeInputs() {
-		if spec, ok := m.Preprocess[p.Name]; ok && spec.Tiles != nil {
+		if spec, ok := m.Preprocess[p.Name]; ok && has(&spec) {
 			return &spec
 		}
 	}
@@ -57,24 +57,61 @@ func (s *Senses) Layout(p *talk.Part) ([]string, error) {
 	if seq == nil {
 		return nil, nil
 	}
+	if seq.ByRow() {
+		g, err := s.fitted(p)
+		if err != nil {
+			return nil, err
+		}
+		if g == nil {
+			return nil, fmt.Errorf("rows of the %s input are unknown: its encoder does not fit images", p.Type)
+		}
+		return seq.Rows(g.rows), nil
+	}
 	joins, _ := s.modality(p.Type)
-	spec := tiled(s.Build.Manifests[joins.Encoder.Name])
+	spec := divided(s.Build.Manifests[joins.Encoder.Name], func(s *preprocess.Spec) bool { return s.Tiles != nil })
 	if spec == nil || p.Type != abi.Image {
 		return seq.Texts(0, 0), nil
 	}
-	data := p.Data
-	if p.Path != "" {
-		var err error
-		if data, err = fsx.ReadFile(p.Path, part.MaxInput); err != nil {
-			return nil, fmt.Errorf("reading the %s input: %w", p.Type, err)
-		}
-	}
-	w, h, err := preprocess.ImageSize(data)
+	w, h, err := imageSize(p)
 	if err != nil {
-		return nil, fmt.Errorf("reading the %s: %w", named(*p), err)
+		return nil, err
 	}
 	g := spec.Tiles.Grid(w, h)
 	return seq.Texts(g.Rows, g.Columns), nil
+}
+
+// grid is the rows and columns of vectors of an image.
+type grid struct{ rows, columns int }
+
+// fitted returns the grid of an image whose encoder fits its size, or nil.
+func (s *Senses) fitted(p *talk.Part) (*grid, error) {
+	joins, _ := s.modality(p.Type)
+	spec := divided(s.Build.Manifests[joins.Encoder.Name], func(s *preprocess.Spec) bool { return s.Fit != nil })
+	if spec == nil || p.Type != abi.Image {
+		return nil, nil
+	}
+	w, h, err := imageSize(p)
+	if err != nil {
+		return nil, err
+	}
+	if w, h, err = spec.Fit.Size(w, h); err != nil {
+		return nil, fmt.Errorf("reading the %s: %w", named(*p), err)
+	}
+	return &grid{h / spec.Fit.Multiple, w / spec.Fit.Multiple}, nil
+}
+
+// imageSize reads the size of an image.
+func imageSize(p *talk.Part) (w, h int, err error) {
+	data := p.Data
+	if p.Path != "" {
+		if data, err = fsx.ReadFile(p.Path, part.MaxInput); err != nil {
+			return 0, 0, fmt.Errorf("reading the %s input: %w", p.Type, err)
+		}
+	}
+	if w, h, err = preprocess.ImageSize(data); err != nil {
+		return 0, 0, fmt.Errorf("reading the %s: %w", named(*p), err)
+	}
+	return w, h, nil
 }
 
 // tiles cuts an image into the inputs of an encoder.

@@ -200,6 +200,7 @@ func Vectors(proj Side, inputs map[string]runtimes.Tensor, limit int) (v []float
 		dims = dims[1:]
 	}
 	width64, declared := proj.Manifest.Params.Int("d_model")
+	width64 = proj.Manifest.VectorWidth(width64)
 	switch {
 	case t.Type != runtimes.Elem(port.DType):
 		return misfit("got type %s, want %s", t.Type, port.DType)

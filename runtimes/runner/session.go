@@ -35,7 +35,7 @@ func (p *positions) context(tok *tokenizer.Tokenizer) []part.Position {
 		for _, id := range in.Tokens {
 			out = append(out, part.Position{ID: id, Piece: piece(tok, id), From: part.FromPrompt})
 		}
-		for range len(in.Vectors) / p.width {
+		for range len(in.Vectors) / p.numbers(in) {
 			out = append(out, part.Position{ID: inputs, From: part.FromInput})
 		}
 		if in.Tokens == nil {
@@ -50,14 +50,19 @@ func piece(tok *tokenizer.Tokenizer, id int32) string {
 	return strings.ToValidUTF8(tok.Piece(id), "\uFFFD")
 }
 
+// numbers returns the length of a vector.
+func (p *positions) numbers(in runtimes.Positions) int {
+	if in.Deep {
+		return p.width * (1 + p.deep)
+	}
+	return p.width
+}
+
 // from returns the positions after the first n.
 func (p *positions) from(n int) []runtimes.Positions {
 	var out []runtimes.Positions
 	for _, in := range p.in {
-		width := p.width
-		if in.Deep {
-			width *= 1 + p.deep
-		}
+		width := p.numbers(in)
 		size := len(in.Tokens) + len(in.Vectors)/width
 		skip := min(n, size)
 		n -= skip
@@ -80,20 +85,23 @@ func (p *positions) say(tokens []int32) {
 
 // show appends the vectors of a run of an input.
 func (p *positions) show(e *media.Encoded, run int, mutual bool) error {
-	if e.Width != p.width {
-		return fmt.Errorf("encoding the %s input: %s returns vectors of width %d, the core has width %d", e.Part.Type, e.Parts()[1], e.Width, p.width)
+	in := runtimes.Positions{Mutual: mutual, Grid: e.Grid, Deep: e.Deep > 0}
+	width := p.numbers(in)
+	if e.Width != width || e.Deep > 0 && e.Deep != p.deep {
+		return fmt.Errorf("encoding the %s input: %s returns vectors of width %d for %d layers, the core has width %d for %d", e.Part.Type, e.Parts()[1], e.Width, 1+e.Deep, p.width, 1+p.deep)
 	}
 	for _, text := range e.Assumed {
 		if !slices.Contains(p.assumed, text) {
 			p.assumed = append(p.assumed, text)
 		}
 	}
-	n := len(e.Numbers) / p.width
-	if n%e.Runs != 0 {
-		return fmt.Errorf("encoding the %s input: %d vectors for %d runs", e.Part.Type, n, e.Runs)
+	n := len(e.Numbers) / width
+	if g := e.Grid; n%e.Runs != 0 || g != [3]int{} && n != g[0]*g[1]*g[2] {
+		return fmt.Errorf("encoding the %s input: %d vectors for %d runs, grid %v", e.Part.Type, n, e.Runs, g)
 	}
 	n /= e.Runs
-	p.in = append(p.in, runtimes.Positions{Vectors: e.Numbers[run*n*p.width : (run+1)*n*p.width], Mutual: mutual})
+	in.Vectors = e.Numbers[run*n*width : (run+1)*n*width]
+	p.in = append(p.in, in)
 	p.ids = append(p.ids, slices.Repeat([]int32{e.ID}, n)...)
 	return nil
 }
