@@ -55,6 +55,8 @@ type Options struct {
 	Hook      fsx.Hook // seam for fault tests. Zero: none
 	Digests   *Store   // share this store's digest cache: stores that link to each other share files, and so records. Nil: a separate one
 	Below     *Store   // of a new store: start with the names of this one, and read its blobs without changing it. Nil: none
+
+	rebuild func(*Store) error // mends a damaged index. Nil: an error
 }
 
 // Store is an OCI image layout on disk. It is safe for concurrent use by
@@ -118,21 +120,28 @@ func (s *Store) open(opt Options) (err error) {
 	s.Blobs = cas.New(s.dir, s.path, blobs)
 	s.names = names.New(s.dir, names.Options{ReadOnly: opt.ReadOnly, Journal: opt.Journal})
 	err = s.checkLayout()
+	if errors.Is(err, fs.ErrNotExist) && s.hasBlobs() {
+		err = fmt.Errorf("%s is missing: %w", ocispec.ImageLayoutFile, artifact.ErrCorrupt)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		if opt.ReadOnly || opt.MustExist {
 			return fmt.Errorf("%w: no OCI image layout there", errdef.ErrNotFound)
 		}
 		err = s.create(entries)
 	}
-	if err != nil {
+	if err == nil && !s.readOnly {
+		err = s.MakeDirs()
+	}
+	if err == nil {
+		err = s.names.View(func(*names.Index) error { return nil })
+	}
+	if !errors.Is(err, artifact.ErrCorrupt) {
 		return err
 	}
-	if !s.readOnly {
-		if err := s.MakeDirs(); err != nil {
-			return err
-		}
+	if opt.rebuild == nil {
+		return &DamagedError{s.path, err}
 	}
-	return s.names.View(func(*names.Index) error { return nil })
+	return opt.rebuild(s)
 }
 
 // create writes a layout without blobs, oci-layout last: with it the layout exists.
@@ -151,6 +160,10 @@ func (s *Store) create(entries []ocispec.Descriptor) error {
 	if err := s.names.Create(entries); err != nil {
 		return err
 	}
+	return s.writeLayout()
+}
+
+func (s *Store) writeLayout() error {
 	layout := []byte(`{"imageLayoutVersion":"` + ocispec.ImageLayoutVersion + `"}`)
 	return s.dir.WriteFile(ocispec.ImageLayoutFile, layout, 0o644)
 }
@@ -163,7 +176,7 @@ func (s *Store) checkLayout() error {
 	}
 	var layout ocispec.ImageLayout
 	if err := artifact.DecodeStrict(data, &layout); err != nil {
-		return fmt.Errorf("%s: %w", ocispec.ImageLayoutFile, err)
+		return fmt.Errorf("%s: %w: %w", ocispec.ImageLayoutFile, artifact.ErrCorrupt, err)
 	}
 	if layout.Version != ocispec.ImageLayoutVersion {
 		return fmt.Errorf("%s: version %q: %w", ocispec.ImageLayoutFile, layout.Version, errdef.ErrUnsupportedVersion)

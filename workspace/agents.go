@@ -10,7 +10,6 @@ import (
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules"
-	"mm-abi.org/mm/workspace/loose"
 )
 
 // maxAgents is how many builds may be within each other below one: as deep as
@@ -48,7 +47,7 @@ func (w *Workspace) within(ctx context.Context, ref string, above []string, pos 
 	}
 	name, inner := agentName(ref), map[string]*modules.Manifest{}
 	var missing error
-	if !loose.IsLayout(w.StoreDir()) {
+	if !w.hasStore() {
 		missing = fmt.Errorf("the store is empty")
 	} else if b, err := w.agent(ctx, ref); err != nil {
 		missing = err
@@ -89,7 +88,7 @@ func (w *Workspace) agent(ctx context.Context, ref string) (*builds.Build, error
 // Agent finds the build that a skill names and verifies it. It is one of the
 // home's store.
 func (w *Workspace) Agent(ctx context.Context, ref string) (*builds.Build, error) {
-	if !loose.IsLayout(w.StoreDir()) {
+	if !w.hasStore() {
 		return nil, fmt.Errorf("the store is empty: assemble or pull %s", ref)
 	}
 	return w.agent(ctx, ref)

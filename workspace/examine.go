@@ -15,7 +15,6 @@ import (
 	"mm-abi.org/mm/runtimes/native"
 	"mm-abi.org/mm/skills/sandbox/process"
 	"mm-abi.org/mm/workspace/home"
-	"mm-abi.org/mm/workspace/loose"
 )
 
 // Finding is one thing that was looked at.
@@ -41,7 +40,7 @@ func (w *Workspace) Examine(ctx context.Context, opt ExamineOptions) []Finding {
 
 func (w *Workspace) examineHome(ctx context.Context) []Finding {
 	store := Finding{"store", "ok", "none yet", "mm assemble or mm pull makes one"}
-	if loose.IsLayout(w.StoreDir()) {
+	if w.hasStore() {
 		store = w.examineStore(ctx)
 	}
 	key := Finding{"signing key", "missing", "none at " + w.KeyPrefix(DefaultKey) + ".key", "mm keys generate makes one"}
@@ -54,7 +53,7 @@ func (w *Workspace) examineHome(ctx context.Context) []Finding {
 func (w *Workspace) examineStore(ctx context.Context) Finding {
 	s, err := registry.Open(w.StoreDir(), registry.Options{ReadOnly: true})
 	if err != nil {
-		return Finding{"store", "fault", err.Error(), "mm fsck says more"}
+		return Finding{"store", "fault", err.Error(), "mm fsck says more; mm fsck --repair writes a damaged index.json anew"}
 	}
 	defer s.Close()
 	tags, err := s.Tags(ctx)

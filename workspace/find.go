@@ -76,7 +76,7 @@ func (w *Workspace) Find(ctx context.Context, arg string) (*Located, error) {
 			return l, err
 		}
 	}
-	if w.opt.Layout != "" || loose.IsLayout(w.StoreDir()) { // none is made to look into
+	if w.opt.Layout != "" || w.hasStore() { // none is made to look into
 		l, err := w.findStored(ctx, arg)
 		if !errors.Is(err, errdef.ErrNotFound) {
 			return l, err

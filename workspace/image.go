@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 
 	"mm-abi.org/mm/registry/remote"
-	"mm-abi.org/mm/workspace/loose"
 )
 
 // imageDir holds the unpacked images of skills, in the cache.
@@ -63,7 +62,7 @@ func (w *Workspace) Image(ctx context.Context, ref string) (*Image, error) {
 // OpenBlob opens a blob of the home's store by its SHA-256 in hex. If there is
 // no such blob or no store, the error is fs.ErrNotExist.
 func (w *Workspace) OpenBlob(_ context.Context, sha256 string) (io.ReadCloser, error) {
-	if !loose.IsLayout(w.StoreDir()) {
+	if !w.hasStore() {
 		return nil, fs.ErrNotExist
 	}
 	return os.Open(filepath.Join(w.StoreDir(), "blobs", "sha256", sha256))

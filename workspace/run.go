@@ -84,7 +84,7 @@ func (w *Workspace) form(ctx context.Context, arg string) (loose.Form, error) {
 // stored reports whether the home's store holds a name. It does not create the
 // store.
 func (w *Workspace) stored(ctx context.Context, arg string) bool {
-	if w.opt.Layout == "" && !loose.IsLayout(w.StoreDir()) {
+	if w.opt.Layout == "" && !w.hasStore() {
 		return false
 	}
 	_, err := w.findStored(ctx, arg)
@@ -141,7 +141,7 @@ func (w *Workspace) nearest(ctx context.Context, arg string) string {
 			return dir + near
 		}
 	}
-	if w.opt.Layout == "" && !loose.IsLayout(w.StoreDir()) {
+	if w.opt.Layout == "" && !w.hasStore() {
 		return ""
 	}
 	s, err := w.store()

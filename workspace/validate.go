@@ -17,7 +17,6 @@ import (
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/schemas"
 	"mm-abi.org/mm/workspace/home"
-	"mm-abi.org/mm/workspace/loose"
 )
 
 // ValidateOptions for [Workspace.Validate].
@@ -226,7 +225,7 @@ func (w *Workspace) look(ctx context.Context, v *validation, g *builds.Graph, se
 		opt.Sources = append(opt.Sources, &resolve.Folder{Dir: dir})
 	}
 	places := set.Layouts
-	if loose.IsLayout(w.StoreDir()) {
+	if w.hasStore() {
 		places = append([]string{w.StoreDir()}, places...)
 	}
 	verifier, err := w.around(g)

@@ -1,10 +1,12 @@
 package workspace
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -12,10 +14,12 @@ import (
 	"sync"
 	"time"
 
+	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/internal/audit"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/artifact"
 	"mm-abi.org/mm/registry/remote"
 	"mm-abi.org/mm/registry/sign"
 	"mm-abi.org/mm/workspace/home"
@@ -172,6 +176,61 @@ func (w *Workspace) openOwn(readOnly bool) (*registry.Store, error) {
 	return s, err
 }
 
+// hasStore reports whether the home has a store, even a damaged one.
+func (w *Workspace) hasStore() bool {
+	if loose.IsLayout(w.StoreDir()) {
+		return true
+	}
+	blobs, err := os.ReadDir(filepath.Join(w.StoreDir(), "blobs", "sha256"))
+	return err == nil && len(blobs) > 0
+}
+
+// Rebuild replaces a missing or damaged index.json of the store.
+func (w *Workspace) Rebuild(ctx context.Context) error {
+	dir := cmp.Or(w.opt.Layout, w.StoreDir())
+	if w.opt.Layout == "" && !w.hasStore() {
+		return nil
+	}
+	refs, err := registry.Rebuild(ctx, dir)
+	if err != nil || refs == nil {
+		return err
+	}
+	again, err := w.pulledNames(ctx)
+	w.say("wrote index.json of %s anew with %d names that its artifacts state and %d that the audit log has pulled; other names are lost", dir, len(refs), again)
+	return err
+}
+
+// pulledNames names what the audit log says was pulled, and returns the number of
+// names that were missing.
+func (w *Workspace) pulledNames(ctx context.Context) (n int, err error) {
+	if w.opt.Layout != "" {
+		return 0, nil
+	}
+	s, err := w.store()
+	if err != nil {
+		return 0, err
+	}
+	pulled := map[string]string{}
+	if err := audit.Each(w.AuditFile(), func(e audit.Entry) error {
+		if ref, err := abi.ParseRef(e.Ref); err == nil && e.Action == "pull" && e.Result == Outcome(nil) && ref.Tag != "" && ref.Digest == "" {
+			pulled[e.Ref] = e.Digest
+		}
+		return nil
+	}); err != nil {
+		return 0, err
+	}
+	for _, ref := range slices.Sorted(maps.Keys(pulled)) {
+		desc, err := s.Resolve(ctx, pulled[ref])
+		if err != nil || !artifact.IsManifest(desc.MediaType) {
+			continue // removed since
+		}
+		if _, err := s.Resolve(ctx, ref); err != nil && s.Tag(ctx, desc, ref) == nil {
+			n++
+		}
+	}
+	return n, nil
+}
+
 // Client returns the registry client, configured by options and settings.
 func (w *Workspace) Client() (*remote.Client, error) { return w.client() }
 
@@ -270,7 +329,7 @@ func (w *Workspace) Served(dir string, readOnly bool) (*registry.Store, error) {
 // Blob reads a blob of the home's store by its SHA-256 in hex, at most limit
 // bytes. If there is no such blob or no store, the error is fs.ErrNotExist.
 func (w *Workspace) Blob(sha256 string, limit int64) ([]byte, error) {
-	if !loose.IsLayout(w.StoreDir()) {
+	if !w.hasStore() {
 		return nil, fs.ErrNotExist
 	}
 	return fsx.ReadFile(filepath.Join(w.StoreDir(), "blobs", "sha256", sha256), limit)

@@ -157,7 +157,7 @@ func (p *program) fsckCommand() *cli.Command {
 		Flags: []cli.Flag{
 			p.jsonFlag(), layoutFlag(),
 			&cli.BoolFlag{Name: "quick", Usage: "check only presence and sizes"},
-			&cli.BoolFlag{Name: "repair", Usage: "remove damaged blobs, so that they can be pulled again"},
+			&cli.BoolFlag{Name: "repair", Usage: "remove damaged blobs, so that they can be pulled again; write a damaged index.json anew"},
 		},
 		Action: func(c *cli.Context) error {
 			opt := registry.FsckOptions{Quick: c.Bool("quick"), Repair: c.Bool("repair")}
@@ -167,6 +167,11 @@ func (p *program) fsckCommand() *cli.Command {
 }
 
 func (p *program) fsck(ctx context.Context, w *workspace.Workspace, opt registry.FsckOptions) error {
+	if opt.Repair {
+		if err := w.Rebuild(ctx); err != nil {
+			return err
+		}
+	}
 	s, err := w.Store()
 	if err != nil {
 		return err

@@ -126,6 +126,17 @@ func Check(path, noted string) (Report, error) {
 	return r, nil
 }
 
+// Each calls fn for the complete entries of the log at path, unchecked.
+func Each(path string, fn func(Entry) error) error {
+	return eachLine(path, func(_ int, line []byte) error {
+		var e Entry
+		if json.Unmarshal(line, &e) != nil {
+			return nil
+		}
+		return fn(e)
+	}, new(bool))
+}
+
 // eachLine calls fn for the complete lines of the log, counted from 1.
 func eachLine(path string, fn func(n int, line []byte) error, unfinished *bool) error {
 	f, err := os.Open(path)

@@ -183,7 +183,7 @@ type Edit struct {
 
 // Set puts m under ref, or untagged if ref is "", replacing other entries.
 func (e *Edit) Set(n *artifact.Manifest, ref string) {
-	desc := entryOf(n, ref)
+	desc := EntryOf(n, ref)
 	if old := e.Index.at(ref, desc.Digest); len(old) != 1 || !sameEntry(old[0], desc) {
 		e.rec.Set = append(e.rec.Set, desc)
 	}
@@ -201,8 +201,8 @@ func (e *Edit) Drop(ref string, d digest.Digest) {
 	e.rec.Drop = append(e.rec.Drop, entryName{Ref: ref, Digest: d})
 }
 
-// entryOf is the entry of n under ref.
-func entryOf(n *artifact.Manifest, ref string) ocispec.Descriptor {
+// EntryOf is the entry of n under ref.
+func EntryOf(n *artifact.Manifest, ref string) ocispec.Descriptor {
 	e := artifact.Plain(n.Descriptor)
 	e.ArtifactType = n.ArtifactType
 	if kind := cosignKind(n, ref); kind != "" {
