@@ -1,8 +1,9 @@
 """Writes core/preprocess/testdata/tiles.json: the number of tiles, their grid and
 the SHA-256 of their bytes (tile, channel, row, column) by transformers' Pillow
-processors, for the picture (3x+y, 5y+2x, xy/7) mod 256.
+processors, for the picture (3x+y, 5y+2x, xy/7) mod 256; and fits.json: the size
+and the SHA-256 of pictures that are resized as a whole.
 
-    python scripts/tiles.py core/preprocess/testdata/tiles.json    # transformers 5.23, pillow 12.1
+    python scripts/tiles.py core/preprocess/testdata/tiles.json core/preprocess/testdata/fits.json    # transformers 5.23, pillow 12.1
 
 Pillow 13 resizes tall pictures in the other order, which differs by a rounding.
 """
@@ -11,6 +12,7 @@ import json
 import sys
 
 import numpy as np
+from PIL import Image
 from transformers.models.got_ocr2.image_processing_pil_got_ocr2 import GotOcr2ImageProcessorPil
 from transformers.models.idefics3.image_processing_pil_idefics3 import Idefics3ImageProcessorPil
 from transformers.models.smolvlm.image_processing_pil_smolvlm import SmolVLMImageProcessorPil
@@ -44,3 +46,58 @@ for choose, size, longest, most, _, processor in CASES:
 with open(sys.argv[1], "w") as f:
     f.write("[\n" + ",\n".join(json.dumps(r) for r in rows) + "\n]\n")
 print(len(rows))
+
+from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
+from transformers.models.pixtral.image_processing_pil_pixtral import PixtralImageProcessorPil
+from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil, smart_resize
+from transformers.models.siglip.image_processing_pil_siglip import SiglipImageProcessorPil
+
+MORE = SIZES + [(30, 90), (97, 33), (50, 51), (33, 47), (47, 33), (28, 28), (42, 14), (41, 43), (1, 1), (1, 150), (5000, 40), (2100, 3001), (98, 70), (100, 101)]
+AREAS = [(28, 3136, 12845056), (28, 3136, 1003520), (32, 65536, 16777216), (8, 256, 4096), (28, 3136, 3136)]
+
+
+class Sized(Qwen2VLImageProcessorPil):
+    """Returns the resized picture without dividing it into patches."""
+
+    def patchify(self, image, **kwargs):
+        self.image = image
+        return super().patchify(image, **kwargs)
+
+
+def shortest(edge, cut):
+    return CLIPImageProcessorPil(size={"shortest_edge": edge}, crop_size={"height": cut, "width": cut}, **RAW)
+
+
+fits = []
+
+
+def add(spec, w, h, image):
+    image = np.asarray(image)
+    assert np.array_equal(image, np.round(image))
+    fits.append(dict(spec=spec, w=w, h=h, size=list(image.shape[-2:][::-1]), sha256=hashlib.sha256(image.astype(np.uint8).tobytes()).hexdigest()))
+
+
+for w, h in MORE:
+    y, x = np.mgrid[0:h, 0:w]
+    picture = Image.fromarray(np.stack([(3 * x + y) % 256, (5 * y + 2 * x) % 256, (x * y // 7) % 256], -1).astype(np.uint8))
+    for multiple, least, most in AREAS:
+        if max(w, h) > 200 * min(w, h) or np.prod(smart_resize(h, w, multiple, least, most)) > 1 << 21:
+            continue
+        p = Sized(size={"shortest_edge": least, "longest_edge": most}, patch_size=multiple // 2, merge_size=2, **RAW)
+        p(images=[picture], return_tensors="np")
+        add(dict(fit=dict(multiple=multiple, choose="area", least=least, most=most), resample="bicubic"), w, h, p.image)
+    for multiple, longest in [(16, 1024), (14, 1540), (8, 64), (28, 100)]:
+        if min(w, h) * longest < max(w, h):  # a side of no pixels, which the processor does not resize
+            continue
+        p = PixtralImageProcessorPil(size={"longest_edge": longest}, patch_size={"height": multiple, "width": multiple}, **RAW)
+        add(dict(fit=dict(multiple=multiple, choose="longest", longest=longest), resample="bicubic"), w, h, p(images=[picture], return_tensors="np")["pixel_values"][0])
+    for edge, cut in [(28, 28), (33, 28), (20, 28), (20, 27), (21, 28)]:
+        if max(w, h) > 100 * min(w, h):
+            continue
+        add(dict(shortest_edge=edge, crop=[cut, cut], crop_round="down", resample="bicubic"), w, h, shortest(edge, cut)(images=[picture], return_tensors="np")["pixel_values"][0])
+    for filter, name in [(2, "bilinear"), (3, "bicubic")]:
+        p = SiglipImageProcessorPil(size={"height": 56, "width": 42}, resample=filter, **RAW)
+        add(dict(resize=[56, 42], resample=name), w, h, p(images=[picture], return_tensors="np")["pixel_values"][0])
+with open(sys.argv[2], "w") as f:
+    f.write("[\n" + ",\n".join(json.dumps(r) for r in fits) + "\n]\n")
+print(len(fits))

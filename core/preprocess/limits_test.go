@@ -41,6 +41,10 @@ func TestLimits(t *testing.T) {
 		{"MaxPixels", MaxPixels / 8192, func(n int) bool { return within(8192, n) == nil }},
 		{"MaxPixels of one row", MaxPixels, func(n int) bool { return within(n, 1) == nil }},
 		{"MaxPixels of a crop", MaxPixels / 8192, picture(func(s *Spec, n int) { s.Crop = []int{8192, n} })},
+		{"maxAspect", maxAspect, func(n int) bool {
+			_, _, err := (&Fit{Multiple: 28, Choose: "area", Least: 1, Most: 1 << 20}).Size(n, 1)
+			return err == nil
+		}},
 		{"maxSide of height", maxSide, picture(func(s *Spec, n int) { s.Height = n })},
 		{"maxSide of shortest_edge", maxSide, picture(func(s *Spec, n int) { s.ShortestEdge = n })},
 		{"maxSide of frames", maxSide, picture(func(s *Spec, n int) { s.Frames = n })},

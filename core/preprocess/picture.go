@@ -31,7 +31,7 @@ func (s *Spec) FromRaster(ctx context.Context, r *Raster) (*Tensor, error) {
 		return nil, err
 	}
 	if s.Crop != nil {
-		r = r.cropTo(s.Crop[1], s.Crop[0])
+		r = r.cropTo(s.Crop[1], s.Crop[0], s.CropRound == "down")
 	}
 	w, h = s.padded(max(r.W, s.MinWidth)), s.padded(r.H)
 	if err = within(w, h); err == nil {

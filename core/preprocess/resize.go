@@ -163,9 +163,9 @@ func (r *Raster) nearest(w, h int) *Raster {
 
 // cropTo returns the middle of the image; a side that is too short is padded
 // with black on both sides, as in torchvision.
-func (r *Raster) cropTo(w, h int) *Raster {
+func (r *Raster) cropTo(w, h int, down bool) *Raster {
 	out := &Raster{W: w, H: h, C: r.C, Pix: make([]uint8, w*h*r.C)}
-	left, top := offset(r.W, w), offset(r.H, h)
+	left, top := offset(r.W, w, down), offset(r.H, h, down)
 	from, to := max(0, -left), min(w, r.W-left)
 	for y := max(0, -top); y < min(h, r.H-top); y++ {
 		copy(out.Pix[(y*w+from)*r.C:(y*w+to)*r.C], r.Pix[((y+top)*r.W+from+left)*r.C:])
@@ -174,8 +174,11 @@ func (r *Raster) cropTo(w, h int) *Raster {
 }
 
 // offset returns the start of a crop of length want in have; negative if
-// padding comes first. Halves are rounded to even, as in Python.
-func offset(have, want int) int {
+// padding comes first. Halves are rounded down, or to even, as in torchvision.
+func offset(have, want int, down bool) int {
+	if down {
+		return (have - want) >> 1
+	}
 	if want > have {
 		return -((want - have) / 2)
 	}

@@ -52,6 +52,7 @@ type Picture struct {
 	MinWidth     int     `json:"min_width,omitempty"`     // narrower images are padded on the right
 	MultipleOf   int     `json:"multiple_of,omitempty"`   // height and width are padded to it
 	Crop         []int   `json:"crop,omitempty"`          // height, width of the center crop after resizing
+	CropRound    string  `json:"crop_round,omitempty"`    // of its start: even (default, torchvision), down (transformers)
 	Resample     string  `json:"resample,omitempty"`      // nearest, bilinear (default), bicubic, lanczos
 	Color        string  `json:"color,omitempty"`         // rgb (default), bgr, gray
 	Pad          float64 `json:"pad,omitempty"`           // value of padding, 0 to 255
@@ -162,6 +163,10 @@ func (s *Spec) checkPicture(wrong func(key, format string, args ...any), oneOf f
 	oneOf("layout", s.Layout, pictureLayouts...)
 	oneOf("resample", s.Resample, "nearest", "bilinear", "bicubic", "lanczos")
 	oneOf("color", s.Color, "rgb", "bgr", "gray")
+	oneOf("crop_round", s.CropRound, "even", "down")
+	if s.CropRound != "" && s.Crop == nil {
+		wrong("crop_round", "crop_round requires crop")
+	}
 	ways := 0
 	for _, set := range []bool{s.Resize != nil, s.ShortestEdge != 0, s.Height != 0, s.Tiles != nil, s.Fit != nil} {
 		if set {
@@ -260,7 +265,7 @@ func isZero(s Sound) bool { return s == Sound{} }
 
 func isZeroPicture(p Picture) bool {
 	return p.Resize == nil && p.Crop == nil && p.ShortestEdge == 0 && p.Height == 0 && p.MaxWidth == 0 && p.MinWidth == 0 &&
-		p.MultipleOf == 0 && p.Resample == "" && p.Color == "" && p.Pad == 0 && p.Frames == 0 && p.Tiles == nil && p.Fit == nil
+		p.MultipleOf == 0 && p.Resample == "" && p.Color == "" && p.Pad == 0 && p.CropRound == "" && p.Frames == 0 && p.Tiles == nil && p.Fit == nil
 }
 
 // channels returns how many numbers Mean and Std may have.

@@ -101,3 +101,45 @@ func TestTileLimits(t *testing.T) {
 		}
 	}
 }
+
+// TestFits: pictures that are resized as a whole equal those of transformers byte for
+// byte.
+func TestFits(t *testing.T) {
+	data, err := os.ReadFile("testdata/fits.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []struct {
+		Spec   preprocess.Spec
+		W, H   int
+		Size   []int // width, height
+		SHA256 string
+	}
+	if err := json.Unmarshal(data, &rows); err != nil || len(rows) < 300 {
+		t.Fatal(len(rows), err)
+	}
+	for i, c := range rows {
+		if testing.Short() && i%7 != 0 {
+			continue
+		}
+		c.Spec.DType = "uint8"
+		if faults := c.Spec.Check(); len(faults) > 0 {
+			t.Fatal(faults)
+		}
+		x, err := c.Spec.FromRaster(t.Context(), picture(c.W, c.H))
+		if err != nil {
+			t.Errorf("%+v of %d × %d: %v", c.Spec.Picture, c.W, c.H, err)
+			continue
+		}
+		if got, want := fmt.Sprint(x.Shape), fmt.Sprint([]int{1, 3, c.Size[1], c.Size[0]}); got != want {
+			t.Errorf("%+v of %d × %d: got shape %s, want %s", c.Spec.Picture, c.W, c.H, got, want)
+			continue
+		}
+		if sum := sha256.Sum256(x.Data); hex.EncodeToString(sum[:]) != c.SHA256 {
+			t.Errorf("%+v of %d × %d: other bytes", c.Spec.Picture, c.W, c.H)
+		}
+		if f := c.Spec.Fit; f != nil && c.Size[0]*c.Size[1] > f.Bound()*f.Multiple*f.Multiple {
+			t.Errorf("%+v of %d × %d: bound %d for size %v", f, c.W, c.H, f.Bound(), c.Size)
+		}
+	}
+}

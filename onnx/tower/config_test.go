@@ -43,7 +43,7 @@ func TestRefuses(t *testing.T) {
 		want string
 	}{
 		{"llava", map[string]any{"model_type": "llava_onevision_2"}, "model_type"},
-		{"llava", map[string]any{"vision_config.model_type": "pixtral"}, "vision_config.model_type"},
+		{"llava", map[string]any{"vision_config.model_type": "dinov2"}, "vision_config.model_type"},
 		{"llava", map[string]any{"vision_feature_layer": -1}, "vision_feature_layer"},
 		{"llava", map[string]any{"vision_feature_layer": []int{-2, -3}}, "vision_feature_layer"},
 		{"llava", map[string]any{"vision_feature_select_strategy": "full"}, "vision_feature_select_strategy"},

@@ -155,7 +155,7 @@ func (c Config) clip(s *preprocess.Spec, raw *rawProcessor) error {
 		s.ShortestEdge = size.Shortest
 	}
 	if cut := or(raw.Cut, edges{Height: 224, Width: 224}); or(raw.CenterCut, true) {
-		s.Crop = []int{cut.Height, cut.Width}
+		s.Crop, s.CropRound = []int{cut.Height, cut.Width}, "down"
 	}
 	return nil
 }

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// prompted is a prompt with pictures and the ids that transformers continues it
+// with: a case of scripts/strangers.py.
+type prompted struct {
+	Pictures  []string `json:"pictures"`
+	Prompt    string   `json:"prompt"`
+	Positions int      `json:"positions"`
+	IDs       []int32  `json:"ids"`
+	Margin    float64  `json:"margin"` // least difference of the two best logits
+}
+
+// TestVisionFolders runs folders of vision language models as they are, and their
+// modules as a graph that rounds nothing, and compares the greedy ids with those of transformers.
+func TestVisionFolders(t *testing.T) {
+	root := cmp.Or(os.Getenv("MM_STRANGERS"), filepath.Join("testdata", "vision"))
+	root, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lists, err := filepath.Glob(filepath.Join(root, "*", "cases.json"))
+	if err != nil || len(lists) < 4 {
+		t.Fatalf("%s holds %d families, want at least 4: %v", root, len(lists), err)
+	}
+	t.Setenv("MM_HOME", t.TempDir())
+	for _, list := range lists {
+		folder := filepath.Dir(list)
+		t.Run(filepath.Base(folder), func(t *testing.T) {
+			var cases []prompted
+			data, err := os.ReadFile(list)
+			if err == nil {
+				err = json.Unmarshal(data, &cases)
+			}
+			if err != nil || len(cases) == 0 {
+				t.Fatal(len(cases), err)
+			}
+			project := filepath.Join(t.TempDir(), "project")
+			must(t, "module", "import", "hf", folder, "--version", "1.0.0", "--license", "MIT", "--dir", project, "--name", "stranger")
+			graph := exact(t, filepath.Join(project, "build.graph.yaml"))
+			equal, alone := 0, 0
+			for _, c := range cases {
+				if continues(t, graph, folder, c) {
+					equal++
+				}
+				if c.Margin > rounding && continues(t, folder, folder, c) {
+					alone++
+				}
+			}
+			t.Logf("%d of %d prompts: %d greedy ids equal; %d of the folder as it is", equal, len(cases), len(cases[0].IDs), alone)
+		})
+	}
+}
+
+// rounding is the largest difference of logits that the 16 bits of keys and values
+// of a folder's model make here.
+const rounding = 5e-3
+
+// exact makes a graph store its core, keys and values in 32 bits.
+func exact(t *testing.T, graph string) string {
+	t.Helper()
+	data, err := os.ReadFile(graph)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Replace(string(data), "{quant: fp16}", "{quant: fp32, kv: fp32}", 1)
+	if text == string(data) {
+		t.Fatalf("no 16 bits in %s", data)
+	}
+	if err := os.WriteFile(graph, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return graph
+}
+
+// continues asks a model and compares what it answers.
+func continues(t *testing.T, model, folder string, c prompted) bool {
+	t.Helper()
+	args := []string{"run", model, "--json", "--temperature", "0", "--max-tokens", strconv.Itoa(len(c.IDs))}
+	for _, p := range c.Pictures {
+		args = append(args, "--image", filepath.Join(folder, p))
+	}
+	var got struct {
+		Tokens  []int32 `json:"tokens"`
+		Stop    string  `json:"stop"`
+		Timings struct {
+			Prompt int `json:"prompt_tokens"`
+		} `json:"timings"`
+	}
+	if err := json.Unmarshal([]byte(must(t, append(args, c.Prompt)...)), &got); err != nil {
+		t.Fatal(err)
+	}
+	want := c.IDs
+	if got.Stop == "end" { // transformers was told to go on
+		want = want[:min(len(got.Tokens), len(want))]
+	}
+	if got.Timings.Prompt != c.Positions || !slices.Equal(got.Tokens, want) {
+		t.Errorf("%v: got %d positions and ids %v, want %d and %v (margin %.1e)", c.Pictures, got.Timings.Prompt, got.Tokens, c.Positions, want, c.Margin)
+		return false
+	}
+	return true
+}

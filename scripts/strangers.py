@@ -1,0 +1,181 @@
+"""Makes folders of tiny random vision language models of transformers, with
+tokenizer, processor, chat template and pictures, and cases.json: the greedy ids
+that transformers continues each prompt with.
+
+    python scripts/strangers.py OUT [FAMILY ...]
+    python scripts/strangers.py --small cmd/mm/testdata/vision gemma3 smolvlm pixtral qwen3_vl
+
+transformers 5.23, torch 2.15, pillow 12.1. The weights are exact in 16 bits.
+"""
+import json
+import os
+import sys
+
+import numpy as np
+import torch
+from PIL import Image
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import AutoModelForImageTextToText, CONFIG_MAPPING, PreTrainedTokenizerFast
+from transformers import Gemma3Processor, Idefics3Processor, InternVLProcessor, LlavaProcessor, PixtralProcessor, SmolVLMProcessor
+from transformers import Qwen2_5_VLProcessor, Qwen2VLProcessor, Qwen3VLProcessor
+from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
+from transformers.models.gemma3.image_processing_pil_gemma3 import Gemma3ImageProcessorPil
+from transformers.models.got_ocr2.image_processing_pil_got_ocr2 import GotOcr2ImageProcessorPil
+from transformers.models.idefics3.image_processing_pil_idefics3 import Idefics3ImageProcessorPil
+from transformers.models.internvl.video_processing_internvl import InternVLVideoProcessor
+from transformers.models.pixtral.image_processing_pil_pixtral import PixtralImageProcessorPil
+from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
+from transformers.models.qwen2_vl.video_processing_qwen2_vl import Qwen2VLVideoProcessor
+from transformers.models.qwen3_vl.video_processing_qwen3_vl import Qwen3VLVideoProcessor
+from transformers.models.smolvlm.image_processing_pil_smolvlm import SmolVLMImageProcessorPil
+from transformers.models.smolvlm.video_processing_smolvlm import SmolVLMVideoProcessor
+
+SPECIAL = (
+    ["<s>", "</s>", "<pad>", "<image>", "<fake_token_around_image>", "<global-img>", "<end_of_utterance>", "<IMG_CONTEXT>", "<img>", "</img>",
+     "<start_of_image>", "<end_of_image>", "<image_soft_token>", "<|im_start|>", "<|im_end|>", "<video>", "<start_of_turn>", "<end_of_turn>",
+     "[IMG]", "[IMG_BREAK]", "[IMG_END]", "<|image_pad|>", "<|vision_start|>", "<|vision_end|>"]
+    + [f"<row_{r}_col_{c}>" for r in range(1, 7) for c in range(1, 7)])
+TEXTS = ["What is in this picture?\n\nA red circle above the blue square.\n", "User: Describe it. Assistant: USER ASSISTANT\n\n"] * 20
+SIZES = [[(64, 48)], [(30, 90)], [(97, 33)], [(28, 28)], [(50, 51)], [(64, 48), (30, 60)], [(20, 20), (90, 30), (40, 80)], [(16, 64), (64, 16), (33, 47), (80, 80)]]
+QUESTION = "What is in this picture?"
+TURN = "{% if m['content'] is string %}{{ m['content'] }}{% else %}{% for c in m['content'] %}{% if c['type'] == 'image' %}MARKER{% else %}{{ c['text'] }}{% endif %}{% endfor %}{% endif %}"
+CHATML = "{% for m in messages %}<|im_start|>{{ m['role'] }}\n" + TURN + "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+QWEN = CHATML.replace("MARKER", "<|vision_start|><|image_pad|><|vision_end|>")
+IDEFICS = ("<|im_start|>{% for m in messages %}{{ m['role'] | capitalize }}{% if m['content'][0]['type'] == 'image' %}{{ ':' }}{% else %}{{ ': ' }}{% endif %}"
+           + TURN.replace("MARKER", "<image>") + "<end_of_utterance>\n{% endfor %}{% if add_generation_prompt %}{{ 'Assistant:' }}{% endif %}")
+TEMPLATES = {
+    "llava": "{% for m in messages %}{{ m['role'].upper() + ': ' }}" + TURN.replace("MARKER", "<image>\n") + " {% endfor %}{% if add_generation_prompt %}ASSISTANT:{% endif %}",
+    "gemma3": "{{ bos_token }}{% for m in messages %}<start_of_turn>{{ m['role'] }}\n" + TURN.replace("MARKER", "<start_of_image>")
+              + "<end_of_turn>\n{% endfor %}{% if add_generation_prompt %}<start_of_turn>model\n{% endif %}",
+    "idefics3": IDEFICS, "smolvlm": IDEFICS, "internvl": CHATML.replace("MARKER", "<IMG_CONTEXT>\n"),
+    "pixtral": "{{ bos_token }}{% for m in messages %}[INST]" + TURN.replace("MARKER", "[IMG]") + "[/INST]{% endfor %}",
+    "qwen2_vl": QWEN, "qwen2_5_vl": QWEN, "qwen3_vl": QWEN,
+}
+SMALL = "--small" in sys.argv
+VISION = dict(hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=2) if SMALL else dict(
+    hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=2)
+TEXT = dict(hidden_size=32, intermediate_size=48, num_hidden_layers=4, num_attention_heads=2, num_key_value_heads=1, head_dim=16) if SMALL else dict(
+    hidden_size=48, intermediate_size=96, num_hidden_layers=4, num_attention_heads=4, num_key_value_heads=2, head_dim=16)
+
+
+def tokenizer(size):
+    t = Tokenizer(models.BPE())
+    t.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    t.decoder = decoders.ByteLevel()
+    t.train_from_iterator(TEXTS, trainers.BpeTrainer(vocab_size=size, special_tokens=SPECIAL, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
+    tok = PreTrainedTokenizerFast(tokenizer_object=t, bos_token="<s>", eos_token="</s>", pad_token="<pad>",
+                                  extra_special_tokens=dict(image_token="<image>", boi_token="<start_of_image>", eoi_token="<end_of_image>"))
+    return tok, lambda s: tok.convert_tokens_to_ids(s)
+
+
+def fixed(family, tok, tid, text):
+    """Families whose pictures or tiles have one size."""
+    if family == "llava":
+        config = CONFIG_MAPPING[family](vision_config=dict(VISION, model_type="clip_vision_model", image_size=28, patch_size=7), text_config=text,
+                                        image_token_index=tid("<image>"), image_seq_length=16)
+        image = CLIPImageProcessorPil(size={"shortest_edge": 28}, crop_size={"height": 28, "width": 28})
+        return config, LlavaProcessor(image_processor=image, tokenizer=tok, patch_size=7, vision_feature_select_strategy="default",
+                                      num_additional_image_tokens=1, image_token="<image>")
+    if family == "gemma3":
+        text = dict(text, model_type="gemma3_text", sliding_window=24, num_hidden_layers=6, query_pre_attn_scalar=16)
+        config = CONFIG_MAPPING[family](vision_config=dict(VISION, model_type="siglip_vision_model", image_size=56, patch_size=7), text_config=text,
+                                        mm_tokens_per_image=16, image_token_index=tid("<image_soft_token>"), boi_token_index=tid("<start_of_image>"),
+                                        eoi_token_index=tid("<end_of_image>"))
+        tok.image_token, tok.image_token_id = "<image_soft_token>", tid("<image_soft_token>")
+        return config, Gemma3Processor(image_processor=Gemma3ImageProcessorPil(size={"height": 56, "width": 56}), tokenizer=tok, image_seq_length=16)
+    if family == "internvl":
+        config = CONFIG_MAPPING[family](vision_config=dict(VISION, image_size=[28, 28], patch_size=[7, 7]), text_config=dict(text, model_type="qwen2"),
+                                        image_token_id=tid("<IMG_CONTEXT>"), image_seq_length=4)
+        for part, token in dict(start_image="<img>", end_image="</img>", context_image="<IMG_CONTEXT>").items():
+            setattr(tok, part + "_token", token)
+            setattr(tok, part + "_token_id", tid(token))
+        tok.video_token = "<video>"
+        image = GotOcr2ImageProcessorPil(size={"height": 28, "width": 28}, crop_to_patches=True, max_patches=6)
+        return config, InternVLProcessor(image_processor=image, tokenizer=tok, image_seq_length=4, video_processor=InternVLVideoProcessor())
+    scale = 2 if family == "idefics3" else 4
+    config = CONFIG_MAPPING[family](vision_config=dict(VISION, image_size=32, patch_size=4), text_config=text, scale_factor=scale, image_token_id=tid("<image>"))
+    keys = dict(size={"longest_edge": 96}, max_image_size={"longest_edge": 32})
+    if family == "idefics3":
+        return config, Idefics3Processor(image_processor=Idefics3ImageProcessorPil(**keys), tokenizer=tok, image_seq_len=64 // scale**2)
+    return config, SmolVLMProcessor(image_processor=SmolVLMImageProcessorPil(**keys), tokenizer=tok, video_processor=SmolVLMVideoProcessor(), image_seq_len=64 // scale**2)
+
+
+def fitted(family, tok, tid, text):
+    """Families whose pictures have any size."""
+    if family == "pixtral":
+        config = CONFIG_MAPPING["llava"](vision_config=dict(VISION, model_type="pixtral", image_size=64, patch_size=8), text_config=dict(text, model_type="mistral"),
+                                         image_token_index=tid("[IMG]"), vision_feature_layer=-1, vision_feature_select_strategy="full")
+        image = PixtralImageProcessorPil(size={"longest_edge": 64}, patch_size={"height": 8, "width": 8})
+        return config, PixtralProcessor(image_processor=image, tokenizer=tok, patch_size=8)
+    width, heads = text["hidden_size"], text["num_attention_heads"]
+    sections = [2, 3, 3] if family == "qwen3_vl" else [width // heads // 6] * 3
+    if family != "qwen3_vl":
+        text.pop("head_dim")
+        sections[0] = width // heads // 2 - 2 * sections[1]
+    text = dict(text, model_type=family + "_text", bos_token_id=0, eos_token_id=1,
+                rope_parameters=dict(rope_type="default", rope_theta=10000.0, mrope_section=sections))
+    c = VISION["hidden_size"]
+    vision = dict(depth=3, hidden_size=c, out_hidden_size=width, intermediate_size=40, num_heads=2, patch_size=4)
+    mean = {}
+    if family == "qwen2_vl":
+        vision = dict(depth=3, embed_dim=c, hidden_size=width, num_heads=2, patch_size=4, mlp_ratio=2)
+    elif family == "qwen2_5_vl":
+        vision.update(window_size=16, fullatt_block_indexes=[1])
+    else:
+        vision.update(depth=4, num_position_embeddings=25, deepstack_visual_indexes=[0, 2])
+        text["rope_parameters"]["mrope_interleaved"] = True
+        mean = dict(image_mean=[0.5] * 3, image_std=[0.5] * 3)
+    config = CONFIG_MAPPING[family](vision_config=vision, text_config=text, image_token_id=tid("<|image_pad|>"), video_token_id=tid("<video>"),
+                                    vision_start_token_id=tid("<|vision_start|>"), vision_end_token_id=tid("<|vision_end|>"))
+    tok.image_token, tok.video_token, tok.vision_start_token, tok.vision_end_token = "<|image_pad|>", "<video>", "<|vision_start|>", "<|vision_end|>"
+    kind = dict(qwen2_vl=Qwen2VLProcessor, qwen2_5_vl=Qwen2_5_VLProcessor, qwen3_vl=Qwen3VLProcessor)[family]
+    image = Qwen2VLImageProcessorPil(size={"shortest_edge": 256, "longest_edge": 4096}, patch_size=4, merge_size=2, **mean)
+    video = Qwen3VLVideoProcessor() if family == "qwen3_vl" else Qwen2VLVideoProcessor()
+    return config, kind(image_processor=image, tokenizer=tok, video_processor=video)
+
+
+def picture(i, w, h):
+    y, x = np.mgrid[0:h, 0:w]
+    return Image.fromarray(np.stack([(3 * x + y + 40 * i) % 256, (5 * y + 2 * x) % 256, (x * y // 7) % 256], -1).astype(np.uint8))
+
+
+def make(out, family):
+    tok, tid = tokenizer(340)
+    text = dict(TEXT, model_type="llama", vocab_size=len(tok), max_position_embeddings=2048, initializer_range=0.15)
+    config, proc = (fixed if family in ("llava", "gemma3", "internvl", "idefics3", "smolvlm") else fitted)(family, tok, tid, text)
+    proc.chat_template = tok.chat_template = TEMPLATES[family]
+    torch.manual_seed(3)
+    model = AutoModelForImageTextToText.from_config(config).eval().float()
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            if "norm" not in name and "lambda" not in name:
+                p.add_(torch.randn_like(p) * 0.1)
+            p.copy_(p.half().float())  # mm stores the language model in 16 bits
+    folder = os.path.join(out, family)
+    cases = []
+    os.makedirs(folder, exist_ok=True)
+    for i, sizes in enumerate(SIZES):
+        files = [f"picture{i}-{j}.png" for j in range(len(sizes))]
+        for j, (w, h) in enumerate(sizes):
+            picture(j, w, h).save(os.path.join(folder, files[j]))
+        pictures = [Image.open(os.path.join(folder, f)) for f in files]
+        messages = [{"role": "user", "content": [{"type": "image"} for _ in sizes] + [{"type": "text", "text": QUESTION}]}]
+        prompt = proc.apply_chat_template(messages, add_generation_prompt=True)
+        nested = family in ("idefics3", "smolvlm", "gemma3")
+        inputs = proc(text=[prompt], images=[pictures] if nested else pictures, return_tensors="pt", add_special_tokens=False)
+        with torch.no_grad():
+            got = model.generate(**inputs, max_new_tokens=32, do_sample=False, eos_token_id=None, pad_token_id=0, output_logits=True, return_dict_in_generate=True)
+        n = inputs["input_ids"].shape[1]
+        margins = [float(-l[0].topk(2).values.diff()) for l in got.logits]
+        cases.append(dict(pictures=files, prompt=QUESTION, positions=n, ids=got.sequences[0, n:].tolist(), margin=min(margins)))
+        print(family, sizes, "positions", n, "distinct ids", len(set(cases[-1]["ids"])), "least margin %.1e" % cases[-1]["margin"])
+    (model.half() if SMALL else model).save_pretrained(folder)
+    proc.save_pretrained(folder)
+    with open(os.path.join(folder, "cases.json"), "w") as f:
+        json.dump(cases, f)
+        f.write("\n")
+
+
+args = [a for a in sys.argv[1:] if not a.startswith("--")]
+for name in args[1:] or list(TEMPLATES):
+    make(args[0], name)
