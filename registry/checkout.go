@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"math"
 	"os"
 	"path"
 	"path/filepath"
@@ -108,6 +109,9 @@ func (s *Store) checkout(ctx context.Context, parts []part, dir string, opt Chec
 	if err := c.open(ctx, dir); err != nil {
 		return nil, err
 	}
+	if err := c.room(parts); err != nil {
+		return nil, err
+	}
 	for _, p := range parts {
 		for _, l := range p.artifact.Layers {
 			if opt.Only != nil && !opt.Only(l) {
@@ -183,6 +187,27 @@ func (c *checkout) open(ctx context.Context, dir string) error {
 			return err
 		}
 	}
+}
+
+// room returns a [*disk.FullError] if the file system of the target has no space for
+// the files that have to be copied.
+func (c *checkout) room(parts []part) error {
+	free, ok := c.s.Free(c.dir.Path())
+	if !ok || c.opt.Link && c.s.SameDisk(c.dir.Path()) {
+		return nil
+	}
+	var need int64
+	for _, p := range parts {
+		for _, l := range p.artifact.Layers {
+			if c.opt.Only == nil || c.opt.Only(l) {
+				need += min(l.Descriptor.Size, math.MaxInt64-need)
+			}
+		}
+	}
+	if need > free {
+		return &disk.FullError{Dir: c.dir.Path(), Need: need, Free: free}
+	}
+	return nil
 }
 
 // clearStage removes all files of the staging folder but the lock.

@@ -209,10 +209,10 @@ func (w *Workspace) Tag(ctx context.Context, arg, name string, opt TagOptions) e
 	if err != nil {
 		return err
 	}
-	if err := claim(ctx, s, at.desc, name, opt.Force); err != nil {
+	if err := s.WithReserve(ctx, func() error { return claim(ctx, s, at.desc, name, opt.Force) }); err != nil {
 		return err
 	}
-	return w.setAlias(ctx, name, record)
+	return s.WithReserve(ctx, func() error { return w.setAlias(ctx, name, record) })
 }
 
 // Remove removes names from the store and returns them; the next gc removes the
@@ -234,7 +234,11 @@ func (w *Workspace) Remove(ctx context.Context, names ...string) (removed []stri
 			return removed, err
 		}
 		for _, n := range append([]string{name}, w.targetNames(ctx, s, name, desc)...) {
-			if err := errors.Join(s.Remove(ctx, n), w.setAlias(ctx, n, nil)); err != nil {
+			err := s.WithReserve(ctx, func() error { return s.Remove(ctx, n) })
+			if err == nil {
+				err = s.WithReserve(ctx, func() error { return w.setAlias(ctx, n, nil) })
+			}
+			if err != nil {
 				return removed, err
 			}
 			removed = append(removed, n)

@@ -172,6 +172,9 @@ func (w *Workspace) openOwn(readOnly bool) (*registry.Store, error) {
 	s, err := registry.Open(dir, opt)
 	if err == nil {
 		w.later(s.Close)
+		if w.opt.Layout == "" {
+			s.KeepReserve()
+		}
 	}
 	return s, err
 }

@@ -197,6 +197,9 @@ func (x Exporter) Export(ctx context.Context, m *resolve.Module, e builds.Export
 		if err := c.prepare(ctx); err != nil {
 			return nil, nil, err
 		}
+		if err := out.Store.RoomFor(c.size()); err != nil {
+			return nil, nil, err
+		}
 		if src, err = out.Write(ctx, name, func(w io.Writer) error { return c.write(ctx, w) }); err != nil {
 			return nil, nil, err
 		}
@@ -204,6 +207,14 @@ func (x Exporter) Export(ctx context.Context, m *resolve.Module, e builds.Export
 	layers, notes = []artifact.Layer{src}, c.notes()
 	out.Remember(key, layers, notes)
 	return annotated(layers, from, how), notes, nil
+}
+
+// size returns the number of bytes of the converted tensors.
+func (c *conversion) size() (n int64) {
+	for _, t := range c.file.Tensors {
+		n += int64(c.typeOf(t).RowBytes(t.Dims[0])) * (int64(t.Elements()) / int64(t.Dims[0]))
+	}
+	return n
 }
 
 // calibration reads the files of an export: those next to the graph, and an

@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 
 	"mm-abi.org/mm/internal/diag"
+	"mm-abi.org/mm/registry/disk"
 )
 
 // The exit codes, a stable interface.
@@ -94,6 +97,8 @@ func (p *program) printError(err error) {
 	var h interface{ Hint() string }
 	if errors.As(err, &h) {
 		hint = h.Hint()
+	} else if file := new(fs.PathError); disk.IsFull(err) && (!errors.As(err, &file) || file.Path != os.Stdout.Name()) {
+		hint = "mm rm REF removes names, then mm gc --grace 0 frees the space of what has none"
 	}
 	if p.json {
 		json.NewEncoder(p.stderr).Encode(struct {

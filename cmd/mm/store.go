@@ -107,8 +107,11 @@ func (p *program) gc(ctx context.Context, w *workspace.Workspace, opt registry.G
 		return err
 	}
 	var all collected
-	if all.GCReport, err = s.GC(ctx, opt); err != nil {
+	if err := s.WithReserve(ctx, func() (err error) { all.GCReport, err = s.GC(ctx, opt); return err }); err != nil {
 		return err
+	}
+	if !opt.DryRun {
+		s.KeepReserve()
 	}
 	if err := all.clear(w.FeatureDir(), opt.DryRun); err != nil {
 		return err

@@ -167,6 +167,9 @@ func (in *incoming) link() (linked bool, err error) {
 // copy copies the file in the kernel, which is faster than reading and hashing
 // it again. The file's times have not changed, so the hashed bytes are copied.
 func (in *incoming) copy(ctx context.Context) error {
+	if err := in.s.RoomFor(in.desc.Size); err != nil {
+		return err
+	}
 	temp, err := in.s.dir.CreateTemp(disk.IngestDir, in.desc.Digest.Encoded()[:12]+"-", 0o444)
 	if err != nil {
 		return err

@@ -26,7 +26,8 @@ import (
 // Blobs is a content-addressed folder of blobs. It is safe for concurrent use by
 // goroutines and processes.
 type Blobs struct {
-	CacheMin int64 // the size from which digests are cached
+	CacheMin int64                           // the size from which digests are cached
+	Free     func(path string) (int64, bool) // the free bytes of a file system, false if unknown
 
 	dir      *fsx.Dir
 	path     string // absolute
@@ -44,7 +45,7 @@ type Options struct {
 
 // New returns the blobs of the store in dir, whose absolute path is path.
 func New(dir *fsx.Dir, path string, opt Options) *Blobs {
-	s := &Blobs{CacheMin: cacheMin, dir: dir, path: path, readOnly: opt.ReadOnly, digests: opt.Digests, below: opt.Below}
+	s := &Blobs{CacheMin: cacheMin, Free: disk.Free, dir: dir, path: path, readOnly: opt.ReadOnly, digests: opt.Digests, below: opt.Below}
 	if s.digests == nil {
 		s.digests = s
 	}
@@ -198,9 +199,21 @@ func (s *Blobs) ReadBlob(desc ocispec.Descriptor, limit int64) ([]byte, error) {
 	return data, nil
 }
 
+// RoomFor returns a [*disk.FullError] if the file system has no space for need more
+// bytes.
+func (s *Blobs) RoomFor(need int64) error {
+	if free, ok := s.Free(s.path); ok && need > free {
+		return &disk.FullError{Dir: s.path, Need: need, Free: free}
+	}
+	return nil
+}
+
 // Ingest writes r to a temporary file, hashing it, and renames it to the blob
 // once it is complete, checked and synced.
 func (s *Blobs) Ingest(ctx context.Context, desc ocispec.Descriptor, r io.Reader) error {
+	if err := s.RoomFor(desc.Size); err != nil {
+		return err
+	}
 	f, err := s.dir.CreateTemp(disk.IngestDir, desc.Digest.Encoded()[:12]+"-", 0o444)
 	if err != nil {
 		return err

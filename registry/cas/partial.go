@@ -341,6 +341,15 @@ func (s *Blobs) Partial(ctx context.Context, desc ocispec.Descriptor) (*Partial,
 	return p, nil
 }
 
+// Received returns the number of bytes of an incomplete blob.
+func (s *Blobs) Received(d digest.Digest) int64 {
+	fi, err := s.dir.Root().Stat(filepath.FromSlash(disk.PartialDir + "/" + flatName(d)))
+	if err != nil {
+		return 0
+	}
+	return fi.Size()
+}
+
 func (s *Blobs) partial(ctx context.Context, desc ocispec.Descriptor) (*Partial, error) {
 	if err := s.writable(); err != nil {
 		return nil, err

@@ -17,7 +17,7 @@ import (
 func FuzzIndexJSON(f *testing.F) {
 	desc := described(nil)
 	desc.MediaType = ocispec.MediaTypeImageManifest
-	entry := entryOf(&artifact.Manifest{Descriptor: desc, ArtifactType: abi.ArtifactModel}, "a:1")
+	entry := EntryOf(&artifact.Manifest{Descriptor: desc, ArtifactType: abi.ArtifactModel}, "a:1")
 	data, err := marshalIndex(ocispec.Index{Manifests: []ocispec.Descriptor{entry}}, "")
 	if err != nil {
 		f.Fatal(err)
@@ -58,7 +58,7 @@ func FuzzRef(f *testing.F) {
 		}
 		desc := described(nil)
 		desc.MediaType = ocispec.MediaTypeImageManifest
-		doc := ocispec.Index{Manifests: []ocispec.Descriptor{entryOf(&artifact.Manifest{Descriptor: desc, ArtifactType: abi.ArtifactModel}, ref)}}
+		doc := ocispec.Index{Manifests: []ocispec.Descriptor{EntryOf(&artifact.Manifest{Descriptor: desc, ArtifactType: abi.ArtifactModel}, ref)}}
 		raw, err := marshalIndex(doc, "")
 		if err != nil {
 			t.Fatal(err)
@@ -78,7 +78,7 @@ func FuzzRef(f *testing.F) {
 func FuzzJournal(f *testing.F) {
 	desc := described(nil)
 	desc.MediaType = ocispec.MediaTypeImageManifest
-	r := record{Set: []ocispec.Descriptor{entryOf(&artifact.Manifest{Descriptor: desc}, "a:1")}, Drop: []entryName{{Ref: "b:1"}, {Digest: desc.Digest}}}
+	r := record{Set: []ocispec.Descriptor{EntryOf(&artifact.Manifest{Descriptor: desc}, "a:1")}, Drop: []entryName{{Ref: "b:1"}, {Digest: desc.Digest}}}
 	line, err := r.line()
 	if err != nil {
 		f.Fatal(err)
@@ -124,7 +124,7 @@ func TestJournalChecksum(t *testing.T) {
 	desc := described(nil)
 	desc.MediaType = ocispec.MediaTypeImageManifest
 	line := func(ref string) []byte {
-		r := record{Set: []ocispec.Descriptor{entryOf(&artifact.Manifest{Descriptor: desc}, ref)}}
+		r := record{Set: []ocispec.Descriptor{EntryOf(&artifact.Manifest{Descriptor: desc}, ref)}}
 		data, err := r.line()
 		if err != nil {
 			t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -54,6 +55,11 @@ func plans(ctx context.Context, src *registry.Store, desc ocispec.Descriptor) (m
 func (c *Client) copyPlans(ctx context.Context, src, dst *registry.Store, main, referring *plan, link bool, report *Report) error {
 	var t tally
 	report.count(main, referring)
+	if !link || !dst.SameDisk(src.Dir()) {
+		if err := dst.Room(slices.Concat(main.blobs, referring.blobs)); err != nil {
+			return err
+		}
+	}
 	defer func() { t.into(report) }()
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(c.opt.Parallel)

@@ -3,6 +3,7 @@ package remote
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"golang.org/x/sync/errgroup"
@@ -123,6 +124,9 @@ func (c *Client) pullRegistry(ctx context.Context, from Reference, dst *registry
 		return desc, err
 	}
 	report.count(main, referring)
+	if err := dst.Room(slices.Concat(main.blobs, referring.blobs)); err != nil {
+		return desc, err
+	}
 	if err := c.fetchBlobs(ctx, src, dst, report, main, referring); err != nil {
 		return desc, err
 	}

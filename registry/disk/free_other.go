@@ -1,0 +1,6 @@
+//go:build !linux && !darwin
+
+package disk
+
+// Free is not available on this system.
+func Free(string) (int64, bool) { return 0, false }
