@@ -91,11 +91,11 @@ func (w *Workspace) Find(ctx context.Context, arg string) (*Located, error) {
 // FindRemote finds a reference at its registry, whatever the store has.
 func (w *Workspace) FindRemote(ctx context.Context, arg string) (*Located, error) {
 	ref, err := remote.ParseReference(arg)
-	if err != nil || ref.Layout != "" {
-		if errors.Is(err, errdef.ErrInvalidReference) {
-			return nil, err
-		}
-		return nil, errors.Join(errdef.ErrInvalidReference, err)
+	if err != nil {
+		return nil, err
+	}
+	if ref.Layout != "" {
+		return nil, &remote.ReferenceError{Ref: arg, Err: fmt.Errorf("%w: %s names a layout, want a registry", errdef.ErrInvalidReference, arg)}
 	}
 	if w.opt.Offline {
 		return nil, fault(diag.Offline, arg, "run it without --offline, or mm pull it before")

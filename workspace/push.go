@@ -87,7 +87,7 @@ func (w *Workspace) destination(dest string, id artifact.Identity, opt PushOptio
 	}
 	if to.Ref.Tag == "" && to.Ref.Digest == "" {
 		if to.Ref.Tag = tag; tag == "" {
-			return to, fmt.Errorf("%s needs a tag: %s:TAG: %w", dest, dest, errdef.ErrInvalidReference)
+			return to, &remote.ReferenceError{Ref: dest, Err: fmt.Errorf("%s needs a tag: %w", dest, errdef.ErrInvalidReference), Use: dest + ":TAG"}
 		}
 	}
 	want := to.Ref.Name
@@ -105,7 +105,7 @@ func (w *Workspace) entry(dest string, to remote.Reference, id artifact.Identity
 	}
 	if id.Name == "" || id.Version == "" {
 		if to.Entry == "" {
-			return to, fmt.Errorf("%s needs a name: %s:NAME:TAG: %w", dest, dest, errdef.ErrInvalidReference)
+			return to, &remote.ReferenceError{Ref: dest, Err: fmt.Errorf("%s needs a name: %w", dest, errdef.ErrInvalidReference), Use: dest + ":NAME:TAG"}
 		}
 		return to, nil
 	}

@@ -15,6 +15,7 @@ import (
 	"mm-abi.org/mm/internal/audit"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/spell"
+	"mm-abi.org/mm/registry/remote"
 	"mm-abi.org/mm/workspace/home"
 	"mm-abi.org/mm/workspace/loose"
 )
@@ -104,6 +105,9 @@ func (w *Workspace) absent(ctx context.Context, arg string) error {
 	}
 	if info, err := os.Stat(arg); err == nil && !info.IsDir() {
 		return fault(diag.NoArtifact, arg+" is a file, but not an artifact or a model file that mm reads", "mm inspect reads ONNX and GGUF files; mm ls lists the artifacts of the store")
+	}
+	if err := remote.CheckSpelling(arg); err != nil {
+		return err
 	}
 	if fileLike(arg) {
 		detail = "there is no file or folder " + arg

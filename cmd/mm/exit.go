@@ -10,6 +10,7 @@ import (
 
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/registry/disk"
+	"mm-abi.org/mm/registry/remote"
 )
 
 // The exit codes, a stable interface.
@@ -62,12 +63,13 @@ func (p *program) exit(err error) int {
 		return list.Exit()
 	}
 	var usage usageError
+	var ref *remote.ReferenceError
 	var c coded
 	code := exitFailure
 	switch {
 	case errors.As(err, &c):
 		code = c.code
-	case errors.As(err, &usage):
+	case errors.As(err, &usage), errors.As(err, &ref):
 		code = exitUsage
 	case errors.Is(err, context.Canceled):
 		err, code = errors.New("interrupted"), exitInterrupted

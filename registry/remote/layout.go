@@ -141,8 +141,8 @@ func resolveLayout(ctx context.Context, src *registry.Store, ref Reference) (oci
 		names = append(names, t.Ref)
 	}
 	if len(names) != 1 {
-		return ocispec.Descriptor{}, fmt.Errorf("got %d reference names (%s), want one: %w",
-			len(names), strings.Join(names[:min(len(names), 8)], ", "), errdef.ErrMissingReference)
+		return ocispec.Descriptor{}, &ReferenceError{Ref: ref.String(), Use: ref.String() + ":NAME", Err: fmt.Errorf("got %d reference names (%s), want one: %w",
+			len(names), strings.Join(names[:min(len(names), 8)], ", "), errdef.ErrMissingReference)}
 	}
 	return tags[0].Descriptor, nil
 }

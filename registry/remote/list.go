@@ -61,7 +61,7 @@ func (r *repository) resolve(ctx context.Context, ref Reference) (ocispec.Descri
 // is computed and not the registry's claim.
 func (r *repository) fetchManifest(ctx context.Context, ref Reference) (desc ocispec.Descriptor, data []byte, err error) {
 	if ref.target() == "" {
-		return desc, nil, fmt.Errorf("missing tag or digest: %w", errdef.ErrMissingReference)
+		return desc, nil, &ReferenceError{Ref: ref.String(), Err: fmt.Errorf("missing tag or digest: %w", errdef.ErrMissingReference), Use: ref.String() + ":TAG"}
 	}
 	return r.getManifest(ctx, ref.target())
 }

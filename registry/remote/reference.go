@@ -27,25 +27,64 @@ type Reference struct {
 	Entry  string  // reference name in the layout, as in index.json; may be empty
 }
 
+// ReferenceError reports an argument that is not a reference, or not a complete one.
+type ReferenceError struct {
+	Ref string
+	Err error
+	Use string // the probable reference. Empty: none is known
+}
+
+// Error returns the reason, which quotes the reference.
+func (e *ReferenceError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the reason.
+func (e *ReferenceError) Unwrap() error { return e.Err }
+
+// Hint returns what to write.
+func (e *ReferenceError) Hint() string {
+	if e.Use != "" {
+		return "write " + e.Use
+	}
+	return "write HOST/REPOSITORY:TAG, such as registry.example/team/p-lite:0.1.0"
+}
+
+// CheckSpelling returns a [*ReferenceError] for a reference with a scheme, as other
+// tools write it, or with blanks around it.
+func CheckSpelling(s string) error {
+	bare := strings.TrimSpace(s)
+	scheme, rest, ok := strings.Cut(bare, "://")
+	ok = ok && !strings.ContainsAny(scheme, "/.@")
+	if ok {
+		bare = strings.TrimSpace(rest)
+	}
+	e := &ReferenceError{Ref: s, Use: strings.TrimRight(bare, "/")}
+	switch {
+	case ok:
+		e.Err = fmt.Errorf("%w: reference %q: leave out %s://", errdef.ErrInvalidReference, s, scheme)
+	case bare != s:
+		e.Err = fmt.Errorf("%w: reference %q: leave out the blanks around it", errdef.ErrInvalidReference, s)
+	default:
+		return nil
+	}
+	return e
+}
+
 // ParseReference parses a reference. In a layout the folder ends at the first
 // colon after the last slash or backslash, so that reference names may hold
-// colons; a name with slashes needs its digest. The error wraps
-// errdef.ErrInvalidReference.
+// colons; a name with slashes needs its digest. The error is a [*ReferenceError]
+// and wraps errdef.ErrInvalidReference.
 func ParseReference(s string) (Reference, error) {
+	if err := CheckSpelling(s); err != nil {
+		return Reference{}, err
+	}
 	r, err := parseReference(s)
 	if err != nil {
-		return Reference{}, fmt.Errorf("%w: %w", errdef.ErrInvalidReference, err)
+		return Reference{}, &ReferenceError{Ref: s, Err: fmt.Errorf("%w: %w", errdef.ErrInvalidReference, err)}
 	}
 	return r, nil
 }
 
 func parseReference(s string) (Reference, error) {
-	if strings.TrimSpace(s) != s {
-		return Reference{}, fmt.Errorf("reference %q: leave out the blanks around it", s)
-	}
-	if scheme, _, ok := strings.Cut(s, "://"); ok && !strings.ContainsAny(scheme, "/.@") {
-		return Reference{}, fmt.Errorf("reference %q: leave out %s://", s, scheme)
-	}
 	if rest, ok := strings.CutPrefix(s, layoutPrefix); ok {
 		return parseLayout(s, rest)
 	}
