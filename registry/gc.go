@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/opencontainers/go-digest"
@@ -236,12 +237,24 @@ func (c *collection) sweep(ctx context.Context) (err error) {
 	return errors.Join(c.sweepLinks(), c.s.names.Compact(ctx))
 }
 
-// sweepLinks removes the links of removed blobs.
+// sweepLinks removes the records of removed blobs.
 func (c *collection) sweepLinks() error {
-	return c.s.eachLink(func(_, name string, d digest.Digest) error {
+	unless := func(_, name string, d digest.Digest) error {
 		if _, err := c.s.Stat(d); !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		return disk.IgnoreMissing(c.s.dir.Remove(name))
-	})
+	}
+	entries, err := disk.ReadDir(c.s.dir, confineDir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if d := digest.Digest(strings.Replace(e.Name(), "-", ":", 1)); artifact.CheckDigest(d) == nil {
+			if err := unless("", confineName(d), d); err != nil {
+				return err
+			}
+		}
+	}
+	return c.s.eachLink(unless)
 }

@@ -23,11 +23,12 @@ type graph struct {
 
 // vertex is a manifest of the graph.
 type vertex struct {
-	desc    ocispec.Descriptor // plain
-	count   int                // entries and manifests that name it
-	subject digest.Digest      // "": none
-	blobs   []digest.Digest    // contents, manifests included, each once
-	inner   []nodeKey          // the manifests among them
+	desc     ocispec.Descriptor // plain
+	count    int                // entries and manifests that name it
+	subject  digest.Digest      // "": none
+	confined bool               // not shown because of its subject
+	blobs    []digest.Digest    // contents, manifests included, each once
+	inner    []nodeKey          // the manifests among them
 }
 
 // withGraph calls fn with the current graph and index.
@@ -116,7 +117,7 @@ func (s *Store) grow(ctx context.Context, g *graph, queue []*vertex) error {
 			queue = append(queue, inside)
 		}
 		if n.Subject != nil {
-			v.subject = n.Subject.Digest
+			v.subject, v.confined = n.Subject.Digest, s.confined(v.desc.Digest)
 			if !seen[v.subject] {
 				g.parents[v.subject] = append(g.parents[v.subject], v)
 			}
@@ -192,7 +193,7 @@ func (g *graph) searchUp(idx *names.Index, repo string, d digest.Digest, seen ma
 		}
 	}
 	for _, mediaType := range artifact.ManifestTypes() {
-		if v := g.at[nodeKey{d, mediaType}]; v != nil && v.subject != "" && g.searchUp(idx, repo, v.subject, seen) {
+		if v := g.at[nodeKey{d, mediaType}]; v != nil && v.subject != "" && !v.confined && g.searchUp(idx, repo, v.subject, seen) {
 			return true
 		}
 	}
@@ -227,7 +228,7 @@ func (g *graph) searchDown(idx *names.Index, tags map[string]bool, d digest.Dige
 		}
 		queue = append(queue, v.inner...)
 		for _, r := range g.parents[v.desc.Digest] {
-			if r.subject == v.desc.Digest {
+			if r.subject == v.desc.Digest && !r.confined {
 				queue = append(queue, keyOfManifest(r.desc))
 			}
 		}

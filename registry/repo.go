@@ -26,8 +26,11 @@ import (
 // removed by gc. Repositories of local tags need no records: "name:tag" shows
 // all it reaches.
 
-// linkDir holds a repository's records; no repository name can contain it.
-const linkDir = "_links"
+// The folders of records; no repository name can contain them.
+const (
+	linkDir    = "_links"                    // in a repository's folder
+	confineDir = disk.RepoDir + "/_confined" // of referrers that only their own repositories show
+)
 
 // LinkState is the state of a blob in a repository.
 type LinkState int
@@ -48,6 +51,40 @@ type linkRecord struct {
 
 // ValidRepo reports whether name is a valid repository name.
 func ValidRepo(name string) bool { return abi.ValidRepository(name) }
+
+// Confine makes only the repositories that link to the referrer desc show it. A
+// referrer that the store has is unchanged: it was added locally, and is visible
+// wherever its subject is. It must be called before the referrer is pushed.
+func (s *Store) Confine(ctx context.Context, desc ocispec.Descriptor) error {
+	err := s.writable()
+	if err == nil {
+		err = artifact.CheckDigest(desc.Digest)
+	}
+	if err == nil {
+		var known bool
+		if err := s.names.View(func(idx *names.Index) error { known = len(idx.Digests[desc.Digest]) > 0; return nil }); err != nil || known {
+			return err
+		}
+		err = s.dir.MkdirAll(confineDir, 0o755)
+	}
+	if err == nil {
+		err = s.dir.WriteFile(confineName(desc.Digest), nil, 0o644)
+	}
+	if err != nil {
+		return fmt.Errorf("confine %s: %w", desc.Digest, err)
+	}
+	return ctx.Err()
+}
+
+func confineName(d digest.Digest) string {
+	return confineDir + "/" + strings.Replace(string(d), ":", "-", 1)
+}
+
+// confined reports whether only the repositories that link to d show it.
+func (s *Store) confined(d digest.Digest) bool {
+	_, err := s.dir.Root().Lstat(filepath.FromSlash(confineName(d)))
+	return err == nil
+}
 
 func linkName(repo string, d digest.Digest) (string, error) {
 	if !ValidRepo(repo) {
@@ -169,7 +206,7 @@ func (s *Store) readLink(name string) (rec linkRecord, err error) {
 // Shows reports whether the repository shows the blob d, and returns its
 // descriptor. It does because of a link, or because a tag of the repository
 // reaches d or the subject of d: a signature is visible wherever its subject
-// is.
+// is, unless a client pushed it to another repository ([Store.Confine]).
 func (s *Store) Shows(ctx context.Context, repo string, d digest.Digest) (ocispec.Descriptor, bool, error) {
 	desc, state, err := s.Linked(ctx, repo, d)
 	if err != nil || state == Deleted {

@@ -61,7 +61,7 @@ func (c *checkout) unpack(ctx context.Context, below string, l artifact.Layer) (
 	if err != nil {
 		return nil, err
 	}
-	for _, rest := range []io.Reader{in, raw} { // padding, and what a decompressor leaves
+	for _, rest := range []io.Reader{in, raw} { // padding, and bytes that the decompressor did not read
 		if _, err := io.Copy(io.Discard, rest); err != nil {
 			return nil, err
 		}

@@ -126,7 +126,7 @@ func TestUnpack(t *testing.T) {
 	}
 }
 
-// A hostile archive is refused and leaves nothing behind, inside the folder or outside.
+// A hostile archive is refused and leaves no file, inside the folder or outside.
 func TestUnpackRefuses(t *testing.T) {
 	s := unpackStore(t)
 	link := func(kind byte, name, to string) []byte {
@@ -250,7 +250,7 @@ func TestUnpackDigest(t *testing.T) {
 	}
 }
 
-// FuzzUnpack: an archive gives files below its folder or an error, never a link.
+// FuzzUnpack: an archive becomes files below its folder or an error, never a link.
 func FuzzUnpack(f *testing.F) {
 	f.Add(uint8(0), archived(f, file("a/b", 3)))
 	f.Add(uint8(1), packed(f, archived(f, file("a/b", 3)), "gzip"))

@@ -122,6 +122,11 @@ func (req *request) manifestPut() error {
 			return err
 		}
 	}
+	if m.Subject != nil {
+		if err := req.store.Confine(req.r.Context(), desc); err != nil {
+			return err
+		}
+	}
 	if err := req.put(desc, data, tags); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -551,6 +552,71 @@ func TestReferrers(t *testing.T) {
 		t.Errorf("after deletion: %d", len(got))
 	}
 	s.want("400 DIGEST_INVALID", "GET", "/v2/a/referrers/x", nil)
+	s.sound()
+}
+
+// TestReferrersStay: a referrer that a client pushed to one repository is not shown
+// by another repository with the same subject, unless it was pushed there too; one
+// that was attached to the store is shown wherever its subject is.
+func TestReferrersStay(t *testing.T) {
+	ctx := context.Background()
+	s := start(t, Options{})
+	data, subject := s.image("a", nil, "subject")
+	s.image("b", nil, "subject")
+	about := &ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: subject, Size: int64(len(data))}
+	attached := func(m *ocispec.Manifest) { m.ArtifactType, m.Subject = "x/sig", about }
+	early, first := s.image("a", attached, "first") // before its subject
+	s.want("201", "PUT", "/v2/a/manifests/"+first.String(), early, asImage)
+	for _, repo := range []string{"a", "b"} {
+		s.want("201", "PUT", "/v2/"+repo+"/manifests/v1", data, asImage)
+	}
+	late, second := s.image("a", attached, "second")
+	s.want("201", "PUT", "/v2/a/manifests/"+second.String(), late, asImage)
+	nested, third := s.image("a", func(m *ocispec.Manifest) {
+		m.Subject = &ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: second, Size: int64(len(late))}
+	}, "third")
+	s.want("201", "PUT", "/v2/a/manifests/"+third.String(), nested, asImage)
+	want := func(repo string, n int, shown string) {
+		t.Helper()
+		var idx ocispec.Index
+		a := s.want("200", "GET", "/v2/"+repo+"/referrers/"+subject.String(), nil)
+		if err := json.Unmarshal(a.body, &idx); err != nil || len(idx.Manifests) != n {
+			t.Errorf("%s lists %d referrers, want %d (%v)", repo, len(idx.Manifests), n, err)
+		}
+		for _, d := range []digest.Digest{first, second, third} {
+			s.want(shown, "GET", "/v2/"+repo+"/manifests/"+d.String(), nil)
+		}
+	}
+	want("a", 2, "200")
+	want("b", 0, "404")
+	layer := digest.FromString("second").String()
+	s.want("200", "GET", "/v2/a/blobs/"+layer, nil)
+	s.want("404", "GET", "/v2/b/blobs/"+layer, nil)
+	s.want("202", "POST", "/v2/b/blobs/uploads/?mount="+layer+"&from=b", nil)
+	local, err := s.store.AddBytes(ctx, ocispec.MediaTypeImageManifest, slices.Concat(late, []byte(" ")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want("a", 3, "200")
+	want("b", 1, "404")
+	s.want("200", "GET", "/v2/b/manifests/"+local.Digest.String(), nil)
+	s.image("b", attached, "second")
+	s.want("201", "PUT", "/v2/b/manifests/"+second.String(), late, asImage)
+	var idx ocispec.Index
+	if a := s.want("200", "GET", "/v2/b/referrers/"+subject.String(), nil); json.Unmarshal(a.body, &idx) != nil || len(idx.Manifests) != 2 {
+		t.Errorf("pushed to b as well: %s", a.body)
+	}
+	// Without tags nothing holds the referrers, and their records go with them.
+	for _, repo := range []string{"a", "b"} {
+		s.want("202", "DELETE", "/v2/"+repo+"/manifests/"+subject.String(), nil)
+	}
+	if _, err := s.store.GC(ctx, registry.GCOptions{Grace: -1}); err != nil {
+		t.Fatal(err)
+	}
+	left, err := filepath.Glob(filepath.Join(s.store.Dir(), ".mm", "repo", "_confined", "*"))
+	if err != nil || len(left) != 0 {
+		t.Errorf("records after gc: %v, %v", left, err)
+	}
 	s.sound()
 }
 
