@@ -209,9 +209,9 @@ interop:
 	@scripts/interop.sh
 
 # Push, verify, pull, lock, sign and gc against the peculiarities of real
-# registries.
+# registries: by the client, and by the commands of mm with weights of three chunks.
 quirks:
-	$(GO) test -count=1 -v -run TestQuirks ./registry/remote
+	MM_QUIRKS=1 $(GO) test -count=1 -v -timeout 30m -run TestQuirks ./registry/remote ./cmd/mm
 
 # The registry server's processor time for one signed push, with 100 to 10,000
 # artifacts in the store.

@@ -21,6 +21,7 @@ import (
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/artifact"
 	"mm-abi.org/mm/registry/cas"
+	"mm-abi.org/mm/registry/registrytest"
 )
 
 // benchSize is the blob of the benchmarks, in bytes.
@@ -239,12 +240,12 @@ func benchSetup(t *testing.T, file, dir, addr string) {
 // benchServe is a registry that throws uploads away, serves one file for every
 // large blob, and remembers the manifest.
 func benchServe(t *testing.T, file, addrFile string) {
-	s := newScripted()
+	s := registrytest.New()
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		large := strings.Contains(r.URL.Path, "/blobs/sha256:")
-		s.mu.Lock()
-		_, small := s.blobs[digest.Digest(r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:])]
-		s.mu.Unlock()
+		s.Mu.Lock()
+		_, small := s.Blobs[digest.Digest(r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:])]
+		s.Mu.Unlock()
 		switch {
 		case large && !small && r.Method == http.MethodGet:
 			http.ServeFile(w, r, file)

@@ -10,6 +10,7 @@ import (
 	"oras.land/oras-go/v2/errdef"
 
 	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/registrytest"
 )
 
 // Faults that one request can detect are reported before a byte of a blob is sent.
@@ -33,18 +34,18 @@ func TestFaultsAreToldBeforeBytes(t *testing.T) {
 			return r.Method == http.MethodPost
 		}, "latest", func(err error) bool { return status(err) == http.StatusForbidden }},
 	} {
-		s := newScripted()
-		s.fault = tt.fault
-		other := s.addJSON(desc.MediaType, map[string]any{"schemaVersion": 2, "mediaType": desc.MediaType})
-		s.tags["x:1.0.0"] = other.Digest
+		s := registrytest.New()
+		s.Fault = tt.fault
+		other := s.AddJSON(desc.MediaType, map[string]any{"schemaVersion": 2, "mediaType": desc.MediaType})
+		s.Tags["x:1.0.0"] = other.Digest
 		var also []registry.Tag
 		ref := "/x:1.0.0"
 		if tt.tag != "" {
 			also, ref = []registry.Tag{{Ref: tt.tag, Descriptor: desc}}, "/x:latest"
 		}
 		_, err := newClient(t, Options{}).Push(ctx, src, desc, serve(t, s)+ref, PushOptions{Also: also})
-		if !tt.want(err) || s.received != 0 || s.requested("PATCH uploads")+s.requested("PUT uploads") != 0 {
-			t.Errorf("%s: %v after %d bytes", name, err, s.received)
+		if !tt.want(err) || s.Received != 0 || s.Requested("PATCH uploads")+s.Requested("PUT uploads") != 0 {
+			t.Errorf("%s: %v after %d bytes", name, err, s.Received)
 		}
 	}
 }

@@ -61,6 +61,8 @@ const (
 	maxRetryAfter   = time.Minute
 	noticeAfter     = 10 * time.Second // of silence, before the user is notified
 
+	briefTries = 2 // of the referrers API, until it has answered once
+
 	defaultHelperTime = 30 * time.Second // a helper may ask for a passphrase
 )
 
@@ -69,6 +71,7 @@ type Client struct {
 	opt     Options
 	backoff backoff
 	meta    *auth.Client // repeats requests by itself
+	brief   *auth.Client // repeats a few times: there is another way
 	bulk    *auth.Client // does not: blobs go on where they stopped
 	bare    *http.Client // sends no credentials
 
@@ -125,6 +128,11 @@ func New(opt Options) (*Client, error) {
 	// Small requests that are repeated unchanged: all tries together last at
 	// most twice the stall time.
 	c.meta = authClient(&retry.Transport{Base: base, Policy: func() retry.Policy { return c.backoff }}, 2*opt.Stall)
+	c.brief = authClient(&retry.Transport{Base: base, Policy: func() retry.Policy {
+		few := c.backoff
+		few.tries = min(few.tries, briefTries)
+		return few
+	}}, 2*opt.Stall)
 	c.bare = c.bulk.Client
 	return c, nil
 }

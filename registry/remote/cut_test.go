@@ -18,6 +18,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/registrytest"
 )
 
 // cutter is a TCP proxy that cuts connections after so many bytes in one
@@ -105,7 +106,7 @@ func TestCuts(t *testing.T) {
 	}
 	t.Run("scripted", func(t *testing.T) {
 		t.Parallel()
-		cuts(t, serve(t, newScripted()), scripted, scripted*320<<10)
+		cuts(t, serve(t, registrytest.New()), scripted, scripted*320<<10)
 	})
 	t.Run("server", func(t *testing.T) {
 		t.Parallel()
@@ -184,16 +185,16 @@ func TestKilledPull(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("skipped: no signal tells a kill here")
 	}
-	s := newScripted()
+	s := registrytest.New()
 	layer, _ := oneBlob(t, s, killSize)
 	var served atomic.Int64
 	var kill atomic.Pointer[os.Process]
 	marks := []int64{30 << 20, 70 << 20, 130 << 20, 150 << 20} // where the process dies
-	s.fault = func(w http.ResponseWriter, r *http.Request) bool {
+	s.Fault = func(w http.ResponseWriter, r *http.Request) bool {
 		if r.Method != http.MethodGet || digestOf(r) != layer.Digest {
 			return false
 		}
-		s.blob(&counting{ResponseWriter: w, n: &served, at: func(n int64) {
+		s.ServeBlob(&counting{ResponseWriter: w, n: &served, at: func(n int64) {
 			if p := kill.Load(); p != nil && len(marks) > 0 && n >= marks[0] {
 				marks = marks[1:]
 				p.Kill()

@@ -20,6 +20,7 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/registrytest"
 )
 
 // roundTrip pushes an artifact of 2.3 MiB in chunks of 256 KiB, pulls it into
@@ -57,10 +58,10 @@ func TestStatusesThatPass(t *testing.T) {
 	for _, code := range []int{408, 429, 500, 502, 503, 504} {
 		t.Run(strconv.Itoa(code), func(t *testing.T) {
 			t.Parallel()
-			s := newScripted()
+			s := registrytest.New()
 			fifth := every(5)
 			var faults atomic.Int64
-			s.fault = func(w http.ResponseWriter, r *http.Request) bool {
+			s.Fault = func(w http.ResponseWriter, r *http.Request) bool {
 				if !fifth() {
 					return false
 				}
@@ -78,11 +79,11 @@ func TestStatusesThatPass(t *testing.T) {
 
 func TestThreeInARowPassSixDoNot(t *testing.T) {
 	for _, inARow := range []int{3, 6} {
-		s := newScripted()
-		desc := s.add("", noise(1, 100))
+		s := registrytest.New()
+		desc := s.Add("", noise(1, 100))
 		desc.MediaType = abi.MediaWeight
 		var calls atomic.Int64
-		s.fault = func(w http.ResponseWriter, r *http.Request) bool {
+		s.Fault = func(w http.ResponseWriter, r *http.Request) bool {
 			if strings.Contains(r.URL.Path, "/blobs/") && calls.Add(1) <= int64(inARow) {
 				w.WriteHeader(http.StatusInternalServerError)
 				return true
@@ -100,9 +101,9 @@ func TestThreeInARowPassSixDoNot(t *testing.T) {
 
 func TestRetryAfter(t *testing.T) {
 	t.Parallel()
-	s := newScripted()
+	s := registrytest.New()
 	var first atomic.Bool
-	s.fault = func(w http.ResponseWriter, r *http.Request) bool {
+	s.Fault = func(w http.ResponseWriter, r *http.Request) bool {
 		if first.Swap(true) {
 			return false
 		}
@@ -117,7 +118,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 
 	// Too long a wait is reported immediately.
-	s.fault = func(w http.ResponseWriter, r *http.Request) bool {
+	s.Fault = func(w http.ResponseWriter, r *http.Request) bool {
 		w.Header().Set("Retry-After", "86400")
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return true
@@ -172,7 +173,7 @@ func (k *tokens) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func TestTokenExpiresMidway(t *testing.T) {
-	k := &tokens{Handler: newScripted(), uses: 4}
+	k := &tokens{Handler: registrytest.New(), uses: 4}
 	srv := httptest.NewServer(k)
 	defer srv.Close()
 	k.realm = srv.URL
@@ -201,7 +202,7 @@ func TestWrongPasswordIsTold(t *testing.T) {
 // TestCredentialsStayHome redirects downloads and uploads to another host,
 // which must see no credentials, not even when it asks for them.
 func TestCredentialsStayHome(t *testing.T) {
-	s := newScripted()
+	s := registrytest.New()
 	var leaked, elsewhere atomic.Int64
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		elsewhere.Add(1)
@@ -260,7 +261,7 @@ func TestCredentialsStayHome(t *testing.T) {
 func TestHTTPSIsNotLeft(t *testing.T) {
 	plain := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { t.Errorf("unexpected request %s", r.URL) }))
 	defer plain.Close()
-	s := newScripted()
+	s := registrytest.New()
 	mode := "redirect"
 	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -303,16 +304,16 @@ func TestHTTPSIsNotLeft(t *testing.T) {
 }
 
 // oneBlob pulls a manifest with one layer of n bytes from a scripted registry.
-func oneBlob(t *testing.T, s *scripted, n int) (layer ocispec.Descriptor, pull func(opt Options) (*registry.Store, Report, error)) {
+func oneBlob(t *testing.T, s *registrytest.Registry, n int) (layer ocispec.Descriptor, pull func(opt Options) (*registry.Store, Report, error)) {
 	t.Helper()
-	layer = s.add("", noise(9, n))
+	layer = s.Add("", noise(9, n))
 	layer.MediaType = "application/octet-stream"
-	config := s.add("", []byte(`{}`))
+	config := s.Add("", []byte(`{}`))
 	config.MediaType = ocispec.MediaTypeEmptyJSON
-	root := s.addJSON(ocispec.MediaTypeImageManifest, ocispec.Manifest{
+	root := s.AddJSON(ocispec.MediaTypeImageManifest, ocispec.Manifest{
 		MediaType: ocispec.MediaTypeImageManifest, Config: config, Layers: []ocispec.Descriptor{layer}, Versioned: versioned,
 	})
-	s.tags["x:1"] = root.Digest
+	s.Tags["x:1"] = root.Digest
 	return layer, func(opt Options) (*registry.Store, Report, error) {
 		dst := openStore(t)
 		_, report, err := newClient(t, opt).Pull(context.Background(), serve(t, s)+"/x:1", dst, PullOptions{})
@@ -321,8 +322,8 @@ func oneBlob(t *testing.T, s *scripted, n int) (layer ocispec.Descriptor, pull f
 }
 
 // cutBody answers a blob request with a body that ends after n bytes.
-func cutBody(s *scripted, w http.ResponseWriter, r *http.Request, n int) {
-	s.blob(&limited{ResponseWriter: w, left: n}, r, digestOf(r))
+func cutBody(s *registrytest.Registry, w http.ResponseWriter, r *http.Request, n int) {
+	s.ServeBlob(&limited{ResponseWriter: w, left: n}, r, digestOf(r))
 	panic(http.ErrAbortHandler)
 }
 
@@ -345,11 +346,11 @@ func (l *limited) Write(p []byte) (int, error) {
 func TestShortBodiesGoOn(t *testing.T) {
 	const size, piece = 1 << 20, 100_000
 	for _, noRange := range []bool{false, true} {
-		s := newScripted()
-		s.noRange = noRange
+		s := registrytest.New()
+		s.NoRange = noRange
 		layer, pull := oneBlob(t, s, size)
 		var cuts atomic.Int64
-		s.fault = func(w http.ResponseWriter, r *http.Request) bool {
+		s.Fault = func(w http.ResponseWriter, r *http.Request) bool {
 			if r.Method == http.MethodGet && digestOf(r) == layer.Digest && cuts.Add(1) <= 5 {
 				cutBody(s, w, r, piece)
 			}
@@ -371,35 +372,37 @@ func TestShortBodiesGoOn(t *testing.T) {
 
 func TestWrongBytesStayInvisible(t *testing.T) {
 	const size = 1 << 20
-	for name, answer := range map[string]func(s *scripted, w http.ResponseWriter, r *http.Request){
-		"other bytes": func(s *scripted, w http.ResponseWriter, r *http.Request) { w.Write(noise(8, size)) },
-		"longer":      func(s *scripted, w http.ResponseWriter, r *http.Request) { w.Write(noise(9, size+1)) },
-		"endless": func(s *scripted, w http.ResponseWriter, r *http.Request) {
+	for name, answer := range map[string]func(s *registrytest.Registry, w http.ResponseWriter, r *http.Request){
+		"other bytes": func(s *registrytest.Registry, w http.ResponseWriter, r *http.Request) { w.Write(noise(8, size)) },
+		"longer":      func(s *registrytest.Registry, w http.ResponseWriter, r *http.Request) { w.Write(noise(9, size+1)) },
+		"endless": func(s *registrytest.Registry, w http.ResponseWriter, r *http.Request) {
 			for r.Context().Err() == nil {
 				w.Write(noise(9, size))
 			}
 		},
-		"always short": func(s *scripted, w http.ResponseWriter, r *http.Request) {
+		"always short": func(s *registrytest.Registry, w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Length", strconv.Itoa(size))
 			panic(http.ErrAbortHandler)
 		},
-		"too long a length": func(s *scripted, w http.ResponseWriter, r *http.Request) {
+		"too long a length": func(s *registrytest.Registry, w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Length", strconv.Itoa(size+1))
 			w.Write(noise(9, 100))
 		},
-		"another range": func(s *scripted, w http.ResponseWriter, r *http.Request) {
+		"another range": func(s *registrytest.Registry, w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Range", fmt.Sprintf("bytes 5-%d/%d", size-1, size))
 			w.WriteHeader(http.StatusPartialContent)
 			w.Write(noise(9, size-5))
 		},
-		"gone": func(s *scripted, w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusNotFound) },
+		"gone": func(s *registrytest.Registry, w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(http.StatusNotFound)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newScripted()
+			s := registrytest.New()
 			layer, pull := oneBlob(t, s, size)
 			var asked atomic.Int64
 			var honest atomic.Bool
-			s.fault = func(w http.ResponseWriter, r *http.Request) bool {
+			s.Fault = func(w http.ResponseWriter, r *http.Request) bool {
 				if r.Method != http.MethodGet || digestOf(r) != layer.Digest || honest.Load() {
 					return false
 				}
@@ -430,16 +433,16 @@ func TestStalls(t *testing.T) {
 	t.Parallel()
 	const stall = 150 * time.Millisecond
 	t.Run("answer", func(t *testing.T) {
-		s := newScripted()
+		s := registrytest.New()
 		layer, pull := oneBlob(t, s, 1<<20)
 		var hung atomic.Int64
-		s.fault = func(w http.ResponseWriter, r *http.Request) bool {
+		s.Fault = func(w http.ResponseWriter, r *http.Request) bool {
 			if r.Method != http.MethodGet || digestOf(r) != layer.Digest {
 				return false
 			}
 			if n := hung.Add(1); n <= 2 {
 				if n == 2 { // the first response is empty
-					s.blob(&limited{ResponseWriter: w, left: 1000}, r, layer.Digest)
+					s.ServeBlob(&limited{ResponseWriter: w, left: 1000}, r, layer.Digest)
 				}
 				<-r.Context().Done()
 				return true
@@ -455,9 +458,9 @@ func TestStalls(t *testing.T) {
 		}
 	})
 	t.Run("for ever", func(t *testing.T) {
-		s := newScripted()
+		s := registrytest.New()
 		layer, pull := oneBlob(t, s, 1<<20)
-		s.fault = func(w http.ResponseWriter, r *http.Request) bool {
+		s.Fault = func(w http.ResponseWriter, r *http.Request) bool {
 			if digestOf(r) == layer.Digest {
 				<-r.Context().Done()
 				return true
@@ -473,9 +476,9 @@ func TestStalls(t *testing.T) {
 		}
 	})
 	t.Run("upload", func(t *testing.T) {
-		s := newScripted()
+		s := registrytest.New()
 		var patches atomic.Int64
-		s.fault = func(w http.ResponseWriter, r *http.Request) bool {
+		s.Fault = func(w http.ResponseWriter, r *http.Request) bool {
 			if r.Method == http.MethodPatch && patches.Add(1) <= 2 {
 				buf := make([]byte, 1000)
 				r.Body.Read(buf) // and not a byte more
@@ -494,18 +497,18 @@ func TestStalls(t *testing.T) {
 // TestTagMovesMeanwhile moves the tag to another artifact after the first
 // request.
 func TestTagMovesMeanwhile(t *testing.T) {
-	s := newScripted()
+	s := registrytest.New()
 	_, pull := oneBlob(t, s, 1000)
-	first := s.tags["x:1"]
-	config := s.add("", []byte(`{}`))
+	first := s.Tags["x:1"]
+	config := s.Add("", []byte(`{}`))
 	config.MediaType = ocispec.MediaTypeEmptyJSON
-	other := s.addJSON(ocispec.MediaTypeImageManifest, ocispec.Manifest{MediaType: ocispec.MediaTypeImageManifest, Config: config, Versioned: versioned, Annotations: map[string]string{"evil": "yes"}})
+	other := s.AddJSON(ocispec.MediaTypeImageManifest, ocispec.Manifest{MediaType: ocispec.MediaTypeImageManifest, Config: config, Versioned: versioned, Annotations: map[string]string{"evil": "yes"}})
 	var asked atomic.Int64
-	s.fault = func(w http.ResponseWriter, r *http.Request) bool {
+	s.Fault = func(w http.ResponseWriter, r *http.Request) bool {
 		if strings.HasSuffix(r.URL.Path, "/manifests/1") && asked.Add(1) > 1 {
-			s.mu.Lock()
-			s.tags["x:1"] = other.Digest
-			s.mu.Unlock()
+			s.Mu.Lock()
+			s.Tags["x:1"] = other.Digest
+			s.Mu.Unlock()
 		}
 		return false
 	}
@@ -519,10 +522,10 @@ func TestTagMovesMeanwhile(t *testing.T) {
 }
 
 func TestCancelled(t *testing.T) {
-	s := newScripted()
+	s := registrytest.New()
 	layer, _ := oneBlob(t, s, 1<<20)
 	ctx, cancel := context.WithCancel(context.Background())
-	s.fault = func(w http.ResponseWriter, r *http.Request) bool {
+	s.Fault = func(w http.ResponseWriter, r *http.Request) bool {
 		if digestOf(r) == layer.Digest {
 			cancel()
 			<-r.Context().Done()
@@ -538,10 +541,10 @@ func TestCancelled(t *testing.T) {
 }
 
 func TestRegistriesThatTakeNoChunks(t *testing.T) {
-	s := newScripted()
-	s.noPatch = true
+	s := registrytest.New()
+	s.NoPatch = true
 	var patches atomic.Int64
-	s.fault = func(w http.ResponseWriter, r *http.Request) bool {
+	s.Fault = func(w http.ResponseWriter, r *http.Request) bool {
 		if r.Method == http.MethodPatch {
 			patches.Add(1)
 		}
@@ -551,14 +554,14 @@ func TestRegistriesThatTakeNoChunks(t *testing.T) {
 	if n := patches.Load(); n != 1 {
 		t.Errorf("%d PATCH requests to a registry that refused the first", n)
 	}
-	if extra := pushed.Bytes - s.received; extra > 1<<20 {
+	if extra := pushed.Bytes - s.Received; extra > 1<<20 {
 		t.Errorf("%d bytes sent for nothing", extra)
 	}
 }
 
 func TestProxiesThatTakeNoLargeBodies(t *testing.T) {
-	s := newScripted()
-	s.fault = func(w http.ResponseWriter, r *http.Request) bool {
+	s := registrytest.New()
+	s.Fault = func(w http.ResponseWriter, r *http.Request) bool {
 		if r.ContentLength > 300<<10 {
 			w.WriteHeader(http.StatusRequestEntityTooLarge)
 			return true
@@ -575,14 +578,14 @@ func TestProxiesThatTakeNoLargeBodies(t *testing.T) {
 }
 
 func TestSessionsGetLost(t *testing.T) {
-	s := newScripted()
+	s := registrytest.New()
 	var lost atomic.Int64
-	s.fault = func(w http.ResponseWriter, r *http.Request) bool {
+	s.Fault = func(w http.ResponseWriter, r *http.Request) bool {
 		if r.Method == http.MethodPatch && strings.HasPrefix(r.Header.Get("Content-Range"), "524288-") && lost.Add(1) <= 3 {
-			s.mu.Lock()
-			clear(s.sessions)
-			s.sessions["none"], s.sessions["left"], s.sessions["over"] = nil, nil, nil
-			s.mu.Unlock()
+			s.Mu.Lock()
+			clear(s.Sessions)
+			s.Sessions["none"], s.Sessions["left"], s.Sessions["over"] = nil, nil, nil
+			s.Mu.Unlock()
 		}
 		return false
 	}

@@ -15,6 +15,7 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/registry/artifact"
+	"mm-abi.org/mm/registry/registrytest"
 )
 
 func FuzzParseReference(f *testing.F) {
@@ -48,9 +49,9 @@ func FuzzPlan(f *testing.F) {
 	f.Add([]byte(`{"layers":[{"digest":"sha256:..","size":-1}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		ctx := context.Background()
-		s := newScripted()
+		s := registrytest.New()
 		src := memory.New()
-		desc := s.add(ocispec.MediaTypeImageManifest, data)
+		desc := s.Add(ocispec.MediaTypeImageManifest, data)
 		if err := src.Push(ctx, desc, bytes.NewReader(data)); err != nil {
 			t.Skip()
 		}

@@ -34,6 +34,10 @@ func (r *repository) request(ctx context.Context, method, part string, body []by
 // small sends a request whose answer is a small document, and reads it. Bodies
 // that break off are requested again.
 func (r *repository) small(ctx context.Context, part, accept string, limit int64) (*http.Response, []byte, error) {
+	by := r.c.meta
+	if strings.HasPrefix(part, referrersPart) && r.api.Load() != apiYes {
+		by = r.c.brief // some registries always answer 503
+	}
 	for tries := 0; ; tries++ {
 		req, err := r.request(ctx, http.MethodGet, part, nil)
 		if err != nil {
@@ -42,7 +46,7 @@ func (r *repository) small(ctx context.Context, part, accept string, limit int64
 		if accept != "" {
 			req.Header.Set("Accept", accept)
 		}
-		resp, err := do(r.c.meta, req, http.StatusOK)
+		resp, err := do(by, req, http.StatusOK)
 		if err != nil {
 			return nil, nil, err
 		}

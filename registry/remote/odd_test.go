@@ -13,6 +13,7 @@ import (
 
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/artifact"
+	"mm-abi.org/mm/registry/registrytest"
 )
 
 // An answer that is not the content asked for is the registry's fault; only bytes
@@ -30,15 +31,15 @@ func TestPagesAreOdd(t *testing.T) {
 			if strings.HasPrefix(part, "blobs") && !strings.HasPrefix(kind, "text/html") {
 				continue // bytes of a blob, and the wrong ones
 			}
-			s := newScripted()
-			s.referrersAPI = true
+			s := registrytest.New()
+			s.ReferrersAPI = true
 			host := serve(t, s)
 			ref := host + "/team/p-lite:0.1.0"
 			c := newClient(t, Options{})
 			if _, err := c.Push(ctx, src, a.index, ref, PushOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			s.fault = func(w http.ResponseWriter, r *http.Request) bool {
+			s.Fault = func(w http.ResponseWriter, r *http.Request) bool {
 				if r.Method != http.MethodGet || !strings.Contains(r.URL.Path, part) {
 					return false
 				}
@@ -67,13 +68,13 @@ func TestPageIsABlob(t *testing.T) {
 	ctx := context.Background()
 	src := openStore(t)
 	desc := pack(t, src, "page", layer(t, src, "card.html", "doc", []byte("<html>a card</html>")))
-	s := newScripted()
+	s := registrytest.New()
 	host := serve(t, s)
 	c := newClient(t, Options{})
 	if _, err := c.Push(ctx, src, desc, host+"/team/page:1.0.0", PushOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	s.fault = func(w http.ResponseWriter, r *http.Request) bool {
+	s.Fault = func(w http.ResponseWriter, r *http.Request) bool {
 		if strings.Contains(r.URL.Path, "/blobs/") {
 			w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		}
@@ -94,7 +95,7 @@ func TestPushBeyondTheLimits(t *testing.T) {
 	}
 	signed := pack(t, src, "signed", layer(t, src, "g", "core", []byte("g")))
 	putJSON(t, src, ocispec.Index{Versioned: versioned, MediaType: ocispec.MediaTypeImageIndex, Manifests: []ocispec.Descriptor{deep}, Subject: &signed})
-	s := newScripted()
+	s := registrytest.New()
 	host := serve(t, s)
 	for what, desc := range map[string]ocispec.Descriptor{"the artifact": deep, "a referrer": signed} {
 		for _, to := range []string{host + "/team/x:1.0.0", "oci:" + t.TempDir()} {
@@ -104,8 +105,8 @@ func TestPushBeyondTheLimits(t *testing.T) {
 			}
 		}
 	}
-	if n := len(s.asked); n > 0 {
-		t.Errorf("requests were sent: %v", s.asked)
+	if n := len(s.Asked); n > 0 {
+		t.Errorf("requests were sent: %v", s.Asked)
 	}
 }
 

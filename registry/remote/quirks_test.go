@@ -7,15 +7,23 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/registrytest"
 )
+
+// quirkChunk is the chunk of the tests over profiles.
+const quirkChunk = 256 << 10
+
+// patience is how long a test over a profile may take.
+const patience = 10 * time.Second
 
 // quirkTest is one command against one profile.
 type quirkTest struct {
-	s      *scripted
+	s      *registrytest.Registry
 	host   string
 	c      *Client
 	src    *registry.Store
@@ -23,9 +31,9 @@ type quirkTest struct {
 	warned []string
 }
 
-func newQuirkTest(t *testing.T, p profile) *quirkTest {
-	q := &quirkTest{s: newScripted(), src: openStore(t)}
-	q.s.quirks = p.quirks
+func newQuirkTest(t *testing.T, p registrytest.Profile) *quirkTest {
+	q := &quirkTest{s: registrytest.New(), src: openStore(t)}
+	q.s.Quirks = p.Quirks
 	q.host = serve(t, q.s)
 	q.a = newAssembly(t, q.src)
 	q.c = newClient(t, Options{Chunk: quirkChunk, Parallel: 1, Progress: func(e Event) {
@@ -69,10 +77,10 @@ func (q *quirkTest) run(ctx context.Context, t *testing.T, command string) error
 	case "lock":
 		tags, err := q.c.Tags(ctx, q.host+"/team/p-lite")
 		want := []string{"0.1.0", "0.1.0-laptop", "0.1.0-mobile"}
-		for range q.s.lag { // a late listing looks complete
+		for range q.s.Lag { // a late listing looks complete
 			tags, err = q.c.Tags(ctx, q.host+"/team/p-lite")
 		}
-		if rest := slices.DeleteFunc(tags, func(t string) bool { return slices.Contains(q.s.ghostTags, t) }); err != nil || !slices.Equal(rest, want) {
+		if rest := slices.DeleteFunc(tags, func(t string) bool { return slices.Contains(q.s.GhostTags, t) }); err != nil || !slices.Equal(rest, want) {
 			return fmt.Errorf("%q: %w", tags, err)
 		}
 		return nil
@@ -133,23 +141,23 @@ var refusedCommands = map[string]any{
 
 // Every command passes every registry.
 func TestQuirks(t *testing.T) {
-	for _, p := range profiles() {
-		t.Run(p.name, func(t *testing.T) {
+	for _, p := range registrytest.Profiles(quirkChunk) {
+		t.Run(p.Name, func(t *testing.T) {
 			t.Parallel()
 			ctx, stop := context.WithTimeout(context.Background(), patience)
 			defer stop()
 			q := newQuirkTest(t, p)
 			for _, command := range quirkCommands {
 				err := q.run(ctx, t, command)
-				if want := refusedCommands[p.name+" "+command]; want != nil {
+				if want := refusedCommands[p.Name+" "+command]; want != nil {
 					if !errors.As(err, want) {
 						t.Errorf("%s: got %v, want %T", command, err, want)
 					}
 				} else if err != nil {
-					t.Errorf("%s (%s): %v", command, p.about, err)
+					t.Errorf("%s (%s): %v", command, p.About, err)
 				}
 			}
-			if without := strings.HasPrefix(p.name, "referrers-") || p.name == "harbor-old"; without != (len(q.warned) == 1) {
+			if without := strings.HasPrefix(p.Name, "referrers-") || p.Name == "harbor-old"; without != (len(q.warned) == 1) {
 				t.Errorf("warnings: %q", q.warned)
 			}
 		})

@@ -239,7 +239,7 @@ func reason(err error) string {
 // referrersAPI lists by the referrers API. listed reports that the first page
 // was a list.
 func (r *repository) referrersAPI(ctx context.Context, desc ocispec.Descriptor, fn func([]ocispec.Descriptor) error) (listed bool, err error) {
-	err = r.pages(ctx, "referrers/"+desc.Digest.String(), ocispec.MediaTypeImageIndex, func(resp *http.Response, data []byte) error {
+	err = r.pages(ctx, referrersPart+desc.Digest.String(), ocispec.MediaTypeImageIndex, func(resp *http.Response, data []byte) error {
 		var index struct {
 			Manifests *[]ocispec.Descriptor `json:"manifests"`
 		}
@@ -252,6 +252,9 @@ func (r *repository) referrersAPI(ctx context.Context, desc ocispec.Descriptor, 
 	})
 	return listed, err
 }
+
+// referrersPart is the path of the referrers API within a repository.
+const referrersPart = "referrers/"
 
 // referrersTag is the tag of the list of referrers without a referrers API.
 func referrersTag(d digest.Digest) string { return d.Algorithm().String() + "-" + d.Encoded() }

@@ -28,6 +28,7 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/artifact"
+	"mm-abi.org/mm/registry/registrytest"
 	"mm-abi.org/mm/registry/server"
 	"mm-abi.org/mm/registry/sign"
 )
@@ -578,8 +579,8 @@ func TestHostileGraphs(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newScripted()
-			root := build(s.addJSON)
+			s := registrytest.New()
+			root := build(s.AddJSON)
 			host := serve(t, s)
 			dst := openStore(t)
 			c := newClient(t, Options{})

@@ -29,6 +29,7 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/artifact"
+	"mm-abi.org/mm/registry/registrytest"
 	"mm-abi.org/mm/registry/server"
 	"mm-abi.org/mm/registry/sign"
 )
@@ -131,18 +132,18 @@ func TestHostileManifestsCostNoLayers(t *testing.T) {
 			if err := json.Unmarshal(data, &m); err != nil {
 				t.Fatal(err)
 			}
-			s := newScripted()
+			s := registrytest.New()
 			for _, d := range append([]ocispec.Descriptor{m.Config}, m.Layers...) {
 				blob, err := content.FetchAll(ctx, src, d)
 				if err != nil {
 					t.Fatal(err)
 				}
-				s.add("", blob)
+				s.Add("", blob)
 			}
 			change(&m)
-			s.tags["p-lite:1"] = s.addJSON(m.MediaType, m).Digest
+			s.Tags["p-lite:1"] = s.AddJSON(m.MediaType, m).Digest
 			var asked atomic.Int64
-			s.fault = func(w http.ResponseWriter, r *http.Request) bool {
+			s.Fault = func(w http.ResponseWriter, r *http.Request) bool {
 				if digestOf(r) == m.Layers[0].Digest {
 					asked.Add(1)
 				}
@@ -163,9 +164,9 @@ func TestHostileManifestsCostNoLayers(t *testing.T) {
 		})
 	}
 	t.Run("hook", func(t *testing.T) {
-		s := newScripted()
+		s := registrytest.New()
 		layer, _ := oneBlob(t, s, 1<<20)
-		s.fault = func(_ http.ResponseWriter, r *http.Request) bool {
+		s.Fault = func(_ http.ResponseWriter, r *http.Request) bool {
 			if digestOf(r) == layer.Digest {
 				t.Error("the layer was asked for")
 			}
@@ -188,7 +189,7 @@ func TestHostileManifestsCostNoLayers(t *testing.T) {
 // TestPushResumesInAnotherProcess breaks a push off, and pushes again with
 // another client and another handle on the store.
 func TestPushResumesInAnotherProcess(t *testing.T) {
-	s := newScripted()
+	s := registrytest.New()
 	dir := t.TempDir()
 	src, err := registry.Open(dir, registry.Options{})
 	if err != nil {
@@ -199,7 +200,7 @@ func TestPushResumesInAnotherProcess(t *testing.T) {
 	host := serve(t, s)
 	ctx, cancel := context.WithCancel(context.Background())
 	var patches atomic.Int64
-	s.fault = func(_ http.ResponseWriter, r *http.Request) bool {
+	s.Fault = func(_ http.ResponseWriter, r *http.Request) bool {
 		if r.Method == http.MethodPatch && patches.Add(1) == 9 {
 			cancel()
 			panic(http.ErrAbortHandler)
@@ -211,20 +212,20 @@ func TestPushResumesInAnotherProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	src.Close()
-	before := s.received
+	before := s.Received
 	if src, err = registry.Open(dir, registry.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	defer src.Close()
-	s.fault = nil
+	s.Fault = nil
 	if _, err := newClient(t, opt).Push(context.Background(), src, desc, host+"/x:1", PushOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if again := s.received - before; before < 2<<20 || again > size-before+(300<<10) {
+	if again := s.Received - before; before < 2<<20 || again > size-before+(300<<10) {
 		t.Errorf("%d bytes, then %d of %d", before, again, size)
 	}
-	if len(s.sessions) != 0 {
-		t.Errorf("%d sessions left at the registry", len(s.sessions))
+	if len(s.Sessions) != 0 {
+		t.Errorf("%d sessions left at the registry", len(s.Sessions))
 	}
 	left, err := filepath.Glob(filepath.Join(dir, ".mm/upload-out/*"))
 	if err != nil || len(left) != 0 {
@@ -234,7 +235,7 @@ func TestPushResumesInAnotherProcess(t *testing.T) {
 
 // TestForgottenSession: the registry has meanwhile dropped the session.
 func TestForgottenSession(t *testing.T) {
-	s := newScripted()
+	s := registrytest.New()
 	src := openStore(t)
 	desc := pack(t, src, "p-lite", layer(t, src, "core.gguf", "core", noise(2, 1<<20)))
 	host := serve(t, s)
@@ -251,9 +252,9 @@ func TestForgottenSession(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.mu.Lock()
-		delete(s.blobs, d)
-		s.mu.Unlock()
+		s.Mu.Lock()
+		delete(s.Blobs, d)
+		s.Mu.Unlock()
 		if _, err := newClient(t, Options{Chunk: 256 << 10}).Push(context.Background(), src, desc, host+"/x:1", PushOptions{}); err != nil {
 			t.Errorf("%s: %v", at, err)
 		}
@@ -263,7 +264,7 @@ func TestForgottenSession(t *testing.T) {
 // TestPushLooksBelowTheRoot: a registry that has the manifest but lost a blob
 // gets the blob.
 func TestPushLooksBelowTheRoot(t *testing.T) {
-	s := newScripted()
+	s := registrytest.New()
 	src := openStore(t)
 	desc := pack(t, src, "p-lite", layer(t, src, "core.gguf", "core", noise(2, 1000)))
 	host := serve(t, s)
@@ -276,12 +277,12 @@ func TestPushLooksBelowTheRoot(t *testing.T) {
 			t.Fatal(err)
 		}
 		d := a.Layers[0].Descriptor.Digest
-		s.mu.Lock()
-		if len(s.blobs[d]) != 1000 {
-			t.Errorf("the registry has %d bytes of the layer", len(s.blobs[d]))
+		s.Mu.Lock()
+		if len(s.Blobs[d]) != 1000 {
+			t.Errorf("the registry has %d bytes of the layer", len(s.Blobs[d]))
 		}
-		delete(s.blobs, d)
-		s.mu.Unlock()
+		delete(s.Blobs, d)
+		s.Mu.Unlock()
 	}
 }
 
@@ -332,13 +333,13 @@ func TestTricklingAnswers(t *testing.T) {
 			time.Sleep(5 * time.Millisecond)
 		}
 	}
-	s := newScripted()
+	s := registrytest.New()
 	blob, pull := oneBlob(t, s, 1<<20)
 	for what, match := range map[string]func(r *http.Request) bool{
 		"blob":     func(r *http.Request) bool { return digestOf(r) == blob.Digest },
 		"manifest": func(r *http.Request) bool { return strings.Contains(r.URL.Path, "/manifests/") },
 	} {
-		s.fault = func(w http.ResponseWriter, r *http.Request) bool {
+		s.Fault = func(w http.ResponseWriter, r *http.Request) bool {
 			if match(r) {
 				if what == "manifest" {
 					w.Header().Set("Content-Type", ocispec.MediaTypeImageManifest)
@@ -360,7 +361,7 @@ func TestTricklingAnswers(t *testing.T) {
 			t.Errorf("%s: %v after %s, want %v", what, err, time.Since(begin), ErrTimeout)
 		}
 	}
-	s.fault = func(w http.ResponseWriter, r *http.Request) bool {
+	s.Fault = func(w http.ResponseWriter, r *http.Request) bool {
 		w.Header().Set("Retry-After", "50")
 		w.WriteHeader(http.StatusTooManyRequests)
 		return true
@@ -414,10 +415,10 @@ func TestLocalFaultsAreNotTriedAgain(t *testing.T) {
 
 // TestInterruptedWait: Ctrl-C in the pause before another try is an interruption.
 func TestInterruptedWait(t *testing.T) {
-	s := newScripted()
+	s := registrytest.New()
 	blob, _ := oneBlob(t, s, 1<<20)
 	ctx, cancel := context.WithCancel(context.Background())
-	s.fault = func(w http.ResponseWriter, r *http.Request) bool {
+	s.Fault = func(w http.ResponseWriter, r *http.Request) bool {
 		if digestOf(r) != blob.Digest {
 			return false
 		}

@@ -123,6 +123,7 @@ func (u *upload) run(ctx context.Context) error {
 			return u.memory.Done()
 		}
 		if u.adapt(ctx, err) || refused(err) && u.inward() {
+			tries = -1 // another way, each at most once
 			continue
 		}
 		if u.off >= u.best+min(worthwhile, u.chunk, u.desc.Size-u.best) && u.off > u.best {
@@ -322,7 +323,10 @@ func (u *upload) patch(ctx context.Context) error {
 	if err := u.move(resp); err != nil {
 		return err
 	}
-	u.careful, u.fresh, u.refusals = false, false, 0
+	u.careful, u.fresh = false, false
+	if end > u.best { // a smaller chunk may pass where the next is refused again
+		u.refusals = 0
+	}
 	return u.advance(ctx, resp.Header, start, end)
 }
 

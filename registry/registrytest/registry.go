@@ -1,4 +1,6 @@
-package remote
+// Package registrytest is a registry in memory with the peculiarities of real ones
+// and injected faults, for tests.
+package registrytest
 
 import (
 	"encoding/json"
@@ -11,82 +13,85 @@ import (
 	"sync"
 
 	"github.com/opencontainers/go-digest"
+	"github.com/opencontainers/image-spec/specs-go"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// scripted is a registry in memory with injected faults: every request goes
-// through fault first, which may respond to it. The quirks are those of real
-// registries (see profiles).
-type scripted struct {
-	quirks
-	fault            func(w http.ResponseWriter, r *http.Request) bool // true: answered
-	noPatch, noRange bool
+// Registry is a registry in memory with injected faults: every request goes
+// through Fault first, which may respond to it. The quirks are those of real
+// registries (see [Profiles]).
+type Registry struct {
+	Quirks
+	Fault            func(w http.ResponseWriter, r *http.Request) bool // true: answered
+	NoPatch, NoRange bool
 
-	mu       sync.Mutex
-	blobs    map[digest.Digest][]byte
+	Mu       sync.Mutex
+	Blobs    map[digest.Digest][]byte
 	types    map[digest.Digest]string          // of manifests
-	tags     map[string]digest.Digest          // by REPOSITORY:TAG
+	Tags     map[string]digest.Digest          // by REPOSITORY:TAG
 	subjects map[digest.Digest][]digest.Digest // referrers by subject
-	sessions map[string][]byte
+	Sessions map[string][]byte
 	hidden   map[string]int // how often something new is still not found
-	asked    map[string]int // requests by method and kind: "PATCH uploads"
+	Asked    map[string]int // requests by method and kind: "PATCH uploads"
 	opened   int
-	received int64 // bytes of upload bodies
+	Received int64 // bytes of upload bodies
 }
 
-func newScripted() *scripted {
-	return &scripted{
-		blobs: map[digest.Digest][]byte{}, types: map[digest.Digest]string{}, tags: map[string]digest.Digest{},
-		subjects: map[digest.Digest][]digest.Digest{}, sessions: map[string][]byte{}, hidden: map[string]int{}, asked: map[string]int{},
+// New returns an empty registry without peculiarities.
+func New() *Registry {
+	return &Registry{
+		Blobs: map[digest.Digest][]byte{}, types: map[digest.Digest]string{}, Tags: map[string]digest.Digest{},
+		subjects: map[digest.Digest][]digest.Digest{}, Sessions: map[string][]byte{}, hidden: map[string]int{}, Asked: map[string]int{},
 	}
 }
 
-// add stores a blob, or a manifest if mediaType is not empty.
-func (s *scripted) add(mediaType string, data []byte) ocispec.Descriptor {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// Add stores a blob, or a manifest if mediaType is not empty.
+func (s *Registry) Add(mediaType string, data []byte) ocispec.Descriptor {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
 	d := digest.FromBytes(data)
-	s.blobs[d] = data
+	s.Blobs[d] = data
 	if mediaType != "" {
 		s.types[d] = mediaType
 	}
 	return ocispec.Descriptor{MediaType: mediaType, Digest: d, Size: int64(len(data))}
 }
 
-func (s *scripted) addJSON(mediaType string, v any) ocispec.Descriptor {
+// AddJSON is Add for the JSON of v.
+func (s *Registry) AddJSON(mediaType string, v any) ocispec.Descriptor {
 	data, err := json.Marshal(v)
 	if err != nil {
 		panic(err)
 	}
-	return s.add(mediaType, data)
+	return s.Add(mediaType, data)
 }
 
-// requested returns the number of requests of a method and kind.
-func (s *scripted) requested(what string) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.asked[what]
+// Requested returns the number of requests of a method and kind.
+func (s *Registry) Requested(what string) int {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	return s.Asked[what]
 }
 
-func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *Registry) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	parts := strings.Split(strings.TrimPrefix(r.URL.Path, "/v2/"), "/")
 	kind := parts[max(len(parts)-2, 0)]
 	if r.Method == http.MethodPost {
 		kind = "uploads" // …/blobs/uploads/
 	}
-	s.mu.Lock()
-	s.asked[r.Method+" "+kind]++
-	n := s.asked[r.Method+" "+kind]
-	s.mu.Unlock()
-	if s.fault != nil && s.fault(w, r) {
+	s.Mu.Lock()
+	s.Asked[r.Method+" "+kind]++
+	n := s.Asked[r.Method+" "+kind]
+	s.Mu.Unlock()
+	if s.Fault != nil && s.Fault(w, r) {
 		return
 	}
-	if s.busyEvery > 0 && n%s.busyEvery == 0 {
+	if s.BusyEvery > 0 && n%s.BusyEvery == 0 {
 		w.Header().Set("Retry-After", "0")
 		refuse(w, http.StatusTooManyRequests, "TOOMANYREQUESTS")
 		return
 	}
-	if s.loseEvery > 0 && n%s.loseEvery == 0 && r.Method != http.MethodGet && r.Method != http.MethodHead {
+	if s.LoseEvery > 0 && n%s.LoseEvery == 0 && r.Method != http.MethodGet && r.Method != http.MethodHead {
 		s.route(&discarded{header: http.Header{}}, r, parts)
 		panic(http.ErrAbortHandler) // it was done, and the answer is lost
 	}
@@ -100,7 +105,7 @@ func (d *discarded) Header() http.Header         { return d.header }
 func (d *discarded) Write(p []byte) (int, error) { return len(p), nil }
 func (d *discarded) WriteHeader(int)             {}
 
-func (s *scripted) route(w http.ResponseWriter, r *http.Request, parts []string) {
+func (s *Registry) route(w http.ResponseWriter, r *http.Request, parts []string) {
 	if len(parts) < 3 {
 		return
 	}
@@ -110,16 +115,16 @@ func (s *scripted) route(w http.ResponseWriter, r *http.Request, parts []string)
 	case kind == "uploads":
 		s.upload(w, r, name)
 	case kind == "blobs":
-		s.blob(w, r, digest.Digest(name))
+		s.ServeBlob(w, r, digest.Digest(name))
 	case kind == "tags":
 		s.tagList(w, r, strings.Join(parts[:len(parts)-2], "/"))
-	case kind == "referrers" && s.referrersAPI:
+	case kind == "referrers" && s.ReferrersAPI:
 		s.referrerList(w, digest.Digest(name))
-	case kind == "referrers" && s.referrersPage != "":
+	case kind == "referrers" && s.ReferrersPage != "":
 		w.Header().Set("Content-Type", "text/html")
-		io.WriteString(w, s.referrersPage)
-	case kind == "referrers" && s.referrersStatus != 0:
-		refuse(w, s.referrersStatus, "UNSUPPORTED")
+		io.WriteString(w, s.ReferrersPage)
+	case kind == "referrers" && s.ReferrersStatus != 0:
+		refuse(w, s.ReferrersStatus, "UNSUPPORTED")
 	default: // no referrers API
 		w.WriteHeader(http.StatusNotFound)
 	}
@@ -133,7 +138,7 @@ func refuse(w http.ResponseWriter, status int, code string) {
 }
 
 // late reports whether something new is still invisible. The caller holds mu.
-func (s *scripted) late(what string) bool {
+func (s *Registry) late(what string) bool {
 	if s.hidden[what] == 0 {
 		return false
 	}
@@ -141,14 +146,14 @@ func (s *scripted) late(what string) bool {
 	return true
 }
 
-func (s *scripted) manifest(w http.ResponseWriter, r *http.Request, repo, name string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s *Registry) manifest(w http.ResponseWriter, r *http.Request, repo, name string) {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
 	if r.Method == http.MethodPut {
 		s.manifestPut(w, r, repo, name)
 		return
 	}
-	d, ok := s.tags[repo+":"+name]
+	d, ok := s.Tags[repo+":"+name]
 	if !ok {
 		d = digest.Digest(name)
 	}
@@ -158,13 +163,13 @@ func (s *scripted) manifest(w http.ResponseWriter, r *http.Request, repo, name s
 	}
 	w.Header().Set("Content-Type", s.types[d])
 	w.Header().Set("Docker-Content-Digest", d.String())
-	w.Header().Set("Content-Length", strconv.Itoa(len(s.blobs[d])))
+	w.Header().Set("Content-Length", strconv.Itoa(len(s.Blobs[d])))
 	if r.Method == http.MethodGet {
-		w.Write(s.blobs[d])
+		w.Write(s.Blobs[d])
 	}
 }
 
-func (s *scripted) manifestPut(w http.ResponseWriter, r *http.Request, repo, name string) {
+func (s *Registry) manifestPut(w http.ResponseWriter, r *http.Request, repo, name string) {
 	data, err := io.ReadAll(r.Body)
 	if err != nil {
 		return
@@ -184,7 +189,7 @@ func (s *scripted) manifestPut(w http.ResponseWriter, r *http.Request, repo, nam
 	unknown := false
 	for _, l := range doc.Layers {
 		late := s.late("part " + l.Digest.String())
-		unknown = unknown || late || s.strict && s.blobs[l.Digest] == nil
+		unknown = unknown || late || s.Strict && s.Blobs[l.Digest] == nil
 	}
 	if unknown {
 		refuse(w, http.StatusBadRequest, "MANIFEST_BLOB_UNKNOWN")
@@ -192,39 +197,40 @@ func (s *scripted) manifestPut(w http.ResponseWriter, r *http.Request, repo, nam
 	}
 	d := digest.FromBytes(data)
 	if name != d.String() {
-		if old, exists := s.tags[repo+":"+name]; s.immutable && exists && (old != d || s.immutableStrictly) {
+		if old, exists := s.Tags[repo+":"+name]; s.Immutable && exists && (old != d || s.ImmutableStrictly) {
 			refuse(w, http.StatusConflict, "TAG_INVALID")
 			return
 		} else if !exists {
-			s.hidden["manifest "+name], s.hidden["tag "+repo+":"+name] = s.lag, s.lag
+			s.hidden["manifest "+name], s.hidden["tag "+repo+":"+name] = s.Lag, s.Lag
 		}
-		s.tags[repo+":"+name] = d
+		s.Tags[repo+":"+name] = d
 	} else if s.types[d] == "" {
-		s.hidden["manifest "+name] = s.lag
+		s.hidden["manifest "+name] = s.Lag
 	}
-	s.blobs[d], s.types[d] = data, r.Header.Get("Content-Type")
-	if doc.Subject != nil && s.referrersAPI {
+	s.Blobs[d], s.types[d] = data, r.Header.Get("Content-Type")
+	if doc.Subject != nil && s.ReferrersAPI {
 		if !slices.Contains(s.subjects[doc.Subject.Digest], d) {
 			s.subjects[doc.Subject.Digest] = append(s.subjects[doc.Subject.Digest], d)
 		}
-		if !s.noSubjectHeader {
+		if !s.NoSubjectHeader {
 			w.Header().Set("OCI-Subject", doc.Subject.Digest.String())
 		}
 	}
 	w.WriteHeader(http.StatusCreated)
 }
 
-func (s *scripted) blob(w http.ResponseWriter, r *http.Request, d digest.Digest) {
-	s.mu.Lock()
-	data, ok := s.blobs[d]
+// ServeBlob answers a request for a blob.
+func (s *Registry) ServeBlob(w http.ResponseWriter, r *http.Request, d digest.Digest) {
+	s.Mu.Lock()
+	data, ok := s.Blobs[d]
 	ok = ok && !s.late("blob "+d.String())
-	s.mu.Unlock()
+	s.Mu.Unlock()
 	if !ok {
 		w.WriteHeader(http.StatusNotFound)
 		return
 	}
 	var off int
-	if _, err := fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-", &off); err == nil && !s.noRange {
+	if _, err := fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-", &off); err == nil && !s.NoRange {
 		if off >= len(data) {
 			w.WriteHeader(http.StatusRequestedRangeNotSatisfiable)
 			return
@@ -242,42 +248,42 @@ func (s *scripted) blob(w http.ResponseWriter, r *http.Request, d digest.Digest)
 }
 
 // upload keeps the bytes of a cut request, as a registry on disk does.
-func (s *scripted) upload(w http.ResponseWriter, r *http.Request, id string) {
+func (s *Registry) upload(w http.ResponseWriter, r *http.Request, id string) {
 	if r.Method == http.MethodPost {
-		s.mu.Lock()
+		s.Mu.Lock()
 		id = fmt.Sprintf("s%d", s.opened)
 		s.opened++
-		s.sessions[id] = []byte{}
-		s.mu.Unlock()
+		s.Sessions[id] = []byte{}
+		s.Mu.Unlock()
 		s.open(w, r, id)
 		return
 	}
-	s.mu.Lock()
-	have, ok := s.sessions[id]
-	s.mu.Unlock()
-	if !ok || s.cookie && !strings.Contains(r.Header.Get("Cookie"), "session="+id) {
+	s.Mu.Lock()
+	have, ok := s.Sessions[id]
+	s.Mu.Unlock()
+	if !ok || s.Cookie && !strings.Contains(r.Header.Get("Cookie"), "session="+id) {
 		w.WriteHeader(http.StatusNotFound)
 		return
 	}
 	switch {
 	case r.Method == http.MethodDelete:
-		s.mu.Lock()
-		delete(s.sessions, id)
-		s.mu.Unlock()
+		s.Mu.Lock()
+		delete(s.Sessions, id)
+		s.Mu.Unlock()
 		w.WriteHeader(http.StatusNoContent)
 		return
-	case r.Method == http.MethodGet && s.noStatus != 0:
-		w.WriteHeader(s.noStatus)
+	case r.Method == http.MethodGet && s.NoStatus != 0:
+		w.WriteHeader(s.NoStatus)
 		return
 	case r.Method == http.MethodPatch && !s.patchable(w, r, len(have)):
 		return
 	}
 	body, err := io.ReadAll(r.Body)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.received += int64(len(body))
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	s.Received += int64(len(body))
 	have = append(have, body...)
-	s.sessions[id] = have
+	s.Sessions[id] = have
 	if err != nil {
 		return
 	}
@@ -294,67 +300,67 @@ func (s *scripted) upload(w http.ResponseWriter, r *http.Request, id string) {
 }
 
 // commit ends an upload. The caller holds mu.
-func (s *scripted) commit(w http.ResponseWriter, r *http.Request, id string, have []byte) {
+func (s *Registry) commit(w http.ResponseWriter, r *http.Request, id string, have []byte) {
 	d := digest.Digest(r.URL.Query().Get("digest"))
 	if digest.FromBytes(have) != d {
-		delete(s.sessions, id)
+		delete(s.Sessions, id)
 		refuse(w, http.StatusBadRequest, "DIGEST_INVALID")
 		return
 	}
-	if s.blobs[d] == nil && s.lag > 0 {
-		s.hidden["blob "+d.String()], s.hidden["part "+d.String()] = s.lag, s.lag
+	if s.Blobs[d] == nil && s.Lag > 0 {
+		s.hidden["blob "+d.String()], s.hidden["part "+d.String()] = s.Lag, s.Lag
 	}
-	s.blobs[d] = have
-	delete(s.sessions, id)
+	s.Blobs[d] = have
+	delete(s.Sessions, id)
 	w.WriteHeader(http.StatusCreated)
 }
 
 // tagList lists the tags of a repository, page by page.
-func (s *scripted) tagList(w http.ResponseWriter, r *http.Request, repo string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s *Registry) tagList(w http.ResponseWriter, r *http.Request, repo string) {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
 	var names []string
-	for key := range s.tags {
+	for key := range s.Tags {
 		if name, ok := strings.CutPrefix(key, repo+":"); ok && !s.late("tag "+key) {
 			names = append(names, name)
 		}
 	}
-	names = append(names, s.ghostTags...)
+	names = append(names, s.GhostTags...)
 	slices.Sort(names)
 	if len(names) == 0 {
 		refuse(w, http.StatusNotFound, "NAME_UNKNOWN")
 		return
 	}
 	if last := r.URL.Query().Get("last"); last != "" {
-		if s.lastPage != 0 {
-			refuse(w, s.lastPage, "NAME_UNKNOWN")
+		if s.LastPage != 0 {
+			refuse(w, s.LastPage, "NAME_UNKNOWN")
 			return
 		}
 		names = slices.DeleteFunc(names, func(n string) bool { return n <= last })
 	}
-	if s.page > 0 && len(names) > s.page {
-		names = names[:s.page]
-		w.Header().Set("Link", fmt.Sprintf(`<%s/v2/%s/tags/list?n=%d&last=%s>; rel="next"`, s.linkHost, repo, s.page, names[len(names)-1]))
+	if s.Page > 0 && len(names) > s.Page {
+		names = names[:s.Page]
+		w.Header().Set("Link", fmt.Sprintf(`<%s/v2/%s/tags/list?n=%d&last=%s>; rel="next"`, s.LinkHost, repo, s.Page, names[len(names)-1]))
 	}
-	if s.tagsType != "" {
-		w.Header().Set("Content-Type", s.tagsType)
+	if s.TagsType != "" {
+		w.Header().Set("Content-Type", s.TagsType)
 	}
 	json.NewEncoder(w).Encode(map[string]any{"name": repo, "tags": names})
 }
 
-func (s *scripted) referrerList(w http.ResponseWriter, subject digest.Digest) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	list := ocispec.Index{Versioned: versioned, MediaType: ocispec.MediaTypeImageIndex, Manifests: []ocispec.Descriptor{}}
+func (s *Registry) referrerList(w http.ResponseWriter, subject digest.Digest) {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	list := ocispec.Index{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageIndex, Manifests: []ocispec.Descriptor{}}
 	for _, d := range s.subjects[subject] {
 		var m ocispec.Manifest
-		if json.Unmarshal(s.blobs[d], &m) == nil && !s.late("manifest "+d.String()) {
-			list.Manifests = append(list.Manifests, ocispec.Descriptor{MediaType: s.types[d], Digest: d, Size: int64(len(s.blobs[d])), ArtifactType: m.ArtifactType, Annotations: m.Annotations})
+		if json.Unmarshal(s.Blobs[d], &m) == nil && !s.late("manifest "+d.String()) {
+			list.Manifests = append(list.Manifests, ocispec.Descriptor{MediaType: s.types[d], Digest: d, Size: int64(len(s.Blobs[d])), ArtifactType: m.ArtifactType, Annotations: m.Annotations})
 		}
 	}
 	w.Header().Set("Content-Type", ocispec.MediaTypeImageIndex)
-	if s.tagsType != "" {
-		w.Header().Set("Content-Type", s.tagsType)
+	if s.TagsType != "" {
+		w.Header().Set("Content-Type", s.TagsType)
 	}
 	json.NewEncoder(w).Encode(list)
 }
