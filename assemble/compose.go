@@ -249,20 +249,25 @@ func (t *target) add(l artifact.Layer) {
 	}
 }
 
-// license joins the licenses of all modules with AND, sorted.
+// license returns the graph's license or, if it has none, that of all modules.
 func (b *build) license() string {
-	if b.graph.License != "" {
-		return b.graph.License
-	}
-	set := map[string]bool{}
+	var all []string
 	for _, m := range b.modules {
-		if l := m.Manifest.License; l != "" {
-			if strings.Contains(l, " ") {
-				l = "(" + l + ")"
-			}
-			set[l] = true
-		}
+		all = append(all, m.Manifest.License)
 	}
+	return cmp.Or(b.graph.License, JoinLicenses(all))
+}
+
+// JoinLicenses joins different licenses with AND, sorted.
+func JoinLicenses(all []string) string {
+	set := map[string]bool{}
+	for _, l := range all {
+		if strings.Contains(l, " ") {
+			l = "(" + l + ")"
+		}
+		set[l] = true
+	}
+	delete(set, "")
 	return strings.Join(slices.Sorted(maps.Keys(set)), " AND ")
 }
 
@@ -346,33 +351,43 @@ func (b *build) annotations(lock string) map[string]string {
 
 // config returns the ModelPack config of a target.
 func (b *build) config(t *target) artifact.ModelConfig {
-	head := b.leading(t)
-	c := modelpack.Config(b.modules[head.Name].Manifest)
-	c.Descriptor.Name, c.Descriptor.Version, c.Descriptor.Description = b.graph.Name, b.graph.Version, b.graph.Description
-	c.Descriptor.CreatedAt = b.opt.Created
-	c.Descriptor.Licenses = nil
-	if l := b.license(); l != "" {
-		c.Descriptor.Licenses = []string{l}
+	manifests := map[string]*modules.Manifest{}
+	for name, m := range b.modules {
+		manifests[name] = m.Manifest
 	}
-	c.Config.Format, c.Config.Quantization = "", head.Quant
+	c, head := Config(t.assembly, manifests)
+	c.Descriptor.CreatedAt = b.opt.Created
 	for _, e := range t.spec.Exports {
 		if head.Files.Entry(e.Format) != "" {
 			c.Config.Format = string(e.Format)
 			break
 		}
 	}
-	c.Config.Capabilities = capabilities(t.assembly)
-	if !t.assembly.HasCore() {
-		c.Config.Capabilities.InputTypes, c.Config.Capabilities.OutputTypes = b.functions(t.assembly)
-	}
 	return c
 }
 
-// leading returns the part whose format and precision represent the target: the
-// core, or otherwise the first function.
-func (b *build) leading(t *target) builds.Part {
-	parts := t.assembly.Parts()
-	if !t.assembly.HasCore() {
+// Config returns the ModelPack config of an assembly, by the manifests of its
+// modules, and the part whose format and precision represent it: the core, or
+// otherwise the first function. The config names no format and no date.
+func Config(a *builds.Assembly, manifests map[string]*modules.Manifest) (artifact.ModelConfig, builds.Part) {
+	head := leading(a)
+	c := modelpack.Config(manifests[head.Name])
+	c.Descriptor.Name, c.Descriptor.Version, c.Descriptor.Description = a.Name, a.Version, a.Description
+	c.Descriptor.Licenses = nil
+	if a.License != "" {
+		c.Descriptor.Licenses = []string{a.License}
+	}
+	c.Config.Format, c.Config.Quantization = "", head.Quant
+	c.Config.Capabilities = capabilities(a)
+	if !a.HasCore() {
+		c.Config.Capabilities.InputTypes, c.Config.Capabilities.OutputTypes = functions(a, manifests)
+	}
+	return c, head
+}
+
+func leading(a *builds.Assembly) builds.Part {
+	parts := a.Parts()
+	if !a.HasCore() {
 		if i := slices.IndexFunc(parts, func(p builds.Part) bool { return len(p.Files) > 0 }); i >= 0 {
 			return parts[i]
 		}
@@ -412,13 +427,13 @@ const (
 
 // functions returns the input and output types of a build without a core. If the
 // manifest decodes an output, its type is that of the decoded value.
-func (b *build) functions(a *builds.Assembly) (in, out []string) {
+func functions(a *builds.Assembly, manifests map[string]*modules.Manifest) (in, out []string) {
 	for _, m := range a.Modalities {
 		if len(m.Encoder.Files) == 0 {
 			continue
 		}
 		in = append(in, string(m.Modality))
-		read := b.modules[m.Encoder.Name].Manifest.Postprocess
+		read := manifests[m.Encoder.Name].Postprocess
 		if len(read) == 0 {
 			out = append(out, embedding)
 		}

@@ -97,10 +97,14 @@ func (w *Workspace) admit(ctx context.Context, at *Located, claim Claim) (*Verif
 	return v, nil
 }
 
-// hashed is the only place where a Verified is made: after every byte was read.
+// hashed is the only place where a Verified is made: after every byte was read, and every
+// statement compared with it.
 func (w *Workspace) hashed(ctx context.Context, at *Located, j *Judgement) (*Verified, error) {
 	if _, err := sign.VerifyTree(ctx, at.store, at.desc, sign.TreeOptions{}); err != nil {
 		return nil, explainBytes(err, at.store)
+	}
+	if err := checkClaims(ctx, at.store, at.ref, at.tree, ""); err != nil {
+		return nil, err
 	}
 	return &Verified{Judgement: *j, at: at, w: w}, nil
 }
@@ -193,6 +197,9 @@ func (w *Workspace) Verify(ctx context.Context, at *Located, claim Claim) (j *Ju
 		return &v.Judgement, 0, 0, nil
 	}
 	j, err = w.Judge(ctx, at, claim)
+	if err == nil {
+		err = checkClaims(ctx, at.src, at.ref, at.tree, "")
+	}
 	if err == nil {
 		err = at.unmoved(ctx)
 	}

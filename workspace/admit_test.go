@@ -2,6 +2,7 @@ package workspace_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/internal/diag"
+	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/artifact"
 	"mm-abi.org/mm/registry/sign"
@@ -186,6 +188,7 @@ func TestBuild(t *testing.T) {
 	w.sign(s, w.pack(s, module("core-x", "2.0.0"), "core-x:2.0.0"), 0)
 	skill := module("tool", "1.0.0")
 	skill.notes[abi.AnnotationType] = string(abi.Skill)
+	skill.files = map[string]string{modules.FileName: fmt.Sprintf(skillManifest, "tool", "1.0.0")}
 	w.sign(s, w.pack(s, skill, "tool:1.0.0"), 0)
 	ws := w.open(workspace.Options{})
 	use := func(arg string) *workspace.Verified {
@@ -251,21 +254,16 @@ func TestBuild(t *testing.T) {
 
 // An untrusted assembly cannot break the rules.
 func TestBuildHostile(t *testing.T) {
-	ctx := context.Background()
 	w := newWorld(t)
 	s := w.store()
 	bad := build("bad", "1.0.0", "")
 	bad.files[builds.AssemblyFile] = `{"name":"bad","files":[{"path":"../x"}]}`
 	huge := build("huge", "1.0.0", "")
 	huge.files[builds.AssemblyFile] = strings.Repeat(" ", 5<<20)
-	for ref, c := range map[string]content{"bad:1.0.0": bad, "huge:1.0.0": huge} {
-		w.sign(s, w.pack(s, c, ref), 0)
-		v, err := w.admit(workspace.Options{}, ref, workspace.Claim{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = v.Build(ctx, "")
-		w.wants(ref, err, string(diag.HostileInput))
+	for want, c := range map[diag.Code]content{diag.ClaimDiffers: bad, diag.HostileInput: huge} {
+		w.sign(s, w.pack(s, c, c.name+":1.0.0"), 0)
+		_, err := w.admit(workspace.Options{}, c.name+":1.0.0", workspace.Claim{})
+		w.wants(c.name, err, string(want))
 	}
 }
 

@@ -124,6 +124,11 @@ func (w *Workspace) pull(ctx context.Context, at *Located, opt PullOptions) (*Pu
 	if err := intact(ctx, into, at.tree, move); err != nil {
 		return p, explainBytes(err, into)
 	}
+	if move.Only == nil {
+		if err := checkClaims(ctx, into, at.ref, at.tree, move.Target); err != nil {
+			return p, err
+		}
+	}
 	if p.Permissions, err = pulledPermissions(ctx, into, at.tree, opt.Target); err != nil {
 		return p, err
 	}

@@ -82,6 +82,9 @@ func (r *Resolver) Resolve(ctx context.Context, g *builds.Graph) (map[string]*re
 		if err == nil {
 			err = intact(ctx, store, t, remote.PullOptions{})
 		}
+		if err == nil {
+			err = checkClaims(ctx, store, m.Manifest.ID(), t, "")
+		}
 		if err != nil {
 			return nil, nil, explainBytes(err, store)
 		}

@@ -145,9 +145,20 @@ type content struct {
 	name, version, target string
 	notes                 map[string]string // added to or, if empty, replacing mm's
 	files                 map[string]string
+	config                artifact.ModelConfig
+	about                 map[string]map[string]string // added to the annotations of files
 }
 
 const coreManifest = `name: %s
+version: %s
+type: core
+abi: mm-abi-1.0
+license: MIT
+tokens: {vocab_size: 64, max_seq: 8, d_model: 8}
+export: {gguf: core.gguf}
+`
+
+const skillManifest = `name: %s
 version: %s
 type: skill
 abi: mm-abi-1.0
@@ -189,18 +200,25 @@ func module(name, version string) content {
 func (w *world) pack(s *registry.Store, c content, ref string) ocispec.Descriptor {
 	w.Helper()
 	ctx := context.Background()
-	a := artifact.Artifact{Name: c.name, Version: c.version, Annotations: c.notes}
+	a := artifact.Artifact{Name: c.name, Version: c.version, Annotations: c.notes, Config: c.config}
 	for _, path := range slices.Sorted(maps.Keys(c.files)) {
 		desc, err := s.AddBytes(ctx, abi.MediaWeight, []byte(c.files[path]))
 		if err != nil {
 			w.Fatal(err)
 		}
-		notes := map[string]string{abi.AnnotationComponent: "core", abi.AnnotationRole: "core", abi.AnnotationVersion: "1.0.0"}
-		if strings.HasSuffix(path, ".gguf") {
-			notes[abi.AnnotationFormat] = "gguf"
-		} else {
-			notes[abi.AnnotationRole] = "doc"
+		notes := map[string]string{abi.AnnotationComponent: c.name, abi.AnnotationRole: "core", abi.AnnotationVersion: c.version}
+		if strings.HasPrefix(path, "core/") {
+			notes[abi.AnnotationComponent], notes[abi.AnnotationVersion] = "core", "1.0.0"
 		}
+		switch {
+		case strings.HasSuffix(path, ".gguf"):
+			notes[abi.AnnotationFormat] = "gguf"
+		case strings.HasSuffix(path, modules.FileName):
+			notes[abi.AnnotationRole], notes[abi.AnnotationFormat] = abi.RoleManifest, "yaml"
+		default:
+			notes = map[string]string{abi.AnnotationRole: abi.RoleAssembly}
+		}
+		maps.Copy(notes, c.about[path])
 		a.Layers = append(a.Layers, artifact.Layer{Path: path, Descriptor: desc, Annotations: notes})
 	}
 	desc, err := artifact.Pack(ctx, s, a)

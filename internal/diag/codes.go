@@ -117,6 +117,7 @@ const (
 	TagMoved        Code = "MM0614"
 	IdentityDiffers Code = "MM0615"
 	SkippedVerify   Code = "MM0616"
+	ClaimDiffers    Code = "MM0617"
 
 	Corrupt         Code = "MM0701"
 	HostileInput    Code = "MM0702"

@@ -96,6 +96,7 @@ var table = []Entry{
 	{TagMoved, "tag moved during the operation", "The tag now refers to another digest than at the start.", "Run the command again, or use the digest."},
 	{IdentityDiffers, "name or version differs from the signed manifest", "The artifact has another name or version than the reference.", "Check the repository: a release may have been copied to another name."},
 	{SkippedVerify, "verification skipped", "--insecure-skip-verify is set.", "Remove the flag."},
+	{ClaimDiffers, "description differs from the contents", "The artifact's config or annotations contradict the documents inside it: a name, license, format, precision, capability or digest.", "Do not use the artifact; ask the publisher to assemble it again."},
 
 	{Corrupt, "damaged store", "The store's own files are inconsistent.", "Run mm fsck to list the damage."},
 	{HostileInput, "refused artifact", "The artifact's manifest violates a safety rule: unsafe paths, wrong sizes, too many layers.", "Do not use the artifact."},

@@ -10,8 +10,8 @@ import (
 	"mm-abi.org/mm/registry/artifact"
 )
 
-// annotations of a module's manifest.
-func annotations(m *modules.Manifest) map[string]string {
+// Annotations returns the annotations of a module's manifest.
+func Annotations(m *modules.Manifest) map[string]string {
 	a := map[string]string{
 		abi.AnnotationABI: string(m.ABI), abi.AnnotationKind: abi.KindModule, abi.AnnotationName: m.Name,
 		abi.AnnotationType: string(m.Type), abi.AnnotationVersion: m.Version,

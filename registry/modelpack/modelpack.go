@@ -84,19 +84,19 @@ func Digest(ctx context.Context, m *modules.Manifest) (digest.Digest, error) {
 
 // describe returns the artifact of a module; add returns the blob of a file.
 func describe(m *modules.Manifest, add func(path, media string) (ocispec.Descriptor, error)) (artifact.Artifact, error) {
-	a := artifact.Artifact{Name: m.Name, Version: m.Version, Annotations: annotations(m), Config: Config(m)}
+	a := artifact.Artifact{Name: m.Name, Version: m.Version, Annotations: Annotations(m), Config: Config(m)}
 	if err := present(m).Err(); err != nil {
 		return a, err
 	}
 	for _, path := range m.Paths() {
-		l := layer(m, path)
+		l := Layer(m, path)
 		var err error
 		if l.Descriptor, err = add(filepath.Join(m.Dir(), filepath.FromSlash(path)), l.Descriptor.MediaType); err != nil {
 			return a, err
 		}
 		a.Layers = append(a.Layers, l)
 	}
-	return a, declared(m, a.Layers).Err()
+	return a, Declared(m, a.Layers).Err()
 }
 
 // hash describes a file by its bytes.
@@ -141,8 +141,8 @@ func present(m *modules.Manifest) diag.List {
 	return list
 }
 
-// declared compares the packed files with the manifest's files list.
-func declared(m *modules.Manifest, layers []artifact.Layer) diag.List {
+// Declared compares the packed files with the manifest's files list.
+func Declared(m *modules.Manifest, layers []artifact.Layer) diag.List {
 	var list diag.List
 	for i, f := range m.Files {
 		for _, l := range layers {
@@ -154,8 +154,8 @@ func declared(m *modules.Manifest, layers []artifact.Layer) diag.List {
 	return list
 }
 
-// layer describes one file, without its bytes.
-func layer(m *modules.Manifest, path string) artifact.Layer {
+// Layer describes one file of a module, without its bytes.
+func Layer(m *modules.Manifest, path string) artifact.Layer {
 	format := formatOf(m, path)
 	role, media := string(m.Type), abi.MediaWeight
 	switch {

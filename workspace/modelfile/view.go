@@ -102,6 +102,7 @@ type GGUF struct {
 	Tokenizer    string `json:"tokenizer,omitempty"`
 	Vocabulary   int    `json:"vocabulary,omitempty"`
 	Tensors      int    `json:"tensors"`
+	Pieces       int    `json:"pieces,omitempty"` // files, if more than one
 }
 
 // Inspect describes the file at path, which must have a known Format. If the file
@@ -247,7 +248,11 @@ func (v *View) gguf(path string) error {
 		list.Add(diag.WeightsFault, diag.Pos{File: path}, err.Error(), "fetch or export the file again")
 		return list.Err()
 	}
+	v.Bytes = f.Size()
 	g := &GGUF{Version: f.Version, Tensors: len(f.Tensors)}
+	if n := f.Pieces(); n > 1 {
+		g.Pieces = n
+	}
 	v.Weights = make(map[string]int64)
 	most := ""
 	for _, t := range f.Tensors {
