@@ -1,6 +1,7 @@
 package registrytest
 
 import (
+	"compress/gzip"
 	"fmt"
 	"net/http"
 	"strings"
@@ -21,13 +22,16 @@ type Quirks struct {
 	TellLeast   bool   // in OCI-Chunk-Min-Length
 	LeastLate   bool   // only the chunk after a short one is refused
 	MostBody    int64  // bytes of any request body; more is 413
-	Locations   string // of uploads: "", absolute, https, internal
+	Locations   string // of uploads: "", absolute, https, internal, relative, first (in the answer to POST alone)
 	State       bool   // locations carry a state that must come back
 	Cookie      bool   // uploads are bound to a cookie
 	Lag         int    // how often something new is not found yet
 	LoseEvery   int    // answers of each method and kind that are lost
 	BusyEvery   int    // answers of each method and kind that are 429
 
+	Redirect     bool   // blobs are at another host, which refuses logins
+	Packed       bool   // manifests and listings are compressed
+	Statuses     bool   // other statuses of success than those of the specification
 	NoHead       int    // HEAD is answered by this
 	NoLengths    bool   // answers have no Content-Length
 	NoDigests    bool   // answers have no Docker-Content-Digest
@@ -80,6 +84,12 @@ func (s *Registry) location(r *http.Request, id string) string {
 		return "https://" + r.Host + at
 	case "internal":
 		return "http://registry.invalid:5000" + at
+	case "relative":
+		return at[strings.LastIndexByte(at, '/')+1:]
+	case "first":
+		if r.Method != http.MethodPost {
+			return ""
+		}
 	}
 	return at
 }
@@ -139,7 +149,30 @@ func (s *Registry) dress(w http.ResponseWriter, r *http.Request) http.ResponseWr
 		w.WriteHeader(status)
 		return &discarded{header: http.Header{}}
 	}
-	return &dressed{ResponseWriter: w, s: s, r: r}
+	if at := strings.LastIndexByte(r.URL.Path, '/'); s.Redirect && r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path[:at], "/blobs") {
+		return s.elsewhere(w, r, r.URL.Path[at:])
+	}
+	d := &dressed{ResponseWriter: w, s: s, r: r}
+	if s.Packed && r.Method == http.MethodGet && !strings.Contains(r.URL.Path, "/blobs/") && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		d.packed = gzip.NewWriter(w)
+	}
+	return d
+}
+
+// elsewhere redirects a request for a blob to the same server by another name, and
+// returns the writer of the answer there.
+func (s *Registry) elsewhere(w http.ResponseWriter, r *http.Request, blob string) http.ResponseWriter {
+	status := http.StatusTemporaryRedirect
+	if strings.HasPrefix(r.URL.Path, "/elsewhere/") {
+		if r.Header.Get("Authorization") == "" {
+			return w
+		}
+		status = http.StatusBadRequest
+	}
+	_, port, _ := strings.Cut(r.Host, ":")
+	w.Header().Set("Location", "http://localhost:"+port+"/elsewhere/blobs"+blob+"?X-Amz-Signature=secret")
+	w.WriteHeader(status)
+	return &discarded{header: http.Header{}}
 }
 
 // dressed changes the header of an answer.
@@ -148,7 +181,12 @@ type dressed struct {
 	s    *Registry
 	r    *http.Request
 	sent bool
+
+	packed *gzip.Writer // nil: as it is
 }
+
+// success maps a status of success to another that some registries send.
+var success = map[int]int{http.StatusCreated: http.StatusOK, http.StatusNoContent: http.StatusOK}
 
 func (d *dressed) WriteHeader(status int) {
 	if d.sent {
@@ -169,8 +207,17 @@ func (d *dressed) WriteHeader(status int) {
 	if d.s.ManifestType != "" && strings.Contains(d.r.URL.Path, "/manifests/") && status == http.StatusOK {
 		h.Set("Content-Type", d.s.ManifestType)
 	}
-	if h.Get("Range") == "" {
-		h.Del("Range")
+	for _, name := range []string{"Range", "Location"} {
+		if h.Get(name) == "" {
+			h.Del(name)
+		}
+	}
+	if other := success[status]; other != 0 && d.s.Statuses {
+		status = other
+	}
+	if d.packed != nil {
+		h.Del("Content-Length")
+		h.Set("Content-Encoding", "gzip")
 	}
 	d.ResponseWriter.WriteHeader(status)
 	if f, ok := d.ResponseWriter.(http.Flusher); ok && d.s.NoLengths {
@@ -180,7 +227,18 @@ func (d *dressed) WriteHeader(status int) {
 
 func (d *dressed) Write(p []byte) (int, error) {
 	d.WriteHeader(http.StatusOK)
+	if d.packed != nil {
+		defer d.packed.Flush()
+		return d.packed.Write(p)
+	}
 	return d.ResponseWriter.Write(p)
+}
+
+// close ends a compressed answer.
+func (d *dressed) close() {
+	if d.packed != nil && d.sent {
+		d.packed.Close()
+	}
 }
 
 func (d *dressed) Flush() { d.ResponseWriter.(http.Flusher).Flush() }
@@ -231,6 +289,12 @@ func Profiles(chunk int64) []Profile {
 		{"busy", "every third answer is 429", Quirks{BusyEvery: 3, ReferrersAPI: true}},
 		{"https-locations", "locations with another scheme", Quirks{Locations: "https", ReferrersAPI: true}},
 		{"internal-locations", "locations at an internal host", Quirks{Locations: "internal", ReferrersAPI: true}},
+		{"relative-locations", "locations without a slash", Quirks{Locations: "relative", ReferrersAPI: true}},
+		{"first-location", "no Location in the answer to PATCH", Quirks{Locations: "first", ReferrersAPI: true}},
+		{"statuses", "200 in place of 201 and 204", Quirks{Statuses: true, ReferrersAPI: true}},
+		{"redirects", "blobs are in a store elsewhere", Quirks{Redirect: true, ReferrersAPI: true}},
+		{"packed", "manifests and listings with Content-Encoding gzip", Quirks{Packed: true, ReferrersAPI: true}},
+		{"packed-bare", "the same without lengths and digests", Quirks{Packed: true, NoLengths: true, NoDigests: true}},
 		{"ghost-tags", "a listed tag without a manifest", Quirks{GhostTags: []string{"9.9.9"}, ReferrersAPI: true}},
 		{"referrers-html", "a page in place of the referrers API", Quirks{ReferrersPage: "<html>sign in</html>"}},
 	}

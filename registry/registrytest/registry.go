@@ -95,7 +95,11 @@ func (s *Registry) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.route(&discarded{header: http.Header{}}, r, parts)
 		panic(http.ErrAbortHandler) // it was done, and the answer is lost
 	}
-	s.route(s.dress(w, r), r, parts)
+	dressed := s.dress(w, r)
+	s.route(dressed, r, parts)
+	if d, ok := dressed.(interface{ close() }); ok {
+		d.close()
+	}
 }
 
 // discarded is an answer that is not sent.

@@ -320,8 +320,10 @@ func (u *upload) patch(ctx context.Context) error {
 		return lost(fmt.Errorf("sending bytes %d to %d: %w", u.off, end, err))
 	}
 	resp.Body.Close()
-	if err := u.move(resp); err != nil {
-		return err
+	if resp.Header.Get("Location") != "" { // without one, the session stays where it is
+		if err := u.move(resp); err != nil {
+			return err
+		}
 	}
 	u.careful, u.fresh = false, false
 	if end > u.best { // a smaller chunk may pass where the next is refused again
