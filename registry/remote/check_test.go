@@ -49,3 +49,27 @@ func TestFaultsAreToldBeforeBytes(t *testing.T) {
 		}
 	}
 }
+
+// Two signatures before the first push need one list of referrers, which an immutable
+// tag can hold.
+func TestImmutableTwoSignatures(t *testing.T) {
+	ctx := context.Background()
+	src := openStore(t)
+	desc := pack(t, src, "p-lite", layer(t, src, "g", "core", []byte("g")))
+	for range 2 {
+		if _, err := signWith(t, src, desc); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := registrytest.New()
+	s.Immutable, s.ImmutableStrictly = true, true
+	host := serve(t, s)
+	for range 2 {
+		if _, err := newClient(t, Options{}).Push(ctx, src, desc, host+"/team/p-lite:0.1.0", PushOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if list, err := newClient(t, Options{}).Referrers(ctx, host+"/team/p-lite", desc, ""); err != nil || len(list) != 2 {
+		t.Errorf("%v, %v", list, err)
+	}
+}

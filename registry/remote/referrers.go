@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -66,9 +67,20 @@ func (p *push) sendReferrers(ctx context.Context, referring *plan, missing []man
 		} else if err := p.sendParts(ctx, referring); err != nil {
 			return err
 		}
+		// One list for all referrers of a subject: an immutable tag is put once.
+		tagged := map[digest.Digest][]manifest{}
 		for _, m := range missing {
-			if err := p.sendReferrer(ctx, m); err != nil {
+			listed, err := p.sendReferrer(ctx, m)
+			if err != nil {
 				return fmt.Errorf("referrer %s: %w", m.desc.Digest, err)
+			}
+			if !listed {
+				tagged[m.subject.Digest] = append(tagged[m.subject.Digest], m)
+			}
+		}
+		for _, subject := range slices.Sorted(maps.Keys(tagged)) {
+			if err := p.r.addReferrers(ctx, subject, tagged[subject]); err != nil {
+				return fmt.Errorf("referrers of %s: %w", subject, err)
 			}
 		}
 		if missing, err = p.unlisted(ctx, missing); err != nil {
@@ -78,17 +90,14 @@ func (p *push) sendReferrers(ctx context.Context, referring *plan, missing []man
 	return nil
 }
 
-// sendReferrer sends a manifest with a subject and, without a referrers API,
-// adds it to the list under the subject's tag.
-func (p *push) sendReferrer(ctx context.Context, m manifest) error {
+// sendReferrer sends a manifest with a subject and reports whether the registry
+// lists it; without a referrers API, the list is under the subject's tag.
+func (p *push) sendReferrer(ctx context.Context, m manifest) (listed bool, err error) {
 	processed, err := p.put(ctx, m, m.desc.Digest.String())
 	if processed {
 		p.r.api.Store(apiYes)
 	}
-	if err != nil || processed || p.r.api.Load() == apiYes {
-		return err
-	}
-	return p.r.addReferrer(ctx, m)
+	return processed || p.r.api.Load() == apiYes, err
 }
 
 // sendParts sends the blobs and manifests below referrers.
@@ -259,9 +268,9 @@ const referrersPart = "referrers/"
 // referrersTag is the tag of the list of referrers without a referrers API.
 func referrersTag(d digest.Digest) string { return d.Algorithm().String() + "-" + d.Encoded() }
 
-// addReferrer adds m to the list under its subject's tag.
-func (r *repository) addReferrer(ctx context.Context, m manifest) error {
-	tag := referrersTag(m.subject.Digest)
+// addReferrers adds manifests to the list under their subject's tag.
+func (r *repository) addReferrers(ctx context.Context, subject digest.Digest, manifests []manifest) error {
+	tag := referrersTag(subject)
 	desc, data, err := r.getManifest(ctx, tag)
 	exists := err == nil
 	if err != nil && !errors.Is(err, errdef.ErrNotFound) {
@@ -276,7 +285,11 @@ func (r *repository) addReferrer(ctx context.Context, m manifest) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	// A registry may not show yet what this process has put there.
-	index.Manifests = append(index.Manifests, append(r.listed[m.subject.Digest], m.entry())...)
+	known := slices.Clone(r.listed[subject])
+	for _, m := range manifests {
+		known = append(known, m.entry())
+	}
+	index.Manifests = append(index.Manifests, known...)
 	slices.SortFunc(index.Manifests, func(a, b ocispec.Descriptor) int { return strings.Compare(string(a.Digest), string(b.Digest)) })
 	index.Manifests = slices.CompactFunc(index.Manifests, func(a, b ocispec.Descriptor) bool { return a.Digest == b.Digest })
 	index.SchemaVersion, index.MediaType = 2, ocispec.MediaTypeImageIndex
@@ -290,7 +303,7 @@ func (r *repository) addReferrer(ctx context.Context, m manifest) error {
 	if _, err := r.putManifest(ctx, now, data, tag); err != nil {
 		return r.fixedTag(tag, exists, err)
 	}
-	r.listed[m.subject.Digest] = append(r.listed[m.subject.Digest], m.entry())
+	r.listed[subject] = known
 	return nil
 }
 
