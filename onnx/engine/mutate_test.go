@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -20,7 +21,7 @@ var hostile = []int64{-1, 0, 1, 2, 3, 4, 5, 7, 16, 255, -2, -3, -7, math.MaxInt3
 // most results are still models.
 func edit(m *onnx.Model, edits []byte) {
 	g := &m.Graph
-	names := op.Names()
+	names := slices.Concat(op.Names(), op.Contributed())
 	for ; len(edits) >= 3; edits = edits[3:] {
 		a, b, v := int(edits[0]), int(edits[1]), hostile[int(edits[2])%len(hostile)]
 		n := &g.Nodes[b%len(g.Nodes)]
@@ -44,8 +45,9 @@ func edit(m *onnx.Model, edits []byte) {
 				}
 			}
 		case 4:
-			dims := g.Inputs[0].Type.Dims
-			dims[a/8%len(dims)].Value = max(0, v%9)
+			if dims := g.Inputs[0].Type.Dims; len(dims) > 0 {
+				dims[a/8%len(dims)].Value = max(0, v%9)
+			}
 		case 5:
 			n.Op = names[int(edits[2])%len(names)]
 		case 6:
@@ -62,12 +64,15 @@ func edit(m *onnx.Model, edits []byte) {
 // model.
 func FuzzEdited(f *testing.F) {
 	models := small(f)
+	for _, e := range microsoft(f) {
+		models = append(models, e.Model)
+	}
 	for i := range models {
 		for e := range 8 {
-			f.Add(uint8(i), []byte{byte(e), byte(i), byte(i + e), byte(8*i + e + 2), byte(e), byte(i)})
+			f.Add(uint16(i), []byte{byte(e), byte(i), byte(i + e), byte(8*i + e + 2), byte(e), byte(i)})
 		}
 	}
-	f.Fuzz(func(t *testing.T, which uint8, edits []byte) {
+	f.Fuzz(func(t *testing.T, which uint16, edits []byte) {
 		m, err := onnx.Parse(append([]byte(nil), models[int(which)%len(models)]...))
 		if err != nil {
 			t.Fatal(err)

@@ -219,6 +219,31 @@ func (c *Call) Lengths(n int, inputs ...int) error {
 	return nil
 }
 
+// Nested applies another operator with this node's attributes, of which nothing
+// is fixed or fused, and returns its first output.
+func (c *Call) Nested(name string, run Func, in ...*Array) (*Array, error) {
+	n, sub, none := *c.Node, *c, any(nil)
+	n.Op = name
+	sub.Node, sub.Cache, sub.Fixed, sub.In, sub.Out = &n, &none, nil, in, make([]*Array, 1)
+	sub.Transposed, sub.Then, sub.After = false, nil, nil
+	err := run(&sub)
+	return sub.Out[0], err
+}
+
+// Permuted returns a copy of an array with its dimensions in another order,
+// which the caller has checked.
+func (c *Call) Permuted(a *Array, perm ...int) (*Array, error) {
+	from, shape, strides := Strides(a.Shape), make([]int, len(perm)), make([]int, len(perm))
+	for i, k := range perm {
+		shape[i], strides[i] = a.Shape[k], from[k]
+	}
+	out, err := c.Arena.New(a.Type, shape...)
+	if err == nil {
+		c.Strided(out, a, shape, 0, strides)
+	}
+	return out, err
+}
+
 // Grain is the number of elements of work that justifies a thread.
 const Grain = 1 << 14
 

@@ -120,7 +120,7 @@ func layerNorm(c *kernel.Call) error {
 	if err != nil {
 		return err
 	}
-	n, rms := kernel.Product(x.Shape[along:]), c.Node.Op == "RMSNormalization"
+	n, rms := kernel.Product(x.Shape[along:]), c.Node.Op != "LayerNormalization"
 	shape, err := kernel.Broadcast(x.Shape, c.In[1].Shape)
 	if err != nil || kernel.Product(shape) != x.Len() {
 		return fmt.Errorf("shape mismatch: scale %v for %v", c.In[1].Shape, x.Shape)
@@ -138,8 +138,12 @@ func layerNorm(c *kernel.Call) error {
 	}
 	var stats [2][]float32
 	for i := range stats {
-		if len(c.Out) > i+1 && !rms {
-			a, err := c.Result(i+1, onnx.FLOAT, few...)
+		to := i + 1
+		if rms { // without the mean
+			to--
+		}
+		if to > 0 && len(c.Out) > to {
+			a, err := c.Result(to, onnx.FLOAT, few...)
 			if err != nil {
 				return err
 			}

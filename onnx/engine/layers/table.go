@@ -17,6 +17,9 @@ func Operators() kernel.Operators {
 		"LpNormalization":    {Run: lpNorm, Since: 1, Min: 1, Max: 1},
 	}
 	t.All(kernel.Operator{Run: groupNorm, Since: 6, Min: 3, Max: 3}, "InstanceNormalization", "GroupNormalization")
+	t["RotaryEmbedding"] = kernel.Operator{Run: rotary, Since: 23, Min: 3, Max: 4}
+	t["Attention"] = kernel.Operator{Run: standardAttention, Since: 23, Min: 3, Max: 7}
+	t["SimplifiedLayerNormalization"] = kernel.Operator{Run: layerNorm, Since: 1, Min: 2, Max: 2} // ONNX Runtime's, in this domain
 	t.All(kernel.Operator{Run: layerNorm, Since: 17, Min: 2, Max: 3}, "LayerNormalization", "RMSNormalization")
 	t.All(kernel.Operator{Run: recurrent, Since: 7, Min: 3, Max: 8}, "LSTM", "GRU", "RNN")
 	return t

@@ -10,6 +10,7 @@ package op
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"mm-abi.org/mm/onnx"
@@ -25,14 +26,17 @@ var microsoft = []string{"DequantizeLinear", "Gelu", "QuantizeLinear"}
 // Find returns the kernel of a node in a graph of the given opset. An
 // unsupported operator is an error that names it.
 func Find(n *onnx.Node, opset int64) (kernel.Func, error) {
-	if n.Domain == "com.microsoft" && slices.Contains(microsoft, n.Op) {
-		opset = max(opset, table()[n.Op].Since) // their meaning does not depend on the opset
-	} else if n.Domain != "" && n.Domain != "ai.onnx" {
-		return nil, fmt.Errorf("operator %s of domain %q is not supported", n.Op, n.Domain)
+	operators, of := table(), ""
+	switch n.Domain {
+	case "", "ai.onnx":
+	case "com.microsoft":
+		operators, of = contributed(), fmt.Sprintf(" of domain %q", n.Domain)
+	default:
+		operators, of = nil, fmt.Sprintf(" of domain %q", n.Domain)
 	}
-	o, ok := table()[n.Op]
+	o, ok := operators[n.Op]
 	if !ok {
-		return nil, fmt.Errorf("operator %s is not supported", n.Op)
+		return nil, fmt.Errorf("operator %s%s is not supported", n.Op, of)
 	}
 	if opset < o.Since {
 		return nil, fmt.Errorf("operator %s of opset %d is not supported, want opset %d or later", n.Op, opset, o.Since)
@@ -57,19 +61,17 @@ func Find(n *onnx.Node, opset int64) (kernel.Func, error) {
 	}, nil
 }
 
-// Names returns the sorted names of the operators.
-func Names() []string {
-	var out []string
-	for name := range table() {
-		out = append(out, name)
-	}
-	slices.Sort(out)
-	return out
-}
+// Names returns the sorted names of the operators of ai.onnx.
+func Names() []string { return slices.Sorted(maps.Keys(table())) }
+
+// Contributed returns the sorted names of the operators of com.microsoft.
+func Contributed() []string { return slices.Sorted(maps.Keys(contributed())) }
 
 // optional reports whether an input below an operator's minimum number may be
 // empty.
-func optional(name string, i int) bool { return name == "Clip" && i > 0 || name == "Loop" }
+func optional(name string, i int) bool {
+	return name == "Clip" && i > 0 || name == "Loop" || name == "GroupQueryAttention" && i > 0 && i < 5
+}
 
 // unclaimed returns the unsupported feature that a node uses, or "".
 func unclaimed(n *onnx.Node) string {

@@ -1,0 +1,281 @@
+"""Writes microsoft.json.gz: small models of operators of com.microsoft, and of
+others that ONNX's reference evaluator lacks, with ONNX Runtime's results. Needs
+the Python packages onnx==1.22.0, onnxruntime==1.32.0 and numpy.
+
+    python onnx/engine/testdata/microsoft.py onnx/engine/testdata/microsoft.json.gz
+"""
+
+import base64
+import gzip
+import json
+import sys
+
+import numpy as np
+import onnxruntime as ort
+from onnx import TensorProto, helper, numpy_helper
+
+rng = np.random.default_rng(11)
+cases = []
+ort.set_default_logger_severity(4)
+
+
+def b64(m):
+    return base64.b64encode(m.SerializeToString()).decode()
+
+
+def f(*shape):
+    return rng.standard_normal(shape).astype(np.float32)
+
+
+def h(*shape):
+    return f(*shape).astype(np.float16)
+
+
+def i64(*v):
+    return np.array(v, np.int64)
+
+
+def i32(*v):
+    return np.array(v, np.int32)
+
+
+def u8(*s):
+    return rng.integers(0, 256, s).astype(np.uint8)
+
+
+def i8(*s):
+    return rng.integers(-128, 128, s).astype(np.int8)
+
+
+def case(op, *inputs, outs=1, opset=21, domain="com.microsoft", skip=(), fixed=(), **attrs):
+    names = [f"i{k}" if a is not None else "" for k, a in enumerate(inputs)]
+    while names and not names[-1]:
+        names.pop()
+    results = ["" if k in skip else f"o{k}" for k in range(outs)]
+    node = helper.make_node(op, names, results, domain=domain, **attrs)
+    feeds = {n: np.asarray(a) for n, a in zip(names, inputs) if n}
+    values = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape) for k, (n, a) in enumerate(feeds.items()) if k not in fixed]
+    constants = [numpy_helper.from_array(a, n) for k, (n, a) in enumerate(feeds.items()) if k in fixed]
+    graph = helper.make_graph([node], "g", values, [helper.make_empty_tensor_value_info(o) for o in results if o], constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)], ir_version=10)
+    feeds = {v.name: feeds[v.name] for v in values}
+    try:
+        out = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, feeds)
+    except Exception as e:
+        print(op, attrs, [a.shape if a is not None else None for a in inputs], str(e)[:200], file=sys.stderr)
+        return
+    cases.append({
+        "name": f"{op}/{len(cases)}", "model": b64(model),
+        "in": {n: b64(numpy_helper.from_array(a)) for n, a in feeds.items()},
+        "out": [b64(numpy_helper.from_array(np.asarray(o))) for o in out],
+    })
+
+
+def norms():
+    x = f(2, 3, 8)
+    for skip in (f(2, 3, 8), f(1, 3, 8), f(3, 8)):
+        case("SkipLayerNormalization", x, skip, f(8), f(8), f(8), outs=4, skip=(1, 2), epsilon=1e-5)
+        case("SkipSimplifiedLayerNormalization", x, skip, f(8), f(8), outs=4, skip=(1, 2), epsilon=1e-5)
+    case("SkipLayerNormalization", x, f(2, 3, 8), f(8))
+    case("SkipLayerNormalization", x, f(2, 3, 8), f(8), None, f(8))
+    case("SkipSimplifiedLayerNormalization", f(6, 8), f(6, 8), f(8))
+    case("SkipSimplifiedLayerNormalization", h(2, 3, 8), h(2, 3, 8), h(8), epsilon=1e-5)
+    case("SimplifiedLayerNormalization", x, f(8), domain="", epsilon=1e-6)
+    case("SimplifiedLayerNormalization", x, f(8), outs=2, domain="", epsilon=1e-6)
+    case("SimplifiedLayerNormalization", h(2, 8), h(8), domain="", epsilon=1e-6, stash_type=1)
+
+
+def gelus():
+    x = f(3, 70) * 3
+    case("BiasGelu", x, f(70))
+    case("FastGelu", x)
+    case("FastGelu", x, f(70))
+    case("FastGelu", h(2, 5), h(5))
+    case("QuickGelu", x)
+    case("QuickGelu", x, alpha=1.0)
+    case("Gelu", x)
+
+
+def products():
+    case("FusedMatMul", f(2, 3, 4), f(2, 4, 5), alpha=0.5)
+    case("FusedMatMul", f(2, 4, 3), f(2, 4, 5), transA=1)
+    case("FusedMatMul", f(2, 3, 4), f(2, 5, 4), transB=1, alpha=2.0)
+    case("FusedMatMul", f(4, 3), f(5, 4), transA=1, transB=1)
+    case("FusedMatMul", f(3, 2, 4), f(2, 4, 5), transBatchA=1)
+    case("FusedMatMul", f(4, 2, 3), f(4, 2, 5), transBatchA=1, transA=1, transBatchB=1)
+    case("FusedMatMul", f(5, 2, 3, 4), f(2, 3, 4, 6), transBatchA=1)
+    img, w = f(1, 2, 6, 6), f(4, 2, 3, 3)
+    case("FusedConv", img, w, f(4), activation="Relu")
+    case("FusedConv", img, w, f(4), f(1, 4, 4, 4), activation="Relu")
+    case("FusedConv", img, w, None, f(1, 4, 4, 4))
+    case("FusedConv", img, w, f(4), activation="LeakyRelu", activation_params=[0.2])
+    case("FusedConv", img, w, f(4), activation="Clip", activation_params=[-0.5, 1.0], pads=[1, 1, 1, 1])
+    for act in ("Sigmoid", "Tanh"):
+        case("FusedConv", img, w, f(4), activation=act)
+    case("FusedConv", img, w, activation="HardSigmoid", activation_params=[0.3, 0.4])
+    s = lambda *v: np.float32(v if len(v) != 1 else v[0])
+    for b, z in ((u8(8, 5), np.uint8(120)), (i8(8, 5), np.int8(3)), (i8(8, 5), i8(5))):
+        case("DynamicQuantizeMatMul", f(2, 3, 8), b, s(0.02), np.asarray(z) if np.ndim(z) == 0 else None, f(5))
+        case("DynamicQuantizeMatMul", f(2, 8), b, np.abs(f(5)) * 0.05, z if np.ndim(z) else None, fixed=(1, 2))
+        case("MatMulIntegerToFloat", u8(3, 8), b, s(0.1), s(0.02), np.uint8(128), np.asarray(z) if np.ndim(z) == 0 else None, f(5))
+        case("MatMulIntegerToFloat", u8(2, 3, 8), b, s(0.1), np.abs(f(5)), np.uint8(99), z if np.ndim(z) else None)
+
+
+def nbits():
+    for bits in (2, 4, 8):
+        for k, n, size in ((32, 5, 16), (64, 7, 32), (50, 3, 32), (128, 4, 128)):
+            count = -(-k // size)
+            b, sc = u8(n, count, size * bits // 8), f(n, count) * 0.1
+            attrs = dict(K=k, N=n, bits=bits, block_size=size)
+            flat = sc.reshape(-1)
+            zp = u8(n, -(-count * bits // 8))
+            case("MatMulNBits", f(2, 3, k), b, flat, **attrs)
+            case("MatMulNBits", f(1, k), b, flat, zp.reshape(-1), **attrs, fixed=(1, 2, 3))
+            case("MatMulNBits", f(4, k), b, sc, zp, None, f(n), **attrs)
+            if bits == 4 and size == 32:
+                case("MatMulNBits", f(2, k), b, flat, f(n * count), **attrs)
+                g = np.sort(rng.integers(0, count, count * size)).astype(np.int32)
+                case("MatMulNBits", f(2, k), b, flat, None, g, **attrs, fixed=(1, 2, 3))
+                case("MatMulNBits", h(2, k), b, flat.astype(np.float16), **attrs)
+                case("MatMulNBits", f(2, k), b, flat, **attrs, accuracy_level=1)
+    for bits in (4, 8):
+        d = u8(6, 64 * bits // 8)
+        case("GatherBlockQuantized", d, i64(3, -1, 0), np.abs(f(6, 2)), bits=bits, block_size=32, quantize_axis=1, gather_axis=0)
+        case("GatherBlockQuantized", d, np.int32([[1], [5]]), np.abs(f(6, 4)), u8(6, 4 * bits // 8), bits=bits, block_size=16, quantize_axis=1, gather_axis=0)
+        case("GatherBlockQuantized", u8(4, 3, 32 * bits // 8), i64(3, 1), h(4, 3, 1), bits=bits, block_size=32, quantize_axis=2, gather_axis=0)
+
+
+def qlinear():
+    s = np.float32
+    for mk, z in ((u8, np.uint8(120)), (i8, np.int8(-7))):
+        for op in ("QLinearAdd", "QLinearMul"):
+            case(op, mk(2, 3, 70), s(0.1), z, mk(2, 3, 70), s(0.2), z, s(0.3), z)
+            case(op, mk(2, 3, 4), s(0.1), z, mk(4), s(0.05), z, s(0.07), z)
+            case(op, mk(2, 3, 4), s(0.1), z, mk(2, 1, 1), s(0.05), z, s(0.7), z)
+        every = np.arange(256).astype(mk().dtype)
+        case("QLinearSigmoid", every, s(0.05), z, s(1 / 256), mk().dtype.type(0))
+        case("QLinearLeakyRelu", every, s(0.05), z, s(0.04), z, alpha=0.2)
+        img = mk(2, 3, 7, 6)
+        case("QLinearAveragePool", img, s(0.1), z, s(0.09), z, kernel_shape=[3, 3], strides=[2, 1], pads=[1, 1, 1, 1])
+        case("QLinearAveragePool", img, s(0.1), z, s(0.09), z, kernel_shape=[2, 2], count_include_pad=1, pads=[1, 0, 1, 0], ceil_mode=1, strides=[2, 2])
+        case("QLinearAveragePool", mk(1, 5, 5, 3), s(0.1), z, s(0.09), z, kernel_shape=[2, 2], channels_last=1)
+        case("QLinearGlobalAveragePool", img, s(0.1), z, s(0.06), z)
+        case("QLinearGlobalAveragePool", mk(2, 5, 6, 3), s(0.1), z, s(0.06), z, channels_last=1)
+        case("QLinearConcat", s(0.1), z, mk(2, 3), s(0.2), z, mk(2, 4), s(0.05), z, mk(2, 1), s(0.1), z, axis=1)
+        case("QLinearConcat", s(0.1), z, mk(2, 3, 2), s(0.2), z, mk(1, 3, 2), s(0.05), z, axis=0)
+
+
+def cache(rows, half):
+    at = np.arange(rows)[:, None] / 10 ** (np.arange(half) / half)
+    return np.cos(at).astype(np.float32), np.sin(at).astype(np.float32)
+
+
+def rotary():
+    cos, sin = cache(16, 4)
+    for inter in (0, 1):
+        case("RotaryEmbedding", f(2, 3, 16), np.int64([[0, 1, 2], [4, 5, 6]]), cos, sin, interleaved=inter)
+        case("RotaryEmbedding", f(2, 2, 3, 8), i64(5), cos, sin, interleaved=inter)
+        case("RotaryEmbedding", f(2, 3, 24), np.int64([[0, 1, 2], [4, 5, 6]]), cos, sin, interleaved=inter, num_heads=2, rotary_embedding_dim=8)
+    case("RotaryEmbedding", h(1, 3, 16), i64(2), cos.astype(np.float16), sin.astype(np.float16))
+
+
+def heads():
+    b, s, n, d = 2, 5, 4, 8
+    q, k, v = f(b, s, n * d), f(b, s, n * d), f(b, s, n * d)
+    m = lambda *a, **kw: case("MultiHeadAttention", *a, num_heads=n, **kw)
+    m(q, k, v)
+    m(q, k, v, scale=0.3)
+    m(q, k, v, f(3 * n * d))
+    m(q, k, v, unidirectional=1)
+    m(q, f(b, 7, n * d), f(b, 7, n * 6))
+    m(q, f(b, n, 7, d), f(b, n, 7, d))
+    m(q, k, v, None, np.int32([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]]))
+    m(q, k, v, None, np.int32([3, 5]))
+    m(q, k, v, None, rng.integers(0, 2, (b, s, s)).astype(np.int32))
+    m(q, k, v, None, np.int32([[1, 1, 1, 0, 0], [0, 1, 1, 1, 1]]), f(1, n, s, s), unidirectional=1)
+    m(q, k, v, None, None, f(b, 1, s, s))
+    m(q, k, v, None, None, f(1, 1, s, s))
+    m(q, k, v, None, None, None, f(b, n, 3, d), f(b, n, 3, d), outs=3)
+    m(q, k, v, f(3 * n * d), None, None, f(b, n, 3, d), f(b, n, 3, d), outs=3, unidirectional=1)
+    m(f(1, 50, 8), f(1, 50, 8), f(1, 50, 8), outs=3)
+    m(h(b, s, n * d), h(b, s, n * d), h(b, s, n * d))
+    a = lambda *x, **kw: case("Attention", *x, num_heads=n, **kw)
+    x, w, bias = f(b, s, 16), f(16, 3 * n * d), f(3 * n * d)
+    a(x, w, bias)
+    a(x, w)
+    a(x, w, bias, unidirectional=1)
+    a(x, w, bias, scale=0.2)
+    a(x, w, bias, np.int32([3, 5]))
+    a(x, w, bias, np.int32([3, 5, 1, 0]))
+    a(x, w, bias, np.int32([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]]))
+    a(x, w, bias, rng.integers(0, 2, (b, s, s)).astype(np.int32), unidirectional=1)
+    a(x, w, bias, np.int32([[1, 1, 0, 0, 0], [1, 1, 1, 1, 0]]), mask_filter_value=-1e4)
+    a(x, w, bias, None, f(2, b, n, 3, d), outs=2)
+    a(x, w, bias, None, f(2, b, n, 3, d), outs=2, unidirectional=1)
+    a(x, w, bias, None, None, f(b, n, s, s))
+    a(x, f(16, 2 * n * d + n * 6), f(2 * n * d + n * 6), qkv_hidden_sizes=[n * d, n * d, n * 6])
+    a(f(1, 50, 8), f(8, 24), f(24), outs=2)
+
+
+def groups():
+    n, kv, d = 4, 2, 16
+    cos, sin = cache(80, d // 2)
+    for b, s, past, room in ((1, 6, 0, 0), (2, 6, 0, 0), (1, 1, 7, 7), (2, 1, 7, 7), (1, 3, 7, 7), (1, 1, 5, 12), (1, 9, 0, 0)):
+        for rot in (0, 1):
+            total = past + s
+            lens = np.full(b, total - 1, np.int32)
+            if b == 2 and past == 0:
+                lens[1] -= 2
+            q, k, v = f(b, s, n * d), f(b, s, kv * d), f(b, s, kv * d)
+            pk, pv = (f(b, kv, room, d), f(b, kv, room, d)) if room else (None, None)
+            cs = (cos, sin) if rot else (None, None)
+            g = lambda *a, **kw: case("GroupQueryAttention", *a, num_heads=n, kv_num_heads=kv, outs=3, do_rotary=rot, **kw)
+            g(q, k, v, pk, pv, lens, i32(total)[0], *cs)
+            if b == 1:
+                g(q, k, v, pk, pv, lens, i32(total)[0], *cs, local_window_size=3)
+                g(q, k, v, pk, pv, lens, i32(total)[0], *cs, softcap=2.0, scale=0.4)
+                g(f(b, s, (n + 2 * kv) * d), None, None, pk, pv, lens, i32(total)[0], *cs, rotary_interleaved=rot)
+                g(q, k, v, pk, pv, lens, i32(total)[0], *cs, None, f(1, 1, s, total))
+    case("GroupQueryAttention", h(1, 3, n * d), h(1, 3, kv * d), h(1, 3, kv * d), None, None, i32(2), i32(3)[0], cos.astype(np.float16), sin.astype(np.float16),
+         num_heads=n, kv_num_heads=kv, outs=3, do_rotary=1)
+
+
+def standard():
+    """Attention and RotaryEmbedding of ai.onnx."""
+    cos, sin = cache(16, 4)
+    for inter in (0, 1):
+        r = lambda *a, **kw: case("RotaryEmbedding", *a, opset=23, domain="", interleaved=inter, **kw)
+        ids = np.int64([[0, 1, 2], [4, 5, 6]])
+        r(f(2, 2, 3, 8), cos, sin, ids)
+        r(f(2, 3, 16), cos, sin, ids, num_heads=2)
+        r(f(2, 3, 24), cos, sin, ids, num_heads=2, rotary_embedding_dim=8)
+        r(f(2, 2, 3, 8), f(2, 3, 4), f(2, 3, 4))
+    n, kv, d = 4, 2, 8
+    for opset in (23, 24):
+        a = lambda *x, **kw: case("Attention", *x, opset=opset, domain="", **kw)
+        q, k, v = f(2, n, 5, d), f(2, n, 6, d), f(2, n, 6, d)
+        for kw in ({}, {"is_causal": 1}, {"scale": 0.1}, {"softcap": 2.0}, {"softcap": 2.0, "is_causal": 1}):
+            a(q, k, v, **kw)
+        a(q, k, f(2, n, 6, 3))
+        a(q, k, v, f(5, 6))
+        a(q, k, v, f(2, 1, 5, 6), is_causal=1)
+        a(q, k, v, rng.integers(0, 2, (5, 6)).astype(bool))
+        a(q, k, v, rng.integers(0, 2, (2, n, 5, 6)).astype(bool))
+        a(q, f(2, kv, 6, d), f(2, kv, 6, d))
+        a(f(2, 5, n * d), f(2, 6, kv * d), f(2, 6, kv * d), q_num_heads=n, kv_num_heads=kv)
+        a(f(2, 5, n * d), f(2, 6, kv * d), f(2, 6, kv * d), q_num_heads=n, kv_num_heads=kv, is_causal=1)
+        a(q, k, v, None, f(2, n, 3, d), f(2, n, 3, d), outs=3)
+        a(q, k, v, None, f(2, n, 3, d), f(2, n, 3, d), outs=3, is_causal=1)
+        a(f(2, 5, n * d), f(2, 5, kv * d), f(2, 5, kv * d), f(5, 8), f(2, kv, 3, d), f(2, kv, 3, d), outs=3, q_num_heads=n, kv_num_heads=kv)
+        for mode in range(4):
+            a(q, k, v, f(5, 6), outs=4, skip=(1, 2), qk_matmul_output_mode=mode, softcap=1.5)
+        a(h(2, n, 5, d), h(2, n, 6, d), h(2, n, 6, d))
+    case("Attention", q, k, v, f(5, 4), None, None, i64(3, 4), opset=24, domain="")
+    case("Attention", q, k, v, None, None, None, i64(3, 6), opset=24, domain="")
+
+
+for part in (standard, norms, gelus, products, nbits, qlinear, rotary, heads, groups):
+    part()
+with open(sys.argv[1], "wb") as out, gzip.GzipFile(fileobj=out, mode="wb", mtime=0, filename="") as z:
+    z.write(json.dumps(cases, separators=(",", ":")).encode())
+print(len(cases), "cases", file=sys.stderr)
