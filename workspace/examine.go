@@ -9,6 +9,7 @@ import (
 
 	"mm-abi.org/mm/core/cpu"
 	"mm-abi.org/mm/core/pool"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/runtimes"
@@ -134,6 +135,23 @@ func (w *Workspace) examineEngines(ctx context.Context) []Finding {
 		list = append(list, f)
 	}
 	return list
+}
+
+// ChangedEngines compares the installed engines with their records, and returns an
+// error for each that was changed.
+func (w *Workspace) ChangedEngines(ctx context.Context) (diag.List, error) {
+	all, err := native.List(w.home)
+	var list diag.List
+	for _, r := range all {
+		var changed *native.ChangedError
+		switch err := r.Check(ctx); {
+		case errors.As(err, &changed):
+			list.Add(diag.Tampered, diag.Pos{File: changed.File}, changed.Error(), changed.Hint())
+		case err != nil:
+			return list, err
+		}
+	}
+	return list, err
 }
 
 // kernels names the instruction set of the kernels, and those that MM_CPU accepts.

@@ -156,7 +156,7 @@ func (c *collected) clear(dir string, dry bool) error {
 
 func (p *program) fsckCommand() *cli.Command {
 	return &cli.Command{
-		Name: "fsck", Usage: "verify every byte of the store",
+		Name: "fsck", Usage: "verify every byte of the store and of the installed engines",
 		Flags: []cli.Flag{
 			p.jsonFlag(), layoutFlag(),
 			&cli.BoolFlag{Name: "quick", Usage: "check only presence and sizes"},
@@ -194,12 +194,18 @@ func (p *program) fsck(ctx context.Context, w *workspace.Workspace, opt registry
 			p.say("note: %s", n)
 		}
 	}
-	return p.damage(report)
+	var engines diag.List
+	if s.Dir() == w.StoreDir() {
+		if engines, err = w.ChangedEngines(ctx); err != nil {
+			return err
+		}
+	}
+	return p.damage(report, engines)
 }
 
-// damage converts the problems of the store to diagnostics.
-func (p *program) damage(report registry.FsckReport) error {
-	var list diag.List
+// damage converts the problems of the store to diagnostics, and adds those of the
+// engines.
+func (p *program) damage(report registry.FsckReport, list diag.List) error {
 	for _, pr := range report.Problems {
 		detail := pr.Detail
 		if pr.Ref != "" {

@@ -93,7 +93,7 @@ func (e Engine) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) 
 	if n := b.Tokens.DModel; n != 0 && n != cfg.Width {
 		return nil, fmt.Errorf("the file of %s has d_model %d, the build has %d", b.Part.ID(), cfg.Width, n)
 	}
-	opt, err := e.libraries().Worker(l.Memory)
+	opt, err := e.libraries().Worker(ctx, l.Memory)
 	if err != nil {
 		return nil, err
 	}

@@ -193,9 +193,9 @@ type Libraries struct {
 	Version string                 // prefix of the version; "": the newest
 }
 
-// Worker returns the options to start an engine with a limit of memory in bytes; 0 is
+// Worker checks the engine's files ([Record.Check]) and returns the options to start it with a limit of memory in bytes; 0 is
 // no limit.
-func (l Libraries) Worker(memory int64) (worker.Options, error) {
+func (l Libraries) Worker(ctx context.Context, memory int64) (worker.Options, error) {
 	program, err := Program()
 	if err != nil {
 		return worker.Options{}, err
@@ -210,6 +210,9 @@ func (l Libraries) Worker(memory int64) (worker.Options, error) {
 	}
 	r, err := Find(at, installed, l.Version)
 	if err != nil {
+		return worker.Options{}, err
+	}
+	if err := r.Check(ctx); err != nil {
 		return worker.Options{}, err
 	}
 	return options(program, l.Name, r.Dir, memory), nil
@@ -253,7 +256,7 @@ func options(program, name, dir string, memory int64) worker.Options {
 
 // Probe starts an engine and returns its description.
 func (l Libraries) Probe(ctx context.Context) (runtimes.Info, error) {
-	opt, err := l.Worker(0)
+	opt, err := l.Worker(ctx, 0)
 	if err != nil {
 		return runtimes.Info{}, err
 	}

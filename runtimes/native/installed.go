@@ -30,10 +30,13 @@ func Installed(home, arg string) (Record, error) {
 	return all[i], nil
 }
 
-// Try loads an engine with mm-native.
+// Try checks the files of an engine ([Record.Check]) and loads it with mm-native.
 func Try(ctx context.Context, r Record) error {
 	program, err := Program()
 	if err != nil {
+		return err
+	}
+	if err := r.Check(ctx); err != nil {
 		return err
 	}
 	info, err := worker.Probe(ctx, options(program, r.Name, r.Dir, 0))

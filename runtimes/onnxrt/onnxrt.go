@@ -71,7 +71,7 @@ func (e Engine) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) 
 	if err != nil {
 		return nil, err
 	}
-	opt, err := e.libraries().Worker(l.Memory)
+	opt, err := e.libraries().Worker(ctx, l.Memory)
 	if err != nil {
 		return nil, err
 	}

@@ -84,7 +84,7 @@ func (e *Engine) Compile(ctx context.Context, c Compilation) (Compiled, error) {
 	if err != nil {
 		return Compiled{}, fmt.Errorf("compiling %s: %w", c.Model, err)
 	}
-	opt, err := e.worker(native.QNNCompiler, 0)
+	opt, err := e.worker(ctx, native.QNNCompiler, 0)
 	if err != nil {
 		return Compiled{}, err
 	}

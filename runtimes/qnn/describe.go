@@ -18,7 +18,7 @@ func (e *Engine) Describe(ctx context.Context, p qnnfile.Part) (ask.Description,
 	if err != nil {
 		return d, err
 	}
-	opt, err := e.worker(native.QNN, 0)
+	opt, err := e.worker(ctx, native.QNN, 0)
 	if err == nil {
 		err = worker.Ask(ctx, opt, ask.Describe, ask.File{Path: path, Offset: p.Offset, Size: p.Size}, &d)
 	}

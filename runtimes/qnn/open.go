@@ -229,7 +229,7 @@ func (e *Engine) start(ctx context.Context, o opening, w wire.Open) (_ *function
 			err = errors.Join(err, f.Close())
 		}
 	}()
-	opt, err := e.worker(native.QNN, w.Limits.Memory)
+	opt, err := e.worker(ctx, native.QNN, w.Limits.Memory)
 	if err != nil {
 		return nil, err
 	}

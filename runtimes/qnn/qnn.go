@@ -78,11 +78,11 @@ func (*Engine) Can(part builds.Part) error {
 }
 
 // worker returns the options of a child, native.QNN or native.QNNCompiler.
-func (e *Engine) worker(name string, memory int64) (opt worker.Options, err error) {
+func (e *Engine) worker(ctx context.Context, name string, memory int64) (opt worker.Options, err error) {
 	if e.Library != "" {
 		opt, err = native.At(name, e.Library, memory)
 	} else {
-		opt, err = native.Libraries{Name: name, Home: e.Home, Version: e.Version}.Worker(memory)
+		opt, err = native.Libraries{Name: name, Home: e.Home, Version: e.Version}.Worker(ctx, memory)
 	}
 	if e.Time != 0 {
 		opt.Call = e.Time
@@ -92,7 +92,7 @@ func (e *Engine) worker(name string, memory int64) (opt worker.Options, err erro
 
 // Probe starts the libraries and returns their description.
 func (e *Engine) Probe(ctx context.Context) (runtimes.Info, error) {
-	opt, err := e.worker(native.QNN, 0)
+	opt, err := e.worker(ctx, native.QNN, 0)
 	if err != nil {
 		return runtimes.Info{}, err
 	}
@@ -106,7 +106,7 @@ func (e *Engine) Probe(ctx context.Context) (runtimes.Info, error) {
 // Platform returns the libraries' description of themselves and their hardware.
 func (e *Engine) Platform(ctx context.Context) (ask.Platform, error) {
 	var p ask.Platform
-	opt, err := e.worker(native.QNN, 0)
+	opt, err := e.worker(ctx, native.QNN, 0)
 	if err == nil {
 		err = worker.Ask(ctx, opt, ask.Device, nil, &p)
 	}

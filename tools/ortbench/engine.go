@@ -156,7 +156,7 @@ func timed(f runtimes.Function, in map[string]runtimes.Tensor) func(context.Cont
 
 // openWorker runs the model in mm-native.
 func openWorker(ctx context.Context, o options, m model, threads int) (*engine, error) {
-	opt, err := native.Libraries{Name: native.ONNXRuntime, Home: func() (string, error) { return o.home, nil }}.Worker(0)
+	opt, err := native.Libraries{Name: native.ONNXRuntime, Home: func() (string, error) { return o.home, nil }}.Worker(ctx, 0)
 	if err != nil {
 		return nil, err
 	}
