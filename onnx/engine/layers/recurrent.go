@@ -7,6 +7,7 @@ import (
 	"mm-abi.org/mm/core/tensor"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine/kernel"
+	"mm-abi.org/mm/onnx/engine/product"
 )
 
 // cell is a recurrent operator: LSTM, GRU or RNN.
@@ -19,6 +20,7 @@ type cell struct {
 	packed                 *cellWeights
 	lens                   []int
 	linear                 bool // linear_before_reset of GRU
+	coarse                 bool // states are rounded to 8 bits before the product
 }
 
 // cellWeights holds the packed weights of each direction: of the input and of
@@ -83,6 +85,11 @@ func recurrent(c *kernel.Call) error {
 	if err != nil {
 		return err
 	}
+	return k.sequences(c)
+}
+
+// sequences runs a cell over every sequence of a batch.
+func (k *cell) sequences(c *kernel.Call) (err error) {
 	state := []int{k.dirs, k.batch, k.size}
 	all := []int{k.steps, k.dirs, k.batch, k.size}
 	if k.batchFirst {
@@ -174,7 +181,12 @@ func (k *cell) run(c *kernel.Call, d, n int, h, cs []float32, out *kernel.Array)
 		if k.batchFirst {
 			to = ((n*k.steps+t)*k.dirs + d) * s
 		}
-		add(v, k.packed.r[d], h, rb)
+		if k.coarse {
+			product.Coarse(next, h)
+			add(v, k.packed.r[d], next, rb)
+		} else {
+			add(v, k.packed.r[d], h, rb)
+		}
 		switch c.Node.Op {
 		case "LSTM":
 			tensor.Add(u, v)

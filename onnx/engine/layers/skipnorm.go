@@ -17,6 +17,7 @@ func Microsoft() kernel.Operators {
 		"MultiHeadAttention":           {Run: multiHead, Since: 1, Min: 1, Max: 10},
 		"GroupQueryAttention":          {Run: groupQuery, Since: 1, Min: 7, Max: 14},
 		"Attention":                    {Run: packedAttention, Since: 1, Min: 2, Max: 7},
+		"DynamicQuantizeLSTM":          {Run: dynamicLSTM, Since: 1, Min: 12, Max: 12},
 		"SimplifiedLayerNormalization": {Run: layerNorm, Since: 1, Min: 2, Max: 2},
 	}
 	t.All(kernel.Operator{Run: skipNorm, Since: 1, Min: 3, Max: 5}, "SkipLayerNormalization", "SkipSimplifiedLayerNormalization")

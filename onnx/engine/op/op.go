@@ -70,7 +70,15 @@ func Contributed() []string { return slices.Sorted(maps.Keys(contributed())) }
 // optional reports whether an input below an operator's minimum number may be
 // empty.
 func optional(name string, i int) bool {
-	return name == "Clip" && i > 0 || name == "Loop" || name == "GroupQueryAttention" && i > 0 && i < 5
+	switch name {
+	case "Clip":
+		return i > 0
+	case "GroupQueryAttention":
+		return i > 0 && i < 5
+	case "DynamicQuantizeLSTM":
+		return i > 2 && i < 8
+	}
+	return name == "Loop"
 }
 
 // unclaimed returns the unsupported feature that a node uses, or "".

@@ -148,15 +148,7 @@ func dynamicQuantize(c *kernel.Call) error {
 	if err != nil {
 		return err
 	}
-	lo, hi := float32(0), float32(0)
-	for _, v := range in[0] {
-		lo, hi = min(lo, v), max(hi, v)
-	}
-	by := (hi - lo) / 255
-	zero := 0.0
-	if by != 0 {
-		zero = math.RoundToEven(min(max(float64(-lo/by), 0), 255))
-	}
+	by, zero := spread(in[0])
 	put := putter(out)
 	c.Each(out.Len(), 4, func(_, lo, hi int) {
 		for i := lo; i < hi; i++ {
@@ -182,6 +174,28 @@ func dynamicQuantize(c *kernel.Call) error {
 		putter(a)(0, zero)
 	}
 	return nil
+}
+
+// spread returns the scale and the zero point of bytes for the range of numbers.
+func spread(x []float32) (by float32, zero float64) {
+	lo, hi := float32(0), float32(0)
+	for _, v := range x {
+		lo, hi = min(lo, v), max(hi, v)
+	}
+	if by = (hi - lo) / 255; by != 0 {
+		zero = math.RoundToEven(min(max(float64(-lo/by), 0), 255))
+	}
+	return by, zero
+}
+
+// Coarse sets dst to numbers rounded to bytes by their range.
+func Coarse(dst, x []float32) {
+	by, zero := spread(x)
+	for i, v := range x {
+		if dst[i] = 0; by != 0 {
+			dst[i] = by * float32(min(max(math.RoundToEven(float64(v/by))+zero, 0), 255)-zero)
+		}
+	}
 }
 
 func qlinearMatMul(c *kernel.Call) error { return Linear(c, integerProduct) }

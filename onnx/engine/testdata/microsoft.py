@@ -217,6 +217,22 @@ def heads():
     a(f(1, 50, 8), f(8, 24), f(24), outs=2)
 
 
+def lstm():
+    h0, d = 6, 5
+    s = lambda *shape: np.abs(f(*shape)) * 0.01 + 0.003
+    for dirs, way in ((1, "forward"), (1, "reverse"), (2, "bidirectional")):
+        for mk, z in ((u8, lambda *v: u8(*v)), (i8, lambda *v: np.zeros(v, np.int8))):
+            w, r = mk(dirs, d, 4 * h0), mk(dirs, h0, 4 * h0)
+            for per in ((dirs,), (dirs, 4 * h0)):
+                if mk is u8 and len(per) == 2:
+                    continue
+                zero = np.full(per, 121, np.uint8) if mk is u8 else np.zeros(per, np.int8)
+                q = lambda x, *rest: case("DynamicQuantizeLSTM", x, w, r, *rest, s(*per), zero, s(*per), zero, outs=3, hidden_size=h0, direction=way, fixed=())
+                q(f(7, 1, d), None, None, None, None, None)
+                q(f(1, 1, d), f(dirs, 8 * h0), None, f(dirs, 1, h0), f(dirs, 1, h0), None)
+                q(f(4, 1, d), f(dirs, 8 * h0), i32(3), None, None, f(dirs, 3 * h0))
+
+
 def groups():
     n, kv, d = 4, 2, 16
     cos, sin = cache(80, d // 2)
@@ -274,7 +290,7 @@ def standard():
     case("Attention", q, k, v, None, None, None, i64(3, 6), opset=24, domain="")
 
 
-for part in (standard, norms, gelus, products, nbits, qlinear, rotary, heads, groups):
+for part in (standard, norms, gelus, products, nbits, qlinear, rotary, heads, lstm, groups):
     part()
 with open(sys.argv[1], "wb") as out, gzip.GzipFile(fileobj=out, mode="wb", mtime=0, filename="") as z:
     z.write(json.dumps(cases, separators=(",", ":")).encode())
