@@ -57,12 +57,21 @@ func (w *Workspace) Runnable(ctx context.Context, arg string, opt RunOptions) (*
 	return v.Build(ctx, opt.Target)
 }
 
+// graph assembles a graph and admits the build. The graph is the user's own file and
+// unsigned, though its modules may be signed.
 func (w *Workspace) graph(ctx context.Context, arg string, opt RunOptions) (*Verified, error) {
+	if err := w.notStrict(arg, "mm assemble --sign makes a signed build of it, which runs by its name"); err != nil {
+		return nil, err
+	}
 	made, err := w.Assemble(ctx, assemble.Options{Graph: arg, Target: opt.Target, KeepGoing: true, Untagged: true, Exporters: opt.Exporters}, opt.Resolve)
 	if err != nil {
 		return nil, err
 	}
-	return w.Made(ctx, arg, made)
+	v, err := w.Made(ctx, arg, made)
+	if err == nil {
+		w.Record(ctx, audit.Entry{Action: "use-unsigned", Ref: home.Abs(arg), Digest: made.Digest, Result: "ok"})
+	}
+	return v, err
 }
 
 // form returns the form of an argument. With a layout in the options a name is
@@ -195,12 +204,17 @@ func (w *Workspace) mayStand(path string, opt RunOptions) error {
 	case len(w.opt.Keys) > 0:
 		return fault(diag.Unsigned, path+" is run as it stands, and no key can have signed it", "leave --key out; or mm module add --sign, and run it by its name")
 	}
+	return w.notStrict(path, "mm module import and mm module add --sign make a signed module of it")
+}
+
+// notStrict refuses the user's own file under strict trust.
+func (w *Workspace) notStrict(path, hint string) error {
 	b, err := w.judges()
 	if err != nil {
 		return err
 	}
 	if b.Strict {
-		return fault(diag.Unsigned, path+" is run as it stands, which strict trust does not allow ("+strings.Join(b.Files(), ", ")+")", "mm module import and mm module add --sign make a signed module of it")
+		return fault(diag.Unsigned, path+" is run as it stands, which strict trust does not allow ("+strings.Join(b.Files(), ", ")+")", hint)
 	}
 	return nil
 }

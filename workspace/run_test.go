@@ -100,6 +100,7 @@ func TestRunnableRefused(t *testing.T) {
 	w := newWorld(t)
 	w.modelIn("core")
 	w.trust("strict.yaml", "strict: true\n", "**", 0)
+	w.write("g.graph.yaml", coreGraph)
 	run := workspace.RunOptions{}
 	skip := workspace.RunOptions{}
 	skip.Resolve.Skip = true
@@ -114,7 +115,13 @@ func TestRunnableRefused(t *testing.T) {
 		{"a key", workspace.Options{Keys: []string{"stranger.pub"}}, run, diag.Unsigned},
 		{"a target", workspace.Options{}, workspace.RunOptions{Target: "laptop"}, diag.NoTarget},
 	} {
-		for _, arg := range []string{"core", "core/core-llm.gguf"} {
+		args := []string{"core", "core/module.yaml", "core/core-llm.gguf"}
+		if strings.HasPrefix(tc.name, "strict") {
+			args = append(args, "g.graph.yaml")
+			_, err := w.open(tc.opt).Function(t.Context(), filepath.Join(reference, "..", "vision-enc"), tc.run)
+			w.wants(tc.name+": a function", err, string(tc.want))
+		}
+		for _, arg := range args {
 			_, err := w.open(tc.opt).Runnable(t.Context(), arg, tc.run)
 			if got := code(err); got != string(tc.want) {
 				t.Errorf("%s: %s: %v", tc.name, arg, err)
