@@ -35,6 +35,9 @@ func groupQuery(c *kernel.Call) error {
 	if err := g.mask(a); err != nil {
 		return err
 	}
+	if err := g.sinks(a); err != nil {
+		return err
+	}
 	out, err := a.attend(c)
 	if err != nil {
 		return err
@@ -61,6 +64,7 @@ type grouped struct {
 	total    int
 	prompt   bool // without a past
 	rotation *rotation
+	places   []int // positions of the new ones; nil: after the past
 }
 
 func (g *grouped) release() {
@@ -70,11 +74,11 @@ func (g *grouped) release() {
 }
 
 func groupsOf(c *kernel.Call) (*grouped, error) {
-	if _, err := c.Floats(0, 1, 2, 3, 4, 10); err != nil {
+	if _, err := c.Floats(0, 1, 2, 3, 4, 10, 11); err != nil {
 		return nil, err
 	}
-	if c.Int("smooth_softmax", 0) > 0 || c.Input(11) != nil || c.Input(12) != nil || c.Input(13) != nil || c.Input(9) != nil {
-		return nil, fmt.Errorf("smooth softmax, sinks, position_ids and quantized caches are not supported")
+	if c.Input(12) != nil || c.Input(13) != nil || c.Int("kv_cache_bit_width", 0) != 0 {
+		return nil, fmt.Errorf("quantized caches are not supported")
 	}
 	g := &grouped{Call: c}
 	n, kv := c.Int("num_heads", 0), c.Int("kv_num_heads", 0)
@@ -166,6 +170,9 @@ func (g *grouped) lengths() error {
 		}
 		g.lens = append(g.lens, n)
 	}
+	if g.places, err = g.Integers(9); err != nil || g.places != nil && len(g.places) != batch*positions {
+		return fmt.Errorf("got %d positions, want %d: %v", len(g.places), batch*positions, err)
+	}
 	return nil
 }
 
@@ -183,7 +190,12 @@ func (g *grouped) rotateHeads(x *kernel.Array) error {
 	for b := range s[0] {
 		for p := range s[2] {
 			at := g.past(b) + p
-			if at >= g.rotation.rows {
+			if g.places != nil {
+				if at = g.places[b*s[2]+p]; g.prompt { // defined to read the first only
+					at = g.places[0] + p
+				}
+			}
+			if at < 0 || at >= g.rotation.rows {
 				return fmt.Errorf("position %d out of range, want 0 to %d", at, g.rotation.rows-1)
 			}
 			for h := range s[1] {
@@ -244,6 +256,23 @@ func (g *grouped) mask(a *heads) error {
 				row[j] = inf
 			}
 		}
+	}
+	return nil
+}
+
+// sinks adds a term to the sum of the softmax: one of each head, or one of the
+// score zero.
+func (g *grouped) sinks(a *heads) error {
+	list := g.Input(11)
+	switch {
+	case list != nil:
+		if err := g.Lengths(a.heads, 11); err != nil {
+			return err
+		}
+		terms := kernel.Elements[float32](list)
+		a.soften = func(h int, row []float32) { soften(row, terms[h], true) }
+	case g.Int("smooth_softmax", 0) > 0:
+		a.soften = func(_ int, row []float32) { soften(row, 0, true) }
 	}
 	return nil
 }

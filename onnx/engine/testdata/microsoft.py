@@ -250,6 +250,10 @@ def groups():
             if b == 1:
                 g(q, k, v, pk, pv, lens, i32(total)[0], *cs, local_window_size=3)
                 g(q, k, v, pk, pv, lens, i32(total)[0], *cs, softcap=2.0, scale=0.4)
+                g(q, k, v, pk, pv, lens, i32(total)[0], *cs, smooth_softmax=1)
+                g(q, k, v, pk, pv, lens, i32(total)[0], *cs, None, None, f(n), local_window_size=4)
+                if rot:
+                    g(q, k, v, pk, pv, lens, i32(total)[0], *cs, np.arange(s, dtype=np.int64)[None] * 2 + 3)
                 g(f(b, s, (n + 2 * kv) * d), None, None, pk, pv, lens, i32(total)[0], *cs, rotary_interleaved=rot)
                 g(q, k, v, pk, pv, lens, i32(total)[0], *cs, None, f(1, 1, s, total))
     case("GroupQueryAttention", h(1, 3, n * d), h(1, 3, kv * d), h(1, 3, kv * d), None, None, i32(2), i32(3)[0], cos.astype(np.float16), sin.astype(np.float16),
