@@ -165,6 +165,76 @@ def qlinear():
         case("QLinearConcat", s(0.1), z, mk(2, 3, 2), s(0.2), z, mk(1, 3, 2), s(0.05), z, axis=0)
 
 
+class Decoder:
+    """A random language model with weights of 4 bits, as ONNX exports have it."""
+
+    def __init__(self, dtype):
+        self.nodes, self.constants, self.type = [], [], dtype
+
+    def const(self, a):
+        self.constants.append(numpy_helper.from_array(np.asarray(a), f"c{len(self.constants)}"))
+        return self.constants[-1].name
+
+    def add(self, op, *inputs, outs=1, domain="com.microsoft", **attrs):
+        names = [f"v{len(self.nodes)}_{k}" for k in range(outs)]
+        self.nodes.append(helper.make_node(op, inputs, names, domain=domain, **attrs))
+        return names[0] if outs == 1 else names
+
+    def linear(self, x, k, n, size=32):
+        count = k // size
+        scales = (np.abs(f(n * count)) * 0.05).astype(self.type)
+        inputs = [x, self.const(u8(n, count, size // 2)), self.const(scales), self.const(u8(n * ((count + 1) // 2)))]
+        return self.add("MatMulNBits", *inputs, K=k, N=n, bits=4, block_size=size, accuracy_level=0)
+
+    def gain(self, n):
+        return self.const((1 + 0.1 * f(n)).astype(self.type))
+
+    def build(self, layers=2, dim=32, heads=4, groups=2, size=16, hidden=64, vocab=50):
+        cos, sin = (self.const(a.astype(self.type)) for a in cache(64, size // 2))
+        ints = lambda v: self.const(np.int64(v))
+        kept = self.add("ReduceSum", "attention_mask", ints([1]), domain="", keepdims=0)
+        lens = self.add("Cast", self.add("Sub", kept, ints(1), domain=""), domain="", to=TensorProto.INT32)
+        total = self.add("Cast", self.add("Gather", self.add("Shape", "attention_mask", domain=""), ints(1), domain=""), domain="", to=TensorProto.INT32)
+        x = self.add("Gather", self.const(f(vocab, dim).astype(self.type)), "input_ids", domain="")
+        y = self.add("SimplifiedLayerNormalization", x, self.gain(dim), domain="", epsilon=1e-5, axis=-1)
+        present = []
+        for i in range(layers):
+            q, k, v = (self.linear(y, dim, n * size) for n in (heads, groups, groups))
+            out = self.add("GroupQueryAttention", q, k, v, f"past_{i}_key", f"past_{i}_value", lens, total, cos, sin, outs=3, do_rotary=1, num_heads=heads, kv_num_heads=groups)
+            present += out[1:]
+            y, _, _, x = self.add("SkipSimplifiedLayerNormalization", x, self.linear(out[0], heads * size, dim), self.gain(dim), outs=4, epsilon=1e-5)
+            self.nodes[-1].output[1] = self.nodes[-1].output[2] = ""
+            gate, up = self.linear(y, dim, hidden), self.linear(y, dim, hidden)
+            act = self.add("Mul", gate, self.add("Sigmoid", gate, domain=""), domain="")
+            down = self.linear(self.add("Mul", act, up, domain=""), hidden, dim)
+            y, _, _, x = self.add("SkipSimplifiedLayerNormalization", x, down, self.gain(dim), outs=4, epsilon=1e-5)
+            self.nodes[-1].output[1] = self.nodes[-1].output[2] = ""
+        kind = helper.np_dtype_to_tensor_dtype(np.dtype(self.type))
+        values = [helper.make_tensor_value_info(n, TensorProto.INT64, ["b", d]) for n, d in (("input_ids", "s"), ("attention_mask", "t"))]
+        for i in range(layers):
+            values += [helper.make_tensor_value_info(f"past_{i}_{k}", kind, ["b", groups, "p", size]) for k in ("key", "value")]
+        results = [self.linear(y, dim, vocab)] + present
+        graph = helper.make_graph(self.nodes, "g", values, [helper.make_empty_tensor_value_info(o) for o in results], self.constants)
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)], ir_version=10)
+
+
+def decoders():
+    for dtype in (np.float32, np.float16):
+        model = Decoder(dtype).build()
+        session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+        past = [np.zeros((1, 2, 0, 16), dtype)] * 4
+        for n, t in ((7, 7), (1, 8), (1, 9)):
+            feeds = {"input_ids": rng.integers(0, 50, (1, n)), "attention_mask": np.ones((1, t), np.int64)}
+            feeds |= {f"past_{i // 2}_{('key', 'value')[i % 2]}": a for i, a in enumerate(past)}
+            out = session.run(None, feeds)
+            past = out[1:]
+            cases.append({
+                "name": f"Decoder/{len(cases)}", "model": b64(model),
+                "in": {k: b64(numpy_helper.from_array(a)) for k, a in feeds.items()},
+                "out": [b64(numpy_helper.from_array(a)) for a in out],
+            })
+
+
 def cache(rows, half):
     at = np.arange(rows)[:, None] / 10 ** (np.arange(half) / half)
     return np.cos(at).astype(np.float32), np.sin(at).astype(np.float32)
@@ -294,7 +364,7 @@ def standard():
     case("Attention", q, k, v, None, None, None, i64(3, 6), opset=24, domain="")
 
 
-for part in (standard, norms, gelus, products, nbits, qlinear, rotary, heads, lstm, groups):
+for part in (standard, norms, gelus, products, nbits, qlinear, rotary, heads, lstm, groups, decoders):
     part()
 with open(sys.argv[1], "wb") as out, gzip.GzipFile(fileobj=out, mode="wb", mtime=0, filename="") as z:
     z.write(json.dumps(cases, separators=(",", ":")).encode())
