@@ -9,7 +9,7 @@ var (
 	bits8       = kernel.Family{nil, nil, bitwise[int8], bitwise[int16], bitwise[int32], bitwise[int64], bitwise[uint8], bitwise[uint16], bitwise[uint32], bitwise[uint64]}
 	inverses    = kernel.Family{nil, nil, bitwiseNot[int8], bitwiseNot[int16], bitwiseNot[int32], bitwiseNot[int64], bitwiseNot[uint8], bitwiseNot[uint16], bitwiseNot[uint32], bitwiseNot[uint64]}
 	powers      = kernel.Family{power[float32], power[float64], power[int8], power[int16], power[int32], power[int64], power[uint8], power[uint16], power[uint32], power[uint64]}
-	reals       = kernel.Family{real[float32], real[float64]}
+	reals       = kernel.Family{scalarFunction[float32], scalarFunction[float64]}
 	plains      = kernel.Family{plain[float32], plain[float64], plain[int8], plain[int16], plain[int32], plain[int64], plain[uint8], plain[uint16], plain[uint32], plain[uint64]}
 	clips       = kernel.Family{clip[float32], clip[float64], clip[int8], clip[int16], clip[int32], clip[int64], clip[uint8], clip[uint16], clip[uint32], clip[uint64]}
 	prelus      = kernel.Family{prelu[float32], prelu[float64], nil, nil, prelu[int32], prelu[int64], nil, nil, prelu[uint32], prelu[uint64]}
@@ -33,6 +33,10 @@ func Operators() kernel.Operators {
 		"Cast":       {Run: castTo, Since: 6, Min: 1, Max: 1, Raw: true},
 		"CastLike":   {Run: castTo, Since: 15, Min: 2, Max: 2, Raw: true},
 	}
+	t["DFT"] = kernel.Operator{Run: dft, Since: 17, Min: 1, Max: 3}
+	t["STFT"] = kernel.Operator{Run: stft, Since: 17, Min: 2, Max: 4}
+	t["MelWeightMatrix"] = kernel.Operator{Run: melWeights, Since: 17, Min: 5, Max: 5, Raw: true}
+	t.All(kernel.Operator{Run: window, Since: 17, Min: 1, Max: 1, Raw: true}, "HannWindow", "HammingWindow", "BlackmanWindow")
 	for name := range functions {
 		t[name] = kernel.Operator{Run: reals.By(0), Since: 6, Min: 1, Max: 1}
 	}

@@ -82,8 +82,8 @@ func curve(c *kernel.Call) func(x float64) float64 {
 	return func(x float64) float64 { return 0.5 * x * (1 + math.Erf(x/math.Sqrt2)) }
 }
 
-// real applies a function of real numbers.
-func real[T kernel.Number](c *kernel.Call) error {
+// scalarFunction applies a function of real numbers.
+func scalarFunction[T kernel.Number](c *kernel.Call) error {
 	if v := vector(c); v != nil && c.In[0].Type == onnx.FLOAT {
 		return unary(c, v)
 	}

@@ -364,7 +364,29 @@ def standard():
     case("Attention", q, k, v, None, None, None, i64(3, 6), opset=24, domain="")
 
 
-for part in (standard, norms, gelus, products, nbits, qlinear, rotary, heads, lstm, groups, decoders):
+def signals():
+    c = lambda *a, opset=20, **kw: case(*a, opset=opset, domain="", **kw)
+    for n in (1, 2, 8, 12, 15, 49, 74, 400):
+        c("DFT", f(2, n, 1))
+        c("DFT", f(2, n, 2), None, np.int64(1), inverse=1)
+        c("DFT", f(2, n, 1), onesided=1)
+        c("DFT", f(n, 3, 2).astype(np.float64), None, np.int64(0))
+    c("DFT", f(2, 9, 1), np.int64(16))
+    c("DFT", f(2, 9, 1), np.int64(5), onesided=1)
+    c("DFT", f(2, 9, 3, 1), opset=17, axis=1)
+    for length, win in ((16, 16), (40, 40), (37, 37)):
+        c("STFT", f(2, 200, 1), np.int64(10), f(win), np.int64(length), opset=17)
+        c("STFT", f(1, 200, 1), np.int64(7), None, np.int64(length), onesided=0, opset=17)
+        c("STFT", f(1, 200, 2), np.int64(7), f(win), onesided=0, opset=17)
+    for op in ("HannWindow", "HammingWindow", "BlackmanWindow"):
+        for periodic in (0, 1):
+            c(op, np.int64(10), periodic=periodic)
+            c(op, np.int32(9), periodic=periodic, output_datatype=TensorProto.DOUBLE)
+    c("MelWeightMatrix", np.int64(8), np.int64(64), np.int64(8000), np.float32(20), np.float32(4000))
+    c("MelWeightMatrix", np.int64(40), np.int64(400), np.int64(16000), np.float32(0), np.float32(8000), output_datatype=TensorProto.DOUBLE)
+
+
+for part in (signals, standard, norms, gelus, products, nbits, qlinear, rotary, heads, lstm, groups, decoders):
     part()
 with open(sys.argv[1], "wb") as out, gzip.GzipFile(fileobj=out, mode="wb", mtime=0, filename="") as z:
     z.write(json.dumps(cases, separators=(",", ":")).encode())
