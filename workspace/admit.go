@@ -201,9 +201,13 @@ func (w *Workspace) Verify(ctx context.Context, at *Located, claim Claim) (j *Ju
 		err = checkClaims(ctx, at.src, at.ref, at.tree, "")
 	}
 	if err == nil {
+		err = w.complete(ctx, at, at.src)
+	}
+	if err == nil {
 		err = at.unmoved(ctx)
 	}
 	if err == nil {
+		w.follow(ctx, at, j)
 		files, unread = weight(at.tree)
 	}
 	e := audit.Entry{Action: "verify", Ref: at.ref, Digest: at.desc.Digest.String(), Result: Outcome(err)}

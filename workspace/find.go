@@ -36,7 +36,7 @@ type Located struct {
 	name       string // the name that the reference promises; empty: none
 	tag        string // the tag that it promises; empty: none
 	alias      bool   // name and repository are the user's word
-	target     string // chosen by DIR/TARGET
+	target     string // chosen by DIR/TARGET, or in a pull
 	folder     string // DIR/TARGET itself, whose files must be those of the artifact
 
 	now func(context.Context) (ocispec.Descriptor, error) // resolves the reference again; nil for a digest

@@ -128,6 +128,9 @@ func (w *Workspace) pull(ctx context.Context, at *Located, opt PullOptions) (*Pu
 		if err := checkClaims(ctx, into, at.ref, at.tree, move.Target); err != nil {
 			return p, err
 		}
+		if err := w.complete(ctx, at, into); err != nil {
+			return p, err
+		}
 	}
 	if p.Permissions, err = pulledPermissions(ctx, into, at.tree, opt.Target); err != nil {
 		return p, err
@@ -138,6 +141,7 @@ func (w *Workspace) pull(ctx context.Context, at *Located, opt PullOptions) (*Pu
 	if err := at.unmoved(ctx); err != nil {
 		return p, err
 	}
+	w.follow(ctx, at, j)
 	if opt.Out != "" {
 		if p.Next, err = checkout(ctx, into, at.tree, opt); err != nil {
 			return p, err
@@ -171,7 +175,7 @@ func (l *Located) narrow(ctx context.Context, opt PullOptions) (*Located, error)
 	})
 	index, part := l.desc, l.tree.Parts[i].Descriptor
 	one := *l
-	one.desc, one.tree, one.identity = part, nil, artifact.Identity{}
+	one.desc, one.tree, one.identity, one.target = part, nil, artifact.Identity{}, opt.Target
 	if l.tag != "" {
 		one.tag = l.tag + "-" + opt.Target
 	}
