@@ -1,7 +1,10 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -120,5 +123,53 @@ func TestQuirks(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A push of a folder that is interrupted goes on where it stopped: what it remembers is in
+// MM_HOME, since the folder is only read.
+func TestPushFolderResumes(t *testing.T) {
+	t.Setenv("MM_KEY_PASSWORD", "")
+	t.Setenv("DOCKER_CONFIG", t.TempDir())
+	t.Chdir(t.TempDir())
+	quirkHome(t, true)
+	must(t, "push", "core-llm:0.1.0", "oci:dist")
+	t.Setenv("MM_HOME", filepath.Join(t.TempDir(), "other"))
+	info, err := os.Stat("core-llm/core-llm.gguf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	reg := registrytest.New()
+	reg.ReferrersAPI = true
+	srv := httptest.NewServer(reg)
+	defer srv.Close()
+	to := strings.TrimPrefix(srv.URL, "http://") + "/team/core-llm"
+	for kill := range 2 {
+		ctx, stop := context.WithCancel(t.Context())
+		patches := 0
+		reg.Fault = func(_ http.ResponseWriter, r *http.Request) bool {
+			if r.Method == http.MethodPatch {
+				patches++
+			}
+			if patches == 2 || kill == 1 && r.Method == http.MethodPut {
+				stop()
+				io.Copy(io.Discard, r.Body) // until the client is gone
+				panic(http.ErrAbortHandler)
+			}
+			return false
+		}
+		var out strings.Builder
+		if code := run(ctx, []string{"mm", "push", "dist", to}, strings.NewReader(""), &out, &out); code != exitInterrupted {
+			t.Fatalf("exit %d: %s", code, out.String())
+		}
+	}
+	reg.Fault = nil
+	must(t, "push", "dist", to)
+	must(t, "inspect", "--remote", to+":0.1.0")
+	if extra := reg.Received - info.Size(); extra > clientChunk {
+		t.Errorf("%d bytes were sent twice", extra)
+	}
+	if n := len(reg.Sessions); n != 0 {
+		t.Errorf("%d uploads are left at the registry", n)
 	}
 }
