@@ -192,7 +192,7 @@ func TestRefusals(t *testing.T) {
 		"unknown operators": {model(17, func(g *onnx.Graph) { g.Add("Foo", []string{"x"}, "z"); g.Add("Bar", []string{"z"}, "y") }, 1), engine.Options{}, "operator Foo is not supported\noperator Bar"},
 		"an old operator":   {model(6, func(g *onnx.Graph) { g.Add("Add", []string{"x", "x"}, "y") }, 1), engine.Options{}, "operator Add of opset 6"},
 		"an old opset":      {model(3, func(g *onnx.Graph) { g.Add("Neg", []string{"x"}, "y") }, 1), engine.Options{}, "opset 3"},
-		"cubic":             {model(17, func(g *onnx.Graph) { g.Add("Resize", []string{"x"}, "y", onnx.String("mode", "cubic")) }, 1), engine.Options{}, "mode cubic"},
+		"training":          {model(17, func(g *onnx.Graph) { g.Add("Dropout", []string{"x"}, "y", onnx.Int("training_mode", 1)) }, 1), engine.Options{}, "training mode"},
 		"a domain": {model(17, func(g *onnx.Graph) {
 			g.Nodes = []onnx.Node{{Op: "Gelu", Domain: "org.example", Inputs: []string{"x"}, Outputs: []string{"y"}}}
 		}, 1), engine.Options{}, "org.example"},

@@ -209,7 +209,7 @@ func (l *layouter) flat(st *step) bool {
 		return false
 	}
 	for _, a := range st.node.Attributes {
-		if a.Name == "axes" {
+		if a.Name == "axes" || a.Name == "antialias" && a.Int != 0 || string(a.String) == "cubic" || string(a.String) == "tf_crop_and_resize" {
 			return false
 		}
 	}

@@ -12,9 +12,10 @@ import (
 
 // Microsoft returns the operators of com.microsoft of this package.
 func Microsoft() kernel.Operators {
-	t := kernel.Operators{"FusedConv": {Run: fusedConv, Since: 1, Min: 2, Max: 4}}
-	t.All(kernel.Operator{Run: qlinearPool, Since: 1, Min: 4, Max: 5, Raw: true}, "QLinearAveragePool", "QLinearGlobalAveragePool")
-	return t
+	return kernel.Operators{
+		"FusedConv":          {Run: fusedConv, Since: 1, Min: 2, Max: 4},
+		"QLinearAveragePool": {Run: qlinearPool, Since: 1, Min: 4, Max: 5, Raw: true},
+	}
 }
 
 // fusedConv computes a convolution, adds an array and applies an activation.
@@ -66,8 +67,8 @@ func activation(c *kernel.Call) (func(dst, x []float32), error) {
 	return arith.Activation(n, c.Opset), nil
 }
 
-// qlinearPool computes the average pools of quantized arrays; with
-// channels_last the channels are the last dimension.
+// qlinearPool computes QLinearAveragePool; with channels_last the channels are
+// the last dimension.
 func qlinearPool(c *kernel.Call) error {
 	x, err := product.Real(c, 0, 1, 2)
 	if err != nil {
@@ -91,11 +92,7 @@ func qlinearPool(c *kernel.Call) error {
 			return err
 		}
 	}
-	name, run := "AveragePool", kernel.Func(pooling[float32])
-	if c.Node.Op == "QLinearGlobalAveragePool" {
-		name, run = "GlobalAveragePool", globalPool[float32]
-	}
-	y, err := c.Nested(name, run, x)
+	y, err := c.Nested("AveragePool", pooling[float32], x)
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 	"mm-abi.org/mm/onnx/engine/kernel"
 )
 
-// resize computes Resize by nearest or linear interpolation, and Upsample.
+// resize computes Resize and Upsample.
 func resize(c *kernel.Call) error {
 	x := c.In[0]
 	shape, factor, err := resized(c, x.Shape)
@@ -25,12 +25,19 @@ func resize(c *kernel.Call) error {
 	if c.Text("mode", "nearest") == "nearest" {
 		return nearest(c, x, shape, factor)
 	}
+	if spreads(c) {
+		return weighted(c, x, shape, factor)
+	}
 	return linear(c, x, shape, factor)
 }
 
 // resized returns the shape of the output and the scale of each dimension.
 func resized(c *kernel.Call, from []int) (shape []int, factor []float64, err error) {
 	scales, sizes, err := factors(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	roi, err := region(c, len(from))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -54,7 +61,10 @@ func resized(c *kernel.Call, from []int) (shape []int, factor []float64, err err
 		case len(scales) == len(axes):
 			factor[k] = float64(scales[i])
 			v := math.Floor(float64(from[k]) * factor[k])
-			if !(factor[k] > 0) || v > math.MaxInt32 {
+			if roi != nil { // ONNX Runtime ignores the region in the size, against the definition
+				return nil, nil, fmt.Errorf("tf_crop_and_resize with scales is not supported, want sizes")
+			}
+			if !(factor[k] > 0 && v >= 0 && v <= math.MaxInt32) {
 				return nil, nil, fmt.Errorf("bad scales %v", scales)
 			}
 			shape[k] = int(v)
@@ -140,13 +150,12 @@ func origin(c *kernel.Call, i, from, to int, scale float64) float64 {
 	return (x+0.5)/scale - 0.5
 }
 
-// nearestTo returns the input coordinate of output i of a dimension.
-func nearestTo(c *kernel.Call, i, from, to int, scale float64) int {
+// nearestTo rounds an input coordinate of a dimension.
+func nearestTo(c *kernel.Call, v float64, from int) int {
 	mode := c.Text("nearest_mode", "round_prefer_floor")
 	if c.Node.Op == "Upsample" || c.Opset < 11 {
 		mode = "floor"
 	}
-	v := origin(c, i, from, to, scale)
 	switch mode {
 	case "floor":
 		v = math.Floor(v)
@@ -158,6 +167,21 @@ func nearestTo(c *kernel.Call, i, from, to int, scale float64) int {
 		v = math.Ceil(v - 0.5)
 	}
 	return min(max(int(min(v, 1<<40)), 0), from-1)
+}
+
+// beyond returns the extrapolation value as an array; nil for zero.
+func beyond(c *kernel.Call, kind onnx.DType) (*kernel.Array, error) {
+	v := c.Float("extrapolation_value", 0)
+	if v == 0 {
+		return nil, nil
+	}
+	one, err := c.Arena.New(onnx.FLOAT)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Arena.Release(one)
+	kernel.Elements[float32](one)[0] = v
+	return c.Cast(one, kind)
 }
 
 // between holds the two input coordinates around each output of a dimension,
@@ -191,20 +215,39 @@ func mix(o, p, q []float32, t float32) {
 
 func nearest(c *kernel.Call, x *kernel.Array, shape []int, factor []float64) error {
 	strides, at := kernel.Strides(x.Shape), make([][]int, len(shape))
+	roi, err := region(c, x.Rank())
+	if err != nil {
+		return err
+	}
 	for k, d := range shape {
 		at[k] = make([]int, d)
 		for i := range d {
-			at[k][i] = nearestTo(c, i, x.Shape[k], d, factor[k]) * strides[k]
+			v := origin(c, i, x.Shape[k], d, factor[k])
+			if roi != nil {
+				if v = crop(roi, k, i, x.Shape[k], d); !(v >= 0 && v <= float64(x.Shape[k]-1)) {
+					at[k][i] = -1
+					continue
+				}
+			}
+			at[k][i] = nearestTo(c, v, x.Shape[k]) * strides[k]
 		}
 	}
+	fill, err := beyond(c, x.Type)
+	if err != nil {
+		return err
+	}
+	defer c.Arena.Release(fill)
 	return c.Take(x, shape, func(i int) int {
 		from := 0
 		for k := len(shape) - 1; k >= 0; k-- {
+			if at[k][i%shape[k]] < 0 {
+				return -1
+			}
 			from += at[k][i%shape[k]]
 			i /= shape[k]
 		}
 		return from
-	}, nil)
+	}, fill)
 }
 
 // linear interpolates one dimension after another, the last first: its elements
@@ -288,10 +331,10 @@ func BlockedResize(c *kernel.Call) error {
 	if c.Text("mode", "nearest") == "nearest" {
 		rows, columns := make([]int, to[0]), make([]int, to[1])
 		for i := range rows {
-			rows[i] = nearestTo(c, i, size[0], to[0], factor[2])
+			rows[i] = nearestTo(c, origin(c, i, size[0], to[0], factor[2]), size[0])
 		}
 		for i := range columns {
-			columns[i] = nearestTo(c, i, size[1], to[1], factor[3])
+			columns[i] = nearestTo(c, origin(c, i, size[1], to[1], factor[3]), size[1])
 		}
 		c.Each(len(o)/line, line, func(_, lo, hi int) {
 			for r := lo; r < hi; r++ {

@@ -91,26 +91,10 @@ func unclaimed(n *onnx.Node) string {
 		}
 		return nil
 	}
-	str := func(name string) string {
-		if a := has(name); a != nil {
-			return string(a.String)
-		}
-		return ""
-	}
 	switch n.Op {
 	case "Constant":
 		if has("value_string") != nil || has("value_strings") != nil || has("sparse_value") != nil {
 			return "strings or a sparse tensor"
-		}
-	case "Resize":
-		if m := str("mode"); m == "cubic" {
-			return "mode cubic"
-		}
-		if a := has("antialias"); a != nil && a.Int != 0 {
-			return "antialias"
-		}
-		if str("coordinate_transformation_mode") == "tf_crop_and_resize" {
-			return "tf_crop_and_resize"
 		}
 	case "LSTM", "GRU", "RNN":
 		if has("activations") != nil || has("clip") != nil {

@@ -12,12 +12,13 @@ import (
 // Microsoft returns the operators of com.microsoft of this package.
 func Microsoft() kernel.Operators {
 	t := kernel.Operators{
-		"FusedMatMul":           {Run: fusedMatMul, Since: 1, Min: 2, Max: 2},
-		"MatMulNBits":           {Run: matMulNBits, Since: 1, Min: 3, Max: 6},
-		"GatherBlockQuantized":  {Run: gatherBlocks, Since: 1, Min: 3, Max: 4},
-		"DynamicQuantizeMatMul": {Run: dynamicMatMul, Since: 1, Min: 3, Max: 5},
-		"MatMulIntegerToFloat":  {Run: integerToFloat, Since: 1, Min: 4, Max: 7},
-		"QLinearConcat":         {Run: qlinearConcat, Since: 1, Min: 3, Max: kernel.Many, Raw: true},
+		"FusedMatMul":              {Run: fusedMatMul, Since: 1, Min: 2, Max: 2},
+		"MatMulNBits":              {Run: matMulNBits, Since: 1, Min: 3, Max: 6},
+		"GatherBlockQuantized":     {Run: gatherBlocks, Since: 1, Min: 3, Max: 4},
+		"DynamicQuantizeMatMul":    {Run: dynamicMatMul, Since: 1, Min: 3, Max: 5},
+		"MatMulIntegerToFloat":     {Run: integerToFloat, Since: 1, Min: 4, Max: 7},
+		"QLinearGlobalAveragePool": {Run: qlinearGlobalPool, Since: 1, Min: 4, Max: 5, Raw: true},
+		"QLinearConcat":            {Run: qlinearConcat, Since: 1, Min: 3, Max: kernel.Many, Raw: true},
 	}
 	t.All(kernel.Operator{Run: qlinearBinary, Since: 1, Min: 7, Max: 8, Raw: true}, "QLinearAdd", "QLinearMul")
 	t.All(kernel.Operator{Run: qlinearUnary, Since: 1, Min: 4, Max: 5, Raw: true}, "QLinearSigmoid", "QLinearLeakyRelu")

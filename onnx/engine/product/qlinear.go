@@ -183,3 +183,52 @@ func qlinearConcat(c *kernel.Call) error {
 	}
 	return Quantized(c, all, 0, 1, false)
 }
+
+// qlinearGlobalPool computes QLinearGlobalAveragePool from integer sums; with
+// channels_last the channels are the last dimension.
+func qlinearGlobalPool(c *kernel.Call) error {
+	sx, zx, kind, err := single(c, 1, 2)
+	if err != nil {
+		return err
+	}
+	sy, zy, to, err := single(c, 3, 4)
+	if err != nil {
+		return err
+	}
+	a := c.In[0]
+	if a.Rank() < 3 || a.Type != kind || to != kind || a.Len() == 0 {
+		return fmt.Errorf("got %s %v, want %s of three or more dimensions", a.Type, a.Shape, kind)
+	}
+	wide, err := c.Cast(a, onnx.INT32)
+	if err != nil {
+		return err
+	}
+	defer c.Arena.Release(wide)
+	shape, at, x := slices.Clone(a.Shape), 1, kernel.Elements[int32](wide)
+	if c.Int("channels_last", 0) != 0 {
+		at = a.Rank() - 1
+	}
+	batch, channels := shape[0], shape[at]
+	for i := range shape[1:] {
+		shape[1+i] = 1
+	}
+	shape[at] = channels
+	out, err := c.Result(0, kind, shape...)
+	if err != nil {
+		return err
+	}
+	put, each := putter(out), a.Len()/(batch*channels)
+	by := sx / (sy * float32(each))
+	for i := range batch * channels {
+		first, step := i*each, 1
+		if at > 1 {
+			first, step = i/channels*each*channels+i%channels, channels
+		}
+		sum := -int64(each) * int64(zx)
+		for k := range each {
+			sum += int64(x[first+k*step])
+		}
+		put(i, math.RoundToEven(float64(float32(sum)*by))+zy)
+	}
+	return nil
+}

@@ -386,7 +386,29 @@ def signals():
     c("MelWeightMatrix", np.int64(40), np.int64(400), np.int64(16000), np.float32(0), np.float32(8000), output_datatype=TensorProto.DOUBLE)
 
 
-for part in (signals, standard, norms, gelus, products, nbits, qlinear, rotary, heads, lstm, groups, decoders):
+def resizes():
+    x = f(1, 2, 7, 9)
+    r = lambda *a, **kw: case("Resize", *a, opset=19, domain="", **kw)
+    modes = ("half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel", "half_pixel_symmetric")
+    for scale in ([1, 1, 2.5, 1.7], [1, 1, 0.6, 0.45]):
+        sc = np.float32(scale)
+        for way in modes:
+            if way == "align_corners":
+                sc = np.float32([1, 1, 2, 1 / 3])  # ONNX Runtime rounds the size first
+            r(x, None, sc, mode="cubic", coordinate_transformation_mode=way)
+            r(x, None, sc, mode="linear", coordinate_transformation_mode=way)
+        r(x, None, sc, mode="cubic", cubic_coeff_a=-0.5, exclude_outside=1)
+        for mode in ("linear", "cubic"):
+            r(x, None, sc, mode=mode, antialias=1)
+            r(x, None, sc, mode=mode, antialias=1, exclude_outside=1)
+    for mode in ("linear", "cubic"):
+        r(x, None, None, i64(1, 2, 3, 4), mode=mode, antialias=1)
+    for mode in ("nearest", "linear", "cubic"):
+        roi = np.float32([0, 0, 0.2, -0.1, 1, 1, 0.9, 1.2])
+        r(x, roi, None, i64(1, 2, 5, 6), mode=mode, coordinate_transformation_mode="tf_crop_and_resize", extrapolation_value=3.0)
+
+
+for part in (resizes, signals, standard, norms, gelus, products, nbits, qlinear, rotary, heads, lstm, groups, decoders):
     part()
 with open(sys.argv[1], "wb") as out, gzip.GzipFile(fileobj=out, mode="wb", mtime=0, filename="") as z:
     z.write(json.dumps(cases, separators=(",", ":")).encode())
