@@ -244,6 +244,9 @@ func (c *checkout) stage(ctx context.Context, l artifact.Layer) error {
 	if err == nil && c.opt.Link && c.isBlob(there, l.Descriptor) {
 		return c.verify(ctx, l.Descriptor)
 	}
+	if err == nil && c.opt.Link && c.isCopy(ctx, there, l) {
+		return nil
+	}
 	if err == nil && (!c.opt.Force || !there.Mode().IsRegular()) {
 		return fs.ErrExist
 	}
@@ -271,6 +274,22 @@ func (c *checkout) stage(ctx context.Context, l artifact.Layer) error {
 func (c *checkout) isBlob(fi fs.FileInfo, desc ocispec.Descriptor) bool {
 	blob, err := os.Stat(c.s.BlobPath(desc))
 	return err == nil && os.SameFile(fi, blob)
+}
+
+// isCopy reports whether the file at the path of l has the bytes of its blob: an
+// earlier checkout could not link it.
+func (c *checkout) isCopy(ctx context.Context, fi fs.FileInfo, l artifact.Layer) bool {
+	if !fi.Mode().IsRegular() || fi.Size() != l.Descriptor.Size {
+		return false
+	}
+	f, err := disk.Open(c.dir, l.Path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	h := l.Descriptor.Digest.Algorithm().Hash()
+	n, err := cas.CopyHash(ctx, nil, h, f, l.Descriptor.Size)
+	return err == nil && artifact.CheckContent(l.Descriptor, n, digest.NewDigest(l.Descriptor.Digest.Algorithm(), h)) == nil
 }
 
 func (c *checkout) verify(ctx context.Context, desc ocispec.Descriptor) error {

@@ -246,4 +246,14 @@ func TestCheckoutCopiesWhereLinksDiffer(t *testing.T) {
 			t.Errorf("%s is a link", l.Path)
 		}
 	}
+	// Again, the copies are as good as links; another file is not.
+	if _, err := s.Checkout(ctx, &a, dir, CheckoutOptions{Link: true}); err != nil {
+		t.Errorf("the same folder again: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, a.Layers[0].Path), make([]byte, a.Layers[0].Descriptor.Size), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Checkout(ctx, &a, dir, CheckoutOptions{Link: true}); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("another file: %v", err)
+	}
 }

@@ -146,7 +146,10 @@ func (in *incoming) link() (linked bool, err error) {
 	}
 	// By now the path may name another file than the hashed one.
 	got, err := in.s.dir.Root().Stat(filepath.FromSlash(temp))
-	if err == nil && !os.SameFile(got, in.fi) {
+	if err == nil && !in.s.same(got, in.fi) {
+		if now, at := os.Stat(in.f.Name()); at == nil && os.SameFile(now, in.fi) {
+			return false, in.s.dir.Remove(temp) // the file system assigns each link another inode number
+		}
 		err = ErrChanged
 	}
 	if err == nil {

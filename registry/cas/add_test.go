@@ -147,6 +147,30 @@ func TestAddFileSwapped(t *testing.T) {
 	}
 }
 
+// TestAddFileOtherInodes stores a file where a link has another inode number: it is
+// copied, and stays writable.
+func TestAddFileOtherInodes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	writeOld(t, path, []byte("content"))
+	s := open(t, t.TempDir(), fsx.Options{})
+	s.same = func(_, _ fs.FileInfo) bool { return false }
+	desc, err := s.AddFile(t.Context(), path, AddOptions{Link: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if blobs, temp := sound(t, s); blobs != 1 || temp != 0 {
+		t.Errorf("%d blobs, %d leftovers", blobs, temp)
+	}
+	blob, err := os.Stat(s.BlobPath(desc))
+	file, other := os.Stat(path)
+	if err := errors.Join(err, other); err != nil {
+		t.Fatal(err)
+	}
+	if os.SameFile(blob, file) || file.Mode().Perm()&0o200 == 0 {
+		t.Errorf("a link, or mode %s", file.Mode())
+	}
+}
+
 // TestDigestCache checks which records are kept and which changes invalidate
 // them.
 func TestDigestCache(t *testing.T) {

@@ -32,8 +32,9 @@ type Blobs struct {
 	dir      *fsx.Dir
 	path     string // absolute
 	readOnly bool
-	digests  *Blobs // whose digest cache is used
-	below    *Blobs // nil: none
+	digests  *Blobs                      // whose digest cache is used
+	below    *Blobs                      // nil: none
+	same     func(a, b fs.FileInfo) bool // os.SameFile; tests replace it
 }
 
 // Options for [New].
@@ -45,7 +46,7 @@ type Options struct {
 
 // New returns the blobs of the store in dir, whose absolute path is path.
 func New(dir *fsx.Dir, path string, opt Options) *Blobs {
-	s := &Blobs{CacheMin: cacheMin, Free: disk.Free, dir: dir, path: path, readOnly: opt.ReadOnly, digests: opt.Digests, below: opt.Below}
+	s := &Blobs{CacheMin: cacheMin, Free: disk.Free, same: os.SameFile, dir: dir, path: path, readOnly: opt.ReadOnly, digests: opt.Digests, below: opt.Below}
 	if s.digests == nil {
 		s.digests = s
 	}
