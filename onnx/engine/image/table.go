@@ -17,6 +17,9 @@ func Operators() kernel.Operators {
 		"QLinearConv":       {Run: qlinearConv, Since: 10, Min: 8, Max: 9, Raw: true},
 		"NonMaxSuppression": {Run: suppress, Since: 10, Min: 2, Max: 5},
 		"Resize":            {Run: resize, Since: 10, Min: 1, Max: 4},
+		"GridSample":        {Run: gridSample, Since: 16, Min: 2, Max: 2},
+		"AffineGrid":        {Run: affineGrid, Since: 20, Min: 2, Max: 2},
+		"RoiAlign":          {Run: roiAlign, Since: 10, Min: 3, Max: 3},
 		"Upsample":          {Run: resize, Since: 7, Min: 1, Max: 2},
 	}
 	t.All(kernel.Operator{Run: pools.By(0), Since: 1, Min: 1, Max: 1}, "MaxPool", "AveragePool", "LpPool")

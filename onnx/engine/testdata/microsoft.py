@@ -408,7 +408,25 @@ def resizes():
         r(x, roi, None, i64(1, 2, 5, 6), mode=mode, coordinate_transformation_mode="tf_crop_and_resize", extrapolation_value=3.0)
 
 
-for part in (resizes, signals, standard, norms, gelus, products, nbits, qlinear, rotary, heads, lstm, groups, decoders):
+def samples():
+    grid = rng.uniform(-1.6, 1.6, (2, 5, 4, 2)).astype(np.float32)
+    for corners in (0, 1):
+        for pad in ("zeros", "border", "reflection"):
+            for mode in ("linear", "nearest", "cubic"):
+                case("GridSample", f(2, 3, 6, 7), grid, opset=20, domain="", mode=mode, padding_mode=pad, align_corners=corners)
+        deep = rng.uniform(-1.3, 1.3, (1, 2, 3, 4, 3)).astype(np.float32)
+        case("GridSample", f(1, 2, 4, 5, 6), deep, opset=20, domain="", mode="linear", align_corners=corners)
+        case("GridSample", f(2, 1, 6, 7), grid, opset=16, domain="", mode="bilinear", align_corners=corners)
+        case("AffineGrid", f(2, 2, 3), i64(2, 3, 5, 6), opset=20, domain="", align_corners=corners)
+        case("AffineGrid", f(2, 3, 4), i64(2, 3, 4, 5, 6), opset=20, domain="", align_corners=corners)
+    rois = np.float32([[0, 0, 9, 9], [1.5, 2.5, 6, 30], [-3, 5, 12, 12.5], [4, 4, 4, 4]])
+    for mode in ("avg", "max"):
+        for kw in ({}, {"sampling_ratio": 2}, {"coordinate_transformation_mode": "output_half_pixel"}, {"spatial_scale": 0.5}):
+            case("RoiAlign", f(2, 3, 10, 11), rois, i64(0, 1, 1, 0), opset=16, domain="", mode=mode, output_height=3, output_width=4, **kw)
+    case("RoiAlign", f(2, 3, 10, 11), rois, i64(0, 1, 1, 0), opset=10, domain="", output_height=3, output_width=4)
+
+
+for part in (samples, resizes, signals, standard, norms, gelus, products, nbits, qlinear, rotary, heads, lstm, groups, decoders):
     part()
 with open(sys.argv[1], "wb") as out, gzip.GzipFile(fileobj=out, mode="wb", mtime=0, filename="") as z:
     z.write(json.dumps(cases, separators=(",", ":")).encode())
