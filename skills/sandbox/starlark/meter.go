@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"runtime"
 	"sort"
 	"strings"
 
@@ -23,6 +24,8 @@ const (
 	function   = 256     // a function with its defaults and closure
 	maxBits    = 1 << 19 // of a number
 	maxLevel   = 200     // nested values that are compared or printed
+
+	collectEvery = 32 << 20 // charged bytes between garbage collections
 )
 
 // meter charges one call for its memory and its work.
@@ -40,7 +43,10 @@ func (m *meter) take(n int64) error {
 	if n > m.limit-m.used {
 		return sandbox.Faultf(sandbox.Memory, "%s exceeded its memory limit of %d bytes", m.name, m.limit)
 	}
-	m.used += n
+	before := m.used / collectEvery
+	if m.used += n; m.used/collectEvery != before {
+		runtime.GC() // otherwise the process may grow to twice the memory in use
+	}
 	return nil
 }
 
@@ -240,7 +246,7 @@ func (m *meter) priceInt(op syntax.Token, x, y starlark.Int) error {
 	if err := m.work(int64(n)); err != nil {
 		return err
 	}
-	return m.take(object + int64(n)/8)
+	return m.take(3*object + int64(n)/8)
 }
 
 // priceFormat charges for a format with marks, each of which inserts a value.

@@ -194,7 +194,7 @@ func priceDecode(m *meter, _ starlark.Value, args starlark.Tuple, _ []starlark.T
 		if err := m.work(int64(len(s))); err != nil {
 			return err
 		}
-		if err := m.take(object * int64(len(s))); err != nil {
+		if err := m.take(object*int64(len(s)) + emptyTable*int64(strings.Count(s, "{"))); err != nil {
 			return err
 		}
 	}
@@ -347,7 +347,16 @@ func (m *meter) names() starlark.StringDict {
 		return a[1], m.take(shallowSize(a[1]))
 	})
 	def(hidden+"fn", func(*starlark.Thread, args) (starlark.Value, error) { return starlark.None, m.take(function) })
-	def(hidden+"enter", func(t *starlark.Thread, _ args) (starlark.Value, error) {
+	def(hidden+"enter", func(t *starlark.Thread, a args) (starlark.Value, error) {
+		for _, v := range a {
+			n := shallowSize(v)
+			if d, ok := v.(*starlark.Dict); ok {
+				n = emptyTable + pair*int64(d.Len())
+			}
+			if err := m.take(n); err != nil {
+				return nil, err
+			}
+		}
 		if t.CallStackDepth() > maxDepth {
 			return nil, sandbox.Faultf(sandbox.Trap, "%s recurses more than %d deep", m.name, maxDepth)
 		}

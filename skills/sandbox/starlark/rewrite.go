@@ -40,7 +40,7 @@ func (r *rewriter) stmts(list []syntax.Stmt) []syntax.Stmt {
 		switch s := s.(type) {
 		case *syntax.DefStmt:
 			s.Params = r.params(s.Params)
-			enter := &syntax.ExprStmt{X: call(s.Def, "enter")}
+			enter := &syntax.ExprStmt{X: call(s.Def, "enter", rest(s.Params)...)}
 			s.Body = append([]syntax.Stmt{enter}, r.stmts(s.Body)...)
 			out = append(out, &syntax.ExprStmt{X: call(s.Def, "fn")})
 		case *syntax.ExprStmt:
@@ -126,6 +126,19 @@ func (r *rewriter) params(list []syntax.Expr) []syntax.Expr {
 	return list
 }
 
+// rest returns the names of the parameters *a and **b: their values are allocated in
+// each call.
+func rest(params []syntax.Expr) []syntax.Expr {
+	var names []syntax.Expr
+	for _, p := range params {
+		if u, ok := p.(*syntax.UnaryExpr); ok && u.X != nil {
+			id := u.X.(*syntax.Ident)
+			names = append(names, &syntax.Ident{NamePos: id.NamePos, Name: id.Name})
+		}
+	}
+	return names
+}
+
 func (r *rewriter) each(list []syntax.Expr) {
 	for i := range list {
 		list[i] = r.expr(list[i])
@@ -184,7 +197,7 @@ func (r *rewriter) expr(e syntax.Expr) syntax.Expr {
 		e.Cond, e.True, e.False = r.expr(e.Cond), r.expr(e.True), r.expr(e.False)
 	case *syntax.LambdaExpr:
 		e.Params = r.params(e.Params)
-		e.Body = &syntax.BinaryExpr{X: call(e.Lambda, "enter"), OpPos: e.Lambda, Op: syntax.OR, Y: r.expr(e.Body)}
+		e.Body = &syntax.BinaryExpr{X: call(e.Lambda, "enter", rest(e.Params)...), OpPos: e.Lambda, Op: syntax.OR, Y: r.expr(e.Body)}
 		return call(e.Lambda, "made", e)
 	case *syntax.Comprehension:
 		r.comprehension(e)
