@@ -135,9 +135,13 @@ func TestMicrosoftHostile(t *testing.T) {
 			n := &g.Nodes[0]
 			switch r.IntN(4) {
 			case 0:
-				n.Inputs[r.IntN(len(n.Inputs))] = ""
+				if len(n.Inputs) > 0 {
+					n.Inputs[r.IntN(len(n.Inputs))] = ""
+				}
 			case 1:
-				n.Inputs = append(n.Inputs, g.Inputs[r.IntN(len(g.Inputs))].Name)
+				if len(g.Inputs) > 0 {
+					n.Inputs = append(n.Inputs, g.Inputs[r.IntN(len(g.Inputs))].Name)
+				}
 			case 2:
 				edit(m, []byte{byte(r.IntN(32) * 8), 0, byte(r.IntN(256))})
 			}

@@ -25,7 +25,11 @@ func edit(m *onnx.Model, edits []byte) {
 	for ; len(edits) >= 3; edits = edits[3:] {
 		a, b, v := int(edits[0]), int(edits[1]), hostile[int(edits[2])%len(hostile)]
 		n := &g.Nodes[b%len(g.Nodes)]
-		switch a % 8 {
+		kind := a % 8
+		if len(g.Inputs) == 0 && (kind == 4 || kind == 6) {
+			continue
+		}
+		switch kind {
 		case 0, 1:
 			if len(n.Attributes) > 0 {
 				at := &n.Attributes[a/8%len(n.Attributes)]

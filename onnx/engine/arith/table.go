@@ -33,6 +33,9 @@ func Operators() kernel.Operators {
 		"Cast":       {Run: castTo, Since: 6, Min: 1, Max: 1, Raw: true},
 		"CastLike":   {Run: castTo, Since: 15, Min: 2, Max: 2, Raw: true},
 	}
+	t.All(kernel.Operator{Run: random, Since: 1, Raw: true}, "RandomUniform", "RandomNormal")
+	t.All(kernel.Operator{Run: random, Since: 1, Min: 1, Max: 1, Raw: true}, "RandomUniformLike", "RandomNormalLike")
+	t["Bernoulli"] = kernel.Operator{Run: bernoulli, Since: 15, Min: 1, Max: 1, Raw: true}
 	t["DFT"] = kernel.Operator{Run: dft, Since: 17, Min: 1, Max: 3}
 	t["STFT"] = kernel.Operator{Run: stft, Since: 17, Min: 2, Max: 4}
 	t["MelWeightMatrix"] = kernel.Operator{Run: melWeights, Since: 17, Min: 5, Max: 5, Raw: true}

@@ -11,6 +11,7 @@ func Operators() kernel.Operators {
 	t := kernel.Operators{
 		"If":                 {Run: branch, Since: 1, Min: 1, Max: 1, Raw: true},
 		"Loop":               {Run: loop, Since: 1, Min: 0, Max: kernel.Many, Raw: true},
+		"Scan":               {Run: scan, Since: 9, Min: 1, Max: kernel.Many, Raw: true},
 		"ImageScaler":        {Run: imageScaler, Since: 1, Min: 1, Max: 1},
 		"BatchNormalization": {Run: batchNorm, Since: 7, Min: 5, Max: 5},
 		"LRN":                {Run: lrn, Since: 1, Min: 1, Max: 1},

@@ -37,6 +37,10 @@ func Operators() kernel.Operators {
 	two(compress, 2, 9, "Compress")
 	two(reverse, 2, 10, "ReverseSequence")
 	two(triangle, 1, 14, "Trilu")
+	two(centerCropPad, 2, 18, "CenterCropPad")
+	one(bitCast, 26, "BitCast")
+	t["Unique"] = kernel.Operator{Run: uniques.By(0), Since: 11, Min: 1, Max: 1}
+	t["TensorScatter"] = kernel.Operator{Run: tensorScatter, Since: 24, Min: 2, Max: 3, Raw: true}
 	t["Constant"] = kernel.Operator{Run: constant, Since: 1, Raw: true}
 	t["Range"] = kernel.Operator{Run: ramps.By(0), Since: 11, Min: 3, Max: 3}
 	t["Where"] = kernel.Operator{Run: where, Since: 9, Min: 3, Max: 3, Raw: true}

@@ -71,8 +71,8 @@ func Quantized(c *kernel.Call, x *kernel.Array, si, zi int, early bool) error {
 	return nil
 }
 
-// qlinearBinary computes QLinearAdd and QLinearMul in ONNX Runtime's order: the
-// zero point is added before rounding.
+// qlinearBinary computes QLinearAdd and QLinearMul in ONNX Runtime's order of
+// roundings: the zero point is added before the last.
 func qlinearBinary(c *kernel.Call) error {
 	sa, za, _, err := single(c, 1, 2)
 	if err != nil {
@@ -109,15 +109,18 @@ func qlinearBinary(c *kernel.Call) error {
 	}
 	put, p, add := putter(out), kernel.Pair(a.Shape, b.Shape, shape), c.Node.Op == "QLinearAdd"
 	xs, ys := kernel.Elements[float32](a), kernel.Elements[float32](b)
+	ra, rb := sa/sy, sb/sy
+	fixed := float64(float32(zy) - (float32(ra*float32(za)) + float32(rb*float32(zb))))
 	c.Each(out.Len(), 8, func(_, lo, hi int) {
 		for i := lo; i < hi; i++ {
 			at, bt := p.At(i / p.N)
-			x, y := xs[at+i%p.N*p.IA]-float32(za), ys[bt+i%p.N*p.IB]-float32(zb)
-			v := x * y * (sa * sb / sy)
-			if add {
-				v = float32(x*(sa/sy)) + float32(y*(sb/sy))
+			x, y := xs[at+i%p.N*p.IA], ys[bt+i%p.N*p.IB]
+			v := float32((x-float32(za))*(y-float32(zb))*(sa*sb/sy)) + float32(zy)
+			if add { // each product is added without rounding
+				v = float32(float64(y)*float64(rb) + fixed)
+				v = float32(float64(x)*float64(ra) + float64(v))
 			}
-			put(i, math.RoundToEven(float64(v+float32(zy))))
+			put(i, math.RoundToEven(float64(v)))
 		}
 	})
 	return nil

@@ -150,6 +150,7 @@ def qlinear():
     for mk, z in ((u8, np.uint8(120)), (i8, np.int8(-7))):
         for op in ("QLinearAdd", "QLinearMul"):
             case(op, mk(2, 3, 70), s(0.1), z, mk(2, 3, 70), s(0.2), z, s(0.3), z)
+            case(op, mk(3000), s(0.013), z, mk(3000), s(0.0171), mk().dtype.type(11), s(0.029), mk().dtype.type(3))
             case(op, mk(2, 3, 4), s(0.1), z, mk(4), s(0.05), z, s(0.07), z)
             case(op, mk(2, 3, 4), s(0.1), z, mk(2, 1, 1), s(0.05), z, s(0.7), z)
         every = np.arange(256).astype(mk().dtype)
@@ -426,7 +427,32 @@ def samples():
     case("RoiAlign", f(2, 3, 10, 11), rois, i64(0, 1, 1, 0), opset=10, domain="", output_height=3, output_width=4)
 
 
-for part in (samples, resizes, signals, standard, norms, gelus, products, nbits, qlinear, rotary, heads, lstm, groups, decoders):
+def others():
+    """Unique, random numbers and other operators of ai.onnx."""
+    c = lambda *a, opset=21, **kw: case(*a, opset=opset, domain="", **kw)
+    x = rng.integers(0, 4, (5, 4))
+    for dtype in (np.int64, np.float32, np.int8, np.float64):
+        for srt in (0, 1):
+            c("Unique", x.astype(dtype), outs=4, sorted=srt)
+            c("Unique", rng.integers(0, 2, (6, 2)).astype(dtype), outs=4, sorted=srt, axis=0)
+            c("Unique", rng.integers(0, 2, (2, 7, 1)).astype(dtype), outs=4, sorted=srt, axis=-2)
+    c("Unique", x, outs=4, skip=(1, 2))
+    for dtype in (TensorProto.FLOAT, TensorProto.DOUBLE):
+        c("RandomUniform", shape=[3, 4], seed=42.0, dtype=dtype, low=-1.0, high=3.0)
+        c("RandomNormal", shape=[3, 5], seed=7.0, dtype=dtype, mean=1.0, scale=2.0)
+        c("RandomUniformLike", f(2, 3), seed=1.0, dtype=dtype)
+        c("RandomNormalLike", f(2, 3), seed=0.0, dtype=dtype)
+    c("Bernoulli", rng.random((4, 5)).astype(np.float32), seed=3.0)
+    c("Bernoulli", rng.random((4, 5)), seed=3.0, dtype=TensorProto.INT64)
+    for want in ([4, 9], [7, 3], [5, 6]):
+        c("CenterCropPad", f(5, 6), np.int64(want), opset=18)
+    c("CenterCropPad", f(5, 6, 3), np.int64([4, 9]), opset=18, axes=[0, -1])
+    c("TensorScatter", f(2, 3, 8, 4), f(2, 3, 2, 4), i64(1, 6), opset=24)
+    c("TensorScatter", f(2, 8, 4), f(2, 3, 4), opset=24, axis=1)
+    c("TensorScatter", f(2, 3, 8, 4), f(2, 3, 3, 4), i64(6, 7), opset=24, mode="circular")
+
+
+for part in (others, samples, resizes, signals, standard, norms, gelus, products, nbits, qlinear, rotary, heads, lstm, groups, decoders):
     part()
 with open(sys.argv[1], "wb") as out, gzip.GzipFile(fileobj=out, mode="wb", mtime=0, filename="") as z:
     z.write(json.dumps(cases, separators=(",", ":")).encode())
