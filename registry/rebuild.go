@@ -48,7 +48,7 @@ func Rebuild(ctx context.Context, dir string) (refs []string, err error) {
 	return refs, s.Close()
 }
 
-// hasBlobs reports whether any blob exists, which tells a damaged layout from one
+// hasBlobs reports whether any blob exists, to distinguish a damaged layout from one
 // that is being created.
 func (s *Store) hasBlobs() bool {
 	entries, err := disk.ReadDir(s.dir, disk.BlobDir+"/sha256")

@@ -49,9 +49,9 @@ func (s *Store) SameDisk(dir string) bool {
 	if err != nil {
 		return false
 	}
-	a, known := disk.KeyOfInfo(own)
-	b, ok := disk.KeyOfInfo(other)
-	return known && ok && a.Dev == b.Dev
+	a, ok := disk.KeyOfInfo(own)
+	b, both := disk.KeyOfInfo(other)
+	return ok && both && a.Dev == b.Dev
 }
 
 // KeepReserve creates a file whose space [Store.WithReserve] can release, unless

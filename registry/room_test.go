@@ -81,8 +81,8 @@ func TestCheckoutRoom(t *testing.T) {
 	}
 }
 
-// With a full disk, the space of the reserve lets names be removed and garbage be
-// collected.
+// With a full disk, names can be removed and garbage collected in the space of
+// the reserve.
 func TestReserve(t *testing.T) {
 	ctx := context.Background()
 	dir := t.TempDir()

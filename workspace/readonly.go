@@ -14,10 +14,9 @@ import (
 	"mm-abi.org/mm/workspace/home"
 )
 
-// In containers the home is often read-only, or there is none. Caches are optional
-// then: what a command would add to the store goes to a temporary layout over it,
-// which is removed with the workspace. Commands whose result is the store's new
-// content fail.
+// In containers the home is often read-only or missing. Caches are optional then:
+// additions to the store go to a temporary layout over it, which is removed with the
+// workspace. Commands whose result is the store's new content fail.
 
 // defaultHome returns the user's home. Without one, or if it is closed to this
 // process, as root's is to a container's user, it is a folder that is removed with

@@ -49,7 +49,7 @@ type Options struct {
 type Workspace struct {
 	opt      Options
 	home     string
-	homeless error // why there is no home; nil: there is one
+	homeless error // why the home is missing; nil: it is not
 
 	settings func() (home.Settings, error)
 	judges   func() (*trust.Bench, error)
@@ -203,8 +203,8 @@ func (w *Workspace) Rebuild(ctx context.Context) error {
 	return err
 }
 
-// pulledNames names what the audit log says was pulled, and returns the number of
-// names that were missing.
+// pulledNames restores the names of artifacts that were pulled according to the audit
+// log, and returns their number.
 func (w *Workspace) pulledNames(ctx context.Context) (n int, err error) {
 	if w.opt.Layout != "" {
 		return 0, nil

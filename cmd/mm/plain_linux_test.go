@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// plainMain is mm for a user who may not write to read-only folders: root gives
-// that right up.
+// plainMain is mm for a user who may not write to read-only folders: root drops
+// that right.
 func plainMain() {
 	runtime.LockOSThread()
 	for _, c := range []uintptr{unix.CAP_DAC_OVERRIDE, unix.CAP_DAC_READ_SEARCH, unix.CAP_FOWNER} {

@@ -39,8 +39,8 @@ func quirkHome(t *testing.T, large bool) {
 	}
 }
 
-// quirkSteps are the commands in their order, with what their output holds. The first home
-// pushes and signs, the second knows the key alone.
+// quirkSteps are the commands in their order, with a part of their output. The first home
+// pushes and signs, the second has only the public key.
 var quirkSteps = []struct {
 	name, home string
 	args       []string
@@ -126,8 +126,8 @@ func TestQuirks(t *testing.T) {
 	}
 }
 
-// A push of a folder that is interrupted goes on where it stopped: what it remembers is in
-// MM_HOME, since the folder is only read.
+// An interrupted push of a folder continues where it stopped: its memory is in MM_HOME,
+// since the folder is only read.
 func TestPushFolderResumes(t *testing.T) {
 	t.Setenv("MM_KEY_PASSWORD", "")
 	t.Setenv("DOCKER_CONFIG", t.TempDir())

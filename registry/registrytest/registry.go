@@ -73,6 +73,7 @@ func (s *Registry) Requested(what string) int {
 	return s.Asked[what]
 }
 
+// ServeHTTP answers a request.
 func (s *Registry) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	parts := strings.Split(strings.TrimPrefix(r.URL.Path, "/v2/"), "/")
 	kind := parts[max(len(parts)-2, 0)]

@@ -170,7 +170,7 @@ func (r *repository) referrers(ctx context.Context, desc ocispec.Descriptor) ([]
 
 // States of a registry's referrers API.
 const (
-	apiUnknown int32 = iota
+	apiUnentries int32 = iota
 	apiYes
 	apiNo
 )
@@ -214,7 +214,7 @@ func (r *repository) Referrers(ctx context.Context, desc ocispec.Descriptor, art
 }
 
 // unlistedError reports that neither the referrers API nor a tag has a list,
-// while the API's answer may pass: whether there are referrers is unknown.
+// while the API's answer may pass: whether there are referrers is unentries.
 type unlistedError struct {
 	tag string
 	err error
@@ -285,11 +285,11 @@ func (r *repository) addReferrers(ctx context.Context, subject digest.Digest, ma
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	// A registry may not show yet what this process has put there.
-	known := slices.Clone(r.listed[subject])
+	entries := slices.Clone(r.listed[subject])
 	for _, m := range manifests {
-		known = append(known, m.entry())
+		entries = append(entries, m.entry())
 	}
-	index.Manifests = append(index.Manifests, known...)
+	index.Manifests = append(index.Manifests, entries...)
 	slices.SortFunc(index.Manifests, func(a, b ocispec.Descriptor) int { return strings.Compare(string(a.Digest), string(b.Digest)) })
 	index.Manifests = slices.CompactFunc(index.Manifests, func(a, b ocispec.Descriptor) bool { return a.Digest == b.Digest })
 	index.SchemaVersion, index.MediaType = 2, ocispec.MediaTypeImageIndex
@@ -303,7 +303,7 @@ func (r *repository) addReferrers(ctx context.Context, subject digest.Digest, ma
 	if _, err := r.putManifest(ctx, now, data, tag); err != nil {
 		return r.fixedTag(tag, exists, err)
 	}
-	r.listed[subject] = known
+	r.listed[subject] = entries
 	return nil
 }
 

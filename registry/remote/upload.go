@@ -51,7 +51,7 @@ type upload struct {
 
 	location *url.URL // of the session; nil: none yet
 	off      int64    // bytes at the registry
-	best     int64    // highest off so far; less than that is no progress
+	best     int64    // highest off so far; less is not progress
 	chunk    int64
 	dropped  bool // off must be queried
 	careful  bool // the registry may refuse the next request

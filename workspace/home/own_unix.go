@@ -8,17 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 )
-
-// accessible returns an error unless this process may create files in dir.
-func accessible(dir string) error {
-	if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
-		return &fs.PathError{Op: "write", Path: dir, Err: err}
-	}
-	return nil
-}
 
 // CheckOwner refuses a file that another user could have written: one that
 // another user owns, or whose folder another user owns or all users may write

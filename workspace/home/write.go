@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"mm-abi.org/mm/internal/fsx"
 )
 
 // CanWrite returns an error unless files can be created in the folder at path; if
@@ -21,6 +23,6 @@ func CanWrite(path string) error {
 		if err != nil {
 			return err
 		}
-		return accessible(dir)
+		return fsx.Accessible(dir)
 	}
 }
