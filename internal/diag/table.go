@@ -98,7 +98,7 @@ var table = []Entry{
 	{SkippedVerify, "verification skipped", "--insecure-skip-verify is set.", "Remove the flag."},
 	{ClaimDiffers, "description differs from the contents", "The artifact's config or annotations contradict the documents inside it: a name, license, format, precision, capability or digest.", "Do not use the artifact; ask the publisher to assemble it again."},
 
-	{Corrupt, "damaged store", "The store's own files are inconsistent.", "Run mm fsck to list the damage."},
+	{Corrupt, "damaged store", "The files of the store itself, such as index.json, are missing or inconsistent.", "Run mm fsck to list the damage; mm fsck --repair writes a damaged index.json anew."},
 	{HostileInput, "refused artifact", "The artifact's manifest violates a safety rule: unsafe paths, wrong sizes, too many layers.", "Do not use the artifact."},
 	{NoArtifact, "artifact not found", "Neither the store nor the registry has this reference.", "Run mm ls to list the store."},
 	{VersionTaken, "version exists", "The store has other bytes under this name and version; a version always names the same bytes. Only an unsigned build that mm assemble created itself is replaced, with a note.", "Choose a new version, or overwrite it with --force."},
