@@ -1,6 +1,6 @@
-// Package gguf reads and writes GGUF, the single-file format of llama.cpp:
-// metadata (key and typed value), tensor descriptions, and one aligned blob of
-// tensor data. The layout is that of ggml/docs/gguf.md, version 3, little
+// Package gguf reads and writes GGUF, the format of llama.cpp: metadata (key and
+// typed value), tensor descriptions, and one aligned blob of tensor data, in one
+// file or in pieces. The layout is that of ggml/docs/gguf.md, version 3, little
 // endian; version 2 has the same layout and is also read.
 //
 // [Open] maps a file, and [Read] accepts any io.ReaderAt; the header is parsed
@@ -51,13 +51,15 @@ type Tensor struct {
 	// Dims are the dimensions in GGUF's order: Dims[0] is the contiguous one
 	// (the columns of a matrix). There is at least one, and each is at least 1.
 	Dims []int
-	// Offset is the offset of the data from the start of the file.
+	// Offset is the offset of the data from the start of its file.
 	Offset int64
 	// Size is the length of the data in bytes.
 	Size int64
 	// Data holds the tensor's bytes if the file is mapped or in memory, and is
 	// nil after Read. It must not be modified, nor used after the file's Close.
 	Data []byte
+
+	piece int // index of its file among the model's pieces
 }
 
 // Elements returns the number of elements: the product of the dimensions.
@@ -85,46 +87,72 @@ type File struct {
 
 	keys  map[string]int // key to index in KVs
 	names map[string]int // tensor name to index in Tensors
-	src   io.ReaderAt
-	m     *mmap.Map // nil unless opened by Open
+	src   []io.ReaderAt  // one for each piece
+	maps  []*mmap.Map    // empty unless opened by Open
+	size  int64          // of all pieces
 }
 
-// Open maps and validates the file at path. Close unmaps it.
+// Size returns the number of bytes of the file, or of all pieces of the model.
+func (f *File) Size() int64 { return f.size }
+
+// Pieces returns the number of files.
+func (f *File) Pieces() int { return len(f.src) }
+
+// Open maps and validates the file at path; if it is the first piece of a model,
+// NAME-00001-of-00003.gguf, all pieces. Close unmaps them.
 func Open(path string) (*File, error) {
-	m, err := mmap.Open(path)
+	f, err := openOne(path)
 	if err != nil {
 		return nil, err
 	}
-	f, err := Parse(m.Data)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), m.Close())
+	paths, err := f.piecesOf(path)
+	switch {
+	case err != nil:
+	case len(paths) == 1:
+		err = f.whole()
+	default:
+		err = f.openRest(paths)
 	}
-	f.m = m
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), f.Close())
+	}
 	return f, nil
 }
 
 // WillNeed advises the system that the whole mapped file is about to be read.
 func (f *File) WillNeed() {
-	if f.m != nil {
-		f.m.WillNeed()
+	for _, m := range f.maps {
+		m.WillNeed()
 	}
 }
 
 // Release drops the pages of data, a part of a tensor's Data, from memory. It
 // does nothing unless the file is mapped.
 func (f *File) Release(data []byte) {
-	if f.m != nil {
-		f.m.Release(data)
+	for _, m := range f.maps {
+		m.Release(data)
 	}
 }
 
-// Parse validates a file in memory. Tensor data aliases b.
+// Parse validates a file in memory, and refuses a piece of a model. Tensor data
+// aliases b.
 func Parse(b []byte) (*File, error) {
+	f, err := parseOne(b)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.whole(); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+func parseOne(b []byte) (*File, error) {
 	f, err := parse(&cursor{buf: b, size: int64(len(b))})
 	if err != nil {
 		return nil, fmt.Errorf("gguf: %w", err)
 	}
-	f.src = bytes.NewReader(b)
+	f.src, f.size = []io.ReaderAt{bytes.NewReader(b)}, int64(len(b))
 	for i := range f.Tensors {
 		t := &f.Tensors[i]
 		t.Data = b[t.Offset : t.Offset+t.Size : t.Offset+t.Size]
@@ -132,24 +160,36 @@ func Parse(b []byte) (*File, error) {
 	return f, nil
 }
 
-// Read validates the file of the given size in r, reading only its header.
-// [File.Section] reads tensor data.
+// Read validates the file of the given size in r, reading only its header, and
+// refuses a piece of a model. [File.Section] reads tensor data.
 func Read(r io.ReaderAt, size int64) (*File, error) {
+	f, err := readOne(r, size)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.whole(); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+func readOne(r io.ReaderAt, size int64) (*File, error) {
 	f, err := parse(&cursor{src: r, size: size})
 	if err != nil {
 		return nil, fmt.Errorf("gguf: %w", err)
 	}
-	f.src = r
+	f.src, f.size = []io.ReaderAt{r}, size
 	return f, nil
 }
 
 // Close unmaps the file; Data of the tensors is invalid afterwards. It does
 // nothing unless the file was opened by Open.
 func (f *File) Close() error {
-	if f.m == nil {
-		return nil
+	var errs []error
+	for _, m := range f.maps {
+		errs = append(errs, m.Close())
 	}
-	return f.m.Close()
+	return errors.Join(errs...)
 }
 
 // Tensor returns a tensor by name.
@@ -172,5 +212,5 @@ func (f *File) Names() []string {
 
 // Section returns a reader of a tensor's data, however the file was opened.
 func (f *File) Section(t Tensor) *io.SectionReader {
-	return io.NewSectionReader(f.src, t.Offset, t.Size)
+	return io.NewSectionReader(f.src[t.piece], t.Offset, t.Size)
 }
