@@ -140,7 +140,7 @@ func (p *Program) Run(ctx context.Context, in map[string]Tensor) (map[string]Ten
 	}
 	out := make(map[string]Tensor, len(results))
 	for i, a := range results {
-		out[p.main.results[i]] = Tensor{a.Type, slices.Clone(a.Shape), slices.Clone(a.Bytes())}
+		out[p.main.results[i]] = Tensor{a.Type, slices.Clone(a.Shape), slices.Clone(a.Raw())}
 		p.arena.Release(a)
 	}
 	return out, nil

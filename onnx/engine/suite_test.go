@@ -190,7 +190,7 @@ func parseTensor(data []byte) (engine.Tensor, error) {
 	if err != nil {
 		return engine.Tensor{}, err
 	}
-	return engine.Tensor{Type: a.Type, Shape: a.Shape, Data: bytes.Clone(a.Bytes())}, nil
+	return engine.Tensor{Type: a.Type, Shape: a.Shape, Data: bytes.Clone(a.Raw())}, nil
 }
 
 // values returns a tensor's elements as float64.

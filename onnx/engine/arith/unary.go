@@ -236,7 +236,12 @@ func castTo(c *kernel.Call) error {
 	if kernel.Size(to) == 0 {
 		return fmt.Errorf("unsupported conversion to %s", to)
 	}
-	out, err := c.Cast(c.In[0], to)
+	how, out, err := kernel.Narrow{Overflow: c.Int("saturate", 1) == 0, Round: c.Text("round_mode", "up")}, (*kernel.Array)(nil), error(nil)
+	if how.Overflow || how.Round != "up" {
+		out, err = c.CastSmall(c.In[0], to, how)
+	} else {
+		out, err = c.Cast(c.In[0], to)
+	}
 	c.Out[0] = out
 	return err
 }

@@ -58,6 +58,8 @@ type buffer struct {
 var sizes = [...]int{
 	onnx.FLOAT: 4, onnx.DOUBLE: 8, onnx.FLOAT16: 2, onnx.BFLOAT16: 2, onnx.BOOL: 1,
 	onnx.INT8: 1, onnx.INT16: 2, onnx.INT32: 4, onnx.INT64: 8,
+	onnx.FLOAT8E4M3FN: 1, onnx.FLOAT8E4M3FNUZ: 1, onnx.FLOAT8E5M2: 1, onnx.FLOAT8E5M2FNUZ: 1, onnx.FLOAT8E8M0: 1,
+	onnx.UINT4: 1, onnx.INT4: 1, onnx.FLOAT4E2M1: 1, onnx.UINT2: 1, onnx.INT2: 1,
 	onnx.UINT8: 1, onnx.UINT16: 2, onnx.UINT32: 4, onnx.UINT64: 8,
 }
 
@@ -123,8 +125,8 @@ func Elements[T Elem](a *Array) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(&a.words[0])), a.n)
 }
 
-// Bytes returns the elements in the format of raw_data, little endian; they
-// alias the array.
+// Bytes returns the elements, little endian; they alias the array. Types of less
+// than 8 bits have one byte for each.
 func (a *Array) Bytes() []byte {
 	if a.n == 0 {
 		return nil
@@ -299,14 +301,14 @@ func (m *Arena) FromBytes(t onnx.DType, shape []int, data []byte) (*Array, error
 	if err != nil {
 		return nil, err
 	}
-	if len(data) != n*Size(t) {
+	if len(data) != rawSize(t, n) {
 		return nil, fmt.Errorf("size mismatch: got %d bytes for %s %v", len(data), t, shape)
 	}
 	a, err := m.New(t, shape...)
 	if err != nil {
 		return nil, err
 	}
-	copy(a.Bytes(), data)
+	unpack(a, data)
 	if t == onnx.BOOL {
 		for i, v := range a.Bytes() {
 			a.Bytes()[i] = min(v, 1)

@@ -12,6 +12,9 @@ func (c *Call) Cast(a *Array, to onnx.DType) (*Array, error) {
 	if a.Type == to {
 		return a.View(a.Shape), nil
 	}
+	if small(a.Type) || small(to) {
+		return c.CastSmall(a, to, Narrow{})
+	}
 	out, err := c.Arena.New(to, a.Shape...)
 	if err != nil || a.Len() == 0 {
 		return out, err

@@ -104,10 +104,6 @@ func unclaimed(n *onnx.Node) string {
 		if a := has("to"); a != nil && kernel.Size(onnx.DType(a.Int)) == 0 {
 			return "to " + onnx.DType(a.Int).String()
 		}
-	case "QuantizeLinear", "DequantizeLinear":
-		if a := has("block_size"); a != nil && a.Int != 0 {
-			return "blocks"
-		}
 	case "MaxPool":
 		if a := has("storage_order"); a != nil && a.Int != 0 {
 			return "column-major indices"

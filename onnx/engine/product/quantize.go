@@ -3,6 +3,7 @@ package product
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine/kernel"
@@ -12,6 +13,7 @@ import (
 var ranges = map[onnx.DType][2]float64{
 	onnx.UINT8: {0, 255}, onnx.INT8: {-128, 127}, onnx.UINT16: {0, 65535}, onnx.INT16: {-32768, 32767},
 	onnx.INT32: {math.MinInt32, math.MaxInt32},
+	onnx.INT4:  {-8, 7}, onnx.UINT4: {0, 15}, onnx.INT2: {-2, 1}, onnx.UINT2: {0, 3},
 }
 
 // scale is the scale and the zero point of a tensor: single ones, or one for
@@ -20,18 +22,23 @@ type scale struct {
 	by, zero []float64
 	kind     onnx.DType
 	inner, n int // the parameter of element i is i/inner%n
+
+	block, count, along int // of blocks: the elements and the number along an axis; 0
 }
 
 func (s *scale) of(i int) (by, zero float64) {
 	k := i / s.inner % s.n
+	if s.block > 0 {
+		k = (i/s.inner/s.along*s.count+i/s.inner%s.along/s.block)*s.inner + i%s.inner
+	}
 	return s.by[k], s.zero[k]
 }
 
 // scaling reads scale and zero point from two inputs for an array of a shape.
 func scaling(c *kernel.Call, si, zi int, shape []int, along int) (s scale, err error) {
 	s.kind = onnx.UINT8
-	if a := c.Input(si); a == nil || a.Type != onnx.FLOAT && a.Type != onnx.FLOAT16 {
-		return s, fmt.Errorf("input %d is not float32 or float16", si)
+	if a := c.Input(si); a == nil || a.Type != onnx.FLOAT && a.Type != onnx.FLOAT16 && a.Type != onnx.BFLOAT16 {
+		return s, fmt.Errorf("input %d is not float32, float16 or bfloat16", si)
 	}
 	if s.by, err = c.Doubles(si); err != nil {
 		return s, err
@@ -44,7 +51,7 @@ func scaling(c *kernel.Call, si, zi int, shape []int, along int) (s scale, err e
 		}
 		s.kind = z.Type
 	}
-	if _, ok := ranges[s.kind]; !ok || len(s.zero) != s.n || s.n == 0 {
+	if _, ok := ranges[s.kind]; !ok && !kernel.Minifloat(s.kind) || len(s.zero) != s.n || s.n == 0 {
 		return s, fmt.Errorf("length mismatch: %d scales and %d zero points of %s", s.n, len(s.zero), s.kind)
 	}
 	if s.n == 1 {
@@ -53,6 +60,9 @@ func scaling(c *kernel.Call, si, zi int, shape []int, along int) (s scale, err e
 	if along, err = kernel.Axis(along, len(shape)); err != nil {
 		return s, err
 	}
+	if size := c.Int("block_size", 0); size != 0 && c.In[si].Rank() != 1 {
+		return s, s.blocked(c.In[si].Shape, shape, along, size)
+	}
 	if c.In[si].Rank() != 1 || shape[along] != s.n {
 		return s, fmt.Errorf("scales %v do not match axis %d of %v", c.In[si].Shape, along, shape)
 	}
@@ -60,15 +70,29 @@ func scaling(c *kernel.Call, si, zi int, shape []int, along int) (s scale, err e
 	return s, nil
 }
 
+// blocked sets a scale of each block of an axis.
+func (s *scale) blocked(scales, shape []int, along, size int) error {
+	want := slices.Clone(shape)
+	if size > 0 {
+		want[along] = (shape[along] + size - 1) / size
+	}
+	if size < 0 || !slices.Equal(scales, want) || s.n == 0 {
+		return fmt.Errorf("scales %v do not match blocks of %d along axis %d of %v", scales, size, along, shape)
+	}
+	s.block, s.count, s.along = size, want[along], shape[along]
+	s.inner = kernel.Product(shape[along+1:])
+	return nil
+}
+
 // putter returns a function that writes integers, clamped to the range of the
 // output's type.
 func putter(out *kernel.Array) func(i int, v float64) {
 	lo, hi := ranges[out.Type][0], ranges[out.Type][1]
 	switch out.Type {
-	case onnx.UINT8:
+	case onnx.UINT8, onnx.UINT4, onnx.UINT2:
 		o := kernel.Elements[uint8](out)
 		return func(i int, v float64) { o[i] = uint8(int64(min(max(v, lo), hi))) }
-	case onnx.INT8:
+	case onnx.INT8, onnx.INT4, onnx.INT2:
 		o := kernel.Elements[int8](out)
 		return func(i int, v float64) { o[i] = int8(int64(min(max(v, lo), hi))) }
 	case onnx.UINT16:
@@ -83,16 +107,21 @@ func putter(out *kernel.Array) func(i int, v float64) {
 }
 
 func quantize(c *kernel.Call) error {
-	in, err := c.Floats(0)
+	x, err := c.Cast(c.In[0], onnx.FLOAT)
 	if err != nil {
 		return err
 	}
+	defer c.Arena.Release(x)
 	s, err := scaling(c, 1, 2, c.In[0].Shape, c.Int("axis", 1))
 	if err != nil {
 		return err
 	}
 	if d := onnx.DType(c.Int("output_dtype", 0)); d != 0 && c.Input(2) == nil {
 		s.kind = d
+	}
+	from := kernel.Elements[float32](x)
+	if kernel.Minifloat(s.kind) {
+		return s.floats(c, from)
 	}
 	if _, ok := ranges[s.kind]; !ok {
 		return fmt.Errorf("unsupported type %s", s.kind)
@@ -105,14 +134,30 @@ func quantize(c *kernel.Call) error {
 	c.Each(out.Len(), 4, func(_, lo, hi int) {
 		for i := lo; i < hi; i++ {
 			by, zero := s.of(i)
-			put(i, math.RoundToEven(float64(in[0][i]/float32(by)))+zero)
+			put(i, math.RoundToEven(float64(from[i]/float32(by)))+zero)
 		}
 	})
 	return nil
 }
 
+// floats sets the output to numbers divided by their scales, of a type of 4 or 8
+// bits.
+func (s *scale) floats(c *kernel.Call, x []float32) error {
+	wide, err := c.Arena.New(onnx.FLOAT, c.In[0].Shape...)
+	if err != nil {
+		return err
+	}
+	defer c.Arena.Release(wide)
+	for i, v := range x {
+		by, zero := s.of(i)
+		kernel.Elements[float32](wide)[i] = v/float32(by) + float32(zero)
+	}
+	c.Out[0], err = c.CastSmall(wide, s.kind, kernel.Narrow{Overflow: c.Int("saturate", 1) == 0})
+	return err
+}
+
 func dequantize(c *kernel.Call) error {
-	if _, ok := ranges[c.In[0].Type]; !ok {
+	if _, ok := ranges[c.In[0].Type]; !ok && !kernel.Minifloat(c.In[0].Type) {
 		return fmt.Errorf("unsupported type %s", c.In[0].Type)
 	}
 	s, err := scaling(c, 1, 2, c.In[0].Shape, c.Int("axis", 1))
@@ -124,10 +169,11 @@ func dequantize(c *kernel.Call) error {
 		return err
 	}
 	defer c.Arena.Release(x)
-	out, err := c.Result(0, onnx.FLOAT, c.In[0].Shape...)
+	out, err := c.Arena.New(onnx.FLOAT, c.In[0].Shape...)
 	if err != nil {
 		return err
 	}
+	defer c.Arena.Release(out)
 	from, o := kernel.Elements[float64](x), kernel.Elements[float32](out)
 	c.Each(len(o), 4, func(_, lo, hi int) {
 		for i := lo; i < hi; i++ {
@@ -135,7 +181,8 @@ func dequantize(c *kernel.Call) error {
 			o[i] = float32((from[i] - zero) * by)
 		}
 	})
-	return nil
+	c.Out[0], err = c.Cast(out, onnx.DType(c.Int("output_dtype", int(c.In[1].Type))))
+	return err
 }
 
 // dynamicQuantize computes the scale from the range of the numbers.

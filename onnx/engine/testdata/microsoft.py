@@ -10,6 +10,7 @@ import gzip
 import json
 import sys
 
+import ml_dtypes
 import numpy as np
 import onnxruntime as ort
 from onnx import TensorProto, helper, numpy_helper
@@ -452,7 +453,25 @@ def others():
     c("TensorScatter", f(2, 3, 8, 4), f(2, 3, 3, 4), i64(6, 7), opset=24, mode="circular")
 
 
-for part in (others, samples, resizes, signals, standard, norms, gelus, products, nbits, qlinear, rotary, heads, lstm, groups, decoders):
+def quantized():
+    """QuantizeLinear and DequantizeLinear of ai.onnx by blocks, of small types and with float16 scales."""
+    c = lambda op, *a, **kw: case(op, *a, opset=21, domain="", **kw)
+    for kind in (ml_dtypes.int4, ml_dtypes.uint4):
+        x = rng.integers(0, 8, (6, 10)).astype(kind)
+        c("DequantizeLinear", x, np.float32(0.3), np.asarray(2).astype(kind), fixed=(0, 2))
+        c("DequantizeLinear", x, f(10), rng.integers(0, 8, 10).astype(kind), fixed=(0, 2))
+        for axis, shape in ((0, (2, 10)), (1, (6, 3))):
+            c("DequantizeLinear", x, f(*shape), rng.integers(0, 8, shape).astype(kind), fixed=(0, 2), axis=axis, block_size=4 if axis else 3)
+            c("DequantizeLinear", x, h(*shape), None, fixed=(0,), axis=axis, block_size=4 if axis else 3)
+    for kind in (np.int8, np.uint8):
+        c("QuantizeLinear", f(3, 4), np.float32(0.05), kind(3))
+        c("QuantizeLinear", h(3, 4), np.float16(0.05), kind(3))
+        c("QuantizeLinear", f(4, 6), np.abs(f(2, 6)) + 0.01, np.zeros((2, 6), kind), axis=0, block_size=2)
+        c("DequantizeLinear", rng.integers(0, 100, (3, 4)).astype(kind), np.float16(0.05), kind(3))
+        c("DequantizeLinear", rng.integers(0, 100, (4, 6)).astype(kind), f(4, 2), np.zeros((4, 2), kind), axis=1, block_size=3)
+
+
+for part in (quantized, others, samples, resizes, signals, standard, norms, gelus, products, nbits, qlinear, rotary, heads, lstm, groups, decoders):
     part()
 with open(sys.argv[1], "wb") as out, gzip.GzipFile(fileobj=out, mode="wb", mtime=0, filename="") as z:
     z.write(json.dumps(cases, separators=(",", ":")).encode())
