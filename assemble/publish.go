@@ -270,7 +270,7 @@ func exchange(dir *fsx.Dir, fresh, name, old string) error {
 // unpacked reports whether the folder contains the artifact: the list of digests is
 // equal and every file is the blob.
 func unpacked(dir *fsx.Dir, out *registry.Store, a *artifact.Artifact, name string) bool {
-	have, err := dir.Root().ReadFile(name + "/" + sumsFile)
+	have, err := dir.Root().ReadFile(name + "/" + SumsFile)
 	if err != nil || string(have) != sums(a) {
 		return false
 	}
@@ -287,8 +287,8 @@ func unpacked(dir *fsx.Dir, out *registry.Store, a *artifact.Artifact, name stri
 	return true
 }
 
-// sumsFile lists the digests of a target's files for sha256sum(1).
-const sumsFile = "SHA256SUMS"
+// SumsFile lists the digests of a target's files for sha256sum(1).
+const SumsFile = "SHA256SUMS"
 
 func sums(a *artifact.Artifact) string {
 	var b strings.Builder
@@ -304,5 +304,5 @@ func (b *build) fill(ctx context.Context, out *registry.Store, a *artifact.Artif
 	if _, err := out.Checkout(ctx, a, filepath.Join(b.opt.Out, fresh), registry.CheckoutOptions{Link: true, Cached: true}); err != nil {
 		return err
 	}
-	return dir.WriteFile(fresh+"/"+sumsFile, []byte(sums(a)), 0o644)
+	return dir.WriteFile(fresh+"/"+SumsFile, []byte(sums(a)), 0o644)
 }

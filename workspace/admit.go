@@ -87,6 +87,9 @@ func (w *Workspace) admit(ctx context.Context, at *Located, claim Claim) (*Verif
 		if err := compareFolder(ctx, at); err != nil {
 			return nil, err
 		}
+		if err := w.warnUnknown(at); err != nil {
+			return nil, err
+		}
 	}
 	if w.admitted != nil {
 		w.admitted()

@@ -311,6 +311,17 @@ func TestTargetFolder(t *testing.T) {
 	replace(good) // a copy of the same bytes
 	_, err = w.admit(workspace.Options{}, "dist/laptop", workspace.Claim{})
 	w.wants("copied", err, "")
+	if w.heard("not a file of the release") {
+		t.Error("a warning about the release's own files")
+	}
+	for _, more := range []string{"dist/laptop/more.gguf", "dist/laptop/core/.hidden", "dist/laptop/deep/er/SHA256SUMS"} {
+		w.write(more, "x")
+		_, err = w.admit(workspace.Options{}, "dist/laptop", workspace.Claim{})
+		w.wants(more, err, "")
+		if !w.heard(filepath.FromSlash(more) + " is not a file of the release") {
+			t.Errorf("no warning about %s", more)
+		}
+	}
 	other := slices.Clone(good)
 	other[7] ^= 1
 	for what, data := range map[string][]byte{"another byte": other, "shorter": good[:9], "gone": nil} {

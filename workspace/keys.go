@@ -49,6 +49,9 @@ func (w *Workspace) Signer(file string, password func(file string) ([]byte, erro
 	if err != nil {
 		return nil, err
 	}
+	if home.Readable(file) {
+		w.say("warning: other users can read the private key %s: chmod 600 makes it private", file)
+	}
 	key, err := sign.LoadPrivate(data, func() ([]byte, error) { return password(file) })
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", strings.TrimSpace(file), err)

@@ -2,6 +2,7 @@ package workspace_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -305,5 +306,45 @@ func TestProjectKeepsTLS(t *testing.T) {
 	}
 	if len(w.said) != 1 || !strings.Contains(w.said[0], "cannot select plain HTTP for project.example") {
 		t.Errorf("%q", w.said)
+	}
+}
+
+// Others who can write the user's trust file or a key's file choose whom the user
+// trusts; others who can read the private key sign as the user.
+func TestExposedFiles(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("skipped: files have no modes there")
+	}
+	w := newWorld(t)
+	trust := filepath.Join(w.home, "trust.yaml")
+	w.sign(w.store(), w.pack(w.store(), build("good", "1.0.0", ""), "good:1.0.0"), 0)
+	w.write(trust, "version: 1\nrules: [{match: \"**\", keys: [me]}]\nkeys:\n  me: {file: keys/mm.pub}\n")
+	key := filepath.Join(w.home, "keys", "mm.key")
+	for _, c := range []struct {
+		file  string
+		mode  os.FileMode
+		warns bool
+	}{
+		{trust, 0o644, false}, {trust, 0o666, true}, {trust, 0o664, false},
+		{filepath.Join(w.home, "keys", "mm.pub"), 0o646, true}, {filepath.Join(w.home, "keys", "mm.pub"), 0o644, false},
+		{key, 0o644, true}, {key, 0o640, true}, {key, 0o600, false},
+	} {
+		if err := errors.Join(os.Chmod(key, 0o600), os.Chmod(trust, 0o644), os.Chmod(c.file, c.mode)); err != nil {
+			t.Fatal(err)
+		}
+		w.said = nil
+		ws := w.open(workspace.Options{})
+		at, err := ws.Find(t.Context(), "good:1.0.0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = ws.Admit(t.Context(), at, workspace.Claim{})
+		w.wants(c.file, err, "")
+		if _, err := ws.Signer("", noPassword); err != nil {
+			t.Fatal(err)
+		}
+		if w.heard("warning: ") != c.warns {
+			t.Errorf("%s %o: want a warning: %v", c.file, c.mode, c.warns)
+		}
 	}
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/urfave/cli/v2"
 
@@ -86,6 +85,6 @@ func (p *program) engineRemove(ctx context.Context, arg string) error {
 	if err := native.Remove(ctx, r); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(p.stdout, "%s %s removed from %s\n", r.Name, r.Version, r.Dir)
+	err = p.line("%s %s removed from %s", r.Name, r.Version, r.Dir)
 	return err
 }

@@ -60,7 +60,7 @@ func (p *program) importVision(ctx context.Context, folder string, opt convert.O
 	}
 	graph := filepath.Join(dir, convert.GraphFile)
 	p.say("next: mm run %s --image FILE \"…\"", graph)
-	fmt.Fprintln(p.stdout, graph)
+	p.line("%s", graph)
 	return nil
 }
 

@@ -147,7 +147,7 @@ func (p *program) labVerify(c *cli.Context) error {
 		if r.Running {
 			state += "; running"
 		}
-		_, err = fmt.Fprintf(p.stdout, "%s: %s, none missing, the head signed by %s; head %s%s\n", r.Run, count(r.Rows, "row"), r.Key, r.Head, state)
+		err = p.line("%s: %s, none missing, the head signed by %s; head %s%s", r.Run, count(r.Rows, "row"), r.Key, r.Head, state)
 		return err
 	})
 }
@@ -201,7 +201,7 @@ func (p *program) printSummary(s experiment.Summary) error {
 	if s.Simulated {
 		state += "; simulated"
 	}
-	fmt.Fprintf(p.stdout, "%s: %s, %s, %s, %s\n", s.Run, s.Elapsed, count(s.Rows, "row"), count(s.Resumes, "resumption"), state)
+	p.line("%s: %s, %s, %s, %s", s.Run, s.Elapsed, count(s.Rows, "row"), count(s.Resumes, "resumption"), state)
 	for _, r := range []struct {
 		name string
 		v    *experiment.Range
@@ -231,7 +231,7 @@ func (p *program) labHeartbeat(c *cli.Context) error {
 	if p.json {
 		err = p.printJSON(s)
 	} else {
-		_, err = fmt.Fprintf(p.stdout, "%s: %s ago, row %d (%s), iteration %d, %s\n", s.Run, s.Age, s.Rows, s.Event, s.Iteration, s.Reading)
+		err = p.line("%s: %s ago, row %d (%s), iteration %d, %s", s.Run, s.Age, s.Rows, s.Event, s.Iteration, s.Reading)
 	}
 	if err == nil && !s.Alive {
 		return coded{errNotAlive, exitMissed}

@@ -227,9 +227,9 @@ func (p *program) labProbe(c *cli.Context) error {
 		return p.printJSON(e)
 	}
 	for _, d := range e.Devices {
-		fmt.Fprintf(p.stdout, "%s: %s %s\n", d.Serial, d.State, d.Extra["model"])
+		p.line("%s: %s %s", d.Serial, d.State, d.Extra["model"])
 	}
-	_, err = fmt.Fprintf(p.stdout, "phone %q, Android %s, %s; chip %q, identified as %q with confidence %.1f; QNN allowed: %v\n", e.Model, e.Android, e.ABI, e.Reported, e.Target.SoC, e.Target.Confidence, e.QNN)
+	err = p.line("phone %q, Android %s, %s; chip %q, identified as %q with confidence %.1f; QNN allowed: %v", e.Model, e.Android, e.ABI, e.Reported, e.Target.SoC, e.Target.Confidence, e.QNN)
 	if len(e.Absent) > 0 {
 		p.say("missing: %s", strings.Join(e.Absent, ", "))
 	}

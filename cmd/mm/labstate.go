@@ -112,7 +112,7 @@ func (p *program) labRoute(c *cli.Context) error {
 		err = p.printJSON(listed(ids))
 	} else {
 		for _, id := range ids {
-			fmt.Fprintln(p.stdout, id)
+			p.line("%s", id)
 		}
 	}
 	if err == nil && len(ids) == 0 {

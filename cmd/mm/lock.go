@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/urfave/cli/v2"
 
@@ -46,6 +45,6 @@ func (p *program) lock(ctx context.Context, w *workspace.Workspace, graph string
 	if err := p.printTable([]string{"MODULE", "VERSION", "FROM", "SIZE", "DIGEST"}, rows); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(p.stdout, done.File)
+	err = p.line("%s", done.File)
 	return err
 }

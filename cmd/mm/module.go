@@ -197,7 +197,7 @@ func (p *program) newModule(dir string) error {
 	if err := p.tell(p.stderr, list); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(p.stdout, "%s %s in %s\n", m.Type, m.ID(), dir)
+	err := p.line("%s %s in %s", m.Type, m.ID(), dir)
 	return err
 }
 

@@ -145,9 +145,8 @@ func (p *program) rewrite(path, out string, force bool, change func(*onnx.Model)
 			p.say("%s: cosine %.6f, largest error %.4g, %d of %d rows agree", o.Name, o.Cosine, o.MaxAbs, o.Agree, o.Rows)
 		}
 	}
-	_, err = fmt.Fprintf(p.stdout, "%s: %s (%s before), %d nodes, %d parameters, %s -> %s\n", r.File, size(r.Bytes), size(r.Before), r.Nodes, r.Parameters,
-		diag.Printable(strings.Join(r.Inputs, ", ")), diag.Printable(strings.Join(r.Outputs, ", ")))
-	return err
+	return p.line("%s: %s (%s before), %d nodes, %d parameters, %s -> %s", r.File, size(r.Bytes), size(r.Before), r.Nodes, r.Parameters,
+		strings.Join(r.Inputs, ", "), strings.Join(r.Outputs, ", "))
 }
 
 func (p *program) onnxCut(c *cli.Context) error {

@@ -74,12 +74,27 @@ func (p *program) printOr(v any, text func() error) error {
 	return text()
 }
 
-// printLine prints v as JSON if --json is set, otherwise a line of text.
+// printLine prints v as JSON if --json is set, otherwise lines of text.
 func (p *program) printLine(v any, format string, args ...any) error {
 	return p.printOr(v, func() error {
+		for i, a := range args {
+			if s, ok := a.(string); ok { // the format and joined lists have tabs and line ends of their own
+				cells := strings.Split(s, "\n")
+				for j := range cells {
+					cells[j] = diag.Printable(cells[j])
+				}
+				args[i] = strings.Join(cells, "\n")
+			}
+		}
 		_, err := fmt.Fprintf(p.stdout, format+"\n", args...)
 		return err
 	})
+}
+
+// line prints a line of text. Names of files and devices may contain anything.
+func (p *program) line(format string, args ...any) error {
+	_, err := fmt.Fprintln(p.stdout, diag.Printable(fmt.Sprintf(format, args...)))
+	return err
 }
 
 // sayLine prints v as JSON if --json is set, otherwise a message on stderr.

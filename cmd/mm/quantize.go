@@ -67,6 +67,6 @@ func (p *program) printQuantized(q quantized) error {
 	for _, n := range q.Notes {
 		p.say("%s", n)
 	}
-	_, err := fmt.Fprintf(p.stdout, "%s: %s, %s\n", q.File, q.Recipe, size(q.Bytes))
+	err := p.line("%s: %s, %s", q.File, q.Recipe, size(q.Bytes))
 	return err
 }

@@ -64,7 +64,7 @@ func (p *program) installEngine(ctx context.Context, opt native.Options) error {
 	for _, path := range r.Notices() {
 		p.say("license: %s", path)
 	}
-	_, err = fmt.Fprintf(p.stdout, "%s %s (%s) in %s, from %s\n", r.Name, r.Version, r.License, r.Dir, r.Origin())
+	err = p.line("%s %s (%s) in %s, from %s", r.Name, r.Version, r.License, r.Dir, r.Origin())
 	return err
 }
 

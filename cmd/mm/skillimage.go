@@ -32,7 +32,7 @@ func (p *program) skillImageCommand() *cli.Command {
 						Container string `json:"container"`
 					}{got.Ref})
 				}
-				_, err = fmt.Fprintln(p.stdout, got.Ref)
+				err = p.line("%s", got.Ref)
 				return err
 			})
 		},
@@ -80,7 +80,7 @@ func (p *program) skillTools(ctx context.Context, dir string) error {
 		}{listed(l.Names), l.SHA256})
 	}
 	for _, name := range l.Names {
-		fmt.Fprintln(p.stdout, name)
+		p.line("%s", name)
 	}
 	fmt.Fprintf(p.stdout, "tools_sha256: %s\n", l.SHA256)
 	return nil

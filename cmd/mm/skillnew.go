@@ -42,9 +42,9 @@ func (p *program) skillNewCommand() *cli.Command {
 					Build string `json:"build,omitempty"`
 				}{dir, opt.Command()})
 			}
-			fmt.Fprintln(p.stdout, dir)
+			p.line("%s", dir)
 			if build := opt.Command(); build != "" {
-				fmt.Fprintf(p.stdout, "build with: (cd %s && %s)\n", dir, build)
+				p.line("build with: (cd %s && %s)", dir, build)
 			}
 			return nil
 		},

@@ -188,7 +188,7 @@ func (p *program) finishTraining(t *train.LMTrainer, corpus *train.Corpus, opt t
 	if corpus.Held == nil {
 		file = filepath.Join(opt.dir, train.LastFile)
 	}
-	_, err := fmt.Fprintln(p.stdout, file)
+	err := p.line("%s", file)
 	return err
 }
 

@@ -26,6 +26,21 @@ func CheckOwner(file string) error {
 	return nil
 }
 
+// Writable returns why others can change a file; "" if they cannot.
+func Writable(file string) string {
+	info, err := os.Stat(file)
+	if err != nil {
+		return ""
+	}
+	return foreign(info)
+}
+
+// Readable reports whether others can read a file.
+func Readable(file string) bool {
+	info, err := os.Stat(file)
+	return err == nil && info.Mode().Perm()&0o044 != 0
+}
+
 func foreign(info fs.FileInfo) string {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Uid != 0 && int(st.Uid) != os.Geteuid() {
 		return fmt.Sprintf("belongs to another user (%d)", st.Uid)

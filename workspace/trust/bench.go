@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -73,12 +74,14 @@ func NewBench(opt Options) (*Bench, error) {
 		if err != nil {
 			return nil, err
 		}
+		t.warnWritable(opt.Say)
 		return opt.seat(t)
 	}
 	user, err := Load(filepath.Join(opt.Home, home.TrustName))
 	if err != nil {
 		return nil, err
 	}
+	user.warnWritable(opt.Say)
 	project, err := opt.Project()
 	if err != nil {
 		return nil, err
@@ -87,6 +90,22 @@ func NewBench(opt Options) (*Bench, error) {
 		return opt.seat(user)
 	}
 	return opt.withProject(user, project)
+}
+
+// warnWritable warns that others can change the trust file or a key's file, and so
+// choose whom the user trusts.
+func (t *File) warnWritable(say func(format string, args ...any)) {
+	files := []string{t.file}
+	for _, name := range slices.Sorted(maps.Keys(t.Keys)) {
+		if file := t.keyFile(name); file != "" {
+			files = append(files, file)
+		}
+	}
+	for _, file := range files {
+		if why := home.Writable(file); why != "" {
+			say("warning: %s %s, who can choose the keys that you trust: take the file over with chmod o-w and chown", file, why)
+		}
+	}
 }
 
 func (opt Options) withProject(user *File, file string) (*Bench, error) {

@@ -99,15 +99,20 @@ func trustKeys(files []string) (*File, error) {
 
 // pem reads the public key called name.
 func (t *File) pem(name string) ([]byte, error) {
-	k := t.Keys[name]
-	if k.File == "" {
-		return []byte(k.PEM), nil
+	if file := t.keyFile(name); file != "" {
+		return fsx.ReadFile(file, MaxKey)
 	}
-	file := k.File
-	if !filepath.IsAbs(file) {
+	return []byte(t.Keys[name].PEM), nil
+}
+
+// keyFile returns the path of the file of the key called name; "" if the trust file
+// contains the key.
+func (t *File) keyFile(name string) string {
+	file := t.Keys[name].File
+	if file != "" && !filepath.IsAbs(file) {
 		file = filepath.Join(filepath.Dir(t.file), filepath.FromSlash(file))
 	}
-	return fsx.ReadFile(file, MaxKey)
+	return file
 }
 
 // Policy converts the file to a policy of registry/sign. Faults are
