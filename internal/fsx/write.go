@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -61,7 +62,7 @@ func put(path string, perm fs.FileMode, write func(io.Writer) error, publish fun
 	defer d.Close()
 	f, err := d.CreateTemp(".", TempPrefix, perm)
 	if err != nil {
-		return err
+		return naming(path, err)
 	}
 	err = write(f)
 	if err == nil {
@@ -76,6 +77,16 @@ func put(path string, perm fs.FileMode, write func(io.Writer) error, publish fun
 		return errors.Join(err, d.Remove(name))
 	}
 	return d.SyncDir(".")
+}
+
+// naming replaces the name of a temporary file in an error with that of the file to
+// write.
+func naming(path string, err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) && strings.HasPrefix(filepath.Base(p.Path), TempPrefix) {
+		return &fs.PathError{Op: "write", Path: path, Err: p.Err}
+	}
+	return err
 }
 
 // WriteFile replaces the file name with data, durably.
@@ -96,9 +107,10 @@ func (d *Dir) WriteCache(name string, data []byte, perm fs.FileMode) error {
 func (d *Dir) replace(name string, data []byte, perm fs.FileMode, sync bool) error {
 	f, err := d.CreateTemp(path.Dir(name), TempPrefix, perm)
 	if err != nil {
-		return err
+		return naming(d.join(name), err)
 	}
 	_, err = f.Write(data)
+	err = naming(d.join(name), err)
 	if err == nil && sync {
 		err = f.Sync()
 	}
