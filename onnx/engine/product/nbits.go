@@ -195,6 +195,9 @@ func matMulNBits(c *kernel.Call) error {
 // which the last dimension is in blocks.
 func gatherBlocks(c *kernel.Call) error {
 	data, scales, z := c.In[0], c.In[2], c.Input(3)
+	if data.Type == onnx.INT4 || data.Type == onnx.UINT4 {
+		return gatherSmall(c)
+	}
 	b := &blocks{size: c.Int("block_size", 128)}
 	b.bits = c.Int("bits", 4)
 	if data.Type != onnx.UINT8 || scales.Type != onnx.FLOAT || z != nil && z.Type != onnx.UINT8 {

@@ -146,6 +146,17 @@ def nbits():
         case("GatherBlockQuantized", u8(4, 3, 32 * bits // 8), i64(3, 1), h(4, 3, 1), bits=bits, block_size=32, quantize_axis=2, gather_axis=0)
 
 
+def gathers():
+    for kind in (ml_dtypes.int4, ml_dtypes.uint4):
+        d = rng.integers(0, 8, (6, 40, 3)).astype(kind)
+        g = lambda *a, **kw: case("GatherBlockQuantized", *a, block_size=16, **kw)
+        for axis in (0, 1, 2):
+            at = np.int64([[2, 0], [-1, 1]])
+            g(d, at, f(6, 3, 3), gather_axis=axis, quantize_axis=1, fixed=(0,))
+            g(d, at, f(6, 3, 3), rng.integers(0, 8, (6, 3, 3)).astype(kind), gather_axis=axis, quantize_axis=1, fixed=(0, 3))
+        g(d, np.int32(4), f(1, 40, 3), gather_axis=0, quantize_axis=0, fixed=(0,))
+
+
 def qlinear():
     s = np.float32
     for mk, z in ((u8, np.uint8(120)), (i8, np.int8(-7))):
@@ -471,7 +482,7 @@ def quantized():
         c("DequantizeLinear", rng.integers(0, 100, (4, 6)).astype(kind), f(4, 2), np.zeros((4, 2), kind), axis=1, block_size=3)
 
 
-for part in (quantized, others, samples, resizes, signals, standard, norms, gelus, products, nbits, qlinear, rotary, heads, lstm, groups, decoders):
+for part in (quantized, others, samples, resizes, signals, standard, norms, gelus, products, nbits, gathers, qlinear, rotary, heads, lstm, groups, decoders):
     part()
 with open(sys.argv[1], "wb") as out, gzip.GzipFile(fileobj=out, mode="wb", mtime=0, filename="") as z:
     z.write(json.dumps(cases, separators=(",", ":")).encode())
