@@ -163,3 +163,31 @@ func TestQuirks(t *testing.T) {
 		})
 	}
 }
+
+// A minimum chunk that is refused after the first chunk, which is larger than the
+// chunk that is tried next: the blob is sent in one request.
+func TestLateMinimumChunk(t *testing.T) {
+	ctx, stop := context.WithTimeout(context.Background(), patience)
+	defer stop()
+	const chunk = smallChunk + 1<<20
+	s := registrytest.New()
+	s.LeastPatch, s.LeastLate = 2*chunk, true
+	src := openStore(t)
+	desc := pack(t, src, "p-lite", layer(t, src, "g", "core", noise(1, 3*chunk)))
+	if _, err := newClient(t, Options{Chunk: chunk}).Push(ctx, src, desc, serve(t, s)+"/team/p-lite:0.1.0", PushOptions{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// A referrers API that has never answered is not asked as often as the rest.
+func TestBriefReferrers(t *testing.T) {
+	s := registrytest.New()
+	s.ReferrersStatus = 503
+	desc := s.AddJSON(ocispec.MediaTypeImageManifest, map[string]any{"schemaVersion": 2})
+	if _, err := newClient(t, Options{}).Referrers(t.Context(), serve(t, s)+"/x", desc, ""); err == nil {
+		t.Error("503, and no list under a tag: no error")
+	}
+	if n := s.Requested("GET referrers"); n != briefTries+1 {
+		t.Errorf("%d requests", n)
+	}
+}

@@ -325,10 +325,7 @@ func (u *upload) patch(ctx context.Context) error {
 			return err
 		}
 	}
-	u.careful, u.fresh = false, false
-	if end > u.best { // a smaller chunk may pass where the next is refused again
-		u.refusals = 0
-	}
+	u.careful, u.fresh, u.refusals = false, false, 0
 	return u.advance(ctx, resp.Header, start, end)
 }
 
