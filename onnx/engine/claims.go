@@ -16,15 +16,15 @@ import (
 func Claims(m *onnx.Model) error {
 	c := &claims{seen: make(map[string]bool), opset: opsetOf(m)}
 	c.add(supported(m))
-	c.graph(&m.Graph)
+	g, err := inlined(m, defaultNodes)
+	if c.add(err); err == nil {
+		c.graph(g)
+	}
 	return errors.Join(c.err...)
 }
 
 // supported refuses unsupported parts of a model other than nodes.
 func supported(m *onnx.Model) error {
-	if len(m.Functions) > 0 {
-		return errors.New("functions in the model are not supported")
-	}
 	if len(m.Graph.Sparse) > 0 {
 		return errors.New("sparse constants are not supported")
 	}

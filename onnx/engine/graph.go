@@ -70,13 +70,16 @@ type Program struct {
 	done  bool
 }
 
+// defaultNodes is the default of Options.Nodes.
+const defaultNodes = 100_000
+
 // Compile compiles a model. The model may be closed afterwards.
 func Compile(ctx context.Context, m *onnx.Model, opt Options) (*Program, error) {
 	if opt.Memory <= 0 {
 		opt.Memory = 4 << 30
 	}
 	if opt.Nodes <= 0 {
-		opt.Nodes = 100_000
+		opt.Nodes = defaultNodes
 	}
 	if opt.Steps <= 0 {
 		opt.Steps = 1 << 20

@@ -67,9 +67,12 @@ func (p *Program) plan(ctx context.Context, m *onnx.Model) error {
 		return err
 	}
 	s := newScope(nil)
-	g := m.Graph
+	g, err := inlined(m, p.opt.Nodes)
+	if err != nil {
+		return err
+	}
 	g.Inputs = m.Inputs()
-	main, err := pl.body(&g, s)
+	main, err := pl.body(g, s)
 	if err == nil {
 		err = errors.Join(pl.err...)
 	}

@@ -12,6 +12,7 @@ import sys
 
 import ml_dtypes
 import numpy as np
+import onnx
 import onnxruntime as ort
 from onnx import TensorProto, helper, numpy_helper
 
@@ -248,6 +249,40 @@ def decoders():
             })
 
 
+def whole(name, graph, functions=(), opset=18, **feeds):
+    """Adds a case of a model of several nodes."""
+    domains = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1), helper.make_opsetid("mine", 1)]
+    model = helper.make_model(graph, opset_imports=domains, functions=list(functions), ir_version=10)
+    out = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, feeds)
+    cases.append({
+        "name": f"{name}/{len(cases)}", "model": b64(model),
+        "in": {k: b64(numpy_helper.from_array(a)) for k, a in feeds.items()},
+        "out": [b64(numpy_helper.from_array(np.asarray(a))) for a in out],
+    })
+
+
+def functions():
+    node, imports = helper.make_node, [helper.make_opsetid("", 18), helper.make_opsetid("mine", 1)]
+    leaky = node("LeakyRelu", ["t"], ["y"])
+    ref = lambda name, of: onnx.AttributeProto(name=name, type=onnx.AttributeProto.FLOAT, ref_attr_name=of)
+    leaky.attribute.append(ref("alpha", "slope"))
+    inner = helper.make_function("mine", "Inner", ["a", "b"], ["y"], [node("Add", ["a", "b"], ["t"]), leaky], imports, ["slope"])
+    call = node("Inner", ["x", "x"], ["t"], domain="mine")
+    call.attribute.append(ref("slope", "by"))
+    scalar = helper.make_tensor_value_info("r", TensorProto.FLOAT, None)
+    then, other = (helper.make_graph([node(op, ["t"], ["r"])], op, [], [scalar]) for op in ("Neg", "Abs"))
+    outer = helper.make_function("mine", "Outer", ["x", "c"], ["y", "t"], [call, node("If", ["c"], ["y"], then_branch=then, else_branch=other)], imports, [], [helper.make_attribute("by", 0.5)])
+    info = lambda n, kind, shape: helper.make_tensor_value_info(n, kind, shape)
+    nodes = [
+        node("Outer", ["x", "c"], ["p", "q"], domain="mine"),
+        node("Outer", ["p", "c"], ["t", ""], domain="mine", by=0.25),
+        node("Inner", ["t", "q"], ["y"], domain="mine", slope=0.1),
+    ]
+    graph = helper.make_graph(nodes, "g", [info("x", TensorProto.FLOAT, [2, 3]), info("c", TensorProto.BOOL, [])], [info("y", TensorProto.FLOAT, None)])
+    for c in (True, False):
+        whole("Functions", graph, [inner, outer], x=f(2, 3), c=np.asarray(c))
+
+
 def cache(rows, half):
     at = np.arange(rows)[:, None] / 10 ** (np.arange(half) / half)
     return np.cos(at).astype(np.float32), np.sin(at).astype(np.float32)
@@ -482,7 +517,7 @@ def quantized():
         c("DequantizeLinear", rng.integers(0, 100, (4, 6)).astype(kind), f(4, 2), np.zeros((4, 2), kind), axis=1, block_size=3)
 
 
-for part in (quantized, others, samples, resizes, signals, standard, norms, gelus, products, nbits, gathers, qlinear, rotary, heads, lstm, groups, decoders):
+for part in (quantized, others, samples, resizes, signals, standard, norms, gelus, products, nbits, gathers, qlinear, rotary, heads, lstm, groups, decoders, functions):
     part()
 with open(sys.argv[1], "wb") as out, gzip.GzipFile(fileobj=out, mode="wb", mtime=0, filename="") as z:
     z.write(json.dumps(cases, separators=(",", ":")).encode())
