@@ -35,6 +35,7 @@ func Operators() kernel.Operators {
 	}
 	t.All(kernel.Operator{Run: random, Since: 1, Raw: true}, "RandomUniform", "RandomNormal")
 	t.All(kernel.Operator{Run: random, Since: 1, Min: 1, Max: 1, Raw: true}, "RandomUniformLike", "RandomNormalLike")
+	t.All(kernel.Operator{Run: loss, Since: 12, Min: 2, Max: 3}, "NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss")
 	t["Bernoulli"] = kernel.Operator{Run: bernoulli, Since: 15, Min: 1, Max: 1, Raw: true}
 	t["DFT"] = kernel.Operator{Run: dft, Since: 17, Min: 1, Max: 3}
 	t["STFT"] = kernel.Operator{Run: stft, Since: 17, Min: 2, Max: 4}

@@ -18,6 +18,8 @@ func Operators() kernel.Operators {
 		"LpNormalization":    {Run: lpNorm, Since: 1, Min: 1, Max: 1},
 	}
 	t.All(kernel.Operator{Run: groupNorm, Since: 6, Min: 3, Max: 3}, "InstanceNormalization", "GroupNormalization")
+	t["LinearAttention"] = kernel.Operator{Run: linearAttention, Since: 27, Min: 3, Max: 6}
+	t["CausalConvWithState"] = kernel.Operator{Run: causalConv, Since: 27, Min: 2, Max: 4}
 	t["RotaryEmbedding"] = kernel.Operator{Run: rotary, Since: 23, Min: 3, Max: 4}
 	t["Attention"] = kernel.Operator{Run: standardAttention, Since: 23, Min: 3, Max: 7}
 	t["SimplifiedLayerNormalization"] = kernel.Operator{Run: layerNorm, Since: 1, Min: 2, Max: 2} // ONNX Runtime's, in this domain

@@ -491,6 +491,13 @@ def others():
         c("RandomNormalLike", f(2, 3), seed=0.0, dtype=dtype)
     c("Bernoulli", rng.random((4, 5)).astype(np.float32), seed=3.0)
     c("Bernoulli", rng.random((4, 5)), seed=3.0, dtype=TensorProto.INT64)
+    for how in ("none", "sum", "mean"):
+        y = rng.integers(0, 5, (3, 4))
+        logs = np.log(rng.dirichlet(np.ones(5), (3, 4)).transpose(0, 2, 1)).astype(np.float32)
+        c("NegativeLogLikelihoodLoss", logs, y, reduction=how)
+        c("NegativeLogLikelihoodLoss", logs, y.astype(np.int32), np.abs(f(5)), reduction=how, ignore_index=2)
+        c("SoftmaxCrossEntropyLoss", f(3, 5, 4), y, outs=2, reduction=how)
+        c("SoftmaxCrossEntropyLoss", f(4, 5), y[:, 0].repeat(2)[:4], np.abs(f(5)), outs=2, reduction=how, ignore_index=-1)
     for want in ([4, 9], [7, 3], [5, 6]):
         c("CenterCropPad", f(5, 6), np.int64(want), opset=18)
     c("CenterCropPad", f(5, 6, 3), np.int64([4, 9]), opset=18, axes=[0, -1])
