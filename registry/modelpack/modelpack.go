@@ -47,12 +47,15 @@ func isModel(path string) bool {
 // them. Missing files, and files that differ from their declaration, are
 // reported as diag.Faults. The artifact gets no name.
 func Pack(ctx context.Context, store *registry.Store, m *modules.Manifest) (*artifact.Artifact, ocispec.Descriptor, error) {
+	if err := room(ctx, store, m); err != nil {
+		return nil, ocispec.Descriptor{}, fmt.Errorf("packing %s: %w", m.ID(), err)
+	}
 	a, err := describe(m, func(path, media string) (ocispec.Descriptor, error) {
 		info, err := os.Stat(path)
 		if err != nil {
 			return ocispec.Descriptor{}, err
 		}
-		return store.AddFile(ctx, path, cas.AddOptions{MediaType: media, Link: info.Size() >= LinkFrom && isModel(path)})
+		return store.AddFile(ctx, path, cas.AddOptions{MediaType: media, Link: linked(path, info.Size())})
 	})
 	if err != nil {
 		return nil, ocispec.Descriptor{}, fmt.Errorf("packing %s: %w", m.ID(), err)
@@ -66,6 +69,35 @@ func Pack(ctx context.Context, store *registry.Store, m *modules.Manifest) (*art
 		return nil, desc, fmt.Errorf("packing %s: %w", m.ID(), err)
 	}
 	return read, desc, nil
+}
+
+// linked reports whether Pack links the file at path.
+func linked(path string, size int64) bool { return size >= LinkFrom && isModel(path) }
+
+// room returns a [*disk.FullError] if the store has no space for the files to copy.
+// They are hashed only if they might not fit.
+func room(ctx context.Context, store *registry.Store, m *modules.Manifest) error {
+	var total int64
+	for _, path := range m.Paths() {
+		if info, err := os.Stat(filepath.Join(m.Dir(), filepath.FromSlash(path))); err == nil {
+			total += info.Size()
+		}
+	}
+	if store.RoomFor(total) == nil {
+		return nil
+	}
+	var copied []ocispec.Descriptor
+	links := store.SameDisk(m.Dir())
+	if _, err := describe(m, func(path, media string) (ocispec.Descriptor, error) {
+		d, err := hash(ctx, path, media)
+		if err == nil && !(links && linked(path, d.Size)) {
+			copied = append(copied, d)
+		}
+		return d, err
+	}); err != nil {
+		return err
+	}
+	return store.Room(copied)
 }
 
 // Digest is the digest of the manifest that [Pack] would write. Every file of

@@ -16,6 +16,7 @@ import (
 	"mm-abi.org/mm/modules/seed"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/artifact"
+	"mm-abi.org/mm/registry/disk"
 	"mm-abi.org/mm/registry/modelpack"
 )
 
@@ -82,6 +83,36 @@ func TestPack(t *testing.T) {
 }
 
 // Digest returns the digest of Pack, for every kind of module.
+// A module that does not fit is refused before a file is copied; one that is in the
+// store needs no space.
+func TestPackRoom(t *testing.T) {
+	ctx, store := context.Background(), openStore(t)
+	m := module(t, "")
+	var size int64
+	for _, path := range m.Paths() {
+		info, err := os.Stat(filepath.Join(m.Dir(), path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		size += info.Size()
+	}
+	store.Free = func(string) (int64, bool) { return size - 1, true }
+	if _, _, err := modelpack.Pack(ctx, store, m); !disk.IsFull(err) {
+		t.Fatal(err)
+	}
+	if blobs, err := os.ReadDir(filepath.Join(store.Dir(), "blobs", "sha256")); err != nil || len(blobs) != 0 {
+		t.Errorf("%d blobs were stored, %v", len(blobs), err)
+	}
+	store.Free = disk.Free
+	if _, _, err := modelpack.Pack(ctx, store, m); err != nil {
+		t.Fatal(err)
+	}
+	store.Free = func(string) (int64, bool) { return 0, true }
+	if _, _, err := modelpack.Pack(ctx, store, m); err != nil {
+		t.Errorf("a module that is there: %v", err)
+	}
+}
+
 func TestDigest(t *testing.T) {
 	ctx, store := context.Background(), openStore(t)
 	for _, kind := range abi.ModuleTypes() {
