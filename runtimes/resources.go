@@ -1,11 +1,14 @@
 package runtimes
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"runtime/debug"
 
 	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/core/gguf"
 )
 
 // CPU is the device of engines that compute on the processor.
@@ -32,12 +35,17 @@ func (b *Bundle) Weights(format abi.Format, l Limits, left *int64) (string, erro
 	if err != nil || l.Memory == 0 {
 		return path, err
 	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return "", fmt.Errorf("reading %s: %w", b.Part.ID(), err)
-	}
-	if *left -= info.Size(); *left < 0 {
-		return "", b.TooLarge(l, "raise the limit, or export with fewer bits")
+	for _, piece := range gguf.PiecePaths(path) {
+		info, err := os.Stat(piece)
+		if errors.Is(err, fs.ErrNotExist) && piece != path {
+			break // a whole model that is named as a piece, or one that Open refuses
+		}
+		if err != nil {
+			return "", fmt.Errorf("reading %s: %w", b.Part.ID(), err)
+		}
+		if *left -= info.Size(); *left < 0 {
+			return "", b.TooLarge(l, "raise the limit, or export with fewer bits")
+		}
 	}
 	return path, nil
 }

@@ -1,7 +1,6 @@
 package quantize
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -40,16 +39,27 @@ func Convert(ctx context.Context, r io.ReaderAt, size int64, opt ConvertOptions,
 	if err != nil {
 		return nil, err
 	}
+	return rewriteTo(ctx, file, opt, func(kvs []gguf.KV, sources []gguf.Source) error {
+		_, err := gguf.Write(w, kvs, sources)
+		return err
+	})
+}
+
+// rewriteTo passes the converted metadata and tensors to write.
+func rewriteTo(ctx context.Context, file *gguf.File, opt ConvertOptions, write func([]gguf.KV, []gguf.Source) error) (notes []string, err error) {
 	c := newConversion(file, opt)
 	defer c.close()
 	if err := c.prepare(ctx); err != nil {
 		return nil, err
 	}
-	b := bufio.NewWriterSize(w, 1<<20)
-	if err := c.write(ctx, b); err != nil {
+	sources, err := c.sources(ctx)
+	if err != nil {
 		return nil, err
 	}
-	return c.notes(), b.Flush()
+	if err := write(c.metadata(), sources); err != nil {
+		return nil, err
+	}
+	return c.notes(), nil
 }
 
 // conversion holds the state of a conversion.
@@ -118,16 +128,22 @@ func (c *conversion) notes() []string {
 	return notes
 }
 
-func (c *conversion) write(ctx context.Context, w io.Writer) error {
-	var sources []gguf.Source
+func (c *conversion) sources(ctx context.Context) (sources []gguf.Source, err error) {
 	for _, t := range c.file.Tensors {
 		to := c.typeOf(t)
 		if t.Type != to && (!quant.CanDequantize(t.Type) || !quant.CanQuantize(to)) {
-			return fmt.Errorf("tensor %s: cannot convert %s to %s", t.Name, t.Type, to)
+			return nil, fmt.Errorf("tensor %s: cannot convert %s to %s", t.Name, t.Type, to)
 		}
 		sources = append(sources, gguf.Source{Name: t.Name, Type: to, Dims: t.Dims, Data: &rows{ctx: ctx, conversion: c, tensor: t, to: to}})
 	}
-	_, err := gguf.Write(w, c.metadata(), sources)
+	return sources, nil
+}
+
+func (c *conversion) write(ctx context.Context, w io.Writer) error {
+	sources, err := c.sources(ctx)
+	if err == nil {
+		_, err = gguf.Write(w, c.metadata(), sources)
+	}
 	return err
 }
 

@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"mm-abi.org/mm/assemble/export"
+	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/infer"
 	"mm-abi.org/mm/core/infer/calibrate"
 	"mm-abi.org/mm/core/quant"
@@ -19,7 +17,7 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 )
 
-// Options configures File and Rewrite.
+// Options configures Rewrite.
 type Options struct {
 	Recipe quant.Recipe
 	Method Method // if empty, Nearest
@@ -40,6 +38,8 @@ type Options struct {
 	Keep string
 	// Threads is the number of threads; if 0, all CPUs.
 	Threads int
+	// Split divides the output into pieces; the zero value writes one file.
+	Split Split
 }
 
 const (
@@ -75,27 +75,27 @@ func (o Options) Check() error {
 	return nil
 }
 
-// File rewrites the GGUF file in to w. The notes list tensors with another type
-// than the recipe's.
-func File(ctx context.Context, in *os.File, opt Options, w io.Writer) (notes []string, err error) {
-	if err := opt.Check(); err != nil {
+// rewrite converts the GGUF file at in and passes the result to write.
+func (o Options) rewrite(ctx context.Context, in string, write func([]gguf.KV, []gguf.Source) error) (notes []string, err error) {
+	if err := o.Check(); err != nil {
 		return nil, err
 	}
-	info, err := in.Stat()
+	how, err := o.read()
 	if err != nil {
 		return nil, err
 	}
-	how, err := opt.read()
+	f, err := gguf.Open(in)
 	if err != nil {
 		return nil, err
 	}
-	to, done, err := learn(ctx, in.Name(), how, opt)
+	defer func() { err = errors.Join(err, f.Close()) }()
+	to, done, err := learn(ctx, in, how, o)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, done()) }()
-	to.Recipe = opt.Recipe
-	return Convert(ctx, in, info.Size(), to, w)
+	to.Recipe = o.Recipe
+	return rewriteTo(ctx, f, to, write)
 }
 
 // read reads the calibration files.
@@ -242,68 +242,4 @@ func keep(path string, m *calibrated.Imatrix) error {
 		return errors.Join(err, d.Remove(tmp.Name()))
 	}
 	return d.SyncDir(".")
-}
-
-// Errors of [Rewrite].
-var (
-	ErrSameFile = errors.New("input and output are the same file")
-	ErrExists   = errors.New("file exists")
-)
-
-// Rewrite writes the GGUF file in to out, as [File] does, and returns its size. If
-// it fails, out is unchanged. Only with force may out exist; it is never in.
-func Rewrite(ctx context.Context, in, out string, opt Options, force bool) (notes []string, written int64, err error) {
-	f, err := os.Open(in)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer f.Close()
-	if err := writable(f, out, force); err != nil {
-		return nil, 0, err
-	}
-	d, err := fsx.Create(filepath.Dir(out), 0o755, fsx.Options{})
-	if err != nil {
-		return nil, 0, err
-	}
-	defer d.Close()
-	tmp, err := d.CreateTemp(".", ".mm-quantize-", 0o644)
-	if err != nil {
-		return nil, 0, err
-	}
-	notes, err = File(ctx, f, opt, tmp)
-	if err == nil {
-		err = tmp.Sync()
-	}
-	stat, statErr := tmp.Stat()
-	if err = errors.Join(err, statErr, tmp.Close()); err == nil {
-		err = d.Rename(tmp.Name(), filepath.Base(out))
-	}
-	if err != nil {
-		return nil, 0, errors.Join(err, d.Remove(tmp.Name()))
-	}
-	return notes, stat.Size(), d.SyncDir(".")
-}
-
-// writable checks that out may be written.
-func writable(in *os.File, out string, force bool) error {
-	old, err := os.Stat(out)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	info, err := in.Stat()
-	if err != nil {
-		return err
-	}
-	switch {
-	case os.SameFile(info, old):
-		return fmt.Errorf("%s: %w", out, ErrSameFile)
-	case old.IsDir():
-		return fmt.Errorf("%s is a folder", out)
-	case !force:
-		return fmt.Errorf("%s: %w", out, ErrExists)
-	}
-	return nil
 }

@@ -2,6 +2,7 @@ package quantize
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,20 +27,22 @@ func text(t *testing.T) string {
 	return path
 }
 
+func shipped(t *testing.T) string {
+	return filepath.Join(testfiles.Root(t), "catalog", "core-llm", "core-llm.gguf")
+}
+
 // written is the file written from the shipped core.
 func written(t *testing.T, opt Options) ([]byte, error) {
 	t.Helper()
-	in, err := os.Open(filepath.Join(testfiles.Root(t), "catalog", "core-llm", "core-llm.gguf"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer in.Close()
+	var err error
 	if opt.Recipe, err = quant.ParseRecipe("Q4_0"); err != nil {
 		t.Fatal(err)
 	}
-	var out bytes.Buffer
-	_, err = File(t.Context(), in, opt, &out)
-	return out.Bytes(), err
+	out := filepath.Join(t.TempDir(), "out.gguf")
+	if _, _, err = Rewrite(t.Context(), shipped(t), out, opt, false); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(out)
 }
 
 // Every method writes other weights than plain rounding does, and the same
@@ -118,6 +121,71 @@ func TestRefused(t *testing.T) {
 		out, err := written(t, c.opt)
 		if err == nil || !strings.Contains(err.Error(), c.want) || len(out) > 0 {
 			t.Errorf("%s: %d bytes and %v, want an error with %q", name, len(out), err, c.want)
+		}
+	}
+}
+
+// A model in pieces has the tensors of the whole, is converted as the whole, and is
+// written in as many pieces as asked for.
+func TestSplit(t *testing.T) {
+	dir := t.TempDir()
+	recipe, err := quant.ParseRecipe("Q4_0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rewrite := func(in, out, split string) []Rewritten {
+		t.Helper()
+		opt := Options{Recipe: recipe}
+		if split != "" {
+			if opt.Split, err = ParseSplit(split); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, files, err := Rewrite(t.Context(), in, filepath.Join(dir, out), opt, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return files
+	}
+	whole := rewrite(shipped(t), "whole.gguf", "")
+	three := rewrite(shipped(t), "three.gguf", "3")
+	joined := rewrite(three[0].Path, "joined.gguf", "")
+	small := rewrite(three[0].Path, "small.gguf", "200K")
+	if len(whole) != 1 || len(three) != 3 || len(joined) != 1 || len(small) < 3 || three[0].Path != filepath.Join(dir, "three-00001-of-00003.gguf") {
+		t.Fatalf("got %v, %v, %v, %v", whole, three, joined, small)
+	}
+	again, err := os.ReadFile(joined[0].Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := os.ReadFile(whole[0].Path); err != nil || !bytes.Equal(b, again) {
+		t.Errorf("the joined model differs from the whole (%v)", err)
+	}
+	// An input is never replaced, nor another file without force.
+	opt := Options{Recipe: recipe, Split: Split{Pieces: 3}}
+	if _, _, err := Rewrite(t.Context(), three[0].Path, filepath.Join(dir, "three.gguf"), opt, true); !errors.Is(err, ErrSameFile) {
+		t.Errorf("onto the input: %v", err)
+	}
+	if _, _, err := Rewrite(t.Context(), shipped(t), filepath.Join(dir, "three.gguf"), opt, false); !errors.Is(err, ErrExists) {
+		t.Errorf("onto other pieces: %v", err)
+	}
+	if _, _, err := Rewrite(t.Context(), three[1].Path, filepath.Join(dir, "x.gguf"), opt, false); !errors.Is(err, ggml.ErrPiece) {
+		t.Errorf("from the second piece: %v", err)
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, ".mm-*")); err != nil || len(left) > 0 {
+		t.Errorf("temporary files %v, %v", left, err)
+	}
+}
+
+func TestParseSplit(t *testing.T) {
+	for text, want := range map[string]Split{"3": {Pieces: 3}, "2G": {Bytes: 2e9}, "500m": {Bytes: 5e8}, "1K": {Bytes: 1000}} {
+		if got, err := ParseSplit(text); err != nil || got != want {
+			t.Errorf("%s: got %v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "0", "-1", "G", "1.5G", "2GB", "9999999999999", "0G"} {
+		if _, err := ParseSplit(text); err == nil {
+			t.Errorf("%q: no error", text)
 		}
 	}
 }

@@ -24,6 +24,7 @@ func (p *program) quantizeCommand() *cli.Command {
 			&cli.IntFlag{Name: "windows", Usage: "maximum number of windows of 512 tokens read from a text (default: 64)"},
 			&cli.StringFlag{Name: "keep-imatrix", Usage: "write the importance matrix to `FILE`: GGUF, or llama.cpp's older format for .dat and .imatrix"},
 			&cli.IntFlag{Name: "threads", Usage: "number of threads (default: all CPUs)"},
+			&cli.StringFlag{Name: "split", Usage: "write pieces OUT-00001-of-0000N.gguf: a `SIZE` of each such as 2G or 500M, or their number"},
 			&cli.BoolFlag{Name: "force", Usage: "replace OUT.gguf if it exists"},
 		},
 		Action: func(c *cli.Context) error {
@@ -34,6 +35,11 @@ func (p *program) quantizeCommand() *cli.Command {
 			opt := quantize.Options{
 				Recipe: recipe, Method: quantize.Method(c.String("method")), Imatrix: c.String("imatrix"), Calibration: c.String("calibration"),
 				Separator: c.String("separator"), Windows: c.Int("windows"), Keep: c.String("keep-imatrix"), Threads: c.Int("threads"),
+			}
+			if text := c.String("split"); c.IsSet("split") {
+				if opt.Split, err = quantize.ParseSplit(text); err != nil {
+					return usageError{fmt.Errorf("--split: %w", err)}
+				}
 			}
 			if err := opt.Check(); err != nil {
 				return usageError{err}
@@ -47,7 +53,11 @@ func (p *program) quantizeCommand() *cli.Command {
 			case err != nil:
 				return err
 			}
-			return p.printQuantized(quantized{File: c.Args().Get(1), Recipe: recipe.Name, Bytes: written, Notes: notes})
+			q := quantized{File: written[0].Path, Recipe: recipe.Name, Pieces: len(written), Notes: notes}
+			for _, w := range written {
+				q.Bytes += w.Bytes
+			}
+			return p.printQuantized(q)
 		},
 	}
 }
@@ -56,7 +66,8 @@ func (p *program) quantizeCommand() *cli.Command {
 type quantized struct {
 	File   string   `json:"file"`
 	Recipe string   `json:"recipe"`
-	Bytes  int64    `json:"bytes"`
+	Bytes  int64    `json:"bytes"`           // of all pieces
+	Pieces int      `json:"pieces"`          // files; the first is File
 	Notes  []string `json:"notes,omitempty"` // tensors whose type differs from the recipe
 }
 
@@ -67,6 +78,9 @@ func (p *program) printQuantized(q quantized) error {
 	for _, n := range q.Notes {
 		p.say("%s", n)
 	}
-	err := p.line("%s: %s, %s", q.File, q.Recipe, size(q.Bytes))
-	return err
+	pieces := ""
+	if q.Pieces > 1 {
+		pieces = fmt.Sprintf(" in %d pieces", q.Pieces)
+	}
+	return p.line("%s: %s, %s%s", q.File, q.Recipe, size(q.Bytes), pieces)
 }

@@ -53,6 +53,18 @@ func ParsePieceName(path string) (prefix string, i, n int, ok bool) {
 	return prefix, i, n, ok
 }
 
+// PiecePaths returns the paths of all pieces of the model whose first piece is at
+// path, by its name; path alone if it is not the first of several.
+func PiecePaths(path string) []string {
+	paths := []string{path}
+	if prefix, i, n, ok := ParsePieceName(path); ok && i == 0 && n <= maxPieces {
+		for i := 1; i < n; i++ {
+			paths = append(paths, PieceName(prefix, i, n))
+		}
+	}
+	return paths
+}
+
 func number(digits string) int {
 	n, err := strconv.ParseUint(digits, 10, 16)
 	if err != nil {
@@ -211,13 +223,11 @@ func (f *File) piecesOf(path string) ([]string, error) {
 	case !named:
 		return nil, fmt.Errorf("gguf: %w: got name %s for piece 1 of %d, want %s", ErrPiece, filepath.Base(path), s.count, PieceName("NAME", 0, s.count))
 	}
-	paths, missing := []string{path}, []string(nil)
-	for i := 1; i < n; i++ {
-		p := PieceName(prefix, i, n)
+	paths, missing := PiecePaths(path), []string(nil)
+	for _, p := range paths {
 		if _, err := os.Stat(p); errors.Is(err, fs.ErrNotExist) {
 			missing = append(missing, filepath.Base(p))
 		}
-		paths = append(paths, p)
 	}
 	if k := len(missing); k > 0 {
 		if k > 8 {
@@ -310,4 +320,42 @@ func Split(kvs []KV, tensors []Source, limit int64) ([]Output, error) {
 		out[i].KVs = append(slices.Clip(out[i].KVs), KV{KeySplitNo, uint16(i)}, KV{KeySplitCount, uint16(len(out))}, KV{KeySplitTensors, int32(len(tensors))})
 	}
 	return out, nil
+}
+
+// SplitInto is [Split] into at most n pieces of as equal size as the tensors allow.
+func SplitInto(kvs []KV, tensors []Source, n int) ([]Output, error) {
+	if n < 1 || n > maxPieces {
+		return nil, fmt.Errorf("gguf: number of pieces: got %d, want 1 to %d", n, maxPieces)
+	}
+	sizes, total := make([]int64, len(tensors)), int64(0)
+	align, err := alignmentOf(kvs)
+	if err != nil {
+		return nil, err
+	}
+	for i, t := range tensors {
+		if _, sizes[i], err = appendInfo(nil, t, 0); err != nil {
+			return nil, err
+		}
+		sizes[i] = pad(sizes[i], align)
+		total += sizes[i]
+	}
+	fits := func(limit int64) bool {
+		pieces, size := 1, int64(0)
+		for _, k := range sizes {
+			if size > 0 && k > limit-size {
+				pieces, size = pieces+1, 0
+			}
+			size += k
+		}
+		return pieces <= n
+	}
+	lo, hi := int64(1), max(1, total)
+	for lo < hi {
+		if mid := lo + (hi-lo)/2; fits(mid) {
+			hi = mid
+		} else {
+			lo = mid + 1
+		}
+	}
+	return Split(kvs, tensors, hi)
 }

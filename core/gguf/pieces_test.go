@@ -213,3 +213,24 @@ func TestPieceName(t *testing.T) {
 		}
 	}
 }
+
+// TestSplitInto divides into at most n pieces of similar size.
+func TestSplitInto(t *testing.T) {
+	for n, want := range map[int]int{1: 1, 2: 2, 3: 3, 5: 5, 9: 5, maxPieces: 5} {
+		out, err := SplitInto(nil, sample(), n)
+		if err != nil || len(out) != want {
+			t.Errorf("%d: got %d pieces, want %d (%v)", n, len(out), want, err)
+		}
+	}
+	for _, n := range []int{0, -1, maxPieces + 1} {
+		if _, err := SplitInto(nil, sample(), n); !strings.Contains(errText(err), "number of pieces") {
+			t.Errorf("%d: %v", n, err)
+		}
+	}
+	if got := PiecePaths("a-00001-of-00002.gguf"); !slices.Equal(got, []string{"a-00001-of-00002.gguf", "a-00002-of-00002.gguf"}) {
+		t.Errorf("paths: %v", got)
+	}
+	if got := PiecePaths("a-00002-of-00002.gguf"); len(got) != 1 {
+		t.Errorf("paths of the second: %v", got)
+	}
+}

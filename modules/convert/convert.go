@@ -76,6 +76,10 @@ func GGUF(ctx context.Context, path string, opt Options) (string, error) {
 	}
 	m.stem = gguf.Stem(path)
 	return m.write(ctx, opt, func(d *fsx.Dir, weights string) ([]modules.File, error) {
+		if f.Pieces() > 1 {
+			file, err := WriteFile(d, weights, func(w io.Writer) error { return joined(fsx.Writer{Context: ctx, W: w}, f) })
+			return []modules.File{file}, err
+		}
 		in, err := os.Open(path)
 		if err != nil {
 			return nil, err
@@ -87,6 +91,16 @@ func GGUF(ctx context.Context, path string, opt Options) (string, error) {
 		})
 		return []modules.File{file}, err
 	})
+}
+
+// joined writes a model in pieces as one file.
+func joined(w io.Writer, f *gguf.File) error {
+	var sources []gguf.Source
+	for _, t := range f.Tensors {
+		sources = append(sources, gguf.Source{Name: t.Name, Type: t.Type, Dims: t.Dims, Data: gguf.Bytes(t.Data)})
+	}
+	_, err := gguf.Write(w, f.KVs, sources)
+	return err
 }
 
 // HuggingFace converts a folder of Hugging Face transformers to a module and
