@@ -13,6 +13,7 @@ type Build struct {
 	Assembly  *Assembly
 	Manifests map[string]*modules.Manifest // by the name of the part; each was read from the verified bytes
 	Files     Files
+	Digest    string // of the verified artifact. Empty: the user's own files
 	Template  string // chat template in Jinja that replaces the core's own. Empty: the core's
 }
 

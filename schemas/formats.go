@@ -47,8 +47,9 @@ func match(ok func(string) bool) func(string) error {
 }
 
 // ValidPath reports whether s is a relative slash path within its folder: clean, no .., no
-// backslash, colon or control character, no element that Windows reserves, at most 255
-// bytes.
+// backslash, colon or control character, no element that Windows reserves, that a shell
+// expands or takes for an option or that artifacts must not have (registry/artifact), at
+// most 255 bytes.
 func ValidPath(s string) bool {
 	if s == "" || len(s) > 255 || s[0] == '/' || strings.ContainsAny(s, "\\:*?\"<>|") {
 		return false
@@ -57,7 +58,7 @@ func ValidPath(s string) bool {
 		return false
 	}
 	for _, e := range strings.Split(s, "/") {
-		if e == "" || e == "." || e == ".." || reserved().MatchString(e) || strings.HasSuffix(e, ".") || strings.HasSuffix(e, " ") {
+		if e == "" || e == "." || e == ".." || reserved().MatchString(e) || e[0] == '~' || e[0] == '-' || kept().MatchString(e) || strings.HasSuffix(e, ".") || strings.HasSuffix(e, " ") {
 			return false
 		}
 	}
@@ -65,6 +66,9 @@ func ValidPath(s string) bool {
 }
 
 var reserved = once(`(?i)^(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?$`)
+
+// kept are the folders of git, other programs and mm.
+var kept = once(`(?i)^(\.git|git~1|\.hg|\.svn|\.bzr|\.ssh|\.gnupg|\.vscode|\.idea|\.mm|\.mm-checkout)$`)
 
 var (
 	cpuForm = once(`^([0-9]{1,6})(m?)$|^([0-9]{1,4}\.[0-9]{1,3})$`)

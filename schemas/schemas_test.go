@@ -212,12 +212,12 @@ func TestParseLimits(t *testing.T) {
 }
 
 func TestValidPath(t *testing.T) {
-	for _, ok := range []string{"a", "a/b.onnx", "vision_enc.onnx", ".hidden", "a..b"} {
+	for _, ok := range []string{"a", "a/b.onnx", "vision_enc.onnx", ".hidden", "a..b", ".gitattributes", "a.git", "a~", "a-b", ".mmx"} {
 		if !schemas.ValidPath(ok) {
 			t.Errorf("%q refused", ok)
 		}
 	}
-	for _, bad := range []string{"", "/a", "../a", "a/../b", "a//b", "a/", `a\b`, "C:x", "a\x00b", "nul", "COM1.txt", "a/con", "a.", "./a", strings.Repeat("a", 256)} {
+	for _, bad := range []string{"", "/a", "../a", "a/../b", "a//b", "a/", `a\b`, "C:x", "a\x00b", "nul", "COM1.txt", "a/con", "a.", "./a", "~", "~/x", "a/~b", "-rf", "a/-x", ".git/hooks/x", "a/.GIT/x", "git~1/x", ".hg/x", ".ssh/x", ".vscode/x", ".mm/x", ".mm-checkout/x", strings.Repeat("a", 256)} {
 		if schemas.ValidPath(bad) {
 			t.Errorf("%q accepted", bad)
 		}

@@ -162,8 +162,7 @@ func (w *Workspace) skip(ctx context.Context, at *Located, b *trust.Bench) error
 		return fault(diag.SkippedVerify, "the trust file is strict", "leave --insecure-skip-verify out")
 	}
 	w.say("warning: %s %s is used UNVERIFIED", at.ref, at.desc.Digest)
-	w.Record(ctx, audit.Entry{Action: "skip-verify", Ref: at.ref, Digest: at.desc.Digest.String(), Result: "skipped"})
-	return nil
+	return w.record(ctx, audit.Entry{Action: "skip-verify", Ref: at.ref, Digest: at.desc.Digest.String(), Result: "skipped"})
 }
 
 // unmoved checks that the reference still names the verified artifact.

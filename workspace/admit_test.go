@@ -203,6 +203,9 @@ func TestBuild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if want := use("wide:1.0.0").Digest; b.Digest != want || !strings.HasPrefix(want, "sha256:") {
+		t.Errorf("digest %q, want %q", b.Digest, want)
+	}
 	if b.Assembly.Target != "phone" || b.Manifests["core"] == nil {
 		t.Errorf("target %q, manifests %v", b.Assembly.Target, b.Manifests)
 	}

@@ -34,6 +34,14 @@ const maxSmall = 4 << 20
 // in a build without a core, the first with a function. A single core module
 // or function is a build by itself.
 func (v *Verified) Build(ctx context.Context, target string) (*builds.Build, error) {
+	b, err := v.build(ctx, target)
+	if err == nil {
+		b.Digest = v.Digest
+	}
+	return b, err
+}
+
+func (v *Verified) build(ctx context.Context, target string) (*builds.Build, error) {
 	a, err := v.choose(ctx, target)
 	if err != nil {
 		return nil, err

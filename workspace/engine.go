@@ -48,6 +48,11 @@ func (w *Workspace) AddEngine(ctx context.Context, e Engine, signer assemble.Sig
 	if err != nil {
 		return nil, err
 	}
+	if signer != nil {
+		if err := w.recordable(ctx); err != nil {
+			return nil, err
+		}
+	}
 	notes := map[string]string{
 		abi.AnnotationKind: abi.KindEngine, abi.AnnotationName: e.Name, abi.AnnotationVersion: e.Version,
 		ocispec.AnnotationTitle: e.Name, ocispec.AnnotationVersion: e.Version, ocispec.AnnotationLicenses: e.License, ocispec.AnnotationSource: e.Source,

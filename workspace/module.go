@@ -38,6 +38,11 @@ func (w *Workspace) AddModule(ctx context.Context, dir string, signer assemble.S
 	if err != nil {
 		return nil, err
 	}
+	if signer != nil {
+		if err := w.recordable(ctx); err != nil {
+			return nil, err
+		}
+	}
 	packed, desc, err := modelpack.Pack(ctx, store, m)
 	if err != nil {
 		return nil, err

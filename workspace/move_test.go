@@ -3,6 +3,7 @@ package workspace_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/assemble"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/sign"
@@ -475,4 +477,75 @@ func jsonOf(t *testing.T, v any) []byte {
 		t.Fatal(err)
 	}
 	return data
+}
+
+// An operation that must be in the audit log fails before it acts if the log cannot be
+// written; others warn.
+func TestUnrecorded(t *testing.T) {
+	ctx := context.Background()
+	w := newWorld(t)
+	reg, s := w.serve(), w.store()
+	w.sign(s, w.pack(s, build("good", "1.0.0", ""), "good:1.0.0"), 0)
+	plain := w.pack(s, build("plain", "1.0.0", ""), "plain:1.0.0")
+	w.modelIn("core")
+	w.write("g.graph.yaml", coreGraph)
+	opt := workspace.Options{PlainHTTP: []string{reg.host}}
+	if _, err := w.open(opt).Push(ctx, "good:1.0.0", reg.host+"/good", workspace.PushOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	log := filepath.Join(w.home, "audit.jsonl")
+	if err := errors.Join(os.Remove(log), os.Mkdir(log, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	ws := w.open(opt)
+	signer, err := ws.Signer("", noPassword)
+	if err != nil {
+		t.Fatal(err)
+	}
+	find := func(ref string) *workspace.Located {
+		at, err := ws.Find(ctx, ref)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return at
+	}
+	for what, try := range map[string]func() error{
+		"push": func() error {
+			_, err := ws.Push(ctx, "good:1.0.0", reg.host+"/more/good", workspace.PushOptions{})
+			return err
+		},
+		"sign": func() error { _, err := ws.Sign(ctx, find("plain:1.0.0"), signer.Key, sign.Options{}); return err },
+		"skip": func() error { _, err := ws.Admit(ctx, find("plain:1.0.0"), workspace.Claim{Skip: true}); return err },
+		"add":  func() error { _, err := ws.AddModule(ctx, "core", signer, false); return err },
+		"assemble": func() error {
+			_, err := ws.Assemble(ctx, assemble.Options{Graph: "g.graph.yaml", Exporters: exporters, Signer: signer}, workspace.ResolveOptions{})
+			return err
+		},
+		"own model": func() error { _, err := ws.Runnable(ctx, "core", workspace.RunOptions{}); return err },
+		"function": func() error {
+			_, err := ws.Function(ctx, filepath.Join(reference, "..", "vision-enc"), workspace.RunOptions{})
+			return err
+		},
+	} {
+		if err := try(); err == nil || !strings.Contains(err.Error(), "audit log") || hint(err) == "" {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if list, err := s.Referrers(ctx, plain, ""); err != nil || len(list) > 0 {
+		t.Errorf("signed nevertheless: %v, %v", list, err)
+	}
+	if _, err := reg.store.Resolve(ctx, "more/good:1.0.0"); err == nil {
+		t.Error("pushed nevertheless")
+	}
+	if tags, err := s.Tags(ctx); err != nil || len(tags) != 2 {
+		t.Errorf("names %v, %v", tags, err)
+	}
+	w.said = nil
+	_, err = ws.Admit(ctx, find("good:1.0.0"), workspace.Claim{})
+	w.wants("verify", err, "")
+	if !w.heard("audit log") {
+		t.Error("no warning")
+	}
+	_, err = ws.Pull(ctx, reg.host+"/good:1.0.0", workspace.PullOptions{})
+	w.wants("pull", err, "")
 }

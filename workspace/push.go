@@ -52,6 +52,9 @@ func (w *Workspace) Push(ctx context.Context, arg, dest string, opt PushOptions)
 	if err != nil {
 		return nil, err
 	}
+	if err := w.recordable(ctx); err != nil {
+		return nil, err
+	}
 	if err := intact(ctx, at.store, at.tree, remote.PullOptions{}); err != nil {
 		return nil, explainBytes(err, at.store)
 	}
@@ -270,6 +273,9 @@ func (w *Workspace) Sign(ctx context.Context, at *Located, key *sign.PrivateKey,
 		return nil, fault(diag.NoArtifact, at.ref+" is at a registry", "mm pull it, sign it, mm push it")
 	}
 	if _, err := at.identify(ctx); err != nil {
+		return nil, err
+	}
+	if err := w.recordable(ctx); err != nil {
 		return nil, err
 	}
 	if s, err := w.store(); err == nil && s == at.store {

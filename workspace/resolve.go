@@ -195,6 +195,11 @@ func (w *Workspace) Assemble(ctx context.Context, opt assemble.Options, res Reso
 	if opt.Created, err = SourceDate(); err != nil {
 		return nil, err
 	}
+	if opt.Signer != nil {
+		if err := w.recordable(ctx); err != nil {
+			return nil, err
+		}
+	}
 	opt.Cache, opt.Resolver = w.Cache(), w.Resolver(res)
 	result, err := assemble.Assemble(ctx, opt)
 	if err == nil && opt.Signer != nil {

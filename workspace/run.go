@@ -26,6 +26,7 @@ type RunOptions struct {
 	Resolve   ResolveOptions      // how the modules of a graph are found; its Claim holds for artifacts as well
 	Exporters []assemble.Exporter // for graphs
 	Ignore    []string            // keys of config.json of a folder of transformers that do not stop its conversion
+	MMProj    string              // vision tower of a GGUF file
 }
 
 // Runnable returns a build for an argument:
@@ -69,7 +70,7 @@ func (w *Workspace) graph(ctx context.Context, arg string, opt RunOptions) (*Ver
 	}
 	v, err := w.Made(ctx, arg, made)
 	if err == nil {
-		w.Record(ctx, audit.Entry{Action: "use-unsigned", Ref: home.Abs(arg), Digest: made.Digest, Result: "ok"})
+		err = w.record(ctx, audit.Entry{Action: "use-unsigned", Ref: home.Abs(arg), Digest: made.Digest, Result: "ok"})
 	}
 	return v, err
 }
@@ -184,14 +185,13 @@ func (w *Workspace) asItStands(ctx context.Context, path string, f loose.Form, o
 		return nil, err
 	}
 	own := w.loose()
-	own.Ignore = opt.Ignore
+	own.Ignore, own.MMProj = opt.Ignore, opt.MMProj
 	b, err := own.Build(ctx, path, f)
 	if err != nil {
 		return nil, err
 	}
 	w.say("%s is run as it stands: unsigned", path)
-	w.Record(ctx, audit.Entry{Action: "use-unsigned", Ref: home.Abs(path), Result: "ok"})
-	return b, nil
+	return b, w.record(ctx, audit.Entry{Action: "use-unsigned", Ref: home.Abs(path), Result: "ok"})
 }
 
 // mayStand refuses options that a local file cannot satisfy.
@@ -243,8 +243,7 @@ func (w *Workspace) Function(ctx context.Context, arg string, opt RunOptions) (*
 		return nil, err
 	}
 	w.say("%s is run as it stands: unsigned", arg)
-	w.Record(ctx, audit.Entry{Action: "use-unsigned", Ref: home.Abs(arg), Result: "ok"})
-	return fn, nil
+	return fn, w.record(ctx, audit.Entry{Action: "use-unsigned", Ref: home.Abs(arg), Result: "ok"})
 }
 
 // loose returns the opener of the user's own files.

@@ -287,14 +287,36 @@ func (w *Workspace) say(format string, args ...any) { w.opt.Say(fmt.Sprintf(form
 // Record appends a line to the audit log. If that fails, the user is warned
 // and work continues.
 func (w *Workspace) Record(ctx context.Context, e audit.Entry) {
-	if err := home.CanWrite(w.home); err != nil || w.homeless != nil {
-		w.warnFixed(err)
-		return
-	}
-	e.Time = time.Now().UTC().Format(time.RFC3339)
-	if err := audit.Append(context.WithoutCancel(ctx), w.AuditFile(), e); err != nil {
+	if err := w.record(ctx, e); err != nil {
 		w.say("warning: %v", err)
 	}
+}
+
+// record appends a line to the audit log. A home that cannot be written has no log,
+// which is not an error.
+func (w *Workspace) record(ctx context.Context, e audit.Entry) error {
+	if err := home.CanWrite(w.home); err != nil || w.homeless != nil {
+		w.warnFixed(err)
+		return nil
+	}
+	e.Time = time.Now().UTC().Format(time.RFC3339)
+	return unrecorded(audit.Append(context.WithoutCancel(ctx), w.AuditFile(), e))
+}
+
+// recordable refuses an operation that must be in the audit log before it acts, if the
+// log cannot be written: on a full disk, for example.
+func (w *Workspace) recordable(ctx context.Context) error {
+	if home.CanWrite(w.home) != nil || w.homeless != nil {
+		return nil
+	}
+	return unrecorded(audit.Ready(ctx, w.AuditFile()))
+}
+
+func unrecorded(err error) error {
+	if err == nil {
+		return nil
+	}
+	return home.WithHint(err, "free disk space, or repair the log (mm audit verify)")
 }
 
 // Outcome returns the text of an error for the audit log.

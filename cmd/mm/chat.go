@@ -87,7 +87,7 @@ func (p *program) converse(ctx context.Context, w *workspace.Workspace, u use, o
 		p.say("%s; /help lists the commands, Ctrl-D ends", r.Build().Assembly.Core.ID())
 	}
 	err = t.hold(ctx)
-	w.Record(ctx, audit.Entry{Action: "run", Ref: u.arg + " (chat)", Result: workspace.Outcome(err)})
+	w.Record(ctx, audit.Entry{Action: "run", Ref: u.arg + " (chat)", Digest: r.Build().Digest, Result: workspace.Outcome(err)})
 	return err
 }
 

@@ -188,7 +188,7 @@ func (p *program) measuring(ctx context.Context, m measuredBuild, measure func(*
 		}
 		defer r.Close()
 		err = measure(r)
-		w.Record(ctx, audit.Entry{Action: "run", Ref: m.arg + " (eval " + m.by + ")", Result: workspace.Outcome(err)})
+		w.Record(ctx, audit.Entry{Action: "run", Ref: m.arg + " (eval " + m.by + ")", Digest: r.Build().Digest, Result: workspace.Outcome(err)})
 		return explained(err)
 	})
 }

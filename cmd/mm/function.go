@@ -151,7 +151,7 @@ func (p *program) compute(ctx context.Context, w *workspace.Workspace, r *runner
 		args = append(args, part.Argument{Modality: m.Type, Input: modality.Input{File: m.Path, Data: m.Data}})
 	}
 	results, err := r.Compute(ctx, args)
-	w.Record(ctx, audit.Entry{Action: "run", Ref: use.arg, Result: workspace.Outcome(err)})
+	w.Record(ctx, audit.Entry{Action: "run", Ref: use.arg, Digest: r.Build().Digest, Result: workspace.Outcome(err)})
 	if err != nil {
 		return inputError(err)
 	}

@@ -108,6 +108,7 @@ func (p *program) answerFlags() []cli.Flag {
 		&cli.StringSliceFlag{Name: "backend", Usage: "engine for the core, or PART=`NAME` for a part of the graph; NAME@VERSION, or a prefix of the version, for an installed one (repeatable; mm doctor lists engines)"},
 		&cli.BoolFlag{Name: "allow-fallback", Usage: "if the requested engine cannot run a part, use another and say which in the result"},
 		&cli.StringFlag{Name: "target", Usage: "target of a multi-target build"},
+		&cli.StringFlag{Name: "mmproj", Usage: "GGUF model: `FILE` of its vision tower (default: the *mmproj*.gguf beside it)"},
 		&cli.StringSliceFlag{Name: "ignore", Usage: "folder of transformers: ignore the unknown `KEY` of config.json (repeatable)"},
 		&cli.StringFlag{Name: "tools", Usage: "skills of the build that the model may call, `A,B` (default: all)"},
 		&cli.BoolFlag{Name: "no-tools", Usage: "do not allow tool calls"},
@@ -165,7 +166,8 @@ func (p *program) run(c *cli.Context) error {
 // use describes an argument and how it is resolved.
 type use struct {
 	arg, target string
-	ignore      []string // keys of config.json
+	ignore      []string
+	mmproj      string // keys of config.json
 	smoke       bool
 	skills      bool // call skills
 	request     bool // from a request file
@@ -173,7 +175,7 @@ type use struct {
 }
 
 func useOptions(c *cli.Context) use {
-	return use{arg: c.Args().First(), target: c.String("target"), ignore: c.StringSlice("ignore"), smoke: c.Bool("smoke"), resolve: resolveOptions(c)}
+	return use{arg: c.Args().First(), target: c.String("target"), ignore: c.StringSlice("ignore"), mmproj: c.String("mmproj"), smoke: c.Bool("smoke"), resolve: resolveOptions(c)}
 }
 
 func (p *program) answer(ctx context.Context, w *workspace.Workspace, u use, opt runner.Options, req runner.Request, call call, out outputs) error {
@@ -199,7 +201,7 @@ func (p *program) answer(ctx context.Context, w *workspace.Workspace, u use, opt
 		return err
 	}
 	answer, err := r.Answer(ctx, req, emit)
-	w.Record(ctx, audit.Entry{Action: "run", Ref: u.arg, Result: workspace.Outcome(err)})
+	w.Record(ctx, audit.Entry{Action: "run", Ref: u.arg, Digest: r.Build().Digest, Result: workspace.Outcome(err)})
 	if err != nil {
 		return explained(err)
 	}
@@ -450,7 +452,7 @@ func readSchema(file string) (*grammar.Grammar, error) {
 
 // runner opens a runner for the argument.
 func (p *program) runner(ctx context.Context, w *workspace.Workspace, u use, opt runner.Options) (*runner.Runner, error) {
-	b, err := w.Runnable(ctx, u.arg, workspace.RunOptions{Target: u.target, Resolve: u.resolve, Exporters: exporters(), Ignore: u.ignore})
+	b, err := w.Runnable(ctx, u.arg, workspace.RunOptions{Target: u.target, Resolve: u.resolve, Exporters: exporters(), Ignore: u.ignore, MMProj: u.mmproj})
 	if err != nil {
 		return nil, err
 	}
@@ -527,7 +529,7 @@ func (p *program) sayCalls(a *runner.Answer) {
 // smoke runs the golden prompts and reports the failed ones.
 func (p *program) smoke(ctx context.Context, w *workspace.Workspace, r *runner.Runner, arg string) error {
 	missed, n, err := r.Smoke(ctx)
-	w.Record(ctx, audit.Entry{Action: "run", Ref: arg + " (smoke)", Result: workspace.Outcome(err)})
+	w.Record(ctx, audit.Entry{Action: "run", Ref: arg + " (smoke)", Digest: r.Build().Digest, Result: workspace.Outcome(err)})
 	if err != nil {
 		return err
 	}

@@ -92,6 +92,35 @@ func Append(ctx context.Context, path string, e Entry) error {
 	return nil
 }
 
+// Ready reports whether [Append] will succeed, as far as can be known: the log can be
+// read, and the disk has room for a line. It leaves the log unchanged.
+func Ready(ctx context.Context, path string) error {
+	dir, err := fsx.Create(filepath.Dir(path), 0o755, fsx.Options{})
+	if err != nil {
+		return fmt.Errorf("opening audit log: %w", err)
+	}
+	defer dir.Close()
+	name := filepath.Base(path)
+	lock, err := dir.Lock(ctx, name+".lock")
+	if err != nil {
+		return fmt.Errorf("locking audit log: %w", err)
+	}
+	defer lock.Unlock()
+	_, end, err := tail(path)
+	if err != nil {
+		return fmt.Errorf("reading audit log: %w", err)
+	}
+	f, err := dir.Append(name, 0o600)
+	if err != nil {
+		return fmt.Errorf("writing audit log: %w", err)
+	}
+	err = write(f, end, make([]byte, 8<<10)) // an incomplete line
+	if err := errors.Join(err, f.Truncate(end), f.Close()); err != nil {
+		return fmt.Errorf("writing audit log: %w", err)
+	}
+	return nil
+}
+
 func write(f *fsx.File, end int64, line []byte) error {
 	if err := f.Truncate(end); err != nil { // remove a line that a crash left incomplete
 		return err

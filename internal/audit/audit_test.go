@@ -143,3 +143,29 @@ func FuzzCheck(f *testing.F) {
 		}
 	})
 }
+
+// Ready changes nothing, and fails where Append does.
+func TestReady(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "home", "audit.jsonl")
+	for i := range 3 {
+		before, _ := os.ReadFile(path)
+		if err := audit.Ready(t.Context(), path); err != nil {
+			t.Fatal(err)
+		}
+		if after, err := os.ReadFile(path); err != nil || string(after) != string(before) {
+			t.Errorf("the log changed: %q, %q, %v", before, after, err)
+		}
+		if err := audit.Append(t.Context(), path, audit.Entry{Action: "sign", Result: "ok"}); err != nil {
+			t.Fatal(err)
+		}
+		if r, err := audit.Check(path, ""); err != nil || r.Entries != i+1 {
+			t.Errorf("%+v, %v", r, err)
+		}
+	}
+	if err := errors.Join(os.Remove(path), os.Mkdir(path, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	if err := audit.Ready(t.Context(), path); err == nil || audit.Append(t.Context(), path, audit.Entry{}) == nil {
+		t.Error("a folder in place of the log")
+	}
+}

@@ -351,7 +351,7 @@ func TestReadRefuses(t *testing.T) {
 
 // TestKeptNames: files of artifacts do not steer git or mm.
 func TestKeptNames(t *testing.T) {
-	for _, p := range []string{".git/hooks/post-checkout", ".GIT/config", "a/.git/config", "git~1/config", ".mm/index.lock", "x/.Mm/y", ".mm-checkout/0", ".git", ".gi\u017f/x"} {
+	for _, p := range []string{".git/hooks/post-checkout", ".GIT/config", "a/.git/config", "git~1/config", ".mm/index.lock", "x/.Mm/y", ".mm-checkout/0", ".git", ".gi\u017f/x", ".hg/hgrc", "a/.svn/x", ".ssh/authorized_keys", ".vscode/tasks.json", ".Idea/x", ".gnupg/x", ".bzr/x"} {
 		if err := CheckPath(p); err == nil && p != ".gi\u017f/x" {
 			t.Errorf("%q accepted", p)
 		}

@@ -25,15 +25,18 @@ var deviceNames = map[string]bool{
 // it.
 const CheckoutDir = ".mm-checkout"
 
-// keptNames are folders whose files control programs: git's, in which a hook
-// or a setting runs code, and mm's. git~1 is the short name of the first on
-// Windows.
-var keptNames = map[string]bool{".git": true, "git~1": true, ".mm": true, CheckoutDir: true}
+// keptNames are folders whose files control programs: of version control, in which
+// a hook or a setting runs code, of ssh and editors, and mm's. git~1 is the short
+// name of the first on Windows.
+var keptNames = map[string]bool{
+	".git": true, "git~1": true, ".hg": true, ".svn": true, ".bzr": true, ".ssh": true, ".gnupg": true, ".vscode": true, ".idea": true,
+	".mm": true, CheckoutDir: true,
+}
 
 // CheckPath refuses paths that are not a clean relative path on every system:
 // absolute, drive, "..", backslash, control characters, names that Windows
 // keeps for itself or shortens, that a shell expands or takes for an option, the
-// folders of git and mm at any depth, more than 255 bytes.
+// folders of git, other programs and mm at any depth, more than 255 bytes.
 func CheckPath(p string) error {
 	if p == "" || len(p) > maxPath {
 		return fmt.Errorf("path length: got %d bytes, want 1 to %d", len(p), maxPath)

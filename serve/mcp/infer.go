@@ -113,7 +113,7 @@ func (s *Server) answer(ctx context.Context, in inferInput) (*sdk.CallToolResult
 	}
 	defer s.leave(l)
 	a, err := l.runner.Answer(ctx, in.Request, nil)
-	l.workspace.Record(ctx, audit.Entry{Action: "run", Ref: in.Build, Result: workspace.Outcome(err)})
+	l.workspace.Record(ctx, audit.Entry{Action: "run", Ref: in.Build, Digest: l.runner.Build().Digest, Result: workspace.Outcome(err)})
 	if err != nil {
 		return nil, err
 	}

@@ -38,6 +38,7 @@ type Opener struct {
 	TempDir func() (string, error)           // returns a new private folder anywhere
 	Say     func(format string, args ...any) // receives messages for the user
 	Ignore  []string                         // keys of config.json (see [hf.Options])
+	MMProj  string                           // vision tower of a GGUF file; "": one beside it, if there is one
 }
 
 // Build makes a build of the user's file or folder.
@@ -70,7 +71,7 @@ func (o *Opener) Build(ctx context.Context, path string, f Form) (*builds.Build,
 		}
 		return o.ownWeights(path, file)
 	}
-	return o.ownWeights(path, path)
+	return o.ownGGUF(ctx, path)
 }
 
 // ownWeights makes a build of a GGUF file, whose header is checked. path names

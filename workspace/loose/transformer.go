@@ -151,13 +151,17 @@ func (o *Opener) convert(ctx context.Context, dir, path string) (string, error) 
 
 // folderDigest returns the digest of the conversion's input, hashed or
 // recorded.
-func (o *Opener) folderDigest(ctx context.Context, dir string) (string, error) {
-	dir, err := filepath.Abs(dir)
+func (o *Opener) folderDigest(ctx context.Context, path string) (string, error) {
+	path, err := filepath.Abs(path)
 	if err != nil {
 		return "", err
 	}
+	dir, only := path, ""
+	if !home.IsFolder(path) { // one file
+		dir, only = filepath.Dir(path), filepath.Base(path)
+	}
 	now := time.Now()
-	before, sure, err := folderState(dir, now)
+	before, sure, err := folderState(dir, only, now)
 	if err != nil {
 		return "", err
 	}
@@ -165,19 +169,19 @@ func (o *Opener) folderDigest(ctx context.Context, dir string) (string, error) {
 	if err != nil {
 		records = nil // hashed, then
 	}
-	if known, ok := records[dir]; ok && sure && maps.Equal(known.Files, before) {
+	if known, ok := records[path]; ok && sure && maps.Equal(known.Files, before) {
 		return o.keyed(known.Digest), nil
 	}
 	digest, err := hashFolder(ctx, dir, slices.Sorted(maps.Keys(before)))
 	if err != nil {
 		return "", err
 	}
-	after, _, err := folderState(dir, now)
+	after, _, err := folderState(dir, only, now)
 	if err != nil {
 		return "", err
 	}
 	if sure && maps.Equal(before, after) {
-		o.know(ctx, dir, knownFolder{digest, before})
+		o.know(ctx, path, knownFolder{digest, before})
 	}
 	return o.keyed(digest), nil
 }
@@ -221,9 +225,9 @@ func (o *Opener) keyed(digest string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// folderState lists the input files of a conversion. sure reports that a
-// change after now would change their states.
-func folderState(dir string, now time.Time) (files map[string]fileState, sure bool, err error) {
+// folderState lists the input files of a conversion, or only one. sure reports that
+// a change after now would change their states.
+func folderState(dir, only string, now time.Time) (files map[string]fileState, sure bool, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, false, err
@@ -232,7 +236,9 @@ func folderState(dir string, now time.Time) (files map[string]fileState, sure bo
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
-	if names, err = inputNames(names); err != nil {
+	if only != "" {
+		names = []string{only}
+	} else if names, err = inputNames(names); err != nil {
 		return nil, false, err
 	}
 	files, sure = map[string]fileState{}, true

@@ -28,18 +28,65 @@ func (o *Opener) ownVision(ctx context.Context, dir string) (*builds.Build, erro
 	if err != nil {
 		return nil, err
 	}
-	module := func(part string) string { return filepath.Join(project, "modules", visionName+"-"+part) }
-	b, err := o.ownModule(ctx, module("core"))
+	b, err := o.ownModule(ctx, filepath.Join(project, "modules", visionName+"-core"))
 	if err != nil {
 		return nil, err
 	}
-	enc, err := o.functionModule(ctx, module("enc"))
+	return b, o.see(ctx, b, project)
+}
+
+// ownGGUF makes a build of a GGUF file, with the mmproj file of its vision tower if it
+// is named or beside it.
+func (o *Opener) ownGGUF(ctx context.Context, path string) (*builds.Build, error) {
+	b, err := o.ownWeights(path, path)
 	if err != nil {
 		return nil, err
+	}
+	mmproj := o.MMProj
+	if mmproj == "" {
+		if mmproj = beside(path); mmproj == "" {
+			return b, nil
+		}
+		o.Say("%s: pictures are read with %s, beside it", path, filepath.Base(mmproj))
+	}
+	whole := func(path string) bool { return home.Exists(filepath.Join(path, "modules")) }
+	project, err := o.converted(ctx, mmproj, visionExt, whole, func(ctx context.Context, _, to string) (string, error) {
+		o.Say("%s is converted for the engine, once", mmproj)
+		return convert.VisionParts(ctx, path, mmproj, convert.Options{Dir: to, Name: visionName, Version: "1.0.0"})
+	})
+	if err == nil {
+		err = o.see(ctx, b, project)
+	}
+	if err != nil && ctx.Err() == nil {
+		if o.MMProj == "" { // perhaps of another model
+			o.Say("%s is not used: %v", filepath.Base(mmproj), err)
+			return b, nil
+		}
+		return nil, unrunnable(mmproj, reasonOf(err), "name the mmproj file of "+filepath.Base(path))
+	}
+	return b, err
+}
+
+// beside returns the mmproj file in the folder of a model, or "" if there is not
+// exactly one.
+func beside(path string) string {
+	found, err := filepath.Glob(filepath.Join(escapeGlob(filepath.Dir(path)), "*mmproj*.gguf"))
+	if err != nil || len(found) != 1 || found[0] == path {
+		return ""
+	}
+	return found[0]
+}
+
+// see adds the encoder and the projector of a converted model to a build of its core.
+func (o *Opener) see(ctx context.Context, b *builds.Build, project string) error {
+	module := func(part string) string { return filepath.Join(project, "modules", visionName+"-"+part) }
+	enc, err := o.functionModule(ctx, module("enc"))
+	if err != nil {
+		return err
 	}
 	proj, err := o.functionModule(ctx, module("proj"))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	own := b.Files.(*ownFiles)
 	for _, fn := range []*Function{enc, proj} {
@@ -47,10 +94,8 @@ func (o *Opener) ownVision(ctx context.Context, dir string) (*builds.Build, erro
 		maps.Copy(own.paths, fn.Files.(*ownFiles).paths)
 	}
 	b.Assembly.ABI = abi.V1_2
-	b.Assembly.Modalities = []builds.ModalityPart{{
-		Modality: abi.Image, Encoder: enc.Part, Projector: proj.Part, TCap: proj.Manifest.TCap(),
-	}}
-	return b, nil
+	b.Assembly.Modalities = []builds.ModalityPart{{Modality: abi.Image, Encoder: enc.Part, Projector: proj.Part, TCap: proj.Manifest.TCap()}}
+	return nil
 }
 
 // convertVision writes the modules of a vision language model to path.
