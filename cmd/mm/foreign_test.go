@@ -17,6 +17,7 @@ import (
 	"github.com/opencontainers/image-spec/specs-go"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/internal/testfiles"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/server"
@@ -346,5 +347,56 @@ func TestForeignFunction(t *testing.T) {
 	const hint = "it takes patch_tokens [64, 96] fp32"
 	if code == exitOK || again != code || !strings.Contains(want, hint) || !strings.Contains(got, hint) {
 		t.Errorf("exit %d, %s by reference; exit %d, %s by path", again, got, code, want)
+	}
+}
+
+// A model in pieces, as Docker Model Runner pushes it without names and oras with them,
+// runs as the model in one file does.
+func TestForeignPieces(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join(testfiles.Root(t), "catalog/core-llm/core-llm.gguf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := gguf.Parse(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tensors []gguf.Source
+	for _, x := range f.Tensors {
+		tensors = append(tensors, gguf.Source{Name: x.Name, Type: x.Type, Dims: x.Dims, Data: gguf.Bytes(x.Data)})
+	}
+	outputs, err := gguf.Split(f.KVs, tensors, int64(len(data))/3)
+	if err != nil || len(outputs) < 3 {
+		t.Fatalf("%d pieces, %v", len(outputs), err)
+	}
+	p := newPress(t)
+	if err := os.WriteFile("tiny.gguf", data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var runner, files []ocispec.Descriptor
+	for i, o := range outputs {
+		var piece bytes.Buffer
+		if _, err := gguf.Write(&piece, o.KVs, o.Tensors); err != nil {
+			t.Fatal(err)
+		}
+		runner = append(runner, p.put(docker+"gguf.v3", piece.Bytes()))
+		files = append(files, p.put(ocispec.MediaTypeImageLayer, piece.Bytes(), titled, gguf.PieceName("sub/tiny", i, len(outputs))))
+	}
+	args := []string{"Once upon a time", "-n", "8", "--raw", "--quiet"}
+	want := must(t, append([]string{"run", "tiny.gguf"}, args...)...)
+	config := p.json(docker+"model.config.v0.1+json", map[string]any{"config": map[string]any{"format": "gguf"}})
+	for name, desc := range map[string]ocispec.Descriptor{
+		"runner": p.manifest("", config, runner...),
+		"oras":   p.manifest("application/vnd.acme.model", p.put(ocispec.MediaTypeEmptyJSON, []byte("{}")), files...),
+	} {
+		ref := p.release(name, desc)
+		if got := must(t, append([]string{"run", ref}, args...)...); got != want {
+			t.Errorf("%s: run: %q, want %q", name, got, want)
+		}
+		_, out, _ := mm(t, "pull", ref, "--out", name)
+		_, file, _ := strings.Cut(out, "next: mm run ")
+		if got := must(t, append([]string{"run", strings.TrimSpace(file)}, args...)...); got != want {
+			t.Errorf("%s: %q: %q, want %q", name, out, got, want)
+		}
 	}
 }
