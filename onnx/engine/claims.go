@@ -69,7 +69,7 @@ func (c *claims) graph(g *onnx.Graph) {
 	}
 	for _, i := range needed(g) {
 		n := &g.Nodes[i]
-		_, err := op.Find(n, c.opset)
+		_, err := op.Check(n, c.opset)
 		c.add(err)
 		for _, a := range n.Attributes {
 			if a.Graph != nil {

@@ -116,7 +116,7 @@ func TestMicrosoft(t *testing.T) {
 // them, return results or an error that blames the model.
 func TestMicrosoftHostile(t *testing.T) {
 	r := rand.New(rand.NewPCG(14, 14))
-	for _, e := range microsoft(t) {
+	for _, e := range slices.Concat(microsoft(t), examples(t)) {
 		for range 40 {
 			m, err := onnx.Parse(slices.Clone(e.Model))
 			if err != nil {

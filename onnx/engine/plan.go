@@ -211,7 +211,7 @@ func (pl *planner) step(n *onnx.Node, s *scope) error {
 	if pl.nodes++; pl.nodes > pl.p.opt.Nodes {
 		return fmt.Errorf("more than %d nodes", pl.p.opt.Nodes)
 	}
-	kernel, err := op.Find(n, pl.p.opset)
+	kernel, err := op.Check(n, pl.p.opset)
 	if err != nil {
 		if !pl.seen[err.Error()] {
 			pl.seen[err.Error()] = true

@@ -23,6 +23,25 @@ import (
 // for more types than an old opset of it, with the same meaning.
 var microsoft = []string{"DequantizeLinear", "Gelu", "QuantizeLinear"}
 
+// Check returns an error that names an unsupported operator, or a required input
+// that a node of a model omits.
+func Check(n *onnx.Node, opset int64) (kernel.Func, error) {
+	run, err := Find(n, opset)
+	if err != nil {
+		return nil, err
+	}
+	operators := table()
+	if n.Domain == "com.microsoft" {
+		operators = contributed()
+	}
+	for i := range operators[n.Op].Min {
+		if n.Inputs[i] == "" && !optional(n.Op, i) {
+			return nil, fmt.Errorf("operator %s without input %d, which is required", n.Op, i)
+		}
+	}
+	return run, nil
+}
+
 // Find returns the kernel of a node in a graph of the given opset. An
 // unsupported operator is an error that names it.
 func Find(n *onnx.Node, opset int64) (kernel.Func, error) {

@@ -195,4 +195,12 @@ case("MatMulInteger", u8(2, 3), u8(3, 4), np.uint8(7), np.uint8(9))
 case("ConvInteger", u8(1, 2, 4, 4), u8(3, 2, 3, 3), np.uint8(7))
 case("QLinearMatMul", u8(2, 3), np.float32(0.1), np.uint8(7), u8(3, 4), np.float32(0.2), np.uint8(9), np.float32(3), np.uint8(100))
 case("QLinearConv", u8(1, 2, 4, 4), np.float32(0.1), np.uint8(7), u8(3, 2, 3, 3), np.float32(0.2), np.uint8(9), np.float32(9), np.uint8(100), np.int32([5, 6, 7]))
+b, t, h, g, d, w = 2, 3, 4, 2, 5, 3
+state = f(b, g, d, w)
+for rule, gates in (("linear", (None, None)), ("gated", (-np.abs(f(b, t, g)), None)), ("delta", (None, np.abs(f(b, t, 1)))), ("gated_delta", (-np.abs(f(b, t, g * d)), np.abs(f(b, t, g))))):
+    case("LinearAttention", f(b, t, h * d), f(b, t, g * d), f(b, t, g * w), state, *gates, opset=27, outs=2, update_rule=rule, q_num_heads=h, kv_num_heads=g)
+case("LinearAttention", f(b, t, h * d), f(b, t, g * d), f(b, t, g * w), opset=27, outs=2, update_rule="linear", q_num_heads=h, kv_num_heads=g, scale=0.5)
+case("CausalConvWithState", f(2, 3, 6), f(3, 1, 4), f(3), f(2, 3, 3), opset=27, outs=2, activation="silu")
+case("CausalConvWithState", f(2, 3, 2), f(3, 1, 4), opset=27, outs=2)
+case("BitCast", f(2, 3), opset=26, to=TensorProto.INT32)
 print("[\n" + ",\n".join(json.dumps(c) for c in cases) + "\n]")

@@ -283,6 +283,20 @@ def functions():
         whole("Functions", graph, [inner, outer], x=f(2, 3), c=np.asarray(c))
 
 
+def scans():
+    node, info = helper.make_node, helper.make_tensor_value_info
+    for axis, back in ((0, 0), (1, 1)):
+        shape = [4, 3] if axis == 0 else [3, 4]
+        body = helper.make_graph(
+            [node("Add", ["s", "a"], ["t"]), node("Mul", ["t", "b"], ["u"])], "body",
+            [info(n, TensorProto.FLOAT, [3]) for n in "sab"], [info(n, TensorProto.FLOAT, [3]) for n in "tu"])
+        scan = node("Scan", ["z", "x", "y"], ["last", "all"], num_scan_inputs=2, body=body, scan_input_axes=[axis, axis],
+                    scan_input_directions=[back, 0], scan_output_axes=[axis], scan_output_directions=[back])
+        graph = helper.make_graph([scan], "g", [info("z", TensorProto.FLOAT, [3])] + [info(n, TensorProto.FLOAT, shape) for n in "xy"],
+                                  [info(n, TensorProto.FLOAT, None) for n in ("last", "all")])
+        whole("Scan", graph, z=f(3), x=f(*shape), y=f(*shape))
+
+
 def cache(rows, half):
     at = np.arange(rows)[:, None] / 10 ** (np.arange(half) / half)
     return np.cos(at).astype(np.float32), np.sin(at).astype(np.float32)
@@ -524,7 +538,7 @@ def quantized():
         c("DequantizeLinear", rng.integers(0, 100, (4, 6)).astype(kind), f(4, 2), np.zeros((4, 2), kind), axis=1, block_size=3)
 
 
-for part in (quantized, others, samples, resizes, signals, standard, norms, gelus, products, nbits, gathers, qlinear, rotary, heads, lstm, groups, decoders, functions):
+for part in (quantized, others, samples, resizes, signals, standard, norms, gelus, products, nbits, gathers, qlinear, rotary, heads, lstm, groups, decoders, functions, scans):
     part()
 with open(sys.argv[1], "wb") as out, gzip.GzipFile(fileobj=out, mode="wb", mtime=0, filename="") as z:
     z.write(json.dumps(cases, separators=(",", ":")).encode())
