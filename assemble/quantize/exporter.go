@@ -1,6 +1,6 @@
 // Package quantize rewrites GGUF files in another precision, tensor by tensor in
 // bounded memory: as the exporter of language models ([Exporter]) and of a single
-// file ([File]). Rounding can use an importance matrix, read from a file or
+// file ([Rewrite]). Rounding can use an importance matrix, read from a file or
 // measured by mm's engine on a text, factors for its columns (AWQ), or the
 // products of the inputs (GPTQ). A file that already has the requested precision
 // is used unchanged.

@@ -147,18 +147,18 @@ func TestSplit(t *testing.T) {
 		}
 		return files
 	}
-	whole := rewrite(shipped(t), "whole.gguf", "")
+	one := rewrite(shipped(t), "whole.gguf", "")
 	three := rewrite(shipped(t), "three.gguf", "3")
 	joined := rewrite(three[0].Path, "joined.gguf", "")
 	small := rewrite(three[0].Path, "small.gguf", "200K")
-	if len(whole) != 1 || len(three) != 3 || len(joined) != 1 || len(small) < 3 || three[0].Path != filepath.Join(dir, "three-00001-of-00003.gguf") {
-		t.Fatalf("got %v, %v, %v, %v", whole, three, joined, small)
+	if len(one) != 1 || len(three) != 3 || len(joined) != 1 || len(small) < 3 || three[0].Path != filepath.Join(dir, "three-00001-of-00003.gguf") {
+		t.Fatalf("got %v, %v, %v, %v", one, three, joined, small)
 	}
 	again, err := os.ReadFile(joined[0].Path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b, err := os.ReadFile(whole[0].Path); err != nil || !bytes.Equal(b, again) {
+	if b, err := os.ReadFile(one[0].Path); err != nil || !bytes.Equal(b, again) {
 		t.Errorf("the joined model differs from the whole (%v)", err)
 	}
 	// An input is never replaced, nor another file without force.

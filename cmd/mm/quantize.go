@@ -53,7 +53,10 @@ func (p *program) quantizeCommand() *cli.Command {
 			case err != nil:
 				return err
 			}
-			q := quantized{File: written[0].Path, Recipe: recipe.Name, Pieces: len(written), Notes: notes}
+			q := quantized{File: written[0].Path, Recipe: recipe.Name, Notes: notes}
+			if len(written) > 1 {
+				q.Pieces = len(written)
+			}
 			for _, w := range written {
 				q.Bytes += w.Bytes
 			}
@@ -79,7 +82,7 @@ func (p *program) printQuantized(q quantized) error {
 		p.say("%s", n)
 	}
 	pieces := ""
-	if q.Pieces > 1 {
+	if q.Pieces > 0 {
 		pieces = fmt.Sprintf(" in %d pieces", q.Pieces)
 	}
 	return p.line("%s: %s, %s%s", q.File, q.Recipe, size(q.Bytes), pieces)

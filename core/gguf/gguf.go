@@ -109,7 +109,7 @@ func Open(path string) (*File, error) {
 	switch {
 	case err != nil:
 	case len(paths) == 1:
-		err = f.whole()
+		err = f.single()
 	default:
 		err = f.openRest(paths)
 	}
@@ -141,7 +141,7 @@ func Parse(b []byte) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := f.whole(); err != nil {
+	if err := f.single(); err != nil {
 		return nil, err
 	}
 	return f, nil
@@ -167,7 +167,7 @@ func Read(r io.ReaderAt, size int64) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := f.whole(); err != nil {
+	if err := f.single(); err != nil {
 		return nil, err
 	}
 	return f, nil

@@ -105,8 +105,8 @@ func (f *File) split() (s split, err error) {
 	return s, err
 }
 
-// whole refuses a piece, and removes the keys of pieces from a model in one file.
-func (f *File) whole() error {
+// single refuses a piece, and removes the keys of pieces from a model in one file.
+func (f *File) single() error {
 	s, err := f.split()
 	if err == nil && s.count > 1 {
 		err = fmt.Errorf("gguf: %w: got only piece %d of %d", ErrPiece, s.no+1, s.count)
@@ -134,7 +134,7 @@ func isSplitKey(key string) bool {
 // pieces. llama.cpp checks the numbers; it does not compare metadata.
 func (f *File) join(names []string, rest []*File) error {
 	if len(rest) == 0 {
-		return f.whole()
+		return f.single()
 	}
 	first, err := f.split()
 	if err != nil {
@@ -283,7 +283,7 @@ type Output struct {
 	Tensors []Source
 }
 
-// Split divides a model into pieces, each of which holds at most limit bytes of
+// Split divides a model into pieces, each with at most limit bytes of
 // tensors or one larger tensor. The first has the metadata. A model that fits in
 // one piece is not changed.
 func Split(kvs []KV, tensors []Source, limit int64) ([]Output, error) {

@@ -35,7 +35,7 @@ func inPieces(t *testing.T, kvs []KV, limit int64) []string {
 
 // TestPieces reads a model in pieces as the whole file.
 func TestPieces(t *testing.T) {
-	whole, err := Parse(written(t, allKVs, sample()))
+	one, err := Parse(written(t, allKVs, sample()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,10 +63,10 @@ func TestPieces(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, f := range []*File{mapped, read} {
-			if !reflect.DeepEqual(whole.KVs, f.KVs) || !slices.Equal(f.Names(), whole.Names()) || f.Size() != size || f.Pieces() != want {
+			if !reflect.DeepEqual(one.KVs, f.KVs) || !slices.Equal(f.Names(), one.Names()) || f.Size() != size || f.Pieces() != want {
 				t.Errorf("limit %d: metadata, tensors %v, %d bytes in %d pieces", limit, f.Names(), f.Size(), f.Pieces())
 			}
-			for _, w := range whole.Tensors {
+			for _, w := range one.Tensors {
 				g, ok := f.Tensor(w.Name)
 				data, err := io.ReadAll(f.Section(g))
 				if !ok || err != nil || !bytes.Equal(data, w.Data) || f == mapped && !bytes.Equal(g.Data, w.Data) {
