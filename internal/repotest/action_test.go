@@ -97,6 +97,54 @@ func TestAction(t *testing.T) {
 	if out, err := os.ReadFile(filepath.Join(temp, "output")); err != nil || !strings.HasPrefix(string(out), "version=mm ") {
 		t.Errorf("output: %q, %v", out, err)
 	}
+	out, failed = a.runStep(t, 1, filepath.Join(temp, "sub"), temp, strings.TrimSpace(string(added)),
+		map[string]string{"run": "assemble 'bad one.graph.yaml'", "directory": "sub/"})
+	if want := "::error file=sub/bad one.graph.yaml,line=1,col=7,title=MM"; !failed || !strings.Contains(out, want) {
+		t.Errorf("got %q, failed: %v, want %q", out, failed, want)
+	}
+}
+
+// Diagnostics on stderr become annotations; text that looks like commands of the
+// runner does not.
+func TestActionAnnotations(t *testing.T) {
+	a, temp := readAction(t), t.TempDir()
+	t.Setenv("GITHUB_WORKSPACE", "/top")
+	const fake = `#!/bin/sh
+cat >&2 <<'EOF'
+a,b.yaml:3:14: warning MM0102: 50% of it: error MM9999: no
+    hint: error MM0001: do
+/top/x/g.yaml:2:1: note MM0313: limits
+/etc/g.yaml: error MM0806: empty
+error MM0615: name differs
+::error file=evil::x
+    ::set-output name=ref::evil
+resolve   core-llm@3.1.0 from catalog/core-llm
+EOF
+echo '::add-mask::evil'
+echo '::notice file=c.yaml,line=1,col=1,title=MM0001::y'
+`
+	if err := os.WriteFile(filepath.Join(temp, "mm"), []byte(fake), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(temp, "home"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	out, failed := a.runStep(t, 1, temp, temp, temp, map[string]string{"run": "x", "directory": "sub"})
+	stop, rest, ok := strings.Cut(out, "\n")
+	token, found := strings.CutPrefix(stop, "::stop-commands::")
+	quoted, live, ends := strings.Cut(rest, "::"+token+"::\n")
+	if failed || !ok || !found || len(token) != 32 || !ends || !strings.Contains(quoted, "evil::x") || !strings.Contains(quoted, "::add-mask::evil") {
+		t.Fatalf("failed: %v, output %q", failed, out)
+	}
+	want := `::notice file=sub/c.yaml,line=1,col=1,title=MM0001::y
+::warning file=sub/a%2Cb.yaml,line=3,col=14,title=MM0102::50%25 of it: error MM9999: no
+::notice file=x/g.yaml,line=2,col=1,title=MM0313::limits
+::error file=/etc/g.yaml,line=1,col=1,title=MM0806::empty
+::error title=MM0615::name differs
+`
+	if live != want {
+		t.Errorf("got\n%s\nwant\n%s", live, want)
+	}
 }
 
 // Arguments are data: nothing in them is executed or expanded.
@@ -127,7 +175,7 @@ exit 3
 		}
 		out, failed := a.runStep(t, 1, work, temp, bin, map[string]string{
 			"run": run, "directory": ".", "key": "a $(touch pwned) key", "registry": "r.example", "username": "u", "token": "t`touch pwned`"})
-		if !failed || !strings.HasPrefix(out, want) {
+		if _, out, _ = strings.Cut(out, "\n"); !failed || !strings.HasPrefix(out, want) {
 			t.Errorf("%s: got %q, failed: %v, want %q", run, out, failed, want)
 		}
 		if left, _ := os.ReadDir(work); len(left) > 0 {
