@@ -16,6 +16,9 @@ func pooling[T kernel.Number](c *kernel.Call) error {
 	if x.Rank() < 3 {
 		return fmt.Errorf("%v has no dimension for a window", x.Shape)
 	}
+	if c.Node.Op != "MaxPool" && kernel.Integral[T]() {
+		return fmt.Errorf("unsupported type %s", x.Type)
+	}
 	w, err := windowOf(c, x.Shape[2:], nil)
 	if err != nil {
 		return err

@@ -22,6 +22,10 @@ func resize(c *kernel.Call) error {
 	if err != nil || n > 0 && x.Len() == 0 {
 		return fmt.Errorf("resizing %v to %v: %v", x.Shape, shape, err)
 	}
+	if n == 0 {
+		_, err := c.Result(0, x.Type, shape...)
+		return err
+	}
 	if c.Text("mode", "nearest") == "nearest" {
 		return nearest(c, x, shape, factor)
 	}

@@ -33,7 +33,11 @@ func split(c *kernel.Call, a *kernel.Array, n int) (*kernel.Array, error) {
 	if a.Rank() != 3 || n < 1 || a.Shape[2]%n != 0 {
 		return nil, fmt.Errorf("shape mismatch: %v in %d heads", a.Shape, n)
 	}
-	v := a.View([]int{a.Shape[0], a.Shape[1], n, a.Shape[2] / n})
+	shape := []int{a.Shape[0], a.Shape[1], n, a.Shape[2] / n}
+	if _, err := kernel.Count(shape); err != nil {
+		return nil, err
+	}
+	v := a.View(shape)
 	defer c.Arena.Release(v)
 	return c.Permuted(v, 0, 2, 1, 3)
 }
