@@ -61,8 +61,8 @@ func (s *Store) Confine(ctx context.Context, desc ocispec.Descriptor) error {
 		err = artifact.CheckDigest(desc.Digest)
 	}
 	if err == nil {
-		var known bool
-		if err := s.names.View(func(idx *names.Index) error { known = len(idx.Digests[desc.Digest]) > 0; return nil }); err != nil || known {
+		var present bool
+		if err := s.names.View(func(idx *names.Index) error { present = len(idx.Digests[desc.Digest]) > 0; return nil }); err != nil || present {
 			return err
 		}
 		err = s.dir.MkdirAll(confineDir, 0o755)

@@ -169,7 +169,7 @@ func (c *claims) layer(l artifact.Layer, want map[string]string) {
 	}
 }
 
-// config compares a config with the one that the documents give. Statements for
+// config compares a config with the one that follows from the documents. Statements for
 // which no document has a value, such as the number of parameters, are refused.
 // The format is one of formats.
 func (c *claims) config(a *artifact.Artifact, want artifact.ModelConfig, formats []string) {

@@ -153,7 +153,7 @@ func exported(p builds.Part, path string) bool {
 	return false
 }
 
-// permissions compares the requests of the skills, and what the sandbox permits,
+// permissions compares the requests of the skills, and the permissions of the sandbox,
 // with the modules.
 func (c *claims) permissions(d *sources) {
 	list := func(a *modules.Allow) string {

@@ -40,16 +40,16 @@ func compareFolder(ctx context.Context, at *Located) error {
 // warnUnknown names the files of a target's folder that the artifact does not have.
 // mm does not read them, but other programs that use the folder may.
 func (w *Workspace) warnUnknown(at *Located) error {
-	known := map[string]bool{assemble.SumsFile: true}
+	released := map[string]bool{assemble.SumsFile: true}
 	for _, l := range at.tree.Parts[0].Artifact.Layers {
-		known[l.Path] = true
+		released[l.Path] = true
 	}
 	return filepath.WalkDir(at.folder, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err
 		}
 		rel, err := filepath.Rel(at.folder, path)
-		if err == nil && !known[filepath.ToSlash(rel)] {
+		if err == nil && !released[filepath.ToSlash(rel)] {
 			w.say("warning: %s is not a file of the release", path)
 		}
 		return err

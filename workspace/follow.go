@@ -20,8 +20,7 @@ import (
 // versionsFile records the highest verified version of each repository.
 const versionsFile = "versions.json"
 
-// Seen is the highest version that a trusted key has released in a repository, as far
-// as this home knows.
+// Seen is the highest version of a repository that was verified with this home.
 type Seen struct {
 	Version string `json:"version"`
 	Digest  string `json:"digest"`

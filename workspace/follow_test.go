@@ -63,8 +63,8 @@ func TestRollback(t *testing.T) {
 			if (err != nil) != (step.keys[0] == 1) {
 				t.Fatalf("%d %s: %v", i, way, err)
 			}
-			if said := strings.Join(w.said, "\n"); strings.Contains(said, "was released there before") != (step.warns != "") || !strings.Contains(said, step.warns) {
-				t.Errorf("%d, %s %s: %q, want %q", i, way, step.ref, said, step.warns)
+			if text := strings.Join(w.said, "\n"); strings.Contains(text, "was released there before") != (step.warns != "") || !strings.Contains(text, step.warns) {
+				t.Errorf("%d, %s %s: %q, want %q", i, way, step.ref, text, step.warns)
 			}
 		}
 	}

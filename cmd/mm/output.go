@@ -78,7 +78,7 @@ func (p *program) printOr(v any, text func() error) error {
 func (p *program) printLine(v any, format string, args ...any) error {
 	return p.printOr(v, func() error {
 		for i, a := range args {
-			if s, ok := a.(string); ok { // the format and joined lists have tabs and line ends of their own
+			if s, ok := a.(string); ok { // formats and joined lists contain tabs and line ends
 				cells := strings.Split(s, "\n")
 				for j := range cells {
 					cells[j] = diag.Printable(cells[j])

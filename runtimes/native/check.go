@@ -2,16 +2,20 @@ package native
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-
-	"golang.org/x/sync/errgroup"
+	"sync"
 
 	"mm-abi.org/mm/internal/fsx"
 )
+
+// checkers is the number of files of an engine that are hashed at a time.
+const checkers = 4
 
 // ChangedError reports an installed engine whose files differ from its record. Such an
 // engine is not loaded.
@@ -39,30 +43,41 @@ func (r Record) Check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(4)
-	for name, want := range r.Files {
+	names := slices.Sorted(maps.Keys(r.Files))
+	errs := make([]error, len(names))
+	var group sync.WaitGroup
+	slots := make(chan struct{}, checkers)
+	for i, name := range names {
 		if !slices.Contains(found, name) {
-			return r.changed(name, "missing")
+			errs[i] = r.changed(name, "missing")
+			continue
 		}
-		group.Go(func() error {
-			path := filepath.Join(r.Dir, filepath.FromSlash(name))
-			f, err := os.Open(path)
-			if err != nil {
-				return err
-			}
-			defer f.Close()
-			_, got, err := fsx.DigestOf(fsx.Reader{Context: ctx, R: f})
-			if err != nil {
-				return fmt.Errorf("reading %s: %w", path, err)
-			}
-			if got != want {
-				return r.changed(name, fmt.Sprintf("digest: got %s, want %s", got, want))
-			}
-			return nil
+		slots <- struct{}{}
+		group.Go(func() {
+			errs[i] = r.hash(ctx, name)
+			<-slots
 		})
 	}
-	return group.Wait()
+	group.Wait()
+	return errors.Join(errs...)
+}
+
+// hash compares a file with its digest.
+func (r Record) hash(ctx context.Context, name string) error {
+	path := filepath.Join(r.Dir, filepath.FromSlash(name))
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, got, err := fsx.DigestOf(fsx.Reader{Context: ctx, R: f})
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", path, err)
+	}
+	if want := r.Files[name]; got != want {
+		return r.changed(name, fmt.Sprintf("digest: got %s, want %s", got, want))
+	}
+	return nil
 }
 
 // present lists the files of the engine's folder, and refuses those that its record
