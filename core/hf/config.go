@@ -192,7 +192,7 @@ var harmless = set(
 // noted lists further keys that cannot change the numbers, of training programs,
 // data, servers and tokenizers. They are ignored with a note.
 var noted = set(
-	"tokenizer_class", "max_sequence_length", "max_seq_length", "max_seq_len", "model_max_length", "tokenizer_model_max_length", "seq_length", "seq_len", "sequence_length",
+	"max_sequence_length", "max_seq_length", "max_seq_len", "model_max_length", "tokenizer_model_max_length", "seq_length", "seq_len", "sequence_length",
 	"max_new_tokens", "padding_side", "tokenizer_padding_side", "neftune_noise_alpha", "finetuned", "finetuning_task", "training_args",
 	"use_flash_attn", "use_flash_attention", "flash_attention", "flash_attn", "attn_impl", "fused_norm", "use_fused_rms_norm", "use_fused_rope", "fuse_cross_entropy",
 	"fused_swiglu", "fuse_norm", "bf16", "fp16", "fp32", "use_bfloat16", "torchscript", "low_cpu_mem_usage", "num_params", "comment", "description",

@@ -240,7 +240,7 @@ func TestHarmlessKeys(t *testing.T) {
 		value any
 		noted bool
 	}{
-		{"_num_labels", 3, true}, {"_comment", "trained by us", true}, {"tokenizer_class", "LlamaTokenizer", true},
+		{"_num_labels", 3, true}, {"_comment", "trained by us", true}, {"tokenizer_class", "LlamaTokenizer", false},
 		{"max_sequence_length", 4096, true}, {"model_max_length", 4096, true}, {"neftune_noise_alpha", 5.0, true},
 		{"layer_types", []string{"full_attention", "full_attention"}, false}, {"rms_norm_eps", "1e-06", false}, {"rope_theta", "1e6", false},
 		{"rope_scaling", map[string]any{"type": "linear", "factor": 2.0, "finetuned": true}, true},

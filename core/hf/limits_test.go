@@ -29,7 +29,7 @@ func TestLimits(t *testing.T) {
 		{"generation_config.json", maxConfig, func() error { _, err := endings(dir, &config{}); return err }},
 		{indexFile, maxIndex, func() error { _, err := openShards(dir); return err }},
 		{"README.md", maxCard, func() error { _, err := readCard(dir); return err }},
-		{"tokenizer.json", maxTokenizer, func() error { _, err := readTokenizer(dir, &config{}, 1); return err }},
+		{"tokenizer.json", maxTokenizer, func() error { _, err := readTokenizer(dir, &config{heeded: map[string]bool{}}, 1); return err }},
 	} {
 		for n, want := range map[int64]bool{c.limit: false, c.limit + 1: true} {
 			size(c.name, n)

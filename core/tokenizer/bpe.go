@@ -52,7 +52,7 @@ func newBPE(t *Tokenizer, merges mergeList) (*bpe, error) {
 		switch id, ok := t.words.find(ByteToken(byte(i))); {
 		case !t.pre.Chars:
 			b.bytes[i] = n.symbol(string(alphabet[i]), "")
-		case ok:
+		case ok && (Type(t.words.types[id]) == Byte || !v.Stated):
 			b.bytes[i] = id
 		}
 	}

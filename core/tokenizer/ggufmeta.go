@@ -36,6 +36,13 @@ func readGGUF(f *gguf.File) (v Vocabulary, words *lexicon, merges mergeList, err
 		// Token 11 ends text in GPT-2's vocabulary; in others it is a byte.
 		v.Special.BOS, v.Special.EOS = None, None
 	}
+	more, err := readRules(f)
+	if err != nil {
+		return v, nil, merges, err
+	}
+	if more != nil {
+		v.Special = NoSpecial // every role is stated
+	}
 	if err := v.readRoles(f, words.size()); err != nil {
 		return v, nil, merges, err
 	}
@@ -46,7 +53,11 @@ func readGGUF(f *gguf.File) (v Vocabulary, words *lexicon, merges mergeList, err
 		}
 		merges = mergesIn(lines)
 	}
-	stripPhi3(f, words)
+	if more == nil {
+		stripPhi3(f, words)
+	} else if err := more.apply(&v, words); err != nil {
+		return v, nil, merges, err
+	}
 	if v.Template, err = gguf.GetOr(f, gguf.KeyChatTemplate, ""); err != nil {
 		return v, nil, merges, err
 	}
@@ -213,8 +224,7 @@ func stripPhi3(f *gguf.File, words *lexicon) {
 
 // KVs returns the tokenizer as GGUF metadata, in a fixed order; as SPM if
 // equivalent, which more engines support. Reading it back gives the same
-// tokenizer except for properties without GGUF keys: NFC, the stripping of
-// white space around special tokens, and prefixes other than [EveryPrefix].
+// tokenizer: properties without a key of GGUF are in mm's own ([KeyRules]).
 func (t *Tokenizer) KVs() []gguf.KV {
 	v, ok := t.sentencePiece()
 	if !ok {
@@ -267,6 +277,9 @@ func (t *Tokenizer) KVs() []gguf.KV {
 	}
 	if v.Template != "" {
 		put(gguf.KeyChatTemplate, v.Template)
+	}
+	if text := rulesOf(&v); text != "" {
+		put(KeyRules, text)
 	}
 	return kvs
 }

@@ -15,21 +15,44 @@ const maxHuggingFace = 256 << 20
 // with the special tokens and the chat template, or nil. An unsupported setting
 // is an error: almost correct ids are worse than none.
 func FromHuggingFace(file, config []byte) (*Tokenizer, error) {
-	if len(file) > maxHuggingFace || len(config) > maxHuggingFace {
-		return nil, fmt.Errorf("tokenizer: tokenizer.json is larger than %d bytes", maxHuggingFace)
+	return FromTransformers(Transformers{Tokenizer: file, Config: config})
+}
+
+// Transformers holds the files of a folder of Hugging Face transformers that
+// define its tokenizer.
+type Transformers struct {
+	Tokenizer     []byte // tokenizer.json
+	Config        []byte // tokenizer_config.json, or nil
+	SpecialTokens []byte // special_tokens_map.json, or nil
+	ModelType     string // model_type of config.json
+	Class         string // tokenizer_class of config.json
+}
+
+// FromTransformers builds the tokenizer that AutoTokenizer of transformers 5.23
+// builds from the files. Some of its classes replace parts of tokenizer.json.
+func FromTransformers(f Transformers) (*Tokenizer, error) {
+	for _, b := range [][]byte{f.Tokenizer, f.Config, f.SpecialTokens} {
+		if len(b) > maxHuggingFace {
+			return nil, fmt.Errorf("tokenizer: tokenizer.json is larger than %d bytes", maxHuggingFace)
+		}
 	}
 	var h hfFile
-	if err := json.Unmarshal(file, &h); err != nil {
+	if err := json.Unmarshal(f.Tokenizer, &h); err != nil {
 		return nil, fmt.Errorf("tokenizer: tokenizer.json: %w", err)
+	}
+	c, err := readHFConfig(f)
+	if err != nil {
+		return nil, err
+	}
+	if h.config = c; c.SplitSpecial || c.FixMistral {
+		return nil, errors.New("tokenizer: tokenizer_config.json: split_special_tokens and fix_mistral_regex are not supported")
+	}
+	if err := h.rebuild(c, f.ModelType); err != nil {
+		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
 	v, err := h.vocabulary()
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: tokenizer.json: %w", err)
-	}
-	if config != nil {
-		if err := readHFConfig(&v, config); err != nil {
-			return nil, fmt.Errorf("tokenizer: tokenizer_config.json: %w", err)
-		}
 	}
 	return New(v)
 }
@@ -41,7 +64,10 @@ type hfFile struct {
 	Normalizer    *hfStep   `json:"normalizer"`
 	PreTokenizer  *hfStep   `json:"pre_tokenizer"`
 	PostProcessor *hfStep   `json:"post_processor"`
+	Decoder       *hfStep   `json:"decoder"`
 	Model         hfModel   `json:"model"`
+
+	config *hfConfig
 }
 
 type hfAdded struct {
@@ -50,7 +76,17 @@ type hfAdded struct {
 	SingleWord bool   `json:"single_word"`
 	LStrip     bool   `json:"lstrip"`
 	RStrip     bool   `json:"rstrip"`
+	Normalized *bool  `json:"normalized"` // if missing, true unless special
 	Special    bool   `json:"special"`
+}
+
+// flags returns how the token is found.
+func (a hfAdded) flags() Flags {
+	f := Flags{LStrip: a.LStrip, RStrip: a.RStrip, SingleWord: a.SingleWord, Normalized: !a.Special}
+	if a.Normalized != nil {
+		f.Normalized = *a.Normalized
+	}
+	return f
 }
 
 type hfModel struct {
@@ -59,6 +95,7 @@ type hfModel struct {
 	UnkToken     *string        `json:"unk_token"`
 	Prefix       *string        `json:"continuing_subword_prefix"`
 	Suffix       *string        `json:"end_of_word_suffix"`
+	FuseUnk      bool           `json:"fuse_unk"`
 	ByteFallback bool           `json:"byte_fallback"`
 	IgnoreMerges bool           `json:"ignore_merges"`
 	Vocab        map[string]int `json:"vocab"`
@@ -97,14 +134,11 @@ type hfStep struct {
 	Pretokenizers []hfStep `json:"pretokenizers"`
 	Processors    []hfStep `json:"processors"`
 
-	Pattern *struct {
-		String *string `json:"String"`
-		Regex  *string `json:"Regex"`
-	} `json:"pattern"`
-	Content  string `json:"content"`
-	Prepend  string `json:"prepend"`
-	Behavior string `json:"behavior"`
-	Invert   bool   `json:"invert"`
+	Pattern  *hfPattern `json:"pattern"`
+	Content  string     `json:"content"`
+	Prepend  string     `json:"prepend"`
+	Behavior string     `json:"behavior"`
+	Invert   bool       `json:"invert"`
 
 	AddPrefixSpace   *bool  `json:"add_prefix_space"`
 	UseRegex         *bool  `json:"use_regex"`
@@ -113,9 +147,20 @@ type hfStep struct {
 	PrependScheme    string `json:"prepend_scheme"`
 	Split            *bool  `json:"split"`
 
-	Single []hfPiece `json:"single"`
-	CLS    []any     `json:"cls"`
-	SEP    []any     `json:"sep"`
+	Decoders []hfStep `json:"decoders"`
+
+	Single  []hfPiece `json:"single"`
+	Special map[string]struct {
+		IDs []int `json:"ids"`
+	} `json:"special_tokens"`
+	CLS []any `json:"cls"`
+	SEP []any `json:"sep"`
+}
+
+// hfPattern is a text or a regular expression.
+type hfPattern struct {
+	String *string `json:"String"`
+	Regex  *string `json:"Regex"`
 }
 
 // hfPiece is an element of a post-processing template.
@@ -130,7 +175,7 @@ type hfPiece struct {
 
 // vocabulary converts the file.
 func (h *hfFile) vocabulary() (Vocabulary, error) {
-	v := Vocabulary{Model: BPE, Special: NoSpecial, Stated: true, WholeWords: h.Model.IgnoreMerges}
+	v := Vocabulary{Model: BPE, Special: NoSpecial, Stated: true, WholeWords: h.Model.IgnoreMerges, FuseUnknown: h.Model.FuseUnk}
 	m := &h.Model
 	switch {
 	case m.Type != "BPE" && m.Type != "":
@@ -150,7 +195,10 @@ func (h *hfFile) vocabulary() (Vocabulary, error) {
 	if err := h.steps(&v); err != nil {
 		return v, err
 	}
-	return v, h.post(&v)
+	if err := h.post(&v); err != nil {
+		return v, err
+	}
+	return v, h.config.roles(&v)
 }
 
 // tokens fills the vocabulary by id; missing ids become unused.
@@ -160,11 +208,8 @@ func (h *hfFile) tokens(v *Vocabulary) error {
 	for _, id := range h.Model.Vocab {
 		size = max(size, id+1)
 	}
-	for _, a := range h.AddedTokens {
-		size = max(size, a.ID+1)
-	}
-	if size > maxTokens || size > len(h.Model.Vocab)+len(h.AddedTokens)+slack {
-		return fmt.Errorf("%d tokens with ids up to %d", len(h.Model.Vocab)+len(h.AddedTokens), size-1)
+	if size > maxTokens || size > len(h.Model.Vocab)+slack {
+		return fmt.Errorf("%d tokens with ids up to %d", len(h.Model.Vocab), size-1)
 	}
 	v.Tokens = make([]Token, size)
 	for text, id := range h.Model.Vocab {
@@ -179,25 +224,25 @@ func (h *hfFile) tokens(v *Vocabulary) error {
 			v.Tokens[id].Type = Byte
 		}
 	}
+	added := &hfAdder{v: v, vocab: h.Model.Vocab, ids: map[string]int{}}
 	for _, a := range h.AddedTokens {
-		if a.ID < 0 || a.Content == "" || a.SingleWord {
-			return fmt.Errorf("added token %q with id %d: missing id or text, or unsupported single_word", a.Content, a.ID)
+		if a.ID < 0 {
+			return fmt.Errorf("added token %q with id %d", a.Content, a.ID)
 		}
-		t := &v.Tokens[a.ID]
-		if t.Text != "" && t.Text != a.Content {
-			return fmt.Errorf("added token %q has the id %d of %q", a.Content, a.ID, t.Text)
-		}
-		*t = Token{Text: a.Content, Type: UserDefined, LStrip: a.LStrip, RStrip: a.RStrip}
-		if a.Special {
-			t.Type = Control
+		if err := added.add(a, a.ID); err != nil {
+			return err
 		}
 	}
+	if err := h.config.add(added); err != nil {
+		return err
+	}
 	if name := h.Model.UnkToken; name != nil {
-		for id := range v.Tokens {
-			if v.Tokens[id].Text == *name {
-				v.Special.Unknown = int32(id)
-				v.Tokens[id].Type = Unknown
-			}
+		id := v.find(*name)
+		if v.Special.Unknown = id; id == None {
+			return fmt.Errorf("missing unknown token %q", *name)
+		}
+		if v.Tokens[id].Type == Control {
+			v.Tokens[id].Type = Unknown
 		}
 	}
 	return nil
@@ -209,9 +254,9 @@ func (h *hfFile) steps(v *Vocabulary) error {
 	marks := false
 	for _, s := range flatten(h.Normalizer, func(s *hfStep) []hfStep { return s.Normalizers }) {
 		switch {
-		case s.Type == "NFC":
-			v.NFC = true
-		case s.Type == "Prepend" && s.Prepend == spaceMark:
+		case normalizerOf(s.Type) != nil && !marks && v.SpacePrefix == NoPrefix:
+			v.Normalizer = append(v.Normalizer, s.Type)
+		case s.Type == "Prepend" && s.Prepend == spaceMark && !marks:
 			v.SpacePrefix = EveryPrefix
 		case s.Type == "Replace" && s.Pattern != nil && s.Pattern.String != nil && *s.Pattern.String == " " && s.Content == spaceMark:
 			marks = true
@@ -219,11 +264,15 @@ func (h *hfFile) steps(v *Vocabulary) error {
 			return fmt.Errorf("unsupported normalizer %s", s.Type)
 		}
 	}
+	v.MarksFirst = marks
 	var parts []string
 	bytes := false
 	for _, s := range flatten(h.PreTokenizer, func(s *hfStep) []hfStep { return s.Pretokenizers }) {
 		if marks && s.Type == "Split" && s.Pattern != nil && s.Pattern.String != nil && *s.Pattern.String == " " {
 			continue // Gemma's: no spaces are left
+		}
+		if s.Type == "ByteLevel" && s.AddPrefixSpace != nil && *s.AddPrefixSpace && len(parts) > 0 {
+			return errors.New("unsupported pre-tokenizer ByteLevel with add_prefix_space after another one")
 		}
 		part, err := s.part(v)
 		if err != nil {
@@ -257,7 +306,7 @@ func (s *hfStep) part(v *Vocabulary) (string, error) {
 	switch s.Type {
 	case "ByteLevel":
 		if s.AddPrefixSpace != nil && *s.AddPrefixSpace {
-			return "", errors.New("ByteLevel with add_prefix_space is not supported")
+			v.SpacePrefix = WordPrefix
 		}
 		if s.UseRegex == nil || *s.UseRegex {
 			return "gpt2", nil
@@ -351,6 +400,11 @@ func (h *hfFile) post(v *Vocabulary) error {
 		if len(before) > 1 || len(after) > 1 {
 			return fmt.Errorf("unsupported post-processor: %d tokens before and %d after a text, limit one each", len(before), len(after))
 		}
+		for _, name := range append(before, after...) {
+			if ids := s.Special[name].IDs; v.find(name) == None || ids != nil && (len(ids) != 1 || int32(ids[0]) != v.find(name)) {
+				return fmt.Errorf("unsupported post-processor: token %q with ids %d", name, ids)
+			}
+		}
 		for _, name := range before {
 			v.Special.BOS, v.AddBOS = v.find(name), true
 		}
@@ -377,85 +431,4 @@ func (v *Vocabulary) find(text string) int32 {
 		}
 	}
 	return None
-}
-
-// readHFConfig reads the roles of tokens and the chat template.
-func readHFConfig(v *Vocabulary, b []byte) error {
-	var c struct {
-		BOS    hfName          `json:"bos_token"`
-		EOS    hfName          `json:"eos_token"`
-		Unk    hfName          `json:"unk_token"`
-		Pad    hfName          `json:"pad_token"`
-		AddBOS *bool           `json:"add_bos_token"`
-		AddEOS *bool           `json:"add_eos_token"`
-		Chat   json.RawMessage `json:"chat_template"`
-	}
-	if err := json.Unmarshal(b, &c); err != nil {
-		return err
-	}
-	for _, role := range []struct {
-		name hfName
-		id   *int32
-	}{{c.BOS, &v.Special.BOS}, {c.EOS, &v.Special.EOS}, {c.Unk, &v.Special.Unknown}, {c.Pad, &v.Special.Padding}} {
-		if role.name != "" {
-			if *role.id = v.find(string(role.name)); *role.id == None {
-				return fmt.Errorf("unknown special token %q", role.name)
-			}
-		}
-	}
-	if c.AddBOS != nil {
-		v.AddBOS = *c.AddBOS && v.Special.BOS != None
-	}
-	if c.AddEOS != nil {
-		v.AddEOS = *c.AddEOS && v.Special.EOS != None
-	}
-	template, err := hfTemplate(c.Chat)
-	v.Template = template
-	return err
-}
-
-// hfName is a token's text, as a string or as an object with it.
-type hfName string
-
-// UnmarshalJSON reads either form.
-func (n *hfName) UnmarshalJSON(b []byte) error {
-	if len(b) > 0 && b[0] == '{' {
-		var o struct {
-			Content string `json:"content"`
-		}
-		err := json.Unmarshal(b, &o)
-		*n = hfName(o.Content)
-		return err
-	}
-	var s *string
-	if err := json.Unmarshal(b, &s); err != nil {
-		return err
-	}
-	if s != nil {
-		*n = hfName(*s)
-	}
-	return nil
-}
-
-// hfTemplate takes the chat template, the one named default where there are
-// several.
-func hfTemplate(raw json.RawMessage) (string, error) {
-	if len(raw) == 0 || string(raw) == "null" {
-		return "", nil
-	}
-	if raw[0] != '[' {
-		var s string
-		err := json.Unmarshal(raw, &s)
-		return s, err
-	}
-	var list []struct{ Name, Template string }
-	if err := json.Unmarshal(raw, &list); err != nil {
-		return "", err
-	}
-	for _, t := range list {
-		if t.Name == "default" {
-			return t.Template, nil
-		}
-	}
-	return "", nil
 }

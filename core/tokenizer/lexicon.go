@@ -20,7 +20,7 @@ type lexicon struct {
 	ends   []uint32
 	scores []float32 // nil: all are 0
 	types  []uint8
-	strips map[int32]strips // nearly always empty
+	flags  map[int32]Flags // nearly always empty
 	// marked marks texts with ▁ for a space; otherwise they are in GPT-2's alphabet.
 	marked bool
 
@@ -28,9 +28,6 @@ type lexicon struct {
 	slots  []uint32 // a power of two: tag<<idBits | id, 0 is empty
 	seed   maphash.Seed
 }
-
-// strips reports which white space around a token is dropped.
-type strips struct{ left, right bool }
 
 // idBits is the number of bits of an id in a slot; maxTokens fits into them. The
 // bits above hold a tag of the hash, never 0, that avoids most comparisons.
@@ -80,11 +77,11 @@ func (l *lexicon) set(id int32, tok Token) {
 	if l.scores != nil {
 		l.scores[id] = tok.Score
 	}
-	if s := (strips{tok.LStrip, tok.RStrip}); s != (strips{}) {
-		if l.strips == nil {
-			l.strips = make(map[int32]strips)
+	if tok.Flags != (Flags{}) {
+		if l.flags == nil {
+			l.flags = make(map[int32]Flags)
 		}
-		l.strips[id] = s
+		l.flags[id] = tok.Flags
 	}
 }
 
@@ -110,8 +107,7 @@ func (l *lexicon) text(id int32) string {
 
 // token returns a token.
 func (l *lexicon) token(id int32) Token {
-	s := l.strips[id]
-	return Token{Text: l.text(id), Score: l.score(id), Type: Type(l.types[id]), LStrip: s.left, RStrip: s.right}
+	return Token{Text: l.text(id), Score: l.score(id), Type: Type(l.types[id]), Flags: l.flags[id]}
 }
 
 // tokens returns all tokens.

@@ -12,7 +12,7 @@ import (
 // and every pair that makes a token is among them; equal ids are verified on
 // the texts of all tokens.
 func (t *Tokenizer) sentencePiece() (Vocabulary, bool) {
-	if t.vocab.Model != BPE || t.vocab.Pre != preChars || t.vocab.NFC || t.vocab.WholeWords {
+	if t.vocab.Model != BPE || t.vocab.Pre != preChars || len(t.vocab.Normalizer) > 0 || t.vocab.WholeWords || t.vocab.FuseUnknown && t.vocab.Special.Unknown != None {
 		return Vocabulary{}, false
 	}
 	v := t.Vocabulary()
@@ -31,6 +31,9 @@ func (t *Tokenizer) sentencePiece() (Vocabulary, bool) {
 	}
 	normal := make(map[string]bool, len(v.Tokens))
 	for _, tok := range v.Tokens {
+		if _, ok := byteOf(tok.Text); ok && tok.Type != Byte {
+			return v, false // SPM would fall back to it
+		}
 		normal[tok.Text] = tok.Type == Normal
 	}
 	v.Model, v.Pre, v.Merges = SPM, "", nil

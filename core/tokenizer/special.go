@@ -1,6 +1,11 @@
 package tokenizer
 
-import "strings"
+import (
+	"sort"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
 
 // specials finds the tokens that occur in text verbatim: control tokens such as
 // <|im_end|> and user-defined ones. The leftmost match is used, the longest of
@@ -39,6 +44,67 @@ func (s *specials) add(text string, id int32) {
 		s.first[text[0]] = true
 		s.bytes = append(s.bytes, text[0])
 	}
+}
+
+func (s *specials) empty() bool { return len(s.bytes) == 0 }
+
+// cut calls emit for each special token of a set in text and for each span
+// between them, whose id is None. As in Hugging Face's library, a token that is
+// not a word of its own is passed over, and white space that a token includes
+// may belong to another token as well.
+func (t *Tokenizer) cut(text string, set *specials, literal []int, isSpace func(rune) bool, emit func(from, to int, id int32)) {
+	done := 0 // the end of the last span
+	for at := 0; ; {
+		start, end, id := set.find(text[at:], literal, at)
+		if id == None {
+			break
+		}
+		start, end, at = at+start, at+end, at+end
+		flags := t.words.flags[id]
+		if flags.SingleWord && (endsWord(text[:start]) || startsWord(text[end:])) {
+			continue
+		}
+		if flags.LStrip {
+			start = max(done, len(strings.TrimRightFunc(text[:start], isSpace)))
+		}
+		if flags.RStrip {
+			end = len(text) - len(strings.TrimLeftFunc(text[end:], isSpace))
+		}
+		if done < start {
+			emit(done, start, None)
+		}
+		emit(start, end, id)
+		done = end
+	}
+	if done < len(text) {
+		emit(done, len(text), None)
+	}
+}
+
+// within returns the ascending offsets in a range, counted from its start.
+func within(offsets []int, from, to int) (out []int) {
+	for _, at := range offsets[sort.SearchInts(offsets, from):] {
+		if at >= to {
+			break
+		}
+		out = append(out, at-from)
+	}
+	return out
+}
+
+func endsWord(s string) bool {
+	r, n := utf8.DecodeLastRuneInString(s)
+	return n > 0 && isWord(r)
+}
+
+func startsWord(s string) bool {
+	r, n := utf8.DecodeRuneInString(s)
+	return n > 0 && isWord(r)
+}
+
+// isWord reports whether r matches \w.
+func isWord(r rune) bool {
+	return unicode.In(r, unicode.L, unicode.M, unicode.Nd, unicode.Nl, unicode.Pc, unicode.Other_Alphabetic) || r == 0x200c || r == 0x200d
 }
 
 // find returns the leftmost, then longest token in text and its range, or None.

@@ -16,10 +16,10 @@ package tokenizer
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
-
-	"golang.org/x/text/unicode/norm"
+	"unicode"
 )
 
 // Options configures Encode.
@@ -39,15 +39,17 @@ type Options struct {
 
 // Tokenizer encodes and decodes.
 type Tokenizer struct {
-	vocab  Vocabulary // without tokens and merges
-	pre    pretokenizer
-	words  *lexicon
-	always *specials
-	all    *specials
-	ends   map[int32]bool
-	spm    *spm
-	bpe    *bpe
-	pool   sync.Pool
+	vocab Vocabulary // without tokens and merges
+	pre   pretokenizer
+	words *lexicon
+	// Special tokens in text, and in normalized text: user-defined ones, and all.
+	always, all           *specials
+	alwaysLater, allLater *specials
+	normalize             []func(string) string
+	ends                  map[int32]bool
+	spm                   *spm
+	bpe                   *bpe
+	pool                  sync.Pool
 }
 
 // New validates a vocabulary and builds its tokenizer.
@@ -89,6 +91,9 @@ func build(v Vocabulary, words *lexicon, merges mergeList) (*Tokenizer, error) {
 	}
 	if err := words.index(t.marked()); err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
+	}
+	for _, name := range v.Normalizer {
+		t.normalize = append(t.normalize, normalizerOf(name))
 	}
 	t.roles()
 	words.classify()
@@ -173,16 +178,22 @@ func (t *Tokenizer) ordinary(text string, id int32) bool {
 	return t.vocab.Stated || text == "</s>" && typ == Normal
 }
 
-// findSpecials builds the two sets of tokens that occur in text verbatim.
+// findSpecials builds the sets of tokens that occur in text verbatim.
 func (t *Tokenizer) findSpecials() {
-	t.always, t.all = newSpecials(), newSpecials()
-	for id, typ := range t.words.types {
+	t.always, t.all, t.alwaysLater, t.allLater = newSpecials(), newSpecials(), newSpecials(), newSpecials()
+	for i, typ := range t.words.types {
+		id, always, all := int32(i), t.always, t.all
+		text := t.words.text(id)
+		if t.words.flags[id].Normalized {
+			always, all = t.alwaysLater, t.allLater
+			text = t.normalized(text)
+		}
 		switch Type(typ) {
 		case UserDefined:
-			t.always.add(t.words.text(int32(id)), int32(id))
-			t.all.add(t.words.text(int32(id)), int32(id))
+			always.add(text, id)
+			all.add(text, id)
 		case Control, Unknown:
-			t.all.add(t.words.text(int32(id)), int32(id))
+			all.add(text, id)
 		}
 	}
 }
@@ -247,55 +258,82 @@ func (t *Tokenizer) Append(dst []int32, text string, opt Options) []int32 {
 	if opt.Add && t.vocab.AddBOS {
 		dst = append(dst, t.vocab.Special.BOS)
 	}
-	set := t.always
+	set, later := t.always, t.alwaysLater
 	if opt.Special {
-		set = t.all
+		set, later = t.all, t.allLater
 	}
-	first, total := true, len(text)
-	for ; text != ""; first = false {
-		start, end, id := set.find(text, opt.Literal, total-len(text))
-		if id == None {
-			dst = t.fragment(dst, text, first, s)
-			break
+	t.cut(text, set, opt.Literal, unicode.IsSpace, func(from, to int, id int32) {
+		switch {
+		case id != None:
+			dst = append(dst, id)
+		case later.empty():
+			dst = t.fragment(dst, t.normalForm(text[from:to]), from == 0, s)
+		default:
+			dst = t.later(dst, text[from:to], from == 0, later, within(opt.Literal, from, to), s)
 		}
-		before := text[:start]
-		if t.words.strips[id].left {
-			before = strings.TrimRight(before, stripped)
-		}
-		if before != "" {
-			dst = t.fragment(dst, before, first, s)
-		}
-		dst = append(dst, id)
-		if text = text[end:]; t.words.strips[id].right {
-			text = strings.TrimLeft(text, stripped)
-		}
-	}
+	})
 	if opt.Add && t.vocab.AddEOS {
 		dst = append(dst, t.vocab.Special.EOS)
 	}
 	return dst
 }
 
-// stripped lists the characters that LStrip and RStrip drop.
-const stripped = " \t\n\v\f\r"
-
-// fragment appends the tokens of text without special tokens; first is set if
-// none came before.
-func (t *Tokenizer) fragment(dst []int32, text string, first bool, s *scratch) []int32 {
-	if t.vocab.NFC {
-		text = norm.NFC.String(text)
+// later appends the tokens of text that may contain tokens in normalized form.
+func (t *Tokenizer) later(dst []int32, text string, first bool, set *specials, literal []int, s *scratch) []int32 {
+	moved := make([]int, len(literal))
+	for i, at := range literal {
+		moved[i] = len(t.normalized(text[:at]))
 	}
+	text = t.normalized(text)
+	isSpace := unicode.IsSpace
+	if t.vocab.MarksFirst {
+		isSpace = func(r rune) bool { return r != ' ' && unicode.IsSpace(r) } // a space is a mark
+	}
+	t.cut(text, set, moved, isSpace, func(from, to int, id int32) {
+		switch {
+		case id != None:
+			dst = append(dst, id)
+		case t.vocab.MarksFirst:
+			dst = t.encodeWords(dst, text[from:to], s)
+		default:
+			dst = t.fragment(dst, text[from:to], first && from == 0, s)
+		}
+	})
+	return dst
+}
+
+// fragment appends the tokens of normalized text without special tokens; first
+// is set if no text came before.
+func (t *Tokenizer) fragment(dst []int32, text string, first bool, s *scratch) []int32 {
+	return t.encodeWords(dst, t.spaced(text, first), s)
+}
+
+// spaced replaces ▁ by spaces, and prepends one if the vocabulary does.
+func (t *Tokenizer) spaced(text string, first bool) string {
 	if t.marked() && strings.Contains(text, spaceMark) {
 		text = unmark(text)
 	}
-	if t.vocab.SpacePrefix.applies(text, first) {
+	if text != "" && t.vocab.SpacePrefix.applies(text, first) {
 		text = " " + text
 	}
+	return text
+}
+
+// encodeWords appends the tokens of text whose spaces are final.
+func (t *Tokenizer) encodeWords(dst []int32, text string, s *scratch) []int32 {
 	switch {
+	case text == "":
+		return dst
 	case t.spm != nil:
 		return t.spm.encode(dst, text, s)
 	case !t.pre.Cuts():
-		return t.bpe.encodeText(dst, text, s)
+		if t.vocab.WholeWords {
+			if id, ok := t.words.findPiece(text); ok {
+				return append(dst, id)
+			}
+		}
+		from := len(dst)
+		return t.fuse(t.bpe.encodeText(dst, text, s), from)
 	}
 	emit := func(word string) { dst = s.cached(dst, word, t.word) }
 	if t.pre.Lines {
@@ -303,6 +341,15 @@ func (t *Tokenizer) fragment(dst []int32, text string, first bool, s *scratch) [
 	}
 	t.pre.Split(text, emit)
 	return dst
+}
+
+// fuse replaces runs of the unknown token from an index on by one.
+func (t *Tokenizer) fuse(ids []int32, from int) []int32 {
+	if !t.vocab.FuseUnknown || t.vocab.Special.Unknown == None {
+		return ids
+	}
+	tail := slices.CompactFunc(ids[from:], func(a, b int32) bool { return a == b && a == t.vocab.Special.Unknown })
+	return ids[:from+len(tail)]
 }
 
 // applies reports whether a space is prepended to text.
@@ -325,7 +372,8 @@ func (t *Tokenizer) word(dst []int32, word string, s *scratch) []int32 {
 			return append(dst, id)
 		}
 	}
-	return t.bpe.encode(dst, word, s)
+	from := len(dst)
+	return t.fuse(t.bpe.encode(dst, word, s), from)
 }
 
 // line appends the tokens of a line, or of a run of line breaks.

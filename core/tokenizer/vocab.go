@@ -39,9 +39,14 @@ type Token struct {
 	Text  string
 	Score float32 // SPM only: greater merges earlier
 	Type  Type    // 0 is Normal
-	// LStrip and RStrip drop white space before and after a special token found
-	// in text.
-	LStrip, RStrip bool
+	Flags         // of a special token
+}
+
+// Flags select how a special token is found in text.
+type Flags struct {
+	LStrip, RStrip bool // together with the white space before and after it
+	SingleWord     bool // only if no letter or digit is next to it
+	Normalized     bool // in the normalized text instead of the text itself
 }
 
 // Merge is a step of BPE: two texts that become one token.
@@ -86,17 +91,26 @@ type Vocabulary struct {
 	// SpacePrefix selects where a space is prepended to text (SPM and BPE on
 	// characters).
 	SpacePrefix Prefix
+	// MarksFirst replaces spaces by ▁, and applies SpacePrefix, before special
+	// tokens are found that are Normalized.
+	MarksFirst bool
 	// WholeWords accepts a word that is a token, whether or not merges lead to
 	// it. Some pre-tokenizers imply it.
 	WholeWords bool
+	// FuseUnknown encodes consecutive unknown characters of a word as one unknown
+	// token.
+	FuseUnknown bool
 	// Stated marks the token types as reliable. Those of GGUF files are often
 	// wrong: a token that looks like the end of a text is then special,
 	// whatever its type.
 	Stated bool
-	// NFC normalizes text to Unicode's composed form first.
-	NFC bool
+	// Normalizer lists the steps that normalize text first: NFC, NFD, NFKC, NFKD,
+	// Lowercase, StripAccents.
+	Normalizer []string
 	// Template is the chat template in Jinja, or "".
 	Template string
+	// TemplateBOS leaves BOS to the template: none is added to its text.
+	TemplateBOS bool
 }
 
 // Limits of a vocabulary.
@@ -140,6 +154,11 @@ func (v *Vocabulary) checkTokens(tokens, merges int, token func(id int32) Token)
 			if _, ok := byteOf(t.Text); !ok {
 				return fmt.Errorf("byte token %d: got %q, want <0x00> to <0xFF>", id, t.Text)
 			}
+		}
+	}
+	for _, name := range v.Normalizer {
+		if normalizerOf(name) == nil {
+			return fmt.Errorf("unsupported normalizer %s", name)
 		}
 	}
 	for name, id := range map[string]int32{

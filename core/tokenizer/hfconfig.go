@@ -1,0 +1,242 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// hfConfig is the part of tokenizer_config.json in use.
+type hfConfig struct {
+	Class          string             `json:"tokenizer_class"`
+	Legacy         *bool              `json:"legacy"`
+	AddPrefixSpace *bool              `json:"add_prefix_space"`
+	SplitSpecial   bool               `json:"split_special_tokens"`
+	FixMistral     bool               `json:"fix_mistral_regex"`
+	Decoder        map[string]hfAdded `json:"added_tokens_decoder"`
+	Chat           json.RawMessage    `json:"chat_template"`
+
+	// names are the tokens with a role, such as bos_token; extra the others.
+	names map[string]hfAdded
+	extra []hfAdded
+}
+
+// roleKeys are the roles that transformers defines, in its order.
+var roleKeys = []string{"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"}
+
+// readHFConfig reads tokenizer_config.json and, if it lists no added tokens,
+// special_tokens_map.json.
+func readHFConfig(f Transformers) (*hfConfig, error) {
+	c := &hfConfig{names: map[string]hfAdded{}}
+	files := map[string][]byte{"tokenizer_config.json": f.Config, "special_tokens_map.json": f.SpecialTokens}
+	for _, name := range []string{"tokenizer_config.json", "special_tokens_map.json"} {
+		if files[name] == nil || name == "special_tokens_map.json" && c.Decoder != nil {
+			continue
+		}
+		var raw map[string]json.RawMessage
+		err := json.Unmarshal(files[name], &raw)
+		if err == nil && name == "tokenizer_config.json" {
+			err = json.Unmarshal(files[name], c)
+		}
+		if err == nil {
+			err = c.tokens(raw)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("tokenizer: %s: %w", name, err)
+		}
+	}
+	if c.Class == "" {
+		c.Class = f.Class
+	}
+	return c, nil
+}
+
+// tokens reads the keys that name special tokens.
+func (c *hfConfig) tokens(raw map[string]json.RawMessage) error {
+	for key, value := range raw {
+		if !strings.HasSuffix(key, "_token") {
+			continue
+		}
+		if string(value) == "null" {
+			c.names[key] = hfAdded{} // no token, whatever the default of the class
+		}
+		if value[0] != '"' && value[0] != '{' {
+			continue // add_bos_token is a flag
+		}
+		a, err := hfToken(value)
+		if err != nil {
+			return fmt.Errorf("key %s: %w", key, err)
+		}
+		c.names[key] = a
+	}
+	for _, key := range []string{"extra_special_tokens", "additional_special_tokens"} {
+		value := raw[key]
+		if len(value) == 0 || string(value) == "null" || string(value) == "[]" || string(value) == "{}" {
+			continue
+		}
+		var list []json.RawMessage
+		if value[0] == '{' {
+			var named map[string]json.RawMessage
+			if err := json.Unmarshal(value, &named); err != nil {
+				return fmt.Errorf("key %s: %w", key, err)
+			}
+			for _, name := range slices.Sorted(maps.Keys(named)) {
+				list = append(list, named[name])
+			}
+		} else if err := json.Unmarshal(value, &list); err != nil {
+			return fmt.Errorf("key %s: %w", key, err)
+		}
+		for _, one := range list {
+			a, err := hfToken(one)
+			if err != nil {
+				return fmt.Errorf("key %s: %w", key, err)
+			}
+			c.extra = append(c.extra, a)
+		}
+		break // the newer key replaces the older one
+	}
+	return nil
+}
+
+// hfToken reads a special token: its text, or an object.
+func hfToken(b []byte) (hfAdded, error) {
+	a := hfAdded{}
+	if b[0] == '{' {
+		err := json.Unmarshal(b, &a)
+		a.Special = true
+		return a, err
+	}
+	no := false
+	a.Special, a.Normalized = true, &no
+	return a, json.Unmarshal(b, &a.Content)
+}
+
+// add adds the tokens that tokenizer.json lacks.
+func (c *hfConfig) add(to *hfAdder) error {
+	ids := map[int]hfAdded{}
+	for text, a := range c.Decoder {
+		id, err := strconv.Atoi(text)
+		if err != nil {
+			return fmt.Errorf("added_tokens_decoder: bad id %q", text)
+		}
+		ids[id] = a
+	}
+	for _, id := range slices.Sorted(maps.Keys(ids)) {
+		if _, ok := to.listed[id]; !ok {
+			if err := to.add(ids[id], id); err != nil {
+				return fmt.Errorf("added_tokens_decoder: %w", err)
+			}
+		}
+	}
+	keys := roleKeys
+	for _, key := range slices.Sorted(maps.Keys(c.names)) {
+		if !slices.Contains(keys, key) {
+			keys = append(slices.Clip(keys), key)
+		}
+	}
+	for _, key := range keys {
+		if a := c.names[key]; a.Content != "" {
+			if err := to.add(a, -1); err != nil {
+				return fmt.Errorf("key %s: %w", key, err)
+			}
+		}
+	}
+	for _, a := range c.extra {
+		if err := to.add(a, -1); err != nil {
+			return fmt.Errorf("special tokens: %w", err)
+		}
+	}
+	return nil
+}
+
+// roles sets the special ids and the chat template.
+func (c *hfConfig) roles(v *Vocabulary) error {
+	for key, id := range map[string]*int32{"bos_token": &v.Special.BOS, "eos_token": &v.Special.EOS, "pad_token": &v.Special.Padding} {
+		if a := c.names[key]; a.Content != "" {
+			*id = v.find(a.Content)
+		}
+	}
+	template, err := hfTemplate(c.Chat)
+	v.Template, v.TemplateBOS = template, true
+	return err
+}
+
+// hfAdder adds special tokens as Hugging Face's library does, which assigns ids
+// itself: the id in the model's vocabulary, or the next one.
+type hfAdder struct {
+	v      *Vocabulary
+	vocab  map[string]int
+	ids    map[string]int // of added tokens
+	listed map[int]bool   // ids in tokenizer.json
+	next   int
+}
+
+// add adds a token. If want is not negative, it is the id that the file states.
+func (d *hfAdder) add(a hfAdded, want int) error {
+	if a.Content == "" {
+		return fmt.Errorf("added token without text and with id %d", want)
+	}
+	if want >= 0 {
+		if d.listed == nil {
+			d.listed = map[int]bool{}
+		}
+		d.listed[want] = true
+	}
+	id, again := d.ids[a.Content]
+	if !again {
+		var ok bool
+		if id, ok = d.vocab[a.Content]; !ok {
+			id = max(d.next, len(d.vocab))
+		}
+	}
+	if want >= 0 && id != want {
+		return fmt.Errorf("added token %q has the id %d, transformers gives it %d", a.Content, want, id)
+	}
+	if again {
+		if a.Special && d.v.Tokens[id].Type == UserDefined {
+			d.v.Tokens[id].Type = Control
+		}
+		return nil
+	}
+	if id >= maxTokens {
+		return fmt.Errorf("added token %q: id %d exceeds %d tokens", a.Content, id, maxTokens)
+	}
+	for id >= len(d.v.Tokens) {
+		d.v.Tokens = append(d.v.Tokens, Token{})
+	}
+	if text := d.v.Tokens[id].Text; text != "" && text != a.Content {
+		return fmt.Errorf("added token %q has the id %d of %q", a.Content, id, text)
+	}
+	t := Token{Text: a.Content, Type: UserDefined, Flags: a.flags()}
+	if a.Special {
+		t.Type = Control
+	}
+	d.v.Tokens[id], d.ids[a.Content], d.next = t, id, max(d.next, id+1)
+	return nil
+}
+
+// hfTemplate takes the chat template, the one named default where there are
+// several.
+func hfTemplate(raw json.RawMessage) (string, error) {
+	if len(raw) == 0 || string(raw) == "null" {
+		return "", nil
+	}
+	if raw[0] != '[' {
+		var s string
+		err := json.Unmarshal(raw, &s)
+		return s, err
+	}
+	var list []struct{ Name, Template string }
+	if err := json.Unmarshal(raw, &list); err != nil {
+		return "", err
+	}
+	for _, t := range list {
+		if t.Name == "default" {
+			return t.Template, nil
+		}
+	}
+	return "", nil
+}
