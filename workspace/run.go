@@ -27,6 +27,7 @@ type RunOptions struct {
 	Exporters []assemble.Exporter // for graphs
 	Ignore    []string            // keys of config.json of a folder of transformers that do not stop its conversion
 	MMProj    string              // vision tower of a GGUF file
+	AnyArch   bool                // GGUF architectures that mm's engine does not run are left to another engine
 }
 
 // Runnable returns a build for an argument:
@@ -185,7 +186,7 @@ func (w *Workspace) asItStands(ctx context.Context, path string, f loose.Form, o
 		return nil, err
 	}
 	own := w.loose()
-	own.Ignore, own.MMProj = opt.Ignore, opt.MMProj
+	own.Ignore, own.MMProj, own.AnyArch = opt.Ignore, opt.MMProj, opt.AnyArch
 	b, err := own.Build(ctx, path, f)
 	if err != nil {
 		return nil, err

@@ -24,6 +24,8 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/internal/spell"
 	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/llamacpp"
+	"mm-abi.org/mm/runtimes/native"
 	"mm-abi.org/mm/runtimes/part"
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/runtimes/talk"
@@ -452,7 +454,11 @@ func readSchema(file string) (*grammar.Grammar, error) {
 
 // runner opens a runner for the argument.
 func (p *program) runner(ctx context.Context, w *workspace.Workspace, u use, opt runner.Options) (*runner.Runner, error) {
-	b, err := w.Runnable(ctx, u.arg, workspace.RunOptions{Target: u.target, Resolve: u.resolve, Exporters: exporters(), Ignore: u.ignore, MMProj: u.mmproj})
+	engine, _, _ := strings.Cut(opt.Engine, "@")
+	b, err := w.Runnable(ctx, u.arg, workspace.RunOptions{
+		Target: u.target, Resolve: u.resolve, Exporters: exporters(), Ignore: u.ignore, MMProj: u.mmproj,
+		AnyArch: engine == native.LlamaCPP || slices.Contains(llamacpp.Engine{}.Aliases(), engine),
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -1,9 +1,10 @@
 // Package llamacpp is the engine llamacpp: GGUF language models run by llama.cpp's
 // library in a child process (runtimes/worker, cmd/mm-native).
 //
-// A file passes the checks of core/gguf, core/infer and core/tokenizer before the
-// library reads it, so that only the architectures that mm supports are opened: the
-// library's reader has had many faults with hostile files. Tokens are sampled by
+// A file passes the checks of core/gguf and core/tokenizer before the library reads it,
+// whose reader has had many faults with hostile files; those of core/infer as well if its
+// architecture is one of the core's. Other architectures are the library's to judge
+// (foreign.go). Tokens are sampled by
 // core/infer/sample in the child as well; with the same logits a seed yields the same
 // text as elsewhere. A draft core is not used, which does not change the text.
 package llamacpp
@@ -105,10 +106,14 @@ func (e Engine) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) 
 	if !ok {
 		return nil, errors.Join(errors.New("llama.cpp did not open a language model"), m.Close())
 	}
-	if s := open.Shape(); s.Vocab != cfg.Vocab || s.Width != cfg.Width {
+	s, other := open.Shape(), !slices.Contains(arch.Known(), cfg.Arch)
+	if other { // its input may be wider than its embeddings
+		cfg.Width = s.Width
+	}
+	if s.Vocab != cfg.Vocab || s.Width != cfg.Width {
 		return nil, errors.Join(fmt.Errorf("llama.cpp reads %d tokens and d_model %d from %s, mm reads %d and %d", s.Vocab, s.Width, b.Part.ID(), cfg.Vocab, cfg.Width), m.Close())
 	}
-	return &model{Language: open, path: path, width: cfg.Width, vocab: cfg.Vocab, scaled: cfg.EmbeddingScale != 0 && cfg.EmbeddingScale != 1}, nil
+	return &model{Language: open, path: path, width: cfg.Width, vocab: cfg.Vocab, scaled: other || cfg.EmbeddingScale != 0 && cfg.EmbeddingScale != 1}, nil
 }
 
 // entry returns the path of a part's file and counts it against the memory left.
@@ -127,6 +132,9 @@ func inspect(o *wire.Open) (arch.Shape, error) {
 	}
 	defer f.Close()
 	cfg, err := infer.CheckFile(f)
+	if errors.Is(err, arch.ErrUnknown) {
+		cfg, err = foreign(f)
+	}
 	if err != nil {
 		return cfg, err
 	}
@@ -169,7 +177,7 @@ type model struct {
 	runtimes.Language
 	path         string
 	width, vocab int
-	scaled       bool // token embeddings are scaled
+	scaled       bool // token embeddings are scaled, or may be
 }
 
 // NewSequence returns an empty sequence. If token embeddings are scaled, it accepts

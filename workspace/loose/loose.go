@@ -18,6 +18,7 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/gguf/arch"
 	"mm-abi.org/mm/core/hf"
 	"mm-abi.org/mm/core/infer"
 	"mm-abi.org/mm/internal/fsx"
@@ -39,6 +40,7 @@ type Opener struct {
 	Say     func(format string, args ...any) // receives messages for the user
 	Ignore  []string                         // keys of config.json (see [hf.Options])
 	MMProj  string                           // vision tower of a GGUF file; "": one beside it, if there is one
+	AnyArch bool                             // GGUF architectures that mm's engine does not run are left to another engine
 }
 
 // Build makes a build of the user's file or folder.
@@ -77,7 +79,7 @@ func (o *Opener) Build(ctx context.Context, path string, f Form) (*builds.Build,
 // ownWeights makes a build of a GGUF file, whose header is checked. path names
 // it in messages.
 func (o *Opener) ownWeights(path, file string) (*builds.Build, error) {
-	if err := runs(file); err != nil {
+	if err := runs(file, o.AnyArch); err != nil {
 		return nil, weightsFault(path, err)
 	}
 	name := gguf.Stem(home.Abs(path))
@@ -125,7 +127,7 @@ func contextOf(file string) string {
 
 // runs returns why the engine cannot run a GGUF file. It reads only the
 // header.
-func runs(file string) error {
+func runs(file string, anyArch bool) error {
 	f, err := gguf.Open(file)
 	if err != nil {
 		return err
@@ -134,7 +136,7 @@ func runs(file string) error {
 	if kind, err := gguf.GetOr(f, "general.type", "model"); err == nil && kind == "adapter" {
 		return errors.New("it is an adapter, not a model: name its module in adapters of a graph")
 	}
-	if _, err := infer.CheckFile(f); err != nil {
+	if _, err := infer.CheckFile(f); err != nil && !(anyArch && errors.Is(err, arch.ErrUnknown)) {
 		return err
 	}
 	if model, err := gguf.GetOr(f, gguf.KeyTokenizerModel, ""); err != nil || model == "" || model == "none" {
@@ -152,6 +154,9 @@ func weightsFault(path string, err error) error {
 	}
 	if key := (*hf.UnknownKeyError)(nil); errors.As(err, &key) {
 		hint = "if it does not change the result, ignore it: --ignore " + key.Key
+	}
+	if errors.Is(err, arch.ErrUnknown) {
+		hint = "--backend llamacpp runs it if the installed llama.cpp has the architecture (mm runtime install llamacpp)"
 	}
 	return unrunnable(path, reason, hint)
 }
@@ -206,7 +211,7 @@ func (o *Opener) ownModule(ctx context.Context, path string) (*builds.Build, err
 	if entry == "" {
 		return nil, unrunnable(path, m.ID()+" exports no gguf, which is what runs here", "")
 	}
-	if err := runs(own.paths[entry]); err != nil {
+	if err := runs(own.paths[entry], false); err != nil {
 		return nil, weightsFault(own.paths[entry], err)
 	}
 	a := &builds.Assembly{Name: m.Name, Version: m.Version, ABI: m.ABI, License: m.License, Core: core, Golden: m.Golden, KV: keep(m.KVDTypes)}

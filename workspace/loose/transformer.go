@@ -60,7 +60,7 @@ type fileState struct {
 // ownTransformer returns the GGUF file of a folder of transformers, converted
 // now or before.
 func (o *Opener) ownTransformer(ctx context.Context, dir string) (string, error) {
-	return o.converted(ctx, dir, ".gguf", func(path string) bool { return runs(path) == nil }, o.convert)
+	return o.converted(ctx, dir, ".gguf", func(path string) bool { return runs(path, false) == nil }, o.convert)
 }
 
 // converted returns the path of what make writes of a folder, now or before. whole
@@ -143,7 +143,7 @@ func (o *Opener) convert(ctx context.Context, dir, path string) (string, error) 
 		}
 		return "", weightsFault(dir, err)
 	}
-	if err := runs(path); err != nil {
+	if err := runs(path, false); err != nil {
 		return "", weightsFault(dir, err)
 	}
 	return path, nil

@@ -1,6 +1,7 @@
 package arch
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -110,9 +111,12 @@ func (s Shape) Style() Style { return styles[s.Arch] }
 // Known returns the names of the architectures.
 func Known() []string { return slices.Sorted(maps.Keys(styles)) }
 
+// ErrUnknown reports an architecture outside of [Known]. Other engines may run it.
+var ErrUnknown = errors.New("unsupported architecture")
+
 func checkArch(arch string) error {
 	if _, ok := styles[arch]; !ok {
-		return fmt.Errorf("unsupported architecture %q, want one of %s", arch, strings.Join(Known(), ", "))
+		return fmt.Errorf("%w %q, want one of %s", ErrUnknown, arch, strings.Join(Known(), ", "))
 	}
 	return nil
 }
