@@ -165,7 +165,7 @@ func exponent(v float64, saturate bool, mode string) byte {
 	return byte(exp)
 }
 
-// Narrow tells how numbers are converted to floats of at most 8 bits.
+// Narrow selects how numbers are converted to floats of at most 8 bits.
 type Narrow struct {
 	Overflow bool   // beyond the range is infinite or not a number
 	Round    string // of FLOAT8E8M0: up, down or nearest
@@ -217,12 +217,12 @@ func (c *Call) narrowed(a *Array, to onnx.DType, how Narrow) (*Array, error) {
 		return nil, err
 	}
 	if bits := packed[to]; bits != 0 && to != onnx.FLOAT4E2M1 {
-		whole, err := c.Cast(a, onnx.INT64)
+		wide, err := c.Cast(a, onnx.INT64)
 		if err != nil {
 			return nil, err
 		}
-		defer c.Arena.Release(whole)
-		for i, v := range Elements[int64](whole) {
+		defer c.Arena.Release(wide)
+		for i, v := range Elements[int64](wide) {
 			v &= 1<<bits - 1
 			if (to == onnx.INT4 || to == onnx.INT2) && v>>(bits-1) == 1 {
 				v -= 1 << bits

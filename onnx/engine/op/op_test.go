@@ -1,6 +1,11 @@
 package op
 
-import "testing"
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
 
 // Each operator is in exactly one table.
 func TestParts(t *testing.T) {
@@ -10,5 +15,18 @@ func TestParts(t *testing.T) {
 	}
 	if got := len(Names()); got != n {
 		t.Errorf("%d operators of %d entries", got, n)
+	}
+}
+
+// The reference lists the operators of both domains.
+func TestReference(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "reference", "onnx.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, names := range [][]string{Names(), Contributed()} {
+		if want := "\n`" + strings.Join(names, "` `") + "`\n"; !strings.Contains(string(data), want) {
+			t.Errorf("docs/reference/onnx.md lacks this line:%s", want)
+		}
 	}
 }
