@@ -37,6 +37,11 @@ func checkIdentity(name, version string) error {
 
 // importGGUF converts a GGUF file to a module.
 func (p *program) importGGUF(c *cli.Context) error {
+	if mmproj := c.String("mmproj"); mmproj != "" {
+		return p.importVision(c.Context, convertOptions(c), func(ctx context.Context, opt convert.Options) (string, error) {
+			return convert.VisionPair(ctx, c.Args().First(), mmproj, opt)
+		})
+	}
 	return p.importModel(c.Context, c.Args().First(), convertOptions(c), convert.GGUF)
 }
 
@@ -45,16 +50,18 @@ func (p *program) importGGUF(c *cli.Context) error {
 func (p *program) importHF(c *cli.Context) error {
 	if folder := c.Args().First(); folder != "" {
 		if vision, err := convert.IsVision(folder); err == nil && vision {
-			return p.importVision(c.Context, folder, convertOptions(c))
+			return p.importVision(c.Context, convertOptions(c), func(ctx context.Context, opt convert.Options) (string, error) {
+				return convert.Vision(ctx, folder, opt)
+			})
 		}
 	}
 	return p.importModel(c.Context, c.Args().First(), convertOptions(c), convert.HuggingFace)
 }
 
-// importVision converts a folder of a vision language model and prints the graph.
-func (p *program) importVision(ctx context.Context, folder string, opt convert.Options) error {
+// importVision converts a vision language model and prints the graph.
+func (p *program) importVision(ctx context.Context, opt convert.Options, from func(context.Context, convert.Options) (string, error)) error {
 	opt.Note = func(text string) { p.say("%s", text) }
-	dir, err := convert.Vision(ctx, folder, opt)
+	dir, err := from(ctx, opt)
 	if err != nil {
 		return unknownKey(err)
 	}

@@ -57,6 +57,7 @@ func (p *program) moduleCommand() *cli.Command {
 						&cli.StringFlag{Name: "name", Usage: "name of the module (default: the model's own)"},
 						&cli.StringFlag{Name: "version", Usage: "SemVer of the module", Required: true},
 						&cli.StringFlag{Name: "license", Usage: "SPDX expression of the weights (default: the one in the file, if valid)"},
+						&cli.StringFlag{Name: "mmproj", Usage: "`FILE` of the model's vision tower: makes modules and a graph"},
 					},
 					Action: p.importGGUF,
 				}, {

@@ -58,8 +58,42 @@ func TestVisionFolders(t *testing.T) {
 				}
 			}
 			t.Logf("%d of %d prompts: %d greedy ids equal; %d of the folder as it is", equal, len(cases), len(cases[0].IDs), alone)
+			mmproj := filepath.Join(folder, "stranger-mmproj.gguf")
+			if _, err := os.Stat(mmproj); err == nil {
+				paired(t, filepath.Join(project, "modules", "stranger-core", "stranger-core.gguf"), mmproj, cases)
+			}
 		})
 	}
+}
+
+// paired runs a language model in GGUF with the mmproj file that llama.cpp's converter
+// wrote of the same folder: named, beside it, and as modules.
+func paired(t *testing.T, core, mmproj string, cases []prompted) {
+	t.Helper()
+	folder, together := filepath.Dir(mmproj), t.TempDir()
+	for from, to := range map[string]string{core: "text.gguf", mmproj: "mmproj-text.gguf"} {
+		data, err := os.ReadFile(from)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(together, to), data, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	project := filepath.Join(t.TempDir(), "pair")
+	must(t, "module", "import", "gguf", core, "--mmproj", mmproj, "--version", "1.0.0", "--license", "MIT", "--dir", project, "--name", "pair")
+	equal := 0
+	for _, c := range cases {
+		if c.Margin < rounding {
+			continue
+		}
+		if continues(t, core, folder, c, "--mmproj", mmproj) {
+			equal++
+		}
+		continues(t, filepath.Join(together, "text.gguf"), folder, c)
+		continues(t, filepath.Join(project, "build.graph.yaml"), folder, c)
+	}
+	t.Logf("%d prompts of the pair equal", equal)
 }
 
 // rounding is the largest difference of logits that the 16 bits of keys and values
@@ -84,9 +118,10 @@ func exact(t *testing.T, graph string) string {
 }
 
 // continues asks a model and compares what it answers.
-func continues(t *testing.T, model, folder string, c prompted) bool {
+func continues(t *testing.T, model, folder string, c prompted, more ...string) bool {
 	t.Helper()
 	args := []string{"run", model, "--json", "--temperature", "0", "--max-tokens", strconv.Itoa(len(c.IDs))}
+	args = append(args, more...)
 	for _, p := range c.Pictures {
 		args = append(args, "--image", filepath.Join(folder, p))
 	}

@@ -11,8 +11,9 @@ import (
 	"path/filepath"
 
 	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/hf"
-	"mm-abi.org/mm/core/preprocess"
+	"mm-abi.org/mm/core/quant"
 	"mm-abi.org/mm/core/tokenizer"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/modules"
@@ -27,19 +28,26 @@ const GraphFile = "build.graph.yaml"
 // maxSettings is the size limit of a JSON file of settings.
 const maxSettings = 4 << 20
 
-// vision describes a vision language model of transformers.
+// vision describes a vision language model: of transformers, or of a pair of GGUF
+// files.
 type vision struct {
-	folder string
-	config []byte // config.json
-	tower  tower.Config
-	model  *hf.Model
-	count  int // maximum of vectors of a picture or tile
-	ids    struct {
+	config    []byte // config.json
+	processor []byte // preprocessor_config.json
+	tower     tower.Config
+	weights   tower.Weights
+	width     int // of the language model
+	vocab     *tokenizer.Tokenizer
+	card      model // name, license and source
+	quant     string
+	count     int // maximum of vectors of a picture or tile
+	ids       struct {
 		Image      *int32 `json:"image_token_id"`
 		ImageIndex *int32 `json:"image_token_index"`
 		Begin      *int32 `json:"boi_token_index"`
 		End        *int32 `json:"eoi_token_index"`
 	}
+	core  func(ctx context.Context, opt Options) (string, error) // writes the module of the language model
+	close func() error
 }
 
 // IsVision reports whether a folder holds a vision language model.
@@ -61,14 +69,44 @@ func IsVision(folder string) (bool, error) {
 // encoder, a projector and a build.graph.yaml that joins them, and returns the
 // folder that holds them.
 func Vision(ctx context.Context, folder string, opt Options) (dir string, err error) {
-	v := &vision{folder: folder}
-	if err := v.open(opt); err != nil {
+	v, err := openVision(folder, opt)
+	if err != nil {
 		return "", err
 	}
-	defer func() { err = errors.Join(err, v.model.Close()) }()
+	defer func() { err = errors.Join(err, v.close()) }()
+	return v.write(ctx, opt)
+}
+
+// VisionPair converts a language model in GGUF and the mmproj file of its vision
+// tower as [Vision] converts a folder.
+func VisionPair(ctx context.Context, path, mmproj string, opt Options) (dir string, err error) {
+	v, err := openPair(path, mmproj)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, v.close()) }()
+	return v.write(ctx, opt)
+}
+
+// VisionParts converts what Vision and VisionPair convert, without the language
+// model and the graph.
+func VisionParts(ctx context.Context, path, mmproj string, opt Options) (dir string, err error) {
+	v, err := openPair(path, mmproj)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, v.close()) }()
+	v.core = nil
+	return v.write(ctx, opt)
+}
+
+// write creates the folder.
+func (v *vision) write(ctx context.Context, opt Options) (dir string, err error) {
 	name := opt.Name
 	if name == "" {
-		name = Slug(v.model.Card.Name)
+		if name = Slug(v.card.name); name == "" {
+			name = Slug(v.card.stem)
+		}
 	}
 	if !abi.ValidName(name) {
 		return "", fmt.Errorf("invalid module name %q: set a name", name)
@@ -79,15 +117,15 @@ func Vision(ctx context.Context, folder string, opt Options) (dir string, err er
 	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
 		return "", errors.Join(fmt.Errorf("%s exists: nothing was written", dir), err)
 	}
-	spec, err := v.preprocess()
+	spec, err := v.tower.Preprocess(v.processor)
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("preprocessor_config.json: %w", err)
 	}
 	seq, err := v.sequence()
 	if err != nil {
 		return "", err
 	}
-	license, err := (model{license: v.model.Card.License}).spdx(opt.License)
+	license, err := v.card.spdx(opt.License)
 	if err != nil {
 		return "", err
 	}
@@ -105,104 +143,167 @@ func Vision(ctx context.Context, folder string, opt Options) (dir string, err er
 	if spec.Tiles != nil {
 		most *= spec.Tiles.Bound()
 	}
-	for _, part := range []struct {
-		name  string
-		write func(dir string, m modules.Manifest) error
-	}{
-		{name + "-core", func(dir string, m modules.Manifest) error {
-			one := opt
-			one.Name, one.Dir, one.caps = m.Name, dir, modules.Figures{"image": most}
-			_, err := HuggingFace(ctx, folder, one)
-			return err
-		}},
-		{name + "-enc", func(dir string, m modules.Manifest) error {
-			m.Type, m.Preprocess = abi.Encoder, modules.Preprocess{tower.Pixels: spec}
-			return v.function(ctx, dir, m, v.tower.Encoder)
-		}},
-		{name + "-proj", func(dir string, m modules.Manifest) error {
-			m.Type, m.Sequence = abi.Projector, seq
-			m.Params = modules.Figures{"d_model": v.tower.Into, "t_cap": v.count}
-			return v.function(ctx, dir, m, v.tower.Projector)
-		}},
-	} {
-		m := modules.Manifest{Name: part.name, Version: opt.Version, Modality: abi.Image, ABI: abi.V1_2, License: license, Source: oneLine(v.model.Card.Source)}
-		m.Description = oneLine(fmt.Sprintf("Part of %s, a vision language model of family %s.", v.model.Card.Name, v.tower.Family))
-		if err := part.write(filepath.Join(temp, "modules", part.name), m); err != nil {
+	if v.core != nil {
+		one := opt
+		one.Name, one.Dir, one.caps = name+"-core", filepath.Join(temp, "modules", name+"-core"), modules.Figures{"image": most}
+		if _, err := v.core(ctx, one); err != nil {
+			return "", err
+		}
+		if err := v.project(temp, name, opt.Version, license); err != nil {
 			return "", err
 		}
 	}
-	if err := v.project(temp, name, opt.Version, license); err != nil {
-		return "", err
+	m := modules.Manifest{Version: opt.Version, Modality: abi.Image, ABI: abi.V1_2, License: license, Source: oneLine(v.card.source)}
+	m.Description = oneLine(fmt.Sprintf("Part of %s, a vision language model of family %s.", or(v.card.name, name), v.tower.Family))
+	enc, proj := m, m
+	enc.Name, enc.Type, enc.Preprocess = name+"-enc", abi.Encoder, modules.Preprocess{tower.Pixels: spec}
+	proj.Name, proj.Type, proj.Sequence = name+"-proj", abi.Projector, seq
+	proj.Params = modules.Figures{"d_model": v.tower.Into, "t_cap": v.count}
+	for _, part := range []struct {
+		m     modules.Manifest
+		build func(tower.Weights) (*onnx.Model, error)
+	}{{enc, v.tower.Encoder}, {proj, v.tower.Projector}} {
+		if err := v.function(ctx, filepath.Join(temp, "modules", part.m.Name), part.m, part.build); err != nil {
+			return "", err
+		}
 	}
 	return dir, os.Rename(temp, dir)
 }
 
-// open reads the folder.
-func (v *vision) open(opt Options) (err error) {
-	if v.config, err = fsx.ReadFile(filepath.Join(v.folder, "config.json"), maxSettings); err != nil {
-		return err
+// openVision reads a folder of transformers.
+func openVision(folder string, opt Options) (v *vision, err error) {
+	v = &vision{quant: "fp16"}
+	if v.config, err = fsx.ReadFile(filepath.Join(folder, "config.json"), maxSettings); err != nil {
+		return nil, err
 	}
+	if err := v.settle(); err != nil {
+		return nil, fmt.Errorf("config.json: %w", err)
+	}
+	h, err := hf.Open(folder, hf.Options{Ignore: opt.Ignore})
+	if err != nil {
+		return nil, err
+	}
+	v.close = h.Close
+	v.width, v.vocab, v.weights = h.Shape.Width, h.Tokenizer, tower.Safetensors(h.Tensors())
+	v.card = model{name: h.Card.Name, license: h.Card.License, source: h.Card.Source}
+	v.core = func(ctx context.Context, opt Options) (string, error) { return HuggingFace(ctx, folder, opt) }
+	if v.processor, err = readProcessor(folder); err == nil && v.vocab == nil {
+		err = fmt.Errorf("missing tokenizer.json in %s", folder)
+	}
+	if err == nil {
+		err = v.fits()
+	}
+	if err != nil {
+		return nil, errors.Join(err, v.close())
+	}
+	return v, nil
+}
+
+// openPair reads a language model in GGUF and an mmproj file.
+func openPair(path, mmproj string) (v *vision, err error) {
+	text, err := gguf.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	v = &vision{close: text.Close, quant: precision(text)}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, v.close())
+		}
+	}()
+	if v.card, err = describe(text); err != nil {
+		return v, fmt.Errorf("%s is not supported: %w", path, err)
+	}
+	v.card.stem, v.width, v.vocab = gguf.Stem(path), v.card.width, v.card.tokenizer
+	v.core = func(ctx context.Context, opt Options) (string, error) { return GGUF(ctx, path, opt) }
+	f, err := gguf.Open(mmproj)
+	if err != nil {
+		return v, err
+	}
+	v.close = func() error { return errors.Join(f.Close(), text.Close()) }
+	if err := f.Check(); err != nil {
+		return v, fmt.Errorf("%s: %w", mmproj, err)
+	}
+	p, err := tower.ReadMMProj(f)
+	if err != nil {
+		return v, fmt.Errorf("%s: %w", mmproj, err)
+	}
+	v.config, v.processor, v.weights = p.Config, p.Processor, p.Weights
+	if err = v.settle(); err == nil {
+		err = v.fits()
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", mmproj, err)
+	}
+	return v, err
+}
+
+// precision returns the recipe of a file, which an export leaves unchanged, or fp16.
+func precision(f *gguf.File) string {
+	kind, err := gguf.GetOr(f, gguf.KeyFileType, uint32(1))
+	for _, name := range quant.RecipeNames() {
+		if r, no := quant.ParseRecipe(name); err == nil && no == nil && r.FileType == kind {
+			return name
+		}
+	}
+	return "fp16"
+}
+
+// settle reads the configuration of the tower.
+func (v *vision) settle() (err error) {
 	if v.tower, err = tower.ReadConfig(v.config); err != nil {
-		return fmt.Errorf("config.json: %w", err)
-	}
-	if err := json.Unmarshal(v.config, &v.ids); err != nil {
-		return fmt.Errorf("config.json: %w", err)
+		return err
 	}
 	if v.tower.Family == "paligemma" {
-		return errors.New("config.json: unsupported model_type paligemma: its text sees later positions of the prompt")
+		return errors.New("unsupported model_type paligemma: its text sees later positions of the prompt")
 	}
-	if v.model, err = hf.Open(v.folder, hf.Options{Ignore: opt.Ignore}); err != nil {
-		return err
-	}
-	if v.model.Tokenizer == nil {
-		return errors.Join(fmt.Errorf("missing tokenizer.json in %s", v.folder), v.model.Close())
-	}
-	if v.tower.Into != v.model.Shape.Width {
-		return errors.Join(fmt.Errorf("projector of width %d for a language model of %d", v.tower.Into, v.model.Shape.Width), v.model.Close())
+	return json.Unmarshal(v.config, &v.ids)
+}
+
+// fits compares the projector with the language model.
+func (v *vision) fits() error {
+	if v.tower.Into != v.width {
+		return fmt.Errorf("projector of width %d for a language model of %d", v.tower.Into, v.width)
 	}
 	return nil
 }
 
-// preprocess reads preprocessor_config.json, or the part for images of
+// readProcessor reads preprocessor_config.json, or the part for images of
 // processor_config.json.
-func (v *vision) preprocess() (spec preprocess.Spec, err error) {
-	name := "preprocessor_config.json"
-	data, err := fsx.ReadFile(filepath.Join(v.folder, name), maxSettings)
-	if errors.Is(err, fs.ErrNotExist) {
-		name = "processor_config.json"
-		if data, err = fsx.ReadFile(filepath.Join(v.folder, name), maxSettings); err == nil {
-			var all struct {
-				Image json.RawMessage `json:"image_processor"`
-			}
-			if err = json.Unmarshal(data, &all); err == nil && all.Image == nil {
-				err = errors.New("missing key image_processor")
-			}
-			data = all.Image
-		}
+func readProcessor(folder string) ([]byte, error) {
+	data, err := fsx.ReadFile(filepath.Join(folder, "preprocessor_config.json"), maxSettings)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return data, err
 	}
-	if err == nil {
-		spec, err = v.tower.Preprocess(data)
+	if data, err = fsx.ReadFile(filepath.Join(folder, "processor_config.json"), maxSettings); err != nil {
+		return nil, err
 	}
-	if err != nil {
-		return spec, fmt.Errorf("%s: %w", name, err)
+	var all struct {
+		Image json.RawMessage `json:"image_processor"`
 	}
-	return spec, nil
+	if err := json.Unmarshal(data, &all); err != nil {
+		return nil, fmt.Errorf("processor_config.json: %w", err)
+	}
+	if all.Image == nil {
+		return nil, errors.New("processor_config.json: missing key image_processor")
+	}
+	return all.Image, nil
 }
 
 // sequence returns the texts around the vectors, as the processors of transformers
 // write them.
 func (v *vision) sequence() (*modules.Sequence, error) {
-	image, err := v.piece("image_token_id", v.ids.Image, v.ids.ImageIndex)
+	image, err := v.piece("image_token_id", v.usual(), v.ids.Image, v.ids.ImageIndex)
 	if err != nil {
 		return nil, err
 	}
 	switch v.tower.Family {
 	case "gemma3":
-		begin, err := v.piece("boi_token_index", v.ids.Begin)
+		begin, err := v.piece("boi_token_index", "<start_of_image>", v.ids.Begin)
 		if err != nil {
 			return nil, err
 		}
-		end, err := v.piece("eoi_token_index", v.ids.End)
+		end, err := v.piece("eoi_token_index", "<end_of_image>", v.ids.End)
 		return &modules.Sequence{Marker: begin, Open: "\n\n" + begin, Close: end + "\n\n", Attention: "mutual"}, err
 	case "idefics3", "smolvlm":
 		const fake, global = "<fake_token_around_image>", "<global-img>"
@@ -222,20 +323,41 @@ func (v *vision) sequence() (*modules.Sequence, error) {
 	return &modules.Sequence{Marker: image}, nil
 }
 
-// piece returns the text of the first given token.
-func (v *vision) piece(key string, ids ...*int32) (string, error) {
-	for _, id := range ids {
-		if id != nil && *id >= 0 && int(*id) < v.model.Tokenizer.Size() {
-			return v.model.Tokenizer.Piece(*id), nil
-		}
+// usual returns the marker of a family, for files that do not name it.
+func (v *vision) usual() string {
+	switch {
+	case v.tower.Grid():
+		return "<|image_pad|>"
+	case v.tower.ByRow():
+		return "[IMG]"
+	case v.tower.Family == "gemma3":
+		return "<start_of_image>"
+	case v.tower.Family == "internvl":
+		return "<IMG_CONTEXT>"
 	}
-	return "", fmt.Errorf("config.json: missing %s, or not a token of the vocabulary", key)
+	return "<image>"
+}
+
+// piece returns the text of the first given token, or the usual one. A template may
+// write a marker that is not a token.
+func (v *vision) piece(key, usual string, ids ...*int32) (string, error) {
+	stated := false
+	for _, id := range ids {
+		if id != nil && *id >= 0 && int(*id) < v.vocab.Size() {
+			return v.vocab.Piece(*id), nil
+		}
+		stated = stated || id != nil
+	}
+	if stated {
+		return "", fmt.Errorf("config.json: %s is not a token of the vocabulary", key)
+	}
+	return usual, nil
 }
 
 // known reports tokens that the vocabulary lacks.
 func (v *vision) known(tokens ...string) error {
 	for _, t := range tokens {
-		if v.model.Tokenizer.ID(t) == tokenizer.None {
+		if v.vocab.ID(t) == tokenizer.None {
 			return fmt.Errorf("missing token %s in the vocabulary", t)
 		}
 	}
@@ -244,7 +366,7 @@ func (v *vision) known(tokens ...string) error {
 
 // function writes a module of one ONNX file.
 func (v *vision) function(ctx context.Context, dir string, m modules.Manifest, build func(tower.Weights) (*onnx.Model, error)) error {
-	graph, err := build(tower.Weights(v.model.Tensors()))
+	graph, err := build(v.weights)
 	if err != nil {
 		return err
 	}
@@ -271,8 +393,8 @@ func (v *vision) function(ctx context.Context, dir string, m modules.Manifest, b
 	return nil
 }
 
-// projectGraph is the graph of the parts: name, version, license, version of the
-// parts, width and vectors.
+// projectGraph is the graph of the parts: name, version, license, width, vectors and
+// precision.
 const projectGraph = `name: %[1]s
 version: %[2]s
 abi: mm-abi-1.2
@@ -286,7 +408,7 @@ modalities:
 
 exports:
   laptop:
-    gguf: {quant: fp16}
+    gguf: {quant: %[6]s}
     onnx: [%[1]s-enc, %[1]s-proj]
 `
 
@@ -299,7 +421,7 @@ func (v *vision) project(dir, name, version, license string) error {
 	if err != nil {
 		return err
 	}
-	graph := fmt.Sprintf(projectGraph, name, version, license, v.tower.Into, v.count)
+	graph := fmt.Sprintf(projectGraph, name, version, license, v.tower.Into, v.count, v.quant)
 	err = d.WriteFile(GraphFile, []byte(graph+schemas.EditorComment(schemas.Graph)), 0o644)
 	err = errors.Join(err, d.WriteFile("mm.yaml", []byte("modules: [modules]\n"+schemas.EditorComment(schemas.Config)), 0o644))
 	err = errors.Join(err, d.WriteFile(modules.GitFile, []byte(modules.GitAttributes), 0o644))

@@ -37,8 +37,9 @@ func newGridWriter(c Config, t Weights, name string) *gridWriter {
 
 // gridEncoder writes the tower. Features are those of the last layer and, if it
 // has deep layers, of these, one beside the other: 1×P×(1+K)·C.
-func (c Config) gridEncoder(t Weights) (*onnx.Model, error) {
+func (c Config) gridEncoder(t Weights) (m *onnx.Model, err error) {
 	w := newGridWriter(c, t, "encoder")
+	defer w.halted(&m, &err)
 	g := w.g
 	wide := (1 + len(c.grid.deep)) * c.Width
 	g.Inputs = []onnx.Value{onnx.TensorValue(Pixels, onnx.FLOAT, 1, 3, heightDim, widthDim)}
@@ -89,8 +90,14 @@ func (w *gridWriter) patches(pixels string) string {
 // kernel returns the weights of a patch, summed over its equal frames.
 func (w *gridWriter) kernel(name string) []float32 {
 	c, n := w.c, w.c.Patch*w.c.Patch
-	if c.grid.frames == 1 && len(w.t[name].Shape) == 4 {
-		return w.read(name, c.Width, 3, c.Patch, c.Patch)
+	if c.grid.frames == 1 || len(w.t[name].Shape) == 4 {
+		x := w.read(name, c.Width, 3, c.Patch, c.Patch)
+		for f := 1; f < c.grid.frames; f++ { // stored apart
+			for i, v := range w.read(fmt.Sprint(name, ".", f), c.Width, 3, c.Patch, c.Patch) {
+				x[i] += v
+			}
+		}
+		return x
 	}
 	x := w.read(name, c.Width, 3, c.grid.frames, c.Patch, c.Patch)
 	out := make([]float32, 3*c.Width*n)
@@ -245,6 +252,9 @@ func (w *gridWriter) part(at string, i int, name, x string) string {
 	if !c.grid.qkv {
 		return w.linear(at+name, x, c.Width, c.Width)
 	}
+	if one := at + "attn." + "qkv"[i:i+1]; w.t.has(one + ".weight") {
+		return w.linear(one, x, c.Width, c.Width)
+	}
 	all, bias := at+w.names.query, at+w.names.query+".bias"
 	rows := w.read(all+".weight", 3*c.Width, c.Width)[i*c.Width*c.Width:][:c.Width*c.Width]
 	here := fmt.Sprint(all, ".", i)
@@ -283,8 +293,9 @@ func (w *gridWriter) learnt() string {
 
 // gridProjector writes the part that joins blocks of patches into vectors of the
 // language model. Further ones are beside the first: 1×N×(1+K)·W.
-func (c Config) gridProjector(t Weights) (*onnx.Model, error) {
+func (c Config) gridProjector(t Weights) (m *onnx.Model, err error) {
 	w := newGridWriter(c, t, "projector")
+	defer w.halted(&m, &err)
 	g, k := w.g, len(c.grid.deep)
 	g.Inputs = []onnx.Value{onnx.TensorValue(Features, onnx.FLOAT, 1, patchesDim, (1+k)*c.Width)}
 	g.Outputs = []onnx.Value{onnx.TensorValue(Vectors, onnx.FLOAT, 1, vectorsDim, (1+k)*c.Into)}

@@ -6,11 +6,12 @@ import (
 
 // Projector writes the part between the features of a picture and the vectors of
 // the language model.
-func (c Config) Projector(t Weights) (*onnx.Model, error) {
+func (c Config) Projector(t Weights) (m *onnx.Model, err error) {
 	if c.grid != nil {
 		return c.gridProjector(t)
 	}
 	w := newWriter(c, t, "projector")
+	defer w.halted(&m, &err)
 	w.g.Inputs = []onnx.Value{onnx.TensorValue(Features, onnx.FLOAT, 1, c.Patches(), c.Width)}
 	w.g.Outputs = []onnx.Value{onnx.TensorValue(Vectors, onnx.FLOAT, 1, c.Count(), c.Into)}
 	at, x := w.names.projector, Features

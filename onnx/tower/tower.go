@@ -27,11 +27,12 @@ const (
 )
 
 // Encoder writes the vision tower.
-func (c Config) Encoder(t Weights) (*onnx.Model, error) {
+func (c Config) Encoder(t Weights) (m *onnx.Model, err error) {
 	if c.grid != nil {
 		return c.gridEncoder(t)
 	}
 	w := newWriter(c, t, "encoder")
+	defer w.halted(&m, &err)
 	g := w.g
 	g.Inputs = []onnx.Value{onnx.TensorValue(Pixels, onnx.FLOAT, 1, 3, c.Image, c.Image)}
 	g.Outputs = []onnx.Value{onnx.TensorValue(Features, onnx.FLOAT, 1, c.Patches(), c.Width)}

@@ -29,11 +29,11 @@ func example(t *testing.T, name string) (Config, Weights) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { f.Close() })
-	w := Weights{}
+	all := map[string]safetensors.Tensor{}
 	for _, x := range f.Tensors {
-		w[x.Name] = x
+		all[x.Name] = x
 	}
-	return c, w
+	return c, Safetensors(all)
 }
 
 func examples(t *testing.T) []string {

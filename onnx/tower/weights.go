@@ -9,26 +9,51 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// Weights are the tensors of a folder by the names of transformers.
-type Weights map[string]safetensors.Tensor
+// Weights are the tensors of a tower and its projector, by the names of
+// transformers.
+type Weights map[string]Weight
+
+// Weight is a tensor.
+type Weight struct {
+	Shape []int // outermost dimension first
+	Type  tensor.Type
+	Data  []byte
+	// Foreign names a type that mm does not compute with; if empty, Type is set.
+	Foreign string
+}
+
+// Safetensors returns tensors of safetensors files as weights.
+func Safetensors(all map[string]safetensors.Tensor) Weights {
+	out := Weights{}
+	for name, t := range all {
+		w := Weight{Shape: t.Shape, Data: t.Data}
+		if typ, ok := t.DType.Type(); ok && (typ == tensor.F32 || typ == tensor.F16 || typ == tensor.BF16) {
+			w.Type = typ
+		} else {
+			w.Foreign = string(t.DType)
+		}
+		out[name] = w
+	}
+	return out
+}
 
 // has reports whether a tensor exists.
 func (w Weights) has(name string) bool { _, ok := w[name]; return ok }
 
-// floats returns a tensor of the given dimensions, outermost first.
+// floats returns a tensor of the given dimensions, outermost first. Leading
+// dimensions of 1 do not matter.
 func (w Weights) floats(name string, dims ...int) ([]float32, error) {
 	t, ok := w[name]
 	if !ok {
 		return nil, fmt.Errorf("missing tensor %s", name)
 	}
-	typ, known := t.DType.Type()
-	if !known || typ != tensor.F32 && typ != tensor.F16 && typ != tensor.BF16 {
-		return nil, fmt.Errorf("tensor %s: unsupported type %s, want F32, F16 or BF16", name, t.DType)
+	if t.Foreign != "" {
+		return nil, fmt.Errorf("tensor %s: unsupported type %s, want F32, F16 or BF16", name, t.Foreign)
 	}
-	if !slices.Equal(t.Shape, dims) {
+	if !slices.Equal(narrow(t.Shape), narrow(dims)) {
 		return nil, fmt.Errorf("shape mismatch for tensor %s: got %v, want %v", name, t.Shape, dims)
 	}
-	if err := quant.Finite(t.Data, typ); err != nil {
+	if err := quant.Finite(t.Data, t.Type); err != nil {
 		return nil, fmt.Errorf("tensor %s: %w", name, err)
 	}
 	n := 1
@@ -36,8 +61,16 @@ func (w Weights) floats(name string, dims ...int) ([]float32, error) {
 		n *= d
 	}
 	out := make([]float32, n)
-	quant.Dequantize(out, t.Data, typ)
+	quant.Dequantize(out, t.Data, t.Type)
 	return out, nil
+}
+
+// narrow removes leading dimensions of 1.
+func narrow(dims []int) []int {
+	for len(dims) > 1 && dims[0] == 1 {
+		dims = dims[1:]
+	}
+	return dims
 }
 
 // find returns the first of the prefixes with which a tensor exists, or the

@@ -17,6 +17,7 @@ type writer struct {
 	g     *onnx.Graph
 	err   error
 	known map[string]bool // constants written
+	zeros int             // numbers of tensors that cannot be read
 }
 
 func newWriter(c Config, t Weights, name string) *writer {
@@ -32,6 +33,23 @@ func newWriter(c Config, t Weights, name string) *writer {
 	return w
 }
 
+// maxZeros is the limit of numbers that stand for a tensor that cannot be read, so
+// that further faults are found: a configuration may state any size.
+const maxZeros = 1 << 22
+
+// halt ends the writing of a model.
+type halt struct{}
+
+// halted recovers from a halt, whose error is recorded.
+func (w *writer) halted(m **onnx.Model, err *error) {
+	if v := recover(); v != nil {
+		if _, ok := v.(halt); !ok {
+			panic(v)
+		}
+		*m, *err = nil, w.err
+	}
+}
+
 // read returns a tensor, or zeros if it cannot be read.
 func (w *writer) read(name string, dims ...int) []float32 {
 	x, err := w.t.floats(name, dims...)
@@ -39,7 +57,12 @@ func (w *writer) read(name string, dims ...int) []float32 {
 		w.err = errors.Join(w.err, err)
 		n := 1
 		for _, d := range dims {
-			n *= d
+			if n *= d; n > maxZeros {
+				panic(halt{})
+			}
+		}
+		if w.zeros += n; w.zeros > maxZeros {
+			panic(halt{})
 		}
 		return make([]float32, n)
 	}
