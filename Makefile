@@ -4,7 +4,7 @@ T       ?= 30s
 TOOL     = $(GO) tool -modfile=tools/faces/go.mod
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: mutate all hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch wall boundary parity fmt vet lint cross faults interop quirks pictures sounds scale strangers vision onnx-suite hostile hostile-media bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge judge-speech sandbox own-encoder hostile-qnn qnn-reference grammar mcp soak truth scopes device qnn qnn-compile
+.PHONY: mutate all hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch wall boundary parity fmt vet lint cross faults interop quirks pictures sounds tokens scale strangers vision onnx-suite hostile hostile-media bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge judge-speech sandbox own-encoder hostile-qnn qnn-reference grammar mcp soak truth scopes device qnn qnn-compile
 
 all: check test
 
@@ -113,6 +113,11 @@ parity:
 # torch, or takes MM_HF_PYTHON).
 hf:
 	@scripts/hf.sh
+
+# Token ids of every kind of tokenizer against transformers', for folders and the
+# GGUF files made of them (builds a Python, or takes MM_TOKENS_PYTHON).
+tokens:
+	@scripts/tokens.sh
 
 # Native engines that die, hang and babble, and damaged files for them, with
 # counts (MM_NATIVE_DIR).

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 	"strings"
 	"unicode/utf8"
 	"unsafe"
@@ -32,6 +33,9 @@ type bpe struct {
 	// linear encodes text that is not split into words; nil if its condition
 	// does not hold.
 	linear *linear
+	// drops is set if characters without a token are left out before merging,
+	// so that their neighbors merge: tokenizers without an unknown token do so.
+	drops bool
 }
 
 // byteJoins is a set of byte pairs. A merge cannot cross two neighboring bytes
@@ -56,6 +60,7 @@ func newBPE(t *Tokenizer, merges mergeList) (*bpe, error) {
 			b.bytes[i] = id
 		}
 	}
+	b.drops = v.Stated && t.pre.Chars && b.unknown == None && slices.Contains(b.bytes[:], None)
 	rank := -1
 	for m, err := range merges.all {
 		rank++
@@ -202,6 +207,7 @@ const short = 24
 // encode appends the tokens of a word. The caller caches words, so parts are
 // not cached.
 func (b *bpe) encode(dst []int32, word string, s *scratch) []int32 {
+	word = b.known(word)
 	from := 0
 	for i := 1; i < len(word); i++ {
 		if b.boundary(word, i) || tooLong(from, i) && utf8.RuneStart(word[i]) {
@@ -214,6 +220,7 @@ func (b *bpe) encode(dst []int32, word string, s *scratch) []int32 {
 
 // encodeText appends the tokens of text that is not split into words.
 func (b *bpe) encodeText(dst []int32, text string, s *scratch) []int32 {
+	text = b.known(text)
 	if b.linear != nil {
 		if ids, ok := b.linear.encode(dst, text, s); ok {
 			return ids
@@ -227,6 +234,23 @@ func (b *bpe) encodeText(dst []int32, text string, s *scratch) []int32 {
 		}
 	}
 	return s.cached(dst, text[from:], b.part)
+}
+
+// known returns text without the characters that are dropped.
+func (b *bpe) known(text string) string {
+	if !b.drops {
+		return text
+	}
+	return strings.Map(func(r rune) rune {
+		piece := string(r)
+		if _, ok := b.chars.findPiece(piece); ok {
+			return r
+		}
+		if _, ok := b.extra[piece]; ok || len(b.fallback(nil, piece)) > 0 {
+			return r
+		}
+		return -1
+	}, text)
 }
 
 // boundary reports whether no merge crosses position i.
