@@ -79,6 +79,46 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// TestDeepLimit has the further layers of Qwen3-VL at their limit and one beyond it.
+func TestDeepLimit(t *testing.T) {
+	for more, ok := range []bool{true, false} {
+		deep := make([]int, maxDeep+more)
+		for i := range deep {
+			deep[i] = i
+		}
+		_, err := ReadConfig(config(t, "qwen3_vl", map[string]any{"vision_config.depth": maxDeep + 2, "vision_config.deepstack_visual_indexes": deep}))
+		if (err == nil) != ok {
+			t.Errorf("%d layers: %v", len(deep), err)
+		}
+	}
+}
+
+// TestGridRefuses: configurations of towers for pictures of any size that are
+// inconsistent are refused by name.
+func TestGridRefuses(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		keys map[string]any
+		want string
+	}{
+		{"qwen2_vl", map[string]any{"vision_config.patch_size": 0}, "patch_size"},
+		{"qwen2_vl", map[string]any{"vision_config.num_heads": 3}, "3 heads"},
+		{"qwen2_vl", map[string]any{"vision_config.hidden_size": 13}, "output width 13"},
+		{"qwen2_vl", map[string]any{"vision_config.in_channels": 1}, "channels 1"},
+		{"qwen2_5_vl", map[string]any{"vision_config.window_size": 3}, "window_size"},
+		{"qwen2_5_vl", map[string]any{"vision_config.hidden_act": "relu"}, "activation"},
+		{"qwen3_vl", map[string]any{"vision_config.num_position_embeddings": 26}, "want a square"},
+		{"qwen3_vl", map[string]any{"vision_config.deepstack_visual_indexes": []int{2, 1}}, "deepstack_visual_indexes"},
+		{"qwen3_vl", map[string]any{"vision_config.deepstack_visual_indexes": []int{4}}, "deepstack_visual_indexes"},
+		{"pixtral", map[string]any{"vision_feature_layer": -9}, "vision_feature_layer"},
+		{"pixtral", map[string]any{"vision_feature_select_strategy": "default"}, "want full"},
+	} {
+		if _, err := ReadConfig(config(t, c.name, c.keys)); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s with %v: %v, want %q", c.name, c.keys, err, c.want)
+		}
+	}
+}
+
 // TestDefaults: absent keys are those of transformers.
 func TestDefaults(t *testing.T) {
 	for text, want := range map[string]string{
@@ -114,7 +154,7 @@ func TestBadWeights(t *testing.T) {
 // FuzzReadConfig: no config.json ends the program, and a shape that is read is
 // consistent.
 func FuzzReadConfig(f *testing.F) {
-	for _, name := range []string{"llava", "gemma3", "paligemma", "idefics3", "smolvlm", "internvl"} {
+	for _, name := range []string{"llava", "gemma3", "paligemma", "idefics3", "smolvlm", "internvl", "pixtral", "qwen2_vl", "qwen2_5_vl", "qwen3_vl"} {
 		data, err := os.ReadFile("testdata/" + name + ".json")
 		if err != nil {
 			f.Fatal(err)
@@ -123,7 +163,7 @@ func FuzzReadConfig(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, err := ReadConfig(data)
-		if err == nil && (c.Count() < 1 || c.Patches() < c.Shuffle*c.Shuffle*c.Pool*c.Pool) {
+		if err == nil && c.grid == nil && (c.Count() < 1 || c.Patches() < c.Shuffle*c.Shuffle*c.Pool*c.Pool) {
 			t.Errorf("%+v has %d vectors", c, c.Count())
 		}
 	})
