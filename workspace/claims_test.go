@@ -2,6 +2,7 @@ package workspace_test
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"strings"
 	"testing"
@@ -212,5 +213,50 @@ func TestForgedSources(t *testing.T) {
 		}
 		_, err = w.admit(workspace.Options{}, desc.Digest.String(), workspace.Claim{})
 		w.wants("index "+key, err, want)
+	}
+}
+
+// The assembly states the permissions that a skill asks for, and those that the sandbox
+// permits.
+func TestForgedPermissions(t *testing.T) {
+	w := newWorld(t)
+	s := w.store()
+	env := func(names ...string) *modules.Allow { return &modules.Allow{Env: names} }
+	for name, c := range map[string]struct {
+		skill, sandbox *modules.Allow
+		engines        []string
+		want           diag.Code
+	}{
+		"as they are":       {env("A"), env("A", "B"), []string{"wasm"}, ""},
+		"none":              {nil, env("A", "B"), []string{"wasm"}, ""},
+		"more":              {env("A", "B"), env("A", "B"), []string{"wasm"}, diag.ClaimDiffers},
+		"less":              {env(), env("A", "B"), []string{"wasm"}, diag.ClaimDiffers},
+		"sandbox permits":   {env("A"), env("A", "B", "C"), []string{"wasm"}, diag.ClaimDiffers},
+		"sandbox takes all": {env("A"), nil, []string{"wasm"}, diag.ClaimDiffers},
+		"engines":           {env("A"), env("A", "B"), []string{"process"}, diag.ClaimDiffers},
+		"all engines":       {env("A"), env("A", "B"), nil, diag.ClaimDiffers},
+	} {
+		b := build("p", "1.0.0", "laptop")
+		a, err := builds.ParseAssembly([]byte(b.files[builds.AssemblyFile]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.Skills = []builds.SkillPart{{Part: builds.Part{Name: "tool", Version: "1.0.0", Type: abi.Skill, Manifest: "tool/module.yaml"}, Allow: c.skill}}
+		a.Sandbox = &builds.SandboxPart{Part: builds.Part{Name: "box", Version: "1.0.0", Type: abi.Sandbox, Manifest: "box/module.yaml"}, Allow: c.sandbox, Engines: c.engines}
+		text, err := a.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.files[builds.AssemblyFile] = string(text)
+		b.files["tool/module.yaml"] = strings.Replace(fmt.Sprintf(skillManifest, "tool", "1.0.0"), "{builtin: x}", "{builtin: x, allow: {env: [A]}}", 1)
+		b.files["box/module.yaml"] = "name: box\nversion: 1.0.0\ntype: sandbox\nabi: mm-abi-1.0\nlicense: MIT\nlimits: {cpu: \"1\", mem: 64Mi, timeout_ms: 300, output_bytes: 65536}\nengines: [wasm]\nallow: {env: [A, B]}\n"
+		b.about = map[string]map[string]string{
+			"tool/module.yaml": {abi.AnnotationComponent: "tool", abi.AnnotationVersion: "1.0.0"},
+			"box/module.yaml":  {abi.AnnotationComponent: "box", abi.AnnotationVersion: "1.0.0"},
+		}
+		desc := w.pack(s, b, "")
+		w.sign(s, desc, 0)
+		_, err = w.admit(workspace.Options{}, desc.Digest.String(), workspace.Claim{})
+		w.wants(name, err, string(c.want))
 	}
 }

@@ -68,6 +68,14 @@ func TestRollback(t *testing.T) {
 			}
 		}
 	}
+	put("8.0.0", "skipped")
+	skip := workspace.PullOptions{Claim: workspace.Claim{Skip: true}}
+	if _, err := w.open(workspace.Options{PlainHTTP: []string{reg.host}}).Pull(ctx, reg.host+"/team/p:skipped", skip); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(filepath.Join(w.home, "versions.json")); err != nil || strings.Contains(string(text), "8.0.0") {
+		t.Errorf("an unverified version is recorded: %s, %v", text, err)
+	}
 	if _, err := os.Stat(filepath.Join(w.home, "versions.json")); err != nil {
 		t.Error(err)
 	}
