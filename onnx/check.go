@@ -119,8 +119,6 @@ func (c *checker) opsets() {
 		switch {
 		case d == "" && (o.Version < c.opt.MinOpset || o.Version > c.opt.MaxOpset):
 			c.fail(RuleOpset, nil, "opset %d is unsupported, want %d to %d", o.Version, c.opt.MinOpset, c.opt.MaxOpset)
-		case strings.HasPrefix(d, "ai.onnx.preview"):
-			c.warn(RuleDomain, nil, "domain %q is a preview", d) // its nodes are refused
 		case standard && newest > 0 && o.Version > newest:
 			c.fail(RuleOpset, nil, "opset %d of %s is unsupported, want at most %d", o.Version, d, newest)
 		}
