@@ -1,6 +1,7 @@
 package modules
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/preprocess"
 	"mm-abi.org/mm/internal/diag"
+	"mm-abi.org/mm/internal/fsx"
 )
 
 // Preprocess describes, by input, how an image or a sound is converted to a tensor.
@@ -284,4 +286,31 @@ func (m *Manifest) soundSpecs() []preprocess.Spec {
 		out = append(out, m.Preprocess[name])
 	}
 	return out
+}
+
+// maxLabels bounds a labels file, in bytes.
+const maxLabels = 16 << 20
+
+// ReadLabels returns the lines of a labels file, one for each class. A line of white
+// space is a class too.
+func ReadLabels(path string) ([]string, error) {
+	data, err := fsx.ReadFile(path, maxLabels)
+	if err != nil {
+		return nil, err
+	}
+	var lines []string
+	scan := bufio.NewScanner(bytes.NewReader(bytes.TrimPrefix(data, []byte("\ufeff"))))
+	for scan.Scan() {
+		lines = append(lines, scan.Text())
+	}
+	return lines, scan.Err()
+}
+
+// Classes returns the number of classes that n labels are for: the blank and the
+// space have no line in the file.
+func (c *CTC) Classes(n int) int {
+	if c.Space {
+		n++
+	}
+	return n + 1
 }

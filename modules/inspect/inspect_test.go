@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -373,6 +374,61 @@ func TestState(t *testing.T) {
 				if !strings.Contains(all, want) {
 					t.Errorf("no %q in\n%s", want, all)
 				}
+			}
+		})
+	}
+}
+
+// Labels files are compared with the classes of the file where these have a size.
+func TestLabels(t *testing.T) {
+	dim := func(n int64) onnx.Dim { return onnx.Dim{Value: n} }
+	const file = 5 // lines
+	for _, tc := range []struct {
+		name, block string
+		dims        []onnx.Dim
+		want        string
+	}{
+		{"ctc", "ctc: {labels: keys.txt}", []onnx.Dim{dim(1), dim(onnx.Unknown), dim(file + 1)}, ""},
+		{"ctc without a batch", "ctc: {labels: keys.txt}", []onnx.Dim{dim(onnx.Unknown), dim(file + 1)}, ""},
+		{"space", "ctc: {labels: keys.txt, space: true}", []onnx.Dim{dim(1), dim(4), dim(file + 2)}, ""},
+		{"space forgotten", "ctc: {labels: keys.txt}", []onnx.Dim{dim(1), dim(4), dim(file + 2)}, `"y" has 7 classes in the file, keys.txt has 5 labels, want 6, or space: true`},
+		{"space too many", "ctc: {labels: keys.txt, space: true}", []onnx.Dim{dim(1), dim(4), dim(file + 1)}, `"y" has 6 classes in the file, keys.txt has 5 labels, want 4`},
+		{"another alphabet", "ctc: {labels: keys.txt}", []onnx.Dim{dim(1), dim(4), dim(97)}, `"y" has 97 classes in the file, keys.txt has 5 labels, want 96`},
+		{"blank", "ctc: {labels: keys.txt, blank: 6}", []onnx.Dim{dim(1), dim(4), dim(file + 1)}, `"y" has 6 classes in the file, blank is class 6`},
+		{"last class is blank", "ctc: {labels: keys.txt, blank: 5}", []onnx.Dim{dim(1), dim(4), dim(file + 1)}, ""},
+		{"rank of ctc", "ctc: {labels: keys.txt}", []onnx.Dim{dim(1), dim(1), dim(4), dim(file + 1)}, "ctc reads [N, T, classes]"},
+		{"dynamic", "ctc: {labels: keys.txt}", []onnx.Dim{dim(1), dim(4), {Value: onnx.Unknown, Param: "C"}}, ""},
+		{"labels", "labels: {file: keys.txt}", []onnx.Dim{dim(1), dim(file)}, ""},
+		{"too few labels", "labels: {file: keys.txt}", []onnx.Dim{dim(1), dim(file + 1)}, `"y" has 6 classes in the file, keys.txt has 5 labels`},
+		{"too many labels", "labels: {file: keys.txt}", []onnx.Dim{dim(file - 1)}, `"y" has 4 classes in the file, keys.txt has 5 labels`},
+		{"no names", "labels: {top: 2}", []onnx.Dim{dim(1), dim(9)}, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			dir := t.TempDir()
+			value := func(name string) onnx.Value {
+				return onnx.Value{Name: name, Type: onnx.Type{Kind: onnx.TensorKind, DType: onnx.FLOAT, Dims: tc.dims, Ranked: true}}
+			}
+			write(t, filepath.Join(dir, "v.onnx"), &onnx.Model{IRVersion: 8, Opsets: []onnx.Opset{{Version: 13}}, Graph: onnx.Graph{
+				Name: "g", Inputs: []onnx.Value{value("x")}, Outputs: []onnx.Value{value("y")},
+				Nodes: []onnx.Node{{Op: "Identity", Inputs: []string{"x"}, Outputs: []string{"y"}}},
+			}})
+			shape := make([]string, len(tc.dims))
+			for i, d := range tc.dims {
+				if shape[i] = strconv.FormatInt(d.Value, 10); d.Value == onnx.Unknown {
+					shape[i] = "D" + strconv.Itoa(i)
+				}
+			}
+			ports := "[{name: %s, shape: [" + strings.Join(shape, ", ") + "], dtype: fp32}]\n"
+			text := "name: v\nversion: 1.0.0\ntype: encoder\nmodality: image\nabi: mm-abi-1.1\nlicense: MIT\ninputs: " + fmt.Sprintf(ports, "x") +
+				"outputs: " + fmt.Sprintf(ports, "y") + "export: {onnx: v.onnx}\npostprocess: {y: {" + tc.block + "}}\n"
+			for name, data := range map[string]string{"module.yaml": text, "keys.txt": "a\nb\nc\n \ne\n"} {
+				if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got := strings.Join(found(t, dir), "\n")
+			if tc.want == "" && got != "" || !strings.Contains(got, tc.want) {
+				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})
 	}

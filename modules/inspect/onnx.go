@@ -53,6 +53,7 @@ func (c *checker) onnx(entry string) {
 	v.states(carried, inputs, model.Graph.Outputs)
 	v.compare("inputs", c.m.Inputs, inputs)
 	v.compare("outputs", c.m.Outputs, model.Graph.Outputs)
+	v.decoded(model.Graph.Outputs)
 }
 
 // beside returns the size of the external data at a location. The module must list

@@ -71,6 +71,59 @@ func (c *ports) states(carried map[string]modules.State, inputs, outputs []onnx.
 	}
 }
 
+// decoded compares labels files with the classes of the outputs that the file gives a
+// size.
+func (c *ports) decoded(outputs []onnx.Value) {
+	for _, name := range slices.Sorted(maps.Keys(c.m.Postprocess)) {
+		out, ok := find(outputs, name)
+		if !ok || !out.Type.Ranked || len(out.Type.Dims) == 0 {
+			continue
+		}
+		dims := out.Type.Dims
+		last := dims[len(dims)-1]
+		if last.Param != "" || last.Value == onnx.Unknown {
+			continue
+		}
+		switch p := c.m.Postprocess[name]; {
+		case p.CTC != nil:
+			if n := len(dims); n != 2 && n != 3 {
+				c.block("postprocess", name, fmt.Sprintf("%q is %s in the file, ctc reads [N, T, classes]", name, dimensions(dims)))
+			} else if n, ok := c.lines(name, p.CTC.Labels); ok && int64(p.CTC.Classes(n)) != last.Value {
+				c.block("postprocess", name, fmt.Sprintf("%q has %d classes in the file, %s has %d labels, want %d%s", name, last.Value, p.CTC.Labels, n, last.Value-int64(p.CTC.Classes(0)), spaced(p.CTC, int64(n), last.Value)))
+			}
+			if int64(p.CTC.Blank) >= last.Value {
+				c.block("postprocess", name, fmt.Sprintf("%q has %d classes in the file, blank is class %d", name, last.Value, p.CTC.Blank))
+			}
+		case p.Labels != nil && p.Labels.File != "" && (len(dims) == 1 || len(dims) == 2):
+			if n, ok := c.lines(name, p.Labels.File); ok && int64(n) != last.Value {
+				c.block("postprocess", name, fmt.Sprintf("%q has %d classes in the file, %s has %d labels", name, last.Value, p.Labels.File, n))
+			}
+		}
+	}
+}
+
+// spaced advises space: true where one class more than the labels is missing.
+func spaced(ctc *modules.CTC, labels, classes int64) string {
+	if !ctc.Space && labels+2 == classes {
+		return ", or space: true"
+	}
+	return ""
+}
+
+// lines returns the number of labels in a file of the module. A file that is missing
+// is reported by the manifest's own check.
+func (c *ports) lines(output, name string) (int, bool) {
+	file, _, ok := c.locate(name)
+	if !ok {
+		return 0, false
+	}
+	labels, err := modules.ReadLabels(file)
+	if err != nil {
+		c.block("postprocess", output, err.Error())
+	}
+	return len(labels), err == nil
+}
+
 // stated compares the shape and type in a block with the file's.
 func (c *ports) stated(block, name string, shape []int64, dtype abi.DType, in onnx.Value) {
 	fits := shape == nil || !in.Type.Ranked || len(shape) == len(in.Type.Dims)

@@ -1,7 +1,6 @@
 package modality
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/binary"
 	"errors"
@@ -13,17 +12,13 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/preprocess"
-	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/runtimes"
 )
 
-// The limits of a labels file and of one state.
-const (
-	maxLabels = 16 << 20
-	maxState  = 1 << 30
-)
+// maxState bounds one state, in bytes.
+const maxState = 1 << 30
 
 // describe reads the file's inputs, the labels and the initial state.
 func (s *Session) describe() error {
@@ -203,14 +198,5 @@ func (s *Session) readLabels(name string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, err := fsx.ReadFile(path, maxLabels)
-	if err != nil {
-		return nil, err
-	}
-	var lines []string
-	scan := bufio.NewScanner(bytes.NewReader(bytes.TrimPrefix(data, []byte("\ufeff"))))
-	for scan.Scan() { // a line of white space is a class too
-		lines = append(lines, scan.Text())
-	}
-	return lines, scan.Err()
+	return modules.ReadLabels(path)
 }

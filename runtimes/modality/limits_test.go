@@ -1,9 +1,6 @@
 package modality
 
 import (
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"mm-abi.org/mm/core/preprocess"
@@ -11,16 +8,6 @@ import (
 )
 
 func TestLimits(t *testing.T) {
-	dir := t.TempDir()
-	s := &Session{opt: Options{Path: func(name string) (string, error) { return filepath.Join(dir, name), nil }}}
-	line := strings.Repeat("x", 1<<15-1) + "\n"
-	labels := func(n int) error {
-		if err := os.WriteFile(filepath.Join(dir, "labels"), []byte(strings.Repeat(line, n/len(line))+line[:n%len(line)]), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		_, err := s.readLabels("labels")
-		return err
-	}
 	state := func(n int) error {
 		_, err := elements(runtimes.Uint8, []int64{1, int64(n)})
 		return err
@@ -41,7 +28,7 @@ func TestLimits(t *testing.T) {
 		name  string
 		check func(int) error
 		limit int
-	}{{"maxLabels", labels, maxLabels}, {"maxState", state, maxState}, {"maxJoined", joined, maxJoined}, {"maxPieces", pieces, maxPieces}} {
+	}{{"maxState", state, maxState}, {"maxJoined", joined, maxJoined}, {"maxPieces", pieces, maxPieces}} {
 		if err := c.check(c.limit); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}

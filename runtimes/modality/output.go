@@ -111,10 +111,7 @@ func ctc(shape []int64, v []float64, c *modules.CTC, labels []string) (string, e
 	if len(shape) == 2 {
 		shape = append([]int64{1}, shape...)
 	}
-	classes := len(labels) + 1
-	if c.Space {
-		classes++
-	}
+	classes := c.Classes(len(labels))
 	if len(shape) != 3 || shape[2] != int64(classes) {
 		return "", fmt.Errorf("shape %v, want [N, T, %d] for the labels, the blank and the space", shape, classes)
 	}
