@@ -23,6 +23,7 @@ func (m *Manifest) check() diag.List {
 		list.Warn(diag.NoLicense, m.Pos("/name"), m.ID(), "add license: with an SPDX expression, such as Apache-2.0")
 	}
 	m.checkSpelling(&list)
+	m.checkABI(&list)
 	m.checkPorts(&list)
 	m.checkTokens(&list)
 	m.checkRuntime(&list)
@@ -30,6 +31,27 @@ func (m *Manifest) check() diag.List {
 	m.checkBlocks(&list)
 	m.checkFigures(&list)
 	return list
+}
+
+// checkABI reports keys that MM-ABI 1.2 added in a manifest that declares less.
+func (m *Manifest) checkABI(list *diag.List) {
+	if m.ABI != abi.V1_0 && m.ABI != abi.V1_1 {
+		return
+	}
+	newer := func(ptr, key string) {
+		list.Add(diag.NeedsABI, m.Pos(ptr), key, "use abi: "+string(abi.V1_2))
+	}
+	if m.Sequence != nil {
+		newer("/sequence", "sequence")
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.Preprocess)) {
+		spec := m.Preprocess[name]
+		for key, set := range map[string]bool{"tiles": spec.Tiles != nil, "fit": spec.Fit != nil, "crop_round": spec.CropRound != ""} {
+			if set {
+				newer("/preprocess", "preprocess."+key)
+			}
+		}
+	}
 }
 
 func (m *Manifest) checkSpelling(list *diag.List) {

@@ -78,7 +78,7 @@ func TestBadBlocks(t *testing.T) {
 		}
 	}
 	_, list := modules.Parse("module.yaml", []byte(strings.Replace(detector, "-1.1", "-1.0", 1)+"constants: {sr: 1}\npostprocess: {prob: {labels: {}}}\n"))
-	if d := cmp.Diff([]diag.Code{diag.NeedsABI11, diag.NeedsABI11}, codes(list)); d != "" {
+	if d := cmp.Diff([]diag.Code{diag.NeedsABI, diag.NeedsABI}, codes(list)); d != "" {
 		t.Error(d)
 	}
 }

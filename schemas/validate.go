@@ -76,7 +76,7 @@ func (d *Document) fault(v fault, list *diag.List) {
 	here := where(ptr)
 	switch {
 	case strings.Contains(schema.place+"/", "/since_1_1/"):
-		list.Add(diag.NeedsABI11, d.KeyPos(ptr), here, "use abi: mm-abi-1.1")
+		list.Add(diag.NeedsABI, d.KeyPos(ptr), here, "use abi: mm-abi-1.1")
 	case keyword == "additionalProperties":
 		for _, key := range v.names {
 			list.Add(diag.UnknownKey, d.KeyPos(ptr+"/"+escape(key)), fmt.Sprintf("%q in %s", key, cmp.Or(here, "the document")), suggest(key, properties(schema)))

@@ -40,7 +40,7 @@ const (
 	NotAllowed   Code = "MM0104"
 	OutOfRange   Code = "MM0105"
 	WrongForm    Code = "MM0106"
-	NeedsABI11   Code = "MM0107"
+	NeedsABI     Code = "MM0107"
 	OldSpelling  Code = "MM0108"
 	RepeatedItem Code = "MM0109"
 
