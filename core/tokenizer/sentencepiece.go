@@ -12,7 +12,7 @@ import (
 // and every pair that makes a token is among them; equal ids are verified on
 // the texts of all tokens.
 func (t *Tokenizer) sentencePiece() (Vocabulary, bool) {
-	if t.vocab.Model != BPE || t.vocab.Pre != preChars || len(t.vocab.Normalizer) > 0 || t.vocab.WholeWords || t.vocab.FuseUnknown && t.vocab.Special.Unknown != None {
+	if t.vocab.Model != BPE || t.vocab.Pre != preChars || len(t.vocab.Normalizer) > 0 || t.vocab.WholeWords || t.bpe.drops || t.vocab.FuseUnknown && t.vocab.Special.Unknown != None {
 		return Vocabulary{}, false
 	}
 	v := t.Vocabulary()
