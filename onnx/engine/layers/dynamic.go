@@ -60,7 +60,6 @@ func coarseSteps(c *kernel.Call, x *kernel.Array) error {
 	if len(lens) > 0 && x.Rank() > 0 && x.Len() > 0 {
 		n = n / x.Shape[0] * min(max(slices.Max(lens), 0), x.Shape[0])
 	}
-	clear(to[n:])
 	product.Coarse(to[:n], from[:n])
 	return nil
 }

@@ -203,4 +203,6 @@ case("LinearAttention", f(b, t, h * d), f(b, t, g * d), f(b, t, g * w), opset=27
 case("CausalConvWithState", f(2, 3, 6), f(3, 1, 4), f(3), f(2, 3, 3), opset=27, outs=2, activation="silu")
 case("CausalConvWithState", f(2, 3, 2), f(3, 1, 4), opset=27, outs=2)
 case("BitCast", f(2, 3), opset=26, to=TensorProto.INT32)
+case("DFT", f(2, 5, 2), opset=20, inverse=1, onesided=1)
+case("DFT", f(2, 5, 2), np.int64(7), opset=20, inverse=1, onesided=1)
 print("[\n" + ",\n".join(json.dumps(c) for c in cases) + "\n]")

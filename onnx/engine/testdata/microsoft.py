@@ -276,7 +276,8 @@ def functions():
     nodes = [
         node("Outer", ["x", "c"], ["p", "q"], domain="mine"),
         node("Outer", ["p", "c"], ["t", ""], domain="mine", by=0.25),
-        node("Inner", ["t", "q"], ["y"], domain="mine", slope=0.1),
+        node("Inner", ["t", "q"], ["u"], domain="mine", slope=0.1),
+        node("Inner", ["u", "q"], ["y"], domain="mine"),
     ]
     graph = helper.make_graph(nodes, "g", [info("x", TensorProto.FLOAT, [2, 3]), info("c", TensorProto.BOOL, [])], [info("y", TensorProto.FLOAT, None)])
     for c in (True, False):
@@ -476,6 +477,9 @@ def samples():
         for pad in ("zeros", "border", "reflection"):
             for mode in ("linear", "nearest", "cubic"):
                 case("GridSample", f(2, 3, 6, 7), grid, opset=20, domain="", mode=mode, padding_mode=pad, align_corners=corners)
+        ties = np.float32([[[[-0.75, 0.25], [0.75, -0.25], [1.5, -1.75], [-1.25, 1.9]]]])
+        for mode in ("nearest", "cubic"):
+            case("GridSample", f(1, 1, 5, 5), ties, opset=20, domain="", mode=mode, padding_mode="border", align_corners=corners)
         deep = rng.uniform(-1.3, 1.3, (1, 2, 3, 4, 3)).astype(np.float32)
         case("GridSample", f(1, 2, 4, 5, 6), deep, opset=20, domain="", mode="linear", align_corners=corners)
         case("GridSample", f(2, 1, 6, 7), grid, opset=16, domain="", mode="bilinear", align_corners=corners)
@@ -524,7 +528,7 @@ def quantized():
     """QuantizeLinear and DequantizeLinear of ai.onnx by blocks, of small types and with float16 scales."""
     c = lambda op, *a, **kw: case(op, *a, opset=21, domain="", **kw)
     for kind in (ml_dtypes.int4, ml_dtypes.uint4):
-        x = rng.integers(0, 8, (6, 10)).astype(kind)
+        x = rng.integers(0 if kind == ml_dtypes.uint4 else -8, 8, (6, 10)).astype(kind)
         c("DequantizeLinear", x, np.float32(0.3), np.asarray(2).astype(kind), fixed=(0, 2))
         c("DequantizeLinear", x, f(10), rng.integers(0, 8, 10).astype(kind), fixed=(0, 2))
         for axis, shape in ((0, (2, 10)), (1, (6, 3))):
