@@ -248,13 +248,13 @@ func (v *view) darkest(height int) float64 {
 }
 
 // bars returns the bars on the horizontal axis, from the left: each is a 50th of
-// the image wide or more.
+// the image wide or more. A vertical grid line does not divide a bar.
 func (v *view) bars() ([]bar, error) {
 	foot := v.base - max(2, (v.base-v.roof)*3/100+1)
 	var out []bar
 	for x := v.axis + max(2, v.w/64); x < v.to; x++ {
 		left := x
-		for x < v.to && far(v.at(x, foot), v.ground) >= 60 && (x == left || far(v.at(x, foot), v.at(x-1, foot)) < 150) {
+		for x < v.to && far(v.at(x, foot), v.ground) >= 60 && (x == left || far(v.at(x, foot), v.at(x-1, foot)) < 150 || v.ruled(x-1) || v.ruled(x)) {
 			x++
 		}
 		if x-left < max(3, v.w/50) {
@@ -268,26 +268,85 @@ func (v *view) bars() ([]bar, error) {
 	return out, nil
 }
 
+// ruled reports whether a column is a vertical grid line: a narrow one that has ink
+// up to the roof.
+func (v *view) ruled(x int) bool {
+	reach := v.line() + 1
+	if x-reach <= v.axis || x+reach >= v.to {
+		return false
+	}
+	full, wide := 0, 0
+	for y := v.roof + 3; y < v.base; y++ {
+		if far(v.at(x, y), v.ground) < 20 {
+			continue
+		}
+		full++
+		if far(v.at(x-reach, y), v.ground) >= 20 && far(v.at(x+reach, y), v.ground) >= 20 {
+			wide++ // a bar or a horizontal grid line
+		}
+	}
+	height := v.base - v.roof - 3
+	return full*20 >= height*19 && wide < full
+}
+
+// line returns the greatest width of a grid line.
+func (v *view) line() int { return max(3, v.h/120) }
+
 // top returns where a bar ends: the median of its columns.
 func (v *view) top(left, right, foot int) float64 {
 	inset := (right - left) / 5
 	var tops []float64
 	for x := left + inset; x < right-inset; x++ {
-		c := v.at(x, foot)
-		full := far(c, v.ground)
-		y := foot
-		for y > 0 && far(v.at(x, y-1), c) < full/2 {
-			y--
+		y := v.end(x, foot)
+		for next := v.stacked(x, y); next > 0; next = v.stacked(x, y) {
+			y = v.end(x, next)
 		}
-		part := 0.0
-		if y > 0 { // the bar's share of the next pixel
-			part = math.Max(0, math.Min(1, 1-far(v.at(x, y-1), c)/full))
-		}
-		inside := math.Max(0, math.Min(1, far(v.at(x, y), c)/full))
-		tops = append(tops, float64(y)+inside-part-0.5)
+		tops = append(tops, v.edge(x, y))
 	}
 	slices.Sort(tops)
 	return tops[len(tops)/2]
+}
+
+// end returns the highest row of the color at a row of a column. Horizontal grid
+// lines over the color do not end it.
+func (v *view) end(x, foot int) int {
+	c := v.at(x, foot)
+	near := far(c, v.ground) / 2
+	y := foot
+	for up := y - 1; up > v.roof-3 && up >= 0 && y-up <= v.line()+1; up-- {
+		if far(v.at(x, up), c) < near {
+			y = up
+		}
+	}
+	return y
+}
+
+// edge returns where the color that ends at row y ends, with subpixel precision.
+func (v *view) edge(x, y int) float64 {
+	c := v.at(x, min(y+1, v.base-1))
+	full, part := far(c, v.ground), 0.0
+	if y > 0 { // the bar's share of the next pixel
+		part = math.Max(0, math.Min(1, 1-far(v.at(x, y-1), c)/full))
+	}
+	inside := math.Max(0, math.Min(1, far(v.at(x, y), c)/full))
+	return float64(y) + inside - part - 0.5
+}
+
+// stacked returns a row of the segment above one that ends at row y, or 0: a
+// segment has one color over more rows than a grid line or a stroke of a letter.
+func (v *view) stacked(x, y int) int {
+	low := y - 2
+	high := low - max(5, v.h/60)
+	if high <= v.roof {
+		return 0
+	}
+	c := v.at(x, low)
+	for r := low; r > high; r-- {
+		if far(v.at(x, r), v.ground) < 60 || far(v.at(x, r), c) > 40 {
+			return 0
+		}
+	}
+	return high + 1
 }
 
 // ticks returns the rows of the tick marks left of the axis, the lowest first,
