@@ -123,6 +123,7 @@ func (p *program) answerFlags() []cli.Flag {
 func (p *program) run(c *cli.Context) error {
 	use, loose := useOptions(c), loose.IsFunction(c.Args().First())
 	use.skills, use.request = true, c.String("request") != ""
+	use.sampling = slices.ContainsFunc([]string{"temperature", "top-k", "top-p", "min-p", "repetition-penalty"}, c.IsSet)
 	opt, err := p.runOptions(c)
 	if err != nil {
 		return err
@@ -173,6 +174,7 @@ type use struct {
 	smoke       bool
 	skills      bool // call skills
 	request     bool // from a request file
+	sampling    bool // with options of sampling
 	resolve     workspace.ResolveOptions
 }
 
@@ -202,6 +204,9 @@ func (p *program) answer(ctx context.Context, w *workspace.Workspace, u use, opt
 	if err := p.known(r.Build(), req.ToolsAllowed, !u.request); err != nil {
 		return err
 	}
+	if len(r.Build().Manifests) == 0 && !u.request && req.Preferences.Grammar == nil {
+		req.Continue = func(o *runner.Preferences) { p.continuing(u, o) }
+	}
 	answer, err := r.Answer(ctx, req, emit)
 	w.Record(ctx, audit.Entry{Action: "run", Ref: u.arg, Digest: r.Build().Digest, Result: workspace.Outcome(err)})
 	if err != nil {
@@ -214,6 +219,22 @@ func (p *program) answer(ctx context.Context, w *workspace.Workspace, u use, opt
 		return overBudget(req.Preferences.BudgetMS, answer)
 	}
 	return nil
+}
+
+// continuedTokens limits a continued text without --max-tokens.
+const continuedTokens = 256
+
+// continuing sets the defaults for a base model, which seldom ends a text itself and
+// repeats itself if it always takes the most probable token. The values are llama.cpp's.
+func (p *program) continuing(u use, o *runner.Preferences) {
+	limit := ""
+	if o.EndLoops = true; o.MaxTokens == 0 {
+		o.MaxTokens, limit = continuedTokens, fmt.Sprintf(" by at most %d tokens (--max-tokens)", continuedTokens)
+	}
+	if !u.sampling {
+		o.Temperature, o.TopK, o.TopP, o.MinP = 0.8, 40, 0.95, 0.05
+	}
+	p.say("%s has no chat template: continuing the text%s", u.arg, limit)
 }
 
 // text reports whether there is a text input.

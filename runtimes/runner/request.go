@@ -26,6 +26,10 @@ type Request struct {
 	Outputs      []string          `json:"outputs,omitempty"` // modalities; none: text
 
 	Context bool `json:"-"` // record [Answer].Context
+
+	// Continue sets preferences for a core without a chat template, which continues a
+	// text rather than answers it; may be nil.
+	Continue func(*Preferences) `json:"-"`
 }
 
 // Preferences configures an answer.
@@ -35,6 +39,9 @@ type Preferences struct {
 	MaxTokens int      `json:"max_tokens,omitempty"`
 	BudgetMS  int64    `json:"budget_ms,omitempty"`
 	Stop      []string `json:"stop,omitempty"`
+
+	// EndLoops ends a text that repeats itself.
+	EndLoops bool `json:"-"`
 
 	// Allow restricts the tokens; if nil, any may follow.
 	Allow *runtimes.Grammar `json:"allow,omitempty"`
@@ -80,6 +87,8 @@ const (
 	StopWord   runtimes.Stop = "stop"      // one of the stop strings
 	StopCall   runtimes.Stop = "tool_call" // the model calls a tool
 	StopBudget runtimes.Stop = "budget"    // the request's time budget is spent
+
+	StopRepetition runtimes.Stop = "repetition" // the text repeats itself ([Preferences.EndLoops])
 )
 
 // Answer is the result of a request.

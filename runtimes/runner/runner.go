@@ -343,6 +343,9 @@ func (r *Runner) Answer(ctx context.Context, req Request, emit func(text string)
 	var prompt talk.Prompt
 	if req.Messages == nil && !r.talk.Chats() && onlyText(req.Inputs) {
 		prompt = r.talk.Plain(joined(req.Inputs))
+		if req.Continue != nil && !r.opt.Raw {
+			req.Continue(&req.Preferences)
+		}
 	} else if prompt, err = r.talk.Render(req.messages(), req.Tools); err != nil {
 		return nil, err
 	}
@@ -371,7 +374,7 @@ func (r *Runner) answer(ctx context.Context, prompt talk.Prompt, req Request, lo
 	defer c.End()
 	t := &telling{
 		answer: &Answer{Backends: []Backend{backendOf(r.build.Assembly.Core.Name, r.engine)}}, reader: r.talk.Reader(read), emit: emit, begun: time.Now(), start: c.Start,
-		context: req.Context,
+		context: req.Context, endLoops: p.EndLoops,
 	}
 	if over(err) {
 		t.answer.Stop = StopBudget

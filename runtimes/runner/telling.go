@@ -18,6 +18,30 @@ import (
 // errStopped ends a generation at a stop string.
 var errStopped = errors.New("stop string")
 
+// errRepeats ends a generation that repeats itself.
+var errRepeats = errors.New("repetition")
+
+const (
+	maxPeriod  = 32 // tokens of a repetition that is detected
+	minRepeats = 4  // of them at the end of a text
+	minRepeat  = 64 // tokens that all repetitions have together
+)
+
+// repeats reports whether a text ends with repetitions of at most maxPeriod tokens.
+func repeats(ids []int32) bool {
+	for period := 1; period <= maxPeriod; period++ {
+		n := max(minRepeat, minRepeats*period)
+		if len(ids) < n {
+			return false
+		}
+		tail := ids[len(ids)-n:]
+		if slices.Equal(tail[period:], tail[:n-period]) {
+			return true
+		}
+	}
+	return false
+}
+
 // telling is an answer under construction.
 type telling struct {
 	answer *Answer
@@ -26,6 +50,7 @@ type telling struct {
 
 	further  *further      // calls of this turn; nil: calls are not detected
 	context  bool          // record Answer.Context
+	endLoops bool          // end a text that repeats itself
 	thinking bool          // the template opened the reasoning after a tool's answer
 	away     time.Duration // time spent in tools and in reading their answers
 
@@ -104,9 +129,20 @@ func (r *Runner) backends(ctx context.Context, c *media.Encoding) ([]Backend, er
 // generate generates until the turn ends.
 func (t *telling) generate(ctx context.Context, r *Runner, s *session, gen runtimes.Generation, prev int) (err error) {
 	at, before := time.Since(t.start), len(t.answer.Tokens)
-	t.answer.Stop, err = s.generate(ctx, gen, t.token)
-	if errors.Is(err, errStopped) {
+	t.answer.Stop, err = s.generate(ctx, gen, func(id int32) error {
+		if err := t.token(id); err != nil {
+			return err
+		}
+		if t.endLoops && repeats(t.answer.Tokens) {
+			return errRepeats
+		}
+		return nil
+	})
+	switch {
+	case errors.Is(err, errStopped):
 		t.answer.Stop, err = StopWord, nil
+	case errors.Is(err, errRepeats):
+		t.answer.Stop, err = StopRepetition, nil
 	}
 	if errors.Is(err, errCalled) {
 		t.answer.Stop, err = runtimes.StopEnd, nil
