@@ -14,6 +14,10 @@ const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 // minSide is the least side of an image of print.
 const minSide = 8
 
+// certain is the least score of each sign. It refuses 2 of 46 formulas that are read
+// right and 46 of 74 that are not, of other seeds than those of the tests.
+const certain = 0.5
+
 // reader reads in one font.
 type reader struct {
 	set    *glyph.Set
@@ -22,6 +26,7 @@ type reader struct {
 	pieces map[image.Rectangle]*glyph.Piece
 	sum    float64 // of the scores of signs
 	n      int
+	least  float64 // of the scores
 }
 
 // Read reads an image [h, w, 3]. Lines of print are separated by \\.
@@ -49,22 +54,22 @@ func Read(c charge, set *glyph.Set, pix []byte, w, h int) (string, error) {
 	} else {
 		lines = rows(all)
 	}
-	best, text := math.Inf(-1), ""
+	best, least, text := math.Inf(-1), 0.0, ""
 	pieces := map[image.Rectangle]*glyph.Piece{}
 	for face := range set.Faces {
-		r := &reader{set: set, ink: ink, face: face, pieces: pieces}
+		r := &reader{set: set, ink: ink, face: face, pieces: pieces, least: math.Inf(1)}
 		var out []string
 		for _, l := range lines {
 			out = append(out, r.line(l))
 		}
 		if r.n > 0 && r.sum/float64(r.n) > best {
-			best, text = r.sum/float64(r.n), strings.Join(out, ` \\ `)
+			best, least, text = r.sum/float64(r.n), r.least, strings.Join(out, ` \\ `)
 		}
 		if err := c.Step(int64(len(all)) * 20_000); err != nil {
 			return "", err
 		}
 	}
-	if best < 0.4 {
+	if best < 0.4 || least < certain {
 		return "", faultf("illegible print")
 	}
 	return text, nil
@@ -219,7 +224,7 @@ func (r *reader) item(it item, base, tall float64) string {
 			best, sign = score, string(g.Char.Rune)
 		}
 	})
-	r.sum, r.n = r.sum+best, r.n+1
+	r.sum, r.n, r.least = r.sum+best, r.n+1, min(r.least, best)
 	if sign == "%" {
 		return `\%`
 	}
