@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"context"
+	"strings"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/content"
@@ -20,6 +21,9 @@ type Listed struct {
 	Digest  string `json:"digest"`
 	Size    int64  `json:"size"`            // of all layers, in bytes
 	Alias   string `json:"alias,omitempty"` // the artifact that an alias stands for
+
+	Targets []string `json:"targets,omitempty"` // of a build, in the order of its index
+	Build   string   `json:"build,omitempty"`   // the listed build that this name is a target of
 }
 
 // List lists the names of the store, sorted.
@@ -32,7 +36,7 @@ func (w *Workspace) List(ctx context.Context) ([]Listed, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := []Listed{}
+	list, builds := []Listed{}, map[string]string{}
 	for _, t := range tags {
 		l := Listed{Ref: t.Ref, Kind: "?", Digest: t.Descriptor.Digest.String()}
 		at := &Located{ref: t.Ref, desc: t.Descriptor, src: s}
@@ -41,12 +45,27 @@ func (w *Workspace) List(ctx context.Context) ([]Listed, error) {
 			if at.tree.Index != nil {
 				l.Kind = "index"
 			}
+			for _, p := range at.tree.Parts {
+				if p.Target != "" {
+					l.Targets = append(l.Targets, p.Target)
+					builds[t.Ref+"-"+p.Target+"@"+p.Descriptor.Digest.String()] = t.Ref
+				}
+			}
 			_, l.Size = weight(at.tree)
 		}
 		if a, ok, err := w.alias(t.Ref); err == nil && ok {
 			l.Alias = a.Repository + ":" + abi.VersionTag(a.Version)
 		}
 		list = append(list, l)
+	}
+	for i, l := range list {
+		list[i].Build = builds[l.Ref+"@"+l.Digest]
+		// The build of a single target is its target's manifest.
+		for j, whole := range list[:i] {
+			if target, ok := strings.CutPrefix(l.Ref, whole.Ref+"-"); ok && l.Kind == "assembly" && l.Digest == whole.Digest {
+				list[i].Build, list[j].Targets = whole.Ref, append(list[j].Targets, target)
+			}
+		}
 	}
 	return list, nil
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -16,7 +18,10 @@ import (
 func (p *program) lsCommand() *cli.Command {
 	return &cli.Command{
 		Name: "ls", Aliases: []string{"list"}, Usage: "list the artifacts in the store",
-		Flags:  []cli.Flag{p.jsonFlag(), layoutFlag()},
+		Flags: []cli.Flag{
+			p.jsonFlag(), layoutFlag(),
+			&cli.BoolFlag{Name: "all", Usage: "list the names of a build's targets, too (always with --json)"},
+		},
 		Action: p.inFolder(p.ls),
 	}
 }
@@ -26,10 +31,16 @@ func (p *program) ls(c *cli.Context, w *workspace.Workspace) error {
 	if err != nil {
 		return err
 	}
+	if !p.json && !c.Bool("all") {
+		list = slices.DeleteFunc(list, func(l workspace.Listed) bool { return l.Build != "" })
+	}
 	return printRows(p, list, []string{"REF", "KIND", "SIZE", "DIGEST"}, func(l workspace.Listed) []string {
 		kind := l.Kind
 		if l.Type != "" {
 			kind = l.Type
+		}
+		if len(l.Targets) > 0 {
+			kind += ": " + strings.Join(l.Targets, ", ")
 		}
 		if l.Alias != "" {
 			l.Ref += " = " + l.Alias
