@@ -161,6 +161,7 @@ func TestHuggingFace(t *testing.T) {
 	for want, bad := range map[string]string{
 		"unexpected end of JSON":                string(file[:100]),
 		`unsupported model "WordPiece"`:         replace(`"type":"BPE"`, `"type":"WordPiece"`),
+		"as in Unigram, want BPE":               replace(`"vocab":{`, `"vocab":[],"x":{`),
 		"BPE dropout is not supported":          replace(`"unk_token":null`, `"unk_token":null,"dropout":0.1`),
 		"a subword prefix or suffix":            replace(`"unk_token":null`, `"end_of_word_suffix":"</w>"`),
 		"unsupported normalizer Nmt":            replace(`"NFC"`, `"Nmt"`),

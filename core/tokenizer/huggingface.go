@@ -89,17 +89,27 @@ func (a hfAdded) flags() Flags {
 	return f
 }
 
+// hfVocab has the ids by text, as in BPE; a list has other models.
+type hfVocab map[string]int
+
+func (v *hfVocab) UnmarshalJSON(b []byte) error {
+	if b[0] == '[' {
+		return errors.New("unsupported model with a list of tokens, as in Unigram, want BPE")
+	}
+	return json.Unmarshal(b, (*map[string]int)(v))
+}
+
 type hfModel struct {
-	Type         string         `json:"type"`
-	Dropout      *float64       `json:"dropout"`
-	UnkToken     *string        `json:"unk_token"`
-	Prefix       *string        `json:"continuing_subword_prefix"`
-	Suffix       *string        `json:"end_of_word_suffix"`
-	FuseUnk      bool           `json:"fuse_unk"`
-	ByteFallback bool           `json:"byte_fallback"`
-	IgnoreMerges bool           `json:"ignore_merges"`
-	Vocab        map[string]int `json:"vocab"`
-	Merges       []hfMerge      `json:"merges"`
+	Type         string    `json:"type"`
+	Dropout      *float64  `json:"dropout"`
+	UnkToken     *string   `json:"unk_token"`
+	Prefix       *string   `json:"continuing_subword_prefix"`
+	Suffix       *string   `json:"end_of_word_suffix"`
+	FuseUnk      bool      `json:"fuse_unk"`
+	ByteFallback bool      `json:"byte_fallback"`
+	IgnoreMerges bool      `json:"ignore_merges"`
+	Vocab        hfVocab   `json:"vocab"`
+	Merges       []hfMerge `json:"merges"`
 }
 
 // hfMerge is "left right" in older files and ["left", "right"] in newer ones.
@@ -205,7 +215,10 @@ func (h *hfFile) vocabulary() (Vocabulary, error) {
 func (h *hfFile) tokens(v *Vocabulary) error {
 	const slack = 1 << 16 // limit of missing ids
 	size := 0
-	for _, id := range h.Model.Vocab {
+	for text, id := range h.Model.Vocab {
+		if id < 0 || id > maxTokens {
+			return fmt.Errorf("token %q: bad id %d", text, id)
+		}
 		size = max(size, id+1)
 	}
 	if size > maxTokens || size > len(h.Model.Vocab)+slack {
@@ -213,7 +226,7 @@ func (h *hfFile) tokens(v *Vocabulary) error {
 	}
 	v.Tokens = make([]Token, size)
 	for text, id := range h.Model.Vocab {
-		if id < 0 || text == "" {
+		if text == "" {
 			return fmt.Errorf("token %q: bad id %d", text, id)
 		}
 		if v.Tokens[id].Text != "" {
