@@ -63,7 +63,7 @@ func probabilities(t *testing.T, path string) (all []float32) {
 	return all
 }
 
-// TestMethods: what the weights' inputs tell makes a model of four bits closer
+// TestMethods: the calibration makes a model of four bits closer
 // to the one that was quantised, on a text that it has not seen; and factors
 // change nothing but the rounding.
 func TestConvertMethods(t *testing.T) {

@@ -59,16 +59,16 @@ func TestPieces(t *testing.T) {
 	}
 	dir := t.TempDir()
 	from := filepath.Join(testfiles.Root(t), "catalog", "core-llm", "core-llm.gguf")
-	var said [2][]int32
+	var ids [2][]int32
 	for i, split := range []quantize.Split{{}, {Pieces: 3}} {
 		_, files, err := quantize.Rewrite(t.Context(), from, filepath.Join(dir, "m.gguf"), quantize.Options{Recipe: recipe, Split: split}, true)
 		if err != nil {
 			t.Fatal(err)
 		}
-		said[i], _ = say(t, engine, bundle(files[0].Path), runtimes.Generation{MaxTokens: 16})
+		ids[i], _ = say(t, engine, bundle(files[0].Path), runtimes.Generation{MaxTokens: 16})
 	}
-	if !slices.Equal(said[0], said[1]) {
-		t.Errorf("the whole: %v, in pieces: %v", said[0], said[1])
+	if !slices.Equal(ids[0], ids[1]) {
+		t.Errorf("the whole: %v, in pieces: %v", ids[0], ids[1])
 	}
 }
 
