@@ -207,7 +207,7 @@ const short = 24
 // encode appends the tokens of a word. The caller caches words, so parts are
 // not cached.
 func (b *bpe) encode(dst []int32, word string, s *scratch) []int32 {
-	word = b.known(word)
+	word = b.dropUnknown(word)
 	from := 0
 	for i := 1; i < len(word); i++ {
 		if b.boundary(word, i) || tooLong(from, i) && utf8.RuneStart(word[i]) {
@@ -220,7 +220,7 @@ func (b *bpe) encode(dst []int32, word string, s *scratch) []int32 {
 
 // encodeText appends the tokens of text that is not split into words.
 func (b *bpe) encodeText(dst []int32, text string, s *scratch) []int32 {
-	text = b.known(text)
+	text = b.dropUnknown(text)
 	if b.linear != nil {
 		if ids, ok := b.linear.encode(dst, text, s); ok {
 			return ids
@@ -236,8 +236,8 @@ func (b *bpe) encodeText(dst []int32, text string, s *scratch) []int32 {
 	return s.cached(dst, text[from:], b.part)
 }
 
-// known returns text without the characters that are dropped.
-func (b *bpe) known(text string) string {
+// dropUnknown returns text without the characters that are dropped.
+func (b *bpe) dropUnknown(text string) string {
 	if !b.drops {
 		return text
 	}

@@ -223,7 +223,7 @@ func stripPhi3(f *gguf.File, words *lexicon) {
 }
 
 // KVs returns the tokenizer as GGUF metadata, in a fixed order; as SPM if
-// equivalent, which more engines support. Reading it back gives the same
+// equivalent, which more engines support. Reading it back restores the
 // tokenizer: properties without a key of GGUF are in mm's own ([KeyRules]).
 func (t *Tokenizer) KVs() []gguf.KV {
 	v, ok := t.sentencePiece()

@@ -49,8 +49,8 @@ func (s *specials) add(text string, id int32) {
 func (s *specials) empty() bool { return len(s.bytes) == 0 }
 
 // cut calls emit for each special token of a set in text and for each span
-// between them, whose id is None. As in Hugging Face's library, a token that is
-// not a word of its own is passed over, and white space that a token includes
+// between them, with id None. As in Hugging Face's library, a token that is
+// part of a word is passed over, and white space that a token includes
 // may belong to another token as well.
 func (t *Tokenizer) cut(text string, set *specials, literal []int, isSpace func(rune) bool, emit func(from, to int, id int32)) {
 	done := 0 // the end of the last span
