@@ -379,7 +379,7 @@ func TestState(t *testing.T) {
 	}
 }
 
-// Labels files are compared with the classes of the file where these have a size.
+// Labels files are compared with the number of classes in the file, unless it is dynamic.
 func TestLabels(t *testing.T) {
 	dim := func(n int64) onnx.Dim { return onnx.Dim{Value: n} }
 	const file = 5 // lines
@@ -391,17 +391,17 @@ func TestLabels(t *testing.T) {
 		{"ctc", "ctc: {labels: keys.txt}", []onnx.Dim{dim(1), dim(onnx.Unknown), dim(file + 1)}, ""},
 		{"ctc without a batch", "ctc: {labels: keys.txt}", []onnx.Dim{dim(onnx.Unknown), dim(file + 1)}, ""},
 		{"space", "ctc: {labels: keys.txt, space: true}", []onnx.Dim{dim(1), dim(4), dim(file + 2)}, ""},
-		{"space forgotten", "ctc: {labels: keys.txt}", []onnx.Dim{dim(1), dim(4), dim(file + 2)}, `"y" has 7 classes in the file, keys.txt has 5 labels, want 6, or space: true`},
+		{"without space", "ctc: {labels: keys.txt}", []onnx.Dim{dim(1), dim(4), dim(file + 2)}, `"y" has 7 classes in the file, keys.txt has 5 labels, want 6, or space: true`},
 		{"space too many", "ctc: {labels: keys.txt, space: true}", []onnx.Dim{dim(1), dim(4), dim(file + 1)}, `"y" has 6 classes in the file, keys.txt has 5 labels, want 4`},
 		{"another alphabet", "ctc: {labels: keys.txt}", []onnx.Dim{dim(1), dim(4), dim(97)}, `"y" has 97 classes in the file, keys.txt has 5 labels, want 96`},
 		{"blank", "ctc: {labels: keys.txt, blank: 6}", []onnx.Dim{dim(1), dim(4), dim(file + 1)}, `"y" has 6 classes in the file, blank is class 6`},
 		{"last class is blank", "ctc: {labels: keys.txt, blank: 5}", []onnx.Dim{dim(1), dim(4), dim(file + 1)}, ""},
-		{"rank of ctc", "ctc: {labels: keys.txt}", []onnx.Dim{dim(1), dim(1), dim(4), dim(file + 1)}, "ctc reads [N, T, classes]"},
+		{"rank of ctc", "ctc: {labels: keys.txt}", []onnx.Dim{dim(1), dim(1), dim(4), dim(file + 1)}, "ctc decodes [N, T, classes]"},
 		{"dynamic", "ctc: {labels: keys.txt}", []onnx.Dim{dim(1), dim(4), {Value: onnx.Unknown, Param: "C"}}, ""},
 		{"labels", "labels: {file: keys.txt}", []onnx.Dim{dim(1), dim(file)}, ""},
 		{"too few labels", "labels: {file: keys.txt}", []onnx.Dim{dim(1), dim(file + 1)}, `"y" has 6 classes in the file, keys.txt has 5 labels`},
 		{"too many labels", "labels: {file: keys.txt}", []onnx.Dim{dim(file - 1)}, `"y" has 4 classes in the file, keys.txt has 5 labels`},
-		{"no names", "labels: {top: 2}", []onnx.Dim{dim(1), dim(9)}, ""},
+		{"numbers only", "labels: {top: 2}", []onnx.Dim{dim(1), dim(9)}, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := t.TempDir()

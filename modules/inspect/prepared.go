@@ -71,8 +71,8 @@ func (c *ports) states(carried map[string]modules.State, inputs, outputs []onnx.
 	}
 }
 
-// decoded compares labels files with the classes of the outputs that the file gives a
-// size.
+// decoded compares labels files with the number of classes of each output, unless that
+// is dynamic.
 func (c *ports) decoded(outputs []onnx.Value) {
 	for _, name := range slices.Sorted(maps.Keys(c.m.Postprocess)) {
 		out, ok := find(outputs, name)
@@ -87,7 +87,7 @@ func (c *ports) decoded(outputs []onnx.Value) {
 		switch p := c.m.Postprocess[name]; {
 		case p.CTC != nil:
 			if n := len(dims); n != 2 && n != 3 {
-				c.block("postprocess", name, fmt.Sprintf("%q is %s in the file, ctc reads [N, T, classes]", name, dimensions(dims)))
+				c.block("postprocess", name, fmt.Sprintf("%q is %s in the file, ctc decodes [N, T, classes]", name, dimensions(dims)))
 			} else if n, ok := c.lines(name, p.CTC.Labels); ok && int64(p.CTC.Classes(n)) != last.Value {
 				c.block("postprocess", name, fmt.Sprintf("%q has %d classes in the file, %s has %d labels, want %d%s", name, last.Value, p.CTC.Labels, n, last.Value-int64(p.CTC.Classes(0)), spaced(p.CTC, int64(n), last.Value)))
 			}
