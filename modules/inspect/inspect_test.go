@@ -279,7 +279,7 @@ func TestExternalData(t *testing.T) {
 	}
 }
 
-// Weights are what an export names, what its model names, and what is called
+// Weights are the files of an export, the files of its model, and those called
 // after it; the entry comes first.
 func TestWeights(t *testing.T) {
 	dir := seeded(t, seed.Options{Type: abi.Encoder, Name: "enc", DEnc: 8})
