@@ -8,7 +8,7 @@ import (
 // Sequence describes how the vectors of a projector join the text of the core
 // (MM-ABI 1.2). Texts may contain control tokens of the core.
 type Sequence struct {
-	// Marker is what the core's chat template writes for an input.
+	// Marker is the text of the core's chat template for an input.
 	Marker string `json:"marker,omitempty"`
 	Open   string `json:"open,omitempty"`  // before an input
 	Close  string `json:"close,omitempty"` // after it

@@ -223,7 +223,7 @@ type Positions struct {
 	Vectors []float32 // n × d_model, the output of a projector
 
 	// Deep marks vectors of n × (1+K)·d_model numbers: the input of a position and
-	// what is added to the outputs of the first K layers, [Shape].Deep.
+	// vectors added to the outputs of the first K layers, [Shape].Deep.
 	Deep bool
 	// Grid arranges vectors in frames, rows and columns. If zero, they are a line.
 	Grid [3]int

@@ -61,9 +61,9 @@ func (w *Workspace) List(ctx context.Context) ([]Listed, error) {
 	for i, l := range list {
 		list[i].Build = builds[l.Ref+"@"+l.Digest]
 		// The build of a single target is its target's manifest.
-		for j, whole := range list[:i] {
-			if target, ok := strings.CutPrefix(l.Ref, whole.Ref+"-"); ok && l.Kind == "assembly" && l.Digest == whole.Digest {
-				list[i].Build, list[j].Targets = whole.Ref, append(list[j].Targets, target)
+		for j, build := range list[:i] {
+			if target, ok := strings.CutPrefix(l.Ref, build.Ref+"-"); ok && l.Kind == "assembly" && l.Digest == build.Digest {
+				list[i].Build, list[j].Targets = build.Ref, append(list[j].Targets, target)
 			}
 		}
 	}

@@ -110,7 +110,7 @@ func (p *program) answerFlags() []cli.Flag {
 		&cli.StringSliceFlag{Name: "backend", Usage: "engine for the core, or PART=`NAME` for a part of the graph; NAME@VERSION, or a prefix of the version, for an installed one (repeatable; mm doctor lists engines)"},
 		&cli.BoolFlag{Name: "allow-fallback", Usage: "if the requested engine cannot run a part, use another and say which in the result"},
 		&cli.StringFlag{Name: "target", Usage: "target of a multi-target build"},
-		&cli.StringFlag{Name: "mmproj", Usage: "GGUF model: `FILE` of its vision tower (default: the *mmproj*.gguf beside it)"},
+		&cli.StringFlag{Name: "mmproj", Usage: "GGUF model: `FILE` of its vision tower (default: the *mmproj*.gguf in its folder)"},
 		&cli.StringSliceFlag{Name: "ignore", Usage: "folder of transformers: ignore the unknown `KEY` of config.json (repeatable)"},
 		&cli.StringFlag{Name: "tools", Usage: "skills of the build that the model may call, `A,B` (default: all)"},
 		&cli.BoolFlag{Name: "no-tools", Usage: "do not allow tool calls"},
@@ -169,8 +169,8 @@ func (p *program) run(c *cli.Context) error {
 // use describes an argument and how it is resolved.
 type use struct {
 	arg, target string
-	ignore      []string
-	mmproj      string // keys of config.json
+	ignore      []string // keys of config.json
+	mmproj      string
 	smoke       bool
 	skills      bool // call skills
 	request     bool // from a request file

@@ -67,7 +67,7 @@ func TestVisionFolders(t *testing.T) {
 }
 
 // paired runs a language model in GGUF with the mmproj file that llama.cpp's converter
-// wrote of the same folder: named, beside it, and as modules.
+// wrote of the same folder: named, in its folder, and as modules.
 func paired(t *testing.T, core, mmproj string, cases []prompted) {
 	t.Helper()
 	folder, together := filepath.Dir(mmproj), t.TempDir()
@@ -117,7 +117,7 @@ func exact(t *testing.T, graph string) string {
 	return graph
 }
 
-// continues asks a model and compares what it answers.
+// continues asks a model and compares its answer.
 func continues(t *testing.T, model, folder string, c prompted, more ...string) bool {
 	t.Helper()
 	args := []string{"run", model, "--json", "--temperature", "0", "--max-tokens", strconv.Itoa(len(c.IDs))}
@@ -136,7 +136,7 @@ func continues(t *testing.T, model, folder string, c prompted, more ...string) b
 		t.Fatal(err)
 	}
 	want := c.IDs
-	if got.Stop == "end" { // transformers was told to go on
+	if got.Stop == "end" { // transformers ignored the end
 		want = want[:min(len(got.Tokens), len(want))]
 	}
 	if got.Timings.Prompt != c.Positions || !slices.Equal(got.Tokens, want) {

@@ -141,7 +141,7 @@ func (e *UnknownKeyError) Error() string {
 }
 
 // rest refuses unused keys, unless they are empty or cannot change the numbers.
-// what is the path of the object.
+// what names the path of the object.
 func (c *config) rest(what string, ignore []string) {
 	for _, key := range slices.Sorted(maps.Keys(c.raw)) {
 		switch {

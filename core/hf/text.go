@@ -78,7 +78,7 @@ func (c *config) textHalf() (*config, error) {
 		return nil, err
 	}
 	all["architectures"] = name
-	delete(all, "tie_word_embeddings") // the weights tell
+	delete(all, "tie_word_embeddings") // decided by the weights
 	return &config{raw: all, heeded: map[string]bool{}}, nil
 }
 
@@ -86,7 +86,7 @@ func (c *config) textHalf() (*config, error) {
 // those of the first layers of the language model.
 const deepLayers = "deepstack_visual_indexes"
 
-// flatHalf returns the keys of the language model of a file that has them beside
+// flatHalf returns the keys of the language model of a file that has them next to
 // vision_config, or nil.
 func (c *config) flatHalf() *config {
 	kind := c.text("model_type", "")

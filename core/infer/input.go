@@ -12,7 +12,7 @@ import (
 type Input struct {
 	Tokens []int32
 	// Vectors are n × (1+K)·C numbers: the input of each position and, if Deep
-	// is set, what is added to the output of each of the first K layers
+	// is set, the vectors added to the output of each of the first K layers
 	// (DeepStack, arXiv 2406.04334). K is [Config.Deep].
 	Vectors []float32
 	Deep    bool
@@ -20,7 +20,7 @@ type Input struct {
 	// rotate queries and keys if the model has [Rope.Sections]. The next place
 	// follows the largest coordinate. If zero, vectors are a line.
 	Grid [3]int
-	// Mutual lets positions see each other, also later ones, in all layers.
+	// Mutual positions see each other, also later ones, in all layers.
 	// Adjacent mutual inputs of one call form one block.
 	Mutual bool
 }

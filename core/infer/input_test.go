@@ -174,12 +174,12 @@ func TestMutualPasses(t *testing.T) {
 	cfg := small("gemma3")
 	vectors := randomVectors(300, 32)
 	text := draw(200, cfg.Vocab)
-	whole := after(t, cfg, Input{Tokens: text}, Input{Vectors: vectors, Mutual: true}, Input{Tokens: text})
+	want := after(t, cfg, Input{Tokens: text}, Input{Vectors: vectors, Mutual: true}, Input{Tokens: text})
 	parts := after(t, cfg, Input{Tokens: text}, Input{Vectors: vectors[:100*32], Mutual: true}, Input{Vectors: vectors[100*32:], Mutual: true}, Input{Tokens: text})
-	if !slices.Equal(whole, parts) {
+	if !slices.Equal(want, parts) {
 		t.Error("adjacent mutual inputs differ from one")
 	}
-	if causal := after(t, cfg, Input{Tokens: text}, Input{Vectors: vectors}, Input{Tokens: text}); slices.Equal(whole, causal) {
+	if causal := after(t, cfg, Input{Tokens: text}, Input{Vectors: vectors}, Input{Tokens: text}); slices.Equal(want, causal) {
 		t.Error("mutual positions equal causal ones")
 	}
 	one := []Input{{Tokens: text}, {Tokens: text[:1], Mutual: true}, {Tokens: text}}
@@ -235,7 +235,7 @@ func TestDeep(t *testing.T) {
 	}
 }
 
-// TestBadInputs: what the model cannot read is refused by name.
+// TestBadInputs: values that the model cannot read are refused by name.
 func TestBadInputs(t *testing.T) {
 	grid := sectioned([3]int{2, 3, 3})
 	for _, c := range []struct {

@@ -41,6 +41,8 @@ func TestLimits(t *testing.T) {
 		{"MaxPixels", MaxPixels / 8192, func(n int) bool { return within(8192, n) == nil }},
 		{"MaxPixels of one row", MaxPixels, func(n int) bool { return within(n, 1) == nil }},
 		{"MaxPixels of a crop", MaxPixels / 8192, picture(func(s *Spec, n int) { s.Crop = []int{8192, n} })},
+		{"maxTiles", maxTiles, picture(func(s *Spec, n int) { s.Tiles = &Tiles{Size: 8, Choose: "aspect", Most: n} })},
+		{"maxLongest of a tile", maxLongest, picture(func(s *Spec, n int) { s.Tiles = &Tiles{Size: n, Choose: "aspect", Most: 1} })},
 		{"maxAspect", maxAspect, func(n int) bool {
 			_, _, err := (&Fit{Multiple: 28, Choose: "area", Least: 1, Most: 1 << 20}).Size(n, 1)
 			return err == nil

@@ -70,7 +70,7 @@ func (s *Spec) FromTiles(ctx context.Context, r *Raster) ([]*Tensor, Grid, error
 		r = r.gray()
 	}
 	t := s.Tiles
-	fit, full, whole := t.sizes(r.W, r.H)
+	fit, full, bigger := t.sizes(r.W, r.H)
 	if err := within(full.w, full.h); err != nil {
 		return nil, Grid{}, fmt.Errorf("resizing: %w", err)
 	}
@@ -82,7 +82,7 @@ func (s *Spec) FromTiles(ctx context.Context, r *Raster) ([]*Tensor, Grid, error
 		return nil, Grid{}, err
 	}
 	overview := r
-	if whole {
+	if bigger {
 		overview = big
 	}
 	g := Grid{full.h / t.Size, full.w / t.Size}
@@ -118,7 +118,7 @@ type size struct{ w, h int }
 
 // sizes returns the size that an image of w × h is resized to first, the size that
 // is divided into tiles, and whether the overview is made of the latter.
-func (t *Tiles) sizes(w, h int) (fit, full size, whole bool) {
+func (t *Tiles) sizes(w, h int) (fit, full size, bigger bool) {
 	if t.Choose == "aspect" {
 		columns, rows := t.closest(w, h)
 		full = size{columns * t.Size, rows * t.Size}

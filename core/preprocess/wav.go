@@ -57,7 +57,7 @@ type wavFormat struct {
 // DecodeWAV decodes a WAVE or RF64 file of PCM (8, 16, 24, 32 bits), A-law,
 // µ-law or IEEE floats (32, 64), plain or extensible, and mixes its channels to
 // their mean. An empty, a truncated and a non-finite sound are errors. A length
-// of 2³²−1 or 2³¹−4096, as written by programs that do not know it yet, means
+// of 2³²−1 or 2³¹−4096, as written by programs that have not counted yet, means
 // the rest of the file.
 func DecodeWAV(data []byte) (*Wave, error) {
 	if !IsWAV(data) {

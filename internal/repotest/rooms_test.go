@@ -43,7 +43,6 @@ const maxRooms = 20
 var single = map[string]string{
 	"cmd/mm-native/llamalib":   "binds one native library",
 	"cmd/mm-native/qnnlib":     "binds one native library",
-	"core/chat/jinja":          "a template language of its own, 5,000 lines",
 	"core/preprocess/codec":    "decoders of untrusted media, with their libraries",
 	"core/quant/panel":         "kernels over packed weights, 1,800 lines",
 	"internal/notices":         "embeds a generated file; its test is in tools/release",
@@ -53,6 +52,7 @@ var single = map[string]string{
 	"onnx/engine/freeze":       "rewrites models before compilation, without the engine's plan",
 	"onnx/engine/move":         "one family of operators",
 	"onnx/htp/htptest":         "files for tests, written with a library",
+	"onnx/tower":               "writes models of vision towers; modules only joins them",
 	"registry/names":           "index and journal, held by their own fault tests",
 	"serve/mcp":                "one protocol",
 	"skills/algebra":           "one skill",

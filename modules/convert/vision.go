@@ -2,6 +2,7 @@ package convert
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -117,23 +118,33 @@ func (v *vision) write(ctx context.Context, opt Options) (dir string, err error)
 	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
 		return "", errors.Join(fmt.Errorf("%s exists: nothing was written", dir), err)
 	}
-	spec, err := v.tower.Preprocess(v.processor)
-	if err != nil {
-		return "", fmt.Errorf("preprocessor_config.json: %w", err)
-	}
-	seq, err := v.sequence()
-	if err != nil {
-		return "", err
-	}
 	license, err := v.card.spdx(opt.License)
 	if err != nil {
 		return "", err
 	}
-	temp, err := os.MkdirTemp(filepath.Dir(dir), "."+name+".new-")
+	parent, err := fsx.Create(filepath.Dir(dir), 0o755, fsx.Options{})
 	if err != nil {
 		return "", err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
+	defer func() { err = errors.Join(err, parent.Close()) }()
+	temp := "." + filepath.Base(dir) + ".new-" + rand.Text()[:8]
+	defer func() { err = errors.Join(err, parent.Root().RemoveAll(temp)) }()
+	if err := v.fill(ctx, filepath.Join(parent.Path(), temp), name, license, opt); err != nil {
+		return "", err
+	}
+	return dir, parent.Rename(temp, filepath.Base(dir))
+}
+
+// fill writes the modules and the graph.
+func (v *vision) fill(ctx context.Context, dir, name, license string, opt Options) error {
+	spec, err := v.tower.Preprocess(v.processor)
+	if err != nil {
+		return fmt.Errorf("preprocessor_config.json: %w", err)
+	}
+	seq, err := v.sequence()
+	if err != nil {
+		return err
+	}
 	count := v.tower.Count
 	if spec.Fit != nil {
 		count = spec.Fit.Bound
@@ -145,12 +156,12 @@ func (v *vision) write(ctx context.Context, opt Options) (dir string, err error)
 	}
 	if v.core != nil {
 		one := opt
-		one.Name, one.Dir, one.caps = name+"-core", filepath.Join(temp, "modules", name+"-core"), modules.Figures{"image": most}
+		one.Name, one.Dir, one.caps = name+"-core", filepath.Join(dir, "modules", name+"-core"), modules.Figures{"image": most}
 		if _, err := v.core(ctx, one); err != nil {
-			return "", err
+			return err
 		}
-		if err := v.project(temp, name, opt.Version, license); err != nil {
-			return "", err
+		if err := v.project(dir, name, opt.Version, license); err != nil {
+			return err
 		}
 	}
 	m := modules.Manifest{Version: opt.Version, Modality: abi.Image, ABI: abi.V1_2, License: license, Source: oneLine(v.card.source)}
@@ -163,11 +174,11 @@ func (v *vision) write(ctx context.Context, opt Options) (dir string, err error)
 		m     modules.Manifest
 		build func(tower.Weights) (*onnx.Model, error)
 	}{{enc, v.tower.Encoder}, {proj, v.tower.Projector}} {
-		if err := v.function(ctx, filepath.Join(temp, "modules", part.m.Name), part.m, part.build); err != nil {
-			return "", err
+		if err := v.function(ctx, filepath.Join(dir, "modules", part.m.Name), part.m, part.build); err != nil {
+			return err
 		}
 	}
-	return dir, os.Rename(temp, dir)
+	return nil
 }
 
 // openVision reads a folder of transformers.

@@ -62,11 +62,11 @@ func (c *checker) pass(ctx context.Context) {
 	fault(forward(ctx, file, ids))
 }
 
-// maxPass is the number of tokens of the forward pass.
-const maxPass = 64
+// passLength is the number of tokens of the forward pass.
+const passLength = 64
 
 // rendered returns a short conversation in the form of the chat template, or a
-// text if there is none. A template may refuse the conversation itself.
+// text without one. A template may refuse the conversation itself.
 func rendered(tok *tokenizer.Tokenizer) (string, error) {
 	const hello = "Hello"
 	source := tok.Rules().Template
@@ -93,7 +93,7 @@ func forward(ctx context.Context, file string, ids []int32) error {
 		return err
 	}
 	defer m.Close()
-	s, err := m.NewSession(infer.SessionOptions{Context: min(m.Config().Context, maxPass)})
+	s, err := m.NewSession(infer.SessionOptions{Context: min(m.Config().Context, passLength)})
 	if err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ func newGridWriter(c Config, t Weights, name string) *gridWriter {
 }
 
 // gridEncoder writes the tower. Features are those of the last layer and, if it
-// has deep layers, of these, one beside the other: 1×P×(1+K)·C.
+// has deep layers, of these, next to each other: 1×P×(1+K)·C.
 func (c Config) gridEncoder(t Weights) (m *onnx.Model, err error) {
 	w := newGridWriter(c, t, "encoder")
 	defer w.halted(&m, &err)
@@ -128,14 +128,14 @@ func (w *gridWriter) ordered(name, x string, k int) string {
 func (w *gridWriter) counted(name, n string) string {
 	g := w.g
 	end := g.Add("Squeeze", []string{n, w.ints("axis0", 0)}, name+".end")
-	return g.Add("Range", []string{w.whole("zero", 0), end, w.whole("one", 1)}, name+".counted")
+	return g.Add("Range", []string{w.integer("zero", 0), end, w.integer("one", 1)}, name+".counted")
 }
 
-// whole writes an integer without dimensions, once.
-func (w *gridWriter) whole(name string, v int64) string {
+// integer writes an integer without dimensions, once.
+func (w *gridWriter) integer(name string, v int64) string {
 	name = "number." + name
-	if !w.known[name] {
-		w.known[name] = true
+	if !w.written[name] {
+		w.written[name] = true
 		w.g.Constant(onnx.Ints(name, nil, []int64{v}))
 	}
 	return name
@@ -292,7 +292,7 @@ func (w *gridWriter) learnt() string {
 }
 
 // gridProjector writes the part that joins blocks of patches into vectors of the
-// language model. Further ones are beside the first: 1×N×(1+K)·W.
+// language model. Further ones follow the first: 1×N×(1+K)·W.
 func (c Config) gridProjector(t Weights) (m *onnx.Model, err error) {
 	w := newGridWriter(c, t, "projector")
 	defer w.halted(&m, &err)

@@ -13,12 +13,12 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// MMProj is an mmproj file of llama.cpp: a tower and a projector in GGUF, with what
-// transformers has in config.json and preprocessor_config.json.
+// MMProj is an mmproj file of llama.cpp: a tower and a projector in GGUF, with the
+// values that transformers has in config.json and preprocessor_config.json.
 //
 // llama.cpp's own preprocessing differs from the models' for most families: it adds
 // borders to pictures that the model stretches, and chooses other tiles. The
-// processor here is the model's. What a file does not store has the value of the
+// processor here is the model's. A missing key has the value of the
 // published models of its family.
 type MMProj struct {
 	Config    []byte // as config.json
@@ -410,7 +410,7 @@ func (r *projReader) renamedLayer(c Config, at, stem, suffix string, swapped boo
 }
 
 // pair puts the pairs of queries and keys that rotate together half a head apart, as
-// transformers has them; llama.cpp stores them beside each other.
+// transformers has them; llama.cpp stores them next to each other.
 func (w Weights) pair(c Config) error {
 	dim, wide := c.Width/c.Heads, c.Width
 	for i := range c.Layers {

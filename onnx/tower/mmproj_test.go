@@ -56,7 +56,7 @@ func changed(t *testing.T, keys map[string]any, without ...string) *gguf.File {
 	return f
 }
 
-// TestMMProjRefuses: what a file lacks, or has beyond its family, is named.
+// TestMMProjRefuses: keys and tensors that are missing or unknown are named.
 func TestMMProjRefuses(t *testing.T) {
 	for _, c := range []struct {
 		keys    map[string]any

@@ -10,18 +10,18 @@ import (
 
 // writer writes a model and keeps the first errors of its tensors.
 type writer struct {
-	c     Config
-	names names
-	t     Weights
-	m     *onnx.Model
-	g     *onnx.Graph
-	err   error
-	known map[string]bool // constants written
-	zeros int             // numbers of tensors that cannot be read
+	c       Config
+	names   names
+	t       Weights
+	m       *onnx.Model
+	g       *onnx.Graph
+	err     error
+	written map[string]bool // constants
+	zeros   int             // numbers of tensors that cannot be read
 }
 
 func newWriter(c Config, t Weights, name string) *writer {
-	w := &writer{c: c, names: c.names, t: t, m: onnx.New(name, opset), known: map[string]bool{}}
+	w := &writer{c: c, names: c.names, t: t, m: onnx.New(name, opset), written: map[string]bool{}}
 	at := t.find(c.names.embed+c.names.patch+".weight", towerPrefixes()...)
 	for _, name := range []*string{&w.names.embed, &w.names.pre, &w.names.post, &w.names.layer} {
 		if *name != "" {
@@ -33,7 +33,7 @@ func newWriter(c Config, t Weights, name string) *writer {
 	return w
 }
 
-// maxZeros is the limit of numbers that stand for a tensor that cannot be read, so
+// maxZeros is the limit of numbers that replace a tensor that cannot be read, so
 // that further faults are found: a configuration may state any size.
 const maxZeros = 1 << 22
 
@@ -71,7 +71,7 @@ func (w *writer) read(name string, dims ...int) []float32 {
 
 // constant writes a tensor under its own name.
 func (w *writer) constant(name string, dims ...int) string {
-	if w.known[name] {
+	if w.written[name] {
 		return name
 	}
 	return w.floats(name, w.read(name, dims...), dims...)
@@ -79,10 +79,10 @@ func (w *writer) constant(name string, dims ...int) string {
 
 // floats writes numbers, once.
 func (w *writer) floats(name string, v []float32, dims ...int) string {
-	if w.known[name] {
+	if w.written[name] {
 		return name
 	}
-	w.known[name] = true
+	w.written[name] = true
 	long := make([]int64, len(dims))
 	for i := range dims {
 		long[i] = int64(dims[i])
@@ -96,10 +96,10 @@ func (w *writer) number(name string, v float64) string { return w.floats(name, [
 // ints writes integers, once.
 func (w *writer) ints(name string, v ...int) string {
 	name = "shape." + name
-	if w.known[name] {
+	if w.written[name] {
 		return name
 	}
-	w.known[name] = true
+	w.written[name] = true
 	long := make([]int64, len(v))
 	for i := range v {
 		long[i] = int64(v[i])

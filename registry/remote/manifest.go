@@ -261,7 +261,7 @@ func (r *repository) getBlob(ctx context.Context, desc ocispec.Descriptor) (*htt
 }
 
 // wrongSize returns an [OddError] for a page of HTML in place of a blob: a proxy
-// answered, and there is nothing to verify. A blob may be a page itself, of its own
+// answered, and there is nothing to verify. A blob may be a page itself, with another
 // size.
 func wrongSize(resp *http.Response, size int64) error {
 	if resp.ContentLength == size || !strings.Contains(resp.Header.Get("Content-Type"), "text/html") {

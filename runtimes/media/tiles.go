@@ -36,7 +36,7 @@ func (s *Senses) sequence(m abi.Modality) *modules.Sequence {
 	return s.Build.Manifests[joins.Projector.Name].Sequence
 }
 
-// Markers returns what the core's template writes for the inputs of a build.
+// Markers returns the texts of the core's template for the inputs of a build.
 func Markers(b map[string]*modules.Manifest) map[abi.Modality]string {
 	out := map[abi.Modality]string{}
 	for _, m := range b {

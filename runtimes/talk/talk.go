@@ -87,7 +87,7 @@ type Options struct {
 	Template string  // Jinja; "": the model was trained on plain text
 	Dialect  Dialect // the zero value is [MMABI]
 
-	// Marker is what the template writes for an image, a sound or a video; if
+	// Marker is the text of the template for an image, a sound or a video; if
 	// empty, the template is given their placeholders as text.
 	Marker map[abi.Modality]string
 	// Layout returns the texts before, between and after the runs of a part's
@@ -98,7 +98,7 @@ type Options struct {
 	// Now returns the time of strftime_now in the template; if nil, the function
 	// is undefined.
 	Now func() time.Time
-	// Special reads the control tokens that a text spells, if there is no
+	// Special reads the control tokens that a text spells, without a
 	// template: the whole prompt is then trusted.
 	Special bool
 }

@@ -39,7 +39,7 @@ type Opener struct {
 	TempDir func() (string, error)           // returns a new private folder anywhere
 	Say     func(format string, args ...any) // receives messages for the user
 	Ignore  []string                         // keys of config.json (see [hf.Options])
-	MMProj  string                           // vision tower of a GGUF file; "": one beside it, if there is one
+	MMProj  string                           // vision tower of a GGUF file; "": one in its folder, if there is one
 	AnyArch bool                             // GGUF architectures that mm's engine does not run are left to another engine
 }
 

@@ -63,9 +63,9 @@ func (o *Opener) ownTransformer(ctx context.Context, dir string) (string, error)
 	return o.converted(ctx, dir, ".gguf", func(path string) bool { return runs(path, false) == nil }, o.convert)
 }
 
-// converted returns the path of what make writes of a folder, now or before. whole
+// converted returns the path of what make writes of a folder, now or before. usable
 // reports whether an earlier one is usable.
-func (o *Opener) converted(ctx context.Context, dir, ext string, whole func(path string) bool, make func(ctx context.Context, dir, path string) (string, error)) (string, error) {
+func (o *Opener) converted(ctx context.Context, dir, ext string, usable func(path string) bool, make func(ctx context.Context, dir, path string) (string, error)) (string, error) {
 	digest, err := o.folderDigest(ctx, dir)
 	if err != nil {
 		return "", fmt.Errorf("reading %s: %w", dir, err)
@@ -90,7 +90,7 @@ func (o *Opener) converted(ctx context.Context, dir, ext string, whole func(path
 	}
 	defer lock.RemoveUnlock()
 	path := filepath.Join(cache.Path(), name)
-	if home.Exists(path) && whole(path) {
+	if home.Exists(path) && usable(path) {
 		return path, nil
 	}
 	// Converted in a folder that is removed after a kill, then renamed.

@@ -23,8 +23,8 @@ const visionName = "model"
 // ownVision makes a build of a folder of a vision language model, converted now or
 // before.
 func (o *Opener) ownVision(ctx context.Context, dir string) (*builds.Build, error) {
-	whole := func(path string) bool { return home.Exists(filepath.Join(path, convert.GraphFile)) }
-	project, err := o.converted(ctx, dir, visionExt, whole, o.convertVision)
+	usable := func(path string) bool { return home.Exists(filepath.Join(path, convert.GraphFile)) }
+	project, err := o.converted(ctx, dir, visionExt, usable, o.convertVision)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +36,7 @@ func (o *Opener) ownVision(ctx context.Context, dir string) (*builds.Build, erro
 }
 
 // ownGGUF makes a build of a GGUF file, with the mmproj file of its vision tower if it
-// is named or beside it.
+// is named or in the same folder.
 func (o *Opener) ownGGUF(ctx context.Context, path string) (*builds.Build, error) {
 	b, err := o.ownWeights(path, path)
 	if err != nil {
@@ -44,13 +44,13 @@ func (o *Opener) ownGGUF(ctx context.Context, path string) (*builds.Build, error
 	}
 	mmproj := o.MMProj
 	if mmproj == "" {
-		if mmproj = beside(path); mmproj == "" {
+		if mmproj = neighbor(path); mmproj == "" {
 			return b, nil
 		}
-		o.Say("%s: pictures are read with %s, beside it", path, filepath.Base(mmproj))
+		o.Say("%s: pictures are read with %s, in the same folder", path, filepath.Base(mmproj))
 	}
-	whole := func(path string) bool { return home.Exists(filepath.Join(path, "modules")) }
-	project, err := o.converted(ctx, mmproj, visionExt, whole, func(ctx context.Context, _, to string) (string, error) {
+	usable := func(path string) bool { return home.Exists(filepath.Join(path, "modules")) }
+	project, err := o.converted(ctx, mmproj, visionExt, usable, func(ctx context.Context, _, to string) (string, error) {
 		o.Say("%s is converted for the engine, once", mmproj)
 		return convert.VisionParts(ctx, path, mmproj, convert.Options{Dir: to, Name: visionName, Version: "1.0.0"})
 	})
@@ -67,9 +67,9 @@ func (o *Opener) ownGGUF(ctx context.Context, path string) (*builds.Build, error
 	return b, err
 }
 
-// beside returns the mmproj file in the folder of a model, or "" if there is not
+// neighbor returns the mmproj file in the folder of a model, or "" if there is not
 // exactly one.
-func beside(path string) string {
+func neighbor(path string) string {
 	found, err := filepath.Glob(filepath.Join(escapeGlob(filepath.Dir(path)), "*mmproj*.gguf"))
 	if err != nil || len(found) != 1 || found[0] == path {
 		return ""

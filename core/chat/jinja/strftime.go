@@ -80,7 +80,7 @@ func parseDirective(s string) (d directive, n int) {
 	return d, n
 }
 
-// composed are the directives that stand for others.
+// composed are the directives that abbreviate others.
 var composed = map[byte]string{
 	'c': "%a %b %e %H:%M:%S %Y", 'D': "%m/%d/%y", 'x': "%m/%d/%y", 'F': "%Y-%m-%d", 'R': "%H:%M", 'r': "%I:%M:%S %p", 'T': "%H:%M:%S", 'X': "%H:%M:%S",
 }
