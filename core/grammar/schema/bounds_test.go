@@ -51,6 +51,8 @@ func TestBounds(t *testing.T) {
 		{`{"properties":{"a":{"const":1}},"additionalProperties":false}`, `{}|{"a":1}|!{"b":1}`},
 		{`{"type":"object","maxProperties":0}`, `{}|!{"a":1}`},
 		{`{"type":"object","propertyNames":{"minLength":2},"additionalProperties":{"const":1}}`, `{}|{"ab":1}|{"abc":1}|!{"a":1}`},
+		{`{"type":"object","propertyNames":{"enum":["a.b","c",1]},"additionalProperties":{"const":1}}`, `{}|{"a.b":1}|{"c":1}|!{"axb":1}|!{"d":1}|!{"":1}`},
+		{`{"type":"object","propertyNames":{"enum":["ab","c"],"minLength":2},"additionalProperties":{"const":1}}`, `{}|{"ab":1}|!{"c":1}`},
 		{`{"type":"object","propertyNames":{"pattern":"^x"},"additionalProperties":{"const":1}}`, `{}|{"x":1}|{"xy":1}|!{"y":1}`},
 		{`{"type":"object","patternProperties":{"^a":{"const":1},"b$":{"const":1}},"additionalProperties":{"const":2}}`, `{"a":1}|{"b":1}|{"ab":1}|{"c":2}|!{"a":2}|!{"b":2}|!{"c":1}`},
 		{`{"properties":{"a":{"const":1},"b":{"const":1}},"dependentRequired":{"a":["b"]}}`, `{}|{"b":1}|{"a":1,"b":1}|!{"a":1}`},

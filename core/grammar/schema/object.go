@@ -1,7 +1,9 @@
 package schema
 
 import (
+	"regexp"
 	"slices"
+	"strings"
 
 	"mm-abi.org/mm/core/grammar/automaton"
 )
@@ -233,16 +235,19 @@ func (a alternative) others(patterns []string, class int) (out []*node, requeste
 func (c *compiler) namesOf(n *node) (*automaton.DFA, error) {
 	var found *automaton.DFA
 	for _, a := range c.expand([]*node{n.names}) {
-		_, _, fixed := a.fixed()
+		list, _, fixed := a.fixed()
 		if a.all()&text == 0 {
 			continue
 		}
-		if fixed || found != nil || len(a.nots) > 0 {
-			c.fault(n, "propertyNames", "unsupported: want only patterns and lengths")
+		if found != nil || len(a.nots) > 0 {
+			c.fault(n, "propertyNames", "unsupported: want only patterns, lengths and an enum")
 			return nil, nil
 		}
 		least, most := a.count(ofText)
 		d, err := c.language(a, least, most)
+		if err == nil && fixed {
+			d, err = among(list, d)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -252,6 +257,24 @@ func (c *compiler) namesOf(n *node) (*automaton.DFA, error) {
 		found = &automaton.DFA{}
 	}
 	return found, nil
+}
+
+// among returns the texts of a list that are in a language.
+func among(list []*value, d *automaton.DFA) (*automaton.DFA, error) {
+	var words []string
+	for _, v := range list {
+		if v.kind == '"' {
+			words = append(words, regexp.QuoteMeta(v.text))
+		}
+	}
+	if len(words) == 0 {
+		return &automaton.DFA{}, nil
+	}
+	names, err := automaton.Pattern("^(?:" + strings.Join(words, "|") + ")$")
+	if err != nil {
+		return nil, err
+	}
+	return automaton.Product([]*automaton.DFA{names, d}, automaton.All)
 }
 
 // further adds unnamed members.
