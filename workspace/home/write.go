@@ -23,6 +23,9 @@ func CanWrite(path string) error {
 		if err != nil {
 			return err
 		}
-		return fsx.Accessible(dir)
+		if err := fsx.Accessible(dir); err != nil || dir == path {
+			return err
+		}
+		return fsx.Writable(dir) // a file system such as /proc refuses new files to root as well
 	}
 }
