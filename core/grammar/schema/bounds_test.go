@@ -37,6 +37,14 @@ func TestBounds(t *testing.T) {
 		{`{"type":"array","items":{"type":"string"},"uniqueItems":true,"minItems":2,"maxItems":2}`, `!["a"]|["a","b"]|!["a","a"]|!["a","b","c"]`},
 		{`{"type":"array","items":{"const":1},"uniqueItems":true,"maxItems":1}`, `[]|[1]|![1,1]`},
 		{`{"allOf":[{"type":"array","items":{"const":1},"minItems":1,"maxItems":4},{"minItems":2,"maxItems":2}]}`, `![1]|[1,1]|![1,1,1]`},
+		// Strings without others.
+		{`{"oneOf":[{"type":"string"},{"type":"string","maxLength":3}]}`, `"abcd"|!"abc"|!""`},
+		{`{"oneOf":[{"type":"string"},{"const":"a"}]}`, `"b"|""|"aa"|!"a"`},
+		{`{"oneOf":[{"type":"string","pattern":"^a"},{"type":"string","pattern":"z$"}]}`, `"ab"|"yz"|!"az"|!"b"`},
+		{`{"type":"string","not":{"pattern":"^tmp"}}`, `"x"|""|"atmp"|!"tmp"|!"tmpx"`},
+		{`{"type":"string","pattern":"^[a-z]+$","not":{"enum":["root","admin",1]}}`, `"user"|"roots"|"roo"|!"root"|!"admin"|!""`},
+		{`{"type":"string","minLength":2,"not":{"maxLength":3}}`, `"abcd"|!"abc"|!"ab"|!""`},
+		{`{"type":"string","not":{"anyOf":[{"const":"a"},{"pattern":"^b"}]}}`, `"c"|"ab"|!"a"|!"b"|!"bc"`},
 		// Members.
 		{`{"properties":{"a":{"const":1},"b":{"const":2}},"required":["a"]}`, `!{}|{"a":1}|{"a":1,"b":2}|!{"b":2}|!{"a":2}`},
 		{`{"properties":{"a":{"const":1},"b":{"const":2}}}`, `{}|{"a":1}|{"b":2}|{"a":1,"b":2}|!{"b":2,"a":1}|!{"c":1}`},

@@ -13,6 +13,10 @@ func (c *compiler) settle(a alternative) (alternative, bool) {
 	for _, not := range a.nots {
 		for _, o := range c.expand([]*node{not}) {
 			narrowed, ok := c.part(a, o)
+			if d := c.texts(a, o); !ok && d != nil {
+				narrowed, ok = a, true
+				narrowed.except = append(slices.Clip(a.except), d)
+			}
 			if !ok {
 				c.fault(not, "", "values cannot be distinguished from those of the schema at %s", place(c.of(a).at))
 				return a, false
@@ -21,6 +25,23 @@ func (c *compiler) settle(a alternative) (alternative, bool) {
 		}
 	}
 	return a, true
+}
+
+// texts returns the strings for which an alternative holds, if another one writes
+// strings only; nil: it is unknown.
+func (c *compiler) texts(a, o alternative) *automaton.DFA {
+	if a.meant() != text || len(o.nots) > 0 || len(o.except) > 0 {
+		return nil
+	}
+	least, most := o.count(ofText)
+	d, err := c.language(o, least, most)
+	if list, _, fixed := o.fixed(); err == nil && fixed {
+		d, err = among(list, d)
+	}
+	if err != nil {
+		return nil
+	}
+	return d
 }
 
 // part returns an alternative without the values for which another might hold

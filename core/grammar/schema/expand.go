@@ -1,22 +1,27 @@
 package schema
 
-import "slices"
+import (
+	"slices"
+
+	"mm-abi.org/mm/core/grammar/automaton"
+)
 
 // alternative is a conjunction of schemas, without their anyOf, oneOf, if,
 // allOf and $ref, and of negated schemas.
 type alternative struct {
-	nodes []*node
-	nots  []*node
+	nodes  []*node
+	nots   []*node
+	except []*automaton.DFA // texts that are not strings of it
 }
 
 func (a alternative) has(n *node) bool { return slices.Contains(a.nodes, n) }
 
 func (a alternative) with(n *node) alternative {
-	return alternative{append(slices.Clip(a.nodes), n), a.nots}
+	return alternative{append(slices.Clip(a.nodes), n), a.nots, a.except}
 }
 
 func (a alternative) against(n ...*node) alternative {
-	return alternative{a.nodes, append(slices.Clip(a.nots), n...)}
+	return alternative{a.nodes, append(slices.Clip(a.nots), n...), a.except}
 }
 
 // maxAlternatives limits the alternatives of a list of schemas.

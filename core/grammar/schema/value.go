@@ -164,7 +164,7 @@ func (c *compiler) string(a alternative, from, to int32) {
 		c.hint(c.of(a), "a string of %d characters at least and %d at most", least, most)
 		return
 	}
-	if len(a.patterns()) == 0 {
+	if len(a.patterns()) == 0 && len(a.except) == 0 {
 		c.b.Call(in, c.characters(), out, least, most)
 		return
 	}
@@ -223,7 +223,13 @@ func (c *compiler) language(a alternative, least, most int32) (*automaton.DFA, e
 		}
 		of = append(of, d)
 	}
-	return automaton.Product(of, automaton.All)
+	n := len(of)
+	return automaton.Product(append(of, a.except...), func(labels []int) int {
+		if slices.ContainsFunc(labels[n:], func(label int) bool { return label != automaton.No }) {
+			return automaton.No
+		}
+		return automaton.All(labels[:n])
+	})
 }
 
 // characters returns the rule of a string's content: as many characters as the
