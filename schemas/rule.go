@@ -8,7 +8,6 @@ import (
 	"io"
 	"math/big"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,7 +25,7 @@ type rule struct {
 	constant    []any // of const: one value
 	format      string
 	form        func(string) error // of a checked format
-	pattern     *regexp.Regexp
+	pattern     Matcher
 
 	ref                                          func() *rule // nil: none
 	dynamic, not, when, then, otherwise          *rule
@@ -44,7 +43,7 @@ type rule struct {
 }
 
 type patternRule struct {
-	expr *regexp.Regexp
+	expr Matcher
 	rule *rule
 }
 
@@ -90,7 +89,29 @@ type compiler struct {
 	form func(name string) func(string) error
 	// eager compiles references and definitions before their use, to report their faults.
 	eager bool
+	// other compiles regular expressions that RE2 does not have; nil: none.
+	other func(expr string) (Matcher, error)
 	mu    sync.Mutex
+}
+
+// Matcher is a compiled regular expression.
+type Matcher interface {
+	MatchString(s string) bool
+	String() string
+}
+
+// pattern compiles a regular expression.
+func (c *compiler) pattern(expr string) (Matcher, error) {
+	re, err := compilePattern(expr)
+	if err == nil {
+		return re, nil
+	}
+	if c.other != nil {
+		if m, no := c.other(expr); no == nil {
+			return m, nil
+		}
+	}
+	return nil, err
 }
 
 func newCompiler(load func(string) (any, error)) *compiler {

@@ -52,7 +52,7 @@ func (c *compiler) keyword(r *rule, key string, m map[string]any, at place) (err
 	case "pattern":
 		var expr string
 		if expr, err = want[string](v, "string"); err == nil {
-			r.pattern, err = compilePattern(expr)
+			r.pattern, err = c.pattern(expr)
 		}
 	case "$ref", "$dynamicRef", "$recursiveRef":
 		return c.readRef(r, key, v, at)
@@ -171,7 +171,7 @@ func (c *compiler) readMap(r *rule, key string, v any, in place) error {
 		if key != "patternProperties" {
 			continue
 		}
-		expr, err := compilePattern(name)
+		expr, err := c.pattern(name)
 		if err != nil {
 			return err
 		}

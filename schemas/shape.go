@@ -21,6 +21,8 @@ type Shape struct {
 type ShapeOptions struct {
 	// Formats checks the formats of the specification. Otherwise they are annotations.
 	Formats bool
+	// Pattern compiles regular expressions that RE2 does not have; nil: none.
+	Pattern func(expr string) (Matcher, error)
 }
 
 // NewShape reads a schema, whose formats are checked.
@@ -39,7 +41,7 @@ func NewShape(schema []byte) (*Shape, error) {
 // ReadShape reads a decoded schema with numbers as json.Number.
 func ReadShape(schema any, opt ShapeOptions) (*Shape, error) {
 	c := newCompiler(func(url string) (any, error) { return nil, fmt.Errorf("unknown reference %q", url) })
-	c.eager = true
+	c.eager, c.other = true, opt.Pattern
 	if opt.Formats {
 		c.form = standardForm
 	}

@@ -13,12 +13,21 @@ import (
 // as JSON Schema's pattern. If dialects disagree, a text is in the language
 // only if ECMA-262, Python's re and RE2 all find a match; an expression that
 // cannot be read so is an error, and so are non-regular features and assertions
-// other than ^ and $.
+// other than ^, $ and, behind a first ^, (?=…) and (?!…).
 func Pattern(expr string) (*DFA, error) {
 	if len(expr) > maxPattern {
 		return nil, fmt.Errorf("pattern too long: got %d bytes, limit %d", len(expr), maxPattern)
 	}
-	text, err := translate(expr)
+	if strings.HasPrefix(expr, "^(?=") || strings.HasPrefix(expr, "^(?!") {
+		return ahead(expr)
+	}
+	return pattern(expr, false)
+}
+
+// pattern returns the language of an expression without assertions about what
+// follows; wide adds the texts in which any of the dialects finds a match.
+func pattern(expr string, wide bool) (*DFA, error) {
+	text, err := translate(expr, wide)
 	if err != nil {
 		return nil, err
 	}
@@ -41,6 +50,75 @@ const (
 	maxInstructions = 20000
 )
 
+// ahead returns the language of ^(?=…)(?!…)…, with any number of assertions.
+func ahead(expr string) (*DFA, error) {
+	rest := expr[1:]
+	var with, without []*DFA
+	for strings.HasPrefix(rest, "(?=") || strings.HasPrefix(rest, "(?!") {
+		end := closing(rest)
+		if end < 0 {
+			return nil, fmt.Errorf("missing ) of %.4q", rest)
+		}
+		negative := rest[2] == '!'
+		d, err := pattern("^(?:"+rest[3:end]+")", negative)
+		if err != nil {
+			return nil, err
+		}
+		if negative {
+			without = append(without, d)
+		} else {
+			with = append(with, d)
+		}
+		rest = rest[end+1:]
+	}
+	if top(rest, func(rest string, depth int) bool { return depth == 0 && rest[0] == '|' }) >= 0 {
+		return nil, fmt.Errorf("unsupported %.4q: the alternatives of an expression with (?=…) or (?!…) must be in a group", expr[1:])
+	}
+	d, err := pattern("^"+rest, false)
+	if err != nil {
+		return nil, err
+	}
+	return Product(slices.Concat([]*DFA{d}, with, without), func(labels []int) int {
+		n := 1 + len(with)
+		if slices.ContainsFunc(labels[n:], func(label int) bool { return label != No }) {
+			return No
+		}
+		return All(labels[:n])
+	})
+}
+
+// closing returns the index of the parenthesis that closes the group at the start of
+// an expression, or -1.
+func closing(expr string) int {
+	return top(expr, func(rest string, depth int) bool { return rest[0] == ')' && depth == 1 })
+}
+
+// top returns the first index at which is holds for the rest of an expression and
+// the number of open groups, outside of classes and escapes, or -1.
+func top(expr string, is func(rest string, depth int) bool) int {
+	depth, class := 0, false
+	for i := 0; i < len(expr); i++ {
+		switch c := expr[i]; {
+		case c == '\\':
+			i++
+			continue
+		case class:
+			class = c != ']'
+			continue
+		case c == '[':
+			class = true
+			continue
+		case is(expr[i:], depth):
+			return i
+		case c == '(':
+			depth++
+		case c == ')':
+			depth--
+		}
+	}
+	return -1
+}
+
 // The classes that dialects read differently, reduced to their common part.
 var (
 	inside = map[byte]string{'d': `0-9`, 'w': `0-9A-Za-z_`, 's': ` \t\n\r\f\v`,
@@ -49,6 +127,9 @@ var (
 	// agree.
 	not = map[byte]string{'d': `0-9\x{80}-\x{10ffff}`, 'w': `0-9A-Za-z_\x{80}-\x{10ffff}`,
 		's': `\x00- \x7f-\x{10ffff}`}
+	// broad maps a class to what it contains in any dialect.
+	broad = map[byte]string{'d': not['d'], 'w': not['w'], 's': not['s'],
+		'D': `\x00-/:-\x{10ffff}`, 'W': "\\x00-/:-@\\[-\\^`{-\\x{10ffff}", 'S': `\x00-\x08\x0e-\x1f!-\x{10ffff}`}
 )
 
 // plainEscapes are those that mean the same everywhere.
@@ -56,7 +137,7 @@ const plainEscapes = `tnrfv.*+?()[]{}|^$\/-`
 
 // translate converts an expression to the syntax of RE2, or reports why it
 // cannot.
-func translate(expr string) (string, error) {
+func translate(expr string, wide bool) (string, error) {
 	if !utf8.ValidString(expr) {
 		return "", fmt.Errorf("invalid UTF-8 in the pattern")
 	}
@@ -66,7 +147,7 @@ func translate(expr string) (string, error) {
 		c := expr[i]
 		switch {
 		case c == '\\':
-			n, err := escape(&out, expr[i+1:], class, negated)
+			n, err := escape(&out, expr[i+1:], class, negated, wide)
 			if err != nil {
 				return "", err
 			}
@@ -92,6 +173,12 @@ func translate(expr string) (string, error) {
 			}
 		case c == '(' && !class && strings.HasPrefix(expr[i+1:], "?") && !strings.HasPrefix(expr[i+1:], "?:"):
 			return "", fmt.Errorf("unsupported %.4q: groups are (…) and (?:…)", expr[i:])
+		case c == '.' && !class && wide:
+			out.WriteString(`[^\n]`)
+			continue
+		case c == '$' && !class && wide:
+			out.WriteString(`\n?$`)
+			continue
 		case c == '.' && !class:
 			out.WriteString(`[^\n\r\x{2028}\x{2029}]`)
 			continue
@@ -109,13 +196,16 @@ func ranged(expr string, i int) bool {
 }
 
 // escape converts the text after a backslash and returns its length.
-func escape(out *strings.Builder, rest string, class, negated bool) (int, error) {
+func escape(out *strings.Builder, rest string, class, negated, wide bool) (int, error) {
 	if rest == "" {
 		return 0, fmt.Errorf("pattern ends with a backslash")
 	}
 	c := rest[0]
 	set, ok := inside[c]
-	if class && negated && ok {
+	if wide && ok && !(class && negated) {
+		set = broad[c]
+	}
+	if class && negated && ok && !wide {
 		if set, ok = not[c]; !ok {
 			return 0, fmt.Errorf(`\%c within a negated class is read in different ways`, c)
 		}

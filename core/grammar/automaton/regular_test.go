@@ -1,9 +1,11 @@
 package automaton
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/big"
 	"math/rand/v2"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -210,6 +212,50 @@ func TestBuild(t *testing.T) {
 					t.Errorf("%s: %q is text", expr, bad)
 				}
 			}
+		}
+	}
+}
+
+// TestAhead: with assertions about what follows, a text is in the language only if
+// Python's re and ECMA-262 find a match, and if both do, unless classes differ.
+func TestAhead(t *testing.T) {
+	data, err := os.ReadFile("testdata/ahead.json") // by testdata/ahead.py
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []struct {
+		Expr, Text   string
+		Python, ECMA bool
+	}
+	if err := json.Unmarshal(data, &rows); err != nil || len(rows) < 900 {
+		t.Fatal(len(rows), err)
+	}
+	languages := map[string]*DFA{}
+	in, narrow := 0, 0
+	for _, r := range rows {
+		if languages[r.Expr] == nil {
+			d, err := Pattern(r.Expr)
+			if err != nil {
+				t.Fatalf("%s: %v", r.Expr, err)
+			}
+			languages[r.Expr] = d
+		}
+		plain := !strings.ContainsAny(r.Text, "\n\r\u2028é\u0663\u00a0")
+		switch got := languages[r.Expr].Label(r.Text) == 0; {
+		case got && !(r.Python && r.ECMA):
+			t.Errorf("%s: %q is in the language, Python %v, ECMA %v", r.Expr, r.Text, r.Python, r.ECMA)
+		case got:
+			in++
+		case r.Python && r.ECMA && plain:
+			t.Errorf("%s: %q is not in the language", r.Expr, r.Text)
+		case r.Python && r.ECMA:
+			narrow++
+		}
+	}
+	t.Logf("%d texts: %d in the languages, %d left out", len(rows), in, narrow)
+	for _, expr := range []string{`(?=a)b`, `(?!a)`, `^(?!a)b|c`, `^(?!a`, `^(?=(?=a))b`, `^a(?!b)`, `^(?<!a)b`} {
+		if _, err := Pattern(expr); err == nil {
+			t.Errorf("%s is read", expr)
 		}
 	}
 }

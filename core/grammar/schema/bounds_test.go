@@ -45,6 +45,9 @@ func TestBounds(t *testing.T) {
 		{`{"type":"string","pattern":"^[a-z]+$","not":{"enum":["root","admin",1]}}`, `"user"|"roots"|"roo"|!"root"|!"admin"|!""`},
 		{`{"type":"string","minLength":2,"not":{"maxLength":3}}`, `"abcd"|!"abc"|!"ab"|!""`},
 		{`{"type":"string","not":{"anyOf":[{"const":"a"},{"pattern":"^b"}]}}`, `"c"|"ab"|!"a"|!"b"|!"bc"`},
+		{`{"type":"string","pattern":"^(?!tmp)[a-z]+$"}`, `"x"|"tm"|!"tmp"|!"tmpx"`},
+		{`{"enum":["ab","tmp"],"pattern":"^(?!tmp)"}`, `"ab"|!"tmp"`},
+		{`{"type":"string","pattern":"^(?=.*[0-9])[a-z0-9]{2}$"}`, `"a1"|"1a"|"11"|!"aa"|!"1"`},
 		// Members.
 		{`{"properties":{"a":{"const":1},"b":{"const":2}},"required":["a"]}`, `!{}|{"a":1}|{"a":1,"b":2}|!{"b":2}|!{"a":2}`},
 		{`{"properties":{"a":{"const":1},"b":{"const":2}}}`, `{}|{"a":1}|{"b":2}|{"a":1,"b":2}|!{"b":2,"a":1}|!{"c":1}`},

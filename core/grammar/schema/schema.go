@@ -195,7 +195,7 @@ func (c *compiler) document(i int, at int32) {
 	n := c.node(i, d.root)
 	before := len(c.faults)
 	var err error
-	if d.shape, err = schemas.ReadShape(d.root.anything(), schemas.ShapeOptions{}); err != nil && before == 0 {
+	if d.shape, err = schemas.ReadShape(d.root.anything(), schemas.ShapeOptions{Pattern: c.matcher}); err != nil && before == 0 {
 		c.fault(n, "", "invalid schema: %v", err)
 	}
 	set := []*node{n}
@@ -250,6 +250,24 @@ func (c *compiler) pattern(expr string) (*automaton.DFA, error) {
 		c.patterns[expr] = d
 	}
 	return d, err
+}
+
+// language judges texts by an automaton.
+type language struct {
+	*automaton.DFA
+	expr string
+}
+
+// MatchString implements schemas.Matcher.
+func (l language) MatchString(s string) bool { return l.Label(s) != automaton.No }
+
+// String returns the regular expression.
+func (l language) String() string { return l.expr }
+
+// matcher implements schemas.ShapeOptions.
+func (c *compiler) matcher(expr string) (schemas.Matcher, error) {
+	d, err := c.pattern(expr)
+	return language{d, expr}, err
 }
 
 // call adds a value for which all of the schemas hold.
