@@ -24,7 +24,8 @@ type Batch struct {
 	sum    []float32
 	fix32  []int32
 	fix16  []int32
-	staged []int8 // the integers row by row, before interleaving
+	staged []int8  // the integers row by row, before interleaving
+	few    []Batch // each row of a batch smaller than a tile, for one-row kernels
 }
 
 // Resize sets the shape of the batch: rows × cols. The contents are undefined
@@ -46,6 +47,7 @@ func (b *Batch) Resize(rows, cols int) {
 	b.sum = grow(b.sum, padded*groups)
 	b.fix32 = grow(b.fix32, padded*groups)
 	b.fix16 = grow(b.fix16, padded*groups*2)
+	b.resizeFew()
 }
 
 // Rows returns T.
@@ -97,6 +99,7 @@ func (b *Batch) Prepare(i int) {
 			r.clear(groups)
 		}
 	}
+	b.fillFew()
 	switch {
 	case b.tile > 1 && hasAMX:
 		block(q, staged)

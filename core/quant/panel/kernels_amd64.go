@@ -15,6 +15,9 @@ var (
 	hasAVXVNNI = cpu.Has(cpu.AVXVNNI)
 	hasAVX512  = cpu.Has(cpu.AVX512)
 	hasVNNI    = cpu.Has(cpu.VNNI)
+
+	// fewMeasured: fewRows was measured on this level.
+	fewMeasured = hasAVX2 && !hasAVXVNNI && !cpu.Has(cpu.AMX)
 )
 
 //go:noescape

@@ -17,3 +17,9 @@ func (s *Scratch) add(y []float32, ldy int, w *panel, x tile) { s.addPlain(y, ld
 
 // hasAMX: batches are blocked.
 const hasAMX = false
+
+// fewMeasured: fewRows was measured on amd64 only.
+const fewMeasured = false
+
+// hasVNNI: fewRows asks it for a level of amd64.
+const hasVNNI = false

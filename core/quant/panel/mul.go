@@ -26,6 +26,7 @@ func (m *Matrix) Mul(y []float32, ldy int, b *Batch, lo, hi int, s *Scratch) {
 		return
 	}
 	switch {
+	case len(b.few) > 0 && b.rows <= m.fewRows() && m.mulFew(y, ldy, b, lo, end):
 	case m.format.scheme == schemeFloat && b.rows == 1:
 		m.mulFloatRow(y, b, lo, end)
 	case m.format.scheme == schemeFloat:

@@ -139,7 +139,13 @@ func TestMul(t *testing.T) {
 func TestBatchInvariance(t *testing.T) {
 	threads := pool.New(1)
 	defer threads.Close()
-	const T, n, k = 11, 96, 768
+	for _, T := range []int{2, 3, 4, 5, 6, 7, 11} {
+		batchInvariance(t, threads, T)
+	}
+}
+
+func batchInvariance(t *testing.T, threads *pool.Pool, T int) {
+	const n, k = 96, 768
 	for _, typ := range allTypes {
 		r := rand.New(rand.NewPCG(uint64(typ), 7))
 		m, err := New(typ, n, k, randomRows(r, typ, n, k), threads, nil)
