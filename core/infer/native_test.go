@@ -359,6 +359,10 @@ func TestArchitecturesAgainstLibllama(t *testing.T) {
 			cfg.Unrotated = []bool{false, false, false, true}
 		case "gptneox":
 			cfg.Activation = arch.GELUTanh
+		case "qwen2vl", "qwen3vl": // llama.cpp requires the key
+			n := cfg.Rope.Dims / 6
+			cfg.Rope.Sections = [3]int{cfg.Rope.Dims/2 - 2*n, n, n}
+			cfg.Rope.Interleaved = name == "qwen3vl"
 		}
 		cfg.Width = cfg.Heads * cfg.HeadDim // as some of them need it
 		weights := weightsOf(cfg, 1)
