@@ -127,7 +127,7 @@ var (
 	// agree.
 	not = map[byte]string{'d': `0-9\x{80}-\x{10ffff}`, 'w': `0-9A-Za-z_\x{80}-\x{10ffff}`,
 		's': `\x00- \x7f-\x{10ffff}`}
-	// broad maps a class to what it contains in any dialect.
+	// broad maps a class to its characters in any dialect.
 	broad = map[byte]string{'d': not['d'], 'w': not['w'], 's': not['s'],
 		'D': `\x00-/:-\x{10ffff}`, 'W': "\\x00-/:-@\\[-\\^`{-\\x{10ffff}", 'S': `\x00-\x08\x0e-\x1f!-\x{10ffff}`}
 )

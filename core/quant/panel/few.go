@@ -23,7 +23,7 @@ func (m *Matrix) fewRows() int {
 }
 
 // mulFew multiplies each row by itself, panel by panel, so that a panel is read
-// from memory once. It reports false if there is no kernel for one row.
+// from memory once. It reports false without a kernel for one row.
 func (m *Matrix) mulFew(y []float32, ldy int, b *Batch, lo, end int) bool {
 	for p := lo; p < end; p += Unit {
 		for t := range b.few {
@@ -39,7 +39,7 @@ func (m *Matrix) mulFew(y []float32, ldy int, b *Batch, lo, end int) bool {
 }
 
 // resizeFew shares the activations and integers of the rows with few, whose
-// figures have memory of their own because those of a tile are interleaved.
+// figures are copies because those of a tile are interleaved.
 func (b *Batch) resizeFew() {
 	n := 0
 	if fewMeasured && b.rows > 1 && b.rows < tileRows {
