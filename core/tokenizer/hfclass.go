@@ -56,7 +56,7 @@ func (h *hfFile) rebuild(c *hfConfig, modelType string) error {
 	prefix := c.AddPrefixSpace != nil && *c.AddPrefixSpace
 	class := h.classOf(c, modelType)
 	m := &h.Model
-	names := map[string]string{}
+	var names map[string]string
 	switch class {
 	case "LlamaTokenizer":
 		scheme := "first"

@@ -63,13 +63,14 @@ func (w *writer) embed(pixels string) string {
 	x := g.Add("Conv", conv, "patches", onnx.IntList("strides", side, side), onnx.IntList("kernel_shape", side, side))
 	x = g.Add("Reshape", []string{x, w.ints("flat", 1, c.Width, c.Patches())}, "patches.flat")
 	x = g.Add("Transpose", []string{x}, "patches.rows", onnx.IntList("perm", 0, 2, 1))
-	positions, dims := c.Patches(), []int{}
+	positions := c.Patches()
 	if c.class {
 		class := w.floats("class", w.read(n.embed+n.class, n.lead(c.Width)...), 1, 1, c.Width)
 		x = g.Add("Concat", []string{class, x}, "patches.class", onnx.Int("axis", 1))
 		positions++
 	}
-	if dims = []int{positions, c.Width}; n.batched {
+	dims := []int{positions, c.Width}
+	if n.batched {
 		dims = []int{1, positions, c.Width}
 	}
 	x = g.Add("Add", []string{x, w.floats("positions", w.read(n.embed+n.position, dims...), 1, positions, c.Width)}, "embedded")
