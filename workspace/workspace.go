@@ -159,7 +159,7 @@ func (w *Workspace) Store() (*registry.Store, error) {
 }
 
 // errNoStore reports a store that is missing and cannot be created.
-var errNoStore = errors.New("there is no store")
+var errNoStore = errors.New("missing store")
 
 // openOwn opens the home's store or the layout in its place.
 func (w *Workspace) openOwn(readOnly bool) (*registry.Store, error) {

@@ -1,10 +1,8 @@
 package gguf
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -29,13 +27,6 @@ const maxPieces = 4096
 
 // ErrPiece reports a file that is one piece of a model and cannot be read alone.
 var ErrPiece = errors.New("piece of a model")
-
-// Piece is a file of a model in pieces, to read.
-type Piece struct {
-	Name string // in messages
-	R    io.ReaderAt
-	Size int64
-}
 
 // PieceName returns the name of piece i (from 0) of n: PREFIX-00001-of-00003.gguf.
 func PieceName(prefix string, i, n int) string {
@@ -182,29 +173,6 @@ func (f *File) add(p *File, first split, i int) error {
 	f.src, f.maps = append(f.src, p.src...), append(f.maps, p.maps...)
 	f.size += p.size
 	return nil
-}
-
-// ReadPieces is [Read] for a model in one or more pieces, in order.
-func ReadPieces(pieces ...Piece) (*File, error) {
-	var files []*File
-	var names []string
-	for i, p := range pieces {
-		f, err := readOne(p.R, p.Size)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", p.Name, err)
-		}
-		files, names = append(files, f), append(names, p.Name)
-		if s, err := f.split(); i == 0 && (err != nil || max(1, s.count) != len(pieces) || s.no != 0) {
-			return nil, cmp.Or(err, fmt.Errorf("%s: gguf: %w: got piece %d of %d and %d files, want the first and all", p.Name, ErrPiece, s.no+1, max(1, s.count), len(pieces)))
-		}
-	}
-	if len(files) == 0 {
-		return nil, errors.New("gguf: no pieces")
-	}
-	if err := files[0].join(names, files[1:]); err != nil {
-		return nil, err
-	}
-	return files[0], nil
 }
 
 // piecesOf returns the paths of all pieces of the model whose first piece f is at

@@ -2,7 +2,9 @@ package gguf
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"os"
@@ -233,4 +235,34 @@ func TestSplitInto(t *testing.T) {
 	if got := PiecePaths("a-00002-of-00002.gguf"); len(got) != 1 {
 		t.Errorf("paths of the second: %v", got)
 	}
+}
+
+// Piece is a file of a model in pieces, to read.
+type Piece struct {
+	Name string // in messages
+	R    io.ReaderAt
+	Size int64
+}
+
+// ReadPieces is [Read] for a model in one or more pieces, in order.
+func ReadPieces(pieces ...Piece) (*File, error) {
+	var files []*File
+	var names []string
+	for i, p := range pieces {
+		f, err := readOne(p.R, p.Size)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", p.Name, err)
+		}
+		files, names = append(files, f), append(names, p.Name)
+		if s, err := f.split(); i == 0 && (err != nil || max(1, s.count) != len(pieces) || s.no != 0) {
+			return nil, cmp.Or(err, fmt.Errorf("%s: gguf: %w: got piece %d of %d and %d files, want the first and all", p.Name, ErrPiece, s.no+1, max(1, s.count), len(pieces)))
+		}
+	}
+	if len(files) == 0 {
+		return nil, errors.New("gguf: no pieces")
+	}
+	if err := files[0].join(names, files[1:]); err != nil {
+		return nil, err
+	}
+	return files[0], nil
 }

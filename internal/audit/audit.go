@@ -48,17 +48,11 @@ var first = hex.EncodeToString(make([]byte, sha256.Size))
 
 // Append durably appends an entry to the log at path, under a lock.
 func Append(ctx context.Context, path string, e Entry) error {
-	dir, err := fsx.Create(filepath.Dir(path), 0o755, fsx.Options{})
+	dir, unlock, err := lock(ctx, path)
 	if err != nil {
-		return fmt.Errorf("opening audit log: %w", err)
+		return err
 	}
-	defer dir.Close()
-	name := filepath.Base(path)
-	lock, err := dir.Lock(ctx, name+".lock")
-	if err != nil {
-		return fmt.Errorf("locking audit log: %w", err)
-	}
-	defer lock.Unlock()
+	defer unlock()
 	prev, end, err := tail(path)
 	if err != nil {
 		return fmt.Errorf("reading audit log: %w", err)
@@ -76,7 +70,7 @@ func Append(ctx context.Context, path string, e Entry) error {
 			return fmt.Errorf("writing the head of the audit log: %w", err)
 		}
 	}
-	f, err := dir.Append(name, 0o600)
+	f, err := dir.Append(filepath.Base(path), 0o600)
 	if err != nil {
 		return fmt.Errorf("writing audit log: %w", err)
 	}
@@ -92,25 +86,35 @@ func Append(ctx context.Context, path string, e Entry) error {
 	return nil
 }
 
+// lock opens the folder of the log at path and locks the log, until unlock.
+func lock(ctx context.Context, path string) (dir *fsx.Dir, unlock func(), err error) {
+	if dir, err = fsx.Create(filepath.Dir(path), 0o755, fsx.Options{}); err != nil {
+		return nil, nil, fmt.Errorf("opening audit log: %w", err)
+	}
+	held, err := dir.Lock(ctx, filepath.Base(path)+".lock")
+	if err != nil {
+		dir.Close()
+		return nil, nil, fmt.Errorf("locking audit log: %w", err)
+	}
+	return dir, func() {
+		held.Unlock()
+		dir.Close()
+	}, nil
+}
+
 // Ready reports whether [Append] will succeed, as far as can be known: the log can be
 // read, and the disk has room for a line. It leaves the log unchanged.
 func Ready(ctx context.Context, path string) error {
-	dir, err := fsx.Create(filepath.Dir(path), 0o755, fsx.Options{})
+	dir, unlock, err := lock(ctx, path)
 	if err != nil {
-		return fmt.Errorf("opening audit log: %w", err)
+		return err
 	}
-	defer dir.Close()
-	name := filepath.Base(path)
-	lock, err := dir.Lock(ctx, name+".lock")
-	if err != nil {
-		return fmt.Errorf("locking audit log: %w", err)
-	}
-	defer lock.Unlock()
+	defer unlock()
 	_, end, err := tail(path)
 	if err != nil {
 		return fmt.Errorf("reading audit log: %w", err)
 	}
-	f, err := dir.Append(name, 0o600)
+	f, err := dir.Append(filepath.Base(path), 0o600)
 	if err != nil {
 		return fmt.Errorf("writing audit log: %w", err)
 	}

@@ -81,23 +81,24 @@ func Vision(ctx context.Context, folder string, opt Options) (dir string, err er
 // VisionPair converts a language model in GGUF and the mmproj file of its vision
 // tower as [Vision] converts a folder.
 func VisionPair(ctx context.Context, path, mmproj string, opt Options) (dir string, err error) {
-	v, err := openPair(path, mmproj)
-	if err != nil {
-		return "", err
-	}
-	defer func() { err = errors.Join(err, v.close()) }()
-	return v.write(ctx, opt)
+	return convertPair(ctx, path, mmproj, opt, true)
 }
 
 // VisionParts converts what Vision and VisionPair convert, without the language
 // model and the graph.
 func VisionParts(ctx context.Context, path, mmproj string, opt Options) (dir string, err error) {
+	return convertPair(ctx, path, mmproj, opt, false)
+}
+
+func convertPair(ctx context.Context, path, mmproj string, opt Options, core bool) (dir string, err error) {
 	v, err := openPair(path, mmproj)
 	if err != nil {
 		return "", err
 	}
 	defer func() { err = errors.Join(err, v.close()) }()
-	v.core = nil
+	if !core {
+		v.core = nil
+	}
 	return v.write(ctx, opt)
 }
 

@@ -19,7 +19,6 @@ const (
 // picture: rows and columns of patches, in the order of the features.
 type gridWriter struct {
 	*writer
-	tower         string // prefix of its tensors
 	rows, columns string // R, S: numbers of one element
 	cos, sin      string // 1×P×1×D
 	mask          string // 1×1×P×P, 0 within a window and -Inf elsewhere; "" without
@@ -27,10 +26,9 @@ type gridWriter struct {
 
 func newGridWriter(c Config, t Weights, name string) *gridWriter {
 	w := &gridWriter{writer: newWriter(c, t, name)}
-	at := t.find(c.names.embed+c.names.patch+".weight", towerPrefixes()...)
-	w.tower, w.names.embed = at, at+c.names.embed
+	w.names.embed = w.tower + c.names.embed
 	if c.grid.qkv {
-		w.names.projector = at + c.names.projector
+		w.names.projector = w.tower + c.names.projector
 	}
 	return w
 }

@@ -1,7 +1,8 @@
 // Package tower writes the vision encoders and projectors of Hugging Face
-// transformers as ONNX models.
+// transformers and of llama.cpp's mmproj files as ONNX models.
 //
-// [ReadConfig] reads a config.json of a vision language model into a [Config].
+// [ReadConfig] reads a config.json of a vision language model into a [Config], and
+// [ReadMMProj] an mmproj file into the same settings and weights.
 // [Config.Encoder] writes the vision tower, from the normalized pixels of a
 // picture or tile to features, and [Config.Projector] the part that turns
 // features into vectors of the language model.

@@ -15,6 +15,7 @@ type writer struct {
 	t       Weights
 	m       *onnx.Model
 	g       *onnx.Graph
+	tower   string // prefix of its tensors
 	err     error
 	written map[string]bool // constants
 	zeros   int             // numbers of tensors that cannot be read
@@ -23,6 +24,7 @@ type writer struct {
 func newWriter(c Config, t Weights, name string) *writer {
 	w := &writer{c: c, names: c.names, t: t, m: onnx.New(name, opset), written: map[string]bool{}}
 	at := t.find(c.names.embed+c.names.patch+".weight", towerPrefixes()...)
+	w.tower = at
 	for _, name := range []*string{&w.names.embed, &w.names.pre, &w.names.post, &w.names.layer} {
 		if *name != "" {
 			*name = at + *name

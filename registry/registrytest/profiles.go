@@ -256,7 +256,7 @@ func Profiles(chunk int64) []Profile {
 	all := []Profile{
 		{"plain", "no peculiarity, no referrers API", Quirks{}},
 		{"modern", "the referrers API", Quirks{ReferrersAPI: true}},
-		{"ecr", "Range stands still, no GET of uploads, locations with state, tags keep their manifest", Quirks{Span: "still", NoStatus: 405, State: true, Immutable: true, ReferrersAPI: true}},
+		{"ecr", "Range does not advance, no GET of uploads, locations with state, tags keep their manifest", Quirks{Span: "still", NoStatus: 405, State: true, Immutable: true, ReferrersAPI: true}},
 		{"zot", "Range counts per chunk", Quirks{Span: "chunk", ReferrersAPI: true}},
 		{"range-zero", "Range is 0-0 from the POST on, in GET, too", Quirks{Span: "zero", StatusLies: true}},
 		{"range-chunk-lies", "Range counts per chunk, in GET, too", Quirks{Span: "chunk", StatusLies: true}},
@@ -279,7 +279,7 @@ func Profiles(chunk int64) []Profile {
 		{"no-head-501", "HEAD 501", Quirks{NoHead: 501}},
 		{"small-chunks", "a proxy that takes no large bodies (413)", Quirks{MostBody: chunk, ReferrersAPI: true}},
 		{"large-min-chunks", "OCI-Chunk-Min-Length above ours", Quirks{LeastPatch: 2 * chunk, TellLeast: true, ReferrersAPI: true}},
-		{"large-min-chunks-silent", "a minimum above ours that is not told", Quirks{LeastPatch: 2 * chunk, ReferrersAPI: true}},
+		{"large-min-chunks-silent", "an unstated minimum above ours", Quirks{LeastPatch: 2 * chunk, ReferrersAPI: true}},
 		{"large-min-chunks-late", "a minimum above ours, refused after the first chunk", Quirks{LeastPatch: 2 * chunk, LeastLate: true, ReferrersAPI: true}},
 		{"cookies", "uploads are bound to a cookie", Quirks{Cookie: true, ReferrersAPI: true}},
 		{"octet-stream", "manifests as application/octet-stream", Quirks{ManifestType: "application/octet-stream", ReferrersAPI: true}},
