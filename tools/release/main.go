@@ -1,6 +1,7 @@
 // Command release builds a release: for each platform an archive of the
-// programs, documents, third-party notices and reference modules; deb and rpm
-// packages and a container image for Linux; a Homebrew formula; and SHA256SUMS.
+// programs, documents, third-party notices and reference modules; a Python wheel
+// of the client and the programs; deb and rpm packages and a container image for
+// Linux; a Homebrew formula; and SHA256SUMS.
 //
 //	go run ./tools/release -version 1.2.0 -out dist
 //
@@ -208,7 +209,11 @@ func (r *release) platform(ctx context.Context, platform string) ([]string, erro
 	if err := create(file, func(w io.Writer) error { return write(w, stem, files) }); err != nil {
 		return nil, err
 	}
-	written := []string{file}
+	wheel, err := r.wheel(platform, files)
+	if err != nil {
+		return nil, err
+	}
+	written := []string{file, wheel}
 	if system == "linux" {
 		packages, err := r.linuxPackages(ctx, arch, work)
 		if err != nil {

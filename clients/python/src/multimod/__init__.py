@@ -14,8 +14,8 @@ from .aio import AsyncClient, AsyncStream
 from .client import Client, Stream
 from .errors import ConnectionFailed, Error, ProgramNotFound, RateLimited, ServerExited, StatusError, Unauthorized
 from .types import Event, Input, Preferences, Request
+from .wire import VERSION as __version__
 
-__version__ = "0.3.0"
 
 __all__ = [
     "AsyncClient", "AsyncStream", "Client", "ConnectionFailed", "Error", "Event", "Input", "Preferences",

@@ -7,6 +7,7 @@ import codecs
 import json
 import os
 from dataclasses import fields
+from importlib import metadata
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
 from urllib.parse import urlsplit
 
@@ -19,7 +20,11 @@ RETRIES = 2
 MAX_WAIT = 30.0  # seconds that a Retry-After may ask for
 MAX_EVENT = 64 << 20  # bytes of one event
 RETRIED = (408, 429, 503)
-USER_AGENT = "multimod/0.3.0"
+
+try:
+    VERSION = metadata.version("multimod")
+except metadata.PackageNotFoundError:  # used from its source
+    VERSION = "0"
 
 
 class Address:
@@ -46,7 +51,7 @@ def headers(key: Optional[str], stream: bool) -> Dict[str, str]:
     h = {
         "Content-Type": "application/json",
         "Accept": "text/event-stream" if stream else "application/json",
-        "User-Agent": USER_AGENT,
+        "User-Agent": "multimod/" + VERSION,
     }
     if key:
         h["Authorization"] = "Bearer " + key
