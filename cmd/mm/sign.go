@@ -17,8 +17,12 @@ func (p *program) signCommand() *cli.Command {
 	return &cli.Command{
 		Name: "sign", Usage: "sign an artifact in the store or in a layout", ArgsUsage: "REF|DIR",
 		Description: "Attaches a Sigstore bundle to the manifest, or to an index and each of its manifests.\ncosign verify --key accepts the same signature.",
-		Flags:       []cli.Flag{p.jsonFlag(), layoutFlag(), &cli.StringFlag{Name: "key", Usage: "private key `FILE` (default: the key of mm keys generate)"}},
+		Flags: append([]cli.Flag{p.jsonFlag(), layoutFlag(), &cli.StringFlag{Name: "key", Usage: "private key `FILE` (default: the key of mm keys generate)"}},
+			folderFlags("sign the files of the folder DIR as OpenSSF Model Signing does (P-256 keys only)")...),
 		Action: func(c *cli.Context) error {
+			if c.Bool("oms") {
+				return p.signFolder(c)
+			}
 			opt := workspace.Options{Layout: c.String("layout")}
 			return p.inWorkspace(opt, func(w *workspace.Workspace) error { return p.sign(c.Context, w, c.Args().First(), c.String("key")) })
 		},
@@ -77,8 +81,12 @@ func (p *program) verifyCommand() *cli.Command {
 		Description: "REF is in the store; DIR is an OCI layout, DIR@VERSION one of its builds, and DIR/TARGET a folder\n" +
 			"in it, whose files are compared as well. For HOST/REPOSITORY:TAG at a registry, only the manifest\n" +
 			"and the signatures are checked.",
-		Flags: append([]cli.Flag{p.jsonFlag(), layoutFlag(), remoteFlag(), expectFlag(), plainHTTPFlag()}, trustFlags()...),
+		Flags: append(append([]cli.Flag{p.jsonFlag(), layoutFlag(), remoteFlag(), expectFlag(), plainHTTPFlag()}, trustFlags()...),
+			folderFlags("verify an OpenSSF Model Signing signature over the folder DIR, by the keys for local/NAME")...),
 		Action: func(c *cli.Context) error {
+			if c.Bool("oms") {
+				return p.verifyFolder(c)
+			}
 			return p.inWorkspace(workspaceOptions(c, c.Args().First()), func(w *workspace.Workspace) error {
 				return p.verify(c.Context, w, c.Args().First(), claimOptions(c), c.Bool("remote"))
 			})
