@@ -121,7 +121,7 @@ TEKKEN = GPT4O.replace("(?i:'s|'t|'re|'ve|'m|'ll|'d)?", "").replace("{1,3}", "")
 COUNT = {}
 
 
-def write(name, t, kind="equal", model_type="llama", config=None, tokenizer_class="PreTrainedTokenizerFast", special=None, chat="chatml", files=None, texts=TEXTS):
+def write(name, t, kind="equal", model_type="llama", config=None, tokenizer_class="PreTrainedTokenizerFast", special=None, chat="chatml", files=None, texts=TEXTS, joined=False):
     """Write a folder and its cases. t is a tokenizer, or the text of tokenizer.json."""
     folder = os.path.join(OUT, name)
     os.makedirs(folder)
@@ -141,7 +141,7 @@ def write(name, t, kind="equal", model_type="llama", config=None, tokenizer_clas
             json.dump(content, f)
     vocab = parsed["model"]["vocab"]
     ids = list(vocab.values()) if isinstance(vocab, dict) else list(range(len(vocab)))
-    size = max(ids + [a["id"] for a in parsed["added_tokens"]]) + 9
+    size = max(ids + [a["id"] for a in parsed["added_tokens"]]) + (109 if model_type == "t5" else 9)
     with open(os.path.join(folder, "config.json"), "w") as f:
         json.dump({"architectures": ["LlamaForCausalLM"], "model_type": model_type, "hidden_size": 2, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 2, "vocab_size": size, "max_position_embeddings": 2048, "tie_word_embeddings": True}, f)
     half = lambda *shape: np.zeros(shape, dtype=np.float16)
@@ -165,6 +165,15 @@ def write(name, t, kind="equal", model_type="llama", config=None, tokenizer_clas
                     continue
                 if all(i < size for i in ids):
                     cases.append({"messages": talk, "date": before.strftime("%Y-%m-%d"), "ids": ids})
+    if tok and joined:
+        rng = random.Random(len(texts))
+        for i in range(len(texts)):
+            first, second, limit = texts[i], rng.choice(texts) or "x", rng.choice([0, 0, 8, 16, 32])
+            try:
+                e = tok(first, second, truncation="longest_first" if limit else False, max_length=limit or None, return_token_type_ids=True)
+            except Exception:
+                continue
+            cases.append({"text": first, "second": second, "limit": limit, "ids": e["input_ids"], "types": e["token_type_ids"]})
     with open(folder + ".json", "w") as f:
         json.dump({"kind": kind, "cases": cases}, f)
     COUNT[name] = len(cases)
@@ -285,11 +294,99 @@ def generated():
         change(e)
         write("file-" + name, json.dumps(e), kind="either", texts=TEXTS[:4])
     # Other models.
-    uni = train(models.Unigram(), trainers.UnigramTrainer(vocab_size=400, show_progress=False, unk_token="<unk>", special_tokens=["<unk>", "<s>", "</s>"]), pre=P.Metaspace())
-    write("unigram", uni, kind="either")
-    write("unigram-llama", uni, kind="either", tokenizer_class="LlamaTokenizer")
-    write("wordpiece", train(models.WordPiece(unk_token="[UNK]"), trainers.WordPieceTrainer(vocab_size=400, show_progress=False, special_tokens=["[UNK]", "[CLS]", "[SEP]"]), normalizer=N.BertNormalizer(), pre=P.BertPreTokenizer()), kind="either")
     write("wordlevel", train(models.WordLevel(unk_token="<unk>"), trainers.WordLevelTrainer(vocab_size=400, show_progress=False, special_tokens=["<unk>"]), pre=P.Whitespace()), kind="either")
+
+
+def mixed(number):
+    """Texts of words of many scripts, white space, signs and odd characters."""
+    rng = random.Random(5)
+    words = " ".join(TEXTS + CORPUS).split() + ["un" * 60, "x" * 101, "x" * 100, "[CLS]", "[SEP]", "[MASK]", "<s>", "</s>", "<mask>", "\u00ad", "\u0085", "\u200b", "\u0345", "\u1e9b\u0323", "中文字", "ｱｲｳ", "\u3099", "``quoted''", "ﬃ", "㎏", "\U0001d400", "ŀ", "ǆ"]
+    glue = [" "] * 8 + ["", "  ", "\t", "\n", "\r\n", "\u00a0", "\u3000", "\u2003", "-", "\u2014", "'", ".", "\u2581"]
+    span = lambda: chr(rng.choice([rng.randrange(32, 127), rng.randrange(0xa0, 0x530), rng.randrange(0x590, 0xe00), rng.randrange(0x1e00, 0x2600), rng.randrange(0x3000, 0x9fff), rng.randrange(0xac00, 0xd7a3), rng.randrange(0xf900, 0xfffd), rng.randrange(0x1f300, 0x1f6ff)]))
+    out = []
+    for i in range(number):
+        parts = []
+        for _ in range(rng.randrange(1, 14)):
+            parts += [rng.choice(words) if rng.random() < 0.75 else "".join(span() for _ in range(rng.randrange(1, 5))), rng.choice(glue)]
+        out.append("".join(parts))
+    return out
+
+
+def charsmap(rule):
+    """A table of SentencePiece."""
+    import io, sentencepiece
+    from sentencepiece import sentencepiece_model_pb2 as pb
+    b = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(CORPUS * 20), model_writer=b, vocab_size=250, hard_vocab_limit=False, normalization_rule_name=rule, minloglevel=2)
+    m = pb.ModelProto()
+    m.ParseFromString(b.getvalue())
+    return m.normalizer_spec.precompiled_charsmap
+
+
+def encoders():
+    """WordPiece and Unigram, as the classes of encoders make them and as the files state them."""
+    N, P = normalizers, pre_tokenizers
+    texts = TEXTS + mixed(1500)
+    def wordpiece(normalizer=None, names=("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"), post=True, size=900):
+        t = train(models.WordPiece(unk_token="[UNK]"), trainers.WordPieceTrainer(vocab_size=size, show_progress=False, special_tokens=list(names)), normalizer=normalizer or N.BertNormalizer(), pre=P.BertPreTokenizer())
+        cls, sep = names[2], names[3]
+        if post:
+            t.post_processor = processors.TemplateProcessing(single=f"{cls} $A {sep}", pair=f"{cls} $A {sep} $B:1 {sep}:1", special_tokens=[(x, t.token_to_id(x)) for x in (cls, sep)])
+        return t
+    bert = {"bos_token": "-", "eos_token": "-", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]", "pad_token": "[PAD]", "mask_token": "[MASK]"}
+    kw = dict(chat="", texts=texts, joined=True)
+    write("wordpiece-file", wordpiece(), special=bert, **kw)
+    write("wordpiece-cased-file", wordpiece(N.BertNormalizer(lowercase=False)), special=bert, **kw)
+    write("wordpiece-parts", wordpiece(N.Sequence([N.NFD(), N.Lowercase(), N.StripAccents()])), special=bert, **kw)
+    write("wordpiece-plain", wordpiece(N.BertNormalizer(clean_text=False, handle_chinese_chars=False, strip_accents=False)), special=bert, **kw)
+    for lower in [True, False, None]:
+        for accents in [True, False, None]:
+            c = {k: v for k, v in {"do_lower_case": lower, "strip_accents": accents, "tokenize_chinese_chars": lower is not False}.items() if v is not None}
+            write(f"wordpiece-bert-{lower}-{accents}", wordpiece(), special=bert, model_type="bert", tokenizer_class="BertTokenizer", config=c, **kw | dict(texts=TEXTS + texts[-300:]))
+    write("wordpiece-no-post", wordpiece(post=False), special=bert, **kw | dict(joined=False))
+    write("wordpiece-mpnet", wordpiece(names=("<pad>", "[UNK]", "<s>", "</s>", "<mask>")), special={"unk_token": "[UNK]", "mask_token": "<mask>"}, tokenizer_class="MPNetTokenizer", model_type="mpnet", **kw)
+    path = data("all_minilm_l6_v2", "model.zip")
+    if os.path.isfile(path):
+        import zipfile
+        with zipfile.ZipFile(path) as z:
+            body, config = z.read("tokenizer.json").decode(), json.loads(z.read("tokenizer_config.json"))
+        write("wordpiece-minilm", body, special=bert, tokenizer_class="BertTokenizer", model_type="bert", config=config, **kw)
+    table = charsmap("nmt_nfkc")
+    def unigram(pre, normalizer, first, unk, post, bytefall=False):
+        corpus = [unicodedata.normalize("NFKC", x) for x in CORPUS]
+        t = Tokenizer(models.Unigram())
+        t.pre_tokenizer = pre
+        t.train_from_iterator(corpus, trainers.UnigramTrainer(vocab_size=600, show_progress=False, unk_token=unk, special_tokens=first))
+        d = json.loads(t.to_str())
+        d["model"]["vocab"] = [[x, float(np.float32(s))] for x, s in d["model"]["vocab"]] + ([[f"<0x{b:02X}>", 0.0] for b in range(256)] if bytefall else [])
+        d["model"]["unk_id"], d["model"]["byte_fallback"] = first.index(unk), bytefall
+        t = Tokenizer.from_str(json.dumps(d))
+        if normalizer:
+            t.normalizer = normalizer
+        t.post_processor = post(t)
+        return t
+    make = lambda single, pair: lambda t: processors.TemplateProcessing(single=single, pair=pair, special_tokens=[(x, t.token_to_id(x)) for x in {p.split(":")[0] for p in pair.split() if p[0] != "$"}])
+    xlmr, xpost = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"], make("<s> $A </s>", "<s> $A </s> </s> $B </s>")
+    words = lambda scheme="always": P.Sequence([P.WhitespaceSplit(), P.Metaspace(prepend_scheme=scheme)])
+    squeeze = [N.Replace(Regex(" {2,}"), MARK)]
+    full = N.Sequence([N.Precompiled(table), N.Strip(left=False, right=True)] + squeeze)
+    names = {"cls_token": "<s>", "sep_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>", "mask_token": "<mask>"}
+    write("unigram-xlmr-file", unigram(words(), N.Precompiled(table), xlmr, "<unk>", xpost), special=names, **kw)
+    write("unigram-xlmr-new", unigram(P.Metaspace(prepend_scheme="always"), full, xlmr, "<unk>", xpost), special=names, **kw)
+    write("unigram-nmt", unigram(P.Metaspace(prepend_scheme="first"), N.Sequence([N.Nmt(), N.NFKC()]), xlmr, "<unk>", xpost), special=names, **kw)
+    write("unigram-unsplit", unigram(P.Metaspace(prepend_scheme="always", split=False), N.NFC(), xlmr, "<unk>", xpost), special=names, **kw)
+    write("unigram-never", unigram(words("never"), None, xlmr, "<unk>", xpost), special=names, **kw)
+    write("unigram-bytes", unigram(words(), N.NFKC(), xlmr, "<unk>", xpost, bytefall=True), special=names, **kw)
+    write("unigram-xlmr-class", unigram(words(), N.Precompiled(table), xlmr, "<unk>", xpost), special=names, tokenizer_class="XLMRobertaTokenizer", model_type="xlm-roberta", **kw)
+    write("unigram-cf", unigram(words(), N.Precompiled(charsmap("nmt_nfkc_cf")), xlmr, "<unk>", xpost), special=names, **kw)
+    t5 = ["<pad>", "</s>", "<unk>"]
+    write("unigram-t5", unigram(words(), N.Precompiled(table), t5, "<unk>", make("$A </s>", "$A </s> $B </s>")), special={"bos_token": "-", "unk_token": "<unk>", "pad_token": "<pad>"}, tokenizer_class="T5Tokenizer", model_type="t5", config={"extra_ids": 100}, **kw)
+    albert = ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]
+    write("unigram-albert", unigram(words(), N.Precompiled(table), albert, "<unk>", make("[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1")), special={"bos_token": "[CLS]", "eos_token": "[SEP]", "cls_token": "[CLS]", "sep_token": "[SEP]", "unk_token": "<unk>", "pad_token": "<pad>", "mask_token": "[MASK]"}, tokenizer_class="AlbertTokenizer", model_type="albert", **kw)
+    roberta = lambda t: processors.RobertaProcessing(("</s>", t.token_to_id("</s>")), ("<s>", t.token_to_id("<s>")))
+    write("pairs-roberta", bytes_bpe(post=roberta), special=names, tokenizer_class="RobertaTokenizer", model_type="roberta", **kw)
+    modern = make("[CLS]:0 $A:0 [SEP]:0", "[CLS]:0 $A:0 [SEP]:0 $B:0 [SEP]:0")
+    write("pairs-modernbert", bytes_bpe(post=modern, normalizer=N.NFC(), tokens=[added()(x) for x in ["[UNK]", "[CLS]", "[SEP]", "[PAD]"]] + [added(lstrip=True)("[MASK]")]), special=bert, model_type="modernbert", **kw)
 
 
 def data(package, *path):
@@ -360,7 +457,9 @@ def vocabularies(paths):
         write("real-" + name, t, special={"bos_token": "-", "eos_token": ends[0] if ends else "-"}, tokenizer_class=cls, model_type=model_type, chat=chat)
 
 
-generated()
-packages()
-vocabularies(sys.argv[2:])
+if not os.environ.get("MM_TOKENS_ENCODERS"):
+    generated()
+    packages()
+    vocabularies(sys.argv[2:])
+encoders()
 print(f"{len(COUNT)} tokenizers, {sum(COUNT.values())} cases", file=sys.stderr)

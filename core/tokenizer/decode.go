@@ -38,7 +38,7 @@ type Decoder struct {
 
 // Decoder returns a decoder at the start of a text.
 func (t *Tokenizer) Decoder(opt DecodeOptions) *Decoder {
-	return &Decoder{t: t, opt: opt, start: !opt.Continued && t.vocab.SpacePrefix != NoPrefix}
+	return &Decoder{t: t, opt: opt, start: !opt.Continued && (t.vocab.SpacePrefix != NoPrefix || t.vocab.Model == WordPiece)}
 }
 
 // Next returns the text completed by id, or "" while a character is incomplete.
@@ -76,7 +76,7 @@ func (d *Decoder) bytes(id int32) string {
 		piece = strings.TrimPrefix(piece, " ")
 	}
 	rule := d.t.vocab.SpacePrefix
-	d.start = special && (rule == EveryPrefix || rule == WordPrefix)
+	d.start = special && (rule == EveryPrefix || rule == WordPrefix || d.start && d.t.vocab.Model == WordPiece)
 	return piece
 }
 

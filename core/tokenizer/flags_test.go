@@ -88,7 +88,7 @@ func TestBadRules(t *testing.T) {
 		{`{"prefix":"none","color":1}`, "unknown field"},
 		{`{}`, `unknown prefix ""`},
 		{`[]`, "cannot unmarshal"},
-		{`{"prefix":"none","normalizer":["Nmt"]}`, "unsupported normalizer Nmt"},
+		{`{"prefix":"none","normalizer":["Other"]}`, "unsupported normalizer Other"},
 		{`{"prefix":"none","tokens":{"256":"l"}}`, `bad flags "l" of token "256"`},
 		{`{"prefix":"none","tokens":{"-1":"l"}}`, "bad flags"},
 		{`{"prefix":"none","tokens":{"x":"l"}}`, "bad flags"},

@@ -160,11 +160,11 @@ func TestHuggingFace(t *testing.T) {
 	}
 	for want, bad := range map[string]string{
 		"unexpected end of JSON":                string(file[:100]),
-		`unsupported model "WordPiece"`:         replace(`"type":"BPE"`, `"type":"WordPiece"`),
-		"as in Unigram, want BPE":               replace(`"vocab":{`, `"vocab":[],"x":{`),
+		`unsupported model "WordLevel"`:         replace(`"type":"BPE"`, `"type":"WordLevel"`),
+		"BPE with a list of tokens":             replace(`"vocab":{`, `"vocab":[],"x":{`),
 		"BPE dropout is not supported":          replace(`"unk_token":null`, `"unk_token":null,"dropout":0.1`),
 		"a subword prefix or suffix":            replace(`"unk_token":null`, `"end_of_word_suffix":"</w>"`),
-		"unsupported normalizer Nmt":            replace(`"NFC"`, `"Nmt"`),
+		"unsupported normalizer Other":          replace(`"NFC"`, `"Other"`),
 		"unsupported pre-tokenizer Whitespace":  replace(`"ByteLevel"`, `"Whitespace"`),
 		"want either a ByteLevel pre-tokenizer": replace(`"add_prefix_space":false,"type":"ByteLevel","use_regex":true`, `"type":"Digits","individual_digits":true`),
 		"unsupported post-processor Other":      replace(`"TemplateProcessing"`, `"Other"`),

@@ -13,7 +13,8 @@ import (
 var ErrNoVocabulary = errors.New("file has no vocabulary")
 
 // FromGGUF builds the tokenizer of a model file's metadata:
-// tokenizer.ggml.model is llama (SPM), gpt2 or gemma4 (BPE). It returns
+// tokenizer.ggml.model is llama (SPM), gpt2 or gemma4 (BPE), bert (WordPiece) or
+// t5 (Unigram). It returns
 // [ErrNoVocabulary] if there is none, and an error for another model.
 func FromGGUF(f *gguf.File) (*Tokenizer, error) {
 	v, words, merges, err := readGGUF(f)
@@ -29,7 +30,7 @@ func readGGUF(f *gguf.File) (v Vocabulary, words *lexicon, merges mergeList, err
 	if v, err = algorithmOf(f); err != nil {
 		return v, nil, merges, err
 	}
-	if words, err = readTokens(f); err != nil {
+	if words, err = readTokens(f, v.Model == WordPiece); err != nil {
 		return v, nil, merges, err
 	}
 	if v.Model == BPE && (words.size() <= 11 || Type(words.types[11]) != Control) {
@@ -45,6 +46,11 @@ func readGGUF(f *gguf.File) (v Vocabulary, words *lexicon, merges mergeList, err
 	}
 	if err := v.readRoles(f, words.size()); err != nil {
 		return v, nil, merges, err
+	}
+	if more == nil {
+		if err := v.encoderRoles(f, words.size()); err != nil {
+			return v, nil, merges, err
+		}
 	}
 	if v.Model == BPE {
 		lines, err := f.Strings(gguf.KeyMerges)
@@ -84,16 +90,20 @@ func algorithmOf(f *gguf.File) (v Vocabulary, err error) {
 		v.AddBOS = rule.AddBOS
 	case "gemma4":
 		v = Vocabulary{Model: BPE, Pre: "gemma4", AddBOS: true, Special: NoSpecial}
+	case "bert":
+		v = wordPieceOf()
+	case "t5":
+		return unigramOf(f)
 	case "none", "no_vocab":
 		return v, ErrNoVocabulary
 	default:
-		return v, fmt.Errorf("unsupported tokenizer model %q, want llama, gpt2 or gemma4", model)
+		return v, fmt.Errorf("unsupported tokenizer model %q, want llama, gpt2, gemma4, bert or t5", model)
 	}
 	return v, nil
 }
 
 // readTokens combines the arrays of texts, scores and types.
-func readTokens(f *gguf.File) (*lexicon, error) {
+func readTokens(f *gguf.File, wordPiece bool) (*lexicon, error) {
 	texts, err := f.Strings(gguf.KeyTokens)
 	if err != nil {
 		return nil, err
@@ -116,7 +126,11 @@ func readTokens(f *gguf.File) (*lexicon, error) {
 		return nil, fmt.Errorf("got %d tokens, limit %d", texts.Len(), maxTokens)
 	}
 	words := newLexicon(texts.Len())
-	if err := words.fill(texts.All()); err != nil {
+	all := texts.All()
+	if wordPiece {
+		all = fromPhantom(all, types)
+	}
+	if err := words.fill(all); err != nil {
 		return nil, err
 	}
 	words.scores = scores
@@ -177,7 +191,7 @@ func (v *Vocabulary) readRoles(f *gguf.File, tokens int) error {
 // spaced reports whether the vocabulary's tokens use ▁ for a space.
 func (v *Vocabulary) spaced() bool {
 	rule, _ := findPretokenizer(v.Pre)
-	return v.Model == SPM || rule.Chars
+	return v.spacedModel() || v.Model == BPE && rule.Chars
 }
 
 // mergesIn returns the merges of lines.
@@ -231,11 +245,15 @@ func (t *Tokenizer) KVs() []gguf.KV {
 		v = t.Vocabulary()
 	}
 	model, pre := "llama", ""
-	if v.Model == BPE {
+	switch {
+	case v.Model == WordPiece:
+		model = "bert"
+	case v.Model == Unigram:
+		model = "t5"
+	case v.Pre == "gemma4":
+		model = "gemma4"
+	case v.Model == BPE:
 		model, pre = "gpt2", v.Pre
-		if v.Pre == "gemma4" {
-			model, pre = "gemma4", ""
-		}
 	}
 	kvs := []gguf.KV{{Key: gguf.KeyTokenizerModel, Value: model}}
 	put := func(key string, value any) { kvs = append(kvs, gguf.KV{Key: key, Value: value}) }
@@ -245,9 +263,12 @@ func (t *Tokenizer) KVs() []gguf.KV {
 	texts, scores, types := make([]string, len(v.Tokens)), make([]float32, len(v.Tokens)), make([]int32, len(v.Tokens))
 	for i, tok := range v.Tokens {
 		texts[i], scores[i], types[i] = tok.Text, tok.Score, int32(tok.Type)
+		if v.Model == WordPiece {
+			texts[i] = phantom(tok)
+		}
 	}
 	put(gguf.KeyTokens, texts)
-	if v.Model == SPM {
+	if v.spacedModel() {
 		put(gguf.KeyScores, scores)
 	}
 	put(gguf.KeyTokenTypes, types)
@@ -269,6 +290,15 @@ func (t *Tokenizer) KVs() []gguf.KV {
 		if role.id != None {
 			put(role.key, uint32(role.id))
 		}
+	}
+	if v.Model == WordPiece && v.Special.BOS != None {
+		put(keyClass, uint32(v.Special.BOS))
+	}
+	if v.Model == Unigram {
+		put(gguf.KeyRemoveExtraSpace, v.Pre == preFields)
+	}
+	if v.Charsmap != nil {
+		put(keyCharsmap, v.Charsmap)
 	}
 	put(gguf.KeyAddBOS, v.AddBOS)
 	put(gguf.KeyAddEOS, v.AddEOS)

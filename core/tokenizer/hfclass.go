@@ -13,6 +13,8 @@ var registeredClasses = map[string]string{
 	"qwen2": "Qwen2Tokenizer", "qwen3": "Qwen2Tokenizer", "qwen3_moe": "Qwen2Tokenizer",
 	"gemma": "GemmaTokenizer", "gemma2": "GemmaTokenizer", "gemma3_text": "GemmaTokenizer",
 	"gpt2": "GPT2Tokenizer", "gpt_neox": "GPTNeoXTokenizer",
+	"bert": "BertTokenizer", "distilbert": "BertTokenizer", "electra": "BertTokenizer", "nomic_bert": "BertTokenizer", "mpnet": "MPNetTokenizer",
+	"roberta": "RobertaTokenizer", "xlm-roberta": "XLMRobertaTokenizer", "albert": "AlbertTokenizer", "t5": "T5Tokenizer",
 }
 
 const fileClass = "TokenizersBackend"
@@ -22,9 +24,9 @@ var distrusted = []string{"qwen2", "phi3"}
 
 // otherClasses are the classes of transformers that replace parts of
 // tokenizer.json in other ways than those of [hfFile.rebuild].
-var otherClasses = strings.Fields(`Albert Bart Barthez Bert BigBird Blenderbot CLIP Camembert CodeGen CodeLlama Cohere Cpm Deberta DebertaV2 DistilBert
-	Esmc Funnel Herbert Lasr LayoutLMv2 LayoutLMv3 LayoutXLM Luke MBart50 MBart MLuke MPNet MarkupLM MobileBert Nllb Nougat OpenAIGPT Pegasus Qwen3_5
-	Reformer RemBert RoFormer Roberta SeamlessM4T Siglip2 Splinter SqueezeBert T5 Udop Whisper XGLM XLMRoberta XLNet`)
+var otherClasses = strings.Fields(`Bart Barthez BigBird Blenderbot CLIP Camembert CodeGen CodeLlama Cohere Cpm Deberta DebertaV2
+	Esmc Funnel Herbert Lasr LayoutLMv2 LayoutLMv3 LayoutXLM Luke MBart50 MBart MLuke MarkupLM MobileBert Nllb Nougat OpenAIGPT Pegasus Qwen3_5
+	Reformer RemBert RoFormer SeamlessM4T Siglip2 Splinter SqueezeBert Udop Whisper XGLM XLNet`)
 
 // classOf returns the class that AutoTokenizer selects.
 func (h *hfFile) classOf(c *hfConfig, modelType string) string {
@@ -94,6 +96,8 @@ func (h *hfFile) rebuild(c *hfConfig, modelType string) error {
 			h.Normalizer, h.PostProcessor = &hfStep{Type: "NFC"}, nil
 			names["pad_token"] = "<|padding|>"
 		}
+	case "BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer", "MPNetTokenizer", "RobertaTokenizer", "XLMRobertaTokenizer", "AlbertTokenizer", "T5Tokenizer":
+		return h.rebuildEncoder(c, class)
 	default:
 		if slices.Contains(otherClasses, strings.TrimSuffix(class, "Tokenizer")) && strings.HasSuffix(class, "Tokenizer") {
 			return fmt.Errorf("unsupported tokenizer_class %s", class)
@@ -101,13 +105,20 @@ func (h *hfFile) rebuild(c *hfConfig, modelType string) error {
 		return nil
 	}
 	m.IgnoreMerges, m.Dropout, m.Prefix, m.Suffix = false, nil, nil, nil
+	h.named(c, names)
+	return nil
+}
+
+// named sorts the added tokens and names the tokens of a class that the
+// configuration does not name.
+func (h *hfFile) named(c *hfConfig, names map[string]string) {
+	no := false
 	slices.SortStableFunc(h.AddedTokens, func(a, b hfAdded) int { return a.ID - b.ID })
 	for key, text := range names {
 		if _, ok := c.names[key]; !ok {
 			c.names[key] = hfAdded{Content: text, Special: true, Normalized: &no}
 		}
 	}
-	return nil
 }
 
 const endOfText = "<|endoftext|>"

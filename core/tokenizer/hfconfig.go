@@ -14,6 +14,11 @@ type hfConfig struct {
 	Class          string             `json:"tokenizer_class"`
 	Legacy         *bool              `json:"legacy"`
 	AddPrefixSpace *bool              `json:"add_prefix_space"`
+	Lower          *bool              `json:"do_lower_case"`
+	Accents        *bool              `json:"strip_accents"`
+	Han            *bool              `json:"tokenize_chinese_chars"`
+	ExtraIDs       *int               `json:"extra_ids"` // of T5
+	KeepAccents    *bool              `json:"keep_accents"`
 	SplitSpecial   bool               `json:"split_special_tokens"`
 	FixMistral     bool               `json:"fix_mistral_regex"`
 	Decoder        map[string]hfAdded `json:"added_tokens_decoder"`
@@ -210,7 +215,7 @@ func (d *hfAdder) add(a hfAdded, want int) error {
 	if text := d.v.Tokens[id].Text; text != "" && text != a.Content {
 		return fmt.Errorf("added token %q has the id %d of %q", a.Content, id, text)
 	}
-	t := Token{Text: a.Content, Type: UserDefined, Flags: a.flags()}
+	t := Token{Text: a.Content, Type: UserDefined, Flags: a.flags(), Score: d.v.Tokens[id].Score}
 	if a.Special {
 		t.Type = Control
 	}

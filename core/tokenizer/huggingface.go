@@ -11,7 +11,7 @@ import (
 const maxHuggingFace = 256 << 20
 
 // FromHuggingFace builds the tokenizer of a Hugging Face tokenizer.json of
-// model BPE, on bytes or with byte fallback. config is tokenizer_config.json,
+// model BPE, on bytes or with byte fallback, WordPiece or Unigram. config is tokenizer_config.json,
 // with the special tokens and the chat template, or nil. An unsupported setting
 // is an error: almost correct ids are worse than none.
 func FromHuggingFace(file, config []byte) (*Tokenizer, error) {
@@ -89,20 +89,42 @@ func (a hfAdded) flags() Flags {
 	return f
 }
 
-// hfVocab has the ids by text, as in BPE; a list has other models.
-type hfVocab map[string]int
+// hfVocab has the ids by text; scores are those of Unigram, whose file lists pairs
+// of a text and a score.
+type hfVocab struct {
+	ids    map[string]int
+	scores []float32
+}
 
+// UnmarshalJSON accepts both forms.
 func (v *hfVocab) UnmarshalJSON(b []byte) error {
-	if b[0] == '[' {
-		return errors.New("unsupported model with a list of tokens, as in Unigram, want BPE")
+	if len(b) == 0 || b[0] != '[' {
+		return json.Unmarshal(b, &v.ids)
 	}
-	return json.Unmarshal(b, (*map[string]int)(v))
+	var list [][2]json.RawMessage
+	if err := json.Unmarshal(b, &list); err != nil {
+		return err
+	}
+	v.ids, v.scores = make(map[string]int, len(list)), make([]float32, len(list))
+	for id, pair := range list {
+		var text string
+		if err := errors.Join(json.Unmarshal(pair[0], &text), json.Unmarshal(pair[1], &v.scores[id])); err != nil {
+			return fmt.Errorf("token %d: %w", id, err)
+		}
+		if other, twice := v.ids[text]; twice {
+			return fmt.Errorf("duplicate text of tokens %d and %d: %q", other, id, text)
+		}
+		v.ids[text] = id
+	}
+	return nil
 }
 
 type hfModel struct {
 	Type         string    `json:"type"`
 	Dropout      *float64  `json:"dropout"`
 	UnkToken     *string   `json:"unk_token"`
+	UnkID        *int      `json:"unk_id"`                   // of Unigram
+	LongestWord  *int      `json:"max_input_chars_per_word"` // of WordPiece
 	Prefix       *string   `json:"continuing_subword_prefix"`
 	Suffix       *string   `json:"end_of_word_suffix"`
 	FuseUnk      bool      `json:"fuse_unk"`
@@ -146,6 +168,13 @@ type hfStep struct {
 
 	Pattern  *hfPattern `json:"pattern"`
 	Content  string     `json:"content"`
+	Charsmap []byte     `json:"precompiled_charsmap"` // base64
+	Clean    *bool      `json:"clean_text"`
+	Han      *bool      `json:"handle_chinese_chars"`
+	Accents  *bool      `json:"strip_accents"`
+	Lower    *bool      `json:"lowercase"`
+	Left     *bool      `json:"strip_left"`
+	Right    *bool      `json:"strip_right"`
 	Prepend  string     `json:"prepend"`
 	Behavior string     `json:"behavior"`
 	Invert   bool       `json:"invert"`
@@ -160,6 +189,7 @@ type hfStep struct {
 	Decoders []hfStep `json:"decoders"`
 
 	Single  []hfPiece `json:"single"`
+	Pair    []hfPiece `json:"pair"`
 	Special map[string]struct {
 		IDs []int `json:"ids"`
 	} `json:"special_tokens"`
@@ -175,12 +205,14 @@ type hfPattern struct {
 
 // hfPiece is an element of a post-processing template.
 type hfPiece struct {
-	SpecialToken *struct {
-		ID string `json:"id"`
-	} `json:"SpecialToken"`
-	Sequence *struct {
-		ID string `json:"id"`
-	} `json:"Sequence"`
+	SpecialToken *hfPart `json:"SpecialToken"`
+	Sequence     *hfPart `json:"Sequence"`
+}
+
+// hfPart is a token, or a text A or B, and its segment.
+type hfPart struct {
+	ID   string `json:"id"`
+	Type int    `json:"type_id"`
 }
 
 // vocabulary converts the file.
@@ -188,8 +220,12 @@ func (h *hfFile) vocabulary() (Vocabulary, error) {
 	v := Vocabulary{Model: BPE, Special: NoSpecial, Stated: true, WholeWords: h.Model.IgnoreMerges, FuseUnknown: h.Model.FuseUnk}
 	m := &h.Model
 	switch {
+	case m.Type == "WordPiece" || m.Type == "" && m.LongestWord != nil, m.Type == "Unigram" || m.Type == "" && m.Vocab.scores != nil:
+		return h.encoder()
 	case m.Type != "BPE" && m.Type != "":
-		return v, fmt.Errorf("unsupported model %q, want BPE", m.Type)
+		return v, fmt.Errorf("unsupported model %q, want BPE, WordPiece or Unigram", m.Type)
+	case m.Vocab.scores != nil:
+		return v, errors.New("BPE with a list of tokens and scores, want a mapping")
 	case m.Dropout != nil && *m.Dropout != 0:
 		return v, errors.New("BPE dropout is not supported")
 	case m.Prefix != nil && *m.Prefix != "", m.Suffix != nil && *m.Suffix != "":
@@ -215,17 +251,17 @@ func (h *hfFile) vocabulary() (Vocabulary, error) {
 func (h *hfFile) tokens(v *Vocabulary) error {
 	const slack = 1 << 16 // limit of missing ids
 	size := 0
-	for text, id := range h.Model.Vocab {
+	for text, id := range h.Model.Vocab.ids {
 		if id < 0 || id > maxTokens {
 			return fmt.Errorf("token %q: bad id %d", text, id)
 		}
 		size = max(size, id+1)
 	}
-	if size > maxTokens || size > len(h.Model.Vocab)+slack {
-		return fmt.Errorf("%d tokens with ids up to %d", len(h.Model.Vocab), size-1)
+	if size > maxTokens || size > len(h.Model.Vocab.ids)+slack {
+		return fmt.Errorf("%d tokens with ids up to %d", len(h.Model.Vocab.ids), size-1)
 	}
 	v.Tokens = make([]Token, size)
-	for text, id := range h.Model.Vocab {
+	for text, id := range h.Model.Vocab.ids {
 		if text == "" {
 			return fmt.Errorf("token %q: bad id %d", text, id)
 		}
@@ -233,11 +269,14 @@ func (h *hfFile) tokens(v *Vocabulary) error {
 			return fmt.Errorf("duplicate id of tokens %q and %q: %d", min(text, v.Tokens[id].Text), max(text, v.Tokens[id].Text), id)
 		}
 		v.Tokens[id] = Token{Text: text, Type: Normal}
+		if h.Model.Vocab.scores != nil {
+			v.Tokens[id].Score = h.Model.Vocab.scores[id]
+		}
 		if b, ok := byteOf(text); ok && h.Model.ByteFallback && text == ByteToken(b) {
 			v.Tokens[id].Type = Byte
 		}
 	}
-	added := &hfAdder{v: v, vocab: h.Model.Vocab, ids: map[string]int{}}
+	added := &hfAdder{v: v, vocab: h.Model.Vocab.ids, ids: map[string]int{}}
 	for _, a := range h.AddedTokens {
 		if a.ID < 0 {
 			return fmt.Errorf("added token %q with id %d", a.Content, a.ID)
@@ -424,6 +463,7 @@ func (h *hfFile) post(v *Vocabulary) error {
 		for _, name := range after {
 			v.Special.EOS, v.AddEOS = v.find(name), true
 		}
+		v.Pair = s.joins(v)
 	}
 	return nil
 }

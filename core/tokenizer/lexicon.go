@@ -23,6 +23,7 @@ type lexicon struct {
 	flags  map[int32]Flags // nearly always empty
 	// marked marks texts with ▁ for a space; otherwise they are in GPT-2's alphabet.
 	marked bool
+	plain  bool // texts are literal
 
 	inText []uint64 // bit set by id: whether merging text may produce the token
 	slots  []uint32 // a power of two: tag<<idBits | id, 0 is empty
@@ -128,7 +129,10 @@ func (l *lexicon) score(id int32) float32 {
 
 // appendForm appends the bytes that a text decodes to.
 func (l *lexicon) appendForm(dst []byte, text string) []byte {
-	if l.marked {
+	switch {
+	case l.plain:
+		return append(dst, text...)
+	case l.marked:
 		return appendUnmarked(dst, text)
 	}
 	if out, ok := appendFromAlphabet(dst, text); ok {
@@ -220,7 +224,7 @@ func (l *lexicon) classify() {
 		switch typ, text := Type(l.types[id]), l.text(id); {
 		case typ == Control || typ == Unknown || typ == Byte:
 			ok = false
-		case l.marked:
+		case l.marked || l.plain:
 		default:
 			form, ok = appendFromAlphabet(form[:0], text)
 			ok = ok && (typ != UserDefined || string(form) == text) // user-defined ones are literal
@@ -240,6 +244,11 @@ func (l *lexicon) piece(id int32) string {
 	case typ == Byte:
 		b, _ := byteOf(text)
 		return string([]byte{b})
+	case l.plain:
+		if rest, ok := strings.CutPrefix(text, pieceMark); ok {
+			return rest
+		}
+		return " " + text
 	case l.marked:
 		return unmark(text)
 	case typ == UserDefined:

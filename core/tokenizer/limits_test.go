@@ -39,6 +39,27 @@ func TestLimits(t *testing.T) {
 		_, err := ReadText(path)
 		return err
 	}
+	unigram := func(n int) error {
+		v := Vocabulary{Model: Unigram, Pre: preChars, Special: NoSpecial}
+		for ; n > 0; n -= 1 << 15 {
+			v.Tokens = append(v.Tokens, Token{Text: strings.Repeat("x", min(n, 1<<15))})
+		}
+		return v.check()
+	}
+	word := func(n int) error {
+		v := Vocabulary{Model: WordPiece, Tokens: make([]Token, 1), Special: NoSpecial, LongestWord: n}
+		return v.check()
+	}
+	table := func(n int) error {
+		_, err := parseCharsmap(make([]byte, n))
+		return err
+	}
+	sentinels := func(n int) error { return (&hfConfig{ExtraIDs: &n}).sentinels() }
+	between := func(n int) error {
+		v := Vocabulary{Tokens: make([]Token, 1), Special: NoSpecial, AddEOS: true, Pair: Pair{Between: n}}
+		v.Special.EOS = 0
+		return v.check()
+	}
 	for _, c := range []struct {
 		name  string
 		limit int
@@ -49,6 +70,11 @@ func TestLimits(t *testing.T) {
 		{"maxMerges", maxMerges, func(n int) error { return vocabulary(1, n) }, "limits"},
 		{"maxTokenBytes of a token", maxTokenBytes, long, "too long"},
 		{"maxTokenBytes of a merge", maxTokenBytes, merge, "more than 65536 bytes"},
+		{"maxUnigramBytes", maxUnigramBytes, unigram, "too long"},
+		{"maxLongestWord", maxLongestWord, word, "limit"},
+		{"maxCharsmap", maxCharsmap, table, "limit"},
+		{"maxExtraIDs", maxExtraIDs, sentinels, "limit"},
+		{"tokens between two texts", 2, between, "at most 2"},
 		{"maxVocabSize", maxVocabSize, train, "bad vocabulary size"},
 		{"maxDepth", maxDepth, nested, "nested deeper"},
 		{"MaxFertilityFile", MaxFertilityFile, file, ""},

@@ -20,10 +20,28 @@ func normalizerOf(name string) func(string) string {
 		return norm.NFKD.String
 	case "Lowercase":
 		return lowercase
+	case charsmapStep:
+		return func(s string) string { return s } // built from the table
+	case "Nmt":
+		return nmt
+	case "BertClean":
+		return bertClean
+	case "BertHan":
+		return bertHan
+	case "BertAccents":
+		return bertAccents
+	case "Quotes":
+		return func(s string) string { return strings.ReplaceAll(strings.ReplaceAll(s, "``", `"`), "''", `"`) }
+	case "Spaces":
+		return oneSpace
+	case "Strip":
+		return strings.TrimSpace
+	case "StripRight":
+		return func(s string) string { return strings.TrimRightFunc(s, unicode.IsSpace) }
 	case "StripAccents":
 		return func(s string) string {
 			return strings.Map(func(r rune) rune {
-				if unicode.Is(unicode.M, r) {
+				if unicode.Is(unicode.M, r) && !differs(r, olderAccents) {
 					return -1
 				}
 				return r
@@ -31,6 +49,23 @@ func normalizerOf(name string) func(string) string {
 		}
 	}
 	return nil
+}
+
+// charsmapStep is the step of a [Vocabulary].Charsmap.
+const charsmapStep = "Precompiled"
+
+// oneSpace replaces two or more spaces by one.
+func oneSpace(s string) string {
+	if !strings.Contains(s, "  ") {
+		return s
+	}
+	var b strings.Builder
+	for i := range len(s) {
+		if s[i] != ' ' || i == 0 || s[i-1] != ' ' {
+			b.WriteByte(s[i])
+		}
+	}
+	return b.String()
 }
 
 // lowercase maps each character by itself: a final sigma is not recognized.

@@ -48,6 +48,8 @@ const (
 	preChars = "mm-chars"
 	// preMetaspace splits before every space, and works on characters.
 	preMetaspace = "mm-metaspace"
+	// preFields drops white space, and works on the words of Unigram.
+	preFields = "mm-fields"
 )
 
 // pretokenizers maps the names in tokenizer.ggml.pre to rules, in llama.cpp's

@@ -15,6 +15,7 @@ type scratch struct {
 	queue   queue
 	pairs   []uint64 // of linear: cached results of fits
 	dead    []uint64 // of linear: a bit for each dead end
+	best    []viterbi
 	words   [cacheWords]cachedWord
 }
 

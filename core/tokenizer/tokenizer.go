@@ -6,8 +6,9 @@
 // tok.bin ([FromLlama2C]) or trained from text ([Train]). [New] validates it
 // and builds a [Tokenizer], which is immutable and safe for concurrent use.
 //
-// There are two models: SPM (SentencePiece with scores) and BPE, on bytes or on
-// characters, behind a pre-tokenizer that splits text into words. Ids are those
+// There are four models: SPM (SentencePiece with scores) and BPE, on bytes or on
+// characters, behind a pre-tokenizer that splits text into words, and, for
+// encoders, WordPiece and Unigram. Ids of SPM and BPE are those
 // of llama.cpp for the same file, with three deliberate differences: merging
 // never creates a control token, invalid UTF-8 bytes keep their value instead
 // of becoming U+FFFD, and of overlapping special tokens the leftmost is used,
@@ -49,6 +50,8 @@ type Tokenizer struct {
 	ends                  map[int32]bool
 	spm                   *spm
 	bpe                   *bpe
+	wordPiece             *wordPiece
+	unigram               *unigram
 	pool                  sync.Pool
 }
 
@@ -89,17 +92,33 @@ func build(v Vocabulary, words *lexicon, merges mergeList) (*Tokenizer, error) {
 		t.pre = pre
 		t.pre.WholeWords = pre.WholeWords || v.WholeWords
 	}
+	words.plain = v.Model == WordPiece
 	if err := words.index(t.marked()); err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
 	for _, name := range v.Normalizer {
-		t.normalize = append(t.normalize, normalizerOf(name))
+		f := normalizerOf(name)
+		if name == charsmapStep {
+			table, err := parseCharsmap(v.Charsmap)
+			if err != nil {
+				return nil, fmt.Errorf("tokenizer: %w", err)
+			}
+			f = table.normalize
+		}
+		t.normalize = append(t.normalize, f)
 	}
 	t.roles()
 	words.classify()
 	t.findSpecials()
-	if v.Model == SPM {
+	switch v.Model {
+	case SPM:
 		t.spm = newSPM(words, v.Special.Unknown)
+		return t, nil
+	case WordPiece:
+		t.wordPiece = newWordPiece(words, v.Special.Unknown, v.longestWord())
+		return t, nil
+	case Unigram:
+		t.unigram = newUnigram(words, v.Special.Unknown)
 		return t, nil
 	}
 	var err error
@@ -113,7 +132,7 @@ func build(v Vocabulary, words *lexicon, merges mergeList) (*Tokenizer, error) {
 }
 
 // marked reports whether tokens use ▁ for a space.
-func (t *Tokenizer) marked() bool { return t.vocab.Model == SPM || t.pre.Chars }
+func (t *Tokenizer) marked() bool { return t.vocab.spacedModel() || t.pre.Chars }
 
 // unmark replaces ▁ by spaces.
 func unmark(s string) string { return strings.ReplaceAll(s, spaceMark, " ") }
@@ -228,6 +247,13 @@ func (t *Tokenizer) ID(text string) int32 {
 	return id
 }
 
+// Marks reports whether a text is one control or user-defined token, which merging
+// text does not produce.
+func (t *Tokenizer) Marks(text string) bool {
+	typ := t.Type(t.ID(text))
+	return text != "" && (typ == Control || typ == UserDefined)
+}
+
 // Piece returns the bytes of a token, or the text of a control token; "" for an
 // id outside the vocabulary.
 func (t *Tokenizer) Piece(id int32) string {
@@ -305,6 +331,9 @@ func (t *Tokenizer) later(dst []int32, text string, first bool, set *specials, l
 // fragment appends the tokens of normalized text without special tokens; first
 // is set if no text came before.
 func (t *Tokenizer) fragment(dst []int32, text string, first bool, s *scratch) []int32 {
+	if t.vocab.Model == Unigram && t.vocab.Pre == preFields {
+		return t.fields(dst, text, s)
+	}
 	return t.encodeWords(dst, t.spaced(text, first), s)
 }
 
@@ -326,6 +355,13 @@ func (t *Tokenizer) encodeWords(dst []int32, text string, s *scratch) []int32 {
 		return dst
 	case t.spm != nil:
 		return t.spm.encode(dst, text, s)
+	case t.wordPiece != nil:
+		return t.wordPiece.encode(dst, text, s)
+	case t.unigram != nil && t.vocab.Pre == preChars:
+		return t.unigram.encode(dst, text, s)
+	case t.unigram != nil:
+		splitMarks(text, func(word string) { dst = s.cached(dst, word, t.unigram.encode) })
+		return dst
 	case !t.pre.Cuts():
 		if t.vocab.WholeWords {
 			if id, ok := t.words.findPiece(text); ok {

@@ -218,7 +218,7 @@ func TestHostile(t *testing.T) {
 		{"bos token 5000 out of range", change(func(v *tokenizer.Vocabulary) { v.Special.BOS = 5000 })},
 		{"eos token -2 out of range", change(func(v *tokenizer.Vocabulary) { v.Special.EOS = -2 })},
 		{"BOS is missing", change(func(v *tokenizer.Vocabulary) { v.Special.BOS = tokenizer.None })},
-		{"SPM vocabulary has 1 merges", change(func(v *tokenizer.Vocabulary) { v.Merges = make([]tokenizer.Merge, 1) })},
+		{"not of BPE has 1 merges", change(func(v *tokenizer.Vocabulary) { v.Merges = make([]tokenizer.Merge, 1) })},
 		{`unknown pre-tokenizer "no"`, changeBPE(func(v *tokenizer.Vocabulary) { v.Pre = "no" })},
 		{"merge 3: \"\" and \"a\": empty side", changeBPE(func(v *tokenizer.Vocabulary) { v.Merges[3] = tokenizer.Merge{Right: "a"} })},
 		{"outside the byte alphabet", changeBPE(func(v *tokenizer.Vocabulary) { v.Merges[3] = tokenizer.Merge{Left: "a", Right: "日"} })},
@@ -366,7 +366,7 @@ func TestFromGGUFRefuses(t *testing.T) {
 		value any
 	}{
 		{"no vocabulary", gguf.KeyTokenizerModel, "none"},
-		{`unsupported tokenizer model "bert"`, gguf.KeyTokenizerModel, "bert"},
+		{`unsupported tokenizer model "rwkv"`, gguf.KeyTokenizerModel, "rwkv"},
 		{"tokenizer.ggml.model: got type u32, want str", gguf.KeyTokenizerModel, uint32(1)},
 		{"tokenizer.ggml.tokens: got type arr[u8], want arr[str]", gguf.KeyTokens, []uint8{1}},
 		{"score count mismatch: got 1", gguf.KeyScores, []float32{1}},

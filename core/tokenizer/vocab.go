@@ -17,6 +17,12 @@ const (
 	// SPM is SentencePiece's: the pair whose union has the best score is merged
 	// first; text without a token falls back to bytes.
 	SPM
+	// WordPiece is BERT's: the longest token that a word begins with, then those
+	// that continue it, which begin with ##.
+	WordPiece
+	// Unigram is SentencePiece's other model: the tokens of a word with the
+	// greatest sum of scores.
+	Unigram
 )
 
 // Type is the purpose of a token, numbered as in GGUF.
@@ -81,7 +87,9 @@ var NoSpecial = Special{None, None, None, None, None, None, None}
 // Vocabulary defines a tokenizer. Readers fill it, [New] validates it.
 type Vocabulary struct {
 	Model Model
-	// Pre is the pre-tokenizer of a BPE model, named as in tokenizer.ggml.pre.
+	// Pre is the pre-tokenizer of a BPE model, named as in tokenizer.ggml.pre, or
+	// of a Unigram model: mm-fields (at white space, which is dropped), mm-metaspace
+	// (before spaces) or mm-chars (none).
 	Pre     string
 	Tokens  []Token
 	Merges  []Merge // BPE only, in training order
@@ -105,8 +113,16 @@ type Vocabulary struct {
 	// whatever its type.
 	Stated bool
 	// Normalizer lists the steps that normalize text first: NFC, NFD, NFKC, NFKD,
-	// Lowercase, StripAccents.
+	// Lowercase, StripAccents, Nmt, Precompiled (Charsmap), BertClean, BertHan,
+	// BertAccents, Quotes, Spaces, Strip, StripRight.
 	Normalizer []string
+	// Charsmap is the table of the step Precompiled.
+	Charsmap []byte
+	// LongestWord is the limit of a word of WordPiece, in characters; 0: 100. A
+	// longer one is unknown.
+	LongestWord int
+	// Pair is how two texts are joined.
+	Pair Pair
 	// Template is the chat template in Jinja, or "".
 	Template string
 	// TemplateBOS leaves BOS to the template: none is added to its text.
@@ -118,6 +134,10 @@ const (
 	maxTokens     = 1 << 22
 	maxMerges     = 1 << 23
 	maxTokenBytes = 1 << 16
+	// maxUnigramBytes bounds the texts of a Unigram model, which are a tree.
+	maxUnigramBytes = 16 << 20
+	// maxLongestWord bounds the words of WordPiece, in characters.
+	maxLongestWord = 1 << 16
 )
 
 // spaceMark is ▁, a space in SPM's tokens.
@@ -136,13 +156,23 @@ func (v *Vocabulary) checkTokens(tokens, merges int, token func(id int32) Token)
 	if tokens > maxTokens || merges > maxMerges {
 		return fmt.Errorf("got %d tokens and %d merges, limits %d and %d", tokens, merges, maxTokens, maxMerges)
 	}
-	if v.Model == SPM && merges > 0 {
-		return fmt.Errorf("SPM vocabulary has %d merges", merges)
+	if v.Model != BPE && merges > 0 {
+		return fmt.Errorf("a vocabulary that is not of BPE has %d merges", merges)
 	}
+	if v.Model > Unigram || v.Model == Unigram && v.Pre != preFields && v.Pre != preMetaspace && v.Pre != preChars {
+		return fmt.Errorf("unknown model %d or pre-tokenizer %q of Unigram", v.Model, v.Pre)
+	}
+	if err := v.checkPair(tokens); err != nil {
+		return err
+	}
+	total := 0
 	for id := range int32(tokens) {
 		t := token(id)
 		if len(t.Text) > maxTokenBytes {
 			return fmt.Errorf("token %d too long: got %d bytes, limit %d", id, len(t.Text), maxTokenBytes)
+		}
+		if total += len(t.Text); v.Model == Unigram && total > maxUnigramBytes {
+			return fmt.Errorf("texts of Unigram's tokens too long: limit %d bytes", maxUnigramBytes)
 		}
 		if t.Type < 0 || t.Type > Byte {
 			return fmt.Errorf("token %d, %q: unknown type %d", id, t.Text, t.Type)

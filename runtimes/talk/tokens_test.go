@@ -25,6 +25,9 @@ type tokenCases struct {
 		Messages []struct{ Role, Content string }
 		Date     string
 		IDs      []int32
+		Second   *string // joined with Text
+		Limit    int
+		Types    []int32
 	}
 }
 
@@ -113,7 +116,13 @@ func compareTokens(t *testing.T, folder, file string, rows map[string]*tokenRow,
 		wrong := 0
 		for _, c := range cases.Cases {
 			what, ids := c.Text, []int32(nil)
-			if c.Messages == nil {
+			if c.Second != nil {
+				joined, err := tok.Join(c.Text, *c.Second, true, c.Limit)
+				if what = c.Text + " | " + *c.Second; err != nil || !slices.Equal(joined.Segments, c.Types) {
+					t.Errorf("%s, %s: %q: segments %v (%v), want %v", name, from, what, joined.Segments, err, c.Types)
+				}
+				ids = joined.IDs
+			} else if c.Messages == nil {
 				ids = tok.Encode(c.Text, tokenizer.Options{Special: true, Add: c.Add})
 			} else if what, ids, err = templated(tok, c.Messages, c.Date); err != nil {
 				t.Errorf("%s, %s: %v", name, from, err)
