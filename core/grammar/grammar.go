@@ -28,6 +28,8 @@ package grammar
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 
 	"mm-abi.org/mm/core/grammar/automaton"
 	"mm-abi.org/mm/core/grammar/schema"
@@ -88,6 +90,20 @@ func NewCall(tools []Tool, call Call, opt Options) (*Grammar, error) {
 		})
 	}
 	return newGrammarOf(schema.Compile(docs, opt))
+}
+
+// NewCalls returns the grammar of a list of 1 to most calls.
+func NewCalls(tools []Tool, call Call, most int, opt Options) (*Grammar, error) {
+	if len(tools) == 0 {
+		return nil, errors.New("no tools")
+	}
+	var items []string
+	for _, t := range tools {
+		items = append(items, fmt.Sprintf(`{"type":"object","properties":{%s:{"const":%s},%s:%s},"required":[%[1]s,%[3]s],"additionalProperties":false}`,
+			schema.Quote(call.Name), schema.Quote(t.Name), schema.Quote(call.Arguments), t.Arguments))
+	}
+	list := fmt.Sprintf(`{"type":"array","minItems":1,"maxItems":%d,"items":{"anyOf":[%s]}}`, most, strings.Join(items, ","))
+	return newGrammarOf(schema.Compile([]schema.Document{{Schema: []byte(list), Before: call.Before, After: call.After}}, opt))
 }
 
 // Holds reports whether a text is in the grammar.

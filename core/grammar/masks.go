@@ -151,6 +151,18 @@ func (m *Masks) spell(at *automaton.State, text string) *automaton.State {
 	return at
 }
 
+// Spell returns the state after a text, however its tokens divide it, or false if it
+// is not allowed.
+func (m *Masks) Spell(s State, text string) (State, bool) {
+	if s.over || s.at == nil {
+		return State{}, false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	at := m.spell(s.at, text)
+	return State{at: at}, at != nil
+}
+
 // Mask returns a set with a bit for each token that may follow: at least one,
 // unless the text is over. It is shared and must not be modified.
 func (m *Masks) Mask(s State) Bitset {

@@ -20,7 +20,7 @@ func (r *Runner) equip(ctx context.Context) (*ToolTable, error) {
 	if a.Router == nil || len(a.Skills) == 0 || r.opt.Skills.Executors == nil {
 		return nil, nil
 	}
-	if _, _, ok := r.talk.Markers(); !ok {
+	if !r.talk.Calls() {
 		return nil, nil
 	}
 	if err := r.equipping.enter(ctx); err != nil {
@@ -115,7 +115,7 @@ func (t *telling) write(ctx context.Context, r *Runner, s *session, gen runtimes
 		if err := t.add(t.reader.End()); err != nil {
 			return err
 		}
-		t.reader = r.talk.Reader(talk.ReadOptions{Stop: req.Preferences.Stop, Thinking: t.thinking})
+		t.reader = r.talk.Reader(talk.ReadOptions{Stop: req.Preferences.Stop, Thinking: t.thinking, Tools: toolNames(req.Tools)})
 		prev = len(t.answer.Trace) - 1
 	}
 }
@@ -127,7 +127,7 @@ func (t *telling) held(ctx context.Context, r *Runner, s *session, gen runtimes.
 	if err := loop.Unheld(); err != nil {
 		t.answer.Unheld = err.Error()
 	}
-	constraint := loop.Follow()
+	constraint := loop.Follow(t.thinking)
 	if constraint == nil || t.answer.Unheld != "" {
 		err := t.generate(ctx, r, s, gen, prev)
 		t.drew(r, nil, from)
@@ -156,6 +156,15 @@ func (t *telling) drew(r *Runner, c *CallConstraint, from int) {
 		}
 		t.answer.Context = append(t.answer.Context, part.Position{ID: id, Piece: piece(r.talk.Tokenizer(), id), From: how, Allowed: mark.Allowed})
 	}
+}
+
+// toolNames returns the names of tools.
+func toolNames(tools []talk.Definition) []string {
+	var names []string
+	for _, t := range tools {
+		names = append(names, t.Name)
+	}
+	return names
 }
 
 // calls performs the written calls in order, up to one that ends the answer.

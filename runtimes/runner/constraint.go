@@ -12,6 +12,7 @@ type CallConstraint struct {
 	open, closing int32
 	follower      *grammar.Follower // nil: no call may start
 	marks         []TokenMark
+	text          *textCalls // of a guided dialect; nil: both markers are tokens
 }
 
 // TokenMark describes how a token was chosen.
@@ -22,8 +23,16 @@ type TokenMark struct {
 
 // Follow returns the constraint of the next generation, or nil if there is no usable
 // grammar; Unheld returns the reason.
-func (l *ToolLoop) Follow() *CallConstraint {
+//
+// Thinking reports whether the answer starts within reasoning.
+func (l *ToolLoop) Follow(thinking bool) *CallConstraint {
 	open, closing, ok := l.table.talk.Markers()
+	if l.table.talk.Dialect().Guided {
+		if l.masks == nil || l.Unheld() != nil {
+			return nil
+		}
+		return &CallConstraint{text: newTextCalls(l.table.talk, l.masks.Masks, l.names, thinking)}
+	}
 	if !ok || l.Unheld() != nil {
 		return nil
 	}
@@ -44,6 +53,10 @@ func (l *ToolLoop) Unheld() error {
 
 // Mask implements runtimes.Constraint.
 func (c *CallConstraint) Mask(written []int32, logits []float32) error {
+	if c.text != nil {
+		c.mark(len(written), TokenMark{Allowed: c.text.mask(written, logits)})
+		return nil
+	}
 	call, within := c.call(written)
 	if !within {
 		if c.follower == nil && int(c.open) < len(logits) {
@@ -67,11 +80,12 @@ func (c *CallConstraint) Mask(written []int32, logits []float32) error {
 
 // Forced implements runtimes.Constraint.
 func (c *CallConstraint) Forced(written []int32) []int32 {
-	call, within := c.call(written)
-	if !within {
-		return nil
+	var forced []int32
+	if c.text != nil {
+		forced = c.text.forced(written)
+	} else if call, within := c.call(written); within {
+		forced = c.follower.Forced(call)
 	}
-	forced := c.follower.Forced(call)
 	for i := range forced {
 		c.mark(len(written)+i, TokenMark{Forced: true, Allowed: 1})
 	}

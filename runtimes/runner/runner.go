@@ -34,12 +34,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strings"
 	"sync"
 	"time"
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/core/chat/dialect"
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/grammar"
 	"mm-abi.org/mm/core/tokenizer"
@@ -266,16 +266,17 @@ func conversant(core runtimes.Bundle, run Options, router *builds.RouterPart, se
 		return nil, err
 	}
 	v := tok.Rules()
-	opt := talk.Options{Dialect: talk.MMABI(), Now: run.Now, Special: run.Special, Marker: media.Markers(senses.Build.Manifests), Layout: senses.Layout}
+	template := cmp.Or(run.template, v.Template)
+	opt := talk.Options{Now: run.Now, Special: run.Special, Marker: media.Markers(senses.Build.Manifests), Layout: senses.Layout}
 	if !run.Raw {
-		opt.Template = cmp.Or(run.template, v.Template)
+		opt.Template = template
 	}
-	if strings.Contains(cmp.Or(run.template, v.Template), "<tool_response>") {
-		opt.Dialect = talk.Hermes()
+	var tokens []string
+	if router != nil {
+		tokens = router.ToolCallTokens
 	}
-	if router != nil && len(router.ToolCallTokens) == 2 {
-		opt.Dialect.Open, opt.Dialect.Close = router.ToolCallTokens[0], router.ToolCallTokens[1]
-	}
+	// Without a readable dialect the core calls nothing: mm validate refuses it.
+	opt.Dialect, _ = dialect.Detect(template, tokens, tok.Marks)
 	return talk.New(tok, opt)
 }
 
@@ -341,7 +342,8 @@ func (r *Runner) Answer(ctx context.Context, req Request, emit func(text string)
 		return nil, err
 	}
 	var prompt talk.Prompt
-	if req.Messages == nil && !r.talk.Chats() && onlyText(req.Inputs) {
+	described := r.talk.Dialect().Guided && len(req.Tools) > 0 && !r.opt.Raw
+	if req.Messages == nil && !r.talk.Chats() && onlyText(req.Inputs) && !described {
 		prompt = r.talk.Plain(joined(req.Inputs))
 		if req.Continue != nil && !r.opt.Raw {
 			req.Continue(&req.Preferences)
@@ -349,7 +351,7 @@ func (r *Runner) Answer(ctx context.Context, req Request, emit func(text string)
 	} else if prompt, err = r.talk.Render(req.messages(), req.Tools); err != nil {
 		return nil, err
 	}
-	return r.answer(ctx, prompt, req, loop, talk.ReadOptions{Stop: req.Preferences.Stop, Thinking: prompt.Thinking, Begins: prompt.Begins}, emit)
+	return r.answer(ctx, prompt, req, loop, talk.ReadOptions{Stop: req.Preferences.Stop, Thinking: prompt.Thinking, Begins: prompt.Begins, Tools: toolNames(req.Tools)}, emit)
 }
 
 // prepare reads the inputs of a prompt, starts to encode them, and loads the core. The caller
@@ -374,7 +376,7 @@ func (r *Runner) answer(ctx context.Context, prompt talk.Prompt, req Request, lo
 	defer c.End()
 	t := &telling{
 		answer: &Answer{Backends: []Backend{backendOf(r.build.Assembly.Core.Name, r.engine)}}, reader: r.talk.Reader(read), emit: emit, begun: time.Now(), start: c.Start,
-		context: req.Context, endLoops: p.EndLoops,
+		context: req.Context, endLoops: p.EndLoops, thinking: read.Thinking, guided: r.talk.Dialect().Guided,
 	}
 	if over(err) {
 		t.answer.Stop = StopBudget

@@ -50,6 +50,7 @@ type telling struct {
 
 	further  *further      // calls of this turn; nil: calls are not detected
 	context  bool          // record Answer.Context
+	guided   bool          // calls are those of a guided dialect
 	endLoops bool          // end a text that repeats itself
 	thinking bool          // the template opened the reasoning after a tool's answer
 	away     time.Duration // time spent in tools and in reading their answers
@@ -180,11 +181,26 @@ func (t *telling) token(id int32) error {
 		return err
 	}
 	t.answer.Tokens = append(append(t.answer.Tokens, spaces...), id)
+	for _, held := range spaces {
+		if !t.guided {
+			break // white space between two calls
+		}
+		if err := t.add(t.reader.Next(held)); err != nil {
+			return err
+		}
+	}
+	called := len(t.answer.Calls)
 	if err := t.add(t.reader.Next(id)); err != nil {
 		return err
 	}
 	if t.reader.Stopped() {
 		return errStopped
+	}
+	if t.guided && len(t.answer.Calls) > called {
+		if t.further == nil {
+			return errCalled
+		}
+		return t.further.ended(t.reader.Pending())
 	}
 	return nil
 }
@@ -192,9 +208,7 @@ func (t *telling) token(id int32) error {
 func (t *telling) add(d talk.Delta) error {
 	t.text.WriteString(d.Text)
 	t.reasoning.WriteString(d.Reasoning)
-	if d.Call != nil {
-		t.answer.Calls = append(t.answer.Calls, *d.Call)
-	}
+	t.answer.Calls = append(t.answer.Calls, d.Calls...)
 	if d.Text == "" || t.emit == nil {
 		return nil
 	}

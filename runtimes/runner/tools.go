@@ -9,8 +9,10 @@ import (
 	"sync"
 
 	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/core/chat/dialect"
 	"mm-abi.org/mm/core/grammar"
 	"mm-abi.org/mm/core/grammar/schema"
+	"mm-abi.org/mm/core/tokenizer"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/talk"
 	"mm-abi.org/mm/skills"
@@ -105,21 +107,43 @@ func (t *ToolTable) over(names, assets []string) *masks {
 
 func (t *ToolTable) compile(names, assets []string) (*grammar.Masks, error) {
 	_, closing, ok := t.talk.Markers()
-	if !ok {
+	d := t.talk.Dialect()
+	if !ok && !d.Guided {
 		return nil, fmt.Errorf("the vocabulary has no tokens for calls")
 	}
 	var list []grammar.Tool
 	for _, name := range names {
 		list = append(list, grammar.Tool{Name: name, Arguments: skills.Narrowed(t.infos[name].Inputs, assets)})
 	}
-	d, opt := t.talk.Dialect(), grammar.Options{}
-	call := grammar.Call{Name: d.Name, Arguments: d.Arguments}
-	if hermes := talk.Hermes(); d.Name == hermes.Name {
-		call, opt.Space = grammar.Hermes(), schema.OneSpace // the format of their training
-	}
-	g, err := grammar.NewCall(list, call, opt)
+	g, err := callGrammar(d, list, closing == tokenizer.None)
 	if err != nil {
 		return nil, err
 	}
+	if closing == tokenizer.None {
+		return g.Over(t.vocabulary())
+	}
 	return g.Over(t.vocabulary(), closing)
+}
+
+// callGrammar returns the grammar of a block of calls; with text, the closing marker is
+// part of it.
+func callGrammar(d talk.Dialect, list []grammar.Tool, text bool) (*grammar.Grammar, error) {
+	call, opt := grammar.Call{Name: d.Name, Arguments: d.Arguments}, grammar.Options{}
+	switch hermes := talk.Hermes(); {
+	case !d.Guided && d.Name == hermes.Name:
+		call, opt.Space = grammar.Hermes(), schema.OneSpace // the format of their training
+	case d.Guided:
+		opt.Space = schema.OneSpace
+		call.Before, call.After = d.Around()
+		if text {
+			call.After += d.Close
+		}
+	}
+	switch d.Form {
+	case dialect.Bare:
+		opt.Space = schema.MaybeSpace // the model has written the first words
+	case dialect.List:
+		return grammar.NewCalls(list, call, DefaultRounds, opt)
+	}
+	return grammar.NewCall(list, call, opt)
 }

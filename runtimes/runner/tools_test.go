@@ -114,7 +114,7 @@ func TestFollow(t *testing.T) {
 		if err := l.Unheld(); err != nil {
 			t.Fatal(err)
 		}
-		follow := l.Follow()
+		follow := l.Follow(false)
 		written := append(tok.Encode("hm ", tokenizer.Options{}), tok.ID("<tool_call>"))
 		allowed := func(written []int32) (n int, may func(int32) bool) {
 			logits := make([]float32, tok.Size())
@@ -177,7 +177,7 @@ func TestFollowOtherAssets(t *testing.T) {
 	table, tok := table(t, some(), talk.MMABI())
 	beginning := append([]int32{tok.ID("<tool_call>")}, tok.Encode(`{"tool":"look","args":{"image":"#`, tokenizer.Options{})...)
 	for _, name := range []string{"img0", "table", "img0"} {
-		follow := begin(t, table, runner.ToolOptions{Assets: []sandbox.Asset{{Name: name}}}).Follow()
+		follow := begin(t, table, runner.ToolOptions{Assets: []sandbox.Asset{{Name: name}}}).Follow(false)
 		if got := tok.Decode(follow.Forced(beginning), tokenizer.DecodeOptions{}); !strings.HasPrefix(got, name+`","ops":[`) {
 			t.Errorf("%q is forced where there is %s", got, name)
 		}
@@ -188,7 +188,7 @@ func TestFollowOtherAssets(t *testing.T) {
 func TestFollowNothing(t *testing.T) {
 	table, tok := table(t, some(), talk.MMABI())
 	l := begin(t, table, runner.ToolOptions{Only: []string{}})
-	follow, logits := l.Follow(), make([]float32, tok.Size())
+	follow, logits := l.Follow(false), make([]float32, tok.Size())
 	if err := follow.Mask(nil, logits); err != nil || !math.IsInf(float64(logits[tok.ID("<tool_call>")]), -1) || slices.Index(logits, float32(math.Inf(-1))) != int(tok.ID("<tool_call>")) {
 		t.Errorf("%v, %v", logits, err)
 	}
@@ -278,7 +278,7 @@ func TestUnheld(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := begin(t, runner.NewToolTable(some(), tk, func() *grammar.Vocabulary { return grammar.Read(tok) }), runner.ToolOptions{})
-	if l.Unheld() == nil || l.Follow() != nil {
+	if l.Unheld() == nil || l.Follow(false) != nil {
 		t.Errorf("held by a vocabulary without braces: %v", l.Unheld())
 	}
 }

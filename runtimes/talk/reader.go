@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/core/chat/dialect"
 	"mm-abi.org/mm/core/tokenizer"
 )
 
@@ -13,13 +14,16 @@ type ReadOptions struct {
 	Thinking bool     // the answer starts inside reasoning, see [Prompt]
 	Begins   bool     // the answer starts a text: the space that encoding adds is dropped
 	Plain    bool     // everything is text: no calls, no reasoning
+	// Tools are the names of the tools that the model was shown. Without any, a
+	// guided dialect finds no calls: what spells one is text.
+	Tools []string
 }
 
 // Delta is the result of one token. Several fields may be set.
 type Delta struct {
 	Text      string
 	Reasoning string
-	Call      *Call
+	Calls     []Call
 }
 
 // Reader decodes an answer token by token.
@@ -31,6 +35,7 @@ type Reader struct {
 	block   strings.Builder // of the open call
 	held    string          // text that may be the start of a stop string
 	stopped bool
+	finder  *dialect.Finder // of a guided dialect's calls
 }
 
 // state is the kind of content that a token belongs to.
@@ -48,6 +53,9 @@ func (t *Talk) Reader(opt ReadOptions) *Reader {
 	if opt.Thinking && !opt.Plain {
 		r.state = inReasoning
 	}
+	if t.dialect.Guided && len(opt.Tools) > 0 && !opt.Plain {
+		r.finder = dialect.NewFinder(t.dialect, t.open != tokenizer.None, t.close != tokenizer.None, opt.Tools)
+	}
 	return r
 }
 
@@ -59,6 +67,19 @@ func (r *Reader) Next(id int32) Delta {
 	if r.stopped {
 		return d
 	}
+	if r.finder != nil && id != tokenizer.None {
+		switch {
+		case id == r.t.open && r.state != inCall:
+			r.put(&d, r.decoder.Flush())
+			r.state = inText
+			r.found(&d, r.finder.Begin())
+			return d
+		case id == r.t.close && r.finder.Within():
+			r.put(&d, r.decoder.Flush())
+			r.found(&d, r.finder.End())
+			return d
+		}
+	}
 	to, marker := r.turn(id)
 	if !marker {
 		r.put(&d, r.decoder.Next(id))
@@ -69,7 +90,7 @@ func (r *Reader) Next(id int32) Delta {
 		r.release(&d)
 	}
 	if r.state == inCall {
-		d.Call = r.call("")
+		d.Calls = append(d.Calls, r.call("")...)
 	}
 	r.state = to
 	return d
@@ -80,7 +101,10 @@ func (r *Reader) turn(id int32) (to state, marker bool) {
 	if r.opt.Plain || id == tokenizer.None {
 		return r.state, false
 	}
+	guided := r.t.dialect.Guided
 	switch {
+	case r.finder != nil && r.finder.Within():
+	case guided && (id == r.t.open || id == r.t.close):
 	case id == r.t.open && r.state != inCall:
 		return inCall, true
 	case id == r.t.close && r.state == inCall:
@@ -105,16 +129,39 @@ func (r *Reader) put(d *Delta, text string) {
 			r.block.WriteString(text)
 		}
 	default:
-		r.held += text
-		if at := firstOf(r.held, r.opt.Stop); at >= 0 {
-			d.Text += r.held[:at]
-			r.held, r.stopped = "", true
+		if r.finder != nil {
+			r.found(d, r.finder.Add(text))
 			return
 		}
-		free := len(r.held) - maybeStop(r.held, r.opt.Stop)
-		d.Text += r.held[:free]
-		r.held = r.held[free:]
+		r.say(d, text)
 	}
+}
+
+// found adds what the finder returned.
+func (r *Reader) found(d *Delta, list []dialect.Found) {
+	for _, f := range list {
+		switch {
+		case r.stopped:
+		case f.Call != nil:
+			r.release(d)
+			d.Calls = append(d.Calls, *f.Call)
+		default:
+			r.say(d, f.Text)
+		}
+	}
+}
+
+// say adds text of the answer, up to a stop string.
+func (r *Reader) say(d *Delta, text string) {
+	r.held += text
+	if at := firstOf(r.held, r.opt.Stop); at >= 0 {
+		d.Text += r.held[:at]
+		r.held, r.stopped = "", true
+		return
+	}
+	free := len(r.held) - maybeStop(r.held, r.opt.Stop)
+	d.Text += r.held[:free]
+	r.held = r.held[free:]
 }
 
 // release emits held text.
@@ -124,17 +171,17 @@ func (r *Reader) release(d *Delta) {
 }
 
 // call parses the block that ended; fault is set if it did not end properly.
-func (r *Reader) call(fault string) *Call {
+func (r *Reader) call(fault string) []Call {
 	block := r.block.String()
 	r.block.Reset()
-	c, err := ParseCall(block)
+	list, err := dialect.Parse(block)
 	if fault == "" && err != nil {
 		fault = err.Error()
 	}
 	if fault != "" {
-		return &Call{Fault: fault, Block: block[:min(len(block), 1024)]}
+		return []Call{{Fault: fault, Block: block[:min(len(block), 1024)]}}
 	}
-	return &c
+	return list
 }
 
 // End returns the text held back at the end of the answer. A truncated call has a
@@ -145,15 +192,26 @@ func (r *Reader) End() Delta {
 		return d
 	}
 	r.put(&d, r.decoder.Flush())
+	if r.finder != nil {
+		r.found(&d, r.finder.Flush())
+	}
 	switch {
 	case r.stopped:
 	case r.state == inCall:
-		d.Call = r.call("the answer ended within the call")
+		d.Calls = append(d.Calls, r.call("the answer ended within the call")...)
 	default:
 		r.release(&d)
 	}
 	r.state = inText
 	return d
+}
+
+// Pending returns the text after a call that may begin another one.
+func (r *Reader) Pending() string {
+	if r.finder == nil {
+		return ""
+	}
+	return r.finder.Held()
 }
 
 // Stopped reports whether a stop string ended the answer.

@@ -19,14 +19,18 @@ type draft struct {
 	*Talk
 	letter, hole rune
 	holes        []Piece
+
+	cut  rune // ends the calls of the turn last, if mark is set
+	mark bool
+	last int // the last turn with calls
 }
 
 func (t *Talk) newDraft(outside []string) (*draft, error) {
-	runes, err := unused(append(outside, t.source), 2)
+	runes, err := unused(append(outside, t.source), 3)
 	if err != nil {
 		return nil, err
 	}
-	return &draft{Talk: t, letter: runes[0], hole: runes[1]}, nil
+	return &draft{Talk: t, letter: runes[0], hole: runes[1], cut: runes[2]}, nil
 }
 
 // words returns all untrusted texts of a conversation.
@@ -134,6 +138,9 @@ func (d *draft) marked(turns []chat.Message, messages []Message, opt chat.Option
 		}
 		items[i] = turns[i]
 		items[i].Parts = parts
+		if text := d.written(i, messages[i]); text != "" {
+			items[i].Parts = append(items[i].Parts, chat.Part{Type: "text", Text: text})
+		}
 		places = append(places, more...)
 		for _, p := range messages[i].Parts {
 			if m := d.marker[p.Type]; p.Type != abi.Text && p.Type != "" {
@@ -182,14 +189,13 @@ func (d *draft) templated(messages []Message, tools []Definition) (string, error
 		opt.Now = d.now()
 	}
 	for _, t := range tools {
-		raw, err := json.Marshal(struct {
-			Type     string     `json:"type"`
-			Function Definition `json:"function"`
-		}{"function", t})
-		if err != nil {
-			return "", fmt.Errorf("describing the tool %s: %w", t.Name, err)
+		if len(t.Parameters) > 0 && !json.Valid(t.Parameters) {
+			return "", fmt.Errorf("describing the tool %s: the parameters are not JSON", t.Name)
 		}
-		opt.Tools = append(opt.Tools, d.guard.json(raw, d.letter))
+		opt.Tools = append(opt.Tools, d.guard.json(function(t), d.letter))
+	}
+	if d.dialect.Guided && d.takes.listed && len(tools) > 0 {
+		turns[0].Tools = "[" + strings.Join(texts(opt.Tools), ", ") + "]"
 	}
 	text, err := d.rendered(turns, messages, opt)
 	if err != nil {
@@ -206,6 +212,15 @@ func (d *draft) templated(messages []Message, tools []Definition) (string, error
 	return text, nil
 }
 
+// texts converts JSON to strings.
+func texts(list []json.RawMessage) []string {
+	var out []string
+	for _, raw := range list {
+		out = append(out, string(raw))
+	}
+	return out
+}
+
 // rendered renders the turns: with items if the template writes markers, otherwise
 // with texts that contain the placeholders.
 func (d *draft) rendered(turns []chat.Message, messages []Message, opt chat.Options) (string, error) {
@@ -220,6 +235,7 @@ func (d *draft) rendered(turns []chat.Message, messages []Message, opt chat.Opti
 		if turns[i].Content, err = d.content(m.Parts); err != nil {
 			return "", err
 		}
+		turns[i].Content += d.written(i, m)
 	}
 	return d.template.Render(turns, opt)
 }
@@ -242,7 +258,10 @@ func (d *draft) lines(messages []Message) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		b.WriteString(text)
+		b.WriteString(text + d.written(i, m))
+		if d.dialect.Guided {
+			continue
+		}
 		for _, c := range m.Calls {
 			block := string(d.guard.json(d.dialect.Format(c), d.letter))
 			if d.open == tokenizer.None {
@@ -268,6 +287,9 @@ func (t *Talk) Between(messages []Message, tools []Definition) (ids []int32, thi
 		last--
 	}
 	before, answers := messages[:last], messages[last+1:]
+	if t.dialect.Guided && len(messages[last].Calls) > 0 {
+		return t.after(messages, last, tools)
+	}
 	if t.template != nil && len(before) > 0 {
 		with, err := t.Render(messages, tools)
 		if err != nil {

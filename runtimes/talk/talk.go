@@ -117,6 +117,7 @@ type Talk struct {
 
 	open, close       int32 // of a tool call; None: the vocabulary has no marker
 	thinking, thought int32 // around reasoning
+	takes             abilities
 	ends              []int32
 	guard             guard
 }
@@ -139,7 +140,12 @@ func New(tok *tokenizer.Tokenizer, opt Options) (*Talk, error) {
 			return nil, fmt.Errorf("parsing the chat template: %w", err)
 		}
 	}
-	t.open, t.close = t.pair(opt.Dialect.Open, opt.Dialect.Close)
+	if opt.Dialect.Guided {
+		t.open, t.close = t.single(opt.Dialect.Open), t.single(opt.Dialect.Close)
+		t.takes = t.probe()
+	} else {
+		t.open, t.close = t.pair(opt.Dialect.Open, opt.Dialect.Close)
+	}
 	t.thinking, t.thought = t.pair(thinkOpen, thinkClose)
 	var guarded []string
 	for id := range int32(tok.Size()) {
@@ -167,15 +173,20 @@ func New(tok *tokenizer.Tokenizer, opt Options) (*Talk, error) {
 // pair returns the ids of two markers, or None for both if one is missing or can
 // result from merging text.
 func (t *Talk) pair(open, closing string) (int32, int32) {
-	a, b := t.tok.ID(open), t.tok.ID(closing)
-	single := func(id int32) bool {
-		typ := t.tok.Type(id)
-		return typ == tokenizer.Control || typ == tokenizer.UserDefined
-	}
-	if a == tokenizer.None || b == tokenizer.None || !single(a) || !single(b) {
+	a, b := t.single(open), t.single(closing)
+	if a == tokenizer.None || b == tokenizer.None {
 		return tokenizer.None, tokenizer.None
 	}
 	return a, b
+}
+
+// single returns the id of a marker, or None if there is none, or if it can result
+// from merging text.
+func (t *Talk) single(marker string) int32 {
+	if !t.tok.Marks(marker) {
+		return tokenizer.None
+	}
+	return t.tok.ID(marker)
 }
 
 // Chats reports whether the model has a chat template.
@@ -193,10 +204,18 @@ func (t *Talk) StopIDs() []int32 {
 // Ends returns the tokens that end a turn.
 func (t *Talk) Ends() []int32 { return slices.Clone(t.ends) }
 
-// Markers returns the tokens around a call, and false if the vocabulary has none.
+// Markers returns the tokens around a call, None for those that the vocabulary
+// lacks, and whether both are tokens.
 func (t *Talk) Markers() (open, closing int32, ok bool) {
-	return t.open, t.close, t.open != tokenizer.None
+	return t.open, t.close, t.open != tokenizer.None && t.close != tokenizer.None
 }
+
+// Calls reports whether the model can call tools: its vocabulary has the markers, or
+// its calls are text.
+func (t *Talk) Calls() bool { return t.open != tokenizer.None || t.dialect.Guided }
+
+// Reasoning returns the tokens around reasoning, or None for both.
+func (t *Talk) Reasoning() (open, closing int32) { return t.thinking, t.thought }
 
 // Dialect returns the dialect of the model's calls.
 func (t *Talk) Dialect() Dialect { return t.dialect }
@@ -231,18 +250,29 @@ func (t *Talk) Render(messages []Message, tools []Definition) (Prompt, error) {
 	if err != nil {
 		return Prompt{}, err
 	}
-	text := ""
-	if t.template == nil {
-		text, err = d.lines(messages)
-	} else {
-		text, err = d.templated(messages, tools)
-	}
+	text, err := d.text(messages, tools)
 	if err != nil {
 		return Prompt{}, err
 	}
 	p := Prompt{Pieces: d.pieces(text)}
 	p.Thinking = t.thinking != tokenizer.None && strings.HasSuffix(strings.TrimRight(text, " \n"), thinkOpen)
 	return p, nil
+}
+
+// text renders a conversation, with marks.
+func (d *draft) text(messages []Message, tools []Definition) (string, error) {
+	if d.dialect.Guided {
+		messages = d.guide(messages, tools)
+		for i, m := range messages {
+			if len(m.Calls) > 0 {
+				d.last = i
+			}
+		}
+	}
+	if d.template == nil {
+		return d.lines(messages)
+	}
+	return d.templated(messages, tools)
 }
 
 // Check reports turns that are not safe to pass to a template.

@@ -327,9 +327,7 @@ func read(tk *talk.Talk, opt talk.ReadOptions, marked string) (text, reasoning s
 		}
 		text += d.Text
 		reasoning += d.Reasoning
-		if d.Call != nil {
-			calls = append(calls, *d.Call)
-		}
+		calls = append(calls, d.Calls...)
 	}
 	for _, id := range ids(tk.Tokenizer(), marked) {
 		add(r.Next(id))
@@ -411,7 +409,7 @@ func TestReaderBounds(t *testing.T) {
 		t.Errorf("%q", text)
 	}
 	r := tk.Reader(talk.ReadOptions{})
-	if d := r.Next(9999); d != (talk.Delta{}) {
+	if d := r.Next(9999); !cmp.Equal(d, talk.Delta{}) {
 		t.Errorf("a token that is none says %+v", d)
 	}
 }
