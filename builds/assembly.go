@@ -109,7 +109,7 @@ type AdapterPart struct {
 }
 
 // ModalityPart is an encoder, its projector and the positions of one input.
-// Without a core the projector may be the zero Part.
+// Without a projector the encoder is a function: the core gets nothing of it.
 type ModalityPart struct {
 	Modality  abi.Modality `json:"modality"`
 	Encoder   Part         `json:"encoder"`
@@ -258,9 +258,6 @@ func (a *Assembly) whole() error {
 	for _, m := range a.Modalities {
 		if m.Encoder.Name == "" {
 			return fmt.Errorf("no encoder of %q", m.Modality)
-		}
-		if a.HasCore() && !m.Projects() {
-			return fmt.Errorf("no projector behind %s", m.Encoder.ID())
 		}
 	}
 	return nil

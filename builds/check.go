@@ -200,7 +200,8 @@ func (c *checker) modalities() {
 		ptr := fmt.Sprintf("/modalities/%d", i)
 		enc := c.of(mod.Enc.Ref, abi.Encoder)
 		if !mod.Projects() {
-			continue // the schema ensures that there is no core
+			c.coreIgnores(ptr, mod)
+			continue
 		}
 		proj := c.of(mod.Proj.Ref, abi.Projector)
 		if mod.Proj.TCapOld != 0 && mod.Proj.TCapNew != 0 && mod.Proj.TCapOld != mod.Proj.TCapNew {
@@ -288,12 +289,15 @@ func (c *checker) tcap(mod Modality, proj *modules.Manifest) int {
 // sequence checks that all modalities together leave room for text.
 func (c *checker) sequence() {
 	core := c.of(c.graph.Core.LLM.Ref, abi.Core)
-	if core == nil || len(c.graph.Modalities) == 0 {
+	if core == nil || !slices.ContainsFunc(c.graph.Modalities, Modality.Projects) {
 		return
 	}
 	sum := 0
 	var parts []string
 	for _, mod := range c.graph.Modalities {
+		if !mod.Projects() {
+			continue
+		}
 		n := c.tcap(mod, c.of(mod.Proj.Ref, abi.Projector))
 		sum += n
 		parts = append(parts, fmt.Sprint(n))

@@ -2,7 +2,9 @@ package builds
 
 import (
 	"fmt"
+	"slices"
 
+	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/internal/diag"
 )
 
@@ -44,4 +46,46 @@ func (c *checker) backends() {
 		}
 		asked[n.Ref.Name] = n.Backend
 	}
+}
+
+// coreIgnores notes that an encoder without a projector is a function, which the core
+// does not read.
+func (c *checker) coreIgnores(ptr string, mod Modality) {
+	if g := c.graph; g.HasCore() {
+		name := mod.Enc.Ref.Name
+		c.list.Note(diag.NextToCore, g.Pos(ptr+"/enc/ref"), name+" has no projector", fmt.Sprintf("mm run %s/%s runs it; add proj to show its inputs to the core", g.Name, name))
+	}
+}
+
+// Functions lists the parts that run on tensors by themselves, each module once:
+// encoders, projectors and decoders with files in this target.
+func (a *Assembly) Functions() []Part {
+	var out []Part
+	for _, p := range a.Parts() {
+		function := p.Type == abi.Encoder || p.Type == abi.Projector || p.Type == abi.Decoder
+		if function && len(p.Files) > 0 && !slices.ContainsFunc(out, func(o Part) bool { return o.Name == p.Name }) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// Only returns the assembly reduced to one of its functions, or nil if it has
+// none of that name.
+func (a *Assembly) Only(name string) *Assembly {
+	i := slices.IndexFunc(a.Functions(), func(p Part) bool { return p.Name == name })
+	if i < 0 {
+		return nil
+	}
+	one := &Assembly{Name: a.Name, Version: a.Version, ABI: a.ABI, Target: a.Target, Description: a.Description, License: a.License}
+	if p := a.Functions()[i]; p.Type == abi.Decoder {
+		for _, d := range a.Decoders {
+			if d.Name == name {
+				one.Decoders = append(one.Decoders, d)
+			}
+		}
+	} else {
+		one.Modalities = []ModalityPart{{Modality: p.Modality, Encoder: p}}
+	}
+	return one
 }

@@ -70,7 +70,7 @@ func TestAssemblyWithoutCore(t *testing.T) {
 		"skills alone":          {`{"skills": [{"name": "s"}], "decoders": [` + enc + `]}`, "no core"},
 		"a decoder":             {`{"decoders": [` + enc + `]}`, ""},
 		"a projector alone":     {`{"modalities": [{"modality": "image", "projector": ` + enc + `}]}`, "no encoder"},
-		"a core, no projector":  {`{` + core + `, "modalities": [{"modality": "image", "encoder": ` + enc + `}]}`, "no projector behind e@1.0.0"},
+		"a core, no projector":  {`{` + core + `, "modalities": [{"modality": "image", "encoder": ` + enc + `}]}`, ""},
 		"a path that leads out": {`{"modalities": [{"modality": "image", "encoder": {"name": "e", "files": {"onnx": "../m"}}}]}`, "not a path inside"},
 	} {
 		_, err := builds.ParseAssembly([]byte(c.text))
@@ -89,5 +89,44 @@ func TestCompatWithoutCore(t *testing.T) {
 	l.Modules = append(l.Modules, builds.Locked{Name: "core-llm", Version: "1.0.0", Type: abi.Core})
 	if rows := l.CompatRows("g", "fits"); len(rows) != 2 || rows[0].Core != "core-llm" {
 		t.Errorf("%+v", rows)
+	}
+}
+
+// The functions of a build are its encoders, projectors and decoders with files, each
+// module once; one of them is a build without a core.
+func TestFunctions(t *testing.T) {
+	part := func(name string, typ abi.ModuleType, files ...string) builds.Part {
+		p := builds.Part{Name: name, Version: "1.0.0", Type: typ, Modality: abi.Image}
+		if len(files) > 0 {
+			p.Files = builds.Formats{"onnx": files}
+		}
+		return p
+	}
+	eye := part("eye", abi.Encoder, "eye/e.onnx")
+	a := &builds.Assembly{
+		Name: "g", Version: "0.1.0", ABI: abi.V1_1, Target: "laptop", Core: part("heart", abi.Core, "heart/h.gguf"),
+		Modalities: []builds.ModalityPart{{Modality: abi.Image, Encoder: eye}, {Modality: abi.Image, Encoder: eye, Projector: part("lens", abi.Projector, "lens/l.onnx")}, {Modality: abi.Audio, Encoder: part("ear", abi.Encoder)}},
+		Decoders:   []builds.DecoderPart{{Part: part("pen", abi.Decoder, "pen/p.onnx"), Params: map[string]any{"size": 3}}},
+	}
+	var names []string
+	for _, p := range a.Functions() {
+		names = append(names, p.Name)
+	}
+	if d := cmp.Diff([]string{"eye", "lens", "pen"}, names); d != "" {
+		t.Errorf("functions (-want +got):\n%s", d)
+	}
+	for _, name := range names {
+		one := a.Only(name)
+		if one == nil || one.HasCore() || len(one.Parts()) != 1 || one.Parts()[0].Name != name || one.Target != "laptop" {
+			t.Errorf("%s alone: %+v", name, one)
+		}
+	}
+	if pen := a.Only("pen"); len(pen.Decoders) != 1 || pen.Decoders[0].Params["size"] != 3 {
+		t.Errorf("the decoder loses its parameters: %+v", pen.Decoders)
+	}
+	for _, name := range []string{"heart", "ear", "none", ""} {
+		if one := a.Only(name); one != nil {
+			t.Errorf("%q is not a function: %+v", name, one)
+		}
 	}
 }

@@ -17,7 +17,7 @@ func (c *checker) golden() {
 			pos := c.graph.Pos(fmt.Sprintf("/golden/%d/%s", i, s.Modality))
 			c.goldenFile(pos, s.File)
 			if takes := c.takes(s.Modality); !takes {
-				c.list.Add(diag.MissingKey, pos, fmt.Sprintf("a golden prompt shows %s, and the build has no encoder for %s", s.File, s.Modality), "add one to modalities")
+				c.list.Add(diag.MissingKey, pos, fmt.Sprintf("a golden prompt shows %s, and the build has no encoder for %s", s.File, s.Modality), "add one to modalities, with its projector")
 			}
 		}
 	}
@@ -36,10 +36,13 @@ func (c *checker) goldenFile(pos diag.Pos, file string) {
 	}
 }
 
-// takes reports whether the build accepts inputs of a modality; videos may go
+// takes reports whether the core accepts inputs of a modality; videos may go
 // through the image encoder.
 func (c *checker) takes(m abi.Modality) bool {
 	return slices.ContainsFunc(c.graph.Modalities, func(mod Modality) bool {
+		if c.graph.HasCore() && !mod.Projects() {
+			return false
+		}
 		enc := c.resolved[mod.Enc.Ref.Name]
 		return enc == nil || enc.Modality == m || m == abi.Video && enc.Modality == abi.Image
 	})

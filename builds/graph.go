@@ -29,7 +29,7 @@ type Graph struct {
 	ABI         abi.Version       `json:"abi,omitempty"`
 	Description string            `json:"description,omitempty"`
 	License     string            `json:"license,omitempty"`
-	Core        Core              `json:"core"` // absent of a build of functions: [Graph.HasCore]
+	Core        Core              `json:"core"` // absent in a build of functions: [Graph.HasCore]
 	Modalities  []Modality        `json:"modalities,omitempty"`
 	Decoders    []Decoder         `json:"decoders,omitempty"`
 	Skills      []Skill           `json:"skills,omitempty"`
@@ -60,8 +60,8 @@ type Core struct {
 	} `json:"adapters,omitempty"`
 }
 
-// Modality is an encoder with its projector, which a build without a core may
-// leave out.
+// Modality is an encoder with its projector. An encoder without one is a function
+// next to the core.
 type Modality struct {
 	Enc struct {
 		Ref     abi.Ref `json:"ref"`

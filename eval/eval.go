@@ -40,9 +40,9 @@ type Answerer interface {
 	Answer(ctx context.Context, req runner.Request, emit func(text string) error) (*runner.Answer, error)
 }
 
-// takes reports whether a build has an encoder for a medium.
+// takes reports whether the core of a build takes a medium.
 func takes(b *builds.Build, m qa.Medium) bool {
-	return slices.ContainsFunc(b.Assembly.Modalities, func(p builds.ModalityPart) bool { return string(p.Modality) == string(m) })
+	return slices.ContainsFunc(b.Assembly.Modalities, func(p builds.ModalityPart) bool { return p.Projects() && string(p.Modality) == string(m) })
 }
 
 // sources are the datasets of the questions, used in turn.

@@ -33,7 +33,7 @@ type oracle struct {
 func newOracle(media ...abi.Modality) *oracle {
 	a := &builds.Assembly{Name: "b"}
 	for _, m := range media {
-		a.Modalities = append(a.Modalities, builds.ModalityPart{Modality: m})
+		a.Modalities = append(a.Modalities, builds.ModalityPart{Modality: m, Projector: builds.Part{Name: string(m) + "-proj"}})
 	}
 	return &oracle{build: &builds.Build{Assembly: a}, known: map[string]string{}, drawn: map[string][]byte{}, stop: runtimes.StopEnd}
 }

@@ -34,26 +34,26 @@ const maxSmall = 4 << 20
 // in a build without a core, the first with a function. A single core module
 // or function is a build by itself.
 func (v *Verified) Build(ctx context.Context, target string) (*builds.Build, error) {
-	b, err := v.build(ctx, target)
-	if err == nil {
-		b.Digest = v.Digest
-	}
-	return b, err
-}
-
-func (v *Verified) build(ctx context.Context, target string) (*builds.Build, error) {
 	a, err := v.choose(ctx, target)
 	if err != nil {
 		return nil, err
 	}
+	return v.build(ctx, a, "")
+}
+
+// build returns an artifact as a build; of one of its functions alone, if a name is set.
+func (v *Verified) build(ctx context.Context, a *artifact.Artifact, function string) (b *builds.Build, err error) {
 	f := &files{v: v, artifact: a, layers: map[string]artifact.Layer{}}
 	for _, l := range a.Layers {
 		f.layers[l.Path] = l
 	}
 	if a.Foreign != "" || v.Identity.Kind == "" && a.Annotations[abi.AnnotationType] == "" && f.layers[builds.AssemblyFile].Path == "" {
-		return v.foreign(ctx, f)
+		if b, err = v.foreign(ctx, f); err == nil {
+			b.Digest = v.Digest
+		}
+		return b, err
 	}
-	b := &builds.Build{Manifests: map[string]*modules.Manifest{}, Files: f}
+	b = &builds.Build{Manifests: map[string]*modules.Manifest{}, Files: f, Digest: v.Digest}
 	if _, ok := f.layers[builds.AssemblyFile]; ok {
 		b.Assembly, err = v.assembly(ctx, a)
 	} else {
@@ -61,6 +61,11 @@ func (v *Verified) build(ctx context.Context, target string) (*builds.Build, err
 	}
 	if err != nil {
 		return nil, err
+	}
+	if function != "" {
+		if b.Assembly = b.Assembly.Only(function); b.Assembly == nil {
+			return nil, fmt.Errorf("%s: no function %s", v.Ref, function)
+		}
 	}
 	for _, p := range b.Assembly.Parts() {
 		if err := f.holds(p); err != nil {

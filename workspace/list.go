@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -89,6 +90,7 @@ type View struct {
 	Signatures  []string          `json:"signatures"` // digests of the bundles' manifests; their worth is verification's business
 	Layers      []ViewLayer       `json:"layers,omitempty"`
 	Permissions []Permission      `json:"permissions,omitempty"` // that its skills ask for
+	Functions   []string          `json:"functions,omitempty"`   // encoders, projectors and decoders of a build, for mm run BUILD/FUNCTION
 	Targets     []View            `json:"targets,omitempty"`
 	Target      string            `json:"target,omitempty"`
 	Format      string            `json:"format,omitempty"` // of another tool: ModelPack, KitOps ModelKit, Docker Model Runner, Ollama, files
@@ -151,6 +153,9 @@ func viewPart(p artifact.Part) View {
 	v := View{Digest: p.Descriptor.Digest.String(), MediaType: p.Descriptor.MediaType, Signatures: []string{},
 		Name: a.Name, Version: a.Version, Annotations: a.Annotations, Target: p.Target, Format: a.Foreign}
 	for _, l := range a.Layers {
+		if name := l.Annotations[abi.AnnotationComponent]; isFunction(l) && name != "" && !slices.Contains(v.Functions, name) {
+			v.Functions = append(v.Functions, name)
+		}
 		v.Layers = append(v.Layers, ViewLayer{l.Path, l.Descriptor.Digest.String(), l.Descriptor.Size, l.Descriptor.MediaType, l.Annotations, string(l.Role), string(l.Packing)})
 	}
 	return v

@@ -250,6 +250,11 @@ func Anchor(arg string) string {
 	info, err := os.Stat(arg)
 	switch {
 	case err != nil:
+		if file := filepath.Dir(arg); file != "." { // GRAPH/FUNCTION
+			if info, err := os.Stat(file); err == nil && !info.IsDir() {
+				return filepath.Dir(file)
+			}
+		}
 		return "."
 	case info.IsDir():
 		return arg

@@ -23,6 +23,7 @@ import (
 // RunOptions select how an argument becomes a runnable build.
 type RunOptions struct {
 	Target    string              // of a build of several. Empty: the first that ships the core
+	Function  string              // the part to run without the rest of the build. Empty: the build, or as the argument names it
 	Resolve   ResolveOptions      // how the modules of a graph are found; its Claim holds for artifacts as well
 	Exporters []assemble.Exporter // for graphs
 	Ignore    []string            // keys of config.json of a folder of transformers that do not stop its conversion
@@ -34,6 +35,7 @@ type RunOptions struct {
 //
 //	p-lite:0.1.0, dist/p-lite, registry.example/team/p-lite:0.1.0   what [Workspace.Find] finds, admitted
 //	p-lite.graph.yaml                                               assembled into the store without a name
+//	p-lite:0.1.0/ocr, dist/p-lite/ocr, p-lite.graph.yaml/ocr        a function of one of these, without the rest
 //	model.gguf, core-llm/, core-llm/module.yaml, best.safetensors   the user's own file, unverified
 //	SmolLM2-135M/ with config.json, safetensors and tokenizer.json  the same, converted once
 //
@@ -43,6 +45,18 @@ func (w *Workspace) Runnable(ctx context.Context, arg string, opt RunOptions) (*
 	f, err := w.form(ctx, arg)
 	if err != nil {
 		return nil, err
+	}
+	if opt.Function != "" {
+		return w.functionOf(ctx, arg, opt)
+	}
+	if f == loose.FormReference {
+		build, function, err := w.splitFunction(ctx, arg)
+		if err != nil {
+			return nil, err
+		}
+		if opt.Function = function; function != "" {
+			return w.functionOf(ctx, build, opt)
+		}
 	}
 	var v *Verified
 	switch f {

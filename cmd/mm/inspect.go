@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -72,6 +73,9 @@ func (p *program) printInspected(in workspace.View, indent string) error {
 		fmt.Fprintf(p.stdout, "%s  %s: %s\n", indent, diag.Printable(key), diag.Printable(in.Annotations[key]))
 	}
 	fmt.Fprintf(p.stdout, "%s  signatures: %d\n", indent, len(in.Signatures))
+	if len(in.Functions) > 0 {
+		fmt.Fprintf(p.stdout, "%s  functions: %s\n", indent, diag.Printable(strings.Join(in.Functions, ", ")))
+	}
 	for _, ask := range in.Permissions {
 		fmt.Fprintf(p.stdout, "%s  %s\n", indent, diag.Printable(ask.String()))
 	}

@@ -43,7 +43,7 @@ func (p *program) runCommand() *cli.Command {
 			"is JSON:\n\n" +
 			`  {"inputs": [{"type": "text", "text": "Once upon a time"}], "preferences": {"max_tokens": 64}}` + "\n\n" +
 			"A build without a core is a set of functions: --input, --image and --audio set their inputs,\n" +
-			"--output writes their outputs.",
+			"--output writes their outputs. BUILD/FUNCTION is one encoder, projector or decoder of any build.",
 		Flags: append(append(append([]cli.Flag{
 			p.jsonFlag(), layoutFlag(),
 			&cli.GenericFlag{Name: "prompt", Usage: "text to continue; also -p", Value: saying{p, abi.Text}},

@@ -262,6 +262,9 @@ func (d *demo) parts(file string) (parts, error) {
 		return m, nil
 	}
 	for _, m := range g.Modalities {
+		if !m.Projects() {
+			continue
+		}
 		enc, err := load(m.Enc.Ref.Name)
 		if err != nil {
 			return p, err

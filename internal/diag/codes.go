@@ -93,6 +93,7 @@ const (
 	TooManySteps  Code = "MM0409"
 	SourceFailed  Code = "MM0410"
 	CompatWritten Code = "MM0411"
+	NextToCore    Code = "MM0412"
 
 	NoExporter    Code = "MM0501"
 	BadExport     Code = "MM0502"

@@ -72,6 +72,7 @@ var table = []Entry{
 	{TooManySteps, "resolution limit exceeded", "The search for versions exceeded 10,000 steps.", "Pin some references to exact versions."},
 	{SourceFailed, "unreadable source", "A registry, layout or folder in mm.yaml failed.", "Check the source; the detail contains the error."},
 	{CompatWritten, "compatibility table out of date", "builds/compat.csv differs from the checked builds.", "Run mm lock to update it."},
+	{NextToCore, "function next to the core", "An encoder of the graph has no projector. It runs as a function of the build; the core does not read its outputs.", "No action is required; mm run BUILD/NAME runs it. Add proj to pass its outputs to the core."},
 
 	{NoExporter, "unsupported export format", "This build of mm cannot write a format of the graph.", "Remove the line, choose another target with --target, or build the others with --keep-going."},
 	{BadExport, "invalid export option", "--export takes gguf=QUANT[,kv=TYPE] or onnx=NAME[,NAME…].", "Write it in that form."},

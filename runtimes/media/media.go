@@ -56,6 +56,8 @@ type Medium struct {
 	Grid [3]int
 	Deep int // further vectors of a position
 
+	mosaic *mosaic // how the vectors of tiles are joined; nil: one after the other
+
 	joins builds.ModalityPart
 	*source
 }
@@ -133,7 +135,13 @@ func (s *Senses) medium(p *talk.Part, runs int) (Medium, error) {
 }
 
 // fit sets what depends on the size of an image that is fitted.
-func (s *Senses) fit(m *Medium) error {
+func (s *Senses) fit(m *Medium) (err error) {
+	if m.mosaic, err = s.mosaic(m.Part); m.mosaic != nil {
+		m.Places = m.mosaic.count()
+	}
+	if err != nil {
+		return err
+	}
 	spec, err := s.fitted(m.Part)
 	if spec == nil || err != nil {
 		return err
@@ -250,14 +258,14 @@ func (m *Medium) content() [][]byte {
 }
 
 // modality returns the encoder and projector of a modality. A video may use those
-// of images, frame by frame.
+// of images, frame by frame. Encoders without a projector do not feed the core.
 func (s *Senses) modality(m abi.Modality) (builds.ModalityPart, bool) {
 	return modalityOf(s.Build.Assembly, m)
 }
 
 func modalityOf(a *builds.Assembly, m abi.Modality) (builds.ModalityPart, bool) {
 	all := a.Modalities
-	i := slices.IndexFunc(all, func(p builds.ModalityPart) bool { return p.Modality == m })
+	i := slices.IndexFunc(all, func(p builds.ModalityPart) bool { return p.Modality == m && p.Projects() })
 	switch {
 	case i >= 0:
 		return all[i], true
@@ -286,6 +294,11 @@ func Missing(a *builds.Assembly, in talk.Part) error {
 			}
 		}
 		return nil
+	}
+	for _, p := range a.Functions() {
+		if p.Type == abi.Encoder && p.Modality == in.Type {
+			return &runtimes.Unavailable{What: what, Why: fmt.Sprintf("%s has no projector in %s", p.Name, a.Name), Hint: fmt.Sprintf("mm run BUILD/%s --%s FILE runs %s by itself", p.Name, in.Type, p.Name)}
+		}
 	}
 	return &runtimes.Unavailable{What: what, Why: fmt.Sprintf("%s has no encoder for %s", a.Name, in.Type), Hint: "add one to modalities"}
 }

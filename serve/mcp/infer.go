@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"reflect"
+	"strings"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -26,8 +27,9 @@ const (
 
 // inferInput is a call of infer: a request and the build.
 type inferInput struct {
-	Build  string `json:"build"`
-	Target string `json:"target"`
+	Build    string `json:"build"`
+	Target   string `json:"target"`
+	Function string `json:"function"`
 	runner.Request
 }
 
@@ -98,6 +100,11 @@ func (s *Server) requestSchema() []byte {
 	}
 	properties := doc["properties"].(map[string]any)
 	properties["build"] = map[string]any{"type": "string", "minLength": 1, "maxLength": 4096, "description": description}
+	function := "Encoder, projector or decoder of the build to run on the images and sounds of inputs, without the core."
+	if len(s.functions) > 0 {
+		function += " The default build has " + strings.Join(s.functions, ", ") + "."
+	}
+	properties["function"] = map[string]any{"type": "string", "maxLength": 128, "description": function}
 	properties["target"] = map[string]any{"type": "string", "maxLength": 128, "description": "Of a build of several."}
 	data, err = json.Marshal(doc)
 	if err != nil {
@@ -107,11 +114,14 @@ func (s *Server) requestSchema() []byte {
 }
 
 func (s *Server) answer(ctx context.Context, in inferInput) (*sdk.CallToolResult, error) {
-	l, err := s.load(ctx, in.Build, in.Target)
+	l, err := s.load(ctx, in)
 	if err != nil {
 		return nil, err
 	}
 	defer s.leave(l)
+	if l.runner.Engine() == nil {
+		return s.compute(ctx, l, in)
+	}
 	a, err := l.runner.Answer(ctx, in.Request, nil)
 	l.workspace.Record(ctx, audit.Entry{Action: "run", Ref: in.Build, Digest: l.runner.Build().Digest, Result: workspace.Outcome(err)})
 	if err != nil {
@@ -163,8 +173,8 @@ func (l *loaded) release() error { return errors.Join(l.runner.Close(), l.worksp
 
 // load finds and verifies a build for each call, and loads it unless it is the one used
 // last.
-func (s *Server) load(ctx context.Context, name, target string) (*loaded, error) {
-	w, b, err := s.find(ctx, name, target)
+func (s *Server) load(ctx context.Context, in inferInput) (*loaded, error) {
+	w, b, err := s.find(ctx, in.Build, in.Target, in.Function)
 	if err != nil {
 		return nil, err
 	}
@@ -205,7 +215,7 @@ func (s *Server) leave(l *loaded) {
 }
 
 // find finds and verifies a build; the caller closes the workspace.
-func (s *Server) find(ctx context.Context, name, target string) (*workspace.Workspace, *builds.Build, error) {
+func (s *Server) find(ctx context.Context, name, target, function string) (*workspace.Workspace, *builds.Build, error) {
 	arg, err := s.root.artifact(name)
 	if err != nil {
 		return nil, nil, err
@@ -214,7 +224,7 @@ func (s *Server) find(ctx context.Context, name, target string) (*workspace.Work
 	if err != nil {
 		return nil, nil, err
 	}
-	b, err := w.Runnable(ctx, arg, workspace.RunOptions{Target: target, Resolve: s.opt.Resolve, Exporters: s.opt.Exporters})
+	b, err := w.Runnable(ctx, arg, workspace.RunOptions{Target: target, Function: function, Resolve: s.opt.Resolve, Exporters: s.opt.Exporters})
 	if err != nil {
 		return nil, nil, errors.Join(err, w.Close())
 	}

@@ -72,7 +72,8 @@ type Server struct {
 	sdk   *sdk.Server
 	turns chan struct{} // a semaphore of concurrent calls
 
-	closes []func() error // of Open
+	functions []string       // of the default build, with their modalities
+	closes    []func() error // of Open
 
 	mu     sync.Mutex
 	loaded *loaded // the build used last by infer
@@ -96,14 +97,14 @@ func Open(ctx context.Context, opt Options) (*Server, error) {
 			"validate checks module.yaml files and graphs, assemble composes a build of a graph, infer asks a build.",
 		Capabilities: &sdk.ServerCapabilities{},
 	})
-	for _, t := range []tool{s.validate(), s.assemble(), s.infer()} {
-		err = errors.Join(err, s.add(t))
-	}
 	if len(byName(opt.Skills.Grants)) > 0 && opt.Build == "" {
-		err = errors.Join(err, errors.New("permissions of skills need the build whose skills are served"))
+		err = errors.New("permissions of skills need the build whose skills are served")
 	}
 	if err == nil && opt.Build != "" {
 		err = s.addSkills(ctx)
+	}
+	for _, t := range []tool{s.validate(), s.assemble(), s.infer()} {
+		err = errors.Join(err, s.add(t))
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.Close())

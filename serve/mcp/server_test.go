@@ -509,7 +509,7 @@ func TestLoaded(t *testing.T) {
 	dir := world(t)
 	s := serve(t, dir, Options{})
 	ask := func() *loaded {
-		l, err := s.load(t.Context(), "b.graph.yaml", "")
+		l, err := s.load(t.Context(), inferInput{Build: "b.graph.yaml"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -619,7 +619,7 @@ func TestGrants(t *testing.T) {
 	for _, body := range []string{"def run(args):\n  return {\"sum\": 0}\n", "def run(args):\n  return {\"sum\": args[\"a\"]}\n"} {
 		x.got = nil
 		put(t, dir, "modules/adder/run.star", body)
-		w, b, err := s.find(t.Context(), "b.graph.yaml", "")
+		w, b, err := s.find(t.Context(), "b.graph.yaml", "", "")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -28,11 +28,12 @@ const assetsKey = "assets"
 
 // addSkills adds a tool for each skill of the build.
 func (s *Server) addSkills(ctx context.Context) error {
-	w, b, err := s.find(ctx, s.opt.Build, s.opt.Target)
+	w, b, err := s.find(ctx, s.opt.Build, s.opt.Target, "")
 	if err != nil {
 		return fmt.Errorf("opening %s: %w", s.opt.Build, err)
 	}
 	s.closes = append(s.closes, w.Close)
+	s.functions = listed(b.Assembly)
 	if err := skills.CheckGrants(b.Assembly, byName(s.opt.Skills.Grants)); err != nil {
 		return err
 	}
