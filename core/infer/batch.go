@@ -29,7 +29,10 @@ func (m *Model) FeedBatch(ctx context.Context, feeds ...Feed) error {
 			all = append(all, r)
 		}
 	}
-	return m.read(ctx, all)
+	if len(all) == 0 {
+		return nil
+	}
+	return m.read(ctx, all, make(chan bool, len(all)+1))
 }
 
 // reading is the state of reading one session's inputs.
@@ -43,7 +46,17 @@ type reading struct {
 	before int     // positions of the session
 	rows   int     // positions of in
 	read   int     // rows that passed
+
+	ctx   context.Context
+	wake  chan bool // receives true to lead, false when done
+	begun bool
+	to    int // end of the rows of the next pass
+	done  bool
+	err   error
 }
+
+// left returns the number of rows that did not pass.
+func (r *reading) left() int { return r.rows - r.read }
 
 // reading checks inputs of a session and sets r to read them.
 func (s *Session) reading(r *reading, in []Input, keep int, each func(row int, logits []float32)) (err error) {
@@ -62,62 +75,26 @@ func (s *Session) reading(r *reading, in []Input, keep int, each func(row int, l
 	return err
 }
 
-// read runs readings to their end, or undoes them all.
-func (m *Model) read(ctx context.Context, all []*reading) (err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.closed {
-		return ErrClosed
+// begin prepares the session for its rows, once.
+func (r *reading) begin() {
+	if r.begun {
+		return
 	}
-	defer func() {
-		for _, r := range all {
-			if err != nil {
-				r.s.cut(r.before)
-			} else {
-				r.s.blocks = append(r.s.blocks, r.blocks...)
-			}
-		}
-	}()
-	for _, r := range all {
-		r.s.valid = false
-		r.s.cache.Reserve(r.before + r.rows)
-	}
-	for {
-		part, observer := m.gather(all)
-		if len(part) == 0 {
-			return nil
-		}
-		if err := m.forward(ctx, newPass(observer, m.spans...)); err != nil {
-			return err
-		}
-		row := 0
-		for i, r := range part {
-			row += r.take(&m.spans[i], row)
-		}
-	}
+	r.begun = true
+	r.s.valid = false
+	r.s.cache.Reserve(r.before + r.rows)
 }
 
-// gather loads the next pass of unfinished readings and sets m.spans to its rows.
-// A reading with an observer passes alone.
-func (m *Model) gather(all []*reading) (part []*reading, observer Observer) {
+// gather fills the model's input with the rows of readings up to their ends and
+// sets m.spans to them.
+func (m *Model) gather(part []*reading) {
 	m.spans = m.spans[:0]
 	rows := 0
-	for _, r := range all {
-		if r.read == r.rows {
-			continue
-		}
-		to := passEnd(r.blocks, r.before, r.read, r.rows)
-		n := to - r.read
-		if len(part) > 0 && (rows+n > maxBatch || r.s.observer != nil) {
-			continue
-		}
-		m.spans = append(m.spans, r.span(to, rows))
-		part, rows = append(part, r), rows+n
-		if r.s.observer != nil {
-			return part, r.s.observer
-		}
+	for _, r := range part {
+		n := r.to - r.read
+		m.spans = append(m.spans, r.span(r.to, rows))
+		rows += n
 	}
-	return part, nil
 }
 
 // span loads the rows up to to into the model's input, where they begin at row.

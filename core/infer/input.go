@@ -205,11 +205,11 @@ func (s *Session) FeedInputs(ctx context.Context, in ...Input) error {
 	return s.feed(ctx, in, 1, nil)
 }
 
-// passEnd returns the end of the pass that begins at row from: maxBatch rows,
-// without dividing positions that see each other. Rows count from the position
-// first.
-func passEnd(blocks []block, first, from, rows int) int {
-	to := min(from+maxBatch, rows)
+// passEnd returns the end of the pass that begins at row from: at most most rows,
+// or more to not divide positions that see each other. Rows count from the
+// position first.
+func passEnd(blocks []block, first, from, rows, most int) int {
+	to := min(from+most, rows)
 	b := mutualAt(blocks, first+to)
 	if b == nil || b.first == first+to {
 		return to

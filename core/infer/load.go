@@ -34,8 +34,8 @@ type AdapterOptions struct {
 	Scale float32
 }
 
-// Model holds the weights of a decoder. Many sessions may use it concurrently;
-// their computations take turns.
+// Model holds the weights of a decoder. Many sessions may use it concurrently:
+// their computations share passes.
 type Model struct {
 	cfg  Config
 	file *gguf.File // nil unless loaded from a file
@@ -51,6 +51,8 @@ type Model struct {
 	act            arch.Activation
 
 	ropeShort, ropeLong []float32 // D/2 divisors of RoPE's frequencies, or nil
+
+	schedule schedule
 
 	mu      sync.Mutex // held while computing
 	threads *pool.Pool
@@ -175,6 +177,7 @@ func New(cfg Config, tensors Tensors, opt Options) (*Model, error) {
 		return nil, l.err
 	}
 	m.work.init(m)
+	m.schedule.init()
 	return m, nil
 }
 

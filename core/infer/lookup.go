@@ -149,8 +149,9 @@ func (s *share) value() float64 { return s.yes / (s.all + 2) }
 
 // stepLookup is a step with the tokens that the text itself proposes, if that
 // pays. Unused proposals are compared with the drawn token anyway, which is
-// free: text without repetition is generated as without lookup.
-func (g *generation) stepLookup(ctx context.Context, last int32) (int32, error) {
+// free: text without repetition is generated as without lookup. A step is
+// measured if the session is alone; beside others, costs are estimated.
+func (g *generation) stepLookup(ctx context.Context, last int32, others int) (int32, error) {
 	l, t := &g.s.lookup, &g.s.m.trade
 	l.follow(g.history, g.s.context)
 	most := min(g.opt.DraftTokens, g.room())
@@ -159,6 +160,8 @@ func (g *generation) stepLookup(ctx context.Context, last int32) (int32, error) 
 	case l.next == 0:
 	case g.opt.AlwaysDraft:
 		n = most
+	case others > 0:
+		n = beside(others, most, l.expected)
 	default:
 		n = t.choose(most, l.expected)
 	}
@@ -167,7 +170,9 @@ func (g *generation) stepLookup(ctx context.Context, last int32) (int32, error) 
 	before, start := len(g.history), time.Now()
 	if n == 0 {
 		next, err := g.alone(ctx, last)
-		t.spent(1, time.Since(start))
+		if others == 0 {
+			t.spent(1, time.Since(start))
+		}
 		if err == nil && len(proposals) > 0 {
 			l.learn(matched, next == proposals[0])
 		}
@@ -177,7 +182,9 @@ func (g *generation) stepLookup(ctx context.Context, last int32) (int32, error) 
 	if err != nil {
 		return next, err
 	}
-	t.spent(1+len(proposals), time.Since(start))
+	if others == 0 {
+		t.spent(1+len(proposals), time.Since(start))
+	}
 	accepted := len(g.history) - before
 	for i := range min(accepted+1, len(proposals)) {
 		if i == accepted && g.stats.Reason != "" {

@@ -88,6 +88,17 @@ func (p *pace) proposals(most int) int {
 	return 0
 }
 
+// settled returns the number of tokens that the draft should propose if it was
+// measured to pay, otherwise 0.
+func (p *pace) settled(most int) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.phase == with {
+		return most
+	}
+	return 0
+}
+
 // recordAlone records a step without the draft.
 func (p *pace) recordAlone(tokens int, d time.Duration) {
 	p.mu.Lock()

@@ -44,6 +44,8 @@ type Session struct {
 	input    [1]Input // of Feed
 	current  reading  // of feed
 	readings [1]*reading
+	wake     chan bool
+	presence presence // guarded by the schedule
 
 	observer   Observer
 	keepHidden bool
@@ -84,7 +86,7 @@ func (m *Model) NewSession(opt SessionOptions) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Session{m: m, context: opt.Context, cache: cache, keepHidden: opt.Hidden}
+	s := &Session{m: m, context: opt.Context, cache: cache, keepHidden: opt.Hidden, wake: make(chan bool, 1)}
 	divisors := m.ropeShort
 	if opt.Context > m.cfg.Rope.OriginalContext {
 		divisors = m.ropeLong
@@ -233,5 +235,5 @@ func (s *Session) feed(ctx context.Context, in []Input, keep int, each func(row 
 		return err
 	}
 	s.readings[0] = r
-	return s.m.read(ctx, s.readings[:])
+	return s.m.read(ctx, s.readings[:], s.wake)
 }

@@ -130,17 +130,23 @@ func (g *generation) propose(ctx context.Context, n, from int) ([]int32, error) 
 // step reads the last token of the history and returns the next, with the draft
 // or the lookup while that pays.
 func (g *generation) step(ctx context.Context, last int32) (int32, error) {
-	if g.opt.Draft == nil {
-		// An observer sees everything fed and must see only the text.
-		if g.opt.Lookup && g.s.observer == nil {
-			return g.stepLookup(ctx, last)
-		}
+	others := g.s.m.schedule.others(g.s)
+	lookup := g.opt.Lookup && g.s.observer == nil // which sees everything fed and must see only the text
+	switch {
+	case g.opt.Draft == nil && lookup:
+		return g.stepLookup(ctx, last, others)
+	case g.opt.Draft == nil, others >= crowd && !g.opt.AlwaysDraft:
 		return g.alone(ctx, last)
-	}
-	if g.opt.AlwaysDraft {
+	case g.opt.AlwaysDraft:
 		return g.speculate(ctx, last, g.opt.DraftTokens, 0)
 	}
 	p := &g.opt.Draft.m.pace
+	if others > 0 { // times measure the others too
+		if n := p.settled(g.opt.DraftTokens); n > 0 {
+			return g.speculate(ctx, last, n, 0)
+		}
+		return g.alone(ctx, last)
+	}
 	tokens, start := g.stats.Tokens, time.Now()
 	n := p.proposals(g.opt.DraftTokens)
 	if n == 0 {

@@ -5,6 +5,12 @@
 // It prints minimum and median.
 //
 //	latency -mm PATH -build REF [-runs 7] [-backend NAME…]
+//
+// With -clients it measures concurrent answers of one runner instead: tokens a second of
+// all, the time to the first token, gaps between tokens, memory. Each client asks -asks
+// questions, one after another; their system prompts are distinct, or shared with -shared.
+//
+//	latency -clients 1,4,16,64 -build MODEL.gguf [-shared] [-compare]
 package main
 
 import (
@@ -62,7 +68,23 @@ func main() {
 	runs := flag.Int("runs", 7, "of each question")
 	core := flag.String("core", "core", "engine of the core")
 	functions := flag.String("functions", "onnx", "engine of encoders and projectors")
+	clients := flag.String("clients", "", "numbers of concurrent clients, separated by commas")
+	var c crowd
+	flag.IntVar(&c.asks, "asks", 2, "questions of each client")
+	flag.IntVar(&c.tokens, "tokens", 128, "of each answer")
+	flag.IntVar(&c.prompt, "prompt", 360, "words of each prompt")
+	flag.StringVar(&c.text, "text", "README.md", "a file whose words the prompts are")
+	flag.IntVar(&c.threads, "threads", 0, "of the core")
+	flag.BoolVar(&c.shared, "shared", false, "all prompts begin the same")
+	flag.BoolVar(&c.compare, "compare", false, "compare the answers of all numbers of clients")
 	flag.Parse()
+	if *clients != "" {
+		if err := c.run(context.Background(), *build, *target, *clients); err != nil {
+			fmt.Fprintln(os.Stderr, "latency:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	if err := measure(context.Background(), *mm, *build, *target, *runs, *core, *functions); err != nil {
 		fmt.Fprintln(os.Stderr, "latency:", err)
 		os.Exit(1)
