@@ -22,13 +22,19 @@ type Sequence struct {
 	Alone    string `json:"alone,omitempty"`
 
 	// Runs is inputs (default), or rows: each row of vectors is a run, with RowEnd
-	// between rows.
+	// between rows; or mosaic: an image in tiles with padding is one run, the vectors
+	// of the overview followed by those of the image in the tiles, row by row, each row
+	// ended by the last vector of the projector.
 	Runs string `json:"runs,omitempty"`
+	// Shrink is the limit of vectors of a mosaic in tiles: one with more is resized to
+	// it; 0: none.
+	Shrink int `json:"shrink,omitempty"`
 	// Positions is line (default), or grid: positions have a row and a column.
 	Positions string `json:"positions,omitempty"`
 	// Deep is the number of first layers for which a vector carries a further one.
 	Deep int `json:"deep,omitempty"`
-	// Attention is causal (default), or mutual: the vectors of a run see each other.
+	// Attention is causal (default); mutual: the vectors of a run see each other; or
+	// prefix: all positions of a prompt with such an input do.
 	Attention string `json:"attention,omitempty"`
 }
 
@@ -37,6 +43,12 @@ func (s *Sequence) Grid() bool { return s != nil && s.Positions == "grid" }
 
 // ByRow reports whether each row of vectors is a run.
 func (s *Sequence) ByRow() bool { return s != nil && s.Runs == "rows" }
+
+// Mosaic reports whether the tiles of an image are one run.
+func (s *Sequence) Mosaic() bool { return s != nil && s.Runs == "mosaic" }
+
+// Prefix reports whether the positions of a prompt see each other.
+func (s *Sequence) Prefix() bool { return s != nil && s.Attention == "prefix" }
 
 // Rows returns the texts before, between and after the rows of an input.
 func (s *Sequence) Rows(n int) []string {

@@ -16,17 +16,22 @@ import torch
 from PIL import Image
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import AutoModelForImageTextToText, CONFIG_MAPPING, PreTrainedTokenizerFast
-from transformers import Gemma3Processor, Idefics3Processor, InternVLProcessor, LlavaProcessor, PixtralProcessor, SmolVLMProcessor
+from transformers import Gemma3Processor, Idefics3Processor, InternVLProcessor, LlavaNextProcessor, LlavaOnevisionProcessor, LlavaProcessor
+from transformers import PaliGemmaProcessor, PixtralProcessor, SmolVLMProcessor
 from transformers import Qwen2_5_VLProcessor, Qwen2VLProcessor, Qwen3VLProcessor
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 from transformers.models.gemma3.image_processing_pil_gemma3 import Gemma3ImageProcessorPil
 from transformers.models.got_ocr2.image_processing_pil_got_ocr2 import GotOcr2ImageProcessorPil
 from transformers.models.idefics3.image_processing_pil_idefics3 import Idefics3ImageProcessorPil
 from transformers.models.internvl.video_processing_internvl import InternVLVideoProcessor
+from transformers.models.llava_next.image_processing_pil_llava_next import LlavaNextImageProcessorPil
+from transformers.models.llava_onevision.image_processing_pil_llava_onevision import LlavaOnevisionImageProcessorPil
+from transformers.models.llava_onevision.video_processing_llava_onevision import LlavaOnevisionVideoProcessor
 from transformers.models.pixtral.image_processing_pil_pixtral import PixtralImageProcessorPil
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 from transformers.models.qwen2_vl.video_processing_qwen2_vl import Qwen2VLVideoProcessor
 from transformers.models.qwen3_vl.video_processing_qwen3_vl import Qwen3VLVideoProcessor
+from transformers.models.siglip.image_processing_pil_siglip import SiglipImageProcessorPil
 from transformers.models.smolvlm.image_processing_pil_smolvlm import SmolVLMImageProcessorPil
 from transformers.models.smolvlm.video_processing_smolvlm import SmolVLMVideoProcessor
 
@@ -50,7 +55,12 @@ TEMPLATES = {
     "idefics3": IDEFICS, "smolvlm": IDEFICS, "internvl": CHATML.replace("MARKER", "<IMG_CONTEXT>\n"),
     "pixtral": "{{ bos_token }}{% for m in messages %}[INST]" + TURN.replace("MARKER", "[IMG]") + "[/INST]{% endfor %}",
     "qwen2_vl": QWEN, "qwen2_5_vl": QWEN, "qwen3_vl": QWEN,
+    "llava_next": "{% for m in messages %}[INST] " + TURN.replace("MARKER", "<image>\n") + " [/INST]{% endfor %}",
+    "llava_onevision": CHATML.replace("MARKER", "<image>"), "paligemma": None, "paligemma2": None,
 }
+TEMPLATES["mistral3"] = TEMPLATES["pixtral"]
+ANYRES = ("llava_next", "llava_onevision")
+FIXED = ("llava", "gemma3", "internvl", "idefics3", "smolvlm", "paligemma", "paligemma2") + ANYRES
 SMALL = "--small" in sys.argv
 VISION = dict(hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=2) if SMALL else dict(
     hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=2)
@@ -83,6 +93,31 @@ def fixed(family, tok, tid, text):
                                         eoi_token_index=tid("<end_of_image>"))
         tok.image_token, tok.image_token_id = "<image_soft_token>", tid("<image_soft_token>")
         return config, Gemma3Processor(image_processor=Gemma3ImageProcessorPil(size={"height": 56, "width": 56}), tokenizer=tok, image_seq_length=16)
+    if family == "llava_next":
+        config = CONFIG_MAPPING[family](vision_config=dict(VISION, model_type="clip_vision_model", image_size=28, patch_size=7), text_config=dict(text, model_type="mistral"),
+                                        image_token_index=tid("<image>"), image_grid_pinpoints=[[28, 56], [56, 28], [56, 56], [84, 28], [28, 84]], image_seq_length=16)
+        image = LlavaNextImageProcessorPil(size={"shortest_edge": 28}, crop_size={"height": 28, "width": 28}, image_grid_pinpoints=config.image_grid_pinpoints)
+        return config, LlavaNextProcessor(image_processor=image, tokenizer=tok, patch_size=7, vision_feature_select_strategy="default",
+                                          num_additional_image_tokens=1, image_token="<image>")
+    if family == "llava_onevision":
+        tok.video_token = "<video>"
+        points = [[28 * (i + 1), 28 * (j + 1)] for i in range(3) for j in range(3)]
+        config = CONFIG_MAPPING[family](vision_config=dict(VISION, model_type="siglip_vision_model", image_size=28, patch_size=7, vision_use_head=False),
+                                        text_config=dict(text, model_type="qwen2"), image_token_index=tid("<image>"), video_token_index=tid("<video>"),
+                                        image_grid_pinpoints=points, vision_aspect_ratio="anyres_max_3")
+        image = LlavaOnevisionImageProcessorPil(size={"height": 28, "width": 28}, image_grid_pinpoints=points)
+        return config, LlavaOnevisionProcessor(image_processor=image, tokenizer=tok, video_processor=LlavaOnevisionVideoProcessor(), num_image_tokens=16,
+                                               vision_feature_select_strategy="full", image_token="<image>", video_token="<video>", vision_aspect_ratio="anyres_max_3")
+    if family.startswith("paligemma"):
+        text = dict(text, model_type="gemma")
+        if family == "paligemma2":
+            text = dict(text, model_type="gemma2", sliding_window=24, query_pre_attn_scalar=16)
+        config = CONFIG_MAPPING["paligemma"](vision_config=dict(VISION, model_type="siglip_vision_model", image_size=28, patch_size=7, vision_use_head=False),
+                                             text_config=text, image_token_index=tid("<image>"), projection_dim=text["hidden_size"], hidden_size=text["hidden_size"],
+                                             tie_word_embeddings=False)
+        image = SiglipImageProcessorPil(size={"height": 28, "width": 28})
+        image.image_seq_length = 16
+        return config, PaliGemmaProcessor(image_processor=image, tokenizer=tok)
     if family == "internvl":
         config = CONFIG_MAPPING[family](vision_config=dict(VISION, image_size=[28, 28], patch_size=[7, 7]), text_config=dict(text, model_type="qwen2"),
                                         image_token_id=tid("<IMG_CONTEXT>"), image_seq_length=4)
@@ -102,6 +137,11 @@ def fixed(family, tok, tid, text):
 
 def fitted(family, tok, tid, text):
     """Families whose pictures have any size."""
+    if family == "mistral3":
+        config = CONFIG_MAPPING[family](vision_config=dict(VISION, model_type="pixtral", image_size=64, patch_size=4), text_config=dict(text, model_type="mistral"),
+                                        image_token_index=tid("[IMG]"), spatial_merge_size=2)
+        image = PixtralImageProcessorPil(size={"longest_edge": 64}, patch_size={"height": 4, "width": 4})
+        return config, PixtralProcessor(image_processor=image, tokenizer=tok, patch_size=4, spatial_merge_size=2)
     if family == "pixtral":
         config = CONFIG_MAPPING["llava"](vision_config=dict(VISION, model_type="pixtral", image_size=64, patch_size=8), text_config=dict(text, model_type="mistral"),
                                          image_token_index=tid("[IMG]"), vision_feature_layer=-1, vision_feature_select_strategy="full")
@@ -142,8 +182,9 @@ def picture(i, w, h):
 def make(out, family):
     tok, tid = tokenizer(340)
     text = dict(TEXT, model_type="llama", vocab_size=len(tok), max_position_embeddings=2048, initializer_range=0.15)
-    config, proc = (fixed if family in ("llava", "gemma3", "internvl", "idefics3", "smolvlm") else fitted)(family, tok, tid, text)
-    proc.chat_template = tok.chat_template = TEMPLATES[family]
+    config, proc = (fixed if family in FIXED else fitted)(family, tok, tid, text)
+    if TEMPLATES[family]:
+        proc.chat_template = tok.chat_template = TEMPLATES[family]
     torch.manual_seed(3)
     model = AutoModelForImageTextToText.from_config(config).eval().float()
     with torch.no_grad():
@@ -160,7 +201,7 @@ def make(out, family):
             picture(j, w, h).save(os.path.join(folder, files[j]))
         pictures = [Image.open(os.path.join(folder, f)) for f in files]
         messages = [{"role": "user", "content": [{"type": "image"} for _ in sizes] + [{"type": "text", "text": QUESTION}]}]
-        prompt = proc.apply_chat_template(messages, add_generation_prompt=True)
+        prompt = proc.apply_chat_template(messages, add_generation_prompt=True) if TEMPLATES[family] else "<image>" * len(files) + QUESTION
         nested = family in ("idefics3", "smolvlm", "gemma3")
         inputs = proc(text=[prompt], images=[pictures] if nested else pictures, return_tensors="pt", add_special_tokens=False)
         with torch.no_grad():

@@ -17,6 +17,8 @@ type config struct {
 	heeded map[string]bool
 	errs   []error
 	notes  []string
+
+	template string // of a folder without a chat template
 }
 
 func parseConfig(b []byte) (*config, error) {

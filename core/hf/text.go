@@ -79,8 +79,21 @@ func (c *config) textHalf() (*config, error) {
 	}
 	all["architectures"] = name
 	delete(all, "tie_word_embeddings") // decided by the weights
-	return &config{raw: all, heeded: map[string]bool{}}, nil
+	half := &config{raw: all, heeded: map[string]bool{}}
+	if c.text("model_type", "") == "paligemma" {
+		delete(all, "use_bidirectional_attention") // of prompts with pictures
+		delete(all, "num_image_tokens")
+		half.template = paligemmaTemplate
+	}
+	return half, nil
 }
+
+// paligemmaTemplate writes what the processor of PaliGemma, which has no template,
+// does: the pictures, BOS, the words and a line feed.
+const paligemmaTemplate = `{% for m in messages %}{% if m['role'] == 'assistant' %}{{ m['content'] }}{% else %}` +
+	`{% if m['content'] is string %}{{ bos_token + m['content'] + '\n' }}{% else %}` +
+	`{% for c in m['content'] %}{% if c['type'] == 'image' %}{{ '<image>' }}{% endif %}{% endfor %}{{ bos_token }}` +
+	`{% for c in m['content'] %}{% if c['type'] == 'text' %}{{ c['text'] }}{% endif %}{% endfor %}{{ '\n' }}{% endif %}{% endif %}{% endfor %}`
 
 // deepLayers is the key of the layers of a vision tower whose outputs are added to
 // those of the first layers of the language model.

@@ -40,6 +40,9 @@ func readTokenizer(dir string, c *config, vocab int) (*tokenizer.Tokenizer, erro
 	} else if template != "" {
 		v.Template = template
 	}
+	if v.Template == "" {
+		v.Template = c.template
+	}
 	if len(v.Tokens) > vocab {
 		v.Tokens = v.Tokens[:vocab] // ids without a vector
 		sp := &v.Special

@@ -15,9 +15,13 @@ type Tiles struct {
 	//	         multiples of Size (Idefics3, SmolVLM)
 	//	aspect   the grid of at most Most tiles whose shape is closest to the
 	//	         image's (InternVL)
-	Choose  string `json:"choose"`
-	Longest int    `json:"longest,omitempty"`
-	Most    int    `json:"most,omitempty"`
+	//	pinpoints  the one of Pinpoints that keeps the most pixels of the image
+	//	         and, of several, has the least padding: the image is resized in
+	//	         proportion and padded on all sides (LLaVA-NeXT, LLaVA-OneVision)
+	Choose    string   `json:"choose"`
+	Longest   int      `json:"longest,omitempty"`
+	Most      int      `json:"most,omitempty"`
+	Pinpoints [][2]int `json:"pinpoints,omitempty"` // heights and widths
 }
 
 // maxTiles limits the tiles of an image, without the overview.
@@ -31,7 +35,12 @@ func (t *Tiles) check(wrong func(key, format string, args ...any)) {
 		wrong("tiles", "bad size %d of a tile, want 1 to %d", t.Size, maxLongest)
 		return
 	}
+	if t.Choose != "pinpoints" && t.Pinpoints != nil {
+		wrong("tiles", "pinpoints require choose: pinpoints")
+	}
 	switch t.Choose {
+	case "pinpoints":
+		t.checkPinpoints(wrong)
 	case "longest":
 		across := (min(t.Longest, maxLongest) + t.Size - 1) / t.Size
 		if t.Longest < t.Size || t.Longest > maxSide || across*across > maxTiles || t.Most != 0 {
@@ -42,7 +51,18 @@ func (t *Tiles) check(wrong func(key, format string, args ...any)) {
 			wrong("tiles", "bad number of tiles %d, want 1 to %d", t.Most, maxTiles)
 		}
 	default:
-		wrong("tiles", "got choose %q, want longest or aspect", t.Choose)
+		wrong("tiles", "got choose %q, want longest, aspect or pinpoints", t.Choose)
+	}
+}
+
+func (t *Tiles) checkPinpoints(wrong func(key, format string, args ...any)) {
+	if len(t.Pinpoints) == 0 || len(t.Pinpoints) > maxTiles || t.Longest != 0 || t.Most != 0 {
+		wrong("tiles", "got %d pinpoints, want 1 to %d, without longest and most", len(t.Pinpoints), maxTiles)
+	}
+	for _, p := range t.Pinpoints {
+		if p[0]%t.Size != 0 || p[1]%t.Size != 0 || p[0] < 1 || p[1] < 1 || max(p[0], p[1]) > maxSide || p[0]/t.Size*(p[1]/t.Size) > maxTiles {
+			wrong("tiles", "bad pinpoint %v, want multiples of %d and at most %d tiles", p, t.Size, maxTiles)
+		}
 	}
 }
 
@@ -55,6 +75,13 @@ func (t *Tiles) Bound() int {
 		}
 		return 1
 	}
+	if t.Choose == "pinpoints" {
+		most := 0
+		for _, p := range t.Pinpoints {
+			most = max(most, p[0]/t.Size*(p[1]/t.Size))
+		}
+		return most + 1
+	}
 	across := (min(t.Longest, maxLongest) + t.Size - 1) / t.Size
 	return across*across + 1
 }
@@ -64,7 +91,8 @@ func (t *Tiles) Bound() int {
 type Grid struct{ Rows, Columns int }
 
 // FromTiles prepares an image as tiles, row by row, and the overview, which is the
-// whole image in the size of a tile, after them. A single tile has no overview.
+// whole image in the size of a tile, after them. A single tile has no overview,
+// except of pinpoints.
 func (s *Spec) FromTiles(ctx context.Context, r *Raster) ([]*Tensor, Grid, error) {
 	if s.Color == "gray" {
 		r = r.gray()
@@ -75,7 +103,9 @@ func (s *Spec) FromTiles(ctx context.Context, r *Raster) ([]*Tensor, Grid, error
 		return nil, Grid{}, fmt.Errorf("resizing: %w", err)
 	}
 	big, err := r.ResizeTo(fit.w, fit.h, s.Resample)
-	if err == nil && fit != full {
+	if err == nil && t.Choose == "pinpoints" {
+		big = big.framed(full.w, full.h)
+	} else if err == nil && fit != full {
 		big, err = big.ResizeTo(full.w, full.h, s.Resample)
 	}
 	if err != nil {
@@ -86,7 +116,7 @@ func (s *Spec) FromTiles(ctx context.Context, r *Raster) ([]*Tensor, Grid, error
 		overview = big
 	}
 	g := Grid{full.h / t.Size, full.w / t.Size}
-	if g.Rows*g.Columns == 1 {
+	if g.Rows*g.Columns == 1 && t.Choose != "pinpoints" {
 		return []*Tensor{s.lay(big, t.Size, t.Size)}, Grid{}, ctx.Err()
 	}
 	var out []*Tensor
@@ -108,7 +138,7 @@ func (s *Spec) FromTiles(ctx context.Context, r *Raster) ([]*Tensor, Grid, error
 // Grid returns the arrangement of the tiles of an image of w × h.
 func (t *Tiles) Grid(w, h int) Grid {
 	_, full, _ := t.sizes(w, h)
-	if full.w*full.h == t.Size*t.Size {
+	if full.w*full.h == t.Size*t.Size && t.Choose != "pinpoints" {
 		return Grid{}
 	}
 	return Grid{full.h / t.Size, full.w / t.Size}
@@ -119,7 +149,11 @@ type size struct{ w, h int }
 // sizes returns the size that an image of w × h is resized to first, the size that
 // is divided into tiles, and whether the overview is made of the latter.
 func (t *Tiles) sizes(w, h int) (fit, full size, bigger bool) {
-	if t.Choose == "aspect" {
+	switch t.Choose {
+	case "pinpoints":
+		full = t.best(w, h)
+		return inside(w, h, full), full, false
+	case "aspect":
 		columns, rows := t.closest(w, h)
 		full = size{columns * t.Size, rows * t.Size}
 		return full, full, false
@@ -127,6 +161,40 @@ func (t *Tiles) sizes(w, h int) (fit, full size, bigger bool) {
 	fit.w, fit.h = t.enlarged(w, h)
 	full.w, full.h = multiples(fit.w, fit.h, t.Size)
 	return fit, full, true
+}
+
+// best returns the pinpoint for an image of w × h.
+func (t *Tiles) best(w, h int) (best size) {
+	kept, lost := 0, 0
+	for _, p := range t.Pinpoints {
+		by := min(float64(p[1])/float64(w), float64(p[0])/float64(h))
+		keep := min(int(float64(w)*by)*int(float64(h)*by), w*h)
+		lose := p[0]*p[1] - keep
+		if best == (size{}) || keep > kept || keep == kept && lose < lost {
+			best, kept, lost = size{p[1], p[0]}, keep, lose
+		}
+	}
+	return best
+}
+
+// inside returns the size of an image of w × h that fits into a rectangle, in
+// proportion.
+func inside(w, h int, in size) size {
+	across, down := float64(in.w)/float64(w), float64(in.h)/float64(h)
+	if across < down {
+		return size{in.w, min(int(math.Ceil(float64(h)*across)), in.h)}
+	}
+	return size{min(int(math.Ceil(float64(w)*down)), in.w), in.h}
+}
+
+// framed returns the image in the middle of a black one of w × h.
+func (r *Raster) framed(w, h int) *Raster {
+	out := &Raster{W: w, H: h, C: r.C, Pix: make([]byte, w*h*r.C)}
+	left, top := (w-r.W)/2, (h-r.H)/2
+	for y := range r.H {
+		copy(out.Pix[((y+top)*w+left)*r.C:], r.Pix[y*r.W*r.C:(y+1)*r.W*r.C])
+	}
+	return out
 }
 
 // enlarged returns the size whose longer side is Longest; the other is rounded

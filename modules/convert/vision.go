@@ -146,14 +146,9 @@ func (v *vision) fill(ctx context.Context, dir, name, license string, opt Option
 	if err != nil {
 		return err
 	}
-	count := v.tower.Count
-	if spec.Fit != nil {
-		count = spec.Fit.Bound
-	}
-	v.count = count()
-	most := v.count
-	if spec.Tiles != nil {
-		most *= spec.Tiles.Bound()
+	most := v.tower.Most(spec)
+	if v.count = most; spec.Fit == nil {
+		v.count = v.tower.Count()
 	}
 	if v.core != nil {
 		one := opt
@@ -266,9 +261,6 @@ func (v *vision) settle() (err error) {
 	if v.tower, err = tower.ReadConfig(v.config); err != nil {
 		return err
 	}
-	if v.tower.Family == "paligemma" {
-		return errors.New("unsupported model_type paligemma: its text sees later positions of the prompt")
-	}
 	return json.Unmarshal(v.config, &v.ids)
 }
 
@@ -310,6 +302,8 @@ func (v *vision) sequence() (*modules.Sequence, error) {
 		return nil, err
 	}
 	switch v.tower.Family {
+	case "paligemma":
+		return &modules.Sequence{Marker: image, Attention: "prefix"}, nil
 	case "gemma3":
 		begin, err := v.piece("boi_token_index", "<start_of_image>", v.ids.Begin)
 		if err != nil {
@@ -325,7 +319,10 @@ func (v *vision) sequence() (*modules.Sequence, error) {
 	case "internvl":
 		return &modules.Sequence{Marker: image, Open: "<img>", Close: "</img>"}, v.known("<img>", "</img>")
 	}
+	shrink, mosaic := v.tower.Mosaic()
 	switch {
+	case mosaic:
+		return &modules.Sequence{Marker: image, Runs: "mosaic", Shrink: shrink}, nil
 	case v.tower.Grid():
 		return &modules.Sequence{Marker: image, Positions: "grid", Deep: v.tower.Deep()}, nil
 	case v.tower.ByRow():

@@ -4,7 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+
+	"mm-abi.org/mm/core/preprocess"
 )
 
 // Limits of a tower, far above the models of today.
@@ -14,6 +17,7 @@ const (
 	maxHidden = 1 << 16
 	maxImage  = 1 << 13
 	maxPatch  = 1 << 10
+	maxShrink = 256 // tiles
 )
 
 // Config is the shape of a vision tower and its projector.
@@ -38,8 +42,11 @@ type Config struct {
 
 	class, rms bool
 	full       bool // the class is a feature
+	newline    bool // a vector that ends a row follows those of a tile
+	shrink     int  // of a picture in tiles, in tiles; 0: none
 	names      names
-	grid       *grid // of a tower whose pictures have any size; Image is 0
+	normal     float32 // epsilon of the projector's norm
+	grid       *grid   // of a tower whose pictures have any size; Image is 0
 }
 
 // Deep returns K, the layers of the language model for which a vector carries a
@@ -72,7 +79,37 @@ func (c Config) Count() int {
 	if c.full {
 		n++
 	}
+	if c.newline {
+		n++
+	}
 	return n
+}
+
+// Mosaic reports whether the tiles of a picture are joined into one, and the tiles to
+// which a larger one shrinks, 0 for none.
+func (c Config) Mosaic() (shrink int, ok bool) { return c.shrink, c.newline }
+
+// Most returns a bound of the vectors of a picture.
+func (c Config) Most(s preprocess.Spec) int {
+	switch {
+	case s.Fit != nil:
+		return s.Fit.Bound()
+	case s.Tiles == nil:
+		return c.Count()
+	case !c.newline:
+		return c.Count() * s.Tiles.Bound()
+	}
+	n, most := c.Count()-1, 0
+	side := c.Image / c.Patch
+	for _, p := range s.Tiles.Pinpoints {
+		rows, columns := p[0]/s.Tiles.Size*side, p[1]/s.Tiles.Size*side
+		if all := rows * columns; c.shrink == 0 {
+			most = max(most, all+rows)
+		} else { // up to 1.1² times the limit remain
+			most = max(most, min(all, c.shrink*n*121/100+1)+rows)
+		}
+	}
+	return n + most
 }
 
 // names are the tensors of a family.
@@ -136,8 +173,10 @@ type rawConfig struct {
 		MeanPool   *bool    `json:"use_mean_pooling"`
 	} `json:"vision_config"`
 	Text struct {
-		Width int `json:"hidden_size"`
+		Width   int      `json:"hidden_size"`
+		Epsilon *float64 `json:"rms_norm_eps"`
 	} `json:"text_config"`
+	Merge    *int     `json:"spatial_merge_size"`
 	Act      *string  `json:"projector_hidden_act"`
 	Layer    *layers  `json:"vision_feature_layer"`
 	Strategy *string  `json:"vision_feature_select_strategy"`
@@ -145,6 +184,7 @@ type rawConfig struct {
 	Ratio    *float64 `json:"downsample_ratio"`
 	PerImage *int     `json:"mm_tokens_per_image"`
 	Into     *int     `json:"projection_dim"`
+	Aspect   *string  `json:"vision_aspect_ratio"`
 }
 
 // side is a number or a list of two equal numbers.
@@ -207,12 +247,14 @@ func towers() map[string]defaults {
 
 func families() map[string]family {
 	return map[string]family{
-		"llava":     {[]string{"clip_vision_model", "siglip_vision_model"}, readLlava},
-		"gemma3":    {[]string{"siglip_vision_model"}, readGemma3},
-		"paligemma": {[]string{"siglip_vision_model"}, readPaliGemma},
-		"idefics3":  {[]string{"idefics3_vision"}, readIdefics3},
-		"smolvlm":   {[]string{"idefics3_vision"}, readIdefics3},
-		"internvl":  {[]string{"internvl_vision"}, readInternVL},
+		"llava":           {[]string{"clip_vision_model", "siglip_vision_model"}, readLlava},
+		"llava_next":      {[]string{"clip_vision_model", "siglip_vision_model"}, readNext},
+		"llava_onevision": {[]string{"siglip_vision_model"}, readOneVision},
+		"gemma3":          {[]string{"siglip_vision_model"}, readGemma3},
+		"paligemma":       {[]string{"siglip_vision_model"}, readPaliGemma},
+		"idefics3":        {[]string{"idefics3_vision"}, readIdefics3},
+		"smolvlm":         {[]string{"idefics3_vision"}, readIdefics3},
+		"internvl":        {[]string{"internvl_vision"}, readInternVL},
 	}
 }
 
@@ -293,7 +335,7 @@ func (c Config) check() error {
 	switch {
 	case c.Width%c.Heads != 0:
 		return fmt.Errorf("hidden_size %d is not a multiple of %d heads", c.Width, c.Heads)
-	case c.Image%c.Patch != 0 && c.Family != "llava": // a convolution drops the rest
+	case c.Image%c.Patch != 0 && !strings.HasPrefix(c.Family, "llava"): // a convolution drops the rest
 		return fmt.Errorf("image_size %d is not a multiple of patch_size %d", c.Image, c.Patch)
 	case side%(c.Shuffle*c.Pool) != 0:
 		return fmt.Errorf("%d patches a side are not a multiple of %d", side, c.Shuffle*c.Pool)
@@ -323,6 +365,29 @@ func readLlava(c *Config, raw *rawConfig) error {
 		return fmt.Errorf("unsupported vision_feature_select_strategy %.40q of this tower", s)
 	}
 	c.names.projector = "multi_modal_projector."
+	return nil
+}
+
+// readNext: as LLaVA, with a vector that ends a row.
+func readNext(c *Config, raw *rawConfig) error {
+	c.newline = true
+	return readLlava(c, raw)
+}
+
+// readOneVision: the features are the output of the last layer.
+func readOneVision(c *Config, raw *rawConfig) error {
+	if at := int(or(raw.Layer, -1)); at != -1 && at != c.Layers {
+		return fmt.Errorf("unsupported vision_feature_layer %d, want -1", at)
+	}
+	if s := or(raw.Strategy, "full"); s != "full" {
+		return fmt.Errorf("unsupported vision_feature_select_strategy %.40q of this tower, want full", s)
+	}
+	aspect := or(raw.Aspect, "anyres_max_9")
+	n, err := strconv.Atoi(strings.TrimPrefix(aspect, "anyres_max_"))
+	if err != nil || n < 1 || n > maxShrink {
+		return fmt.Errorf("unsupported vision_aspect_ratio %.40q, want anyres_max_1 to anyres_max_%d", aspect, maxShrink)
+	}
+	c.newline, c.shrink, c.names.projector = true, n, "multi_modal_projector."
 	return nil
 }
 

@@ -324,12 +324,34 @@ func (c Config) gridProjector(t Weights) (m *onnx.Model, err error) {
 		x = joined(w.norm(at+"ln_q", Features, c.Width))
 		x = w.activated(at+"act", w.linear(at+"mlp.0", x, block, block), "gelu")
 		x = w.linear(at+"mlp.2", x, block, c.Into)
+	case "mistral3":
+		w.c.Epsilon = c.normal
+		x = joined(w.norm(at+"norm", Features, c.Width))
+		x = w.product(at+"patch_merger.merging_layer", x, w.merging(at+"patch_merger.merging_layer.weight"), block, c.Width)
+		x = w.activated(at+"act", w.linear(at+"linear_1", x, c.Width, c.Into), c.Act)
+		x = w.linear(at+"linear_2", x, c.Into, c.Into)
 	default: // Pixtral
 		x = w.activated(at+"act", w.linear(at+"linear_1", Features, c.Width, c.Into), c.Act)
 		x = w.linear(at+"linear_2", x, c.Into, c.Into)
 	}
 	g.Add("Identity", []string{x}, Vectors)
 	return w.m, w.err
+}
+
+// merging returns the matrix that joins a block of patches, block × C, for patches one
+// after the other; it is stored for blocks of each dimension.
+func (w *gridWriter) merging(name string) []float32 {
+	c, n := w.c.Width, w.c.Shuffle*w.c.Shuffle
+	x := w.read(name, c, c*n)
+	out := make([]float32, len(x))
+	for to := range c {
+		for from := range c {
+			for i := range n {
+				out[(i*c+from)*c+to] = x[(to*c+from)*n+i]
+			}
+		}
+	}
+	return out
 }
 
 // merged writes the two layers of Qwen3's merger.

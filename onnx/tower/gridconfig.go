@@ -29,7 +29,7 @@ func isGrid(raw *rawConfig) bool {
 	return slices.Contains(gridFamilies(), raw.ModelType) || raw.ModelType == "llava" && raw.Vision.ModelType == "pixtral"
 }
 
-func gridFamilies() []string { return []string{"qwen2_5_vl", "qwen2_vl", "qwen3_vl"} }
+func gridFamilies() []string { return []string{"mistral3", "qwen2_5_vl", "qwen2_vl", "qwen3_vl"} }
 
 // rawGrid holds the keys of vision_config.
 type rawGrid struct {
@@ -135,7 +135,11 @@ func (c *Config) pixtral(v rawGrid, raw *rawConfig) error {
 	if v.Rope != nil && json.Unmarshal(*v.Rope, &rope) == nil {
 		c.grid.base = or(rope.Base, c.grid.base)
 	}
-	at := int(or(raw.Layer, -2))
+	last := layers(-2)
+	if c.Family == "mistral3" {
+		last = -1
+	}
+	at := int(or(raw.Layer, last))
 	if at < 0 {
 		at += c.Layers + 1
 	}
@@ -143,6 +147,10 @@ func (c *Config) pixtral(v rawGrid, raw *rawConfig) error {
 		return fmt.Errorf("unsupported vision_feature_layer: got layer %d of %d", at, c.Layers)
 	}
 	c.Layers = at
+	if c.Family == "mistral3" {
+		c.Shuffle, c.normal = or(raw.Merge, 2), float32(or(raw.Text.Epsilon, 1e-6))
+		return nil
+	}
 	if s := or(raw.Strategy, "default"); s != "full" {
 		return fmt.Errorf("unsupported vision_feature_select_strategy %.40q of this tower, want full", s)
 	}

@@ -25,6 +25,7 @@ type rawProcessor struct {
 	Cut       *edges     `json:"crop_size"`
 	Tile      *edges     `json:"max_image_size"`
 	Most      *int       `json:"max_patches"`
+	Pinpoints *[][2]int  `json:"image_grid_pinpoints"`
 
 	MinPixels *int   `json:"min_pixels"`
 	MaxPixels *int   `json:"max_pixels"`
@@ -74,7 +75,7 @@ func (c Config) Preprocess(data []byte) (preprocess.Spec, error) {
 	mean, std := halfMean()
 	resample := 3 // bicubic
 	switch {
-	case c.Family == "llava" || c.Family == "internvl" || c.grid != nil:
+	case c.Family == "llava" || c.Family == "internvl" || c.newline || c.grid != nil:
 		mean, std = clipMean()
 	case c.Family == "idefics3" || c.Family == "smolvlm":
 		resample = 1 // Lanczos
@@ -117,6 +118,8 @@ func (c Config) picture(s *preprocess.Spec, raw *rawProcessor) error {
 		return c.fit(s, raw)
 	}
 	switch c.Family {
+	case "llava_next", "llava_onevision":
+		return c.pinpoints(s, raw)
 	case "idefics3", "smolvlm":
 		if !or(raw.Split, true) {
 			return fmt.Errorf("unsupported do_image_splitting: false")
@@ -160,9 +163,36 @@ func (c Config) clip(s *preprocess.Spec, raw *rawProcessor) error {
 	return nil
 }
 
+// pinpoints divides a picture into tiles, with padding.
+func (c Config) pinpoints(s *preprocess.Spec, raw *rawProcessor) error {
+	size := or(raw.Size, edges{Height: c.Image, Width: c.Image})
+	cut := or(raw.Cut, edges{Height: c.Image, Width: c.Image})
+	if v := max(size.Shortest, size.Height); v != c.Image || size.Width != size.Height && size.Width != 0 {
+		return fmt.Errorf("got size %+v, want %d of the tower", size, c.Image)
+	}
+	if or(raw.CenterCut, c.Family == "llava_next") && (cut.Height != c.Image || cut.Width != c.Image) {
+		return fmt.Errorf("got crop_size %+v, want %d of the tower", cut, c.Image)
+	}
+	s.Tiles = &preprocess.Tiles{Size: c.Image, Choose: "pinpoints"}
+	if raw.Pinpoints != nil {
+		s.Tiles.Pinpoints = *raw.Pinpoints
+		return nil
+	}
+	if c.Family == "llava_next" {
+		s.Tiles.Pinpoints = [][2]int{{336, 672}, {672, 336}, {672, 672}, {1008, 336}, {336, 1008}}
+		return nil
+	}
+	for rows := range 6 {
+		for columns := range 6 {
+			s.Tiles.Pinpoints = append(s.Tiles.Pinpoints, [2]int{384 * (rows + 1), 384 * (columns + 1)})
+		}
+	}
+	return nil
+}
+
 // fit sets the size of pictures of any size.
 func (c Config) fit(s *preprocess.Spec, raw *rawProcessor) error {
-	if p := or(raw.Patch, edges{Height: c.Patch, Width: c.Patch}); p.Height != c.Patch || p.Width != c.Patch {
+	if p := or(raw.Patch, edges{Height: c.Patch, Width: c.Patch}); p.Height != p.Width || p.Height != c.Patch && (c.grid.positions || p.Height != c.Multiple()) {
 		return fmt.Errorf("got patch_size %d × %d, want %d of the tower", p.Height, p.Width, c.Patch)
 	}
 	if !c.grid.positions {

@@ -38,6 +38,10 @@ func (c Config) Projector(t Weights) (m *onnx.Model, err error) {
 		x = w.activated(at+"act", w.linear(at+"linear_1", x, c.Width, c.Into), c.Act)
 		x = w.linear(at+"linear_2", x, c.Into, c.Into)
 	}
+	if c.newline {
+		name := w.t.find("image_newline", "", "model.") + "image_newline"
+		x = w.g.Add("Concat", []string{x, w.floats("newline", w.read(name, c.Into), 1, 1, c.Into)}, "rows.end", onnx.Int("axis", 1))
+	}
 	w.g.Add("Identity", []string{x}, Vectors)
 	return w.m, w.err
 }

@@ -172,7 +172,7 @@ func (e *Encoded) through(ctx context.Context, enc, proj *part.Function, since t
 			return v, err
 		}
 	}
-	if len(lists) == 1 {
+	if len(lists) == 1 && e.mosaic == nil {
 		v.Numbers = lists[0]
 		return v, nil
 	}
@@ -185,6 +185,9 @@ func (e *Encoded) through(ctx context.Context, enc, proj *part.Function, since t
 		if v.Numbers, err = part.Halves(lists); err == nil {
 			v.Numbers = part.Pool(v.Numbers, v.Width, e.Places)
 		}
+	case e.mosaic != nil:
+		rule = "as one image"
+		v.Numbers, err = e.mosaic.join(lists, v.Width)
 	case e.Runs > 1 && len(lists) > 1:
 		rule = "tile by tile"
 		v.Numbers = slices.Concat(lists...)

@@ -56,6 +56,8 @@ type Medium struct {
 	Grid [3]int
 	Deep int // further vectors of a position
 
+	mosaic *mosaic // how the vectors of tiles are joined; nil: one after the other
+
 	joins builds.ModalityPart
 	*source
 }
@@ -133,7 +135,13 @@ func (s *Senses) medium(p *talk.Part, runs int) (Medium, error) {
 }
 
 // fit sets what depends on the size of an image that is fitted.
-func (s *Senses) fit(m *Medium) error {
+func (s *Senses) fit(m *Medium) (err error) {
+	if m.mosaic, err = s.mosaic(m.Part); m.mosaic != nil {
+		m.Places = m.mosaic.count()
+	}
+	if err != nil {
+		return err
+	}
 	spec, err := s.fitted(m.Part)
 	if spec == nil || err != nil {
 		return err

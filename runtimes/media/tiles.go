@@ -50,6 +50,10 @@ func Markers(b map[string]*modules.Manifest) map[abi.Modality]string {
 // Mutual reports whether the vectors of a run of a modality see each other.
 func (s *Senses) Mutual(m abi.Modality) bool { return s.sequence(m).Mutual() }
 
+// Prefix reports whether all positions of a prompt with an input of a modality see
+// each other.
+func (s *Senses) Prefix(m abi.Modality) bool { return s.sequence(m).Prefix() }
+
 // Layout returns the texts around the runs of an input's vectors, or nil if its
 // projector declares none. Of an image in tiles it reads the size.
 func (s *Senses) Layout(p *talk.Part) ([]string, error) {
@@ -69,7 +73,7 @@ func (s *Senses) Layout(p *talk.Part) ([]string, error) {
 	}
 	joins, _ := s.modality(p.Type)
 	spec := divided(s.Build.Manifests[joins.Encoder.Name], func(s *preprocess.Spec) bool { return s.Tiles != nil })
-	if spec == nil || p.Type != abi.Image {
+	if spec == nil || p.Type != abi.Image || seq.Mosaic() {
 		return seq.Texts(0, 0), nil
 	}
 	w, h, err := imageSize(p)
@@ -124,7 +128,7 @@ func (e *Encoded) tiles(ctx context.Context, spec *preprocess.Spec) ([]modality.
 	if err != nil {
 		return nil, err
 	}
-	if len(tensors) != e.Runs {
+	if e.mosaic == nil && len(tensors) != e.Runs {
 		return nil, fmt.Errorf("image has %d tiles, the prompt %d", len(tensors), e.Runs)
 	}
 	var out []modality.Input
