@@ -28,8 +28,13 @@ func (c *checker) tools() {
 				c.list.Add(diag.ParamDiffers, g.Pos(ptr), fmt.Sprintf("the graph has %s, %s has %s", strings.Join(tokens, " "), m.ID(), strings.Join(m.ToolCallTokens, " ")), "")
 			}
 		}
+		foreign := core != nil && slices.Equal(tokens, []string{abi.ToolCallOpen, abi.ToolCallClose}) &&
+			slices.ContainsFunc(tokens, func(t string) bool { return !core.Contract().Has(t) })
+		if foreign {
+			c.dialect(core, tokens, ptr)
+		}
 		for _, t := range tokens {
-			if core != nil && !core.Contract().Has(t) {
+			if core != nil && !foreign && !core.Contract().Has(t) {
 				c.list.Add(diag.TokensDiffer, g.Pos(ptr), fmt.Sprintf("%s is not a special token of %s", t, core.ID()), "known: "+strings.Join(core.Contract().SpecialTokens, " "))
 			}
 		}

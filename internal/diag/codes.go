@@ -81,6 +81,8 @@ const (
 	BackendAsked   Code = "MM0321"
 	AgentWithin    Code = "MM0322"
 	PermissionAsk  Code = "MM0323"
+	CallDialect    Code = "MM0324"
+	CallUnread     Code = "MM0325"
 
 	BadRef        Code = "MM0401"
 	NotFound      Code = "MM0402"
@@ -240,6 +242,12 @@ const (
 	EvidenceUnsigned Code = "MM1254"
 	EvidenceStranger Code = "MM1255"
 	EvidenceForged   Code = "MM1256"
+
+	KeyLine  Code = "MM1301"
+	KeyShort Code = "MM1302"
+	KeyTwice Code = "MM1303"
+	KeyMany  Code = "MM1304"
+	KeyNone  Code = "MM1305"
 )
 
 // Summary returns the summary of the code, or the code itself if it is unknown.

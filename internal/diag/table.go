@@ -60,6 +60,8 @@ var table = []Entry{
 	{BackendAsked, "backend set by the graph", "The graph names the engine of a module; the module runs on no other engine.", "No action is required; --backend PART=NAME of mm run selects another engine."},
 	{AgentWithin, "nested agents", "A skill of the build is an agent, which is a build with its own skills. An agent contains the build itself, or agents are nested more than three deep.", "Remove one agent from the chain in the detail."},
 	{PermissionAsk, "permissions of a skill", "A skill asks for files, variables, hosts, the clock or randomness. Without a grant of the user it gets nothing.", "Grant it with --allow SKILL=PERMISSION, or with an entry of grants in your trust.yaml; without it, the skill may fail."},
+	{CallDialect, "dialect of calls", "The core has no tokens for calls. Its chat template and special tokens decide how it writes them, and mm describes the tools where the template does not.", "Nothing to do; docs/SKILLS.md lists the dialects."},
+	{CallUnread, "dialect of calls not supported", "The core has no tokens for calls, and its chat template has them written in a form that mm does not read.", "Use another core, or leave the router out."},
 
 	{BadRef, "malformed reference", "A reference is name@version, name@^1.2 or name@sha256:…, optionally prefixed by registry/repository.", "Write it in that form."},
 	{NotFound, "module not found", "No module folder, store, layout or registry has this name.", "Check the name, or add a source to mm.yaml."},
@@ -218,4 +220,10 @@ var table = []Entry{
 	{EvidenceUnsigned, "unsigned evidence", "The record has no signature, so it cannot promote a backend.", "Sign it: mm device run --sign default, or mm device sign FILE afterwards."},
 	{EvidenceStranger, "evidence signed by an untrusted key", "The trust file does not allow the key to sign device/evidence, or the key is revoked or expired.", "If you trust the signer: mm trust add KEY.pub --match device/evidence."},
 	{EvidenceForged, "invalid signature of the evidence", "The named key is trusted, but the signature does not match the record.", "Get the record from its origin."},
+
+	{KeyLine, "malformed key of a server", "A line of the keys of mm serve is not a name and a key, or a name and sha256: with the hash of a key.", "Write NAME KEY, or NAME sha256:HEX, one on a line."},
+	{KeyShort, "key of a server too short", "A key with fewer than 16 bytes can be guessed.", "Generate one: openssl rand -hex 16."},
+	{KeyTwice, "duplicate key of a server", "Two lines have one name or one key.", "Remove one of them."},
+	{KeyMany, "too many keys of a server", "A server reads at most 1,024 keys.", "Remove unused keys."},
+	{KeyNone, "no key in the keys of a server", "Keys were requested, but there are none: the server would serve everybody.", "Add a key, or omit --keys."},
 }

@@ -56,6 +56,9 @@ const maxOpening = 512
 // name is one of the tools: {"name": "TOOL", perhaps after "type": "function".
 func opens(text string, tools []string) answer {
 	if len(text) > maxOpening {
+		if opens(text[:maxOpening], tools) == yes {
+			return yes
+		}
 		return no
 	}
 	s := &matcher{rest: text}
