@@ -192,6 +192,7 @@ func (p *program) app() *cli.App {
 			p.pushCommand(),
 			p.pullCommand(),
 			p.registryCommand(),
+			p.serveCommand(),
 			p.mcpCommand(),
 			p.skillCommand(),
 			p.demoCommand(),

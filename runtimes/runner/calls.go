@@ -56,7 +56,7 @@ func (r *Runner) Skills(ctx context.Context) ([]skills.Info, error) {
 // if there are no tools, or if the answer is constrained otherwise.
 func (r *Runner) loop(ctx context.Context, req *Request, assets []sandbox.Asset) (*ToolLoop, error) {
 	p := req.Preferences
-	if p.Grammar != nil || p.Allow != nil || !req.wantsText() || len(req.Tools) > 0 {
+	if req.Plain || p.Grammar != nil || p.Allow != nil || !req.wantsText() || len(req.Tools) > 0 {
 		return nil, nil
 	}
 	table, err := r.equip(ctx)

@@ -26,6 +26,9 @@ type Request struct {
 	Outputs      []string          `json:"outputs,omitempty"` // modalities; none: text
 
 	Context bool `json:"-"` // record [Answer].Context
+	// Plain continues the texts of Inputs without the chat template; all that the model
+	// writes is text.
+	Plain bool `json:"-"`
 
 	// Continue sets preferences for a core without a chat template, which continues a
 	// text rather than answers it; may be nil.

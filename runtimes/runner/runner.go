@@ -343,7 +343,7 @@ func (r *Runner) Answer(ctx context.Context, req Request, emit func(text string)
 	}
 	var prompt talk.Prompt
 	described := r.talk.Dialect().Guided && len(req.Tools) > 0 && !r.opt.Raw
-	if req.Messages == nil && !r.talk.Chats() && onlyText(req.Inputs) && !described {
+	if req.Messages == nil && (req.Plain || !r.talk.Chats()) && onlyText(req.Inputs) && !described {
 		prompt = r.talk.Plain(joined(req.Inputs))
 		if req.Continue != nil && !r.opt.Raw {
 			req.Continue(&req.Preferences)
@@ -351,7 +351,7 @@ func (r *Runner) Answer(ctx context.Context, req Request, emit func(text string)
 	} else if prompt, err = r.talk.Render(req.messages(), req.Tools); err != nil {
 		return nil, err
 	}
-	return r.answer(ctx, prompt, req, loop, talk.ReadOptions{Stop: req.Preferences.Stop, Thinking: prompt.Thinking, Begins: prompt.Begins, Tools: toolNames(req.Tools)}, emit)
+	return r.answer(ctx, prompt, req, loop, talk.ReadOptions{Stop: req.Preferences.Stop, Thinking: prompt.Thinking, Begins: prompt.Begins, Plain: req.Plain, Tools: toolNames(req.Tools)}, emit)
 }
 
 // prepare reads the inputs of a prompt, starts to encode them, and loads the core. The caller

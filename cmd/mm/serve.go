@@ -1,0 +1,237 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"mm-abi.org/mm/internal/audit"
+	"mm-abi.org/mm/internal/bytesize"
+	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/runtimes/runner"
+	"mm-abi.org/mm/serve/api"
+	"mm-abi.org/mm/serve/openai"
+	"mm-abi.org/mm/workspace"
+)
+
+// keysVariable holds the keys of mm serve in the environment.
+const keysVariable = "MM_SERVE_KEYS"
+
+func (p *program) serveCommand() *cli.Command {
+	return &cli.Command{
+		Name: "serve", Usage: "serve builds and models over HTTP (OpenAI, Anthropic, Ollama)", ArgsUsage: "REF|DIR|GRAPH|MODEL…",
+		Description: argumentMeaning + "\n\n" +
+			"Clients of OpenAI use http://ADDR/v1, those of Anthropic and Ollama http://ADDR; docs/howto/serve.md\n" +
+			"has examples, and /openapi.json describes every path. The first line of the output is the address.\n\n" +
+			"The server is limited to this machine unless --addr names another address. Clients must then send\n" +
+			"a key of --keys or " + keysVariable + ", which have a line NAME KEY, or NAME sha256:HEX, for each. Requests from\n" +
+			"web pages are refused unless --origin allows them.",
+		Flags:  append(append(p.serveFlags(), resolveFlags()...), append(claimFlags(), expectFlag())...),
+		Action: p.serve,
+	}
+}
+
+func (p *program) serveFlags() []cli.Flag {
+	return []cli.Flag{
+		p.jsonFlag(), layoutFlag(),
+		&cli.StringFlag{Name: "addr", Value: "127.0.0.1:8080", Usage: "listen on `HOST:PORT`; port 0 chooses a free one"},
+		&cli.StringFlag{Name: "keys", Usage: "`FILE` of the keys of clients"},
+		&cli.StringSliceFlag{Name: "host", Usage: "host `NAME` that requests may use, in addition to localhost and addresses (repeatable)"},
+		&cli.StringSliceFlag{Name: "origin", Usage: "allow web pages of `ORIGIN`, such as https://ide.example (repeatable)"},
+		&cli.StringSliceFlag{Name: "alias", Usage: "further `NAME` of the first model (repeatable)"},
+		&cli.IntFlag{Name: "parallel", Usage: "answers in progress at a time", DefaultText: "4"},
+		&cli.IntFlag{Name: "queue", Usage: "requests that may wait; others are refused with 429", DefaultText: "64"},
+		&cli.DurationFlag{Name: "drain", Value: 10 * time.Second, Usage: "`TIME` for running answers to finish after SIGTERM"},
+		&cli.DurationFlag{Name: "max-time", Usage: "maximum `TIME` of an answer", DefaultText: "none"},
+		&cli.IntFlag{Name: "max-tokens", Usage: "maximum number of tokens of an answer", DefaultText: "4096"},
+		&cli.StringFlag{Name: "max-body", Usage: "maximum `SIZE` of a request, such as 8M", DefaultText: "32M"},
+		&cli.StringFlag{Name: "date", Usage: "`DATE` that chat templates read: 2026-01-31 or 2026-01-31T08:00:00 (default: SOURCE_DATE_EPOCH, or now)"},
+		&cli.IntFlag{Name: "threads", Usage: "threads of the engine (default: the available physical cores)"},
+		timeoutFlag("time limit of an engine call, `TIME`: reading a prompt, the next token", "10m for qnn and onnxruntime, 1h for llamacpp, none for core and onnx"),
+		&cli.StringSliceFlag{Name: "backend", Usage: "engine for the core, or PART=`NAME` for a part of the graph (repeatable; mm doctor lists engines)"},
+		&cli.BoolFlag{Name: "allow-fallback", Usage: "if the requested engine cannot run a part, use another"},
+		&cli.StringFlag{Name: "target", Usage: "target of a multi-target build"},
+		&cli.StringFlag{Name: "mmproj", Usage: "GGUF model: `FILE` of its vision tower (default: the *mmproj*.gguf in its folder)"},
+		&cli.StringSliceFlag{Name: "ignore", Usage: "folder of transformers: ignore the unknown `KEY` of config.json (repeatable)"},
+		&cli.BoolFlag{Name: "no-tools", Usage: "do not call the skills of builds"},
+		p.allowFlag(),
+		&cli.BoolFlag{Name: "no-draft", Usage: "disable speculative decoding with the draft core or the context"},
+		&cli.BoolFlag{Name: "stdin-lifeline", Usage: "also end when standard input is closed, as by the end of the program that started mm"},
+		noCacheFlag(), p.quietFlag(),
+	}
+}
+
+func (p *program) serve(c *cli.Context) error {
+	if c.NArg() == 0 {
+		return usageError{hinted{errors.New("no build to serve"), "mm serve REF, or mm serve MODEL.gguf"}}
+	}
+	opt, err := p.serverOptions(c)
+	if err != nil {
+		return err
+	}
+	run, err := p.runOptions(c)
+	if err != nil {
+		return err
+	}
+	run.Sequences = max(4, opt.Parallel)
+	addr := c.String("addr")
+	if !api.Loopback(addr) && len(opt.Keys) == 0 {
+		return usageError{hinted{fmt.Errorf("--addr %s is not loopback: keys are required", addr), "set --keys or " + keysVariable + ", or serve at 127.0.0.1"}}
+	}
+	ctx := c.Context
+	if c.Bool("stdin-lifeline") {
+		ctx = p.lifeline(ctx)
+	}
+	return p.inWorkspace(p.pulling(workspaceOptions(c, c.Args().First())), func(w *workspace.Workspace) (err error) {
+		if run.Features = p.features(w, c.Bool("no-cache")); run.Features != nil {
+			defer run.Features.Close()
+		}
+		runners, err := p.runners(c, w, run)
+		defer func() { err = errors.Join(err, closeAll(runners)) }()
+		if err != nil {
+			return err
+		}
+		for i, r := range runners {
+			opt.Models = append(opt.Models, api.Model{Names: modelNames(r, c.Args().Get(i)), Answerer: r})
+		}
+		opt.Models[0].Names = append(opt.Models[0].Names, c.StringSlice("alias")...)
+		for i, r := range runners {
+			w.Record(c.Context, audit.Entry{Action: "serve", Ref: c.Args().Get(i), Digest: r.Build().Digest, Result: workspace.Outcome(nil)})
+		}
+		return p.listen(ctx, opt, addr, c.Duration("drain"))
+	})
+}
+
+// serverOptions reads the options of the server.
+func (p *program) serverOptions(c *cli.Context) (api.Options, error) {
+	opt := api.Options{
+		Version: built().Version, Hosts: c.StringSlice("host"), Origins: c.StringSlice("origin"),
+		Parallel: c.Int("parallel"), Queue: c.Int("queue"), Tokens: c.Int("max-tokens"), Time: c.Duration("max-time"),
+		Log: func(line string) { p.say("%s", line) },
+	}
+	for _, name := range []string{"parallel", "queue", "max-tokens"} {
+		if c.IsSet(name) && c.Int(name) < 1 {
+			return opt, usageError{fmt.Errorf("--%s %d: want at least 1", name, c.Int(name))}
+		}
+	}
+	if opt.Time < 0 || c.Duration("drain") < 0 {
+		return opt, usageError{errors.New("--max-time, --drain: must not be negative")}
+	}
+	var err error
+	if text := c.String("max-body"); text != "" {
+		if opt.Body, err = bytesize.Parse(text); err != nil {
+			return opt, usageError{fmt.Errorf("--max-body: %w", err)}
+		}
+	}
+	opt.Keys, err = serverKeys(c.String("keys"))
+	return opt, err
+}
+
+// serverKeys reads the keys of clients from a file, or from the environment.
+func serverKeys(file string) ([]api.Key, error) {
+	if file == "" {
+		if text := os.Getenv(keysVariable); text != "" {
+			return api.ParseKeys(keysVariable, text)
+		}
+		return nil, nil
+	}
+	data, err := fsx.ReadFile(file, api.MaxKeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("reading the keys: %w", err)
+	}
+	return api.ParseKeys(file, string(data))
+}
+
+// runners opens a runner for each argument.
+func (p *program) runners(c *cli.Context, w *workspace.Workspace, opt runner.Options) (all []*runner.Runner, err error) {
+	for _, arg := range c.Args().Slice() {
+		u := useOptions(c)
+		u.arg, u.skills = arg, !c.Bool("no-tools")
+		r, err := p.runner(c.Context, w, u, opt)
+		if err != nil {
+			return all, err
+		}
+		all = append(all, r)
+	}
+	return all, nil
+}
+
+func closeAll(runners []*runner.Runner) (err error) {
+	for _, r := range runners {
+		err = errors.Join(err, r.Close())
+	}
+	return err
+}
+
+// modelNames returns the names of a build for clients: NAME:VERSION, NAME and the argument.
+func modelNames(r *runner.Runner, arg string) []string {
+	a := r.Build().Assembly
+	names := []string{a.Name, arg}
+	if a.Version != "" {
+		names = slices.Insert(names, 0, a.Name+":"+a.Version)
+	}
+	return slices.Compact(names)
+}
+
+// lifeline returns a context that also ends with the end of standard input. The goroutine
+// that reads it ends with the program.
+func (p *program) lifeline(ctx context.Context) context.Context {
+	ctx, stop := context.WithCancel(ctx)
+	go func() {
+		_, _ = io.Copy(io.Discard, p.stdin)
+		stop()
+	}()
+	return ctx
+}
+
+// printAddr prints the address of the server in a line.
+func (p *program) printAddr(addr string) error {
+	if !p.json {
+		_, err := fmt.Fprintf(p.stdout, "http://%s\n", addr)
+		return err
+	}
+	return json.NewEncoder(p.stdout).Encode(struct {
+		URL  string `json:"url"`
+		Addr string `json:"addr"`
+		PID  int    `json:"pid"`
+	}{"http://" + addr, addr, os.Getpid()})
+}
+
+// listen serves until ctx ends. The models are loaded meanwhile.
+func (p *program) listen(ctx context.Context, opt api.Options, addr string, drain time.Duration) error {
+	s, err := api.New(opt)
+	if err != nil {
+		return usageError{err}
+	}
+	openai.Mount(s)
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return err
+	}
+	if err := p.printAddr(l.Addr().String()); err != nil {
+		return errors.Join(err, l.Close())
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	loaded := make(chan error, 1)
+	go func() {
+		err := s.Load(ctx)
+		if err != nil {
+			stop(err)
+		}
+		loaded <- err
+	}()
+	err = s.Serve(ctx, l, drain)
+	stop(nil)
+	if failed := <-loaded; failed != nil && !errors.Is(failed, context.Canceled) {
+		err = errors.Join(failed, err)
+	}
+	return err
+}

@@ -1,0 +1,181 @@
+// Package api answers HTTP requests with builds, whatever the wire format.
+//
+// [New] returns a [Server]. The packages of the wire formats (serve/openai,
+// serve/anthropic, serve/ollama) add their routes with [Server.Handle]; each route
+// translates a body to an [Ask], passes it to [Call.Answer], and writes the result in its
+// own shape. This package holds what they share:
+//
+//   - who may ask: Host and Origin are checked against DNS rebinding and cross-site
+//     requests, and bearer keys are compared by their hashes in constant time;
+//   - how much: bodies, tokens, time, concurrent answers and waiting requests are bounded.
+//     A request beyond the queue is refused at once with 429 and Retry-After;
+//   - the end: a client that disconnects ends its work; [Server.Serve] drains;
+//   - [Error], which each wire format writes in its own envelope;
+//   - /health, /ready, /metrics and /openapi.json.
+//
+// Clients are not trusted. A request never names a path of this machine.
+package api
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/runtimes/runner"
+)
+
+// Answerer answers the requests of a model; [runner.Runner] implements it.
+type Answerer interface {
+	Answer(ctx context.Context, req runner.Request, emit func(text string) error) (*runner.Answer, error)
+	Load(ctx context.Context) error
+	Build() *builds.Build
+}
+
+// Model is a build under the names that clients use.
+type Model struct {
+	Names    []string // the first is listed
+	Answerer Answerer
+}
+
+// Name returns the listed name.
+func (m *Model) Name() string { return m.Names[0] }
+
+// Options configures a [Server].
+type Options struct {
+	Models  []Model
+	Version string // of mm
+
+	Keys    []Key    // one of which each request needs; none: no key
+	Hosts   []string // host names of requests, in addition to localhost and addresses
+	Origins []string // of web pages that may send requests
+
+	Parallel int           // concurrent answers; 0: 4
+	Queue    int           // requests that wait for them; 0: 64
+	Body     int64         // bytes of a body; 0: 32 MiB
+	Tokens   int           // of an answer; 0: 4,096
+	Time     time.Duration // of an answer; 0: no limit
+
+	// Now returns the time of answers; if nil, the clock's.
+	Now func() time.Time
+	// Random fills ids; if nil, from crypto/rand.
+	Random func([]byte)
+	// Log receives a line for each answered request; may be nil.
+	Log func(line string)
+}
+
+// The defaults of [Options].
+const (
+	defaultParallel = 4
+	defaultQueue    = 64
+	defaultBody     = 32 << 20
+	defaultTokens   = 4096
+)
+
+// Server answers requests. It is safe for concurrent use.
+type Server struct {
+	opt     Options
+	mux     *http.ServeMux
+	routes  map[string][]string // methods by pattern
+	shapes  map[string]Shape    // by the prefix of paths
+	metrics *metrics
+	created int64
+
+	slots    chan struct{} // a semaphore of concurrent answers
+	waiting  atomic.Int64
+	draining chan struct{} // closed when the server drains
+	ready    atomic.Bool   // all models are loaded
+
+	mu      sync.Mutex
+	running map[*Call]context.CancelCauseFunc
+	active  sync.WaitGroup
+	drained bool
+}
+
+// New returns a server without routes of a wire format.
+func New(opt Options) (*Server, error) {
+	opt.Parallel, opt.Queue = cmp.Or(opt.Parallel, defaultParallel), cmp.Or(opt.Queue, defaultQueue)
+	opt.Body, opt.Tokens = cmp.Or(opt.Body, defaultBody), cmp.Or(opt.Tokens, defaultTokens)
+	if opt.Now == nil {
+		opt.Now = time.Now
+	}
+	if opt.Random == nil {
+		opt.Random = func(b []byte) { _, _ = rand.Read(b) } // never fails
+	}
+	if err := checkOrigins(opt.Origins); err != nil {
+		return nil, err
+	}
+	s := &Server{
+		opt: opt, mux: http.NewServeMux(), routes: map[string][]string{}, shapes: map[string]Shape{}, metrics: newMetrics(),
+		slots: make(chan struct{}, opt.Parallel), draining: make(chan struct{}), running: map[*Call]context.CancelCauseFunc{},
+		created: opt.Now().Unix(),
+	}
+	s.own()
+	return s, nil
+}
+
+// Models returns the served models.
+func (s *Server) Models() []Model { return s.opt.Models }
+
+// Created returns the time at which the server was made, in seconds.
+func (s *Server) Created() int64 { return s.created }
+
+// Version returns the version of mm.
+func (s *Server) Version() string { return s.opt.Version }
+
+// Model finds a model by one of its names. An empty name finds the only one.
+func (s *Server) Model(name string) (*Model, error) {
+	if name == "" && len(s.opt.Models) == 1 {
+		return &s.opt.Models[0], nil
+	}
+	for i := range s.opt.Models {
+		if slices.Contains(s.opt.Models[i].Names, name) {
+			return &s.opt.Models[i], nil
+		}
+	}
+	if name == "" {
+		return nil, Invalid("model", "no model is named")
+	}
+	known := make([]string, len(s.opt.Models))
+	for i := range s.opt.Models {
+		known[i] = s.opt.Models[i].Name()
+	}
+	return nil, &Error{Status: http.StatusNotFound, Kind: InvalidRequest, Param: "model", Code: "model_not_found", Message: "unknown model " + short(name) + ": the server has " + strings.Join(known, ", ")}
+}
+
+// short returns a client's text for a message.
+func short(text string) string {
+	const most = 80
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return `"` + text + `"`
+}
+
+// ID returns a random id with a prefix.
+func (s *Server) ID(prefix string) string {
+	var b [12]byte
+	s.opt.Random(b[:])
+	return prefix + hex.EncodeToString(b[:])
+}
+
+// Now returns the time of answers.
+func (s *Server) Now() time.Time { return s.opt.Now() }
+
+// Load loads all models; /ready answers 200 afterwards.
+func (s *Server) Load(ctx context.Context) error {
+	for _, m := range s.opt.Models {
+		if err := m.Answerer.Load(ctx); err != nil {
+			return err
+		}
+	}
+	s.ready.Store(true)
+	return nil
+}

@@ -1,0 +1,152 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"mm-abi.org/mm/internal/bytesize"
+)
+
+// The times of a connection.
+const (
+	bodyTime  = 60 * time.Second // to send a body
+	writeTime = 60 * time.Second // to take a piece of an answer
+)
+
+// Call is a request of a client.
+type Call struct {
+	W   http.ResponseWriter
+	R   *http.Request
+	ID  string
+	Key string // the name of its key
+
+	server *Server
+	begun  time.Time
+	status int // written; 0: nothing yet
+}
+
+// Server returns the server that was called.
+func (c *Call) Server() *Server { return c.server }
+
+// problem converts an error to one that can be written.
+func (c *Call) problem(err error) *Error { return problem(c.R.Context(), err, true, false) }
+
+// Read reads the JSON body of the request into v. Unknown fields are ignored.
+func (c *Call) Read(v any) error {
+	data, err := c.body()
+	if err != nil {
+		return err
+	}
+	return Decode(data, v)
+}
+
+// body reads the body, which is JSON by its type: a form of a web page cannot send that type.
+func (c *Call) body() ([]byte, error) {
+	kind, _, err := mime.ParseMediaType(c.R.Header.Get("Content-Type"))
+	if err != nil || kind != "application/json" {
+		return nil, &Error{Status: http.StatusUnsupportedMediaType, Kind: InvalidRequest, Message: "Content-Type: got " + short(c.R.Header.Get("Content-Type")) + ", want application/json"}
+	}
+	if coding := c.R.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
+		return nil, &Error{Status: http.StatusUnsupportedMediaType, Kind: InvalidRequest, Message: "Content-Encoding: got " + short(coding) + ", want none"}
+	}
+	limit := c.server.opt.Body
+	control := http.NewResponseController(c.W)
+	_ = control.SetReadDeadline(time.Now().Add(bodyTime)) // not supported by recorders
+	defer func() { _ = control.SetReadDeadline(time.Time{}) }()
+	data, err := io.ReadAll(http.MaxBytesReader(c.W, c.R.Body, limit))
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return nil, &Error{Status: http.StatusRequestEntityTooLarge, Kind: InvalidRequest, Code: "body_too_large", Message: "the body exceeds " + bytesize.Format(limit)}
+	case err != nil:
+		return nil, &Error{Status: http.StatusBadRequest, Kind: InvalidRequest, Message: "reading the body: " + err.Error()}
+	}
+	return data, nil
+}
+
+// Decode parses a JSON value. The error names the field.
+func Decode(data []byte, v any) error {
+	if !utf8.Valid(data) {
+		return Invalid("", "the body is not UTF-8")
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	err := dec.Decode(v)
+	if err == nil {
+		if _, more := dec.Token(); !errors.Is(more, io.EOF) {
+			return Invalid("", "the body has data after the JSON value")
+		}
+		return nil
+	}
+	var wrong *json.UnmarshalTypeError
+	var known *Error
+	switch {
+	case errors.As(err, &known):
+		return known
+	case errors.As(err, &wrong):
+		return Invalid(wrong.Field, "%s: got %s, want %s", fieldName(wrong.Field), wrong.Value, kindName(wrong))
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return Invalid("", "malformed JSON: the value is incomplete")
+	}
+	return Invalid("", "malformed JSON: %v", err)
+}
+
+func fieldName(field string) string {
+	if field == "" {
+		return "the body"
+	}
+	return field
+}
+
+// kindName returns the JSON type that a field wants.
+func kindName(e *json.UnmarshalTypeError) string {
+	switch name := strings.TrimLeft(e.Type.String(), "*"); {
+	case strings.HasPrefix(name, "[]"):
+		return "an array"
+	case strings.HasPrefix(name, "int"), strings.HasPrefix(name, "uint"):
+		return "an integer"
+	case strings.HasPrefix(name, "float"):
+		return "a number"
+	case name == "string":
+		return "a string"
+	case name == "bool":
+		return "true or false"
+	}
+	return "an object"
+}
+
+// Reply writes a JSON value with status 200.
+func (c *Call) Reply(v any) error { return c.ReplyStatus(http.StatusOK, v) }
+
+// ReplyStatus writes a JSON value with a status.
+func (c *Call) ReplyStatus(status int, v any) error {
+	c.status = status
+	return writeJSON(c.W, status, v)
+}
+
+// writeJSON writes a value without escapes for HTML.
+func writeJSON(w http.ResponseWriter, status int, v any) error {
+	data, err := Encode(v)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, err = w.Write(append(data, '\n'))
+	return err
+}
+
+// Encode returns the JSON text of a value without escapes for HTML.
+func Encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}

@@ -1,0 +1,91 @@
+// Package openai translates the HTTP API of OpenAI: chat completions, completions, responses
+// and models.
+//
+// A field that would change the meaning of an answer is honored or refused by its name;
+// others are ignored. Without a temperature an answer is greedy, as of mm run.
+package openai
+
+import (
+	"mm-abi.org/mm/serve/api"
+)
+
+// Mount adds the routes of the API to a server.
+func Mount(s *api.Server) {
+	s.Shape("/", envelope)
+	s.Handle(
+		api.Route{Method: "POST", Pattern: "/v1/chat/completions", Serve: chat},
+		api.Route{Method: "POST", Pattern: "/v1/completions", Serve: complete},
+		api.Route{Method: "GET", Pattern: "/v1/models", Serve: models},
+		api.Route{Method: "GET", Pattern: "/v1/models/{id...}", Serve: model},
+	)
+	for _, path := range []string{
+		"/v1/embeddings", "/v1/rerank", "/v1/audio/transcriptions", "/v1/audio/translations", "/v1/audio/speech", "/v1/images/generations",
+	} {
+		s.Handle(api.Route{Method: "POST", Pattern: path, Serve: func(*api.Call) error { return api.Absent(path) }})
+	}
+}
+
+// envelope returns the body of an error.
+func envelope(e *api.Error) any {
+	return map[string]any{"error": map[string]any{"message": e.Message, "type": e.Kind, "param": orNull(e.Param), "code": orNull(e.Code)}}
+}
+
+func orNull(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
+// modelObject is a model in a list.
+type modelObject struct {
+	ID      string `json:"id"`
+	Object  string `json:"object"`
+	Created int64  `json:"created"`
+	OwnedBy string `json:"owned_by"`
+}
+
+func object(s *api.Server, name string) modelObject {
+	return modelObject{ID: name, Object: "model", Created: s.Created(), OwnedBy: "mm"}
+}
+
+func models(c *api.Call) error {
+	list := []modelObject{}
+	for _, m := range c.Server().Models() {
+		list = append(list, object(c.Server(), m.Name()))
+	}
+	return c.Reply(map[string]any{"object": "list", "data": list})
+}
+
+func model(c *api.Call) error {
+	m, err := c.Server().Model(c.R.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	return c.Reply(object(c.Server(), m.Name()))
+}
+
+// usage are the counts of an answer.
+type usage struct {
+	Prompt     int            `json:"prompt_tokens"`
+	Completion int            `json:"completion_tokens"`
+	Total      int            `json:"total_tokens"`
+	Details    map[string]int `json:"prompt_tokens_details"`
+	Generated  map[string]int `json:"completion_tokens_details"`
+}
+
+func usageOf(r *api.Result) *usage {
+	prompt, cached, generated := r.Usage()
+	return &usage{prompt, generated, prompt + generated, map[string]int{"cached_tokens": cached}, map[string]int{"reasoning_tokens": 0}}
+}
+
+// finish returns the reason of an answer's end in the words of the API.
+func finish(r *api.Result) string {
+	switch r.Finish {
+	case api.Length:
+		return "length"
+	case api.Called:
+		return "tool_calls"
+	}
+	return "stop"
+}
