@@ -20,6 +20,9 @@ import (
 type Claim struct {
 	Skip   bool   // use an unsigned or untrusted artifact: reported, audited, and refused under strict trust. Bytes are still hashed
 	Expect string // the expected name of the artifact, as the user states it. Empty: the name in the reference
+
+	// Require lists predicate types that must be attested by keys that may release it.
+	Require []string
 }
 
 // Judgement is the verdict on an artifact's manifest and signatures. It does
@@ -141,8 +144,10 @@ func (w *Workspace) Judge(ctx context.Context, at *Located, claim Claim) (*Judge
 		j.Skipped = true
 		return j, w.skip(ctx, at, b)
 	}
-	j.Keys, err = b.Verify(ctx, at.src, j.repository, at.desc)
-	return j, err
+	if j.Keys, err = b.Verify(ctx, at.src, j.repository, at.desc); err != nil {
+		return j, err
+	}
+	return j, w.requireEvidence(ctx, at, j.repository, claim.Require)
 }
 
 // asOwnName adds the hint for a name that the user gave: versions of mm before

@@ -43,6 +43,7 @@ type Options struct {
 	Parallel    int                // blobs in flight at a time. 0: the client's choice
 	Say         func(string)       // receives messages for the user. Nil: none
 	Progress    func(remote.Event) // receives transfer events. Nil: none
+	Version     string             // of mm, which evidence names
 }
 
 // Workspace is an open workspace. It is safe for concurrent use.

@@ -216,6 +216,8 @@ func (p *program) app() *cli.App {
 			p.keysCommand(),
 			p.trustCommand(),
 			p.signCommand(),
+			p.attestCommand(),
+			p.sbomCommand(),
 			p.verifyCommand(),
 			p.auditCommand(),
 			p.loginCommand(),

@@ -81,14 +81,19 @@ func (p *program) verifyCommand() *cli.Command {
 		Description: "REF is in the store; DIR is an OCI layout, DIR@VERSION one of its builds, and DIR/TARGET a folder\n" +
 			"in it, whose files are compared as well. For HOST/REPOSITORY:TAG at a registry, only the manifest\n" +
 			"and the signatures are checked.",
-		Flags: append(append([]cli.Flag{p.jsonFlag(), layoutFlag(), remoteFlag(), expectFlag(), plainHTTPFlag()}, trustFlags()...),
+		Flags: append(append([]cli.Flag{p.jsonFlag(), layoutFlag(), remoteFlag(), expectFlag(), plainHTTPFlag(), requireFlag()}, trustFlags()...),
 			folderFlags("verify an OpenSSF Model Signing signature over the folder DIR, by the keys for local/NAME")...),
 		Action: func(c *cli.Context) error {
 			if c.Bool("oms") {
 				return p.verifyFolder(c)
 			}
+			claim := claimOptions(c)
+			var err error
+			if claim.Require, err = requiredEvidence(c); err != nil {
+				return err
+			}
 			return p.inWorkspace(workspaceOptions(c, c.Args().First()), func(w *workspace.Workspace) error {
-				return p.verify(c.Context, w, c.Args().First(), claimOptions(c), c.Bool("remote"))
+				return p.verify(c.Context, w, c.Args().First(), claim, c.Bool("remote"))
 			})
 		},
 	}

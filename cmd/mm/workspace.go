@@ -89,6 +89,7 @@ func (p *program) open(opt workspace.Options) (*workspace.Workspace, error) {
 			return nil, usageError{fmt.Errorf("missing trust file %s", opt.Trust)}
 		}
 	}
+	opt.Version = built().Version
 	opt.Say = func(s string) { p.say("mm: %s", s) }
 	return workspace.Open(opt)
 }

@@ -121,6 +121,7 @@ const (
 	IdentityDiffers Code = "MM0615"
 	SkippedVerify   Code = "MM0616"
 	ClaimDiffers    Code = "MM0617"
+	NoEvidence      Code = "MM0618"
 
 	Corrupt         Code = "MM0701"
 	HostileInput    Code = "MM0702"

@@ -100,6 +100,7 @@ var table = []Entry{
 	{IdentityDiffers, "name or version differs from the signed manifest", "The artifact has another name or version than the reference.", "Check the repository: a release may have been copied to another name."},
 	{SkippedVerify, "verification skipped", "--insecure-skip-verify is set.", "Remove the flag."},
 	{ClaimDiffers, "description differs from the contents", "The artifact's config or annotations contradict the documents inside it: a name, license, format, precision, capability or digest.", "Do not use the artifact; ask the publisher to assemble it again."},
+	{NoEvidence, "evidence missing", "mm verify --require asks for evidence that no trusted key signed for this artifact, or whose contents are invalid.", "Ask the publisher for it; mm attest adds your own."},
 
 	{Corrupt, "damaged store", "The files of the store itself, such as index.json, are missing or inconsistent.", "Run mm fsck to list the damage; mm fsck --repair writes a damaged index.json anew."},
 	{HostileInput, "refused artifact", "The artifact's manifest violates a safety rule: unsafe paths, wrong sizes, too many layers.", "Do not use the artifact."},

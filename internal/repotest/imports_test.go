@@ -15,6 +15,7 @@ import (
 // that is not listed may not be imported.
 var thirdParty = map[string][]string{
 	"github.com/BobuSumisu/aho-corasick":     {"skills/guard"},
+	"github.com/CycloneDX/cyclonedx-go":      {"builds/bom"},
 	"github.com/Masterminds/semver/v3":       {"abi", "builds/resolve", "workspace", "runtimes/native", "cmd/mm"},
 	"github.com/ebitengine/purego":           {"tools/libllama/driver", "cmd/mm-native/dynlib", "cmd/mm-native/llamalib", "cmd/mm-native/ortlib", "cmd/mm-native/qnnlib"},
 	"github.com/gofrs/flock":                 {"internal/fsx"},

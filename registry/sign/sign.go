@@ -40,12 +40,6 @@ type Signature struct {
 	Bundle  ocispec.Descriptor // of the OCI manifest that holds the bundle
 }
 
-// attestation is a signed statement that is not a release.
-type attestation struct {
-	PredicateType string          // "https://slsa.dev/provenance/v1", …
-	Predicate     json.RawMessage // a JSON object
-}
-
 // Sign releases subject, a manifest or an index in dst: it attaches a release
 // signature by key to it and, for an index, to every manifest below it, since
 // each of them is also used separately. The result lists them in the order of
@@ -58,7 +52,7 @@ func Sign(ctx context.Context, dst Target, subject ocispec.Descriptor, key *Priv
 			return nil
 		}
 		done[d.Digest.String()] = true
-		bundle, err := attach(ctx, dst, d, attestation{PredicateType: ReleaseType, Predicate: json.RawMessage("{}")}, key, opt)
+		bundle, err := attach(ctx, dst, d, Attestation{PredicateType: ReleaseType, Predicate: json.RawMessage("{}")}, key, opt)
 		if err != nil {
 			return fmt.Errorf("signing %s: %w", d.Digest, err)
 		}
@@ -73,7 +67,7 @@ func Sign(ctx context.Context, dst Target, subject ocispec.Descriptor, key *Priv
 
 // attach writes bundle, empty config and manifest, in this order, so that no
 // manifest names a missing blob.
-func attach(ctx context.Context, dst content.Pusher, subject ocispec.Descriptor, a attestation, key *PrivateKey, opt Options) (ocispec.Descriptor, error) {
+func attach(ctx context.Context, dst content.Pusher, subject ocispec.Descriptor, a Attestation, key *PrivateKey, opt Options) (ocispec.Descriptor, error) {
 	if err := subject.Digest.Validate(); err != nil {
 		return ocispec.Descriptor{}, fmt.Errorf("subject: %w", err)
 	}

@@ -224,7 +224,7 @@ func TestAttestNeverReleases(t *testing.T) {
 	desc := putManifest(t, store, "a")
 	k := newKey(t, P256)
 	ctx := context.Background()
-	if _, err := attach(ctx, store, desc, attestation{PredicateType: "https://example.org/evil/v1", Predicate: []byte(`{"a":1}`)}, k.private, Options{}); err != nil {
+	if _, err := attach(ctx, store, desc, Attestation{PredicateType: "https://example.org/evil/v1", Predicate: []byte(`{"a":1}`)}, k.private, Options{}); err != nil {
 		t.Fatal(err)
 	}
 	_, err := verify(t, policy(map[string]key{"release": k}), store, repository, desc)

@@ -119,7 +119,7 @@ func TestRefusals(t *testing.T) {
 			attachRaw(t, s, putManifest(t, s, "another"), release(t, good, d), nil)
 		}},
 		{name: "attestation only", want: AttestationOnly, attach: func(t *testing.T, s *memory.Store, d ocispec.Descriptor) {
-			if _, err := attach(context.Background(), s, d, attestation{PredicateType: "https://slsa.dev/provenance/v1", Predicate: []byte(`{}`)}, good.private, Options{}); err != nil {
+			if _, err := attach(context.Background(), s, d, Attestation{PredicateType: "https://slsa.dev/provenance/v1", Predicate: []byte(`{}`)}, good.private, Options{}); err != nil {
 				t.Fatal(err)
 			}
 		}},

@@ -1,0 +1,212 @@
+package bom
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/CycloneDX/cyclonedx-go"
+
+	"mm-abi.org/mm/internal/spdx"
+)
+
+const (
+	// MaxBill bounds a bill in bytes.
+	MaxBill = 8 << 20
+	// maxNesting bounds the nesting of components.
+	maxNesting = 8
+	// maxFaults bounds the faults that Check reports.
+	maxFaults = 32
+)
+
+// Check reports every fault of a CycloneDX bill in JSON, and whether it is about the
+// artifact with the digest subject; "" compares no digest. It demands more than the
+// schema of the format: see the package's documentation.
+func Check(data []byte, subject string) error {
+	if len(data) > MaxBill {
+		return fmt.Errorf("bill of materials too large: got %d bytes, want at most %d", len(data), MaxBill)
+	}
+	var form struct {
+		Format  string `json:"bomFormat"`
+		Version string `json:"specVersion"`
+	}
+	if err := json.Unmarshal(data, &form); err != nil {
+		return fmt.Errorf("bill of materials: %w", err)
+	}
+	if form.Format != cyclonedx.BOMFormat {
+		return fmt.Errorf("bomFormat: got %q, want %s", form.Format, cyclonedx.BOMFormat)
+	}
+	var doc cyclonedx.BOM
+	if err := cyclonedx.NewBOMDecoder(bytes.NewReader(data), cyclonedx.BOMFileFormatJSON).Decode(&doc); err != nil {
+		return fmt.Errorf("bill of materials: %w", err)
+	}
+	c := checker{refs: map[string]bool{}}
+	c.document(&doc, subject)
+	return errors.Join(c.faults...)
+}
+
+// checker collects the faults of a bill.
+type checker struct {
+	refs   map[string]bool // bom-refs of components
+	named  []string        // references to components
+	faults []error
+}
+
+func (c *checker) fault(format string, args ...any) {
+	if len(c.faults) < maxFaults {
+		c.faults = append(c.faults, fmt.Errorf(format, args...))
+	}
+}
+
+// document checks the parts of a bill.
+func (c *checker) document(doc *cyclonedx.BOM, subject string) {
+	if doc.SerialNumber == "" {
+		c.fault("serialNumber: missing")
+	}
+	switch m := doc.Metadata; {
+	case m == nil || m.Component == nil:
+		c.fault("metadata.component: missing")
+	default:
+		if _, err := time.Parse(time.RFC3339, m.Timestamp); err != nil {
+			c.fault("metadata.timestamp: got %q, want a time of RFC 3339", m.Timestamp)
+		}
+		c.component("metadata.component", m.Component, 0)
+		if subject != "" && !hasHash(m.Component, subject) {
+			c.fault("metadata.component: the bill is about another artifact: want the hash %s", subject)
+		}
+	}
+	if doc.Components == nil || len(*doc.Components) == 0 {
+		if doc.Metadata == nil || doc.Metadata.Component == nil || doc.Metadata.Component.Components == nil {
+			c.fault("components: none")
+		}
+	} else {
+		c.components("components", doc.Components, 0)
+	}
+	if doc.Dependencies != nil {
+		for _, d := range *doc.Dependencies {
+			c.named = append(c.named, d.Ref)
+			if d.Dependencies != nil {
+				c.named = append(c.named, *d.Dependencies...)
+			}
+		}
+	}
+	for _, ref := range c.named {
+		if !c.refs[ref] {
+			c.fault("reference to %q: no such component", ref)
+		}
+	}
+}
+
+func (c *checker) components(path string, list *[]cyclonedx.Component, depth int) {
+	for i := range *list {
+		c.component(fmt.Sprintf("%s[%d]", path, i), &(*list)[i], depth)
+	}
+}
+
+// component checks a component and those inside it.
+func (c *checker) component(path string, one *cyclonedx.Component, depth int) {
+	switch {
+	case depth > maxNesting:
+		c.fault("%s: nested deeper than %d", path, maxNesting)
+		return
+	case one.Name == "":
+		c.fault("%s.name: missing", path)
+	case one.Type == "":
+		c.fault("%s.type: missing", path)
+	}
+	if one.BOMRef != "" && c.refs[one.BOMRef] {
+		c.fault("%s: duplicate bom-ref %q", path, one.BOMRef)
+	}
+	c.refs[one.BOMRef] = true
+	c.hashes(path, one)
+	c.licenses(path, one)
+	if one.ModelCard != nil {
+		c.card(path, one)
+	}
+	if one.Components != nil {
+		c.components(path+".components", one.Components, depth+1)
+	}
+}
+
+// hashLengths maps algorithms to their hex digits.
+var hashLengths = map[cyclonedx.HashAlgorithm]int{
+	cyclonedx.HashAlgoMD5: 32, cyclonedx.HashAlgoSHA1: 40, cyclonedx.HashAlgoSHA256: 64, cyclonedx.HashAlgoSHA384: 96, cyclonedx.HashAlgoSHA512: 128,
+	cyclonedx.HashAlgoSHA3_256: 64, cyclonedx.HashAlgoSHA3_384: 96, cyclonedx.HashAlgoSHA3_512: 128,
+	cyclonedx.HashAlgoBlake2b_256: 64, cyclonedx.HashAlgoBlake2b_384: 96, cyclonedx.HashAlgoBlake2b_512: 128, cyclonedx.HashAlgoBlake3: 64,
+}
+
+func (c *checker) hashes(path string, one *cyclonedx.Component) {
+	if one.Hashes == nil {
+		if one.Type == cyclonedx.ComponentTypeFile || one.Type == cyclonedx.ComponentTypeMachineLearningModel {
+			c.fault("%s: %s %q without a hash", path, one.Type, one.Name)
+		}
+		return
+	}
+	for _, h := range *one.Hashes {
+		want, ok := hashLengths[h.Algorithm]
+		if _, err := hex.DecodeString(h.Value); !ok || err != nil || len(h.Value) != want {
+			c.fault("%s: invalid %s hash %q", path, h.Algorithm, h.Value)
+		}
+	}
+}
+
+func (c *checker) licenses(path string, one *cyclonedx.Component) {
+	if one.Licenses == nil {
+		return
+	}
+	for _, l := range *one.Licenses {
+		text := l.Expression
+		if l.License != nil {
+			text = l.License.ID
+			if text == "" && l.License.Name == "" || text != "" && strings.HasPrefix(text, "LicenseRef-") {
+				c.fault("%s: license without an SPDX id or a name", path)
+				continue
+			}
+		}
+		if text == "" {
+			continue
+		}
+		if _, err := spdx.Parse(text); err != nil {
+			c.fault("%s: invalid license %q: %v", path, text, err)
+		}
+	}
+}
+
+// card checks a model card and collects its references to datasets.
+func (c *checker) card(path string, one *cyclonedx.Component) {
+	if one.Type != cyclonedx.ComponentTypeMachineLearningModel {
+		c.fault("%s: a model card on a component of type %q", path, one.Type)
+	}
+	if p := one.ModelCard.ModelParameters; p != nil && p.Datasets != nil {
+		for _, d := range *p.Datasets {
+			if d.Ref != "" {
+				c.named = append(c.named, d.Ref)
+			}
+		}
+	}
+	if q := one.ModelCard.QuantitativeAnalysis; q != nil && q.PerformanceMetrics != nil {
+		for _, m := range *q.PerformanceMetrics {
+			if m.Type == "" || m.Value == "" {
+				c.fault("%s: a metric without type or value", path)
+			}
+		}
+	}
+}
+
+// hasHash reports whether a component has the digest.
+func hasHash(one *cyclonedx.Component, digest string) bool {
+	value, ok := strings.CutPrefix(digest, "sha256:")
+	if !ok || one.Hashes == nil {
+		return false
+	}
+	for _, h := range *one.Hashes {
+		if h.Algorithm == cyclonedx.HashAlgoSHA256 && h.Value == value {
+			return true
+		}
+	}
+	return false
+}

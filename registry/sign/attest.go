@@ -1,0 +1,93 @@
+package sign
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/content"
+)
+
+// Attestation is a statement about an artifact that is not a release.
+type Attestation struct {
+	PredicateType string          // "https://slsa.dev/provenance/v1", …
+	Predicate     json.RawMessage // a JSON object
+}
+
+// Attested is an attestation and the id of the key that signed it.
+type Attested struct {
+	Attestation
+	Key string
+}
+
+// Attest attaches a statement by key to the manifest or index subject in dst. It is
+// idempotent for equal arguments. A release is made by [Sign] alone.
+func Attest(ctx context.Context, dst Target, subject ocispec.Descriptor, a Attestation, key *PrivateKey, opt Options) (Signature, error) {
+	if a.PredicateType == "" || a.PredicateType == ReleaseType {
+		return Signature{}, fmt.Errorf("predicate type %q: an attestation must have a type of its own", a.PredicateType)
+	}
+	var object map[string]json.RawMessage
+	if err := strictJSON(a.Predicate, &object); err != nil {
+		return Signature{}, fmt.Errorf("predicate: %w", err)
+	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, a.Predicate); err != nil {
+		return Signature{}, fmt.Errorf("predicate: %w", err)
+	}
+	a.Predicate = compact.Bytes()
+	bundle, err := attach(ctx, dst, subject, a, key, opt)
+	if err != nil {
+		return Signature{}, fmt.Errorf("attesting %s: %w", subject.Digest, err)
+	}
+	return Signature{Subject: subject, Bundle: bundle}, nil
+}
+
+// Attestations returns the statements about desc that keys of the policy signed, and the
+// number of other bundles: releases, unknown keys, certificates, malformed ones. Whether a
+// key may speak for a repository is decided by [Verifier.Accept].
+func (v *Verifier) Attestations(ctx context.Context, src content.ReadOnlyGraphStorage, desc ocispec.Descriptor) (list []Attested, others int, err error) {
+	found, err := bundles(ctx, src, desc)
+	if err != nil {
+		return nil, 0, err
+	}
+	slices.Reverse(found) // attestations are listed last
+	tries, budget := maxTries, int64(maxBundleBytes)
+	for _, b := range found[:min(len(found), maxBundles)] {
+		if budget < 0 {
+			break
+		}
+		o, err := fetchBundle(ctx, src, b, desc.Digest, &budget)
+		var r *Refusal
+		if err != nil && !errors.As(err, &r) {
+			return nil, 0, err
+		}
+		if err != nil || o == nil || o.keyless || o.statement.PredicateType == ReleaseType || !o.statement.names(desc.Digest) {
+			others++
+			continue
+		}
+		if key, _ := v.signer(o, &tries); key != nil {
+			list = append(list, Attested{Attestation{o.statement.PredicateType, o.statement.Predicate}, key.key.id})
+		} else {
+			others++
+		}
+	}
+	return list, others, nil
+}
+
+// Accept reports why the keys, together, may not speak for the repository; nil if they
+// may.
+func (v *Verifier) Accept(repository string, ids []string) error {
+	rule, refused := v.policy.find(repository)
+	if refused != nil {
+		return refused
+	}
+	if rule == nil {
+		return refuse(NoRule, repository, "", "no rule of the trust policy covers it")
+	}
+	_, err := v.policy.weigh(rule, repository, v.opt.Now, ids)
+	return err
+}

@@ -1,0 +1,279 @@
+package workspace
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/builds/bom"
+	"mm-abi.org/mm/internal/audit"
+	"mm-abi.org/mm/internal/diag"
+	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/artifact"
+	"mm-abi.org/mm/registry/sign"
+)
+
+// The predicate types that mm writes itself and whose contents it checks.
+const (
+	cycloneDXType  = "https://cyclonedx.org/bom"
+	provenanceType = "https://slsa.dev/provenance/v1"
+	spdxType       = "https://spdx.dev/Document"
+)
+
+// predicateTypes maps the short names of cosign and mm to predicate types.
+var predicateTypes = map[string]string{
+	"cyclonedx": cycloneDXType, "sbom": cycloneDXType,
+	"slsaprovenance1": provenanceType, "slsa": provenanceType, "provenance": provenanceType,
+	"spdxjson": spdxType,
+}
+
+// PredicateType returns the type for a short name or a URI.
+func PredicateType(name string) (string, error) {
+	if uri, ok := predicateTypes[name]; ok {
+		return uri, nil
+	}
+	if strings.Contains(name, "://") {
+		return name, nil
+	}
+	return "", fmt.Errorf("evidence %q: want sbom, provenance, spdxjson or the URI of a predicate type", name)
+}
+
+// Bill returns the CycloneDX bill of materials of an artifact. Of an index, target names
+// the manifest.
+func (w *Workspace) Bill(ctx context.Context, at *Located, target string) ([]byte, error) {
+	p, err := w.part(ctx, at, target)
+	if err != nil {
+		return nil, err
+	}
+	return w.predicate(ctx, at, p, cycloneDXType)
+}
+
+// part returns the manifest of an artifact, or that of one target of an index.
+func (w *Workspace) part(ctx context.Context, at *Located, target string) (artifact.Part, error) {
+	if _, err := at.identify(ctx); err != nil {
+		return artifact.Part{}, err
+	}
+	var names []string
+	for _, p := range at.tree.Parts {
+		if at.tree.Index == nil || p.Target == target {
+			return p, nil
+		}
+		names = append(names, p.Target)
+	}
+	return artifact.Part{}, fault(diag.NoTarget, fmt.Sprintf("%s has the targets %s", at.ref, strings.Join(names, ", ")), "--target names one")
+}
+
+// predicate returns the content of evidence that mm writes itself.
+func (w *Workspace) predicate(ctx context.Context, at *Located, p artifact.Part, typ string) ([]byte, error) {
+	a, err := w.describe(ctx, at, p)
+	if err != nil {
+		return nil, err
+	}
+	created, err := SourceDate()
+	if err != nil {
+		return nil, err
+	}
+	opt := bom.Options{Time: time.Now(), Version: w.opt.Version}
+	if created != nil {
+		opt.Time = *created
+	}
+	switch typ {
+	case cycloneDXType:
+		return bom.CycloneDX(a, opt)
+	case provenanceType:
+		return bom.Provenance(a, p.Target, opt, os.Getenv)
+	}
+	return nil, fmt.Errorf("%s: mm does not write this evidence: --predicate names a file of it", typ)
+}
+
+// describe returns the contents of a manifest for its evidence.
+func (w *Workspace) describe(ctx context.Context, at *Located, p artifact.Part) (bom.Artifact, error) {
+	a := p.Artifact
+	out := bom.Artifact{
+		Name: a.Name, Version: a.Version, Digest: p.Descriptor.Digest.String(),
+		Description: a.Annotations[ocispec.AnnotationDescription], License: a.Annotations[ocispec.AnnotationLicenses],
+	}
+	r := layerReader{src: at.src, layers: map[string]artifact.Layer{}}
+	for _, l := range a.Layers {
+		r.layers[l.Path] = l
+	}
+	parts, err := r.parts(ctx, a, out.Digest)
+	if err != nil {
+		return out, err
+	}
+	files := map[string][]bom.File{}
+	for _, l := range a.Layers {
+		owner := l.Annotations[abi.AnnotationComponent]
+		if len(parts) == 1 && parts[0].Digest == out.Digest {
+			owner = parts[0].Name
+		}
+		files[owner] = append(files[owner], bom.File{Path: l.Path, Digest: l.Descriptor.Digest.String(), Format: l.Annotations[abi.AnnotationFormat]})
+	}
+	for _, part := range parts {
+		m, err := r.manifest(ctx, part.Manifest)
+		if err != nil {
+			return out, err
+		}
+		one := bom.Module{Name: part.Name, Version: part.Version, Digest: part.Digest, Type: part.Type, Quant: part.Quant, DependsOn: part.needs, Files: files[part.Name]}
+		if m != nil {
+			one.Description, one.License = m.Description, m.License
+			one.Inputs, one.Outputs = portNames(m.Inputs), portNames(m.Outputs)
+		}
+		delete(files, part.Name)
+		out.Modules = append(out.Modules, one)
+	}
+	for _, l := range a.Layers { // in the order of the manifest
+		owner := l.Annotations[abi.AnnotationComponent]
+		if list, ok := files[owner]; ok && (owner == "" || len(list) > 0) {
+			out.Files = append(out.Files, list...)
+			delete(files, owner)
+		}
+	}
+	return out, nil
+}
+
+// part is a module of an artifact and the modules that it needs.
+type part struct {
+	builds.Part
+	needs []string
+}
+
+// parts lists the modules of a build, or the one that the artifact is.
+func (r layerReader) parts(ctx context.Context, a *artifact.Artifact, digest string) ([]part, error) {
+	if _, ok := r.layers[builds.AssemblyFile]; !ok {
+		m, err := r.manifest(ctx, modules.FileName)
+		if err != nil || m == nil {
+			return nil, err
+		}
+		return []part{{Part: builds.Part{Name: m.Name, Version: m.Version, Type: m.Type, Digest: digest, Manifest: modules.FileName}}}, nil
+	}
+	data, err := r.read(ctx, builds.AssemblyFile)
+	if err != nil {
+		return nil, err
+	}
+	assembly, err := builds.ParseAssembly(data)
+	if err != nil {
+		return nil, err
+	}
+	needs := map[string][]string{}
+	if assembly.HasCore() {
+		for _, p := range assembly.Adapters {
+			needs[p.Name] = []string{assembly.Core.Name}
+		}
+		for _, m := range assembly.Modalities {
+			if m.Projects() {
+				needs[m.Projector.Name] = []string{assembly.Core.Name, m.Encoder.Name}
+			}
+		}
+		if assembly.Draft != nil {
+			needs[assembly.Draft.Name] = []string{assembly.Core.Name}
+		}
+	}
+	var list []part
+	for _, p := range assembly.Parts() {
+		if !slices.ContainsFunc(list, func(q part) bool { return q.Name == p.Name }) {
+			list = append(list, part{p, needs[p.Name]})
+		}
+	}
+	return list, nil
+}
+
+// portNames lists ports with their shapes.
+func portNames(ports []abi.Port) []string {
+	var out []string
+	for _, p := range ports {
+		out = append(out, p.String())
+	}
+	return out
+}
+
+// Attest signs evidence about an artifact and attaches it; of an index, to each manifest.
+// If predicate is nil, mm writes the evidence itself.
+func (w *Workspace) Attest(ctx context.Context, at *Located, typ string, predicate []byte, s *Signer) ([]sign.Signature, error) {
+	if at.store == nil {
+		return nil, fault(diag.NoArtifact, at.ref+" is at a registry", "mm pull it, attest it, mm push it")
+	}
+	if _, err := at.identify(ctx); err != nil {
+		return nil, err
+	}
+	if err := w.recordable(ctx); err != nil {
+		return nil, err
+	}
+	dst, err := registry.Open(at.store.Dir(), registry.Options{MustExist: true})
+	if err != nil {
+		return nil, err
+	}
+	defer dst.Close()
+	var done []sign.Signature
+	for _, p := range at.tree.Parts {
+		one := predicate
+		if one == nil {
+			if one, err = w.predicate(ctx, at, p, typ); err != nil {
+				break
+			}
+		}
+		a := sign.Attestation{PredicateType: typ, Predicate: json.RawMessage(one)}
+		if err = checkEvidence(a, p.Descriptor); err != nil {
+			err = fmt.Errorf("%s: %w", p.Descriptor.Digest, err)
+			break
+		}
+		var signature sign.Signature
+		if signature, err = sign.Attest(ctx, dst, p.Descriptor, a, s.Key, s.Options); err != nil {
+			break
+		}
+		done = append(done, signature)
+	}
+	w.Record(ctx, audit.Entry{Action: "attest", Ref: at.ref, Digest: at.desc.Digest.String(), Keys: []string{s.Key.Public().KeyID()}, Result: Outcome(err)})
+	return done, err
+}
+
+// checkEvidence checks the contents of evidence about desc. Signers of other tools sign
+// any JSON under any type, so a signature alone proves nothing about the contents.
+func checkEvidence(a sign.Attestation, desc ocispec.Descriptor) error {
+	switch a.PredicateType {
+	case cycloneDXType:
+		return bom.Check(a.Predicate, desc.Digest.String())
+	case provenanceType:
+		return bom.CheckProvenance(a.Predicate)
+	}
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(a.Predicate, &object); err != nil {
+		return fmt.Errorf("predicate: %w", err)
+	}
+	if len(object) == 0 {
+		return fmt.Errorf("predicate of type %s: empty", a.PredicateType)
+	}
+	return nil
+}
+
+// requireEvidence checks that each type is attested for every manifest of an artifact, by
+// keys that may release it, with contents that are valid.
+func (w *Workspace) requireEvidence(ctx context.Context, at *Located, repository string, types []string) error {
+	b, err := w.judges()
+	if err != nil {
+		return err
+	}
+	var list diag.List
+	for _, p := range at.tree.Parts {
+		for _, typ := range types {
+			err := b.Require(ctx, at.src, repository, p.Descriptor, typ, func(a sign.Attestation) error { return checkEvidence(a, p.Descriptor) })
+			if err != nil {
+				what := at.ref
+				if p.Target != "" {
+					what += " (" + p.Target + ")"
+				}
+				list.Add(diag.NoEvidence, diag.Pos{}, fmt.Sprintf("%s: %v", what, err), "ask the publisher for it; mm attest adds your own")
+			}
+		}
+	}
+	return list.Err()
+}

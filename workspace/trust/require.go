@@ -1,0 +1,51 @@
+package trust
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/content"
+
+	"mm-abi.org/mm/registry/sign"
+)
+
+// Require reports why every judge does not accept an attestation of type typ about desc:
+// none is attached, check refuses its contents, or its signers may not release the
+// repository. Signers of all valid ones count together towards a rule's threshold.
+func (b *Bench) Require(ctx context.Context, src content.ReadOnlyGraphStorage, repository string, desc ocispec.Descriptor, typ string, check func(sign.Attestation) error) error {
+	for _, j := range b.judges {
+		list, others, err := j.verifier.Attestations(ctx, src, desc)
+		if err != nil {
+			return err
+		}
+		var ids, found []string
+		var faults []error
+		for _, a := range list {
+			if a.PredicateType != typ {
+				found = append(found, a.PredicateType)
+				continue
+			}
+			if err := check(a.Attestation); err != nil {
+				faults = append(faults, fmt.Errorf("invalid contents signed by %s: %w", Signer{a.Key, j.names[a.Key]}, err))
+				continue
+			}
+			ids = append(ids, a.Key)
+		}
+		switch {
+		case len(ids) > 0:
+			if err := j.verifier.Accept(repository, ids); err != nil {
+				return fmt.Errorf("evidence %s: %w", typ, err)
+			}
+		case faults != nil:
+			return fmt.Errorf("evidence %s: %w", typ, errors.Join(faults...))
+		default:
+			slices.Sort(found)
+			return fmt.Errorf("no evidence %s by a trusted key; found: [%s], and %d other bundles", typ, strings.Join(slices.Compact(found), " "), others)
+		}
+	}
+	return nil
+}
