@@ -17,7 +17,9 @@ import (
 	"mm-abi.org/mm/internal/bytesize"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/runtimes/runner"
+	"mm-abi.org/mm/serve/anthropic"
 	"mm-abi.org/mm/serve/api"
+	"mm-abi.org/mm/serve/ollama"
 	"mm-abi.org/mm/serve/openai"
 	"mm-abi.org/mm/workspace"
 )
@@ -212,6 +214,8 @@ func (p *program) listen(ctx context.Context, opt api.Options, addr string, drai
 		return usageError{err}
 	}
 	openai.Mount(s)
+	anthropic.Mount(s)
+	ollama.Mount(s)
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return err

@@ -29,6 +29,9 @@ type Request struct {
 	// Plain continues the texts of Inputs without the chat template; all that the model
 	// writes is text.
 	Plain bool `json:"-"`
+	// Reasoned receives each piece of reasoning, as emit receives those of the text; may
+	// be nil.
+	Reasoned func(text string) error `json:"-"`
 
 	// Continue sets preferences for a core without a chat template, which continues a
 	// text rather than answers it; may be nil.

@@ -47,6 +47,7 @@ type telling struct {
 	answer *Answer
 	reader *talk.Reader
 	emit   func(text string) error
+	reason func(text string) error // may be nil
 
 	further  *further      // calls of this turn; nil: calls are not detected
 	context  bool          // record Answer.Context
@@ -209,11 +210,17 @@ func (t *telling) add(d talk.Delta) error {
 	t.text.WriteString(d.Text)
 	t.reasoning.WriteString(d.Reasoning)
 	t.answer.Calls = append(t.answer.Calls, d.Calls...)
+	if d.Reasoning != "" && t.reason != nil {
+		if err := t.reason(d.Reasoning); err != nil {
+			t.emit, t.reason = nil, nil // the caller stopped listening
+			return err
+		}
+	}
 	if d.Text == "" || t.emit == nil {
 		return nil
 	}
 	if err := t.emit(d.Text); err != nil {
-		t.emit = nil // the caller stopped listening
+		t.emit, t.reason = nil, nil // the caller stopped listening
 		return err
 	}
 	return nil

@@ -48,15 +48,6 @@ func (r *Result) Usage() (prompt, cached, generated int) {
 	return t.Prompt, t.Reused, t.Generated
 }
 
-// Detail returns why an answer ended if the wire formats have no word for it, or "".
-func (r *Result) Detail() string {
-	switch r.Stop {
-	case runtimes.StopEnd, runtimes.StopLength, runner.StopWord, runner.StopCall:
-		return ""
-	}
-	return string(r.Stop)
-}
-
 // Answer waits for a place among the concurrent answers and asks the model. Emit, if not
 // nil, receives the text. The context of the request ends the work.
 func (c *Call) Answer(ask *Ask, emit func(text string) error) (*Result, error) {

@@ -130,6 +130,15 @@ func (c *Call) ReplyStatus(status int, v any) error {
 	return writeJSON(c.W, status, v)
 }
 
+// ReplyText writes a text.
+func (c *Call) ReplyText(status int, text string) error {
+	c.status = status
+	c.W.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	c.W.WriteHeader(status)
+	_, err := io.WriteString(c.W, text)
+	return err
+}
+
 // writeJSON writes a value without escapes for HTML.
 func writeJSON(w http.ResponseWriter, status int, v any) error {
 	data, err := Encode(v)

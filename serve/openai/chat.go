@@ -176,6 +176,12 @@ func streamChat(c *api.Call, ask *api.Ask, base completion, count bool) error {
 		begun = true
 		return send(delta{Role: "assistant", Content: new(string)}, nil)
 	}
+	ask.Request.Reasoned = func(text string) error {
+		if err := begin(); err != nil {
+			return err
+		}
+		return send(delta{Reasoning: text}, nil)
+	}
 	sent := 0
 	r, err := c.Answer(ask, func(text string) error {
 		if err := begin(); err != nil {
@@ -192,11 +198,6 @@ func streamChat(c *api.Call, ask *api.Ask, base completion, count bool) error {
 	}
 	if rest := r.Text[min(sent, len(r.Text)):]; rest != "" {
 		if err := send(delta{Content: &rest}, nil); err != nil {
-			return err
-		}
-	}
-	if r.Reasoning != "" {
-		if err := send(delta{Reasoning: r.Reasoning}, nil); err != nil {
 			return err
 		}
 	}

@@ -3,12 +3,8 @@ package openai
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"math"
 
-	"mm-abi.org/mm/core/grammar"
-	"mm-abi.org/mm/core/grammar/schema"
-	"mm-abi.org/mm/core/infer/sample"
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/runtimes/talk"
 	"mm-abi.org/mm/serve/api"
@@ -131,7 +127,7 @@ func (q *sampling) refused() error {
 	if len(q.LogitBias) > 0 {
 		return api.Unsupported("logit_bias", "logit_bias: not supported")
 	}
-	return sample.Options{}.Check()
+	return nil
 }
 
 // tool describes a function of the client.
@@ -184,30 +180,7 @@ func choose(ask *api.Ask, list []talk.Definition, raw json.RawMessage) error {
 	if err != nil {
 		return err
 	}
-	if mode == "none" {
-		ask.Request.ToolsAllowed = []string{}
-		return nil
-	}
-	if len(list) == 0 {
-		if mode == "required" {
-			return api.Invalid("tool_choice", "tool_choice: requires tools")
-		}
-		return nil // the build's own tools
-	}
-	ask.Request.Tools, ask.Foreign = list, true
-	if mode != "required" {
-		return nil
-	}
-	if ask.Force = list; name == "" {
-		return nil
-	}
-	for _, d := range list {
-		if d.Name == name {
-			ask.Force = []talk.Definition{d}
-			return nil
-		}
-	}
-	return api.Invalid("tool_choice", "tool_choice: unknown function %.80q", name)
+	return ask.Choose(list, mode, name)
 }
 
 func choice(raw json.RawMessage) (mode, name string, err error) {
@@ -240,28 +213,9 @@ func format(ask *api.Ask, kind string, raw json.RawMessage) error {
 	case "", "text":
 		return nil
 	case "json_object":
-		raw = json.RawMessage(`{"type":"object"}`)
+		return ask.Constrain("response_format", api.AnyObject)
 	case "json_schema":
-		if len(raw) == 0 || raw[0] != '{' {
-			return api.Invalid("response_format", "response_format: json_schema.schema: want a JSON Schema")
-		}
-	default:
-		return api.Unsupported("response_format", "response_format: got type %.40q, want text, json_object or json_schema", kind)
+		return ask.Constrain("response_format", raw)
 	}
-	if ask.Force != nil {
-		return api.Unsupported("response_format", "response_format: excludes a required tool call")
-	}
-	if len(ask.Request.Tools) > 0 {
-		return api.Unsupported("response_format", "response_format: excludes tools")
-	}
-	g, err := grammar.New(raw, grammar.Options{})
-	var faults *schema.Error
-	if errors.As(err, &faults) {
-		return api.Invalid("response_format", "response_format: %v", faults)
-	}
-	if err != nil {
-		return api.Invalid("response_format", "response_format: %v", err)
-	}
-	ask.Request.Preferences.Grammar, ask.Foreign = g, true
-	return nil
+	return api.Unsupported("response_format", "response_format: got type %.40q, want text, json_object or json_schema", kind)
 }

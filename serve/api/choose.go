@@ -1,0 +1,85 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+
+	"mm-abi.org/mm/core/grammar"
+	"mm-abi.org/mm/core/grammar/schema"
+	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/runner"
+	"mm-abi.org/mm/runtimes/talk"
+)
+
+// The choices of tools.
+const (
+	Auto     = "auto"     // the model decides
+	None     = "none"     // no calls
+	Required = "required" // the answer is a call
+)
+
+// Choose applies a choice of the client's tools. With Required, a name limits it to one.
+// Without tools, those of the build may be called, except with None.
+func (a *Ask) Choose(list []talk.Definition, mode, name string) error {
+	switch {
+	case mode == None:
+		a.Request.ToolsAllowed = []string{}
+		return nil
+	case mode != Auto && mode != Required:
+		return Invalid("tool_choice", "tool_choice: unknown type")
+	case len(list) == 0 && mode == Required:
+		return Invalid("tool_choice", "tool_choice: requires tools")
+	case len(list) == 0:
+		return nil
+	}
+	a.Request.Tools, a.Foreign = list, true
+	if mode != Required {
+		return nil
+	}
+	if a.Force = list; name == "" {
+		return nil
+	}
+	for _, d := range list {
+		if d.Name == name {
+			a.Force = []talk.Definition{d}
+			return nil
+		}
+	}
+	return Invalid("tool_choice", "tool_choice: unknown tool %.80q", name)
+}
+
+// Constrain limits the answer to values of a JSON Schema, which is the field param of the
+// body.
+func (a *Ask) Constrain(param string, raw json.RawMessage) error {
+	if len(raw) == 0 || raw[0] != '{' {
+		return Invalid(param, "%s: want a JSON Schema", param)
+	}
+	if len(a.Request.Tools) > 0 {
+		return Unsupported(param, "%s: excludes tools", param)
+	}
+	g, err := grammar.New(raw, grammar.Options{})
+	var faults *schema.Error
+	switch {
+	case errors.As(err, &faults):
+		return Invalid(param, "%s: %v", param, faults)
+	case err != nil:
+		return Invalid(param, "%s: %v", param, err)
+	}
+	a.Request.Preferences.Grammar, a.Foreign = g, true
+	return nil
+}
+
+// AnyObject is the schema of any JSON object.
+var AnyObject = json.RawMessage(`{"type":"object"}`)
+
+// StopWord reports whether a stop string ended the answer.
+func (r *Result) StopWord() bool { return r.Stop == runner.StopWord }
+
+// Detail returns why an answer ended if the wire formats have no word for it, or "".
+func (r *Result) Detail() string {
+	switch r.Stop {
+	case runtimes.StopEnd, runtimes.StopLength, runner.StopWord, runner.StopCall:
+		return ""
+	}
+	return string(r.Stop)
+}
