@@ -92,7 +92,8 @@ func NewCall(tools []Tool, call Call, opt Options) (*Grammar, error) {
 	return newGrammarOf(schema.Compile(docs, opt))
 }
 
-// NewCalls returns the grammar of a list of 1 to most calls.
+// NewCalls returns the grammar of a list of 1 to most calls, or of one call without a
+// list if most is 0. White space within them is that of the options.
 func NewCalls(tools []Tool, call Call, most int, opt Options) (*Grammar, error) {
 	if len(tools) == 0 {
 		return nil, errors.New("no tools")
@@ -102,7 +103,10 @@ func NewCalls(tools []Tool, call Call, most int, opt Options) (*Grammar, error) 
 		items = append(items, fmt.Sprintf(`{"type":"object","properties":{%s:{"const":%s},%s:%s},"required":[%[1]s,%[3]s],"additionalProperties":false}`,
 			schema.Quote(call.Name), schema.Quote(t.Name), schema.Quote(call.Arguments), t.Arguments))
 	}
-	list := fmt.Sprintf(`{"type":"array","minItems":1,"maxItems":%d,"items":{"anyOf":[%s]}}`, most, strings.Join(items, ","))
+	list := fmt.Sprintf(`{"anyOf":[%s]}`, strings.Join(items, ","))
+	if most > 0 {
+		list = fmt.Sprintf(`{"type":"array","minItems":1,"maxItems":%d,"items":%s}`, most, list)
+	}
 	return newGrammarOf(schema.Compile([]schema.Document{{Schema: []byte(list), Before: call.Before, After: call.After}}, opt))
 }
 

@@ -142,6 +142,7 @@ func callGrammar(d talk.Dialect, list []grammar.Tool, text bool) (*grammar.Gramm
 	switch d.Form {
 	case dialect.Bare:
 		opt.Space = schema.MaybeSpace // the model has written the first words
+		return grammar.NewCalls(list, call, 0, opt)
 	case dialect.List:
 		return grammar.NewCalls(list, call, DefaultRounds, opt)
 	}
