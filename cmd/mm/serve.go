@@ -19,6 +19,7 @@ import (
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/serve/anthropic"
 	"mm-abi.org/mm/serve/api"
+	"mm-abi.org/mm/serve/inference"
 	"mm-abi.org/mm/serve/ollama"
 	"mm-abi.org/mm/serve/openai"
 	"mm-abi.org/mm/workspace"
@@ -216,6 +217,7 @@ func (p *program) listen(ctx context.Context, opt api.Options, addr string, drai
 	openai.Mount(s)
 	anthropic.Mount(s)
 	ollama.Mount(s)
+	inference.Mount(s)
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return err
