@@ -146,12 +146,12 @@ func (p *press) tarOf(compression string, files ...string) []byte {
 }
 
 const (
-	cncf   = "application/vnd.cncf.model."
-	kit    = "application/vnd.kitops.modelkit."
-	docker = "application/vnd.docker.ai."
-	ollama = "application/vnd.ollama.image."
-	titled = ocispec.AnnotationTitle
-	inPath = "org.cncf.model.filepath"
+	cncf       = "application/vnd.cncf.model."
+	kit        = "application/vnd.kitops.modelkit."
+	docker     = "application/vnd.docker.ai."
+	ollamaType = "application/vnd.ollama.image."
+	titled     = ocispec.AnnotationTitle
+	inPath     = "org.cncf.model.filepath"
 )
 
 // kits returns one model in the form of each tool.
@@ -180,7 +180,7 @@ func (p *press) kits(model string) map[string]ocispec.Descriptor {
 		"kitops-tar":     p.manifest("", kitfile, p.put(kit+"model.v1.tar", p.tarOf("", "tiny.gguf", model))),
 		"runner":         p.manifest("", runner, p.put(docker+"gguf.v3", gguf), license, license),
 		"runner-more":    p.manifest("", runner, p.put(docker+"gguf.v3", gguf), p.put(docker+"mmproj", []byte("GGUFmmproj")), p.put(docker+"chat.template.jinja", []byte("{% for m in messages %}{{ m.content }}{% endfor %}")), license),
-		"ollama":         p.manifest("", container, p.put(ollama+"model", gguf), p.put(ollama+"template", []byte("{{ .Prompt }}")), p.put(ollama+"params", []byte(`{"stop":["x"]}`)), p.put(ollama+"license", []byte("MIT")), p.put(ollama+"projector", []byte("GGUFclip"))),
+		"ollama":         p.manifest("", container, p.put(ollamaType+"model", gguf), p.put(ollamaType+"template", []byte("{{ .Prompt }}")), p.put(ollamaType+"params", []byte(`{"stop":["x"]}`)), p.put(ollamaType+"license", []byte("MIT")), p.put(ollamaType+"projector", []byte("GGUFclip"))),
 		"oras":           plain,
 		"oras-folder":    p.manifest("", empty, p.put(ocispec.MediaTypeImageLayerGzip, p.tarOf("gzip", "m/tiny.gguf", model), titled, "m", "io.deis.oras.content.unpack", "true")),
 		"index":          index,
@@ -256,7 +256,7 @@ func TestForeignRefused(t *testing.T) {
 	runner := p.json(docker+"model.config.v0.1+json", map[string]any{})
 	container := p.json("application/vnd.docker.container.image.v1+json", map[string]any{})
 	empty := p.put(ocispec.MediaTypeEmptyJSON, []byte("{}"))
-	model := p.put(ollama+"model", []byte("GGUF"))
+	model := p.put(ollamaType+"model", []byte("GGUF"))
 	index := func(of ...ocispec.Descriptor) ocispec.Descriptor {
 		return p.json(ocispec.MediaTypeImageIndex, ocispec.Index{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageIndex, Manifests: of})
 	}
@@ -271,8 +271,8 @@ func TestForeignRefused(t *testing.T) {
 		"nested":     {index(index(image)), exitFailure, "an index within an index"},
 		"helm":       {p.manifest("", p.json("application/vnd.cncf.helm.config.v1+json", 1), p.put("application/vnd.cncf.helm.chart.content.v1.tar+gzip", []byte("x"))), exitFailure, `got media type "application/vnd.cncf.helm.config.v1+json"`},
 		"new-runner": {p.manifest("", runner, p.put(docker+"tensor.v9", []byte("x"))), exitFailure, `got media type "application/vnd.docker.ai.tensor.v9" in Docker Model Runner`},
-		"tensors":    {p.manifest("", container, model, p.put(ollama+"tensor; name=x", []byte("x"))), exitFailure, "application/vnd.ollama.image.tensor"},
-		"adapter":    {p.manifest("", container, model, p.put(ollama+"adapter", []byte("GGUF"))), exitFailure, "adapter.gguf, which mm run does not apply"},
+		"tensors":    {p.manifest("", container, model, p.put(ollamaType+"tensor; name=x", []byte("x"))), exitFailure, "application/vnd.ollama.image.tensor"},
+		"adapter":    {p.manifest("", container, model, p.put(ollamaType+"adapter", []byte("GGUF"))), exitFailure, "adapter.gguf, which mm run does not apply"},
 		"duplicate":  {p.manifest("", empty, p.put("x/y", []byte("a"), titled, "a.gguf"), p.put("x/y", []byte("b"), titled, "A.gguf")), exitRefused, "collides"},
 		"escape":     {p.manifest("", empty, p.put("x/y", []byte("a"), titled, "../a.gguf")), exitRefused, "has the name"},
 		"documents":  {p.manifest("", empty, p.put("x/y", []byte("a"), titled, "a.txt")), exitFailure, "0 GGUF files"},
