@@ -29,6 +29,7 @@ func (m *Manifest) check() diag.List {
 	m.checkRuntime(&list)
 	m.checkListed(&list)
 	m.checkBlocks(&list)
+	m.checkText(&list)
 	m.checkFigures(&list)
 	return list
 }
@@ -44,9 +45,12 @@ func (m *Manifest) checkABI(list *diag.List) {
 	if m.Sequence != nil {
 		newer("/sequence", "sequence")
 	}
+	if m.Text != nil {
+		newer("/text", "text")
+	}
 	for _, name := range slices.Sorted(maps.Keys(m.Preprocess)) {
 		spec := m.Preprocess[name]
-		for key, set := range map[string]bool{"tiles": spec.Tiles != nil, "fit": spec.Fit != nil, "crop_round": spec.CropRound != ""} {
+		for key, set := range map[string]bool{"tiles": spec.Tiles != nil, "fit": spec.Fit != nil, "crop_round": spec.CropRound != "", "span": spec.Span != nil} {
 			if set {
 				newer("/preprocess", "preprocess."+key)
 			}

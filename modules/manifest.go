@@ -57,6 +57,7 @@ type Tensors struct {
 	Constants   map[string]Constant    `json:"constants,omitempty"` // by input
 	Postprocess map[string]Postprocess `json:"postprocess,omitempty"`
 	Sequence    *Sequence              `json:"sequence,omitempty"` // of a projector
+	Text        *Text                  `json:"text,omitempty"`     // of an encoder of text
 }
 
 // CoreKeys holds the keys of a core and of a draft core.

@@ -42,6 +42,9 @@ func (p *program) importGGUF(c *cli.Context) error {
 			return convert.VisionPair(ctx, c.Args().First(), mmproj, opt)
 		})
 	}
+	if convert.IsSentenceGGUF(c.Args().First()) {
+		return p.importModel(c.Context, c.Args().First(), convertOptions(c), convert.SentenceGGUF)
+	}
 	return p.importModel(c.Context, c.Args().First(), convertOptions(c), convert.GGUF)
 }
 
@@ -54,6 +57,9 @@ func (p *program) importHF(c *cli.Context) error {
 				return convert.Vision(ctx, folder, opt)
 			})
 		}
+	}
+	if text, err := convert.IsSentence(c.Args().First()); err == nil && text {
+		return p.importModel(c.Context, c.Args().First(), convertOptions(c), convert.Sentence)
 	}
 	return p.importModel(c.Context, c.Args().First(), convertOptions(c), convert.HuggingFace)
 }

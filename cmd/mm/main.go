@@ -188,6 +188,8 @@ func (p *program) app() *cli.App {
 			p.moduleCommand(),
 			p.runCommand(),
 			p.chatCommand(),
+			p.embedCommand(),
+			p.rerankCommand(),
 			p.inspectCommand(),
 			p.pushCommand(),
 			p.pullCommand(),

@@ -11,6 +11,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"math/bits"
 	"slices"
 	"strconv"
@@ -230,6 +231,18 @@ func (h *header) value(key, s string) (string, error) {
 		return rest, nil
 	}
 	return "", fmt.Errorf("unknown key %.40q", key)
+}
+
+// Rows returns a matrix of float32 whose rows are slices of one length.
+func Rows(rows [][]float32) *Array {
+	a := &Array{Type: "f4", Shape: []int{len(rows), 0}}
+	for _, row := range rows {
+		a.Shape[1] = len(row)
+		for _, v := range row {
+			a.Data = binary.LittleEndian.AppendUint32(a.Data, math.Float32bits(v))
+		}
+	}
+	return a
 }
 
 // Encode encodes a file of version 1. The length of the array's data must match

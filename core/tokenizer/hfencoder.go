@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -52,6 +53,35 @@ func (h *hfFile) encoder() (Vocabulary, error) {
 		v.Special.Separator = v.find(a.Content)
 	}
 	return v, h.post(&v)
+}
+
+// list reads the tokens of a vocab.txt, one a line.
+func (h *hfFile) list(words []byte) error {
+	h.Model.Type, h.Model.Vocab.ids = "WordPiece", map[string]int{}
+	id := 0
+	for line := range strings.Lines(string(words)) {
+		text := strings.TrimRight(line, "\r\n")
+		if other, twice := h.Model.Vocab.ids[text]; twice || text == "" {
+			return fmt.Errorf("line %d: duplicate of line %d, or empty: %q", id+1, other+1, text)
+		}
+		h.Model.Vocab.ids[text] = id
+		if id++; id > maxTokens {
+			return fmt.Errorf("more than %d tokens", maxTokens)
+		}
+	}
+	return nil
+}
+
+// Limit returns model_max_length of tokenizer_config.json, 0 if it states none: a
+// number without meaning marks that.
+func (f Transformers) Limit() int {
+	var c struct {
+		Max float64 `json:"model_max_length"`
+	}
+	if json.Unmarshal(f.Config, &c) != nil || c.Max < 1 || c.Max > 1<<30 {
+		return 0
+	}
+	return int(c.Max)
 }
 
 // normalizes adds a step of the normalizer.

@@ -24,6 +24,7 @@ type Transformers struct {
 	Tokenizer     []byte // tokenizer.json
 	Config        []byte // tokenizer_config.json, or nil
 	SpecialTokens []byte // special_tokens_map.json, or nil
+	Words         []byte // vocab.txt of WordPiece, where tokenizer.json is missing
 	ModelType     string // model_type of config.json
 	Class         string // tokenizer_class of config.json
 }
@@ -31,13 +32,18 @@ type Transformers struct {
 // FromTransformers builds the tokenizer that AutoTokenizer of transformers 5.23
 // builds from the files. Some of its classes replace parts of tokenizer.json.
 func FromTransformers(f Transformers) (*Tokenizer, error) {
-	for _, b := range [][]byte{f.Tokenizer, f.Config, f.SpecialTokens} {
+	for _, b := range [][]byte{f.Tokenizer, f.Config, f.SpecialTokens, f.Words} {
 		if len(b) > maxHuggingFace {
 			return nil, fmt.Errorf("tokenizer: tokenizer.json is larger than %d bytes", maxHuggingFace)
 		}
 	}
 	var h hfFile
-	if err := json.Unmarshal(f.Tokenizer, &h); err != nil {
+	if f.Tokenizer == nil && f.Words != nil {
+		if err := h.list(f.Words); err != nil {
+			return nil, fmt.Errorf("tokenizer: vocab.txt: %w", err)
+		}
+		f.Class = or(f.Class, "BertTokenizer")
+	} else if err := json.Unmarshal(f.Tokenizer, &h); err != nil {
 		return nil, fmt.Errorf("tokenizer: tokenizer.json: %w", err)
 	}
 	c, err := readHFConfig(f)

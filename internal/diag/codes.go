@@ -249,6 +249,9 @@ const (
 	KeyTwice Code = "MM1303"
 	KeyMany  Code = "MM1304"
 	KeyNone  Code = "MM1305"
+
+	BadText  Code = "MM1321"
+	TextLong Code = "MM1322"
 )
 
 // Summary returns the summary of the code, or the code itself if it is unknown.

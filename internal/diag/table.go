@@ -227,4 +227,7 @@ var table = []Entry{
 	{KeyTwice, "duplicate key of a server", "Two lines have one name or one key.", "Remove one of them."},
 	{KeyMany, "too many keys of a server", "A server reads at most 1,024 keys.", "Remove unused keys."},
 	{KeyNone, "no key in the keys of a server", "Keys were requested, but there are none: the server would serve everybody.", "Add a key, or omit --keys."},
+
+	{BadText, "inconsistent text block", "The text block of an encoder contradicts its ports: an encoder of text has int64 inputs input_ids and attention_mask and one output, embedding or scores.", "Correct the key in the detail; docs/MODELS.md describes the block."},
+	{TextLong, "text too long to embed", "A text or a file of texts exceeds the size limit of an input.", "Split the text: an encoder reads only its first max_tokens tokens."},
 }

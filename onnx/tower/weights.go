@@ -91,3 +91,18 @@ func towerPrefixes() []string {
 		"visual.", "model.visual.",
 	}
 }
+
+// Has reports whether a tensor exists.
+func (w Weights) Has(name string) bool { return w.has(name) }
+
+// Floats returns a tensor of the given dimensions, outermost first.
+func (w Weights) Floats(name string, dims ...int) ([]float32, error) { return w.floats(name, dims...) }
+
+// Raw returns the elements of a tensor that has a type and dimensions, or nil.
+func (w Weights) Raw(name string, typ tensor.Type, dims ...int) []byte {
+	t, ok := w[name]
+	if !ok || t.Foreign != "" || t.Type != typ || !slices.Equal(t.Shape, dims) || quant.Finite(t.Data, t.Type) != nil {
+		return nil
+	}
+	return t.Data
+}

@@ -44,6 +44,7 @@ import (
 	"mm-abi.org/mm/core/grammar"
 	"mm-abi.org/mm/core/tokenizer"
 	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/embed"
 	"mm-abi.org/mm/runtimes/media"
 	"mm-abi.org/mm/runtimes/part"
 	"mm-abi.org/mm/runtimes/talk"
@@ -107,6 +108,8 @@ type Runner struct {
 	equipping gate // held while the skills are opened
 	skills    *skills.Set
 	tools     *ToolTable // nil: none, or not opened yet
+
+	readers map[string]*embed.Reader // of text, by the part; guarded by loading
 
 	mu     sync.Mutex
 	idle   []*session // most recently used last

@@ -50,6 +50,9 @@ func (o *Opener) Build(ctx context.Context, path string, f Form) (*builds.Build,
 		return o.ownModule(ctx, path)
 	case FormFunction:
 		if home.IsFolder(path) || strings.HasSuffix(path, ".yaml") || strings.HasSuffix(path, ".yml") {
+			if b, err := o.readsText(ctx, path); b != nil || err != nil {
+				return b, err
+			}
 			return o.ownModule(ctx, path)
 		}
 		what := string(sniff.ONNX)
@@ -67,11 +70,17 @@ func (o *Opener) Build(ctx context.Context, path string, f Form) (*builds.Build,
 		if vision, err := convert.IsVision(path); err == nil && vision {
 			return o.ownVision(ctx, path)
 		}
+		if text, err := convert.IsSentence(path); err == nil && text {
+			return o.ownSentence(ctx, path, convert.Sentence)
+		}
 		file, err := o.ownTransformer(ctx, path)
 		if err != nil {
 			return nil, err
 		}
 		return o.ownWeights(path, file)
+	}
+	if convert.IsSentenceGGUF(path) {
+		return o.ownSentence(ctx, path, convert.SentenceGGUF)
 	}
 	return o.ownGGUF(ctx, path)
 }

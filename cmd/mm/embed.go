@@ -1,0 +1,232 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"mm-abi.org/mm/core/npy"
+	"mm-abi.org/mm/internal/diag"
+	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/runtimes/embed"
+	"mm-abi.org/mm/runtimes/runner"
+)
+
+// maxTextFile bounds a file of texts.
+const maxTextFile = 64 << 20
+
+func (p *program) embedCommand() *cli.Command {
+	return &cli.Command{
+		Name: "embed", Usage: "print a vector of each text", ArgsUsage: "REF|DIR|GRAPH|MODEL [TEXT…]",
+		Description: "MODEL is a build or module with an encoder of text, a folder of Hugging Face transformers or\n" +
+			"sentence-transformers (BERT, RoBERTa, XLM-RoBERTa, MPNet, DistilBERT, ELECTRA, ModernBERT) or a GGUF\n" +
+			"file of the architecture bert. Texts are the arguments, or the lines of --file. Pooling, normalization,\n" +
+			"prompts and the limit of tokens are the model's own.",
+		Flags: append([]cli.Flag{
+			p.jsonFlag(),
+			&cli.StringFlag{Name: "file", Aliases: []string{"f"}, Usage: "read texts from `FILE`, one a line; - for standard input"},
+			&cli.StringFlag{Name: "npy", Usage: "write the vectors to `FILE`, a NumPy array of fp32; - for standard output"},
+			&cli.StringFlag{Name: "prompt", Usage: "put the model's prompt `NAME` before each text, such as query or passage"},
+			&cli.IntFlag{Name: "max-tokens", Usage: "cut texts to so many tokens (default: the model's limit)"},
+		}, buildFlags()...),
+		Action: p.embed,
+	}
+}
+
+func (p *program) rerankCommand() *cli.Command {
+	return &cli.Command{
+		Name: "rerank", Usage: "sort documents by their score for a query", ArgsUsage: "REF|DIR|GRAPH|MODEL QUERY [DOCUMENT…]",
+		Description: "MODEL is as for mm embed, with a classifier of one label: a cross-encoder. Scores are mapped to 0 … 1\n" +
+			"where the model's own files say so.",
+		Flags: append([]cli.Flag{
+			p.jsonFlag(),
+			&cli.StringFlag{Name: "file", Aliases: []string{"f"}, Usage: "read documents from `FILE`, one a line; - for standard input"},
+			&cli.IntFlag{Name: "top", Usage: "print only the `N` best documents"},
+			&cli.IntFlag{Name: "max-tokens", Usage: "cut query and document together to so many tokens (default: the model's limit)"},
+		}, buildFlags()...),
+		Action: p.rerank,
+	}
+}
+
+// textOptions returns the texts of the arguments from one on, or those of --file.
+func (p *program) textOptions(c *cli.Context, from int) ([]string, error) {
+	texts, file := c.Args().Slice()[min(from, c.NArg()):], c.String("file")
+	if len(texts) == 1 && texts[0] == "-" && file == "" {
+		texts, file = nil, "-"
+	}
+	switch {
+	case file != "" && len(texts) > 0:
+		return nil, usageError{errors.New("texts are arguments or lines of --file, not both")}
+	case file == "" && len(texts) == 0:
+		return nil, usageError{errors.New("missing text: name it after the model, or use --file FILE")}
+	case file == "":
+		return texts, nil
+	}
+	data, err := p.textFile(file)
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(data) {
+		texts = append(texts, strings.TrimRight(line, "\r\n"))
+	}
+	return texts, nil
+}
+
+func (p *program) textFile(file string) (string, error) {
+	var data []byte
+	var err error
+	if file == "-" {
+		if data, err = io.ReadAll(io.LimitReader(p.stdin, maxTextFile+1)); err == nil && len(data) > maxTextFile {
+			err = fsx.ErrTooLarge
+		}
+	} else {
+		data, err = fsx.ReadFile(file, maxTextFile)
+	}
+	if errors.Is(err, fsx.ErrTooLarge) {
+		var list diag.List
+		list.Add(diag.TextLong, diag.Pos{File: file}, fmt.Sprintf("more than %s", size(maxTextFile)), "split it into several files")
+		return "", list.Err()
+	}
+	return string(data), err
+}
+
+// embedded is the output of mm embed.
+type embedded struct {
+	Vectors [][]float32 `json:"vectors"`
+	Size    int         `json:"size"`
+	Tokens  int         `json:"tokens"`
+	Cut     int         `json:"cut,omitempty"`
+}
+
+func (p *program) embed(c *cli.Context) error {
+	texts, err := p.textOptions(c, 1)
+	if err != nil {
+		return err
+	}
+	if c.IsSet("npy") && p.json {
+		return usageError{errors.New("--npy and --json are two forms of one output")}
+	}
+	m, err := p.measuredOptions(c)
+	if err != nil {
+		return err
+	}
+	var res *embed.Result
+	err = p.measuring(c.Context, m, func(r *runner.Runner) (err error) {
+		res, err = r.Embed(c.Context, texts, embed.Options{Prompt: c.String("prompt"), MaxTokens: c.Int("max-tokens")})
+		return err
+	})
+	if err != nil {
+		return textError(err)
+	}
+	p.sayCut(res)
+	switch {
+	case c.IsSet("npy"):
+		return p.writeVectors(c.String("npy"), res.Vectors)
+	case p.json:
+		return p.printJSON(embedded{res.Vectors, len(res.Vectors[0]), res.Tokens, res.Cut})
+	}
+	for _, v := range res.Vectors {
+		if err := p.line("%s", strings.Trim(fmt.Sprint(v), "[]")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeVectors writes an array of a row for each vector.
+func (p *program) writeVectors(file string, vectors [][]float32) error {
+	data, err := npy.Encode(npy.Rows(vectors))
+	if err != nil {
+		return err
+	}
+	if file == "-" {
+		_, err := p.stdout.Write(data)
+		return err
+	}
+	return fsx.WriteFile(file, data, 0o644)
+}
+
+// reranked is the output of mm rerank.
+type reranked struct {
+	Results []ranked `json:"results"` // the best first
+	Tokens  int      `json:"tokens"`
+	Cut     int      `json:"cut,omitempty"`
+}
+
+// ranked is a document.
+type ranked struct {
+	Index    int     `json:"index"` // among the documents, from 0
+	Score    float32 `json:"score"`
+	Document string  `json:"document"`
+}
+
+func (p *program) rerank(c *cli.Context) error {
+	if c.NArg() < 2 {
+		return usageError{errors.New("want a model, a query and documents")}
+	}
+	query := c.Args().Get(1)
+	documents, err := p.textOptions(c, 2)
+	if err != nil {
+		return err
+	}
+	if c.Int("top") < 0 {
+		return usageError{fmt.Errorf("--top %d: must not be negative", c.Int("top"))}
+	}
+	m, err := p.measuredOptions(c)
+	if err != nil {
+		return err
+	}
+	var res *embed.Result
+	err = p.measuring(c.Context, m, func(r *runner.Runner) (err error) {
+		res, err = r.Rerank(c.Context, query, documents, embed.Options{MaxTokens: c.Int("max-tokens")})
+		return err
+	})
+	if err != nil {
+		return textError(err)
+	}
+	p.sayCut(res)
+	out := reranked{Tokens: res.Tokens, Cut: res.Cut}
+	for i, v := range res.Vectors {
+		out.Results = append(out.Results, ranked{i, v[0], documents[i]})
+	}
+	slices.SortStableFunc(out.Results, func(a, b ranked) int {
+		switch {
+		case a.Score > b.Score:
+			return -1
+		case a.Score < b.Score:
+			return 1
+		}
+		return 0
+	})
+	if n := c.Int("top"); n > 0 {
+		out.Results = out.Results[:min(n, len(out.Results))]
+	}
+	if p.json {
+		return p.printJSON(out)
+	}
+	for _, r := range out.Results {
+		if err := p.line("%.6f\t%d\t%s", r.Score, r.Index, diag.Printable(r.Document)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sayCut reports texts that were longer than the limit.
+func (p *program) sayCut(res *embed.Result) {
+	if res.Cut > 0 {
+		p.say("%d of %d texts were cut to the limit of tokens", res.Cut, len(res.Vectors))
+	}
+}
+
+// textError turns a fault of the input into a usage error.
+func textError(err error) error {
+	if in := (*embed.InputError)(nil); errors.As(err, &in) {
+		return usageError{hinted{in, in.Hint}}
+	}
+	return err
+}

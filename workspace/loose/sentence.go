@@ -1,0 +1,50 @@
+package loose
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+
+	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/modules/convert"
+	"mm-abi.org/mm/workspace/home"
+)
+
+// sentenceExt is the extension of a converted encoder of text: its module.
+const sentenceExt = ".text"
+
+// ownSentence makes a build of an encoder of text, a folder of transformers or a GGUF
+// file, converted now or before.
+func (o *Opener) ownSentence(ctx context.Context, path string, convertTo func(ctx context.Context, path string, opt convert.Options) (string, error)) (*builds.Build, error) {
+	usable := func(path string) bool { return home.Exists(filepath.Join(path, modules.FileName)) }
+	dir, err := o.converted(ctx, path, sentenceExt, usable, func(ctx context.Context, from, to string) (string, error) {
+		o.Say("%s is converted for the engines, once", from)
+		made, err := convertTo(ctx, from, convert.Options{Dir: to, Name: visionName, Version: "1.0.0"})
+		if err != nil && ctx.Err() == nil {
+			return "", weightsFault(from, err)
+		}
+		return made, errors.Join(err, ctx.Err())
+	})
+	if err != nil {
+		return nil, err
+	}
+	f, err := o.functionModule(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	return f.Build(), nil
+}
+
+// readsText returns the build of a module folder of an encoder of text, nil for another
+// module.
+func (o *Opener) readsText(ctx context.Context, path string) (*builds.Build, error) {
+	if m, _ := modules.Load(path); m == nil || m.Text == nil {
+		return nil, nil
+	}
+	f, err := o.functionModule(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	return f.Build(), nil
+}
