@@ -11,7 +11,7 @@
 // All arguments of a Sequence and a Function are plain data, so that an engine
 // may run in a child process: the pipe protocol is exactly these two interfaces.
 // Optional abilities are small interfaces that a caller asserts ([Scorer],
-// [Hidden], [Saver], [Embedder]).
+// [Hidden], [Saver], [Sharer], [Embedder]).
 //
 // [Engine.Probe] reports whether an engine is available, or what is missing and
 // how to get it; a run never falls back to another engine by itself.
@@ -275,6 +275,13 @@ type Hidden interface {
 type Saver interface {
 	Save(w io.Writer) error
 	Restore(r io.Reader) error
+}
+
+// Sharer is a [Sequence] that takes positions from other sequences of the model, if
+// their texts begin the same.
+type Sharer interface {
+	// Shared returns the number of positions of the last Feed that were not computed.
+	Shared() int
 }
 
 // Embedder is a [Language] with access to its token embeddings.

@@ -50,9 +50,13 @@ type reading struct {
 	ctx   context.Context
 	wake  chan bool // receives true to lead, false when done
 	begun bool
-	to    int // end of the rows of the next pass
-	done  bool
-	err   error
+	text  []int32 // of the session and the inputs; nil: not compared
+	// The reading that computes the beginning of the text until a position.
+	number, after uint64
+	until         int
+	to            int // end of the rows of the next pass
+	done          bool
+	err           error
 }
 
 // left returns the number of rows that did not pass.
@@ -60,6 +64,7 @@ func (r *reading) left() int { return r.rows - r.read }
 
 // reading checks inputs of a session and sets r to read them.
 func (s *Session) reading(r *reading, in []Input, keep int, each func(row int, logits []float32)) (err error) {
+	s.shared = 0
 	*r = reading{s: s, in: in, keep: keep, each: each, before: len(s.tokens)}
 	for i := range in {
 		if err := s.m.checkInput(&in[i]); err != nil {
@@ -77,11 +82,9 @@ func (s *Session) reading(r *reading, in []Input, keep int, each func(row int, l
 
 // begin prepares the session for its rows, once.
 func (r *reading) begin() {
-	if r.begun {
-		return
-	}
 	r.begun = true
 	r.s.valid = false
+	r.s.cache.Own(r.s.Len())
 	r.s.cache.Reserve(r.before + r.rows)
 }
 

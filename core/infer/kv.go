@@ -20,6 +20,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 	"unsafe"
 
 	"mm-abi.org/mm/core/tensor"
@@ -49,6 +50,7 @@ type kvCache struct {
 	typ    tensor.Type
 	panels int // ⌈D/32⌉
 	chunks [][]byte
+	shared []int // first positions of each chunk that others read too
 
 	keyBytes   int // keys of a head in a chunk, including scales
 	valueBytes int
@@ -103,6 +105,7 @@ func (c *kvCache) ChunkBytes() int {
 func (c *kvCache) Reserve(n int) {
 	for len(c.chunks)*kvChunk < n {
 		c.chunks = append(c.chunks, make([]byte, c.ChunkBytes()))
+		c.shared = append(c.shared, 0)
 	}
 }
 
@@ -110,7 +113,32 @@ func (c *kvCache) Reserve(n int) {
 func (c *kvCache) Release(n int) {
 	keep := min(len(c.chunks), (n+kvChunk-1)/kvChunk)
 	clear(c.chunks[keep:])
-	c.chunks = c.chunks[:keep]
+	c.chunks, c.shared = c.chunks[:keep], c.shared[:keep]
+}
+
+// Lend returns the chunks of the positions below n, which others may read: they
+// do not change.
+func (c *kvCache) Lend(n int) [][]byte {
+	for i := range kvChunks(n) {
+		c.shared[i] = max(c.shared[i], min(n-i*kvChunk, kvChunk))
+	}
+	return slices.Clone(c.chunks[:kvChunks(n)])
+}
+
+// Borrow replaces the contents by chunks that others read, and may append to.
+func (c *kvCache) Borrow(chunks [][]byte) {
+	c.chunks = append(c.chunks[:0], chunks...)
+	c.shared = slices.Repeat([]int{kvChunk}, len(chunks))
+}
+
+// Own prepares the positions from n on to be written: chunks that others read
+// there are copied.
+func (c *kvCache) Own(n int) {
+	for i := n / kvChunk; i < len(c.chunks); i++ {
+		if max(n-i*kvChunk, 0) < c.shared[i] {
+			c.chunks[i], c.shared[i] = slices.Clone(c.chunks[i]), 0
+		}
+	}
 }
 
 // Bytes returns the memory in use.

@@ -24,6 +24,10 @@ type Options struct {
 	// float32: exact, and as fast as without adapters, but large. Otherwise
 	// changes are applied next to the weights.
 	MergeAdapters bool
+	// Prefixes is the memory in bytes of the keys and values that are kept for
+	// sessions whose text begins the same. If zero, the default is 128 MiB; if
+	// negative, no session shares any.
+	Prefixes int
 }
 
 // AdapterOptions selects an adapter.
@@ -53,6 +57,7 @@ type Model struct {
 	ropeShort, ropeLong []float32 // D/2 divisors of RoPE's frequencies, or nil
 
 	schedule schedule
+	prefixes prefixes // guarded by mu
 
 	mu      sync.Mutex // held while computing
 	threads *pool.Pool
@@ -178,6 +183,10 @@ func New(cfg Config, tensors Tensors, opt Options) (*Model, error) {
 	}
 	m.work.init(m)
 	m.schedule.init()
+	m.prefixes.limit = opt.Prefixes
+	if opt.Prefixes == 0 {
+		m.prefixes.limit = defaultPrefixes
+	}
 	return m, nil
 }
 

@@ -7,6 +7,7 @@ func kvChunks(n int) int { return (n + kvChunk - 1) / kvChunk }
 
 // Blank overwrites the discarded positions from n on.
 func (c *kvCache) Blank(n int) {
+	c.Own(n)
 	zero := make([]float32, c.shape.Dim)
 	for pos := n; pos < len(c.chunks)*kvChunk; pos++ {
 		for layer := range c.shape.Layers {
@@ -28,6 +29,6 @@ func (c *kvCache) Adopt(chunks [][]byte) error {
 			return fmt.Errorf("bad chunk size: got %d bytes, want %d", len(b), c.ChunkBytes())
 		}
 	}
-	c.chunks = chunks
+	c.chunks, c.shared = chunks, make([]int, len(chunks))
 	return nil
 }

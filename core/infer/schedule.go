@@ -18,6 +18,7 @@ import (
 type schedule struct {
 	mu      sync.Mutex
 	pending []*reading // by arrival
+	count   uint64     // of readings
 	led     bool       // a caller computes steps
 	writers []*Session // that generate
 	away    int        // writers whose next reading is awaited
@@ -116,7 +117,8 @@ func (m *Model) read(ctx context.Context, all []*reading, wake chan bool) (err e
 	q := &m.schedule
 	q.mu.Lock()
 	for _, r := range all {
-		r.ctx, r.wake = ctx, wake
+		q.count++
+		r.ctx, r.wake, r.number = ctx, wake, q.count
 		q.turn(r.s, asking)
 	}
 	q.pending = append(q.pending, all...)
@@ -247,8 +249,7 @@ func (m *Model) pass(pending []*reading, streams int) {
 		} else {
 			r.err = r.ctx.Err()
 		}
-		if r.done = r.err != nil; !r.done {
-			r.begin()
+		if r.done = r.err != nil; !r.done && m.join(r, q.live) {
 			q.live = append(q.live, r)
 		}
 	}
@@ -268,6 +269,8 @@ func (m *Model) pass(pending []*reading, streams int) {
 	row := 0
 	for i, p := range part {
 		row += p.take(&m.spans[i], row)
-		p.done = p.read == p.rows
+		if p.done = p.read == p.rows; p.done && !p.stream() && p.text != nil {
+			m.prefixes.keep(p.s, p.s.Len())
+		}
 	}
 }

@@ -46,6 +46,8 @@ type Session struct {
 	readings [1]*reading
 	wake     chan bool
 	presence presence // guarded by the schedule
+	shared   int      // positions of the last feed that others computed
+	text     []int32  // memory of a reading's text
 
 	observer   Observer
 	keepHidden bool
@@ -154,6 +156,7 @@ func (s *Session) Recall(ctx context.Context) error {
 	if mutualAt(s.blocks, n-1) != nil {
 		return fmt.Errorf("%w: the last of the %d positions is seen by earlier ones", ErrNoLogits, n)
 	}
+	s.cache.Own(n - 1)
 	s.m.embed(s.m.work.input(1), s.tokens[n-1])
 	last := span{cache: s.cache, turns: s.turns, first: n - 1, rows: 1, keep: 1}
 	if next := int32(s.Next()) - 1; int(next) != n-1 {

@@ -58,8 +58,10 @@ func (s *Session) WriteSnapshot(w io.Writer) error {
 	if _, err := out.Write(head); err != nil {
 		return fmt.Errorf("writing a snapshot: %w", err)
 	}
+	s.m.mu.Lock() // others may write to shared chunks
 	s.cache.Release(len(s.tokens))
 	s.cache.Blank(len(s.tokens))
+	s.m.mu.Unlock()
 	for i := range kvChunks(len(s.tokens)) {
 		if _, err := out.Write(s.cache.Raw(i)); err != nil {
 			return fmt.Errorf("writing a snapshot: %w", err)

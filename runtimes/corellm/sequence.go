@@ -228,8 +228,19 @@ func (s *sequence) Restore(r io.Reader) error {
 	return closed(s.session.ReadSnapshot(r))
 }
 
+// Shared returns the positions of the last Feed that other sequences computed.
+func (s *sequence) Shared() int {
+	if s.session == nil {
+		return 0
+	}
+	return s.session.Shared()
+}
+
 // Close frees the sequence.
 func (s *sequence) Close() error {
+	if s.session != nil {
+		s.session.Close()
+	}
 	s.session, s.drafting = nil, nil
 	return nil
 }
