@@ -21,6 +21,8 @@ type positions struct {
 	deep  int // further vectors of a position
 	// goesOn is set if this is only the start of a prompt.
 	goesOn bool
+	// prefix is set if all positions see each other.
+	prefix bool
 	// assumed are assumptions about encoders, without duplicates.
 	assumed []string
 }
@@ -79,13 +81,13 @@ func (p *positions) from(n int) []runtimes.Positions {
 
 // say appends tokens.
 func (p *positions) say(tokens []int32) {
-	p.in = append(p.in, runtimes.Positions{Tokens: tokens})
+	p.in = append(p.in, runtimes.Positions{Tokens: tokens, Mutual: p.prefix})
 	p.ids = append(p.ids, tokens...)
 }
 
 // show appends the vectors of a run of an input.
 func (p *positions) show(e *media.Encoded, run int, mutual bool) error {
-	in := runtimes.Positions{Mutual: mutual, Grid: e.Grid, Deep: e.Deep > 0}
+	in := runtimes.Positions{Mutual: mutual || p.prefix, Grid: e.Grid, Deep: e.Deep > 0}
 	width := p.numbers(in)
 	if e.Width != width || e.Deep > 0 && e.Deep != p.deep {
 		return fmt.Errorf("encoding the %s input: %s returns vectors of width %d for %d layers, the core has width %d for %d", e.Part.Type, e.Parts()[1], e.Width, 1+e.Deep, p.width, 1+p.deep)
@@ -110,6 +112,7 @@ func (p *positions) show(e *media.Encoded, run int, mutual bool) error {
 // that are available, concurrently with the encoders.
 func (r *Runner) read(ctx context.Context, prompt talk.Prompt, c *media.Encoding, hidden bool) (s *session, p *positions, reused int, err error) {
 	p = &positions{width: r.model.Shape().Width, deep: r.model.Shape().Deep}
+	p.prefix = slices.ContainsFunc(prompt.Pieces, func(x talk.Piece) bool { return x.Part != nil && r.senses.Prefix(x.Part.Type) })
 	var e *media.Encoded
 	inputs := c.Inputs
 	for _, piece := range prompt.Pieces {
@@ -120,7 +123,7 @@ func (r *Runner) read(ctx context.Context, prompt talk.Prompt, c *media.Encoding
 		if piece.Run == 0 {
 			e, inputs = inputs[0], inputs[1:]
 		}
-		if !e.Ready() { // meanwhile, read the positions before it
+		if !e.Ready() && !p.prefix { // meanwhile, read the positions before it
 			p.goesOn = true
 			if s == nil {
 				s, reused, err = r.begin(ctx, p, hidden)
@@ -169,6 +172,9 @@ type session struct {
 // is left to be read, for its logits.
 func (s *session) common(in *positions) int {
 	most := len(in.ids)
+	if in.prefix {
+		return 0 // positions depend on those after them
+	}
 	if !in.goesOn {
 		most--
 	}
