@@ -30,6 +30,7 @@ func (m *Manifest) check() diag.List {
 	m.checkListed(&list)
 	m.checkBlocks(&list)
 	m.checkText(&list)
+	m.checkSpeech(&list)
 	m.checkFigures(&list)
 	return list
 }
@@ -47,6 +48,9 @@ func (m *Manifest) checkABI(list *diag.List) {
 	}
 	if m.Text != nil {
 		newer("/text", "text")
+	}
+	if m.Speech != nil {
+		newer("/speech", "speech")
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.Preprocess)) {
 		spec := m.Preprocess[name]
@@ -179,7 +183,7 @@ func (m *Manifest) checkListed(list *diag.List) {
 			}
 		}
 	}
-	for _, path := range m.LabelFiles() {
+	for _, path := range append(m.LabelFiles(), m.SpeechFiles()...) {
 		if !listed[path] {
 			list.Add(diag.FileMissing, m.PathPos(path), fmt.Sprintf("%q is not in files", path), "add it to files with its sha256 and size")
 		}
@@ -198,7 +202,7 @@ func (m *Manifest) Paths() []string {
 	for _, f := range m.Files {
 		set[f.Path] = true
 	}
-	for _, p := range append(m.LabelFiles(), m.Card, m.ChatTemplate) {
+	for _, p := range append(append(m.LabelFiles(), m.SpeechFiles()...), m.Card, m.ChatTemplate) {
 		if p != "" {
 			set[p] = true
 		}

@@ -109,8 +109,8 @@ func checkFunction(set []string, args int) error {
 	return nil
 }
 
-// runLoose runs a function from the user's own files.
-func (p *program) runLoose(ctx context.Context, w *workspace.Workspace, use use, opt runner.Options, call call) error {
+// runLoose runs a function from the user's own files. say, if not nil, synthesizes speech with it.
+func (p *program) runLoose(ctx context.Context, w *workspace.Workspace, use use, opt runner.Options, call call, say func(*runner.Runner) error) error {
 	fn, err := w.Function(ctx, use.arg, workspace.RunOptions{Target: use.target, Resolve: use.resolve})
 	if err != nil {
 		return err
@@ -125,6 +125,9 @@ func (p *program) runLoose(ctx context.Context, w *workspace.Workspace, use use,
 	defer r.Close()
 	if fn.Made {
 		p.say("%s has no manifest: its ports are read from the file for this run", use.arg)
+	}
+	if say != nil {
+		return say(r)
 	}
 	return p.compute(ctx, w, r, use, call)
 }

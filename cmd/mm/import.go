@@ -12,6 +12,7 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/hf"
+	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/modules/convert"
 	moduleinspect "mm-abi.org/mm/modules/inspect"
 	"mm-abi.org/mm/schemas"
@@ -91,7 +92,7 @@ func (p *program) importONNX(c *cli.Context) error {
 // functionBlocksOptions reads the blocks of a module's manifest from the flags.
 func functionBlocksOptions(c *cli.Context) (convert.Function, error) {
 	fn := convert.Function{Type: abi.ModuleType(c.String("type")), Modality: abi.Modality(c.String("modality")), With: c.StringSlice("with")}
-	if !slices.Contains([]abi.ModuleType{abi.Encoder, abi.Projector, abi.Decoder}, fn.Type) {
+	if !slices.Contains([]abi.ModuleType{"", abi.Encoder, abi.Projector, abi.Decoder}, fn.Type) {
 		return fn, usageError{fmt.Errorf("--type %s: want encoder, projector or decoder", fn.Type)}
 	}
 	for _, f := range []struct {
@@ -100,6 +101,13 @@ func functionBlocksOptions(c *cli.Context) (convert.Function, error) {
 	}{{"preprocess", &fn.Preprocess}, {"state", &fn.State}, {"constant", &fn.Constants}, {"postprocess", &fn.Postprocess}, {"param", &fn.Params}, {"cap", &fn.Caps}} {
 		if err := blocks(c.StringSlice(f.flag), f.into); err != nil {
 			return fn, usageError{fmt.Errorf("--%s %w", f.flag, err)}
+		}
+	}
+	if text := c.String("speech"); text != "" {
+		if err := blocks([]string{"speech=" + text}, &struct {
+			Speech **modules.Speech `json:"speech"`
+		}{&fn.Speech}); err != nil {
+			return fn, usageError{fmt.Errorf("--speech %w", err)}
 		}
 	}
 	return fn, nil

@@ -54,7 +54,7 @@ func (p *program) runCommand() *cli.Command {
 			&cli.StringFlag{Name: "request", Usage: "read a request from `FILE`, - for standard input"},
 			&cli.StringFlag{Name: "json-schema", Usage: "constrain the answer to JSON that is valid for the schema in `FILE` (docs/GRAMMAR.md)"},
 			&cli.BoolFlag{Name: "smoke", Usage: "run the golden prompts of the graph; exit code 5 if one fails"},
-		}, append(append(outputFlags(), fileFlags()...), p.answerFlags()...)...), p.quietFlag()), append(resolveFlags(), append(claimFlags(), expectFlag())...)...),
+		}, append(append(append(outputFlags(), speechFlags()...), fileFlags()...), p.answerFlags()...)...), p.quietFlag()), append(resolveFlags(), append(claimFlags(), expectFlag())...)...),
 		Action: p.run,
 	}
 }
@@ -136,9 +136,14 @@ func (p *program) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	voice, err := speechOptions(c)
+	if err != nil {
+		return err
+	}
+	aloud := out.files[abi.Audio] != "" && !call.explicit()
 	var req runner.Request
 	switch {
-	case loose || call.explicit():
+	case loose && !aloud || call.explicit():
 		err = checkFunction(slices.DeleteFunc(slices.Clone(textFlags), func(name string) bool { return !c.IsSet(name) }), c.NArg())
 	case !c.Bool("smoke"):
 		if req, err = p.requestOptions(c); err == nil {
@@ -156,13 +161,19 @@ func (p *program) run(c *cli.Context) error {
 		return err
 	}
 	return p.inWorkspace(p.pulling(workspaceOptions(c, use.arg)), func(w *workspace.Workspace) error {
+		say := func(r *runner.Runner) error {
+			return p.synthesize(c.Context, w, r, use.arg, req.Inputs, voice, out.files[abi.Audio])
+		}
+		if !aloud {
+			say = nil
+		}
 		if loose {
-			return p.runLoose(c.Context, w, use, opt, call)
+			return p.runLoose(c.Context, w, use, opt, call, say)
 		}
 		if opt.Features = p.features(w, c.Bool("no-cache")); opt.Features != nil {
 			defer opt.Features.Close()
 		}
-		return p.answer(c.Context, w, use, opt, req, call, out)
+		return p.answer(c.Context, w, use, opt, req, call, out, say)
 	})
 }
 
@@ -182,7 +193,7 @@ func useOptions(c *cli.Context) use {
 	return use{arg: c.Args().First(), target: c.String("target"), ignore: c.StringSlice("ignore"), mmproj: c.String("mmproj"), smoke: c.Bool("smoke"), resolve: resolveOptions(c)}
 }
 
-func (p *program) answer(ctx context.Context, w *workspace.Workspace, u use, opt runner.Options, req runner.Request, call call, out outputs) error {
+func (p *program) answer(ctx context.Context, w *workspace.Workspace, u use, opt runner.Options, req runner.Request, call call, out outputs, say func(*runner.Runner) error) error {
 	r, err := p.runner(ctx, w, u, opt)
 	if err != nil {
 		return err
@@ -193,6 +204,9 @@ func (p *program) answer(ctx context.Context, w *workspace.Workspace, u use, opt
 	}
 	if call.explicit() || r.Engine() == nil && !text(req.Inputs) && !out.any() {
 		return p.runFunctions(ctx, w, r, u, call)
+	}
+	if r.Engine() == nil && say != nil {
+		return say(r)
 	}
 	emit := func(text string) error {
 		if p.json {

@@ -9,7 +9,7 @@ import (
 // the area: 00 reading a document, 01 schema, 02 one module, 03 between
 // modules of a build, 04 resolution and lock, 05 assembling, 06 trust, 07
 // store and registry, 08 running, 09 settings, 10 an ONNX model, 11 a file for
-// QNN, 12 a device.
+// QNN, 12 a device, 13 serving and speech.
 type Code string
 
 // Entry describes a code.
@@ -252,6 +252,14 @@ const (
 
 	BadText  Code = "MM1321"
 	TextLong Code = "MM1322"
+
+	VoiceUnknown Code = "MM1351"
+	NoPhonemizer Code = "MM1352"
+	BadVoices    Code = "MM1353"
+	BadSymbols   Code = "MM1354"
+	NothingSaid  Code = "MM1355"
+	NoSpeech     Code = "MM1356"
+	SpeechLong   Code = "MM1357"
 )
 
 // Summary returns the summary of the code, or the code itself if it is unknown.

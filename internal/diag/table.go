@@ -19,7 +19,7 @@ var table = []Entry{
 	{NotAllowed, "value not allowed", "The schema lists the allowed values.", "Use one of the listed values."},
 	{OutOfRange, "value out of range", "A number, a length or a count is out of range.", "Choose a value within the reported bounds."},
 	{WrongForm, "malformed value", "A text does not have the required form, such as name@version.", "Write it in the reported form."},
-	{NeedsABI, "key requires a later mm-abi", "preprocess, state, constants and postprocess were added in MM-ABI 1.1, sequence and the keys tiles, fit and crop_round of preprocess in 1.2; the manifest declares less.", "Declare the abi of the hint, or remove the key."},
+	{NeedsABI, "key requires a later mm-abi", "preprocess, state, constants and postprocess were added in MM-ABI 1.1, sequence, speech and the keys tiles, fit and crop_round of preprocess in 1.2; the manifest declares less.", "Declare the abi of the hint, or remove the key."},
 	{OldSpelling, "old spelling of a key", "MM-ABI 1.1 spells t_cap in lower case.", "Write t_cap."},
 	{RepeatedItem, "duplicate item", "A list of distinct items repeats one.", "Remove the duplicate."},
 
@@ -230,4 +230,12 @@ var table = []Entry{
 
 	{BadText, "inconsistent text block", "The text block of an encoder contradicts its ports: an encoder of text has int64 inputs input_ids and attention_mask and one output, embedding or scores.", "Correct the key in the detail; docs/MODELS.md describes the block."},
 	{TextLong, "text too long to embed", "A text or a file of texts exceeds the size limit of an input.", "Split the text: an encoder reads only its first max_tokens tokens."},
+
+	{VoiceUnknown, "unknown voice", "The module has no voice of this name.", "Use one of the voices in the hint, or none for the first one."},
+	{NoPhonemizer, "no conversion of text to phonemes", "The voice takes phonemes, and espeak-ng, which converts text to them, is not installed, or failed, or lacks the language.", "Install espeak-ng (Debian: apt-get install espeak-ng), or pass phonemes with --phonemes."},
+	{BadVoices, "invalid file of voices", "A file of voices is not an array [N, D] or [N, 1, D] of finite floats, D being the size of the input, or an archive of such arrays.", "Use the file that belongs to the model."},
+	{BadSymbols, "invalid file of symbols", "The file must map symbols to ids: a JSON object, or one with vocab or phoneme_id_map in it.", "Use the file that belongs to the model: config.json or tokenizer.json of Kokoro, MODEL.onnx.json of Piper, vocab.json of MMS."},
+	{NothingSaid, "text without symbols of the voice", "No symbol of the text is in the vocabulary of the voice.", "Check the language of the text, and that phonemes are written in the voice's alphabet."},
+	{NoSpeech, "module without speech", "The module has no speech block, so it takes tensors, not text.", "Import a voice (docs/MODELS.md, Speech), or run the function with --input."},
+	{SpeechLong, "speech exceeds the limits", "A text exceeds 1 MiB, or its speech an hour.", "Divide the text."},
 }

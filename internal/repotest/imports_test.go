@@ -39,7 +39,7 @@ var thirdParty = map[string][]string{
 	"golang.org/x/sync":                      {"registry", "registry/remote", "registry/server", "registry/sign"},
 	"golang.org/x/sys":                       {"internal/fsx", "core/mmap", "core/cpu", "core/pool", "core/quant/panel", "tools/libllama/bench", "cmd/mm-native", "cmd/mm-native/dynlib", "cmd/mm-native/llamalib", "cmd/mm-native/ortlib", "runtimes/worker", "registry", "skills/sandbox/process", "skills/sandbox/wasm", "skills/skilltest"},
 	"golang.org/x/term":                      {"cmd/mm"},
-	"golang.org/x/text":                      {"core/tokenizer", "registry/artifact", "internal/diag"},
+	"golang.org/x/text":                      {"core/tokenizer", "registry/artifact", "internal/diag", "runtimes/speech"},
 	"gonum.org/v1/gonum":                     {"train/dataset/sound", "core/preprocess"},
 	"gopkg.in/yaml.v3":                       {"schemas"},
 	"oras.land/oras-go/v2":                   {"registry", "registry/artifact", "registry/cas", "registry/disk", "registry/names", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "builds/resolve", "assemble", "assemble/export", "workspace", "workspace/trust", "cmd/mm"},

@@ -68,6 +68,7 @@ var single = map[string]string{
 	"train/optim":              "optimizers, without the trainer",
 	"assemble/pack":            "checkpoints to modules",
 	"workspace/modelfile":      "views of loose model files",
+	"runtimes/speech":          "one runner, without its tokens",
 }
 
 // maxPackages bounds the number of packages.

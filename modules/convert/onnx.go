@@ -29,6 +29,7 @@ type Function struct {
 	State       map[string]modules.State
 	Constants   map[string]modules.Constant
 	Postprocess map[string]modules.Postprocess
+	Speech      *modules.Speech // of a decoder
 
 	// With lists files to copy next to the model, such as labels; the blocks use
 	// their base names.
@@ -52,6 +53,9 @@ func ONNX(ctx context.Context, file string, opt Options, fn Function) (string, e
 	}
 	if _, err := abi.ParseVersion(opt.Version); err != nil {
 		return "", err
+	}
+	if fn, err = Voice(file, graph, fn); err != nil {
+		return "", fmt.Errorf("%s: %w", file, err)
 	}
 	m, err := Describe(graph, fn)
 	if err != nil {
@@ -140,6 +144,9 @@ func copied(ctx context.Context, d *fsx.Dir, name, from string) (modules.File, e
 func Describe(model *onnx.Model, fn Function) (modules.Manifest, error) {
 	m := modules.Manifest{Type: fn.Type, Modality: fn.Modality, ABI: abi.V1_1, Params: fn.Params, Caps: fn.Caps}
 	m.Preprocess, m.State, m.Constants, m.Postprocess = fn.Preprocess, fn.State, fn.Constants, fn.Postprocess
+	if m.Speech = fn.Speech; m.Speech != nil {
+		m.ABI = abi.V1_2
+	}
 	if m.Type == "" {
 		m.Type = abi.Encoder
 	}

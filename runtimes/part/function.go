@@ -281,3 +281,8 @@ func (f *Function) hash(ctx context.Context, to io.Writer, name string) error {
 	_, err = to.Write(one.Sum(nil))
 	return err
 }
+
+// File returns the path of a file of the function's module.
+func (f *Function) File(name string) (string, error) {
+	return f.set.build.Files.Path(path.Join(path.Dir(f.part.Manifest), name))
+}

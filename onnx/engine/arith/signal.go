@@ -123,14 +123,25 @@ func dft(c *kernel.Call) error {
 	return nil
 }
 
+// framed returns the signal of STFT, [batch, length, parts], or [batch, length] of
+// real numbers, which ONNX Runtime accepts and exporters write.
+func framed(c *kernel.Call) (x []float64, parts int, err error) {
+	a := c.In[0]
+	switch float := a.Type == onnx.FLOAT || a.Type == onnx.DOUBLE; {
+	case a.Rank() == 2 && float:
+		x, err = c.Doubles(0)
+		return x, 1, err
+	case a.Rank() != 3:
+		return nil, 0, fmt.Errorf("got a signal of %s %v, want floats of two or three dimensions", a.Type, a.Shape)
+	}
+	return signal(c)
+}
+
 // stft computes STFT: transforms of overlapping frames of a signal.
 func stft(c *kernel.Call) error {
-	x, parts, err := signal(c)
+	x, parts, err := framed(c)
 	if err != nil {
 		return err
-	}
-	if c.In[0].Rank() != 3 {
-		return fmt.Errorf("got a signal of shape %v, want three dimensions", c.In[0].Shape)
 	}
 	batch, length := c.In[0].Shape[0], c.In[0].Shape[1]
 	step, err := scalar(c, 1, 0)

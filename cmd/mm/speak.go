@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/core/preprocess"
+	"mm-abi.org/mm/internal/audit"
+	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/runtimes/runner"
+	"mm-abi.org/mm/runtimes/speech"
+	"mm-abi.org/mm/runtimes/talk"
+	"mm-abi.org/mm/workspace"
+)
+
+// speechFlags control a voice.
+func speechFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "voice", Usage: "a voice and --out-audio: `NAME` of the voice (default: the first)"},
+		&cli.Float64Flag{Name: "speed", Usage: "a voice and --out-audio: speed of the speech, 0.25 to 4 (default: 1)"},
+		&cli.StringFlag{Name: "language", Usage: "a voice and --out-audio: language of the text, a voice of espeak-ng such as en-us (default: that of the voice)"},
+		&cli.BoolFlag{Name: "phonemes", Usage: "a voice and --out-audio: the text is phonemes in the alphabet of the voice"},
+	}
+}
+
+// speechOptions reads speechFlags.
+func speechOptions(c *cli.Context) (speech.Request, error) {
+	req := speech.Request{Voice: c.String("voice"), Language: c.String("language"), Phonemes: c.Bool("phonemes"), Speed: c.Float64("speed")}
+	if c.IsSet("speed") && !(req.Speed >= speech.MinSpeed && req.Speed <= speech.MaxSpeed) {
+		return req, usageError{fmt.Errorf("--speed %v: want %v to %v", req.Speed, speech.MinSpeed, speech.MaxSpeed)}
+	}
+	if req != (speech.Request{}) && c.String("out-audio") == "" {
+		return req, usageError{errors.New("--voice, --speed, --language and --phonemes require --out-audio")}
+	}
+	return req, nil
+}
+
+// speechReport is the report of mm run on a voice.
+type speechReport struct {
+	Part       string        `json:"part"`
+	Backend    string        `json:"backend"`
+	Phonemizer string        `json:"phonemizer,omitempty"`
+	Voice      string        `json:"voice,omitempty"`
+	Rate       int           `json:"sample_rate"`
+	Seconds    float64       `json:"seconds"`
+	MS         float64       `json:"ms"`
+	File       string        `json:"file"`
+	Pieces     []speechPiece `json:"pieces"`
+}
+
+// speechPiece is the speech of one sentence.
+type speechPiece struct {
+	Text    string  `json:"text"`
+	Symbols string  `json:"symbols"`
+	IDs     int     `json:"ids"`
+	Dropped string  `json:"dropped,omitempty"`
+	Seconds float64 `json:"seconds"`
+	MS      float64 `json:"ms"`
+}
+
+// synthesize converts the text of a request to speech and writes a WAV file.
+func (p *program) synthesize(ctx context.Context, w *workspace.Workspace, r *runner.Runner, arg string, in []talk.Part, req speech.Request, file string) error {
+	var texts []string
+	for _, part := range in {
+		if part.Type != abi.Text && part.Type != "" {
+			return usageError{fmt.Errorf("%s takes texts only: --%s is for language models", arg, part.Type)}
+		}
+		texts = append(texts, part.Text)
+	}
+	req.Text = strings.Join(texts, "\n\n")
+	start := time.Now()
+	s, err := r.Speaker(ctx, speech.Espeak{})
+	if err != nil {
+		return err
+	}
+	p.say("loaded in %.0f ms", 1000*time.Since(start).Seconds())
+	report := speechReport{Part: s.Part().ID(), Voice: s.Voice(req), Rate: s.Rate(), File: file, Pieces: []speechPiece{}}
+	if !req.Phonemes {
+		report.Phonemizer = s.Version(ctx)
+	}
+	wave := &preprocess.Wave{Rate: s.Rate()}
+	err = s.Synthesize(ctx, req, func(piece speech.Piece) error {
+		wave.Samples = append(wave.Samples, piece.Samples...)
+		report.add(piece)
+		return nil
+	})
+	w.Record(ctx, audit.Entry{Action: "run", Ref: arg, Digest: r.Build().Digest, Result: workspace.Outcome(err)})
+	if err != nil {
+		return err
+	}
+	if report.Backend, err = s.Backend(ctx); err != nil {
+		return err
+	}
+	if err := fsx.Replace(file, 0o644, func(to io.Writer) error { _, err := to.Write(preprocess.EncodeWAV(wave)); return err }); err != nil {
+		return err
+	}
+	return p.printSpeech(report)
+}
+
+// add adds a piece to the report.
+func (s *speechReport) add(piece speech.Piece) {
+	one := speechPiece{
+		Text: piece.Text, Symbols: piece.Symbols, IDs: piece.IDs, Dropped: piece.Dropped,
+		Seconds: float64(len(piece.Samples)) / float64(s.Rate), MS: 1000 * piece.Computed.Seconds(),
+	}
+	s.Pieces = append(s.Pieces, one)
+	s.Seconds += one.Seconds
+	s.MS += one.MS
+}
+
+func (p *program) printSpeech(s speechReport) error {
+	if p.json {
+		return p.printJSON(s)
+	}
+	dropped := ""
+	for _, piece := range s.Pieces {
+		p.say("%s", piece.Symbols)
+		dropped += piece.Dropped
+	}
+	if dropped != "" {
+		p.say("dropped, not in the voice's vocabulary: %q", dropped)
+	}
+	by := ""
+	if s.Phonemizer != "" {
+		by = ", phonemes by " + s.Phonemizer
+	}
+	p.say("backend %s%s; %.2f s of speech in %.2f s", s.Backend, by, s.Seconds, s.MS/1000)
+	p.line("%s", s.File)
+	return nil
+}
