@@ -71,7 +71,7 @@ func (p *prefixes) use(i int) [][]byte {
 // keep adds the first n positions of a session, unless most of them are kept
 // already.
 func (p *prefixes) keep(s *Session, n int) {
-	if len(s.blocks) > 0 {
+	if len(s.blocks) > 0 { // later positions have other places, or see each other
 		n = min(n, s.blocks[0].first)
 	}
 	if at := slices.Index(s.tokens[:n], vector); at >= 0 {
@@ -132,9 +132,6 @@ func (m *Model) join(r *reading, earlier []*reading) bool {
 		return true
 	}
 	most := r.before + r.rows - max(r.keep, 1) // positions that can be shared
-	if len(r.blocks) > 0 {
-		most = min(most, r.blocks[0].first)
-	}
 	if m.prefixes.limit < 0 || most-r.before < leastShare || s.observer != nil || s.keepHidden || len(s.blocks) > 0 {
 		r.begin()
 		return true
@@ -143,6 +140,7 @@ func (m *Model) join(r *reading, earlier []*reading) bool {
 		return false
 	}
 	r.flatten()
+	most = min(most, len(r.text))
 	at, n := m.prefixes.find(s.kind(), r.text[:most])
 	var from *Session
 	for _, o := range earlier {
@@ -184,7 +182,8 @@ func (r *reading) awaits(earlier []*reading) bool {
 	return false
 }
 
-// flatten sets text to the tokens of the session and of the inputs.
+// flatten sets text to the tokens of the session and of the inputs, up to the
+// first block.
 func (r *reading) flatten() {
 	if r.text != nil {
 		return
@@ -198,4 +197,7 @@ func (r *reading) flatten() {
 		r.text = append(r.text, slices.Repeat([]int32{vector}, r.s.m.rowsOf(&r.in[i]))...)
 	}
 	r.s.text = r.text
+	if len(r.blocks) > 0 {
+		r.text = r.text[:r.blocks[0].first]
+	}
 }

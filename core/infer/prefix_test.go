@@ -104,11 +104,12 @@ func TestShareInFlight(t *testing.T) {
 func TestNotShared(t *testing.T) {
 	text := draw(300, 40)
 	for name, c := range map[string]struct {
-		prefixes     int
-		first        SessionOptions
-		second       SessionOptions
-		n, want      int
-		vectorsAfter int
+		prefixes int
+		first    SessionOptions
+		second   SessionOptions
+		n, want  int
+		after    int
+		mutual   bool
 	}{
 		"same":       {want: 299, n: 300},
 		"another kv": {first: SessionOptions{KV: "q8_0"}, n: 300},
@@ -117,17 +118,20 @@ func TestNotShared(t *testing.T) {
 		"long":       {n: leastShare + 1, want: leastShare},
 		"off":        {prefixes: -1, n: 300},
 		"no room":    {prefixes: 1, n: 300},
-		"vectors":    {n: 300, vectorsAfter: 100, want: 100},
+		"mutual":     {n: 300, mutual: true, after: 100, want: 100},
+		"vectors":    {n: 300, after: 100, want: 100},
 	} {
 		m, _ := pair(t, Options{Threads: 1, Prefixes: c.prefixes})
 		a, b := session(t, m, c.first), session(t, m, c.second)
 		in := []Input{{Tokens: text}}
-		if c.vectorsAfter > 0 {
-			v, err := m.Embed(text[c.vectorsAfter:])
+		if c.mutual {
+			in = []Input{{Tokens: text[:c.after]}, {Tokens: text[c.after:], Mutual: true}}
+		} else if c.after > 0 {
+			v, err := m.Embed(text[c.after:])
 			if err != nil {
 				t.Fatal(err)
 			}
-			in = []Input{{Tokens: text[:c.vectorsAfter]}, {Vectors: v}}
+			in = []Input{{Tokens: text[:c.after]}, {Vectors: v}}
 		}
 		if err := a.FeedInputs(t.Context(), in...); err != nil {
 			t.Fatal(err)

@@ -270,7 +270,7 @@ func (m *Model) pass(pending []*reading, streams int) {
 	for i, p := range part {
 		row += p.take(&m.spans[i], row)
 		if p.done = p.read == p.rows; p.done && !p.stream() && p.text != nil {
-			m.prefixes.keep(p.s, p.s.Len())
+			m.prefixes.keep(p.s, len(p.text))
 		}
 	}
 }
