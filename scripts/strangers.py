@@ -1,5 +1,5 @@
-"""Makes folders of tiny random vision language models of transformers, with
-tokenizer, processor, chat template and pictures, and cases.json: the greedy ids
+"""Makes folders of tiny random language models of transformers that take pictures or
+sounds, with tokenizer, processor, chat template and inputs, and cases.json: the greedy ids
 that transformers continues each prompt with.
 
     python scripts/strangers.py OUT [FAMILY ...]
@@ -10,12 +10,14 @@ transformers 5.23, torch 2.15, pillow 12.1. The weights are exact in 16 bits.
 import json
 import os
 import sys
+import wave
 
 import numpy as np
 import torch
 from PIL import Image
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import AutoModelForImageTextToText, CONFIG_MAPPING, PreTrainedTokenizerFast
+from transformers import Qwen2AudioForConditionalGeneration, Qwen2AudioProcessor, VoxtralForConditionalGeneration, WhisperFeatureExtractor
 from transformers import Gemma3Processor, Idefics3Processor, InternVLProcessor, LlavaNextProcessor, LlavaOnevisionProcessor, LlavaProcessor
 from transformers import PaliGemmaProcessor, PixtralProcessor, SmolVLMProcessor
 from transformers import Qwen2_5_VLProcessor, Qwen2VLProcessor, Qwen3VLProcessor
@@ -38,7 +40,7 @@ from transformers.models.smolvlm.video_processing_smolvlm import SmolVLMVideoPro
 SPECIAL = (
     ["<s>", "</s>", "<pad>", "<image>", "<fake_token_around_image>", "<global-img>", "<end_of_utterance>", "<IMG_CONTEXT>", "<img>", "</img>",
      "<start_of_image>", "<end_of_image>", "<image_soft_token>", "<|im_start|>", "<|im_end|>", "<video>", "<start_of_turn>", "<end_of_turn>",
-     "[IMG]", "[IMG_BREAK]", "[IMG_END]", "<|image_pad|>", "<|vision_start|>", "<|vision_end|>"]
+     "[IMG]", "[IMG_BREAK]", "[IMG_END]", "<|image_pad|>", "<|vision_start|>", "<|vision_end|>", "<|AUDIO|>", "<|audio_bos|>", "<|audio_eos|>", "[AUDIO]", "[BEGIN_AUDIO]"]
     + [f"<row_{r}_col_{c}>" for r in range(1, 7) for c in range(1, 7)])
 TEXTS = ["What is in this picture?\n\nA red circle above the blue square.\n", "User: Describe it. Assistant: USER ASSISTANT\n\n"] * 20
 SIZES = [[(64, 48)], [(30, 90)], [(97, 33)], [(28, 28)], [(50, 51)], [(64, 48), (30, 60)], [(20, 20), (90, 30), (40, 80)], [(16, 64), (64, 16), (33, 47), (80, 80)]]
@@ -217,6 +219,80 @@ def make(out, family):
         f.write("\n")
 
 
+def sound(i, seconds):
+    """A chirp with pauses and noise, 16 bits at 16 kHz."""
+    t = np.arange(int(seconds * 16000)) / 16000
+    x = 0.4 * np.sin(2 * np.pi * (200 + 90 * i + 40 * t) * t) * (np.sin(3 * t + i) > -0.5) + 0.02 * np.random.default_rng(i).standard_normal(t.size)
+    return (np.clip(x, -1, 1) * 32767).astype("<i2")
+
+
+LENGTHS = [[1], [0.4], [30], [70], [12.34], [5, 31], [0.05, 2, 3.3]] if not SMALL else [[1], [0.05], [2], [5], [0.7, 2.5]]
+HEARD = {
+    "qwen2_audio": CHATML.replace("'image'", "'audio'").replace("MARKER", "<|audio_bos|><|AUDIO|><|audio_eos|>\n"),
+    "voxtral": "{{ bos_token }}{% for m in messages %}[INST]" + TURN.replace("'image'", "'audio'").replace("MARKER", "[BEGIN_AUDIO][AUDIO]") + "[/INST]{% endfor %}",
+}
+
+
+def make_heard(out, family):
+    tok, tid = tokenizer(340)
+    seconds = 2 if SMALL else 30
+    text = dict(TEXT, model_type="llama", vocab_size=len(tok), max_position_embeddings=4096, initializer_range=0.15)
+    audio = dict(d_model=16, encoder_layers=2, encoder_attention_heads=2, encoder_ffn_dim=64, num_mel_bins=16, max_source_positions=50 * seconds)
+    extractor = WhisperFeatureExtractor(feature_size=16, chunk_length=seconds)
+    if family == "qwen2_audio":
+        config = CONFIG_MAPPING[family](audio_config=audio, text_config=dict(text, model_type="qwen2"), audio_token_index=tid("<|AUDIO|>"))
+        model = Qwen2AudioForConditionalGeneration(config)
+    else:
+        audio = dict(hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64, num_mel_bins=16, max_source_positions=50 * seconds)
+        config = CONFIG_MAPPING[family](audio_config=audio, text_config=text, audio_token_id=tid("[AUDIO]"))
+        model = VoxtralForConditionalGeneration(config)
+    torch.manual_seed(3)
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            p.copy_(torch.randn_like(p) * (0.3 if p.ndim > 1 else 0.1) + ("norm" in name and "weight" in name))
+            p.copy_(p.half().float())
+    model = model.eval().float()
+    tok.chat_template = HEARD[family]
+    folder = os.path.join(out, family)
+    os.makedirs(folder, exist_ok=True)
+    cases = []
+    for i, lengths in enumerate(LENGTHS):
+        files, waves = [], []
+        for j, n in enumerate(lengths):
+            files.append(f"sound{i}-{j}.wav")
+            x = sound(i + 2 * j, n)
+            with wave.open(os.path.join(folder, files[-1]), "wb") as f:
+                f.setparams((1, 2, 16000, 0, "NONE", ""))
+                f.writeframes(x.tobytes())
+            waves.append(x.astype(np.float32) / 32768)
+        messages = [{"role": "user", "content": [{"type": "audio"} for _ in lengths] + [{"type": "text", "text": "What is said?"}]}]
+        prompt = tok.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
+        if family == "qwen2_audio":
+            proc = Qwen2AudioProcessor(feature_extractor=extractor, tokenizer=tok)
+            inputs = proc(text=[prompt], audio=waves, sampling_rate=16000, return_tensors="pt", add_special_tokens=False)
+        else:  # as VoxtralProcessor, whose tokenizer is another
+            mels = []
+            for x in waves:
+                mel = extractor(x, sampling_rate=16000, padding=True, truncation=False, pad_to_multiple_of=16000 * seconds, return_tensors="pt")["input_features"]
+                mels.append(mel.reshape(16, -1, 100 * seconds).transpose(0, 1))
+                prompt = prompt.replace("[AUDIO]", "[X]" * (len(mels[-1]) * 50 * seconds // 4), 1)
+            inputs = tok([prompt.replace("[X]", "[AUDIO]")], return_tensors="pt", add_special_tokens=False)
+            inputs.pop("token_type_ids", None)
+            inputs["input_features"] = torch.cat(mels)
+        with torch.no_grad():
+            got = model.generate(**inputs, max_new_tokens=32, do_sample=False, eos_token_id=None, pad_token_id=0, output_logits=True, return_dict_in_generate=True)
+        n = inputs["input_ids"].shape[1]
+        margins = [float(-l[0].topk(2).values.diff()) for l in got.logits]
+        cases.append(dict(sounds=files, prompt="What is said?", positions=n, ids=got.sequences[0, n:].tolist(), margin=min(margins)))
+        print(family, lengths, "positions", n, "distinct ids", len(set(cases[-1]["ids"])), "least margin %.1e" % cases[-1]["margin"])
+    (model.half() if SMALL else model).save_pretrained(folder)
+    tok.save_pretrained(folder)
+    extractor.save_pretrained(folder)
+    with open(os.path.join(folder, "cases.json"), "w") as f:
+        json.dump(cases, f)
+        f.write("\n")
+
+
 args = [a for a in sys.argv[1:] if not a.startswith("--")]
-for name in args[1:] or list(TEMPLATES):
-    make(args[0], name)
+for name in args[1:] or list(TEMPLATES) + list(HEARD):
+    (make_heard if name in HEARD else make)(args[0], name)

@@ -11,10 +11,11 @@ import (
 	"testing"
 )
 
-// prompted is a prompt with pictures and the ids that transformers continues it
+// prompted is a prompt with pictures or sounds and the ids that transformers continues it
 // with: a case of scripts/strangers.py.
 type prompted struct {
 	Pictures  []string `json:"pictures"`
+	Sounds    []string `json:"sounds"`
 	Prompt    string   `json:"prompt"`
 	Positions int      `json:"positions"`
 	IDs       []int32  `json:"ids"`
@@ -125,6 +126,9 @@ func continues(t *testing.T, model, folder string, c prompted, more ...string) b
 	for _, p := range c.Pictures {
 		args = append(args, "--image", filepath.Join(folder, p))
 	}
+	for _, p := range c.Sounds {
+		args = append(args, "--audio", filepath.Join(folder, p))
+	}
 	var got struct {
 		Tokens  []int32 `json:"tokens"`
 		Stop    string  `json:"stop"`
@@ -140,7 +144,7 @@ func continues(t *testing.T, model, folder string, c prompted, more ...string) b
 		want = want[:min(len(got.Tokens), len(want))]
 	}
 	if got.Timings.Prompt != c.Positions || !slices.Equal(got.Tokens, want) {
-		t.Errorf("%v: got %d positions and ids %v, want %d and %v (margin %.1e)", c.Pictures, got.Timings.Prompt, got.Tokens, c.Positions, want, c.Margin)
+		t.Errorf("%v%v: got %d positions and ids %v, want %d and %v (margin %.1e)", c.Pictures, c.Sounds, got.Timings.Prompt, got.Tokens, c.Positions, want, c.Margin)
 		return false
 	}
 	return true

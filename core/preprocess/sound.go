@@ -91,8 +91,12 @@ func (s *Spec) FromSamples(samples []float32) (*Tensor, error) {
 		}
 		out.put(at, s.element(v, m))
 	}
-	var shape []int
-	for _, axis := range layout {
+	return &Tensor{DType: s.Element(), Shape: s.melShape(frames), Data: out.data}, nil
+}
+
+// melShape returns the shape of mel frames.
+func (s *Spec) melShape(frames int) (shape []int) {
+	for _, axis := range s.layout() {
 		switch axis {
 		case 'M':
 			shape = append(shape, s.NMels)
@@ -102,7 +106,7 @@ func (s *Spec) FromSamples(samples []float32) (*Tensor, error) {
 			shape = append(shape, 1)
 		}
 	}
-	return &Tensor{DType: s.Element(), Shape: shape, Data: out.data}, nil
+	return shape
 }
 
 // exceeds reports whether so many mel frames are too many.

@@ -85,6 +85,7 @@ type Sound struct {
 	Log      string  `json:"log,omitempty"`      // none (default), ln, log10, db
 	Floor    float64 `json:"floor,omitempty"`    // under the logarithm; 0: 1e-10
 	Range    float64 `json:"range,omitempty"`    // dynamic range below the maximum; 0: unlimited
+	Span     *Span   `json:"span,omitempty"`     // sounds of one length
 }
 
 // Tensor is elements in row-major order, little endian.
@@ -244,6 +245,9 @@ func (s *Spec) checkSound(wrong func(key, format string, args ...any), oneOf fun
 		wrong("power", "got a negative number")
 	}
 	if s.NMels == 0 {
+		if s.Span != nil {
+			wrong("span", "span requires n_mels")
+		}
 		oneOf("layout", s.Layout, sampleLayouts...)
 		return
 	}
@@ -253,6 +257,9 @@ func (s *Spec) checkSound(wrong func(key, format string, args ...any), oneOf fun
 	}
 	if s.Window > s.nfft() {
 		wrong("n_fft", "got %d, less than the window of %d", s.nfft(), s.Window)
+	}
+	if s.Span != nil {
+		s.checkSpan(wrong, oneOf)
 	}
 	if top := s.fmax(); top > float64(s.SampleRate)/2 || s.FMin >= top {
 		wrong("f_max", "bad bands from %v to %v Hz of a sound of %d Hz", s.FMin, top, s.SampleRate)
@@ -328,6 +335,9 @@ func (s *Spec) dim(axis rune) int {
 	}
 	if s.Chunk > 0 && s.NMels == 0 {
 		return s.Chunk + s.Context
+	}
+	if s.Span != nil && s.Span.Frames != "sound" {
+		return s.Span.Samples / s.hop()
 	}
 	return 0
 }

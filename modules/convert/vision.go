@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/gguf"
@@ -44,6 +45,8 @@ type vision struct {
 	ids       struct {
 		Image      *int32 `json:"image_token_id"`
 		ImageIndex *int32 `json:"image_token_index"`
+		Audio      *int32 `json:"audio_token_id"`
+		AudioIndex *int32 `json:"audio_token_index"`
 		Begin      *int32 `json:"boi_token_index"`
 		End        *int32 `json:"eoi_token_index"`
 	}
@@ -51,7 +54,8 @@ type vision struct {
 	close func() error
 }
 
-// IsVision reports whether a folder holds a vision language model.
+// IsVision reports whether a folder holds a language model with an encoder of
+// pictures or sounds.
 func IsVision(folder string) (bool, error) {
 	data, err := fsx.ReadFile(filepath.Join(folder, "config.json"), maxSettings)
 	if err != nil {
@@ -59,11 +63,13 @@ func IsVision(folder string) (bool, error) {
 	}
 	var head struct {
 		Vision json.RawMessage `json:"vision_config"`
+		Audio  json.RawMessage `json:"audio_config"`
 	}
 	if json.Unmarshal(data, &head) != nil { // the reader of the folder reports it
 		return false, nil
 	}
-	return len(head.Vision) > 0 && string(head.Vision) != "null", nil
+	set := func(v json.RawMessage) bool { return len(v) > 0 && string(v) != "null" }
+	return set(head.Vision) || set(head.Audio), nil
 }
 
 // Vision converts a folder of a vision language model of transformers to a core, an
@@ -150,9 +156,12 @@ func (v *vision) fill(ctx context.Context, dir, name, license string, opt Option
 	if v.count = most; spec.Fit == nil {
 		v.count = v.tower.Count()
 	}
+	if v.card.context > v.count {
+		most = min(most, v.card.context) // the cap of the core
+	}
 	if v.core != nil {
 		one := opt
-		one.Name, one.Dir, one.caps = name+"-core", filepath.Join(dir, "modules", name+"-core"), modules.Figures{"image": most}
+		one.Name, one.Dir, one.caps = name+"-core", filepath.Join(dir, "modules", name+"-core"), modules.Figures{string(v.modality()): most}
 		if _, err := v.core(ctx, one); err != nil {
 			return err
 		}
@@ -160,10 +169,10 @@ func (v *vision) fill(ctx context.Context, dir, name, license string, opt Option
 			return err
 		}
 	}
-	m := modules.Manifest{Version: opt.Version, Modality: abi.Image, ABI: abi.V1_2, License: license, Source: oneLine(v.card.source)}
-	m.Description = oneLine(fmt.Sprintf("Part of %s, a vision language model of family %s.", or(v.card.name, name), v.tower.Family))
+	m := modules.Manifest{Version: opt.Version, Modality: v.modality(), ABI: abi.V1_2, License: license, Source: oneLine(v.card.source)}
+	m.Description = oneLine(fmt.Sprintf("Part of %s, a language model with %s input, of family %s.", or(v.card.name, name), v.modality(), v.tower.Family))
 	enc, proj := m, m
-	enc.Name, enc.Type, enc.Preprocess = name+"-enc", abi.Encoder, modules.Preprocess{tower.Pixels: spec}
+	enc.Name, enc.Type, enc.Preprocess = name+"-enc", abi.Encoder, modules.Preprocess{v.tower.Input(): spec}
 	proj.Name, proj.Type, proj.Sequence = name+"-proj", abi.Projector, seq
 	proj.Params = modules.Figures{"d_model": v.tower.Into, "t_cap": v.count}
 	for _, part := range []struct {
@@ -192,9 +201,9 @@ func openVision(folder string, opt Options) (v *vision, err error) {
 	}
 	v.close = h.Close
 	v.width, v.vocab, v.weights = h.Shape.Width, h.Tokenizer, tower.Safetensors(h.Tensors())
-	v.card = model{name: h.Card.Name, license: h.Card.License, source: h.Card.Source}
+	v.card = model{context: h.Shape.Context, name: h.Card.Name, license: h.Card.License, source: h.Card.Source}
 	v.core = func(ctx context.Context, opt Options) (string, error) { return HuggingFace(ctx, folder, opt) }
-	if v.processor, err = readProcessor(folder); err == nil && v.vocab == nil {
+	if v.processor, err = v.readProcessor(folder); err == nil && v.vocab == nil {
 		err = fmt.Errorf("missing tokenizer.json in %s", folder)
 	}
 	if err == nil {
@@ -272,9 +281,9 @@ func (v *vision) fits() error {
 	return nil
 }
 
-// readProcessor reads preprocessor_config.json, or the part for images of
+// readProcessor reads preprocessor_config.json, or the part for the inputs of
 // processor_config.json.
-func readProcessor(folder string) ([]byte, error) {
+func (v *vision) readProcessor(folder string) ([]byte, error) {
 	data, err := fsx.ReadFile(filepath.Join(folder, "preprocessor_config.json"), maxSettings)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return data, err
@@ -284,19 +293,27 @@ func readProcessor(folder string) ([]byte, error) {
 	}
 	var all struct {
 		Image json.RawMessage `json:"image_processor"`
+		Audio json.RawMessage `json:"feature_extractor"`
 	}
 	if err := json.Unmarshal(data, &all); err != nil {
 		return nil, fmt.Errorf("processor_config.json: %w", err)
 	}
-	if all.Image == nil {
-		return nil, errors.New("processor_config.json: missing key image_processor")
+	part, key := all.Image, "image_processor"
+	if v.tower.Sound() {
+		part, key = all.Audio, "feature_extractor"
 	}
-	return all.Image, nil
+	if part == nil {
+		return nil, fmt.Errorf("processor_config.json: missing key %s", key)
+	}
+	return part, nil
 }
 
 // sequence returns the texts around the vectors, as the processors of transformers
 // write them.
 func (v *vision) sequence() (*modules.Sequence, error) {
+	if v.tower.Sound() {
+		return v.heard()
+	}
 	image, err := v.piece("image_token_id", v.usual(), v.ids.Image, v.ids.ImageIndex)
 	if err != nil {
 		return nil, err
@@ -330,6 +347,27 @@ func (v *vision) sequence() (*modules.Sequence, error) {
 		return &modules.Sequence{Marker: image, Runs: "rows", RowEnd: end, Close: last}, v.known(end, last)
 	}
 	return &modules.Sequence{Marker: image}, nil
+}
+
+// modality returns what the encoder takes.
+func (v *vision) modality() abi.Modality {
+	if v.tower.Sound() {
+		return abi.Audio
+	}
+	return abi.Image
+}
+
+// heard returns the texts around the vectors of a sound.
+func (v *vision) heard() (*modules.Sequence, error) {
+	usual, begin := "<|AUDIO|>", ""
+	if v.tower.Family == "voxtral" {
+		usual, begin = "[AUDIO]", "[BEGIN_AUDIO]"
+	}
+	marker, err := v.piece("audio_token_id", usual, v.ids.Audio, v.ids.AudioIndex)
+	if err != nil || begin == "" || strings.Contains(v.vocab.Rules().Template, begin) {
+		return &modules.Sequence{Marker: marker}, err
+	}
+	return &modules.Sequence{Marker: marker, Open: begin}, v.known(begin)
 }
 
 // usual returns the marker of a family, for files that do not name it.

@@ -18,6 +18,7 @@ const (
 	maxImage  = 1 << 13
 	maxPatch  = 1 << 10
 	maxShrink = 256 // tiles
+	maxCalls  = 80  // of a sound, 40 minutes
 )
 
 // Config is the shape of a vision tower and its projector.
@@ -46,6 +47,7 @@ type Config struct {
 	shrink     int  // of a picture in tiles, in tiles; 0: none
 	names      names
 	normal     float32 // epsilon of the projector's norm
+	sound      *sound  // of an encoder of sounds; Image is 0
 	grid       *grid   // of a tower whose pictures have any size; Image is 0
 }
 
@@ -73,8 +75,11 @@ func (c Config) Patches() int {
 	return side * side
 }
 
-// Count returns N, the vectors of a picture or tile.
+// Count returns N, the vectors of a picture, a tile or the longest sound of a call.
 func (c Config) Count() int {
+	if c.sound != nil {
+		return c.sound.positions / (c.sound.pool * c.sound.stack)
+	}
 	n := c.Patches() / (c.Shuffle * c.Shuffle * c.Pool * c.Pool)
 	if c.full {
 		n++
@@ -92,6 +97,8 @@ func (c Config) Mosaic() (shrink int, ok bool) { return c.shrink, c.newline }
 // Most returns a bound of the vectors of a picture.
 func (c Config) Most(s preprocess.Spec) int {
 	switch {
+	case s.Span != nil && s.Span.Longer == "divide":
+		return c.Count() * maxCalls
 	case s.Fit != nil:
 		return s.Fit.Bound()
 	case s.Tiles == nil:
@@ -264,7 +271,7 @@ func Families() []string {
 	for name := range families() {
 		out = append(out, name)
 	}
-	out = append(out, gridFamilies()...)
+	out = append(append(out, gridFamilies()...), soundFamilies()...)
 	slices.Sort(out)
 	return out
 }
@@ -278,6 +285,9 @@ func ReadConfig(data []byte) (Config, error) {
 	}
 	if isGrid(&raw) {
 		return readGrid(data, &raw)
+	}
+	if slices.Contains(soundFamilies(), raw.ModelType) {
+		return readAudio(data, &raw)
 	}
 	f, ok := families()[raw.ModelType]
 	if !ok {
@@ -317,19 +327,30 @@ func or[T any](v *T, absent T) T {
 	return *v
 }
 
-// check validates the sizes.
-func (c Config) check() error {
-	for _, v := range []struct {
-		name    string
-		n, most int
-	}{
-		{"image_size", c.Image, maxImage}, {"patch_size", c.Patch, min(maxPatch, c.Image)}, {"hidden_size", c.Width, maxWidth},
-		{"num_attention_heads", c.Heads, c.Width}, {"number of layers", c.Layers, maxLayers}, {"intermediate_size", c.Hidden, maxHidden},
-		{"width of the language model", c.Into, maxHidden}, {"scale factor", c.Shuffle, c.Image}, {"pooling", c.Pool, c.Image},
-	} {
+// bounded is a size and its limit.
+type bounded struct {
+	name    string
+	n, most int
+}
+
+// inRange returns the first size that is not from 1 to its limit.
+func inRange(all []bounded) error {
+	for _, v := range all {
 		if v.n < 1 || v.n > v.most {
 			return fmt.Errorf("bad %s: got %d, want 1 to %d", v.name, v.n, v.most)
 		}
+	}
+	return nil
+}
+
+// check validates the sizes.
+func (c Config) check() error {
+	if err := inRange([]bounded{
+		{"image_size", c.Image, maxImage}, {"patch_size", c.Patch, min(maxPatch, c.Image)}, {"hidden_size", c.Width, maxWidth},
+		{"num_attention_heads", c.Heads, c.Width}, {"number of layers", c.Layers, maxLayers}, {"intermediate_size", c.Hidden, maxHidden},
+		{"width of the language model", c.Into, maxHidden}, {"scale factor", c.Shuffle, c.Image}, {"pooling", c.Pool, c.Image},
+	}); err != nil {
+		return err
 	}
 	side := c.Image / c.Patch
 	switch {

@@ -166,17 +166,12 @@ func gridNames() names {
 
 // checkGrid validates the sizes.
 func (c Config) checkGrid() error {
-	for _, v := range []struct {
-		name    string
-		n, most int
-	}{
+	if err := inRange([]bounded{
 		{"patch_size", c.Patch, maxPatch}, {"hidden_size", c.Width, maxWidth}, {"number of heads", c.Heads, c.Width}, {"number of layers", c.Layers, maxLayers},
 		{"intermediate_size", c.Hidden, maxHidden}, {"width of the language model", c.Into, maxHidden}, {"spatial_merge_size", c.Shuffle, maxPatch / max(c.Patch, 1)},
 		{"temporal_patch_size", c.grid.frames, maxPatch},
-	} {
-		if v.n < 1 || v.n > v.most {
-			return fmt.Errorf("bad %s: got %d, want 1 to %d", v.name, v.n, v.most)
-		}
+	}); err != nil {
+		return err
 	}
 	if c.Width%c.Heads != 0 || c.Width/c.Heads%4 != 0 {
 		return fmt.Errorf("hidden_size %d of %d heads: want a multiple of 4 for each head", c.Width, c.Heads)

@@ -62,6 +62,9 @@ func halfMean() ([]float64, []float64) { return []float64{0.5}, []float64{0.5} }
 // Preprocess reads a preprocessor_config.json into the preprocessing of the
 // encoder's input. Absent keys have the defaults of transformers.
 func (c Config) Preprocess(data []byte) (preprocess.Spec, error) {
+	if c.sound != nil {
+		return c.hear(data)
+	}
 	var raw rawProcessor
 	if err := json.Unmarshal(data, &raw); err != nil {
 		return preprocess.Spec{}, err

@@ -7,8 +7,11 @@ import (
 // Projector writes the part between the features of a picture and the vectors of
 // the language model.
 func (c Config) Projector(t Weights) (m *onnx.Model, err error) {
-	if c.grid != nil {
+	switch {
+	case c.grid != nil:
 		return c.gridProjector(t)
+	case c.sound != nil:
+		return c.soundProjector(t)
 	}
 	w := newWriter(c, t, "projector")
 	defer w.halted(&m, &err)
@@ -51,7 +54,7 @@ func projectorPart(family string) string {
 	switch family {
 	case "gemma3":
 		return "mm_soft_emb_norm.weight"
-	case "paligemma":
+	case "paligemma", "qwen2_audio":
 		return "linear.weight"
 	case "idefics3", "smolvlm":
 		return "modality_projection.proj.weight"

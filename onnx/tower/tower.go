@@ -29,8 +29,11 @@ const (
 
 // Encoder writes the vision tower.
 func (c Config) Encoder(t Weights) (m *onnx.Model, err error) {
-	if c.grid != nil {
+	switch {
+	case c.grid != nil:
 		return c.gridEncoder(t)
+	case c.sound != nil:
+		return c.soundEncoder(t)
 	}
 	w := newWriter(c, t, "encoder")
 	defer w.halted(&m, &err)
@@ -101,11 +104,8 @@ func (w *writer) layer(i int, x string) string {
 // attention writes the attention of every position to all.
 func (w *writer) attention(at, x string) string {
 	c, g, n := w.c, w.g, w.names
-	rows, dim := c.Patches(), c.Width/c.Heads
-	if c.class {
-		rows++
-	}
-	split, join := w.ints("split", 1, rows, c.Heads, dim), w.ints("join", 1, rows, c.Width)
+	dim := c.Width / c.Heads
+	split, join := w.ints("split", 1, -1, c.Heads, dim), w.ints("join", 1, -1, c.Width)
 	heads := func(name, norm string, perm ...int64) string {
 		y := w.linear(at+name, x, c.Width, c.Width)
 		if norm != "" && w.t.has(at+norm+".weight") {

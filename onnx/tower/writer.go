@@ -23,7 +23,7 @@ type writer struct {
 
 func newWriter(c Config, t Weights, name string) *writer {
 	w := &writer{c: c, names: c.names, t: t, m: onnx.New(name, opset), written: map[string]bool{}}
-	at := t.find(c.names.embed+c.names.patch+".weight", towerPrefixes()...)
+	at := t.find(c.names.embed+c.names.patch+".weight", append(towerPrefixes(), "audio_tower.", "model.audio_tower.")...)
 	w.tower = at
 	for _, name := range []*string{&w.names.embed, &w.names.pre, &w.names.post, &w.names.layer} {
 		if *name != "" {

@@ -263,7 +263,7 @@ func (e *Encoded) piece(ctx context.Context, enc, proj *part.Function, in modali
 			e.Steps[i].Prepare += more.Prepare
 		}
 	}
-	return part.Vectors(proj.Side(), second.Outputs, e.joins.TCap)
+	return part.Vectors(proj.Side(), second.Outputs, e.joins.TCap*max(e.calls, 1))
 }
 
 // Parts returns the names of the encoder and the projector.

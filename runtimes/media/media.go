@@ -56,6 +56,7 @@ type Medium struct {
 	Grid [3]int
 	Deep int // further vectors of a position
 
+	calls  int     // of the encoder for a sound in spans
 	mosaic *mosaic // how the vectors of tiles are joined; nil: one after the other
 
 	joins builds.ModalityPart
@@ -136,6 +137,9 @@ func (s *Senses) medium(p *talk.Part, runs int) (Medium, error) {
 
 // fit sets what depends on the size of an image that is fitted.
 func (s *Senses) fit(m *Medium) (err error) {
+	if err := s.span(m); err != nil {
+		return err
+	}
 	if m.mosaic, err = s.mosaic(m.Part); m.mosaic != nil {
 		m.Places = m.mosaic.count()
 	}
@@ -210,6 +214,7 @@ func (s *Senses) read(ctx context.Context, m *Medium, room int64) (err error) {
 	switch p := m.Part; {
 	case p.Type == abi.Video:
 		return s.video(ctx, m, room)
+	case m.data != nil:
 	case p.Path == "":
 		m.data = p.Data
 	default:

@@ -21,6 +21,7 @@ type feed struct {
 	tensor  runtimes.Tensor
 	spec    *preprocess.Spec // of a sound
 	windows [][]float32
+	spans   []*preprocess.Tensor // of the windows, if they are prepared together
 	samples int       // of the sound at the spec's rate
 	tail    []float32 // the last samples, context of the next run
 	shape   func(preprocess.Tensor) runtimes.Tensor
@@ -33,6 +34,9 @@ func (f *feed) window(i int) (runtimes.Tensor, error) {
 	}
 	if len(f.windows) == 1 {
 		i = 0
+	}
+	if f.spans != nil {
+		return f.shape(*f.spans[i]), nil
 	}
 	t, err := f.spec.FromSamples(f.windows[i])
 	if err != nil {
@@ -172,6 +176,10 @@ func (s *Session) samples(name string, w *preprocess.Wave) (*feed, string, error
 	samples, err := spec.Samples(w)
 	if err != nil {
 		return nil, "", err
+	}
+	if spec.Span != nil {
+		all, err := spec.FromSpan(samples)
+		return &feed{spec: &spec, samples: len(samples), windows: make([][]float32, len(all)), spans: all, shape: s.batched(name)}, assumed, err
 	}
 	before := s.stream.tails[name]
 	f := &feed{spec: &spec, samples: len(samples), windows: spec.Windows(samples, before), shape: s.batched(name)}

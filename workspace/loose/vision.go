@@ -94,7 +94,7 @@ func (o *Opener) see(ctx context.Context, b *builds.Build, project string) error
 		maps.Copy(own.paths, fn.Files.(*ownFiles).paths)
 	}
 	b.Assembly.ABI = abi.V1_2
-	b.Assembly.Modalities = []builds.ModalityPart{{Modality: abi.Image, Encoder: enc.Part, Projector: proj.Part, TCap: proj.Manifest.TCap()}}
+	b.Assembly.Modalities = []builds.ModalityPart{{Modality: enc.Manifest.Modality, Encoder: enc.Part, Projector: proj.Part, TCap: proj.Manifest.TCap()}}
 	return nil
 }
 

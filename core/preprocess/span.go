@@ -1,0 +1,83 @@
+package preprocess
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Span gives a model mel frames of sounds of one length, as the models that follow
+// Whisper take them: a shorter sound is followed by silence, whose frames count for
+// Range too, and the frame at the very end is left out.
+type Span struct {
+	Samples int `json:"samples"` // of a call, a multiple of the hop
+	// Longer is what becomes of a longer sound: cut (default) or divide, into calls.
+	Longer string `json:"longer,omitempty"`
+	// Frames is all (default); or sound: those of the sound, rounded up to an even
+	// number, and the one after them, which convolutions with a step of two reach.
+	Frames string `json:"frames,omitempty"`
+}
+
+// maxSpans limits the calls of a sound.
+const maxSpans = 128
+
+func (s *Spec) checkSpan(wrong func(key, format string, args ...any), oneOf func(key, v string, allowed ...string)) {
+	oneOf("span", s.Span.Longer, "cut", "divide")
+	oneOf("span", s.Span.Frames, "all", "sound")
+	switch n := s.Span.Samples; {
+	case s.NMels == 0 || s.Chunk != 0 || s.Uncenter || s.Normalize:
+		wrong("span", "span requires n_mels and excludes chunk, uncenter and normalize")
+	case n < 1 || n > maxChunk || n%s.hop() != 0:
+		wrong("span", "got %d samples, want a multiple of the hop of %d, at most %d", n, s.hop(), maxChunk)
+	case s.Span.Frames == "sound" && s.Span.Longer == "divide":
+		wrong("span", "frames: sound excludes longer: divide")
+	}
+}
+
+// Calls returns the number of calls for a sound of n samples, and the samples of the
+// sound that they take.
+func (p *Span) Calls(n int) (calls, samples int) {
+	if n <= p.Samples || p.Longer != "divide" {
+		return 1, min(n, p.Samples)
+	}
+	return (n + p.Samples - 1) / p.Samples, n
+}
+
+// FromSpan prepares a sound at the spec's rate, a tensor for each call.
+func (s *Spec) FromSpan(samples []float32) ([]*Tensor, error) {
+	calls, n := s.Span.Calls(len(samples))
+	frames := s.Span.Samples / s.hop()
+	switch {
+	case n == 0:
+		return nil, errors.New("empty sound")
+	case calls > maxSpans || s.exceeds(int64(calls)*int64(frames)):
+		return nil, fmt.Errorf("sound of %d × %d samples exceeds the limit of %d calls or %d samples", calls, s.Span.Samples, maxSpans, maxSamples)
+	}
+	padded := make([]float32, calls*s.Span.Samples)
+	copy(padded, samples[:n])
+	values := s.mel(padded)
+	taken := frames
+	if s.Span.Frames == "sound" {
+		taken = ((n+s.hop()-1)/s.hop()+1)/2*2 + 1
+	}
+	var out []*Tensor
+	for call := range calls {
+		w := newWriter(s.Element(), taken*s.NMels)
+		byFrame := strings.HasSuffix(s.layout(), "TM")
+		for t := range taken {
+			for m := range s.NMels {
+				v := float32(0) // beyond the last, as a convolution pads
+				if t < frames {
+					v = s.element(values[(call*frames+t)*s.NMels+m], m)
+				}
+				at := m*taken + t
+				if byFrame {
+					at = t*s.NMels + m
+				}
+				w.put(at, v)
+			}
+		}
+		out = append(out, &Tensor{DType: s.Element(), Shape: s.melShape(taken), Data: w.data})
+	}
+	return out, nil
+}
