@@ -66,6 +66,12 @@ fuzz:
 bench:
 	@scripts/bench.sh $(SIZE)
 
+# The clients of other projects against mm serve: make clients [MODEL=FILE.gguf]
+# [PYTHON=...] [NODE_DIR=...]. What is not installed is skipped by name.
+.PHONY: clients
+clients:
+	@scripts/clients.sh $(MODEL)
+
 # The engine beside llama.cpp's library (needs what scripts/fetch-native.sh
 # brings; MM_NATIVE_DIR). LEVELS=avx2,avx512,vnni is a run for each level.
 bench-llm:

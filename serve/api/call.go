@@ -28,6 +28,7 @@ type Call struct {
 	Key string // the name of its key
 
 	server *Server
+	any    bool // the type of the body is not checked
 	begun  time.Time
 	status int // written; 0: nothing yet
 }
@@ -47,10 +48,11 @@ func (c *Call) Read(v any) error {
 	return Decode(data, v)
 }
 
-// body reads the body, which is JSON by its type: a form of a web page cannot send that type.
+// body reads the body, which is JSON by its type unless the route takes any: a form of a web
+// page cannot send that type.
 func (c *Call) body() ([]byte, error) {
 	kind, _, err := mime.ParseMediaType(c.R.Header.Get("Content-Type"))
-	if err != nil || kind != "application/json" {
+	if (err != nil || kind != "application/json") && !c.any {
 		return nil, &Error{Status: http.StatusUnsupportedMediaType, Kind: InvalidRequest, Message: "Content-Type: got " + short(c.R.Header.Get("Content-Type")) + ", want application/json"}
 	}
 	if coding := c.R.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {

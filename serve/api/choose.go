@@ -83,3 +83,10 @@ func (r *Result) Detail() string {
 	}
 	return string(r.Stop)
 }
+
+// Turns returns the answer as turns of a conversation.
+func (r *Result) Turns() []talk.Message {
+	turns := r.Answer.Messages()
+	turns[len(turns)-1].Calls = r.Calls
+	return turns
+}

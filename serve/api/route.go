@@ -21,6 +21,9 @@ type Route struct {
 	Serve func(c *Call) error
 	// Open routes need no key.
 	Open bool
+	// AnyType routes read bodies of any type as JSON, as their clients need. Pages of other
+	// sites are refused by their origin.
+	AnyType bool
 }
 
 // Shape sets the shape of errors below a prefix of paths; the longest prefix counts.
@@ -59,7 +62,7 @@ func (s *Server) handler(route Route) http.HandlerFunc {
 			s.refuse(w, r, unknownKey())
 			return
 		}
-		c := &Call{W: w, R: r, Key: name, ID: s.ID("req_"), server: s, begun: time.Now()}
+		c := &Call{W: w, R: r, Key: name, ID: s.ID("req_"), server: s, any: route.AnyType, begun: time.Now()}
 		w.Header().Set("X-Request-Id", c.ID)
 		err := route.Serve(c)
 		if err != nil && c.status == 0 {

@@ -18,9 +18,9 @@ const version = "0.17.4"
 func Mount(s *api.Server) {
 	s.Shape("/api/", func(e *api.Error) any { return map[string]string{"error": e.Message} })
 	s.Handle(
-		api.Route{Method: "POST", Pattern: "/api/chat", Serve: chat},
-		api.Route{Method: "POST", Pattern: "/api/generate", Serve: generate},
-		api.Route{Method: "POST", Pattern: "/api/show", Serve: show},
+		api.Route{Method: "POST", Pattern: "/api/chat", Serve: chat, AnyType: true},
+		api.Route{Method: "POST", Pattern: "/api/generate", Serve: generate, AnyType: true},
+		api.Route{Method: "POST", Pattern: "/api/show", Serve: show, AnyType: true},
 		api.Route{Method: "GET", Pattern: "/api/tags", Serve: tags},
 		api.Route{Method: "GET", Pattern: "/api/ps", Serve: tags},
 		api.Route{Method: "GET", Pattern: "/api/version", Serve: func(c *api.Call) error { return c.Reply(map[string]string{"version": version}) }},

@@ -15,6 +15,7 @@ func Mount(s *api.Server) {
 	s.Handle(
 		api.Route{Method: "POST", Pattern: "/v1/chat/completions", Serve: chat},
 		api.Route{Method: "POST", Pattern: "/v1/completions", Serve: complete},
+		api.Route{Method: "POST", Pattern: "/v1/responses", Serve: respond(&kept{all: map[string]conversation{}})},
 		api.Route{Method: "GET", Pattern: "/v1/models", Serve: models},
 		api.Route{Method: "GET", Pattern: "/v1/models/{id...}", Serve: model},
 	)

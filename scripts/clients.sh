@@ -1,0 +1,32 @@
+#!/bin/sh
+# Runs the clients of other projects, unmodified, against mm serve:
+#   scripts/clients.sh [MODEL]
+# MODEL is a GGUF file with a chat template, by default the shipped core. PYTHON has the
+# Python clients (pip install openai anthropic ollama litellm langchain-openai instructor),
+# NODE_DIR a node_modules (npm install openai ai @ai-sdk/openai-compatible @ai-sdk/openai
+# @anthropic-ai/sdk). What is not installed is skipped by name.
+set -eu
+cd "$(dirname "$0")/.."
+root=$PWD model=$(realpath "${1:-catalog/core-llm/core-llm.gguf}")
+name=$(basename "$model" .gguf)
+dir=$(mktemp -d)
+trap 'kill "$server" 2>/dev/null || true; rm -rf "$dir"' EXIT
+go build -o "$dir/mm" ./cmd/mm
+MM_HOME=$dir/home "$dir/mm" serve "$model" --addr 127.0.0.1:0 --quiet >"$dir/url" &
+server=$!
+for i in $(seq 100); do
+	[ -s "$dir/url" ] && break
+	sleep 0.1
+done
+url=$(cat "$dir/url") code=0
+if command -v "${PYTHON:-python3}" >/dev/null; then
+	"${PYTHON:-python3}" scripts/clients.py "$url" "$name" || code=1
+else
+	echo "SKIP  python3 is not installed"
+fi
+if command -v node >/dev/null; then
+	(cd "${NODE_DIR:-.}" && node "$root/scripts/clients.mjs" "$url" "$name") || code=1
+else
+	echo "SKIP  node is not installed"
+fi
+exit $code
