@@ -144,10 +144,34 @@ func (w *Workspace) Judge(ctx context.Context, at *Located, claim Claim) (*Judge
 		j.Skipped = true
 		return j, w.skip(ctx, at, b)
 	}
-	if j.Keys, err = b.Verify(ctx, at.src, j.repository, at.desc); err != nil {
+	if j.Keys, err = w.released(ctx, at, j, b); err != nil {
 		return j, err
 	}
 	return j, w.requireEvidence(ctx, at, j.repository, claim.Require)
+}
+
+// released returns the keys that released an artifact. For a digest, the rules of the
+// repositories that it was pulled from apply; if it has another name there, they do not.
+func (w *Workspace) released(ctx context.Context, at *Located, j *Judgement, b *trust.Bench) ([]trust.Signer, error) {
+	var first error
+	for _, o := range at.origins {
+		if o.Name != j.Identity.Name && b.Mirrors[o.Repository] != j.Identity.Name {
+			continue
+		}
+		keys, err := b.Verify(ctx, at.src, o.Repository, at.desc)
+		if err == nil {
+			j.repository = o.Repository
+			return keys, nil
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	keys, err := b.Verify(ctx, at.src, j.repository, at.desc)
+	if err != nil && first != nil {
+		err = first
+	}
+	return keys, err
 }
 
 // asOwnName adds the hint for a name that the user gave: versions of mm before

@@ -32,12 +32,13 @@ type Located struct {
 	src        content.ReadOnlyGraphStorage
 	store      *registry.Store // nil at a registry
 	remote     remote.Reference
-	repository string // whose trust rules apply; empty: that of the artifact's own name
-	name       string // the name that the reference promises; empty: none
-	tag        string // the tag that it promises; empty: none
-	alias      bool   // name and repository are the user's word
-	target     string // chosen by DIR/TARGET, or in a pull
-	folder     string // DIR/TARGET itself, whose files must be those of the artifact
+	repository string  // whose trust rules apply; empty: that of the artifact's own name
+	name       string  // the name that the reference promises; empty: none
+	tag        string  // the tag that it promises; empty: none
+	alias      bool    // name and repository are the user's word
+	origins    []Alias // of a digest: where the store's names of it were pulled from
+	target     string  // chosen by DIR/TARGET, or in a pull
+	folder     string  // DIR/TARGET itself, whose files must be those of the artifact
 
 	now func(context.Context) (ocispec.Descriptor, error) // resolves the reference again; nil for a digest
 
@@ -139,6 +140,10 @@ func (w *Workspace) findStored(ctx context.Context, arg string) (*Located, error
 		return nil, err
 	}
 	l := inStore(s, arg, entry, desc)
+	if l.repository == "" && w.opt.Layout == "" {
+		l.origins, err = w.origins(ctx, s, desc)
+		return l, err
+	}
 	if a, ok, err := w.alias(entry); err != nil {
 		return nil, err
 	} else if ok {

@@ -1,14 +1,19 @@
 package workspace
 
 import (
+	"cmp"
 	"context"
+	"os"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/content"
 
 	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/artifact"
 	"mm-abi.org/mm/registry/sign"
 )
@@ -22,6 +27,11 @@ type Listed struct {
 	Digest  string `json:"digest"`
 	Size    int64  `json:"size"`            // of all layers, in bytes
 	Alias   string `json:"alias,omitempty"` // the artifact that an alias stands for
+
+	Shared int64     `json:"shared"`              // of the size, bytes that other artifacts of the list hold too
+	Signed []string  `json:"signed_by,omitempty"` // trusted keys that released it, by name or id
+	Trust  string    `json:"trust,omitempty"`     // unsigned or refused, if no trusted key released it
+	Added  time.Time `json:"added,omitzero"`      // to the store
 
 	Targets []string `json:"targets,omitempty"` // of a build, in the order of its index
 	Build   string   `json:"build,omitempty"`   // the listed build that this name is a target of
@@ -37,7 +47,7 @@ func (w *Workspace) List(ctx context.Context) ([]Listed, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, builds := []Listed{}, map[string]string{}
+	list, builds, held := []Listed{}, map[string]string{}, map[string][]ocispec.Descriptor{}
 	for _, t := range tags {
 		l := Listed{Ref: t.Ref, Kind: "?", Digest: t.Descriptor.Digest.String()}
 		at := &Located{ref: t.Ref, desc: t.Descriptor, src: s}
@@ -53,6 +63,11 @@ func (w *Workspace) List(ctx context.Context) ([]Listed, error) {
 				}
 			}
 			_, l.Size = weight(at.tree)
+			held[l.Digest] = layers(at.tree)
+			w.trusted(ctx, s, &l)
+		}
+		if info, err := os.Stat(s.BlobPath(t.Descriptor)); err == nil {
+			l.Added = info.ModTime().UTC().Truncate(time.Second)
 		}
 		if a, ok, err := w.alias(t.Ref); err == nil && ok {
 			l.Alias = a.Repository + ":" + abi.VersionTag(a.Version)
@@ -68,7 +83,74 @@ func (w *Workspace) List(ctx context.Context) ([]Listed, error) {
 			}
 		}
 	}
+	share(list, held)
 	return list, nil
+}
+
+// layers returns the layers of an artifact, each once.
+func layers(t *artifact.Tree) (out []ocispec.Descriptor) {
+	seen := map[digest.Digest]bool{}
+	for _, p := range t.Parts {
+		for _, l := range p.Artifact.Layers {
+			if !seen[l.Descriptor.Digest] {
+				seen[l.Descriptor.Digest] = true
+				out = append(out, l.Descriptor)
+			}
+		}
+	}
+	return out
+}
+
+// share sets the shared bytes of each entry. A build and its targets are one artifact, as
+// are all names of a digest.
+func share(list []Listed, held map[string][]ocispec.Descriptor) {
+	root := map[string]string{} // the digest of the build, by its own and its targets' digests
+	digests := map[string]string{}
+	for _, l := range list {
+		digests[l.Ref] = l.Digest
+	}
+	for _, l := range list {
+		if root[l.Digest] == "" {
+			root[l.Digest] = l.Digest
+		}
+		if l.Build != "" {
+			root[l.Digest] = digests[l.Build]
+		}
+	}
+	users := map[digest.Digest]map[string]bool{}
+	for own, layers := range held {
+		for _, d := range layers {
+			if users[d.Digest] == nil {
+				users[d.Digest] = map[string]bool{}
+			}
+			users[d.Digest][root[own]] = true
+		}
+	}
+	for i := range list {
+		for _, d := range held[list[i].Digest] {
+			if len(users[d.Digest]) > 1 {
+				list[i].Shared += d.Size
+			}
+		}
+	}
+}
+
+// trusted sets the keys that released an entry.
+func (w *Workspace) trusted(ctx context.Context, s *registry.Store, l *Listed) {
+	at, err := w.findStored(ctx, l.Ref)
+	if err != nil {
+		return
+	}
+	l.Trust = "refused"
+	j, err := w.Judge(ctx, at, Claim{})
+	if err == nil {
+		l.Trust = ""
+		for _, k := range j.Keys {
+			l.Signed = append(l.Signed, cmp.Or(k.Name, k.ID[:min(len(k.ID), 12)]))
+		}
+	} else if list, err := bundles(ctx, s, at.desc); err == nil && len(list) == 0 {
+		l.Trust = "unsigned"
+	}
 }
 
 // weight returns the number of layers of an artifact and their bytes.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/errdef"
@@ -246,6 +247,9 @@ func (w *Workspace) Remove(ctx context.Context, names ...string) (removed []stri
 			}
 			removed = append(removed, n)
 		}
+	}
+	if len(removed) > 0 && isServed(ctx, s) {
+		w.say("warning: mm registry serve publishes this store: its clients cannot pull %s any longer", strings.Join(removed, ", "))
 	}
 	return removed, nil
 }

@@ -73,11 +73,11 @@ func TestValidate(t *testing.T) {
 func TestServed(t *testing.T) {
 	w := newWorld(t)
 	ws := w.open(workspace.Options{})
-	own, err := ws.Served("", false)
+	own, err := ws.Served(t.Context(), "", false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	other, err := ws.Served("layout", false)
+	other, err := ws.Served(t.Context(), "layout", false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -338,20 +338,6 @@ func (w *Workspace) CheckAudit(_ context.Context, noted string) (audit.Report, e
 	return r, err
 }
 
-// Served opens the store to serve: the home's, or the layout at dir, which is
-// created if it is missing.
-func (w *Workspace) Served(dir string, readOnly bool) (*registry.Store, error) {
-	opt := registry.Options{ReadOnly: readOnly}
-	if dir == "" { // mm's store may keep a journal; a layout's index must be readable by others
-		dir, opt.Journal = w.StoreDir(), true
-	}
-	s, err := registry.Open(dir, opt)
-	if err == nil {
-		w.later(s.Close)
-	}
-	return s, err
-}
-
 // Blob reads a blob of the home's store by its SHA-256 in hex, at most limit
 // bytes. If there is no such blob or no store, the error is fs.ErrNotExist.
 func (w *Workspace) Blob(sha256 string, limit int64) ([]byte, error) {

@@ -9,6 +9,7 @@ import (
 	"oras.land/oras-go/v2/errdef"
 
 	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/artifact"
 	"mm-abi.org/mm/registry/cas"
@@ -71,6 +72,19 @@ func (l *Layout) unnamed(ctx context.Context, q Query) ([]Candidate, error) {
 		ref = from.Bare()
 	}
 	return l.candidate(ctx, ref, "", desc), nil
+}
+
+// packed finds the bytes that an earlier run packed from a module folder; nil if gc
+// removed them. They need no signature, as the folder needs none: their digest is the lock's.
+func (l *Layout) packed(ctx context.Context, pin builds.Locked) (*Candidate, error) {
+	found, err := l.unnamed(ctx, Query{Name: pin.Name, Digest: pin.Digest})
+	for _, c := range found {
+		if s, ok := c.module.(*stored); ok && c.Version.String() == pin.Version {
+			s.verifier = nil
+			return &Candidate{Name: c.Name, Version: c.Version, Origin: l.Label, module: s}, nil
+		}
+	}
+	return nil, err
 }
 
 // candidate describes one artifact, if it is a module. version is that of the

@@ -14,6 +14,7 @@ import (
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/content"
+	"oras.land/oras-go/v2/errdef"
 	"oras.land/oras-go/v2/registry/remote/auth"
 
 	"mm-abi.org/mm/abi"
@@ -596,6 +597,44 @@ func TestPinsOfFolders(t *testing.T) {
 	}
 	_, _, err = Resolve(ctx, g, Options{Sources: src, Lock: lock, Locked: true})
 	want1(t, err, diag.LockDrift, "skill@1.0.0 is locked to "+lock.Modules[1].Digest, "/skill has sha256:", "mm lock --update skill")
+
+	// The store still has the bytes that were packed: they are the lock's, and need no
+	// signature. A store that lacks them changes nothing; without --locked the folder decides.
+	var warnings []string
+	both := Options{Sources: append(src, &Layout{From: store, Into: store, Verifier: refusing{}, Label: "store"}), Lock: lock, Locked: true, Say: func(s string) { warnings = append(warnings, s) }}
+	_, kept, err := Resolve(ctx, g, both)
+	if err != nil || kept.Modules[1].Digest != lock.Modules[1].Digest || kept.Modules[1].Source != lock.Modules[1].Source {
+		t.Errorf("from the store: %s, %v", chosen(kept), err)
+	}
+	if len(warnings) != 1 || !strings.Contains(warnings[0], "/skill differs from the lock: the locked bytes of skill@1.0.0 are used") {
+		t.Errorf("warnings %q", warnings)
+	}
+	if _, err := store.Resolve(ctx, "skill:pinned-"+strings.TrimPrefix(lock.Modules[1].Digest, "sha256:")[:16]); err != nil {
+		t.Errorf("gc would remove the bytes: %v", err)
+	}
+	_, err = store.Resolve(ctx, "skill:1.0.0")
+	if !errors.Is(err, errdef.ErrNotFound) {
+		t.Errorf("the version of the folder is named: %v", err)
+	}
+	both.Locked = false
+	if _, got, err := Resolve(ctx, g, both); err != nil || got.Modules[1].Digest == lock.Modules[1].Digest {
+		t.Errorf("not locked: %s, %v", chosen(got), err)
+	}
+	both.Locked, both.Sources = true, append(src, &Layout{From: openStore(t), Into: store, Verifier: &trusting{}, Label: "other"})
+	_, _, err = Resolve(ctx, g, both)
+	want1(t, err, diag.LockDrift, "skill@1.0.0 is locked to ")
+
+	// The folder's version was raised in place: --locked still has the lock's.
+	router(t, filepath.Join(dir, "skill"), "skill", "1.0.9", "")
+	both.Sources = append(src, &Layout{From: store, Into: store, Verifier: refusing{}, Label: "store"})
+	if _, got, err := Resolve(ctx, g, both); err != nil || got.Modules[1].Version != "1.0.0" {
+		t.Errorf("a version raised, locked: %s, %v", chosen(got), err)
+	}
+	both.Locked = false
+	if _, got, err := Resolve(ctx, g, both); err != nil || got.Modules[1].Version != "1.1.0" {
+		t.Errorf("a version raised: %s, %v", chosen(got), err)
+	}
+	router(t, filepath.Join(dir, "skill"), "skill", "1.0.0", "description: edited\n")
 
 	// A pin that no longer fits is dropped; the others remain.
 	_, got, err := Resolve(ctx, graph(t, "core@^1.1", "skill@^1"), Options{Sources: src, Lock: lock})

@@ -88,13 +88,12 @@ func (r *run) candidates(ctx context.Context, name string, wants []want) ([]Cand
 // search.
 func (r *run) pinned(ctx context.Context, pin builds.Locked) ([]Candidate, error) {
 	q := Query{Name: pin.Name, Digest: pin.Digest, Repository: pin.Source}
-	sources := r.opt.Sources
-	if from, err := abi.ParseRef(pin.Source); err == nil && from.Host != "" || pin.Source == storeLabel || pin.SignedBy != nil {
-		// It is not from a folder: a folder of that name and version comes
-		// last.
-		sources = slices.Clone(sources)
-		slices.SortStableFunc(sources, func(a, b Source) int { return boolCompare(isFolder(a), isFolder(b)) })
+	if fromFolder(pin) {
+		return r.pinnedFolder(ctx, pin, q)
 	}
+	// A folder of that name and version comes last.
+	sources := slices.Clone(r.opt.Sources)
+	slices.SortStableFunc(sources, func(a, b Source) int { return boolCompare(isFolder(a), isFolder(b)) })
 	for _, src := range sources {
 		found, err := r.ask(ctx, src, q)
 		if err != nil {
@@ -107,6 +106,65 @@ func (r *run) pinned(ctx context.Context, pin builds.Locked) ([]Candidate, error
 		}
 	}
 	return nil, nil
+}
+
+// fromFolder reports whether a module was locked in a module folder.
+func fromFolder(pin builds.Locked) bool {
+	from, err := abi.ParseRef(pin.Source)
+	return !(err == nil && from.Host != "" || pin.Source == storeLabel || pin.SignedBy != nil)
+}
+
+// pinnedFolder looks for a module that was locked in a folder. Without
+// [Options.Locked] the folder may have changed. With it the bytes are the lock's: those
+// of a folder that has changed since are in the store, unless gc removed them.
+func (r *run) pinnedFolder(ctx context.Context, pin builds.Locked, q Query) ([]Candidate, error) {
+	var changed []Candidate
+	for _, src := range r.opt.Sources {
+		found, err := r.ask(ctx, src, q)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range found {
+			if c.Version.String() != pin.Version {
+				continue
+			}
+			if isFolder(src) {
+				have, err := "", error(nil)
+				if r.opt.Locked {
+					have, err = c.module.digest(ctx)
+				}
+				if err != nil || have == pin.Digest || !r.opt.Locked {
+					return []Candidate{c}, nil // of a faulty folder, the fault
+				}
+				changed = append(changed, c)
+			} else if _, err := c.module.manifest(ctx); err == nil { // released since
+				return r.unchanged(pin, c, changed), nil
+			}
+		}
+	}
+	if r.opt.Locked {
+		for _, src := range r.opt.Sources {
+			if l, ok := src.(*Layout); ok && l.From == l.Into {
+				if c, err := l.packed(ctx, pin); err != nil {
+					return nil, err
+				} else if c != nil {
+					return r.unchanged(pin, *c, changed), nil
+				}
+			}
+		}
+	}
+	return changed[:min(len(changed), 1)], nil
+}
+
+// unchanged returns a candidate with the lock's bytes. It warns if a folder has others.
+func (r *run) unchanged(pin builds.Locked, c Candidate, changed []Candidate) []Candidate {
+	for _, other := range changed {
+		if text := fmt.Sprintf("warning: %s differs from the lock: the locked bytes of %s@%s are used", other.Origin, pin.Name, pin.Version); r.opt.Say != nil && !r.warned[text] {
+			r.warned[text] = true
+			r.opt.Say(text)
+		}
+	}
+	return []Candidate{c}
 }
 
 // storeLabel is the lock's name of the local store.

@@ -35,7 +35,7 @@ type stored struct {
 	ref      abi.Ref // its location; a tag is a version's
 	version  string  // of the tag or, if found by digest, of the artifact
 	src      content.ReadOnlyGraphStorage
-	verifier Verifier
+	verifier Verifier // nil: the lock pins the bytes of a module folder
 	into     *registry.Store
 	find     func(ctx context.Context) (ocispec.Descriptor, error)
 	copy     func(ctx context.Context, desc ocispec.Descriptor) error // of every byte, hashed, into the store
@@ -76,9 +76,11 @@ func (s *stored) manifest(ctx context.Context) (*modules.Manifest, error) {
 	if desc.MediaType != ocispec.MediaTypeImageManifest {
 		return nil, errNoModule
 	}
-	keys, err := s.verifier.Verify(ctx, s.src, s.ref.Repository(), desc)
-	if err != nil {
-		return nil, err
+	var keys []string
+	if s.verifier != nil {
+		if keys, err = s.verifier.Verify(ctx, s.src, s.ref.Repository(), desc); err != nil {
+			return nil, err
+		}
 	}
 	a, err := artifact.Read(ctx, s.src, desc)
 	if err != nil {
@@ -109,7 +111,11 @@ func (s *stored) fetch(ctx context.Context) (*Module, error) {
 	if err := s.copy(ctx, s.desc); err != nil {
 		return nil, err
 	}
-	if err := keep(ctx, s.into, s.ref, s.version, s.desc); err != nil {
+	version := s.version
+	if s.verifier == nil {
+		version = "" // the folder's next version may take its name
+	}
+	if err := keep(ctx, s.into, s.ref, version, s.desc); err != nil {
 		return nil, err
 	}
 	return &Module{Manifest: m, Artifact: s.artifact, Descriptor: s.desc, SignedBy: s.signedBy}, nil
@@ -117,12 +123,17 @@ func (s *stored) fetch(ctx context.Context) (*Module, error) {
 
 // keep names a fetched module, so that gc keeps it for the next run, which may
 // be offline: REPOSITORY:VERSION or, if that names other bytes (the version
-// was published again, or is the user's own), REPOSITORY:pinned-DIGEST.
+// was published again, or is the user's own) or version is empty,
+// REPOSITORY:pinned-DIGEST.
 func keep(ctx context.Context, store *registry.Store, ref abi.Ref, version string, desc ocispec.Descriptor) error {
-	name := ref.Tagged(abi.VersionTag(version)).String()
+	pinned := ref.Tagged("pinned-" + desc.Digest.Encoded()[:16]).String()
+	name := pinned
+	if version != "" {
+		name = ref.Tagged(abi.VersionTag(version)).String()
+	}
 	have, err := store.Resolve(ctx, name)
 	if err == nil && have.Digest != desc.Digest {
-		name = ref.Tagged("pinned-" + desc.Digest.Encoded()[:16]).String()
+		name = pinned
 		have, err = store.Resolve(ctx, name)
 	}
 	switch {

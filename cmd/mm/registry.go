@@ -21,6 +21,8 @@ func (p *program) registryCommand() *cli.Command {
 		Subcommands: []*cli.Command{{
 			Name: "serve", Usage: "serve until interrupted",
 			Description: "Artifacts in the store are available immediately, and pushed artifacts are added to the store.\n" +
+				"Both use the same names: mm rm of a served name unpublishes it, which it warns about. With\n" +
+				"--layout, the registry has a store of its own.\n\n" +
 				"Without a login, every client can push: keep the registry on loopback, or set --htpasswd or\n" +
 				"--user.",
 			Flags: []cli.Flag{
@@ -99,7 +101,7 @@ func (p *program) registryServe(ctx context.Context, opt serving, layout string)
 		return err
 	}
 	defer w.Close()
-	store, err := w.Served(layout, opt.ReadOnly)
+	store, err := w.Served(ctx, layout, opt.ReadOnly)
 	if err != nil {
 		return err
 	}

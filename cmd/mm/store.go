@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -34,7 +35,7 @@ func (p *program) ls(c *cli.Context, w *workspace.Workspace) error {
 	if !p.json && !c.Bool("all") {
 		list = slices.DeleteFunc(list, func(l workspace.Listed) bool { return l.Build != "" })
 	}
-	return printRows(p, list, []string{"REF", "KIND", "SIZE", "DIGEST"}, func(l workspace.Listed) []string {
+	return printRows(p, list, []string{"REF", "KIND", "SIZE", "DIGEST", "SHARED", "SIGNED BY", "ADDED"}, func(l workspace.Listed) []string {
 		kind := l.Kind
 		if l.Type != "" {
 			kind = l.Type
@@ -45,7 +46,7 @@ func (p *program) ls(c *cli.Context, w *workspace.Workspace) error {
 		if l.Alias != "" {
 			l.Ref += " = " + l.Alias
 		}
-		return []string{l.Ref, kind, size(l.Size), short(l.Digest)}
+		return []string{l.Ref, kind, size(l.Size), short(l.Digest), size(l.Shared), cmp.Or(strings.Join(l.Signed, ", "), l.Trust), l.Added.Local().Format(time.DateOnly)}
 	})
 }
 
@@ -78,7 +79,8 @@ func forceFlag() cli.Flag {
 func (p *program) rmCommand() *cli.Command {
 	return &cli.Command{
 		Name: "rm", Aliases: []string{"remove"}, Usage: "remove names from the store; mm gc frees the bytes", ArgsUsage: "REF…",
-		Description: "With a build, the names of its targets are removed, too: NAME:VERSION-TARGET.",
+		Description: "With a build, the names of its targets are removed, too: NAME:VERSION-TARGET. While mm registry\n" +
+			"serve publishes the store, its clients lose the name, too; mm warns about it.",
 		Flags:       []cli.Flag{p.jsonFlag(), layoutFlag()}, Action: p.inFolder(p.remove),
 	}
 }
