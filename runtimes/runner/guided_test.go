@@ -13,6 +13,7 @@ import (
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/tokenizer"
+	"mm-abi.org/mm/internal/testfiles"
 	"mm-abi.org/mm/modules/seed"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/corellm"
@@ -245,6 +246,42 @@ func TestGuidedGrammar(t *testing.T) {
 				if kind := c.Answer.Kind(); c.Call.Fault != "" || kind != "ok" && kind != "repeated" || !json.Valid(c.Call.Arguments) {
 					t.Errorf("%s: %+v: %s", template, c.Call, kind)
 				}
+			}
+		}
+	}
+}
+
+// TestGuidedSmolLM2: SmolLM2-135M-Instruct, which was not trained to call tools, writes
+// a valid call once one opens, and reads its result.
+func TestGuidedSmolLM2(t *testing.T) {
+	path := testfiles.Native(t, "models", "SmolLM2-135M-Instruct.Q4_1.gguf")
+	f, err := gguf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	tok, err := tokenizer.FromGGUF(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ ask, begin, want string }{
+		{"Add 12 and 7 with the tool add.", "<tool_call>", "add"},
+		{"Repeat the word hello with the tool echo.", "Sure: <tool_call>", ""},
+		{"Add 1 and 2.", "<tool_call>\n{\"name\": \"echo\"", "echo"},
+	} {
+		b, opt := equipped(t)
+		b.Assembly.Skills = slices.DeleteFunc(b.Assembly.Skills, func(s builds.SkillPart) bool { return s.Name == "gone" })
+		b.Files = folder(filepath.Dir(path))
+		b.Assembly.Core.Files = builds.Formats{"gguf": {filepath.Base(path)}}
+		r, _ := open(t, b, runner.Options{Engines: []runtimes.Engine{opening{ids: tok.Encode(c.begin, tokenizer.Options{})}}, Skills: opt})
+		a := answer(t, r, ask(c.ask, 120))
+		if len(a.Called) == 0 || a.Unheld != "" || !strings.Contains(a.Called[0].Call.Name, c.want) {
+			t.Fatalf("%s: %+v", c.ask, a)
+		}
+		for _, done := range a.Called {
+			t.Logf("%s: %s %s: %s", c.ask, done.Call.Name, done.Call.Arguments, done.Line)
+			if kind := done.Answer.Kind(); done.Call.Fault != "" || kind != "ok" && kind != "repeated" {
+				t.Errorf("%s: %+v: %s", c.ask, done.Call, kind)
 			}
 		}
 	}

@@ -119,17 +119,17 @@ func (d *draft) manual(tools []Definition) string {
 		b.Write(function(t))
 		b.WriteByte('\n')
 	}
+	b.WriteString("The result of a call is in the next turn. Call a tool only if the answer needs it.\n")
 	before, after := d.dialect.Around()
 	example := fmt.Sprintf(`{"%s": "NAME", "%s": {"ARGUMENT": VALUE}}`, d.dialect.Name, d.dialect.Arguments)
 	switch d.dialect.Form {
 	case dialect.Bare:
-		fmt.Fprintf(&b, "\nTo call a tool, answer with one JSON object and nothing else:\n%s", example)
+		fmt.Fprintf(&b, "To call a tool, answer with one JSON object and nothing else:\n%s", example)
 	case dialect.List:
-		fmt.Fprintf(&b, "\nTo call tools, answer with\n%s%s[%s]%s%s", d.dialect.Open, before, example, after, d.dialect.Close)
+		fmt.Fprintf(&b, "To call tools, answer with\n%s%s[%s]%s%s", d.dialect.Open, before, example, after, d.dialect.Close)
 	default:
-		fmt.Fprintf(&b, "\nTo call a tool, write\n%s%s%s%s%s", d.dialect.Open, before, example, after, d.dialect.Close)
+		fmt.Fprintf(&b, "To call a tool, write\n%s%s%s%s%s", d.dialect.Open, before, example, after, d.dialect.Close)
 	}
-	b.WriteString("\nThe result of the call is in the next turn. Call a tool only if the answer needs it.")
 	return b.String()
 }
 

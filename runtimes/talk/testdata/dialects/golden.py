@@ -36,7 +36,8 @@ def told(open_, close, around):
     for t in tools:
         text += json.dumps(t, separators=(",", ":")) + "\n"
     call = '{"name": "NAME", "arguments": {"ARGUMENT": VALUE}}'
-    return text + f"\nTo call a tool, write\n{open_}{around}{call}{around}{close}\nThe result of the call is in the next turn. Call a tool only if the answer needs it."
+    text += "The result of a call is in the next turn. Call a tool only if the answer needs it.\n"
+    return text + f"To call a tool, write\n{open_}{around}{call}{around}{close}"
 
 
 def text(n, open_="<tool_call>", close="</tool_call>", around="\n"):
