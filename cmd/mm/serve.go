@@ -22,6 +22,7 @@ import (
 	"mm-abi.org/mm/serve/inference"
 	"mm-abi.org/mm/serve/ollama"
 	"mm-abi.org/mm/serve/openai"
+	"mm-abi.org/mm/serve/page"
 	"mm-abi.org/mm/workspace"
 )
 
@@ -218,6 +219,7 @@ func (p *program) listen(ctx context.Context, opt api.Options, addr string, drai
 	anthropic.Mount(s)
 	ollama.Mount(s)
 	inference.Mount(s)
+	page.Mount(s)
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return err

@@ -134,10 +134,21 @@ func (c *Call) ReplyStatus(status int, v any) error {
 
 // ReplyText writes a text.
 func (c *Call) ReplyText(status int, text string) error {
+	return c.Write(status, "text/plain; charset=utf-8", []byte(text))
+}
+
+// Redirect sends the client to another path of the server.
+func (c *Call) Redirect(path string) error {
+	c.W.Header().Set("Location", path)
+	return c.ReplyText(http.StatusFound, path)
+}
+
+// Write writes data of a media type.
+func (c *Call) Write(status int, mediaType string, data []byte) error {
 	c.status = status
-	c.W.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	c.W.Header().Set("Content-Type", mediaType)
 	c.W.WriteHeader(status)
-	_, err := io.WriteString(c.W, text)
+	_, err := c.W.Write(data)
 	return err
 }
 

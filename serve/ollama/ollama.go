@@ -5,6 +5,7 @@ package ollama
 import (
 	"encoding/json"
 	"net/http"
+	"strings"
 	"time"
 
 	"mm-abi.org/mm/runtimes/talk"
@@ -25,6 +26,9 @@ func Mount(s *api.Server) {
 		api.Route{Method: "GET", Pattern: "/api/ps", Serve: tags},
 		api.Route{Method: "GET", Pattern: "/api/version", Serve: func(c *api.Call) error { return c.Reply(map[string]string{"version": version}) }},
 		api.Route{Method: "GET", Pattern: "/{$}", Open: true, Serve: func(c *api.Call) error {
+			if strings.Contains(c.R.Header.Get("Accept"), "text/html") { // a browser
+				return c.Redirect("/page")
+			}
 			return c.ReplyText(http.StatusOK, "Ollama is running") // clients look for this text
 		}},
 	)
