@@ -140,7 +140,7 @@ def fixed(family, tok, tid, text):
 def fitted(family, tok, tid, text):
     """Families whose pictures have any size."""
     if family == "mistral3":
-        config = CONFIG_MAPPING[family](vision_config=dict(VISION, model_type="pixtral", image_size=64, patch_size=4), text_config=dict(text, model_type="mistral"),
+        config = CONFIG_MAPPING[family](vision_config=dict(VISION, model_type="pixtral", image_size=64, patch_size=4), text_config=dict(text, model_type="mistral", rms_norm_eps=1e-5),
                                         image_token_index=tid("[IMG]"), spatial_merge_size=2)
         image = PixtralImageProcessorPil(size={"longest_edge": 64}, patch_size={"height": 4, "width": 4})
         return config, PixtralProcessor(image_processor=image, tokenizer=tok, patch_size=4, spatial_merge_size=2)
@@ -237,13 +237,13 @@ def make_heard(out, family):
     tok, tid = tokenizer(340)
     seconds = 2 if SMALL else 30
     text = dict(TEXT, model_type="llama", vocab_size=len(tok), max_position_embeddings=4096, initializer_range=0.15)
-    audio = dict(d_model=16, encoder_layers=2, encoder_attention_heads=2, encoder_ffn_dim=64, num_mel_bins=16, max_source_positions=50 * seconds)
+    audio = dict(d_model=16, encoder_layers=3, encoder_attention_heads=2, encoder_ffn_dim=64, num_mel_bins=16, max_source_positions=50 * seconds)
     extractor = WhisperFeatureExtractor(feature_size=16, chunk_length=seconds)
     if family == "qwen2_audio":
         config = CONFIG_MAPPING[family](audio_config=audio, text_config=dict(text, model_type="qwen2"), audio_token_index=tid("<|AUDIO|>"))
         model = Qwen2AudioForConditionalGeneration(config)
     else:
-        audio = dict(hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64, num_mel_bins=16, max_source_positions=50 * seconds)
+        audio = dict(hidden_size=16, num_hidden_layers=3, num_attention_heads=2, intermediate_size=64, num_mel_bins=16, max_source_positions=50 * seconds)
         config = CONFIG_MAPPING[family](audio_config=audio, text_config=text, audio_token_id=tid("[AUDIO]"))
         model = VoxtralForConditionalGeneration(config)
     torch.manual_seed(3)

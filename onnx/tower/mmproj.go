@@ -47,10 +47,13 @@ type merger struct {
 func mergers() map[string]merger {
 	two := func(a, b, from, to string) map[string]string { return map[string]string{a: from, b: to} }
 	return map[string]merger{
-		"mlp":              {"llava", two("mm.0", "mm.2", "multi_modal_projector.linear_1", "multi_modal_projector.linear_2"), "mm.2.weight", (*projReader).llava},
-		"gemma3":           {"gemma3", two("mm.input_projection", "mm.soft_emb_norm", "multi_modal_projector.mm_input_projection", "multi_modal_projector.mm_soft_emb_norm"), "", (*projReader).gemma3},
-		"idefics3":         {"idefics3", map[string]string{"mm.model.fc": "connector.modality_projection.proj"}, "mm.model.fc.weight", (*projReader).idefics3},
-		"pixtral":          {"llava", two("mm.1", "mm.2", "multi_modal_projector.linear_1", "multi_modal_projector.linear_2"), "mm.2.weight", (*projReader).pixtral},
+		"mlp":      {"llava", two("mm.0", "mm.2", "multi_modal_projector.linear_1", "multi_modal_projector.linear_2"), "mm.2.weight", (*projReader).llava},
+		"gemma3":   {"gemma3", two("mm.input_projection", "mm.soft_emb_norm", "multi_modal_projector.mm_input_projection", "multi_modal_projector.mm_soft_emb_norm"), "", (*projReader).gemma3},
+		"idefics3": {"idefics3", map[string]string{"mm.model.fc": "connector.modality_projection.proj"}, "mm.model.fc.weight", (*projReader).idefics3},
+		"pixtral": {"llava", map[string]string{
+			"mm.1": "multi_modal_projector.linear_1", "mm.2": "multi_modal_projector.linear_2", "mm.input_norm": "multi_modal_projector.norm",
+			"mm.patch_merger": "multi_modal_projector.patch_merger.merging_layer",
+		}, "mm.2.weight", (*projReader).pixtral},
 		"qwen2vl_merger":   {"qwen2_vl", two("mm.0", "mm.2", "visual.merger.mlp.0", "visual.merger.mlp.2"), "mm.2.weight", (*projReader).qwen2},
 		"qwen2.5vl_merger": {"qwen2_5_vl", two("mm.0", "mm.2", "visual.merger.mlp.0", "visual.merger.mlp.2"), "mm.2.weight", (*projReader).qwen25},
 		"qwen3vl_merger":   {"qwen3_vl", two("mm.0", "mm.2", "visual.merger.linear_fc1", "visual.merger.linear_fc2"), "mm.2.weight", (*projReader).qwen3},
@@ -66,6 +69,9 @@ func Mergers() []string {
 	for name := range mergers() {
 		out = append(out, name)
 	}
+	for name := range soundMergers() {
+		out = append(out, name)
+	}
 	slices.Sort(out)
 	return out
 }
@@ -73,7 +79,8 @@ func Mergers() []string {
 // projReader reads an mmproj file.
 type projReader struct {
 	f                         *gguf.File
-	config, vision, processor object
+	half                      half
+	config, vision, processor object // vision: of the encoder
 	errs                      []error
 }
 
@@ -82,24 +89,34 @@ func ReadMMProj(f *gguf.File) (*MMProj, error) {
 	if !IsMMProj(f) {
 		return nil, errors.New("not an mmproj file: general.architecture is not clip")
 	}
-	if audio, err := gguf.GetOr(f, "clip.has_audio_encoder", false); err != nil || audio {
-		return nil, errors.Join(err, errors.New("unsupported mmproj file: it has an audio encoder"))
+	audio, err := gguf.GetOr(f, "clip.has_audio_encoder", false)
+	if err != nil {
+		return nil, err
+	}
+	vision, err := gguf.GetOr(f, "clip.has_vision_encoder", !audio)
+	if err != nil || audio && vision {
+		return nil, errors.Join(err, errors.New("unsupported mmproj file: it has encoders of pictures and of sounds"))
 	}
 	kind, err := gguf.GetOr(f, "clip.projector_type", "mlp")
 	if err != nil {
 		return nil, err
 	}
 	m, ok := mergers()[kind]
+	part := visionHalf()
+	if audio {
+		m, ok = soundMergers()[kind]
+		part = audioHalf()
+	}
 	if !ok {
 		return nil, fmt.Errorf("unsupported clip.projector_type %.40q, want one of %s", kind, strings.Join(Mergers(), ", "))
 	}
-	r := &projReader{f: f, vision: object{}, processor: object{}}
-	r.config = object{"model_type": m.family, "vision_config": r.vision, "text_config": object{"hidden_size": r.into(m)}}
+	r := &projReader{f: f, half: part, vision: object{}, processor: object{}}
+	r.config = object{"model_type": m.family, part.config: r.vision, "text_config": object{"hidden_size": r.into(m)}}
 	for key, name := range map[string]string{
 		"hidden_size": "embedding_length", "intermediate_size": "feed_forward_length", "num_attention_heads": "attention.head_count", "num_hidden_layers": "block_count",
 		"image_size": "image_size", "patch_size": "patch_size",
 	} {
-		r.vision[key] = r.count("clip.vision."+name, 0)
+		r.vision[key] = r.count(part.key+name, 0)
 	}
 	if eps, err := gguf.GetOr(f, "clip.vision.attention.layer_norm_epsilon", float32(1e-6)); err == nil {
 		r.vision["layer_norm_eps"] = eps
@@ -214,7 +231,8 @@ func (r *projReader) pixtral() {
 		r.vision["hidden_act"] = "silu"
 	}
 	if n := r.count("clip.vision.spatial_merge_size", 1); n != 1 {
-		r.errs = append(r.errs, fmt.Errorf("unsupported clip.vision.spatial_merge_size %d of Pixtral, want 1", n))
+		r.config["model_type"], r.config["spatial_merge_size"] = "mistral3", n
+		r.config["text_config"].(object)["rms_norm_eps"] = 1e-5
 	}
 	r.processor["size"] = object{"longest_edge": r.vision["image_size"]}
 }
@@ -282,13 +300,16 @@ func (r *projReader) weights(c Config, m merger) (Weights, error) {
 		}
 		dims := slices.Clone(t.Dims)
 		slices.Reverse(dims)
+		if convolved(t.Name) && len(dims) == 2 && dims[1] == 1 {
+			dims = dims[:1]
+		}
 		if out.has(name) {
 			return nil, fmt.Errorf("tensors %s and another are both %s", t.Name, name)
 		}
 		out[name] = Weight{Shape: dims, Type: t.Type, Data: t.Data}
 	}
 	switch {
-	case c.Family == "llava" && c.grid != nil:
+	case c.ByRow():
 		return out, out.pair(c)
 	case c.Family == "gemma3":
 		return out, out.less(c)
@@ -321,14 +342,14 @@ func floatWeight(x []float32, dims ...int) Weight {
 // swapped reports the names of old files, which call the second matrix of the
 // feed-forward half the first.
 func (r *projReader) swapped(c Config) bool {
-	t, ok := r.f.Tensor("v.blk.0.ffn_down.weight")
+	t, ok := r.f.Tensor(r.half.stem + ".blk.0.ffn_down.weight")
 	return ok && c.Hidden != c.Width && len(t.Dims) == 2 && t.Dims[0] == c.Width
 }
 
 // renamed returns the name of a tensor in transformers, or "" if the tower does not
 // have it.
 func (r *projReader) renamed(c Config, m merger, name string, swapped bool) string {
-	n, at := c.names, "vision_tower."
+	n, at := c.names, r.half.tower
 	if c.grid != nil && c.grid.positions {
 		at = "visual."
 	}
@@ -345,6 +366,12 @@ func (r *projReader) renamed(c Config, m merger, name string, swapped bool) stri
 			return to + "_weight"
 		}
 		return to + suffix
+	}
+	if c.sound != nil {
+		if to := renamedSound(stem, suffix); to != "" {
+			return to
+		}
+		return r.renamedLayer(c, at, stem, suffix, swapped)
 	}
 	switch stem {
 	case "v.patch_embd":
@@ -384,7 +411,7 @@ func (r *projReader) renamedLayer(c Config, at, stem, suffix string, swapped boo
 		}
 		return fmt.Sprintf("%sdeepstack_merger_list.%d.%s%s", at, slices.Index(c.grid.deep, i), to, suffix)
 	}
-	if k, err := fmt.Sscanf(stem, "v.blk.%d.%s", &i, &part); err != nil || k != 2 {
+	if k, err := fmt.Sscanf(stem, r.half.stem+".blk.%d.%s", &i, &part); err != nil || k != 2 {
 		return ""
 	}
 	if swapped {

@@ -64,7 +64,7 @@ func TestMMProjRefuses(t *testing.T) {
 		want    string
 	}{
 		{map[string]any{"general.architecture": "llama"}, "", "not an mmproj file"},
-		{map[string]any{"clip.has_audio_encoder": true}, "", "audio encoder"},
+		{map[string]any{"clip.has_audio_encoder": true}, "", "pictures and of sounds"},
 		{map[string]any{"clip.projector_type": "resampler"}, "", `unsupported clip.projector_type "resampler"`},
 		{map[string]any{"clip.vision.embedding_length": uint32(1 << 20)}, "", "hidden_size"},
 		{map[string]any{"clip.vision.block_count": uint32(513)}, "", "layers"},
