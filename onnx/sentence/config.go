@@ -290,8 +290,8 @@ func (c *Config) mpnet() error {
 	if c.raw.Buckets != nil {
 		c.relative = *c.raw.Buckets
 	}
-	if c.relative < 4 || c.relative > 1<<10 || c.relative%4 != 0 {
-		return fmt.Errorf("relative_attention_num_buckets: got %d, want a multiple of 4 up to 1024", c.relative)
+	if c.relative != 32 { // what transformers computes with, whatever the key says
+		return fmt.Errorf("relative_attention_num_buckets: got %d, want 32", c.relative)
 	}
 	return c.padded()
 }
