@@ -4,7 +4,7 @@ T       ?= 30s
 TOOL     = $(GO) tool -modfile=tools/faces/go.mod
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: mutate all hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch wall boundary parity fmt vet lint cross faults interop quirks pictures sounds tokens scale strangers vision clients clients-python page oms onnx-suite hostile hostile-media bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge judge-speech sandbox own-encoder hostile-qnn qnn-reference grammar mcp soak truth scopes device qnn qnn-compile
+.PHONY: mutate all hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch wall boundary parity fmt vet lint cross faults interop quirks pictures sounds tokens scale strangers vision clients clients-python clients-typescript page oms onnx-suite hostile hostile-media bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge judge-speech sandbox own-encoder hostile-qnn qnn-reference grammar mcp soak truth scopes device qnn qnn-compile
 
 all: check test
 
@@ -203,6 +203,12 @@ bench-latency:
 # engines each (builds/strangers; fetches what is missing).
 strangers:
 	@dir=$${MM_MODELS_DIR-$$PWD/../.models}; scripts/fetch-models.sh "$$dir" && MM_TEST_LARGE=1 MM_MODELS_DIR="$$dir" $(GO) test -count=1 -v -timeout 30m -run Strangers ./cmd/mm
+
+# The TypeScript client: its types are those of the OpenAPI document, and its tests (needs node and npm).
+clients-typescript:
+	$(GO) build -o bin/mm ./cmd/mm
+	@cd clients/typescript && npm install --silent --no-audit --no-fund && npx openapi-typescript ../../schemas/openapi.yaml -o dist/schema.ts >/dev/null && \
+	  diff dist/schema.ts src/schema.ts && rm dist/schema.ts && MM_BIN=$(CURDIR)/bin/mm npm test
 
 # The web page of mm serve in headless Chromium (needs node and chromium).
 page:
