@@ -7,6 +7,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"reflect"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -92,11 +93,23 @@ func Decode(data []byte, v any) error {
 	case errors.As(err, &known):
 		return known
 	case errors.As(err, &wrong):
-		return Invalid(wrong.Field, "%s: got %s, want %s", fieldName(wrong.Field), wrong.Value, kindName(wrong))
+		field := promoted(v, wrong.Field)
+		return Invalid(field, "%s: got %s, want %s", fieldName(field), wrong.Value, kindName(wrong))
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return Invalid("", "malformed JSON: the value is incomplete")
 	}
 	return Invalid("", "malformed JSON: %v", err)
+}
+
+// promoted returns a path without the name of an embedded struct, which JSON does not have.
+func promoted(v any, field string) string {
+	first, rest, _ := strings.Cut(field, ".")
+	if t := reflect.TypeOf(v).Elem(); t.Kind() == reflect.Struct {
+		if f, ok := t.FieldByName(first); ok && f.Anonymous {
+			return rest
+		}
+	}
+	return field
 }
 
 func fieldName(field string) string {
