@@ -44,8 +44,8 @@ func foreign(t testing.TB, control ...string) *tokenizer.Tokenizer {
 	return tok
 }
 
-// speaks replaces the vocabulary of a build's core and sets its template.
-func speaks(t testing.TB, b *builds.Build, tok *tokenizer.Tokenizer, template string) {
+// revoice replaces the vocabulary of a build's core and sets its template.
+func revoice(t testing.TB, b *builds.Build, tok *tokenizer.Tokenizer, template string) {
 	t.Helper()
 	path, err := b.Files.Path("core/core.gguf")
 	if err != nil {
@@ -95,7 +95,7 @@ func TestGuidedCalls(t *testing.T) {
 	}
 	sum, sum2 := block("add", `{"a": 12, "b": 7}`), block("add", `{"a": 1}`)
 	result := `{"ok":true,"result":19}`
-	told := "<end_of_turn>\n<start_of_turn>user\n<tool_response>\n" + result + "\n</tool_response><end_of_turn>\n<start_of_turn>model\n"
+	turn := "<end_of_turn>\n<start_of_turn>user\n<tool_response>\n" + result + "\n</tool_response><end_of_turn>\n<start_of_turn>model\n"
 	llama := `{"name": "add", "parameters": {"a": 12, "b": 7}}`
 	list := `¦[TOOL_CALLS]¦[{"name": "add", "arguments": {"a": 12, "b": 7}}, {"name": "echo", "arguments": {"text": "x]"}}]`
 	gemma, marks := []string{"<start_of_turn>", "<end_of_turn>"}, []string{"[TOOL_CALLS]"}
@@ -105,34 +105,34 @@ func TestGuidedCalls(t *testing.T) {
 		control        []string
 		blind          bool
 		only           []string
-		say            []string
+		script         []string
 		held           string // contained in the sequence, without bars
 		text, outcomes string
 		stop           runtimes.Stop
 	}{
-		{name: "no call", template: "gemma3", control: gemma, say: []string{"so <tool_ {"}, text: "so <tool_ {", stop: "end"},
-		{name: "a call", template: "gemma3", control: gemma, say: []string{sum, "It is 19."}, held: sum + told + "It is 19.", text: "It is 19.", outcomes: "add:ok", stop: "end"},
-		{name: "text and a call", template: "gemma3", control: gemma, say: []string{"I add. " + sum, "19"}, held: "I add. " + sum + told + "19", text: "I add. 19", outcomes: "add:ok", stop: "end"},
-		{name: "two in a turn", template: "gemma3", control: gemma, say: []string{sum + "\n" + sum2 + "not said", "so"}, held: sum + "\n" + sum2 + "<end_of_turn>", text: "so", outcomes: "add:ok add:ok", stop: "end"},
-		{name: "the grammar corrects", template: "smollm2", say: []string{block("rm", `{"x": "y"}`), "so"}, text: "so", outcomes: "add:ok", stop: "end"},
-		{name: "no tools allowed", template: "smollm2", only: none, say: []string{sum}, text: sum, stop: "end"},
-		{name: "without a template", say: []string{sum, "so"}, held: "q" + sum + "\n<tool_response>\n" + result + "\n</tool_response>so", text: "so", outcomes: "add:ok", stop: "end"},
-		{name: "the same three times", template: "smollm2", say: []string{sum, sum, sum}, outcomes: "add:ok add:repeated", stop: runner.StopLoop},
-		{name: "blind", template: "smollm2", blind: true, say: []string{sum, "so"}, text: "so", outcomes: "add:ok", stop: "end"},
-		{name: "blind, malformed", template: "smollm2", blind: true, say: []string{"<tool_call>add(1)</tool_call>", "so"}, text: "so", outcomes: ":args", stop: "end"},
-		{name: "blind, a list", template: "smollm2", blind: true, say: []string{`<tool_call>[{"name":"add","arguments":{"a":1}},{"name":"rm"}]</tool_call>`, "so"}, text: "so", outcomes: "add:ok rm:unknown", stop: "end"},
-		{name: "Llama", template: "llama3", say: []string{llama + "not said", "so"}, held: llama + "<|eot_id|><|start_header_id|>ipython<|end_header_id|>\n\n" + result + "<|eot_id|>", text: "so", outcomes: "add:ok", stop: "end"},
-		{name: "Llama, another object", template: "llama3", say: []string{`{"name": "Ada", "born": 1815}`}, text: `{"name": "Ada", "born": 1815}`, stop: "end"},
-		{name: "Llama, the grammar corrects", template: "llama3", say: []string{`{"name": "add", "x": 1}`, "so"}, text: "so", outcomes: "add:ok", stop: "end"},
-		{name: "Mistral", template: "mistral", control: marks, say: []string{list + "not said", "so"}, held: strings.ReplaceAll(list, "¦", "") + "<eos>[TOOL_RESULTS]{\"content\": " + result + `, "call_id": "call00001"}[/TOOL_RESULTS]`, text: "so", outcomes: "add:ok echo:ok", stop: "end"},
-		{name: "Mistral, the grammar corrects", template: "mistral", control: marks, say: []string{`¦[TOOL_CALLS]¦{"name": "rm"}`, "so"}, outcomes: "add:ok add:repeated", stop: runner.StopLoop},
+		{name: "no call", template: "gemma3", control: gemma, script: []string{"so <tool_ {"}, text: "so <tool_ {", stop: "end"},
+		{name: "a call", template: "gemma3", control: gemma, script: []string{sum, "It is 19."}, held: sum + turn + "It is 19.", text: "It is 19.", outcomes: "add:ok", stop: "end"},
+		{name: "text and a call", template: "gemma3", control: gemma, script: []string{"I add. " + sum, "19"}, held: "I add. " + sum + turn + "19", text: "I add. 19", outcomes: "add:ok", stop: "end"},
+		{name: "two in a turn", template: "gemma3", control: gemma, script: []string{sum + "\n" + sum2 + "not said", "so"}, held: sum + "\n" + sum2 + "<end_of_turn>", text: "so", outcomes: "add:ok add:ok", stop: "end"},
+		{name: "the grammar corrects", template: "smollm2", script: []string{block("rm", `{"x": "y"}`), "so"}, text: "so", outcomes: "add:ok", stop: "end"},
+		{name: "no tools allowed", template: "smollm2", only: none, script: []string{sum}, text: sum, stop: "end"},
+		{name: "without a template", script: []string{sum, "so"}, held: "q" + sum + "\n<tool_response>\n" + result + "\n</tool_response>so", text: "so", outcomes: "add:ok", stop: "end"},
+		{name: "the same three times", template: "smollm2", script: []string{sum, sum, sum}, outcomes: "add:ok add:repeated", stop: runner.StopLoop},
+		{name: "blind", template: "smollm2", blind: true, script: []string{sum, "so"}, text: "so", outcomes: "add:ok", stop: "end"},
+		{name: "blind, malformed", template: "smollm2", blind: true, script: []string{"<tool_call>add(1)</tool_call>", "so"}, text: "so", outcomes: ":args", stop: "end"},
+		{name: "blind, a list", template: "smollm2", blind: true, script: []string{`<tool_call>[{"name":"add","arguments":{"a":1}},{"name":"rm"}]</tool_call>`, "so"}, text: "so", outcomes: "add:ok rm:unknown", stop: "end"},
+		{name: "Llama", template: "llama3", script: []string{llama + "not said", "so"}, held: llama + "<|eot_id|><|start_header_id|>ipython<|end_header_id|>\n\n" + result + "<|eot_id|>", text: "so", outcomes: "add:ok", stop: "end"},
+		{name: "Llama, another object", template: "llama3", script: []string{`{"name": "Ada", "born": 1815}`}, text: `{"name": "Ada", "born": 1815}`, stop: "end"},
+		{name: "Llama, the grammar corrects", template: "llama3", script: []string{`{"name": "add", "x": 1}`, "so"}, text: "so", outcomes: "add:ok", stop: "end"},
+		{name: "Mistral", template: "mistral", control: marks, script: []string{list + "not said", "so"}, held: strings.ReplaceAll(list, "¦", "") + "<eos>[TOOL_RESULTS]{\"content\": " + result + `, "call_id": "call00001"}[/TOOL_RESULTS]`, text: "so", outcomes: "add:ok echo:ok", stop: "end"},
+		{name: "Mistral, the grammar corrects", template: "mistral", control: marks, script: []string{`¦[TOOL_CALLS]¦{"name": "rm"}`, "so"}, outcomes: "add:ok add:repeated", stop: runner.StopLoop},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			tok := foreign(t, c.control...)
-			e := script(t, c.say...)
+			e := script(t, c.script...)
 			e.tok, e.blind, e.context = tok, c.blind, 8192
 			b, opt := equipped(t)
-			speaks(t, b, tok, c.template)
+			revoice(t, b, tok, c.template)
 			r, _ := open(t, b, runner.Options{Engines: []runtimes.Engine{e}, Skills: opt})
 			req := ask("q", 0)
 			req.ToolsAllowed = c.only
@@ -230,7 +230,7 @@ func TestGuidedGrammar(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			speaks(t, b, tok, template)
+			revoice(t, b, tok, template)
 			e := opening{ids: (&scripted{tok: tok}).tokens(begin)}
 			r, _ := open(t, b, runner.Options{Engines: []runtimes.Engine{e}, Skills: opt})
 			req := ask("q", 300)
@@ -305,7 +305,7 @@ func TestGuidedMask(t *testing.T) {
 	} {
 		tok := foreign(t)
 		b, opt := equipped(t)
-		speaks(t, b, tok, c.template)
+		revoice(t, b, tok, c.template)
 		watch := &watching{written: tok.Encode(c.written, tokenizer.Options{}), size: tok.Size()}
 		e := script(t, "")
 		e.tok, e.context = tok, 8192
@@ -317,7 +317,7 @@ func TestGuidedMask(t *testing.T) {
 		for _, piece := range append(c.free, c.masked...) {
 			id := tok.ID(tokenizer.ToAlphabet(piece))
 			if id == tokenizer.None {
-				t.Fatalf("%q is no token", piece)
+				t.Fatalf("got no token %q", piece)
 			}
 			if masked := watch.logits[id] < 0; masked != slices.Contains(c.masked, piece) {
 				t.Errorf("%s after %q: %q is masked: %v", c.template, c.written, piece, masked)

@@ -16,7 +16,7 @@ import (
 )
 
 // dialects are the templates of testdata/dialects: the control tokens of their
-// vocabularies, the label that mm gives them, and the text of a model that calls.
+// vocabularies, their label, and the text of a model that calls.
 var dialects = map[string]struct {
 	label  string
 	tokens []string
@@ -88,8 +88,8 @@ func dialectTurns(n int) []talk.Message {
 }
 
 // TestDialects: conversations with calls are rendered as transformers renders them
-// (testdata/dialects/golden.py); calls are read from what the model writes, and what
-// it reads after them is the rest of the rendered conversation.
+// (testdata/dialects/golden.py); calls are read from the text of the model, and the
+// tokens after them are the rest of the rendered conversation.
 func TestDialects(t *testing.T) {
 	data, err := os.ReadFile("testdata/dialects/golden.json")
 	if err != nil {
@@ -116,9 +116,9 @@ func TestDialects(t *testing.T) {
 		if d := cmp.Diff(want.Text, text); d != "" {
 			t.Errorf("%s (-want +got)\n%s", name, d)
 		}
-		said, _, calls, _ := read(tk, talk.ReadOptions{Tools: []string{"add", "echo"}}, dialects[name].block)
-		if d := cmp.Diff(dialectCalls[:want.Calls], calls); d != "" || said != "" {
-			t.Errorf("%s: text %q (-want +got)\n%s", name, said, d)
+		plain, _, calls, _ := read(tk, talk.ReadOptions{Tools: []string{"add", "echo"}}, dialects[name].block)
+		if d := cmp.Diff(dialectCalls[:want.Calls], calls); d != "" || plain != "" {
+			t.Errorf("%s: text %q (-want +got)\n%s", name, plain, d)
 		}
 		ids, _, err := tk.Between(turns, dialectTools)
 		if err != nil {
@@ -137,7 +137,7 @@ func TestDialects(t *testing.T) {
 	}
 }
 
-// TestGuidedText: what is no call is text, whole and in order, and without tools
+// TestGuidedText: other text than calls is text, whole and in order, and without tools
 // everything is.
 func TestGuidedText(t *testing.T) {
 	tools := []string{"add", "echo"}
@@ -158,7 +158,7 @@ func TestGuidedText(t *testing.T) {
 		{"the form of functions", "smollm2", tools, "<tool_call>\n<function=add>\n<parameter=a>\n12\n</parameter>\n<parameter=b>\n7\n</parameter>\n</function>\n</tool_call>", "", add},
 		{"reasoning", "smollm2", tools, "¦<think>¦<tool_call>¦</think>¦so", "so", nil},
 		{"an object that is an answer", "llama3", tools, `{"name": "Ada", "parameters": {}}`, `{"name": "Ada", "parameters": {}}`, nil},
-		{"an object of a tool that is none", "llama3", tools, `{"name": "add", "born": 1815}`, `{"name": "add", "born": 1815}`, nil},
+		{"an object with other keys", "llama3", tools, `{"name": "add", "born": 1815}`, `{"name": "add", "born": 1815}`, nil},
 		{"an object within text", "llama3", tools, `So {"name": "add", "parameters": {}}`, `So {"name": "add", "parameters": {}}`, nil},
 		{"an object cut off", "llama3", tools, ` {"name": "add", "par`, ` {"name": "add", "par`, nil},
 		{"with a type", "llama3", tools, `{"type": "function", "name": "add", "parameters": {"a":12,"b":7}}`, "", add},

@@ -13,7 +13,7 @@ import (
 	"mm-abi.org/mm/core/tokenizer"
 )
 
-// abilities are what a chat template renders by itself.
+// abilities are the parts of a conversation that a chat template renders by itself.
 type abilities struct {
 	system  bool // a system turn
 	tools   bool // the list of tools
@@ -67,8 +67,8 @@ func (t *Talk) probe() abilities {
 	return a
 }
 
-// guide returns the conversation with what the template does not render as text: the
-// description of the tools and their results. Calls are written by [draft.written].
+// guide returns the conversation with text for the parts that the template does not
+// render: the description of the tools and their results. Calls are written by [draft.written].
 func (d *draft) guide(messages []Message, tools []Definition) []Message {
 	out := slices.Clone(messages)
 	if d.dialect.IDs > 0 {
@@ -174,7 +174,7 @@ func plain(parts []Part) string {
 	return strings.Join(texts, "\n")
 }
 
-// number gives calls ids of n characters, and their results the same: those of the
+// number sets ids of n characters for calls and for their results: those of the
 // model if they have that length.
 func number(messages []Message, n int) {
 	count := 0
@@ -223,8 +223,8 @@ func (d *draft) written(i int, m Message) string {
 // errForm reports a template whose calls end otherwise than those of the dialect.
 var errForm = errors.New("the chat template does not write calls in the form of its dialect")
 
-// after returns what the model reads after the calls that it wrote in the turn at an
-// index, up to the end of the conversation.
+// after returns the tokens that the model reads after the calls of the turn at an index,
+// up to the end of the conversation.
 func (t *Talk) after(messages []Message, last int, tools []Definition) (ids []int32, thinking bool, err error) {
 	d, err := t.newDraft(words(messages, tools))
 	if err != nil {

@@ -15,7 +15,7 @@ type ReadOptions struct {
 	Begins   bool     // the answer starts a text: the space that encoding adds is dropped
 	Plain    bool     // everything is text: no calls, no reasoning
 	// Tools are the names of the tools that the model was shown. Without any, a
-	// guided dialect finds no calls: what spells one is text.
+	// guided dialect finds no calls: everything is text.
 	Tools []string
 }
 
@@ -133,11 +133,11 @@ func (r *Reader) put(d *Delta, text string) {
 			r.found(d, r.finder.Add(text))
 			return
 		}
-		r.say(d, text)
+		r.answer(d, text)
 	}
 }
 
-// found adds what the finder returned.
+// found adds the results of the finder.
 func (r *Reader) found(d *Delta, list []dialect.Found) {
 	for _, f := range list {
 		switch {
@@ -146,13 +146,13 @@ func (r *Reader) found(d *Delta, list []dialect.Found) {
 			r.release(d)
 			d.Calls = append(d.Calls, *f.Call)
 		default:
-			r.say(d, f.Text)
+			r.answer(d, f.Text)
 		}
 	}
 }
 
-// say adds text of the answer, up to a stop string.
-func (r *Reader) say(d *Delta, text string) {
+// answer adds text of the answer, up to a stop string.
+func (r *Reader) answer(d *Delta, text string) {
 	r.held += text
 	if at := firstOf(r.held, r.opt.Stop); at >= 0 {
 		d.Text += r.held[:at]

@@ -180,7 +180,7 @@ func (t *Talk) pair(open, closing string) (int32, int32) {
 	return a, b
 }
 
-// single returns the id of a marker, or None if there is none, or if it can result
+// single returns the id of a marker, or None if the vocabulary lacks it, or if it can result
 // from merging text.
 func (t *Talk) single(marker string) int32 {
 	if !t.tok.Marks(marker) {

@@ -3,9 +3,9 @@
 //
 // A call is JSON between two markers, or JSON alone. A marker is a special token of
 // the vocabulary, recognized by its id, or ordinary text of any number of tokens.
-// [Detect] returns the dialect of a model; [Reader] finds calls in a text that
-// arrives in pieces; [Parse] parses a complete block. All of it reads what a model
-// wrote, which is untrusted.
+// [Detect] returns the dialect of a model; [Finder] finds calls in a text that
+// arrives in pieces; [Parse] parses a complete block. The text is a model's, and
+// untrusted.
 package dialect
 
 import (
@@ -175,7 +175,7 @@ func (d Dialect) Around() (before, after string) {
 }
 
 // Write returns calls as a model of the dialect writes them, in blocks with open and
-// closing as the markers. Raw maps the JSON of a part of a call to what is written.
+// closing as the markers. Raw converts the JSON of a call.
 func (d Dialect) Write(calls []Call, open, closing string, raw func(json.RawMessage) json.RawMessage) string {
 	var items []string
 	for _, c := range calls {

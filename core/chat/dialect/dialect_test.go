@@ -48,7 +48,7 @@ func TestDetect(t *testing.T) {
 	}
 }
 
-// streams are texts of a model with what they contain.
+// streams are texts of a model, each with its text and its calls.
 var streams = []struct {
 	d     Dialect
 	text  string
@@ -71,7 +71,7 @@ var streams = []struct {
 
 var toolNames = []string{"add", "echo", `q"uote`}
 
-// collect formats what a finder returned.
+// collect formats the results of a finder.
 func collect(out []Found) (text string, calls []string) {
 	for _, f := range out {
 		switch {
@@ -214,7 +214,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestWrite: what a dialect writes, it reads.
+// TestWrite: a dialect reads its own writing.
 func TestWrite(t *testing.T) {
 	calls := []Call{{Name: "add", Arguments: json.RawMessage(`{"a":"x,y:\"z"}`)}, {Name: "echo", Arguments: json.RawMessage(`{}`)}}
 	for _, d := range []Dialect{Hermes(), Text(), Mistral(), Granite(), Phi(), Llama()} {
@@ -268,12 +268,12 @@ func FuzzFinder(f *testing.F) {
 			}
 			return collect(out)
 		}
-		said, calls := run(len(text) + 1)
-		if again, others := run(int(step) + 1); again != said || !slices.Equal(calls, others) {
-			t.Fatalf("in pieces of %d: %q, %q; at once: %q, %q", step+1, again, others, said, calls)
+		plain, calls := run(len(text) + 1)
+		if again, others := run(int(step) + 1); again != plain || !slices.Equal(calls, others) {
+			t.Fatalf("in pieces of %d: %q, %q; at once: %q, %q", step+1, again, others, plain, calls)
 		}
-		if !bare && !strings.Contains(text, d.Open) && said != text {
-			t.Fatalf("%q became %q", text, said)
+		if !bare && !strings.Contains(text, d.Open) && plain != text {
+			t.Fatalf("%q became %q", text, plain)
 		}
 	})
 }

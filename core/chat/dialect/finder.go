@@ -119,7 +119,7 @@ const (
 // Opening looks for the start of a call in text outside of calls. Before is text; rest
 // is the start of the block or, if none is open, text that may begin one. Begun
 // reports that text other than white space came before, token that the opening marker
-// is no text, and tools are the names that an object without a marker may have.
+// is a token, and tools are the names that an object without a marker may have.
 func (d Dialect) Opening(text string, begun, token bool, tools []string) (before, rest string, found Opened) {
 	if d.Form == Bare && !begun {
 		at := len(text) - len(strings.TrimLeft(text, space))
