@@ -2,66 +2,101 @@ package infer
 
 // Rows of a step.
 const (
-	shortRows = 32 // a reading of so many rows passes before longer ones
-	tileStep  = 8  // rows of a tile of the kernels
-	leastStep = 16 // rows of a step with a stream
-	perStream = 3  // rows of a step for each stream
-	perText   = 8  // and for each further text that waits to be read
-	crowd     = 3  // sessions beside which a draft model is not used
+	streamRows = 32 // a reading of a generating session has no more
+	tileStep   = 8  // rows of a tile of the kernels
+	leastStep  = 16 // rows of a step with a stream
+	perStream  = 3  // rows of a step for each stream
+	perText    = 8  // and for each further text that waits to be read
+	shortStep  = 64 // rows of a step that ends a short text beside long ones
+	leastPart  = 4  // rows of a text, at any position
+	crowd      = 3  // sessions beside which a draft model is not used
 )
 
 // choose sets the rows of each reading in the next pass and returns those that
 // have any. All tokens of generating sessions pass, so far as maxBatch allows,
-// then the texts to read: short rests first, then in the order of arrival. If
-// there are streams, these get few rows, so that a step takes two to three times
-// as long as without them, or longer while many texts wait. A reading with an observer passes alone.
+// then the texts to read: the one with the fewest rows left gets up to half of
+// the room, then they follow in the order of arrival. If there are streams, the
+// room is small, so that a step takes two to three times as long as without
+// texts, or longer while many wait. A reading with an observer passes alone.
 func (q *schedule) choose(live []*reading, streams int) []*reading {
-	q.part = q.part[:0]
+	q.part, q.texts = q.part[:0], q.texts[:0]
 	if len(live) > 0 && live[0].s.observer != nil {
 		return q.take(live[0], maxBatch)
 	}
 	rows := 0
+	var short *reading
 	for _, r := range live {
-		if r.stream() && r.s.observer == nil && rows+r.left() <= maxBatch {
+		switch {
+		case r.s.observer != nil:
+		case !r.stream():
+			if q.texts = append(q.texts, r); short == nil || r.left() < short.left() {
+				short = r
+			}
+		case rows+r.left() <= maxBatch:
 			rows += r.left()
 			q.take(r, r.left())
 		}
 	}
-	room := maxBatch - rows
-	if n := max(rows, streams); n > 0 {
-		waiting := 0
-		for _, r := range live {
-			if !r.stream() {
-				waiting++
-			}
-		}
-		n = max(leastStep, perStream*n) + perText*max(waiting-1, 0)
-		room = max(min(room, (n+tileStep-1)/tileStep*tileStep-rows), tileStep)
+	if short == nil {
+		return q.part
 	}
-	short := room / 2 // the rest is for the oldest long text
-	for _, r := range live {
-		if n := r.left(); !r.stream() && n <= min(shortRows, short) && r.s.observer == nil && len(r.blocks) == 0 {
-			short, room = short-n, room-n
-			q.take(r, n)
-		}
+	room := float64(maxBatch - rows)
+	busy := max(rows, streams)
+	switch {
+	case busy > 0:
+		n := max(leastStep, perStream*busy) + perText*(len(q.texts)-1)
+		room = min(room, float64((n+tileStep-1)/tileStep*tileStep-rows))
+	case len(q.texts) > 1 && short.left() <= shortStep:
+		room = min(room, shortStep)
 	}
-	first := true
-	for _, r := range live {
-		if r.stream() || r.s.observer != nil || r.to > r.read || room < 1 {
-			continue
+	room = max(room, tileStep)
+	part := room
+	if len(q.texts) > 1 {
+		part /= 2
+	}
+	room -= q.allot(short, part, busy > 0, true)
+	for i, r := range q.texts {
+		if room >= leastPart && r.to < r.rows {
+			room -= q.allot(r, room, busy > 0, i == 0)
 		}
-		n := passEnd(r.blocks, r.before, r.read, r.rows, room) - r.read
-		if n <= room || first {
-			room -= n
-			q.take(r, n)
-		}
-		first = false
 	}
 	return q.part
 }
 
+// allot adds rows of a text to the pass and returns the room that they take. If
+// weighed, rows at later positions, whose attention takes longer, count more.
+// Rows that cannot be divided pass without room if they must.
+func (q *schedule) allot(r *reading, room float64, weighed, must bool) float64 {
+	from, each := max(r.to, r.read), 1.0
+	if weighed {
+		each += float64(r.before+from) / r.s.m.farthest
+	}
+	n := max(leastPart, int(room/each))
+	to := passEnd(r.blocks, r.before, from, r.rows, n)
+	if to-from > n && !must {
+		return 0
+	}
+	if r.to <= r.read {
+		q.part = append(q.part, r)
+	}
+	r.to = to
+	return float64(to-from) * each
+}
+
+// farthest returns the position at which attention takes as long as the
+// weights. A number of attention takes about twice as long as one of a weight.
+func farthest(c *Config) float64 {
+	heads := float64(c.Heads * c.HeadDim)
+	hidden := c.Hidden
+	if c.Experts > 0 {
+		hidden = c.ExpertsUsed * c.ExpertHidden
+	}
+	weights := float64(c.Width) * (2*heads + float64(2*c.KVHeads*c.HeadDim+3*hidden))
+	return weights / (2 * heads) / 2
+}
+
 // stream reports whether r is the next tokens of a generating session.
-func (r *reading) stream() bool { return r.s.presence != outside && r.left() <= shortRows }
+func (r *reading) stream() bool { return r.s.presence != outside && r.left() <= streamRows }
 
 // take adds the next n rows of a reading to the pass.
 func (q *schedule) take(r *reading, n int) []*reading {

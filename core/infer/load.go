@@ -58,6 +58,7 @@ type Model struct {
 
 	schedule schedule
 	prefixes prefixes // guarded by mu
+	farthest float64
 
 	mu      sync.Mutex // held while computing
 	threads *pool.Pool
@@ -183,6 +184,7 @@ func New(cfg Config, tensors Tensors, opt Options) (*Model, error) {
 	}
 	m.work.init(m)
 	m.schedule.init()
+	m.farthest = farthest(&m.cfg)
 	m.prefixes.limit = opt.Prefixes
 	if opt.Prefixes == 0 {
 		m.prefixes.limit = defaultPrefixes

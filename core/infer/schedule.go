@@ -28,7 +28,7 @@ type schedule struct {
 	took    time.Duration // of the last step
 
 	// Of the step, and the leader's.
-	now, live, part []*reading
+	now, live, part, texts []*reading
 }
 
 // presence is the state of a session with regard to the schedule.

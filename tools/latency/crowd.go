@@ -22,9 +22,9 @@ import (
 
 // crowd measures concurrent answers.
 type crowd struct {
-	asks, tokens, prompt, threads int
-	shared, compare               bool
-	text, words                   string
+	asks, tokens, prompt, threads, stall int
+	shared, compare                      bool
+	text, words                          string
 }
 
 // heard is what a client measured of an answer.
@@ -46,6 +46,9 @@ func (c *crowd) run(ctx context.Context, ref, target, clients string) error {
 		return err
 	}
 	c.words = string(text)
+	if c.stall > 0 {
+		clients = "1"
+	}
 	fmt.Println("| clients | tok/s | first token p50 / p95 ms | gap p50 / p95 / max ms | cached | MiB | s | CPU s |")
 	fmt.Println("|---|---|---|---|---|---|---|---|")
 	texts := map[string]string{}
@@ -62,7 +65,11 @@ func (c *crowd) run(ctx context.Context, ref, target, clients string) error {
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(c.measure(ctx, r, n, texts), r.Close()); err != nil {
+		measure := c.measure
+		if c.stall > 0 {
+			measure = c.beside
+		}
+		if err := errors.Join(measure(ctx, r, n, texts), r.Close()); err != nil {
 			return err
 		}
 	}
@@ -106,6 +113,34 @@ func (c *crowd) measure(ctx context.Context, r *runner.Runner, n int, texts map[
 	fmt.Printf("| %d | %.0f | %.0f / %.0f | %.1f / %.1f / %.0f | %d | %d | %.1f | %.1f |\n", n, float64(tokens)/took.Seconds(),
 		ms(quantile(first, 0.5)), ms(quantile(first, 0.95)), ms(quantile(gaps, 0.5)), ms(quantile(gaps, 0.95)), ms(quantile(gaps, 1)), saved/len(all), resident(), took.Seconds(), processor()-before)
 	return nil
+}
+
+// beside measures the gaps of an answer while a long prompt is read, and the time to the
+// first token of a short prompt that arrives meanwhile.
+func (c *crowd) beside(ctx context.Context, r *runner.Runner, _ int, _ map[string]string) error {
+	if err := r.Load(ctx); err != nil {
+		return err
+	}
+	var idle, h, short heard
+	if err := c.ask(ctx, r, 1, &idle); err != nil {
+		return err
+	}
+	long := *c
+	long.prompt, long.tokens = c.stall, 1
+	short0 := *c
+	short0.prompt, short0.tokens = 10, 1
+	var read heard
+	errs := make([]error, 3)
+	var wg sync.WaitGroup
+	wg.Go(func() { errs[0] = c.ask(ctx, r, 2, &h) })
+	time.Sleep(idle.first + 100*time.Millisecond)
+	wg.Go(func() { errs[1] = long.ask(ctx, r, 3, &read) })
+	time.Sleep(300 * time.Millisecond)
+	wg.Go(func() { errs[2] = short0.ask(ctx, r, 4, &short) })
+	wg.Wait()
+	fmt.Printf("gap alone p50 %.1f max %.1f ms; beside %d words p50 %.1f p95 %.1f max %.1f ms; these took %.0f ms, a short prompt %.0f ms\n",
+		ms(quantile(idle.gaps, 0.5)), ms(quantile(idle.gaps, 1)), c.stall, ms(quantile(h.gaps, 0.5)), ms(quantile(h.gaps, 0.95)), ms(quantile(h.gaps, 1)), ms(read.first), ms(short.first))
+	return errors.Join(errs...)
 }
 
 func (c *crowd) ask(ctx context.Context, r *runner.Runner, i int, h *heard) error {

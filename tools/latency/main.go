@@ -76,9 +76,10 @@ func main() {
 	flag.StringVar(&c.text, "text", "README.md", "a file whose words the prompts are")
 	flag.IntVar(&c.threads, "threads", 0, "of the core")
 	flag.BoolVar(&c.shared, "shared", false, "all prompts begin the same")
+	flag.IntVar(&c.stall, "stall", 0, "words of a prompt that is read beside one answer, instead of clients")
 	flag.BoolVar(&c.compare, "compare", false, "compare the answers of all numbers of clients")
 	flag.Parse()
-	if *clients != "" {
+	if *clients != "" || c.stall > 0 {
 		if err := c.run(context.Background(), *build, *target, *clients); err != nil {
 			fmt.Fprintln(os.Stderr, "latency:", err)
 			os.Exit(1)
