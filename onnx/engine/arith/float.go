@@ -12,6 +12,7 @@ import (
 var curves = map[string]func(dst, x []float32){
 	"Sqrt": tensor.Sqrt, "Exp": tensor.Exp, "Sigmoid": tensor.Sigmoid, "Tanh": tensor.Tanh, "Erf": tensor.Erf,
 	"HardSwish": func(dst, x []float32) { tensor.HardSwish(dst, x, 1./6, 0.5) },
+	"Sin":       tensor.Sin, "Cos": tensor.Cos,
 }
 
 // vector returns the float32 kernel of a node, nil if there is none: one of

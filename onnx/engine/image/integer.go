@@ -60,6 +60,9 @@ func integerConv(c *kernel.Call, x, w *kernel.Array, rows *product.Rows) (*kerne
 }
 
 func convInteger(c *kernel.Call) (err error) {
+	if done, err := bytesConv(c); done || err != nil {
+		return err
+	}
 	c.Out[0], err = product.MultiplyIntegers(c, 0, 2, 1, 3, integerConv)
 	return err
 }

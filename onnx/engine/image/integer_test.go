@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine/kernel"
 	"mm-abi.org/mm/onnx/engine/op/optest"
@@ -43,6 +45,41 @@ func TestConvInteger(t *testing.T) {
 		for i, v := range kernel.Elements[int32](got) {
 			if v != want[i] {
 				t.Fatalf("element %d of %v: got %d, want %d", i, got.Shape, v, want[i])
+			}
+		}
+	}
+}
+
+// Convolutions of bytes are equal to those of int16, which zero points of the
+// weights that are not constant select.
+func TestBytesConv(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 9))
+	for name, c := range map[string]struct {
+		x, k  []int
+		zeros int // zero points of the weights; 0: none
+		attrs []onnx.Attribute
+	}{
+		"1-D":            {[]int{1, 8, 100}, []int{16, 8, 3}, 1, []onnx.Attribute{onnx.IntList("pads", 1, 1)}},
+		"dilated":        {[]int{2, 12, 70}, []int{9, 12, 7}, 9, []onnx.Attribute{onnx.IntList("pads", 9, 9), onnx.IntList("dilations", 3)}},
+		"uneven":         {[]int{1, 5, 33}, []int{11, 5, 2}, 0, nil},
+		"one tile":       {[]int{1, 4, 16}, []int{8, 4, 1}, 1, nil},
+		"two dimensions": {[]int{2, 6, 7, 40}, []int{10, 6, 3, 3}, 1, []onnx.Attribute{onnx.IntList("pads", 1, 1, 1, 1), onnx.IntList("strides", 2, 1)}},
+		"groups":         {[]int{1, 12, 40}, []int{24, 4, 5}, 24, []onnx.Attribute{onnx.Int("group", 3), onnx.IntList("pads", 2, 2)}},
+		"many tiles":     {[]int{1, 64, 600}, []int{72, 64, 3}, 1, []onnx.Attribute{onnx.IntList("pads", 1, 1)}},
+	} {
+		for _, xt := range []onnx.DType{onnx.UINT8, onnx.INT8} {
+			for _, kt := range []onnx.DType{onnx.UINT8, onnx.INT8} {
+				in := []*kernel.Array{optest.Bytes8(r, xt, c.x...), optest.Bytes8(r, kt, c.k...), optest.Bytes8(r, xt, 1)}
+				if c.zeros > 0 {
+					in = append(in, optest.Bytes8(r, kt, c.zeros))
+				}
+				tr := optest.Trial{Node: optest.Node("ConvInteger", c.attrs...), In: in, Fixed: []bool{false, true, false, true}}
+				got := tr.Same(t, name)[0]
+				tr.Fixed = nil
+				want := tr.Same(t, name)[0]
+				if d := cmp.Diff(kernel.Elements[int32](want), kernel.Elements[int32](got)); d != "" {
+					t.Errorf("%s %s %s (-want +got):\n%.400s", name, xt, kt, d)
+				}
 			}
 		}
 	}

@@ -196,16 +196,8 @@ func dynamicQuantize(c *kernel.Call) error {
 		return err
 	}
 	by, zero := spread(in[0])
-	put := putter(out)
-	c.Each(out.Len(), 4, func(_, lo, hi int) {
-		for i := lo; i < hi; i++ {
-			q := zero
-			if by != 0 {
-				q += math.RoundToEven(float64(in[0][i] / by))
-			}
-			put(i, q)
-		}
-	})
+	o := kernel.Elements[uint8](out)
+	c.Each(out.Len(), 2, func(_, lo, hi int) { toBytes(o[lo:hi], in[0][lo:hi], by, zero) })
 	if len(c.Out) > 1 {
 		a, err := c.Result(1, onnx.FLOAT)
 		if err != nil {
@@ -223,16 +215,65 @@ func dynamicQuantize(c *kernel.Call) error {
 	return nil
 }
 
+// roundMagic32, added to a float32 of at most 2²², rounds it to an even integer,
+// which is then in the low bits.
+const roundMagic32 = 3 << 22
+
+// toBytes quantizes numbers whose range has the scale by and the zero point zero.
+func toBytes(dst []uint8, x []float32, by float32, zero float64) {
+	if !(by > 0 && by <= math.MaxFloat32) { // every number is 0, or the range is not finite
+		for i, v := range x {
+			q := zero
+			if by != 0 {
+				q += math.RoundToEven(float64(v / by))
+			}
+			dst[i] = uint8(int64(min(max(q, 0), 255)))
+		}
+		return
+	}
+	dst = dst[:len(x)]
+	shift := int32(zero) - int32(math.Float32bits(roundMagic32))
+	for i, v := range x {
+		q := int32(math.Float32bits(v/by+roundMagic32)) + shift
+		dst[i] = uint8(min(max(q, 0), 255))
+	}
+}
+
 // spread returns the scale and the zero point of bytes for the range of numbers.
 func spread(x []float32) (by float32, zero float64) {
-	lo, hi := float32(0), float32(0)
-	for _, v := range x {
-		lo, hi = min(lo, v), max(hi, v)
-	}
+	lo, hi := bounds(x)
 	if by = (hi - lo) / 255; by != 0 {
 		zero = math.RoundToEven(min(max(float64(-lo/by), 0), 255))
 	}
 	return by, zero
+}
+
+// bounds returns the least and the greatest of numbers and 0; NaN if one is NaN.
+func bounds(x []float32) (lo, hi float32) {
+	var a, b [4]float32
+	all, odd := x, float32(0) // odd: NaN if a number is not finite
+	for ; len(x) >= 4; x = x[4:] {
+		for j, v := range x[:4] {
+			if v < a[j] {
+				a[j] = v
+			}
+			if v > b[j] {
+				b[j] = v
+			}
+		}
+		odd += (x[0] - x[0]) + (x[1] - x[1]) + (x[2] - x[2]) + (x[3] - x[3])
+	}
+	lo, hi = min(a[0], a[1], a[2], a[3]), max(b[0], b[1], b[2], b[3])
+	for _, v := range x {
+		lo, hi = min(lo, v), max(hi, v)
+	}
+	if odd != odd {
+		lo, hi = 0, 0
+		for _, v := range all {
+			lo, hi = min(lo, v), max(hi, v)
+		}
+	}
+	return lo, hi
 }
 
 // Coarse sets dst to numbers rounded to bytes by their range.

@@ -1,0 +1,67 @@
+//go:build amd64 && !purego
+
+#include "textflag.h"
+
+// ROW adds the products of four bytes of one row with both halves of the lanes.
+#define ROW(off, a, b) \
+	VPDPBUSD.BCST off(SI), Z16, a \
+	VPDPBUSD.BCST off(SI), Z17, b
+
+// func bytesVNNI(tile *int32, w *int8, x *uint8, offs *int32, steps int)
+TEXT ·bytesVNNI(SB), NOSPLIT, $0-40
+	MOVQ tile+0(FP), DI
+	MOVQ w+8(FP), SI
+	MOVQ x+16(FP), DX
+	MOVQ offs+24(FP), R8
+	MOVQ steps+32(FP), CX
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+
+loop:
+	MOVLQSX   (R8), R9
+	VMOVDQU32 (DX)(R9*1), Z16
+	VMOVDQU32 64(DX)(R9*1), Z17
+	ROW(0, Z0, Z1)
+	ROW(4, Z2, Z3)
+	ROW(8, Z4, Z5)
+	ROW(12, Z6, Z7)
+	ROW(16, Z8, Z9)
+	ROW(20, Z10, Z11)
+	ROW(24, Z12, Z13)
+	ROW(28, Z14, Z15)
+	ADDQ      $32, SI
+	ADDQ      $4, R8
+	DECQ      CX
+	JNZ       loop
+	VMOVDQU32 Z0, 0(DI)
+	VMOVDQU32 Z1, 64(DI)
+	VMOVDQU32 Z2, 128(DI)
+	VMOVDQU32 Z3, 192(DI)
+	VMOVDQU32 Z4, 256(DI)
+	VMOVDQU32 Z5, 320(DI)
+	VMOVDQU32 Z6, 384(DI)
+	VMOVDQU32 Z7, 448(DI)
+	VMOVDQU32 Z8, 512(DI)
+	VMOVDQU32 Z9, 576(DI)
+	VMOVDQU32 Z10, 640(DI)
+	VMOVDQU32 Z11, 704(DI)
+	VMOVDQU32 Z12, 768(DI)
+	VMOVDQU32 Z13, 832(DI)
+	VMOVDQU32 Z14, 896(DI)
+	VMOVDQU32 Z15, 960(DI)
+	VZEROUPPER
+	RET

@@ -1,0 +1,73 @@
+//go:build amd64 && !purego
+
+#include "textflag.h"
+
+// TERM is one step of Horner's scheme.
+#define TERM(c) \
+	VMULPD Z6, Z7, Z7 \
+	VADDPD c, Z7, Z7
+
+// func wavesAVX512(dst, x *float32, n int, shift float64, constants *float64) int
+TEXT ·wavesAVX512(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ n+16(FP), CX
+	MOVQ constants+32(FP), R8
+	VBROADCASTSD shift+24(FP), Z31
+	XORQ R9, R9
+	MOVQ $0x7fffffffffffffff, AX
+	VPBROADCASTQ AX, Z30
+	VBROADCASTSD 0(R8), Z16
+	VBROADCASTSD 8(R8), Z17
+	VBROADCASTSD 16(R8), Z18
+	VBROADCASTSD 24(R8), Z19
+	VBROADCASTSD 32(R8), Z20
+	VBROADCASTSD 40(R8), Z21
+	VBROADCASTSD 48(R8), Z22
+	VBROADCASTSD 56(R8), Z23
+	VBROADCASTSD 64(R8), Z24
+	VBROADCASTSD 72(R8), Z25
+	VBROADCASTSD 80(R8), Z26
+	VBROADCASTSD 88(R8), Z27
+	VBROADCASTSD 96(R8), Z28
+	VBROADCASTSD 104(R8), Z29
+
+loop:
+	VCVTPS2PD (SI)(R9*4), Z1
+	VANDPD    Z30, Z1, Z2
+	VCMPPD    $1, Z16, Z2, K1
+	KMOVW     K1, AX
+	CMPL      AX, $0xff
+	JNE       done
+	VMULPD    Z17, Z1, Z3
+	VADDPD    Z31, Z3, Z3
+	VADDPD    Z18, Z3, Z3
+	VSUBPD    Z18, Z3, Z4
+	VSUBPD    Z31, Z4, Z4
+	VMULPD    Z19, Z4, Z5
+	VSUBPD    Z5, Z1, Z5
+	VMULPD    Z20, Z4, Z6
+	VSUBPD    Z6, Z5, Z5
+	VMULPD    Z5, Z5, Z6
+	VMOVAPD   Z21, Z7
+	TERM(Z22)
+	TERM(Z23)
+	TERM(Z24)
+	TERM(Z25)
+	TERM(Z26)
+	TERM(Z27)
+	TERM(Z28)
+	TERM(Z29)
+	VPSLLQ    $63, Z3, Z3
+	VXORPD    Z3, Z5, Z5
+	VMULPD    Z5, Z7, Z7
+	VCVTPD2PS Z7, Y7
+	VMOVUPS   Y7, (DI)(R9*4)
+	ADDQ      $8, R9
+	CMPQ      R9, CX
+	JLT       loop
+
+done:
+	VZEROUPPER
+	MOVQ R9, ret+40(FP)
+	RET
