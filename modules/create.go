@@ -69,6 +69,13 @@ func prepare(temp, dir string, fill func(d *fsx.Dir) error) (diag.List, error) {
 		return nil, err
 	}
 	_, list := Load(temp)
+	if list.Failed() { // no file remains for the position of a fault
+		for i := range list {
+			list[i].Pos = diag.Pos{}
+			list[i].Detail += "; the module " + dir + " was not created"
+		}
+		return list, list.Err()
+	}
 	for i := range list {
 		if rel, err := filepath.Rel(temp, list[i].Pos.File); err == nil {
 			list[i].Pos.File = filepath.Join(dir, rel)

@@ -91,7 +91,7 @@ func (p *program) importONNX(c *cli.Context) error {
 
 // functionBlocksOptions reads the blocks of a module's manifest from the flags.
 func functionBlocksOptions(c *cli.Context) (convert.Function, error) {
-	fn := convert.Function{Type: abi.ModuleType(c.String("type")), Modality: abi.Modality(c.String("modality")), With: c.StringSlice("with")}
+	fn := convert.Function{Type: abi.ModuleType(c.String("type")), Modality: abi.Modality(c.String("modality")), Like: c.String("like"), With: c.StringSlice("with")}
 	if !slices.Contains([]abi.ModuleType{"", abi.Encoder, abi.Projector, abi.Decoder}, fn.Type) {
 		return fn, usageError{fmt.Errorf("--type %s: want encoder, projector or decoder", fn.Type)}
 	}
@@ -170,4 +170,13 @@ func unknownKey(err error) error {
 		return hinted{err, "if it does not change the result, ignore it: --ignore " + key.Key}
 	}
 	return err
+}
+
+// likes lists the presets of mm module import onnx.
+func likes() string {
+	var names []string
+	for _, p := range convert.Presets() {
+		names = append(names, p.Name)
+	}
+	return strings.Join(names, ", ")
 }

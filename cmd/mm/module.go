@@ -79,6 +79,7 @@ func (p *program) moduleCommand() *cli.Command {
 						&cli.StringFlag{Name: "name", Usage: "name of the module (default: the file name)"},
 						&cli.StringFlag{Name: "version", Usage: "SemVer of the module", Required: true},
 						&cli.StringFlag{Name: "license", Usage: "SPDX expression of the weights"},
+						&cli.StringFlag{Name: "like", Usage: "use the blocks and the license of a known `MODEL`: " + likes() + " (other flags override them)"},
 						&cli.StringFlag{Name: "type", Usage: "encoder, projector or decoder (default: decoder if FILE is a voice, otherwise encoder)"},
 						&cli.StringFlag{Name: "modality", Usage: "image, audio, video or text (default: audio if --preprocess prepares sounds, otherwise image)"},
 						&cli.StringSliceFlag{Name: "preprocess", Usage: "`INPUT={…}`: preprocessing of images or sounds; the name is optional if there is one input"},

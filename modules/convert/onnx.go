@@ -31,6 +31,9 @@ type Function struct {
 	Postprocess map[string]modules.Postprocess
 	Speech      *modules.Speech // of a decoder
 
+	// Like names a preset of [Presets] that completes the description; may be empty.
+	Like string
+
 	// With lists files to copy next to the model, such as labels; the blocks use
 	// their base names.
 	With []string
@@ -53,6 +56,13 @@ func ONNX(ctx context.Context, file string, opt Options, fn Function) (string, e
 	}
 	if _, err := abi.ParseVersion(opt.Version); err != nil {
 		return "", err
+	}
+	if fn.Like != "" {
+		license := ""
+		if fn, license, err = Like(fn.Like, graph, fn); err != nil {
+			return "", fmt.Errorf("%s: %w", file, err)
+		}
+		opt.License = or(opt.License, license)
 	}
 	if fn, err = Voice(file, graph, fn); err != nil {
 		return "", fmt.Errorf("%s: %w", file, err)
