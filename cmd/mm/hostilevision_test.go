@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// TestHostileVision runs damaged folders, settings and mmproj files of vision language
-// models: each is refused with a reason, or runs, within bounds of memory and time.
+// TestHostileVision runs damaged folders, settings and mmproj files of language models
+// that take pictures or sounds: each is refused with a reason, or runs, within bounds of memory and time.
 // MM_HOSTILE sets how many.
 func TestHostileVision(t *testing.T) {
 	n := 40
@@ -36,7 +36,11 @@ func TestHostileVision(t *testing.T) {
 			t.Fatal(err)
 		}
 		what := damage(t, dir, rng)
-		args := []string{"run", dir, "--max-tokens", "2", "--temperature", "0", "--image", filepath.Join(dir, "picture4-0.png"), "--timeout", "20s", "What?"}
+		input := []string{"--image", filepath.Join(dir, "picture4-0.png")}
+		if _, err := os.Stat(input[1]); err != nil {
+			input = []string{"--audio", filepath.Join(dir, "sound1-0.wav")}
+		}
+		args := append(append([]string{"run", dir, "--max-tokens", "2", "--temperature", "0", "--timeout", "20s"}, input...), "What?")
 		if what == "stranger-mmproj.gguf" {
 			core := filepath.Join(t.TempDir(), "core")
 			must(t, "module", "import", "hf", from, "--version", "1.0.0", "--license", "MIT", "--dir", core, "--name", "m")
@@ -65,11 +69,11 @@ var figures = regexp.MustCompile(`-?\b[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?\b`)
 // damage changes one file of a folder and returns its name.
 func damage(t *testing.T, dir string, rng *rand.Rand) string {
 	t.Helper()
-	names := []string{"config.json", "config.json", "processor_config.json", "processor_config.json", "model.safetensors", "stranger-mmproj.gguf", "picture4-0.png", "tokenizer.json", "chat_template.jinja"}
+	names := []string{"config.json", "config.json", "processor_config.json", "processor_config.json", "model.safetensors", "stranger-mmproj.gguf", "picture4-0.png", "sound1-0.wav", "preprocessor_config.json", "tokenizer.json", "chat_template.jinja"}
 	name := names[rng.IntN(len(names))]
 	path := filepath.Join(dir, name)
 	data, err := os.ReadFile(path)
-	if os.IsNotExist(err) {
+	if os.IsNotExist(err) { // of another family
 		name, path = "config.json", filepath.Join(dir, "config.json")
 		data, err = os.ReadFile(path)
 	}
