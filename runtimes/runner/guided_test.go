@@ -34,7 +34,7 @@ func foreign(t testing.TB, control ...string) *tokenizer.Tokenizer {
 	for _, text := range control {
 		v.Tokens = append(v.Tokens, tokenizer.Token{Text: text, Type: tokenizer.Control})
 	}
-	for _, text := range []string{" <tool", "_call", "call>", ">\n", ">\n\n", ">{", "\n{\"", `{"name`, `": "`, `"add"`, `add", "par`, `add", "x`, "}\n</", "[{\"", "}}", "}, {\""} {
+	for _, text := range []string{" <tool", "_call", "call>", ">\n", ">\n\n", ">{", "><", "\n{\"", `{"name`, `": "`, `"add"`, `add", "par`, `add", "x`, "}\n</", "[{\"", "}}", "}, {\""} {
 		v.Tokens = append(v.Tokens, tokenizer.Token{Text: tokenizer.ToAlphabet(text), Type: tokenizer.Normal})
 	}
 	tok, err := tokenizer.New(v)
@@ -114,6 +114,8 @@ func TestGuidedCalls(t *testing.T) {
 		{name: "a call", template: "gemma3", control: gemma, script: []string{sum, "It is 19."}, held: sum + turn + "It is 19.", text: "It is 19.", outcomes: "add:ok", stop: "end"},
 		{name: "text and a call", template: "gemma3", control: gemma, script: []string{"I add. " + sum, "19"}, held: "I add. " + sum + turn + "19", text: "I add. 19", outcomes: "add:ok", stop: "end"},
 		{name: "two in a turn", template: "gemma3", control: gemma, script: []string{sum + "\n" + sum2 + "not said", "so"}, held: sum + "\n" + sum2 + "<end_of_turn>", text: "so", outcomes: "add:ok add:ok", stop: "end"},
+		{name: "two in a turn, one token that ends it", template: "smollm2", script: []string{sum + sum2, "so"}, text: "so", outcomes: "add:ok add:ok", stop: "end"},
+		{name: "blind, a token of two markers", template: "smollm2", blind: true, script: []string{strings.TrimSuffix(sum, ">") + "¦><¦" + sum2[1:], "so"}, text: "so", outcomes: "add:ok add:ok", stop: "end"},
 		{name: "the grammar corrects", template: "smollm2", script: []string{block("rm", `{"x": "y"}`), "so"}, text: "so", outcomes: "add:ok", stop: "end"},
 		{name: "no tools allowed", template: "smollm2", only: none, script: []string{sum}, text: sum, stop: "end"},
 		{name: "without a template", script: []string{sum, "so"}, held: "q" + sum + "\n<tool_response>\n" + result + "\n</tool_response>so", text: "so", outcomes: "add:ok", stop: "end"},

@@ -209,12 +209,12 @@ func number(messages []Message, n int) {
 
 // written returns the calls of a turn as text, for a template that does not render
 // them.
-func (d *draft) written(i int, m Message) string {
+func (d *draft) written(m Message) string {
 	if !d.dialect.Guided || d.takes.calls || len(m.Calls) == 0 {
 		return ""
 	}
 	text := d.dialect.Write(m.Calls, d.dialect.Open, d.dialect.Close, func(raw json.RawMessage) json.RawMessage { return d.guard.json(raw, d.letter) })
-	if d.mark && i == d.last {
+	if d.mark {
 		text += string(d.cut)
 	}
 	return text

@@ -20,9 +20,8 @@ type draft struct {
 	letter, hole rune
 	holes        []Piece
 
-	cut  rune // ends the calls of the turn last, if mark is set
+	cut  rune // ends the calls of a turn, if mark is set
 	mark bool
-	last int // the last turn with calls
 }
 
 func (t *Talk) newDraft(outside []string) (*draft, error) {
@@ -138,7 +137,7 @@ func (d *draft) marked(turns []chat.Message, messages []Message, opt chat.Option
 		}
 		items[i] = turns[i]
 		items[i].Parts = parts
-		if text := d.written(i, messages[i]); text != "" {
+		if text := d.written(messages[i]); text != "" {
 			items[i].Parts = append(items[i].Parts, chat.Part{Type: "text", Text: text})
 		}
 		places = append(places, more...)
@@ -235,7 +234,7 @@ func (d *draft) rendered(turns []chat.Message, messages []Message, opt chat.Opti
 		if turns[i].Content, err = d.content(m.Parts); err != nil {
 			return "", err
 		}
-		turns[i].Content += d.written(i, m)
+		turns[i].Content += d.written(m)
 	}
 	return d.template.Render(turns, opt)
 }
@@ -258,7 +257,7 @@ func (d *draft) lines(messages []Message) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		b.WriteString(text + d.written(i, m))
+		b.WriteString(text + d.written(m))
 		if d.dialect.Guided {
 			continue
 		}

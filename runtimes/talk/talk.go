@@ -263,11 +263,6 @@ func (t *Talk) Render(messages []Message, tools []Definition) (Prompt, error) {
 func (d *draft) text(messages []Message, tools []Definition) (string, error) {
 	if d.dialect.Guided {
 		messages = d.guide(messages, tools)
-		for i, m := range messages {
-			if len(m.Calls) > 0 {
-				d.last = i
-			}
-		}
 	}
 	if d.template == nil {
 		return d.lines(messages)

@@ -83,10 +83,6 @@ func (f *Finder) Flush() (out []Found) {
 
 // outside takes text outside of calls and returns the rest after an opening marker.
 func (f *Finder) outside(out []Found, text string) ([]Found, string) {
-	if f.after && strings.Trim(f.held+text, space) == "" {
-		f.held += text
-		return out, ""
-	}
 	before, rest, found := f.d.Opening(f.held+text, f.begun, f.open, f.tools)
 	if f.after && strings.Trim(before, space) == "" {
 		if found == None {
