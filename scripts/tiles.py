@@ -15,6 +15,8 @@ import numpy as np
 from PIL import Image
 from transformers.models.got_ocr2.image_processing_pil_got_ocr2 import GotOcr2ImageProcessorPil
 from transformers.models.idefics3.image_processing_pil_idefics3 import Idefics3ImageProcessorPil
+from transformers.models.llava_next.image_processing_pil_llava_next import LlavaNextImageProcessorPil
+from transformers.models.llava_onevision.image_processing_pil_llava_onevision import LlavaOnevisionImageProcessorPil
 from transformers.models.smolvlm.image_processing_pil_smolvlm import SmolVLMImageProcessorPil
 
 RAW = dict(do_rescale=False, do_normalize=False)
@@ -25,6 +27,12 @@ CASES = [
     ("longest", 64, 64, 0, 3, Idefics3ImageProcessorPil(size={"longest_edge": 64}, max_image_size={"longest_edge": 64}, **RAW)),
     ("aspect", 448, 0, 12, 2, GotOcr2ImageProcessorPil(size={"height": 448, "width": 448}, crop_to_patches=True, max_patches=12, **RAW)),
     ("aspect", 64, 0, 5, 2, GotOcr2ImageProcessorPil(size={"height": 64, "width": 64}, crop_to_patches=True, max_patches=5, **RAW)),
+]
+NEXT = [[336, 672], [672, 336], [672, 672], [1008, 336], [336, 1008]]
+ONE = [[64 * (i + 1), 64 * (j + 1)] for i in range(6) for j in range(6)]
+CASES += [
+    ("pinpoints", 336, NEXT, 0, 0, LlavaNextImageProcessorPil(size={"shortest_edge": 336}, crop_size={"height": 336, "width": 336}, image_grid_pinpoints=NEXT, **RAW)),
+    ("pinpoints", 64, ONE, 0, 0, LlavaOnevisionImageProcessorPil(size={"height": 64, "width": 64}, image_grid_pinpoints=ONE, **RAW)),
 ]
 rows = []
 for choose, size, longest, most, _, processor in CASES:
@@ -39,9 +47,12 @@ for choose, size, longest, most, _, processor in CASES:
             continue
         tiles = np.asarray(out["pixel_values"])
         tiles = tiles.reshape((-1,) + tiles.shape[-3:])
+        if choose == "pinpoints":  # the overview comes first there
+            tiles = np.concatenate([tiles[1:], tiles[:1]])
         assert np.array_equal(tiles, np.round(tiles)) and tiles.min() >= 0 and tiles.max() <= 255
         grid = [int(out["rows"][0][0]), int(out["cols"][0][0])] if choose == "longest" else None
-        rows.append(dict(choose=choose, size=size, longest=longest, most=most, w=w, h=h, tiles=len(tiles), grid=grid,
+        sizes = dict(pinpoints=longest) if choose == "pinpoints" else dict(longest=longest, most=most)
+        rows.append(dict(choose=choose, size=size, **sizes, w=w, h=h, tiles=len(tiles), grid=grid,
                          sha256=hashlib.sha256(tiles.astype(np.uint8).tobytes()).hexdigest()))
 with open(sys.argv[1], "w") as f:
     f.write("[\n" + ",\n".join(json.dumps(r) for r in rows) + "\n]\n")

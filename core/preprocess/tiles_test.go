@@ -33,6 +33,7 @@ func TestTiles(t *testing.T) {
 		Choose                           string
 		Size, Longest, Most, W, H, Tiles int
 		Grid                             []int
+		Pinpoints                        [][2]int
 		SHA256                           string
 	}
 	if err := json.Unmarshal(data, &rows); err != nil || len(rows) < 60 {
@@ -42,8 +43,8 @@ func TestTiles(t *testing.T) {
 		if testing.Short() && i%7 != 0 {
 			continue
 		}
-		filter := map[string]string{"longest": "lanczos", "aspect": "bicubic"}[c.Choose]
-		s := preprocess.Spec{DType: "uint8", Picture: preprocess.Picture{Resample: filter, Tiles: &preprocess.Tiles{Size: c.Size, Choose: c.Choose, Longest: c.Longest, Most: c.Most}}}
+		filter := map[string]string{"longest": "lanczos", "aspect": "bicubic", "pinpoints": "bicubic"}[c.Choose]
+		s := preprocess.Spec{DType: "uint8", Picture: preprocess.Picture{Resample: filter, Tiles: &preprocess.Tiles{Size: c.Size, Choose: c.Choose, Longest: c.Longest, Most: c.Most, Pinpoints: c.Pinpoints}}}
 		if faults := s.Check(); len(faults) > 0 {
 			t.Fatal(faults)
 		}
@@ -87,6 +88,13 @@ func TestTileLimits(t *testing.T) {
 		{preprocess.Tiles{Size: 64, Choose: "aspect", Most: 256}, ""},
 		{preprocess.Tiles{Size: 64, Choose: "aspect", Most: 257}, "number of tiles 257"},
 		{preprocess.Tiles{Size: 64, Choose: "aspect"}, "number of tiles 0"},
+		{preprocess.Tiles{Size: 64, Choose: "pinpoints", Pinpoints: [][2]int{{1024, 1024}}}, ""},
+		{preprocess.Tiles{Size: 64, Choose: "pinpoints", Pinpoints: [][2]int{{1024, 1088}}}, "at most 256 tiles"},
+		{preprocess.Tiles{Size: 64, Choose: "pinpoints", Pinpoints: [][2]int{{64, 65}}}, "bad pinpoint [64 65]"},
+		{preprocess.Tiles{Size: 64, Choose: "pinpoints", Pinpoints: [][2]int{{0, 64}}}, "bad pinpoint [0 64]"},
+		{preprocess.Tiles{Size: 64, Choose: "pinpoints", Pinpoints: make([][2]int, 257)}, "257 pinpoints"},
+		{preprocess.Tiles{Size: 64, Choose: "pinpoints"}, "0 pinpoints"},
+		{preprocess.Tiles{Size: 64, Choose: "aspect", Most: 2, Pinpoints: [][2]int{{64, 64}}}, "require choose"},
 		{preprocess.Tiles{Size: 64, Choose: "random"}, `choose "random"`},
 	} {
 		s := preprocess.Spec{Picture: preprocess.Picture{Tiles: &c.tiles}}
