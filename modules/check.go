@@ -31,6 +31,7 @@ func (m *Manifest) check() diag.List {
 	m.checkBlocks(&list)
 	m.checkText(&list)
 	m.checkSpeech(&list)
+	m.checkLoop(&list)
 	m.checkFigures(&list)
 	return list
 }
@@ -51,6 +52,9 @@ func (m *Manifest) checkABI(list *diag.List) {
 	}
 	if m.Speech != nil {
 		newer("/speech", "speech")
+	}
+	if m.Loop != nil {
+		newer("/loop", "loop")
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.Preprocess)) {
 		spec := m.Preprocess[name]
@@ -183,7 +187,7 @@ func (m *Manifest) checkListed(list *diag.List) {
 			}
 		}
 	}
-	for _, path := range append(m.LabelFiles(), m.SpeechFiles()...) {
+	for _, path := range append(m.LabelFiles(), m.BlockFiles()...) {
 		if !listed[path] {
 			list.Add(diag.FileMissing, m.PathPos(path), fmt.Sprintf("%q is not in files", path), "add it to files with its sha256 and size")
 		}
@@ -202,7 +206,7 @@ func (m *Manifest) Paths() []string {
 	for _, f := range m.Files {
 		set[f.Path] = true
 	}
-	for _, p := range append(append(m.LabelFiles(), m.SpeechFiles()...), m.Card, m.ChatTemplate) {
+	for _, p := range append(append(m.LabelFiles(), m.BlockFiles()...), m.Card, m.ChatTemplate) {
 		if p != "" {
 			set[p] = true
 		}

@@ -59,6 +59,7 @@ type Tensors struct {
 	Sequence    *Sequence              `json:"sequence,omitempty"` // of a projector
 	Text        *Text                  `json:"text,omitempty"`     // of an encoder of text
 	Speech      *Speech                `json:"speech,omitempty"`   // of a decoder
+	Loop        *Loop                  `json:"loop,omitempty"`     // of a decoder
 }
 
 // CoreKeys holds the keys of a core and of a draft core.

@@ -253,6 +253,13 @@ const (
 	BadText  Code = "MM1321"
 	TextLong Code = "MM1322"
 
+	LoopFile     Code = "MM1331"
+	LoopLanguage Code = "MM1332"
+	LoopTask     Code = "MM1333"
+	LoopLong     Code = "MM1334"
+	NoLoop       Code = "MM1335"
+	LoopNumber   Code = "MM1336"
+
 	VoiceUnknown Code = "MM1351"
 	NoPhonemizer Code = "MM1352"
 	BadVoices    Code = "MM1353"

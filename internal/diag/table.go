@@ -19,7 +19,7 @@ var table = []Entry{
 	{NotAllowed, "value not allowed", "The schema lists the allowed values.", "Use one of the listed values."},
 	{OutOfRange, "value out of range", "A number, a length or a count is out of range.", "Choose a value within the reported bounds."},
 	{WrongForm, "malformed value", "A text does not have the required form, such as name@version.", "Write it in the reported form."},
-	{NeedsABI, "key requires a later mm-abi", "preprocess, state, constants and postprocess were added in MM-ABI 1.1, sequence, speech and the keys tiles, fit and crop_round of preprocess in 1.2; the manifest declares less.", "Declare the abi of the hint, or remove the key."},
+	{NeedsABI, "key requires a later mm-abi", "preprocess, state, constants and postprocess were added in MM-ABI 1.1, sequence, speech, loop and the keys tiles, fit and crop_round of preprocess in 1.2; the manifest declares less.", "Declare the abi of the hint, or remove the key."},
 	{OldSpelling, "old spelling of a key", "MM-ABI 1.1 spells t_cap in lower case.", "Write t_cap."},
 	{RepeatedItem, "duplicate item", "A list of distinct items repeats one.", "Remove the duplicate."},
 
@@ -230,6 +230,13 @@ var table = []Entry{
 
 	{BadText, "inconsistent text block", "The text block of an encoder contradicts its ports: an encoder of text has int64 inputs input_ids and attention_mask and one output, embedding or scores.", "Correct the key in the detail; docs/MODELS.md describes the block."},
 	{TextLong, "text too long to embed", "A text or a file of texts exceeds the size limit of an input.", "Split the text: an encoder reads only its first max_tokens tokens."},
+
+	{LoopFile, "unfit file of an encoder-decoder", "An ONNX file of a loop lacks an input or an output that the loop needs, or has one that nothing fills. The names are those of Optimum's exports: input_features, input_values or input_ids; encoder_hidden_states; past_key_values.N.decoder.key and present.N.decoder.key.", "Export the model with Optimum, or import its folder with mm module import hf."},
+	{LoopLanguage, "unknown language of an encoder-decoder", "The model has no id for the language.", "Use one of the languages in the hint, or none: the model detects it."},
+	{LoopTask, "unsupported task of an encoder-decoder", "The model has no id for the task, or no time stamps.", "Use a task in the hint; for subtitles use a model with time stamps, such as Whisper."},
+	{LoopLong, "input of an encoder-decoder exceeds the limits", "A sound exceeds two hours, or a text the positions of the encoder.", "Divide the input."},
+	{NoLoop, "input that the encoder-decoder does not take", "The model takes one sound, or one text.", "Use --audio FILE for a model of speech, and a text for a model of texts."},
+	{LoopNumber, "scores of an encoder-decoder that are not numbers", "The decoder computed NaN, or scores of fewer ids than the vocabulary has.", "Compare the files with their digests, or use another backend."},
 
 	{VoiceUnknown, "unknown voice", "The module has no voice of this name.", "Use one of the voices in the hint, or none for the first one."},
 	{NoPhonemizer, "no conversion of text to phonemes", "The voice takes phonemes, and espeak-ng, which converts text to them, is not installed, or failed, or lacks the language.", "Install espeak-ng (Debian: apt-get install espeak-ng), or pass phonemes with --phonemes."},

@@ -120,7 +120,7 @@ func Weights(m *modules.Manifest, locate Locate) map[abi.Format][]string {
 				add(p)
 			}
 		}
-		for _, p := range append(m.LabelFiles(), m.SpeechFiles()...) { // values cannot be converted without them
+		for _, p := range append(m.LabelFiles(), m.BlockFiles()...) { // values cannot be converted without them
 			add(p)
 		}
 		for _, p := range m.Paths() {
