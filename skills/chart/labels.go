@@ -2,6 +2,7 @@ package chart
 
 import (
 	"image"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -16,41 +17,69 @@ const (
 	lower = "abcdefghijklmnopqrstuvwxyz"
 )
 
-// labels reads the text below each bar, in the font and the case in which it
-// matches best on average. A bar without text is named "bar 2".
+// labels reads the text below each bar, in the font and the style in which it
+// matches best on average. A bar without text, or whose text is uncertain, is named
+// "bar 2".
 func (v *view) labels(bars []bar) ([]string, error) {
 	lines := make([]image.Rectangle, len(bars))
-	tall := 0
 	for i, b := range bars {
 		lines[i] = v.below(bars, i)
-		tall = max(tall, lines[i].Dy())
 		if err := v.c.Step(int64(b.to-b.from) * int64(v.h)); err != nil {
 			return nil, err
 		}
 	}
-	best, out := -1.0, make([]string, len(bars))
+	v.measure(lines)
+	best, out := math.Inf(-1), make([]reading, len(bars))
+	votes := make([]map[string]int, len(bars)) // faces by the text that they read
 	for face := range v.set.Faces {
-		for _, alphabet := range []string{upper, lower, "0123456789"} {
-			sum, n := 0.0, 0
-			texts := make([]string, len(bars))
-			for i, line := range lines {
-				text, score, count := v.text(line, tall, face, alphabet)
-				texts[i], sum, n = text, sum+score, n+count
-			}
-			if n > 0 && sum/float64(n) > best {
-				best, out = sum/float64(n), texts
-			}
+		mean, read := v.face(lines, face)
+		if mean > best {
+			best, out = mean, read
 		}
-		if err := v.c.Step(int64(len(bars)) * 40_000); err != nil {
+		for i := range read {
+			if votes[i] == nil {
+				votes[i] = map[string]int{}
+			}
+			votes[i][strings.ToLower(read[i].text)]++
+		}
+		if err := v.c.Step(int64(len(bars)) * 60_000); err != nil {
 			return nil, err
 		}
 	}
-	for i := range out {
-		if out[i] == "" {
-			out[i] = "bar " + strconv.Itoa(i+1)
+	texts := make([]string, len(bars))
+	for i, r := range out {
+		share := float64(votes[i][strings.ToLower(r.text)]) / float64(len(v.set.Faces))
+		if texts[i] = r.text; r.text == "" || r.least+agreement*share < certain {
+			texts[i] = "bar " + strconv.Itoa(i+1)
 		}
 	}
-	return out, nil
+	return texts, nil
+}
+
+// The certainty of a label: the least score of its letters, and agreement times the
+// share of fonts that read the same. Both numbers were chosen on 349 labels of
+// matplotlib's charts and 522 of this project's, of other seeds than those of the tests:
+// 490 are certain and right, 21 certain and wrong.
+const (
+	agreement = 0.3
+	certain   = 0.7
+)
+
+// face reads the lines in one font, in the style that matches best on average.
+func (v *view) face(lines []image.Rectangle, face int) (mean float64, out []reading) {
+	mean, out = math.Inf(-1), make([]reading, len(lines))
+	for _, s := range styles {
+		sum, n := 0.0, 0
+		read := make([]reading, len(lines))
+		for i, line := range lines {
+			read[i] = v.text(line, face, s)
+			sum, n = sum+read[i].sum, n+read[i].n
+		}
+		if n > 0 && sum/float64(n) > mean {
+			mean, out = sum/float64(n), read
+		}
+	}
+	return mean, out
 }
 
 // below returns the bounds of the first line of text below a bar.
@@ -99,31 +128,74 @@ func (v *view) row(y, left, right int) int {
 	return n
 }
 
-// text reads a line in one font and returns the sum of its characters' scores.
-func (v *view) text(line image.Rectangle, tall, face int, alphabet string) (text string, score float64, n int) {
+// style is how labels are written: the characters of the first letter, and of the others.
+type style struct{ first, rest string }
+
+// figures are the digits of labels.
+const figures = "0123456789"
+
+var styles = []style{{upper, upper}, {lower, lower}, {figures, figures}, {upper, lower}, {upper, upper + figures}}
+
+// measure estimates the baseline and the size of the labels, on one line below the
+// axis: most letters end at the baseline, and the tallest are capitals.
+func (v *view) measure(lines []image.Rectangle) {
+	bottoms, top := map[int]int{}, v.h
+	for _, line := range lines {
+		for _, r := range v.ink.Columns(line, written) {
+			bottoms[r.Max.Y]++
+			top = min(top, r.Min.Y)
+		}
+	}
+	most := 0
+	for _, y := range slices.Sorted(maps.Keys(bottoms)) {
+		if bottoms[y] > most {
+			most, v.baseline = bottoms[y], float64(y)
+		}
+	}
+	v.em = max(1, (v.baseline-float64(top))/capital)
+}
+
+// capital is the height of capitals, in ems.
+const capital = 0.73
+
+// reading is a label in one font.
+type reading struct {
+	text  string
+	sum   float64 // of the scores of letters
+	least float64 // of the scores
+	n     int
+}
+
+// text reads a line in one font.
+func (v *view) text(line image.Rectangle, face int, s style) reading {
+	out := reading{least: 1}
 	if line.Empty() {
-		return "", 0, 0
+		return out
 	}
 	var b strings.Builder
 	for _, r := range v.ink.Columns(line, written) {
-		for _, g := range v.letters(r, face, alphabet) {
+		alphabet := s.rest
+		if out.n == 0 {
+			alphabet = s.first
+		}
+		for _, g := range v.letters(r, face, alphabet, s.rest) {
 			b.WriteRune(g.Char.Rune)
-			score += g.Score
-			n++
+			out.sum, out.n, out.least = out.sum+g.Score, out.n+1, min(out.least, g.Score)
 		}
 	}
-	return b.String(), score, n
+	out.text = b.String()
+	return out
 }
 
 // letters reads connected ink as one letter, or as two if that matches better.
-func (v *view) letters(r image.Rectangle, face int, alphabet string) []glyph.Guess {
+func (v *view) letters(r image.Rectangle, face int, alphabet, rest string) []glyph.Guess {
 	one := v.letter(r, face, alphabet)
 	if r.Dx() < r.Dy()*3/4 || one.Score > 0.85 {
 		return []glyph.Guess{one}
 	}
 	best, least := []glyph.Guess{one}, one.Score+0.06
 	for _, h := range v.cuts(r) {
-		a, b := v.letter(h[0], face, alphabet), v.letter(h[1], face, alphabet)
+		a, b := v.letter(h[0], face, alphabet), v.letter(h[1], face, rest)
 		if mean := (a.Score + b.Score) / 2; mean > least {
 			best, least = []glyph.Guess{a, b}, mean
 		}
@@ -172,5 +244,16 @@ func (v *view) letter(r image.Rectangle, face int, alphabet string) glyph.Guess 
 		p = &piece
 		v.pieces[r] = p
 	}
-	return v.set.Match(p, face, alphabet)
+	top, bottom := (v.baseline-float64(r.Min.Y))/v.em, (v.baseline-float64(r.Max.Y))/v.em
+	best := glyph.Guess{Score: math.Inf(-1)}
+	v.set.Each(p, face, alphabet, func(g glyph.Guess) {
+		g.Score -= misplaced * (math.Abs(top-g.Char.Top) + math.Abs(bottom-g.Char.Bottom))
+		if g.Score > best.Score {
+			best = g
+		}
+	})
+	return best
 }
+
+// misplaced is subtracted from a score per em of distance from a letter's place.
+const misplaced = 0.4

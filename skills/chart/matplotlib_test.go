@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"mm-abi.org/mm/skills/glyph"
@@ -48,6 +49,11 @@ func TestMatplotlib(t *testing.T) {
 			got, err := Read(free{}, set, pix, b.Dx(), b.Dy())
 			if err != nil || len(got.Values) != len(want) {
 				t.Fatalf("got %v, %v, want %v", got.Values, err, want)
+			}
+			for i, l := range got.Labels {
+				if l != string(rune('A'+i)) && l != "bar "+strconv.Itoa(i+1) {
+					t.Errorf("bar %d: got label %q", i, l)
+				}
 			}
 			for i, v := range want {
 				if math.Abs(got.Values[i]-v) > 1 {

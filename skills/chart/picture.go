@@ -30,7 +30,9 @@ type view struct {
 	axis, roof     int // the left axis: first column, top row
 
 	pieces map[image.Rectangle]*glyph.Piece // of labels
-	halves map[image.Rectangle][][2]image.Rectangle
+	// The row of the labels' baseline, and their size in pixels per em.
+	baseline, em float64
+	halves       map[image.Rectangle][][2]image.Rectangle
 }
 
 // bar is a bar: its columns and its top, with subpixel precision.

@@ -72,7 +72,7 @@ func TestRead(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var counts, values, labels, tables, read share
+			var counts, values, labels, wrong, tables, read share
 			for i := range n {
 				s := src.Make(i)
 				got, err := Read(free{}, set, s.RGB, s.W, s.H)
@@ -88,6 +88,7 @@ func TestRead(t *testing.T) {
 					values.add(near)
 					named := same && strings.EqualFold(got.Labels[k], b.Label)
 					labels.add(named)
+					wrong.add(same && !named && got.Labels[k] != "bar "+strconv.Itoa(k+1))
 					all = all && near
 					if same && n <= 30 && (!near || !named) {
 						t.Logf("%d: %s %v for %s %d (to %d by %d)", i, got.Labels[k], got.Values[k], b.Label, b.Value, s.Truth.Top, s.Truth.Step)
@@ -99,6 +100,9 @@ func TestRead(t *testing.T) {
 			counts.least(t, "counts", c.counts)
 			values.least(t, "values within 5 %", c.values)
 			labels.least(t, "labels", c.labels)
+			if t.Logf("labels that are wrong: %v", wrong); wrong.right > wrong.all/10 {
+				t.Errorf("%d of %d labels are wrong", wrong.right, wrong.all)
+			}
 			tables.least(t, "all values of a chart", c.tables)
 		})
 	}
