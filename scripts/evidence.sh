@@ -1,0 +1,67 @@
+#!/bin/bash
+# Compares evidence with cosign and CycloneDX's validator: cosign verifies what mm attests at
+# two registries, mm verifies what cosign attests and refuses a provenance without contents.
+#
+#   scripts/evidence.sh     needs scripts/peers.sh (cosign, a registry) and python3
+set -euo pipefail
+cd "$(dirname "$0")/.."
+bin=${BENCH_BIN:-$PWD/.bench/bin}
+for tool in cosign registry-distribution; do
+	[ -x "$bin/$tool" ] || { echo "no $tool: run scripts/peers.sh"; exit 1; }
+done
+work=$(mktemp -d)
+pids=()
+trap 'kill "${pids[@]}" 2>/dev/null || true; rm -rf "$work"' EXIT
+mm=$work/mm
+${GO:-go} build -o "$mm" ./cmd/mm
+export MM_HOME=$work/home MM_KEY_PASSWORD= COSIGN_PASSWORD= SOURCE_DATE_EPOCH=1700000000
+"$mm" keys generate >/dev/null
+"$mm" assemble builds/p-lite.graph.yaml --target laptop --out "$work/dist" --sign default >/dev/null 2>&1
+"$mm" sbom "$work/dist" >"$work/bom.json"
+python3 -m venv "$work/venv"
+"$work/venv/bin/pip" install --quiet "cyclonedx-python-lib[validation]==11.12.0"
+"$work/venv/bin/python" - "$work/bom.json" <<'PY'
+import sys
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+faults = list(JsonStrictValidator(SchemaVersion.V1_6).validate_str(open(sys.argv[1]).read(), all_errors=True) or [])
+print("CycloneDX's validator:", len(faults), "faults")
+sys.exit(bool(faults))
+PY
+"$mm" attest "$work/dist" --type sbom >/dev/null
+"$mm" attest "$work/dist" --type provenance >/dev/null
+mkdir "$work/own" "$work/other"
+printf 'version: 0.1\nstorage: {filesystem: {rootdirectory: %s}}\nhttp: {addr: "127.0.0.1:5078"}\n' "$work/other" >"$work/other.yml"
+"$mm" registry serve --addr 127.0.0.1:5077 --layout "$work/own" >"$work/own.log" 2>&1 &
+pids+=($!)
+"$bin/registry-distribution" serve "$work/other.yml" >"$work/other.log" 2>&1 &
+pids+=($!)
+sleep 2
+digest=$("$mm" inspect "$work/dist" --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["digest"])')
+verify() { timeout 30 "$bin/cosign" verify-attestation --key "$MM_HOME/keys/mm.pub" --type "$1" --insecure-ignore-tlog=true --allow-http-registry "$2" >"$work/out" 2>&1; }
+for port in 5077 5078; do
+	ref=127.0.0.1:$port/team/p-lite
+	"$mm" push "$work/dist" "$ref" >/dev/null 2>&1
+	for type in cyclonedx slsaprovenance1; do
+		verify $type "$ref@$digest" || { echo "cosign refuses $type at $ref"; cat "$work/out"; exit 1; }
+		echo "cosign verifies mm's $type at $ref"
+	done
+	if verify spdxjson "$ref@$digest"; then echo "cosign verifies evidence that is not attached"; exit 1; fi
+done
+cd "$work"
+ref=127.0.0.1:5077/team/p-lite
+echo '{"foo":1}' >foo.json
+"$bin/cosign" signing-config create --out sc.json >/dev/null 2>&1
+"$bin/cosign" generate-key-pair </dev/null >/dev/null 2>&1
+cosign() { timeout 30 "$bin/cosign" "$@" --key cosign.key -y --signing-config sc.json --allow-http-registry "$ref@$digest" </dev/null >out 2>&1 || { cat out; exit 1; }; }
+cosign sign
+cosign attest --type cyclonedx --predicate bom.json
+cosign attest --type slsaprovenance1 --predicate foo.json
+"$mm" verify "$ref:0.1.0-laptop" --key cosign.pub --require sbom >/dev/null
+echo "mm verifies cosign's cyclonedx"
+if "$mm" verify "$ref:0.1.0-laptop" --key cosign.pub --require provenance 2>out; then
+	echo "mm verifies a provenance without contents"
+	exit 1
+fi
+grep -q MM0618 out
+echo "mm refuses cosign's provenance without contents"
