@@ -175,6 +175,9 @@ func matMulNBits(c *kernel.Call) error {
 		bias = kernel.Elements[float32](a)
 	}
 	m := x.Len() / b.k
+	if m <= maxNibbleRows && b.nibbles() {
+		return b.multiplyNibbles(c, o, xs, bias)
+	}
 	c.Each(b.n, b.k*(m+4), func(thread, lo, hi int) {
 		row := room[thread*b.k : (thread+1)*b.k]
 		for j := lo; j < hi; j++ {

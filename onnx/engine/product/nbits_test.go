@@ -1,6 +1,7 @@
 package product_test
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -22,6 +23,53 @@ func TestBlockSize(t *testing.T) {
 		in := []*kernel.Array{optest.Gauss(r, 1, 32), optest.Bytes8(r, onnx.UINT8, 1, count, c.size/2), optest.Gauss(r, count)}
 		if _, err := (optest.Trial{Node: n, In: in}).Run(t, 1); (err == nil) != c.ok {
 			t.Errorf("block_size %d: %v", c.size, err)
+		}
+	}
+}
+
+// Few rows of activations, which are multiplied by the packed weights, have the
+// products of many, for which weights are unpacked (maxNibbleRows on either side).
+func TestFewRows(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for name, c := range map[string]struct {
+		n, k, size int
+		zeros      int // 0: none, 1: packed, 2: floats
+		bias       bool
+	}{
+		"plain": {7, 64, 32, 0, false}, "zeros": {5, 160, 32, 1, true}, "offsets": {5, 96, 32, 2, false}, "wide": {9, 256, 128, 1, false},
+		"short last block": {6, 72, 32, 1, false}, "small": {6, 64, 16, 1, true},
+	} {
+		count := (c.k + c.size - 1) / c.size
+		n := optest.Node("MatMulNBits", onnx.Int("K", int64(c.k)), onnx.Int("N", int64(c.n)), onnx.Int("bits", 4), onnx.Int("block_size", int64(c.size)))
+		n.Domain = "com.microsoft"
+		x := optest.Gauss(r, 17, c.k)
+		in := []*kernel.Array{x, optest.Bytes8(r, onnx.UINT8, c.n, count, c.size/2), optest.Gauss(r, c.n*count), nil, nil, nil}
+		switch c.zeros {
+		case 1:
+			in[3] = optest.Bytes8(r, onnx.UINT8, c.n*((count+1)/2))
+		case 2:
+			in[3] = optest.Gauss(r, c.n*count)
+		}
+		if c.bias {
+			in[5] = optest.Gauss(r, c.n)
+		}
+		want, err := (optest.Trial{Node: n, In: in}).Run(t, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, rows := range []int{1, 4, 16} {
+			few := optest.Gauss(r, rows, c.k)
+			copy(kernel.Elements[float32](few), kernel.Elements[float32](x))
+			in[0] = few
+			got, err := (optest.Trial{Node: n, In: in}).Run(t, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, v := range kernel.Elements[float32](got[0]) {
+				if w := kernel.Elements[float32](want[0])[i]; math.Abs(float64(v-w)) > 1e-4*float64(c.k) {
+					t.Fatalf("%s, %d rows, %d: got %v, want %v", name, rows, i, v, w)
+				}
+			}
 		}
 	}
 }
