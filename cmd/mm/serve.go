@@ -20,6 +20,7 @@ import (
 	"mm-abi.org/mm/serve/anthropic"
 	"mm-abi.org/mm/serve/api"
 	"mm-abi.org/mm/serve/inference"
+	"mm-abi.org/mm/serve/mcp"
 	"mm-abi.org/mm/serve/ollama"
 	"mm-abi.org/mm/serve/openai"
 	"mm-abi.org/mm/serve/page"
@@ -57,6 +58,7 @@ func (p *program) serveFlags() []cli.Flag {
 		&cli.DurationFlag{Name: "max-time", Usage: "maximum `TIME` of an answer", DefaultText: "none"},
 		&cli.IntFlag{Name: "max-tokens", Usage: "maximum number of tokens of an answer", DefaultText: "4096"},
 		&cli.StringFlag{Name: "max-body", Usage: "maximum `SIZE` of a request, such as 8M", DefaultText: "32M"},
+		&cli.StringFlag{Name: "mcp", Usage: "also serve agents at /mcp (MCP), with paths below `FOLDER`"},
 		&cli.StringFlag{Name: "date", Usage: "`DATE` that chat templates read: 2026-01-31 or 2026-01-31T08:00:00 (default: SOURCE_DATE_EPOCH, or now)"},
 		&cli.IntFlag{Name: "threads", Usage: "threads of the engine (default: the available physical cores)"},
 		timeoutFlag("time limit of an engine call, `TIME`: reading a prompt, the next token", "10m for qnn and onnxruntime, 1h for llamacpp, none for core and onnx"),
@@ -74,9 +76,6 @@ func (p *program) serveFlags() []cli.Flag {
 }
 
 func (p *program) serve(c *cli.Context) error {
-	if c.NArg() == 0 {
-		return usageError{hinted{errors.New("no build to serve"), "mm serve REF, or mm serve MODEL.gguf"}}
-	}
 	opt, err := p.serverOptions(c)
 	if err != nil {
 		return err
@@ -90,7 +89,8 @@ func (p *program) serve(c *cli.Context) error {
 	if !api.Loopback(addr) && len(opt.Keys) == 0 {
 		return usageError{hinted{fmt.Errorf("--addr %s is not loopback: keys are required", addr), "set --keys or " + keysVariable + ", or serve at 127.0.0.1"}}
 	}
-	ctx := c.Context
+	ctx, args, u := c.Context, c.Args().Slice(), useOptions(c)
+	u.skills = !c.Bool("no-tools")
 	if c.Bool("stdin-lifeline") {
 		ctx = p.lifeline(ctx)
 	}
@@ -98,20 +98,69 @@ func (p *program) serve(c *cli.Context) error {
 		if run.Features = p.features(w, c.Bool("no-cache")); run.Features != nil {
 			defer run.Features.Close()
 		}
-		runners, err := p.runners(c, w, run)
+		runners, err := p.runners(ctx, w, args, u, run)
 		defer func() { err = errors.Join(err, closeAll(runners)) }()
 		if err != nil {
 			return err
 		}
 		for i, r := range runners {
-			opt.Models = append(opt.Models, api.Model{Names: modelNames(r, c.Args().Get(i)), Answerer: r})
+			opt.Models = append(opt.Models, api.Model{Names: modelNames(r, args[i]), Answerer: r})
 		}
 		opt.Models[0].Names = append(opt.Models[0].Names, c.StringSlice("alias")...)
 		for i, r := range runners {
-			w.Record(c.Context, audit.Entry{Action: "serve", Ref: c.Args().Get(i), Digest: r.Build().Digest, Result: workspace.Outcome(nil)})
+			w.Record(c.Context, audit.Entry{Action: "serve", Ref: args[i], Digest: r.Build().Digest, Result: workspace.Outcome(nil)})
 		}
-		return p.listen(ctx, opt, addr, c.Duration("drain"))
+		s, err := newServer(opt)
+		if err != nil {
+			return err
+		}
+		if root := c.String("mcp"); root != "" {
+			o := mcp.Options{
+				Root: root, Version: built().Version, Target: u.target, Workspace: workspaceOptions(c, ""),
+				Resolve: workspace.ResolveOptions{Claim: claimOptions(c)}, Exporters: exporters(), Runner: run,
+			}
+			if o.Workspace.Offline = true; len(runners[0].Build().Assembly.Skills) > 0 {
+				o.Build = args[0]
+			}
+			agents, err := p.mountAgents(ctx, w, s, o, opt.Origins)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, agents.Close()) }()
+		}
+		return p.listen(ctx, s, addr, c.Duration("drain"))
 	})
+}
+
+// newServer returns a server with all wire formats.
+func newServer(opt api.Options) (*api.Server, error) {
+	s, err := api.New(opt)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	openai.Mount(s)
+	anthropic.Mount(s)
+	ollama.Mount(s)
+	return s, nil
+}
+
+// mountAgents adds the server of mm mcp to a server, which checks keys and hosts.
+func (p *program) mountAgents(ctx context.Context, w *workspace.Workspace, s *api.Server, opt mcp.Options, origins []string) (*mcp.Server, error) {
+	opt.Called = func(ctx context.Context, w *workspace.Workspace, c runner.CallRecord) { w.Record(ctx, c.AuditEntry()) }
+	var err error
+	if opt.Skills, err = p.skillOptions(ctx, w); err != nil {
+		return nil, err
+	}
+	agents, err := mcp.Open(ctx, opt)
+	if err != nil {
+		return nil, err
+	}
+	handler, err := agents.Handler("127.0.0.1:0", mcp.HTTPOptions{Origins: origins})
+	if err != nil {
+		return nil, errors.Join(err, agents.Close())
+	}
+	s.Mount("/mcp", handler)
+	return agents, nil
 }
 
 // serverOptions reads the options of the server.
@@ -155,11 +204,10 @@ func serverKeys(file string) ([]api.Key, error) {
 }
 
 // runners opens a runner for each argument.
-func (p *program) runners(c *cli.Context, w *workspace.Workspace, opt runner.Options) (all []*runner.Runner, err error) {
-	for _, arg := range c.Args().Slice() {
-		u := useOptions(c)
-		u.arg, u.skills = arg, !c.Bool("no-tools")
-		r, err := p.runner(c.Context, w, u, opt)
+func (p *program) runners(ctx context.Context, w *workspace.Workspace, args []string, u use, opt runner.Options) (all []*runner.Runner, err error) {
+	for _, arg := range args {
+		u.arg = arg
+		r, err := p.runner(ctx, w, u, opt)
 		if err != nil {
 			return all, err
 		}
@@ -210,14 +258,7 @@ func (p *program) printAddr(addr string) error {
 }
 
 // listen serves until ctx ends. The models are loaded meanwhile.
-func (p *program) listen(ctx context.Context, opt api.Options, addr string, drain time.Duration) error {
-	s, err := api.New(opt)
-	if err != nil {
-		return usageError{err}
-	}
-	openai.Mount(s)
-	anthropic.Mount(s)
-	ollama.Mount(s)
+func (p *program) listen(ctx context.Context, s *api.Server, addr string, drain time.Duration) error {
 	inference.Mount(s)
 	page.Mount(s)
 	l, err := net.Listen("tcp", addr)

@@ -12,13 +12,6 @@ import (
 	"mm-abi.org/mm/serve/api"
 )
 
-// The limits of a request.
-const (
-	maxMessages = 4096
-	maxTools    = 128
-	maxStops    = 16
-)
-
 // request is the body of /v1/messages.
 type request struct {
 	Model       string    `json:"model"`
@@ -119,8 +112,6 @@ func (q *request) prefer(ask *api.Ask) error {
 		return api.Invalid("temperature", "temperature: got %v, want 0 to 2", *q.Temperature)
 	case q.TopP != nil && !(*q.TopP >= 0 && *q.TopP <= 1):
 		return api.Invalid("top_p", "top_p: got %v, want 0 to 1", *q.TopP)
-	case len(q.Stop) > maxStops:
-		return api.Invalid("stop_sequences", "stop_sequences: got %d, want at most %d", len(q.Stop), maxStops)
 	}
 	p.MaxTokens, p.Stop = *q.MaxTokens, q.Stop
 	if q.Temperature != nil {
@@ -137,8 +128,8 @@ func (q *request) prefer(ask *api.Ask) error {
 
 // turns translates the conversation.
 func (q *request) turns(ask *api.Ask) error {
-	if n := len(q.Messages); n == 0 || n > maxMessages {
-		return api.Invalid("messages", "messages: got %d, want 1 to %d", n, maxMessages)
+	if len(q.Messages) == 0 {
+		return api.Invalid("messages", "messages: want at least one")
 	}
 	if len(q.System) > 0 {
 		turn := talk.Message{Role: talk.System}
@@ -256,9 +247,6 @@ func picture(at string, p part) ([]byte, error) {
 
 // choose translates the tools.
 func (q *request) choose(ask *api.Ask) error {
-	if len(q.Tools) > maxTools {
-		return api.Invalid("tools", "tools: got %d, want at most %d", len(q.Tools), maxTools)
-	}
 	var list []talk.Definition
 	for i, t := range q.Tools {
 		if t.Type != "" && t.Type != "custom" {

@@ -13,6 +13,13 @@ import (
 	"mm-abi.org/mm/runtimes/talk"
 )
 
+// The limits of a request.
+const (
+	maxMessages = 4096
+	maxStops    = 16
+	maxTools    = 128
+)
+
 // Ask is a request in no wire format.
 type Ask struct {
 	Model   *Model
@@ -61,7 +68,7 @@ func (c *Call) Answer(ask *Ask, emit func(text string) error) (*Result, error) {
 	defer leave()
 	m := c.server.metrics
 	first := true
-	heard := func(text string) error {
+	listen := func(text string) error {
 		if first {
 			first = false
 			m.first(time.Since(c.begun))
@@ -71,7 +78,7 @@ func (c *Call) Answer(ask *Ask, emit func(text string) error) (*Result, error) {
 		}
 		return emit(text)
 	}
-	a, err := ask.Model.Answerer.Answer(ctx, ask.Request, heard)
+	a, err := ask.Model.Answerer.Answer(ctx, ask.Request, listen)
 	if a != nil {
 		m.tokens(a.Timings.Prompt, a.Timings.Reused, a.Timings.Generated)
 	}
@@ -96,6 +103,12 @@ func (c *Call) prepare(ask *Ask) error {
 	}
 	if err := p.Check(); err != nil {
 		return Invalid("", "%v", err)
+	}
+	switch n, stops := len(ask.Request.Messages), len(p.Stop); {
+	case n > maxMessages:
+		return Invalid("messages", "messages: got %d, want at most %d", n, maxMessages)
+	case stops > maxStops:
+		return Invalid("stop", "stop: got %d strings, want at most %d", stops, maxStops)
 	}
 	if err := talk.Check(ask.Request.Messages); err != nil {
 		return Invalid("messages", "%v", err)
@@ -135,7 +148,7 @@ func (c *Call) result(ask *Ask, a *runner.Answer) (*Result, error) {
 		a.Calls = []talk.Call{call}
 	}
 	for _, call := range a.Calls {
-		if call.Fault != "" { // what is not a call is text
+		if call.Fault != "" { // a malformed call is text
 			a.Text += call.Block
 			continue
 		}

@@ -143,11 +143,11 @@ func (s *Server) Model(name string) (*Model, error) {
 	if name == "" {
 		return nil, Invalid("model", "no model is named")
 	}
-	known := make([]string, len(s.opt.Models))
+	names := make([]string, len(s.opt.Models))
 	for i := range s.opt.Models {
-		known[i] = s.opt.Models[i].Name()
+		names[i] = s.opt.Models[i].Name()
 	}
-	return nil, &Error{Status: http.StatusNotFound, Kind: InvalidRequest, Param: "model", Code: "model_not_found", Message: "unknown model " + short(name) + ": the server has " + strings.Join(known, ", ")}
+	return nil, &Error{Status: http.StatusNotFound, Kind: InvalidRequest, Param: "model", Code: "model_not_found", Message: "unknown model " + short(name) + ": the server has " + strings.Join(names, ", ")}
 }
 
 // short returns a client's text for a message.

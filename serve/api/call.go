@@ -88,10 +88,10 @@ func Decode(data []byte, v any) error {
 		return nil
 	}
 	var wrong *json.UnmarshalTypeError
-	var known *Error
+	var typed *Error
 	switch {
-	case errors.As(err, &known):
-		return known
+	case errors.As(err, &typed):
+		return typed
 	case errors.As(err, &wrong):
 		field := promoted(v, wrong.Field)
 		return Invalid(field, "%s: got %s, want %s", fieldName(field), wrong.Value, kindName(wrong))

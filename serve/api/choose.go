@@ -22,6 +22,8 @@ const (
 // Without tools, those of the build may be called, except with None.
 func (a *Ask) Choose(list []talk.Definition, mode, name string) error {
 	switch {
+	case len(list) > maxTools:
+		return Invalid("tools", "tools: got %d, want at most %d", len(list), maxTools)
 	case mode == None:
 		a.Request.ToolsAllowed = []string{}
 		return nil

@@ -63,13 +63,13 @@ var (
 // error before is the request's, as far as its kind is unknown and foreign reports untrusted
 // bytes or a schema in it.
 func problem(ctx context.Context, err error, fed, foreign bool) *Error {
-	var known *Error
+	var typed *Error
 	var faults *schema.Error
 	var gone *runtimes.Unavailable
 	var raised *jinja.RaisedError
 	switch {
-	case errors.As(err, &known):
-		return known
+	case errors.As(err, &typed):
+		return typed
 	case errors.Is(context.Cause(ctx), errShutdown):
 		return errShutdown
 	case ctx.Err() != nil:

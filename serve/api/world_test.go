@@ -56,7 +56,7 @@ func (s *scripted) Answer(ctx context.Context, req runner.Request, emit func(str
 		}
 	}
 	a := &runner.Answer{Stop: runtimes.StopEnd, Timings: runner.Timings{Prompt: 12, Reused: 8, Generated: 5, FirstToken: time.Millisecond, Generate: time.Millisecond}}
-	say := func(texts ...string) (*runner.Answer, error) {
+	write := func(texts ...string) (*runner.Answer, error) {
 		for _, t := range texts {
 			a.Text, a.Tokens = a.Text+t, append(a.Tokens, 1)
 			if err := emit(t); err != nil {
@@ -69,18 +69,18 @@ func (s *scripted) Answer(ctx context.Context, req runner.Request, emit func(str
 	case req.Preferences.Grammar != nil:
 		for _, t := range []string{`{"name":"w","arguments":{"c":"Paris"}}`, `{"age":36}`, `{}`} {
 			if req.Preferences.Grammar.Holds(t) {
-				return say(t)
+				return write(t)
 			}
 		}
 		return nil, errors.New("no text of the script is in the grammar")
 	case text == "block":
-		if _, err := say("Hi"); err != nil {
+		if _, err := write("Hi"); err != nil {
 			return a, err
 		}
 		s.blocked <- struct{}{}
 		select {
 		case <-s.release:
-			return say(" there")
+			return write(" there")
 		case <-ctx.Done():
 			s.ended.Add(1)
 			return a, ctx.Err()
@@ -93,7 +93,7 @@ func (s *scripted) Answer(ctx context.Context, req runner.Request, emit func(str
 			return a, err
 		}
 	case text == "break":
-		if _, err := say("Hi"); err != nil {
+		if _, err := write("Hi"); err != nil {
 			return a, err
 		}
 		return a, errors.New("the engine broke")
@@ -103,9 +103,9 @@ func (s *scripted) Answer(ctx context.Context, req runner.Request, emit func(str
 	}
 	if req.Preferences.MaxTokens == 1 {
 		a.Stop = runtimes.StopLength
-		return say("Hi")
+		return write("Hi")
 	}
-	return say("Hi", " there")
+	return write("Hi", " there")
 }
 
 // world is a server with a scripted model.

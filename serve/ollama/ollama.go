@@ -1,4 +1,4 @@
-// Package ollama translates the HTTP API of Ollama, which many front ends speak: chat,
+// Package ollama translates the HTTP API of Ollama, which many front ends use: chat,
 // generate, tags, show and version.
 package ollama
 

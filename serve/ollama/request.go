@@ -10,13 +10,6 @@ import (
 	"mm-abi.org/mm/serve/api"
 )
 
-// The limits of a request.
-const (
-	maxMessages = 4096
-	maxStops    = 16
-	maxTools    = 128
-)
-
 // common are the fields of chat and generate.
 type common struct {
 	Model   string          `json:"model"`
@@ -69,9 +62,6 @@ func chat(c *api.Call) error {
 	ask, err := q.ask(c.Server())
 	if err != nil {
 		return err
-	}
-	if len(q.Messages) > maxMessages || len(q.Tools) > maxTools {
-		return api.Invalid("messages", "got %d messages and %d tools, want at most %d and %d", len(q.Messages), len(q.Tools), maxMessages, maxTools)
 	}
 	if len(q.Messages) == 0 {
 		return loaded(c, ask, true)
@@ -226,9 +216,6 @@ func stops(raw json.RawMessage) (list []string, err error) {
 		list = []string{one}
 	case json.Unmarshal(raw, &list) != nil:
 		return nil, api.Invalid("options", "options.stop: want a string or an array of strings")
-	}
-	if len(list) > maxStops {
-		return nil, api.Invalid("options", "options.stop: got %d strings, want at most %d", len(list), maxStops)
 	}
 	return list, nil
 }

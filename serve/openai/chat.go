@@ -82,7 +82,7 @@ type completion struct {
 	MM      *extra     `json:"mm,omitempty"`
 }
 
-// extra holds what the API has no field for.
+// extra holds facts without a field of the API.
 type extra struct {
 	Stop   string              `json:"stop,omitempty"`
 	Called []runner.CallRecord `json:"called,omitempty"`
@@ -97,14 +97,14 @@ func extraOf(r *api.Result) *extra {
 
 type choiceOf struct {
 	Index    int     `json:"index"`
-	Message  *said   `json:"message,omitempty"`
+	Message  *reply  `json:"message,omitempty"`
 	Delta    *delta  `json:"delta,omitempty"`
 	Logprobs any     `json:"logprobs"`
 	Finish   *string `json:"finish_reason"`
 }
 
-// said is the message of an answer.
-type said struct {
+// reply is the message of an answer.
+type reply struct {
 	Role      string  `json:"role"`
 	Content   *string `json:"content"`
 	Refusal   *string `json:"refusal"`
@@ -151,7 +151,7 @@ func chat(c *api.Call) error {
 		return err
 	}
 	why := finish(r)
-	m := &said{Role: "assistant", Content: &r.Text, Reasoning: r.Reasoning, ToolCalls: callsOf(r.Calls, false)}
+	m := &reply{Role: "assistant", Content: &r.Text, Reasoning: r.Reasoning, ToolCalls: callsOf(r.Calls, false)}
 	if r.Text == "" && len(r.Calls) > 0 {
 		m.Content = nil
 	}

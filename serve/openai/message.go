@@ -13,9 +13,6 @@ import (
 	"mm-abi.org/mm/serve/api"
 )
 
-// maxMessages bounds the turns of a request.
-const maxMessages = 4096
-
 // message is a turn of a conversation.
 type message struct {
 	Role       string  `json:"role"`
@@ -87,15 +84,12 @@ func turns(list []message) (out []talk.Message, media bool, err error) {
 	if len(list) == 0 {
 		return nil, false, api.Invalid("messages", "messages: want at least one")
 	}
-	if len(list) > maxMessages {
-		return nil, false, api.Invalid("messages", "messages: got %d, want at most %d", len(list), maxMessages)
-	}
 	names := map[string]string{} // of calls by their ids
 	for i, m := range list {
 		at := fmt.Sprintf("messages[%d]", i)
 		turn := talk.Message{Name: "", Reasoning: m.Reasoning, CallID: m.ToolCallID}
-		var known bool
-		if turn.Role, known = roles[m.Role]; !known {
+		var ok bool
+		if turn.Role, ok = roles[m.Role]; !ok {
 			return nil, false, api.Invalid(at+".role", "%s.role: got %.40q, want system, developer, user, assistant or tool", at, m.Role)
 		}
 		if m.Function != nil {

@@ -10,12 +10,6 @@ import (
 	"mm-abi.org/mm/serve/api"
 )
 
-// The limits of a request.
-const (
-	maxStops = 16
-	maxTools = 128
-)
-
 // sampling are the fields that chat and text completions share.
 type sampling struct {
 	Model       string             `json:"model"`
@@ -90,9 +84,6 @@ func (q *sampling) preferences() (p runner.Preferences, err error) {
 	if q.Seed != nil {
 		p.Seed = uint64(*q.Seed)
 	}
-	if len(q.Stop) > maxStops {
-		return p, api.Invalid("stop", "stop: got %d strings, want at most %d", len(q.Stop), maxStops)
-	}
 	for _, s := range q.Stop {
 		if s == "" {
 			return p, api.Invalid("stop", "stop: empty string")
@@ -144,9 +135,6 @@ type function struct {
 
 // tools translates the functions of the client.
 func tools(list []tool) (out []talk.Definition, err error) {
-	if len(list) > maxTools {
-		return nil, api.Invalid("tools", "tools: got %d, want at most %d", len(list), maxTools)
-	}
 	for i, t := range list {
 		if t.Type != "function" {
 			return nil, api.Unsupported("tools", "tools[%d].type: got %.40q, want function", i, t.Type)

@@ -61,14 +61,14 @@ func (q *responseRequest) ask(s *api.Server, earlier []talk.Message) (*api.Ask, 
 	if err != nil {
 		return nil, err
 	}
-	said, media, err := turns(list)
+	later, media, err := turns(list)
 	if err != nil {
 		return nil, err
 	}
 	if q.Instructions != nil && *q.Instructions != "" {
 		ask.Request.Messages = append(ask.Request.Messages, talk.Text(talk.System, *q.Instructions))
 	}
-	ask.Request.Messages, ask.Foreign = append(append(ask.Request.Messages, earlier...), said...), media
+	ask.Request.Messages, ask.Foreign = append(append(ask.Request.Messages, earlier...), later...), media
 	return ask, q.constrain(ask)
 }
 
