@@ -185,6 +185,7 @@ func (w *Workspace) checkGraphs(ctx context.Context, v *validation) error {
 			}
 		}
 		v.list = append(v.list, refuseUnknown(g, resolved, set, g.Check(resolved))...)
+		v.list = append(v.list, senses(g, resolved)...)
 		within, err := w.agents(ctx, g, resolved)
 		if err != nil {
 			return err

@@ -149,3 +149,36 @@ func continues(t *testing.T, model, folder string, c prompted, more ...string) b
 	}
 	return true
 }
+
+// TestValidateSenses: a projector that asks for more than the core has is reported
+// before it runs.
+func TestValidateSenses(t *testing.T) {
+	t.Setenv("MM_HOME", t.TempDir())
+	dir := t.TempDir()
+	project := filepath.Join(dir, "grid")
+	must(t, "module", "import", "hf", "testdata/vision/qwen3_vl", "--version", "1.0.0", "--license", "MIT", "--dir", project, "--name", "grid")
+	other := filepath.Join(dir, "line")
+	must(t, "module", "import", "hf", "testdata/vision/pixtral", "--version", "1.0.0", "--license", "MIT", "--dir", other, "--name", "line")
+	if err := os.Rename(filepath.Join(other, "modules", "line-core"), filepath.Join(project, "modules", "line-core")); err != nil {
+		t.Fatal(err)
+	}
+	graph := filepath.Join(project, "build.graph.yaml")
+	must(t, "validate", graph)
+	data, err := os.ReadFile(graph)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ from, to, want string }{
+		{"ref: grid-core@1.0.0", "ref: line-core@1.0.0", "MM1341"},
+		{"ref: grid-core@1.0.0", "backend: llamacpp, ref: grid-core@1.0.0", "MM1342"},
+	} {
+		changed := strings.Replace(string(data), c.from, c.to, 1)
+		if err := os.WriteFile(graph, []byte(changed), 0o600); err != nil || changed == string(data) {
+			t.Fatal(err)
+		}
+		stdout, stderr, code := mm(t, "validate", graph)
+		if n := strings.Count(stdout+stderr, c.want); code == exitOK || n == 0 || c.want == "MM1341" && n != 2 {
+			t.Errorf("%s: exit %d, %s%s", c.to, code, stdout, stderr)
+		}
+	}
+}

@@ -260,6 +260,9 @@ const (
 	NoLoop       Code = "MM1335"
 	LoopNumber   Code = "MM1336"
 
+	SenseMissing Code = "MM1341"
+	EngineLacks  Code = "MM1342"
+
 	VoiceUnknown Code = "MM1351"
 	NoPhonemizer Code = "MM1352"
 	BadVoices    Code = "MM1353"

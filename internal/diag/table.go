@@ -238,6 +238,9 @@ var table = []Entry{
 	{NoLoop, "input that the encoder-decoder does not take", "The model takes one sound, or one text.", "Use --audio FILE for a model of speech, and a text for a model of texts."},
 	{LoopNumber, "scores of an encoder-decoder that are not numbers", "The decoder computed NaN, or scores of fewer ids than the vocabulary has.", "Compare the files with their digests, or use another backend."},
 
+	{SenseMissing, "core without what a projector asks for", "The sequence block of the projector has positions: grid, or deep: K, and the architecture of the core has no such positions, or reads vectors for another number of layers. mm run would refuse the input.", "Use the core and the projector of one model."},
+	{EngineLacks, "engine without what a projector asks for", "The graph names an engine for the core that does not read positions in a grid, vectors for further layers, or positions that see each other.", "Remove backend from the core, or set it to core."},
+
 	{VoiceUnknown, "unknown voice", "The module has no voice of this name.", "Use one of the voices in the hint, or none for the first one."},
 	{NoPhonemizer, "no conversion of text to phonemes", "The voice takes phonemes, and espeak-ng, which converts text to them, is not installed, or failed, or lacks the language.", "Install espeak-ng (Debian: apt-get install espeak-ng), or pass phonemes with --phonemes."},
 	{BadVoices, "invalid file of voices", "A file of voices is not an array [N, D] or [N, 1, D] of finite floats, D being the size of the input, or an archive of such arrays.", "Use the file that belongs to the model."},

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// config returns the config.json of an example with other keys; "vision_config."
-// leads into that object.
+// config returns the config.json of an example with other keys; a point leads
+// into an object.
 func config(t *testing.T, name string, keys map[string]any) []byte {
 	t.Helper()
 	data, err := os.ReadFile("testdata/" + name + ".json")
@@ -21,8 +21,8 @@ func config(t *testing.T, name string, keys map[string]any) []byte {
 		t.Fatal(err)
 	}
 	for key, v := range keys {
-		if in, ok := strings.CutPrefix(key, "vision_config."); ok {
-			all["vision_config"].(map[string]any)[in] = v
+		if part, in, ok := strings.Cut(key, "."); ok {
+			all[part].(map[string]any)[in] = v
 		} else {
 			all[key] = v
 		}
@@ -119,6 +119,64 @@ func TestGridRefuses(t *testing.T) {
 	}
 }
 
+// TestSoundLimits has each number of an encoder of sounds and of tiles at its limit and
+// beyond it.
+func TestSoundLimits(t *testing.T) {
+	for _, c := range []struct {
+		name, key string
+		most      any
+		beyond    any
+		want      string
+	}{
+		{"voxtral", "audio_config.num_mel_bins", maxMels, maxMels + 1, "num_mel_bins: got 1025"},
+		{"voxtral", "audio_config.max_source_positions", maxSteps, maxSteps + 4, "max_source_positions: got 8196"},
+		{"voxtral", "audio_config.max_source_positions", 20, 22, "not a multiple of 4"},
+		{"voxtral", "audio_config.num_attention_heads", 16, 3, "3 heads"},
+		{"voxtral", "audio_config.intermediate_size", 32, 40, "not a multiple of hidden_size 16"},
+		{"voxtral", "audio_config.activation_function", "silu", "relu", "activation"},
+		{"llava_onevision", "vision_aspect_ratio", "anyres_max_256", "anyres_max_257", "anyres_max_257"},
+		{"llava_onevision", "vision_aspect_ratio", "anyres_max_1", "square", `"square"`},
+		{"llava_onevision", "vision_feature_layer", -1, -2, "vision_feature_layer -2"},
+		{"llava_onevision", "vision_feature_select_strategy", "full", "default", "want full"},
+	} {
+		if _, err := ReadConfig(config(t, c.name, map[string]any{c.key: c.most})); err != nil {
+			t.Errorf("%s %s %v: %v", c.name, c.key, c.most, err)
+		}
+		if _, err := ReadConfig(config(t, c.name, map[string]any{c.key: c.beyond})); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s %s %v: %v, want %q", c.name, c.key, c.beyond, err, c.want)
+		}
+	}
+}
+
+// TestHear: a feature extractor that does not fit the encoder is refused by name.
+func TestHear(t *testing.T) {
+	c, err := ReadConfig(config(t, "voxtral", map[string]any{"audio_config.max_source_positions": 100}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		`{"feature_size":8,"chunk_length":2}`:                      "",
+		`{"feature_size":80,"chunk_length":2}`:                     "feature_size 80",
+		`{"feature_size":8,"chunk_length":30}`:                     "want 200 frames",
+		`{"feature_size":8,"chunk_length":2,"hop_length":0}`:       "hop_length 0",
+		`{"feature_size":8,"chunk_length":2,"dither":0.1}`:         "dither",
+		`{"feature_size":8,"chunk_length":2,"do_normalize":true}`:  "do_normalize",
+		`{"feature_size":8,"chunk_length":2,"n_fft":-1}`:           "window",
+		`{"feature_size":8,"chunk_length":2,"padding_value":-1.5}`: "padding_value",
+	} {
+		s, err := c.Preprocess([]byte(text))
+		if want == "" {
+			if err != nil || c.Most(s) != c.Count()*maxCalls {
+				t.Errorf("%s: %d vectors, %v", text, c.Most(s), err)
+			}
+			continue
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
+
 // TestDefaults: absent keys are those of transformers.
 func TestDefaults(t *testing.T) {
 	for text, want := range map[string]string{
@@ -154,7 +212,7 @@ func TestBadWeights(t *testing.T) {
 // FuzzReadConfig: no config.json ends the program, and a shape that is read is
 // consistent.
 func FuzzReadConfig(f *testing.F) {
-	for _, name := range []string{"llava", "gemma3", "paligemma", "idefics3", "smolvlm", "internvl", "pixtral", "qwen2_vl", "qwen2_5_vl", "qwen3_vl"} {
+	for _, name := range []string{"llava", "gemma3", "paligemma", "idefics3", "smolvlm", "internvl", "pixtral", "qwen2_vl", "qwen2_5_vl", "qwen3_vl", "llava_next", "llava_onevision", "mistral3", "qwen2_audio", "voxtral"} {
 		data, err := os.ReadFile("testdata/" + name + ".json")
 		if err != nil {
 			f.Fatal(err)
@@ -163,7 +221,7 @@ func FuzzReadConfig(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, err := ReadConfig(data)
-		if err == nil && c.grid == nil && (c.Count() < 1 || c.Patches() < c.Shuffle*c.Shuffle*c.Pool*c.Pool) {
+		if err == nil && c.grid == nil && c.sound == nil && (c.Count() < 1 || c.Patches() < c.Shuffle*c.Shuffle*c.Pool*c.Pool) {
 			t.Errorf("%+v has %d vectors", c, c.Count())
 		}
 	})
