@@ -19,7 +19,7 @@ var table = []Entry{
 	{NotAllowed, "value not allowed", "The schema lists the allowed values.", "Use one of the listed values."},
 	{OutOfRange, "value out of range", "A number, a length or a count is out of range.", "Choose a value within the reported bounds."},
 	{WrongForm, "malformed value", "A text does not have the required form, such as name@version.", "Write it in the reported form."},
-	{NeedsABI, "key requires a later mm-abi", "preprocess, state, constants and postprocess were added in MM-ABI 1.1, sequence, speech, loop and the keys tiles, fit and crop_round of preprocess in 1.2; the manifest declares less.", "Declare the abi of the hint, or remove the key."},
+	{NeedsABI, "key requires a later mm-abi", "preprocess, state, constants and postprocess were added in MM-ABI 1.1, sequence, speech, loop and the keys tiles, fit, crop_round and span of preprocess in 1.2; the manifest declares less.", "Declare the abi of the hint, or remove the key."},
 	{OldSpelling, "old spelling of a key", "MM-ABI 1.1 spells t_cap in lower case.", "Write t_cap."},
 	{RepeatedItem, "duplicate item", "A list of distinct items repeats one.", "Remove the duplicate."},
 
