@@ -154,13 +154,9 @@ func (t *Tensors) FreeInputs() []abi.Port {
 	return out
 }
 
-// LabelFiles returns the files that inputs and outputs are converted with, of text and
-// postprocess, sorted, without duplicates.
+// LabelFiles returns the files in postprocess, sorted, without duplicates.
 func (t *Tensors) LabelFiles() []string {
 	var out []string
-	if t.Text != nil {
-		out = append(out, t.Text.Tokenizer)
-	}
 	for _, p := range t.Postprocess {
 		if p.CTC != nil && p.CTC.Labels != "" {
 			out = append(out, p.CTC.Labels)

@@ -49,8 +49,14 @@ func (t *Tensors) LoopFiles() []string {
 	return out
 }
 
-// BlockFiles returns the files that the speech and the loop block name.
-func (t *Tensors) BlockFiles() []string { return append(t.SpeechFiles(), t.LoopFiles()...) }
+// BlockFiles returns the files that the speech, the loop and the text block name.
+func (t *Tensors) BlockFiles() []string {
+	out := append(t.SpeechFiles(), t.LoopFiles()...)
+	if t.Text != nil {
+		out = append(out, t.Text.Tokenizer)
+	}
+	return out
+}
 
 // checkLoop compares the loop block with the other keys.
 func (m *Manifest) checkLoop(list *diag.List) {

@@ -26,7 +26,7 @@ export: {onnx: {path: m.onnx}}
 // TestText accepts an encoder of text, and reports what contradicts its block.
 func TestText(t *testing.T) {
 	m, list := modules.Parse("module.yaml", []byte(textModule))
-	if list.Failed() || m.Text == nil || m.Ranks() || m.LabelFiles()[0] != "t.gguf" {
+	if list.Failed() || m.Text == nil || m.Ranks() || m.BlockFiles()[0] != "t.gguf" {
 		t.Fatal(list.Err())
 	}
 	for _, c := range []struct{ old, with, want string }{

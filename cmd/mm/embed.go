@@ -165,9 +165,6 @@ type ranked struct {
 }
 
 func (p *program) rerank(c *cli.Context) error {
-	if c.NArg() < 2 {
-		return usageError{errors.New("want a model, a query and documents")}
-	}
 	query := c.Args().Get(1)
 	documents, err := p.textOptions(c, 2)
 	if err != nil {

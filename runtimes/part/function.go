@@ -207,15 +207,16 @@ func dims(b runtimes.Bundle) (map[string][]int64, error) {
 
 // Session starts a stream through the function, which must be open.
 func (f *Function) Session() (*modality.Session, error) {
-	dir := path.Dir(f.part.Manifest)
-	s, err := modality.New(f.model, f.manifest, modality.Options{
-		Path:     func(name string) (string, error) { return f.set.build.Files.Path(path.Join(dir, name)) },
-		MaxBytes: MaxInput,
-	})
+	s, err := modality.New(f.model, f.manifest, modality.Options{Path: f.Path, MaxBytes: MaxInput})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.part.ID(), err)
 	}
 	return s, nil
+}
+
+// Path returns the path of a file of the module.
+func (f *Function) Path(name string) (string, error) {
+	return f.set.build.Files.Path(path.Join(path.Dir(f.part.Manifest), name))
 }
 
 // close closes the function for good.
@@ -285,4 +286,32 @@ func (f *Function) hash(ctx context.Context, to io.Writer, name string) error {
 // File returns the path of a file of the function's module.
 func (f *Function) File(name string) (string, error) {
 	return f.set.build.Files.Path(path.Join(path.Dir(f.part.Manifest), name))
+}
+
+// Entry returns the path of the function's ONNX file.
+func (f *Function) Entry() (string, error) {
+	b := runtimes.Bundle{Part: f.part, Files: f.set.build.Files}
+	return b.Entry(abi.ONNX)
+}
+
+// OpenFile opens another ONNX file of the function's module on the function's engine.
+// The caller closes the model.
+func (f *Function) OpenFile(ctx context.Context, name string) (runtimes.Function, error) {
+	e, err := f.Engine(ctx)
+	if err != nil {
+		return nil, err
+	}
+	part := f.part
+	entry := path.Join(path.Dir(part.Manifest), name)
+	files := slices.DeleteFunc(slices.Clone(part.Files[string(abi.ONNX)]), func(s string) bool { return s == entry })
+	part.Files = builds.Formats{string(abi.ONNX): append([]string{entry}, files...)}
+	m, err := e.Open(ctx, runtimes.Bundle{Part: part, Manifest: f.manifest, Files: f.set.build.Files}, f.set.opt.Limits)
+	if err != nil {
+		return nil, fmt.Errorf("opening %s of %s: %w", name, part.ID(), err)
+	}
+	model, ok := m.(runtimes.Function)
+	if !ok {
+		return nil, errors.Join(fmt.Errorf("%s of %s is not a function", name, part.ID()), m.Close())
+	}
+	return model, nil
 }

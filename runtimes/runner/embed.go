@@ -86,7 +86,7 @@ func (r *Runner) Reader(ctx context.Context, scores bool) (*embed.Reader, error)
 // vocabularyOf reads the tokenizer of an encoder of text.
 func (r *Runner) vocabularyOf(f *part.Function) (*tokenizer.Tokenizer, error) {
 	name := f.Manifest().Text.Tokenizer
-	path, err := r.build.Files.Path(name)
+	path, err := f.Path(name)
 	if err != nil {
 		return nil, fmt.Errorf("reading the tokenizer of %s: %w", f.Part().ID(), err)
 	}
