@@ -137,6 +137,9 @@ func TestRead(t *testing.T) {
 				}
 			}
 			t.Logf("em %v: %d of %d formulas right, %d refused, %.1f %% of the other %d characters", em, right, n, refused, 100*float64(same)/float64(signs), signs)
+			if wrong := n - right - refused; 10*wrong > n {
+				t.Errorf("%d of %d formulas are wrong", wrong, n)
+			}
 			if refused == n || 100*same < 85*signs {
 				t.Errorf("%d of %d characters", same, signs)
 			}

@@ -274,6 +274,62 @@ func (s *Set) score(p *Piece, c *Char) float64 {
 	return similarity - stretchCost*math.Abs(p.aspect-c.Aspect)
 }
 
+// Holes returns the number of areas without ink that ink encloses within a rectangle,
+// except single pixels.
+func (k *Ink) Holes(r image.Rectangle, level float32) int {
+	w, h := r.Dx()+2, r.Dy()+2 // with a margin
+	seen := make([]bool, w*h)
+	fill := func(start int) (size int) {
+		stack := []int{start}
+		seen[start] = true
+		for len(stack) > 0 {
+			at := stack[len(stack)-1]
+			stack, size = stack[:len(stack)-1], size+1
+			for _, d := range [4]image.Point{{X: 1}, {X: -1}, {Y: 1}, {Y: -1}} {
+				x, y := at%w+d.X, at/w+d.Y
+				if x < 0 || y < 0 || x >= w || y >= h || seen[y*w+x] || k.inside(r, x-1, y-1) > level {
+					continue
+				}
+				seen[y*w+x] = true
+				stack = append(stack, y*w+x)
+			}
+		}
+		return size
+	}
+	fill(0)
+	n := 0
+	for i, is := range seen {
+		if !is && k.inside(r, i%w-1, i/w-1) <= level && fill(i) > 1 {
+			n++
+		}
+	}
+	return n
+}
+
+// inside returns the ink at a place of a rectangle, 0 outside of it.
+func (k *Ink) inside(r image.Rectangle, x, y int) float32 {
+	if x < 0 || y < 0 || x >= r.Dx() || y >= r.Dy() {
+		return 0
+	}
+	return k.At(r.Min.X+x, r.Min.Y+y)
+}
+
+// Holes returns the least and the greatest number of holes of a letter or digit in
+// the usual fonts.
+func Holes(c rune) (least, most int) {
+	switch {
+	case strings.ContainsRune("8B%", c):
+		return 2, 2
+	case c == '4':
+		return 0, 1
+	case c == 'g':
+		return 1, 2
+	case strings.ContainsRune("069ADOPQRabdeopq", c):
+		return 1, 1
+	}
+	return 0, 0
+}
+
 // Columns cuts a line of ink at its empty columns, from the left.
 func (k *Ink) Columns(r image.Rectangle, level float32) []image.Rectangle {
 	var out []image.Rectangle
