@@ -73,13 +73,14 @@ type Info struct {
 type Limits struct {
 	Threads int           // 0: the available physical cores, which also bound larger values
 	Memory  int64         // bytes of weights and sequences together; 0: no limit
+	KV      int64         // bytes of keys and values of all sequences, which wait for room; 0: no limit; the engine core
 	Time    time.Duration // of one Feed or Run, or until the next token of a Generate; 0: the engine's own, none in this process
 	Device  string        // one of Info.Devices; "": the engine's choice
 }
 
 // Check reports invalid limits.
 func (l Limits) Check() error {
-	if l.Threads < 0 || l.Memory < 0 || l.Time < 0 {
+	if l.Threads < 0 || l.Memory < 0 || l.KV < 0 || l.Time < 0 {
 		return fmt.Errorf("%d threads, %d bytes of memory, %v: a limit must not be negative", l.Threads, l.Memory, l.Time)
 	}
 	return nil

@@ -50,6 +50,7 @@ type reading struct {
 	ctx   context.Context
 	wake  chan bool // receives true to lead, false when done
 	begun bool
+	again int     // positions of the session that are computed again
 	text  []int32 // of the session and the inputs; nil: not compared
 	// The reading that computes the beginning of the text until a position.
 	number, after uint64
@@ -130,7 +131,7 @@ func (r *reading) take(p *span, row int) int {
 		logits := s.m.work.logits.row(row+i, s.m.cfg.Vocab)
 		at := r.read - p.keep + i
 		if r.each != nil {
-			r.each(at, logits)
+			r.each(at-r.again, logits)
 		}
 		if at == r.rows-1 {
 			s.logits, s.valid = append(s.logits[:0], logits...), true

@@ -6,7 +6,7 @@ const (
 	tileStep   = 8  // rows of a tile of the kernels
 	leastStep  = 16 // rows of a step with a stream
 	perStream  = 3  // rows of a step for each stream
-	perText    = 8  // and for each further text that waits to be read
+	perText    = 16 // and for each further text that waits to be read
 	shortStep  = 64 // rows of a step that ends a short text beside long ones
 	leastPart  = 4  // rows of a text, at any position
 	crowd      = 3  // sessions beside which a draft model is not used

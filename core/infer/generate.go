@@ -107,6 +107,8 @@ func (s *Session) Generate(ctx context.Context, opt GenerateOptions, emit func(T
 	if err != nil {
 		return Stats{}, err
 	}
+	s.users.Add(1)
+	defer s.users.Add(-1)
 	s.m.schedule.enter(s)
 	defer s.m.schedule.leave(s)
 	token, err := g.first()

@@ -131,6 +131,18 @@ func (c *kvCache) Borrow(chunks [][]byte) {
 	c.shared = slices.Repeat([]int{kvChunk}, len(chunks))
 }
 
+// missing returns the number of chunks that must be allocated to write the
+// positions from n on, below end.
+func (c *kvCache) missing(n, end int) int {
+	out := max(0, kvChunks(end)-len(c.chunks))
+	for i := n / kvChunk; i < len(c.chunks); i++ {
+		if max(n-i*kvChunk, 0) < c.shared[i] {
+			out++
+		}
+	}
+	return out
+}
+
 // Own prepares the positions from n on to be written: chunks that others read
 // there are copied.
 func (c *kvCache) Own(n int) {

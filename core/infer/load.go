@@ -28,6 +28,10 @@ type Options struct {
 	// sessions whose text begins the same. If zero, the default is 128 MiB; if
 	// negative, no session shares any.
 	Prefixes int
+	// KVMemory limits the memory in bytes of the keys and values of all
+	// sessions. Sessions wait for room, or compute their text again; each must
+	// be closed. If zero, there is no limit.
+	KVMemory int
 }
 
 // AdapterOptions selects an adapter.
@@ -59,6 +63,11 @@ type Model struct {
 	schedule schedule
 	prefixes prefixes // guarded by mu
 	farthest float64
+
+	// Guarded by mu.
+	kvLimit  int
+	holders  []*Session // that hold keys and values, by admission; if limited
+	admitted uint64     // sessions
 
 	mu      sync.Mutex // held while computing
 	threads *pool.Pool
@@ -185,9 +194,13 @@ func New(cfg Config, tensors Tensors, opt Options) (*Model, error) {
 	m.work.init(m)
 	m.schedule.init()
 	m.farthest = farthest(&m.cfg)
+	m.kvLimit = opt.KVMemory
 	m.prefixes.limit = opt.Prefixes
 	if opt.Prefixes == 0 {
 		m.prefixes.limit = defaultPrefixes
+	}
+	if opt.KVMemory > 0 {
+		m.prefixes.limit = min(m.prefixes.limit, opt.KVMemory)
 	}
 	return m, nil
 }

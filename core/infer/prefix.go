@@ -116,10 +116,11 @@ func (s *Session) Shared() int { return s.shared }
 func (s *Session) Close() {
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
-	if !s.m.closed {
+	if !s.m.closed && !s.lost {
 		s.m.prefixes.keep(s, len(s.tokens))
 	}
 	s.cache.Release(0)
+	s.m.holders = slices.DeleteFunc(s.m.holders, func(h *Session) bool { return h == s })
 	s.tokens, s.valid = nil, false
 }
 
@@ -128,13 +129,18 @@ func (s *Session) Close() {
 // to compute more.
 func (m *Model) join(r *reading, earlier []*reading) bool {
 	s := r.s
-	if r.begun {
+	if r.begun && !s.lost {
 		return true
+	}
+	if s.lost {
+		r.redo()
+	}
+	if len(r.blocks) > 0 || s.observer != nil || slices.ContainsFunc(r.in, func(x Input) bool { return x.Vectors != nil }) {
+		s.fixed = true
 	}
 	most := r.before + r.rows - max(r.keep, 1) // positions that can be shared
 	if m.prefixes.limit < 0 || most-r.before < leastShare || s.observer != nil || s.keepHidden || len(s.blocks) > 0 {
-		r.begin()
-		return true
+		return m.start(r)
 	}
 	if r.awaits(earlier) {
 		return false
@@ -149,23 +155,38 @@ func (m *Model) join(r *reading, earlier []*reading) bool {
 		}
 		c := common(o.text, r.text[:most])
 		switch ready := min(c, o.s.Len()); {
-		case c >= max(n, r.before)+leastShare && c > ready: // and may be found in a later step
+		case c >= max(n, s.Len())+leastShare && c > ready: // and may be found in a later step
 			r.after, r.until = o.number, c
 			return false
 		case ready > n:
 			from, n = o.s, ready
 		}
 	}
-	if n >= r.before+leastShare {
+	if n >= s.Len()+leastShare {
 		if from != nil {
 			s.cache.Borrow(from.cache.Lend(n))
 		} else {
 			s.cache.Borrow(m.prefixes.use(at)[:kvChunks(n)])
 		}
-		s.shared = n - r.before
-		s.tokens = append(s.tokens, r.text[r.before:n]...)
-		r.read = s.shared
+		s.tokens = append(s.tokens, r.text[s.Len():n]...)
+		r.read = n - r.before
+		s.shared = r.read
 		r.to = r.read
+	}
+	return m.start(r)
+}
+
+// start begins a reading if there is memory.
+func (m *Model) start(r *reading) bool {
+	var ok bool
+	if ok, r.err = m.fit(r); !ok {
+		r.done = r.err != nil
+		if !slices.Contains(m.holders, r.s) { // while it waits, it shares nothing
+			r.s.cache.Release(0)
+			r.s.tokens = r.s.tokens[:r.before]
+			r.read, r.to, r.s.shared = 0, 0, 0
+		}
+		return false
 	}
 	r.begin()
 	return true

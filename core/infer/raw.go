@@ -18,9 +18,6 @@ func (c *kvCache) Blank(n int) {
 	}
 }
 
-// Raw returns the memory of a chunk, for saving.
-func (c *kvCache) Raw(chunk int) []byte { return c.chunks[chunk] }
-
 // Adopt replaces the contents by chunks saved from a cache of the same shape
 // and type. The slices are retained.
 func (c *kvCache) Adopt(chunks [][]byte) error {

@@ -2,6 +2,7 @@ package infer
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -115,6 +116,10 @@ func (q *schedule) others(s *Session) int {
 // read runs readings of a caller to their end, or undoes them all.
 func (m *Model) read(ctx context.Context, all []*reading, wake chan bool) (err error) {
 	q := &m.schedule
+	for _, r := range all {
+		r.s.users.Add(1)
+		defer r.s.users.Add(-1)
+	}
 	q.mu.Lock()
 	for _, r := range all {
 		q.count++
@@ -140,7 +145,7 @@ func (m *Model) read(ctx context.Context, all []*reading, wake chan bool) (err e
 	}
 	for _, r := range all {
 		if err != nil {
-			r.s.cut(r.before)
+			r.undo()
 		} else {
 			r.s.blocks = append(r.s.blocks, r.blocks...)
 		}
@@ -189,11 +194,17 @@ func (m *Model) step(own chan bool) {
 	q.mu.Lock()
 	q.await()
 	q.now = append(q.now[:0], q.pending...)
-	streams := len(q.writers) - q.late
+	streams, absent := len(q.writers)-q.late, q.away+q.late
 	q.mu.Unlock()
 
 	start := time.Now()
-	m.pass(q.now, streams)
+	switch moved := m.pass(q.now, streams); {
+	case !moved && absent > 0:
+		time.Sleep(leastWait) // they hold the memory that all others wait for
+	case !moved:
+		r := q.now[0]
+		r.err, r.done = fmt.Errorf("%w: it is held by sessions that cannot be computed again", ErrMemory), true
+	}
 
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -237,8 +248,9 @@ func (q *schedule) await() {
 }
 
 // pass computes the next rows of pending readings. If streams is not 0, so many
-// sessions generate, which the pass must not delay much.
-func (m *Model) pass(pending []*reading, streams int) {
+// sessions generate, which the pass must not delay much. It reports false if all
+// readings wait for memory.
+func (m *Model) pass(pending []*reading, streams int) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	q := &m.schedule
@@ -253,9 +265,12 @@ func (m *Model) pass(pending []*reading, streams int) {
 			q.live = append(q.live, r)
 		}
 	}
+	if m.kvLimit > 0 { // without those that a later one preempted
+		q.live = slices.DeleteFunc(q.live, func(r *reading) bool { return r.s.lost })
+	}
 	part := q.choose(q.live, streams)
 	if len(part) == 0 {
-		return
+		return slices.ContainsFunc(pending, func(r *reading) bool { return r.done })
 	}
 	ctx, observer := context.Background(), part[0].s.observer
 	if len(part) == 1 {
@@ -264,7 +279,7 @@ func (m *Model) pass(pending []*reading, streams int) {
 	m.gather(part)
 	if err := m.forward(ctx, newPass(observer, m.spans...)); err != nil {
 		part[0].err, part[0].done = err, true
-		return
+		return true
 	}
 	row := 0
 	for i, p := range part {
@@ -273,4 +288,5 @@ func (m *Model) pass(pending []*reading, streams int) {
 			m.prefixes.keep(p.s, len(p.text))
 		}
 	}
+	return true
 }

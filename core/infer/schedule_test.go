@@ -62,6 +62,7 @@ func (r *request) run(ctx context.Context, m *Model, pause func()) ([]int32, err
 	if err != nil {
 		return nil, err
 	}
+	defer s.Close()
 	if err := s.Feed(ctx, r.prompt); err != nil {
 		return nil, err
 	}

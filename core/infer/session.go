@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"mm-abi.org/mm/core/gguf/arch"
 	"mm-abi.org/mm/core/tensor"
@@ -49,6 +51,13 @@ type Session struct {
 	shared   int      // positions of the last feed that others computed
 	text     []int32  // memory of a reading's text
 
+	// If the memory of keys and values is limited:
+	users    atomic.Int32 // calls that read or generate
+	hold     sync.Mutex   // held while the chunks change, but for a reading
+	lost     bool         // the chunks were preempted; guarded by the model's mu
+	fixed    bool         // they cannot be computed again; likewise
+	admitted uint64       // likewise
+
 	observer   Observer
 	keepHidden bool
 	hidden     []float32 // C for each position, from position unseen on
@@ -88,7 +97,7 @@ func (m *Model) NewSession(opt SessionOptions) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Session{m: m, context: opt.Context, cache: cache, keepHidden: opt.Hidden, wake: make(chan bool, 1)}
+	s := &Session{m: m, context: opt.Context, cache: cache, keepHidden: opt.Hidden, fixed: opt.Hidden, wake: make(chan bool, 1)}
 	divisors := m.ropeShort
 	if opt.Context > m.cfg.Rope.OriginalContext {
 		divisors = m.ropeLong
@@ -148,10 +157,19 @@ func (s *Session) Recall(ctx context.Context) error {
 	if n == 0 || s.tokens[n-1] == vector {
 		return fmt.Errorf("%w: the last of the %d positions is a vector", ErrNoLogits, n)
 	}
+	s.users.Add(1)
+	defer s.users.Add(-1)
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
 	if s.m.closed {
 		return ErrClosed
+	}
+	if s.restore(&s.current) {
+		s.m.mu.Unlock()
+		s.readings[0] = &s.current
+		err := s.m.read(ctx, s.readings[:], s.wake)
+		s.m.mu.Lock()
+		return err
 	}
 	if mutualAt(s.blocks, n-1) != nil {
 		return fmt.Errorf("%w: the last of the %d positions is seen by earlier ones", ErrNoLogits, n)
@@ -193,7 +211,9 @@ func (s *Session) cut(n int) {
 	}
 	s.tokens = s.tokens[:n]
 	s.lookup.cut(n)
+	s.hold.Lock()
 	s.cache.Release(n)
+	s.hold.Unlock()
 	s.valid = false
 	s.unseen = min(s.unseen, n)
 	if s.keepHidden {

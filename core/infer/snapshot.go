@@ -58,12 +58,12 @@ func (s *Session) WriteSnapshot(w io.Writer) error {
 	if _, err := out.Write(head); err != nil {
 		return fmt.Errorf("writing a snapshot: %w", err)
 	}
-	s.m.mu.Lock() // others may write to shared chunks
-	s.cache.Release(len(s.tokens))
-	s.cache.Blank(len(s.tokens))
-	s.m.mu.Unlock()
-	for i := range kvChunks(len(s.tokens)) {
-		if _, err := out.Write(s.cache.Raw(i)); err != nil {
+	chunks, err := s.raw()
+	if err != nil {
+		return err
+	}
+	for _, c := range chunks {
+		if _, err := out.Write(c); err != nil {
 			return fmt.Errorf("writing a snapshot: %w", err)
 		}
 	}
@@ -173,9 +173,12 @@ func (s *Session) ReadSnapshot(r io.Reader) error {
 	if err := in.end(); err != nil {
 		return err
 	}
+	s.m.mu.Lock()
+	defer s.m.mu.Unlock()
 	if err := s.cache.Adopt(chunks); err != nil {
 		return err
 	}
+	s.lost, s.fixed = false, true
 	s.tokens, s.blocks, s.valid = tokens, blocks, len(logits) > 0
 	s.lookup.cut(0)
 	s.hidden, s.unseen = s.hidden[:0], len(tokens)

@@ -66,7 +66,9 @@ func (e Engine) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) 
 			opt.Adapters = append(opt.Adapters, infer.AdapterOptions{Path: path, Scale: scale})
 		}
 	}
+	opt.KVMemory = int(l.KV)
 	err := e.load(ctx, &m.weights, &b, l, &left, opt)
+	opt.KVMemory = 0
 	if err == nil && b.Draft != nil {
 		opt.Adapters = nil
 		err = e.load(ctx, &m.draft, b.Draft, l, &left, opt)
@@ -150,8 +152,11 @@ func (m *model) Close() error {
 	return errors.Join(errs...)
 }
 
-// closed maps infer's error to runtimes.ErrClosed.
+// closed maps infer's errors to those of runtimes.
 func closed(err error) error {
+	if errors.Is(err, infer.ErrMemory) {
+		return fmt.Errorf("%w: %w", runtimes.ErrFull, err)
+	}
 	if errors.Is(err, infer.ErrClosed) {
 		return fmt.Errorf("the model is %w", runtimes.ErrClosed)
 	}

@@ -1,0 +1,158 @@
+package infer
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestKVMemory: sessions that need several times the memory draw the tokens that
+// they draw alone, in turns; idle ones lose theirs and go on as before.
+func TestKVMemory(t *testing.T) {
+	cfg := small("llama")
+	cfg.Context = 1024
+	weights := weightsOf(cfg, 1)
+	m, err := New(cfg, weights, Options{Threads: 1, KVMemory: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	alone, err := New(cfg, weights, Options{Threads: 1, Prefixes: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer alone.Close()
+	m.kvLimit = 4 * session(t, m, SessionOptions{KV: "f32"}).cache.ChunkBytes()
+	m.prefixes.limit = m.kvLimit
+
+	idle, idle1 := session(t, m, SessionOptions{KV: "f32"}), session(t, alone, SessionOptions{KV: "f32"})
+	read(t, "idle", idle, idle1, draw(500, 40))
+
+	all := requests(20, cfg.Vocab)
+	want := make([][]int32, len(all))
+	for i := range all {
+		all[i].kv, all[i].opt.MaxTokens = "f32", 5+i*7
+		if want[i], err = all[i].run(t.Context(), alone, func() {}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	most := 0
+	var wg sync.WaitGroup
+	errs := make(chan error, 4*len(all))
+	for i := range 2 * len(all) {
+		wg.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(i), 2))
+			time.Sleep(time.Duration(rng.IntN(20)) * time.Millisecond)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if i%5 == 4 {
+				time.AfterFunc(time.Duration(rng.IntN(80))*time.Millisecond, cancel)
+			}
+			got, err := all[i%len(all)].run(ctx, m, func() {
+				m.mu.Lock()
+				most = max(most, m.kvUsed(nil))
+				m.mu.Unlock()
+			})
+			own := want[i%len(all)]
+			if err != nil && ctx.Err() == nil || err == nil && len(got) != len(own) || !slices.Equal(got, own[:min(len(got), len(own))]) {
+				errs <- fmt.Errorf("request %d: got %v, %w, want %v", i, got, err, own)
+			}
+		})
+	}
+	wg.Wait()
+	if most > m.kvLimit {
+		t.Errorf("%d bytes in use, limit %d", most, m.kvLimit)
+	}
+	close(errs)
+	for err := range errs {
+		t.Error(err)
+	}
+	if !idle.lost {
+		t.Error("an idle session was not preempted")
+	}
+	read(t, "idle again", idle, idle1, draw(20, 40))
+	if len(m.holders) != 1 {
+		t.Errorf("%d sessions hold memory, want 1", len(m.holders))
+	}
+}
+
+// TestPreempted: whatever is asked of a preempted session is as without.
+func TestPreempted(t *testing.T) {
+	m, alone := pair(t, Options{Threads: 1})
+	m.kvLimit = 1 << 30
+	lose := func(s *Session) {
+		m.mu.Lock()
+		m.preempt(s)
+		m.prefixes.all = nil
+		m.mu.Unlock()
+	}
+	s, s1 := session(t, m, SessionOptions{}), session(t, alone, SessionOptions{})
+	read(t, "first", s, s1, draw(300, 40))
+	lose(s)
+	var got, want bytes.Buffer
+	if s.WriteSnapshot(&got) != nil || s1.WriteSnapshot(&want) != nil || !bytes.Equal(got.Bytes(), want.Bytes()) {
+		t.Error("snapshots differ")
+	}
+	lose(s)
+	for _, x := range []*Session{s, s1} {
+		x.Truncate(280)
+		if err := x.Recall(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !slices.Equal(s.Logits(), s1.Logits()) {
+		t.Error("recalled logits differ")
+	}
+	lose(s)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Feed(ctx, draw(9, 40)); !errors.Is(err, context.Canceled) || s.Len() != 280 {
+		t.Errorf("a canceled feed: %v, %d positions", err, s.Len())
+	}
+	lose(s)
+	var rows, rows1 []int
+	for _, x := range []struct {
+		s    *Session
+		rows *[]int
+	}{{s, &rows}, {s1, &rows1}} {
+		if err := x.s.Predict(t.Context(), draw(40, 40), func(i int, _ []float32) { *x.rows = append(*x.rows, i) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !slices.Equal(rows, rows1) || !slices.Equal(s.Logits(), s1.Logits()) {
+		t.Errorf("predictions differ: %v, want %v", rows, rows1)
+	}
+}
+
+// TestKVMemoryRefuses: a text that can never fit is refused, and one that waits
+// for sessions that cannot be computed again.
+func TestKVMemoryRefuses(t *testing.T) {
+	m, _ := pair(t, Options{Threads: 1})
+	s := session(t, m, SessionOptions{})
+	m.kvLimit = 2 * s.cache.ChunkBytes()
+	if err := s.Feed(t.Context(), draw(513, 40)); !errors.Is(err, ErrMemory) || s.Len() != 0 {
+		t.Errorf("three chunks: %v", err)
+	}
+	if err := s.Feed(t.Context(), draw(512, 40)); err != nil {
+		t.Errorf("two chunks: %v", err)
+	}
+	s.Close()
+	hidden := session(t, m, SessionOptions{Hidden: true})
+	if err := hidden.Feed(t.Context(), draw(257, 40)); err != nil {
+		t.Fatal(err)
+	}
+	late := session(t, m, SessionOptions{})
+	if err := late.Feed(t.Context(), draw(10, 40)); !errors.Is(err, ErrMemory) {
+		t.Errorf("no room beside states: %v", err)
+	}
+	hidden.Close()
+	if err := late.Feed(t.Context(), draw(10, 40)); err != nil {
+		t.Errorf("room again: %v", err)
+	}
+}
