@@ -29,6 +29,11 @@ type Request struct {
 	// Plain continues the texts of Inputs without the chat template; all that the model
 	// writes is text.
 	Plain bool `json:"-"`
+	// Scored receives the log probability of each generated token that is text, and those
+	// of the Alternatives most likely tokens at its place; may be nil. The engine must
+	// support constraints.
+	Scored       func(TokenScore) `json:"-"`
+	Alternatives int              `json:"-"`
 	// Reasoned receives each piece of reasoning, as emit receives those of the text; may
 	// be nil.
 	Reasoned func(text string) error `json:"-"`

@@ -378,7 +378,7 @@ func (r *Runner) answer(ctx context.Context, prompt talk.Prompt, req Request, lo
 	c, err := r.prepare(bounded, prompt)
 	defer c.End()
 	t := &telling{
-		answer: &Answer{Backends: []Backend{backendOf(r.build.Assembly.Core.Name, r.engine)}}, reader: r.talk.Reader(read), emit: emit, reason: req.Reasoned, begun: time.Now(), start: c.Start,
+		answer: &Answer{Backends: []Backend{backendOf(r.build.Assembly.Core.Name, r.engine)}}, reader: r.talk.Reader(read), emit: emit, reason: req.Reasoned, scores: r.scores(req), begun: time.Now(), start: c.Start,
 		context: req.Context, endLoops: p.EndLoops, thinking: read.Thinking, guided: r.talk.Dialect().Guided,
 	}
 	if over(err) {

@@ -48,6 +48,7 @@ type telling struct {
 	reader *talk.Reader
 	emit   func(text string) error
 	reason func(text string) error // may be nil
+	scores *scores                 // nil: none are recorded
 
 	further  *further      // calls of this turn; nil: calls are not detected
 	context  bool          // record Answer.Context
@@ -131,6 +132,7 @@ func (r *Runner) backends(ctx context.Context, c *media.Encoding) ([]Backend, er
 // generate generates until the turn ends.
 func (t *telling) generate(ctx context.Context, r *Runner, s *session, gen runtimes.Generation, prev int) (err error) {
 	at, before := time.Since(t.start), len(t.answer.Tokens)
+	gen.Follow = t.scores.over(gen.Follow)
 	t.answer.Stop, err = s.generate(ctx, gen, func(id int32) error {
 		if err := t.token(id); err != nil {
 			return err
@@ -177,6 +179,7 @@ func (t *telling) token(id int32) error {
 	if t.first.IsZero() {
 		t.first = t.last
 	}
+	t.scores.chose(id)
 	spaces, belongs, err := t.further.next(id)
 	if !belongs {
 		return err

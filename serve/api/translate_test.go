@@ -77,6 +77,7 @@ func TestUnsupported(t *testing.T) {
 	s, _ := world(t, nil)
 	stops := `,"stop":["` + strings.Repeat(`x","`, 15) + `x"`
 	for more, want := range map[string]string{
+		`,"logprobs":true,"top_logprobs":20`: "", `,"logprobs":true,"top_logprobs":21`: "top_logprobs", `,"top_logprobs":1`: "top_logprobs", // maxAlternatives
 		`,"n":2`: "n", `,"n":1`: "", `,"logit_bias":{"1":2}`: "logit_bias", `,"presence_penalty":1`: "presence_penalty", `,"frequency_penalty":-1`: "frequency_penalty",
 		`,"presence_penalty":0`: "", `,"functions":[{}]`: "functions", `,"modalities":["audio"]`: "modalities", `,"user":"x","store":true`: "",
 		`,"temperature":2`: "", `,"temperature":2.1`: "temperature", `,"temperature":-0.1`: "temperature", `,"temperature":"hot"`: "temperature", `,"top_p":1.5`: "top_p",

@@ -60,8 +60,13 @@ func (q *chatRequest) unsupported() error {
 	if len(q.Functions) > 0 && string(q.Functions) != "null" {
 		return api.Unsupported("functions", "functions: use tools")
 	}
-	if q.Logprobs != nil && *q.Logprobs || q.TopLogprobs != nil && *q.TopLogprobs != 0 {
-		return api.Unsupported("logprobs", "logprobs: not supported")
+	if q.TopLogprobs != nil {
+		switch n := *q.TopLogprobs; {
+		case n < 0 || n > maxAlternatives:
+			return api.Invalid("top_logprobs", "top_logprobs: got %d, want 0 to %d", n, maxAlternatives)
+		case n > 0 && (q.Logprobs == nil || !*q.Logprobs):
+			return api.Invalid("top_logprobs", "top_logprobs: requires logprobs")
+		}
 	}
 	for _, m := range q.Modalities {
 		if m != "text" {
@@ -142,9 +147,10 @@ func chat(c *api.Call) error {
 	if err != nil {
 		return err
 	}
+	l := q.logprobs(ask)
 	base := completion{ID: c.Server().ID("chatcmpl-"), Object: "chat.completion", Created: c.Server().Now().Unix(), Model: ask.Model.Name()}
 	if q.Stream {
-		return streamChat(c, ask, base, q.Options != nil && q.Options.Usage)
+		return streamChat(c, ask, base, l, q.Options != nil && q.Options.Usage)
 	}
 	r, err := c.Answer(ask, nil)
 	if err != nil {
@@ -155,17 +161,17 @@ func chat(c *api.Call) error {
 	if r.Text == "" && len(r.Calls) > 0 {
 		m.Content = nil
 	}
-	base.Choices, base.Usage, base.MM = []choiceOf{{Message: m, Finish: &why}}, usageOf(r), extraOf(r)
+	base.Choices, base.Usage, base.MM = []choiceOf{{Message: m, Logprobs: l.take(), Finish: &why}}, usageOf(r), extraOf(r)
 	return c.Reply(base)
 }
 
 // streamChat answers in chunks.
-func streamChat(c *api.Call, ask *api.Ask, base completion, count bool) error {
+func streamChat(c *api.Call, ask *api.Ask, base completion, l *logprobs, count bool) error {
 	base.Object = "chat.completion.chunk"
 	st := c.Stream(api.SSE, ": ping\n\n")
 	defer st.End()
 	send := func(d delta, why *string) error {
-		base.Choices = []choiceOf{{Delta: &d, Finish: why}}
+		base.Choices = []choiceOf{{Delta: &d, Logprobs: l.taken(d), Finish: why}}
 		return st.Send("", base)
 	}
 	begun := false
