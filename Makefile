@@ -124,6 +124,11 @@ hf:
 tokens:
 	@scripts/tokens.sh
 
+# Vectors of all-MiniLM-L6-v2 and of random models of every family beside those of
+# transformers (builds a Python, or takes MM_EMBED_PYTHON).
+embeddings:
+	@scripts/embeddings.sh
+
 # Native engines that die, hang and babble, and damaged files for them, with
 # counts (MM_NATIVE_DIR).
 hostile:

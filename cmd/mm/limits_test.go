@@ -28,6 +28,10 @@ func TestLimits(t *testing.T) {
 		if _, err := p.secret("u", true); (err == nil) != want {
 			t.Errorf("password of maxPassword+%d bytes: %v", more, err)
 		}
+		p = &program{stdin: strings.NewReader(""), stderr: io.Discard}
+		if _, err := p.textFile(sparse(t, maxTextFile+int64(more))); (err == nil) != want {
+			t.Errorf("texts of maxTextFile+%d bytes: %v", more, err)
+		}
 		s := serving{htpasswd: sparse(t, maxHtpasswd+int64(more))}
 		if err := s.check(); errors.Is(err, fsx.ErrTooLarge) == want {
 			t.Errorf("htpasswd of maxHtpasswd+%d bytes: %v", more, err)
