@@ -168,7 +168,7 @@ func (c Config) soundEncoder(t Weights) (m *onnx.Model, err error) {
 	}
 	x = g.Add("Add", []string{x, at}, "embedded")
 	for i := range c.Layers {
-		x = w.layer(i, x)
+		x = w.layer(i, x, "")
 	}
 	if s.pool > 1 {
 		x = w.averaged(x)

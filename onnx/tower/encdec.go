@@ -134,7 +134,7 @@ func (v Whisper) Encoder(t Weights) (m *onnx.Model, err error) {
 	x = g.Add("Transpose", []string{w.step("conv2", x, v.Width, 2)}, "steps", onnx.IntList("perm", 0, 2, 1))
 	x = g.Add("Add", []string{x, w.floats("positions", w.read(w.tower+"embed_positions.weight", s.positions, v.Width), 1, s.positions, v.Width)}, "embedded")
 	for i := range v.encoder.Layers {
-		x = w.layer(i, x)
+		x = w.layer(i, x, "")
 	}
 	x = g.Add("Identity", []string{w.norm(w.names.post, x, v.Width)}, hiddenState)
 	at := t.find("layer_norm.weight", "model.decoder.", "decoder.")

@@ -3,6 +3,7 @@ package tower
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"mm-abi.org/mm/onnx"
 )
@@ -20,7 +21,6 @@ const (
 type gridWriter struct {
 	*writer
 	rows, columns string // R, S: numbers of one element
-	cos, sin      string // 1×P×1×D
 	mask          string // 1×1×P×P, 0 within a window and -Inf elsewhere; "" without
 }
 
@@ -47,7 +47,7 @@ func (c Config) gridEncoder(t Weights) (m *onnx.Model, err error) {
 	w.windows()
 	var deep []string
 	for i := range c.Layers {
-		x = w.layer(i, x)
+		x = w.layer(i, x, w.masked(i))
 		for _, at := range c.grid.deep {
 			if at == i {
 				deep = append(deep, x)
@@ -170,7 +170,7 @@ func (w *gridWriter) rotation() {
 }
 
 // rotated rotates queries or keys, 1×P×H×D: pairs are D/2 apart.
-func (w *gridWriter) rotated(name, x string) string {
+func (w *writer) rotated(name, x string) string {
 	g, half := w.g, w.c.Width/w.c.Heads/2
 	part := func(name string, from, to int) string {
 		return g.Add("Slice", []string{x, w.ints(fmt.Sprint("at.", from), from), w.ints(fmt.Sprint("at.", to), to), w.ints("axis3", 3)}, name)
@@ -198,56 +198,18 @@ func (w *gridWriter) windows() {
 	w.mask = g.Add("Where", []string{same, w.number("nothing", 0), w.number("never", math.Inf(-1))}, "window.mask")
 }
 
-// layer writes x + attention(norm(x)), followed by x + mlp(norm(x)).
-func (w *gridWriter) layer(i int, x string) string {
-	c, n, g := w.c, w.names, w.g
-	at := fmt.Sprintf(n.layer, i)
-	mask := w.mask
-	for _, full := range c.grid.full {
-		if full == i {
-			mask = ""
-		}
+// masked returns the mask of a layer.
+func (w *gridWriter) masked(i int) string {
+	if slices.Contains(w.c.grid.full, i) {
+		return ""
 	}
-	x = g.Add("Add", []string{x, w.attention(at, w.norm(at+n.norm1, x, c.Width), mask)}, at+"attended")
-	y := w.norm(at+n.norm2, x, c.Width)
-	up := w.linear(at+n.up, y, c.Width, c.Hidden)
-	if c.grid.gated {
-		gate := n.up[:len(n.up)-len("up_proj")] + "gate_proj"
-		up = g.Add("Mul", []string{w.activated(at+"act", w.linear(at+gate, y, c.Width, c.Hidden), c.Activation), up}, at+"gated")
-	} else {
-		up = w.activated(at+"act", up, c.Activation)
-	}
-	return g.Add("Add", []string{x, w.linear(at+n.down, up, c.Hidden, c.Width)}, at+"fed")
-}
-
-// attention writes the attention of the patches to each other.
-func (w *gridWriter) attention(at, x, mask string) string {
-	c, g, n := w.c, w.g, w.names
-	dim := c.Width / c.Heads
-	split, join := w.ints("split", 1, -1, c.Heads, dim), w.ints("join", 1, -1, c.Width)
-	heads := func(part int, name string) string {
-		y := w.part(at, part, name, x)
-		return g.Add("Reshape", []string{y, split}, at+fmt.Sprint("heads.", part))
-	}
-	order := func(name, x string, perm ...int64) string {
-		return g.Add("Transpose", []string{x}, name+".order", onnx.IntList("perm", perm...))
-	}
-	q := order(at+"q", w.rotated(at+"q", heads(0, n.query)), 0, 2, 1, 3) // 1×H×P×D
-	k := order(at+"k", w.rotated(at+"k", heads(1, n.key)), 0, 2, 3, 1)   // 1×H×D×P
-	v := order(at+"v", heads(2, n.value), 0, 2, 1, 3)                    // 1×H×P×D
-	scores := g.Add("Mul", []string{g.Add("MatMul", []string{q, k}, at+"scores"), w.number("root", rsqrt(dim))}, at+"scores.scaled")
-	if mask != "" {
-		scores = g.Add("Add", []string{scores, mask}, at+"scores.masked")
-	}
-	shares := g.Add("Softmax", []string{scores}, at+"shares", onnx.Int("axis", -1))
-	mixed := order(at+"mixed", g.Add("MatMul", []string{shares, v}, at+"mixed"), 0, 2, 1, 3)
-	return w.linear(at+n.out, g.Add("Reshape", []string{mixed, join}, at+"joined"), c.Width, c.Width)
+	return w.mask
 }
 
 // part writes queries (0), keys (1) or values (2), which may be of one matrix.
-func (w *gridWriter) part(at string, i int, name, x string) string {
+func (w *writer) part(at string, i int, name, x string) string {
 	c := w.c
-	if !c.grid.qkv {
+	if c.grid == nil || !c.grid.qkv {
 		return w.linear(at+name, x, c.Width, c.Width)
 	}
 	if one := at + "attn." + "qkv"[i:i+1]; w.t.has(one + ".weight") {

@@ -42,7 +42,7 @@ func (c Config) Encoder(t Weights) (m *onnx.Model, err error) {
 	g.Outputs = []onnx.Value{onnx.TensorValue(Features, onnx.FLOAT, 1, c.Patches(), c.Width)}
 	x := w.embed(Pixels) // 1×(P or 1+P)×C
 	for i := range c.Layers {
-		x = w.layer(i, x)
+		x = w.layer(i, x, "")
 	}
 	if w.names.post != "" {
 		x = w.norm(w.names.post, x, c.Width)
@@ -86,7 +86,7 @@ func (w *writer) embed(pixels string) string {
 
 // layer writes x + a·attention(norm(x)), followed by x + b·mlp(norm(x)); a and b
 // are 1 unless the tower scales its halves.
-func (w *writer) layer(i int, x string) string {
+func (w *writer) layer(i int, x, mask string) string {
 	c, n := w.c, w.names
 	at := fmt.Sprintf(n.layer, i)
 	half := func(name, x, y, scale string) string {
@@ -95,28 +95,40 @@ func (w *writer) layer(i int, x string) string {
 		}
 		return w.g.Add("Add", []string{x, y}, at+name)
 	}
-	x = half("attended", x, w.attention(at, w.norm(at+n.norm1, x, c.Width)), n.scale1)
-	y := w.linear(at+n.up, w.norm(at+n.norm2, x, c.Width), c.Width, c.Hidden)
-	y = w.activated(at+"act", y, c.Activation)
-	return half("fed", x, w.linear(at+n.down, y, c.Hidden, c.Width), n.scale2)
+	x = half("attended", x, w.attention(at, w.norm(at+n.norm1, x, c.Width), mask), n.scale1)
+	y := w.norm(at+n.norm2, x, c.Width)
+	up := w.linear(at+n.up, y, c.Width, c.Hidden)
+	if c.grid != nil && c.grid.gated {
+		gate := n.up[:len(n.up)-len("up_proj")] + "gate_proj"
+		up = w.g.Add("Mul", []string{w.activated(at+"act", w.linear(at+gate, y, c.Width, c.Hidden), c.Activation), up}, at+"gated")
+	} else {
+		up = w.activated(at+"act", up, c.Activation)
+	}
+	return half("fed", x, w.linear(at+n.down, up, c.Hidden, c.Width), n.scale2)
 }
 
-// attention writes the attention of every position to all.
-func (w *writer) attention(at, x string) string {
+// attention writes the attention of every position to those that the mask permits; all
+// without a mask.
+func (w *writer) attention(at, x, mask string) string {
 	c, g, n := w.c, w.g, w.names
 	dim := c.Width / c.Heads
 	split, join := w.ints("split", 1, -1, c.Heads, dim), w.ints("join", 1, -1, c.Width)
-	heads := func(name, norm string, perm ...int64) string {
-		y := w.linear(at+name, x, c.Width, c.Width)
+	heads := func(part int, name, norm string, perm ...int64) string {
+		y, as := w.part(at, part, name, x), at+"qkv"[part:part+1]
 		if norm != "" && w.t.has(at+norm+".weight") {
 			y = w.norm(at+norm, y, c.Width)
 		}
-		y = g.Add("Reshape", []string{y, split}, at+name+".split")
-		return g.Add("Transpose", []string{y}, at+name+".heads", onnx.IntList("perm", perm...))
+		y = g.Add("Reshape", []string{y, split}, as+".split")
+		if w.cos != "" && part < 2 {
+			y = w.rotated(as, y)
+		}
+		return g.Add("Transpose", []string{y}, as+".heads", onnx.IntList("perm", perm...))
 	}
-	q, k, v := heads(n.query, n.queryNorm, 0, 2, 1, 3), heads(n.key, n.keyNorm, 0, 2, 3, 1), heads(n.value, "", 0, 2, 1, 3)
-	scores := g.Add("MatMul", []string{q, k}, at+"scores")
-	scores = g.Add("Mul", []string{scores, w.number("root", rsqrt(dim))}, at+"scores.scaled")
+	q, k, v := heads(0, n.query, n.queryNorm, 0, 2, 1, 3), heads(1, n.key, n.keyNorm, 0, 2, 3, 1), heads(2, n.value, "", 0, 2, 1, 3)
+	scores := g.Add("Mul", []string{g.Add("MatMul", []string{q, k}, at+"scores"), w.number("root", rsqrt(dim))}, at+"scores.scaled")
+	if mask != "" {
+		scores = g.Add("Add", []string{scores, mask}, at+"scores.masked")
+	}
 	shares := g.Add("Softmax", []string{scores}, at+"shares", onnx.Int("axis", -1))
 	mixed := g.Add("Transpose", []string{g.Add("MatMul", []string{shares, v}, at+"mixed")}, at+"mixed.rows", onnx.IntList("perm", 0, 2, 1, 3))
 	return w.linear(at+n.out, g.Add("Reshape", []string{mixed, join}, at+"joined"), c.Width, c.Width)

@@ -10,12 +10,15 @@ import (
 
 // writer writes a model and keeps the first errors of its tensors.
 type writer struct {
-	c       Config
-	names   names
-	t       Weights
-	m       *onnx.Model
-	g       *onnx.Graph
-	tower   string // prefix of its tensors
+	c     Config
+	names names
+	t     Weights
+	m     *onnx.Model
+	g     *onnx.Graph
+	tower string // prefix of its tensors
+
+	cos, sin string // 1×P×1×D, of the rotation of queries and keys; "": none
+
 	err     error
 	written map[string]bool // constants
 	zeros   int             // numbers of tensors that cannot be read
