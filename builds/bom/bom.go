@@ -2,7 +2,7 @@
 // 1.6 with machine learning models as components, and SLSA provenance v1.
 //
 // A bill lists every file with its digest under the module that it belongs to, and the
-// dependencies between modules. [Check] verifies what the schema of the format leaves
+// dependencies between modules. [Check] verifies properties that the schema of the format leaves
 // open: that references lead to components, that names are unique, that digests have
 // their length, and that the bill is about the artifact that it is attached to.
 package bom
@@ -116,7 +116,7 @@ func appendRef(list *[]string, ref string) *[]string {
 	return &next
 }
 
-// component returns a component that is an artifact of its own.
+// component returns a component that is itself an artifact.
 func component(kind cyclonedx.ComponentType, name, version, digest, description, license string) cyclonedx.Component {
 	return cyclonedx.Component{
 		BOMRef: name + "@" + version, Type: kind, Name: name, Version: version, Description: description,

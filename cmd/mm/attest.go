@@ -79,11 +79,11 @@ func requireFlag() cli.Flag {
 }
 
 // requiredEvidence returns the predicate types of --require.
-func requiredEvidence(c *cli.Context) (types []string, err error) {
-	if !c.IsSet("require") {
+func requiredEvidence(list string) (types []string, err error) {
+	if list == "" {
 		return nil, nil
 	}
-	for name := range strings.SplitSeq(c.String("require"), ",") {
+	for name := range strings.SplitSeq(list, ",") {
 		typ, err := workspace.PredicateType(name)
 		if err != nil {
 			return nil, usageError{err}

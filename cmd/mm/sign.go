@@ -21,7 +21,7 @@ func (p *program) signCommand() *cli.Command {
 			folderFlags("sign the files of the folder DIR as OpenSSF Model Signing does (P-256 keys only)")...),
 		Action: func(c *cli.Context) error {
 			if c.Bool("oms") {
-				return p.signFolder(c)
+				return p.signFolder(c.Context, folderOptions{c.Args().First(), c.String("signature"), []string{c.String("key")}, workspace.Options{}})
 			}
 			opt := workspace.Options{Layout: c.String("layout")}
 			return p.inWorkspace(opt, func(w *workspace.Workspace) error { return p.sign(c.Context, w, c.Args().First(), c.String("key")) })
@@ -85,11 +85,11 @@ func (p *program) verifyCommand() *cli.Command {
 			folderFlags("verify an OpenSSF Model Signing signature over the folder DIR, by the keys for local/NAME")...),
 		Action: func(c *cli.Context) error {
 			if c.Bool("oms") {
-				return p.verifyFolder(c)
+				return p.verifyFolder(c.Context, folderOptions{c.Args().First(), c.String("signature"), c.StringSlice("key"), workspaceOptions(c, c.Args().First())})
 			}
 			claim := claimOptions(c)
 			var err error
-			if claim.Require, err = requiredEvidence(c); err != nil {
+			if claim.Require, err = requiredEvidence(c.String("require")); err != nil {
 				return err
 			}
 			return p.inWorkspace(workspaceOptions(c, c.Args().First()), func(w *workspace.Workspace) error {

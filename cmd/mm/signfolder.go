@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"path/filepath"
 	"time"
 
@@ -26,47 +28,47 @@ type folderSigned struct {
 	Key       string   `json:"key"`
 }
 
-// signatureFile returns the folder and the signature file of the command line.
-func signatureFile(c *cli.Context) (dir, file string) {
-	dir, file = c.Args().First(), c.String("signature")
-	if file == "" {
-		file = filepath.Join(dir, sign.FolderSignature)
-	}
-	return dir, file
+// folderOptions holds the options of a signature over a folder.
+type folderOptions struct {
+	dir, file string // of the folder and the signature; "": the usual name in it
+	keys      []string
+	workspace workspace.Options
 }
 
-func (p *program) signFolder(c *cli.Context) error {
-	dir, file := signatureFile(c)
-	return p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error {
-		s, err := w.Signer(c.String("key"), p.password)
+// signature returns the file of the signature.
+func (o folderOptions) signature() string {
+	return cmp.Or(o.file, filepath.Join(o.dir, sign.FolderSignature))
+}
+
+func (p *program) signFolder(ctx context.Context, o folderOptions) error {
+	return p.inWorkspace(o.workspace, func(w *workspace.Workspace) error {
+		s, err := w.Signer(o.keys[0], p.password)
 		if err != nil {
 			return err
 		}
-		f, err := workspace.SignFolder(c.Context, dir, file, s.Key)
+		f, err := workspace.SignFolder(ctx, o.dir, o.signature(), s.Key)
 		if err != nil {
 			return err
 		}
-		return p.printFolder("signed", file, f)
+		return p.printFolder("signed", o.signature(), f)
 	})
 }
 
-func (p *program) verifyFolder(c *cli.Context) error {
-	dir, file := signatureFile(c)
-	opt := workspaceOptions(c, dir)
-	return p.inWorkspace(opt, func(w *workspace.Workspace) error {
-		name, err := filepath.Abs(dir)
+func (p *program) verifyFolder(ctx context.Context, o folderOptions) error {
+	return p.inWorkspace(o.workspace, func(w *workspace.Workspace) error {
+		name, err := filepath.Abs(o.dir)
 		if err != nil {
 			return err
 		}
-		keys, err := w.Vouching("local/"+filepath.Base(name), c.StringSlice("key"), time.Now())
+		keys, err := w.Vouching("local/"+filepath.Base(name), o.keys, time.Now())
 		if err != nil {
 			return err
 		}
-		f, err := workspace.VerifyFolder(c.Context, dir, file, keys...)
+		f, err := workspace.VerifyFolder(ctx, o.dir, o.signature(), keys...)
 		if err != nil {
 			return coded{err, exitRefused}
 		}
-		return p.printFolder("verified", file, f)
+		return p.printFolder("verified", o.signature(), f)
 	})
 }
 

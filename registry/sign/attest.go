@@ -47,8 +47,8 @@ func Attest(ctx context.Context, dst Target, subject ocispec.Descriptor, a Attes
 }
 
 // Attestations returns the statements about desc that keys of the policy signed, and the
-// number of other bundles: releases, unknown keys, certificates, malformed ones. Whether a
-// key may speak for a repository is decided by [Verifier.Accept].
+// number of other bundles: releases, unknown keys, certificates, malformed ones. [Verifier.Accept]
+// decides whether a key may sign for a repository.
 func (v *Verifier) Attestations(ctx context.Context, src content.ReadOnlyGraphStorage, desc ocispec.Descriptor) (list []Attested, others int, err error) {
 	found, err := bundles(ctx, src, desc)
 	if err != nil {
@@ -78,7 +78,7 @@ func (v *Verifier) Attestations(ctx context.Context, src content.ReadOnlyGraphSt
 	return list, others, nil
 }
 
-// Accept reports why the keys, together, may not speak for the repository; nil if they
+// Accept reports why the keys, together, may not sign for the repository; nil if they
 // may.
 func (v *Verifier) Accept(repository string, ids []string) error {
 	rule, refused := v.policy.find(repository)

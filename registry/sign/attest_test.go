@@ -9,7 +9,7 @@ import (
 )
 
 // Evidence by keys of the policy is listed, everything else is counted, and only keys
-// that may release a repository speak for it.
+// that may release a repository are accepted for it.
 func TestAttestations(t *testing.T) {
 	ctx := context.Background()
 	good, other := newKey(t, P256), newKey(t, Ed25519)

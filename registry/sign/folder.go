@@ -32,7 +32,7 @@ type FolderFile struct {
 	Digest string // SHA-256 in hex
 }
 
-// Folder is what a signature over a folder covers.
+// Folder lists the files that a signature over a folder covers.
 type Folder struct {
 	Name    string       // of the folder when it was signed; not verified
 	Files   []FolderFile // sorted by path elements
@@ -121,11 +121,11 @@ func folderHint(k *PublicKey) (string, error) {
 	return hex.EncodeToString(sum[:]), err
 }
 
-// OpenFolder verifies a signature over a folder with one of keys and returns what it
-// covers. The caller compares that with the folder.
+// OpenFolder verifies a signature over a folder with one of keys and returns the
+// files that it covers. The caller compares them with the folder.
 //
 // A signature may leave out only [FolderIgnored] and its own file: any other name that it
-// ignores could hold weights that nobody signed.
+// ignores could hold unsigned weights.
 func OpenFolder(data []byte, keys ...*PublicKey) (Folder, error) {
 	if len(data) > MaxFolderBundle {
 		return Folder{}, fmt.Errorf("signature too large: got %d bytes, want at most %d", len(data), MaxFolderBundle)
@@ -146,7 +146,7 @@ func OpenFolder(data []byte, keys ...*PublicKey) (Folder, error) {
 	return f, err
 }
 
-// folder returns what a statement about a folder covers.
+// folder returns the files that a statement about a folder covers.
 func (s *statement) folder() (Folder, error) {
 	var p folderPredicate
 	if s.PredicateType != FolderType {

@@ -141,9 +141,9 @@ func answerOf(ask *api.Ask, r *api.Result) answer {
 	}
 }
 
-// outputs encodes what the decoders made.
-func outputs(made []runner.Made) (list []output) {
-	for _, m := range made {
+// outputs encodes the results of the decoders.
+func outputs(results []runner.Made) (list []output) {
+	for _, m := range results {
 		kind := "image/png"
 		if m.Modality == abi.Audio {
 			kind = "audio/wav"

@@ -34,7 +34,7 @@ type wheelFile struct {
 }
 
 // wheel writes the Python client together with the programs, which installers put
-// beside the interpreter. The first files are the programs.
+// next to the interpreter. The first files are the programs.
 func (r *release) wheel(platform string, files []string) (string, error) {
 	tag, ok := wheelTags[platform]
 	if !ok {
