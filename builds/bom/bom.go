@@ -54,7 +54,7 @@ type Options struct {
 	Version string    // of mm
 }
 
-// CycloneDX returns the bill of an artifact in JSON. Equal arguments give equal bytes.
+// CycloneDX returns the bill of an artifact in JSON. It is deterministic.
 func CycloneDX(a Artifact, opt Options) ([]byte, error) {
 	root := component(cyclonedx.ComponentTypeApplication, a.Name, a.Version, a.Digest, a.Description, a.License)
 	if len(a.Modules) == 1 && a.Modules[0].Digest == a.Digest {
