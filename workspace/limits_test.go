@@ -30,6 +30,26 @@ func (s shelf) Referrers(context.Context, ocispec.Descriptor, string) ([]ocispec
 	return s.listed, nil
 }
 
+func TestAttachable(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "f")
+	for _, size := range []int64{0, maxAttached, maxAttached + 1} {
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(file, size); err != nil {
+			t.Fatal(err)
+		}
+		if err := attachable(file); (err != nil) != (size > maxAttached) {
+			t.Errorf("%d bytes: %v", size, err)
+		}
+	}
+	for _, bad := range []string{filepath.Dir(file), file + ".none"} {
+		if attachable(bad) == nil {
+			t.Errorf("%s is accepted", bad)
+		}
+	}
+}
+
 func TestLimits(t *testing.T) {
 	ctx := context.Background()
 	dir := t.TempDir()

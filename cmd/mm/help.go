@@ -135,8 +135,14 @@ func noCommand(path string, commands []*cli.Command) cli.ActionFunc {
 // synonyms maps the names of commands in other programs to mm's.
 var synonyms = map[string]string{
 	"delete": "rm", "build": "assemble", "compose": "assemble", "import": "module import", "create": "module new", "new": "init",
-	"serve": "registry serve", "show": "inspect", "images": "ls", "search": "ls", "prune": "gc", "check": "validate", "lint": "validate",
+"show": "inspect", "images": "ls", "search": "ls", "prune": "gc", "check": "validate", "lint": "validate",
 	"update": "lock", "convert": "module import", "generate-key-pair": "keys generate", "upload": "push", "download": "pull", "install": "runtime install",
+}
+
+// subSynonyms maps them within a group of commands, to the first that the group has.
+var subSynonyms = map[string][]string{
+	"remove": {"rm"}, "delete": {"rm"}, "list": {"ls"}, "copy": {"cp"}, "create": {"new", "generate"}, "init": {"new"},
+	"compare": {"diff"}, "show": {"inspect", "ls"}, "install": {"add"},
 }
 
 // unknown reports an unknown command, with the nearest known one as a hint.
@@ -144,6 +150,11 @@ func unknown(word, path string, commands []*cli.Command) error {
 	err := fmt.Errorf("unknown command %q of %s", word, path)
 	if path == "mm" && synonyms[word] != "" {
 		return usageError{hinted{err, fmt.Sprintf("did you mean mm %s?", synonyms[word])}}
+	}
+	for _, name := range subSynonyms[word] {
+		if path != "mm" && slices.Contains(commandNames(commands), name) {
+			return usageError{hinted{err, fmt.Sprintf("did you mean %s %s?", path, name)}}
+		}
 	}
 	if near, ok := spell.Nearest(word, commandNames(commands)); ok {
 		return usageError{hinted{err, fmt.Sprintf("did you mean %s %s?", path, near)}}

@@ -17,8 +17,8 @@ import (
 
 func (p *program) registryCommand() *cli.Command {
 	return &cli.Command{
-		Name: "registry", Usage: "serve the store as an OCI registry",
-		Subcommands: []*cli.Command{{
+		Name: "registry", Usage: "serve the store as an OCI registry, and manage artifacts at registries",
+		Subcommands: append([]*cli.Command{{
 			Name: "serve", Usage: "serve until interrupted",
 			Description: "Artifacts in the store are available immediately, and pushed artifacts are added to the store.\n" +
 				"Both use the same names: mm rm of a served name unpublishes it, which it warns about. With\n" +
@@ -40,7 +40,7 @@ func (p *program) registryCommand() *cli.Command {
 			Action: func(c *cli.Context) error {
 				return p.registryServe(c.Context, servingOptions(c), c.String("layout"))
 			},
-		}},
+		}}, p.publishedCommands()...),
 	}
 }
 

@@ -81,7 +81,7 @@ func (p *program) rmCommand() *cli.Command {
 		Name: "rm", Aliases: []string{"remove"}, Usage: "remove names from the store; mm gc frees the bytes", ArgsUsage: "REF…",
 		Description: "With a build, the names of its targets are removed, too: NAME:VERSION-TARGET. While mm registry\n" +
 			"serve publishes the store, its clients lose the name, too; mm warns about it.",
-		Flags:       []cli.Flag{p.jsonFlag(), layoutFlag()}, Action: p.inFolder(p.remove),
+		Flags: []cli.Flag{p.jsonFlag(), layoutFlag()}, Action: p.inFolder(p.remove),
 	}
 }
 

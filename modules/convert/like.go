@@ -13,7 +13,7 @@ import (
 	"mm-abi.org/mm/onnx"
 )
 
-// Preset describes a known family of ONNX models: what their files do not contain.
+// Preset describes a family of ONNX models: the description that their files do not contain.
 type Preset struct {
 	Name, About string
 	License     string
@@ -38,7 +38,7 @@ func (e *LikeError) Hint() string { return e.Fix }
 // pixel is 1/255, the scale of images from 0 to 1.
 const pixel = 0.00392156862745098
 
-// Presets returns the known families.
+// Presets returns the families.
 func Presets() []Preset {
 	return []Preset{
 		{Name: "ppocr-rec", About: "PP-OCR recognition: a line of text; --with the list of characters", License: "Apache-2.0",
@@ -122,7 +122,7 @@ func Like(name string, model *onnx.Model, fn Function) (Function, string, error)
 		for _, p := range all {
 			names = append(names, p.Name)
 		}
-		fix := "known: " + strings.Join(names, ", ")
+		fix := "want one of " + strings.Join(names, ", ")
 		if near, ok := spell.Nearest(name, names); ok {
 			fix = "did you mean " + near + "?"
 		}
@@ -133,7 +133,7 @@ func Like(name string, model *onnx.Model, fn Function) (Function, string, error)
 	if len(inputs) == 0 || len(outputs) == 0 || !p.fits(inputs[0].Type, outputs[0].Type) {
 		return fn, "", wrong
 	}
-	known, err := p.fill(ports{inputs[0].Name, outputs[0].Name}, fn.With)
+	preset, err := p.fill(ports{inputs[0].Name, outputs[0].Name}, fn.With)
 	if err != nil {
 		return fn, "", err
 	}
@@ -141,28 +141,28 @@ func Like(name string, model *onnx.Model, fn Function) (Function, string, error)
 	for _, v := range slices.Concat(inputs, outputs) {
 		names[v.Name] = true
 	}
-	for in, s := range known.State {
+	for in, s := range preset.State {
 		if !names[in] || !names[s.From] {
 			return fn, "", wrong
 		}
 	}
-	for in := range known.Constants {
+	for in := range preset.Constants {
 		if !names[in] {
 			return fn, "", wrong
 		}
 	}
-	fn.Modality = or(fn.Modality, known.Modality)
+	fn.Modality = or(fn.Modality, preset.Modality)
 	if len(fn.Preprocess) == 0 {
-		fn.Preprocess = known.Preprocess
+		fn.Preprocess = preset.Preprocess
 	}
 	if len(fn.State) == 0 {
-		fn.State = known.State
+		fn.State = preset.State
 	}
 	if len(fn.Constants) == 0 {
-		fn.Constants = known.Constants
+		fn.Constants = preset.Constants
 	}
 	if len(fn.Postprocess) == 0 {
-		fn.Postprocess = known.Postprocess
+		fn.Postprocess = preset.Postprocess
 	}
 	return fn, p.License, nil
 }

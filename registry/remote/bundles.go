@@ -52,8 +52,10 @@ func bundles(ctx context.Context, src source, main *plan, opt PullOptions) (*pla
 	if v, ok := opt.Verifier.(voucher); keep == nil && ok {
 		keep = v.Vouches
 	}
-	if keep == nil {
-		most = maxKeptUnvouched
+	if keep == nil || opt.AllReferrers {
+		if !opt.AllReferrers {
+			most = maxKeptUnvouched
+		}
 		keep = func(context.Context, content.Fetcher, ocispec.Descriptor, ocispec.Descriptor) (bool, error) {
 			return true, nil
 		}
@@ -65,7 +67,7 @@ func bundles(ctx context.Context, src source, main *plan, opt PullOptions) (*pla
 		if err != nil && !errors.As(err, new(*unlistedError)) { // the verifier decides without a list
 			return nil, err
 		}
-		list = slices.DeleteFunc(list, func(d ocispec.Descriptor) bool { return !maybeBundle(d) })
+		list = slices.DeleteFunc(list, func(d ocispec.Descriptor) bool { return !opt.AllReferrers && !maybeBundle(d) })
 		slices.SortFunc(list, func(a, b ocispec.Descriptor) int {
 			return cmp.Or(cmp.Compare(a.Size, b.Size), cmp.Compare(a.Digest, b.Digest))
 		})
@@ -77,7 +79,10 @@ func bundles(ctx context.Context, src source, main *plan, opt PullOptions) (*pla
 			looked++
 			budget -= d.Size
 			one, err := newPlan(ctx, src, d, filter{})
-			if err == nil && one.bundleOf(m.desc) {
+			if err == nil && opt.AllReferrers && one.refersTo(m.desc) {
+				kept++
+				found.merge(one)
+			} else if err == nil && one.bundleOf(m.desc) {
 				budget -= one.manifests[0].layers[0].Size
 				var ok bool
 				if ok, err = keep(ctx, src, m.desc, d); ok && err == nil {
@@ -108,6 +113,12 @@ func (p *plan) bundleOf(subject ocispec.Descriptor) bool {
 		strings.HasPrefix(m.artifactType, bundleType) && len(m.artifactType) <= maxMediaType &&
 		m.config != nil && m.config.Size <= maxReferrer &&
 		len(m.layers) == 1 && strings.HasPrefix(m.layers[0].MediaType, bundleType) && m.layers[0].Size <= maxBundle
+}
+
+// refersTo reports whether the plan is a single manifest about subject.
+func (p *plan) refersTo(subject ocispec.Descriptor) bool {
+	m := p.manifests[0]
+	return len(p.manifests) == 1 && m.subject != nil && m.subject.Digest == subject.Digest
 }
 
 // merge adds the manifests and blobs of other that p lacks.

@@ -234,6 +234,9 @@ func (r *repository) url(part string) string {
 	if r.plainHTTP {
 		scheme = "http"
 	}
+	if r.Reference.Repository == "" { // of the registry
+		return fmt.Sprintf("%s://%s/v2/%s", scheme, r.Reference.Host(), part)
+	}
 	return fmt.Sprintf("%s://%s/v2/%s/%s", scheme, r.Reference.Host(), r.Reference.Repository, part)
 }
 

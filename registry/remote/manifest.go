@@ -24,7 +24,11 @@ var acceptManifests = strings.Join(artifact.ManifestTypes(), ", ")
 
 // request returns a request for a part of the repository.
 func (r *repository) request(ctx context.Context, method, part string, body []byte) (*http.Request, error) {
-	ctx = auth.AppendRepositoryScope(ctx, r.Reference, auth.ActionPull)
+	if r.Reference.Repository == "" {
+		ctx = auth.AppendScopes(ctx, auth.ScopeRegistryCatalog)
+	} else {
+		ctx = auth.AppendRepositoryScope(ctx, r.Reference, auth.ActionPull)
+	}
 	if body == nil {
 		return http.NewRequestWithContext(ctx, method, r.url(part), nil)
 	}

@@ -36,6 +36,8 @@ type PullOptions struct {
 	// Verifier has a trusted key, if it can check that (method Vouches); else
 	// a few well-formed ones.
 	Keep func(ctx context.Context, src content.Fetcher, subject, bundle ocispec.Descriptor) (bool, error)
+	// AllReferrers keeps every referrer, also those that are not bundles. Zero: Keep decides.
+	AllReferrers bool
 	// Only selects layers. Manifests, configs and signatures are always
 	// complete. An artifact without some layers gets no tag. Nil: all.
 	Only func(layer ocispec.Descriptor) bool
