@@ -24,7 +24,7 @@ var groups = []struct {
 	{"Serve and extend", []string{"mcp", "skill", "runtime", "doctor", "demo"}},
 	{"Convert models", []string{"quantize", "onnx", "qnn", "tokenizer"}},
 	{"Train, measure and experiment", []string{"train", "data", "eval", "gradcheck", "lab", "device"}},
-	{"Shell", []string{"help", "version", "completion"}},
+	{"Shell", []string{"help", "version", "completion", "schema"}},
 }
 
 // environment describes the environment variables, the settings and the exit codes.
@@ -135,7 +135,7 @@ func noCommand(path string, commands []*cli.Command) cli.ActionFunc {
 // synonyms maps the names of commands in other programs to mm's.
 var synonyms = map[string]string{
 	"delete": "rm", "build": "assemble", "compose": "assemble", "import": "module import", "create": "module new", "new": "init",
-"show": "inspect", "images": "ls", "search": "ls", "prune": "gc", "check": "validate", "lint": "validate",
+	"show": "inspect", "images": "ls", "search": "ls", "prune": "gc", "check": "validate", "lint": "validate",
 	"update": "lock", "convert": "module import", "generate-key-pair": "keys generate", "upload": "push", "download": "pull", "install": "runtime install",
 }
 

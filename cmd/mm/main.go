@@ -228,6 +228,7 @@ func (p *program) app() *cli.App {
 			p.versionCommand(),
 			p.completionCommand(),
 			p.manCommand(),
+			p.schemaCommand(),
 		},
 	}
 	prepare(app)
