@@ -175,7 +175,7 @@ func matMulNBits(c *kernel.Call) error {
 		bias = kernel.Elements[float32](a)
 	}
 	m := x.Len() / b.k
-	if m <= maxNibbleRows && b.nibbles() {
+	if b.nibbles() {
 		return b.multiplyNibbles(c, o, xs, bias)
 	}
 	c.Each(b.n, b.k*(m+4), func(thread, lo, hi int) {

@@ -27,8 +27,9 @@ func TestBlockSize(t *testing.T) {
 	}
 }
 
-// Few rows of activations, which are multiplied by the packed weights, have the
-// products of many, for which weights are unpacked (maxNibbleRows on either side).
+// Few rows of activations, which are multiplied by the packed weights, and many, for
+// which weights are unpacked, have the products of the formula (maxNibbleRows on
+// either side).
 func TestFewRows(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for name, c := range map[string]struct {
@@ -53,11 +54,18 @@ func TestFewRows(t *testing.T) {
 		if c.bias {
 			in[5] = optest.Gauss(r, c.n)
 		}
-		want, err := (optest.Trial{Node: n, In: in}).Run(t, 1)
-		if err != nil {
-			t.Fatal(err)
+		weight := func(j, i int) float64 {
+			at := j*count + i/c.size
+			q, zero := float64(in[1].Bytes()[at*c.size/2+i%c.size/2]>>(i%2*4)&15), 8.0
+			switch b := i / c.size; c.zeros {
+			case 1:
+				zero = float64(in[3].Bytes()[j*((count+1)/2)+b/2] >> (b % 2 * 4) & 15)
+			case 2:
+				zero = float64(kernel.Elements[float32](in[3])[at])
+			}
+			return (q - zero) * float64(kernel.Elements[float32](in[2])[at])
 		}
-		for _, rows := range []int{1, 4, 16} {
+		for _, rows := range []int{1, 4, 5, 17} {
 			few := optest.Gauss(r, rows, c.k)
 			copy(kernel.Elements[float32](few), kernel.Elements[float32](x))
 			in[0] = few
@@ -65,9 +73,16 @@ func TestFewRows(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for i, v := range kernel.Elements[float32](got[0]) {
-				if w := kernel.Elements[float32](want[0])[i]; math.Abs(float64(v-w)) > 1e-4*float64(c.k) {
-					t.Fatalf("%s, %d rows, %d: got %v, want %v", name, rows, i, v, w)
+			for at, v := range kernel.Elements[float32](got[0]) {
+				row, j, want := at/c.n, at%c.n, 0.0
+				for i := range c.k {
+					want += weight(j, i) * float64(kernel.Elements[float32](x)[row*c.k+i])
+				}
+				if c.bias {
+					want += float64(kernel.Elements[float32](in[5])[j])
+				}
+				if math.Abs(float64(v)-want) > 1e-5*float64(c.k) {
+					t.Fatalf("%s, %d rows, row %d, column %d: got %v, want %v", name, rows, row, j, v, want)
 				}
 			}
 		}
