@@ -7,9 +7,9 @@ const (
 	leastStep  = 16 // rows of a step with a stream
 	perStream  = 3  // rows of a step for each stream
 	perText    = 16 // and for each further text that waits to be read
-	shortStep  = 64 // rows of a step that ends a short text beside long ones
+	shortStep  = 64 // rows of a step that ends a short text before long ones
 	leastPart  = 4  // rows of a text, at any position
-	crowd      = 3  // sessions beside which a draft model is not used
+	crowd      = 3  // other sessions that disable a draft model
 )
 
 // choose sets the rows of each reading in the next pass and returns those that

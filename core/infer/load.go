@@ -30,7 +30,7 @@ type Options struct {
 	Prefixes int
 	// KVMemory limits the memory in bytes of the keys and values of all
 	// sessions. Sessions wait for room, or compute their text again; each must
-	// be closed. If zero, there is no limit.
+	// be closed. If zero, they are not limited.
 	KVMemory int
 }
 

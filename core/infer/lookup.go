@@ -150,7 +150,7 @@ func (s *share) value() float64 { return s.yes / (s.all + 2) }
 // stepLookup is a step with the tokens that the text itself proposes, if that
 // pays. Unused proposals are compared with the drawn token anyway, which is
 // free: text without repetition is generated as without lookup. A step is
-// measured if the session is alone; beside others, costs are estimated.
+// measured if the session is alone; otherwise, costs are estimated.
 func (g *generation) stepLookup(ctx context.Context, last int32, others int) (int32, error) {
 	l, t := &g.s.lookup, &g.s.m.trade
 	l.follow(g.history, g.s.context)
@@ -161,7 +161,7 @@ func (g *generation) stepLookup(ctx context.Context, last int32, others int) (in
 	case g.opt.AlwaysDraft:
 		n = most
 	case others > 0:
-		n = beside(others, most, l.expected)
+		n = amongst(others, most, l.expected)
 	default:
 		n = t.choose(most, l.expected)
 	}

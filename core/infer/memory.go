@@ -76,7 +76,7 @@ func (m *Model) kvUsed(s *Session) int {
 }
 
 // victim returns the session whose keys and values s may replace: the first that
-// is idle, or the last that began after s. If nil, there is none.
+// is idle, or the last that began after s, or nil.
 func (m *Model) victim(s *Session) *Session {
 	for _, v := range m.holders {
 		if v != s && !v.fixed && v.users.Load() == 0 {

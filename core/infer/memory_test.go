@@ -149,7 +149,7 @@ func TestKVMemoryRefuses(t *testing.T) {
 	}
 	late := session(t, m, SessionOptions{})
 	if err := late.Feed(t.Context(), draw(10, 40)); !errors.Is(err, ErrMemory) {
-		t.Errorf("no room beside states: %v", err)
+		t.Errorf("no room with states: %v", err)
 	}
 	hidden.Close()
 	if err := late.Feed(t.Context(), draw(10, 40)); err != nil {

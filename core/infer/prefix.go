@@ -33,7 +33,7 @@ type prefix struct {
 	chunks [][]byte
 }
 
-// cacheKind is what keys and values depend on besides the text.
+// cacheKind holds the properties of a session that determine the keys of a text.
 type cacheKind struct {
 	typ  tensor.Type
 	long bool // rotations of a long context

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// schedule gathers what the sessions of a model read into steps: passes that
+// schedule gathers the rows that sessions of a model read into steps: passes that
 // read the weights once for the rows of all of them.
 //
 // The caller of the first reading computes steps in its own goroutine until its
@@ -156,16 +156,16 @@ func (m *Model) read(ctx context.Context, all []*reading, wake chan bool) (err e
 // lead computes steps until the readings of the caller are complete.
 func (m *Model) lead(own []*reading) {
 	q := &m.schedule
-	whole := false
+	done := false
 	defer func() {
-		if !whole { // a panic of the caller's code must not block the others
+		if !done { // a panic of the caller's code must not block the others
 			m.abandon()
 		}
 	}()
 	for slices.ContainsFunc(own, func(r *reading) bool { return !r.done }) {
 		m.step(own[0].wake)
 	}
-	whole = true
+	done = true
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.led = len(q.pending) > 0; q.led {

@@ -14,7 +14,7 @@ import (
 	"mm-abi.org/mm/core/infer/sample"
 )
 
-// request is a text of a crowd and what is drawn after it.
+// request is a text and the options of its continuation.
 type request struct {
 	kv     string
 	prompt []int32

@@ -53,7 +53,7 @@ type Session struct {
 
 	// If the memory of keys and values is limited:
 	users    atomic.Int32 // calls that read or generate
-	hold     sync.Mutex   // held while the chunks change, but for a reading
+	hold     sync.Mutex   // held while the chunks change, except by a reading
 	lost     bool         // the chunks were preempted; guarded by the model's mu
 	fixed    bool         // they cannot be computed again; likewise
 	admitted uint64       // likewise

@@ -106,9 +106,9 @@ func (t *trade) choose(most int, expected func(n int) float64) int {
 // fixedRows is the cost of a step without its rows, in rows.
 const fixedRows = 8
 
-// beside returns how many tokens a session should propose in a step that it
+// amongst returns how many tokens a session should propose in a step that it
 // shares with others, whose rows already pay for most of the step.
-func beside(others, most int, expected func(n int) float64) int {
+func amongst(others, most int, expected func(n int) float64) int {
 	each := 1 / (1 + float64(fixedRows)/float64(1+others)) // cost of a further row, relative to one session's share
 	best, gain := 0, least
 	for _, n := range sizes {

@@ -13,7 +13,7 @@ import (
 	"mm-abi.org/mm/runtimes"
 )
 
-// TestCrowd: whatever runs beside it, a sequence draws the ids that it draws alone: with an
+// TestCrowd: with others at the same time, a sequence draws the ids that it draws alone: with an
 // adapter, a draft core or lookup, a grammar, at any temperature, for each type of keys and
 // values. A canceled one ends and disturbs no other.
 func TestCrowd(t *testing.T) {

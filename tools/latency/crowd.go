@@ -27,8 +27,8 @@ type crowd struct {
 	text, words                          string
 }
 
-// heard is what a client measured of an answer.
-type heard struct {
+// measured holds the times of an answer.
+type measured struct {
 	text          string
 	first         time.Duration
 	gaps          []time.Duration
@@ -67,7 +67,7 @@ func (c *crowd) run(ctx context.Context, ref, target, clients string) error {
 		}
 		measure := c.measure
 		if c.stall > 0 {
-			measure = c.beside
+			measure = c.stalled
 		}
 		if err := errors.Join(measure(ctx, r, n, texts), r.Close()); err != nil {
 			return err
@@ -81,7 +81,7 @@ func (c *crowd) measure(ctx context.Context, r *runner.Runner, n int, texts map[
 	if err := r.Load(ctx); err != nil {
 		return err
 	}
-	all := make([]heard, n*c.asks)
+	all := make([]measured, n*c.asks)
 	errs := make([]error, n)
 	start, before := time.Now(), processor()
 	var wg sync.WaitGroup
@@ -115,13 +115,13 @@ func (c *crowd) measure(ctx context.Context, r *runner.Runner, n int, texts map[
 	return nil
 }
 
-// beside measures the gaps of an answer while a long prompt is read, and the time to the
+// stalled measures the gaps of an answer while a long prompt is read, and the time to the
 // first token of a short prompt that arrives meanwhile.
-func (c *crowd) beside(ctx context.Context, r *runner.Runner, _ int, _ map[string]string) error {
+func (c *crowd) stalled(ctx context.Context, r *runner.Runner, _ int, _ map[string]string) error {
 	if err := r.Load(ctx); err != nil {
 		return err
 	}
-	var idle, h, short heard
+	var idle, h, short measured
 	if err := c.ask(ctx, r, 1, &idle); err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func (c *crowd) beside(ctx context.Context, r *runner.Runner, _ int, _ map[strin
 	long.prompt, long.tokens = c.stall, 1
 	short0 := *c
 	short0.prompt, short0.tokens = 10, 1
-	var read heard
+	var read measured
 	errs := make([]error, 3)
 	var wg sync.WaitGroup
 	wg.Go(func() { errs[0] = c.ask(ctx, r, 2, &h) })
@@ -138,12 +138,12 @@ func (c *crowd) beside(ctx context.Context, r *runner.Runner, _ int, _ map[strin
 	time.Sleep(300 * time.Millisecond)
 	wg.Go(func() { errs[2] = short0.ask(ctx, r, 4, &short) })
 	wg.Wait()
-	fmt.Printf("gap alone p50 %.1f max %.1f ms; beside %d words p50 %.1f p95 %.1f max %.1f ms; these took %.0f ms, a short prompt %.0f ms\n",
+	fmt.Printf("gap alone p50 %.1f max %.1f ms; with %d words p50 %.1f p95 %.1f max %.1f ms; these took %.0f ms, a short prompt %.0f ms\n",
 		ms(quantile(idle.gaps, 0.5)), ms(quantile(idle.gaps, 1)), c.stall, ms(quantile(h.gaps, 0.5)), ms(quantile(h.gaps, 0.95)), ms(quantile(h.gaps, 1)), ms(read.first), ms(short.first))
 	return errors.Join(errs...)
 }
 
-func (c *crowd) ask(ctx context.Context, r *runner.Runner, i int, h *heard) error {
+func (c *crowd) ask(ctx context.Context, r *runner.Runner, i int, h *measured) error {
 	start := time.Now()
 	last := start
 	a, err := r.Answer(ctx, runner.Request{

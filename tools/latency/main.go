@@ -76,7 +76,7 @@ func main() {
 	flag.StringVar(&c.text, "text", "README.md", "a file whose words the prompts are")
 	flag.IntVar(&c.threads, "threads", 0, "of the core")
 	flag.BoolVar(&c.shared, "shared", false, "all prompts begin the same")
-	flag.IntVar(&c.stall, "stall", 0, "words of a prompt that is read beside one answer, instead of clients")
+	flag.IntVar(&c.stall, "stall", 0, "words of a prompt that is read during one answer, instead of clients")
 	flag.BoolVar(&c.compare, "compare", false, "compare the answers of all numbers of clients")
 	flag.Parse()
 	if *clients != "" || c.stall > 0 {
