@@ -62,6 +62,9 @@ func (p *program) importHF(c *cli.Context) error {
 	if text, err := convert.IsSentence(c.Args().First()); err == nil && text {
 		return p.importModel(c.Context, c.Args().First(), convertOptions(c), convert.Sentence)
 	}
+	if loop, err := convert.IsEncDec(c.Args().First()); err == nil && loop {
+		return p.importModel(c.Context, c.Args().First(), convertOptions(c), convert.EncDec)
+	}
 	return p.importModel(c.Context, c.Args().First(), convertOptions(c), convert.HuggingFace)
 }
 

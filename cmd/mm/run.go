@@ -54,7 +54,7 @@ func (p *program) runCommand() *cli.Command {
 			&cli.StringFlag{Name: "request", Usage: "read a request from `FILE`, - for standard input"},
 			&cli.StringFlag{Name: "json-schema", Usage: "constrain the answer to JSON that is valid for the schema in `FILE` (docs/GRAMMAR.md)"},
 			&cli.BoolFlag{Name: "smoke", Usage: "run the golden prompts of the graph; exit code 5 if one fails"},
-		}, append(append(append(outputFlags(), speechFlags()...), fileFlags()...), p.answerFlags()...)...), p.quietFlag()), append(resolveFlags(), append(claimFlags(), expectFlag())...)...),
+		}, append(append(append(append(outputFlags(), speechFlags()...), transcriptFlags()...), fileFlags()...), p.answerFlags()...)...), p.quietFlag()), append(resolveFlags(), append(claimFlags(), expectFlag())...)...),
 		Action: p.run,
 	}
 }
@@ -121,7 +121,7 @@ func (p *program) answerFlags() []cli.Flag {
 }
 
 func (p *program) run(c *cli.Context) error {
-	use, loose := useOptions(c), loose.IsFunction(c.Args().First())
+	use, loose := useOptions(c), loose.IsFunction(c.Args().First()) && !loose.IsLoop(c.Args().First())
 	use.skills, use.request = true, c.String("request") != ""
 	use.sampling = slices.ContainsFunc([]string{"temperature", "top-k", "top-p", "min-p", "repetition-penalty"}, c.IsSet)
 	opt, err := p.runOptions(c)
@@ -138,6 +138,9 @@ func (p *program) run(c *cli.Context) error {
 	}
 	voice, err := speechOptions(c)
 	if err != nil {
+		return err
+	}
+	if use.script, err = p.transcriptOptions(c); err != nil {
 		return err
 	}
 	aloud := out.files[abi.Audio] != "" && !call.explicit()
@@ -187,6 +190,7 @@ type use struct {
 	request     bool // from a request file
 	sampling    bool // with options of sampling
 	resolve     workspace.ResolveOptions
+	script      transcript // of an encoder-decoder
 }
 
 func useOptions(c *cli.Context) use {
@@ -201,6 +205,9 @@ func (p *program) answer(ctx context.Context, w *workspace.Workspace, u use, opt
 	defer r.Close()
 	if u.smoke {
 		return p.smoke(ctx, w, r, u.arg)
+	}
+	if !call.explicit() && runner.HasLoop(r.Build()) {
+		return p.transcribe(ctx, w, r, u.arg, req.Inputs, u.script)
 	}
 	if call.explicit() || r.Engine() == nil && !text(req.Inputs) && !out.any() {
 		return p.runFunctions(ctx, w, r, u, call)
@@ -546,6 +553,9 @@ func (p *program) printAnswer(r *runner.Runner, a *runner.Answer, o outputs) err
 	}
 	for _, f := range files {
 		p.say("%s by %s in %s: %s %v, %d bytes, %s", f.Type, f.Part, f.File, f.DType, f.Shape, f.Bytes, short(f.Digest))
+	}
+	for _, line := range a.Doubts() {
+		p.say("warning: %s", line)
 	}
 	p.sayCalls(a)
 	if len(a.Context) > 0 {

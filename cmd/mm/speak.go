@@ -25,7 +25,7 @@ func speechFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "voice", Usage: "a voice and --out-audio: `NAME` of the voice (default: the first)"},
 		&cli.Float64Flag{Name: "speed", Usage: "a voice and --out-audio: speed of the speech, 0.25 to 4 (default: 1)"},
-		&cli.StringFlag{Name: "language", Usage: "a voice and --out-audio: language of the text, a voice of espeak-ng such as en-us (default: that of the voice)"},
+		&cli.StringFlag{Name: "language", Usage: "an encoder-decoder: language of the sound such as en (default: detected); a voice and --out-audio: a voice of espeak-ng such as en-us (default: that of the voice)"},
 		&cli.BoolFlag{Name: "phonemes", Usage: "a voice and --out-audio: the text is phonemes in the alphabet of the voice"},
 	}
 }
@@ -36,8 +36,10 @@ func speechOptions(c *cli.Context) (speech.Request, error) {
 	if c.IsSet("speed") && !(req.Speed >= speech.MinSpeed && req.Speed <= speech.MaxSpeed) {
 		return req, usageError{fmt.Errorf("--speed %v: want %v to %v", req.Speed, speech.MinSpeed, speech.MaxSpeed)}
 	}
-	if req != (speech.Request{}) && c.String("out-audio") == "" {
-		return req, usageError{errors.New("--voice, --speed, --language and --phonemes require --out-audio")}
+	heard := req
+	heard.Language = "" // also that of an encoder-decoder
+	if heard != (speech.Request{}) && c.String("out-audio") == "" {
+		return req, usageError{errors.New("--voice, --speed and --phonemes require --out-audio")}
 	}
 	return req, nil
 }

@@ -42,11 +42,11 @@ func (s *Spec) frames(n int) int {
 	return 1 + n/s.hop()
 }
 
-// mel returns the mel spectrogram of samples, frame by frame (librosa's
+// mel returns the first frames of the mel spectrogram of samples (librosa's
 // feature.melspectrogram with a Hann window), or its logarithm if the spec sets
-// one: frames × NMels.
-func (s *Spec) mel(samples []float32) []float64 {
-	size, hop, count := s.nfft(), s.hop(), s.frames(len(samples))
+// one: count × NMels.
+func (s *Spec) mel(samples []float32, count int) []float64 {
+	size, hop := s.nfft(), s.hop()
 	lead := size / 2
 	if s.Uncenter {
 		lead = 0

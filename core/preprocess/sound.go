@@ -80,7 +80,7 @@ func (s *Spec) FromSamples(samples []float32) (*Tensor, error) {
 	if s.exceeds(int64(frames)) {
 		return nil, fmt.Errorf("%d frames of %d bands exceed the limit", frames, s.NMels)
 	}
-	values := s.mel(samples)
+	values := s.mel(samples, frames)
 	out := newWriter(s.Element(), len(values))
 	byFrame := strings.HasSuffix(layout, "TM")
 	for i, v := range values {

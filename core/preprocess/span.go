@@ -3,10 +3,11 @@ package preprocess
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
-// Span gives a model mel frames of sounds of one length, as the models that follow
+// Span prepares mel frames of sounds of one length, as the models that follow
 // Whisper take them: a shorter sound is followed by silence, whose frames count for
 // Range too, and the frame at the very end is left out.
 type Span struct {
@@ -55,7 +56,7 @@ func (s *Spec) FromSpan(samples []float32) ([]*Tensor, error) {
 	}
 	padded := make([]float32, calls*s.Span.Samples)
 	copy(padded, samples[:n])
-	values := s.mel(padded)
+	values := s.mel(padded, calls*frames)
 	taken := frames
 	if s.Span.Frames == "sound" {
 		taken = ((n+s.hop()-1)/s.hop()+1)/2*2 + 1
@@ -80,4 +81,51 @@ func (s *Spec) FromSpan(samples []float32) ([]*Tensor, error) {
 		out = append(out, &Tensor{DType: s.Element(), Shape: s.melShape(taken), Data: w.data})
 	}
 	return out, nil
+}
+
+// Spectrogram is the mel frames of a whole sound, whose loudest one counts for Range.
+type Spectrogram struct {
+	Count  int
+	spec   *Spec
+	values []float64
+}
+
+// Spectrogram computes the frames of a sound at the spec's rate, which has a span. A sound
+// that is not longer than the span is followed by silence up to its length.
+func (s *Spec) Spectrogram(samples []float32) (*Spectrogram, error) {
+	if len(samples) == 0 {
+		return nil, errors.New("empty sound")
+	}
+	if n := s.Span.Samples; len(samples) < n {
+		samples = append(slices.Clone(samples), make([]float32, n-len(samples))...)
+	}
+	count := len(samples) / s.hop()
+	if s.exceeds(int64(count)) {
+		return nil, fmt.Errorf("%d frames of %d bands exceed the limit", count, s.NMels)
+	}
+	return &Spectrogram{Count: count, spec: s, values: s.mel(samples, count)}, nil
+}
+
+// Size returns the number of frames of a window.
+func (f *Spectrogram) Size() int { return f.spec.Span.Samples / f.spec.hop() }
+
+// Window returns the frames from a place on; those after the last are zeros.
+func (f *Spectrogram) Window(from int) *Tensor {
+	s, size := f.spec, f.Size()
+	w := newWriter(s.Element(), size*s.NMels)
+	byFrame := strings.HasSuffix(s.layout(), "TM")
+	for t := range size {
+		for m := range s.NMels {
+			v := float32(0)
+			if from+t < f.Count {
+				v = s.element(f.values[(from+t)*s.NMels+m], m)
+			}
+			at := m*size + t
+			if byFrame {
+				at = t*s.NMels + m
+			}
+			w.put(at, v)
+		}
+	}
+	return &Tensor{DType: s.Element(), Shape: s.melShape(size), Data: w.data}
 }

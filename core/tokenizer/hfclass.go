@@ -26,7 +26,7 @@ var distrusted = []string{"qwen2", "phi3"}
 // tokenizer.json in other ways than those of [hfFile.rebuild].
 var otherClasses = strings.Fields(`Bart Barthez BigBird Blenderbot CLIP Camembert CodeGen CodeLlama Cohere Cpm Deberta DebertaV2
 	Esmc Funnel Herbert Lasr LayoutLMv2 LayoutLMv3 LayoutXLM Luke MBart50 MBart MLuke MarkupLM MobileBert Nllb Nougat OpenAIGPT Pegasus Qwen3_5
-	Reformer RemBert RoFormer SeamlessM4T Siglip2 Splinter SqueezeBert Udop Whisper XGLM XLNet`)
+	Reformer RemBert RoFormer SeamlessM4T Siglip2 Splinter SqueezeBert Udop XGLM XLNet`)
 
 // classOf returns the class that AutoTokenizer selects.
 func (h *hfFile) classOf(c *hfConfig, modelType string) string {
@@ -88,10 +88,13 @@ func (h *hfFile) rebuild(c *hfConfig, modelType string) error {
 		h.PreTokenizer = &hfStep{Type: "Sequence", Pretokenizers: []hfStep{split, {Type: "ByteLevel", AddPrefixSpace: &prefix, UseRegex: &no}}}
 		m.UnkToken, m.FuseUnk, m.ByteFallback = nil, false, false
 		names = map[string]string{"unk_token": endOfText, "eos_token": endOfText, "pad_token": endOfText}
-	case "GPT2Tokenizer", "GPTNeoXTokenizer":
+	case "GPT2Tokenizer", "GPTNeoXTokenizer", "WhisperTokenizer":
 		h.Normalizer, h.PreTokenizer = nil, &hfStep{Type: "ByteLevel", AddPrefixSpace: &prefix}
 		m.UnkToken, m.FuseUnk, m.ByteFallback = nil, false, false
 		names = map[string]string{"unk_token": endOfText, "bos_token": endOfText, "eos_token": endOfText}
+		if class == "WhisperTokenizer" { // the prompt of the decoder is that of its loop
+			h.PostProcessor = nil
+		}
 		if class == "GPTNeoXTokenizer" {
 			h.Normalizer, h.PostProcessor = &hfStep{Type: "NFC"}, nil
 			names["pad_token"] = "<|padding|>"

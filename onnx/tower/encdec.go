@@ -91,7 +91,7 @@ func (v Whisper) check() error {
 
 // Preprocess reads the preprocessor_config.json of a Whisper model.
 func (v Whisper) Preprocess(data []byte) (preprocess.Spec, error) {
-	s, err := v.encoder.hear(data)
+	s, err := v.encoder.Preprocess(data)
 	if err == nil {
 		s.Span.Longer = "cut"
 	}

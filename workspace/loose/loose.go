@@ -73,6 +73,9 @@ func (o *Opener) Build(ctx context.Context, path string, f Form) (*builds.Build,
 		if text, err := convert.IsSentence(path); err == nil && text {
 			return o.ownSentence(ctx, path, convert.Sentence)
 		}
+		if loop, err := convert.IsEncDec(path); err == nil && loop {
+			return o.ownSentence(ctx, path, convert.EncDec)
+		}
 		file, err := o.ownTransformer(ctx, path)
 		if err != nil {
 			return nil, err

@@ -14,7 +14,7 @@ import (
 // sentenceExt is the extension of a converted encoder of text: its module.
 const sentenceExt = ".text"
 
-// ownSentence makes a build of an encoder of text, a folder of transformers or a GGUF
+// ownSentence makes a build of an encoder of text or an encoder-decoder, a folder of transformers or a GGUF
 // file, converted now or before.
 func (o *Opener) ownSentence(ctx context.Context, path string, convertTo func(ctx context.Context, path string, opt convert.Options) (string, error)) (*builds.Build, error) {
 	usable := func(path string) bool { return home.Exists(filepath.Join(path, modules.FileName)) }
@@ -36,10 +36,10 @@ func (o *Opener) ownSentence(ctx context.Context, path string, convertTo func(ct
 	return f.Build(), nil
 }
 
-// readsText returns the build of a module folder of an encoder of text, nil for another
-// module.
+// readsText returns the build of a module folder of an encoder of text or of an
+// encoder-decoder, nil for another module.
 func (o *Opener) readsText(ctx context.Context, path string) (*builds.Build, error) {
-	if m, _ := modules.Load(path); m == nil || m.Text == nil {
+	if m, _ := modules.Load(path); m == nil || m.Text == nil && m.Loop == nil {
 		return nil, nil
 	}
 	f, err := o.functionModule(ctx, path)
@@ -47,4 +47,13 @@ func (o *Opener) readsText(ctx context.Context, path string) (*builds.Build, err
 		return nil, err
 	}
 	return f.Build(), nil
+}
+
+// IsLoop reports whether path is the folder of a module that is an encoder-decoder.
+func IsLoop(path string) bool {
+	if !home.IsFolder(path) {
+		return false
+	}
+	m, _ := modules.Load(path)
+	return m != nil && m.Loop != nil
 }

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/core/preprocess"
+	"mm-abi.org/mm/internal/audit"
+	"mm-abi.org/mm/runtimes/encdec"
+	"mm-abi.org/mm/runtimes/part"
+	"mm-abi.org/mm/runtimes/runner"
+	"mm-abi.org/mm/runtimes/talk"
+	"mm-abi.org/mm/workspace"
+)
+
+// transcriptFormats are the values of --format of mm run.
+var transcriptFormats = []string{"text", "json", "srt", "vtt"}
+
+// transcriptFlags control an encoder-decoder.
+func transcriptFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "task", Usage: "an encoder-decoder such as Whisper: transcribe or translate, to English (default: transcribe)"},
+		&cli.StringFlag{Name: "format", Usage: "an encoder-decoder: text, json with the times of segments, srt or vtt", Value: "text"},
+	}
+}
+
+// transcript is what the flags ask of an encoder-decoder.
+type transcript struct {
+	req    encdec.Request
+	format string
+}
+
+// transcriptOptions reads transcriptFlags.
+func (p *program) transcriptOptions(c *cli.Context) (transcript, error) {
+	t := transcript{format: c.String("format"), req: encdec.Request{Language: c.String("language"), Task: c.String("task"), MaxIDs: c.Int("max-tokens")}}
+	if !slices.Contains(transcriptFormats, t.format) {
+		return t, usageError{fmt.Errorf("--format %s: want %s", t.format, strings.Join(transcriptFormats, ", "))}
+	}
+	if p.json && t.format == "text" {
+		t.format = "json"
+	}
+	return t, nil
+}
+
+// transcriptReport is the report of mm run on an encoder-decoder.
+type transcriptReport struct {
+	Part     string              `json:"part"`
+	Backend  string              `json:"backend"`
+	Text     string              `json:"text"`
+	Language string              `json:"language,omitempty"`
+	Task     string              `json:"task,omitempty"`
+	Seconds  float64             `json:"seconds,omitempty"`
+	EncodeMS float64             `json:"encode_ms"`
+	DecodeMS float64             `json:"decode_ms"`
+	Segments []transcriptSegment `json:"segments"`
+}
+
+// transcriptSegment is a part of a transcript.
+type transcriptSegment struct {
+	Start float64 `json:"start"`
+	End   float64 `json:"end"`
+	Text  string  `json:"text"`
+	IDs   []int32 `json:"ids"`
+}
+
+// input reads the only input of a request.
+func (t *transcript) input(arg string, in []talk.Part) error {
+	if len(in) != 1 {
+		return usageError{fmt.Errorf("%s takes one input, got %d", arg, len(in))}
+	}
+	if in[0].Type == abi.Text || in[0].Type == "" {
+		t.req.Text = in[0].Text
+		return nil
+	}
+	if in[0].Type != abi.Audio {
+		return usageError{fmt.Errorf("--%s: %s takes sounds or texts", in[0].Type, arg)}
+	}
+	f, err := os.Open(in[0].Path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, part.MaxInput+1))
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", in[0].Path, err)
+	}
+	if len(data) > part.MaxInput {
+		return fmt.Errorf("%s exceeds %d bytes", in[0].Path, part.MaxInput)
+	}
+	if t.req.Wave, err = preprocess.DecodeSound(data); err != nil {
+		return fmt.Errorf("%s: %w", in[0].Path, err)
+	}
+	return nil
+}
+
+// transcribe writes the text of a sound, or the text that follows from a text.
+func (p *program) transcribe(ctx context.Context, w *workspace.Workspace, r *runner.Runner, arg string, in []talk.Part, t transcript) (err error) {
+	if err := t.input(arg, in); err != nil {
+		return err
+	}
+	start := time.Now()
+	m, err := r.Transcriber(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	p.say("loaded in %.0f ms", 1000*time.Since(start).Seconds())
+	t.req.Timestamps = t.format == "srt" || t.format == "vtt" || t.format == "json" && m.Stamps()
+	emit := func(text string) error {
+		if t.format != "text" {
+			return nil
+		}
+		_, err := io.WriteString(p.stdout, text)
+		return err
+	}
+	out, err := m.Transcribe(ctx, t.req, emit)
+	w.Record(ctx, audit.Entry{Action: "run", Ref: arg, Digest: r.Build().Digest, Result: workspace.Outcome(err)})
+	if err != nil {
+		return err
+	}
+	backend, err := m.Backend(ctx)
+	if err != nil {
+		return err
+	}
+	if err := p.printTranscript(m.Part().ID(), backend, out, t.format); err != nil {
+		return err
+	}
+	language := ""
+	if out.Language != "" {
+		language = "; language " + out.Language
+	}
+	p.say("backend %s%s; %.1f s of sound in %.2f s (encoder %.2f s, decoder %.2f s, %d ids)",
+		backend, language, out.Seconds, (out.Encode + out.Decode).Seconds(), out.Encode.Seconds(), out.Decode.Seconds(), len(out.IDs))
+	return nil
+}
+
+// printTranscript prints a result in a format.
+func (p *program) printTranscript(part, backend string, out *encdec.Result, format string) error {
+	switch format {
+	case "srt":
+		return encdec.SRT(p.stdout, out.Segments)
+	case "vtt":
+		return encdec.VTT(p.stdout, out.Segments)
+	case "text":
+		_, err := fmt.Fprintln(p.stdout)
+		return err
+	}
+	report := transcriptReport{
+		Part: part, Backend: backend, Text: out.Text, Language: out.Language, Task: out.Task, Seconds: out.Seconds,
+		EncodeMS: 1000 * out.Encode.Seconds(), DecodeMS: 1000 * out.Decode.Seconds(), Segments: []transcriptSegment{},
+	}
+	for _, s := range out.Segments {
+		report.Segments = append(report.Segments, transcriptSegment{s.Start, s.End, s.Text, s.IDs})
+	}
+	return p.printJSON(report)
+}

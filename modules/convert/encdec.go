@@ -1,0 +1,381 @@
+package convert
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/hf"
+	"mm-abi.org/mm/core/preprocess"
+	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/onnx"
+	"mm-abi.org/mm/onnx/tower"
+)
+
+// Names of the files of an encoder-decoder.
+const (
+	encoderFile = "encoder_model.onnx"
+	decoderFile = "decoder_model.onnx"
+	pastFile    = "decoder_with_past_model.onnx"
+	mergedFile  = "decoder_model_merged.onnx"
+)
+
+// encdec is an encoder-decoder: a folder of transformers, or of Optimum's ONNX files.
+type encdec struct {
+	folder  string
+	family  string
+	h       *hf.Encoder
+	loop    modules.Loop
+	pre     modules.Preprocess
+	whisper tower.Whisper
+	onnx    string // folder of the ONNX files, or ""
+}
+
+// IsEncDec reports whether a folder holds an encoder-decoder that writes text.
+func IsEncDec(folder string) (bool, error) {
+	data, err := fsx.ReadFile(filepath.Join(folder, "config.json"), maxSettings)
+	if err != nil {
+		return false, err
+	}
+	var head struct {
+		Type string `json:"model_type"`
+	}
+	if json.Unmarshal(data, &head) != nil { // the reader of the folder reports it
+		return false, nil
+	}
+	return slices.Contains([]string{"whisper", "moonshine", "t5", "mt5"}, head.Type), nil
+}
+
+// EncDec converts a folder of an encoder-decoder to a module and returns its folder:
+// Whisper's weights are written as ONNX, and the ONNX files of Optimum are taken as
+// they are.
+func EncDec(ctx context.Context, folder string, opt Options) (dir string, err error) {
+	h, err := hf.OpenEncoder(folder)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, h.Close()) }()
+	e := &encdec{folder: folder, h: h}
+	if err := e.read(); err != nil {
+		return "", fmt.Errorf("reading the encoder-decoder in %s: %w", folder, err)
+	}
+	return e.write(ctx, opt)
+}
+
+// generation is the part of generation_config.json, and of config.json in older
+// folders, that is used.
+type generation struct {
+	Type          string           `json:"model_type"`
+	Start         *int64           `json:"decoder_start_token_id"`
+	Stop          ids              `json:"eos_token_id"`
+	Suppress      []int64          `json:"suppress_tokens"`
+	BeginSuppress []int64          `json:"begin_suppress_tokens"`
+	MaxLength     *int             `json:"max_length"`
+	Languages     map[string]int64 `json:"lang_to_id"`
+	Tasks         map[string]int64 `json:"task_to_id"`
+	NoTimestamps  *int64           `json:"no_timestamps_token_id"`
+	MaxInitial    *int             `json:"max_initial_timestamp_index"`
+	Positions     *int             `json:"max_target_positions"`
+	Trained       *int             `json:"max_position_embeddings"`
+	Forced        [][]*int64       `json:"forced_decoder_ids"`
+	Multilingual  *bool            `json:"is_multilingual"`
+	Beams         *int             `json:"num_beams"`
+	Sample        *bool            `json:"do_sample"`
+}
+
+// ids is an id or a list of ids.
+type ids []int64
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (l *ids) UnmarshalJSON(data []byte) error {
+	if string(data) == "null" {
+		return nil
+	}
+	if n, err := strconv.ParseInt(string(data), 10, 64); err == nil {
+		*l = ids{n}
+		return nil
+	}
+	return json.Unmarshal(data, (*[]int64)(l))
+}
+
+// read reads the settings of the folder.
+func (e *encdec) read() error {
+	var g generation
+	if err := json.Unmarshal(e.h.Config, &g); err != nil {
+		return fmt.Errorf("config.json: %w", err)
+	}
+	e.family = g.Type
+	data, err := e.h.Read("generation_config.json")
+	if err == nil && data != nil {
+		err = json.Unmarshal(data, &g)
+	}
+	if err != nil {
+		return fmt.Errorf("generation_config.json: %w", err)
+	}
+	if err := e.ids(g); err != nil {
+		return err
+	}
+	e.onnx = onnxFolder(e.folder)
+	if e.onnx == "" && e.family != "whisper" {
+		return fmt.Errorf("missing %s: export the folder with Optimum (optimum-cli export onnx), mm writes Whisper's alone", encoderFile)
+	}
+	if e.family == "t5" || e.family == "mt5" {
+		e.loop.From = modules.LoopText
+		return nil
+	}
+	return e.hear()
+}
+
+// ids reads the ids of the loop.
+func (e *encdec) ids(g generation) error {
+	l := &e.loop
+	*l = modules.Loop{From: modules.LoopAudio, Tokenizer: tokenizerFile, Stop: g.Stop, MaxInitial: g.MaxInitial}
+	if g.Start == nil || len(g.Stop) == 0 {
+		return errors.New("missing decoder_start_token_id or eos_token_id in generation_config.json and config.json")
+	}
+	l.Start = []int64{*g.Start}
+	l.Suppress, l.BeginSuppress = positive(g.Suppress), positive(g.BeginSuppress)
+	l.MaxIDs = or(deref(g.Positions), or(deref(g.Trained), 512))
+	l.NoTimestamps = g.NoTimestamps
+	if l.NoTimestamps == nil {
+		l.MaxInitial = nil
+	}
+	if n := deref(g.MaxLength); n > 20 { // 20 stands for none
+		l.MaxIDs = min(l.MaxIDs, n)
+	}
+	if g.Multilingual != nil && !*g.Multilingual {
+		return nil
+	}
+	l.Tasks = g.Tasks
+	for name, id := range g.Languages {
+		if l.Languages == nil {
+			l.Languages = map[string]int64{}
+		}
+		l.Languages[strings.TrimSuffix(strings.TrimPrefix(name, "<|"), "|>")] = id
+	}
+	return nil
+}
+
+func deref(p *int) int {
+	if p == nil {
+		return 0
+	}
+	return *p
+}
+
+// positive returns ids without the -1 that stands for none.
+func positive(list []int64) (out []int64) {
+	for _, id := range list {
+		if id >= 0 && !slices.Contains(out, id) {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// hear reads the preprocessing of sounds.
+func (e *encdec) hear() (err error) {
+	data, err := e.h.Read("preprocessor_config.json")
+	if err != nil {
+		return err
+	}
+	if data == nil {
+		var all struct {
+			Audio json.RawMessage `json:"feature_extractor"`
+		}
+		if data, err = e.h.Read("processor_config.json"); err != nil || data == nil {
+			return errors.Join(errors.New("missing preprocessor_config.json"), err)
+		}
+		if err := json.Unmarshal(data, &all); err != nil {
+			return fmt.Errorf("processor_config.json: %w", err)
+		}
+		data = all.Audio
+	}
+	if e.family == "whisper" {
+		if e.whisper, err = tower.ReadWhisper(e.h.Config); err != nil {
+			return fmt.Errorf("config.json: %w", err)
+		}
+		spec, err := e.whisper.Preprocess(data)
+		if err != nil {
+			return fmt.Errorf("preprocessor_config.json: %w", err)
+		}
+		e.pre = modules.Preprocess{"input_features": spec}
+		return nil
+	}
+	var raw struct {
+		Rate      *int  `json:"sampling_rate"`
+		Normalize *bool `json:"do_normalize"`
+	}
+	if err := json.Unmarshal(data, &raw); err != nil {
+		return fmt.Errorf("preprocessor_config.json: %w", err)
+	}
+	spec := preprocess.Spec{DType: "fp32", Sound: preprocess.Sound{SampleRate: or(deref(raw.Rate), 16000), Normalize: raw.Normalize != nil && *raw.Normalize}}
+	e.pre = modules.Preprocess{"input_values": spec}
+	e.loop.PerSecond, e.loop.Window = 6.5, 30 // the length at which Moonshine's authors cut, and of its training
+	return nil
+}
+
+// onnxFolder returns the folder of Optimum's files, or "".
+func onnxFolder(folder string) string {
+	for _, at := range []string{folder, filepath.Join(folder, "onnx")} {
+		if _, err := os.Stat(filepath.Join(at, encoderFile)); err == nil {
+			return at
+		}
+	}
+	return ""
+}
+
+// write creates the module.
+func (e *encdec) write(ctx context.Context, opt Options) (string, error) {
+	card := model{stem: e.h.Card.Name, name: e.h.Card.Name, author: e.h.Card.Author, license: e.h.Card.License, source: e.h.Card.Source}
+	name := or(opt.Name, Slug(card.name))
+	if !abi.ValidName(name) {
+		return "", fmt.Errorf("invalid module name %q: set a name", name)
+	}
+	if _, err := abi.ParseVersion(opt.Version); err != nil {
+		return "", err
+	}
+	license, err := card.spdx(opt.License)
+	if err != nil {
+		return "", err
+	}
+	m := modules.Manifest{Name: name, Version: opt.Version, License: license, Source: oneLine(card.source)}
+	m.Description = oneLine(fmt.Sprintf("%s, an encoder-decoder of family %s.", or(card.name, name), e.family))
+	dir := or(opt.Dir, name)
+	_, _, err = modules.Create(dir, func(d *fsx.Dir) error {
+		entry, files, err := e.models(ctx, d, &m)
+		if err != nil {
+			return err
+		}
+		vocabulary, err := WriteFile(d, tokenizerFile, func(w io.Writer) error {
+			kvs := append([]gguf.KV{{Key: gguf.KeyArchitecture, Value: e.family}, {Key: gguf.KeyName, Value: name}}, e.h.Tokenizer.KVs()...)
+			_, err := gguf.Write(w, kvs, nil)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		m.Files, m.Loop = append(files, vocabulary), &e.loop
+		export := modules.Export{Path: entry}
+		for _, f := range files {
+			if f.Path != entry && f.Path != e.loop.Past && f.Path != e.loop.Decoder {
+				export.With = append(export.With, f.Path)
+			}
+		}
+		m.Export = map[abi.Format]modules.Export{abi.ONNX: export}
+		return WriteManifest(d, m)
+	})
+	if err != nil {
+		return "", fmt.Errorf("creating module %s: %w", name, err)
+	}
+	return dir, nil
+}
+
+// describe completes the manifest by the encoder.
+func (e *encdec) describe(graph *onnx.Model, m *modules.Manifest) error {
+	modality := abi.Audio
+	if e.loop.From == modules.LoopText {
+		modality = abi.Text
+	}
+	described, err := Describe(graph, Function{Type: abi.Decoder, Modality: modality, Preprocess: e.pre})
+	if err != nil {
+		return err
+	}
+	m.Type, m.Modality, m.ABI = abi.Decoder, abi.Text, abi.V1_2
+	m.Inputs, m.Outputs, m.Preprocess = described.Inputs, described.Outputs, described.Preprocess
+	return nil
+}
+
+// models writes or copies the ONNX files and returns the name of the encoder's.
+func (e *encdec) models(ctx context.Context, d *fsx.Dir, m *modules.Manifest) (string, []modules.File, error) {
+	if e.onnx != "" {
+		return e.copied(ctx, d, m)
+	}
+	all, err := e.h.Tensors("")
+	if err != nil {
+		return "", nil, err
+	}
+	weights := tower.Safetensors(all)
+	var files []modules.File
+	for _, part := range []struct {
+		name  string
+		build func(tower.Weights) (*onnx.Model, error)
+	}{{encoderFile, e.whisper.Encoder}, {pastFile, e.whisper.Decoder}} {
+		graph, err := part.build(weights)
+		if err != nil {
+			return "", nil, err
+		}
+		if part.name == encoderFile {
+			if err := e.describe(graph, m); err != nil {
+				return "", nil, err
+			}
+		}
+		file, err := WriteFile(d, part.name, func(w io.Writer) error {
+			_, err := onnx.Write(fsx.Writer{Context: ctx, W: w}, graph)
+			return err
+		})
+		if err != nil {
+			return "", nil, err
+		}
+		files = append(files, file)
+	}
+	e.loop.Past = pastFile
+	return encoderFile, files, nil
+}
+
+// copied copies Optimum's files with their external data. A merged decoder is used if
+// there is one.
+func (e *encdec) copied(ctx context.Context, d *fsx.Dir, m *modules.Manifest) (string, []modules.File, error) {
+	has := func(name string) bool {
+		_, err := os.Stat(filepath.Join(e.onnx, name))
+		return !errors.Is(err, fs.ErrNotExist)
+	}
+	names := []string{encoderFile}
+	switch {
+	case has(mergedFile):
+		e.loop.Past = mergedFile
+	case has(decoderFile) && has(pastFile):
+		e.loop.Decoder, e.loop.Past = decoderFile, pastFile
+		names = append(names, decoderFile)
+	default:
+		return "", nil, fmt.Errorf("missing %s, or %s and %s, in %s", mergedFile, decoderFile, pastFile, e.onnx)
+	}
+	names = append(names, e.loop.Past)
+	all := map[string]string{}
+	for _, name := range names {
+		path := filepath.Join(e.onnx, name)
+		graph, err := onnx.Open(path)
+		if err != nil {
+			return "", nil, err
+		}
+		found, err := sources(graph, path, name, nil)
+		if err == nil && name == encoderFile {
+			err = e.describe(graph, m)
+		}
+		if err = errors.Join(err, graph.Close()); err != nil {
+			return "", nil, err
+		}
+		maps.Copy(all, found)
+	}
+	var files []modules.File
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		f, err := copied(ctx, d, name, all[name])
+		if err != nil {
+			return "", nil, err
+		}
+		files = append(files, f)
+	}
+	return encoderFile, files, nil
+}
