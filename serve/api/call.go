@@ -74,10 +74,13 @@ func (c *Call) body() ([]byte, error) {
 	return data, nil
 }
 
-// Decode parses a JSON value. The error names the field.
+// Decode parses a JSON object. The error names the field.
 func Decode(data []byte, v any) error {
 	if !utf8.Valid(data) {
 		return Invalid("", "the body is not UTF-8")
+	}
+	if text := bytes.TrimSpace(data); len(text) == 0 || text[0] != '{' {
+		return Invalid("", "the body: want a JSON object")
 	}
 	dec := json.NewDecoder(bytes.NewReader(data))
 	err := dec.Decode(v)

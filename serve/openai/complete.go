@@ -31,11 +31,11 @@ func (p *prompt) UnmarshalJSON(data []byte) error {
 		}
 		data = list[0]
 	}
-	var text string
-	if json.Unmarshal(data, &text) != nil {
+	var text *string
+	if json.Unmarshal(data, &text) != nil || text == nil {
 		return api.Unsupported("prompt", "prompt: want a text; token ids are not supported")
 	}
-	*p = prompt(text)
+	*p = prompt(*text)
 	return nil
 }
 

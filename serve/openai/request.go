@@ -3,7 +3,6 @@ package openai
 import (
 	"bytes"
 	"encoding/json"
-	"math"
 
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/runtimes/talk"
@@ -65,7 +64,7 @@ func (q *sampling) preferences() (p runner.Preferences, err error) {
 		into      *float32
 	}{
 		{"temperature", q.Temperature, 0, 2, &p.Temperature}, {"top_p", q.TopP, 0, 1, &p.TopP}, {"min_p", q.MinP, 0, 1, &p.MinP},
-		{"repetition_penalty", q.Repetition, math.SmallestNonzeroFloat32, 10, &p.RepeatPenalty},
+		{"repetition_penalty", q.Repetition, 0.01, 10, &p.RepeatPenalty},
 	} {
 		if f.value == nil {
 			continue
