@@ -39,6 +39,7 @@ func TestFewRows(t *testing.T) {
 	}{
 		"plain": {7, 64, 32, 0, false}, "zeros": {5, 160, 32, 1, true}, "offsets": {5, 96, 32, 2, false}, "wide": {9, 256, 128, 1, false},
 		"short last block": {6, 72, 32, 1, false}, "small": {6, 64, 16, 1, true},
+		"many": {70, 64, 32, 1, true},
 	} {
 		count := (c.k + c.size - 1) / c.size
 		n := optest.Node("MatMulNBits", onnx.Int("K", int64(c.k)), onnx.Int("N", int64(c.n)), onnx.Int("bits", 4), onnx.Int("block_size", int64(c.size)))
