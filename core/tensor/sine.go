@@ -58,8 +58,8 @@ func waves(dst, x []float32, shift float64, exact func(float64) float64) {
 // wave computes sin(f + shift·π): f is reduced by the next multiple k of π, minus
 // shift, whose parity is the sign.
 func wave(f, shift float64) float64 {
-	whole := float64(f*halfTurns) + shift + roundMagic
-	k := whole - roundMagic - shift
+	turns := float64(f*halfTurns) + shift + roundMagic
+	k := turns - roundMagic - shift
 	r := f - float64(k*piHigh) - float64(k*piLow)
 	s := float64(r * r)
 	p := 1.0
@@ -70,5 +70,5 @@ func wave(f, shift float64) float64 {
 			p = float64(p*s) + c
 		}
 	}
-	return math.Float64frombits(math.Float64bits(r)^math.Float64bits(whole)<<63) * p
+	return math.Float64frombits(math.Float64bits(r)^math.Float64bits(turns)<<63) * p
 }

@@ -97,7 +97,7 @@ func (s *Speaker) Rate() int { return s.session.Rate() }
 // Voices returns the names of the voices, sorted; none if there is only one.
 func (s *Speaker) Voices() []string { return slices.Clone(s.names) }
 
-// Version returns the name and the version of the phonemizer, or "" if there is none.
+// Version returns the name and the version of the phonemizer, or "" without one.
 func (s *Speaker) Version(ctx context.Context) string {
 	if s.phones == nil || s.spec.From == modules.SpeechText {
 		return ""

@@ -92,8 +92,8 @@ func (s *symbols) match(text string) string {
 	return ""
 }
 
-// split divides a text into its symbols, the longest first. A letter that is no
-// symbol is replaced by the symbols of its canonical decomposition, or dropped.
+// split divides a text into its symbols, the longest first. A letter without
+// an id is replaced by the symbols of its canonical decomposition, or dropped.
 func (s *symbols) split(text string) (list []string, dropped string) {
 	var lost strings.Builder
 	for text != "" {

@@ -31,8 +31,8 @@ func bytesConv(c *kernel.Call) (bool, error) {
 	x, k := c.In[0], c.In[1]
 	zx, zw := c.Input(2), c.Input(3)
 	one := zx == nil || zx.Len() == 1 && zx.Type == x.Type
-	known := c.Same(1) && (zw == nil || c.Same(3) && zw.Type == k.Type && len(k.Shape) > 0 && (zw.Len() == 1 || zw.Len() == k.Shape[0]))
-	if !tensor.HasBytes() || !one || !known || !byteType(x.Type) || !byteType(k.Type) || len(x.Shape) > 4 {
+	constant := c.Same(1) && (zw == nil || c.Same(3) && zw.Type == k.Type && len(k.Shape) > 0 && (zw.Len() == 1 || zw.Len() == k.Shape[0]))
+	if !tensor.HasBytes() || !one || !constant || !byteType(x.Type) || !byteType(k.Type) || len(x.Shape) > 4 {
 		return false, nil
 	}
 	g, err := convolutionOf(c, x.Shape, k.Shape)
