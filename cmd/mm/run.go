@@ -28,6 +28,7 @@ import (
 	"mm-abi.org/mm/runtimes/native"
 	"mm-abi.org/mm/runtimes/part"
 	"mm-abi.org/mm/runtimes/runner"
+	"mm-abi.org/mm/runtimes/speech"
 	"mm-abi.org/mm/runtimes/talk"
 	"mm-abi.org/mm/schemas"
 	"mm-abi.org/mm/workspace"
@@ -140,6 +141,7 @@ func (p *program) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	use.voiced = voice != (speech.Request{})
 	if use.script, err = p.transcriptOptions(c); err != nil {
 		return err
 	}
@@ -191,6 +193,7 @@ type use struct {
 	sampling    bool // with options of sampling
 	resolve     workspace.ResolveOptions
 	script      transcript // of an encoder-decoder
+	voiced      bool       // with options of a voice
 }
 
 func useOptions(c *cli.Context) use {
@@ -214,6 +217,9 @@ func (p *program) answer(ctx context.Context, w *workspace.Workspace, u use, opt
 	}
 	if r.Engine() == nil && say != nil {
 		return say(r)
+	}
+	if u.voiced {
+		return usageError{fmt.Errorf("--voice, --speed, --language and --phonemes are for a voice without a core; %s answers by its core", u.arg)}
 	}
 	emit := func(text string) error {
 		if p.json {
