@@ -94,6 +94,16 @@ func (m *Model) victim(s *Session) *Session {
 	return nil
 }
 
+// stuck reports whether no session will free memory for pending readings: all
+// that hold any are idle, or wait too.
+func (m *Model) stuck(pending []*reading) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return !slices.ContainsFunc(m.holders, func(h *Session) bool {
+		return h.users.Load() > 0 && !slices.ContainsFunc(pending, func(r *reading) bool { return r.s == h })
+	})
+}
+
 // preempt frees the keys and values of a session, which are computed again when
 // it reads.
 func (m *Model) preempt(s *Session) {

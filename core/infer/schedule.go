@@ -199,8 +199,8 @@ func (m *Model) step(own chan bool) {
 
 	start := time.Now()
 	switch moved := m.pass(q.now, streams); {
-	case !moved && absent > 0:
-		time.Sleep(leastWait) // they hold the memory that all others wait for
+	case !moved && (absent > 0 || !m.stuck(q.now)):
+		time.Sleep(leastWait) // others hold the memory that all wait for
 	case !moved:
 		r := q.now[0]
 		r.err, r.done = fmt.Errorf("%w: it is held by sessions that cannot be computed again", ErrMemory), true
