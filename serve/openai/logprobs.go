@@ -53,7 +53,7 @@ func scoredOf(s runner.TokenScore) scored {
 	return out
 }
 
-// take returns the log probabilities collected since the last call, or nil if there are none.
+// take returns the log probabilities collected since the last call, or nil without any.
 func (l *logprobs) take() any {
 	if l == nil || len(l.waiting) == 0 {
 		return nil
