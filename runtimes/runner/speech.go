@@ -29,7 +29,7 @@ func (r *Runner) Speaker(ctx context.Context, p speech.Phonemizer) (*speech.Spea
 	f := r.parts.Function(name)
 	if f == nil {
 		var list diag.List
-		list.Add(diag.NoSpeech, diag.Pos{}, fmt.Sprintf("no decoder of %s has a speech block", r.build.Assembly.Name), "")
+		list.Add(diag.NoSpeech, diag.Pos{}, fmt.Sprintf("no decoder of %s has a speech block", r.build.Assembly.Name), "mm module import onnx makes a module of a voice (docs/MODELS.md, Speech)")
 		return nil, list.Err()
 	}
 	return speech.Open(ctx, f, p)
