@@ -33,7 +33,7 @@ func transcriptFlags() []cli.Flag {
 	}
 }
 
-// transcript is what the flags ask of an encoder-decoder.
+// transcript holds the options of an encoder-decoder.
 type transcript struct {
 	req    encdec.Request
 	format string
