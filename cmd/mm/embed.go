@@ -41,7 +41,7 @@ func (p *program) rerankCommand() *cli.Command {
 	return &cli.Command{
 		Name: "rerank", Usage: "sort documents by their score for a query", ArgsUsage: "REF|DIR|GRAPH|MODEL QUERY [DOCUMENT…]",
 		Description: "MODEL is as for mm embed, with a classifier of one label: a cross-encoder. Scores are mapped to 0 … 1\n" +
-			"where the model's own files say so.",
+			"where the model's own files ask for it.",
 		Flags: append([]cli.Flag{
 			p.jsonFlag(),
 			&cli.StringFlag{Name: "file", Aliases: []string{"f"}, Usage: "read documents from `FILE`, one a line; - for standard input"},

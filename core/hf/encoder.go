@@ -13,7 +13,7 @@ import (
 type Encoder struct {
 	Config    []byte // config.json
 	Tokenizer *tokenizer.Tokenizer
-	// Limit is model_max_length of tokenizer_config.json, 0 if it states none.
+	// Limit is model_max_length of tokenizer_config.json, 0 if it has none.
 	Limit int
 	Card  Card
 

@@ -8,7 +8,7 @@ type Pair struct {
 	// Between is the number of separators between the texts, 1 or 2; 0: the
 	// vocabulary does not join texts.
 	Between int
-	// Second marks the second text and the token after it as a segment of its own.
+	// Second marks the second text and the token after it as another segment.
 	Second bool
 }
 

@@ -50,7 +50,7 @@ type Config struct {
 	pooled   string
 }
 
-// family holds what the models of a type share.
+// family holds the common properties of the models of a type.
 type family struct {
 	names    names
 	read     func(c *Config) error
@@ -290,7 +290,7 @@ func (c *Config) mpnet() error {
 	if c.raw.Buckets != nil {
 		c.relative = *c.raw.Buckets
 	}
-	if c.relative != 32 { // what transformers computes with, whatever the key says
+	if c.relative != 32 { // the number of transformers, for any value of the key
 		return fmt.Errorf("relative_attention_num_buckets: got %d, want 32", c.relative)
 	}
 	return c.padded()

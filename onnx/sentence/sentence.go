@@ -34,8 +34,7 @@ type Weights interface {
 	Has(name string) bool
 	// Floats returns a tensor of the given dimensions, outermost first.
 	Floats(name string, dims ...int) ([]float32, error)
-	// Raw returns the elements of a tensor that is stored as type and dimensions
-	// say, or nil.
+	// Raw returns the elements of a tensor of the type and dimensions, or nil.
 	Raw(name string, t tensor.Type, dims ...int) []byte
 }
 
@@ -104,7 +103,7 @@ func (w *writer) embed() string {
 	return w.norm(w.at0(n.norm), x)
 }
 
-// attend writes what is added to the scores of attention: nothing for a token, a
+// attend writes the summand of the scores of attention: nothing for a token, a
 // large negative number for padding; the bias of relative positions; the limit of a
 // window.
 func (w *writer) attend(mask string) {

@@ -142,7 +142,7 @@ func TestRank(t *testing.T) {
 	}
 }
 
-// TestRefuses names what a module is not, and inputs that are too large.
+// TestRefuses uses modules of other kinds, and inputs that are too large.
 func TestRefuses(t *testing.T) {
 	encoder, ranker := reader(t, &sums{output: modules.TextEmbedding, size: 1}, false), reader(t, &sums{output: modules.TextScores, size: 1}, false)
 	two := reader(t, &sums{output: modules.TextScores, size: 2}, false)
