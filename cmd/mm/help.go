@@ -21,7 +21,7 @@ var groups = []struct {
 	{"Build and ship", []string{"init", "validate", "lock", "assemble", "module", "sign", "verify", "push", "pull", "inspect", "run", "chat"}},
 	{"Registries and trust", []string{"login", "logout", "registry", "keys", "trust", "audit"}},
 	{"Store", []string{"ls", "tag", "rm", "gc", "fsck"}},
-	{"Serve and extend", []string{"mcp", "skill", "runtime", "doctor", "demo"}},
+	{"Serve and extend", []string{"serve", "mcp", "skill", "runtime", "doctor", "demo"}},
 	{"Convert models", []string{"quantize", "onnx", "qnn", "tokenizer"}},
 	{"Train, measure and experiment", []string{"train", "data", "eval", "gradcheck", "lab", "device"}},
 	{"Shell", []string{"help", "version", "completion", "schema"}},
