@@ -206,7 +206,7 @@ func (m *Model) check(req *Request) error {
 	s := m.spec
 	switch {
 	case m.Hears() != (req.Wave != nil), req.Wave != nil && len(req.Wave.Samples) == 0, !m.Hears() && strings.TrimSpace(req.Text) == "":
-		return fault(diag.NoLoop, m.Part().ID()+" takes one input: "+s.From, "")
+		return fault(diag.NoLoop, "want one input: "+s.From, "")
 	case len(req.Text) > maxText:
 		return fault(diag.LoopLong, fmt.Sprintf("got a text of %d bytes, want at most %d", len(req.Text), maxText), "")
 	case req.Wave != nil && len(req.Wave.Samples)/max(req.Wave.Rate, 1) > maxSeconds:

@@ -31,12 +31,23 @@ func TestLimits(t *testing.T) {
 		"longer":        {heard, Request{Wave: &preprocess.Wave{Rate: 1, Samples: make([]float32, maxSeconds+1)}}, diag.LoopLong},
 		"a long text":   {read, Request{Text: strings.Repeat("a", maxText)}, ""},
 		"a longer text": {read, Request{Text: strings.Repeat("a", maxText+1)}, diag.LoopLong},
+		"nothing":       {heard, Request{}, diag.NoLoop},
+		"a text":        {heard, Request{Text: "a"}, diag.NoLoop},
 		"a language":    {read, Request{Text: "a", Language: "de"}, diag.LoopLanguage},
 		"a task":        {read, Request{Text: "a", Task: "translate"}, diag.LoopTask},
 	} {
 		if got := code(c.m.check(&c.req)); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
+	}
+}
+
+func TestSourceLimit(t *testing.T) {
+	if err := checkSource(maxSource); err != nil {
+		t.Error(err)
+	}
+	if err := checkSource(maxSource + 1); code(err) != diag.LoopLong {
+		t.Error(err)
 	}
 }
 

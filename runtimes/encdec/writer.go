@@ -25,8 +25,8 @@ type writer struct {
 // text continues the ids of a text.
 func (w *writer) text(ctx context.Context) error {
 	ids := w.m.words.Encode(w.req.Text, tokenizer.Options{Add: true})
-	if len(ids) > maxSource {
-		return fault(diag.LoopLong, fmt.Sprintf("got a text of %d tokens, want at most %d", len(ids), maxSource), "")
+	if err := checkSource(len(ids)); err != nil {
+		return err
 	}
 	in := map[string]runtimes.Tensor{}
 	for name, p := range w.m.inputs {
@@ -47,6 +47,14 @@ func (w *writer) text(ctx context.Context) error {
 
 // maxSource bounds the ids of a text.
 const maxSource = 1 << 15
+
+// checkSource reports a text of too many ids.
+func checkSource(n int) error {
+	if n > maxSource {
+		return fault(diag.LoopLong, fmt.Sprintf("got a text of %d tokens, want at most %d", n, maxSource), "")
+	}
+	return nil
+}
 
 // raw transcribes samples, in pieces of a window if the model has one.
 func (w *writer) raw(ctx context.Context, samples []float32) error {
