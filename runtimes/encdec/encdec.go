@@ -4,8 +4,8 @@
 // A [Model] is a decoder module with a loop block. [Model.Transcribe] computes the
 // states of a sound or a text with the encoder and continues the ids of the loop
 // with the decoder, whose keys and values are kept between the steps. Sounds longer
-// than a window are read in windows, and the time stamps of the ids say where the
-// next one begins, as transformers computes them.
+// than a window are read in windows, and the time stamps of the ids determine where the
+// next one begins, as in transformers.
 package encdec
 
 import (
@@ -174,8 +174,8 @@ func (m *Model) Part() builds.Part { return m.function.Part() }
 // Backend returns the name of the engine as results show it.
 func (m *Model) Backend(ctx context.Context) (string, error) { return m.function.Backend(ctx) }
 
-// Hears reports whether the input is a sound; otherwise it is a text.
-func (m *Model) Hears() bool { return m.spec.From == modules.LoopAudio }
+// Audible reports whether the input is a sound instead of a text.
+func (m *Model) Audible() bool { return m.spec.From == modules.LoopAudio }
 
 // Languages returns the languages that a request may name, sorted.
 func (m *Model) Languages() []string { return sorted(m.spec.Languages) }
@@ -187,7 +187,7 @@ func (m *Model) Transcribe(ctx context.Context, req Request, emit func(text stri
 	}
 	out := &Result{Language: req.Language, Task: req.Task}
 	w := &writer{m: m, req: req, out: out, emit: emit}
-	if !m.Hears() {
+	if !m.Audible() {
 		return out, w.text(ctx)
 	}
 	wave, err := req.Wave.ResampleTo(m.prepare.SampleRate)
@@ -205,7 +205,7 @@ func (m *Model) Transcribe(ctx context.Context, req Request, emit func(text stri
 func (m *Model) check(req *Request) error {
 	s := m.spec
 	switch {
-	case m.Hears() != (req.Wave != nil), req.Wave != nil && len(req.Wave.Samples) == 0, !m.Hears() && strings.TrimSpace(req.Text) == "":
+	case m.Audible() != (req.Wave != nil), req.Wave != nil && len(req.Wave.Samples) == 0, !m.Audible() && strings.TrimSpace(req.Text) == "":
 		return fault(diag.NoLoop, "want one input: "+s.From, "")
 	case len(req.Text) > maxText:
 		return fault(diag.LoopLong, fmt.Sprintf("got a text of %d bytes, want at most %d", len(req.Text), maxText), "")
@@ -225,7 +225,7 @@ func (m *Model) check(req *Request) error {
 		req.Task = "transcribe"
 	}
 	if _, ok := s.Tasks[req.Task]; !ok && req.Task != "" {
-		if req.Task == "transcribe" && m.Hears() {
+		if req.Task == "transcribe" && m.Audible() {
 			req.Task = ""
 			return nil
 		}

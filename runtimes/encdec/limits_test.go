@@ -21,20 +21,20 @@ func code(err error) diag.Code {
 }
 
 func TestLimits(t *testing.T) {
-	heard, read := &Model{spec: &modules.Loop{From: modules.LoopAudio}}, &Model{spec: &modules.Loop{From: modules.LoopText}}
+	sounds, texts := &Model{spec: &modules.Loop{From: modules.LoopAudio}}, &Model{spec: &modules.Loop{From: modules.LoopText}}
 	for name, c := range map[string]struct {
 		m    *Model
 		req  Request
 		want diag.Code
 	}{
-		"two hours":     {heard, Request{Wave: &preprocess.Wave{Rate: 1, Samples: make([]float32, maxSeconds)}}, ""},
-		"longer":        {heard, Request{Wave: &preprocess.Wave{Rate: 1, Samples: make([]float32, maxSeconds+1)}}, diag.LoopLong},
-		"a long text":   {read, Request{Text: strings.Repeat("a", maxText)}, ""},
-		"a longer text": {read, Request{Text: strings.Repeat("a", maxText+1)}, diag.LoopLong},
-		"nothing":       {heard, Request{}, diag.NoLoop},
-		"a text":        {heard, Request{Text: "a"}, diag.NoLoop},
-		"a language":    {read, Request{Text: "a", Language: "de"}, diag.LoopLanguage},
-		"a task":        {read, Request{Text: "a", Task: "translate"}, diag.LoopTask},
+		"two hours":     {sounds, Request{Wave: &preprocess.Wave{Rate: 1, Samples: make([]float32, maxSeconds)}}, ""},
+		"longer":        {sounds, Request{Wave: &preprocess.Wave{Rate: 1, Samples: make([]float32, maxSeconds+1)}}, diag.LoopLong},
+		"a long text":   {texts, Request{Text: strings.Repeat("a", maxText)}, ""},
+		"a longer text": {texts, Request{Text: strings.Repeat("a", maxText+1)}, diag.LoopLong},
+		"nothing":       {sounds, Request{}, diag.NoLoop},
+		"a text":        {sounds, Request{Text: "a"}, diag.NoLoop},
+		"a language":    {texts, Request{Text: "a", Language: "de"}, diag.LoopLanguage},
+		"a task":        {texts, Request{Text: "a", Task: "translate"}, diag.LoopTask},
 	} {
 		if got := code(c.m.check(&c.req)); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)

@@ -15,11 +15,11 @@ import (
 
 // writer writes one result.
 type writer struct {
-	m    *Model
-	req  Request
-	out  *Result
-	emit func(string) error
-	said bool // some text was emitted
+	m     *Model
+	req   Request
+	out   *Result
+	emit  func(string) error
+	begun bool // some text was emitted
 }
 
 // text continues the ids of a text.
@@ -123,7 +123,7 @@ func (w *writer) mel(ctx context.Context, samples []float32) error {
 			s.Start, s.End = s.Start+offset, s.End+offset
 			text := w.textOf(s.IDs)
 			w.keep(s)
-			if err := w.say(text); err != nil {
+			if err := w.send(text); err != nil {
 				return err
 			}
 		}
@@ -160,7 +160,7 @@ func (w *writer) finish() {
 func (w *writer) textOf(ids []int32) string {
 	var words []int32
 	for _, id := range ids {
-		if w.spoken(id) {
+		if w.worded(id) {
 			words = append(words, id)
 		}
 	}
@@ -168,25 +168,25 @@ func (w *writer) textOf(ids []int32) string {
 }
 
 func (w *writer) decode(ids []int32) string {
-	words := slices.DeleteFunc(slices.Clone(ids), func(id int32) bool { return !w.spoken(id) })
-	return w.m.words.Decode(words, tokenizer.DecodeOptions{Continued: w.m.Hears()})
+	words := slices.DeleteFunc(slices.Clone(ids), func(id int32) bool { return !w.worded(id) })
+	return w.m.words.Decode(words, tokenizer.DecodeOptions{Continued: w.m.Audible()})
 }
 
-// spoken reports whether an id is one of text.
-func (w *writer) spoken(id int32) bool {
+// worded reports whether an id is one of text.
+func (w *writer) worded(id int32) bool {
 	s := w.m.spec
 	return int(id) < w.m.words.Size() && !slices.Contains(s.Stop, int64(id)) && (s.NoTimestamps == nil || int64(id) < *s.NoTimestamps)
 }
 
-// say emits text; the first begins without a space.
-func (w *writer) say(text string) error {
-	if !w.said {
+// send emits text; the first begins without a space.
+func (w *writer) send(text string) error {
+	if !w.begun {
 		text = strings.TrimLeft(text, " ")
 	}
 	if text == "" {
 		return nil
 	}
-	w.said = true
+	w.begun = true
 	return w.emit(text)
 }
 
@@ -210,12 +210,12 @@ func (w *writer) window(ctx context.Context, in map[string]runtimes.Tensor, limi
 	if w.req.MaxIDs > 0 {
 		limit = min(limit, w.req.MaxIDs)
 	}
-	if w.said && rules == nil && w.m.spec.NoTimestamps == nil && w.m.Hears() {
+	if w.begun && rules == nil && w.m.spec.NoTimestamps == nil && w.m.Audible() {
 		if err := w.emit(" "); err != nil {
 			return nil, err
 		}
 	}
-	text := w.m.words.Decoder(tokenizer.DecodeOptions{Continued: w.m.Hears()})
+	text := w.m.words.Decoder(tokenizer.DecodeOptions{Continued: w.m.Audible()})
 	var ids []int32
 	for next := prompt; len(ids) < limit; {
 		scores, err := base.step(ctx, next)
@@ -228,14 +228,14 @@ func (w *writer) window(ctx context.Context, in map[string]runtimes.Tensor, limi
 		}
 		ids = append(ids, id)
 		next = []int32{id}
-		if rules == nil && w.spoken(id) {
-			if err := w.say(text.Next(id)); err != nil {
+		if rules == nil && w.worded(id) {
+			if err := w.send(text.Next(id)); err != nil {
 				return nil, err
 			}
 		}
 	}
 	if rules == nil {
-		return ids, w.say(text.Flush())
+		return ids, w.send(text.Flush())
 	}
 	return ids, nil
 }
