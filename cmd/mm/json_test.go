@@ -398,7 +398,7 @@ func TestJSON(t *testing.T) {
 		}
 	}
 	for _, name := range jsonCommands((&program{}).app().Commands, "") {
-		if doc[name] == nil && doc[name+" --smoke"] == nil && name != "module import llama2c" && name != "module import hf" && name != "skill install" && name != "runtime push" && name != "runtime pull" && name != "qnn compile" { // which print what others print, or need libraries that are not here
+		if doc[name] == nil && doc[name+" --smoke"] == nil && name != "module import llama2c" && name != "module import hf" && name != "skill install" && name != "runtime push" && name != "runtime pull" && name != "qnn compile" && name != "serve" { // which print what others print, run on, or need libraries that are not here
 			t.Errorf("docs/JSON.md does not speak of mm %s, which has --json", name)
 		}
 	}
