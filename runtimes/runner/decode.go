@@ -25,6 +25,7 @@ type Made struct {
 	Tensor    runtimes.Tensor // the decoder's output
 	Data      []byte          // a PNG or a WAV file
 	Rate      int             // of a sound, in Hz
+	Blank     bool            // no content: one color, or silence
 }
 
 // wantsText reports whether a request wants text.
@@ -187,6 +188,9 @@ func finish(f *part.Function, d builds.DecoderPart, c part.Computed) (*Made, err
 	} else {
 		out.Rate = c.Session.Rate()
 		out.Data, err = c.Session.EncodeSound(out.Tensor)
+	}
+	if err == nil {
+		out.Blank, err = blank(out)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: output %s: %w", d.ID(), port, err)

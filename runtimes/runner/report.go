@@ -74,6 +74,7 @@ type MadeFile struct {
 	DType     string  `json:"dtype"`
 	Shape     []int64 `json:"shape"`
 	Rate      int     `json:"sample_rate,omitempty"`
+	Blank     bool    `json:"blank,omitempty"`
 	File      string  `json:"file"`
 	Bytes     int     `json:"bytes"`
 	Digest    string  `json:"digest"`
@@ -90,7 +91,7 @@ func WriteMade(files map[abi.Modality]string, all []Made) ([]MadeFile, error) {
 		sum := sha256.Sum256(m.Data)
 		out = append(out, MadeFile{
 			Type: string(m.Modality), Part: m.Part.Name, Backend: m.Backend, Simulated: m.Simulated, Output: m.Output, DType: string(m.Tensor.Type), Shape: append([]int64{}, m.Tensor.Shape...),
-			Rate: m.Rate, File: path, Bytes: len(m.Data), Digest: "sha256:" + hex.EncodeToString(sum[:]),
+			Rate: m.Rate, Blank: m.Blank, File: path, Bytes: len(m.Data), Digest: "sha256:" + hex.EncodeToString(sum[:]),
 		})
 	}
 	return out, nil

@@ -114,7 +114,7 @@ func build(t testing.TB) *builds.Build {
 			Core: builds.Part{Name: "core", Version: "1.0.0", Files: builds.Formats{"gguf": {"core/core.gguf"}}},
 			Modalities: []builds.ModalityPart{
 				{Modality: abi.Image, Encoder: builds.Part{Name: "enc", Version: "1.0.0", Files: builds.Formats{"onnx": {"e"}}}, Projector: builds.Part{Name: "proj", Version: "1.0.0", Files: builds.Formats{"onnx": {"p"}}}},
-				{Modality: abi.Audio, Encoder: builds.Part{Name: "aenc", Version: "1.0.0"}},
+				{Modality: abi.Audio, Encoder: builds.Part{Name: "aenc", Version: "1.0.0"}, Projector: builds.Part{Name: "aproj", Version: "1.0.0"}},
 			},
 		},
 		Files: folder(dir),
