@@ -4,7 +4,7 @@ T       ?= 30s
 TOOL     = $(GO) tool -modfile=tools/faces/go.mod
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: mutate all hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch wall boundary parity fmt vet lint cross faults interop quirks pictures sounds tokens scale strangers vision clients clients-python clients-typescript page evidence oms onnx-suite hostile hostile-media bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge judge-speech sandbox own-encoder hostile-qnn qnn-reference grammar mcp soak truth scopes device qnn qnn-compile
+.PHONY: mutate all hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch wall boundary parity fmt vet lint cross faults interop quirks pictures sounds tokens scale strangers vision clients clients-python clients-typescript bench-clients page evidence oms onnx-suite hostile hostile-media bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge judge-speech sandbox own-encoder hostile-qnn qnn-reference grammar mcp soak truth scopes device qnn qnn-compile
 
 all: check test
 
@@ -219,6 +219,10 @@ clients-typescript:
 	$(GO) build -o bin/mm ./cmd/mm
 	@cd clients/typescript && npm install --silent --no-audit --no-fund && npx openapi-typescript ../../schemas/openapi.yaml -o dist/schema.ts >/dev/null && \
 	  diff dist/schema.ts src/schema.ts && rm dist/schema.ts && MM_BIN=$(CURDIR)/bin/mm npm test
+
+# Concurrent answers of one model (MODEL=model.gguf TEXT=text.txt, FLAGS=-shared for one beginning).
+bench-clients:
+	$(GO) run ./tools/latency -clients 1,4,16 -build $(MODEL) -target "" -text $(TEXT) $(FLAGS)
 
 # The web page of mm serve in headless Chromium (needs node and chromium).
 page:

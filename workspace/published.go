@@ -96,7 +96,7 @@ func newestFirst(a, b string) int {
 	return strings.Compare(a, b)
 }
 
-// Unpublish deletes tags or manifests at their registries and returns what it deleted.
+// Unpublish deletes tags or manifests at their registries and returns the deleted names.
 func (w *Workspace) Unpublish(ctx context.Context, refs ...string) (deleted []string, err error) {
 	if err := w.recordable(ctx); err != nil {
 		return nil, err

@@ -11,7 +11,7 @@ import (
 	"mm-abi.org/mm/internal/diag"
 )
 
-// senses compares what the projectors of a graph ask of the core with the architecture
+// senses compares the sequence blocks of a graph's projectors with the architecture
 // in its file. A core without a file here is not checked.
 func senses(g *builds.Graph, resolved builds.Resolved) (list diag.List) {
 	core := resolved[g.Core.LLM.Ref.Name]

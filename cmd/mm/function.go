@@ -109,7 +109,7 @@ func checkFunction(set []string, args int) error {
 	return nil
 }
 
-// runLoose runs a function from the user's own files. say, if not nil, synthesizes speech with it.
+// runLoose runs a function from the user's own files, which may be a voice that synthesizes speech.
 func (p *program) runLoose(ctx context.Context, w *workspace.Workspace, use use, opt runner.Options, call call, say func(*runner.Runner) error) error {
 	fn, err := w.Function(ctx, use.arg, workspace.RunOptions{Target: use.target, Resolve: use.resolve})
 	if err != nil {

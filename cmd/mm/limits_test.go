@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 )
 
@@ -31,6 +32,8 @@ func TestLimits(t *testing.T) {
 		p = &program{stdin: strings.NewReader(""), stderr: io.Discard}
 		if _, err := p.textFile(sparse(t, maxTextFile+int64(more))); (err == nil) != want {
 			t.Errorf("texts of maxTextFile+%d bytes: %v", more, err)
+		} else if list, ok := diag.From(err); !want && (!ok || list[0].Code != diag.TextLong) {
+			t.Errorf("texts of maxTextFile+%d bytes: got %v, want %s", more, err, diag.TextLong)
 		}
 		s := serving{htpasswd: sparse(t, maxHtpasswd+int64(more))}
 		if err := s.check(); errors.Is(err, fsx.ErrTooLarge) == want {

@@ -36,9 +36,9 @@ func speechOptions(c *cli.Context) (speech.Request, error) {
 	if c.IsSet("speed") && !(req.Speed >= speech.MinSpeed && req.Speed <= speech.MaxSpeed) {
 		return req, usageError{fmt.Errorf("--speed %v: want %v to %v", req.Speed, speech.MinSpeed, speech.MaxSpeed)}
 	}
-	heard := req
-	heard.Language = "" // also that of an encoder-decoder
-	if heard != (speech.Request{}) && c.String("out-audio") == "" {
+	asked := req
+	asked.Language = "" // also that of an encoder-decoder
+	if asked != (speech.Request{}) && c.String("out-audio") == "" {
 		return req, usageError{errors.New("--voice, --speed and --phonemes require --out-audio")}
 	}
 	return req, nil

@@ -88,8 +88,8 @@ func (c *config) textHalf() (*config, error) {
 	return half, nil
 }
 
-// paligemmaTemplate writes what the processor of PaliGemma, which has no template,
-// does: the pictures, BOS, the words and a line feed.
+// paligemmaTemplate repeats the processor of PaliGemma, which has no template:
+// the pictures, BOS, the words and a line feed.
 const paligemmaTemplate = `{% for m in messages %}{% if m['role'] == 'assistant' %}{{ m['content'] }}{% else %}` +
 	`{% if m['content'] is string %}{{ bos_token + m['content'] + '\n' }}{% else %}` +
 	`{% for c in m['content'] %}{% if c['type'] == 'image' %}{{ '<image>' }}{% endif %}{% endfor %}{{ bos_token }}` +

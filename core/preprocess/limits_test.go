@@ -57,6 +57,11 @@ func TestLimits(t *testing.T) {
 		{"maxFFT of window", maxFFT, sound(func(s *Spec, n int) { s.Window = n })},
 		{"maxFFT of n_fft", maxFFT, sound(func(s *Spec, n int) { s.NFFT = n })},
 		{"maxFFT of hop", maxFFT, sound(func(s *Spec, n int) { s.Hop = n })},
+		{"maxSpans", maxSpans, func(n int) bool {
+			s := Spec{Sound: Sound{SampleRate: 16000, NMels: 1, Window: 400, Hop: 160, Span: &Span{Samples: 160, Longer: "divide"}}}
+			_, err := s.FromSpan(make([]float32, 160*n))
+			return err == nil
+		}},
 		{"maxRate", maxRate, sound(func(s *Spec, n int) { s.SampleRate = n })},
 		{"maxRate of a WAV", maxRate, func(n int) bool { return wav(1, n, 1) }},
 		{"maxChannels", maxChannels, func(n int) bool { return wav(n, 16000, 1) }},

@@ -57,28 +57,28 @@ func (s *Spec) FromSpan(samples []float32) ([]*Tensor, error) {
 	padded := make([]float32, calls*s.Span.Samples)
 	copy(padded, samples[:n])
 	values := s.mel(padded, calls*frames)
-	taken := frames
+	used := frames
 	if s.Span.Frames == "sound" {
-		taken = ((n+s.hop()-1)/s.hop()+1)/2*2 + 1
+		used = ((n+s.hop()-1)/s.hop()+1)/2*2 + 1
 	}
 	var out []*Tensor
 	for call := range calls {
-		w := newWriter(s.Element(), taken*s.NMels)
+		w := newWriter(s.Element(), used*s.NMels)
 		byFrame := strings.HasSuffix(s.layout(), "TM")
-		for t := range taken {
+		for t := range used {
 			for m := range s.NMels {
 				v := float32(0) // beyond the last, as a convolution pads
 				if t < frames {
 					v = s.element(values[(call*frames+t)*s.NMels+m], m)
 				}
-				at := m*taken + t
+				at := m*used + t
 				if byFrame {
 					at = t*s.NMels + m
 				}
 				w.put(at, v)
 			}
 		}
-		out = append(out, &Tensor{DType: s.Element(), Shape: s.melShape(taken), Data: w.data})
+		out = append(out, &Tensor{DType: s.Element(), Shape: s.melShape(used), Data: w.data})
 	}
 	return out, nil
 }

@@ -226,7 +226,7 @@ var table = []Entry{
 	{KeyShort, "key of a server too short", "A key with fewer than 16 bytes can be guessed.", "Generate one: openssl rand -hex 16."},
 	{KeyTwice, "duplicate key of a server", "Two lines have one name or one key.", "Remove one of them."},
 	{KeyMany, "too many keys of a server", "A server reads at most 1,024 keys.", "Remove unused keys."},
-	{KeyNone, "no key in the keys of a server", "Keys were requested, but there are none: the server would serve everybody.", "Add a key, or omit --keys."},
+	{KeyNone, "no key in the keys of a server", "Keys were requested, but the file has no key: the server would serve everybody.", "Add a key, or omit --keys."},
 
 	{BadText, "inconsistent text block", "The text block of an encoder contradicts its ports: an encoder of text has int64 inputs input_ids and attention_mask and one output, embedding or scores.", "Correct the key in the detail; docs/MODELS.md describes the block."},
 	{TextLong, "text too long to embed", "A text or a file of texts exceeds the size limit of an input.", "Split the text: an encoder reads only its first max_tokens tokens."},
@@ -238,8 +238,8 @@ var table = []Entry{
 	{NoLoop, "input that the encoder-decoder does not take", "The model takes one sound, or one text.", "Use --audio FILE for a model of speech, and a text for a model of texts."},
 	{LoopNumber, "scores of an encoder-decoder that are not numbers", "The decoder computed NaN, or scores of fewer ids than the vocabulary has.", "Compare the files with their digests, or use another backend."},
 
-	{SenseMissing, "core without what a projector asks for", "The sequence block of the projector has positions: grid, or deep: K, and the architecture of the core has no such positions, or reads vectors for another number of layers. mm run would refuse the input.", "Use the core and the projector of one model."},
-	{EngineLacks, "engine without what a projector asks for", "The graph names an engine for the core that does not read positions in a grid, vectors for further layers, or positions that see each other.", "Remove backend from the core, or set it to core."},
+	{SenseMissing, "core without the features of a projector", "The sequence block of the projector has positions: grid, or deep: K, and the architecture of the core has no such positions, or reads vectors for another number of layers. mm run would refuse the input.", "Use the core and the projector of one model."},
+	{EngineLacks, "engine without the features of a projector", "The graph names an engine for the core that does not read positions in a grid, vectors for further layers, or positions that see each other.", "Remove backend from the core, or set it to core."},
 
 	{VoiceUnknown, "unknown voice", "The module has no voice of this name.", "Use one of the voices in the hint, or none for the first one."},
 	{NoPhonemizer, "no conversion of text to phonemes", "The voice takes phonemes, and espeak-ng, which converts text to them, is not installed, or failed, or lacks the language.", "Install espeak-ng (Debian: apt-get install espeak-ng), or pass phonemes with --phonemes."},

@@ -73,11 +73,10 @@ var single = map[string]string{
 	"train/optim":              "optimizers, without the trainer",
 	"assemble/pack":            "checkpoints to modules",
 	"workspace/modelfile":      "views of loose model files",
-	"runtimes/speech":          "one runner, without its tokens",
 }
 
 // maxPackages bounds the number of packages.
-const maxPackages = 185
+const maxPackages = 189
 
 // Rooms import downward only.
 func TestRooms(t *testing.T) {

@@ -135,7 +135,7 @@ func (e *encdec) read() error {
 		e.loop.From = modules.LoopText
 		return nil
 	}
-	return e.hear()
+	return e.readSound()
 }
 
 // ids reads the ids of the loop.
@@ -152,7 +152,7 @@ func (e *encdec) ids(g generation) error {
 	if l.NoTimestamps == nil {
 		l.MaxInitial = nil
 	}
-	if n := deref(g.MaxLength); n > 20 { // 20 stands for none
+	if n := deref(g.MaxLength); n > 20 { // 20 means none
 		l.MaxIDs = min(l.MaxIDs, n)
 	}
 	if g.Multilingual != nil && !*g.Multilingual {
@@ -175,7 +175,7 @@ func deref(p *int) int {
 	return *p
 }
 
-// positive returns ids without the -1 that stands for none.
+// positive returns ids without the -1 that means none.
 func positive(list []int64) (out []int64) {
 	for _, id := range list {
 		if id >= 0 && !slices.Contains(out, id) {
@@ -185,8 +185,8 @@ func positive(list []int64) (out []int64) {
 	return out
 }
 
-// hear reads the preprocessing of sounds.
-func (e *encdec) hear() (err error) {
+// readSound reads the preprocessing of sounds.
+func (e *encdec) readSound() (err error) {
 	data, err := e.h.Read("preprocessor_config.json")
 	if err != nil {
 		return err

@@ -17,7 +17,7 @@ func model(in, out []onnx.Value) *onnx.Model {
 	return &onnx.Model{Graph: onnx.Graph{Inputs: in, Outputs: out}}
 }
 
-// A preset completes what the file does not contain, by the names of the file's ports. A
+// A preset completes facts that the file does not contain, by the names of the file's ports. A
 // file of another family is refused, flags win.
 func TestLike(t *testing.T) {
 	f := onnx.FLOAT

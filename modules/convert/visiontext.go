@@ -13,7 +13,7 @@ import (
 // write them.
 func (v *vision) sequence() (*modules.Sequence, error) {
 	if v.tower.Sound() {
-		return v.heard()
+		return v.soundSequence()
 	}
 	image, err := v.piece("image_token_id", v.usual(), v.ids.Image, v.ids.ImageIndex)
 	if err != nil {
@@ -33,9 +33,9 @@ func (v *vision) sequence() (*modules.Sequence, error) {
 		const fake, global = "<fake_token_around_image>", "<global-img>"
 		return &modules.Sequence{
 			Marker: image, Tile: fake + "<row_{row}_col_{col}>", RowEnd: "\n", Overview: "\n" + fake + global, Alone: fake + global, Close: fake,
-		}, v.known(fake, global)
+		}, v.require(fake, global)
 	case "internvl":
-		return &modules.Sequence{Marker: image, Open: "<img>", Close: "</img>"}, v.known("<img>", "</img>")
+		return &modules.Sequence{Marker: image, Open: "<img>", Close: "</img>"}, v.require("<img>", "</img>")
 	}
 	shrink, mosaic := v.tower.Mosaic()
 	switch {
@@ -45,12 +45,12 @@ func (v *vision) sequence() (*modules.Sequence, error) {
 		return &modules.Sequence{Marker: image, Positions: "grid", Deep: v.tower.Deep()}, nil
 	case v.tower.ByRow():
 		const end, last = "[IMG_BREAK]", "[IMG_END]"
-		return &modules.Sequence{Marker: image, Runs: "rows", RowEnd: end, Close: last}, v.known(end, last)
+		return &modules.Sequence{Marker: image, Runs: "rows", RowEnd: end, Close: last}, v.require(end, last)
 	}
 	return &modules.Sequence{Marker: image}, nil
 }
 
-// modality returns what the encoder takes.
+// modality returns the modality of the encoder.
 func (v *vision) modality() abi.Modality {
 	if v.tower.Sound() {
 		return abi.Audio
@@ -58,8 +58,8 @@ func (v *vision) modality() abi.Modality {
 	return abi.Image
 }
 
-// heard returns the texts around the vectors of a sound.
-func (v *vision) heard() (*modules.Sequence, error) {
+// soundSequence returns the texts around the vectors of a sound.
+func (v *vision) soundSequence() (*modules.Sequence, error) {
 	usual, begin := "<|AUDIO|>", ""
 	if v.tower.Family == "voxtral" {
 		usual, begin = "[AUDIO]", "[BEGIN_AUDIO]"
@@ -68,7 +68,7 @@ func (v *vision) heard() (*modules.Sequence, error) {
 	if err != nil || begin == "" || strings.Contains(v.vocab.Rules().Template, begin) {
 		return &modules.Sequence{Marker: marker}, err
 	}
-	return &modules.Sequence{Marker: marker, Open: begin}, v.known(begin)
+	return &modules.Sequence{Marker: marker, Open: begin}, v.require(begin)
 }
 
 // usual returns the marker of a family, for files that do not name it.
@@ -102,8 +102,8 @@ func (v *vision) piece(key, usual string, ids ...*int32) (string, error) {
 	return usual, nil
 }
 
-// known reports tokens that the vocabulary lacks.
-func (v *vision) known(tokens ...string) error {
+// require reports tokens that the vocabulary lacks.
+func (v *vision) require(tokens ...string) error {
 	for _, t := range tokens {
 		if v.vocab.ID(t) == tokenizer.None {
 			return fmt.Errorf("missing token %s in the vocabulary", t)

@@ -56,7 +56,7 @@ func examples(t testing.TB) map[string]example {
 	return all
 }
 
-func whole(rows [][]int64) engine.Tensor {
+func integers(rows [][]int64) engine.Tensor {
 	x := engine.Tensor{Type: onnx.INT64, Shape: []int{len(rows), len(rows[0])}}
 	for _, row := range rows {
 		for _, v := range row {
@@ -74,9 +74,9 @@ func (e example) run(t *testing.T, m *onnx.Model) [][]float32 {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	in := map[string]engine.Tensor{IDs: whole(e.IDs), Mask: whole(e.Mask)}
+	in := map[string]engine.Tensor{IDs: integers(e.IDs), Mask: integers(e.Mask)}
 	if e.Types != nil {
-		in[Segments] = whole(e.Types)
+		in[Segments] = integers(e.Types)
 	}
 	got, err := p.Run(t.Context(), in)
 	if err != nil {

@@ -108,15 +108,15 @@ func (w *writer) ints(name string, v ...int) string {
 	for i := range v {
 		long[i] = int64(v[i])
 	}
-	return w.whole(name, []int64{int64(len(v))}, long)
+	return w.integers(name, []int64{int64(len(v))}, long)
 }
 
 // scalar writes an integer without dimensions, once.
 func (w *writer) scalar(name string, v int) string {
-	return w.whole("scalar."+name, nil, []int64{int64(v)})
+	return w.integers("scalar."+name, nil, []int64{int64(v)})
 }
 
-func (w *writer) whole(name string, dims, v []int64) string {
+func (w *writer) integers(name string, dims, v []int64) string {
 	if !w.written[name] {
 		w.written[name] = true
 		w.g.Constant(onnx.Ints(name, dims, v))

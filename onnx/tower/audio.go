@@ -116,8 +116,8 @@ type rawSound struct {
 	Normalize *bool    `json:"do_normalize"`
 }
 
-// hear reads the preprocessing of sounds.
-func (c Config) hear(data []byte) (s preprocess.Spec, err error) {
+// melSpec reads the preprocessing of sounds.
+func (c Config) melSpec(data []byte) (s preprocess.Spec, err error) {
 	var raw rawSound
 	if err := json.Unmarshal(data, &raw); err != nil {
 		return s, err

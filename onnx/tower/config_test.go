@@ -134,7 +134,7 @@ func TestSoundLimits(t *testing.T) {
 		{"voxtral", "audio_config.num_attention_heads", 16, 3, "3 heads"},
 		{"voxtral", "audio_config.intermediate_size", 32, 40, "not a multiple of hidden_size 16"},
 		{"voxtral", "audio_config.activation_function", "silu", "relu", "activation"},
-		{"llava_onevision", "vision_aspect_ratio", "anyres_max_256", "anyres_max_257", "anyres_max_257"},
+		{"llava_onevision", "vision_aspect_ratio", fmt.Sprint("anyres_max_", maxShrink), fmt.Sprint("anyres_max_", maxShrink+1), "anyres_max_257"},
 		{"llava_onevision", "vision_aspect_ratio", "anyres_max_1", "square", `"square"`},
 		{"llava_onevision", "vision_feature_layer", -1, -2, "vision_feature_layer -2"},
 		{"llava_onevision", "vision_feature_select_strategy", "full", "default", "want full"},
@@ -148,8 +148,8 @@ func TestSoundLimits(t *testing.T) {
 	}
 }
 
-// TestHear: a feature extractor that does not fit the encoder is refused by name.
-func TestHear(t *testing.T) {
+// TestMelSpec: a feature extractor that does not fit the encoder is refused by name.
+func TestMelSpec(t *testing.T) {
 	c, err := ReadConfig(config(t, "voxtral", map[string]any{"audio_config.max_source_positions": 100}))
 	if err != nil {
 		t.Fatal(err)

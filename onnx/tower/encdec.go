@@ -188,7 +188,7 @@ func (v Whisper) Decoder(t Weights) (m *onnx.Model, err error) {
 	return w.m, w.err
 }
 
-// later returns what is added to scores of n positions: -∞ for later ones.
+// later returns the mask of scores of n positions: -∞ for later ones.
 func later(n int) []float32 {
 	out := make([]float32, n*n)
 	for i := range n {

@@ -63,7 +63,7 @@ func halfMean() ([]float64, []float64) { return []float64{0.5}, []float64{0.5} }
 // encoder's input. Absent keys have the defaults of transformers.
 func (c Config) Preprocess(data []byte) (preprocess.Spec, error) {
 	if c.sound != nil {
-		return c.hear(data)
+		return c.melSpec(data)
 	}
 	var raw rawProcessor
 	if err := json.Unmarshal(data, &raw); err != nil {

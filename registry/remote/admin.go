@@ -76,7 +76,7 @@ func (e *CatalogError) Hint() string {
 }
 
 // Delete deletes what ref names at its registry: a tag, which leaves the manifest and its
-// other tags, or the manifest of a digest with all its tags. If there is none, the error is
+// other tags, or the manifest of a digest with all its tags. If the repository has no such tag, the error is
 // errdef.ErrNotFound; a registry that does not delete is an [UndeletableError].
 func (c *Client) Delete(ctx context.Context, ref string) error {
 	ctx, stop := c.within(ctx)

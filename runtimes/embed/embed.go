@@ -161,7 +161,7 @@ func (r *Reader) run(ctx context.Context, texts []string, query *string, opt Opt
 			s = tokenizer.Sequence{IDs: []int32{r.pad}, Segments: []int32{0}}
 		}
 		if len(s.IDs) == limit { // perhaps cut
-			if whole, err := r.vocab.Join(first, second, query != nil, 0); err == nil && len(whole.IDs) > limit {
+			if all, err := r.vocab.Join(first, second, query != nil, 0); err == nil && len(all.IDs) > limit {
 				res.Cut++
 			}
 		}
@@ -188,9 +188,9 @@ func (r *Reader) prompt(name string) (string, error) {
 	text, ok := r.text.Prompts[name]
 	if !ok {
 		hint := "the module has no prompts"
-		if known := r.Prompts(); len(known) > 0 {
-			hint = "it has " + strings.Join(known, ", ")
-			if near, ok := spell.Nearest(name, known); ok {
+		if prompts := r.Prompts(); len(prompts) > 0 {
+			hint = "it has " + strings.Join(prompts, ", ")
+			if near, ok := spell.Nearest(name, prompts); ok {
 				hint = "did you mean " + near + "?"
 			}
 		}

@@ -94,7 +94,7 @@ func between(i, into, n int) (low, high int, share float32) {
 	return low, min(low+1, n-1), at - float32(low)
 }
 
-// mosaic returns the mosaic of an image, or nil if its vectors are none.
+// mosaic returns the mosaic of an image, or nil for other inputs.
 func (s *Senses) mosaic(p *talk.Part) (*mosaic, error) {
 	seq := s.sequence(p.Type)
 	if !seq.Mosaic() || p.Type != abi.Image {

@@ -7,6 +7,7 @@ import (
 	"math"
 	"regexp"
 	"strings"
+	"sync"
 
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules"
@@ -15,7 +16,7 @@ import (
 )
 
 // languageForm is the form of a voice of espeak-ng.
-var languageForm = regexp.MustCompile(`^[a-z]{2,8}([-+][a-zA-Z0-9]{1,8}){0,3}$`)
+var languageForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z]{2,8}([-+][a-zA-Z0-9]{1,8}){0,3}$`) })
 
 // planned is a piece before its speech.
 type planned struct {

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -37,8 +38,10 @@ const (
 var errNoEspeak = errors.New("espeak-ng is not in PATH")
 
 var (
-	versionLine = regexp.MustCompile(`^e[Ss]peak NG text-to-speech: ([0-9][0-9A-Za-z.+-]{0,30})`)
-	flags       = regexp.MustCompile(`\([a-z]{2,8}(-[a-z0-9]{1,8})*\)`) // of a change of language
+	versionLine = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^e[Ss]peak NG text-to-speech: ([0-9][0-9A-Za-z.+-]{0,30})`)
+	})
+	flags = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\([a-z]{2,8}(-[a-z0-9]{1,8})*\)`) }) // of a change of language
 )
 
 // Version returns the name and the version of the program.
@@ -47,7 +50,7 @@ func (e Espeak) Version(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	m := versionLine.FindStringSubmatch(out)
+	m := versionLine().FindStringSubmatch(out)
 	if m == nil {
 		return "", fmt.Errorf("got the version %.80q, want eSpeak NG text-to-speech: NUMBER", out)
 	}
@@ -64,7 +67,7 @@ func (e Espeak) Phonemes(ctx context.Context, text, language string, ties bool) 
 	if err != nil {
 		return "", err
 	}
-	out = flags.ReplaceAllString(out, "")
+	out = flags().ReplaceAllString(out, "")
 	out = strings.NewReplacer("\u200d", "", "\u0361", "", "_", "").Replace(out)
 	return strings.Join(strings.Fields(out), " "), nil
 }

@@ -3,6 +3,7 @@ package speech
 import (
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // tie joins the letters of one sound in the output of espeak-ng.
@@ -25,7 +26,7 @@ var (
 		"a^ɪ", "I", "a^ʊ", "W", "d^z", "ʣ", "d^ʒ", "ʤ", "e^ɪ", "A", "o^ʊ", "O", "s^s", "S", "t^s", "ʦ", "t^ʃ", "ʧ",
 		"ɔ^ɪ", "Y", "ə^ʊ", "Q", tie, "", "-", "",
 	}
-	syllabic = regexp.MustCompile(`(\S)\x{0329}`)
+	syllabic = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(\S)\x{0329}`) })
 )
 
 // kokoro converts phonemes of espeak-ng, with ties, to Kokoro's alphabet.
@@ -38,7 +39,7 @@ func kokoro(phonemes, language string) string {
 		phonemes = replace(phonemes, kokoroBritish)
 	}
 	phonemes = replace(phonemes, kokoroEnglish)
-	phonemes = strings.ReplaceAll(syllabic.ReplaceAllString(phonemes, "ᵊ$1"), "\u0329", "")
+	phonemes = strings.ReplaceAll(syllabic().ReplaceAllString(phonemes, "ᵊ$1"), "\u0329", "")
 	if !british {
 		phonemes = replace(phonemes, kokoroUS)
 	}

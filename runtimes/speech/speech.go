@@ -238,7 +238,7 @@ func (s *Speaker) complete(req Request) (Request, error) {
 	if req.Language == "" {
 		req.Language = defaultVoice
 	}
-	if !languageForm.MatchString(req.Language) {
+	if !languageForm().MatchString(req.Language) {
 		return req, fmt.Errorf("language %q: want a voice of espeak-ng such as en-us", req.Language)
 	}
 	return req, nil

@@ -16,11 +16,11 @@ const minSide = 8
 
 // The certainty of a formula: the least score of its signs, agreement times the share
 // of fonts that read the same, and the least lead of a sign over the next one, at most
-// maxLead. Of 450 formulas of other seeds than those of the tests, on which the numbers
+// leadCap. Of 450 formulas of other seeds than those of the tests, on which the numbers
 // were chosen, 195 are certain and right, 10 certain and wrong.
 const (
 	agreement = 0.3
-	maxLead   = 0.2
+	leadCap   = 0.2
 	certain   = 0.78
 )
 
@@ -72,7 +72,7 @@ func Read(c charge, set *glyph.Set, pix []byte, w, h int) (string, error) {
 	votes := map[string]int{} // faces by the text that they read
 	pieces := map[image.Rectangle]*glyph.Piece{}
 	for face := range set.Faces {
-		r := &reader{set: set, ink: ink, face: face, pieces: pieces, least: math.Inf(1), lead: maxLead}
+		r := &reader{set: set, ink: ink, face: face, pieces: pieces, least: math.Inf(1), lead: leadCap}
 		var out []string
 		for _, l := range lines {
 			out = append(out, r.line(l))

@@ -20,11 +20,11 @@ func (o *Opener) ownSentence(ctx context.Context, path string, convertTo func(ct
 	usable := func(path string) bool { return home.Exists(filepath.Join(path, modules.FileName)) }
 	dir, err := o.converted(ctx, path, sentenceExt, usable, func(ctx context.Context, from, to string) (string, error) {
 		o.Say("%s is converted for the engines, once", from)
-		made, err := convertTo(ctx, from, convert.Options{Dir: to, Name: visionName, Version: "1.0.0"})
+		converted, err := convertTo(ctx, from, convert.Options{Dir: to, Name: visionName, Version: "1.0.0"})
 		if err != nil && ctx.Err() == nil {
 			return "", weightsFault(from, err)
 		}
-		return made, errors.Join(err, ctx.Err())
+		return converted, errors.Join(err, ctx.Err())
 	})
 	if err != nil {
 		return nil, err
