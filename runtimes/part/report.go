@@ -102,13 +102,24 @@ func (c Computed) Report(m *modules.Manifest) (*Report, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Outputs)) {
 		_, processed := m.Postprocess[name]
-		o, err := summarize(name, c.Outputs[name], !processed)
+		o, err := summarize(name, c.Outputs[name], !processed && classes(m, name, c.Outputs[name].Shape))
 		if err != nil {
 			return nil, fmt.Errorf("output %q: %w", name, err)
 		}
 		r.Outputs = append(r.Outputs, o)
 	}
 	return r, nil
+}
+
+// classes reports whether a tensor [1, N] may hold the scores of N classes: the output has
+// a fixed size. One of frames has another size for each sound.
+func classes(m *modules.Manifest, output string, shape []int64) bool {
+	for _, p := range m.Outputs {
+		if p.Name == output && len(p.Shape) > 0 && len(shape) > 0 {
+			return p.Shape[len(p.Shape)-1].Size == shape[len(shape)-1]
+		}
+	}
+	return false
 }
 
 // summarize summarizes a tensor; NaN and infinities are counted and otherwise

@@ -3,6 +3,9 @@ package part
 import (
 	"strings"
 	"testing"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/modules"
 )
 
 func TestParseNumbers(t *testing.T) {
@@ -29,6 +32,18 @@ func TestWriteText(t *testing.T) {
 		r := Report{Outputs: []OutputReport{{Name: "logits", File: c.file}}, postprocessed: c.processed}
 		if err := r.WriteText(&b); err != nil || strings.Contains(b.String(), "logits") != c.want {
 			t.Errorf("%+v: %q, %v", c, b.String(), err)
+		}
+	}
+}
+
+// Scores of classes have a size that the manifest fixes; frames of a sound have not.
+func TestClasses(t *testing.T) {
+	m := &modules.Manifest{Tensors: modules.Tensors{Outputs: []abi.Port{
+		{Name: "probs", Shape: abi.Shape{{Size: 4}}}, {Name: "frames", Shape: abi.Shape{{Size: 1}}}, {Name: "open", Shape: abi.Shape{{Name: "T"}}}, {Name: "scalar"},
+	}}}
+	for name, want := range map[string]bool{"probs": true, "frames": false, "open": false, "scalar": false, "none": false} {
+		if got := classes(m, name, []int64{1, 4}); got != want {
+			t.Errorf("%s: %v", name, got)
 		}
 	}
 }

@@ -59,8 +59,14 @@ func (a *Answer) Summary() string {
 	for i, b := range a.Backends {
 		engines[i] = b.Part + " on " + b.Engine
 	}
-	return fmt.Sprintf("%d prompt + %d generated tokens (%s); load %.0f ms, first token %.1f ms, %.1f tok/s; %s",
-		t.Prompt, t.Generated, a.Stop, milliseconds(t.Load), milliseconds(t.FirstToken), t.PerSecond(), strings.Join(engines, ", "))
+	times := fmt.Sprintf("load %.0f ms", milliseconds(t.Load))
+	if t.FirstToken > 0 { // a drawing has no tokens
+		times += fmt.Sprintf(", first token %.1f ms", milliseconds(t.FirstToken))
+	}
+	if speed := t.PerSecond(); speed > 0 {
+		times += fmt.Sprintf(", %.1f tok/s", speed)
+	}
+	return fmt.Sprintf("%d prompt + %d generated tokens (%s); %s; %s", t.Prompt, t.Generated, a.Stop, times, strings.Join(engines, ", "))
 }
 
 // MadeFile is an image or a sound of a decoder that was written to a file.

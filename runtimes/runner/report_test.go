@@ -4,9 +4,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"mm-abi.org/mm/internal/audit"
 	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/runtimes/talk"
 	"mm-abi.org/mm/skills"
@@ -42,5 +44,23 @@ func TestEntry(t *testing.T) {
 	}
 	if r, err := audit.Check(log, ""); err != nil || r.Entries != 6 {
 		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// Times without a value are left out.
+func TestSummary(t *testing.T) {
+	ms := time.Millisecond
+	for _, c := range []struct {
+		in   runner.Timings
+		want string
+	}{
+		{runner.Timings{Load: 2 * ms, FirstToken: 3 * ms, Prompt: 5, Generated: 3, Generate: 1000 * ms}, "5 prompt + 3 generated tokens (end); load 2 ms, first token 3.0 ms, 2.0 tok/s; core on x"},
+		{runner.Timings{Load: 2 * ms, FirstToken: 3 * ms, Prompt: 5, Generated: 1}, "5 prompt + 1 generated tokens (end); load 2 ms, first token 3.0 ms; core on x"},
+		{runner.Timings{Load: 2 * ms, Prompt: 5}, "5 prompt + 0 generated tokens (end); load 2 ms; core on x"},
+	} {
+		a := runner.Answer{Stop: runtimes.StopEnd, Timings: c.in, Backends: []runner.Backend{{Part: "core", Engine: "x"}}}
+		if got := a.Summary(); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
 	}
 }
