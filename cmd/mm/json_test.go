@@ -147,7 +147,7 @@ func jsonWorld(t *testing.T) (host string) {
 		}
 	}
 	maps.Copy(files, qnnFiles())
-	learn.Files = append(learn.Files, lab.Files...)
+	learn.Files = append(append(learn.Files, lab.Files...), sentenceModels(t, repo)...)
 	for name, data := range files {
 		if err := os.WriteFile(name, data, 0o644); err != nil {
 			t.Fatal(err)
@@ -200,6 +200,28 @@ func jsonWorld(t *testing.T) (host string) {
 	return strings.TrimPrefix(web.URL, "http://")
 }
 
+// sentenceModels returns the folders of an encoder and of a reranker of texts.
+func sentenceModels(t *testing.T, repo string) (files []txtar.File) {
+	t.Helper()
+	script, err := txtar.ParseFile(filepath.Join(repo, "cmd", "mm", "testdata", "script", "embed.txtar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range script.Files {
+		if strings.Contains(f.Name, "/") {
+			files = append(files, txtar.File{Name: "sentence/" + f.Name, Data: f.Data})
+		}
+	}
+	for name, weights := range map[string]string{"tiny": "bert", "judge": "rank-bert"} {
+		data, err := os.ReadFile(filepath.Join(repo, "onnx", "sentence", "testdata", weights+".safetensors"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, txtar.File{Name: "sentence/" + name + "/model.safetensors", Data: data})
+	}
+	return files
+}
+
 // What docs/JSON.md says of each command's output is what the command prints:
 // the same keys of the same types, all that are not optional, and no null.
 func TestJSON(t *testing.T) {
@@ -240,6 +262,8 @@ func TestJSON(t *testing.T) {
 		{"run", "builds/p-lite.graph.yaml --target laptop --image p.png --prompt Once --out-image out.png --trace", exitOK},
 		{"gc", "--dry-run", exitOK},
 		{"run --input", "functions/audio-enc --input s.wav --output frame.npy", exitOK},
+		{"embed", "sentence/tiny cat", exitOK},
+		{"rerank", "sentence/judge cat dog", exitOK},
 		{"run --smoke", "m-lite:0.1.0 --target laptop", exitOK},
 		{"tag", "m-lite:0.1.0 mine:1 --alias", exitOK},
 		{"login", host + " --user u --password-stdin --plaintext", exitOK},
@@ -379,7 +403,7 @@ func TestJSON(t *testing.T) {
 		maps.Copy(met[step.command], d.check(t, name, v))
 	}
 	for name, d := range doc {
-		if name == "skill tools" { // wants a server that is a native program
+		if name == "skill tools" || name == "run --out-audio" { // want a server that is a native program, and a voice
 			d.check(t, "the example of mm "+name, d.example)
 			continue
 		}
