@@ -20,7 +20,7 @@ func (h *hfFile) encoder() (Vocabulary, error) {
 	case v.Model == WordPiece && (m.Vocab.scores != nil || m.Prefix != nil && *m.Prefix != pieceMark):
 		return v, errors.New("unsupported WordPiece, want a mapping of tokens and the prefix ##")
 	case v.Model == Unigram && m.Vocab.scores == nil:
-		return v, errors.New("Unigram without scores")
+		return v, errors.New("missing scores of a Unigram model")
 	}
 	if m.LongestWord != nil {
 		if v.LongestWord = *m.LongestWord; v.LongestWord < 1 {

@@ -103,12 +103,8 @@ func cutPair(a, b []int32, limit int) ([]int32, []int32) {
 	if n+m <= limit {
 		return a, b
 	}
-	low, high := min(n, m), max(n, m)
-	if low > limit {
-		high = low
-	} else {
-		high = max(low, limit-low)
-	}
+	low := min(n, m)
+	high := max(low, limit-low)
 	if low+high > limit {
 		low = limit / 2
 		high = low + limit%2

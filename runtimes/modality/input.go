@@ -22,8 +22,8 @@ type feed struct {
 	spec    *preprocess.Spec // of a sound
 	windows [][]float32
 	spans   []*preprocess.Tensor // of the windows, if they are prepared together
-	samples int       // of the sound at the spec's rate
-	tail    []float32 // the last samples, context of the next run
+	samples int                  // of the sound at the spec's rate
+	tail    []float32            // the last samples, context of the next run
 	shape   func(preprocess.Tensor) runtimes.Tensor
 }
 

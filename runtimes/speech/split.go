@@ -27,9 +27,7 @@ func Sentences(text string) []string {
 		from := 0
 		for i, w := range words {
 			if ends(w) || i == len(words)-1 {
-				for _, s := range unspaced(strings.Join(words[from:i+1], " ")) {
-					out = append(out, s)
-				}
+				out = append(out, unspaced(strings.Join(words[from:i+1], " "))...)
 				from = i + 1
 			}
 		}
