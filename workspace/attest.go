@@ -110,32 +110,29 @@ func (w *Workspace) describe(ctx context.Context, at *Located, p artifact.Part) 
 	if err != nil {
 		return out, err
 	}
-	files := map[string][]bom.File{}
-	for _, l := range a.Layers {
-		owner := l.Annotations[abi.AnnotationComponent]
-		if len(parts) == 1 && parts[0].Digest == out.Digest {
-			owner = parts[0].Name
-		}
-		files[owner] = append(files[owner], bom.File{Path: l.Path, Digest: l.Descriptor.Digest.String(), Format: l.Annotations[abi.AnnotationFormat]})
-	}
-	for _, part := range parts {
+	owners := map[string]int{} // modules by name
+	for i, part := range parts {
 		m, err := r.manifest(ctx, part.Manifest)
 		if err != nil {
 			return out, err
 		}
-		one := bom.Module{Name: part.Name, Version: part.Version, Digest: part.Digest, Type: part.Type, Quant: part.Quant, DependsOn: part.needs, Files: files[part.Name]}
+		one := bom.Module{Name: part.Name, Version: part.Version, Digest: part.Digest, Type: part.Type, Quant: part.Quant, DependsOn: part.needs}
 		if m != nil {
 			one.Description, one.License = m.Description, m.License
 			one.Inputs, one.Outputs = portNames(m.Inputs), portNames(m.Outputs)
 		}
-		delete(files, part.Name)
-		out.Modules = append(out.Modules, one)
+		owners[part.Name], out.Modules = i, append(out.Modules, one)
 	}
-	for _, l := range a.Layers { // in the order of the manifest
-		owner := l.Annotations[abi.AnnotationComponent]
-		if list, ok := files[owner]; ok && (owner == "" || len(list) > 0) {
-			out.Files = append(out.Files, list...)
-			delete(files, owner)
+	for _, l := range a.Layers {
+		f := bom.File{Path: l.Path, Digest: l.Descriptor.Digest.String(), Format: l.Annotations[abi.AnnotationFormat]}
+		i, ok := owners[l.Annotations[abi.AnnotationComponent]]
+		switch {
+		case len(parts) == 1 && parts[0].Digest == out.Digest: // the artifact is this module
+			out.Modules[0].Files = append(out.Modules[0].Files, f)
+		case ok:
+			out.Modules[i].Files = append(out.Modules[i].Files, f)
+		default:
+			out.Files = append(out.Files, f)
 		}
 	}
 	return out, nil

@@ -22,7 +22,7 @@ func (p *program) registryCommand() *cli.Command {
 			Name: "serve", Usage: "serve until interrupted",
 			Description: "Artifacts in the store are available immediately, and pushed artifacts are added to the store.\n" +
 				"Both use the same names: mm rm of a served name unpublishes it, which it warns about. With\n" +
-				"--layout, the registry has a store of its own.\n\n" +
+				"--layout, the registry has a separate store.\n\n" +
 				"Without a login, every client can push: keep the registry on loopback, or set --htpasswd or\n" +
 				"--user.",
 			Flags: []cli.Flag{

@@ -28,7 +28,7 @@ type Attested struct {
 // idempotent for equal arguments. A release is made by [Sign] alone.
 func Attest(ctx context.Context, dst Target, subject ocispec.Descriptor, a Attestation, key *PrivateKey, opt Options) (Signature, error) {
 	if a.PredicateType == "" || a.PredicateType == ReleaseType {
-		return Signature{}, fmt.Errorf("predicate type %q: an attestation must have a type of its own", a.PredicateType)
+		return Signature{}, fmt.Errorf("predicate type: got %q, want a type other than a release", a.PredicateType)
 	}
 	var object map[string]json.RawMessage
 	if err := strictJSON(a.Predicate, &object); err != nil {

@@ -10,20 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// folderKey returns a new P-256 key.
-func folderKey(t testing.TB, alg Algorithm) *PrivateKey {
-	t.Helper()
-	private, _, err := Generate(alg, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := LoadPrivate(private, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
-}
-
 // foreignFolder returns a signature that PyPI model-signing 1.1.1 wrote, and its key.
 func foreignFolder(t testing.TB) ([]byte, *PublicKey) {
 	t.Helper()
@@ -45,7 +31,7 @@ func foreignFolder(t testing.TB) ([]byte, *PublicKey) {
 // A signature of model-signing verifies, and ours over the same files has its statement.
 func TestFolderForeign(t *testing.T) {
 	data, key := foreignFolder(t)
-	f, err := OpenFolder(data, folderKey(t, P256).Public(), key)
+	f, err := OpenFolder(data, newKey(t, P256).private.Public(), key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +42,7 @@ func TestFolderForeign(t *testing.T) {
 	if diff := cmp.Diff([]string{"a/x", "a b/y", "a-b/x", "z"}, names); diff != "" {
 		t.Errorf("names (-want +got):\n%s", diff)
 	}
-	own := folderKey(t, P256)
+	own := newKey(t, P256).private
 	sealed, err := SignFolder(own, f)
 	if err != nil {
 		t.Fatal(err)
@@ -125,16 +111,16 @@ func TestFolderRefusals(t *testing.T) {
 // Keys, sizes and payloads that do not belong to a signature are refused.
 func TestFolderKeys(t *testing.T) {
 	data, key := foreignFolder(t)
-	if _, err := SignFolder(folderKey(t, Ed25519), Folder{Files: []FolderFile{{"a", strings.Repeat("ab", 32)}}}); err == nil || !strings.Contains(err.Error(), "P-256") {
+	if _, err := SignFolder(newKey(t, Ed25519).private, Folder{Files: []FolderFile{{"a", strings.Repeat("ab", 32)}}}); err == nil || !strings.Contains(err.Error(), "P-256") {
 		t.Errorf("Ed25519: got %v", err)
 	}
-	if _, err := SignFolder(folderKey(t, P256), Folder{}); err == nil {
+	if _, err := SignFolder(newKey(t, P256).private, Folder{}); err == nil {
 		t.Error("a folder without files was signed")
 	}
 	if _, err := OpenFolder(data); err == nil {
 		t.Error("verified without keys")
 	}
-	if _, err := OpenFolder(data, folderKey(t, P256).Public()); err == nil {
+	if _, err := OpenFolder(data, newKey(t, P256).private.Public()); err == nil {
 		t.Error("verified by another key")
 	}
 	pad := func(n int) []byte { return append(bytes.Clone(data), bytes.Repeat([]byte(" "), n-len(data))...) }

@@ -115,6 +115,23 @@ func promoted(v any, field string) string {
 	return field
 }
 
+// Content parses the content of a message: a text, which part converts, an array of parts,
+// or null.
+func Content[T any](data []byte, part func(text string) T) (parts []T, err error) {
+	switch {
+	case bytes.Equal(data, []byte("null")):
+		return nil, nil
+	case bytes.HasPrefix(data, []byte(`"`)):
+		var text string
+		err = json.Unmarshal(data, &text)
+		return []T{part(text)}, err
+	case bytes.HasPrefix(data, []byte("[")):
+		err = json.Unmarshal(data, &parts)
+		return parts, err
+	}
+	return nil, Invalid("messages", "content: want a string or an array of parts")
+}
+
 func fieldName(field string) string {
 	if field == "" {
 		return "the body"

@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -41,26 +40,9 @@ type part struct {
 }
 
 // UnmarshalJSON reads a text, an array of parts or null.
-func (c *content) UnmarshalJSON(data []byte) error {
-	switch {
-	case bytes.Equal(data, []byte("null")):
-		return nil
-	case len(data) > 0 && data[0] == '"':
-		var text string
-		if err := json.Unmarshal(data, &text); err != nil {
-			return err
-		}
-		*c = content{{Type: "text", Text: text}}
-		return nil
-	case len(data) > 0 && data[0] == '[':
-		var parts []part
-		if err := json.Unmarshal(data, &parts); err != nil {
-			return err
-		}
-		*c = parts
-		return nil
-	}
-	return api.Invalid("messages", "content: want a string or an array of parts")
+func (c *content) UnmarshalJSON(data []byte) (err error) {
+	*c, err = api.Content(data, func(text string) part { return part{Type: "text", Text: text} })
+	return err
 }
 
 // call is a tool call of the model.

@@ -30,14 +30,9 @@ class AsyncClient:
         timeout: float = wire.EVENT_TIMEOUT,
         retries: int = wire.RETRIES,
     ) -> None:
-        if base_url and build:
-            raise ValueError("base_url and build exclude each other")
-        if not base_url and not build:
-            base_url, build = os.environ.get("MULTIMOD_BASE_URL"), os.environ.get("MULTIMOD_BUILD")
-        if not base_url and not build:
-            raise ValueError("no server: set base_url or MULTIMOD_BASE_URL, or build or MULTIMOD_BUILD")
-        self.base_url = base_url
-        self._build, self._mm = build, mm
+        url, self._build = wire.choose(base_url, build)
+        self.base_url: Optional[str] = url or None
+        self._mm = mm
         self._server: Optional[Server] = None
         self._starting: Optional[asyncio.Lock] = None  # made in the loop that uses it
         self._key = api_key or os.environ.get("MULTIMOD_API_KEY")
@@ -90,7 +85,6 @@ class AsyncClient:
             self._starting = asyncio.Lock()
         async with self._starting:
             if self.base_url is None:
-                assert self._build
                 loop = asyncio.get_running_loop()
                 server = await loop.run_in_executor(None, Server, self._build, self._mm)
                 self._server, self.base_url = server, server.url

@@ -33,14 +33,9 @@ class Client:
         timeout: float = wire.EVENT_TIMEOUT,
         retries: int = wire.RETRIES,
     ) -> None:
-        if base_url and build:
-            raise ValueError("base_url and build exclude each other")
-        if not base_url and not build:
-            base_url, build = os.environ.get("MULTIMOD_BASE_URL"), os.environ.get("MULTIMOD_BUILD")
+        base_url, build = wire.choose(base_url, build)
         self._server: Optional[Server] = None
         if not base_url:
-            if not build:
-                raise ValueError("no server: set base_url or MULTIMOD_BASE_URL, or build or MULTIMOD_BUILD")
             self._server = Server(build, mm)
             base_url = self._server.url
         self.base_url = base_url

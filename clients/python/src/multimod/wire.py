@@ -46,6 +46,19 @@ class Address:
         return host if self.port == (443 if self.tls else 80) else f"{host}:{self.port}"
 
 
+def choose(base_url: Optional[str], build: Optional[str]) -> Tuple[str, str]:
+    """Return the URL of the server, or "" and the build to start one for."""
+    if base_url and build:
+        raise ValueError("base_url and build exclude each other")
+    if not base_url and not build:
+        base_url, build = os.environ.get("MULTIMOD_BASE_URL"), os.environ.get("MULTIMOD_BUILD")
+    if base_url:
+        return base_url, ""
+    if build:
+        return "", build
+    raise ValueError("no server: set base_url or MULTIMOD_BASE_URL, or build or MULTIMOD_BUILD")
+
+
 def headers(key: Optional[str], stream: bool) -> Dict[str, str]:
     """Return the headers of a request."""
     h = {
