@@ -10,9 +10,6 @@ import (
 	"mm-abi.org/mm/runtimes/speech"
 )
 
-// HasVoice reports whether a build has a decoder with a speech block.
-func HasVoice(b *builds.Build) bool { return voiceOf(b) != "" }
-
 // voiceOf returns the name of the first decoder with a speech block, or "".
 func voiceOf(b *builds.Build) string {
 	for _, d := range b.Assembly.Decoders {

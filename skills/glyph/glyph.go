@@ -239,21 +239,6 @@ type Guess struct {
 // stretchCost is subtracted from a score per unit of difference in log aspect.
 const stretchCost = 0.35
 
-// Match returns the best guess among the characters of an alphabet in one font.
-func (s *Set) Match(p *Piece, face int, alphabet string) Guess {
-	best := Guess{Score: math.Inf(-1)}
-	for i := range s.chars[face] {
-		c := &s.chars[face][i]
-		if !strings.ContainsRune(alphabet, c.Rune) {
-			continue
-		}
-		if score := s.score(p, c); score > best.Score {
-			best = Guess{c, score}
-		}
-	}
-	return best
-}
-
 // Each calls f with every character of an alphabet in one font and its score.
 func (s *Set) Each(p *Piece, face int, alphabet string, f func(Guess)) {
 	for i := range s.chars[face] {
