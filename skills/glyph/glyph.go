@@ -1,7 +1,7 @@
 // Package glyph recognizes printed characters by their shape.
 //
 // [New] draws the characters of the training fonts (train/dataset/fonts), each
-// stretched to one small grid. [Set.Match] compares the ink of an image with each
+// stretched to one small grid. [Set.Each] compares the ink of an image with each
 // of them, font by font, since a text is set in one font. The held-out fonts are
 // not used: the figures in docs/SKILLS.md are measured on them.
 package glyph
