@@ -204,6 +204,19 @@ func (s *sequence) Logits(ctx context.Context) ([]float32, error) {
 	return append([]float32(nil), s.session.Logits()...), nil
 }
 
+// Predict appends tokens and calls each with the logits after each of them.
+func (s *sequence) Predict(ctx context.Context, tokens []int32, each func(i int, logits []float32)) error {
+	if s.session == nil {
+		return runtimes.ErrClosed
+	}
+	if room := s.session.Context() - s.session.Len(); len(tokens) > room {
+		return fmt.Errorf("%w: max_seq %d, %d positions used, %d more requested", runtimes.ErrFull, s.session.Context(), s.session.Len(), len(tokens))
+	}
+	ctx, end := s.bounded(ctx)
+	defer end()
+	return s.mapErr(ctx, s.session.Predict(ctx, tokens, each))
+}
+
 // Hidden returns the states of positions.
 func (s *sequence) Hidden(from, to int) ([]float32, error) {
 	if s.session == nil {

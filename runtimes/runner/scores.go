@@ -75,16 +75,12 @@ func (s *scores) chose(id int32) {
 	if s.tok.Type(id) == tokenizer.Control {
 		return
 	}
-	one := TokenScore{ID: id, Piece: s.tok.Piece(id)}
-	if row == nil {
-		one.Top = []TokenScore{one}[:min(s.most, 1)]
-	} else {
-		sum := logSum(row)
-		one.LogProb = float64(row[id]) - sum
-		for _, at := range top(row, s.most) {
-			one.Top = append(one.Top, TokenScore{ID: at, Piece: s.tok.Piece(at), LogProb: float64(row[at]) - sum})
-		}
+	if row != nil {
+		s.emit(scoreOf(s.tok, row, id, s.most))
+		return
 	}
+	one := TokenScore{ID: id, Piece: s.tok.Piece(id)}
+	one.Top = []TokenScore{one}[:min(s.most, 1)]
 	s.emit(one)
 }
 
