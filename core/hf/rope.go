@@ -34,7 +34,7 @@ func (r *shapeReader) rope() {
 	base = o.float("rope_theta", base)
 	part = o.float("partial_rotary_factor", part)
 	s.Rope = arch.Rope{Dims: int(float64(s.HeadDim) * part), Base: float32(base), Halves: r.style.Halves, OriginalContext: s.Context, ExtFactor: -1}
-	if part != 1 && !r.style.Halves {
+	if part != 1 && !r.style.Halves && !r.family.pairs {
 		r.fail("key partial_rotary_factor: got %v, but architecture %s rotates full heads", part, s.Arch)
 	}
 	r.sections(o)
@@ -48,9 +48,11 @@ func (r *shapeReader) rope() {
 // base and part are the defaults of transformers' classes.
 func (r *shapeReader) base() float64 {
 	switch {
-	case r.s.Arch == "gemma3", r.s.Arch == "qwen2vl", r.s.Experts > 0:
+	case r.s.Arch == "gpt-oss":
+		return 150000
+	case r.s.Arch == "gemma3", r.s.Arch == "qwen2vl", r.s.Arch == "qwen3moe", r.s.Arch == "mistral3", r.s.Arch == "llama" && r.s.Experts > 0:
 		return 1e6
-	case r.s.Arch == "qwen3vl":
+	case r.s.Arch == "qwen3vl", r.s.Arch == "ernie4_5":
 		return 5e5
 	case r.s.Arch == "smollm3":
 		return 2e6
@@ -59,8 +61,11 @@ func (r *shapeReader) base() float64 {
 }
 
 func (r *shapeReader) part() float64 {
-	if r.s.Arch == "stablelm" || r.s.Arch == "gptneox" {
+	switch r.s.Arch {
+	case "stablelm", "gptneox":
 		return 0.25
+	case "phi2", "glm4":
+		return 0.5
 	}
 	return 1
 }
@@ -130,7 +135,14 @@ func (r *shapeReader) yarn(o *config, original int, factor float64) {
 	rope := &r.s.Rope
 	rope.Scaling, rope.Factor, rope.OriginalContext = "yarn", float32(factor), original
 	rope.BetaFast, rope.BetaSlow = float32(o.float("beta_fast", 0)), float32(o.float("beta_slow", 0))
-	o.must("truncate", true)
+	rope.Smooth = r.style.Smooth
+	if o.must("truncate", !rope.Smooth); rope.Smooth && !o.has("truncate") {
+		r.fail("missing key truncate, want false for architecture %s", r.s.Arch)
+	}
+	if r.s.Arch == "mistral3" {
+		r.s.Cooling = float32(o.float("llama_4_scaling_beta", 0))
+		o.has("max_position_embeddings")
+	}
 	mscale, all := o.float("mscale", 0), o.float("mscale_all_dim", 0)
 	grow := func(m float64) float64 { return 0.1*m*math.Log(factor) + 1 }
 	if mscale != 0 && all != 0 {

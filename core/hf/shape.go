@@ -18,6 +18,7 @@ type family struct {
 	shape func(r *shapeReader)
 	tied  bool // default of tie_word_embeddings
 	plus  bool // gains of norms are stored minus 1
+	pairs bool // neighbors are rotated, as in GGUF
 }
 
 // families maps the names in config.json's architectures.
@@ -25,26 +26,41 @@ func families() map[string]family {
 	llama := family{arch: "llama", names: llamaNames(nil), shape: (*shapeReader).llama}
 	moe := map[string]string{"ffn_gate_inp": "mlp.gate", "ffn_gate_exps": "mlp.experts.%d.gate_proj", "ffn_up_exps": "mlp.experts.%d.up_proj", "ffn_down_exps": "mlp.experts.%d.down_proj"}
 	mixtral := map[string]string{"ffn_gate_inp": "block_sparse_moe.gate", "ffn_gate_exps": "block_sparse_moe.experts.%d.w1", "ffn_up_exps": "block_sparse_moe.experts.%d.w3", "ffn_down_exps": "block_sparse_moe.experts.%d.w2"}
+	glm := map[string]string{"post_attention_norm": "post_self_attn_layernorm", "post_ffw_norm": "post_mlp_layernorm", "ffn_up": "mlp.gate_up_proj"}
+	phi := map[string]string{arch.OutputNorm: "model.final_layernorm", arch.OutputBias: "lm_head.bias", "attn_output": "self_attn.dense", "ffn_up": "mlp.fc1", "ffn_down": "mlp.fc2"}
 	post := map[string]string{"post_attention_norm": "post_attention_layernorm", "post_ffw_norm": "post_feedforward_layernorm", "ffn_norm": "pre_feedforward_layernorm"}
 	return map[string]family{
-		"LlamaForCausalLM":    llama,
-		"MistralForCausalLM":  {arch: "llama", names: llama.names, shape: (*shapeReader).mistral},
-		"MixtralForCausalLM":  {arch: "llama", names: llamaNames(mixtral), shape: (*shapeReader).mixtral},
-		"Qwen2ForCausalLM":    {arch: "qwen2", names: llama.names, shape: (*shapeReader).qwen},
-		"Qwen3ForCausalLM":    {arch: "qwen3", names: llama.names, shape: (*shapeReader).qwen},
-		"Qwen3MoeForCausalLM": {arch: "qwen3moe", names: llamaNames(moe), shape: (*shapeReader).qwen3moe},
-		"Qwen2VLTextModel":    {arch: "qwen2vl", names: llama.names, shape: (*shapeReader).qwen},
-		"Qwen3VLTextModel":    {arch: "qwen3vl", names: llama.names, shape: (*shapeReader).qwen3vl},
-		"GemmaForCausalLM":    {arch: "gemma", names: llama.names, shape: (*shapeReader).gemma, tied: true, plus: true},
-		"Gemma2ForCausalLM":   {arch: "gemma2", names: llamaNames(post), shape: (*shapeReader).gemma2, tied: true, plus: true},
-		"Gemma3ForCausalLM":   {arch: "gemma3", names: llamaNames(post), shape: (*shapeReader).gemma3, tied: true, plus: true},
-		"Phi3ForCausalLM":     {arch: "phi3", names: llamaNames(map[string]string{"ffn_up": "mlp.gate_up_proj"}), shape: (*shapeReader).phi3},
-		"SmolLM3ForCausalLM":  {arch: "smollm3", names: llama.names, shape: (*shapeReader).smollm3, tied: true},
-		"Olmo2ForCausalLM":    {arch: "olmo2", names: llamaNames(post), shape: (*shapeReader).olmo2},
-		"GraniteForCausalLM":  {arch: "granite", names: llama.names, shape: (*shapeReader).granite},
-		"StableLmForCausalLM": {arch: "stablelm", names: llamaNames(map[string]string{"attn_q_norm": "self_attn.q_layernorm.norms.%d", "attn_k_norm": "self_attn.k_layernorm.norms.%d"}), shape: (*shapeReader).stablelm},
-		"GPT2LMHeadModel":     {arch: "gpt2", names: gpt2Names(), shape: (*shapeReader).gpt2, tied: true},
-		"GPTNeoXForCausalLM":  {arch: "gptneox", names: neoxNames(), shape: (*shapeReader).gptneox},
+		"LlamaForCausalLM":      llama,
+		"MistralForCausalLM":    {arch: "llama", names: llama.names, shape: (*shapeReader).mistral},
+		"MixtralForCausalLM":    {arch: "llama", names: llamaNames(mixtral), shape: (*shapeReader).mixtral},
+		"Qwen2ForCausalLM":      {arch: "qwen2", names: llama.names, shape: (*shapeReader).qwen},
+		"Qwen3ForCausalLM":      {arch: "qwen3", names: llama.names, shape: (*shapeReader).qwen},
+		"Qwen3MoeForCausalLM":   {arch: "qwen3moe", names: llamaNames(moe), shape: (*shapeReader).qwen3moe},
+		"Qwen2VLTextModel":      {arch: "qwen2vl", names: llama.names, shape: (*shapeReader).qwen},
+		"Qwen3VLTextModel":      {arch: "qwen3vl", names: llama.names, shape: (*shapeReader).qwen3vl},
+		"GemmaForCausalLM":      {arch: "gemma", names: llama.names, shape: (*shapeReader).gemma, tied: true, plus: true},
+		"Gemma2ForCausalLM":     {arch: "gemma2", names: llamaNames(post), shape: (*shapeReader).gemma2, tied: true, plus: true},
+		"Gemma3ForCausalLM":     {arch: "gemma3", names: llamaNames(post), shape: (*shapeReader).gemma3, tied: true, plus: true},
+		"Phi3ForCausalLM":       {arch: "phi3", names: llamaNames(map[string]string{"ffn_up": "mlp.gate_up_proj"}), shape: (*shapeReader).phi3},
+		"SmolLM3ForCausalLM":    {arch: "smollm3", names: llama.names, shape: (*shapeReader).smollm3, tied: true},
+		"Olmo2ForCausalLM":      {arch: "olmo2", names: llamaNames(post), shape: (*shapeReader).olmo2},
+		"GraniteForCausalLM":    {arch: "granite", names: llama.names, shape: (*shapeReader).granite},
+		"StableLmForCausalLM":   {arch: "stablelm", names: llamaNames(map[string]string{"attn_q_norm": "self_attn.q_layernorm.norms.%d", "attn_k_norm": "self_attn.k_layernorm.norms.%d"}), shape: (*shapeReader).stablelm},
+		"Qwen2MoeForCausalLM":   {arch: "qwen2moe", names: llamaNames(sharedNames(moe)), shape: (*shapeReader).qwen2moe},
+		"OlmoeForCausalLM":      {arch: "olmoe", names: llamaNames(moe), shape: (*shapeReader).olmoe},
+		"GraniteMoeForCausalLM": {arch: "granitemoe", names: graniteNames(), shape: (*shapeReader).granitemoe},
+		"GptOssForCausalLM":     {arch: "gpt-oss", names: gptOssNames(), shape: (*shapeReader).gptoss},
+		"Glm4ForCausalLM":       {arch: "glm4", names: llamaNames(glm), shape: (*shapeReader).glm4, pairs: true},
+		"Ministral3ForCausalLM": {arch: "mistral3", names: llama.names, shape: (*shapeReader).ministral3},
+		"PhiForCausalLM":        {arch: "phi2", names: llamaNames(phi), shape: (*shapeReader).phi},
+		"FalconForCausalLM":     {arch: "falcon", names: falconNames(), shape: (*shapeReader).falcon, tied: true},
+		"CohereForCausalLM":     {arch: "command-r", names: llama.names, shape: (*shapeReader).cohere, tied: true, pairs: true},
+		"Cohere2ForCausalLM":    {arch: "cohere2", names: llama.names, shape: (*shapeReader).cohere2, tied: true, pairs: true},
+		"Starcoder2ForCausalLM": {arch: "starcoder2", names: llamaNames(map[string]string{"ffn_up": "mlp.c_fc", "ffn_down": "mlp.c_proj"}), shape: (*shapeReader).starcoder2, tied: true},
+		"Exaone4ForCausalLM":    {arch: "exaone4", names: llamaNames(post), shape: (*shapeReader).exaone4},
+		"Ernie4_5ForCausalLM":   {arch: "ernie4_5", names: llama.names, shape: (*shapeReader).ernie, tied: true, pairs: true},
+		"GPT2LMHeadModel":       {arch: "gpt2", names: gpt2Names(), shape: (*shapeReader).gpt2, tied: true},
+		"GPTNeoXForCausalLM":    {arch: "gptneox", names: neoxNames(), shape: (*shapeReader).gptneox},
 	}
 }
 
@@ -382,7 +398,11 @@ func (r *shapeReader) gpt2() {
 
 // window reads the sliding window; without a list, has reports which layers are
 // windowed.
-func (r *shapeReader) window(has func(i int) bool) {
+func (r *shapeReader) window(has func(i int) bool) { r.windowOf(has, false) }
+
+// windowOf reads the sliding window. Unless keep is set, one that covers the
+// context is none.
+func (r *shapeReader) windowOf(has func(i int) bool, keep bool) {
 	n := r.countOr("sliding_window", 0)
 	if !r.flag("use_sliding_window", true) {
 		n = 0
@@ -401,7 +421,7 @@ func (r *shapeReader) window(has func(i int) bool) {
 		has = func(i int) bool { return types[i] == "sliding_attention" }
 	}
 	r.s.Window, r.s.Windowed = 0, nil
-	if n == 0 || n >= r.s.Context && r.s.Local == nil {
+	if n == 0 || n >= r.s.Context && r.s.Local == nil && !keep {
 		return
 	}
 	r.s.Window = n

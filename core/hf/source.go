@@ -18,9 +18,41 @@ type source struct {
 	parts      []safetensors.Tensor
 	rows, cols int
 	from, to   tensor.Type
-	transpose  bool            // parts are stored as cols × rows
+	transpose  bool // parts are stored as cols × width
+	first      int  // row 0 is this one of the width rows of a part
+	step       int  // from a row to the next
+	width      int
 	order      func(i int) int // row i comes from this row of its part; if nil, i
 	plus       float32         // added to each number
+}
+
+// divide adds the parts of a tensor of n experts.
+func (s *source) divide(t safetensors.Tensor, n int) error {
+	if len(t.Shape) < 2 || t.Shape[0] != n || len(t.Data)%n != 0 {
+		return fmt.Errorf("shape mismatch for tensor %s: got %v, want %d experts", t.Name, t.Shape, n)
+	}
+	size := len(t.Data) / n
+	for e := range n {
+		part := t
+		part.Shape, part.Data = t.Shape[1:], t.Data[e*size:(e+1)*size]
+		s.parts = append(s.parts, part)
+	}
+	return nil
+}
+
+// take selects half of the rows of the parts.
+func (s *source) take(h half) {
+	s.width = 2 * s.rows
+	switch {
+	case h.turns:
+		s.step = 2
+		if h.second {
+			s.first = 1
+		}
+	case h.second:
+		s.first = s.rows
+	}
+	s.order = func(i int) int { return s.first + s.step*i }
 }
 
 // bufferBytes is the approximate size of a conversion step.
@@ -77,10 +109,10 @@ func (s *source) write(w io.Writer, data []byte) (int64, error) {
 // columns gathers the columns i to i+n of data as rows.
 func (s *source) columns(dst, data []byte, i, n, size int) []byte {
 	dst = dst[:n*s.cols*size]
-	for c := range s.cols { // a contiguous row of data
-		row := data[(c*s.rows+i)*size : (c*s.rows+i+n)*size]
+	for c := range s.cols {
+		row := data[(c*s.width+s.first+i*s.step)*size:]
 		for r := range n {
-			copy(dst[(r*s.cols+c)*size:][:size], row[r*size:])
+			copy(dst[(r*s.cols+c)*size:][:size], row[r*s.step*size:])
 		}
 	}
 	return dst

@@ -21,10 +21,15 @@ type names struct {
 	base string
 	// columns lists the matrices stored transposed.
 	columns map[string]bool
-	// mixed lists the matrices whose rows are query, key and value of each head
-	// in turn.
+	// mixed lists the matrices whose rows are, for each key head in turn, its
+	// queries, the key and the value.
 	mixed map[string]bool
+	// halves lists the matrices that are one half of another's rows.
+	halves map[string]half
 }
+
+// half selects the first or the second half of rows, or every second row.
+type half struct{ second, turns bool }
 
 func llamaNames(other map[string]string) names {
 	of := map[string]string{
@@ -188,6 +193,7 @@ func (b *builder) add(prefix string, layer int, t arch.Tensor) {
 	if stacked {
 		n = t.Dims[len(t.Dims)-1]
 	}
+	experts := !stacked && strings.Contains(part, "_exps")
 	for i := range n {
 		one := name
 		if stacked {
@@ -201,7 +207,15 @@ func (b *builder) add(prefix string, layer int, t arch.Tensor) {
 			return
 		}
 		b.used[st.Name] = true
-		src.parts = append(src.parts, st)
+		if len(st.Shape) == len(t.Dims)+1 && st.Shape[0] == 1 {
+			st.Shape = st.Shape[1:]
+		}
+		if !experts {
+			src.parts = append(src.parts, st)
+		} else if err := src.divide(st, t.Dims[len(t.Dims)-1]); err != nil {
+			b.errs = append(b.errs, err)
+			return
+		}
 	}
 	if err := b.arrange(&src, t); err != nil {
 		b.errs = append(b.errs, err)
@@ -214,12 +228,16 @@ func (b *builder) add(prefix string, layer int, t arch.Tensor) {
 func (b *builder) arrange(src *source, t arch.Tensor) error {
 	want := slices.Clone(t.Dims)
 	slices.Reverse(want) // outermost first
-	if len(src.parts) > 1 || len(want) == 3 {
+	if len(src.parts) > 1 || len(want) == 3 || strings.Contains(src.part, "_exps") {
 		want = want[1:]
 	}
-	src.rows, src.cols = want[0], 1
+	src.rows, src.cols, src.step, src.width = want[0], 1, 1, want[0]
 	if len(want) == 2 {
 		src.cols = want[1]
+	}
+	if h, ok := b.family.names.halves[strings.TrimSuffix(strings.TrimSuffix(src.part, ".weight"), ".bias")]; ok {
+		src.take(h)
+		want[0] *= 2
 	}
 	if src.transpose = b.family.names.columns[src.part] && len(want) == 2; src.transpose {
 		slices.Reverse(want)
@@ -239,7 +257,7 @@ func (b *builder) arrange(src *source, t arch.Tensor) error {
 	}
 	src.to = src.from
 	norm := strings.HasSuffix(src.part, "_norm")
-	if len(t.Dims) == 1 || norm || src.part == "ffn_gate_inp" {
+	if len(t.Dims) == 1 || norm || src.part == "ffn_gate_inp" || strings.HasSuffix(t.Name, ".bias") {
 		src.to = tensor.F32
 	}
 	if norm && b.family.plus {
@@ -248,11 +266,19 @@ func (b *builder) arrange(src *source, t arch.Tensor) error {
 	s, y := b.shape, b.shape.Style()
 	switch {
 	case b.family.names.mixed[src.part]:
-		src.order = func(i int) int { // part, head, dimension → head, part, dimension
-			part, head, d := i/(s.Heads*s.HeadDim), i/s.HeadDim%s.Heads, i%s.HeadDim
-			return (head*3+part)*s.HeadDim + d
+		per := s.Heads / s.KVHeads
+		src.order = func(i int) int { // part, head, dimension → key head, part, dimension
+			head, d := i/s.HeadDim, i%s.HeadDim
+			switch at := head - s.Heads; {
+			case at < 0:
+				return (head/per*(per+2)+head%per)*s.HeadDim + d
+			case at < s.KVHeads:
+				return (at*(per+2)+per)*s.HeadDim + d
+			default:
+				return ((at-s.KVHeads)*(per+2)+per+1)*s.HeadDim + d
+			}
 		}
-	case !y.Halves && !y.Learned && (src.part == "attn_q" || src.part == "attn_k"):
+	case !y.Halves && !y.Learned && !b.family.pairs && (src.part == "attn_q" || src.part == "attn_k"):
 		src.order = func(i int) int { // pairs of neighbors were halves
 			head, d := i/s.HeadDim, i%s.HeadDim
 			return head*s.HeadDim + d%2*(s.HeadDim/2) + d/2

@@ -37,6 +37,26 @@ func small(name string) Config {
 		c.EmbeddingScale, c.ResidualScale, c.AttentionScale, c.LogitDivisor = 3, 0.4, 0.2, 2
 	case "gpt2":
 		c.Rope, c.KVHeads = Rope{}, 4
+	case "qwen2moe":
+		c.Experts, c.ExpertsUsed, c.ExpertHidden, c.SharedHidden, c.ExpertSum = 6, 2, 32, 48, true
+	case "olmoe":
+		c.Experts, c.ExpertsUsed, c.ExpertHidden, c.ExpertSum = 6, 2, 32, true
+	case "granitemoe":
+		c.Experts, c.ExpertsUsed, c.ExpertHidden, c.LogitDivisor = 6, 2, 32, 2
+	case "gpt-oss":
+		c.Experts, c.ExpertsUsed, c.ExpertHidden = 6, 2, 32
+		c.Window, c.Windowed, c.Rope.Smooth = 7, []bool{true, false, true, false}, true
+	case "mistral3":
+		c.Cooling, c.Rope.OriginalContext = 0.5, 100
+	case "phi2", "falcon":
+		c.Parallel, c.Rope.Dims = true, 8
+	case "command-r":
+		c.Parallel, c.LogitDivisor = true, 4
+	case "cohere2":
+		c.Parallel, c.LogitDivisor = true, 4
+		c.Window, c.Windowed, c.Unrotated = 7, []bool{true, true, true, false}, []bool{false, false, false, true}
+	case "exaone4":
+		c.Window, c.Windowed, c.Unrotated = 7, []bool{true, true, true, false}, []bool{false, false, false, true}
 	case "gptneox", "stablelm":
 		c.Parallel, c.Rope.Dims, c.KVHeads = true, 8, 4
 	}

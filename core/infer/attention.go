@@ -92,11 +92,20 @@ func (w *work) placeHead(t, head int) {
 	y := &w.m.layers[layer]
 	w.rotate(q, y, &y.queryNorm, head*(c.Heads/c.KVHeads), t)
 	w.rotate(k, y, &y.keyNorm, head, t)
-	tensor.Scale(q, w.m.attentionScale)
+	tensor.Scale(q, w.m.attentionScale*w.cooling(t))
 	cache := w.spans[w.owner[t]].cache
 	cache.Spread(q)
 	cache.Spread(k)
 	cache.Store(layer, head, w.position(t), k, v)
+}
+
+// cooling returns the factor of the queries of row t by its position.
+func (w *work) cooling(t int) float32 {
+	c := &w.m.cfg
+	if c.Cooling == 0 {
+		return 1
+	}
+	return 1 + c.Cooling*float32(math.Log1p(float64(w.position(t)/max(c.Rope.OriginalContext, 1))))
 }
 
 // rotate normalizes heads, starting at first, if the model does so, and rotates
@@ -189,6 +198,9 @@ func (a *attentionTask) Do(thread, lo, hi int) {
 			head: j.head, heads: a.group, rows: j.to - j.from, stride: w.query.stride, first: s.first + j.from, step: 1, window: a.window, blocks: s.blocks,
 			q: w.query.data[row*w.query.stride+at:], out: w.attended.From(row)[at:], outStride: c.Heads * c.HeadDim,
 		}
+		if sinks := w.m.layers[a.layer].sinks; sinks != nil {
+			q.sinks = sinks[j.head*a.group:][:a.group]
+		}
 		if s.rows == 1 {
 			// The rows of a product are the query heads that share a key head.
 			if w.single() {
@@ -218,6 +230,7 @@ type queries struct {
 	q         []float32 // D numbers a row
 	out       []float32 // D numbers a row
 	outStride int
+	sinks     []float32 // scores without a value, one a head, or nil
 }
 
 // run computes the attention of q's rows over the cache and writes the weighted
@@ -250,10 +263,32 @@ func (a *attentionTask) run(s *attentionScratch, cache *kvCache, q queries) {
 		for r := range q.rows {
 			at := h*padded + r
 			row := s.sum[at*s.width:][:dim]
-			tensor.Scale(row, 1/s.total[at])
+			tensor.Scale(row, s.share(at, q.sink(h, r)))
 			copy(q.out[r*q.outStride+h*dim:], row)
 		}
 	}
+}
+
+// share returns the factor of the weighted values of a row of state, given the
+// score of a sink, which may be -Inf.
+func (s *attentionScratch) share(row int, sink float32) float32 {
+	if sink <= s.most[row] {
+		return 1 / (s.total[row] + float32(math.Exp(float64(sink-s.most[row]))))
+	}
+	f := float32(math.Exp(float64(s.most[row] - sink)))
+	return f / (s.total[row]*f + 1)
+}
+
+// sink returns the score without a value of row r of head h, or -Inf. The rows
+// are heads if all have one position.
+func (q queries) sink(h, r int) float32 {
+	switch {
+	case q.sinks == nil:
+		return float32(math.Inf(-1))
+	case q.step == 0:
+		return q.sinks[r]
+	}
+	return q.sinks[h]
 }
 
 // position returns the position of a row.

@@ -56,6 +56,8 @@ func (a *activeTask) Do(thread, lo, hi int) {
 		switch {
 		case gated && w.m.act == arch.SiLU:
 			tensor.SiLUMul(out, w.gate.data[t*w.gate.stride:][lo:hi], up)
+		case gated && w.m.act == arch.ClampedSiLU:
+			clampedSiLU(out, w.gate.data[t*w.gate.stride:][lo:hi], up)
 		case gated:
 			activation(out, w.gate.data[t*w.gate.stride:][lo:hi], w.m.act)
 			for i, v := range up {
@@ -65,6 +67,22 @@ func (a *activeTask) Do(thread, lo, hi int) {
 			activation(out, up, w.m.act)
 		}
 	}
+}
+
+// Constants of gpt-oss.
+const (
+	clampedMost  = 7
+	clampedSlope = 1.702
+)
+
+// clampedSiLU sets dst to (u+1)·g·σ(αg) of gates and products that are clamped.
+// It overwrites both.
+func clampedSiLU(dst, gate, up []float32) {
+	for i, g := range gate {
+		gate[i] = min(g, clampedMost) * clampedSlope
+		up[i] = (max(-clampedMost, min(up[i], clampedMost)) + 1) / clampedSlope
+	}
+	tensor.SiLUMul(dst, gate, up)
 }
 
 // activation sets dst to act(x), overwriting x.
@@ -125,6 +143,25 @@ func (w *work) mixture(y *layer) {
 		for i, p := range chosen {
 			tensor.Axpy(w.out.row(p.row, c.Width), p.weight, w.part.row(i, c.Width))
 		}
+	}
+	if c.SharedHidden > 0 {
+		w.shared(y)
+	}
+}
+
+// shared adds the expert that every position passes to out.
+func (w *work) shared(y *layer) {
+	c := &w.m.cfg
+	w.hidden.Resize(w.rows, c.SharedHidden)
+	w.activate(&w.normed, &y.feed, &w.hidden)
+	w.multiply(&w.hidden, term{&y.feed.down, &w.part})
+	for t := range w.rows {
+		share := float32(1)
+		if y.sharedGate != nil {
+			dot := tensor.Dot(w.normed.Row(t)[:c.Width], y.sharedGate)
+			share = float32(1 / (1 + math.Exp(-float64(dot))))
+		}
+		tensor.Axpy(w.out.row(t, c.Width), share, w.part.row(t, c.Width))
 	}
 }
 

@@ -203,7 +203,7 @@ func (w *work) begin(p pass) {
 	w.key.resize(p.rows, c.KVHeads*c.HeadDim)
 	w.value.resize(p.rows, c.KVHeads*c.HeadDim)
 	w.out.resize(p.rows, c.Width)
-	wide := max(c.Hidden, c.ExpertHidden)
+	wide := max(c.Hidden, c.ExpertHidden, c.SharedHidden)
 	w.gate.resize(p.rows, wide)
 	w.up.resize(p.rows, wide)
 	w.logits.resize(p.keep, c.Vocab)

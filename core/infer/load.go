@@ -93,13 +93,15 @@ type layer struct {
 	key, value    linear   // C → G·D
 	queryNorm     headNorm // of each head, or of all
 	keyNorm       headNorm
-	attentionOut  linear // H·D → C
-	attentionPost norm   // C, of what is added
-	rotation      int    // index of the session's rotation; -1: none
-	window        int    // visible positions; 0: all
+	sinks         []float32 // H, scores without a value, or nil
+	attentionOut  linear    // H·D → C
+	attentionPost norm      // C, of what is added
+	rotation      int       // index of the session's rotation; -1: none
+	window        int       // visible positions; 0: all
 
-	hiddenNorm norm // C
-	feed       feed // C → C
+	hiddenNorm norm      // C
+	feed       feed      // C → C; with experts, the one that every position passes, if any
+	sharedGate []float32 // C, of feed beside experts, or nil
 	router     linear
 	experts    []feed // experts that the router chooses from, instead of feed
 	hiddenPost norm   // C, of what is added

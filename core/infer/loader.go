@@ -74,8 +74,17 @@ func (y *layer) load(l *loader, c Config) {
 	y.attentionOut = l.linear("attn_output", queries, c.Width)
 	y.attentionPost = l.norm("post_attention_norm", c.Width, style)
 	y.hiddenNorm = l.norm("ffn_norm", c.Width, style)
+	if style.Sinks {
+		y.sinks = l.vector("attn_sinks.weight", c.Heads)
+	}
+	if !style.PostNorm && l.expects("post_attention_norm.weight") { // another name
+		y.hiddenNorm, y.attentionPost = y.attentionPost, norm{}
+	}
 	if c.Parallel && !l.expects("ffn_norm.weight") {
 		y.hiddenNorm = y.attentionNorm
+		if two := l.norm("attn_norm_2", c.Width, style); two.gain != nil {
+			y.attentionNorm = two
+		}
 	}
 	y.hiddenPost = l.norm("post_ffw_norm", c.Width, style)
 	switch {
@@ -100,6 +109,9 @@ func (y *layer) load(l *loader, c Config) {
 func (y *layer) loadExperts(l *loader, c Config) {
 	y.router = l.linear("ffn_gate_inp", c.Width, c.Experts)
 	y.experts = make([]feed, c.Experts)
+	gates, ups := l.vector("ffn_gate_exps.bias", c.Experts*c.ExpertHidden), l.vector("ffn_up_exps.bias", c.Experts*c.ExpertHidden)
+	downs := l.vector("ffn_down_exps.bias", c.Experts*c.Width)
+	y.loadShared(l, c)
 	for e := range y.experts {
 		if l.expects("ffn_gate.0.weight") {
 			name := func(part string) string { return fmt.Sprintf("%s.%d", part, e) }
@@ -111,10 +123,23 @@ func (y *layer) loadExperts(l *loader, c Config) {
 			continue
 		}
 		y.experts[e] = feed{
-			gate: l.slice("ffn_gate_exps", e, c.Experts, c.Width, c.ExpertHidden),
-			up:   l.slice("ffn_up_exps", e, c.Experts, c.Width, c.ExpertHidden),
-			down: l.slice("ffn_down_exps", e, c.Experts, c.ExpertHidden, c.Width),
+			gate: l.slice("ffn_gate_exps", gates, e, c.Experts, c.Width, c.ExpertHidden),
+			up:   l.slice("ffn_up_exps", ups, e, c.Experts, c.Width, c.ExpertHidden),
+			down: l.slice("ffn_down_exps", downs, e, c.Experts, c.ExpertHidden, c.Width),
 		}
+	}
+}
+
+// loadShared loads the expert that every position passes, if the model has one.
+func (y *layer) loadShared(l *loader, c Config) {
+	if c.SharedHidden == 0 {
+		return
+	}
+	y.sharedGate = l.vector("ffn_gate_inp_shexp.weight", c.Width)
+	y.feed = feed{
+		gate: l.linear("ffn_gate_shexp", c.Width, c.SharedHidden),
+		up:   l.linear("ffn_up_shexp", c.Width, c.SharedHidden),
+		down: l.linear("ffn_down_shexp", c.SharedHidden, c.Width),
 	}
 }
 
@@ -227,13 +252,18 @@ func (l *loader) linears(name string, in int, outs ...int) []linear {
 	return parts
 }
 
-// slice loads expert e's matrix from a tensor of n.
-func (l *loader) slice(name string, e, n, in, out int) linear {
+// slice loads expert e's matrix from a tensor of n, and its part of the biases of
+// all, which may be nil.
+func (l *loader) slice(name string, biases []float32, e, n, in, out int) linear {
 	t, ok := l.find(name + ".weight")
 	if !ok {
 		return linear{}
 	}
-	return linear{weight: l.pack(t, in, n*out, e*out, (e+1)*out), name: t.Name, expert: e}
+	y := linear{weight: l.pack(t, in, n*out, e*out, (e+1)*out), name: t.Name, expert: e}
+	if biases != nil {
+		y.bias = biases[e*out : (e+1)*out]
+	}
+	return y
 }
 
 // pack packs the rows lo to hi of a tensor.

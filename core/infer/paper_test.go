@@ -131,6 +131,13 @@ func (p paper) heads(block string, layer, pos int, x []float64, part string, n, 
 // feed computes the feed-forward half.
 func (p paper) feed(block string, x []float64) []float64 {
 	join := func(gate, up []float64) []float64 {
+		if p.c.Act() == arch.ClampedSiLU {
+			for i, g := range gate {
+				g = min(g, 7)
+				gate[i] = (max(-7, min(7, up[i])) + 1) * g / (1 + math.Exp(-1.702*g))
+			}
+			return gate
+		}
 		for i := range gate {
 			gate[i] = p.act(gate[i])
 			if up != nil {
@@ -184,6 +191,20 @@ func (p paper) mixture(block string, x []float64, join func(a, b []float64) []fl
 			out[i] += v / chosen * o
 		}
 	}
+	if f := p.c.SharedHidden; f > 0 {
+		share := 1.0
+		if gate := p.get(block + "ffn_gate_inp_shexp.weight"); gate != nil {
+			var dot float64
+			for i, v := range x {
+				dot += v * float64(gate[i])
+			}
+			share = 1 / (1 + math.Exp(-dot))
+		}
+		h := join(p.product(block+"ffn_gate_shexp", x, 0, f), p.product(block+"ffn_up_shexp", x, 0, f))
+		for i, o := range p.product(block+"ffn_down_shexp", h, 0, p.c.Width) {
+			out[i] += share * o
+		}
+	}
 	return out
 }
 
@@ -193,6 +214,9 @@ func (p paper) attention(layer, t int, q []float64, k, v [][]float64) []float64 
 	scale := float64(p.c.AttentionScale)
 	if scale == 0 {
 		scale = 1 / math.Sqrt(float64(d))
+	}
+	if p.c.Cooling != 0 {
+		scale *= 1 + float64(p.c.Cooling)*math.Log(1+math.Floor(float64(t)/float64(p.c.Rope.OriginalContext)))
 	}
 	from := 0
 	if w := p.c.WindowOf(layer); w > 0 {
@@ -210,6 +234,9 @@ func (p paper) attention(layer, t int, q []float64, k, v [][]float64) []float64 
 			}
 			score[s] = math.Exp(score[s])
 			sum += score[s]
+		}
+		if sinks := p.get(fmt.Sprintf("blk.%d.attn_sinks.weight", layer)); sinks != nil {
+			sum += math.Exp(float64(sinks[h]))
 		}
 		for s := from; s <= t; s++ {
 			for i := range d {
@@ -253,7 +280,11 @@ func (p paper) logits(tokens []int32) []float64 {
 		b := fmt.Sprintf("blk.%d.", l)
 		q, k, v := make([][]float64, len(x)), make([][]float64, len(x)), make([][]float64, len(x))
 		for t := range x {
-			h := p.norm(x[t], b+"attn_norm", 0)
+			first := b + "attn_norm"
+			if p.get(first+"_2.weight") != nil {
+				first += "_2"
+			}
+			h := p.norm(x[t], first, 0)
 			q[t], k[t], v[t] = p.heads(b, l, t, h, "q", c.Heads, 0), p.heads(b, l, t, h, "k", c.KVHeads, queries), p.heads(b, l, t, h, "v", c.KVHeads, queries+keys)
 		}
 		for t := range x {
@@ -262,8 +293,12 @@ func (p paper) logits(tokens []int32) []float64 {
 			if p.y.SharedInput && c.Parallel {
 				second = b + "attn_norm"
 			}
+			post := b + "post_attention_norm"
+			if c.Arch == "gpt-oss" { // the name of the second norm there
+				second, post = post, ""
+			}
 			h := p.norm(x[t], second, 0)
-			add(x[t], p.norm(o, b+"post_attention_norm", 0))
+			add(x[t], p.norm(o, post, 0))
 			if !c.Parallel {
 				h = p.norm(x[t], second, 0)
 			}

@@ -43,6 +43,26 @@ func small(name string) arch.Shape {
 		s.EmbeddingScale, s.ResidualScale, s.AttentionScale, s.LogitDivisor = 3, 0.4, 0.2, 2
 	case "gpt2":
 		s.Rope, s.KVHeads = arch.Rope{}, 4
+	case "qwen2moe":
+		s.Experts, s.ExpertsUsed, s.ExpertHidden, s.SharedHidden, s.ExpertSum = 6, 2, 32, 48, true
+	case "olmoe":
+		s.Experts, s.ExpertsUsed, s.ExpertHidden, s.ExpertSum = 6, 2, 32, true
+	case "granitemoe":
+		s.Experts, s.ExpertsUsed, s.ExpertHidden, s.LogitDivisor = 6, 2, 32, 2
+	case "gpt-oss":
+		s.Experts, s.ExpertsUsed, s.ExpertHidden = 6, 2, 32
+		s.Window, s.Windowed, s.Rope.Smooth = 7, []bool{true, false, true, false}, true
+	case "mistral3":
+		s.Cooling = 0.5
+	case "phi2", "falcon":
+		s.Parallel, s.Rope.Dims = true, 8
+	case "command-r":
+		s.Parallel, s.LogitDivisor = true, 4
+	case "cohere2":
+		s.Parallel, s.LogitDivisor = true, 4
+		s.Window, s.Windowed, s.Unrotated = 7, []bool{true, true, true, false}, []bool{false, false, false, true}
+	case "exaone4":
+		s.Window, s.Windowed, s.Unrotated = 7, []bool{true, true, true, false}, []bool{false, false, false, true}
 	case "gptneox", "stablelm":
 		s.Parallel, s.Rope.Dims, s.KVHeads = true, 8, 4
 	case "qwen3moe":
@@ -196,6 +216,12 @@ func TestEveryArchitecture(t *testing.T) {
 			if s.Experts > 0 {
 				if _, err := window.Layers(f, window.Options{Count: 1, Positions: positions}); !errors.Is(err, window.ErrUnsupported) || !strings.Contains(err.Error(), "6 experts") {
 					t.Errorf("experts: %v", err)
+				}
+				return
+			}
+			if refused := map[string]string{"mistral3": "grow with their position", "falcon": "two norms"}[name]; refused != "" {
+				if _, err := window.Layers(f, window.Options{Count: 1, Positions: positions}); !errors.Is(err, window.ErrUnsupported) || !strings.Contains(err.Error(), refused) {
+					t.Errorf("got %v, want %q in it", err, refused)
 				}
 				return
 			}

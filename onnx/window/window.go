@@ -92,6 +92,12 @@ func read(f *gguf.File) (arch.Shape, error) {
 	if s.Experts > 0 {
 		return s, fmt.Errorf("writing a window of %s: %w: layers that choose among %d experts", s.Arch, ErrUnsupported, s.Experts)
 	}
+	if s.Cooling != 0 {
+		return s, fmt.Errorf("writing a window of %s: %w: queries that grow with their position", s.Arch, ErrUnsupported)
+	}
+	if _, two := f.Tensor(arch.Block(0) + "attn_norm_2.weight"); two {
+		return s, fmt.Errorf("writing a window of %s: %w: two norms of one residual", s.Arch, ErrUnsupported)
+	}
 	if err := s.CheckTensors(f.Names()); err != nil {
 		return s, fmt.Errorf("writing a window: %w", err)
 	}

@@ -61,12 +61,19 @@ type Shape struct {
 	// ExpertSum keeps the softmax over all experts as weights; otherwise the
 	// weights of the chosen experts are normalized to 1.
 	ExpertSum bool `json:",omitempty"`
+	// SharedHidden is the width of the feed-forward layer beside the experts that
+	// every position passes; 0 if there is none.
+	SharedHidden int `json:",omitempty"`
 
 	// Parallel is set if attention and feed-forward read the same residual.
 	Parallel bool `json:",omitempty"`
 	// Activation is that of the feed-forward layer. If empty, it is that of the
 	// style.
 	Activation Activation `json:",omitempty"`
+
+	// Cooling is β of the factor 1 + β·ln(1 + ⌊position/OriginalContext⌋) of
+	// queries.
+	Cooling float32 `json:",omitempty"`
 
 	// Deep is the number of first layers to whose outputs further vectors of a
 	// position are added.
@@ -126,6 +133,9 @@ func (s Shape) Check() error {
 		limit("number of experts", s.Experts, maxExperts)
 		limit("number of experts used", s.ExpertsUsed, s.Experts)
 		limit("expert feed forward length", s.ExpertHidden, maxHidden)
+		if s.SharedHidden != 0 || s.Style().shared {
+			limit("shared expert feed forward length", s.SharedHidden, maxHidden)
+		}
 		if !s.Style().Gated {
 			faults = append(faults, fmt.Errorf("architecture %s has no experts", s.Arch))
 		}
@@ -159,6 +169,7 @@ func (s Shape) checkFactors() error {
 	}{
 		{"the embedding scale", s.EmbeddingScale, true}, {"the residual scale", s.ResidualScale, true},
 		{"attention scale", s.AttentionScale, true}, {"logit scale", s.LogitDivisor, true},
+		{"the factor of late queries", s.Cooling, false},
 		{"soft cap of attention", s.AttentionCap, false}, {"soft cap of logits", s.LogitCap, false},
 	} {
 		if math.IsNaN(float64(f.v)) || math.IsInf(float64(f.v), 0) || f.v < 0 && !f.sign {
@@ -166,7 +177,7 @@ func (s Shape) checkFactors() error {
 		}
 	}
 	if !s.activation().valid() {
-		return fmt.Errorf("unsupported activation %q, want silu, gelu or its tanh forms", s.Activation)
+		return fmt.Errorf("unsupported activation %q, want silu, clamped_silu, gelu or its tanh forms", s.Activation)
 	}
 	return nil
 }
@@ -175,7 +186,7 @@ func (s Shape) checkFactors() error {
 // no windows, experts, scales, caps, or other activation.
 func (s Shape) Plain() bool {
 	return s.Windowed == nil && s.Unrotated == nil && s.Deep == 0 && s.Rope.Sections == [3]int{} && s.Local == nil && s.Experts == 0 && !s.Parallel && s.Activation == "" &&
-		s.EmbeddingScale == 0 && s.ResidualScale == 0 && s.AttentionScale == 0 && s.LogitDivisor == 0 && s.AttentionCap == 0 && s.LogitCap == 0
+		s.Cooling == 0 && s.EmbeddingScale == 0 && s.ResidualScale == 0 && s.AttentionScale == 0 && s.LogitDivisor == 0 && s.AttentionCap == 0 && s.LogitCap == 0
 }
 
 // WindowOf returns the number of visible positions of layer i; 0 means all.

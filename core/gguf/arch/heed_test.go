@@ -35,6 +35,26 @@ func plain(name string) arch.Shape {
 		local := s.Rope
 		local.Base = 5000
 		s.Local, s.Rope.Base = &local, 1e6
+	case "qwen2moe":
+		s.Experts, s.ExpertsUsed, s.ExpertHidden, s.SharedHidden, s.ExpertSum = 6, 2, 32, 48, true
+	case "olmoe":
+		s.Experts, s.ExpertsUsed, s.ExpertHidden, s.ExpertSum = 6, 2, 32, true
+	case "granitemoe":
+		s.Experts, s.ExpertsUsed, s.ExpertHidden, s.LogitDivisor = 6, 2, 32, 2
+	case "gpt-oss":
+		s.Experts, s.ExpertsUsed, s.ExpertHidden = 6, 2, 32
+		s.Window, s.Windowed, s.Rope.Smooth = 8, []bool{true, false, true, false, true, false}, true
+	case "mistral3":
+		s.Cooling = 0.5
+	case "phi2", "falcon":
+		s.Parallel = true
+	case "command-r":
+		s.Parallel, s.LogitDivisor = true, 4
+	case "cohere2":
+		s.Parallel, s.LogitDivisor = true, 4
+		s.Window, s.Windowed, s.Unrotated = 8, []bool{true, true, true, false, true, true}, []bool{false, false, false, true, false, false}
+	case "exaone4":
+		s.Window, s.Windowed, s.Unrotated = 8, []bool{true, true, true, false, true, true}, []bool{false, false, false, true, false, false}
 	case "gptneox", "stablelm":
 		s.Parallel = true
 	case "granite":

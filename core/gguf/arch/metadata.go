@@ -38,6 +38,11 @@ func (s Shape) Metadata() []gguf.KV {
 		}
 		if s.ExpertSum {
 			w.put(keyExpertNorm, false)
+		} else if y.summed {
+			w.put(keyExpertNorm, true)
+		}
+		if s.SharedHidden > 0 {
+			w.put(keySharedHidden, uint32(s.SharedHidden))
 		}
 	}
 	if y.parallel {
@@ -52,6 +57,10 @@ func (s Shape) Metadata() []gguf.KV {
 	if y.divisor { // llama.cpp does not load the file without it
 		w.put(keyLogitScale, cmp.Or(s.LogitDivisor, 1))
 	}
+	if y.factor {
+		w.put(keyLogitScale, 1/cmp.Or(s.LogitDivisor, 1))
+	}
+	w.factor(keyCooling, s.Cooling, 0)
 	w.factor(keyAttnCap, s.AttentionCap, 0)
 	w.factor(keyLogitCap, s.LogitCap, 0)
 	return w.kvs
@@ -92,7 +101,11 @@ func (w *writer) rope(s Shape) {
 	w.factor(gguf.KeyRopeFactor, r.Factor, 0)
 	w.factor(gguf.KeyRopeAttention, r.AttentionFactor, 0)
 	w.factor(gguf.KeyRopeExtFactor, r.ExtFactor, -1)
-	w.factor(keyYarnAttention, r.YarnAttention, 0)
+	if s.Style().cooled && r.YarnAttention == 1 {
+		w.put(keyYarnLog, float32(1))
+	} else {
+		w.factor(keyYarnAttention, r.YarnAttention, 0)
+	}
 	w.factor(gguf.KeyRopeBetaFast, r.BetaFast, 0)
 	w.factor(gguf.KeyRopeBetaSlow, r.BetaSlow, 0)
 }

@@ -21,6 +21,9 @@ const (
 	keyExpertsUsed   gguf.ArchKey = "expert_used_count"
 	keyExpertHidden  gguf.ArchKey = "expert_feed_forward_length"
 	keyExpertNorm    gguf.ArchKey = "expert_weights_norm"
+	keySharedHidden  gguf.ArchKey = "expert_shared_feed_forward_length"
+	keyCooling       gguf.ArchKey = "attention.temperature_scale"
+	keyYarnLog       gguf.ArchKey = "rope.scaling.yarn_log_multiplier"
 	keyParallel      gguf.ArchKey = "use_parallel_residual"
 	keyActivation    gguf.ArchKey = "hidden_activation"
 	keyEmbedScale    gguf.ArchKey = "embedding_scale"
@@ -214,6 +217,10 @@ func (r *reader) rotation(s *Shape) {
 		YarnAttention:   r.float(keyYarnAttention, 0),
 		BetaFast:        r.float(gguf.KeyRopeBetaFast, 0),
 		BetaSlow:        r.float(gguf.KeyRopeBetaSlow, 0),
+		Smooth:          r.style.Smooth,
+	}
+	if r.style.cooled && r.float(keyYarnLog, 0) == 1 { // both of yarn's factors cancel
+		s.Rope.YarnAttention = 1
 	}
 	if r.style.sections {
 		r.sections(s)
@@ -250,7 +257,7 @@ func (r *reader) sections(s *Shape) {
 // window reads the sliding window of the layers.
 func (r *reader) window(s *Shape) {
 	n := r.countOr(keyWindow, 0)
-	if n >= s.Context && !r.style.local {
+	if n >= s.Context && !r.style.local && !r.style.windowed {
 		n = 0 // covers the whole context
 	}
 	stated, local := r.has(keyPattern), r.float(keyRopeLocal, 0)
@@ -266,6 +273,9 @@ func (r *reader) window(s *Shape) {
 	}
 	s.Window = n
 	s.Windowed = lastOf(s.Layers, r.style.every, false)
+	if r.style.windowed {
+		defer func() { s.Unrotated = unwindowed(s.Windowed) }()
+	}
 	if stated {
 		if v, err := gguf.Get[uint32](r.f, keyPattern.In(r.arch)); err == nil {
 			s.Windowed = lastOf(s.Layers, int(min(v, maxLayers+1)), false)
@@ -309,7 +319,10 @@ func (r *reader) experts(s *Shape) {
 	}
 	s.Experts, s.ExpertsUsed = n, r.count(keyExpertsUsed)
 	s.ExpertHidden = r.perLayer(keyExpertHidden, s.Layers, s.Hidden)
-	s.ExpertSum = !r.flag(keyExpertNorm, true)
+	s.ExpertSum = !r.flag(keyExpertNorm, !r.style.summed)
+	if r.style.shared {
+		s.SharedHidden = r.countOr(keySharedHidden, s.Hidden)
+	}
 }
 
 // factors reads scales and caps.
@@ -332,6 +345,14 @@ func (r *reader) factors(s *Shape) {
 	}
 	if r.style.divisor {
 		s.LogitDivisor = factor(keyLogitScale)
+	}
+	if r.style.factor {
+		if s.LogitDivisor = factor(keyLogitScale); s.LogitDivisor != 0 {
+			s.LogitDivisor = 1 / s.LogitDivisor
+		}
+	}
+	if r.style.cooled {
+		s.Cooling = r.float(keyCooling, 0)
 	}
 	if r.style.caps {
 		s.AttentionCap, s.LogitCap = r.float(keyAttnCap, 0), r.float(keyLogitCap, 0)

@@ -48,6 +48,8 @@ type Rope struct {
 	// BetaFast and BetaSlow bound yarn's ramp, in rotations over the original
 	// context. If zero, they are 32 and 1.
 	BetaFast, BetaSlow float32
+	// Smooth does not round the bounds of yarn's ramp to whole pairs.
+	Smooth bool `json:",omitempty"`
 }
 
 func (r Rope) check(headDim int) error {
@@ -158,8 +160,11 @@ func (r Rope) yarnRamp(i int, base float64) float64 {
 	pair := func(rotations float64) float64 {
 		return float64(r.Dims) * math.Log(float64(r.OriginalContext)/(rotations*2*math.Pi)) / (2 * math.Log(base))
 	}
-	low := max(0, math.Floor(pair(fast)))
-	high := min(float64(r.Dims-1), math.Ceil(pair(slow)))
+	low, high := pair(fast), pair(slow)
+	if !r.Smooth {
+		low, high = math.Floor(low), math.Ceil(high)
+	}
+	low, high = max(0, low), min(float64(r.Dims-1), high)
 	return 1 - min(1, max(0, (float64(i)-low)/max(0.001, high-low)))
 }
 

@@ -17,6 +17,9 @@ const (
 	SiLU     Activation = "silu"
 	GELU     Activation = "gelu"              // x·Φ(x)
 	GELUTanh Activation = "gelu_pytorch_tanh" // the same with a tanh
+	// ClampedSiLU is (u+1)·g·σ(αg) of a gate g and a product u, both clamped, with
+	// the constants of gpt-oss.
+	ClampedSiLU Activation = "clamped_silu"
 )
 
 // plain maps aliases to one name.
@@ -32,7 +35,7 @@ func (a Activation) plain() Activation {
 
 func (a Activation) valid() bool {
 	switch a.plain() {
-	case SiLU, GELU, GELUTanh:
+	case SiLU, GELU, GELUTanh, ClampedSiLU:
 		return true
 	}
 	return false
@@ -58,6 +61,8 @@ type Style struct {
 	// LayerNorm subtracts the mean and adds a bias; otherwise norms are
 	// RMSNorm.
 	LayerNorm bool
+	// NoNormBias omits the biases of LayerNorm.
+	NoNormBias bool
 	// PostNorm normalizes the outputs of a layer's halves; NoPreNorm omits the
 	// norms of their inputs.
 	PostNorm, NoPreNorm bool
@@ -71,6 +76,15 @@ type Style struct {
 	RootWidth bool
 	// SharedInput uses one norm for both halves if they read the same residual.
 	SharedInput bool
+	// Sinks adds the exponential of a learned score for each head to the sum of
+	// those of the visible positions.
+	Sinks bool
+	// ExpertBias adds a bias to the matrices of experts and of the router.
+	ExpertBias bool
+	// Smooth does not round the bounds of yarn's ramp.
+	Smooth bool
+	// SharedGate multiplies the shared expert by σ(w·x).
+	SharedGate bool
 
 	parallel bool // attention and feed-forward may read the same residual
 	experts  bool // experts are supported
@@ -79,6 +93,14 @@ type Style struct {
 	unrotate int  // the last of so many layers is not rotated
 	local    bool // windowed layers have a separate base, by default 10000
 	divisor  bool // logit_scale divides logits
+	factor   bool // logit_scale multiplies logits
+	output   bool // the output has a bias
+	two      bool // the halves may have a norm each, and attention's is attn_norm_2
+	shared   bool // a shared expert
+	summed   bool // weights of experts are not normalized, unless stated
+	windowed bool // only layers with a window are rotated, if there are any
+	cooled   bool // queries grow with the logarithm of their position
+	second   bool // ffn_norm is called post_attention_norm
 	caps     bool // soft caps
 	sections bool // pairs rotate by frame, row and column
 	deep     bool // further vectors for the first layers, and sections in turns
@@ -87,22 +109,35 @@ type Style struct {
 
 // styles maps GGUF's names of architectures to styles.
 var styles = map[string]Style{
-	"llama":    {Activation: SiLU, Gated: true, experts: true, every: 1},
-	"qwen2":    {Halves: true, Activation: SiLU, Gated: true},
-	"qwen2vl":  {Halves: true, Activation: SiLU, Gated: true, sections: true},
-	"qwen3vl":  {Halves: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true, sections: true, deep: true},
-	"qwen3":    {Halves: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true},
-	"qwen3moe": {Halves: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true, experts: true, must: true},
-	"gemma":    {Halves: true, Activation: GELUTanh, Gated: true, RootWidth: true},
-	"gemma2":   {Halves: true, PostNorm: true, Activation: GELUTanh, Gated: true, RootWidth: true, every: 2, caps: true},
-	"gemma3":   {Halves: true, PostNorm: true, HeadNorm: SharedNorm, Activation: GELUTanh, Gated: true, RootWidth: true, every: 6, local: true, caps: true},
-	"phi3":     {Halves: true, Activation: SiLU, Gated: true, FusedQKV: true, FusedGate: true, every: 1, factors: true},
-	"smollm3":  {Activation: SiLU, Gated: true, unrotate: 4},
-	"olmo2":    {Halves: true, PostNorm: true, NoPreNorm: true, HeadNorm: WholeHeadNorm, Activation: SiLU, Gated: true},
-	"granite":  {Activation: SiLU, Gated: true, divisor: true},
-	"stablelm": {Halves: true, LayerNorm: true, HeadNorm: SeparateNorm, Activation: SiLU, Gated: true, SharedInput: true, parallel: true},
-	"gpt2":     {Learned: true, LayerNorm: true, Activation: GELUTanh, FusedQKV: true},
-	"gptneox":  {Halves: true, LayerNorm: true, Activation: GELU, FusedQKV: true, parallel: true},
+	"llama":      {Activation: SiLU, Gated: true, experts: true, every: 1},
+	"qwen2":      {Halves: true, Activation: SiLU, Gated: true},
+	"qwen2vl":    {Halves: true, Activation: SiLU, Gated: true, sections: true},
+	"qwen3vl":    {Halves: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true, sections: true, deep: true},
+	"qwen3":      {Halves: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true},
+	"qwen3moe":   {Halves: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true, experts: true, must: true},
+	"gemma":      {Halves: true, Activation: GELUTanh, Gated: true, RootWidth: true},
+	"gemma2":     {Halves: true, PostNorm: true, Activation: GELUTanh, Gated: true, RootWidth: true, every: 2, caps: true},
+	"gemma3":     {Halves: true, PostNorm: true, HeadNorm: SharedNorm, Activation: GELUTanh, Gated: true, RootWidth: true, every: 6, local: true, caps: true},
+	"phi3":       {Halves: true, Activation: SiLU, Gated: true, FusedQKV: true, FusedGate: true, every: 1, factors: true},
+	"smollm3":    {Activation: SiLU, Gated: true, unrotate: 4},
+	"olmo2":      {Halves: true, PostNorm: true, NoPreNorm: true, HeadNorm: WholeHeadNorm, Activation: SiLU, Gated: true},
+	"granite":    {Activation: SiLU, Gated: true, divisor: true},
+	"stablelm":   {Halves: true, LayerNorm: true, HeadNorm: SeparateNorm, Activation: SiLU, Gated: true, SharedInput: true, parallel: true},
+	"gpt2":       {Learned: true, LayerNorm: true, Activation: GELUTanh, FusedQKV: true},
+	"qwen2moe":   {Halves: true, Activation: SiLU, Gated: true, experts: true, must: true, shared: true, SharedGate: true, summed: true},
+	"olmoe":      {Halves: true, HeadNorm: WholeHeadNorm, Activation: SiLU, Gated: true, experts: true, must: true, summed: true},
+	"gpt-oss":    {Halves: true, Activation: ClampedSiLU, Gated: true, Sinks: true, ExpertBias: true, experts: true, must: true, every: 2, Smooth: true, second: true},
+	"granitemoe": {Activation: SiLU, Gated: true, divisor: true, experts: true, must: true},
+	"glm4":       {PostNorm: true, Activation: SiLU, Gated: true, FusedGate: true},
+	"mistral3":   {Activation: SiLU, Gated: true, cooled: true},
+	"phi2":       {Halves: true, LayerNorm: true, Activation: GELUTanh, SharedInput: true, parallel: true, output: true},
+	"falcon":     {Halves: true, LayerNorm: true, Activation: GELU, FusedQKV: true, SharedInput: true, parallel: true, two: true},
+	"command-r":  {LayerNorm: true, NoNormBias: true, HeadNorm: SeparateNorm, Activation: SiLU, Gated: true, SharedInput: true, parallel: true, factor: true},
+	"cohere2":    {LayerNorm: true, NoNormBias: true, Activation: SiLU, Gated: true, SharedInput: true, parallel: true, factor: true, every: 4, windowed: true},
+	"starcoder2": {Halves: true, LayerNorm: true, Activation: GELUTanh},
+	"exaone4":    {Halves: true, PostNorm: true, NoPreNorm: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true, every: 4, windowed: true},
+	"ernie4_5":   {Activation: SiLU, Gated: true},
+	"gptneox":    {Halves: true, LayerNorm: true, Activation: GELU, FusedQKV: true, parallel: true},
 }
 
 // Style returns the style of the shape's architecture.
@@ -127,6 +162,15 @@ func lastOf(layers, n int, last bool) []bool {
 	out := make([]bool, layers)
 	for i := range out {
 		out[i] = ((i+1)%max(n, 1) == 0 && n > 1) == last
+	}
+	return out
+}
+
+// unwindowed marks the layers that windowed does not.
+func unwindowed(windowed []bool) []bool {
+	out := make([]bool, len(windowed))
+	for i, has := range windowed {
+		out[i] = !has
 	}
 	return out
 }

@@ -19,6 +19,7 @@ const (
 	Positions      = "position_embd.weight"
 	OutputNorm     = "output_norm"
 	Output         = "output.weight"
+	OutputBias     = "output.bias"
 	RopeFreqs      = "rope_freqs.weight"
 	RopeShort      = "rope_factors_short.weight"
 	RopeLong       = "rope_factors_long.weight"
@@ -58,13 +59,16 @@ func (l *list) holds(name string) bool { return l.has != nil && l.has(l.prefix+n
 // Globals lists the tensors outside the layers.
 func (s Shape) Globals() []Tensor {
 	y := s.Style()
-	l := list{bias: y.LayerNorm}
+	l := list{bias: y.LayerNorm && !y.NoNormBias}
 	l.add(TokenEmbedding, false, s.Width, s.Vocab)
 	if y.Learned {
 		l.add(Positions, false, s.Width, s.Context)
 	}
 	l.norm(OutputNorm, s.Width)
 	l.add(Output, true, s.Width, s.Vocab)
+	if y.output {
+		l.add(OutputBias, true, s.Vocab)
+	}
 	if n := s.Rope.Dims / 2; y.Learned {
 	} else if s.Rope.Scaling == LongRope {
 		l.add(RopeShort, true, n)
@@ -79,7 +83,7 @@ func (s Shape) Globals() []Tensor {
 // the names in the file; if nil, it is the current layout.
 func (s Shape) Layer(i int, has func(string) bool) []Tensor {
 	y := s.Style()
-	l := list{prefix: Block(i), has: has, bias: y.LayerNorm}
+	l := list{prefix: Block(i), has: has, bias: y.LayerNorm && !y.NoNormBias}
 	queries, keys := s.Heads*s.HeadDim, s.KVHeads*s.HeadDim
 	if !y.NoPreNorm {
 		l.norm("attn_norm", s.Width)
@@ -102,11 +106,18 @@ func (s Shape) Layer(i int, has func(string) bool) []Tensor {
 		l.add("attn_q_norm.weight", false, queries)
 		l.add("attn_k_norm.weight", false, keys)
 	}
+	if y.two {
+		l.add("attn_norm_2.weight", true, s.Width)
+		l.add("attn_norm_2.bias", true, s.Width)
+	}
 	l.matrix("attn_output", queries, s.Width)
-	if y.PostNorm {
+	if y.Sinks {
+		l.add("attn_sinks.weight", false, s.Heads)
+	}
+	if y.PostNorm || y.second {
 		l.norm("post_attention_norm", s.Width)
 	}
-	if !y.NoPreNorm && !(s.Parallel && y.SharedInput) {
+	if !y.NoPreNorm && !y.second && !(s.Parallel && y.SharedInput) {
 		l.norm("ffn_norm", s.Width)
 	}
 	s.feedForward(&l)
@@ -132,6 +143,7 @@ func (s Shape) feedForward(l *list) {
 		l.add("ffn_gate_exps.weight", false, s.Width, s.ExpertHidden, s.Experts)
 		l.add("ffn_up_exps.weight", false, s.Width, s.ExpertHidden, s.Experts)
 		l.add("ffn_down_exps.weight", false, s.ExpertHidden, s.Width, s.Experts)
+		s.besideExperts(l)
 	case !y.Gated:
 		l.matrix("ffn_up", s.Width, s.Hidden)
 		l.matrix("ffn_down", s.Hidden, s.Width)
@@ -143,6 +155,26 @@ func (s Shape) feedForward(l *list) {
 		l.matrix("ffn_up", s.Width, s.Hidden)
 		l.matrix("ffn_down", s.Hidden, s.Width)
 	}
+}
+
+// besideExperts lists the biases of experts and the shared expert.
+func (s Shape) besideExperts(l *list) {
+	y := s.Style()
+	if y.ExpertBias {
+		l.add("ffn_gate_inp.bias", false, s.Experts)
+		l.add("ffn_gate_exps.bias", false, s.ExpertHidden, s.Experts)
+		l.add("ffn_up_exps.bias", false, s.ExpertHidden, s.Experts)
+		l.add("ffn_down_exps.bias", false, s.Width, s.Experts)
+	}
+	if s.SharedHidden == 0 {
+		return
+	}
+	if y.SharedGate {
+		l.add("ffn_gate_inp_shexp.weight", false, s.Width)
+	}
+	l.add("ffn_gate_shexp.weight", false, s.Width, s.SharedHidden)
+	l.add("ffn_up_shexp.weight", false, s.Width, s.SharedHidden)
+	l.add("ffn_down_shexp.weight", false, s.SharedHidden, s.Width)
 }
 
 // CheckTensors compares the names in a file with the shape: every required

@@ -32,6 +32,7 @@ def pairs(n, low, high):
 
 long = rope("longrope", short_factor=pairs(8, 1, 1.5), long_factor=pairs(8, 1, 6))
 gpt2 = dict(vocab_size=V, n_embd=64, n_layer=4, n_head=4, n_positions=1024, bos_token_id=0, eos_token_id=1)
+falcon = dict(vocab_size=V, hidden_size=64, num_hidden_layers=4, num_attention_heads=4, bos_token_id=0, eos_token_id=1, ffn_hidden_size=96, alibi=False)
 neox = {k: v for k, v in base.items() if k != "num_key_value_heads"}
 
 # name: configuration, lengths of the texts, contexts of the engine
@@ -67,6 +68,25 @@ models = {
     "gptneox-serial": (T.GPTNeoXConfig(**neox, use_parallel_residual=False, hidden_act="gelu_new", rope_parameters=rope("default", partial_rotary_factor=1.0)), [300], 1024),
     "stablelm": (T.StableLmConfig(**base, use_qkv_bias=True), [300], 1024),
     "stablelm-parallel": (T.StableLmConfig(**base, use_parallel_residual=True, qk_layernorm=True), [300], 1024),
+    "qwen2moe": (T.Qwen2MoeConfig(**base, num_experts=8, num_experts_per_tok=3, moe_intermediate_size=64, shared_expert_intermediate_size=128), [40, 300], 1024),
+    "qwen2moe-norm": (T.Qwen2MoeConfig(**base, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=32, shared_expert_intermediate_size=32, norm_topk_prob=True), [300], 1024),
+    "olmoe": (T.OlmoeConfig(**base, num_experts=8, num_experts_per_tok=3), [300], 1024),
+    "granitemoe": (T.GraniteMoeConfig(**base, num_local_experts=8, num_experts_per_tok=3, attention_multiplier=0.2, embedding_multiplier=3.0, residual_multiplier=0.3, logits_scaling=4.0), [300], 1024),
+    "gptoss": (T.GptOssConfig(**base, head_dim=32, num_local_experts=4, num_experts_per_tok=2, sliding_window=48), [40, 600], 1024),
+    "gptoss-default": (T.GptOssConfig(**{**base, "num_hidden_layers": 3}, head_dim=16, num_local_experts=8, num_experts_per_tok=4, sliding_window=128, tie_word_embeddings=True, rope_parameters=rope("default", 150000.0)), [300], 1024),
+    "glm4": (T.Glm4Config(**base, head_dim=32, attention_bias=True, rope_parameters=rope("default", partial_rotary_factor=0.5)), [300], 1024),
+    "ministral3": (T.Ministral3Config(**base, head_dim=32, rope_parameters=rope("yarn", 1e6, factor=8.0, original_max_position_embeddings=128, beta_fast=32.0, beta_slow=1.0, mscale=1.0, mscale_all_dim=1.0, llama_4_scaling_beta=0.1)), [100, 600], 1024),
+    "phi": (T.PhiConfig(**base, rope_parameters=rope("default", partial_rotary_factor=0.5)), [300], 1024),
+    "falcon": (T.FalconConfig(**falcon), [300], 1024),
+    "falcon-groups": (T.FalconConfig(**falcon, new_decoder_architecture=True, num_kv_heads=2, bias=True), [300], 1024),
+    "falcon-one-norm": (T.FalconConfig(**falcon, new_decoder_architecture=True, num_kv_heads=2, num_ln_in_parallel_attn=1, tie_word_embeddings=False), [300], 1024),
+    "cohere": (T.CohereConfig(**base, logit_scale=0.25), [300], 1024),
+    "cohere-norm": (T.CohereConfig(**base, logit_scale=0.1, use_qk_norm=True), [300], 1024),
+    "cohere2": (T.Cohere2Config(**{**base, "num_hidden_layers": 8}, logit_scale=0.25, sliding_window=48), [40, 600], 1024),
+    "starcoder2": (T.Starcoder2Config(**base), [300], 1024),
+    "exaone4": (T.Exaone4Config(**base, sliding_window=None, layer_types=["full_attention"] * 4), [300], 1024),
+    "exaone4-window": (T.Exaone4Config(**{**base, "num_hidden_layers": 8}, sliding_window=48), [40, 600], 1024),
+    "ernie": (T.Ernie4_5Config(**base, head_dim=32), [300], 1024),
 }
 
 
@@ -119,6 +139,8 @@ def tokenizer(name):
 def randomise(model, r):
     """Weights large enough that every part of the model shows in the logits."""
     gemma = "Gemma" in type(model).__name__
+    # Experts whose matrices are stored with the inputs first.
+    flipped = "GptOss" in type(model).__name__
     for name, p in model.named_parameters():
         if p.dim() == 1:
             middle = 0.0 if name.endswith("bias") or gemma else 1.0
@@ -128,7 +150,7 @@ def randomise(model, r):
         elif "wpe" in name:
             v = 0.2 * r.standard_normal(p.shape)
         else:
-            fan = p.shape[-2] if "Conv1D" in str(type(model.get_submodule(name.rsplit(".", 1)[0]))) else p.shape[-1]
+            fan = p.shape[-2] if flipped and "experts" in name or "Conv1D" in str(type(model.get_submodule(name.rsplit(".", 1)[0]))) else p.shape[-1]
             v = 1.2 * r.standard_normal(p.shape) / np.sqrt(fan)
         p.data = torch.tensor(v, dtype=torch.float32)
     model.tie_weights()
