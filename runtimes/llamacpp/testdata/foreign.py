@@ -29,51 +29,44 @@ def model(arch, path):
     w.add_feed_forward_length(F)
     w.add_head_count(H)
     w.add_file_type(0)
-    norm = {"qwen2moe": False}.get(arch, True)
+    norm = arch != "deepseek"
     (w.add_layer_norm_eps if norm else w.add_layer_norm_rms_eps)(1e-5)
     t = lambda name, *dims: w.add_tensor(name, rng.normal(0, 0.1, dims).astype(np.float32))
     one = lambda name, n: (w.add_tensor(name + ".weight", np.ones(n, np.float32)), norm and w.add_tensor(name + ".bias", np.zeros(n, np.float32)))
     t("token_embd.weight", V, C)
     one("output_norm", C)
     t("output.weight", V, C)
-    if arch == "phi2":
-        t("output.bias", V)
-        w.add_rope_dimension_count(8)
-        w.add_head_count_kv(H)
-    if arch == "falcon":
-        w.add_head_count_kv(1)
-    if arch == "qwen2moe":
-        w.add_head_count_kv(2)
+    w.add_head_count_kv(H)
+    if arch == "bloom":
+        one("token_embd_norm", C)
+    if arch == "deepseek":
+        w.add_rope_dimension_count(C // H)
+        w.add_leading_dense_block_count(1)
         w.add_expert_count(4)
         w.add_expert_used_count(2)
+        w.add_expert_shared_count(2)
         w.add_expert_feed_forward_length(32)
-        w.add_expert_shared_feed_forward_length(64)
+        w.add_expert_weights_scale(1.0)
     for i in range(L):
         b = f"blk.{i}."
         one(b + "attn_norm", C)
-        if arch == "falcon":
-            t(b + "attn_qkv.weight", C + 2 * C // H, C)
-            t(b + "attn_output.weight", C, C)
-            t(b + "ffn_up.weight", F, C)
-            t(b + "ffn_down.weight", C, F)
-        elif arch == "phi2":
-            t(b + "attn_qkv.weight", 3 * C, C)
-            t(b + "attn_qkv.bias", 3 * C)
-            for n, o, k in (("attn_output", C, C), ("ffn_up", F, C), ("ffn_down", C, F)):
+        one(b + "ffn_norm", C)
+        if arch == "bloom":
+            for n, o, k in (("attn_qkv", 3 * C, C), ("attn_output", C, C), ("ffn_up", F, C), ("ffn_down", C, F)):
                 t(b + n + ".weight", o, k)
                 t(b + n + ".bias", o)
-        else:
-            one(b + "ffn_norm", C)
-            for n, o in (("attn_q", C), ("attn_k", C // 2), ("attn_v", C // 2)):
-                t(b + n + ".weight", o, C)
-                t(b + n + ".bias", o)
-            t(b + "attn_output.weight", C, C)
-            t(b + "ffn_gate_inp.weight", 4, C)
-            for n, o, k in (("gate", 32, C), ("up", 32, C), ("down", C, 32)):
-                t(b + f"ffn_{n}_exps.weight", 4, o, k)
-            t(b + "ffn_gate_inp_shexp.weight", C)
-            for n, o, k in (("gate", 64, C), ("up", 64, C), ("down", C, 64)):
-                t(b + f"ffn_{n}_shexp.weight", o, k)
+            continue
+        for n in ("attn_q", "attn_k", "attn_v", "attn_output"):
+            t(b + n + ".weight", C, C)
+        if arch == "orion" or i == 0:
+            for n, o, k in (("gate", F, C), ("up", F, C), ("down", C, F)):
+                t(b + f"ffn_{n}.weight", o, k)
+            continue
+        t(b + "ffn_gate_inp.weight", 4, C)
+        for n, o, k in (("gate", 32, C), ("up", 32, C), ("down", C, 32)):
+            t(b + f"ffn_{n}_exps.weight", 4, o, k)
+        for n, o, k in (("gate", 64, C), ("up", 64, C), ("down", C, 64)):
+            t(b + f"ffn_{n}_shexp.weight", o, k)
     tokens(w)
     w.write_header_to_file()
     w.write_kv_data_to_file()
@@ -81,5 +74,5 @@ def model(arch, path):
     w.close()
 
 
-for arch in ("qwen2moe", "phi2", "falcon"):
+for arch in ("deepseek", "orion", "bloom"):
     model(arch, f"{sys.argv[1]}/{arch}.gguf")
