@@ -145,7 +145,7 @@ func TestCaptions(t *testing.T) {
 	near(t, "CIDEr-D", mean, g.Corpus[0])
 	near(t, "ROUGE-L", rouge, g.Corpus[1])
 	for n := range 4 {
-		if got, want := metric.BLEUn(n + 1)(bleu, 1), g.Corpus[2+n]; math.Abs(got-want) > 1e-7 { // the reference adds 1e-9
+		if got, want := metric.BLEUn(n+1)(bleu, 1), g.Corpus[2+n]; math.Abs(got-want) > 1e-7 { // the reference adds 1e-9
 			t.Errorf("BLEU-%d: got %v, want %v", n+1, got, want)
 		}
 	}

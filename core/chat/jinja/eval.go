@@ -9,11 +9,12 @@ import (
 
 // run is one run of a template.
 type run struct {
-	out   *strings.Builder
-	scope *scope
-	steps int
-	most  int // limit of steps
-	calls int
+	out    *strings.Builder
+	strict bool // undefined values are errors
+	scope  *scope
+	steps  int
+	most   int // limit of steps
+	calls  int
 }
 
 // scope holds the names of a block.

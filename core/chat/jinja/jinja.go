@@ -90,15 +90,31 @@ type Options struct {
 	Now time.Time
 }
 
-// Template is a compiled template, safe for concurrent use.
-type Template struct{ body []stmt }
+// Syntax configures how a template is read. The zero value is that of chat templates.
+type Syntax struct {
+	// Whole keeps the white space around blocks and the line break at the end, as
+	// Jinja does without trim_blocks and lstrip_blocks and with
+	// keep_trailing_newline.
+	Whole bool
+	// Strict makes the output of an undefined value an error (StrictUndefined).
+	Strict bool
+}
 
-// Parse compiles a template.
-func Parse(source string) (*Template, error) {
+// Template is a compiled template, safe for concurrent use.
+type Template struct {
+	body   []stmt
+	strict bool
+}
+
+// Parse compiles a chat template.
+func Parse(source string) (*Template, error) { return ParseAs(source, Syntax{}) }
+
+// ParseAs compiles a template.
+func ParseAs(source string, syntax Syntax) (*Template, error) {
 	if len(source) > maxTemplate {
 		return nil, ErrTemplate
 	}
-	tokens, err := lex(source)
+	tokens, err := lex(source, syntax.Whole)
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +126,7 @@ func Parse(source string) (*Template, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Template{body}, nil
+	return &Template{body, syntax.Strict}, nil
 }
 
 // Render runs the template with variables of the types that encoding/json
@@ -132,7 +148,7 @@ func (t *Template) Render(vars map[string]any, opt Options) (string, error) {
 		values += count(v)
 	}
 	var out strings.Builder
-	r := &run{out: &out, most: stepLimit(values), scope: &scope{vars: make(map[string]value), up: global}}
+	r := &run{out: &out, strict: t.strict, most: stepLimit(values), scope: &scope{vars: make(map[string]value), up: global}}
 	if err := r.all(t.body); err != nil {
 		return "", err
 	}

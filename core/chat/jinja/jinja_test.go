@@ -404,3 +404,31 @@ func Example() {
 	fmt.Println(text, err)
 	// Output: x=1+2;a=b <nil>
 }
+
+// The syntax of other programs keeps white space and refuses undefined values.
+func TestSyntax(t *testing.T) {
+	const source = "  {% if a %}\n x {{ a }}\n {# note #}\n{% endif %}\n"
+	for _, c := range []struct {
+		syntax Syntax
+		want   string
+	}{{Syntax{}, " x 1\n"}, {Syntax{Whole: true}, "  \n x 1\n \n\n"}} {
+		tmpl, err := ParseAs(source, c.syntax)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := tmpl.Render(map[string]any{"a": 1}, Options{}); err != nil || got != c.want {
+			t.Errorf("%+v: got %q, %v, want %q", c.syntax, got, err, c.want)
+		}
+	}
+	for _, source := range []string{"{{ b }}", "{{ 'x' ~ b }}", "{{ a.b }}"} {
+		for _, strict := range []bool{false, true} {
+			tmpl, err := ParseAs(source, Syntax{Strict: strict})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := tmpl.Render(map[string]any{"a": map[string]any{}}, Options{}); (err != nil) != strict {
+				t.Errorf("%s, strict %v: got %v", source, strict, err)
+			}
+		}
+	}
+}

@@ -39,14 +39,18 @@ type lexer struct {
 	line   int
 	tokens []token
 	fresh  bool // at the start of a line
+	keep   bool // keep the white space around blocks (Syntax.Whole)
 }
 
 func trimLeft(s string) string  { return strings.TrimLeftFunc(s, unicode.IsSpace) }
 func trimRight(s string) string { return strings.TrimRightFunc(s, unicode.IsSpace) }
 
-func lex(src string) ([]token, error) {
+func lex(src string, keep bool) ([]token, error) {
 	src = strings.ReplaceAll(strings.ReplaceAll(src, "\r\n", "\n"), "\r", "\n")
-	l := &lexer{src: strings.TrimSuffix(src, "\n"), line: 1, fresh: true}
+	if !keep {
+		src = strings.TrimSuffix(src, "\n")
+	}
+	l := &lexer{src: src, line: 1, fresh: true, keep: keep}
 	for l.pos < len(l.src) {
 		if err := l.text(); err != nil {
 			return nil, err
@@ -100,7 +104,7 @@ func (l *lexer) text() error {
 	switch {
 	case sign == '-':
 		data = trimRight(data)
-	case sign != '+' && kind != '{':
+	case sign != '+' && kind != '{' && !l.keep:
 		if line := strings.LastIndexByte(data, '\n') + 1; (line > 0 || l.fresh) && trimLeft(data[line:]) == "" {
 			data = data[:line]
 		}
@@ -155,7 +159,7 @@ func (l *lexer) afterTag(sign byte, block bool) {
 		n := len(rest) - len(trimLeft(rest))
 		l.fresh = n > 0 && rest[n-1] == '\n'
 		l.advance(n)
-	case block && sign != '+' && strings.HasPrefix(rest, "\n"):
+	case block && sign != '+' && !l.keep && strings.HasPrefix(rest, "\n"):
 		l.fresh = true
 		l.advance(1)
 	}

@@ -436,6 +436,9 @@ func (r *run) text(v value) (string, error) {
 	case string:
 		return v, nil
 	case undefined:
+		if r.strict {
+			return "", fmt.Errorf("undefined %s", v.what)
+		}
 		return "", nil
 	}
 	var b strings.Builder
