@@ -33,6 +33,7 @@ type Reader struct {
 	decoder *tokenizer.Decoder
 	state   state
 	block   strings.Builder // of the open call
+	header  strings.Builder // of the open message of harmony
 	held    string          // text that may be the start of a stop string
 	stopped bool
 	finder  *dialect.Finder // of a guided dialect's calls
@@ -45,6 +46,7 @@ const (
 	inText state = iota
 	inReasoning
 	inCall
+	inHeader // role and channel of a message of harmony
 )
 
 // Reader returns a reader of an answer.
@@ -92,6 +94,9 @@ func (r *Reader) Next(id int32) Delta {
 	if r.state == inCall {
 		d.Calls = append(d.Calls, r.call("")...)
 	}
+	if to == inHeader && r.state != inHeader {
+		r.header.Reset()
+	}
 	r.state = to
 	return d
 }
@@ -103,6 +108,13 @@ func (r *Reader) turn(id int32) (to state, marker bool) {
 	}
 	guided := r.t.dialect.Guided
 	switch {
+	case r.t.channel != tokenizer.None && (id == r.t.start || id == r.t.channel):
+		return inHeader, true
+	case r.state == inHeader && id == r.t.content:
+		if strings.Contains(r.header.String(), analysis) {
+			return inReasoning, true
+		}
+		return inText, true
 	case r.finder != nil && r.finder.Within():
 	case guided && (id == r.t.open || id == r.t.close):
 	case id == r.t.open && r.state != inCall:
@@ -124,6 +136,10 @@ func (r *Reader) put(d *Delta, text string) {
 	switch r.state {
 	case inReasoning:
 		d.Reasoning += text
+	case inHeader:
+		if r.header.Len() <= maxHeader {
+			r.header.WriteString(text)
+		}
 	case inCall:
 		if r.block.Len() <= abi.MaxToolCall {
 			r.block.WriteString(text)
@@ -136,6 +152,9 @@ func (r *Reader) put(d *Delta, text string) {
 		r.answer(d, text)
 	}
 }
+
+// maxHeader limits the bytes of a role and a channel that are kept.
+const maxHeader = 1 << 10
 
 // found adds the results of the finder.
 func (r *Reader) found(d *Delta, list []dialect.Found) {

@@ -117,6 +117,9 @@ type Talk struct {
 
 	open, close       int32 // of a tool call; None: the vocabulary has no marker
 	thinking, thought int32 // around reasoning
+	// Harmony's tokens: before a role, before the name of a channel, before its
+	// content. None if the vocabulary lacks one.
+	start, channel, content int32
 	takes             abilities
 	ends              []int32
 	guard             guard
@@ -127,6 +130,9 @@ const (
 	thinkOpen  = "<think>"
 	thinkClose = "</think>"
 )
+
+// analysis is the channel of harmony that holds reasoning.
+const analysis = "analysis"
 
 // New returns a Talk and parses the template.
 func New(tok *tokenizer.Tokenizer, opt Options) (*Talk, error) {
@@ -147,6 +153,7 @@ func New(tok *tokenizer.Tokenizer, opt Options) (*Talk, error) {
 		t.open, t.close = t.pair(opt.Dialect.Open, opt.Dialect.Close)
 	}
 	t.thinking, t.thought = t.pair(thinkOpen, thinkClose)
+	t.start, t.channel, t.content = t.harmony()
 	var guarded []string
 	for id := range int32(tok.Size()) {
 		if tok.Ends(id) {
@@ -178,6 +185,15 @@ func (t *Talk) pair(open, closing string) (int32, int32) {
 		return tokenizer.None, tokenizer.None
 	}
 	return a, b
+}
+
+// harmony returns the tokens of messages with channels, or None for all.
+func (t *Talk) harmony() (start, channel, content int32) {
+	start, channel, content = t.single("<|start|>"), t.single("<|channel|>"), t.single("<|message|>")
+	if start == tokenizer.None || channel == tokenizer.None || content == tokenizer.None {
+		return tokenizer.None, tokenizer.None, tokenizer.None
+	}
+	return start, channel, content
 }
 
 // single returns the id of a marker, or None if the vocabulary lacks it, or if it can result

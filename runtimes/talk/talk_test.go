@@ -584,3 +584,40 @@ func TestSpecial(t *testing.T) {
 		}
 	}
 }
+
+// The channels of harmony are reasoning and answer; a header is neither.
+func TestChannels(t *testing.T) {
+	tok := byteTokens(t, func(v *tokenizer.Vocabulary) {
+		for _, s := range []string{"<|start|>", "<|channel|>", "<|message|>", "<|end|>", "<|return|>", "<|call|>"} {
+			v.Tokens = append(v.Tokens, tokenizer.Token{Text: s, Type: tokenizer.Control})
+		}
+	})
+	tk, err := talk.New(tok, talk.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const final = "¦<|end|>¦¦<|start|>¦assistant¦<|channel|>¦final¦<|message|>¦so¦<|return|>¦"
+	long := strings.Repeat("x", 1<<10)
+	for _, c := range []struct {
+		name, in, text, reasoning string
+		opt                       talk.ReadOptions
+	}{
+		{name: "both", in: "¦<|channel|>¦analysis¦<|message|>¦hm" + final, text: "so", reasoning: "hm"},
+		{name: "an answer", in: "¦<|channel|>¦final¦<|message|>¦so", text: "so"},
+		{name: "a preamble", in: "¦<|channel|>¦commentary¦<|message|>¦I look. " + final, text: "I look. so"},
+		{name: "no channel", in: "so", text: "so"},
+		{name: "the end within a header", in: "¦<|channel|>¦analysis", text: ""},
+		{name: "plain", in: "¦<|channel|>¦final¦<|message|>¦so", text: "finalso", opt: talk.ReadOptions{Plain: true}},
+		{name: "a header at the limit", in: "¦<|channel|>¦analysis" + long[8:] + "¦<|message|>¦hm", reasoning: "hm"},
+		{name: "a stop text across messages", in: "¦<|channel|>¦commentary¦<|message|>¦E" + strings.Replace(final, "so", "ND", 1), text: "END", opt: talk.ReadOptions{Stop: []string{"END"}}},
+	} {
+		text, reasoning, calls, _ := read(tk, c.opt, c.in)
+		if text != c.text || reasoning != c.reasoning || calls != nil {
+			t.Errorf("%s: got %q, %q, %v, want %q, %q", c.name, text, reasoning, calls, c.text, c.reasoning)
+		}
+	}
+	// What follows the limit of a header is not kept.
+	if text, _, _, _ := read(tk, talk.ReadOptions{}, "¦<|channel|>¦"+long+"y¦<|end|>¦analysis¦<|message|>¦hm"); text != "hm" {
+		t.Errorf("a header beyond the limit: got %q, want %q", text, "hm")
+	}
+}
