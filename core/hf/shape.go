@@ -85,10 +85,16 @@ func (c *config) family() (family, error) {
 	switch {
 	case !ok:
 		return f, fmt.Errorf("unsupported architecture %q, want one of %s", classes[0], strings.Join(Architectures(), ", "))
-	case c.has("quantization_config"):
+	case c.has("quantization_config") && !(f.arch == "gpt-oss" && c.mxfp4()):
 		return f, errors.New("key quantization_config: unsupported quantized weights; use the folder of the unquantized model")
 	}
 	return f, nil
+}
+
+// mxfp4 reports whether the experts are blocks of 4 bits.
+func (c *config) mxfp4() bool {
+	o := c.object("quantization_config")
+	return o != nil && o.text("quant_method", "") == "mxfp4"
 }
 
 // shapeReader reads a shape from a config.

@@ -193,6 +193,12 @@ func (b *builder) add(prefix string, layer int, t arch.Tensor) {
 	if stacked {
 		n = t.Dims[len(t.Dims)-1]
 	}
+	if stem := strings.TrimSuffix(part, ".weight"); stem != part || suffix == ".weight" {
+		if s, ok := b.blocksOf(name, stem, t); ok {
+			b.out = append(b.out, s)
+			return
+		}
+	}
 	experts := !stacked && strings.Contains(part, "_exps")
 	for i := range n {
 		one := name

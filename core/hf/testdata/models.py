@@ -87,6 +87,7 @@ models = {
     "exaone4": (T.Exaone4Config(**base, sliding_window=None, layer_types=["full_attention"] * 4), [300], 1024),
     "exaone4-window": (T.Exaone4Config(**{**base, "num_hidden_layers": 8}, sliding_window=48), [40, 600], 1024),
     "ernie": (T.Ernie4_5Config(**base, head_dim=32), [300], 1024),
+    "gptoss-mxfp4": (T.GptOssConfig(**base, head_dim=32, num_local_experts=4, num_experts_per_tok=2, sliding_window=48), [200], 1024),
 }
 
 
@@ -156,6 +157,37 @@ def randomise(model, r):
     model.tie_weights()
 
 
+def four_bits(model, r):
+    """Makes the experts of gpt-oss multiples of MXFP4's numbers, and returns the
+    tensors of its folders."""
+    values = [0, 0.5, 1, 1.5, 2, 3, 4, 6]
+    values = torch.tensor(values + [-v for v in values])
+    out = {}
+    for name, p in list(model.named_parameters()):
+        if not name.endswith(("experts.gate_up_proj", "experts.down_proj")):
+            continue
+        experts, inputs, outputs = p.shape
+        numbers = torch.tensor(r.integers(0, 16, (experts, outputs, inputs // 32, 32)), dtype=torch.uint8)
+        exponents = torch.tensor(r.integers(122, 125, (experts, outputs, inputs // 32)), dtype=torch.uint8)
+        exact = values[numbers.long()] * torch.exp2(exponents.float() - 127)[..., None]
+        p.data = exact.reshape(experts, outputs, inputs).transpose(1, 2).contiguous()
+        out[name + "_blocks"] = (numbers[..., 0::2] | numbers[..., 1::2] << 4).contiguous()
+        out[name + "_scales"] = exponents
+    return out
+
+
+def write_four_bits(folder, blocks):
+    from safetensors.torch import load_file, save_file
+    path = os.path.join(folder, "model.safetensors")
+    tensors = {k: v for k, v in load_file(path).items() if k + "_blocks" not in blocks}
+    save_file({**tensors, **blocks}, path, {"format": "pt"})
+    with open(os.path.join(folder, "config.json")) as f:
+        config = json.load(f)
+    config["quantization_config"] = dict(quant_method="mxfp4", modules_to_not_convert=["model.layers.*.self_attn", "lm_head"])
+    with open(os.path.join(folder, "config.json"), "w") as f:
+        json.dump(config, f)
+
+
 def main(out, only):
     os.makedirs(out, exist_ok=True)
     for number, (name, (config, lengths, contexts)) in enumerate(models.items()):
@@ -165,11 +197,14 @@ def main(out, only):
         config._attn_implementation = "eager"
         model = T.AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
         randomise(model, r)
+        blocks = four_bits(model, r) if name.endswith("mxfp4") else {}
         tok = tokenizer(name)
         folder = os.path.join(out, name)
         # The second model of a family comes in shards, and some as halves.
-        model.save_pretrained(folder, max_shard_size="200KB" if number % 3 == 1 else "5GB")
+        model.save_pretrained(folder, max_shard_size="200KB" if number % 3 == 1 and not blocks else "5GB")
         tok.save_pretrained(folder)
+        if blocks:
+            write_four_bits(folder, blocks)
         cases = []
         for i, n in enumerate(lengths):
             ids = [int(x) for x in r.integers(3, V, n)]
