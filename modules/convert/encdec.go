@@ -34,13 +34,19 @@ const (
 
 // encdec is an encoder-decoder: a folder of transformers, or of Optimum's ONNX files.
 type encdec struct {
-	folder  string
-	family  string
-	h       *hf.Encoder
-	loop    modules.Loop
-	pre     modules.Preprocess
-	whisper tower.Whisper
-	onnx    string // folder of the ONNX files, or ""
+	folder string
+	family string
+	h      *hf.Encoder
+	loop   modules.Loop
+	pre    modules.Preprocess
+	graphs graphs // written from weights, or nil
+	onnx   string // folder of the ONNX files, or ""
+}
+
+// graphs writes the halves of an encoder-decoder as ONNX.
+type graphs interface {
+	Encoder(tower.Weights) (*onnx.Model, error)
+	Decoder(tower.Weights) (*onnx.Model, error)
 }
 
 // IsEncDec reports whether a folder holds an encoder-decoder that writes text.
@@ -55,12 +61,12 @@ func IsEncDec(folder string) (bool, error) {
 	if json.Unmarshal(data, &head) != nil { // the reader of the folder reports it
 		return false, nil
 	}
-	return slices.Contains([]string{"whisper", "moonshine", "t5", "mt5"}, head.Type), nil
+	return head.Type == "whisper" || head.Type == "moonshine" || slices.Contains(tower.T5Families(), head.Type), nil
 }
 
 // EncDec converts a folder of an encoder-decoder to a module and returns its folder:
-// Whisper's weights are written as ONNX, and the ONNX files of Optimum are taken as
-// they are.
+// weights of Whisper, Moonshine and T5 are written as ONNX, and the ONNX files of
+// Optimum are taken as they are.
 func EncDec(ctx context.Context, folder string, opt Options) (dir string, err error) {
 	h, err := hf.OpenEncoder(folder)
 	if err != nil {
@@ -128,11 +134,14 @@ func (e *encdec) read() error {
 		return err
 	}
 	e.onnx = onnxFolder(e.folder)
-	if e.onnx == "" && e.family != "whisper" {
-		return fmt.Errorf("missing %s: export the folder with Optimum (optimum-cli export onnx), mm writes Whisper's alone", encoderFile)
-	}
-	if e.family == "t5" || e.family == "mt5" {
+	if slices.Contains(tower.T5Families(), e.family) {
 		e.loop.From = modules.LoopText
+		if e.onnx != "" {
+			return nil
+		}
+		if e.graphs, err = tower.ReadT5(e.h.Config); err != nil {
+			return fmt.Errorf("config.json: %w", err)
+		}
 		return nil
 	}
 	return e.readSound()
@@ -204,13 +213,15 @@ func (e *encdec) readSound() (err error) {
 		data = all.Audio
 	}
 	if e.family == "whisper" {
-		if e.whisper, err = tower.ReadWhisper(e.h.Config); err != nil {
+		whisper, err := tower.ReadWhisper(e.h.Config)
+		if err != nil {
 			return fmt.Errorf("config.json: %w", err)
 		}
-		spec, err := e.whisper.Preprocess(data)
+		spec, err := whisper.Preprocess(data)
 		if err != nil {
 			return fmt.Errorf("preprocessor_config.json: %w", err)
 		}
+		e.graphs = whisper
 		e.pre = modules.Preprocess{"input_features": spec}
 		return nil
 	}
@@ -312,7 +323,7 @@ func (e *encdec) models(ctx context.Context, d *fsx.Dir, m *modules.Manifest) (s
 	for _, part := range []struct {
 		name  string
 		build func(tower.Weights) (*onnx.Model, error)
-	}{{encoderFile, e.whisper.Encoder}, {pastFile, e.whisper.Decoder}} {
+	}{{encoderFile, e.graphs.Encoder}, {pastFile, e.graphs.Decoder}} {
 		graph, err := part.build(weights)
 		if err != nil {
 			return "", nil, err

@@ -156,6 +156,8 @@ func (w *writer) activated(name, x, act string) string {
 		slope := g.Add("Add", []string{g.Add("Mul", []string{square, w.number("cube", 0.044715*math.Sqrt(2/math.Pi))}, name+".cube"), w.number("slope", math.Sqrt(2/math.Pi))}, name+".slope")
 		angle := g.Add("Tanh", []string{g.Add("Mul", []string{x, slope}, name+".angle")}, name+".tanh")
 		return g.Add("Mul", []string{g.Add("Mul", []string{x, g.Add("Add", []string{angle, w.number("unit", 1)}, name+".more")}, name+".twice"), w.number("half", 0.5)}, name)
+	case "relu":
+		return g.Add("Relu", []string{x}, name)
 	case "silu":
 		return g.Add("Mul", []string{x, g.Add("Sigmoid", []string{x}, name+".share")}, name)
 	}

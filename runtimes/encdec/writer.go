@@ -42,6 +42,7 @@ func (w *writer) text(ctx context.Context) error {
 	}
 	w.out.IDs = got
 	w.out.Text = w.decode(got)
+	w.out.Segments = []Segment{{Text: w.out.Text, IDs: got}}
 	return nil
 }
 
