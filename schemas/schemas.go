@@ -52,6 +52,9 @@ const (
 	Plan    Kind = "plan"
 
 	Decoding Kind = "decoding" // stage 2
+
+	Suite   Kind = "suite" // a task of one
+	Budgets Kind = "budgets"
 )
 
 // Detect returns the kind of a document, by its file name or its top-level keys.
@@ -68,6 +71,8 @@ func (d *Document) Detect() (Kind, bool) {
 		return Config, true
 	case base == "trust.yaml":
 		return Trust, true
+	case base == "budgets.yaml":
+		return Budgets, true
 	}
 	switch {
 	case d.Has("/stage"):
@@ -81,6 +86,8 @@ func (d *Document) Detect() (Kind, bool) {
 		return Lock, true
 	case d.Has("/rules"):
 		return Trust, true
+	case d.Has("/task") && (d.Has("/doc_to_target") || d.Has("/include")):
+		return Suite, true
 	case d.Has("/type"):
 		return Module, true
 	}

@@ -9,7 +9,7 @@ import (
 // the area: 00 reading a document, 01 schema, 02 one module, 03 between
 // modules of a build, 04 resolution and lock, 05 assembling, 06 trust, 07
 // store and registry, 08 running, 09 settings, 10 an ONNX model, 11 a file for
-// QNN, 12 a device, 13 serving and speech.
+// QNN, 12 a device, 13 serving and speech, 14 evaluation.
 type Code string
 
 // Entry describes a code.
@@ -270,6 +270,24 @@ const (
 	NothingSaid  Code = "MM1355"
 	NoSpeech     Code = "MM1356"
 	SpeechLong   Code = "MM1357"
+
+	SuiteFunction Code = "MM1401"
+	SuiteData     Code = "MM1402"
+	SuiteTemplate Code = "MM1403"
+	SuiteMetric   Code = "MM1404"
+	SuiteFilter   Code = "MM1405"
+	SuiteDoc      Code = "MM1406"
+	SuiteShots    Code = "MM1407"
+	SuiteLong     Code = "MM1408"
+	SuiteTwice    Code = "MM1409"
+
+	GateWorse      Code = "MM1411"
+	GateOpen       Code = "MM1412"
+	RunsDiffer     Code = "MM1413"
+	BadResults     Code = "MM1414"
+	BudgetOver     Code = "MM1421"
+	BudgetUnproven Code = "MM1422"
+	BudgetAbsent   Code = "MM1423"
 )
 
 // Summary returns the summary of the code, or the code itself if it is unknown.

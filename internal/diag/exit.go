@@ -37,7 +37,7 @@ func (c Code) Exit() int {
 		return ExitRefused
 	case NoBackend, NoExporter:
 		return ExitUnavailable
-	case GoldenMissed, BudgetMissed, DriftMissed, QNNDrift:
+	case GoldenMissed, BudgetMissed, DriftMissed, QNNDrift, GateWorse, GateOpen, BudgetOver, BudgetUnproven, BudgetAbsent:
 		return ExitMissed
 	case DeviceMany, DeviceFolder:
 		return ExitUsage

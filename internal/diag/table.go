@@ -248,4 +248,23 @@ var table = []Entry{
 	{NothingSaid, "text without symbols of the voice", "No symbol of the text is in the vocabulary of the voice.", "Check the language of the text, and that phonemes are written in the voice's alphabet."},
 	{NoSpeech, "module without speech", "The module has no speech block, so it takes tensors, not text.", "Import a voice (docs/MODELS.md, Speech), or run the function with --input."},
 	{SpeechLong, "speech exceeds the limits", "A text exceeds 1 MiB, or its speech an hour.", "Divide the text."},
+
+	{SuiteFunction, "Python code in a task", "The task of lm-evaluation-harness calls a function of Python (!function), which mm does not run.", "Write the value as a Jinja template, or prepare the documents so that a column has the value."},
+	{SuiteData, "documents of a task are not readable", "A split of the task is not a local file of JSON objects. mm fetches no dataset.", "Download the dataset as JSON lines and name the file with --data SPLIT=FILE, or in dataset_kwargs.data_files."},
+	{SuiteTemplate, "template of a task fails", "A template of the task has invalid syntax, uses what mm's Jinja does not support, or fails on a document.", "Correct the key in the detail; a column of another name is the most common cause."},
+	{SuiteMetric, "unsupported metric", "The metric is unknown, does not fit the output_type, or is aggregated in another way.", "Use one of the metrics in the hint."},
+	{SuiteFilter, "unsupported filter or pattern", "The filter is unknown, or its pattern uses lookaround or back references.", "Use the filters in the hint; write the pattern without lookaround."},
+	{SuiteDoc, "unfit document of a task", "A document lacks what a metric needs, such as a target among the choices.", "Correct the document or doc_to_target."},
+	{SuiteShots, "too few examples", "The split of the examples has fewer documents than num_fewshot, or the sampler is unknown.", "Lower num_fewshot, or name another fewshot_split."},
+	{SuiteLong, "question too long for the model", "A question with its examples exceeds the context of the core.", "Lower num_fewshot, or use a build with a larger max_seq."},
+	{SuiteTwice, "duplicate task", "Two files of the suite define tasks of one name.", "Rename one."},
+
+	{GateWorse, "worse than the margin", "On the same questions the second result is worse than the first by more than the margin.", "Compare the samples; quantize less, or calibrate."},
+	{GateOpen, "comparison undecided", "The questions are too few to exclude that the second result is worse by more than the margin.", "Ask at least as many questions as the hint names, or accept a larger margin."},
+	{RunsDiffer, "results of different questions", "The two results have no common task, or other documents, prompts or metrics for it: they cannot be compared pair by pair.", "Run the same suite with the same settings on both builds."},
+	{BadResults, "unreadable results", "The file is not results of mm eval suite, or its samples are missing.", "Name results.json with its samples in the same folder."},
+
+	{BudgetOver, "budget of the build missed", "A measured figure exceeds the limit of budgets.yaml, or is below its minimum.", "Compare the figure with earlier builds; raise the limit only on purpose."},
+	{BudgetUnproven, "budget not proven", "The figure keeps the limit, but its 95 % interval does not, and the budget says sure.", "Ask more questions."},
+	{BudgetAbsent, "figure of a budget is missing", "budgets.yaml limits a figure that the results lack or that this system does not measure.", "Pass --results with the task, or remove the limit."},
 }
