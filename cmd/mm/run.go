@@ -502,11 +502,7 @@ func readSchema(file string) (*grammar.Grammar, error) {
 
 // runner opens a runner for the argument.
 func (p *program) runner(ctx context.Context, w *workspace.Workspace, u use, opt runner.Options) (*runner.Runner, error) {
-	engine, _, _ := strings.Cut(opt.Engine, "@")
-	b, err := w.Runnable(ctx, u.arg, workspace.RunOptions{
-		Target: u.target, Resolve: u.resolve, Exporters: exporters(), Ignore: u.ignore, MMProj: u.mmproj,
-		AnyArch: engine == native.LlamaCPP || slices.Contains(llamacpp.Engine{}.Aliases(), engine),
-	})
+	b, err := w.Runnable(ctx, u.arg, u.runnable(opt))
 	if err != nil {
 		return nil, err
 	}
@@ -516,6 +512,15 @@ func (p *program) runner(ctx context.Context, w *workspace.Workspace, u use, opt
 		}
 	}
 	return p.start(ctx, b, opt)
+}
+
+// runnable returns how the argument becomes a build.
+func (u use) runnable(opt runner.Options) workspace.RunOptions {
+	engine, _, _ := strings.Cut(opt.Engine, "@")
+	return workspace.RunOptions{
+		Target: u.target, Resolve: u.resolve, Exporters: exporters(), Ignore: u.ignore, MMProj: u.mmproj,
+		AnyArch: engine == native.LlamaCPP || slices.Contains(llamacpp.Engine{}.Aliases(), engine),
+	}
 }
 
 // start opens a runner for a build and reports the parts that --backend moves to

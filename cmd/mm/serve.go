@@ -8,12 +8,10 @@ import (
 	"io"
 	"net"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
-	"mm-abi.org/mm/internal/audit"
 	"mm-abi.org/mm/internal/bytesize"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/runtimes/runner"
@@ -54,6 +52,11 @@ func (p *program) serveFlags() []cli.Flag {
 		&cli.StringSliceFlag{Name: "alias", Usage: "further `NAME` of the first model (repeatable)"},
 		&cli.IntFlag{Name: "parallel", Usage: "answers in progress at a time", DefaultText: "4"},
 		&cli.IntFlag{Name: "queue", Usage: "requests that may wait; others are refused with 429", DefaultText: "64"},
+		&cli.IntFlag{Name: "loaded", Usage: "models in memory at a time; others are loaded when they are used", DefaultText: "all"},
+		&cli.StringFlag{Name: "model-memory", Usage: "maximum `SIZE` of the models in memory, such as 8G", DefaultText: "none"},
+		&cli.StringFlag{Name: "kv-memory", Usage: "maximum `SIZE` of the keys and values of a model's answers, which wait for it", DefaultText: "none"},
+		&cli.BoolFlag{Name: "watch", Usage: "replace a build by a newer version of its REF, such as p-lite@^1, without an interruption; also at SIGHUP"},
+		&cli.DurationFlag{Name: "watch-every", Value: time.Minute, Usage: "`TIME` between looks for newer versions"},
 		&cli.DurationFlag{Name: "drain", Value: 10 * time.Second, Usage: "`TIME` for running answers to finish after SIGTERM"},
 		&cli.DurationFlag{Name: "max-time", Usage: "maximum `TIME` of an answer", DefaultText: "none"},
 		&cli.IntFlag{Name: "max-tokens", Usage: "maximum number of tokens of an answer", DefaultText: "4096"},
@@ -85,6 +88,10 @@ func (p *program) serve(c *cli.Context) error {
 		return err
 	}
 	run.Sequences = max(4, opt.Parallel)
+	limits, err := p.modelLimits(c, &run)
+	if err != nil {
+		return err
+	}
 	addr := c.String("addr")
 	if !api.Loopback(addr) && len(opt.Keys) == 0 {
 		return usageError{hinted{fmt.Errorf("--addr %s is not loopback: keys are required", addr), "set --keys or " + keysVariable + ", or serve at 127.0.0.1"}}
@@ -98,17 +105,11 @@ func (p *program) serve(c *cli.Context) error {
 		if run.Features = p.features(w, c.Bool("no-cache")); run.Features != nil {
 			defer run.Features.Close()
 		}
-		runners, err := p.runners(ctx, w, args, u, run)
-		defer func() { err = errors.Join(err, closeAll(runners)) }()
+		f := &fleet{p: p, w: w, use: u, run: run, alias: c.StringSlice("alias"), watch: c.Bool("watch")}
+		pool, err := f.open(ctx, args, limits, &opt)
+		defer func() { err = errors.Join(err, pool.Close()) }()
 		if err != nil {
 			return err
-		}
-		for i, r := range runners {
-			opt.Models = append(opt.Models, api.Model{Names: modelNames(r, args[i]), Answerer: r})
-		}
-		opt.Models[0].Names = append(opt.Models[0].Names, c.StringSlice("alias")...)
-		for i, r := range runners {
-			w.Record(c.Context, audit.Entry{Action: "serve", Ref: args[i], Digest: r.Build().Digest, Result: workspace.Outcome(nil)})
 		}
 		s, err := newServer(opt)
 		if err != nil {
@@ -119,7 +120,7 @@ func (p *program) serve(c *cli.Context) error {
 				Root: root, Version: built().Version, Target: u.target, Workspace: workspaceOptions(c, ""),
 				Resolve: workspace.ResolveOptions{Claim: claimOptions(c)}, Exporters: exporters(), Runner: run,
 			}
-			if o.Workspace.Offline = true; len(runners[0].Build().Assembly.Skills) > 0 {
+			if o.Workspace.Offline = true; len(opt.Models[0].Answerer.Build().Assembly.Skills) > 0 {
 				o.Build = args[0]
 			}
 			agents, err := p.mountAgents(ctx, w, s, o, opt.Origins)
@@ -128,6 +129,7 @@ func (p *program) serve(c *cli.Context) error {
 			}
 			defer func() { err = errors.Join(err, agents.Close()) }()
 		}
+		defer f.follow(ctx, pool, s, c.Duration("watch-every"))()
 		return p.listen(ctx, s, addr, c.Duration("drain"))
 	})
 }
@@ -201,36 +203,6 @@ func serverKeys(file string) ([]api.Key, error) {
 		return nil, fmt.Errorf("reading the keys: %w", err)
 	}
 	return api.ParseKeys(file, string(data))
-}
-
-// runners opens a runner for each argument.
-func (p *program) runners(ctx context.Context, w *workspace.Workspace, args []string, u use, opt runner.Options) (all []*runner.Runner, err error) {
-	for _, arg := range args {
-		u.arg = arg
-		r, err := p.runner(ctx, w, u, opt)
-		if err != nil {
-			return all, err
-		}
-		all = append(all, r)
-	}
-	return all, nil
-}
-
-func closeAll(runners []*runner.Runner) (err error) {
-	for _, r := range runners {
-		err = errors.Join(err, r.Close())
-	}
-	return err
-}
-
-// modelNames returns the names of a build for clients: NAME:VERSION, NAME and the argument.
-func modelNames(r *runner.Runner, arg string) []string {
-	a := r.Build().Assembly
-	names := []string{a.Name, arg}
-	if a.Version != "" {
-		names = slices.Insert(names, 0, a.Name+":"+a.Version)
-	}
-	return slices.Compact(names)
 }
 
 // lifeline returns a context that also ends with the end of standard input. The goroutine

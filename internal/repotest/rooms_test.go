@@ -57,6 +57,7 @@ var single = map[string]string{
 	"serve/anthropic":          "one wire format",
 	"serve/inference":          "one wire format",
 	"serve/mcp":                "one protocol",
+	"serve/models":             "loads models; cmd only wires",
 	"serve/ollama":             "one wire format",
 	"serve/openai":             "one wire format",
 	"serve/page":               "the web page, embedded",
@@ -71,12 +72,13 @@ var single = map[string]string{
 	"skills/standard":          "the table of built-in skills",
 	"skills/template":          "files of new skills, embedded",
 	"train/optim":              "optimizers, without the trainer",
+	"assemble/export/tflite":   "one format",
 	"assemble/pack":            "checkpoints to modules",
 	"workspace/modelfile":      "views of loose model files",
 }
 
 // maxPackages bounds the number of packages.
-const maxPackages = 189
+const maxPackages = 192
 
 // Rooms import downward only.
 func TestRooms(t *testing.T) {

@@ -66,6 +66,7 @@ func (c *Call) Answer(ask *Ask, emit func(text string) error) (*Result, error) {
 		return nil, err
 	}
 	defer leave()
+	ask.Model = c.server.present(ask.Model)
 	m := c.server.metrics
 	first := true
 	listen := func(text string) error {

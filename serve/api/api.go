@@ -39,10 +39,18 @@ type Answerer interface {
 	Build() *builds.Build
 }
 
+// Lender is an [Answerer] that is loaded on use.
+type Lender interface {
+	// Lend returns the loaded model, which is not closed before leave is called.
+	Lend(ctx context.Context) (a Answerer, leave func(), err error)
+}
+
 // Model is a build under the names that clients use.
 type Model struct {
 	Names    []string // the first is listed
 	Answerer Answerer
+
+	index int // in the list of the server
 }
 
 // Name returns the listed name.
@@ -69,6 +77,14 @@ type Options struct {
 	Random func([]byte)
 	// Log receives a line for each answered request; may be nil.
 	Log func(line string)
+	// Metrics are added to those of the server.
+	Metrics []Metric
+}
+
+// Metric is a number that /metrics shows.
+type Metric struct {
+	Name, Help, Type string // the type is counter or gauge
+	Value            func() int64
 }
 
 // The defaults of [Options].
@@ -94,6 +110,7 @@ type Server struct {
 	ready    atomic.Bool   // all models are loaded
 
 	mu      sync.Mutex
+	models  []*Model // replaced, never changed
 	running map[*Call]context.CancelCauseFunc
 	active  sync.WaitGroup
 	drained bool
@@ -117,12 +134,36 @@ func New(opt Options) (*Server, error) {
 		slots: make(chan struct{}, opt.Parallel), draining: make(chan struct{}), running: map[*Call]context.CancelCauseFunc{},
 		created: opt.Now().Unix(),
 	}
+	for _, m := range opt.Models {
+		m.index = len(s.models)
+		s.models = append(s.models, &m)
+	}
 	s.own()
 	return s, nil
 }
 
 // Models returns the served models.
-func (s *Server) Models() []Model { return s.opt.Models }
+func (s *Server) Models() []*Model {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.models)
+}
+
+// Replace replaces the model at an index of [Options].Models. Requests that have not begun go
+// to the new one.
+func (s *Server) Replace(index int, m Model) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m.index = index
+	s.models[index] = &m
+}
+
+// present returns the model that a request goes to: m, or the one that replaced it.
+func (s *Server) present(m *Model) *Model {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.models[m.index]
+}
 
 // Created returns the time at which the server was made, in seconds.
 func (s *Server) Created() int64 { return s.created }
@@ -132,20 +173,21 @@ func (s *Server) Version() string { return s.opt.Version }
 
 // Model finds a model by one of its names. An empty name finds the only one.
 func (s *Server) Model(name string) (*Model, error) {
-	if name == "" && len(s.opt.Models) == 1 {
-		return &s.opt.Models[0], nil
+	models := s.Models()
+	if name == "" && len(models) == 1 {
+		return models[0], nil
 	}
-	for i := range s.opt.Models {
-		if slices.Contains(s.opt.Models[i].Names, name) {
-			return &s.opt.Models[i], nil
+	for _, m := range models {
+		if slices.Contains(m.Names, name) {
+			return m, nil
 		}
 	}
 	if name == "" {
 		return nil, Invalid("model", "no model is named")
 	}
-	names := make([]string, len(s.opt.Models))
-	for i := range s.opt.Models {
-		names[i] = s.opt.Models[i].Name()
+	names := make([]string, len(models))
+	for i, m := range models {
+		names[i] = m.Name()
 	}
 	return nil, &Error{Status: http.StatusNotFound, Kind: InvalidRequest, Param: "model", Code: "model_not_found", Message: "unknown model " + short(name) + ": the server has " + strings.Join(names, ", ")}
 }
@@ -171,7 +213,7 @@ func (s *Server) Now() time.Time { return s.opt.Now() }
 
 // Load loads all models; /ready answers 200 afterwards.
 func (s *Server) Load(ctx context.Context) error {
-	for _, m := range s.opt.Models {
+	for _, m := range s.Models() {
 		if err := m.Answerer.Load(ctx); err != nil {
 			return err
 		}

@@ -28,7 +28,7 @@ func TestRequestLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	answer := func(change func(*Ask) error) error {
-		ask := &Ask{Model: &s.opt.Models[0]}
+		ask := &Ask{Model: s.models[0]}
 		if err := change(ask); err != nil {
 			return err
 		}

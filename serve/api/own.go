@@ -49,6 +49,9 @@ func (s *Server) showMetrics(c *Call) error {
 	} {
 		fmt.Fprintf(c.W, "# HELP %s %s\n# TYPE %s gauge\n%s %d\n", g.name, g.help, g.name, g.name, g.value)
 	}
+	for _, m := range s.opt.Metrics {
+		fmt.Fprintf(c.W, "# HELP %s %s\n# TYPE %s %s\n%s %d\n", m.Name, m.Help, m.Name, m.Type, m.Name, m.Value())
+	}
 	fmt.Fprintf(c.W, "# HELP mm_info The version of mm.\n# TYPE mm_info gauge\nmm_info{version=%s} 1\n", strconv.Quote(s.opt.Version))
 	s.metrics.write(c.W)
 	return nil
