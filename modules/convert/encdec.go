@@ -225,17 +225,31 @@ func (e *encdec) readSound() (err error) {
 		e.pre = modules.Preprocess{"input_features": spec}
 		return nil
 	}
+	if e.onnx == "" {
+		if e.graphs, err = tower.ReadMoonshine(e.h.Config); err != nil {
+			return fmt.Errorf("config.json: %w", err)
+		}
+	}
+	e.loop.PerSecond, e.loop.Window = 6.5, 30 // the length at which Moonshine's authors cut, and of its training
+	spec, err := samples(data)
+	e.pre = modules.Preprocess{"input_values": spec}
+	return err
+}
+
+// samples reads the settings of a Wav2Vec2FeatureExtractor.
+func samples(data []byte) (preprocess.Spec, error) {
 	var raw struct {
 		Rate      *int  `json:"sampling_rate"`
 		Normalize *bool `json:"do_normalize"`
 	}
 	if err := json.Unmarshal(data, &raw); err != nil {
-		return fmt.Errorf("preprocessor_config.json: %w", err)
+		return preprocess.Spec{}, fmt.Errorf("preprocessor_config.json: %w", err)
 	}
-	spec := preprocess.Spec{DType: "fp32", Sound: preprocess.Sound{SampleRate: or(deref(raw.Rate), 16000), Normalize: raw.Normalize != nil && *raw.Normalize}}
-	e.pre = modules.Preprocess{"input_values": spec}
-	e.loop.PerSecond, e.loop.Window = 6.5, 30 // the length at which Moonshine's authors cut, and of its training
-	return nil
+	s := preprocess.Spec{DType: "fp32", Sound: preprocess.Sound{SampleRate: or(deref(raw.Rate), 16000), Normalize: raw.Normalize == nil || *raw.Normalize}}
+	if faults := s.Check(); len(faults) > 0 {
+		return s, fmt.Errorf("preprocessor_config.json: %w", faults[0])
+	}
+	return s, nil
 }
 
 // onnxFolder returns the folder of Optimum's files, or "".

@@ -57,11 +57,18 @@ func checkSource(n int) error {
 	return nil
 }
 
+// shortest is the number of samples to which silence extends a sound: encoders of
+// samples need about 900 for one state.
+const shortest = 1024
+
 // raw transcribes samples, in pieces of a window if the model has one.
 func (w *writer) raw(ctx context.Context, samples []float32) error {
 	rate := w.m.prepare.SampleRate
 	for _, s := range pieces(samples, int(w.m.spec.Window*float64(rate)), rate) {
 		piece := samples[s[0]:s[1]]
+		if n := shortest - len(piece); n > 0 {
+			piece = append(slices.Clip(piece), make([]float32, n)...)
+		}
 		t, err := w.m.prepare.FromSamples(piece)
 		if err != nil {
 			return err
