@@ -70,6 +70,9 @@ func (d *Decoder) bytes(id int32) string {
 	typ, piece := Type(d.t.words.types[id]), d.t.words.piece(id)
 	special := typ == Control || typ == Unknown || typ == UserDefined
 	if (typ == Control || typ == Unknown) && !d.opt.Special {
+		if d.t.vocab.Model == Unigram { // as if the text did not have it
+			return ""
+		}
 		piece = ""
 	}
 	if d.start && !special {
