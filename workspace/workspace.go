@@ -70,6 +70,7 @@ const (
 	storeDir   = "store"
 	cacheDir   = "cache"
 	featureDir = "features" // in cacheDir
+	evalDir    = "eval"     // likewise
 	skillDir   = "skills"   // in cacheDir
 	keysDir    = "keys"
 	scratchDir = "scratch"
@@ -129,6 +130,9 @@ func (w *Workspace) Cache() string { return w.cached() }
 
 // FeatureDir is the folder of the cache of encoded inputs. Empty: none can be kept.
 func (w *Workspace) FeatureDir() string { return w.cached(featureDir) }
+
+// EvalDir is the folder of the cache of evaluations. Empty: none can be kept.
+func (w *Workspace) EvalDir() string { return w.cached(evalDir) }
 
 // SkillDir is the folder of compiled skills, the user's alone. Empty: none can be
 // kept.

@@ -181,16 +181,19 @@ func (p *program) measuredOptions(c *cli.Context) (measuredBuild, error) {
 
 // measuring opens a build and measures it.
 func (p *program) measuring(ctx context.Context, m measuredBuild, measure func(*runner.Runner) error) error {
-	return p.inWorkspace(m.where, func(w *workspace.Workspace) error {
-		r, err := p.runner(ctx, w, m.use, m.run)
-		if err != nil {
-			return err
-		}
-		defer r.Close()
-		err = measure(r)
-		w.Record(ctx, audit.Entry{Action: "run", Ref: m.arg + " (eval " + m.by + ")", Digest: r.Build().Digest, Result: workspace.Outcome(err)})
-		return explained(err)
-	})
+	return p.inWorkspace(m.where, func(w *workspace.Workspace) error { return p.measuringIn(ctx, w, m, measure) })
+}
+
+// measuringIn opens a build in a workspace and measures it.
+func (p *program) measuringIn(ctx context.Context, w *workspace.Workspace, m measuredBuild, measure func(*runner.Runner) error) error {
+	r, err := p.runner(ctx, w, m.use, m.run)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	err = measure(r)
+	w.Record(ctx, audit.Entry{Action: "run", Ref: m.arg + " (eval " + m.by + ")", Digest: r.Build().Digest, Result: workspace.Outcome(err)})
+	return explained(err)
 }
 
 // tenths returns a progress function that reports every tenth of a long run.

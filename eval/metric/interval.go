@@ -146,3 +146,18 @@ func sortedKeys(m map[int]float64) []int {
 	slices.Sort(out)
 	return out
 }
+
+// Beyond returns the two-sided p value of a difference of zero by draws of it. Draws of
+// zero count on both sides.
+func Beyond(draws []float64) float64 {
+	below, above := 1, 1
+	for _, x := range draws {
+		if x <= 0 {
+			below++
+		}
+		if x >= 0 {
+			above++
+		}
+	}
+	return min(1, 2*float64(min(below, above))/float64(len(draws)+1))
+}

@@ -1,0 +1,232 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"mm-abi.org/mm/eval/suite"
+	"mm-abi.org/mm/internal/diag"
+	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/runner"
+	"mm-abi.org/mm/workspace"
+)
+
+func (p *program) evalSuiteCommand() *cli.Command {
+	return &cli.Command{
+		Name: "suite", Usage: "ask a build the tasks of a suite: YAML of lm-evaluation-harness", ArgsUsage: "BUILD|MODEL FILE|FOLDER...",
+		Description: "A task is a YAML file with keys of lm-evaluation-harness: multiple choice by log likelihood,\n" +
+			"perplexity, generated answers with filters and metrics. Documents are local JSON lines. A key that\n" +
+			"mm does not support is refused by name. Every figure has n and a 95 % interval. Results are in the\n" +
+			"form of the harness; an unchanged task of an unchanged build comes from the cache.",
+		Flags: append([]cli.Flag{
+			p.jsonFlag(),
+			&cli.StringFlag{Name: "out", Usage: "write results.json and the samples of each task to `FOLDER`"},
+			&cli.StringSliceFlag{Name: "data", Usage: "documents of a split, `[TASK/]SPLIT=FILE` (repeatable)"},
+			&cli.IntFlag{Name: "limit", Usage: "ask only the first `N` documents of each task"},
+			&cli.IntFlag{Name: "num-fewshot", Usage: "examples before each question (default: the task's)"},
+			&cli.UintFlag{Name: "fewshot-seed", Usage: "seed of the examples", Value: suite.DefaultSeed},
+			&cli.IntFlag{Name: "max-length", Usage: "tokens of a scored text (default: the context of the build)"},
+			&cli.IntFlag{Name: "parallel", Usage: "questions asked at the same time", Value: 4},
+			&cli.BoolFlag{Name: "no-cache", Usage: "ask every question again"},
+		}, buildFlags()...),
+		Action: p.evalSuite,
+	}
+}
+
+// suiteRun holds the options of mm eval suite.
+type suiteRun struct {
+	measuredBuild
+	files    []string
+	load     suite.Options
+	out      string
+	most     int
+	parallel int
+	fresh    bool
+}
+
+func (p *program) evalSuite(c *cli.Context) error {
+	m, err := p.measuredOptions(c)
+	if err != nil {
+		return err
+	}
+	o := suiteRun{measuredBuild: m, files: c.Args().Tail(), out: c.String("out"), most: c.Int("max-length"), parallel: c.Int("parallel"), fresh: c.Bool("no-cache")}
+	o.run.Sequences = max(o.run.Sequences, o.parallel)
+	o.load = suite.Options{Limit: c.Int("limit"), Seed: uint32(c.Uint("fewshot-seed")), Data: map[string]string{}}
+	if len(o.files) == 0 {
+		return usageError{errors.New("missing FILE: mm eval suite BUILD FILE|FOLDER...")}
+	}
+	for flag, n := range map[string]int{"limit": o.load.Limit, "max-length": o.most, "parallel": o.parallel - 1, "num-fewshot": c.Int("num-fewshot")} {
+		if n < 0 {
+			return usageError{fmt.Errorf("--%s %d: too small", flag, c.Int(flag))}
+		}
+	}
+	if c.IsSet("num-fewshot") {
+		n := c.Int("num-fewshot")
+		o.load.Shots = &n
+	}
+	for _, v := range c.StringSlice("data") {
+		split, file, ok := strings.Cut(v, "=")
+		if !ok {
+			return usageError{fmt.Errorf("--data %s: want SPLIT=FILE", v)}
+		}
+		o.load.Data[split] = file
+	}
+	return p.runSuite(c.Context, o)
+}
+
+// runSuite asks the tasks and prints the figures.
+func (p *program) runSuite(ctx context.Context, o suiteRun) error {
+	tasks, list := suite.Load(o.files, o.load)
+	if list.Failed() {
+		return list.Err()
+	}
+	return p.inWorkspace(o.where, func(w *workspace.Workspace) error {
+		return p.measuringIn(ctx, w, o.measuredBuild, func(r *runner.Runner) error {
+			source, cache, err := p.measuredSource(ctx, w, r, o)
+			if err != nil {
+				return err
+			}
+			outcomes, err := p.askAll(ctx, r, tasks, cache, o)
+			if err != nil {
+				return err
+			}
+			results := suite.NewResults(source, outcomes, map[string]any{"model": "mm", "model_args": map[string]any{"pretrained": o.arg, "max_length": o.most}, "limit": o.load.Limit, "fewshot_seed": o.load.Seed})
+			if o.out != "" {
+				if err := results.Write(o.out, outcomes); err != nil {
+					return fmt.Errorf("--out: %w", err)
+				}
+			}
+			return p.printSuite(results, outcomes)
+		})
+	})
+}
+
+// measuredSource describes what is measured, and returns the cache of its outcomes.
+func (p *program) measuredSource(ctx context.Context, w *workspace.Workspace, r *runner.Runner, o suiteRun) (s suite.Source, cache suite.Cache, err error) {
+	if r.Engine() == nil {
+		return s, cache, &runtimes.Unavailable{What: "a suite", Why: o.arg + " has no core", Hint: "suites measure builds with a core"}
+	}
+	s = suite.Source{Model: o.arg, Engine: runtimes.Shown(r.Engine())}
+	if s.Digest, err = suite.Digest(ctx, r.Build()); err != nil {
+		return s, cache, err
+	}
+	dir := w.EvalDir()
+	if o.fresh || dir == "" {
+		return s, cache, nil
+	}
+	revision, err := p.revision()
+	cache = suite.Cache{Dir: dir, Model: strings.Join([]string{s.Digest, s.Engine, revision, o.target, fmt.Sprint(o.most, o.run.Backends)}, "\n")}
+	return s, cache, err
+}
+
+// askAll returns the outcomes of tasks.
+func (p *program) askAll(ctx context.Context, r *runner.Runner, tasks []*suite.Task, cache suite.Cache, o suiteRun) (out []*suite.Outcome, err error) {
+	var local *suite.Local
+	model := func() (suite.Model, error) {
+		if local == nil {
+			if local, err = suite.NewLocal(ctx, r, o.most); err != nil {
+				return nil, err
+			}
+		}
+		return local, nil
+	}
+	for _, t := range tasks {
+		one, kept, err := cache.Ask(ctx, t, model, suite.RunOptions{Parallel: o.parallel, Progress: p.tenths("questions of " + t.Name)})
+		if err != nil {
+			return nil, err
+		}
+		if kept {
+			p.say("%s: from the cache", t.Name)
+		}
+		if one.Cut > 0 {
+			p.say("%s: the start of %d questions did not fit the context", t.Name, one.Cut)
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}
+
+func (p *program) printSuite(results *suite.Results, outcomes []*suite.Outcome) error {
+	if p.json {
+		return p.printJSON(results)
+	}
+	var rows [][]string
+	for _, o := range outcomes {
+		for _, s := range o.Scores {
+			rows = append(rows, []string{o.Task, fmt.Sprint(o.Shots), s.Metric, s.Filter, figured(s.Value), figured(s.Interval.Low) + "–" + figured(s.Interval.High), fmt.Sprint(s.N)})
+		}
+	}
+	return p.printTable([]string{"TASK", "SHOTS", "METRIC", "FILTER", "VALUE", "95 % INTERVAL", "N"}, rows)
+}
+
+func figured(x float64) string { return fmt.Sprintf("%.4f", x) }
+
+func (p *program) evalCompareCommand() *cli.Command {
+	return &cli.Command{
+		Name: "compare", Usage: "compare two results of mm eval suite question by question", ArgsUsage: "RESULTS RESULTS",
+		Description: "RESULTS is a folder of --out, or its results.json. Right and wrong answers are compared by McNemar's\n" +
+			"exact test, other figures and clustered questions by a paired bootstrap; p values are adjusted for\n" +
+			"their number (Holm). The verdict on the second is better, worse, equal (the whole interval is within\n" +
+			"the margin) or inconclusive. With --margin, the second must not be worse by more: exit code 5 if it\n" +
+			"is, or if the questions are too few to exclude it (one-sided, 95 %).",
+		Flags: []cli.Flag{
+			p.jsonFlag(),
+			&cli.Float64Flag{Name: "margin", Usage: "accepted loss, such as 0.02 for two points"},
+			&cli.StringSliceFlag{Name: "task", Usage: "compare only this `TASK` (repeatable)"},
+			&cli.StringSliceFlag{Name: "metric", Usage: "compare only this `METRIC` (repeatable)"},
+		},
+		Action: func(c *cli.Context) error {
+			if c.NArg() != 2 {
+				return usageError{fmt.Errorf("got %d arguments, want two results", c.NArg())}
+			}
+			if c.Float64("margin") < 0 {
+				return usageError{fmt.Errorf("--margin %g: must not be negative", c.Float64("margin"))}
+			}
+			return p.compareRuns(c.Args().Slice(), suite.CompareOptions{Margin: c.Float64("margin"), Tasks: c.StringSlice("task"), Metric: c.StringSlice("metric")})
+		},
+	}
+}
+
+func (p *program) compareRuns(paths []string, opt suite.CompareOptions) error {
+	var runs []*suite.Run
+	var all diag.List
+	for _, path := range paths {
+		r, list := suite.ReadRun(filepath.Clean(path))
+		all = append(all, list...)
+		runs = append(runs, r)
+	}
+	if all.Failed() {
+		return all.Err()
+	}
+	rows, list := suite.Compare(runs[0], runs[1], opt)
+	if rows == nil {
+		return list.Err()
+	}
+	if p.json {
+		if err := p.printJSON(rows); err != nil {
+			return err
+		}
+		if list.Failed() {
+			return reported{list.Err()}
+		}
+		return nil
+	}
+	var table [][]string
+	for _, c := range rows {
+		gate := string(c.Gate)
+		if gate == "" {
+			gate = "-"
+		}
+		table = append(table, []string{c.Task, c.Metric + "," + c.Filter, figured(c.First), figured(c.Second), fmt.Sprintf("%+.4f", c.Delta),
+			fmt.Sprintf("%+.4f–%+.4f", c.Interval.Low, c.Interval.High), fmt.Sprint(c.N), fmt.Sprintf("%.4f", c.Adjusted), string(c.Verdict), gate})
+	}
+	if err := p.printTable([]string{"TASK", "METRIC", "FIRST", "SECOND", "DIFFERENCE", "95 % INTERVAL", "N", "P", "VERDICT", "GATE"}, table); err != nil {
+		return err
+	}
+	return list.Err()
+}

@@ -1,0 +1,301 @@
+package suite
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"mm-abi.org/mm/eval/metric"
+	"mm-abi.org/mm/internal/diag"
+	"mm-abi.org/mm/internal/fsx"
+)
+
+// Verdict is the result of a comparison.
+type Verdict string
+
+// The verdicts: the second run is better or worse than the first beyond chance, equal
+// within the margin, or the questions do not decide.
+const (
+	Better       Verdict = "better"
+	Worse        Verdict = "worse"
+	Equal        Verdict = "equal"
+	Inconclusive Verdict = "inconclusive"
+)
+
+// Compared is the difference of a figure between two runs on the same questions.
+type Compared struct {
+	Task     string          `json:"task"`
+	Metric   string          `json:"metric"`
+	Filter   string          `json:"filter"`
+	N        int             `json:"n"`
+	First    float64         `json:"first"`
+	Second   float64         `json:"second"`
+	Delta    float64         `json:"difference"`            // second less first
+	Interval metric.Interval `json:"interval"`              // of it, 95 %
+	OnlyA    int             `json:"only_first,omitempty"`  // right only in the first run
+	OnlyB    int             `json:"only_second,omitempty"` // right only in the second
+	P        float64         `json:"p"`
+	Adjusted float64         `json:"p_holm"`
+	Test     string          `json:"test"`
+	Verdict  Verdict         `json:"verdict"`
+	Gate     Verdict         `json:"gate,omitempty"`   // of the margin: equal, worse or inconclusive
+	Needed   int             `json:"needed,omitempty"` // questions that would decide the gate
+
+	bound  metric.Interval // one-sided bounds of 95 %
+	higher bool
+}
+
+// significant is the level of p values.
+const significant = 0.05
+
+// CompareOptions configures [Compare].
+type CompareOptions struct {
+	Margin float64  // the loss that the gate accepts; 0: no gate
+	Tasks  []string // nil: all common ones
+	Metric []string // nil: all
+}
+
+// Run holds the samples of a run.
+type Run struct {
+	Results Results
+	samples map[string][]Sample
+	cluster map[string]string // column of a task
+}
+
+// ReadRun reads results and their samples.
+func ReadRun(path string) (*Run, diag.List) {
+	var list diag.List
+	fail := func(file, detail string) (*Run, diag.List) {
+		list.Add(diag.BadResults, diag.Pos{File: file}, detail, "want results.json of mm eval suite --out")
+		return nil, list
+	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		path = filepath.Join(path, ResultsFile)
+	}
+	data, err := fsx.ReadFile(path, maxOutcome)
+	if err != nil {
+		return fail(path, err.Error())
+	}
+	r := &Run{samples: map[string][]Sample{}, cluster: map[string]string{}}
+	if err := json.Unmarshal(data, &r.Results); err != nil {
+		return fail(path, err.Error())
+	}
+	for _, task := range r.Results.Tasks() {
+		file := filepath.Join(filepath.Dir(path), SamplesFile(task))
+		if r.samples[task], err = readSamples(file); err != nil {
+			return fail(file, err.Error())
+		}
+		var s spec
+		if json.Unmarshal(r.Results.Configs[task], &s) == nil {
+			r.cluster[task] = s.Metadata.Cluster
+		}
+	}
+	return r, nil
+}
+
+// maxSample is the length in bytes of the longest line of samples.
+const maxSample = 1 << 26
+
+func readSamples(file string) (out []Sample, err error) {
+	data, err := fsx.ReadFile(file, maxOutcome)
+	if err != nil {
+		return nil, err
+	}
+	lines := bufio.NewScanner(bytes.NewReader(data))
+	lines.Buffer(nil, maxSample)
+	for lines.Scan() {
+		var s Sample
+		if err := json.Unmarshal(lines.Bytes(), &s); err != nil {
+			return nil, fmt.Errorf("line %d: %w", len(out)+1, err)
+		}
+		out = append(out, s)
+	}
+	return out, lines.Err()
+}
+
+// Compare compares two runs question by question: right and wrong answers by McNemar's
+// exact test with Tango's interval, other figures and clustered questions by a paired
+// bootstrap. The p values of all rows are adjusted together (Holm).
+func Compare(a, b *Run, opt CompareOptions) ([]Compared, diag.List) {
+	var list diag.List
+	var out []Compared
+	for _, task := range a.Results.Tasks() {
+		if len(opt.Tasks) > 0 && !slices.Contains(opt.Tasks, task) || b.samples[task] == nil {
+			continue
+		}
+		if detail := differ(a.samples[task], b.samples[task]); detail != "" {
+			list.Add(diag.RunsDiffer, diag.Pos{}, "task "+task+": "+detail, "run the same suite on both builds")
+			continue
+		}
+		for _, key := range columns(a.samples[task]) {
+			if len(opt.Metric) > 0 && !slices.Contains(opt.Metric, key[0]) {
+				continue
+			}
+			out = append(out, pair(a, b, task, key[0], key[1]))
+		}
+	}
+	if len(out) == 0 && !list.Failed() {
+		list.Add(diag.RunsDiffer, diag.Pos{}, "no common task and metric", "run the same suite on both builds")
+	}
+	if list.Failed() {
+		return nil, list
+	}
+	judge(out, opt.Margin)
+	return out, gate(out, opt.Margin)
+}
+
+// differ returns how the questions of two runs differ, or "".
+func differ(a, b []Sample) string {
+	if len(a) != len(b) {
+		return fmt.Sprintf("%d and %d samples", len(a), len(b))
+	}
+	for i := range a {
+		x, _ := json.Marshal(a[i].Arguments)
+		y, _ := json.Marshal(b[i].Arguments)
+		if a[i].ID != b[i].ID || a[i].Filter != b[i].Filter || !bytes.Equal(x, y) || !bytes.Equal(a[i].Target, b[i].Target) {
+			return fmt.Sprintf("document %d has another prompt or target", a[i].ID)
+		}
+		if !slices.Equal(a[i].Names, b[i].Names) {
+			return fmt.Sprintf("metrics %v and %v", a[i].Names, b[i].Names)
+		}
+	}
+	return ""
+}
+
+// columns returns the metrics and filters of samples, in order.
+func columns(samples []Sample) (out [][2]string) {
+	for _, s := range samples {
+		for _, name := range s.Names {
+			if key := [2]string{name, s.Filter}; !slices.Contains(out, key) {
+				out = append(out, key)
+			}
+		}
+	}
+	return out
+}
+
+// pair compares a figure.
+func pair(a, b *Run, task, name, filter string) Compared {
+	value, higher, yes, ok := Value(name)
+	if !ok {
+		value, higher = metric.Mean, true
+	}
+	c := Compared{Task: task, Metric: name, Filter: filter, higher: higher}
+	var joined [][]float64 // of the first run, then of the second
+	var clusters []int
+	seen := map[string]int{}
+	for i, s := range a.samples[task] {
+		if s.Filter != filter {
+			continue
+		}
+		x, y := s.Metrics[name], b.samples[task][i].Metrics[name]
+		joined = append(joined, append(slices.Clone(x), y...))
+		if yes && x[0] != y[0] {
+			if x[0] > y[0] {
+				c.OnlyA++
+			} else {
+				c.OnlyB++
+			}
+		}
+		if column := a.cluster[task]; column != "" {
+			var doc map[string]json.RawMessage
+			json.Unmarshal(s.Doc, &doc)
+			key := string(doc[column])
+			if _, ok := seen[key]; !ok {
+				seen[key] = len(seen)
+			}
+			clusters = append(clusters, seen[key])
+		}
+	}
+	c.N = len(joined)
+	sum := make([]float64, len(joined[0]))
+	for _, item := range joined {
+		for k, x := range item {
+			sum[k] += x
+		}
+	}
+	half := len(sum) / 2
+	c.First, c.Second = value(sum[:half], c.N), value(sum[half:], c.N)
+	c.Delta = c.Second - c.First
+	if yes && clusters == nil {
+		c.Test, c.P = "McNemar, exact", metric.McNemar(c.OnlyA, c.OnlyB)
+		c.Interval = metric.Tango(c.N, c.OnlyA, c.OnlyB, metric.Quantile95)
+		c.bound = metric.Tango(c.N, c.OnlyA, c.OnlyB, metric.QuantileGate)
+		return c
+	}
+	draws := metric.Draws(joined, clusters, func(sum []float64, n int) float64 { return value(sum[half:], n) - value(sum[:half], n) })
+	c.Test, c.P = "paired bootstrap", metric.Beyond(draws)
+	if clusters != nil {
+		c.Test = "paired bootstrap of clusters"
+	}
+	c.Interval, c.bound = metric.Percentiles(draws, 0.95), metric.Percentiles(draws, 0.90)
+	return c
+}
+
+// judge sets the verdicts.
+func judge(all []Compared, margin float64) {
+	p := make([]float64, len(all))
+	for i, c := range all {
+		p[i] = c.P
+	}
+	for i, adjusted := range metric.Holm(p) {
+		c := &all[i]
+		c.Adjusted = adjusted
+		gain, low, high := c.Delta, c.bound.Low, c.bound.High
+		if !c.higher {
+			gain, low, high = -gain, -high, -low
+		}
+		wide := c.Interval
+		switch {
+		case margin > 0 && wide.Low > -margin && wide.High < margin:
+			c.Verdict = Equal
+		case adjusted < significant && gain > 0:
+			c.Verdict = Better
+		case adjusted < significant && gain < 0:
+			c.Verdict = Worse
+		default:
+			c.Verdict = Inconclusive
+		}
+		if margin <= 0 {
+			continue
+		}
+		switch {
+		case low > -margin:
+			c.Gate = Equal
+		case high < -margin:
+			c.Gate = Worse
+		default:
+			c.Gate = Inconclusive
+			c.Needed = needed(*c, margin)
+		}
+	}
+}
+
+// needed returns the number of questions that would decide the gate, by the discordance
+// or the width of the interval of the questions asked.
+func needed(c Compared, margin float64) int {
+	if c.OnlyA+c.OnlyB > 0 {
+		return max(c.N+1, metric.Needed(float64(c.OnlyA+c.OnlyB)/float64(c.N), margin))
+	}
+	half := (c.Interval.High - c.Interval.Low) / 2
+	return max(c.N+1, int(math.Ceil(float64(c.N)*half*half/(margin*margin))))
+}
+
+// gate reports the figures that miss the margin.
+func gate(all []Compared, margin float64) (list diag.List) {
+	for _, c := range all {
+		detail := fmt.Sprintf("%s %s,%s: %+.4f [%+.4f, %+.4f] on %d questions, margin %g", c.Task, c.Metric, c.Filter, c.Delta, c.Interval.Low, c.Interval.High, c.N, margin)
+		switch c.Gate {
+		case Worse:
+			list.Add(diag.GateWorse, diag.Pos{}, detail, "")
+		case Inconclusive:
+			list.Add(diag.GateOpen, diag.Pos{}, detail, fmt.Sprintf("about %d questions would decide it", c.Needed))
+		}
+	}
+	return list
+}
