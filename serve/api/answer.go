@@ -26,6 +26,8 @@ type Ask struct {
 	Request runner.Request
 	// Force makes the answer a call of one of these tools.
 	Force []talk.Definition
+	// Single limits the answer to one call.
+	Single bool
 	// Foreign reports bytes of the client in the request that only the model's own
 	// preprocessing can judge: pictures, sounds and schemas.
 	Foreign bool
@@ -155,6 +157,9 @@ func (c *Call) result(ask *Ask, a *runner.Answer) (*Result, error) {
 		}
 		call.ID = c.server.ID("call_")
 		r.Calls = append(r.Calls, call)
+	}
+	if ask.Single && len(r.Calls) > 1 {
+		r.Calls = r.Calls[:1]
 	}
 	if len(r.Calls) > 0 && r.Finish == Stopped {
 		r.Finish = Called

@@ -78,7 +78,7 @@ func TestUnsupported(t *testing.T) {
 	stops := `,"stop":["` + strings.Repeat(`x","`, 15) + `x"`
 	for more, want := range map[string]string{
 		`,"logprobs":true,"top_logprobs":20`: "", `,"logprobs":true,"top_logprobs":21`: "top_logprobs", `,"top_logprobs":1`: "top_logprobs", // maxAlternatives
-		`,"repetition_penalty":0.01`: "", `,"repetition_penalty":0`: "repetition_penalty", `,"n":2`: "n", `,"n":1`: "", `,"logit_bias":{"1":2}`: "logit_bias", `,"presence_penalty":1`: "presence_penalty", `,"frequency_penalty":-1`: "frequency_penalty",
+		`,"repetition_penalty":0.01`: "", `,"repetition_penalty":0`: "repetition_penalty", `,"n":16`: "", `,"n":17`: "n", `,"n":0`: "n", `,"n":1`: "", `,"logit_bias":{"1":2}`: "logit_bias", `,"presence_penalty":1`: "presence_penalty", `,"frequency_penalty":-1`: "frequency_penalty",
 		`,"presence_penalty":0`: "", `,"functions":[{}]`: "functions", `,"modalities":["audio"]`: "modalities", `,"user":"x","store":true`: "",
 		`,"temperature":2`: "", `,"temperature":2.1`: "temperature", `,"temperature":-0.1`: "temperature", `,"temperature":"hot"`: "temperature", `,"top_p":1.5`: "top_p",
 		`,"max_tokens":0`: "max_tokens", `,"max_completion_tokens":-1`: "max_completion_tokens", `,"max_tokens":1.5`: "max_tokens", `,"stop":""`: "stop", `,"stop":3`: "stop",

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"encoding/json"
 
 	"mm-abi.org/mm/runtimes/runner"
@@ -25,6 +26,7 @@ type chatRequest struct {
 	Logprobs    *bool    `json:"logprobs"`
 	TopLogprobs *int     `json:"top_logprobs"`
 	Modalities  []string `json:"modalities"`
+	Parallel    *bool    `json:"parallel_tool_calls"`
 }
 
 // ask translates a request.
@@ -33,7 +35,7 @@ func (q *chatRequest) ask(s *api.Server) (*api.Ask, error) {
 	if err != nil {
 		return nil, err
 	}
-	ask := &api.Ask{Model: m}
+	ask := &api.Ask{Model: m, Single: q.Parallel != nil && !*q.Parallel}
 	if ask.Request.Preferences, err = q.preferences(); err != nil {
 		return nil, err
 	}
@@ -93,11 +95,15 @@ type extra struct {
 	Called []runner.CallRecord `json:"called,omitempty"`
 }
 
-func extraOf(r *api.Result) *extra {
-	if r.Detail() == "" && len(r.Called) == 0 {
+func extraOf(results ...*api.Result) *extra {
+	var x extra
+	for _, r := range results {
+		x.Stop, x.Called = cmp.Or(x.Stop, r.Detail()), append(x.Called, r.Called...)
+	}
+	if x.Stop == "" && len(x.Called) == 0 {
 		return nil
 	}
-	return &extra{r.Detail(), r.Called}
+	return &x
 }
 
 type choiceOf struct {
@@ -147,86 +153,27 @@ func chat(c *api.Call) error {
 	if err != nil {
 		return err
 	}
-	l := q.logprobs(ask)
+	asks := ask.Each(q.choices())
+	scores := make([]*logprobs, len(asks))
+	for i, a := range asks {
+		scores[i] = q.logprobs(a)
+	}
 	base := completion{ID: c.Server().ID("chatcmpl-"), Object: "chat.completion", Created: c.Server().Now().Unix(), Model: ask.Model.Name()}
 	if q.Stream {
-		return streamChat(c, ask, base, l, q.Options != nil && q.Options.Usage)
+		return streamChat(c, asks, base, scores, q.Options != nil && q.Options.Usage)
 	}
-	r, err := c.Answer(ask, nil)
+	results, err := c.AnswerEach(asks, nil)
 	if err != nil {
 		return err
 	}
-	why := finish(r)
-	m := &reply{Role: "assistant", Content: &r.Text, Reasoning: r.Reasoning, ToolCalls: callsOf(r.Calls, false)}
-	if r.Text == "" && len(r.Calls) > 0 {
-		m.Content = nil
+	for i, r := range results {
+		why := finish(r)
+		m := &reply{Role: "assistant", Content: &r.Text, Reasoning: r.Reasoning, ToolCalls: callsOf(r.Calls, false)}
+		if r.Text == "" && len(r.Calls) > 0 {
+			m.Content = nil
+		}
+		base.Choices = append(base.Choices, choiceOf{Index: i, Message: m, Logprobs: scores[i].take(), Finish: &why})
 	}
-	base.Choices, base.Usage, base.MM = []choiceOf{{Message: m, Logprobs: l.take(), Finish: &why}}, usageOf(r), extraOf(r)
+	base.Usage, base.MM = usageOf(results...), extraOf(results...)
 	return c.Reply(base)
-}
-
-// streamChat answers in chunks.
-func streamChat(c *api.Call, ask *api.Ask, base completion, l *logprobs, count bool) error {
-	base.Object = "chat.completion.chunk"
-	st := c.Stream(api.SSE, ": ping\n\n")
-	defer st.End()
-	send := func(d delta, why *string) error {
-		base.Choices = []choiceOf{{Delta: &d, Logprobs: l.taken(d), Finish: why}}
-		return st.Send("", base)
-	}
-	begun := false
-	begin := func() error {
-		if begun {
-			return nil
-		}
-		begun = true
-		return send(delta{Role: "assistant", Content: new(string)}, nil)
-	}
-	ask.Request.Reasoned = func(text string) error {
-		if err := begin(); err != nil {
-			return err
-		}
-		return send(delta{Reasoning: text}, nil)
-	}
-	sent := 0
-	r, err := c.Answer(ask, func(text string) error {
-		if err := begin(); err != nil {
-			return err
-		}
-		sent += len(text)
-		return send(delta{Content: &text}, nil)
-	})
-	if err != nil {
-		return st.Fail("", err)
-	}
-	if err := begin(); err != nil {
-		return err
-	}
-	if rest := r.Text[min(sent, len(r.Text)):]; rest != "" {
-		if err := send(delta{Content: &rest}, nil); err != nil {
-			return err
-		}
-	}
-	for _, one := range callsOf(r.Calls, true) {
-		args := call{Index: one.Index}
-		args.Function.Arguments, one.Function.Arguments = one.Function.Arguments, ""
-		if err := send(delta{ToolCalls: []call{one}}, nil); err != nil {
-			return err
-		}
-		if err := send(delta{ToolCalls: []call{args}}, nil); err != nil {
-			return err
-		}
-	}
-	why := finish(r)
-	base.MM = extraOf(r)
-	if err := send(delta{}, &why); err != nil {
-		return err
-	}
-	if count {
-		base.Choices, base.Usage, base.MM = []choiceOf{}, usageOf(r), nil
-		if err := st.Send("", base); err != nil {
-			return err
-		}
-	}
-	return st.Raw("", "[DONE]")
 }

@@ -88,37 +88,44 @@ func complete(c *api.Call) error {
 	if err != nil {
 		return err
 	}
+	asks := ask.Each(q.choices())
 	base := textCompletion{ID: c.Server().ID("cmpl-"), Object: "text_completion", Created: c.Server().Now().Unix(), Model: ask.Model.Name()}
 	if q.Stream {
-		return streamText(c, ask, base, q.Options != nil && q.Options.Usage)
+		return streamText(c, asks, base, q.Options != nil && q.Options.Usage)
 	}
-	r, err := c.Answer(ask, nil)
+	results, err := c.AnswerEach(asks, nil)
 	if err != nil {
 		return err
 	}
-	why := finish(r)
-	base.Choices, base.Usage = []textChoice{{Text: r.Text, Finish: &why}}, usageOf(r)
+	for i, r := range results {
+		why := finish(r)
+		base.Choices = append(base.Choices, textChoice{Index: i, Text: r.Text, Finish: &why})
+	}
+	base.Usage = usageOf(results...)
 	return c.Reply(base)
 }
 
-// streamText answers in chunks.
-func streamText(c *api.Call, ask *api.Ask, base textCompletion, count bool) error {
+// streamText answers in chunks. Those of several choices alternate.
+func streamText(c *api.Call, asks []*api.Ask, base textCompletion, count bool) error {
 	st := c.Stream(api.SSE, ": ping\n\n")
 	defer st.End()
-	r, err := c.Answer(ask, func(text string) error {
-		base.Choices = []textChoice{{Text: text}}
-		return st.Send("", base)
-	})
+	send := func(one textChoice) error {
+		chunk := base
+		chunk.Choices = []textChoice{one}
+		return st.Send("", chunk)
+	}
+	results, err := c.AnswerEach(asks, func(i int, text string) error { return send(textChoice{Index: i, Text: text}) })
 	if err != nil {
 		return st.Fail("", err)
 	}
-	why := finish(r)
-	base.Choices = []textChoice{{Finish: &why}}
-	if err := st.Send("", base); err != nil {
-		return err
+	for i, r := range results {
+		why := finish(r)
+		if err := send(textChoice{Index: i, Finish: &why}); err != nil {
+			return err
+		}
 	}
 	if count {
-		base.Choices, base.Usage = []textChoice{}, usageOf(r)
+		base.Choices, base.Usage = []textChoice{}, usageOf(results...)
 		if err := st.Send("", base); err != nil {
 			return err
 		}

@@ -32,3 +32,13 @@ func TestTake(t *testing.T) {
 		t.Error("taken twice")
 	}
 }
+
+// The number of choices is bounded.
+func TestChoices(t *testing.T) {
+	for n, good := range map[int]bool{0: false, 1: true, maxChoices: true, maxChoices + 1: false} {
+		q := sampling{N: &n}
+		if err := q.refused(); (err == nil) != good {
+			t.Errorf("%d: got %v", n, err)
+		}
+	}
+}

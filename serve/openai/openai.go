@@ -75,8 +75,13 @@ type usage struct {
 	Generated  map[string]int `json:"completion_tokens_details"`
 }
 
-func usageOf(r *api.Result) *usage {
-	prompt, cached, generated := r.Usage()
+// usageOf returns the counts of the choices of an answer. Their common prompt counts once.
+func usageOf(results ...*api.Result) *usage {
+	prompt, cached, generated := results[0].Usage()
+	for _, r := range results[1:] {
+		_, _, more := r.Usage()
+		generated += more
+	}
 	return &usage{prompt, generated, prompt + generated, map[string]int{"cached_tokens": cached}, map[string]int{"reasoning_tokens": 0}}
 }
 

@@ -31,6 +31,17 @@ type sampling struct {
 	} `json:"stream_options"`
 }
 
+// maxChoices bounds the choices of an answer.
+const maxChoices = 16
+
+// choices returns the number of answers that the client wants.
+func (q *sampling) choices() int {
+	if q.N == nil {
+		return 1
+	}
+	return *q.N
+}
+
 // stops is a string or an array of them.
 type stops []string
 
@@ -106,8 +117,8 @@ func limit(name string, n *int, p *runner.Preferences) error {
 
 // refused reports fields that would change the answer and that are not supported.
 func (q *sampling) refused() error {
-	if q.N != nil && *q.N != 1 {
-		return api.Unsupported("n", "n: got %d, want 1", *q.N)
+	if n := q.choices(); n < 1 || n > maxChoices {
+		return api.Invalid("n", "n: got %d, want 1 to %d", n, maxChoices)
 	}
 	for name, v := range map[string]*float64{"presence_penalty": q.Presence, "frequency_penalty": q.Frequency} {
 		if v != nil && *v != 0 {
