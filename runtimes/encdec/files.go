@@ -34,10 +34,20 @@ type file struct {
 	outputs map[string]bool
 }
 
-// port is the type and the shape of an input; a dynamic dimension is 0.
+// port is the type and the shape of an input; a dynamic dimension is 0 and may have
+// a name.
 type port struct {
-	elem runtimes.Elem
-	dims []int64
+	elem  runtimes.Elem
+	dims  []int64
+	names []string
+}
+
+// name returns the name of a dynamic dimension, or "".
+func (p port) name(axis int) string {
+	if axis < len(p.names) {
+		return p.names[axis]
+	}
+	return ""
 }
 
 // ports reads the inputs and the outputs of an ONNX file.
@@ -56,6 +66,7 @@ func ports(path string) (in map[string]port, out map[string]bool, err error) {
 				size = d.Value
 			}
 			p.dims = append(p.dims, size)
+			p.names = append(p.names, strings.Clone(d.Param))
 		}
 		in[strings.Clone(v.Name)] = p
 	}

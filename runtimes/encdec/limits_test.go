@@ -89,3 +89,20 @@ func TestScores(t *testing.T) {
 		}
 	}
 }
+
+// A cache before the first ids is empty, or has the states of a merged file.
+func TestEmpty(t *testing.T) {
+	p := port{elem: runtimes.Float32, dims: []int64{1, 2, 0, 4}, names: []string{"", "", "states", ""}}
+	for name, c := range map[string]struct {
+		states int64
+		axis   string
+		want   int64
+		ok     bool
+	}{"empty": {9, "past", 0, true}, "merged": {9, "states", 9, true}, "largest": {maxEmpty / 32, "states", maxEmpty / 32, true}, "larger": {maxEmpty/32 + 1, "states", maxEmpty/32 + 1, false}} {
+		r := &run{states: map[string]runtimes.Tensor{hidden: {Shape: []int64{1, c.states, 8}}}}
+		got, ok := r.empty(&file{inputs: map[string]port{hidden: {names: []string{"", c.axis, ""}}}}, p)
+		if ok != c.ok || got.Shape[2] != c.want || ok && int64(len(got.Data)) != 32*c.want {
+			t.Errorf("%s: %v, %d bytes, %t", name, got.Shape, len(got.Data), ok)
+		}
+	}
+}

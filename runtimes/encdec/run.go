@@ -80,7 +80,9 @@ func (r *run) step(ctx context.Context, ids []int32) ([]float32, error) {
 		default:
 			t, ok := r.cache[strings.TrimPrefix(name, past)]
 			if !ok {
-				t = runtimes.Tensor{Type: p.elem, Shape: []int64{1, p.dims[1], 0, p.dims[3]}, Data: []byte{}}
+				if t, ok = r.empty(f, p); !ok {
+					return nil, fault(diag.LoopFile, fmt.Sprintf("%s: the input %.64q of %d states exceeds %d bytes", f.name, name, t.Shape[2], maxEmpty), "")
+				}
 			}
 			in[name] = t
 		}
@@ -99,6 +101,26 @@ func (r *run) step(ctx context.Context, ids []int32) ([]float32, error) {
 	r.length += len(ids)
 	return r.m.scores(out[logits])
 }
+
+// empty returns the part of a cache before the first ids. If its length has the name
+// of the number of states, as in merged files, it has that length: their first run
+// does not read it. It reports whether the size is within maxEmpty.
+func (r *run) empty(f *file, p port) (t runtimes.Tensor, ok bool) {
+	length := int64(0)
+	if states := r.states[hidden]; p.name(2) != "" && p.name(2) == f.inputs[hidden].name(1) && len(states.Shape) == 3 {
+		length = states.Shape[1]
+	}
+	t = runtimes.Tensor{Type: p.elem, Shape: []int64{1, p.dims[1], length, p.dims[3]}, Data: []byte{}}
+	row := p.dims[1] * p.dims[3] * int64(p.elem.Size())
+	if length > maxEmpty/row {
+		return t, false
+	}
+	t.Data = make([]byte, row*length)
+	return t, true
+}
+
+// maxEmpty is the limit of bytes of a part of a cache before the first ids.
+const maxEmpty = 1 << 28
 
 // scores returns the scores of the last position.
 func (m *Model) scores(t runtimes.Tensor) ([]float32, error) {

@@ -238,8 +238,14 @@ func folderState(dir, only string, now time.Time) (files map[string]fileState, s
 	}
 	if only != "" {
 		names = []string{only}
-	} else if names, err = inputNames(names); err != nil {
-		return nil, false, err
+	} else {
+		below, err := namesBelow(dir, entries)
+		if err != nil {
+			return nil, false, err
+		}
+		if names, err = inputNames(append(names, below...)); err != nil {
+			return nil, false, err
+		}
 	}
 	files, sure = map[string]fileState{}, true
 	for _, name := range names {
@@ -260,10 +266,28 @@ func folderState(dir, only string, now time.Time) (files map[string]fileState, s
 	return files, sure, nil
 }
 
+// namesBelow returns the files of the folders in a folder, such as the ONNX files of
+// Optimum and the settings of sentence-transformers.
+func namesBelow(dir string, entries []fs.DirEntry) (names []string, err error) {
+	for _, e := range entries {
+		if !e.IsDir() {
+			continue
+		}
+		below, err := os.ReadDir(filepath.Join(dir, e.Name()))
+		if err != nil {
+			return nil, err
+		}
+		for _, one := range below {
+			names = append(names, e.Name()+"/"+one.Name())
+		}
+	}
+	return names, nil
+}
+
 // inputNames selects the files that a conversion may read.
 func inputNames(names []string) ([]string, error) {
 	names = slices.DeleteFunc(names, func(name string) bool {
-		return !slices.Contains([]string{".json", ".safetensors", ".jinja", ".md", ".model", ".txt"}, filepath.Ext(name))
+		return !slices.Contains([]string{".json", ".safetensors", ".jinja", ".md", ".model", ".txt", ".onnx", ".onnx_data", ".ort"}, filepath.Ext(name))
 	})
 	if len(names) > maxFolder {
 		return nil, fmt.Errorf("too many files: got %d, limit %d", len(names), maxFolder)
