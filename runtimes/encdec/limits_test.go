@@ -59,7 +59,7 @@ func TestFiles(t *testing.T) {
 		out   string
 		want  int
 	}{"wide": {maxWidth, logits, 0}, "wider": {maxWidth + 1, logits, 1}, "without scores": {1, "other", 1}} {
-		f := &file{inputs: map[string]port{inputIDs: {}, key: {runtimes.Float32, []int64{1, 1, 0, c.width}}}, outputs: map[string]bool{c.out: true, "present.0.decoder.key": true}}
+		f := &file{inputs: map[string]port{inputIDs: {}, key: {elem: runtimes.Float32, dims: []int64{1, 1, 0, c.width}}}, outputs: map[string]bool{c.out: true, "present.0.decoder.key": true}}
 		var list diag.List
 		if f.check(&list); len(list) != c.want || c.want > 0 && list[0].Code != diag.LoopFile {
 			t.Errorf("%s: %v", name, list)
