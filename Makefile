@@ -4,7 +4,7 @@ T       ?= 30s
 TOOL     = $(GO) tool -modfile=tools/faces/go.mod
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: mutate all hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch wall boundary parity fmt vet lint cross faults interop quirks pictures sounds tokens scale strangers vision clients clients-python clients-typescript bench-clients page evidence oms onnx-suite hostile hostile-media bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge judge-speech sandbox own-encoder hostile-qnn qnn-reference grammar mcp soak truth scopes device qnn qnn-compile
+.PHONY: mutate all hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch wall boundary parity fmt vet lint cross faults interop quirks pictures sounds tokens scale strangers vision clients clients-python clients-typescript bench-clients page evidence oms hub onnx-suite hostile hostile-media hostile-serve bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge judge-speech sandbox own-encoder hostile-qnn qnn-reference grammar mcp soak truth scopes device qnn qnn-compile
 
 all: check test
 
@@ -145,6 +145,11 @@ sandbox:
 
 # Two thousand damaged files for QNN through the readers, and as many through
 # mm qnn's library, with counts (MM_HOSTILE: copies of each file).
+# Generated requests, of which MM_HOSTILE are sent, and slow clients against the server of
+# mm serve.
+hostile-serve:
+	MM_HOSTILE=$${MM_HOSTILE-10000} $(GO) test -count=1 -v -timeout 30m -run 'Hostile|Slow|Patience' ./serve/api
+
 hostile-qnn:
 	$(GO) test -count=1 -v -run Hostile ./onnx/htp/blob ./modules/qnnfile
 
@@ -231,6 +236,10 @@ page:
 # Evidence against cosign, both ways, and CycloneDX's validator (needs scripts/peers.sh).
 evidence:
 	@scripts/evidence.sh
+
+# The model hub's client beside mm, both ways, at a hub in memory.
+hub:
+	@scripts/hub.sh
 
 # Signatures over folders against PyPI model-signing, both ways.
 oms:

@@ -18,6 +18,7 @@ import (
 
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/internal/testfiles"
+	"mm-abi.org/mm/registry/hub/hubtest"
 )
 
 func TestMain(m *testing.M) {
@@ -49,6 +50,10 @@ func TestScripts(t *testing.T) {
 			e.Setenv("DOCKER_CONFIG", filepath.Join(e.WorkDir, "docker"))
 			e.Setenv("REPO", repo)
 			e.Setenv("DATA", filepath.Join(repo, "..", "shared", "data"))
+			models := hubtest.Start()
+			e.Defer(models.Close)
+			e.Setenv("HF_ENDPOINT", models.URL)
+			e.Setenv("HF_HOME", filepath.Join(e.WorkDir, "hub"))
 			e.Setenv("REGISTRY", strings.TrimPrefix(server.URL, "http://"))
 			return nil
 		},

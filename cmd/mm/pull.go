@@ -9,23 +9,31 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/internal/diag"
+	"mm-abi.org/mm/registry/hub"
 	"mm-abi.org/mm/workspace"
 )
 
 func (p *program) pullCommand() *cli.Command {
 	return &cli.Command{
-		Name: "pull", Usage: "verify an artifact at a registry or layout and add it to the store", ArgsUsage: "REF",
+		Name: "pull", Usage: "verify an artifact at a registry or layout and add it to the store", ArgsUsage: "REF|hf://OWNER/NAME",
 		Description: "REF is HOST/REPOSITORY:TAG, …@sha256:… or oci:DIR[:NAME]. An interrupted pull is resumed. Kind,\n" +
-			"name, version and signatures are checked before a layer is fetched.",
+			"name, version and signatures are checked before a layer is fetched.\n\n" +
+			"hf://OWNER/NAME[:QUANT][@REVISION] is a repository of a model hub. Its files are written to a\n" +
+			"folder and checked against the hub's listing; they are yours, unsigned. HF_ENDPOINT names\n" +
+			"another hub, HF_TOKEN is sent to it.",
 		Flags: append(append([]cli.Flag{
 			p.jsonFlag(), &cli.StringFlag{Name: "layout", Usage: "pull into the OCI layout at `DIR` instead of the store"},
 			&cli.StringFlag{Name: "as", Usage: "name in the store; a name that differs from the artifact's is an alias", DefaultText: "REF"},
 			expectFlag(),
 			&cli.StringFlag{Name: "target", Usage: "only the files of this target"},
 			&cli.StringSliceFlag{Name: "only", Usage: "only some files: `role=ROLE`, format=FORMAT or a module's name"},
-			&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "also write the files to `DIR`"},
+			&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "also write the files to `DIR`; of a hub, by default to NAME"},
+			&cli.StringSliceFlag{Name: "include", Usage: "of a hub, only files that match `PATTERN` (repeatable)"},
 		}, remoteFlags()...), claimFlags()...),
 		Action: func(c *cli.Context) error {
+			if hub.IsRef(c.Args().First()) {
+				return p.fetchHub(c.Context, c.Args().First(), workspace.FetchOptions{Out: c.String("out"), Include: c.StringSlice("include")})
+			}
 			opt := workspace.PullOptions{
 				Claim: claimOptions(c), As: c.String("as"), Target: c.String("target"), Only: c.StringSlice("only"), Out: c.String("out"),
 			}
@@ -53,5 +61,21 @@ func (p *program) pull(ctx context.Context, open workspace.Options, ref string, 
 			done.more["next"] = got.Next
 		}
 		return done, nil
+	})
+}
+
+func (p *program) fetchHub(ctx context.Context, ref string, opt workspace.FetchOptions) error {
+	return p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error {
+		got, err := w.FetchHub(ctx, ref, opt)
+		if err != nil {
+			return err
+		}
+		r := got.Report
+		p.say("%d of %d files received (%s) from commit %.12s; they are not signed", r.Fetched, len(r.Files), size(r.Bytes), r.Tree.Commit)
+		if got.Next != "" {
+			p.say("next: %s", diag.Printable(got.Next))
+		}
+		return p.printLine(map[string]any{"folder": got.Dir, "repository": r.Tree.Repository, "commit": r.Tree.Commit, "license": r.Tree.License, "gated": r.Tree.Gated,
+			"files": len(r.Files), "received": r.Fetched, "bytes": r.Bytes, "next": got.Next}, "%s", diag.Printable(got.Dir))
 	})
 }

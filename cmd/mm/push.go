@@ -6,6 +6,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"mm-abi.org/mm/internal/diag"
+	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/registry/hub"
 	"mm-abi.org/mm/workspace"
 )
 
@@ -15,10 +18,23 @@ func (p *program) pushCommand() *cli.Command {
 		Description: "DEST is HOST/REPOSITORY[:TAG] or oci:DIR[:NAME]. The tag defaults to the artifact's version.\n" +
 			"Each target of a build gets the tag TAG-TARGET, for clients that cannot read an index. The\n" +
 			"repository must have the artifact's name and the tag its version, since pulls refuse anything\n" +
-			"else; for a mirror, use --expect NAME.",
+			"else; for a mirror, use --expect NAME.\n\n" +
+			"hf://OWNER/NAME[@REVISION] is a repository of a model hub, which gets the files of one target in\n" +
+			"one commit, with a card. Files that the hub holds are not sent. HF_ENDPOINT names another hub,\n" +
+			"HF_TOKEN is sent to it.",
 		Flags: append([]cli.Flag{p.jsonFlag(), layoutFlag(), expectFlag(),
-			&cli.BoolFlag{Name: "force", Usage: "overwrite an existing version that has a different digest"}}, remoteFlags()...),
+			&cli.BoolFlag{Name: "force", Usage: "overwrite an existing version that has a different digest"},
+			&cli.StringFlag{Name: "target", Usage: "to a hub: `TARGET` of a build with several"},
+			&cli.StringFlag{Name: "message", Aliases: []string{"m"}, Usage: "to a hub: message of the commit"},
+			&cli.StringFlag{Name: "card", Usage: "to a hub: `FILE` of the card (default: README.md of the artifact, or a short one)"},
+			&cli.BoolFlag{Name: "private", Usage: "to a hub: create the repository private"},
+			&cli.BoolFlag{Name: "pr", Usage: "to a hub: open a pull request"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "to a hub: list the files, send nothing"}}, remoteFlags()...),
 		Action: func(c *cli.Context) error {
+			if hub.IsRef(c.Args().Get(1)) {
+				opt := workspace.PublishOptions{Target: c.String("target"), Message: c.String("message"), Private: c.Bool("private"), Request: c.Bool("pr"), DryRun: c.Bool("dry-run")}
+				return p.publish(c.Context, workspace.Options{Layout: c.String("layout")}, c.Args().Get(0), c.Args().Get(1), c.String("card"), opt)
+			}
 			opt := workspace.PushOptions{Expect: c.String("expect"), Force: c.Bool("force")}
 			return p.push(c.Context, remoteOptions(c, c.Args().First()), c.Args().Get(0), c.Args().Get(1), opt)
 		},
@@ -34,5 +50,34 @@ func (p *program) push(ctx context.Context, open workspace.Options, ref, dest st
 		r := done.Report
 		return moved{done.Ref, done.Digest, r, fmt.Sprintf("%d of %d blobs sent (%s), %d already present, %d mounted; %s and other referrers",
 			r.Moved, r.Blobs, size(r.Bytes), r.Present, r.Mounted, count(r.Referrers, "signature")), nil}, nil
+	})
+}
+
+func (p *program) publish(ctx context.Context, open workspace.Options, ref, dest, card string, opt workspace.PublishOptions) error {
+	if card != "" {
+		var err error
+		if opt.Card, err = fsx.ReadFile(card, workspace.MaxCard); err != nil {
+			return err
+		}
+	}
+	return p.inWorkspace(open, func(w *workspace.Workspace) error {
+		got, err := w.Publish(ctx, ref, dest, opt)
+		if err != nil {
+			return err
+		}
+		out := map[string]any{"repository": got.Ref.Repository, "digest": got.Digest, "commit": got.Report.Commit, "url": got.Report.URL, "sent": got.Report.Sent, "present": got.Report.Present, "bytes": got.Report.Bytes}
+		var files []map[string]any
+		for _, f := range got.Files {
+			files = append(files, map[string]any{"path": f.Path, "size": f.Size, "sha256": f.SHA256})
+			if opt.DryRun && !p.json {
+				p.say("%s (%s)", diag.Printable(f.Path), size(f.Size))
+			}
+		}
+		out["files"] = files
+		if opt.DryRun {
+			return p.printLine(out, "%d files for %s, nothing sent", len(files), got.Ref)
+		}
+		p.say("%s sent (%s), %d already present", count(got.Report.Sent, "large file"), size(got.Report.Bytes), got.Report.Present)
+		return p.printLine(out, "%s", diag.Printable(got.Report.URL))
 	})
 }

@@ -129,6 +129,7 @@ const (
 	VersionTaken    Code = "MM0704"
 	ForeignArtifact Code = "MM0705"
 	UnknownABI      Code = "MM0706"
+	Unlicensed      Code = "MM0707"
 
 	NoBackend     Code = "MM0801"
 	GoldenMissed  Code = "MM0802"

@@ -19,7 +19,7 @@ var thirdParty = map[string][]string{
 	"github.com/Masterminds/semver/v3":       {"abi", "builds/resolve", "workspace", "runtimes/native", "cmd/mm"},
 	"github.com/ebitengine/purego":           {"tools/libllama/driver", "cmd/mm-native/dynlib", "cmd/mm-native/llamalib", "cmd/mm-native/ortlib", "cmd/mm-native/qnnlib"},
 	"github.com/gofrs/flock":                 {"internal/fsx"},
-	"github.com/google/flatbuffers":          {"onnx/htp/htptest"},
+	"github.com/google/flatbuffers":          {"assemble/export/tflite", "onnx/htp/htptest"},
 	"github.com/hajimehoshi/go-mp3":          {"core/preprocess/codec"},
 	"github.com/jfreymuth/vorbis":            {"core/preprocess/codec"},
 	"github.com/klauspost/compress":          {"registry"},
@@ -42,8 +42,9 @@ var thirdParty = map[string][]string{
 	"github.com/rivo/uniseg":                 {"core/tokenizer"},
 	"golang.org/x/text":                      {"core/tokenizer", "registry/artifact", "internal/diag", "runtimes/speech"},
 	"gonum.org/v1/gonum":                     {"train/dataset/sound", "core/preprocess"},
+	"google.golang.org/protobuf":             {"assemble/export/coreml"},
 	"gopkg.in/yaml.v3":                       {"schemas"},
-	"oras.land/oras-go/v2":                   {"registry", "registry/artifact", "registry/cas", "registry/disk", "registry/names", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "builds/resolve", "assemble", "assemble/export", "workspace", "workspace/trust", "cmd/mm"},
+	"oras.land/oras-go/v2":                   {"registry", "registry/artifact", "registry/cas", "registry/disk", "registry/hub", "registry/names", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "builds/resolve", "assemble", "assemble/export", "workspace", "workspace/trust", "cmd/mm"},
 }
 
 const module = "mm-abi.org/mm/"

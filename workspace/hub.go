@@ -1,0 +1,272 @@
+package workspace
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/content"
+
+	"mm-abi.org/mm/internal/audit"
+	"mm-abi.org/mm/internal/diag"
+	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/registry/artifact"
+	"mm-abi.org/mm/registry/hub"
+	"mm-abi.org/mm/registry/remote"
+)
+
+// PublishOptions for [Workspace.Publish].
+type PublishOptions struct {
+	Target  string // of a build with several. Empty: the only one
+	Message string // of the commit
+	Private bool   // create the repository private
+	Request bool   // open a pull request
+	DryRun  bool   // list the files, send nothing
+	Card    []byte // README.md. Nil: the artifact's, or a short one, with front matter
+}
+
+// Published is the result of [Workspace.Publish].
+type Published struct {
+	Ref    hub.Ref
+	Digest string // of the manifest
+	Files  []hub.File
+	Report hub.PushReport
+}
+
+// card is the file that hubs show.
+const card = "README.md"
+
+// Publish sends the files of one target to a repository of a model hub. An artifact
+// without a license is refused: a hub shows it as usable by nobody.
+func (w *Workspace) Publish(ctx context.Context, arg, dest string, opt PublishOptions) (*Published, error) {
+	to, err := hub.ParseRef(dest)
+	if err != nil {
+		return nil, err
+	}
+	at, err := w.Find(ctx, arg)
+	if err != nil {
+		return nil, err
+	}
+	if at.store == nil {
+		return nil, fault(diag.NoArtifact, arg+" is not in "+w.StoreDir(), "mm pull fetches it")
+	}
+	if _, err := at.identify(ctx); err != nil {
+		return nil, err
+	}
+	one, err := targetOf(at.tree, opt.Target)
+	if err != nil {
+		return nil, err
+	}
+	if one.Artifact.Annotations[ocispec.AnnotationLicenses] == "" {
+		return nil, fault(diag.Unlicensed, arg+" states no license", "add license: to its manifest or graph and assemble it again")
+	}
+	if opt.Card == nil {
+		if opt.Card, err = cardOf(ctx, at, one); err != nil {
+			return nil, err
+		}
+	}
+	p := &Published{Ref: to, Digest: one.Descriptor.Digest.String(), Files: hubFiles(ctx, at, one, opt.Card)}
+	if opt.DryRun {
+		return p, nil
+	}
+	if err := w.recordable(ctx); err != nil {
+		return nil, err
+	}
+	if err := intact(ctx, at.store, at.tree, remote.PullOptions{}); err != nil {
+		return nil, explainBytes(err, at.store)
+	}
+	client, err := hubClient()
+	if err != nil {
+		return nil, err
+	}
+	report, err := client.Push(ctx, to, p.Files, hub.PushOptions{Message: opt.Message, Private: opt.Private, Request: opt.Request, Tell: func(f hub.File) {
+		w.say("sending %s", f.Path)
+	}})
+	w.Record(ctx, audit.Entry{Action: "push", Ref: to.String(), Digest: p.Digest, Result: Outcome(err)})
+	if report != nil {
+		p.Report = *report
+	}
+	return p, err
+}
+
+// targetOf returns the part of a target, or the only one.
+func targetOf(t *artifact.Tree, target string) (artifact.Part, error) {
+	if err := checkTarget(t, target); err != nil {
+		return artifact.Part{}, err
+	}
+	var names []string
+	for _, p := range t.Parts {
+		if p.Target == target || target == "" && len(t.Parts) == 1 {
+			return p, nil
+		}
+		names = append(names, p.Target)
+	}
+	return artifact.Part{}, fmt.Errorf("the build has %d targets: choose one with --target (%s)", len(names), strings.Join(names, ", "))
+}
+
+// MaxCard limits the card of an artifact.
+const MaxCard = 1 << 20
+
+// cardOf returns the README.md of a target, with front matter if it has none, or a
+// short card.
+func cardOf(ctx context.Context, at *Located, one artifact.Part) ([]byte, error) {
+	i := slices.IndexFunc(one.Artifact.Layers, func(l artifact.Layer) bool { return l.Path == card })
+	if i < 0 {
+		return append(frontMatter(one), cardText(one)...), nil
+	}
+	d := one.Artifact.Layers[i].Descriptor
+	if d.Size > MaxCard {
+		return nil, fmt.Errorf("%s of %s: got %d bytes, limit %d", card, at.ref, d.Size, MaxCard)
+	}
+	text, err := content.FetchAll(ctx, at.store, d)
+	if err != nil || bytes.HasPrefix(text, []byte("---\n")) {
+		return text, err
+	}
+	return append(frontMatter(one), text...), nil
+}
+
+// hubFiles returns the files of a target and a card, in order of their paths.
+func hubFiles(ctx context.Context, at *Located, one artifact.Part, text []byte) []hub.File {
+	files := map[string]hub.File{}
+	for _, l := range one.Artifact.Layers {
+		d := l.Descriptor
+		files[l.Path] = hub.File{Path: l.Path, Size: d.Size, SHA256: d.Digest.Encoded(), Open: func() (io.ReadCloser, error) { return at.store.Fetch(ctx, d) }}
+	}
+	sum := sha256.Sum256(text)
+	files[card] = hub.File{Path: card, Size: int64(len(text)), SHA256: hex.EncodeToString(sum[:]), Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text)), nil }}
+	out := make([]hub.File, 0, len(files))
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		out = append(out, files[name])
+	}
+	return out
+}
+
+// frontMatter returns the metadata of a card, with the license in the spelling of
+// hubs.
+func frontMatter(one artifact.Part) []byte {
+	a := one.Artifact
+	license := strings.ToLower(a.Annotations[ocispec.AnnotationLicenses])
+	extra := ""
+	if strings.ContainsAny(license, " (") || strings.HasPrefix(license, "licenseref-") {
+		license, extra = "other", fmt.Sprintf("license_name: %q\n", a.Annotations[ocispec.AnnotationLicenses])
+	}
+	return fmt.Appendf(nil, "---\nlicense: %s\n%slibrary_name: mm\ntags:\n- mm-abi\n---\n", license, extra)
+}
+
+// cardText returns a short card.
+func cardText(one artifact.Part) string {
+	id := one.Artifact.Identity()
+	return fmt.Sprintf("# %s %s\n\n%s\n\nManifest: `%s`\n", id.Name, id.Version, one.Artifact.Annotations[ocispec.AnnotationDescription], one.Descriptor.Digest)
+}
+
+// hubClient returns a client with the endpoint and the token of the environment, as
+// the hub's own tools read them.
+func hubClient() (*hub.Client, error) {
+	token := os.Getenv("HF_TOKEN")
+	if token == "" {
+		var err error
+		if token, err = hubToken(); err != nil {
+			return nil, err
+		}
+	}
+	return hub.New(hub.Options{Endpoint: os.Getenv("HF_ENDPOINT"), Token: strings.TrimSpace(token)})
+}
+
+// maxToken limits the file of a token.
+const maxToken = 4 << 10
+
+// hubToken reads the token that a login of the hub's tools stored, if any.
+func hubToken() (string, error) {
+	file := os.Getenv("HF_TOKEN_PATH")
+	if home := os.Getenv("HF_HOME"); file == "" && home != "" {
+		file = filepath.Join(home, "token")
+	}
+	if user, err := os.UserHomeDir(); file == "" && err == nil {
+		file = filepath.Join(user, ".cache", "huggingface", "token")
+	}
+	if file == "" {
+		return "", nil
+	}
+	data, err := fsx.ReadFile(file, maxToken)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	} else if err != nil {
+		return "", fmt.Errorf("reading the hub's token: %w", err)
+	}
+	return string(data), nil
+}
+
+// FetchOptions for [Workspace.FetchHub].
+type FetchOptions struct {
+	Out     string   // folder. Empty: the repository's name in the current folder
+	Include []string // patterns of files
+}
+
+// Fetched is the result of [Workspace.FetchHub].
+type Fetched struct {
+	Dir    string
+	Report hub.PullReport
+	Next   string // the command that runs the files. Empty: none
+}
+
+// FetchHub fetches files of a repository of a model hub into a folder. They are the
+// user's own files: checked against the hub's listing, not signed.
+func (w *Workspace) FetchHub(ctx context.Context, arg string, opt FetchOptions) (*Fetched, error) {
+	r, err := hub.ParseRef(arg)
+	if err != nil {
+		return nil, err
+	}
+	client, err := hubClient()
+	if err != nil {
+		return nil, err
+	}
+	if opt.Out == "" {
+		opt.Out = path.Base(r.Repository)
+	}
+	report, err := client.Pull(ctx, r, opt.Out, hub.PullOptions{Include: opt.Include, Tell: func(f hub.Entry, done bool) {
+		if !done {
+			w.say("receiving %s", f.Path)
+		}
+	}})
+	e := audit.Entry{Action: "pull", Ref: r.String(), Result: Outcome(err)}
+	if report != nil && report.Tree != nil {
+		e.Digest = "sha1:" + report.Tree.Commit
+	}
+	w.Record(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	return &Fetched{Dir: opt.Out, Report: *report, Next: runFetched(opt.Out, report.Files)}, nil
+}
+
+// runFetched returns the command that runs a fetched model.
+func runFetched(dir string, files []hub.Entry) string {
+	model, folder := "", false
+	for _, f := range files {
+		switch name := path.Base(f.Path); {
+		case strings.HasSuffix(name, ".gguf") && !strings.Contains(strings.ToLower(name), "mmproj") && model == "":
+			model = filepath.Join(dir, filepath.FromSlash(f.Path))
+		case f.Path == "config.json":
+			folder = true
+		}
+	}
+	if model == "" && folder {
+		model = dir
+	}
+	if model == "" {
+		return ""
+	}
+	return "mm run " + model
+}
