@@ -71,6 +71,9 @@ type Options struct {
 	Tokens   int           // of an answer; 0: 4,096
 	Time     time.Duration // of an answer; 0: no limit
 
+	HeaderTime time.Duration // for a client to send the headers of a request; 0: 10 s
+	BodyTime   time.Duration // and its body; 0: 60 s
+
 	// Now returns the time of answers; if nil, the clock's.
 	Now func() time.Time
 	// Random fills ids; if nil, from crypto/rand.
@@ -93,6 +96,8 @@ const (
 	defaultQueue    = 64
 	defaultBody     = 32 << 20
 	defaultTokens   = 4096
+	headerTime      = 10 * time.Second
+	bodyTime        = 60 * time.Second
 )
 
 // Server answers requests. It is safe for concurrent use.
@@ -120,6 +125,7 @@ type Server struct {
 func New(opt Options) (*Server, error) {
 	opt.Parallel, opt.Queue = cmp.Or(opt.Parallel, defaultParallel), cmp.Or(opt.Queue, defaultQueue)
 	opt.Body, opt.Tokens = cmp.Or(opt.Body, defaultBody), cmp.Or(opt.Tokens, defaultTokens)
+	opt.HeaderTime, opt.BodyTime = cmp.Or(opt.HeaderTime, headerTime), cmp.Or(opt.BodyTime, bodyTime)
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"os"
 	"reflect"
 	"strings"
 	"time"
@@ -15,11 +16,8 @@ import (
 	"mm-abi.org/mm/internal/bytesize"
 )
 
-// The times of a connection.
-const (
-	bodyTime  = 60 * time.Second // to send a body
-	writeTime = 60 * time.Second // to take a piece of an answer
-)
+// writeTime is the time for a client to take a piece of an answer.
+const writeTime = 60 * time.Second
 
 // Call is a request of a client.
 type Call struct {
@@ -52,25 +50,26 @@ func (c *Call) Read(v any) error {
 // body reads the body, which is JSON by its type unless the route takes any: a form of a web
 // page cannot send that type.
 func (c *Call) body() ([]byte, error) {
-	kind, _, err := mime.ParseMediaType(c.R.Header.Get("Content-Type"))
-	if (err != nil || kind != "application/json") && !c.any {
+	kind, params, err := mime.ParseMediaType(c.R.Header.Get("Content-Type"))
+	if charset := params["charset"]; (err != nil || kind != "application/json" || charset != "" && !strings.EqualFold(charset, "utf-8")) && !c.any {
 		return nil, &Error{Status: http.StatusUnsupportedMediaType, Kind: InvalidRequest, Message: "Content-Type: got " + short(c.R.Header.Get("Content-Type")) + ", want application/json"}
 	}
 	if coding := c.R.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
 		return nil, &Error{Status: http.StatusUnsupportedMediaType, Kind: InvalidRequest, Message: "Content-Encoding: got " + short(coding) + ", want none"}
 	}
 	limit := c.server.opt.Body
-	control := http.NewResponseController(c.W)
-	_ = control.SetReadDeadline(time.Now().Add(bodyTime)) // not supported by recorders
-	defer func() { _ = control.SetReadDeadline(time.Time{}) }()
 	data, err := io.ReadAll(http.MaxBytesReader(c.W, c.R.Body, limit))
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
 		return nil, &Error{Status: http.StatusRequestEntityTooLarge, Kind: InvalidRequest, Code: "body_too_large", Message: "the body exceeds " + bytesize.Format(limit)}
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		c.W.Header().Set("Connection", "close")
+		return nil, &Error{Status: http.StatusRequestTimeout, Kind: InvalidRequest, Code: "body_timeout", Message: "the body did not arrive within " + c.server.opt.BodyTime.String()}
 	case err != nil:
 		return nil, &Error{Status: http.StatusBadRequest, Kind: InvalidRequest, Message: "reading the body: " + err.Error()}
 	}
+	endless(c.W) // the client may now wait for as long as the answer takes
 	return data, nil
 }
 
@@ -87,6 +86,9 @@ func Decode(data []byte, v any) error {
 	if err == nil {
 		if _, more := dec.Token(); !errors.Is(more, io.EOF) {
 			return Invalid("", "the body has data after the JSON value")
+		}
+		if key, twice := repeated(data); twice {
+			return Invalid("", "malformed JSON: an object has the key %s twice", short(key))
 		}
 		return nil
 	}
@@ -180,6 +182,7 @@ func (c *Call) Redirect(path string) error {
 func (c *Call) Write(status int, mediaType string, data []byte) error {
 	c.status = status
 	c.W.Header().Set("Content-Type", mediaType)
+	patient(c.W)
 	c.W.WriteHeader(status)
 	_, err := c.W.Write(data)
 	return err
@@ -192,6 +195,7 @@ func writeJSON(w http.ResponseWriter, status int, v any) error {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	patient(w)
 	w.WriteHeader(status)
 	_, err = w.Write(append(data, '\n'))
 	return err

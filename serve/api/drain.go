@@ -3,6 +3,8 @@ package api
 import (
 	"context"
 	"errors"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"time"
@@ -10,16 +12,15 @@ import (
 
 // The limits of connections.
 const (
-	headerTime = 10 * time.Second
-	idleTime   = 2 * time.Minute
-	maxHeader  = 64 << 10 // bytes
-	closeTime  = time.Second
+	idleTime  = 2 * time.Minute
+	maxHeader = 64 << 10 // bytes
+	closeTime = time.Second
 )
 
 // Serve serves on l until ctx ends, then drains: waiting and new requests are refused with
 // 503, running answers have the time drain to finish, then they end with an error.
 func (s *Server) Serve(ctx context.Context, l net.Listener, drain time.Duration) error {
-	hs := &http.Server{Handler: s, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader}
+	hs := &http.Server{Handler: s, ReadHeaderTimeout: s.opt.HeaderTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader, DisableGeneralOptionsHandler: true, ErrorLog: log.New(io.Discard, "", 0)}
 	failed := make(chan error, 1)
 	go func() { failed <- hs.Serve(l) }()
 	select {

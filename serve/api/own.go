@@ -38,6 +38,7 @@ func (s *Server) showMetrics(c *Call) error {
 	running := len(s.running)
 	s.mu.Unlock()
 	c.status = http.StatusOK
+	patient(c.W)
 	c.W.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	for _, g := range []struct {
 		name, help string

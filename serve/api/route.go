@@ -47,6 +47,7 @@ func (s *Server) Mount(pattern string, h http.Handler) {
 			s.refuse(w, r, unknownKey())
 			return
 		}
+		endless(w)
 		h.ServeHTTP(w, r)
 	})
 }
@@ -90,6 +91,7 @@ func (s *Server) wrongMethod(pattern string) http.HandlerFunc {
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.begin(w)
 	h := w.Header()
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")

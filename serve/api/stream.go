@@ -35,6 +35,7 @@ type Stream struct {
 // Stream starts a stream. The caller must end it. Ping is sent while the model is silent.
 func (c *Call) Stream(f Format, ping string) *Stream {
 	s := &Stream{call: c, format: f, ping: ping, control: http.NewResponseController(c.W), last: time.Now(), ended: make(chan struct{})}
+	endless(c.W)
 	if ping != "" {
 		s.pinging.Go(s.keep)
 	}

@@ -92,7 +92,13 @@ func TestUnsupported(t *testing.T) {
 		`,"messages":[{"role":"user","content":[{"type":"input_audio","input_audio":{"data":"?"}}]}]`:                 "messages[0].content[0].input_audio.data",
 		`,"messages":[{"role":"user","content":5}]`:                                                                   "messages",
 	} {
-		w := do(t, s, request("POST", "/v1/chat/completions", chatBody("hi", more)))
+		body := chatBody("hi", more)
+		if rest, ok := strings.CutPrefix(more, `,"messages":`); ok {
+			body = `{"messages":` + rest + "}"
+		} else if strings.HasPrefix(more, `,"model":`) {
+			body = `{"messages":[{"role":"user","content":"hi"}]` + more + "}"
+		}
+		w := do(t, s, request("POST", "/v1/chat/completions", body))
 		status := 400
 		if want == "" {
 			status = 200
