@@ -49,7 +49,7 @@ type Published struct {
 const card = "README.md"
 
 // Publish sends the files of one target to a repository of a model hub. An artifact
-// without a license is refused: a hub shows it as usable by nobody.
+// without a license is refused, since a hub shows it as not usable.
 func (w *Workspace) Publish(ctx context.Context, arg, dest string, opt PublishOptions) (*Published, error) {
 	to, err := hub.ParseRef(dest)
 	if err != nil {

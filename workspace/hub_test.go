@@ -50,7 +50,7 @@ func TestFrontMatter(t *testing.T) {
 	}
 }
 
-// The command that runs what was fetched.
+// The command runs the fetched model.
 func TestRunFetched(t *testing.T) {
 	for files, want := range map[string]string{
 		"README.md m-Q4_0.gguf mmproj-F16.gguf": "mm run d/m-Q4_0.gguf",

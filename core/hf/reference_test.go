@@ -139,7 +139,7 @@ func compare(t *testing.T, r *row, ref reference, dir, path string) {
 		if least < 0.9999 {
 			t.Errorf("%d tokens: cosine %.7f at position %d", len(c.Tokens), least, at)
 		}
-		// A single batch gives the same bits.
+		// A single batch computes the same bits.
 		alone := slices.Clone(s.Logits())
 		s.Truncate(0)
 		if err := s.Feed(t.Context(), c.Tokens); err != nil {

@@ -407,7 +407,7 @@ func (r *shapeReader) gpt2() {
 func (r *shapeReader) window(has func(i int) bool) { r.windowOf(has, false) }
 
 // windowOf reads the sliding window. Unless keep is set, one that covers the
-// context is none.
+// context is ignored.
 func (r *shapeReader) windowOf(has func(i int) bool, keep bool) {
 	n := r.countOr("sliding_window", 0)
 	if !r.flag("use_sliding_window", true) {

@@ -269,7 +269,7 @@ func (a *attentionTask) run(s *attentionScratch, cache *kvCache, q queries) {
 	}
 }
 
-// share returns the factor of the weighted values of a row of state, given the
+// share returns the factor of the weighted values of a row of state for the
 // score of a sink, which may be -Inf.
 func (s *attentionScratch) share(row int, sink float32) float32 {
 	if sink <= s.most[row] {

@@ -95,16 +95,16 @@ type layer struct {
 	keyNorm       headNorm
 	sinks         []float32 // H, scores without a value, or nil
 	attentionOut  linear    // H·D → C
-	attentionPost norm      // C, of what is added
+	attentionPost norm      // C, of the result
 	rotation      int       // index of the session's rotation; -1: none
 	window        int       // visible positions; 0: all
 
 	hiddenNorm norm      // C
-	feed       feed      // C → C; with experts, the one that every position passes, if any
-	sharedGate []float32 // C, of feed beside experts, or nil
+	feed       feed      // C → C; with experts, an additional one for every position
+	sharedGate []float32 // C, of feed next to experts, or nil
 	router     linear
 	experts    []feed // experts that the router chooses from, instead of feed
-	hiddenPost norm   // C, of what is added
+	hiddenPost norm   // C, of the result
 }
 
 // feed is a feed-forward layer: down(act(up·x)), or down(act(gate·x) ⊙ up·x).

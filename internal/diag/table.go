@@ -108,7 +108,7 @@ var table = []Entry{
 	{VersionTaken, "version exists", "The store has other bytes under this name and version; a version always names the same bytes. Only an unsigned build that mm assemble created itself is replaced, with a note.", "Choose a new version, or overwrite it with --force."},
 	{ForeignArtifact, "unsupported kind of artifact", "It is an OCI artifact, but not a model of a format that mm reads: its own, ModelPack, KitOps, Docker Model Runner, Ollama, or files of oras.", "Check the reference, or pack the files with mm module add or mm assemble."},
 	{UnknownABI, "unknown MM-ABI version", "The artifact declares a version of MM-ABI that this mm does not support and might misread.", "Use a newer mm, or an older release of the artifact."},
-	{Unlicensed, "no license", "A model hub shows a model without a license as usable by nobody.", "Add the key license, an SPDX expression, to module.yaml or to the graph, and assemble again."},
+	{Unlicensed, "no license", "A model hub shows a model without a license as not usable.", "Add the key license, an SPDX expression, to module.yaml or to the graph, and assemble again."},
 
 	{NoBackend, "backend not available", "The graph or the request requires an engine that is not available on this machine.", "Run mm doctor to see what is missing and how to install it."},
 	{GoldenMissed, "golden output differs", "A golden prompt of the graph gave another output.", "Compare the outputs; a new core needs new golden outputs."},

@@ -1,9 +1,9 @@
-// Package hub publishes files to model hubs that speak the Hugging Face Hub's
-// protocol, and fetches them.
+// Package hub publishes files to model hubs with the Hugging Face Hub's protocol,
+// and fetches them.
 //
 // [Client.Push] commits files: large ones through the Git LFS batch protocol by
-// their SHA-256, which the caller knows, small ones within the commit. What the
-// hub holds already is not sent, so a repeated push resumes. [Client.Pull] lists
+// their SHA-256, small ones within the commit. Objects that the hub holds already
+// are not sent, so a repeated push resumes. [Client.Pull] lists
 // a revision, fetches its files by ranges where a part exists, and checks each
 // one against the SHA-256 or the Git blob id of the listing.
 //
@@ -33,7 +33,7 @@ type Options struct {
 	Transport http.RoundTripper // Nil: http.DefaultTransport
 }
 
-// Client speaks to a hub.
+// Client sends requests to a hub.
 type Client struct {
 	base  *url.URL
 	token string

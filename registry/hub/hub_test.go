@@ -104,7 +104,7 @@ func TestParseRef(t *testing.T) {
 
 func long(n int) string { return strings.Repeat("a", n) }
 
-// What is pushed comes back, whole and in parts, and a second push sends nothing.
+// Pushed files come back, sent at once and in parts, and a second push sends nothing.
 func TestPushPull(t *testing.T) {
 	for name, chunk := range map[string]int{"basic": 0, "multipart": 7000} {
 		t.Run(name, func(t *testing.T) {
@@ -153,7 +153,7 @@ func TestPullResumes(t *testing.T) {
 	if _, err := c.Push(t.Context(), r, files(contents()), hub.PushOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	whole := contents()["encoder/model.onnx"]
+	model := contents()["encoder/model.onnx"]
 	dir := t.TempDir()
 	part := filepath.Join(dir, "encoder", "model.onnx.part")
 	if err := os.MkdirAll(filepath.Dir(part), 0o755); err != nil {
@@ -165,22 +165,22 @@ func TestPullResumes(t *testing.T) {
 		}
 	}
 	only := hub.PullOptions{Include: []string{"model.onnx"}}
-	write(whole[:20000])
+	write(model[:20000])
 	got, err := c.Pull(t.Context(), r, dir, only)
-	if err != nil || got.Bytes != int64(len(whole)-20000) || d.Ranges != 1 {
+	if err != nil || got.Bytes != int64(len(model)-20000) || d.Ranges != 1 {
 		t.Errorf("resumed: %+v, %v, %d ranges", got, err, d.Ranges)
 	}
 	if err := os.Remove(filepath.Join(dir, "encoder", "model.onnx")); err != nil {
 		t.Fatal(err)
 	}
-	write(append([]byte("damage"), whole[6:20000]...))
+	write(append([]byte("damage"), model[6:20000]...))
 	if _, err := c.Pull(t.Context(), r, dir, only); err == nil || !strings.Contains(err.Error(), "does not match the listing") {
 		t.Errorf("a damaged part: %v", err)
 	}
 	if _, err := c.Pull(t.Context(), r, dir, only); err != nil {
 		t.Error(err)
 	}
-	if !bytes.Equal(read(t, dir)["encoder/model.onnx"], whole) {
+	if !bytes.Equal(read(t, dir)["encoder/model.onnx"], model) {
 		t.Error("the file differs")
 	}
 	if err := os.WriteFile(filepath.Join(dir, "encoder", "model.onnx"), []byte("mine"), 0o644); err != nil {

@@ -14,7 +14,7 @@ import (
 	"mm-abi.org/mm/registry/hub/hubtest"
 )
 
-// The hub's own client reads what mm publishes, and mm reads what it publishes.
+// The hub's own client reads what mm publishes, and mm reads files that it publishes.
 func TestHuggingFaceHub(t *testing.T) {
 	python := os.Getenv("MM_HUB_PYTHON")
 	if python == "" {

@@ -166,7 +166,7 @@ func (c *Client) stream(ctx context.Context, t *Tree, f Entry, from int64, to io
 	}
 	defer resp.Body.Close()
 	if from > 0 && resp.StatusCode != http.StatusPartialContent {
-		// The hub ignores the range: skip what is there.
+		// The hub ignores the range: skip the part.
 		if _, err := io.CopyN(io.Discard, resp.Body, from); err != nil {
 			return 0, err
 		}

@@ -61,8 +61,8 @@ type Shape struct {
 	// ExpertSum keeps the softmax over all experts as weights; otherwise the
 	// weights of the chosen experts are normalized to 1.
 	ExpertSum bool `json:",omitempty"`
-	// SharedHidden is the width of the feed-forward layer beside the experts that
-	// every position passes; 0 if there is none.
+	// SharedHidden is the width of the feed-forward layer that every position passes
+	// in addition to experts. If zero, the layer is absent.
 	SharedHidden int `json:",omitempty"`
 
 	// Parallel is set if attention and feed-forward read the same residual.

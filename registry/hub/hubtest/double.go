@@ -260,20 +260,20 @@ func (d *Hub) storage(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 		_ = json.Unmarshal(body, &in)
-		var whole []byte
+		var all []byte
 		for i, p := range in.Parts {
 			piece := d.objects[fmt.Sprintf("%s/%d", in.OID, p.PartNumber)]
 			if p.PartNumber != i+1 || p.ETag != `"`+Digest(piece)[:8]+`"` {
 				answer(w, 400, map[string]string{"error": "bad part"})
 				return
 			}
-			whole = append(whole, piece...)
+			all = append(all, piece...)
 		}
-		if Digest(whole) != in.OID {
+		if Digest(all) != in.OID {
 			answer(w, 400, map[string]string{"error": "bad content"})
 			return
 		}
-		d.objects[in.OID] = whole
+		d.objects[in.OID] = all
 	case "verify":
 		var in struct{ OID string }
 		_ = json.Unmarshal(body, &in)
