@@ -214,9 +214,11 @@ bench-latency:
 strangers:
 	@dir=$${MM_MODELS_DIR-$$PWD/../.models}; scripts/fetch-models.sh "$$dir" && MM_TEST_LARGE=1 MM_MODELS_DIR="$$dir" $(GO) test -count=1 -v -timeout 30m -run Strangers ./cmd/mm
 
-# Tiny random Whisper models, transcribed by mm and by transformers (needs torch, transformers).
+# Tiny random encoder-decoders, run by mm and by transformers: T5, mT5, UMT5 and Moonshine,
+# and Whisper on long sounds (needs torch, transformers).
 transcripts:
 	$(GO) build -o bin/mm ./cmd/mm
+	@dir=$$(mktemp -d) && $${PYTHON-python3} scripts/encdec.py "$$dir" large && MM_ENCDEC="$$dir" $(GO) test -count=1 -v -run TestEncDec ./cmd/mm; rc=$$?; rm -rf "$$dir"; exit $$rc
 	@dir=$$(mktemp -d) && MM_HOME="$$dir/home" $${PYTHON-python3} scripts/transcripts.py bin/mm "$$dir"; rc=$$?; rm -rf "$$dir"; exit $$rc
 
 # The TypeScript client: its types are those of the OpenAPI document, and its tests (needs node and npm).

@@ -66,10 +66,15 @@ func TestHostileVision(t *testing.T) {
 // figures are the numbers of a JSON file.
 var figures = regexp.MustCompile(`-?\b[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?\b`)
 
-// damage changes one file of a folder and returns its name.
+// damage changes one file of a folder of vision and returns its name.
 func damage(t *testing.T, dir string, rng *rand.Rand) string {
+	return damageOne(t, dir, []string{"config.json", "config.json", "processor_config.json", "processor_config.json", "model.safetensors", "stranger-mmproj.gguf", "picture4-0.png", "sound1-0.wav", "preprocessor_config.json", "tokenizer.json", "chat_template.jinja"}, rng)
+}
+
+// damageOne changes one of the named files of a folder, or its config.json, and returns
+// its name.
+func damageOne(t *testing.T, dir string, names []string, rng *rand.Rand) string {
 	t.Helper()
-	names := []string{"config.json", "config.json", "processor_config.json", "processor_config.json", "model.safetensors", "stranger-mmproj.gguf", "picture4-0.png", "sound1-0.wav", "preprocessor_config.json", "tokenizer.json", "chat_template.jinja"}
 	name := names[rng.IntN(len(names))]
 	path := filepath.Join(dir, name)
 	data, err := os.ReadFile(path)
