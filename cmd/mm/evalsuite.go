@@ -177,8 +177,8 @@ func (p *program) evalCompareCommand() *cli.Command {
 		Flags: []cli.Flag{
 			p.jsonFlag(),
 			&cli.Float64Flag{Name: "margin", Usage: "accepted loss, such as 0.02 for two points"},
-			&cli.StringSliceFlag{Name: "task", Usage: "compare only this `TASK` (repeatable)"},
-			&cli.StringSliceFlag{Name: "metric", Usage: "compare only this `METRIC` (repeatable)"},
+			&cli.StringSliceFlag{Name: "task", Usage: "compare only these `TASK`S, separated by commas"},
+			&cli.StringSliceFlag{Name: "metric", Usage: "compare only these `METRIC`S, separated by commas"},
 		},
 		Action: func(c *cli.Context) error {
 			if c.NArg() != 2 {
@@ -187,7 +187,7 @@ func (p *program) evalCompareCommand() *cli.Command {
 			if c.Float64("margin") < 0 {
 				return usageError{fmt.Errorf("--margin %g: must not be negative", c.Float64("margin"))}
 			}
-			return p.compareRuns(c.Args().Slice(), suite.CompareOptions{Margin: c.Float64("margin"), Tasks: c.StringSlice("task"), Metric: c.StringSlice("metric")})
+			return p.compareRuns(c.Args().Slice(), suite.CompareOptions{Margin: c.Float64("margin"), Tasks: wordOptions(c, "task"), Metric: wordOptions(c, "metric")})
 		},
 	}
 }

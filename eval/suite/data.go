@@ -143,6 +143,10 @@ func (r *reader) split(name string) (out []*item) {
 
 // add appends a document.
 func (r *reader) add(to []*item, id int, raw json.RawMessage, key string) []*item {
+	var compact bytes.Buffer
+	if json.Compact(&compact, raw) == nil {
+		raw = compact.Bytes()
+	}
 	d := &item{id: id, raw: raw}
 	if err := json.Unmarshal(raw, &d.fields); err != nil || d.fields == nil {
 		r.t.fault(r.list, diag.SuiteData, key, fmt.Sprintf("document %d: got %.60s, want a JSON object", id, raw), "")

@@ -1,0 +1,122 @@
+package suite
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"mm-abi.org/mm/internal/diag"
+)
+
+// several returns a task of n questions, of which the answers of the indexes are right.
+func several(t *testing.T, n int, extra string, right func(i int) bool) *Run {
+	t.Helper()
+	var docs []string
+	for i := range n {
+		docs = append(docs, fmt.Sprintf(`{"q": "%d", "a": "yes", "group": %d}`, i, i/10))
+	}
+	task := load(t, Options{}, written(t, plainTask+extra, docs...))[0]
+	o, err := task.Ask(t.Context(), oracle{right}, RunOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "out")
+	if err := NewResults(Source{}, []*Outcome{o}, nil).Write(dir, []*Outcome{o}); err != nil {
+		t.Fatal(err)
+	}
+	r, list := ReadRun(filepath.Join(dir, ResultsFile))
+	if list.Failed() {
+		t.Fatal(list)
+	}
+	return r
+}
+
+// oracle answers a question with its number right or wrong.
+type oracle struct{ right func(i int) bool }
+
+func (o oracle) Score(_ context.Context, _ string, _ []string) ([]Scored, error) { return nil, nil }
+func (o oracle) Rolling(_ context.Context, _ string) (float64, error)            { return 0, nil }
+func (o oracle) Generate(_ context.Context, p Prompt) (string, error) {
+	var i int
+	fmt.Sscan(p.Text, &i)
+	if o.right(i) {
+		return "yes", nil
+	}
+	return "no", nil
+}
+
+// The verdict and the gate of right and wrong answers.
+func TestCompare(t *testing.T) {
+	every := func(n int) func(int) bool { return func(i int) bool { return i%n != 0 } }
+	both := func(a, b func(int) bool) func(int) bool { return func(i int) bool { return a(i) && b(i) } }
+	for name, c := range map[string]struct {
+		n       int
+		a, b    func(int) bool
+		margin  float64
+		verdict Verdict
+		gate    Verdict
+		code    diag.Code
+	}{
+		"same":                  {400, every(3), every(3), 0.02, Equal, Equal, ""},
+		"same, few":             {40, every(3), every(3), 0.02, Inconclusive, Inconclusive, diag.GateOpen},
+		"same, no margin":       {400, every(3), every(3), 0, Inconclusive, "", ""},
+		"much worse":            {400, every(3), both(every(3), every(5)), 0.02, Worse, Worse, diag.GateWorse},
+		"much better":           {400, both(every(3), every(5)), every(3), 0.02, Better, Equal, ""},
+		"a little worse":        {1000, every(3), both(every(3), func(i int) bool { return i > 7 }), 0.02, Equal, Equal, ""},
+		"a little worse, few":   {100, every(3), both(every(3), func(i int) bool { return i > 4 }), 0.02, Inconclusive, Inconclusive, diag.GateOpen},
+		"worse within a margin": {1000, every(3), both(every(3), func(i int) bool { return i > 40 }), 0.1, Equal, Equal, ""},
+	} {
+		rows, list := Compare(several(t, c.n, "", c.a), several(t, c.n, "", c.b), CompareOptions{Margin: c.margin})
+		if len(rows) != 1 || rows[0].Verdict != c.verdict || rows[0].Gate != c.gate {
+			t.Errorf("%s: got %+v, want %s, gate %s", name, rows, c.verdict, c.gate)
+		}
+		if c.code == "" && len(list) > 0 || c.code != "" && (len(list) != 1 || list[0].Code != c.code || list.Exit() != diag.ExitMissed) {
+			t.Errorf("%s: got %v, want %s", name, list, c.code)
+		}
+		if rows[0].Gate == Inconclusive && rows[0].Needed <= c.n {
+			t.Errorf("%s: %d questions needed of %d", name, rows[0].Needed, c.n)
+		}
+	}
+}
+
+// Clustered questions have a wider interval.
+func TestCompareClusters(t *testing.T) {
+	a := func(i int) bool { return true }
+	b := func(i int) bool { return i/10%4 != 0 } // whole groups are wrong
+	alone, _ := Compare(several(t, 200, "", a), several(t, 200, "", b), CompareOptions{})
+	group := "metadata: {cluster: group}\n"
+	together, _ := Compare(several(t, 200, group, a), several(t, 200, group, b), CompareOptions{})
+	wide := func(c Compared) float64 { return c.Interval.High - c.Interval.Low }
+	if wide(together[0]) < 2*wide(alone[0]) || together[0].Test != "paired bootstrap of clusters" || alone[0].Test != "McNemar, exact" {
+		t.Errorf("got %+v and %+v", alone[0], together[0])
+	}
+}
+
+// Results of other questions are refused.
+func TestCompareDiffers(t *testing.T) {
+	yes := func(int) bool { return true }
+	a := several(t, 10, "", yes)
+	for name, b := range map[string]*Run{
+		"fewer":       several(t, 9, "", yes),
+		"a prompt":    several(t, 10, "description: 'Answer:'\n", yes),
+		"a metric":    several(t, 10, "metric_list: [{metric: squad_em}]\n", yes),
+		"other tasks": {samples: map[string][]Sample{}},
+	} {
+		if rows, list := Compare(a, b, CompareOptions{}); rows != nil || len(list) != 1 || list[0].Code != diag.RunsDiffer {
+			t.Errorf("%s: got %v, %v", name, rows, list)
+		}
+	}
+	if _, list := ReadRun(t.TempDir()); len(list) != 1 || list[0].Code != diag.BadResults {
+		t.Errorf("got %v", list)
+	}
+}
+
+// A figure of a whole corpus is compared by a bootstrap of its sums.
+func TestCompareCorpus(t *testing.T) {
+	extra := "metric_list: [{metric: wer}]\n"
+	rows, _ := Compare(several(t, 100, extra, func(i int) bool { return i%2 == 0 }), several(t, 100, extra, func(i int) bool { return i%10 == 0 }), CompareOptions{Margin: 0.01})
+	if len(rows) != 1 || diff(rows[0].First, 0.5) || diff(rows[0].Second, 0.9) || rows[0].Verdict != Worse || rows[0].Gate != Worse || rows[0].Test != "paired bootstrap" {
+		t.Errorf("got %+v", rows)
+	}
+}
