@@ -18,6 +18,7 @@ import (
 
 	"mm-abi.org/mm/lab/device/phonetest"
 	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/hub/hubtest"
 	"mm-abi.org/mm/registry/server"
 )
 
@@ -137,6 +138,9 @@ func jsonWorld(t *testing.T) (host string) {
 	t.Setenv("MM_KEY_PASSWORD", "")
 	t.Setenv("MM_NATIVE", playedNative(t))
 	t.Setenv("DOCKER_CONFIG", t.TempDir())
+	models := hubtest.New(t)
+	t.Setenv("HF_ENDPOINT", models.URL)
+	t.Setenv("HF_HOME", t.TempDir())
 	t.Chdir(t.TempDir())
 	if err := os.Mkdir("lib", 0o755); err != nil {
 		t.Fatal(err)
@@ -268,6 +272,8 @@ func TestJSON(t *testing.T) {
 		{"tag", "m-lite:0.1.0 mine:1 --alias", exitOK},
 		{"login", host + " --user u --password-stdin --plaintext", exitOK},
 		{"push", "m-lite:0.1.0 " + host + "/m-lite", exitOK},
+		{"push", "m-lite:0.1.0 hf://me/lite --target laptop", exitOK},
+		{"pull", "hf://me/lite --out fetched", exitOK},
 		{"inspect", host + "/m-lite:0.1.0 --remote", exitOK},
 		{"pull", host + "/m-lite:0.1.0", exitOK},
 		{"registry ls", host, exitOK},

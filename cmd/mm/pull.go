@@ -10,6 +10,7 @@ import (
 
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/registry/hub"
+	"mm-abi.org/mm/registry/remote"
 	"mm-abi.org/mm/workspace"
 )
 
@@ -75,7 +76,9 @@ func (p *program) fetchHub(ctx context.Context, ref string, opt workspace.FetchO
 		if got.Next != "" {
 			p.say("next: %s", diag.Printable(got.Next))
 		}
-		return p.printLine(map[string]any{"folder": got.Dir, "repository": r.Tree.Repository, "commit": r.Tree.Commit, "license": r.Tree.License, "gated": r.Tree.Gated,
-			"files": len(r.Files), "received": r.Fetched, "bytes": r.Bytes, "next": got.Next}, "%s", diag.Printable(got.Dir))
+		out := map[string]any{"ref": ref, "digest": "sha1:" + r.Tree.Commit, "permissions": []string{}, "next": got.Next,
+			"hub":    map[string]any{"folder": got.Dir, "license": r.Tree.License, "gated": r.Tree.Gated},
+			"report": remote.Report{Blobs: len(r.Files), Moved: r.Fetched, Present: len(r.Files) - r.Fetched, Bytes: r.Bytes, Tags: []string{}}}
+		return p.printLine(out, "%s", diag.Printable(got.Dir))
 	})
 }

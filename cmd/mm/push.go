@@ -9,6 +9,7 @@ import (
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry/hub"
+	"mm-abi.org/mm/registry/remote"
 	"mm-abi.org/mm/workspace"
 )
 
@@ -65,7 +66,6 @@ func (p *program) publish(ctx context.Context, open workspace.Options, ref, dest
 		if err != nil {
 			return err
 		}
-		out := map[string]any{"repository": got.Ref.Repository, "digest": got.Digest, "commit": got.Report.Commit, "url": got.Report.URL, "sent": got.Report.Sent, "present": got.Report.Present, "bytes": got.Report.Bytes}
 		var files []map[string]any
 		for _, f := range got.Files {
 			files = append(files, map[string]any{"path": f.Path, "size": f.Size, "sha256": f.SHA256})
@@ -73,7 +73,8 @@ func (p *program) publish(ctx context.Context, open workspace.Options, ref, dest
 				p.say("%s (%s)", diag.Printable(f.Path), size(f.Size))
 			}
 		}
-		out["files"] = files
+		out := map[string]any{"ref": got.Ref.String(), "digest": got.Digest, "hub": map[string]any{"commit": got.Report.Commit, "url": got.Report.URL, "files": files},
+			"report": remote.Report{Blobs: len(files), Moved: got.Report.Sent, Present: got.Report.Present, Bytes: got.Report.Bytes, Tags: []string{}}}
 		if opt.DryRun {
 			return p.printLine(out, "%d files for %s, nothing sent", len(files), got.Ref)
 		}

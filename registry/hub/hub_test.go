@@ -312,6 +312,14 @@ func TestChoose(t *testing.T) {
 	}
 }
 
+// Several models in a repository differ from quantizations of one.
+func TestChooseModels(t *testing.T) {
+	tree := &hub.Tree{Files: []hub.Entry{{Path: "core-llm.gguf"}, {Path: "core-senses.gguf"}, {Path: "draft-Q8_0.gguf"}, {Path: "main-Q4_0.gguf"}}}
+	if got, err := tree.Choose(ref(t, "hf://me/m"), nil); err != nil || len(got) != 4 {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
 func TestNew(t *testing.T) {
 	for _, c := range []struct {
 		opt hub.Options

@@ -132,24 +132,27 @@ func (t *Tree) Choose(r Ref, include []string) ([]Entry, error) {
 	if len(include) > 0 {
 		return t.matching(include)
 	}
+	kinds := map[string][]string{} // quantizations of a model, by its name
+	for _, f := range t.Files {
+		if model, quant := quantOf(f.Path); quant != "" && !slices.Contains(kinds[model], quant) {
+			kinds[model] = append(kinds[model], quant)
+		}
+	}
 	var out []Entry
 	var names []string
 	for _, f := range t.Files {
-		if !strings.HasSuffix(f.Path, ".gguf") || strings.Contains(strings.ToLower(path.Base(f.Path)), "mmproj") {
-			out = append(out, f)
-			continue
-		}
-		quant := quantOf(f.Path)
-		if !slices.Contains(names, quant) {
+		model, quant := quantOf(f.Path)
+		choice := len(kinds[model]) > 1 || quant != "" && r.Quant != ""
+		if choice && !slices.Contains(names, quant) {
 			names = append(names, quant)
 		}
-		if r.Quant == "" || strings.EqualFold(quant, r.Quant) {
+		if !choice || r.Quant == "" || strings.EqualFold(quant, r.Quant) {
 			out = append(out, f)
 		}
 	}
 	slices.Sort(names)
 	switch {
-	case r.Quant == "" && len(names) > 1:
+	case r.Quant == "" && len(names) > 0:
 		return nil, fmt.Errorf("%s has %d quantizations: name one, as in %s:%s (%s)", r, len(names), r, names[0], strings.Join(names, ", "))
 	case r.Quant != "" && !slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, r.Quant) }):
 		return nil, fmt.Errorf("%s: got quantization %q, want one of %s", r, r.Quant, strings.Join(names, ", "))
@@ -184,17 +187,24 @@ func (t *Tree) matching(include []string) ([]Entry, error) {
 	return out, nil
 }
 
-// quantOf returns the quantization in the name of a GGUF file: its last part,
-// without the number of a piece.
-func quantOf(p string) string {
-	name := strings.TrimSuffix(path.Base(p), ".gguf")
+// quantOf returns the name of the model in a GGUF file's and its quantization: the
+// last part of the name with a digit, without the number of a piece. Other files,
+// vision towers included, have none.
+func quantOf(p string) (model, quant string) {
+	name, gguf := strings.CutSuffix(path.Base(p), ".gguf")
+	if !gguf || strings.Contains(strings.ToLower(name), "mmproj") {
+		return p, ""
+	}
 	if i := strings.LastIndex(name, "-of-"); i > 6 && len(name)-i == len("-of-00000") {
 		name = name[:i-len("-00000")]
 	}
 	at := strings.LastIndexAny(name, "-.")
-	quant := strings.ToUpper(name[at+1:])
-	if at >= 3 && strings.HasSuffix(strings.ToUpper(name[:at]), "-UD") { // another recipe of the same name
-		return "UD-" + quant
+	if at < 0 || !strings.ContainsAny(name[at:], "0123456789") {
+		return name, ""
 	}
-	return quant
+	model, quant = name[:at], strings.ToUpper(name[at+1:])
+	if m, other := strings.CutSuffix(model, "-UD"); other { // another recipe of the same name
+		return m, "UD-" + quant
+	}
+	return model, quant
 }
