@@ -4,7 +4,7 @@ T       ?= 30s
 TOOL     = $(GO) tool -modfile=tools/faces/go.mod
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: mutate all hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch wall boundary parity fmt vet lint cross faults interop quirks pictures sounds tokens scale strangers vision clients clients-python clients-typescript bench-clients page evidence oms hub onnx-suite hostile hostile-media hostile-serve bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge judge-speech sandbox own-encoder hostile-qnn qnn-reference grammar mcp soak truth scopes device qnn qnn-compile
+.PHONY: mutate all hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch wall boundary parity fmt vet lint cross faults interop quirks pictures sounds tokens scale strangers vision clients clients-python clients-typescript bench-clients bench-serve page evidence oms hub onnx-suite hostile hostile-media hostile-serve openapi bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge judge-speech sandbox own-encoder hostile-qnn qnn-reference grammar mcp soak truth scopes device qnn qnn-compile
 
 all: check test
 
@@ -70,6 +70,11 @@ bench:
 # [PYTHON=...] [NODE_DIR=...]. What is not installed is skipped by name.
 clients:
 	@scripts/clients.sh $(MODEL)
+
+# Schemathesis against the document of mm serve (SCHEMATHESIS names the program): make openapi
+# [EXAMPLES=100]
+openapi:
+	@scripts/openapi.sh $(EXAMPLES)
 
 # The engine beside llama.cpp's library (needs what scripts/fetch-native.sh
 # brings; MM_NATIVE_DIR). LEVELS=avx2,avx512,vnni is a run for each level.
@@ -230,6 +235,11 @@ clients-typescript:
 # Concurrent answers of one model (MODEL=model.gguf TEXT=text.txt, FLAGS=-shared for one beginning).
 bench-clients:
 	$(GO) run ./tools/latency -clients 1,4,16 -build $(MODEL) -target "" -text $(TEXT) $(FLAGS)
+
+# mm serve beside llama-server, alternating: make bench-serve LLAMA=llama-server
+# MODEL=model.gguf TEXT=text.txt
+bench-serve:
+	@scripts/bench-serve.sh $(LLAMA) $(MODEL) $(TEXT)
 
 # The web page of mm serve in headless Chromium (needs node and chromium).
 page:

@@ -24,7 +24,7 @@ import (
 type crowd struct {
 	asks, tokens, prompt, threads, stall int
 	shared, compare                      bool
-	text, words                          string
+	text, words, model                   string
 }
 
 // measured holds the times of an answer.
@@ -83,7 +83,7 @@ func (c *crowd) measure(ctx context.Context, r *runner.Runner, n int, texts map[
 	}
 	all := make([]measured, n*c.asks)
 	errs := make([]error, n)
-	start, before := time.Now(), processor()
+	start, before := time.Now(), processor(os.Getpid())
 	var wg sync.WaitGroup
 	for client := range n {
 		wg.Go(func() {
@@ -111,7 +111,7 @@ func (c *crowd) measure(ctx context.Context, r *runner.Runner, n int, texts map[
 		texts[key] = h.text
 	}
 	fmt.Printf("| %d | %.0f | %.0f / %.0f | %.1f / %.1f / %.0f | %d | %d | %.1f | %.1f |\n", n, float64(tokens)/took.Seconds(),
-		ms(quantile(first, 0.5)), ms(quantile(first, 0.95)), ms(quantile(gaps, 0.5)), ms(quantile(gaps, 0.95)), ms(quantile(gaps, 1)), saved/len(all), resident(), took.Seconds(), processor()-before)
+		ms(quantile(first, 0.5)), ms(quantile(first, 0.95)), ms(quantile(gaps, 0.5)), ms(quantile(gaps, 0.95)), ms(quantile(gaps, 1)), saved/len(all), resident(os.Getpid()), took.Seconds(), processor(os.Getpid())-before)
 	return nil
 }
 
@@ -188,9 +188,9 @@ func quantile(all []time.Duration, q float64) time.Duration {
 	return all[int(q*float64(len(all)-1)+0.5)]
 }
 
-// resident returns the largest resident memory of the process in MiB.
-func resident() int {
-	data, err := os.ReadFile("/proc/self/status")
+// resident returns the largest resident memory of a process in MiB.
+func resident(pid int) int {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0
 	}
@@ -203,9 +203,9 @@ func resident() int {
 	return 0
 }
 
-// processor returns the seconds of processors that the process has used.
-func processor() float64 {
-	data, err := os.ReadFile("/proc/self/stat")
+// processor returns the seconds of processors that a process has used.
+func processor(pid int) float64 {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0
 	}

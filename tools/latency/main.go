@@ -78,7 +78,17 @@ func main() {
 	flag.BoolVar(&c.shared, "shared", false, "all prompts begin the same")
 	flag.IntVar(&c.stall, "stall", 0, "words of a prompt that is read during one answer, instead of clients")
 	flag.BoolVar(&c.compare, "compare", false, "compare the answers of all numbers of clients")
+	url := flag.String("url", "", "base of the OpenAI API of a server to ask instead, such as http://127.0.0.1:8080/v1")
+	label := flag.String("label", "", "of the rows")
+	pid := flag.Int("pid", 0, "of the server")
 	flag.Parse()
+	if *url != "" {
+		if err := c.load(context.Background(), *url, *label, *pid, *clients); err != nil {
+			fmt.Fprintln(os.Stderr, "latency:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	if *clients != "" || c.stall > 0 {
 		if err := c.run(context.Background(), *build, *target, *clients); err != nil {
 			fmt.Fprintln(os.Stderr, "latency:", err)
