@@ -14,6 +14,7 @@ const (
 	NNAPI       Format = "nnapi"
 	OpenVINO    Format = "openvino"
 	QNN         Format = "qnn"
+	TFLite      Format = "tflite"
 	Wasm        Format = "wasm"
 	Starlark    Format = "starlark"
 	Python      Format = "python"

@@ -20,7 +20,7 @@ func (p *program) inspectCommand() *cli.Command {
 	return &cli.Command{
 		Name: "inspect", Usage: "show the contents of an artifact or a model file", ArgsUsage: "REF|DIR|FILE",
 		Description: "REF is in the store, or HOST/REPOSITORY:TAG at a registry, from which only manifests and\n" +
-			"signatures are fetched. FILE is an ONNX or GGUF file.",
+			"signatures are fetched. FILE is an ONNX, GGUF or TFLite file, or the folder of a Core ML package.",
 		Flags: []cli.Flag{
 			p.jsonFlag(), layoutFlag(), remoteFlag(), plainHTTPFlag(),
 			&cli.BoolFlag{Name: "nodes", Usage: "list the nodes of an ONNX file, with the tensors for mm onnx cut"},

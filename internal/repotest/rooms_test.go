@@ -72,7 +72,6 @@ var single = map[string]string{
 	"skills/standard":          "the table of built-in skills",
 	"skills/template":          "files of new skills, embedded",
 	"train/optim":              "optimizers, without the trainer",
-	"assemble/export/tflite":   "one format",
 	"assemble/pack":            "checkpoints to modules",
 	"workspace/modelfile":      "views of loose model files",
 }

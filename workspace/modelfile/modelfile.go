@@ -1,7 +1,7 @@
 // Package modelfile inspects a model file without a module: its contents, its
 // faults, and which engines run it.
 //
-// [Inspect] describes an ONNX or a GGUF file; [Check] reports every fault of an
+// [Inspect] describes a model file; [Check] reports every fault of an
 // ONNX file as diagnostics; [Open] opens a checked model with its external data,
 // for changes; [Bundle] returns the file for engines.
 package modelfile
@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/assemble/export/coreml"
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules/inspect"
@@ -24,20 +25,22 @@ import (
 	"mm-abi.org/mm/runtimes"
 )
 
-// Format returns the format of a path by its extension: abi.ONNX, abi.GGUF, or ""
-// if it is neither or not a file.
+// Format returns the format of a path by its extension, or "" if it is unknown or
+// the path does not exist. Only a package of Core ML is a folder.
 func Format(path string) abi.Format {
-	if info, err := os.Stat(path); err != nil || info.IsDir() {
+	info, err := os.Stat(path)
+	if err != nil {
 		return ""
 	}
-	switch strings.ToLower(filepath.Ext(path)) {
-	case ".onnx":
-		return abi.ONNX
-	case ".gguf":
-		return abi.GGUF
+	f := formats[strings.ToLower(filepath.Ext(filepath.Clean(path)))]
+	if info.IsDir() != (f == abi.CoreML) {
+		return ""
 	}
-	return ""
+	return f
 }
+
+// formats are the formats by extension.
+var formats = map[string]abi.Format{".onnx": abi.ONNX, ".gguf": abi.GGUF, ".tflite": abi.TFLite, coreml.Extension: abi.CoreML}
 
 // Options configures Check. The zero value checks for ONNX Runtime.
 type Options struct {

@@ -28,6 +28,9 @@ func (v View) WriteText(w io.Writer) {
 		diag.Fact(w, "context", "%d", g.Context)
 		diag.Fact(w, "tokenizer", "%s, %d tokens", g.Tokenizer, g.Vocabulary)
 	}
+	if x := v.Exported; x != nil {
+		x.writeText(w)
+	}
 	for _, e := range v.Metadata {
 		diag.Fact(w, "metadata", "%s: %s", e.Key, e.Value)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -30,6 +31,8 @@ type View struct {
 
 	ONNX *ONNX `json:"onnx,omitempty"`
 	GGUF *GGUF `json:"gguf,omitempty"`
+	// Exported describes a file for another runtime.
+	Exported *Exported `json:"exported,omitempty"`
 
 	Runs     bool      `json:"runs"`              // mm's engine runs it
 	Refusals []string  `json:"refusals"`          // why not
@@ -118,8 +121,12 @@ func Inspect(ctx context.Context, path string) (View, error) {
 		err = v.onnx(ctx, path)
 	case abi.GGUF:
 		err = v.gguf(path)
+	case abi.TFLite:
+		err = v.tflite(path)
+	case abi.CoreML:
+		err = v.coreml(path)
 	default:
-		err = fmt.Errorf("%s: unsupported extension, want .onnx or .gguf", path)
+		err = fmt.Errorf("%s: unsupported extension, want one of %s", path, strings.Join(slices.Sorted(maps.Keys(formats)), ", "))
 	}
 	return v, err
 }

@@ -47,7 +47,9 @@ type LiteRT struct {
 	MinRuntime string // oldest runtime, as declared
 	Metadata   []string
 	Subgraphs  []Subgraph
-	Dispatches []Dispatch // of all subgraphs, in order
+	Dispatches []Dispatch       // of all subgraphs, in order
+	Weights    map[string]int64 // bytes of constants by element type
+	Parameters int64
 }
 
 // Stamp is the target of a compiled model.
@@ -161,6 +163,7 @@ func readLiteRT(r io.ReaderAt, size int64) (*LiteRT, error) {
 		}
 		w := walk{b: b, r: r, m: m, codes: codes, index: i}
 		w.subgraph(t)
+		w.weights(root, t)
 	}
 	m.metadata(b, root, r)
 	if err := b.Err(); err != nil {
