@@ -56,6 +56,19 @@ type Model struct {
 // Name returns the listed name.
 func (m *Model) Name() string { return m.Names[0] }
 
+// Load loads the model now, whatever else is loaded.
+func (m *Model) Load(ctx context.Context) error {
+	l, ok := m.Answerer.(Lender)
+	if !ok {
+		return m.Answerer.Load(ctx)
+	}
+	_, leave, err := l.Lend(ctx)
+	if err == nil {
+		leave()
+	}
+	return err
+}
+
 // Options configures a [Server].
 type Options struct {
 	Models  []Model

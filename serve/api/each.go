@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 )
 
@@ -31,6 +32,9 @@ func (c *Call) AnswerEach(asks []*Ask, emit func(i int, text string) error) ([]*
 		}
 		return func(text string) error { return emit(i, text) }
 	}
+	if len(asks) == 0 {
+		return nil, Invalid("", "the request has no prompt")
+	}
 	if len(asks) == 1 {
 		r, err := c.Answer(asks[0], listen(0))
 		return []*Result{r}, err
@@ -44,7 +48,7 @@ func (c *Call) AnswerEach(asks []*Ask, emit func(i int, text string) error) ([]*
 	for i, a := range asks {
 		all.Go(func() {
 			part := one
-			r, err := part.Answer(a, listen(i))
+			r, err := part.guarded(a, listen(i))
 			if results[i] = r; err != nil {
 				cancel(err)
 			}
@@ -59,4 +63,15 @@ func (c *Call) AnswerEach(asks []*Ask, emit func(i int, text string) error) ([]*
 		return nil, err
 	}
 	return results, context.Cause(ctx)
+}
+
+// guarded answers a request. A panic outside the goroutine of the connection, which net/http
+// guards, would end the server.
+func (c *Call) guarded(ask *Ask, emit func(text string) error) (r *Result, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("internal error: %v", v)
+		}
+	}()
+	return c.Answer(ask, emit)
 }

@@ -19,6 +19,8 @@ type seeded struct {
 	mu    sync.Mutex
 	seeds map[uint64]int
 	fail  bool
+
+	panics bool
 }
 
 func (s *seeded) Answer(ctx context.Context, req runner.Request, emit func(string) error) (*runner.Answer, error) {
@@ -26,6 +28,9 @@ func (s *seeded) Answer(ctx context.Context, req runner.Request, emit func(strin
 	s.mu.Lock()
 	s.seeds[seed]++
 	s.mu.Unlock()
+	if s.panics {
+		panic("broken")
+	}
 	if s.fail && seed != 7 {
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -105,6 +110,10 @@ func TestEach(t *testing.T) {
 	}
 	m.fail = true
 	if w := do(t, s, request("POST", "/v1/chat/completions", chatBody("hi", `,"n":2,"seed":7`))); w.Code != 500 || !strings.Contains(w.Body.String(), "seed 7 broke") {
+		t.Errorf("got %d %s", w.Code, w.Body)
+	}
+	m.panics = true
+	if w := do(t, s, request("POST", "/v1/chat/completions", chatBody("hi", `,"n":2`))); w.Code != 500 || !strings.Contains(w.Body.String(), "internal error: broken") {
 		t.Errorf("got %d %s", w.Code, w.Body)
 	}
 	until(t, s, "mm_requests_running", "0")

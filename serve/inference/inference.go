@@ -115,7 +115,18 @@ func (q *request) ask(s *api.Server) (*api.Ask, error) {
 			if p.Path != "" {
 				return nil, api.Invalid("inputs", "inputs[%d].path: want data", i)
 			}
+			if p.Type == "" {
+				return nil, api.Invalid("inputs", "inputs[%d].type: missing", i)
+			}
+			if p.Type == abi.Text && p.Data != nil {
+				return nil, api.Invalid("inputs", "inputs[%d].data: a text has none", i)
+			}
 			foreign = foreign || p.Type != abi.Text
+		}
+	}
+	for i, t := range q.Tools {
+		if t.Name == "" {
+			return nil, api.Invalid("tools", "tools[%d].name: missing", i)
 		}
 	}
 	switch {

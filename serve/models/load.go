@@ -48,7 +48,12 @@ func (p *Pool) run(m *Model, l *load) {
 }
 
 // open opens and loads a model, whose room was taken.
-func (p *Pool) open(src Source) (*instance, error) {
+func (p *Pool) open(src Source) (i *instance, err error) {
+	defer func() {
+		if v := recover(); v != nil { // in a goroutine of no request, it would end the server
+			i, err = nil, fmt.Errorf("internal error: %v", v)
+		}
+	}()
 	start := time.Now()
 	inst, err := src.Open(p.ctx)
 	if err != nil {

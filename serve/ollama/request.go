@@ -63,9 +63,6 @@ func chat(c *api.Call) error {
 	if err != nil {
 		return err
 	}
-	if len(q.Messages) == 0 {
-		return loaded(c, ask, true)
-	}
 	for i, m := range q.Messages {
 		if err := turn(ask, i, m); err != nil {
 			return err
@@ -88,6 +85,9 @@ func chat(c *api.Call) error {
 	if err := q.constrain(ask); err != nil {
 		return err
 	}
+	if len(q.Messages) == 0 {
+		return loaded(c, ask, true)
+	}
 	w := &writer{c: c, model: ask.Model.Name(), chat: true}
 	return w.answer(ask, q.Stream == nil || *q.Stream)
 }
@@ -105,6 +105,9 @@ func generate(c *api.Call) error {
 	case q.Suffix != "":
 		return api.Unsupported("suffix", "suffix: not supported")
 	case q.Prompt == "" && len(q.Images) == 0:
+		if err := q.constrain(ask); err != nil {
+			return err
+		}
 		return loaded(c, ask, false)
 	case q.Raw:
 		ask.Request.Plain, ask.Request.Inputs = true, []talk.Part{{Type: abi.Text, Text: q.Prompt}}
@@ -125,7 +128,10 @@ func generate(c *api.Call) error {
 
 // loaded answers a request without a prompt, which asks to load the model.
 func loaded(c *api.Call, ask *api.Ask, chat bool) error {
-	if err := ask.Model.Answerer.Load(c.R.Context()); err != nil {
+	if err := ask.Request.Preferences.Check(); err != nil {
+		return api.Invalid("options", "%v", err)
+	}
+	if err := ask.Model.Load(c.R.Context()); err != nil {
 		return err
 	}
 	w := &writer{c: c, model: ask.Model.Name(), chat: chat}
