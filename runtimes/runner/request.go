@@ -29,6 +29,8 @@ type Request struct {
 	// Plain continues the texts of Inputs without the chat template; all that the model
 	// writes is text.
 	Plain bool `json:"-"`
+	// Tokens are continued as they are, instead of Inputs; Plain must be set.
+	Tokens []int32 `json:"-"`
 	// Scored receives the log probability of each generated token that is text, and those
 	// of the Alternatives most likely tokens at its place; may be nil. The engine must
 	// support constraints.

@@ -346,7 +346,11 @@ func (r *Runner) Answer(ctx context.Context, req Request, emit func(text string)
 	}
 	var prompt talk.Prompt
 	described := r.talk.Dialect().Guided && len(req.Tools) > 0 && !r.opt.Raw
-	if req.Messages == nil && (req.Plain || !r.talk.Chats()) && onlyText(req.Inputs) && !described {
+	if req.Plain && req.Tokens != nil {
+		if prompt, err = r.tokenPrompt(req.Tokens); err != nil {
+			return nil, err
+		}
+	} else if req.Messages == nil && (req.Plain || !r.talk.Chats()) && onlyText(req.Inputs) && !described {
 		prompt = r.talk.Plain(joined(req.Inputs))
 		if req.Continue != nil && !r.opt.Raw {
 			req.Continue(&req.Preferences)

@@ -2,11 +2,13 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	"mm-abi.org/mm/core/tokenizer"
 	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/talk"
 )
 
 // Encode returns the tokens of a text that is continued without a chat template,
@@ -29,6 +31,28 @@ func (r *Runner) Tokenizer(ctx context.Context) (*tokenizer.Tokenizer, error) {
 	}
 	return r.talk.Tokenizer(), nil
 }
+
+// tokenPrompt returns the prompt of tokens that a client chose.
+func (r *Runner) tokenPrompt(tokens []int32) (talk.Prompt, error) {
+	if err := r.checkTokens(tokens); err != nil || len(tokens) == 0 {
+		return talk.Prompt{Begins: true}, err
+	}
+	return talk.Prompt{Pieces: []talk.Piece{{Tokens: tokens}}}, nil
+}
+
+// checkTokens reports a token that the vocabulary lacks.
+func (r *Runner) checkTokens(tokens []int32) error {
+	size := r.talk.Tokenizer().Size()
+	for _, id := range tokens {
+		if id < 0 || int(id) >= size {
+			return fmt.Errorf("%w: got %d, the vocabulary has %d", ErrToken, id, size)
+		}
+	}
+	return nil
+}
+
+// ErrToken reports an id outside the vocabulary of the model.
+var ErrToken = errors.New("unknown token")
 
 // vocabularyLoaded reads the tokenizer, or reports that the core has none.
 func (r *Runner) vocabularyLoaded(ctx context.Context) error {
@@ -58,6 +82,9 @@ func (r *Runner) Score(ctx context.Context, tokens []int32, from, top int) ([]To
 		return nil, fmt.Errorf("first scored token: got %d, want 1 to %d", from, len(tokens))
 	}
 	if err := r.vocabularyLoaded(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.checkTokens(tokens); err != nil {
 		return nil, err
 	}
 	if err := r.Load(ctx); err != nil {

@@ -130,6 +130,14 @@ func TestScoreWithoutLogits(t *testing.T) {
 func TestScoreLimits(t *testing.T) {
 	r := opened(t, corellm.Engine{})
 	ids := encoded(t, r, "a b c")
+	for _, bad := range []int32{-1, 1 << 30} {
+		if _, err := r.Score(t.Context(), []int32{ids[0], bad}, 1, 0); !errors.Is(err, runner.ErrToken) {
+			t.Errorf("token %d: got %v", bad, err)
+		}
+		if _, err := r.Answer(t.Context(), runner.Request{Plain: true, Tokens: []int32{bad}}, nil); !errors.Is(err, runner.ErrToken) {
+			t.Errorf("token %d: got %v", bad, err)
+		}
+	}
 	for _, from := range []int{-1, 0, len(ids) + 1} {
 		if _, err := r.Score(t.Context(), ids, from, 0); err == nil {
 			t.Errorf("from %d of %d: got no error", from, len(ids))
@@ -145,6 +153,19 @@ func TestScoreLimits(t *testing.T) {
 	}
 	if _, err := r.Score(t.Context(), long[:most], most-1, 0); err != nil {
 		t.Error(err)
+	}
+}
+
+// Tokens continue as the text that has them.
+func TestTokens(t *testing.T) {
+	r := opened(t, corellm.Engine{})
+	const text = "Once upon a time"
+	req := ask(text, 12)
+	req.Plain = true
+	want := answer(t, r, req)
+	req.Inputs, req.Tokens = nil, encoded(t, r, text)
+	if got := answer(t, r, req); got.Text != want.Text || got.Text == "" {
+		t.Errorf("got %q, want %q", got.Text, want.Text)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"mm-abi.org/mm/core/chat/jinja"
 	"mm-abi.org/mm/core/grammar/schema"
 	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/runner"
 )
 
 // The kinds of errors, in the words of OpenAI's API.
@@ -78,6 +79,8 @@ func problem(ctx context.Context, err error, fed, foreign bool) *Error {
 		e := Invalid("messages", "%v", err)
 		e.Code = "context_length_exceeded"
 		return e
+	case errors.Is(err, runner.ErrToken):
+		return Invalid("prompt", "prompt: %v", err)
 	case errors.As(err, &faults):
 		return Invalid("response_format", "%v", faults)
 	case errors.As(err, &gone):

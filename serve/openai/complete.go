@@ -1,9 +1,6 @@
 package openai
 
 import (
-	"bytes"
-	"encoding/json"
-
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/runtimes/talk"
 	"mm-abi.org/mm/serve/api"
@@ -12,34 +9,15 @@ import (
 // completeRequest is the body of /v1/completions.
 type completeRequest struct {
 	sampling
-	Prompt   prompt  `json:"prompt"`
+	Prompt   prompts `json:"prompt"`
 	Suffix   *string `json:"suffix"`
 	Echo     bool    `json:"echo"`
 	BestOf   *int    `json:"best_of"`
 	Logprobs *int    `json:"logprobs"`
 }
 
-// prompt is a text, or an array of one text.
-type prompt string
-
-// UnmarshalJSON reads a string or an array of one.
-func (p *prompt) UnmarshalJSON(data []byte) error {
-	var list []json.RawMessage
-	if json.Unmarshal(data, &list) == nil && !bytes.Equal(data, []byte("null")) {
-		if len(list) != 1 {
-			return api.Unsupported("prompt", "prompt: got %d elements, want one text", len(list))
-		}
-		data = list[0]
-	}
-	var text *string
-	if json.Unmarshal(data, &text) != nil || text == nil {
-		return api.Unsupported("prompt", "prompt: want a text; token ids are not supported")
-	}
-	*p = prompt(*text)
-	return nil
-}
-
-func (q *completeRequest) ask(s *api.Server) (*api.Ask, error) {
+// asks returns the requests of the prompts, each with as many choices as wanted.
+func (q *completeRequest) asks(s *api.Server) ([]*api.Ask, error) {
 	m, err := s.Model(q.Model)
 	if err != nil {
 		return nil, err
@@ -51,15 +29,24 @@ func (q *completeRequest) ask(s *api.Server) (*api.Ask, error) {
 	switch {
 	case q.Suffix != nil && *q.Suffix != "":
 		return nil, api.Unsupported("suffix", "suffix: not supported")
-	case q.Echo:
-		return nil, api.Unsupported("echo", "echo: not supported")
 	case q.BestOf != nil && *q.BestOf != 1:
 		return nil, api.Unsupported("best_of", "best_of: got %d, want 1", *q.BestOf)
-	case q.Logprobs != nil && *q.Logprobs != 0:
-		return nil, api.Unsupported("logprobs", "logprobs: not supported")
+	case q.Logprobs != nil && *q.Logprobs != 0 && !q.Echo:
+		return nil, api.Unsupported("logprobs", "logprobs: supported with echo only")
 	}
-	ask.Request.Plain, ask.Request.Inputs = true, []talk.Part{{Type: abi.Text, Text: string(q.Prompt)}}
-	return ask, nil
+	var all []*api.Ask
+	for _, p := range q.Prompt {
+		one := *ask
+		one.Request.Plain, one.Request.Tokens = true, p.tokens
+		if p.tokens == nil {
+			one.Request.Inputs = []talk.Part{{Type: abi.Text, Text: p.text}}
+		}
+		all = append(all, one.Each(q.choices())...)
+	}
+	if len(all) > maxPrompts {
+		return nil, api.Invalid("prompt", "prompt: got %d choices of all prompts, want at most %d", len(all), maxPrompts)
+	}
+	return all, nil
 }
 
 // textCompletion is an answer, or a chunk of one.
@@ -84,12 +71,14 @@ func complete(c *api.Call) error {
 	if err := c.Read(&q); err != nil {
 		return err
 	}
-	ask, err := q.ask(c.Server())
+	asks, err := q.asks(c.Server())
 	if err != nil {
 		return err
 	}
-	asks := ask.Each(q.choices())
-	base := textCompletion{ID: c.Server().ID("cmpl-"), Object: "text_completion", Created: c.Server().Now().Unix(), Model: ask.Model.Name()}
+	if q.Echo {
+		return echo(c, &q, asks)
+	}
+	base := textCompletion{ID: c.Server().ID("cmpl-"), Object: "text_completion", Created: c.Server().Now().Unix(), Model: asks[0].Model.Name()}
 	if q.Stream {
 		return streamText(c, asks, base, q.Options != nil && q.Options.Usage)
 	}

@@ -16,6 +16,9 @@ func Mount(s *api.Server) {
 		api.Route{Method: "POST", Pattern: "/v1/chat/completions", Serve: chat},
 		api.Route{Method: "POST", Pattern: "/v1/completions", Serve: complete},
 		api.Route{Method: "POST", Pattern: "/v1/responses", Serve: respond(&kept{all: map[string]conversation{}})},
+		api.Route{Method: "POST", Pattern: "/tokenize", Serve: tokenize},
+		api.Route{Method: "POST", Pattern: "/detokenize", Serve: detokenize},
+		api.Route{Method: "GET", Pattern: "/tokenizer_info", Serve: tokenizerInfo},
 		api.Route{Method: "GET", Pattern: "/v1/models", Serve: models},
 		api.Route{Method: "GET", Pattern: "/v1/models/{id...}", Serve: model},
 	)
