@@ -8,7 +8,7 @@
 // is folded into the convolution before it, the error-function form of GELU is one
 // operator, and reshapes have constant shapes. A node that cannot be rewritten is
 // reported by its name and operator, together with all others. 16-bit floats are
-// widened: inputs and outputs of such models are Float32.
+// widened to Float32 and narrow integers to Int32, at inputs and outputs as well.
 //
 // [Graph.Model] converts a graph back to ONNX, so that tests hold the rewriting by
 // the numbers.
