@@ -4,7 +4,7 @@ T       ?= 30s
 TOOL     = $(GO) tool -modfile=tools/faces/go.mod
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: mutate all hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch wall boundary parity fmt vet lint cross faults interop quirks pictures sounds tokens scale strangers vision clients clients-python clients-typescript bench-clients bench-serve page evidence oms hub onnx-suite hostile hostile-media hostile-serve openapi bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge judge-speech sandbox own-encoder hostile-qnn qnn-reference grammar mcp soak truth scopes device qnn qnn-compile
+.PHONY: mutate all hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch wall boundary parity fmt vet lint cross faults interop quirks pictures sounds tokens scale strangers vision clients clients-python clients-typescript bench-clients bench-serve page evidence oms hub onnx-suite hostile hostile-media hostile-serve openapi soak-serve bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge judge-speech lm-eval sandbox own-encoder hostile-qnn qnn-reference grammar mcp soak truth scopes device qnn qnn-compile
 
 all: check test
 
@@ -70,6 +70,11 @@ bench:
 # [PYTHON=...] [NODE_DIR=...]. What is not installed is skipped by name.
 clients:
 	@scripts/clients.sh $(MODEL)
+
+# A full queue of mm serve with clients that leave: make soak-serve [MINUTES=3] [MODEL=FILE.gguf]
+soak-serve:
+	$(GO) build -o bin/mm ./cmd/mm
+	python3 scripts/soak.py bin/mm $(or $(MODEL),catalog/core-llm) $(or $(MINUTES),3)
 
 # Schemathesis against the document of mm serve (SCHEMATHESIS names the program): make openapi
 # [EXAMPLES=100]
@@ -181,6 +186,11 @@ qnn:
 # chart (MM_QNN_LIB: the folder of the libraries; skipped without).
 qnn-compile:
 	@scripts/qnn-compile.sh
+
+# mm eval suite against lm-evaluation-harness, which asks mm serve and
+# transformers (MM_NATIVE_DIR; MM_PYTHON: a Python with lm_eval and torch).
+lm-eval:
+	@$${MM_PYTHON:-python3} scripts/lm-eval.py
 
 # An outside judge of spoken digits, pocketsphinx, on WAV files named
 # DIGITS_WHO_TAKE.wav in the folders DIRS; without any it judges espeak-ng

@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"mm-abi.org/mm/eval/budget"
 	"mm-abi.org/mm/eval/suite"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/runtimes"
@@ -226,6 +227,83 @@ func (p *program) compareRuns(paths []string, opt suite.CompareOptions) error {
 			fmt.Sprintf("%+.4f–%+.4f", c.Interval.Low, c.Interval.High), fmt.Sprint(c.N), fmt.Sprintf("%.4f", c.Adjusted), string(c.Verdict), gate})
 	}
 	if err := p.printTable([]string{"TASK", "METRIC", "FIRST", "SECOND", "DIFFERENCE", "95 % INTERVAL", "N", "P", "VERDICT", "GATE"}, table); err != nil {
+		return err
+	}
+	return list.Err()
+}
+
+func (p *program) evalBudgetCommand() *cli.Command {
+	return &cli.Command{
+		Name: "budget", Usage: "measure a build against the limits of budgets.yaml", ArgsUsage: "BUILD|MODEL [BUDGETS.yaml]",
+		Description: "Measures the time to the first token and of further ones, memory and size, and compares them and the\n" +
+			"figures of mm eval suite (--results) with the limits. Exit code 5 if a limit is missed, or if its\n" +
+			"figure is not measured. mm schema budgets prints the schema of the document.",
+		Flags: append([]cli.Flag{
+			p.jsonFlag(),
+			&cli.StringFlag{Name: "results", Usage: "results of mm eval suite: `FOLDER` of --out, or its results.json"},
+		}, buildFlags()...),
+		Action: func(c *cli.Context) error {
+			m, err := p.measuredOptions(c)
+			if err != nil {
+				return err
+			}
+			file := c.Args().Get(1)
+			if file == "" {
+				file = "budgets.yaml"
+			}
+			return p.judgeBudget(c.Context, m, file, c.String("results"))
+		},
+	}
+}
+
+func (p *program) judgeBudget(ctx context.Context, m measuredBuild, file, results string) error {
+	b, list := budget.Read(file)
+	if list.Failed() {
+		return list.Err()
+	}
+	var f budget.Figures
+	if results != "" {
+		run, list := suite.ReadRun(results)
+		if list.Failed() {
+			return list.Err()
+		}
+		f.Results = &run.Results
+	}
+	var rows []budget.Row
+	err := p.measuring(ctx, m, func(r *runner.Runner) error {
+		if err := b.Measure(ctx, r, &f); err != nil {
+			return err
+		}
+		n, err := suite.Size(r.Build())
+		if err != nil {
+			return err
+		}
+		f.Files, f.Peak = &n, budget.Peak()
+		rows, list = b.Judge(f)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if p.json {
+		if err := p.printJSON(rows); err != nil {
+			return err
+		}
+		if list.Failed() {
+			return reported{list.Err()}
+		}
+		return nil
+	}
+	var table [][]string
+	for _, r := range rows {
+		value := "-"
+		if r.Value != nil {
+			value = r.Shown(*r.Value)
+		}
+		bound := map[bool]string{false: "≤ ", true: "≥ "}[r.Least]
+		table = append(table, []string{r.Budget, bound + r.Shown(r.Limit), value, map[bool]string{false: "missed", true: "kept"}[r.Passed]})
+	}
+	if err := p.printTable([]string{"BUDGET", "LIMIT", "MEASURED", "RESULT"}, table); err != nil {
 		return err
 	}
 	return list.Err()
