@@ -20,7 +20,7 @@ type Cache struct {
 }
 
 // maxOutcome is the size in bytes of the largest outcome that is read.
-const maxOutcome = 1 << 28
+const maxOutcome = 1 << 27
 
 // key returns the digest of a task on the cache's model.
 func (c Cache) key(t *Task) string {

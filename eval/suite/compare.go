@@ -99,7 +99,7 @@ func ReadRun(path string) (*Run, diag.List) {
 }
 
 // maxSample is the length in bytes of the longest line of samples.
-const maxSample = 1 << 26
+const maxSample = 1 << 24
 
 func readSamples(file string) (out []Sample, err error) {
 	data, err := fsx.ReadFile(file, maxOutcome)

@@ -37,7 +37,7 @@ const DefaultSeed = 1234
 const (
 	maxTasks   = 512     // of a suite
 	maxInclude = 8       // files that include each other
-	maxData    = 1 << 28 // bytes of a file of documents
+	maxData    = 1 << 26 // bytes of a file of documents
 	maxDocs    = 1 << 20 // documents of a split
 )
 

@@ -53,22 +53,31 @@ func label(t runner.TokenScore) string {
 	return t.Piece
 }
 
-// echo scores the prompts and, if a token is wanted, the most likely next one.
-func echo(c *api.Call, q *completeRequest, asks []*api.Ask) error {
-	more := q.MaxTokens != nil && *q.MaxTokens == 1
-	top := 0
-	if q.Logprobs != nil {
-		top = *q.Logprobs
-	}
+// checkEcho refuses what echo does not support.
+func checkEcho(q *completeRequest, temperature float32) error {
 	switch {
-	case !more && (q.MaxTokens == nil || *q.MaxTokens != 0):
+	case q.MaxTokens == nil || *q.MaxTokens < 0 || *q.MaxTokens > 1:
 		return api.Unsupported("max_tokens", "max_tokens: want 0 or 1 with echo")
 	case q.Stream:
 		return api.Unsupported("stream", "stream: not supported with echo")
-	case top < 0 || top > maxLegacy:
-		return api.Invalid("logprobs", "logprobs: got %d, want 0 to %d", top, maxLegacy)
-	case asks[0].Request.Preferences.Temperature != 0 || q.choices() != 1:
-		return api.Unsupported("temperature", "temperature: want 0, and n 1, with echo")
+	case q.Logprobs != nil && (*q.Logprobs < 0 || *q.Logprobs > maxLegacy):
+		return api.Invalid("logprobs", "logprobs: got %d, want 0 to %d", *q.Logprobs, maxLegacy)
+	case temperature != 0:
+		return api.Unsupported("temperature", "temperature: want 0 with echo")
+	case q.choices() != 1:
+		return api.Unsupported("n", "n: want 1 with echo")
+	}
+	return nil
+}
+
+// echo scores the prompts and, if a token is wanted, the most likely next one.
+func echo(c *api.Call, q *completeRequest, asks []*api.Ask) error {
+	if err := checkEcho(q, asks[0].Request.Preferences.Temperature); err != nil {
+		return err
+	}
+	more, top := *q.MaxTokens == 1, 0
+	if q.Logprobs != nil {
+		top = *q.Logprobs
 	}
 	base := textCompletion{ID: c.Server().ID("cmpl-"), Object: "text_completion", Created: c.Server().Now().Unix(), Model: asks[0].Model.Name()}
 	u := usage{Details: map[string]int{"cached_tokens": 0}, Generated: map[string]int{"reasoning_tokens": 0}}

@@ -121,3 +121,28 @@ func TestLegacyTwice(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 }
+
+// The limits of echo and of the tokens to write as text.
+func TestTokenLimits(t *testing.T) {
+	for top, ok := range map[int]bool{-1: false, 0: true, maxLegacy: true, maxLegacy + 1: false} {
+		if err := checkEcho(&completeRequest{sampling: sampling{MaxTokens: new(int)}, Logprobs: &top}, 0); (err == nil) != ok {
+			t.Errorf("logprobs %d: got %v", top, err)
+		}
+	}
+	for n, ok := range map[int]bool{maxTokenized: true, maxTokenized + 1: false} {
+		if err := checkTokenized(make([]int32, n)); (err == nil) != ok {
+			t.Errorf("%d tokens: got %v", n, err)
+		}
+	}
+	for n, ok := range map[int]bool{0: true, 1: true, 2: false} {
+		if err := checkEcho(&completeRequest{sampling: sampling{MaxTokens: &n}}, 0); (err == nil) != ok {
+			t.Errorf("max_tokens %d: got %v", n, err)
+		}
+	}
+	if err := checkEcho(&completeRequest{}, 0); err == nil {
+		t.Error("without max_tokens: got no error")
+	}
+	if err := checkEcho(&completeRequest{sampling: sampling{MaxTokens: new(int)}}, 0.5); err == nil {
+		t.Error("with a temperature: got no error")
+	}
+}

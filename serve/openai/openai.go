@@ -16,6 +16,8 @@ func Mount(s *api.Server) {
 		api.Route{Method: "POST", Pattern: "/v1/chat/completions", Serve: chat},
 		api.Route{Method: "POST", Pattern: "/v1/completions", Serve: complete},
 		api.Route{Method: "POST", Pattern: "/v1/responses", Serve: respond(&kept{all: map[string]conversation{}})},
+		api.Route{Method: "POST", Pattern: "/v1/embeddings", Serve: embeddings},
+		api.Route{Method: "POST", Pattern: "/v1/rerank", Serve: rerank},
 		api.Route{Method: "POST", Pattern: "/tokenize", Serve: tokenize},
 		api.Route{Method: "POST", Pattern: "/detokenize", Serve: detokenize},
 		api.Route{Method: "GET", Pattern: "/tokenizer_info", Serve: tokenizerInfo},
@@ -23,7 +25,7 @@ func Mount(s *api.Server) {
 		api.Route{Method: "GET", Pattern: "/v1/models/{id...}", Serve: model},
 	)
 	for _, path := range []string{
-		"/v1/embeddings", "/v1/rerank", "/v1/audio/transcriptions", "/v1/audio/translations", "/v1/audio/speech", "/v1/images/generations",
+		"/v1/audio/transcriptions", "/v1/audio/translations", "/v1/audio/speech", "/v1/images/generations",
 	} {
 		s.Handle(api.Route{Method: "POST", Pattern: path, Serve: func(*api.Call) error { return api.Absent(path) }})
 	}

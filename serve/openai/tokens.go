@@ -49,8 +49,8 @@ func detokenize(c *api.Call) error {
 	if err := c.Read(&q); err != nil {
 		return err
 	}
-	if len(q.Tokens) > maxTokenized {
-		return api.Invalid("tokens", "tokens: got %d, want at most %d", len(q.Tokens), maxTokenized)
+	if err := checkTokenized(q.Tokens); err != nil {
+		return err
 	}
 	text := ""
 	if _, err := withTokens(c, q.Model, func(tok *tokenizer.Tokenizer) error {
@@ -65,6 +65,13 @@ func detokenize(c *api.Call) error {
 		return err
 	}
 	return c.Reply(map[string]any{"prompt": text})
+}
+
+func checkTokenized(ids []int32) error {
+	if len(ids) > maxTokenized {
+		return api.Invalid("tokens", "tokens: got %d, want at most %d", len(ids), maxTokenized)
+	}
+	return nil
 }
 
 // tokenizerInfo answers the tokens that begin and end texts.
