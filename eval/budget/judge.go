@@ -23,6 +23,9 @@ func (r Row) Shown(x float64) string {
 	if r.size {
 		return bytesize.Format(int64(x))
 	}
+	if x >= 1000 {
+		return fmt.Sprintf("%.0f", x)
+	}
 	return fmt.Sprintf("%.4g", x)
 }
 

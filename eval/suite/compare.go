@@ -25,6 +25,9 @@ const (
 	Worse        Verdict = "worse"
 	Equal        Verdict = "equal"
 	Inconclusive Verdict = "inconclusive"
+
+	Passed Verdict = "passed" // of the gate: not worse by more than the margin
+	Failed Verdict = "failed"
 )
 
 // Compared is the difference of a figure between two runs on the same questions.
@@ -43,7 +46,7 @@ type Compared struct {
 	Adjusted float64         `json:"p_holm"`
 	Test     string          `json:"test"`
 	Verdict  Verdict         `json:"verdict"`
-	Gate     Verdict         `json:"gate,omitempty"`   // of the margin: equal, worse or inconclusive
+	Gate     Verdict         `json:"gate,omitempty"`   // of the margin: passed, failed or inconclusive
 	Needed   int             `json:"needed,omitempty"` // questions that would decide the gate
 
 	bound  metric.Interval // one-sided bounds of 95 %
@@ -266,9 +269,9 @@ func judge(all []Compared, margin float64) {
 		}
 		switch {
 		case low > -margin:
-			c.Gate = Equal
+			c.Gate = Passed
 		case high < -margin:
-			c.Gate = Worse
+			c.Gate = Failed
 		default:
 			c.Gate = Inconclusive
 			c.Needed = needed(*c, margin)
@@ -291,7 +294,7 @@ func gate(all []Compared, margin float64) (list diag.List) {
 	for _, c := range all {
 		detail := fmt.Sprintf("%s %s,%s: %+.4f [%+.4f, %+.4f] on %d questions, margin %g", c.Task, c.Metric, c.Filter, c.Delta, c.Interval.Low, c.Interval.High, c.N, margin)
 		switch c.Gate {
-		case Worse:
+		case Failed:
 			list.Add(diag.GateWorse, diag.Pos{}, detail, "")
 		case Inconclusive:
 			list.Add(diag.GateOpen, diag.Pos{}, detail, fmt.Sprintf("about %d questions would decide it", c.Needed))

@@ -58,14 +58,14 @@ func TestCompare(t *testing.T) {
 		gate    Verdict
 		code    diag.Code
 	}{
-		"same":                  {400, every(3), every(3), 0.02, Equal, Equal, ""},
+		"same":                  {400, every(3), every(3), 0.02, Equal, Passed, ""},
 		"same, few":             {40, every(3), every(3), 0.02, Inconclusive, Inconclusive, diag.GateOpen},
 		"same, no margin":       {400, every(3), every(3), 0, Inconclusive, "", ""},
-		"much worse":            {400, every(3), both(every(3), every(5)), 0.02, Worse, Worse, diag.GateWorse},
-		"much better":           {400, both(every(3), every(5)), every(3), 0.02, Better, Equal, ""},
-		"a little worse":        {1000, every(3), both(every(3), func(i int) bool { return i > 7 }), 0.02, Equal, Equal, ""},
+		"much worse":            {400, every(3), both(every(3), every(5)), 0.02, Worse, Failed, diag.GateWorse},
+		"much better":           {400, both(every(3), every(5)), every(3), 0.02, Better, Passed, ""},
+		"a little worse":        {1000, every(3), both(every(3), func(i int) bool { return i > 7 }), 0.02, Equal, Passed, ""},
 		"a little worse, few":   {100, every(3), both(every(3), func(i int) bool { return i > 4 }), 0.02, Inconclusive, Inconclusive, diag.GateOpen},
-		"worse within a margin": {1000, every(3), both(every(3), func(i int) bool { return i > 40 }), 0.1, Equal, Equal, ""},
+		"worse within a margin": {1000, every(3), both(every(3), func(i int) bool { return i > 40 }), 0.1, Equal, Passed, ""},
 	} {
 		rows, list := Compare(several(t, c.n, "", c.a), several(t, c.n, "", c.b), CompareOptions{Margin: c.margin})
 		if len(rows) != 1 || rows[0].Verdict != c.verdict || rows[0].Gate != c.gate {
@@ -116,7 +116,7 @@ func TestCompareDiffers(t *testing.T) {
 func TestCompareCorpus(t *testing.T) {
 	extra := "metric_list: [{metric: wer}]\n"
 	rows, _ := Compare(several(t, 100, extra, func(i int) bool { return i%2 == 0 }), several(t, 100, extra, func(i int) bool { return i%10 == 0 }), CompareOptions{Margin: 0.01})
-	if len(rows) != 1 || diff(rows[0].First, 0.5) || diff(rows[0].Second, 0.9) || rows[0].Verdict != Worse || rows[0].Gate != Worse || rows[0].Test != "paired bootstrap" {
+	if len(rows) != 1 || diff(rows[0].First, 0.5) || diff(rows[0].Second, 0.9) || rows[0].Verdict != Worse || rows[0].Gate != Failed || rows[0].Test != "paired bootstrap" {
 		t.Errorf("got %+v", rows)
 	}
 }

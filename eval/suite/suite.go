@@ -130,13 +130,15 @@ func document(file string, depth int) (doc *schemas.Document, spec map[string]an
 }
 
 // explained names values of Python code, which the harness runs and mm does not.
-func explained(list diag.List) diag.List {
-	for i, d := range list {
+func explained(list diag.List) (out diag.List) {
+	for _, d := range list {
 		if d.Code == diag.Tag && strings.Contains(d.Detail, "!function") {
-			list[i] = diag.Diagnostic{Code: diag.SuiteFunction, Severity: diag.Error, Pos: d.Pos, Detail: d.Detail, Hint: "write the value as a template, or prepare the documents"}
+			out.Add(diag.SuiteFunction, d.Pos, d.Detail, "write the value as a template, or prepare the documents")
+			continue
 		}
+		out = append(out, d)
 	}
-	return list
+	return out
 }
 
 // loadTask reads a task with its documents.
