@@ -41,6 +41,7 @@ type encdec struct {
 	pre    modules.Preprocess
 	graphs graphs // written from weights, or nil
 	onnx   string // folder of the ONNX files, or ""
+	ort    bool   // the files have ONNX Runtime's format
 }
 
 // graphs writes the halves of an encoder-decoder as ONNX.
@@ -51,6 +52,9 @@ type graphs interface {
 
 // IsEncDec reports whether a folder holds an encoder-decoder that writes text.
 func IsEncDec(folder string) (bool, error) {
+	if IsOrt(folder) {
+		return true, nil
+	}
 	data, err := fsx.ReadFile(filepath.Join(folder, "config.json"), maxSettings)
 	if err != nil {
 		return false, err
@@ -68,6 +72,13 @@ func IsEncDec(folder string) (bool, error) {
 // weights of Whisper, Moonshine and T5 are written as ONNX, and the ONNX files of
 // Optimum are taken as they are.
 func EncDec(ctx context.Context, folder string, opt Options) (dir string, err error) {
+	if IsOrt(folder) {
+		e, err := ortMoonshine(folder)
+		if err != nil {
+			return "", fmt.Errorf("reading Moonshine in %s: %w", folder, err)
+		}
+		return e.write(ctx, opt)
+	}
 	h, err := hf.OpenEncoder(folder)
 	if err != nil {
 		return "", err
@@ -325,7 +336,10 @@ func (e *encdec) describe(graph *onnx.Model, m *modules.Manifest) error {
 
 // models writes or copies the ONNX files and returns the name of the encoder's.
 func (e *encdec) models(ctx context.Context, d *fsx.Dir, m *modules.Manifest) (string, []modules.File, error) {
-	if e.onnx != "" {
+	switch {
+	case e.ort:
+		return e.unpacked(ctx, d, m)
+	case e.onnx != "":
 		return e.copied(ctx, d, m)
 	}
 	all, err := e.h.Tensors("")
@@ -378,6 +392,7 @@ func (e *encdec) copied(ctx context.Context, d *fsx.Dir, m *modules.Manifest) (s
 		return "", nil, fmt.Errorf("missing %s, or %s and %s, in %s", mergedFile, decoderFile, pastFile, e.onnx)
 	}
 	names = append(names, e.loop.Past)
+	var files []modules.File
 	all := map[string]string{}
 	for _, name := range names {
 		path := filepath.Join(e.onnx, name)
@@ -389,12 +404,20 @@ func (e *encdec) copied(ctx context.Context, d *fsx.Dir, m *modules.Manifest) (s
 		if err == nil && name == encoderFile {
 			err = e.describe(graph, m)
 		}
+		if err == nil && e.family == "moonshine" && unshare(graph) {
+			delete(found, name)
+			var f modules.File
+			f, err = WriteFile(d, name, func(w io.Writer) error {
+				_, err := onnx.Write(fsx.Writer{Context: ctx, W: w}, graph)
+				return err
+			})
+			files = append(files, f)
+		}
 		if err = errors.Join(err, graph.Close()); err != nil {
 			return "", nil, err
 		}
 		maps.Copy(all, found)
 	}
-	var files []modules.File
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		f, err := copied(ctx, d, name, all[name])
 		if err != nil {

@@ -17,6 +17,7 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/internal/sniff"
 	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/modules/convert"
 	"mm-abi.org/mm/modules/qnnfile"
 	"mm-abi.org/mm/schemas"
 	"mm-abi.org/mm/workspace/home"
@@ -171,7 +172,7 @@ func formOfFolder(path string) (Form, error) {
 		}
 		doc, _ := schemas.Parse(modules.FileName, data)
 		return formOfModule(doc), nil
-	case has(configFile):
+	case has(configFile), convert.IsOrt(path):
 		return FormTransformer, nil
 	}
 	return FormReference, folderFault(path)

@@ -287,7 +287,7 @@ func namesBelow(dir string, entries []fs.DirEntry) (names []string, err error) {
 // inputNames selects the files that a conversion may read.
 func inputNames(names []string) ([]string, error) {
 	names = slices.DeleteFunc(names, func(name string) bool {
-		return !slices.Contains([]string{".json", ".safetensors", ".jinja", ".md", ".model", ".txt", ".onnx", ".onnx_data", ".ort"}, filepath.Ext(name))
+		return filepath.Base(name) != "tokenizer.bin" && !slices.Contains([]string{".json", ".safetensors", ".jinja", ".md", ".model", ".txt", ".onnx", ".onnx_data", ".ort"}, filepath.Ext(name))
 	})
 	if len(names) > maxFolder {
 		return nil, fmt.Errorf("too many files: got %d, limit %d", len(names), maxFolder)
