@@ -151,7 +151,7 @@ func jsonWorld(t *testing.T) (host string) {
 		}
 	}
 	maps.Copy(files, qnnFiles())
-	learn.Files = append(append(learn.Files, lab.Files...), sentenceModels(t, repo)...)
+	learn.Files = append(append(append(learn.Files, lab.Files...), sentenceModels(t, repo)...), suiteFiles(t, repo)...)
 	for name, data := range files {
 		if err := os.WriteFile(name, data, 0o644); err != nil {
 			t.Fatal(err)
@@ -202,6 +202,19 @@ func jsonWorld(t *testing.T) (host string) {
 	web := httptest.NewServer(h)
 	t.Cleanup(func() { web.Close(); store.Close() })
 	return strings.TrimPrefix(web.URL, "http://")
+}
+
+// suiteFiles returns tasks with their documents, and budgets.
+func suiteFiles(t *testing.T, repo string) (files []txtar.File) {
+	t.Helper()
+	script, err := txtar.ParseFile(filepath.Join(repo, "cmd", "mm", "testdata", "script", "suite.txtar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range script.Files {
+		files = append(files, txtar.File{Name: "suite/" + f.Name, Data: f.Data})
+	}
+	return files
 }
 
 // sentenceModels returns the folders of an encoder and of a reranker of texts.
@@ -293,6 +306,7 @@ func TestJSON(t *testing.T) {
 		{"run --input", "enc --input image=p.png --output patch_tokens=out.npy", exitOK},
 		{"run --input", "builds/p-lite.graph.yaml --input vision-enc.image=p.png --target laptop", exitOK},
 		{"module check", "enc", exitOK},
+		{"ci run", "module enc --only golden", exitOK},
 		{"module import onnx", "enc/enc.onnx --name eye --version 1.0.0 --license MIT --preprocess image={\"layout\":\"NHWC\",\"dtype\":\"uint8\"} --postprocess patch_tokens={\"labels\":{\"top\":2}}", exitOK},
 		{"run --input", "eye --input p.png", exitOK},
 		{"module add", "enc", exitOK},
@@ -362,6 +376,9 @@ func TestJSON(t *testing.T) {
 		{"module pack", "run/best.safetensors --name tiny --version 1.0.0 --license MIT", exitOK},
 		{"module import gguf", "tiny/tiny.gguf --name again --version 1.0.0 --license MIT", exitOK},
 		{"inspect FILE", "tiny/tiny.gguf", exitOK},
+		{"eval suite", "tiny/tiny.gguf suite/tasks/choose.yaml --out suite/first", exitOK},
+		{"eval compare", "suite/first suite/first --margin 0.02", exitMissed},
+		{"eval budget", "tiny/tiny.gguf suite/budgets.yaml", exitOK},
 		{"skill new", "word-count --lang go", exitOK},
 		{"skill new", "words", exitOK},
 		{"module add", "words", exitOK},

@@ -185,6 +185,7 @@ func (p *program) app() *cli.App {
 			p.validateCommand(),
 			p.lockCommand(),
 			p.assembleCommand(),
+			p.ciCommand(),
 			p.moduleCommand(),
 			p.runCommand(),
 			p.chatCommand(),

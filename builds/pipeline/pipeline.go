@@ -1,0 +1,215 @@
+// Package pipeline defines the steps that continuous integration takes for a module
+// or a build, runs them, and writes the workflows of GitHub Actions, GitLab and
+// Azure Pipelines that run the same steps.
+//
+// A step is one or more commands of mm. A workflow holds no shell code of its own
+// beyond the installation of mm: each of its jobs runs mm ci run, so that what
+// fails there fails here as well.
+package pipeline
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/schemas"
+)
+
+// Kinds of pipelines.
+const (
+	Module = "module"
+	Build  = "build"
+)
+
+// Options describes a pipeline.
+type Options struct {
+	Kind     string // Module or Build
+	Path     string // folder of the module, or the graph, with slashes, below the root of the repository
+	Registry string // HOST/REPOSITORY to publish a build to. Empty: it is not published
+	Out      string // folder of the build. Empty: dist
+	Key      string // private key of the signatures. Empty: the default key
+	Public   string // public key that the published build is verified with. Empty: the trust file
+	Format   string // of the faults: text, or github for annotations. Empty: text
+}
+
+// Step is a named part of a pipeline.
+type Step struct {
+	Name     string
+	Title    string // a noun phrase
+	Commands []Command
+	Publish  bool // needs the signing key and the registry
+}
+
+// Command is one command of mm.
+type Command struct {
+	Args []string
+	Out  string // file that receives the standard output. Empty: none
+}
+
+// String formats the command for a shell.
+func (c Command) String() string {
+	words := []string{"mm"}
+	for _, a := range c.Args {
+		if a == "" || strings.ContainsAny(a, " '\"$&|;<>()*?[]{}#~`\\") {
+			a = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
+		}
+		words = append(words, a)
+	}
+	if c.Out != "" {
+		words = append(words, ">", c.Out)
+	}
+	return strings.Join(words, " ")
+}
+
+// budgets is the file next to a graph or a module that limits what it may take.
+const budgets = "budgets.yaml"
+
+// plain is what a path or a registry may consist of: it is written into workflows.
+var plain = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9._/:@-]+$`) })
+
+// check refuses values that could not be written into a workflow.
+func (o Options) check() error {
+	switch {
+	case o.Kind != Module && o.Kind != Build:
+		return fmt.Errorf("bad kind %q, want module or build", o.Kind)
+	case o.Path == "" || path.IsAbs(o.Path) || path.Clean(o.Path) != o.Path || o.Path == ".." || strings.HasPrefix(o.Path, "../") || strings.HasPrefix(o.Path, "-"):
+		return fmt.Errorf("bad path %q, want one below the root of the repository", o.Path)
+	case o.Kind == Module && o.Registry != "":
+		return fmt.Errorf("registry %s: only a build is published", o.Registry)
+	}
+	for _, v := range []string{o.Path, o.Registry, o.Out, o.Key, o.Public} {
+		if v != "" && !plain().MatchString(v) {
+			return fmt.Errorf("bad value %q: want letters, digits and . _ / : @ -", v)
+		}
+	}
+	return nil
+}
+
+// Steps returns the steps of a pipeline in order. Root is the folder of the
+// repository, where optional files are looked for.
+func Steps(root string, o Options) ([]Step, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	if o.Format == "" {
+		o.Format = "text"
+	}
+	if o.Out == "" {
+		o.Out = "dist"
+	}
+	if o.Kind == Module {
+		return o.module(root), nil
+	}
+	file := filepath.Join(root, filepath.FromSlash(o.Path))
+	data, err := fsx.ReadFile(file, schemas.MaxBytes)
+	if err != nil {
+		return nil, err
+	}
+	g, faults := builds.Parse(file, data)
+	if g == nil {
+		return nil, faults.Err()
+	}
+	return o.build(root, g), nil
+}
+
+func one(args ...string) []Command { return []Command{{Args: args}} }
+
+func (o Options) module(root string) []Step {
+	steps := []Step{
+		{Name: "abi", Title: "manifest, files and MM-ABI", Commands: one("validate", "--files", "--strict", "--format", o.Format, o.Path)},
+		{Name: "golden", Title: "model against its manifest", Commands: one("module", "check", o.Path)},
+	}
+	return append(steps, o.budget(root, path.Join(o.Path, budgets), o.Path)...)
+}
+
+// budget returns the step of budgets if the file exists.
+func (o Options) budget(root, file, of string) []Step {
+	if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(file))); err != nil {
+		return nil
+	}
+	return []Step{{Name: "budgets", Title: "latency, memory, size and quality", Commands: one("eval", "budget", file, of)}}
+}
+
+// smoke runs the golden prompts of each target that runs on any machine.
+func (o Options) smoke(g *builds.Graph) []Step {
+	s := Step{Name: "golden", Title: "golden prompts of the graph"}
+	for _, name := range slices.Sorted(maps.Keys(g.Exports)) {
+		foreign := slices.ContainsFunc(g.Exports[name].Exports, func(e builds.Export) bool { return e.Format != abi.GGUF && e.Format != abi.ONNX })
+		if !foreign {
+			s.Commands = append(s.Commands, Command{Args: []string{"run", o.Path, "--smoke", "--target", name}})
+		}
+	}
+	if len(g.Golden) == 0 || len(s.Commands) == 0 {
+		return nil
+	}
+	return []Step{s}
+}
+
+func (o Options) build(root string, g *builds.Graph) []Step {
+	steps := []Step{
+		{Name: "validate", Title: "graph, its modules and MM-ABI", Commands: one("validate", "--format", o.Format, o.Path)},
+		{Name: "lock", Title: "lock file", Commands: one("lock", "--check", o.Path)},
+		{Name: "assemble", Title: "exports and composition", Commands: one("assemble", o.Path, "--locked", "--out", o.Out)},
+	}
+	steps = append(steps, o.smoke(g)...)
+	steps = append(steps, o.budget(root, path.Join(path.Dir(o.Path), budgets), o.Out)...)
+	sbom := Step{Name: "sbom", Title: "bill of materials"}
+	for _, name := range slices.Sorted(maps.Keys(g.Exports)) {
+		sbom.Commands = append(sbom.Commands, Command{Args: []string{"sbom", o.Out, "--target", name}, Out: path.Join(path.Dir(o.Out), "sbom-"+name+".cdx.json")})
+	}
+	steps = append(steps, sbom)
+	if o.Registry == "" {
+		return steps
+	}
+	key := func(args ...string) Command {
+		if o.Key != "" {
+			args = append(args, "--key", o.Key)
+		}
+		return Command{Args: args}
+	}
+	published := o.Registry
+	if at := strings.LastIndexByte(published, ':'); at < strings.LastIndexByte(published, '/') || at < 0 {
+		published += ":" + abi.VersionTag(g.Version)
+	}
+	verify := Command{Args: []string{"verify", "--remote", published, "--require", "sbom,provenance"}}
+	if o.Public != "" {
+		verify.Args = append(verify.Args, "--key", o.Public)
+	}
+	return append(steps,
+		Step{Name: "sign", Title: "signature", Publish: true, Commands: []Command{key("sign", o.Out)}},
+		Step{Name: "attest", Title: "bill of materials and provenance", Publish: true, Commands: []Command{key("attest", o.Out, "--type", "sbom"), key("attest", o.Out, "--type", "provenance")}},
+		Step{Name: "push", Title: "registry", Publish: true, Commands: one("push", o.Out, o.Registry)},
+		Step{Name: "verify", Title: "published build with its evidence", Publish: true, Commands: []Command{verify}},
+	)
+}
+
+// Select returns the steps with the names, each of which may be several separated by
+// commas, or all if there are none.
+func Select(steps []Step, only []string) ([]Step, error) {
+	if len(only) == 0 {
+		return steps, nil
+	}
+	var out []Step
+	for _, name := range strings.Split(strings.Join(only, ","), ",") {
+		name = strings.TrimSpace(name)
+		i := slices.IndexFunc(steps, func(s Step) bool { return s.Name == name })
+		if i < 0 {
+			var names []string
+			for _, s := range steps {
+				names = append(names, s.Name)
+			}
+			return nil, fmt.Errorf("unknown step %q, want one of %s", name, strings.Join(names, ", "))
+		}
+		out = append(out, steps[i])
+	}
+	return out, nil
+}

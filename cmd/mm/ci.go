@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/urfave/cli/v2"
+
+	"mm-abi.org/mm/builds/pipeline"
+)
+
+func (p *program) ciCommand() *cli.Command {
+	common := []cli.Flag{
+		&cli.StringFlag{Name: "registry", Usage: "publish a build to `HOST/REPOSITORY`: sign, attest, push, verify"},
+		&cli.StringFlag{Name: "public-key", Usage: "verify the published build with the public key `FILE` (default: the trust file)"},
+		&cli.StringFlag{Name: "root", Usage: "`FOLDER` of the repository", Value: "."},
+	}
+	const paths = "module|build PATH"
+	return &cli.Command{
+		Name: "ci", Usage: "write workflows for continuous integration, and run their steps here",
+		Description: "A pipeline is a list of steps, each of one or more commands of mm. PATH is the folder of a module\n" +
+			"or a graph, below the root of the repository.",
+		Subcommands: []*cli.Command{
+			{
+				Name: "init", Usage: "write the workflows of a provider", ArgsUsage: paths,
+				Description: "Workflows run mm ci run and nothing else of their own. Actions are pinned by commit; mm is\n" +
+					"installed at one version by Go, which checks its hash.",
+				Flags: append([]cli.Flag{
+					&cli.StringFlag{Name: "provider", Usage: "`NAME`: github, gitlab or azure", Required: true},
+					&cli.StringFlag{Name: "mm-version", Usage: "`VERSION` of mm to install", DefaultText: "that of this program"},
+					&cli.StringFlag{Name: "image", Usage: "GitLab: container `IMAGE` with Go, best with a digest", Value: "golang:1.26"},
+					&cli.BoolFlag{Name: "force", Usage: "overwrite existing files"},
+				}, common...),
+				Action: func(c *cli.Context) error {
+					opt := pipeline.WorkflowOptions{Provider: c.String("provider"), Version: c.String("mm-version"), Image: c.String("image"), Options: pipelineOptions(c)}
+					return p.ciInit(c.String("root"), opt, c.Bool("force"))
+				},
+			},
+			{
+				Name: "run", Usage: "run the steps here", ArgsUsage: paths,
+				Description: "Stops at the first step that fails, with its exit code. In GitHub Actions, faults appear as\n" +
+					"annotations and the table of steps in the job summary.",
+				Flags: append([]cli.Flag{
+					p.jsonFlag(),
+					&cli.StringSliceFlag{Name: "only", Usage: "only the step `NAME` (repeatable, or separated by commas)"},
+					&cli.StringFlag{Name: "key", Usage: "sign with the private key `FILE` (default: the key of mm keys generate)"},
+					&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "output `FOLDER` of the build", Value: "dist"},
+					&cli.StringFlag{Name: "junit", Usage: "write the results to `FILE` as JUnit XML"},
+					&cli.StringFlag{Name: "summary", Usage: "append a table to `FILE`", EnvVars: []string{"GITHUB_STEP_SUMMARY"}},
+					&cli.BoolFlag{Name: "dry-run", Usage: "print the commands"},
+				}, common...),
+				Action: func(c *cli.Context) error {
+					opt := pipelineOptions(c)
+					opt.Key, opt.Out = c.String("key"), c.String("out")
+					return p.ciRun(c.Context, c.String("root"), opt, c.StringSlice("only"), ciOutputs{junit: c.String("junit"), summary: c.String("summary"), dry: c.Bool("dry-run")})
+				},
+			},
+		},
+	}
+}
+
+func pipelineOptions(c *cli.Context) pipeline.Options {
+	o := pipeline.Options{Kind: c.Args().Get(0), Path: filepath.ToSlash(c.Args().Get(1)), Registry: c.String("registry"), Public: c.String("public-key")}
+	if os.Getenv("GITHUB_ACTIONS") == "true" {
+		o.Format = "github"
+	}
+	return o
+}
+
+// ciInit writes workflow files, all or none.
+func (p *program) ciInit(root string, opt pipeline.WorkflowOptions, force bool) error {
+	if v := built().Version; opt.Version == "" && v != unreleased {
+		opt.Version = "v" + v
+	} else if opt.Version == "" {
+		return usageError{errors.New("--mm-version is required: this program is not a release")}
+	}
+	files, err := pipeline.Workflows(root, opt)
+	if err != nil {
+		return usageError{err}
+	}
+	if err := pipeline.Write(root, files, force); err != nil {
+		return err
+	}
+	for _, f := range files {
+		if err := p.line("%s", f.Path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ciOutputs are the files that mm ci run writes.
+type ciOutputs struct {
+	junit, summary string
+	dry            bool
+}
+
+func (p *program) ciRun(ctx context.Context, root string, opt pipeline.Options, only []string, out ciOutputs) error {
+	all, err := pipeline.Steps(root, opt)
+	if err != nil {
+		return usageError{err}
+	}
+	steps, err := pipeline.Select(all, only)
+	if err != nil {
+		return usageError{err}
+	}
+	if out.dry {
+		return p.printCommands(steps)
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	run := pipeline.RunOptions{Program: program, Root: root, Output: p.stderr, Tell: func(s pipeline.Step, r *pipeline.Result) {
+		if r == nil {
+			p.say("%s: %s", s.Name, s.Title)
+		}
+	}}
+	if opt.Format == "github" {
+		run.Output = p.stdout // annotations are commands on the standard output
+	}
+	results := pipeline.Run(ctx, steps, run)
+	if err := pipeline.Report(opt.Kind, steps, results, out.junit, out.summary); err != nil {
+		return err
+	}
+	return p.printResults(steps, results)
+}
+
+// printCommands prints the commands of steps.
+func (p *program) printCommands(steps []pipeline.Step) error {
+	var rows [][]string
+	for _, s := range steps {
+		for _, c := range s.Commands {
+			rows = append(rows, []string{s.Name, c.String()})
+		}
+	}
+	return p.printOr(rows, func() error { return p.printTable([]string{"STEP", "COMMAND"}, rows) })
+}
+
+// ciResult is a row of the results.
+type ciResult struct {
+	Step    string  `json:"step"`
+	Passed  bool    `json:"passed"`
+	Code    int     `json:"code"`
+	Seconds float64 `json:"seconds"`
+	Error   string  `json:"error,omitempty"`
+}
+
+// printResults prints the results and returns the failure.
+func (p *program) printResults(steps []pipeline.Step, results []pipeline.Result) error {
+	var list []ciResult
+	var failed error
+	for _, r := range results {
+		row := ciResult{Step: r.Step.Name, Passed: r.Passed(), Code: r.Code, Seconds: r.Took.Seconds()}
+		if r.Err != nil {
+			row.Error, failed = r.Err.Error(), r.Err
+		} else if !r.Passed() {
+			failed = coded{fmt.Errorf("step %s failed with exit code %d; %d of %d steps passed", r.Step.Name, r.Code, len(results)-1, len(steps)), r.Code}
+		}
+		list = append(list, row)
+	}
+	err := printRows(p, list, []string{"STEP", "RESULT", "SECONDS"}, func(r ciResult) []string {
+		result := "passed"
+		if !r.Passed {
+			result = fmt.Sprintf("failed (%d)", r.Code)
+		}
+		return []string{r.Step, result, fmt.Sprintf("%.1f", r.Seconds)}
+	})
+	return errors.Join(err, failed)
+}
