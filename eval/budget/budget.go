@@ -1,9 +1,9 @@
 // Package budget measures a build against the limits of budgets.yaml: the time to the
 // first token and of further ones, memory, size, and figures of evaluations.
 //
-// [Read] reads the document, [Measure] the figures that it limits, and [Judge] reports
+// [Read] reads the document, [Budgets.Measure] measures times, and [Budgets.Judge] reports
 // each limit with its figure, the missed ones as diagnostics with exit code 5. A limit on
-// a figure that is not measured is missed too: what is not known has not passed.
+// a figure that is not measured is missed too.
 package budget
 
 import (
@@ -130,7 +130,7 @@ func (b *Budgets) Measure(ctx context.Context, a Answerer, f *Figures) error {
 		return nil
 	}
 	for i := range l.Runs + 1 {
-		// A prompt of its own start is computed whole, not taken from the last one.
+		// A prompt with another start is computed from the start, not reused.
 		text := fmt.Sprintf("%d. %s", i+1, l.Prompt)
 		req := runner.Request{Plain: true, Inputs: []talk.Part{{Type: abi.Text, Text: text}}, Preferences: runner.Preferences{MaxTokens: l.Tokens}, ToolsAllowed: []string{}}
 		begun := time.Now()

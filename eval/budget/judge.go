@@ -36,7 +36,7 @@ type judge struct {
 	list diag.List
 }
 
-// limit judges a figure; limit 0: there is none.
+// limit judges a figure; limit 0 does not count.
 func (j *judge) limit(r Row, key string, value float64, measured bool) {
 	if r.Limit == 0 {
 		return

@@ -18,7 +18,7 @@ type Exact struct {
 	IgnorePunctuation, IgnoreASCIIDigits bool
 }
 
-// normal returns a text without what is ignored.
+// normal returns a text without the ignored parts.
 func (e Exact) normal(text string) string {
 	for _, r := range e.Ignore {
 		text = r.ReplaceAllString(text, "")

@@ -57,7 +57,7 @@ func vqaAnswer(text string) string {
 // flag of the value 32 as the count.
 const maxDots = 32
 
-// vqaPunctuation removes punctuation beside a space, or all of it if the text has a comma
+// vqaPunctuation removes punctuation next to a space, or all of it if the text has a comma
 // between digits, replaces other punctuation by spaces, and removes dots that are not
 // before a digit.
 func vqaPunctuation(text string) string {

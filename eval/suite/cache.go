@@ -60,7 +60,7 @@ func (c Cache) Ask(ctx context.Context, t *Task, model func() (Model, error), op
 	return o, false, fsx.WriteFile(path, b.Bytes(), 0o644)
 }
 
-// read reads a kept outcome; nil: there is none, or not a whole one.
+// read reads a kept outcome; nil: it is absent or incomplete.
 func read(path string) *Outcome {
 	data, err := fsx.ReadFile(path, maxOutcome)
 	if err != nil {

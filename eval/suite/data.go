@@ -100,8 +100,8 @@ func (r *reader) examples(asked string) {
 	if t.same {
 		need++ // a document is not its own example
 	}
-	if known, ok := among(c.Sampler, "", "default", "first_n"); !ok {
-		t.fault(r.list, diag.SuiteShots, "/fewshot_config/sampler", fmt.Sprintf("sampler %q", c.Sampler), "known: "+strings.TrimPrefix(known, ", "))
+	if names, ok := among(c.Sampler, "", "default", "first_n"); !ok {
+		t.fault(r.list, diag.SuiteShots, "/fewshot_config/sampler", fmt.Sprintf("sampler %q", c.Sampler), "known: "+strings.TrimPrefix(names, ", "))
 	}
 	if len(t.pool) < need && !r.list.Failed() {
 		t.fault(r.list, diag.SuiteShots, "/num_fewshot", fmt.Sprintf("got %d documents for %d examples", len(t.pool), need), "lower --num-fewshot")

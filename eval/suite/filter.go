@@ -11,13 +11,13 @@ import (
 // noFilter is the harness's name for the answers themselves.
 const noFilter = "none"
 
-// filter extracts what is judged from an answer.
+// filter extracts the judged part of an answer.
 type filter struct {
 	name  string
 	steps []func(string) string
 }
 
-// apply returns what a filter extracts.
+// apply extracts a part of an answer.
 func (f filter) apply(answer string) string {
 	for _, step := range f.steps {
 		answer = step(answer)
@@ -35,9 +35,9 @@ func (t *Task) compileFilters(list *diag.List) {
 		f := filter{name: s.Name}
 		for j, step := range s.Steps {
 			key := fmt.Sprintf("/filter_list/%d/filter/%d", i, j)
-			known, ok := among(step.Function, "take_first", "regex", "lowercase", "uppercase", "remove_whitespace", "majority_vote")
+			names, ok := among(step.Function, "take_first", "regex", "lowercase", "uppercase", "remove_whitespace", "majority_vote")
 			if !ok || t.spec.Output != Generate && step.Function != "take_first" {
-				t.fault(list, diag.SuiteFilter, key+"/function", fmt.Sprintf("filter %q of %s tasks", step.Function, t.spec.Output), "known: "+known)
+				t.fault(list, diag.SuiteFilter, key+"/function", fmt.Sprintf("filter %q of %s tasks", step.Function, t.spec.Output), "known: "+names)
 				continue
 			}
 			switch step.Function {

@@ -27,8 +27,8 @@ type Local struct {
 	prefix int32
 }
 
-// NewLocal returns the model of a runner. A text without context is scored after BOS, or
-// EOS if there is none. most bounds the tokens of a text; 0: the positions of the core.
+// NewLocal returns the model of a runner. A text without context is scored after BOS or,
+// without BOS, EOS. most bounds the tokens of a text; 0: the positions of the core.
 func NewLocal(ctx context.Context, r *runner.Runner, most int) (*Local, error) {
 	tok, err := r.Tokenizer(ctx)
 	if err != nil {

@@ -116,8 +116,8 @@ func corpora() []kind {
 			return metric.ChrFCounts(a.text, a.golds(), 2), nil
 		}},
 		{name: "cider", aggregation: "mean", outputs: generate, higher: true, value: metric.Mean, all: cider},
-		{name: "wer", aggregation: "wer", outputs: generate, value: metric.Rate, one: spoken(metric.WER)},
-		{name: "cer", aggregation: "cer", outputs: generate, value: metric.Rate, one: spoken(metric.CER)},
+		{name: "wer", aggregation: "wer", outputs: generate, value: metric.Rate, one: transcript(metric.WER)},
+		{name: "cer", aggregation: "cer", outputs: generate, value: metric.Rate, one: transcript(metric.CER)},
 	}
 }
 
@@ -184,9 +184,9 @@ func per(length func(string) int) func(measure, answered) ([]float64, error) {
 	}
 }
 
-// spoken counts the errors of a transcript and the length of the reference, without what
+// transcript counts the errors of a transcript and the length of the reference, without what
 // the options ignore.
-func spoken(count func(reference, hypothesis string) (errors, length int)) func(measure, answered) ([]float64, error) {
+func transcript(count func(reference, hypothesis string) (errors, length int)) func(measure, answered) ([]float64, error) {
 	return func(m measure, a answered) ([]float64, error) {
 		golds := a.golds()
 		if len(golds) == 0 {

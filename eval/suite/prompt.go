@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// question is what a document asks.
+// question is the question of a document.
 type question struct {
 	doc     *item
 	context string
@@ -153,7 +153,7 @@ func (t *Task) context(d *item, examples []*item) (string, error) {
 		return "", err
 	}
 	b.WriteString(ask)
-	if prefix != "" && apart(ask, prefix) {
+	if prefix != "" && separate(ask, prefix) {
 		b.WriteString(t.targetDelim())
 	}
 	b.WriteString(prefix)
@@ -186,14 +186,14 @@ func (t *Task) example(b *strings.Builder, e *item) error {
 		return fmt.Errorf("example %d: %w", e.id, err)
 	}
 	b.WriteString(ask)
-	if prefix == "" && answer != "" || apart(ask, prefix) {
+	if prefix == "" && answer != "" || separate(ask, prefix) {
 		b.WriteString(or(c.TargetDelim, t.targetDelim()))
 	}
 	b.WriteString(prefix)
 	if answer == "" {
 		return nil
 	}
-	if apart(prefix, answer) {
+	if separate(prefix, answer) {
 		b.WriteByte(' ')
 	}
 	b.WriteString(answer)
@@ -202,7 +202,7 @@ func (t *Task) example(b *strings.Builder, e *item) error {
 }
 
 // apart reports whether two texts need a space between them.
-func apart(a, b string) bool {
+func separate(a, b string) bool {
 	if a == "" || b == "" {
 		return false
 	}

@@ -13,7 +13,7 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 )
 
-// Source describes what was measured.
+// Source describes the measured model.
 type Source struct {
 	Model  string            `json:"model"`  // as the user names it
 	Digest string            `json:"digest"` // of the build or the file

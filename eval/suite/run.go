@@ -242,7 +242,7 @@ func (t *Task) sample(a answered, filtered string) Sample {
 }
 
 // clusters numbers the groups of documents with the same value of the cluster column;
-// nil: there is none.
+// nil: without one.
 func (t *Task) clusters() ([]int, error) {
 	name := t.spec.Metadata.Cluster
 	if name == "" {

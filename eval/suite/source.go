@@ -13,8 +13,8 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 )
 
-// Digest returns the digest of a build: that of its artifact, or of the files of a
-// model that is none.
+// Digest returns the digest of a build: that of its artifact, or of the files of
+// a loose model.
 func Digest(ctx context.Context, b *builds.Build) (string, error) {
 	if b.Digest != "" {
 		return b.Digest, nil

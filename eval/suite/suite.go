@@ -2,7 +2,7 @@
 //
 // A task is a YAML file with a subset of the keys of lm-evaluation-harness 0.4, so that
 // the harness's own task files are read: templates are Jinja, documents are local JSON or
-// JSON lines. What the subset lacks is refused by name; nothing is skipped. [Load] reads
+// JSON lines. Other keys are refused by name; nothing is skipped. [Load] reads
 // tasks with their documents, [Task.Ask] makes the prompts, with the same few-shot
 // examples as the harness, and measures the answers of a [Model], and [Results] are
 // written in the harness's form with an interval for every figure.
@@ -183,6 +183,6 @@ func (t *Task) fault(list *diag.List, code diag.Code, key, detail, hint string) 
 func readData(path string) ([]byte, error) { return fsx.ReadFile(path, maxData) }
 
 // among reports whether a name is one of a list, and else the list as text.
-func among(name string, known ...string) (string, bool) {
-	return strings.Join(known, ", "), slices.Contains(known, name)
+func among(name string, names ...string) (string, bool) {
+	return strings.Join(names, ", "), slices.Contains(names, name)
 }

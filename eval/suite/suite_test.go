@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mm-abi.org/mm/internal/diag"
+	"mm-abi.org/mm/runtimes"
 )
 
 // harness holds what lm-evaluation-harness 0.4.13 and Python 3.11 return: the SHA-256 of
@@ -335,5 +336,25 @@ func TestFailure(t *testing.T) {
 	cancel()
 	if _, err := task.Ask(ctx, parrot{}, RunOptions{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A target outside the choices and a prompt that is too long are faults of the task file.
+func TestDocumentFaults(t *testing.T) {
+	choice := strings.Replace(plainTask, "generate_until", "multiple_choice", 1) + "doc_to_choice: choices\n"
+	for name, c := range map[string]struct {
+		task string
+		m    Model
+		want diag.Code
+	}{
+		"target": {choice, parrot{}, diag.SuiteDoc},
+		"long":   {plainTask, parrot{err: fmt.Errorf("feeding: %w", runtimes.ErrFull)}, diag.SuiteLong},
+	} {
+		task := load(t, Options{}, written(t, c.task, `{"q": "one", "a": "3", "choices": ["1", "2"]}`))[0]
+		_, err := task.Ask(t.Context(), c.m, RunOptions{})
+		list, _ := diag.From(err)
+		if len(list) != 1 || list[0].Code != c.want || list[0].Pos.File == "" {
+			t.Errorf("%s: got %v, want %s", name, err, c.want)
+		}
 	}
 }

@@ -149,8 +149,8 @@ func (t *Task) compile(list *diag.List) {
 		key string
 		raw json.RawMessage
 	}{{&t.shotText, "doc_to_text", c.Text}, {&t.shotTarget, "doc_to_target", c.Target}, {&t.shotChoice, "doc_to_choice", c.Choice}} {
-		if given := t.template(list, "/fewshot_config/"+f.key, f.raw); given != nil {
-			*f.to = given
+		if own := t.template(list, "/fewshot_config/"+f.key, f.raw); own != nil {
+			*f.to = own
 		}
 	}
 	quoted := func(text string) json.RawMessage {

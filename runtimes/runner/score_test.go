@@ -67,9 +67,9 @@ func TestScore(t *testing.T) {
 	if len(ids) < 8 {
 		t.Fatalf("got %d tokens", len(ids))
 	}
-	whole, err := r.Score(t.Context(), ids, 1, 3)
-	if err != nil || len(whole) != len(ids)-1 {
-		t.Fatalf("got %d scores, %v", len(whole), err)
+	full, err := r.Score(t.Context(), ids, 1, 3)
+	if err != nil || len(full) != len(ids)-1 {
+		t.Fatalf("got %d scores, %v", len(full), err)
 	}
 	for from := len(ids); from >= 1; from -= 3 {
 		for name, r := range map[string]*runner.Runner{"predicting": r, "one by one": slow} {
@@ -78,7 +78,7 @@ func TestScore(t *testing.T) {
 				t.Fatalf("%s from %d: got %d scores, %v", name, from, len(got), err)
 			}
 			for i, g := range got {
-				if want := whole[from-1+i]; g.ID != ids[from+i] || math.Abs(g.LogProb-want.LogProb) > 1e-5 || len(g.Top) != 3 {
+				if want := full[from-1+i]; g.ID != ids[from+i] || math.Abs(g.LogProb-want.LogProb) > 1e-5 || len(g.Top) != 3 {
 					t.Fatalf("%s from %d, %d: got %+v, want %+v", name, from, i, g, want)
 				}
 			}

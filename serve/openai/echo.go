@@ -23,7 +23,7 @@ type legacy struct {
 	Offsets []int                `json:"text_offset"`
 }
 
-// least is the log probability that stands for zero: JSON has no infinity.
+// least replaces the log probability of zero: JSON has no infinity.
 const least = -9999
 
 // add appends a token at an offset of the text.

@@ -111,7 +111,7 @@ func TestEchoed(t *testing.T) {
 	}
 }
 
-// Two tokens of one text have entries of their own.
+// Two tokens of one text have separate entries.
 func TestLegacyTwice(t *testing.T) {
 	var l legacy
 	a := runner.TokenScore{ID: 1, Piece: "x", LogProb: -1}
