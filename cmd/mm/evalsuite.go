@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -58,9 +57,6 @@ func (p *program) evalSuite(c *cli.Context) error {
 	o := suiteRun{measuredBuild: m, files: c.Args().Tail(), out: c.String("out"), most: c.Int("max-length"), parallel: c.Int("parallel"), fresh: c.Bool("no-cache")}
 	o.run.Sequences = max(o.run.Sequences, o.parallel)
 	o.load = suite.Options{Limit: c.Int("limit"), Seed: uint32(c.Uint("fewshot-seed")), Data: map[string]string{}}
-	if len(o.files) == 0 {
-		return usageError{errors.New("missing FILE: mm eval suite BUILD FILE|FOLDER...")}
-	}
 	for flag, n := range map[string]int{"limit": o.load.Limit, "max-length": o.most, "parallel": o.parallel - 1, "num-fewshot": c.Int("num-fewshot")} {
 		if n < 0 {
 			return usageError{fmt.Errorf("--%s %d: too small", flag, c.Int(flag))}
@@ -107,7 +103,7 @@ func (p *program) runSuite(ctx context.Context, o suiteRun) error {
 	})
 }
 
-// measuredSource describes what is measured, and returns the cache of its outcomes.
+// measuredSource describes the measured model and returns the cache of its outcomes.
 func (p *program) measuredSource(ctx context.Context, w *workspace.Workspace, r *runner.Runner, o suiteRun) (s suite.Source, cache suite.Cache, err error) {
 	if r.Engine() == nil {
 		return s, cache, &runtimes.Unavailable{What: "a suite", Why: o.arg + " has no core", Hint: "suites measure builds with a core"}
@@ -182,9 +178,6 @@ func (p *program) evalCompareCommand() *cli.Command {
 			&cli.StringSliceFlag{Name: "metric", Usage: "compare only these `METRIC`S, separated by commas"},
 		},
 		Action: func(c *cli.Context) error {
-			if c.NArg() != 2 {
-				return usageError{fmt.Errorf("got %d arguments, want two results", c.NArg())}
-			}
 			if c.Float64("margin") < 0 {
 				return usageError{fmt.Errorf("--margin %g: must not be negative", c.Float64("margin"))}
 			}
