@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// loopCase is an input of an encoder-decoder and what transformers writes about it
+// loopCase is an input of an encoder-decoder and the output of transformers
 // (scripts/encdec.py).
 type loopCase struct {
 	Text, Sound, Language string

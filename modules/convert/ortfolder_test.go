@@ -1,12 +1,44 @@
 package convert
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"mm-abi.org/mm/core/tokenizer"
+	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/onnx"
 )
+
+// Files of Moonshine's folder are read up to their limits.
+func TestOrtLimits(t *testing.T) {
+	for name, limit := range map[string]int64{ortWords: maxWords, ortEncoder: maxOrt} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, name)
+		for more, ok := range map[int64]bool{0: name == ortWords, 1: false} {
+			if err := os.WriteFile(path, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Truncate(path, limit+more); err != nil {
+				t.Fatal(err)
+			}
+			if name == ortEncoder && more == 0 {
+				continue // a gigabyte in memory
+			}
+			_, err := fsx.ReadFile(path, limit)
+			if (err == nil) != ok {
+				t.Errorf("%s of %d bytes: %v", name, limit+more, err)
+			}
+			if name == ortWords && !ok {
+				if _, err := ortMoonshine(dir); err == nil || errors.Is(err, os.ErrNotExist) {
+					t.Errorf("%s of %d bytes: %v", name, limit+more, err)
+				}
+			}
+		}
+	}
+}
 
 // A list of pieces has lengths of one or two bytes, single bytes and empty entries.
 func TestPieces(t *testing.T) {

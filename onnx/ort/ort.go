@@ -89,12 +89,12 @@ func (r *reader) graph(t table, name string, depth int) (g onnx.Graph) {
 // sorted moves nodes behind those whose outputs they read: the format orders them by
 // their index instead.
 func sorted(nodes []onnx.Node) []onnx.Node {
-	made, inputs := map[string]int{}, make([][]string, len(nodes))
+	maker, inputs := map[string]int{}, make([][]string, len(nodes))
 	for i, n := range nodes {
 		inputs[i] = reads(&nodes[i])
 		for _, name := range n.Outputs {
 			if name != "" {
-				made[name] = i
+				maker[name] = i
 			}
 		}
 	}
@@ -118,7 +118,7 @@ func sorted(nodes []onnx.Node) []onnx.Node {
 			}
 			name := inputs[f.node][f.next]
 			f.next++
-			if from, ok := made[name]; ok && state[from] == 0 {
+			if from, ok := maker[name]; ok && state[from] == 0 {
 				stack = append(stack, frame{from, 0})
 			}
 		}

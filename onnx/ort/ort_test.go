@@ -23,7 +23,7 @@ func branch(t testing.TB) []byte {
 	return data
 }
 
-// A model with branches computes what its ONNX model does.
+// A model with branches computes the results of its ONNX model.
 func TestOpen(t *testing.T) {
 	m, err := Open(branch(t))
 	if err != nil {
@@ -86,6 +86,24 @@ func TestDepth(t *testing.T) {
 		r.graph(table{}, "g", depth)
 		if (r.b.err == nil) != ok {
 			t.Errorf("%d: %v", depth, r.b.err)
+		}
+	}
+}
+
+// Tensors have at most maxDims dimensions.
+func TestDims(t *testing.T) {
+	for n, ok := range map[int]bool{maxDims: true, maxDims + 1: false} {
+		data := make([]byte, 256+8*n) // a table at 100 whose field 2 is a vector at 200
+		put := func(at, v int) { binary.LittleEndian.PutUint32(data[at:], uint32(v)) }
+		put(0, 100)
+		put(100, 100-40)
+		binary.LittleEndian.PutUint16(data[40:], 10)
+		binary.LittleEndian.PutUint16(data[48:], 4)
+		put(104, 96)
+		put(200, n)
+		r := &reader{b: &buffer{data: data, left: budget}}
+		if x := r.tensor(r.b.table(0)); (r.b.err == nil) != ok || len(x.Dims) != n {
+			t.Errorf("%d: %d dimensions, %v", n, len(x.Dims), r.b.err)
 		}
 	}
 }

@@ -21,7 +21,7 @@ func TestWhisperLimits(t *testing.T) {
 	}
 }
 
-// The sizes of T5 are bounded, and what is not supported is refused.
+// The sizes of T5 are bounded, and unsupported ones are refused.
 func TestT5Limits(t *testing.T) {
 	for config, ok := range map[string]bool{
 		fmt.Sprintf(`{"model_type": "t5", "relative_attention_num_buckets": %d, "relative_attention_max_distance": %d}`, maxBuckets, maxDistance): true,
@@ -52,7 +52,7 @@ func TestT5Buckets(t *testing.T) {
 	}
 }
 
-// The sizes of Moonshine are bounded, and what is not supported is refused.
+// The sizes of Moonshine are bounded, and unsupported ones are refused.
 func TestMoonshineLimits(t *testing.T) {
 	for config, ok := range map[string]bool{
 		`{"model_type": "moonshine"}`:                                                             true,
