@@ -109,6 +109,9 @@ func (w *Workspace) FindRemote(ctx context.Context, arg string) (*Located, error
 	if err != nil {
 		return nil, err
 	}
+	if l, err := w.findChannel(ctx, arg, ref); l != nil || err != nil {
+		return l, err
+	}
 	desc, err := src.Find(ctx, arg)
 	if errors.Is(err, errdef.ErrNotFound) {
 		return nil, fault(diag.NoArtifact, arg+" not found", "check the name and the tag")

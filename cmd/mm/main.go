@@ -220,6 +220,7 @@ func (p *program) app() *cli.App {
 			p.trustCommand(),
 			p.signCommand(),
 			p.attestCommand(),
+			p.promoteCommand(),
 			p.sbomCommand(),
 			p.verifyCommand(),
 			p.auditCommand(),

@@ -123,6 +123,18 @@ const (
 	ClaimDiffers    Code = "MM0617"
 	NoEvidence      Code = "MM0618"
 
+	NoChannel        Code = "MM0640"
+	ChannelRollback  Code = "MM0641"
+	ChannelExpired   Code = "MM0642"
+	ChannelForked    Code = "MM0643"
+	ChannelRace      Code = "MM0644"
+	ChannelSigner    Code = "MM0645"
+	BadChannel       Code = "MM0646"
+	NotPromoted      Code = "MM0647"
+	UnsaidRollback   Code = "MM0648"
+	PromotionRefused Code = "MM0649"
+	ClockDiffers     Code = "MM0650"
+
 	Corrupt         Code = "MM0701"
 	HostileInput    Code = "MM0702"
 	NoArtifact      Code = "MM0703"

@@ -45,6 +45,9 @@ func NewVerifier(p Policy, opt VerifyOptions) (*Verifier, error) {
 	return &Verifier{policy: c, opt: opt}, nil
 }
 
+// Options returns the options of the verifier.
+func (v *Verifier) Options() VerifyOptions { return v.opt }
+
 // Verify returns the ids of the keys that released desc for repository,
 // sorted; nil if [VerifyOptions.Warned] accepted it. It reads only the
 // manifest and its bundles from src, which may be the store, a layout or a

@@ -35,6 +35,7 @@ func (k Signer) String() string {
 // judge is one trust file at work.
 type judge struct {
 	file     string
+	trust    *File
 	names    map[string]string // key id → name
 	verifier *sign.Verifier
 }
@@ -148,7 +149,7 @@ func (opt Options) seat(files ...*File) (*Bench, error) {
 		if err != nil {
 			return nil, err
 		}
-		j := judge{file: t.file, names: map[string]string{}}
+		j := judge{file: t.file, trust: t, names: map[string]string{}}
 		j.verifier, err = sign.NewVerifier(p, sign.VerifyOptions{Now: time.Now(), Warned: func(r *sign.Refusal) {
 			opt.Say("warning: %v", r)
 		}})

@@ -22,12 +22,13 @@ import (
 
 // File is a trust file: it lists which keys may release which artifacts.
 type File struct {
-	Version int               `json:"version"`
-	Strict  bool              `json:"strict,omitempty"`
-	Default string            `json:"default,omitempty"`
-	Rules   []Rule            `json:"rules,omitempty"`
-	Keys    map[string]Key    `json:"keys,omitempty"`
-	Mirrors map[string]string `json:"mirrors,omitempty"` // repository → name of the mirrored artifact
+	Version  int               `json:"version"`
+	Strict   bool              `json:"strict,omitempty"`
+	Default  string            `json:"default,omitempty"`
+	Rules    []Rule            `json:"rules,omitempty"`
+	Keys     map[string]Key    `json:"keys,omitempty"`
+	Mirrors  map[string]string `json:"mirrors,omitempty"` // repository → name of the mirrored artifact
+	Channels []Channel         `json:"channels,omitempty"`
 	// Grants are permissions of skills. Those of a project's file do not count.
 	Grants []modules.Grant `json:"grants,omitempty"`
 
@@ -143,7 +144,10 @@ func (t *File) Policy() (sign.Policy, error) {
 	if list.Failed() {
 		return p, list.Err()
 	}
-	return p, t.faults(p.Validate())
+	if err := t.faults(p.Validate()); err != nil || t.doc == nil {
+		return p, err
+	}
+	return p, t.checkChannels()
 }
 
 // faults adds the positions in the file to the policy's faults.

@@ -1,0 +1,322 @@
+package workspace
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"mm-abi.org/mm/internal/diag"
+	"mm-abi.org/mm/registry/remote"
+	"mm-abi.org/mm/registry/sign"
+	"mm-abi.org/mm/workspace/home"
+	"mm-abi.org/mm/workspace/trust"
+)
+
+// The form of channel documents at a registry.
+const (
+	channelType     = "https://mm-abi.org/channel/v1"
+	channelMedia    = "application/vnd.mm-abi.channel.v1+json"
+	channelsFile    = "channels.json"
+	channelSkew     = 5 * time.Minute
+	maxChannelChain = 1000
+)
+
+// ChannelDocument is the signed content of one version of a channel.
+type ChannelDocument struct {
+	Repository string   `json:"repository"`
+	Channel    string   `json:"channel"`
+	Version    int      `json:"version"`            // 1, 2, …
+	Digest     string   `json:"digest"`             // of the artifact
+	Previous   string   `json:"previous,omitempty"` // manifest of the version before
+	Created    string   `json:"created,omitempty"`  // RFC 3339
+	Expires    string   `json:"expires,omitempty"`  // RFC 3339
+	Rollback   bool     `json:"rollback,omitempty"`
+	Evidence   []string `json:"evidence,omitempty"` // predicate types that were demanded
+}
+
+// ChannelVersion is a verified document.
+type ChannelVersion struct {
+	ChannelDocument
+	Manifest string `json:"manifest"` // of the document
+	Key      string `json:"key"`      // that signed it
+}
+
+// channel is a channel of a repository at a registry.
+type channel struct {
+	w          *Workspace
+	src        *remote.Source
+	place      string // repository with its host
+	repository string
+	name       string
+	gates      []trust.Gate
+	named      bool // a trust file names it
+}
+
+// seenChannel is the newest version that the home has seen.
+type seenChannel struct {
+	Version  int    `json:"version"`
+	Manifest string `json:"manifest"`
+}
+
+func (w *Workspace) openChannel(ref remote.Reference, name string) (*channel, error) {
+	b, err := w.judges()
+	if err != nil {
+		return nil, err
+	}
+	client, err := w.client()
+	if err != nil {
+		return nil, err
+	}
+	src, err := client.Source(ref.Place())
+	if err != nil {
+		return nil, err
+	}
+	c := &channel{w: w, src: src, place: ref.Place(), repository: ref.Ref.Repository(), name: name}
+	c.gates, c.named, err = b.Gates(c.repository, name)
+	return c, err
+}
+
+// key names the channel in the records of the home.
+func (c *channel) key() string { return c.repository + "#" + c.name }
+
+// tag returns the tag of a version, which is written once.
+func (c *channel) tag(version int) string { return fmt.Sprintf("channel-%s-%06d", c.name, version) }
+
+// versions lists the versions at the registry, ascending.
+func (c *channel) versions(ctx context.Context) ([]int, error) {
+	client, err := c.w.client()
+	if err != nil {
+		return nil, err
+	}
+	tags, err := client.Tags(ctx, c.place)
+	if err != nil {
+		return nil, err
+	}
+	var list []int
+	for _, t := range tags {
+		text, ok := strings.CutPrefix(t, "channel-"+c.name+"-")
+		if n, err := strconv.Atoi(text); ok && err == nil && n > 0 && c.tag(n) == t {
+			list = append(list, n)
+		}
+	}
+	slices.Sort(list)
+	return list, nil
+}
+
+// read reads and verifies one document by its tag or digest.
+func (c *channel) read(ctx context.Context, ref string, version int) (*ChannelVersion, error) {
+	desc, err := c.src.Find(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	var m ocispec.Manifest
+	if err := c.fetch(ctx, desc, &m, nil); err != nil {
+		return nil, err
+	}
+	if m.ArtifactType != channelMedia || len(m.Layers) != 1 || m.Layers[0].MediaType != sign.BundleMediaType {
+		return nil, fault(diag.BadChannel, fmt.Sprintf("%s: got artifact type %q with %d layers, want %s with one bundle", ref, shorten(m.ArtifactType), len(m.Layers), channelMedia), "")
+	}
+	var bundle []byte
+	if err := c.fetch(ctx, m.Layers[0], nil, &bundle); err != nil {
+		return nil, err
+	}
+	v := &ChannelVersion{Manifest: desc.Digest.String()}
+	about := func(a sign.Attestation) (digest.Digest, error) {
+		v.ChannelDocument = ChannelDocument{}
+		if err := json.Unmarshal(a.Predicate, &v.ChannelDocument); err != nil || a.PredicateType != channelType {
+			return "", fault(diag.BadChannel, fmt.Sprintf("%s: statement of type %q: %v", ref, shorten(a.PredicateType), err), "")
+		}
+		return digest.Digest(v.Digest), nil
+	}
+	for _, g := range c.gates {
+		a, err := g.Open(ctx, c.repository, bundle, about)
+		if sign.IsRefusal(err) {
+			return nil, fault(diag.ChannelSigner, fmt.Sprintf("%s: %v (%s)", ref, err, g.File), "")
+		}
+		if err != nil {
+			return nil, err
+		}
+		v.Key = a.Key
+	}
+	return v, c.check(ref, version, v)
+}
+
+// fetch reads a small blob of the channel into JSON or bytes.
+func (c *channel) fetch(ctx context.Context, desc ocispec.Descriptor, into *ocispec.Manifest, raw *[]byte) error {
+	if desc.Size < 0 || desc.Size > maxSmall {
+		return fault(diag.BadChannel, fmt.Sprintf("%s: got %d bytes, want at most %d", desc.Digest, desc.Size, maxSmall), "")
+	}
+	r, err := c.src.Fetch(ctx, desc)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	data, err := io.ReadAll(io.LimitReader(r, desc.Size+1))
+	if err != nil {
+		return err
+	}
+	if desc.Digest.Validate() != nil || desc.Digest.Algorithm().FromBytes(data) != desc.Digest {
+		return fault(diag.BadChannel, fmt.Sprintf("%s: other bytes than the digest", desc.Digest), "")
+	}
+	if raw != nil {
+		*raw = data
+		return nil
+	}
+	if err := json.Unmarshal(data, into); err != nil {
+		return fault(diag.BadChannel, fmt.Sprintf("%s: %v", desc.Digest, err), "")
+	}
+	return nil
+}
+
+// check compares a document with the place where it was found.
+func (c *channel) check(ref string, version int, v *ChannelVersion) error {
+	_, bad := digest.Parse(v.Digest)
+	if v.Repository != c.repository || v.Channel != c.name || v.Version != version || bad != nil {
+		return fault(diag.BadChannel, fmt.Sprintf("%s: got version %d of channel %s of %s, want version %d of %s of %s", ref, v.Version, shorten(v.Channel), shorten(v.Repository), version, c.name, c.repository), "")
+	}
+	if (v.Version == 1) != (v.Previous == "") {
+		return fault(diag.BadChannel, fmt.Sprintf("%s: version %d with previous %q", ref, v.Version, shorten(v.Previous)), "")
+	}
+	for _, when := range []string{v.Created, v.Expires} {
+		if _, err := time.Parse(time.RFC3339, when); when != "" && err != nil {
+			return fault(diag.BadChannel, fmt.Sprintf("%s: %v", ref, err), "")
+		}
+	}
+	return nil
+}
+
+// before reads the version before v, by the digest that v names.
+func (c *channel) before(ctx context.Context, v *ChannelVersion) (*ChannelVersion, error) {
+	p, err := c.read(ctx, c.place+"@"+v.Previous, v.Version-1)
+	if err != nil {
+		return nil, err
+	}
+	tagged, err := c.src.Current(ctx, c.place+":"+c.tag(p.Version))
+	if err == nil && tagged.Digest.String() != p.Manifest {
+		return nil, fault(diag.ChannelForked, fmt.Sprintf("%s %s: version %d is %s, and version %d names %s before it", c.repository, c.name, p.Version, tagged.Digest, v.Version, p.Manifest), "")
+	}
+	return p, nil
+}
+
+// head returns the newest document; it must continue what the home has seen.
+func (c *channel) head(ctx context.Context, now time.Time) (*ChannelVersion, error) {
+	v, err := c.newest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if t, err := time.Parse(time.RFC3339, v.Created); err == nil && t.After(now.Add(channelSkew)) {
+		return nil, fault(diag.ClockDiffers, fmt.Sprintf("%s %s version %d: made at %s, and the clock shows %s", c.repository, c.name, v.Version, v.Created, now.UTC().Format(time.RFC3339)), "")
+	}
+	if t, err := time.Parse(time.RFC3339, v.Expires); err == nil && now.After(t) {
+		return nil, fault(diag.ChannelExpired, fmt.Sprintf("%s %s version %d: expired at %s, and the clock shows %s", c.repository, c.name, v.Version, v.Expires, now.UTC().Format(time.RFC3339)), "")
+	}
+	return v, c.remember(ctx, v)
+}
+
+// newest returns the newest document whatever its age.
+func (c *channel) newest(ctx context.Context) (*ChannelVersion, error) {
+	all, err := c.versions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	records, err := home.ReadRecords[seenChannel](c.w.home, channelsFile)
+	if err != nil {
+		return nil, err
+	}
+	seen := records[c.key()]
+	last := 0
+	if len(all) > 0 {
+		last = all[len(all)-1]
+	}
+	if last < seen.Version {
+		return nil, fault(diag.ChannelRollback, fmt.Sprintf("%s %s: got version %d, want %d or newer", c.repository, c.name, last, seen.Version), "")
+	}
+	if last == 0 {
+		return nil, fault(diag.NoChannel, fmt.Sprintf("%s has no channel %s", c.repository, c.name), "")
+	}
+	v, err := c.read(ctx, c.place+":"+c.tag(last), last)
+	if err != nil {
+		return nil, err
+	}
+	back := v
+	for n := 0; seen.Version > 0 && back.Version > seen.Version && n < maxChannelChain; n++ {
+		if back, err = c.before(ctx, back); err != nil {
+			return nil, err
+		}
+	}
+	if seen.Version > 0 && back.Manifest != seen.Manifest {
+		return nil, fault(diag.ChannelForked, fmt.Sprintf("%s %s version %d: got %s, want %s as before", c.repository, c.name, seen.Version, back.Manifest, seen.Manifest), "")
+	}
+	return v, nil
+}
+
+// remember records the newest version.
+func (c *channel) remember(ctx context.Context, v *ChannelVersion) error {
+	if home.CanWrite(c.w.home) != nil || c.w.homeless != nil {
+		return nil
+	}
+	return home.ChangeRecords(ctx, c.w.home, channelsFile, func(all map[string]seenChannel) error {
+		if all[c.key()].Version < v.Version {
+			all[c.key()] = seenChannel{v.Version, v.Manifest}
+		}
+		return nil
+	})
+}
+
+// log returns every version, the newest first.
+func (c *channel) log(ctx context.Context) ([]ChannelVersion, error) {
+	v, err := c.newest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list := []ChannelVersion{*v}
+	for v.Version > 1 {
+		if len(list) == maxChannelChain {
+			return nil, fault(diag.BadChannel, fmt.Sprintf("%s %s: more than %d versions", c.repository, c.name, maxChannelChain), "")
+		}
+		if v, err = c.before(ctx, v); err != nil {
+			return nil, err
+		}
+		list = append(list, *v)
+	}
+	return list, nil
+}
+
+// findChannel resolves a tag that a trust file or the home's record names as a channel;
+// it returns nil for other references.
+func (w *Workspace) findChannel(ctx context.Context, arg string, ref remote.Reference) (*Located, error) {
+	if ref.Ref.Tag == "" || ref.Ref.Digest != "" {
+		return nil, nil
+	}
+	c, err := w.openChannel(ref, ref.Ref.Tag)
+	if err != nil {
+		return nil, err
+	}
+	records, err := home.ReadRecords[seenChannel](w.home, channelsFile)
+	if err != nil {
+		return nil, err
+	}
+	if _, seen := records[c.key()]; !seen && !c.named {
+		return nil, nil
+	}
+	resolve := func(ctx context.Context) (ocispec.Descriptor, error) {
+		v, err := c.head(ctx, time.Now())
+		if err != nil {
+			return ocispec.Descriptor{}, err
+		}
+		return c.src.Find(ctx, c.place+"@"+v.Digest)
+	}
+	desc, err := resolve(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &Located{ref: arg, desc: desc, src: c.src, remote: ref, repository: c.repository, name: ref.Ref.Name, tag: ref.Ref.Tag, now: resolve}, nil
+}
