@@ -18,7 +18,7 @@ import (
 
 func (p *program) evalSuiteCommand() *cli.Command {
 	return &cli.Command{
-		Name: "suite", Usage: "ask a build the tasks of a suite: YAML of lm-evaluation-harness", ArgsUsage: "BUILD|MODEL FILE|FOLDER...",
+		Name: "suite", Usage: "ask a build the tasks of a suite: YAML of lm-evaluation-harness", ArgsUsage: "BUILD|MODEL FILE|FOLDER…",
 		Description: "A task is a YAML file with keys of lm-evaluation-harness: multiple choice by log likelihood,\n" +
 			"perplexity, generated answers with filters and metrics. Documents are local JSON lines. A key that\n" +
 			"mm does not support is refused by name. Every figure has n and a 95 % interval. Results are in the\n" +

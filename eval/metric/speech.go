@@ -25,8 +25,8 @@ func Rate(sum []float64, _ int) float64 {
 	return sum[0] / sum[1]
 }
 
-// Spoken returns a text in lower case without ASCII punctuation except apostrophes, as
+// Transcript returns a text in lower case without ASCII punctuation except apostrophes, as
 // transcripts are compared if case and punctuation are not measured.
-func Spoken(text string) string {
+func Transcript(text string) string {
 	return strings.Join(fields(without(strings.ToLower(text), strings.ReplaceAll(asciiPunctuation, "'", ""))), " ")
 }

@@ -30,7 +30,7 @@ func (t *Task) template(list *diag.List, key string, raw json.RawMessage) *field
 		return f
 	}
 	var err error
-	if f.template, err = jinja.ParseAs(f.name, jinja.Syntax{Whole: true, Strict: true}); err != nil {
+	if f.template, err = jinja.ParseAs(f.name, jinja.Syntax{Keep: true, Strict: true}); err != nil {
 		t.fault(list, diag.SuiteTemplate, key, err.Error(), "")
 	}
 	return f

@@ -194,7 +194,7 @@ func transcript(count func(reference, hypothesis string) (errors, length int)) f
 		}
 		normal := func(s string) string {
 			if m.exact.IgnorePunctuation {
-				return metric.Spoken(s)
+				return metric.Transcript(s)
 			}
 			if m.exact.IgnoreCase {
 				return strings.ToLower(s)
@@ -213,9 +213,9 @@ func rougeN(n int) func(string, []string) float64 {
 func captionRouge(text string, refs []string) float64 {
 	all := make([]string, len(refs))
 	for i, r := range refs {
-		all[i] = metric.Spoken(r)
+		all[i] = metric.Transcript(r)
 	}
-	return metric.CaptionRougeL(metric.Spoken(text), all)
+	return metric.CaptionRougeL(metric.Transcript(text), all)
 }
 
 func relaxed(text string, golds []string) float64 {
@@ -230,9 +230,9 @@ func relaxed(text string, golds []string) float64 {
 func cider(all []answered) [][]float64 {
 	captions := make([]metric.Caption, len(all))
 	for i, a := range all {
-		captions[i].Text = metric.Spoken(a.text)
+		captions[i].Text = metric.Transcript(a.text)
 		for _, g := range a.golds() {
-			captions[i].References = append(captions[i].References, metric.Spoken(g))
+			captions[i].References = append(captions[i].References, metric.Transcript(g))
 		}
 	}
 	out := make([][]float64, len(all))

@@ -358,3 +358,57 @@ func TestDocumentFaults(t *testing.T) {
 		}
 	}
 }
+
+// Pictures and sounds are files beside the task.
+func TestMedia(t *testing.T) {
+	for name, c := range map[string]struct {
+		keys, doc string
+		want      []string
+	}{
+		"a column":    {"doc_to_image: photo\n", `{"q": "x", "a": "y", "photo": "a.png"}`, []string{"image a.png"}},
+		"two files":   {"doc_to_image: photo\n", `{"q": "x", "a": "y", "photo": ["a.png", "b.png"]}`, []string{"image a.png", "image b.png"}},
+		"two columns": {"doc_to_image: [photo, other]\n", `{"q": "x", "a": "y", "photo": "a.png", "other": "b.png"}`, []string{"image a.png", "image b.png"}},
+		"a template":  {"doc_to_audio: 'clips/{{q}}.wav'\n", `{"q": "x", "a": "y"}`, []string{"audio clips/x.wav"}},
+	} {
+		task := load(t, Options{}, written(t, plainTask+c.keys, c.doc))[0]
+		var got []string
+		ask(t, task, parrot{asked: func(p Prompt) {
+			for _, m := range p.Media {
+				rel, err := filepath.Rel(filepath.Dir(task.doc.File), m.Path)
+				if err != nil {
+					t.Error(err)
+				}
+				got = append(got, m.Kind+" "+filepath.ToSlash(rel))
+			}
+		}})
+		if d := cmp.Diff(c.want, got); d != "" {
+			t.Errorf("%s: %s", name, d)
+		}
+	}
+	_, list := Load([]string{written(t, plainTask+"doc_to_image: photo\n", `{"q": "x", "a": "y", "photo": 3}`)}, Options{})
+	if code(list) != diag.SuiteTemplate {
+		t.Errorf("a number: got %v", list)
+	}
+}
+
+// Tool calls, transcripts and captions are judged by their metrics.
+func TestMetricsOfTasks(t *testing.T) {
+	const tools = `{"q": "x", "function": [{"name": "f", "parameters": {"type": "dict", "properties": {"a": {"type": "integer"}}, "required": ["a"]}}], "a": [{"f": {"a": [1, 2]}}]}`
+	for _, c := range []struct {
+		metric, doc, answer string
+		want                float64
+	}{
+		{"tool_call", tools, `{"name": "f", "arguments": {"a": 2}}`, 1}, {"tool_call", tools, `{"name": "f", "arguments": {"a": 3}}`, 0}, {"tool_name", tools, `{"f": {"a": 3}}`, 1},
+		{"tool_schema", tools, `{"f": {"a": 3}}`, 1}, {"tool_schema", tools, `{"f": {"b": 3}}`, 0}, {"tool_name", tools, "no", 0},
+		{"wer", `{"q": "x", "a": "one two three four"}`, "one to three", 0.5}, {"cer", `{"q": "x", "a": "abcd"}`, "abce", 0.25},
+		{"squad_f1", `{"q": "x", "a": ["red car", "blue"]}`, "a red bike", 0.5}, {"relaxed_accuracy", `{"q": "x", "a": "10"}`, " 10.4 ", 1}, {"anls", `{"q": "x", "a": "hello"}`, "hallo", 0.8},
+		{"vqa_accuracy", `{"q": "x", "a": ["yes","yes","no","no","no","no","no","no","no","no"]}`, "Yes", 0.6}, {"rougeL", `{"q": "x", "a": "police killed the gunman"}`, "police kill the gunman", 0.75},
+		{"exact_match", `{"q": "x", "a": 5}`, "5", 1}, {"exact_match", `{"q": "x", "a": true}`, "True", 1}, {"bleu", `{"q": "x", "a": "a b c d"}`, "a b c d", 100}, {"chrf++", `{"q": "x", "a": "a b"}`, "a b", 100},
+		{"cider", `{"q": "x", "a": "a b c d"}`, "a b c d", 0},
+	} {
+		task := load(t, Options{}, written(t, plainTask+"metric_list: [{metric: "+c.metric+"}]\n", c.doc))[0]
+		if got := value(t, ask(t, task, parrot{text: c.answer}), c.metric, "none"); diff(got.Value, c.want) {
+			t.Errorf("%s of %q: got %v, want %v", c.metric, c.answer, got.Value, c.want)
+		}
+	}
+}

@@ -72,6 +72,8 @@ type shotSpec struct {
 type generationSpec struct {
 	Until       json.RawMessage `json:"until"`
 	MaxTokens   *int            `json:"max_gen_toks"`
+	MaxNew      *int            `json:"max_new_tokens"`
+	Most        *int            `json:"max_tokens"`
 	Sample      bool            `json:"do_sample"`
 	Temperature float64         `json:"temperature"`
 }
@@ -186,8 +188,10 @@ func (t *Task) generation(list *diag.List) {
 	if g.Sample && g.Temperature > 0 {
 		t.fault(list, diag.NotAllowed, "/generation_kwargs/do_sample", "do_sample is true, allowed: false", "answers of an evaluation are greedy: the same build has the same score")
 	}
-	if g.MaxTokens != nil {
-		t.maxTokens = *g.MaxTokens
+	for _, n := range []*int{g.Most, g.MaxNew, g.MaxTokens} { // the last one counts
+		if n != nil {
+			t.maxTokens = *n
+		}
 	}
 	var one string
 	switch {

@@ -92,10 +92,10 @@ type Options struct {
 
 // Syntax configures how a template is read. The zero value is that of chat templates.
 type Syntax struct {
-	// Whole keeps the white space around blocks and the line break at the end, as
+	// Keep leaves the white space around blocks and the line break at the end, as
 	// Jinja does without trim_blocks and lstrip_blocks and with
 	// keep_trailing_newline.
-	Whole bool
+	Keep bool
 	// Strict makes the output of an undefined value an error (StrictUndefined).
 	Strict bool
 }
@@ -114,7 +114,7 @@ func ParseAs(source string, syntax Syntax) (*Template, error) {
 	if len(source) > maxTemplate {
 		return nil, ErrTemplate
 	}
-	tokens, err := lex(source, syntax.Whole)
+	tokens, err := lex(source, syntax.Keep)
 	if err != nil {
 		return nil, err
 	}

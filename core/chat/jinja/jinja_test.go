@@ -411,7 +411,7 @@ func TestSyntax(t *testing.T) {
 	for _, c := range []struct {
 		syntax Syntax
 		want   string
-	}{{Syntax{}, " x 1\n"}, {Syntax{Whole: true}, "  \n x 1\n \n\n"}} {
+	}{{Syntax{}, " x 1\n"}, {Syntax{Keep: true}, "  \n x 1\n \n\n"}} {
 		tmpl, err := ParseAs(source, c.syntax)
 		if err != nil {
 			t.Fatal(err)

@@ -39,7 +39,7 @@ type lexer struct {
 	line   int
 	tokens []token
 	fresh  bool // at the start of a line
-	keep   bool // keep the white space around blocks (Syntax.Whole)
+	keep   bool // keep the white space around blocks (Syntax.Keep)
 }
 
 func trimLeft(s string) string  { return strings.TrimLeftFunc(s, unicode.IsSpace) }
