@@ -359,7 +359,7 @@ func TestDocumentFaults(t *testing.T) {
 	}
 }
 
-// Pictures and sounds are files beside the task.
+// Paths of pictures and sounds are relative to the task file.
 func TestMedia(t *testing.T) {
 	for name, c := range map[string]struct {
 		keys, doc string
