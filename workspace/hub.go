@@ -127,14 +127,21 @@ func cardOf(ctx context.Context, at *Located, one artifact.Part) ([]byte, error)
 		return append(frontMatter(one), cardText(one)...), nil
 	}
 	d := one.Artifact.Layers[i].Descriptor
-	if d.Size > MaxCard {
-		return nil, fmt.Errorf("%s of %s: got %d bytes, limit %d", card, at.ref, d.Size, MaxCard)
+	if err := checkCard(d.Size); err != nil {
+		return nil, fmt.Errorf("%s of %s: %w", card, at.ref, err)
 	}
 	text, err := content.FetchAll(ctx, at.store, d)
 	if err != nil || bytes.HasPrefix(text, []byte("---\n")) {
 		return text, err
 	}
 	return append(frontMatter(one), text...), nil
+}
+
+func checkCard(size int64) error {
+	if size > MaxCard {
+		return fmt.Errorf("got %d bytes, limit %d", size, MaxCard)
+	}
+	return nil
 }
 
 // hubFiles returns the files of a target and a card, in order of their paths.

@@ -66,3 +66,12 @@ func TestRunFetched(t *testing.T) {
 		}
 	}
 }
+
+// A card at the limit is read, a larger one is refused.
+func TestMaxCard(t *testing.T) {
+	for n, ok := range map[int64]bool{MaxCard: true, MaxCard + 1: false} {
+		if err := checkCard(n); (err == nil) != ok {
+			t.Errorf("a card of %d bytes: %v", n, err)
+		}
+	}
+}

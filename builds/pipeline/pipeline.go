@@ -2,9 +2,9 @@
 // or a build, runs them, and writes the workflows of GitHub Actions, GitLab and
 // Azure Pipelines that run the same steps.
 //
-// A step is one or more commands of mm. A workflow holds no shell code of its own
-// beyond the installation of mm: each of its jobs runs mm ci run, so that what
-// fails there fails here as well.
+// A step is one or more commands of mm. A workflow holds no shell code
+// beyond the installation of mm: each of its jobs runs mm ci run, so that a failure
+// there is a failure here as well.
 package pipeline
 
 import (
@@ -70,10 +70,10 @@ func (c Command) String() string {
 	return strings.Join(words, " ")
 }
 
-// budgets is the file next to a graph or a module that limits what it may take.
+// budgets is the file next to a graph or a module with its limits.
 const budgets = "budgets.yaml"
 
-// plain is what a path or a registry may consist of: it is written into workflows.
+// plain matches the paths and registries that may be written into workflows.
 var plain = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9._/:@-]+$`) })
 
 // check refuses values that could not be written into a workflow.
@@ -193,7 +193,7 @@ func (o Options) build(root string, g *builds.Graph) []Step {
 }
 
 // Select returns the steps with the names, each of which may be several separated by
-// commas, or all if there are none.
+// commas, or all without names.
 func Select(steps []Step, only []string) ([]Step, error) {
 	if len(only) == 0 {
 		return steps, nil

@@ -40,7 +40,7 @@ type File struct {
 	Data []byte
 }
 
-// versionPattern is what the version of a Go module may be.
+// versionPattern matches the version of a Go module.
 const versionPattern = `^v[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$`
 
 // Workflows returns the workflow files of a pipeline.

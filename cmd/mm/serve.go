@@ -88,7 +88,7 @@ func (p *program) serve(c *cli.Context) error {
 		return err
 	}
 	run.Sequences = max(4, opt.Parallel)
-	limits, err := p.modelLimits(c, &run)
+	limits, err := p.modelOptions(c, &run)
 	if err != nil {
 		return err
 	}

@@ -22,8 +22,8 @@ import (
 	"mm-abi.org/mm/workspace"
 )
 
-// modelLimits reads the limits of the models in memory, and of their keys and values.
-func (p *program) modelLimits(c *cli.Context, run *runner.Options) (models.Options, error) {
+// modelOptions reads the limits of the models in memory, and of their keys and values.
+func (p *program) modelOptions(c *cli.Context, run *runner.Options) (models.Options, error) {
 	opt := models.Options{Loaded: c.Int("loaded"), Log: func(line string) { p.say("%s", line) }}
 	if c.IsSet("loaded") && opt.Loaded < 1 {
 		return opt, usageError{fmt.Errorf("--loaded %d: want at least 1", opt.Loaded)}
@@ -84,7 +84,7 @@ func (f *fleet) open(ctx context.Context, args []string, limits models.Options, 
 	return pool, nil
 }
 
-// first verifies an argument and opens it once, to report what is wrong with it. Seen is the
+// first verifies an argument and opens it once, to report its faults. Seen is the
 // digest of its version, if it is watched.
 func (f *fleet) first(ctx context.Context, arg string) (src models.Source, seen string, err error) {
 	u := f.use

@@ -43,7 +43,7 @@ func (e Element) String() string { return [...]string{"float32", "int64", "int32
 // Op is an operator.
 type Op string
 
-// The operators. Unless a comment says otherwise, operands are broadcast as in
+// The operators. Operands are broadcast as in
 // ONNX, and attributes are those of [Node].
 const (
 	Add, Sub, Mul, Div, Pow, Min, Max Op = "Add", "Sub", "Mul", "Div", "Pow", "Min", "Max"
@@ -220,11 +220,11 @@ func (l *lowering) trace(ctx context.Context) error {
 	if len(l.problems) > 0 || len(names) == 0 {
 		return nil
 	}
-	whole, err := l.model.Cut(names...)
+	all, err := l.model.Cut(names...)
 	if err != nil {
 		return err
 	}
-	p, err := engine.Compile(ctx, whole, engine.Options{})
+	p, err := engine.Compile(ctx, all, engine.Options{})
 	if err != nil {
 		return err
 	}

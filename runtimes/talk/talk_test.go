@@ -597,7 +597,8 @@ func TestChannels(t *testing.T) {
 		t.Fatal(err)
 	}
 	const final = "¦<|end|>¦¦<|start|>¦assistant¦<|channel|>¦final¦<|message|>¦so¦<|return|>¦"
-	long := strings.Repeat("x", 1<<10)
+	const maxHeader = 1 << 10 // as in the reader
+	long := strings.Repeat("x", maxHeader)
 	for _, c := range []struct {
 		name, in, text, reasoning string
 		opt                       talk.ReadOptions

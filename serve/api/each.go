@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// Each returns n copies of a request with seeds of their own. The first has the seed of the
+// Each returns n copies of a request with separate seeds. The first has the seed of the
 // request, so that it has the answer of the request alone.
 func (a *Ask) Each(n int) []*Ask {
 	list := make([]*Ask, n)
@@ -22,7 +22,7 @@ func (a *Ask) Each(n int) []*Ask {
 // seedStep separates the seeds of choices. It is odd, so that no two of them are equal.
 const seedStep = 0x9e3779b97f4a7c15
 
-// AnswerEach answers several requests at a time, each in a place of its own among the
+// AnswerEach answers several requests at a time, each in a separate place among the
 // concurrent answers. Emit, if not nil, receives the index of a request with its text, and is
 // called concurrently. The first error ends all.
 func (c *Call) AnswerEach(asks []*Ask, emit func(i int, text string) error) ([]*Result, error) {

@@ -9,7 +9,7 @@ import (
 	"mm-abi.org/mm/runtimes"
 )
 
-// loading returns the load of a model, which it starts if there is none. The pool is locked.
+// loading returns the load of a model, which it starts if necessary. The pool is locked.
 func (p *Pool) loading(m *Model) *load {
 	if m.load == nil {
 		m.load = &load{done: make(chan struct{})}
@@ -126,7 +126,7 @@ func (p *Pool) shrink(bytes int64, n int) {
 	}
 }
 
-// oldest returns the model to close: an idle one, or one in use if there is none.
+// oldest returns the model to close: an idle one, otherwise one in use.
 func (p *Pool) oldest() (found *Model) {
 	for _, m := range p.models {
 		if m.inst == nil {
