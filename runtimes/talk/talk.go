@@ -120,9 +120,9 @@ type Talk struct {
 	// Harmony's tokens: before a role, before the name of a channel, before its
 	// content. None if the vocabulary lacks one.
 	start, channel, content int32
-	takes             abilities
-	ends              []int32
-	guard             guard
+	takes                   abilities
+	ends                    []int32
+	guard                   guard
 }
 
 // The markers of reasoning in vocabularies that have them.
