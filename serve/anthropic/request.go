@@ -85,6 +85,7 @@ func (q *request) ask(s *api.Server) (*api.Ask, error) {
 // prefer translates the limits and the sampling.
 func (q *request) prefer(ask *api.Ask) error {
 	p := &ask.Request.Preferences
+	p.Seed = api.Seed(nil) // the protocol has none
 	switch {
 	case q.MaxTokens == nil:
 		return api.Invalid("max_tokens", "max_tokens: missing")

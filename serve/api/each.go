@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 )
 
@@ -17,6 +18,15 @@ func (a *Ask) Each(n int) []*Ask {
 		list[i] = &one
 	}
 	return list
+}
+
+// Seed returns the seed of a request, or a random one: without a seed, an answer with a
+// temperature differs each time.
+func Seed(stated *int64) uint64 {
+	if stated != nil {
+		return uint64(*stated)
+	}
+	return rand.Uint64()
 }
 
 // seedStep separates the seeds of choices. It is odd, so that no two of them are equal.

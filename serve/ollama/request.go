@@ -202,9 +202,7 @@ func (q *common) ask(s *api.Server) (*api.Ask, error) {
 	if o.RepeatLast != nil {
 		p.RepeatLast = *o.RepeatLast
 	}
-	if o.Seed != nil {
-		p.Seed = uint64(*o.Seed)
-	}
+	p.Seed = api.Seed(o.Seed)
 	if o.NumPredict != nil {
 		p.MaxTokens = max(*o.NumPredict, 0) // -1: until the end of the text
 	}

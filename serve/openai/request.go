@@ -91,9 +91,7 @@ func (q *sampling) preferences() (p runner.Preferences, err error) {
 	if q.TopK != nil {
 		p.TopK = max(*q.TopK, 0) // -1 of other servers: all
 	}
-	if q.Seed != nil {
-		p.Seed = uint64(*q.Seed)
-	}
+	p.Seed = api.Seed(q.Seed)
 	for _, s := range q.Stop {
 		if s == "" {
 			return p, api.Invalid("stop", "stop: empty string")
