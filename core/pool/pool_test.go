@@ -139,6 +139,10 @@ func TestCloseWaits(t *testing.T) {
 	p := New(6)
 	p.For(100, 1, Func(func(int, int, int) {}))
 	p.Close()
+	// A goroutine is counted until it has returned, a moment after it is waited for.
+	for end := time.Now().Add(5 * time.Second); runtime.NumGoroutine() > before && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
 	if after := runtime.NumGoroutine(); after > before {
 		t.Errorf("%d goroutines after Close, %d before New", after, before)
 	}
