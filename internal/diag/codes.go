@@ -103,6 +103,8 @@ const (
 	NoTarget      Code = "MM0504"
 	QuantFallback Code = "MM0505"
 	KVMapped      Code = "MM0506"
+	NotLowered    Code = "MM0520"
+	ExportDrift   Code = "MM0521"
 
 	Unsigned        Code = "MM0601"
 	WrongKey        Code = "MM0602"

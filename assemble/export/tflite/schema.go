@@ -78,6 +78,19 @@ const (
 	HardSwish      Code = 117
 	BatchMatMul    Code = 126
 	Gelu           Code = 150
+	Less           Code = 58
+	Greater        Code = 61
+	Transposed     Code = 67 // TRANSPOSE_CONV
+	Tile           Code = 69
+	Equal          Code = 71
+	LogicalOr      Code = 84
+	LogicalAnd     Code = 86
+	LogicalNot     Code = 87
+	ReduceMin      Code = 89
+	Mirror         Code = 100 // MIRROR_PAD
+	Ceil           Code = 104
+	Round          Code = 116
+	Select         Code = 123 // SELECT_V2
 )
 
 // options returns the number of an operator's table of options in the schema's
@@ -112,7 +125,11 @@ func (c Code) options() byte {
 		return 23
 	case Transpose:
 		return 26
-	case Mean, Sum, ReduceMax:
+	case Transposed:
+		return 49
+	case Mirror:
+		return 77
+	case Mean, Sum, ReduceMax, ReduceMin:
 		return 27
 	case Sub:
 		return 28
