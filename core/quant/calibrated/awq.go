@@ -95,7 +95,10 @@ func (s *search) inputs(prefix string) []input {
 	var list []input
 	wide := present("ffn_gate.weight", "ffn_up.weight")
 	experts := has("ffn_gate_inp.weight")
-	if has("attn_norm.weight") {
+	if has("attn_norm_2.weight") { // of attention; attn_norm is that of the feed-forward layer
+		queries := input{matrices: present("attn_q.weight", "attn_k.weight", "attn_v.weight", "attn_qkv.weight"), vectors: present("attn_norm_2.weight", "attn_norm_2.bias")}
+		list = append(list, queries, input{matrices: wide, vectors: present("attn_norm.weight", "attn_norm.bias")})
+	} else if has("attn_norm.weight") {
 		in := input{matrices: present("attn_q.weight", "attn_k.weight", "attn_v.weight", "attn_qkv.weight"), vectors: present("attn_norm.weight", "attn_norm.bias")}
 		if !has("ffn_norm.weight") { // attention and feed-forward share the norm
 			in.matrices = append(in.matrices, wide...)

@@ -169,3 +169,29 @@ func TestShapes(t *testing.T) {
 		t.Error("importance matrix of another model accepted")
 	}
 }
+
+// Two norms of one residual: attn_norm_2 is that of attention.
+func TestTwoNorms(t *testing.T) {
+	f := file(t, func(d map[string][]int) {
+		delete(d, "ffn_norm.weight")
+		delete(d, "ffn_gate.weight")
+		d["attn_norm_2.weight"] = []int{64}
+	})
+	m := uneven(f)
+	for i := range m.Entries["blk.0.ffn_up.weight"].Sums { // other columns than attention's
+		m.Entries["blk.0.ffn_up.weight"].Sums[i] = 1
+	}
+	m.Entries["blk.0.ffn_up.weight"].Sums[9] = 900
+	got := find(t, f, m, 1)
+	for matrix, norm := range map[string]string{"attn_q": "attn_norm_2", "ffn_up": "attn_norm"} {
+		columns, inverse := got["blk.0."+matrix+".weight"].Columns, got["blk.0."+norm+".weight"].Columns
+		if columns == nil || inverse == nil {
+			t.Fatalf("%s: no factors", matrix)
+		}
+		for i, v := range columns {
+			if p := v * inverse[i]; p < 0.9999 || p > 1.0001 {
+				t.Fatalf("%s: column %d times %v, the norm times %v", matrix, i, v, inverse[i])
+			}
+		}
+	}
+}
