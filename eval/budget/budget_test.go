@@ -156,3 +156,38 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// Defaults are set only where the document has no value, and figures are readable.
+func TestDefaults(t *testing.T) {
+	b, _ := read(t, "version: 1\nlatency: {}\n")
+	if l := b.Latency; l.Prompt != defaultPrompt || l.Tokens != 64 || l.Runs != 5 {
+		t.Errorf("got %+v", l)
+	}
+	b, _ = read(t, "version: 1\nlatency: {prompt: p, tokens: 2, runs: 1}\n")
+	if l := b.Latency; l.Prompt != "p" || l.Tokens != 2 || l.Runs != 1 {
+		t.Errorf("got %+v", l)
+	}
+	for x, want := range map[float64]string{0.12345: "0.1235", 999: "999", 60000: "60000", 1000: "1000"} {
+		if got := (Row{}).Shown(x); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+	if got := (Row{size: true}).Shown(20 << 20); got != "20 MiB" {
+		t.Errorf("got %s", got)
+	}
+	var f Figures
+	f.add([]time.Duration{time.Second})
+	if len(f.Speed) != 0 || len(f.Token) != 0 || f.FirstToken[0] != 1000 {
+		t.Errorf("got %+v", f)
+	}
+}
+
+// An answer without text has no times.
+func TestSilence(t *testing.T) {
+	b, _ := read(t, "version: 1\nlatency: {runs: 2}\n")
+	b.Latency.Tokens = 0
+	var f Figures
+	if err := b.Measure(t.Context(), slow{}, &f); err != nil || f.FirstToken != nil {
+		t.Errorf("got %+v, %v", f, err)
+	}
+}

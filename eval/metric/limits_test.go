@@ -143,3 +143,28 @@ func FuzzMeasures(f *testing.F) {
 		CIDEr([]Caption{{a, golds}, {b, golds}})
 	})
 }
+
+// Cases at the edges of the measures.
+func TestEdges(t *testing.T) {
+	for name, c := range map[string][2]float64{
+		"rate of empty references": {Rate([]float64{3, 0}, 1), 3},
+		"rate":                     {Rate([]float64{3, 6}, 1), 0.5},
+		"deviation of two":         {Deviation([]float64{1, 3}), 1.4142135623730951},
+		"deviation of one":         {Deviation([]float64{1}), 0},
+		"closest, shorter of two":  {float64(closest(4, [][]string{make([]string, 5), make([]string, 3)})), 3},
+		"closest of none":          {float64(closest(4, nil)), 0},
+		"words with a separator":   {float64(Words("a\x1fb")), 2},
+		"a number of text":         {Relaxed("1e400x", "1"), 0},
+		"brier of certainty":       {Brier([]float64{0, -1000}, 0), 0},
+		"all right, in clusters":   {Effective([]float64{1, 1, 1, 1}, []int{0, 0, 1, 1}), 2},
+		"balanced clusters":        {Effective([]float64{0, 1, 0, 1}, []int{0, 0, 1, 1}), 2},
+	} {
+		if d := c[0] - c[1]; d > 1e-9 || d < -1e-9 {
+			t.Errorf("%s: got %v, want %v", name, c[0], c[1])
+		}
+	}
+	one := map[string]any{"a": "x"}
+	if same(one, map[string]any{"a": "x", "b": "y"}) || same(map[string]any{"a": "x", "b": "y"}, one) || !same(one, map[string]any{"a": "x"}) || same(one, map[string]any{"b": "x"}) {
+		t.Error("dicts are compared wrongly")
+	}
+}

@@ -116,6 +116,7 @@ func TestFaults(t *testing.T) {
 		want diag.Code
 	}{
 		"unknown key":          {plainTask + "process_docs: x\n", diag.UnknownKey},
+		"tag":                  {plainTask + "description: !mine x\n", diag.Tag},
 		"Python":               {plainTask + "process_results: !function utils.results\n", diag.SuiteFunction},
 		"Python in a template": {strings.Replace(plainTask, "'{{q}}'", "!function utils.text", 1), diag.SuiteFunction},
 		"no name":              {strings.Replace(plainTask, "task: t\n", "", 1), diag.MissingKey},
@@ -410,5 +411,74 @@ func TestMetricsOfTasks(t *testing.T) {
 		if got := value(t, ask(t, task, parrot{text: c.answer}), c.metric, "none"); diff(got.Value, c.want) {
 			t.Errorf("%s of %q: got %v, want %v", c.metric, c.answer, got.Value, c.want)
 		}
+	}
+}
+
+// The target is text, the index of a choice, or a list of either.
+func TestGold(t *testing.T) {
+	for _, c := range []struct {
+		target, choices, doc string
+		texts                []string
+		indexes              []int
+	}{
+		{"a", "", `{"q": "x", "a": "5"}`, []string{"5"}, nil}, {"a", "", `{"q": "x", "a": 5}`, []string{"5"}, nil}, {"'{{a}}'", "", `{"q": "x", "a": 5}`, []string{"5"}, nil},
+		{"a", "[u, v]", `{"q": "x", "a": 1}`, nil, []int{1}}, {"'{{a}}'", "[u, v]", `{"q": "x", "a": 1}`, nil, []int{1}}, {"a", "[u, v]", `{"q": "x", "a": "v"}`, []string{"v"}, nil},
+		{"1", "[u, v]", `{"q": "x"}`, nil, []int{1}}, {"a", "[u, v]", `{"q": "x", "a": [0, 1]}`, nil, []int{0, 1}}, {"'{{a}}'", "", `{"q": "x", "a": ["u", "v"]}`, []string{"u", "v"}, nil},
+		{"'[{{a}}'", "", `{"q": "x", "a": "u"}`, []string{"[u"}, nil}, {"'[{{a}}]'", "", `{"q": "x", "a": "u v"}`, []string{"[u v]"}, nil}, {"'+1'", "[u, v]", `{"q": "x"}`, []string{"+1"}, nil},
+	} {
+		text := strings.Replace(plainTask, "doc_to_target: a", "doc_to_target: "+c.target, 1)
+		if c.choices != "" {
+			text += "doc_to_choice: " + c.choices + "\n"
+		}
+		task := load(t, Options{}, written(t, text, c.doc))[0]
+		g, err := task.goldOf(task.target, task.choice, task.docs[0])
+		if err != nil || !slices.Equal(g.texts, c.texts) || !slices.Equal(g.indexes, c.indexes) {
+			t.Errorf("%+v: got %+v, %v", c, g, err)
+		}
+	}
+}
+
+// Without a split of their own, examples come from the training split, else from the
+// validation split.
+func TestPools(t *testing.T) {
+	for name, c := range map[string]struct{ keys, want string }{
+		"training":   {"training_split: train\nvalidation_split: val\n", "train1 ok\n\nq0"},
+		"validation": {"validation_split: val\n", "val1 ok\n\nq0"},
+		"own":        {"training_split: train\nfewshot_split: val\n", "val1 ok\n\nq0"},
+		"samples":    {"training_split: train\nfewshot_config: {samples: [{q: s, a: ok}], sampler: first_n}\n", "s ok\n\nq0"},
+		"delimiters": {"training_split: train\ntarget_delimiter: ' = '\nfewshot_delimiter: ' | '\ndescription: 'D: '\n", "D: train1 = ok | q0"},
+		"a prefix":   {"training_split: train\ngen_prefix: 'A:'\n", "train1 A: ok\n\nq0 A:"},
+	} {
+		path := written(t, strings.Replace(plainTask, "dataset_path: docs.jsonl\n", "dataset_path: json\ndata_files: {test: docs.jsonl, train: train.jsonl, val: val.jsonl}\n", 1)+c.keys+"num_fewshot: 1\n", `{"q": "q0", "a": "ok"}`)
+		for _, split := range []string{"train", "val"} {
+			if err := os.WriteFile(filepath.Join(filepath.Dir(path), split+".jsonl"), []byte(`[{"q": "`+split+`1", "a": "ok"}]`), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		task := load(t, Options{Seed: DefaultSeed}, path)[0]
+		q, err := task.prompts(task.docs)
+		if err != nil || q[0].context != c.want {
+			t.Errorf("%s: got %q, %v, want %q", name, q[0].context, err, c.want)
+		}
+	}
+}
+
+// The standard error of a mean is the harness's; with clusters it is that of the draws.
+func TestStandardError(t *testing.T) {
+	k, _ := kindOf("acc", Choice)
+	var items [][]float64
+	var clusters []int
+	for i := range 60 {
+		items, clusters = append(items, one(truth(i < 43))), append(clusters, i/10)
+	}
+	alone := figure(k, items, nil)
+	if diff(*alone.Error, 0.058668) && *alone.Error-0.058668 > 1e-6 || alone.Method != byWilson {
+		t.Errorf("got %v, want 0.058668", *alone.Error)
+	}
+	if together := figure(k, items, clusters); *together.Error < 2**alone.Error || together.Method != byClusters || together.Clusters != 6 {
+		t.Errorf("got %+v", together)
+	}
+	if single := figure(k, items[:1], nil); single.Error != nil {
+		t.Errorf("got the error %v of one document", *single.Error)
 	}
 }

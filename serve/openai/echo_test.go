@@ -10,6 +10,8 @@ import (
 
 	"mm-abi.org/mm/core/tokenizer"
 	"mm-abi.org/mm/runtimes/runner"
+	"mm-abi.org/mm/runtimes/talk"
+	"mm-abi.org/mm/serve/api"
 )
 
 func TestPrompts(t *testing.T) {
@@ -144,5 +146,16 @@ func TestTokenLimits(t *testing.T) {
 	}
 	if err := checkEcho(&completeRequest{sampling: sampling{MaxTokens: new(int)}}, 0.5); err == nil {
 		t.Error("with a temperature: got no error")
+	}
+}
+
+// An empty prompt has nothing to score.
+func TestEmptyEcho(t *testing.T) {
+	for text, ok := range map[string]bool{"": false, "a": true} {
+		ask := &api.Ask{}
+		ask.Request.Inputs = []talk.Part{{Text: text}}
+		if _, err := tokensOf(t.Context(), bytewise{}, ask); (err == nil) != ok {
+			t.Errorf("%q: got %v", text, err)
+		}
 	}
 }
