@@ -96,7 +96,7 @@ func (b *build) chooseTargets() {
 
 // lists are the formats for which a bare word of --export is a module, even if the
 // graph has no such module.
-var lists = []abi.Format{abi.ONNX, abi.Safetensors, abi.NNAPI, abi.OpenVINO, abi.QNN}
+var lists = []abi.Format{abi.ONNX, abi.Safetensors, abi.NNAPI, abi.OpenVINO, abi.QNN, abi.TFLite, abi.CoreML, abi.ExecuTorch}
 
 // parseExports parses the values of --export: FORMAT=ITEM[,ITEM…]. An item is a
 // module, a precision, quant=PRECISION or precision=PRECISION, or kv=TYPE; for qnn

@@ -184,7 +184,7 @@ func (c *checker) precision(e Export, m *modules.Manifest) {
 
 // sources are the formats that other formats are made from.
 var sources = map[abi.Format]abi.Format{
-	abi.ONNX: abi.ONNX, abi.NNAPI: abi.ONNX, abi.OpenVINO: abi.ONNX, abi.QNN: abi.ONNX, abi.Safetensors: abi.Safetensors,
+	abi.ONNX: abi.ONNX, abi.NNAPI: abi.ONNX, abi.OpenVINO: abi.ONNX, abi.QNN: abi.ONNX, abi.TFLite: abi.ONNX, abi.CoreML: abi.ONNX, abi.ExecuTorch: abi.ONNX, abi.Safetensors: abi.Safetensors,
 }
 
 // sourceOf is the format that an export of a module is made from: a core's

@@ -58,6 +58,8 @@ func Tolerance(precision string) float64 {
 		return 0.9999
 	case "int8":
 		return 0.98
+	case "int4":
+		return 0.95
 	}
 	return 0.99999
 }
@@ -271,19 +273,20 @@ func widened(t engine.Tensor, v *lower.Value) engine.Tensor {
 	return t
 }
 
-// minRounded is the number of elements from which a constant counts as weights.
-const minRounded = 64
-
 // round narrows the weights of a graph and returns a function that restores them.
 func round(g *lower.Graph, precision string) (restore func()) {
 	old := map[*lower.Value]*lower.Const{}
 	for _, n := range g.Nodes {
 		v, axis := weightOf(n)
-		if v == nil || v.Const == nil || len(v.Const.Floats) < minRounded || old[v] != nil {
+		if v == nil || v.Const == nil || len(v.Const.Floats) < MinWeights || old[v] != nil {
 			continue
 		}
 		old[v] = v.Const
-		v.Const = &lower.Const{Floats: rounded(v.Const.Floats, v.Shape, axis, precision)}
+		narrow := rounded(v.Const.Floats, v.Shape, axis, precision)
+		if q, ok := Int4s(n); ok && precision == "int4" {
+			narrow = q.floats(v, axis)
+		}
+		v.Const = &lower.Const{Floats: narrow}
 	}
 	return func() {
 		for v, c := range old {

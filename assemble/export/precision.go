@@ -6,7 +6,15 @@ import (
 
 	"mm-abi.org/mm/core/quant"
 	"mm-abi.org/mm/core/tensor"
+	"mm-abi.org/mm/onnx/lower"
 )
+
+// MinWeights is the number of elements from which a constant counts as weights.
+const MinWeights = 64
+
+// Weights returns the weights of a node, nil if it has none, and the axis of their
+// scales.
+func Weights(n *lower.Node) (*lower.Value, int) { return weightOf(n) }
 
 // Float32s encodes numbers as 32-bit floats.
 func Float32s(x []float32) []byte {
@@ -54,6 +62,75 @@ func Int8s(x []float32, shape []int, axis int) (out []byte, scales []float32) {
 		out[i] = byte(int8(max(-127, min(127, q))))
 	}
 	return out, scales
+}
+
+// Int4Group is the number of inputs that share a scale in [Int4s].
+const Int4Group = 32
+
+// Nibbles are weights of a linear layer, as outputs × inputs, two in a byte, the
+// first in the low half.
+type Nibbles struct {
+	Data   []byte
+	Scales []float32 // outputs × groups
+}
+
+// Int4s quantizes the weights of a linear layer symmetrically to four bits; ok is
+// false for other nodes, and if the inputs are not a multiple of the group.
+func Int4s(n *lower.Node) (q Nibbles, ok bool) {
+	if n.Op != lower.MatMul {
+		return q, false
+	}
+	v, axis := weightOf(n)
+	if v == nil || v.Const == nil || len(v.Const.Floats) < MinWeights || v.Shape[1-axis]%Int4Group != 0 {
+		return q, false
+	}
+	out, in := v.Shape[axis], v.Shape[1-axis]
+	row, column := in, 1
+	if axis == 1 {
+		row, column = 1, out
+	}
+	q.Data = make([]byte, out*in/2)
+	for o := range out {
+		for first := 0; first < in; first += Int4Group {
+			q.group(v.Const.Floats[o*row+first*column:], column, o*in+first)
+		}
+	}
+	return q, true
+}
+
+// group quantizes a group of numbers at a distance; at is the index of the first.
+// The number of the largest magnitude becomes -8, so that all sixteen codes count.
+func (q *Nibbles) group(x []float32, distance, at int) {
+	var extreme float32
+	for i := range Int4Group {
+		if v := x[i*distance]; math.Abs(float64(v)) > math.Abs(float64(extreme)) {
+			extreme = v
+		}
+	}
+	scale := extreme / -8
+	if scale == 0 {
+		scale = 1
+	}
+	q.Scales = append(q.Scales, scale)
+	for i := range Int4Group {
+		code := max(-8, min(7, math.RoundToEven(float64(x[i*distance])/float64(scale))))
+		q.Data[(at+i)/2] |= byte(int8(code)) & 15 << (4 * uint((at+i)%2))
+	}
+}
+
+// floats returns the numbers of the weights in the order of v.
+func (q Nibbles) floats(v *lower.Value, axis int) []float32 {
+	out := make([]float32, v.Size())
+	in := v.Shape[1-axis]
+	for i := range out {
+		code := int8(q.Data[i/2]>>(4*uint(i%2))<<4) >> 4
+		at := i
+		if axis == 1 {
+			at = i%in*v.Shape[1] + i/in
+		}
+		out[at] = float32(code) * q.Scales[i/Int4Group]
+	}
+	return out
 }
 
 // half returns the number of a 16-bit float.

@@ -25,6 +25,7 @@ import (
 	"mm-abi.org/mm/assemble/compile"
 	"mm-abi.org/mm/assemble/export"
 	"mm-abi.org/mm/assemble/export/npu"
+	"mm-abi.org/mm/assemble/export/tflite"
 	"mm-abi.org/mm/assemble/quantize"
 	"mm-abi.org/mm/core/cpu"
 	"mm-abi.org/mm/runtimes"
@@ -146,6 +147,8 @@ func exporters() []assemble.Exporter {
 		quantize.Exporter{},
 		export.NewVerbatim(abi.ONNX),
 		export.NewVerbatim(abi.Safetensors),
+		export.Lowered{Form: tflite.Exporter{}},
+		export.Lowered{Form: tflite.Exporter{Delegate: true}},
 		npu.Exporter{Compiler: compile.Exporter{Engine: &qnn.Engine{Home: workspace.DefaultHome}}},
 	}
 }

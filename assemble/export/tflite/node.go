@@ -163,7 +163,7 @@ func (c *converter) activation(n *lower.Node) bool {
 	case lower.Gelu:
 		c.each(n, func(x int, shape []int) int {
 			if c.delegate {
-				return c.geluParts(name, x, shape)
+				return c.geluParts(n, x, shape)
 			}
 			return c.op(Gelu, name, lower.Float32, shape, []int{x}, Option{0, n.Mode == "tanh"})
 		})
@@ -227,25 +227,42 @@ func (c *converter) clip(n *lower.Node, x int, shape []int, f func(int, []int, C
 	return f(x, shape, Minimum, "", []int{y, number(n.High)})
 }
 
-// geluParts writes GELU by its tanh form, which differs by at most 0.0005.
-func (c *converter) geluParts(name string, x int, shape []int) int {
+// geluParts writes GELU without its operator.
+func (c *converter) geluParts(n *lower.Node, x int, shape []int) int {
 	f := func(code Code, suffix string, in ...int) int {
 		options := []Option{{0, none}}
 		if code.options() == 0 {
 			options = nil
 		}
-		return c.op(code, name+suffix, lower.Float32, shape, in, options...)
+		return c.op(code, n.Out.Name+suffix, lower.Float32, shape, in, options...)
 	}
 	number := func(v float64) int { return c.floats([]int{1}, float32(v)) }
-	y := f(Mul, ".square", x, x)
-	y = f(Mul, ".curve", y, number(0.044715))
-	y = f(Add, ".slope", y, number(1))
-	y = f(Mul, ".inner", y, x)
-	y = f(Mul, ".scaled", y, number(math.Sqrt(2/math.Pi)))
-	y = f(Tanh, ".tanh", y)
-	y = f(Add, ".more", y, number(1))
-	y = f(Mul, ".double", y, x)
-	return f(Mul, "", y, number(0.5))
+	if n.Mode == "tanh" {
+		y := f(Mul, ".square", x, x)
+		y = f(Mul, ".curve", y, number(0.044715))
+		y = f(Add, ".slope", y, number(1))
+		y = f(Mul, ".inner", y, x)
+		y = f(Mul, ".scaled", y, number(math.Sqrt(2/math.Pi)))
+		y = f(Tanh, ".tanh", y)
+		y = f(Add, ".more", y, number(1))
+		y = f(Mul, ".double", y, x)
+		return f(Mul, "", y, number(0.5))
+	}
+	// max(x, 0) - |x|/2·erfc(|x|/√2), with the complement of the error function by
+	// a polynomial of t = 1/(1+p|x|/√2) (Abramowitz and Stegun, 7.1.26).
+	size := f(Abs, ".size", x)
+	t := f(Mul, ".p", size, number(0.3275911/math.Sqrt2))
+	t = f(Div, ".t", number(1), f(Add, ".q", t, number(1)))
+	y := f(Mul, ".t5", t, number(1.061405429))
+	for i, k := range []float64{-1.453152027, 1.421413741, -0.284496736, 0.254829592} {
+		y = f(Add, fmt.Sprintf(".a%d", 4-i), y, number(k))
+		y = f(Mul, fmt.Sprintf(".t%d", 4-i), y, t)
+	}
+	e := f(Mul, ".square", x, x)
+	e = f(Exp, ".exp", f(Mul, ".exponent", e, number(-0.5)))
+	y = f(Mul, ".erfc", y, e)
+	y = f(Mul, ".tail", y, f(Mul, ".half", size, number(0.5)))
+	return f(Sub, "", f(Relu, ".relu", x), y)
 }
 
 // norm writes LayerNorm and RMSNorm by means.
