@@ -24,6 +24,7 @@ import (
 	"mm-abi.org/mm/assemble"
 	"mm-abi.org/mm/assemble/compile"
 	"mm-abi.org/mm/assemble/export"
+	"mm-abi.org/mm/assemble/export/coreml"
 	"mm-abi.org/mm/assemble/export/npu"
 	"mm-abi.org/mm/assemble/export/tflite"
 	"mm-abi.org/mm/assemble/quantize"
@@ -147,6 +148,7 @@ func exporters() []assemble.Exporter {
 		quantize.Exporter{},
 		export.NewVerbatim(abi.ONNX),
 		export.NewVerbatim(abi.Safetensors),
+		export.Lowered{Form: coreml.Exporter{}},
 		export.Lowered{Form: tflite.Exporter{}},
 		export.Lowered{Form: tflite.Exporter{Delegate: true}},
 		npu.Exporter{Compiler: compile.Exporter{Engine: &qnn.Engine{Home: workspace.DefaultHome}}},

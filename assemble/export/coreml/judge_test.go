@@ -1,0 +1,13 @@
+package coreml
+
+import (
+	"testing"
+
+	"mm-abi.org/mm/assemble/export"
+	"mm-abi.org/mm/assemble/export/exporttest"
+)
+
+// TestJudge writes the models of MM_EXPORTS for the judge of make exports.
+func TestJudge(t *testing.T) {
+	exporttest.Judge(t, export.Lowered{Form: Exporter{}})
+}
