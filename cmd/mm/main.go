@@ -26,6 +26,7 @@ import (
 	"mm-abi.org/mm/assemble/export"
 	"mm-abi.org/mm/assemble/export/coreml"
 	"mm-abi.org/mm/assemble/export/npu"
+	"mm-abi.org/mm/assemble/export/openvino"
 	"mm-abi.org/mm/assemble/export/tflite"
 	"mm-abi.org/mm/assemble/quantize"
 	"mm-abi.org/mm/core/cpu"
@@ -151,6 +152,7 @@ func exporters() []assemble.Exporter {
 		export.Lowered{Form: coreml.Exporter{}},
 		export.Lowered{Form: tflite.Exporter{}},
 		export.Lowered{Form: tflite.Exporter{Delegate: true}},
+		export.Lowered{Form: openvino.Form{}},
 		npu.Exporter{Compiler: compile.Exporter{Engine: &qnn.Engine{Home: workspace.DefaultHome}}},
 	}
 }

@@ -20,9 +20,6 @@ const (
 // Form writes lowered graphs.
 type Form struct{}
 
-// Exporter returns the exporter of functions.
-func Exporter() export.Lowered { return export.Lowered{Form: Form{}} }
-
 // Format returns "openvino".
 func (Form) Format() abi.Format { return abi.OpenVINO }
 
