@@ -66,9 +66,22 @@ func (w *writer) constant(v *lower.Value) *result {
 }
 
 // weight adds the weights of a node in the precision, in a shape with the same
-// order of elements. Axis is that of the scales in v's shape; split is the number of
-// groups that the new shape divides it into, or 0.
+// order of elements. Nodes may share them.
 func (w *writer) weight(n *lower.Node, v *lower.Value, shape []int) *result {
+	key := packed{v, list(shape)}
+	if w.packed[key] == nil {
+		w.packed[key] = w.pack(n, v, shape)
+	}
+	return w.packed[key]
+}
+
+// packed identifies weights in a shape; that of weights in four bits is empty.
+type packed struct {
+	v     *lower.Value
+	shape string
+}
+
+func (w *writer) pack(n *lower.Node, v *lower.Value, shape []int) *result {
 	narrow, axis := export.Weights(n)
 	if narrow != v || v.Const == nil || len(v.Const.Floats) < export.MinWeights || w.precision == fp32 {
 		r := w.value(v)
@@ -114,6 +127,9 @@ func (w *writer) grouped(n *lower.Node) *result {
 	if w.precision != int4s || !ok {
 		return nil
 	}
+	if r := w.packed[packed{v, ""}]; r != nil {
+		return r
+	}
 	out, in := v.Shape[0], v.Shape[1]
 	if !n.TransposeB {
 		out, in = in, out
@@ -121,5 +137,6 @@ func (w *writer) grouped(n *lower.Node) *result {
 	shape := []int{out, in / export.Int4Group, export.Int4Group}
 	wide := w.widen(w.raw(i4, shape, q.Data), false)
 	product := w.add("Multiply", "opset1", f32, shape, []*result{wide, w.raw(f32, []int{out, in / export.Int4Group, 1}, export.Float32s(q.Scales))}, "auto_broadcast", "numpy")
-	return w.reshape(product, []int{out, in})
+	w.packed[packed{v, ""}] = w.reshape(product, []int{out, in})
+	return w.packed[packed{v, ""}]
 }

@@ -65,13 +65,14 @@ type writer struct {
 	layers    []*layer
 	bin       weights
 	at        map[*lower.Value]*result
+	packed    map[packed]*result // weights
 	shared    map[string]*result // small constants by type, shape and contents
 	names     map[string]bool
 	node      string // name of the node being written
 }
 
 func newWriter(precision string) *writer {
-	return &writer{precision: precision, at: map[*lower.Value]*result{}, shared: map[string]*result{}, names: map[string]bool{}}
+	return &writer{precision: precision, at: map[*lower.Value]*result{}, packed: map[packed]*result{}, shared: map[string]*result{}, names: map[string]bool{}}
 }
 
 // add appends a layer with one result. Data are names and values in turn.
