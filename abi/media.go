@@ -29,6 +29,7 @@ const (
 	AnnotationBackend   = Namespace + ".backend"       // engine requested by the graph
 	AnnotationRequires  = Namespace + ".requires"      // references that a module requires, comma separated
 	AnnotationUpstream  = Namespace + ".upstream"      // digest of the source package of an engine
+	AnnotationModelPack = Namespace + ".modelpack"     // of a container image: digest of the ModelPack manifest with the same files
 )
 
 // Values of [AnnotationKind].

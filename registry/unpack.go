@@ -54,7 +54,7 @@ func (c *checkout) unpack(ctx context.Context, below string, l artifact.Layer) (
 	in := &bounded{r: plain, left: limit}
 	var paths []string
 	if l.Packing.Tar() {
-		paths, err = c.members(below, in, limit)
+		paths, err = c.members(below, l.Root, in, limit)
 	} else {
 		paths, err = c.single(path.Join(below, l.Path), in)
 	}
@@ -98,8 +98,9 @@ func decompress(r io.Reader, compression string) (io.Reader, func(), error) {
 	return nil, nil, fmt.Errorf("unknown compression %q", compression)
 }
 
-// members stages the files of a tar archive, whose sizes add up to at most limit.
-func (c *checkout) members(below string, r io.Reader, limit int64) (paths []string, err error) {
+// members stages the files of a tar archive, whose sizes add up to at most limit. With a
+// root, every file must be below it.
+func (c *checkout) members(below, root string, r io.Reader, limit int64) (paths []string, err error) {
 	for t := tar.NewReader(r); ; {
 		h, err := t.Next()
 		if err == io.EOF {
@@ -117,6 +118,13 @@ func (c *checkout) members(below string, r io.Reader, limit int64) (paths []stri
 		}
 		if name == "" {
 			continue
+		}
+		if root != "" {
+			within, ok := strings.CutPrefix(name, root+"/")
+			if !ok {
+				return nil, fmt.Errorf("%w: member %q, want a file below %s", ErrArchive, name, root)
+			}
+			name = within
 		}
 		if limit -= h.Size; limit < 0 {
 			return nil, fmt.Errorf("%w: member %q of %d bytes is more than its layer can hold", ErrArchive, name, h.Size)

@@ -127,6 +127,31 @@ func TestUnpack(t *testing.T) {
 }
 
 // A hostile archive is refused and leaves no file, inside the folder or outside.
+// Of an image, the folder of its files is left out, and nothing outside it is written.
+func TestUnpackRoot(t *testing.T) {
+	s := unpackStore(t)
+	for _, c := range []struct {
+		member string
+		want   []string
+	}{
+		{"models/core/a.gguf", []string{"core/a.gguf"}},
+		{"models/models/a", []string{"models/a"}},
+		{"etc/passwd", nil},
+		{"modelsx", nil},
+		{"models/../etc/a", nil},
+	} {
+		desc, err := s.AddBytes(t.Context(), "application/octet-stream", archived(t, tar.Header{Name: "models/"}, file(c.member, 3)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := &artifact.Artifact{Foreign: "test", Layers: []artifact.Layer{{Path: "core.tar", Descriptor: desc, Packing: "tar", Root: "models"}}}
+		got, err := s.Checkout(t.Context(), a, filepath.Join(t.TempDir(), "out"), CheckoutOptions{Link: true})
+		if !slices.Equal(got, c.want) || errors.Is(err, ErrArchive) == (c.want != nil) {
+			t.Errorf("%s: %v, %v", c.member, got, err)
+		}
+	}
+}
+
 func TestUnpackRefuses(t *testing.T) {
 	s := unpackStore(t)
 	link := func(kind byte, name, to string) []byte {

@@ -286,6 +286,7 @@ func TestJSON(t *testing.T) {
 		{"login", host + " --user u --password-stdin --plaintext", exitOK},
 		{"push", "m-lite:0.1.0 " + host + "/m-lite", exitOK},
 		{"push", "m-lite:0.1.0 hf://me/lite --target laptop", exitOK},
+		{"push", "m-lite:0.1.0 " + host + "/images/lite --as-image --target laptop", exitOK},
 		{"pull", "hf://me/lite --out fetched", exitOK},
 		{"inspect", host + "/m-lite:0.1.0 --remote", exitOK},
 		{"pull", host + "/m-lite:0.1.0", exitOK},

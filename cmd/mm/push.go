@@ -22,10 +22,15 @@ func (p *program) pushCommand() *cli.Command {
 			"else; for a mirror, use --expect NAME.\n\n" +
 			"hf://OWNER/NAME[@REVISION] is a repository of a model hub, which gets the files of one target in\n" +
 			"one commit, with a card. Files that the hub holds are not sent. HF_ENDPOINT names another hub,\n" +
-			"HF_TOKEN is sent to it.",
+			"HF_TOKEN is sent to it.\n\n" +
+			"--as-image sends one target as a container image with its files below models/, a layer a module,\n" +
+			"for KServe, image volumes of Kubernetes and podman. The image has the name of its repository.",
 		Flags: append([]cli.Flag{p.jsonFlag(), layoutFlag(), expectFlag(),
 			&cli.BoolFlag{Name: "force", Usage: "overwrite an existing version that has a different digest"},
-			&cli.StringFlag{Name: "target", Usage: "to a hub: `TARGET` of a build with several"},
+			&cli.StringFlag{Name: "target", Usage: "to a hub or as an image: `TARGET` of a build with several"},
+			&cli.BoolFlag{Name: "as-image", Usage: "send a container image (modelcar)"},
+			&cli.StringFlag{Name: "arch", Usage: "of an image: `ARCH`, such as arm64 (default: the target's, or amd64)"},
+			&cli.StringFlag{Name: "key", Usage: "of an image: private key `FILE` that signs it, or default"},
 			&cli.StringFlag{Name: "message", Aliases: []string{"m"}, Usage: "to a hub: message of the commit"},
 			&cli.StringFlag{Name: "card", Usage: "to a hub: `FILE` of the card (default: README.md of the artifact, or a short one)"},
 			&cli.BoolFlag{Name: "private", Usage: "to a hub: create the repository private"},
@@ -35,6 +40,10 @@ func (p *program) pushCommand() *cli.Command {
 			if hub.IsRef(c.Args().Get(1)) {
 				opt := workspace.PublishOptions{Target: c.String("target"), Message: c.String("message"), Private: c.Bool("private"), Request: c.Bool("pr"), DryRun: c.Bool("dry-run")}
 				return p.publish(c.Context, workspace.Options{Layout: c.String("layout")}, c.Args().Get(0), c.Args().Get(1), c.String("card"), opt)
+			}
+			if c.Bool("as-image") {
+				opt := workspace.ImageOptions{Target: c.String("target"), Architecture: c.String("arch"), Force: c.Bool("force")}
+				return p.pushImage(c.Context, remoteOptions(c, c.Args().First()), c.Args().Get(0), c.Args().Get(1), c.String("key"), opt)
 			}
 			opt := workspace.PushOptions{Expect: c.String("expect"), Force: c.Bool("force")}
 			return p.push(c.Context, remoteOptions(c, c.Args().First()), c.Args().Get(0), c.Args().Get(1), opt)
@@ -51,6 +60,24 @@ func (p *program) push(ctx context.Context, open workspace.Options, ref, dest st
 		r := done.Report
 		return moved{done.Ref, done.Digest, r, fmt.Sprintf("%d of %d blobs sent (%s), %d already present, %d mounted; %s and other referrers",
 			r.Moved, r.Blobs, size(r.Bytes), r.Present, r.Mounted, count(r.Referrers, "signature")), nil}, nil
+	})
+}
+
+func (p *program) pushImage(ctx context.Context, open workspace.Options, ref, dest, key string, opt workspace.ImageOptions) error {
+	return p.transfer(open, "pushing", func(w *workspace.Workspace) (moved, error) {
+		if key != "" {
+			var err error
+			if opt.Signer, err = w.Signer(key, p.password); err != nil {
+				return moved{}, err
+			}
+		}
+		done, err := w.PushImage(ctx, ref, dest, opt)
+		if err != nil {
+			return moved{}, err
+		}
+		r := done.Report
+		return moved{done.Ref, done.Digest, r, fmt.Sprintf("image: %d of %d blobs sent (%s), %d already present, %d mounted",
+			r.Moved, r.Blobs, size(r.Bytes), r.Present, r.Mounted), nil}, nil
 	})
 }
 

@@ -105,6 +105,7 @@ const (
 	KVMapped      Code = "MM0506"
 	NotLowered    Code = "MM0520"
 	ExportDrift   Code = "MM0521"
+	NotImage      Code = "MM0530"
 
 	Unsigned        Code = "MM0601"
 	WrongKey        Code = "MM0602"

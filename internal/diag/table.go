@@ -84,6 +84,7 @@ var table = []Entry{
 	{KVMapped, "KV cache type changed", "Engines for GGUF do not store 8-bit floats. 8-bit integers with a scale per 32 values are used instead and recorded in the assembly: they have the same size and lose a thirtieth (docs/BENCHMARKS.md, Weight types).", "No action is required; kv: int8 selects the stored type."},
 	{NotLowered, "not writable in the format", "A format for another runtime has no form of a node of the model, or of a module of this type.", "Export the module as onnx, or a part of it without the node (mm onnx cut)."},
 	{ExportDrift, "export deviates too much", "With weights in the precision of the export, the cosine of an output with the original is below the limit of the precision: 0.9999 for fp16, 0.98 for int8.", "Use a higher precision."},
+	{NotImage, "no container image", "The artifact is of another tool, or has more modules than an image can have layers.", "Assemble a build with fewer modules, or make a module of the files with mm module import."},
 
 	{Unsigned, "unsigned artifact", "No release signature is attached to this digest.", "Ask the publisher to sign it (mm sign), or sign it yourself after review."},
 	{WrongKey, "signature by an unknown key", "None of the signatures is by a key in the trust file.", "If you trust the publisher, add the key with mm trust add."},

@@ -58,6 +58,7 @@ var single = map[string]string{
 	"onnx/htp/htptest":         "files for tests, written with a library",
 	"onnx/sentence":            "writes models of text encoders; modules only join them",
 	"onnx/ort":                 "reads one format; modules only convert it",
+	"registry/modelcar":        "one format",
 	"registry/names":           "index and journal, held by their own fault tests",
 	"serve/anthropic":          "one wire format",
 	"serve/inference":          "one wire format",

@@ -50,6 +50,7 @@ type Layer struct {
 	Annotations map[string]string  // abi.Annotation… keys: component, role, version, format, quant
 	Role        Role               // what another tool's layer holds. Empty: unknown, or mm's own
 	Packing     Packing            // of another tool's layer: the archive that holds the files. Empty: the file itself
+	Root        string             // of an archive: the folder that holds the files, which their paths leave out. Empty: none
 }
 
 // CoreModel reports whether the layer is the core's GGUF: the first file of a

@@ -71,6 +71,7 @@ type form struct {
 	name  string
 	layer func(desc ocispec.Descriptor) (file string, role Role, ok bool) // name of a layer without a path, and its role
 	plain bool                                                            // media types do not name the packing
+	image bool                                                            // a container image that mm wrote ([ImageRoot])
 }
 
 // Prefixes of the media types of other tools.
@@ -89,6 +90,8 @@ const (
 func formOf(m *ocispec.Manifest) *form {
 	config := m.Config.MediaType
 	switch {
+	case isImage(m):
+		return &form{name: imageForm, layer: imageLayer, image: true}
 	case claimed(m.Annotations), m.ArtifactType == abi.ArtifactEngine, len(m.Layers) == 0:
 	case m.ArtifactType == abi.ArtifactModel && config == abi.MediaModelConfig && !slices.ContainsFunc(m.Layers, notRaw):
 	case config == abi.MediaModelConfig, strings.HasPrefix(config, prefixCNAI):
@@ -132,7 +135,7 @@ func unknownForm(m *ocispec.Manifest) error {
 }
 
 // foreign returns the artifact of another tool. It states nothing in mm's name:
-// annotations of mm's on a layer are dropped.
+// annotations of mm's on a layer are dropped. Only an image of mm's keeps them.
 func (m *manifest) foreign(ctx context.Context, src content.Fetcher) (*Artifact, error) {
 	if len(m.Layers) > MaxLayers {
 		return nil, fmt.Errorf("%d files, limit %d", len(m.Layers), MaxLayers)
@@ -152,7 +155,11 @@ func (m *manifest) foreign(ctx context.Context, src content.Fetcher) (*Artifact,
 	if err := CheckLayers(a.Layers); err != nil {
 		return nil, err
 	}
-	if m.Config.MediaType != abi.MediaModelConfig {
+	switch {
+	case m.form.image:
+		a.Name, a.Version = m.Annotations[abi.AnnotationName], m.Annotations[abi.AnnotationVersion]
+		return a, a.checkImage(ctx, src, m.Config)
+	case m.Config.MediaType != abi.MediaModelConfig:
 		return a, nil
 	}
 	return a, a.readName(ctx, src, m.Config)
@@ -189,6 +196,9 @@ func (f *form) read(desc ocispec.Descriptor) (Layer, error) {
 	if l.Packing = packingOf(desc.MediaType); f.plain {
 		l.Packing = plainPacking(desc)
 	}
+	if f.image {
+		l.Root = ImageRoot
+	}
 	if l.Path == "" {
 		l.Path = file
 		if l.Packing.Tar() {
@@ -202,7 +212,7 @@ func (f *form) read(desc ocispec.Descriptor) (Layer, error) {
 		}
 	}
 	for key, value := range desc.Annotations {
-		if !strings.HasPrefix(key, abi.AnnotationPrefix) {
+		if f.image || !strings.HasPrefix(key, abi.AnnotationPrefix) {
 			if l.Annotations == nil {
 				l.Annotations = map[string]string{}
 			}

@@ -77,6 +77,12 @@ func FuzzRead(f *testing.F) {
 		}
 		f.Add(data, []byte("{}"))
 	}
+	m := memory.New()
+	image, err := fetchSmall(ctx, m, imageOf(f, m, func(*ocispec.Manifest, *ocispec.Image) {}))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(image, []byte(`{"rootfs":{"type":"layers","diff_ids":["`+string(described([]byte("layer")).Digest)+`"]}}`))
 	f.Fuzz(func(t *testing.T, manifest, config []byte) {
 		desc := described(manifest)
 		desc.MediaType = ocispec.MediaTypeImageManifest
