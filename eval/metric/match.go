@@ -133,7 +133,8 @@ func Relaxed(answer, gold string) float64 {
 	got, isNumber := pyFloat(answer)
 	want, wantNumber := pyFloat(gold)
 	if !isNumber || !wantNumber || want == 0 {
-		return number(strings.ToLower(answer) == strings.ToLower(gold))
+		lower := strings.ToLower(gold) // of Python, which folds fewer letters than EqualFold
+		return number(strings.ToLower(answer) == lower)
 	}
 	off := (got - want) / want
 	return number(off <= maxRelative && off >= -maxRelative)

@@ -482,3 +482,33 @@ func TestStandardError(t *testing.T) {
 		t.Errorf("got the error %v of one document", *single.Error)
 	}
 }
+
+func FuzzLoad(f *testing.F) {
+	f.Add(plainTask+"num_fewshot: 1\nfewshot_split: test\nfewshot_config: {sampler: first_n}\n", `{"q": "x", "a": ["y"]}`)
+	f.Add(strings.Replace(plainTask, "generate_until", "multiple_choice", 1)+"doc_to_choice: \"{{['a', q]}}\"\n", `[{"q": "x", "a": 1}, {"q": null, "a": 0}]`)
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, task, docs string) {
+		for name, text := range map[string]string{"task.yaml": task, "docs.jsonl": docs} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		tasks, _ := Load([]string{filepath.Join(dir, "task.yaml")}, Options{Seed: 1, Limit: 9})
+		for _, one := range tasks {
+			one.Ask(t.Context(), parrot{text: "y"}, RunOptions{})
+		}
+	})
+}
+
+func FuzzSample(f *testing.F) {
+	f.Add(`{"doc_id":0,"doc":{},"target":1,"filter":"none","metrics":["acc"],"arguments":{"gen_args_0":{"arg_0":"x"}},"acc":1}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		var a, b Sample
+		if json.Unmarshal([]byte(text), &a) != nil || len(a.Arguments) == 0 || len(a.Arguments[0]) == 0 {
+			return
+		}
+		if data, err := json.Marshal(a); err == nil && json.Unmarshal(data, &b) != nil {
+			t.Errorf("%s is not read again", data)
+		}
+	})
+}
