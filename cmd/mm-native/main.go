@@ -28,6 +28,7 @@ import (
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/cmd/mm-native/llamalib"
 	"mm-abi.org/mm/cmd/mm-native/ortlib"
+	"mm-abi.org/mm/cmd/mm-native/ovlib"
 	"mm-abi.org/mm/cmd/mm-native/qnnlib"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/worker"
@@ -98,6 +99,8 @@ func open(name, dir string) runtimes.Engine {
 		e, err = llamalib.Open(dir)
 	case "onnxruntime":
 		e, err = ortlib.Open(dir)
+	case "openvino":
+		e, err = ovlib.Open(dir)
 	case "qnn":
 		e, err = qnnlib.Open(dir)
 	case "qnn-compiler":

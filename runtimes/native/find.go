@@ -34,6 +34,7 @@ const (
 	LlamaCPP    = "llamacpp"
 	ONNXRuntime = "onnxruntime"
 	QNN         = "qnn"
+	OpenVINO    = "openvino"
 	// QNNCompiler compiles for QNN with the same libraries.
 	QNNCompiler = "qnn-compiler"
 )
@@ -110,7 +111,7 @@ const (
 // skips folders without a valid record.
 func List(home string) ([]Record, error) {
 	var all []Record
-	for _, name := range []string{LlamaCPP, ONNXRuntime, QNN} {
+	for _, name := range []string{LlamaCPP, ONNXRuntime, OpenVINO, QNN} {
 		top := filepath.Join(home, "engines", name)
 		entries, err := os.ReadDir(top)
 		if errors.Is(err, fs.ErrNotExist) {

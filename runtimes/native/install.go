@@ -22,7 +22,7 @@ import (
 // Options configures [Install].
 type Options struct {
 	Home string // mm's home folder
-	Name string // LlamaCPP, ONNXRuntime or QNN; QNN may have @VERSION, that of its package
+	Name string // LlamaCPP, ONNXRuntime, OpenVINO or QNN; QNN may have @VERSION, that of its package
 	// From is a folder or a .tgz archive with the libraries. If empty, the user's
 	// npm fetches the package pinned by this release of mm.
 	From string
@@ -49,7 +49,7 @@ func Install(ctx context.Context, opt Options) (Record, error) {
 	opt.Name = Canonical(name)
 	p, err := packageOf(opt.Name, runtime.GOOS, runtime.GOARCH)
 	if err == nil && versioned {
-		if len(p.wheels) == 0 {
+		if opt.Name != QNN {
 			return Record{}, fmt.Errorf("%s: the version is pinned by this release of mm and cannot be chosen", opt.Name)
 		}
 		p, err = qnnPackage(runtime.GOOS, runtime.GOARCH, version)

@@ -15,6 +15,8 @@ var (
 	onnxruntimeNotice string
 	//go:embed notices/llamacpp.txt
 	llamacppNotice string
+	//go:embed notices/openvino.txt
+	openvinoNotice string
 	//go:embed notices/qnn.txt
 	qnnNotice string
 )

@@ -67,10 +67,12 @@ func packageOf(name, system, machine string) (pinned, error) {
 			p.integrity = "sha512-5uCCDNqWCNfaAm8aR/Uzxbo4HBpKgNF91kCHPepKhgMgV2OAmatoefbOlMihsqCiH2Od35E/eUHQCFbfRBJuOg=="
 		}
 		return p, nil
+	case OpenVINO:
+		return openvinoPackage(system, machine)
 	case QNN:
 		return qnnPackage(system, machine, "")
 	}
-	return pinned{}, fmt.Errorf("unknown engine %q: want %s, %s or %s", name, LlamaCPP, ONNXRuntime, QNN)
+	return pinned{}, fmt.Errorf("unknown engine %q: want %s, %s, %s or %s", name, LlamaCPP, ONNXRuntime, OpenVINO, QNN)
 }
 
 // Limits of extracted files.

@@ -132,7 +132,11 @@ func fromWheels(ctx context.Context, files []string, p pinned, stage *fsx.Dir, e
 		}
 		digests = append(digests, digest)
 	}
-	return len(setsOf(digests)) > 0, needed(p, extracted)
+	same := len(setsOf(digests)) > 0
+	if p.name == OpenVINO {
+		same = len(digests) == 1 && digests[0] == p.wheels[0].sha256
+	}
+	return same, needed(p, extracted)
 }
 
 // wheel extracts a wheel and returns its digest in hexadecimal.

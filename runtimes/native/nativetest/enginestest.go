@@ -40,6 +40,12 @@ func Libraries(t testing.TB, name string) string {
 		}
 		return testfiles.Native(t, "lib", "bins", "linux-x64")
 	}
+	if dir := os.Getenv("MM_OPENVINO"); name == native.OpenVINO {
+		if dir == "" {
+			t.Skip("skipped: MM_OPENVINO is not set to the folder libs of the Python package openvino")
+		}
+		return dir
+	}
 	found, err := filepath.Glob(filepath.Join(testfiles.Native(t, "venv"), "lib", "python3*", "site-packages", "onnxruntime", "capi"))
 	if err != nil || len(found) != 1 {
 		t.Skip("skipped: the Python of scripts/fetch-native.sh has no onnxruntime")
