@@ -31,6 +31,7 @@ func (p *program) evalSuiteCommand() *cli.Command {
 			&cli.IntFlag{Name: "num-fewshot", Usage: "examples before each question (default: the task's)"},
 			&cli.UintFlag{Name: "fewshot-seed", Usage: "seed of the examples", Value: suite.DefaultSeed},
 			&cli.IntFlag{Name: "max-length", Usage: "tokens of a scored text (default: the context of the build)"},
+			&cli.BoolFlag{Name: "no-bos", Usage: "read texts without BOS, as lm-evaluation-harness does over an API"},
 			&cli.IntFlag{Name: "parallel", Usage: "questions asked at the same time", Value: 4},
 			&cli.BoolFlag{Name: "no-cache", Usage: "ask every question again"},
 		}, buildFlags()...),
@@ -44,7 +45,7 @@ type suiteRun struct {
 	files    []string
 	load     suite.Options
 	out      string
-	most     int
+	local    suite.LocalOptions
 	parallel int
 	fresh    bool
 }
@@ -54,10 +55,10 @@ func (p *program) evalSuite(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	o := suiteRun{measuredBuild: m, files: c.Args().Tail(), out: c.String("out"), most: c.Int("max-length"), parallel: c.Int("parallel"), fresh: c.Bool("no-cache")}
+	o := suiteRun{measuredBuild: m, files: c.Args().Tail(), out: c.String("out"), local: suite.LocalOptions{Most: c.Int("max-length"), Bare: c.Bool("no-bos")}, parallel: c.Int("parallel"), fresh: c.Bool("no-cache")}
 	o.run.Sequences = max(o.run.Sequences, o.parallel)
 	o.load = suite.Options{Limit: c.Int("limit"), Seed: uint32(c.Uint("fewshot-seed")), Data: map[string]string{}}
-	for flag, n := range map[string]int{"limit": o.load.Limit, "max-length": o.most, "parallel": o.parallel - 1, "num-fewshot": c.Int("num-fewshot")} {
+	for flag, n := range map[string]int{"limit": o.load.Limit, "max-length": o.local.Most, "parallel": o.parallel - 1, "num-fewshot": c.Int("num-fewshot")} {
 		if n < 0 {
 			return usageError{fmt.Errorf("--%s %d: too small", flag, c.Int(flag))}
 		}
@@ -92,7 +93,7 @@ func (p *program) runSuite(ctx context.Context, o suiteRun) error {
 			if err != nil {
 				return err
 			}
-			results := suite.NewResults(source, outcomes, map[string]any{"model": "mm", "model_args": map[string]any{"pretrained": o.arg, "max_length": o.most}, "limit": o.load.Limit, "fewshot_seed": o.load.Seed})
+			results := suite.NewResults(source, outcomes, map[string]any{"model": "mm", "model_args": map[string]any{"pretrained": o.arg, "max_length": o.local.Most, "add_bos_token": !o.local.Bare}, "limit": o.load.Limit, "fewshot_seed": o.load.Seed})
 			if o.out != "" {
 				if err := results.Write(o.out, outcomes); err != nil {
 					return fmt.Errorf("--out: %w", err)
@@ -117,7 +118,7 @@ func (p *program) measuredSource(ctx context.Context, w *workspace.Workspace, r 
 		return s, cache, nil
 	}
 	revision, err := p.revision()
-	cache = suite.Cache{Dir: dir, Model: strings.Join([]string{s.Digest, s.Engine, revision, o.target, fmt.Sprint(o.most, o.run.Backends)}, "\n")}
+	cache = suite.Cache{Dir: dir, Model: strings.Join([]string{s.Digest, s.Engine, revision, o.target, fmt.Sprint(o.local, o.run.Backends)}, "\n")}
 	return s, cache, err
 }
 
@@ -126,7 +127,7 @@ func (p *program) askAll(ctx context.Context, r *runner.Runner, tasks []*suite.T
 	var local *suite.Local
 	model := func() (suite.Model, error) {
 		if local == nil {
-			if local, err = suite.NewLocal(ctx, r, o.most); err != nil {
+			if local, err = suite.NewLocal(ctx, r, o.local); err != nil {
 				return nil, err
 			}
 		}

@@ -25,11 +25,20 @@ type Local struct {
 	scorer Scorer
 	most   int // tokens that are scored at a time
 	prefix int32
+	bare   *tokenizer.Tokenizer // encodes texts without BOS; nil: the runner does
+}
+
+// LocalOptions configures [NewLocal].
+type LocalOptions struct {
+	Most int // tokens of a text; 0: the positions of the core
+	// Bare omits BOS and reads the control tokens that a text spells, as the harness
+	// does over an API.
+	Bare bool
 }
 
 // NewLocal returns the model of a runner. A text without context is scored after BOS or,
-// without BOS, EOS. most bounds the tokens of a text; 0: the positions of the core.
-func NewLocal(ctx context.Context, r *runner.Runner, most int) (*Local, error) {
+// without BOS, EOS.
+func NewLocal(ctx context.Context, r *runner.Runner, opt LocalOptions) (*Local, error) {
 	tok, err := r.Tokenizer(ctx)
 	if err != nil {
 		return nil, err
@@ -38,10 +47,14 @@ func NewLocal(ctx context.Context, r *runner.Runner, most int) (*Local, error) {
 	if err != nil {
 		return nil, err
 	}
-	if most == 0 {
-		most = context
+	l := &Local{scorer: r, most: context, prefix: prefixOf(tok)}
+	if opt.Most > 0 {
+		l.most = min(opt.Most, context)
 	}
-	return &Local{r, min(most, context), prefixOf(tok)}, nil
+	if opt.Bare {
+		l.bare = tok
+	}
+	return l, nil
 }
 
 // prefixOf returns the token before a text.
@@ -80,6 +93,9 @@ func pySpace(r rune) bool { return strings.ContainsRune(" \t\n\v\f\r\x1c\x1d\x1e
 
 // Encoded returns the tokens of a text.
 func (l *Local) Encoded(ctx context.Context, text string) ([]int32, error) {
+	if l.bare != nil {
+		return l.bare.Encode(text, tokenizer.Options{Special: true}), nil
+	}
 	return l.scorer.Encode(ctx, text)
 }
 
@@ -151,6 +167,12 @@ func (l *Local) Generate(ctx context.Context, p Prompt) (string, error) {
 	}
 	for _, m := range p.Media {
 		req.Inputs = append(req.Inputs, talk.Part{Type: abi.Modality(m.Kind), Path: m.Path, Data: m.Data})
+	}
+	if l.bare != nil && req.Plain {
+		var err error
+		if req.Tokens, err = l.Encoded(ctx, p.Text); err != nil {
+			return "", err
+		}
 	}
 	req.Inputs = append(req.Inputs, talk.Part{Type: abi.Text, Text: p.Text})
 	a, err := l.scorer.Answer(ctx, req, nil)

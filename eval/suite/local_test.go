@@ -40,6 +40,9 @@ func (l *letters) Score(_ context.Context, ids []int32, from, top int) ([]runner
 	return out, nil
 }
 func (l *letters) Answer(_ context.Context, req runner.Request, _ func(string) error) (*runner.Answer, error) {
+	if req.Tokens != nil {
+		return &runner.Answer{Text: fmt.Sprint(req.Tokens)}, nil
+	}
 	return &runner.Answer{Text: fmt.Sprintf("%v %v %d %d", req.Plain, req.Preferences.Stop, req.Preferences.MaxTokens, len(req.Inputs))}, nil
 }
 
@@ -57,7 +60,7 @@ func TestLocalScore(t *testing.T) {
 		{"xyz", "aa", 5, "xyzaa", 3, false}, {"xyz", "aa", 4, "yzaa", 2, true}, {"xyz", "aaaa", 4, "aaaa", 1, true},
 	} {
 		s := &letters{}
-		got, err := (&Local{s, c.most, 1}).Score(t.Context(), c.text, []string{c.rest})
+		got, err := (&Local{scorer: s, most: c.most, prefix: 1}).Score(t.Context(), c.text, []string{c.rest})
 		if err != nil {
 			t.Errorf("%+v: %v", c, err)
 			continue
@@ -85,7 +88,7 @@ func TestLocalRolling(t *testing.T) {
 	}
 	for most := 2; most < 14; most++ {
 		s := &letters{}
-		got, err := (&Local{s, most, 1}).Rolling(t.Context(), text)
+		got, err := (&Local{scorer: s, most: most, prefix: 1}).Rolling(t.Context(), text)
 		if err != nil || diff(got, want) {
 			t.Errorf("%d: got %v, %v, want %v", most, got, err, want)
 		}
@@ -95,17 +98,17 @@ func TestLocalRolling(t *testing.T) {
 			}
 		}
 	}
-	if got, err := (&Local{&letters{}, 4, 1}).Rolling(t.Context(), ""); got != 0 || err != nil {
+	if got, err := (&Local{scorer: &letters{}, most: 4, prefix: 1}).Rolling(t.Context(), ""); got != 0 || err != nil {
 		t.Errorf("got %v, %v", got, err)
 	}
-	if _, err := (&Local{&letters{}, 4, tokenizer.None}).Rolling(t.Context(), "a"); err == nil {
+	if _, err := (&Local{scorer: &letters{}, most: 4, prefix: tokenizer.None}).Rolling(t.Context(), "a"); err == nil {
 		t.Error("got no error without a first token")
 	}
 }
 
 // With an image a question is a turn of a conversation, else a text to continue.
 func TestLocalGenerate(t *testing.T) {
-	l := &Local{&letters{}, 9, 1}
+	l := &Local{scorer: &letters{}, most: 9, prefix: 1}
 	for _, c := range []struct {
 		media []Medium
 		want  string
@@ -113,5 +116,25 @@ func TestLocalGenerate(t *testing.T) {
 		if got, err := l.Generate(t.Context(), Prompt{Text: "q", Until: []string{"."}, MaxTokens: 7, Media: c.media}); err != nil || got != c.want {
 			t.Errorf("got %q, %v, want %q", got, err, c.want)
 		}
+	}
+}
+
+// Without BOS a text has its own tokens only.
+func TestLocalBare(t *testing.T) {
+	v, err := tokenizer.Train(slices.Values([]string{"abc abc"}), tokenizer.TrainOptions{VocabSize: 260, Control: []string{"<s>"}, BOS: "<s>"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tok, err := tokenizer.New(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &Local{scorer: &letters{}, most: 9, prefix: 1, bare: tok}
+	want := tok.Encode("q<s>", tokenizer.Options{Special: true})
+	if len(want) != 2 {
+		t.Fatalf("got %v", want)
+	}
+	if got, err := l.Generate(t.Context(), Prompt{Text: "q<s>"}); err != nil || got != fmt.Sprint(want) {
+		t.Errorf("got %s, %v, want %v", got, err, want)
 	}
 }
