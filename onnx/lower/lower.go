@@ -92,6 +92,9 @@ type Value struct {
 	Type  Element
 	Shape []int
 	Const *Const // nil: computed, or an input
+	// Declared is the type in the model, which Type may widen; 0 for values that the
+	// model does not have.
+	Declared onnx.DType
 }
 
 // Const is the contents of a constant, row by row. One of the fields is set.

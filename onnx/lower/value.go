@@ -34,7 +34,7 @@ func (l *lowering) value(name string) (*Value, error) {
 	if !ok {
 		return nil, fmt.Errorf("value %q: neither an input nor a result", name)
 	}
-	v := &Value{Name: name, Shape: t.Shape}
+	v := &Value{Name: name, Shape: t.Shape, Declared: t.Type}
 	var err error
 	if v.Type, err = elementOf(t.Type); err != nil {
 		return nil, fmt.Errorf("value %q: %w", name, err)

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/lower"
 )
 
@@ -12,8 +13,10 @@ import (
 func (w *writer) graph(g *lower.Graph) (problems []lower.Problem) {
 	for _, v := range g.Inputs {
 		w.node = v.Name
-		w.at[v] = w.add("Parameter", "opset1", elements[v.Type], v.Shape, nil, "shape", list(v.Shape), "element_type", string(elements[v.Type]))
-		w.at[v].names = v.Name
+		e := declared(v)
+		r := w.add("Parameter", "opset1", e, v.Shape, nil, "shape", list(v.Shape), "element_type", string(e))
+		r.names = v.Name
+		w.at[v] = w.convert(r, elements[v.Type])
 	}
 	for _, n := range g.Nodes {
 		w.node = n.Name
@@ -28,11 +31,11 @@ func (w *writer) graph(g *lower.Graph) (problems []lower.Problem) {
 		w.at[n.Out] = r
 	}
 	for _, v := range g.Outputs {
-		r := w.value(v)
+		w.node = v.Name
+		r := w.convert(w.value(v), declared(v))
 		if r.names == "" {
 			r.names = v.Name
 		} else if r.names != v.Name { // a tensor has one name for callers
-			w.node = v.Name
 			r = w.reshape(r, v.Shape)
 			r.names = v.Name
 		}
@@ -40,6 +43,24 @@ func (w *writer) graph(g *lower.Graph) (problems []lower.Problem) {
 		w.add("Result", "opset1", r.elem, r.shape, []*result{r})
 	}
 	return problems
+}
+
+// narrow are the types of inputs and outputs that the graph widens.
+var narrow = map[onnx.DType]elem{onnx.FLOAT16: f16, onnx.BFLOAT16: "bf16", onnx.INT8: i8, onnx.UINT8: "u8", onnx.INT16: "i16", onnx.UINT16: "u16"}
+
+// declared returns the type of an input or output in the model.
+func declared(v *lower.Value) elem {
+	if e, ok := narrow[v.Declared]; ok {
+		return e
+	}
+	return elements[v.Type]
+}
+
+func (w *writer) convert(r *result, e elem) *result {
+	if r.elem == e {
+		return r
+	}
+	return w.add("Convert", "opset1", e, r.shape, []*result{r}, "destination_type", string(e))
 }
 
 // value returns the result that holds a value.
