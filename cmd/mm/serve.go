@@ -19,6 +19,7 @@ import (
 	"mm-abi.org/mm/serve/api"
 	"mm-abi.org/mm/serve/inference"
 	"mm-abi.org/mm/serve/mcp"
+	"mm-abi.org/mm/serve/oip"
 	"mm-abi.org/mm/serve/ollama"
 	"mm-abi.org/mm/serve/openai"
 	"mm-abi.org/mm/serve/page"
@@ -143,6 +144,7 @@ func newServer(opt api.Options) (*api.Server, error) {
 	openai.Mount(s)
 	anthropic.Mount(s)
 	ollama.Mount(s)
+	oip.Mount(s)
 	return s, nil
 }
 

@@ -64,6 +64,7 @@ var single = map[string]string{
 	"serve/inference":          "one wire format",
 	"serve/mcp":                "one protocol",
 	"serve/models":             "loads models; cmd only wires",
+	"serve/oip":                "one wire format",
 	"serve/ollama":             "one wire format",
 	"serve/openai":             "one wire format",
 	"serve/page":               "the web page, embedded",

@@ -149,11 +149,20 @@ func (p *Program) Run(ctx context.Context, in map[string]Tensor) (map[string]Ten
 	return out, nil
 }
 
+// InputError reports an input that the model does not take.
+type InputError struct{ Err error }
+
+// Error implements error.
+func (e *InputError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *InputError) Unwrap() error { return e.Err }
+
 // arrays copies the inputs, in the order of the graph.
 func (p *Program) arrays(in map[string]Tensor) ([]*kernel.Array, error) {
 	for _, name := range p.unknown(in) {
 		if !slices.ContainsFunc(p.main.inputs, func(v onnx.Value) bool { return v.Name == name }) {
-			return nil, fmt.Errorf("unknown input %q", name)
+			return nil, &InputError{fmt.Errorf("unknown input %q", name)}
 		}
 	}
 	symbols := make(map[string]int)
@@ -161,13 +170,13 @@ func (p *Program) arrays(in map[string]Tensor) ([]*kernel.Array, error) {
 	for i, v := range p.main.inputs {
 		t, ok := in[v.Name]
 		if !ok {
-			return nil, fmt.Errorf("missing input %q", v.Name)
+			return nil, &InputError{fmt.Errorf("missing input %q", v.Name)}
 		}
 		err := fits(v.Type, t, symbols)
-		if err == nil {
-			out[i], err = p.arena.FromBytes(t.Type, t.Shape, t.Data)
-		}
 		if err != nil {
+			return nil, &InputError{fmt.Errorf("input %q: %w", v.Name, err)}
+		}
+		if out[i], err = p.arena.FromBytes(t.Type, t.Shape, t.Data); err != nil {
 			return nil, fmt.Errorf("input %q: %w", v.Name, err)
 		}
 	}

@@ -190,6 +190,9 @@ func (s *Server) Created() int64 { return s.created }
 // Version returns the version of mm.
 func (s *Server) Version() string { return s.opt.Version }
 
+// Ready reports whether the models that are loaded at start are loaded.
+func (s *Server) Ready() bool { return s.ready.Load() }
+
 // Model finds a model by one of its names. An empty name finds the only one.
 func (s *Server) Model(name string) (*Model, error) {
 	models := s.Models()
