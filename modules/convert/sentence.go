@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/onnx"
+	"mm-abi.org/mm/onnx/admit"
 	"mm-abi.org/mm/onnx/sentence"
 	"mm-abi.org/mm/onnx/tower"
 )
@@ -34,6 +36,7 @@ type reader struct {
 	vocab   *tokenizer.Tokenizer
 	text    modules.Text
 	card    model
+	graph   *onnx.Model // exported, instead of weights
 	close   func() error
 }
 
@@ -89,14 +92,31 @@ func openSentence(folder string) (r *reader, err error) {
 		return nil, err
 	}
 	r = &reader{vocab: h.Tokenizer, close: h.Close, card: model{stem: h.Card.Name, name: h.Card.Name, author: h.Card.Author, license: h.Card.License, source: h.Card.Source}}
-	if err := r.read(h); err != nil {
-		return nil, errors.Join(fmt.Errorf("reading the encoder in %s: %w", folder, err), h.Close())
+	if err := r.read(folder, h); err != nil {
+		return nil, errors.Join(fmt.Errorf("reading the encoder in %s: %w", folder, err), r.close())
 	}
 	return r, nil
 }
 
+// exported returns the ONNX file of a folder without weights, or "".
+func exported(folder string) string {
+	has := func(name string) bool {
+		_, err := os.Stat(filepath.Join(folder, name))
+		return err == nil
+	}
+	if has("model.safetensors") || has("model.safetensors.index.json") {
+		return ""
+	}
+	for _, name := range []string{"model.onnx", "onnx/model.onnx"} {
+		if has(name) {
+			return filepath.Join(folder, filepath.FromSlash(name))
+		}
+	}
+	return ""
+}
+
 // read reads the files of the folder.
-func (r *reader) read(h *hf.Encoder) (err error) {
+func (r *reader) read(folder string, h *hf.Encoder) (err error) {
 	if r.config, err = sentence.ReadConfig(h.Config); err != nil {
 		return fmt.Errorf("config.json: %w", err)
 	}
@@ -104,7 +124,12 @@ func (r *reader) read(h *hf.Encoder) (err error) {
 		all, err := h.Tensors(folder)
 		return tower.Safetensors(renamed(all)), err
 	}
-	if r.weights, err = load(""); err != nil {
+	if file := exported(folder); file != "" {
+		if r.graph, err = admit.File(file, admit.Options{Open: admit.Siblings(file)}); err != nil {
+			return err
+		}
+		r.close = func() error { return errors.Join(r.graph.Close(), h.Close()) }
+	} else if r.weights, err = load(""); err != nil {
 		return err
 	}
 	if r.config.Labels == 0 {
@@ -215,6 +240,14 @@ func openSentenceGGUF(file string) (r *reader, err error) {
 	return r, nil
 }
 
+// model returns the graph of the module.
+func (r *reader) model() (*onnx.Model, error) {
+	if r.graph == nil {
+		return r.config.Model(r.weights, r.pooling)
+	}
+	return r.graph, r.config.Finish(r.graph, r.pooling)
+}
+
 // write creates the module.
 func (r *reader) write(ctx context.Context, opt Options) (string, error) {
 	name := or(or(opt.Name, Slug(r.card.name)), Slug(r.card.stem))
@@ -231,7 +264,7 @@ func (r *reader) write(ctx context.Context, opt Options) (string, error) {
 	if n := r.vocab.Size(); n > r.config.Vocab {
 		return "", fmt.Errorf("the tokenizer has %d tokens, the model vectors for %d", n, r.config.Vocab)
 	}
-	graph, err := r.config.Model(r.weights, r.pooling)
+	graph, err := r.model()
 	if err != nil {
 		return "", err
 	}

@@ -176,12 +176,12 @@ func (p Pooling) Size(width int) int {
 func (w *writer) pool(p Pooling, x, mask string) string {
 	g := w.g
 	var parts []string
-	each := g.Add("Unsqueeze", []string{mask, w.ints("two", 2)}, "mask.each")
+	each := w.along("Unsqueeze", mask, "mask.each", 2)
 	sum := func(name, weights string) string {
-		return g.Add("ReduceSum", []string{g.Add("Mul", []string{x, weights}, name+".shares"), w.ints("one", 1)}, name+".sum", onnx.Int("keepdims", 0))
+		return w.along("ReduceSum", g.Add("Mul", []string{x, weights}, name+".shares"), name+".sum", 1, onnx.Int("keepdims", 0))
 	}
 	count := func() string {
-		n := g.Add("ReduceSum", []string{mask, w.ints("one", 1)}, "mask.count", onnx.Int("keepdims", 1))
+		n := w.along("ReduceSum", mask, "mask.count", 1, onnx.Int("keepdims", 1))
 		return g.Add("Max", []string{n, w.number("least", 1e-9)}, "mask.least")
 	}
 	for _, mode := range p.Modes {
@@ -191,7 +191,7 @@ func (w *writer) pool(p Pooling, x, mask string) string {
 			parts = append(parts, w.at(x, at))
 		case "max":
 			away := g.Add("Mul", []string{g.Add("Sub", []string{w.number("unit", 1), each}, at+".padding"), w.number("never", -1e9)}, at+".away")
-			parts = append(parts, g.Add("ReduceMax", []string{g.Add("Add", []string{x, away}, at+".kept")}, at, onnx.IntList("axes", 1), onnx.Int("keepdims", 0)))
+			parts = append(parts, w.along("ReduceMax", g.Add("Add", []string{x, away}, at+".kept"), at, 1, onnx.Int("keepdims", 0)))
 		case "mean":
 			parts = append(parts, g.Add("Div", []string{sum(at, each), w.once("mask.least", count)}, at))
 		case "mean_sqrt":
@@ -199,11 +199,11 @@ func (w *writer) pool(p Pooling, x, mask string) string {
 		case "weighted":
 			order := g.Add("CumSum", []string{mask, w.scalar("along", 1)}, at+".order")
 			order = g.Add("Mul", []string{order, mask}, at+".weights")
-			total := g.Add("Max", []string{g.Add("ReduceSum", []string{order, w.ints("one", 1)}, at+".total", onnx.Int("keepdims", 1)), w.number("least", 1e-9)}, at+".least")
-			parts = append(parts, g.Add("Div", []string{sum(at, g.Add("Unsqueeze", []string{order, w.ints("two", 2)}, at+".each")), total}, at))
+			total := g.Add("Max", []string{w.along("ReduceSum", order, at+".total", 1, onnx.Int("keepdims", 1)), w.number("least", 1e-9)}, at+".least")
+			parts = append(parts, g.Add("Div", []string{sum(at, w.along("Unsqueeze", order, at+".each", 2)), total}, at))
 		case "last": // the position whose next one is padding
 			next := g.Add("Pad", []string{mask, w.ints("shift", 0, -1, 0, 1)}, at+".next")
-			parts = append(parts, sum(at, g.Add("Unsqueeze", []string{g.Add("Sub", []string{mask, next}, at+".end"), w.ints("two", 2)}, at+".each")))
+			parts = append(parts, sum(at, w.along("Unsqueeze", g.Add("Sub", []string{mask, next}, at+".end"), at+".each", 2)))
 		}
 	}
 	y := parts[0]
@@ -215,7 +215,7 @@ func (w *writer) pool(p Pooling, x, mask string) string {
 		y = w.dense(at, y, d)
 	}
 	if p.Normalize {
-		length := g.Add("ReduceL2", []string{y}, "length", onnx.IntList("axes", 1), onnx.Int("keepdims", 1))
+		length := w.along("ReduceL2", y, "length", 1, onnx.Int("keepdims", 1))
 		y = g.Add("Div", []string{y, g.Add("Max", []string{length, w.number("short", 1e-12)}, "length.least")}, "normalized")
 	}
 	return y
@@ -224,5 +224,5 @@ func (w *writer) pool(p Pooling, x, mask string) string {
 // at returns the state of the first position.
 func (w *writer) at(x, name string) string {
 	first := w.g.Add("Slice", []string{x, w.ints("zero", 0), w.ints("one", 1), w.ints("one", 1)}, name+".first")
-	return w.g.Add("Squeeze", []string{first, w.ints("one", 1)}, name)
+	return w.along("Squeeze", first, name, 1)
 }

@@ -18,6 +18,7 @@ type writer struct {
 	err     error
 	written map[string]bool // constants and shared values
 	zeros   int             // numbers of tensors that cannot be read
+	opset   int64           // version of ai.onnx
 
 	length    string // [1]: T
 	all, near string // added to scores of attention: of all positions, and of those in a window
@@ -25,7 +26,7 @@ type writer struct {
 }
 
 func newWriter(c Config, t Weights) *writer {
-	w := &writer{c: c, t: t, m: onnx.New("sentence", opset), written: map[string]bool{}}
+	w := &writer{c: c, t: t, m: onnx.New("sentence", opset), written: map[string]bool{}, opset: opset}
 	w.g = &w.m.Graph
 	for _, p := range c.names.prefixes {
 		if w.prefix = p; t.Has(p + c.names.words + ".weight") {
@@ -131,6 +132,24 @@ func (w *writer) once(name string, write func() string) string {
 		return write()
 	}
 	return name
+}
+
+// axisInput lists the first version of ai.onnx in which the axes of an operator are an
+// input instead of an attribute.
+func axisInput(op string) int64 {
+	switch op {
+	case "Squeeze", "Unsqueeze", "ReduceSum":
+		return 13
+	}
+	return 18
+}
+
+// along writes an operator with one axis.
+func (w *writer) along(op, x, name string, axis int, more ...onnx.Attribute) string {
+	if w.opset < axisInput(op) {
+		return w.g.Add(op, []string{x}, name, append(more, onnx.IntList("axes", int64(axis)))...)
+	}
+	return w.g.Add(op, []string{x, w.ints([]string{"zero", "one", "two"}[axis], axis)}, name, more...)
 }
 
 // linear writes x·Wᵀ + bias; the bias may be absent.
