@@ -12,6 +12,7 @@ import (
 	"mm-abi.org/mm/assemble/export/coreml"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/onnx/htp/blob"
+	"mm-abi.org/mm/onnx/ovir"
 )
 
 // Exported holds the properties of a file for another runtime.
@@ -132,6 +133,30 @@ func (v *View) coreml(path string) error {
 		v.Metadata = append(v.Metadata, Entry(e))
 	}
 	return nil
+}
+
+func (v *View) openvino(path string) error {
+	m, err := ovir.Open(path)
+	if err != nil {
+		return unread(path, err)
+	}
+	v.Bytes = m.Bytes
+	v.exported("IR "+m.Version, m.Weights, m.Parameters)
+	v.Exported.Operators = counted(m.Operations)
+	v.Exported.Inputs, v.Exported.Outputs = ends(m.Inputs), ends(m.Outputs)
+	return nil
+}
+
+func ends(list []ovir.Port) []Port {
+	out := []Port{}
+	for _, p := range list {
+		shape := make([]int, len(p.Shape))
+		for i, d := range p.Shape {
+			shape[i] = int(d)
+		}
+		out = append(out, port(p.Name, p.Type, shape))
+	}
+	return out
 }
 
 func values(list []coreml.Value) []Port {

@@ -22,6 +22,7 @@ import (
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/admit"
 	"mm-abi.org/mm/onnx/engine"
+	"mm-abi.org/mm/onnx/ovir"
 	"mm-abi.org/mm/runtimes"
 )
 
@@ -40,7 +41,7 @@ func Format(path string) abi.Format {
 }
 
 // formats are the formats by extension.
-var formats = map[string]abi.Format{".onnx": abi.ONNX, ".gguf": abi.GGUF, ".tflite": abi.TFLite, coreml.Extension: abi.CoreML}
+var formats = map[string]abi.Format{".onnx": abi.ONNX, ".gguf": abi.GGUF, ".tflite": abi.TFLite, coreml.Extension: abi.CoreML, ovir.Extension: abi.OpenVINO}
 
 // Options configures Check. The zero value checks for ONNX Runtime.
 type Options struct {

@@ -125,6 +125,8 @@ func Inspect(ctx context.Context, path string) (View, error) {
 		err = v.tflite(path)
 	case abi.CoreML:
 		err = v.coreml(path)
+	case abi.OpenVINO:
+		err = v.openvino(path)
 	default:
 		err = fmt.Errorf("%s: unsupported extension, want one of %s", path, strings.Join(slices.Sorted(maps.Keys(formats)), ", "))
 	}
