@@ -106,6 +106,7 @@ const (
 	NotLowered    Code = "MM0520"
 	ExportDrift   Code = "MM0521"
 	NotImage      Code = "MM0530"
+	NotServed     Code = "MM0531"
 
 	Unsigned        Code = "MM0601"
 	WrongKey        Code = "MM0602"

@@ -85,6 +85,7 @@ var table = []Entry{
 	{NotLowered, "not writable in the format", "A format for another runtime has no form of a node of the model, or of a module of this type.", "Export the module as onnx, or a part of it without the node (mm onnx cut)."},
 	{ExportDrift, "export deviates too much", "With weights in the precision of the export, the cosine of an output with the original is below the limit of the precision: 0.9999 for fp16, 0.98 for int8.", "Use a higher precision."},
 	{NotImage, "no container image", "The artifact is of another tool, or has more modules than an image can have layers.", "Assemble a build with fewer modules, or make a module of the files with mm module import."},
+	{NotServed, "no form for the server", "The server has no form of the build: a function without an ONNX file or of a type that it lacks, ports that do not join, or an artifact of another kind than it reads.", "Export the function as onnx with shapes, or push the kind of artifact that the detail names."},
 
 	{Unsigned, "unsigned artifact", "No release signature is attached to this digest.", "Ask the publisher to sign it (mm sign), or sign it yourself after review."},
 	{WrongKey, "signature by an unknown key", "None of the signatures is by a key in the trust file.", "If you trust the publisher, add the key with mm trust add."},

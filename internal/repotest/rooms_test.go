@@ -47,6 +47,7 @@ var single = map[string]string{
 	"core/quant/panel":         "kernels over packed weights, 1,800 lines",
 	"assemble/export/coreml":   "one format",
 	"builds/pipeline":          "steps and workflows; cmd only prints",
+	"builds/servers":           "documents of servers; workspace only opens",
 	"eval/budget":              "the gate of a build; cmd only prints",
 	"eval/metric":              "measures, each held to its reference",
 	"internal/notices":         "embeds a generated file; its test is in tools/release",

@@ -30,6 +30,9 @@ func isImage(m *ocispec.Manifest) bool {
 		m.Annotations[abi.AnnotationModelPack] != "" && len(m.Layers) > 0
 }
 
+// IsImage reports whether the artifact is a container image of mm's.
+func (a *Artifact) IsImage() bool { return a.Foreign == imageForm }
+
 // imageLayer reads a layer of an image: an uncompressed archive for each module.
 func imageLayer(desc ocispec.Descriptor) (string, Role, bool) {
 	return cmp.Or(desc.Annotations[abi.AnnotationComponent], ImageBuild), "", desc.MediaType == ocispec.MediaTypeImageLayer

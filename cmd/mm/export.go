@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"mm-abi.org/mm/builds/servers"
+	"mm-abi.org/mm/internal/diag"
+	"mm-abi.org/mm/workspace"
+)
+
+func (p *program) exportCommand() *cli.Command {
+	return &cli.Command{
+		Name: "export", Usage: "write a build in the form of other software",
+		Subcommands: []*cli.Command{{
+			Name: "server", Usage: "write the files of an inference server or an orchestrator", ArgsUsage: "REF",
+			Description: "triton and ovms get the ONNX functions of a build, laid out and configured. kserve and k8s refer\n" +
+				"to a container image at a registry (mm push --as-image), compose to one target of a build there,\n" +
+				"each pinned by digest. The artifact is verified, and the files are checked before they are written.",
+			Flags: append(append([]cli.Flag{p.jsonFlag(), layoutFlag(), expectFlag(),
+				&cli.StringFlag{Name: "kind", Usage: "`KIND`: " + kindNames(), Required: true},
+				&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "new or empty `FOLDER`", Required: true},
+				&cli.StringFlag{Name: "target", Usage: "triton, ovms: `TARGET` of a build with several"},
+				&cli.StringFlag{Name: "server", Usage: "k8s, compose: container `IMAGE` that serves or uses the model"},
+				&cli.StringFlag{Name: "format", Usage: "kserve: `NAME` of the model format", Value: "onnx"}}, remoteFlags()...), trustFlags()...),
+			Action: func(c *cli.Context) error {
+				opt := workspace.ServerOptions{Claim: claimOptions(c), Kind: servers.Kind(c.String("kind")), Target: c.String("target"), Out: c.String("out"),
+					ManifestOptions: servers.ManifestOptions{Server: c.String("server"), Format: c.String("format")}}
+				if !slices.Contains(servers.Kinds(), opt.Kind) {
+					return usageError{fmt.Errorf("kind: got %q, want one of %s", opt.Kind, kindNames())}
+				}
+				if c.Args().First() == "" {
+					return usageError{errors.New("REF is missing")}
+				}
+				return p.exportServer(c.Context, remoteOptions(c, c.Args().First()), c.Args().First(), opt)
+			},
+		}},
+	}
+}
+
+// kindNames lists the kinds of servers.
+func kindNames() string {
+	var names []string
+	for _, k := range servers.Kinds() {
+		names = append(names, string(k))
+	}
+	return strings.Join(names, ", ")
+}
+
+func (p *program) exportServer(ctx context.Context, open workspace.Options, ref string, opt workspace.ServerOptions) error {
+	return p.inWorkspace(open, func(w *workspace.Workspace) error {
+		files, err := w.ExportServer(ctx, ref, opt)
+		if err != nil {
+			return invalidReference(err)
+		}
+		for _, f := range files {
+			if !p.json {
+				p.say("%s", diag.Printable(f))
+			}
+		}
+		return p.printLine(map[string]any{"kind": opt.Kind, "out": opt.Out, "files": files}, "%s", diag.Printable(opt.Out))
+	})
+}

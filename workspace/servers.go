@@ -1,0 +1,81 @@
+package workspace
+
+import (
+	"context"
+	"path"
+	"slices"
+
+	"mm-abi.org/mm/builds/servers"
+	"mm-abi.org/mm/internal/diag"
+	"mm-abi.org/mm/registry/artifact"
+)
+
+// ServerOptions for [Workspace.ExportServer].
+type ServerOptions struct {
+	Claim
+	Kind   servers.Kind
+	Target string // of a build. Empty: the first with the core
+	Out    string // folder, absent or empty
+	servers.ManifestOptions
+}
+
+// ExportServer writes a verified artifact in the form of an inference server and returns
+// the paths of the files below the folder. Kinds that refer to a registry take an
+// artifact at one, which is verified there.
+func (w *Workspace) ExportServer(ctx context.Context, arg string, opt ServerOptions) ([]string, error) {
+	files, from, err := w.serverFiles(ctx, arg, opt)
+	if err != nil {
+		return nil, err
+	}
+	if err := servers.Write(ctx, opt.Out, files, from); err != nil {
+		return nil, err
+	}
+	var paths []string
+	for _, f := range files {
+		paths = append(paths, f.Path)
+	}
+	return paths, nil
+}
+
+func (w *Workspace) serverFiles(ctx context.Context, arg string, opt ServerOptions) ([]servers.File, servers.Opener, error) {
+	if opt.Kind.Published() {
+		p, err := w.publication(ctx, arg, opt.Claim)
+		if err != nil {
+			return nil, nil, err
+		}
+		files, err := servers.Manifest(p, opt.Kind, opt.ManifestOptions)
+		return files, nil, err
+	}
+	v, err := w.UseTarget(ctx, arg, opt.Target, opt.Claim)
+	if err != nil {
+		return nil, nil, err
+	}
+	b, err := v.Build(ctx, opt.Target)
+	if err != nil {
+		return nil, nil, err
+	}
+	files, err := servers.Repository(b, opt.Kind)
+	return files, b.Files, err
+}
+
+// publication verifies an artifact at a registry and describes it.
+func (w *Workspace) publication(ctx context.Context, arg string, claim Claim) (servers.Publication, error) {
+	var p servers.Publication
+	at, err := w.FindRemote(ctx, arg)
+	if err != nil {
+		return p, err
+	}
+	if at.remote.Layout != "" || !at.Remote() {
+		return p, fault(diag.NotServed, arg+": want HOST/REPOSITORY:TAG: a cluster reads it from a registry", "mm push sends it to one")
+	}
+	j, _, _, err := w.Verify(ctx, at, claim)
+	if err != nil {
+		return p, err
+	}
+	one := at.tree.Parts[0].Artifact
+	return servers.Publication{
+		Name: path.Base(at.remote.Ref.Name), Place: at.remote.Place(), Digest: j.Digest,
+		Image: at.tree.Index == nil && one.IsImage(),
+		Core:  at.tree.Index == nil && slices.ContainsFunc(one.Layers, artifact.Layer.CoreModel),
+	}, nil
+}
