@@ -40,7 +40,7 @@ func Tango(n, b, c int, z float64) Interval {
 // tangoScore returns how many standard errors the difference is above delta.
 func tangoScore(n, b, c int, delta float64) float64 {
 	m, onlyA, onlyB := float64(n), float64(b), float64(c)
-	// The likelihood of the share right only in the first run, given delta.
+	// The likelihood of the share right only in the first run at the difference delta.
 	p, q := 2*m, -onlyA-onlyB+(2*m-onlyB+onlyA)*delta
 	share := (math.Sqrt(max(0, q*q-4*p*(-onlyA*delta*(1-delta)))) - q) / (2 * p)
 	variance := m * (2*share + delta*(1-delta))

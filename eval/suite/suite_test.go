@@ -438,7 +438,7 @@ func TestGold(t *testing.T) {
 	}
 }
 
-// Without a split of their own, examples come from the training split, else from the
+// Without fewshot_split, examples come from the training split, else from the
 // validation split.
 func TestPools(t *testing.T) {
 	for name, c := range map[string]struct{ keys, want string }{
