@@ -287,7 +287,7 @@ func TestJSON(t *testing.T) {
 		{"push", "m-lite:0.1.0 " + host + "/m-lite", exitOK},
 		{"push", "m-lite:0.1.0 hf://me/lite --target laptop", exitOK},
 		{"push", "m-lite:0.1.0 " + host + "/images/lite --as-image --target laptop", exitOK},
-		{"export server", "m-lite:0.1.0 --kind triton --target laptop --out triton", exitOK},
+		{"export server", host + "/m-lite:0.1.0-laptop --kind compose --server example/app:1 --out compose", exitOK},
 		{"pull", "hf://me/lite --out fetched", exitOK},
 		{"inspect", host + "/m-lite:0.1.0 --remote", exitOK},
 		{"pull", host + "/m-lite:0.1.0", exitOK},
