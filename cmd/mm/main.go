@@ -35,7 +35,7 @@ import (
 	"mm-abi.org/mm/runtimes/coreonnx"
 	"mm-abi.org/mm/runtimes/llamacpp"
 	"mm-abi.org/mm/runtimes/onnxrt"
-	runopenvino "mm-abi.org/mm/runtimes/openvino"
+	"mm-abi.org/mm/runtimes/openvinort"
 	"mm-abi.org/mm/runtimes/qnn"
 	"mm-abi.org/mm/runtimes/talk"
 	"mm-abi.org/mm/skills"
@@ -105,7 +105,7 @@ func engines() []runtimes.Engine {
 		coreonnx.Engine{},
 		llamacpp.Engine{Home: workspace.DefaultHome},
 		onnxrt.Engine{Home: workspace.DefaultHome},
-		runopenvino.Engine{Home: workspace.DefaultHome},
+		openvinort.Engine{Home: workspace.DefaultHome},
 		&qnn.Engine{Home: workspace.DefaultHome},
 	}
 }

@@ -36,7 +36,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// What OpenVINO accepts silently, and what it refuses, is an error.
+// Files that OpenVINO refuses are errors, and those that it accepts silently.
 func TestFaults(t *testing.T) {
 	for _, c := range []struct{ old, new, want string }{
 		{`version="11"`, `version="9"`, "unsupported version"},

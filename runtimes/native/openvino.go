@@ -3,7 +3,7 @@ package native
 import "fmt"
 
 // openvinoPackage returns the package of OpenVINO's libraries: those of the
-// processor, and the reader of its own format. The file is for CPython 3.11; the
+// processor, and the reader of its format. The file is for CPython 3.11; the
 // libraries are the same for every Python.
 func openvinoPackage(system, machine string) (pinned, error) {
 	if system+"/"+machine != "linux/amd64" {

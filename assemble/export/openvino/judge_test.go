@@ -7,5 +7,5 @@ import (
 	"mm-abi.org/mm/assemble/export/exporttest"
 )
 
-// The judge of make exports runs what is written here.
+// The files for the judge of make exports are written.
 func TestJudge(t *testing.T) { exporttest.Judge(t, export.Lowered{Form: Form{}}) }

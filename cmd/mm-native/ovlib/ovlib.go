@@ -2,7 +2,7 @@
 // fixed shapes, on the processor.
 //
 // A model is compiled once for 32-bit floats, so that results do not depend on the
-// processor's other types. Each concurrent call has a request of its own, which
+// processor's other types. Each concurrent call has its own request, which
 // later calls reuse.
 package ovlib
 

@@ -1,4 +1,4 @@
-package openvino_test
+package openvinort_test
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/assemble/export"
-	writer "mm-abi.org/mm/assemble/export/openvino"
+	"mm-abi.org/mm/assemble/export/openvino"
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/internal/testfiles"
 	"mm-abi.org/mm/onnx"
@@ -21,7 +21,7 @@ import (
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/native"
 	"mm-abi.org/mm/runtimes/native/nativetest"
-	"mm-abi.org/mm/runtimes/openvino"
+	"mm-abi.org/mm/runtimes/openvinort"
 	"mm-abi.org/mm/runtimes/runtimetest"
 )
 
@@ -35,7 +35,7 @@ func (f folder) Dir(context.Context, ...string) (string, error) { return string(
 // exported writes a model and returns it as a part.
 func exported(t *testing.T, m *onnx.Model, precision string, in map[string]engine.Tensor) runtimes.Bundle {
 	t.Helper()
-	files, _, err := export.Lowered{Form: writer.Form{}}.Write(t.Context(), m, "m", precision, in)
+	files, _, err := export.Lowered{Form: openvino.Form{}}.Write(t.Context(), m, "m", precision, in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,14 +91,14 @@ func tensors(in map[string]engine.Tensor) map[string]runtimes.Tensor {
 }
 
 func TestConformance(t *testing.T) {
-	e := openvino.Engine{Home: nativetest.Home(t, native.OpenVINO)}
+	e := openvinort.Engine{Home: nativetest.Home(t, native.OpenVINO)}
 	m, in := module(t, "vision-proj/vision_proj.onnx")
 	runtimetest.Run(t, runtimetest.Function{Engine: e, Bundle: exported(t, m, "fp32", in), In: tensors(in)}.Cases())
 }
 
 // A cancellation ends a long computation.
 func TestDeep(t *testing.T) {
-	e := openvino.Engine{Home: nativetest.Home(t, native.OpenVINO)}
+	e := openvinort.Engine{Home: nativetest.Home(t, native.OpenVINO)}
 	m, _, in := runtimetest.Deep() // shapes are fixed
 	shapes := map[string]engine.Tensor{}
 	for name, v := range in {
@@ -113,7 +113,7 @@ func TestDeep(t *testing.T) {
 
 // The modules of the catalog compute what mm's engine computes.
 func TestCatalog(t *testing.T) {
-	e := openvino.Engine{Home: nativetest.Home(t, native.OpenVINO)}
+	e := openvinort.Engine{Home: nativetest.Home(t, native.OpenVINO)}
 	for _, path := range []string{"vision-proj/vision_proj.onnx", "audio-enc/audio_enc.onnx", "tts-dec/tts_dec.onnx"} {
 		m, in := module(t, path)
 		p, err := engine.Compile(t.Context(), m, engine.Options{})

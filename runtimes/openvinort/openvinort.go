@@ -1,8 +1,8 @@
-// Package openvino is the engine openvino: functions in OpenVINO's format run by its
+// Package openvinort is the engine openvino: functions in OpenVINO's format run by its
 // library in a child process (runtimes/worker, cmd/mm-native).
 //
 // A model passes the checks of onnx/ovir before the library reads it.
-package openvino
+package openvinort
 
 import (
 	"context"
