@@ -22,7 +22,7 @@ type Publication struct {
 
 // ManifestOptions for [Manifest].
 type ManifestOptions struct {
-	Server string // container image that reads the model. Required but for KServe
+	Server string // container image that reads the model. Unused for KServe, required otherwise
 	Format string // of KServe: name of the model format. Empty: onnx
 }
 

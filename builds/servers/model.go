@@ -40,8 +40,8 @@ type Step struct {
 type Wire struct{ Port, Tensor string }
 
 // check reports what Triton refuses: names that differ from their folders or occur
-// twice, ports without a type or dimensions, and ensembles whose steps name no model,
-// tensors that nobody writes, or joins of different types or shapes.
+// twice, ports without a type or dimensions, and ensembles whose steps name a missing
+// model, read tensors before they are written, or join different types or shapes.
 func check(list *diag.List, models []Model) {
 	byName := map[string]Model{}
 	for _, m := range models {

@@ -55,7 +55,7 @@ func Repository(b *builds.Build, kind Kind) ([]File, error) {
 }
 
 // copies returns the files of a function: its model as 1/model.onnx, and files with
-// external data beside it under their own names.
+// external data in the same folder under their own names.
 func copies(name string, paths []string) (files []File) {
 	dir := path.Dir(paths[0])
 	for i, p := range paths {
@@ -82,8 +82,8 @@ func read(from builds.Files, name, file string) (Model, error) {
 	return Model{Name: name, Folder: name, Backend: "onnxruntime", Inputs: ports(m.Inputs()), Outputs: ports(m.Graph.Outputs)}, nil
 }
 
-// ports converts values; a type that is no tensor has no name in Triton and is refused
-// by check.
+// ports converts values. A type other than a tensor has no name in Triton: check refuses
+// it.
 func ports(values []onnx.Value) (out []Port) {
 	for _, v := range values {
 		p := Port{Name: strings.Clone(v.Name)}

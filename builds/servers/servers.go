@@ -1,7 +1,7 @@
 // Package servers writes builds in the forms of inference servers. [Repository] lays
 // the ONNX functions of a build out for Triton or OpenVINO Model Server, [Manifest]
 // describes a published image or artifact for KServe, Kubernetes or Docker Compose.
-// Everything is checked before a file is written, and equal builds give equal bytes.
+// Everything is checked before a file is written, and the bytes depend on the build alone.
 package servers
 
 import (
@@ -108,7 +108,7 @@ func sorted(files []File) []File {
 	return files
 }
 
-// fault adds a diagnostic of what a server cannot hold.
+// fault adds a diagnostic of a build that a server cannot hold.
 func fault(list *diag.List, detail, hint string) {
 	list.Add(diag.NotServed, diag.Pos{}, detail, hint)
 }

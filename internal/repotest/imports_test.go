@@ -26,8 +26,8 @@ var thirdParty = map[string][]string{
 	"github.com/mattn/go-isatty":             {"cmd/mm"},
 	"github.com/mewkiz/flac":                 {"core/preprocess/codec"},
 	"github.com/modelcontextprotocol/go-sdk": {"serve/mcp", "skills/sandbox/mcpclient"},
-	"github.com/opencontainers/go-digest":    {"registry", "registry/artifact", "registry/cas", "registry/names", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "registry/registrytest", "builds/resolve", "assemble", "assemble/export", "workspace", "cmd/mm", "tools/release"},
-	"github.com/opencontainers/image-spec":   {"registry", "registry/artifact", "registry/cas", "registry/disk", "registry/names", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "registry/registrytest", "builds/resolve", "assemble", "assemble/export", "workspace", "workspace/loose", "workspace/trust", "cmd/mm", "skills/sandbox/oci", "tools/release"},
+	"github.com/opencontainers/go-digest":    {"registry", "registry/artifact", "registry/cas", "registry/names", "registry/remote", "registry/server", "registry/sign", "registry/modelcar", "registry/modelpack", "registry/registrytest", "builds/resolve", "assemble", "assemble/export", "workspace", "cmd/mm", "tools/release"},
+	"github.com/opencontainers/image-spec":   {"registry", "registry/artifact", "registry/cas", "registry/disk", "registry/names", "registry/remote", "registry/server", "registry/sign", "registry/modelcar", "registry/modelpack", "registry/registrytest", "builds/resolve", "assemble", "assemble/export", "workspace", "workspace/loose", "workspace/trust", "cmd/mm", "skills/sandbox/oci", "tools/release"},
 	"github.com/sigstore/sigstore":           {"registry/sign"},
 	"github.com/tetratelabs/wazero":          {"skills/sandbox/wasm", "skills/sandbox/python"},
 	"github.com/urfave/cli/v2":               {"cmd/mm"},
@@ -44,7 +44,7 @@ var thirdParty = map[string][]string{
 	"gonum.org/v1/gonum":                     {"train/dataset/sound", "core/preprocess"},
 	"google.golang.org/protobuf":             {"assemble/export/coreml"},
 	"gopkg.in/yaml.v3":                       {"schemas"},
-	"oras.land/oras-go/v2":                   {"registry", "registry/artifact", "registry/cas", "registry/disk", "registry/hub", "registry/names", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "builds/resolve", "assemble", "assemble/export", "workspace", "workspace/trust", "cmd/mm"},
+	"oras.land/oras-go/v2":                   {"registry", "registry/artifact", "registry/cas", "registry/disk", "registry/hub", "registry/names", "registry/remote", "registry/server", "registry/sign", "registry/modelcar", "registry/modelpack", "builds/resolve", "assemble", "assemble/export", "workspace", "workspace/trust", "cmd/mm"},
 }
 
 const module = "mm-abi.org/mm/"

@@ -56,14 +56,14 @@ func (p *part) push(ctx context.Context, src content.Fetcher, dst Target) (ocisp
 // zero.
 func (p *part) write(ctx context.Context, src content.Fetcher, w io.Writer) error {
 	t := tar.NewWriter(w)
-	made := map[string]bool{}
+	done := map[string]bool{}
 	for _, f := range p.files {
 		name := path.Join(artifact.ImageRoot, f.Path)
 		for _, dir := range parents(name) {
-			if made[dir] {
+			if done[dir] {
 				continue
 			}
-			made[dir] = true
+			done[dir] = true
 			if err := t.WriteHeader(header(tar.TypeDir, dir+"/", 0o755, 0)); err != nil {
 				return err
 			}

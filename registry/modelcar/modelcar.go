@@ -1,7 +1,6 @@
 // Package modelcar writes container images with the files of a model below
-// models/, which KServe, image volumes of Kubernetes and podman read. [Pack] makes
-// one of a ModelPack artifact: an uncompressed tar layer a module, equal for equal
-// modules. Files are copied from blob to layer in pieces. Package artifact reads the
+// models/, which KServe, image volumes of Kubernetes and podman read. [Pack] converts
+// a ModelPack artifact: an uncompressed tar layer a module, equal for equal modules. Files are copied from blob to layer in pieces. Package artifact reads the
 // images ([artifact.ImageRoot]).
 package modelcar
 
@@ -45,8 +44,8 @@ type Target interface {
 }
 
 // Pack writes an image of a to dst and returns the descriptor of its manifest. The
-// bytes of every file are compared with their digests. Equal artifacts and options
-// give equal bytes.
+// bytes of every file are compared with their digests. The image depends on the artifact
+// and the options alone.
 func Pack(ctx context.Context, src content.Fetcher, dst Target, a *artifact.Artifact, opt Options) (ocispec.Descriptor, error) {
 	desc, err := pack(ctx, src, dst, a, opt)
 	if err != nil {
