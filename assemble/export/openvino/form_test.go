@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"mm-abi.org/mm/assemble/export"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine"
 	"mm-abi.org/mm/onnx/lower"
@@ -111,5 +113,49 @@ func TestProblems(t *testing.T) {
 	_, problems, err := Form{}.Files(g, "m", fp32)
 	if err != nil || len(problems) != 2 || problems[0].Node != "up" || problems[1].Node != "last" {
 		t.Errorf("got %v, %v", problems, err)
+	}
+}
+
+// Small constants are shared up to the limit; larger ones are written as often as
+// they are used.
+func TestShared(t *testing.T) {
+	for size, want := range map[int]int{maxShared: 1, maxShared + 4: 2} {
+		w := newWriter(fp32)
+		for range 2 {
+			w.raw(f32, []int{size / 4}, make([]byte, size))
+		}
+		if len(w.layers) != want {
+			t.Errorf("%d bytes: got %d constants, want %d", size, len(w.layers), want)
+		}
+	}
+}
+
+// A node that the format does not have and a precision that loses too much are
+// diagnostics.
+func TestRefused(t *testing.T) {
+	x := export.Lowered{Form: Form{}}
+	m, in := model()
+	m.Graph.Outputs = append(m.Graph.Outputs, onnx.TensorValue("z", onnx.FLOAT, 1, 8, 8, 8))
+	m.Graph.Add("Mish", []string{"x"}, "z")
+	_, _, err := x.Write(t.Context(), m, "m", fp32, in)
+	if list, ok := diag.From(err); !ok || len(list) != 1 || list[0].Code != diag.NotLowered {
+		t.Errorf("got %v, want %s", err, diag.NotLowered)
+	}
+	m = onnx.New("m", 17) // one weight, whose input is 0, dominates each group of four bits
+	w, input := make([]float32, 64*64), engine.Tensor{Type: onnx.FLOAT, Shape: []int{1, 64}}
+	for k := range w {
+		if w[k] = float32(k%7-3) / 100; k/64%32 == 0 {
+			w[k] = 1
+		}
+	}
+	for k := range 64 {
+		input.Data = binary.LittleEndian.AppendUint32(input.Data, math.Float32bits(float32(k%32)))
+	}
+	m.Graph.Inputs, m.Graph.Outputs = []onnx.Value{onnx.TensorValue("x", onnx.FLOAT, 1, 64)}, []onnx.Value{onnx.TensorValue("y", onnx.FLOAT, 1, 64)}
+	m.Graph.Add("MatMul", []string{"x", m.Graph.Constant(onnx.Floats("w", []int64{64, 64}, w))}, "y")
+	in = map[string]engine.Tensor{"x": input}
+	_, cosine, err := x.Write(t.Context(), m, "m", int4s, in)
+	if list, ok := diag.From(err); !ok || len(list) != 1 || list[0].Code != diag.ExportDrift {
+		t.Errorf("got cosine %v, %v, want %s", cosine, err, diag.ExportDrift)
 	}
 }
