@@ -14,15 +14,19 @@ type Loop struct {
 	From      string `json:"from"`              // "audio" or "text"
 	Tokenizer string `json:"tokenizer"`         // GGUF file with the vocabulary
 	Decoder   string `json:"decoder,omitempty"` // ONNX file of the first ids; if empty, Past
-	Past      string `json:"past"`              // ONNX file of further ids, or of all
+	Past      string `json:"past,omitempty"`    // ONNX file of further ids, or of all
 
-	Start         []int64 `json:"start"`                    // ids before the text; a language and a task follow the first
-	Stop          []int64 `json:"stop"`                     // ids that end the text
+	Start         []int64 `json:"start,omitempty"`          // ids before the text; a language and a task follow the first
+	Stop          []int64 `json:"stop,omitempty"`           // ids that end the text
 	Suppress      []int64 `json:"suppress,omitempty"`       // ids that are never chosen
 	BeginSuppress []int64 `json:"begin_suppress,omitempty"` // ids that are not chosen first
-	MaxIDs        int     `json:"max_ids"`                  // positions of the decoder
+	MaxIDs        int     `json:"max_ids,omitempty"`        // positions of the decoder
 	PerSecond     float64 `json:"per_second,omitempty"`     // ids for a second of sound
 	Window        float64 `json:"window_s,omitempty"`       // seconds of sound in one run
+
+	// Blank is the id of no text of a model without a decoder (CTC): its logits score the
+	// ids of each step.
+	Blank *int64 `json:"blank,omitempty"`
 
 	Languages    map[string]int64 `json:"languages,omitempty"`
 	Tasks        map[string]int64 `json:"tasks,omitempty"`
@@ -42,7 +46,10 @@ func (t *Tensors) LoopFiles() []string {
 	if t.Loop == nil {
 		return nil
 	}
-	out := []string{t.Loop.Tokenizer, t.Loop.Past}
+	out := []string{t.Loop.Tokenizer}
+	if t.Loop.Past != "" {
+		out = append(out, t.Loop.Past)
+	}
 	if t.Loop.Decoder != "" {
 		out = append(out, t.Loop.Decoder)
 	}
@@ -69,6 +76,13 @@ func (m *Manifest) checkLoop(list *diag.List) {
 	}
 	if m.Speech != nil {
 		wrong("", "loop and speech exclude each other", "remove one of them")
+	}
+	if l.Blank != nil {
+		m.checkCTC(wrong)
+		return
+	}
+	if l.Past == "" {
+		wrong("", "missing past", "name the ONNX file of the decoder")
 	}
 	if len(l.Start) == 0 || len(l.Start) >= l.MaxIDs {
 		wrong("/start", fmt.Sprintf("got %d ids for %d positions", len(l.Start), l.MaxIDs), "start with one id at least")
@@ -97,5 +111,16 @@ func (m *Manifest) checkLoop(list *diag.List) {
 	}
 	if l.MaxInitial != nil && l.NoTimestamps == nil {
 		wrong("/max_initial", "max_initial requires no_timestamps", "")
+	}
+}
+
+// checkCTC compares the loop block of a model without a decoder with the other keys.
+func (m *Manifest) checkCTC(wrong func(at, detail, hint string)) {
+	l := m.Loop
+	if l.From != LoopAudio || l.Past != "" || l.Decoder != "" || len(l.Start)+len(l.Stop)+len(l.Suppress)+len(l.BeginSuppress)+len(l.Languages)+len(l.Tasks) > 0 || l.NoTimestamps != nil || l.PerSecond != 0 || l.MaxIDs != 0 {
+		wrong("/blank", "blank excludes a decoder and its keys", "keep from: audio, tokenizer, blank and window_s")
+	}
+	if len(m.Inputs) != 1 {
+		wrong("/from", fmt.Sprintf("blank requires one input, got %d", len(m.Inputs)), "")
 	}
 }

@@ -31,6 +31,17 @@ func OpenEncoder(dir string) (*Encoder, error) {
 	return e, nil
 }
 
+// OpenWeights reads the configuration of the folder at dir, whose vocabulary another
+// reader has read.
+func OpenWeights(dir string, vocab *tokenizer.Tokenizer) (*Encoder, error) {
+	e := &Encoder{dir: dir, Tokenizer: vocab}
+	var err error
+	if e.Config, err = readBounded(dir, "config.json", maxConfig); err != nil {
+		return nil, err
+	}
+	return e, e.readCard()
+}
+
 func (e *Encoder) open() (err error) {
 	if e.Config, err = readBounded(e.dir, "config.json", maxConfig); err != nil {
 		return err
@@ -59,6 +70,11 @@ func (e *Encoder) open() (err error) {
 		return err
 	}
 	e.Limit = f.Limit()
+	return e.readCard()
+}
+
+// readCard reads the model card; the name is that of the folder if it has none.
+func (e *Encoder) readCard() (err error) {
 	if e.Card, err = readCard(e.dir); err != nil {
 		return err
 	}

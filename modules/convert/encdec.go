@@ -39,6 +39,7 @@ type encdec struct {
 	h      *hf.Encoder
 	loop   modules.Loop
 	pre    modules.Preprocess
+	ctc    *tower.CTC
 	graphs graphs // written from weights, or nil
 	onnx   string // folder of the ONNX files, or ""
 	ort    bool   // the files have ONNX Runtime's format
@@ -65,7 +66,7 @@ func IsEncDec(folder string) (bool, error) {
 	if json.Unmarshal(data, &head) != nil { // the reader of the folder reports it
 		return false, nil
 	}
-	return head.Type == "whisper" || head.Type == "moonshine" || slices.Contains(tower.T5Families(), head.Type), nil
+	return isCTC(head.Type) || head.Type == "whisper" || head.Type == "moonshine" || slices.Contains(tower.T5Families(), head.Type), nil
 }
 
 // EncDec converts a folder of an encoder-decoder to a module and returns its folder:
@@ -79,16 +80,36 @@ func EncDec(ctx context.Context, folder string, opt Options) (dir string, err er
 		}
 		return e.write(ctx, opt)
 	}
-	h, err := hf.OpenEncoder(folder)
+	e, err := openEncDec(folder)
 	if err != nil {
 		return "", err
 	}
-	defer func() { err = errors.Join(err, h.Close()) }()
-	e := &encdec{folder: folder, h: h}
+	defer func() { err = errors.Join(err, e.h.Close()) }()
 	if err := e.read(); err != nil {
 		return "", fmt.Errorf("reading the encoder-decoder in %s: %w", folder, err)
 	}
 	return e.write(ctx, opt)
+}
+
+// openEncDec opens a folder of transformers.
+func openEncDec(folder string) (*encdec, error) {
+	e := &encdec{folder: folder}
+	var head struct {
+		Type string `json:"model_type"`
+	}
+	data, err := fsx.ReadFile(filepath.Join(folder, "config.json"), maxSettings)
+	if err != nil {
+		return nil, err
+	}
+	if json.Unmarshal(data, &head) == nil && isCTC(head.Type) {
+		e.h, e.loop, err = openCTC(folder)
+		if err != nil {
+			return nil, fmt.Errorf("reading the vocabulary in %s: %w", folder, err)
+		}
+		return e, nil
+	}
+	e.h, err = hf.OpenEncoder(folder)
+	return e, err
 }
 
 // generation is the part of generation_config.json, and of config.json in older
@@ -134,6 +155,9 @@ func (e *encdec) read() error {
 		return fmt.Errorf("config.json: %w", err)
 	}
 	e.family = g.Type
+	if e.loop.Blank != nil {
+		return e.readCTC()
+	}
 	data, err := e.h.Read("generation_config.json")
 	if err == nil && data != nil {
 		err = json.Unmarshal(data, &g)
@@ -247,6 +271,24 @@ func (e *encdec) readSound() (err error) {
 	return err
 }
 
+// readCTC reads the sizes and the preprocessing of a model that scores letters.
+func (e *encdec) readCTC() error {
+	c, err := tower.ReadCTC(e.h.Config)
+	if err != nil {
+		return fmt.Errorf("config.json: %w", err)
+	}
+	if n := e.h.Tokenizer.Size(); n > c.Vocab {
+		return fmt.Errorf("vocab.json: %d tokens, the model scores %d", n, c.Vocab)
+	}
+	data, err := e.h.Read("preprocessor_config.json")
+	if err != nil || data == nil {
+		return errors.Join(errors.New("missing preprocessor_config.json"), err)
+	}
+	spec, err := samples(data)
+	e.ctc, e.pre = &c, modules.Preprocess{"input_values": spec}
+	return err
+}
+
 // samples reads the settings of a Wav2Vec2FeatureExtractor.
 func samples(data []byte) (preprocess.Spec, error) {
 	var raw struct {
@@ -287,8 +329,12 @@ func (e *encdec) write(ctx context.Context, opt Options) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	kind := "an encoder-decoder"
+	if e.ctc != nil {
+		kind = "a model of speech (CTC)"
+	}
 	m := modules.Manifest{Name: name, Version: opt.Version, License: license, Source: oneLine(card.source)}
-	m.Description = oneLine(fmt.Sprintf("%s, an encoder-decoder of family %s.", or(card.name, name), e.family))
+	m.Description = oneLine(fmt.Sprintf("%s, %s of family %s.", or(card.name, name), kind, e.family))
 	dir := or(opt.Dir, name)
 	_, _, err = modules.Create(dir, func(d *fsx.Dir) error {
 		entry, files, err := e.models(ctx, d, &m)
@@ -348,10 +394,18 @@ func (e *encdec) models(ctx context.Context, d *fsx.Dir, m *modules.Manifest) (s
 	}
 	weights := tower.Safetensors(all)
 	var files []modules.File
-	for _, part := range []struct {
+	type part struct {
 		name  string
 		build func(tower.Weights) (*onnx.Model, error)
-	}{{encoderFile, e.graphs.Encoder}, {pastFile, e.graphs.Decoder}} {
+	}
+	var parts []part
+	if e.ctc != nil {
+		parts = []part{{encoderFile, e.ctc.Model}}
+	} else {
+		parts = []part{{encoderFile, e.graphs.Encoder}, {pastFile, e.graphs.Decoder}}
+		e.loop.Past = pastFile
+	}
+	for _, part := range parts {
 		graph, err := part.build(weights)
 		if err != nil {
 			return "", nil, err
@@ -370,7 +424,6 @@ func (e *encdec) models(ctx context.Context, d *fsx.Dir, m *modules.Manifest) (s
 		}
 		files = append(files, file)
 	}
-	e.loop.Past = pastFile
 	return encoderFile, files, nil
 }
 

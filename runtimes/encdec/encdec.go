@@ -115,6 +115,9 @@ func (m *Model) files(ctx context.Context) (err error) {
 			list.Add(diag.LoopFile, diag.Pos{}, fmt.Sprintf("unknown input %.64q of the encoder", name), "")
 		}
 	}
+	if m.spec.Blank != nil {
+		return list.Err()
+	}
 	if m.past, err = m.open(ctx, m.spec.Past, &list); err != nil {
 		return err
 	}
@@ -149,6 +152,9 @@ func (m *Model) vocabulary() error {
 	}
 	if m.spec.NoTimestamps != nil {
 		ids = append(ids, *m.spec.NoTimestamps)
+	}
+	if m.spec.Blank != nil {
+		ids = append(ids, *m.spec.Blank)
 	}
 	m.least = 1
 	for _, id := range ids {

@@ -77,11 +77,7 @@ func (w *writer) raw(ctx context.Context, samples []float32) error {
 		if p, ok := w.m.inputs[inputMask]; ok {
 			in[inputMask] = ones(p, len(piece))
 		}
-		limit := math.MaxInt32
-		if w.m.spec.PerSecond > 0 {
-			limit = max(int(math.Ceil(w.m.spec.PerSecond*float64(len(piece))/float64(rate))), 1)
-		}
-		ids, err := w.window(ctx, in, limit, nil)
+		ids, err := w.piece(ctx, in, float64(len(piece))/float64(rate))
 		if err != nil {
 			return err
 		}
@@ -89,6 +85,18 @@ func (w *writer) raw(ctx context.Context, samples []float32) error {
 	}
 	w.finish()
 	return nil
+}
+
+// piece computes the ids of a piece of a sound.
+func (w *writer) piece(ctx context.Context, in map[string]runtimes.Tensor, seconds float64) ([]int32, error) {
+	if w.m.spec.Blank != nil {
+		return w.collapsed(ctx, in)
+	}
+	limit := math.MaxInt32
+	if w.m.spec.PerSecond > 0 {
+		limit = max(int(math.Ceil(w.m.spec.PerSecond*seconds)), 1)
+	}
+	return w.window(ctx, in, limit, nil)
 }
 
 // batched adds leading dimensions of 1.
