@@ -4,6 +4,9 @@
   servers.py kserve FILE OUT DIR
                           check the InferenceService against the models of KServe,
                           download its storageUri to OUT and compare it with DIR
+  servers.py attributes FILE
+                          compare the keys and types of an InferenceService with the
+                          models of the package kserve, which is not imported
   servers.py stub DIR     add a model.py to every function, which computes by ONNX
                           Runtime, and select the python backend: the tritonserver of
                           nvidia-pytriton has no other
@@ -81,6 +84,48 @@ def kserve(file, out, folder):
     print("kserve: the download is identical")
 
 
+def attributes(file):
+    import ast
+    import importlib.util
+    import yaml
+
+    found = importlib.util.find_spec("kserve")
+    if found is None:
+        print("skipped: kserve is absent")
+        return
+    models = pathlib.Path(found.origin).parent / "models"
+
+    def tables(kind):
+        name = re.sub(r"(?<!^)(?=[A-Z])", "_", kind).lower()
+        path = models / (name + ".py")
+        if not path.exists():
+            return None
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef) and node.name == kind:
+                own = {a.targets[0].id: a.value for a in node.body if isinstance(a, ast.Assign)}
+                return ast.literal_eval(own["openapi_types"]), ast.literal_eval(own["attribute_map"])
+
+    walked = 0
+
+    def walk(value, kind, where):
+        nonlocal walked
+        found = tables(kind)
+        if found is None:
+            if kind == "str" and not isinstance(value, str) or kind == "int" and not isinstance(value, int):
+                sys.exit(f"{where}: got {value!r}, want {kind}")
+            return
+        types, names = found
+        known = {key: types[attribute] for attribute, key in names.items()}
+        for key, item in value.items():
+            if key not in known:
+                sys.exit(f"{where}.{key}: unknown in {kind}")
+            walked += 1
+            walk(item, known[key], where + "." + key)
+
+    walk(yaml.safe_load(open(file)), "V1beta1InferenceService", "")
+    print(f"kserve: {walked} attributes are known")
+
+
 def stub(folder):
     for file, model in list(configs(folder)):
         if model.platform == "ensemble":
@@ -121,6 +166,6 @@ def infer(folder, host):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 3 or not re.fullmatch("triton|kserve|stub|infer", sys.argv[1]):
+    if len(sys.argv) < 3 or not re.fullmatch("triton|kserve|attributes|stub|infer", sys.argv[1]):
         sys.exit(__doc__)
     globals()[sys.argv[1]](*sys.argv[2:])

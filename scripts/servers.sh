@@ -2,7 +2,7 @@
 # Judge P-Lite as a container image and as files of servers by the software that
 # reads them. A judge that is absent is named and left out.
 #
-#   MM_PYTHON=…    a Python with kserve-storage and oras, kubernetes-validate,
+#   MM_PYTHON=…    a Python with kserve-storage and oras, kserve (--no-deps), kubernetes-validate,
 #                  tritonclient, nvidia-pytriton and onnxruntime, each as it is there
 #   COSIGN=…       cosign (.bench/bin/cosign)
 set -euo pipefail
@@ -49,6 +49,9 @@ fi
 "$mm" export server p-lite:0.1.0 --kind ovms --target laptop --out ovms 2>/dev/null >&2
 if has kserve_storage kserve-storage; then
   "$python" "$root/scripts/servers.py" kserve kserve/inferenceservice.yaml downloaded files 2>kserve.log || { tail -5 kserve.log; exit 1; }
+fi
+if has yaml pyyaml; then
+  "$python" "$root/scripts/servers.py" attributes kserve/inferenceservice.yaml
 fi
 if has kubernetes_validate kubernetes-validate; then
   for version in 1.33 1.36 1.37; do
