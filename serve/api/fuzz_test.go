@@ -7,7 +7,7 @@ import (
 
 // Bodies of any bytes are answered or refused; none is a server error.
 func FuzzRequest(f *testing.F) {
-	paths := []string{"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages", "/api/chat", "/api/generate", "/api/show"}
+	paths := []string{"/v1/chat/completions", "/v1/completions", "/tokenize", "/detokenize", "/v1/responses", "/v1/messages", "/api/chat", "/api/generate", "/api/show"}
 	for _, q := range transcripts {
 		for i, path := range paths {
 			if path == q[1] {
