@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"sync"
 	"syscall"
@@ -119,7 +120,11 @@ func (f *fleet) source(ctx context.Context, b *builds.Build) (models.Source, err
 		}
 	}
 	return models.Source{Build: b, Bytes: models.Bytes(b), Open: func(ctx context.Context) (models.Instance, error) {
-		return f.p.start(ctx, b, run)
+		r, err := f.p.start(ctx, b, run)
+		if err != nil {
+			return nil, err
+		}
+		return models.Started{Runner: r}, nil
 	}}, nil
 }
 
@@ -127,9 +132,12 @@ func (f *fleet) source(ctx context.Context, b *builds.Build) (models.Source, err
 // watched one, the version, which does not remain, is not the first.
 func (f *fleet) names(i int, b *builds.Build) []string {
 	names := []string{b.Assembly.Name, f.args[i]}
-	if v := b.Assembly.Version; v != "" && f.watch {
+	switch v := b.Assembly.Version; {
+	case b.Assembly.Name == "model": // a converted folder, which has a better name
+		names[0] = filepath.Base(f.args[i])
+	case v != "" && f.watch:
 		names = slices.Insert(names, 1, b.Assembly.Name+":"+v)
-	} else if v != "" {
+	case v != "":
 		names = slices.Insert(names, 0, b.Assembly.Name+":"+v)
 	}
 	if i == 0 {

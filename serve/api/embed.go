@@ -50,8 +50,8 @@ func (c *Call) Rerank(m *Model, query string, documents []string) (*embed.Result
 // encode checks the number of texts and calls run with the encoder of a model, in a place
 // among the concurrent answers.
 func (c *Call) encode(m *Model, field string, texts []string, run func(context.Context, Embedder) (*embed.Result, error)) (res *embed.Result, err error) {
-	if len(texts) < 1 || len(texts) > maxTexts {
-		return nil, Invalid(field, "%s: got %d texts, want 1 to %d", field, len(texts), maxTexts)
+	if err := checkTexts(field, len(texts)); err != nil {
+		return nil, err
 	}
 	err = c.Borrow(&Ask{Model: m}, func(ctx context.Context, s Scorer) error {
 		e, ok := s.(Embedder)
@@ -65,6 +65,13 @@ func (c *Call) encode(m *Model, field string, texts []string, run func(context.C
 		return err
 	})
 	return res, err
+}
+
+func checkTexts(field string, n int) error {
+	if n < 1 || n > maxTexts {
+		return Invalid(field, "%s: got %d texts, want 1 to %d", field, n, maxTexts)
+	}
+	return nil
 }
 
 // shorten returns the first n numbers of a vector, scaled to length 1.

@@ -32,9 +32,7 @@ func Mount(s *api.Server) {
 			return c.ReplyText(http.StatusOK, "Ollama is running") // clients look for this text
 		}},
 	)
-	for _, path := range []string{"/api/embed", "/api/embeddings"} {
-		s.Handle(api.Route{Method: "POST", Pattern: path, Serve: func(*api.Call) error { return api.Absent(path) }})
-	}
+	s.Handle(api.Route{Method: "POST", Pattern: "/api/embed", Serve: embed, AnyType: true}, api.Route{Method: "POST", Pattern: "/api/embeddings", Serve: embedOne, AnyType: true})
 	for _, path := range []string{"/api/pull", "/api/push", "/api/create", "/api/copy"} {
 		s.Handle(api.Route{Method: "POST", Pattern: path, Serve: func(*api.Call) error { return api.Absent(path) }})
 	}

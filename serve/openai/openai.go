@@ -24,11 +24,12 @@ func Mount(s *api.Server) {
 		api.Route{Method: "GET", Pattern: "/v1/models", Serve: models},
 		api.Route{Method: "GET", Pattern: "/v1/models/{id...}", Serve: model},
 	)
-	for _, path := range []string{
-		"/v1/audio/transcriptions", "/v1/audio/translations", "/v1/audio/speech", "/v1/images/generations",
-	} {
-		s.Handle(api.Route{Method: "POST", Pattern: path, Serve: func(*api.Call) error { return api.Absent(path) }})
-	}
+	s.Handle(
+		api.Route{Method: "POST", Pattern: "/v1/audio/transcriptions", Serve: transcribe("transcribe")},
+		api.Route{Method: "POST", Pattern: "/v1/audio/translations", Serve: transcribe("translate")},
+		api.Route{Method: "POST", Pattern: "/v1/audio/speech", Serve: speak},
+		api.Route{Method: "POST", Pattern: "/v1/images/generations", Serve: func(c *api.Call) error { return api.Absent("/v1/images/generations") }},
+	)
 }
 
 // envelope returns the body of an error.
