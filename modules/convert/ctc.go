@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"mm-abi.org/mm/core/hf"
@@ -64,6 +65,10 @@ func readLetters(words, config []byte) (*tokenizer.Tokenizer, int64, error) {
 	if !ok {
 		return nil, 0, fmt.Errorf("vocab.json: missing pad_token %.64q", pad.Content)
 	}
+	delimiter := "|"
+	if c.Delimiter != nil {
+		delimiter = *c.Delimiter
+	}
 	type piece = [2]any
 	list := make([]piece, len(ids))
 	var added []map[string]any
@@ -71,7 +76,7 @@ func readLetters(words, config []byte) (*tokenizer.Tokenizer, int64, error) {
 		if id < 0 || id >= len(list) || list[id][0] != nil {
 			return nil, 0, fmt.Errorf("vocab.json: id %d of %.64q, want 0 to %d, each once", id, text, len(list)-1)
 		}
-		if text == or(deref2(c.Delimiter), "|") {
+		if text == delimiter {
 			text = "\u2581"
 		} else if id == blank || len(text) > 2 && strings.HasPrefix(text, "<") && strings.HasSuffix(text, ">") {
 			added = append(added, map[string]any{"id": id, "content": text, "special": true})
@@ -90,19 +95,5 @@ func readLetters(words, config []byte) (*tokenizer.Tokenizer, int64, error) {
 	return vocab, int64(blank), err
 }
 
-func deref2(p *string) string {
-	if p == nil {
-		return ""
-	}
-	return *p
-}
-
 // isCTC reports whether a model_type scores letters.
-func isCTC(family string) bool {
-	for _, name := range tower.CTCFamilies() {
-		if name == family {
-			return true
-		}
-	}
-	return false
-}
+func isCTC(family string) bool { return slices.Contains(tower.CTCFamilies(), family) }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"mm-abi.org/mm/core/preprocess"
 	"mm-abi.org/mm/core/tokenizer"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/runtimes"
@@ -65,7 +66,10 @@ const shortest = 1024
 func (w *writer) raw(ctx context.Context, samples []float32) error {
 	rate := w.m.prepare.SampleRate
 	for _, s := range pieces(samples, int(w.m.spec.Window*float64(rate)), rate) {
-		piece := samples[s[0]:s[1]]
+		piece, err := w.m.prepare.Samples(&preprocess.Wave{Rate: rate, Samples: samples[s[0]:s[1]]}) // normalized
+		if err != nil {
+			return err
+		}
 		if n := shortest - len(piece); n > 0 {
 			piece = append(slices.Clip(piece), make([]float32, n)...)
 		}
