@@ -7,7 +7,7 @@ import (
 
 // Bodies of any bytes are answered or refused; none is a server error.
 func FuzzRequest(f *testing.F) {
-	paths := []string{"/v1/chat/completions", "/v1/completions", "/tokenize", "/detokenize", "/v1/responses", "/v1/messages", "/api/chat", "/api/generate", "/api/show"}
+	paths := []string{"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages", "/api/chat", "/api/generate", "/api/show", "/tokenize", "/detokenize"}
 	for _, q := range transcripts {
 		for i, path := range paths {
 			if path == q[1] {
@@ -23,6 +23,9 @@ func FuzzRequest(f *testing.F) {
 	}
 	s, m := world(f, nil)
 	close(m.release)
+	for i := range paths {
+		f.Add(i, []byte("{}"))
+	}
 	f.Fuzz(func(t *testing.T, path int, body []byte) {
 		r := request("POST", paths[uint(path)%uint(len(paths))], string(body))
 		r.Header.Set("Content-Type", "application/json")

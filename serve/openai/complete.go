@@ -27,6 +27,8 @@ func (q *completeRequest) asks(s *api.Server) ([]*api.Ask, error) {
 		return nil, err
 	}
 	switch {
+	case len(q.Prompt) == 0:
+		return nil, badPrompt()
 	case q.Suffix != nil && *q.Suffix != "":
 		return nil, api.Unsupported("suffix", "suffix: not supported")
 	case q.BestOf != nil && *q.BestOf != 1:
