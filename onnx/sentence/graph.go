@@ -18,7 +18,7 @@ const (
 	logits      = "logits"
 )
 
-// lead begins the names of what is added to a graph.
+// lead begins the added names of a graph.
 const lead = "mm."
 
 // Finish adds the pooling, or the sigmoid of a classifier, to an exported graph of the

@@ -81,7 +81,7 @@ func TestFinishScores(t *testing.T) {
 	near(t, "scores", [][]float32{{0.32082131}, {0.0953495}}, e.run(t, m))
 }
 
-// TestFinishRefusals names what a graph lacks.
+// TestFinishRefusals reads graphs with missing or unsupported parts.
 func TestFinishRefusals(t *testing.T) {
 	values := func(v ...onnx.Value) []onnx.Value { return v }
 	ids, mask := onnx.TensorValue(IDs, onnx.INT64, "N", "T"), onnx.TensorValue(Mask, onnx.INT64, "N", "T")
