@@ -281,6 +281,6 @@ var table = []Entry{
 	{BadResults, "unreadable results", "The file is not results of mm eval suite, or its samples are missing.", "Name results.json with its samples in the same folder."},
 
 	{BudgetOver, "budget of the build missed", "A measured figure exceeds the limit of budgets.yaml, or is below its minimum.", "Compare the figure with earlier builds; raise the limit only on purpose."},
-	{BudgetUnproven, "budget not proven", "The figure keeps the limit, but its 95 % interval does not, and the budget says sure.", "Ask more questions."},
+	{BudgetUnproven, "budget not proven", "The figure keeps the limit, but its 95 % interval does not, and the budget requires certainty (sure).", "Ask more questions."},
 	{BudgetAbsent, "figure of a budget is missing", "budgets.yaml limits a figure that the results lack or that this system does not measure.", "Pass --results with the task, or remove the limit."},
 }

@@ -88,7 +88,7 @@ func choices(t *testing.T, s *api.Server, path, body string) (texts [3]string, u
 	return texts, usage
 }
 
-// Each choice has a seed of its own, the first that of the request. The usage counts the
+// Each choice has a separate seed, the first that of the request. The usage counts the
 // prompt once.
 func TestEach(t *testing.T) {
 	m := &seeded{scripted: newScripted(), seeds: map[uint64]int{}}

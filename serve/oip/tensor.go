@@ -75,7 +75,7 @@ func (q *request) arguments() ([]part.Argument, error) {
 	var args []part.Argument
 	for i, in := range q.Inputs {
 		field := fmt.Sprintf("inputs[%d]", i)
-		elem, known := elemOf(in.Datatype)
+		elem, ok := elemOf(in.Datatype)
 		if err := fits(in.Shape); err != nil {
 			return nil, api.Invalid(field, "%s.shape: %v", field, err)
 		}
@@ -86,7 +86,7 @@ func (q *request) arguments() ([]part.Argument, error) {
 		switch {
 		case in.Name == "":
 			return nil, api.Invalid(field, "%s.name: missing", field)
-		case !known:
+		case !ok:
 			return nil, api.Unsupported(field, "%s.datatype: got %q, want one of BF16, BOOL, FP16, FP32, FP64, INT8 to INT64, UINT8 to UINT64", field, in.Datatype)
 		}
 		numbers, err := flatten(in.Data, n)

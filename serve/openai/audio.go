@@ -23,7 +23,7 @@ type transcriber interface {
 	Transcriber(ctx context.Context) (*encdec.Model, error)
 }
 
-// speaker is a model that speaks texts; runner.Runner implements it.
+// speaker is a model that converts texts to speech; runner.Runner implements it.
 type speaker interface {
 	Speaker(ctx context.Context, p speech.Phonemizer) (*speech.Speaker, error)
 }
@@ -60,7 +60,7 @@ func transcribe(task string) func(*api.Call) error {
 		}
 		var out *encdec.Result
 		err = c.Borrow(&api.Ask{Model: m}, func(ctx context.Context, s api.Scorer) error {
-			out, err = hear(ctx, s, req, format)
+			out, err = soundText(ctx, s, req, format)
 			return fault("file", err)
 		})
 		if err != nil {
@@ -70,8 +70,8 @@ func transcribe(task string) func(*api.Call) error {
 	}
 }
 
-// hear transcribes a sound. Time stamps are computed if the format shows them.
-func hear(ctx context.Context, s api.Scorer, req encdec.Request, format string) (out *encdec.Result, err error) {
+// soundText transcribes a sound. Time stamps are computed if the format shows them.
+func soundText(ctx context.Context, s api.Scorer, req encdec.Request, format string) (out *encdec.Result, err error) {
 	t, ok := s.(transcriber)
 	if !ok {
 		return nil, &runtimes.Unavailable{What: "transcription", Why: "the model does not provide it"}
@@ -142,8 +142,8 @@ type speechRequest struct {
 	StreamFormat string  `json:"stream_format"`
 }
 
-// speak answers speech as a WAV file, or as raw samples of 16 bits.
-func speak(c *api.Call) error {
+// synthesize answers speech as a WAV file, or as raw samples of 16 bits.
+func synthesize(c *api.Call) error {
 	var q speechRequest
 	if err := c.Read(&q); err != nil {
 		return err

@@ -1,6 +1,7 @@
 package tflite
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"slices"
 
@@ -16,7 +17,7 @@ func (m *Model) Encode() ([]byte, error) {
 	for i := range m.Tensors {
 		size += len(m.Tensors[i].Data) + 256
 	}
-	e := &encoder{b: flatbuffers.NewBuilder(size)}
+	e := &encoder{b: flatbuffers.NewBuilder(size), seen: map[[sha256.Size]byte]int{}}
 	return e.model(m), nil
 }
 
@@ -25,6 +26,7 @@ func (m *Model) Encode() ([]byte, error) {
 type encoder struct {
 	b       *flatbuffers.Builder
 	buffers []flatbuffers.UOffsetT // buffer 0 is the empty one of tensors without data
+	seen    map[[sha256.Size]byte]int
 	codes   []key
 }
 
@@ -110,8 +112,7 @@ func places(ports []Port) (list []int) {
 func (e *encoder) tensor(t *Tensor) flatbuffers.UOffsetT {
 	index := 0
 	if t.Data != nil {
-		e.buffers = append(e.buffers, e.buffer(t.Data))
-		index = len(e.buffers) - 1
+		index = e.shared(t.Data)
 	}
 	quantization := e.quantization(t)
 	name, shape := e.b.CreateString(t.Name), e.ints(t.Shape)
@@ -122,6 +123,18 @@ func (e *encoder) tensor(t *Tensor) flatbuffers.UOffsetT {
 	e.b.PrependUOffsetTSlot(tensorName, name, 0)
 	e.b.PrependUOffsetTSlot(tensorQuantization, quantization, 0)
 	return e.b.EndObject()
+}
+
+// shared returns the buffer of the data; tensors with equal data share one.
+func (e *encoder) shared(data []byte) int {
+	sum := sha256.Sum256(data)
+	index, ok := e.seen[sum]
+	if !ok {
+		e.buffers = append(e.buffers, e.buffer(data))
+		index = len(e.buffers) - 1
+		e.seen[sum] = index
+	}
+	return index
 }
 
 func (e *encoder) quantization(t *Tensor) flatbuffers.UOffsetT {

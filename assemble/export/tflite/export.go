@@ -8,7 +8,7 @@ import (
 	"mm-abi.org/mm/onnx/lower"
 )
 
-// Exporter writes TFLite files. NNAPI has no files of its own: with Delegate they
+// Exporter writes TFLite files. NNAPI reads the same files: with Delegate they
 // contain only what its delegate takes.
 type Exporter struct{ Delegate bool }
 

@@ -86,7 +86,7 @@ func (c *converter) padded(w flat, x int, value float32, implied bool) (int, int
 	return c.op(code, w.n.Out.Name+".padded", lower.Float32, shape, in), valid, nil
 }
 
-// conv writes a convolution; one filter a channel has an operator of its own.
+// conv writes a convolution; one filter a channel is a different operator.
 func (c *converter) conv(n *lower.Node) error {
 	if n.In[1].Const == nil || len(n.In) > 2 && n.In[2].Const == nil {
 		return fmt.Errorf("weights are not constant")
