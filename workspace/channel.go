@@ -206,7 +206,7 @@ func (c *channel) before(ctx context.Context, v *ChannelVersion) (*ChannelVersio
 	return p, nil
 }
 
-// head returns the newest document; it must continue what the home has seen.
+// head returns the newest document; it must continue the versions that the home has seen.
 func (c *channel) head(ctx context.Context, now time.Time) (*ChannelVersion, error) {
 	v, err := c.newest(ctx)
 	if err != nil {

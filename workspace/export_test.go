@@ -1,6 +1,13 @@
 package workspace
 
-import "mm-abi.org/mm/workspace/home"
+import (
+	"context"
+	"strings"
+	"time"
+
+	"mm-abi.org/mm/registry/remote"
+	"mm-abi.org/mm/workspace/home"
+)
 
 // OnAdmitted sets a hook between verification and use.
 func (w *Workspace) OnAdmitted(fn func()) { w.admitted = fn }
@@ -10,3 +17,22 @@ func (w *Workspace) PlainHTTP(set home.Settings) []string { return w.plainHTTP(s
 
 // MaxDate exports maxDate.
 const MaxDate = maxDate
+
+// WriteChannel writes a document of a channel as a promotion that did not see the last
+// version does.
+func (w *Workspace) WriteChannel(ctx context.Context, place, name string, version int) error {
+	ref, err := remote.ParseReference(place)
+	if err != nil {
+		return err
+	}
+	c, err := w.openChannel(ref, name)
+	if err != nil {
+		return err
+	}
+	s, err := w.Signer("", func(string) ([]byte, error) { return nil, nil })
+	if err != nil {
+		return err
+	}
+	_, err = c.write(ctx, ChannelDocument{Repository: c.repository, Channel: name, Version: version, Previous: "x", Digest: "sha256:" + strings.Repeat("0", 64)}, s.Key, time.Millisecond)
+	return err
+}

@@ -89,8 +89,8 @@ func (x Lowered) Check(m *modules.Manifest, e builds.Export) (list diag.List) {
 	if e.Options != nil {
 		list.Add(diag.BadExport, diag.Pos{}, fmt.Sprintf("%s takes no options", x.Format()), "remove them")
 	}
-	if known := x.Form.Precisions(); e.Precision != "" && !slices.Contains(known, e.Precision) {
-		list.Add(diag.QuantUnknown, diag.Pos{}, fmt.Sprintf("%s as %s: unsupported precision, want one of %s", m.ID(), e.Precision, strings.Join(known, ", ")), "")
+	if precisions := x.Form.Precisions(); e.Precision != "" && !slices.Contains(precisions, e.Precision) {
+		list.Add(diag.QuantUnknown, diag.Pos{}, fmt.Sprintf("%s as %s: unsupported precision, want one of %s", m.ID(), e.Precision, strings.Join(precisions, ", ")), "")
 	}
 	if n := len(m.Export[abi.ONNX].With); n > 0 {
 		list.Add(diag.ExportFailed, diag.Pos{}, fmt.Sprintf("%s is split into %d files, but %s is written from one", m.ID(), n+1, x.Format()), "")
@@ -203,7 +203,7 @@ func (x Lowered) Write(ctx context.Context, model *onnx.Model, name, precision s
 	return files, cosine, errors.Join(err, list.Err())
 }
 
-// fit gives samples the shapes of the model's inputs: an open dimension is 1.
+// fit reshapes samples to the shapes of the model's inputs: an open dimension is 1.
 func fit(m *onnx.Model, sample map[string]engine.Tensor) (map[string]engine.Tensor, error) {
 	out := map[string]engine.Tensor{}
 	for _, v := range m.Inputs() {

@@ -289,6 +289,7 @@ func TestJSON(t *testing.T) {
 		{"push", "m-lite:0.1.0 " + host + "/images/lite --as-image --target laptop", exitOK},
 		{"export server", host + "/m-lite:0.1.0-laptop --kind compose --server example/app:1 --out compose", exitOK},
 		{"pull", "hf://me/lite --out fetched", exitOK},
+		{"promote", host + "/m-lite:0.1.0 --to staging", exitOK},
 		{"inspect", host + "/m-lite:0.1.0 --remote", exitOK},
 		{"pull", host + "/m-lite:0.1.0", exitOK},
 		{"registry ls", host, exitOK},

@@ -124,12 +124,13 @@ var writes = map[string]bool{
 // writers are the packages and files outside of internal/fsx that write, and
 // why they may.
 var writers = map[string]string{
-	"internal/fsx/":          "the seam itself",
-	"internal/testfiles/":    "models that tests run, in folders of theirs",
-	"onnx/onnxtest/":         "attacks that tests plant, in folders of theirs",
-	"tools/":                 "programs of the developers, not mm",
-	"skills/skilltest/":      "guests that try to, behind walls",
-	"train/dataset/cache.go": "a cache that is checked as it is read",
+	"internal/fsx/":               "the seam itself",
+	"assemble/export/exporttest/": "exports that scripts judge, in folders of theirs",
+	"internal/testfiles/":         "models that tests run, in folders of theirs",
+	"onnx/onnxtest/":              "attacks that tests plant, in folders of theirs",
+	"tools/":                      "programs of the developers, not mm",
+	"skills/skilltest/":           "guests that try to, behind walls",
+	"train/dataset/cache.go":      "a cache that is checked as it is read",
 }
 
 // Nothing outside of internal/fsx writes to disk, but for what is listed.

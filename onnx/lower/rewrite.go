@@ -21,7 +21,6 @@ type call struct {
 	n   *onnx.Node
 	in  []*Value // nil for omitted inputs
 	out *Value   // the first result
-	err error
 }
 
 // rewrite appends the operators of a node unless its results are constant.

@@ -28,7 +28,7 @@ type Evidence struct {
 
 // Gate decides over a channel of a repository by one trust file.
 type Gate struct {
-	Channel Channel // the zero value: the trust file has none, and whoever may release may write
+	Channel Channel // the zero value: the trust file has none, and the keys that may release may write
 	File    string
 	writers *sign.Verifier
 	files   []*File // one policy for each evidence

@@ -245,7 +245,7 @@ func (c *converter) rmsNorm(n *lower.Node) string {
 func (c *converter) resize(n *lower.Node) (string, error) {
 	corner, nearest, _ := strings.Cut(n.Corner, " ")
 	in, out := n.In[0].Shape, n.Out.Shape
-	whole := out[2]%in[2] == 0 && out[3]%in[3] == 0
+	multiple := out[2]%in[2] == 0 && out[3]%in[3] == 0
 	if corner == "pytorch_half_pixel" && out[2] > 1 && out[3] > 1 {
 		corner = "half_pixel"
 	}
@@ -255,9 +255,9 @@ func (c *converter) resize(n *lower.Node) (string, error) {
 		return Input{name, []string{c.constant(name, Const{Type: Type{DType: Float32}, Floats: []float32{v}})}}
 	}
 	switch {
-	case n.Mode == "nearest" && whole && (corner == "half_pixel" || corner == "asymmetric" && nearest == "floor"):
+	case n.Mode == "nearest" && multiple && (corner == "half_pixel" || corner == "asymmetric" && nearest == "floor"):
 		return c.op("upsample_nearest_neighbor", n.Out.Name, c.result(n), x(c.get(n.In[0])), factor("scale_factor_height", high), factor("scale_factor_width", wide)), nil
-	case n.Mode == "linear" && whole && (corner == "half_pixel" || corner == "align_corners" || corner == "asymmetric"):
+	case n.Mode == "linear" && multiple && (corner == "half_pixel" || corner == "align_corners" || corner == "asymmetric"):
 		return c.op("upsample_bilinear", n.Out.Name, c.result(n), x(c.get(n.In[0])), factor("scale_factor_height", high), factor("scale_factor_width", wide),
 			c.flag("align_corners", corner == "align_corners"), c.flag("half_pixel_centers", corner == "half_pixel")), nil
 	}

@@ -26,9 +26,6 @@ const (
 
 var elements = [...]elem{lower.Float32: f32, lower.Int64: i64, lower.Int32: i32, lower.Bool: boolean}
 
-// bits are the sizes of elements.
-var bits = map[elem]int{f32: 32, f16: 16, i64: 64, i32: 32, i8: 8, i4: 4, boolean: 8, "f64": 64, "bf16": 16, "u8": 8, "u4": 4, "u1": 1, "i16": 16, "u16": 16, "u32": 32, "u64": 64, "nf4": 4, "f8e4m3": 8, "f8e5m2": 8}
-
 // precision returns the name of the type in ports.
 func (e elem) precision() string {
 	switch e {

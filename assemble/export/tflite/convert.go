@@ -34,7 +34,6 @@ type converter struct {
 	precision string
 	delegate  bool // only what NNAPI's delegate takes
 	at        map[*lower.Value]*[2]int
-	widened   map[*lower.Value]int // constants of other types than their use
 	readers   map[*lower.Value]int
 	skipped   map[*lower.Node]bool // written with the node before
 	bias      map[*lower.Node]*lower.Node

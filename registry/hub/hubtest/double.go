@@ -219,7 +219,6 @@ func (d *Hub) batch(w http.ResponseWriter, r *http.Request, storage string) {
 				for i := 0; i*d.Chunk < int(o.Size); i++ {
 					header[fmt.Sprintf("%05d", i+1)] = fmt.Sprintf("%s/part/%s/%d?sig=secret", storage, o.OID, i+1)
 				}
-				href = d.URL + "/api/complete"
 				href = storage + "/complete/" + o.OID
 			}
 			e["actions"] = map[string]any{"upload": map[string]any{"href": href, "header": header}, "verify": map[string]any{"href": storage + "/verify"}}
