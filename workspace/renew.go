@@ -42,7 +42,7 @@ func (w *Workspace) Versioned(ctx context.Context, arg string) bool {
 	return err == nil && f == loose.FormReference
 }
 
-// newest finds what a reference means now.
+// newest finds the present meaning of a reference.
 func (w *Workspace) newest(ctx context.Context, arg, target string) (*Located, error) {
 	if ref, err := abi.ParseRef(arg); err == nil && ref.Host != "" && ref.Digest == "" && w.opt.Layout == "" && !w.opt.Offline {
 		return w.FindRemote(ctx, arg)
