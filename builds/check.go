@@ -40,6 +40,7 @@ func (g *Graph) Check(resolved Resolved) diag.List {
 	c.golden()
 	c.backends()
 	c.exports()
+	c.licenses()
 	c.list.Sort()
 	return c.list
 }

@@ -83,6 +83,8 @@ const (
 	PermissionAsk  Code = "MM0323"
 	CallDialect    Code = "MM0324"
 	CallUnread     Code = "MM0325"
+	LicensePair    Code = "MM0326"
+	LicenseTerms   Code = "MM0327"
 
 	BadRef        Code = "MM0401"
 	NotFound      Code = "MM0402"

@@ -62,6 +62,8 @@ var table = []Entry{
 	{PermissionAsk, "permissions of a skill", "A skill asks for files, variables, hosts, the clock or randomness. Without a grant of the user it gets nothing.", "Grant it with --allow SKILL=PERMISSION, or with an entry of grants in your trust.yaml; without it, the skill may fail."},
 	{CallDialect, "dialect of calls", "The core has no tokens for calls. Its chat template and special tokens decide how it writes them, and mm describes the tools where the template does not.", "Nothing to do; docs/SKILLS.md lists the dialects."},
 	{CallUnread, "dialect of calls not supported", "The core has no tokens for calls, and its chat template has them written in a form that mm does not read.", "Use another core, or leave the router out."},
+	{LicensePair, "conflicting licenses", "Two modules cannot be passed on together, a license forbids a change that the build makes, or the graph's own license omits a term of a module. The detail names both clauses. It is not legal advice.", "Replace a module, leave its weights as they are, or state the license of all modules."},
+	{LicenseTerms, "license with conditions", "The license of a module limits the use of the whole build or demands something of those who pass it on, or its terms are unknown to mm.", "Read the clause in the detail."},
 
 	{BadRef, "malformed reference", "A reference is name@version, name@^1.2 or name@sha256:…, optionally prefixed by registry/repository.", "Write it in that form."},
 	{NotFound, "module not found", "No module folder, store, layout or registry has this name.", "Check the name, or add a source to mm.yaml."},

@@ -14,4 +14,10 @@ func TestLimits(t *testing.T) {
 	if _, err := Parse("GPL"); err == nil || strings.Count(err.Error(), "GPL-") != maxSuggested {
 		t.Errorf("maxSuggested: %v", err)
 	}
+	for n, ok := range map[int]bool{maxChoices: true, maxChoices + 1: false} {
+		e, err := Parse("ISC" + strings.Repeat(" OR ISC", n-1))
+		if err != nil || (e.Choices() != nil) != ok {
+			t.Errorf("maxChoices: %d: %v", n, err)
+		}
+	}
 }

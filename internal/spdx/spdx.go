@@ -25,8 +25,9 @@ const maxExpression = 1024
 
 // Expression is a parsed license expression.
 type Expression struct {
-	IDs  []string // identifiers, sorted, as spelled in the list
-	text string
+	IDs     []string // identifiers, sorted, as spelled in the list
+	text    string
+	choices [][]string
 }
 
 // String returns the expression as written, with normalized spaces.
@@ -38,7 +39,8 @@ func Parse(s string) (Expression, error) {
 		return Expression{}, fmt.Errorf("license expression too long: got %d bytes, limit %d", len(s), maxExpression)
 	}
 	p := parser{tokens: tokens(s)}
-	if err := p.or(); err != nil {
+	choices, err := p.or()
+	if err != nil {
 		return Expression{}, err
 	}
 	if t := p.peek(); t != "" {
@@ -46,7 +48,7 @@ func Parse(s string) (Expression, error) {
 	}
 	slices.Sort(p.ids)
 	text := strings.NewReplacer("( ", "(", " )", ")").Replace(strings.Join(p.tokens, " "))
-	return Expression{slices.Compact(p.ids), text}, nil
+	return Expression{slices.Compact(p.ids), text, choices}, nil
 }
 
 func tokens(s string) []string {
@@ -66,67 +68,70 @@ func (p *parser) peek() string {
 	return ""
 }
 
-// or, and, with and simple parse the levels of the grammar, lowest precedence first.
-func (p *parser) or() error  { return p.chain("OR", p.and) }
-func (p *parser) and() error { return p.chain("AND", p.with) }
+// or, and, with and simple parse the levels of the grammar, lowest precedence first, and
+// return the choices that they leave.
+func (p *parser) or() ([][]string, error)  { return p.chain("OR", p.and, either) }
+func (p *parser) and() ([][]string, error) { return p.chain("AND", p.with, both) }
 
-func (p *parser) chain(op string, next func() error) error {
-	for {
-		if err := next(); err != nil {
-			return err
-		}
-		if p.peek() != op && p.peek() != strings.ToLower(op) {
-			return nil
-		}
+func (p *parser) chain(op string, next func() ([][]string, error), join func(a, b [][]string) [][]string) ([][]string, error) {
+	left, err := next()
+	for err == nil && (p.peek() == op || p.peek() == strings.ToLower(op)) {
 		p.at++
+		var right [][]string
+		right, err = next()
+		left = join(left, right)
 	}
+	return left, err
 }
 
-func (p *parser) with() error {
+func (p *parser) with() ([][]string, error) {
 	if p.peek() == "(" {
 		p.at++
-		if err := p.or(); err != nil {
-			return err
+		choices, err := p.or()
+		if err != nil {
+			return nil, err
 		}
 		if p.peek() != ")" {
-			return errors.New("missing )")
+			return nil, errors.New("missing )")
 		}
 		p.at++
-		return nil
+		return choices, nil
 	}
-	if err := p.simple(); err != nil {
-		return err
+	id, err := p.simple()
+	if err != nil {
+		return nil, err
 	}
 	if p.peek() != "WITH" {
-		return nil
+		return [][]string{{id}}, nil
 	}
 	p.at++
-	id := p.peek()
-	if _, ok := find(exceptions, id); !ok {
-		return fmt.Errorf("unknown SPDX exception %q", id)
+	exception, ok := find(exceptions, p.peek())
+	if !ok {
+		return nil, fmt.Errorf("unknown SPDX exception %q", p.peek())
 	}
 	p.at++
-	return nil
+	return [][]string{{id + " WITH " + exception}}, nil
 }
 
-func (p *parser) simple() error {
+// simple parses one license and returns it with its + suffix, if any.
+func (p *parser) simple() (string, error) {
 	t := p.peek()
 	if t == "" {
-		return errors.New("missing license at the end")
+		return "", errors.New("missing license at the end")
 	}
 	id := strings.TrimSuffix(t, "+")
-	if ref, ok := strings.CutPrefix(id, "LicenseRef-"); ok && refName(ref) {
-		p.ids = append(p.ids, id)
-		p.at++
-		return nil
+	spelling, ok := id, false
+	if ref, isRef := strings.CutPrefix(id, "LicenseRef-"); isRef && refName(ref) {
+		ok = true
+	} else {
+		spelling, ok = find(licenses, id)
 	}
-	spelling, ok := find(licenses, id)
 	if !ok {
-		return fmt.Errorf("unknown SPDX license identifier %q%s", t, p.suggest(id))
+		return "", fmt.Errorf("unknown SPDX license identifier %q%s", t, p.suggest(id))
 	}
 	p.ids = append(p.ids, spelling)
 	p.at++
-	return nil
+	return spelling + t[len(id):], nil
 }
 
 func refName(s string) bool {
