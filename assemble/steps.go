@@ -98,6 +98,13 @@ func (b *build) chooseTargets() {
 // graph has no such module.
 var lists = []abi.Format{abi.ONNX, abi.Safetensors, abi.NNAPI, abi.OpenVINO, abi.QNN, abi.TFLite, abi.CoreML, abi.ExecuTorch}
 
+// rounded reports whether a bare word of --export is a precision of the formats that
+// are written from ONNX and rounded.
+func rounded(f abi.Format, item string) bool {
+	return slices.Contains([]abi.Format{abi.NNAPI, abi.OpenVINO, abi.TFLite, abi.CoreML, abi.ExecuTorch}, f) &&
+		slices.Contains([]string{"fp32", "fp16", "int8", "int4"}, item)
+}
+
 // parseExports parses the values of --export: FORMAT=ITEM[,ITEM…]. An item is a
 // module, a precision, quant=PRECISION or precision=PRECISION, or kv=TYPE; for qnn
 // also NAME@CHIP, min_cosine=C, and for a core window=N, positions=N and
@@ -141,7 +148,7 @@ func (b *build) exportItem(e *builds.Export, item string) bool {
 	case e.Format == abi.QNN && key == "min_cosine":
 		c, err := strconv.ParseFloat(value, 64)
 		return err == nil && c >= 0 && c <= 1 && option(e, key, c)
-	case !named && (slices.Contains(lists, e.Format) || b.names(item)):
+	case !named && (slices.Contains(lists, e.Format) && !rounded(e.Format, item) || b.names(item)):
 		e.Modules = append(e.Modules, item)
 	case !named && e.Precision == "":
 		e.Precision = item
