@@ -3,6 +3,7 @@ package workspace
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/errdef"
 
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/registry/remote"
@@ -27,6 +29,7 @@ const (
 	channelsFile    = "channels.json"
 	channelSkew     = 5 * time.Minute
 	maxChannelChain = 1000
+	maxChannelJunk  = 20 // tags without a valid document above the newest version
 )
 
 // ChannelDocument is the signed content of one version of a channel.
@@ -155,6 +158,9 @@ func (c *channel) fetch(ctx context.Context, desc ocispec.Descriptor, into *ocis
 		return fault(diag.BadChannel, fmt.Sprintf("%s: got %d bytes, want at most %d", desc.Digest, desc.Size, maxSmall), "")
 	}
 	r, err := c.src.Fetch(ctx, desc)
+	if errors.Is(err, errdef.ErrNotFound) {
+		return fault(diag.BadChannel, fmt.Sprintf("%s: %v", desc.Digest, err), "")
+	}
 	if err != nil {
 		return err
 	}
@@ -232,30 +238,69 @@ func (c *channel) newest(ctx context.Context) (*ChannelVersion, error) {
 		return nil, err
 	}
 	seen := records[c.key()]
-	last := 0
-	if len(all) > 0 {
-		last = all[len(all)-1]
-	}
-	if last < seen.Version {
-		return nil, fault(diag.ChannelRollback, fmt.Sprintf("%s %s: got version %d, want %d or newer", c.repository, c.name, last, seen.Version), "")
-	}
-	if last == 0 {
-		return nil, fault(diag.NoChannel, fmt.Sprintf("%s has no channel %s", c.repository, c.name), "")
-	}
-	v, err := c.read(ctx, c.place+":"+c.tag(last), last)
+	v, junk, err := c.newestOf(ctx, all)
 	if err != nil {
 		return nil, err
 	}
-	back := v
-	for n := 0; seen.Version > 0 && back.Version > seen.Version && n < maxChannelChain; n++ {
-		if back, err = c.before(ctx, back); err != nil {
-			return nil, err
+	switch {
+	case v == nil && seen.Version == 0 && junk != nil:
+		return nil, junk
+	case v == nil && seen.Version == 0:
+		return nil, fault(diag.NoChannel, fmt.Sprintf("%s has no channel %s", c.repository, c.name), "")
+	case v == nil || v.Version < seen.Version:
+		got := 0
+		if v != nil {
+			got = v.Version
+		}
+		return nil, fault(diag.ChannelRollback, fmt.Sprintf("%s %s: got version %d, want %d or newer", c.repository, c.name, got, seen.Version), "")
+	}
+	return v, c.continues(ctx, v, seen)
+}
+
+// newestOf returns the newest of the versions whose document is valid, or nil. The tags
+// above it that have no valid document are reported and ignored, as everybody who can
+// write to the repository can make one; the first of their faults is returned.
+func (c *channel) newestOf(ctx context.Context, versions []int) (v *ChannelVersion, junk, err error) {
+	for i, n := range slices.Backward(versions) {
+		if i < len(versions)-1-maxChannelJunk {
+			return nil, nil, fault(diag.BadChannel, fmt.Sprintf("%s %s: more than %d invalid documents above version %d", c.repository, c.name, maxChannelJunk, n), "delete their tags")
+		}
+		ref := c.place + ":" + c.tag(n)
+		v, err := c.read(ctx, ref, n)
+		if !invalid(err) {
+			return v, junk, err
+		}
+		c.w.say("warning: %s is ignored: %v", ref, err)
+		if junk == nil {
+			junk = err
 		}
 	}
-	if seen.Version > 0 && back.Manifest != seen.Manifest {
-		return nil, fault(diag.ChannelForked, fmt.Sprintf("%s %s version %d: got %s, want %s as before", c.repository, c.name, seen.Version, back.Manifest, seen.Manifest), "")
+	return nil, junk, nil
+}
+
+// invalid reports whether a tag has no document of the channel by a permitted key.
+func invalid(err error) bool {
+	return hasCode(err, diag.BadChannel) || hasCode(err, diag.ChannelSigner)
+}
+
+// continues checks that the versions before v lead to the one that the home has seen.
+func (c *channel) continues(ctx context.Context, v *ChannelVersion, seen seenChannel) error {
+	if seen.Version == 0 {
+		return nil
 	}
-	return v, nil
+	if v.Version-seen.Version > maxChannelChain {
+		return fault(diag.BadChannel, fmt.Sprintf("%s %s: got version %d after %d, limit %d versions later", c.repository, c.name, v.Version, seen.Version, maxChannelChain), "remove the channel from "+channelsFile+" in MM_HOME to trust the version anew")
+	}
+	var err error
+	for v.Version > seen.Version {
+		if v, err = c.before(ctx, v); err != nil {
+			return err
+		}
+	}
+	if v.Manifest != seen.Manifest {
+		return fault(diag.ChannelForked, fmt.Sprintf("%s %s version %d: got %s, want %s as before", c.repository, c.name, seen.Version, v.Manifest, seen.Manifest), "")
+	}
+	return nil
 }
 
 // remember records the newest version.

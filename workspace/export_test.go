@@ -18,6 +18,13 @@ func (w *Workspace) PlainHTTP(set home.Settings) []string { return w.plainHTTP(s
 // MaxDate exports maxDate.
 const MaxDate = maxDate
 
+// The form of channel documents.
+const (
+	ChannelMedia   = channelMedia
+	MaxChannelJunk = maxChannelJunk
+	MaxSmall       = maxSmall
+)
+
 // WriteChannel writes a document of a channel as a promotion that did not see the last
 // version does.
 func (w *Workspace) WriteChannel(ctx context.Context, place, name string, version int) error {

@@ -127,7 +127,8 @@ func (c *channel) permits(ctx context.Context, at *Located, key string, doc *Cha
 	return nil
 }
 
-// write puts a document under the tag of its version. The tag must be free before; when
+// write puts a document under the tag of its version. The tag must be free before, or have
+// no valid document; when
 // a rival's write has had time to arrive, it must still name this document. A write that
 // took longer than that time counts as lost, so two promotions never win both.
 func (c *channel) write(ctx context.Context, doc ChannelDocument, key *sign.PrivateKey, settle time.Duration) (*ChannelVersion, error) {
@@ -151,12 +152,17 @@ func (c *channel) write(ctx context.Context, doc ChannelDocument, key *sign.Priv
 	}
 	ref := c.place + ":" + c.tag(doc.Version)
 	start := time.Now()
+	junk := false
 	if d, err := c.src.Current(ctx, ref); err == nil {
-		return nil, c.lost(doc, d.Digest)
+		_, err := c.read(ctx, ref, doc.Version)
+		if junk = invalid(err); !junk {
+			return nil, c.lost(doc, d.Digest)
+		}
+		c.w.say("warning: %s is replaced: %v", ref, err)
 	} else if !errors.Is(err, errdef.ErrNotFound) {
 		return nil, err
 	}
-	_, failed := client.Push(ctx, s, desc, ref, remote.PushOptions{})
+	_, failed := client.Push(ctx, s, desc, ref, remote.PushOptions{Force: junk})
 	late := time.Since(start) > settle
 	timer := time.NewTimer(settle)
 	defer timer.Stop()

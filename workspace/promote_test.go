@@ -2,12 +2,18 @@ package workspace_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/opencontainers/image-spec/specs-go"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
 	"mm-abi.org/mm/internal/diag"
+	"mm-abi.org/mm/registry/sign"
 	"mm-abi.org/mm/workspace"
 )
 
@@ -74,17 +80,30 @@ func TestPromote(t *testing.T) {
 	// A tag that leads to the document of another channel.
 	d, err := reg.store.Resolve(ctx, "team/p:channel-staging-000002")
 	if err != nil {
-		d, err = reg.store.Resolve(ctx, reg.host+"/team/p:channel-staging-000002")
-	}
-	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"team/p:channel-prod-000004", "team/p:channel-gated-000001"} {
+	if err := reg.store.Tag(ctx, d, "team/p:channel-gated-000001"); err != nil {
+		t.Fatal(err)
+	}
+	w.wants("another channel", find("gated"), string(diag.BadChannel))
+	// Tags that anybody who can push can make do not block the channel.
+	if err := os.Remove(filepath.Join(w.home, "channels.json")); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"team/p:channel-prod-000004", "team/p:channel-prod-999999"} {
 		if err := reg.store.Tag(ctx, d, name); err != nil {
 			t.Fatal(err)
 		}
 	}
-	w.wants("another channel", find("gated"), string(diag.BadChannel))
+	w.wants("junk above", find("prod"), "")
+	w.wants("replaces junk", promote("0.2.0", "prod", "", workspace.PromoteOptions{Rollback: true}), "")
+	if list, err := w.open(workspace.Options{PlainHTTP: []string{reg.host}}).History(ctx, reg.host+"/team/p", "prod"); err != nil || len(list) != 4 || list[0].Version != 4 {
+		t.Errorf("history after junk: %+v, %v", list, err)
+	}
+	if err := reg.store.Remove(ctx, "team/p:channel-prod-000004"); err != nil {
+		t.Fatal(err)
+	}
+	w.wants("rollback below junk", find("prod"), string(diag.ChannelRollback))
 	w.wants("frozen", promote("0.2.0", "staging", "", workspace.PromoteOptions{Valid: time.Nanosecond}), "")
 	time.Sleep(time.Second)
 	w.wants("expired", find("staging"), string(diag.ChannelExpired))
@@ -93,5 +112,70 @@ func TestPromote(t *testing.T) {
 	w.wants("a clock behind", find("staging"), string(diag.ClockDiffers))
 	if _, err := os.Stat(filepath.Join(w.home, "channels.json")); err != nil {
 		t.Error(err)
+	}
+}
+
+// Tags that everybody who can push can make are reported and ignored, up to a limit.
+func TestChannelJunk(t *testing.T) {
+	ctx := context.Background()
+	w := newWorld(t)
+	reg := w.serve()
+	w.sign(reg.store, w.pack(reg.store, build("p", "0.1.0", ""), "team/p:0.1.0"), 0)
+	w.trust(filepath.Join(w.home, "trust.yaml"), "channels:\n- {name: prod, match: '**', keys: [key0]}\n", "**", 0)
+	ws := w.open(workspace.Options{PlainHTTP: []string{reg.host}})
+	s, err := ws.Signer("", noPassword)
+	if err == nil {
+		_, err = ws.Promote(ctx, reg.host+"/team/p:0.1.0", s, workspace.PromoteOptions{To: "prod", Settle: time.Millisecond * 200})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	find := func() error {
+		_, err := w.open(workspace.Options{PlainHTTP: []string{reg.host}}).FindRemote(ctx, reg.host+"/team/p:prod")
+		return err
+	}
+	blob := func(media, text string) ocispec.Descriptor {
+		d, err := reg.store.AddBytes(ctx, media, []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	manifest := func(kind string, layers ...ocispec.Descriptor) ocispec.Manifest {
+		return ocispec.Manifest{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest, ArtifactType: kind, Config: ocispec.DescriptorEmptyJSON, Layers: layers}
+	}
+	absent := blob(sign.BundleMediaType, "absent")
+	n := 2
+	for name, m := range map[string]any{
+		"garbage":       manifest(workspace.ChannelMedia, blob(sign.BundleMediaType, "garbage")),
+		"empty bundle":  manifest(workspace.ChannelMedia, blob(sign.BundleMediaType, "{}")),
+		"absent bundle": manifest(workspace.ChannelMedia, absent),
+		"huge bundle":   manifest(workspace.ChannelMedia, blob(sign.BundleMediaType, strings.Repeat(" ", workspace.MaxSmall+1))),
+		"no layer":      manifest(workspace.ChannelMedia),
+		"another layer": manifest(workspace.ChannelMedia, blob("text/plain", "{}")),
+		"another type":  manifest("text/plain", blob(sign.BundleMediaType, "{}")),
+		"index":         ocispec.Index{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageIndex},
+	} {
+		w.raw(reg.store, m, fmt.Sprintf("team/p:channel-prod-%06d", n))
+		if name == "absent bundle" {
+			if err := os.Remove(filepath.Join(reg.store.Dir(), "blobs", "sha256", absent.Digest.Encoded())); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.wants(name, find(), "")
+		n++
+	}
+	d, err := reg.store.Resolve(ctx, "team/p:channel-prod-000002")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want := ""; n <= workspace.MaxChannelJunk+2; n++ { // version 1 is valid
+		w.tag(reg.store, d, fmt.Sprintf("team/p:channel-prod-%06d", n))
+		if n == workspace.MaxChannelJunk+2 {
+			want = string(diag.BadChannel)
+		}
+		if n > workspace.MaxChannelJunk {
+			w.wants(fmt.Sprint(n-1, " invalid documents"), find(), want)
+		}
 	}
 }
