@@ -192,7 +192,7 @@ func (c *converter) floats(name string, shape []int, x ...float32) string {
 	return c.constant(name, Const{Type: t, Floats: x})
 }
 
-// maxHalf is the largest 16-bit float.
+// largestHalf is the largest 16-bit float.
 const largestHalf = 65504
 
 // clamped limits numbers to 16-bit floats: those beyond are masks.
@@ -204,17 +204,20 @@ func clamped(x []float32) []float32 {
 	return out
 }
 
+// unrounded adds weights as floats, which must be in their range.
+func (c *converter) unrounded(name string, shape []int, x []float32) string {
+	if _, ok := export.Float16s(x); !ok && c.float == Float16 {
+		c.err = fmt.Errorf("weights %s exceed the range of 16-bit floats", name)
+	}
+	return c.floats(name, shape, x...)
+}
+
 // weights adds the weights of an operation in the precision, with a scale for each
 // index along an axis.
 func (c *converter) weights(name string, x []float32, shape []int, axis int) string {
 	const minWeights = 64
-	if c.precision == fp16 {
-		if _, ok := export.Float16s(x); !ok {
-			c.err = fmt.Errorf("weights %s exceed the range of 16-bit floats", name)
-		}
-	}
 	if c.precision != int8s || len(x) < minWeights {
-		return c.floats(name, shape, x...)
+		return c.unrounded(name, shape, x)
 	}
 	data, scales := export.Int8s(x, shape, axis)
 	half, ok := export.Float16s(scales)
@@ -222,7 +225,7 @@ func (c *converter) weights(name string, x []float32, shape []int, axis int) str
 		ok = ok && binary.LittleEndian.Uint16(half[2*i:]) >= 0x400 // not subnormal
 	}
 	if !ok {
-		return c.floats(name, shape, x...) // too small or too large for 16-bit scales
+		return c.unrounded(name, shape, x) // too small or too large for 16-bit scales
 	}
 	out := Value{c.unique(name), Type{Float16, shape}}
 	c.p.Operations = append(c.p.Operations, Operation{Type: "constexpr_affine_dequantize", Output: out, Attributes: []Attribute{
