@@ -1,5 +1,5 @@
 #!/bin/bash
-# Compares evidence with cosign and CycloneDX's validator: cosign verifies what mm attests at
+# Compares evidence with cosign and the validators of CycloneDX and SPDX 3: cosign verifies what mm attests at
 # two registries, mm verifies what cosign attests and refuses a provenance without contents.
 #
 #   scripts/evidence.sh     needs scripts/peers.sh (cosign, a registry) and python3
@@ -19,7 +19,7 @@ export MM_HOME=$work/home MM_KEY_PASSWORD= COSIGN_PASSWORD= SOURCE_DATE_EPOCH=17
 "$mm" assemble builds/p-lite.graph.yaml --target laptop --out "$work/dist" --sign default >/dev/null 2>&1
 "$mm" sbom "$work/dist" >"$work/bom.json"
 python3 -m venv "$work/venv"
-"$work/venv/bin/pip" install --quiet "cyclonedx-python-lib[validation]==11.12.0"
+"$work/venv/bin/pip" install --quiet "cyclonedx-python-lib[validation]==11.12.0" spdx-python-model==0.0.6 ntia-conformance-checker==6.0.0
 "$work/venv/bin/python" - "$work/bom.json" <<'PY'
 import sys
 from cyclonedx.schema import SchemaVersion
@@ -28,7 +28,21 @@ faults = list(JsonStrictValidator(SchemaVersion.V1_6).validate_str(open(sys.argv
 print("CycloneDX's validator:", len(faults), "faults")
 sys.exit(bool(faults))
 PY
+"$mm" sbom "$work/dist" --format spdx3 --supplier Team >"$work/spdx.json"
+"$work/venv/bin/python" - "$work/spdx.json" <<'PY'
+import sys
+from spdx_python_model import v3_0_1
+objects = v3_0_1.SHACLObjectSet()
+with open(sys.argv[1], "rb") as f:
+    v3_0_1.JSONLDDeserializer().read(f, objects)
+missing = objects.link()
+print("spdx-python-model:", len(list(objects.foreach())), "objects,", len(missing), "dangling references")
+sys.exit(bool(missing))
+PY
+"$work/venv/bin/ntia-checker" "$work/spdx.json" -s spdx3 -c ntia >"$work/out" 2>&1 || { cat "$work/out"; exit 1; }
+grep -i "conformant" "$work/out" | head -1
 "$mm" attest "$work/dist" --type sbom >/dev/null
+"$mm" attest "$work/dist" --type spdx >/dev/null
 "$mm" attest "$work/dist" --type provenance >/dev/null
 mkdir "$work/own" "$work/other"
 printf 'version: 0.1\nstorage: {filesystem: {rootdirectory: %s}}\nhttp: {addr: "127.0.0.1:5078"}\n' "$work/other" >"$work/other.yml"
@@ -42,11 +56,11 @@ verify() { timeout 30 "$bin/cosign" verify-attestation --key "$MM_HOME/keys/mm.p
 for port in 5077 5078; do
 	ref=127.0.0.1:$port/team/p-lite
 	"$mm" push "$work/dist" "$ref" >/dev/null 2>&1
-	for type in cyclonedx slsaprovenance1; do
+	for type in cyclonedx slsaprovenance1 spdxjson; do
 		verify $type "$ref@$digest" || { echo "cosign refuses $type at $ref"; cat "$work/out"; exit 1; }
 		echo "cosign verifies mm's $type at $ref"
 	done
-	if verify spdxjson "$ref@$digest"; then echo "cosign verifies evidence that is not attached"; exit 1; fi
+	if verify vuln "$ref@$digest"; then echo "cosign verifies evidence that is not attached"; exit 1; fi
 done
 cd "$work"
 ref=127.0.0.1:5077/team/p-lite

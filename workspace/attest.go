@@ -33,7 +33,7 @@ const (
 var predicateTypes = map[string]string{
 	"cyclonedx": cycloneDXType, "sbom": cycloneDXType,
 	"slsaprovenance1": provenanceType, "slsa": provenanceType, "provenance": provenanceType,
-	"spdxjson": spdxType,
+	"spdxjson": spdxType, "spdx": spdxType,
 }
 
 // PredicateType returns the type for a short name or a URI.
@@ -47,14 +47,25 @@ func PredicateType(name string) (string, error) {
 	return "", fmt.Errorf("evidence %q: want sbom, provenance, spdxjson or the URI of a predicate type", name)
 }
 
-// Bill returns the CycloneDX bill of materials of an artifact. Of an index, target names
-// the manifest.
-func (w *Workspace) Bill(ctx context.Context, at *Located, target string) ([]byte, error) {
-	p, err := w.part(ctx, at, target)
+// BillOptions for [Workspace.Bill].
+type BillOptions struct {
+	Target   string // manifest of an index
+	Format   string // cyclonedx or spdx3
+	Supplier string // publisher. Empty: unnamed
+}
+
+// Bill returns the bill of materials of an artifact.
+func (w *Workspace) Bill(ctx context.Context, at *Located, opt BillOptions) ([]byte, error) {
+	types := map[string]string{"cyclonedx": cycloneDXType, "spdx3": spdxType}
+	typ, ok := types[opt.Format]
+	if !ok {
+		return nil, fmt.Errorf("bill of materials: got format %q, want cyclonedx or spdx3", opt.Format)
+	}
+	p, err := w.part(ctx, at, opt.Target)
 	if err != nil {
 		return nil, err
 	}
-	return w.predicate(ctx, at, p, cycloneDXType)
+	return w.predicate(ctx, at, p, typ, opt.Supplier)
 }
 
 // part returns the manifest of an artifact, or that of one target of an index.
@@ -73,7 +84,7 @@ func (w *Workspace) part(ctx context.Context, at *Located, target string) (artif
 }
 
 // predicate returns the content of evidence that mm writes itself.
-func (w *Workspace) predicate(ctx context.Context, at *Located, p artifact.Part, typ string) ([]byte, error) {
+func (w *Workspace) predicate(ctx context.Context, at *Located, p artifact.Part, typ, supplier string) ([]byte, error) {
 	a, err := w.describe(ctx, at, p)
 	if err != nil {
 		return nil, err
@@ -82,13 +93,15 @@ func (w *Workspace) predicate(ctx context.Context, at *Located, p artifact.Part,
 	if err != nil {
 		return nil, err
 	}
-	opt := bom.Options{Time: time.Now(), Version: w.opt.Version}
+	opt := bom.Options{Time: time.Now(), Version: w.opt.Version, Supplier: supplier}
 	if created != nil {
 		opt.Time = *created
 	}
 	switch typ {
 	case cycloneDXType:
 		return bom.CycloneDX(a, opt)
+	case spdxType:
+		return bom.SPDX3(a, opt)
 	case provenanceType:
 		return bom.Provenance(a, p.Target, opt, os.Getenv)
 	}
@@ -214,7 +227,7 @@ func (w *Workspace) Attest(ctx context.Context, at *Located, typ string, predica
 	for _, p := range at.tree.Parts {
 		one := predicate
 		if one == nil {
-			if one, err = w.predicate(ctx, at, p, typ); err != nil {
+			if one, err = w.predicate(ctx, at, p, typ, ""); err != nil {
 				break
 			}
 		}
@@ -245,6 +258,9 @@ func checkEvidence(a sign.Attestation, desc ocispec.Descriptor) error {
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(a.Predicate, &object); err != nil {
 		return fmt.Errorf("predicate: %w", err)
+	}
+	if _, old := object["spdxVersion"]; a.PredicateType == spdxType && !old { // SPDX 2 has this field
+		return bom.CheckSPDX3(a.Predicate, desc.Digest.String())
 	}
 	if len(object) == 0 {
 		return fmt.Errorf("predicate of type %s: empty", a.PredicateType)

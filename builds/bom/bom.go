@@ -1,5 +1,5 @@
 // Package bom writes and checks evidence about artifacts: bills of materials in CycloneDX
-// 1.6 with machine learning models as components, and SLSA provenance v1.
+// 1.6 and SPDX 3.0.1 with machine learning models as components, and SLSA provenance v1.
 //
 // A bill lists every file with its digest under the module that it belongs to, and the
 // dependencies between modules. [Check] verifies properties that the schema of the format leaves
@@ -39,6 +39,7 @@ type Module struct {
 	Quant                 string // precision of the weights; "": as trained
 	Inputs, Outputs       []string
 	DependsOn             []string // names of modules
+	Datasets              []string // that it was trained on
 	Files                 []File
 }
 
@@ -52,6 +53,8 @@ type File struct {
 type Options struct {
 	Time    time.Time // of the bill
 	Version string    // of mm
+	// Supplier names the publisher, which SPDX 3 demands. Empty: unnamed.
+	Supplier string
 }
 
 // CycloneDX returns the bill of an artifact in JSON. It is deterministic.

@@ -2,7 +2,7 @@ package coreml
 
 import "testing"
 
-// TestWeightsInRange gives each precision weights beyond the range of 16-bit floats.
+// TestWeightsInRange adds weights beyond the range of 16-bit floats in each precision.
 func TestWeightsInRange(t *testing.T) {
 	for precision, ok := range map[string]bool{fp32: true, fp16: false, int8s: false} {
 		c := &converter{precision: precision, float: Float16, names: map[string]bool{}}
