@@ -44,7 +44,7 @@ func PredicateType(name string) (string, error) {
 	if strings.Contains(name, "://") {
 		return name, nil
 	}
-	return "", fmt.Errorf("evidence %q: want sbom, provenance, spdxjson or the URI of a predicate type", name)
+	return "", fmt.Errorf("evidence %q: want sbom, spdx, provenance or the URI of a predicate type", name)
 }
 
 // BillOptions for [Workspace.Bill].

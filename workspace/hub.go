@@ -55,17 +55,7 @@ func (w *Workspace) Publish(ctx context.Context, arg, dest string, opt PublishOp
 	if err != nil {
 		return nil, err
 	}
-	at, err := w.Find(ctx, arg)
-	if err != nil {
-		return nil, err
-	}
-	if at.store == nil {
-		return nil, fault(diag.NoArtifact, arg+" is not in "+w.StoreDir(), "mm pull fetches it")
-	}
-	if _, err := at.identify(ctx); err != nil {
-		return nil, err
-	}
-	one, err := targetOf(at.tree, opt.Target)
+	at, one, err := w.storedTarget(ctx, arg, opt.Target)
 	if err != nil {
 		return nil, err
 	}
@@ -99,6 +89,22 @@ func (w *Workspace) Publish(ctx context.Context, arg, dest string, opt PublishOp
 		p.Report = *report
 	}
 	return p, err
+}
+
+// storedTarget finds an artifact in the store or a layout, and the part of one target.
+func (w *Workspace) storedTarget(ctx context.Context, arg, target string) (*Located, artifact.Part, error) {
+	at, err := w.Find(ctx, arg)
+	if err != nil {
+		return nil, artifact.Part{}, err
+	}
+	if at.store == nil {
+		return nil, artifact.Part{}, fault(diag.NoArtifact, arg+" is not in "+w.StoreDir(), "mm pull fetches it")
+	}
+	if _, err := at.identify(ctx); err != nil {
+		return nil, artifact.Part{}, err
+	}
+	one, err := targetOf(at.tree, target)
+	return at, one, err
 }
 
 // targetOf returns the part of a target, or the only one.

@@ -32,17 +32,7 @@ type ImageOptions struct {
 // is an artifact by itself, which [Workspace.Verify] and [Workspace.Pull] accept. Its
 // layers are written to a folder of this run first.
 func (w *Workspace) PushImage(ctx context.Context, arg, dest string, opt ImageOptions) (*Pushed, error) {
-	at, err := w.Find(ctx, arg)
-	if err != nil {
-		return nil, err
-	}
-	if at.store == nil {
-		return nil, fault(diag.NoArtifact, arg+" is not in "+w.StoreDir(), "mm pull fetches it")
-	}
-	if _, err := at.identify(ctx); err != nil {
-		return nil, err
-	}
-	one, err := targetOf(at.tree, opt.Target)
+	at, one, err := w.storedTarget(ctx, arg, opt.Target)
 	if err != nil {
 		return nil, err
 	}

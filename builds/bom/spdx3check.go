@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"mm-abi.org/mm/internal/spdx"
 )
@@ -146,7 +146,8 @@ func (c *spdx3Checker) value(path, kind string, value any, depth int) {
 	}
 	switch values, ok := c.values[kind]; {
 	case kind == "time":
-		if ok, _ := regexp.MatchString(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$`, text); !ok {
+		const form = "2006-01-02T15:04:05Z"
+		if when, err := time.Parse(form, text); err != nil || when.Format(form) != text {
 			c.fault("%s: got %q, want YYYY-MM-DDThh:mm:ssZ", path, text)
 		}
 	case kind == "license":

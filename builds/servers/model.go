@@ -73,7 +73,7 @@ func check(list *diag.List, models []Model) {
 func checkPort(list *diag.List, model string, p Port, seen map[string]bool) {
 	switch {
 	case p.Name == "" || seen[p.Name]:
-		fault(list, fmt.Sprintf("%s: got port name %q, want one of its own", model, p.Name), "mm onnx renames ports")
+		fault(list, fmt.Sprintf("%s: got port name %q, want another", model, p.Name), "mm onnx renames ports")
 	case p.Type == "":
 		fault(list, fmt.Sprintf("%s: port %s has an element type that Triton has not", model, p.Name), "convert the model to 32-bit or 16-bit floats or to integers")
 	case len(p.Dims) == 0 && !p.Scalar:

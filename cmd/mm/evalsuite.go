@@ -203,13 +203,7 @@ func (p *program) compareRuns(paths []string, opt suite.CompareOptions) error {
 		return list.Err()
 	}
 	if p.json {
-		if err := p.printJSON(rows); err != nil {
-			return err
-		}
-		if list.Failed() {
-			return reported{list.Err()}
-		}
-		return nil
+		return p.printJudged(rows, list)
 	}
 	var table [][]string
 	for _, c := range rows {
@@ -224,6 +218,17 @@ func (p *program) compareRuns(paths []string, opt suite.CompareOptions) error {
 		return err
 	}
 	return list.Err()
+}
+
+// printJudged prints rows as JSON and returns the faults among them as reported.
+func (p *program) printJudged(rows any, list diag.List) error {
+	if err := p.printJSON(rows); err != nil {
+		return err
+	}
+	if list.Failed() {
+		return reported{list.Err()}
+	}
+	return nil
 }
 
 func (p *program) evalBudgetCommand() *cli.Command {
@@ -280,13 +285,7 @@ func (p *program) judgeBudget(ctx context.Context, m measuredBuild, file, result
 		return err
 	}
 	if p.json {
-		if err := p.printJSON(rows); err != nil {
-			return err
-		}
-		if list.Failed() {
-			return reported{list.Err()}
-		}
-		return nil
+		return p.printJudged(rows, list)
 	}
 	var table [][]string
 	for _, r := range rows {

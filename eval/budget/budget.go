@@ -74,7 +74,7 @@ const (
 )
 
 // defaultPrompt is about 100 tokens long.
-const defaultPrompt = "Explain in a few sentences how a bicycle stays upright while it moves, and why it falls over when it stands still. " +
+const defaultPrompt = "Explain in a few sentences how a bicycle stays upright while it moves, and why it falls over when it stops. " +
 	"Mention the wheels, the steering and the rider, and say which of them matters most at low speed and which at high speed. " +
 	"Then describe one experiment that a child could do with a bicycle and a helper in a quiet street to see the effect, what to look for, and how to stay safe."
 

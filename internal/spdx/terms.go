@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"path"
 	"strings"
+	"sync"
 )
 
 //go:embed terms.txt
@@ -32,22 +33,35 @@ func TermsOf(id string) (Terms, bool) {
 			id += "-or-later"
 		}
 	}
-	for line := range strings.Lines(terms) {
-		pattern, list, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if ok, _ := path.Match(strings.ToLower(pattern), strings.ToLower(id)); !ok || strings.Contains(id, " ") {
-			continue
+	id = strings.ToLower(id)
+	for _, l := range table() {
+		if ok, _ := path.Match(l.pattern, id); ok && !strings.Contains(id, " ") {
+			return l.terms, true
 		}
-		t := Terms{}
-		for term := range strings.SplitSeq(list, ", ") {
-			kind, clause, _ := strings.Cut(term, " ")
-			if clause != "" {
-				t[Kind(kind)] = clause
-			}
-		}
-		return t, true
 	}
 	return nil, false
 }
+
+// line is a line of the table, with its pattern in lower case.
+type line struct {
+	pattern string
+	terms   Terms
+}
+
+// table returns the table of terms.
+var table = sync.OnceValue(func() (lines []line) {
+	for text := range strings.Lines(terms) {
+		pattern, list, _ := strings.Cut(strings.TrimSpace(text), " ")
+		l := line{strings.ToLower(pattern), Terms{}}
+		for term := range strings.SplitSeq(list, ", ") {
+			if kind, clause, _ := strings.Cut(term, " "); clause != "" {
+				l.terms[Kind(kind)] = clause
+			}
+		}
+		lines = append(lines, l)
+	}
+	return lines
+})
 
 // maxChoices is the maximum number of choices that an expression is expanded to.
 const maxChoices = 64
