@@ -146,23 +146,26 @@ func TestChannelJunk(t *testing.T) {
 	}
 	absent := blob(sign.BundleMediaType, "absent")
 	n := 2
-	for name, m := range map[string]any{
-		"garbage":       manifest(workspace.ChannelMedia, blob(sign.BundleMediaType, "garbage")),
-		"empty bundle":  manifest(workspace.ChannelMedia, blob(sign.BundleMediaType, "{}")),
-		"absent bundle": manifest(workspace.ChannelMedia, absent),
-		"huge bundle":   manifest(workspace.ChannelMedia, blob(sign.BundleMediaType, strings.Repeat(" ", workspace.MaxSmall+1))),
-		"no layer":      manifest(workspace.ChannelMedia),
-		"another layer": manifest(workspace.ChannelMedia, blob("text/plain", "{}")),
-		"another type":  manifest("text/plain", blob(sign.BundleMediaType, "{}")),
-		"index":         ocispec.Index{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageIndex},
+	for _, c := range []struct {
+		name     string
+		manifest any
+	}{ // the first document is tagged again below: its blobs must exist
+		{"garbage", manifest(workspace.ChannelMedia, blob(sign.BundleMediaType, "garbage"))},
+		{"empty bundle", manifest(workspace.ChannelMedia, blob(sign.BundleMediaType, "{}"))},
+		{"absent bundle", manifest(workspace.ChannelMedia, absent)},
+		{"huge bundle", manifest(workspace.ChannelMedia, blob(sign.BundleMediaType, strings.Repeat(" ", workspace.MaxSmall+1)))},
+		{"no layer", manifest(workspace.ChannelMedia)},
+		{"another layer", manifest(workspace.ChannelMedia, blob("text/plain", "{}"))},
+		{"another type", manifest("text/plain", blob(sign.BundleMediaType, "{}"))},
+		{"index", ocispec.Index{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageIndex}},
 	} {
-		w.raw(reg.store, m, fmt.Sprintf("team/p:channel-prod-%06d", n))
-		if name == "absent bundle" {
+		w.raw(reg.store, c.manifest, fmt.Sprintf("team/p:channel-prod-%06d", n))
+		if c.name == "absent bundle" {
 			if err := os.Remove(filepath.Join(reg.store.Dir(), "blobs", "sha256", absent.Digest.Encoded())); err != nil {
 				t.Fatal(err)
 			}
 		}
-		w.wants(name, find(), "")
+		w.wants(c.name, find(), "")
 		n++
 	}
 	d, err := reg.store.Resolve(ctx, "team/p:channel-prod-000002")
