@@ -23,6 +23,8 @@ type Claim struct {
 
 	// Require lists predicate types that must be attested by keys that may release it.
 	Require []string
+	// Measure uses an artifact without the evaluations that trust files demand, to make them.
+	Measure bool
 }
 
 // Judgement is the verdict on an artifact's manifest and signatures. It does
@@ -147,7 +149,10 @@ func (w *Workspace) Judge(ctx context.Context, at *Located, claim Claim) (*Judge
 	if j.Keys, err = w.released(ctx, at, j, b); err != nil {
 		return j, err
 	}
-	return j, w.requireEvidence(ctx, at, j.repository, claim.Require)
+	if err := w.requireEvidence(ctx, at, j.repository, claim.Require); err != nil || claim.Measure {
+		return j, err
+	}
+	return j, w.requireEvals(ctx, at, j.repository)
 }
 
 // released returns the keys that released an artifact. For a digest, the rules of the

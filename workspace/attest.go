@@ -14,6 +14,7 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/builds/bom"
+	"mm-abi.org/mm/builds/card"
 	"mm-abi.org/mm/internal/audit"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules"
@@ -34,6 +35,7 @@ var predicateTypes = map[string]string{
 	"cyclonedx": cycloneDXType, "sbom": cycloneDXType,
 	"slsaprovenance1": provenanceType, "slsa": provenanceType, "provenance": provenanceType,
 	"spdxjson": spdxType, "spdx": spdxType,
+	"eval": card.Type,
 }
 
 // PredicateType returns the type for a short name or a URI.
@@ -44,7 +46,7 @@ func PredicateType(name string) (string, error) {
 	if strings.Contains(name, "://") {
 		return name, nil
 	}
-	return "", fmt.Errorf("evidence %q: want sbom, spdx, provenance or the URI of a predicate type", name)
+	return "", fmt.Errorf("evidence %q: want sbom, spdx, provenance, eval or the URI of a predicate type", name)
 }
 
 // BillOptions for [Workspace.Bill].
@@ -209,6 +211,16 @@ func portNames(ports []abi.Port) []string {
 // Attest signs evidence about an artifact and attaches it; of an index, to each manifest.
 // If predicate is nil, mm writes the evidence itself.
 func (w *Workspace) Attest(ctx context.Context, at *Located, typ string, predicate []byte, s *Signer) ([]sign.Signature, error) {
+	return w.attest(ctx, at, typ, s, func(p artifact.Part) ([]byte, error) {
+		if predicate != nil {
+			return predicate, nil
+		}
+		return w.predicate(ctx, at, p, typ, "")
+	})
+}
+
+// attest signs evidence about each manifest of which has something; nil: nothing.
+func (w *Workspace) attest(ctx context.Context, at *Located, typ string, s *Signer, has func(artifact.Part) ([]byte, error)) ([]sign.Signature, error) {
 	if at.store == nil {
 		return nil, fault(diag.NoArtifact, at.ref+" is at a registry", "mm pull it, attest it, mm push it")
 	}
@@ -225,11 +237,12 @@ func (w *Workspace) Attest(ctx context.Context, at *Located, typ string, predica
 	defer dst.Close()
 	var done []sign.Signature
 	for _, p := range at.tree.Parts {
-		one := predicate
+		var one []byte
+		if one, err = has(p); err != nil {
+			break
+		}
 		if one == nil {
-			if one, err = w.predicate(ctx, at, p, typ, ""); err != nil {
-				break
-			}
+			continue
 		}
 		a := sign.Attestation{PredicateType: typ, Predicate: json.RawMessage(one)}
 		if err = checkEvidence(a, p.Descriptor); err != nil {
@@ -254,6 +267,8 @@ func checkEvidence(a sign.Attestation, desc ocispec.Descriptor) error {
 		return bom.Check(a.Predicate, desc.Digest.String())
 	case provenanceType:
 		return bom.CheckProvenance(a.Predicate)
+	case card.Type:
+		return card.Check(a.Predicate)
 	}
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(a.Predicate, &object); err != nil {

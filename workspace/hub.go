@@ -45,8 +45,8 @@ type Published struct {
 	Report hub.PushReport
 }
 
-// card is the file that hubs show.
-const card = "README.md"
+// readme is the file that hubs show.
+const readme = "README.md"
 
 // Publish sends the files of one target to a repository of a model hub. An artifact
 // without a license is refused, since a hub shows it as not usable.
@@ -128,13 +128,13 @@ const MaxCard = 1 << 20
 // cardOf returns the README.md of a target, with front matter if it has none, or a
 // short card.
 func cardOf(ctx context.Context, at *Located, one artifact.Part) ([]byte, error) {
-	i := slices.IndexFunc(one.Artifact.Layers, func(l artifact.Layer) bool { return l.Path == card })
+	i := slices.IndexFunc(one.Artifact.Layers, func(l artifact.Layer) bool { return l.Path == readme })
 	if i < 0 {
 		return append(frontMatter(one), cardText(one)...), nil
 	}
 	d := one.Artifact.Layers[i].Descriptor
 	if err := checkCard(d.Size); err != nil {
-		return nil, fmt.Errorf("%s of %s: %w", card, at.ref, err)
+		return nil, fmt.Errorf("%s of %s: %w", readme, at.ref, err)
 	}
 	text, err := content.FetchAll(ctx, at.store, d)
 	if err != nil || bytes.HasPrefix(text, []byte("---\n")) {
@@ -158,7 +158,7 @@ func hubFiles(ctx context.Context, at *Located, one artifact.Part, text []byte) 
 		files[l.Path] = hub.File{Path: l.Path, Size: d.Size, SHA256: d.Digest.Encoded(), Open: func() (io.ReadCloser, error) { return at.store.Fetch(ctx, d) }}
 	}
 	sum := sha256.Sum256(text)
-	files[card] = hub.File{Path: card, Size: int64(len(text)), SHA256: hex.EncodeToString(sum[:]), Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text)), nil }}
+	files[readme] = hub.File{Path: readme, Size: int64(len(text)), SHA256: hex.EncodeToString(sum[:]), Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text)), nil }}
 	out := make([]hub.File, 0, len(files))
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		out = append(out, files[name])

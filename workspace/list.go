@@ -142,7 +142,7 @@ func (w *Workspace) trusted(ctx context.Context, s *registry.Store, l *Listed) {
 		return
 	}
 	l.Trust = "refused"
-	j, err := w.Judge(ctx, at, Claim{})
+	j, err := w.Judge(ctx, at, Claim{Measure: true})
 	if err == nil {
 		l.Trust = ""
 		for _, k := range j.Keys {
@@ -175,8 +175,9 @@ type View struct {
 	Functions   []string          `json:"functions,omitempty"`   // encoders, projectors and decoders of a build, for mm run BUILD/FUNCTION
 	Targets     []View            `json:"targets,omitempty"`
 	Target      string            `json:"target,omitempty"`
-	Format      string            `json:"format,omitempty"` // of another tool: ModelPack, KitOps ModelKit, Docker Model Runner, Ollama, files
-	Remote      bool              `json:"remote,omitempty"` // at a registry: the layers were not looked at
+	Format      string            `json:"format,omitempty"`   // of another tool: ModelPack, KitOps ModelKit, Docker Model Runner, Ollama, files
+	Remote      bool              `json:"remote,omitempty"`   // at a registry: the layers were not looked at
+	Evidence    []Statement       `json:"evidence,omitempty"` // by trusted keys
 }
 
 // ViewLayer is one file of a [View].
@@ -204,7 +205,9 @@ func (w *Workspace) Inspect(ctx context.Context, at *Located) (View, error) {
 		return v, err
 	}
 	if t.Index == nil {
-		v.Permissions, err = permissions(ctx, at.src, t.Parts[0].Artifact)
+		if v.Permissions, err = permissions(ctx, at.src, t.Parts[0].Artifact); err == nil {
+			v.Evidence, err = w.attested(ctx, at, t.Parts[0], v)
+		}
 		return v, err
 	}
 	for i := range v.Targets {
@@ -214,8 +217,21 @@ func (w *Workspace) Inspect(ctx context.Context, at *Located) (View, error) {
 		if v.Targets[i].Permissions, err = permissions(ctx, at.src, t.Parts[i].Artifact); err != nil {
 			return v, err
 		}
+		if v.Targets[i].Evidence, err = w.attested(ctx, at, t.Parts[i], v.Targets[i]); err != nil {
+			return v, err
+		}
 	}
 	return v, nil
+}
+
+// attested returns the statements by trusted keys about a part. Of an artifact without
+// bundles, or with an unreadable trust file, it returns none.
+func (w *Workspace) attested(ctx context.Context, at *Located, p artifact.Part, v View) ([]Statement, error) {
+	if _, err := w.judges(); err != nil || len(v.Signatures) == 0 {
+		return nil, nil
+	}
+	e, err := w.evidence(ctx, at, p)
+	return e.Statements, err
 }
 
 func view(t *artifact.Tree) View {

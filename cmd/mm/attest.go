@@ -1,12 +1,18 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/builds/bom"
+	"mm-abi.org/mm/eval/budget"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/registry/sign"
 	"mm-abi.org/mm/workspace"
 )
 
@@ -14,42 +20,72 @@ func (p *program) attestCommand() *cli.Command {
 	return &cli.Command{
 		Name: "attest", Usage: "sign evidence about an artifact in the store or in a layout", ArgsUsage: "REF|DIR",
 		Description: "Attaches an in-toto statement to the manifest, or to each manifest of an index. mm writes the\n" +
-			"evidence of the types sbom, spdx and provenance itself. cosign verify-attestation reads the result.",
+			"evidence of the types sbom, spdx and provenance itself. With --eval it signs results.json of mm eval\n" +
+			"suite, which must be of this artifact; with --budgets only if it keeps the limits of quality (exit\n" +
+			"code 5). cosign verify-attestation reads the result.",
 		Flags: []cli.Flag{
 			p.jsonFlag(), layoutFlag(), &cli.StringFlag{Name: "key", Usage: "private key `FILE` (default: the key of mm keys generate)"},
-			&cli.StringFlag{Name: "type", Usage: "sbom (CycloneDX), spdx (SPDX 3), provenance (SLSA v1), or the `URI` of a predicate type", Required: true},
+			&cli.StringFlag{Name: "type", Usage: "sbom (CycloneDX), spdx (SPDX 3), provenance (SLSA v1), or the `URI` of a predicate type"},
 			&cli.StringFlag{Name: "predicate", Usage: "JSON `FILE` of the evidence"},
+			&cli.StringFlag{Name: "eval", Usage: "sign the results of mm eval suite: `FILE` or the folder of its --out"},
+			&cli.StringFlag{Name: "budgets", Usage: "with --eval: `FILE` with limits of quality that the results must keep"},
 		},
 		Action: p.attest,
 	}
 }
 
 func (p *program) attest(c *cli.Context) error {
-	typ, err := workspace.PredicateType(c.String("type"))
+	if (c.String("type") == "") == (c.String("eval") == "") {
+		return usageError{errors.New("want --type or --eval")}
+	}
+	if c.String("eval") != "" && c.String("predicate") != "" || c.String("eval") == "" && c.String("budgets") != "" {
+		return usageError{errors.New("--predicate belongs to --type, --budgets to --eval")}
+	}
+	o := attestOptions{arg: c.Args().First(), key: c.String("key"), results: c.String("eval"), budgets: c.String("budgets")}
+	if o.results == "" {
+		var err error
+		if o.typ, err = workspace.PredicateType(c.String("type")); err != nil {
+			return usageError{err}
+		}
+		if file := c.String("predicate"); file != "" {
+			if o.predicate, err = fsx.ReadFile(file, bom.MaxBill); err != nil {
+				return err
+			}
+		}
+	}
+	return p.inWorkspace(workspace.Options{Layout: c.String("layout")}, func(w *workspace.Workspace) error { return p.attestOne(c.Context, w, o) })
+}
+
+// attestOptions are the options of mm attest.
+type attestOptions struct {
+	arg, key, typ    string
+	predicate        []byte
+	results, budgets string
+}
+
+func (p *program) attestOne(ctx context.Context, w *workspace.Workspace, o attestOptions) error {
+	s, err := w.Signer(o.key, p.password)
 	if err != nil {
-		return usageError{err}
+		return err
 	}
-	var predicate []byte
-	if file := c.String("predicate"); file != "" {
-		if predicate, err = fsx.ReadFile(file, bom.MaxBill); err != nil {
-			return err
+	at, err := w.Find(ctx, o.arg)
+	if err != nil {
+		return err
+	}
+	var done []sign.Signature
+	if o.results == "" {
+		done, err = w.Attest(ctx, at, o.typ, o.predicate, s)
+	} else {
+		var data []byte
+		var kept []string
+		if data, kept, err = budget.ReadResults(o.results, o.budgets); err == nil {
+			done, err = w.AttestEval(ctx, at, data, kept, s)
 		}
 	}
-	return p.inWorkspace(workspace.Options{Layout: c.String("layout")}, func(w *workspace.Workspace) error {
-		s, err := w.Signer(c.String("key"), p.password)
-		if err != nil {
-			return err
-		}
-		at, err := w.Find(c.Context, c.Args().First())
-		if err != nil {
-			return err
-		}
-		done, err := w.Attest(c.Context, at, typ, predicate, s)
-		if err != nil {
-			return err
-		}
-		return p.printSignatures(done)
-	})
+	if err != nil {
+		return err
+	}
+	return p.printSignatures(done)
 }
 
 func (p *program) sbomCommand() *cli.Command {
@@ -92,4 +128,25 @@ func requiredEvidence(list string) (types []string, err error) {
 		types = append(types, typ)
 	}
 	return types, nil
+}
+
+// printStatements prints attestations by trusted keys, one a line, and their figures.
+func (p *program) printStatements(list []workspace.Statement, indent string) {
+	for _, s := range list {
+		note := ""
+		switch {
+		case s.Fault != "":
+			note = ", INVALID: " + s.Fault
+		case s.Failed:
+			note = ", FAILED"
+		}
+		fmt.Fprintf(p.stdout, "%sevidence: %s by %s%s\n", indent, diag.Printable(s.Type), s.Signer, diag.Printable(note))
+		for _, e := range s.Evaluations {
+			for _, t := range e.Tasks {
+				for _, f := range t.Figures {
+					fmt.Fprintf(p.stdout, "%s  %s %s %s [%s, %s], n %d, suite %s, %s\n", indent, diag.Printable(t.Name), diag.Printable(f.Name()), figured(f.Value), figured(f.Low), figured(f.High), f.N, short(t.Suite), diag.Printable(e.Engine))
+				}
+			}
+		}
+	}
 }

@@ -170,6 +170,7 @@ type measuredBuild struct {
 
 func (p *program) measuredOptions(c *cli.Context) (measuredBuild, error) {
 	m := measuredBuild{use: useOptions(c), by: c.Command.Name}
+	m.resolve.Claim.Measure = true
 	var err error
 	if m.run, err = p.runOptions(c); err != nil {
 		return m, err

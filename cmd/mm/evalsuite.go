@@ -109,7 +109,7 @@ func (p *program) measuredSource(ctx context.Context, w *workspace.Workspace, r 
 	if r.Engine() == nil {
 		return s, cache, &runtimes.Unavailable{What: "a suite", Why: o.arg + " has no core", Hint: "suites measure builds with a core"}
 	}
-	s = suite.Source{Model: o.arg, Engine: runtimes.Shown(r.Engine())}
+	s = suite.Source{Model: o.arg, Engine: runtimes.Shown(r.Engine()), Target: r.Build().Assembly.Target}
 	if s.Digest, err = suite.Digest(ctx, r.Build()); err != nil {
 		return s, cache, err
 	}

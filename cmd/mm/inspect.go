@@ -20,7 +20,7 @@ func (p *program) inspectCommand() *cli.Command {
 	return &cli.Command{
 		Name: "inspect", Usage: "show the contents of an artifact or a model file", ArgsUsage: "REF|DIR|FILE",
 		Description: "REF is in the store, or HOST/REPOSITORY:TAG at a registry, from which only manifests and\n" +
-			"signatures are fetched. FILE is an ONNX, GGUF or TFLite file, or the folder of a Core ML package.",
+			"signatures are fetched. FILE is an ONNX, GGUF, TFLite or ExecuTorch file, or the folder of a Core ML package.",
 		Flags: []cli.Flag{
 			p.jsonFlag(), layoutFlag(), remoteFlag(), plainHTTPFlag(),
 			&cli.BoolFlag{Name: "nodes", Usage: "list the nodes of an ONNX file, with the tensors for mm onnx cut"},
@@ -73,6 +73,7 @@ func (p *program) printInspected(in workspace.View, indent string) error {
 		fmt.Fprintf(p.stdout, "%s  %s: %s\n", indent, diag.Printable(key), diag.Printable(in.Annotations[key]))
 	}
 	fmt.Fprintf(p.stdout, "%s  signatures: %d\n", indent, len(in.Signatures))
+	p.printStatements(in.Evidence, indent+"  ")
 	if len(in.Functions) > 0 {
 		fmt.Fprintf(p.stdout, "%s  functions: %s\n", indent, diag.Printable(strings.Join(in.Functions, ", ")))
 	}

@@ -107,6 +107,8 @@ type verification struct {
 	Signers []trust.Signer `json:"signers"` // with the names in the trust file
 	Trust   []string       `json:"trust"`   // trust files that were applied
 	Unread  int64          `json:"unread"`  // bytes of files at the registry that were not fetched
+
+	Evidence []workspace.Evidence `json:"evidence"` // attestations about each manifest
 }
 
 func (p *program) verify(ctx context.Context, w *workspace.Workspace, arg string, claim workspace.Claim, remote bool) error {
@@ -118,8 +120,12 @@ func (p *program) verify(ctx context.Context, w *workspace.Workspace, arg string
 	if err != nil {
 		return err
 	}
+	evidence, err := w.Evidence(ctx, at)
+	if err != nil {
+		return err
+	}
 	if p.json {
-		v := verification{Ref: j.Ref, Digest: j.Digest, Keys: []string{}, Signers: j.Keys, Trust: j.Decided, Unread: unread}
+		v := verification{Ref: j.Ref, Digest: j.Digest, Keys: []string{}, Signers: j.Keys, Trust: j.Decided, Unread: unread, Evidence: evidence}
 		for _, k := range j.Keys {
 			v.Keys = append(v.Keys, k.ID)
 		}
@@ -129,6 +135,9 @@ func (p *program) verify(ctx context.Context, w *workspace.Workspace, arg string
 		fmt.Fprintf(p.stdout, "verified %s: released by key %s\n", j.Digest, k)
 	}
 	fmt.Fprintf(p.stdout, "trusted by %s\n", strings.Join(j.Decided, " and "))
+	for _, e := range evidence {
+		p.printStatements(e.Statements, strings.TrimLeft(e.Target+" ", " "))
+	}
 	if files > 0 {
 		fmt.Fprintf(p.stdout, "at the registry: %s (%s) not fetched\n", count(files, "file"), size(unread))
 	}

@@ -2,7 +2,9 @@ package budget
 
 import (
 	"fmt"
+	"strings"
 
+	"mm-abi.org/mm/eval/suite"
 	"mm-abi.org/mm/internal/bytesize"
 	"mm-abi.org/mm/internal/diag"
 )
@@ -77,6 +79,24 @@ func (b *Budgets) Judge(f Figures) ([]Row, diag.List) {
 		j.quality(fmt.Sprintf("/quality/%d", i), q, f)
 	}
 	return j.rows, j.list
+}
+
+// JudgeResults compares the results of mm eval suite with the limits on quality, and names
+// those that they keep.
+func (b *Budgets) JudgeResults(r *suite.Results) (kept []string, list diag.List) {
+	j := &judge{b: b}
+	for i, q := range b.Quality {
+		j.quality(fmt.Sprintf("/quality/%d", i), q, Figures{Results: r})
+	}
+	for _, row := range j.rows {
+		if row.Passed {
+			kept = append(kept, fmt.Sprintf("%s %s %s", strings.TrimPrefix(row.Budget, "quality."), map[bool]string{false: "≤", true: "≥"}[row.Least], row.Shown(row.Limit)))
+		}
+	}
+	if b.Quality == nil {
+		j.list.Add(diag.BudgetAbsent, b.doc.Pos(""), "quality", "add limits of quality")
+	}
+	return kept, j.list
 }
 
 func (j *judge) times(name string, limit Percentiles, sorted []float64) {

@@ -17,6 +17,7 @@ import (
 type Source struct {
 	Model  string            `json:"model"`  // as the user names it
 	Digest string            `json:"digest"` // of the build or the file
+	Target string            `json:"target,omitempty"`
 	Engine string            `json:"engine"`
 	Facts  map[string]string `json:"facts,omitempty"`
 }

@@ -85,6 +85,11 @@ const (
 	CallUnread     Code = "MM0325"
 	LicensePair    Code = "MM0326"
 	LicenseTerms   Code = "MM0327"
+	EvalAbsent     Code = "MM0330"
+	EvalMissed     Code = "MM0331"
+	EvalOther      Code = "MM0332"
+	BadEval        Code = "MM0333"
+	CardDiffers    Code = "MM0334"
 
 	BadRef        Code = "MM0401"
 	NotFound      Code = "MM0402"

@@ -33,11 +33,11 @@ func (l List) Exit() int {
 // Exit returns the exit code for the code.
 func (c Code) Exit() int {
 	switch c {
-	case HostileInput, UnknownABI, DeviceUntrusted, PushDiffers, EvidenceChanged, EvidenceUnsigned, EvidenceStranger, EvidenceForged:
+	case HostileInput, UnknownABI, DeviceUntrusted, PushDiffers, EvidenceChanged, EvidenceUnsigned, EvidenceStranger, EvidenceForged, EvalAbsent, EvalOther:
 		return ExitRefused
 	case NoBackend, NoExporter:
 		return ExitUnavailable
-	case GoldenMissed, BudgetMissed, DriftMissed, QNNDrift, GateWorse, GateOpen, BudgetOver, BudgetUnproven, BudgetAbsent:
+	case GoldenMissed, BudgetMissed, DriftMissed, QNNDrift, GateWorse, GateOpen, BudgetOver, BudgetUnproven, BudgetAbsent, EvalMissed, CardDiffers:
 		return ExitMissed
 	case DeviceMany, DeviceFolder:
 		return ExitUsage

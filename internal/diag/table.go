@@ -64,6 +64,11 @@ var table = []Entry{
 	{CallUnread, "dialect of calls not supported", "The core has no tokens for calls, and its chat template has them written in a form that mm does not read.", "Use another core, or leave the router out."},
 	{LicensePair, "conflicting licenses", "Two modules cannot be passed on together, a license forbids a change that the build makes, or the graph's own license omits a term of a module. The detail names both clauses. It is not legal advice.", "Replace a module, leave its weights as they are, or state the license of all modules."},
 	{LicenseTerms, "license with conditions", "The license of a module limits the use of the whole build or demands something of those who pass it on, or its terms are unknown to mm.", "Read the clause in the detail."},
+	{EvalAbsent, "evaluation missing", "trust.yaml demands an evaluation (evals) that no key of the entry signed for this artifact, or whose contents are invalid, or that asked too few questions.", "Measure it with mm eval suite --out and sign the results with mm attest --eval, or ask the publisher for it."},
+	{EvalMissed, "evaluation misses a limit", "A signed evaluation has the figure that trust.yaml demands (evals), but its value, or with sure its interval, misses the limit.", "Do not use the artifact for this purpose; the detail has the figure and the limit."},
+	{EvalOther, "results of another artifact", "The results of mm eval suite were measured on another digest than that of the artifact to attest.", "Measure this artifact with mm eval suite."},
+	{BadEval, "unreadable results of an evaluation", "The file is not results.json of mm eval suite, or lacks n, an interval, the digest of the suite or the engine.", "Name the results.json that mm eval suite --out wrote."},
+	{CardDiffers, "model card differs from the evidence", "The file given to mm card --check differs from the card that follows from the manifest and the signed evidence.", "Write it anew with mm card."},
 
 	{BadRef, "malformed reference", "A reference is name@version, name@^1.2 or name@sha256:…, optionally prefixed by registry/repository.", "Write it in that form."},
 	{NotFound, "module not found", "No module folder, store, layout or registry has this name.", "Check the name, or add a source to mm.yaml."},

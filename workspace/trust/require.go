@@ -30,7 +30,7 @@ func (b *Bench) Require(ctx context.Context, src content.ReadOnlyGraphStorage, r
 				continue
 			}
 			if err := check(a.Attestation); err != nil {
-				faults = append(faults, fmt.Errorf("invalid contents signed by %s: %w", Signer{a.Key, j.names[a.Key]}, err))
+				faults = append(faults, fmt.Errorf("signed by %s: %w", Signer{a.Key, j.names[a.Key]}, err))
 				continue
 			}
 			ids = append(ids, a.Key)

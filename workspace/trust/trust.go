@@ -29,6 +29,7 @@ type File struct {
 	Keys     map[string]Key    `json:"keys,omitempty"`
 	Mirrors  map[string]string `json:"mirrors,omitempty"` // repository → name of the mirrored artifact
 	Channels []Channel         `json:"channels,omitempty"`
+	Evals    []Eval            `json:"evals,omitempty"`
 	// Grants are permissions of skills. Those of a project's file do not count.
 	Grants []modules.Grant `json:"grants,omitempty"`
 
@@ -147,7 +148,7 @@ func (t *File) Policy() (sign.Policy, error) {
 	if err := t.faults(p.Validate()); err != nil || t.doc == nil {
 		return p, err
 	}
-	return p, t.checkChannels()
+	return p, errors.Join(t.checkChannels(), t.checkEvals())
 }
 
 // faults adds the positions in the file to the policy's faults.

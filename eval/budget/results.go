@@ -1,0 +1,35 @@
+package budget
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+
+	"mm-abi.org/mm/builds/card"
+	"mm-abi.org/mm/eval/suite"
+	"mm-abi.org/mm/internal/diag"
+	"mm-abi.org/mm/internal/fsx"
+)
+
+// ReadResults reads the results of mm eval suite, a file or the folder of its --out, and
+// names the limits of quality of budgets.yaml that they keep; "" sets no limits. A missed
+// limit is an error.
+func ReadResults(path, budgets string) (data []byte, kept []string, err error) {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		path = filepath.Join(path, suite.ResultsFile)
+	}
+	if data, err = fsx.ReadFile(path, card.MaxResults); err != nil || budgets == "" {
+		return data, nil, err
+	}
+	b, list := Read(budgets)
+	if list.Failed() {
+		return nil, nil, list.Err()
+	}
+	var r suite.Results
+	if err := json.Unmarshal(data, &r); err != nil {
+		list.Add(diag.BadResults, diag.Pos{File: path}, err.Error(), "want results.json of mm eval suite --out")
+		return nil, nil, list.Err()
+	}
+	kept, list = b.JudgeResults(&r)
+	return data, kept, list.Err()
+}
