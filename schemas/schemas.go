@@ -53,6 +53,8 @@ const (
 
 	Decoding Kind = "decoding" // stage 2
 
+	Preference Kind = "preference" // pairs of answers
+
 	Suite   Kind = "suite" // a task of one
 	Budgets Kind = "budgets"
 )
@@ -76,8 +78,11 @@ func (d *Document) Detect() (Kind, bool) {
 	}
 	switch {
 	case d.Has("/stage"):
-		if fmt.Sprint(d.lookup("/stage")) == "2" {
+		switch fmt.Sprint(d.lookup("/stage")) {
+		case "2":
 			return Decoding, true
+		case "preference":
+			return Preference, true
 		}
 		return Stage, true
 	case d.Has("/core"), d.Has("/modalities"), d.Has("/decoders"):

@@ -21,6 +21,7 @@ import (
 	"mm-abi.org/mm/train"
 	"mm-abi.org/mm/train/decode"
 	"mm-abi.org/mm/train/modal"
+	"mm-abi.org/mm/train/preference"
 )
 
 func (p *program) trainCommand() *cli.Command {
@@ -61,6 +62,8 @@ func (p *program) train(c *cli.Context) error {
 		return p.trainStage(c.Context, doc, opt)
 	case schemas.Decoding:
 		return p.trainDecoder(c.Context, doc, opt)
+	case schemas.Preference:
+		return p.trainPreference(c.Context, doc, opt)
 	}
 	cfg, err := loadTraining(doc)
 	if err != nil {
@@ -110,7 +113,7 @@ func readTraining(file string) (*schemas.Document, error) {
 		return nil, list.Err()
 	}
 	kind := schemas.Train
-	if k, _ := doc.Detect(); k == schemas.Stage || k == schemas.Decoding {
+	if k, _ := doc.Detect(); k == schemas.Stage || k == schemas.Decoding || k == schemas.Preference {
 		kind = k
 	}
 	list = append(list, doc.Validate(kind)...)
@@ -288,6 +291,19 @@ func (p *program) trainDecoder(ctx context.Context, doc *schemas.Document, opt t
 	r.Stop = opt.stop(r.Stop)
 	p.say("stage %s: the core frozen", r.Stage)
 	return p.runStage(doc, opt, r.Name, r.Stop, func(o train.Options) (io.Closer, error) { return decode.RunFolder(ctx, r, opt.resume, o) })
+}
+
+// trainPreference trains a core on pairs of answers.
+func (p *program) trainPreference(ctx context.Context, doc *schemas.Document, opt trainingOptions) error {
+	var r preference.Recipe
+	if err := doc.Decode(&r); err != nil {
+		return err
+	}
+	if err := placed(doc, r.Validate()); err != nil {
+		return err
+	}
+	r.Stop = opt.stop(r.Stop)
+	return p.runStage(doc, opt, r.Name, r.Stop, func(o train.Options) (io.Closer, error) { return preference.RunFolder(ctx, r, opt.resume, o) })
 }
 
 // runStage runs a stage and prints its result.

@@ -50,13 +50,14 @@ type Pass[F tensor.Float] struct {
 	finalR   []F          // its 1/rms
 	head     nn.Product[F]
 
-	spread [][]F     // [B][gradients of all vectors]
-	loss   []float64 // [B]: sums of nats
-	lowest int       // first half block that the backward pass reaches
-	works  []worker[F]
-	grads  *nn.Gradients[F] // of the matrices
+	spread  [][]F     // [B][gradients of all vectors]
+	loss    []float64 // [B]: sums of nats
+	factors []float64 // [B]: of the losses in the gradient, see TrainWeighted
+	lowest  int       // first half block that the backward pass reaches
+	works   []worker[F]
+	grads   *nn.Gradients[F] // of the matrices
 
-	run struct{ train, eval, states, columns pool.Func } // bound once: a step does not allocate
+	run struct{ train, eval, states, columns, losses, weighted pool.Func } // bound once: a step does not allocate
 }
 
 // layer holds the activations of one block.
@@ -108,6 +109,7 @@ func (m *Model[F]) NewPass(p *pool.Pool, B, T int) *Pass[F] {
 	}
 	s.plan()
 	s.run.train, s.run.eval, s.run.states, s.run.columns = s.trainSequences, s.evalSequences, s.stateSequences, s.gradColumns
+	s.run.losses, s.run.weighted = s.lossSequences, s.weightedSequences
 	return s
 }
 

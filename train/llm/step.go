@@ -27,13 +27,8 @@ func (p *Pass[F]) Train(b Batch[F], scale float64, add bool) (float64, error) {
 	if err := p.load(b); err != nil {
 		return 0, err
 	}
-	p.scale, p.add = F(scale), add
-	if !add {
-		p.model.ClearVectors()
-		if !p.model.Config.Tied {
-			clear(p.model.embed.Grad) // otherwise the head's product replaces it
-		}
-	}
+	p.scale = F(scale)
+	p.begin(add)
 	lowest := p.lowest
 	if b.EmbedGrads != nil {
 		p.lowest = -1
@@ -46,6 +41,19 @@ func (p *Pass[F]) Train(b Batch[F], scale float64, add bool) (float64, error) {
 	}
 	p.lowest = lowest
 	return p.sum(), nil
+}
+
+// begin prepares the gradients of a batch, which are added to those of earlier
+// batches if add is set.
+func (p *Pass[F]) begin(add bool) {
+	p.add = add
+	if add {
+		return
+	}
+	p.model.ClearVectors()
+	if !p.model.Config.Tied {
+		clear(p.model.embed.Grad) // otherwise the head's product replaces it
+	}
 }
 
 // Loss runs the batch forward only and returns the sum of the losses in nats.

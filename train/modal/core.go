@@ -59,7 +59,7 @@ func beginWith(m *llm.Model[float32], tensors []*nn.Tensor[float32], r Recipe, d
 	}
 	path := train.Resolve(dir, r.Core.From)
 	if r.Core.LoRA != nil && filepath.Ext(path) == ".gguf" {
-		return train.At("/core/from", beginAdapter(m, *r.Core.LoRA, path))
+		return train.At("/core/from", train.BeginAdapter(m, *r.Core.LoRA, path))
 	}
 	c, err := OpenCheckpoint(path)
 	if err != nil {

@@ -68,10 +68,15 @@ func contextMarks(s string) string { return "<|given|>" + s + "<|/given|>" }
 // other. Held-out ones use numbers, and tables first numbers, that documents
 // never use: those whose sum is 3 modulo 5.
 func Errands(seed uint64, n int, held bool, kinds ...string) []Errand {
+	return Worded(seed, n, held, Usual, kinds...)
+}
+
+// Worded returns errands like [Errands] in the wording w.
+func Worded(seed uint64, n int, held bool, w Wording, kinds ...string) []Errand {
 	if len(kinds) == 0 {
 		kinds = ErrandKinds()
 	}
-	g := &generator{rand.New(rand.NewPCG(seed, 0x657272616e64))}
+	g := &generator{rand.New(rand.NewPCG(seed, 0x657272616e64)), w}
 	out := make([]Errand, n)
 	for i := range out {
 		out[i] = g.errand(kinds[i%len(kinds)], held)
@@ -145,6 +150,9 @@ func (g *generator) arithmetic(held bool) Errand {
 	if len(v) == 2 {
 		asks = append(asks, "What is "+fmt.Sprintf(op.noun, v[0], v[1])+"?")
 	}
+	if g.wording != Usual {
+		asks = fill(wordings()[Arithmetic][g.wording], "{words}", words, "{expr}", expr)
+	}
 	e := Errand{Kind: Arithmetic, Ask: g.pick(asks), Tool: algebra, Answer: result.RatString(), Call: call(algebra, "expr", strconv.Quote(expr), "op", `"simplify"`)}
 	if e.Result = e.Answer; !result.IsInt() {
 		e.Result = strconv.Quote(e.Answer)
@@ -183,7 +191,11 @@ func (g *generator) units(held bool) Errand {
 	if g.IntN(2) == 0 {
 		from, to, n, result = to, from, result, n
 	}
-	ask := g.pick([]string{"How many %[3]s are %[1]d %[2]s?", "What is %[1]d %[2]s in %[3]s?", "Convert %[1]d %[2]s to %[3]s.", "How much is %[1]d %[2]s in %[3]s?"})
+	asks := []string{"How many %[3]s are %[1]d %[2]s?", "What is %[1]d %[2]s in %[3]s?", "Convert %[1]d %[2]s to %[3]s.", "How much is %[1]d %[2]s in %[3]s?"}
+	if g.wording != Usual {
+		asks = fill(wordings()[Units][g.wording], "{n}", "%[1]d", "{from}", "%[2]s", "{to}", "%[3]s")
+	}
+	ask := g.pick(asks)
 	value := strconv.Itoa(result)
 	return Errand{Kind: Units, Ask: fmt.Sprintf(ask, n, from, to), Tool: algebra, Result: value, Answer: value,
 		Call: call(algebra, "expr", fmt.Sprintf(`"%d %s"`, n, from), "op", `"convert `+to+`"`)}
@@ -234,6 +246,10 @@ func (g *generator) table(held bool) Errand {
 	a := asks[g.IntN(len(asks))]
 	for a.op == "max" && tie(high.Value) || a.op == "min" && tie(low.Value) {
 		a = asks[g.IntN(len(asks))]
+	}
+	if g.wording != Usual {
+		op, _, _ := strings.Cut(a.op, " ")
+		a.asks = fill(wordings()[Tables+"/"+op][g.wording], "{asset}", "%s", "{label}", one.Label)
 	}
 	e := Errand{Kind: Tables, Ask: fmt.Sprintf(g.pick(a.asks), name), Tool: "chartqa", Answer: a.answer, Result: a.answer, Table: cells,
 		Call: call("chartqa", "image_ref", strconv.Quote(name), "ops", `["`+a.op+`"]`)}

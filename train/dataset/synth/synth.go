@@ -73,7 +73,7 @@ func Write(w io.Writer, opt Options) error {
 	if opt.Separator == "" {
 		opt.Separator = "<|endoftext|>"
 	}
-	g := &generator{rand.New(rand.NewPCG(opt.Seed, 0x6d6d))}
+	g := &generator{Rand: rand.New(rand.NewPCG(opt.Seed, 0x6d6d))}
 	out := bufio.NewWriter(w)
 	for i := range opt.Documents {
 		doc := ""
@@ -94,7 +94,10 @@ func Write(w io.Writer, opt Options) error {
 	return out.Flush()
 }
 
-type generator struct{ *rand.Rand }
+type generator struct {
+	*rand.Rand
+	wording Wording // of errands
+}
 
 func (g *generator) pick(list []string) string { return list[g.IntN(len(list))] }
 
