@@ -99,6 +99,13 @@ func (w *Workspace) predicate(ctx context.Context, at *Located, p artifact.Part,
 	if created != nil {
 		opt.Time = *created
 	}
+	if typ == cycloneDXType {
+		e, err := w.evidence(ctx, at, p)
+		if err != nil {
+			return nil, err
+		}
+		a.Metrics = metrics(e.evaluations())
+	}
 	switch typ {
 	case cycloneDXType:
 		return bom.CycloneDX(a, opt)

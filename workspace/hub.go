@@ -17,7 +17,6 @@ import (
 	"strings"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-	"oras.land/oras-go/v2/content"
 
 	"mm-abi.org/mm/internal/audit"
 	"mm-abi.org/mm/internal/diag"
@@ -34,7 +33,7 @@ type PublishOptions struct {
 	Private bool   // create the repository private
 	Request bool   // open a pull request
 	DryRun  bool   // list the files, send nothing
-	Card    []byte // README.md. Nil: the artifact's, or a short one, with front matter
+	Card    []byte // README.md. Nil: the model card
 }
 
 // Published is the result of [Workspace.Publish].
@@ -47,6 +46,9 @@ type Published struct {
 
 // readme is the file that hubs show.
 const readme = "README.md"
+
+// cardFile is the card in JSON.
+const cardFile = "mm-card.json"
 
 // Publish sends the files of one target to a repository of a model hub. An artifact
 // without a license is refused, since a hub shows it as not usable.
@@ -62,12 +64,18 @@ func (w *Workspace) Publish(ctx context.Context, arg, dest string, opt PublishOp
 	if one.Artifact.Annotations[ocispec.AnnotationLicenses] == "" {
 		return nil, fault(diag.Unlicensed, arg+" states no license", "add license: to its manifest or graph and assemble it again")
 	}
-	if opt.Card == nil {
-		if opt.Card, err = cardOf(ctx, at, one); err != nil {
-			return nil, err
-		}
+	c, err := w.card(ctx, at, one)
+	if err != nil {
+		return nil, err
 	}
-	p := &Published{Ref: to, Digest: one.Descriptor.Digest.String(), Files: hubFiles(ctx, at, one, opt.Card)}
+	facts, err := c.JSON()
+	if err != nil {
+		return nil, err
+	}
+	if opt.Card == nil {
+		opt.Card = c.Markdown()
+	}
+	p := &Published{Ref: to, Digest: one.Descriptor.Digest.String(), Files: hubFiles(ctx, at, one, map[string][]byte{readme: opt.Card, cardFile: facts})}
 	if opt.DryRun {
 		return p, nil
 	}
@@ -125,24 +133,6 @@ func targetOf(t *artifact.Tree, target string) (artifact.Part, error) {
 // MaxCard limits the card of an artifact.
 const MaxCard = 1 << 20
 
-// cardOf returns the README.md of a target, with front matter if it has none, or a
-// short card.
-func cardOf(ctx context.Context, at *Located, one artifact.Part) ([]byte, error) {
-	i := slices.IndexFunc(one.Artifact.Layers, func(l artifact.Layer) bool { return l.Path == readme })
-	if i < 0 {
-		return append(frontMatter(one), cardText(one)...), nil
-	}
-	d := one.Artifact.Layers[i].Descriptor
-	if err := checkCard(d.Size); err != nil {
-		return nil, fmt.Errorf("%s of %s: %w", readme, at.ref, err)
-	}
-	text, err := content.FetchAll(ctx, at.store, d)
-	if err != nil || bytes.HasPrefix(text, []byte("---\n")) {
-		return text, err
-	}
-	return append(frontMatter(one), text...), nil
-}
-
 func checkCard(size int64) error {
 	if size > MaxCard {
 		return fmt.Errorf("got %d bytes, limit %d", size, MaxCard)
@@ -150,38 +140,22 @@ func checkCard(size int64) error {
 	return nil
 }
 
-// hubFiles returns the files of a target and a card, in order of their paths.
-func hubFiles(ctx context.Context, at *Located, one artifact.Part, text []byte) []hub.File {
+// hubFiles returns the files of a target and written ones, in order of their paths.
+func hubFiles(ctx context.Context, at *Located, one artifact.Part, written map[string][]byte) []hub.File {
 	files := map[string]hub.File{}
 	for _, l := range one.Artifact.Layers {
 		d := l.Descriptor
 		files[l.Path] = hub.File{Path: l.Path, Size: d.Size, SHA256: d.Digest.Encoded(), Open: func() (io.ReadCloser, error) { return at.store.Fetch(ctx, d) }}
 	}
-	sum := sha256.Sum256(text)
-	files[readme] = hub.File{Path: readme, Size: int64(len(text)), SHA256: hex.EncodeToString(sum[:]), Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text)), nil }}
+	for name, text := range written {
+		sum := sha256.Sum256(text)
+		files[name] = hub.File{Path: name, Size: int64(len(text)), SHA256: hex.EncodeToString(sum[:]), Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text)), nil }}
+	}
 	out := make([]hub.File, 0, len(files))
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		out = append(out, files[name])
 	}
 	return out
-}
-
-// frontMatter returns the metadata of a card, with the license in the spelling of
-// hubs.
-func frontMatter(one artifact.Part) []byte {
-	a := one.Artifact
-	license := strings.ToLower(a.Annotations[ocispec.AnnotationLicenses])
-	extra := ""
-	if strings.ContainsAny(license, " (") || strings.HasPrefix(license, "licenseref-") {
-		license, extra = "other", fmt.Sprintf("license_name: %q\n", a.Annotations[ocispec.AnnotationLicenses])
-	}
-	return fmt.Appendf(nil, "---\nlicense: %s\n%slibrary_name: mm\ntags:\n- mm-abi\n---\n", license, extra)
-}
-
-// cardText returns a short card.
-func cardText(one artifact.Part) string {
-	id := one.Artifact.Identity()
-	return fmt.Sprintf("# %s %s\n\n%s\n\nManifest: `%s`\n", id.Name, id.Version, one.Artifact.Annotations[ocispec.AnnotationDescription], one.Descriptor.Digest)
 }
 
 // hubClient returns a client with the endpoint and the token of the environment, as

@@ -6,10 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-
-	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/registry/artifact"
 	"mm-abi.org/mm/registry/hub"
 )
 
@@ -33,20 +29,6 @@ func TestHubToken(t *testing.T) {
 	write(maxToken + 1)
 	if _, err := hubToken(); err == nil {
 		t.Error("a token beyond the limit is read")
-	}
-}
-
-// A card has the hub's spelling of the license.
-func TestFrontMatter(t *testing.T) {
-	for license, want := range map[string]string{
-		"Apache-2.0":               "license: apache-2.0\n",
-		"MIT AND Apache-2.0":       "license: other\nlicense_name: \"MIT AND Apache-2.0\"\n",
-		"LicenseRef-scancode-rail": "license: other\nlicense_name: \"LicenseRef-scancode-rail\"\n",
-	} {
-		p := artifact.Part{Artifact: &artifact.Artifact{Annotations: map[string]string{ocispec.AnnotationLicenses: license, abi.AnnotationTarget: "laptop"}}}
-		if got := string(frontMatter(p)); !strings.HasPrefix(got, "---\n"+want) || !strings.HasSuffix(got, "\n---\n") {
-			t.Errorf("%s: got %q", license, got)
-		}
 	}
 }
 

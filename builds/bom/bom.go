@@ -29,6 +29,12 @@ type Artifact struct {
 	Description, License  string
 	Modules               []Module // of a build
 	Files                 []File   // of no module
+	Metrics               []Metric // of the artifact as a whole
+}
+
+// Metric is a figure of an evaluation, with its interval.
+type Metric struct {
+	Type, Value, Slice, Low, High string
 }
 
 // Module is one module of an artifact.
@@ -60,7 +66,7 @@ type Options struct {
 // CycloneDX returns the bill of an artifact in JSON. It is deterministic.
 func CycloneDX(a Artifact, opt Options) ([]byte, error) {
 	root := component(cyclonedx.ComponentTypeApplication, a.Name, a.Version, a.Digest, a.Description, a.License)
-	if len(a.Modules) == 1 && a.Modules[0].Digest == a.Digest {
+	if len(a.Modules) == 1 && a.Modules[0].Digest == a.Digest || len(a.Metrics) > 0 {
 		root.Type = cyclonedx.ComponentTypeMachineLearningModel
 	}
 	doc := cyclonedx.NewBOM()
@@ -100,6 +106,7 @@ func CycloneDX(a Artifact, opt Options) ([]byte, error) {
 	for _, f := range a.Files {
 		parts = append(parts, fileComponent(root.BOMRef, f))
 	}
+	addMetrics(&root, a.Metrics)
 	edges = append([]cyclonedx.Dependency{top}, edges...)
 	doc.Components, doc.Dependencies = &parts, &edges
 	var out bytes.Buffer
@@ -161,6 +168,21 @@ func moduleComponent(m Module) (cyclonedx.Component, error) {
 		c.Components = &files
 	}
 	return c, nil
+}
+
+// addMetrics adds figures to the model card of a component.
+func addMetrics(c *cyclonedx.Component, list []Metric) {
+	if len(list) == 0 {
+		return
+	}
+	if c.ModelCard == nil {
+		c.ModelCard = &cyclonedx.MLModelCard{}
+	}
+	var all []cyclonedx.MLPerformanceMetric
+	for _, m := range list {
+		all = append(all, cyclonedx.MLPerformanceMetric{Type: m.Type, Value: m.Value, Slice: m.Slice, ConfidenceInterval: &cyclonedx.MLPerformanceMetricConfidenceInterval{LowerBound: m.Low, UpperBound: m.High}})
+	}
+	c.ModelCard.QuantitativeAnalysis = &cyclonedx.MLQuantitativeAnalysis{PerformanceMetrics: &all}
 }
 
 // formats lists the inputs or outputs of a model card.

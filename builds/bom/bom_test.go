@@ -63,6 +63,37 @@ func TestCycloneDX(t *testing.T) {
 	}
 }
 
+// Figures of a build are in the model card of its root, which is a model then.
+func TestCycloneDXMetrics(t *testing.T) {
+	a := chat()
+	a.Metrics = []Metric{{Type: "acc,none", Value: "0.25", Slice: "choose, 1-shot", Low: "0.05", High: "0.7"}}
+	data, err := CycloneDX(a, options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc struct {
+		Metadata struct {
+			Component struct {
+				Type      string `json:"type"`
+				ModelCard struct {
+					QuantitativeAnalysis json.RawMessage `json:"quantitativeAnalysis"`
+				} `json:"modelCard"`
+			} `json:"component"`
+		} `json:"metadata"`
+	}
+	if err := json.Unmarshal(data, &doc); err != nil {
+		t.Fatal(err)
+	}
+	var got bytes.Buffer
+	if err := json.Compact(&got, doc.Metadata.Component.ModelCard.QuantitativeAnalysis); err != nil {
+		t.Fatal(err)
+	}
+	want := `{"performanceMetrics":[{"type":"acc,none","value":"0.25","slice":"choose, 1-shot","confidenceInterval":{"lowerBound":"0.05","upperBound":"0.7"}}]}`
+	if doc.Metadata.Component.Type != "machine-learning-model" || got.String() != want {
+		t.Errorf("got %s %s, want %s", doc.Metadata.Component.Type, got.String(), want)
+	}
+}
+
 func TestCycloneDXModuleWithoutVersion(t *testing.T) {
 	a := chat()
 	a.Modules[0].Version = ""

@@ -27,10 +27,10 @@ func (d Demand) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s", d.Suite, d.name())
 	if d.AtLeast != nil {
-		fmt.Fprintf(&b, " ≥ %s", number(*d.AtLeast))
+		fmt.Fprintf(&b, " ≥ %s", Number(*d.AtLeast))
 	}
 	if d.AtMost != nil {
-		fmt.Fprintf(&b, " ≤ %s", number(*d.AtMost))
+		fmt.Fprintf(&b, " ≤ %s", Number(*d.AtMost))
 	}
 	if d.Sure {
 		b.WriteString(" surely")
@@ -48,8 +48,8 @@ func (d Demand) name() string {
 	return d.Metric + "," + d.Filter
 }
 
-// number returns a number with all its digits.
-func number(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+// Number returns a number with all its digits.
+func Number(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 
 // Judge reports why a test result does not meet the demand; errors.Is finds [ErrMissed]
 // if only the value of the figure is the reason. One figure that meets it suffices.

@@ -271,6 +271,7 @@ func TestJSON(t *testing.T) {
 		{"sign", "m-lite:0.1.0", exitOK},
 		{"verify", "dist", exitOK},
 		{"attest", "dist --type sbom", exitOK},
+		{"card", "dist --target laptop", exitOK},
 		{"sign --oms", "builds --signature builds.sig", exitOK},
 		{"verify --oms", "builds --signature builds.sig", exitOK},
 		{"inspect", "dist", exitOK},

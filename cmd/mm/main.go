@@ -25,6 +25,7 @@ import (
 	"mm-abi.org/mm/assemble/compile"
 	"mm-abi.org/mm/assemble/export"
 	"mm-abi.org/mm/assemble/export/coreml"
+	"mm-abi.org/mm/assemble/export/executorch"
 	"mm-abi.org/mm/assemble/export/npu"
 	"mm-abi.org/mm/assemble/export/openvino"
 	"mm-abi.org/mm/assemble/export/tflite"
@@ -155,6 +156,7 @@ func exporters() []assemble.Exporter {
 		export.Lowered{Form: tflite.Exporter{}},
 		export.Lowered{Form: tflite.Exporter{Delegate: true}},
 		export.Lowered{Form: openvino.Form{}},
+		export.Lowered{Form: executorch.Exporter{}},
 		npu.Exporter{Compiler: compile.Exporter{Engine: &qnn.Engine{Home: workspace.DefaultHome}}},
 	}
 }
@@ -231,6 +233,7 @@ func (p *program) app() *cli.App {
 			p.attestCommand(),
 			p.promoteCommand(),
 			p.sbomCommand(),
+			p.cardCommand(),
 			p.verifyCommand(),
 			p.auditCommand(),
 			p.loginCommand(),
