@@ -81,7 +81,17 @@ def coreml(path, feeds, want):
     return got, (time.perf_counter() - begin) * 1000
 
 
-JUDGES = {"tflite": [("litert", litert), ("openvino", openvino)], "nnapi": [("litert", litert)], "coreml": [("coremltools", coreml)], "openvino": [("openvino", openvino)]}
+def executorch(path, feeds, want):
+    import torch
+    from executorch.extension.pybindings import portable_lib
+    method = portable_lib._load_for_executorch(path)
+    inputs = [torch.from_numpy(v.astype(np.float32) if v.dtype == np.float16 else v.astype(np.int32) if v.dtype in (np.uint8, np.int8) else v) for v in feeds.values()]
+    out = method.forward(inputs)
+    got = {k: v.numpy() for k, v in zip(want, out)}
+    return got, timed(lambda: method.forward(inputs))
+
+
+JUDGES = {"executorch": [("executorch", executorch)], "tflite": [("litert", litert), ("openvino", openvino)], "nnapi": [("litert", litert)], "coreml": [("coremltools", coreml)], "openvino": [("openvino", openvino)]}
 
 
 def size(path):

@@ -94,6 +94,23 @@ func Value(i int) string { return fmt.Sprintf("value_%d", i) }
 // only those, from the output of the layer before to the input of the layer
 // after: steps of consecutive spans form a complete step.
 func Step(f *gguf.File, opt StepOptions) (*onnx.Model, error) {
+	w, err := newStep(f, opt)
+	if err != nil {
+		return nil, err
+	}
+	span, err := opt.Span.Of(w.s.Layers)
+	if err != nil {
+		return nil, fmt.Errorf("writing a step: %w", err)
+	}
+	w.g.Inputs = []onnx.Value{onnx.TensorValue(Hidden, onnx.FLOAT, 1, w.t, w.s.Width)}
+	for _, side := range Sides(w.s, span, w.window, w.t) {
+		w.g.Inputs = append(w.g.Inputs, onnx.TensorValue(side.Name, onnx.FLOAT, side.Dims[0], side.Dims[1]))
+	}
+	return w.m, w.span(span)
+}
+
+// newStep returns the writer of a step of some size.
+func newStep(f *gguf.File, opt StepOptions) (*writer, error) {
 	s, err := read(f)
 	if err != nil {
 		return nil, err
@@ -104,31 +121,28 @@ func Step(f *gguf.File, opt StepOptions) (*onnx.Model, error) {
 	if !opt.fits(s.Context) {
 		return nil, fmt.Errorf("writing a step: bad size: %d positions in a window of %d, limit %d", opt.Positions, opt.Window, min(maxPositions, s.Context))
 	}
-	span, err := opt.Span.Of(s.Layers)
-	if err != nil {
-		return nil, fmt.Errorf("writing a step: %w", err)
-	}
-	w := newWriter(f, s, opt.Positions, opt.Window, "step")
-	w.g.Inputs = []onnx.Value{onnx.TensorValue(Hidden, onnx.FLOAT, 1, w.t, s.Width)}
-	for _, side := range Sides(s, span, w.window, w.t) {
-		w.g.Inputs = append(w.g.Inputs, onnx.TensorValue(side.Name, onnx.FLOAT, side.Dims[0], side.Dims[1]))
-	}
-	last := span.End() == s.Layers
+	return newWriter(f, s, opt.Positions, opt.Window, "step"), nil
+}
+
+// span writes the layers of a span and what follows the last.
+func (w *writer) span(span Span) error {
+	last := span.End() == w.s.Layers
 	if last {
-		w.g.Outputs = []onnx.Value{onnx.TensorValue(Logits, onnx.FLOAT, 1, w.t, s.Vocab), onnx.TensorValue(States, onnx.FLOAT, 1, w.t, s.Width)}
+		w.g.Outputs = []onnx.Value{onnx.TensorValue(Logits, onnx.FLOAT, 1, w.t, w.s.Vocab), onnx.TensorValue(States, onnx.FLOAT, 1, w.t, w.s.Width)}
 	} else {
-		w.g.Outputs = []onnx.Value{onnx.TensorValue(Behind, onnx.FLOAT, 1, w.t, s.Width)}
+		w.g.Outputs = []onnx.Value{onnx.TensorValue(Behind, onnx.FLOAT, 1, w.t, w.s.Width)}
 	}
 	x := Hidden
 	for i := span.First; i < span.End(); i++ {
+		var err error
 		if x, err = w.layer(i, x, !last && i == span.End()-1); err != nil {
-			return nil, fmt.Errorf("writing layer %d: %w", i, err)
+			return fmt.Errorf("writing layer %d: %w", i, err)
 		}
 	}
 	if !last {
-		return w.m, nil
+		return nil
 	}
-	return w.m, w.head(x)
+	return w.head(x)
 }
 
 // head writes the part after the layers.

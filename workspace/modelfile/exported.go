@@ -67,6 +67,27 @@ func (v *View) tflite(path string) (err error) {
 	return nil
 }
 
+func (v *View) executorch(path string) (err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	p, err := blob.ReadExecuTorch(f, v.Bytes)
+	if err != nil {
+		return unread(path, err)
+	}
+	v.exported("methods "+strings.Join(p.Names(), ", "), p.Weights, p.Parameters)
+	if len(p.Methods) > 0 {
+		v.Exported.Inputs, v.Exported.Outputs = tensors(p.Methods[0].Inputs), tensors(p.Methods[0].Outputs)
+	}
+	v.Exported.Operators = counted(p.Calls())
+	for _, name := range p.Delegates {
+		v.Metadata = append(v.Metadata, Entry{"delegate", name})
+	}
+	return nil
+}
+
 // exported sets what all files for other runtimes have.
 func (v *View) exported(version string, weights map[string]int64, parameters int64) {
 	v.Parameters, v.Weights, v.Refusals = parameters, weights, []string{notRun}

@@ -41,7 +41,7 @@ func Format(path string) abi.Format {
 }
 
 // formats are the formats by extension.
-var formats = map[string]abi.Format{".onnx": abi.ONNX, ".gguf": abi.GGUF, ".tflite": abi.TFLite, coreml.Extension: abi.CoreML, ovir.Extension: abi.OpenVINO}
+var formats = map[string]abi.Format{".onnx": abi.ONNX, ".gguf": abi.GGUF, ".tflite": abi.TFLite, ".pte": abi.ExecuTorch, coreml.Extension: abi.CoreML, ovir.Extension: abi.OpenVINO}
 
 // Options configures Check. The zero value checks for ONNX Runtime.
 type Options struct {

@@ -123,6 +123,8 @@ func Inspect(ctx context.Context, path string) (View, error) {
 		err = v.gguf(path)
 	case abi.TFLite:
 		err = v.tflite(path)
+	case abi.ExecuTorch:
+		err = v.executorch(path)
 	case abi.CoreML:
 		err = v.coreml(path)
 	case abi.OpenVINO:

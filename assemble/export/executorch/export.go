@@ -1,0 +1,30 @@
+package executorch
+
+import (
+	"io"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/assemble/export"
+	"mm-abi.org/mm/onnx/lower"
+)
+
+// Exporter writes programs.
+type Exporter struct{}
+
+// Format implements export.Form.
+func (Exporter) Format() abi.Format { return abi.ExecuTorch }
+
+// Precisions implements export.Form.
+func (Exporter) Precisions() []string { return []string{fp32, fp16, int8s, int4s} }
+
+// Files implements export.Form.
+func (Exporter) Files(g *lower.Graph, name, precision string) ([]export.Output, []lower.Problem, error) {
+	p := &Program{}
+	if problems := p.convert(g, "forward", precision); len(problems) > 0 {
+		return nil, problems, nil
+	}
+	return []export.Output{{Path: name + ".pte", Write: func(w io.Writer) error {
+		_, err := p.WriteTo(w)
+		return err
+	}}}, nil, nil
+}
