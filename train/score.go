@@ -71,3 +71,54 @@ func (t Tally) Scores() []Score {
 	}
 	return out
 }
+
+// Change counts how the answers to the same questions change from one model to
+// another.
+type Change struct {
+	Kind   string `json:"kind"`
+	N      int    `json:"n"`
+	Before int    `json:"before"` // right answers
+	After  int    `json:"after"`
+	Gained int    `json:"gained"` // right only after
+	Lost   int    `json:"lost"`   // right only before
+}
+
+// Add counts a question.
+func (c *Change) Add(before, after bool) {
+	c.N++
+	if before {
+		c.Before++
+	}
+	if after {
+		c.After++
+	}
+	switch {
+	case after && !before:
+		c.Gained++
+	case before && !after:
+		c.Lost++
+	}
+}
+
+// Difference returns the change of the accuracy.
+func (c Change) Difference() float64 {
+	if c.N == 0 {
+		return 0
+	}
+	return float64(c.Gained-c.Lost) / float64(c.N)
+}
+
+// Interval returns the 95 % interval of the change of the accuracy on paired
+// questions (Bonett and Price, J. Educ. Behav. Stat. 37, 2012), -1 to 1 if N is
+// 0.
+func (c Change) Interval() (low, high float64) {
+	if c.N == 0 {
+		return -1, 1
+	}
+	const z = 1.959963984540054
+	n := float64(c.N + 2)
+	gained, lost := float64(c.Gained+1)/n, float64(c.Lost+1)/n
+	mid := gained - lost
+	half := z * math.Sqrt((gained+lost-mid*mid)/n)
+	return max(mid-half, -1), min(mid+half, 1)
+}

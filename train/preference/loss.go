@@ -36,10 +36,17 @@ type Objective struct {
 	Beta float64 `json:"beta,omitempty"` // 0.1
 	// Smoothing is the assumed share of pairs in the wrong order (DPO).
 	Smoothing float64 `json:"smoothing,omitempty"`
+	// SFT is the weight of the chosen answer's loss per token, which keeps its
+	// probability from falling together with that of the rejected one (DPO, IPO,
+	// KTO).
+	SFT float64 `json:"sft,omitempty"`
 }
 
-// maxBeta bounds the factor of the log ratios.
-const maxBeta = 1000
+// Limits of an objective.
+const (
+	maxBeta = 1000 // factor of the log ratios
+	maxSFT  = 1000
+)
 
 func (o Objective) withDefaults() Objective {
 	if o.Kind == "" {
@@ -64,6 +71,8 @@ func (o Objective) validate() error {
 	fault("/beta", !(o.Beta > 0 && o.Beta <= maxBeta), "beta out of range: got %v, want 0 < beta <= %d", o.Beta, maxBeta)
 	fault("/smoothing", !(o.Smoothing >= 0 && o.Smoothing < 0.5), "smoothing out of range: got %v, want 0 <= smoothing < 0.5", o.Smoothing)
 	fault("/smoothing", o.Smoothing > 0 && o.Kind != DPO, "smoothing requires kind dpo, got %s", o.Kind)
+	fault("/sft", !(o.SFT >= 0 && o.SFT <= maxSFT), "sft out of range: got %v, want 0 to %d", o.SFT, maxSFT)
+	fault("/sft", o.SFT > 0 && o.Kind == ORPO, "sft requires a kind other than orpo, whose loss has that of the chosen answer")
 	return errors.Join(errs...)
 }
 
@@ -104,7 +113,8 @@ func (o Objective) Loss(answers []Answer, scale float64, factors []float64) floa
 	var sum float64
 	for i := 0; i < len(answers); i += n {
 		loss, chosen, rejected := o.pair(answers[i], answers[i+1], baseline)
-		sum += loss
+		chosen += o.SFT / float64(max(answers[i].Tokens, 1))
+		sum += loss - o.SFT*answers[i].perToken()
 		factors[i], factors[i+1] = scale*chosen, scale*rejected
 		clear(factors[i+2 : i+n])
 	}

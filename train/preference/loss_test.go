@@ -9,7 +9,7 @@ import (
 
 // objectives returns each loss, with parameters off their defaults.
 func objectives() []Objective {
-	return []Objective{{Kind: DPO, Beta: 0.3}, {Kind: DPO, Beta: 0.1, Smoothing: 0.2}, {Kind: IPO, Beta: 0.7}, {Kind: ORPO, Beta: 0.25}, {Kind: KTO, Beta: 0.4}}
+	return []Objective{{Kind: DPO, Beta: 0.3}, {Kind: DPO, Beta: 0.1, Smoothing: 0.2}, {Kind: IPO, Beta: 0.7}, {Kind: ORPO, Beta: 0.25}, {Kind: KTO, Beta: 0.4, SFT: 0.5}}
 }
 
 // answers returns two pairs, with the answers of KTO if rows is 3.

@@ -36,7 +36,9 @@ const maxLine = 1 << 20
 
 // ReadPairs reads pairs from JSON lines, an object with "prompt", "chosen" and
 // "rejected" in each. Lists of messages are refused.
-func ReadPairs(r io.Reader) ([]Pair, error) {
+func ReadPairs(r io.Reader) ([]Pair, error) { return readPairs(r, maxPairs) }
+
+func readPairs(r io.Reader, most int) ([]Pair, error) {
 	var all []Pair
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxLine+1) // with the end of a line
@@ -49,8 +51,8 @@ func ReadPairs(r io.Reader) ([]Pair, error) {
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
-		if all = append(all, p); len(all) > maxPairs {
-			return nil, fmt.Errorf("line %d: more than %d pairs", n, maxPairs)
+		if all = append(all, p); len(all) > most {
+			return nil, fmt.Errorf("line %d: more than %d pairs", n, most)
 		}
 	}
 	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {

@@ -79,10 +79,10 @@ func newTask(r Recipe, m *llm.Model[float32], tok *tokenizer.Tokenizer, learned,
 // refer computes the reference's losses of all answers.
 func (t *Task) refer() error {
 	t.reference = weights(t.model.Tensors())
+	t.Refresh()
 	if !t.recipe.Objective.Referenced() {
 		return nil
 	}
-	t.Refresh()
 	for _, list := range [][]example{t.learned, t.held} {
 		for from := 0; from < len(list); from += t.recipe.BatchSize {
 			some := list[from:min(from+t.recipe.BatchSize, len(list))]
