@@ -200,12 +200,12 @@ func (l *LM) Evaluate() (Evaluation, error) {
 	return evaluate(l.pass, l.corpus.Held, l.held, l.cfg.Eval.Windows, l.pieces)
 }
 
-// lmKind is the kind of a language model's checkpoints.
-const lmKind = "lm"
+// LMKind is the task kind of a language model's checkpoints.
+const LMKind = "lm"
 
 // State implements [Task]. It includes the tokenizer.
 func (l *LM) State() (State, error) {
-	s := State{Kind: lmKind, Header: LMHeader{
+	s := State{Kind: LMKind, Header: LMHeader{
 		Config: l.cfg, Model: l.model.Config, Position: l.loader.Position(), From: l.from, Text: l.corpus.Text, Tokenizer: l.corpus.Vocabulary,
 	}}
 	if l.corpus.Tokenizer == nil {

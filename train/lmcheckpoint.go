@@ -42,7 +42,7 @@ func OpenLM(path string) (*LMCheckpoint, error) {
 // parseLM parses and validates an untrusted header.
 func parseLM(of Header) (LMHeader, error) {
 	var h LMHeader
-	if err := of.Decode(lmKind, &h); err != nil {
+	if err := of.Decode(LMKind, &h); err != nil {
 		return h, err
 	}
 	if err := errors.Join(h.Config.Validate(), h.Model.Validate()); err != nil {

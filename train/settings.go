@@ -126,6 +126,15 @@ func (h Header) Decode(kind string, task any) error {
 	return nil
 }
 
+// Kind returns the task kind of the checkpoint at path.
+func Kind(path string) (string, error) {
+	c, err := Open(path)
+	if err != nil {
+		return "", err
+	}
+	return c.Header.Kind, c.Close()
+}
+
 // Path returns the path of the file.
 func (c *Checkpoint) Path() string { return c.path }
 

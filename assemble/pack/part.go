@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/npy"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/modules"
@@ -24,6 +23,7 @@ import (
 	"mm-abi.org/mm/train/net"
 	"mm-abi.org/mm/train/net/onnxfile"
 	"mm-abi.org/mm/train/nn"
+	"mm-abi.org/mm/train/preference"
 )
 
 // PartOptions describes the module of a part of a training.
@@ -50,6 +50,16 @@ type PartOptions struct {
 func Part(ctx context.Context, path string, opt PartOptions) (dir string, err error) {
 	if opt.Type == abi.Decoder {
 		return decoder(ctx, path, opt)
+	}
+	if opt.Type == abi.Adapter {
+		switch kind, err := train.Kind(path); {
+		case err != nil:
+			return "", err
+		case kind == train.LMKind:
+			return adapterOnly(ctx, path, opt, openLM)
+		case kind == preference.TaskKind:
+			return adapterOnly(ctx, path, opt, openPreference)
+		}
 	}
 	ck, err := modal.OpenCheckpoint(path)
 	if err != nil {
@@ -331,35 +341,16 @@ func (k *part) numbers(name string, a *npy.Array) error {
 	return k.write(name, b)
 }
 
-// adapter writes the low-rank matrices as GGUF.
+// adapter writes the low-rank matrices of a stage's core.
 func (k *part) adapter() (modules.Manifest, error) {
-	m := modules.Manifest{Type: abi.Adapter, ABI: abi.V1_1}
 	if k.opt.Base == (abi.Ref{}) {
-		return m, errors.New("an adapter requires its core")
+		return modules.Manifest{}, errors.New("an adapter requires its core")
 	}
 	model, err := k.ck.Core(k.opt.Data)
 	if err != nil {
-		return m, err
+		return modules.Manifest{}, err
 	}
-	lora := *k.ck.Perception.Recipe.Core.LoRA
-	for _, t := range model.Adapters() {
-		k.count += len(t.Data)
-	}
-	entry := k.opt.Name + ".gguf"
-	file, err := convert.WriteFile(k.dir, entry, func(w io.Writer) error {
-		return train.ExportAdapter(w, model, lora, []gguf.KV{{Key: gguf.KeyName, Value: k.opt.Name}, {Key: gguf.KeyLicense, Value: k.opt.License}})
-	})
-	if err != nil {
-		return m, err
-	}
-	k.files = append(k.files, file)
-	m.Base, m.Method, m.Rank, m.Alpha, m.Targets = k.opt.Base, "lora", lora.Rank, lora.Alpha, lora.Targets
-	if m.Alpha == 0 {
-		m.Alpha = float64(lora.Rank)
-	}
-	m.Tokens = &abi.TokenContract{DModel: model.Config.Dim}
-	m.Export = map[abi.Format]modules.Export{abi.GGUF: {Path: entry}}
-	return m, nil
+	return k.lowRank(lowRank{model: model, lora: *k.ck.Perception.Recipe.Core.LoRA})
 }
 
 // card describes the training from the checkpoint.

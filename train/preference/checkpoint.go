@@ -16,8 +16,8 @@ import (
 	"mm-abi.org/mm/train/nn"
 )
 
-// kind is the task kind of the checkpoints.
-const kind = "preference"
+// TaskKind is the task kind of the checkpoints.
+const TaskKind = "preference"
 
 // referenceName is the name of the reference's losses in a checkpoint, float32
 // pairs of high and low part.
@@ -53,7 +53,7 @@ func OpenCheckpoint(path string) (*Checkpoint, error) {
 
 func parseHeader(of train.Header) (Header, error) {
 	var h Header
-	if err := of.Decode(kind, &h); err != nil {
+	if err := of.Decode(TaskKind, &h); err != nil {
 		return h, err
 	}
 	if err := h.Recipe.Validate(); err != nil {
@@ -94,7 +94,7 @@ func (c *Checkpoint) Core(dir string) (*llm.Model[float32], error) {
 func (t *Task) State() (train.State, error) {
 	nats := t.nats()
 	return train.State{
-		Kind: kind,
+		Kind: TaskKind,
 		Header: Header{
 			Recipe: t.recipe, From: t.from, Vocabulary: dataset.TokenizerDigest(t.tok), Pairs: t.pairs, Reference: t.reference,
 			Answers: len(nats), Next: t.next, Held: t.last,

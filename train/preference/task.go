@@ -3,6 +3,7 @@ package preference
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"mm-abi.org/mm/core/pool"
 	"mm-abi.org/mm/core/tokenizer"
@@ -115,6 +116,14 @@ func (t *Task) fill(list []example) llm.Batch[float32] {
 
 // Tensors implements [train.Task].
 func (t *Task) Tensors() []*nn.Tensor[float32] { return t.model.Tensors() }
+
+// Part implements [train.Parted].
+func (t *Task) Part(tensor string) string {
+	if strings.HasSuffix(tensor, ".lora_a") || strings.HasSuffix(tensor, ".lora_b") {
+		return "adapter"
+	}
+	return "core"
+}
 
 // Model returns the model that learns.
 func (t *Task) Model() *llm.Model[float32] { return t.model }
