@@ -57,6 +57,8 @@ const (
 
 	Suite   Kind = "suite" // a task of one
 	Budgets Kind = "budgets"
+
+	Dataset Kind = "dataset" // sources of training data
 )
 
 // Detect returns the kind of a document, by its file name or its top-level keys.
@@ -91,6 +93,8 @@ func (d *Document) Detect() (Kind, bool) {
 		return Lock, true
 	case d.Has("/rules"):
 		return Trust, true
+	case d.Has("/sources"):
+		return Dataset, true
 	case d.Has("/task") && (d.Has("/doc_to_target") || d.Has("/include")):
 		return Suite, true
 	case d.Has("/type"):

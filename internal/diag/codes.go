@@ -9,7 +9,8 @@ import (
 // the area: 00 reading a document, 01 schema, 02 one module, 03 between
 // modules of a build, 04 resolution and lock, 05 assembling, 06 trust, 07
 // store and registry, 08 running, 09 settings, 10 an ONNX model, 11 a file for
-// QNN, 12 a device, 13 serving and speech, 14 evaluation.
+// QNN, 12 a device, 13 serving and speech, 14 evaluation,
+// 15 data.
 type Code string
 
 // Entry describes a code.
@@ -90,6 +91,7 @@ const (
 	EvalOther      Code = "MM0332"
 	BadEval        Code = "MM0333"
 	CardDiffers    Code = "MM0334"
+	LicenseText    Code = "MM0335"
 
 	BadRef        Code = "MM0401"
 	NotFound      Code = "MM0402"
@@ -312,6 +314,37 @@ const (
 	BudgetOver     Code = "MM1421"
 	BudgetUnproven Code = "MM1422"
 	BudgetAbsent   Code = "MM1423"
+
+	TorchLacks Code = "MM1540"
+	BadShards  Code = "MM1541"
+
+	SourceFile    Code = "MM1560"
+	SourceDigest  Code = "MM1561"
+	SourceLicense Code = "MM1562"
+	SourceColumn  Code = "MM1563"
+	FilterFault   Code = "MM1564"
+	RowFault      Code = "MM1565"
+	ParquetFault  Code = "MM1566"
+	RowLimit      Code = "MM1567"
+	RowText       Code = "MM1568"
+	DataTaken     Code = "MM1569"
+	DataEmpty     Code = "MM1570"
+	DataChanged   Code = "MM1571"
+	BadCroissant  Code = "MM1572"
+	CroissantPart Code = "MM1573"
+	SourceTwice   Code = "MM1574"
+	NearMany      Code = "MM1575"
+	SplitShares   Code = "MM1576"
+
+	BucketAddress Code = "MM1590"
+	BucketKey     Code = "MM1591"
+	BucketDigest  Code = "MM1592"
+	BucketChanged Code = "MM1593"
+	BucketExists  Code = "MM1594"
+	BucketDenied  Code = "MM1595"
+	BucketAnswer  Code = "MM1596"
+	BucketPointer Code = "MM1597"
+	BucketMissing Code = "MM1598"
 )
 
 // Summary returns the summary of the code, or the code itself if it is unknown.

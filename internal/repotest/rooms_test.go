@@ -53,6 +53,7 @@ var single = map[string]string{
 	"eval/metric":              "measures, each held to its reference",
 	"internal/notices":         "embeds a generated file; its test is in tools/release",
 	"lab/attempt":              "needs engines, which judge must not",
+	"lab/corpus":               "the data way; cmd only prints",
 	"lab/device/ssh":           "one transport, with its library",
 	"lab/experiment":           "the runner of plans; cmd only prints",
 	"onnx/engine/freeze":       "rewrites models before compilation, without the engine's plan",

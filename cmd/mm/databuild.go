@@ -1,0 +1,103 @@
+package main
+
+import (
+	"path/filepath"
+	"strconv"
+
+	"github.com/urfave/cli/v2"
+
+	"mm-abi.org/mm/lab/corpus"
+)
+
+func (p *program) dataBuildCommand() *cli.Command {
+	var opt corpus.Options
+	return &cli.Command{
+		Name: "build", Usage: "build a data set from a manifest", ArgsUsage: "MANIFEST",
+		Description: "Reads the sources of the manifest (JSON lines, text, Parquet), filters, scrubs and removes duplicates,\n" +
+			"and writes a file of JSON lines for each split, and lineage.json. The result is the same at any number of\n" +
+			"threads, and the memory does not depend on the size of the sources. If the folder has the data set, it stays.",
+		Flags: []cli.Flag{
+			p.jsonFlag(),
+			&cli.StringFlag{Name: "out", Required: true, Usage: "write to `FOLDER`", Destination: &opt.Out},
+			&cli.StringFlag{Name: "dir", Usage: "`FOLDER` of the sources (default: that of the manifest)", Destination: &opt.Dir},
+			&cli.IntFlag{Name: "threads", Usage: "workers (default: all processors)", Destination: &opt.Threads},
+			&cli.BoolFlag{Name: "force", Usage: "replace another data set", Destination: &opt.Force},
+		},
+		Action: func(c *cli.Context) error {
+			m, list := corpus.Read(c.Args().First())
+			if err := list.Err(); err != nil {
+				return err
+			}
+			if opt.Dir == "" {
+				opt.Dir = filepath.Dir(c.Args().First())
+			}
+			l, err := corpus.Build(c.Context, m, opt)
+			if err != nil {
+				return err
+			}
+			return p.printLineage(l, opt.Out)
+		},
+	}
+}
+
+func (p *program) dataCheckCommand() *cli.Command {
+	var dir string
+	return &cli.Command{
+		Name: "check", Usage: "check a manifest, its licenses and the digests of its sources", ArgsUsage: "MANIFEST",
+		Flags: []cli.Flag{
+			p.jsonFlag(),
+			&cli.StringFlag{Name: "dir", Usage: "`FOLDER` of the sources (default: that of the manifest)", Destination: &dir},
+		},
+		Action: func(c *cli.Context) error {
+			file := c.Args().First()
+			m, list := corpus.Read(file)
+			if dir == "" {
+				dir = filepath.Dir(file)
+			}
+			if m != nil {
+				more, err := m.CheckSources(c.Context, dir)
+				if err != nil {
+					return err
+				}
+				list = append(list, more...)
+			}
+			if err := list.Err(); err != nil {
+				return err
+			}
+			return p.printLine(map[string]any{"name": m.Name, "sources": len(m.Sources), "license": m.License(), "digest": m.LineageDigest()},
+				"%s: %s, license %s", m.Name, count(len(m.Sources), "source"), m.License())
+		},
+	}
+}
+
+// printLineage prints what became of each source and the files.
+func (p *program) printLineage(l *corpus.Lineage, dir string) error {
+	if p.json {
+		return p.printJSON(struct {
+			*corpus.Lineage
+			Unchanged bool `json:"unchanged"`
+		}{l, l.Unchanged})
+	}
+	var rows [][]string
+	for _, s := range l.Sources {
+		row := []string{s.ID}
+		n := s.Counts
+		for _, v := range []int64{n.Rows, n.Faulty, n.Filtered, n.Length, n.PII, n.Duplicate, n.Near, n.Kept} {
+			row = append(row, strconv.FormatInt(v, 10))
+		}
+		rows = append(rows, row)
+	}
+	if err := p.printTable([]string{"SOURCE", "ROWS", "FAULTY", "FILTERED", "LENGTH", "PII", "EQUAL", "SIMILAR", "KEPT"}, rows); err != nil {
+		return err
+	}
+	for _, f := range l.Files {
+		if err := p.line("%s: %s, %s", filepath.Join(dir, f.File), count(int(f.Documents), "document"), size(f.Bytes)); err != nil {
+			return err
+		}
+	}
+	note := ""
+	if l.Unchanged {
+		note = " (unchanged)"
+	}
+	return p.line("license %s, lineage %s%s", l.License, l.Digest, note)
+}
