@@ -59,12 +59,8 @@ func (b *build) exportCore(ctx context.Context, t *target) {
 		part := b.part(ctx, t, b.module(d.Ref), "")
 		a.Draft, a.DraftTokens = &part, d.Tokens
 	}
-	for _, ad := range g.Core.Adapters {
-		scale := 1.0
-		if ad.Scale != nil {
-			scale = *ad.Scale
-		}
-		a.Adapters = append(a.Adapters, builds.AdapterPart{Part: b.adapter(ctx, t, b.module(ad.Ref)), Scale: scale})
+	for _, ad := range b.adaptersOf(core) {
+		a.Adapters = append(a.Adapters, builds.AdapterPart{Part: b.adapter(ctx, t, ad.Module), Scale: ad.Scale})
 	}
 }
 
@@ -185,7 +181,7 @@ func (b *build) exportPart(ctx context.Context, t *target, m *resolve.Module, e 
 		as += " " + e.Precision
 	}
 	b.say("export", m.Manifest.ID()+" as "+as)
-	files, notes, err := b.opt.exporter(e.Format).Export(ctx, m, e, export.Sink{Store: b.opt.Store, Cache: b.opt.Cache, Dir: filepath.Dir(b.opt.Graph)})
+	files, notes, err := b.opt.exporter(e.Format).Export(ctx, m, e, export.Sink{Store: b.opt.Store, Cache: b.opt.Cache, Dir: filepath.Dir(b.opt.Graph), Adapters: b.adaptersOf(m)})
 	if err == nil && len(files) == 0 {
 		err = errors.New("the exporter returned no file")
 	}
@@ -227,11 +223,27 @@ func (b *build) addWeights(t *target, m *resolve.Module, l artifact.Layer, e bui
 	t.add(l)
 }
 
-// adapter adds an adapter. If the core's weights are in the target, the adapter's
-// are added unchanged.
+// adaptersOf returns the adapters of a module: the core has those of the graph.
+func (b *build) adaptersOf(m *resolve.Module) (list []export.Adapter) {
+	if !b.graph.HasCore() || m != b.module(b.graph.Core.LLM.Ref) {
+		return nil
+	}
+	for _, ad := range b.graph.Core.Adapters {
+		a := export.Adapter{Module: b.module(ad.Ref), Scale: 1}
+		if ad.Scale != nil {
+			a.Scale = *ad.Scale
+		}
+		list = append(list, a)
+	}
+	return list
+}
+
+// adapter adds an adapter. If the core's weights are in the target as GGUF or
+// safetensors, the adapter's are added unchanged; other formats have it merged.
 func (b *build) adapter(ctx context.Context, t *target, m *resolve.Module) builds.Part {
 	p := b.part(ctx, t, m, "")
-	if len(p.Files) > 0 || len(t.assembly.Core.Files) == 0 {
+	core := t.assembly.Core.Files
+	if len(p.Files) > 0 || core.Entry(abi.GGUF) == "" && core.Entry(abi.Safetensors) == "" {
 		return p
 	}
 	for _, f := range []abi.Format{abi.GGUF, abi.Safetensors} {

@@ -36,6 +36,8 @@ type Sink struct {
 	Store *registry.Store // contains the modules and the results
 	Cache string          // folder of cached results; if empty, nothing is cached
 	Dir   string          // folder of the graph, which contains its files
+	// Adapters are those of the core that is exported.
+	Adapters []Adapter
 }
 
 // GraphFile is the content of a file that a graph names.

@@ -1,6 +1,7 @@
 package export
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -79,8 +80,7 @@ func (x Lowered) Check(m *modules.Manifest, e builds.Export) (list diag.List) {
 		return NewVerbatim(x.Format()).Check(m, e)
 	}
 	if m.Type == abi.Core || m.Type == abi.DraftCore || m.Type == abi.Adapter {
-		list.Add(diag.NotLowered, diag.Pos{}, fmt.Sprintf("%s is a language model: %s holds functions only", m.ID(), x.Format()), "export it as gguf, or list the modules of the export")
-		return list
+		return x.checkLanguage(m, e)
 	}
 	if m.Entry(abi.ONNX) == "" {
 		list.Add(diag.NotExported, diag.Pos{}, fmt.Sprintf("%s exports no onnx, from which %s is written", m.ID(), x.Format()), "add export.onnx to its manifest")
@@ -110,9 +110,9 @@ func (x Lowered) Export(ctx context.Context, m *resolve.Module, e builds.Export,
 	if x.ready(m.Manifest, e) {
 		return NewVerbatim(x.Format()).Export(ctx, m, e, out)
 	}
-	precision := e.Precision
-	if precision == "" {
-		precision = x.Form.Precisions()[0]
+	precision := cmp.Or(e.Precision, x.Form.Precisions()[0])
+	if m.Manifest.Type == abi.Core || m.Manifest.Type == abi.DraftCore {
+		return x.exportLanguage(ctx, m, e, precision, out)
 	}
 	from, err := out.Layer(m, m.Manifest.Entry(abi.ONNX))
 	if err != nil {
@@ -193,6 +193,12 @@ func (x Lowered) Write(ctx context.Context, model *onnx.Model, name, precision s
 		}
 		files, problems, err = x.Form.Files(g, name, precision)
 	}
+	return files, cosine, x.judged(name, precision, cosine, problems, err)
+}
+
+// judged returns the error of an export: nodes that cannot be written, and weights
+// that deviate too much.
+func (x Lowered) judged(name, precision string, cosine float64, problems []lower.Problem, err error) error {
 	var list diag.List
 	for _, p := range problems {
 		list.Add(diag.NotLowered, diag.Pos{}, fmt.Sprintf("%s as %s: %s", name, x.Format(), p), "export the module as onnx, or a part without the node (mm onnx cut)")
@@ -200,7 +206,7 @@ func (x Lowered) Write(ctx context.Context, model *onnx.Model, name, precision s
 	if len(problems) == 0 && err == nil && cosine < Tolerance(precision) {
 		list.Add(diag.ExportDrift, diag.Pos{}, fmt.Sprintf("%s as %s in %s: got cosine %.6f, want at least %v", name, x.Format(), precision, cosine, Tolerance(precision)), "use a higher precision")
 	}
-	return files, cosine, errors.Join(err, list.Err())
+	return errors.Join(err, list.Err())
 }
 
 // fit reshapes samples to the shapes of the model's inputs: an open dimension is 1.

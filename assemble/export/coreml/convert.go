@@ -10,11 +10,13 @@ import (
 	"mm-abi.org/mm/onnx/lower"
 )
 
-// The precisions of weights. With fp16 and int8, values are 16-bit floats.
+// The precisions of weights. Except with fp32, values are 16-bit floats. Int4 has
+// groups of 32 inputs for linear layers, and eight bits elsewhere.
 const (
 	fp32  = "fp32"
 	fp16  = "fp16"
 	int8s = "int8"
+	int4s = "int4"
 )
 
 // converter writes the nodes of a graph.
@@ -216,16 +218,13 @@ func (c *converter) unrounded(name string, shape []int, x []float32) string {
 // index along an axis.
 func (c *converter) weights(name string, x []float32, shape []int, axis int) string {
 	const minWeights = 64
-	if c.precision != int8s || len(x) < minWeights {
+	if c.precision != int8s && c.precision != int4s || len(x) < minWeights {
 		return c.unrounded(name, shape, x)
 	}
 	data, scales := export.Int8s(x, shape, axis)
-	half, ok := export.Float16s(scales)
-	for i := range scales {
-		ok = ok && binary.LittleEndian.Uint16(half[2*i:]) >= 0x400 // not subnormal
-	}
+	half, ok := halves(scales)
 	if !ok {
-		return c.unrounded(name, shape, x) // too small or too large for 16-bit scales
+		return c.unrounded(name, shape, x)
 	}
 	out := Value{c.unique(name), Type{Float16, shape}}
 	c.p.Operations = append(c.p.Operations, Operation{Type: "constexpr_affine_dequantize", Output: out, Attributes: []Attribute{
@@ -235,6 +234,40 @@ func (c *converter) weights(name string, x []float32, shape []int, axis int) str
 		{"axis", Const{Type: Type{DType: Int32}, Ints: []int32{int32(axis)}}},
 	}})
 	return out.Name
+}
+
+// halves returns scales as 16-bit floats; ok is false if one is too small or too
+// large.
+func halves(scales []float32) (half []byte, ok bool) {
+	half, ok = export.Float16s(scales)
+	for i := range scales {
+		ok = ok && binary.LittleEndian.Uint16(half[2*i:])&0x7fff >= 0x400 // not subnormal
+	}
+	return half, ok
+}
+
+// nibbles adds the weights of a linear layer in four bits, outputs × inputs; ok is
+// false if they are not stored so.
+func (c *converter) nibbles(n *lower.Node) (name string, ok bool) {
+	if c.precision != int4s {
+		return "", false
+	}
+	q, ok := export.Int4s(n)
+	if !ok {
+		return "", false
+	}
+	half, ok := halves(q.Scales)
+	if !ok {
+		return "", false
+	}
+	_, axis := export.Weights(n)
+	rows, columns := n.In[1].Shape[axis], n.In[1].Shape[1-axis]
+	out := Value{c.unique(n.In[1].Name), Type{Float16, []int{rows, columns}}}
+	c.p.Operations = append(c.p.Operations, Operation{Type: "constexpr_blockwise_shift_scale", Output: out, Given: []Attribute{
+		{"data", Const{Type: Type{Int4, []int{rows, columns}}, Blob: c.p.weights.add(Int4, q.Data)}},
+		{"scale", Const{Type: Type{Float16, []int{rows, columns / export.Int4Group}}, Blob: c.p.weights.add(Float16, half)}},
+	}})
+	return out.Name, true
 }
 
 // get returns the name of a value, and adds a constant on its first use.

@@ -66,7 +66,7 @@ func (p *Program) encode() []byte {
 // int4 reports whether weights have 4 bits.
 func (p *Program) int4() bool {
 	for _, o := range p.Operations {
-		for _, a := range o.Attributes {
+		for _, a := range o.Given {
 			if a.Const.Type.DType == Int4 {
 				return true
 			}
@@ -153,6 +153,11 @@ func (o *Operation) encode(m *message) {
 			for _, name := range in.Values {
 				m.message(1, func(m *message) { m.text(1, name) })
 			}
+		})
+	}
+	for _, a := range o.Given {
+		m.entry(2, a.Name, func(m *message) {
+			m.message(1, func(m *message) { m.message(2, a.Const.encode) })
 		})
 	}
 	m.message(3, o.Output.encode)

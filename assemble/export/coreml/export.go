@@ -13,7 +13,7 @@ type Exporter struct{}
 func (Exporter) Format() abi.Format { return abi.CoreML }
 
 // Precisions implements export.Form.
-func (Exporter) Precisions() []string { return []string{fp32, fp16, int8s} }
+func (Exporter) Precisions() []string { return []string{fp32, fp16, int8s, int4s} }
 
 // Files implements export.Form.
 func (Exporter) Files(g *lower.Graph, name, precision string) ([]export.Output, []lower.Problem, error) {
@@ -31,4 +31,9 @@ func (Exporter) Files(g *lower.Graph, name, precision string) ([]export.Output, 
 		out = append(out, export.Output{Path: name + Extension + "/" + f.Path, Write: f.Write})
 	}
 	return out, nil, nil
+}
+
+// Compose implements export.Composer: each graph has its own files.
+func (x Exporter) Compose(graphs []export.Named, name, precision string) ([]export.Output, []lower.Problem, error) {
+	return export.Each(x, graphs, name, precision)
 }

@@ -175,6 +175,9 @@ func (c *converter) matMul(n *lower.Node) (string, error) {
 		return "", fmt.Errorf("product of a vector, shapes %v and %v", a.Shape, b.Shape)
 	}
 	if b.Const != nil && len(b.Shape) == 2 && len(a.Shape) <= 3 {
+		if w, ok := c.nibbles(n); ok {
+			return c.op("linear", n.Out.Name, c.result(n), x(c.get(a)), Input{"weight", []string{w}}), nil
+		}
 		w, shape := b.Const.Floats, b.Shape
 		if !n.TransposeB {
 			w, shape = swapped(w, shape)
@@ -307,9 +310,28 @@ func (c *converter) shaped(n *lower.Node) (string, error) {
 		}
 		return c.op("tile", name, t, x(c.get(n.In[0])), c.counts("reps", reps...)), nil
 	case lower.Where:
-		return c.op("select", name, t, Input{"cond", []string{c.get(n.In[0])}}, Input{"a", []string{c.get(n.In[1])}}, Input{"b", []string{c.get(n.In[2])}}), nil
+		return c.op("select", name, t, Input{"cond", []string{c.full(n.In[0], n.Out.Shape)}}, Input{"a", []string{c.full(n.In[1], n.Out.Shape)}}, Input{"b", []string{c.full(n.In[2], n.Out.Shape)}}), nil
 	}
 	return "", fmt.Errorf("unsupported operator")
+}
+
+// full returns a value in the shape that it is broadcast to, which select does not
+// do.
+func (c *converter) full(v *lower.Value, shape []int) string {
+	if slices.Equal(v.Shape, shape) {
+		return c.get(v)
+	}
+	n, t := (&lower.Value{Shape: shape}).Size(), Type{c.element(v.Type), shape}
+	kind, zero := "add", ""
+	switch v.Type {
+	case lower.Float32:
+		zero = c.floats("zeros", shape, make([]float32, n)...)
+	case lower.Bool:
+		kind, zero = "logical_or", c.constant("zeros", Const{Type: t, Bools: make([]bool, n)})
+	default:
+		zero = c.constant("zeros", Const{Type: t, Ints: make([]int32, n)})
+	}
+	return c.op(kind, v.Name+"_full", t, x(c.get(v)), Input{"y", []string{zero}})
 }
 
 func (c *converter) slice(n *lower.Node) string {

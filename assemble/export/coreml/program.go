@@ -3,6 +3,7 @@ package coreml
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // DType is the type of a tensor's elements, with the numbers of MIL.proto.
@@ -96,6 +97,7 @@ type Entry struct{ Key, Value string }
 type Operation struct {
 	Type       string
 	Inputs     []Input
+	Given      []Attribute // parameters that are constants without an operation
 	Attributes []Attribute
 	Output     Value
 }
@@ -158,7 +160,7 @@ func (p *Program) check() error {
 				}
 			}
 		}
-		for _, a := range o.Attributes {
+		for _, a := range slices.Concat(o.Given, o.Attributes) {
 			if err := a.Const.check(); err != nil {
 				return fmt.Errorf("%s %q: %s: %w", o.Type, o.Output.Name, a.Name, err)
 			}

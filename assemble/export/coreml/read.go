@@ -250,6 +250,12 @@ func (m *Model) operation(b []byte, values map[string]Type) error {
 			}
 			values[v.Name] = v.Type
 			return err
+		case 2:
+			_, value, err := mapEntry(data)
+			if err != nil {
+				return err
+			}
+			return m.argument(value)
 		case 5:
 			_, value, err := mapEntry(data)
 			if err != nil {
@@ -261,6 +267,21 @@ func (m *Model) operation(b []byte, values map[string]Type) error {
 	})
 	m.Operations[name]++
 	return err
+}
+
+// argument reads an Argument, whose bindings may be constants.
+func (m *Model) argument(b []byte) error {
+	return fields(b, func(field protowire.Number, _ uint64, data []byte) error {
+		if field != 1 {
+			return nil
+		}
+		return fields(data, func(field protowire.Number, _ uint64, data []byte) error {
+			if field != 2 {
+				return nil
+			}
+			return m.constant(data)
+		})
+	})
 }
 
 // constant reads a Value and keeps it if it is in the file of weights.

@@ -23,8 +23,25 @@ func (Exporter) Files(g *lower.Graph, name, precision string) ([]export.Output, 
 	if problems := p.convert(g, "forward", precision); len(problems) > 0 {
 		return nil, problems, nil
 	}
+	return p.file(name), nil, nil
+}
+
+// Compose implements export.Composer: the graphs are methods over the same
+// constants.
+func (Exporter) Compose(graphs []export.Named, name, precision string) ([]export.Output, []lower.Problem, error) {
+	p := &Program{}
+	for _, g := range graphs {
+		if problems := p.convert(g.Graph, g.Name, precision); len(problems) > 0 {
+			return nil, problems, nil
+		}
+	}
+	return p.file(name), nil, nil
+}
+
+// file returns the file of a program.
+func (p *Program) file(name string) []export.Output {
 	return []export.Output{{Path: name + ".pte", Write: func(w io.Writer) error {
 		_, err := p.WriteTo(w)
 		return err
-	}}}, nil, nil
+	}}}
 }

@@ -9,3 +9,6 @@ import (
 
 // The files for ExecuTorch's runtime.
 func TestJudge(t *testing.T) { exporttest.Judge(t, export.Lowered{Form: Exporter{}}) }
+
+// The language models for the same judges.
+func TestLanguage(t *testing.T) { exporttest.Language(t, export.Lowered{Form: Exporter{}}) }

@@ -42,3 +42,8 @@ func (Form) Files(g *lower.Graph, name, precision string) ([]export.Output, []lo
 		{Path: name + ".bin", Write: w.bin.write},
 	}, nil, nil
 }
+
+// Compose implements export.Composer: each graph has its own files.
+func (x Form) Compose(graphs []export.Named, name, precision string) ([]export.Output, []lower.Problem, error) {
+	return export.Each(x, graphs, name, precision)
+}
