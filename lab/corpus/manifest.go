@@ -224,12 +224,6 @@ func (m *Manifest) check(list *diag.List) {
 		m.checkFilter(s.Where, fmt.Sprintf("/sources/%d/where", i), list)
 	}
 	m.checkFilter(m.Where, "/where", list)
-	if m.Dedup.Near != nil {
-		list.Add(diag.NotAllowed, m.pos("/dedup/near"), "similar documents are not found yet, want exact only", "")
-	}
-	if m.PII != nil {
-		list.Add(diag.NotAllowed, m.pos("/pii"), "personal data is not found yet", "")
-	}
 	if sum := m.Splits.HeldOut + m.Splits.Test; sum >= 1 {
 		list.Add(diag.SplitShares, m.pos("/splits"), fmt.Sprintf("held_out %v and test %v", m.Splits.HeldOut, m.Splits.Test), "")
 	}
