@@ -4,7 +4,7 @@ T       ?= 30s
 TOOL     = $(GO) tool -modfile=tools/faces/go.mod
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: mutate all servers hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch wall boundary parity fmt vet lint cross faults interop quirks pictures sounds tokens scale strangers vision clients clients-python clients-typescript bench-clients bench-serve page evidence oms hub workflows onnx-suite exports hostile hostile-media hostile-serve openapi soak-serve bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge judge-speech lm-eval sandbox own-encoder hostile-qnn qnn-reference grammar mcp soak truth scopes device qnn qnn-compile
+.PHONY: mutate all servers hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch torch-handoff wall boundary parity fmt vet lint cross faults interop quirks pictures sounds tokens scale strangers vision clients clients-python clients-typescript bench-clients bench-serve page evidence oms hub workflows onnx-suite exports hostile hostile-media hostile-serve openapi soak-serve bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge judge-speech lm-eval sandbox own-encoder hostile-qnn qnn-reference grammar mcp soak truth scopes device qnn qnn-compile
 
 all: check test
 
@@ -107,6 +107,11 @@ bench-train:
 # holds both to AVX2).
 bench-torch:
 	@scripts/bench-torch.sh
+
+# Losses of exported PyTorch projects beside mm's, on one process and on two
+# (MM_PYTHON: a Python with train/torch/project/requirements.txt).
+torch-handoff:
+	@scripts/torch-handoff.sh
 
 # Encoders and decoders in training beside PyTorch's (TORCH_PYTHON).
 bench-net:

@@ -14,6 +14,7 @@ import (
 	"mm-abi.org/mm/core/pool"
 	"mm-abi.org/mm/core/safetensors"
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/train/nn"
 	"mm-abi.org/mm/train/optim"
 )
 
@@ -77,31 +78,42 @@ func (t *Trainer) write(path string, resumable bool) error {
 	h := Header{Version: checkpointVersion, Kind: state.Kind, Task: header, Step: t.step, Tokens: t.tokens,
 		Resumable: resumable, Since: t.since.Unreported, OptStep: opt.Step, OptSum: opt.Sum, Best: t.best,
 		Seconds: t.watch.seconds(), CPU: t.watch.cpuSeconds(), Trainable: t.trainable(), Frozen: t.seal.digests()}
-	var tensors []safetensors.Source
-	for _, w := range t.task.Tensors() {
-		tensors = append(tensors, source(w.Name, w.Data, w.Shape...))
-	}
+	tensors := sources(t.task.Tensors())
 	if resumable {
 		for _, s := range opt.Slots {
 			tensors = append(tensors, source(optimizerPrefix+s.Name, s.Data, len(s.Data)))
 		}
 	}
-	tensors = append(tensors, state.Tensors...)
-	if h.Digests, err = tensorDigests(tensors); err != nil {
-		return fmt.Errorf("saving a checkpoint: %w", err)
-	}
-	meta, err := json.Marshal(h)
-	if err != nil {
-		return fmt.Errorf("saving a checkpoint: %w", err)
-	}
-	err = fsx.Replace(path, 0o644, func(w io.Writer) error {
-		_, err := safetensors.Write(w, map[string]string{"format": "pt", metaKey: string(meta), digestKey: sum(meta)}, tensors)
-		return err
-	})
-	if err != nil {
+	if err := writeCheckpoint(path, h, append(tensors, state.Tensors...)); err != nil {
 		return fmt.Errorf("saving checkpoint %s: %w", path, err)
 	}
 	return nil
+}
+
+// sources returns the tensors of a file.
+func sources(tensors []*nn.Tensor[float32]) []safetensors.Source {
+	var all []safetensors.Source
+	for _, w := range tensors {
+		all = append(all, source(w.Name, w.Data, w.Shape...))
+	}
+	return all
+}
+
+// writeCheckpoint writes tensors to path under a header, whose digests it
+// fills in.
+func writeCheckpoint(path string, h Header, tensors []safetensors.Source) error {
+	var err error
+	if h.Digests, err = tensorDigests(tensors); err != nil {
+		return err
+	}
+	meta, err := json.Marshal(h)
+	if err != nil {
+		return err
+	}
+	return fsx.Replace(path, 0o644, func(w io.Writer) error {
+		_, err := safetensors.Write(w, map[string]string{"format": "pt", metaKey: string(meta), digestKey: sum(meta)}, tensors)
+		return err
+	})
 }
 
 // tensorDigests returns the SHA-256 of the data of each tensor.

@@ -51,7 +51,7 @@ func permute(app *cli.App, args []string) []string {
 	}
 	out := []string{args[0]}
 	rest := args[1:]
-	commands, flags := app.Commands, app.Flags
+	commands, flags, usage := app.Commands, app.Flags, ""
 	for len(rest) > 0 {
 		i := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.HasName(rest[0]) })
 		if i < 0 {
@@ -59,9 +59,9 @@ func permute(app *cli.App, args []string) []string {
 		}
 		out = append(out, rest[0])
 		rest = rest[1:]
-		flags, commands = commands[i].Flags, commands[i].Subcommands
+		flags, commands, usage = commands[i].Flags, commands[i].Subcommands, commands[i].ArgsUsage
 	}
-	if len(commands) > 0 { // a group without its command: nothing to reorder
+	if len(commands) > 0 && usage == "" { // a group without its command: nothing to reorder
 		return append(out, rest...)
 	}
 	front, back := split(rest, flags)

@@ -18,8 +18,8 @@ var groups = []struct {
 	title    string
 	commands []string
 }{
-	{"Build and ship", []string{"init", "validate", "lock", "assemble", "module", "sign", "attest", "sbom", "card", "verify", "push", "export", "promote", "pull", "inspect", "run", "chat", "embed", "rerank", "ci"}},
-	{"Registries and trust", []string{"login", "logout", "registry", "keys", "trust", "audit"}},
+	{"Build and ship", []string{"init", "validate", "lock", "assemble", "module", "sign", "attest", "sbom", "card", "licenses", "verify", "push", "export", "promote", "pull", "inspect", "run", "chat", "embed", "rerank", "ci"}},
+	{"Registries and trust", []string{"login", "logout", "registry", "bucket", "keys", "trust", "audit"}},
 	{"Store", []string{"ls", "tag", "rm", "gc", "fsck"}},
 	{"Serve and extend", []string{"serve", "mcp", "skill", "runtime", "doctor", "demo"}},
 	{"Convert models", []string{"quantize", "onnx", "qnn", "tokenizer"}},
@@ -56,7 +56,7 @@ func prepareCommand(c *cli.Command, path string, must map[cli.Flag]bool) {
 	if len(c.Subcommands) > 0 && c.Action == nil {
 		c.Action = noCommand(path, c.Subcommands)
 	}
-	if len(c.Subcommands) == 0 {
+	if len(c.Subcommands) == 0 || c.ArgsUsage != "" {
 		c.Action = counted(c, path)
 	}
 	required(c, must)
@@ -248,7 +248,7 @@ func appHelp(app *cli.App) string {
 func commandHelp(c *cli.Command, path string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n\nUsage: %s", path, c.Usage, path)
-	if len(c.Subcommands) > 0 {
+	if len(c.Subcommands) > 0 && c.ArgsUsage == "" {
 		b.WriteString(" COMMAND")
 	}
 	if len(c.Flags) > 0 {

@@ -40,7 +40,8 @@ func (p *program) trainCommand() *cli.Command {
 			&cli.StringFlag{Name: "plot", Usage: "draw the loss curves to `FILE.svg`"},
 			&cli.StringFlag{Name: "sample", Usage: "continue this text after training"},
 		},
-		Action: p.train,
+		Action:      p.train,
+		Subcommands: []*cli.Command{p.trainExportCommand()},
 	}
 }
 
@@ -131,10 +132,13 @@ func loadTraining(doc *schemas.Document) (train.Config, error) {
 }
 
 // placed adds positions in the document to the faults in err.
-func placed(doc *schemas.Document, err error) error {
+func placed(doc *schemas.Document, err error) error { return placedAs(diag.NotAllowed, doc, err) }
+
+// placedAs is placed with another code.
+func placedAs(code diag.Code, doc *schemas.Document, err error) error {
 	var list diag.List
 	for _, f := range train.Faults(err) {
-		list.Add(diag.NotAllowed, doc.Pos(f.Path), f.Error(), "")
+		list.Add(code, doc.Pos(f.Path), f.Error(), "")
 	}
 	if len(list) > 0 {
 		return list.Err()

@@ -110,12 +110,7 @@ func (l *Loader) Next(b *Batch) {
 		panic("dataset: length mismatch of batch and loader")
 	}
 	for r := range b.B {
-		if l.pos.Next == len(l.order) {
-			l.pos.Epoch, l.pos.Next = l.pos.Epoch+1, 0
-			l.shuffle()
-		}
-		b.window(r, l.tokens, l.offset+int(l.order[l.pos.Next])*l.t)
-		l.pos.Next++
+		b.window(r, l.tokens, l.Skip())
 	}
 }
 

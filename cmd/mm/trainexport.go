@@ -1,0 +1,63 @@
+package main
+
+import (
+	"errors"
+	"path/filepath"
+
+	"github.com/urfave/cli/v2"
+
+	"mm-abi.org/mm/internal/diag"
+	"mm-abi.org/mm/schemas"
+	"mm-abi.org/mm/train"
+	"mm-abi.org/mm/train/torch"
+)
+
+// trainExportCommand writes a run for other trainers.
+func (p *program) trainExportCommand() *cli.Command {
+	return &cli.Command{
+		Name: "export", Usage: "write a run for another trainer",
+		Subcommands: []*cli.Command{{
+			Name: "torch", Usage: "write a run as a PyTorch project", ArgsUsage: "CONFIG.yaml",
+			Description: "Writes train.py for torchrun (FSDP2, DDP, one process), the recipe, the initial weights, and the tokens\n" +
+				"with the order of their windows: the losses agree with those of mm train within rounding.\n" +
+				"mm module pack reads its checkpoints.",
+			Flags: []cli.Flag{p.jsonFlag(), &cli.StringFlag{Name: "out", Aliases: []string{"o"}, Required: true, Usage: "folder `DIR` of the project"}},
+			Action: func(c *cli.Context) error {
+				return p.exportTorch(c.Args().First(), c.String("out"))
+			},
+		}},
+	}
+}
+
+func (p *program) exportTorch(file, out string) error {
+	doc, err := readTraining(file)
+	if err != nil {
+		return err
+	}
+	if kind, _ := doc.Detect(); kind == schemas.Stage || kind == schemas.Decoding || kind == schemas.Preference {
+		var list diag.List
+		list.Add(diag.TorchLacks, doc.Pos("/stage"), "got a stage, want the recipe of a language model", "")
+		return list.Err()
+	}
+	cfg, err := loadTraining(doc)
+	if err != nil {
+		return err
+	}
+	if err := placedAs(diag.TorchLacks, doc, torch.Supported(cfg)); err != nil {
+		return err
+	}
+	from := filepath.Dir(file)
+	corpus, err := train.Prepare(cfg, from)
+	if err != nil {
+		return placed(doc, err)
+	}
+	defer corpus.Close()
+	err = torch.Export(cfg, corpus, from, out)
+	if errors.Is(err, torch.ErrExists) {
+		return hinted{err, "--out selects another folder"}
+	}
+	if err != nil {
+		return placed(doc, err)
+	}
+	return p.printLine(map[string]any{"dir": out}, "%s\nnext: pip install -r %s && torchrun --nproc-per-node 2 %s", out, filepath.Join(out, "requirements.txt"), filepath.Join(out, "train.py"))
+}
