@@ -328,7 +328,7 @@ sounds:
 
 # Exports of the catalog and of usual models in every format and precision, run by
 # the formats' own software beside ONNX Runtime (MM_PYTHON: a Python with torch,
-# transformers, onnx and onnxruntime; openvino, ai_edge_litert and coremltools
+# transformers, onnx and onnxruntime; openvino, ai_edge_litert, coremltools and executorch
 # where installed).
 exports:
 	@$${MM_PYTHON:-python3} scripts/exports.py

@@ -1,8 +1,9 @@
 """Exports models to the formats of other runtimes and compares them with ONNX Runtime.
 
-exports.py [FOLDER]: the functions of catalog/ with their golden inputs, and random weights in the
+exports.py [FOLDER [MODEL.gguf…]]: the functions of catalog/ with their golden inputs, and random weights in the
 shapes of MobileNet, ResNet, ViT, SigLIP, Whisper's encoder and MiniLM, written by torch. The tests
-of mm export each in every precision; exports_mobile.py runs the files with their vendors' software.
+of mm export each in every precision; exports_mobile.py runs the files with their vendors' software,
+and exports_language.py the core of catalog/ and the models named.
 """
 import glob
 import os
@@ -121,8 +122,13 @@ def main():
     os.makedirs(os.path.join(folder, "out"), exist_ok=True)
     catalog(folder)
     random(folder)
-    subprocess.run(["go", "test", "-count=1", "-run", "^TestJudge$", "./assemble/export/..."], cwd=ROOT, env={**os.environ, "MM_EXPORTS": os.path.abspath(folder)}, check=True)
-    sys.exit(subprocess.run([sys.executable, os.path.join(ROOT, "scripts", "exports_mobile.py"), folder]).returncode)
+    shutil.copy(os.path.join(ROOT, "catalog", "core-llm", "core-llm.gguf"), folder)
+    for path in sys.argv[2:]:
+        shutil.copy(path, folder)
+    env = {**os.environ, "MM_EXPORTS": os.path.abspath(folder), "MM_LANGUAGE": os.path.abspath(folder)}
+    subprocess.run(["go", "test", "-count=1", "-timeout", "60m", "-run", "^(TestJudge|TestLanguage)$", "./assemble/export/..."], cwd=ROOT, env=env, check=True)
+    judges = [subprocess.run([sys.executable, os.path.join(ROOT, "scripts", name), folder]).returncode for name in ("exports_mobile.py", "exports_language.py")]
+    sys.exit(max(judges))
 
 
 if __name__ == "__main__":
