@@ -96,6 +96,7 @@ type build struct {
 	keepVersion bool
 	list        diag.List
 	result      *Result
+	warned      map[string]bool // modules whose missing license texts were reported
 }
 
 // target is an export target under construction.
@@ -126,7 +127,7 @@ var steps = []step{
 // Assemble runs the steps. Warnings and notes are in the result; errors are
 // returned as diag.Faults.
 func Assemble(ctx context.Context, opt Options) (*Result, error) {
-	b := &build{opt: opt, result: &Result{}}
+	b := &build{opt: opt, result: &Result{}, warned: map[string]bool{}}
 	for _, s := range steps {
 		b.say(s.name, "")
 		if err := s.run(b, ctx); err != nil {

@@ -318,6 +318,9 @@ func (b *build) composeTarget(ctx context.Context, t *target, lock string) error
 		return err
 	}
 	t.add(artifact.Layer{Path: builds.AssemblyFile, Descriptor: desc, Annotations: map[string]string{abi.AnnotationRole: abi.RoleAssembly, abi.AnnotationFormat: "json"}})
+	if err := b.legal(ctx, t); err != nil {
+		return fmt.Errorf("target %s: %w", t.name, err)
+	}
 	notes := b.annotations(lock)
 	notes[abi.AnnotationTarget] = t.name
 	t.desc, err = artifact.Pack(ctx, b.opt.Store, artifact.Artifact{

@@ -53,6 +53,6 @@ func ExampleAssemble() {
 	}
 	// Output:
 	// validate resolve check export compose sign publish
-	// tiny:0.1.0 sha256:b61983dd2fe047a72ea41506c6317e620f4dd6fa5b22d0c1b7c4d3c870833586
-	// laptop 6 files
+	// tiny:0.1.0 sha256:7dc3b71b5c32370b13e1bf502c38895f3d5ef8bb35ccbc5723a34ef5eea8324f
+	// laptop 8 files
 }

@@ -107,6 +107,8 @@ func newKit(t *testing.T) *kit {
 	if err != nil {
 		t.Fatal(err)
 	}
+	k.write("modules/tool/LICENSE", "MIT License\n\nCopyright (c) 2026 A. Author\n")
+	k.write("modules/tool/NOTICE", "Made with care.\n")
 	k.write("modules/tool/module.yaml", "name: tool\nversion: 1.0.0\ntype: skill\nabi: mm-abi-1.0\nlicense: MIT\ninputs: [{name: q, type: str}]\noutputs: [{name: r, type: json}]\n"+
 		"runtime:\n  starlark: tool.star\n  allow: {network: [example.org]}\n  limits: {timeout_ms: 9000}\n")
 	k.write("modules/tool/tool.star", "def run(q): return q\n")

@@ -46,6 +46,14 @@ func (c *checker) licenses() {
 	}
 }
 
+// Licenses judges the licenses of the modules of a graph together, as Check does.
+func (g *Graph) Licenses(resolved Resolved) diag.List {
+	c := &checker{graph: g, resolved: resolved}
+	c.licenses()
+	c.list.Sort()
+	return c.list
+}
+
 // licensed returns the modules whose license can be read.
 func (c *checker) licensed() []licensed {
 	var parts []licensed

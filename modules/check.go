@@ -195,7 +195,8 @@ func (m *Manifest) checkListed(list *diag.List) {
 }
 
 // Paths lists the files of the module without duplicates: module.yaml, then the
-// exported files, the card and other listed files, sorted.
+// exported files, the card, other listed files, and the license and notice files of its
+// folder, sorted.
 func (m *Manifest) Paths() []string {
 	set := map[string]bool{}
 	for _, e := range m.Export {
@@ -215,6 +216,9 @@ func (m *Manifest) Paths() []string {
 		for _, p := range r.Programs() {
 			set[p] = true
 		}
+	}
+	for _, p := range m.legal {
+		set[p] = true
 	}
 	delete(set, FileName)
 	return append([]string{FileName}, slices.Sorted(maps.Keys(set))...)

@@ -44,8 +44,9 @@ type Manifest struct {
 	Card     string                `json:"card,omitempty"`
 	Source   string                `json:"source,omitempty"`
 
-	doc *schemas.Document
-	dir string
+	doc   *schemas.Document
+	dir   string
+	legal []string // license and notice files of the folder
 }
 
 // Tensors holds the keys of modules with tensors or values as inputs and outputs.
@@ -162,6 +163,7 @@ func Load(path string) (*Manifest, diag.List) {
 	m, list := Parse(path, data)
 	if m != nil {
 		m.dir = filepath.Dir(path)
+		m.findLegal(&list)
 	}
 	return m, list
 }

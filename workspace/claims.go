@@ -125,7 +125,7 @@ func (c *claims) module(ctx context.Context, a *artifact.Artifact) error {
 		}
 	}
 	for _, l := range a.Layers {
-		if !slices.Contains(paths, l.Path) {
+		if !slices.Contains(paths, l.Path) && !modules.IsLegal(l.Path) {
 			c.differs("files", l.Path, "no such file")
 		}
 		c.layer(l, modelpack.Layer(m, l.Path).Annotations)

@@ -86,6 +86,8 @@ func TestForgedClaims(t *testing.T) {
 		"absent file":    assembled(func(a *builds.Assembly) { a.Core.Files["gguf"] = []string{"core/none.gguf"} }),
 		"no assembly":    func(c *content) { delete(c.files, "assembly.json") },
 		"no manifest":    func(c *content) { delete(c.files, "core/module.yaml") },
+		"other notice":   func(c *content) { c.files["NOTICE"] = "Modules of nothing\n" },
+		"other license":  func(c *content) { c.files["LICENSE"] = "Do what you want.\n" },
 	})
 	singles := maps.Clone(both)
 	maps.Copy(singles, map[string]func(*content){
@@ -132,6 +134,29 @@ func TestForgedClaims(t *testing.T) {
 			_, err = ws.Pull(context.Background(), shelf.host+"/team/p:1.0.0", workspace.PullOptions{Force: true})
 			refuse("pulled", err)
 		}
+	}
+}
+
+// A module and a build may hold license files that no manifest lists.
+func TestUnlistedLicense(t *testing.T) {
+	w := newWorld(t)
+	s := w.store()
+	c := module("p", "1.0.0")
+	c.about = map[string]map[string]string{}
+	for _, path := range []string{"LICENSE", "LICENSES/MIT.txt", "NOTICE", "docs/LICENSE"} {
+		c.about[path] = map[string]string{abi.AnnotationRole: abi.RoleDoc, abi.AnnotationComponent: "p", abi.AnnotationVersion: "1.0.0"}
+	}
+	c.files["LICENSE"], c.files["LICENSES/MIT.txt"], c.files["NOTICE"] = "a", "b", "c"
+	desc := w.pack(s, c, "")
+	w.sign(s, desc, 0)
+	if _, err := w.admit(workspace.Options{}, desc.Digest.String(), workspace.Claim{}); err != nil {
+		t.Error(err)
+	}
+	c.files["docs/LICENSE"] = "d"
+	desc = w.pack(s, c, "")
+	w.sign(s, desc, 0)
+	if _, err := w.admit(workspace.Options{}, desc.Digest.String(), workspace.Claim{}); code(err) != string(diag.ClaimDiffers) {
+		t.Errorf("a license below another folder: %v", err)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"mm-abi.org/mm/builds/legal"
 	"mm-abi.org/mm/internal/audit"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
@@ -72,10 +73,16 @@ func (w *Workspace) Publish(ctx context.Context, arg, dest string, opt PublishOp
 	if err != nil {
 		return nil, err
 	}
-	if opt.Card == nil {
-		opt.Card = c.Markdown()
+	written := map[string][]byte{cardFile: facts, readme: opt.Card}
+	if license, err := lawful(ctx, at, one); err != nil {
+		return nil, err
+	} else if license != nil {
+		written[legal.LicenseFile] = license
 	}
-	p := &Published{Ref: to, Digest: one.Descriptor.Digest.String(), Files: hubFiles(ctx, at, one, map[string][]byte{readme: opt.Card, cardFile: facts})}
+	if opt.Card == nil {
+		written[readme] = c.Markdown()
+	}
+	p := &Published{Ref: to, Digest: one.Descriptor.Digest.String(), Files: hubFiles(ctx, at, one, written)}
 	if opt.DryRun {
 		return p, nil
 	}

@@ -234,6 +234,7 @@ func (p *program) app() *cli.App {
 			p.promoteCommand(),
 			p.sbomCommand(),
 			p.cardCommand(),
+			p.licensesCommand(),
 			p.verifyCommand(),
 			p.auditCommand(),
 			p.loginCommand(),

@@ -193,7 +193,7 @@ func Layer(m *modules.Manifest, path string) artifact.Layer {
 	switch {
 	case path == modules.FileName:
 		role, media = abi.RoleManifest, abi.MediaWeightConfig
-	case path == m.Card || strings.HasPrefix(filepath.Base(path), "LICENSE"):
+	case path == m.Card || modules.IsLegal(path) || strings.HasPrefix(filepath.Base(path), "LICENSE"):
 		role, media = abi.RoleDoc, abi.MediaDoc
 	case path == m.ChatTemplate || format == "":
 		media = abi.MediaWeightConfig

@@ -63,7 +63,7 @@ func TestPack(t *testing.T) {
 	for _, l := range a.Layers {
 		got = append(got, strings.Join([]string{l.Path, strings.TrimPrefix(l.Descriptor.MediaType, "application/vnd.cncf.model."), l.Annotations[abi.AnnotationRole], l.Annotations[abi.AnnotationFormat]}, " "))
 	}
-	if d := cmp.Diff([]string{"README.md doc.v1.raw doc markdown", "calc.star code.v1.raw skill starlark", "module.yaml weight.config.v1.raw manifest yaml"}, got); d != "" {
+	if d := cmp.Diff([]string{"LICENSE.txt doc.v1.raw doc ", "README.md doc.v1.raw doc markdown", "calc.star code.v1.raw skill starlark", "module.yaml weight.config.v1.raw manifest yaml"}, got); d != "" {
 		t.Error(d)
 	}
 	want := artifact.Identity{Name: "calc", Version: "0.5.0+b.1", Kind: abi.KindModule, Type: abi.Skill, ABI: abi.V1_0}
