@@ -237,6 +237,7 @@ func (p *program) app() *cli.App {
 			p.licensesCommand(),
 			p.verifyCommand(),
 			p.auditCommand(),
+			p.bucketCommand(),
 			p.loginCommand(),
 			p.logoutCommand(),
 			p.helpCommand(),

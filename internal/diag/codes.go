@@ -315,6 +315,17 @@ const (
 	BudgetUnproven Code = "MM1422"
 	BudgetAbsent   Code = "MM1423"
 
+	StudyRecipe   Code = "MM1501"
+	StudyMutation Code = "MM1502"
+	StudyArm      Code = "MM1503"
+	StudyClaim    Code = "MM1504"
+	StudyRungs    Code = "MM1505"
+	StudyHeld     Code = "MM1506"
+	StudyBudget   Code = "MM1507"
+	StudyEnergy   Code = "MM1508"
+	StudyEdited   Code = "MM1509"
+	StudyText     Code = "MM1510"
+
 	TorchLacks Code = "MM1540"
 	BadShards  Code = "MM1541"
 

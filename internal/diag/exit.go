@@ -33,7 +33,7 @@ func (l List) Exit() int {
 // Exit returns the exit code for the code.
 func (c Code) Exit() int {
 	switch c {
-	case HostileInput, UnknownABI, DeviceUntrusted, PushDiffers, EvidenceChanged, EvidenceUnsigned, EvidenceStranger, EvidenceForged, EvalAbsent, EvalOther:
+	case HostileInput, UnknownABI, DeviceUntrusted, PushDiffers, EvidenceChanged, EvidenceUnsigned, EvidenceStranger, EvidenceForged, EvalAbsent, EvalOther, BucketDigest, BucketAnswer, BucketPointer:
 		return ExitRefused
 	case NoBackend, NoExporter:
 		return ExitUnavailable
@@ -41,7 +41,7 @@ func (c Code) Exit() int {
 		return ExitMissed
 	case DeviceMany, DeviceFolder:
 		return ExitUsage
-	case ForeignArtifact, DeviceRefuses, RunFailed, RunCrashed, RunnerBabbled:
+	case ForeignArtifact, DeviceRefuses, RunFailed, RunCrashed, RunnerBabbled, BucketChanged, BucketExists, BucketDenied, BucketMissing:
 		return ExitFailure
 	case ContextRefused:
 		return ExitInvalid

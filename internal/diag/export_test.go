@@ -15,7 +15,7 @@ var groups = map[string]string{
 	"MM00": "Reading a document", "MM01": "Schema", "MM02": "One module", "MM03": "Between modules of a build",
 	"MM04": "Resolution and lock", "MM05": "Assembling", "MM06": "Trust", "MM07": "Store and registry",
 	"MM08": "Running", "MM09": "Settings", "MM10": "An ONNX model", "MM11": "A file for an NPU",
-	"MM12": "A device", "MM13": "Serving, text and sound", "MM14": "Evaluation",
+	"MM12": "A device", "MM13": "Serving, text and sound", "MM14": "Evaluation", "MM15": "Data, studies and object stores",
 }
 
 // Document writes the table of codes as Markdown, for docs/DIAGNOSTICS.md.

@@ -292,6 +292,17 @@ var table = []Entry{
 	{BudgetUnproven, "budget not proven", "The figure keeps the limit, but its 95 % interval does not, and the budget requires certainty (sure).", "Ask more questions."},
 	{BudgetAbsent, "figure of a budget is missing", "budgets.yaml limits a figure that the results lack or that this system does not measure.", "Pass --results with the task, or remove the limit."},
 
+	{StudyRecipe, "recipe that a study cannot split", "A study splits the documents of its recipe itself and trains models from the start; the recipe has token ids, conversations, its own held-out files, a base or adapters.", "Name a recipe of a language model on text."},
+	{StudyMutation, "invalid mutation of a recipe", "A mutation has an unknown value, changes something twice or makes an invalid recipe, or it changes the text, the tokenizer or the end, which are the same in all arms.", "Correct the value in the detail; docs/STUDIES.md describes the mutations."},
+	{StudyArm, "unknown arm of a study", "A hypothesis names an arm that no mutation makes, or compares an arm with itself.", "Use one of the arms that mm experiment plan prints."},
+	{StudyClaim, "hypothesis that no result refutes", "A hypothesis needs a difference that supports it and another that refutes it, and no difference may do both.", "State expect.below and refute.above, or expect.above and refute.below."},
+	{StudyRungs, "invalid rungs of a scheduler", "Rungs are numbers of tokens that grow and stay below those of a trial; only successive halving has rungs.", "Correct the rungs, or use scheduler.kind: grid."},
+	{StudyHeld, "too few documents in a part of a study", "Every part, for training, choice and judgment, needs documents: at least 8 that are not equal in the parts that are held out.", "Add documents, or enlarge held_out.choose and held_out.judge."},
+	{StudyBudget, "budget below the base of a study", "The budget ends before the base, with which every arm is compared, is trained.", "Enlarge the budget, or reduce tokens or seeds."},
+	{StudyEnergy, "energy not readable", "A budget in joules needs the counters of the processor's packages in /sys/class/powercap, which are absent or not readable here.", "Use a budget in tokens or time, or run where the counters are readable."},
+	{StudyEdited, "study differs from that of the run", "A run continues only with the same study and recipe: otherwise its earlier trials answer another question.", "Restore the value in the detail, or start a new run in another folder."},
+	{StudyText, "text differs from that of the run", "The documents of the recipe, or the parts in the folder of the run, are not those that its first trials used.", "Restore the files, or start a new run in another folder."},
+
 	{TorchLacks, "recipe beyond the PyTorch project", "mm train export torch writes attention models that end after steps or tokens; the recipe asks for another mixer, an end by time or loss, or a stage.", "Change the key in the detail, or train with mm train."},
 	{BadShards, "unreadable checkpoint of PyTorch", "The folder is not a checkpoint of torch.distributed.checkpoint that train.py wrote, or it is damaged: only dense tensors of known types are read, and no code of the pickle is executed.", "Write it again with train.py, or convert it: python -m torch.distributed.checkpoint.format_utils dcp_to_torch DIR FILE."},
 

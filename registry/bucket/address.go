@@ -33,10 +33,10 @@ func IsAddress(text string) bool {
 func ParseAddress(text string) (Address, error) {
 	scheme, rest, ok := strings.Cut(text, "://")
 	if !ok {
-		return Address{}, fmt.Errorf("address %q: want s3://BUCKET/KEY, gs://BUCKET/KEY, azure://ACCOUNT/CONTAINER/KEY or file:///PATH", text)
+		return Address{}, fmt.Errorf("%w %q: want s3://BUCKET/KEY, gs://BUCKET/KEY, azure://ACCOUNT/CONTAINER/KEY or file:///PATH", ErrAddress, text)
 	}
 	if strings.ContainsAny(rest, "?#") {
-		return Address{}, fmt.Errorf("address %q: got a query, want BUCKET/KEY", text)
+		return Address{}, fmt.Errorf("%w %q: got a query, want BUCKET/KEY", ErrAddress, text)
 	}
 	a := Address{Scheme: scheme}
 	switch scheme {
@@ -45,25 +45,25 @@ func ParseAddress(text string) (Address, error) {
 		a.Account, rest, _ = strings.Cut(rest, "/")
 		a.Bucket, a.Key, _ = strings.Cut(rest, "/")
 		if !label(a.Account) {
-			return a, fmt.Errorf("address %q: account %q: want azure://ACCOUNT/CONTAINER/KEY", text, a.Account)
+			return a, fmt.Errorf("%w %q: account %q: want azure://ACCOUNT/CONTAINER/KEY", ErrAddress, text, a.Account)
 		}
 	case "s3", "gs":
 		a.Bucket, a.Key, _ = strings.Cut(rest, "/")
 	case "file":
 		path, err := url.PathUnescape(rest)
 		if err != nil || !strings.HasPrefix(path, "/") {
-			return a, fmt.Errorf("address %q: want file:///PATH", text)
+			return a, fmt.Errorf("%w %q: want file:///PATH", ErrAddress, text)
 		}
 		a.Key = strings.TrimPrefix(path, "/")
 	default:
-		return a, fmt.Errorf("address %q: unknown scheme %q, want s3, gs, azure or file", text, scheme)
+		return a, fmt.Errorf("%w %q: unknown scheme %q, want s3, gs, azure or file", ErrAddress, text, scheme)
 	}
 	if a.Scheme != "file" && !label(a.Bucket) {
-		return a, fmt.Errorf("address %q: bucket %q: want 3 to 63 letters, digits, dots, hyphens and underscores", text, a.Bucket)
+		return a, fmt.Errorf("%w %q: bucket %q: want 3 to 63 letters, digits, dots, hyphens and underscores", ErrAddress, text, a.Bucket)
 	}
 	if key := strings.TrimSuffix(a.Key, "/"); key != "" {
 		if err := CheckKey(key); err != nil {
-			return a, fmt.Errorf("address %q: %w", text, err)
+			return a, fmt.Errorf("%w %q: %w", ErrAddress, text, err)
 		}
 	}
 	return a, nil
@@ -139,7 +139,7 @@ type Openers map[string]Opener
 func (o Openers) Open(a Address) (Bucket, error) {
 	open, ok := o[a.Scheme]
 	if !ok {
-		return nil, fmt.Errorf("address %s: scheme %s has no driver", a, a.Scheme)
+		return nil, fmt.Errorf("%w %s: scheme %s has no driver", ErrAddress, a, a.Scheme)
 	}
 	return open(a)
 }

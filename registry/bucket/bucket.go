@@ -73,6 +73,8 @@ var (
 	ErrAnswer  = errors.New("invalid answer of the server")
 	ErrDigest  = errors.New("digest mismatch")
 	ErrKey     = errors.New("unsafe key")
+	ErrAddress = errors.New("invalid address")
+	ErrPointer = errors.New("invalid pointer")
 )
 
 const (
@@ -133,4 +135,33 @@ func inOrder(info Info, prefix, last string, n int, strict bool) error {
 		return fmt.Errorf("%w: listing: key %q after %q", ErrAnswer, info.Key, last)
 	}
 	return nil
+}
+
+// Pages lists by pages: next returns the page at a mark, "" being the first, and
+// the mark of the following page, "" after the last.
+func Pages(prefix string, strict bool, next func(mark string) ([]Info, string, error)) iter.Seq2[Info, error] {
+	return Ordered(func(yield func(Info, error) bool) {
+		mark := ""
+		for range maxPages {
+			list, following, err := next(mark)
+			if err != nil {
+				yield(Info{}, err)
+				return
+			}
+			for _, info := range list {
+				if !yield(info, nil) {
+					return
+				}
+			}
+			if following == "" {
+				return
+			}
+			if following == mark {
+				yield(Info{}, fmt.Errorf("%w: listing: page %q follows itself", ErrAnswer, mark))
+				return
+			}
+			mark = following
+		}
+		yield(Info{}, fmt.Errorf("%w: listing exceeds %d pages", ErrAnswer, maxPages))
+	}, prefix, strict)
 }

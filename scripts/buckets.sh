@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# The drivers of object stores against servers of others: versitygw (S3),
+# fake-gcs-server (Google Cloud Storage) and azurite (Azure), and mm bucket cp
+# through a kill. Installs what is missing into .bench; a server that cannot be
+# installed is skipped by name. MM: a program instead of the one built here.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+root=$PWD bin=$PWD/.bench/bin
+work=$(mktemp -d)
+pids=()
+trap 'for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null || true; done; wait 2>/dev/null || true; rm -rf "$work"' EXIT
+mkdir -p "$bin"
+
+install() { # MODULE BINARY
+  [ -x "$bin/$2" ] && return 0
+  echo "installing $1" >&2
+  GOBIN=$work/gobin GOFLAGS=-mod=mod CGO_ENABLED=0 ${GO:-go} install "$1" >&2 && mv "$work/gobin/$2" "$bin/$2"
+}
+ready() { # PORT
+  for _ in $(seq 150); do (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null && return 0; sleep 0.1; done
+  echo "no server at port $1"; return 1
+}
+suite() { # DRIVER
+  ${GO:-go} test -count=1 -v -run TestServer "./registry/bucket/$1" >"$work/$1.log" 2>&1 || { cat "$work/$1.log"; exit 1; }
+  echo "$1: $(grep -c -- '--- PASS: TestServer/' "$work/$1.log") parts of the suite pass"
+}
+mm=${MM:-$work/mm}
+[ -n "${MM:-}" ] || CGO_ENABLED=0 ${GO:-go} build -o "$mm" ./cmd/mm
+export MM_HOME=$work/home
+head -c 200000000 /dev/urandom >"$work/large"
+total=$(stat -c %s "$work/large")
+
+# killed SECONDS ADDRESS: an upload is killed, the next one continues it, and so
+# for the download.
+killed() {
+  local moment
+  for moment in $1; do
+    { timeout -s KILL "$moment" "$mm" bucket cp "$work/large" "$2/large" >/dev/null || true; } 2>/dev/null
+  done
+  "$mm" bucket cp "$work/large" "$2/large" >/dev/null 2>&1
+  for moment in 0.1 0.2; do
+    { timeout -s KILL "$moment" "$mm" bucket cp "$2/large" "$work/back" >/dev/null || true; } 2>/dev/null
+  done
+  "$mm" bucket cp "$2/large" "$work/back" --require-sha256 >/dev/null 2>&1
+  cmp "$work/large" "$work/back"
+  [ "$(find "$work" -maxdepth 1 -name '.*part*' | wc -l)" = 0 ]
+  rm "$work/back"
+  echo "$2: $total bytes equal after killed uploads and downloads"
+}
+
+if install github.com/versity/versitygw/cmd/versitygw@v1.8.0 versitygw; then
+  mkdir -p "$work/s3/bucket"
+  ROOT_ACCESS_KEY=id ROOT_SECRET_KEY=secretsecret "$bin/versitygw" --port 127.0.0.1:7070 posix "$work/s3" >"$work/versitygw.log" 2>&1 &
+  pids+=($!)
+  ready 7070
+  export AWS_ENDPOINT_URL=http://127.0.0.1:7070 AWS_ACCESS_KEY_ID=id AWS_SECRET_ACCESS_KEY=secretsecret AWS_REGION=us-east-1
+  MM_BUCKETS_S3=bucket suite s3
+  killed "0.4 0.8" s3://bucket/killed
+else
+  echo "skipped: versitygw cannot be installed"
+fi
+
+if install github.com/fsouza/fake-gcs-server@v1.56.1 fake-gcs-server; then
+  mkdir -p "$work/gs/bucket"
+  "$bin/fake-gcs-server" -scheme http -host 127.0.0.1 -port 4443 -backend filesystem -filesystem-root "$work/gs" -external-url http://127.0.0.1:4443 >"$work/gcs.log" 2>&1 &
+  pids+=($!)
+  ready 4443
+  export STORAGE_EMULATOR_HOST=http://127.0.0.1:4443
+  MM_BUCKETS_GS=bucket suite gs
+  killed "0.8 1.2" gs://bucket/killed
+else
+  echo "skipped: fake-gcs-server cannot be installed"
+fi
+
+azurite=.bench/azurite/node_modules/azurite/dist/src/blob/main.js
+[ -e "$azurite" ] || { command -v npm >/dev/null && npm install --silent --no-audit --no-fund --prefix .bench/azurite azurite@3.35.0 >&2; } || true
+if [ -e "$azurite" ]; then
+  node "$azurite" --blobHost 127.0.0.1 --blobPort 10000 --location "$work/azure" --skipApiVersionCheck --disableTelemetry >"$work/azurite.log" 2>&1 &
+  pids+=($!)
+  ready 10000
+  # The account and the key that azurite documents.
+  export AZURE_STORAGE_CONNECTION_STRING="AccountName=devstoreaccount1;AccountKey=Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==;BlobEndpoint=http://127.0.0.1:10000/devstoreaccount1"
+  MM_BUCKETS_AZURE=devstoreaccount1/container suite azure
+  killed "0.8 1.2" azure://devstoreaccount1/container/killed
+else
+  echo "skipped: azurite cannot be installed"
+fi
