@@ -157,7 +157,7 @@ func termsOf(ids []string, kind spdx.Kind) []term {
 func incompatible(a, b []string) [][2]term {
 	var out [][2]term
 	for _, free := range termsOf(a, spdx.Copyleft) {
-		for _, kind := range []spdx.Kind{spdx.Restricted, spdx.NonCommercial, spdx.NoDerivatives} {
+		for _, kind := range []spdx.Kind{spdx.Restricted, spdx.NonCommercial, spdx.NoDerivatives, spdx.Additional} {
 			for _, limit := range termsOf(b, kind) {
 				out = append(out, [2]term{free, limit})
 			}
@@ -169,6 +169,8 @@ func incompatible(a, b []string) [][2]term {
 					out = append(out, [2]term{free, {id, "§10"}})
 				case id == "Apache-2.0":
 					out = append(out, [2]term{free, {id, "§3"}})
+				case strings.HasPrefix(id, "LGPL-3.0"):
+					out = append(out, [2]term{free, {id, "§2"}})
 				}
 			}
 		}

@@ -107,7 +107,7 @@ func termsOf(expression string) []Term {
 			if !ok {
 				terms = append(terms, Term{License: id, Kind: "unknown"})
 			}
-			for _, kind := range []spdx.Kind{spdx.Copyleft, spdx.ShareAlike, spdx.NonCommercial, spdx.NoDerivatives, spdx.Restricted} {
+			for _, kind := range []spdx.Kind{spdx.Copyleft, spdx.ShareAlike, spdx.NonCommercial, spdx.NoDerivatives, spdx.Restricted, spdx.Additional} {
 				if clause := found[kind]; clause != "" {
 					terms = append(terms, Term{id, string(kind), clause})
 				}

@@ -20,6 +20,7 @@ const (
 	NonCommercial Kind = "noncommercial" // no commercial use
 	NoDerivatives Kind = "noderivatives" // no changed material
 	Restricted    Kind = "restricted"    // forbidden uses, which every recipient has to accept
+	Additional    Kind = "additional"    // terms that a copyleft license counts as a further restriction
 )
 
 // Terms are the limiting kinds of a license with the clauses that state them.
