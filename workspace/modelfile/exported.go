@@ -29,7 +29,7 @@ const notRun = "a file for another runtime"
 // unread reports a file that cannot be read as a diagnostic. The error of a missing
 // file stays as it is.
 func unread(path string, err error) error {
-	if pe := (*os.PathError)(nil); errors.As(err, &pe) {
+	if pe := (*os.PathError)(nil); errors.As(err, &pe) && pe.Path == path {
 		return err
 	}
 	var list diag.List

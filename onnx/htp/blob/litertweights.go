@@ -40,7 +40,8 @@ var widths = map[string]int64{
 func (w *walk) bytes(b table) int64 {
 	at, n := b.Uint64(1), b.Uint64(2)
 	if at <= 1 {
-		return int64(b.Len(0))
+		_, n := b.vector(0, 1)
+		return n
 	}
 	if at > uint64(w.m.Size) || n > uint64(w.m.Size)-at {
 		w.b.Fail(fmt.Errorf("buffer at %d of %d bytes exceeds the file size %d", at, n, w.m.Size))
