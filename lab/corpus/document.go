@@ -92,7 +92,7 @@ func (w *worker) process(b block) *outcome {
 		return out
 	}
 	for _, row := range b.rows {
-		one(row, nil)
+		one(row, checkRow(row))
 		number++
 	}
 	separator := []byte("\n")
