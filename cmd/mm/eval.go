@@ -19,7 +19,6 @@ import (
 	"mm-abi.org/mm/train/dataset/synth"
 	"mm-abi.org/mm/train/decode"
 	"mm-abi.org/mm/train/modal"
-	"mm-abi.org/mm/train/preference"
 	"mm-abi.org/mm/workspace"
 )
 
@@ -210,16 +209,14 @@ func (p *program) tenths(what string) func(done, total int) {
 
 func (p *program) evalToolsCommand() *cli.Command {
 	return &cli.Command{
-		Name: "tools", Usage: "measure how often a build calls the right tool with the right arguments, and answers correctly", ArgsUsage: "BUILD|CHECKPOINT",
+		Name: "tools", Usage: "measure how often a build calls the right tool with the right arguments, and answers correctly", ArgsUsage: "BUILD",
 		Description: "Asks N held-out questions that tools answer: sums, units, and attached tables. Each question is\n" +
-			"asked with the skills of the build and without them. For a checkpoint of the stage preference,\n" +
-			"calls are compared with those before the first step, for questions in wordings that no pair has.",
+			"asked with the skills of the build and without them.",
 		Flags: append([]cli.Flag{
 			p.jsonFlag(),
 			&cli.IntFlag{Name: "n", Value: 600, Usage: "number of questions"},
 			&cli.StringSliceFlag{Name: "kinds", Usage: "`KIND`S of questions, separated by commas: arithmetic, units, tables (default: all)"},
 			&cli.Uint64Flag{Name: "seed", Usage: "seed of the questions"},
-			&cli.StringFlag{Name: "data", Usage: "checkpoint: folder that the paths of the recipe are relative to (default: the original one)"},
 		}, buildFlags()...),
 		Action: p.evalTools,
 	}
@@ -234,12 +231,6 @@ func (p *program) evalTools(c *cli.Context) error {
 		if !slices.Contains(synth.ErrandKinds(), k) {
 			return usageError{fmt.Errorf("--kinds: unknown kind %q, want one of %v", k, synth.ErrandKinds())}
 		}
-	}
-	if isCheckpoint(c.Args().First()) {
-		if err := recipeOptions(c); err != nil {
-			return err
-		}
-		return p.toolsOfCheckpoint(c.Context, c.Args().First(), preference.MeasureOptions{N: opt.N, Dir: c.String("data"), Threads: c.Int("threads")})
 	}
 	m, err := p.measuredOptions(c)
 	if err != nil {
@@ -261,24 +252,6 @@ func (p *program) evalTools(c *cli.Context) error {
 		rows = append(rows, scored(e.Scores, map[bool]string{true: "its own", false: "none"}[e.Tools])...)
 	}
 	return p.printTable(append([]string{"TOOLS"}, scoreHeading...), rows)
-}
-
-// toolsOfCheckpoint compares the calls of a checkpoint with those of its start.
-func (p *program) toolsOfCheckpoint(ctx context.Context, file string, opt preference.MeasureOptions) error {
-	m, err := preference.Measure(ctx, file, opt)
-	if err != nil {
-		return err
-	}
-	if p.json {
-		return p.printJSON(m)
-	}
-	var rows [][]string
-	for _, c := range m.Changes {
-		low, high := c.Interval()
-		share := func(n int) string { return fmt.Sprintf("%.1f %%", 100*float64(n)/float64(c.N)) }
-		rows = append(rows, []string{c.Kind, share(c.Before), share(c.After), fmt.Sprintf("%+.1f points", 100*c.Difference()), fmt.Sprintf("%+.1f to %+.1f", 100*low, 100*high), fmt.Sprint(c.N)})
-	}
-	return p.printTable([]string{"ASKED FOR", "BEFORE", "AFTER", "CHANGE", "95 % INTERVAL", "N"}, rows)
 }
 
 func (p *program) evalDrawCommand() *cli.Command {

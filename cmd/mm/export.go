@@ -11,6 +11,7 @@ import (
 
 	"mm-abi.org/mm/builds/servers"
 	"mm-abi.org/mm/internal/diag"
+	"mm-abi.org/mm/modules/convert"
 	"mm-abi.org/mm/workspace"
 )
 
@@ -38,6 +39,20 @@ func (p *program) exportCommand() *cli.Command {
 					return usageError{errors.New("REF is missing")}
 				}
 				return p.exportServer(c.Context, remoteOptions(c, c.Args().First()), c.Args().First(), opt)
+			},
+		}, {
+			Name: "peft", Usage: "write an adapter as a folder of Hugging Face PEFT", ArgsUsage: "ADAPTER",
+			Description: "ADAPTER is the folder of an adapter's module or a GGUF adapter. Factors, DoRA's magnitudes and the\n" +
+				"order of rows are those of transformers; the logits of PeftModel on the same core are equal.",
+			Flags: []cli.Flag{p.jsonFlag(),
+				&cli.StringFlag{Name: "core", Usage: "core of the adapter, a GGUF `FILE` or the folder of a module", Required: true},
+				&cli.StringFlag{Name: "base", Usage: "`NAME` or folder of the core for PEFT (default: the core's name)"},
+				&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "new `FOLDER`", Required: true}},
+			Action: func(c *cli.Context) error {
+				if err := convert.ExportPEFT(c.Args().First(), convert.Adapted{Core: c.String("core")}, c.String("base"), c.String("out")); err != nil {
+					return err
+				}
+				return p.printLine(map[string]any{"out": c.String("out")}, "%s", diag.Printable(c.String("out")))
 			},
 		}},
 	}

@@ -52,6 +52,12 @@ func (p *program) importGGUF(c *cli.Context) error {
 // importHF converts a folder of Hugging Face transformers to a module, or to the
 // modules and the graph of a vision language model.
 func (p *program) importHF(c *cli.Context) error {
+	if convert.IsPEFT(c.Args().First()) {
+		return p.importPEFT(c.Context, c.Args().First(), c.String("core"), c.String("base"), convertOptions(c))
+	}
+	if c.IsSet("core") || c.IsSet("base") {
+		return usageError{errors.New("--core and --base are for folders of PEFT")}
+	}
 	if folder := c.Args().First(); folder != "" {
 		if vision, err := convert.IsVision(folder); err == nil && vision {
 			return p.importVision(c.Context, convertOptions(c), func(ctx context.Context, opt convert.Options) (string, error) {
@@ -66,6 +72,29 @@ func (p *program) importHF(c *cli.Context) error {
 		return p.importModel(c.Context, c.Args().First(), convertOptions(c), convert.EncDec)
 	}
 	return p.importModel(c.Context, c.Args().First(), convertOptions(c), convert.HuggingFace)
+}
+
+// importPEFT converts a PEFT folder to an adapter of a core.
+func (p *program) importPEFT(ctx context.Context, folder, core, base string, opt convert.Options) error {
+	of := convert.Adapted{Core: core}
+	if core == "" {
+		return usageError{errors.New("a PEFT adapter requires --core: a GGUF file or the folder of a core's module")}
+	}
+	if base != "" {
+		var err error
+		if of.Base, err = abi.ParseModuleRef(base); err != nil {
+			return usageError{fmt.Errorf("--base: %w", err)}
+		}
+	}
+	if opt.Name == "" {
+		opt.Name = strings.ToLower(filepath.Base(filepath.Clean(folder)))
+	}
+	if err := checkIdentity(opt.Name, opt.Version); err != nil {
+		return err
+	}
+	return p.importModel(ctx, folder, opt, func(ctx context.Context, path string, opt convert.Options) (string, error) {
+		return convert.PEFT(ctx, path, of, opt)
+	})
 }
 
 // importVision converts a vision language model and prints the graph.

@@ -151,6 +151,7 @@ func jsonWorld(t *testing.T) (host string) {
 		}
 	}
 	maps.Copy(files, qnnFiles())
+	files["routing.yaml"] = []byte("stage: preference\ncore: {base: functions/core-llm/core-llm.gguf, lora: {rank: 2}}\ndata: {errands: {n: 3}}\nbatch_size: 1\nstop: {steps: 1}\n")
 	learn.Files = append(append(append(learn.Files, lab.Files...), sentenceModels(t, repo)...), suiteFiles(t, repo)...)
 	for name, data := range files {
 		if err := os.WriteFile(name, data, 0o644); err != nil {
@@ -377,6 +378,9 @@ func TestJSON(t *testing.T) {
 		{"eval sense", "builds/p-lite.graph.yaml --target laptop --n 2 --kinds shapes --ask */caption --ablate", exitOK},
 		{"eval tools", "builds/m-lite.graph.yaml --target laptop --n 2 --kinds arithmetic,units", exitOK},
 		{"eval draw", "builds/p-lite.graph.yaml --target laptop --n 2 --ask */caption --ablate", exitOK},
+		{"train", "routing.yaml --out routing", exitOK},
+		{"eval preference", "routing/last.safetensors --n 3", exitOK},
+		{"export peft", "functions/senses --core functions/core-llm --out peft", exitOK},
 		{"module pack", "run/best.safetensors --name tiny --version 1.0.0 --license MIT", exitOK},
 		{"module import gguf", "tiny/tiny.gguf --name again --version 1.0.0 --license MIT", exitOK},
 		{"inspect FILE", "tiny/tiny.gguf", exitOK},

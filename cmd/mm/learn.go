@@ -102,7 +102,7 @@ func (p *program) evalCommand() *cli.Command {
 				&cli.IntFlag{Name: "threads", Usage: "threads of the engine"},
 			},
 			Action: p.evalLM,
-		}, p.evalSuiteCommand(), p.evalCompareCommand(), p.evalBudgetCommand(), p.evalSenseCommand(), p.evalDrawCommand(), p.evalToolsCommand()},
+		}, p.evalSuiteCommand(), p.evalCompareCommand(), p.evalBudgetCommand(), p.evalSenseCommand(), p.evalDrawCommand(), p.evalToolsCommand(), p.evalPreferenceCommand()},
 	}
 }
 

@@ -61,13 +61,17 @@ func (p *program) moduleCommand() *cli.Command {
 					},
 					Action: p.importGGUF,
 				}, {
-					Name: "hf", Usage: "a folder of Hugging Face transformers: config.json, safetensors, tokenizer.json", ArgsUsage: "FOLDER",
+					Name: "hf", Usage: "a folder of Hugging Face transformers: config.json, safetensors, tokenizer.json; or of PEFT", ArgsUsage: "FOLDER",
+					Description: "A folder of PEFT (adapter_config.json, adapter_model.safetensors) becomes an adapter of the core that\n" +
+						"--core names, whose matrices it must fit.",
 					Flags: []cli.Flag{
 						p.jsonFlag(), dir,
 						&cli.StringFlag{Name: "name", Usage: "name of the module (default: the model's own)"},
 						&cli.StringFlag{Name: "version", Usage: "SemVer of the module", Required: true},
 						&cli.StringFlag{Name: "license", Usage: "SPDX expression of the weights (default: the one on the card, if valid)"},
 						&cli.StringSliceFlag{Name: "ignore", Usage: "ignore the unknown `KEY` of config.json"},
+						&cli.StringFlag{Name: "core", Usage: "PEFT: core of the adapter, a GGUF `FILE` or the folder of a module"},
+						&cli.StringFlag{Name: "base", Usage: "PEFT: core `REF` of the adapter (default: that of the module)"},
 					},
 					Action: p.importHF,
 				}, {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -102,7 +103,9 @@ func writePEFT(t testing.TB, a adapter.Adapter, c Config, extra string) string {
 		quant.Quantize(b, v, tensor.F32)
 		sources = append(sources, safetensors.Source{Name: name, DType: safetensors.F32, Shape: shape, Data: safetensors.Bytes(b)})
 	}
+	dora := false
 	for name, ch := range a {
+		dora = dora || ch.Magnitude != nil
 		p := strings.Split(name, ".")
 		base := "base_model.model.model.layers." + p[1] + "." + names[p[2]] + "."
 		b, magnitude := ch.B, ch.Magnitude
@@ -126,7 +129,7 @@ func writePEFT(t testing.TB, a adapter.Adapter, c Config, extra string) string {
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
-	cfg := `{"peft_type": "LORA", "lora_alpha": 16, "bias": "none"` + extra + `}`
+	cfg := `{"peft_type": "LORA", "lora_alpha": 16, "bias": "none", "use_dora": ` + strconv.FormatBool(dora) + extra + `}`
 	if err := os.WriteFile(filepath.Join(dir, "adapter_config.json"), []byte(cfg), 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -44,6 +44,8 @@ const (
 	maxRank   = 1 << 12
 	maxDim    = 1 << 24
 	maxConfig = 1 << 20 // bytes of adapter_config.json
+
+	maxPattern = 1 << 10 // bytes of a key of alpha_pattern
 )
 
 // Model describes the model that adapters are read for.
@@ -54,6 +56,10 @@ type Model struct {
 	// (architecture llama), for which GGUF reorders the rows of queries and
 	// keys.
 	Interleaved bool
+	// Same compares a copy of the model's matrix in the adapter's file, row by
+	// row, with the model. PEFT copies the head if it is adapted. If nil, such a
+	// file is refused.
+	Same func(name string, rows, cols int, data []float32) error
 }
 
 // Open reads the adapter at path: a GGUF file or a PEFT folder.
@@ -196,14 +202,20 @@ func FromGGUF(f *gguf.File, m Model) (Adapter, error) {
 			return nil, err
 		}
 	}
-	return p.join(func(rank int) float32 {
+	return p.join(func(_ string, rank int) (float32, error) {
 		if alpha == 0 { // as llama.cpp: without alpha there is no division by the rank
-			return 1
+			return 1, nil
 		}
-		return alpha / float32(rank)
+		return alpha / float32(rank), nil
 	})
 }
 
+// The files of a PEFT folder.
+const (
+	ConfigFile  = "adapter_config.json"
+	WeightsFile = "adapter_model.safetensors"
+)
+
 // configPath and weightsPath return the files of a PEFT folder.
-func configPath(dir string) string  { return filepath.Join(dir, "adapter_config.json") }
-func weightsPath(dir string) string { return filepath.Join(dir, "adapter_model.safetensors") }
+func configPath(dir string) string  { return filepath.Join(dir, ConfigFile) }
+func weightsPath(dir string) string { return filepath.Join(dir, WeightsFile) }

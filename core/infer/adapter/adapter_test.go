@@ -187,7 +187,7 @@ func TestPEFT(t *testing.T) {
 	for name, c := range map[string]struct{ config, module, want string }{
 		"no JSON":  {`{`, "base_model.model.lm_head", "adapter_config.json"},
 		"no alpha": {`{"peft_type": "LORA"}`, "base_model.model.lm_head", "bad lora_alpha 0"},
-		"pattern":  {`{"peft_type": "LORA", "lora_alpha": 8, "alpha_pattern": {"q_proj": 4}}`, "base_model.model.lm_head", "alpha_pattern"},
+		"pattern":  {`{"peft_type": "LORA", "lora_alpha": 8, "alpha_pattern": {"q_proj": -4}}`, "base_model.model.lm_head", "bad alpha -4 of \"q_proj\""},
 		"module":   {`{"peft_type": "LORA", "lora_alpha": 8}`, "base_model.model.model.embed_tokens", "is not adaptable"},
 		"layer":    {`{"peft_type": "LORA", "lora_alpha": 8}`, "base_model.model.model.layers.-1.mlp.up_proj", "is not adaptable"},
 		"heads":    {`{"peft_type": "LORA", "lora_alpha": 8}`, "base_model.model.model.layers.0.self_attn.k_proj", "1 heads of 4"},

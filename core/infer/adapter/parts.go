@@ -34,8 +34,19 @@ func (p parts) add(name string, shape []int, data []float32) error {
 	return fmt.Errorf("tensor %s is not part of a LoRA adapter", name)
 }
 
-// join combines the parts into changes. scale returns the factor for a rank.
-func (p parts) join(scale func(rank int) float32) (Adapter, error) {
+// dora reports whether there is a magnitude.
+func (p parts) dora() bool {
+	for _, of := range p {
+		if _, ok := of[suffixMagnitude]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// join combines the parts into changes. scale returns the factor for a matrix
+// and its rank.
+func (p parts) join(scale func(name string, rank int) (float32, error)) (Adapter, error) {
 	if len(p) == 0 {
 		return nil, fmt.Errorf("adapter is empty")
 	}
@@ -49,9 +60,13 @@ func (p parts) join(scale func(rank int) float32) (Adapter, error) {
 		if len(a.shape) != 2 || len(b.shape) != 2 || a.shape[0] != b.shape[1] {
 			return nil, fmt.Errorf("%s: shape mismatch of A %v and B %v", base, a.shape, b.shape)
 		}
+		factor, err := scale(base, a.shape[0])
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", base, err)
+		}
 		c := Change{
 			Rank: a.shape[0], In: a.shape[1], Out: b.shape[0],
-			A: a.data, B: b.data, Scale: scale(a.shape[0]), Magnitude: p[base][suffixMagnitude].data,
+			A: a.data, B: b.data, Scale: factor, Magnitude: p[base][suffixMagnitude].data,
 		}
 		if err := c.check(); err != nil {
 			return nil, fmt.Errorf("%s: %w", base, err)
