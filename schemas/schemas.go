@@ -59,6 +59,8 @@ const (
 	Budgets Kind = "budgets"
 
 	Dataset Kind = "dataset" // sources of training data
+
+	Study Kind = "study"
 )
 
 // Detect returns the kind of a document, by its file name or its top-level keys.
@@ -95,6 +97,8 @@ func (d *Document) Detect() (Kind, bool) {
 		return Trust, true
 	case d.Has("/sources"):
 		return Dataset, true
+	case d.Has("/recipe") && d.Has("/tokens"):
+		return Study, true
 	case d.Has("/task") && (d.Has("/doc_to_target") || d.Has("/include")):
 		return Suite, true
 	case d.Has("/type"):

@@ -88,6 +88,19 @@ func (t *Trainer) interrupted(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// pause saves a checkpoint and leaves the model as the end of a run does: that
+// of the average, if the optimizer averages.
+func (t *Trainer) pause(ctx context.Context) error {
+	if err := t.interrupted(ctx); err != nil {
+		return err
+	}
+	if a, ok := t.mover.(averager); ok {
+		a.Average()
+		t.task.Refresh()
+	}
+	return nil
+}
+
 func (t *Trainer) tell(e Event) error {
 	if t.opt.Observer == nil {
 		return nil

@@ -82,6 +82,30 @@ func Prepare(cfg Config, dir string) (*Corpus, error) {
 	return c, nil
 }
 
+// Documents reads the documents of a configuration, before they are split into
+// training and held-out documents. Paths are relative to dir.
+func (c Config) Documents(dir string) ([]dataset.Document, error) {
+	if err := errors.Join(c.Data.validate(), c.Tokenizer.validate()); err != nil {
+		return nil, err
+	}
+	if c.Data.Format == uint16Format || len(c.Data.HeldFiles) > 0 {
+		return nil, At("/data", errors.New("data: token ids and held_out_files have no documents to split"))
+	}
+	form, err := c.form(dir)
+	if err != nil {
+		return nil, err
+	}
+	c.Data.Held = 0.5 // every document is in one of the parts, in an order that the caller does not use
+	train, held, err := c.Data.documents(dir, form)
+	return append(train, held...), err
+}
+
+// TokenizerOf returns the tokenizer of a configuration: that of its file, or
+// one trained on the documents.
+func (c Config) TokenizerOf(dir string, docs []dataset.Document) (*tokenizer.Tokenizer, error) {
+	return c.Tokenizer.build(dir, c.plain(docs), c.Model.Vocab)
+}
+
 // form returns the chat template's options: the texts of the tokenizer's BOS
 // and EOS.
 func (c Config) form(dir string) (chat.Options, error) {

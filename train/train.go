@@ -37,7 +37,11 @@ type Options struct {
 	Threads  int                  // overrides Config.Threads if above 0
 	CPU      func() time.Duration // processor time of this process; may be nil
 	Resumed  *Resumed             // the recipe that resumes a run; nil: that of the checkpoint
+	Pause    int                  // end the session after this step, without an error, to be resumed; 0: never
 }
+
+// ErrDiverged reports that the loss or the gradient of a run is not finite.
+var ErrDiverged = errors.New("run diverged")
 
 // Resumed is the recipe, with its defaults, that resumes a run. Stop and Threads
 // apply; any other difference from the recipe of the run is an error.
@@ -137,6 +141,9 @@ func (t *Trainer) Run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return t.interrupted(ctx)
 		}
+		if t.opt.Pause > 0 && t.step >= t.opt.Pause {
+			return t.pause(ctx)
+		}
 		if err := t.advance(); err != nil {
 			return err
 		}
@@ -169,7 +176,7 @@ func (t *Trainer) advance() error {
 	}
 	norm := t.gauge.Norm()
 	if loss := sum * scale; !finite(norm) || !finite(loss) {
-		return fmt.Errorf("step %d: run diverged: loss %v, gradient norm %v; try a lower rate or a longer warmup", t.step+1, loss, norm)
+		return fmt.Errorf("step %d: %w: loss %v, gradient norm %v; try a lower rate or a longer warmup", t.step+1, ErrDiverged, loss, norm)
 	}
 	clip := 1.0
 	if t.cfg.Clip > 0 && norm > t.cfg.Clip {

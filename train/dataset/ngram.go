@@ -37,14 +37,46 @@ func NGrams(train, held *Tokens, v int) (Baselines, error) {
 	if err := errors.Join(train.Check(v), held.Check(v)); err != nil {
 		return Baselines{}, err
 	}
+	b := fitted(train, v).measure(held)
+	if b.Predictions == 0 {
+		return Baselines{}, errors.New("n-grams: nothing to predict")
+	}
+	return b, nil
+}
+
+// NGramsOf is [NGrams] for each of several held-out documents.
+func NGramsOf(train *Tokens, held []*Tokens, v int) ([]Baselines, error) {
+	if v < 1 || v > 1<<20 {
+		return nil, errors.New("n-grams: vocabulary size out of range: want 1 to 2²⁰ tokens")
+	}
+	err := train.Check(v)
+	for _, t := range held {
+		err = errors.Join(err, t.Check(v))
+	}
+	if err != nil {
+		return nil, err
+	}
+	c, out := fitted(train, v), make([]Baselines, len(held))
+	for i, t := range held {
+		out[i] = c.measure(t)
+	}
+	return out, nil
+}
+
+// fitted counts train and estimates the weights of the orders.
+func fitted(train *Tokens, v int) *counts {
 	cut := train.Len() - train.Len()/20
 	c := count(train, 0, cut, v)
 	c.fit(train, cut)
 	weights := c.weight
 	c = count(train, 0, train.Len(), v)
 	c.weight = weights
+	return c
+}
 
-	b := Baselines{Uniform: math.Log(float64(v))}
+// measure returns the cross-entropies on held, zero if nothing is predicted.
+func (c *counts) measure(held *Tokens) Baselines {
+	b := Baselines{Uniform: math.Log(float64(c.v))}
 	for g := range grams(held, 0, held.Len()) {
 		b.Predictions++
 		p := c.predict(g)
@@ -52,12 +84,10 @@ func NGrams(train, held *Tokens, v int) (Baselines, error) {
 		b.Bigram -= math.Log(p[1])
 		b.Trigram -= math.Log(p[2])
 	}
-	if b.Predictions == 0 {
-		return Baselines{}, errors.New("n-grams: nothing to predict")
+	if n := float64(b.Predictions); n > 0 {
+		b.Unigram, b.Bigram, b.Trigram = b.Unigram/n, b.Bigram/n, b.Trigram/n
 	}
-	n := float64(b.Predictions)
-	b.Unigram, b.Bigram, b.Trigram = b.Unigram/n, b.Bigram/n, b.Trigram/n
-	return b, nil
+	return b
 }
 
 // gram is one prediction: word after prev after prev2. If prev2 is negative,

@@ -1,0 +1,197 @@
+package study
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// action is the next thing to do in a run.
+type action struct {
+	event string
+	arm   Arm
+	seed  uint64
+	rung  int // tokens
+	cost  int // tokens
+	row   Payload
+}
+
+// plan computes the actions of a run from its state, so that a resumed run takes the same.
+type plan struct {
+	s  Study
+	at *state
+}
+
+// rungs returns the tokens at which trials are scored, the end included.
+func (s Study) rungs() []int { return append(slices.Clone(s.Scheduler.Rungs), s.Tokens) }
+
+// next returns the next action; Ended is the last one.
+func (p plan) next() action {
+	if !p.at.sealed && p.at.exhausted == "" {
+		if a, ok := p.trial(); ok {
+			return p.within(a)
+		}
+	}
+	if !p.at.sealed {
+		return action{event: Sealed, row: Payload{Winner: p.winner()}}
+	}
+	if a, ok := p.judge(); ok {
+		return a
+	}
+	return action{event: Ended}
+}
+
+// trial returns the next trial or choice.
+func (p plan) trial() (action, bool) {
+	before := 0
+	for i, rung := range p.s.rungs() {
+		for _, arm := range p.s.Arms {
+			if arm.Same != "" || p.at.dropped[arm.Name] > 0 || p.at.diverged(arm.Name) != "" && !p.any(arm, rung) {
+				continue
+			}
+			for _, seed := range p.s.Seeds {
+				if _, done := p.at.results[cell{arm.Name, seed, rung}]; !done {
+					return action{event: Trained, arm: arm, seed: seed, rung: rung, cost: rung - before}, true
+				}
+			}
+		}
+		if i < len(p.s.Scheduler.Rungs) && !p.at.chosen[rung] {
+			return p.choose(rung), true
+		}
+		before = rung
+	}
+	for _, arm := range p.s.gridArms() {
+		for _, seed := range p.s.Seeds {
+			if _, done := p.at.results[cell{arm.Name, seed, arm.Tokens}]; !done {
+				return action{event: Trained, arm: arm, seed: seed, rung: arm.Tokens, cost: arm.Tokens}, true
+			}
+		}
+	}
+	return action{}, false
+}
+
+// any reports whether a trial of the arm was scored at the rung: an arm that diverged there
+// with one seed is tried with the others, but goes no further.
+func (p plan) any(arm Arm, rung int) bool {
+	return slices.ContainsFunc(p.s.Seeds, func(seed uint64) bool { _, ok := p.at.results[cell{arm.Name, seed, rung}]; return ok })
+}
+
+// within returns a, or the end of the budget if a does not fit into it.
+func (p plan) within(a action) action {
+	b, over := p.s.Budget, ""
+	switch {
+	case a.event != Trained:
+	case b.Tokens > 0 && p.at.tokens+a.cost > b.Tokens:
+		over = fmt.Sprintf("tokens: %d of %d spent, the next trial needs %d", p.at.tokens, b.Tokens, a.cost)
+	case b.Time > 0 && p.at.seconds >= b.limit().Seconds():
+		over = fmt.Sprintf("time: %s spent", b.limit())
+	case b.Joules > 0 && p.at.joules >= b.Joules:
+		over = fmt.Sprintf("energy: %v J spent", b.Joules)
+	}
+	if over != "" {
+		return action{event: Exhausted, row: Payload{Reason: over}}
+	}
+	return a
+}
+
+// kept reports whether the scheduler never drops an arm: the base, and the arms of
+// hypotheses.
+func (p plan) kept(name string) bool {
+	return name == BaseArm || slices.ContainsFunc(p.s.Hypotheses, func(h Hypothesis) bool { return p.s.real(h.Arm) == name || p.s.real(h.Against) == name })
+}
+
+// real returns the arm that runs for name: an earlier one with the same recipe, if any.
+func (s Study) real(name string) string {
+	for _, a := range s.Arms {
+		if a.Name == name && a.Same != "" {
+			return a.Same
+		}
+	}
+	return name
+}
+
+// ranking returns the arms with results of all seeds at a rung, the best first.
+func (p plan) ranking(rung int) []string {
+	var out []string
+	loss := map[string]float64{}
+	for _, a := range p.s.Arms {
+		if v, ok := p.at.mean(a.Name, p.s.Seeds, rung); ok {
+			loss[a.Name] = v
+			out = append(out, a.Name)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b string) int { return cmp.Compare(loss[a], loss[b]) })
+	return out
+}
+
+// choose keeps the best of eta at a rung.
+func (p plan) choose(rung int) action {
+	row := Payload{Rung: rung}
+	var open []string
+	for _, name := range p.ranking(rung) {
+		if p.kept(name) {
+			row.Kept = append(row.Kept, name)
+		} else {
+			open = append(open, name)
+		}
+	}
+	n := ceil(len(open), p.s.Scheduler.Eta)
+	row.Kept = append(row.Kept, open[:n]...)
+	row.Dropped = open[n:]
+	return action{event: Chosen, row: row}
+}
+
+// winner returns the arm with the lowest loss on the documents of the choice, or "" if no
+// arm was trained to the end.
+func (p plan) winner() string {
+	if all := p.ranking(p.s.Tokens); len(all) > 0 {
+		return all[0]
+	}
+	return ""
+}
+
+// judge returns the next arm to score on the sealed documents.
+func (p plan) judge() (action, bool) {
+	for _, name := range p.s.orders() {
+		if _, done := p.at.results[cell{name, 0, 0}]; !done {
+			return action{event: Judged, arm: Arm{Name: name}}, true
+		}
+	}
+	for _, a := range append(slices.Clone(p.s.Arms), p.s.gridArms()...) {
+		end := cmp.Or(a.Tokens, p.s.Tokens)
+		if a.Tokens == 0 && !p.kept(a.Name) && a.Name != p.at.winner {
+			continue
+		}
+		if _, ok := p.at.mean(a.Name, p.s.Seeds, end); !ok {
+			continue
+		}
+		for _, seed := range p.s.Seeds {
+			if _, done := p.at.results[cell{a.Name, seed, 0}]; !done {
+				return action{event: Judged, arm: a, seed: seed, rung: end}, true
+			}
+		}
+	}
+	return action{}, false
+}
+
+// orders returns the models of token counts that are judged: all of them.
+func (s Study) orders() []string { return baselines }
+
+// gridArms returns the cells of the grid as arms.
+func (s Study) gridArms() []Arm {
+	if s.Grid == nil {
+		return nil
+	}
+	var out []Arm
+	for _, size := range s.Grid.Sizes {
+		for _, n := range s.Grid.Tokens {
+			set := size.set(s.Base.WithDefaults())
+			cfg, err := changed(s.Base, set)
+			if err != nil {
+				continue // reported when the study was read
+			}
+			out = append(out, Arm{Name: fmt.Sprintf("grid:%s@%d", size.name(), n), Changes: set, Tokens: n, Config: cfg})
+		}
+	}
+	return out
+}
