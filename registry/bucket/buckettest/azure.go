@@ -77,15 +77,17 @@ func (s *Store) commitAzure(w http.ResponseWriter, r *http.Request, key string, 
 
 func (s *Store) listAzure(w http.ResponseWriter, prefix, after string) {
 	keys, next := s.page(prefix, after)
-	fmt.Fprint(w, "\ufeff<?xml version=\"1.0\"?><EnumerationResults><Blobs>")
+	var b strings.Builder
+	b.WriteString("\ufeff<?xml version=\"1.0\"?><EnumerationResults><Blobs>")
 	for _, key := range keys {
 		o := s.objects[key]
-		fmt.Fprint(w, "<Blob><Name>")
-		xml.EscapeText(w, []byte(key))
-		fmt.Fprintf(w, "</Name><Properties><Last-Modified>%s</Last-Modified><Etag>%s</Etag><Content-Length>%d</Content-Length></Properties></Blob>",
+		b.WriteString("<Blob><Name>")
+		xml.EscapeText(&b, []byte(key))
+		fmt.Fprintf(&b, "</Name><Properties><Last-Modified>%s</Last-Modified><Etag>%s</Etag><Content-Length>%d</Content-Length></Properties></Blob>",
 			o.modified.Format(http.TimeFormat), o.etag, len(o.data))
 	}
-	fmt.Fprintf(w, "</Blobs><NextMarker>%s</NextMarker></EnumerationResults>", next)
+	fmt.Fprintf(&b, "</Blobs><NextMarker>%s</NextMarker></EnumerationResults>", next)
+	io.WriteString(w, b.String())
 }
 
 // blocksAzure serves uploads in blocks.

@@ -1,0 +1,186 @@
+package bucket
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"mm-abi.org/mm/internal/fsx"
+)
+
+// stateName is the object next to the checkpoints of a run that names the last.
+const stateName = "run.json"
+
+const maxState = 64 << 10 // bytes of the state of a mirror
+
+// State describes the last checkpoint that a bucket holds.
+type State struct {
+	Name   string `json:"name"`
+	Step   int    `json:"step"`
+	Size   int64  `json:"size"`
+	SHA256 string `json:"sha256"`
+}
+
+// MirrorOptions configures [NewMirror].
+type MirrorOptions struct {
+	Sessions Sessions
+	Tell     func(text string) // receives failures and successes. Nil: none
+	Grace    time.Duration     // of Close for files that still wait. Zero: five minutes
+}
+
+// Mirror copies files of a run to a bucket while the run goes on. It never blocks
+// the run and never fails it: failures are reported through Tell, and a later
+// version of a file replaces one that still waits.
+type Mirror struct {
+	b     Bucket
+	place Address
+	opt   MirrorOptions
+
+	mu      sync.Mutex
+	waiting map[string]task // by name
+	order   []string
+	failed  int
+	wake    chan struct{}
+	cancel  context.CancelFunc
+	done    chan struct{}
+}
+
+// task is a file to copy.
+type task struct {
+	path string
+	step int
+	last bool
+}
+
+// NewMirror starts a mirror of a run below an address. The caller closes it.
+func NewMirror(ctx context.Context, b Bucket, place Address, opt MirrorOptions) *Mirror {
+	if opt.Tell == nil {
+		opt.Tell = func(string) {}
+	}
+	if opt.Grace == 0 {
+		opt.Grace = 5 * time.Minute
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // an interrupted run saves its last checkpoint too
+	m := &Mirror{b: b, place: place, opt: opt, waiting: map[string]task{}, wake: make(chan struct{}, 1), cancel: cancel, done: make(chan struct{})}
+	go m.run(ctx)
+	return m
+}
+
+// Save copies the file at path under a name. If last is set, the bucket's state
+// names it afterwards as the checkpoint to resume from.
+func (m *Mirror) Save(name, path string, step int, last bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, waits := m.waiting[name]; !waits {
+		m.order = append(m.order, name)
+	}
+	m.waiting[name] = task{path, step, last}
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take returns the next task.
+func (m *Mirror) take() (string, task, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.order) == 0 {
+		return "", task{}, false
+	}
+	name := m.order[0]
+	t := m.waiting[name]
+	m.order = m.order[1:]
+	delete(m.waiting, name)
+	return name, t, true
+}
+
+// run copies until the mirror is closed and nothing waits.
+func (m *Mirror) run(ctx context.Context) {
+	defer close(m.done)
+	for range m.wake {
+		for {
+			name, t, ok := m.take()
+			if !ok {
+				break
+			}
+			if err := m.copy(ctx, name, t); err != nil {
+				m.mu.Lock()
+				m.failed++
+				m.mu.Unlock()
+				m.opt.Tell(fmt.Sprintf("%s was not saved at step %d: %v; the run goes on", m.place.Under(name), t.step, err))
+			} else {
+				m.opt.Tell(fmt.Sprintf("saved %s at step %d", m.place.Under(name), t.step))
+			}
+		}
+	}
+}
+
+// copy copies one file.
+func (m *Mirror) copy(ctx context.Context, name string, t task) error {
+	at := m.place.Under(name)
+	info, _, err := Upload(ctx, m.b, at.Key, t.path, UploadOptions{Sessions: m.opt.Sessions, Place: at.String()})
+	if err != nil || !t.last {
+		return err
+	}
+	data, err := json.Marshal(State{name, t.step, info.Size, info.SHA256})
+	if err != nil {
+		return err
+	}
+	_, err = PutBytes(ctx, m.b, m.place.Under(stateName).Key, data, false)
+	return err
+}
+
+// Close waits for what is being copied, at most the grace time, and returns the
+// number of copies that failed.
+func (m *Mirror) Close() (failed int) {
+	close(m.wake)
+	select {
+	case <-m.done:
+	case <-time.After(m.opt.Grace):
+		m.cancel()
+		<-m.done
+	}
+	m.cancel()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.failed
+}
+
+// ReadState returns the state of the run below an address. A bucket without one
+// is [ErrMissing].
+func ReadState(ctx context.Context, b Bucket, place Address) (State, error) {
+	var s State
+	data, err := GetBytes(ctx, b, place.Under(stateName).Key, maxState)
+	if err != nil {
+		return s, err
+	}
+	if err := json.Unmarshal(data, &s); err != nil || s.Step < 0 || s.Size < 0 || !IsDigest(s.SHA256) || CheckKey(s.Name) != nil {
+		return s, fmt.Errorf("%w: %s: want a name, a step, a size and a sha256", ErrAnswer, place.Under(stateName))
+	}
+	return s, nil
+}
+
+// Restore downloads the checkpoint of a state and the other files by their names
+// into dir. Missing other files are left out.
+func Restore(ctx context.Context, b Bucket, place Address, s State, dir string, others ...string) error {
+	d, err := fsx.Create(dir, 0o755, fsx.Options{})
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	for _, name := range others {
+		at := place.Under(name)
+		if _, _, err := Download(ctx, b, at.Key, d, name, DownloadOptions{Place: at.String(), Digested: true}); err != nil && !errors.Is(err, ErrMissing) {
+			return &CopyError{at.String(), err}
+		}
+	}
+	at := place.Under(s.Name)
+	if _, _, err := Download(ctx, b, at.Key, d, s.Name, DownloadOptions{Place: at.String(), SHA256: s.SHA256}); err != nil {
+		return &CopyError{at.String(), err}
+	}
+	return nil
+}
