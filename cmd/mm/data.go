@@ -24,7 +24,7 @@ const toolCallTemplate = dataset.ContextOpen + "What is {a} plus {b}?" + dataset
 func (p *program) dataCommand() *cli.Command {
 	return &cli.Command{
 		Name: "data", Usage: "build data sets from manifests, generate text, images and speech",
-		Subcommands: []*cli.Command{p.dataBuildCommand(), p.dataCheckCommand(), p.scenesCommand(), p.fontsCommand(), p.speechCommand(), {
+		Subcommands: []*cli.Command{p.dataBuildCommand(), p.dataCheckCommand(), p.scrubCommand(), p.croissantCommand(), p.scenesCommand(), p.fontsCommand(), p.speechCommand(), {
 			Name: "generate", Usage: "generate stories, sums and tool calls from templates", ArgsUsage: "FILE",
 			Description: "Questions to a tool and its answers are enclosed in " + dataset.ContextOpen + " and " + dataset.ContextClose + ". mm train removes\n" +
 				"the marks and feeds the text between them to the model without training on it.",

@@ -43,6 +43,7 @@ type Lineage struct {
 	Keys        []string `json:"keys"`
 	Sources     []Origin `json:"sources"`
 	Dedup       *Dupes   `json:"dedup,omitempty"`
+	PII         string   `json:"pii,omitempty"` // the action
 	Splits      Splits   `json:"splits"`
 	Files       []Split  `json:"files"`
 
@@ -176,6 +177,9 @@ func (c *collector) lineage(outs []*output) *Lineage {
 	if slices.Contains(l.Keys, messagesKey) {
 		l.Format = "chat"
 	}
+	if m.PII != nil {
+		l.PII = m.PII.Action
+	}
 	for i, s := range m.Sources {
 		o := Origin{
 			ID: s.ID, Path: s.Path, Origin: s.Origin, SHA256: s.SHA256, License: s.License, Class: judge.Classify(s.License).Class,
@@ -200,15 +204,19 @@ func (c *collector) lineage(outs []*output) *Lineage {
 func (m *Manifest) License() string {
 	var all []string
 	for _, s := range m.Sources {
-		text := s.License
-		if len(m.Sources) > 1 && len(judge.Classify(text).Licence) > 1 {
-			text = "(" + text + ")"
-		}
-		if !slices.Contains(all, text) {
-			all = append(all, text)
+		if !slices.Contains(all, s.License) {
+			all = append(all, s.License)
 		}
 	}
+	if len(all) == 1 {
+		return all[0]
+	}
 	slices.Sort(all)
+	for i, text := range all {
+		if len(judge.Classify(text).Licence) > 1 {
+			all[i] = "(" + text + ")"
+		}
+	}
 	out := all[0]
 	for _, text := range all[1:] {
 		out += " AND " + text

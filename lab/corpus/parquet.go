@@ -84,7 +84,7 @@ type table struct {
 	r        *parquet.GenericReader[any]
 	rows     int64
 	unsigned map[string]bool // columns of unsigned integers
-	buf  [rowsAtOnce]any
+	buf      [rowsAtOnce]any
 }
 
 // openParquet opens a file and checks the pages of the columns. The library
