@@ -28,7 +28,7 @@ func Mount(s *api.Server) {
 		api.Route{Method: "POST", Pattern: "/v1/audio/transcriptions", Serve: transcribe("transcribe")},
 		api.Route{Method: "POST", Pattern: "/v1/audio/translations", Serve: transcribe("translate")},
 		api.Route{Method: "POST", Pattern: "/v1/audio/speech", Serve: synthesize},
-		api.Route{Method: "POST", Pattern: "/v1/images/generations", Serve: func(c *api.Call) error { return api.Absent("/v1/images/generations") }},
+		api.Route{Method: "POST", Pattern: "/v1/images/generations", Serve: generate},
 	)
 }
 
