@@ -355,5 +355,13 @@ func (c *converter) gather(n *lower.Node) string {
 	} else {
 		data = c.get(v)
 	}
-	return c.op("gather", n.Out.Name, c.result(n), x(data), Input{"indices", []string{c.get(n.In[1])}}, c.count("axis", n.Axis))
+	t := c.result(n)
+	if n.Out.Type == lower.Bool { // which gather does not take
+		data, t.DType = c.cast(data, Type{Int32, n.In[0].Shape}), Int32
+	}
+	out := c.op("gather", n.Out.Name, t, x(data), Input{"indices", []string{c.get(n.In[1])}}, c.count("axis", n.Axis))
+	if n.Out.Type == lower.Bool {
+		return c.cast(out, c.result(n))
+	}
+	return out
 }

@@ -408,8 +408,13 @@ func (c *converter) shaped(n *lower.Node) error {
 	case lower.Where:
 		c.plain(n, Select, []int{in(), c.get(n.In[1], plain), c.get(n.In[2], plain)})
 	case lower.Cast:
-		if n.Out.Type == lower.Bool {
-			return fmt.Errorf("cast to bool")
+		if n.Out.Type == lower.Bool && n.In[0].Type != lower.Bool {
+			zero := c.ints(0)
+			if n.In[0].Type == lower.Float32 {
+				zero = c.floats([]int{1}, 0)
+			}
+			c.plain(n, NotEqual, []int{in(), zero})
+			break
 		}
 		c.plain(n, Reshape, []int{in(), c.ints(n.Out.Shape...)})
 	default:
@@ -460,7 +465,7 @@ func (c *converter) pad(n *lower.Node) error {
 	case n.Low == 0:
 		c.plain(n, Pad, []int{x, pads})
 	default:
-		c.plain(n, PadV2, []int{x, pads, c.floats([]int{1}, n.Low)})
+		c.plain(n, PadV2, []int{x, pads, c.floats(nil, n.Low)})
 	}
 	return nil
 }

@@ -83,6 +83,7 @@ const (
 	Transposed     Code = 67 // TRANSPOSE_CONV
 	Tile           Code = 69
 	Equal          Code = 71
+	NotEqual       Code = 72
 	LogicalOr      Code = 84
 	LogicalAnd     Code = 86
 	LogicalNot     Code = 87

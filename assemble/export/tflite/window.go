@@ -81,7 +81,7 @@ func (c *converter) padded(w flat, x int, value float32, implied bool) (int, int
 	in := []int{x, c.pads(before, after)}
 	code := Pad
 	if value != 0 {
-		code, in = PadV2, append(in, c.floats([]int{1}, value))
+		code, in = PadV2, append(in, c.floats(nil, value))
 	}
 	return c.op(code, w.n.Out.Name+".padded", lower.Float32, shape, in), valid, nil
 }
