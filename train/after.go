@@ -111,8 +111,11 @@ func (t *Trainer) tell(e Event) error {
 func (t *Trainer) started() Started {
 	s := Started{Name: t.cfg.Name, Frozen: len(t.seal.tensors), FLOPs: t.size.FLOPs,
 		TrainTokens: t.size.Train, HeldTokens: t.size.Held, Threads: t.pool.Threads(), Step: t.step}
+	if traced, ok := t.task.(Traced); ok {
+		s.Lineage = traced.Lineage()
+	}
 	for _, w := range t.task.Tensors() {
-		s.Parameters += len(w.Data)
+		s.Parameters += w.Size()
 		s.Trainable += len(w.Grad)
 	}
 	return s

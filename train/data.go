@@ -17,6 +17,9 @@ import (
 // Data describes the documents to train on.
 type Data struct {
 	Files []string `json:"files,omitempty"` // relative to the configuration
+	// Manifest is the folder of a data set of mm data build, instead of Files. It
+	// sets Files, HeldFiles, Format and Keys.
+	Manifest string `json:"manifest,omitempty"`
 	// Generate adds documents from templates, like mm data generate.
 	Generate  *synth.Options `json:"generate,omitempty"`
 	Format    string         `json:"format,omitempty"`    // text (default); jsonl, an object per line; chat, a conversation per line; uint16, token ids
@@ -44,8 +47,11 @@ const (
 
 func (d Data) validate() error {
 	var errs []error
-	if len(d.Files) == 0 && d.Generate == nil {
-		errs = append(errs, errors.New("data: missing files and generate"))
+	if len(d.Files) == 0 && d.Generate == nil && d.Manifest == "" {
+		errs = append(errs, errors.New("data: missing files, manifest and generate"))
+	}
+	if d.Manifest != "" && (len(d.Files)+len(d.HeldFiles)+len(d.Keys) > 0 || d.Format != "" && d.Format != chatFormat) {
+		errs = append(errs, At("/data/manifest", errors.New("data: manifest excludes files, held_out_files, keys and formats other than chat")))
 	}
 	if d.Generate != nil {
 		errs = append(errs, d.Generate.Validate())
@@ -59,7 +65,7 @@ func (d Data) validate() error {
 	default:
 		errs = append(errs, fmt.Errorf("data: unknown format %q, want text, jsonl, chat or uint16", d.Format))
 	}
-	if (d.Format == chatFormat) != (d.Template != "") {
+	if d.Manifest == "" && (d.Format == chatFormat) != (d.Template != "") {
 		errs = append(errs, errors.New("data: format chat and template require each other"))
 	}
 	if len(d.Keys) > 0 && d.Format != "jsonl" {

@@ -11,6 +11,9 @@ func Describe(e Event) (lines []string) {
 	switch e := e.(type) {
 	case Started:
 		add("%d parameters, %d trainable, %d tensors frozen; %d training tokens, %d held out; %d threads", e.Parameters, e.Trainable, e.Frozen, e.TrainTokens, e.HeldTokens, e.Threads)
+		for _, l := range e.Lineage {
+			add("data set %s, license %s, lineage %s", l.Name, l.License, l.Digest)
+		}
 		if e.Step > 0 {
 			add("resuming from step %d", e.Step)
 		}

@@ -16,15 +16,16 @@ type Event interface{ kind() string }
 
 // Started begins a run or a resumed run.
 type Started struct {
-	Name        string `json:"name,omitempty"`
-	Parameters  int    `json:"parameters"`
-	Trainable   int    `json:"trainable"`
-	Frozen      int    `json:"frozen_tensors"`
-	FLOPs       int    `json:"flops_per_token"`
-	TrainTokens int    `json:"train_tokens"`
-	HeldTokens  int    `json:"held_tokens"`
-	Threads     int    `json:"threads"`
-	Step        int    `json:"step"` // above zero when resumed
+	Name        string    `json:"name,omitempty"`
+	Parameters  int       `json:"parameters"`
+	Trainable   int       `json:"trainable"`
+	Frozen      int       `json:"frozen_tensors"`
+	FLOPs       int       `json:"flops_per_token"`
+	TrainTokens int       `json:"train_tokens"`
+	HeldTokens  int       `json:"held_tokens"`
+	Threads     int       `json:"threads"`
+	Step        int       `json:"step"` // above zero when resumed
+	Lineage     []Lineage `json:"lineage,omitempty"`
 }
 
 // Step reports the steps since the last report.

@@ -206,7 +206,10 @@ const LMKind = "lm"
 // State implements [Task]. It includes the tokenizer.
 func (l *LM) State() (State, error) {
 	s := State{Kind: LMKind, Header: LMHeader{
-		Config: l.cfg, Model: l.model.Config, Position: l.loader.Position(), From: l.from, Text: l.corpus.Text, Tokenizer: l.corpus.Vocabulary,
+		Config: l.cfg, Model: l.model.Config, Position: l.loader.Position(), From: l.from, Text: l.corpus.Text, Tokenizer: l.corpus.Vocabulary, Lineage: l.corpus.Lineage,
+// Lineage implements [Traced].
+func (l *LM) Lineage() []Lineage { return l.corpus.Lineage }
+
 	}}
 	if l.corpus.Tokenizer == nil {
 		return s, nil

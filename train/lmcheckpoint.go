@@ -21,6 +21,7 @@ type LMHeader struct {
 	From      string           `json:"from"`       // folder of the configuration, relative to the checkpoint's
 	Text      string           `json:"text"`       // digest of the documents
 	Tokenizer string           `json:"vocabulary"` // digest of the tokenizer
+	Lineage   []Lineage        `json:"lineage,omitempty"`
 }
 
 // LMCheckpoint is an open checkpoint of a language model.

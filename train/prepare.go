@@ -21,6 +21,8 @@ type Corpus struct {
 	// Text and Vocabulary are the digests of the documents and the tokenizer. A
 	// run resumes only with the same ones.
 	Text, Vocabulary string
+	// Lineage lists the data sets of mm data build that the documents are from.
+	Lineage []Lineage
 
 	special bool // control tokens are parsed in the documents
 }
@@ -46,6 +48,14 @@ func Prepare(cfg Config, dir string) (*Corpus, error) {
 	if cfg.Data.Format == uint16Format {
 		return cfg.tokens(dir)
 	}
+	var lineage []Lineage
+	var err error
+	if cfg.Data, lineage, err = cfg.Data.from(dir); err != nil {
+		return nil, err
+	}
+	if err := cfg.Data.withFiles(); err != nil {
+		return nil, err
+	}
 	form, err := cfg.form(dir)
 	if err != nil {
 		return nil, err
@@ -62,7 +72,7 @@ func Prepare(cfg Config, dir string) (*Corpus, error) {
 		return nil, At("/model/vocab_size", fmt.Errorf("vocabulary mismatch: tokenizer has %d tokens, model %d", tok.Size(), cfg.Model.Vocab))
 	}
 	digest := dataset.Digest(append(append([]dataset.Document{{Text: fmt.Sprint(len(train))}}, train...), held...))
-	c := &Corpus{Tokenizer: tok, Text: hex.EncodeToString(digest[:]), Vocabulary: dataset.TokenizerDigest(tok), special: cfg.Data.Special}
+	c := &Corpus{Tokenizer: tok, Text: hex.EncodeToString(digest[:]), Vocabulary: dataset.TokenizerDigest(tok), special: cfg.Data.Special, Lineage: lineage}
 	opt := dataset.EncodeOptions{Special: cfg.Data.Special}
 	encode := func(docs []dataset.Document) (*dataset.Tokens, error) {
 		if cfg.Data.Cache == "" {

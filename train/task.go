@@ -40,6 +40,11 @@ type Size struct {
 	Train, Held int // training positions, one epoch, and held-out positions
 }
 
+// Traced is a [Task] that names the data sets it trains on.
+type Traced interface {
+	Lineage() []Lineage
+}
+
 // State is a task's part of a checkpoint.
 type State struct {
 	Kind    string // of the task: a checkpoint resumes only the same kind
