@@ -22,6 +22,7 @@ import (
 	"mm-abi.org/mm/modules/convert"
 	"mm-abi.org/mm/schemas"
 	"mm-abi.org/mm/train"
+	"mm-abi.org/mm/train/torch"
 )
 
 // recipeNote is the paragraph of a card about the recipe.
@@ -44,7 +45,20 @@ type Options struct {
 const maxText = 1 << 20
 
 // Checkpoint converts the checkpoint at path to a module and returns its folder.
+// A folder is one of torch.distributed.checkpoint, see [torch.Collect].
 func Checkpoint(ctx context.Context, path string, opt Options) (dir string, err error) {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		temp, err := fsx.MkdirTemp("mm-pack-*")
+		if err != nil {
+			return "", err
+		}
+		defer fsx.RemoveAll(temp)
+		one := filepath.Join(temp, train.LastFile)
+		if err := torch.Collect(path, one); err != nil {
+			return "", err
+		}
+		path = one
+	}
 	ck, err := train.OpenLM(path)
 	if err != nil {
 		return "", err

@@ -372,6 +372,7 @@ func TestJSON(t *testing.T) {
 		{"data speech", "spoken --program ./voice --voice f2 --digits 1", exitOK},
 		{"data scenes", "--n 2 --out scenes", exitOK},
 		{"train", "tiny.yaml --out run --sample cat", exitOK},
+		{"train export torch", "tiny.yaml --out torch", exitOK},
 		{"eval lm", "run/best.safetensors --ngram --sample cat", exitOK},
 		{"train", "eye.yaml --out eye-run", exitOK},
 		{"eval sense", "eye-run/last.safetensors --n 2 --ablate", exitOK},
