@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -45,6 +46,24 @@ func (p *program) bucketCommand() *cli.Command {
 			{
 				Name: "rm", Usage: "delete objects", ArgsUsage: "ADDRESS…",
 				Flags: []cli.Flag{p.jsonFlag()}, Action: p.bucketRemove,
+			},
+			{
+				Name: "promote", Usage: "lead a stage to files of a bucket, once for each version", ArgsUsage: "ROOT NAME@VERSION [PATH…]",
+				Description: "Writes ROOT/promo/STAGE/NAME@VERSION, a signed list of the files at the paths below ROOT, unless it\n" +
+					"exists: of several writers one wins. Candidates are the files of staging, prod those of candidate.",
+				Flags: []cli.Flag{
+					p.jsonFlag(), &cli.StringFlag{Name: "to", Usage: "`STAGE`: staging, candidate, prod or another name", Required: true},
+					&cli.StringFlag{Name: "key", Usage: "private key `FILE` (default: the key of mm keys generate)"},
+				},
+				Action: p.bucketPromote,
+			},
+			{
+				Name: "fetch", Usage: "download the files of a promoted version", ArgsUsage: "ROOT STAGE/NAME@VERSION DIR",
+				Description: "The signature must be by a key that trust.yaml allows for bucket/NAME, or by --key.",
+				Flags: []cli.Flag{
+					p.jsonFlag(), &cli.StringSliceFlag{Name: "key", Usage: "public key `FILE` to trust"},
+				},
+				Action: p.bucketFetch,
 			},
 		},
 	}
@@ -135,4 +154,67 @@ func (p *program) bucketRemove(c *cli.Context) error {
 		p.say("deleted %s", a)
 	}
 	return p.printOr(removed, func() error { return nil })
+}
+
+func (p *program) bucketPromote(c *cli.Context) error {
+	b, root, err := openBucket(c.Args().First())
+	if err != nil {
+		return err
+	}
+	opt := bucket.PromoteOptions{Stage: c.String("to"), Paths: c.Args().Slice()[2:]}
+	return p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error {
+		s, err := w.Signer(c.String("key"), p.password)
+		if err != nil {
+			return err
+		}
+		opt.Signer, opt.KeyID, opt.Keys = s.Key, s.Key.Public().KeyID(), []bucket.Key{s.Key.Public()}
+		pointer, err := bucket.Promote(c.Context, b, root, c.Args().Get(1), opt)
+		if err != nil {
+			return bucket.Fault(root.String(), err)
+		}
+		return p.printPointer(pointer)
+	})
+}
+
+// printPointer prints a pointer with its files.
+func (p *program) printPointer(v bucket.Pointer) error {
+	return p.printOr(v, func() error {
+		p.say("%s %s@%s: %s by key %.12s", v.Stage, v.Name, v.Version, count(len(v.Files), "file"), v.Key)
+		for _, f := range v.Files {
+			if err := p.line("%s  %s  %s", f.SHA256, f.Path, size(f.Size)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (p *program) bucketFetch(c *cli.Context) error {
+	b, root, err := openBucket(c.Args().First())
+	if err != nil {
+		return err
+	}
+	stage, version, _ := strings.Cut(c.Args().Get(1), "/")
+	name, _, err := bucket.ParseVersion(version)
+	if err != nil {
+		return bucket.Fault(root.String(), err)
+	}
+	return p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error {
+		public, err := w.Vouching("bucket/"+name, c.StringSlice("key"), time.Now())
+		if err != nil {
+			return err
+		}
+		var keys []bucket.Key
+		for _, k := range public {
+			keys = append(keys, k)
+		}
+		pointer, err := bucket.ReadPointer(c.Context, b, root, stage, version, keys)
+		if err == nil {
+			err = bucket.Fetch(c.Context, b, root, pointer, c.Args().Get(2))
+		}
+		if err != nil {
+			return bucket.Fault(root.String(), err)
+		}
+		return p.printPointer(pointer)
+	})
 }

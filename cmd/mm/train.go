@@ -39,6 +39,7 @@ func (p *program) trainCommand() *cli.Command {
 			&cli.DurationFlag{Name: "time", Usage: "stop after this training time, overriding the configuration"},
 			&cli.StringFlag{Name: "plot", Usage: "draw the loss curves to `FILE.svg`"},
 			&cli.StringFlag{Name: "sample", Usage: "continue this text after training"},
+			&cli.StringFlag{Name: "checkpoints", Usage: "copy each checkpoint to `ADDRESS`, such as s3://BUCKET/PREFIX; --resume continues from there"},
 		},
 		Action:      p.train,
 		Subcommands: []*cli.Command{p.trainExportCommand()},
@@ -49,7 +50,7 @@ func (p *program) train(c *cli.Context) error {
 	file := c.Args().First()
 	opt := trainingOptions{
 		file: file, dir: c.String("out"), plot: c.String("plot"), sample: c.String("sample"), resume: c.Bool("resume"), threads: c.Int("threads"),
-		steps: c.Int("steps"), time: c.Duration("time"),
+		steps: c.Int("steps"), time: c.Duration("time"), checkpoints: c.String("checkpoints"),
 	}
 	if opt.plot != "" && filepath.Ext(opt.plot) != ".svg" {
 		return usageError{fmt.Errorf("--plot: unsupported extension %q, want .svg", filepath.Ext(opt.plot))}
@@ -80,6 +81,7 @@ func (p *program) train(c *cli.Context) error {
 // trainingOptions holds the options of a run.
 type trainingOptions struct {
 	file, dir, plot, sample string
+	checkpoints             string // address; "": none
 	resume                  bool
 	threads, steps          int
 	time                    time.Duration
@@ -157,8 +159,13 @@ func (p *program) runTraining(ctx context.Context, cfg train.Config, opt trainin
 	}
 	defer corpus.Close()
 	view := p.newTrainingView(cfg.Stop)
-	t, err := train.RunFolder(ctx, cfg, corpus, opt.resume, train.Options{Dir: opt.dir, From: from, Observer: view, Threads: opt.threads, CPU: processTime})
+	observer, finish, err := p.mirrored(ctx, opt.checkpoints, opt.dir, opt.resume, view)
+	if err != nil {
+		return err
+	}
+	t, err := train.RunFolder(ctx, cfg, corpus, opt.resume, train.Options{Dir: opt.dir, From: from, Observer: observer, Threads: opt.threads, CPU: processTime})
 	view.close()
+	finish()
 	if errors.Is(err, train.ErrHeld) {
 		return hinted{err, "--resume continues it; --out selects another folder"}
 	}
@@ -280,7 +287,7 @@ func (p *program) trainStage(ctx context.Context, doc *schemas.Document, opt tra
 	}
 	r.Stop = opt.stop(r.Stop)
 	p.say("stage %s: %s frozen", r.Stage, r.Stage.Frozen())
-	return p.runStage(doc, opt, r.Name, r.Stop, func(o train.Options) (io.Closer, error) { return modal.RunFolder(ctx, r, opt.resume, o) })
+	return p.runStage(ctx, doc, opt, r.Name, r.Stop, func(o train.Options) (io.Closer, error) { return modal.RunFolder(ctx, r, opt.resume, o) })
 }
 
 // trainDecoder trains a decoder after a frozen core: stage 2.
@@ -294,7 +301,7 @@ func (p *program) trainDecoder(ctx context.Context, doc *schemas.Document, opt t
 	}
 	r.Stop = opt.stop(r.Stop)
 	p.say("stage %s: the core frozen", r.Stage)
-	return p.runStage(doc, opt, r.Name, r.Stop, func(o train.Options) (io.Closer, error) { return decode.RunFolder(ctx, r, opt.resume, o) })
+	return p.runStage(ctx, doc, opt, r.Name, r.Stop, func(o train.Options) (io.Closer, error) { return decode.RunFolder(ctx, r, opt.resume, o) })
 }
 
 // trainPreference trains a core on pairs of answers.
@@ -307,18 +314,23 @@ func (p *program) trainPreference(ctx context.Context, doc *schemas.Document, op
 		return err
 	}
 	r.Stop = opt.stop(r.Stop)
-	return p.runStage(doc, opt, r.Name, r.Stop, func(o train.Options) (io.Closer, error) { return preference.RunFolder(ctx, r, opt.resume, o) })
+	return p.runStage(ctx, doc, opt, r.Name, r.Stop, func(o train.Options) (io.Closer, error) { return preference.RunFolder(ctx, r, opt.resume, o) })
 }
 
 // runStage runs a stage and prints its result.
-func (p *program) runStage(doc *schemas.Document, opt trainingOptions, name string, stop train.Stop, run func(train.Options) (io.Closer, error)) error {
+func (p *program) runStage(ctx context.Context, doc *schemas.Document, opt trainingOptions, name string, stop train.Stop, run func(train.Options) (io.Closer, error)) error {
 	if opt.sample != "" {
 		return usageError{errors.New("--sample is for language models")}
 	}
 	dir := cmp.Or(opt.dir, filepath.Join(filepath.Dir(opt.file), "runs", runName(name, opt.file)))
 	view := p.newTrainingView(stop)
-	t, err := run(train.Options{Dir: dir, From: filepath.Dir(opt.file), Observer: view, Threads: opt.threads, CPU: processTime})
+	observer, finish, err := p.mirrored(ctx, opt.checkpoints, dir, opt.resume, view)
+	if err != nil {
+		return err
+	}
+	t, err := run(train.Options{Dir: dir, From: filepath.Dir(opt.file), Observer: observer, Threads: opt.threads, CPU: processTime})
 	view.close()
+	finish()
 	if errors.Is(err, train.ErrHeld) {
 		return hinted{err, "--resume continues it; --out selects another folder"}
 	}

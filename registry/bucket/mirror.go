@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -51,8 +52,10 @@ type Mirror struct {
 // task is a file to copy.
 type task struct {
 	path string
+	data []byte // instead of a file, if not nil
 	step int
 	last bool
+	once bool // the file is removed afterwards
 }
 
 // NewMirror starts a mirror of a run below an address. The caller closes it.
@@ -72,12 +75,54 @@ func NewMirror(ctx context.Context, b Bucket, place Address, opt MirrorOptions) 
 // Save copies the file at path under a name. If last is set, the bucket's state
 // names it afterwards as the checkpoint to resume from.
 func (m *Mirror) Save(name, path string, step int, last bool) {
+	m.add(name, task{path: path, step: step, last: last})
+}
+
+// SaveBytes writes data under a name.
+func (m *Mirror) SaveBytes(name string, data []byte, step int) {
+	m.add(name, task{data: data, step: step})
+}
+
+// Keep copies the file at path as it is now under a name, whatever replaces it
+// meanwhile: a link of it waits next to it.
+func (m *Mirror) Keep(name, path string, step int) {
+	link, err := linkOf(path, ".mirror-"+name)
+	if err != nil {
+		m.fail(name, step, err)
+		return
+	}
+	m.add(name, task{path: link, step: step, once: true})
+}
+
+// linkOf links the file at path under another name in its folder.
+func linkOf(path, name string) (string, error) {
+	d, err := fsx.Open(filepath.Dir(path), fsx.Options{})
+	if err != nil {
+		return "", err
+	}
+	defer d.Close()
+	if err := ignoreMissing(d.Remove(name)); err != nil {
+		return "", err
+	}
+	_, err = d.LinkOrCopy(path, name, 0o644)
+	return filepath.Join(d.Path(), name), err
+}
+
+// fail counts and reports a file that was not copied.
+func (m *Mirror) fail(name string, step int, err error) {
+	m.mu.Lock()
+	m.failed++
+	m.mu.Unlock()
+	m.opt.Tell(fmt.Sprintf("%s of step %d was not saved: %v; the run goes on", m.place.Under(name), step, err))
+}
+
+func (m *Mirror) add(name string, t task) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if _, waits := m.waiting[name]; !waits {
 		m.order = append(m.order, name)
 	}
-	m.waiting[name] = task{path, step, last}
+	m.waiting[name] = t
 	select {
 	case m.wake <- struct{}{}:
 	default:
@@ -108,20 +153,24 @@ func (m *Mirror) run(ctx context.Context) {
 				break
 			}
 			if err := m.copy(ctx, name, t); err != nil {
-				m.mu.Lock()
-				m.failed++
-				m.mu.Unlock()
-				m.opt.Tell(fmt.Sprintf("%s was not saved at step %d: %v; the run goes on", m.place.Under(name), t.step, err))
+				m.fail(name, t.step, err)
 			} else {
-				m.opt.Tell(fmt.Sprintf("saved %s at step %d", m.place.Under(name), t.step))
+				m.opt.Tell(fmt.Sprintf("saved %s of step %d", m.place.Under(name), t.step))
 			}
 		}
 	}
 }
 
 // copy copies one file.
-func (m *Mirror) copy(ctx context.Context, name string, t task) error {
+func (m *Mirror) copy(ctx context.Context, name string, t task) (err error) {
 	at := m.place.Under(name)
+	if t.data != nil {
+		_, err := PutBytes(ctx, m.b, at.Key, t.data, false)
+		return err
+	}
+	if t.once {
+		defer func() { err = errors.Join(err, fsx.RemoveAll(t.path)) }()
+	}
 	info, _, err := Upload(ctx, m.b, at.Key, t.path, UploadOptions{Sessions: m.opt.Sessions, Place: at.String()})
 	if err != nil || !t.last {
 		return err
