@@ -132,7 +132,7 @@ func TestTokenLimits(t *testing.T) {
 		}
 	}
 	for n, ok := range map[int]bool{maxTokenized: true, maxTokenized + 1: false} {
-		if err := checkTokenized(make([]int32, n)); (err == nil) != ok {
+		if err := checkTokenized(n); (err == nil) != ok {
 			t.Errorf("%d tokens: got %v", n, err)
 		}
 	}

@@ -39,8 +39,8 @@ func tokenize(c *api.Call) error {
 
 // detokenizeRequest is the body of /detokenize.
 type detokenizeRequest struct {
-	Model  string  `json:"model"`
-	Tokens []int32 `json:"tokens"`
+	Model  string   `json:"model"`
+	Tokens []*int32 `json:"tokens"` // null is not an id
 }
 
 // detokenize answers the text of token ids.
@@ -49,17 +49,27 @@ func detokenize(c *api.Call) error {
 	if err := c.Read(&q); err != nil {
 		return err
 	}
-	if err := checkTokenized(q.Tokens); err != nil {
+	if q.Tokens == nil {
+		return api.Invalid("tokens", "tokens: want a list of ids")
+	}
+	if err := checkTokenized(len(q.Tokens)); err != nil {
 		return err
+	}
+	ids := make([]int32, len(q.Tokens))
+	for i, id := range q.Tokens {
+		if id == nil {
+			return api.Invalid("tokens", "tokens[%d]: got null, want an id", i)
+		}
+		ids[i] = *id
 	}
 	text := ""
 	if _, err := withTokens(c, q.Model, func(tok *tokenizer.Tokenizer) error {
-		for _, id := range q.Tokens {
+		for _, id := range ids {
 			if id < 0 || int(id) >= tok.Size() {
 				return api.Invalid("tokens", "tokens: got %d, the vocabulary has %d", id, tok.Size())
 			}
 		}
-		text = tok.Decode(q.Tokens, tokenizer.DecodeOptions{Special: true})
+		text = tok.Decode(ids, tokenizer.DecodeOptions{Special: true})
 		return nil
 	}); err != nil {
 		return err
@@ -67,9 +77,9 @@ func detokenize(c *api.Call) error {
 	return c.Reply(map[string]any{"prompt": text})
 }
 
-func checkTokenized(ids []int32) error {
-	if len(ids) > maxTokenized {
-		return api.Invalid("tokens", "tokens: got %d, want at most %d", len(ids), maxTokenized)
+func checkTokenized(n int) error {
+	if n > maxTokenized {
+		return api.Invalid("tokens", "tokens: got %d, want at most %d", n, maxTokenized)
 	}
 	return nil
 }
