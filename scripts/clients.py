@@ -1,6 +1,6 @@
 """Runs the Python clients of other projects, unmodified, against mm serve.
 
-Usage: python scripts/clients.py URL MODEL. A client that is not installed is skipped by name.
+Usage: python scripts/clients.py URL MODEL BUILD. A client that is not installed is skipped by name.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ import time
 import urllib.request
 import zlib
 
-URL, MODEL = sys.argv[1], sys.argv[2]
+URL, MODEL, BUILD = sys.argv[1], sys.argv[2], sys.argv[3]  # BUILD has a decoder of images
 os.environ.update(LITELLM_LOCAL_MODEL_COST_MAP="True", OPENAI_API_KEY="x", ANTHROPIC_API_KEY="x", OLLAMA_HOST=URL)
 ASK = [{"role": "user", "content": "What is the weather in Paris?"}]
 SCHEMA = {
@@ -70,6 +70,21 @@ def suite(package, fn):
 def with_openai(openai):
     c = openai.OpenAI(base_url=URL + "/v1", max_retries=0)
     chat = c.chat.completions
+
+    def choices():
+        assert [c.index for c in chat.create(model=MODEL, messages=ASK, max_tokens=4, n=2).choices] == [0, 1]
+
+    def images():
+        r = c.images.generate(model=BUILD, prompt="a large red circle", n=2, size="auto")
+        assert all(base64.b64decode(i.b64_json).startswith(b"\x89PNG") for i in r.data) and len(r.data) == 2
+
+    def refused(kind):
+        try:
+            c.embeddings.create(model=MODEL, input="text")
+        except kind as e:
+            assert "encoder of text" in str(e)
+        else:
+            raise AssertionError("no error")
 
     def plain():
         r = chat.create(model=MODEL, messages=ASK, max_tokens=8)
@@ -191,7 +206,8 @@ def with_openai(openai):
         "plain": plain, "stream and usage": stream, "stream helper": helper, "tools required": tools("required", False), "tools named": tools(named, False),
         "tools streamed": tools("required", True), "json_schema": schema, "stop": stop, "seed": seed, "logprobs": logprobs, "completions": text, "models": models,
         "unknown model": fails(openai.NotFoundError, model="nope"), "bad temperature": fails(openai.BadRequestError, temperature=-3),
-        "bad role": fails(openai.BadRequestError, messages=[{"role": "x", "content": "y"}]), "two choices": fails(openai.BadRequestError, n=2),
+        "bad role": fails(openai.BadRequestError, messages=[{"role": "x", "content": "y"}]), "two choices": choices,
+        "images": images, "embeddings refused": lambda: refused(openai.BadRequestError),
         "too long": fails(openai.BadRequestError, messages=[{"role": "user", "content": "a b " * 40000}]),
         "bad schema": fails(openai.BadRequestError, response_format={"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "nope"}}}),
         "image to any model": picture, "cancel": cancel, "responses": response, "responses stream": response_stream, "responses tool": response_tool,
@@ -344,11 +360,54 @@ def with_instructor(instructor):
     check("instructor tools", extract(instructor.Mode.TOOLS))
 
 
+def with_pydantic_ai(pydantic_ai):
+    from pydantic import BaseModel, Field
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.providers.openai import OpenAIProvider
+
+    class Person(BaseModel):
+        name: str = Field(max_length=12)
+        age: int = Field(ge=0, le=99)
+
+    model = OpenAIChatModel(MODEL, provider=OpenAIProvider(base_url=URL + "/v1", api_key="x"))
+    short = {"max_tokens": 120}
+
+    def tools():
+        agent = pydantic_ai.Agent(model, output_type=pydantic_ai.ToolOutput(Person), retries=3, model_settings=short)
+        assert 0 <= agent.run_sync("a person").output.age <= 99
+
+    def native():
+        agent = pydantic_ai.Agent(model, output_type=pydantic_ai.NativeOutput(Person), retries=3, model_settings=short)
+        assert 0 <= agent.run_sync("a person").output.age <= 99
+
+    async def streamed():
+        async with pydantic_ai.Agent(model, model_settings={"max_tokens": 8}).run_stream("hi") as r:
+            return await r.get_output()
+
+    check("pydantic-ai text", lambda: pydantic_ai.Agent(model, model_settings={"max_tokens": 8}).run_sync("hi").output)
+    check("pydantic-ai stream", lambda: asyncio.run(streamed()))
+    check("pydantic-ai output by a tool", tools)
+    check("pydantic-ai output by a schema", native)
+
+
+def with_mcp(mcp):
+    async def talk():
+        from mcp import Client
+        async with Client(URL + "/mcp") as c:
+            listed = await c.list_tools()
+            assert any(t.name for t in listed.tools)
+            return [t.name for t in listed.tools]
+
+    check("mcp list tools", lambda: asyncio.run(talk()))
+
+
 suite("openai", with_openai)
 suite("anthropic", with_anthropic)
 suite("ollama", with_ollama)
 suite("litellm", with_litellm)
 suite("langchain_openai", with_langchain)
 suite("instructor", with_instructor)
+suite("pydantic_ai", with_pydantic_ai)
+suite("mcp", with_mcp)
 print(json.dumps(TOTAL))
 sys.exit(1 if TOTAL["failed"] else 0)

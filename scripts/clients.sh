@@ -2,7 +2,8 @@
 # Runs the clients of other projects, unmodified, against mm serve:
 #   scripts/clients.sh [MODEL]
 # MODEL is a GGUF file with a chat template, by default the shipped core. PYTHON has the
-# Python clients (pip install openai anthropic ollama litellm langchain-openai instructor),
+# Python clients (pip install openai anthropic ollama litellm langchain-openai instructor
+# pydantic-ai-slim[openai] mcp),
 # NODE_DIR a node_modules (npm install openai ai @ai-sdk/openai-compatible @ai-sdk/openai
 # @anthropic-ai/sdk). What is not installed is skipped by name.
 set -eu
@@ -10,9 +11,14 @@ cd "$(dirname "$0")/.."
 root=$PWD model=$(realpath "${1:-catalog/core-llm/core-llm.gguf}")
 name=$(basename "$model" .gguf)
 dir=$(mktemp -d)
-trap 'kill "$server" 2>/dev/null || true; rm -rf "$dir"' EXIT
+server=
+trap 'kill $server 2>/dev/null || true; rm -rf "$dir"' EXIT
 go build -o "$dir/mm" ./cmd/mm
-MM_HOME=$dir/home "$dir/mm" serve "$model" --addr 127.0.0.1:0 --quiet >"$dir/url" &
+mkdir "$dir/files"
+export MM_HOME="$dir/home" MM_KEY_PASSWORD=clients
+"$dir/mm" keys generate >"$dir/log" 2>&1
+"$dir/mm" assemble builds/p-lite.graph.yaml --target laptop --out "$dir/build" --sign default >>"$dir/log" 2>&1
+"$dir/mm" serve "$model" "$dir/build" --mcp "$dir/files" --addr 127.0.0.1:0 --quiet >"$dir/url" &
 server=$!
 for i in $(seq 100); do
 	[ -s "$dir/url" ] && break
@@ -20,7 +26,7 @@ for i in $(seq 100); do
 done
 url=$(cat "$dir/url") code=0
 if command -v "${PYTHON:-python3}" >/dev/null; then
-	"${PYTHON:-python3}" scripts/clients.py "$url" "$name" || code=1
+	"${PYTHON:-python3}" scripts/clients.py "$url" "$name" p-lite:0.1.0 || code=1
 else
 	echo "SKIP  python3 is not installed"
 fi
