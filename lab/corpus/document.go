@@ -142,18 +142,19 @@ func (w *worker) document(r *reader, row map[string]any, out *outcome) error {
 	}
 	chars := 0
 	each(doc, func(s string) bool { chars += utf8.RuneCountInString(s); return true })
-	var d document
-	d.words = normalize(make([]byte, 0, chars), doc)
-	if len(d.words) == 0 || chars < w.m.MinChars || w.m.MaxChars > 0 && chars > w.m.MaxChars {
+	if chars == 0 || chars < w.m.MinChars || w.m.MaxChars > 0 && chars > w.m.MaxChars {
 		out.counts.Length++
 		return nil
 	}
-	if w.pii != nil {
-		if !w.scrub(doc, out) {
-			out.counts.PII++
-			return nil
-		}
-		d.words = normalize(d.words[:0], doc)
+	if w.pii != nil && !w.scrub(doc, out) {
+		out.counts.PII++
+		return nil
+	}
+	var d document
+	d.words = normalize(make([]byte, 0, chars+chars/8), doc)
+	if len(d.words) == 0 {
+		out.counts.Length++
+		return nil
 	}
 	d.hash = sha256.Sum256(d.words)
 	d.line = appendDocument(nil, &d, r, doc)
@@ -205,29 +206,33 @@ func normalize(b []byte, v any) []byte {
 		if len(b) > 0 && b[len(b)-1] != '\n' {
 			b = append(b, '\n')
 		}
-		from := len(b)
-		space := false
-		for i := 0; i < len(s); {
-			c := s[i]
-			if c < utf8.RuneSelf {
-				i++
-				if c == ' ' || c >= '\t' && c <= '\r' {
-					space = true
-					continue
-				}
-				if space && len(b) > from {
-					b = append(b, ' ')
-				}
-				space = false
-				if c >= 'A' && c <= 'Z' {
-					c += 'a' - 'A'
-				}
-				b = append(b, c)
-				continue
-			}
-			r, n := utf8.DecodeRuneInString(s[i:])
-			i += n
-			if unicode.IsSpace(r) {
+		b = normalizeText(b, s)
+		return true
+	})
+	return b
+}
+
+// lower maps ASCII to lower case, space to ' ', and other bytes to 0.
+var lower = func() (t [256]byte) {
+	for c := range utf8.RuneSelf {
+		switch {
+		case c == ' ' || c >= '\t' && c <= '\r':
+			t[c] = ' '
+		case c >= 'A' && c <= 'Z':
+			t[c] = byte(c) + 'a' - 'A'
+		default:
+			t[c] = byte(c)
+		}
+	}
+	return t
+}()
+
+func normalizeText(b []byte, s string) []byte {
+	from, space := len(b), false
+	for i := 0; i < len(s); {
+		if c := lower[s[i]]; c >= ' ' {
+			i++
+			if c == ' ' {
 				space = true
 				continue
 			}
@@ -235,10 +240,21 @@ func normalize(b []byte, v any) []byte {
 				b = append(b, ' ')
 			}
 			space = false
-			b = utf8.AppendRune(b, unicode.ToLower(r))
+			b = append(b, c)
+			continue
 		}
-		return true
-	})
+		r, n := utf8.DecodeRuneInString(s[i:])
+		i += n
+		if unicode.IsSpace(r) {
+			space = true
+			continue
+		}
+		if space && len(b) > from {
+			b = append(b, ' ')
+		}
+		space = false
+		b = utf8.AppendRune(b, unicode.ToLower(r))
+	}
 	return b
 }
 

@@ -105,6 +105,9 @@ type checker struct {
 func (c *checker) Visit(node *ast.Node) {
 	switch n := (*node).(type) {
 	case *ast.IdentifierNode:
+		if strings.HasPrefix(n.Value, "$") {
+			c.refuse("%s is not a column", n.Value)
+		}
 		c.columns = append(c.columns, n.Value)
 	case *ast.BinaryNode:
 		c.binary(n)

@@ -125,11 +125,9 @@ func (s *splitter) next() (block, error) {
 	from := 0 // where the separator may begin
 	for {
 		if !s.end {
-			n, err := io.ReadFull(s.r, buf[len(buf):cap(buf)])
+			n, err := s.fill(buf[len(buf):cap(buf)])
 			buf = buf[:len(buf)+n]
-			if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-				s.end = true
-			} else if err != nil {
+			if err != nil {
 				return block{}, err
 			}
 		}
@@ -149,6 +147,20 @@ func (s *splitter) next() (block, error) {
 		copy(larger, buf)
 		buf = larger
 	}
+}
+
+// fill reads until p is full or the input ends. A decompressor's
+// io.ErrUnexpectedEOF is an error, not the end.
+func (s *splitter) fill(p []byte) (n int, err error) {
+	for n < len(p) && err == nil {
+		var k int
+		k, err = s.r.Read(p[n:])
+		n += k
+	}
+	if err == io.EOF {
+		s.end, err = true, nil
+	}
+	return n, err
 }
 
 // cut returns a block of whole rows.
@@ -183,11 +195,9 @@ func (s *splitter) long(buf []byte) (block, error) {
 			return b, nil
 		}
 		kept := copy(buf, buf[max(len(buf)-len(s.separator)+1, 0):])
-		n, err := io.ReadFull(s.r, buf[kept:kept+blockSize])
+		n, err := s.fill(buf[kept : kept+blockSize])
 		buf = buf[:kept+n]
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			s.end = true
-		} else if err != nil {
+		if err != nil {
 			return block{}, err
 		}
 	}

@@ -84,15 +84,13 @@ func (h *Hasher) Shingles(text []byte) []uint64 {
 // Bands returns the keys of a text. Keys of different bands differ.
 func (h *Hasher) Bands(text []byte) []uint64 {
 	var least [bands * rows]uint32
+	shingles := h.Shingles(text)
 	for i := range least {
-		least[i] = 1<<32 - 1
-	}
-	for _, s := range h.Shingles(text) {
-		for i, m := range &h.mul {
-			if v := uint32((s*m + h.add[i]) >> 32); v < least[i] {
-				least[i] = v
-			}
+		m, a, v := h.mul[i], h.add[i], uint64(1<<64-1)
+		for _, s := range shingles {
+			v = min(v, s*m+a)
 		}
+		least[i] = uint32(v >> 32)
 	}
 	keys := make([]uint64, bands)
 	for b := range keys {

@@ -47,6 +47,9 @@ func (s *scan) run() {
 	skip := 0 // colons before it are done
 	for i := 0; i < len(s.text); i++ {
 		c := s.text[i]
+		if c >= 'c' && c <= 'z' || c == ' ' || c == 'a' {
+			continue
+		}
 		switch {
 		case c == '@':
 			s.email(i)
