@@ -219,6 +219,7 @@ func (p *program) app() *cli.App {
 			p.onnxCommand(),
 			p.qnnCommand(),
 			p.labCommand(),
+			p.experimentCommand(),
 			p.deviceCommand(),
 			p.doctorCommand(),
 			p.runtimeCommand(),

@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"path/filepath"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"mm-abi.org/mm/internal/diag"
+	"mm-abi.org/mm/lab/chain"
+	"mm-abi.org/mm/lab/study"
+	"mm-abi.org/mm/registry/sign"
+	"mm-abi.org/mm/schemas"
+	"mm-abi.org/mm/workspace"
+)
+
+func (p *program) experimentCommand() *cli.Command {
+	key := &cli.StringFlag{Name: "key", Usage: "public key `FILE` of the run (default: the key of mm keys generate)"}
+	read := func(name, usage, args string, action cli.ActionFunc, flags ...cli.Flag) *cli.Command {
+		return &cli.Command{Name: name, Usage: usage, ArgsUsage: args, Flags: append([]cli.Flag{p.jsonFlag(), key}, flags...), Action: action}
+	}
+	return &cli.Command{
+		Name: "experiment", Usage: "studies of training recipes that answer a question",
+		Description: "A study mutates a recipe, trains every arm with several seeds, and judges the arms and hypotheses on\n" +
+			"documents that no run saw. docs/howto/experiment.md describes the files.",
+		Subcommands: []*cli.Command{
+			{
+				Name: "run", Usage: "run the trials of a study and answer its question", ArgsUsage: "STUDY.yaml",
+				Description: "The record is a chain of rows with a signed head in DIR. A run that was killed at any point\n" +
+					"continues with --resume, and its answer is the same.",
+				Flags: []cli.Flag{
+					p.jsonFlag(),
+					&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "`DIR` of the run", Required: true},
+					&cli.StringFlag{Name: "sign", Usage: "private key `FILE` for the head (default: the key of mm keys generate)"},
+					&cli.BoolFlag{Name: "resume", Usage: "continue the run in DIR"},
+				},
+				Action: p.experimentRun,
+			},
+			{Name: "plan", Usage: "list the arms of a study and its largest number of tokens", ArgsUsage: "STUDY.yaml", Flags: []cli.Flag{p.jsonFlag()}, Action: p.experimentPlan},
+			read("status", "state of a run", "DIR", p.experimentStatus),
+			read("watch", "follow a run until it is complete", "DIR", p.experimentWatch,
+				&cli.DurationFlag{Name: "every", Usage: "time between two readings", Value: 2 * time.Second},
+				&cli.StringFlag{Name: "addr", Usage: "serve a page and /status.json on this loopback `ADDRESS`, such as 127.0.0.1:0"}),
+			read("explain", "evidence for a claim: a hypothesis, or winner", "DIR CLAIM", p.experimentExplain),
+			read("report", "answer of a run in words, with a table", "DIR", p.experimentReport,
+				&cli.StringFlag{Name: "plot", Usage: "draw arms.svg and law.svg to `FOLDER`"}),
+		},
+	}
+}
+
+func (p *program) experimentRun(c *cli.Context) error {
+	file, dir, key, resume := c.Args().First(), c.String("out"), c.String("sign"), c.Bool("resume")
+	return p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error { return p.runStudy(c.Context, w, file, dir, key, resume) })
+}
+
+func (p *program) runStudy(ctx context.Context, w *workspace.Workspace, file, dir, key string, resume bool) error {
+	s, err := study.Read(file)
+	if err != nil {
+		return err
+	}
+	text, list := schemas.ReadFile(file, diag.Unreadable)
+	recipe, more := schemas.ReadFile(filepath.Join(filepath.Dir(file), s.Recipe), diag.Unreadable)
+	if err := append(list, more...).Err(); err != nil {
+		return err
+	}
+	signer, err := w.Signer(key, p.password)
+	if err != nil {
+		return err
+	}
+	a, err := study.Run(ctx, s, study.Options{Dir: dir, Resume: resume, Key: signer.Key, Verifier: signer.Key.Public(), Text: study.Texts{Study: text, Recipe: recipe},
+		Each: func(row chain.Row) { p.say("%s", study.Describe(row)) }})
+	switch {
+	case errors.Is(err, study.ErrExists):
+		return hinted{err, "--resume continues it"}
+	case err != nil:
+		return broken(err)
+	}
+	return p.printOr(a, func() error { return a.Write(p.stdout) })
+}
+
+func (p *program) experimentPlan(c *cli.Context) error {
+	s, err := study.Read(c.Args().First())
+	if err != nil {
+		return err
+	}
+	plan := s.Plan()
+	return p.printOr(plan, func() error { return plan.Write(p.stdout) })
+}
+
+// withView opens the run in dir.
+func (p *program) withView(dir, key string, fn func(*study.View, *sign.PublicKey) error) error {
+	return p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error {
+		public, err := p.publicKey(w, key)
+		if err != nil {
+			return err
+		}
+		view, err := study.Open(dir, public)
+		if err != nil {
+			return broken(err)
+		}
+		return fn(view, public)
+	})
+}
+
+func (p *program) experimentStatus(c *cli.Context) error {
+	return p.withView(c.Args().First(), c.String("key"), func(v *study.View, _ *sign.PublicKey) error {
+		s := v.Status()
+		return p.printOr(s, func() error { return s.Write(p.stdout) })
+	})
+}
+
+func (p *program) experimentExplain(c *cli.Context) error {
+	claim := c.Args().Get(1)
+	return p.withView(c.Args().First(), c.String("key"), func(v *study.View, _ *sign.PublicKey) error {
+		e, err := v.Explain(claim)
+		if err != nil {
+			return err
+		}
+		return p.printOr(e, func() error { return e.Write(p.stdout) })
+	})
+}
+
+func (p *program) experimentReport(c *cli.Context) error {
+	plots := c.String("plot")
+	return p.withView(c.Args().First(), c.String("key"), func(v *study.View, _ *sign.PublicKey) error {
+		a, err := v.Answer()
+		if err != nil {
+			return err
+		}
+		if plots != "" {
+			files, err := v.Plot(plots)
+			if err != nil {
+				return err
+			}
+			for _, f := range files {
+				p.say("drew %s", f)
+			}
+		}
+		return p.printOr(a, func() error { return a.Write(p.stdout) })
+	})
+}
+
+func (p *program) experimentWatch(c *cli.Context) error {
+	dir, addr, every := c.Args().First(), c.String("addr"), c.Duration("every")
+	if addr != "" && !study.Loopback(addr) {
+		return usageError{fmt.Errorf("--addr: %q is not a loopback address", addr)}
+	}
+	if every < 100*time.Millisecond {
+		return usageError{fmt.Errorf("--every: got %v, want at least 100ms", every)}
+	}
+	return p.withView(dir, c.String("key"), func(_ *study.View, key *sign.PublicKey) error {
+		if addr != "" {
+			return p.serveStudy(c.Context, dir, addr, key)
+		}
+		return broken(study.Watch(c.Context, dir, key, every, p.showStudy))
+	})
+}
+
+// showStudy prints the state of a run: a table that replaces the last one on a terminal,
+// otherwise a line.
+func (p *program) showStudy(s study.Status) error {
+	if p.json {
+		return p.printJSON(s)
+	}
+	if _, tty := styleOf(p.stdout); !tty {
+		return p.line("%s", s.Line())
+	}
+	fmt.Fprint(p.stdout, "\x1b[H\x1b[2J")
+	return s.Write(p.stdout)
+}
+
+// serveStudy serves the state of a run until ctx is done.
+func (p *program) serveStudy(ctx context.Context, dir, addr string, key *sign.PublicKey) error {
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		return err
+	}
+	read := func() (study.Status, error) {
+		v, err := study.Open(dir, key)
+		if err != nil {
+			return study.Status{}, err
+		}
+		return v.Status(), nil
+	}
+	server := &http.Server{Handler: study.Handler(read), ReadHeaderTimeout: 10 * time.Second}
+	p.say("listening on http://%s", listener.Addr())
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(listener) }()
+	select {
+	case err = <-done:
+		return err
+	case <-ctx.Done():
+	}
+	err = server.Close()
+	<-done
+	return errors.Join(err, ctx.Err())
+}
