@@ -60,6 +60,7 @@ func (p *program) dataCheckCommand() *cli.Command {
 					return err
 				}
 				list = append(list, more...)
+				list.Sort()
 			}
 			if err := list.Err(); err != nil {
 				return err

@@ -226,7 +226,8 @@ func (s *scan) ssn(i int) {
 	}
 }
 
-// digits reads a number with separators from i: its digits and the end of each.
+// digits reads a number from i whose separators are equal: its digits and the
+// end of each.
 func (s *scan) digits(i int, separators string) (digits []byte, ends []int) {
 	for at := i; at < len(s.text) && at-i < maxNumber; at++ {
 		c := s.text[at]
@@ -237,6 +238,7 @@ func (s *scan) digits(i int, separators string) (digits []byte, ends []int) {
 		if strings.IndexByte(separators, c) < 0 || !digit(s.at(at+1)) {
 			break
 		}
+		separators = string(c)
 	}
 	return digits, ends
 }
