@@ -2,7 +2,9 @@ package study
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -185,13 +187,25 @@ func (s Study) gridArms() []Arm {
 	var out []Arm
 	for _, size := range s.Grid.Sizes {
 		for _, n := range s.Grid.Tokens {
-			set := size.set(s.Base.WithDefaults())
-			cfg, err := changed(s.Base, set)
-			if err != nil {
-				continue // reported when the study was read
+			if a, err := s.gridArm(size, n); err == nil { // reported when the study was read
+				out = append(out, a)
 			}
-			out = append(out, Arm{Name: fmt.Sprintf("grid:%s@%d", size.name(), n), Changes: set, Tokens: n, Config: cfg})
 		}
 	}
 	return out
+}
+
+// gridArm returns a cell of the grid: the arm of the grid in a size.
+func (s Study) gridArm(size Size, tokens int) (Arm, error) {
+	a := Arm{Name: fmt.Sprintf("grid:%s@%d", size.name(), tokens), Tokens: tokens, Changes: map[string]json.RawMessage{}}
+	for _, of := range s.Arms {
+		if of.Name == s.Grid.Arm {
+			maps.Copy(a.Changes, of.Changes)
+			a.Share = of.Share
+		}
+	}
+	maps.Copy(a.Changes, size.set(s.Base.WithDefaults()))
+	var err error
+	a.Config, err = changed(s.Base, a.Changes)
+	return a, err
 }

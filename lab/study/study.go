@@ -85,6 +85,7 @@ type Held struct {
 
 // Grid is a grid of model sizes and tokens for a scaling law.
 type Grid struct {
+	Arm    string `json:"arm,omitempty"` // whose other settings apply; base
 	Sizes  []Size `json:"sizes"`
 	Tokens []int  `json:"tokens"`
 }
@@ -196,6 +197,7 @@ func (s *Study) settle(base train.Config, doc *schemas.Document, list *diag.List
 	}
 	s.Arms = s.arms(at, list)
 	s.checkHypotheses(at, list)
+	s.checkGrid(at, list)
 	s.checkRungs(at, list)
 	if s.Held.Choose+s.Held.Judge >= 0.9 {
 		list.Add(diag.StudyHeld, at("/held_out"), fmt.Sprintf("choose %v and judge %v leave less than a tenth", s.Held.Choose, s.Held.Judge), "")
@@ -216,8 +218,8 @@ func unsplittable(base train.Config) string {
 		return "data.format uint16 has no documents to split"
 	case d.Format == "chat" || len(d.Context) > 0:
 		return "data with context that is not learned is not supported"
-	case len(d.HeldFiles) > 0:
-		return "data.held_out_files: the study holds out documents itself"
+	case len(d.HeldFiles) > 0 || d.Manifest != "":
+		return "data.held_out_files and data.manifest: the study holds out documents itself"
 	case base.LoRA != nil || base.Base != "":
 		return "base and lora are not supported: a study trains from the start"
 	}
@@ -280,6 +282,33 @@ func (s *Study) checkRungs(at func(string) diag.Pos, list *diag.List) {
 	for i, n := range r.Rungs {
 		if i > 0 && n <= r.Rungs[i-1] || n >= s.Tokens {
 			list.Add(diag.StudyRungs, at(fmt.Sprintf("/scheduler/rungs/%d", i)), fmt.Sprintf("got %d, want more than the rung before and less than tokens, %d", n, s.Tokens), "")
+		}
+	}
+}
+
+func (s *Study) checkGrid(at func(string) diag.Pos, list *diag.List) {
+	if s.Grid == nil {
+		return
+	}
+	names := s.armNames()
+	if s.Grid.Arm = cmp.Or(s.Grid.Arm, BaseArm); !slices.Contains(names, s.Grid.Arm) {
+		list.Add(diag.StudyArm, at("/grid/arm"), fmt.Sprintf("unknown arm %q", s.Grid.Arm), near(s.Grid.Arm, names))
+		return
+	}
+	seen := map[string]bool{}
+	for i, size := range s.Grid.Sizes {
+		p := fmt.Sprintf("/grid/sizes/%d", i)
+		if _, err := s.gridArm(size, s.Grid.Tokens[0]); err != nil {
+			list.Add(diag.StudyMutation, at(p), err.Error(), "")
+		}
+		if seen[size.name()] {
+			list.Add(diag.RepeatedItem, at(p), "duplicate size "+size.name(), "")
+		}
+		seen[size.name()] = true
+	}
+	for i, n := range s.Grid.Tokens {
+		if slices.Contains(s.Grid.Tokens[:i], n) {
+			list.Add(diag.RepeatedItem, at(fmt.Sprintf("/grid/tokens/%d", i)), fmt.Sprintf("duplicate number %d", n), "")
 		}
 	}
 }
