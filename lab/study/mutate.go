@@ -2,6 +2,7 @@ package study
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -305,7 +306,15 @@ func size(b train.Config, v json.RawMessage) (change, error) {
 	if err := decode(v, &s, "{dim, layers, heads}"); err != nil {
 		return change{}, err
 	}
-	return change{name: s.name(), set: s.set(b)}, nil
+	return change{name: s.name(), set: s.set(b)}, s.check(b)
+}
+
+// check reports a width that the heads do not divide.
+func (s Size) check(b train.Config) error {
+	if heads := cmp.Or(s.Heads, b.Model.Heads); heads < 1 || s.Dim%heads != 0 {
+		return fmt.Errorf("dim %d is not a multiple of %d heads", s.Dim, heads)
+	}
+	return nil
 }
 
 func (s Size) name() string {

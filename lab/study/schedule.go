@@ -205,7 +205,9 @@ func (s Study) gridArm(size Size, tokens int) (Arm, error) {
 		}
 	}
 	maps.Copy(a.Changes, size.set(s.Base.WithDefaults()))
-	var err error
-	a.Config, err = changed(s.Base, a.Changes)
+	err := size.check(s.Base.WithDefaults())
+	if err == nil {
+		a.Config, err = changed(s.Base, a.Changes)
+	}
 	return a, err
 }
