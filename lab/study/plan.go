@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/lab/chain"
@@ -12,16 +13,38 @@ import (
 
 // Plan lists the arms of a study.
 type Plan struct {
-	Study  string `json:"study"`
-	Arms   []Arm  `json:"arms"`
-	Seeds  int    `json:"seeds"`
-	Rungs  []int  `json:"rungs"`  // tokens, the end included
-	Tokens int    `json:"tokens"` // at most, of all trials
+	Study  string    `json:"study"`
+	Arms   []Planned `json:"arms"`
+	Seeds  int       `json:"seeds"`
+	Rungs  []int     `json:"rungs"`  // tokens, the end included
+	Tokens int       `json:"tokens"` // at most, of all trials
+}
+
+// Planned is an arm with its changes of the recipe, such as "/optimizer/lr 0.01".
+type Planned struct {
+	Arm     string   `json:"arm"`
+	Changes []string `json:"changes"`
+	Same    string   `json:"same,omitempty"` // arm with the same recipe, which runs instead
+}
+
+// planned formats an arm.
+func planned(a Arm) Planned {
+	p := Planned{Arm: a.Name, Same: a.Same, Changes: []string{}}
+	for _, k := range sortedKeys(a.Changes) {
+		p.Changes = append(p.Changes, k+" "+short(a.Changes[k]))
+	}
+	if a.Share > 0 {
+		p.Changes = append(p.Changes, fmt.Sprintf("%v of the training documents", a.Share))
+	}
+	return p
 }
 
 // Plan returns the arms of the study and the tokens that it trains at most.
 func (s Study) Plan() Plan {
-	p := Plan{Study: s.Name, Seeds: len(s.Seeds), Rungs: s.rungs(), Arms: append(slices.Clone(s.Arms), s.gridArms()...)}
+	p := Plan{Study: s.Name, Seeds: len(s.Seeds), Rungs: s.rungs()}
+	for _, a := range append(slices.Clone(s.Arms), s.gridArms()...) {
+		p.Arms = append(p.Arms, planned(a))
+	}
 	at := newState()
 	open, before := 0, 0
 	kept := 0
@@ -49,17 +72,11 @@ func (p Plan) Write(w io.Writer) error {
 	fmt.Fprintln(w, diag.Printable(fmt.Sprintf("%s: %d arms, %d seeds, at most %d tokens of training", p.Study, len(p.Arms), p.Seeds, p.Tokens)))
 	rows := [][]string{{"ARM", "CHANGES"}}
 	for _, a := range p.Arms {
-		text := ""
-		for _, k := range sortedKeys(a.Changes) {
-			text += k + " " + short(a.Changes[k]) + " "
-		}
-		if a.Share > 0 {
-			text += fmt.Sprintf("%v of the training documents", a.Share)
-		}
+		text := strings.Join(a.Changes, "; ")
 		if a.Same != "" {
 			text = "same recipe as " + a.Same
 		}
-		rows = append(rows, []string{a.Name, text})
+		rows = append(rows, []string{a.Arm, text})
 	}
 	return table(w, rows)
 }

@@ -2,8 +2,6 @@ package study
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 )
 
@@ -55,14 +53,7 @@ func why(s Study, a Answer) string {
 			arm = x
 		}
 	}
-	var changes []string
-	for _, p := range slices.Sorted(maps.Keys(arm.Changes)) {
-		changes = append(changes, p+" "+short(arm.Changes[p]))
-	}
-	if arm.Share > 0 {
-		changes = append(changes, fmt.Sprintf("%v of the training documents", arm.Share))
-	}
-	return "It differs from the base only in " + strings.Join(changes, ", ") + "; text, tokenizer, tokens of training and seeds are the same."
+	return "It differs from the base only in " + strings.Join(planned(arm).Changes, ", ") + "; text, tokenizer, tokens of training and seeds are the same."
 }
 
 func sure(s Study, a Answer) string {
