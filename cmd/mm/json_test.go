@@ -126,6 +126,10 @@ func jsonWorld(t *testing.T) (host string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	study, err := txtar.ParseFile(filepath.Join("testdata", "script", "experiment.txtar"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	repo, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
@@ -152,7 +156,7 @@ func jsonWorld(t *testing.T) (host string) {
 	}
 	maps.Copy(files, qnnFiles())
 	files["routing.yaml"] = []byte("stage: preference\ncore: {base: functions/core-llm/core-llm.gguf, lora: {rank: 2}}\ndata: {errands: {n: 3}}\nbatch_size: 1\nstop: {steps: 1}\n")
-	learn.Files = append(append(append(learn.Files, lab.Files...), sentenceModels(t, repo)...), suiteFiles(t, repo)...)
+	learn.Files = append(append(append(append(learn.Files, lab.Files...), study.Files...), sentenceModels(t, repo)...), suiteFiles(t, repo)...)
 	for name, data := range files {
 		if err := os.WriteFile(name, data, 0o644); err != nil {
 			t.Fatal(err)
@@ -349,6 +353,12 @@ func TestJSON(t *testing.T) {
 		{"lab run", "real.yaml --out real", exitOK},
 		{"lab run", "hot.yaml --out hot --simulate", exitOK},
 		{"lab verify", "real", exitOK},
+		{"experiment plan", "small.study.yaml", exitOK},
+		{"experiment run", "small.study.yaml --out small", exitOK},
+		{"experiment status", "small", exitOK},
+		{"experiment watch", "small", exitOK},
+		{"experiment explain", "small slow", exitOK},
+		{"experiment report", "small", exitOK},
 		{"lab summary", "real", exitOK},
 		{"lab summary", "hot", exitOK},
 		{"lab heartbeat", "hot", exitMissed},
