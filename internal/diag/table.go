@@ -293,7 +293,7 @@ var table = []Entry{
 	{BudgetAbsent, "figure of a budget is missing", "budgets.yaml limits a figure that the results lack or that this system does not measure.", "Pass --results with the task, or remove the limit."},
 
 	{StudyRecipe, "recipe that a study cannot split", "A study splits the documents of its recipe itself and trains models from the start; the recipe has token ids, conversations, its own held-out files, a base or adapters.", "Name a recipe of a language model on text."},
-	{StudyMutation, "invalid mutation of a recipe", "A mutation has an unknown value, changes something twice or makes an invalid recipe, or it changes the text, the tokenizer or the end, which are the same in all arms.", "Correct the value in the detail; docs/STUDIES.md describes the mutations."},
+	{StudyMutation, "invalid mutation of a recipe", "A mutation has an unknown value, changes something twice or makes an invalid recipe, or it changes the text, the tokenizer or the end, which are the same in all arms.", "Correct the value in the detail; docs/howto/experiment.md describes the mutations."},
 	{StudyArm, "unknown arm of a study", "A hypothesis names an arm that no mutation makes, or compares an arm with itself.", "Use one of the arms that mm experiment plan prints."},
 	{StudyClaim, "hypothesis that no result refutes", "A hypothesis needs a difference that supports it and another that refutes it, and no difference may do both.", "State expect.below and refute.above, or expect.above and refute.below."},
 	{StudyRungs, "invalid rungs of a scheduler", "Rungs are numbers of tokens that grow and stay below those of a trial; only successive halving has rungs.", "Correct the rungs, or use scheduler.kind: grid."},
