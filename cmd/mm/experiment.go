@@ -21,9 +21,6 @@ import (
 
 func (p *program) experimentCommand() *cli.Command {
 	key := &cli.StringFlag{Name: "key", Usage: "public key `FILE` of the run (default: the key of mm keys generate)"}
-	read := func(name, usage, args string, action cli.ActionFunc, flags ...cli.Flag) *cli.Command {
-		return &cli.Command{Name: name, Usage: usage, ArgsUsage: args, Flags: append([]cli.Flag{p.jsonFlag(), key}, flags...), Action: action}
-	}
 	return &cli.Command{
 		Name: "experiment", Usage: "studies of training recipes that answer a question",
 		Description: "A study mutates a recipe, trains every arm with several seeds, and judges the arms and hypotheses on\n" +
@@ -42,13 +39,22 @@ func (p *program) experimentCommand() *cli.Command {
 				Action: p.experimentRun,
 			},
 			{Name: "plan", Usage: "list the arms of a study and its largest number of tokens", ArgsUsage: "STUDY.yaml", Flags: []cli.Flag{p.jsonFlag()}, Action: p.experimentPlan},
-			read("status", "state of a run", "DIR", p.experimentStatus),
-			read("watch", "follow a run until it is complete", "DIR", p.experimentWatch,
-				&cli.DurationFlag{Name: "every", Usage: "time between two readings", Value: 2 * time.Second},
-				&cli.StringFlag{Name: "addr", Usage: "serve a page and /status.json on this loopback `ADDRESS`, such as 127.0.0.1:0"}),
-			read("explain", "evidence for a claim: a hypothesis, or winner", "DIR CLAIM", p.experimentExplain),
-			read("report", "answer of a run in words, with a table", "DIR", p.experimentReport,
-				&cli.StringFlag{Name: "plot", Usage: "draw arms.svg and law.svg to `FOLDER`"}),
+			{Name: "status", Usage: "state of a run", ArgsUsage: "DIR", Flags: []cli.Flag{p.jsonFlag(), key}, Action: p.experimentStatus},
+			{
+				Name: "watch", Usage: "follow a run until it is complete", ArgsUsage: "DIR",
+				Flags: []cli.Flag{
+					p.jsonFlag(), key,
+					&cli.DurationFlag{Name: "every", Usage: "time between two readings", Value: 2 * time.Second},
+					&cli.StringFlag{Name: "addr", Usage: "serve a page and /status.json on this loopback `ADDRESS`, such as 127.0.0.1:0"},
+				},
+				Action: p.experimentWatch,
+			},
+			{Name: "explain", Usage: "evidence for a claim: a hypothesis, or winner", ArgsUsage: "DIR CLAIM", Flags: []cli.Flag{p.jsonFlag(), key}, Action: p.experimentExplain},
+			{
+				Name: "report", Usage: "answer of a run in words, with a table", ArgsUsage: "DIR",
+				Flags:  []cli.Flag{p.jsonFlag(), key, &cli.StringFlag{Name: "plot", Usage: "draw arms.svg and law.svg to `FOLDER`"}},
+				Action: p.experimentReport,
+			},
 		},
 	}
 }

@@ -85,6 +85,15 @@ func conclude(s Study, at *state) Answer {
 	return out
 }
 
+// digest returns the hex SHA-256 of the answer without its words.
+func (a Answer) digest() string {
+	a.Words, a.Claims = nil, slices.Clone(a.Claims)
+	for i := range a.Claims {
+		a.Claims[i].Why = ""
+	}
+	return digestOf(a)
+}
+
 // comparisons returns the number of intervals, at least 1: that of the winner and those of
 // the hypotheses.
 func (s Study) comparisons(at *state) int {
@@ -169,11 +178,11 @@ func (at *state) claim(s Study, h Hypothesis, level float64) Claim {
 	}
 	switch {
 	case beyond(h.Expect):
-		c.Verdict, c.Why = Supported, "the interval lies "+h.Expect.String()
+		c.Verdict, c.Why = Supported, "the interval is "+h.Expect.String()
 	case beyond(h.Refute):
-		c.Verdict, c.Why = Refuted, "the interval lies "+h.Refute.String()
+		c.Verdict, c.Why = Refuted, "the interval is "+h.Refute.String()
 	default:
-		c.Why = fmt.Sprintf("the interval lies neither %s nor %s", h.Expect, h.Refute)
+		c.Why = fmt.Sprintf("the interval is neither %s nor %s", h.Expect, h.Refute)
 	}
 	return c
 }

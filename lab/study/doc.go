@@ -8,5 +8,5 @@
 // pure function from its bytes to those of a [Result], so that another machine may compute
 // it. Every result is a row of a chain (package lab/chain), which is the only state: a run
 // that is killed continues at the next trial, and its answer is the same bit for bit.
-// [Conclude] computes the [Answer] from the rows alone.
+// The [Answer] follows from the rows alone; [Open] reads them.
 package study

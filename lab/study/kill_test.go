@@ -37,7 +37,7 @@ hypotheses:
   - {name: fast, claim: a higher rate is better, arm: rate=0.01, expect: {below: -0.01}, refute: {above: 0}}
 `
 
-// TestMain also runs as the process that dies: if the environment says so, it resumes the
+// TestMain also runs as the process that dies: if the environment holds a folder, it resumes the
 // run and is killed before, or in the middle of, the N-th event: an operation on a file of
 // the chain or an event of a training.
 func TestMain(m *testing.M) {
@@ -151,20 +151,20 @@ func TestKilledAt100Points(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	whole := t.TempDir()
-	s, text := write(t, whole, killedText)
+	other := t.TempDir()
+	s, text := write(t, other, killedText)
 	key, err := sign.LoadPrivate(private, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := Run(context.Background(), s, Options{Dir: filepath.Join(whole, "run"), Key: key, Verifier: key.Public(), Text: text})
+	want, err := Run(context.Background(), s, Options{Dir: filepath.Join(other, "run"), Key: key, Verifier: key.Public(), Text: text})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the answer differs (- undisturbed, + killed): %s", diff)
 	}
-	a, b := openView(t, filepath.Join(whole, "run"), key), openView(t, filepath.Join(dir, "run"), key)
+	a, b := openView(t, filepath.Join(other, "run"), key), openView(t, filepath.Join(dir, "run"), key)
 	if diff := cmp.Diff(facts(a), facts(b)); diff != "" {
 		t.Errorf("the results differ (- undisturbed, + killed): %s", diff)
 	}

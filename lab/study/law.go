@@ -48,7 +48,7 @@ type curve struct {
 	sum         float64 // of squared residuals
 }
 
-// fitLaw fits the law to the judged cells of the grid; nil if there is no grid.
+// fitLaw fits the law to the judged cells of the grid; nil without a grid.
 func fitLaw(s Study, at *state) *Law {
 	if s.Grid == nil {
 		return nil

@@ -96,6 +96,13 @@ func TestLimits(t *testing.T) {
 		t.Error("one arm too many was accepted")
 	}
 	seeds := func(n int) string { return "[" + strings.TrimSuffix(count(n), ", ") + "]" }
+	long := "name: s\nrecipe: recipe.yaml\ntokens: 640\n#"
+	if _, err := parse(long + strings.Repeat("x", maxText-len(long))); err != nil {
+		t.Errorf("a study of %d bytes: %v", maxText, err)
+	}
+	if _, err := parse(long + strings.Repeat("x", maxText-len(long)+1)); err == nil || !strings.Contains(err.Error(), string(diag.TooLarge)) {
+		t.Errorf("a study beyond the limit: %v", err)
+	}
 	trials := strings.Replace(arms(128), "seeds: [1]", "seeds: "+seeds(maxTrials/128), 1)
 	if _, err := parse(trials); err != nil {
 		t.Errorf("%d trials: %v", maxTrials, err)
@@ -118,6 +125,40 @@ func count(n int) string {
 		b.WriteString(number(float64(i+1)) + ", ")
 	}
 	return b.String()
+}
+
+// A recipe that the study cannot split is refused.
+func TestRecipe(t *testing.T) {
+	t.Parallel()
+	for _, c := range [][2]string{{"files: [stories.txt]", "files: [stories.txt], held_out_files: [held.txt]"}, {"stop:", "lora: {rank: 2}\nstop:"},
+		{"files: [stories.txt]", "files: [a.bin], format: uint16"}} {
+		text := strings.Replace(recipeText, c[0], c[1], 1)
+		if strings.Contains(text, "uint16") {
+			text = strings.Replace(text, "tokenizer: {control: [\"<|endoftext|>\"], eos: \"<|endoftext|>\"}", "tokenizer: {file: t.gguf}", 1)
+		}
+		_, err := Parse("s.study.yaml", []byte("name: s\nrecipe: recipe.yaml\ntokens: 640\n"), func(string) ([]byte, error) { return []byte(text), nil })
+		if err == nil || !strings.Contains(err.Error(), string(diag.StudyRecipe)) {
+			t.Errorf("%s: got %v, want %s", c[1], err, diag.StudyRecipe)
+		}
+	}
+}
+
+// A chart has at most maxLines arms, the base among them.
+func TestMaxLines(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{maxLines, maxLines + 1} {
+		v := &View{at: newState()}
+		a := Answer{}
+		for i := range n {
+			loss := float64(i)
+			name := number(loss)
+			v.Study.Arms = append(v.Study.Arms, Arm{Name: name})
+			a.Arms = append(a.Arms, Figure{Arm: name, Chosen: &loss})
+		}
+		if got := len(v.arms(a).Lines); got != maxLines {
+			t.Errorf("%d arms: got %d lines, want %d", n, got, maxLines)
+		}
+	}
 }
 
 // Mutations make the same arms in every run, and equal recipes are found whatever their

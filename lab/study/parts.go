@@ -74,8 +74,7 @@ func (h Held) split(docs []dataset.Document) (train, choose, judge []string) {
 			choose = append(choose, d.text)
 		}
 	}
-	limit := cmp.Or(h.Documents, maxDocuments)
-	return train, choose[:min(len(choose), limit)], judge[:min(len(judge), limit)]
+	return train, choose[:min(len(choose), h.Documents)], judge[:min(len(judge), h.Documents)]
 }
 
 // lines encodes documents as JSON lines.

@@ -181,7 +181,7 @@ func (r *runner) loop(ctx context.Context) error {
 		case Judged:
 			err = r.judge(ctx, a)
 		case Ended:
-			err = r.row(Ended, Payload{Answer: digestOf(conclude(r.s, r.at))})
+			err = r.row(Ended, Payload{Answer: conclude(r.s, r.at).digest()})
 		default:
 			err = r.row(a.event, a.row)
 		}
@@ -294,7 +294,7 @@ func countTokens(spec []byte, dir string) ([]dataset.Baselines, error) {
 }
 
 // Trials returns the trials of a study that run to the end, in order, and the files that
-// they read, which it writes into dir: what a scheduler of kind grid executes.
+// they read, which it writes into dir. A scheduler of kind grid executes all of them.
 func Trials(s Study, dir string) ([][]byte, Parts, error) {
 	parts, err := s.prepare(dir, fsx.Options{})
 	if err != nil {

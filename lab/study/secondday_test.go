@@ -239,7 +239,7 @@ func TestExecute(t *testing.T) {
 	}
 }
 
-// A budget ends a study before all trials, and the answer says so.
+// A budget ends a study before all trials, which the answer reports.
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	_, _, a := begun(t, t.TempDir(), smallText+"budget: {tokens: 300}\n")

@@ -36,7 +36,7 @@ type Result struct {
 	Nats       []float64 `json:"nats,omitempty"`     // by document
 	Counts     []int     `json:"counts,omitempty"`   // predictions, by document
 	Bytes      []int     `json:"bytes,omitempty"`    // by document
-	Diverged   string    `json:"diverged,omitempty"` // reason; there are no losses then
+	Diverged   string    `json:"diverged,omitempty"` // reason; without losses
 }
 
 // The limits of a spec.

@@ -99,10 +99,9 @@ type Size struct {
 
 // The limits of a study.
 const (
-	maxArms      = 256
-	maxDocuments = 1000
-	maxTrials    = 2048 // arms and cells, times seeds
-	maxRecipe    = 24 << 10
+	maxArms   = 256
+	maxTrials = 2048     // arms and cells, times seeds
+	maxText   = 24 << 10 // bytes of the study and of its recipe, which share a row
 )
 
 // Baselines are the names of the models of token counts that a hypothesis may compare an
@@ -140,6 +139,11 @@ func Parse(file string, data []byte, read func(name string) ([]byte, error)) (St
 		return s, err
 	}
 	from := train.Resolve(filepath.Dir(file), s.Recipe)
+	for name, n := range map[string]int{file: len(data), from: len(recipe)} {
+		if n > maxText {
+			list.Add(diag.TooLarge, diag.Pos{File: name}, fmt.Sprintf("got %d bytes, limit %d", n, maxText), "")
+		}
+	}
 	base, err := decodeRecipe(from, recipe)
 	if err != nil {
 		return s, err

@@ -141,8 +141,8 @@ func (v *View) progress() *Progress {
 // one that the run recorded is an error.
 func (v *View) Answer() (Answer, error) {
 	a := conclude(v.Study, v.at)
-	if v.at.ended != "" && v.at.ended != digestOf(a) {
-		return a, fmt.Errorf("answer differs from the recorded one: got %.12s…, recorded %.12s…: another version of mm wrote it", digestOf(a), v.at.ended)
+	if v.at.ended != "" && v.at.ended != a.digest() {
+		return a, fmt.Errorf("answer differs from the recorded one: got %.12s…, recorded %.12s…: another version of mm wrote it", a.digest(), v.at.ended)
 	}
 	return a, nil
 }
