@@ -56,7 +56,6 @@ var single = map[string]string{
 	"lab/corpus/croissant":     "one format",
 	"lab/corpus/minhash":       "sorts and hashes for the data way, held by their own tests",
 	"lab/device/ssh":           "one transport, with its library",
-	"lab/experiment":           "the runner of plans; cmd only prints",
 	"lab/study":                "the runner of studies; cmd only prints",
 	"onnx/engine/freeze":       "rewrites models before compilation, without the engine's plan",
 	"onnx/engine/move":         "one family of operators",
