@@ -140,7 +140,7 @@ func (c *curve) try(alpha, beta float64) {
 		columns[1] = append(columns[1], math.Pow(c.n[i], -alpha))
 		columns[2] = append(columns[2], math.Pow(c.d[i], -beta))
 	}
-	for set := 1; set < 8; set++ {
+	for set := 7; set > 0; set-- { // all columns first: without negative factors they fit best
 		w, ok := solve(columns, c.loss, set)
 		if !ok {
 			continue
@@ -152,6 +152,9 @@ func (c *curve) try(alpha, beta float64) {
 		}
 		if sum < c.sum*(1-1e-12) {
 			c.sum, c.e, c.a, c.b, c.alpha, c.beta = sum, w[0], w[1], w[2], alpha, beta
+		}
+		if set == 7 {
+			return
 		}
 	}
 }
