@@ -22,6 +22,7 @@ import (
 	"mm-abi.org/mm/serve/oip"
 	"mm-abi.org/mm/serve/ollama"
 	"mm-abi.org/mm/serve/openai"
+	"mm-abi.org/mm/serve/otlp"
 	"mm-abi.org/mm/serve/page"
 	"mm-abi.org/mm/workspace"
 )
@@ -101,6 +102,15 @@ func (p *program) serve(c *cli.Context) error {
 	u.skills = !c.Bool("no-tools")
 	if c.Bool("stdin-lifeline") {
 		ctx = p.lifeline(ctx)
+	}
+	traces, err := otlp.New(otlp.Options{Version: built().Version, Env: os.Getenv, Failed: func(err error) { p.say("traces: %v", err) }})
+	if err != nil {
+		return usageError{err}
+	}
+	if traces != nil {
+		opt.Trace = traces.Record
+		opt.Metrics = append(opt.Metrics, api.Metric{Name: "mm_spans_dropped_total", Help: "Spans that were not sent to the collector.", Type: "counter", Value: traces.Dropped})
+		defer traces.Close()
 	}
 	return p.inWorkspace(p.pulling(workspaceOptions(c, c.Args().First())), func(w *workspace.Workspace) (err error) {
 		if run.Features = p.features(w, c.Bool("no-cache")); run.Features != nil {

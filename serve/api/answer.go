@@ -69,12 +69,13 @@ func (c *Call) Answer(ask *Ask, emit func(text string) error) (*Result, error) {
 	}
 	defer leave()
 	ask.Model = c.server.present(ask.Model)
+	c.span.reach(ask.Model)
 	m := c.server.metrics
 	first := true
 	listen := func(text string) error {
 		if first {
 			first = false
-			m.first(time.Since(c.begun))
+			m.first(c.span.first(time.Since(c.begun)))
 		}
 		if emit == nil || ask.Force != nil {
 			return nil
@@ -84,6 +85,7 @@ func (c *Call) Answer(ask *Ask, emit func(text string) error) (*Result, error) {
 	a, err := ask.Model.Answerer.Answer(ctx, ask.Request, listen)
 	if a != nil {
 		m.tokens(a.Timings.Prompt, a.Timings.Reused, a.Timings.Generated)
+		c.span.count(a.Timings.Prompt, a.Timings.Reused, a.Timings.Generated)
 	}
 	if err != nil {
 		e := problem(ctx, err, a != nil && len(a.Tokens) > 0, ask.Foreign)
@@ -215,7 +217,7 @@ func (s *Server) wait(c *Call) error {
 	at := time.Now()
 	select {
 	case s.slots <- struct{}{}:
-		s.metrics.queued(time.Since(at))
+		s.metrics.queued(c.span.queued(time.Since(at)))
 		return nil
 	case <-s.draining:
 		return errShutdown

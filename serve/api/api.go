@@ -93,6 +93,9 @@ type Options struct {
 	Random func([]byte)
 	// Log receives a line for each answered request; may be nil.
 	Log func(line string)
+	// Trace receives each request of a known path when it is answered; may be nil. It is
+	// called concurrently and must not block.
+	Trace func(Span)
 	// Metrics are added to those of the server.
 	Metrics []Metric
 }

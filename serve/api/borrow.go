@@ -25,6 +25,7 @@ func (c *Call) Borrow(ask *Ask, use func(ctx context.Context, s Scorer) error) e
 		return err
 	}
 	defer leave()
+	c.span.reach(ask.Model)
 	m := c.server.present(ask.Model).Answerer
 	if l, ok := m.(Lender); ok {
 		lent, back, err := l.Lend(ctx)

@@ -30,6 +30,7 @@ type Call struct {
 	any    bool // the type of the body is not checked
 	begun  time.Time
 	status int // written; 0: nothing yet
+	span   *traced
 }
 
 // Server returns the server that was called.

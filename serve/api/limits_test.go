@@ -32,7 +32,7 @@ func TestRequestLimits(t *testing.T) {
 		if err := change(ask); err != nil {
 			return err
 		}
-		c := &Call{W: httptest.NewRecorder(), R: httptest.NewRequest("POST", "/", nil), server: s}
+		c := &Call{W: httptest.NewRecorder(), R: httptest.NewRequest("POST", "/", nil), server: s, span: &traced{}}
 		_, err := c.Answer(ask, nil)
 		return err
 	}

@@ -63,7 +63,7 @@ func (s *Server) handler(route Route) http.HandlerFunc {
 			s.refuse(w, r, unknownKey())
 			return
 		}
-		c := &Call{W: w, R: r, Key: name, ID: s.ID("req_"), server: s, any: route.AnyType, begun: time.Now()}
+		c := &Call{W: w, R: r, Key: name, ID: s.ID("req_"), server: s, any: route.AnyType, begun: time.Now(), span: &traced{}}
 		w.Header().Set("X-Request-Id", c.ID)
 		err := route.Serve(c)
 		if err != nil && c.status == 0 {
@@ -71,6 +71,7 @@ func (s *Server) handler(route Route) http.HandlerFunc {
 		}
 		s.metrics.answered(route.Pattern, c.status)
 		s.log(c, route.Pattern)
+		s.trace(c, route.Pattern)
 	}
 }
 
