@@ -1,0 +1,19 @@
+// Package improve lets a language model teach itself on a task whose answers
+// can be verified: questions of arithmetic that a program, the call of a
+// calculator, answers (program of thought).
+//
+// Round 0 adapts the core to a few questions with programs. Each later round
+// starts from the core again, or from the last round:
+//
+//   - STaR (Zelikman et al., arXiv 2203.14465) samples programs for questions
+//     whose answers alone are known, executes them in the sandbox, keeps the
+//     right ones, tries the rest once more with the answer as a hint, and adapts
+//     the core to all that it kept.
+//   - SPIN (Chen et al., arXiv 2401.01335) prefers the known programs to the
+//     model's own of the last round (train/preference, DPO).
+//
+// Held-out questions have numbers and wordings that no other question has. Every
+// round is compared with round 0 on the same questions, and the run ends when
+// rounds do not help. Everything follows from the seed; a round is complete when
+// its result.json exists, and a killed run continues with the next one.
+package improve

@@ -1,0 +1,232 @@
+package improve
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"mm-abi.org/mm/core/pool"
+	"mm-abi.org/mm/core/tokenizer"
+	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/train"
+	"mm-abi.org/mm/train/dataset/synth"
+	"mm-abi.org/mm/train/llm"
+	"mm-abi.org/mm/train/nn"
+)
+
+// The files of a run.
+const (
+	specFile    = "spec.json"
+	resultFile  = "result.json"
+	SummaryFile = "summary.json"
+)
+
+// maxResult bounds a file of a run, in bytes.
+const maxResult = 1 << 20
+
+// ErrOther is returned for a folder with the run of another spec.
+var ErrOther = errors.New("holds a run of another spec")
+
+// Round is the result of a round.
+type Round struct {
+	Round   int    `json:"round"`
+	Sampled int    `json:"sampled,omitempty"` // questions tried
+	Right   int    `json:"right,omitempty"`   // of them, with a right program
+	Hinted  int    `json:"hinted,omitempty"`  // of the rest, right with the answer as a hint
+	Learned int    `json:"learned"`           // documents or pairs of the round's training
+	Held    string `json:"held"`              // the held-out questions in order: 1 is right
+	// Start and Last compare the held-out answers with round 0 and with the
+	// round before.
+	Start train.Change `json:"start"`
+	Last  train.Change `json:"last"`
+}
+
+// Accuracy returns the share of right held-out answers.
+func (r Round) Accuracy() float64 { return float64(r.Start.After) / float64(max(r.Start.N, 1)) }
+
+// Summary is the result of a run.
+type Summary struct {
+	Spec   Spec    `json:"spec"`
+	Rounds []Round `json:"rounds"`
+	Best   int     `json:"best"` // the round with the most right answers, the first of equals
+	Reason string  `json:"reason"`
+	// Helps reports that the best round is better than round 0 by more than
+	// the 95 % interval.
+	Helps bool `json:"helps"`
+}
+
+// Options configure a run.
+type Options struct {
+	Dir, From string      // folder of the run; folder of the spec's paths
+	Say       func(Round) // after each round, also those of an earlier session
+}
+
+// runner holds the state of a run.
+type runner struct {
+	spec    Spec
+	opt     Options
+	tok     *tokenizer.Tokenizer
+	shape   llm.Config
+	verify  *verifier
+	workers *pool.Pool
+
+	examples, questions, held []synth.Errand
+}
+
+// Run runs the rounds of a spec in opt.Dir, or those that it lacks.
+func Run(ctx context.Context, spec Spec, opt Options) (Summary, error) {
+	spec = spec.WithDefaults()
+	if err := spec.Validate(); err != nil {
+		return Summary{}, err
+	}
+	r := &runner{spec: spec, opt: opt, workers: pool.New(spec.Threads)}
+	defer r.workers.Close()
+	if err := r.open(ctx); err != nil {
+		return Summary{}, err
+	}
+	defer r.verify.guest.Close()
+	return r.run(ctx)
+}
+
+// open checks the folder and draws the questions.
+func (r *runner) open(ctx context.Context) error {
+	d, err := fsx.Create(r.opt.Dir, 0o755, fsx.Options{})
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	s := r.spec
+	s.Threads = 0 // does not change the result
+	text, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return err
+	}
+	old, err := fsx.ReadFile(filepath.Join(r.opt.Dir, specFile), maxResult)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		err = d.WriteFile(specFile, text, 0o644)
+	case err == nil && string(old) != string(text):
+		err = fmt.Errorf("%s %w", r.opt.Dir, ErrOther)
+	}
+	if err != nil {
+		return err
+	}
+	m, tok, err := train.OpenBase(train.Resolve(r.opt.From, s.Core))
+	if err != nil {
+		return train.At("/core", err)
+	}
+	r.tok, r.shape = tok, m.Config
+	if m.Config.Context < positions || tok.Special().EOS == tokenizer.None {
+		return train.Atf("/core", "core with %d positions: want at least %d, and an EOS", m.Config.Context, positions)
+	}
+	r.examples = synth.Worded(nn.Mix(s.Seed, 1), s.Examples, false, synth.Varied, s.Kinds...)
+	r.questions = synth.Worded(nn.Mix(s.Seed, 2), s.Questions, false, synth.Varied, s.Kinds...)
+	r.held = synth.Worded(nn.Mix(s.Seed, 3), s.HeldOut, true, synth.Unseen, s.Kinds...)
+	r.verify, err = newVerifier(ctx)
+	return err
+}
+
+func (r *runner) run(ctx context.Context) (Summary, error) {
+	sum := Summary{Spec: r.spec, Reason: "rounds"}
+	idle := 0
+	for n := 0; n <= r.spec.Rounds; n++ {
+		one, err := r.round(ctx, n, sum.Rounds)
+		if err != nil {
+			return sum, fmt.Errorf("round %d: %w", n, err)
+		}
+		sum.Rounds = append(sum.Rounds, one)
+		if r.opt.Say != nil {
+			r.opt.Say(one)
+		}
+		if idle++; n == 0 || one.Start.After > sum.Rounds[sum.Best].Start.After {
+			sum.Best, idle = n, 0
+		}
+		if idle >= r.spec.Patience {
+			sum.Reason = "no help"
+			break
+		}
+	}
+	low, _ := sum.Rounds[sum.Best].Start.Interval()
+	sum.Helps = sum.Best > 0 && low > 0
+	return sum, writeJSON(filepath.Join(r.opt.Dir, SummaryFile), sum)
+}
+
+// folder returns the folder of a round.
+func (r *runner) folder(n int) string { return filepath.Join(r.opt.Dir, fmt.Sprintf("round-%d", n)) }
+
+// round returns the result of a round, which it reads if the round is complete.
+func (r *runner) round(ctx context.Context, n int, before []Round) (Round, error) {
+	path := filepath.Join(r.folder(n), resultFile)
+	var one Round
+	data, err := fsx.ReadFile(path, maxResult)
+	if err == nil {
+		if err = json.Unmarshal(data, &one); err == nil && (one.Round != n || len(one.Held) != len(r.held)) {
+			err = errors.New("other questions")
+		}
+		if err != nil {
+			return one, fmt.Errorf("%s: %w", path, err)
+		}
+		return one, nil
+	}
+	if !errors.Is(err, os.ErrNotExist) {
+		return one, err
+	}
+	one.Round = n
+	m, err := r.learn(ctx, &one)
+	if err != nil {
+		return one, err
+	}
+	if one.Held, err = r.examine(ctx, m); err != nil {
+		return one, err
+	}
+	start, last := one.Held, one.Held
+	if n > 0 {
+		start, last = before[0].Held, before[n-1].Held
+	}
+	one.Start, one.Last = compare("round 0", start, one.Held), compare("last round", last, one.Held)
+	return one, writeJSON(path, one)
+}
+
+// examine answers the held-out questions greedily.
+func (r *runner) examine(ctx context.Context, m *llm.Model[float32]) (string, error) {
+	prompts := make([]prompt, len(r.held))
+	for i, e := range r.held {
+		prompts[i].text = e.Ask
+	}
+	answers, err := newSampler(m, r.tok, r.workers).answers(ctx, prompts)
+	if err != nil {
+		return "", err
+	}
+	marks := make([]byte, len(answers))
+	for i, a := range answers {
+		ok, err := r.verify.right(ctx, r.held[i], a)
+		if err != nil {
+			return "", err
+		}
+		marks[i] = '0'
+		if ok {
+			marks[i] = '1'
+		}
+	}
+	return string(marks), nil
+}
+
+// compare counts two lists of verdicts on the same questions.
+func compare(kind, before, after string) train.Change {
+	c := train.Change{Kind: kind}
+	for i := range after {
+		c.Add(before[i] == '1', after[i] == '1')
+	}
+	return c
+}
+
+func writeJSON(path string, v any) error {
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	return fsx.WriteFile(path, append(data, '\n'), 0o644)
+}

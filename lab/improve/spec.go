@@ -1,0 +1,106 @@
+package improve
+
+import (
+	"errors"
+
+	"mm-abi.org/mm/train"
+	"mm-abi.org/mm/train/dataset/synth"
+	"mm-abi.org/mm/train/llm"
+)
+
+// Method selects how a round learns.
+type Method string
+
+// The methods.
+const (
+	STaR Method = "star"
+	SPIN Method = "spin"
+)
+
+// Spec describes a run. The JSON names are those of the YAML. Comments state
+// the default of a zero field.
+type Spec struct {
+	Name   string   `json:"name"`
+	Method Method   `json:"method"`
+	Seed   uint64   `json:"seed,omitempty"`
+	Core   string   `json:"core"`            // a GGUF file or a checkpoint, relative to the spec
+	Kinds  []string `json:"kinds,omitempty"` // arithmetic, units; both
+
+	Examples  int `json:"examples,omitempty"`  // questions with programs; 48
+	Questions int `json:"questions,omitempty"` // questions to learn from; 400
+	HeldOut   int `json:"held_out,omitempty"`  // 300
+
+	Rounds      int      `json:"rounds,omitempty"`      // at most; 4
+	Patience    int      `json:"patience,omitempty"`    // rounds without help before the end; 2
+	Samples     int      `json:"samples,omitempty"`     // programs per question, the first greedy; 3
+	Temperature float64  `json:"temperature,omitempty"` // of the others; 0.8
+	Hints       *bool    `json:"hints,omitempty"`       // STaR: rationalize; true
+	LoRA        llm.LoRA `json:"lora"`                  // adapters of every round
+	Steps       int      `json:"steps,omitempty"`       // of each round; 120
+	Rate        float64  `json:"lr,omitempty"`          // 2e-3, SPIN 3e-4
+	Batch       int      `json:"batch_size,omitempty"`  // 8
+	Beta        float64  `json:"beta,omitempty"`        // of DPO; 0.1
+	Threads     int      `json:"threads,omitempty"`     // 0: all of the machine; does not change the result
+}
+
+// positions bounds a question with its program.
+const positions = 112
+
+// Limits of a run.
+const (
+	maxQuestions = 1 << 16
+	maxRounds    = 64
+	maxSamples   = 64
+)
+
+// WithDefaults returns s with the defaults filled in.
+func (s Spec) WithDefaults() Spec {
+	for _, d := range []struct {
+		v  *int
+		to int
+	}{{&s.Examples, 48}, {&s.Questions, 400}, {&s.HeldOut, 300}, {&s.Rounds, 4}, {&s.Patience, 2}, {&s.Samples, 3}, {&s.Steps, 120}, {&s.Batch, 8}, {&s.LoRA.Rank, 16}} {
+		train.SetDefault(d.v, d.to)
+	}
+	train.SetDefault(&s.Temperature, 0.8)
+	train.SetDefault(&s.Beta, 0.1)
+	rate := 2e-3
+	if s.Method == SPIN {
+		rate = 3e-4
+	}
+	train.SetDefault(&s.Rate, rate)
+	if s.Hints == nil {
+		yes := true
+		s.Hints = &yes
+	}
+	if len(s.Kinds) == 0 {
+		s.Kinds = []string{synth.Arithmetic, synth.Units}
+	}
+	return s
+}
+
+// Validate reports all faults of s with the defaults filled in.
+func (s Spec) Validate() error {
+	s = s.WithDefaults()
+	var errs []error
+	fault := func(path string, bad bool, format string, args ...any) {
+		if bad {
+			errs = append(errs, train.Atf(path, format, args...))
+		}
+	}
+	fault("/method", s.Method != STaR && s.Method != SPIN, "method: got %q, want %s or %s", s.Method, STaR, SPIN)
+	fault("/core", s.Core == "", "missing core")
+	for _, k := range s.Kinds {
+		fault("/kinds", k != synth.Arithmetic && k != synth.Units, "kinds: got %q, want %s or %s", k, synth.Arithmetic, synth.Units)
+	}
+	for _, c := range []struct {
+		path     string
+		n, limit int
+	}{
+		{"/examples", s.Examples, maxQuestions}, {"/questions", s.Questions, maxQuestions}, {"/held_out", s.HeldOut, maxQuestions},
+		{"/rounds", s.Rounds, maxRounds}, {"/patience", s.Patience, maxRounds}, {"/samples", s.Samples, maxSamples},
+	} {
+		fault(c.path, c.n < 1 || c.n > c.limit, "%s out of range: got %d, want 1 to %d", c.path[1:], c.n, c.limit)
+	}
+	fault("/temperature", !(s.Temperature > 0 && s.Temperature <= 10), "temperature out of range: got %v, want above 0 to 10", s.Temperature)
+	return errors.Join(errs...)
+}
