@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -74,6 +75,9 @@ func Run(ctx context.Context, s Study, opt Options) (Answer, error) {
 			list.Add(diag.StudyEnergy, diag.Pos{}, err.Error(), "")
 			return Answer{}, list.Err()
 		}
+	}
+	if _, err := os.Stat(filepath.Join(opt.Dir, ChainDir)); opt.Resume && err != nil {
+		return Answer{}, fmt.Errorf("%s: %w: no run to resume", opt.Dir, chain.ErrNone)
 	}
 	log, err := chain.Open(ctx, filepath.Join(opt.Dir, ChainDir), opt.Key, opt.Verifier, opt.Files, r.at.apply)
 	if err != nil {

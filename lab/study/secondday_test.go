@@ -126,6 +126,11 @@ func TestChain(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := newKey(t)
+	none := opt
+	none.Dir = t.TempDir()
+	if _, err := Run(context.Background(), s, none); !errors.Is(err, chain.ErrNone) {
+		t.Errorf("no run to resume: got %v", err)
+	}
 	with := opt
 	with.Key, with.Verifier = other, other.Public()
 	if _, err := Run(context.Background(), s, with); !errors.Is(err, chain.ErrKey) {
