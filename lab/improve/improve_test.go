@@ -112,8 +112,11 @@ func TestStudy(t *testing.T) {
 	if method == "" {
 		t.Skip("MM_IMPROVE is not set")
 	}
-	spec := Spec{Name: "study", Method: Method(method), Seed: 1, Core: core, Kinds: []string{synth.Arithmetic}, Examples: 32, Questions: 240, HeldOut: 240,
-		Rounds: 3, Samples: 2, Steps: 50, Batch: 6, LoRA: llm.LoRA{Rank: 16}}
+	spec := Spec{Name: "study", Method: Method(method), Seed: 1, Core: core, Kinds: []string{synth.Arithmetic}, Examples: 64, Questions: 240, HeldOut: 200,
+		Rounds: 3, Samples: 2, Steps: 60, Batch: 8, LoRA: llm.LoRA{Rank: 16, Alpha: 32}}
+	if spec.Method == STaR {
+		spec.Rate = 1e-2
+	}
 	sum, err := Run(t.Context(), spec, Options{Dir: t.TempDir(), From: ".", Say: func(r Round) {
 		low, high := r.Start.Interval()
 		t.Logf("round %d: held out %d of %d right, %+.3f since round 0 (95 %% %+.3f to %+.3f); of %d questions %d right, %d more with a hint; learned %d",

@@ -11,6 +11,7 @@ import (
 
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/train"
+	"mm-abi.org/mm/train/dataset"
 	"mm-abi.org/mm/train/dataset/synth"
 	"mm-abi.org/mm/train/llm"
 	"mm-abi.org/mm/train/nn"
@@ -20,18 +21,25 @@ import (
 
 // The files of a round.
 const (
-	learnedFile = "learned.jsonl"
+	learnedFile = "learned.txt" // documents, or pairs as JSON lines
 	trainFolder = "train"
 	modelFile   = "model.gguf" // the round's model, its adapters merged
 )
 
-// document is a question with its program, a line of learnedFile.
-type document struct {
-	Question string `json:"question"`
-	Program  string `json:"program"`
+// document is a question with its program.
+type document struct{ question, program string }
+
+// texts returns documents as the text that mm train reads: a line each, the
+// question as context.
+func texts(all []document) []byte {
+	var out []byte
+	for _, d := range all {
+		out = append(out, dataset.ContextOpen+d.question+dataset.ContextClose+d.program+dataset.Separator+"\n"...)
+	}
+	return out
 }
 
-// pair is a line of learnedFile for SPIN.
+// pair is a line of learnedFile of SPIN.
 type pair struct {
 	Prompt   string `json:"prompt"`
 	Chosen   string `json:"chosen"`
@@ -88,7 +96,7 @@ func (r *runner) model(n int) (*llm.Model[float32], error) {
 // documents returns the documents of a round: the examples, with and without
 // hints, and, after round 0, what the last round answered right.
 func (r *runner) documents(ctx context.Context, one *Round) ([]byte, error) {
-	var all []any
+	var all []document
 	for _, e := range r.examples {
 		all = append(all, document{e.Ask, gold(e)})
 		if *r.spec.Hints && r.spec.Method == STaR {
@@ -96,7 +104,7 @@ func (r *runner) documents(ctx context.Context, one *Round) ([]byte, error) {
 		}
 	}
 	if one.Round == 0 {
-		return jsonLines(all)
+		return texts(all), nil
 	}
 	m, err := r.model(one.Round - 1)
 	if err != nil {
@@ -117,10 +125,7 @@ func (r *runner) documents(ctx context.Context, one *Round) ([]byte, error) {
 		one.Hinted = len(rest) - len(still)
 		kept = append(kept, again...)
 	}
-	for _, d := range kept {
-		all = append(all, d)
-	}
-	return jsonLines(all)
+	return texts(append(all, kept...)), nil
 }
 
 // try answers questions several times each and returns the distinct right
@@ -223,8 +228,7 @@ func (r *runner) imitate(ctx context.Context, n int) (*llm.Model[float32], error
 	lora := s.LoRA
 	cfg := train.Config{
 		Name: s.Name, Seed: nn.Mix(s.Seed, 4) >> 12, Model: r.shape, Base: core, LoRA: &lora, Tokenizer: train.Tokenizer{File: core},
-		Data: train.Data{Files: []string{learnedFile}, Format: "jsonl", Keys: []string{"question", "program"}, Context: []string{"question"},
-			Special: true},
+		Data:      train.Data{Files: []string{learnedFile}, Special: true},
 		BatchSize: s.Batch, SeqLen: positions, Optimizer: train.Optimizer{Rate: s.Rate}, Schedule: optim.Schedule{Kind: "cosine", Warmup: s.Steps / 10, Floor: 0.05},
 		Stop: train.Stop{Steps: s.Steps}, Eval: train.Eval{Windows: 1}, SaveEvery: max(s.Steps/4, 1), Threads: s.Threads,
 	}
