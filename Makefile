@@ -412,3 +412,8 @@ preference:
 # with peft).
 peft:
 	@scripts/peft-adapters.sh
+
+# The Terraform modules of catalog/cloud: validate, test, planted faults, checkov
+# (TF_PLUGINS: a folder of providers; CHECKOV; skipped without terraform).
+cloud:
+	@scripts/cloud.sh
