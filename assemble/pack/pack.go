@@ -17,6 +17,7 @@ import (
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/quant"
 	"mm-abi.org/mm/core/tokenizer"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/modules/convert"
@@ -55,7 +56,9 @@ func Checkpoint(ctx context.Context, path string, opt Options) (dir string, err 
 		defer fsx.RemoveAll(temp)
 		one := filepath.Join(temp, train.LastFile)
 		if err := torch.Collect(path, one); err != nil {
-			return "", err
+			var list diag.List
+			list.Add(diag.BadShards, diag.Pos{File: filepath.Join(path, torch.Metadata)}, err.Error(), "")
+			return "", list.Err()
 		}
 		path = one
 	}

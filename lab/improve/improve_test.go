@@ -106,6 +106,25 @@ func TestValidate(t *testing.T) {
 	}
 }
 
+// A result is read up to a size.
+func TestResultSize(t *testing.T) {
+	for size, ok := range map[int]bool{maxResult: true, maxResult + 1: false} {
+		dir := t.TempDir()
+		r := &runner{spec: small(STaR), opt: Options{Dir: dir}, held: make([]synth.Errand, 2)}
+		if err := os.Mkdir(r.folder(1), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		text := `{"round":1,"held":"10"}`
+		text += strings.Repeat(" ", size-len(text))
+		if err := os.WriteFile(filepath.Join(r.folder(1), resultFile), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.round(t.Context(), 1, nil); (err == nil) != ok {
+			t.Errorf("%d bytes: %v", size, err)
+		}
+	}
+}
+
 // TestStudy is the study of `make improve`: MM_IMPROVE is the method.
 func TestStudy(t *testing.T) {
 	method := os.Getenv("MM_IMPROVE")

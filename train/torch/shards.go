@@ -12,15 +12,14 @@ import (
 	"sync"
 
 	"mm-abi.org/mm/core/safetensors"
-	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/train"
 )
 
 // The files of a folder of torch.distributed.checkpoint that train.py writes.
 const (
-	metadataFile = ".metadata"
-	headerFile   = "mm.safetensors" // mm's header and tokenizer
+	Metadata   = ".metadata"
+	headerFile = "mm.safetensors" // mm's header and tokenizer
 )
 
 // Limits of a checkpoint folder.
@@ -39,17 +38,7 @@ var shardName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile
 // Collect writes the weights of a folder of torch.distributed.checkpoint, as
 // train.py leaves it, to out as a checkpoint of mm train.
 func Collect(folder, out string) error {
-	err := collect(folder, out)
-	if err == nil {
-		return nil
-	}
-	var list diag.List
-	list.Add(diag.BadShards, diag.Pos{File: filepath.Join(folder, metadataFile)}, err.Error(), "")
-	return list.Err()
-}
-
-func collect(folder, out string) error {
-	data, err := fsx.ReadFile(filepath.Join(folder, metadataFile), maxMetadata)
+	data, err := fsx.ReadFile(filepath.Join(folder, Metadata), maxMetadata)
 	if err != nil {
 		return err
 	}
