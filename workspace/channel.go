@@ -63,10 +63,20 @@ type channel struct {
 	named      bool // a trust file names it
 }
 
-// seenChannel is the newest version that the home has seen.
+// seenChannel is the newest version that the home has seen, and the latest time of the
+// clock when it was read.
 type seenChannel struct {
 	Version  int    `json:"version"`
 	Manifest string `json:"manifest"`
+	Clock    string `json:"clock,omitempty"` // RFC 3339
+}
+
+// parseChannel parses the content of a document.
+func parseChannel(data []byte) (d ChannelDocument, err error) {
+	if err = json.Unmarshal(data, &d); err != nil {
+		return ChannelDocument{}, err
+	}
+	return d, nil
 }
 
 func (w *Workspace) openChannel(ref remote.Reference, name string) (*channel, error) {
@@ -133,8 +143,8 @@ func (c *channel) read(ctx context.Context, ref string, version int) (*ChannelVe
 	}
 	v := &ChannelVersion{Manifest: desc.Digest.String()}
 	about := func(a sign.Attestation) (digest.Digest, error) {
-		v.ChannelDocument = ChannelDocument{}
-		if err := json.Unmarshal(a.Predicate, &v.ChannelDocument); err != nil || a.PredicateType != channelType {
+		var err error
+		if v.ChannelDocument, err = parseChannel(a.Predicate); err != nil || a.PredicateType != channelType {
 			return "", fault(diag.BadChannel, fmt.Sprintf("%s: statement of type %q: %v", ref, shorten(a.PredicateType), err), "")
 		}
 		return digest.Digest(v.Digest), nil
@@ -188,7 +198,7 @@ func (c *channel) check(ref string, version int, v *ChannelVersion) error {
 	if v.Repository != c.repository || v.Channel != c.name || v.Version != version || bad != nil {
 		return fault(diag.BadChannel, fmt.Sprintf("%s: got version %d of channel %s of %s, want version %d of %s of %s", ref, v.Version, shorten(v.Channel), shorten(v.Repository), version, c.name, c.repository), "")
 	}
-	if (v.Version == 1) != (v.Previous == "") {
+	if v.Version < 1 || (v.Version == 1) != (v.Previous == "") {
 		return fault(diag.BadChannel, fmt.Sprintf("%s: version %d with previous %q", ref, v.Version, shorten(v.Previous)), "")
 	}
 	for _, when := range []string{v.Created, v.Expires} {
@@ -224,7 +234,30 @@ func (c *channel) head(ctx context.Context, now time.Time) (*ChannelVersion, err
 	if t, err := time.Parse(time.RFC3339, v.Expires); err == nil && now.After(t) {
 		return nil, fault(diag.ChannelExpired, fmt.Sprintf("%s %s version %d: expired at %s, and the clock shows %s", c.repository, c.name, v.Version, v.Expires, now.UTC().Format(time.RFC3339)), "")
 	}
-	return v, c.remember(ctx, v)
+	if err := c.clock(v, now); err != nil {
+		return nil, err
+	}
+	return v, c.remember(ctx, v, now)
+}
+
+// clock compares the clock with its latest time when the channel was read: a clock that was
+// set back makes an expired document look valid. A document without an end is only warned
+// of.
+func (c *channel) clock(v *ChannelVersion, now time.Time) error {
+	records, err := home.ReadRecords[seenChannel](c.w.home, channelsFile)
+	if err != nil {
+		return err
+	}
+	t, err := time.Parse(time.RFC3339, records[c.key()].Clock)
+	if err != nil || !t.After(now.Add(channelSkew)) {
+		return nil
+	}
+	detail := fmt.Sprintf("%s %s version %d: read at %s before, and the clock shows %s", c.repository, c.name, v.Version, t.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+	if v.Expires == "" {
+		c.w.say("warning: %s", detail)
+		return nil
+	}
+	return fault(diag.ClockDiffers, detail, "set the clock; if it was ahead before, remove the channel from "+channelsFile+" in MM_HOME")
 }
 
 // newest returns the newest document whatever its age.
@@ -288,30 +321,46 @@ func (c *channel) continues(ctx context.Context, v *ChannelVersion, seen seenCha
 	if seen.Version == 0 {
 		return nil
 	}
-	if v.Version-seen.Version > maxChannelChain {
-		return fault(diag.BadChannel, fmt.Sprintf("%s %s: got version %d after %d, limit %d versions later", c.repository, c.name, v.Version, seen.Version, maxChannelChain), "remove the channel from "+channelsFile+" in MM_HOME to trust the version anew")
+	list, err := chain(v, seen.Version, func(v *ChannelVersion) (*ChannelVersion, error) { return c.before(ctx, v) })
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", c.repository, c.name, err)
 	}
-	var err error
-	for v.Version > seen.Version {
-		if v, err = c.before(ctx, v); err != nil {
-			return err
-		}
-	}
-	if v.Manifest != seen.Manifest {
-		return fault(diag.ChannelForked, fmt.Sprintf("%s %s version %d: got %s, want %s as before", c.repository, c.name, seen.Version, v.Manifest, seen.Manifest), "")
+	if last := list[len(list)-1]; last.Manifest != seen.Manifest {
+		return fault(diag.ChannelForked, fmt.Sprintf("%s %s version %d: got %s, want %s as before", c.repository, c.name, seen.Version, last.Manifest, seen.Manifest), "")
 	}
 	return nil
 }
 
-// remember records the newest version.
-func (c *channel) remember(ctx context.Context, v *ChannelVersion) error {
+// chain returns v and the versions before it, down to the number last.
+func chain(v *ChannelVersion, last int, before func(*ChannelVersion) (*ChannelVersion, error)) ([]ChannelVersion, error) {
+	if v.Version-last > maxChannelChain {
+		return nil, fault(diag.BadChannel, fmt.Sprintf("version %d after %d: limit %d versions later", v.Version, last, maxChannelChain), "remove the channel from "+channelsFile+" in MM_HOME to trust the version anew")
+	}
+	list := []ChannelVersion{*v}
+	for v.Version > last {
+		var err error
+		if v, err = before(v); err != nil {
+			return nil, err
+		}
+		list = append(list, *v)
+	}
+	return list, nil
+}
+
+// remember records the newest version and the latest time of the clock.
+func (c *channel) remember(ctx context.Context, v *ChannelVersion, now time.Time) error {
 	if home.CanWrite(c.w.home) != nil || c.w.homeless != nil {
 		return nil
 	}
 	return home.ChangeRecords(ctx, c.w.home, channelsFile, func(all map[string]seenChannel) error {
-		if all[c.key()].Version < v.Version {
-			all[c.key()] = seenChannel{v.Version, v.Manifest}
+		seen := all[c.key()]
+		if seen.Version < v.Version {
+			seen.Version, seen.Manifest = v.Version, v.Manifest
 		}
+		if t, err := time.Parse(time.RFC3339, seen.Clock); err != nil || now.After(t) {
+			seen.Clock = now.UTC().Format(time.RFC3339)
+		}
+		all[c.key()] = seen
 		return nil
 	})
 }
@@ -322,15 +371,9 @@ func (c *channel) log(ctx context.Context) ([]ChannelVersion, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := []ChannelVersion{*v}
-	for v.Version > 1 {
-		if len(list) == maxChannelChain {
-			return nil, fault(diag.BadChannel, fmt.Sprintf("%s %s: more than %d versions", c.repository, c.name, maxChannelChain), "")
-		}
-		if v, err = c.before(ctx, v); err != nil {
-			return nil, err
-		}
-		list = append(list, *v)
+	list, err := chain(v, 1, func(v *ChannelVersion) (*ChannelVersion, error) { return c.before(ctx, v) })
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w", c.repository, c.name, err)
 	}
 	return list, nil
 }

@@ -43,3 +43,17 @@ func (w *Workspace) WriteChannel(ctx context.Context, place, name string, versio
 	_, err = c.write(ctx, ChannelDocument{Repository: c.repository, Channel: name, Version: version, Previous: "x", Digest: "sha256:" + strings.Repeat("0", 64)}, s.Key, time.Millisecond)
 	return err
 }
+
+// HeadAt reads the newest document of a channel at a time of the clock.
+func (w *Workspace) HeadAt(ctx context.Context, place, name string, now time.Time) error {
+	ref, err := remote.ParseReference(place)
+	if err != nil {
+		return err
+	}
+	c, err := w.openChannel(ref, name)
+	if err != nil {
+		return err
+	}
+	_, err = c.head(ctx, now)
+	return err
+}

@@ -75,13 +75,8 @@ func (w *Workspace) Promote(ctx context.Context, arg string, s *Signer, opt Prom
 	if err := c.permits(ctx, at, s.Key.Public().KeyID(), &doc); err != nil {
 		return nil, err
 	}
-	now := time.Now()
-	if !s.Options.Created.IsZero() {
-		now = s.Options.Created
-		doc.Created = now.UTC().Format(time.RFC3339)
-	}
-	if opt.Valid > 0 {
-		doc.Expires = now.Add(opt.Valid).UTC().Format(time.RFC3339)
+	if err := doc.date(past, s.Options.Created, opt.Valid); err != nil {
+		return nil, err
 	}
 	if err := w.recordable(ctx); err != nil {
 		return nil, err
@@ -89,6 +84,27 @@ func (w *Workspace) Promote(ctx context.Context, arg string, s *Signer, opt Prom
 	v, err := c.write(ctx, doc, s.Key, opt.Settle)
 	w.Record(ctx, audit.Entry{Action: "promote", Ref: c.repository + ":" + c.name, Digest: doc.Digest, Keys: []string{s.Key.Public().KeyID()}, Result: Outcome(err)})
 	return v, err
+}
+
+// date sets the times of a document. One that expires states when it was made, so that a
+// clock before that time is noticed. The clock must not be before the version before.
+func (d *ChannelDocument) date(past []ChannelVersion, created time.Time, valid time.Duration) error {
+	now := time.Now()
+	if !created.IsZero() {
+		now = created
+	}
+	if len(past) > 0 {
+		if t, err := time.Parse(time.RFC3339, past[0].Created); err == nil && t.After(now.Add(channelSkew)) {
+			return fault(diag.ClockDiffers, fmt.Sprintf("%s %s version %d: made at %s, and the clock shows %s", d.Repository, d.Channel, past[0].Version, past[0].Created, now.UTC().Format(time.RFC3339)), "set the clock, then promote again")
+		}
+	}
+	if !created.IsZero() || valid > 0 {
+		d.Created = now.UTC().Format(time.RFC3339)
+	}
+	if valid > 0 {
+		d.Expires = now.Add(valid).UTC().Format(time.RFC3339)
+	}
+	return nil
 }
 
 // permits checks the gates of the channel: who writes, the channel before, the evidence.
@@ -183,7 +199,7 @@ func (c *channel) write(ctx context.Context, doc ChannelDocument, key *sign.Priv
 		return nil, fault(diag.ChannelRace, fmt.Sprintf("%s %s version %d: writing took longer than %s", c.repository, c.name, doc.Version, settle), "")
 	}
 	v := &ChannelVersion{ChannelDocument: doc, Manifest: desc.Digest.String(), Key: key.Public().KeyID()}
-	return v, c.remember(ctx, v)
+	return v, c.remember(ctx, v, time.Now())
 }
 
 // lost returns the error of a promotion whose version another one took.

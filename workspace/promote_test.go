@@ -115,6 +115,50 @@ func TestPromote(t *testing.T) {
 	}
 }
 
+// A clock that was set back does not make an expired document valid for a home that has
+// seen a later time; a document without an end is used with a warning.
+func TestChannelClock(t *testing.T) {
+	ctx := context.Background()
+	w := newWorld(t)
+	reg := w.serve()
+	w.sign(reg.store, w.pack(reg.store, build("p", "0.1.0", ""), "team/p:0.1.0"), 0)
+	w.trust(filepath.Join(w.home, "trust.yaml"), "channels:\n- {name: prod, match: '**', keys: [key0]}\n- {name: open, match: '**', keys: [key0]}\n", "**", 0)
+	open := func() *workspace.Workspace { return w.open(workspace.Options{PlainHTTP: []string{reg.host}}) }
+	promote := func(to string, valid time.Duration, created time.Time) error {
+		t.Helper()
+		ws := open()
+		s, err := ws.Signer("", noPassword)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Options.Created = created
+		_, err = ws.Promote(ctx, reg.host+"/team/p:0.1.0", s, workspace.PromoteOptions{To: to, Valid: valid, Settle: 200 * time.Millisecond})
+		return err
+	}
+	for to, valid := range map[string]time.Duration{"prod": time.Hour, "open": 0} {
+		w.wants(to, promote(to, valid, time.Time{}), "")
+		w.wants("now", open().HeadAt(ctx, reg.host+"/team/p", to, time.Now()), "")
+	}
+	if list, err := open().History(ctx, reg.host+"/team/p", "prod"); err != nil || list[0].Created == "" {
+		t.Errorf("a document that expires states no creation: %+v, %v", list, err)
+	}
+	head := func(to string, after time.Duration) error {
+		return open().HeadAt(ctx, reg.host+"/team/p", to, time.Now().Add(after))
+	}
+	w.wants("later", head("prod", 50*time.Minute), "")
+	w.wants("expired", head("prod", 61*time.Minute), string(diag.ChannelExpired))
+	w.wants("a little back", head("prod", 46*time.Minute), "")
+	w.wants("set back", head("prod", 10*time.Minute), string(diag.ClockDiffers))
+	w.wants("before its creation", head("prod", -10*time.Minute), string(diag.ClockDiffers))
+	w.wants("later, without an end", head("open", 50*time.Minute), "")
+	w.said = nil
+	w.wants("set back, without an end", head("open", 0), "")
+	if !strings.Contains(strings.Join(w.said, " "), "warning: "+reg.host+"/team/p open version 1: read at") {
+		t.Errorf("no warning: %v", w.said)
+	}
+	w.wants("promotion by a clock behind", promote("prod", time.Hour, time.Now().Add(-time.Hour)), string(diag.ClockDiffers))
+}
+
 // Tags that everybody who can push can make are reported and ignored, up to a limit.
 func TestChannelJunk(t *testing.T) {
 	ctx := context.Background()

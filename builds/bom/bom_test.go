@@ -113,6 +113,18 @@ func TestCheck(t *testing.T) {
 		{"good", "", func(object) {}},
 		{"format", "bomFormat", func(d object) { d["bomFormat"] = "SPDX" }},
 		{"serial number", "serialNumber", func(d object) { delete(d, "serialNumber") }},
+		{"serial form", "serialNumber", func(d object) { d["serialNumber"] = "urn:uuid:1234" }},
+		{"serial upper case", "serialNumber", func(d object) { d["serialNumber"] = "urn:uuid:6BA7B811-9DAD-11D1-80B4-00C04FD430C8" }},
+		{"serial dashes", "serialNumber", func(d object) { d["serialNumber"] = "urn:uuid:6ba7b811-9dad-11d180b4--00c04fd430c8" }},
+		{"other serial", "", func(d object) { d["serialNumber"] = "urn:uuid:6ba7b811-9dad-11d1-80b4-00c04fd430c8" }},
+		{"no version of the format", "specVersion", func(d object) { delete(d, "specVersion") }},
+		{"later version of the format", "specVersion", func(d object) { d["specVersion"] = "2.0" }},
+		{"version 1.1", "specVersion", func(d object) { d["specVersion"] = "1.1" }},
+		{"version 1.2", "", func(d object) { d["specVersion"] = "1.2" }},
+		{"no version", "", func(d object) { delete(d, "version") }},
+		{"version 1.5", "", func(d object) { d["specVersion"] = "1.5" }},
+		{"version 1.7", "", func(d object) { d["specVersion"] = "1.7" }},
+		{"version", "version: got 0", func(d object) { d["version"] = 0 }},
 		{"time", "timestamp", func(d object) { d["metadata"].(object)["timestamp"] = "today" }},
 		{"subject", "about another artifact", func(d object) {
 			d["metadata"].(object)["component"].(object)["hashes"].([]any)[0].(object)["content"] = strings.Repeat("9", 64)
@@ -178,7 +190,7 @@ func TestCheckLimits(t *testing.T) {
 		for i := range n {
 			one = fmt.Sprintf(`{"type":"data","name":"x","bom-ref":"%d","components":[%s]}`, i, one)
 		}
-		return fmt.Appendf(nil, `{"bomFormat":"CycloneDX","specVersion":"1.6","serialNumber":"x","metadata":{"timestamp":"2026-01-01T00:00:00Z","component":{"type":"data","name":"y","bom-ref":"y"}},"components":[%s]}`, one)
+		return fmt.Appendf(nil, `{"bomFormat":"CycloneDX","specVersion":"1.6","serialNumber":"urn:uuid:6ba7b811-9dad-11d1-80b4-00c04fd430c8","metadata":{"timestamp":"2026-01-01T00:00:00Z","component":{"type":"data","name":"y","bom-ref":"y"}},"components":[%s]}`, one)
 	}
 	if err := Check(nested(maxNesting), ""); err != nil {
 		t.Errorf("the deepest bill: %v", err)
@@ -188,7 +200,7 @@ func TestCheckLimits(t *testing.T) {
 	}
 	many := func(n int) error {
 		list := strings.TrimSuffix(strings.Repeat(`{"type":"data"},`, n), ",")
-		return Check(fmt.Appendf(nil, `{"bomFormat":"CycloneDX","serialNumber":"x","metadata":{"timestamp":"2026-01-01T00:00:00Z","component":{"type":"data","name":"y","bom-ref":"y"}},"components":[%s]}`, list), "")
+		return Check(fmt.Appendf(nil, `{"bomFormat":"CycloneDX","specVersion":"1.6","serialNumber":"urn:uuid:6ba7b811-9dad-11d1-80b4-00c04fd430c8","metadata":{"timestamp":"2026-01-01T00:00:00Z","component":{"type":"data","name":"y","bom-ref":"y"}},"components":[%s]}`, list), "")
 	}
 	for _, n := range []int{maxFaults, maxFaults + 1} {
 		err := many(n)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,6 +24,25 @@ const (
 	maxFaults = 32
 )
 
+// readVersions are the versions of the format that exist in JSON and that Check reads.
+var readVersions = []string{"1.2", "1.3", "1.4", "1.5", "1.6", "1.7"}
+
+// isSerial reports whether a serial number is urn:uuid: with a UUID in lower case, as the
+// schema of the format demands.
+func isSerial(s string) bool {
+	rest, ok := strings.CutPrefix(s, "urn:uuid:")
+	if !ok || len(rest) != 36 {
+		return false
+	}
+	for i, c := range []byte(rest) {
+		dash := i == 8 || i == 13 || i == 18 || i == 23
+		if dash != (c == '-') || !dash && !('0' <= c && c <= '9' || 'a' <= c && c <= 'f') {
+			return false
+		}
+	}
+	return true
+}
+
 // Check reports every fault of a CycloneDX bill in JSON, and whether it is about the
 // artifact with the digest subject; "" compares no digest. It demands more than the
 // schema of the format: see the package's documentation.
@@ -33,12 +53,19 @@ func Check(data []byte, subject string) error {
 	var form struct {
 		Format  string `json:"bomFormat"`
 		Version string `json:"specVersion"`
+		Number  *int   `json:"version"` // of the bill. Nil: 1
 	}
 	if err := json.Unmarshal(data, &form); err != nil {
 		return fmt.Errorf("bill of materials: %w", err)
 	}
 	if form.Format != cyclonedx.BOMFormat {
 		return fmt.Errorf("bomFormat: got %q, want %s", form.Format, cyclonedx.BOMFormat)
+	}
+	if !slices.Contains(readVersions, form.Version) {
+		return fmt.Errorf("specVersion: got %q, want one of %s", form.Version, strings.Join(readVersions, ", "))
+	}
+	if form.Number != nil && *form.Number < 1 {
+		return fmt.Errorf("version: got %d, want at least 1", *form.Number)
 	}
 	var doc cyclonedx.BOM
 	if err := cyclonedx.NewBOMDecoder(bytes.NewReader(data), cyclonedx.BOMFileFormatJSON).Decode(&doc); err != nil {
@@ -64,8 +91,8 @@ func (c *checker) fault(format string, args ...any) {
 
 // document checks the parts of a bill.
 func (c *checker) document(doc *cyclonedx.BOM, subject string) {
-	if doc.SerialNumber == "" {
-		c.fault("serialNumber: missing")
+	if !isSerial(doc.SerialNumber) {
+		c.fault("serialNumber: got %.60q, want urn:uuid: and a UUID", doc.SerialNumber)
 	}
 	switch m := doc.Metadata; {
 	case m == nil || m.Component == nil:
