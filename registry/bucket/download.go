@@ -169,7 +169,7 @@ func (p *partial) receive(ctx context.Context, off int64, w io.Writer) (int64, e
 }
 
 // Local returns the path below a folder of an object under a prefix; "" for the
-// empty object that marks a folder. A key that is no safe path is [ErrKey].
+// empty object that marks a folder. An unsafe key is [ErrKey].
 func Local(key, prefix string) (string, error) {
 	name := strings.TrimPrefix(key, prefix)
 	if name == "" || strings.HasSuffix(name, "/") && CheckKey(strings.TrimSuffix(name, "/")) == nil {

@@ -71,7 +71,7 @@ func (b *Dir) Put(ctx context.Context, key string, r io.ReaderAt, size int64, op
 	return b.Stat(ctx, key)
 }
 
-// publish gives the file from its name, after the note of its digest.
+// publish renames the file from to its key, after the note of its digest.
 func (b *Dir) publish(from, key string, stat fs.FileInfo, opt PutOptions) error {
 	if opt.IfAbsent {
 		if err := b.d.LinkFrom(filepath.Join(b.d.Path(), filepath.FromSlash(from)), key); errors.Is(err, fs.ErrExist) {

@@ -28,12 +28,12 @@ type State struct {
 // MirrorOptions configures [NewMirror].
 type MirrorOptions struct {
 	Sessions Sessions
-	Tell     func(text string) // receives failures and successes. Nil: none
+	Report   func(text string) // receives failures and successes. Nil: none
 	Grace    time.Duration     // of Close for files that still wait. Zero: five minutes
 }
 
 // Mirror copies files of a run to a bucket while the run goes on. It never blocks
-// the run and never fails it: failures are reported through Tell, and a later
+// the run and never fails it: failures are reported through Report, and a later
 // version of a file replaces one that still waits.
 type Mirror struct {
 	b     Bucket
@@ -60,8 +60,8 @@ type task struct {
 
 // NewMirror starts a mirror of a run below an address. The caller closes it.
 func NewMirror(ctx context.Context, b Bucket, place Address, opt MirrorOptions) *Mirror {
-	if opt.Tell == nil {
-		opt.Tell = func(string) {}
+	if opt.Report == nil {
+		opt.Report = func(string) {}
 	}
 	if opt.Grace == 0 {
 		opt.Grace = 5 * time.Minute
@@ -113,7 +113,7 @@ func (m *Mirror) fail(name string, step int, err error) {
 	m.mu.Lock()
 	m.failed++
 	m.mu.Unlock()
-	m.opt.Tell(fmt.Sprintf("%s of step %d was not saved: %v; the run goes on", m.place.Under(name), step, err))
+	m.opt.Report(fmt.Sprintf("%s of step %d was not saved: %v; the run goes on", m.place.Under(name), step, err))
 }
 
 func (m *Mirror) add(name string, t task) {
@@ -155,7 +155,7 @@ func (m *Mirror) run(ctx context.Context) {
 			if err := m.copy(ctx, name, t); err != nil {
 				m.fail(name, t.step, err)
 			} else {
-				m.opt.Tell(fmt.Sprintf("saved %s of step %d", m.place.Under(name), t.step))
+				m.opt.Report(fmt.Sprintf("saved %s of step %d", m.place.Under(name), t.step))
 			}
 		}
 	}
@@ -183,7 +183,7 @@ func (m *Mirror) copy(ctx context.Context, name string, t task) (err error) {
 	return err
 }
 
-// Close waits for what is being copied, at most the grace time, and returns the
+// Close waits for the copies in progress, at most the grace time, and returns the
 // number of copies that failed.
 func (m *Mirror) Close() (failed int) {
 	close(m.wake)

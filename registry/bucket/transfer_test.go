@@ -119,7 +119,7 @@ func TestUploadResumes(t *testing.T) {
 	})
 }
 
-// hostile answers for reads: what the client must refuse, and why.
+// TestHostileReads serves answers that the client must refuse.
 func TestHostileReads(t *testing.T) {
 	data := buckettest.Bytes(10_000, 2)
 	media := func(r *http.Request) bool {
@@ -418,7 +418,7 @@ func TestMirror(t *testing.T) {
 		path := write(t, buckettest.Bytes(5000, 8))
 		var mu sync.Mutex
 		var lines []string
-		m := bucket.NewMirror(t.Context(), b, place, bucket.MirrorOptions{Tell: func(text string) {
+		m := bucket.NewMirror(t.Context(), b, place, bucket.MirrorOptions{Report: func(text string) {
 			mu.Lock()
 			defer mu.Unlock()
 			lines = append(lines, text)
@@ -443,7 +443,7 @@ func TestMirror(t *testing.T) {
 			}
 		}
 		s.Set(func(_ http.Handler, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })
-		dead := bucket.NewMirror(t.Context(), b, place, bucket.MirrorOptions{Tell: func(string) {}})
+		dead := bucket.NewMirror(t.Context(), b, place, bucket.MirrorOptions{Report: func(string) {}})
 		dead.Save("last.safetensors", path, 5, true)
 		if failed := dead.Close(); failed != 1 {
 			t.Errorf("%d copies failed, want 1", failed)

@@ -33,7 +33,7 @@ type session struct{ file string }
 // maxSession is the size in bytes of the state of an upload.
 const maxSession = 16 << 10
 
-// Load implements [Session]: an unreadable state is none.
+// Load implements [Session]: an unreadable state counts as absent.
 func (s session) Load() string {
 	data, err := fsx.ReadFile(s.file, maxSession)
 	if err != nil {

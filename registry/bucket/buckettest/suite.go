@@ -10,11 +10,10 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"mm-abi.org/mm/registry/bucket"
 )
@@ -98,8 +97,8 @@ func (s suite) roundTrip(t *testing.T) {
 			t.Errorf("Put of %d bytes: got %+v", n, put)
 		}
 		stat, err := s.b.Stat(t.Context(), s.opt.Prefix+"round/trip")
-		if diff := cmp.Diff(put, stat); err != nil || diff != "" {
-			t.Errorf("Stat: %v (-put +stat)\n%s", err, diff)
+		if err != nil || stat != put {
+			t.Errorf("Stat: got %+v, %v, want %+v", stat, err, put)
 		}
 		got, err := s.get(t, "round/trip", 0, -1, put.ETag)
 		if err != nil || !bytes.Equal(got, data) {
@@ -245,8 +244,8 @@ func (s suite) list(t *testing.T) {
 				t.Errorf("List(%s): got %+v", c.prefix, info)
 			}
 		}
-		if diff := cmp.Diff(c.want, got); diff != "" {
-			t.Errorf("List(%s) (-want +got)\n%s", c.prefix, diff)
+		if !slices.Equal(got, c.want) {
+			t.Errorf("List(%s): got %q, want %q", c.prefix, got, c.want)
 		}
 	}
 }
