@@ -125,7 +125,7 @@ func oneFault(code diag.Code, file, detail string) error {
 	return list.Err()
 }
 
-// existing returns the data set at out, nil if there is none.
+// existing returns the data set at out, or nil without one.
 func existing(out string) (*Lineage, error) {
 	entries, err := os.ReadDir(out)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0 {

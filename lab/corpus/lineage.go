@@ -51,7 +51,7 @@ type Lineage struct {
 	Unchanged bool `json:"-"`
 }
 
-// Origin is a source with what became of its rows.
+// Origin is a source with the counts of its rows.
 type Origin struct {
 	ID       string             `json:"id"`
 	Path     string             `json:"path"`

@@ -95,7 +95,7 @@ const (
 	Scrub = "scrub"
 )
 
-// Splits are the shares of the splits beside the training split.
+// Splits are the shares of the splits other than the training split.
 type Splits struct {
 	Seed    uint64  `json:"seed,omitempty"`
 	HeldOut float64 `json:"held_out,omitempty"`

@@ -24,7 +24,7 @@ const (
 	maxPages      = 1 << 20
 )
 
-// pageHeader is what the reader of a page trusts.
+// pageHeader has the numbers that the reader of a page trusts.
 type pageHeader struct {
 	kind, size, stored       int64
 	values, encoding         int64
@@ -61,7 +61,7 @@ func (h *pageHeader) set(outer, field int, v int64) {
 }
 
 // column is a column chunk whose pages are checked before the library reads
-// them: it allocates what a page claims.
+// them: it allocates as much as a page claims.
 type column struct {
 	name     string
 	r        *io.SectionReader
@@ -130,7 +130,7 @@ func (c *column) page(h pageHeader, at int64) error {
 		return errors.New("index page")
 	}
 	data := make([]byte, h.stored)
-	if _, err := c.r.ReadAt(data, at); err != nil {
+	if n, err := c.r.ReadAt(data, at); n < len(data) {
 		return err
 	}
 	var levels []byte
@@ -191,8 +191,8 @@ func bitsFor(most int) int {
 	return n
 }
 
-// runs checks that the runs of levels and indices are no longer than the page
-// has values.
+// runs checks that the runs of levels and indices do not exceed the values of the
+// page.
 func (c *column) runs(h pageHeader, levels, data []byte) error {
 	if h.kind == dictPage {
 		if h.encoding != int64(format.Plain) && h.encoding != int64(format.PlainDictionary) {

@@ -99,9 +99,9 @@ func openParquet(f *os.File, size int64, columns []string) (t *table, err error)
 		return nil, err
 	}
 	group, names := parquet.Group{}, map[string]bool{}
-	var known []string
+	var all []string
 	for _, field := range p.Root().Fields() {
-		known = append(known, field.Name())
+		all = append(all, field.Name())
 		if slices.Contains(columns, field.Name()) {
 			group[field.Name()] = field
 			names[field.Name()] = true
@@ -109,7 +109,7 @@ func openParquet(f *os.File, size int64, columns []string) (t *table, err error)
 	}
 	for _, name := range columns {
 		if !names[name] {
-			return nil, &fault{code: diag.SourceColumn, detail: fmt.Sprintf("no column %q", name), hint: "the file has " + strings.Join(known, ", ")}
+			return nil, &fault{code: diag.SourceColumn, detail: fmt.Sprintf("no column %q", name), hint: "the file has " + strings.Join(all, ", ")}
 		}
 	}
 	unsigned, err := integers(group)
@@ -147,7 +147,7 @@ func integers(columns parquet.Group) (map[string]bool, error) {
 	return unsigned, nil
 }
 
-// checkFooter walks the footer before the library allocates what it claims.
+// checkFooter walks the footer before the library allocates its lists.
 func checkFooter(f io.ReaderAt, size int64) error {
 	var tail [8]byte
 	if size < 12 {

@@ -2,7 +2,7 @@
 // JSON-LD (MLCommons).
 //
 // [Export] describes a data set of mm data build; [Import] converts a
-// description of local files to a manifest. What a manifest cannot express is
+// description of local files to a manifest. Features that a manifest lacks are
 // refused by name.
 package croissant
 

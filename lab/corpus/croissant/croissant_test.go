@@ -20,7 +20,7 @@ func lineage() *corpus.Lineage {
 	}
 }
 
-// What is written is read back to a valid manifest.
+// Exported metadata is read back to a valid manifest.
 func TestRoundTrip(t *testing.T) {
 	data, err := Export(lineage())
 	if err != nil {

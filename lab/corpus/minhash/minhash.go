@@ -4,7 +4,7 @@
 // keys of a document such that similar documents have an equal key with high
 // probability (MinHash, then bands of rows). Documents with an equal key are
 // candidates; [Jaccard] of their shingles decides. [Clusters] joins the similar
-// ones, so that the smallest of each cluster can stand for it.
+// ones, so that the smallest of each cluster can represent it.
 //
 // A [Sorter] sorts keys in files. The memory is that of the sorter and 32 bytes
 // for each candidate.

@@ -1,8 +1,8 @@
 // Package pii finds personal data in text: e-mail addresses, phone numbers, payment
 // cards, IBANs, US social security numbers, IP addresses and Bitcoin addresses.
 //
-// A finding has a score. A checksum or a complete grammar gives 1; a form alone
-// gives less, and words around it, such as "phone" or "version", raise or lower
+// A finding has a score. A checksum or a complete grammar yields 1; a form alone
+// yields less, and words around it, such as "phone" or "version", raise or lower
 // it ([Detector.Find]). Names and street addresses are not found: they need a
 // model.
 package pii
@@ -49,7 +49,7 @@ type Detector struct {
 	score float64
 }
 
-// New returns a detector of the kinds, all if there are none, that ignores
+// New returns a detector of the kinds, all by default, that ignores
 // findings below the score.
 func New(kinds []Kind, score float64) *Detector {
 	d := &Detector{map[Kind]bool{}, score}
@@ -95,7 +95,7 @@ func (d *Detector) Find(text string) []Finding {
 // checked are the kinds with a checksum or a complete grammar.
 var checked = map[Kind]bool{Email: true, Card: true, IBAN: true, Bitcoin: true}
 
-// Placeholder returns the text that stands for a finding of the kind.
+// Placeholder returns the text that replaces a finding of the kind.
 func Placeholder(k Kind) string { return "<" + strings.ToUpper(string(k)) + ">" }
 
 // Replace replaces findings, in order and without overlaps, by placeholders.

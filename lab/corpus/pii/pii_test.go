@@ -64,6 +64,7 @@ func TestLimits(t *testing.T) {
 	for text, want := range map[string]int{
 		strings.Repeat("a", maxLocal) + "@example.com":                                     1,
 		"a@" + strings.Repeat("b.", 126) + "com":                                           1,
+		"a@" + strings.Repeat("b.", maxDomain/2+1) + "com":                                 0,
 		"a@" + strings.Repeat("b", 64) + ".com":                                            0,
 		strings.Repeat("@", 1000) + strings.Repeat(":", 1000) + strings.Repeat("1.", 1000): 0,
 		"2001:0db8:85a3:0000:0000:8a2e:0370:7334":                                          1,

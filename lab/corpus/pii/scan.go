@@ -193,7 +193,7 @@ func (s *scan) ipv4(i int) {
 	s.add(IPv4, i, at, score)
 }
 
-// form reports whether the text at i has a form, in which 0 stands for a digit.
+// form reports whether the text at i has a form, in which 0 means a digit.
 func (s *scan) form(i int, form string) bool {
 	if i+len(form) > len(s.text) {
 		return false
