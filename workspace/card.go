@@ -18,8 +18,8 @@ import (
 	"mm-abi.org/mm/registry/sign"
 )
 
-// Card returns the model card of an artifact, or of one target of an index: what the
-// manifest and the statements by trusted keys state.
+// Card returns the model card of an artifact, or of one target of an index. It
+// follows from the manifest and the statements by trusted keys.
 func (w *Workspace) Card(ctx context.Context, at *Located, target string) (*card.Card, error) {
 	p, err := w.part(ctx, at, target)
 	if err != nil {

@@ -41,8 +41,8 @@ type LicensedModule struct {
 	Terms   []Term       `json:"terms"`
 }
 
-// Term is a condition of a license with the clause that states it; kind unknown: mm does
-// not know the license.
+// Term is a condition of a license with the clause that states it; kind unknown: the license
+// is in no table of mm.
 type Term struct {
 	License string `json:"license"`
 	Kind    string `json:"kind"`

@@ -42,7 +42,7 @@ type Task struct {
 	Version  string   `json:"version,omitempty"`
 	Suite    string   `json:"suite"`             // digest of the task's configuration
 	Data     string   `json:"data,omitempty"`    // digest of the documents
-	Prompts  string   `json:"prompts,omitempty"` // digest of what was asked
+	Prompts  string   `json:"prompts,omitempty"` // digest of the prompts
 	Shots    int      `json:"shots"`
 	Original int      `json:"original"`      // documents of the task; N of them were asked
 	Cut      int      `json:"cut,omitempty"` // questions whose start did not fit the context
@@ -65,7 +65,7 @@ type Figure struct {
 // Name returns the metric and the filter, as results write them.
 func (f Figure) Name() string { return f.Metric + "," + f.Filter }
 
-// Results is an evaluation with what it measured.
+// Results is an evaluation with the digest of the measured artifact.
 type Results struct {
 	Evaluation
 	Digest string // of the artifact, or of the index that it was chosen from

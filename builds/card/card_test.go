@@ -123,7 +123,7 @@ func TestCheck(t *testing.T) {
 
 func bound(x float64) *float64 { return &x }
 
-// A demand tells a missed limit from an absent figure.
+// A demand distinguishes a missed limit from an absent figure.
 func TestDemand(t *testing.T) {
 	r, err := Read(results(t))
 	if err != nil {

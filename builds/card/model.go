@@ -10,8 +10,8 @@ import (
 	"mm-abi.org/mm/internal/spdx"
 )
 
-// Card is a model card: what the manifest, the modules and the signed statements of an
-// artifact state. It holds nothing else, so that it follows from them.
+// Card is a model card. It follows from the manifest, the modules and the signed
+// statements of an artifact alone.
 type Card struct {
 	Name        string   `json:"name"`
 	Version     string   `json:"version"`

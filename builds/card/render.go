@@ -122,7 +122,7 @@ func (c *Card) modelIndex(b *strings.Builder) {
 	}
 }
 
-// facts writes what the manifest states.
+// facts writes the statements of the manifest.
 func (c *Card) facts(b *strings.Builder) {
 	b.WriteString("\n## Artifact\n\n| | |\n|---|---|\n")
 	rows := [][2]string{{"Manifest", code(c.Digest)}}

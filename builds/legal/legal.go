@@ -2,7 +2,7 @@
 // writes the documents LICENSE and NOTICE, and names texts that are missing.
 //
 // Both documents follow from the files of the modules alone, so that a reader can write
-// them again and compare. It is no legal advice.
+// them again and compare. It does not replace legal advice.
 package legal
 
 import (
@@ -123,7 +123,7 @@ func (p Part) Missing() (ids []string) {
 	return ids
 }
 
-// check reports a text that is no text, or too large.
+// check reports a file that is not UTF-8 text, or too large.
 func (p Part) check() error {
 	for _, f := range p.Files {
 		if len(f.Text) > MaxText {

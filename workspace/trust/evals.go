@@ -102,7 +102,7 @@ func (b *Bench) Statements(ctx context.Context, src content.ReadOnlyGraphStorage
 	return list, others, nil
 }
 
-// permits reports whether the trust file lets the key of an attestation state it.
+// permits reports whether the trust file permits the key of an attestation to state it.
 func (j judge) permits(repository string, a sign.Attested) (bool, error) {
 	err := j.verifier.Accept(repository, []string{a.Key})
 	var r *sign.Refusal
