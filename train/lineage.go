@@ -25,7 +25,7 @@ type Lineage struct {
 	License string `json:"license,omitempty"`
 }
 
-// built is what a lineage records of the files.
+// built holds the files of a lineage.
 type built struct {
 	Lineage
 	Format string   `json:"format"`

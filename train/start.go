@@ -53,7 +53,7 @@ func NewStart(cfg Config, corpus *Corpus, dir string) (*Start, error) {
 }
 
 // steps returns the number of steps, each of so many tokens, until the first
-// of Steps and Tokens; 0 if there is no such end.
+// of Steps and Tokens; 0 without such an end.
 func (s Stop) steps(tokens int) int {
 	n := 0
 	if s.Tokens > 0 {

@@ -61,7 +61,7 @@ func (p *program) licenses(l *workspace.Licenses, check bool) error {
 	if err := p.printTable([]string{"MODULE", "LICENSE", "TEXT", "DIGEST"}, rows); err != nil {
 		return err
 	}
-	fmt.Fprintf(p.stdout, "\nlicense of the whole: %s\n", diag.Printable(l.License))
+	fmt.Fprintf(p.stdout, "\nlicense of the build: %s\n", diag.Printable(l.License))
 	for _, d := range l.Documents {
 		fmt.Fprintf(p.stdout, "%s: %s\n", d.Path, d.Digest)
 	}

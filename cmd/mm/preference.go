@@ -11,7 +11,7 @@ import (
 
 func (p *program) evalPreferenceCommand() *cli.Command {
 	return &cli.Command{
-		Name: "preference", Usage: "compare what a checkpoint of the stage preference prefers and calls with what it did before", ArgsUsage: "CHECKPOINT",
+		Name: "preference", Usage: "compare the preferences and calls of a checkpoint with those before its training", ArgsUsage: "CHECKPOINT",
 		Description: "Evaluates the core before the first step and the checkpoint on the same held-out pairs. Of N questions\n" +
 			"for tools, in wordings and with numbers that no pair has, tool counts the greedy answers that name\n" +
 			"the right tool, call those that are the right call. The interval of the change is that of paired answers.",

@@ -103,15 +103,11 @@ func (p *program) serve(c *cli.Context) error {
 	if c.Bool("stdin-lifeline") {
 		ctx = p.lifeline(ctx)
 	}
-	traces, err := otlp.New(otlp.Options{Version: built().Version, Env: os.Getenv, Failed: func(err error) { p.say("traces: %v", err) }})
+	stop, err := p.traces(&opt)
 	if err != nil {
-		return usageError{err}
+		return err
 	}
-	if traces != nil {
-		opt.Trace = traces.Record
-		opt.Metrics = append(opt.Metrics, api.Metric{Name: "mm_spans_dropped_total", Help: "Spans that were not sent to the collector.", Type: "counter", Value: traces.Dropped})
-		defer traces.Close()
-	}
+	defer stop()
 	return p.inWorkspace(p.pulling(workspaceOptions(c, c.Args().First())), func(w *workspace.Workspace) (err error) {
 		if run.Features = p.features(w, c.Bool("no-cache")); run.Features != nil {
 			defer run.Features.Close()
@@ -143,6 +139,20 @@ func (p *program) serve(c *cli.Context) error {
 		defer f.follow(ctx, pool, s, c.Duration("watch-every"))()
 		return p.listen(ctx, s, addr, c.Duration("drain"))
 	})
+}
+
+// traces exports the requests of a server to the collector that the environment names.
+func (p *program) traces(opt *api.Options) (stop func(), err error) {
+	e, err := otlp.New(otlp.Options{Version: built().Version, Env: os.Getenv, Failed: func(err error) { p.say("traces: %v", err) }})
+	if err != nil {
+		return nil, usageError{err}
+	}
+	if e == nil {
+		return func() {}, nil
+	}
+	opt.Trace = e.Record
+	opt.Metrics = append(opt.Metrics, api.Metric{Name: "mm_spans_dropped_total", Help: "Spans that were not sent to the collector.", Type: "counter", Value: e.Dropped})
+	return e.Close, nil
 }
 
 // newServer returns a server with all wire formats.

@@ -27,7 +27,7 @@ func askJSON(t *testing.T, url, body string) (int, string) {
 }
 
 // The decoder of a build draws over HTTP: n images by their seeds, the same again, and
-// what it cannot draw is refused by name.
+// other requests are refused by name.
 func TestServeImages(t *testing.T) {
 	t.Setenv("MM_HOME", filepath.Join(t.TempDir(), "home"))
 	url := serveFor(t, "--target", "laptop", "../../builds/p-lite.graph.yaml") + "/v1/images/generations"

@@ -19,7 +19,7 @@ var thirdParty = map[string][]string{
 	"github.com/Masterminds/semver/v3":       {"abi", "builds/resolve", "workspace", "runtimes/native", "cmd/mm"},
 	"github.com/ebitengine/purego":           {"tools/libllama/driver", "cmd/mm-native/dynlib", "cmd/mm-native/llamalib", "cmd/mm-native/ortlib", "cmd/mm-native/qnnlib"},
 	"github.com/gofrs/flock":                 {"internal/fsx"},
-	"github.com/google/flatbuffers":          {"assemble/export/tflite", "onnx/htp/htptest"},
+	"github.com/google/flatbuffers":          {"assemble/export/executorch", "assemble/export/tflite", "onnx/htp/htptest"},
 	"github.com/hajimehoshi/go-mp3":          {"core/preprocess/codec"},
 	"github.com/jfreymuth/vorbis":            {"core/preprocess/codec"},
 	"github.com/klauspost/compress":          {"registry", "lab/corpus"},

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"math/bits"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -82,5 +83,30 @@ func TestParquetLimits(t *testing.T) {
 		if err := c.check(); (err == nil) != ok {
 			t.Errorf("%d pages: %v", n, fmt.Sprint(err))
 		}
+	}
+}
+
+// More similar documents than memory is planned for are refused.
+func TestCandidates(t *testing.T) {
+	if list := checkCandidates(maxCandidates, diag.Pos{}); list.Failed() {
+		t.Error(list)
+	}
+	if list := checkCandidates(maxCandidates+1, diag.Pos{}); len(list) != 1 || list[0].Code != diag.NearMany {
+		t.Errorf("got %v, want MM1575", list)
+	}
+}
+
+// A frame of zstd that declares a larger window is refused before it is allocated.
+func TestZstdWindow(t *testing.T) {
+	for exponent, ok := range map[int]bool{bits.Len(maxWindow) - 1: true, bits.Len(maxWindow): false} {
+		frame := []byte{0x28, 0xb5, 0x2f, 0xfd, 0, byte(exponent-10) << 3, 1, 0, 0} // an empty last block
+		r, err := content(bytes.NewReader(frame), Zstd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = io.ReadAll(r); (err == nil) != ok {
+			t.Errorf("window of 2^%d bytes: got %v, want it read: %v", exponent, err, ok)
+		}
+		r.Close()
 	}
 }

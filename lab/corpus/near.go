@@ -28,8 +28,7 @@ func (c *collector) near(ctx context.Context) error {
 	if err != nil || len(numbers) == 0 {
 		return err
 	}
-	if len(numbers) > maxCandidates {
-		c.list.Add(diag.NearMany, c.m.pos("/dedup/near"), fmt.Sprintf("got more than %d documents", maxCandidates), "")
+	if c.list = append(c.list, checkCandidates(len(numbers), c.m.pos("/dedup/near"))...); c.list.Failed() {
 		return c.list.Err()
 	}
 	sets, err := c.shingles(ctx, numbers)
@@ -46,6 +45,14 @@ func (c *collector) near(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// checkCandidates refuses more documents than memory is planned for.
+func checkCandidates(n int, pos diag.Pos) (list diag.List) {
+	if n > maxCandidates {
+		list.Add(diag.NearMany, pos, fmt.Sprintf("got more than %d documents", maxCandidates), "")
+	}
+	return list
 }
 
 // pairsName is the file of the pairs of documents with an equal key.

@@ -6,7 +6,7 @@ type Parts struct {
 	IDs     []byte // little endian
 	Width   int    // bytes of an id: 2 or 4
 	Starts  []int64
-	Context [][3]int64 // [from, to, end]: not learned; the target before from is end, -1 is none
+	Context [][3]int64 // [from, to, end]: not learned; the target before from is end, or -1
 }
 
 // Parts returns the contents of t.

@@ -28,7 +28,7 @@ func TestInspectDamagedExports(t *testing.T) {
 	}
 	for _, x := range []struct {
 		form   export.Form
-		entry  string // what is inspected
+		entry  string // passed to Inspect
 		damage []string
 	}{
 		{tflite.Exporter{}, "p.tflite", []string{"p.tflite"}},
@@ -46,11 +46,11 @@ func TestInspectDamagedExports(t *testing.T) {
 			r, refused := rand.New(rand.NewPCG(1, 2)), 0
 			for i := range rounds {
 				path := filepath.Join(dir, filepath.FromSlash(x.damage[i%len(x.damage)]))
-				whole, err := os.ReadFile(path)
+				intact, err := os.ReadFile(path)
 				if err != nil {
 					t.Fatal(err)
 				}
-				write(t, path, damaged(r, whole))
+				write(t, path, damaged(r, intact))
 				_, err = modelfile.Inspect(t.Context(), filepath.Join(dir, x.entry))
 				if err != nil {
 					refused++
@@ -58,7 +58,7 @@ func TestInspectDamagedExports(t *testing.T) {
 						t.Errorf("round %d: got %v, want a diagnostic", i, err)
 					}
 				}
-				write(t, path, whole)
+				write(t, path, intact)
 			}
 			if refused < rounds/20 {
 				t.Errorf("got %d of %d refused, want at least a twentieth", refused, rounds)
@@ -68,8 +68,8 @@ func TestInspectDamagedExports(t *testing.T) {
 }
 
 // damaged changes some bytes at the start, where the structure is, or cuts the end.
-func damaged(r *rand.Rand, whole []byte) []byte {
-	out := append([]byte(nil), whole...)
+func damaged(r *rand.Rand, intact []byte) []byte {
+	out := append([]byte(nil), intact...)
 	if r.IntN(4) == 0 {
 		return out[:r.IntN(len(out))]
 	}

@@ -41,7 +41,7 @@ func sample(dora bool) Adapter {
 	return a
 }
 
-// equal compares adapters by what they do: factors and scale multiplied.
+// equal compares adapters by the products of their factors and scale.
 func equal(t *testing.T, got, want Adapter) {
 	t.Helper()
 	if len(got) != len(want) {
