@@ -156,7 +156,7 @@ func jsonWorld(t *testing.T) (host string) {
 	}
 	maps.Copy(files, qnnFiles())
 	files["routing.yaml"] = []byte("stage: preference\ncore: {base: functions/core-llm/core-llm.gguf, lora: {rank: 2}}\ndata: {errands: {n: 3}}\nbatch_size: 1\nstop: {steps: 1}\n")
-	learn.Files = append(append(append(append(learn.Files, lab.Files...), study.Files...), sentenceModels(t, repo)...), suiteFiles(t, repo)...)
+	learn.Files = append(append(append(append(learn.Files, lab.Files...), study.Files...), sentenceModels(t, repo)...), append(scriptFiles(t, repo, "suite.txtar", "suite"), scriptFiles(t, repo, "data.txtar", "rows")...)...)
 	for name, data := range files {
 		if err := os.WriteFile(name, data, 0o644); err != nil {
 			t.Fatal(err)
@@ -209,15 +209,15 @@ func jsonWorld(t *testing.T) (host string) {
 	return strings.TrimPrefix(web.URL, "http://")
 }
 
-// suiteFiles returns tasks with their documents, and budgets.
-func suiteFiles(t *testing.T, repo string) (files []txtar.File) {
+// scriptFiles returns the files of a script in a folder.
+func scriptFiles(t *testing.T, repo, script, dir string) (files []txtar.File) {
 	t.Helper()
-	script, err := txtar.ParseFile(filepath.Join(repo, "cmd", "mm", "testdata", "script", "suite.txtar"))
+	a, err := txtar.ParseFile(filepath.Join(repo, "cmd", "mm", "testdata", "script", script))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range script.Files {
-		files = append(files, txtar.File{Name: "suite/" + f.Name, Data: f.Data})
+	for _, f := range a.Files {
+		files = append(files, txtar.File{Name: dir + "/" + f.Name, Data: f.Data})
 	}
 	return files
 }
@@ -252,6 +252,7 @@ func TestJSON(t *testing.T) {
 	}
 	doc := readJSONDoc(t)
 	host := jsonWorld(t)
+	store := filepath.ToSlash(t.TempDir())
 	met := map[string]map[string]bool{}
 	for _, step := range []struct {
 		command string // as the section is called
@@ -359,6 +360,17 @@ func TestJSON(t *testing.T) {
 		{"experiment watch", "small", exitOK},
 		{"experiment explain", "small slow", exitOK},
 		{"experiment report", "small", exitOK},
+		{"data check", "rows/m.data.yaml", exitOK},
+		{"data build", "rows/m.data.yaml --out rows/out", exitOK},
+		{"data scrub", "rows/lines.txt --out rows/scrubbed.txt", exitOK},
+		{"data croissant export", "rows/out", exitOK},
+		{"data croissant import", "rows/out/croissant.json --out rows/again.data.yaml", exitOK},
+		{"bucket cp", "rows file://STORE/data", exitOK},
+		{"bucket ls", "file://STORE/data", exitOK},
+		{"bucket stat", "file://STORE/data/lines.txt", exitOK},
+		{"bucket promote", "file://STORE core@1.0.0 data/lines.txt --to staging", exitOK},
+		{"bucket fetch", "file://STORE staging/core@1.0.0 rows/fetched", exitOK},
+		{"bucket rm", "file://STORE/data/b.txt", exitOK},
 		{"lab summary", "real", exitOK},
 		{"lab summary", "hot", exitOK},
 		{"lab heartbeat", "hot", exitMissed},
@@ -420,7 +432,7 @@ func TestJSON(t *testing.T) {
 		}
 		name := "mm " + step.command + " " + step.args
 		command := strings.TrimSuffix(strings.TrimSuffix(step.command, " --input"), " FILE")
-		words := strings.Fields("mm " + command + " " + step.args + " --json")
+		words := strings.Fields("mm " + command + " " + strings.ReplaceAll(step.args, "STORE", store) + " --json")
 		var stdout, stderr strings.Builder
 		if code := run(context.Background(), words, strings.NewReader("p\n"), &stdout, &stderr); code != step.code {
 			t.Errorf("%s: exit %d: %s%s", name, code, stdout.String(), stderr.String())
