@@ -94,7 +94,9 @@ func (t *Trainer) write(path string, resumable bool) error {
 func sources(tensors []*nn.Tensor[float32]) []safetensors.Source {
 	var all []safetensors.Source
 	for _, w := range tensors {
-		all = append(all, source(w.Name, w.Data, w.Shape...))
+		if w.Stored == nil { // otherwise it is in its own file
+			all = append(all, source(w.Name, w.Data, w.Shape...))
+		}
 	}
 	return all
 }
@@ -249,10 +251,8 @@ func (c *Checkpoint) resume(cfg Run, task Task, workers *pool.Pool, opt Options)
 	if state.Kind != c.Header.Kind {
 		return nil, fmt.Errorf("task kind %q, want %q", c.Header.Kind, state.Kind)
 	}
-	for _, w := range task.Tensors() {
-		if err := c.Read(w.Name, w.Data, w.Shape); err != nil {
-			return nil, err
-		}
+	if err := c.ReadInto(task.Tensors()); err != nil {
+		return nil, err
 	}
 	t, err := build(cfg, task, workers, opt)
 	if err != nil {

@@ -116,6 +116,7 @@ func (c Config) Validate() error {
 	fault("/batch_size", c.BatchSize < 1 || c.SeqLen < 2 || c.BatchSize > maxPositions || c.SeqLen > maxPositions || c.BatchSize*c.SeqLen > maxPositions,
 		"out of range: batch_size %d, seq_len %d, want at least 1, 2 and at most %d positions per batch", c.BatchSize, c.SeqLen, maxPositions)
 	fault("/threads", c.Eval.Windows < 0 || c.Threads < 0 || c.Threads > maxThreads, "out of range: eval.windows %d, threads %d", c.Eval.Windows, c.Threads)
+	fault("/lora/quantized", c.LoRA != nil && c.LoRA.Quantized && c.Base == "", "quantized requires base: a GGUF file")
 	fault("/lora", c.LoRA != nil && !c.Freeze.none(), "freeze must be empty with lora, which freezes everything else")
 	return errors.Join(errs...)
 }

@@ -59,6 +59,9 @@ func (c *LMCheckpoint) ExportGGUF(w io.Writer, kvs []gguf.KV) (*tokenizer.Tokeni
 	if err != nil {
 		return nil, err
 	}
+	if model.IsStored() {
+		return nil, fmt.Errorf("checkpoint %s: %w", c.path, errStored)
+	}
 	model.Merge()
 	tok, err := c.Tokenizer()
 	if err != nil {

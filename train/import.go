@@ -41,6 +41,9 @@ func baseModel(path string) (m *llm.Model[float32], vocabularies []string, err e
 	if m, err = base.Model(); err != nil {
 		return nil, nil, err
 	}
+	if m.IsStored() {
+		return nil, nil, fmt.Errorf("checkpoint %s: %w", path, errStored)
+	}
 	m.Merge()
 	tok, err := base.Tokenizer()
 	if err != nil || tok == nil {
@@ -103,37 +106,9 @@ func ImportGGUF(path string) (*llm.Model[float32], error) {
 }
 
 func importModel(f *gguf.File) (*llm.Model[float32], error) {
-	c, err := infer.ReadConfig(f)
+	shape, err := modelShape(f)
 	if err != nil {
 		return nil, err
-	}
-	switch {
-	case c.Arch != "llama" && c.Arch != "qwen3":
-		return nil, fmt.Errorf("unsupported architecture %q", c.Arch)
-	case c.Rope.Scaling != "" && c.Rope.Scaling != "none", c.Rope.Factor != 0 && c.Rope.Factor != 1, c.Rope.Dims != c.HeadDim:
-		return nil, fmt.Errorf("unsupported rotation of %d dimensions, scaling %q: want unscaled rotation of all %d", c.Rope.Dims, c.Rope.Scaling, c.HeadDim)
-	case !c.Plain():
-		return nil, fmt.Errorf("unsupported %s with windows, experts, scales or another activation", c.Arch)
-	}
-	_, untied := f.Tensor("output.weight")
-	shape := llm.Config{
-		Vocab: c.Vocab, Dim: c.Width, Layers: c.Layers, Heads: c.Heads, KVHeads: c.KVHeads, HeadDim: c.HeadDim,
-		Hidden: c.Hidden, Context: c.Context, Rope: llm.RopePairs, RopeBase: decimal(c.Rope.Base), NormEps: decimal(c.Epsilon),
-		QKNorm: c.Arch == "qwen3", Tied: !untied,
-	}
-	if c.Rope.Halves {
-		shape.Rope = llm.RopeHalf
-	}
-	if err := shape.Validate(); err != nil {
-		return nil, err
-	}
-	// Check the size of the file before allocating the model.
-	have := 0
-	for _, t := range f.Tensors {
-		have += t.Elements()
-	}
-	if shape.Parameters() != have {
-		return nil, fmt.Errorf("file has %d weights, want %d", have, shape.Parameters())
 	}
 	m, err := llm.New[float32](shape)
 	if err != nil {
@@ -146,6 +121,45 @@ func importModel(f *gguf.File) (*llm.Model[float32], error) {
 	}
 	m.Stale()
 	return m, nil
+}
+
+// modelShape returns the shape of the model in a file, which has exactly its
+// weights.
+func modelShape(f *gguf.File) (llm.Config, error) {
+	var none llm.Config
+	c, err := infer.ReadConfig(f)
+	if err != nil {
+		return none, err
+	}
+	switch {
+	case c.Arch != "llama" && c.Arch != "qwen3":
+		return none, fmt.Errorf("unsupported architecture %q", c.Arch)
+	case c.Rope.Scaling != "" && c.Rope.Scaling != "none", c.Rope.Factor != 0 && c.Rope.Factor != 1, c.Rope.Dims != c.HeadDim:
+		return none, fmt.Errorf("unsupported rotation of %d dimensions, scaling %q: want unscaled rotation of all %d", c.Rope.Dims, c.Rope.Scaling, c.HeadDim)
+	case !c.Plain():
+		return none, fmt.Errorf("unsupported %s with windows, experts, scales or another activation", c.Arch)
+	}
+	_, untied := f.Tensor("output.weight")
+	shape := llm.Config{
+		Vocab: c.Vocab, Dim: c.Width, Layers: c.Layers, Heads: c.Heads, KVHeads: c.KVHeads, HeadDim: c.HeadDim,
+		Hidden: c.Hidden, Context: c.Context, Rope: llm.RopePairs, RopeBase: decimal(c.Rope.Base), NormEps: decimal(c.Epsilon),
+		QKNorm: c.Arch == "qwen3", Tied: !untied,
+	}
+	if c.Rope.Halves {
+		shape.Rope = llm.RopeHalf
+	}
+	if err := shape.Validate(); err != nil {
+		return none, err
+	}
+	// Check the size of the file before allocating the model.
+	have := 0
+	for _, t := range f.Tensors {
+		have += t.Elements()
+	}
+	if shape.Parameters() != have {
+		return none, fmt.Errorf("file has %d weights, want %d", have, shape.Parameters())
+	}
+	return shape, nil
 }
 
 // readWeights fills t from the file's tensor of its name.

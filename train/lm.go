@@ -131,7 +131,7 @@ func (l *LM) check() error {
 func startModel(cfg Config, dir string, corpus *Corpus) (*llm.Model[float32], error) {
 	var m *llm.Model[float32]
 	if cfg.Base != "" {
-		base, vocabularies, err := baseModel(Resolve(dir, cfg.Base))
+		base, vocabularies, err := adaptedModel(Resolve(dir, cfg.Base), cfg.LoRA)
 		if err != nil {
 			return nil, err
 		}
@@ -156,6 +156,18 @@ func startModel(cfg Config, dir string, corpus *Corpus) (*llm.Model[float32], er
 		err = At("/lora", m.Adapt(*cfg.LoRA, cfg.Seed))
 	}
 	return m, err
+}
+
+// adaptedModel is baseModel for adapters.
+func adaptedModel(path string, lora *llm.LoRA) (*llm.Model[float32], []string, error) {
+	if lora == nil || !lora.Quantized {
+		return baseModel(path)
+	}
+	m, tok, err := OpenQuantized(path)
+	if err != nil || tok == nil {
+		return m, nil, err
+	}
+	return m, []string{dataset.TokenizerDigest(tok)}, nil
 }
 
 // Tensors implements [Task].
@@ -195,6 +207,9 @@ func batch(b *dataset.Batch) llm.Batch[float32] {
 // Refresh implements [Task].
 func (l *LM) Refresh() { l.model.Refresh(l.pool) }
 
+// Lineage implements [Traced].
+func (l *LM) Lineage() []Lineage { return l.corpus.Lineage }
+
 // Evaluate implements [Task].
 func (l *LM) Evaluate() (Evaluation, error) {
 	return evaluate(l.pass, l.corpus.Held, l.held, l.cfg.Eval.Windows, l.pieces)
@@ -207,9 +222,6 @@ const LMKind = "lm"
 func (l *LM) State() (State, error) {
 	s := State{Kind: LMKind, Header: LMHeader{
 		Config: l.cfg, Model: l.model.Config, Position: l.loader.Position(), From: l.from, Text: l.corpus.Text, Tokenizer: l.corpus.Vocabulary, Lineage: l.corpus.Lineage,
-// Lineage implements [Traced].
-func (l *LM) Lineage() []Lineage { return l.corpus.Lineage }
-
 	}}
 	if l.corpus.Tokenizer == nil {
 		return s, nil

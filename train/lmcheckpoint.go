@@ -65,6 +65,9 @@ func (c *LMCheckpoint) Dir() string { return c.Folder(c.LM.From) }
 // Model builds the checkpoint's model, with its adapters, if any, and nothing
 // frozen. Every tensor must exist with its shape.
 func (c *LMCheckpoint) Model() (*llm.Model[float32], error) {
+	if lora := c.LM.Config.LoRA; lora != nil && lora.Quantized {
+		return c.adapted()
+	}
 	// Check the size of the file before allocating the model.
 	have := 0
 	for _, t := range c.file.Tensors {
@@ -94,7 +97,27 @@ func (c *LMCheckpoint) Model() (*llm.Model[float32], error) {
 	return m, nil
 }
 
-// Tokenizer returns the tokenizer in the checkpoint, nil if there is none.
+// adapted builds the model of a checkpoint without its quantized base, which is
+// read from its file and must be the one the adapters were trained on.
+func (c *LMCheckpoint) adapted() (*llm.Model[float32], error) {
+	m, _, err := OpenQuantized(Resolve(c.Dir(), c.LM.Config.Base))
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint %s: %w", c.path, err)
+	}
+	if m.Config != c.LM.Model {
+		return nil, fmt.Errorf("checkpoint %s: shape mismatch of base %s: got %+v, want %+v", c.path, c.LM.Config.Base, m.Config, c.LM.Model)
+	}
+	if err := m.Adapt(*c.LM.Config.LoRA, 0); err != nil {
+		return nil, err
+	}
+	if err := c.ReadInto(m.Tensors()); err != nil {
+		return nil, fmt.Errorf("checkpoint %s: %w", c.path, err)
+	}
+	m.Stale()
+	return m, nil
+}
+
+// Tokenizer returns the tokenizer in the checkpoint, nil without one.
 func (c *LMCheckpoint) Tokenizer() (*tokenizer.Tokenizer, error) {
 	if _, ok := c.file.Tensor(tokenizerName); !ok {
 		return nil, nil

@@ -114,6 +114,11 @@ func (s *seal) digests() map[string]string {
 // tensor.
 func tensorDigest(t *nn.Tensor[float32]) [sha256.Size]byte {
 	h := sha256.New()
+	if s, ok := t.Stored.(stored); ok {
+		fmt.Fprintf(h, "%v %v\n", s.typ, t.Shape)
+		h.Write(s.data)
+		return [sha256.Size]byte(h.Sum(nil))
+	}
 	fmt.Fprintf(h, "F32 %v\n", t.Shape)
 	h.Write(floatBytes(t.Data))
 	return [sha256.Size]byte(h.Sum(nil))

@@ -91,7 +91,7 @@ func (d *Decoder[F]) Feed(token int32) ([]F, error) {
 		return nil, fmt.Errorf("context of %d positions is full", c.Context)
 	}
 	x := d.x.Row(0)
-	copy(x, d.m.embed.Data[int(token)*c.Dim:int(token+1)*c.Dim])
+	d.m.embed.Row(x, int(token))
 	if d.m.embedNorm.Gain != nil {
 		tensor.NormForward(x, x, d.m.embedNorm.Gain.Data, F(c.NormEps))
 	}

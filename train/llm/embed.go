@@ -14,7 +14,7 @@ func (p *Pass[F]) embed(lo, hi int) {
 		if e := int(p.entry[t]); e >= 0 {
 			copy(dst.Row(t), p.batch.Embeds[e*c:(e+1)*c])
 		} else {
-			copy(dst.Row(t), m.embed.Data[int(p.batch.Tokens[t])*c:])
+			m.embed.Row(dst.Row(t), int(p.batch.Tokens[t]))
 		}
 	}
 	if m.embedNorm.Gain != nil {

@@ -19,6 +19,9 @@ type LoRA struct {
 	// block and ".weight", such as "attn_q"; empty means every matrix in the
 	// blocks.
 	Targets []string `json:"targets,omitempty"`
+	// Quantized keeps the matrices of the base, a GGUF file, in the form of the
+	// file and frozen (QLoRA: Dettmers et al., arXiv 2305.14314).
+	Quantized bool `json:"quantized,omitempty"`
 }
 
 // Adapt adds LoRA matrices to the targeted tensors, named like the tensor with

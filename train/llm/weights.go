@@ -100,6 +100,36 @@ func New[F tensor.Float](c Config) (*Model[F], error) {
 	return m, nil
 }
 
+// NewStored allocates a model whose matrices are frozen and stored in the form
+// that stored returns, such as quantized, without float32 copies. All vectors
+// are zero. It is for low-rank adapters: see [Model.Adapt].
+func NewStored(c Config, stored func(name string) (nn.Rows, error)) (*Model[float32], error) {
+	if err := c.Validate(); err != nil {
+		return nil, fmt.Errorf("model configuration: %w", err)
+	}
+	c = c.WithDefaults()
+	if c.Mixer != Attention {
+		return nil, fmt.Errorf("stored weights require mixer %q, got %q", Attention, c.Mixer)
+	}
+	specs := c.specs()
+	for i := range specs {
+		if specs[i].Vector {
+			continue
+		}
+		var err error
+		if specs[i].Stored, err = stored(specs[i].Name); err != nil {
+			return nil, err
+		}
+	}
+	m := &Model[float32]{Config: c, Params: nn.NewParams[float32](specs)}
+	m.wire()
+	return m, nil
+}
+
+// IsStored reports whether the matrices are stored, see [NewStored]. Such a
+// model cannot be merged, untied or exported.
+func (m *Model[F]) IsStored() bool { return m.embed.Stored != nil }
+
 // wire creates the layers on their tensors.
 func (m *Model[F]) wire() {
 	c := m.Config
@@ -142,6 +172,9 @@ func (m *Model[F]) rms(gain string) nn.Norm[F] {
 func (m *Model[F]) Untie() (*Model[F], error) {
 	if !m.Config.Tied {
 		return m, nil
+	}
+	if m.IsStored() {
+		return nil, errors.New("cannot untie the head of a model with quantized weights")
 	}
 	if len(m.Adapters()) > 0 {
 		return nil, errors.New("cannot untie the head of a model with adapters: merge them first")

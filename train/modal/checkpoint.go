@@ -116,10 +116,8 @@ func (c *Checkpoint) Core(dir string) (*llm.Model[float32], error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, t := range m.Tensors() {
-		if err := c.Read(t.Name, t.Data, t.Shape); err != nil {
-			return nil, fmt.Errorf("checkpoint %s: %w", c.Path(), err)
-		}
+	if err := c.ReadInto(m.Tensors()); err != nil {
+		return nil, fmt.Errorf("checkpoint %s: %w", c.Path(), err)
 	}
 	m.Stale()
 	return m, nil

@@ -32,7 +32,7 @@ func openCore(r Recipe, dir string) (*llm.Model[float32], *tokenizer.Tokenizer, 
 		}
 		return m, tok, beginWith(m, m.Tensors(), r, dir)
 	}
-	m, tok, err := train.OpenBase(path)
+	m, tok, err := train.OpenAdapted(path, r.Core.LoRA)
 	if err != nil {
 		return nil, nil, train.At("/core/base", err)
 	}

@@ -65,10 +65,8 @@ func Measure(ctx context.Context, path string, looks []Look, opt MeasureOptions)
 	if err := c.checkEncoders(p.senses); err != nil {
 		return nil, err
 	}
-	for _, t := range p.Tensors() {
-		if err := c.Read(t.Name, t.Data, t.Shape); err != nil {
-			return nil, err
-		}
+	if err := c.ReadInto(p.Tensors()); err != nil {
+		return nil, err
 	}
 	p.model.Stale()
 	p.Refresh()

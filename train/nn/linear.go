@@ -1,6 +1,10 @@
 package nn
 
-import "mm-abi.org/mm/core/tensor"
+import (
+	"sync"
+
+	"mm-abi.org/mm/core/tensor"
+)
 
 // Linear is one matrix product, y = x·Wᵀ. W stacks the rows of one or more
 // tensors that have the same input and are adjacent in memory.
@@ -13,6 +17,7 @@ type Linear[F tensor.Float] struct {
 
 	fwd, bwd *tensor.Panels[F] // Wᵀ and W, packed
 	lora     []*adapter[F]     // adapters of its parts, if any
+	scratch  *sync.Pool        // of stored parts
 }
 
 // Linear stacks the rows of the named tensors. It returns nil if one is
@@ -28,6 +33,10 @@ func (p *Params[F]) Linear(names ...string) *Linear[F] {
 		l.Out += t.Shape[0]
 	}
 	l.In = l.parts[0].Shape[1]
+	if l.stored() {
+		l.scratch = p.storedPool(l.In)
+		return l
+	}
 	start := l.parts[0].offset
 	l.w = p.data[start : start+l.Out*l.In]
 	return l
@@ -47,6 +56,12 @@ func (l *Linear[F]) trains() bool {
 // or all if everything is set. The caller must call it after weights change and
 // before the next pass.
 func (l *Linear[F]) Pack(everything bool) {
+	if l.stored() {
+		for _, a := range l.lora {
+			a.pack(l.params)
+		}
+		return
+	}
 	if l.fwd == nil || l.fwd.BF16() != l.params.BF16 {
 		l.fwd, l.bwd = l.params.panels(l.In, l.Out), l.params.panels(l.Out, l.In)
 		everything = true
@@ -84,7 +99,11 @@ func NewProduct[F tensor.Float](l *Linear[F], x, y, dy Matrix[F]) Product[F] {
 // if add is set, adds it to y.
 func (p *Product[F]) Forward(lo, hi int, add bool) {
 	x, y := p.X.Part(lo, hi), p.Y.Part(lo, hi)
-	p.fwd.Mul(x.Rows, 1, x.Left(), factor[F](add), y.Data, y.LD)
+	if p.stored() {
+		p.forwardStored(x, y, add)
+	} else {
+		p.fwd.Mul(x.Rows, 1, x.Left(), factor[F](add), y.Data, y.LD)
+	}
 	for i, a := range p.lora {
 		z, part := p.z[i].Part(lo, hi), y.Columns(a.from, a.from+a.out)
 		a.fwdA.Mul(x.Rows, 1, x.Left(), 0, z.Data, z.LD)
@@ -97,7 +116,10 @@ func (p *Product[F]) Forward(lo, hi int, add bool) {
 // gradients of the adapters need.
 func (p *Product[F]) Backward(dx Matrix[F], lo, hi int, input bool) {
 	dy := p.DY.Part(lo, hi)
-	if input {
+	switch {
+	case input && p.stored():
+		p.backwardStored(dy, dx)
+	case input:
 		p.bwd.Mul(dy.Rows, 1, dy.Left(), 0, dx.Data, dx.LD)
 	}
 	for i, a := range p.lora {

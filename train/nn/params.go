@@ -2,6 +2,7 @@ package nn
 
 import (
 	"slices"
+	"sync"
 
 	"mm-abi.org/mm/core/tensor"
 )
@@ -13,6 +14,8 @@ type Tensor[F tensor.Float] struct {
 	Layer int   // its block, -1 outside the blocks
 	Data  []F
 	Grad  []F // nil when frozen
+	// Stored holds the rows of a frozen matrix without Data, see [Spec].
+	Stored Rows
 
 	vector     bool
 	at         int // offset of a vector in a sequence's gradients
@@ -25,6 +28,9 @@ type Tensor[F tensor.Float] struct {
 // are summed over sequences separately, and they do not decay.
 func (t *Tensor[F]) Matrix() bool { return !t.vector }
 
+// Size returns the number of elements.
+func (t *Tensor[F]) Size() int { return Spec{Shape: t.Shape}.Size() }
+
 // In returns t's part of a sequence's vector gradients.
 func (t *Tensor[F]) In(spread []F) []F { return spread[t.at : t.at+len(t.Data)] }
 
@@ -34,6 +40,7 @@ type Spec struct {
 	Layer  int  // its block, -1 outside the blocks
 	Vector bool // applied element by element, whatever its shape
 	Shape  []int
+	Stored Rows // of a matrix that never trains; it has no Data
 }
 
 // Size returns the number of elements.
@@ -59,6 +66,8 @@ type Params[F tensor.Float] struct {
 	spreads  int // elements of all vectors
 	data     []F // the weights in order
 	grads    []F // the gradients of what trains, in the same order
+
+	scratch map[int]*sync.Pool // of stored matrices, by columns
 }
 
 // NewParams allocates the tensors in the given order, zero and not frozen.
@@ -67,14 +76,18 @@ type Params[F tensor.Float] struct {
 func NewParams[F tensor.Float](specs []Spec) *Params[F] {
 	n := 0
 	for _, s := range specs {
-		n += s.Size()
+		if s.Stored == nil {
+			n += s.Size()
+		}
 	}
 	p := &Params[F]{data: make([]F, n), byName: map[string]*Tensor[F]{}}
 	end := 0
 	for _, s := range specs {
-		t := &Tensor[F]{Name: s.Name, Shape: s.Shape, Layer: s.Layer, vector: s.Vector, offset: end}
-		end += s.Size()
-		t.Data = p.data[t.offset:end:end]
+		t := &Tensor[F]{Name: s.Name, Shape: s.Shape, Layer: s.Layer, Stored: s.Stored, vector: s.Vector, offset: end}
+		if s.Stored == nil {
+			end += s.Size()
+			t.Data = p.data[t.offset:end:end]
+		}
 		if t.vector {
 			t.at = p.spreads
 			p.spreads += len(t.Data)
@@ -93,13 +106,15 @@ func (p *Params[F]) Tensors() []*Tensor[F] { return slices.Concat(p.tensors, p.a
 func (p *Params[F]) Tensor(name string) *Tensor[F] { return p.byName[name] }
 
 // Freeze sets which tensors train. A frozen tensor has no gradient and costs no
-// gradient product. Passes created before Freeze are invalid after it.
+// gradient product. Stored tensors are always frozen. Passes created before
+// Freeze are invalid after it.
 func (p *Params[F]) Freeze(frozen func(name string) bool) {
 	n := 0
 	all := p.Tensors()
+	trains := func(t *Tensor[F]) bool { return t.Stored == nil && !frozen(t.Name) }
 	for _, t := range all {
 		t.Grad = nil
-		if !frozen(t.Name) {
+		if trains(t) {
 			n += len(t.Data)
 		}
 	}
@@ -108,7 +123,7 @@ func (p *Params[F]) Freeze(frozen func(name string) bool) {
 	p.grads = make([]F, n)
 	end := 0
 	for _, t := range all {
-		if !frozen(t.Name) {
+		if trains(t) {
 			t.gradOffset = end
 			end += len(t.Data)
 			t.Grad = p.grads[t.gradOffset:end:end]

@@ -2,9 +2,7 @@ package preference
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
@@ -13,7 +11,6 @@ import (
 	"mm-abi.org/mm/train"
 	"mm-abi.org/mm/train/dataset"
 	"mm-abi.org/mm/train/llm"
-	"mm-abi.org/mm/train/nn"
 )
 
 // TaskKind is the task kind of the checkpoints.
@@ -81,10 +78,8 @@ func (c *Checkpoint) Core(dir string) (*llm.Model[float32], error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, t := range m.Tensors() {
-		if err := c.Read(t.Name, t.Data, t.Shape); err != nil {
-			return nil, fmt.Errorf("checkpoint %s: %w", c.Path(), err)
-		}
+	if err := c.ReadInto(m.Tensors()); err != nil {
+		return nil, fmt.Errorf("checkpoint %s: %w", c.Path(), err)
 	}
 	m.Stale()
 	return m, nil
@@ -150,21 +145,6 @@ func (t *Task) goOn(c *Checkpoint) error {
 	}
 	t.next, t.reference = h.Next, h.Reference
 	return nil
-}
-
-// weights returns the SHA-256 of tensors, names and data, in hex.
-func weights(tensors []*nn.Tensor[float32]) string {
-	h := sha256.New()
-	var b []byte
-	for _, t := range tensors {
-		fmt.Fprintf(h, "%s %v\n", t.Name, t.Shape)
-		b = b[:0]
-		for _, v := range t.Data {
-			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
-		}
-		h.Write(b)
-	}
-	return hex.EncodeToString(h.Sum(nil))
 }
 
 // Trainer is the trainer of a [Task].

@@ -55,10 +55,8 @@ func Measure(ctx context.Context, path string, opt MeasureOptions) (Measured, er
 	if out.Before, before, err = t.Try(); err != nil {
 		return out, err
 	}
-	for _, w := range t.Tensors() {
-		if err := c.Read(w.Name, w.Data, w.Shape); err != nil {
-			return out, err
-		}
+	if err := c.ReadInto(t.Tensors()); err != nil {
+		return out, err
 	}
 	if err := ctx.Err(); err != nil {
 		return out, err

@@ -110,6 +110,7 @@ func (r Recipe) Validate() error {
 	}
 	fault("/stage", r.Stage != Preference, "stage %q, want %s", r.Stage, Preference)
 	fault("/core/base", r.Core.Base == "", "missing base: the core that learns")
+	fault("/core/adapter", r.Core.Adapter != "" && r.Core.LoRA != nil && r.Core.LoRA.Quantized, "adapter cannot be merged into a quantized base")
 	fault("/core/from", r.Core.From != "" && r.Core.LoRA == nil, "from requires lora")
 	rows := r.Objective.Rows()
 	fault("/batch_size", r.BatchSize < 1 || r.SeqLen < 8 || r.BatchSize > maxPositions || r.SeqLen > maxPositions || r.BatchSize*rows*r.SeqLen > maxPositions,

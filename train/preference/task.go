@@ -79,7 +79,7 @@ func newTask(r Recipe, m *llm.Model[float32], tok *tokenizer.Tokenizer, learned,
 
 // refer computes the reference's losses of all answers.
 func (t *Task) refer() error {
-	t.reference = weights(t.model.Tensors())
+	t.reference = train.Digest(t.model.Tensors())
 	t.Refresh()
 	if !t.recipe.Objective.Referenced() {
 		return nil
@@ -267,7 +267,7 @@ func (v Verdict) count(e example, tally train.Tally) {
 
 // open opens the core of a recipe.
 func (c Core) open(dir string, seed uint64) (*llm.Model[float32], *tokenizer.Tokenizer, error) {
-	m, tok, err := train.OpenBase(train.Resolve(dir, c.Base))
+	m, tok, err := train.OpenAdapted(train.Resolve(dir, c.Base), c.LoRA)
 	if err != nil {
 		return nil, nil, train.At("/core/base", err)
 	}
