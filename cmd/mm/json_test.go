@@ -17,6 +17,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/lab/device/phonetest"
+	"mm-abi.org/mm/lab/track/tracktest"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/hub/hubtest"
 	"mm-abi.org/mm/registry/server"
@@ -252,7 +253,8 @@ func TestJSON(t *testing.T) {
 	}
 	doc := readJSONDoc(t)
 	host := jsonWorld(t)
-	store := filepath.ToSlash(t.TempDir())
+	store, tracking := filepath.ToSlash(t.TempDir()), httptest.NewServer(&tracktest.Server{})
+	defer tracking.Close()
 	met := map[string]map[string]bool{}
 	for _, step := range []struct {
 		command string // as the section is called
@@ -360,6 +362,7 @@ func TestJSON(t *testing.T) {
 		{"experiment watch", "small", exitOK},
 		{"experiment explain", "small slow", exitOK},
 		{"experiment report", "small", exitOK},
+		{"track register", "tiny host/team/tiny@sha256:" + strings.Repeat("0", 64) + " --alias prod --server MLFLOW", exitOK},
 		{"data check", "rows/m.data.yaml", exitOK},
 		{"data build", "rows/m.data.yaml --out rows/out", exitOK},
 		{"data scrub", "rows/lines.txt --out rows/scrubbed.txt", exitOK},
@@ -404,6 +407,7 @@ func TestJSON(t *testing.T) {
 		{"train", "routing.yaml --out routing", exitOK},
 		{"eval preference", "routing/last.safetensors --n 3", exitOK},
 		{"export peft", "functions/senses --core functions/core-llm --out peft", exitOK},
+		{"track sync", "run --server MLFLOW", exitOK},
 		{"module pack", "run/best.safetensors --name tiny --version 1.0.0 --license MIT", exitOK},
 		{"module import gguf", "tiny/tiny.gguf --name again --version 1.0.0 --license MIT", exitOK},
 		{"inspect FILE", "tiny/tiny.gguf", exitOK},
@@ -432,7 +436,7 @@ func TestJSON(t *testing.T) {
 		}
 		name := "mm " + step.command + " " + step.args
 		command := strings.TrimSuffix(strings.TrimSuffix(step.command, " --input"), " FILE")
-		words := strings.Fields("mm " + command + " " + strings.ReplaceAll(step.args, "STORE", store) + " --json")
+		words := strings.Fields("mm " + command + " " + strings.NewReplacer("STORE", store, "MLFLOW", tracking.URL).Replace(step.args) + " --json")
 		var stdout, stderr strings.Builder
 		if code := run(context.Background(), words, strings.NewReader("p\n"), &stdout, &stderr); code != step.code {
 			t.Errorf("%s: exit %d: %s%s", name, code, stdout.String(), stderr.String())

@@ -220,6 +220,7 @@ func (p *program) app() *cli.App {
 			p.qnnCommand(),
 			p.labCommand(),
 			p.experimentCommand(),
+			p.trackCommand(),
 			p.deviceCommand(),
 			p.doctorCommand(),
 			p.runtimeCommand(),

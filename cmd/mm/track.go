@@ -1,0 +1,106 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"regexp"
+
+	"github.com/urfave/cli/v2"
+
+	"mm-abi.org/mm/lab/track"
+)
+
+// trackingVariable names the server, as for MLflow's own client.
+const trackingVariable = "MLFLOW_TRACKING_URI"
+
+func (p *program) trackCommand() *cli.Command {
+	server := &cli.StringFlag{Name: "server", Usage: "`URL` of the server of MLflow (default: " + trackingVariable + ")"}
+	return &cli.Command{
+		Name: "track", Usage: "send runs and builds to a server of MLflow",
+		Subcommands: []*cli.Command{
+			{
+				Name: "sync", Usage: "send runs of mm train", ArgsUsage: "DIR…",
+				Description: "DIR is the folder of a run, which is the queue: it is sent once, however often and whenever this runs,\n" +
+					"also while the run continues. The environment has the credentials: MLFLOW_TRACKING_TOKEN, or\n" +
+					"MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD.",
+				Flags:  []cli.Flag{p.jsonFlag(), server, &cli.StringFlag{Name: "experiment", Value: "mm", Usage: "`NAME` of the experiment"}},
+				Action: p.trackSync,
+			},
+			{
+				Name: "register", Usage: "register a pushed build as a version of a model", ArgsUsage: "NAME HOST/REPOSITORY@sha256:DIGEST",
+				Flags:  []cli.Flag{p.jsonFlag(), server, &cli.StringFlag{Name: "alias", Usage: "`ALIAS` of the version, such as prod"}, &cli.StringFlag{Name: "run", Usage: "`ID` of the run at the server"}},
+				Action: p.trackRegister,
+			},
+		},
+	}
+}
+
+// trackingServer returns the server of a flag or of the environment.
+func trackingServer(flag string) (*track.Server, error) {
+	address := cmp.Or(flag, os.Getenv(trackingVariable))
+	if address == "" {
+		return nil, usageError{fmt.Errorf("no server: set --server or %s", trackingVariable)}
+	}
+	s, err := track.NewServer(address, os.Getenv)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	return s, nil
+}
+
+func (p *program) trackSync(c *cli.Context) error {
+	if c.NArg() == 0 {
+		return usageError{fmt.Errorf("usage: mm track sync DIR…")}
+	}
+	s, err := trackingServer(c.String("server"))
+	if err != nil {
+		return err
+	}
+	list := []*track.Result{}
+	for _, dir := range c.Args().Slice() {
+		r, err := track.Open(dir)
+		if err != nil {
+			return err
+		}
+		got, err := track.Sync(c.Context, r, track.Options{Server: s, Experiment: c.String("experiment"), Version: built().Version, User: os.Getenv("USER")})
+		if err != nil {
+			return fmt.Errorf("%s: %w", dir, err)
+		}
+		list = append(list, got)
+		if !p.json {
+			if err := p.line("%s: run %s, %d metrics sent, %d known, %s", dir, got.Run, got.Metrics, got.Before, got.Status); err != nil {
+				return err
+			}
+		}
+	}
+	if p.json {
+		return p.printJSON(list)
+	}
+	return nil
+}
+
+// pushedBuild matches a build at a registry by its digest.
+const pushedBuild = `^[a-z0-9.-]+(:[0-9]+)?/[a-z0-9._/-]+@sha256:[0-9a-f]{64}$`
+
+func (p *program) trackRegister(c *cli.Context) error {
+	if c.NArg() != 2 {
+		return usageError{fmt.Errorf("usage: mm track register NAME HOST/REPOSITORY@sha256:DIGEST")}
+	}
+	name, ref := c.Args().Get(0), c.Args().Get(1)
+	if ok, err := regexp.MatchString(pushedBuild, ref); err != nil || !ok {
+		return usageError{fmt.Errorf("reference: got %q, want HOST/REPOSITORY@sha256:DIGEST", ref)}
+	}
+	s, err := trackingServer(c.String("server"))
+	if err != nil {
+		return err
+	}
+	got, err := s.Register(c.Context, name, "oci://"+ref, c.String("run"), c.String("alias"))
+	if err != nil {
+		return err
+	}
+	if p.json {
+		return p.printJSON(got)
+	}
+	return p.line("%s version %s: %s", got.Name, got.Version, got.Source)
+}
