@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,7 +24,7 @@ import (
 // The limits of MLflow and of its answers.
 const (
 	maxBatch    = 1000 // metrics in a request
-	maxParams   = 100  // parameters in a request
+	maxParams   = 100  // parameters or tags in a request
 	maxAnswer   = 16 << 20
 	maxArtifact = 64 << 20 // bytes of a log that is sent as an artifact
 	attempts    = 5
@@ -43,7 +44,7 @@ type Server struct {
 func NewServer(address string, env func(string) string) (*Server, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" {
-		return nil, fmt.Errorf("server: got %q, want http://HOST:PORT", address)
+		return nil, errors.New("server: malformed address, want http://HOST:PORT") // it may hold a password
 	}
 	s := &Server{base: strings.TrimSuffix(u.Scheme+"://"+u.Host+u.Path, "/"), header: http.Header{}, pause: time.Second / 4}
 	s.client = &http.Client{Timeout: time.Minute, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
@@ -193,6 +194,7 @@ type remoteRun struct {
 	} `json:"info"`
 	Data struct {
 		Metrics []remoteMetric `json:"metrics"`
+		Params  []Param        `json:"params"`
 	} `json:"data"`
 	Inputs struct {
 		Datasets []struct {
@@ -248,11 +250,36 @@ func (s *Server) create(ctx context.Context, experiment string, r *Run, opt Opti
 	return &got.Run, err
 }
 
-// params sends parameters; repeating one with the same value changes nothing.
-func (s *Server) params(ctx context.Context, id string, list []Param) error {
-	for i := 0; i < len(list); i += maxParams {
-		in := map[string]any{"run_id": id, "params": list[i:min(len(list), i+maxParams)]}
-		if err := s.call(ctx, http.MethodPost, "runs/log-batch", in, nil); err != nil {
+// resumedTag begins the tag of a value that differs from the parameter of the run: a run
+// may be resumed with another end, and MLflow refuses to change a parameter.
+const resumedTag = "mm.resumed."
+
+// params sends the parameters that the run lacks on the server, and the others that differ
+// as tags.
+func (s *Server) params(ctx context.Context, remote *remoteRun, list []Param) error {
+	old := map[string]string{}
+	for _, p := range remote.Data.Params {
+		old[p.Key] = p.Value
+	}
+	var missing, changed []Param
+	for _, p := range list {
+		switch value, ok := old[p.Key]; {
+		case !ok:
+			missing = append(missing, p)
+		case value != p.Value:
+			changed = append(changed, Param{resumedTag + p.Key, p.Value})
+		}
+	}
+	if err := s.values(ctx, remote.Info.ID, "params", missing); err != nil {
+		return err
+	}
+	return s.values(ctx, remote.Info.ID, "tags", changed)
+}
+
+// values sends parameters or tags.
+func (s *Server) values(ctx context.Context, id, field string, list []Param) error {
+	for part := range slices.Chunk(list, maxParams) {
+		if err := s.call(ctx, http.MethodPost, "runs/log-batch", map[string]any{"run_id": id, field: part}, nil); err != nil {
 			return err
 		}
 	}

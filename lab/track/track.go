@@ -30,6 +30,9 @@ import (
 // StateFile is the identity of a run for servers, in its folder.
 const StateFile = "track.json"
 
+// lockFile is held by the sync of a folder.
+const lockFile = ".track.lock"
+
 // maxState bounds StateFile, and maxLine a line of the log, in bytes.
 const (
 	maxState = 64 << 10
@@ -327,8 +330,18 @@ type Result struct {
 }
 
 // Sync sends the figures of a run that the server lacks. A failure that may pass begins it
-// again.
+// again. It waits for another sync of the folder, which would send the same figures.
 func Sync(ctx context.Context, r *Run, opt Options) (out *Result, err error) {
+	dir, err := fsx.Open(r.Dir, fsx.Options{})
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	lock, err := dir.Lock(ctx, lockFile)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, lock.RemoveUnlock()) }()
 	sent := 0
 	err = opt.Server.again(ctx, func() error {
 		if out, err = send(ctx, r, opt); out != nil {
@@ -374,7 +387,7 @@ func send(ctx context.Context, r *Run, opt Options) (*Result, error) {
 		}
 		rest = append(rest, m)
 	}
-	if err := s.params(ctx, out.Run, r.Params); err != nil {
+	if err := s.params(ctx, remote, r.Params); err != nil {
 		return out, err
 	}
 	for part := range slices.Chunk(rest, maxBatch) {

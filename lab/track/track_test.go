@@ -149,6 +149,51 @@ func TestSyncRetries(t *testing.T) {
 	}
 }
 
+// A run that is resumed with another end keeps its parameters; the new values are tags.
+func TestSyncResumedLonger(t *testing.T) {
+	d := &tracktest.Server{}
+	s, dir := connect(t, d, nil), folder(t, 5, "steps")
+	for _, steps := range []string{"5", "9", "12"} {
+		r, err := Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Params = []Param{{"model.dim", "16"}, {"stop.steps", steps}}
+		if _, err := Sync(t.Context(), r, Options{Server: s}); err != nil {
+			t.Errorf("%s steps: %v", steps, err)
+		}
+	}
+	run := d.Runs["r0"]
+	if run.Params["stop.steps"] != "5" || run.Tags[resumedTag+"stop.steps"] != "12" || run.Tags[resumedTag+"model.dim"] != "" {
+		t.Errorf("got parameters %v and tags %v", run.Params, run.Tags)
+	}
+}
+
+// Syncs of a folder at the same time send each figure once.
+func TestSyncTogether(t *testing.T) {
+	d := &tracktest.Server{}
+	s, dir := connect(t, d, nil), folder(t, 450, "steps")
+	errs := make(chan error)
+	for range 4 {
+		go func() {
+			r, err := Open(dir)
+			if err == nil {
+				_, err = Sync(t.Context(), r, Options{Server: s})
+			}
+			errs <- err
+		}()
+	}
+	for range 4 {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+	once(t, d, 450*5+2)
+	if _, err := os.Stat(filepath.Join(dir, lockFile)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("lock: %v", err)
+	}
+}
+
 // A build is registered once, and an alias moves.
 func TestRegister(t *testing.T) {
 	d := &tracktest.Server{}
@@ -252,7 +297,9 @@ func TestBatches(t *testing.T) {
 		for i := range list {
 			list[i] = Param{fmt.Sprint("p", i), "v"}
 		}
-		if err := s.params(t.Context(), "r0", list); err != nil || d.Requests-before != want {
+		remote := &remoteRun{}
+		remote.Info.ID = "r0"
+		if err := s.params(t.Context(), remote, list); err != nil || d.Requests-before != want {
 			t.Errorf("%d parameters: got %d requests, %v, want %d", n, d.Requests-before, err, want)
 		}
 	}

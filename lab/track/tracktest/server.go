@@ -124,7 +124,10 @@ func (d *Server) answer(w http.ResponseWriter, r *http.Request, data []byte) {
 			for _, m := range run.Metrics {
 				last[m.Key] = map[string]any{"key": m.Key, "step": fmt.Sprint(m.Step)}
 			}
-			var metrics, inputs []any
+			var metrics, params, inputs []any
+			for k, v := range run.Params {
+				params = append(params, map[string]any{"key": k, "value": v})
+			}
 			for _, m := range last {
 				metrics = append(metrics, m)
 			}
@@ -134,13 +137,13 @@ func (d *Server) answer(w http.ResponseWriter, r *http.Request, data []byte) {
 			}
 			list = append(list, map[string]any{
 				"info": map[string]any{"run_id": id, "artifact_uri": "mlflow-artifacts:/1/" + id + "/artifacts"},
-				"data": map[string]any{"metrics": metrics}, "inputs": map[string]any{"dataset_inputs": inputs},
+				"data": map[string]any{"metrics": metrics, "params": params}, "inputs": map[string]any{"dataset_inputs": inputs},
 			})
 		}
 		put(map[string]any{"runs": list})
 	case "runs/log-batch":
 		run := d.Runs[in.Run]
-		if run == nil || len(in.Metrics) > 1000 || len(in.Params) > 100 {
+		if run == nil || len(in.Metrics) > 1000 || len(in.Params) > 100 || len(in.Tags) > 100 {
 			fail(w, 400, "INVALID_PARAMETER_VALUE")
 			return
 		}
@@ -150,6 +153,9 @@ func (d *Server) answer(w http.ResponseWriter, r *http.Request, data []byte) {
 				return
 			}
 			run.Params[p.Key] = p.Value
+		}
+		for _, t := range in.Tags {
+			run.Tags[t.Key] = t.Value
 		}
 		for _, m := range in.Metrics {
 			run.Metrics = append(run.Metrics, Figure{Key: m.Key, Step: m.Step})
