@@ -191,11 +191,15 @@ func bitsFor(most int) int {
 	return n
 }
 
+// plainDictionary is the encoding of dictionaries and their pages in files of older
+// writers.
+const plainDictionary = 2
+
 // runs checks that the runs of levels and indices do not exceed the values of the
 // page.
 func (c *column) runs(h pageHeader, levels, data []byte) error {
 	if h.kind == dictPage {
-		if h.encoding != int64(format.Plain) && h.encoding != int64(format.PlainDictionary) {
+		if h.encoding != int64(format.Plain) && h.encoding != plainDictionary {
 			return fmt.Errorf("encoding %v of a dictionary", format.Encoding(h.encoding))
 		}
 		return nil
@@ -228,7 +232,7 @@ func (c *column) runs(h pageHeader, levels, data []byte) error {
 	switch format.Encoding(h.encoding) {
 	case format.Plain:
 		return nil
-	case format.RLEDictionary, format.PlainDictionary:
+	case format.RLEDictionary, plainDictionary:
 		if len(data) == 0 {
 			return nil
 		}

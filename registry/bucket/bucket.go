@@ -90,7 +90,7 @@ const DigestKey = "sha256"
 func CheckKey(key string) error {
 	switch {
 	case key == "" || key == "." || !fs.ValidPath(key):
-		return fmt.Errorf("%w: %q: want a relative path without empty elements, . and ..", ErrKey, key)
+		return fmt.Errorf("%w: %q: want a relative path without empty elements, \".\" and \"..\"", ErrKey, key)
 	case len(key) > maxKey:
 		return fmt.Errorf("%w: %q…: got %d bytes, want at most %d", ErrKey, key[:32], len(key), maxKey)
 	case strings.ContainsAny(key, "\\:") || strings.ContainsFunc(key, unicode.IsControl) || !utf8.ValidString(key):

@@ -43,7 +43,6 @@ type upload struct {
 	meta   map[string]string
 	parts  map[string][]byte
 	data   []byte
-	total  int64
 	absent bool
 }
 
