@@ -158,7 +158,7 @@ func (x Lowered) exportLanguage(ctx context.Context, m *resolve.Module, e builds
 	key := fmt.Sprintf("%s language %d %s %s %d %d %s %v", x.Format(), generation, from.Descriptor.Digest, precision, o.Window, o.Positions, m.Manifest.Name, changes)
 	layers, notes, ok := out.Recall(ctx, key)
 	if !ok {
-		if layers, notes, err = x.language(ctx, m, out, changes, o, precision); err != nil {
+		if layers, notes, err = x.language(ctx, m, from, out, changes, o, precision); err != nil {
 			return nil, nil, err
 		}
 		out.Remember(key, layers, notes)
@@ -170,11 +170,7 @@ func (x Lowered) exportLanguage(ctx context.Context, m *resolve.Module, e builds
 }
 
 // language writes the files of a core.
-func (x Lowered) language(ctx context.Context, m *resolve.Module, out Sink, changes []changed, o languageOptions, precision string) (layers []artifact.Layer, notes []string, err error) {
-	from, err := out.Layer(m, m.Manifest.Entry(abi.GGUF))
-	if err != nil {
-		return nil, nil, err
-	}
+func (x Lowered) language(ctx context.Context, m *resolve.Module, from artifact.Layer, out Sink, changes []changed, o languageOptions, precision string) (layers []artifact.Layer, notes []string, err error) {
 	f, err := gguf.Open(out.Store.BlobPath(from.Descriptor))
 	if err != nil {
 		return nil, nil, err

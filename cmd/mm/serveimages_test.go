@@ -70,7 +70,7 @@ func TestServeImages(t *testing.T) {
 		`{"prompt": "a circle", "quality": "hd"}`:             "quality",
 		`{"prompt": "a circle", "background": "transparent"}`: "background",
 		`{"prompt": "a circle", "stream": true}`:              "stream",
-		`{"prompt": "a circle", "model": "nobody"}`:           "model_not_found",
+		`{"prompt": "a circle", "model": "unknown"}`:          "model_not_found",
 	} {
 		if status, text := askJSON(t, url, body); status != 400 && status != 404 || !strings.Contains(text, want) {
 			t.Errorf("%s: %d %.200s, want %s", body, status, text, want)

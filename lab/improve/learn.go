@@ -164,7 +164,7 @@ func (r *runner) try(ctx context.Context, s *sampler, questions []synth.Errand, 
 	return kept, rest, nil
 }
 
-// pairs returns the known programs beside those of the last round, where they
+// pairs returns the known programs paired with those of the last round, where they
 // differ.
 func (r *runner) pairs(ctx context.Context, one *Round) ([]byte, error) {
 	m, err := r.model(one.Round - 1)

@@ -29,7 +29,7 @@ func newSampler(m *llm.Model[float32], tok *tokenizer.Tokenizer, workers *pool.P
 	return s
 }
 
-// prompt is a question with a seed of its own, so that answers do not depend on
+// prompt is a question with a separate seed, so that answers do not depend on
 // the number of threads.
 type prompt struct {
 	text        string

@@ -5,7 +5,8 @@
 // [Layers] returns a model of some layers, from the residual stream before the
 // first to that after the last, hidden [1, T, C] → hidden_out [1, T, C], for
 // positions 0 to T-1 with causal attention. Weights are float32, as exact as in
-// the file. [Step] returns a pass over cached keys and values.
+// the file. [Step] returns a pass over cached keys and values, [Language] a
+// pass from tokens to logits for programs without mm.
 //
 // It supports the architectures of core/gguf/arch, whose [arch.Style] describes
 // the layers, except those with experts. Values stay within the range of 16-bit

@@ -1,5 +1,6 @@
-// Package openai translates the HTTP API of OpenAI: chat completions, completions, responses
-// and models.
+// Package openai translates the HTTP API of OpenAI: chat completions, completions, responses,
+// embeddings, sounds, images and models, and the routes of others that its clients use:
+// reranking and tokens.
 //
 // A field that would change the meaning of an answer is honored or refused by its name;
 // others are ignored. Without a temperature an answer is greedy, as of mm run.

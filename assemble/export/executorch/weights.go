@@ -26,7 +26,7 @@ func (c *converter) weights(n *lower.Node) (at int, swapped bool) {
 		return c.nibbles(q, v.Shape[axis], v.Shape[1-axis]), true
 	}
 	if c.precision == fp16 {
-		data, _ := export.Float16s(v.Const.Floats) // the sum of the weights was measured by export.Lowered
+		data, _ := export.Float16s(v.Const.Floats) // export.Lowered refuses weights beyond their range by the cosine
 		return c.cast(c.constant(Float16, v.Shape, data), Float32, v.Shape), false
 	}
 	data, scales := export.Int8s(v.Const.Floats, v.Shape, axis)

@@ -222,7 +222,7 @@ func (i *importer) source(set node, files map[string]node) map[string]any {
 	}
 	f, ok := files[from]
 	if !ok {
-		i.bad("record set %q refers to %q, which is no distribution", label, from)
+		i.bad("record set %q refers to %q, which is not a distribution", label, from)
 		return nil
 	}
 	s := i.fileSource(from, f)
