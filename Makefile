@@ -418,6 +418,6 @@ peft:
 	@scripts/peft-adapters.sh
 
 # The Terraform modules of catalog/cloud: validate, test, planted faults, checkov
-# (TF_PLUGINS: a folder of providers; CHECKOV; skipped without terraform).
+# (TF_PLUGINS: folders of providers; CHECKOV; skipped without terraform).
 cloud:
 	@scripts/cloud.sh

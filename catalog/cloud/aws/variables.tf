@@ -22,6 +22,10 @@ variable "network_cidr" {
   description = "Addresses of the private network."
   type        = string
   default     = "10.40.0.0/16"
+  validation {
+    condition     = can(cidrhost(var.network_cidr, 0)) && endswith(var.network_cidr, "/16")
+    error_message = "network_cidr: want a range of 65,536 addresses, such as 10.40.0.0/16."
+  }
 }
 
 variable "training" {
@@ -48,4 +52,8 @@ variable "retention_days" {
   description = "Days that old versions of objects are kept."
   type        = number
   default     = 30
+  validation {
+    condition     = var.retention_days >= 1 && var.retention_days <= 365
+    error_message = "retention_days: want 1 to 365."
+  }
 }

@@ -56,8 +56,79 @@ run "nodes_are_private" {
   }
 }
 
+run "bucket_key" {
+  command = plan
+  override_resource {
+    target          = aws_kms_key.bucket["raw"]
+    values          = { arn = "arn:aws:kms:eu-central-1:123456789012:key/raw" }
+    override_during = plan
+  }
+  assert {
+    condition     = one(one(aws_s3_bucket_server_side_encryption_configuration.bucket["raw"].rule).apply_server_side_encryption_by_default).kms_master_key_id == output.keys["raw"]
+    error_message = "want each bucket under its own key"
+  }
+}
+
+run "network_is_private" {
+  command = plan
+  assert {
+    condition     = alltrue([for r in concat(tolist(aws_security_group.nodes.ingress), tolist(aws_security_group.nodes.egress)) : r.cidr_blocks == tolist(["10.40.0.0/16"])])
+    error_message = "want traffic of the network alone"
+  }
+  assert {
+    condition     = toset(concat(keys(aws_vpc_endpoint.gateway), keys(aws_vpc_endpoint.interface))) == toset(["s3", "dynamodb", "sqs", "kms", "ecr.api", "ecr.dkr", "sts", "ec2", "eks"])
+    error_message = "want a private endpoint of each service"
+  }
+}
+
+run "runners_are_one_subject" {
+  command = plan
+  override_resource {
+    target          = aws_iam_openid_connect_provider.runner
+    values          = { arn = "arn:aws:iam::123456789012:oidc-provider/token.actions.githubusercontent.com" }
+    override_during = plan
+  }
+  override_resource {
+    target          = aws_s3_bucket.bucket
+    values          = { arn = "arn:aws:s3:::lab" }
+    override_during = plan
+  }
+  override_resource {
+    target          = aws_kms_key.bucket
+    values          = { arn = "arn:aws:kms:eu-central-1:123456789012:key/bucket" }
+    override_during = plan
+  }
+  override_resource {
+    target          = aws_kms_key.shared
+    values          = { arn = "arn:aws:kms:eu-central-1:123456789012:key/shared" }
+    override_during = plan
+  }
+  override_resource {
+    target          = aws_sqs_queue.shards
+    values          = { arn = "arn:aws:sqs:eu-central-1:123456789012:lab-shards" }
+    override_during = plan
+  }
+  override_resource {
+    target          = aws_dynamodb_table.manifests
+    values          = { arn = "arn:aws:dynamodb:eu-central-1:123456789012:table/lab-manifests" }
+    override_during = plan
+  }
+  assert {
+    condition     = jsondecode(aws_iam_role.runner.assume_role_policy).Statement[0].Condition.StringEquals["token.actions.githubusercontent.com:sub"] == "repo:team/models:ref:refs/heads/main"
+    error_message = "want tokens of one subject"
+  }
+  assert {
+    condition     = alltrue([for s in jsondecode(aws_iam_role_policy.runner.policy).Statement : !contains(flatten([s.Resource]), "*") && alltrue([for a in flatten([s.Action]) : !strcontains(a, "*")])])
+    error_message = "want actions and resources by name"
+  }
+}
+
 run "names_are_checked" {
   command = plan
-  variables { name = "Bad_Name" }
-  expect_failures = [var.name]
+  variables {
+    name           = "Bad_Name"
+    network_cidr   = "10.40.0.0/20"
+    retention_days = 0
+  }
+  expect_failures = [var.name, var.network_cidr, var.retention_days]
 }
