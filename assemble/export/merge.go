@@ -44,7 +44,7 @@ func merge(f *gguf.File, s arch.Shape, changes []changed) (*gguf.File, error) {
 	}
 	wide := map[string][]float32{}
 	for _, c := range changes {
-		a, err := adapter.Open(c.path, adapter.Model{Arch: s.Arch, Heads: s.Heads, KVHeads: s.KVHeads, HeadDim: s.HeadDim, Interleaved: !s.Rope.Halves})
+		a, err := adapter.Open(c.path, adapter.Model{Arch: s.Arch, Heads: s.Heads, KVHeads: s.KVHeads, HeadDim: s.HeadDim, Interleaved: s.Reordered()})
 		if err != nil {
 			return nil, fmt.Errorf("adapter %s: %w", c.name, err)
 		}

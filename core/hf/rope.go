@@ -34,7 +34,7 @@ func (r *shapeReader) rope() {
 	base = o.float("rope_theta", base)
 	part = o.float("partial_rotary_factor", part)
 	s.Rope = arch.Rope{Dims: int(float64(s.HeadDim) * part), Base: float32(base), Halves: r.style.Halves, OriginalContext: s.Context, ExtFactor: -1}
-	if part != 1 && !r.style.Halves && !r.family.pairs {
+	if part != 1 && !r.style.Halves && !r.style.Neighbors {
 		r.fail("key partial_rotary_factor: got %v, but architecture %s rotates full heads", part, s.Arch)
 	}
 	r.sections(o)
@@ -144,6 +144,9 @@ func (r *shapeReader) yarn(o *config, original int, factor float64) {
 		o.has("max_position_embeddings")
 	}
 	mscale, all := o.float("mscale", 0), o.float("mscale_all_dim", 0)
+	if r.style.Latent() {
+		rope.YarnLog = float32(all)
+	}
 	grow := func(m float64) float64 { return 0.1*m*math.Log(factor) + 1 }
 	if mscale != 0 && all != 0 {
 		rope.YarnAttention = float32(grow(mscale) / grow(all))

@@ -18,7 +18,8 @@ type family struct {
 	shape func(r *shapeReader)
 	tied  bool // default of tie_word_embeddings
 	plus  bool // gains of norms are stored minus 1
-	pairs bool // neighbors are rotated, as in GGUF
+	// further ignores layers after the last, which propose tokens.
+	further bool
 }
 
 // families maps the names in config.json's architectures.
@@ -50,15 +51,17 @@ func families() map[string]family {
 		"OlmoeForCausalLM":      {arch: "olmoe", names: llamaNames(moe), shape: (*shapeReader).olmoe},
 		"GraniteMoeForCausalLM": {arch: "granitemoe", names: graniteNames(), shape: (*shapeReader).granitemoe},
 		"GptOssForCausalLM":     {arch: "gpt-oss", names: gptOssNames(), shape: (*shapeReader).gptoss},
-		"Glm4ForCausalLM":       {arch: "glm4", names: llamaNames(glm), shape: (*shapeReader).glm4, pairs: true},
+		"Glm4ForCausalLM":       {arch: "glm4", names: llamaNames(glm), shape: (*shapeReader).glm4},
 		"Ministral3ForCausalLM": {arch: "mistral3", names: llama.names, shape: (*shapeReader).ministral3},
 		"PhiForCausalLM":        {arch: "phi2", names: llamaNames(phi), shape: (*shapeReader).phi},
 		"FalconForCausalLM":     {arch: "falcon", names: falconNames(), shape: (*shapeReader).falcon, tied: true},
-		"CohereForCausalLM":     {arch: "command-r", names: llama.names, shape: (*shapeReader).cohere, tied: true, pairs: true},
-		"Cohere2ForCausalLM":    {arch: "cohere2", names: llama.names, shape: (*shapeReader).cohere2, tied: true, pairs: true},
+		"CohereForCausalLM":     {arch: "command-r", names: llama.names, shape: (*shapeReader).cohere, tied: true},
+		"Cohere2ForCausalLM":    {arch: "cohere2", names: llama.names, shape: (*shapeReader).cohere2, tied: true},
 		"Starcoder2ForCausalLM": {arch: "starcoder2", names: llamaNames(map[string]string{"ffn_up": "mlp.c_fc", "ffn_down": "mlp.c_proj"}), shape: (*shapeReader).starcoder2, tied: true},
 		"Exaone4ForCausalLM":    {arch: "exaone4", names: llamaNames(post), shape: (*shapeReader).exaone4},
-		"Ernie4_5ForCausalLM":   {arch: "ernie4_5", names: llama.names, shape: (*shapeReader).ernie, tied: true, pairs: true},
+		"Ernie4_5ForCausalLM":   {arch: "ernie4_5", names: llama.names, shape: (*shapeReader).ernie, tied: true},
+		"DeepseekV2ForCausalLM": {arch: "deepseek2", names: deepseekNames(moe), shape: (*shapeReader).deepseek2},
+		"DeepseekV3ForCausalLM": {arch: "deepseek2", names: deepseekNames(moe), shape: (*shapeReader).deepseek3, further: true},
 		"GPT2LMHeadModel":       {arch: "gpt2", names: gpt2Names(), shape: (*shapeReader).gpt2, tied: true},
 		"GPTNeoXForCausalLM":    {arch: "gptneox", names: neoxNames(), shape: (*shapeReader).gptneox},
 	}

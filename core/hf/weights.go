@@ -26,6 +26,8 @@ type names struct {
 	mixed map[string]bool
 	// halves lists the matrices that are one half of another's rows.
 	halves map[string]half
+	// heads lists the matrices of each head, stored with others as rows of one.
+	heads map[string]bool
 }
 
 // half selects the first or the second half of rows, or every second row.
@@ -141,7 +143,7 @@ func (w *weights) sources(s arch.Shape, f family, extras []extra) ([]gguf.Source
 		b.fail("missing tensor %s in %s, which %s lists for it", name, w.lost[name], indexFile)
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.all)) {
-		if !w.used[name] && !buffer(name) {
+		if !w.used[name] && !buffer(name) && !(f.further && beyond(name, s.Layers)) {
 			b.fail("unexpected tensor %s for architecture %s: ignoring it would change the result", name, s.Arch)
 		}
 	}
@@ -156,6 +158,13 @@ func buffer(name string) bool {
 		}
 	}
 	return false
+}
+
+// beyond reports tensors of layers after the last.
+func beyond(name string, layers int) bool {
+	var n int
+	_, err := fmt.Sscanf(name, "model.layers.%d.", &n)
+	return err == nil && n >= layers
 }
 
 // builder converts GGUF's tensors to sources.
@@ -216,7 +225,12 @@ func (b *builder) add(prefix string, layer int, t arch.Tensor) {
 		if len(st.Shape) == len(t.Dims)+1 && st.Shape[0] == 1 {
 			st.Shape = st.Shape[1:]
 		}
-		if !experts {
+		if b.family.names.heads[part] {
+			if err := src.heads(st, b.shape); err != nil {
+				b.errs = append(b.errs, err)
+				return
+			}
+		} else if !experts {
 			src.parts = append(src.parts, st)
 		} else if err := src.divide(st, t.Dims[len(t.Dims)-1]); err != nil {
 			b.errs = append(b.errs, err)
@@ -284,7 +298,7 @@ func (b *builder) arrange(src *source, t arch.Tensor) error {
 				return ((at-s.KVHeads)*(per+2)+per+1)*s.HeadDim + d
 			}
 		}
-	case !y.Halves && !y.Learned && !b.family.pairs && (src.part == "attn_q" || src.part == "attn_k"):
+	case !y.Halves && !y.Learned && !y.Neighbors && (src.part == "attn_q" || src.part == "attn_k"):
 		src.order = func(i int) int { // pairs of neighbors were halves
 			head, d := i/s.HeadDim, i%s.HeadDim
 			return head*s.HeadDim + d%2*(s.HeadDim/2) + d/2

@@ -46,6 +46,13 @@ func small(name string) Config {
 	case "gpt-oss":
 		c.Experts, c.ExpertsUsed, c.ExpertHidden = 6, 2, 32
 		c.Window, c.Windowed, c.Rope.Smooth = 7, []bool{true, false, true, false}, true
+	case "deepseek":
+		c.Experts, c.ExpertsUsed, c.ExpertHidden, c.SharedHidden, c.ExpertSum, c.DenseLead = 6, 2, 32, 64, true, 1
+	case "deepseek2":
+		c.Latent = &arch.Latent{QueryRank: 24, Rank: 32, Key: 16, Value: 24}
+		c.KVHeads, c.Rope.Dims, c.HeadDim = 1, 8, 40
+		c.Experts, c.ExpertsUsed, c.ExpertHidden, c.SharedHidden, c.DenseLead = 8, 3, 32, 64, 1
+		c.ExpertSigmoid, c.ExpertGroups, c.GroupsUsed, c.ExpertScale = true, 4, 2, 2.5
 	case "mistral3":
 		c.Cooling, c.Rope.OriginalContext = 0.5, 100
 	case "phi2", "falcon":

@@ -61,7 +61,7 @@ func (w *work) place(layer int) {
 			y.keyNorm.apply(k, k, c.Epsilon)
 		}
 	}
-	if w.single() {
+	if w.single() && w.m.cfg.Latent == nil {
 		return
 	}
 	w.m.threads.For(w.rows, tileRows, &w.placement)
@@ -75,6 +75,10 @@ type placeTask struct{ w *work }
 
 func (p *placeTask) Do(_, lo, hi int) {
 	for t := lo; t < hi; t++ {
+		if p.w.m.cfg.Latent != nil {
+			p.w.placeLatent(t)
+			continue
+		}
 		for h := range p.w.m.cfg.KVHeads {
 			p.w.placeHead(t, h)
 		}
@@ -161,19 +165,27 @@ func (a *attentionTask) divide(s *span) {
 		slices = max(slices, (4*n+c.KVHeads-1)/c.KVHeads)
 	}
 	slices = min(slices, tiles)
+	if c.Latent != nil && s.rows == 1 { // the only key head is read by many queries
+		n := w.m.threads.Threads()
+		for part := range n {
+			a.jobs = append(a.jobs, attentionJob{span: s, to: 1, first: a.group * part / n, end: a.group * (part + 1) / n})
+		}
+		return
+	}
 	for slice := slices - 1; slice >= 0; slice-- {
 		from, to := tiles*slice/slices*tileRows, min(tiles*(slice+1)/slices*tileRows, s.rows)
 		for head := range c.KVHeads {
-			a.jobs = append(a.jobs, attentionJob{span: s, head: head, from: from, to: to})
+			a.jobs = append(a.jobs, attentionJob{span: s, head: head, from: from, to: to, end: a.group})
 		}
 	}
 }
 
 // attentionJob is a slice of the rows of a span, for a key head.
 type attentionJob struct {
-	span     *span
-	head     int
-	from, to int
+	span       *span
+	head       int
+	from, to   int
+	first, end int // query heads of those that share the key head
 }
 
 // attentionTask computes attention in chunks of positions with a running
@@ -191,23 +203,27 @@ type attentionTask struct {
 func (a *attentionTask) Do(thread, lo, hi int) {
 	w := a.w
 	c := &w.m.cfg
+	values := c.ValueDim()
 	for _, j := range a.jobs[lo:hi] {
 		s := j.span
-		at, row := j.head*a.group*c.HeadDim, s.row+j.from
+		at, row, heads := j.head*a.group+j.first, s.row+j.from, j.end-j.first
+		if heads == 0 {
+			continue
+		}
 		q := queries{
-			head: j.head, heads: a.group, rows: j.to - j.from, stride: w.query.stride, first: s.first + j.from, step: 1, window: a.window, blocks: s.blocks,
-			q: w.query.data[row*w.query.stride+at:], out: w.attended.From(row)[at:], outStride: c.Heads * c.HeadDim,
+			head: j.head, heads: heads, rows: j.to - j.from, stride: w.query.stride, first: s.first + j.from, step: 1, window: a.window, blocks: s.blocks,
+			q: w.query.data[row*w.query.stride+at*c.HeadDim:], out: w.attended.From(row)[at*values:], outStride: c.Heads * values,
 		}
 		if sinks := w.m.layers[a.layer].sinks; sinks != nil {
-			q.sinks = sinks[j.head*a.group:][:a.group]
+			q.sinks = sinks[at:][:heads]
 		}
 		if s.rows == 1 {
 			// The rows of a product are the query heads that share a key head.
-			if w.single() {
+			if w.single() && c.Latent == nil {
 				w.placeHead(0, j.head)
 			}
-			q.heads, q.rows, q.stride, q.step, q.outStride = 1, a.group, c.HeadDim, 0, c.HeadDim
-			q.q = q.q[:a.group*c.HeadDim] // other threads place the next heads
+			q.heads, q.rows, q.stride, q.step, q.outStride = 1, heads, c.HeadDim, 0, values
+			q.q = q.q[:heads*c.HeadDim] // other threads place the next heads
 		}
 		a.run(&a.scratch[thread], s.cache, q)
 	}
@@ -236,12 +252,12 @@ type queries struct {
 // run computes the attention of q's rows over the cache and writes the weighted
 // values.
 func (a *attentionTask) run(s *attentionScratch, cache *kvCache, q queries) {
-	dim, panels := a.w.m.cfg.HeadDim, cache.Panels()
+	dim, values, panels := a.w.m.cfg.HeadDim, a.w.m.cfg.ValueDim(), cache.Panels()
 	padded := (q.rows + tileRows - 1) / tileRows * tileRows // rows of state of a head
 	s.resize(dim, panels, q.heads*padded)
 	// A single tile of queries reads float16 directly; for several tiles one
 	// conversion is faster.
-	s.halves = cache.Type() == tensor.F16 && q.heads*q.rows <= tileRows
+	s.halves = cache.Type() == tensor.F16 && q.heads*q.rows <= tileRows && cache.shape.Latent == 0
 	end := q.end(q.rows - 1) // positions visible to the last row
 	s.limit = a.w.m.cfg.AttentionCap
 	for base := q.begin(0); base < end; base += kvChunk {
@@ -262,9 +278,12 @@ func (a *attentionTask) run(s *attentionScratch, cache *kvCache, q queries) {
 	for h := range q.heads {
 		for r := range q.rows {
 			at := h*padded + r
-			row := s.sum[at*s.width:][:dim]
+			row := s.sum[at*s.width:][:values]
 			tensor.Scale(row, s.share(at, q.sink(h, r)))
-			copy(q.out[r*q.outStride+h*dim:], row)
+			if values != dim {
+				cache.Spread(row) // the value is a part of the key
+			}
+			copy(q.out[r*q.outStride+h*values:], row)
 		}
 	}
 }
@@ -378,12 +397,26 @@ func (s *attentionScratch) read(c *kvCache, chunk, layer, head, dim, n int) {
 		}
 	}
 	for p := range s.values {
-		if s.halves {
+		switch {
+		case c.shape.Latent > 0:
+			s.values[p] = factor{floats: s.latent(p, dim, n)}
+			continue
+		case s.halves:
 			s.values[p] = factor{halves: c.ValuesF16(chunk, layer, head, p, n)}
-		} else {
+		default:
 			s.values[p] = factor{floats: c.Values(chunk, layer, head, p, n, s.valBuf[p*kvChunk*Block:])}
 		}
 	}
+}
+
+// latent returns a panel of values that are the first dimensions of keys.
+func (s *attentionScratch) latent(panel, dim, n int) []float32 {
+	out := s.valBuf[panel*kvChunk*Block:][:kvChunk*Block]
+	dims := min(dim-panel*Block, Block)
+	for b := 0; b*Block < n; b++ {
+		tensor.Transpose(out[b*Block*Block:], Block, s.keys[b].floats[panel*Block*Block:], Block, dims, Block)
+	}
+	return out
 }
 
 // tile adds n positions from base on to rows r to r+rows of a head's q, whose

@@ -29,7 +29,7 @@ func openAdapters(cfg Config, opts []AdapterOptions) ([]adapter.Adapter, error) 
 	var out []adapter.Adapter
 	for _, o := range opts {
 		a, err := adapter.Open(o.Path, adapter.Model{
-			Arch: cfg.Arch, Heads: cfg.Heads, KVHeads: cfg.KVHeads, HeadDim: cfg.HeadDim, Interleaved: !cfg.Rope.Halves,
+			Arch: cfg.Arch, Heads: cfg.Heads, KVHeads: cfg.KVHeads, HeadDim: cfg.HeadDim, Interleaved: cfg.Reordered(),
 		})
 		if err != nil {
 			return nil, err

@@ -14,6 +14,7 @@ func (w *work) feedForward(y *layer) {
 		w.mixture(y)
 		return
 	}
+	w.hidden.Resize(w.rows, w.m.cfg.Hidden)
 	w.activate(&w.normed, &y.feed, &w.hidden)         // hidden: T×F
 	w.multiply(&w.hidden, term{&y.feed.down, &w.out}) // out: T×C
 }
@@ -124,7 +125,11 @@ func (w *work) mixture(y *layer) {
 		w.chosen[e] = w.chosen[e][:0]
 	}
 	for t := range w.rows {
-		w.route(t, w.routes.row(t, c.Experts))
+		if c.ExpertSigmoid || c.ExpertGroups > 0 || y.routerBias != nil {
+			w.routeGroups(t, y, w.routes.row(t, c.Experts))
+		} else {
+			w.route(t, w.routes.row(t, c.Experts))
+		}
 		clear(w.out.row(t, c.Width))
 	}
 	for e := range y.experts {
@@ -191,7 +196,15 @@ func (w *work) route(t int, logits []float32) {
 	if c.ExpertSum {
 		sum = total
 	}
+	w.weighExperts(sum)
+}
+
+// weighExperts divides the weights of the experts chosen last and scales them.
+func (w *work) weighExperts(sum float32) {
 	for _, e := range w.picks {
-		w.chosen[e][len(w.chosen[e])-1].weight /= sum
+		p := &w.chosen[e][len(w.chosen[e])-1]
+		if p.weight /= sum; w.m.cfg.ExpertScale != 0 {
+			p.weight *= w.m.cfg.ExpertScale
+		}
 	}
 }

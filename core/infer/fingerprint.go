@@ -65,6 +65,16 @@ func (m *Model) hashWeights(h hash.Hash) {
 		for _, l := range []linear{y.key, y.value, y.query, y.attentionOut, y.feed.gate, y.feed.up, y.feed.down, y.router} {
 			linearWeights(l)
 		}
+		if y.latent != nil {
+			for _, l := range append([]linear{y.latent.down}, append(y.latent.keys, y.latent.values...)...) {
+				linearWeights(l)
+			}
+			hashFloats(h, y.latent.queryNorm.gain)
+			hashFloats(h, y.latent.norm.gain)
+		}
+		if y.routerBias != nil {
+			hashFloats(h, y.routerBias)
+		}
 		for _, e := range y.experts {
 			for _, l := range []linear{e.gate, e.up, e.down} {
 				linearWeights(l)

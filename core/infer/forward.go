@@ -57,9 +57,13 @@ func (m *Model) forward(ctx context.Context, p pass) error {
 		w.observeLayer(i)
 
 		// Attention: x += Wo · softmax(q·kᵀ·s) · v
-		w.norm(&y.attentionNorm)                                                                        // normed: T×C
-		w.multiply(&w.normed, term{&y.key, &w.key}, term{&y.value, &w.value}, term{&y.query, &w.query}) // k, v: T×(G·D), q: T×(H·D)
-		w.place(i)                                                                                      // q and k are rotated, k and v join the cache
+		w.norm(&y.attentionNorm) // normed: T×C
+		if y.latent != nil {
+			w.compress(y) // k: T×(R+P), q: T×(H·(R+P))
+		} else {
+			w.multiply(&w.normed, term{&y.key, &w.key}, term{&y.value, &w.value}, term{&y.query, &w.query}) // k, v: T×(G·D), q: T×(H·D)
+		}
+		w.place(i) // q and k are rotated, k and v join the cache
 		if i == len(m.layers)-1 {
 			if !p.allRows() {
 				w.shrink() // from here T is the number of rows with logits
@@ -68,8 +72,12 @@ func (m *Model) forward(ctx context.Context, p pass) error {
 				return nil
 			}
 		}
-		w.attend()                                             // attended: T×(H·D)
-		w.multiply(&w.attended, term{&y.attentionOut, &w.out}) // out: T×C
+		w.attend() // attended: T×(H·D)
+		attended := &w.attended
+		if y.latent != nil {
+			attended = w.expand(y) // T×(H·V)
+		}
+		w.multiply(attended, term{&y.attentionOut, &w.out}) // out: T×C
 		if m.cfg.Parallel {
 			w.norm(&y.hiddenNorm) // of the input of attention
 		}
@@ -166,6 +174,9 @@ type work struct {
 	picked panel.Batch // rows of an expert
 	part   matrix      // their results
 
+	latent    latentWork
+	scores    []float32       // E, by which experts are chosen
+	bests     []float32       // of the groups of experts
 	scratch   []panel.Scratch // one a thread
 	normalise normTask
 	residual  addTask
@@ -179,7 +190,7 @@ type work struct {
 func (w *work) init(m *Model) {
 	w.m = m
 	w.scratch = make([]panel.Scratch, m.threads.Threads())
-	w.normalise.w, w.residual.w, w.placement.w, w.product.w, w.active.w, w.attention.w = w, w, w, w, w, w
+	w.normalise.w, w.residual.w, w.placement.w, w.product.w, w.active.w, w.attention.w, w.latent.w = w, w, w, w, w, w, w
 	w.attention.scratch = make([]attentionScratch, m.threads.Threads())
 }
 
@@ -197,8 +208,10 @@ func (w *work) begin(p pass) {
 	w.pass.spans = append(w.own[:0], p.spans...) // shrink changes them
 	w.own = w.pass.spans
 	w.normed.Resize(p.rows, c.Width)
-	w.attended.Resize(p.rows, c.Heads*c.HeadDim)
-	w.hidden.Resize(p.rows, c.Hidden)
+	w.attended.Resize(p.rows, c.Heads*c.ValueDim())
+	if c.Latent != nil {
+		w.latent.resize(w.m, p.rows)
+	}
 	w.query.resize(p.rows, c.Heads*c.HeadDim)
 	w.key.resize(p.rows, c.KVHeads*c.HeadDim)
 	w.value.resize(p.rows, c.KVHeads*c.HeadDim)
@@ -263,8 +276,7 @@ func (w *work) shrink() {
 		return
 	}
 	w.normed.Resize(w.rows, c.Width)
-	w.attended.Resize(w.rows, c.Heads*c.HeadDim)
-	w.hidden.Resize(w.rows, c.Hidden)
+	w.attended.Resize(w.rows, c.Heads*c.ValueDim())
 }
 
 // show copies the normalized rows of the spans that want them.

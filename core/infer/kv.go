@@ -40,6 +40,17 @@ type cacheShape struct {
 	Layers int
 	Heads  int // key/value heads
 	Dim    int // D, dimensions of a head
+	// Latent is the number of first dimensions of a key that are the value too.
+	// If zero, values are stored.
+	Latent int
+}
+
+// values returns the dimensions of a value.
+func (s cacheShape) values() int {
+	if s.Latent > 0 {
+		return s.Latent
+	}
+	return s.Dim
 }
 
 // kvCache holds the keys and values of a session. It is not safe for concurrent
@@ -49,6 +60,7 @@ type kvCache struct {
 	shape  cacheShape
 	typ    tensor.Type
 	panels int // ⌈D/32⌉
+	spread int // dimensions that are mixed, a power of two
 	chunks [][]byte
 	shared []int // first positions of each chunk that others read too
 
@@ -69,13 +81,16 @@ func newCache(s cacheShape, t tensor.Type) (*kvCache, error) {
 	if s.Layers < 1 || s.Heads < 1 || s.Dim < 1 {
 		return nil, fmt.Errorf("bad cache shape: %d layers, %d heads of %d", s.Layers, s.Heads, s.Dim)
 	}
-	c := &kvCache{shape: s, typ: t, panels: (s.Dim + Block - 1) / Block}
+	c := &kvCache{shape: s, typ: t, panels: (s.Dim + Block - 1) / Block, spread: (s.Dim | s.Latent) & -(s.Dim | s.Latent)}
 	size := elemBytes(t)
 	c.keyBytes = s.Dim * kvChunk * size
 	c.valueBytes = c.panels * Block * kvChunk * size
 	if t == tensor.Q8_0 {
 		c.keyBytes += c.panels * kvChunk * 2
 		c.valueBytes += c.panels * kvChunk * 2
+	}
+	if s.Latent > 0 {
+		c.valueBytes = 0
 	}
 	return c, nil
 }
@@ -90,8 +105,8 @@ func elemBytes(t tensor.Type) int {
 	return 1
 }
 
-// Panels returns the number of value panels of a head, ⌈D/32⌉.
-func (c *kvCache) Panels() int { return c.panels }
+// Panels returns the number of value panels of a head.
+func (c *kvCache) Panels() int { return (c.shape.values() + Block - 1) / Block }
 
 // Type returns the element type.
 func (c *kvCache) Type() tensor.Type { return c.typ }
@@ -169,13 +184,13 @@ func (c *kvCache) values(chunk, layer, head int) []byte {
 
 // Spread prepares heads of D numbers to be stored as keys or multiplied by
 // keys. For Q8_0 it multiplies by Hadamard's matrix over √n, n the largest
-// power of two that divides D, which is orthogonal (Ashkboos et al., arXiv
-// 2404.00456); otherwise it does nothing.
+// power of two that divides D (and the latent dimensions), which is its own
+// inverse (Ashkboos et al., arXiv 2404.00456); otherwise it does nothing.
 func (c *kvCache) Spread(heads []float32) {
 	if c.typ != tensor.Q8_0 {
 		return
 	}
-	n := c.shape.Dim & -c.shape.Dim
+	n := c.spread
 	scale := float32(1 / math.Sqrt(float64(n)))
 	for ; len(heads) > 0; heads = heads[n:] {
 		x := heads[:n]
@@ -192,8 +207,11 @@ func (c *kvCache) Spread(heads []float32) {
 }
 
 // Store stores the key, after [kvCache.Spread], and the value (D numbers each)
-// of a reserved position.
+// of a reserved position. A value within the key is not stored.
 func (c *kvCache) Store(layer, head, pos int, key, value []float32) {
+	if c.shape.Latent > 0 {
+		value = nil
+	}
 	k := c.keys(pos/kvChunk, layer, head)
 	v := c.values(pos/kvChunk, layer, head)
 	p := pos % kvChunk
@@ -202,6 +220,9 @@ func (c *kvCache) Store(layer, head, pos int, key, value []float32) {
 		block := floats(k)[p/Block*c.shape.Dim*Block+p%Block:]
 		for d, x := range key {
 			block[d*Block] = x
+		}
+		if value == nil {
+			return
 		}
 		rows := floats(v)
 		for j := 0; j*Block < len(value); j++ {
@@ -224,7 +245,9 @@ func (c *kvCache) storeF16(k, v []byte, p int, key, value []float32) {
 		for d := range n {
 			le.PutUint16(column[2*d*Block:], le.Uint16(half[2*d:]))
 		}
-		tensor.ToF16(v[2*(j/Block*kvChunk+p)*Block:][:2*n], value[j:j+n])
+		if value != nil {
+			tensor.ToF16(v[2*(j/Block*kvChunk+p)*Block:][:2*n], value[j:j+n])
+		}
 	}
 }
 
@@ -234,13 +257,19 @@ func (c *kvCache) storeQ8(k, v []byte, p int, key, value []float32) {
 	elems := c.shape.Dim * kvChunk
 	block := k[p/Block*c.shape.Dim*Block+p%Block:]
 	keyScales := k[elems+2*(p/Block*c.panels*Block+p%Block):]
-	valueScales := v[c.panels*Block*kvChunk:]
+	var valueScales []byte
+	if value != nil {
+		valueScales = v[c.panels*Block*kvChunk:]
+	}
 	var q [Block]int8
 	for j := 0; j < len(key); j += Block {
 		n := min(Block, len(key)-j)
 		le.PutUint16(keyScales[2*j:], quantize(q[:n], key[j:j+n]))
 		for d := range n {
 			block[(j+d)*Block] = byte(q[d])
+		}
+		if value == nil {
+			continue
 		}
 		le.PutUint16(valueScales[2*(j/Block*kvChunk+p):], quantize(q[:n], value[j:j+n]))
 		row := v[(j/Block*kvChunk+p)*Block:]

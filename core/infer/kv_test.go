@@ -96,11 +96,47 @@ func TestMemory(t *testing.T) {
 	}
 }
 
+// TestLatentCache: values within keys take no memory and come back.
+func TestLatentCache(t *testing.T) {
+	for typ, near := range map[tensor.Type]float64{tensor.F32: 1, tensor.F16: 0.99999, tensor.Q8_0: 0.999} {
+		c, err := newCache(cacheShape{Layers: 2, Heads: 1, Dim: 80, Latent: 64}, typ)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bytes := 2 * 80 * kvChunk * elemBytes(typ)
+		if typ == tensor.Q8_0 {
+			bytes += 2 * 3 * kvChunk * 2
+		}
+		if c.Reserve(1); c.Bytes() != bytes {
+			t.Errorf("%v: %d bytes, want %d", typ, c.Bytes(), bytes)
+		}
+		key := make([]float32, 80)
+		r := rand.New(rand.NewPCG(1, 2))
+		for i := range key {
+			key[i] = float32(r.NormFloat64())
+		}
+		stored := slices.Clone(key)
+		c.Spread(stored)
+		c.Store(1, 0, 33, stored, nil)
+		var s attentionScratch
+		s.resize(80, c.Panels(), 1)
+		s.read(c, 0, 1, 0, 80, 40)
+		var got []float32
+		for p := range c.Panels() {
+			got = append(got, s.values[p].floats[33*Block:][:Block]...)
+		}
+		c.Spread(got)
+		if len(got) != 64 || similar(got, key[:64]) < near {
+			t.Errorf("%v: got %v, want %v", typ, got, key[:64])
+		}
+	}
+}
+
 func TestNewRefuses(t *testing.T) {
-	if _, err := newCache(cacheShape{1, 1, 64}, tensor.Q4_0); err == nil {
+	if _, err := newCache(cacheShape{Layers: 1, Heads: 1, Dim: 64}, tensor.Q4_0); err == nil {
 		t.Error("a type that is not stored is accepted")
 	}
-	if _, err := newCache(cacheShape{1, 0, 64}, tensor.F16); err == nil {
+	if _, err := newCache(cacheShape{Layers: 1, Dim: 64}, tensor.F16); err == nil {
 		t.Error("no heads are accepted")
 	}
 }

@@ -94,6 +94,7 @@ type layer struct {
 	queryNorm     headNorm // of each head, or of all
 	keyNorm       headNorm
 	sinks         []float32 // H, scores without a value, or nil
+	latent        *latent   // compression of queries, keys and values, or nil
 	attentionOut  linear    // H·D → C
 	attentionPost norm      // C, of the result
 	rotation      int       // index of the session's rotation; -1: none
@@ -103,8 +104,9 @@ type layer struct {
 	feed       feed      // C → C; with experts, an additional one for every position
 	sharedGate []float32 // C, of feed next to experts, or nil
 	router     linear
-	experts    []feed // experts that the router chooses from, instead of feed
-	hiddenPost norm   // C, of the result
+	routerBias []float32 // E, added to the scores that choose experts, or nil
+	experts    []feed    // experts that the router chooses from, instead of feed
+	hiddenPost norm      // C, of the result
 }
 
 // feed is a feed-forward layer: down(act(up·x)), or down(act(gate·x) ⊙ up·x).
@@ -252,7 +254,7 @@ func (m *Model) WeightBytes() int {
 		for _, w := range []linear{y.query, y.key, y.value, y.attentionOut, y.router} {
 			n += w.bytes()
 		}
-		n += y.feed.bytes()
+		n += y.feed.bytes() + y.latent.bytes()
 		if len(y.experts) > 0 {
 			n += m.cfg.ExpertsUsed * y.experts[0].bytes()
 		}

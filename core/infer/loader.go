@@ -44,15 +44,12 @@ func (m *Model) load(l *loader) {
 		}
 	}
 	m.act = c.Act()
-	m.embeddingScale, m.attentionScale = 1, float32(1/math.Sqrt(float64(c.HeadDim)))
+	m.embeddingScale, m.attentionScale = 1, c.QueryScale()
 	if y.RootWidth {
 		m.embeddingScale = float32(math.Sqrt(float64(c.Width)))
 	}
 	if c.EmbeddingScale != 0 {
 		m.embeddingScale *= c.EmbeddingScale
-	}
-	if c.AttentionScale != 0 {
-		m.attentionScale = c.AttentionScale
 	}
 }
 
@@ -61,10 +58,14 @@ func (y *layer) load(l *loader, c Config) {
 	queries, keys := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
 	y.attentionNorm = l.norm("attn_norm", c.Width, style)
 	// Weights are in memory in load order, which is the order of use.
-	if l.expects("attn_qkv.weight") {
+	switch {
+	case c.Latent != nil:
+		y.loadLatent(l, c)
+		queries = c.Heads * c.Latent.Value
+	case l.expects("attn_qkv.weight"):
 		parts := l.linears("attn_qkv", c.Width, queries, keys, keys)
 		y.query, y.key, y.value = parts[0], parts[1], parts[2]
-	} else {
+	default:
 		y.key = l.linear("attn_k", c.Width, keys)
 		y.value = l.linear("attn_v", c.Width, keys)
 		y.query = l.linear("attn_q", c.Width, queries)
@@ -88,7 +89,7 @@ func (y *layer) load(l *loader, c Config) {
 	}
 	y.hiddenPost = l.norm("post_ffw_norm", c.Width, style)
 	switch {
-	case c.Experts > 0:
+	case l.expects("ffn_gate_inp.weight"):
 		y.loadExperts(l, c)
 	case !style.Gated:
 		y.feed.up = l.linear("ffn_up", c.Width, c.Hidden)
@@ -108,6 +109,7 @@ func (y *layer) load(l *loader, c Config) {
 // three dimensions or, in older files, in one for each.
 func (y *layer) loadExperts(l *loader, c Config) {
 	y.router = l.linear("ffn_gate_inp", c.Width, c.Experts)
+	y.routerBias = l.vector("exp_probs_b.bias", c.Experts)
 	y.experts = make([]feed, c.Experts)
 	gates, ups := l.vector("ffn_gate_exps.bias", c.Experts*c.ExpertHidden), l.vector("ffn_up_exps.bias", c.Experts*c.ExpertHidden)
 	downs := l.vector("ffn_down_exps.bias", c.Experts*c.Width)

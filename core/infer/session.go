@@ -93,7 +93,7 @@ func (m *Model) NewSession(opt SessionOptions) (*Session, error) {
 		}
 		typ = t
 	}
-	cache, err := newCache(cacheShape{Layers: m.cfg.Layers, Heads: m.cfg.KVHeads, Dim: m.cfg.HeadDim}, typ)
+	cache, err := newCache(m.cacheShape(), typ)
 	if err != nil {
 		return nil, err
 	}
@@ -104,6 +104,15 @@ func (m *Model) NewSession(opt SessionOptions) (*Session, error) {
 	}
 	s.turns = rotations(m.cfg, divisors)
 	return s, nil
+}
+
+// cacheShape returns the layout of the keys and values of a session.
+func (m *Model) cacheShape() cacheShape {
+	s := cacheShape{Layers: m.cfg.Layers, Heads: m.cfg.KVHeads, Dim: m.cfg.HeadDim}
+	if m.cfg.Latent != nil {
+		s.Latent = m.cfg.Latent.Rank
+	}
+	return s
 }
 
 // rotations returns a model's rotations: one for all layers and, if it differs,

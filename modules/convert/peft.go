@@ -78,7 +78,7 @@ func (a Adapted) open() (*core, error) {
 // model describes the core to readers of adapters.
 func (c *core) model() adapter.Model {
 	s := c.shape
-	return adapter.Model{Arch: s.Arch, Heads: s.Heads, KVHeads: s.KVHeads, HeadDim: s.HeadDim, Interleaved: !s.Rope.Halves, Same: c.same}
+	return adapter.Model{Arch: s.Arch, Heads: s.Heads, KVHeads: s.KVHeads, HeadDim: s.HeadDim, Interleaved: s.Reordered(), Same: c.same}
 }
 
 // distant is the distance of a copy of a matrix from the core's, relative to its

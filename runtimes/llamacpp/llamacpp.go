@@ -155,7 +155,7 @@ func inspect(o *wire.Open) (arch.Shape, error) {
 
 // suits checks that an adapter fits the model's file.
 func suits(path string, f *gguf.File, cfg arch.Shape) error {
-	changes, err := adapter.Open(path, adapter.Model{Arch: cfg.Arch, Heads: cfg.Heads, KVHeads: cfg.KVHeads, HeadDim: cfg.HeadDim, Interleaved: !cfg.Rope.Halves})
+	changes, err := adapter.Open(path, adapter.Model{Arch: cfg.Arch, Heads: cfg.Heads, KVHeads: cfg.KVHeads, HeadDim: cfg.HeadDim, Interleaved: cfg.Reordered()})
 	if err != nil {
 		return err
 	}

@@ -64,6 +64,21 @@ type Shape struct {
 	// SharedHidden is the width of the feed-forward layer that every position passes
 	// in addition to experts. If zero, the layer is absent.
 	SharedHidden int `json:",omitempty"`
+	// DenseLead is the number of first layers without experts.
+	DenseLead int `json:",omitempty"`
+	// ExpertSigmoid scores experts by σ of the router's products, and chooses
+	// them by these scores and a bias; otherwise the scores are the softmax.
+	ExpertSigmoid bool `json:",omitempty"`
+	// ExpertGroups divides the experts into groups, of which the best GroupsUsed
+	// may be chosen from. A group is as good as its best expert or, with
+	// ExpertSigmoid, its two best. If zero, there is one.
+	ExpertGroups int `json:",omitempty"`
+	GroupsUsed   int `json:",omitempty"`
+	// ExpertScale multiplies the weights of experts; 0: 1.
+	ExpertScale float32 `json:",omitempty"`
+
+	// Latent is the compression of keys and values, or nil.
+	Latent *Latent `json:",omitempty"`
 
 	// Parallel is set if attention and feed-forward read the same residual.
 	Parallel bool `json:",omitempty"`
@@ -123,6 +138,9 @@ func (s Shape) Check() error {
 	if !(s.Epsilon >= 0) || math.IsInf(float64(s.Epsilon), 0) {
 		faults = append(faults, fmt.Errorf("bad epsilon of norms: %v", s.Epsilon))
 	}
+	if s.Latent != nil {
+		faults = append(faults, s.Latent.check(&s))
+	}
 	if s.HeadDim > 0 && s.HeadDim <= maxDim && !s.Style().Learned {
 		faults = append(faults, s.Rope.check(s.HeadDim))
 		if s.Local != nil {
@@ -139,8 +157,26 @@ func (s Shape) Check() error {
 		if !s.Style().Gated {
 			faults = append(faults, fmt.Errorf("architecture %s has no experts", s.Arch))
 		}
+		faults = append(faults, s.checkGroups())
 	}
 	return errors.Join(append(faults, s.checkLayers(), s.checkFactors())...)
+}
+
+// checkGroups validates the groups of experts.
+func (s Shape) checkGroups() error {
+	switch {
+	case s.DenseLead < 0 || s.DenseLead > s.Layers:
+		return fmt.Errorf("bad number of layers without experts: got %d, want 0 to %d", s.DenseLead, s.Layers)
+	case s.ExpertGroups == 0 && s.GroupsUsed == 0:
+		return nil
+	case s.ExpertGroups < 1 || s.ExpertGroups > s.Experts || s.Experts%s.ExpertGroups != 0:
+		return fmt.Errorf("%d experts cannot form %d groups", s.Experts, s.ExpertGroups)
+	case s.GroupsUsed < 1 || s.GroupsUsed > s.ExpertGroups:
+		return fmt.Errorf("bad number of groups used: got %d, want 1 to %d", s.GroupsUsed, s.ExpertGroups)
+	case s.ExpertsUsed > s.Experts/s.ExpertGroups*s.GroupsUsed:
+		return fmt.Errorf("bad number of experts used: got %d, but %d groups hold %d", s.ExpertsUsed, s.GroupsUsed, s.Experts/s.ExpertGroups*s.GroupsUsed)
+	}
+	return nil
 }
 
 // checkLayers validates the per-layer fields.
@@ -169,7 +205,7 @@ func (s Shape) checkFactors() error {
 	}{
 		{"the embedding scale", s.EmbeddingScale, true}, {"the residual scale", s.ResidualScale, true},
 		{"attention scale", s.AttentionScale, true}, {"logit scale", s.LogitDivisor, true},
-		{"the factor of late queries", s.Cooling, false},
+		{"the factor of late queries", s.Cooling, false}, {"scale of experts", s.ExpertScale, false},
 		{"soft cap of attention", s.AttentionCap, false}, {"soft cap of logits", s.LogitCap, false},
 	} {
 		if math.IsNaN(float64(f.v)) || math.IsInf(float64(f.v), 0) || f.v < 0 && !f.sign {
@@ -185,7 +221,7 @@ func (s Shape) checkFactors() error {
 // Plain reports whether layers are described by their sizes and rotation alone:
 // no windows, experts, scales, caps, or other activation.
 func (s Shape) Plain() bool {
-	return s.Windowed == nil && s.Unrotated == nil && s.Deep == 0 && s.Rope.Sections == [3]int{} && s.Local == nil && s.Experts == 0 && !s.Parallel && s.Activation == "" &&
+	return s.Windowed == nil && s.Unrotated == nil && s.Latent == nil && s.Deep == 0 && s.Rope.Sections == [3]int{} && s.Local == nil && s.Experts == 0 && !s.Parallel && s.Activation == "" &&
 		s.Cooling == 0 && s.EmbeddingScale == 0 && s.ResidualScale == 0 && s.AttentionScale == 0 && s.LogitDivisor == 0 && s.AttentionCap == 0 && s.LogitCap == 0
 }
 

@@ -19,7 +19,10 @@ func (s Shape) Metadata() []gguf.KV {
 	w.put(gguf.KeyHeadCount, uint32(s.Heads))
 	w.put(gguf.KeyHeadCountKV, uint32(s.KVHeads))
 	w.put(gguf.KeyKeyLength, uint32(s.HeadDim))
-	w.put(gguf.KeyValueLength, uint32(s.HeadDim))
+	w.put(gguf.KeyValueLength, uint32(s.ValueDim()))
+	if s.Latent != nil {
+		w.latent(s)
+	}
 	if y.LayerNorm {
 		w.put(keyLayerNormEps, s.Epsilon)
 	} else {
@@ -31,19 +34,11 @@ func (s Shape) Metadata() []gguf.KV {
 	}
 	w.layers(s)
 	if s.Experts > 0 {
-		w.put(keyExperts, uint32(s.Experts))
-		w.put(keyExpertsUsed, uint32(s.ExpertsUsed))
-		if s.ExpertHidden != s.Hidden {
-			w.put(keyExpertHidden, uint32(s.ExpertHidden))
-		}
-		if s.ExpertSum {
-			w.put(keyExpertNorm, false)
-		} else if y.summed {
-			w.put(keyExpertNorm, true)
-		}
-		if s.SharedHidden > 0 {
-			w.put(keySharedHidden, uint32(s.SharedHidden))
-		}
+		w.experts(s)
+	} else if s.Latent != nil { // llama.cpp does not load the file without them
+		w.put(keyDenseLead, uint32(s.Layers))
+		w.put(keyExpertHidden, uint32(s.Hidden))
+		w.put(keySharedCount, uint32(0))
 	}
 	if y.parallel {
 		w.put(keyParallel, s.Parallel)
@@ -64,6 +59,40 @@ func (s Shape) Metadata() []gguf.KV {
 	w.factor(keyAttnCap, s.AttentionCap, 0)
 	w.factor(keyLogitCap, s.LogitCap, 0)
 	return w.kvs
+}
+
+// experts writes the keys of experts.
+func (w *writer) experts(s Shape) {
+	y := s.Style()
+	w.put(keyExperts, uint32(s.Experts))
+	w.put(keyExpertsUsed, uint32(s.ExpertsUsed))
+	if s.ExpertHidden != s.Hidden || y.counted {
+		w.put(keyExpertHidden, uint32(s.ExpertHidden))
+	}
+	if s.ExpertSum {
+		w.put(keyExpertNorm, false)
+	} else if y.summed {
+		w.put(keyExpertNorm, true)
+	}
+	switch {
+	case y.counted:
+		w.put(keyDenseLead, uint32(s.DenseLead))
+		w.put(keySharedCount, uint32(s.SharedHidden/max(s.ExpertHidden, 1)))
+		w.put(keyExpertScale, cmp.Or(s.ExpertScale, 1))
+	case s.SharedHidden > 0:
+		w.put(keySharedHidden, uint32(s.SharedHidden))
+	}
+	if y.groups {
+		gate := uint32(gateSoftmax)
+		if s.ExpertSigmoid {
+			gate = gateSigmoid
+		}
+		w.put(keyExpertGate, gate)
+	}
+	if s.ExpertGroups > 0 {
+		w.put(keyExpertGroups, uint32(s.ExpertGroups))
+		w.put(keyGroupsUsed, uint32(s.GroupsUsed))
+	}
 }
 
 // writer collects keys of an architecture.
@@ -101,9 +130,13 @@ func (w *writer) rope(s Shape) {
 	w.factor(gguf.KeyRopeFactor, r.Factor, 0)
 	w.factor(gguf.KeyRopeAttention, r.AttentionFactor, 0)
 	w.factor(gguf.KeyRopeExtFactor, r.ExtFactor, -1)
-	if s.Style().cooled && r.YarnAttention == 1 {
+	switch {
+	case s.Style().cooled && r.YarnAttention == 1:
 		w.put(keyYarnLog, float32(1))
-	} else {
+	case s.Latent != nil && r.YarnLog != 0:
+		w.put(keyYarnLog, 0.1*r.YarnLog)
+		w.factor(keyYarnAttention, r.YarnAttention, 1)
+	default:
 		w.factor(keyYarnAttention, r.YarnAttention, 0)
 	}
 	w.factor(gguf.KeyRopeBetaFast, r.BetaFast, 0)

@@ -22,6 +22,12 @@ const (
 	keyExpertHidden  gguf.ArchKey = "expert_feed_forward_length"
 	keyExpertNorm    gguf.ArchKey = "expert_weights_norm"
 	keySharedHidden  gguf.ArchKey = "expert_shared_feed_forward_length"
+	keySharedCount   gguf.ArchKey = "expert_shared_count"
+	keyDenseLead     gguf.ArchKey = "leading_dense_block_count"
+	keyExpertScale   gguf.ArchKey = "expert_weights_scale"
+	keyExpertGate    gguf.ArchKey = "expert_gating_func"
+	keyExpertGroups  gguf.ArchKey = "expert_group_count"
+	keyGroupsUsed    gguf.ArchKey = "expert_group_used_count"
 	keyCooling       gguf.ArchKey = "attention.temperature_scale"
 	keyYarnLog       gguf.ArchKey = "rope.scaling.yarn_log_multiplier"
 	keyParallel      gguf.ArchKey = "use_parallel_residual"
@@ -68,9 +74,14 @@ func Read(f *gguf.File) (Shape, error) {
 	s.Heads = r.perLayer(gguf.KeyHeadCount, s.Layers, -1)
 	s.Hidden = r.perLayer(gguf.KeyFeedForward, s.Layers, -1)
 	s.KVHeads = r.perLayer(gguf.KeyHeadCountKV, s.Layers, s.Heads)
-	s.HeadDim = r.headDim(s.Width, s.Heads)
+	if !r.style.latent {
+		s.HeadDim = r.headDim(s.Width, s.Heads)
+	}
 	s.Vocab = r.vocabulary()
 	r.rotation(&s)
+	if r.style.latent {
+		r.latent(&s)
+	}
 	r.window(&s)
 	r.experts(&s)
 	r.factors(&s)
@@ -222,6 +233,11 @@ func (r *reader) rotation(s *Shape) {
 	if r.style.cooled && r.float(keyYarnLog, 0) == 1 { // both of yarn's factors cancel
 		s.Rope.YarnAttention = 1
 	}
+	if r.style.latent {
+		if s.Rope.YarnLog = r.float(keyYarnLog, 0) * 10; s.Rope.YarnLog != 0 && s.Rope.YarnAttention == 0 {
+			s.Rope.YarnAttention = 1
+		}
+	}
 	if r.style.sections {
 		r.sections(s)
 	}
@@ -312,16 +328,64 @@ func (r *reader) experts(s *Shape) {
 	case n > 0 && !r.style.experts:
 		r.fail(fmt.Errorf("key %s: got %d, but architecture %s does not support experts", keyExperts.In(r.arch), n, r.arch))
 	case n == 0:
+		if r.style.counted { // keys without an effect
+			for _, k := range []gguf.ArchKey{keyDenseLead, keyExpertHidden, keySharedCount, keyExpertScale, keyExpertGate} {
+				r.has(k)
+			}
+		}
 		return
 	}
-	if _, dense := r.f.Tensor(Block(0) + "ffn_gate.weight"); dense {
+	if _, dense := r.f.Tensor(Block(0) + "ffn_gate.weight"); dense && !r.style.counted {
 		r.fail(fmt.Errorf("key %s: got %d, but layer 0 is without experts: mixed layers are not supported", keyExperts.In(r.arch), n))
 	}
 	s.Experts, s.ExpertsUsed = n, r.count(keyExpertsUsed)
 	s.ExpertHidden = r.perLayer(keyExpertHidden, s.Layers, s.Hidden)
 	s.ExpertSum = !r.flag(keyExpertNorm, !r.style.summed)
-	if r.style.shared {
+	switch {
+	case r.style.counted:
+		r.counted(s)
+	case r.style.shared:
 		s.SharedHidden = r.countOr(keySharedHidden, s.Hidden)
+	}
+	if r.style.groups {
+		r.groups(s)
+	}
+}
+
+// counted reads a shared expert that is as wide as some experts, and the number
+// of first layers without any.
+func (r *reader) counted(s *Shape) {
+	n := r.count(keySharedCount)
+	if n < 0 || n > maxExperts {
+		r.fail(fmt.Errorf("key %s: got %d, want 0 to %d", keySharedCount.In(r.arch), n, maxExperts))
+		return
+	}
+	s.SharedHidden = n * s.ExpertHidden
+	s.DenseLead = r.countOr(keyDenseLead, 0)
+	if s.ExpertScale = r.float(keyExpertScale, 0); s.ExpertScale == 1 {
+		s.ExpertScale = 0
+	}
+}
+
+// Numbers of expert_gating_func.
+const (
+	gateSoftmax = 1
+	gateSigmoid = 2
+)
+
+// groups reads how experts are scored and grouped.
+func (r *reader) groups(s *Shape) {
+	switch gate := r.countOr(keyExpertGate, 0); gate {
+	case 0, gateSoftmax:
+	case gateSigmoid:
+		s.ExpertSigmoid = true
+	default:
+		r.fail(fmt.Errorf("key %s: got %d, want 1 (softmax) or 2 (sigmoid)", keyExpertGate.In(r.arch), gate))
+	}
+	if n := r.countOr(keyExpertGroups, 1); n != 1 {
+		s.ExpertGroups, s.GroupsUsed = n, r.count(keyGroupsUsed)
+	} else {
+		r.countOr(keyGroupsUsed, 1)
 	}
 }
 
@@ -404,9 +468,9 @@ func neutral(key gguf.ArchKey, value any) bool {
 		return value != false // true disables rotation in Granite
 	case "attention.causal":
 		return value == true
-	case keyLogitScale, "expert_weights_scale":
+	case keyLogitScale, keyExpertScale:
 		return value == float32(1) || value == float32(0)
-	case "expert_gating_func":
+	case keyExpertGate:
 		return value == uint32(1) || value == uint32(0) // softmax
 	}
 	switch v := value.(type) {

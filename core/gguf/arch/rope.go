@@ -45,6 +45,9 @@ type Rope struct {
 	// YarnAttention is yarn's factor of the rotated vectors. If zero, it is 1 +
 	// ln(Factor)/10.
 	YarnAttention float32 `json:",omitempty"`
+	// YarnLog is the factor of the logarithm by which latent attention scales
+	// q·k, mscale_all_dim. If zero, it is 1.
+	YarnLog float32 `json:",omitempty"`
 	// BetaFast and BetaSlow bound yarn's ramp, in rotations over the original
 	// context. If zero, they are 32 and 1.
 	BetaFast, BetaSlow float32
@@ -61,7 +64,7 @@ func (r Rope) check(headDim int) error {
 		return fmt.Errorf("bad base of rotary embedding: %v", r.Base)
 	case r.Factor < 0 || bad(r.Factor):
 		return fmt.Errorf("bad scaling factor of rotary embedding: %v", r.Factor)
-	case bad(r.AttentionFactor) || bad(r.YarnAttention) || bad(r.ExtFactor) || bad(r.BetaFast) || bad(r.BetaSlow):
+	case bad(r.AttentionFactor) || bad(r.YarnAttention) || bad(r.YarnLog) || bad(r.ExtFactor) || bad(r.BetaFast) || bad(r.BetaSlow):
 		return fmt.Errorf("factor of rotary embedding is not finite")
 	case r.OriginalContext < 0:
 		return fmt.Errorf("bad original context length %d", r.OriginalContext)

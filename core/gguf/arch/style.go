@@ -56,6 +56,9 @@ const (
 type Style struct {
 	// Halves rotates x[i] with x[i+D/2] instead of x[2i] with x[2i+1].
 	Halves bool
+	// Neighbors is set if transformers rotates neighbors too: rows of queries and
+	// keys have the same order there.
+	Neighbors bool
 	// Learned adds a learned vector for each position instead of rotating.
 	Learned bool
 	// LayerNorm subtracts the mean and adds a bias; otherwise norms are
@@ -105,6 +108,9 @@ type Style struct {
 	sections bool // pairs rotate by frame, row and column
 	deep     bool // further vectors for the first layers, and sections in turns
 	factors  bool // rope_factors_{long,short} without a named method
+	latent   bool // latent attention
+	counted  bool // the shared expert's width is a number of experts
+	groups   bool // groups of experts, and scores by σ with a bias
 }
 
 // styles maps GGUF's names of architectures to styles.
@@ -128,17 +134,23 @@ var styles = map[string]Style{
 	"olmoe":      {Halves: true, HeadNorm: WholeHeadNorm, Activation: SiLU, Gated: true, experts: true, must: true, summed: true},
 	"gpt-oss":    {Halves: true, Activation: ClampedSiLU, Gated: true, Sinks: true, ExpertBias: true, experts: true, must: true, every: 2, Smooth: true, second: true},
 	"granitemoe": {Activation: SiLU, Gated: true, divisor: true, experts: true, must: true},
-	"glm4":       {PostNorm: true, Activation: SiLU, Gated: true, FusedGate: true},
+	"deepseek":   {Activation: SiLU, Gated: true, experts: true, must: true, shared: true, counted: true, summed: true},
+	"deepseek2":  {Neighbors: true, Activation: SiLU, Gated: true, experts: true, shared: true, counted: true, summed: true, latent: true, groups: true},
+	"glm4":       {Neighbors: true, PostNorm: true, Activation: SiLU, Gated: true, FusedGate: true},
 	"mistral3":   {Activation: SiLU, Gated: true, cooled: true},
 	"phi2":       {Halves: true, LayerNorm: true, Activation: GELUTanh, SharedInput: true, parallel: true, output: true},
 	"falcon":     {Halves: true, LayerNorm: true, Activation: GELU, FusedQKV: true, SharedInput: true, parallel: true, two: true},
-	"command-r":  {LayerNorm: true, NoNormBias: true, HeadNorm: SeparateNorm, Activation: SiLU, Gated: true, SharedInput: true, parallel: true, factor: true},
-	"cohere2":    {LayerNorm: true, NoNormBias: true, Activation: SiLU, Gated: true, SharedInput: true, parallel: true, factor: true, every: 4, windowed: true},
+	"command-r":  {Neighbors: true, LayerNorm: true, NoNormBias: true, HeadNorm: SeparateNorm, Activation: SiLU, Gated: true, SharedInput: true, parallel: true, factor: true},
+	"cohere2":    {Neighbors: true, LayerNorm: true, NoNormBias: true, Activation: SiLU, Gated: true, SharedInput: true, parallel: true, factor: true, every: 4, windowed: true},
 	"starcoder2": {Halves: true, LayerNorm: true, Activation: GELUTanh},
 	"exaone4":    {Halves: true, PostNorm: true, NoPreNorm: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true, every: 4, windowed: true},
-	"ernie4_5":   {Activation: SiLU, Gated: true},
+	"ernie4_5":   {Neighbors: true, Activation: SiLU, Gated: true},
 	"gptneox":    {Halves: true, LayerNorm: true, Activation: GELU, FusedQKV: true, parallel: true},
 }
+
+// Reordered reports whether the rows of queries and keys have another order than
+// in transformers, which rotates halves where GGUF rotates neighbors.
+func (s Shape) Reordered() bool { return !s.Rope.Halves && !s.Style().Neighbors }
 
 // Style returns the style of the shape's architecture.
 func (s Shape) Style() Style { return styles[s.Arch] }

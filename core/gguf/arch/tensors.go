@@ -88,9 +88,12 @@ func (s Shape) Layer(i int, has func(string) bool) []Tensor {
 	if !y.NoPreNorm {
 		l.norm("attn_norm", s.Width)
 	}
-	if l.holds("attn_qkv.weight") || y.FusedQKV && !l.holds("attn_q.weight") {
+	switch {
+	case s.Latent != nil:
+		s.latent(&l)
+	case l.holds("attn_qkv.weight") || y.FusedQKV && !l.holds("attn_q.weight"):
 		l.matrix("attn_qkv", s.Width, queries+2*keys)
-	} else {
+	default:
 		l.matrix("attn_k", s.Width, keys)
 		l.matrix("attn_v", s.Width, keys)
 		l.matrix("attn_q", s.Width, queries)
@@ -110,7 +113,9 @@ func (s Shape) Layer(i int, has func(string) bool) []Tensor {
 		l.add("attn_norm_2.weight", true, s.Width)
 		l.add("attn_norm_2.bias", true, s.Width)
 	}
-	l.matrix("attn_output", queries, s.Width)
+	if s.Latent == nil {
+		l.matrix("attn_output", queries, s.Width)
+	}
 	if y.Sinks {
 		l.add("attn_sinks.weight", false, s.Heads)
 	}
@@ -120,7 +125,7 @@ func (s Shape) Layer(i int, has func(string) bool) []Tensor {
 	if !y.NoPreNorm && !y.second && !(s.Parallel && y.SharedInput) {
 		l.norm("ffn_norm", s.Width)
 	}
-	s.feedForward(&l)
+	s.feedForward(&l, i)
 	if y.PostNorm {
 		l.norm("post_ffw_norm", s.Width)
 	}
@@ -128,18 +133,21 @@ func (s Shape) Layer(i int, has func(string) bool) []Tensor {
 }
 
 // feedForward lists the tensors of the feed-forward half.
-func (s Shape) feedForward(l *list) {
+func (s Shape) feedForward(l *list, i int) {
 	y := s.Style()
 	switch {
-	case s.Experts > 0 && l.holds("ffn_gate.0.weight"):
+	case s.HasExperts(i) && l.holds("ffn_gate.0.weight"):
 		l.add("ffn_gate_inp.weight", false, s.Width, s.Experts)
 		for e := range s.Experts {
 			l.add(fmt.Sprintf("ffn_gate.%d.weight", e), false, s.Width, s.ExpertHidden)
 			l.add(fmt.Sprintf("ffn_up.%d.weight", e), false, s.Width, s.ExpertHidden)
 			l.add(fmt.Sprintf("ffn_down.%d.weight", e), false, s.ExpertHidden, s.Width)
 		}
-	case s.Experts > 0:
+	case s.HasExperts(i):
 		l.add("ffn_gate_inp.weight", false, s.Width, s.Experts)
+		if y.groups {
+			l.add("exp_probs_b.bias", true, s.Experts)
+		}
 		l.add("ffn_gate_exps.weight", false, s.Width, s.ExpertHidden, s.Experts)
 		l.add("ffn_up_exps.weight", false, s.Width, s.ExpertHidden, s.Experts)
 		l.add("ffn_down_exps.weight", false, s.ExpertHidden, s.Width, s.Experts)
@@ -156,6 +164,9 @@ func (s Shape) feedForward(l *list) {
 		l.matrix("ffn_down", s.Hidden, s.Width)
 	}
 }
+
+// HasExperts reports whether layer i chooses from experts.
+func (s Shape) HasExperts(i int) bool { return s.Experts > 0 && i >= s.DenseLead }
 
 // besideExperts lists the biases of experts and the shared expert.
 func (s Shape) besideExperts(l *list) {

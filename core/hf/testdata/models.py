@@ -2,14 +2,18 @@
 # weights, and what transformers computes with it.
 #
 #   python models.py DIR [NAME...]
+#   python models.py --golden DIR NAME...
 #
 # DIR/NAME is the folder of a model, as save_pretrained writes it, with a
 # tokenizer. DIR/NAME.json tells what to compare: for each case a context, the
 # tokens, the file of the logits after each of them (float32, n × V), and the
-# tokens of a greedy continuation.
+# tokens of a greedy continuation. With --golden the weights are formulas: DIR/NAME.json
+# holds the configuration, the formula of each tensor, tokens, and some logits.
 import json
 import os
 import sys
+import tempfile
+import zlib
 
 import numpy as np
 import tokenizers
@@ -34,6 +38,9 @@ long = rope("longrope", short_factor=pairs(8, 1, 1.5), long_factor=pairs(8, 1, 6
 gpt2 = dict(vocab_size=V, n_embd=64, n_layer=4, n_head=4, n_positions=1024, bos_token_id=0, eos_token_id=1)
 falcon = dict(vocab_size=V, hidden_size=64, num_hidden_layers=4, num_attention_heads=4, bos_token_id=0, eos_token_id=1, ffn_hidden_size=96, alibi=False)
 neox = {k: v for k, v in base.items() if k != "num_key_value_heads"}
+
+latent = dict(kv_lora_rank=32, qk_nope_head_dim=16, qk_rope_head_dim=8, v_head_dim=24, moe_intermediate_size=32, n_routed_experts=8, num_experts_per_tok=3)
+deepseek = {**base, "num_key_value_heads": 4, **latent}
 
 # name: configuration, lengths of the texts, contexts of the engine
 models = {
@@ -88,6 +95,13 @@ models = {
     "exaone4-window": (T.Exaone4Config(**{**base, "num_hidden_layers": 8}, sliding_window=48), [40, 600], 1024),
     "ernie": (T.Ernie4_5Config(**base, head_dim=32), [300], 1024),
     "gptoss-mxfp4": (T.GptOssConfig(**base, head_dim=32, num_local_experts=4, num_experts_per_tok=2, sliding_window=48), [200], 1024),
+    "deepseek2": (T.DeepseekV2Config(**deepseek, q_lora_rank=24, first_k_dense_replace=1, n_shared_experts=2, routed_scaling_factor=1.5, topk_method="group_limited_greedy", n_group=4, topk_group=2), [40, 300], 1024),
+    "deepseek2-lite": (T.DeepseekV2Config(**deepseek, q_lora_rank=None, first_k_dense_replace=1,
+        rope_parameters=rope("yarn", factor=8.0, original_max_position_embeddings=128, beta_fast=32.0, beta_slow=1.0, mscale=0.707, mscale_all_dim=0.707)), [600], 1024),
+    "deepseek3": (T.DeepseekV3Config(**deepseek, q_lora_rank=24, first_k_dense_replace=2, n_group=4, topk_group=2, num_mtp_layers=0,
+        rope_parameters=rope("yarn", factor=8.0, original_max_position_embeddings=128, beta_fast=32.0, beta_slow=1.0, mscale=1.0, mscale_all_dim=1.0)), [40, 600], 1024),
+    "deepseek3-plain": (T.DeepseekV3Config(**deepseek, q_lora_rank=None, first_k_dense_replace=0, n_group=1, topk_group=1, norm_topk_prob=False, num_mtp_layers=0,
+        rope_parameters=rope("yarn", factor=4.0, original_max_position_embeddings=256)), [300], 1024),
 }
 
 
@@ -154,6 +168,9 @@ def randomise(model, r):
             fan = p.shape[-2] if flipped and "experts" in name or "Conv1D" in str(type(model.get_submodule(name.rsplit(".", 1)[0]))) else p.shape[-1]
             v = 1.2 * r.standard_normal(p.shape) / np.sqrt(fan)
         p.data = torch.tensor(v, dtype=torch.float32)
+    for name, p in model.named_buffers():
+        if name.endswith("e_score_correction_bias"):
+            p.copy_(torch.tensor(0.2 * r.standard_normal(p.shape), dtype=torch.float32))
     model.tie_weights()
 
 
@@ -226,4 +243,42 @@ def main(out, only):
         print(name, flush=True)
 
 
-main(sys.argv[1], sys.argv[2:])
+def formula(name, shape, offset, scale):
+    """offset + scale times numbers of -0.5 to 0.5 that follow from the name."""
+    state, out = zlib.crc32(name.encode()), np.empty(int(np.prod(shape)))
+    for i in range(out.size):
+        state = (state * 1664525 + 1013904223) % 2**32
+        out[i] = (state >> 8) / 2**24 - 0.5
+    return torch.tensor((offset + scale * out).astype("<f4")).reshape(shape)
+
+
+def golden(out, names):
+    from safetensors.torch import load_file, save_file
+    for name in names:
+        config = models[name][0]
+        model = T.AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
+        with tempfile.TemporaryDirectory() as folder:
+            model.save_pretrained(folder)
+            path = os.path.join(folder, "model.safetensors")
+            tensors, formulas = load_file(path), {}
+            for key, t in sorted(tensors.items()):
+                scale = 0.7 if t.dim() == 1 else 1.7 if "embed" in key else 4 / t.shape[-1] ** 0.5
+                formulas[key] = dict(shape=list(t.shape), offset=1.0 if key.endswith(("norm.weight", "layernorm.weight")) else 0.0, scale=round(scale, 6))
+                tensors[key] = formula(key, **formulas[key])
+            save_file(tensors, path, {"format": "pt"})
+            model = T.AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager", dtype=torch.float32).eval()
+            with open(os.path.join(folder, "config.json")) as f:
+                config = json.load(f)
+        ids = [(7 * i * i + 3 * i + 5) % V for i in range(40)]
+        with torch.no_grad():
+            logits = model(torch.tensor([ids]), use_cache=False).logits[0].float().numpy()
+        with open(os.path.join(out, name + ".json"), "w") as f:
+            json.dump(dict(config=config, tensors=formulas, tokens=ids,
+                           logits={str(i): [round(float(x), 5) for x in logits[i][:32]] for i in (0, 20, 39)}), f, sort_keys=True, separators=(",", ":"))
+            f.write("\n")
+
+
+if sys.argv[1] == "--golden":
+    golden(sys.argv[2], sys.argv[3:])
+else:
+    main(sys.argv[1], sys.argv[2:])

@@ -1,0 +1,152 @@
+package hf_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"hash/crc32"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"mm-abi.org/mm/core/hf"
+	"mm-abi.org/mm/core/infer"
+	"mm-abi.org/mm/core/safetensors"
+)
+
+// golden is a file of testdata/models.py --golden.
+type golden struct {
+	Config  map[string]json.RawMessage
+	Tensors map[string]struct {
+		Shape         []int
+		Offset, Scale float64
+	}
+	Tokens []int32
+	Logits map[string][]float64
+}
+
+func readGolden(t *testing.T, file string) golden {
+	t.Helper()
+	var g golden
+	b, err := os.ReadFile(file)
+	if err == nil {
+		err = json.Unmarshal(b, &g)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// folder writes the model as a folder of transformers.
+func (g golden) folder(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	var tensors []safetensors.Source
+	for _, name := range slices.Sorted(maps.Keys(g.Tensors)) {
+		f := g.Tensors[name]
+		tensors = append(tensors, safetensors.Source{Name: name, DType: safetensors.F32, Shape: f.Shape, Data: formula(name, f.Shape, f.Offset, f.Scale)})
+	}
+	var weights bytes.Buffer
+	if _, err := safetensors.Write(&weights, nil, tensors); err != nil {
+		t.Fatal(err)
+	}
+	config, err := json.Marshal(g.Config)
+	if err := errors.Join(err, os.WriteFile(filepath.Join(dir, "config.json"), config, 0o644),
+		os.WriteFile(filepath.Join(dir, "model.safetensors"), weights.Bytes(), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// TestGolden compares logits of models whose weights are formulas with those that
+// transformers computed (testdata/models.py --golden).
+func TestGolden(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join("testdata", "golden", "*.json"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".json"), func(t *testing.T) {
+			want := readGolden(t, file)
+			dir := want.folder(t)
+			path := filepath.Join(dir, "model.gguf")
+			if _, err := hf.Convert(t.Context(), dir, path, hf.Options{}); err != nil {
+				t.Fatal(err)
+			}
+			m, err := infer.Load(path, infer.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer m.Close()
+			s, err := m.NewSession(infer.SessionOptions{KV: "f32"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, token := range want.Tokens {
+				if err := s.Feed(t.Context(), []int32{token}); err != nil {
+					t.Fatal(err)
+				}
+				for k, v := range want.Logits[strconv.Itoa(i)] {
+					if got := float64(s.Logits()[k]); math.Abs(got-v) > 2e-3*(1+math.Abs(v)) {
+						t.Fatalf("position %d, logit %d: got %v, want %v", i, k, got, v)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestGoldenRefused changes a key of a golden configuration: each is refused by
+// name.
+func TestGoldenRefused(t *testing.T) {
+	for _, c := range []struct {
+		model, key, value, want string
+	}{
+		{"deepseek3", "num_attention_heads", "0", "key num_key_value_heads: got 4, want num_attention_heads 0"},
+		{"deepseek3", "kv_lora_rank", "1000000", "bad rank of keys and values: got 1000000, want 1 to 1024"},
+		{"deepseek3", "kv_lora_rank", "16", "shape mismatch for tensor model.layers.0.self_attn.kv_a_proj_with_mqa.weight"},
+		{"deepseek3", "v_head_dim", "16", "shape mismatch for tensor model.layers.0.self_attn.kv_b_proj.weight: got [160 32], want [128 32]"},
+		{"deepseek3", "q_lora_rank", "null", "missing tensor model.layers.0.self_attn.q_proj.weight"},
+		{"deepseek3", "qk_rope_head_dim", "7", "key qk_head_dim: got 24, want 23"},
+		{"deepseek3", "rope_interleave", "false", "key rope_interleave: got false, want true"},
+		{"deepseek3", "n_group", "3", "8 experts cannot form 3 groups"},
+		{"deepseek3", "num_key_value_heads", "2", "key num_key_value_heads: got 2, want num_attention_heads 4"},
+		{"deepseek3", "n_shared_experts", "1025", "key n_shared_experts: got 1025, want at most 1024"}, // maxShared
+		{"deepseek3", "n_shared_experts", "1024", "shape mismatch for tensor model.layers.2.mlp.shared_experts"},
+		{"deepseek3", "topk_method", `"greedy"`, `key topk_method: got "greedy", want "noaux_tc"`},
+		{"deepseek3", "scoring_func", `"softmax"`, `key scoring_func: got "softmax", want "sigmoid"`},
+		{"deepseek2", "norm_topk_prob", "true", "key norm_topk_prob: got true, want false"},
+		{"deepseek2", "topk_method", `"best"`, `key topk_method: got "best", want greedy or group_limited_greedy`},
+		{"deepseek2", "first_k_dense_replace", "9", "bad number of layers without experts: got 9"},
+	} {
+		g := readGolden(t, filepath.Join("testdata", "golden", c.model+".json"))
+		g.Config[c.key] = json.RawMessage(c.value)
+		_, err := hf.Open(g.folder(t), hf.Options{})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %s %s: %v, want %q in it", c.model, c.key, c.value, err, c.want)
+		}
+	}
+}
+
+// formula returns the numbers of testdata/models.py's function.
+func formula(name string, shape []int, offset, scale float64) safetensors.Bytes {
+	n := 1
+	for _, d := range shape {
+		n *= d
+	}
+	state := crc32.ChecksumIEEE([]byte(name))
+	var out []byte
+	for range n {
+		state = state*1664525 + 1013904223
+		x := float32(offset + scale*(float64(state>>8)/(1<<24)-0.5))
+		out = binary.LittleEndian.AppendUint32(out, math.Float32bits(x))
+	}
+	return out
+}
