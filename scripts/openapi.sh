@@ -10,7 +10,7 @@ command -v "$tool" >/dev/null || { echo "SKIP  schemathesis is not installed"; e
 dir=$(mktemp -d)
 trap 'kill "$server" 2>/dev/null || true; rm -rf "$dir"' EXIT
 go build -o "$dir/mm" ./cmd/mm
-MM_HOME=$dir/home "$dir/mm" serve catalog/core-llm --addr 127.0.0.1:0 --max-tokens 4 --quiet >"$dir/url" &
+MM_HOME=$dir/home "$dir/mm" serve catalog/core-llm --addr 127.0.0.1:0 --max-tokens 4 --jobs eval/suite/testdata --quiet >"$dir/url" &
 server=$!
 for i in $(seq 100); do
 	[ -s "$dir/url" ] && break

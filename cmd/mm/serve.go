@@ -18,6 +18,7 @@ import (
 	"mm-abi.org/mm/serve/anthropic"
 	"mm-abi.org/mm/serve/api"
 	"mm-abi.org/mm/serve/inference"
+	"mm-abi.org/mm/serve/jobs"
 	"mm-abi.org/mm/serve/mcp"
 	"mm-abi.org/mm/serve/oip"
 	"mm-abi.org/mm/serve/ollama"
@@ -64,6 +65,9 @@ func (p *program) serveFlags() []cli.Flag {
 		&cli.IntFlag{Name: "max-tokens", Usage: "maximum number of tokens of an answer", DefaultText: "4096"},
 		&cli.StringFlag{Name: "max-body", Usage: "maximum `SIZE` of a request, such as 8M", DefaultText: "32M"},
 		&cli.StringFlag{Name: "mcp", Usage: "also serve agents at /mcp (MCP), with paths below `FOLDER`"},
+		&cli.StringFlag{Name: "jobs", Usage: "allow clients to assemble the graphs below `FOLDER` and to ask the suites in it (/assemble, /evaluate)"},
+		&cli.DurationFlag{Name: "jobs-time", Value: time.Hour, Usage: "maximum `TIME` of a job"},
+		&cli.IntFlag{Name: "jobs-queue", Value: 16, Usage: "jobs that may wait; others are refused with 429"},
 		&cli.StringFlag{Name: "date", Usage: "`DATE` that chat templates read: 2026-01-31 or 2026-01-31T08:00:00 (default: SOURCE_DATE_EPOCH, or now)"},
 		&cli.IntFlag{Name: "threads", Usage: "threads of the engine (default: the available physical cores)"},
 		timeoutFlag("time limit of an engine call, `TIME`: reading a prompt, the next token", "10m for qnn and onnxruntime, 1h for llamacpp, none for core and onnx"),
@@ -94,10 +98,11 @@ func (p *program) serve(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	addr := c.String("addr")
-	if !api.Loopback(addr) && len(opt.Keys) == 0 {
-		return usageError{hinted{fmt.Errorf("--addr %s is not loopback: keys are required", addr), "set --keys or " + keysVariable + ", or serve at 127.0.0.1"}}
+	background, err := p.jobOptions(c)
+	if err != nil {
+		return err
 	}
+	addr := c.String("addr")
 	ctx, args, u := c.Context, c.Args().Slice(), useOptions(c)
 	u.skills = !c.Bool("no-tools")
 	if c.Bool("stdin-lifeline") {
@@ -122,15 +127,13 @@ func (p *program) serve(c *cli.Context) error {
 		if err != nil {
 			return err
 		}
+		work, err := jobs.Mount(s, p.recorded(ctx, w, background))
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, work.Close()) }()
 		if root := c.String("mcp"); root != "" {
-			o := mcp.Options{
-				Root: root, Version: built().Version, Target: u.target, Workspace: workspaceOptions(c, ""),
-				Resolve: workspace.ResolveOptions{Claim: claimOptions(c)}, Exporters: exporters(), Runner: run,
-			}
-			if o.Workspace.Offline = true; len(opt.Models[0].Answerer.Build().Assembly.Skills) > 0 {
-				o.Build = args[0]
-			}
-			agents, err := p.mountAgents(ctx, w, s, o, opt.Origins)
+			agents, err := p.mountAgents(ctx, w, s, p.mountOptions(c, root, opt.Models[0], run), opt.Origins)
 			if err != nil {
 				return err
 			}
@@ -166,6 +169,18 @@ func newServer(opt api.Options) (*api.Server, error) {
 	ollama.Mount(s)
 	oip.Mount(s)
 	return s, nil
+}
+
+// mountOptions reads the options of the server of agents, which is without a network.
+func (p *program) mountOptions(c *cli.Context, root string, first api.Model, run runner.Options) mcp.Options {
+	o := mcp.Options{
+		Root: root, Version: built().Version, Target: c.String("target"), Workspace: workspaceOptions(c, ""),
+		Resolve: workspace.ResolveOptions{Claim: claimOptions(c)}, Exporters: exporters(), Runner: run,
+	}
+	if o.Workspace.Offline = true; len(first.Answerer.Build().Assembly.Skills) > 0 {
+		o.Build = c.Args().First()
+	}
+	return o
 }
 
 // mountAgents adds the server of mm mcp to a server, which checks keys and hosts.
@@ -208,8 +223,13 @@ func (p *program) serverOptions(c *cli.Context) (api.Options, error) {
 			return opt, usageError{fmt.Errorf("--max-body: %w", err)}
 		}
 	}
-	opt.Keys, err = serverKeys(c.String("keys"))
-	return opt, err
+	if opt.Keys, err = serverKeys(c.String("keys")); err != nil {
+		return opt, err
+	}
+	if addr := c.String("addr"); !api.Loopback(addr) && len(opt.Keys) == 0 {
+		return opt, usageError{hinted{fmt.Errorf("--addr %s is not loopback: keys are required", addr), "set --keys or " + keysVariable + ", or serve at 127.0.0.1"}}
+	}
+	return opt, nil
 }
 
 // serverKeys reads the keys of clients from a file, or from the environment.

@@ -20,6 +20,13 @@ type Scorer interface {
 	Score(ctx context.Context, tokens []int32, from, top int) ([]runner.TokenScore, error)
 }
 
+// Reader is a [Scorer] with its vocabulary; [runner.Runner] implements it.
+type Reader interface {
+	Scorer
+	Tokenizer(ctx context.Context) (*tokenizer.Tokenizer, error)
+	Context(ctx context.Context) (positions int, err error)
+}
+
 // Local is a model in this process.
 type Local struct {
 	scorer Scorer
@@ -38,7 +45,7 @@ type LocalOptions struct {
 
 // NewLocal returns the model of a runner. A text without context is scored after BOS or,
 // without BOS, EOS.
-func NewLocal(ctx context.Context, r *runner.Runner, opt LocalOptions) (*Local, error) {
+func NewLocal(ctx context.Context, r Reader, opt LocalOptions) (*Local, error) {
 	tok, err := r.Tokenizer(ctx)
 	if err != nil {
 		return nil, err

@@ -58,15 +58,23 @@ func (m *Model) Name() string { return m.Names[0] }
 
 // Load loads the model now, whatever else is loaded.
 func (m *Model) Load(ctx context.Context) error {
-	l, ok := m.Answerer.(Lender)
-	if !ok {
-		return m.Answerer.Load(ctx)
+	a, leave, err := m.lend(ctx)
+	if err != nil {
+		return err
 	}
-	_, leave, err := l.Lend(ctx)
-	if err == nil {
-		leave()
+	defer leave()
+	if _, ok := m.Answerer.(Lender); ok {
+		return nil
 	}
-	return err
+	return a.Load(ctx)
+}
+
+// lend returns the model, loaded if it is loaded on use.
+func (m *Model) lend(ctx context.Context) (a Answerer, leave func(), err error) {
+	if l, ok := m.Answerer.(Lender); ok {
+		return l.Lend(ctx)
+	}
+	return m.Answerer, func() {}, nil
 }
 
 // Options configures a [Server].
@@ -133,6 +141,7 @@ type Server struct {
 	mu      sync.Mutex
 	models  []*Model // replaced, never changed
 	running map[*Call]context.CancelCauseFunc
+	tasks   map[*Task]struct{}
 	active  sync.WaitGroup
 	drained bool
 }
@@ -154,6 +163,7 @@ func New(opt Options) (*Server, error) {
 	s := &Server{
 		opt: opt, mux: http.NewServeMux(), routes: map[string][]string{}, shapes: map[string]Shape{}, metrics: newMetrics(),
 		slots: make(chan struct{}, opt.Parallel), draining: make(chan struct{}), running: map[*Call]context.CancelCauseFunc{},
+		tasks:   map[*Task]struct{}{},
 		created: opt.Now().Unix(),
 	}
 	for _, m := range opt.Models {

@@ -26,15 +26,11 @@ func (c *Call) Borrow(ask *Ask, use func(ctx context.Context, s Scorer) error) e
 	}
 	defer leave()
 	c.span.reach(ask.Model)
-	m := c.server.present(ask.Model).Answerer
-	if l, ok := m.(Lender); ok {
-		lent, back, err := l.Lend(ctx)
-		if err != nil {
-			return problem(ctx, err, false, false)
-		}
-		defer back()
-		m = lent
+	m, back, err := c.server.present(ask.Model).lend(ctx)
+	if err != nil {
+		return problem(ctx, err, false, false)
 	}
+	defer back()
 	s, ok := m.(Scorer)
 	if !ok {
 		err = &runtimes.Unavailable{What: "the probability of a text", Why: "the model does not provide it"}

@@ -66,6 +66,9 @@ func (s *Server) Drain(after time.Duration) {
 	for _, cancel := range s.running {
 		cancel(errShutdown)
 	}
+	for t := range s.tasks {
+		t.cancel(errShutdown)
+	}
 	s.mu.Unlock()
 	<-idle
 }

@@ -75,8 +75,8 @@ func (s *Server) share(w http.ResponseWriter, r *http.Request) (done bool) {
 	if r.Method != http.MethodOptions {
 		return false
 	}
-	h.Set("Access-Control-Allow-Methods", "GET, POST")
-	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, X-Api-Key, Anthropic-Version")
+	h.Set("Access-Control-Allow-Methods", "GET, POST, DELETE")
+	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, X-Api-Key, Anthropic-Version, Last-Event-Id")
 	w.WriteHeader(http.StatusNoContent)
 	return true
 }

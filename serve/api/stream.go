@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -84,11 +85,22 @@ func (s *Stream) Send(name string, v any) error {
 	return s.Raw(name, string(data))
 }
 
+// Numbered sends an event with a number, after which a client may ask to resume.
+func (s *Stream) Numbered(n int, name string, v any) error {
+	data, err := Encode(v)
+	if err != nil {
+		return err
+	}
+	return s.send("id: "+strconv.Itoa(n)+"\n", name, string(data))
+}
+
 // Raw sends an event of ready data, which has no line breaks.
-func (s *Stream) Raw(name, data string) error {
+func (s *Stream) Raw(name, data string) error { return s.send("", name, data) }
+
+func (s *Stream) send(id, name, data string) error {
 	text := data + "\n"
 	if s.format == SSE {
-		text = "data: " + data + "\n\n"
+		text = id + "data: " + data + "\n\n"
 		if name != "" {
 			text = "event: " + name + "\n" + text
 		}

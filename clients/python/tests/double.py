@@ -27,6 +27,14 @@ class Double:
                 answer(double, self)
                 self.close_connection = True
 
+            def do_GET(self) -> None:
+                double.headers.append(dict(self.headers))
+                double.bodies.append(None)
+                answer(double, self)
+                self.close_connection = True
+
+            do_DELETE = do_GET
+
             def log_message(self, *args: Any) -> None:
                 pass
 

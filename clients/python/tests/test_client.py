@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 import os
 import socket
 import sys
@@ -35,6 +36,55 @@ def request(**more: Any) -> Any:
 async def collect(client: multimod.AsyncClient, req: Any) -> List[Any]:
     async with await client.stream(req) as events:
         return [e async for e in events]
+
+
+JOB = {"id": "job_1", "state": "succeeded", "result": {"digest": "sha256:1"}, "error": None}
+
+
+class Jobs(unittest.TestCase):
+    def watched(self, url: str) -> List[List[Any]]:
+        sync = list(multimod.Client(url).watch("job_1"))
+
+        async def run() -> List[Any]:
+            async with multimod.AsyncClient(url) as client:
+                return [e async for e in client.watch("job_1")]
+
+        return [sync, asyncio.run(run())]
+
+    def test_resume(self) -> None:
+        """A broken stream is resumed after the last event that was seen."""
+
+        def answer(d: Double, h: Any) -> None:
+            first = h.headers["Last-Event-ID"] == "0"
+            done = b"event: done\nid: 3\ndata: " + json.dumps(JOB).encode() + b"\n\n"
+            as_events(b'event: state\nid: 1\ndata: {"state": "queued"}\n\nevent: step\nid: 2\ndata: {"step": "check"}\n\n', b"")(d, h) if first else as_events(done)(d, h)
+
+        with Double(answer) as d, mock.patch.object(wire, "wait", lambda *_: 0.0):
+            for got in self.watched(d.url):
+                self.assertEqual([(e.number, e.type) for e in got], [(1, "state"), (2, "step"), (3, "done")])
+                self.assertEqual(got[2].data["result"]["digest"], "sha256:1")
+            self.assertEqual([h["Last-Event-ID"] for h in d.headers], ["0", "2", "0", "2"])
+
+    def test_seen(self) -> None:
+        """A job whose last event was seen has no content."""
+        with Double(lambda _, h: (h.send_response(204), h.end_headers())) as d:  # type: ignore[arg-type,return-value]
+            for got in self.watched(d.url):
+                self.assertEqual(got, [])
+
+    def test_gives_up(self) -> None:
+        with Double(as_events(b": ping\n\n", b"")) as d, mock.patch.object(wire, "wait", lambda *_: 0.0):
+            with self.assertRaises(multimod.ConnectionFailed):
+                self.watched(d.url)
+            self.assertEqual(len(d.headers), 3)
+
+    def test_calls(self) -> None:
+        with Double(as_json(202, JOB)) as d:
+            client = multimod.Client(d.url)
+            self.assertEqual(client.assemble("a.graph.yaml", target="laptop"), JOB)
+            self.assertEqual(client.evaluate(["tasks"], limit=3), JOB)
+            self.assertEqual(d.bodies, [{"graph": "a.graph.yaml", "target": "laptop"}, {"tasks": ["tasks"], "limit": 3}])
+            self.assertEqual(client.job("job_1"), JOB)
+            self.assertEqual(client.cancel("a/b"), JOB)
 
 
 class Streams(unittest.TestCase):

@@ -57,6 +57,38 @@ test("leaving the loop cancels the request", async () => {
   });
 });
 
+test("a broken stream of a job is resumed", async () => {
+  const seen = [];
+  await double((req, res) => {
+    seen.push(req.headers["last-event-id"]);
+    if (seen.length === 1) return res.end('event: state\nid: 1\ndata: {"state":"queued"}\n\n');
+    res.end('event: done\nid: 2\ndata: {"state":"succeeded"}\n\n');
+  }, async (client) => {
+    const got = [];
+    for await (const e of client.watch("job_1")) got.push([e.number, e.type, e.data.state]);
+    assert.deepEqual(got, [[1, "state", "queued"], [2, "done", "succeeded"]]);
+    assert.deepEqual(seen, ["0", "1"]);
+  });
+});
+
+test("an unknown job is not tried again", async () => {
+  let n = 0;
+  await double((_, res) => { n++; res.writeHead(404); res.end('{"error":{"message":"unknown","code":"unknown_job"}}'); }, async (client) => {
+    await assert.rejects(async () => { for await (const _ of client.watch("x")); }, (e) => e instanceof StatusError && e.code === "unknown_job");
+    assert.equal(n, 1);
+  });
+});
+
+test("jobs are started and cancelled", async () => {
+  const seen = [];
+  await double((req, res) => { seen.push(`${req.method} ${req.url}`); res.writeHead(202); res.end('{"id":"job_1"}'); }, async (client) => {
+    assert.equal((await client.assemble({ graph: "a" })).id, "job_1");
+    await client.evaluate({ tasks: ["t"] });
+    await client.cancel("a/b");
+    assert.deepEqual(seen, ["POST /assemble", "POST /evaluate", "DELETE /jobs/a%2Fb"]);
+  });
+});
+
 test("a real server", { skip: !(process.env.MM_BIN && process.env.MULTIMOD_BUILD) && "no MM_BIN and MULTIMOD_BUILD" }, async () => {
   const server = spawn(process.env.MM_BIN, ["serve", "--addr", "127.0.0.1:0", "--json", "--quiet", "--stdin-lifeline", process.env.MULTIMOD_BUILD], { stdio: ["pipe", "pipe", "inherit"] });
   try {

@@ -13,12 +13,12 @@ from typing import Iterator, Optional
 from .aio import AsyncClient, AsyncStream
 from .client import Client, Stream
 from .errors import ConnectionFailed, Error, ProgramNotFound, RateLimited, ServerExited, StatusError, Unauthorized
-from .types import Event, Input, Preferences, Request
+from .types import Event, Input, JobEvent, Preferences, Request
 from .wire import VERSION as __version__
 
 
 __all__ = [
-    "AsyncClient", "AsyncStream", "Client", "ConnectionFailed", "Error", "Event", "Input", "Preferences",
+    "AsyncClient", "AsyncStream", "Client", "ConnectionFailed", "Error", "Event", "Input", "JobEvent", "Preferences",
     "ProgramNotFound", "RateLimited", "Request", "ServerExited", "StatusError", "Stream", "Unauthorized", "run",
 ]
 

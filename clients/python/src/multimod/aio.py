@@ -11,7 +11,7 @@ from typing import Any, AsyncIterator, Dict, List, Optional, Tuple, Type
 
 from . import errors, wire
 from .process import Server
-from .types import JSON, Event, Request
+from .types import JSON, Event, JobEvent, Request
 
 MAX_HEAD = 64 << 10  # bytes of a status line and its headers
 MAX_BODY = 256 << 20  # bytes of an answer that is not a stream
@@ -80,6 +80,52 @@ class AsyncClient:
         """Return the builds of the server."""
         return await self._json("GET", "/v1/models", None)
 
+    async def assemble(self, graph: str, **options: Any) -> JSON:
+        """Start a job that composes the build of a graph of the server, and return it."""
+        return await self._json("POST", "/assemble", {"graph": graph, **options})
+
+    async def evaluate(self, tasks: List[str], **options: Any) -> JSON:
+        """Start a job that asks a build the tasks of a suite of the server, and return it."""
+        return await self._json("POST", "/evaluate", {"tasks": tasks, **options})
+
+    async def job(self, id: str) -> JSON:
+        """Return a job."""
+        return await self._json("GET", wire.job_path(id), None)
+
+    async def cancel(self, id: str) -> JSON:
+        """Cancel a job, or drop one that has ended, and return it."""
+        return await self._json("DELETE", wire.job_path(id), None)
+
+    async def watch(self, id: str, after: int = 0) -> AsyncIterator[JobEvent]:
+        """Yield the events of a job after a number until it ends; a broken stream is resumed."""
+        broken = 0
+        while True:
+            try:
+                async for e in self._watch(id, after):
+                    after, broken = e.number, 0
+                    yield e
+                    if e.type == "done":
+                        return
+                return  # the job had ended, and its last event was seen
+            except errors.ConnectionFailed:
+                broken += 1
+                if broken > self._retries:
+                    raise
+                await asyncio.sleep(wire.wait(broken, None))
+
+    async def _watch(self, id: str, after: int) -> AsyncIterator[JobEvent]:
+        answer = await self._open("GET", wire.job_path(id) + "/events", None, True, {"Last-Event-ID": str(after)})
+        parser = wire.Events()
+        try:
+            while answer.status != 204:
+                data = await answer.read(self._timeout)
+                for name, text in parser.feed(data, final=not data):
+                    yield wire.job_event(name, text, parser.last_id)
+                if not data:
+                    raise errors.ConnectionFailed("the stream ended before the job")
+        finally:
+            answer.close()
+
     async def _where(self) -> wire.Address:
         if self._starting is None:
             self._starting = asyncio.Lock()
@@ -102,7 +148,9 @@ class AsyncClient:
             raise errors.ConnectionFailed("the answer is not a JSON object")
         return doc
 
-    async def _open(self, method: str, path: str, body: Optional[JSON], stream: bool) -> Answer:
+    async def _open(
+        self, method: str, path: str, body: Optional[JSON], stream: bool, more: Optional[Dict[str, str]] = None
+    ) -> Answer:
         data = b"" if body is None else wire.encode(body)
         address = await self._where()
         for attempt in range(self._retries + 1):
@@ -114,7 +162,7 @@ class AsyncClient:
                     raise errors.ConnectionFailed(f"{self.base_url}: {e}") from e
                 await asyncio.sleep(wire.wait(attempt, None))
                 continue
-            answer = await self._send(connection, address, method, path, data, stream)
+            answer = await self._send(connection, address, method, path, data, {**wire.headers(self._key, stream), **(more or {})})
             if answer.status < 300:
                 return answer
             try:
@@ -142,11 +190,11 @@ class AsyncClient:
         method: str,
         path: str,
         data: bytes,
-        stream: bool,
+        more: Dict[str, str],
     ) -> Answer:
         """Send a request once: the server may have acted on it even if no answer comes."""
         reader, writer = connection
-        fields = {**wire.headers(self._key, stream), "Host": a.authority, "Content-Length": str(len(data)), "Connection": "close"}
+        fields = {**more, "Host": a.authority, "Content-Length": str(len(data)), "Connection": "close"}
         head = f"{method} {a.path}{path} HTTP/1.1\r\n" + "".join(f"{k}: {v}\r\n" for k, v in fields.items()) + "\r\n"
         try:
             writer.write(head.encode("latin-1") + data)

@@ -9,11 +9,11 @@ import socket
 import ssl
 import time
 from types import TracebackType
-from typing import Any, Callable, Iterator, List, Optional, Type
+from typing import Any, Callable, Dict, Iterator, List, Optional, Type
 
 from . import errors, wire
 from .process import Server
-from .types import JSON, Event, Request
+from .types import JSON, Event, JobEvent, Request
 
 
 class Client:
@@ -85,6 +85,53 @@ class Client:
         """Return the builds of the server."""
         return self._json("GET", "/v1/models", None)
 
+    def assemble(self, graph: str, **options: Any) -> JSON:
+        """Start a job that composes the build of a graph of the server, and return it."""
+        return self._json("POST", "/assemble", {"graph": graph, **options})
+
+    def evaluate(self, tasks: List[str], **options: Any) -> JSON:
+        """Start a job that asks a build the tasks of a suite of the server, and return it."""
+        return self._json("POST", "/evaluate", {"tasks": tasks, **options})
+
+    def job(self, id: str) -> JSON:
+        """Return a job."""
+        return self._json("GET", wire.job_path(id), None)
+
+    def cancel(self, id: str) -> JSON:
+        """Cancel a job, or drop one that has ended, and return it."""
+        return self._json("DELETE", wire.job_path(id), None)
+
+    def watch(self, id: str, after: int = 0) -> Iterator[JobEvent]:
+        """Yield the events of a job after a number until it ends; a broken stream is resumed."""
+        broken = 0
+        while True:
+            try:
+                for e in self._watch(id, after):
+                    after, broken = e.number, 0
+                    yield e
+                    if e.type == "done":
+                        return
+                return  # the job had ended, and its last event was seen
+            except errors.ConnectionFailed:
+                broken += 1
+                if broken > self._retries:
+                    raise
+                time.sleep(wire.wait(broken, None))
+
+    def _watch(self, id: str, after: int) -> Iterator[JobEvent]:
+        response = self._open("GET", wire.job_path(id) + "/events", None, True, {"Last-Event-ID": str(after)})
+        parser = wire.Events()
+        with response:
+            while response.status != 204:
+                try:
+                    data = response.read1(1 << 16)
+                except (OSError, http.client.HTTPException, ValueError) as e:
+                    raise errors.ConnectionFailed(f"the stream broke: {e!r}") from e
+                for name, text in parser.feed(data, final=not data):
+                    yield wire.job_event(name, text, parser.last_id)
+                if not data:
+                    raise errors.ConnectionFailed("the stream ended before the job")
+
     def _json(self, method: str, path: str, body: Optional[JSON]) -> JSON:
         response = self._open(method, path, body, False)
         try:
@@ -97,7 +144,9 @@ class Client:
             raise errors.ConnectionFailed("the answer is not a JSON object")
         return doc
 
-    def _open(self, method: str, path: str, body: Optional[JSON], stream: bool) -> http.client.HTTPResponse:
+    def _open(
+        self, method: str, path: str, body: Optional[JSON], stream: bool, more: Optional[Dict[str, str]] = None
+    ) -> http.client.HTTPResponse:
         """Send a request, repeat it where that is safe, and return the 2xx answer."""
         data = None if body is None else wire.encode(body)
         for attempt in range(self._retries + 1):
@@ -109,7 +158,7 @@ class Client:
                     raise errors.ConnectionFailed(f"{self.base_url}: {e}") from e
                 time.sleep(wire.wait(attempt, None))
                 continue
-            response = self._send(connection, method, path, data, stream)
+            response = self._send(connection, method, path, data, {**wire.headers(self._key, stream), **(more or {})})
             if response.status < 300:
                 return response
             with response:
@@ -132,10 +181,10 @@ class Client:
         return connection
 
     def _send(
-        self, connection: http.client.HTTPConnection, method: str, path: str, data: Optional[bytes], stream: bool
+        self, connection: http.client.HTTPConnection, method: str, path: str, data: Optional[bytes], fields: Dict[str, str]
     ) -> http.client.HTTPResponse:
         """Send a request once: the server may have acted on it even if no answer comes."""
-        headers = {**wire.headers(self._key, stream), "Connection": "close"}
+        headers = {**fields, "Connection": "close"}
         try:
             connection.request(method, self._address.path + path, body=data, headers=headers)
             response = connection.getresponse()

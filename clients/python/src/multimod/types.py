@@ -60,3 +60,16 @@ class Event:
     media_type: str = ""
     data: bytes = b""
     answer: JSON = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class JobEvent:
+    """One numbered event of a job.
+
+    A type state has state in data; step has step and detail; progress has task, done and
+    total; done has the job.
+    """
+
+    number: int
+    type: str
+    data: JSON

@@ -9,10 +9,10 @@ import os
 from dataclasses import fields
 from importlib import metadata
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from . import errors
-from .types import JSON, Event, Request
+from .types import JSON, Event, JobEvent, Request
 
 CONNECT_TIMEOUT = 5.0
 EVENT_TIMEOUT = 60.0  # between events; the server sends comments while it works
@@ -138,6 +138,7 @@ class Events:
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self._rest = ""
         self._name = ""
+        self.last_id = ""
         self._data: List[str] = []
         self._size = 0
         self._first = True
@@ -161,6 +162,8 @@ class Events:
             value = value[1:] if value.startswith(" ") else value
             if field == "event":
                 self._name = value
+            elif field == "id":
+                self.last_id = value
             elif field == "data":
                 self._data.append(value)
                 self._size += len(value)
@@ -199,3 +202,16 @@ def event(name: str, data: str) -> Optional[Event]:
     if "data" in values:
         values["data"] = base64.b64decode(values["data"])
     return Event(type=name, **values)
+
+
+def job_path(id: str) -> str:
+    """Return the path of a job."""
+    return "/jobs/" + quote(id, safe="")
+
+
+def job_event(name: str, data: str, number: str) -> JobEvent:
+    """Return an event of a job."""
+    doc = json.loads(data)
+    if not isinstance(doc, dict) or not number.isdigit():
+        raise errors.ConnectionFailed("invalid event of a job")
+    return JobEvent(number=int(number), type=name, data=doc)
