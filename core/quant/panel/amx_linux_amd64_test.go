@@ -29,6 +29,7 @@ func TestAMX(t *testing.T) {
 			*l = true
 		}
 		t.Run("Mul", TestMul)
+		t.Run("Scratch", TestScratch)
 		t.Run("BatchInvariance", TestBatchInvariance)
 		t.Run("Extremes", TestExtremes)
 		t.Run("NaN", TestNaNScale)

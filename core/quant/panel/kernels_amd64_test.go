@@ -30,6 +30,7 @@ func TestOlderKernels(t *testing.T) {
 		set()
 		t.Run(name, func(t *testing.T) {
 			t.Run("Mul", TestMul)
+			t.Run("Scratch", TestScratch)
 			t.Run("BatchInvariance", TestBatchInvariance)
 			t.Run("Prepare", TestPrepare)
 			t.Run("Extremes", TestExtremes)

@@ -46,3 +46,32 @@ func BenchmarkFewRows(b *testing.B) {
 		}
 	}
 }
+
+// The products do not depend on the types of weights for which a scratch was used
+// before: the matrices of a model may have several.
+func TestScratch(t *testing.T) {
+	threads := pool.New(1)
+	defer threads.Close()
+	const n, k = 32, 256
+	r := rand.New(rand.NewPCG(3, 4))
+	batch := randomBatch(r, 9, k)
+	matrices := map[tensor.Type]*Matrix{}
+	for _, typ := range allTypes {
+		m, err := New(typ, n, k, randomRows(r, typ, n, k), threads, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		matrices[typ] = m
+	}
+	for _, first := range allTypes {
+		for _, second := range allTypes {
+			scratch, got, want := &Scratch{}, make([]float32, 16*n), make([]float32, 16*n)
+			matrices[first].Mul(got, n, batch, 0, n, scratch)
+			matrices[second].Mul(got, n, batch, 0, n, scratch)
+			matrices[second].Mul(want, n, batch, 0, n, &Scratch{})
+			if !slices.Equal(got, want) {
+				t.Errorf("%v after %v: products differ from those of a new scratch", second, first)
+			}
+		}
+	}
+}

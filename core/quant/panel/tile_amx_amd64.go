@@ -28,5 +28,9 @@ func mulTilesAMX(y []float32, ldy int, w *panel, x tile) {
 		tiles16AMX(&y[0], ldy, &w.quants[0], &w.scale[0], &x.q[0], &x.scale[0], groups, tiles)
 		return
 	}
-	tilesAMX(&y[0], ldy, &w.quants[0], &w.scale[0], unsafe.SliceData(w.minimum), &x.q[0], &x.scale[0], &x.sum[0], groups, tiles)
+	minimum := unsafe.SliceData(w.minimum) // of an empty slice with capacity it is not nil
+	if len(w.minimum) == 0 {
+		minimum = nil
+	}
+	tilesAMX(&y[0], ldy, &w.quants[0], &w.scale[0], minimum, &x.q[0], &x.scale[0], &x.sum[0], groups, tiles)
 }
