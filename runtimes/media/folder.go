@@ -14,6 +14,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"mm-abi.org/mm/internal/fsx"
@@ -35,6 +36,9 @@ var magic = [4]byte{'M', 'M', 'F', '1'}
 type VectorCache struct {
 	dir   *fsx.Dir
 	limit int64
+
+	mu   sync.Mutex
+	room int64 // bytes that Put may write before it lists the folder again
 }
 
 // OpenVectorCache opens a folder, or creates it with access for its user only. It
@@ -54,7 +58,7 @@ func OpenVectorCache(path string, limit int64) (*VectorCache, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("opening the cache of vectors in %s: %w", path, err), dir.Close())
 	}
-	return &VectorCache{dir, limit}, nil
+	return &VectorCache{dir: dir, limit: limit}, nil
 }
 
 // Close closes the folder.
@@ -104,7 +108,9 @@ func (f *VectorCache) read(name string) ([]byte, error) {
 }
 
 // Put writes the vectors of a key and removes the least recently used entries over
-// the limit. It skips vectors that are too large.
+// the limit. It skips vectors that are too large. It lists the folder only after it
+// wrote half of the room that the last listing left, so other processes that write at
+// the same time can exceed the limit by a half of it each.
 func (f *VectorCache) Put(ctx context.Context, k Key, v Vectors) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -119,7 +125,14 @@ func (f *VectorCache) Put(ctx context.Context, k Key, v Vectors) error {
 	if err := f.dir.WriteCache(entryName(k), data, 0o600); err != nil {
 		return fmt.Errorf("writing cached vectors: %w", err)
 	}
-	return f.trim(f.limit)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.room -= int64(len(data)); f.room >= 0 {
+		return nil
+	}
+	size, err := f.trim(f.limit)
+	f.room = (f.limit - size) / 2
+	return err
 }
 
 // entry is a file of the folder.
@@ -158,33 +171,37 @@ func (f *VectorCache) entries() (all []entry, left []entry, err error) {
 	return all, left, nil
 }
 
-// trim removes entries until the others take at most limit bytes.
-func (f *VectorCache) trim(limit int64) error {
+// trim returns the bytes of all entries. If they exceed limit, it removes entries first,
+// up to a sixteenth more than necessary, so that a full cache is not listed at each Put.
+func (f *VectorCache) trim(limit int64) (total int64, err error) {
 	all, left, err := f.entries()
 	if err != nil {
-		return fmt.Errorf("listing cached vectors: %w", err)
+		return limit, fmt.Errorf("listing cached vectors: %w", err)
 	}
-	total := int64(0)
 	for _, e := range all {
 		total += e.size
 	}
+	least := limit
+	if total > limit {
+		least -= limit / 16
+	}
 	for _, e := range all {
-		if total <= limit {
+		if total <= limit && total-e.size < least {
 			break
 		}
 		total -= e.size
 		if err := f.remove(e.name); err != nil {
-			return err
+			return total, err
 		}
 	}
 	for _, e := range left {
 		if time.Since(e.used) > leftover {
 			if err := f.remove(e.name); err != nil {
-				return err
+				return total, err
 			}
 		}
 	}
-	return nil
+	return total, nil
 }
 
 // remove removes a file that another process may remove as well.

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"mm-abi.org/mm/internal/fsx"
 )
 
 func open(t testing.TB, path string, limit int64) *VectorCache {
@@ -189,6 +191,38 @@ func TestLimit(t *testing.T) {
 	}
 	if _, ok := f.Get(Key{3}); !ok {
 		t.Error("another went for it")
+	}
+}
+
+// Put lists the folder only after it wrote half of the room that was left: an old file of an
+// interrupted writer stays until then.
+func TestPutLists(t *testing.T) {
+	dir := t.TempDir()
+	f := open(t, dir, 1<<20)
+	stale := func() string {
+		path := filepath.Join(dir, fsx.TempPrefix+"left")
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		long := time.Now().Add(-2 * leftover)
+		if err := os.Chtimes(path, long, long); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	v := Vectors{Numbers: make([]float32, 1<<10), Width: 4} // 4 KiB
+	stale()
+	put(t, f, Key{0}, v)
+	path := stale()
+	for i := range byte(255) {
+		_, err := os.Stat(path)
+		if listed := err != nil; listed != (i > 124) {
+			t.Fatalf("after %d entries of 4 KiB of 1 MiB: listed %v", i+1, listed)
+		}
+		if err != nil {
+			return
+		}
+		put(t, f, Key{i + 1}, v)
 	}
 }
 
