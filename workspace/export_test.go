@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/registry/remote"
 	"mm-abi.org/mm/workspace/home"
 )
@@ -23,7 +24,11 @@ const (
 	ChannelMedia   = channelMedia
 	MaxChannelJunk = maxChannelJunk
 	MaxSmall       = maxSmall
+	MaxCandidates  = maxCandidates
 )
+
+// Candidates exports candidates.
+func Candidates(ref abi.Ref, tags []string) []string { return candidates(ref, tags) }
 
 // WriteChannel writes a document of a channel as a promotion that did not see the last
 // version does.

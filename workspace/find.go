@@ -39,6 +39,7 @@ type Located struct {
 	origins    []Alias // of a digest: where the store's names of it were pulled from
 	target     string  // chosen by DIR/TARGET, or in a pull
 	folder     string  // DIR/TARGET itself, whose files must be those of the artifact
+	ranged     bool    // the newest that a range or a bare name allowed at the registry
 
 	now func(context.Context) (ocispec.Descriptor, error) // resolves the reference again; nil for a digest
 
@@ -66,6 +67,7 @@ func (l *Located) Remote() bool { return l.store == nil }
 //	dist/p-lite/laptop                             a target's folder in one
 //	oci:dist/p-lite:p-lite:0.1.0                   a reference name in a layout
 //	registry.example/team/p-lite:0.1.0             in the store, or else at the registry
+//	registry.example/team/p-lite@^0.1              likewise, the newest such version
 //
 // If there is none, the error is diag.NoArtifact.
 func (w *Workspace) Find(ctx context.Context, arg string) (*Located, error) {
@@ -84,12 +86,81 @@ func (w *Workspace) Find(ctx context.Context, arg string) (*Located, error) {
 		}
 	}
 	if ref, bad := abi.ParseRef(arg); bad == nil && ref.Host != "" && w.opt.Layout == "" && !w.opt.Offline {
-		return w.FindRemote(ctx, arg)
+		return w.FindPublished(ctx, arg)
 	}
 	return nil, w.absent(ctx, arg)
 }
 
-// FindRemote finds a reference at its registry, whatever the store has.
+// FindPublished finds a reference at its registry, whatever the store has. Without a tag and
+// a digest it is the newest version that the reference allows.
+func (w *Workspace) FindPublished(ctx context.Context, arg string) (*Located, error) {
+	ref, err := abi.ParseRef(arg)
+	if err != nil || ref.Host == "" || ref.Tag != "" || ref.Digest != "" || w.opt.Offline {
+		return w.FindRemote(ctx, arg)
+	}
+	if err := remote.CheckSpelling(arg); err != nil {
+		return nil, err
+	}
+	client, err := w.client()
+	if err != nil {
+		return nil, err
+	}
+	tags, err := client.Tags(ctx, ref.Bare().String())
+	if err != nil {
+		return nil, err
+	}
+	for _, tag := range candidates(ref, tags) {
+		l, err := w.FindRemote(ctx, ref.Tagged(tag).String())
+		if isAbsent(err) {
+			continue // deleted since it was listed, or listed without a manifest
+		}
+		if err != nil {
+			return nil, err
+		}
+		if id, err := l.identify(ctx); err != nil || abi.TagMeaning(tag, id.Version, id.Target) != abi.MeansTarget {
+			l.ranged = true
+			return l, nil
+		}
+	}
+	return nil, w.unpublished(arg, ref, tags)
+}
+
+// isAbsent reports an error that is diag.NoArtifact.
+func isAbsent(err error) bool {
+	faults, ok := errors.AsType[*diag.Faults](err)
+	return ok && faults.List[0].Code == diag.NoArtifact
+}
+
+// maxCandidates bounds the tags of a repository that are tried for a range.
+const maxCandidates = 100
+
+// candidates returns the tags of versions that a reference allows, the newest first, or
+// latest if no version is tagged and any is allowed.
+func candidates(ref abi.Ref, tags []string) (found []string) {
+	for _, tag := range tags {
+		if v, err := abi.TagVersion(tag); err == nil && ref.Allows(v) {
+			found = append(found, tag)
+		}
+	}
+	slices.SortStableFunc(found, newestFirst)
+	if len(found) == 0 && ref.Constraint == "" && slices.Contains(tags, "latest") {
+		found = []string{"latest"}
+	}
+	return found[:min(len(found), maxCandidates)]
+}
+
+// unpublished reports a repository without a version that a reference allows.
+func (w *Workspace) unpublished(arg string, ref abi.Ref, tags []string) error {
+	place := ref.Bare().String()
+	if len(tags) == 0 {
+		return fault(diag.NoArtifact, place+" has no tags, or does not exist", "mm registry ls HOST lists repositories")
+	}
+	slices.SortStableFunc(tags, newestFirst)
+	some := strings.Join(tags[:min(len(tags), 5)], ", ")
+	return fault(diag.NoArtifact, fmt.Sprintf("%s: no tag is such a version: %s has %d tags: %s", arg, place, len(tags), some), "write "+place+":TAG; mm registry tags "+place+" lists the tags")
+}
+
+// FindRemote finds a tag or digest at its registry, whatever the store has.
 func (w *Workspace) FindRemote(ctx context.Context, arg string) (*Located, error) {
 	ref, err := remote.ParseReference(arg)
 	if err != nil {

@@ -2,7 +2,9 @@ package workspace_test
 
 import (
 	"context"
+	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -204,6 +206,89 @@ func TestRemote(t *testing.T) {
 	fresh := newWorld(t)
 	if _, err := fresh.open(workspace.Options{}).Use(ctx, reg.host+"/team/wide@"+u.Digest, workspace.Claim{}); err != nil {
 		t.Error(err)
+	}
+}
+
+// A range and a bare name mean the newest such version at a registry, tags of single targets
+// never; a version that disappeared is warned of, and other bytes never replace a version.
+func TestFindPublished(t *testing.T) {
+	ctx := context.Background()
+	w := newWorld(t)
+	reg := w.serve()
+	for _, version := range []string{"1.0.0", "1.2.0", "1.10.0", "2.0.0-rc.1"} {
+		w.sign(reg.store, w.index(reg.store, "p", version, "team/p:"+version, "laptop"), 0)
+	}
+	w.sign(reg.store, w.pack(reg.store, build("p", "1.11.0", "laptop"), "team/p:1.11.0-laptop"), 0)
+	w.sign(reg.store, w.pack(reg.store, build("only", "0.1.0", ""), "team/only:latest"), 0)
+	w.tag(reg.store, w.pack(reg.store, build("none", "0.1.0", ""), "team/none:edge"), "team/none:old")
+	ws := w.open(workspace.Options{})
+	for _, c := range []struct{ arg, want string }{
+		{"p", "1.10.0"},
+		{"p@^1", "1.10.0"},
+		{"p@~1.2", "1.2.0"},
+		{"p@<1.2", "1.0.0"},
+		{"p@>=1.11.0-0 <2.0.0-0", string(diag.NoArtifact)}, // only a target's tag
+		{"p@>=1.0.0-0", "1.10.0"},                          // a release before others, as in the store
+		{"p@>=2.0.0-0", "2.0.0-rc.1"},
+		{"p@^3", string(diag.NoArtifact)},
+		{"only", "latest"},
+		{"only@^0.1", string(diag.NoArtifact)},
+		{"none", string(diag.NoArtifact)},
+		{"absent", string(diag.NoArtifact)},
+	} {
+		at, err := ws.Find(ctx, reg.host+"/team/"+c.arg)
+		got := code(err)
+		if err == nil {
+			_, got, _ = strings.Cut(at.Ref(), "/team/")
+			_, got, _ = strings.Cut(got, ":")
+		}
+		if got != c.want {
+			t.Errorf("%s: got %s, want %s: %v", c.arg, got, c.want, err)
+		}
+		if _, err := ws.FindRemote(ctx, reg.host+"/team/"+c.arg); err == nil {
+			t.Errorf("%s is one tag", c.arg)
+		}
+	}
+	// A range is renewed, pulled by its version, and remembered.
+	ref := reg.host + "/team/p@^1"
+	seen := []string{}
+	for _, version := range []string{"1.10.0", "1.12.0", "1.12.0"} {
+		if version != "1.10.0" && len(seen) == 1 {
+			w.sign(reg.store, w.index(reg.store, "p", version, "team/p:"+version, "laptop"), 0)
+		}
+		b, digest, err := ws.Renewed(ctx, ref, workspace.RunOptions{Target: "laptop"}, seen...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if before := slices.Contains(seen, digest); before != (b == nil) || before != (len(seen) == 2) {
+			t.Errorf("%s: build %v, digest %s of %v", version, b, digest, seen)
+		}
+		if b != nil && b.Assembly.Version != version {
+			t.Errorf("got %s, want %s", b.Assembly.Version, version)
+		}
+		if b != nil {
+			seen = append(seen, digest)
+		}
+	}
+	if err := reg.store.Untag(ctx, "team/p:1.12.0"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ws.Pull(ctx, ref, workspace.PullOptions{}); err != nil || !strings.Contains(strings.Join(w.printed, "\n"), "version 1.10.0, but version 1.12.0") {
+		t.Errorf("rolled back: %v, %q", err, w.printed)
+	}
+}
+
+// More tags than maxCandidates are not tried.
+func TestCandidates(t *testing.T) {
+	for _, n := range []int{workspace.MaxCandidates - 1, workspace.MaxCandidates, workspace.MaxCandidates + 1} {
+		var tags []string
+		for i := range n {
+			tags = append(tags, fmt.Sprintf("1.%d.0", i))
+		}
+		got := workspace.Candidates(abi.Ref{Constraint: "^1"}, tags)
+		if len(got) != min(n, workspace.MaxCandidates) || got[0] != fmt.Sprintf("1.%d.0", n-1) {
+			t.Errorf("%d tags: %d candidates from %s", n, len(got), got[0])
+		}
 	}
 }
 

@@ -42,8 +42,8 @@ func (w *Workspace) follow(ctx context.Context, at *Located, j *Judgement) {
 	seen := all[at.repository]
 	highest, err := abi.ParseVersion(seen.Version)
 	lower := err == nil && abi.CompareVersions(v, highest) > 0 // the newest is first
-	if lower && at.moving() {
-		w.say("warning: %s is version %s, but version %s (%s) was released there before: the tag was moved back, or the registry returns an old state; %s remembers it",
+	if lower && (at.ranged || at.moving()) {
+		w.say("warning: %s is version %s, but version %s (%s) was released there before: the tag was moved back or removed, or the registry returns an old state; %s remembers it",
 			at.ref, j.Identity.Version, seen.Version, seen.Digest, filepath.Join(w.home, versionsFile))
 	}
 	if err == nil && abi.CompareVersions(v, highest) >= 0 || home.CanWrite(w.home) != nil || w.homeless != nil {

@@ -48,7 +48,7 @@ func TestRollback(t *testing.T) {
 	} {
 		put(step.version, step.tag, step.keys...)
 		for _, way := range []string{"verify", "pull"} {
-			w.said = nil
+			w.printed = nil
 			ws := w.open(workspace.Options{PlainHTTP: []string{reg.host}})
 			ref := reg.host + "/team/" + step.ref
 			at, err := ws.FindRemote(ctx, ref)
@@ -63,7 +63,7 @@ func TestRollback(t *testing.T) {
 			if (err != nil) != (step.keys[0] == 1) {
 				t.Fatalf("%d %s: %v", i, way, err)
 			}
-			if text := strings.Join(w.said, "\n"); strings.Contains(text, "was released there before") != (step.warns != "") || !strings.Contains(text, step.warns) {
+			if text := strings.Join(w.printed, "\n"); strings.Contains(text, "was released there before") != (step.warns != "") || !strings.Contains(text, step.warns) {
 				t.Errorf("%d, %s %s: %q, want %q", i, way, step.ref, text, step.warns)
 			}
 		}
@@ -137,7 +137,7 @@ func TestTargetAsBuild(t *testing.T) {
 				_, _, _, err = ws.Verify(ctx, at, workspace.Claim{})
 				w.wants(strict+"verify "+c.ref, err, string(want))
 			}
-			w.said = nil
+			w.printed = nil
 			_, err = ws.Pull(ctx, ref, workspace.PullOptions{Force: true, Target: c.target})
 			w.wants(strict+"pull "+c.ref, err, string(want))
 			if warned := w.heard("only target laptop of a build for laptop, phone"); strict == "" && warned != (c.want != "") {

@@ -290,7 +290,7 @@ func TestPush(t *testing.T) {
 		{ref: "nobody:1.0.0", dest: team + "nobody", code: string(diag.NoArtifact)},
 		{ref: "bare:1.0.0", dest: team + "bare", want: team + "bare:1.0.0"},
 	} {
-		w.said = nil
+		w.printed = nil
 		got, err := w.open(workspace.Options{}).Push(ctx, c.ref, c.dest, workspace.PushOptions{Expect: c.expect})
 		w.wants(c.ref+" to "+c.dest, err, c.code)
 		if got != nil && got.Ref != c.want {
@@ -540,7 +540,7 @@ func TestUnrecorded(t *testing.T) {
 	if tags, err := s.Tags(ctx); err != nil || len(tags) != 2 {
 		t.Errorf("names %v, %v", tags, err)
 	}
-	w.said = nil
+	w.printed = nil
 	_, err = ws.Admit(ctx, find("good:1.0.0"), workspace.Claim{})
 	w.wants("verify", err, "")
 	if !w.heard("audit log") {

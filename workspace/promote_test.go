@@ -151,10 +151,10 @@ func TestChannelClock(t *testing.T) {
 	w.wants("set back", head("prod", 10*time.Minute), string(diag.ClockDiffers))
 	w.wants("before its creation", head("prod", -10*time.Minute), string(diag.ClockDiffers))
 	w.wants("later, without an end", head("open", 50*time.Minute), "")
-	w.said = nil
+	w.printed = nil
 	w.wants("set back, without an end", head("open", 0), "")
-	if !strings.Contains(strings.Join(w.said, " "), "warning: "+reg.host+"/team/p open version 1: read at") {
-		t.Errorf("no warning: %v", w.said)
+	if !strings.Contains(strings.Join(w.printed, " "), "warning: "+reg.host+"/team/p open version 1: read at") {
+		t.Errorf("no warning: %v", w.printed)
 	}
 	w.wants("promotion by a clock behind", promote("prod", time.Hour, time.Now().Add(-time.Hour)), string(diag.ClockDiffers))
 }

@@ -231,7 +231,7 @@ type CopyOptions struct {
 // signatures and other referrers. The source is verified as in a pull, the destination is
 // checked as in a push. The bytes pass through the store without a name.
 func (w *Workspace) Copy(ctx context.Context, from, to string, opt CopyOptions) (*Pushed, error) {
-	at, err := w.FindRemote(ctx, from)
+	at, err := w.FindPublished(ctx, from)
 	if err != nil {
 		return nil, err
 	}

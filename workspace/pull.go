@@ -82,7 +82,7 @@ func (w *Workspace) findPull(ctx context.Context, arg string) (*Located, error) 
 	if l, err := w.findFolder(ctx, arg); l != nil || err != nil {
 		return l, err
 	}
-	return w.FindRemote(ctx, arg)
+	return w.FindPublished(ctx, arg)
 }
 
 func (w *Workspace) pull(ctx context.Context, at *Located, opt PullOptions) (*Pulled, error) {

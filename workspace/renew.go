@@ -45,7 +45,7 @@ func (w *Workspace) Versioned(ctx context.Context, arg string) bool {
 // newest finds the present meaning of a reference.
 func (w *Workspace) newest(ctx context.Context, arg, target string) (*Located, error) {
 	if ref, err := abi.ParseRef(arg); err == nil && ref.Host != "" && ref.Digest == "" && w.opt.Layout == "" && !w.opt.Offline {
-		return w.FindRemote(ctx, arg)
+		return w.FindPublished(ctx, arg)
 	}
 	return w.findTargeted(ctx, arg, target)
 }

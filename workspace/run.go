@@ -157,8 +157,8 @@ func fileLike(arg string) bool {
 // maxNear bounds the names that are compared with a missing one.
 const maxNear = 4096
 
-// nearest returns the nearest name in the store or file in the folder; empty
-// if none is near.
+// nearest returns the nearest name in the store or file in the folder, or the one name in
+// the store that ends like a name without a host, or empty.
 func (w *Workspace) nearest(ctx context.Context, arg string) string {
 	dir, base := filepath.Split(arg)
 	if entries, err := os.ReadDir(cmp.Or(dir, ".")); err == nil {
@@ -181,12 +181,23 @@ func (w *Workspace) nearest(ctx context.Context, arg string) string {
 	if err != nil {
 		return ""
 	}
-	var names []string
+	want, bad := abi.ParseRef(arg)
+	var names, longer []string
 	for _, t := range tags[:min(len(tags), maxNear)] {
 		names = append(names, t.Ref)
-		if ref, err := abi.ParseRef(t.Ref); err == nil && ref.Tag != "" && !slices.Contains(names, ref.Bare().String()) {
-			names = append(names, ref.Bare().String())
+		ref, err := abi.ParseRef(t.Ref)
+		if err != nil || ref.Tag == "" {
+			continue
 		}
+		if bare := ref.Bare().String(); !slices.Contains(names, bare) {
+			names = append(names, bare)
+			if bad == nil && want.Host+want.Path == "" && ref.Name == want.Name {
+				longer = append(longer, bare)
+			}
+		}
+	}
+	if len(longer) == 1 {
+		return longer[0] + strings.TrimPrefix(arg, want.Name)
 	}
 	near, _ := spell.Nearest(arg, names)
 	return near

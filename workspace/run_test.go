@@ -37,12 +37,12 @@ func TestRunnable(t *testing.T) {
 	w := newWorld(t)
 	w.modelIn("some where/core-llm")
 	for _, arg := range []string{"some where/core-llm", "some where/core-llm/module.yaml", "some where/core-llm/core-llm.gguf"} {
-		w.said = nil
+		w.printed = nil
 		b, err := w.open(workspace.Options{}).Runnable(t.Context(), arg, workspace.RunOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, want := strings.Join(w.said, "\n"), arg+" is run as it stands: unsigned"; got != want {
+		if got, want := strings.Join(w.printed, "\n"), arg+" is run as it stands: unsigned"; got != want {
 			t.Errorf("%s: messages %q, want %q", arg, got, want)
 		}
 		entry := b.Assembly.Core.Files.Entry(abi.GGUF)
@@ -128,8 +128,8 @@ func TestRunnableRefused(t *testing.T) {
 			}
 		}
 	}
-	if len(w.said) > 0 {
-		t.Errorf("messages %q", w.said)
+	if len(w.printed) > 0 {
+		t.Errorf("messages %q", w.printed)
 	}
 	// The project's trust file may be the strict one.
 	w.write("core/mm.yaml", "trust: ../strict.yaml\n")

@@ -30,7 +30,7 @@ func (w *world) transformer(dir string, seed uint64) {
 // were converted now.
 func (w *world) converted(dir string) (data string, now bool) {
 	w.Helper()
-	w.said = nil
+	w.printed = nil
 	b, err := w.open(workspace.Options{}).Runnable(w.Context(), dir, workspace.RunOptions{})
 	if err != nil {
 		w.Fatal(err)
@@ -43,7 +43,7 @@ func (w *world) converted(dir string) (data string, now bool) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	return string(bytes), slices.ContainsFunc(w.said, func(s string) bool { return strings.Contains(s, "converted") })
+	return string(bytes), slices.ContainsFunc(w.printed, func(s string) bool { return strings.Contains(s, "converted") })
 }
 
 // A folder is converted once, and again when any of its bytes are others.

@@ -146,7 +146,7 @@ func TestHints(t *testing.T) {
 	}
 	w.write(filepath.Join(w.home, "trust.yaml"), "version: 1\ndefault: warn\n")
 	if _, err = w.admit(workspace.Options{}, "theirs:1.0.0", workspace.Claim{}); err != nil || !w.heard("warning") {
-		t.Errorf("%v, messages %v", err, w.said)
+		t.Errorf("%v, messages %v", err, w.printed)
 	}
 }
 
@@ -304,8 +304,8 @@ func TestProjectKeepsTLS(t *testing.T) {
 	if got := ws.PlainHTTP(set); !slices.Equal(got, []string{"option.example", "own.example"}) {
 		t.Errorf("plain HTTP for %v", got)
 	}
-	if len(w.said) != 1 || !strings.Contains(w.said[0], "cannot select plain HTTP for project.example") {
-		t.Errorf("%q", w.said)
+	if len(w.printed) != 1 || !strings.Contains(w.printed[0], "cannot select plain HTTP for project.example") {
+		t.Errorf("%q", w.printed)
 	}
 }
 
@@ -332,7 +332,7 @@ func TestExposedFiles(t *testing.T) {
 		if err := errors.Join(os.Chmod(key, 0o600), os.Chmod(trust, 0o644), os.Chmod(c.file, c.mode)); err != nil {
 			t.Fatal(err)
 		}
-		w.said = nil
+		w.printed = nil
 		ws := w.open(workspace.Options{})
 		at, err := ws.Find(t.Context(), "good:1.0.0")
 		if err != nil {

@@ -56,9 +56,9 @@ func noPassword(string) ([]byte, error) { return []byte{}, nil }
 // world is a user with a home, whose key is trusted, in an empty folder.
 type world struct {
 	*testing.T
-	home string
-	dir  string // the current folder
-	said []string
+	home    string
+	dir     string // the current folder
+	printed []string
 }
 
 func newWorld(t *testing.T) *world {
@@ -110,7 +110,7 @@ func (w *world) open(opt workspace.Options) *workspace.Workspace {
 	if opt.Home == "" {
 		opt.Home = w.home
 	}
-	opt.Say = func(s string) { w.said = append(w.said, s) }
+	opt.Say = func(s string) { w.printed = append(w.printed, s) }
 	ws, err := workspace.Open(opt)
 	if err != nil {
 		w.Fatal(err)
@@ -126,8 +126,8 @@ func (w *world) open(opt workspace.Options) *workspace.Workspace {
 // heard reports whether a message was sent to the user, and clears the
 // messages.
 func (w *world) heard(part string) bool {
-	ok := slices.ContainsFunc(w.said, func(s string) bool { return strings.Contains(s, part) })
-	w.said = nil
+	ok := slices.ContainsFunc(w.printed, func(s string) bool { return strings.Contains(s, part) })
+	w.printed = nil
 	return ok
 }
 

@@ -44,7 +44,7 @@ func remoteFlag() cli.Flag {
 // find finds an artifact in the store, or with remote at its registry.
 func find(ctx context.Context, w *workspace.Workspace, arg string, remote bool) (*workspace.Located, error) {
 	if remote {
-		return w.FindRemote(ctx, arg)
+		return w.FindPublished(ctx, arg)
 	}
 	return w.Find(ctx, arg)
 }

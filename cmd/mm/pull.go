@@ -17,7 +17,8 @@ import (
 func (p *program) pullCommand() *cli.Command {
 	return &cli.Command{
 		Name: "pull", Usage: "verify an artifact at a registry or layout and add it to the store", ArgsUsage: "REF|hf://OWNER/NAME",
-		Description: "REF is HOST/REPOSITORY:TAG, …@sha256:… or oci:DIR[:NAME]. An interrupted pull is resumed. Kind,\n" +
+		Description: "REF is HOST/REPOSITORY:TAG, …@sha256:…, the newest version of HOST/REPOSITORY or of a range such as\n" +
+			"HOST/REPOSITORY@^1, or oci:DIR[:NAME]. An interrupted pull is resumed. Kind,\n" +
 			"name, version and signatures are checked before a layer is fetched.\n\n" +
 			"hf://OWNER/NAME[:QUANT][@REVISION] is a repository of a model hub. Its files are written to a\n" +
 			"folder and checked against the hub's listing; they are yours, unsigned. HF_ENDPOINT names\n" +
