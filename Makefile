@@ -4,7 +4,7 @@ T       ?= 30s
 TOOL     = $(GO) tool -modfile=tools/faces/go.mod
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: real track data buckets mutate all servers hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch torch-handoff improve wall study boundary parity fmt vet lint cross faults interop quirks pictures sounds tokens scale strangers vision clients clients-python clients-typescript bench-clients bench-serve page evidence oms hub workflows onnx-suite exports hostile hostile-media hostile-serve openapi soak-serve bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge judge-speech lm-eval sandbox own-encoder hostile-qnn qnn-reference grammar mcp soak truth scopes device qnn qnn-compile preference peft
+.PHONY: real track data buckets mutate all servers hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch torch-handoff improve wall study boundary parity fmt vet lint cross faults interop quirks pictures sounds tokens scale strangers vision clients clients-python clients-typescript bench-clients bench-serve page dashboard evidence oms hub workflows onnx-suite exports hostile hostile-media hostile-serve openapi soak-serve bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge judge-speech lm-eval sandbox own-encoder hostile-qnn qnn-reference grammar mcp soak truth scopes device qnn qnn-compile preference peft
 
 all: check test
 
@@ -279,6 +279,11 @@ bench-serve:
 # The web page of mm serve in headless Chromium (needs node and chromium).
 page:
 	@scripts/page.sh
+
+# The pages of mm dashboard build over real builds in headless Chromium: screenshots at
+# three widths, axe, links, keyboard (needs node and chromium).
+dashboard:
+	@scripts/dashboard.sh
 
 # Evidence against cosign, both ways, and CycloneDX's validator (needs scripts/peers.sh).
 evidence:

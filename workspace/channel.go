@@ -103,6 +103,15 @@ func (c *channel) key() string { return c.repository + "#" + c.name }
 // tag returns the tag of a version, which is written once.
 func (c *channel) tag(version int) string { return fmt.Sprintf("channel-%s-%06d", c.name, version) }
 
+// number returns the version whose tag t is; 0 for another tag.
+func (c *channel) number(t string) int {
+	text, ok := strings.CutPrefix(t, "channel-"+c.name+"-")
+	if n, err := strconv.Atoi(text); ok && err == nil && n > 0 && c.tag(n) == t {
+		return n
+	}
+	return 0
+}
+
 // versions lists the versions at the registry, ascending.
 func (c *channel) versions(ctx context.Context) ([]int, error) {
 	client, err := c.w.client()
@@ -115,8 +124,7 @@ func (c *channel) versions(ctx context.Context) ([]int, error) {
 	}
 	var list []int
 	for _, t := range tags {
-		text, ok := strings.CutPrefix(t, "channel-"+c.name+"-")
-		if n, err := strconv.Atoi(text); ok && err == nil && n > 0 && c.tag(n) == t {
+		if n := c.number(t); n > 0 {
 			list = append(list, n)
 		}
 	}

@@ -122,6 +122,14 @@ func (p *program) measuredSource(ctx context.Context, w *workspace.Workspace, r 
 	return s, cache, err
 }
 
+// engineOf returns the engine of a build's core; "" without one.
+func engineOf(r *runner.Runner) string {
+	if r.Engine() == nil {
+		return ""
+	}
+	return runtimes.Shown(r.Engine())
+}
+
 // askAll returns the outcomes of tasks.
 func (p *program) askAll(ctx context.Context, r *runner.Runner, tasks []*suite.Task, cache suite.Cache, o suiteRun) (out []*suite.Outcome, err error) {
 	var local *suite.Local
@@ -240,6 +248,7 @@ func (p *program) evalBudgetCommand() *cli.Command {
 		Flags: append([]cli.Flag{
 			p.jsonFlag(),
 			&cli.StringFlag{Name: "results", Usage: "results of mm eval suite: `FOLDER` of --out, or its results.json"},
+			&cli.StringFlag{Name: "out", Usage: "write budgets.json to `FOLDER`, for mm dashboard build"},
 		}, buildFlags()...),
 		Action: func(c *cli.Context) error {
 			m, err := p.measuredOptions(c)
@@ -250,12 +259,12 @@ func (p *program) evalBudgetCommand() *cli.Command {
 			if file == "" {
 				file = "budgets.yaml"
 			}
-			return p.judgeBudget(c.Context, m, file, c.String("results"))
+			return p.judgeBudget(c.Context, m, file, c.String("results"), c.String("out"))
 		},
 	}
 }
 
-func (p *program) judgeBudget(ctx context.Context, m measuredBuild, file, results string) error {
+func (p *program) judgeBudget(ctx context.Context, m measuredBuild, file, results, out string) error {
 	b, list := budget.Read(file)
 	if list.Failed() {
 		return list.Err()
@@ -269,6 +278,7 @@ func (p *program) judgeBudget(ctx context.Context, m measuredBuild, file, result
 		f.Results = &run.Results
 	}
 	var rows []budget.Row
+	source := suite.Source{Model: m.arg}
 	err := p.measuring(ctx, m, func(r *runner.Runner) error {
 		if err := b.Measure(ctx, r, &f); err != nil {
 			return err
@@ -279,8 +289,13 @@ func (p *program) judgeBudget(ctx context.Context, m measuredBuild, file, result
 		}
 		f.Files, f.Peak = &n, budget.Peak()
 		rows, list = b.Judge(f)
-		return nil
+		source.Engine, source.Target = engineOf(r), r.Build().Assembly.Target
+		source.Digest, err = suite.Digest(ctx, r.Build())
+		return err
 	})
+	if err == nil && out != "" {
+		err = budget.Report{Source: source, Rows: rows}.Write(out)
+	}
 	if err != nil {
 		return err
 	}

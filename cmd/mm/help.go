@@ -18,7 +18,7 @@ var groups = []struct {
 	title    string
 	commands []string
 }{
-	{"Build and ship", []string{"init", "validate", "lock", "assemble", "module", "sign", "attest", "sbom", "card", "licenses", "verify", "push", "export", "promote", "pull", "inspect", "run", "chat", "embed", "rerank", "ci"}},
+	{"Build and ship", []string{"init", "validate", "lock", "assemble", "module", "sign", "attest", "sbom", "card", "dashboard", "licenses", "verify", "push", "export", "promote", "pull", "inspect", "run", "chat", "embed", "rerank", "ci"}},
 	{"Registries and trust", []string{"login", "logout", "registry", "bucket", "keys", "trust", "audit"}},
 	{"Store", []string{"ls", "tag", "rm", "gc", "fsck"}},
 	{"Serve and extend", []string{"serve", "mcp", "skill", "runtime", "doctor", "demo"}},

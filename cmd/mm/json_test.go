@@ -280,6 +280,7 @@ func TestJSON(t *testing.T) {
 		{"verify", "dist", exitOK},
 		{"attest", "dist --type sbom", exitOK},
 		{"card", "dist --target laptop", exitOK},
+		{"dashboard build", "dist --out pages", exitOK},
 		{"licenses", "dist --target laptop", exitOK},
 		{"sign --oms", "builds --signature builds.sig", exitOK},
 		{"verify --oms", "builds --signature builds.sig", exitOK},

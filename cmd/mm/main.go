@@ -236,6 +236,7 @@ func (p *program) app() *cli.App {
 			p.promoteCommand(),
 			p.sbomCommand(),
 			p.cardCommand(),
+			p.dashboardCommand(),
 			p.licensesCommand(),
 			p.verifyCommand(),
 			p.auditCommand(),

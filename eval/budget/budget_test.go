@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -172,7 +173,7 @@ func TestDefaults(t *testing.T) {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}
-	if got := (Row{size: true}).Shown(20 << 20); got != "20 MiB" {
+	if got := (Row{Bytes: true}).Shown(20 << 20); got != "20 MiB" {
 		t.Errorf("got %s", got)
 	}
 	var f Figures
@@ -190,4 +191,53 @@ func TestSilence(t *testing.T) {
 	if err := b.Measure(t.Context(), slow{}, &f); err != nil || f.FirstToken != nil {
 		t.Errorf("got %+v, %v", f, err)
 	}
+}
+
+// A report is read as it was written; each limit on either side.
+func TestReport(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "out")
+	value := 1.5
+	want := Report{Source: suite.Source{Model: "m", Digest: "sha256:d", Engine: "core"}, Rows: []Row{{Budget: "size.files", Limit: 2, Value: &value, Bytes: true}, {Budget: "memory.peak"}}}
+	if err := want.Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	got, err := ReadReport(filepath.Join(dir, ReportFile))
+	if err != nil || got.Source.Digest != "sha256:d" || len(got.Rows) != 2 || *got.Rows[0].Value != value || got.Rows[1].Value != nil || !got.Rows[0].Bytes {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	file := filepath.Join(dir, "r.json")
+	row := `{"budget":"b"}`
+	for name, c := range map[string]struct {
+		text string
+		ok   bool
+	}{
+		"maxRows":        {`{"rows":[` + strings.Repeat(row+",", maxRows-1) + row + `]}`, true},
+		"over maxRows":   {`{"rows":[` + strings.Repeat(row+",", maxRows) + row + `]}`, false},
+		"maxReport":      {`{}` + strings.Repeat(" ", maxReport-2), true},
+		"over maxReport": {`{}` + strings.Repeat(" ", maxReport-1), false},
+		"no budget":      {`{"rows":[{}]}`, false}, "no JSON": {`[`, false},
+	} {
+		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadReport(file); (err == nil) != c.ok {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+func FuzzReadReport(f *testing.F) {
+	f.Add(`{"source":{"digest":"sha256:d"},"rows":[{"budget":"b","limit":1,"value":null}]}`)
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, text string) {
+		path := filepath.Join(dir, ReportFile)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if r, err := ReadReport(path); err == nil {
+			for _, row := range r.Rows {
+				row.Shown(row.Limit)
+			}
+		}
+	})
 }

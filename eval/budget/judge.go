@@ -16,13 +16,12 @@ type Row struct {
 	Least  bool     `json:"minimum,omitempty"` // the limit is a minimum
 	Value  *float64 `json:"value"`             // nil: not measured
 	Passed bool     `json:"passed"`
-
-	size bool // in bytes
+	Bytes  bool     `json:"bytes,omitempty"` // the figures are bytes
 }
 
 // Shown returns a figure of the row as text.
 func (r Row) Shown(x float64) string {
-	if r.size {
+	if r.Bytes {
 		return bytesize.Format(int64(x))
 	}
 	if x >= 1000 {
@@ -114,7 +113,7 @@ func (j *judge) bytes(name, key, limit string, value *int64) {
 	if value != nil {
 		measured = float64(*value)
 	}
-	j.limit(Row{Budget: name, Limit: parsed(limit), size: true}, key, measured, value != nil)
+	j.limit(Row{Budget: name, Limit: parsed(limit), Bytes: true}, key, measured, value != nil)
 }
 
 // quality judges a figure of an evaluation, or with sure its interval.

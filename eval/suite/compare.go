@@ -70,6 +70,9 @@ type Run struct {
 	cluster map[string]string // column of a task
 }
 
+// Samples returns the samples of a task; nil without them.
+func (r *Run) Samples(task string) []Sample { return r.samples[task] }
+
 // ReadRun reads results and their samples.
 func ReadRun(path string) (*Run, diag.List) {
 	var list diag.List
