@@ -57,7 +57,7 @@ lint:
 
 cross:
 	@for p in $(PLATFORMS); do echo "build $$p"; \
-	  CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build -trimpath -o /dev/null ./cmd/mm ./cmd/mm-native || exit 1; done
+	  CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build -trimpath -o /dev/null ./cmd/mm ./cmd/mm-native ./cmd/mm-queue || exit 1; done
 
 # Every fuzz target for T each, one after the other.
 fuzz:

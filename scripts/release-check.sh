@@ -22,6 +22,7 @@ mm=$work/mm-$version-linux-amd64/mm
 [ "$("$mm" --version)" = "mm version $version" ]
 if readelf -ld "$mm" | grep -E 'INTERP|NEEDED'; then echo "the program is not static"; exit 1; fi
 [ -x "$work/mm-$version-linux-amd64/mm-native" ]
+[ -x "$work/mm-$version-linux-amd64/mm-queue" ]
 echo "static: no interpreter, no NEEDED entry; $(stat -c %s "$mm") bytes"
 
 # A proxy on disk (the Go module reference, "GOPROXY protocol").

@@ -38,9 +38,9 @@ import (
 // platforms lists the platforms of a release.
 var platforms = []string{"darwin/amd64", "darwin/arm64", "linux/amd64", "linux/arm64", "windows/amd64", "windows/arm64"}
 
-// programs are mm, which is static, and the child process that loads native
-// engines.
-var programs = []string{"mm", "mm-native"}
+// programs are mm, which is static, the child process that loads native engines, and the
+// server of jobs.
+var programs = []string{"mm", "mm-native", "mm-queue"}
 
 // documents are in each archive and package.
 var documents = []string{"LICENSE", "README.md", "CHANGELOG.md"}

@@ -47,7 +47,7 @@ func noticesText(ctx context.Context) (string, error) {
 	}
 	slices.SortFunc(all[1:], func(a, b linked) int { return strings.Compare(a.Path, b.Path) })
 	var b strings.Builder
-	b.WriteString("mm and mm-native link the modules below. Their licenses and notices follow.\n")
+	b.WriteString("mm, mm-native and mm-queue link the modules below. Their licenses and notices follow.\n")
 	for _, m := range all {
 		texts, err := legalTexts(m.Dir)
 		if err != nil {

@@ -163,7 +163,7 @@ func (r *release) formula(sums map[string]string) error {
 	}
 	b.WriteString(`
   def install
-    bin.install "mm", "mm-native"
+    bin.install "mm", "mm-native", "mm-queue"
     generate_completions_from_executable(bin/"mm", "completion")
     doc.install "README.md", "CHANGELOG.md", "THIRD_PARTY_NOTICES.txt"
     (share/"mm").install "mm-catalog.zip"

@@ -55,7 +55,7 @@ func listPackages(t *testing.T, files []string) {
 		if err != nil {
 			t.Fatalf("%s: %v\n%s", list[0], err, out)
 		}
-		for _, want := range []string{"/usr/bin/mm\n", "/usr/bin/mm-native\n", "/usr/share/man/man1/mm-run.1", "/usr/share/bash-completion/completions/mm\n", "/usr/share/doc/mm-abi/THIRD_PARTY_NOTICES.txt\n"} {
+		for _, want := range []string{"/usr/bin/mm\n", "/usr/bin/mm-native\n", "/usr/bin/mm-queue\n", "/usr/share/man/man1/mm-run.1", "/usr/share/bash-completion/completions/mm\n", "/usr/share/doc/mm-abi/THIRD_PARTY_NOTICES.txt\n"} {
 			if !strings.Contains(string(out), want) {
 				t.Errorf("%s does not list %q", list[0], want)
 			}
