@@ -113,10 +113,10 @@ bench-torch:
 torch-handoff:
 	@scripts/torch-handoff.sh
 
-# The reference core trains on its own programs for arithmetic (STaR), with held-out
-# figures and intervals of every round. METHODS=spin is experimental.
+# The reference core trains on its own programs for arithmetic (STaR), then against
+# its own (SPIN), with held-out figures and intervals of every round.
 improve:
-	@for m in $${METHODS:-star}; do MM_IMPROVE=$$m $(GO) test -count=1 -timeout 40m -v -run TestStudy ./lab/improve || exit 1; done
+	@for m in $${METHODS:-star spin}; do $(GO) run ./cmd/mm train catalog/recipes/$$m.yaml --out runs/$$m --plot runs/$$m.svg || exit 1; done
 
 # Encoders and decoders in training beside PyTorch's (TORCH_PYTHON).
 bench-net:

@@ -55,6 +55,8 @@ const (
 
 	Preference Kind = "preference" // pairs of answers
 
+	Improvement Kind = "improvement" // rounds of own answers
+
 	Suite   Kind = "suite" // a task of one
 	Budgets Kind = "budgets"
 
@@ -87,6 +89,8 @@ func (d *Document) Detect() (Kind, bool) {
 			return Decoding, true
 		case "preference":
 			return Preference, true
+		case "improve":
+			return Improvement, true
 		}
 		return Stage, true
 	case d.Has("/core"), d.Has("/modalities"), d.Has("/decoders"):

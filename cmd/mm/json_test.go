@@ -157,6 +157,7 @@ func jsonWorld(t *testing.T) (host string) {
 	}
 	maps.Copy(files, qnnFiles())
 	files["routing.yaml"] = []byte("stage: preference\ncore: {base: functions/core-llm/core-llm.gguf, lora: {rank: 2}}\ndata: {errands: {n: 3}}\nbatch_size: 1\nstop: {steps: 1}\n")
+	files["improve.yaml"] = []byte("stage: improve\nmethod: star\ncore: functions/core-llm/core-llm.gguf\nexamples: 2\nquestions: 1\nchoice: 1\nheld_out: 2\nrounds: 1\nsamples: 1\nsteps: 1\nbatch_size: 1\nlora: {rank: 2}\n")
 	learn.Files = append(append(append(append(learn.Files, lab.Files...), study.Files...), sentenceModels(t, repo)...), append(scriptFiles(t, repo, "suite.txtar", "suite"), scriptFiles(t, repo, "data.txtar", "rows")...)...)
 	for name, data := range files {
 		if err := os.WriteFile(name, data, 0o644); err != nil {
@@ -406,6 +407,7 @@ func TestJSON(t *testing.T) {
 		{"eval tools", "builds/m-lite.graph.yaml --target laptop --n 2 --kinds arithmetic,units", exitOK},
 		{"eval draw", "builds/p-lite.graph.yaml --target laptop --n 2 --ask */caption --ablate", exitOK},
 		{"train", "routing.yaml --out routing", exitOK},
+		{"train", "improve.yaml --out improved", exitOK},
 		{"eval preference", "routing/last.safetensors --n 3", exitOK},
 		{"export peft", "functions/senses --core functions/core-llm --out peft", exitOK},
 		{"track sync", "run --server MLFLOW", exitOK},

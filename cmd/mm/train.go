@@ -66,6 +66,8 @@ func (p *program) train(c *cli.Context) error {
 		return p.trainDecoder(c.Context, doc, opt)
 	case schemas.Preference:
 		return p.trainPreference(c.Context, doc, opt)
+	case schemas.Improvement:
+		return p.improve(c.Context, doc, opt)
 	}
 	cfg, err := loadTraining(doc)
 	if err != nil {
@@ -116,7 +118,7 @@ func readTraining(file string) (*schemas.Document, error) {
 		return nil, list.Err()
 	}
 	kind := schemas.Train
-	if k, _ := doc.Detect(); k == schemas.Stage || k == schemas.Decoding || k == schemas.Preference {
+	if k, _ := doc.Detect(); k == schemas.Stage || k == schemas.Decoding || k == schemas.Preference || k == schemas.Improvement {
 		kind = k
 	}
 	list = append(list, doc.Validate(kind)...)

@@ -34,7 +34,7 @@ func (p *program) exportTorch(file, out string) error {
 	if err != nil {
 		return err
 	}
-	if kind, _ := doc.Detect(); kind == schemas.Stage || kind == schemas.Decoding || kind == schemas.Preference {
+	if kind, _ := doc.Detect(); kind == schemas.Stage || kind == schemas.Decoding || kind == schemas.Preference || kind == schemas.Improvement {
 		var list diag.List
 		list.Add(diag.TorchLacks, doc.Pos("/stage"), "got a stage, want the recipe of a language model", "")
 		return list.Err()

@@ -57,6 +57,7 @@ var single = map[string]string{
 	"lab/corpus/minhash":         "sorts and hashes for the data way, held by their own tests",
 	"lab/device/ssh":             "one transport, with its library",
 	"lab/farm/broker":            "the server of jobs, which mm must not link",
+	"lab/improve":                "rounds of self-improvement; cmd only prints",
 	"lab/study":                  "the runner of studies; cmd only prints",
 	"onnx/engine/freeze":         "rewrites models before compilation, without the engine's plan",
 	"onnx/engine/move":           "one family of operators",

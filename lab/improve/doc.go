@@ -10,10 +10,11 @@
 //     right ones, tries the rest once more with the answer as a hint, and adapts
 //     the core to all that it kept.
 //   - SPIN (Chen et al., arXiv 2401.01335) prefers the known programs to the
-//     model's own of the last round (train/preference, DPO).
+//     model's own of the last round (train/preference, DPO). It learns from the
+//     examples of round 0 alone.
 //
-// Held-out questions have numbers and wordings that no other question has. Every
-// round is compared with round 0 on the same questions, and the run ends when
-// rounds do not help. Everything follows from the seed; a round is complete when
+// Held-out questions have numbers and wordings that no other question has. A part
+// of them chooses the best round and ends the run when rounds do not help; the
+// rest compares that round with round 0. Everything follows from the seed; a round is complete when
 // its result.json exists, and a killed run continues with the next one.
 package improve

@@ -13,13 +13,14 @@ import (
 	"mm-abi.org/mm/train"
 	"mm-abi.org/mm/train/dataset/synth"
 	"mm-abi.org/mm/train/llm"
+	"mm-abi.org/mm/train/plot"
 )
 
 const core = "../../catalog/core-llm/core-llm.gguf"
 
 // small is a run of seconds, which teaches little.
 func small(m Method) Spec {
-	return Spec{Name: "small", Method: m, Seed: 3, Core: core, Kinds: []string{synth.Arithmetic}, Examples: 6, Questions: 4, HeldOut: 4, Rounds: 1,
+	return Spec{Name: "small", Stage: Stage, Method: m, Seed: 3, Core: core, Kinds: []string{synth.Arithmetic}, Examples: 6, Questions: 4, Choice: 3, HeldOut: 4, Rounds: 1,
 		Samples: 2, Steps: 3, Batch: 2, LoRA: llm.LoRA{Rank: 2}}
 }
 
@@ -68,7 +69,10 @@ func TestRun(t *testing.T) {
 			if _, err = Run(ctx, spec, Options{Dir: part, From: ".", Say: func(Round) { cancel() }}); !errors.Is(err, context.Canceled) {
 				t.Fatalf("a cancelled run: %v", err)
 			}
-			got, err := Run(t.Context(), spec, Options{Dir: part, From: "."})
+			if _, err := Run(t.Context(), spec, Options{Dir: part, From: "."}); !errors.Is(err, train.ErrHeld) {
+				t.Errorf("a folder with a run: %v", err)
+			}
+			got, err := Run(t.Context(), spec, Options{Dir: part, From: ".", Resume: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -83,7 +87,7 @@ func TestRun(t *testing.T) {
 				}
 			}
 			spec.Seed++
-			if _, err := Run(t.Context(), spec, Options{Dir: part, From: "."}); !errors.Is(err, ErrOther) {
+			if _, err := Run(t.Context(), spec, Options{Dir: part, From: ".", Resume: true}); !errors.Is(err, ErrOther) {
 				t.Errorf("another spec: %v", err)
 			}
 		})
@@ -92,6 +96,8 @@ func TestRun(t *testing.T) {
 
 func TestValidate(t *testing.T) {
 	for path, change := range map[string]func(*Spec){
+		"/stage": func(s *Spec) { s.Stage = "1" }, "/lora/quantized": func(s *Spec) { s.LoRA.Quantized = true },
+		"/choice": func(s *Spec) { s.Choice = maxQuestions + 1 }, "/held_out": func(s *Spec) { s.HeldOut = -1 },
 		"/method": func(s *Spec) { s.Method = "x" }, "/core": func(s *Spec) { s.Core = "" }, "/kinds": func(s *Spec) { s.Kinds = []string{"tables"} },
 		"/questions": func(s *Spec) { s.Questions = maxQuestions + 1 }, "/rounds": func(s *Spec) { s.Rounds = maxRounds + 1 },
 		"/samples": func(s *Spec) { s.Samples = maxSamples + 1 }, "/temperature": func(s *Spec) { s.Temperature = 11 },
@@ -110,11 +116,11 @@ func TestValidate(t *testing.T) {
 func TestResultSize(t *testing.T) {
 	for size, ok := range map[int]bool{maxResult: true, maxResult + 1: false} {
 		dir := t.TempDir()
-		r := &runner{spec: small(STaR), opt: Options{Dir: dir}, held: make([]synth.Errand, 2)}
+		r := &runner{spec: small(STaR), opt: Options{Dir: dir}, held: make([]synth.Errand, 2), choice: make([]synth.Errand, 1)}
 		if err := os.Mkdir(r.folder(1), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		text := `{"round":1,"held":"10"}`
+		text := `{"round":1,"held":"10","choice":"1"}`
 		text += strings.Repeat(" ", size-len(text))
 		if err := os.WriteFile(filepath.Join(r.folder(1), resultFile), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -125,24 +131,51 @@ func TestResultSize(t *testing.T) {
 	}
 }
 
-// TestStudy is the study of `make improve`: MM_IMPROVE is the method.
-func TestStudy(t *testing.T) {
-	method := os.Getenv("MM_IMPROVE")
-	if method == "" {
-		t.Skip("MM_IMPROVE is not set")
+// The rounds of the choice name the best round, and the held-out ones judge it.
+func TestSummary(t *testing.T) {
+	r := &runner{spec: Spec{Method: SPIN, Rounds: 3, Patience: 2}.WithDefaults(), opt: Options{Dir: t.TempDir()}, held: make([]synth.Errand, 40), choice: make([]synth.Errand, 4)}
+	zero, all := strings.Repeat("0", 40), strings.Repeat("1", 40)
+	for n, one := range []Round{{Choice: "0001", Held: zero}, {Choice: "0111", Held: all}, {Choice: "0011", Held: all}, {Choice: "0111", Held: zero}} {
+		one.Round, one.Start = n, compare("round 0", zero, one.Held)
+		if err := os.Mkdir(r.folder(n), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := writeJSON(filepath.Join(r.folder(n), resultFile), one); err != nil {
+			t.Fatal(err)
+		}
 	}
-	spec := Spec{Name: "study", Method: Method(method), Seed: 1, Core: core, Kinds: []string{synth.Arithmetic}, Examples: 64, Questions: 240, HeldOut: 200,
-		Rounds: 3, Samples: 2, Steps: 60, Batch: 8, LoRA: llm.LoRA{Rank: 16, Alpha: 32}}
-	if spec.Method == STaR {
-		spec.Rate = 1e-2
+	sum, err := r.run(t.Context())
+	if err != nil || sum.Best != 1 || !sum.Helps || sum.Reason != "no help" || sum.Model() != filepath.Join("round-1", modelFile) {
+		t.Errorf("got round %d, helps %v, %s, %v; want round 1, which helps", sum.Best, sum.Helps, sum.Reason, err)
 	}
-	sum, err := Run(t.Context(), spec, Options{Dir: t.TempDir(), From: ".", Say: func(r Round) {
-		low, high := r.Start.Interval()
-		t.Logf("round %d: held out %d of %d right, %+.3f since round 0 (95 %% %+.3f to %+.3f); of %d questions %d right, %d more with a hint; learned %d",
-			r.Round, r.Start.After, r.Start.N, r.Start.Difference(), low, high, r.Sampled, r.Right, r.Hinted, r.Learned)
-	}})
+	if !strings.HasPrefix(sum.String(), "spin helps: round 1 changes the held-out answers of round 0 by +100.0 %") {
+		t.Error(sum)
+	}
+	if d := cmp.Diff(Figures{Best: 1, Helps: true, Reason: "no help", N: 40, Right: []int{0, 40, 40, 0}, Change: 1, Low: sum.Low, High: sum.High}, sum.Figures()); d != "" {
+		t.Error(d)
+	}
+	chart := sum.Chart()
+	if chart.Lines[0].Points[1] != (plot.Point{X: 1, Y: 100}) || chart.Lines[1].Points[1] != (plot.Point{X: 1, Y: 75}) {
+		t.Error(chart)
+	}
+	sum.Best, sum.Helps = 0, false
+	if !strings.Contains(sum.String(), "does not help: no round is better") {
+		t.Error(sum)
+	}
+	sum.Best = 1
+	if !strings.Contains(sum.String(), "does not help beyond chance: round 1") {
+		t.Error(sum)
+	}
+}
+
+// An answer of more tokens than positions is not a pair.
+func TestLength(t *testing.T) {
+	_, tok, err := train.OpenBase(core)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("end: %s; best round %d; helps: %v", strings.ToLower(sum.Reason), sum.Best, sum.Helps)
+	r := &runner{tok: tok}
+	if a, b := r.length("add 1 and 2", ""), r.length("add 1 and 2", " <tool_call>{}</tool_call>"); a < 3 || b <= a+2 {
+		t.Errorf("lengths %d and %d", a, b)
+	}
 }

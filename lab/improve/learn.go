@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"mm-abi.org/mm/core/tokenizer"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/train"
 	"mm-abi.org/mm/train/dataset"
@@ -38,6 +39,9 @@ func texts(all []document) []byte {
 	}
 	return out
 }
+
+// errSame ends a run of SPIN: there is nothing to prefer.
+var errSame = errors.New("no answer differs from the known program")
 
 // pair is a line of learnedFile of SPIN.
 type pair struct {
@@ -164,17 +168,17 @@ func (r *runner) try(ctx context.Context, s *sampler, questions []synth.Errand, 
 	return kept, rest, nil
 }
 
-// pairs returns the known programs paired with those of the last round, where they
-// differ.
+// pairs returns the known programs of the examples paired with the answers of the
+// last round, where they differ. An answer whose tokens exceed the model's
+// positions is skipped: its text may have more tokens than were sampled.
 func (r *runner) pairs(ctx context.Context, one *Round) ([]byte, error) {
 	m, err := r.model(one.Round - 1)
 	if err != nil {
 		return nil, err
 	}
-	questions := append(append([]synth.Errand{}, r.examples...), r.questions...)
-	one.Sampled = len(questions)
-	prompts := make([]prompt, len(questions))
-	for i, e := range questions {
+	one.Sampled = len(r.examples)
+	prompts := make([]prompt, len(r.examples))
+	for i, e := range r.examples {
 		prompts[i] = prompt{text: e.Ask, temperature: r.spec.Temperature, seed: nn.Mix(nn.Mix(r.spec.Seed, uint64(one.Round)), uint64(i))}
 	}
 	answers, err := newSampler(m, r.tok, r.workers).answers(ctx, prompts)
@@ -182,7 +186,7 @@ func (r *runner) pairs(ctx context.Context, one *Round) ([]byte, error) {
 		return nil, err
 	}
 	var all []any
-	for i, e := range questions {
+	for i, e := range r.examples {
 		ok, err := r.verify.right(ctx, e, answers[i])
 		if err != nil {
 			return nil, err
@@ -190,14 +194,24 @@ func (r *runner) pairs(ctx context.Context, one *Round) ([]byte, error) {
 		if ok {
 			one.Right++
 		}
-		if answers[i] != "" && answers[i] != gold(e) {
+		switch {
+		case answers[i] == "" || r.length(e.Ask, answers[i]) > positions:
+			one.Skipped++
+		case answers[i] != gold(e):
 			all = append(all, pair{e.Ask, gold(e), answers[i]})
 		}
 	}
 	if len(all) == 0 {
-		return nil, errors.New("no answer differs from the known program")
+		return nil, errSame
 	}
 	return jsonLines(all)
+}
+
+// length returns the number of positions of a question with an answer and its end,
+// as train/preference encodes them.
+func (r *runner) length(question, answer string) int {
+	ids := r.tok.Append(nil, question, tokenizer.Options{Add: true, Special: true})
+	return len(r.tok.Append(ids, answer, tokenizer.Options{Special: true}))
 }
 
 func jsonLines(all []any) ([]byte, error) {
@@ -252,10 +266,10 @@ func (r *runner) prefer(ctx context.Context, n int) (*llm.Model[float32], error)
 	recipe := preference.Recipe{
 		Name: s.Name, Stage: preference.Preference, Seed: nn.Mix(s.Seed, 5) >> 12,
 		Core:      preference.Core{Base: filepath.Join("..", filepath.Base(r.folder(n-1)), modelFile), LoRA: &lora},
-		Objective: preference.Objective{Kind: preference.DPO, Beta: s.Beta},
+		Objective: preference.Objective{Kind: preference.DPO, Beta: s.Beta, SFT: s.SFT},
 		Data:      preference.Data{Files: []string{learnedFile}, HeldOut: -1, ControlTokens: true},
 		BatchSize: s.Batch, SeqLen: positions,
-		Settings: train.Settings{Optimizer: train.Optimizer{Rate: s.Rate}, Schedule: optim.Schedule{Kind: "cosine", Warmup: s.Steps / 10, Floor: 0.05},
+		Settings: train.Settings{Optimizer: train.Optimizer{Rate: s.Preference}, Schedule: optim.Schedule{Kind: "cosine", Warmup: s.Steps / 10, Floor: 0.05},
 			Stop: train.Stop{Steps: s.Steps}, SaveEvery: max(s.Steps/4, 1), Threads: s.Threads},
 	}
 	opt := train.Options{Dir: filepath.Join(folder, trainFolder), From: folder}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"mm-abi.org/mm/core/pool"
 	"mm-abi.org/mm/core/tokenizer"
@@ -37,6 +38,8 @@ type Round struct {
 	Right   int    `json:"right,omitempty"`   // of them, with a right program
 	Hinted  int    `json:"hinted,omitempty"`  // of the rest, right with the answer as a hint
 	Learned int    `json:"learned"`           // documents or pairs of the round's training
+	Skipped int    `json:"skipped,omitempty"` // SPIN: answers too long for the model
+	Choice  string `json:"choice"`            // the questions of the choice in order: 1 is right
 	Held    string `json:"held"`              // the held-out questions in order: 1 is right
 	// Start and Last compare the held-out answers with round 0 and with the
 	// round before.
@@ -47,20 +50,27 @@ type Round struct {
 // Accuracy returns the share of right held-out answers.
 func (r Round) Accuracy() float64 { return float64(r.Start.After) / float64(max(r.Start.N, 1)) }
 
+// right returns the number of right answers in the choice.
+func (r Round) right() int { return strings.Count(r.Choice, "1") }
+
 // Summary is the result of a run.
 type Summary struct {
 	Spec   Spec    `json:"spec"`
 	Rounds []Round `json:"rounds"`
-	Best   int     `json:"best"` // the round with the most right answers, the first of equals
+	Best   int     `json:"best"` // the round with the most right answers in the choice, the first of equals
 	Reason string  `json:"reason"`
-	// Helps reports that the best round is better than round 0 by more than
-	// the 95 % interval.
-	Helps bool `json:"helps"`
+	// Change is that of the held-out answers from round 0 to the best round,
+	// with its 95 % interval; Helps reports that the interval is above 0.
+	Change train.Change `json:"change"`
+	Low    float64      `json:"low"`
+	High   float64      `json:"high"`
+	Helps  bool         `json:"helps"`
 }
 
 // Options configure a run.
 type Options struct {
 	Dir, From string      // folder of the run; folder of the spec's paths
+	Resume    bool        // continue the run of the folder, which is [train.ErrHeld] otherwise
 	Say       func(Round) // after each round, also those of an earlier session
 }
 
@@ -73,7 +83,7 @@ type runner struct {
 	verify  *verifier
 	workers *pool.Pool
 
-	examples, questions, held []synth.Errand
+	examples, questions, choice, held []synth.Errand
 }
 
 // Run runs the rounds of a spec in opt.Dir, or those that it lacks.
@@ -106,6 +116,8 @@ func (r *runner) open(ctx context.Context) error {
 	}
 	old, err := fsx.ReadFile(filepath.Join(r.opt.Dir, specFile), maxResult)
 	switch {
+	case err == nil && !r.opt.Resume:
+		err = fmt.Errorf("%s %w", r.opt.Dir, train.ErrHeld)
 	case errors.Is(err, os.ErrNotExist):
 		err = d.WriteFile(specFile, text, 0o644)
 	case err == nil && string(old) != string(text):
@@ -125,6 +137,7 @@ func (r *runner) open(ctx context.Context) error {
 	r.examples = synth.Worded(nn.Mix(s.Seed, 1), s.Examples, false, synth.Varied, s.Kinds...)
 	r.questions = synth.Worded(nn.Mix(s.Seed, 2), s.Questions, false, synth.Varied, s.Kinds...)
 	r.held = synth.Worded(nn.Mix(s.Seed, 3), s.HeldOut, true, synth.Unseen, s.Kinds...)
+	r.choice = synth.Worded(nn.Mix(s.Seed, 6), s.Choice, true, synth.Unseen, s.Kinds...)
 	r.verify, err = newVerifier(ctx)
 	return err
 }
@@ -134,6 +147,10 @@ func (r *runner) run(ctx context.Context) (Summary, error) {
 	idle := 0
 	for n := 0; n <= r.spec.Rounds; n++ {
 		one, err := r.round(ctx, n, sum.Rounds)
+		if errors.Is(err, errSame) {
+			sum.Reason = errSame.Error()
+			break
+		}
 		if err != nil {
 			return sum, fmt.Errorf("round %d: %w", n, err)
 		}
@@ -141,7 +158,7 @@ func (r *runner) run(ctx context.Context) (Summary, error) {
 		if r.opt.Say != nil {
 			r.opt.Say(one)
 		}
-		if idle++; n == 0 || one.Start.After > sum.Rounds[sum.Best].Start.After {
+		if idle++; n == 0 || one.right() > sum.Rounds[sum.Best].right() {
 			sum.Best, idle = n, 0
 		}
 		if idle >= r.spec.Patience {
@@ -149,13 +166,16 @@ func (r *runner) run(ctx context.Context) (Summary, error) {
 			break
 		}
 	}
-	low, _ := sum.Rounds[sum.Best].Start.Interval()
-	sum.Helps = sum.Best > 0 && low > 0
+	sum.Change = sum.Rounds[sum.Best].Start
+	sum.Low, sum.High = sum.Change.Interval()
+	sum.Helps = sum.Best > 0 && sum.Low > 0
 	return sum, writeJSON(filepath.Join(r.opt.Dir, SummaryFile), sum)
 }
 
 // folder returns the folder of a round.
-func (r *runner) folder(n int) string { return filepath.Join(r.opt.Dir, fmt.Sprintf("round-%d", n)) }
+func (r *runner) folder(n int) string { return filepath.Join(r.opt.Dir, folderName(n)) }
+
+func folderName(n int) string { return fmt.Sprintf("round-%d", n) }
 
 // round returns the result of a round, which it reads if the round is complete.
 func (r *runner) round(ctx context.Context, n int, before []Round) (Round, error) {
@@ -163,7 +183,7 @@ func (r *runner) round(ctx context.Context, n int, before []Round) (Round, error
 	var one Round
 	data, err := fsx.ReadFile(path, maxResult)
 	if err == nil {
-		if err = json.Unmarshal(data, &one); err == nil && (one.Round != n || len(one.Held) != len(r.held)) {
+		if err = json.Unmarshal(data, &one); err == nil && (one.Round != n || len(one.Held) != len(r.held) || len(one.Choice) != len(r.choice)) {
 			err = errors.New("other questions")
 		}
 		if err != nil {
@@ -179,7 +199,10 @@ func (r *runner) round(ctx context.Context, n int, before []Round) (Round, error
 	if err != nil {
 		return one, err
 	}
-	if one.Held, err = r.examine(ctx, m); err != nil {
+	if one.Choice, err = r.examine(ctx, m, r.choice); err != nil {
+		return one, err
+	}
+	if one.Held, err = r.examine(ctx, m, r.held); err != nil {
 		return one, err
 	}
 	start, last := one.Held, one.Held
@@ -190,10 +213,10 @@ func (r *runner) round(ctx context.Context, n int, before []Round) (Round, error
 	return one, writeJSON(path, one)
 }
 
-// examine answers the held-out questions greedily.
-func (r *runner) examine(ctx context.Context, m *llm.Model[float32]) (string, error) {
-	prompts := make([]prompt, len(r.held))
-	for i, e := range r.held {
+// examine answers questions greedily and returns the verdicts.
+func (r *runner) examine(ctx context.Context, m *llm.Model[float32], questions []synth.Errand) (string, error) {
+	prompts := make([]prompt, len(questions))
+	for i, e := range questions {
 		prompts[i].text = e.Ask
 	}
 	answers, err := newSampler(m, r.tok, r.workers).answers(ctx, prompts)
@@ -202,7 +225,7 @@ func (r *runner) examine(ctx context.Context, m *llm.Model[float32]) (string, er
 	}
 	marks := make([]byte, len(answers))
 	for i, a := range answers {
-		ok, err := r.verify.right(ctx, r.held[i], a)
+		ok, err := r.verify.right(ctx, questions[i], a)
 		if err != nil {
 			return "", err
 		}

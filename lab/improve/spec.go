@@ -17,30 +17,37 @@ const (
 	SPIN Method = "spin"
 )
 
-// Spec describes a run. The JSON names are those of the YAML. Comments state
-// the default of a zero field.
+// Stage is the stage of the recipe: a run of mm train.
+const Stage = "improve"
+
+// Spec describes a run, the recipe of the stage improve. The JSON names are
+// those of the YAML. Comments state the default of a zero field.
 type Spec struct {
-	Name   string   `json:"name"`
+	Name   string   `json:"name,omitempty"`
+	Stage  string   `json:"stage"`
 	Method Method   `json:"method"`
 	Seed   uint64   `json:"seed,omitempty"`
 	Core   string   `json:"core"`            // a GGUF file or a checkpoint, relative to the spec
 	Kinds  []string `json:"kinds,omitempty"` // arithmetic, units; both
 
 	Examples  int `json:"examples,omitempty"`  // questions with programs; 48
-	Questions int `json:"questions,omitempty"` // questions to learn from; 400
-	HeldOut   int `json:"held_out,omitempty"`  // 300
+	Questions int `json:"questions,omitempty"` // STaR: questions with answers alone; 400
+	Choice    int `json:"choice,omitempty"`    // questions that choose the best round; 150
+	HeldOut   int `json:"held_out,omitempty"`  // questions that judge it; 300
 
-	Rounds      int      `json:"rounds,omitempty"`      // at most; 4
-	Patience    int      `json:"patience,omitempty"`    // rounds without help before the end; 2
-	Samples     int      `json:"samples,omitempty"`     // programs per question, the first greedy; 3
-	Temperature float64  `json:"temperature,omitempty"` // of the others; 0.8
-	Hints       *bool    `json:"hints,omitempty"`       // STaR: rationalize; true
-	LoRA        llm.LoRA `json:"lora"`                  // adapters of every round
-	Steps       int      `json:"steps,omitempty"`       // of each round; 120
-	Rate        float64  `json:"lr,omitempty"`          // 2e-3, SPIN 3e-4
-	Batch       int      `json:"batch_size,omitempty"`  // 8
-	Beta        float64  `json:"beta,omitempty"`        // of DPO; 0.1
-	Threads     int      `json:"threads,omitempty"`     // 0: all of the machine; does not change the result
+	Rounds      int      `json:"rounds,omitempty"`        // at most; 4
+	Patience    int      `json:"patience,omitempty"`      // rounds without help before the end; 2
+	Samples     int      `json:"samples,omitempty"`       // programs per question, the first greedy; 3
+	Temperature float64  `json:"temperature,omitempty"`   // of the others; 0.8
+	Hints       *bool    `json:"hints,omitempty"`         // STaR: rationalize; true
+	LoRA        llm.LoRA `json:"lora"`                    // adapters of every round
+	Steps       int      `json:"steps,omitempty"`         // of each round; 120
+	Rate        float64  `json:"lr,omitempty"`            // of imitation; 1e-2
+	Batch       int      `json:"batch_size,omitempty"`    // 8
+	Preference  float64  `json:"preference_lr,omitempty"` // SPIN: of preferences; 3e-4
+	Beta        float64  `json:"beta,omitempty"`          // SPIN: of DPO; 0.1
+	SFT         float64  `json:"sft,omitempty"`           // SPIN: weight of the known program's own loss; 0
+	Threads     int      `json:"threads,omitempty"`       // 0: all of the machine; does not change the result
 }
 
 // positions bounds a question with its program.
@@ -58,16 +65,13 @@ func (s Spec) WithDefaults() Spec {
 	for _, d := range []struct {
 		v  *int
 		to int
-	}{{&s.Examples, 48}, {&s.Questions, 400}, {&s.HeldOut, 300}, {&s.Rounds, 4}, {&s.Patience, 2}, {&s.Samples, 3}, {&s.Steps, 120}, {&s.Batch, 8}, {&s.LoRA.Rank, 16}} {
+	}{{&s.Examples, 48}, {&s.Questions, 400}, {&s.Choice, 150}, {&s.HeldOut, 300}, {&s.Rounds, 4}, {&s.Patience, 2}, {&s.Samples, 3}, {&s.Steps, 120}, {&s.Batch, 8}, {&s.LoRA.Rank, 16}} {
 		train.SetDefault(d.v, d.to)
 	}
 	train.SetDefault(&s.Temperature, 0.8)
 	train.SetDefault(&s.Beta, 0.1)
-	rate := 2e-3
-	if s.Method == SPIN {
-		rate = 3e-4
-	}
-	train.SetDefault(&s.Rate, rate)
+	train.SetDefault(&s.Rate, 1e-2)
+	train.SetDefault(&s.Preference, 3e-4)
 	if s.Hints == nil {
 		yes := true
 		s.Hints = &yes
@@ -87,6 +91,8 @@ func (s Spec) Validate() error {
 			errs = append(errs, train.Atf(path, format, args...))
 		}
 	}
+	fault("/stage", s.Stage != Stage, "stage: got %q, want %s", s.Stage, Stage)
+	fault("/lora/quantized", s.LoRA.Quantized, "quantized adapters cannot be merged into the core of the next round")
 	fault("/method", s.Method != STaR && s.Method != SPIN, "method: got %q, want %s or %s", s.Method, STaR, SPIN)
 	fault("/core", s.Core == "", "missing core")
 	for _, k := range s.Kinds {
@@ -96,7 +102,7 @@ func (s Spec) Validate() error {
 		path     string
 		n, limit int
 	}{
-		{"/examples", s.Examples, maxQuestions}, {"/questions", s.Questions, maxQuestions}, {"/held_out", s.HeldOut, maxQuestions},
+		{"/examples", s.Examples, maxQuestions}, {"/questions", s.Questions, maxQuestions}, {"/choice", s.Choice, maxQuestions}, {"/held_out", s.HeldOut, maxQuestions},
 		{"/rounds", s.Rounds, maxRounds}, {"/patience", s.Patience, maxRounds}, {"/samples", s.Samples, maxSamples},
 	} {
 		fault(c.path, c.n < 1 || c.n > c.limit, "%s out of range: got %d, want 1 to %d", c.path[1:], c.n, c.limit)

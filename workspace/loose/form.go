@@ -149,15 +149,17 @@ var (
 	documents = map[schemas.Kind]string{
 		schemas.Lock: "the lock of a graph", schemas.Config: "the settings of a folder", schemas.Trust: "a trust file",
 		schemas.Request: "a request", schemas.Train: "the configuration of a training", schemas.Stage: "the recipe of a training stage",
-		schemas.Decoding:   "the recipe of a training stage",
-		schemas.Preference: "the recipe of a training stage",
-		schemas.Study:      "a study of recipes",
+		schemas.Decoding:    "the recipe of a training stage",
+		schemas.Preference:  "the recipe of a training stage",
+		schemas.Improvement: "the recipe of a training stage",
+		schemas.Study:       "a study of recipes",
 	}
 	documentWays = map[schemas.Kind]string{
 		schemas.Lock: "name the graph beside it", schemas.Request: "mm run MODEL --request FILE asks it", schemas.Train: "mm train FILE", schemas.Stage: "mm train FILE",
-		schemas.Decoding:   "mm train FILE",
-		schemas.Preference: "mm train FILE",
-		schemas.Study:      "mm experiment run FILE --out DIR",
+		schemas.Decoding:    "mm train FILE",
+		schemas.Preference:  "mm train FILE",
+		schemas.Improvement: "mm train FILE",
+		schemas.Study:       "mm experiment run FILE --out DIR",
 	}
 )
 

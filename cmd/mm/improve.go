@@ -1,0 +1,42 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"path/filepath"
+
+	"mm-abi.org/mm/lab/improve"
+	"mm-abi.org/mm/schemas"
+	"mm-abi.org/mm/train"
+)
+
+// improve trains a core on its own answers, round by round.
+func (p *program) improve(ctx context.Context, doc *schemas.Document, opt trainingOptions) error {
+	if opt.sample != "" || opt.checkpoints != "" || opt.steps > 0 || opt.time > 0 {
+		return usageError{errors.New("--sample, --checkpoints, --steps and --time are for other stages")}
+	}
+	var s improve.Spec
+	if err := doc.Decode(&s); err != nil {
+		return err
+	}
+	if opt.threads > 0 {
+		s.Threads = opt.threads
+	}
+	dir := cmp.Or(opt.dir, filepath.Join(filepath.Dir(opt.file), "runs", runName(s.Name, opt.file)))
+	sum, err := improve.Run(ctx, s, improve.Options{Dir: dir, From: filepath.Dir(opt.file), Resume: opt.resume, Say: func(r improve.Round) { p.say("%s", r) }})
+	switch {
+	case errors.Is(err, train.ErrHeld):
+		return hinted{err, "--resume continues it; --out selects another folder"}
+	case err != nil:
+		return placed(doc, err)
+	}
+	if opt.plot != "" {
+		if err := sum.Plot(opt.plot); err != nil {
+			return err
+		}
+		p.say("plotted %s", opt.plot)
+	}
+	p.say("%s", sum)
+	return p.printLine(map[string]any{"dir": dir, "improvement": sum.Figures()}, "%s", filepath.Join(dir, sum.Model()))
+}
