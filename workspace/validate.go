@@ -3,6 +3,7 @@ package workspace
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -185,6 +186,11 @@ func (w *Workspace) checkGraphs(ctx context.Context, v *validation) error {
 			}
 		}
 		v.list = append(v.list, refuseUnknown(g, resolved, set, g.Check(resolved))...)
+		unlisted, err := w.unlisted(ctx, v, g, set, resolved)
+		if err != nil {
+			return err
+		}
+		v.list = append(v.list, unlisted...)
 		v.list = append(v.list, senses(g, resolved)...)
 		within, err := w.agents(ctx, g, resolved)
 		if err != nil {
@@ -216,6 +222,31 @@ func refuseUnknown(g *builds.Graph, resolved builds.Resolved, set home.Settings,
 		}
 	}
 	return list
+}
+
+// unlisted warns about the modules of a graph that only this run finds.
+func (w *Workspace) unlisted(ctx context.Context, v *validation, g *builds.Graph, set home.Settings, resolved builds.Resolved) (diag.List, error) {
+	var nodes []builds.Node
+	for _, n := range g.Nodes() {
+		if m := resolved[n.Ref.Name]; m != nil && slices.Contains(v.modules, m) {
+			nodes = append(nodes, n)
+		}
+	}
+	if len(nodes) == 0 || len(set.Registries) > 0 {
+		return nil, nil
+	}
+	found, _, err := w.look(ctx, &validation{}, g, set)
+	if err != nil {
+		return nil, err
+	}
+	var list diag.List
+	for _, n := range nodes {
+		if found[n.Ref.Name] == nil {
+			m := resolved[n.Ref.Name]
+			list.Warn(diag.Unlisted, g.Pos(n.Ptr+"/ref"), fmt.Sprintf("%s@%s is in %s", m.Name, m.Version, m.Dir()), "")
+		}
+	}
+	return list, nil
 }
 
 // look resolves one graph without the network.

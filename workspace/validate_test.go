@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -63,6 +64,16 @@ func TestValidate(t *testing.T) {
 				t.Errorf("%d checked, want %d (-want +got):\n%s", checked, tc.checked, d)
 			}
 		})
+	}
+	// A module that mm lock does not find is warned of, unless a registry may have it.
+	w.write("apart/module.yaml", strings.Replace(goodEncoder, "name: enc", "name: apart", 1))
+	w.write("b.graph.yaml", "core:\n  llm: {ref: core-llm@^3}\nmodalities:\n  - enc: {ref: apart@^1}\n    proj: {ref: none@^1}\n")
+	for settings, warns := range map[string]bool{"modules: [modules]\n": true, "modules: [modules, .]\n": false, "modules: [modules]\nregistries: [registry.example/team]\n": false} {
+		w.write("mm.yaml", settings)
+		got, _ := codes(workspace.ValidateOptions{}, ".")
+		if slices.Contains(got, "b.graph.yaml "+string(diag.Unlisted)) != warns || slices.Contains(got, "a.graph.yaml "+string(diag.Unlisted)) {
+			t.Errorf("%q: got %v, want %s %v", settings, got, diag.Unlisted, warns)
+		}
 	}
 	if _, err := os.Stat(ws.StoreDir()); !os.IsNotExist(err) {
 		t.Errorf("validating made a store: %v", err)

@@ -86,6 +86,7 @@ const (
 	CallUnread     Code = "MM0325"
 	LicensePair    Code = "MM0326"
 	LicenseTerms   Code = "MM0327"
+	Unlisted       Code = "MM0328"
 	EvalAbsent     Code = "MM0330"
 	EvalMissed     Code = "MM0331"
 	EvalOther      Code = "MM0332"
