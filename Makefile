@@ -4,7 +4,7 @@ T       ?= 30s
 TOOL     = $(GO) tool -modfile=tools/faces/go.mod
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: real track data buckets mutate all servers hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch torch-handoff improve wall study boundary parity fmt vet lint cross faults interop quirks pictures sounds tokens scale strangers vision clients clients-python clients-typescript bench-clients bench-serve page dashboard evidence oms hub workflows onnx-suite exports hostile hostile-media hostile-serve openapi soak-serve bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge judge-speech lm-eval sandbox own-encoder hostile-qnn qnn-reference grammar mcp soak truth scopes device qnn qnn-compile preference peft
+.PHONY: real wer track data buckets mutate all servers hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch torch-handoff improve wall study boundary parity fmt vet lint cross faults interop quirks pictures sounds tokens scale strangers vision clients clients-python clients-typescript bench-clients bench-serve page dashboard evidence oms hub workflows onnx-suite exports hostile hostile-media hostile-serve openapi soak-serve bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge judge-speech lm-eval sandbox own-encoder hostile-qnn qnn-reference grammar mcp soak truth scopes device qnn qnn-compile preference peft
 
 all: check test
 
@@ -253,6 +253,12 @@ strangers:
 # assembled, signed, pushed, pulled, verified and run by name on both engines (fetches them).
 real:
 	@MM_MODELS_DIR=$${MM_MODELS_DIR-$$PWD/../.models} MM_NATIVE_DIR=$${MM_NATIVE_DIR-$$PWD/../.native} scripts/real.sh
+
+# Word error rates of Moonshine on both engines and of a loop in Python (REAL: the folder of make real; MM_PYTHON: a
+# Python with numpy, scipy and onnxruntime; N sentences; PIPER=VOICE.onnx).
+wer:
+	$(GO) build -o bin/mm ./cmd/mm
+	$${MM_PYTHON-python3} scripts/wer.py bin/mm $(or $(REAL),.native/real) ../shared/data/tinystories/tinystories_sample.txt $(or $(N),200) $(PIPER)
 
 # Tiny random encoder-decoders, run by mm and by transformers: T5, mT5, UMT5 and Moonshine,
 # and Whisper on long sounds (needs torch, transformers).

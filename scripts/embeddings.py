@@ -68,6 +68,7 @@ folders = {"all-MiniLM-L6-v2": (minilm(), t.AutoModel.from_pretrained(minilm()).
 for name, model in {
     "bert": t.BertModel(t.BertConfig(**size)), "roberta": t.RobertaModel(t.RobertaConfig(**rob)), "xlm-roberta": t.XLMRobertaModel(t.XLMRobertaConfig(**rob)), "mpnet": t.MPNetModel(t.MPNetConfig(**rob)),
     "electra": t.ElectraModel(t.ElectraConfig(**size | dict(embedding_size=64))), "distilbert": t.DistilBertModel(t.DistilBertConfig(vocab_size=30522, dim=64, n_layers=3, n_heads=4, hidden_dim=128, max_position_embeddings=LIMIT)),
+    "nomic_bert": t.NomicBertModel(t.NomicBertConfig(**size | dict(type_vocab_size=2))), "gte": t.GteModel(t.GteConfig(**size | dict(pad_token_id=0))),
     "modernbert": t.ModernBertModel(t.ModernBertConfig(**size | dict(num_hidden_layers=5, local_attention=16, pad_token_id=0, bos_token_id=101, eos_token_id=102, cls_token_id=101, sep_token_id=102))),
 }.items():
     folders[name] = made(name, model)
@@ -80,7 +81,7 @@ for name, (folder, model) in folders.items():
     cosine = (got * want).sum(1) / np.linalg.norm(got, axis=1) / np.linalg.norm(want, axis=1)
     bad += not cosine.min() >= 0.99999
     print(f"| {name} | {len(texts)} sentences | least cosine {cosine.min():.9f} |")
-for name, model in {"rank-bert": t.BertForSequenceClassification(t.BertConfig(**size | dict(num_labels=1))), "rank-distilbert": t.DistilBertForSequenceClassification(t.DistilBertConfig(vocab_size=30522, dim=64, n_layers=3, n_heads=4, hidden_dim=128, max_position_embeddings=LIMIT, num_labels=1))}.items():
+for name, model in {"rank-bert": t.BertForSequenceClassification(t.BertConfig(**size | dict(num_labels=1))), "rank-gte": t.GteForSequenceClassification(t.GteConfig(**size | dict(pad_token_id=0, num_labels=1))), "rank-distilbert": t.DistilBertForSequenceClassification(t.DistilBertConfig(vocab_size=30522, dim=64, n_layers=3, n_heads=4, hidden_dim=128, max_position_embeddings=LIMIT, num_labels=1))}.items():
     folder, model = made(name, model)
     tok, query = t.AutoTokenizer.from_pretrained(folder), "why is the store one folder?"
     got = json.loads(mm("rerank", folder, query, "--file", path, "--json"))["results"]

@@ -23,8 +23,8 @@ func (p *program) embedCommand() *cli.Command {
 	return &cli.Command{
 		Name: "embed", Usage: "print a vector of each text", ArgsUsage: "REF|DIR|GRAPH|MODEL [TEXT…]",
 		Description: "MODEL is a build or module with an encoder of text, a folder of Hugging Face transformers or\n" +
-			"sentence-transformers (BERT, RoBERTa, XLM-RoBERTa, MPNet, DistilBERT, ELECTRA, ModernBERT) or a GGUF\n" +
-			"file of the architecture bert. Texts are the arguments, or the lines of --file. Pooling, normalization,\n" +
+			"sentence-transformers (BERT, RoBERTa, XLM-RoBERTa, MPNet, DistilBERT, ELECTRA, ModernBERT, NomicBERT, GTE) or\n" +
+			"a GGUF file of the architecture bert or nomic-bert. Texts are the arguments, or the lines of --file. Pooling, normalization,\n" +
 			"prompts and the limit of tokens are the model's own.",
 		Flags: append([]cli.Flag{
 			p.jsonFlag(),

@@ -48,6 +48,7 @@ type Config struct {
 	period   int // of layers with attention to all; 0: all of them
 	window   int // distance of attention in the others
 	pooled   string
+	ropes    map[string]rope // by kind of layer
 }
 
 // family holds the common properties of the models of a type.
@@ -57,6 +58,7 @@ type family struct {
 	rotary   bool // positions are rotations
 	before   bool // norms come before the halves
 	gated    bool // the feed-forward half has a gate
+	last     bool // a layer that joins gate and values has the gate last
 	biasless bool // norms have no bias
 }
 
@@ -66,7 +68,7 @@ type names struct {
 	words, positions, types, norm, last string
 	layer                               string
 	query, key, value, joined, out      string // joined: query, key and value in one
-	norm1, up, down, norm2              string
+	norm1, up, gate, down, norm2        string // gate: if it is not joined with up
 	relative                            string
 	head                                []string // layers of a classifier after the first position
 	label                               string
@@ -101,7 +103,18 @@ func families() map[string]family {
 		prefixes: []string{"model.", ""}, words: "embeddings.tok_embeddings", norm: "embeddings.norm", last: "final_norm", layer: "layers.%d.", joined: "attn.Wqkv", out: "attn.Wo",
 		norm1: "attn_norm", up: "mlp.Wi", down: "mlp.Wo", norm2: "mlp_norm", head: []string{"head.dense", "head.norm"}, label: "classifier",
 	}
+	nomic := family{read: (*Config).nomic, rotary: true, gated: true}
+	nomic.names = names{
+		prefixes: []string{"nomic_bert.", "bert.", ""}, words: "embeddings.word_embeddings", types: "embeddings.token_type_embeddings", norm: "emb_ln", layer: "encoder.layers.%d.", joined: "attn.Wqkv",
+		out: "attn.out_proj", norm1: "norm1", up: "mlp.fc11", gate: "mlp.fc12", down: "mlp.fc2", norm2: "norm2",
+	}
+	gte := family{read: (*Config).gte, rotary: true, gated: true, last: true}
+	gte.names = names{
+		prefixes: []string{"new.", "gte.", ""}, words: "embeddings.word_embeddings", types: "embeddings.token_type_embeddings", norm: "embeddings.LayerNorm", layer: "encoder.layer.%d.", joined: "attention.qkv_proj",
+		out: "attention.o_proj", norm1: "attn_ln", up: "mlp.up_gate_proj", down: "mlp.down_proj", norm2: "mlp_ln", head: []string{"pooler.dense"}, label: "classifier",
+	}
 	return map[string]family{
+		"nomic_bert": nomic, "gte": gte, "new": gte,
 		"bert": bert, "roberta": roberta, "xlm-roberta": roberta, "camembert": roberta, "electra": electra, "mpnet": mpnet, "distilbert": distil, "modernbert": modern,
 	}
 }
@@ -147,18 +160,23 @@ type rawConfig struct {
 	Buckets *int `json:"relative_attention_num_buckets"`
 
 	// Of ModernBERT.
-	NormEpsilon *float64 `json:"norm_eps"`
-	HiddenAct   string   `json:"hidden_activation"`
-	Period      *int     `json:"global_attn_every_n_layers"`
-	Window      *int     `json:"local_attention"`
-	ThetaGlobal *float64 `json:"global_rope_theta"`
-	ThetaLocal  *float64 `json:"local_rope_theta"`
-	Pooling     string   `json:"classifier_pooling"`
-	LayerTypes  []string `json:"layer_types"`
-	Rope        map[string]struct {
-		Type  string   `json:"rope_type"`
-		Theta *float64 `json:"rope_theta"`
-	} `json:"rope_parameters"`
+	NormEpsilon *float64        `json:"norm_eps"`
+	HiddenAct   string          `json:"hidden_activation"`
+	Period      *int            `json:"global_attn_every_n_layers"`
+	Window      *int            `json:"local_attention"`
+	ThetaGlobal *float64        `json:"global_rope_theta"`
+	ThetaLocal  *float64        `json:"local_rope_theta"`
+	Pooling     string          `json:"classifier_pooling"`
+	LayerTypes  []string        `json:"layer_types"`
+	Rope        json.RawMessage `json:"rope_parameters"`
+
+	rawRotary
+}
+
+// rope holds the rotations of the layers of a kind.
+type rope struct {
+	Type  string   `json:"rope_type"`
+	Theta *float64 `json:"rope_theta"`
 }
 
 // ReadConfig reads a config.json.
@@ -181,7 +199,7 @@ func ReadConfig(data []byte) (Config, error) {
 	if c.Activation == "" {
 		c.Activation = "gelu"
 	}
-	if r.PositionType != "" && r.PositionType != "absolute" {
+	if r.PositionType != "" && r.PositionType != "absolute" && !(f.rotary && r.PositionType == "rope") {
 		return c, fmt.Errorf("unsupported position_embedding_type %.40q", r.PositionType)
 	}
 	if r.Decoder || r.Cross {
@@ -194,9 +212,14 @@ func ReadConfig(data []byte) (Config, error) {
 	return c, c.check()
 }
 
+// classifies reports whether the class has a head for labels.
+func (c *Config) classifies() bool {
+	return len(c.raw.Architectures) > 0 && strings.HasSuffix(c.raw.Architectures[0], "ForSequenceClassification")
+}
+
 // classifier reads the head by the name of the class.
 func (c *Config) classifier() {
-	if len(c.raw.Architectures) == 0 || !strings.HasSuffix(c.raw.Architectures[0], "ForSequenceClassification") {
+	if !c.classifies() {
 		return
 	}
 	c.Labels = len(c.raw.Labels)
@@ -327,28 +350,31 @@ func (c *Config) modern() error {
 		return fmt.Errorf("global_attn_every_n_layers %d, local_attention %d, classifier_pooling %.40q", c.period, c.window, c.pooled)
 	}
 	for i, kind := range r.LayerTypes {
-		if (kind == "full_attention") != c.everywhere(i) {
+		if (kind == fullAttention) != c.everywhere(i) {
 			return fmt.Errorf("unsupported layer_types: layer %d is %.40q", i, kind)
 		}
 	}
-	for kind, rope := range r.Rope {
-		if rope.Type != "" && rope.Type != "default" {
-			return fmt.Errorf("unsupported rope_type %.40q of %.40q", rope.Type, kind)
+	if len(r.Rope) > 0 {
+		if err := json.Unmarshal(r.Rope, &c.ropes); err != nil {
+			return fmt.Errorf("rope_parameters: %w", err)
 		}
 	}
-	return nil
+	return c.plain()
 }
 
 // everywhere reports whether layer i attends to all positions.
 func (c *Config) everywhere(i int) bool { return c.period == 0 || i%c.period == 0 }
 
+// fullAttention is the kind of layers that attend to all positions.
+const fullAttention = "full_attention"
+
 // theta returns the base of the rotations of layer i.
 func (c *Config) theta(i int) float64 {
 	kind, stated, absent := "sliding_attention", c.raw.ThetaLocal, 1e4
 	if c.everywhere(i) {
-		kind, stated, absent = "full_attention", c.raw.ThetaGlobal, 16e4
+		kind, stated, absent = fullAttention, c.raw.ThetaGlobal, 16e4
 	}
-	if v := c.raw.Rope[kind].Theta; v != nil {
+	if v := c.ropes[kind].Theta; v != nil {
 		return *v
 	}
 	if stated != nil {

@@ -10,8 +10,11 @@ import (
 	"mm-abi.org/mm/onnx/tower"
 )
 
-// GGUFArch is the architecture of the GGUF files that [ReadGGUF] reads.
+// GGUFArch is the architecture of the tokenizers of modules, and of the GGUF files that
+// [ReadGGUF] reads; [nomicArch] is the other one.
 const GGUFArch = "bert"
+
+const nomicArch = "nomic-bert"
 
 // ggufNames maps the tensors of llama.cpp's files to those of transformers.
 var ggufNames = strings.NewReplacer(
@@ -23,23 +26,38 @@ var ggufNames = strings.NewReplacer(
 	"cls.output.", "classifier.out_proj.", "cls.", "classifier.dense.",
 )
 
+// nomicNames maps the tensors of llama.cpp's files of nomic-bert to published names.
+var nomicNames = strings.NewReplacer(
+	"token_embd_norm.", "emb_ln.", "token_embd.", "embeddings.word_embeddings.", "token_types.", "embeddings.token_type_embeddings.", "blk.", "encoder.layers.",
+	"attn_qkv.", "attn.Wqkv.", "attn_output_norm.", "norm1.", "attn_output.", "attn.out_proj.",
+	"ffn_up.", "mlp.fc11.", "ffn_gate.", "mlp.fc12.", "ffn_down.", "mlp.fc2.", "layer_output_norm.", "norm2.",
+)
+
 // IsGGUF reports whether a GGUF file is an encoder of text.
 func IsGGUF(f *gguf.File) bool {
 	a, err := gguf.GetOr(f, gguf.KeyArchitecture, "")
-	return err == nil && a == GGUFArch
+	return err == nil && (a == GGUFArch || a == nomicArch)
 }
 
 // ReadGGUF reads an encoder of llama.cpp: its shape, weights and pooling. The weights
 // are valid until f is closed. Vectors have length 1, as llama.cpp returns them.
 func ReadGGUF(f *gguf.File) (Config, Weights, Pooling, error) {
-	c, w, p, err := readGGUF(f)
+	arch, err := gguf.GetOr(f, gguf.KeyArchitecture, "")
 	if err != nil {
-		err = fmt.Errorf("architecture %s: %w", GGUFArch, err)
+		return Config{}, nil, Pooling{}, err
+	}
+	c, w, p, err := readGGUF(f, arch)
+	if err != nil {
+		err = fmt.Errorf("architecture %s: %w", arch, err)
 	}
 	return c, w, p, err
 }
 
-func readGGUF(f *gguf.File) (Config, Weights, Pooling, error) {
+func readGGUF(f *gguf.File, arch string) (Config, Weights, Pooling, error) {
+	renames, nomic := ggufNames, arch == nomicArch
+	if nomic {
+		renames = nomicNames
+	}
 	p := Pooling{Normalize: true}
 	weights := tower.Weights{}
 	types := 0
@@ -48,7 +66,7 @@ func readGGUF(f *gguf.File) (Config, Weights, Pooling, error) {
 		for i := range t.Dims {
 			shape = append(shape, int(t.Dims[len(t.Dims)-1-i]))
 		}
-		name := ggufNames.Replace(t.Name)
+		name := renames.Replace(t.Name)
 		if t.Name == "token_types.weight" && len(shape) > 0 {
 			types = shape[0]
 			if len(shape) == 1 { // one type
@@ -66,7 +84,7 @@ func readGGUF(f *gguf.File) (Config, Weights, Pooling, error) {
 		"max_position_embeddings": gguf.KeyContextLength, "hidden_size": gguf.KeyEmbeddingLength, "num_hidden_layers": gguf.KeyBlockCount,
 		"intermediate_size": gguf.KeyFeedForward, "num_attention_heads": gguf.KeyHeadCount,
 	} {
-		n, err := gguf.Get[uint32](f, name.In(GGUFArch))
+		n, err := gguf.Get[uint32](f, name.In(arch))
 		errs = append(errs, err)
 		raw[key] = n
 	}
@@ -81,10 +99,19 @@ func readGGUF(f *gguf.File) (Config, Weights, Pooling, error) {
 			raw["max_position_embeddings"] = w.Shape[0]
 		}
 	}
-	epsilon, err := gguf.Get[float32](f, gguf.ArchKey("attention.layer_norm_epsilon").In(GGUFArch))
+	epsilon, err := gguf.Get[float32](f, gguf.ArchKey("attention.layer_norm_epsilon").In(arch))
 	raw["layer_norm_eps"] = epsilon
-	causal, err2 := gguf.GetOr(f, gguf.ArchKey("attention.causal").In(GGUFArch), false)
-	kind, err3 := gguf.GetOr(f, gguf.ArchKey("pooling_type").In(GGUFArch), uint32(1))
+	if nomic {
+		theta, err := gguf.GetOr(f, gguf.KeyRopeBase.In(arch), float32(10000)) // llama.cpp's
+		scaling, err2 := gguf.GetOr(f, gguf.ArchKey("rope.scaling.type").In(arch), "none")
+		errs = append(errs, err, err2)
+		if scaling != "none" {
+			errs = append(errs, fmt.Errorf("unsupported rope.scaling.type %.40q", scaling))
+		}
+		raw["model_type"], raw["rotary_emb_base"] = "nomic_bert", theta
+	}
+	causal, err2 := gguf.GetOr(f, gguf.ArchKey("attention.causal").In(arch), false)
+	kind, err3 := gguf.GetOr(f, gguf.ArchKey("pooling_type").In(arch), uint32(1))
 	if err := errors.Join(append(errs, err, err2, err3)...); err != nil {
 		return Config{}, nil, p, err
 	}
@@ -92,7 +119,7 @@ func readGGUF(f *gguf.File) (Config, Weights, Pooling, error) {
 		return Config{}, nil, p, errors.New("unsupported attention.causal true")
 	}
 	modes := map[uint32]string{0: "mean", 1: "mean", 2: "cls", 3: "last"}
-	if kind == 4 {
+	if kind == 4 && !nomic {
 		raw["architectures"], raw["id2label"] = []string{"BertForSequenceClassification"}, map[string]string{"0": "LABEL_0"}
 	} else if mode, ok := modes[kind]; ok {
 		p.Modes = []string{mode}

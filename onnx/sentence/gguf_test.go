@@ -2,6 +2,7 @@ package sentence
 
 import (
 	"bytes"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -17,11 +18,17 @@ func ggufOf(t testing.TB, w tower.Weights, kvs map[string]any) []byte {
 	names := strings.NewReplacer(
 		"bert.", "", "embeddings.LayerNorm.", "token_embd_norm.", "embeddings.word_embeddings.", "token_embd.", "embeddings.position_embeddings.", "position_embd.", "embeddings.token_type_embeddings.", "token_types.",
 		"encoder.layer.", "blk.", "attention.self.query.", "attn_q.", "attention.self.key.", "attn_k.", "attention.self.value.", "attn_v.", "attention.output.LayerNorm.", "attn_output_norm.",
-		"attention.output.dense.", "attn_output.", "intermediate.dense.", "ffn_up.", "output.dense.", "ffn_down.", "output.LayerNorm.", "layer_output_norm.", "pooler.dense.", "cls.", "classifier.", "cls.output.")
-	all := []gguf.KV{{Key: gguf.KeyArchitecture, Value: "bert"}}
-	for _, key := range []string{"context_length", "embedding_length", "block_count", "feed_forward_length", "attention.head_count", "attention.layer_norm_epsilon", "pooling_type", "attention.causal"} {
+		"attention.output.dense.", "attn_output.", "intermediate.dense.", "ffn_up.", "output.dense.", "ffn_down.", "output.LayerNorm.", "layer_output_norm.", "pooler.dense.", "cls.", "classifier.", "cls.output.",
+		"emb_ln.", "token_embd_norm.", "encoder.layers.", "blk.", "attn.Wqkv.", "attn_qkv.", "attn.out_proj.", "attn_output.", "norm1.", "attn_output_norm.", "norm2.", "layer_output_norm.",
+		"mlp.fc11.", "ffn_up.", "mlp.fc12.", "ffn_gate.", "mlp.fc2.", "ffn_down.")
+	arch := "bert"
+	if w.Has("emb_ln.weight") {
+		arch = "nomic-bert"
+	}
+	all := []gguf.KV{{Key: gguf.KeyArchitecture, Value: arch}}
+	for _, key := range []string{"rope.freq_base", "rope.scaling.type", "context_length", "embedding_length", "block_count", "feed_forward_length", "attention.head_count", "attention.layer_norm_epsilon", "pooling_type", "attention.causal"} {
 		if v, ok := kvs[key]; ok {
-			all = append(all, gguf.KV{Key: "bert." + key, Value: v})
+			all = append(all, gguf.KV{Key: arch + "." + key, Value: v})
 		}
 	}
 	var sources []gguf.Source
@@ -50,9 +57,12 @@ func bertKeys(pooling uint32) map[string]any {
 // TestGGUF compares models in llama.cpp's form with transformers.
 func TestGGUF(t *testing.T) {
 	all := examples(t)
-	for name, pooling := range map[string]uint32{"bert": 2, "rank-bert": 4} {
-		e := all[name]
-		f, err := gguf.Parse(ggufOf(t, e.weights, bertKeys(pooling)))
+	for name, pooling := range map[string]uint32{"bert": 2, "rank-bert": 4, "nomic": 2} {
+		e, keys := all[name], bertKeys(pooling)
+		if name == "nomic" {
+			keys["rope.freq_base"] = float32(1000)
+		}
+		f, err := gguf.Parse(ggufOf(t, e.weights, keys))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,9 +108,25 @@ func TestGGUF(t *testing.T) {
 	}
 }
 
+// TestGGUFRotations refuses scaled rotations, which would change the vectors.
+func TestGGUFRotations(t *testing.T) {
+	for want, keys := range map[string]map[string]any{"rope.scaling.type \"yarn\"": {"rope.scaling.type": "yarn"}, "rope_theta": {"rope.freq_base": float32(0.5)}, "ForSequenceClassification": {"pooling_type": uint32(4)}} {
+		all := bertKeys(1)
+		maps.Copy(all, keys)
+		f, err := gguf.Parse(ggufOf(t, examples(t)["nomic"].weights, all))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, _, err := ReadGGUF(f); err == nil || !strings.Contains(err.Error(), want) && !strings.Contains(err.Error(), "pooling_type") {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
+
 // FuzzGGUF reads any GGUF file and writes its model.
 func FuzzGGUF(f *testing.F) {
 	f.Add(ggufOf(f, examples(f)["bert"].weights, bertKeys(1)))
+	f.Add(ggufOf(f, examples(f)["nomic"].weights, bertKeys(1)))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		file, err := gguf.Parse(b)
 		if err != nil {

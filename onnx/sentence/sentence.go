@@ -12,6 +12,7 @@ package sentence
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"mm-abi.org/mm/core/tensor"
 	"mm-abi.org/mm/onnx"
@@ -95,6 +96,9 @@ func (w *writer) embed() string {
 		table := w.floats("positions", rows, c.Positions, c.Width)
 		at := g.Add("Slice", []string{table, w.ints("zero", 0), w.length, w.ints("zero", 0)}, "positions.used")
 		x = g.Add("Add", []string{x, at}, "placed")
+	}
+	if types != nil && n.positions == "" && !c.Two() {
+		x = g.Add("Add", []string{x, w.floats("types.first", types[:c.Width], c.Width)}, "typed.first")
 	}
 	if c.Two() {
 		of := g.Add("Gather", []string{w.floats("types", types, c.types, c.Width), Segments}, "types.used", onnx.Int("axis", 0))
@@ -184,12 +188,20 @@ func (w *writer) feed(at, x string) string {
 	if !c.gated {
 		return w.linear(at+n.down, w.activated(at+"act", w.linear(at+n.up, x, c.Width, c.Hidden), c.Activation), c.Hidden, c.Width)
 	}
+	if n.gate != "" {
+		gate := w.activated(at+"act", w.linear(at+n.gate, x, c.Width, c.Hidden), c.Activation)
+		return w.linear(at+n.down, g.Add("Mul", []string{gate, w.linear(at+n.up, x, c.Width, c.Hidden)}, at+"gated.out"), c.Hidden, c.Width)
+	}
 	y := w.linear(at+n.up, x, c.Width, 2*c.Hidden)
 	part := func(name string, from, to int) string {
 		return g.Add("Slice", []string{y, w.ints(name+".from", from), w.ints(name+".to", to), w.ints("two", 2)}, at+name)
 	}
-	gate := w.activated(at+"act", part("gated", 0, c.Hidden), c.Activation)
-	return w.linear(at+n.down, g.Add("Mul", []string{gate, part("gate", c.Hidden, 2*c.Hidden)}, at+"gated.out"), c.Hidden, c.Width)
+	first, second := part("gated", 0, c.Hidden), part("gate", c.Hidden, 2*c.Hidden)
+	if c.last {
+		first, second = second, first
+	}
+	gate := w.activated(at+"act", first, c.Activation)
+	return w.linear(at+n.down, g.Add("Mul", []string{gate, second}, at+"gated.out"), c.Hidden, c.Width)
 }
 
 // attention writes the attention of every position.
@@ -281,7 +293,7 @@ func (w *writer) classify(x, mask string) {
 			y = w.activated("head.act", w.linear(name, y, c.Width, c.Width), c.Activation)
 			continue
 		}
-		if c.Family == "bert" {
+		if strings.HasPrefix(name, "pooler.") {
 			name = w.at0(name)
 		}
 		act := map[string]string{"electra": "gelu", "distilbert": "relu"}[c.Family]

@@ -342,3 +342,67 @@ func FuzzConfig(f *testing.F) {
 		}
 	})
 }
+
+// TestRotaryConfig reads nomic_bert as it is published and refuses settings that would
+// change the vectors.
+func TestRotaryConfig(t *testing.T) {
+	published := map[string]any{
+		"model_type": "nomic_bert", "vocab_size": 30, "n_embd": 8, "n_head": 2, "n_layer": 2, "n_inner": 12, "n_positions": 8192, "layer_norm_epsilon": 1e-12,
+		"activation_function": "swiglu", "rotary_emb_base": 1000, "rotary_emb_fraction": 1.0, "prenorm": false, "type_vocab_size": 2,
+	}
+	of := func(base map[string]any, key string, value any) (Config, error) {
+		m := maps.Clone(base)
+		if key != "" {
+			m[key] = value
+		}
+		data, err := json.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ReadConfig(data)
+	}
+	e := examples(t)["nomic"]
+	c, err := of(published, "", nil)
+	if err != nil || c.Positions != 2048 {
+		t.Fatal(c.Positions, err)
+	}
+	m, err := c.Model(e.weights, Pooling{Modes: []string{"mean"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	near(t, "published", e.Pooled["mean"], e.run(t, m))
+	for _, change := range []struct {
+		key   string
+		value any
+	}{
+		{"activation_function", "gelu"}, {"prenorm", true}, {"use_rms_norm", true}, {"causal", true}, {"rotary_emb_interleaved", true}, {"moe_every_n_layers", 2}, {"rotary_emb_scale_base", 512},
+		{"rotary_emb_fraction", 0.5}, {"rotary_emb_base", 0}, {"head_dim", 3}, {"architectures", []string{"NomicBertForSequenceClassification"}},
+	} {
+		if _, err := of(published, change.key, change.value); err == nil {
+			t.Errorf("%s %v is accepted", change.key, change.value)
+		}
+	}
+	var gte map[string]any
+	if err := json.Unmarshal(examples(t)["gte"].Config, &gte); err != nil {
+		t.Fatal(err)
+	}
+	gte["model_type"], gte["position_embedding_type"], gte["rope_theta"] = "new", "rope", 20000
+	if c, err = of(gte, "", nil); err != nil {
+		t.Fatal(err)
+	}
+	if m, err = c.Model(examples(t)["gte"].weights, Pooling{Modes: []string{"cls"}}); err != nil {
+		t.Fatal(err)
+	}
+	near(t, "new", examples(t)["gte"].Pooled["cls"], examples(t)["gte"].run(t, m))
+	for _, change := range []struct {
+		key   string
+		value any
+	}{
+		{"rope_scaling", map[string]any{"type": "ntk", "factor": 2}}, {"logn_attention_scale", true}, {"layer_norm_type", "rms_norm"}, {"position_embedding_type", "absolute"},
+		{"rope_parameters", map[string]any{"rope_type": "yarn"}}, {"rope_parameters", []int{1}},
+	} {
+		if _, err := of(gte, change.key, change.value); err == nil {
+			t.Errorf("%s %v is accepted", change.key, change.value)
+		}
+	}
+}

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Write tiny encoders of random weights of each family, with the outputs of
 transformers 5.23: NAME.safetensors, and cases.json with their config.json and cases.
+Arguments are the names of models: the others are kept.
 """
-import json, os
+import json, os, sys, tempfile
 import torch, transformers as t
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 OUT = os.path.dirname(os.path.abspath(__file__))
 torch.manual_seed(1)
@@ -25,10 +26,16 @@ models = {
     "class-distilbert": t.DistilBertForSequenceClassification(t.DistilBertConfig(vocab_size=30, dim=8, n_layers=2, n_heads=2, hidden_dim=12, max_position_embeddings=24, num_labels=3)),
     "class-electra": t.ElectraForSequenceClassification(t.ElectraConfig(**small | dict(embedding_size=8, num_labels=3))),
     "class-mpnet": t.MPNetForSequenceClassification(t.MPNetConfig(**rob | dict(relative_attention_num_buckets=32, num_labels=3))),
+    "nomic": t.NomicBertModel(t.NomicBertConfig(**small | dict(rope_parameters={"rope_type": "default", "rope_theta": 1000.0}))),
+    "gte": t.GteModel(t.GteConfig(**small | dict(type_vocab_size=1, pad_token_id=0, rope_parameters={"rope_type": "default", "rope_theta": 20000.0}))),
+    "rank-gte": t.GteForSequenceClassification(t.GteConfig(**small | dict(type_vocab_size=0, pad_token_id=0, num_labels=1))),
     "class-modernbert": t.ModernBertForSequenceClassification(t.ModernBertConfig(**modern | dict(num_labels=3, classifier_pooling="mean"))),
 }
 LENGTHS = [14, 9, 3, 1]
 out = {}
+if sys.argv[1:]:
+    out = json.load(open(os.path.join(OUT, "cases.json")))
+    models = {name: models[name] for name in sys.argv[1:]}
 for name, m in models.items():
     for p in m.parameters():
         torch.nn.init.normal_(p, std=0.4)
@@ -61,7 +68,12 @@ for name, m in models.items():
             "last": torch.stack([h[i, n - 1] for i, n in enumerate(LENGTHS)]).tolist(),
         }
     out[name] = case
-    save_file({k: v.contiguous() for k, v in m.state_dict().items() if v.is_floating_point()}, os.path.join(OUT, name + ".safetensors"))
+    state = m.state_dict()
+    if "nomic" in name or "gte" in name:  # under the names of files
+        with tempfile.TemporaryDirectory() as folder:
+            m.save_pretrained(folder)
+            state = load_file(os.path.join(folder, "model.safetensors"))
+    save_file({k: v.contiguous() for k, v in state.items() if v.is_floating_point()}, os.path.join(OUT, name + ".safetensors"))
 keep = {"model_type", "architectures", "vocab_size", "max_position_embeddings", "hidden_size", "dim", "embedding_size", "num_attention_heads", "n_heads", "num_hidden_layers", "n_layers", "intermediate_size", "hidden_dim", "hidden_act", "activation", "layer_norm_eps", "type_vocab_size", "pad_token_id", "id2label", "relative_attention_num_buckets", "norm_eps", "hidden_activation", "global_attn_every_n_layers", "local_attention", "classifier_pooling", "layer_types", "rope_parameters", "global_rope_theta", "local_rope_theta"}
 for c in out.values():
     c["config"] = {k: v for k, v in c["config"].items() if k in keep}
