@@ -47,10 +47,11 @@ func Select(ctx context.Context, engines []Engine, name string, part builds.Part
 			}
 			e = v.At(version)
 		}
-		if _, err := e.Probe(ctx); err != nil {
+		if err := e.Can(part); err != nil { // an installed library would not help
 			return nil, err
 		}
-		return e, e.Can(part)
+		_, err := e.Probe(ctx)
+		return e, err
 	}
 	var first, unavailable error // of all engines; of those that can open the part and are not available
 	for _, e := range engines {

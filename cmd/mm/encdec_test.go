@@ -11,6 +11,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"mm-abi.org/mm/runtimes/native"
+	"mm-abi.org/mm/runtimes/native/nativetest"
 )
 
 // loopCase is an input of an encoder-decoder and the output of transformers
@@ -83,6 +86,35 @@ func TestEncDec(t *testing.T) {
 				}
 				if !slices.Equal(ids, c.IDs) || c.Words != "" && strings.TrimSpace(got.Text) != c.Words {
 					t.Errorf("%s, case %d:\ngot  %v %q\nwant %v %q", name, i, ids, got.Text, c.IDs, c.Words)
+				}
+			}
+		}
+	}
+}
+
+// TestEncDecOnONNXRuntime compares the greedy ids of the same models, with encoder and
+// decoder in ONNX Runtime, with those of transformers.
+func TestEncDecOnONNXRuntime(t *testing.T) {
+	home, err := nativetest.Home(t, native.ONNXRuntime)()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("MM_HOME", home)
+	for _, dir := range loopFolders(t) {
+		name, module := filepath.Base(dir), filepath.Join(t.TempDir(), "m")
+		must(t, "module", "import", "hf", dir, "--version", "1.0.0", "--license", "MIT", "--dir", module, "--name", "m")
+		for i, c := range loopCases(t, dir) {
+			for _, backend := range []string{"onnxruntime", "m=onnxruntime"}[:1+min(i, 1)] {
+				var got transcriptReport
+				if err := json.Unmarshal([]byte(must(t, append([]string{"run", module, "--backend", backend}, c.args(dir)...)...)), &got); err != nil {
+					t.Fatal(err)
+				}
+				var ids []int32
+				for _, s := range got.Segments {
+					ids = append(ids, s.IDs...)
+				}
+				if got.Backend != "onnxruntime" || !slices.Equal(ids, c.IDs) {
+					t.Errorf("%s, case %d, --backend %s: %s gives\n%v, want\n%v", name, i, backend, got.Backend, ids, c.IDs)
 				}
 			}
 		}

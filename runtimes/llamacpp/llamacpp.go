@@ -58,6 +58,9 @@ func (e Engine) Probe(ctx context.Context) (runtimes.Info, error) {
 
 // Can requires a GGUF file.
 func (Engine) Can(part builds.Part) error {
+	if part.Type == abi.Encoder || part.Type == abi.Projector || part.Type == abi.Decoder {
+		return &runtimes.Unavailable{What: part.ID(), Why: "the llamacpp backend runs language models, not a part of type " + string(part.Type), Hint: "--backend " + part.Name + "=onnx, or onnxruntime"}
+	}
 	if part.Files.Entry(abi.GGUF) == "" {
 		return &runtimes.Unavailable{What: part.ID(), Why: "the llamacpp backend reads GGUF, and the target ships none of it", Hint: "assemble with --export gguf=int8"}
 	}
