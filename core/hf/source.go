@@ -24,6 +24,7 @@ type source struct {
 	width      int
 	order      func(i int) int // row i comes from this row of its part; if nil, i
 	plus       float32         // added to each number
+	logs       bool            // numbers are logarithms of negated ones
 }
 
 // divide adds the parts of a tensor of n experts.
@@ -75,7 +76,7 @@ func (s *source) WriteTo(w io.Writer) (int64, error) {
 }
 
 func (s *source) write(w io.Writer, data []byte) (int64, error) {
-	if s.to == s.from && s.order == nil && !s.transpose && s.plus == 0 {
+	if s.to == s.from && s.order == nil && !s.transpose && s.plus == 0 && !s.logs {
 		n, err := w.Write(data)
 		return int64(n), err
 	}
@@ -120,7 +121,7 @@ func (s *source) columns(dst, data []byte, i, n, size int) []byte {
 
 // convert converts the numbers to the output type.
 func (s *source) convert(raw []byte) []byte {
-	if s.to == s.from && s.plus == 0 {
+	if s.to == s.from && s.plus == 0 && !s.logs {
 		return raw
 	}
 	x := make([]float32, len(raw)/s.from.BlockBytes())
@@ -129,6 +130,9 @@ func (s *source) convert(raw []byte) []byte {
 		for i := range x {
 			x[i] += s.plus
 		}
+	}
+	for i := 0; s.logs && i < len(x); i++ {
+		x[i] = float32(-math.Exp(float64(x[i])))
 	}
 	out := make([]byte, len(x)*s.to.BlockBytes())
 	quant.Quantize(out, x, s.to)

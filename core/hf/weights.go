@@ -244,6 +244,19 @@ func (b *builder) add(prefix string, layer int, t arch.Tensor) {
 	b.out = append(b.out, gguf.Source{Name: t.Name, Type: src.to, Dims: t.Dims, Data: &src})
 }
 
+// single lists the matrices that are F32 in any file, as in llama.cpp.
+var single = set("ffn_gate_inp", "ssm_a", "ssm_d", "ssm_conv1d", "shortconv.conv")
+
+// alike reports whether two shapes differ only in sides of 1, or in the groups of
+// a norm.
+func alike(got, want []int) bool {
+	long := func(dims []int) []int {
+		return slices.DeleteFunc(slices.Clone(dims), func(d int) bool { return d == 1 })
+	}
+	a, b := long(got), long(want)
+	return slices.Equal(a, b) || len(a) == 1 && len(b) == 2 && len(want) == 2 && a[0] == b[0]*b[1]
+}
+
 // arrange sets how the parts form the tensor.
 func (b *builder) arrange(src *source, t arch.Tensor) error {
 	want := slices.Clone(t.Dims)
@@ -262,7 +275,11 @@ func (b *builder) arrange(src *source, t arch.Tensor) error {
 	if src.transpose = b.family.names.columns[src.part] && len(want) == 2; src.transpose {
 		slices.Reverse(want)
 	}
-	for _, p := range src.parts {
+	for i, p := range src.parts {
+		if alike(p.Shape, want) {
+			p.Shape = want
+			src.parts[i] = p
+		}
 		if !slices.Equal(p.Shape, want) {
 			return fmt.Errorf("shape mismatch for tensor %s: got %v, want %v", p.Name, p.Shape, want)
 		}
@@ -277,12 +294,13 @@ func (b *builder) arrange(src *source, t arch.Tensor) error {
 	}
 	src.to = src.from
 	norm := strings.HasSuffix(src.part, "_norm")
-	if len(t.Dims) == 1 || norm || src.part == "ffn_gate_inp" || strings.HasSuffix(t.Name, ".bias") {
+	if len(t.Dims) == 1 || norm || single[src.part] || strings.HasSuffix(t.Name, ".bias") {
 		src.to = tensor.F32
 	}
 	if norm && b.family.plus {
 		src.plus = 1
 	}
+	src.logs = src.part == "ssm_a"
 	s, y := b.shape, b.shape.Style()
 	switch {
 	case b.family.names.mixed[src.part]:

@@ -53,6 +53,15 @@ func small(name string) Config {
 		c.KVHeads, c.Rope.Dims, c.HeadDim = 1, 8, 40
 		c.Experts, c.ExpertsUsed, c.ExpertHidden, c.SharedHidden, c.DenseLead = 8, 3, 32, 64, 1
 		c.ExpertSigmoid, c.ExpertGroups, c.GroupsUsed, c.ExpertScale = true, 4, 2, 2.5
+	case "lfm2":
+		c.Mixer, c.Recurrent = &arch.Mixer{Kernel: 3}, []bool{true, false, true, true}
+	case "granitehybrid":
+		c.Mixer, c.Recurrent = &arch.Mixer{Kernel: 4, Inner: 64, State: 16, Heads: 4, Groups: 2}, []bool{true, true, false, true}
+		c.Experts, c.ExpertsUsed, c.ExpertHidden, c.SharedHidden, c.LogitDivisor = 6, 2, 64, 48, 2
+		c.Unrotated = []bool{true, true, true, true}
+	case "mamba2":
+		c.Rope, c.Heads, c.KVHeads, c.HeadDim, c.Hidden = Rope{}, 0, 0, 0, 0
+		c.Mixer, c.Recurrent = &arch.Mixer{Kernel: 4, Inner: 64, State: 16, Heads: 4, Groups: 2}, []bool{true, true, true, true}
 	case "mistral3":
 		c.Cooling, c.Rope.OriginalContext = 0.5, 100
 	case "phi2", "falcon":
@@ -94,6 +103,8 @@ func weightsOf(c Config, seed uint64) Memory {
 				x[i] = 1 + x[i]*x[i]
 			case strings.Contains(t.Name, "norm") && strings.HasSuffix(t.Name, ".weight"):
 				x[i] = 1 + 0.2*x[i]
+			case strings.HasSuffix(t.Name, ".ssm_a"): // decays
+				x[i] = -0.1 - x[i]*x[i]
 			case strings.HasSuffix(t.Name, ".bias"):
 				x[i] *= 0.2
 			case t.Name != arch.TokenEmbedding:

@@ -100,7 +100,7 @@ func (w *work) placeHead(t, head int) {
 	cache := w.spans[w.owner[t]].cache
 	cache.Spread(q)
 	cache.Spread(k)
-	cache.Store(layer, head, w.position(t), k, v)
+	cache.Store(y.slot, head, w.position(t), k, v)
 }
 
 // cooling returns the factor of the queries of row t by its position.
@@ -261,7 +261,7 @@ func (a *attentionTask) run(s *attentionScratch, cache *kvCache, q queries) {
 	end := q.end(q.rows - 1) // positions visible to the last row
 	s.limit = a.w.m.cfg.AttentionCap
 	for base := q.begin(0); base < end; base += kvChunk {
-		s.read(cache, base/kvChunk, a.layer, q.head, dim, min(end-base, kvChunk))
+		s.read(cache, base/kvChunk, a.w.m.layers[a.layer].slot, q.head, dim, min(end-base, kvChunk))
 		for r := 0; r < q.rows; r += tileRows {
 			rows := min(tileRows, q.rows-r)
 			n := min(q.end(r+rows-1)-base, kvChunk)

@@ -51,6 +51,7 @@ type reading struct {
 	wake  chan bool // receives true to lead, false when done
 	begun bool
 	again int     // positions of the session that are computed again
+	pause int     // rows after which the state is marked; 0: none
 	text  []int32 // of the session and the inputs; nil: not compared
 	// The reading that computes the beginning of the text until a position.
 	number, after uint64
@@ -83,6 +84,7 @@ func (s *Session) reading(r *reading, in []Input, keep int, each func(row int, l
 
 // begin prepares the session for its rows, once.
 func (r *reading) begin() {
+	r.settle()
 	r.begun = true
 	r.s.valid = false
 	r.s.cache.Own(r.s.Len())
@@ -107,7 +109,7 @@ func (r *reading) span(to, row int) span {
 	c := s.m.cfg.Width
 	n := to - r.read
 	p := span{
-		cache: s.cache, turns: s.turns, first: r.before + r.read, rows: n,
+		cache: s.cache, state: s.state.passes(), turns: s.turns, first: r.before + r.read, rows: n,
 		keep:   max(0, min(n, to-(r.rows-r.keep))), // rows with logits are the last of the input
 		blocks: r.blocks, deep: s.load(s.m.work.input(row + n)[row*c:], r.in, r.read, to),
 	}

@@ -1,5 +1,7 @@
 package infer
 
+import "math"
+
 // Rows of a step.
 const (
 	streamRows = 32 // a reading of a generating session has no more
@@ -72,8 +74,11 @@ func (q *schedule) allot(r *reading, room float64, weighed, must bool) float64 {
 		each += float64(r.before+from) / r.s.m.farthest
 	}
 	n := max(leastPart, int(room/each))
-	to := passEnd(r.blocks, r.before, from, r.rows, n)
+	to := r.end(from, n)
 	if to-from > n && !must {
+		return 0
+	}
+	if to == from {
 		return 0
 	}
 	if r.to <= r.read {
@@ -81,6 +86,18 @@ func (q *schedule) allot(r *reading, room float64, weighed, must bool) float64 {
 	}
 	r.to = to
 	return float64(to-from) * each
+}
+
+// end returns the end of the rows from from on, at most n or more that cannot be
+// divided, that pass together.
+func (r *reading) end(from, n int) int {
+	if r.pause > 0 && r.read < r.pause {
+		if from == r.pause {
+			return from
+		}
+		n = min(n, r.pause-from)
+	}
+	return passEnd(r.blocks, r.before, from, r.rows, n)
 }
 
 // farthest returns the position at which attention takes as long as the
@@ -92,6 +109,9 @@ func farthest(c *Config) float64 {
 		hidden = c.ExpertsUsed * c.ExpertHidden
 	}
 	weights := float64(c.Width) * (2*heads + float64(2*c.KVHeads*c.HeadDim+3*hidden))
+	if heads == 0 { // no layer has attention
+		return math.Inf(1)
+	}
 	return weights / (2 * heads) / 2
 }
 
@@ -100,7 +120,7 @@ func (r *reading) stream() bool { return r.s.presence != outside && r.left() <= 
 
 // take adds the next n rows of a reading to the pass.
 func (q *schedule) take(r *reading, n int) []*reading {
-	r.to = passEnd(r.blocks, r.before, r.read, r.rows, n)
+	r.to = r.end(r.read, n)
 	q.part = append(q.part, r)
 	return q.part
 }

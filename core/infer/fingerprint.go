@@ -72,6 +72,13 @@ func (m *Model) hashWeights(h hash.Hash) {
 			hashFloats(h, y.latent.queryNorm.gain)
 			hashFloats(h, y.latent.norm.gain)
 		}
+		if x := y.mixer; x != nil {
+			linearWeights(x.in)
+			linearWeights(x.out)
+			for _, v := range append([][]float32{x.bias, x.rate, x.skip, x.step, x.gain}, x.taps...) {
+				hashFloats(h, v)
+			}
+		}
 		if y.routerBias != nil {
 			hashFloats(h, y.routerBias)
 		}

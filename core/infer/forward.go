@@ -14,6 +14,7 @@ const maxBatch = 256
 // span is the rows of one session in a pass.
 type span struct {
 	cache *kvCache
+	state []float32 // of the session, or nil
 	turns []rotation
 	first int // position of the first row
 	rows  int
@@ -55,33 +56,28 @@ func (m *Model) forward(ctx context.Context, p pass) error {
 			return err
 		}
 		w.observeLayer(i)
-
-		// Attention: x += Wo · softmax(q·kᵀ·s) · v
 		w.norm(&y.attentionNorm) // normed: T×C
-		if y.latent != nil {
-			w.compress(y) // k: T×(R+P), q: T×(H·(R+P))
+		last := i == len(m.layers)-1 && !p.allRows()
+		if y.mixer != nil {
+			w.mix(y) // out: T×C
 		} else {
-			w.multiply(&w.normed, term{&y.key, &w.key}, term{&y.value, &w.value}, term{&y.query, &w.query}) // k, v: T×(G·D), q: T×(H·D)
+			w.project(i, y) // q: T×(H·D)
 		}
-		w.place(i) // q and k are rotated, k and v join the cache
-		if i == len(m.layers)-1 {
-			if !p.allRows() {
-				w.shrink() // from here T is the number of rows with logits
-			}
-			if w.rows == 0 {
+		if last {
+			if w.shrink(); w.rows == 0 { // from here T is the number of rows with logits
 				return nil
 			}
 		}
-		w.attend() // attended: T×(H·D)
-		attended := &w.attended
-		if y.latent != nil {
-			attended = w.expand(y) // T×(H·V)
+		if y.mixer == nil {
+			w.result(y) // out: T×C
 		}
-		w.multiply(attended, term{&y.attentionOut, &w.out}) // out: T×C
 		if m.cfg.Parallel {
 			w.norm(&y.hiddenNorm) // of the input of attention
 		}
 		w.add(&w.out, &y.attentionPost) // x: T×C
+		if y.hiddenNorm.gain == nil && y.mixer != nil && m.cfg.Hidden == 0 {
+			continue // the layer has no feed-forward half
+		}
 
 		// Feed-forward: x += Wdown · (act(Wgate·x) ⊙ (Wup·x))
 		if !m.cfg.Parallel {
@@ -108,6 +104,27 @@ func (m *Model) forward(ctx context.Context, p pass) error {
 	w.multiply(&w.normed, term{&m.output, &w.logits}) // logits: T×V
 	w.finish()
 	return nil
+}
+
+// project computes the queries, keys and values of a layer, and adds keys and
+// values to the caches.
+func (w *work) project(i int, y *layer) {
+	if y.latent != nil {
+		w.compress(y) // k: T×(R+P), q: T×(H·(R+P))
+	} else {
+		w.multiply(&w.normed, term{&y.key, &w.key}, term{&y.value, &w.value}, term{&y.query, &w.query}) // k, v: T×(G·D), q: T×(H·D)
+	}
+	w.place(i) // q and k are rotated, k and v join the cache
+}
+
+// result sets out to the result of attention: Wo · softmax(q·kᵀ·s) · v.
+func (w *work) result(y *layer) {
+	w.attend() // attended: T×(H·D)
+	attended := &w.attended
+	if y.latent != nil {
+		attended = w.expand(y) // T×(H·V)
+	}
+	w.multiply(attended, term{&y.attentionOut, &w.out}) // out: T×C
 }
 
 // allRows reports whether all rows pass all layers, not only those with logits.
@@ -175,6 +192,7 @@ type work struct {
 	part   matrix      // their results
 
 	latent    latentWork
+	mixing    mixWork
 	scores    []float32       // E, by which experts are chosen
 	bests     []float32       // of the groups of experts
 	scratch   []panel.Scratch // one a thread
@@ -190,7 +208,7 @@ type work struct {
 func (w *work) init(m *Model) {
 	w.m = m
 	w.scratch = make([]panel.Scratch, m.threads.Threads())
-	w.normalise.w, w.residual.w, w.placement.w, w.product.w, w.active.w, w.attention.w, w.latent.w = w, w, w, w, w, w, w
+	w.normalise.w, w.residual.w, w.placement.w, w.product.w, w.active.w, w.attention.w, w.latent.w, w.mixing.w = w, w, w, w, w, w, w, w
 	w.attention.scratch = make([]attentionScratch, m.threads.Threads())
 }
 
@@ -209,6 +227,9 @@ func (w *work) begin(p pass) {
 	w.own = w.pass.spans
 	w.normed.Resize(p.rows, c.Width)
 	w.attended.Resize(p.rows, c.Heads*c.ValueDim())
+	if c.Mixer != nil {
+		w.mixing.resize(w.m, p.rows)
+	}
 	if c.Latent != nil {
 		w.latent.resize(w.m, p.rows)
 	}
@@ -267,6 +288,7 @@ func (w *work) shrink() {
 		from := s.row + drop
 		copy(w.x[to*c.Width:], w.x[from*c.Width:(from+s.keep)*c.Width])
 		copy(w.query.data[to*w.query.stride:], w.query.data[from*w.query.stride:(from+s.keep)*w.query.stride])
+		copy(w.out.data[to*w.out.stride:], w.out.data[from*w.out.stride:(from+s.keep)*w.out.stride])
 		s.first, s.rows = s.first+drop, s.keep
 		to += s.keep
 	}

@@ -78,7 +78,7 @@ func newCache(s cacheShape, t tensor.Type) (*kvCache, error) {
 	if !kvSupported(t) {
 		return nil, fmt.Errorf("unsupported type of keys and values: %v", t)
 	}
-	if s.Layers < 1 || s.Heads < 1 || s.Dim < 1 {
+	if s.Layers < 0 || s.Layers > 0 && (s.Heads < 1 || s.Dim < 1) {
 		return nil, fmt.Errorf("bad cache shape: %d layers, %d heads of %d", s.Layers, s.Heads, s.Dim)
 	}
 	c := &kvCache{shape: s, typ: t, panels: (s.Dim + Block - 1) / Block, spread: (s.Dim | s.Latent) & -(s.Dim | s.Latent)}

@@ -184,5 +184,5 @@ func (w *work) placeLatent(t int) {
 	cache := w.spans[w.owner[t]].cache
 	cache.Spread(q)
 	cache.Spread(k)
-	cache.Store(layer, 0, w.position(t), k, nil)
+	cache.Store(y.slot, 0, w.position(t), k, nil)
 }

@@ -94,6 +94,8 @@ type layer struct {
 	queryNorm     headNorm // of each head, or of all
 	keyNorm       headNorm
 	sinks         []float32 // H, scores without a value, or nil
+	mixer         *mixer    // instead of attention, or nil
+	slot          int       // of its keys and values in the cache
 	latent        *latent   // compression of queries, keys and values, or nil
 	attentionOut  linear    // H·D → C
 	attentionPost norm      // C, of the result
@@ -254,7 +256,7 @@ func (m *Model) WeightBytes() int {
 		for _, w := range []linear{y.query, y.key, y.value, y.attentionOut, y.router} {
 			n += w.bytes()
 		}
-		n += y.feed.bytes() + y.latent.bytes()
+		n += y.feed.bytes() + y.latent.bytes() + y.mixer.bytes()
 		if len(y.experts) > 0 {
 			n += m.cfg.ExpertsUsed * y.experts[0].bytes()
 		}

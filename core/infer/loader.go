@@ -18,7 +18,7 @@ func (m *Model) load(l *loader) {
 	l.begin("", c.Globals())
 	m.embedding = l.embedding(c.Width, c.Vocab)
 	m.positions = l.vector(arch.Positions, c.Width*c.Context)
-	m.outputNorm = l.norm(arch.OutputNorm, c.Width, y)
+	m.outputNorm = l.norm(c.OutputNorm(), c.Width, y)
 	if l.there(arch.Output) {
 		m.output = l.linear("output", c.Width, c.Vocab)
 	} else {
@@ -32,8 +32,16 @@ func (m *Model) load(l *loader) {
 		m.ropeLong = m.ropeShort
 	}
 	m.layers = make([]layer, c.Layers)
+	slot, at := 0, 0
 	for i := range m.layers {
 		l.begin(arch.Block(i), c.Layer(i, l.there))
+		m.layers[i].slot = slot
+		if c.Recurs(i) {
+			m.layers[i].loadRecurrent(l, c, at)
+			at += c.Mixer.Memory(c.Width)
+			continue
+		}
+		slot++
 		m.layers[i].load(l, c)
 		m.layers[i].window = c.WindowOf(i)
 		switch {
@@ -50,6 +58,16 @@ func (m *Model) load(l *loader) {
 	}
 	if c.EmbeddingScale != 0 {
 		m.embeddingScale *= c.EmbeddingScale
+	}
+}
+
+// loadRecurrent loads a layer with a state.
+func (y *layer) loadRecurrent(l *loader, c Config, at int) {
+	y.attentionNorm = l.norm("attn_norm", c.Width, c.Style())
+	y.loadMixer(l, c, at)
+	if c.Hidden > 0 {
+		y.hiddenNorm = l.norm("ffn_norm", c.Width, c.Style())
+		y.loadFeed(l, c)
 	}
 }
 
@@ -88,7 +106,12 @@ func (y *layer) load(l *loader, c Config) {
 		}
 	}
 	y.hiddenPost = l.norm("post_ffw_norm", c.Width, style)
-	switch {
+	y.loadFeed(l, c)
+}
+
+// loadFeed loads the feed-forward half.
+func (y *layer) loadFeed(l *loader, c Config) {
+	switch style := c.Style(); {
 	case l.expects("ffn_gate_inp.weight"):
 		y.loadExperts(l, c)
 	case !style.Gated:

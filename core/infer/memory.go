@@ -23,10 +23,13 @@ func (m *Model) fit(r *reading) (bool, error) {
 		return true, nil
 	}
 	s, size := r.s, r.s.cache.ChunkBytes()
-	if all := kvChunks(r.before+r.rows) * size; all > m.kvLimit {
+	if all := kvChunks(r.before+r.rows)*size + s.state.most(); all > m.kvLimit {
 		return false, fmt.Errorf("%w: %d positions take %d bytes, limit %d", ErrMemory, r.before+r.rows, all, m.kvLimit)
 	}
 	need := s.cache.missing(s.Len(), r.before+r.rows) * size
+	if s.state.now == nil {
+		need += s.state.most()
+	}
 	for need > 0 && m.kvUsed(s)+need > m.kvLimit {
 		if len(m.prefixes.all) > 0 {
 			m.prefixes.all = slices.Delete(m.prefixes.all, 0, 1)
@@ -55,7 +58,7 @@ func (m *Model) kvUsed(s *Session) int {
 	n, seen := 0, map[*byte]bool{}
 	count := func(chunks [][]byte) {
 		for _, c := range chunks {
-			if !seen[&c[0]] {
+			if len(c) > 0 && !seen[&c[0]] {
 				seen[&c[0]] = true
 				n += len(c)
 			}
@@ -65,12 +68,16 @@ func (m *Model) kvUsed(s *Session) int {
 		h.hold.Lock()
 		count(h.cache.chunks)
 		h.hold.Unlock()
+		n += h.state.bytes()
 	}
 	if s != nil {
-		count(s.cache.chunks)
+		if count(s.cache.chunks); !slices.Contains(m.holders, s) {
+			n += s.state.bytes()
+		}
 	}
 	for _, p := range m.prefixes.all {
 		count(p.chunks)
+		n += 4 * len(p.state)
 	}
 	return n
 }
@@ -109,22 +116,33 @@ func (m *Model) stuck(pending []*reading) bool {
 func (m *Model) preempt(s *Session) {
 	s.hold.Lock()
 	s.cache.Release(0)
+	s.state.drop()
 	s.hold.Unlock()
 	s.lost = true
 	m.holders = slices.DeleteFunc(m.holders, func(h *Session) bool { return h == s })
 }
 
-// redo makes a reading compute the positions of its session again.
-func (r *reading) redo() {
+// redo makes a reading compute the positions of its session from from on again.
+func (r *reading) redo(from int) {
 	s := r.s
 	s.lost = false
-	if r.again == 0 && r.before > 0 {
-		r.again = r.before
-		r.in = slices.Concat([]Input{{Tokens: slices.Clone(s.tokens[:r.before])}}, r.in)
-		r.rows += r.before
+	if n := r.before - from; n > 0 {
+		tokens := slices.Clone(s.tokens[from:r.before])
+		if r.again > 0 {
+			r.in = slices.Clone(r.in)
+			r.in[0].Tokens = append(tokens, r.in[0].Tokens...)
+		} else {
+			r.in = slices.Concat([]Input{{Tokens: tokens}}, r.in)
+		}
+		r.again += n
+		r.rows += n
 	}
-	r.before, r.read, r.to, r.begun, r.text = 0, 0, 0, false, nil
-	s.tokens = s.tokens[:0]
+	r.before, r.read, r.to, r.begun = from, 0, 0, false
+	s.tokens = s.tokens[:from]
+	if s.keepHidden {
+		s.unseen = min(s.unseen, from)
+		s.hidden = s.hidden[:(from-s.unseen)*s.m.cfg.Width]
+	}
 }
 
 // undo restores the positions that the session had before a reading.
@@ -137,23 +155,32 @@ func (r *reading) undo() {
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
 	tokens := r.in[0].Tokens
-	s.cut(0)
-	s.tokens, s.lost = append(s.tokens, tokens...), true
+	s.cut(r.before)
+	s.tokens = append(s.tokens, tokens...)
+	s.lost = s.state.size == 0 || r.before == 0 && s.state.now == nil
 }
 
 // restore computes the positions of a session again if they were preempted.
 func (s *Session) restore(r *reading) bool {
-	if !s.lost {
+	from := 0
+	switch {
+	case s.lost:
+	case s.unsettled():
+		if from = s.state.restore(len(s.tokens)); from == len(s.tokens) {
+			return false
+		}
+	default:
 		return false
 	}
-	*r = reading{s: s, in: []Input{{Tokens: slices.Clone(s.tokens)}}, keep: 1, rows: len(s.tokens), again: len(s.tokens)}
-	s.tokens, s.lost = s.tokens[:0], false
+	tokens := slices.Clone(s.tokens[from:])
+	*r = reading{s: s, in: []Input{{Tokens: tokens}}, keep: 1, before: from, rows: len(tokens), again: len(tokens)}
+	s.tokens, s.lost = s.tokens[:from], false
 	return true
 }
 
 // raw returns the chunks of the session for a snapshot, with nothing after its
-// last position. They may not be changed.
-func (s *Session) raw() ([][]byte, error) {
+// last position, and its state. The chunks may not be changed.
+func (s *Session) raw() ([][]byte, []float32, error) {
 	s.users.Add(1)
 	defer s.users.Add(-1)
 	s.m.mu.Lock() // others may write to shared chunks
@@ -164,10 +191,10 @@ func (s *Session) raw() ([][]byte, error) {
 		err := s.m.read(context.Background(), s.readings[:], s.wake)
 		s.m.mu.Lock()
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	s.cache.Release(len(s.tokens))
 	s.cache.Blank(len(s.tokens))
-	return slices.Clone(s.cache.chunks), nil
+	return slices.Clone(s.cache.chunks), slices.Clone(s.state.now), nil
 }

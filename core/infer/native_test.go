@@ -370,17 +370,21 @@ func TestArchitecturesAgainstLibllama(t *testing.T) {
 			}
 		case "mistral3":
 			cfg.Cooling = 0
+		case "granitehybrid": // llama.cpp requires twice the width
+			cfg.Mixer.Inner = 128
 		case "granitemoe": // nor the width of experts
 			cfg.ExpertHidden = cfg.Hidden
 		case "exaone4":
 			cfg.Window, cfg.Windowed, cfg.Unrotated = 0, nil, nil
 		}
-		cfg.Width = cfg.Heads * cfg.HeadDim // as some of them need it
+		if name != "mamba2" {
+			cfg.Width = cfg.Heads * cfg.HeadDim // as some of them need it
+		}
 		weights := weightsOf(cfg, 1)
 		for tensor := range weights {
 			bias := strings.HasSuffix(tensor, ".bias")
 			bare := name == "stablelm" || name == "falcon" || name == "command-r" || name == "cohere2" // only norms have biases
-			if y := cfg.Style(); bias && !y.LayerNorm && !y.ExpertBias || bias && bare && !strings.Contains(tensor, "_norm") ||
+			if y := cfg.Style(); bias && !y.LayerNorm && !y.ExpertBias && !strings.Contains(tensor, ".ssm_") || bias && bare && !strings.Contains(tensor, "_norm") ||
 				name == "command-r" && strings.Contains(tensor, "_norm.") && strings.Contains(tensor, "attn_") && !strings.Contains(tensor, "attn_norm") {
 				delete(weights, tensor)
 			}

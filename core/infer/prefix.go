@@ -31,6 +31,7 @@ type prefix struct {
 	kind   cacheKind
 	tokens []int32
 	chunks [][]byte
+	state  []float32 // after the tokens, or nil
 }
 
 // cacheKind holds the properties of a session that determine the keys of a text.
@@ -53,7 +54,7 @@ func common(a, b []int32) int {
 func (p *prefixes) find(kind cacheKind, text []int32) (best, n int) {
 	for i := range p.all {
 		if e := &p.all[i]; e.kind == kind {
-			if c := common(e.tokens, text); c > n {
+			if c := common(e.tokens, text); c > n && (e.state == nil || c == len(e.tokens)) { // states are of all of a text
 				best, n = i, c
 			}
 		}
@@ -61,11 +62,11 @@ func (p *prefixes) find(kind cacheKind, text []int32) (best, n int) {
 	return best, n
 }
 
-// use returns the chunks of a text, which becomes the most recently used.
-func (p *prefixes) use(i int) [][]byte {
+// use returns a text, which becomes the most recently used.
+func (p *prefixes) use(i int) prefix {
 	e := p.all[i]
 	p.all = append(slices.Delete(p.all, i, i+1), e)
-	return e.chunks
+	return e
 }
 
 // keep adds the first n positions of a session, unless most of them are kept
@@ -77,13 +78,19 @@ func (p *prefixes) keep(s *Session, n int) {
 	if at := slices.Index(s.tokens[:n], vector); at >= 0 {
 		n = at
 	}
-	if _, kept := p.find(s.kind(), s.tokens[:n]); n-kept < leastKeep || kvChunks(n)*s.cache.ChunkBytes() > p.limit {
+	var state []float32
+	if s.state.size > 0 {
+		if n, state = s.state.last(n); state == nil {
+			return
+		}
+	}
+	if _, kept := p.find(s.kind(), s.tokens[:n]); n-kept < leastKeep || kvChunks(n)*s.cache.ChunkBytes()+4*len(state) > p.limit {
 		return
 	}
 	p.all = slices.DeleteFunc(p.all, func(e prefix) bool { // the new text begins with it
-		return e.kind == s.kind() && len(e.tokens) <= n && common(e.tokens, s.tokens) == len(e.tokens)
+		return e.state == nil && e.kind == s.kind() && len(e.tokens) <= n && common(e.tokens, s.tokens) == len(e.tokens)
 	})
-	p.all = append(p.all, prefix{kind: s.kind(), tokens: slices.Clone(s.tokens[:n]), chunks: s.cache.Lend(n)})
+	p.all = append(p.all, prefix{kind: s.kind(), tokens: slices.Clone(s.tokens[:n]), chunks: s.cache.Lend(n), state: state})
 	for p.bytes() > p.limit {
 		p.all = slices.Delete(p.all, 0, 1)
 	}
@@ -94,11 +101,12 @@ func (p *prefixes) bytes() int {
 	n, seen := 0, map[*byte]bool{}
 	for _, e := range p.all {
 		for _, c := range e.chunks {
-			if !seen[&c[0]] {
+			if len(c) > 0 && !seen[&c[0]] {
 				seen[&c[0]] = true
 				n += len(c)
 			}
 		}
+		n += 4 * len(e.state)
 	}
 	return n
 }
@@ -120,6 +128,7 @@ func (s *Session) Close() {
 		s.m.prefixes.keep(s, len(s.tokens))
 	}
 	s.cache.Release(0)
+	s.state.drop()
 	s.m.holders = slices.DeleteFunc(s.m.holders, func(h *Session) bool { return h == s })
 	s.tokens, s.valid = nil, false
 }
@@ -133,7 +142,8 @@ func (m *Model) join(r *reading, earlier []*reading) bool {
 		return true
 	}
 	if s.lost {
-		r.redo()
+		r.redo(0)
+		r.text = nil
 	}
 	if len(r.blocks) > 0 || s.observer != nil || slices.ContainsFunc(r.in, func(x Input) bool { return x.Vectors != nil }) {
 		s.fixed = true
@@ -150,7 +160,7 @@ func (m *Model) join(r *reading, earlier []*reading) bool {
 	at, n := m.prefixes.find(s.kind(), r.text[:most])
 	var from *Session
 	for _, o := range earlier {
-		if o.text == nil || o.s.kind() != s.kind() {
+		if o.text == nil || s.state.size > 0 || o.s.kind() != s.kind() {
 			continue
 		}
 		c := common(o.text, r.text[:most])
@@ -166,7 +176,9 @@ func (m *Model) join(r *reading, earlier []*reading) bool {
 		if from != nil {
 			s.cache.Borrow(from.cache.Lend(n))
 		} else {
-			s.cache.Borrow(m.prefixes.use(at)[:kvChunks(n)])
+			e := m.prefixes.use(at)
+			s.cache.Borrow(e.chunks[:kvChunks(n)])
+			s.state.adopt(n, e.state)
 		}
 		s.tokens = append(s.tokens, r.text[s.Len():n]...)
 		r.read = n - r.before
@@ -183,6 +195,7 @@ func (m *Model) start(r *reading) bool {
 		r.done = r.err != nil
 		if !slices.Contains(m.holders, r.s) { // while it waits, it shares nothing
 			r.s.cache.Release(0)
+			r.s.state.drop()
 			r.s.tokens = r.s.tokens[:r.before]
 			r.read, r.to, r.s.shared = 0, 0, 0
 		}

@@ -284,6 +284,7 @@ func (m *Model) pass(pending []*reading, streams int) bool {
 	row := 0
 	for i, p := range part {
 		row += p.take(&m.spans[i], row)
+		p.passed()
 		if p.done = p.read == p.rows; p.done && !p.stream() && p.text != nil {
 			m.prefixes.keep(p.s, len(p.text))
 		}

@@ -41,6 +41,7 @@ type Session struct {
 	blocks []block   // grids and positions that see each other
 	logits []float32 // V, of the last position
 	valid  bool      // logits are those of the last position
+	state  state     // of layers that have one
 	lookup lookup    // index of tokens, up to the generated text
 
 	input    [1]Input // of Feed
@@ -97,7 +98,7 @@ func (m *Model) NewSession(opt SessionOptions) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Session{m: m, context: opt.Context, cache: cache, keepHidden: opt.Hidden, fixed: opt.Hidden, wake: make(chan bool, 1)}
+	s := &Session{m: m, context: opt.Context, cache: cache, state: state{size: memory(&m.cfg)}, keepHidden: opt.Hidden, fixed: opt.Hidden, wake: make(chan bool, 1)}
 	divisors := m.ropeShort
 	if opt.Context > m.cfg.Rope.OriginalContext {
 		divisors = m.ropeLong
@@ -108,7 +109,7 @@ func (m *Model) NewSession(opt SessionOptions) (*Session, error) {
 
 // cacheShape returns the layout of the keys and values of a session.
 func (m *Model) cacheShape() cacheShape {
-	s := cacheShape{Layers: m.cfg.Layers, Heads: m.cfg.KVHeads, Dim: m.cfg.HeadDim}
+	s := cacheShape{Layers: m.cfg.AttentionLayers(), Heads: m.cfg.KVHeads, Dim: m.cfg.HeadDim}
 	if m.cfg.Latent != nil {
 		s.Latent = m.cfg.Latent.Rank
 	}
@@ -166,6 +167,9 @@ func (s *Session) Recall(ctx context.Context) error {
 	if n == 0 || s.tokens[n-1] == vector {
 		return fmt.Errorf("%w: the last of the %d positions is a vector", ErrNoLogits, n)
 	}
+	if s.state.size > 0 {
+		return s.recall(ctx, s.tokens[n-1])
+	}
 	s.users.Add(1)
 	defer s.users.Add(-1)
 	s.m.mu.Lock()
@@ -216,6 +220,15 @@ func (s *Session) cut(n int) {
 				n = b.first
 			}
 			break
+		}
+	}
+	if s.state.size > 0 {
+		s.hold.Lock()
+		from := s.state.cut(n)
+		s.hold.Unlock()
+		if slices.Contains(s.tokens[from:n], vector) {
+			n = from // vectors cannot be computed again
+			s.blocks = slices.DeleteFunc(s.blocks, func(b block) bool { return n < b.end() })
 		}
 	}
 	s.tokens = s.tokens[:n]

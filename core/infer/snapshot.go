@@ -23,6 +23,7 @@ import (
 //	tokens  u32 n, n × i32 (-1 where a vector was fed)
 //	blocks  u32 m, m × (u32 first position, positions, places, 1 if mutual)
 //	chunks  ⌈n/256⌉ × the memory of a chunk
+//	state   f32 of the layers with a state, as many as the model's shape defines
 //	logits  u32 V or 0, V × f32
 //	digest  32 bytes, SHA-256 of all before
 //
@@ -58,12 +59,20 @@ func (s *Session) WriteSnapshot(w io.Writer) error {
 	if _, err := out.Write(head); err != nil {
 		return fmt.Errorf("writing a snapshot: %w", err)
 	}
-	chunks, err := s.raw()
+	chunks, state, err := s.raw()
 	if err != nil {
 		return err
 	}
 	for _, c := range chunks {
 		if _, err := out.Write(c); err != nil {
+			return fmt.Errorf("writing a snapshot: %w", err)
+		}
+	}
+	if s.state.size > 0 {
+		if len(state) == 0 {
+			state = make([]float32, s.state.size)
+		}
+		if err := binary.Write(out, binary.LittleEndian, state); err != nil {
 			return fmt.Errorf("writing a snapshot: %w", err)
 		}
 	}
@@ -166,6 +175,10 @@ func (s *Session) ReadSnapshot(r io.Reader) error {
 		}
 		chunks = append(chunks, b)
 	}
+	state, err := in.floats(s.state.size)
+	if err != nil {
+		return err
+	}
 	logits, err := in.logits(s.m.cfg.Vocab, n)
 	if err != nil {
 		return err
@@ -179,6 +192,7 @@ func (s *Session) ReadSnapshot(r io.Reader) error {
 		return err
 	}
 	s.lost, s.fixed = false, true
+	s.state.adopt(n, state)
 	s.tokens, s.blocks, s.valid = tokens, blocks, len(logits) > 0
 	s.lookup.cut(0)
 	s.hidden, s.unseen = s.hidden[:0], len(tokens)
@@ -284,11 +298,19 @@ func (d *digestReader) logits(vocab, positions int) ([]float32, error) {
 	if int64(n) != int64(vocab) || positions == 0 {
 		return nil, fmt.Errorf("%w: got %d logits, want %d", ErrSnapshot, n, vocab)
 	}
-	b := make([]byte, 4*vocab)
+	return d.floats(vocab)
+}
+
+// floats reads n numbers, or none.
+func (d *digestReader) floats(n int) ([]float32, error) {
+	if n == 0 {
+		return nil, nil
+	}
+	b := make([]byte, 4*n)
 	if err := d.full(b); err != nil {
 		return nil, err
 	}
-	x := make([]float32, vocab)
+	x := make([]float32, n)
 	_, err := binary.Decode(b, binary.LittleEndian, x)
 	return x, err
 }

@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"mm-abi.org/mm/core/gguf"
 )
@@ -79,6 +80,10 @@ type Shape struct {
 
 	// Latent is the compression of keys and values, or nil.
 	Latent *Latent `json:",omitempty"`
+	// Mixer describes the Recurrent layers, which have a state instead of keys
+	// and values; nil without such layers.
+	Mixer     *Mixer `json:",omitempty"`
+	Recurrent []bool `json:",omitempty"`
 
 	// Parallel is set if attention and feed-forward read the same residual.
 	Parallel bool `json:",omitempty"`
@@ -126,12 +131,16 @@ func (s Shape) Check() error {
 	limit("context length", s.Context, MaxContext)
 	limit("number of layers", s.Layers, maxLayers)
 	limit("embedding length", s.Width, maxWidth)
-	limit("number of heads", s.Heads, maxHeads)
-	limit("number of key/value heads", s.KVHeads, maxHeads)
-	limit("head size", s.HeadDim, maxDim)
-	limit("feed forward length", s.Hidden, maxHidden)
 	limit("vocabulary size", s.Vocab, maxVocab)
-	limit("number of heads times their size", s.Heads*s.HeadDim, maxHidden)
+	if s.attends() {
+		limit("number of heads", s.Heads, maxHeads)
+		limit("number of key/value heads", s.KVHeads, maxHeads)
+		limit("head size", s.HeadDim, maxDim)
+		limit("feed forward length", s.Hidden, maxHidden)
+		limit("number of heads times their size", s.Heads*s.HeadDim, maxHidden)
+	} else if s.Heads != 0 || s.KVHeads != 0 || s.HeadDim != 0 || s.Hidden != 0 || s.Experts != 0 {
+		faults = append(faults, fmt.Errorf("architecture %s has no heads and no feed-forward layer", s.Arch))
+	}
 	if s.KVHeads > 0 && s.Heads%s.KVHeads != 0 {
 		faults = append(faults, fmt.Errorf("%d heads cannot share %d key/value heads", s.Heads, s.KVHeads))
 	}
@@ -140,6 +149,9 @@ func (s Shape) Check() error {
 	}
 	if s.Latent != nil {
 		faults = append(faults, s.Latent.check(&s))
+	}
+	if faults = append(faults, s.checkMixer()); errors.Join(faults...) != nil {
+		return errors.Join(faults...) // what follows multiplies sizes
 	}
 	if s.HeadDim > 0 && s.HeadDim <= maxDim && !s.Style().Learned {
 		faults = append(faults, s.Rope.check(s.HeadDim))
@@ -184,6 +196,8 @@ func (s Shape) checkLayers() error {
 	switch {
 	case s.Windowed != nil && len(s.Windowed) != s.Layers:
 		return fmt.Errorf("window pattern of %d layers, want %d", len(s.Windowed), s.Layers)
+	case s.Unrotated != nil && s.Style().switched && slices.Contains(s.Unrotated, false):
+		return fmt.Errorf("architecture %s rotates all layers or none", s.Arch)
 	case s.Unrotated != nil && len(s.Unrotated) != s.Layers:
 		return fmt.Errorf("rotation pattern of %d layers, want %d", len(s.Unrotated), s.Layers)
 	case s.Window < 0 || s.Window > MaxContext*2:
@@ -221,7 +235,7 @@ func (s Shape) checkFactors() error {
 // Plain reports whether layers are described by their sizes and rotation alone:
 // no windows, experts, scales, caps, or other activation.
 func (s Shape) Plain() bool {
-	return s.Windowed == nil && s.Unrotated == nil && s.Latent == nil && s.Deep == 0 && s.Rope.Sections == [3]int{} && s.Local == nil && s.Experts == 0 && !s.Parallel && s.Activation == "" &&
+	return s.Windowed == nil && s.Unrotated == nil && s.Latent == nil && s.Mixer == nil && s.Deep == 0 && s.Rope.Sections == [3]int{} && s.Local == nil && s.Experts == 0 && !s.Parallel && s.Activation == "" &&
 		s.Cooling == 0 && s.EmbeddingScale == 0 && s.ResidualScale == 0 && s.AttentionScale == 0 && s.LogitDivisor == 0 && s.AttentionCap == 0 && s.LogitCap == 0
 }
 

@@ -53,6 +53,15 @@ func plain(name string) arch.Shape {
 		s.KVHeads, s.Rope.Dims, s.HeadDim = 1, 8, 40
 		s.Experts, s.ExpertsUsed, s.ExpertHidden, s.SharedHidden, s.DenseLead = 8, 3, 32, 64, 1
 		s.ExpertSigmoid, s.ExpertGroups, s.GroupsUsed, s.ExpertScale = true, 4, 2, 2.5
+	case "lfm2":
+		s.Mixer, s.Recurrent = &arch.Mixer{Kernel: 3}, []bool{true, false, true, true, false, true}
+	case "granitehybrid":
+		s.Mixer, s.Recurrent = &arch.Mixer{Kernel: 4, Inner: 64, State: 16, Heads: 4, Groups: 2}, []bool{true, true, false, true, false, true}
+		s.Experts, s.ExpertsUsed, s.ExpertHidden, s.SharedHidden, s.LogitDivisor = 6, 2, 64, 48, 2
+		s.Unrotated = []bool{true, true, true, true, true, true}
+	case "mamba2":
+		s.Rope, s.Heads, s.KVHeads, s.HeadDim, s.Hidden = arch.Rope{}, 0, 0, 0, 0
+		s.Mixer, s.Recurrent = &arch.Mixer{Kernel: 4, Inner: 64, State: 16, Heads: 4, Groups: 2}, []bool{true, true, true, true, true, true}
 	case "mistral3":
 		s.Cooling = 0.5
 	case "phi2", "falcon":
@@ -190,6 +199,24 @@ func TestHeeded(t *testing.T) {
 		{"scale of experts", "deepseek2", key("deepseek2.expert_weights_scale", float32(-1)), "bad scale of experts: -1", nil},
 		{"logarithm of yarn", "deepseek2", key("deepseek2.rope.scaling.yarn_log_multiplier", float32(0.0707)), "", func(s arch.Shape) bool { return s.Rope.YarnAttention == 1 && s.Rope.YarnLog > 0.7 }},
 		{"keys and values in one matrix", "deepseek2", more("blk.0.attn_kv_b.weight", 32, 160), "unexpected tensor blk.0.attn_kv_b.weight", nil},
+		{"taps of a convolution", "lfm2", key("lfm2.shortconv.l_cache", uint32(65)), "bad kernel of the convolution: got 65, want 2 to 64", nil}, // maxKernel
+		{"one tap", "lfm2", key("lfm2.shortconv.l_cache", uint32(1)), "bad kernel of the convolution: got 1", nil},
+		{"taps at the limit", "lfm2", key("lfm2.shortconv.l_cache", uint32(64)), "", func(s arch.Shape) bool { return s.Mixer.Kernel == 64 }},
+		{"key heads of some layers", "lfm2", key("lfm2.attention.head_count_kv", []uint32{0, 2, 0, 0, 4, 0}), "2 in one layer, but 4 in layer 4", nil},
+		{"a layer of attention without its tensors", "lfm2", key("lfm2.attention.head_count_kv", []uint32{2, 2, 0, 0, 2, 0}), "tensor blk.0.attn_k.weight is missing", nil},
+		{"few layers", "lfm2", key("lfm2.attention.head_count_kv", []uint32{2, 0}), "got 2 entries, want 6", nil},
+		{"states without end", "mamba2", key("mamba2.ssm.state_size", uint32(4097)), "bad numbers of a state: got 4097, want 1 to 4096", nil}, // maxState
+		{"states at the limit", "mamba2", key("mamba2.ssm.state_size", uint32(4096)), "", func(s arch.Shape) bool { return s.Mixer.State == 4096 }},
+		{"no heads of a state space", "mamba2", key("mamba2.ssm.time_step_rank", uint32(0)), "bad number of heads of the state space: got 0", nil},
+		{"heads that do not fit", "mamba2", key("mamba2.ssm.time_step_rank", uint32(3)), "3 heads in 2 groups cannot share a state space of width 64", nil},
+		{"groups that do not fit", "mamba2", key("mamba2.ssm.group_count", uint32(3)), "4 heads in 3 groups cannot share", nil},
+		{"width without end", "mamba2", key("mamba2.ssm.inner_size", uint32(1<<31)), "bad width of the state space: got 2147483648", nil},
+		{"memory without end", "mamba2", func(*arch.Shape) ([]gguf.KV, []arch.Tensor) {
+			return []gguf.KV{{Key: "mamba2.ssm.inner_size", Value: uint32(1 << 18)}, {Key: "mamba2.ssm.state_size", Value: uint32(4096)}}, nil
+		}, "exceeds 1073741824", nil}, // MaxMemory
+		{"heads of mamba2", "mamba2", key("mamba2.attention.head_count", uint32(4)), "architecture mamba2 has no heads", nil},
+		{"mamba2 without a state", "mamba2", key("mamba2.ssm.norm", true), "key mamba2.ssm.norm is true", nil},
+		{"rotation of granite", "granitehybrid", key("granitehybrid.rope.scaling.finetuned", true), "", func(s arch.Shape) bool { return s.Unrotated == nil }},
 		{"short pattern", "gemma2", key("gemma2.attention.sliding_window_pattern", []bool{true}), "key gemma2.attention.sliding_window_pattern: got 1 entries, want 6", nil},
 		{"activation", "llama", key("llama.hidden_activation", "gelu"), "", func(s arch.Shape) bool { return s.Act() == arch.GELU }},
 		{"unknown activation", "llama", key("llama.hidden_activation", "relu2"), `activation "relu2"`, nil},

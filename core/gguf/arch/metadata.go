@@ -17,9 +17,14 @@ func (s Shape) Metadata() []gguf.KV {
 	w.put(gguf.KeyBlockCount, uint32(s.Layers))
 	w.put(gguf.KeyFeedForward, uint32(s.Hidden))
 	w.put(gguf.KeyHeadCount, uint32(s.Heads))
-	w.put(gguf.KeyHeadCountKV, uint32(s.KVHeads))
-	w.put(gguf.KeyKeyLength, uint32(s.HeadDim))
-	w.put(gguf.KeyValueLength, uint32(s.ValueDim()))
+	w.keyHeads(s)
+	if s.attends() {
+		w.put(gguf.KeyKeyLength, uint32(s.HeadDim))
+		w.put(gguf.KeyValueLength, uint32(s.ValueDim()))
+	}
+	if s.Mixer != nil {
+		w.mixer(s)
+	}
 	if s.Latent != nil {
 		w.latent(s)
 	}
@@ -151,6 +156,9 @@ func (w *writer) layers(s Shape) {
 		if !slices.Equal(s.Windowed, lastOf(s.Layers, y.every, false)) {
 			w.put(keyPattern, s.Windowed)
 		}
+	}
+	if y.switched {
+		w.put(gguf.KeyRopeFinetuned, s.Unrotated == nil)
 	}
 	if s.Local != nil {
 		w.put(keyRopeLocal, s.Local.Base)

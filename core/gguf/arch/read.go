@@ -73,7 +73,13 @@ func Read(f *gguf.File) (Shape, error) {
 	}
 	s.Heads = r.perLayer(gguf.KeyHeadCount, s.Layers, -1)
 	s.Hidden = r.perLayer(gguf.KeyFeedForward, s.Layers, -1)
-	s.KVHeads = r.perLayer(gguf.KeyHeadCountKV, s.Layers, s.Heads)
+	var keys []uint32
+	if r.style.mixer == noMixer || r.style.mixer == scanOnly {
+		s.KVHeads = r.perLayer(gguf.KeyHeadCountKV, s.Layers, s.Heads)
+	} else {
+		keys = r.keyHeads(&s)
+	}
+	r.mixer(&s, keys)
 	if !r.style.latent {
 		s.HeadDim = r.headDim(s.Width, s.Heads)
 	}
@@ -241,6 +247,9 @@ func (r *reader) rotation(s *Shape) {
 	if r.style.sections {
 		r.sections(s)
 	}
+	if r.style.switched && !r.flag(gguf.KeyRopeFinetuned, true) {
+		s.Unrotated = lastOf(s.Layers, 1, false)
+	}
 	if n := r.style.unrotate; n > 0 {
 		s.Unrotated = lastOf(s.Layers, n, true)
 	}
@@ -333,6 +342,10 @@ func (r *reader) experts(s *Shape) {
 				r.has(k)
 			}
 		}
+		if r.style.sharing {
+			r.has(keyExpertsUsed)
+			r.has(keySharedHidden)
+		}
 		return
 	}
 	if _, dense := r.f.Tensor(Block(0) + "ffn_gate.weight"); dense && !r.style.counted {
@@ -346,6 +359,8 @@ func (r *reader) experts(s *Shape) {
 		r.counted(s)
 	case r.style.shared:
 		s.SharedHidden = r.countOr(keySharedHidden, s.Hidden)
+	case r.style.sharing:
+		s.SharedHidden = r.countOr(keySharedHidden, 0)
 	}
 	if r.style.groups {
 		r.groups(s)

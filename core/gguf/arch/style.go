@@ -89,63 +89,69 @@ type Style struct {
 	// SharedGate multiplies the shared expert by σ(w·x).
 	SharedGate bool
 
-	parallel bool // attention and feed-forward may read the same residual
-	experts  bool // experts are supported
-	must     bool // and required
-	every    int  // the last of so many layers has no window; 1: all have it; 0: none
-	unrotate int  // the last of so many layers is not rotated
-	local    bool // windowed layers have a separate base, by default 10000
-	divisor  bool // logit_scale divides logits
-	factor   bool // logit_scale multiplies logits
-	output   bool // the output has a bias
-	two      bool // the halves may have a norm each, and attention's is attn_norm_2
-	shared   bool // a shared expert
-	summed   bool // weights of experts are not normalized, unless stated
-	windowed bool // only layers with a window are rotated, if there are any
-	cooled   bool // queries grow with the logarithm of their position
-	second   bool // ffn_norm is called post_attention_norm
-	caps     bool // soft caps
-	sections bool // pairs rotate by frame, row and column
-	deep     bool // further vectors for the first layers, and sections in turns
-	factors  bool // rope_factors_{long,short} without a named method
-	latent   bool // latent attention
-	counted  bool // the shared expert's width is a number of experts
-	groups   bool // groups of experts, and scores by σ with a bias
+	parallel bool   // attention and feed-forward may read the same residual
+	experts  bool   // experts are supported
+	must     bool   // and required
+	every    int    // the last of so many layers has no window; 1: all have it; 0: none
+	unrotate int    // the last of so many layers is not rotated
+	local    bool   // windowed layers have a separate base, by default 10000
+	divisor  bool   // logit_scale divides logits
+	factor   bool   // logit_scale multiplies logits
+	output   bool   // the output has a bias
+	two      bool   // the halves may have a norm each, and attention's is attn_norm_2
+	shared   bool   // a shared expert
+	summed   bool   // weights of experts are not normalized, unless stated
+	windowed bool   // only layers with a window are rotated, if there are any
+	cooled   bool   // queries grow with the logarithm of their position
+	second   bool   // ffn_norm is called post_attention_norm
+	caps     bool   // soft caps
+	sections bool   // pairs rotate by frame, row and column
+	deep     bool   // further vectors for the first layers, and sections in turns
+	factors  bool   // rope_factors_{long,short} without a named method
+	latent   bool   // latent attention
+	counted  bool   // the shared expert's width is a number of experts
+	mixer    mixing // layers with a state
+	sharing  bool   // a shared expert, if its width is stated
+	switched bool   // rope.scaling.finetuned switches rotation
+	groups   bool   // groups of experts, and scores by σ with a bias
 }
 
 // styles maps GGUF's names of architectures to styles.
 var styles = map[string]Style{
-	"llama":      {Activation: SiLU, Gated: true, experts: true, every: 1},
-	"qwen2":      {Halves: true, Activation: SiLU, Gated: true},
-	"qwen2vl":    {Halves: true, Activation: SiLU, Gated: true, sections: true},
-	"qwen3vl":    {Halves: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true, sections: true, deep: true},
-	"qwen3":      {Halves: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true},
-	"qwen3moe":   {Halves: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true, experts: true, must: true},
-	"gemma":      {Halves: true, Activation: GELUTanh, Gated: true, RootWidth: true},
-	"gemma2":     {Halves: true, PostNorm: true, Activation: GELUTanh, Gated: true, RootWidth: true, every: 2, caps: true},
-	"gemma3":     {Halves: true, PostNorm: true, HeadNorm: SharedNorm, Activation: GELUTanh, Gated: true, RootWidth: true, every: 6, local: true, caps: true},
-	"phi3":       {Halves: true, Activation: SiLU, Gated: true, FusedQKV: true, FusedGate: true, every: 1, factors: true},
-	"smollm3":    {Activation: SiLU, Gated: true, unrotate: 4},
-	"olmo2":      {Halves: true, PostNorm: true, NoPreNorm: true, HeadNorm: WholeHeadNorm, Activation: SiLU, Gated: true},
-	"granite":    {Activation: SiLU, Gated: true, divisor: true},
-	"stablelm":   {Halves: true, LayerNorm: true, HeadNorm: SeparateNorm, Activation: SiLU, Gated: true, SharedInput: true, parallel: true},
-	"gpt2":       {Learned: true, LayerNorm: true, Activation: GELUTanh, FusedQKV: true},
-	"qwen2moe":   {Halves: true, Activation: SiLU, Gated: true, experts: true, must: true, shared: true, SharedGate: true, summed: true},
-	"olmoe":      {Halves: true, HeadNorm: WholeHeadNorm, Activation: SiLU, Gated: true, experts: true, must: true, summed: true},
-	"gpt-oss":    {Halves: true, Activation: ClampedSiLU, Gated: true, Sinks: true, ExpertBias: true, experts: true, must: true, every: 2, Smooth: true, second: true},
-	"granitemoe": {Activation: SiLU, Gated: true, divisor: true, experts: true, must: true},
-	"deepseek":   {Activation: SiLU, Gated: true, experts: true, must: true, shared: true, counted: true, summed: true},
-	"deepseek2":  {Neighbors: true, Activation: SiLU, Gated: true, experts: true, shared: true, counted: true, summed: true, latent: true, groups: true},
-	"glm4":       {Neighbors: true, PostNorm: true, Activation: SiLU, Gated: true, FusedGate: true},
-	"mistral3":   {Activation: SiLU, Gated: true, cooled: true},
-	"phi2":       {Halves: true, LayerNorm: true, Activation: GELUTanh, SharedInput: true, parallel: true, output: true},
-	"falcon":     {Halves: true, LayerNorm: true, Activation: GELU, FusedQKV: true, SharedInput: true, parallel: true, two: true},
-	"command-r":  {Neighbors: true, LayerNorm: true, NoNormBias: true, HeadNorm: SeparateNorm, Activation: SiLU, Gated: true, SharedInput: true, parallel: true, factor: true},
-	"cohere2":    {Neighbors: true, LayerNorm: true, NoNormBias: true, Activation: SiLU, Gated: true, SharedInput: true, parallel: true, factor: true, every: 4, windowed: true},
-	"starcoder2": {Halves: true, LayerNorm: true, Activation: GELUTanh},
-	"exaone4":    {Halves: true, PostNorm: true, NoPreNorm: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true, every: 4, windowed: true},
-	"ernie4_5":   {Neighbors: true, Activation: SiLU, Gated: true},
-	"gptneox":    {Halves: true, LayerNorm: true, Activation: GELU, FusedQKV: true, parallel: true},
+	"llama":         {Activation: SiLU, Gated: true, experts: true, every: 1},
+	"qwen2":         {Halves: true, Activation: SiLU, Gated: true},
+	"qwen2vl":       {Halves: true, Activation: SiLU, Gated: true, sections: true},
+	"qwen3vl":       {Halves: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true, sections: true, deep: true},
+	"qwen3":         {Halves: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true},
+	"qwen3moe":      {Halves: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true, experts: true, must: true},
+	"gemma":         {Halves: true, Activation: GELUTanh, Gated: true, RootWidth: true},
+	"gemma2":        {Halves: true, PostNorm: true, Activation: GELUTanh, Gated: true, RootWidth: true, every: 2, caps: true},
+	"gemma3":        {Halves: true, PostNorm: true, HeadNorm: SharedNorm, Activation: GELUTanh, Gated: true, RootWidth: true, every: 6, local: true, caps: true},
+	"phi3":          {Halves: true, Activation: SiLU, Gated: true, FusedQKV: true, FusedGate: true, every: 1, factors: true},
+	"smollm3":       {Activation: SiLU, Gated: true, unrotate: 4},
+	"olmo2":         {Halves: true, PostNorm: true, NoPreNorm: true, HeadNorm: WholeHeadNorm, Activation: SiLU, Gated: true},
+	"granite":       {Activation: SiLU, Gated: true, divisor: true},
+	"stablelm":      {Halves: true, LayerNorm: true, HeadNorm: SeparateNorm, Activation: SiLU, Gated: true, SharedInput: true, parallel: true},
+	"gpt2":          {Learned: true, LayerNorm: true, Activation: GELUTanh, FusedQKV: true},
+	"qwen2moe":      {Halves: true, Activation: SiLU, Gated: true, experts: true, must: true, shared: true, SharedGate: true, summed: true},
+	"olmoe":         {Halves: true, HeadNorm: WholeHeadNorm, Activation: SiLU, Gated: true, experts: true, must: true, summed: true},
+	"gpt-oss":       {Halves: true, Activation: ClampedSiLU, Gated: true, Sinks: true, ExpertBias: true, experts: true, must: true, every: 2, Smooth: true, second: true},
+	"granitemoe":    {Activation: SiLU, Gated: true, divisor: true, experts: true, must: true, sharing: true},
+	"deepseek":      {Activation: SiLU, Gated: true, experts: true, must: true, shared: true, counted: true, summed: true},
+	"deepseek2":     {Neighbors: true, Activation: SiLU, Gated: true, experts: true, shared: true, counted: true, summed: true, latent: true, groups: true},
+	"lfm2":          {Halves: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true, mixer: shortMixer},
+	"granitehybrid": {Activation: SiLU, Gated: true, divisor: true, experts: true, sharing: true, switched: true, mixer: scanMixer},
+	"mamba2":        {Learned: true, Activation: SiLU, Gated: true, mixer: scanOnly},
+	"glm4":          {Neighbors: true, PostNorm: true, Activation: SiLU, Gated: true, FusedGate: true},
+	"mistral3":      {Activation: SiLU, Gated: true, cooled: true},
+	"phi2":          {Halves: true, LayerNorm: true, Activation: GELUTanh, SharedInput: true, parallel: true, output: true},
+	"falcon":        {Halves: true, LayerNorm: true, Activation: GELU, FusedQKV: true, SharedInput: true, parallel: true, two: true},
+	"command-r":     {Neighbors: true, LayerNorm: true, NoNormBias: true, HeadNorm: SeparateNorm, Activation: SiLU, Gated: true, SharedInput: true, parallel: true, factor: true},
+	"cohere2":       {Neighbors: true, LayerNorm: true, NoNormBias: true, Activation: SiLU, Gated: true, SharedInput: true, parallel: true, factor: true, every: 4, windowed: true},
+	"starcoder2":    {Halves: true, LayerNorm: true, Activation: GELUTanh},
+	"exaone4":       {Halves: true, PostNorm: true, NoPreNorm: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true, every: 4, windowed: true},
+	"ernie4_5":      {Neighbors: true, Activation: SiLU, Gated: true},
+	"gptneox":       {Halves: true, LayerNorm: true, Activation: GELU, FusedQKV: true, parallel: true},
 }
 
 // Reordered reports whether the rows of queries and keys have another order than

@@ -61,10 +61,10 @@ func (s Shape) Globals() []Tensor {
 	y := s.Style()
 	l := list{bias: y.LayerNorm && !y.NoNormBias}
 	l.add(TokenEmbedding, false, s.Width, s.Vocab)
-	if y.Learned {
+	if y.Learned && s.attends() {
 		l.add(Positions, false, s.Width, s.Context)
 	}
-	l.norm(OutputNorm, s.Width)
+	l.norm(s.OutputNorm(), s.Width)
 	l.add(Output, true, s.Width, s.Vocab)
 	if y.output {
 		l.add(OutputBias, true, s.Vocab)
@@ -79,6 +79,14 @@ func (s Shape) Globals() []Tensor {
 	return l.out
 }
 
+// OutputNorm returns the name of the norm before the output.
+func (s Shape) OutputNorm() string {
+	if s.Style().mixer == shortMixer {
+		return "token_embd_norm"
+	}
+	return OutputNorm
+}
+
 // Layer lists the tensors of layer i. If weights have two layouts, has reports
 // the names in the file; if nil, it is the current layout.
 func (s Shape) Layer(i int, has func(string) bool) []Tensor {
@@ -87,6 +95,14 @@ func (s Shape) Layer(i int, has func(string) bool) []Tensor {
 	queries, keys := s.Heads*s.HeadDim, s.KVHeads*s.HeadDim
 	if !y.NoPreNorm {
 		l.norm("attn_norm", s.Width)
+	}
+	if s.Recurs(i) {
+		s.mixer(&l)
+		if s.attends() {
+			l.norm("ffn_norm", s.Width)
+			s.feedForward(&l, i)
+		}
+		return l.out
 	}
 	switch {
 	case s.Latent != nil:

@@ -41,6 +41,9 @@ neox = {k: v for k, v in base.items() if k != "num_key_value_heads"}
 
 latent = dict(kv_lora_rank=32, qk_nope_head_dim=16, qk_rope_head_dim=8, v_head_dim=24, moe_intermediate_size=32, n_routed_experts=8, num_experts_per_tok=3)
 deepseek = {**base, "num_key_value_heads": 4, **latent}
+mamba = dict(vocab_size=V, hidden_size=64, num_hidden_layers=4, num_heads=8, head_dim=16, state_size=16, chunk_size=64, bos_token_id=0, eos_token_id=1, pad_token_id=2)
+granite = dict(**base, shared_intermediate_size=80, attention_multiplier=0.2, embedding_multiplier=3.0, residual_multiplier=0.3, logits_scaling=4.0,
+               mamba_n_heads=8, mamba_n_groups=2, mamba_d_state=16, mamba_chunk_size=64)
 
 # name: configuration, lengths of the texts, contexts of the engine
 models = {
@@ -102,6 +105,12 @@ models = {
         rope_parameters=rope("yarn", factor=8.0, original_max_position_embeddings=128, beta_fast=32.0, beta_slow=1.0, mscale=1.0, mscale_all_dim=1.0)), [40, 600], 1024),
     "deepseek3-plain": (T.DeepseekV3Config(**deepseek, q_lora_rank=None, first_k_dense_replace=0, n_group=1, topk_group=1, norm_topk_prob=False, num_mtp_layers=0,
         rope_parameters=rope("yarn", factor=4.0, original_max_position_embeddings=256)), [300], 1024),
+    "lfm2": (T.Lfm2Config(**base, conv_L_cache=3, block_multiple_of=32, layer_types=["conv", "full_attention", "conv", "conv"], tie_word_embeddings=True), [40, 600], 1024),
+    "lfm2-wide": (T.Lfm2Config(**base, conv_L_cache=5, block_auto_adjust_ff_dim=False, layer_types=["conv", "conv", "full_attention", "full_attention"], tie_word_embeddings=False), [300], 1024),
+    "mamba2": (T.Mamba2Config(**mamba, n_groups=1), [40, 600], 1024),
+    "mamba2-groups": (T.Mamba2Config(**mamba, n_groups=2, use_conv_bias=False, tie_word_embeddings=True), [300], 1024),
+    "granitehybrid": (T.GraniteMoeHybridConfig(**granite, num_local_experts=8, num_experts_per_tok=3, layer_types=["linear_attention", "full_attention", "linear_attention", "linear_attention"]), [40, 600], 1024),
+    "granitehybrid-dense": (T.GraniteMoeHybridConfig(**granite, num_local_experts=0, position_embedding_type="rope", layer_types=["linear_attention", "linear_attention", "full_attention", "full_attention"]), [300], 1024),
 }
 
 
@@ -160,6 +169,8 @@ def randomise(model, r):
         if p.dim() == 1:
             middle = 0.0 if name.endswith("bias") or gemma else 1.0
             v = middle + 0.2 * r.standard_normal(p.shape)
+            if name.endswith("dt_bias"):
+                v -= 2
         elif "embed" in name or "wte" in name:
             v = 0.5 * r.standard_normal(p.shape)
         elif "wpe" in name:

@@ -1,0 +1,206 @@
+package arch
+
+import (
+	"errors"
+	"fmt"
+
+	"mm-abi.org/mm/core/gguf"
+)
+
+// Keys of layers with a state.
+const (
+	keyShortKernel gguf.ArchKey = "shortconv.l_cache"
+	keyKernel      gguf.ArchKey = "ssm.conv_kernel"
+	keyInner       gguf.ArchKey = "ssm.inner_size"
+	keyState       gguf.ArchKey = "ssm.state_size"
+	keyScanHeads   gguf.ArchKey = "ssm.time_step_rank"
+	keyScanGroups  gguf.ArchKey = "ssm.group_count"
+)
+
+// Mixer describes layers that keep a state of fixed size instead of the keys and
+// values of all positions: a short convolution between two gates (LFM2) or, if
+// Inner is not zero, a state space (Mamba-2, arXiv 2405.21060).
+type Mixer struct {
+	Kernel int // K, taps of the causal convolution
+	Inner  int `json:",omitempty"` // I, width of the state space's input
+	State  int `json:",omitempty"` // N, numbers of the state for each of them
+	Heads  int `json:",omitempty"` // that decay at the same rate, I/Heads numbers each
+	Groups int `json:",omitempty"` // of heads that share input and output vectors
+}
+
+// Limits of a mixer.
+const (
+	maxKernel = 64
+	maxState  = 1 << 12
+	// MaxMemory limits the numbers of a session's state.
+	MaxMemory = 1 << 30
+)
+
+// mixing is the kind of layers with a state of an architecture.
+type mixing uint8
+
+const (
+	noMixer    mixing = iota
+	shortMixer        // short convolutions, and layers of attention
+	scanMixer         // state spaces, and layers of attention
+	scanOnly          // state spaces without a feed-forward half
+)
+
+// Channels returns the width of the convolution in a model of width C.
+func (m *Mixer) Channels(width int) int {
+	if m.Inner == 0 {
+		return width
+	}
+	return m.Inner + 2*m.Groups*m.State
+}
+
+// Memory returns the numbers of the state of a layer.
+func (m *Mixer) Memory(width int) int { return (m.Kernel-1)*m.Channels(width) + m.Inner*m.State }
+
+// Input returns the width of the product that a layer reads.
+func (m *Mixer) Input(width int) int {
+	if m.Inner == 0 {
+		return 3 * width
+	}
+	return m.Inner + m.Channels(width) + m.Heads
+}
+
+// Recurs reports whether layer i has a state instead of keys and values.
+func (s Shape) Recurs(i int) bool { return s.Recurrent != nil && s.Recurrent[i] }
+
+// AttentionLayers returns the number of layers with keys and values.
+func (s Shape) AttentionLayers() int {
+	n := s.Layers
+	for i := range s.Layers {
+		if s.Recurs(i) {
+			n--
+		}
+	}
+	return n
+}
+
+// attends reports whether the architecture has layers of attention.
+func (s Shape) attends() bool { return s.Style().mixer != scanOnly }
+
+// checkMixer validates the layers with a state.
+func (s Shape) checkMixer() error {
+	m := s.Mixer
+	switch {
+	case m == nil && s.Recurrent == nil && s.Style().mixer == noMixer:
+		return nil
+	case m == nil || s.Style().mixer == noMixer:
+		return fmt.Errorf("architecture %s: layers with a state are not described", s.Arch)
+	case len(s.Recurrent) != s.Layers:
+		return fmt.Errorf("pattern of layers with a state: got %d, want %d", len(s.Recurrent), s.Layers)
+	}
+	var faults []error
+	limit := func(name string, v, least, most int) {
+		if v < least || v > most {
+			faults = append(faults, fmt.Errorf("bad %s: got %d, want %d to %d", name, v, least, most))
+		}
+	}
+	limit("kernel of the convolution", m.Kernel, 2, maxKernel)
+	if s.Style().mixer != shortMixer {
+		limit("width of the state space", m.Inner, 1, maxHidden)
+		limit("numbers of a state", m.State, 1, maxState)
+		limit("number of heads of the state space", m.Heads, 1, maxHeads)
+		limit("number of groups of the state space", m.Groups, 1, maxHeads)
+		if len(faults) == 0 && (m.Inner%m.Heads != 0 || m.Heads%m.Groups != 0) {
+			faults = append(faults, fmt.Errorf("%d heads in %d groups cannot share a state space of width %d", m.Heads, m.Groups, m.Inner))
+		}
+	}
+	if len(faults) == 0 && m.Memory(s.Width) > MaxMemory/s.Layers {
+		faults = append(faults, fmt.Errorf("state of %d layers of %d numbers exceeds %d", s.Layers, m.Memory(s.Width), MaxMemory))
+	}
+	return errors.Join(faults...)
+}
+
+// mixer reads the layers with a state. heads are the key heads of each layer.
+func (r *reader) mixer(s *Shape, heads []uint32) {
+	kind := r.style.mixer
+	if kind == noMixer {
+		return
+	}
+	s.Recurrent = make([]bool, s.Layers)
+	for i := range s.Recurrent {
+		s.Recurrent[i] = kind == scanOnly || heads[i] == 0
+	}
+	if kind == shortMixer {
+		s.Mixer = &Mixer{Kernel: r.count(keyShortKernel)}
+		return
+	}
+	s.Mixer = &Mixer{
+		Kernel: r.count(keyKernel), Inner: r.count(keyInner), State: r.count(keyState), Heads: r.count(keyScanHeads), Groups: r.count(keyScanGroups),
+	}
+}
+
+// keyHeads reads the key heads of each layer, which are 0 in layers with a state
+// and the same in others.
+func (r *reader) keyHeads(s *Shape) []uint32 {
+	all, err := r.f.PerLayer(gguf.KeyHeadCountKV.In(r.arch), s.Layers)
+	if r.has(gguf.KeyHeadCountKV); err != nil {
+		r.fail(err)
+		return make([]uint32, s.Layers)
+	}
+	for i, n := range all {
+		switch {
+		case n == 0:
+		case s.KVHeads == 0:
+			s.KVHeads = int(n)
+		case s.KVHeads != int(n):
+			r.fail(fmt.Errorf("key %s: %d in one layer, but %d in layer %d: layers of different shapes are not supported", gguf.KeyHeadCountKV.In(r.arch), s.KVHeads, n, i))
+		}
+	}
+	if s.KVHeads == 0 { // without keys there are as many heads
+		s.KVHeads = s.Heads
+	}
+	return all
+}
+
+// mixer writes the keys of layers with a state.
+func (w *writer) mixer(s Shape) {
+	m := s.Mixer
+	if m.Inner == 0 {
+		w.put(keyShortKernel, uint32(m.Kernel))
+		return
+	}
+	w.put(keyKernel, uint32(m.Kernel))
+	w.put(keyInner, uint32(m.Inner))
+	w.put(keyState, uint32(m.State))
+	w.put(keyScanHeads, uint32(m.Heads))
+	w.put(keyScanGroups, uint32(m.Groups))
+}
+
+// keyHeads writes the key heads of all layers.
+func (w *writer) keyHeads(s Shape) {
+	if s.Recurrent == nil || !s.attends() {
+		w.put(gguf.KeyHeadCountKV, uint32(s.KVHeads))
+		return
+	}
+	heads := make([]uint32, s.Layers)
+	for i := range heads {
+		if !s.Recurs(i) {
+			heads[i] = uint32(s.KVHeads)
+		}
+	}
+	w.put(gguf.KeyHeadCountKV, heads)
+}
+
+// mixer lists the tensors of a layer with a state.
+func (s Shape) mixer(l *list) {
+	m := s.Mixer
+	if m.Inner == 0 {
+		l.add("shortconv.conv.weight", false, m.Kernel, s.Width)
+		l.add("shortconv.in_proj.weight", false, s.Width, 3*s.Width)
+		l.add("shortconv.out_proj.weight", false, s.Width, s.Width)
+		return
+	}
+	l.add("ssm_in.weight", false, s.Width, m.Input(s.Width))
+	l.add("ssm_conv1d.weight", false, m.Kernel, m.Channels(s.Width))
+	l.add("ssm_conv1d.bias", true, m.Channels(s.Width))
+	l.add("ssm_dt.bias", false, m.Heads)
+	l.add("ssm_a", false, 1, m.Heads)
+	l.add("ssm_d", false, 1, m.Heads)
+	l.add("ssm_norm.weight", false, m.Inner/max(m.Groups, 1), m.Groups)
+	l.add("ssm_out.weight", false, m.Inner, s.Width)
+}
