@@ -165,7 +165,7 @@ func (c *channel) read(ctx context.Context, ref string, version int) (*ChannelVe
 		if err != nil {
 			return nil, err
 		}
-		v.Key = a.Key
+		v.Key = a.Signer.ID
 	}
 	return v, c.check(ref, version, v)
 }

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/urfave/cli/v2"
@@ -21,6 +22,7 @@ import (
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/hub/hubtest"
 	"mm-abi.org/mm/registry/server"
+	"mm-abi.org/mm/registry/sigstore/sigstoretest"
 )
 
 // documented is what docs/JSON.md says of one command.
@@ -156,6 +158,10 @@ func jsonWorld(t *testing.T) (host string) {
 		}
 	}
 	maps.Copy(files, qnnFiles())
+	private := sigstoretest.New(t, time.Now())
+	signing := scriptSigning("")
+	signing.Message = files["p.png"]
+	files["root.json"], files["weights.json"] = private.Root(), private.Bundle(signing)
 	files["routing.yaml"] = []byte("stage: preference\ncore: {base: functions/core-llm/core-llm.gguf, lora: {rank: 2}}\ndata: {errands: {n: 3}}\nbatch_size: 1\nstop: {steps: 1}\n")
 	files["improve.yaml"] = []byte("stage: improve\nmethod: star\ncore: functions/core-llm/core-llm.gguf\nexamples: 2\nquestions: 1\nchoice: 1\nheld_out: 2\nrounds: 1\nsamples: 1\nsteps: 1\nbatch_size: 1\nlora: {rank: 2}\n")
 	learn.Files = append(append(append(append(learn.Files, lab.Files...), study.Files...), sentenceModels(t, repo)...), append(scriptFiles(t, repo, "suite.txtar", "suite"), scriptFiles(t, repo, "data.txtar", "rows")...)...)
@@ -285,6 +291,7 @@ func TestJSON(t *testing.T) {
 		{"licenses", "dist --target laptop", exitOK},
 		{"sign --oms", "builds --signature builds.sig", exitOK},
 		{"verify --oms", "builds --signature builds.sig", exitOK},
+		{"verify --bundle", "weights.json p.png --trusted-root root.json --certificate-oidc-issuer https://token.test --certificate-identity-regexp ^.*$", exitOK},
 		{"inspect", "dist", exitOK},
 		{"inspect", "dist/laptop", exitOK},
 		{"run", "m-lite:0.1.0 --target laptop --prompt Once --max-tokens 4", exitOK},

@@ -19,6 +19,7 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/internal/testfiles"
 	"mm-abi.org/mm/registry/hub/hubtest"
+	"mm-abi.org/mm/registry/sigstore/sigstoretest"
 )
 
 func TestMain(m *testing.M) {
@@ -49,6 +50,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("MM_KEY_PASSWORD", "")
 			e.Setenv("DOCKER_CONFIG", filepath.Join(e.WorkDir, "docker"))
 			e.Setenv("REPO", repo)
+			e.Values[worldKey{}] = new(*sigstoretest.World)
 			e.Setenv("DATA", filepath.Join(repo, "..", "shared", "data"))
 			models := hubtest.Start()
 			e.Defer(models.Close)
@@ -69,6 +71,7 @@ func TestScripts(t *testing.T) {
 			"replace": replace,
 			"waitfor": waitFor,
 
+			"certify":     certifyCommand,
 			"picture":     picture,
 			"transformer": transformer,
 			"media":       writeMedia,

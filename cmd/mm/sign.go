@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -81,9 +82,16 @@ func (p *program) verifyCommand() *cli.Command {
 		Description: "REF is in the store; DIR is an OCI layout, DIR@VERSION one of its builds, and DIR/TARGET a folder\n" +
 			"in it, whose files are compared as well. For HOST/REPOSITORY:TAG at a registry, only the manifest\n" +
 			"and the signatures are checked.",
-		Flags: append(append([]cli.Flag{p.jsonFlag(), layoutFlag(), remoteFlag(), expectFlag(), plainHTTPFlag(), requireFlag()}, trustFlags()...),
-			folderFlags("verify an OpenSSF Model Signing signature over the folder DIR, by the keys for local/NAME")...),
+		Flags: slices.Concat([]cli.Flag{p.jsonFlag(), layoutFlag(), remoteFlag(), expectFlag(), plainHTTPFlag(), requireFlag()}, trustFlags(),
+			folderFlags("verify an OpenSSF Model Signing signature over the folder DIR, by the keys for local/NAME"), blobFlags()),
 		Action: func(c *cli.Context) error {
+			if c.String("bundle") != "" {
+				opt, err := blobOptions(c)
+				if err != nil {
+					return err
+				}
+				return p.verifyBlob(c.Context, c.Args().First(), opt)
+			}
 			if c.Bool("oms") {
 				return p.verifyFolder(c.Context, folderOptions{c.Args().First(), c.String("signature"), c.StringSlice("key"), workspaceOptions(c, c.Args().First())})
 			}
@@ -132,7 +140,11 @@ func (p *program) verify(ctx context.Context, w *workspace.Workspace, arg string
 		return p.printJSON(v)
 	}
 	for _, k := range j.Keys {
-		fmt.Fprintf(p.stdout, "verified %s: released by key %s\n", j.Digest, k)
+		by := "key "
+		if k.Issuer != "" {
+			by = ""
+		}
+		fmt.Fprintf(p.stdout, "verified %s: released by %s%s\n", j.Digest, by, k)
 	}
 	fmt.Fprintf(p.stdout, "trusted by %s\n", strings.Join(j.Decided, " and "))
 	for _, e := range evidence {

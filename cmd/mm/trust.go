@@ -148,6 +148,9 @@ func (p *program) trustList(file string) error {
 			if pub, err := sign.LoadPublic(policy.Keys[name].PEM); err == nil {
 				id = pub.KeyID()[:12]
 			}
+			if i, ok := t.Identities[name]; ok {
+				id, note, k.Revoked = i.Subject+i.Pattern+" by "+i.Issuer, i.NotAfter, i.Revoked
+			}
 			if k.Revoked {
 				note = "revoked"
 			}

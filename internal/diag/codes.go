@@ -136,6 +136,7 @@ const (
 	SkippedVerify   Code = "MM0616"
 	ClaimDiffers    Code = "MM0617"
 	NoEvidence      Code = "MM0618"
+	BadCertificate  Code = "MM0619"
 
 	NoChannel        Code = "MM0640"
 	ChannelRollback  Code = "MM0641"

@@ -18,10 +18,10 @@ type Attestation struct {
 	Predicate     json.RawMessage // a JSON object
 }
 
-// Attested is an attestation and the id of the key that signed it.
+// Attested is an attestation and who signed it.
 type Attested struct {
 	Attestation
-	Key string
+	Signer Signer
 }
 
 // Attest attaches a statement by key to the manifest or index subject in dst. It is
@@ -46,8 +46,8 @@ func Attest(ctx context.Context, dst Target, subject ocispec.Descriptor, a Attes
 	return Signature{Subject: subject, Bundle: bundle}, nil
 }
 
-// Attestations returns the statements about desc that keys of the policy signed, and the
-// number of other bundles: releases, unknown keys, certificates, malformed ones. [Verifier.Accept]
+// Attestations returns the statements about desc that keys and identities of the policy
+// signed, and the number of other bundles: releases, unknown signers, malformed ones. [Verifier.Accept]
 // decides whether a key may sign for a repository.
 func (v *Verifier) Attestations(ctx context.Context, src content.ReadOnlyGraphStorage, desc ocispec.Descriptor) (list []Attested, others int, err error) {
 	found, err := bundles(ctx, src, desc)
@@ -65,12 +65,12 @@ func (v *Verifier) Attestations(ctx context.Context, src content.ReadOnlyGraphSt
 		if err != nil && !errors.As(err, &r) {
 			return nil, 0, err
 		}
-		if err != nil || o == nil || o.keyless || o.statement.PredicateType == ReleaseType || !o.statement.names(desc.Digest) {
+		if err != nil || o == nil || o.statement.PredicateType == ReleaseType || !o.statement.names(desc.Digest) {
 			others++
 			continue
 		}
-		if key, _ := v.signer(o, &tries); key != nil {
-			list = append(list, Attested{Attestation{o.statement.PredicateType, o.statement.Predicate}, key.key.id})
+		if by, refused := v.signer(o, desc.Digest, &tries); refused == nil {
+			list = append(list, Attested{Attestation{o.statement.PredicateType, o.statement.Predicate}, by})
 		} else {
 			others++
 		}
@@ -78,9 +78,9 @@ func (v *Verifier) Attestations(ctx context.Context, src content.ReadOnlyGraphSt
 	return list, others, nil
 }
 
-// Accept reports why the keys, together, may not sign for the repository; nil if they
+// Accept reports why the signers, together, may not sign for the repository; nil if they
 // may.
-func (v *Verifier) Accept(repository string, ids []string) error {
+func (v *Verifier) Accept(repository string, signers ...Signer) error {
 	rule, refused := v.policy.find(repository)
 	if refused != nil {
 		return refused
@@ -88,6 +88,6 @@ func (v *Verifier) Accept(repository string, ids []string) error {
 	if rule == nil {
 		return refuse(NoRule, repository, "", "no rule of the trust policy covers it")
 	}
-	_, err := v.policy.weigh(rule, repository, v.opt.Now, ids)
+	_, err := v.policy.weigh(rule, repository, v.opt.Now, signers)
 	return err
 }

@@ -45,17 +45,21 @@ func TestAttestations(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := good.private.Public().KeyID()
-	want := []Attested{{Attestation{attestation.PredicateType, []byte(`{"a":1}`)}, id}}
-	if diff := cmp.Diff(want, list); diff != "" || others != 3 { // another key, a release, a malformed one
+	want := []Attested{{Attestation{attestation.PredicateType, []byte(`{"a":1}`)}, Signer{ID: id}}}
+	if diff := cmp.Diff(want, list, cmp.AllowUnexported(Signer{})); diff != "" || others != 3 { // another key, a release, a malformed one
 		t.Errorf("%d others, (-want +got):\n%s", others, diff)
 	}
-	if err := v.Accept("registry.example/team/model", []string{id}); err != nil {
+	if err := v.Accept("registry.example/team/model", Signer{ID: id}); err != nil {
 		t.Errorf("the release key: %v", err)
 	}
 	for repository, ids := range map[string][]string{
 		"registry.example/other/model": {id}, "registry.example/team/model": {other.private.Public().KeyID()}, "registry.example/team/none": nil,
 	} {
-		if err := v.Accept(repository, ids); err == nil {
+		var signers []Signer
+		for _, id := range ids {
+			signers = append(signers, Signer{ID: id})
+		}
+		if err := v.Accept(repository, signers...); err == nil {
 			t.Errorf("%s: accepted keys %v", repository, ids)
 		}
 	}

@@ -1,13 +1,14 @@
 package sign
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 
 	"github.com/opencontainers/go-digest"
+
+	"mm-abi.org/mm/registry/sigstore"
 )
 
 // Media types and types of the formats involved.
@@ -28,8 +29,9 @@ const (
 // maxBundle bounds a bundle and its OCI manifest, in bytes each.
 const maxBundle = 1 << 20
 
-// bundle is the part of dev.sigstore.bundle.v1.Bundle that mm writes and reads
-// (sigstore protobuf-specs, JSON form).
+// bundle is the part of dev.sigstore.bundle.v1.Bundle that mm writes, and reads if a key
+// signed (sigstore protobuf-specs, JSON form). Package sigstore reads those with a
+// certificate.
 type bundle struct {
 	MediaType            string    `json:"mediaType"`
 	VerificationMaterial material  `json:"verificationMaterial"`
@@ -72,9 +74,9 @@ type resource struct {
 
 // opened is a parsed bundle, its signature not yet checked.
 type opened struct {
-	hint      string // of the public key; "" where a certificate is named instead
-	keyless   bool
-	message   []byte // the signed bytes: the pre-authentication encoding
+	hint      string           // of the public key; "" with a certificate
+	certified *sigstore.Bundle // with a certificate; nil: a public key
+	message   []byte           // the signed bytes of a key: the pre-authentication encoding
 	signature []byte
 	statement statement
 }
@@ -111,7 +113,7 @@ func seal(key *PrivateKey, subject digest.Digest, predicateType string, predicat
 	})
 }
 
-// open parses a bundle. Members that mm does not use (log entries, time
+// open parses a bundle. Of one by a key, members that mm does not use (log entries, time
 // stamps) are ignored; a duplicate member, in any case, is an error, because
 // two readers could then see different bundles.
 func open(data []byte) (*opened, error) {
@@ -119,28 +121,19 @@ func open(data []byte) (*opened, error) {
 	if err := strictJSON(data, &b); err != nil {
 		return nil, err
 	}
-	if b.MediaType != BundleMediaType {
-		return nil, fmt.Errorf("media type %q is not %s", clip(b.MediaType), BundleMediaType)
+	o := &opened{}
+	var payload []byte
+	var err error
+	switch m := b.VerificationMaterial; {
+	case m.PublicKey != nil && m.Certificate == nil && m.CertChain == nil:
+		o.hint = m.PublicKey.Hint
+		payload, err = o.keyed(b)
+	case m.PublicKey == nil && (m.Certificate != nil) != (m.CertChain != nil):
+		payload, err = o.certify(data)
+	default:
+		err = errors.New("not exactly one of public key and certificate")
 	}
-	env := b.DSSEEnvelope
-	if env == nil {
-		return nil, errors.New("no DSSE envelope")
-	}
-	if env.PayloadType != payloadType {
-		return nil, fmt.Errorf("payload type %q is not %s", clip(env.PayloadType), payloadType)
-	}
-	if len(env.Signatures) != 1 {
-		return nil, fmt.Errorf("%d signatures in one envelope, not 1", len(env.Signatures))
-	}
-	payload, err := decodeBase64(env.Payload)
 	if err != nil {
-		return nil, fmt.Errorf("payload: %w", err)
-	}
-	o := &opened{message: pae(env.PayloadType, payload)}
-	if o.signature, err = decodeBase64(env.Signatures[0].Sig); err != nil {
-		return nil, fmt.Errorf("signature: %w", err)
-	}
-	if err := o.identity(b.VerificationMaterial); err != nil {
 		return nil, err
 	}
 	if err := strictJSON(payload, &o.statement); err != nil {
@@ -152,17 +145,43 @@ func open(data []byte) (*opened, error) {
 	return o, nil
 }
 
-// identity records how the bundle is to be verified.
-func (o *opened) identity(m material) error {
+// keyed reads a bundle by a key and returns the payload.
+func (o *opened) keyed(b bundle) ([]byte, error) {
+	env := b.DSSEEnvelope
 	switch {
-	case m.PublicKey != nil && m.Certificate == nil && m.CertChain == nil:
-		o.hint = m.PublicKey.Hint
-	case m.PublicKey == nil && (m.Certificate != nil) != (m.CertChain != nil):
-		o.keyless = true
-	default:
-		return errors.New("not exactly one of public key and certificate")
+	case b.MediaType != BundleMediaType:
+		return nil, fmt.Errorf("media type %q is not %s", clip(b.MediaType), BundleMediaType)
+	case env == nil:
+		return nil, errors.New("no DSSE envelope")
+	case env.PayloadType != payloadType:
+		return nil, fmt.Errorf("payload type %q is not %s", clip(env.PayloadType), payloadType)
+	case len(env.Signatures) != 1:
+		return nil, fmt.Errorf("%d signatures in one envelope, not 1", len(env.Signatures))
 	}
-	return nil
+	payload, err := decodeBase64(env.Payload)
+	if err != nil {
+		return nil, fmt.Errorf("payload: %w", err)
+	}
+	o.message = pae(env.PayloadType, payload)
+	if o.signature, err = decodeBase64(env.Signatures[0].Sig); err != nil {
+		return nil, fmt.Errorf("signature: %w", err)
+	}
+	return payload, nil
+}
+
+// certify reads a bundle with a certificate and returns the payload.
+func (o *opened) certify(data []byte) ([]byte, error) {
+	b, err := sigstore.Parse(data)
+	switch {
+	case err != nil:
+		return nil, err
+	case b.Envelope == nil:
+		return nil, errors.New("no DSSE envelope")
+	case b.Envelope.PayloadType != payloadType:
+		return nil, fmt.Errorf("payload type %q is not %s", clip(b.Envelope.PayloadType), payloadType)
+	}
+	o.certified = b
+	return b.Envelope.Payload, nil
 }
 
 // names reports whether the statement is about d.
@@ -186,13 +205,7 @@ func decodeBase64(s string) ([]byte, error) {
 
 // strictJSON decodes the one JSON value in data, which must not name a member
 // twice.
-func strictJSON(data []byte, v any) error {
-	dec := json.NewDecoder(bytes.NewReader(data))
-	if err := uniqueMembers(dec, 0); err != nil {
-		return err
-	}
-	return json.Unmarshal(data, v) // refuses trailing data
-}
+func strictJSON(data []byte, v any) error { return sigstore.Decode(data, v) }
 
 // clip shortens foreign text for a message.
 func clip(s string) string {

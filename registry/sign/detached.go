@@ -17,7 +17,7 @@ func SealStatement(key *PrivateKey, subject digest.Digest, a Attestation) ([]byt
 	return seal(key, subject, a.PredicateType, a.Predicate)
 }
 
-// OpenStatement verifies a bundle of [SealStatement] with a key that may sign for the
+// OpenStatement verifies a bundle of [SealStatement] with a signer that may sign for the
 // repository, and returns the statement. about reports which digest it must be about.
 func (v *Verifier) OpenStatement(_ context.Context, repository string, data []byte, about func(Attestation) (digest.Digest, error)) (Attested, error) {
 	if len(data) > maxBundle {
@@ -27,23 +27,21 @@ func (v *Verifier) OpenStatement(_ context.Context, repository string, data []by
 	if err != nil {
 		return Attested{}, refuse(Malformed, repository, "", "%v", err)
 	}
-	if o.keyless {
-		return Attested{}, refuse(UnknownKey, repository, "", "signed with a certificate, not with a key of the trust policy")
-	}
 	tries := maxTries
-	key, _ := v.signer(o, &tries)
-	if key == nil {
-		return Attested{}, refuse(UnknownKey, repository, "", "signed by an unknown key with hint %q", clip(o.hint))
+	by, refused := v.signer(o, "", &tries)
+	if refused != nil {
+		refused.Repository = repository
+		return Attested{}, refused
 	}
-	a := Attested{Attestation{o.statement.PredicateType, o.statement.Predicate}, key.key.id}
+	a := Attested{Attestation{o.statement.PredicateType, o.statement.Predicate}, by}
 	subject, err := about(a.Attestation)
 	if err != nil {
 		return Attested{}, err
 	}
 	if !o.statement.names(subject) {
-		return Attested{}, refuse(OtherSubject, repository, a.Key, "the statement is about another digest than %s", subject)
+		return Attested{}, refuse(OtherSubject, repository, by.ID, "the statement is about another digest than %s", subject)
 	}
-	return a, v.Accept(repository, []string{a.Key})
+	return a, v.Accept(repository, by)
 }
 
 // Covers reports whether a rule of the policy matches the repository.

@@ -7,7 +7,9 @@
 // predicate type is [ReleaseType], with the public key's fingerprint as a
 // hint. It is an OCI referrer of the artifact, so it travels with it through
 // any registry, and cosign v3 reads and writes the same. No network service is
-// used: no transparency log, no certificate authority.
+// used. Signatures with certificates, made with a transparency log and a
+// certificate authority, are verified by package sigstore against a trusted root
+// of the policy.
 //
 // The flow:
 //

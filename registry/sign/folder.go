@@ -134,7 +134,7 @@ func OpenFolder(data []byte, keys ...*PublicKey) (Folder, error) {
 	if err != nil {
 		return Folder{}, err
 	}
-	if o.keyless {
+	if o.certified != nil {
 		return Folder{}, errors.New("the signature is by a certificate, which mm does not verify: want one by a key")
 	}
 	at := slices.IndexFunc(keys, func(k *PublicKey) bool { return k.verify(o.message, o.signature) == nil })

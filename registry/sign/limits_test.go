@@ -84,7 +84,7 @@ func TestTryLimit(t *testing.T) {
 		if more == 1 {
 			hint(other, "more", 0)
 		}
-		ids, _, err := v.signers(context.Background(), s, desc, func([]string) bool { return false })
+		ids, _, err := v.signers(context.Background(), s, desc, func([]Signer) bool { return false })
 		if err != nil || len(ids) != want {
 			t.Errorf("maxTries+%d: %d signers, %v", more, len(ids), err)
 		}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"mm-abi.org/mm/registry/sigstore"
 )
 
 // Action is the default of a policy for repositories without a rule.
@@ -27,13 +29,16 @@ const (
 	maxPattern = 512 // bytes
 )
 
-// Policy lists the keys that may release artifacts. The zero value trusts no
-// key.
+// Policy lists the keys and identities that may release artifacts. The zero value trusts
+// none.
 type Policy struct {
 	Strict  bool                  // verification may not be skipped; for the caller to honour. Zero: it may
 	Default Action                // for repositories that no rule names. Zero: [Deny]
 	Rules   []Rule                // the most specific matching rule applies
 	Keys    map[string]TrustedKey // by the names that rules use
+
+	Roots      map[string]*sigstore.Root  // by the names that identities use
+	Identities map[string]TrustedIdentity // by the names that rules use; none is that of a key
 }
 
 // Rule allows keys to sign for the repositories that match a pattern.
@@ -47,8 +52,8 @@ type Rule struct {
 	// characters precede fewer, and ** comes last. The owner of a prefix thus
 	// decides about everything below it.
 	Match     string
-	Keys      []string // names in Policy.Keys
-	Threshold int      // distinct keys that must have signed. Zero: 1
+	Keys      []string // names in Policy.Keys and Policy.Identities
+	Threshold int      // distinct ones of them that must have signed. Zero: 1
 }
 
 // TrustedKey is a public key with its expiry.
@@ -98,19 +103,32 @@ func (p *Policy) Check(repository string, now time.Time, keyIDs ...string) (Deci
 	if rule == nil {
 		return c.uncovered(repository)
 	}
-	return c.weigh(rule, repository, now, keyIDs)
+	var signers []Signer
+	for _, id := range keyIDs {
+		signers = append(signers, Signer{ID: id})
+	}
+	good, err := c.weigh(rule, repository, now, signers)
+	if err != nil {
+		return Decision{}, err
+	}
+	d := Decision{Rule: rule.pattern.text}
+	for _, s := range good {
+		d.Keys = append(d.Keys, s.ID)
+	}
+	return d, nil
 }
 
 // compiled is a policy that was found sound.
 type compiled struct {
-	fallback Action
-	rules    []compiledRule
-	keys     map[string]trusted // by id
+	fallback   Action
+	rules      []compiledRule
+	keys       map[string]trusted // by id
+	identities []identity         // by name
 }
 
 type compiledRule struct {
 	pattern   pattern
-	keys      map[string]bool // ids
+	keys      map[string]bool // ids of keys, and names of identities after "@"
 	threshold int
 }
 
@@ -130,8 +148,8 @@ func (p *Policy) compile() (*compiled, []error) {
 	if c.fallback != Deny && c.fallback != Warn {
 		fault("default", "%q is neither deny nor warn", p.Default)
 	}
-	if len(p.Rules) > maxRules || len(p.Keys) > maxKeys {
-		fault("rules", "more than %d rules or %d keys", maxRules, maxKeys)
+	if len(p.Rules) > maxRules || len(p.Keys)+len(p.Identities) > maxKeys {
+		fault("rules", "more than %d rules or %d keys and identities", maxRules, maxKeys)
 		return nil, faults
 	}
 	ids := map[string]string{} // name to id
@@ -148,6 +166,7 @@ func (p *Policy) compile() (*compiled, []error) {
 		ids[name] = key.id
 		c.keys[key.id] = trusted{TrustedKey: p.Keys[name], name: name, key: key}
 	}
+	c.identities = p.compileIdentities(ids, fault)
 	seen := map[string]int{}
 	for i, r := range p.Rules {
 		path := fmt.Sprintf("rules[%d]", i)
@@ -179,7 +198,8 @@ func (p *Policy) ruleKeys(r Rule, path string, ids map[string]string, fault func
 	keys := map[string]bool{}
 	for i, name := range r.Keys {
 		at := fmt.Sprintf("%s.keys[%d]", path, i)
-		if _, ok := p.Keys[name]; !ok {
+		_, isKey := p.Keys[name]
+		if _, isIdentity := p.Identities[name]; !isKey && !isIdentity {
 			fault(at, "unknown key %q", clip(name))
 			continue
 		}
@@ -227,48 +247,74 @@ func (c *compiled) uncovered(repository string) (Decision, error) {
 	return Decision{}, r
 }
 
-// weigh counts the keys that rule accepts and returns why the others do not
+// weigh returns the signers that rule accepts, sorted by id, or why the others do not
 // count.
-func (c *compiled) weigh(rule *compiledRule, repository string, now time.Time, keyIDs []string) (Decision, error) {
-	ids := slices.Compact(slices.Sorted(slices.Values(keyIDs)))
-	if len(ids) == 0 {
-		return Decision{}, refuse(Unsigned, repository, "", "no release signature")
+func (c *compiled) weigh(rule *compiledRule, repository string, now time.Time, signers []Signer) ([]Signer, error) {
+	list := slices.SortedFunc(slices.Values(signers), func(a, b Signer) int { return strings.Compare(a.ID, b.ID) })
+	list = slices.CompactFunc(list, func(a, b Signer) bool { return a.ID == b.ID })
+	if len(list) == 0 {
+		return nil, refuse(Unsigned, repository, "", "no release signature")
 	}
-	var good []string
+	var good []Signer
+	var matched [][]string // names in the rule for each of good
 	faults := map[Reason]*Refusal{}
-	for _, id := range ids {
-		k, known := c.keys[id]
-		switch {
-		case !known:
-			faults[UnknownKey] = refuse(UnknownKey, repository, id, "signed by key %s, which the trust policy does not know", id)
-		case !rule.keys[id]:
-			faults[Scope] = refuse(Scope, repository, id, "key %s (%s) may not sign for it: the rule %q allows other keys", k.name, id, rule.pattern.text)
-		case k.Revoked:
-			faults[Revoked] = refuse(Revoked, repository, id, "key %s (%s) is revoked", k.name, id)
-		case !k.NotAfter.IsZero() && now.After(k.NotAfter):
-			faults[Expired] = refuse(Expired, repository, id, "key %s (%s) counted until %s", k.name, id, k.NotAfter.UTC().Format(time.RFC3339))
-		default:
-			good = append(good, id)
+	for _, s := range list {
+		names, refused := c.permit(rule, repository, now, s)
+		if refused != nil {
+			faults[refused.Reason] = refused
+			continue
 		}
+		good, matched = append(good, s), append(matched, names)
 	}
-	if len(good) >= rule.threshold {
-		return Decision{Rule: rule.pattern.text, Keys: good}, nil
+	count := pairs(matched)
+	if count >= rule.threshold {
+		return good, nil
 	}
 	if len(good) > 0 {
-		r := refuse(Threshold, repository, "", "%d of the %d signatures that the rule %q asks for", len(good), rule.threshold, rule.pattern.text)
+		r := refuse(Threshold, repository, "", "%d of the %d signatures that the rule %q asks for", count, rule.threshold, rule.pattern.text)
 		for _, reason := range []Reason{Revoked, Expired, Scope, UnknownKey} {
 			if f := faults[reason]; f != nil {
 				r.Detail += "; " + f.Detail
 			}
 		}
-		return Decision{}, r
+		return nil, r
 	}
 	for _, reason := range []Reason{Revoked, Expired, Scope} {
 		if f := faults[reason]; f != nil {
-			return Decision{}, f
+			return nil, f
 		}
 	}
-	return Decision{}, faults[UnknownKey]
+	return nil, faults[UnknownKey]
+}
+
+// permit returns the names in the rule under which a signer counts.
+func (c *compiled) permit(rule *compiledRule, repository string, now time.Time, s Signer) ([]string, *Refusal) {
+	entries := c.entries(s)
+	if len(entries) == 0 {
+		return nil, refuse(UnknownKey, repository, s.ID, "signed by %s, which the trust policy does not know", c.called(s))
+	}
+	var names []string
+	var expired *Refusal
+	for _, e := range entries {
+		switch {
+		case e.identity && e.revoked: // even if the rule names another entry that matches
+			return nil, refuse(Revoked, repository, s.ID, "%s is revoked by the entry %s", c.called(s), e.name)
+		case !rule.keys[e.id]:
+		case e.revoked:
+			return nil, refuse(Revoked, repository, s.ID, "%s is revoked", c.called(s))
+		case !e.notAfter.IsZero() && now.After(e.notAfter):
+			expired = refuse(Expired, repository, s.ID, "%s counted until %s", c.called(s), e.notAfter.UTC().Format(time.RFC3339))
+		default:
+			names = append(names, e.id)
+		}
+	}
+	switch {
+	case len(names) > 0:
+		return names, nil
+	case expired != nil:
+		return nil, expired
+	}
+	return nil, refuse(Scope, repository, s.ID, "%s may not sign for it: the rule %q allows other keys", c.called(s), rule.pattern.text)
 }
 
 // refuse returns a refusal without a subject; Verify fills it in.

@@ -18,9 +18,11 @@ const (
 	Revoked         Reason = "key-revoked"      // the policy marks the key as revoked
 	Expired         Reason = "key-expired"      // past the key's not_after
 	Scope           Reason = "key-scope"        // a known key that no rule allows here
+	Early           Reason = "signed-later"     // signed by a certificate after this machine's time
+	BadCertificate  Reason = "bad-certificate"  // a known identity is named, but the trusted root does not confirm it
 	BadSignature    Reason = "bad-signature"    // a known key is named, but did not sign these bytes
 	OtherSubject    Reason = "other-subject"    // a known key signed another digest
-	UnknownKey      Reason = "unknown-key"      // signed by none of the policy's keys
+	UnknownKey      Reason = "unknown-key"      // signed by none of the policy's keys and identities
 	AttestationOnly Reason = "attestation-only" // signed statements, but none that releases
 	Malformed       Reason = "malformed-bundle" // a bundle that cannot be read
 	Unsigned        Reason = "unsigned"         // no bundle at all
@@ -72,6 +74,10 @@ func (r Reason) hint() string {
 		return "ask for a signature by the publisher's current key"
 	case Revoked:
 		return "ask for a release signed with a key that is not revoked"
+	case Early:
+		return "set the clock of this machine"
+	case BadCertificate:
+		return "do not use it, unless the trusted root is older than the signature: then fetch the current trusted_root.json from a source that you trust"
 	case OtherSubject, BadSignature, Malformed:
 		return "do not use it; ask the publisher to sign again"
 	case Threshold:

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/content"
 )
@@ -48,13 +49,23 @@ func NewVerifier(p Policy, opt VerifyOptions) (*Verifier, error) {
 // Options returns the options of the verifier.
 func (v *Verifier) Options() VerifyOptions { return v.opt }
 
-// Verify returns the ids of the keys that released desc for repository,
+// Verify returns the ids of the signers that released desc for repository,
 // sorted; nil if [VerifyOptions.Warned] accepted it. It reads only the
 // manifest and its bundles from src, which may be the store, a layout or a
 // registry; [VerifyTree] covers the rest. If desc is not accepted, the error
 // is a [*Refusal].
 func (v *Verifier) Verify(ctx context.Context, src content.ReadOnlyGraphStorage, repository string, desc ocispec.Descriptor) ([]string, error) {
-	keys, err := v.verify(ctx, src, repository, desc)
+	signers, err := v.Signers(ctx, src, repository, desc)
+	var ids []string
+	for _, s := range signers {
+		ids = append(ids, s.ID)
+	}
+	return ids, err
+}
+
+// Signers is Verify; it returns the signers themselves.
+func (v *Verifier) Signers(ctx context.Context, src content.ReadOnlyGraphStorage, repository string, desc ocispec.Descriptor) ([]Signer, error) {
+	signers, err := v.verify(ctx, src, repository, desc)
 	var r *Refusal
 	if errors.As(err, &r) {
 		told := *r
@@ -64,11 +75,11 @@ func (v *Verifier) Verify(ctx context.Context, src content.ReadOnlyGraphStorage,
 		}
 		return nil, &told
 	}
-	return keys, err
+	return signers, err
 }
 
-// verify is Verify; its refusals may lack subject and repository.
-func (v *Verifier) verify(ctx context.Context, src content.ReadOnlyGraphStorage, repository string, desc ocispec.Descriptor) ([]string, error) {
+// verify is Signers; its refusals may lack subject and repository.
+func (v *Verifier) verify(ctx context.Context, src content.ReadOnlyGraphStorage, repository string, desc ocispec.Descriptor) ([]Signer, error) {
 	rule, refused := v.policy.find(repository)
 	if refused != nil {
 		return nil, refused
@@ -89,9 +100,9 @@ func (v *Verifier) verify(ctx context.Context, src content.ReadOnlyGraphStorage,
 	if _, err := fetchManifest(ctx, src, desc); err != nil {
 		return nil, err
 	}
-	content := func(ids []string) bool {
-		d, err := v.policy.weigh(rule, repository, v.opt.Now, ids)
-		return err == nil && len(d.Keys) > 0
+	content := func(signers []Signer) bool {
+		good, err := v.policy.weigh(rule, repository, v.opt.Now, signers)
+		return err == nil && len(good) > 0
 	}
 	signers, faults, err := v.signers(ctx, src, desc, content)
 	if err != nil {
@@ -100,27 +111,26 @@ func (v *Verifier) verify(ctx context.Context, src content.ReadOnlyGraphStorage,
 	if len(signers) == 0 {
 		return nil, nearest(faults)
 	}
-	d, err := v.policy.weigh(rule, repository, v.opt.Now, signers)
-	return d.Keys, err
+	return v.policy.weigh(rule, repository, v.opt.Now, signers)
 }
 
-// signers returns the ids of the policy's keys that released desc, and why the
+// signers returns the policy's signers that released desc, and why the
 // other bundles do not count. It reads on, within the limits, until enough
-// accepts the keys and no few bundles are left.
-func (v *Verifier) signers(ctx context.Context, src content.ReadOnlyGraphStorage, desc ocispec.Descriptor, enough func([]string) bool) (ids []string, faults []*Refusal, err error) {
+// accepts the signers and no few bundles are left.
+func (v *Verifier) signers(ctx context.Context, src content.ReadOnlyGraphStorage, desc ocispec.Descriptor, enough func([]Signer) bool) (found []Signer, faults []*Refusal, err error) {
 	list, err := bundles(ctx, src, desc)
 	if err != nil {
 		return nil, nil, err
 	}
 	tries, budget := maxTries, int64(maxBundleBytes)
 	for i, b := range list {
-		if budget < 0 || i >= maxBundles && enough(ids) {
+		if budget < 0 || i >= maxBundles && enough(found) {
 			break
 		}
 		o, err := fetchBundle(ctx, src, b, desc.Digest, &budget)
-		var id string
+		var by Signer
 		if err == nil && o != nil {
-			id, err = v.judge(o, desc, &tries)
+			by, err = v.judge(o, desc, &tries)
 		}
 		var r *Refusal
 		switch {
@@ -128,15 +138,15 @@ func (v *Verifier) signers(ctx context.Context, src content.ReadOnlyGraphStorage
 			faults = append(faults, r)
 		case err != nil:
 			return nil, nil, err
-		case id != "":
-			ids = append(ids, id)
+		case by.ID != "":
+			found = append(found, by)
 		}
 	}
-	return ids, faults, nil
+	return found, faults, nil
 }
 
 // Vouches reports whether the manifest bundle holds a statement about desc, a
-// release or any other, signed by a key of the policy. It distinguishes the
+// release or any other, signed by a key or identity of the policy. It distinguishes the
 // referrers worth keeping from arbitrary ones. The error is one of reading
 // src.
 func (v *Verifier) Vouches(ctx context.Context, src content.Fetcher, desc, bundle ocispec.Descriptor) (bool, error) {
@@ -144,45 +154,54 @@ func (v *Verifier) Vouches(ctx context.Context, src content.Fetcher, desc, bundl
 	o, err := fetchBundle(ctx, src, bundle, desc.Digest, &budget)
 	var r *Refusal
 	switch {
-	case errors.As(err, &r) || err == nil && (o == nil || o.keyless):
+	case errors.As(err, &r) || err == nil && o == nil:
 		return false, nil
 	case err != nil:
 		return false, err
 	}
-	key, _ := v.signer(o, &tries)
-	return key != nil && o.statement.names(desc.Digest), nil
+	_, refused := v.signer(o, desc.Digest, &tries)
+	return refused == nil && o.statement.names(desc.Digest), nil
 }
 
-// judge returns the id of the key that made the release signature o of desc.
+// judge returns who made the release signature o of desc.
 // The order of the checks gives each fault its own reason; a statement is
-// trusted only once it is verified with a known key.
-func (v *Verifier) judge(o *opened, desc ocispec.Descriptor, tries *int) (string, error) {
+// trusted only once it is verified.
+func (v *Verifier) judge(o *opened, desc ocispec.Descriptor, tries *int) (Signer, error) {
 	if o.statement.PredicateType != ReleaseType {
-		return "", refusal(AttestationOnly, desc.Digest, "it has a statement of type %q, but no release signature", clip(o.statement.PredicateType))
+		return Signer{}, refusal(AttestationOnly, desc.Digest, "it has a statement of type %q, but no release signature", clip(o.statement.PredicateType))
 	}
-	if o.keyless {
-		return "", refusal(UnknownKey, desc.Digest, "signed with a certificate, not with a key of the trust policy")
-	}
-	key, named := v.signer(o, tries)
-	if key == nil && named != nil {
-		r := refusal(BadSignature, desc.Digest, "the signature names key %s (%s), but does not verify with it", named.name, named.key.id)
-		r.KeyID = named.key.id
-		return "", r
-	}
-	if key == nil {
-		return "", refusal(UnknownKey, desc.Digest, "signed by an unknown key with hint %q", clip(o.hint))
+	by, refused := v.signer(o, desc.Digest, tries)
+	if refused != nil {
+		return Signer{}, refused
 	}
 	if !o.statement.names(desc.Digest) {
-		r := refusal(OtherSubject, desc.Digest, "key %s (%s) signed another digest", key.name, key.key.id)
-		r.KeyID = key.key.id
-		return "", r
+		r := refusal(OtherSubject, desc.Digest, "%s signed another digest", v.policy.called(by))
+		r.KeyID = by.ID
+		return Signer{}, r
 	}
-	return key.key.id, nil
+	return by, nil
 }
 
-// signer finds the key that made o: the one its hint names or, if that is
+// signer returns who made o, a key or an identity of the policy; subject is for refusals.
+func (v *Verifier) signer(o *opened, subject digest.Digest, tries *int) (Signer, *Refusal) {
+	if o.certified != nil {
+		return v.certified(o.certified, subject, tries)
+	}
+	key, named := v.key(o, tries)
+	switch {
+	case key != nil:
+		return Signer{ID: key.key.id}, nil
+	case named != nil:
+		r := refusal(BadSignature, subject, "the signature names key %s (%s), but does not verify with it", named.name, named.key.id)
+		r.KeyID = named.key.id
+		return Signer{}, r
+	}
+	return Signer{}, refusal(UnknownKey, subject, "signed by an unknown key with hint %q", clip(o.hint))
+}
+
+// key finds the key that made o: the one its hint names or, if that is
 // unknown, one that verifies, while tries last. named is the key of the hint.
-func (v *Verifier) signer(o *opened, tries *int) (key, named *trusted) {
+func (v *Verifier) key(o *opened, tries *int) (key, named *trusted) {
 	for _, k := range v.policy.keys {
 		if k.key.hint() != o.hint {
 			continue
@@ -205,7 +224,7 @@ func (v *Verifier) signer(o *opened, tries *int) (key, named *trusted) {
 
 // nearest picks the fault that comes nearest to an accepted signature.
 func nearest(faults []*Refusal) *Refusal {
-	for _, reason := range []Reason{BadSignature, OtherSubject, UnknownKey, AttestationOnly, Malformed, Missing} {
+	for _, reason := range []Reason{Early, BadCertificate, BadSignature, OtherSubject, UnknownKey, AttestationOnly, Malformed, Missing} {
 		if i := slices.IndexFunc(faults, func(r *Refusal) bool { return r.Reason == reason }); i >= 0 {
 			return faults[i]
 		}

@@ -167,7 +167,7 @@ func TestRefusals(t *testing.T) {
 			p.Rules[1].Match = "registry.example/team/*e-llm"
 			return p
 		}},
-		{name: "certificate", want: UnknownKey, attach: func(t *testing.T, s *memory.Store, d ocispec.Descriptor) {
+		{name: "certificate", want: Malformed, attach: func(t *testing.T, s *memory.Store, d ocispec.Descriptor) {
 			data := edit(t, release(t, good, d), nil, "verificationMaterial", "publicKey")
 			attachRaw(t, s, d, edit(t, data, map[string]any{"rawBytes": "AA=="}, "verificationMaterial", "certificate"), nil)
 		}},

@@ -11,13 +11,15 @@ import (
 	"path/filepath"
 	"slices"
 
+	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/registry/sigstore"
 	"mm-abi.org/mm/workspace/home"
 )
 
 // acceptedFile lists the accepted trust files of projects, in the home.
 const acceptedFile = "accepted.json"
 
-// fingerprint is a hash of the trust file and of every key it names: a key's
+// fingerprint is a hash of the trust file and of every key and root it names: a
 // file that changes is another trust file.
 func (t *File) fingerprint(data []byte) string {
 	h := sha256.New()
@@ -31,6 +33,13 @@ func (t *File) fingerprint(data []byte) string {
 			pem = []byte(err.Error())
 		}
 		fmt.Fprintf(h, "%q %d\n%s", name, len(pem), pem)
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.Roots)) {
+		root, err := fsx.ReadFile(t.path(t.Roots[name].File), sigstore.MaxRoot)
+		if err != nil {
+			root = []byte(err.Error())
+		}
+		fmt.Fprintf(h, "root %q %d\n%s", name, len(root), root)
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }

@@ -17,14 +17,19 @@ import (
 	"mm-abi.org/mm/workspace/home"
 )
 
-// Key is a key that released an artifact.
+// Signer is a key or an identity that signed.
 type Signer struct {
-	ID   string `json:"id"`
-	Name string `json:"name,omitempty"` // as the trust file calls it
+	ID      string `json:"id"`             // of an identity: the SHA-256 of issuer and subject
+	Name    string `json:"name,omitempty"` // as the trust file calls it
+	Issuer  string `json:"issuer,omitempty"`
+	Subject string `json:"subject,omitempty"` // of an identity
 }
 
-// String is the name with the beginning of the id.
+// String is the name with the beginning of the id, or the name with subject and issuer.
 func (k Signer) String() string {
+	if k.Issuer != "" {
+		return strings.TrimLeft(fmt.Sprintf("%s (%s by %s)", k.Name, k.Subject, k.Issuer), " ")
+	}
 	id := k.ID[:min(12, len(k.ID))]
 	if k.Name == "" {
 		return id
@@ -36,8 +41,17 @@ func (k Signer) String() string {
 type judge struct {
 	file     string
 	trust    *File
-	names    map[string]string // key id → name
+	keys     int // keys and identities
 	verifier *sign.Verifier
+}
+
+// signer describes a signer by the names of the trust file.
+func (j judge) signer(s sign.Signer) Signer {
+	out := Signer{ID: s.ID, Issuer: s.Issuer, Subject: s.Subject}
+	if names := j.verifier.Names(s); len(names) > 0 {
+		out.Name = names[0]
+	}
+	return out
 }
 
 // Bench is the list of judges that must all accept an artifact.
@@ -102,6 +116,9 @@ func (t *File) warnWritable(say func(format string, args ...any)) {
 			files = append(files, file)
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(t.Roots)) {
+		files = append(files, t.path(t.Roots[name].File))
+	}
 	for _, file := range files {
 		if why := home.Writable(file); why != "" {
 			say("warning: %s %s, who can choose the keys that you trust: take the file over with chmod o-w and chown", file, why)
@@ -149,17 +166,12 @@ func (opt Options) seat(files ...*File) (*Bench, error) {
 		if err != nil {
 			return nil, err
 		}
-		j := judge{file: t.file, trust: t, names: map[string]string{}}
+		j := judge{file: t.file, trust: t, keys: len(p.Keys) + len(p.Identities)}
 		j.verifier, err = sign.NewVerifier(p, sign.VerifyOptions{Now: time.Now(), Warned: func(r *sign.Refusal) {
 			opt.Say("warning: %v", r)
 		}})
 		if err != nil {
 			return nil, err
-		}
-		for name, k := range p.Keys {
-			if pub, err := sign.LoadPublic(k.PEM); err == nil {
-				j.names[pub.KeyID()] = name
-			}
 		}
 		b.judges = append(b.judges, j)
 		b.Strict = b.Strict || p.Strict
@@ -177,10 +189,10 @@ func (b *Bench) Vouches(ctx context.Context, src content.Fetcher, subject, bundl
 	return false, nil
 }
 
-// Keys returns the number of trusted keys over all files.
+// Keys returns the number of trusted keys and identities over all files.
 func (b *Bench) Keys() (n int) {
 	for _, j := range b.judges {
-		n += len(j.names)
+		n += j.keys
 	}
 	return n
 }
@@ -194,18 +206,18 @@ func (b *Bench) Files() []string {
 	return out
 }
 
-// Verify asks every judge and returns the accepted keys, sorted by id. The
+// Verify asks every judge and returns the accepted signers, sorted by id. The
 // first refusal is returned, with a hint and the file that decided.
 func (b *Bench) Verify(ctx context.Context, src content.ReadOnlyGraphStorage, repository string, desc ocispec.Descriptor) ([]Signer, error) {
 	found := map[string]Signer{}
 	for i, j := range b.judges {
-		ids, err := j.verifier.Verify(ctx, src, repository, desc)
+		signers, err := j.verifier.Signers(ctx, src, repository, desc)
 		if err != nil {
 			return nil, b.explain(err, i)
 		}
-		for _, id := range ids {
-			if old, ok := found[id]; !ok || old.Name == "" {
-				found[id] = Signer{ID: id, Name: j.names[id]}
+		for _, one := range signers {
+			if old, ok := found[one.ID]; !ok || old.Name == "" {
+				found[one.ID] = j.signer(one)
 			}
 		}
 	}

@@ -79,7 +79,7 @@ func (t *File) channelVerifier(r Rule, opt sign.VerifyOptions) (*sign.Verifier, 
 
 // Writes reports why a key may not write the channel.
 func (g Gate) Writes(repository, key string) error {
-	return g.writers.Accept(repository, []string{key})
+	return g.writers.Accept(repository, sign.Signer{ID: key})
 }
 
 // Open verifies a document of the channel.

@@ -97,14 +97,14 @@ func (b *Bench) Statements(ctx context.Context, src content.ReadOnlyGraphStorage
 			others++
 			continue
 		}
-		list = append(list, Statement{a.Attestation, Signer{a.Key, first.names[a.Key]}})
+		list = append(list, Statement{a.Attestation, first.signer(a.Signer)})
 	}
 	return list, others, nil
 }
 
 // permits reports whether the trust file permits the key of an attestation to state it.
 func (j judge) permits(repository string, a sign.Attested) (bool, error) {
-	err := j.verifier.Accept(repository, []string{a.Key})
+	err := j.verifier.Accept(repository, a.Signer)
 	var r *sign.Refusal
 	if err == nil || errors.As(err, &r) && r.Reason == sign.Threshold { // one of several that are needed
 		return true, nil
@@ -117,7 +117,7 @@ func (j judge) permits(repository string, a sign.Attested) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if v.Covers(repository) && v.Accept(repository, []string{a.Key}) == nil {
+		if v.Covers(repository) && v.Accept(repository, a.Signer) == nil {
 			return true, nil
 		}
 	}

@@ -22,7 +22,8 @@ func (b *Bench) Require(ctx context.Context, src content.ReadOnlyGraphStorage, r
 		if err != nil {
 			return err
 		}
-		var ids, found []string
+		var signers []sign.Signer
+		var found []string
 		var faults []error
 		for _, a := range list {
 			if a.PredicateType != typ {
@@ -30,14 +31,14 @@ func (b *Bench) Require(ctx context.Context, src content.ReadOnlyGraphStorage, r
 				continue
 			}
 			if err := check(a.Attestation); err != nil {
-				faults = append(faults, fmt.Errorf("signed by %s: %w", Signer{a.Key, j.names[a.Key]}, err))
+				faults = append(faults, fmt.Errorf("signed by %s: %w", j.signer(a.Signer), err))
 				continue
 			}
-			ids = append(ids, a.Key)
+			signers = append(signers, a.Signer)
 		}
 		switch {
-		case len(ids) > 0:
-			if err := j.verifier.Accept(repository, ids); err != nil {
+		case len(signers) > 0:
+			if err := j.verifier.Accept(repository, signers...); err != nil {
 				return fmt.Errorf("evidence %s: %w", typ, err)
 			}
 		case faults != nil:

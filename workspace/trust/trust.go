@@ -30,6 +30,9 @@ type File struct {
 	Mirrors  map[string]string `json:"mirrors,omitempty"` // repository → name of the mirrored artifact
 	Channels []Channel         `json:"channels,omitempty"`
 	Evals    []Eval            `json:"evals,omitempty"`
+
+	Roots      map[string]Root     `json:"roots,omitempty"`
+	Identities map[string]Identity `json:"identities,omitempty"`
 	// Grants are permissions of skills. Those of a project's file do not count.
 	Grants []modules.Grant `json:"grants,omitempty"`
 
@@ -38,7 +41,7 @@ type File struct {
 	sum  string // of the file and of the keys it names; empty: no file
 }
 
-// Rule allows keys to sign for the repositories of a pattern.
+// Rule allows keys and identities to sign for the repositories of a pattern.
 type Rule struct {
 	Match     string   `json:"match"`
 	Keys      []string `json:"keys"`
@@ -110,7 +113,11 @@ func (t *File) pem(name string) ([]byte, error) {
 // keyFile returns the path of the file of the key called name; "" if the trust file
 // contains the key.
 func (t *File) keyFile(name string) string {
-	file := t.Keys[name].File
+	return t.path(t.Keys[name].File)
+}
+
+// path returns the path of a file that the trust file names; "" for none.
+func (t *File) path(file string) string {
 	if file != "" && !filepath.IsAbs(file) {
 		file = filepath.Join(filepath.Dir(t.file), filepath.FromSlash(file))
 	}
@@ -125,6 +132,7 @@ func (t *File) Policy() (sign.Policy, error) {
 	for _, r := range t.Rules {
 		p.Rules = append(p.Rules, sign.Rule{Match: r.Match, Keys: r.Keys, Threshold: r.Threshold})
 	}
+	list = append(list, t.addIdentities(&p)...)
 	for _, name := range slices.Sorted(maps.Keys(t.Keys)) {
 		k := t.Keys[name]
 		pem, err := t.pem(name)
@@ -249,13 +257,15 @@ func (t *File) Add(name string, key Key, match []string) error {
 	return nil
 }
 
-// Remove stops trusting the key called name, and drops rules that it leaves
+// Remove stops trusting the key or identity called name, and drops rules that it leaves
 // without a key.
 func (t *File) Remove(name string) error {
-	if _, ok := t.Keys[name]; !ok {
+	_, isKey := t.Keys[name]
+	if _, isIdentity := t.Identities[name]; !isKey && !isIdentity {
 		return fmt.Errorf("%s: unknown key %q: %w", t.file, name, fs.ErrNotExist)
 	}
 	delete(t.Keys, name)
+	delete(t.Identities, name)
 	t.Rules = slices.DeleteFunc(t.Rules, func(r Rule) bool { return len(r.Keys) == 1 && r.Keys[0] == name })
 	for i := range t.Rules {
 		t.Rules[i].Keys = slices.DeleteFunc(t.Rules[i].Keys, func(k string) bool { return k == name })

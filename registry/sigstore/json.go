@@ -1,6 +1,7 @@
-package sign
+package sigstore
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,16 @@ import (
 
 // maxDepth bounds the nesting of a bundle or statement.
 const maxDepth = 64
+
+// Decode decodes the one JSON value in data, which must not name a member twice: two
+// readers could then see different values.
+func Decode(data []byte, v any) error {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	if err := uniqueMembers(dec, 0); err != nil {
+		return err
+	}
+	return json.Unmarshal(data, v) // refuses trailing data
+}
 
 // uniqueMembers reads one JSON value and fails if an object has a duplicate
 // member. encoding/json would keep the last one; it also matches names without
@@ -56,4 +67,12 @@ func jsonError(err error) error {
 		return fmt.Errorf("not JSON at byte %d: %w", syntax.Offset, err)
 	}
 	return fmt.Errorf("not JSON: %w", err)
+}
+
+// clip shortens foreign text for a message.
+func clip(s string) string {
+	if len(s) > 80 {
+		return s[:80] + "…"
+	}
+	return s
 }

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"mm-abi.org/mm/registry/sign"
+	"mm-abi.org/mm/workspace"
+)
+
+// blobFlags are the flags of signatures over single files, named as those of cosign.
+func blobFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "bundle", Usage: "verify the file, or the content sha256:HEX, by the Sigstore bundle `FILE`, offline"},
+		&cli.StringFlag{Name: "trusted-root", Usage: "with --bundle: trusted_root.json `FILE`"},
+		&cli.StringFlag{Name: "certificate-identity", Usage: "with --bundle: `SUBJECT` of the certificate"},
+		&cli.StringFlag{Name: "certificate-identity-regexp", Usage: "with --bundle: `PATTERN` from ^ to $ for the subject"},
+		&cli.StringFlag{Name: "certificate-oidc-issuer", Usage: "with --bundle: `URL` of the identity's issuer"},
+	}
+}
+
+// blobVerified is the output of mm verify --bundle.
+type blobVerified struct {
+	Bundle    string      `json:"bundle"`
+	Issuer    string      `json:"issuer,omitempty"`
+	Subject   string      `json:"subject,omitempty"`
+	Key       string      `json:"key,omitempty"`
+	Predicate string      `json:"predicate,omitempty"`
+	Times     []time.Time `json:"times"`
+}
+
+// blobOptions returns the options of a signature over a file.
+func blobOptions(c *cli.Context) (workspace.BlobOptions, error) {
+	opt := workspace.BlobOptions{Bundle: c.String("bundle"), Root: c.String("trusted-root"), Identity: sign.TrustedIdentity{
+		Issuer: c.String("certificate-oidc-issuer"), Subject: c.String("certificate-identity"), Pattern: c.String("certificate-identity-regexp"),
+	}}
+	named := opt.Identity.Issuer != "" && (opt.Identity.Subject == "") != (opt.Identity.Pattern == "")
+	switch keys := c.StringSlice("key"); {
+	case len(keys) == 1 && opt.Identity.Issuer+opt.Identity.Subject+opt.Identity.Pattern == "":
+		opt.Key = keys[0]
+	case len(keys) > 0 || !named:
+		return opt, usageError{errors.New("--bundle: want --key, or --certificate-oidc-issuer with --certificate-identity or --certificate-identity-regexp")}
+	case opt.Root == "":
+		return opt, usageError{errors.New("--bundle: a certificate needs --trusted-root")}
+	}
+	return opt, nil
+}
+
+func (p *program) verifyBlob(ctx context.Context, file string, opt workspace.BlobOptions) error {
+	v, err := workspace.VerifyBlob(ctx, file, opt)
+	if err != nil {
+		return coded{err, exitRefused}
+	}
+	out := blobVerified{opt.Bundle, v.Issuer, v.Subject, v.Key, v.Predicate, listed(v.Times)}
+	if v.Key != "" {
+		return p.printLine(out, "verified %s: signed by key %.12s", file, v.Key)
+	}
+	return p.printLine(out, "verified %s: signed by %s (issuer %s) at %s", file, v.Subject, v.Issuer, v.Times[0].UTC().Format(time.RFC3339))
+}
