@@ -8,7 +8,7 @@ const (
 	tileStep   = 8  // rows of a tile of the kernels
 	leastStep  = 16 // rows of a step with a stream
 	perStream  = 3  // rows of a step for each stream
-	perText    = 16 // and for each further text that waits to be read
+	perText    = 16 // and for the square of the number of further texts
 	shortStep  = 64 // rows of a step that ends a short text before long ones
 	leastPart  = 4  // rows of a text, at any position
 	crowd      = 3  // other sessions that disable a draft model
@@ -19,7 +19,8 @@ const (
 // then the texts to read: the one with the fewest rows left gets up to half of
 // the room, then they follow in the order of arrival. If there are streams, the
 // room is small, so that a step takes two to three times as long as without
-// texts, or longer while many wait. A reading with an observer passes alone.
+// texts. While many wait it grows with the square of their number: answers are
+// slower for a moment, and texts do not pile up. A reading with an observer passes alone.
 func (q *schedule) choose(live []*reading, streams int) []*reading {
 	q.part, q.texts = q.part[:0], q.texts[:0]
 	if len(live) > 0 && live[0].s.observer != nil {
@@ -46,7 +47,8 @@ func (q *schedule) choose(live []*reading, streams int) []*reading {
 	busy := max(rows, streams)
 	switch {
 	case busy > 0:
-		n := max(leastStep, perStream*busy) + perText*(len(q.texts)-1)
+		more := len(q.texts) - 1
+		n := max(leastStep, perStream*busy) + perText*more*more
 		room = min(room, float64((n+tileStep-1)/tileStep*tileStep-rows))
 	case len(q.texts) > 1 && short.left() <= shortStep:
 		room = min(room, shortStep)

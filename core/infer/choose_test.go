@@ -35,6 +35,7 @@ func TestChoose(t *testing.T) {
 		"a text far in":                     {live: []*reading{text(1000, 1000), token(1)}, streams: 1, want: []int{7, 1}},
 		"a text very far in":                {live: []*reading{text(9000, 1000), token(1)}, streams: 1, want: []int{leastPart, 1}},
 		"a token, two texts":                {live: []*reading{text(0, 1000), token(1), text(0, 20)}, streams: 1, want: []int{16, 1, 15}},
+		"a token, four texts":               {live: []*reading{text(0, 1000), token(1), text(0, 900), text(0, 900), text(0, 950)}, streams: 1, want: []int{80, 1, 79, 0, 0}},
 		"a stream that asks later":          {live: []*reading{text(0, 1000)}, streams: 1, want: []int{16}},
 		"many streams":                      {live: []*reading{text(0, 1000)}, streams: 32, want: []int{96}},
 		"forced tokens are like a text":     {live: []*reading{token(streamRows + 1), token(streamRows)}, streams: 2, want: []int{33, streamRows}},
