@@ -49,6 +49,7 @@ var transcripts = map[string][3]string{
 	"ollama_chat_stream":   {"POST", "/api/chat", `{"model":"m","messages":[{"role":"user","content":"think"}]}`},
 	"ollama_tools":         {"POST", "/api/chat", `{"model":"m","messages":[{"role":"user","content":"call"}],"tools":[{"type":"function","function":{"name":"w"}}]}`},
 	"ollama_format":        {"POST", "/api/generate", `{"model":"m","prompt":"hi","stream":false,"format":` + jsonSchema + `}`},
+	"ollama_raw_image":     {"POST", "/api/generate", `{"model":"m","prompt":"hi","raw":true,"images":["AAEC"]}`},
 	"ollama_load":          {"POST", "/api/generate", `{"model":"m"}`},
 	"ollama_show":          {"POST", "/api/show", `{"model":"m"}`},
 	"ollama_tags":          {"GET", "/api/tags", ""},

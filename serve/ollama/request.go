@@ -109,6 +109,8 @@ func generate(c *api.Call) error {
 			return err
 		}
 		return loaded(c, ask, false)
+	case q.Raw && len(q.Images) > 0:
+		return api.Unsupported("images", "images: excluded by raw")
 	case q.Raw:
 		ask.Request.Plain, ask.Request.Inputs = true, []talk.Part{{Type: abi.Text, Text: q.Prompt}}
 	default:
