@@ -27,16 +27,18 @@ import (
 
 func (p *program) chatCommand() *cli.Command {
 	return &cli.Command{
-		Name: "chat", Usage: "chat with a build or a model", ArgsUsage: "REF|DIR|GRAPH|MODEL",
+		Name: "chat", Usage: "chat with a build or a model", ArgsUsage: "[REF|DIR|GRAPH|MODEL]",
 		Description: argumentMeaning + "\n\n" +
 			"A line is a turn. Text between lines of three quotes (\"\"\") is one turn; a line that\n" +
 			"ends in a backslash continues. Ctrl-C stops an answer, Ctrl-D ends the conversation.\n" +
-			"/help lists the commands.",
+			"/help lists the commands.\n\n" +
+			"With --provider the model is at another server, and its key in the environment: OPENAI_API_KEY,\n" +
+			"ANTHROPIC_API_KEY or GEMINI_API_KEY. The skills of a build run here, under the permissions of --allow.",
 		Flags: append(append(append([]cli.Flag{
 			layoutFlag(),
 			&cli.StringFlag{Name: "system", Usage: "system prompt"},
 			noCacheFlag(),
-		}, p.answerFlags()...), p.quietFlag()), append(resolveFlags(), append(claimFlags(), expectFlag())...)...),
+		}, append(hostedFlags(), p.answerFlags()...)...), p.quietFlag()), append(resolveFlags(), append(claimFlags(), expectFlag())...)...),
 		Action: p.chat,
 	}
 }
@@ -58,13 +60,21 @@ func (p *program) chat(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	away, err := p.hostedOptions(c)
+	if err != nil {
+		return err
+	}
 	u := useOptions(c)
 	u.skills = true
+	talk := &runner.Conversation{Preferences: prefs, ToolsAllowed: allowed, Assets: assets}
 	return p.inWorkspace(p.pulling(workspaceOptions(c, u.arg)), func(w *workspace.Workspace) error {
+		if away.Form != "" {
+			return p.converseHosted(c.Context, w, u, away, talk, c.String("system"))
+		}
 		if opt.Features = p.features(w, c.Bool("no-cache")); opt.Features != nil {
 			defer opt.Features.Close()
 		}
-		return p.converse(c.Context, w, u, opt, &runner.Conversation{Preferences: prefs, ToolsAllowed: allowed, Assets: assets}, c.String("system"))
+		return p.converse(c.Context, w, u, opt, talk, c.String("system"))
 	})
 }
 
@@ -80,15 +90,20 @@ func (p *program) converse(ctx context.Context, w *workspace.Workspace, u use, o
 	if err := r.Load(ctx); err != nil { // report a model that cannot be loaded before the first turn
 		return err
 	}
-	t := &chat{program: p, in: newTurns(p.stdin, p.stderr), talk: talk}
 	talk.Runner = r
-	t.talk.System(system)
-	if t.in.terminal != nil {
-		p.say("%s; /help lists the commands, Ctrl-D ends", r.Build().Assembly.Core.ID())
-	}
-	err = t.hold(ctx)
+	err = p.begin(talk, system, r.Build().Assembly.Core.ID()).hold(ctx)
 	w.Record(ctx, audit.Entry{Action: "run", Ref: u.arg + " (chat)", Digest: r.Build().Digest, Result: workspace.Outcome(err)})
 	return err
+}
+
+// begin returns a chat with a model, which it names on a terminal.
+func (p *program) begin(talk *runner.Conversation, system, model string) *chat {
+	t := &chat{program: p, in: newTurns(p.stdin, p.stderr), talk: talk}
+	talk.System(system)
+	if t.in.terminal != nil {
+		p.say("%s; /help lists the commands, Ctrl-D ends", model)
+	}
+	return t
 }
 
 // chat is a conversation in a terminal.
@@ -146,6 +161,10 @@ func (t *chat) ask(ctx context.Context, text string) error {
 		fmt.Fprintf(t.stderr, "mm: the conversation exceeds the context of the model; /reset starts over (%v)\n", err)
 	case err != nil:
 		fmt.Fprintf(t.stderr, "mm: %v\n", err)
+		var h interface{ Hint() string }
+		if errors.As(err, &h) && h.Hint() != "" {
+			fmt.Fprintf(t.stderr, "mm: hint: %s\n", h.Hint())
+		}
 	}
 	if answer != nil {
 		t.sayCalls(answer)

@@ -10,10 +10,15 @@ import (
 	"mm-abi.org/mm/runtimes/talk"
 )
 
+// Answerer answers requests: a [Runner], or a model of another server.
+type Answerer interface {
+	Answer(ctx context.Context, req Request, emit func(text string) error) (*Answer, error)
+}
+
 // Conversation is the sequence of turns between a user and a build. It is not safe for
 // concurrent use; conversations of one Runner are independent.
 type Conversation struct {
-	Runner       *Runner
+	Runner       Answerer
 	Preferences  Preferences
 	ToolsAllowed []string // as in a [Request]
 	Assets       []Asset  // as in a [Request]

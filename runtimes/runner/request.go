@@ -143,6 +143,12 @@ func backendOf(part string, e runtimes.Engine) Backend {
 // text.
 func (a *Answer) Messages() []talk.Message { return append(slices.Clone(a.turns), a.Message()) }
 
+// Append adds the turns of calls and their answers, which are before the final text.
+func (a *Answer) Append(turns ...talk.Message) { a.turns = append(a.turns, turns...) }
+
+// Used sets the bytes of Text and of Reasoning that are in the appended turns.
+func (a *Answer) Used(text, reasoning int) { a.textUsed, a.thoughtUsed = text, reasoning }
+
 // Message returns the last turn of the answer.
 func (a *Answer) Message() talk.Message {
 	m := talk.Message{Role: talk.Assistant, Reasoning: a.Reasoning[a.thoughtUsed:]}

@@ -42,7 +42,8 @@ type masks struct {
 	err error
 }
 
-// NewToolTable returns the table of a build. The tokenizer's vocabulary is requested when the
+// NewToolTable returns the table of a build. Without t, calls are not constrained: the model
+// runs elsewhere. The tokenizer's vocabulary is requested when the
 // first grammar is compiled.
 func NewToolTable(c ToolCaller, t *talk.Talk, vocabulary func() *grammar.Vocabulary) *ToolTable {
 	table := &ToolTable{caller: c, talk: t, vocabulary: vocabulary, infos: map[string]skills.Info{}, masks: map[string]*masks{}}
@@ -106,6 +107,9 @@ func (t *ToolTable) over(names, assets []string) *masks {
 }
 
 func (t *ToolTable) compile(names, assets []string) (*grammar.Masks, error) {
+	if t.talk == nil {
+		return nil, fmt.Errorf("the model is not in this process")
+	}
 	_, closing, ok := t.talk.Markers()
 	d := t.talk.Dialect()
 	if !ok && !d.Guided {
