@@ -24,7 +24,8 @@ type BlobOptions struct {
 	Key      string               // file; "": the identity
 }
 
-// VerifyBlob verifies a bundle over a file, or over content with the digest sha256:HEX. It
+// VerifyBlob verifies a bundle over a file, or over content with the digest sha256:HEX (or
+// sha384, sha512). It
 // uses no network.
 func VerifyBlob(ctx context.Context, arg string, opt BlobOptions) (out sign.BlobSignature, err error) {
 	data, err := fsx.ReadFile(opt.Bundle, sigstore.MaxBundle)
@@ -58,10 +59,11 @@ func VerifyBlob(ctx context.Context, arg string, opt BlobOptions) (out sign.Blob
 
 // blobDigests returns the digests of a file, or the one that arg states.
 func blobDigests(ctx context.Context, arg string) (map[crypto.Hash][]byte, error) {
-	if digits, ok := strings.CutPrefix(arg, "sha256:"); ok {
-		if sum, err := hex.DecodeString(digits); err == nil && len(sum) == crypto.SHA256.Size() {
+	for name, h := range map[string]crypto.Hash{"sha256:": crypto.SHA256, "sha384:": crypto.SHA384, "sha512:": crypto.SHA512} {
+		digits, ok := strings.CutPrefix(arg, name)
+		if sum, err := hex.DecodeString(digits); ok && err == nil && len(sum) == h.Size() {
 			if _, err := os.Lstat(arg); err != nil {
-				return map[crypto.Hash][]byte{crypto.SHA256: sum}, nil
+				return map[crypto.Hash][]byte{h: sum}, nil
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -49,8 +50,8 @@ func (b *Bundle) logged(r *Root, signer []byte) (logs []logKey, times []time.Tim
 	return logs, times, nil
 }
 
-// body is the part of an entry's body that is compared: of the kinds hashedrekord and dsse
-// in two versions, and intoto 0.0.2.
+// body is the part of an entry's body that is compared: of the kinds hashedrekord 0.0.1
+// and 0.0.2, dsse 0.0.1 and intoto 0.0.2.
 type body struct {
 	Version string `json:"apiVersion"`
 	Kind    string `json:"kind"`
@@ -78,10 +79,6 @@ type body struct {
 			Data      sum2       `json:"data"`
 			Signature signature2 `json:"signature"`
 		} `json:"hashedRekordV002"`
-		DSSEV2 *struct {
-			PayloadHash sum2         `json:"payloadHash"`
-			Signatures  []signature2 `json:"signatures"`
-		} `json:"dsseV002"`
 	} `json:"spec"`
 }
 
@@ -143,6 +140,8 @@ func (b *Bundle) describes(e *entry, signer []byte) error {
 	switch {
 	case b.Envelope == nil && a.payload:
 		return fmt.Errorf("a %s entry about a message", e.kind)
+	case b.Envelope != nil && e.kind == "hashedrekord" && e.version == "0.0.1": // other clients refuse it too
+		return errors.New("a hashedrekord 0.0.1 entry about an envelope")
 	case b.Envelope == nil:
 		if want = b.Digest.Sum; b.Digest.Hash != a.hash {
 			return fmt.Errorf("it is about a digest by %v, the bundle states one by %v", a.hash, b.Digest.Hash)
@@ -185,9 +184,7 @@ func (e *entry) about() (about, error) {
 		}
 		return s.Content.PayloadHash.about(sig, one.PublicKey, true)
 	case v.Kind == "hashedrekord" && v.Version == "0.0.2" && s.HashedRekordV2 != nil:
-		return s.HashedRekordV2.Data.about(s.HashedRekordV2.Signature, false)
-	case v.Kind == "dsse" && v.Version == "0.0.2" && s.DSSEV2 != nil && len(s.DSSEV2.Signatures) == 1:
-		return s.DSSEV2.PayloadHash.about(s.DSSEV2.Signatures[0], true)
+		return s.HashedRekordV2.Data.about(s.HashedRekordV2.Signature)
 	}
 	return about{}, fmt.Errorf("body of kind %s %s without its members, or of an unsupported kind", clip(v.Kind), clip(v.Version))
 }
@@ -207,7 +204,7 @@ func (h hashValue) about(sig, signer []byte, payload bool) (about, error) {
 }
 
 // about returns the statement of an entry of Rekor v2.
-func (h sum2) about(s signature2, payload bool) (about, error) {
+func (h sum2) about(s signature2) (about, error) {
 	hash, ok := map[string]crypto.Hash{"SHA2_256": crypto.SHA256, "SHA2_384": crypto.SHA384, "SHA2_512": crypto.SHA512}[h.Algorithm]
 	if !ok || len(h.Digest) != hash.Size() {
 		return about{}, fmt.Errorf("invalid digest by %s", clip(h.Algorithm))
@@ -216,5 +213,5 @@ func (h sum2) about(s signature2, payload bool) (about, error) {
 	if signer == nil {
 		signer = s.Verifier.Key.Raw
 	}
-	return about{s.Content, slices.Clone(signer), hash, h.Digest, payload}, nil
+	return about{s.Content, slices.Clone(signer), hash, h.Digest, false}, nil
 }
