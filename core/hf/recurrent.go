@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 
 	"mm-abi.org/mm/core/gguf/arch"
 )
@@ -16,6 +17,15 @@ func lfm2Names() names {
 		"ffn_gate": "feed_forward.w1", "ffn_up": "feed_forward.w3", "ffn_down": "feed_forward.w2",
 		"shortconv.conv": "conv.conv", "shortconv.in_proj": "conv.in_proj", "shortconv.out_proj": "conv.out_proj",
 	})
+}
+
+func lfm2MoeNames() names {
+	n := lfm2Names()
+	maps.Copy(n.of, map[string]string{
+		"ffn_gate_inp": "feed_forward.gate", "exp_probs_b.bias": "feed_forward.expert_bias",
+		"ffn_gate_exps": "feed_forward.experts.%d.w1", "ffn_up_exps": "feed_forward.experts.%d.w3", "ffn_down_exps": "feed_forward.experts.%d.w2",
+	})
+	return n
 }
 
 // scanNames names the parts of a state space within a layer.
@@ -63,13 +73,7 @@ func (r *shapeReader) lfm2() {
 			r.fail("key block_multiple_of: got 0")
 		}
 	}
-	s.Mixer = &arch.Mixer{Kernel: r.countOr("conv_L_cache", 3)}
-	r.must("conv_bias", false)
-	r.convolved()
-	r.rope()
-	if v, ok := r.raw["tie_embedding"]; ok { // an older name
-		r.raw["tie_word_embeddings"], r.heeded["tie_embedding"] = v, true
-	}
+	r.convolutions()
 	for _, key := range []string{"block_dim", "conv_dim", "conv_dim_out"} {
 		r.must(key, s.Width)
 	}
@@ -78,6 +82,34 @@ func (r *shapeReader) lfm2() {
 	r.must("use_pos_enc", true)
 	for _, key := range []string{"theta", "block_norm_eps", "block_mlp_init_scale", "block_out_init_scale", "block_use_xavier_init", "conv_use_xavier_init", "block_ffn_dim_multiplier", "block_multiple_of"} {
 		r.has(key)
+	}
+}
+
+// convolutions reads the keys of models with experts and without.
+func (r *shapeReader) convolutions() {
+	r.s.Mixer = &arch.Mixer{Kernel: r.countOr("conv_L_cache", 3)}
+	r.must("conv_bias", false)
+	r.convolved()
+	r.rope()
+	if v, ok := r.raw["tie_embedding"]; ok { // an older name
+		r.raw["tie_word_embeddings"], r.heeded["tie_embedding"] = v, true
+	}
+}
+
+func (r *shapeReader) lfm2moe() {
+	r.sizes()
+	s := &r.s
+	s.Epsilon = float32(r.float("norm_eps", 1e-5))
+	r.convolutions()
+	s.Experts, s.ExpertsUsed = r.count("num_experts"), r.countOr("num_experts_per_tok", 4)
+	s.ExpertHidden, s.DenseLead = r.count("moe_intermediate_size"), r.countOr("num_dense_layers", 2)
+	s.ExpertSigmoid, s.ExpertSum = true, !r.flag("norm_topk_prob", true)
+	if v := r.float("routed_scaling_factor", 1); v != 1 {
+		s.ExpertScale = float32(v)
+	}
+	name := "model.layers." + strconv.Itoa(s.DenseLead) + ".feed_forward.expert_bias"
+	if _, there := r.weights.find(name); there != r.flag("use_expert_bias", true) {
+		r.fail("key use_expert_bias is %v, but presence of tensor %s is %v", !there, name, there)
 	}
 }
 

@@ -54,7 +54,7 @@ func (r *shapeReader) base() float64 {
 		return 1e6
 	case r.s.Arch == "qwen3vl", r.s.Arch == "ernie4_5":
 		return 5e5
-	case r.s.Arch == "lfm2":
+	case r.s.Arch == "lfm2", r.s.Arch == "lfm2moe":
 		return 1e6
 	case r.s.Arch == "smollm3":
 		return 2e6

@@ -63,6 +63,7 @@ func families() map[string]family {
 		"DeepseekV2ForCausalLM":       {arch: "deepseek2", names: deepseekNames(moe), shape: (*shapeReader).deepseek2},
 		"DeepseekV3ForCausalLM":       {arch: "deepseek2", names: deepseekNames(moe), shape: (*shapeReader).deepseek3, further: true},
 		"Lfm2ForCausalLM":             {arch: "lfm2", names: lfm2Names(), shape: (*shapeReader).lfm2, tied: true},
+		"Lfm2MoeForCausalLM":          {arch: "lfm2moe", names: lfm2MoeNames(), shape: (*shapeReader).lfm2moe, tied: true},
 		"Mamba2ForCausalLM":           {arch: "mamba2", names: mamba2Names(), shape: (*shapeReader).mamba2},
 		"GraniteMoeHybridForCausalLM": {arch: "granitehybrid", names: graniteHybridNames(), shape: (*shapeReader).granitehybrid},
 		"GPT2LMHeadModel":             {arch: "gpt2", names: gpt2Names(), shape: (*shapeReader).gpt2, tied: true},

@@ -59,6 +59,9 @@ func small(name string) Config {
 		c.Mixer, c.Recurrent = &arch.Mixer{Kernel: 4, Inner: 64, State: 16, Heads: 4, Groups: 2}, []bool{true, true, false, true}
 		c.Experts, c.ExpertsUsed, c.ExpertHidden, c.SharedHidden, c.LogitDivisor = 6, 2, 64, 48, 2
 		c.Unrotated = []bool{true, true, true, true}
+	case "lfm2moe":
+		c.Mixer, c.Recurrent = &arch.Mixer{Kernel: 3}, []bool{true, false, true, true}
+		c.Experts, c.ExpertsUsed, c.ExpertHidden, c.DenseLead, c.ExpertSigmoid = 6, 2, 32, 1, true
 	case "mamba2":
 		c.Rope, c.Heads, c.KVHeads, c.HeadDim, c.Hidden = Rope{}, 0, 0, 0, 0
 		c.Mixer, c.Recurrent = &arch.Mixer{Kernel: 4, Inner: 64, State: 16, Heads: 4, Groups: 2}, []bool{true, true, true, true}

@@ -384,7 +384,7 @@ func TestArchitecturesAgainstLibllama(t *testing.T) {
 		for tensor := range weights {
 			bias := strings.HasSuffix(tensor, ".bias")
 			bare := name == "stablelm" || name == "falcon" || name == "command-r" || name == "cohere2" // only norms have biases
-			if y := cfg.Style(); bias && !y.LayerNorm && !y.ExpertBias && !strings.Contains(tensor, ".ssm_") || bias && bare && !strings.Contains(tensor, "_norm") ||
+			if y := cfg.Style(); bias && !y.LayerNorm && !y.ExpertBias && !strings.Contains(tensor, ".ssm_") && !strings.Contains(tensor, "exp_probs") || bias && bare && !strings.Contains(tensor, "_norm") ||
 				name == "command-r" && strings.Contains(tensor, "_norm.") && strings.Contains(tensor, "attn_") && !strings.Contains(tensor, "attn_norm") {
 				delete(weights, tensor)
 			}

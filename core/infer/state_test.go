@@ -9,7 +9,7 @@ import (
 )
 
 // recurrent lists the architectures with layers that have a state.
-var recurrent = []string{"lfm2", "mamba2", "granitehybrid"}
+var recurrent = []string{"lfm2", "lfm2moe", "mamba2", "granitehybrid"}
 
 // logitsOf returns the logits after each token, read alone.
 func logitsOf(t *testing.T, m *Model, tokens []int32) [][]float32 {

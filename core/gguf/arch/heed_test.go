@@ -59,6 +59,9 @@ func plain(name string) arch.Shape {
 		s.Mixer, s.Recurrent = &arch.Mixer{Kernel: 4, Inner: 64, State: 16, Heads: 4, Groups: 2}, []bool{true, true, false, true, false, true}
 		s.Experts, s.ExpertsUsed, s.ExpertHidden, s.SharedHidden, s.LogitDivisor = 6, 2, 64, 48, 2
 		s.Unrotated = []bool{true, true, true, true, true, true}
+	case "lfm2moe":
+		s.Mixer, s.Recurrent = &arch.Mixer{Kernel: 3}, []bool{true, false, true, true, false, true}
+		s.Experts, s.ExpertsUsed, s.ExpertHidden, s.DenseLead, s.ExpertSigmoid = 6, 2, 32, 1, true
 	case "mamba2":
 		s.Rope, s.Heads, s.KVHeads, s.HeadDim, s.Hidden = arch.Rope{}, 0, 0, 0, 0
 		s.Mixer, s.Recurrent = &arch.Mixer{Kernel: 4, Inner: 64, State: 16, Heads: 4, Groups: 2}, []bool{true, true, true, true, true, true}

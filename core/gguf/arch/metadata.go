@@ -71,7 +71,7 @@ func (w *writer) experts(s Shape) {
 	y := s.Style()
 	w.put(keyExperts, uint32(s.Experts))
 	w.put(keyExpertsUsed, uint32(s.ExpertsUsed))
-	if s.ExpertHidden != s.Hidden || y.counted {
+	if s.ExpertHidden != s.Hidden || y.counted || y.lead {
 		w.put(keyExpertHidden, uint32(s.ExpertHidden))
 	}
 	if s.ExpertSum {
@@ -84,6 +84,9 @@ func (w *writer) experts(s Shape) {
 		w.put(keyDenseLead, uint32(s.DenseLead))
 		w.put(keySharedCount, uint32(s.SharedHidden/max(s.ExpertHidden, 1)))
 		w.put(keyExpertScale, cmp.Or(s.ExpertScale, 1))
+	case y.lead:
+		w.put(keyDenseLead, uint32(s.DenseLead))
+		w.factor(keyExpertScale, s.ExpertScale, 0)
 	case s.SharedHidden > 0:
 		w.put(keySharedHidden, uint32(s.SharedHidden))
 	}

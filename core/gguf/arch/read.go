@@ -348,7 +348,7 @@ func (r *reader) experts(s *Shape) {
 		}
 		return
 	}
-	if _, dense := r.f.Tensor(Block(0) + "ffn_gate.weight"); dense && !r.style.counted {
+	if _, dense := r.f.Tensor(Block(0) + "ffn_gate.weight"); dense && !r.style.counted && !r.style.lead {
 		r.fail(fmt.Errorf("key %s: got %d, but layer 0 is without experts: mixed layers are not supported", keyExperts.In(r.arch), n))
 	}
 	s.Experts, s.ExpertsUsed = n, r.count(keyExpertsUsed)
@@ -359,6 +359,8 @@ func (r *reader) experts(s *Shape) {
 		r.counted(s)
 	case r.style.shared:
 		s.SharedHidden = r.countOr(keySharedHidden, s.Hidden)
+	case r.style.lead:
+		r.lead(s)
 	case r.style.sharing:
 		s.SharedHidden = r.countOr(keySharedHidden, 0)
 	}
@@ -376,6 +378,11 @@ func (r *reader) counted(s *Shape) {
 		return
 	}
 	s.SharedHidden = n * s.ExpertHidden
+	r.lead(s)
+}
+
+// lead reads the number of first layers without experts and the scale of others.
+func (r *reader) lead(s *Shape) {
 	s.DenseLead = r.countOr(keyDenseLead, 0)
 	if s.ExpertScale = r.float(keyExpertScale, 0); s.ExpertScale == 1 {
 		s.ExpertScale = 0

@@ -111,6 +111,7 @@ type Style struct {
 	latent   bool   // latent attention
 	counted  bool   // the shared expert's width is a number of experts
 	mixer    mixing // layers with a state
+	lead     bool   // first layers without experts
 	sharing  bool   // a shared expert, if its width is stated
 	switched bool   // rope.scaling.finetuned switches rotation
 	groups   bool   // groups of experts, and scores by σ with a bias
@@ -141,6 +142,7 @@ var styles = map[string]Style{
 	"deepseek2":     {Neighbors: true, Activation: SiLU, Gated: true, experts: true, shared: true, counted: true, summed: true, latent: true, groups: true},
 	"lfm2":          {Halves: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true, mixer: shortMixer},
 	"granitehybrid": {Activation: SiLU, Gated: true, divisor: true, experts: true, sharing: true, switched: true, mixer: scanMixer},
+	"lfm2moe":       {Halves: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true, experts: true, must: true, lead: true, groups: true, mixer: shortMixer},
 	"mamba2":        {Learned: true, Activation: SiLU, Gated: true, mixer: scanOnly},
 	"glm4":          {Neighbors: true, PostNorm: true, Activation: SiLU, Gated: true, FusedGate: true},
 	"mistral3":      {Activation: SiLU, Gated: true, cooled: true},

@@ -107,6 +107,7 @@ models = {
         rope_parameters=rope("yarn", factor=4.0, original_max_position_embeddings=256)), [300], 1024),
     "lfm2": (T.Lfm2Config(**base, conv_L_cache=3, block_multiple_of=32, layer_types=["conv", "full_attention", "conv", "conv"], tie_word_embeddings=True), [40, 600], 1024),
     "lfm2-wide": (T.Lfm2Config(**base, conv_L_cache=5, block_auto_adjust_ff_dim=False, layer_types=["conv", "conv", "full_attention", "full_attention"], tie_word_embeddings=False), [300], 1024),
+    "lfm2moe": (T.Lfm2MoeConfig(**base, conv_L_cache=3, layer_types=["conv", "full_attention", "conv", "conv"], num_dense_layers=1, num_experts=8, num_experts_per_tok=3, moe_intermediate_size=32), [40, 300], 1024),
     "mamba2": (T.Mamba2Config(**mamba, n_groups=1), [40, 600], 1024),
     "mamba2-groups": (T.Mamba2Config(**mamba, n_groups=2, use_conv_bias=False, tie_word_embeddings=True), [300], 1024),
     "granitehybrid": (T.GraniteMoeHybridConfig(**granite, num_local_experts=8, num_experts_per_tok=3, layer_types=["linear_attention", "full_attention", "linear_attention", "linear_attention"]), [40, 600], 1024),
@@ -180,7 +181,7 @@ def randomise(model, r):
             v = 1.2 * r.standard_normal(p.shape) / np.sqrt(fan)
         p.data = torch.tensor(v, dtype=torch.float32)
     for name, p in model.named_buffers():
-        if name.endswith("e_score_correction_bias"):
+        if name.endswith(("e_score_correction_bias", "expert_bias")):
             p.copy_(torch.tensor(0.2 * r.standard_normal(p.shape), dtype=torch.float32))
     model.tie_weights()
 
