@@ -81,7 +81,7 @@ for name, (folder, model) in folders.items():
     cosine = (got * want).sum(1) / np.linalg.norm(got, axis=1) / np.linalg.norm(want, axis=1)
     bad += not cosine.min() >= 0.99999
     print(f"| {name} | {len(texts)} sentences | least cosine {cosine.min():.9f} |")
-for name, model in {"rank-bert": t.BertForSequenceClassification(t.BertConfig(**size | dict(num_labels=1))), "rank-gte": t.GteForSequenceClassification(t.GteConfig(**size | dict(pad_token_id=0, num_labels=1))), "rank-distilbert": t.DistilBertForSequenceClassification(t.DistilBertConfig(vocab_size=30522, dim=64, n_layers=3, n_heads=4, hidden_dim=128, max_position_embeddings=LIMIT, num_labels=1))}.items():
+for name, model in {"rank-bert": t.BertForSequenceClassification(t.BertConfig(**size | dict(num_labels=1))), "rank-gte": t.GteForSequenceClassification(t.GteConfig(**size | dict(pad_token_id=0, num_labels=1, type_vocab_size=2))), "rank-distilbert": t.DistilBertForSequenceClassification(t.DistilBertConfig(vocab_size=30522, dim=64, n_layers=3, n_heads=4, hidden_dim=128, max_position_embeddings=LIMIT, num_labels=1))}.items():
     folder, model = made(name, model)
     tok, query = t.AutoTokenizer.from_pretrained(folder), "why is the store one folder?"
     got = json.loads(mm("rerank", folder, query, "--file", path, "--json"))["results"]

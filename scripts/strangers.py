@@ -295,6 +295,7 @@ def make_heard(out, family):
         f.write("\n")
 
 
-args = [a for a in sys.argv[1:] if not a.startswith("--")]
-for name in args[1:] or list(TEMPLATES) + list(HEARD):
-    (make_heard if name in HEARD else make)(args[0], name)
+if __name__ == "__main__":
+    args = [a for a in sys.argv[1:] if not a.startswith("--")]
+    for name in args[1:] or list(TEMPLATES) + list(HEARD):
+        (make_heard if name in HEARD else make)(args[0], name)
