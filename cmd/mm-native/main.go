@@ -1,4 +1,4 @@
-// Command mm-native runs a native engine for mm: llama.cpp, ONNX Runtime or QNN. mm starts it
+// Command mm-native runs a native engine for mm: LiteRT, llama.cpp, ONNX Runtime, OpenVINO or QNN. mm starts it
 // and communicates over its standard input and output (runtimes/worker); it is not for
 // interactive use.
 //
@@ -26,6 +26,7 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/cmd/mm-native/litertlib"
 	"mm-abi.org/mm/cmd/mm-native/llamalib"
 	"mm-abi.org/mm/cmd/mm-native/ortlib"
 	"mm-abi.org/mm/cmd/mm-native/ovlib"
@@ -40,7 +41,7 @@ func main() {
 	}
 	memory := flag.Int64("memory", 0, "bytes that the engine may take; 0: no limit")
 	flag.Usage = func() {
-		fmt.Fprintln(os.Stderr, "usage: mm-native [-memory BYTES] llamacpp|onnxruntime|qnn|qnn-compiler FOLDER (mm starts it)")
+		fmt.Fprintln(os.Stderr, "usage: mm-native [-memory BYTES] litert|llamacpp|onnxruntime|openvino|qnn|qnn-compiler FOLDER (mm starts it)")
 	}
 	flag.Parse()
 	if flag.NArg() != 2 || *memory < 0 {
@@ -99,6 +100,8 @@ func open(name, dir string) runtimes.Engine {
 		e, err = llamalib.Open(dir)
 	case "onnxruntime":
 		e, err = ortlib.Open(dir)
+	case "litert":
+		e, err = litertlib.Open(dir)
 	case "openvino":
 		e, err = ovlib.Open(dir)
 	case "qnn":

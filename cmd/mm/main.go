@@ -34,6 +34,7 @@ import (
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/corellm"
 	"mm-abi.org/mm/runtimes/coreonnx"
+	"mm-abi.org/mm/runtimes/litert"
 	"mm-abi.org/mm/runtimes/llamacpp"
 	"mm-abi.org/mm/runtimes/onnxrt"
 	"mm-abi.org/mm/runtimes/openvinort"
@@ -107,6 +108,7 @@ func engines() []runtimes.Engine {
 		llamacpp.Engine{Home: workspace.DefaultHome},
 		onnxrt.Engine{Home: workspace.DefaultHome},
 		openvinort.Engine{Home: workspace.DefaultHome},
+		litert.Engine{Home: workspace.DefaultHome},
 		&qnn.Engine{Home: workspace.DefaultHome},
 	}
 }

@@ -42,6 +42,7 @@ const maxRooms = 20
 // single lists packages with one importer and the reason each is apart.
 var single = map[string]string{
 	"cmd/mm-native/llamalib":     "binds one native library",
+	"cmd/mm-native/litertlib":    "binds one native library",
 	"cmd/mm-native/ovlib":        "binds one native library",
 	"cmd/mm-native/qnnlib":       "binds one native library",
 	"core/preprocess/codec":      "decoders of untrusted media, with their libraries",
@@ -69,6 +70,7 @@ var single = map[string]string{
 	"registry/bucket/s3":         "one protocol, with its library",
 	"registry/modelcar":          "one format",
 	"registry/names":             "index and journal, held by their own fault tests",
+	"runtimes/litert":            "one engine",
 	"runtimes/openvinort":        "one engine",
 	"runtimes/hosted":            "three wire formats; cmd only wires",
 	"serve/anthropic":            "one wire format",

@@ -35,6 +35,7 @@ const (
 	ONNXRuntime = "onnxruntime"
 	QNN         = "qnn"
 	OpenVINO    = "openvino"
+	LiteRT      = "litert"
 	// QNNCompiler compiles for QNN with the same libraries.
 	QNNCompiler = "qnn-compiler"
 )
@@ -111,7 +112,7 @@ const (
 // skips folders without a valid record.
 func List(home string) ([]Record, error) {
 	var all []Record
-	for _, name := range []string{LlamaCPP, ONNXRuntime, OpenVINO, QNN} {
+	for _, name := range []string{LiteRT, LlamaCPP, ONNXRuntime, OpenVINO, QNN} {
 		top := filepath.Join(home, "engines", name)
 		entries, err := os.ReadDir(top)
 		if errors.Is(err, fs.ErrNotExist) {

@@ -22,7 +22,7 @@ import (
 // Options configures [Install].
 type Options struct {
 	Home string // mm's home folder
-	Name string // LlamaCPP, ONNXRuntime, OpenVINO or QNN; QNN may have @VERSION, that of its package
+	Name string // LiteRT, LlamaCPP, ONNXRuntime, OpenVINO or QNN; QNN may have @VERSION, that of its package
 	// From is a folder or a .tgz archive with the libraries. If empty, the user's
 	// npm fetches the package pinned by this release of mm.
 	From string

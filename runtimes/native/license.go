@@ -17,6 +17,8 @@ var (
 	llamacppNotice string
 	//go:embed notices/openvino.txt
 	openvinoNotice string
+	//go:embed notices/litert.txt
+	litertNotice string
 	//go:embed notices/qnn.txt
 	qnnNotice string
 )

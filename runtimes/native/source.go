@@ -69,10 +69,12 @@ func packageOf(name, system, machine string) (pinned, error) {
 		return p, nil
 	case OpenVINO:
 		return openvinoPackage(system, machine)
+	case LiteRT:
+		return litertPackage(system, machine)
 	case QNN:
 		return qnnPackage(system, machine, "")
 	}
-	return pinned{}, fmt.Errorf("unknown engine %q: want %s, %s, %s or %s", name, LlamaCPP, ONNXRuntime, OpenVINO, QNN)
+	return pinned{}, fmt.Errorf("unknown engine %q: want %s, %s, %s, %s or %s", name, LiteRT, LlamaCPP, ONNXRuntime, OpenVINO, QNN)
 }
 
 // Limits of extracted files.

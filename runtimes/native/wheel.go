@@ -133,7 +133,7 @@ func fromWheels(ctx context.Context, files []string, p pinned, stage *fsx.Dir, e
 		digests = append(digests, digest)
 	}
 	same := len(setsOf(digests)) > 0
-	if p.name == OpenVINO {
+	if p.name != QNN {
 		same = len(digests) == 1 && digests[0] == p.wheels[0].sha256
 	}
 	return same, needed(p, extracted)

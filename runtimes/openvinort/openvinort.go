@@ -1,7 +1,8 @@
 // Package openvinort is the engine openvino: functions in OpenVINO's format run by its
 // library in a child process (runtimes/worker, cmd/mm-native).
 //
-// A model passes the checks of onnx/ovir before the library reads it.
+// A model passes the checks of onnx/ovir before the library reads it. Inputs and
+// outputs are converted from and to the types in the module's manifest.
 package openvinort
 
 import (
@@ -53,6 +54,10 @@ func (Engine) Can(part builds.Part) error {
 	return nil
 }
 
+// elems are the element types of exports by OpenVINO's names. Inputs of others are not
+// converted.
+var elems = map[string]runtimes.Elem{"f32": runtimes.Float32, "i64": runtimes.Int64, "i32": runtimes.Int32, "boolean": runtimes.Bool}
+
 // Open checks the model and opens it in the engine.
 func (e Engine) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) (runtimes.Model, error) {
 	if err := errors.Join(l.Check(), ctx.Err()); err != nil {
@@ -85,8 +90,13 @@ func (e Engine) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) 
 	if err != nil {
 		return nil, err
 	}
-	if _, ok := model.(runtimes.Function); !ok {
+	f, ok := model.(runtimes.Function)
+	if !ok {
 		return nil, errors.Join(errors.New("OpenVINO did not open a function"), model.Close())
 	}
-	return model, nil
+	types := map[string]runtimes.Elem{}
+	for _, p := range m.Inputs {
+		types[p.Name] = elems[p.Type]
+	}
+	return runtimes.Retype(f, types, runtimes.OutputTypes(b.Manifest)), nil
 }

@@ -46,6 +46,12 @@ func Libraries(t testing.TB, name string) string {
 		}
 		return dir
 	}
+	if wheel := os.Getenv("MM_LITERT"); name == native.LiteRT {
+		if wheel == "" {
+			t.Skip("skipped: MM_LITERT is not set to the wheel of the Python package ai-edge-litert")
+		}
+		return wheel
+	}
 	found, err := filepath.Glob(filepath.Join(testfiles.Native(t, "venv"), "lib", "python3*", "site-packages", "onnxruntime", "capi"))
 	if err != nil || len(found) != 1 {
 		t.Skip("skipped: the Python of scripts/fetch-native.sh has no onnxruntime")
