@@ -212,6 +212,11 @@ lm-eval:
 servers:
 	@scripts/servers.sh
 
+# Pages of mm export web in a headless Chromium: golden tensors, files, a changed model, the
+# content security policy (CHROMEDRIVER; skipped where it is absent).
+web:
+	@scripts/web.sh
+
 # An outside judge of spoken digits, pocketsphinx, on WAV files named
 # DIGITS_WHO_TAKE.wav in the folders DIRS; without any it judges espeak-ng
 # (MM_PYTHON: a Python with the package pocketsphinx; skipped without).

@@ -195,8 +195,8 @@ func (b *build) exportPart(ctx context.Context, t *target, m *resolve.Module, e 
 	for _, l := range files {
 		b.addWeights(t, m, l, e, p)
 	}
-	if p.Quant == "" {
-		p.Quant = e.Precision
+	if p.Quant == "" { // an exporter has a default
+		p.Quant = cmp.Or(e.Precision, files[0].Annotations[abi.AnnotationQuant])
 	}
 }
 

@@ -19,6 +19,44 @@ type ServerOptions struct {
 	servers.ManifestOptions
 }
 
+// WebOptions for [Workspace.ExportWeb].
+type WebOptions struct {
+	Claim
+	Target  string // of a build. Empty: the first with the core
+	Out     string // folder, absent or empty
+	Runtime servers.WebRuntime
+}
+
+// ExportWeb writes a static page that runs the functions of a verified build, and
+// returns the paths of the files below the folder.
+func (w *Workspace) ExportWeb(ctx context.Context, arg string, opt WebOptions) ([]string, error) {
+	v, err := w.UseTarget(ctx, arg, opt.Target, opt.Claim)
+	if err != nil {
+		return nil, err
+	}
+	b, err := v.Build(ctx, opt.Target)
+	if err != nil {
+		return nil, err
+	}
+	files, err := servers.Web(ctx, b, opt.Runtime)
+	if err != nil {
+		return nil, err
+	}
+	return written(ctx, opt.Out, files, b.Files)
+}
+
+// written writes files and returns their paths.
+func written(ctx context.Context, dir string, files []servers.File, from servers.Opener) ([]string, error) {
+	if err := servers.Write(ctx, dir, files, from); err != nil {
+		return nil, err
+	}
+	var paths []string
+	for _, f := range files {
+		paths = append(paths, f.Path)
+	}
+	return paths, nil
+}
+
 // ExportServer writes a verified artifact in the form of an inference server and returns
 // the paths of the files below the folder. Kinds that refer to a registry take an
 // artifact at one, which is verified there.
@@ -27,14 +65,7 @@ func (w *Workspace) ExportServer(ctx context.Context, arg string, opt ServerOpti
 	if err != nil {
 		return nil, err
 	}
-	if err := servers.Write(ctx, opt.Out, files, from); err != nil {
-		return nil, err
-	}
-	var paths []string
-	for _, f := range files {
-		paths = append(paths, f.Path)
-	}
-	return paths, nil
+	return written(ctx, opt.Out, files, from)
 }
 
 func (w *Workspace) serverFiles(ctx context.Context, arg string, opt ServerOptions) ([]servers.File, servers.Opener, error) {

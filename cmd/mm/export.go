@@ -12,6 +12,7 @@ import (
 	"mm-abi.org/mm/builds/servers"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules/convert"
+	"mm-abi.org/mm/runtimes/native"
 	"mm-abi.org/mm/workspace"
 )
 
@@ -39,6 +40,19 @@ func (p *program) exportCommand() *cli.Command {
 					return usageError{errors.New("REF is missing")}
 				}
 				return p.exportServer(c.Context, remoteOptions(c, c.Args().First()), c.Args().First(), opt)
+			},
+		}, {
+			Name: "web", Usage: "write a static page that runs a build's functions in a browser", ArgsUsage: "REF",
+			Description: "The page runs the ONNX functions with ONNX Runtime Web, which npm fetches at the version and digest\n" +
+				"pinned by this mm. It takes pictures, sounds, files of NumPy and numbers, shows the outputs, and compares\n" +
+				"the functions with their golden tensors. SHA256SUMS has the digests; mm sign --oms signs the folder.",
+			Flags: append(append([]cli.Flag{layoutFlag(), expectFlag(),
+				&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "new or empty `FOLDER`", Required: true},
+				&cli.StringFlag{Name: "target", Usage: "`TARGET` of a build with several"},
+				&cli.StringFlag{Name: "runtime", Usage: "npm package `FILE.tgz` of onnxruntime-web (default: npm fetches it)"}}, remoteFlags()...), trustFlags()...),
+			Action: func(c *cli.Context) error {
+				opt := workspace.WebOptions{Claim: claimOptions(c), Target: c.String("target"), Out: c.String("out")}
+				return p.exportWeb(c.Context, remoteOptions(c, c.Args().First()), c.Args().First(), c.String("runtime"), opt)
 			},
 		}, {
 			Name: "peft", Usage: "write an adapter as a folder of Hugging Face PEFT", ArgsUsage: "ADAPTER",
@@ -70,14 +84,32 @@ func kindNames() string {
 func (p *program) exportServer(ctx context.Context, open workspace.Options, ref string, opt workspace.ServerOptions) error {
 	return p.inWorkspace(open, func(w *workspace.Workspace) error {
 		files, err := w.ExportServer(ctx, ref, opt)
-		if err != nil {
-			return invalidReference(err)
-		}
-		for _, f := range files {
-			if !p.json {
-				p.say("%s", diag.Printable(f))
-			}
-		}
-		return p.printLine(map[string]any{"kind": opt.Kind, "out": opt.Out, "files": files}, "%s", diag.Printable(opt.Out))
+		return p.exported(map[string]any{"kind": opt.Kind}, opt.Out, files, err)
 	})
+}
+
+func (p *program) exportWeb(ctx context.Context, open workspace.Options, ref, archive string, opt workspace.WebOptions) error {
+	runtime, err := native.OpenWeb(ctx, archive)
+	if err != nil {
+		return err
+	}
+	opt.Runtime = servers.WebRuntime(runtime)
+	return p.inWorkspace(open, func(w *workspace.Workspace) error {
+		files, err := w.ExportWeb(ctx, ref, opt)
+		return p.exported(map[string]any{}, opt.Out, files, err)
+	})
+}
+
+// exported prints the files of an export.
+func (p *program) exported(doc map[string]any, out string, files []string, err error) error {
+	if err != nil {
+		return invalidReference(err)
+	}
+	for _, f := range files {
+		if !p.json {
+			p.say("%s", diag.Printable(f))
+		}
+	}
+	doc["out"], doc["files"] = out, files
+	return p.printLine(doc, "%s", diag.Printable(out))
 }
