@@ -24,6 +24,6 @@ if ! [ -f "$dir/models/ready" ] || [ "$script" -nt "$dir/models/ready" ]; then
 	touch "$dir/models/ready"
 fi
 status=0
-MM_HF_DIR=$dir/models ${GO:-go} test -count=1 -v -run TestTransformers ./core/hf >"$dir/table" 2>&1 || status=$?
+MM_HF_DIR=$dir/models ${GO:-go} test -count=1 -v -run 'Test(Restore)?Transformers' ./core/hf >"$dir/table" 2>&1 || status=$?
 grep -v '^=== ' "$dir/table"
 exit $status

@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"context"
+	"errors"
 	"path"
 	"slices"
 
@@ -61,11 +62,31 @@ func written(ctx context.Context, dir string, files []servers.File, from servers
 // the paths of the files below the folder. Kinds that refer to a registry take an
 // artifact at one, which is verified there.
 func (w *Workspace) ExportServer(ctx context.Context, arg string, opt ServerOptions) ([]string, error) {
+	if opt.Kind == servers.VLLM {
+		return w.exportCore(ctx, arg, opt)
+	}
 	files, from, err := w.serverFiles(ctx, arg, opt)
 	if err != nil {
 		return nil, err
 	}
 	return written(ctx, opt.Out, files, from)
+}
+
+// exportCore writes the core of a build as a folder of transformers.
+func (w *Workspace) exportCore(ctx context.Context, arg string, opt ServerOptions) ([]string, error) {
+	v, err := w.UseTarget(ctx, arg, opt.Target, opt.Claim)
+	if err != nil {
+		return nil, err
+	}
+	b, err := v.Build(ctx, opt.Target)
+	if err != nil {
+		return nil, err
+	}
+	files, notes, err := servers.Core(ctx, b, opt.Out)
+	for _, note := range notes {
+		w.Warn(errors.New(note))
+	}
+	return files, err
 }
 
 func (w *Workspace) serverFiles(ctx context.Context, arg string, opt ServerOptions) ([]servers.File, servers.Opener, error) {

@@ -147,6 +147,7 @@ func readme(kind Kind, name, ref string) []byte {
 		KServe:     "An InferenceService of KServe for %s. Check it against a cluster:\n\n    kubectl apply --dry-run=server -f inferenceservice.yaml\n\nThe files of the image are in /mnt/models of the serving runtime, which must read the\nmodel format.\n",
 		Kubernetes: "A Deployment for %s, with the model as an image volume (Kubernetes 1.31 and later).\nCheck it:\n\n    kubernetes-validate --strict -k 1.36 deployment.yaml\n    kubectl apply --dry-run=server -f deployment.yaml\n\nThe server finds the files in the folder that MODEL_DIR names.\n",
 		Compose:    "A Compose file with the core of %s for Docker Model Runner. Check it:\n\n    docker compose config\n\nThe application gets the address and the name of the model in LLM_URL and LLM_MODEL.\n",
+		VLLM:       "The core of %s as a folder of Hugging Face transformers. Serve it with vLLM:\n\n    vllm serve .\n\nThe configuration and the tokenizer are those of the folder that the core was imported\nfrom. The weights are the original ones unless the build has quantized them.\n",
 	}[kind]
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# %s\n\n", name)

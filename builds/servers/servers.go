@@ -1,5 +1,6 @@
 // Package servers writes builds in the forms of inference servers. [Repository] lays
-// the ONNX functions of a build out for Triton or OpenVINO Model Server, [Manifest]
+// the ONNX functions of a build out for Triton or OpenVINO Model Server, [Core] writes
+// its core as a folder of transformers for vLLM, [Manifest]
 // describes a published image or artifact for KServe, Kubernetes or Docker Compose.
 // Everything is checked before a file is written, and the bytes depend on the build alone.
 package servers
@@ -28,10 +29,11 @@ const (
 	KServe     Kind = "kserve"
 	Kubernetes Kind = "k8s"
 	Compose    Kind = "compose"
+	VLLM       Kind = "vllm"
 )
 
 // Kinds lists the kinds.
-func Kinds() []Kind { return []Kind{Compose, Kubernetes, KServe, OVMS, Triton} }
+func Kinds() []Kind { return []Kind{Compose, Kubernetes, KServe, OVMS, Triton, VLLM} }
 
 // Published reports whether the kind refers to an artifact at a registry and has none
 // of its files.

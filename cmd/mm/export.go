@@ -23,11 +23,12 @@ func (p *program) exportCommand() *cli.Command {
 			Name: "server", Usage: "write the files of an inference server or an orchestrator", ArgsUsage: "REF",
 			Description: "triton and ovms get the ONNX functions of a build, laid out and configured. kserve and k8s refer\n" +
 				"to a container image at a registry (mm push --as-image), compose to one target of a build there,\n" +
-				"each pinned by digest. The artifact is verified, and the files are checked before they are written.",
+				"each pinned by digest. vllm gets the core as a folder of transformers, if it was imported from one.\n" +
+				"The artifact is verified, and the files are checked before they are written.",
 			Flags: append(append([]cli.Flag{p.jsonFlag(), layoutFlag(), expectFlag(),
 				&cli.StringFlag{Name: "kind", Usage: "`KIND`: " + kindNames(), Required: true},
 				&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "new or empty `FOLDER`", Required: true},
-				&cli.StringFlag{Name: "target", Usage: "triton, ovms: `TARGET` of a build with several"},
+				&cli.StringFlag{Name: "target", Usage: "triton, ovms, vllm: `TARGET` of a build with several"},
 				&cli.StringFlag{Name: "server", Usage: "k8s, compose: container `IMAGE` that serves or uses the model"},
 				&cli.StringFlag{Name: "format", Usage: "kserve: `NAME` of the model format", Value: "onnx"}}, remoteFlags()...), trustFlags()...),
 			Action: func(c *cli.Context) error {

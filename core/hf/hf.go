@@ -55,6 +55,8 @@ type Model struct {
 
 	sources []gguf.Source
 	shards  shards
+
+	embedding, tiedOutput string // names; tiedOutput is empty unless it was the same
 }
 
 // Limits of files read into memory, in bytes.
@@ -113,6 +115,10 @@ func (m *Model) open(dir string, opt Options) error {
 	}
 	if m.sources, err = w.sources(m.Shape, f, r.extra); err != nil {
 		return err
+	}
+	m.embedding, m.tiedOutput = f.names.of[arch.TokenEmbedding], w.dropped
+	if t, ok := w.find(m.embedding); ok {
+		m.embedding = t.Name
 	}
 	m.Notes = r.notes
 	if m.shards.note != "" {

@@ -149,6 +149,7 @@ func (r *shapeReader) tie() {
 		r.note("%s is missing: %s is used, because tie_word_embeddings is true", names[arch.TokenEmbedding], output.Name)
 		r.weights.move(output, names[arch.TokenEmbedding])
 	case exists && same(output, embedding):
+		r.weights.dropped = output.Name
 		r.weights.move(output, "")
 	case exists:
 		r.note("tie_word_embeddings is true, but %s differs from %s: both are used", output.Name, embedding.Name)

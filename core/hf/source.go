@@ -35,7 +35,7 @@ func (s *source) divide(t safetensors.Tensor, n int) error {
 	size := len(t.Data) / n
 	for e := range n {
 		part := t
-		part.Shape, part.Data = t.Shape[1:], t.Data[e*size:(e+1)*size]
+		part.Shape, part.Data, part.Offset = t.Shape[1:], t.Data[e*size:(e+1)*size], t.Offset+int64(e*size)
 		s.parts = append(s.parts, part)
 	}
 	return nil

@@ -36,7 +36,29 @@ func headerSize(b []byte, size int64) (int64, error) {
 	return int64(n), nil
 }
 
-// parse reads the header of a file of the given size and checks it.
+// Layout returns the size of the file with a header, which includes its length, and its
+// tensors without data.
+func Layout(head []byte) (int64, []Tensor, error) {
+	n, err := headerSize(head, int64(len(head)))
+	if err == nil && int(n) != len(head)-8 {
+		err = fmt.Errorf("header size mismatch: got %d bytes, want %d", len(head)-8, n)
+	}
+	if err != nil {
+		return 0, nil, fmt.Errorf("safetensors: %w", err)
+	}
+	f, err := parse(head[8:], -1)
+	if err != nil {
+		return 0, nil, fmt.Errorf("safetensors: %w", err)
+	}
+	size := int64(len(head))
+	for _, t := range f.Tensors {
+		size += t.Size
+	}
+	return size, f.Tensors, nil
+}
+
+// parse reads the header of a file of the given size and checks it. A size of -1
+// is that of its tensors.
 func parse(header []byte, size int64) (*File, error) {
 	if len(header) == 0 || header[0] != '{' {
 		return nil, errors.New("header does not begin with {")
@@ -50,7 +72,17 @@ func parse(header []byte, size int64) (*File, error) {
 	if err := p.file(f); err != nil {
 		return nil, err
 	}
-	return f, f.place(int64(8+len(header)), size)
+	start := int64(8 + len(header))
+	if size < 0 {
+		size = start
+		for _, t := range f.Tensors {
+			if t.Size > math.MaxInt64-size {
+				return nil, errors.New("the tensors exceed 2^63 bytes")
+			}
+			size += t.Size
+		}
+	}
+	return f, f.place(start, size)
 }
 
 // place checks that the tensors cover the data without gap or overlap, and

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -130,6 +131,11 @@ func HuggingFace(ctx context.Context, folder string, opt Options) (string, error
 			return nil, err
 		}
 		files := []modules.File{file}
+		if kept, err := h.Keep(folder); err != nil {
+			opt.note("the folder cannot be written again (mm export server --kind vllm): " + err.Error())
+		} else if files, err = keep(d, files, kept); err != nil {
+			return nil, err
+		}
 		card, err := os.Open(filepath.Join(folder, cardFile))
 		if errors.Is(err, fs.ErrNotExist) {
 			return files, nil
@@ -141,6 +147,24 @@ func HuggingFace(ctx context.Context, folder string, opt Options) (string, error
 		file, err = WriteFile(d, cardFile, func(w io.Writer) error { return copyCard(w, card) })
 		return append(files, file), err
 	})
+}
+
+// keep adds the files of the folder that the weights lack.
+func keep(d *fsx.Dir, files []modules.File, kept map[string][]byte) ([]modules.File, error) {
+	if err := d.MkdirAll(hf.KeptFolder, 0o755); err != nil {
+		return nil, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(kept)) {
+		file, err := WriteFile(d, hf.KeptFolder+"/"+name, func(w io.Writer) error {
+			_, err := w.Write(kept[name])
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, file)
+	}
+	return files, nil
 }
 
 // cardFile is the name of the model card, which has maxCard bytes at most.
