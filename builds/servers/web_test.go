@@ -140,7 +140,7 @@ func TestWebRefuses(t *testing.T) {
 	}
 }
 
-// The page prepares what it can prepare as the manifest asks, and says so otherwise.
+// The page prepares pictures and sounds as the manifest asks, or has a note.
 func TestPrepared(t *testing.T) {
 	encoder := func(modality abi.Modality) *webFunction {
 		return &webFunction{Type: string(abi.Encoder), Modality: string(modality)}

@@ -114,7 +114,7 @@ func (m *Model) covers() error {
 			}
 		case values:
 		default:
-			return fmt.Errorf("tensor %s has blocks of its own format", s.Name)
+			return fmt.Errorf("tensor %s has blocks in another format", s.Name)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.Tensors())) {
@@ -156,9 +156,9 @@ func Restore(ctx context.Context, dir string, kept map[string][]byte, f *gguf.Fi
 			r.files[t.Name] = file
 		}
 	}
-	given := map[string]gguf.Tensor{}
+	stored := map[string]gguf.Tensor{}
 	for _, t := range f.Tensors {
-		given[t.Name] = t
+		stored[t.Name] = t
 	}
 	for _, s := range m.sources {
 		if err := ctx.Err(); err != nil {
@@ -168,7 +168,7 @@ func Restore(ctx context.Context, dir string, kept map[string][]byte, f *gguf.Fi
 		if !ok { // from config.json
 			continue
 		}
-		t, ok := given[s.Name]
+		t, ok := stored[s.Name]
 		if !ok || !slices.Equal(t.Dims, s.Dims) {
 			return nil, fmt.Errorf("tensor %s: got %v in the GGUF file, want %v", s.Name, t.Dims, s.Dims)
 		}
@@ -185,8 +185,8 @@ func Restore(ctx context.Context, dir string, kept map[string][]byte, f *gguf.Fi
 	return notes, nil
 }
 
-// keysOf returns the keys of a JSON object and of the objects in it: what was accepted
-// once is accepted again.
+// keysOf returns the keys of a JSON object and of the objects in it, all of which the
+// conversion has accepted.
 func keysOf(text []byte) []string {
 	var object map[string]json.RawMessage
 	if json.Unmarshal(text, &object) != nil {
@@ -200,7 +200,7 @@ func keysOf(text []byte) []string {
 }
 
 // skeleton writes the kept files, and the weight files with zeros. If the GGUF file has
-// an output of its own, the folder's differs from the embedding.
+// an output matrix, the folder's differs from the embedding.
 func skeleton(dir string, kept map[string][]byte, f *gguf.File) error {
 	output := slices.ContainsFunc(f.Tensors, func(t gguf.Tensor) bool { return t.Name == arch.Output })
 	for _, name := range slices.Sorted(maps.Keys(kept)) {

@@ -24,7 +24,7 @@ const (
 	maxWebFile   = 64 << 20 // bytes
 )
 
-// webFiles are the module for processors by WebAssembly and what it loads.
+// webFiles are the module for processors by WebAssembly and the files that it loads.
 func webFiles() []string {
 	return []string{"ort.wasm.min.mjs", "ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threaded.wasm"}
 }
