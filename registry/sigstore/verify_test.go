@@ -162,6 +162,9 @@ func unsound(t testing.TB, w *sigstoretest.World) map[string]wrong {
 		"entry about another message":          {message(func(s *signing) { s.OtherEntry = true }), nil, CheckLogEntry},
 		"entry about another statement":        {statement(func(s *signing) { s.OtherEntry = true }), nil, CheckLogEntry},
 		"tile about another statement":         {statement(func(s *signing) { s.OtherEntry, s.Kind = true, "hashedrekord 0.0.2" }), nil, CheckLogEntry},
+		"entry about another signature":        {message(func(s *signing) { s.OtherSignature = true }), nil, CheckLogEntry},
+		"checkpoint of another size":           {message(func(s *signing) { s.OtherSize = true }), nil, CheckCheckpoint},
+		"stamp by a certificate for code":      {message(func(s *signing) { s.WideStamp, s.Kind = true, "hashedrekord 0.0.2" }), sigstoretest.AnyStamper, CheckTime},
 		"entry twice":                          {message(func(s *signing) { s.Edit = double }), nil, CheckLogEntry},
 		"payload's entry about a message":      {message(func(s *signing) { s.Kind = "dsse 0.0.1" }), nil, CheckLogEntry},
 		"entry of an unknown kind":             {message(func(s *signing) { s.Kind = "rpm 0.0.1" }), nil, CheckLogEntry},
@@ -227,6 +230,14 @@ func double(b map[string]any) {
 // rekind states another kind than the body has.
 func rekind(b map[string]any) {
 	entries(b)[0].(map[string]any)["kindVersion"] = map[string]any{"kind": "dsse", "version": "0.0.1"}
+}
+
+// An authority for time stamps may leave its certificate to the stamps.
+func TestAnyStamper(t *testing.T) {
+	w := sigstoretest.New(t, day)
+	if _, err := verify(w, message(func(s *sigstoretest.Signing) { s.Kind = "hashedrekord 0.0.2" }), sigstoretest.AnyStamper); err != nil {
+		t.Error(err)
+	}
 }
 
 // The ends of a validity are part of it.
@@ -331,7 +342,7 @@ func TestFlippedBytes(t *testing.T) {
 		t.Fatal(err)
 	}
 	data := w.Bundle(message(nil))
-	for i := 0; i < len(data); i += 3 {
+	for i := 0; i < len(data); i += 11 {
 		flipped := bytes.Clone(data)
 		flipped[i] ^= 4
 		b, err := Parse(flipped)

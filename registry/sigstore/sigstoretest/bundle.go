@@ -50,10 +50,11 @@ type Signing struct {
 	// Parts left out.
 	NoEntry, NoPromise, NoProof, NoTimestamps bool // NoTimestamps: the certificate is in no log
 	// Parts by a key that the root does not name.
+	WideStamp                                                                                                  bool // by a certificate that may also sign code; the root must not name another one
 	ForeignAuthority, ForeignCertificateLog, ForeignPromise, ForeignCheckpoint, ForeignStamp, ForeignSignature bool
 	// Parts about something else.
-	OtherLeaf, OtherTree, OtherOrigin, OtherEntry, OtherStamp, OtherPrecertificate bool
-	PublicKey                                                                      bool // name a key, not a certificate
+	OtherLeaf, OtherTree, OtherOrigin, OtherEntry, OtherStamp, OtherPrecertificate, OtherSignature, OtherSize bool
+	PublicKey                                                                                                 bool // name a key, not a certificate
 
 	StampAt    time.Time              // Zero: At
 	Timestamps int                    // of the log of certificates. Zero: 1
@@ -289,6 +290,13 @@ func (w *World) entry(s Signing, p parts) m {
 		}
 		p = w.sign(&other)
 	}
+	if s.OtherSignature { // of the same content by the same key
+		message := s.Message
+		if s.Payload != nil {
+			message = fmt.Appendf(nil, "DSSEv1 %d %s %d %s", len(s.PayloadType), s.PayloadType, len(s.Payload), s.Payload)
+		}
+		p.signature = w.raw(s.Key, p.hash, message)
+	}
 	body, err := json.Marshal(m{"apiVersion": version, "kind": kind, "spec": spec(s, p)})
 	w.check(err)
 	e := m{
@@ -336,7 +344,11 @@ func (w *World) proof(s Signing, key crypto.Signer, host, origin string, body []
 			by = other
 		}
 	}
-	note := fmt.Sprintf("%s\n4\n%s\n", origin, base64.StdEncoding.EncodeToString(signed))
+	size := 4
+	if s.OtherSize {
+		size = 5
+	}
+	note := fmt.Sprintf("%s\n%d\n%s\n", origin, size, base64.StdEncoding.EncodeToString(signed))
 	hint := w.logID(key)[:4]
 	name := host
 	if public, ok := key.Public().(ed25519.PublicKey); ok {
@@ -388,11 +400,17 @@ func (w *World) stamp(s Signing, p parts) []byte {
 		about = []byte("another signature")
 	}
 	ts := timestamp.Timestamp{HashAlgorithm: crypto.SHA256, HashedMessage: sum256(about), Time: at, Policy: asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57264, 2}, AddTSACertificate: true}
-	key := w.stampKey
+	key, leaf := w.stampKey, w.stampLeaf
+	if s.WideStamp {
+		leaf = w.certificate(&x509.Certificate{
+			KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageTimeStamping, x509.ExtKeyUsageCodeSigning},
+			NotBefore: w.Start, NotAfter: w.Start.AddDate(10, 0, 0),
+		}, w.stamping, w.stampKey.Public(), w.stamper)
+	}
 	if s.ForeignStamp {
 		key = w.key()
 	}
-	data, err := ts.CreateResponseWithOpts(w.stampLeaf, key, crypto.SHA256)
+	data, err := ts.CreateResponseWithOpts(leaf, key, crypto.SHA256)
 	w.check(err)
 	return data
 }
