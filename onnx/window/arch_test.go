@@ -52,6 +52,22 @@ func small(name string) arch.Shape {
 	case "gpt-oss":
 		s.Experts, s.ExpertsUsed, s.ExpertHidden = 6, 2, 32
 		s.Window, s.Windowed, s.Rope.Smooth = 7, []bool{true, false, true, false}, true
+	case "deepseek":
+		s.Experts, s.ExpertsUsed, s.ExpertHidden, s.SharedHidden, s.ExpertSum, s.DenseLead = 6, 2, 32, 64, true, 1
+	case "deepseek2":
+		s.Latent = &arch.Latent{Rank: 32, Key: 16, Value: 24}
+		s.KVHeads, s.Rope.Dims, s.HeadDim = 1, 8, 40
+	case "lfm2", "lfm2moe", "granitehybrid":
+		s.Mixer, s.Recurrent = &arch.Mixer{Kernel: 3}, []bool{true, false, true, true}
+		switch name {
+		case "lfm2moe":
+			s.Experts, s.ExpertsUsed, s.ExpertHidden, s.ExpertSigmoid = 6, 2, 32, true
+		case "granitehybrid":
+			s.Mixer = &arch.Mixer{Kernel: 4, Inner: 64, State: 16, Heads: 4, Groups: 2}
+		}
+	case "mamba2":
+		s.Rope, s.Heads, s.KVHeads, s.HeadDim, s.Hidden = arch.Rope{}, 0, 0, 0, 0
+		s.Mixer, s.Recurrent = &arch.Mixer{Kernel: 4, Inner: 64, State: 16, Heads: 4, Groups: 2}, []bool{true, true, true, true}
 	case "mistral3":
 		s.Cooling = 0.5
 	case "phi2", "falcon":
@@ -213,13 +229,17 @@ func TestEveryArchitecture(t *testing.T) {
 			s := shape()
 			f := file(t, s, strings.Contains(name, "frequencies"), 3)
 			const positions = 24
-			if s.Experts > 0 {
+			if s.Experts > 0 && s.Mixer == nil {
 				if _, err := window.Layers(f, window.Options{Count: 1, Positions: positions}); !errors.Is(err, window.ErrUnsupported) || !strings.Contains(err.Error(), "6 experts") {
 					t.Errorf("experts: %v", err)
 				}
 				return
 			}
-			if refused := map[string]string{"mistral3": "grow with their position", "falcon": "two norms"}[name]; refused != "" {
+			refused := map[string]string{"mistral3": "grow with their position", "falcon": "two norms", "deepseek2": "latent attention"}[name]
+			if s.Mixer != nil {
+				refused = "layers with a state"
+			}
+			if refused != "" {
 				if _, err := window.Layers(f, window.Options{Count: 1, Positions: positions}); !errors.Is(err, window.ErrUnsupported) || !strings.Contains(err.Error(), refused) {
 					t.Errorf("got %v, want %q in it", err, refused)
 				}

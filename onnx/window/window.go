@@ -90,6 +90,12 @@ func read(f *gguf.File) (arch.Shape, error) {
 	if err != nil {
 		return s, fmt.Errorf("writing a window: %w", err)
 	}
+	if s.Mixer != nil {
+		return s, fmt.Errorf("writing a window of %s: %w: layers with a state", s.Arch, ErrUnsupported)
+	}
+	if s.Latent != nil {
+		return s, fmt.Errorf("writing a window of %s: %w: latent attention", s.Arch, ErrUnsupported)
+	}
 	if s.Experts > 0 {
 		return s, fmt.Errorf("writing a window of %s: %w: layers that choose among %d experts", s.Arch, ErrUnsupported, s.Experts)
 	}
