@@ -50,6 +50,17 @@ filter_list:
   - {name: stripped, filter: [{function: remove_whitespace}]}
 metadata: {cluster: scene}
 END
+printf '%s\n' '{"ask": "A table: #table. How many rows?", "answer": "3"}' '{"ask": "What is in the picture?", "answer": "a red circle"}' >suite/calls.jsonl
+cat >suite/calls.yaml <<'END'
+task: calls
+dataset_path: calls.jsonl
+test_split: train
+output_type: generate_until
+doc_to_text: "{{ask}}"
+doc_to_target: "{{answer}}"
+generation_kwargs: {until: ["\n"], max_gen_toks: 64}
+metadata: {tools: true}
+END
 cat >budgets.yaml <<'END'
 version: 1
 latency: {tokens: 16, runs: 3, first_token_ms: {p50: 2000}, token_ms: {p50: 60}, tokens_per_second: 20}

@@ -23,9 +23,9 @@ type Cache struct {
 const maxOutcome = 1 << 27
 
 // key returns the digest of a task on the cache's model.
-func (c Cache) key(t *Task) string {
+func (c Cache) key(t *Task, data string) string {
 	sum := sha256.New()
-	for _, part := range []string{"1", c.Model, string(t.config), t.digest, fmt.Sprint(t.Shots, t.limit, t.seed)} {
+	for _, part := range []string{"1", c.Model, string(t.config), data, fmt.Sprint(t.Shots, t.limit, t.seed)} {
 		fmt.Fprintf(sum, "%d\n%s\n", len(part), part)
 	}
 	return hex.EncodeToString(sum.Sum(nil))
@@ -34,9 +34,18 @@ func (c Cache) key(t *Task) string {
 // Ask returns the kept outcome of a task, or asks the model and keeps the outcome. The
 // model is made on the first task that needs it.
 func (c Cache) Ask(ctx context.Context, t *Task, model func() (Model, error), opt RunOptions) (o *Outcome, kept bool, err error) {
+	media, data, err := t.recorded()
+	if err != nil {
+		return nil, false, err
+	}
+	defer func() {
+		if o != nil {
+			o.record(media, data)
+		}
+	}()
 	path := ""
 	if c.Dir != "" {
-		path = filepath.Join(c.Dir, c.key(t)+".json")
+		path = filepath.Join(c.Dir, c.key(t, data)+".json")
 		if o := read(path); o != nil {
 			return o, true, nil
 		}

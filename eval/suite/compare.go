@@ -66,6 +66,7 @@ type CompareOptions struct {
 // Run holds the samples of a run.
 type Run struct {
 	Results Results
+	Dir     string // with the images and sounds of samples
 	samples map[string][]Sample
 	cluster map[string]string // column of a task
 }
@@ -87,7 +88,7 @@ func ReadRun(path string) (*Run, diag.List) {
 	if err != nil {
 		return fail(path, err.Error())
 	}
-	r := &Run{samples: map[string][]Sample{}, cluster: map[string]string{}}
+	r := &Run{Dir: filepath.Dir(path), samples: map[string][]Sample{}, cluster: map[string]string{}}
 	if err := json.Unmarshal(data, &r.Results); err != nil {
 		return fail(path, err.Error())
 	}

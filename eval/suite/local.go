@@ -2,6 +2,7 @@ package suite
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -170,7 +171,10 @@ func (l *Local) Rolling(ctx context.Context, text string) (float64, error) {
 func (l *Local) Generate(ctx context.Context, p Prompt) (string, error) {
 	req := runner.Request{
 		Preferences:  runner.Preferences{MaxTokens: p.MaxTokens, Stop: p.Until},
-		ToolsAllowed: []string{}, Plain: len(p.Media) == 0,
+		ToolsAllowed: []string{}, Plain: len(p.Media) == 0 && !p.Tools,
+	}
+	if p.Tools {
+		req.ToolsAllowed = nil
 	}
 	for _, m := range p.Media {
 		req.Inputs = append(req.Inputs, talk.Part{Type: abi.Modality(m.Kind), Path: m.Path, Data: m.Data})
@@ -186,5 +190,22 @@ func (l *Local) Generate(ctx context.Context, p Prompt) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	for _, c := range a.Called {
+		if p.Trace != nil {
+			p.Trace(Called{Name: c.Call.Name, Arguments: valid(c.Call.Arguments), Answer: c.Line})
+		}
+	}
 	return a.Text, nil
+}
+
+// valid returns arguments as they are, or as a text if the model wrote no JSON.
+func valid(arguments json.RawMessage) json.RawMessage {
+	if json.Valid(arguments) {
+		return arguments
+	}
+	quoted, err := json.Marshal(string(arguments))
+	if err != nil {
+		return nil
+	}
+	return quoted
 }

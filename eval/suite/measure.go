@@ -14,6 +14,7 @@ type answered struct {
 	*question
 	scores []Scored // of the continuations
 	text   string   // generated, after a filter
+	calls  []Called
 }
 
 // kind is a metric. A document contributes numbers, and the figure is a function of

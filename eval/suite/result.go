@@ -118,6 +118,12 @@ func (s Sample) MarshalJSON() ([]byte, error) {
 		"doc_id": s.ID, "doc": s.Doc, "target": s.Target, "arguments": arguments, "resps": s.Answers, "filtered_resps": s.Filtered, "filter": s.Filter, "metrics": s.Names,
 		"doc_hash": hash(s.Doc), "prompt_hash": hash([]byte(fmt.Sprint(s.Arguments[0][0]))), "target_hash": hash(s.Target),
 	}
+	if s.Calls != nil {
+		row["tool_calls"] = s.Calls
+	}
+	if s.Media != nil {
+		row["media"] = s.Media
+	}
 	for name, numbers := range s.Metrics {
 		row[name] = numbers
 		if len(numbers) == 1 {
@@ -153,6 +159,8 @@ func (s *Sample) UnmarshalJSON(data []byte) error {
 	}
 	json.Unmarshal(row["resps"], &s.Answers)
 	json.Unmarshal(row["filtered_resps"], &s.Filtered)
+	json.Unmarshal(row["media"], &s.Media)
+	json.Unmarshal(row["tool_calls"], &s.Calls)
 	s.Metrics = map[string][]float64{}
 	for _, name := range s.Names {
 		var x float64
@@ -193,6 +201,9 @@ func (r *Results) Write(dir string, outcomes []*Outcome) error {
 		if err := fsx.WriteFile(filepath.Join(dir, SamplesFile(o.Task)), b.Bytes(), 0o644); err != nil {
 			return err
 		}
+	}
+	if err := writeMedia(dir, outcomes); err != nil {
+		return err
 	}
 	data, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {

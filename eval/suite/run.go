@@ -25,6 +25,15 @@ type Prompt struct {
 	Until     []string // strings that end the answer
 	MaxTokens int
 	Media     []Medium
+	Tools     bool         // the skills of the build may be called, in a turn of a conversation
+	Trace     func(Called) // receives each call; may be nil
+}
+
+// Called is a call of a skill with its answer.
+type Called struct {
+	Name      string          `json:"name"`
+	Arguments json.RawMessage `json:"arguments"`
+	Answer    string          `json:"answer"` // as the model reads it
 }
 
 // Model answers the questions of a task. It is safe for concurrent use.
@@ -55,6 +64,8 @@ type Sample struct {
 	Filter    string
 	Metrics   map[string][]float64
 	Names     []string
+	Media     []Recorded // of the question
+	Calls     []Called   // of skills, before the answer
 }
 
 // Score is a figure of a task.
@@ -178,7 +189,9 @@ func (t *Task) answer(ctx context.Context, m Model, q *question, a *answered) (e
 			a.scores = append(a.scores, Scored{LogProb: x})
 		}
 	case Generate:
-		a.text, err = m.Generate(ctx, Prompt{Text: q.context, Until: t.until, MaxTokens: t.maxTokens, Media: q.media})
+		a.text, err = m.Generate(ctx, Prompt{
+			Text: q.context, Until: t.until, MaxTokens: t.maxTokens, Media: q.media, Tools: t.spec.Metadata.Tools, Trace: func(c Called) { a.calls = append(a.calls, c) },
+		})
 	default:
 		a.scores, err = m.Score(ctx, q.context, q.rest)
 	}
@@ -228,7 +241,7 @@ func (t *Task) sample(a answered, filtered string) Sample {
 	s := Sample{ID: a.doc.id, Doc: a.doc.raw, Target: a.gold.raw, Metrics: map[string][]float64{}}
 	if t.spec.Output == Generate {
 		s.Arguments = [][]any{{a.context, map[string]any{"until": t.until, "max_gen_toks": t.maxTokens, "do_sample": false, "temperature": 0.0}}}
-		s.Answers, s.Filtered = [][]any{{a.text}}, []any{filtered}
+		s.Answers, s.Filtered, s.Calls = [][]any{{a.text}}, []any{filtered}, a.calls
 		return s
 	}
 	for i, r := range a.rest {

@@ -51,6 +51,7 @@ type spec struct {
 	Metadata    struct {
 		Version any    `json:"version"`
 		Cluster string `json:"cluster"`
+		Tools   bool   `json:"tools"`
 	} `json:"metadata"`
 }
 

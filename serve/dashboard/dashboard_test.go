@@ -65,6 +65,10 @@ func run(t *testing.T, digest, ask string, n, right int) *suite.Run {
 		o.Samples = append(o.Samples, suite.Sample{ID: i, Doc: doc, Target: json.RawMessage(`"42"`), Arguments: [][]any{{ask, map[string]any{"until": []string{"."}}}}, Answers: [][]any{{ask}}, Filtered: []any{"41"}, Filter: "none", Names: []string{"exact_match"}, Metrics: map[string][]float64{"exact_match": {x}}})
 	}
 	o.Scores = []suite.Score{{Metric: "exact_match", Filter: "none", Value: sum / float64(n), N: n, Method: "Wilson, 95 %", Higher: true}}
+	o.Samples[0].Calls = []suite.Called{{Name: ask, Arguments: json.RawMessage(`"` + strings.Repeat("a", 20) + `"`), Answer: ask}}
+	for range maxCalls {
+		o.Samples[0].Calls = append(o.Samples[0].Calls, o.Samples[0].Calls[0])
+	}
 	choose.Samples = []suite.Sample{{ID: 0, Doc: json.RawMessage(`{}`), Target: json.RawMessage(`1`), Arguments: [][]any{{ask, " red"}, {ask, " blue"}}, Answers: [][]any{{[]any{-1.0, true}}, {[]any{-2.0, false}}}, Filtered: []any{1}, Filter: "none", Names: []string{"acc"}, Metrics: map[string][]float64{"acc": {0}}}}
 	choose.Scores = []suite.Score{{Metric: "acc", Filter: "none", Value: 0, N: 1, Method: "Wilson, 95 %", Higher: true}}
 	dir := t.TempDir()
@@ -198,6 +202,9 @@ func TestComparison(t *testing.T) {
 	}
 	if sums.Total != 45 || len(sums.Pages) != 3 || !sums.Pages[0].Samples[0].Answers[2].Other {
 		t.Errorf("got %d samples on %d pages", sums.Total, len(sums.Pages))
+	}
+	if n := len(sums.Pages[0].Samples[0].Answers[0].Calls); n != maxCalls {
+		t.Errorf("maxCalls: got %d", n)
 	}
 	choice := s.Tasks[0].Pages[0].Samples[0]
 	if len(choice.Options) != 2 || !choice.Options[1].Gold || !choice.Options[0].Scores[1].Picks || choice.Options[0].Scores[1].Shown != "−1.000" || choice.Target != "blue" {

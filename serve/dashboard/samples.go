@@ -17,6 +17,7 @@ const (
 	maxOnPage  = 20
 	maxChanges = 100
 	maxOptions = 32 // choices of a question
+	maxCalls   = 16 // calls of an answer
 )
 
 // samplePage is a page of samples.
@@ -48,6 +49,9 @@ type sample struct {
 // field is a field of a document.
 type field struct{ Name, Value string }
 
+// call is a call of a skill before an answer.
+type call struct{ Name, Arguments, Output string }
+
 // option is a choice with its log likelihood in each column.
 type option struct {
 	Text   string
@@ -71,12 +75,6 @@ type answer struct {
 	Calls    []call
 	Other    bool // the column was asked another question
 }
-
-// medium is an image or a sound of a question.
-type medium struct{ Kind, Path, Caption string }
-
-// call is a tool call of an answer.
-type call struct{ Name, Arguments, Output string }
 
 // change is a document whose answer is right in one column and wrong in the next.
 type change struct {
@@ -107,6 +105,7 @@ func (s *site) samples(t *task) {
 					continue
 				}
 				d = s.document(one)
+				d.Media = s.recorded(c.Run.Dir, one.Media)
 				byID[one.ID] = d
 			}
 			if d != nil {
@@ -240,6 +239,9 @@ func (d *sample) add(c *column, one suite.Sample) {
 				a.Filtered = f
 			}
 		}
+	}
+	for _, one := range one.Calls[:min(len(one.Calls), maxCalls)] {
+		a.Calls = append(a.Calls, call{line(one.Name), text(string(one.Arguments)), text(one.Answer)})
 	}
 	var shown []string
 	for _, name := range one.Names {
