@@ -2,6 +2,7 @@ package train
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"mm-abi.org/mm/core/pool"
@@ -20,8 +21,9 @@ type MeasureOptions struct {
 // Measured is the result of a measurement.
 type Measured struct {
 	Evaluation
-	NGram   *dataset.Baselines // nil: not requested
-	Samples []string           // prompts with their continuations
+	Adapters *Recovery          // their change; nil: a model without, or too little text
+	NGram    *dataset.Baselines // nil: not requested
+	Samples  []string           // prompts with their continuations
 }
 
 // Measure measures the checkpoint at path on the held-out data of its
@@ -58,6 +60,15 @@ func Measure(ctx context.Context, path string, opt MeasureOptions) (Measured, er
 	model.Refresh(workers)
 	if out.Evaluation, err = Evaluate(model, workers, corpus.Held, cfg.SeqLen, opt.Windows, corpus.Tokenizer); err != nil {
 		return out, err
+	}
+	if ck.LM.Config.LoRA != nil {
+		r, err := Recover(model, workers, corpus.Held, cfg.SeqLen, opt.Windows, corpus.Tokenizer)
+		switch {
+		case err == nil:
+			out.Adapters = &r
+		case !errors.Is(err, errFew):
+			return out, err
+		}
 	}
 	if opt.NGram {
 		base, err := dataset.NGrams(corpus.Train, corpus.Held, ck.LM.Model.Vocab)

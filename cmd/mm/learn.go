@@ -116,10 +116,13 @@ type measured struct {
 // evaluation is the loss of a model with its perplexity.
 type evaluation struct {
 	train.Evaluation
-	Perplexity float64 `json:"perplexity"` // e^loss
+	Perplexity float64         `json:"perplexity"` // e^loss
+	Adapters   *train.Recovery `json:"adapters,omitempty"`
 }
 
-func evaluated(e train.Evaluation) *evaluation { return &evaluation{e, math.Exp(e.Loss)} }
+func evaluated(e train.Evaluation) *evaluation {
+	return &evaluation{Evaluation: e, Perplexity: math.Exp(e.Loss)}
+}
 
 func (p *program) evalLM(c *cli.Context) error {
 	arg := c.Args().First()
@@ -186,7 +189,9 @@ func (p *program) evalCheckpoint(ctx context.Context, file string, opt train.Mea
 	if err != nil {
 		return err
 	}
-	return p.printMeasured(measured{Model: evaluated(m.Evaluation), NGram: m.NGram, Samples: m.Samples})
+	model := evaluated(m.Evaluation)
+	model.Adapters = m.Adapters
+	return p.printMeasured(measured{Model: model, NGram: m.NGram, Samples: m.Samples})
 }
 
 func (p *program) printMeasured(m measured) error {
@@ -204,6 +209,10 @@ func (p *program) printMeasured(m measured) error {
 	}
 	if m.Model != nil {
 		rows = append(rows, []string{"model", fmt.Sprintf("%.4f", m.Model.Loss), fmt.Sprintf("%.4f", m.Model.BitsPerByte), fmt.Sprint(m.Model.Predictions), fmt.Sprintf("%.4f", m.Model.Perplexity)})
+		if a := m.Model.Adapters; a != nil {
+			rows = append(rows, []string{"without adapters", "", fmt.Sprintf("%.4f", a.Before), "", ""},
+				[]string{"change, 95 %", "", fmt.Sprintf("%+.4f (%+.4f to %+.4f)", a.After-a.Before, a.Low, a.High), "", ""})
+		}
 	}
 	if err := p.printTable([]string{"HELD OUT", "NATS A TOKEN", "BITS A BYTE", "PREDICTIONS", "PERPLEXITY"}, rows); err != nil {
 		return err

@@ -17,12 +17,13 @@ type batch struct {
 
 // item is an example's input to an encoder.
 type item struct {
-	row    int // of the document in the batch
-	as     Medium
-	key    int // of the example, for the cache of features; negative: not cached
-	data   []float32
-	words  [][]float32 // targets of the vectors, if words are learned
-	frames []item      // of a video, instead of data
+	row     int // of the document in the batch
+	as      Medium
+	key     int // of the example, for the cache of features; negative: not cached
+	data    []float32
+	words   [][]float32 // targets of the vectors, if words are learned
+	caption string      // of the contrast, if it is learned
+	frames  []item      // of a video, instead of data
 	// tensor, instead of data, is the input of an ONNX encoder.
 	tensor *preprocess.Tensor
 }

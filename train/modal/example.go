@@ -76,6 +76,9 @@ func (p *Perception) make(m *entry) error {
 	if p.recipe.Data.Words > 0 && e.Modality != Video {
 		m.words = p.words.targets(e)
 	}
+	if p.recipe.Data.Contrast > 0 && e.Modality != Video {
+		m.caption = e.Caption
+	}
 	if m.unseen || s.cached(m.key) {
 		return nil
 	}

@@ -265,10 +265,13 @@ func (p *Perception) Pass(i int, scale float64, add bool) (loss float64, err err
 	return loss, nil
 }
 
-// pull adds the gradients towards words to the vectors of a batch's items, if
-// words are learned.
+// pull adds the gradients towards words and of the contrast to the vectors of a
+// batch's items, if they are learned.
 func (p *Perception) pull(s *sense, b *batch, grads []float32, scale float64) {
 	rows, C := s.proj.rows(), s.proj.cols()
+	if weight := p.recipe.Data.Contrast; weight > 0 {
+		p.contrast(b.items[s.modality], rows, C, s.proj.out.Row, grads, weight*scale)
+	}
 	for i, it := range b.items[s.modality] {
 		if len(it.words) == rows {
 			p.words.pull(it.words, func(r int) []float32 { return s.proj.out.Row(i*rows + r) }, grads[i*rows*C:(i+1)*rows*C], C, p.recipe.Data.Words*scale)

@@ -106,6 +106,10 @@ type Data struct {
 	// core's embedding of the sign at its position (docs/STAGES.md), which the
 	// core can repeat. It is for encoders that learned signs.
 	Words float64 `json:"words,omitempty"`
+	// Contrast is the weight of a loss that distinguishes the inputs of a batch by
+	// their captions: SigLIP between the mean of an input's vectors and the mean
+	// of the core's embeddings of the caption.
+	Contrast float64 `json:"contrast,omitempty"`
 	// Owners extends the second loss by the owner of a sign: the vector of a
 	// bar's digit is pulled towards that digit and the bar's label, so that the
 	// core finds it by the label in a question.
@@ -263,6 +267,7 @@ func (d Data) validate(in []Modality) error {
 	fault("", d.Scene == nil && has(Image), "missing scene: required for the image modality")
 	fault("", d.Sound == nil && has(Audio), "missing sound: required for the audio modality")
 	fault("/silent", !(d.Silent <= 1) || !(d.Late <= 1), "out of range: silent %v, late %v, want at most 1", d.Silent, d.Late)
+	fault("/contrast", !(d.Contrast >= 0 && d.Contrast <= 1000), "contrast out of range: got %v, want 0 to 1000", d.Contrast)
 	fault("/words", !(d.Words >= 0 && d.Words <= 1000), "words out of range: got %v, want 0 to 1000", d.Words)
 	fault("/turns", d.Turns < 1 || d.Turns > maxTurns, "turns out of range: got %d, want 1 to %d", d.Turns, maxTurns)
 	for key, list := range map[string][]string{"spell": d.Spell, "ask": d.Ask} {

@@ -28,18 +28,8 @@ type words struct {
 
 // newWords looks up the signs of the recipe's media.
 func (p *Perception) newWords() *words {
-	table, C := p.model.Tensor("token_embd.weight"), p.model.Config.Dim
-	w := &words{of: map[string][]float32{}, owners: p.recipe.Data.Owners, texts: map[string][]float32{}}
-	w.embed = func(text string) []float32 {
-		ids := p.tok.Encode(text, tokenizer.Options{})
-		e := make([]float32, C)
-		for _, id := range ids {
-			for c, v := range table.Data[int(id)*C : (int(id)+1)*C] {
-				e[c] += v / float32(len(ids))
-			}
-		}
-		return e
-	}
+	C := p.model.Config.Dim
+	w := &words{of: map[string][]float32{}, owners: p.recipe.Data.Owners, texts: map[string][]float32{}, embed: p.embed}
 	for _, s := range p.senses {
 		for _, sign := range signsOf(s.modality).list {
 			text := sign
@@ -62,6 +52,19 @@ func (p *Perception) newWords() *words {
 		nn.FillNormal(w.columns[i], r, math.Sqrt(w.size/float64(C))/2)
 	}
 	return w
+}
+
+// embed returns the mean of the core's embeddings of a text's tokens.
+func (p *Perception) embed(text string) []float32 {
+	table, C := p.model.Tensor("token_embd.weight"), p.model.Config.Dim
+	ids := p.tok.Encode(text, tokenizer.Options{})
+	e := make([]float32, C)
+	for _, id := range ids {
+		for c, v := range table.Data[int(id)*C : (int(id)+1)*C] {
+			e[c] += v / float32(len(ids))
+		}
+	}
+	return e
 }
 
 // targets returns the targets of an example's vectors, nil for an empty
