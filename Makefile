@@ -305,9 +305,11 @@ keyless:
 evidence:
 	@scripts/evidence.sh
 
-# The workflows of mm ci init under actionlint, zizmor and the vendors' schemas.
+# The workflows of mm ci init under actionlint, zizmor and the vendors' schemas; those of
+# GitLab run job by job with gitlab-ci-local.
 workflows:
 	@scripts/workflows.sh
+	@scripts/gitlab.sh
 
 # The model hub's client beside mm, both ways, at a hub in memory.
 hub:

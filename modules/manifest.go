@@ -43,6 +43,7 @@ type Manifest struct {
 	Files    []File                `json:"files,omitempty"`
 	Card     string                `json:"card,omitempty"`
 	Source   string                `json:"source,omitempty"`
+	Datasets []Dataset             `json:"datasets,omitempty"` // of the training; nil: unknown
 
 	doc   *schemas.Document
 	dir   string
@@ -107,6 +108,14 @@ type File struct {
 	Path   string `json:"path"`
 	SHA256 string `json:"sha256"` // lowercase hex
 	Size   int64  `json:"size"`
+}
+
+// Dataset is data that a module was trained on. Only its name is required.
+type Dataset struct {
+	Name    string `json:"name"`
+	License string `json:"license,omitempty"` // SPDX expression
+	Source  string `json:"source,omitempty"`
+	SHA256  string `json:"sha256,omitempty"` // lowercase hex
 }
 
 // Golden is a prompt whose greedy continuation must begin with Expect.

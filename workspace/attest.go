@@ -142,6 +142,9 @@ func (w *Workspace) describe(ctx context.Context, at *Located, p artifact.Part) 
 		if m != nil {
 			one.Description, one.License = m.Description, m.License
 			one.Inputs, one.Outputs = portNames(m.Inputs), portNames(m.Outputs)
+			for _, d := range m.Datasets {
+				one.Datasets = append(one.Datasets, bom.Dataset{Name: d.Name, License: d.License, Source: d.Source, Digest: prefixed(d.SHA256)})
+			}
 		}
 		owners[part.Name], out.Modules = i, append(out.Modules, one)
 	}
@@ -158,6 +161,14 @@ func (w *Workspace) describe(ctx context.Context, at *Located, p artifact.Part) 
 		}
 	}
 	return out, nil
+}
+
+// prefixed returns hex digits of SHA-256 as a digest; "" without any.
+func prefixed(digits string) string {
+	if digits == "" {
+		return ""
+	}
+	return "sha256:" + digits
 }
 
 // part is a module of an artifact and the modules that it needs.

@@ -49,6 +49,14 @@ func (w *Workspace) card(ctx context.Context, at *Located, p artifact.Part) (*ca
 	for _, m := range a.Modules {
 		c.Modules = append(c.Modules, card.Module{Name: m.Name, Version: m.Version, Type: string(m.Type), License: m.License, Quant: m.Quant, Digest: m.Digest})
 	}
+	for _, m := range a.Modules {
+		for _, d := range m.Datasets {
+			if !slices.Contains(c.Datasets, d.Name) {
+				c.Datasets = append(c.Datasets, d.Name)
+			}
+		}
+	}
+	slices.Sort(c.Datasets)
 	for _, l := range p.Artifact.Layers {
 		if name := path.Base(l.Path); strings.HasPrefix(name, "LICENSE") || name == "NOTICE" {
 			c.Texts = append(c.Texts, l.Path)

@@ -44,9 +44,15 @@ type Module struct {
 	Description, License  string
 	Quant                 string // precision of the weights; "": as trained
 	Inputs, Outputs       []string
-	DependsOn             []string // names of modules
-	Datasets              []string // that it was trained on
+	DependsOn             []string  // names of modules
+	Datasets              []Dataset // that it was trained on; nil: unknown
 	Files                 []File
+}
+
+// Dataset is data that a module was trained on. Only its name is required.
+type Dataset struct {
+	Name, License, Source string
+	Digest                string // "sha256:" and 64 hex digits
 }
 
 // File is one file with its digest, "sha256:" and 64 hex digits.
@@ -84,7 +90,13 @@ func CycloneDX(a Artifact, opt Options) ([]byte, error) {
 	var parts []cyclonedx.Component
 	top := cyclonedx.Dependency{Ref: root.BOMRef, Dependencies: &[]string{}}
 	edges := []cyclonedx.Dependency{}
+	data := map[string]bool{}
 	for _, m := range a.Modules {
+		for _, one := range m.Datasets {
+			if c := datasetComponent(one); !data[c.BOMRef] {
+				data[c.BOMRef], parts = true, append(parts, c)
+			}
+		}
 		c, err := moduleComponent(m)
 		if err != nil {
 			return nil, err
@@ -157,7 +169,7 @@ func moduleComponent(m Module) (cyclonedx.Component, error) {
 	c.Properties = &properties
 	if kind == cyclonedx.ComponentTypeMachineLearningModel {
 		c.ModelCard = &cyclonedx.MLModelCard{ModelParameters: &cyclonedx.MLModelParameters{
-			Task: string(m.Type), Inputs: formats(m.Inputs), Outputs: formats(m.Outputs),
+			Task: string(m.Type), Inputs: formats(m.Inputs), Outputs: formats(m.Outputs), Datasets: datasetRefs(m.Datasets),
 		}}
 	}
 	var files []cyclonedx.Component
@@ -183,6 +195,42 @@ func addMetrics(c *cyclonedx.Component, list []Metric) {
 		all = append(all, cyclonedx.MLPerformanceMetric{Type: m.Type, Value: m.Value, Slice: m.Slice, ConfidenceInterval: &cyclonedx.MLPerformanceMetricConfidenceInterval{LowerBound: m.Low, UpperBound: m.High}})
 	}
 	c.ModelCard.QuantitativeAnalysis = &cyclonedx.MLQuantitativeAnalysis{PerformanceMetrics: &all}
+}
+
+// ref identifies a dataset: of one name, those of another digest are others.
+func (d Dataset) ref() string {
+	if d.Digest == "" {
+		return "dataset/" + d.Name
+	}
+	return "dataset/" + d.Name + "@" + d.Digest
+}
+
+// isURL reports whether the source is an absolute URL, which the formats demand.
+func (d Dataset) isURL() bool {
+	u, err := url.Parse(d.Source)
+	return err == nil && u.Scheme != "" && u.Host != ""
+}
+
+// datasetComponent returns a dataset.
+func datasetComponent(d Dataset) cyclonedx.Component {
+	c := cyclonedx.Component{BOMRef: d.ref(), Type: cyclonedx.ComponentTypeData, Name: d.Name, Hashes: hashes(d.Digest), Licenses: licenses(d.License)}
+	c.Data = &[]cyclonedx.ComponentData{{Type: cyclonedx.ComponentDataTypeDataset, Name: d.Name}}
+	if d.isURL() {
+		c.ExternalReferences = &[]cyclonedx.ExternalReference{{Type: cyclonedx.ERTypeDistribution, URL: d.Source}}
+	}
+	return c
+}
+
+// datasetRefs lists references to datasets; nil without any.
+func datasetRefs(list []Dataset) *[]cyclonedx.MLDatasetChoice {
+	var out []cyclonedx.MLDatasetChoice
+	for _, d := range list {
+		out = append(out, cyclonedx.MLDatasetChoice{Ref: d.ref()})
+	}
+	if out == nil {
+		return nil
+	}
+	return &out
 }
 
 // formats lists the inputs or outputs of a model card.

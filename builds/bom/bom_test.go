@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/CycloneDX/cyclonedx-go"
 	"github.com/google/go-cmp/cmp"
 
 	"mm-abi.org/mm/abi"
@@ -280,5 +281,44 @@ func TestCheckProvenance(t *testing.T) {
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: got %v, want %q", text, err, want)
 		}
+	}
+}
+
+// A dataset is one component for all modules that name it; those of another digest are
+// others. A source that is not a URL is left out.
+func TestDatasets(t *testing.T) {
+	a := learned()
+	a.Modules[1].Datasets = []Dataset{{Name: "own"}, {Name: "own", Digest: digest("e"), Source: "a disk of ours"}}
+	data, err := CycloneDX(a, options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc cyclonedx.BOM
+	if err := json.Unmarshal(data, &doc); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]cyclonedx.Component{}
+	for _, c := range *doc.Components {
+		if c.Type == cyclonedx.ComponentTypeData && strings.HasPrefix(c.BOMRef, "dataset/") {
+			got[c.BOMRef] = c
+		}
+	}
+	corpus := got["dataset/org/corpus@"+digest("d")]
+	if len(got) != 3 || corpus.Licenses == nil || (*corpus.ExternalReferences)[0].URL != "https://example.org/corpus" || got["dataset/own@"+digest("e")].ExternalReferences != nil {
+		t.Errorf("got %+v", got)
+	}
+	for _, c := range *doc.Components {
+		if c.Name == a.Modules[0].Name {
+			if refs := *c.ModelCard.ModelParameters.Datasets; len(refs) != 2 || refs[0].Ref != corpus.BOMRef || refs[1].Ref != "dataset/own" {
+				t.Errorf("got %+v", refs)
+			}
+		}
+	}
+	spdx, err := SPDX3(a, options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(spdx), "a disk of ours") || !strings.Contains(string(spdx), `"software_downloadLocation": "https://example.org/corpus"`) {
+		t.Error("got another location in SPDX")
 	}
 }

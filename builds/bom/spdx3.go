@@ -120,8 +120,8 @@ func (d *spdx3) module(m Module) string {
 	id := d.add(kind, local, n)
 	d.license(id, m.License)
 	var data []string
-	for _, name := range m.Datasets {
-		data = append(data, d.dataset(name))
+	for _, one := range m.Datasets {
+		data = append(data, d.dataset(one))
 	}
 	if data != nil {
 		d.relate(id, "trainedOn", data...)
@@ -131,15 +131,24 @@ func (d *spdx3) module(m Module) string {
 }
 
 // dataset adds a dataset once and returns its id.
-func (d *spdx3) dataset(name string) string {
-	local := "dataset/" + url.PathEscape(name)
+func (d *spdx3) dataset(one Dataset) string {
+	local := url.PathEscape(one.ref())
 	if slices.Contains(d.ids, d.base+local) {
 		return d.base + local
 	}
-	return d.add("dataset_DatasetPackage", local, node{
-		"name": name, "dataset_datasetType": []string{"noAssertion"}, "software_primaryPurpose": "data",
+	n := node{
+		"name": one.Name, "dataset_datasetType": []string{"noAssertion"}, "software_primaryPurpose": "data",
 		"software_packageVersion": "unversioned", "suppliedBy": d.base + "supplier",
-	})
+	}
+	if one.Digest != "" {
+		n["verifiedUsing"] = sha256Of(one.Digest)
+	}
+	if one.isURL() {
+		n["software_downloadLocation"] = one.Source
+	}
+	id := d.add("dataset_DatasetPackage", local, n)
+	d.license(id, one.License)
+	return id
 }
 
 // packageOf returns the properties that every package has.

@@ -14,7 +14,7 @@ import (
 // learned is a build whose core names a dataset.
 func learned() Artifact {
 	a := chat()
-	a.Modules[0].Datasets = []string{"org/corpus"}
+	a.Modules[0].Datasets = []Dataset{{Name: "org/corpus", License: "CC-BY-4.0", Source: "https://example.org/corpus", Digest: "sha256:" + strings.Repeat("d", 64)}, {Name: "own"}}
 	return a
 }
 

@@ -8,6 +8,7 @@
 package pipeline
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -26,17 +27,19 @@ import (
 
 // Kinds of pipelines.
 const (
-	Module = "module"
-	Build  = "build"
+	Module    = "module"
+	Build     = "build"
+	Promotion = "promotion"
 )
 
 // Options describes a pipeline.
 type Options struct {
-	Kind     string // Module or Build
+	Kind     string // Module, Build or Promotion
 	Path     string // folder of the module, or the graph, with slashes, below the root of the repository
 	Registry string // HOST/REPOSITORY to publish a build to. Empty: it is not published
 	Out      string // folder of the build. Empty: dist
 	Key      string // private key of the signatures. Empty: the default key
+	Trust    string // trust file with the channels of a promotion
 	Public   string // public key that the published build is verified with. Empty: the trust file
 	Format   string // of the faults: text, or github for annotations. Empty: text
 }
@@ -79,14 +82,18 @@ var plain = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[
 // check refuses values that could not be written into a workflow.
 func (o Options) check() error {
 	switch {
-	case o.Kind != Module && o.Kind != Build:
-		return fmt.Errorf("bad kind %q, want module or build", o.Kind)
+	case o.Kind != Module && o.Kind != Build && o.Kind != Promotion:
+		return fmt.Errorf("bad kind %q, want module, build or promotion", o.Kind)
+	case o.Kind == Promotion && (o.Registry == "" || o.Trust == ""):
+		return errors.New("a promotion needs a registry, and a trust file with its channels")
+	case o.Kind != Promotion && o.Trust != "":
+		return fmt.Errorf("trust file %s: only a promotion takes one", o.Trust)
 	case o.Path == "" || path.IsAbs(o.Path) || path.Clean(o.Path) != o.Path || o.Path == ".." || strings.HasPrefix(o.Path, "../") || strings.HasPrefix(o.Path, "-"):
 		return fmt.Errorf("bad path %q, want one below the root of the repository", o.Path)
 	case o.Kind == Module && o.Registry != "":
 		return fmt.Errorf("registry %s: only a build is published", o.Registry)
 	}
-	for _, v := range []string{o.Path, o.Registry, o.Out, o.Key, o.Public} {
+	for _, v := range []string{o.Path, o.Registry, o.Out, o.Key, o.Public, o.Trust} {
 		if v != "" && !plain().MatchString(v) {
 			return fmt.Errorf("bad value %q: want letters, digits and . _ / : @ -", v)
 		}
@@ -118,7 +125,71 @@ func Steps(root string, o Options) ([]Step, error) {
 	if g == nil {
 		return nil, faults.Err()
 	}
+	if o.Kind == Promotion {
+		return o.promotion(g), nil
+	}
 	return o.build(root, g), nil
+}
+
+// ways lists the channels of a promotion in order, with the evidence that each demands.
+var ways = []struct{ channel, evidence string }{
+	{"staging", "sbom"}, {"candidate", "sbom,provenance"}, {"prod", "sbom,provenance,eval"},
+}
+
+// promotion returns a step for each channel, which verifies the evidence about the
+// published build and leads the channel to it.
+func (o Options) promotion(g *builds.Graph) []Step {
+	var steps []Step
+	for _, w := range ways {
+		promote := []string{"promote", o.published(g), "--to", w.channel, "--trust", o.Trust}
+		if o.Key != "" {
+			promote = append(promote, "--key", o.Key)
+		}
+		steps = append(steps, Step{Name: w.channel, Title: "channel " + w.channel + " with " + strings.ReplaceAll(w.evidence, ",", ", "), Publish: true, Commands: []Command{
+			{Args: []string{"verify", "--remote", o.published(g), "--require", w.evidence, "--trust", o.Trust}}, {Args: promote},
+		}})
+	}
+	return steps
+}
+
+// published returns the reference of the published build.
+func (o Options) published(g *builds.Graph) string {
+	if at := strings.LastIndexByte(o.Registry, ':'); at < strings.LastIndexByte(o.Registry, '/') || at < 0 {
+		return o.Registry + ":" + abi.VersionTag(g.Version)
+	}
+	return o.Registry
+}
+
+// suites is the folder next to a graph with the tasks that a build is measured by.
+const suites = "suites"
+
+// targets returns the targets of a graph that run on any machine, sorted.
+func targets(g *builds.Graph) (out []string) {
+	for _, name := range slices.Sorted(maps.Keys(g.Exports)) {
+		if !slices.ContainsFunc(g.Exports[name].Exports, func(e builds.Export) bool { return e.Format != abi.GGUF && e.Format != abi.ONNX }) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// evaluate returns the step of the suites if their folder exists, and the commands that
+// sign its results.
+func (o Options) evaluate(root string, g *builds.Graph) (steps []Step, attest []Command) {
+	folder := path.Join(path.Dir(o.Path), suites)
+	if info, err := os.Stat(filepath.Join(root, filepath.FromSlash(folder))); err != nil || !info.IsDir() {
+		return nil, nil
+	}
+	s := Step{Name: "eval", Title: "suites"}
+	for _, name := range targets(g) {
+		results := path.Join(path.Dir(o.Out), "results-"+name)
+		s.Commands = append(s.Commands, Command{Args: []string{"eval", "suite", o.Out, folder, "--target", name, "--out", results}})
+		attest = append(attest, Command{Args: []string{"attest", o.Out, "--eval", results}})
+	}
+	if s.Commands == nil {
+		return nil, nil
+	}
+	return []Step{s}, attest
 }
 
 func one(args ...string) []Command { return []Command{{Args: args}} }
@@ -142,11 +213,8 @@ func (o Options) budget(root, file, of string) []Step {
 // smoke runs the golden prompts of each target that runs on any machine.
 func (o Options) smoke(g *builds.Graph) []Step {
 	s := Step{Name: "golden", Title: "golden prompts of the graph"}
-	for _, name := range slices.Sorted(maps.Keys(g.Exports)) {
-		foreign := slices.ContainsFunc(g.Exports[name].Exports, func(e builds.Export) bool { return e.Format != abi.GGUF && e.Format != abi.ONNX })
-		if !foreign {
-			s.Commands = append(s.Commands, Command{Args: []string{"run", o.Path, "--smoke", "--target", name}})
-		}
+	for _, name := range targets(g) {
+		s.Commands = append(s.Commands, Command{Args: []string{"run", o.Path, "--smoke", "--target", name}})
 	}
 	if len(g.Golden) == 0 || len(s.Commands) == 0 {
 		return nil
@@ -162,6 +230,8 @@ func (o Options) build(root string, g *builds.Graph) []Step {
 	}
 	steps = append(steps, o.smoke(g)...)
 	steps = append(steps, o.budget(root, path.Join(path.Dir(o.Path), budgets), o.Out)...)
+	measured, attest := o.evaluate(root, g)
+	steps = append(steps, measured...)
 	sbom := Step{Name: "sbom", Title: "bill of materials"}
 	for _, name := range slices.Sorted(maps.Keys(g.Exports)) {
 		sbom.Commands = append(sbom.Commands, Command{Args: []string{"sbom", o.Out, "--target", name}, Out: path.Join(path.Dir(o.Out), "sbom-"+name+".cdx.json")})
@@ -176,17 +246,21 @@ func (o Options) build(root string, g *builds.Graph) []Step {
 		}
 		return Command{Args: args}
 	}
-	published := o.Registry
-	if at := strings.LastIndexByte(published, ':'); at < strings.LastIndexByte(published, '/') || at < 0 {
-		published += ":" + abi.VersionTag(g.Version)
+	proof := []Command{key("attest", o.Out, "--type", "sbom"), key("attest", o.Out, "--type", "provenance")}
+	demanded := "sbom,provenance"
+	for _, c := range attest {
+		proof = append(proof, key(c.Args...))
 	}
-	verify := Command{Args: []string{"verify", "--remote", published, "--require", "sbom,provenance"}}
+	if len(attest) > 0 && len(attest) == len(g.Exports) {
+		demanded += ",eval"
+	}
+	verify := Command{Args: []string{"verify", "--remote", o.published(g), "--require", demanded}}
 	if o.Public != "" {
 		verify.Args = append(verify.Args, "--key", o.Public)
 	}
 	return append(steps,
 		Step{Name: "sign", Title: "signature", Publish: true, Commands: []Command{key("sign", o.Out)}},
-		Step{Name: "attest", Title: "bill of materials and provenance", Publish: true, Commands: []Command{key("attest", o.Out, "--type", "sbom"), key("attest", o.Out, "--type", "provenance")}},
+		Step{Name: "attest", Title: "evidence", Publish: true, Commands: proof},
 		Step{Name: "push", Title: "registry", Publish: true, Commands: one("push", o.Out, o.Registry)},
 		Step{Name: "verify", Title: "published build with its evidence", Publish: true, Commands: []Command{verify}},
 	)

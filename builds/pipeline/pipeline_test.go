@@ -87,6 +87,13 @@ mm attest out/b --type provenance --key k.pem
 mm push out/b r.example:5000/team/p
 mm verify --remote r.example:5000/team/p:1.2.0_x --require sbom,provenance --key k.pub
 `},
+		{"promotion", pipeline.Options{Kind: "promotion", Path: "builds/p.graph.yaml", Registry: "r.example/team/p", Trust: "trust.yaml", Key: "k.pem"}, false, `mm verify --remote r.example/team/p:1.2.0_x --require sbom --trust trust.yaml
+mm promote r.example/team/p:1.2.0_x --to staging --trust trust.yaml --key k.pem
+mm verify --remote r.example/team/p:1.2.0_x --require sbom,provenance --trust trust.yaml
+mm promote r.example/team/p:1.2.0_x --to candidate --trust trust.yaml --key k.pem
+mm verify --remote r.example/team/p:1.2.0_x --require sbom,provenance,eval --trust trust.yaml
+mm promote r.example/team/p:1.2.0_x --to prod --trust trust.yaml --key k.pem
+`},
 	} {
 		steps, err := pipeline.Steps(repository(t, c.budget), c.opt)
 		if err != nil {
@@ -111,7 +118,8 @@ func TestHostile(t *testing.T) {
 	for _, o := range []pipeline.Options{
 		{Kind: "x", Path: "a"}, {Kind: "module"}, {Kind: "module", Path: "/a"}, {Kind: "module", Path: "../a"}, {Kind: "module", Path: "a/.."}, {Kind: "module", Path: "-a"},
 		{Kind: "module", Path: "a", Registry: "r.example/x"}, {Kind: "module", Path: "$(touch x)"}, {Kind: "module", Path: "a\nb"}, {Kind: "module", Path: "${{ github.token }}"},
-		{Kind: "build", Path: "builds/p.graph.yaml", Registry: "r;x"}, {Kind: "build", Path: "builds/p.graph.yaml", Public: "a b"}, {Kind: "build", Path: "none.graph.yaml"}, {Kind: "build", Path: "builds"},
+		{Kind: "promotion", Path: "builds/p.graph.yaml", Registry: "r.example/x"}, {Kind: "promotion", Path: "builds/p.graph.yaml", Trust: "t"}, {Kind: "build", Path: "builds/p.graph.yaml", Trust: "t"},
+		{Kind: "promotion", Path: "builds/p.graph.yaml", Registry: "r.example/x", Trust: "t x"}, {Kind: "build", Path: "builds/p.graph.yaml", Registry: "r;x"}, {Kind: "build", Path: "builds/p.graph.yaml", Public: "a b"}, {Kind: "build", Path: "none.graph.yaml"}, {Kind: "build", Path: "builds"},
 	} {
 		if _, err := pipeline.Steps(root, o); err == nil {
 			t.Errorf("%+v is accepted", o)
@@ -134,6 +142,7 @@ func TestWorkflows(t *testing.T) {
 		for kind, opt := range map[string]pipeline.Options{
 			"module":    {Kind: "module", Path: "catalog/enc"},
 			"build":     {Kind: "build", Path: "builds/p.graph.yaml"},
+			"promotion": {Kind: "promotion", Path: "builds/p.graph.yaml", Registry: "r.example/team/p", Trust: "trust.yaml"},
 			"published": {Kind: "build", Path: "builds/p.graph.yaml", Registry: "r.example/team/p", Public: "release.pub"},
 		} {
 			files, err := pipeline.Workflows(root, pipeline.WorkflowOptions{Options: opt, Provider: provider, Version: "v0.3.0"})
@@ -229,5 +238,33 @@ func TestRun(t *testing.T) {
 	}
 	if got, err := pipeline.Select(steps, []string{"two, one"}); err != nil || len(got) != 2 || got[0].Name != "two" {
 		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+// With suites next to the graph, a build is measured, and each result is signed.
+func TestSuites(t *testing.T) {
+	root := repository(t, false)
+	if err := os.Mkdir(filepath.Join(root, "builds", "suites"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	steps, err := pipeline.Steps(root, pipeline.Options{Kind: "build", Path: "builds/p.graph.yaml", Registry: "r.example/p", Key: "k"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, s := range steps {
+		for _, c := range s.Commands {
+			if s.Name == "eval" || s.Name == "attest" || s.Name == "verify" {
+				got = append(got, c.String())
+			}
+		}
+	}
+	want := []string{
+		"mm eval suite dist builds/suites --target laptop --out results-laptop",
+		"mm attest dist --type sbom --key k", "mm attest dist --type provenance --key k", "mm attest dist --eval results-laptop --key k",
+		"mm verify --remote r.example/p:1.2.0_x --require sbom,provenance", // the phone is not measured here
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("(-want +got)\n%s", d)
 	}
 }

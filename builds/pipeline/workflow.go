@@ -21,9 +21,9 @@ var templates embed.FS
 
 // Providers of continuous integration.
 var providers = map[string]map[string][]string{
-	"github": {Module: {".github/workflows/mm-module.yml"}, Build: {".github/workflows/mm-build.yml"}},
-	"gitlab": {Module: {"mm-module.gitlab-ci.yml"}, Build: {"mm-build.gitlab-ci.yml"}},
-	"azure":  {Module: {"mm-module.azure-pipelines.yml"}, Build: {"mm-build.azure-pipelines.yml"}},
+	"github": {Module: {".github/workflows/mm-module.yml"}, Build: {".github/workflows/mm-build.yml"}, Promotion: {".github/workflows/mm-promotion.yml"}},
+	"gitlab": {Module: {"mm-module.gitlab-ci.yml"}, Build: {"mm-build.gitlab-ci.yml"}, Promotion: {"mm-promotion.gitlab-ci.yml"}},
+	"azure":  {Module: {"mm-module.azure-pipelines.yml"}, Build: {"mm-build.azure-pipelines.yml"}, Promotion: {"mm-promotion.azure-pipelines.yml"}},
 }
 
 // WorkflowOptions configures [Workflows].
@@ -65,11 +65,15 @@ func Workflows(root string, o WorkflowOptions) ([]File, error) {
 	data := struct {
 		WorkflowOptions
 		Check, Publish []Step
-		Flags          string // of mm ci run
+		Previous       map[string]string // step before a step of publishing
+		Flags          string            // of mm ci run
 		Host           string
-	}{WorkflowOptions: o}
+	}{WorkflowOptions: o, Previous: map[string]string{}}
 	for _, s := range steps {
 		if s.Publish {
+			if n := len(data.Publish); n > 0 {
+				data.Previous[s.Name] = data.Publish[n-1].Name
+			}
 			data.Publish = append(data.Publish, s)
 		} else {
 			data.Check = append(data.Check, s)
@@ -79,6 +83,9 @@ func Workflows(root string, o WorkflowOptions) ([]File, error) {
 	data.Flags = o.Kind + " " + o.Path
 	if o.Registry != "" {
 		data.Flags += " --registry " + o.Registry
+	}
+	if o.Trust != "" {
+		data.Flags += " --trust " + o.Trust
 	}
 	if o.Public != "" {
 		data.Flags += " --public-key " + o.Public

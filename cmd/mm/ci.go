@@ -18,11 +18,13 @@ func (p *program) ciCommand() *cli.Command {
 		&cli.StringFlag{Name: "public-key", Usage: "verify the published build with the public key `FILE` (default: the trust file)"},
 		&cli.StringFlag{Name: "root", Usage: "`FOLDER` of the repository", Value: "."},
 	}
-	const paths = "module|build PATH"
+	common = append(common, &cli.StringFlag{Name: "trust", Usage: "promotion: trust `FILE` with the channels, below the root"})
+	const paths = "module|build|promotion PATH"
 	return &cli.Command{
 		Name: "ci", Usage: "write workflows for continuous integration, and run their steps here",
 		Description: "A pipeline is a list of steps, each of one or more commands of mm. PATH is the folder of a module\n" +
-			"or a graph, below the root of the repository.",
+			"or a graph, below the root of the repository. A promotion leads the channels staging, candidate and\n" +
+			"prod to the published build of the graph; each demands more evidence than the one before.",
 		Subcommands: []*cli.Command{
 			{
 				Name: "init", Usage: "write the workflows of a provider", ArgsUsage: paths,
@@ -63,7 +65,7 @@ func (p *program) ciCommand() *cli.Command {
 }
 
 func pipelineOptions(c *cli.Context) pipeline.Options {
-	o := pipeline.Options{Kind: c.Args().Get(0), Path: filepath.ToSlash(c.Args().Get(1)), Registry: c.String("registry"), Public: c.String("public-key")}
+	o := pipeline.Options{Kind: c.Args().Get(0), Path: filepath.ToSlash(c.Args().Get(1)), Registry: c.String("registry"), Public: c.String("public-key"), Trust: c.String("trust")}
 	if os.Getenv("GITHUB_ACTIONS") == "true" {
 		o.Format = "github"
 	}

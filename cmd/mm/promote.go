@@ -16,6 +16,7 @@ func (p *program) promoteCommand() *cli.Command {
 		Flags: []cli.Flag{
 			p.jsonFlag(), plainHTTPFlag(), &cli.StringFlag{Name: "to", Usage: "`CHANNEL`, such as staging, candidate or prod", Required: true},
 			&cli.StringFlag{Name: "key", Usage: "private key `FILE` (default: the key of mm keys generate)"},
+			&cli.StringFlag{Name: "trust", Usage: "trust `FILE` that decides instead of the user's and the project's"},
 			&cli.DurationFlag{Name: "valid", Usage: "`TIME` until the document expires, such as 720h (default: no end)"},
 			&cli.BoolFlag{Name: "rollback", Usage: "lead back to an earlier artifact of the channel"},
 			&cli.BoolFlag{Name: "history", Usage: "list the versions of the channel and change nothing"},
