@@ -35,9 +35,15 @@ func (p *program) experimentCommand() *cli.Command {
 					&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "`DIR` of the run", Required: true},
 					&cli.StringFlag{Name: "sign", Usage: "private key `FILE` for the head (default: the key of mm keys generate)"},
 					&cli.BoolFlag{Name: "resume", Usage: "continue the run in DIR"},
+					&cli.IntFlag{Name: "workers", Usage: "run the trials on `N` workers, which this command starts"},
+					&cli.StringFlag{Name: "jobs", Usage: "run the trials on the workers of the queue at `URL` (mm jobs)"},
+					&cli.StringFlag{Name: "jobs-token", Usage: "`FILE` with its token (default: that of mm jobs serve)"},
+					&cli.StringFlag{Name: "jobs-ca", Usage: "`FILE` with the authorities of its certificate"},
+					&cli.IntFlag{Name: "at-once", Usage: "trials in the queue at the same time", Value: 16},
 				},
 				Action: p.experimentRun,
 			},
+			p.trialCommand(),
 			{Name: "plan", Usage: "list the arms of a study and its largest number of tokens", ArgsUsage: "STUDY.yaml", Flags: []cli.Flag{p.jsonFlag()}, Action: p.experimentPlan},
 			{Name: "status", Usage: "state of a run", ArgsUsage: "DIR", Flags: []cli.Flag{p.jsonFlag(), key}, Action: p.experimentStatus},
 			{
@@ -60,11 +66,21 @@ func (p *program) experimentCommand() *cli.Command {
 }
 
 func (p *program) experimentRun(c *cli.Context) error {
-	file, dir, key, resume := c.Args().First(), c.String("out"), c.String("sign"), c.Bool("resume")
-	return p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error { return p.runStudy(c.Context, w, file, dir, key, resume) })
+	file, key, crew := c.Args().First(), c.String("sign"), crewOptions(c)
+	opt := study.Options{Dir: c.String("out"), Resume: c.Bool("resume"), AtOnce: c.Int("at-once")}
+	return p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error {
+		runner, done, err := p.trials(c.Context, opt.Dir, crew)
+		if err != nil {
+			return err
+		}
+		if opt.Runner = runner; runner == nil {
+			opt.AtOnce = 0
+		}
+		return errors.Join(p.runStudy(c.Context, w, file, key, opt), done())
+	})
 }
 
-func (p *program) runStudy(ctx context.Context, w *workspace.Workspace, file, dir, key string, resume bool) error {
+func (p *program) runStudy(ctx context.Context, w *workspace.Workspace, file, key string, opt study.Options) error {
 	s, err := study.Read(file)
 	if err != nil {
 		return err
@@ -78,8 +94,9 @@ func (p *program) runStudy(ctx context.Context, w *workspace.Workspace, file, di
 	if err != nil {
 		return err
 	}
-	a, err := study.Run(ctx, s, study.Options{Dir: dir, Resume: resume, Key: signer.Key, Verifier: signer.Key.Public(), Text: study.Texts{Study: text, Recipe: recipe},
-		Each: func(row chain.Row) { p.say("%s", study.Describe(row)) }})
+	opt.Key, opt.Verifier, opt.Text = signer.Key, signer.Key.Public(), study.Texts{Study: text, Recipe: recipe}
+	opt.Each = func(row chain.Row) { p.say("%s", study.Describe(row)) }
+	a, err := study.Run(ctx, s, opt)
 	switch {
 	case errors.Is(err, study.ErrExists):
 		return hinted{err, "--resume continues it"}

@@ -23,7 +23,7 @@ var groups = []struct {
 	{"Store", []string{"ls", "tag", "rm", "gc", "fsck"}},
 	{"Serve and extend", []string{"serve", "mcp", "skill", "runtime", "doctor", "demo"}},
 	{"Convert models", []string{"quantize", "onnx", "qnn", "tokenizer"}},
-	{"Train, measure and experiment", []string{"train", "data", "eval", "gradcheck", "lab", "experiment", "track", "device"}},
+	{"Train, measure and experiment", []string{"train", "data", "eval", "gradcheck", "lab", "experiment", "jobs", "track", "device"}},
 	{"Shell", []string{"help", "version", "completion", "schema"}},
 }
 

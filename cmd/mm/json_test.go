@@ -262,6 +262,7 @@ func TestJSON(t *testing.T) {
 	host := jsonWorld(t)
 	store, tracking := filepath.ToSlash(t.TempDir()), httptest.NewServer(&tracktest.Server{})
 	defer tracking.Close()
+	queue, playedJob := playedQueue(t)
 	met := map[string]map[string]bool{}
 	for _, step := range []struct {
 		command string // as the section is called
@@ -371,6 +372,9 @@ func TestJSON(t *testing.T) {
 		{"experiment watch", "small", exitOK},
 		{"experiment explain", "small slow", exitOK},
 		{"experiment report", "small", exitOK},
+		{"jobs submit", "version --server QUEUE --output a.txt", exitOK},
+		{"jobs results", "--server QUEUE JOB", exitFailure},
+		{"jobs status", "--server QUEUE", exitOK},
 		{"track register", "tiny host/team/tiny@sha256:" + strings.Repeat("0", 64) + " --alias prod --server MLFLOW", exitOK},
 		{"data check", "rows/m.data.yaml", exitOK},
 		{"data build", "rows/m.data.yaml --out rows/out", exitOK},
@@ -446,7 +450,7 @@ func TestJSON(t *testing.T) {
 		}
 		name := "mm " + step.command + " " + step.args
 		command := strings.TrimSuffix(strings.TrimSuffix(step.command, " --input"), " FILE")
-		words := strings.Fields("mm " + command + " " + strings.NewReplacer("STORE", store, "MLFLOW", tracking.URL).Replace(step.args) + " --json")
+		words := strings.Fields("mm " + command + " " + strings.NewReplacer("STORE", store, "MLFLOW", tracking.URL, "QUEUE", queue, "JOB", playedJob).Replace(step.args) + " --json")
 		var stdout, stderr strings.Builder
 		if code := run(context.Background(), words, strings.NewReader("p\n"), &stdout, &stderr); code != step.code {
 			t.Errorf("%s: exit %d: %s%s", name, code, stdout.String(), stderr.String())

@@ -222,6 +222,7 @@ func (p *program) app() *cli.App {
 			p.qnnCommand(),
 			p.labCommand(),
 			p.experimentCommand(),
+			p.jobsCommand(),
 			p.trackCommand(),
 			p.deviceCommand(),
 			p.doctorCommand(),

@@ -18,6 +18,7 @@ import (
 
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/internal/testfiles"
+	"mm-abi.org/mm/lab/farm/broker"
 	"mm-abi.org/mm/registry/hub/hubtest"
 	"mm-abi.org/mm/registry/sigstore/sigstoretest"
 )
@@ -26,8 +27,17 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"mm":        main,
 		"mm-native": playNative,
+		"mm-queue":  queueMain,
 		"mm-plain":  plainMain,
 	})
+}
+
+// queueMain is the program mm-queue.
+func queueMain() {
+	if err := broker.Main(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "mm-queue:", err)
+		os.Exit(1)
+	}
 }
 
 // Every script of testdata/script is a story of one user: commands, what they

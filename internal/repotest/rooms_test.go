@@ -59,7 +59,6 @@ var single = map[string]string{
 	"lab/device/ssh":             "one transport, with its library",
 	"lab/farm/broker":            "the server of jobs, which mm must not link",
 	"lab/improve":                "rounds of self-improvement; cmd only prints",
-	"lab/study":                  "the runner of studies; cmd only prints",
 	"onnx/engine/freeze":         "rewrites models before compilation, without the engine's plan",
 	"onnx/engine/move":           "one family of operators",
 	"onnx/htp/htptest":           "files for tests, written with a library",

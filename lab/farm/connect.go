@@ -34,6 +34,7 @@ type Options struct {
 	Key      string        // and its key
 	Replicas int           // of new streams; 0: three in a cluster, otherwise one
 	Wait     time.Duration // until a job without progress is given to another worker; 0: 30 s. The first client decides
+	Patient  bool          // wait for a server as long as the context lives; false: 10 s
 	Warn     func(string)  // receives lost and restored connections; may be nil
 }
 
@@ -57,15 +58,22 @@ func dial(ctx context.Context, opt Options) (*nats.Conn, error) {
 		}), nats.ReconnectHandler(func(c *nats.Conn) { opt.Warn("connected to " + c.ConnectedUrlRedacted()) }))
 	}
 	var conn *nats.Conn
+	begin := time.Now()
 	err = again(ctx, func() (err error) {
 		conn, err = nats.Connect(strings.Join(servers, ","), settings...)
 		if errors.Is(err, nats.ErrAuthorization) || errors.As(err, new(x509.UnknownAuthorityError)) {
 			return final{err}
 		}
+		if err != nil && !opt.Patient && time.Since(begin) > patience {
+			return final{fmt.Errorf("no server at %s: %w", strings.Join(servers, ", "), err)}
+		}
 		return err
 	})
 	return conn, err
 }
+
+// patience is the time in which a server must answer.
+const patience = 10 * time.Second
 
 // addresses parses the URLs of servers. Beyond this machine, only TLS is accepted, since
 // neither credentials nor jobs may be readable on the way.

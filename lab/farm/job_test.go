@@ -236,3 +236,29 @@ func TestTimes(t *testing.T) {
 		t.Error("maxBlob is below a checkpoint")
 	}
 }
+
+// A worker takes the first free folder; a folder has one worker.
+func TestPlace(t *testing.T) {
+	home := t.TempDir()
+	first, lock, err := Place(t.Context(), "", home)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, other, err := Place(t.Context(), "", home)
+	if err != nil || first == second || Name(first) == Name(second) {
+		t.Fatalf("got %s and %s, %v", first, second, err)
+	}
+	defer other.Unlock()
+	if _, _, err := Place(t.Context(), first, home); err == nil {
+		t.Error("two workers in one folder")
+	}
+	if err := lock.Unlock(); err != nil {
+		t.Fatal(err)
+	}
+	if again, lock, err := Place(t.Context(), "", home); err != nil || again != first || lock.Unlock() != nil {
+		t.Errorf("got %s, %v, want %s", again, err, first)
+	}
+	if maxPlaces < 2 || maxTrial < MaxSpec {
+		t.Error("the limits do not fit")
+	}
+}

@@ -4,7 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -71,6 +75,9 @@ func (q *Queue) waiting(ctx context.Context, s *Status) error {
 		if err := json.Unmarshal([]byte(info.Config.Metadata[needsKey]), &c.Needs); err != nil {
 			continue // of another program
 		}
+		if c.Needs == nil {
+			c.Needs = []string{}
+		}
 		for _, w := range s.Workers {
 			can := Capabilities{}
 			if can.Add(w.Capabilities) == nil && can.Meets(c.Needs) {
@@ -91,4 +98,38 @@ func (q *Queue) written(ctx context.Context, s *Status) error {
 		s.Results, s.Written = int(info.State.Msgs), int(info.State.LastSeq)
 	}
 	return err
+}
+
+// Write writes the state as text.
+func (s Status) Write(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "%d jobs wait, %d run, %d results\n", s.Waiting, s.Running, s.Results)
+	for _, c := range s.Classes {
+		needs := strings.Join(c.Needs, ",")
+		if needs == "" {
+			needs = "nothing"
+		}
+		_, e := fmt.Fprintf(w, "need %s: %d wait, %d run, %d workers\n", needs, c.Waiting, c.Running, c.Workers)
+		err = errors.Join(err, e)
+	}
+	for _, a := range s.Workers {
+		_, e := fmt.Fprintf(w, "worker %s: %s\n", a.Name, a.Capabilities)
+		err = errors.Join(err, e)
+	}
+	return err
+}
+
+// Fetch writes the files of a result to the folder of its job in dir, unless dir is empty.
+func (q *Queue) Fetch(ctx context.Context, r Result, dir string) error {
+	if dir == "" {
+		return nil
+	}
+	for name, sum := range r.Outputs {
+		if !filepath.IsLocal(filepath.FromSlash(name)) {
+			return fmt.Errorf("job %.12s…: output %q leaves its folder", r.Job, name)
+		}
+		if err := q.GetFile(ctx, sum, filepath.Join(dir, r.Job), name); err != nil {
+			return err
+		}
+	}
+	return nil
 }

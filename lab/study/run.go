@@ -37,6 +37,7 @@ type Options struct {
 	Key      chain.Signer
 	Verifier chain.Verifier
 	Runner   Runner           // nil: Local
+	AtOnce   int              // trials that Runner executes at the same time; 0: one
 	Observer train.Observer   // of local trials; may be nil
 	Now      func() time.Time // of the rows; nil: time.Now
 	Energy   Meter            // nil: the counters of this machine
@@ -55,6 +56,7 @@ type runner struct {
 	log  *chain.Log
 	at   *state
 	part Parts
+	pool *pending
 }
 
 // Run runs the trials of a study that have no row yet, and concludes.
@@ -70,7 +72,11 @@ func Run(ctx context.Context, s Study, opt Options) (Answer, error) {
 	}
 	r := &runner{s: s, opt: opt, at: newState()}
 	if s.Budget.Joules > 0 {
-		if _, err := opt.Energy.Read(); err != nil {
+		_, err := opt.Energy.Read()
+		if err == nil && opt.AtOnce > 1 {
+			err = fmt.Errorf("the energy of a trial is unknown where %d run at the same time", opt.AtOnce)
+		}
+		if err != nil {
 			var list diag.List
 			list.Add(diag.StudyEnergy, diag.Pos{}, err.Error(), "")
 			return Answer{}, list.Err()
@@ -168,8 +174,13 @@ func (r *runner) rowOf(run, event string, p Payload) error {
 	return r.at.apply(row)
 }
 
-// loop executes the actions of the plan.
+// loop executes the actions of the plan in its order. Trials that the next one does not wait
+// for run ahead of their rows.
 func (r *runner) loop(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	r.pool = &pending{runner: r.opt.Runner, most: r.opt.AtOnce, trials: map[string]*future{}}
+	defer r.pool.wait()
+	defer cancel()
 	for r.at.ended == "" {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -177,8 +188,12 @@ func (r *runner) loop(ctx context.Context) error {
 		if d := r.at.diverged(BaseArm); d != "" {
 			return fmt.Errorf("%w: %s: no arm can be compared with it", ErrBaseDiverged, d)
 		}
-		a := plan{r.s, r.at}.next()
-		var err error
+		next := plan{r.s, r.at}
+		a := next.next()
+		err := r.ahead(ctx, next, a)
+		if err != nil {
+			return err
+		}
 		switch a.event {
 		case Trained:
 			err = r.trial(ctx, a)
@@ -202,14 +217,13 @@ func (r *runner) trial(ctx context.Context, a action) error {
 	if err != nil {
 		return err
 	}
-	begin := time.Now()
 	before, metered := r.opt.Energy.Read()
-	result, err := r.opt.Runner.Run(ctx, spec)
+	result, took, err := r.pool.run(ctx, spec)
 	if err != nil {
 		return fmt.Errorf("arm %s, seed %d: %w", a.arm.Name, a.seed, err)
 	}
-	p := Payload{Arm: a.arm.Name, Seed: a.seed, Rung: a.rung, Result: result, Seconds: time.Since(begin).Seconds()}
-	if after, err := r.opt.Energy.Read(); metered == nil && err == nil {
+	p := Payload{Arm: a.arm.Name, Seed: a.seed, Rung: a.rung, Result: result, Seconds: took.Seconds()}
+	if after, err := r.opt.Energy.Read(); metered == nil && err == nil && r.opt.AtOnce <= 1 {
 		p.Joules = after.since(before)
 	} else if r.s.Budget.Joules > 0 {
 		return errors.Join(errors.New("energy is not readable any more"), metered, err)
@@ -242,7 +256,7 @@ func (r *runner) judge(ctx context.Context, a action) error {
 	if err != nil {
 		return err
 	}
-	result, err := r.opt.Runner.Run(ctx, spec)
+	result, _, err := r.pool.run(ctx, spec)
 	if err == nil {
 		err = verify(spec, result)
 	}

@@ -30,21 +30,21 @@ func (s Study) rungs() []int { return append(slices.Clone(s.Scheduler.Rungs), s.
 // next returns the next action; Ended is the last one.
 func (p plan) next() action {
 	if !p.at.sealed && p.at.exhausted == "" {
-		if a, ok := p.trial(); ok {
-			return p.within(a)
+		if all := p.trials(); len(all) > 0 {
+			return p.within(all[0])
 		}
 	}
 	if !p.at.sealed {
 		return action{event: Sealed, row: Payload{Winner: p.winner()}}
 	}
-	if a, ok := p.judge(); ok {
-		return a
+	if all := p.judges(); len(all) > 0 {
+		return all[0]
 	}
 	return action{event: Ended}
 }
 
-// trial returns the next trial or choice.
-func (p plan) trial() (action, bool) {
+// trials returns the next trials, none of which depends on another, or the next choice.
+func (p plan) trials() (out []action) {
 	before := 0
 	for i, rung := range p.s.rungs() {
 		for _, arm := range p.s.Arms {
@@ -53,23 +53,26 @@ func (p plan) trial() (action, bool) {
 			}
 			for _, seed := range p.s.Seeds {
 				if _, done := p.at.results[cell{arm.Name, seed, rung}]; !done {
-					return action{event: Trained, arm: arm, seed: seed, rung: rung, cost: rung - before}, true
+					out = append(out, action{event: Trained, arm: arm, seed: seed, rung: rung, cost: rung - before})
 				}
 			}
 		}
+		if len(out) > 0 {
+			return out
+		}
 		if i < len(p.s.Scheduler.Rungs) && !p.at.chosen[rung] {
-			return p.choose(rung), true
+			return []action{p.choose(rung)}
 		}
 		before = rung
 	}
 	for _, arm := range p.s.gridArms() {
 		for _, seed := range p.s.Seeds {
 			if _, done := p.at.results[cell{arm.Name, seed, arm.Tokens}]; !done {
-				return action{event: Trained, arm: arm, seed: seed, rung: arm.Tokens, cost: arm.Tokens}, true
+				out = append(out, action{event: Trained, arm: arm, seed: seed, rung: arm.Tokens, cost: arm.Tokens})
 			}
 		}
 	}
-	return action{}, false
+	return out
 }
 
 // any reports whether a trial of the arm was scored at the rung: an arm that diverged there
@@ -152,11 +155,11 @@ func (p plan) winner() string {
 	return ""
 }
 
-// judge returns the next arm to score on the sealed documents.
-func (p plan) judge() (action, bool) {
+// judges returns the arms to score on the sealed documents.
+func (p plan) judges() (out []action) {
 	for _, name := range p.s.orders() {
 		if _, done := p.at.results[cell{name, 0, 0}]; !done {
-			return action{event: Judged, arm: Arm{Name: name}}, true
+			out = append(out, action{event: Judged, arm: Arm{Name: name}})
 		}
 	}
 	for _, a := range append(slices.Clone(p.s.Arms), p.s.gridArms()...) {
@@ -169,11 +172,11 @@ func (p plan) judge() (action, bool) {
 		}
 		for _, seed := range p.s.Seeds {
 			if _, done := p.at.results[cell{a.Name, seed, 0}]; !done {
-				return action{event: Judged, arm: a, seed: seed, rung: end}, true
+				out = append(out, action{event: Judged, arm: a, seed: seed, rung: end})
 			}
 		}
 	}
-	return action{}, false
+	return out
 }
 
 // orders returns the models of token counts that are judged: all of them.

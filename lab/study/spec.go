@@ -26,6 +26,10 @@ type Spec struct {
 	Files   map[string]string `json:"files"`  // hex SHA-256 of every file that the trial reads
 }
 
+// Group returns a name that the trials of a study have in common: a machine that executes
+// several of them in one folder reuses tokens and checkpoints.
+func (s Spec) Group() string { return digestOf(s.Files[chooseFile], s.Files[tokenizerFile])[:16] }
+
 // Result is the result of a trial. It depends on the spec only.
 type Result struct {
 	Spec       string    `json:"spec"` // hex SHA-256

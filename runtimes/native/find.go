@@ -49,40 +49,40 @@ func Canonical(name string) string {
 	return name
 }
 
-// programName returns the name of the executable that loads engines.
-func programName() string {
-	if runtime.GOOS == "windows" {
-		return "mm-native.exe"
-	}
-	return "mm-native"
-}
-
 // Program returns the path of mm-native: MM_NATIVE, the one in the folder of mm's
 // executable, or the first in PATH.
-func Program() (string, error) {
-	if path := os.Getenv("MM_NATIVE"); path != "" {
+func Program() (string, error) { return Companion("mm-native", "MM_NATIVE") }
+
+// Companion returns the path of a program of mm's release: the value of the variable, the
+// one in the folder of mm's executable, or the first in PATH.
+func Companion(name, variable string) (string, error) {
+	if path := os.Getenv(variable); path != "" {
 		info, err := os.Stat(path)
 		if err == nil && !info.Mode().IsRegular() {
 			err = errors.New("not a regular file")
 		}
 		if err != nil {
-			return "", &runtimes.Unavailable{What: "mm-native", Why: fmt.Sprintf("MM_NATIVE=%s: %v", path, err), Hint: "set MM_NATIVE to the program mm-native, or unset it"}
+			return "", &runtimes.Unavailable{What: name, Why: fmt.Sprintf("%s=%s: %v", variable, path, err), Hint: fmt.Sprintf("set %s to the program %s, or unset it", variable, name)}
 		}
 		return filepath.Abs(path)
 	}
+	file := name
+	if runtime.GOOS == "windows" {
+		file += ".exe"
+	}
 	if self, err := os.Executable(); err == nil {
 		if self, err = filepath.EvalSymlinks(self); err == nil {
-			path := filepath.Join(filepath.Dir(self), programName())
+			path := filepath.Join(filepath.Dir(self), file)
 			if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
 				return path, nil
 			}
 		}
 	}
-	path, err := exec.LookPath(programName())
+	path, err := exec.LookPath(file)
 	if err != nil {
 		return "", &runtimes.Unavailable{
-			What: "mm-native", Why: "not found in the folder of mm or in PATH",
-			Hint: "put mm-native of the same release in the folder of mm, or build it: go build mm-abi.org/mm/cmd/mm-native, and set MM_NATIVE to its path",
+			What: name, Why: "not found in the folder of mm or in PATH",
+			Hint: fmt.Sprintf("put %s of the same release in the folder of mm, or build it: go build mm-abi.org/mm/cmd/%s, and set %s to its path", name, name, variable),
 		}
 	}
 	return filepath.Abs(path)

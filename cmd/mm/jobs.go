@@ -1,0 +1,367 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"mm-abi.org/mm/core/pool"
+	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/lab/farm"
+	"mm-abi.org/mm/lab/study"
+	"mm-abi.org/mm/runtimes/native"
+	"mm-abi.org/mm/workspace"
+)
+
+// queueFlags are the flags of clients of a queue.
+func queueFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "server", Usage: "`URL`s of the servers, separated by commas: nats://HOST:PORT on this machine, otherwise tls://HOST:PORT", Value: farm.DefaultServer},
+		&cli.StringFlag{Name: "token", Usage: "`FILE` with the token (default: that of mm jobs serve)"},
+		&cli.StringFlag{Name: "nkey", Usage: "`FILE` with the seed of an nkey"},
+		&cli.StringFlag{Name: "ca", Usage: "`FILE` with the authorities of the servers' certificates"},
+		&cli.StringFlag{Name: "cert", Usage: "`FILE` with this client's certificate"},
+		&cli.StringFlag{Name: "cert-key", Usage: "`FILE` with its key"},
+		&cli.IntFlag{Name: "replicas", Usage: "copies of the queue (default: 3 in a cluster, otherwise 1)"},
+	}
+}
+
+// queueOptions reads queueFlags.
+func (p *program) queueOptions(c *cli.Context) (farm.Options, error) {
+	o := farm.Options{Servers: c.String("server"), Token: c.String("token"), Seed: c.String("nkey"), CA: c.String("ca"), Cert: c.String("cert"), Key: c.String("cert-key"),
+		Replicas: c.Int("replicas"), Warn: func(s string) { p.say("mm: %s", s) }}
+	if o.Token == "" && o.Seed == "" && o.Cert == "" {
+		home, err := jobsHome()
+		if err != nil {
+			return o, err
+		}
+		if _, err := os.Stat(filepath.Join(home, "token")); err == nil && o.Servers == farm.DefaultServer {
+			o.Token = filepath.Join(home, "token")
+		}
+	}
+	return o, nil
+}
+
+// jobsHome returns the folder of the queue and its workers on this machine.
+func jobsHome() (string, error) {
+	home, err := workspace.DefaultHome()
+	return filepath.Join(home, "jobs"), err
+}
+
+func (p *program) jobsCommand() *cli.Command {
+	return &cli.Command{
+		Name: "jobs", Usage: "run commands on several machines, each with one result",
+		Description: "A job is a command of mm with its files, in a queue of NATS JetStream. Workers take the jobs whose\n" +
+			"needs they meet. docs/howto/jobs.md describes servers, workers and failures.",
+		Subcommands: []*cli.Command{
+			{
+				Name: "serve", Usage: "start a server of the queue, which mm-queue is",
+				Description: "Beyond this machine, a server wants a certificate and a token. The token is created if FILE is missing.",
+				Flags: []cli.Flag{
+					&cli.StringFlag{Name: "listen", Usage: "`ADDRESS`", Value: "127.0.0.1:4222"},
+					&cli.StringFlag{Name: "dir", Usage: "`FOLDER` of the state (default: jobs/server in the home)"},
+					&cli.StringFlag{Name: "token", Usage: "`FILE` with the token that clients present (default: jobs/token in the home)"},
+					&cli.StringFlag{Name: "cert", Usage: "`FILE` with the certificate"},
+					&cli.StringFlag{Name: "cert-key", Usage: "`FILE` with its key"},
+					&cli.StringFlag{Name: "ca", Usage: "`FILE` with the authorities of clients' certificates"},
+					&cli.StringFlag{Name: "name", Usage: "`NAME` of the server in a cluster"},
+					&cli.StringFlag{Name: "cluster", Usage: "`NAME` of the cluster"},
+					&cli.StringFlag{Name: "cluster-listen", Usage: "`ADDRESS` for the other servers"},
+					&cli.StringFlag{Name: "cluster-secret", Usage: "`FILE` with the secret of the servers"},
+					&cli.StringFlag{Name: "routes", Usage: "`ADDRESSES` of the other servers, separated by commas"},
+				},
+				Action: p.jobsServe,
+			},
+			{
+				Name: "work", Usage: "execute jobs until interrupted",
+				Description: "Kernels, memory, cores and installed engines are found. A job that is interrupted returns to the queue.",
+				Flags: append(queueFlags(),
+					&cli.StringFlag{Name: "capability", Usage: "more capabilities, as a `LIST` such as gpu,ram=16G"},
+					&cli.StringFlag{Name: "dir", Usage: "`FOLDER` of this worker (default: a free one below jobs/workers in the home)"},
+					&cli.DurationFlag{Name: "idle", Usage: "end after this `TIME` without a job"}),
+				Action: p.jobsWork,
+			},
+			{
+				Name: "submit", Usage: "put a command of mm into the queue", ArgsUsage: "COMMAND…",
+				Description: "The command runs in a folder with the files of --input; paths are relative to it. Prints the job's\n" +
+					"name, its digest: the same job is not executed twice. Options of mm follow after --.",
+				Flags: append(queueFlags(), p.jsonFlag(),
+					&cli.StringSliceFlag{Name: "input", Usage: "`FILE` that the command reads (repeatable)"},
+					&cli.StringSliceFlag{Name: "output", Usage: "`FILE` that the command writes (repeatable)"},
+					&cli.StringFlag{Name: "need", Usage: "`LIST` of capabilities that the worker must have"},
+					&cli.IntFlag{Name: "attempts", Usage: "`N` attempts before the job fails", Value: 5},
+					&cli.DurationFlag{Name: "limit", Usage: "`TIME` of an attempt"},
+					&cli.BoolFlag{Name: "again", Usage: "execute a job that failed once more"}),
+				Action: p.jobsSubmit,
+			},
+			{Name: "status", Usage: "jobs that wait or run, results and workers", Flags: append(queueFlags(), p.jsonFlag()), Action: p.jobsStatus},
+			{
+				Name: "results", Usage: "wait for jobs and fetch the files that they wrote", ArgsUsage: "JOB…",
+				Flags: append(queueFlags(), p.jsonFlag(), &cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "`FOLDER` that receives the files of each job, in a folder of its name"}), Action: p.jobsResults,
+			},
+		},
+	}
+}
+
+func (p *program) jobsServe(c *cli.Context) error {
+	home, err := jobsHome()
+	if err != nil {
+		return err
+	}
+	path, err := native.Companion("mm-queue", "MM_QUEUE")
+	if err != nil {
+		return err
+	}
+	opt := farm.ServerOptions{Program: path, Dir: c.String("dir"), Listen: c.String("listen"), Token: c.String("token"), Output: p.stderr}
+	if opt.Dir == "" {
+		opt.Dir = filepath.Join(home, "server")
+	}
+	if opt.Token == "" {
+		opt.Token = filepath.Join(home, "token")
+	}
+	for _, name := range []string{"cert", "ca", "name", "cluster", "cluster-listen", "cluster-secret", "routes"} {
+		if v := c.String(name); v != "" {
+			opt.Args = append(opt.Args, "-"+name, v)
+		}
+	}
+	if v := c.String("cert-key"); v != "" {
+		opt.Args = append(opt.Args, "-key", v)
+	}
+	return p.serveJobs(c.Context, opt)
+}
+
+// serveJobs runs a server until ctx is done.
+func (p *program) serveJobs(ctx context.Context, opt farm.ServerOptions) error {
+	s, err := farm.Serve(ctx, opt)
+	if err != nil {
+		return err
+	}
+	p.say("listening on %s, token in %s", s.URL, s.Token)
+	err = s.Wait()
+	return errors.Join(ctx.Err(), err)
+}
+
+func (p *program) jobsWork(c *cli.Context) error {
+	opt, err := p.queueOptions(c)
+	if err != nil {
+		return err
+	}
+	opt.Patient = true
+	return p.workJobs(c.Context, opt, c.String("dir"), c.String("capability"), c.Duration("idle"))
+}
+
+// workJobs executes jobs until ctx is done or none came for the idle time.
+func (p *program) workJobs(ctx context.Context, opt farm.Options, dir, more string, idle time.Duration) error {
+	can, err := capabilities(more)
+	if err != nil {
+		return usageError{err}
+	}
+	home, err := jobsHome()
+	if err != nil {
+		return err
+	}
+	dir, lock, err := farm.Place(ctx, dir, filepath.Join(home, "workers"))
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	q, err := farm.Open(ctx, opt)
+	if err != nil {
+		return err
+	}
+	defer q.Close()
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	w := farm.Worker{Queue: q, Name: farm.Name(dir), Capabilities: can, Executor: farm.Command{Queue: q, Program: program, Dir: dir}, Idle: idle, Tell: func(r farm.Result, command string) {
+		p.say("job %.12s %s: %.1f s", r.Job, command, r.Seconds)
+	}}
+	p.say("worker %s: %s", w.Name, can)
+	return w.Work(ctx)
+}
+
+// capabilities returns those of this machine, its engines, and more.
+func capabilities(more string) (farm.Capabilities, error) {
+	can := farm.Detect()
+	home, err := workspace.DefaultHome()
+	if err != nil {
+		return nil, err
+	}
+	records, err := native.List(home)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range records {
+		can["engine="+r.Name] = true
+	}
+	if more != "" {
+		err = can.Add(more)
+	}
+	return can, err
+}
+
+// withQueue opens a queue for fn.
+func (p *program) withQueue(c context.Context, opt farm.Options, fn func(*farm.Queue) error) error {
+	q, err := farm.Open(c, opt)
+	if err != nil {
+		return err
+	}
+	defer q.Close()
+	return fn(q)
+}
+
+func (p *program) jobsSubmit(c *cli.Context) error {
+	opt, err := p.queueOptions(c)
+	if err != nil {
+		return err
+	}
+	j := farm.Job{Args: c.Args().Slice(), Outputs: c.StringSlice("output"), Attempts: c.Int("attempts"), Seconds: int(c.Duration("limit").Seconds())}
+	if need := c.String("need"); need != "" {
+		j.Needs = strings.Split(need, ",")
+	}
+	if _, _, err := j.Encode(); err != nil {
+		return usageError{err}
+	}
+	files, again := c.StringSlice("input"), c.Bool("again")
+	return p.withQueue(c.Context, opt, func(q *farm.Queue) error { return p.submitJob(c.Context, q, j, files, again) })
+}
+
+// submitJob stores the files of a job and submits it.
+func (p *program) submitJob(ctx context.Context, q *farm.Queue, j farm.Job, files []string, again bool) error {
+	j.Inputs = map[string]string{}
+	for _, name := range files {
+		sum, err := q.PutFile(ctx, name)
+		if err != nil {
+			return err
+		}
+		j.Inputs[filepath.ToSlash(name)] = sum
+	}
+	_, id, err := j.Encode()
+	if err != nil {
+		return err
+	}
+	if again {
+		if err := q.Forget(ctx, id); err != nil {
+			return err
+		}
+	}
+	if id, err = q.Submit(ctx, j); err != nil {
+		return err
+	}
+	return p.printOr(struct {
+		Job string `json:"job"`
+	}{id}, func() error { return p.line("%s", id) })
+}
+
+func (p *program) jobsStatus(c *cli.Context) error {
+	opt, err := p.queueOptions(c)
+	if err != nil {
+		return err
+	}
+	return p.withQueue(c.Context, opt, func(q *farm.Queue) error {
+		s, err := q.Status(c.Context)
+		if err != nil {
+			return err
+		}
+		return p.printOr(s, func() error { return s.Write(p.stdout) })
+	})
+}
+
+func (p *program) jobsResults(c *cli.Context) error {
+	if c.NArg() == 0 {
+		return usageError{fmt.Errorf("usage: mm jobs results JOB…")}
+	}
+	opt, err := p.queueOptions(c)
+	if err != nil {
+		return err
+	}
+	ids, out := c.Args().Slice(), c.String("out")
+	return p.withQueue(c.Context, opt, func(q *farm.Queue) error {
+		list := []farm.Result{}
+		var failed error
+		err := q.Wait(c.Context, ids, func(r farm.Result) error {
+			list, failed = append(list, r), errors.Join(failed, r.Err())
+			if !p.json {
+				if err := p.line("%s: %d files, attempt %d, %.1f s, %s", r.Job, len(r.Outputs), r.Attempt, r.Seconds, r.Worker); err != nil {
+					return err
+				}
+			}
+			return q.Fetch(c.Context, r, out)
+		})
+		if p.json && err == nil {
+			err = p.printJSON(list)
+		}
+		return errors.Join(err, failed)
+	})
+}
+
+// trialCommand executes a trial of a study, as a job does.
+func (p *program) trialCommand() *cli.Command {
+	return &cli.Command{
+		Name: "trial", Usage: "execute one trial of a study, as workers do", ArgsUsage: "SPEC.json",
+		Description: "The current folder holds the files that the spec names. The result is a function of the spec.",
+		Flags:       []cli.Flag{&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "`FILE` of the result", Required: true}},
+		Action:      p.experimentTrial,
+	}
+}
+
+func (p *program) experimentTrial(c *cli.Context) error {
+	spec, err := fsx.ReadFile(c.Args().First(), farm.MaxSpec)
+	if err != nil {
+		return err
+	}
+	return farm.Trial(c.Context, spec, c.String("out"))
+}
+
+// crew describes where the trials of a study run.
+type crew struct {
+	workers int
+	queue   farm.Options // without servers: none
+}
+
+func crewOptions(c *cli.Context) crew {
+	return crew{c.Int("workers"), farm.Options{Servers: c.String("jobs"), Token: c.String("jobs-token"), CA: c.String("jobs-ca")}}
+}
+
+// trials returns the runner of the trials of the study in dir, nil for this process alone.
+func (p *program) trials(ctx context.Context, dir string, c crew) (study.Runner, func() error, error) {
+	done := func() error { return nil }
+	if c.workers == 0 && c.queue.Servers == "" {
+		return nil, done, nil
+	}
+	if c.workers < 0 || c.workers > 0 && c.queue.Servers != "" {
+		return nil, nil, usageError{errors.New("want --workers N or --jobs URL")}
+	}
+	if c.workers > 0 {
+		server, err := native.Companion("mm-queue", "MM_QUEUE")
+		if err != nil {
+			return nil, nil, err
+		}
+		program, err := os.Executable()
+		if err != nil {
+			return nil, nil, err
+		}
+		at := filepath.Join(dir, "jobs")
+		hired, err := farm.Hire(ctx, farm.CrewOptions{Program: program, Dir: filepath.Join(at, "workers"), Workers: c.workers, Threads: pool.Default() / c.workers,
+			Server: farm.ServerOptions{Program: server, Dir: filepath.Join(at, "server"), Listen: "127.0.0.1:0", Token: filepath.Join(at, "token")}})
+		if err != nil {
+			return nil, nil, err
+		}
+		c.queue.Servers, c.queue.Token, done = hired.Server.URL, hired.Server.Token, hired.Close
+	}
+	if home, err := jobsHome(); err == nil && c.queue.Token == "" && c.queue.Servers == farm.DefaultServer {
+		c.queue.Token = filepath.Join(home, "token")
+	}
+	q, err := farm.Open(ctx, c.queue)
+	if err != nil {
+		return nil, nil, errors.Join(err, done())
+	}
+	return farm.Trials{Queue: q, Dir: dir}, func() error { return errors.Join(q.Close(), done()) }, nil
+}
