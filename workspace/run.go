@@ -191,7 +191,7 @@ func (w *Workspace) nearest(ctx context.Context, arg string) string {
 		}
 		if bare := ref.Bare().String(); !slices.Contains(names, bare) {
 			names = append(names, bare)
-			if bad == nil && want.Host+want.Path == "" && ref.Name == want.Name {
+			if bad == nil && want.Host+want.Path == "" && ref.Host+ref.Path != "" && ref.Name == want.Name {
 				longer = append(longer, bare)
 			}
 		}
