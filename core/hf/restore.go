@@ -146,8 +146,13 @@ func Restore(ctx context.Context, dir string, kept map[string][]byte, f *gguf.Fi
 			return nil, fmt.Errorf("%s: %w", gainsFile, err)
 		}
 	}
+	out, err := fsx.Open(dir, fsx.Options{})
+	if err != nil {
+		return nil, err
+	}
+	defer out.Close()
 	for i, name := range m.shards.names {
-		file, err := os.OpenFile(filepath.Join(dir, name), os.O_RDWR, 0)
+		file, err := out.Root().OpenFile(filepath.FromSlash(name), os.O_RDWR, 0)
 		if err != nil {
 			return nil, err
 		}
@@ -232,7 +237,12 @@ func blank(path string, head []byte, distinct bool) (err error) {
 	if err != nil {
 		return err
 	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
+	dir, err := fsx.Open(filepath.Dir(path), fsx.Options{})
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	f, err := dir.Root().OpenFile(filepath.Base(path), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return err
 	}

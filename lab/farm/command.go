@@ -46,7 +46,7 @@ func (c Command) Execute(ctx context.Context, id string, j Job) (out Outcome, er
 		}
 	}
 	for _, path := range j.Outputs {
-		if err := os.Remove(filepath.Join(dir, filepath.FromSlash(path))); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if err := d.Remove(name + "/" + path); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return out, err
 		}
 	}

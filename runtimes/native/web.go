@@ -10,6 +10,8 @@ import (
 	"io"
 	"os"
 	"strings"
+
+	"mm-abi.org/mm/internal/fsx"
 )
 
 // Web is the pinned package of ONNX Runtime Web.
@@ -34,11 +36,11 @@ func webFiles() []string {
 // pinned one.
 func OpenWeb(ctx context.Context, from string) (w Web, err error) {
 	if from == "" {
-		dir, err := os.MkdirTemp("", "mm-web-")
+		dir, err := fsx.MkdirTemp("mm-web-")
 		if err != nil {
 			return w, err
 		}
-		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+		defer func() { err = errors.Join(err, fsx.RemoveAll(dir)) }()
 		if from, err = Pack(ctx, webPackage, dir); err != nil {
 			return w, err
 		}
