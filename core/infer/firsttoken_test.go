@@ -22,7 +22,6 @@ func simulate(clients, asks, prompt, answer int) (out arrival) {
 		began, last time.Duration
 		left, asks  int
 	}
-	var all []*client
 	var live []*reading
 	of := map[*reading]*client{}
 	ask := func(c *client, now time.Duration) {
@@ -32,9 +31,7 @@ func simulate(clients, asks, prompt, answer int) (out arrival) {
 		live = append(live, c.r)
 	}
 	for range clients {
-		c := &client{asks: asks}
-		all = append(all, c)
-		ask(c, 0)
+		ask(&client{asks: asks}, 0)
 	}
 	var q schedule
 	for now := time.Duration(0); len(live) > 0; {

@@ -175,7 +175,8 @@ func logKeys(list []*trustroot.TransparencyLogInstance) (map[string]logKey, erro
 func publicKey(pb *common.PublicKey) (crypto.PublicKey, error) {
 	raw := pb.GetRawBytes()
 	switch pb.GetKeyDetails() {
-	case common.PublicKeyDetails_PKCS1_RSA_PKCS1V5: //nolint:staticcheck // the staging log of certificates
+	//lint:ignore SA1019 the staging log of certificates has this kind
+	case common.PublicKeyDetails_PKCS1_RSA_PKCS1V5:
 		return x509.ParsePKCS1PublicKey(raw)
 	case common.PublicKeyDetails_PKIX_ECDSA_P256_SHA_256, common.PublicKeyDetails_PKIX_ECDSA_P384_SHA_384, common.PublicKeyDetails_PKIX_ECDSA_P521_SHA_512:
 		return pkix[*ecdsa.PublicKey](raw)

@@ -75,10 +75,10 @@ const (
 
 // ranked is the type of a tensor with a rank.
 type ranked struct {
-	elem    int32
-	rank    uint32 // in the lower seven bits
-	dims    [maxRank]int32
-	strides [maxRank]uint32
+	elem int32
+	rank uint32 // in the lower seven bits
+	dims [maxRank]int32
+	_    [maxRank]uint32 // strides
 }
 
 // elems are the element types by the library's numbers.
