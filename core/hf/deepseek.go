@@ -40,9 +40,8 @@ func (s *source) heads(t safetensors.Tensor, shape arch.Shape) error {
 		first, rows = a.Key, a.Value
 	}
 	for h := range shape.Heads {
-		part := t
-		part.Shape = []int{rows, a.Rank}
-		part.Data = t.Data[(h*per+first)*row : (h*per+first+rows)*row]
+		part, at := t, (h*per+first)*row
+		part.Shape, part.Data, part.Offset = []int{rows, a.Rank}, t.Data[at:at+rows*row], t.Offset+int64(at)
 		s.parts = append(s.parts, part)
 	}
 	return nil

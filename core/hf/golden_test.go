@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/hf"
 	"mm-abi.org/mm/core/infer"
 	"mm-abi.org/mm/core/safetensors"
@@ -100,6 +101,85 @@ func TestGolden(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// keep converts a folder and returns the GGUF file and the kept files.
+func keep(t *testing.T, dir string) (*gguf.File, map[string][]byte) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "model.gguf")
+	if _, err := hf.Convert(t.Context(), dir, path, hf.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	m, err := hf.Open(dir, hf.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	kept, err := m.Keep(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := gguf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f, kept
+}
+
+// TestGoldenRestored writes the folder of each golden model again, with the same bytes.
+func TestGoldenRestored(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join("testdata", "golden", "*.json"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".json"), func(t *testing.T) {
+			dir, out := readGolden(t, file).folder(t), t.TempDir()
+			f, kept := keep(t, dir)
+			if notes, err := hf.Restore(t.Context(), out, kept, f); err != nil || len(notes) != 0 {
+				t.Fatal(err, notes)
+			}
+			if err := hf.Same(dir, out); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestRestoreLogarithms writes the decays of another state space as logarithms, and refuses
+// growth, which has none.
+func TestRestoreLogarithms(t *testing.T) {
+	f, kept := keep(t, readGolden(t, filepath.Join("testdata", "golden", "mamba2.json")).folder(t))
+	decay, ok := f.Tensor("blk.0.ssm_a")
+	if !ok {
+		t.Fatal("no decays")
+	}
+	for i := range f.Tensors {
+		if f.Tensors[i].Name == decay.Name {
+			f.Tensors[i].Data = bytes.Repeat([]byte{0, 0, 0, 0xC0}, len(decay.Data)/4) // -2
+		}
+	}
+	out := t.TempDir()
+	if _, err := hf.Restore(t.Context(), out, kept, f); err != nil {
+		t.Fatal(err)
+	}
+	m, err := hf.Open(out, hf.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	if got := binary.LittleEndian.Uint32(m.Tensors()["backbone.layers.0.mixer.A_log"].Data); math.Float32frombits(got) != math.Ln2 {
+		t.Errorf("got %v, want ln 2", math.Float32frombits(got))
+	}
+	for i := range f.Tensors {
+		if f.Tensors[i].Name == decay.Name {
+			f.Tensors[i].Data = bytes.Repeat([]byte{0, 0, 0, 0x40}, len(decay.Data)/4) // 2
+		}
+	}
+	if _, err := hf.Restore(t.Context(), t.TempDir(), kept, f); err == nil || !strings.Contains(err.Error(), decay.Name) {
+		t.Errorf("growth: %v", err)
 	}
 }
 

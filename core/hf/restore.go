@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,109 +22,6 @@ import (
 	"mm-abi.org/mm/core/tensor"
 	"mm-abi.org/mm/internal/fsx"
 )
-
-// KeptFolder is the folder of a module with the files of [Model.Keep].
-const KeptFolder = "transformers"
-
-// headerSuffix is the suffix of a kept header of a weight file.
-const headerSuffix = ".header"
-
-// gainsFile has the tensors to which the conversion adds a number, which rounds them.
-const gainsFile = "gains.exact"
-
-// companions are the files of a folder, other than weights, that programs for
-// transformers read.
-func companions() []string {
-	return []string{
-		"config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
-		"tokenizer.model", "vocab.json", "merges.txt", "chat_template.jinja", "chat_template.json", indexFile,
-	}
-}
-
-// Keep returns the files with which [Restore] writes the folder at dir, of which m was
-// read, again: the configuration, the tokenizer and the headers of the weight files. It
-// returns an error if the weights of the GGUF file do not have all tensors of the folder.
-func (m *Model) Keep(dir string) (map[string][]byte, error) {
-	if err := m.covers(); err != nil {
-		return nil, err
-	}
-	kept := map[string][]byte{}
-	for _, name := range companions() {
-		b, err := readOptional(dir, name, maxTokenizer)
-		if err != nil {
-			return nil, err
-		}
-		if b != nil && (name != indexFile || m.shards.note == "") {
-			kept[name] = b
-		}
-	}
-	for _, name := range m.shards.names {
-		head, err := readHead(filepath.Join(dir, name))
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		kept[name+headerSuffix] = head
-	}
-	var gains []safetensors.Source
-	for _, s := range m.sources {
-		if src, ok := s.Data.(*source); ok && src.plus != 0 {
-			for _, p := range src.parts {
-				gains = append(gains, safetensors.Source{Name: p.Name, DType: p.DType, Shape: p.Shape, Data: safetensors.Bytes(p.Data)})
-			}
-		}
-	}
-	if gains == nil {
-		return kept, nil
-	}
-	var b bytes.Buffer
-	_, err := safetensors.Write(&b, nil, gains)
-	kept[gainsFile] = b.Bytes()
-	return kept, err
-}
-
-// readHead reads the header of a weight file, with its length and padding.
-func readHead(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	var size [8]byte
-	if _, err := io.ReadFull(f, size[:]); err != nil {
-		return nil, err
-	}
-	n := binary.LittleEndian.Uint64(size[:])
-	if n > maxTokenizer {
-		return nil, fmt.Errorf("the header exceeds %d bytes", maxTokenizer)
-	}
-	head := make([]byte, 8+n)
-	copy(head, size[:])
-	_, err = io.ReadFull(f, head[8:])
-	return head, err
-}
-
-// covers reports whether the sources have all tensors of the folder. The output of tied
-// weights may be the embedding once more.
-func (m *Model) covers() error {
-	used := map[string]bool{}
-	for _, s := range m.sources {
-		switch src := s.Data.(type) {
-		case *source:
-			for _, p := range src.parts {
-				used[p.Name] = true
-			}
-		case values:
-		default:
-			return fmt.Errorf("tensor %s has blocks in another format", s.Name)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(m.Tensors())) {
-		if !used[name] && name != m.tiedOutput {
-			return fmt.Errorf("tensor %s is not in the GGUF file", name)
-		}
-	}
-	return nil
-}
 
 // Restore writes the folder of transformers that a GGUF file was converted from: the kept
 // files, and the weights, which are the original ones if the file's are not quantized. It
@@ -140,46 +38,18 @@ func Restore(ctx context.Context, dir string, kept map[string][]byte, f *gguf.Fi
 	if err := m.covers(); err != nil {
 		return nil, err
 	}
-	r := restorer{m: m, files: map[string]*os.File{}, gains: &safetensors.File{}, rounded: map[string]int{}}
-	if text := kept[gainsFile]; text != nil {
-		if r.gains, err = safetensors.Parse(text); err != nil {
-			return nil, fmt.Errorf("%s: %w", gainsFile, err)
+	r := restorer{m: m, files: map[string]*os.File{}, exact: &safetensors.File{}, rounded: map[string]int{}}
+	if text := kept[exactFile]; text != nil {
+		if r.exact, err = safetensors.Parse(text); err != nil {
+			return nil, fmt.Errorf("%s: %w", exactFile, err)
 		}
 	}
-	out, err := fsx.Open(dir, fsx.Options{})
-	if err != nil {
+	defer func() { err = errors.Join(err, r.close()) }()
+	if err := r.open(dir); err != nil {
 		return nil, err
 	}
-	defer out.Close()
-	for i, name := range m.shards.names {
-		file, err := out.Root().OpenFile(filepath.FromSlash(name), os.O_RDWR, 0)
-		if err != nil {
-			return nil, err
-		}
-		defer func() { err = errors.Join(err, file.Sync(), file.Close()) }()
-		for _, t := range m.shards.files[i].Tensors {
-			r.files[t.Name] = file
-		}
-	}
-	stored := map[string]gguf.Tensor{}
-	for _, t := range f.Tensors {
-		stored[t.Name] = t
-	}
-	for _, s := range m.sources {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		src, ok := s.Data.(*source)
-		if !ok { // from config.json
-			continue
-		}
-		t, ok := stored[s.Name]
-		if !ok || !slices.Equal(t.Dims, s.Dims) {
-			return nil, fmt.Errorf("tensor %s: got %v in the GGUF file, want %v", s.Name, t.Dims, s.Dims)
-		}
-		if err := r.restore(src, t); err != nil {
-			return nil, fmt.Errorf("tensor %s: %w", s.Name, err)
-		}
+	if err := r.restoreAll(ctx, f); err != nil {
+		return nil, err
 	}
 	if err := r.tie(); err != nil {
 		return nil, err
@@ -212,7 +82,7 @@ func skeleton(dir string, kept map[string][]byte, f *gguf.File) error {
 		if name != filepath.Base(name) || strings.HasPrefix(name, ".") {
 			return fmt.Errorf("bad name %q of a kept file", name)
 		}
-		if name == gainsFile {
+		if name == exactFile {
 			continue
 		}
 		path := filepath.Join(dir, name)
@@ -267,8 +137,58 @@ func blank(path string, head []byte, distinct bool) (err error) {
 type restorer struct {
 	m       *Model
 	files   map[string]*os.File // by tensor
-	gains   *safetensors.File
+	all     []*os.File
+	exact   *safetensors.File
 	rounded map[string]int // tensors by the type of their weights in the GGUF file
+}
+
+// open opens the weight files in dir.
+func (r *restorer) open(dir string) error {
+	out, err := fsx.Open(dir, fsx.Options{})
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	for i, name := range r.m.shards.names {
+		file, err := out.Root().OpenFile(filepath.FromSlash(name), os.O_RDWR, 0)
+		if err != nil {
+			return err
+		}
+		r.all = append(r.all, file)
+		for _, t := range r.m.shards.files[i].Tensors {
+			r.files[t.Name] = file
+		}
+	}
+	return nil
+}
+
+// close writes the weight files to disk and closes them.
+func (r *restorer) close() (err error) {
+	for _, f := range r.all {
+		err = errors.Join(err, f.Sync(), f.Close())
+	}
+	return err
+}
+
+// restoreAll writes the tensors of a GGUF file.
+func (r *restorer) restoreAll(ctx context.Context, f *gguf.File) error {
+	for _, s := range r.m.sources {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		src, ok := s.Data.(*source)
+		if !ok { // from config.json
+			continue
+		}
+		t, ok := f.Tensor(s.Name)
+		if !ok || !slices.Equal(t.Dims, s.Dims) {
+			return fmt.Errorf("tensor %s: got %v in the GGUF file, want %v", s.Name, t.Dims, s.Dims)
+		}
+		if err := r.restore(src, t); err != nil {
+			return fmt.Errorf("tensor %s: %w", s.Name, err)
+		}
+	}
+	return nil
 }
 
 // restore writes the parts that a tensor was made of.
@@ -288,8 +208,10 @@ func (r *restorer) restore(s *source, t gguf.Tensor) error {
 		}
 		from := t.Data[i*s.rows*row : (i+1)*s.rows*row]
 		numbers := make([]byte, s.rows*s.cols*size)
-		s.revert(numbers, from, t.Type)
-		if g, ok := r.gains.Tensor(p.Name); ok && len(g.Data) == len(numbers) && t.Type == s.to && bytes.Equal(s.convert(g.Data), from) {
+		if err := s.revert(numbers, from, t.Type); err != nil {
+			return err
+		}
+		if g, ok := r.exact.Tensor(p.Name); ok && len(g.Data) == len(numbers) && t.Type == s.to && bytes.Equal(s.convert(g.Data), from) {
 			numbers = g.Data // unchanged since the conversion
 		}
 		s.scatter(data, numbers, size)
@@ -301,17 +223,21 @@ func (r *restorer) restore(s *source, t gguf.Tensor) error {
 }
 
 // revert converts numbers of the GGUF file to the type of the parts.
-func (s *source) revert(to, from []byte, typ tensor.Type) {
-	if typ == s.from && s.plus == 0 {
+func (s *source) revert(to, from []byte, typ tensor.Type) error {
+	if typ == s.from && !s.computes() {
 		copy(to, from)
-		return
+		return nil
 	}
 	x := make([]float32, s.rows*s.cols)
 	quant.Dequantize(x, from, typ)
 	for i := range x {
+		if s.logs {
+			x[i] = float32(math.Log(-float64(x[i])))
+		}
 		x[i] -= s.plus
 	}
 	quant.Quantize(to, x, s.from)
+	return quant.Finite(to, s.from)
 }
 
 // scatter moves the rows of a tensor to their places in a part.

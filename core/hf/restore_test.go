@@ -124,8 +124,8 @@ func TestRestoreGains(t *testing.T) {
 	if got := m.Tensors()["model.norm.weight"].Data[:4]; !bytes.Equal(got, []byte{0, 0, 0x80, 0x3F}) {
 		t.Errorf("got %v, want 1", got)
 	}
-	files[gainsFile] = files[gainsFile][:20]
-	if _, err := Restore(t.Context(), t.TempDir(), files, f); err == nil || !strings.Contains(err.Error(), gainsFile) {
+	files[exactFile] = files[exactFile][:20]
+	if _, err := Restore(t.Context(), t.TempDir(), files, f); err == nil || !strings.Contains(err.Error(), exactFile) {
 		t.Errorf("cut gains: %v", err)
 	}
 }
@@ -207,8 +207,15 @@ func TestRestoreRefuses(t *testing.T) {
 		return all
 	}
 	head := files["model.safetensors.header"]
-	missing := *f
-	missing.Tensors = f.Tensors[1:]
+	var b bytes.Buffer
+	last := f.Tensors[len(f.Tensors)-1]
+	if _, err := gguf.Write(&b, f.KVs, []gguf.Source{{Name: last.Name, Type: last.Type, Dims: last.Dims, Data: gguf.Bytes(last.Data)}}); err != nil {
+		t.Fatal(err)
+	}
+	missing, err := gguf.Parse(b.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
 	ended, end := context.WithCancel(t.Context())
 	end()
 	for name, c := range map[string]struct {
@@ -223,7 +230,7 @@ func TestRestoreRefuses(t *testing.T) {
 		"a short header":   {t.Context(), with("model.safetensors.header", head[:4]), f, "too short"},
 		"other dimensions": {t.Context(), with("config.json", bytes.Replace(files["config.json"], []byte(`"intermediate_size":`), []byte(`"intermediate_size":1`), 1)), f, "shape mismatch"},
 		"no configuration": {t.Context(), map[string][]byte{"model.safetensors.header": head}, f, "config.json"},
-		"a missing tensor": {t.Context(), files, &missing, "want ["},
+		"a missing tensor": {t.Context(), files, missing, "want ["},
 		"canceled":         {ended, files, f, "canceled"},
 	} {
 		if _, err := Restore(c.ctx, t.TempDir(), c.files, c.f); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -76,7 +76,7 @@ func (s *source) WriteTo(w io.Writer) (int64, error) {
 }
 
 func (s *source) write(w io.Writer, data []byte) (int64, error) {
-	if s.to == s.from && s.order == nil && !s.transpose && s.plus == 0 && !s.logs {
+	if s.to == s.from && s.order == nil && !s.transpose && !s.computes() {
 		n, err := w.Write(data)
 		return int64(n), err
 	}
@@ -119,9 +119,12 @@ func (s *source) columns(dst, data []byte, i, n, size int) []byte {
 	return dst
 }
 
+// computes reports whether the numbers change, not only their type.
+func (s *source) computes() bool { return s.plus != 0 || s.logs }
+
 // convert converts the numbers to the output type.
 func (s *source) convert(raw []byte) []byte {
-	if s.to == s.from && s.plus == 0 && !s.logs {
+	if s.to == s.from && !s.computes() {
 		return raw
 	}
 	x := make([]float32, len(raw)/s.from.BlockBytes())
