@@ -34,7 +34,7 @@ func (r *shapeReader) rope() {
 	base = o.float("rope_theta", base)
 	part = o.float("partial_rotary_factor", part)
 	s.Rope = arch.Rope{Dims: int(float64(s.HeadDim) * part), Base: float32(base), Halves: r.style.Halves, OriginalContext: s.Context, ExtFactor: -1}
-	if part != 1 && !r.style.Halves && !r.style.Neighbors {
+	if part != 1 && s.Reordered() {
 		r.fail("key partial_rotary_factor: got %v, but architecture %s rotates full heads", part, s.Arch)
 	}
 	r.sections(o)

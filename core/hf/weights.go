@@ -302,7 +302,7 @@ func (b *builder) arrange(src *source, t arch.Tensor) error {
 		src.plus = 1
 	}
 	src.logs = src.part == "ssm_a"
-	s, y := b.shape, b.shape.Style()
+	s := b.shape
 	switch {
 	case b.family.names.mixed[src.part]:
 		per := s.Heads / s.KVHeads
@@ -317,7 +317,7 @@ func (b *builder) arrange(src *source, t arch.Tensor) error {
 				return ((at-s.KVHeads)*(per+2)+per+1)*s.HeadDim + d
 			}
 		}
-	case !y.Halves && !y.Learned && !y.Neighbors && (src.part == "attn_q" || src.part == "attn_k"):
+	case s.Reordered() && (src.part == "attn_q" || src.part == "attn_k"):
 		src.order = func(i int) int { // pairs of neighbors were halves
 			head, d := i/s.HeadDim, i%s.HeadDim
 			return head*s.HeadDim + d%2*(s.HeadDim/2) + d/2

@@ -88,8 +88,8 @@ func writeAdapter(t testing.TB, arch string, a adapter.Adapter) string {
 	return path
 }
 
-// writePEFT writes an adapter in PEFT's format, for a model whose query and key
-// rows were reordered for GGUF.
+// writePEFT writes an adapter in PEFT's format: query and key rows that were reordered
+// for GGUF have their former order.
 func writePEFT(t testing.TB, a adapter.Adapter, c Config, extra string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -109,7 +109,7 @@ func writePEFT(t testing.TB, a adapter.Adapter, c Config, extra string) string {
 		p := strings.Split(name, ".")
 		base := "base_model.model.model.layers." + p[1] + "." + names[p[2]] + "."
 		b, magnitude := ch.B, ch.Magnitude
-		if !c.Rope.Halves && (p[2] == "attn_q" || p[2] == "attn_k") {
+		if !c.Rope.Halves && c.Arch != "ernie4_5" && (p[2] == "attn_q" || p[2] == "attn_k") {
 			b = toHalves(b, ch.Rank, c.HeadDim)
 			magnitude = toHalves(magnitude, 1, c.HeadDim)
 		}
@@ -155,9 +155,10 @@ func toHalves(v []float32, width, dim int) []float32 {
 // one and in a batch.
 func TestAdapters(t *testing.T) {
 	tokens := []int32{3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3}
-	for _, arch := range []string{"llama", "qwen2"} {
+	for _, arch := range []string{"llama", "qwen2", "ernie4_5"} {
 		for _, dora := range []bool{false, true} {
 			cfg := tiny(arch, 10)
+			cfg.Rope.Halves = cfg.Style().Halves
 			weights := random(cfg, 1)
 			a := randomAdapter(cfg, 4, dora, 2)
 			changed := maps.Clone(weights)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/core/gguf/arch"
 	"mm-abi.org/mm/core/infer"
 	"mm-abi.org/mm/core/infer/adapter"
 	"mm-abi.org/mm/modules"
@@ -159,5 +160,15 @@ func TestPEFTRefused(t *testing.T) {
 	// The engine reads a PEFT folder as such, but cannot compare the head.
 	if _, err := infer.Load(filepath.Join(core, "core.gguf"), infer.Options{Adapters: []infer.AdapterOptions{{Path: "testdata/peft/patterns"}}}); err == nil || !strings.Contains(err.Error(), "copy of the head") {
 		t.Errorf("a copy of the head: %v", err)
+	}
+}
+
+// TestPEFTOrder: rows of adapters are reordered as the core's are.
+func TestPEFTOrder(t *testing.T) {
+	for name, want := range map[string]bool{"llama": true, "glm4": false, "command-r": false, "cohere2": false, "ernie4_5": false} {
+		c := core{shape: arch.Shape{Arch: name, Heads: 2, KVHeads: 1, HeadDim: 4}}
+		if got := c.model().Interleaved; got != want {
+			t.Errorf("%s: got %v, want %v", name, got, want)
+		}
 	}
 }

@@ -254,6 +254,21 @@ func TestHeeded(t *testing.T) {
 	}
 }
 
+// TestReordered: the rows of queries and keys have another order where transformers
+// rotates halves and GGUF neighbors; adapters of other architectures keep theirs.
+func TestReordered(t *testing.T) {
+	var got []string
+	for _, name := range arch.Known() {
+		s := plain(name)
+		if s.Rope.Halves = s.Style().Halves; s.Reordered() {
+			got = append(got, name)
+		}
+	}
+	if diff := cmp.Diff([]string{"deepseek", "granite", "granitehybrid", "granitemoe", "llama", "mistral3", "smollm3"}, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
 // TestRoundTrip: a shape survives conversion to metadata and tensors, and every
 // tensor is required.
 func TestRoundTrip(t *testing.T) {

@@ -158,7 +158,10 @@ var styles = map[string]Style{
 
 // Reordered reports whether the rows of queries and keys have another order than
 // in transformers, which rotates halves where GGUF rotates neighbors.
-func (s Shape) Reordered() bool { return !s.Rope.Halves && !s.Style().Neighbors }
+func (s Shape) Reordered() bool {
+	y := s.Style()
+	return !s.Rope.Halves && !y.Neighbors && !y.Learned
+}
 
 // Style returns the style of the shape's architecture.
 func (s Shape) Style() Style { return styles[s.Arch] }
