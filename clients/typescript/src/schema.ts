@@ -814,7 +814,7 @@ export interface components {
             target?: string | null;
             /** @description Replace the exports of the graph */
             exports?: string[] | null;
-            /** @description Refuse any drift from the lock beside the graph. */
+            /** @description Refuse any drift from the lock next to the graph. */
             locked?: boolean | null;
             /** @description Leave out targets that cannot be built. */
             keep_going?: boolean | null;
