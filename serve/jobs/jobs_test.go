@@ -216,7 +216,7 @@ func TestOwner(t *testing.T) {
 	if got := w.send("ann", "GET", "/jobs", ""); !strings.Contains(got.Body.String(), id) {
 		t.Errorf("ann sees %s", got.Body)
 	}
-	if got := w.send("nobody", "GET", "/jobs", ""); got.Code != http.StatusUnauthorized {
+	if got := w.send("eve", "GET", "/jobs", ""); got.Code != http.StatusUnauthorized {
 		t.Errorf("without a key: %d", got.Code)
 	}
 }
