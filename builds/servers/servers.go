@@ -1,7 +1,8 @@
 // Package servers writes builds in the forms of inference servers. [Repository] lays
-// the ONNX functions of a build out for Triton or OpenVINO Model Server, [Core] writes
-// its core as a folder of transformers for vLLM, [Manifest]
-// describes a published image or artifact for KServe, Kubernetes or Docker Compose.
+// the ONNX functions of a build out for Triton or OpenVINO Model Server, [Web] for a page
+// that runs them in a browser, [Core] writes its core as a folder of transformers for vLLM,
+// and [Manifest] describes a published image or artifact for KServe, Kubernetes or Docker
+// Compose.
 // Everything is checked before a file is written, and the bytes depend on the build alone.
 package servers
 

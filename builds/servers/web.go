@@ -3,11 +3,11 @@ package servers
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -82,7 +82,7 @@ type webGolden struct {
 // browser: the page, the runtime, the models, their golden tensors, a description and
 // the digests of all of them.
 func Web(ctx context.Context, b *builds.Build, runtime WebRuntime) ([]File, error) {
-	w := web{b: b, files: map[string]File{}}
+	w := web{b: b, files: map[string]File{}, digests: map[string]string{}}
 	doc := page{Name: b.Assembly.Name, Version: b.Assembly.Version, Description: b.Assembly.Description, License: b.Assembly.License, Runtime: runtime.Package, Integrity: runtime.Integrity, Functions: []webFunction{}}
 	for _, p := range b.Assembly.Functions() {
 		if err := ctx.Err(); err != nil {
@@ -110,7 +110,7 @@ func Web(ctx context.Context, b *builds.Build, runtime WebRuntime) ([]File, erro
 	for name, data := range runtime.Files {
 		w.text("ort/"+name, data)
 	}
-	names, err := fs.ReadDir(pages, "web")
+	names, err := pages.ReadDir("web")
 	for _, e := range names {
 		data, errRead := pages.ReadFile("web/" + e.Name())
 		err = errors.Join(err, errRead)
@@ -119,7 +119,7 @@ func Web(ctx context.Context, b *builds.Build, runtime WebRuntime) ([]File, erro
 	if err != nil {
 		return nil, err
 	}
-	return w.sums()
+	return w.sums(), nil
 }
 
 const webReadme = `# %s
@@ -135,9 +135,10 @@ file; "mm sign --oms FOLDER" signs the folder.
 
 // web collects the files of a page.
 type web struct {
-	b     *builds.Build
-	files map[string]File // by path
-	list  diag.List
+	b       *builds.Build
+	files   map[string]File   // by path
+	digests map[string]string // of the copied files, by path
+	list    diag.List
 }
 
 func (w *web) text(name string, text []byte) { w.files[name] = File{Path: name, Text: text} }
@@ -150,8 +151,9 @@ func (w *web) copied(to, from, name string) (webFile, error) {
 	}
 	defer f.Close()
 	_, digest, err := fsx.DigestOf(f)
-	w.files[to] = File{Path: to, From: from}
-	return webFile{Path: to, Name: name, SHA256: strings.TrimPrefix(digest, "sha256:")}, err
+	digest = strings.TrimPrefix(digest, "sha256:")
+	w.files[to], w.digests[to] = File{Path: to, From: from}, digest
+	return webFile{Path: to, Name: name, SHA256: digest}, err
 }
 
 // function describes a part and adds its files.
@@ -307,23 +309,18 @@ func (w *web) golden(p builds.Part, f webFunction, m *modules.Manifest) (*webGol
 }
 
 // sums returns all files with their digests in SHA256SUMS.
-func (w *web) sums() ([]File, error) {
+func (w *web) sums() []File {
 	var files []File
 	for _, f := range w.files {
 		files = append(files, f)
 	}
 	var sums bytes.Buffer
 	for _, f := range sorted(files) {
-		_, digest, err := fsx.DigestOf(bytes.NewReader(f.Text))
-		if f.From != "" {
-			var file webFile
-			file, err = w.copied(f.Path, f.From, "")
-			digest = file.SHA256
+		digest := w.digests[f.Path]
+		if f.From == "" {
+			digest = fmt.Sprintf("%x", sha256.Sum256(f.Text))
 		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", f.Path, err)
-		}
-		fmt.Fprintf(&sums, "%s  %s\n", strings.TrimPrefix(digest, "sha256:"), f.Path)
+		fmt.Fprintf(&sums, "%s  %s\n", digest, f.Path)
 	}
-	return append(files, File{Path: "SHA256SUMS", Text: sums.Bytes()}), nil
+	return append(files, File{Path: "SHA256SUMS", Text: sums.Bytes()})
 }
