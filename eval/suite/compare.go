@@ -156,6 +156,12 @@ func Compare(a, b *Run, opt CompareOptions) ([]Compared, diag.List) {
 	return out, gate(out, opt.Margin)
 }
 
+// Comparable reports whether two runs have a common figure of a task and asked the same
+// questions, so that [Compare] compares it.
+func Comparable(a, b *Run, task string) bool {
+	return b.samples[task] != nil && differ(a.samples[task], b.samples[task]) == "" && len(columns(a.samples[task])) > 0
+}
+
 // differ returns how the questions of two runs differ, or "".
 func differ(a, b []Sample) string {
 	if len(a) != len(b) {

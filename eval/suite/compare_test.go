@@ -106,6 +106,9 @@ func TestCompareDiffers(t *testing.T) {
 		if rows, list := Compare(a, b, CompareOptions{}); rows != nil || len(list) != 1 || list[0].Code != diag.RunsDiffer {
 			t.Errorf("%s: got %v, %v", name, rows, list)
 		}
+		if task := a.Results.Tasks()[0]; Comparable(a, b, task) || !Comparable(a, a, task) {
+			t.Errorf("%s: got comparable", name)
+		}
 	}
 	if _, list := ReadRun(t.TempDir()); len(list) != 1 || list[0].Code != diag.BadResults {
 		t.Errorf("got %v", list)

@@ -232,21 +232,21 @@ func (s *site) tasks() error {
 // figures sets the rows of a task.
 func (s *site) figures(t *task) {
 	var keys []string
-	for _, c := range s.Columns {
-		list := c.figures(t.Name)
-		if len(list) > 0 {
+	all := make([]map[string]card.Figure, len(s.Columns))
+	for i, c := range s.Columns {
+		if all[i] = c.figures(t.Name); len(all[i]) > 0 {
 			t.Columns = append(t.Columns, c)
 		}
-		for key := range list {
+		for key := range all[i] {
 			keys = append(keys, key)
 		}
 	}
 	slices.Sort(keys)
 	for _, key := range slices.Compact(keys) {
 		r := &Row{Name: key}
-		for _, c := range s.Columns {
+		for i, c := range s.Columns {
 			cell := &Cell{Column: c}
-			if f, ok := c.figures(t.Name)[key]; ok {
+			if f, ok := all[i][key]; ok {
 				cell.Figure, r.Higher = &f, f.Higher
 				cell.Keys, cell.Differs = c.attested(t.Name, f)
 			}
@@ -271,50 +271,47 @@ func (s *site) before(i int, task string) *column {
 func (s *site) compareAll() {
 	for i, c := range s.Columns {
 		groups := map[*column][]string{}
-		notes := map[string]string{}
+		before, notes := map[string]*column{}, map[string]string{}
 		for _, t := range s.Tasks {
 			b := s.before(i, t.Name)
+			before[t.Name] = b
 			switch {
 			case b == nil || !slices.Contains(c.tasks(), t.Name):
 			case b.Run == nil || c.Run == nil:
 				notes[t.Name] = "not compared: no samples"
+			case !suite.Comparable(b.Run, c.Run, t.Name):
+				notes[t.Name] = "not compared: other questions"
 			default:
-				if _, list := suite.Compare(b.Run, c.Run, suite.CompareOptions{Tasks: []string{t.Name}}); list.Failed() {
-					notes[t.Name] = "not compared: other questions"
-				} else {
-					groups[b] = append(groups[b], t.Name)
-				}
+				groups[b] = append(groups[b], t.Name)
 			}
 		}
-		found := map[string]suite.Compared{}
+		found := map[string]*suite.Compared{}
 		for _, b := range s.Columns[:i] {
 			if len(groups[b]) == 0 {
 				continue
 			}
 			rows, _ := suite.Compare(b.Run, c.Run, suite.CompareOptions{Tasks: groups[b]})
 			for _, r := range rows {
-				found[r.Task+"\n"+r.Metric+","+r.Filter] = r
+				found[r.Task+"\n"+r.Metric+","+r.Filter] = &r
 			}
 		}
 		for _, t := range s.Tasks {
 			for _, r := range t.Rows {
-				s.judge(r.Cells[i], s.before(i, t.Name), t.Name, r.Name, found, notes)
+				s.judge(r.Cells[i], before[t.Name], notes[t.Name], found[t.Name+"\n"+r.Name])
 			}
 		}
 	}
 }
 
-// judge sets the comparison of a cell.
-func (s *site) judge(c *Cell, before *column, task, figure string, found map[string]suite.Compared, notes map[string]string) {
+// judge sets the comparison of a cell with a column, or the note on why it is not compared.
+func (s *site) judge(c *Cell, before *column, note string, d *suite.Compared) {
 	if c.Figure == nil || before == nil {
 		return
 	}
-	c.Against, c.Note = before, notes[task]
-	d, ok := found[task+"\n"+figure]
-	if !ok {
+	c.Against, c.Note, c.Delta = before, note, d
+	if d == nil {
 		return
 	}
-	c.Delta = &d
 	switch d.Verdict {
 	case suite.Better:
 		s.Better++
