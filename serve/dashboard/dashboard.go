@@ -12,9 +12,12 @@ import (
 	"embed"
 	"fmt"
 	"html/template"
+	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/eval/budget"
@@ -150,16 +153,16 @@ func Write(dir string, files []File) error {
 	}
 	defer d.Close()
 	for _, f := range files {
-		if parent := filepath.Dir(f.Path); parent != "." {
+		if parent := path.Dir(f.Path); parent != "." {
 			if err := d.MkdirAll(parent, 0o755); err != nil {
 				return err
 			}
 		}
-		if err := fsx.WriteFile(filepath.Join(dir, filepath.FromSlash(f.Path)), f.Data, 0o644); err != nil {
+		if err := d.WriteFile(f.Path, f.Data, 0o644); err != nil {
 			return err
 		}
 	}
-	return removeOld(d, dir, files)
+	return removeOld(d, files)
 }
 
 // replaceable refuses a folder with other files than those of a dashboard.
@@ -178,15 +181,18 @@ func replaceable(dir string) error {
 // generator is the name by which pages state what wrote them.
 const generator = `<meta name="generator" content="mm dashboard">`
 
-// removeOld removes pages that an earlier dashboard had.
-func removeOld(d *fsx.Dir, dir string, files []File) error {
-	old, err := filepath.Glob(filepath.Join(dir, "*.html"))
-	if err != nil {
-		return err
-	}
-	for _, path := range old {
-		if !slices.ContainsFunc(files, func(f File) bool { return f.Path == filepath.Base(path) }) {
-			if err := d.Remove(filepath.Base(path)); err != nil {
+// removeOld removes pages, images and sounds that an earlier dashboard had.
+func removeOld(d *fsx.Dir, files []File) error {
+	for _, pattern := range []string{"*.html", "media/" + strings.Repeat("[0-9a-f]", 64) + ".*"} {
+		old, err := fs.Glob(d.Root().FS(), pattern)
+		if err != nil {
+			return err
+		}
+		for _, name := range old {
+			if slices.ContainsFunc(files, func(f File) bool { return f.Path == name }) {
+				continue
+			}
+			if err := d.Remove(name); err != nil {
 				return err
 			}
 		}

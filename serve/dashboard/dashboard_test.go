@@ -336,6 +336,28 @@ func TestWrite(t *testing.T) {
 	}
 }
 
+// Images of an earlier dashboard are removed, whatever characters the path has; other files
+// are kept.
+func TestWriteMedia(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "[1]")
+	few, err := Render(Input{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	media := func(c string) File { return File{"media/" + strings.Repeat(c, 64) + ".png", []byte("x")} }
+	old, kept, other := media("a"), media("b"), File{"media/notes.txt", []byte("x")}
+	for _, files := range [][]File{append(few, old, kept, other), append(few, kept)} {
+		if err := Write(dir, files); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for f, want := range map[string]bool{old.Path: false, kept.Path: true, other.Path: true} {
+		if _, err := os.Stat(filepath.Join(dir, filepath.FromSlash(f))); (err == nil) != want {
+			t.Errorf("%s: got %v", f, err)
+		}
+	}
+}
+
 // The graph has a box for each module, its digest and limits, and arrows between them.
 func TestGraph(t *testing.T) {
 	d := draw(overview("1.0.0", "", "a"))
