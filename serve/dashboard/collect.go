@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/eval/budget"
@@ -75,18 +74,18 @@ func Collect(ctx context.Context, w *workspace.Workspace, opt Options) (Input, e
 
 // results reads the results and the budgets of a folder, which has one of them at least.
 func (in *Input) results(dir string) diag.List {
-	var list diag.List
 	report := filepath.Join(dir, budget.ReportFile)
 	r, err := budget.ReadReport(report)
-	hasReport := err == nil
-	if hasReport {
+	switch {
+	case err == nil:
 		in.Budgets = append(in.Budgets, r)
-	} else if !errors.Is(err, fs.ErrNotExist) && !slices.Contains([]string{suite.ResultsFile}, filepath.Base(dir)) {
+		if _, err := os.Stat(filepath.Join(dir, suite.ResultsFile)); errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+	case !errors.Is(err, fs.ErrNotExist) && filepath.Base(dir) != suite.ResultsFile:
+		var list diag.List
 		list.Add(diag.BadResults, diag.Pos{File: report}, err.Error(), "want budgets.json of mm eval budget --out")
 		return list
-	}
-	if _, err := os.Stat(filepath.Join(dir, suite.ResultsFile)); hasReport && errors.Is(err, fs.ErrNotExist) {
-		return nil
 	}
 	run, list := suite.ReadRun(dir)
 	if run != nil {

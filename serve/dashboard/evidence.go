@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -112,15 +113,11 @@ func fits(versions []*version, checked builds.Compat) (c compatibility) {
 }
 
 func cellOf(m workspace.PartOverview) fitCell {
-	var formats []string
-	for format := range m.Files {
-		formats = append(formats, format)
-	}
-	return fitCell{In: true, Formats: line(strings.TrimSpace(strings.ToUpper(joined(formats)) + " " + m.Quant)), Backend: line(m.Backend), Digest: m.Digest}
+	return fitCell{In: true, Formats: line(shipped(m.Files, m.Quant)), Backend: line(m.Backend), Digest: m.Digest}
 }
 
-// joined sorts names and joins them.
-func joined(names []string) string {
-	slices.Sort(names)
-	return strings.Join(names, ", ")
+// shipped returns the formats of files, sorted, and their precision.
+func shipped(files builds.Formats, quant string) string {
+	formats := strings.Join(slices.Sorted(maps.Keys(files)), ", ")
+	return strings.TrimSpace(strings.ToUpper(formats) + " " + quant)
 }

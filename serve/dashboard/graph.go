@@ -47,17 +47,13 @@ const (
 type grid struct {
 	d     drawing
 	fill  map[int]int // boxes of a column
-	parts map[string]workspace.PartOverview
 	words []string
 }
 
 // draw draws the graph of a build: inputs on the left, the core in the middle, outputs and
 // tools on the right. A module without a build is one box.
 func draw(o workspace.Overview) drawing {
-	g := &grid{fill: map[int]int{}, parts: map[string]workspace.PartOverview{}}
-	for _, m := range o.Modules {
-		g.parts[m.Name] = m
-	}
+	g := &grid{fill: map[int]int{}}
 	a := o.Assembly
 	if a == nil {
 		for _, m := range o.Modules {
@@ -120,7 +116,6 @@ func (g *grid) tools(a *builds.Assembly, core int) {
 			g.join(core, router, "calls")
 		}
 	}
-	sandbox := -1
 	for _, p := range a.Skills {
 		s := g.put(4, "skill", p.Part, "skill", p.Limits.String())
 		if router >= 0 {
@@ -128,7 +123,7 @@ func (g *grid) tools(a *builds.Assembly, core int) {
 		}
 	}
 	if a.Sandbox != nil {
-		sandbox = g.put(4, "sandbox", a.Sandbox.Part, "sandbox", a.Sandbox.Limits.String())
+		sandbox := g.put(4, "sandbox", a.Sandbox.Part, "sandbox", a.Sandbox.Limits.String())
 		if router >= 0 && len(a.Skills) == 0 {
 			g.join(router, sandbox, "calls")
 		}
@@ -148,11 +143,7 @@ func (g *grid) put(column int, kind string, p builds.Part, role string, more ...
 		Kind: kind, Role: line(role), Name: narrow(name, 26),
 	}
 	g.fill[column]++
-	var formats []string
-	for format := range p.Files {
-		formats = append(formats, format)
-	}
-	what := strings.TrimSpace(strings.ToUpper(joined(formats)) + " " + p.Quant)
+	what := shipped(p.Files, p.Quant)
 	if p.Backend != "" {
 		what += " on " + p.Backend
 	}
