@@ -3,7 +3,6 @@ package budget
 import (
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 
 	"mm-abi.org/mm/eval/suite"
 	"mm-abi.org/mm/internal/fsx"
@@ -36,7 +35,7 @@ func (r Report) Write(dir string) error {
 		return err
 	}
 	defer d.Close()
-	return fsx.WriteFile(filepath.Join(dir, ReportFile), append(data, '\n'), 0o644)
+	return d.WriteFile(ReportFile, append(data, '\n'), 0o644)
 }
 
 // ReadReport reads a report.

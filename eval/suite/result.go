@@ -133,8 +133,9 @@ func (s Sample) MarshalJSON() ([]byte, error) {
 	return json.Marshal(row)
 }
 
-// UnmarshalJSON reads what comparisons need: the document, its prompt and the numbers of
-// its metrics.
+// UnmarshalJSON reads what comparisons need, which is the document, its prompt and the
+// numbers of its metrics, and what dashboards show if it is there: answers, images, sounds
+// and calls.
 func (s *Sample) UnmarshalJSON(data []byte) error {
 	var row map[string]json.RawMessage
 	if err := json.Unmarshal(data, &row); err != nil {
