@@ -109,8 +109,7 @@ func (p *program) measuredSource(ctx context.Context, w *workspace.Workspace, r 
 	if r.Engine() == nil {
 		return s, cache, &runtimes.Unavailable{What: "a suite", Why: o.arg + " has no core", Hint: "suites measure builds with a core"}
 	}
-	s = suite.Source{Model: o.arg, Engine: runtimes.Shown(r.Engine()), Target: r.Build().Assembly.Target}
-	if s.Digest, err = suite.Digest(ctx, r.Build()); err != nil {
+	if s, err = suite.NewSource(ctx, o.arg, r.Build(), r.Engine()); err != nil {
 		return s, cache, err
 	}
 	dir := w.EvalDir()
@@ -120,14 +119,6 @@ func (p *program) measuredSource(ctx context.Context, w *workspace.Workspace, r 
 	revision, err := p.revision()
 	cache = suite.Cache{Dir: dir, Model: strings.Join([]string{s.Digest, s.Engine, revision, o.target, fmt.Sprint(o.local, o.run.Backends)}, "\n")}
 	return s, cache, err
-}
-
-// engineOf returns the engine of a build's core; "" without one.
-func engineOf(r *runner.Runner) string {
-	if r.Engine() == nil {
-		return ""
-	}
-	return runtimes.Shown(r.Engine())
 }
 
 // askAll returns the outcomes of tasks.
@@ -278,7 +269,7 @@ func (p *program) judgeBudget(ctx context.Context, m measuredBuild, file, result
 		f.Results = &run.Results
 	}
 	var rows []budget.Row
-	source := suite.Source{Model: m.arg}
+	var source suite.Source
 	err := p.measuring(ctx, m, func(r *runner.Runner) error {
 		if err := b.Measure(ctx, r, &f); err != nil {
 			return err
@@ -289,8 +280,9 @@ func (p *program) judgeBudget(ctx context.Context, m measuredBuild, file, result
 		}
 		f.Files, f.Peak = &n, budget.Peak()
 		rows, list = b.Judge(f)
-		source.Engine, source.Target = engineOf(r), r.Build().Assembly.Target
-		source.Digest, err = suite.Digest(ctx, r.Build())
+		if out != "" {
+			source, err = suite.NewSource(ctx, m.arg, r.Build(), r.Engine())
+		}
 		return err
 	})
 	if err == nil && out != "" {

@@ -11,7 +11,19 @@ import (
 
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/runtimes"
 )
+
+// NewSource describes a model by its name, its build and the engine of its core; nil: it has
+// no core.
+func NewSource(ctx context.Context, model string, b *builds.Build, e runtimes.Engine) (s Source, err error) {
+	s = Source{Model: model, Target: b.Assembly.Target}
+	if e != nil {
+		s.Engine = runtimes.Shown(e)
+	}
+	s.Digest, err = Digest(ctx, b)
+	return s, err
+}
 
 // Digest returns the digest of a build: that of its artifact, or of the files of
 // a loose model.

@@ -130,8 +130,8 @@ func measure(ctx context.Context, t *api.Task, m *api.Model, tasks []*suite.Task
 	if !ok || r.Engine() == nil {
 		return nil, "", &runtimes.Unavailable{What: "a suite", Why: m.Name() + " has no core", Hint: "suites measure builds with a core"}
 	}
-	source := suite.Source{Model: m.Name(), Engine: runtimes.Shown(r.Engine()), Target: a.Build().Assembly.Target}
-	if source.Digest, err = suite.Digest(ctx, a.Build()); err != nil {
+	source, err := suite.NewSource(ctx, m.Name(), a.Build(), r.Engine())
+	if err != nil {
 		return nil, "", err
 	}
 	local, err := suite.NewLocal(ctx, placed{r, t}, suite.LocalOptions{})
