@@ -75,8 +75,8 @@ func (m *Model) forward(ctx context.Context, p pass) error {
 			w.norm(&y.hiddenNorm) // of the input of attention
 		}
 		w.add(&w.out, &y.attentionPost) // x: T×C
-		if y.hiddenNorm.gain == nil && y.mixer != nil && m.cfg.Hidden == 0 {
-			continue // the layer has no feed-forward half
+		if m.cfg.Hidden == 0 {
+			continue // layers have no feed-forward half
 		}
 
 		// Feed-forward: x += Wdown · (act(Wgate·x) ⊙ (Wup·x))

@@ -1,6 +1,7 @@
 package infer
 
 import (
+	"cmp"
 	"math"
 
 	"mm-abi.org/mm/core/quant/panel"
@@ -31,9 +32,9 @@ func (y *layer) loadMixer(l *loader, c Config, at int) {
 	m := c.Mixer
 	o := &mixer{at: at}
 	y.mixer = o
-	in, conv, out, inner := "ssm_in", "ssm_conv1d", "ssm_out", m.Inner
+	in, conv, out := "ssm_in", "ssm_conv1d", "ssm_out"
 	if m.Inner == 0 {
-		in, conv, out, inner = "shortconv.in_proj", "shortconv.conv", "shortconv.out_proj", c.Width
+		in, conv, out = "shortconv.in_proj", "shortconv.conv", "shortconv.out_proj"
 	} else {
 		o.rate, o.skip, o.step = l.vector("ssm_a", m.Heads), l.vector("ssm_d", m.Heads), l.vector("ssm_dt.bias", m.Heads)
 		o.gain = l.vector("ssm_norm.weight", m.Inner)
@@ -49,7 +50,7 @@ func (y *layer) loadMixer(l *loader, c Config, at int) {
 		}
 		o.taps = append(o.taps, row)
 	}
-	o.out = l.linear(out, inner, c.Width)
+	o.out = l.linear(out, cmp.Or(m.Inner, c.Width), c.Width)
 }
 
 // mixWork holds the buffers of layers with a state. As a task its indices are
@@ -73,11 +74,7 @@ func (x *mixWork) resize(m *Model, rows int) {
 	c := &m.cfg
 	x.in.resize(rows, c.Mixer.Input(c.Width))
 	x.conv.resize(rows, c.Mixer.Channels(c.Width))
-	if n := max(c.Mixer.Inner, 1); n > 1 {
-		x.out.Resize(rows, n)
-	} else {
-		x.out.Resize(rows, c.Width)
-	}
+	x.out.Resize(rows, cmp.Or(c.Mixer.Inner, c.Width))
 	if x.history == nil {
 		x.history = make([][]float32, m.threads.Threads())
 	}

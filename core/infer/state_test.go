@@ -6,6 +6,8 @@ import (
 	"errors"
 	"slices"
 	"testing"
+
+	"mm-abi.org/mm/core/gguf/arch"
 )
 
 // recurrent lists the architectures with layers that have a state.
@@ -263,5 +265,25 @@ func TestStateVectors(t *testing.T) {
 		if err := s.Feed(t.Context(), tokens[s.Len():]); err != nil || !slices.Equal(s.Logits(), want[29]) {
 			t.Errorf("%s: after a cut of vectors at %d: %v", name, s.Len(), err)
 		}
+	}
+}
+
+// TestNarrowStateSpace: the least state space, of one number, reads a text.
+func TestNarrowStateSpace(t *testing.T) {
+	cfg := small("mamba2")
+	cfg.Mixer = &arch.Mixer{Kernel: 4, Inner: 1, State: 16, Heads: 1, Groups: 1}
+	m, err := New(cfg, weightsOf(cfg, 1), Options{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	tokens := draw(8, cfg.Vocab)
+	want := logitsOf(t, m, tokens)
+	s, err := m.NewSession(SessionOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Feed(t.Context(), tokens); err != nil || !slices.Equal(s.Logits(), want[len(tokens)-1]) {
+		t.Errorf("logits differ when fed together, or %v", err)
 	}
 }
