@@ -38,11 +38,7 @@ func (anthropic) request(m *Model, x *exchange) (string, any, error) {
 		if err != nil {
 			return "", nil, err
 		}
-		if n := len(messages); n > 0 && messages[n-1]["role"] == role { // the results of several calls are one turn
-			messages[n-1]["content"] = append(messages[n-1]["content"].([]any), blocks...)
-			continue
-		}
-		messages = append(messages, map[string]any{"role": role, "content": blocks})
+		messages = joined(messages, role, "content", blocks)
 	}
 	body["messages"] = messages
 	if system != "" {
@@ -136,7 +132,10 @@ func (anthropic) event(x *exchange, data []byte) (bool, error) {
 			if err != nil {
 				return false, err
 			}
-			c.id, c.name = e.Block.ID, e.Block.Name
+			c.id = e.Block.ID
+			if err := x.argue(c, e.Block.Name, ""); err != nil {
+				return false, err
+			}
 		}
 		return false, x.write(e.Block.Text)
 	case "content_block_delta":
@@ -144,7 +143,7 @@ func (anthropic) event(x *exchange, data []byte) (bool, error) {
 			return false, err
 		}
 		if e.Delta.JSON != "" && len(x.calls) > 0 {
-			return false, x.argue(x.calls[len(x.calls)-1], e.Delta.JSON)
+			return false, x.argue(x.calls[len(x.calls)-1], "", e.Delta.JSON)
 		}
 		return false, x.think(e.Delta.Thinking)
 	case "message_delta":

@@ -15,7 +15,7 @@ import (
 
 // The limits of an answer.
 const (
-	maxText  = 16 << 20 // bytes of text, of reasoning and of arguments
+	maxText  = 16 << 20 // bytes of text, of reasoning and of calls
 	maxCalls = 128      // of one turn
 )
 
@@ -42,8 +42,8 @@ type exchange struct {
 
 // call is a call in progress.
 type call struct {
-	id, name string
-	args     strings.Builder
+	id         string
+	name, args strings.Builder
 }
 
 // write adds text.
@@ -101,10 +101,11 @@ func (x *exchange) call(i int) (*call, error) {
 // id returns the id of the call at an index of the turn, for a server without ids.
 func (x *exchange) id(i int) string { return fmt.Sprintf("call_%d_%d", len(x.turns), i) }
 
-// argue adds a piece of a call's arguments.
-func (x *exchange) argue(c *call, piece string) error {
-	c.args.WriteString(piece)
-	return x.grow(len(piece))
+// argue adds pieces of a call's name and arguments.
+func (x *exchange) argue(c *call, name, args string) error {
+	c.name.WriteString(name)
+	c.args.WriteString(args)
+	return x.grow(len(name) + len(args))
 }
 
 // take returns the calls of the turn. Malformed arguments are a fault, which
@@ -112,7 +113,7 @@ func (x *exchange) argue(c *call, piece string) error {
 func (x *exchange) take() []talk.Call {
 	var out []talk.Call
 	for i, c := range x.calls {
-		one := talk.Call{ID: c.id, Name: c.name, Arguments: json.RawMessage(strings.TrimSpace(c.args.String()))}
+		one := talk.Call{ID: c.id, Name: c.name.String(), Arguments: json.RawMessage(strings.TrimSpace(c.args.String()))}
 		if one.ID == "" {
 			one.ID = x.id(i)
 		}

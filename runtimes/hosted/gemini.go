@@ -2,6 +2,7 @@ package hosted
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -22,22 +23,22 @@ func (gemini) authorize(h http.Header, key string) {
 func (gemini) request(m *Model, x *exchange) (string, any, error) {
 	body, config := map[string]any{}, map[string]any{}
 	var contents []map[string]any
+	system := ""
 	for _, t := range x.turns {
 		if t.Role == talk.System {
-			body["systemInstruction"] = map[string]any{"parts": []any{map[string]string{"text": textOf(t)}}}
+			system += textOf(t)
 			continue
 		}
 		role, parts, err := geminiTurn(t, x.signatures)
 		if err != nil {
 			return "", nil, err
 		}
-		if n := len(contents); n > 0 && contents[n-1]["role"] == role { // the results of several calls are one turn
-			contents[n-1]["parts"] = append(contents[n-1]["parts"].([]any), parts...)
-			continue
-		}
-		contents = append(contents, map[string]any{"role": role, "parts": parts})
+		contents = joined(contents, role, "parts", parts)
 	}
 	body["contents"] = contents
+	if system != "" {
+		body["systemInstruction"] = map[string]any{"parts": []any{map[string]string{"text": system}}}
+	}
 	p := x.prefs
 	if p.MaxTokens > 0 {
 		config["maxOutputTokens"] = p.MaxTokens
@@ -156,9 +157,9 @@ func (gemini) event(x *exchange, data []byte) (bool, error) {
 			if err != nil {
 				return false, err
 			}
-			one.id, one.name = x.id(len(x.calls)-1), p.Call.Name
+			one.id = x.id(len(x.calls) - 1)
 			x.signatures[one.id] = p.Mark
-			if err := x.argue(one, string(p.Call.Args)); err != nil {
+			if err := errors.Join(x.grow(len(p.Mark)), x.argue(one, p.Call.Name, string(p.Call.Args))); err != nil {
 				return false, err
 			}
 		}

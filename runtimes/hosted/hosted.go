@@ -4,7 +4,7 @@
 // the same sandboxes, under the same permissions and limits.
 //
 // A key is sent over HTTPS, or to this machine. Redirects are not followed. A setting
-// that a wire form does not support is refused by name; a stream, an event and an answer are bounded.
+// that a wire form does not support is refused by name; an event and an answer are bounded.
 package hosted
 
 import (
@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -184,12 +185,13 @@ func (m *Model) begin(req runner.Request) (*runner.ToolLoop, error) {
 // supports refuses what no form has a field for.
 func (m *Model) supports(req runner.Request) error {
 	p := req.Preferences
-	for name, set := range map[string]bool{
+	unsupported := map[string]bool{
 		"min_p": p.MinP != 0, "repetition_penalty": p.RepeatPenalty != 0 && p.RepeatPenalty != 1, "cot": p.CoT, "a grammar": p.Grammar != nil || p.Allow != nil,
 		"a time budget": p.BudgetMS != 0, "a text without a template": req.Plain, "an output other than text": len(req.Outputs) > 1 || len(req.Outputs) == 1 && req.Outputs[0] != "text",
 		"seed": p.Seed != 0 && m.opt.Form == Anthropic, "top_k": p.TopK != 0 && m.opt.Form == OpenAI,
-	} {
-		if set {
+	}
+	for _, name := range slices.Sorted(maps.Keys(unsupported)) {
+		if unsupported[name] {
 			return &runtimes.Unavailable{What: name, Why: "the servers of " + string(m.opt.Form) + " do not support it"}
 		}
 	}

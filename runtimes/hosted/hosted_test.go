@@ -357,6 +357,13 @@ func TestLimits(t *testing.T) {
 		t.Error("an answer beyond maxText")
 	}
 	x = &exchange{}
+	if err := x.argue(&call{}, strings.Repeat("x", maxText/2), strings.Repeat("y", maxText/2)); err != nil {
+		t.Error(err)
+	}
+	if err := x.argue(&call{}, "x", ""); err == nil {
+		t.Error("names beyond maxText")
+	}
+	x = &exchange{}
 	for i := range maxCalls {
 		if _, err := x.call(i); err != nil {
 			t.Fatal(err)
@@ -400,6 +407,29 @@ func TestLimits(t *testing.T) {
 		if _, err := mediumOf(talk.Part{Type: abi.Image, Data: png[:n]}, OpenAI, pictures...); (err == nil) != ok {
 			t.Errorf("a file of %d bytes: %v", n, err)
 		}
+	}
+}
+
+// Every system turn is sent, turns of one role are one, and a turn of nothing is left out.
+func TestTurns(t *testing.T) {
+	x := &exchange{turns: []talk.Message{
+		talk.Text(talk.System, "a"), talk.Text(talk.User, "b"), {Role: talk.Assistant}, talk.Text(talk.System, "c"), talk.Text(talk.User, "d"),
+	}}
+	for want, w := range map[string]wire{
+		`{"max_tokens":4096,"messages":[{"content":[{"text":"b","type":"text"},{"text":"d","type":"text"}],"role":"user"}],"model":"","stream":true,"system":"ac"}`: anthropic{},
+		`{"contents":[{"parts":[{"text":"b"},{"text":"d"}],"role":"user"}],"systemInstruction":{"parts":[{"text":"ac"}]}}`:                                          gemini{},
+	} {
+		_, body, err := w.request(&Model{}, x)
+		if got, errJSON := json.Marshal(body); err != nil || errJSON != nil || string(got) != want {
+			t.Errorf("got %s, %v, %v, want %s", got, err, errJSON, want)
+		}
+	}
+}
+
+// A server's text neither moves the cursor nor hides characters.
+func TestShown(t *testing.T) {
+	if got, want := shown(" a\n\tb\x1b[2J\u202ec\xff "), `a b\x1b[2J\u202ec\xff`; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

@@ -159,8 +159,7 @@ func (openai) event(x *exchange, data []byte) (bool, error) {
 			if part.ID != "" {
 				one.id = part.ID
 			}
-			one.name += part.Function.Name
-			if err := x.argue(one, part.Function.Arguments); err != nil {
+			if err := x.argue(one, part.Function.Name, part.Function.Arguments); err != nil {
 				return false, err
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/internal/fsx"
@@ -36,10 +37,8 @@ func mediumOf(p talk.Part, form Form, kinds ...string) (medium, error) {
 	if kind == "audio/wave" {
 		kind = "audio/wav"
 	}
-	for _, k := range kinds {
-		if k == kind {
-			return medium{kind, base64.StdEncoding.EncodeToString(data)}, nil
-		}
+	if slices.Contains(kinds, kind) {
+		return medium{kind, base64.StdEncoding.EncodeToString(data)}, nil
 	}
 	return medium{}, &runtimes.Unavailable{What: "a file of " + kind, Why: "the form of " + string(form) + " does not support it"}
 }
@@ -56,12 +55,21 @@ func textOf(m talk.Message) (text string) {
 
 // plain reports whether all parts of a turn are text.
 func plain(m talk.Message) bool {
-	for _, p := range m.Parts {
-		if p.Type != abi.Text && p.Type != "" {
-			return false
-		}
+	return !slices.ContainsFunc(m.Parts, func(p talk.Part) bool { return p.Type != abi.Text && p.Type != "" })
+}
+
+// joined adds the blocks of a turn under a key. Turns of one role become one, as the
+// results of several calls must be; a turn of nothing, which servers refuse, is left out.
+func joined(turns []map[string]any, role, key string, blocks []any) []map[string]any {
+	n := len(turns)
+	switch {
+	case len(blocks) == 0:
+		return turns
+	case n > 0 && turns[n-1]["role"] == role:
+		turns[n-1][key] = append(turns[n-1][key].([]any), blocks...)
+		return turns
 	}
-	return true
+	return append(turns, map[string]any{"role": role, key: blocks})
 }
 
 // pictures are the media types of images that all forms support.

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/runtimes"
 )
 
@@ -226,12 +227,7 @@ func reasonOf(data []byte) (code, message string) {
 
 // shown returns a server's text for a terminal.
 func shown(text string) string {
-	text = strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(strings.TrimSpace(text), "?"))
+	text = diag.Printable(strings.Join(strings.Fields(text), " "))
 	if len(text) > maxReason {
 		text = strings.ToValidUTF8(text[:maxReason], "") + "…"
 	}
