@@ -36,9 +36,9 @@ func webFiles() []string {
 // pinned one.
 func OpenWeb(ctx context.Context, from string) (w Web, err error) {
 	if from == "" {
-		dir, err := fsx.MkdirTemp("mm-web-")
-		if err != nil {
-			return w, err
+		dir, failed := fsx.MkdirTemp("mm-web-")
+		if failed != nil {
+			return w, failed
 		}
 		defer func() { err = errors.Join(err, fsx.RemoveAll(dir)) }()
 		if from, err = Pack(ctx, webPackage, dir); err != nil {
