@@ -9,6 +9,7 @@ import (
 	"math"
 	"slices"
 
+	"mm-abi.org/mm/core/quant"
 	"mm-abi.org/mm/core/tensor"
 	"mm-abi.org/mm/modules"
 )
@@ -74,11 +75,12 @@ func converted(list map[string]Tensor, to map[string]Elem, what string) (map[str
 // convert returns the elements of a tensor in another type, or nil if the types are
 // not both floats or both integers.
 func convert(t Tensor, to Elem) ([]byte, error) {
-	if readFloat, writeFloat := floatReaders[t.Type], floatWriters[to]; readFloat != nil && writeFloat != nil {
-		data := make([]byte, 0, len(t.Data)/t.Type.Size()*to.Size())
-		for b := t.Data; len(b) > 0; b = b[t.Type.Size():] {
-			data = writeFloat(data, readFloat(b))
-		}
+	from, read := floats[t.Type]
+	if into, write := floats[to]; read && write {
+		x := make([]float32, len(t.Data)/t.Type.Size())
+		quant.Dequantize(x, t.Data, from)
+		data := make([]byte, len(x)*to.Size())
+		quant.Quantize(data, x, into)
 		return data, nil
 	}
 	low, high, ok := bounds(to)
@@ -96,16 +98,8 @@ func convert(t Tensor, to Elem) ([]byte, error) {
 	return data, nil
 }
 
-var floatReaders = map[Elem]func([]byte) float32{
-	Float16:  func(b []byte) float32 { return tensor.F16ToF32(binary.LittleEndian.Uint16(b)) },
-	BFloat16: func(b []byte) float32 { return math.Float32frombits(uint32(binary.LittleEndian.Uint16(b)) << 16) },
-	Float32:  func(b []byte) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(b)) },
-}
-
-var floatWriters = map[Elem]func([]byte, float32) []byte{
-	Float16: func(b []byte, v float32) []byte { return binary.LittleEndian.AppendUint16(b, tensor.F32ToF16(v)) },
-	Float32: func(b []byte, v float32) []byte { return binary.LittleEndian.AppendUint32(b, math.Float32bits(v)) },
-}
+// floats are the types of floats in core/tensor.
+var floats = map[Elem]tensor.Type{Float16: tensor.F16, BFloat16: tensor.BF16, Float32: tensor.F32}
 
 // bounds returns the range of an integer type within int64.
 func bounds(e Elem) (low, high int64, ok bool) {

@@ -31,6 +31,7 @@ func TestRetype(t *testing.T) {
 		"half to float":       {runtimes.Tensor{Type: runtimes.Float16, Shape: []int64{2}, Data: []byte{0, 0x3C, 0, 0xC0}}, runtimes.Float32, []byte{0, 0, 0x80, 0x3F, 0, 0, 0, 0xC0}, ""},
 		"brain to float":      {runtimes.Tensor{Type: runtimes.BFloat16, Shape: []int64{1}, Data: []byte{0x80, 0x3F}}, runtimes.Float32, []byte{0, 0, 0x80, 0x3F}, ""},
 		"float to half":       {runtimes.Tensor{Type: runtimes.Float32, Shape: []int64{1}, Data: []byte{0, 0, 0x80, 0x3F}}, runtimes.Float16, []byte{0, 0x3C}, ""},
+		"float to brain":      {runtimes.Tensor{Type: runtimes.Float32, Shape: []int64{1}, Data: []byte{0, 0, 0x80, 0x3F}}, runtimes.BFloat16, []byte{0x80, 0x3F}, ""},
 		"int64 to int32":      {runtimes.Tensor{Type: runtimes.Int64, Shape: []int64{2}, Data: []byte{5, 0, 0, 0, 0, 0, 0, 0, 0xFE, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF}}, runtimes.Int32, []byte{5, 0, 0, 0, 0xFE, 0xFF, 0xFF, 0xFF}, ""},
 		"int32 to int64":      {runtimes.Tensor{Type: runtimes.Int32, Shape: []int64{1}, Data: []byte{0xFE, 0xFF, 0xFF, 0xFF}}, runtimes.Int64, []byte{0xFE, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF}, ""},
 		"int32 to uint8":      {runtimes.Tensor{Type: runtimes.Int32, Shape: []int64{2}, Data: []byte{0, 0, 0, 0, 255, 0, 0, 0}}, runtimes.Uint8, []byte{0, 255}, ""},
