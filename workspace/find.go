@@ -127,8 +127,8 @@ func (w *Workspace) FindPublished(ctx context.Context, arg string) (*Located, er
 
 // isAbsent reports an error that is diag.NoArtifact.
 func isAbsent(err error) bool {
-	faults, ok := errors.AsType[*diag.Faults](err)
-	return ok && faults.List[0].Code == diag.NoArtifact
+	list, ok := diag.From(err)
+	return ok && list[0].Code == diag.NoArtifact
 }
 
 // maxCandidates bounds the tags of a repository that are tried for a range.

@@ -226,9 +226,14 @@ func refuseUnknown(g *builds.Graph, resolved builds.Resolved, set home.Settings,
 
 // unlisted warns about the modules of a graph that only this run finds.
 func (w *Workspace) unlisted(ctx context.Context, v *validation, g *builds.Graph, set home.Settings, resolved builds.Resolved) (diag.List, error) {
+	var listed []string
+	for _, dir := range set.Modules {
+		listed = append(listed, home.Abs(dir))
+	}
 	var nodes []builds.Node
 	for _, n := range g.Nodes() {
-		if m := resolved[n.Ref.Name]; m != nil && slices.Contains(v.modules, m) {
+		m := resolved[n.Ref.Name]
+		if m != nil && slices.Contains(v.modules, m) && !slices.Contains(listed, home.Abs(filepath.Dir(m.Dir()))) {
 			nodes = append(nodes, n)
 		}
 	}

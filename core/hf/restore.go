@@ -272,28 +272,3 @@ func (r *restorer) tie() error {
 	_, err := io.Copy(io.NewOffsetWriter(r.files[to.Name], to.Offset), io.NewSectionReader(r.files[from.Name], from.Offset, from.Size))
 	return err
 }
-
-// Same reports whether two folders have the same weights by name, type, shape and bytes;
-// the error names the first difference.
-func Same(a, b string) (err error) {
-	x, err := openShards(a)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, x.close()) }()
-	y, err := openShards(b)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, y.close()) }()
-	left, right := (&Model{shards: x}).Tensors(), (&Model{shards: y}).Tensors()
-	for _, name := range slices.Sorted(maps.Keys(left)) {
-		if t, ok := right[name]; !ok || !same(left[name], t) {
-			return fmt.Errorf("tensor %s differs", name)
-		}
-	}
-	if len(left) != len(right) {
-		return fmt.Errorf("%d tensors, want %d", len(right), len(left))
-	}
-	return nil
-}

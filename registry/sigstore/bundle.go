@@ -5,7 +5,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"strings"
 
 	bundlepb "github.com/sigstore/protobuf-specs/gen/pb-go/bundle/v1"
 	common "github.com/sigstore/protobuf-specs/gen/pb-go/common/v1"
@@ -216,6 +215,3 @@ func (b *Bundle) Certified() bool { return b.leaf != nil }
 func (e *Envelope) message() []byte {
 	return fmt.Appendf(nil, "DSSEv1 %d %s %d %s", len(e.PayloadType), e.PayloadType, len(e.Payload), e.Payload)
 }
-
-// IsBundle reports whether a media type is that of a bundle of any version.
-func IsBundle(mediaType string) bool { return strings.HasPrefix(mediaType, BundleType) }
