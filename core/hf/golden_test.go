@@ -141,7 +141,7 @@ func TestGoldenRestored(t *testing.T) {
 			if notes, err := hf.Restore(t.Context(), out, kept, f); err != nil || len(notes) != 0 {
 				t.Fatal(err, notes)
 			}
-			if err := hf.Same(dir, out); err != nil {
+			if err := hf.CompareFolders(dir, out); err != nil {
 				t.Error(err)
 			}
 		})

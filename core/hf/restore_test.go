@@ -51,7 +51,7 @@ func restored(t *testing.T, dir string) {
 	if err != nil || len(notes) != 0 {
 		t.Fatalf("%v, notes %v", err, notes)
 	}
-	if err := compareFolders(dir, out); err != nil {
+	if err := CompareFolders(dir, out); err != nil {
 		t.Error(err)
 	}
 	entries, err := os.ReadDir(out)
@@ -188,7 +188,7 @@ func TestRestoreRounded(t *testing.T) {
 	if err != nil || len(notes) != 1 || !strings.Contains(notes[0], "F16: their weights are rounded") {
 		t.Fatalf("%v, notes %v", err, notes)
 	}
-	if err := compareFolders(dir, out); err == nil || !strings.Contains(err.Error(), "differs") {
+	if err := CompareFolders(dir, out); err == nil || !strings.Contains(err.Error(), "differs") {
 		t.Errorf("rounded weights are the same: %v", err)
 	}
 }
@@ -246,14 +246,14 @@ func TestRestoreRefuses(t *testing.T) {
 	if _, err := Restore(t.Context(), out, files, f); err == nil {
 		t.Error("existing weights are replaced")
 	}
-	if err := compareFolders(dir, folder(t, llama(), tensors(), safetensors.F16)); err == nil || fmt.Sprint(err) == "" {
+	if err := CompareFolders(dir, folder(t, llama(), tensors(), safetensors.F16)); err == nil || fmt.Sprint(err) == "" {
 		t.Error("weights of another type are the same")
 	}
 }
 
-// compareFolders reports whether two folders have the same weights by name, type, shape and bytes;
+// CompareFolders reports whether two folders have the same weights by name, type, shape and bytes;
 // the error names the first difference.
-func compareFolders(a, b string) (err error) {
+func CompareFolders(a, b string) (err error) {
 	x, err := openShards(a)
 	if err != nil {
 		return err
