@@ -140,7 +140,7 @@ func measure(ctx context.Context, t *api.Task, m *api.Model, tasks []*suite.Task
 	}
 	var outcomes []*suite.Outcome
 	for _, task := range tasks {
-		one, err := task.Ask(ctx, local, suite.RunOptions{Progress: percent(task.Name, report)})
+		one, _, err := suite.Cache{}.Ask(ctx, task, func() (suite.Model, error) { return local, nil }, suite.RunOptions{Progress: percent(task.Name, report)})
 		if err != nil {
 			return nil, "", err
 		}
