@@ -1,8 +1,8 @@
 // Package jobs adds work that outlives its request to a server: POST /assemble composes the
 // build of a graph, POST /evaluate asks a served build the tasks of a suite.
 //
-// Graphs and suites are below a folder that the operator names; a client never sends one, and
-// no other path is read. A job waits in a bounded queue, runs with a time limit, and belongs to
+// Graphs and suites are below a folder that the operator names; a client never sends one and
+// names no other path. A job waits in a bounded queue, runs with a time limit, and belongs to
 // the key that started it: the clients of other keys do not see it. Its events are numbered, so
 // that a client whose connection broke resumes with Last-Event-ID. Jobs and their results are
 // in memory, the last ones of each key.
