@@ -218,6 +218,7 @@ func TestGoldenRefused(t *testing.T) {
 		{"mamba2", "n_groups", "3", "8 heads in 3 groups cannot share"},
 		{"mamba2", "state_size", "1000000", "bad numbers of a state: got 1000000, want 1 to 4096"},
 		{"mamba2", "hidden_size", "0", "want a product of 0"},
+		{"mamba2", "num_hidden_layers", "0", "bad number of layers: got 0"},
 		{"mamba2", "use_bias", "true", "key use_bias: got true, want false"},
 		{"granitehybrid", "mamba_n_heads", "0", "bad number of heads of the state space: got 0"},
 		{"granitehybrid", "mamba_d_head", "8", "key mamba_d_head: got 8, want 16"},
@@ -230,6 +231,31 @@ func TestGoldenRefused(t *testing.T) {
 		_, err := hf.Open(g.folder(t), hf.Options{})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %s %s: %v, want %q in it", c.model, c.key, c.value, err, c.want)
+		}
+	}
+}
+
+// TestGoldenHostile changes each key of each golden configuration: nothing may panic.
+func TestGoldenHostile(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join("testdata", "golden", "*.json"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		g := readGolden(t, file)
+		dir := g.folder(t)
+		for key := range g.Config {
+			for _, value := range []string{"0", "4294967295", "[]"} {
+				config := maps.Clone(g.Config)
+				config[key] = json.RawMessage(value)
+				data, err := json.Marshal(config)
+				if err := errors.Join(err, os.WriteFile(filepath.Join(dir, "config.json"), data, 0o644)); err != nil {
+					t.Fatal(err)
+				}
+				if m, err := hf.Open(dir, hf.Options{}); err == nil {
+					m.Close()
+				}
+			}
 		}
 	}
 }

@@ -122,22 +122,16 @@ const (
 
 // Check validates the shape and returns all errors joined.
 func (s Shape) Check() error {
-	faults := []error{checkArch(s.Arch)}
-	limit := func(name string, v, most int) {
-		if v < 1 || v > most {
-			faults = append(faults, fmt.Errorf("bad %s: got %d, want 1 to %d", name, v, most))
-		}
+	faults := []error{
+		checkArch(s.Arch),
+		within("context length", s.Context, 1, MaxContext), within("number of layers", s.Layers, 1, maxLayers),
+		within("embedding length", s.Width, 1, maxWidth), within("vocabulary size", s.Vocab, 1, maxVocab),
 	}
-	limit("context length", s.Context, MaxContext)
-	limit("number of layers", s.Layers, maxLayers)
-	limit("embedding length", s.Width, maxWidth)
-	limit("vocabulary size", s.Vocab, maxVocab)
 	if s.attends() {
-		limit("number of heads", s.Heads, maxHeads)
-		limit("number of key/value heads", s.KVHeads, maxHeads)
-		limit("head size", s.HeadDim, maxDim)
-		limit("feed forward length", s.Hidden, maxHidden)
-		limit("number of heads times their size", s.Heads*s.HeadDim, maxHidden)
+		faults = append(faults,
+			within("number of heads", s.Heads, 1, maxHeads), within("number of key/value heads", s.KVHeads, 1, maxHeads),
+			within("head size", s.HeadDim, 1, maxDim), within("feed forward length", s.Hidden, 1, maxHidden),
+			within("number of heads times their size", s.Heads*s.HeadDim, 1, maxHidden))
 	} else if s.Heads != 0 || s.KVHeads != 0 || s.HeadDim != 0 || s.Hidden != 0 || s.Experts != 0 {
 		faults = append(faults, fmt.Errorf("architecture %s has no heads and no feed-forward layer", s.Arch))
 	}
@@ -160,11 +154,10 @@ func (s Shape) Check() error {
 		}
 	}
 	if s.Experts != 0 {
-		limit("number of experts", s.Experts, maxExperts)
-		limit("number of experts used", s.ExpertsUsed, s.Experts)
-		limit("expert feed forward length", s.ExpertHidden, maxHidden)
+		faults = append(faults, within("number of experts", s.Experts, 1, maxExperts),
+			within("number of experts used", s.ExpertsUsed, 1, s.Experts), within("expert feed forward length", s.ExpertHidden, 1, maxHidden))
 		if s.SharedHidden != 0 || s.Style().shared {
-			limit("shared expert feed forward length", s.SharedHidden, maxHidden)
+			faults = append(faults, within("shared expert feed forward length", s.SharedHidden, 1, maxHidden))
 		}
 		if !s.Style().Gated {
 			faults = append(faults, fmt.Errorf("architecture %s has no experts", s.Arch))
@@ -172,6 +165,14 @@ func (s Shape) Check() error {
 		faults = append(faults, s.checkGroups())
 	}
 	return errors.Join(append(faults, s.checkLayers(), s.checkFactors())...)
+}
+
+// within returns an error unless a size is within its limits.
+func within(name string, v, least, most int) error {
+	if v < least || v > most {
+		return fmt.Errorf("bad %s: got %d, want %d to %d", name, v, least, most)
+	}
+	return nil
 }
 
 // checkGroups validates the groups of experts.

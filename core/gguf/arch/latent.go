@@ -32,17 +32,11 @@ type Latent struct {
 
 // check validates l within a shape.
 func (l *Latent) check(s *Shape) error {
-	var faults []error
-	limit := func(name string, v, least, most int) {
-		if v < least || v > most {
-			faults = append(faults, fmt.Errorf("bad %s: got %d, want %d to %d", name, v, least, most))
-		}
+	faults := []error{
+		within("rank of queries", l.QueryRank, 0, maxWidth), within("rank of keys and values", l.Rank, 1, maxDim),
+		within("size of a key without rotation", l.Key, 1, maxDim), within("size of a value", l.Value, 1, maxDim),
 	}
-	limit("rank of queries", l.QueryRank, 0, maxWidth)
-	limit("rank of keys and values", l.Rank, 1, maxDim)
-	limit("size of a key without rotation", l.Key, 1, maxDim)
-	limit("size of a value", l.Value, 1, maxDim)
-	if len(faults) == 0 && s.HeadDim != l.Rank+s.Rope.Dims {
+	if errors.Join(faults...) == nil && s.HeadDim != l.Rank+s.Rope.Dims {
 		faults = append(faults, fmt.Errorf("bad head size: got %d, want the rank %d and %d rotated dimensions", s.HeadDim, l.Rank, s.Rope.Dims))
 	}
 	if s.KVHeads != 1 {

@@ -93,26 +93,22 @@ func (s Shape) checkMixer() error {
 	case len(s.Recurrent) != s.Layers:
 		return fmt.Errorf("pattern of layers with a state: got %d, want %d", len(s.Recurrent), s.Layers)
 	}
-	var faults []error
-	limit := func(name string, v, least, most int) {
-		if v < least || v > most {
-			faults = append(faults, fmt.Errorf("bad %s: got %d, want %d to %d", name, v, least, most))
-		}
+	scans := s.Style().mixer != shortMixer
+	faults := []error{within("kernel of the convolution", m.Kernel, 2, maxKernel)}
+	if scans {
+		faults = append(faults,
+			within("width of the state space", m.Inner, 1, maxHidden), within("numbers of a state", m.State, 1, maxState),
+			within("number of heads of the state space", m.Heads, 1, maxHeads), within("number of groups of the state space", m.Groups, 1, maxHeads))
 	}
-	limit("kernel of the convolution", m.Kernel, 2, maxKernel)
-	if s.Style().mixer != shortMixer {
-		limit("width of the state space", m.Inner, 1, maxHidden)
-		limit("numbers of a state", m.State, 1, maxState)
-		limit("number of heads of the state space", m.Heads, 1, maxHeads)
-		limit("number of groups of the state space", m.Groups, 1, maxHeads)
-		if len(faults) == 0 && (m.Inner%m.Heads != 0 || m.Heads%m.Groups != 0) {
-			faults = append(faults, fmt.Errorf("%d heads in %d groups cannot share a state space of width %d", m.Heads, m.Groups, m.Inner))
-		}
+	switch err := errors.Join(faults...); {
+	case err != nil:
+		return err
+	case scans && (m.Inner%m.Heads != 0 || m.Heads%m.Groups != 0):
+		return fmt.Errorf("%d heads in %d groups cannot share a state space of width %d", m.Heads, m.Groups, m.Inner)
+	case m.Memory(s.Width) > MaxMemory/max(s.Layers, 1):
+		return fmt.Errorf("state of %d layers of %d numbers exceeds %d", s.Layers, m.Memory(s.Width), MaxMemory)
 	}
-	if len(faults) == 0 && m.Memory(s.Width) > MaxMemory/s.Layers {
-		faults = append(faults, fmt.Errorf("state of %d layers of %d numbers exceeds %d", s.Layers, m.Memory(s.Width), MaxMemory))
-	}
-	return errors.Join(faults...)
+	return nil
 }
 
 // mixer reads the layers with a state. heads are the key heads of each layer.
