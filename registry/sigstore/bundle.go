@@ -8,7 +8,6 @@ import (
 
 	bundlepb "github.com/sigstore/protobuf-specs/gen/pb-go/bundle/v1"
 	common "github.com/sigstore/protobuf-specs/gen/pb-go/common/v1"
-	"google.golang.org/protobuf/encoding/protojson"
 )
 
 // Limits of a bundle.
@@ -19,15 +18,13 @@ const (
 	maxHashes  = 64      // of an inclusion proof
 )
 
-// BundleType is the beginning of the media types of bundles.
-const BundleType = "application/vnd.dev.sigstore.bundle"
+// bundleType is the beginning of the media types of bundles.
+const bundleType = "application/vnd.dev.sigstore.bundle"
 
 // Bundle is a signature with the proofs of its origin, not yet verified.
 type Bundle struct {
 	Envelope *Envelope // nil: a signature over a message
 	Digest   Digest    // of the message, as the bundle states it
-
-	Hint string // of the public key; "" with a certificate
 
 	leaf      *x509.Certificate // nil: a public key
 	signature []byte
@@ -53,7 +50,7 @@ type entry struct {
 	logID         string
 	kind, version string
 	time          int64  // seconds since 1970; 0: the log states none
-	promise       []byte // signed entry timestamp; nil: none
+	promise       []byte // signed entry timestamp; empty: none
 	body          []byte
 	proof         *inclusion
 }
@@ -70,25 +67,20 @@ type inclusion struct {
 func versionOf(mediaType string) (int, error) {
 	for minor := 1; minor <= 3; minor++ {
 		switch mediaType {
-		case fmt.Sprintf("%s+json;version=0.%d", BundleType, minor), fmt.Sprintf("%s.v0.%d+json", BundleType, minor):
+		case fmt.Sprintf("%s+json;version=0.%d", bundleType, minor), fmt.Sprintf("%s.v0.%d+json", bundleType, minor):
 			return minor, nil
 		}
 	}
 	return 0, fmt.Errorf("media type %q is not that of a bundle v0.1 to v0.3", clip(mediaType))
 }
 
-// Parse reads a bundle v0.1 to v0.3. Unknown members are ignored; a duplicate member, in
-// any case, is an error.
+// Parse reads a bundle v0.1 to v0.3.
 func Parse(data []byte) (*Bundle, error) {
 	if len(data) > MaxBundle {
 		return nil, fmt.Errorf("bundle: got %d bytes, want at most %d", len(data), MaxBundle)
 	}
-	var members any
-	if err := Decode(data, &members); err != nil {
-		return nil, err
-	}
 	var pb bundlepb.Bundle
-	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(data, &pb); err != nil {
+	if err := decodeProto(data, &pb); err != nil {
 		return nil, err
 	}
 	version, err := versionOf(pb.GetMediaType())
@@ -140,7 +132,6 @@ func (b *Bundle) material(m *bundlepb.VerificationMaterial, version int) error {
 	var raw [][]byte
 	switch c := m.GetContent().(type) {
 	case *bundlepb.VerificationMaterial_PublicKey:
-		b.Hint = c.PublicKey.GetHint()
 		return nil
 	case *bundlepb.VerificationMaterial_Certificate:
 		raw = append(raw, c.Certificate.GetRawBytes())
@@ -207,9 +198,6 @@ func (b *Bundle) log(m *bundlepb.VerificationMaterial, version int) error {
 	}
 	return nil
 }
-
-// Certified reports whether a certificate names the signer, not a public key.
-func (b *Bundle) Certified() bool { return b.leaf != nil }
 
 // message returns the signed bytes of an envelope: DSSE's pre-authentication encoding.
 func (e *Envelope) message() []byte {

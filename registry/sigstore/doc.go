@@ -1,9 +1,8 @@
 // Package sigstore verifies signatures that were made without a long-lived key: a
 // certificate authority (Fulcio) certifies a key for minutes to an identity of an OpenID
 // provider, a transparency log (Rekor) and time stamp authorities state when the key
-// signed. It reads Sigstore bundles v0.1 to v0.3 and the annotations of cosign's older
-// layout, and verifies them against a trusted root in a file. It uses no network and no
-// clock.
+// signed. It reads Sigstore bundles v0.1 to v0.3, not cosign's older layout, and verifies
+// them against a trusted root in a file. It uses no network and no clock.
 //
 // The flow:
 //
@@ -11,8 +10,8 @@
 //	Parse ─────┴→ Bundle.Verify → Verified (who signed, and when)
 //
 // [Bundle.Verify] makes every check that the root permits, in the order of the client
-// specification of Sigstore: log entries (body, signed entry timestamp, inclusion proof,
-// checkpoint), times, certificate chain at each time, signed certificate timestamp,
+// specification of Sigstore: log entries (signed entry timestamp, inclusion proof,
+// checkpoint, body), times, certificate chain at each time, signed certificate timestamp,
 // signature. Its error is a [*Fault] that names the check. Who may sign is decided by the
 // caller.
 package sigstore

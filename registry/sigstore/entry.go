@@ -8,7 +8,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 )
@@ -18,7 +17,8 @@ import (
 // promised. Entries of other logs are passed over; every entry of a known log must be sound.
 func (b *Bundle) logged(r *Root, signer []byte) (logs []logKey, times []time.Time, err error) {
 	seen := map[string]bool{}
-	for i, e := range b.entries {
+	for i := range b.entries {
+		e := &b.entries[i]
 		at := fmt.Sprintf("%x/%d", e.logID, e.index)
 		if seen[at] {
 			return nil, nil, fault(CheckLogEntry, "entry %d twice", e.index)
@@ -28,10 +28,10 @@ func (b *Bundle) logged(r *Root, signer []byte) (logs []logKey, times []time.Tim
 		if !ok {
 			continue
 		}
-		if err := b.entries[i].verify(l); err != nil {
+		if err := e.verify(l); err != nil {
 			return nil, nil, err
 		}
-		if err := b.describes(&b.entries[i], signer); err != nil {
+		if err := b.describes(e, signer); err != nil {
 			return nil, nil, fault(CheckLogEntry, "entry %d: %v", e.index, err)
 		}
 		when := time.Unix(e.time, 0)
@@ -40,7 +40,7 @@ func (b *Bundle) logged(r *Root, signer []byte) (logs []logKey, times []time.Tim
 				when.UTC().Format(time.RFC3339), b.leaf.NotBefore.UTC().Format(time.RFC3339), b.leaf.NotAfter.UTC().Format(time.RFC3339))
 		}
 		logs = append(logs, l)
-		if e.promise != nil && e.time != 0 { // without a promise the time is not signed
+		if len(e.promise) > 0 && e.time != 0 { // without a promise the time is not signed
 			times = append(times, when)
 		}
 	}
@@ -131,10 +131,10 @@ func (b *Bundle) describes(e *entry, signer []byte) error {
 		return err
 	}
 	if !bytes.Equal(a.signature, b.signature) {
-		return fmt.Errorf("it is about another signature")
+		return errors.New("it is about another signature")
 	}
 	if !bytes.Equal(a.signer, signer) {
-		return fmt.Errorf("it is about another signer")
+		return errors.New("it is about another signer")
 	}
 	var want []byte
 	switch {
@@ -146,17 +146,13 @@ func (b *Bundle) describes(e *entry, signer []byte) error {
 		if want = b.Digest.Sum; b.Digest.Hash != a.hash {
 			return fmt.Errorf("it is about a digest by %v, the bundle states one by %v", a.hash, b.Digest.Hash)
 		}
+	case a.payload:
+		want = sum(a.hash, b.Envelope.Payload)
 	default:
-		h := a.hash.New()
-		if a.payload {
-			h.Write(b.Envelope.Payload)
-		} else {
-			h.Write(b.Envelope.message())
-		}
-		want = h.Sum(nil)
+		want = sum(a.hash, b.Envelope.message())
 	}
 	if !bytes.Equal(a.sum, want) {
-		return fmt.Errorf("it is about other content")
+		return errors.New("it is about other content")
 	}
 	return nil
 }
@@ -192,15 +188,15 @@ func (e *entry) about() (about, error) {
 // about returns the statement of an entry of Rekor v1.
 func (h hashValue) about(sig, signer []byte, payload bool) (about, error) {
 	hash, ok := map[string]crypto.Hash{"sha256": crypto.SHA256, "sha384": crypto.SHA384, "sha512": crypto.SHA512}[strings.ToLower(h.Algorithm)]
-	sum, err := hex.DecodeString(h.Value)
+	digest, err := hex.DecodeString(h.Value)
 	block, rest := pem.Decode(signer)
 	switch {
-	case !ok || err != nil || len(sum) != hash.Size():
+	case !ok || err != nil || len(digest) != hash.Size():
 		return about{}, fmt.Errorf("invalid hash %s %q", clip(h.Algorithm), clip(h.Value))
 	case block == nil || len(bytes.TrimSpace(rest)) > 0:
-		return about{}, fmt.Errorf("the signer is not one PEM block")
+		return about{}, errors.New("the signer is not one PEM block")
 	}
-	return about{sig, block.Bytes, hash, sum, payload}, nil
+	return about{sig, block.Bytes, hash, digest, payload}, nil
 }
 
 // about returns the statement of an entry of Rekor v2.
@@ -213,5 +209,5 @@ func (h sum2) about(s signature2) (about, error) {
 	if signer == nil {
 		signer = s.Verifier.Key.Raw
 	}
-	return about{s.Content, slices.Clone(signer), hash, h.Digest, false}, nil
+	return about{s.Content, signer, hash, h.Digest, false}, nil
 }

@@ -5,7 +5,7 @@ import "fmt"
 // Check names a part of the verification.
 type Check string
 
-// The checks, in the order in which they are made.
+// The checks.
 const (
 	CheckLogEntry    Check = "log entry"                    // a log that the root names holds an entry about this very signature
 	CheckPromise     Check = "signed entry timestamp"       // the log's promise of inclusion

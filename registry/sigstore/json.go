@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 )
 
 // maxDepth bounds the nesting of a bundle or statement.
@@ -19,6 +22,16 @@ func Decode(data []byte, v any) error {
 		return err
 	}
 	return json.Unmarshal(data, v) // refuses trailing data
+}
+
+// decodeProto decodes a message of protobuf in its JSON form. Unknown members are ignored; a
+// duplicate member, in any case, is an error.
+func decodeProto(data []byte, m proto.Message) error {
+	var raw json.RawMessage
+	if err := Decode(data, &raw); err != nil {
+		return err
+	}
+	return protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(data, m)
 }
 
 // uniqueMembers reads one JSON value and fails if an object has a duplicate
@@ -44,7 +57,6 @@ func uniqueMembers(dec *json.Decoder, depth int) error {
 				return jsonError(err)
 			}
 			name := strings.ToLower(strings.ToUpper(tok.(string))) // a name is always a string; ſ folds to s
-
 			if seen[name] {
 				return fmt.Errorf("member %q twice", clip(name))
 			}

@@ -24,11 +24,11 @@ func TestParseRefuses(t *testing.T) {
 		edit    func(b object)
 		want    string
 	}{
-		"media type":           {"", func(b object) { b["mediaType"] = BundleType + ".v0.4+json" }, "media type"},
+		"media type":           {"", func(b object) { b["mediaType"] = bundleType + ".v0.4+json" }, "media type"},
 		"no media type":        {"", func(b object) { delete(b, "mediaType") }, "media type"},
 		"no content":           {"", func(b object) { delete(b, "messageSignature") }, "neither a DSSE"},
 		"no signer":            {"", func(b object) { delete(material(b), "certificate") }, "neither a public key"},
-		"chain in v0.3":        {"0.2", func(b object) { b["mediaType"] = BundleType + ".v0.3+json" }, "certificate chain"},
+		"chain in v0.3":        {"0.2", func(b object) { b["mediaType"] = bundleType + ".v0.3+json" }, "certificate chain"},
 		"empty chain":          {"0.2", func(b object) { material(b)["x509CertificateChain"] = object{"certificates": []any{}} }, "0 certificates"},
 		"no certificate":       {"", func(b object) { material(b)["certificate"] = object{"rawBytes": "AAAA"} }, "certificate"},
 		"no proof in v0.2":     {"0.2", func(b object) { delete(entries(b)[0].(object), "inclusionProof") }, "no inclusion proof"},

@@ -6,14 +6,12 @@ import (
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/rsa"
-	"crypto/sha256"
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -63,8 +61,12 @@ func (e *entry) promised(l logKey) error {
 	return nil
 }
 
-// withTree matches the origin of a checkpoint of Rekor v1: the host and the tree's number.
-var withTree = regexp.MustCompile(`^\S+ - [0-9]+$`)
+// withTree reports whether the origin of a checkpoint is one of Rekor v1: the host and the
+// tree's number.
+func withTree(origin string) bool {
+	host, number, _ := strings.Cut(origin, " - ")
+	return host != "" && !strings.ContainsAny(host, " \t\f\r") && number != "" && strings.Trim(number, "0123456789") == ""
+}
 
 // checkpointed checks that the log signed the root of the tree. Logs of Rekor v2 name their
 // host as origin; with v1 the key alone decides.
@@ -82,7 +84,7 @@ func (p *inclusion) checkpointed(l logKey) error {
 	switch {
 	case err != nil || err2 != nil:
 		return fault(CheckCheckpoint, "invalid size %q or root %q", clip(lines[1]), clip(lines[2]))
-	case !withTree.MatchString(lines[0]) && (l.host == "" || lines[0] != l.host):
+	case !withTree(lines[0]) && (l.host == "" || lines[0] != l.host):
 		return fault(CheckCheckpoint, "it is of %q, the trusted root names the log %q", clip(lines[0]), l.host)
 	case size != p.size || !bytes.Equal(root, p.root):
 		return fault(CheckCheckpoint, "it is of another tree: size %d and root %x, the proof has %d and %x", size, root, p.size, p.root)
@@ -129,18 +131,12 @@ func noteHash(key crypto.PublicKey, name string) (uint32, bool) {
 		if err != nil {
 			return 0, false
 		}
-		if data = der; isRSA(key) {
+		data = der
+		if _, ok := key.(*rsa.PublicKey); ok {
 			data = fmt.Appendf(nil, "%s\n\xffPKIX-RSA-PKCS#1v1.5%s", name, der)
 		}
 	default:
 		return 0, false
 	}
-	sum := sha256.Sum256(data)
-	return binary.BigEndian.Uint32(sum[:4]), true
-}
-
-// isRSA reports whether a key is one of RSA.
-func isRSA(key crypto.PublicKey) bool {
-	_, ok := key.(*rsa.PublicKey)
-	return ok
+	return binary.BigEndian.Uint32(sum(crypto.SHA256, data)), true
 }

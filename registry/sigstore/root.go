@@ -15,7 +15,6 @@ import (
 
 	common "github.com/sigstore/protobuf-specs/gen/pb-go/common/v1"
 	trustroot "github.com/sigstore/protobuf-specs/gen/pb-go/trustroot/v1"
-	"google.golang.org/protobuf/encoding/protojson"
 )
 
 // Limits of a trusted root.
@@ -40,7 +39,6 @@ type Root struct {
 
 // authority is a chain of certificates, without the one that it issues.
 type authority struct {
-	uri           string
 	leaf          *x509.Certificate // of an authority for time stamps, if the root names it
 	intermediates []*x509.Certificate
 	root          *x509.Certificate
@@ -75,12 +73,8 @@ func ParseRoot(data []byte) (*Root, error) {
 	if len(data) > MaxRoot {
 		return nil, fmt.Errorf("trusted root: got %d bytes, want at most %d", len(data), MaxRoot)
 	}
-	var any any
-	if err := Decode(data, &any); err != nil {
-		return nil, fmt.Errorf("trusted root: %w", err)
-	}
 	var pb trustroot.TrustedRoot
-	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(data, &pb); err != nil {
+	if err := decodeProto(data, &pb); err != nil {
 		return nil, fmt.Errorf("trusted root: %w", err)
 	}
 	switch pb.GetMediaType() {
@@ -117,7 +111,7 @@ func authorities(list []*trustroot.CertificateAuthority, stamps bool) ([]authori
 		if len(chain) == 0 || len(chain) > maxChain {
 			return nil, fmt.Errorf("[%d]: got %d certificates, want 1 to %d", i, len(chain), maxChain)
 		}
-		a := authority{uri: ca.GetUri(), valid: timeRange(ca.GetValidFor())}
+		a := authority{valid: timeRange(ca.GetValidFor())}
 		for j, c := range chain {
 			cert, err := x509.ParseCertificate(c.GetRawBytes())
 			switch {

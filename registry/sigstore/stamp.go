@@ -48,9 +48,7 @@ func (a authority) stamp(data, signature []byte) (time.Time, error) {
 	if h := ts.HashAlgorithm; h != crypto.SHA256 && h != crypto.SHA384 && h != crypto.SHA512 {
 		return time.Time{}, fmt.Errorf("hash %v is not supported", h)
 	}
-	h := ts.HashAlgorithm.New()
-	h.Write(signature)
-	if !bytes.Equal(h.Sum(nil), ts.HashedMessage) {
+	if !bytes.Equal(sum(ts.HashAlgorithm, signature), ts.HashedMessage) {
 		return time.Time{}, errors.New("it is about another signature")
 	}
 	if !a.valid.holds(ts.Time) {

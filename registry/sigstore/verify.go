@@ -82,13 +82,7 @@ func (b *Bundle) VerifyKey(key crypto.PublicKey, r *Root) error {
 // at time t.
 func (b *Bundle) chains(r *Root, t time.Time) ([][]*x509.Certificate, error) {
 	leaf := *b.leaf
-	leaf.UnhandledCriticalExtensions = slices.Clone(leaf.UnhandledCriticalExtensions)
-	for i := 0; i < len(leaf.UnhandledCriticalExtensions); i++ {
-		if leaf.UnhandledCriticalExtensions[i].Equal(sanOID) { // user names: read by subject
-			leaf.UnhandledCriticalExtensions = slices.Delete(leaf.UnhandledCriticalExtensions, i, i+1)
-			i--
-		}
-	}
+	leaf.UnhandledCriticalExtensions = slices.DeleteFunc(slices.Clone(leaf.UnhandledCriticalExtensions), sanOID.Equal) // user names: read by subject
 	var found [][]*x509.Certificate
 	var why error
 	for _, a := range r.authorities {
@@ -125,18 +119,16 @@ func (a authority) verify(leaf *x509.Certificate, t time.Time, usage x509.ExtKey
 // signed verifies the signature with a key.
 func (b *Bundle) signed(key crypto.PublicKey) error {
 	for _, hash := range signing(key) {
-		var sum []byte
+		var signed []byte
 		switch {
 		case b.Envelope != nil:
-			h := hash.New()
-			h.Write(b.Envelope.message())
-			sum = h.Sum(nil)
+			signed = sum(hash, b.Envelope.message())
 		case b.Digest.Hash == hash:
-			sum = b.Digest.Sum
+			signed = b.Digest.Sum
 		default:
 			continue
 		}
-		if verifySum(key, hash, sum, b.signature) {
+		if verifySum(key, hash, signed, b.signature) {
 			return nil
 		}
 	}
@@ -187,10 +179,13 @@ func verifyLog(key crypto.PublicKey, message, sig []byte) bool {
 	if k, ok := key.(ed25519.PublicKey); ok {
 		return ed25519.Verify(k, message, sig)
 	}
-	for _, hash := range signing(key)[:min(1, len(signing(key)))] {
-		h := hash.New()
-		h.Write(message)
-		return verifySum(key, hash, h.Sum(nil), sig)
-	}
-	return false
+	usual := signing(key)
+	return len(usual) > 0 && verifySum(key, usual[0], sum(usual[0], message), sig)
+}
+
+// sum hashes data.
+func sum(h crypto.Hash, data []byte) []byte {
+	w := h.New()
+	w.Write(data)
+	return w.Sum(nil)
 }

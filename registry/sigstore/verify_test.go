@@ -85,9 +85,9 @@ func sound(t testing.TB) map[string]sigstoretest.Signing {
 		"intoto entry":          statement(func(s *signing) { s.Kind = "intoto 0.0.2" }),
 		"tiles":                 message(func(s *signing) { s.Kind = "hashedrekord 0.0.2" }),
 		"tiles, statement":      statement(func(s *signing) { s.Kind = "hashedrekord 0.0.2" }),
-		"stamp beside promise":  message(func(s *signing) { s.Stamp = true }),
+		"stamp with promise":    message(func(s *signing) { s.Stamp = true }),
 		"stamp without promise": message(func(s *signing) { s.Stamp, s.NoPromise = true, true }),
-		"foreign stamp beside":  message(func(s *signing) { s.Stamp, s.ForeignStamp = true, true }),
+		"with a foreign stamp":  message(func(s *signing) { s.Stamp, s.ForeignStamp = true, true }),
 		"P-384":                 message(func(s *signing) { s.Key, s.Hash = ecdsaKey(t, elliptic.P384()), crypto.SHA384 }),
 		"P-384 with SHA-256":    message(func(s *signing) { s.Key = ecdsaKey(t, elliptic.P384()) }),
 		"P-521":                 statement(func(s *signing) { s.Key, s.Hash = ecdsaKey(t, elliptic.P521()), crypto.SHA512 }),
@@ -182,6 +182,7 @@ func unsound(t testing.TB, w *sigstoretest.World) map[string]wrong {
 		"tiles' checkpoint by another key":     {message(func(s *signing) { s.ForeignCheckpoint, s.Kind = true, "hashedrekord 0.0.2" }), nil, CheckCheckpoint},
 		"tiles' checkpoint of another origin":  {message(func(s *signing) { s.OtherOrigin, s.Kind = true, "hashedrekord 0.0.2" }), nil, CheckCheckpoint},
 		"neither promise nor stamp":            {message(func(s *signing) { s.NoPromise = true }), nil, CheckTime},
+		"empty promise":                        {message(func(s *signing) { s.NoPromise, s.Edit = true, promiseNothing }), nil, CheckTime},
 		"stamp of another authority":           {message(func(s *signing) { s.ForeignStamp, s.Kind = true, "hashedrekord 0.0.2" }), nil, CheckTime},
 		"stamp of another signature":           {message(func(s *signing) { s.OtherStamp, s.Kind = true, "hashedrekord 0.0.2" }), nil, CheckTime},
 		"authority for stamps counted earlier": {message(func(s *signing) { s.Kind = "hashedrekord 0.0.2" }), root("timestampAuthorities", w.Start, day.Add(-time.Second)), CheckTime},
@@ -225,6 +226,11 @@ func entries(b map[string]any) []any {
 // double repeats the entry of a bundle.
 func double(b map[string]any) {
 	b["verificationMaterial"].(map[string]any)["tlogEntries"] = append(entries(b), entries(b)[0])
+}
+
+// promiseNothing states a signed entry timestamp without a signature.
+func promiseNothing(b map[string]any) {
+	entries(b)[0].(map[string]any)["inclusionPromise"] = map[string]any{"signedEntryTimestamp": ""}
 }
 
 // rekind states another kind than the body has.

@@ -49,8 +49,8 @@ type Signing struct {
 
 	// Parts left out.
 	NoEntry, NoPromise, NoProof, NoTimestamps bool // NoTimestamps: the certificate is in no log
+	WideStamp                                 bool // by a certificate that may also sign code; the root must not name another one
 	// Parts by a key that the root does not name.
-	WideStamp                                                                                                  bool // by a certificate that may also sign code; the root must not name another one
 	ForeignAuthority, ForeignCertificateLog, ForeignPromise, ForeignCheckpoint, ForeignStamp, ForeignSignature bool
 	// Parts about something else.
 	OtherLeaf, OtherTree, OtherOrigin, OtherEntry, OtherStamp, OtherPrecertificate, OtherSignature, OtherSize bool
@@ -113,7 +113,7 @@ func (w *World) sign(s *Signing) parts {
 			s.Kind = "dsse 0.0.1"
 		}
 	}
-	if strings.HasSuffix(s.Kind, "hashedrekord 0.0.2") || s.Kind == "dsse 0.0.2" {
+	if s.Kind == "hashedrekord 0.0.2" || s.Kind == "dsse 0.0.2" {
 		s.Stamp, s.NoPromise = true, true
 	}
 	if s.Key == nil {
@@ -131,10 +131,7 @@ func (w *World) sign(s *Signing) parts {
 		p.der = p.leaf.Raw
 		p.signer = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.der})
 	}
-	message := s.Message
-	if s.Payload != nil {
-		message = fmt.Appendf(nil, "DSSEv1 %d %s %d %s", len(s.PayloadType), s.PayloadType, len(s.Payload), s.Payload)
-	}
+	message := s.message()
 	p.digest = sum(p.hash, message)
 	by := s.Key
 	if s.ForeignSignature {
@@ -142,6 +139,14 @@ func (w *World) sign(s *Signing) parts {
 	}
 	p.signature = w.raw(by, p.hash, message)
 	return p
+}
+
+// message returns the signed bytes.
+func (s *Signing) message() []byte {
+	if s.Payload == nil {
+		return s.Message
+	}
+	return fmt.Appendf(nil, "DSSEv1 %d %s %d %s", len(s.PayloadType), s.PayloadType, len(s.Payload), s.Payload)
 }
 
 // raw signs a message as logs and clients do.
@@ -291,11 +296,7 @@ func (w *World) entry(s Signing, p parts) m {
 		p = w.sign(&other)
 	}
 	if s.OtherSignature { // of the same content by the same key
-		message := s.Message
-		if s.Payload != nil {
-			message = fmt.Appendf(nil, "DSSEv1 %d %s %d %s", len(s.PayloadType), s.PayloadType, len(s.Payload), s.Payload)
-		}
-		p.signature = w.raw(s.Key, p.hash, message)
+		p.signature = w.raw(s.Key, p.hash, s.message())
 	}
 	body, err := json.Marshal(m{"apiVersion": version, "kind": kind, "spec": spec(s, p)})
 	w.check(err)
