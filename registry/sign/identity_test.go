@@ -210,6 +210,33 @@ func TestIdentityThreshold(t *testing.T) {
 	verify(Threshold)
 }
 
+// A signature of an identity counts even if another one by the same subject does not; the
+// two count once.
+func TestIdentityTwice(t *testing.T) {
+	w := sigstoretest.New(t, now)
+	s := memory.New()
+	d := putManifest(t, s, "model")
+	p := identities(parseRoot(t, w.Root()), nil)
+	owner := func(number string) map[string]string {
+		return map[string]string{"source_repository_owner_identifier": number}
+	}
+	for name, number := range map[string]string{"first": "1", "second": "2"} {
+		p.Identities[name] = TrustedIdentity{Root: "root", Issuer: tokenIssuer, Subject: workflow, Extensions: owner(number)}
+		attachRaw(t, s, d, certified(w, d, ReleaseType, func(s *sigstoretest.Signing) { s.Extensions = map[int]string{17: number} }), nil)
+	}
+	for _, name := range []string{"first", "second"} {
+		p.Rules[0].Keys = []string{name}
+		ids, err := verifier(t, p).Verify(context.Background(), s, team, d)
+		if err != nil || len(ids) != 1 {
+			t.Errorf("%s: got %v, %v", name, ids, err)
+		}
+	}
+	p.Rules[0].Keys, p.Rules[0].Threshold = []string{"first", "second"}, 2
+	if _, err := verifier(t, p).Verify(context.Background(), s, team, d); err == nil {
+		t.Error("one subject counted as two")
+	}
+}
+
 func TestPairs(t *testing.T) {
 	for _, c := range []struct {
 		sets string // a set a letter list

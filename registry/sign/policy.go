@@ -250,8 +250,7 @@ func (c *compiled) uncovered(repository string) (Decision, error) {
 // weigh returns the signers that rule accepts, sorted by id, or why the others do not
 // count.
 func (c *compiled) weigh(rule *compiledRule, repository string, now time.Time, signers []Signer) ([]Signer, error) {
-	list := slices.SortedFunc(slices.Values(signers), func(a, b Signer) int { return strings.Compare(a.ID, b.ID) })
-	list = slices.CompactFunc(list, func(a, b Signer) bool { return a.ID == b.ID })
+	list := slices.SortedStableFunc(slices.Values(signers), func(a, b Signer) int { return strings.Compare(a.ID, b.ID) })
 	if len(list) == 0 {
 		return nil, refuse(Unsigned, repository, "", "no release signature")
 	}
@@ -260,11 +259,15 @@ func (c *compiled) weigh(rule *compiledRule, repository string, now time.Time, s
 	faults := map[Reason]*Refusal{}
 	for _, s := range list {
 		names, refused := c.permit(rule, repository, now, s)
-		if refused != nil {
+		last := len(good) - 1
+		switch {
+		case refused != nil:
 			faults[refused.Reason] = refused
-			continue
+		case last >= 0 && good[last].ID == s.ID: // signed twice, by certificates with other extensions or roots
+			matched[last] = append(matched[last], names...)
+		default:
+			good, matched = append(good, s), append(matched, names)
 		}
-		good, matched = append(good, s), append(matched, names)
 	}
 	count := pairs(matched)
 	if count >= rule.threshold {
