@@ -66,14 +66,11 @@ func (out *BlobSignature) certified(b *sigstore.Bundle, opt BlobOptions) error {
 	if opt.Root == nil {
 		return errors.New("a signature with a certificate needs a trusted root")
 	}
-	var faults []error
-	want := identity{TrustedIdentity: opt.Identity}
-	want.compilePattern("identity", func(path, format string, args ...any) {
-		faults = append(faults, &PolicyError{path, fmt.Sprintf(format, args...)})
-	})
-	if len(faults) > 0 {
-		return errors.Join(faults...)
+	pattern, err := compileSubject(opt.Identity.Pattern)
+	if err != nil {
+		return &PolicyError{"identity.subject_pattern", err.Error()}
 	}
+	want := identity{TrustedIdentity: opt.Identity, pattern: pattern}
 	v, err := b.Verify(opt.Root)
 	if err != nil {
 		return err

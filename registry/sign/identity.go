@@ -87,13 +87,16 @@ func (p *Policy) compileIdentities(ids map[string]string, fault func(path, forma
 		if (i.Subject == "") == (i.Pattern == "") {
 			fault(path, "want either subject or subject_pattern")
 		}
-		i.compilePattern(path, fault)
+		var err error
+		if i.pattern, err = compileSubject(i.Pattern); err != nil {
+			fault(path+".subject_pattern", "%v", err)
+		}
 		if len(i.Extensions) > maxExtensions {
 			fault(path+".extensions", "got %d, want at most %d", len(i.Extensions), maxExtensions)
 		}
 		for _, e := range slices.Sorted(maps.Keys(i.Extensions)) {
 			if !slices.Contains(sigstore.ExtensionNames(), e) {
-				fault(path+".extensions", "unknown extension %q", clip(e))
+				fault(path+".extensions", "unknown extension %q, want one of %s", clip(e), strings.Join(sigstore.ExtensionNames(), ", "))
 			}
 		}
 		ids[name] = "@" + name
@@ -102,20 +105,16 @@ func (p *Policy) compileIdentities(ids map[string]string, fault func(path, forma
 	return list
 }
 
-// compilePattern checks the pattern of the subject. One that is not anchored would also
-// match a subject that only contains the intended one.
-func (i *identity) compilePattern(path string, fault func(path, format string, args ...any)) {
-	if i.Pattern == "" {
-		return
+// compileSubject compiles the pattern of a subject; nil for none. One that is not anchored
+// would also match a subject that only contains the intended one.
+func compileSubject(text string) (*regexp.Regexp, error) {
+	if text == "" {
+		return nil, nil
 	}
-	if !strings.HasPrefix(i.Pattern, "^") || !strings.HasSuffix(i.Pattern, "$") || strings.HasSuffix(i.Pattern, `\$`) {
-		fault(path+".subject_pattern", "%q does not begin with ^ and end with $", clip(i.Pattern))
-		return
+	if !strings.HasPrefix(text, "^") || !strings.HasSuffix(text, "$") || strings.HasSuffix(text, `\$`) {
+		return nil, fmt.Errorf("%q does not begin with ^ and end with $", clip(text))
 	}
-	var err error
-	if i.pattern, err = regexp.Compile(`^(?:` + i.Pattern + `)$`); err != nil { // ^a|b$ must match the whole, too
-		fault(path+".subject_pattern", "%v", err)
-	}
+	return regexp.Compile(`^(?:` + text + `)$`) // ^a|b$ must match the whole, too
 }
 
 // entry is a key or an identity of the policy, as rules name it.
