@@ -5,7 +5,6 @@ import (
 	"crypto"
 	"encoding/hex"
 	"fmt"
-	"hash"
 	"io"
 	"os"
 	"strings"
@@ -25,8 +24,7 @@ type BlobOptions struct {
 }
 
 // VerifyBlob verifies a bundle over a file, or over content with the digest sha256:HEX (or
-// sha384, sha512). It
-// uses no network.
+// sha384, sha512). It uses no network, and hashes the file only as the bundle states.
 func VerifyBlob(ctx context.Context, arg string, opt BlobOptions) (out sign.BlobSignature, err error) {
 	data, err := fsx.ReadFile(opt.Bundle, sigstore.MaxBundle)
 	if err != nil {
@@ -47,43 +45,53 @@ func VerifyBlob(ctx context.Context, arg string, opt BlobOptions) (out sign.Blob
 			return out, err
 		}
 	}
-	digests, err := blobDigests(ctx, arg)
+	file, err := openBlob(arg)
 	if err != nil {
 		return out, err
 	}
-	if out, err = sign.VerifyBlob(data, digests, o); err != nil {
+	defer file.Close()
+	digest := func(h crypto.Hash) ([]byte, error) { return file.digest(ctx, h) }
+	if out, err = sign.VerifyBlob(data, digest, o); err != nil {
 		return out, fmt.Errorf("%s refused: %s: %w", arg, opt.Bundle, err)
 	}
 	return out, nil
 }
 
-// blobDigests returns the digests of a file, or the one that arg states.
-func blobDigests(ctx context.Context, arg string) (map[crypto.Hash][]byte, error) {
+// blob is a file, or content of which one digest is known.
+type blob struct {
+	*os.File // nil: content
+	hash     crypto.Hash
+	sum      []byte
+}
+
+// openBlob opens a file, or reads the digest that arg states.
+func openBlob(arg string) (blob, error) {
 	for name, h := range map[string]crypto.Hash{"sha256:": crypto.SHA256, "sha384:": crypto.SHA384, "sha512:": crypto.SHA512} {
 		digits, ok := strings.CutPrefix(arg, name)
 		if sum, err := hex.DecodeString(digits); ok && err == nil && len(sum) == h.Size() {
 			if _, err := os.Lstat(arg); err != nil {
-				return map[crypto.Hash][]byte{h: sum}, nil
+				return blob{hash: h, sum: sum}, nil
 			}
 		}
 	}
-	f, err := os.Open(arg)
-	if err != nil {
+	f, err := fsx.OpenRegular(arg)
+	return blob{File: f}, err
+}
+
+// digest returns the digest by a hash; nil if it is not known.
+func (b blob) digest(ctx context.Context, h crypto.Hash) ([]byte, error) {
+	if b.File == nil {
+		if h == b.hash {
+			return b.sum, nil
+		}
+		return nil, nil
+	}
+	if _, err := b.Seek(0, io.SeekStart); err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	hashes := map[crypto.Hash]hash.Hash{}
-	var all []io.Writer
-	for _, h := range []crypto.Hash{crypto.SHA256, crypto.SHA384, crypto.SHA512} {
-		hashes[h] = h.New()
-		all = append(all, hashes[h])
-	}
-	if _, err := io.Copy(io.MultiWriter(all...), fsx.Reader{Context: ctx, R: f}); err != nil {
+	w := h.New()
+	if _, err := io.Copy(w, fsx.Reader{Context: ctx, R: b.File}); err != nil {
 		return nil, err
 	}
-	sums := map[crypto.Hash][]byte{}
-	for h, w := range hashes {
-		sums[h] = w.Sum(nil)
-	}
-	return sums, nil
+	return w.Sum(nil), nil
 }

@@ -1,11 +1,12 @@
 package sign
 
 import (
+	"bytes"
 	"crypto"
-	"crypto/subtle"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,9 +31,10 @@ type BlobSignature struct {
 	Times           []time.Time
 }
 
-// VerifyBlob verifies a bundle over a file with the given digests. A statement must name
-// one of them as its subject.
-func VerifyBlob(data []byte, digests map[crypto.Hash][]byte, opt BlobOptions) (out BlobSignature, err error) {
+// VerifyBlob verifies a bundle over a file. A statement must name the file as its subject.
+// digest returns the file's digest, or nil if it is not known by this hash; it is called
+// once the signature is verified.
+func VerifyBlob(data []byte, digest func(crypto.Hash) ([]byte, error), opt BlobOptions) (out BlobSignature, err error) {
 	b, err := sigstore.Parse(data)
 	if err != nil {
 		return out, err
@@ -52,12 +54,16 @@ func VerifyBlob(data []byte, digests map[crypto.Hash][]byte, opt BlobOptions) (o
 		return out, err
 	}
 	if b.Envelope == nil {
-		if sum := digests[b.Digest.Hash]; sum == nil || subtle.ConstantTimeCompare(sum, b.Digest.Sum) != 1 {
+		sum, err := digest(b.Digest.Hash)
+		if err != nil {
+			return out, err
+		}
+		if sum == nil || !bytes.Equal(sum, b.Digest.Sum) {
 			return out, fmt.Errorf("the signature is over another file, with %v %x", b.Digest.Hash, b.Digest.Sum)
 		}
 		return out, nil
 	}
-	out.Predicate, err = blobStatement(b.Envelope, digests)
+	out.Predicate, err = blobStatement(b.Envelope, digest)
 	return out, err
 }
 
@@ -82,8 +88,8 @@ func (out *BlobSignature) certified(b *sigstore.Bundle, opt BlobOptions) error {
 	return nil
 }
 
-// blobStatement returns the type of a statement about a file with one of the digests.
-func blobStatement(env *sigstore.Envelope, digests map[crypto.Hash][]byte) (string, error) {
+// blobStatement returns the type of a statement about a file.
+func blobStatement(env *sigstore.Envelope, digest func(crypto.Hash) ([]byte, error)) (string, error) {
 	var s statement
 	if env.PayloadType != payloadType {
 		return "", fmt.Errorf("payload type %q is not %s", clip(env.PayloadType), payloadType)
@@ -94,10 +100,17 @@ func blobStatement(env *sigstore.Envelope, digests map[crypto.Hash][]byte) (stri
 	if s.Type != statementType && s.Type != statementV01 {
 		return "", fmt.Errorf("statement type %q is not %s", clip(s.Type), statementType)
 	}
-	for hash, sum := range digests {
+	for _, hash := range []crypto.Hash{crypto.SHA256, crypto.SHA384, crypto.SHA512} {
 		name := strings.ToLower(strings.ReplaceAll(hash.String(), "-", ""))
+		if !slices.ContainsFunc(s.Subject, func(r resource) bool { return r.Digest[name] != "" }) {
+			continue
+		}
+		sum, err := digest(hash)
+		if err != nil {
+			return "", err
+		}
 		for _, r := range s.Subject {
-			if got, err := hex.DecodeString(r.Digest[name]); err == nil && sum != nil && subtle.ConstantTimeCompare(got, sum) == 1 {
+			if got, err := hex.DecodeString(r.Digest[name]); err == nil && sum != nil && bytes.Equal(got, sum) {
 				return s.PredicateType, nil
 			}
 		}
