@@ -11,8 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 
-	"mm-abi.org/mm/internal/fsx"
-	"mm-abi.org/mm/registry/sigstore"
 	"mm-abi.org/mm/workspace/home"
 )
 
@@ -35,7 +33,7 @@ func (t *File) fingerprint(data []byte) string {
 		fmt.Fprintf(h, "%q %d\n%s", name, len(pem), pem)
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.Roots)) {
-		root, err := fsx.ReadFile(t.path(t.Roots[name].File), sigstore.MaxRoot)
+		root, err := t.rootData(name)
 		if err != nil {
 			root = []byte(err.Error())
 		}

@@ -9,7 +9,6 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry/sign"
 	"mm-abi.org/mm/registry/sigstore"
-	"mm-abi.org/mm/schemas"
 )
 
 // Root names a trusted root of Sigstore: the authorities and logs that confirm identities.
@@ -43,22 +42,22 @@ func (t *File) addIdentities(p *sign.Policy) (list diag.List) {
 	p.Identities = map[string]sign.TrustedIdentity{}
 	for _, name := range slices.Sorted(maps.Keys(t.Identities)) {
 		i := t.Identities[name]
-		one := sign.TrustedIdentity{Root: i.Root, Issuer: i.Issuer, Subject: i.Subject, Pattern: i.Pattern, Extensions: i.Extensions, Revoked: i.Revoked}
-		if i.NotAfter != "" {
-			when, err := schemas.ParseWhen(i.NotAfter)
-			if err != nil {
-				list.Add(diag.BadTrust, t.pos("/identities/"+name), err.Error(), "")
-			}
-			one.NotAfter = when
+		p.Identities[name] = sign.TrustedIdentity{
+			Root: i.Root, Issuer: i.Issuer, Subject: i.Subject, Pattern: i.Pattern, Extensions: i.Extensions,
+			NotAfter: t.end("/identities/"+name, i.NotAfter, &list), Revoked: i.Revoked,
 		}
-		p.Identities[name] = one
 	}
 	return list
 }
 
+// rootData reads the file of a trusted root.
+func (t *File) rootData(name string) ([]byte, error) {
+	return fsx.ReadFile(t.path(t.Roots[name].File), sigstore.MaxRoot)
+}
+
 // root reads a trusted root, whose content must be the pinned one.
 func (t *File) root(name string) (*sigstore.Root, error) {
-	data, err := fsx.ReadFile(t.path(t.Roots[name].File), sigstore.MaxRoot)
+	data, err := t.rootData(name)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
@@ -38,7 +39,7 @@ type File struct {
 
 	doc  *schemas.Document
 	file string
-	sum  string // of the file and of the keys it names; empty: no file
+	sum  string // of the file and of the keys and roots it names; empty: no file
 }
 
 // Rule allows keys and identities to sign for the repositories of a pattern.
@@ -140,15 +141,7 @@ func (t *File) Policy() (sign.Policy, error) {
 			list.Add(diag.BadTrust, t.pos("/keys/"+name), err.Error(), "name the public key's file, relative to the trust file")
 			continue
 		}
-		key := sign.TrustedKey{PEM: pem, Revoked: k.Revoked}
-		if k.NotAfter != "" {
-			when, err := schemas.ParseWhen(k.NotAfter)
-			if err != nil {
-				list.Add(diag.BadTrust, t.pos("/keys/"+name), err.Error(), "")
-			}
-			key.NotAfter = when
-		}
-		p.Keys[name] = key
+		p.Keys[name] = sign.TrustedKey{PEM: pem, NotAfter: t.end("/keys/"+name, k.NotAfter, &list), Revoked: k.Revoked}
 	}
 	if list.Failed() {
 		return p, list.Err()
@@ -157,6 +150,18 @@ func (t *File) Policy() (sign.Policy, error) {
 		return p, err
 	}
 	return p, errors.Join(t.checkChannels(), t.checkEvals())
+}
+
+// end returns the last instant of a not_after; zero for none. It adds a fault at ptr to list.
+func (t *File) end(ptr, notAfter string, list *diag.List) time.Time {
+	if notAfter == "" {
+		return time.Time{}
+	}
+	when, err := schemas.ParseWhen(notAfter)
+	if err != nil {
+		list.Add(diag.BadTrust, t.pos(ptr), err.Error(), "")
+	}
+	return when
 }
 
 // faults adds the positions in the file to the policy's faults.
