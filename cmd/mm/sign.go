@@ -85,18 +85,17 @@ func (p *program) verifyCommand() *cli.Command {
 		Flags: slices.Concat([]cli.Flag{p.jsonFlag(), layoutFlag(), remoteFlag(), expectFlag(), plainHTTPFlag(), requireFlag()}, trustFlags(),
 			folderFlags("verify an OpenSSF Model Signing signature over the folder DIR, by the keys for local/NAME"), blobFlags()),
 		Action: func(c *cli.Context) error {
-			if c.String("bundle") != "" {
-				opt, err := blobOptions(c)
-				if err != nil {
-					return err
-				}
-				return p.verifyBlob(c.Context, c.Args().First(), opt)
+			blob, err := blobOptions(c)
+			if err != nil {
+				return err
+			}
+			if blob.Bundle != "" {
+				return p.verifyBlob(c.Context, c.Args().First(), blob)
 			}
 			if c.Bool("oms") {
 				return p.verifyFolder(c.Context, folderOptions{c.Args().First(), c.String("signature"), c.StringSlice("key"), workspaceOptions(c, c.Args().First())})
 			}
 			claim := claimOptions(c)
-			var err error
 			if claim.Require, err = requiredEvidence(c.String("require")); err != nil {
 				return err
 			}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -32,11 +33,20 @@ type blobVerified struct {
 	Times     []time.Time `json:"times"`
 }
 
-// blobOptions returns the options of a signature over a file.
+// blobOptions returns the options of a signature over a file, or refuses flags that would
+// constrain nothing without --bundle.
 func blobOptions(c *cli.Context) (workspace.BlobOptions, error) {
 	opt := workspace.BlobOptions{Bundle: c.String("bundle"), Root: c.String("trusted-root"), Identity: sign.TrustedIdentity{
 		Issuer: c.String("certificate-oidc-issuer"), Subject: c.String("certificate-identity"), Pattern: c.String("certificate-identity-regexp"),
 	}}
+	if opt.Bundle == "" {
+		for _, f := range blobFlags()[1:] {
+			if name := f.Names()[0]; c.IsSet(name) {
+				return opt, usageError{fmt.Errorf("--%s requires --bundle", name)}
+			}
+		}
+		return opt, nil
+	}
 	named := opt.Identity.Issuer != "" && (opt.Identity.Subject == "") != (opt.Identity.Pattern == "")
 	switch keys := c.StringSlice("key"); {
 	case len(keys) == 1 && opt.Identity.Issuer+opt.Identity.Subject+opt.Identity.Pattern == "":
