@@ -35,7 +35,7 @@ func (p *program) trustCommand() *cli.Command {
 				},
 			},
 			{
-				Name: "rm", Usage: "stop trusting a key", ArgsUsage: "NAME", Flags: []cli.Flag{file, p.jsonFlag()},
+				Name: "rm", Usage: "stop trusting a key or an identity", ArgsUsage: "NAME", Flags: []cli.Flag{file, p.jsonFlag()},
 				Action: func(c *cli.Context) error {
 					return p.trustRemove(c.Context, c.String("trust"), c.Args().First())
 				},
@@ -48,7 +48,7 @@ func (p *program) trustCommand() *cli.Command {
 			},
 			{
 				Name: "accept", Usage: "accept a project's trust file in its current state", ArgsUsage: "FILE",
-				Description: "A trust file named in mm.yaml can only restrict your own trust file. Once accepted, it replaces\nyours for its project, until the file or a key in it changes.",
+				Description: "A trust file named in mm.yaml can only restrict your own trust file. Once accepted, it replaces\nyours for its project, until the file, or a key or trusted root in it, changes.",
 				Flags:       []cli.Flag{p.jsonFlag()},
 				Action: func(c *cli.Context) error {
 					return p.trustAccept(c.Context, c.Args().First())
