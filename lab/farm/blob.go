@@ -44,7 +44,7 @@ func (q *Queue) put(ctx context.Context, sum string, size int64, open func() (io
 	exists := false
 	err := request(ctx, func(ctx context.Context) error {
 		info, err := q.blobs.GetInfo(ctx, sum)
-		exists = err == nil && int64(info.Size) == size
+		exists = err == nil && contentOf(info) == sum
 		if errors.Is(err, jetstream.ErrObjectNotFound) {
 			return nil
 		}
@@ -62,6 +62,16 @@ func (q *Queue) put(ctx context.Context, sum string, size int64, open func() (io
 		_, err = q.blobs.Put(ctx, jetstream.ObjectMeta{Name: sum}, r)
 		return err
 	})
+}
+
+// contentOf returns the hex SHA-256 of stored content, as the client that stored it computed
+// it: a file that changed meanwhile lies under the digest of another.
+func contentOf(info *jetstream.ObjectInfo) string {
+	sum, err := jetstream.DecodeObjectDigest(info.Digest)
+	if err != nil {
+		return ""
+	}
+	return hex.EncodeToString(sum)
 }
 
 // GetBytes returns content of at most limit bytes by its digest.
@@ -90,6 +100,9 @@ const lag = 5
 
 // get passes content to use, again after an error.
 func (q *Queue) get(ctx context.Context, sum string, use func(io.Reader) error) error {
+	if !digest().MatchString(sum) {
+		return fmt.Errorf("invalid digest of a file %q, want a SHA-256", sum)
+	}
 	missing := 0
 	return again(ctx, func() error {
 		r, err := q.blobs.Get(ctx, sum)

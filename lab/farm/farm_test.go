@@ -8,10 +8,13 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"mm-abi.org/mm/lab/farm"
 	"mm-abi.org/mm/lab/farm/broker"
@@ -291,6 +294,85 @@ func TestNeeds(t *testing.T) {
 	}
 }
 
+// A worker reports progress as often as the shortest wait of its jobs wants: a job that takes
+// longer is not given to another worker.
+func TestProgress(t *testing.T) {
+	t.Parallel()
+	b := start(t, t.TempDir(), "127.0.0.1:0")
+	t.Cleanup(func() { b.Close() })
+	long, short := open(t, farm.Options{Servers: b.URL()}), open(t, farm.Options{Servers: b.URL(), Wait: 600 * time.Millisecond})
+	var ids []string
+	for i, q := range []*farm.Queue{long, long, short, long, long} {
+		id, err := q.Submit(t.Context(), numbered(i, fmt.Sprint("n", i)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, id)
+	}
+	var runs atomic.Int32
+	for _, name := range []string{"w", "v"} {
+		work(t, open(t, farm.Options{Servers: b.URL()}), name, func(_ context.Context, id string, _ farm.Job) (farm.Outcome, error) {
+			if id == ids[2] {
+				runs.Add(1)
+				time.Sleep(2 * time.Second)
+			}
+			return farm.Outcome{}, nil
+		}, "n0", "n1", "n2", "n3", "n4")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	if err := short.Wait(ctx, ids, func(farm.Result) error { return nil }); err != nil || runs.Load() != 1 {
+		t.Errorf("got %d executions, %v, want 1", runs.Load(), err)
+	}
+}
+
+// A job whose result exceeds the limit fails, and one whose result is not readable is an
+// error of who waits for it; neither is waited for without end.
+func TestFaultyResults(t *testing.T) {
+	t.Parallel()
+	b := start(t, t.TempDir(), "127.0.0.1:0")
+	t.Cleanup(func() { b.Close() })
+	q := open(t, farm.Options{Servers: b.URL()})
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	id, err := q.Submit(ctx, numbered(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	work(t, open(t, farm.Options{Servers: b.URL()}), "w", func(context.Context, string, farm.Job) (farm.Outcome, error) {
+		out := farm.Outcome{Outputs: map[string]string{}}
+		for i := range 8192 {
+			out.Outputs[fmt.Sprint(i)] = strings.Repeat("a", 64)
+		}
+		return out, nil
+	})
+	if err := q.Wait(ctx, []string{id}, farm.Result.Err); err == nil || !strings.Contains(err.Error(), "limit 524288") {
+		t.Errorf("got %v, want the limit", err)
+	}
+	conn, err := nats.Connect(b.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, other, err := numbered(1).Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(chan error)
+	go func() { got <- q.Wait(ctx, []string{other}, farm.Result.Err) }()
+	time.Sleep(200 * time.Millisecond) // the result comes while it waits
+	if _, err := js.Publish(ctx, "$KV.mm_results."+other, []byte("{")); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-got; err == nil || !strings.Contains(err.Error(), "result of") {
+		t.Errorf("got %v, want a fault of the result", err)
+	}
+}
+
 // Files are stored once under their digests, and verified.
 func TestFiles(t *testing.T) {
 	t.Parallel()
@@ -321,6 +403,35 @@ func TestFiles(t *testing.T) {
 		t.Errorf("got %d bytes, %v", len(got), err)
 	}
 	if _, err := q.GetBytes(t.Context(), sum, int64(len(data))-1); err == nil || !strings.Contains(err.Error(), "more than") {
+		t.Errorf("got %v", err)
+	}
+	// Other content of the same size under the digest is replaced.
+	conn, err := nats.Connect(b.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := js.ObjectStore(t.Context(), "mm_blobs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.PutString(t.Context(), sum, strings.Repeat("x", len(data))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := q.GetBytes(t.Context(), sum, int64(len(data))); err == nil || !strings.Contains(err.Error(), "digest mismatch") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := q.PutFile(t.Context(), filepath.Join(dir, "a")); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := q.GetBytes(t.Context(), sum, int64(len(data))); err != nil || string(got) != string(data) {
+		t.Errorf("got %d bytes, %v", len(got), err)
+	}
+	if _, err := q.GetBytes(t.Context(), "", 10); err == nil || !strings.Contains(err.Error(), "invalid digest") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := q.GetBytes(t.Context(), strings.Repeat("0", 64), 10); err == nil || !strings.Contains(err.Error(), "not in the queue") {

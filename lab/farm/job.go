@@ -69,6 +69,40 @@ func (r Result) Err() error {
 	return fmt.Errorf("job %.12s… failed after %d attempts: %s", r.Job, len(r.Errors), r.Errors[len(r.Errors)-1])
 }
 
+// maxResult bounds an encoded result, in bytes.
+const maxResult = 512 << 10
+
+// encode returns the bytes of a result. A result above the limit is that of a failed job:
+// another attempt would be as large.
+func (r Result) encode() ([]byte, error) {
+	data, err := json.Marshal(r)
+	if err == nil && len(data) > maxResult {
+		r.Outputs, r.Tail, r.Errors = nil, "", []string{fmt.Sprintf("result: got %d bytes, limit %d", len(data), maxResult)}
+		data, err = json.Marshal(r)
+	}
+	return data, err
+}
+
+// decodeResult parses the untrusted result of a job.
+func decodeResult(id string, data []byte) (*Result, error) {
+	r := &Result{}
+	if len(data) > maxResult {
+		return nil, final{fmt.Errorf("result of %.12s…: got %d bytes, limit %d", id, len(data), maxResult)}
+	}
+	if err := json.Unmarshal(data, r); err != nil {
+		return nil, final{fmt.Errorf("result of %.12s…: %w", id, err)}
+	}
+	if r.Job != id {
+		return nil, final{fmt.Errorf("result of %.12s…: got that of %.12s…", id, r.Job)}
+	}
+	for name, sum := range r.Outputs {
+		if !digest().MatchString(sum) {
+			return nil, final{fmt.Errorf("result of %.12s…: %s: invalid digest %q", id, name, sum)}
+		}
+	}
+	return r, nil
+}
+
 // commands lists the commands that a worker executes: those that compute files out of
 // files.
 var commands = [][]string{{"experiment", "trial"}, {"eval"}, {"data", "build"}, {"assemble"}, {"quantize"}, {"train"}, {"validate"}, {"module", "check"}, {"version"}}
@@ -151,16 +185,17 @@ func allowed(args []string) error {
 		return fmt.Errorf("job: command %q: want one of %s", strings.Join(args[:min(len(args), 2)], " "), commandNames())
 	}
 	for _, a := range args {
-		value := a
-		if _, after, ok := strings.Cut(a, "="); ok && strings.HasPrefix(a, "-") {
-			value = after
-		}
-		slashed := strings.ReplaceAll(value, `\`, "/")
-		if path.IsAbs(slashed) || slices.Contains(strings.Split(slashed, "/"), "..") || strings.HasPrefix(value, "~") {
+		if slices.ContainsFunc(strings.FieldsFunc(a, func(r rune) bool { return r == '=' || r == ',' }), leaves) {
 			return fmt.Errorf("job: argument %q: want paths in the folder of the job", a)
 		}
 	}
 	return nil
+}
+
+// leaves reports whether a value, as a path, leaves the folder of the job.
+func leaves(value string) bool {
+	slashed := strings.ReplaceAll(value, `\`, "/")
+	return path.IsAbs(slashed) || slices.Contains(strings.Split(slashed, "/"), "..") || strings.HasPrefix(value, "~")
 }
 
 func commandNames() string {

@@ -53,6 +53,8 @@ func TestEncode(t *testing.T) {
 		"absolute flag":  {Job{Args: version("--out=/etc/passwd")}, "in the folder"},
 		"above":          {Job{Args: version("a/../../b")}, "in the folder"},
 		"above, Windows": {Job{Args: version(`a\..\b`)}, "in the folder"},
+		"list":           {Job{Args: version("--files=a,/etc/passwd")}, "in the folder"},
+		"named":          {Job{Args: version("--asset", "a=../b")}, "in the folder"},
 		"home":           {Job{Args: version("~/x")}, "in the folder"},
 		"input":          {Job{Args: version(), Inputs: map[string]string{"../a": strings.Repeat("a", 64)}}, "invalid input"},
 		"digest":         {Job{Args: version(), Inputs: map[string]string{"a": "b"}}, "invalid input"},
@@ -189,6 +191,26 @@ func TestDecodeResult(t *testing.T) {
 		_, err := decodeResult(id, []byte(data))
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%.40s: got %v, want %q", data, err, want)
+		}
+	}
+}
+
+// A result above the limit is that of a failed job.
+func TestEncodeResult(t *testing.T) {
+	r := Result{Job: "abc", Outputs: map[string]string{"a": strings.Repeat("a", 64)}}
+	empty, err := r.encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for size, failed := range map[int]bool{maxResult: false, maxResult + 1: true} {
+		r.Tail = strings.Repeat("a", size-len(empty)-len(`,"tail":""`))
+		data, err := r.encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := decodeResult("abc", data)
+		if err != nil || (got.Err() != nil) != failed || (len(got.Outputs) == 0) != failed {
+			t.Errorf("%d bytes: got %.200v, %v", size, got, err)
 		}
 	}
 }

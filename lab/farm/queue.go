@@ -31,6 +31,9 @@ const (
 	kept        = 7 * 24 * time.Hour // attempts
 )
 
+// headers bounds what the server counts of a message besides its content, in bytes.
+const headers = 4 << 10
+
 // needsKey is the key of the needs in the metadata of a consumer.
 const needsKey = "mm-needs"
 
@@ -46,8 +49,7 @@ type Queue struct {
 	blobs   jetstream.ObjectStore
 	opt     Options
 
-	mu      sync.Mutex
-	classes map[string]bool // with a consumer
+	classes sync.Map // names with a consumer
 }
 
 // Open connects to a queue and creates what it lacks.
@@ -56,7 +58,7 @@ func Open(ctx context.Context, opt Options) (*Queue, error) {
 	if err != nil {
 		return nil, fmt.Errorf("queue: %w", err)
 	}
-	q := &Queue{conn: conn, opt: opt, classes: map[string]bool{}}
+	q := &Queue{conn: conn, opt: opt}
 	if q.opt.Wait == 0 {
 		q.opt.Wait = defaultWait
 	}
@@ -97,7 +99,7 @@ func (q *Queue) prepare(ctx context.Context) error {
 		to   *jetstream.KeyValue
 		conf jetstream.KeyValueConfig
 	}{
-		{&q.results, jetstream.KeyValueConfig{Bucket: results, Replicas: n, History: 1, MaxValueSize: maxResult}},
+		{&q.results, jetstream.KeyValueConfig{Bucket: results, Replicas: n, History: 1, MaxValueSize: maxResult + headers}},
 		{&q.tries, jetstream.KeyValueConfig{Bucket: tries, Replicas: n, TTL: kept}},
 		{&q.present, jetstream.KeyValueConfig{Bucket: present, Replicas: n, TTL: presence}},
 	} {
@@ -134,10 +136,7 @@ func (q *Queue) prepare(ctx context.Context) error {
 // classed creates the consumer of a class of needs.
 func (q *Queue) classed(ctx context.Context, needs []string) error {
 	name := class(needs)
-	q.mu.Lock()
-	exists := q.classes[name]
-	q.mu.Unlock()
-	if exists {
+	if _, exists := q.classes.Load(name); exists {
 		return nil
 	}
 	text, err := json.Marshal(needs)
@@ -153,9 +152,7 @@ func (q *Queue) classed(ctx context.Context, needs []string) error {
 		return err
 	})
 	if err == nil {
-		q.mu.Lock()
-		q.classes[name] = true
-		q.mu.Unlock()
+		q.classes.Store(name, true)
 	}
 	return err
 }
@@ -214,9 +211,6 @@ func (q *Queue) Forget(ctx context.Context, id string) error {
 	return nil
 }
 
-// maxResult bounds an encoded result, in bytes.
-const maxResult = 512 << 10
-
 // Result returns the result of a job, or nil if it has none yet.
 func (q *Queue) Result(ctx context.Context, id string) (*Result, error) {
 	var r *Result
@@ -234,30 +228,10 @@ func (q *Queue) Result(ctx context.Context, id string) (*Result, error) {
 	return r, err
 }
 
-// decodeResult parses the untrusted result of a job.
-func decodeResult(id string, data []byte) (*Result, error) {
-	r := &Result{}
-	if len(data) > maxResult {
-		return nil, final{fmt.Errorf("result of %.12s…: got %d bytes, limit %d", id, len(data), maxResult)}
-	}
-	if err := json.Unmarshal(data, r); err != nil {
-		return nil, final{fmt.Errorf("result of %.12s…: %w", id, err)}
-	}
-	if r.Job != id {
-		return nil, final{fmt.Errorf("result of %.12s…: got that of %.12s…", id, r.Job)}
-	}
-	for name, sum := range r.Outputs {
-		if !digest().MatchString(sum) {
-			return nil, final{fmt.Errorf("result of %.12s…: %s: invalid digest %q", id, name, sum)}
-		}
-	}
-	return r, nil
-}
-
 // finish creates the result of a job and reports whether this call created it. If the job
 // has a result, that stays.
 func (q *Queue) finish(ctx context.Context, r Result) (first bool, err error) {
-	data, err := json.Marshal(r)
+	data, err := r.encode()
 	if err != nil {
 		return false, err
 	}
@@ -281,6 +255,13 @@ func (q *Queue) Wait(ctx context.Context, ids []string, each func(Result) error)
 	for _, id := range ids {
 		open[id] = true
 	}
+	take := func(r *Result) error {
+		if !open[r.Job] {
+			return nil
+		}
+		delete(open, r.Job)
+		return each(*r)
+	}
 	log := &arrivals{stream: q.log}
 	err := request(ctx, func(ctx context.Context) error {
 		info, err := q.log.Info(ctx)
@@ -297,23 +278,26 @@ func (q *Queue) Wait(ctx context.Context, ids []string, each func(Result) error)
 		if err != nil {
 			return err
 		}
-		if r != nil && open[id] {
-			delete(open, id)
-			if err := each(*r); err != nil {
+		if r != nil {
+			if err := take(r); err != nil {
 				return err
 			}
 		}
 	}
 	for len(open) > 0 {
-		r, err := log.next(ctx)
+		id, data, err := log.next(ctx)
 		if err != nil {
 			return err
 		}
-		if open[r.Job] {
-			delete(open, r.Job)
-			if err := each(*r); err != nil {
-				return err
-			}
+		if !open[id] {
+			continue // of another submission
+		}
+		r, err := decodeResult(id, data)
+		if err != nil {
+			return err
+		}
+		if err := take(r); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -325,9 +309,9 @@ type arrivals struct {
 	last   uint64
 }
 
-// next returns the next result. It polls: a subscription that a change of leader ends
+// next returns the bytes of the next result and its job. It polls: a subscription that a change of leader ends
 // silently would wait forever.
-func (a *arrivals) next(ctx context.Context) (*Result, error) {
+func (a *arrivals) next(ctx context.Context) (id string, data []byte, err error) {
 	for {
 		var m *jetstream.RawStreamMsg
 		err := request(ctx, func(ctx context.Context) (err error) {
@@ -337,26 +321,18 @@ func (a *arrivals) next(ctx context.Context) (*Result, error) {
 			}
 			return err
 		})
+		if err == nil && m == nil {
+			err = pause(ctx, poll)
+		}
 		if err != nil {
-			return nil, err
+			return "", nil, err
 		}
 		if m == nil {
-			select {
-			case <-ctx.Done():
-				return nil, ctx.Err()
-			case <-time.After(poll):
-			}
 			continue
 		}
 		a.last = m.Sequence
-		if len(m.Data) == 0 { // forgotten
-			continue
+		if len(m.Data) > 0 { // otherwise forgotten
+			return m.Subject[len(logged):], m.Data, nil
 		}
-		r, err := decodeResult(m.Subject[len(logged):], m.Data)
-		var end final
-		if errors.As(err, &end) {
-			continue // of another submission; Result reports it
-		}
-		return r, err
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"mm-abi.org/mm/internal/diag"
 )
 
 // Status is the state of a queue.
@@ -108,11 +110,11 @@ func (s Status) Write(w io.Writer) error {
 		if needs == "" {
 			needs = "nothing"
 		}
-		_, e := fmt.Fprintf(w, "need %s: %d wait, %d run, %d workers\n", needs, c.Waiting, c.Running, c.Workers)
+		_, e := fmt.Fprintf(w, "need %s: %d wait, %d run, %d workers\n", diag.Printable(needs), c.Waiting, c.Running, c.Workers)
 		err = errors.Join(err, e)
 	}
 	for _, a := range s.Workers {
-		_, e := fmt.Fprintf(w, "worker %s: %s\n", a.Name, a.Capabilities)
+		_, e := fmt.Fprintf(w, "worker %s: %s\n", diag.Printable(a.Name), diag.Printable(a.Capabilities))
 		err = errors.Join(err, e)
 	}
 	return err

@@ -31,7 +31,7 @@ type Worker struct {
 	Idle         time.Duration        // the worker ends after this time without a job; 0: never
 	Tell         func(Result, string) // called with every result and its job's command; may be nil
 
-	wait   time.Duration
+	wait   time.Duration        // the shortest of them
 	found  []jetstream.Consumer // of the needs that the worker meets, for a while
 	listed time.Time
 }
@@ -149,19 +149,20 @@ func pause(ctx context.Context, d time.Duration) error {
 func (w *Worker) consumers(ctx context.Context) ([]jetstream.Consumer, error) {
 	one, cancel := context.WithTimeout(ctx, call)
 	defer cancel()
-	list := w.Queue.stream.ListConsumers(one)
+	list, wait := w.Queue.stream.ListConsumers(one), w.Queue.opt.Wait
 	var names []string
 	for info := range list.Info() {
 		var needs []string
 		if json.Unmarshal([]byte(info.Config.Metadata[needsKey]), &needs) == nil && w.Capabilities.Meets(needs) && info.Name == class(needs) {
 			names = append(names, info.Name)
-			w.wait = info.Config.AckWait
+			wait = min(wait, info.Config.AckWait)
 		}
 	}
 	if err := list.Err(); err != nil {
 		return nil, err
 	}
 	slices.Sort(names)
+	w.wait = wait
 	var out []jetstream.Consumer
 	for _, name := range names {
 		c, err := w.Queue.stream.Consumer(one, name)
