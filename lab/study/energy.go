@@ -37,6 +37,14 @@ func (e Energy) since(before Energy) float64 {
 // reads those of this machine.
 type Packages struct{ Dir string }
 
+// unknown is the [Meter] of trials that run elsewhere, or at the same time as others.
+type unknown struct{}
+
+// Read implements [Meter].
+func (unknown) Read() (Energy, error) {
+	return nil, errors.New("the energy of a trial that workers execute is unknown")
+}
+
 // powercap is the folder of the counters of Linux.
 const powercap = "/sys/class/powercap"
 

@@ -36,11 +36,11 @@ type Options struct {
 	Resume   bool
 	Key      chain.Signer
 	Verifier chain.Verifier
-	Runner   Runner           // nil: Local
+	Runner   Runner           // nil: Local, one trial after the other
 	AtOnce   int              // trials that Runner executes at the same time; 0: one
 	Observer train.Observer   // of local trials; may be nil
 	Now      func() time.Time // of the rows; nil: time.Now
-	Energy   Meter            // nil: the counters of this machine
+	Energy   Meter            // of local trials; nil: the counters of this machine
 	Files    fsx.Options      // for tests
 	Each     func(chain.Row)  // if not nil, called with each new row
 	Text     Texts            // of the study and its recipe
@@ -64,19 +64,17 @@ func Run(ctx context.Context, s Study, opt Options) (Answer, error) {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
-	if opt.Runner == nil {
-		opt.Runner = Local{Dir: opt.Dir, Observer: opt.Observer, Threads: s.Threads}
+	if opt.Runner != nil {
+		opt.Energy = unknown{}
+	} else {
+		opt.Runner, opt.AtOnce = Local{Dir: opt.Dir, Observer: opt.Observer, Threads: s.Threads}, 1
 	}
 	if opt.Energy == nil {
 		opt.Energy = Packages{}
 	}
 	r := &runner{s: s, opt: opt, at: newState()}
 	if s.Budget.Joules > 0 {
-		_, err := opt.Energy.Read()
-		if err == nil && opt.AtOnce > 1 {
-			err = fmt.Errorf("the energy of a trial is unknown where %d run at the same time", opt.AtOnce)
-		}
-		if err != nil {
+		if _, err := opt.Energy.Read(); err != nil {
 			var list diag.List
 			list.Add(diag.StudyEnergy, diag.Pos{}, err.Error(), "")
 			return Answer{}, list.Err()
@@ -223,7 +221,7 @@ func (r *runner) trial(ctx context.Context, a action) error {
 		return fmt.Errorf("arm %s, seed %d: %w", a.arm.Name, a.seed, err)
 	}
 	p := Payload{Arm: a.arm.Name, Seed: a.seed, Rung: a.rung, Result: result, Seconds: took.Seconds()}
-	if after, err := r.opt.Energy.Read(); metered == nil && err == nil && r.opt.AtOnce <= 1 {
+	if after, err := r.opt.Energy.Read(); metered == nil && err == nil {
 		p.Joules = after.since(before)
 	} else if r.s.Budget.Joules > 0 {
 		return errors.Join(errors.New("energy is not readable any more"), metered, err)

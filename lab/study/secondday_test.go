@@ -274,6 +274,11 @@ func TestEnergy(t *testing.T) {
 		t.Errorf("without counters: got %v", err)
 	}
 	opt.Energy = &meter{}
+	elsewhere := opt
+	elsewhere.Runner = Local{Dir: opt.Dir, Threads: 1}
+	if _, err := Run(context.Background(), s, elsewhere); err == nil || !strings.Contains(err.Error(), string(diag.StudyEnergy)) {
+		t.Errorf("with workers: got %v", err)
+	}
 	a, err := Run(context.Background(), s, opt)
 	if err != nil || !strings.HasPrefix(a.Exhausted, "energy") {
 		t.Errorf("got %v, %v", a.Exhausted, err)
