@@ -15,6 +15,7 @@
 //
 // Held-out questions have numbers and wordings that no other question has. A part
 // of them chooses the best round and ends the run when rounds do not help; the
-// rest compares that round with round 0. Everything follows from the seed; a round is complete when
-// its result.json exists, and a killed run continues with the next one.
+// rest compares that round with round 0. Everything follows from the seed; a round
+// is complete when its result.json exists, and a killed run continues with the next
+// one.
 package improve
