@@ -13,6 +13,7 @@ import (
 
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/lab/chain"
+	"mm-abi.org/mm/lab/farm"
 	"mm-abi.org/mm/lab/study"
 	"mm-abi.org/mm/registry/sign"
 	"mm-abi.org/mm/schemas"
@@ -66,17 +67,22 @@ func (p *program) experimentCommand() *cli.Command {
 }
 
 func (p *program) experimentRun(c *cli.Context) error {
-	file, key, crew := c.Args().First(), c.String("sign"), crewOptions(c)
+	file, key := c.Args().First(), c.String("sign")
+	where, err := p.trialOptions(c)
+	if err != nil {
+		return err
+	}
 	opt := study.Options{Dir: c.String("out"), Resume: c.Bool("resume"), AtOnce: c.Int("at-once")}
 	return p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error {
-		runner, done, err := p.trials(c.Context, opt.Dir, crew)
+		if where == nil {
+			return p.runStudy(c.Context, w, file, key, opt)
+		}
+		runner, stop, err := farm.OpenTrials(c.Context, *where)
 		if err != nil {
 			return err
 		}
-		if opt.Runner = runner; runner == nil {
-			opt.AtOnce = 0
-		}
-		return errors.Join(p.runStudy(c.Context, w, file, key, opt), done())
+		opt.Runner = runner
+		return errors.Join(p.runStudy(c.Context, w, file, key, opt), stop())
 	})
 }
 

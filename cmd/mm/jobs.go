@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,10 +10,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"mm-abi.org/mm/core/pool"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/farm"
-	"mm-abi.org/mm/lab/study"
 	"mm-abi.org/mm/runtimes/native"
 	"mm-abi.org/mm/workspace"
 )
@@ -36,16 +33,8 @@ func queueFlags() []cli.Flag {
 func (p *program) queueOptions(c *cli.Context) (farm.Options, error) {
 	o := farm.Options{Servers: c.String("server"), Token: c.String("token"), Seed: c.String("nkey"), CA: c.String("ca"), Cert: c.String("cert"), Key: c.String("cert-key"),
 		Replicas: c.Int("replicas"), Warn: func(s string) { p.say("mm: %s", s) }}
-	if o.Token == "" && o.Seed == "" && o.Cert == "" {
-		home, err := jobsHome()
-		if err != nil {
-			return o, err
-		}
-		if _, err := os.Stat(filepath.Join(home, "token")); err == nil && o.Servers == farm.DefaultServer {
-			o.Token = filepath.Join(home, "token")
-		}
-	}
-	return o, nil
+	home, err := jobsHome()
+	return o.WithToken(filepath.Join(home, "token")), err
 }
 
 // jobsHome returns the folder of the queue and its workers on this machine.
@@ -230,34 +219,15 @@ func (p *program) jobsSubmit(c *cli.Context) error {
 		return usageError{err}
 	}
 	files, again := c.StringSlice("input"), c.Bool("again")
-	return p.withQueue(c.Context, opt, func(q *farm.Queue) error { return p.submitJob(c.Context, q, j, files, again) })
-}
-
-// submitJob stores the files of a job and submits it.
-func (p *program) submitJob(ctx context.Context, q *farm.Queue, j farm.Job, files []string, again bool) error {
-	j.Inputs = map[string]string{}
-	for _, name := range files {
-		sum, err := q.PutFile(ctx, name)
+	return p.withQueue(c.Context, opt, func(q *farm.Queue) error {
+		id, err := q.SubmitFiles(c.Context, j, files, again)
 		if err != nil {
 			return err
 		}
-		j.Inputs[filepath.ToSlash(name)] = sum
-	}
-	_, id, err := j.Encode()
-	if err != nil {
-		return err
-	}
-	if again {
-		if err := q.Forget(ctx, id); err != nil {
-			return err
-		}
-	}
-	if id, err = q.Submit(ctx, j); err != nil {
-		return err
-	}
-	return p.printOr(struct {
-		Job string `json:"job"`
-	}{id}, func() error { return p.line("%s", id) })
+		return p.printOr(struct {
+			Job string `json:"job"`
+		}{id}, func() error { return p.line("%s", id) })
+	})
 }
 
 func (p *program) jobsStatus(c *cli.Context) error {
@@ -276,7 +246,7 @@ func (p *program) jobsStatus(c *cli.Context) error {
 
 func (p *program) jobsResults(c *cli.Context) error {
 	if c.NArg() == 0 {
-		return usageError{fmt.Errorf("usage: mm jobs results JOB…")}
+		return usageError{errors.New("usage: mm jobs results JOB…")}
 	}
 	opt, err := p.queueOptions(c)
 	if err != nil {
@@ -320,48 +290,23 @@ func (p *program) experimentTrial(c *cli.Context) error {
 	return farm.Trial(c.Context, spec, c.String("out"))
 }
 
-// crew describes where the trials of a study run.
-type crew struct {
-	workers int
-	queue   farm.Options // without servers: none
-}
-
-func crewOptions(c *cli.Context) crew {
-	return crew{c.Int("workers"), farm.Options{Servers: c.String("jobs"), Token: c.String("jobs-token"), CA: c.String("jobs-ca")}}
-}
-
-// trials returns the runner of the trials of the study in dir, nil for this process alone.
-func (p *program) trials(ctx context.Context, dir string, c crew) (study.Runner, func() error, error) {
-	done := func() error { return nil }
-	if c.workers == 0 && c.queue.Servers == "" {
-		return nil, done, nil
+// trialOptions returns where the trials of a study run, nil for this process.
+func (p *program) trialOptions(c *cli.Context) (*farm.TrialOptions, error) {
+	opt := &farm.TrialOptions{Dir: c.String("out"), Workers: c.Int("workers"), Queue: farm.Options{Servers: c.String("jobs"), Token: c.String("jobs-token"), CA: c.String("jobs-ca")}}
+	own := opt.Workers != 0
+	switch {
+	case !own && opt.Queue.Servers == "":
+		return nil, nil
+	case opt.Workers < 0 || own && opt.Queue.Servers != "":
+		return nil, usageError{errors.New("want --workers N or --jobs URL")}
+	case !own:
+		home, err := jobsHome()
+		opt.Queue = opt.Queue.WithToken(filepath.Join(home, "token"))
+		return opt, err
 	}
-	if c.workers < 0 || c.workers > 0 && c.queue.Servers != "" {
-		return nil, nil, usageError{errors.New("want --workers N or --jobs URL")}
+	var err error
+	if opt.Server, err = native.Companion("mm-queue", "MM_QUEUE"); err == nil {
+		opt.Program, err = os.Executable()
 	}
-	if c.workers > 0 {
-		server, err := native.Companion("mm-queue", "MM_QUEUE")
-		if err != nil {
-			return nil, nil, err
-		}
-		program, err := os.Executable()
-		if err != nil {
-			return nil, nil, err
-		}
-		at := filepath.Join(dir, "jobs")
-		hired, err := farm.Hire(ctx, farm.CrewOptions{Program: program, Dir: filepath.Join(at, "workers"), Workers: c.workers, Threads: pool.Default() / c.workers,
-			Server: farm.ServerOptions{Program: server, Dir: filepath.Join(at, "server"), Listen: "127.0.0.1:0", Token: filepath.Join(at, "token")}})
-		if err != nil {
-			return nil, nil, err
-		}
-		c.queue.Servers, c.queue.Token, done = hired.Server.URL, hired.Server.Token, hired.Close
-	}
-	if home, err := jobsHome(); err == nil && c.queue.Token == "" && c.queue.Servers == farm.DefaultServer {
-		c.queue.Token = filepath.Join(home, "token")
-	}
-	q, err := farm.Open(ctx, c.queue)
-	if err != nil {
-		return nil, nil, errors.Join(err, done())
-	}
-	return farm.Trials{Queue: q, Dir: dir}, func() error { return errors.Join(q.Close(), done()) }, nil
+	return opt, err
 }

@@ -36,6 +36,29 @@ func (q *Queue) PutFile(ctx context.Context, path string) (string, error) {
 	return sum, q.put(ctx, sum, size, func() (io.ReadCloser, error) { return fsx.OpenRegular(path) })
 }
 
+// SubmitFiles stores files, the inputs of a job under their own paths, and submits the job;
+// again forgets a result that failed.
+func (q *Queue) SubmitFiles(ctx context.Context, j Job, files []string, again bool) (string, error) {
+	j.Inputs = map[string]string{}
+	for _, name := range files {
+		sum, err := q.PutFile(ctx, name)
+		if err != nil {
+			return "", err
+		}
+		j.Inputs[filepath.ToSlash(name)] = sum
+	}
+	if again {
+		_, id, err := j.Encode()
+		if err == nil {
+			err = q.Forget(ctx, id)
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	return q.Submit(ctx, j)
+}
+
 // put stores the content that open returns under its digest.
 func (q *Queue) put(ctx context.Context, sum string, size int64, open func() (io.ReadCloser, error)) error {
 	if size > maxBlob {
@@ -65,7 +88,7 @@ func (q *Queue) put(ctx context.Context, sum string, size int64, open func() (io
 }
 
 // contentOf returns the hex SHA-256 of stored content, as the client that stored it computed
-// it: a file that changed meanwhile lies under the digest of another.
+// it: a file that changed meanwhile has the name of other content.
 func contentOf(info *jetstream.ObjectInfo) string {
 	sum, err := jetstream.DecodeObjectDigest(info.Digest)
 	if err != nil {

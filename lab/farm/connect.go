@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 
@@ -36,6 +37,15 @@ type Options struct {
 	Wait     time.Duration // until a job without progress is given to another worker; 0: 30 s. The first client decides
 	Patient  bool          // wait for a server as long as the context lives; false: 10 s
 	Warn     func(string)  // receives lost and restored connections; may be nil
+}
+
+// WithToken returns o with the token in file, which mm jobs serve creates, if o has no
+// credentials, its server is that of this machine and the file exists.
+func (o Options) WithToken(file string) Options {
+	if _, err := os.Stat(file); err == nil && o.Servers == DefaultServer && o.Token == "" && o.Seed == "" && o.Cert == "" {
+		o.Token = file
+	}
+	return o
 }
 
 // dial connects to the servers. It waits for the first of them until ctx is done.

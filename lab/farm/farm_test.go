@@ -295,7 +295,7 @@ func TestNeeds(t *testing.T) {
 }
 
 // A worker reports progress as often as the shortest wait of its jobs wants: a job that takes
-// longer is not given to another worker.
+// longer stays with its worker.
 func TestProgress(t *testing.T) {
 	t.Parallel()
 	b := start(t, t.TempDir(), "127.0.0.1:0")

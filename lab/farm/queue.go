@@ -31,7 +31,7 @@ const (
 	kept        = 7 * 24 * time.Hour // attempts
 )
 
-// headers bounds what the server counts of a message besides its content, in bytes.
+// headers bounds the headers of a message, which the server adds to its size, in bytes.
 const headers = 4 << 10
 
 // needsKey is the key of the needs in the metadata of a consumer.

@@ -3,10 +3,12 @@ package farm
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 
 	"mm-abi.org/mm/core/cpu"
+	"mm-abi.org/mm/core/pool"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/study"
 )
@@ -37,6 +39,35 @@ const (
 type Trials struct {
 	Queue *Queue
 	Dir   string // folder of the study
+}
+
+// TrialOptions for [OpenTrials].
+type TrialOptions struct {
+	Dir     string  // folder of the study
+	Queue   Options // without servers: a queue with workers is started
+	Workers int     // of that
+	Program string  // path of mm
+	Server  string  // and of mm-queue
+}
+
+// OpenTrials connects to a queue for the trials of a study. stop closes it, and ends a
+// server and workers that were started.
+func OpenTrials(ctx context.Context, opt TrialOptions) (t study.Runner, stop func() error, err error) {
+	end := func() error { return nil }
+	if opt.Queue.Servers == "" {
+		at := filepath.Join(opt.Dir, "jobs")
+		c, err := Hire(ctx, CrewOptions{Program: opt.Program, Dir: filepath.Join(at, "workers"), Workers: opt.Workers, Threads: pool.Default() / opt.Workers,
+			Server: ServerOptions{Program: opt.Server, Dir: filepath.Join(at, "server"), Listen: "127.0.0.1:0", Token: filepath.Join(at, "token")}})
+		if err != nil {
+			return nil, nil, err
+		}
+		opt.Queue.Servers, opt.Queue.Token, end = c.Server.URL, c.Server.Token, c.Close
+	}
+	q, err := Open(ctx, opt.Queue)
+	if err != nil {
+		return nil, nil, errors.Join(err, end())
+	}
+	return Trials{Queue: q, Dir: opt.Dir}, func() error { return errors.Join(q.Close(), end()) }, nil
 }
 
 // Run executes a trial on a worker whose kernels are of the same level: the result is that
