@@ -108,6 +108,27 @@ func TestTensorCheck(t *testing.T) {
 	}
 }
 
+func TestMisfits(t *testing.T) {
+	bytesOf := func(n int64) runtimes.Tensor {
+		return runtimes.Tensor{Type: runtimes.Uint8, Shape: []int64{n}, Data: make([]byte, n)}
+	}
+	want := map[string]runtimes.Tensor{"x": {Type: runtimes.Uint8, Shape: []int64{2}}, "y": {Type: runtimes.Uint8, Shape: []int64{1}}}
+	if err := runtimes.Misfits(map[string]runtimes.Tensor{"x": bytesOf(2), "y": bytesOf(1)}, want); err != nil {
+		t.Error(err)
+	}
+	for text, in := range map[string]map[string]runtimes.Tensor{
+		"missing input x\nmissing input y":                nil,
+		"unknown input z, want one of [x y]":              {"x": bytesOf(2), "y": bytesOf(1), "z": bytesOf(1)},
+		"input x: got uint8 [3], want uint8 [2]":          {"x": bytesOf(3), "y": bytesOf(1)},
+		"input y: got int8 [1], want uint8 [1]":           {"x": bytesOf(2), "y": {Type: runtimes.Int8, Shape: []int64{1}, Data: []byte{0}}},
+		"input x: " + (runtimes.Tensor{}).Check().Error(): {"x": {}, "y": bytesOf(1)},
+	} {
+		if err := runtimes.Misfits(in, want); err == nil || err.Error() != text {
+			t.Errorf("got %v, want %q", err, text)
+		}
+	}
+}
+
 func TestElemSizes(t *testing.T) {
 	for size, types := range map[int][]runtimes.Elem{
 		8: {runtimes.Float64, runtimes.Int64, runtimes.Uint64}, 4: {runtimes.Float32, runtimes.Int32, runtimes.Uint32},

@@ -4,7 +4,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"math/bits"
+	"slices"
 )
 
 // Elem is the type of a tensor's elements, spelled as in manifests.
@@ -148,4 +150,28 @@ func (t Tensor) Strings() ([]string, error) {
 		return nil, fmt.Errorf("tensor of string %v holds %d texts", t.Shape, len(texts))
 	}
 	return texts, nil
+}
+
+// Misfits reports every input that is invalid, unknown, missing, or of another type or shape
+// than in want, whose data are not read.
+func Misfits(in, want map[string]Tensor) error {
+	var faults []error
+	for _, name := range slices.Sorted(maps.Keys(in)) {
+		w, ok := want[name]
+		t := in[name]
+		switch {
+		case !ok:
+			faults = append(faults, fmt.Errorf("unknown input %s, want one of %v", name, slices.Sorted(maps.Keys(want))))
+		case t.Check() != nil:
+			faults = append(faults, fmt.Errorf("input %s: %w", name, t.Check()))
+		case t.Type != w.Type || !slices.Equal(t.Shape, w.Shape):
+			faults = append(faults, fmt.Errorf("input %s: got %s %v, want %s %v", name, t.Type, t.Shape, w.Type, w.Shape))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		if _, ok := in[name]; !ok {
+			faults = append(faults, fmt.Errorf("missing input %s", name))
+		}
+	}
+	return errors.Join(faults...)
 }

@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"runtime"
 	"slices"
 	"sync"
@@ -244,27 +243,9 @@ func buffers(list []port) []uintptr {
 
 // fit reports every misfit of the inputs.
 func (f *function) fit(in map[string]runtimes.Tensor) error {
-	var faults []error
-	names := map[string]port{}
+	want := map[string]runtimes.Tensor{}
 	for _, p := range f.inputs {
-		names[p.name] = p
+		want[p.name] = runtimes.Tensor{Type: p.typ, Shape: p.shape}
 	}
-	for _, name := range slices.Sorted(maps.Keys(in)) {
-		want, ok := names[name]
-		t := in[name]
-		switch {
-		case !ok:
-			faults = append(faults, fmt.Errorf("unknown input %s, want one of %v", name, slices.Sorted(maps.Keys(names))))
-		case t.Check() != nil:
-			faults = append(faults, fmt.Errorf("input %s: %w", name, t.Check()))
-		case t.Type != want.typ || !slices.Equal(t.Shape, want.shape):
-			faults = append(faults, fmt.Errorf("input %s: got %s %v, want %s %v", name, t.Type, t.Shape, want.typ, want.shape))
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		if _, ok := in[name]; !ok {
-			faults = append(faults, fmt.Errorf("missing input %s", name))
-		}
-	}
-	return errors.Join(faults...)
+	return runtimes.Misfits(in, want)
 }

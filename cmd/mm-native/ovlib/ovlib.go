@@ -10,7 +10,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -290,23 +289,9 @@ func (f *function) result(request uintptr, p port) (t runtimes.Tensor, err error
 
 // fit reports every misfit of the inputs.
 func (f *function) fit(in map[string]runtimes.Tensor) error {
-	var faults []error
-	for _, name := range slices.Sorted(maps.Keys(in)) {
-		want, ok := f.inputs[name]
-		t := in[name]
-		switch {
-		case !ok:
-			faults = append(faults, fmt.Errorf("unknown input %s, want one of %v", name, slices.Sorted(maps.Keys(f.inputs))))
-		case t.Check() != nil:
-			faults = append(faults, fmt.Errorf("input %s: %w", name, t.Check()))
-		case t.Type != want.typ || !slices.Equal(t.Shape, want.shape):
-			faults = append(faults, fmt.Errorf("input %s: got %s %v, want %s %v", name, t.Type, t.Shape, want.typ, want.shape))
-		}
+	want := map[string]runtimes.Tensor{}
+	for name, p := range f.inputs {
+		want[name] = runtimes.Tensor{Type: p.typ, Shape: p.shape}
 	}
-	for _, name := range slices.Sorted(maps.Keys(f.inputs)) {
-		if _, ok := in[name]; !ok {
-			faults = append(faults, fmt.Errorf("missing input %s", name))
-		}
-	}
-	return errors.Join(faults...)
+	return runtimes.Misfits(in, want)
 }
