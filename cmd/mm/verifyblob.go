@@ -34,7 +34,7 @@ type blobVerified struct {
 }
 
 // blobOptions returns the options of a signature over a file, or refuses flags that would
-// constrain nothing without --bundle.
+// constrain nothing without --bundle, or with it.
 func blobOptions(c *cli.Context) (workspace.BlobOptions, error) {
 	opt := workspace.BlobOptions{Bundle: c.String("bundle"), Root: c.String("trusted-root"), Identity: sign.TrustedIdentity{
 		Issuer: c.String("certificate-oidc-issuer"), Subject: c.String("certificate-identity"), Pattern: c.String("certificate-identity-regexp"),
@@ -46,6 +46,11 @@ func blobOptions(c *cli.Context) (workspace.BlobOptions, error) {
 			}
 		}
 		return opt, nil
+	}
+	for _, name := range []string{"oms", "remote", "require", "layout", "expect"} {
+		if c.IsSet(name) {
+			return opt, usageError{fmt.Errorf("--%s and --bundle exclude each other", name)}
+		}
 	}
 	named := opt.Identity.Issuer != "" && (opt.Identity.Subject == "") != (opt.Identity.Pattern == "")
 	switch keys := c.StringSlice("key"); {

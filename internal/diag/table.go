@@ -125,7 +125,7 @@ var table = []Entry{
 	{NotPromoted, "stage skipped", "The channel takes artifacts from another channel, which never led to this one.", "Promote it to the earlier channel first."},
 	{UnsaidRollback, "promotion of an older artifact", "The channel led to this artifact before and leads to another one now.", "Use --rollback if that is intended."},
 	{PromotionRefused, "evidence for the channel missing", "Evidence that the channel demands is missing, invalid, about another digest, or signed by too few of its keys.", "Attach it with mm attest and push, then promote again."},
-	{ClockDiffers, "document of the future", "The channel document was made after the present time of this machine.", "Correct the clock of this machine, or ask the publisher to correct theirs."},
+	{ClockDiffers, "document of the future", "The channel document, or the signature, was made after the present time of this machine.", "Correct the clock of this machine, or ask the publisher to correct theirs."},
 
 	{Corrupt, "damaged store", "The files of the store itself, such as index.json, are missing or inconsistent.", "Run mm fsck to list the damage; mm fsck --repair writes a damaged index.json anew."},
 	{HostileInput, "refused artifact", "The artifact's manifest violates a safety rule: unsafe paths, wrong sizes, too many layers.", "Do not use the artifact."},

@@ -83,7 +83,7 @@ func (s *Server) assemble() tool {
 			"graph":{"type":"string","minLength":1,"maxLength":4096,"description":"The build.graph.yaml."},
 			"out":{"type":"string","minLength":1,"maxLength":4096,"description":"Folder that becomes an OCI image layout with a folder of files for each target."},
 			"target":{"type":"string","maxLength":128,"description":"Build only this target of the graph."},
-			"locked":{"type":"boolean","description":"Refuse any drift from the lock beside the graph."},
+			"locked":{"type":"boolean","description":"Refuse any drift from the lock next to the graph."},
 			"keep_going":{"type":"boolean","description":"Leave out targets that cannot be built."}},"required":["graph"],"additionalProperties":false}`),
 		call: func(ctx context.Context, args []byte) (*sdk.CallToolResult, error) {
 			var in struct {
