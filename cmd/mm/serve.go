@@ -14,6 +14,7 @@ import (
 
 	"mm-abi.org/mm/internal/bytesize"
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/internal/loopback"
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/serve/anthropic"
 	"mm-abi.org/mm/serve/api"
@@ -226,7 +227,7 @@ func (p *program) serverOptions(c *cli.Context) (api.Options, error) {
 	if opt.Keys, err = serverKeys(c.String("keys")); err != nil {
 		return opt, err
 	}
-	if addr := c.String("addr"); !api.Loopback(addr) && len(opt.Keys) == 0 {
+	if addr := c.String("addr"); !loopback.Is(addr) && len(opt.Keys) == 0 {
 		return opt, usageError{hinted{fmt.Errorf("--addr %s is not loopback: keys are required", addr), "set --keys or " + keysVariable + ", or serve at 127.0.0.1"}}
 	}
 	return opt, nil

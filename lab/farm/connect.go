@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"os"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/internal/loopback"
 )
 
 // DefaultServer is the address of a server that mm jobs serve starts.
@@ -99,22 +99,12 @@ func addresses(list string) ([]string, error) {
 			return nil, errors.New("invalid address of a server, want nats://HOST:PORT or tls://HOST:PORT")
 		case u.User != nil:
 			return nil, fmt.Errorf("server %s: credentials in an address are visible to others; want a file with a token or a seed", u.Redacted())
-		case u.Scheme == "nats" && !Loopback(u.Host):
+		case u.Scheme == "nats" && !loopback.Is(u.Host):
 			return nil, fmt.Errorf("server %s: beyond this machine, want tls://", one)
 		}
 		all = append(all, u.String())
 	}
 	return all, nil
-}
-
-// Loopback reports whether HOST or HOST:PORT is an address of this machine only.
-func Loopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		host = address
-	}
-	ip := net.ParseIP(strings.Trim(host, "[]"))
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // credentials returns the settings that prove who the client is.

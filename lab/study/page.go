@@ -3,8 +3,9 @@ package study
 import (
 	_ "embed"
 	"encoding/json"
-	"net"
 	"net/http"
+
+	"mm-abi.org/mm/internal/loopback"
 )
 
 //go:embed page.html
@@ -36,7 +37,7 @@ func Handler(read func() (Status, error)) http.Handler {
 		json.NewEncoder(w).Encode(s)
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !local(r.Host) {
+		if !loopback.Is(r.Host) {
 			http.Error(w, "unknown host", http.StatusForbidden)
 			return
 		}
@@ -45,19 +46,4 @@ func Handler(read func() (Status, error)) http.Handler {
 		w.Header().Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; connect-src 'self'; frame-ancestors 'none'")
 		mux.ServeHTTP(w, r)
 	})
-}
-
-// local reports whether a host, with or without a port, is this machine.
-func local(host string) bool {
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		host = h
-	}
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
-}
-
-// Loopback reports whether an address to listen on is loopback only.
-func Loopback(addr string) bool {
-	host, _, err := net.SplitHostPort(addr)
-	return err == nil && host != "" && local(host)
 }

@@ -342,9 +342,4 @@ func TestHandler(t *testing.T) {
 			t.Errorf("%s%s: got %d, want %d", c.host, c.path, w.Code, c.want)
 		}
 	}
-	for addr, want := range map[string]bool{"127.0.0.1:0": true, "localhost:1": true, "0.0.0.0:1": false, ":1": false, "192.0.2.1:1": false} {
-		if Loopback(addr) != want {
-			t.Errorf("%s: want %v", addr, want)
-		}
-	}
 }

@@ -25,6 +25,7 @@ import (
 	"oras.land/oras-go/v2/registry/remote/retry"
 
 	"mm-abi.org/mm/internal/diag"
+	"mm-abi.org/mm/internal/loopback"
 )
 
 // Options for [New].
@@ -192,7 +193,7 @@ func (c *Client) Close() { c.bulk.Client.CloseIdleConnections() }
 
 // plain reports whether host is used without TLS.
 func (c *Client) plain(host string) bool {
-	return slices.Contains(c.opt.PlainHTTP, host) || loopback(host) && !c.opt.TLSLoopback
+	return slices.Contains(c.opt.PlainHTTP, host) || loopback.Is(host) && !c.opt.TLSLoopback
 }
 
 // repository is a repository of a registry.

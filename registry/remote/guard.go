@@ -3,6 +3,8 @@ package remote
 import (
 	"fmt"
 	"net/http"
+
+	"mm-abi.org/mm/internal/loopback"
 )
 
 // clearGuard is a transport that sends no login in clear: neither to a registry nor
@@ -10,7 +12,7 @@ import (
 type clearGuard struct{ http.RoundTripper }
 
 func (g clearGuard) RoundTrip(req *http.Request) (*http.Response, error) {
-	if req.URL.Scheme == "http" && !loopback(req.URL.Host) && carriesLogin(req) {
+	if req.URL.Scheme == "http" && !loopback.Is(req.URL.Host) && carriesLogin(req) {
 		if req.Body != nil {
 			req.Body.Close()
 		}

@@ -2,7 +2,6 @@ package remote
 
 import (
 	"fmt"
-	"net"
 	"net/url"
 	"strings"
 
@@ -174,19 +173,4 @@ func (r Reference) tag() string {
 		return r.Entry
 	}
 	return r.Ref.Tag
-}
-
-// loopback reports whether host (with or without a port) is this machine by
-// name or address.
-func loopback(host string) bool {
-	name := host
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		name = h
-	}
-	name = strings.Trim(name, "[]")
-	if strings.EqualFold(name, "localhost") {
-		return true
-	}
-	ip := net.ParseIP(name)
-	return ip != nil && ip.IsLoopback()
 }

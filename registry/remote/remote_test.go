@@ -525,17 +525,6 @@ func TestParseReference(t *testing.T) {
 	}
 }
 
-func TestLoopback(t *testing.T) {
-	for host, want := range map[string]bool{
-		"localhost": true, "localhost:5000": true, "127.0.0.1": true, "127.1.2.3:80": true, "[::1]:5000": true, "[::1]": true, "LOCALHOST:1": true,
-		"localhost.example": false, "10.0.0.1": false, "127.0.0.1.example:80": false, "registry.example": false, "": false,
-	} {
-		if got := loopback(host); got != want {
-			t.Errorf("%q: %v", host, got)
-		}
-	}
-}
-
 // TestHostileGraphs pulls graphs that no honest registry serves.
 func TestHostileGraphs(t *testing.T) {
 	config := content.NewDescriptorFromBytes("application/json", []byte(`{}`))

@@ -13,13 +13,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
 
+	"mm-abi.org/mm/internal/loopback"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/runtimes/talk"
@@ -111,7 +111,7 @@ func New(opt Options) (*Model, error) {
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, fmt.Errorf("URL of the server: got %.80q, want https://HOST or http://HOST:PORT", m.url)
 	}
-	if u.Scheme == "http" && !local(u.Hostname()) {
+	if u.Scheme == "http" && !loopback.Is(u.Hostname()) {
 		return nil, fmt.Errorf("URL of the server: %s is plain HTTP and not this machine: neither a key nor a conversation is sent there", u.Host)
 	}
 	if strings.ContainsFunc(m.key, func(r rune) bool { return r <= ' ' || r > '~' }) {
@@ -119,12 +119,6 @@ func New(opt Options) (*Model, error) {
 	}
 	m.http = &http.Client{Transport: opt.HTTP, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	return m, nil
-}
-
-// local reports whether a host is this machine.
-func local(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // Host returns the host and the port of the server.

@@ -10,13 +10,6 @@ import (
 	"strings"
 )
 
-// Loopback reports whether an address to listen on is loopback only.
-func Loopback(addr string) bool {
-	host, _, err := net.SplitHostPort(addr)
-	ip := net.ParseIP(host)
-	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
-}
-
 // checkOrigins reports origins of another form than https://ide.example.
 func checkOrigins(origins []string) (err error) {
 	for _, o := range origins {

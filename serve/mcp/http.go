@@ -5,7 +5,6 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -13,6 +12,8 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"mm-abi.org/mm/internal/loopback"
 )
 
 const (
@@ -27,13 +28,6 @@ type HTTPOptions struct {
 	Origins []string // further allowed origins of web pages: https://ide.example
 }
 
-// Loopback reports whether an address to listen on is loopback only.
-func Loopback(addr string) bool {
-	host, _, err := net.SplitHostPort(addr)
-	ip := net.ParseIP(host)
-	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
-}
-
 // Handler serves clients over streamable HTTP, at any path. addr is the address to listen
 // on; unless it is loopback, a token is required.
 //
@@ -41,7 +35,7 @@ func Loopback(addr string) bool {
 // Host that is not this machine's (403), with a body that is too large (413), and beyond
 // the number of clients (503).
 func (s *Server) Handler(addr string, opt HTTPOptions) (http.Handler, error) {
-	if !Loopback(addr) && opt.Token == "" {
+	if !loopback.Is(addr) && opt.Token == "" {
 		return nil, fmt.Errorf("%s is not loopback: a token is required", addr)
 	}
 	if opt.Token != "" && len(opt.Token) < minToken {
