@@ -124,10 +124,7 @@ func (w *Workspace) describe(ctx context.Context, at *Located, p artifact.Part) 
 		Name: a.Name, Version: a.Version, Digest: p.Descriptor.Digest.String(),
 		Description: a.Annotations[ocispec.AnnotationDescription], License: a.Annotations[ocispec.AnnotationLicenses],
 	}
-	r := layerReader{src: at.src, layers: map[string]artifact.Layer{}}
-	for _, l := range a.Layers {
-		r.layers[l.Path] = l
-	}
+	r := newLayerReader(at.src, a)
 	parts, err := r.parts(ctx, a, out.Digest)
 	if err != nil {
 		return out, err

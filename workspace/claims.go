@@ -41,10 +41,7 @@ func checkClaims(ctx context.Context, src content.Fetcher, ref string, t *artifa
 		if p.Artifact.Foreign != "" || target != "" && p.Target != "" && p.Target != target {
 			continue
 		}
-		c.reader = layerReader{src: src, layers: map[string]artifact.Layer{}}
-		for _, l := range p.Artifact.Layers {
-			c.reader.layers[l.Path] = l
-		}
+		c.reader = newLayerReader(src, p.Artifact)
 		if err := c.part(ctx, p.Artifact); err != nil {
 			return err
 		}

@@ -72,10 +72,7 @@ func siblings(ctx context.Context, src content.Fetcher, t *artifact.Tree) ([]str
 		return nil, nil
 	}
 	a := t.Parts[0].Artifact
-	c := &claims{reader: layerReader{src: src, layers: map[string]artifact.Layer{}}}
-	for _, l := range a.Layers {
-		c.reader.layers[l.Path] = l
-	}
+	c := &claims{reader: newLayerReader(src, a)}
 	file := a.Name + ".graph.yaml"
 	if c.reader.layers[file].Path == "" { // of an older version
 		return nil, nil

@@ -120,10 +120,7 @@ func termsOf(expression string) []Term {
 // licensedParts returns the modules of a manifest with their texts, and the judgment of
 // their licenses together, which needs the graph.
 func licensedParts(ctx context.Context, at *Located, p artifact.Part) (parts []legal.Part, faults diag.List, err error) {
-	c := &claims{ref: at.ref, reader: layerReader{src: at.src, layers: map[string]artifact.Layer{}}}
-	for _, l := range p.Artifact.Layers {
-		c.reader.layers[l.Path] = l
-	}
+	c := &claims{ref: at.ref, reader: newLayerReader(at.src, p.Artifact)}
 	faults = diag.List{}
 	if _, ok := c.reader.layers[builds.AssemblyFile]; !ok {
 		one, err := c.reader.licensed(ctx, p)

@@ -94,10 +94,7 @@ func (w *Workspace) releasers(ctx context.Context, at *Located) ([]trust.Signer,
 
 // overviewParts sets the modules of a manifest.
 func (w *Workspace) overviewParts(ctx context.Context, at *Located, p artifact.Part, o *Overview) error {
-	c := &claims{ref: at.ref, reader: layerReader{src: at.src, layers: map[string]artifact.Layer{}}}
-	for _, l := range p.Artifact.Layers {
-		c.reader.layers[l.Path] = l
-	}
+	c := &claims{ref: at.ref, reader: newLayerReader(at.src, p.Artifact)}
 	d := &sources{}
 	parts := map[string]builds.Part{}
 	if _, ok := c.reader.layers[builds.AssemblyFile]; ok {

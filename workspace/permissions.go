@@ -51,10 +51,7 @@ func (w *Workspace) Grants() ([]modules.Grant, error) {
 // permissions returns the requests of the skills of an artifact. Documents that
 // cannot be parsed are left to those that use them.
 func permissions(ctx context.Context, src content.Fetcher, a *artifact.Artifact) ([]Permission, error) {
-	r := layerReader{src: src, layers: map[string]artifact.Layer{}}
-	for _, l := range a.Layers {
-		r.layers[l.Path] = l
-	}
+	r := newLayerReader(src, a)
 	parts, err := r.skills(ctx, a)
 	if err != nil {
 		return nil, err
@@ -79,6 +76,15 @@ func permissions(ctx context.Context, src content.Fetcher, a *artifact.Artifact)
 type layerReader struct {
 	src    content.Fetcher
 	layers map[string]artifact.Layer
+}
+
+// newLayerReader returns a reader of the layers of an artifact.
+func newLayerReader(src content.Fetcher, a *artifact.Artifact) layerReader {
+	r := layerReader{src, map[string]artifact.Layer{}}
+	for _, l := range a.Layers {
+		r.layers[l.Path] = l
+	}
+	return r
 }
 
 // skills returns the skills of a build, or the one that the artifact is.

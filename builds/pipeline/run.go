@@ -62,27 +62,18 @@ func Run(ctx context.Context, steps []Step, opt RunOptions) []Result {
 // step runs the commands of a step.
 func step(ctx context.Context, s Step, opt RunOptions) Result {
 	r, start := Result{Step: s}, time.Now()
-	var tail tailWriter
-	out := io.Writer(&tail)
+	tail := &diag.Tail{Limit: tailBytes}
+	out := io.Writer(tail)
 	if opt.Output != nil {
-		out = io.MultiWriter(&tail, opt.Output)
+		out = io.MultiWriter(tail, opt.Output)
 	}
 	for _, c := range s.Commands {
 		if r.Code, r.Err = command(ctx, c, opt, out); !r.Passed() {
 			break
 		}
 	}
-	r.Took, r.Tail = time.Since(start), printable(string(tail.data))
+	r.Took, r.Tail = time.Since(start), tail.String()
 	return r
-}
-
-// printable makes each line printable.
-func printable(text string) string {
-	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
-	for i := range lines {
-		lines[i] = diag.Printable(lines[i])
-	}
-	return strings.Join(lines, "\n")
 }
 
 func command(ctx context.Context, c Command, opt RunOptions, out io.Writer) (int, error) {
@@ -105,17 +96,6 @@ func command(ctx context.Context, c Command, opt RunOptions, out io.Writer) (int
 		return 0, fsx.WriteFile(filepath.Join(opt.Root, filepath.FromSlash(c.Out)), file.Bytes(), 0o644)
 	}
 	return 0, nil
-}
-
-// tailWriter keeps the last bytes that are written.
-type tailWriter struct{ data []byte }
-
-func (t *tailWriter) Write(p []byte) (int, error) {
-	t.data = append(t.data, p...)
-	if over := len(t.data) - tailBytes; over > 0 {
-		t.data = append(t.data[:0], t.data[over:]...)
-	}
-	return len(p), nil
 }
 
 // Summary returns a table of the results in Markdown.

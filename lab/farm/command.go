@@ -64,36 +64,16 @@ func (c Command) Execute(ctx context.Context, id string, j Job) (out Outcome, er
 
 // run runs mm in dir and returns the end of its output.
 func (c Command) run(ctx context.Context, dir string, args []string) (string, error) {
-	var tail tailWriter
+	tail := &diag.Tail{Limit: maxTail}
 	cmd := exec.CommandContext(ctx, c.Program, args...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &tail, &tail
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, tail, tail
 	cmd.SysProcAttr = attached()
 	cmd.Cancel = func() error { return interrupt(cmd.Process) }
 	cmd.WaitDelay = grace
 	err := cmd.Run()
-	text := printable(string(tail.data))
+	text := tail.String()
 	if err != nil {
 		return text, fmt.Errorf("%w: %s", err, strings.TrimSpace(text))
 	}
 	return text, nil
-}
-
-// printable makes each line printable.
-func printable(text string) string {
-	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
-	for i := range lines {
-		lines[i] = diag.Printable(lines[i])
-	}
-	return strings.Join(lines, "\n")
-}
-
-// tailWriter keeps the last bytes that are written.
-type tailWriter struct{ data []byte }
-
-func (t *tailWriter) Write(p []byte) (int, error) {
-	t.data = append(t.data, p...)
-	if over := len(t.data) - maxTail; over > 0 {
-		t.data = append(t.data[:0], t.data[over:]...)
-	}
-	return len(p), nil
 }
