@@ -52,3 +52,28 @@ func TestForcedIsWhatAMaskGives(t *testing.T) {
 		}
 	}
 }
+
+// TestForcedWithLookup: proposals change no text with forced tokens, at any
+// temperature.
+func TestForcedWithLookup(t *testing.T) {
+	cfg := small("llama")
+	cfg.Context = 1024
+	m, err := New(cfg, weightsOf(cfg, 1), Options{Threads: 1, Prefixes: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	for i, r := range requests(20, cfg.Vocab) {
+		var texts [2][]int32
+		for drafts := range texts {
+			r.opt.MaxTokens = 5 + i*7
+			r.opt.Lookup, r.opt.AlwaysDraft = drafts == 1, drafts == 1
+			if texts[drafts], err = r.run(t.Context(), m, func() {}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !slices.Equal(texts[1], texts[0]) {
+			t.Errorf("request %d: with proposals %v, want %v", i, texts[1], texts[0])
+		}
+	}
+}

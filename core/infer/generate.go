@@ -29,8 +29,8 @@ type GenerateOptions struct {
 	// for example to -Inf for tokens that a grammar does not allow.
 	Mask func(history []int32, logits []float32) error
 	// Forced returns tokens that must follow history, whatever the logits: they
-	// are fed in one batch without sampling. Stop tokens among them end the
-	// text.
+	// are fed in one batch without sampling. It is asked before each token that
+	// it did not return. Stop tokens among them end the text.
 	Forced func(history []int32) []int32
 	// Draft is a session of a smaller model with the same vocabulary. It
 	// proposes tokens that this model verifies in a batch, if that is measured
@@ -111,7 +111,7 @@ func (s *Session) Generate(ctx context.Context, opt GenerateOptions, emit func(T
 	defer s.users.Add(-1)
 	s.m.schedule.enter(s)
 	defer s.m.schedule.leave(s)
-	token, err := g.first()
+	token, err := g.next(s.Logits())
 	if err != nil {
 		return g.stats, err
 	}
@@ -133,22 +133,27 @@ func (s *Session) Generate(ctx context.Context, opt GenerateOptions, emit func(T
 	}
 }
 
-// first returns the first token, forced or drawn.
-func (g *generation) first() (int32, error) {
-	if g.opt.Forced != nil {
-		if forced := g.opt.Forced(g.history); len(forced) > 0 {
-			return forced[0], nil
-		}
+// next returns the token that follows the history: forced or drawn. Forced
+// tokens after it are due.
+func (g *generation) next(logits []float32) (int32, error) {
+	if len(g.due) == 0 && g.opt.Forced != nil {
+		g.due = g.opt.Forced(g.history)
 	}
-	return g.choose(g.s.Logits())
+	if len(g.due) > 0 {
+		token := g.due[0]
+		g.due = g.due[1:]
+		return token, nil
+	}
+	return g.choose(logits)
 }
 
 // forced returns the forced tokens that fit into the context.
 func (g *generation) forced() []int32 {
-	if g.opt.Forced == nil {
-		return nil
+	forced := g.due
+	g.due = nil
+	if len(forced) == 0 && g.opt.Forced != nil {
+		forced = g.opt.Forced(g.history)
 	}
-	forced := g.opt.Forced(g.history)
 	return forced[:max(0, min(len(forced), g.room()))]
 }
 
@@ -171,7 +176,7 @@ func (g *generation) follow(ctx context.Context, last int32, forced []int32) (ne
 			return 0, err
 		}
 	}
-	return g.choose(s.Logits())
+	return g.next(s.Logits())
 }
 
 // generation is the state of one generation.
@@ -182,6 +187,7 @@ type generation struct {
 	sampler *sample.Sampler
 	drafter *sample.Sampler
 	history []int32 // fed and drawn
+	due     []int32 // forced tokens that follow the last of the history
 	masked  []float32
 	rows    []float32 // logits of a verified batch
 	pending string    // text that may begin a stop string

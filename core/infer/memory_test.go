@@ -61,7 +61,7 @@ func TestKVMemory(t *testing.T) {
 			})
 			own := want[i%len(all)]
 			if err != nil && ctx.Err() == nil || err == nil && len(got) != len(own) || !slices.Equal(got, own[:min(len(got), len(own))]) {
-				errs <- fmt.Errorf("request %d: got %v, %w, want %v", i, got, err, own)
+				errs <- fmt.Errorf("request %d: got %v, %v, want %v", i, got, err, own)
 			}
 		})
 	}

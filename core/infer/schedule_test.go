@@ -113,7 +113,7 @@ func TestCrowd(t *testing.T) {
 				})
 				canceled := i%3 == 2 && errors.Is(err, context.Canceled)
 				if err != nil && !canceled || !slices.Equal(got, own[:min(len(got), len(own))]) || err == nil && len(got) != len(own) {
-					errs <- fmt.Errorf("%s: request %d: got %v, %w, want %v", name, i, got, err, own)
+					errs <- fmt.Errorf("%s: request %d: got %v, %v, want %v", name, i, got, err, own)
 				}
 			})
 		}

@@ -66,13 +66,13 @@ func (g *generation) verify(ctx context.Context, last int32, proposals []int32) 
 	return next, err
 }
 
-// accept appends the accepted proposals to the text and draws the next token;
-// rows are the logits after the last token and each proposal. The result is
-// meaningless once the text has ended.
+// accept appends the accepted proposals to the text and returns the next token,
+// as without proposals: forced or drawn. Rows are the logits after the last token
+// and each proposal. The result is meaningless once the text has ended.
 func (g *generation) accept(proposals []int32, rows []float32) (next int32, err error) {
 	v := len(rows) / (len(proposals) + 1)
 	for row := range len(proposals) + 1 {
-		token, err := g.choose(rows[row*v : (row+1)*v])
+		token, err := g.next(rows[row*v : (row+1)*v])
 		if err != nil {
 			return 0, err
 		}
