@@ -265,12 +265,12 @@ func (w *Workspace) attest(ctx context.Context, at *Located, typ string, s *Sign
 			break
 		}
 		var signature sign.Signature
-		if signature, err = sign.Attest(ctx, dst, p.Descriptor, a, s.Key, s.Options); err != nil {
+		if signature, err = sign.Attest(ctx, dst, p.Descriptor, a, s.Sealer, s.Options); err != nil {
 			break
 		}
 		done = append(done, signature)
 	}
-	w.Record(ctx, audit.Entry{Action: "attest", Ref: at.ref, Digest: at.desc.Digest.String(), Keys: []string{s.Key.Public().KeyID()}, Result: Outcome(err)})
+	w.Record(ctx, audit.Entry{Action: "attest", Ref: at.ref, Digest: at.desc.Digest.String(), Keys: []string{s.Sealer.SealerID()}, Result: Outcome(err)})
 	return done, err
 }
 

@@ -20,15 +20,17 @@ import (
 // DefaultKey is the name of the user's default key.
 const DefaultKey = "mm"
 
-// Signer signs with one private key; it is an assemble.Signer.
+// Signer signs with one private key; it is an assemble.Signer. One of [Workspace.Certified]
+// has no key and signs releases and evidence alone.
 type Signer struct {
 	Key     *sign.PrivateKey
+	Sealer  sign.Sealer // the key, or an identity
 	Options sign.Options
 }
 
 // Sign attaches release signatures in the store.
 func (s *Signer) Sign(ctx context.Context, store *registry.Store, subject ocispec.Descriptor) ([]ocispec.Descriptor, error) {
-	signatures, err := sign.Sign(ctx, store, subject, s.Key, s.Options)
+	signatures, err := sign.Sign(ctx, store, subject, s.Sealer, s.Options)
 	var bundles []ocispec.Descriptor
 	for _, m := range signatures {
 		bundles = append(bundles, m.Bundle)
@@ -60,7 +62,7 @@ func (w *Workspace) Signer(file string, password func(file string) ([]byte, erro
 	if err != nil {
 		return nil, err
 	}
-	s := &Signer{Key: key}
+	s := &Signer{Key: key, Sealer: key}
 	if created != nil {
 		s.Options.Created = *created
 	}

@@ -427,7 +427,7 @@ func TestSign(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := ws.Sign(ctx, at, signer.Key, signer.Options); err != nil {
+		if _, err := ws.Sign(ctx, at, signer); err != nil {
 			t.Error(err)
 		}
 		_, err = w.admit(workspace.Options{}, arg, workspace.Claim{})
@@ -514,7 +514,7 @@ func TestUnrecorded(t *testing.T) {
 			_, err := ws.Push(ctx, "good:1.0.0", reg.host+"/more/good", workspace.PushOptions{})
 			return err
 		},
-		"sign": func() error { _, err := ws.Sign(ctx, find("plain:1.0.0"), signer.Key, sign.Options{}); return err },
+		"sign": func() error { _, err := ws.Sign(ctx, find("plain:1.0.0"), signer); return err },
 		"skip": func() error { _, err := ws.Admit(ctx, find("plain:1.0.0"), workspace.Claim{Skip: true}); return err },
 		"add":  func() error { _, err := ws.AddModule(ctx, "core", signer, false); return err },
 		"assemble": func() error {

@@ -213,7 +213,7 @@ func (c *channel) pack(ctx context.Context, doc ChannelDocument, key *sign.Priva
 	if err != nil {
 		return ocispec.Descriptor{}, err
 	}
-	bundle, err := sign.SealStatement(key, digest.Digest(doc.Digest), sign.Attestation{PredicateType: channelType, Predicate: predicate})
+	bundle, err := sign.SealStatement(ctx, key, digest.Digest(doc.Digest), sign.Attestation{PredicateType: channelType, Predicate: predicate})
 	if err != nil {
 		return ocispec.Descriptor{}, err
 	}

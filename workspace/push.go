@@ -270,9 +270,8 @@ func (w *Workspace) targetNames(ctx context.Context, s *registry.Store, name str
 	return names
 }
 
-// Sign releases an artifact, or an index and every manifest below it, with a
-// private key.
-func (w *Workspace) Sign(ctx context.Context, at *Located, key *sign.PrivateKey, opt sign.Options) ([]sign.Signature, error) {
+// Sign releases an artifact, or an index and every manifest below it.
+func (w *Workspace) Sign(ctx context.Context, at *Located, by *Signer) ([]sign.Signature, error) {
 	if at.store == nil {
 		return nil, fault(diag.NoArtifact, at.ref+" is at a registry", "mm pull it, sign it, mm push it")
 	}
@@ -292,7 +291,7 @@ func (w *Workspace) Sign(ctx context.Context, at *Located, key *sign.PrivateKey,
 		return nil, err
 	}
 	defer s.Close()
-	signatures, err := sign.Sign(ctx, s, at.desc, key, opt)
-	w.Record(ctx, audit.Entry{Action: "sign", Ref: at.ref, Digest: at.desc.Digest.String(), Keys: []string{key.Public().KeyID()}, Result: Outcome(err)})
+	signatures, err := sign.Sign(ctx, s, at.desc, by.Sealer, by.Options)
+	w.Record(ctx, audit.Entry{Action: "sign", Ref: at.ref, Digest: at.desc.Digest.String(), Keys: []string{by.Sealer.SealerID()}, Result: Outcome(err)})
 	return signatures, err
 }

@@ -23,13 +23,13 @@ func (p *program) attestCommand() *cli.Command {
 			"evidence of the types sbom, spdx and provenance itself. With --eval it signs results.json of mm eval\n" +
 			"suite, which must be of this artifact; with --budgets only if it keeps the limits of quality (exit\n" +
 			"code 5). cosign verify-attestation reads the result.",
-		Flags: []cli.Flag{
+		Flags: append([]cli.Flag{
 			p.jsonFlag(), layoutFlag(), &cli.StringFlag{Name: "key", Usage: "private key `FILE` (default: the key of mm keys generate)"},
 			&cli.StringFlag{Name: "type", Usage: "sbom (CycloneDX), spdx (SPDX 3), provenance (SLSA v1), or the `URI` of a predicate type"},
 			&cli.StringFlag{Name: "predicate", Usage: "JSON `FILE` of the evidence"},
 			&cli.StringFlag{Name: "eval", Usage: "sign the results of mm eval suite: `FILE` or the folder of its --out"},
 			&cli.StringFlag{Name: "budgets", Usage: "with --eval: `FILE` with limits of quality that the results must keep"},
-		},
+		}, keylessFlags()...),
 		Action: p.attest,
 	}
 }
@@ -41,9 +41,12 @@ func (p *program) attest(c *cli.Context) error {
 	if c.String("eval") != "" && c.String("predicate") != "" || c.String("eval") == "" && c.String("budgets") != "" {
 		return usageError{errors.New("--predicate belongs to --type, --budgets to --eval")}
 	}
-	o := attestOptions{arg: c.Args().First(), key: c.String("key"), results: c.String("eval"), budgets: c.String("budgets")}
+	with, err := signerOptions(c)
+	if err != nil {
+		return err
+	}
+	o := attestOptions{arg: c.Args().First(), with: with, results: c.String("eval"), budgets: c.String("budgets")}
 	if o.results == "" {
-		var err error
 		if o.typ, err = workspace.PredicateType(c.String("type")); err != nil {
 			return usageError{err}
 		}
@@ -58,17 +61,18 @@ func (p *program) attest(c *cli.Context) error {
 
 // attestOptions are the options of mm attest.
 type attestOptions struct {
-	arg, key, typ    string
+	arg, typ         string
+	with             signerFlags
 	predicate        []byte
 	results, budgets string
 }
 
 func (p *program) attestOne(ctx context.Context, w *workspace.Workspace, o attestOptions) error {
-	s, err := w.Signer(o.key, p.password)
+	at, err := w.Find(ctx, o.arg)
 	if err != nil {
 		return err
 	}
-	at, err := w.Find(ctx, o.arg)
+	s, err := p.signerOf(ctx, w, o.with)
 	if err != nil {
 		return err
 	}

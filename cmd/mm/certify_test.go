@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strconv"
 	"time"
 
 	"github.com/opencontainers/image-spec/specs-go"
@@ -30,11 +31,13 @@ func (s scriptTest) Fatal(all ...any) { s.ts.Fatalf("%s", fmt.Sprint(all...)) }
 //	certify root FILE                      its trusted root
 //	certify blob FILE BUNDLE [WRONG]       a signature over a file
 //	certify layout DIR TYPE PREDICATE [WRONG]  a statement about every manifest of a layout
+//	certify serve FILE VERSION [WRONG]     its services, until the script ends: their signing configuration,
+//	                                       a token in FILE.token, and the environment of GitHub Actions
 //
 // WRONG is a part that is wrong: subject, issuer, sct, set, proof, tree, expired, early, digest.
 func certifyCommand(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
-		ts.Fatalf("usage: certify root|blob|layout FILE …")
+		ts.Fatalf("usage: certify root|blob|layout|serve FILE …")
 	}
 	world, ok := ts.Value(worldKey{}).(**sigstoretest.World)
 	if !ok {
@@ -57,6 +60,20 @@ func certifyCommand(ts *testscript.TestScript, neg bool, args []string) {
 		s := scriptSigning(wrong)
 		s.Message = data
 		ts.Check(os.WriteFile(ts.MkAbs(args[2]), w.Bundle(s), 0o644))
+	case "serve":
+		if len(args) > 3 {
+			wrong = args[3]
+		}
+		version, err := strconv.Atoi(args[2])
+		ts.Check(err)
+		services, stop := w.Serve(time.Now())
+		ts.Defer(stop)
+		services.Break(scriptSigning(wrong), nil)
+		ts.Check(os.WriteFile(path, services.Config(version == 2, version), 0o644))
+		ts.Check(os.WriteFile(path+".token", []byte(services.Token("sigstore", time.Minute)), 0o600))
+		ts.Check(os.WriteFile(path+".expired", []byte(services.Token("sigstore", -time.Minute)), 0o600))
+		ts.Setenv("ACTIONS_ID_TOKEN_REQUEST_URL", services.URL+"/token?job=1")
+		ts.Setenv("ACTIONS_ID_TOKEN_REQUEST_TOKEN", "request-secret")
 	case "layout":
 		if len(args) > 4 {
 			wrong = args[4]

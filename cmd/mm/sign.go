@@ -17,15 +17,20 @@ import (
 func (p *program) signCommand() *cli.Command {
 	return &cli.Command{
 		Name: "sign", Usage: "sign an artifact in the store or in a layout", ArgsUsage: "REF|DIR",
-		Description: "Attaches a Sigstore bundle to the manifest, or to an index and each of its manifests.\ncosign verify --key accepts the same signature.",
-		Flags: append([]cli.Flag{p.jsonFlag(), layoutFlag(), &cli.StringFlag{Name: "key", Usage: "private key `FILE` (default: the key of mm keys generate)"}},
-			folderFlags("sign the files of the folder DIR as OpenSSF Model Signing does (P-256 keys only)")...),
+		Description: "Attaches a Sigstore bundle to the manifest, or to an index and each of its manifests.\ncosign verify --key accepts the same signature. With --keyless, a certificate authority certifies\n" +
+			"a key of minutes to the identity of a token, and a public log states the signature: both are those\nof --signing-config, and --trusted-root must confirm their answers.",
+		Flags: slices.Concat([]cli.Flag{p.jsonFlag(), layoutFlag(), &cli.StringFlag{Name: "key", Usage: "private key `FILE` (default: the key of mm keys generate)"}}, keylessFlags(),
+			folderFlags("sign the files of the folder DIR as OpenSSF Model Signing does (P-256 keys only)")),
 		Action: func(c *cli.Context) error {
+			with, err := signerOptions(c)
+			if err != nil {
+				return err
+			}
 			if c.Bool("oms") {
 				return p.signFolder(c.Context, folderOptions{c.Args().First(), c.String("signature"), []string{c.String("key")}, workspace.Options{}})
 			}
 			opt := workspace.Options{Layout: c.String("layout")}
-			return p.inWorkspace(opt, func(w *workspace.Workspace) error { return p.sign(c.Context, w, c.Args().First(), c.String("key")) })
+			return p.inWorkspace(opt, func(w *workspace.Workspace) error { return p.sign(c.Context, w, c.Args().First(), with) })
 		},
 	}
 }
@@ -42,16 +47,16 @@ func (p *program) signer(w *workspace.Workspace, key string) (assemble.Signer, e
 	return s, nil
 }
 
-func (p *program) sign(ctx context.Context, w *workspace.Workspace, arg, key string) error {
-	s, err := w.Signer(key, p.password)
-	if err != nil {
-		return err
-	}
+func (p *program) sign(ctx context.Context, w *workspace.Workspace, arg string, with signerFlags) error {
 	at, err := w.Find(ctx, arg)
 	if err != nil {
 		return err
 	}
-	signatures, err := w.Sign(ctx, at, s.Key, s.Options)
+	s, err := p.signerOf(ctx, w, with)
+	if err != nil {
+		return err
+	}
+	signatures, err := w.Sign(ctx, at, s)
 	if err != nil {
 		return err
 	}

@@ -24,9 +24,9 @@ type Attested struct {
 	Signer Signer
 }
 
-// Attest attaches a statement by key to the manifest or index subject in dst. It is
-// idempotent for equal arguments. A release is made by [Sign] alone.
-func Attest(ctx context.Context, dst Target, subject ocispec.Descriptor, a Attestation, key *PrivateKey, opt Options) (Signature, error) {
+// Attest attaches a signed statement to the manifest or index subject in dst. It is
+// idempotent for the same key. A release is made by [Sign] alone.
+func Attest(ctx context.Context, dst Target, subject ocispec.Descriptor, a Attestation, by Sealer, opt Options) (Signature, error) {
 	if a.PredicateType == "" || a.PredicateType == ReleaseType {
 		return Signature{}, fmt.Errorf("predicate type: got %q, want a type other than a release", a.PredicateType)
 	}
@@ -39,7 +39,11 @@ func Attest(ctx context.Context, dst Target, subject ocispec.Descriptor, a Attes
 		return Signature{}, fmt.Errorf("predicate: %w", err)
 	}
 	a.Predicate = compact.Bytes()
-	bundle, err := attach(ctx, dst, subject, a, key, opt)
+	var bundle ocispec.Descriptor
+	data, err := seal(ctx, by, subject.Digest, a)
+	if err == nil {
+		bundle, err = attach(ctx, dst, subject, a.PredicateType, data, opt)
+	}
 	if err != nil {
 		return Signature{}, fmt.Errorf("attesting %s: %w", subject.Digest, err)
 	}

@@ -1,6 +1,7 @@
 package sign
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -87,30 +88,64 @@ func pae(typ string, payload []byte) []byte {
 	return fmt.Appendf(nil, "DSSEv1 %d %s %d %s", len(typ), typ, len(payload), payload)
 }
 
-// seal returns the bundle of a statement about subject.
-func seal(key *PrivateKey, subject digest.Digest, predicateType string, predicate json.RawMessage) ([]byte, error) {
-	payload, err := json.Marshal(statement{
-		Type:          statementType,
-		Subject:       []resource{{Digest: map[string]string{subject.Algorithm().String(): subject.Encoded()}}},
-		PredicateType: predicateType,
-		Predicate:     predicate,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("encoding the statement: %w", err)
-	}
-	sig, err := key.sign(pae(payloadType, payload))
+// Sealer signs statements: a [*PrivateKey], or a [Certified] identity.
+type Sealer interface {
+	// SealerID identifies who signs, as [Signer.ID] does.
+	SealerID() string
+	// seal returns the bundle of a statement.
+	seal(ctx context.Context, payload []byte) ([]byte, error)
+}
+
+// SealerID implements [Sealer].
+func (k *PrivateKey) SealerID() string { return k.public.KeyID() }
+
+// seal implements [Sealer].
+func (k *PrivateKey) seal(_ context.Context, payload []byte) ([]byte, error) {
+	sig, err := k.sign(pae(payloadType, payload))
 	if err != nil {
 		return nil, fmt.Errorf("signing: %w", err)
 	}
 	return json.Marshal(bundle{
 		MediaType:            BundleMediaType,
-		VerificationMaterial: material{PublicKey: &publicKeyHint{Hint: key.public.hint()}},
+		VerificationMaterial: material{PublicKey: &publicKeyHint{Hint: k.public.hint()}},
 		DSSEEnvelope: &envelope{
 			Payload:     base64.StdEncoding.EncodeToString(payload),
 			PayloadType: payloadType,
 			Signatures:  []envelopeSignature{{Sig: base64.StdEncoding.EncodeToString(sig)}},
 		},
 	})
+}
+
+// Certified signs with a key of minutes that a certificate binds to an identity.
+type Certified struct{ *sigstore.Signer }
+
+// SealerID implements [Sealer].
+func (c Certified) SealerID() string { return identityID(c.Identity()) }
+
+// seal implements [Sealer].
+func (c Certified) seal(ctx context.Context, payload []byte) ([]byte, error) {
+	return c.Seal(ctx, payloadType, payload)
+}
+
+// seal returns the bundle of a statement about subject.
+func seal(ctx context.Context, by Sealer, subject digest.Digest, a Attestation) ([]byte, error) {
+	if err := subject.Validate(); err != nil {
+		return nil, fmt.Errorf("subject: %w", err)
+	}
+	payload, err := json.Marshal(statement{
+		Type:          statementType,
+		Subject:       []resource{{Digest: map[string]string{subject.Algorithm().String(): subject.Encoded()}}},
+		PredicateType: a.PredicateType,
+		Predicate:     a.Predicate,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encoding the statement: %w", err)
+	}
+	data, err := by.seal(ctx, payload)
+	if err == nil && len(data) > maxBundle {
+		err = fmt.Errorf("a bundle of %d bytes is over the limit of %d", len(data), maxBundle)
+	}
+	return data, err
 }
 
 // open parses a bundle. Of one by a key, members that mm does not use (log entries, time

@@ -19,7 +19,7 @@ func TestSealVerifiesElsewhere(t *testing.T) {
 	for _, alg := range []Algorithm{P256, Ed25519} {
 		k := newKey(t, alg)
 		subject := digest.FromString("manifest")
-		data, err := seal(k.private, subject, ReleaseType, json.RawMessage(`{}`))
+		data, err := seal(t.Context(), k.private, subject, Attestation{ReleaseType, json.RawMessage(`{}`)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,7 +87,7 @@ func FuzzOpen(f *testing.F) {
 		f.Fatal(err)
 	}
 	subject := digest.FromString("manifest")
-	good, err := seal(private, subject, ReleaseType, json.RawMessage(`{}`))
+	good, err := seal(f.Context(), private, subject, Attestation{ReleaseType, json.RawMessage(`{}`)})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -10,11 +10,11 @@ import (
 
 // SealStatement returns the bundle of a statement about subject, for a place other than
 // the referrers of the subject.
-func SealStatement(key *PrivateKey, subject digest.Digest, a Attestation) ([]byte, error) {
+func SealStatement(ctx context.Context, key *PrivateKey, subject digest.Digest, a Attestation) ([]byte, error) {
 	if a.PredicateType == "" || a.PredicateType == ReleaseType {
 		return nil, fmt.Errorf("predicate type: got %q, want a type other than a release", a.PredicateType)
 	}
-	return seal(key, subject, a.PredicateType, a.Predicate)
+	return seal(ctx, key, subject, a)
 }
 
 // OpenStatement verifies a bundle of [SealStatement] with a signer that may sign for the

@@ -6,10 +6,10 @@
 // an in-toto statement whose subject is the digest of a manifest and whose
 // predicate type is [ReleaseType], with the public key's fingerprint as a
 // hint. It is an OCI referrer of the artifact, so it travels with it through
-// any registry, and cosign v3 reads and writes the same. No network service is
-// used. Signatures with certificates, made with a transparency log and a
-// certificate authority, are verified by package sigstore against a trusted root
-// of the policy.
+// any registry, and cosign v3 reads and writes the same. Keys need no network
+// service. Signatures with certificates, made with a transparency log and a
+// certificate authority ([Certified]), are verified by package sigstore against
+// a trusted root of the policy.
 //
 // The flow:
 //

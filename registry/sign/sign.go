@@ -41,46 +41,50 @@ type Signature struct {
 }
 
 // Sign releases subject, a manifest or an index in dst: it attaches a release
-// signature by key to it and, for an index, to every manifest below it, since
-// each of them is also used separately. The result lists them in the order of
-// signing, subject last. Signing is idempotent for the same key and options.
-func Sign(ctx context.Context, dst Target, subject ocispec.Descriptor, key *PrivateKey, opt Options) ([]Signature, error) {
-	var signatures []Signature
+// signature to it and, for an index, to every manifest below it, since each of
+// them is also used separately. The result lists them in the order of signing,
+// subject last. Signing is idempotent for the same key and options. Nothing is
+// attached before all is signed.
+func Sign(ctx context.Context, dst Target, subject ocispec.Descriptor, by Sealer, opt Options) ([]Signature, error) {
+	type sealed struct {
+		subject ocispec.Descriptor
+		bundle  []byte
+	}
+	var all []sealed
 	done := map[string]bool{}
+	release := Attestation{PredicateType: ReleaseType, Predicate: json.RawMessage("{}")}
 	err := walkManifests(ctx, dst, subject, 0, func(d ocispec.Descriptor) error {
 		if done[d.Digest.String()] {
 			return nil
 		}
 		done[d.Digest.String()] = true
-		bundle, err := attach(ctx, dst, d, Attestation{PredicateType: ReleaseType, Predicate: json.RawMessage("{}")}, key, opt)
+		data, err := seal(ctx, by, d.Digest, release)
 		if err != nil {
 			return fmt.Errorf("signing %s: %w", d.Digest, err)
 		}
-		signatures = append(signatures, Signature{Subject: d, Bundle: bundle})
+		all = append(all, sealed{d, data})
 		return nil
 	})
 	if err != nil {
 		return nil, err
+	}
+	var signatures []Signature
+	for _, one := range all {
+		bundle, err := attach(ctx, dst, one.subject, release.PredicateType, one.bundle, opt)
+		if err != nil {
+			return nil, fmt.Errorf("signing %s: %w", one.subject.Digest, err)
+		}
+		signatures = append(signatures, Signature{Subject: one.subject, Bundle: bundle})
 	}
 	return signatures, nil
 }
 
 // attach writes bundle, empty config and manifest, in this order, so that no
 // manifest names a missing blob.
-func attach(ctx context.Context, dst content.Pusher, subject ocispec.Descriptor, a Attestation, key *PrivateKey, opt Options) (ocispec.Descriptor, error) {
-	if err := subject.Digest.Validate(); err != nil {
-		return ocispec.Descriptor{}, fmt.Errorf("subject: %w", err)
-	}
-	data, err := seal(key, subject.Digest, a.PredicateType, a.Predicate)
-	if err != nil {
-		return ocispec.Descriptor{}, err
-	}
-	if len(data) > maxBundle {
-		return ocispec.Descriptor{}, fmt.Errorf("a bundle of %d bytes is over the limit of %d", len(data), maxBundle)
-	}
+func attach(ctx context.Context, dst content.Pusher, subject ocispec.Descriptor, predicateType string, data []byte, opt Options) (ocispec.Descriptor, error) {
 	layer := content.NewDescriptorFromBytes(BundleMediaType, data)
 	config := ocispec.DescriptorEmptyJSON
-	annotations := map[string]string{annotationContent: contentDSSE, annotationPredicate: a.PredicateType}
+	annotations := map[string]string{annotationContent: contentDSSE, annotationPredicate: predicateType}
 	if !opt.Created.IsZero() {
 		annotations[ocispec.AnnotationCreated] = opt.Created.UTC().Format(time.RFC3339)
 	}

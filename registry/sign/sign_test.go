@@ -224,12 +224,44 @@ func TestAttestNeverReleases(t *testing.T) {
 	desc := putManifest(t, store, "a")
 	k := newKey(t, P256)
 	ctx := context.Background()
-	if _, err := attach(ctx, store, desc, Attestation{PredicateType: "https://example.org/evil/v1", Predicate: []byte(`{"a":1}`)}, k.private, Options{}); err != nil {
+	if _, err := Attest(ctx, store, desc, Attestation{PredicateType: "https://example.org/evil/v1", Predicate: []byte(`{"a":1}`)}, k.private, Options{}); err != nil {
 		t.Fatal(err)
 	}
 	_, err := verify(t, policy(map[string]key{"release": k}), store, repository, desc)
 	if !errors.Is(err, &Refusal{Reason: AttestationOnly}) {
 		t.Errorf("got %v, want %s", err, AttestationOnly)
+	}
+}
+
+// failing seals a number of statements and then fails.
+type failing struct {
+	*PrivateKey
+	left *int
+}
+
+// seal implements [Sealer].
+func (f failing) seal(ctx context.Context, payload []byte) ([]byte, error) {
+	if *f.left--; *f.left < 0 {
+		return nil, errors.New("the log is down")
+	}
+	return f.PrivateKey.seal(ctx, payload)
+}
+
+// A signer that fails midway leaves nothing behind.
+func TestSignAttachesAllOrNothing(t *testing.T) {
+	ctx := t.Context()
+	store := memory.New()
+	k := newKey(t, P256)
+	index := putIndex(t, store, putManifest(t, store, "a"), putManifest(t, store, "b"))
+	for left := range 4 {
+		n := left
+		list, err := Sign(ctx, store, index, failing{k.private, &n}, Options{})
+		if want := left == 3; (err == nil) != want || (len(list) == 3) != want {
+			t.Errorf("after %d statements: %d signatures, %v", left, len(list), err)
+		}
+		if referrers, err := store.Predecessors(ctx, index); err != nil || left < 3 && len(referrers) > 0 {
+			t.Errorf("after %d statements: %d referrers, %v", left, len(referrers), err)
+		}
 	}
 }
 

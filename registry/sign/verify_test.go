@@ -41,7 +41,7 @@ func attachRaw(t testing.TB, dst content.Pusher, subject ocispec.Descriptor, dat
 // release seals a release of subject.
 func release(t testing.TB, k key, subject ocispec.Descriptor) []byte {
 	t.Helper()
-	data, err := seal(k.private, subject.Digest, ReleaseType, json.RawMessage(`{}`))
+	data, err := seal(t.Context(), k.private, subject.Digest, Attestation{ReleaseType, json.RawMessage(`{}`)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,12 +119,12 @@ func TestRefusals(t *testing.T) {
 			attachRaw(t, s, putManifest(t, s, "another"), release(t, good, d), nil)
 		}},
 		{name: "attestation only", want: AttestationOnly, attach: func(t *testing.T, s *memory.Store, d ocispec.Descriptor) {
-			if _, err := attach(context.Background(), s, d, Attestation{PredicateType: "https://slsa.dev/provenance/v1", Predicate: []byte(`{}`)}, good.private, Options{}); err != nil {
+			if _, err := Attest(t.Context(), s, d, Attestation{PredicateType: "https://slsa.dev/provenance/v1", Predicate: []byte(`{}`)}, good.private, Options{}); err != nil {
 				t.Fatal(err)
 			}
 		}},
 		{name: "attestation dressed as a release", want: AttestationOnly, attach: func(t *testing.T, s *memory.Store, d ocispec.Descriptor) {
-			data, err := seal(good.private, d.Digest, "https://example.org/evil/v1", json.RawMessage(`{}`))
+			data, err := seal(t.Context(), good.private, d.Digest, Attestation{"https://example.org/evil/v1", json.RawMessage(`{}`)})
 			if err != nil {
 				t.Fatal(err)
 			}

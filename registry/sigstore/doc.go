@@ -2,7 +2,7 @@
 // certificate authority (Fulcio) certifies a key for minutes to an identity of an OpenID
 // provider, a transparency log (Rekor) and time stamp authorities state when the key
 // signed. It reads Sigstore bundles v0.1 to v0.3, not cosign's older layout, and verifies
-// them against a trusted root in a file. It uses no network and no clock.
+// them against a trusted root in a file. Verification uses no network and no clock.
 //
 // The flow:
 //
@@ -14,4 +14,7 @@
 // checkpoint, body), times, certificate chain at each time, signed certificate timestamp,
 // signature. Its error is a [*Fault] that names the check. Who may sign is decided by the
 // caller.
+//
+// [NewSigner] makes such signatures: it asks the services that a signing configuration
+// names, and returns bundles that the trusted root confirms.
 package sigstore

@@ -392,15 +392,19 @@ func spec(s Signing, p parts) m {
 
 // stamp returns the answer of the authority for time stamps.
 func (w *World) stamp(s Signing, p parts) []byte {
+	return w.stamped(s, sum256(p.signature))
+}
+
+// stamped returns the answer about a hash.
+func (w *World) stamped(s Signing, hashed []byte) []byte {
 	at := s.StampAt
 	if at.IsZero() {
 		at = s.At
 	}
-	about := p.signature
 	if s.OtherStamp {
-		about = []byte("another signature")
+		hashed = sum256([]byte("another signature"))
 	}
-	ts := timestamp.Timestamp{HashAlgorithm: crypto.SHA256, HashedMessage: sum256(about), Time: at, Policy: asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57264, 2}, AddTSACertificate: true}
+	ts := timestamp.Timestamp{HashAlgorithm: crypto.SHA256, HashedMessage: hashed, Time: at, Policy: asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57264, 2}, AddTSACertificate: true}
 	key, leaf := w.stampKey, w.stampLeaf
 	if s.WideStamp {
 		leaf = w.certificate(&x509.Certificate{
