@@ -89,7 +89,7 @@ type compiler struct {
 	form func(name string) func(string) error
 	// eager compiles references and definitions before their use, to report their faults.
 	eager bool
-	// other compiles regular expressions that RE2 does not have; nil: none.
+	// other compiles regular expressions; those that it refuses are RE2's. nil: none.
 	other func(expr string) (Matcher, error)
 	mu    sync.Mutex
 }
@@ -102,16 +102,12 @@ type Matcher interface {
 
 // pattern compiles a regular expression.
 func (c *compiler) pattern(expr string) (Matcher, error) {
-	re, err := compilePattern(expr)
-	if err == nil {
-		return re, nil
-	}
 	if c.other != nil {
-		if m, no := c.other(expr); no == nil {
+		if m, err := c.other(expr); err == nil {
 			return m, nil
 		}
 	}
-	return nil, err
+	return compilePattern(expr)
 }
 
 func newCompiler(load func(string) (any, error)) *compiler {

@@ -21,7 +21,7 @@ type Shape struct {
 type ShapeOptions struct {
 	// Formats checks the formats of the specification. Otherwise they are annotations.
 	Formats bool
-	// Pattern compiles regular expressions that RE2 does not have; nil: none.
+	// Pattern compiles regular expressions; those that it refuses are RE2's. nil: none.
 	Pattern func(expr string) (Matcher, error)
 }
 

@@ -34,7 +34,7 @@ func (m maker) schema(deep int) string {
 	}
 	deep--
 	n := m.rng.IntN(3)
-	switch m.rng.IntN(8) {
+	switch m.rng.IntN(12) {
 	case 0, 1:
 		return `{"type":"object"` + m.sometimes(`"properties":{"a":%s,"ab":%s}`, m.schema(deep), m.schema(deep)) + m.sometimes(`"required":["%s"]`, m.one("a", "b", "c")) +
 			m.sometimes(`"additionalProperties":%s`, m.one(`false`, m.schema(deep))) + m.sometimes(`"patternProperties":{"%s":%s,"%s":%s}`, m.one("^a$", "^a.?$", "a"), m.schema(deep), m.one("^b", "[0-9]+", "^a*$"), m.schema(deep)) +
@@ -49,9 +49,41 @@ func (m maker) schema(deep int) string {
 		return `{"type":"` + m.one("integer", "number") + `"` + m.sometimes(`"minimum":%d`, m.rng.IntN(200)-100) + m.sometimes(`"exclusiveMaximum":%d`, m.rng.IntN(300)) + m.sometimes(`"multipleOf":%d`, 1+m.rng.IntN(12)) + "}"
 	case 6:
 		return fmt.Sprintf(`{"%s":[%s,%s]}`, m.one("anyOf", "oneOf", "allOf"), m.schema(deep), m.schema(deep))
+	case 7: // values that are excluded by value, bound, length, pattern or member
+		return `{"type":` + m.one(`["integer","string"]`, `["number","null"]`, `"string"`, `["object","boolean"]`, `"array"`) + m.sometimes(`"items":{"enum":[1,2,"x"]}`) +
+			m.sometimes(`"properties":{"a":%s,"b":{"enum":[1,2,null]}}`, m.schema(deep)) + `,"not":` + m.opposed(deep) + "}"
+	case 8:
+		return fmt.Sprintf(`{"oneOf":[%s,%s,%s]}`, m.opposed(deep), m.opposed(deep), m.schema(deep))
+	case 9:
+		return `{"type":"object","properties":{"a":{"enum":[1,2,"x"]},"b":` + m.schema(deep) + `,"c":true},"if":` + m.opposed(deep) + `,"then":` + m.opposed(deep) + m.sometimes(`"else":%s`, m.opposed(deep)) + "}"
+	case 10:
+		return `{"type":"array","items":{"enum":[1,2,3]},"contains":{"` + m.one("minimum", "maximum", "const") + `":2}` + m.sometimes(`"minContains":%d`, n) + m.sometimes(`"maxContains":%d`, m.rng.IntN(4)) + m.sometimes(`"maxItems":%d`, 4) + "}"
 	default:
 		return fmt.Sprintf(`{"type":["%s","%s"],"%s":%s}`, m.one("object", "string"), m.one("array", "null"), m.one("not", "additionalProperties", "items", "if"), m.schema(deep))
 	}
+}
+
+// opposed returns a schema to exclude.
+func (m maker) opposed(deep int) string {
+	switch m.rng.IntN(9) {
+	case 0:
+		return fmt.Sprintf(`{"enum":[%s,%s]}`, m.one("1", "2.5", `"a"`, "null", "true"), m.one("1.0", `"x"`, "false", "-3"))
+	case 1:
+		return fmt.Sprintf(`{"%s":%d}`, m.one("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), m.rng.IntN(5)-2)
+	case 2:
+		return fmt.Sprintf(`{"%s":%d}`, m.one("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"), m.rng.IntN(3))
+	case 3:
+		return fmt.Sprintf(`{"pattern":"%s"}`, m.one("^a", "b$", "^.{2}$", "\\\\w", "\\\\S", "\\\\d$"))
+	case 4:
+		return fmt.Sprintf(`{"required":["%s"]%s}`, m.one("a", "b"), m.sometimes(`"properties":{"a":%s}`, m.one(`{"const":1}`, `{"type":"integer"}`, `true`)))
+	case 5:
+		return fmt.Sprintf(`{"properties":{"%s":%s}}`, m.one("a", "b"), m.one(`{"const":1}`, `{"minimum":2}`, `{"type":"string"}`))
+	case 6:
+		return fmt.Sprintf(`{"items":%s}`, m.one(`{"const":1}`, `{"type":"integer"}`, `false`))
+	case 7:
+		return fmt.Sprintf(`{"%s":[%s,%s]}`, m.one("anyOf", "allOf", "oneOf"), m.opposed(deep), m.opposed(deep))
+	}
+	return fmt.Sprintf(`{"type":"%s"}`, m.one("integer", "number", "string", "null", "object", "array"))
 }
 
 // At the depth limit only endless names are started: otherwise a used one could

@@ -334,7 +334,7 @@ func TestCall(t *testing.T) {
 			}
 		}
 	}
-	_, err := grammar.NewCall([]grammar.Tool{tools[0], {"bad", []byte(`{"contains": {}, "maxContains": 1}`)}}, mmabi, grammar.Options{})
+	_, err := grammar.NewCall([]grammar.Tool{tools[0], {"bad", []byte(`{"contains": {}, "maxContains": -1}`)}}, mmabi, grammar.Options{})
 	if err == nil || !strings.Contains(err.Error(), "bad /maxContains") {
 		t.Errorf("%v", err)
 	}

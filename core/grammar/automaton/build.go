@@ -2,6 +2,7 @@ package automaton
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -20,7 +21,7 @@ const (
 // are kept.
 func (d *DFA) Build(b *Builder, from int32, enc Encoding, end func(at int32, label int)) {
 	w := builder{b: b, enc: enc, tails: map[string]int32{}}
-	free := d.free()
+	free := d.free(func(int) bool { return true })
 	nodes := make([]int32, len(d.States))
 	for i := range nodes {
 		if nodes[i] = from; i > 0 {
@@ -41,11 +42,86 @@ func (d *DFA) Build(b *Builder, from int32, enc Encoding, end func(at int32, lab
 	}
 }
 
-// free marks the states that any characters may follow.
-func (d *DFA) free() []bool {
+// Count adds a nonempty language to a rule from its start on, as the content of a
+// JSON string: a call of the rule counts the characters.
+func (d *DFA) Count(b *Builder, rule, start int32) {
+	w := builder{b: b, enc: JSON, tails: map[string]int32{}}
+	free := d.free(d.pumps)
+	at, bodies := make([]int32, len(d.States)), make([]int32, len(d.States))
+	end := b.Node()
+	b.End(end)
+	for i, s := range d.States {
+		if at[i] = start; i > 0 {
+			at[i] = b.Node()
+		}
+		exit := None
+		if s.Label != No {
+			exit = end
+		}
+		if bodies[i] = None; len(s.Edges) > 0 {
+			bodies[i] = b.Node()
+		}
+		b.Loop(rule, at[i], bodies[i], exit)
+		if free[i] {
+			b.Free(bodies[i])
+		}
+	}
+	for i, s := range d.States {
+		w.escapes = map[string]int32{}
+		for _, e := range s.Edges {
+			w.edge(bodies[i], e.Lo, e.Hi, at[e.To])
+		}
+	}
+}
+
+// Counts reports whether [DFA.Count] has the texts of a number of characters: if a
+// minimum is given, any text must be able to grow by any number of them.
+func (d *DFA) Counts(least, most int32) bool {
+	exact := d.distances(func(i int) bool { return d.States[i].Label != No })
+	n := exact[0]
+	if least > 0 {
+		from := d.distances(d.pumps)
+		if slices.Contains(from, never) {
+			return false
+		}
+		n = from[0]
+	}
+	return n < never && (most < 0 || n <= most)
+}
+
+// distances returns the number of characters from each state to one for which is
+// holds.
+func (d *DFA) distances(is func(state int) bool) []int32 {
+	out := slices.Repeat([]int32{never}, len(d.States))
+	for changed := true; changed; {
+		changed = false
+		for i := len(d.States) - 1; i >= 0; i-- {
+			n := out[i]
+			if is(i) {
+				n = 0
+			}
+			for _, e := range d.States[i].Edges {
+				n = min(n, out[e.To]+1)
+			}
+			if n < out[i] {
+				out[i], changed = n, true
+			}
+		}
+	}
+	return out
+}
+
+// pumps reports whether a state accepts, and may follow itself.
+func (d *DFA) pumps(i int) bool {
+	return d.States[i].Label != No && slices.ContainsFunc(d.States[i].Edges, func(e Edge) bool { return e.To == i })
+}
+
+// free marks the states that any characters may follow, through states for which is
+// holds.
+func (d *DFA) free(is func(state int) bool) []bool {
 	out := make([]bool, len(d.States))
 	for i, s := range d.States {
-		out[i] = covers(s.Edges)
+		out[i] = covers(s.Edges) && is(i)
 	}
 	for changed := true; changed; {
 		changed = false

@@ -149,7 +149,7 @@ func (m *Machine) blur(f *frame, most int32) *frame {
 	k.parent = m.blur(k.parent, most)
 	k.min = min(k.min, most)
 	if k.max != Unbounded {
-		k.max = min(k.max, most)
+		k.max = min(k.max, most+m.p.spare)
 	}
 	if m.p.keys {
 		k.text, k.used, k.ended = nil, nil, 1

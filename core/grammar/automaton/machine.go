@@ -152,7 +152,7 @@ func (m *Machine) begin() {
 
 // enter adds a position to the state, and those reachable without a byte.
 func (m *Machine) enter(at int32, f *frame) {
-	if f.height+m.p.need[at] > m.p.depth {
+	if f.height+m.p.need[at] > m.p.depth || !m.p.ends(at, f) {
 		return
 	}
 	t := thread{at, f}
@@ -191,7 +191,7 @@ func (m *Machine) call(c *call, f *frame) {
 
 // turn repeats a loop or exits it.
 func (m *Machine) turn(l *loop, f *frame) {
-	if f.max != 0 {
+	if f.max != 0 && l.body != None {
 		k := f.frameKey
 		k.min = max(0, k.min-1)
 		if k.max != Unbounded {
@@ -199,7 +199,7 @@ func (m *Machine) turn(l *loop, f *frame) {
 		}
 		m.enter(l.body, m.frame(k))
 	}
-	if f.min == 0 {
+	if f.min == 0 && l.exit != None {
 		m.enter(l.exit, f)
 	}
 }

@@ -15,13 +15,23 @@ import (
 // cannot be read so is an error, and so are non-regular features and assertions
 // other than ^, $ and, behind a first ^, (?=…) and (?!…).
 func Pattern(expr string) (*DFA, error) {
+	return dialects(expr, false)
+}
+
+// Broad returns the language of texts in which any of the dialects finds a match of
+// an expression that [Pattern] takes.
+func Broad(expr string) (*DFA, error) { return dialects(expr, true) }
+
+// dialects returns the texts in which any of the dialects finds a match, if wide, or
+// all of them.
+func dialects(expr string, wide bool) (*DFA, error) {
 	if len(expr) > maxPattern {
 		return nil, fmt.Errorf("pattern too long: got %d bytes, limit %d", len(expr), maxPattern)
 	}
 	if strings.HasPrefix(expr, "^(?=") || strings.HasPrefix(expr, "^(?!") {
-		return ahead(expr)
+		return ahead(expr, wide)
 	}
-	return pattern(expr, false)
+	return pattern(expr, wide)
 }
 
 // pattern returns the language of an expression without assertions about what
@@ -51,7 +61,7 @@ const (
 )
 
 // ahead returns the language of ^(?=…)(?!…)…, with any number of assertions.
-func ahead(expr string) (*DFA, error) {
+func ahead(expr string, wide bool) (*DFA, error) {
 	rest := expr[1:]
 	var with, without []*DFA
 	for strings.HasPrefix(rest, "(?=") || strings.HasPrefix(rest, "(?!") {
@@ -60,7 +70,7 @@ func ahead(expr string) (*DFA, error) {
 			return nil, fmt.Errorf("missing ) of %.4q", rest)
 		}
 		negative := rest[2] == '!'
-		d, err := pattern("^(?:"+rest[3:end]+")", negative)
+		d, err := pattern("^(?:"+rest[3:end]+")", negative != wide)
 		if err != nil {
 			return nil, err
 		}
@@ -74,7 +84,7 @@ func ahead(expr string) (*DFA, error) {
 	if top(rest, func(rest string, depth int) bool { return depth == 0 && rest[0] == '|' }) >= 0 {
 		return nil, fmt.Errorf("unsupported %.4q: the alternatives of an expression with (?=…) or (?!…) must be in a group", expr[1:])
 	}
-	d, err := pattern("^"+rest, false)
+	d, err := pattern("^"+rest, wide)
 	if err != nil {
 		return nil, err
 	}

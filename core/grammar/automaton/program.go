@@ -42,6 +42,8 @@ type Program struct {
 	depth   int32
 	need    []int32 // by node: minimum call depth to the end of its rule
 	within  []int32 // by node: maximum need of all nodes reachable by edges
+	reach   []reach // by node: turns of the rule's loops that its end takes; nil: always 0
+	spare   int32   // the most of them
 	keys    bool    // some call has distinct keys
 	class   [256]uint8
 	classes int
@@ -83,7 +85,7 @@ type call struct {
 	key        bool
 }
 
-// loop tests the counter of the rule's call.
+// loop tests the counter of the rule's call; body and exit may be None.
 type loop struct{ body, exit int32 }
 
 // rule is a callable part of a grammar.
@@ -92,6 +94,7 @@ type rule struct {
 	deep  bool // a call increases the depth by one
 	loops []int32
 	must  int32 // depth of a call whose counter is below its minimum
+	gaps  bool  // a loop has no exit
 }
 
 // Builder builds a program. Nodes and rules are numbers.
@@ -178,10 +181,12 @@ func (b *Builder) Leave(from int32, by byte, to int32) {
 
 // Loop branches on the call's counter: to body if it may grow, and to exit if
 // it is large enough. The body returns to this or another loop of the rule and
-// takes at least one byte.
+// takes at least one byte. Either may be None. A rule with a loop without an exit
+// must not call others.
 func (b *Builder) Loop(rule, from, body, exit int32) {
 	b.p.nodes[from].loop = &loop{body, exit}
 	r := &b.p.rules[rule]
+	r.gaps = r.gaps || exit == None
 	r.loops = append(r.loops, from)
 }
 
@@ -206,6 +211,7 @@ func (b *Builder) Program(start int32, depth int) (*Program, error) {
 		return nil, ErrEmpty
 	}
 	p.spread()
+	p.turns()
 	p.classify()
 	return &p, nil
 }
@@ -230,7 +236,9 @@ func (p *Program) measure() {
 		for i := range p.rules {
 			r, must := &p.rules[i], int32(0)
 			for _, l := range r.loops {
-				must = max(must, p.need[p.nodes[l].loop.body])
+				if body := p.nodes[l].loop.body; body != None {
+					must = max(must, p.need[body])
+				}
 			}
 			if must < r.must {
 				r.must, changed = must, true
@@ -272,8 +280,12 @@ func (p *Program) least(n *node) int32 {
 	for i := range n.calls {
 		out = min(out, p.through(&n.calls[i]))
 	}
-	if n.loop != nil {
-		out = min(out, p.need[n.loop.exit])
+	switch l := n.loop; {
+	case l == nil:
+	case l.exit != None:
+		out = min(out, p.need[l.exit])
+	case l.body != None:
+		out = min(out, p.need[l.body])
 	}
 	return out
 }

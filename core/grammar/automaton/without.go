@@ -27,6 +27,7 @@ func (p *Program) Without(bytes [256]bool) (*Program, error) {
 		return nil, ErrEmpty
 	}
 	out.spread()
+	out.turns()
 	out.classify()
 	return out, nil
 }

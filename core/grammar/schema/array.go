@@ -49,19 +49,19 @@ func (c *compiler) array(a alternative, from, to int32) {
 			at = c.mark(at, ",")
 		}
 		next := c.b.Node()
-		c.call(at, a.item(i), next)
+		c.call(at, a.item(c, i), next)
 		at = next
 	}
 	rest := rest{least: max(0, least-int32(prefix)), most: most, begun: prefix > 0}
 	if most >= 0 {
 		rest.most = max(0, most-int32(prefix))
 	}
-	set := a.item(prefix)
+	set := a.item(c, prefix)
 	c.repeat(at, close, rest, func(from, next int32) { c.call(from, set, next) })
 }
 
 // item returns the schemas of the item at an index.
-func (a alternative) item(i int) (out []*node) {
+func (a alternative) item(c *compiler, i int) (out []*node) {
 	for _, n := range a.nodes {
 		switch {
 		case i < len(n.prefix):
@@ -75,8 +75,11 @@ func (a alternative) item(i int) (out []*node) {
 		if n.contains == nil {
 			continue
 		}
-		if i >= first && i < first+int(n.minContains) {
+		switch {
+		case i >= first && i < first+int(n.minContains):
 			out = append(out, n.contains)
+		case n.limited:
+			out = append(out, c.opposite(n.contains))
 		}
 		first += int(n.minContains)
 	}
@@ -125,7 +128,7 @@ func (c *compiler) repeat(from, to int32, r rest, one func(from, next int32)) {
 // distinct adds distinct items: values of an enum in its order, or strings of
 // an infinite language.
 func (c *compiler) distinct(a alternative, prefix int, least, most int32, from, to int32) {
-	alts := c.expand(a.item(0))
+	alts := c.expand(a.item(c, 0))
 	if prefix > 0 || len(alts) != 1 {
 		c.fault(c.of(a), "uniqueItems", "unsupported: items must be values of one enum, or strings")
 		return

@@ -127,7 +127,7 @@ func TestBounds(t *testing.T) {
 		{`{"$ref":"#x","$defs":{"a":{"$anchor":"x"},"b":{"$anchor":"x"}}}`, ``},
 		{`{"anyOf":[{"type":"integer","maximum":2},{"type":"integer","minimum":8}]}`, `2|8|!3|!7`},
 		{`{"type":["string","null"],"maxLength":1}`, `null|"a"|!"ab"|!1`},
-		{`{"type":"integer","minimum":1,"maximum":3,"not":{"const":2}}`, ``},
+		{`{"type":"integer","minimum":1,"maximum":3,"not":{"const":2}}`, `1|3|!2`},
 		{`{"enum":[1,2,3],"not":{"const":2}}`, `1|3|!2`},
 		{`{"enum":["a","bb","ccc"],"minLength":2}`, `!"a"|"bb"|"ccc"`},
 		{`{"const":5,"minimum":5,"maximum":5}`, `5|!6`},
@@ -217,16 +217,21 @@ func TestWork(t *testing.T) {
 	if !c.spend(n, maxWork) || len(c.faults) > 0 || c.spend(n, 1) || len(c.faults) != 1 || c.spend(n, 1) || len(c.faults) != 1 {
 		t.Errorf("spent %d of %d: %v", c.spent, maxWork, c.faults)
 	}
-	nested := func(depth int) string {
-		a, b := `{"const":1}`, `{"const":2}`
-		for range depth {
-			a, b = `{"type":"object","properties":{"k":`+a+`},"required":["k"]}`, `{"type":"object","properties":{"k":`+b+`},"required":["k"]}`
-		}
-		return `{"oneOf":[` + a + `,` + b + `]}`
-	}
+	words, numbers := alternative{nodes: []*node{{types: text}}}, alternative{nodes: []*node{{types: number}}}
 	for depth, want := range map[int]bool{maxCompared: true, maxCompared + 1: false} {
-		if _, err := Compile([]Document{{Schema: []byte(nested(depth))}}, Options{}); (err == nil) != want {
-			t.Errorf("maxCompared: %d: %v", depth, err)
+		c := &compiler{reported: map[Fault]bool{}, docs: []document{{}}}
+		if got := c.disjoint(words, numbers, depth); got != want {
+			t.Errorf("maxCompared: %d: %v", depth, got)
+		}
+	}
+	for values, want := range map[int]bool{maxApart: true, maxApart + 1: false} {
+		var list []string
+		for i := range values {
+			list = append(list, fmt.Sprint(2*i))
+		}
+		schema := `{"type":"integer","not":{"enum":[` + strings.Join(list, ",") + `]}}`
+		if _, err := Compile([]Document{{Schema: []byte(schema)}}, Options{}); (err == nil) != want {
+			t.Errorf("maxApart: %d: %v", values, err)
 		}
 	}
 	for rules, want := range map[int]int{maxRules: 0, maxRules + 1: 1} {

@@ -7,34 +7,14 @@ import (
 	"mm-abi.org/mm/core/grammar/automaton"
 )
 
-// settle ensures that no nots of an alternative hold for any text of the
-// grammar, dropping members if necessary. It is a fault if it cannot.
-func (c *compiler) settle(a alternative) (alternative, bool) {
-	for _, not := range a.nots {
-		for _, o := range c.expand([]*node{not}) {
-			narrowed, ok := c.part(a, o)
-			if d := c.texts(a, o); !ok && d != nil {
-				narrowed, ok = a, true
-				narrowed.except = append(slices.Clip(a.except), d)
-			}
-			if !ok {
-				c.fault(not, "", "values cannot be distinguished from those of the schema at %s", place(c.of(a).at))
-				return a, false
-			}
-			a = narrowed
-		}
-	}
-	return a, true
-}
-
-// texts returns the strings for which an alternative holds, if another one writes
-// strings only; nil: it is unknown.
+// texts returns the strings for which an alternative may hold, whatever the dialect
+// of its patterns, if another one writes strings only; nil: it is unknown.
 func (c *compiler) texts(a, o alternative) *automaton.DFA {
 	if a.meant() != text || len(o.nots) > 0 || len(o.except) > 0 {
 		return nil
 	}
 	least, most := o.count(ofText)
-	d, err := c.language(o, least, most)
+	d, err := c.broadly(o, least, most)
 	if list, _, fixed := o.fixed(); err == nil && fixed {
 		d, err = among(list, d)
 	}
@@ -77,7 +57,7 @@ func (c *compiler) disjoint(a, o alternative, depth int) bool {
 	if list, _, ok := a.fixed(); ok {
 		return !slices.ContainsFunc(c.accepted(a, list), func(v *value) bool {
 			x := v.anything()
-			return !slices.ContainsFunc(o.nodes, func(n *node) bool { return !c.holds(n, x) })
+			return !slices.ContainsFunc(o.nodes, func(n *node) bool { return !c.may(n, x) })
 		})
 	}
 	if list, _, ok := o.fixed(); ok {

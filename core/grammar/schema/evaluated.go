@@ -79,7 +79,7 @@ func (c *compiler) restItems(n *node, in []*node) *node {
 
 // any returns the schema of all values.
 func (c *compiler) any(n *node) *node {
-	key := partKey{n, "any"}
+	key := partKey{n, "any", ""}
 	if p, ok := c.parts[key]; ok {
 		return p
 	}

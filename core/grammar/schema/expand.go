@@ -141,7 +141,7 @@ func (c *compiler) negate(to []alternative, n *node, path []*node) []alternative
 		if n.types == 0 {
 			return nil
 		}
-		key := partKey{n, "not"}
+		key := partKey{n, "not", ""}
 		other, ok := c.parts[key]
 		if !ok {
 			other = c.make(n)

@@ -54,6 +54,7 @@ type node struct {
 
 	min, max [3]int32 // of characters, items, members; max < 0: unlimited
 	patterns []string
+	formats  []int // indexes of the patterns of formats
 
 	prefix []*node
 	items  *node
@@ -61,6 +62,7 @@ type node struct {
 	// The first items, at least of this number, satisfy contains.
 	contains    *node
 	minContains int32
+	limited     bool // no others do
 
 	props, patternProps []property
 	additional, names   *node
@@ -284,9 +286,25 @@ func (r *reader) contains(v *value) {
 	r.n.minContains = int32(n.Int64())
 }
 
-func (r *reader) maxContains(*value) {
-	if r.parent.get("contains") != nil {
-		r.fault("unsupported keyword")
+// maxContains parses maxContains: no more items satisfy contains than must.
+func (r *reader) maxContains(v *value) {
+	n, ok := integer(v)
+	if !ok || n.Sign() < 0 {
+		r.fault("bad value: want a number of 0 or more")
+		return
+	}
+	if r.parent.get("contains") == nil {
+		return
+	}
+	r.n.about, r.n.limited = r.n.about|array, true
+	least := big.NewInt(1)
+	if v := r.parent.get("minContains"); v != nil {
+		if least, ok = integer(v); !ok {
+			return // a fault of minContains
+		}
+	}
+	if n.Cmp(least) < 0 {
+		r.n.in = append(r.n.in, r.c.except(r.n, array))
 	}
 }
 
@@ -412,6 +430,7 @@ func (r *reader) language(expr string) {
 func (r *reader) format(v *value) {
 	r.n.about |= text
 	if expr, ok := formats[v.text]; ok {
+		r.n.formats = append(r.n.formats, len(r.n.patterns))
 		r.language(expr)
 	}
 }

@@ -19,11 +19,7 @@ func (c *compiler) number(a alternative, kind types, from, to int32) {
 		lo, hi = higher(lo, n.lo), lower(hi, n.hi)
 		multiples = append(multiples, n.multiples...)
 	}
-	if kind&integral == 0 {
-		c.fault(c.of(a), "", "unsupported: numbers that must have a fraction")
-		return
-	}
-	integer := kind == integral
+	integer, broken := kind == integral, kind == fractional
 	for _, m := range multiples {
 		integer = integer || m.places == 0
 	}
@@ -49,6 +45,12 @@ func (c *compiler) number(a alternative, kind types, from, to int32) {
 			d, err = automaton.Product([]*automaton.DFA{d, of}, automaton.All)
 		}
 	}
+	if broken && err == nil {
+		var of *automaton.DFA
+		if of, err = c.pattern(`[.][0-9]*[1-9]`); err == nil {
+			d, err = automaton.Product([]*automaton.DFA{d, of}, automaton.All)
+		}
+	}
 	if err != nil {
 		c.fault(c.of(a), "", "its bounds and multipleOf together: %v", err)
 		return
@@ -59,7 +61,7 @@ func (c *compiler) number(a alternative, kind types, from, to int32) {
 	}
 	begin := c.b.Node()
 	c.b.Empty(from, begin)
-	power := c.power(!integer && lo.At == nil && hi.At == nil && multiples == nil, to)
+	power := c.power(!integer && !broken && lo.At == nil && hi.At == nil && multiples == nil, to)
 	d.Build(&c.b, begin, automaton.Plain, func(at int32, _ int) {
 		c.b.Empty(at, to)
 		if power >= 0 {

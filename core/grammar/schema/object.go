@@ -101,8 +101,7 @@ func (c *compiler) listed(a alternative) (out []named) {
 func (a alternative) member(c *compiler, name string) (out []*node) {
 	for _, n := range a.nodes {
 		if n.names != nil && !c.holds(n.names, name) {
-			never := c.without(n, "").props[0].node
-			return []*node{never}
+			return []*node{c.never(n)}
 		}
 		out = append(out, c.memberOf(n, name)...)
 	}

@@ -93,7 +93,7 @@ func Compile(docs []Document, opt Options) (*automaton.Program, error) {
 	}
 	c := &compiler{
 		opt: opt, nodes: map[*value]*node{}, rules: map[string]int32{}, parts: map[partKey]*node{},
-		patterns: map[string]*automaton.DFA{}, text: automaton.None, reported: map[Fault]bool{}, keywords: keywords(),
+		patterns: map[string]*automaton.DFA{}, broader: map[string]*automaton.DFA{}, text: automaton.None, reported: map[Fault]bool{}, keywords: keywords(),
 	}
 	start, at := c.b.Rule(false)
 	for _, d := range docs {
@@ -139,6 +139,8 @@ type compiler struct {
 	work      []job
 	text      int32 // the rule of a string's characters
 	patterns  map[string]*automaton.DFA
+	broader   map[string]*automaton.DFA // the patterns in any dialect
+	doubt     bool                      // dialects differ in a pattern of a value that was judged
 	faults    []Fault
 	hints     []Fault // reasons for an empty grammar
 	reported  map[Fault]bool
@@ -157,8 +159,8 @@ type document struct {
 
 // partKey identifies a synthetic node.
 type partKey struct {
-	of   *node
-	name string
+	of         *node
+	kind, name string
 }
 
 // job is a rule still to be built.
@@ -229,13 +231,12 @@ func (c *compiler) make(n *node) *node {
 
 // without returns the schema of objects that lack a member.
 func (c *compiler) without(n *node, name string) *node {
-	key := partKey{n, name}
+	key := partKey{n, "without", name}
 	if p, ok := c.parts[key]; ok {
 		return p
 	}
-	never, p := c.make(n), c.make(n)
-	never.never = true
-	p.props = []property{{name, never}}
+	p := c.make(n)
+	p.props = []property{{name, c.never(n)}}
 	c.parts[key] = p
 	return p
 }
@@ -256,10 +257,20 @@ func (c *compiler) pattern(expr string) (*automaton.DFA, error) {
 type language struct {
 	*automaton.DFA
 	expr string
+	c    *compiler
 }
 
-// MatchString implements schemas.Matcher.
-func (l language) MatchString(s string) bool { return l.Label(s) != automaton.No }
+// MatchString implements schemas.Matcher. It reports whether all dialects find the
+// pattern, and notes if only some do.
+func (l language) MatchString(s string) bool {
+	if l.Label(s) != automaton.No {
+		return true
+	}
+	if d, err := l.c.broad(l.expr); err != nil || d.Label(s) != automaton.No {
+		l.c.doubt = true
+	}
+	return false
+}
 
 // String returns the regular expression.
 func (l language) String() string { return l.expr }
@@ -267,7 +278,7 @@ func (l language) String() string { return l.expr }
 // matcher implements schemas.ShapeOptions.
 func (c *compiler) matcher(expr string) (schemas.Matcher, error) {
 	d, err := c.pattern(expr)
-	return language{d, expr}, err
+	return language{d, expr, c}, err
 }
 
 // call adds a value for which all of the schemas hold.

@@ -19,8 +19,11 @@ func (c *compiler) alternative(a alternative, from, to int32) {
 		c.hint(c.of(a), "its types exclude each other")
 		return
 	}
-	a, ok := c.settle(a)
-	if !ok {
+	if len(a.nots) > 0 {
+		for _, b := range c.settle(a) {
+			b.nots = nil
+			c.alternative(b, from, to)
+		}
 		return
 	}
 	if types&null != 0 {
@@ -62,7 +65,8 @@ func (c *compiler) fixed(a alternative, list []*value, doc int, from, to int32) 
 	c.words(texts, from, func(_ int, at int32) { c.b.Empty(at, to) })
 }
 
-// accepted returns the distinct values of a list that all schemas accept.
+// accepted returns the distinct values of a list that all schemas accept, and no
+// excluded one.
 func (c *compiler) accepted(a alternative, list []*value) (out []*value) {
 	if !c.spend(c.of(a), len(list)*(1+len(a.nodes))) {
 		return nil
@@ -70,13 +74,22 @@ func (c *compiler) accepted(a alternative, list []*value) (out []*value) {
 	seen := map[string]bool{}
 	for _, v := range list {
 		x := v.anything()
-		if slices.ContainsFunc(a.nodes, func(n *node) bool { return !c.holds(n, x) }) || seen[c.write(v)] {
+		if !c.accepts(a, x) || seen[c.write(v)] {
 			continue
 		}
 		seen[c.write(v)] = true
 		out = append(out, v)
 	}
 	return out
+}
+
+// accepts reports whether an alternative accepts a value in all dialects.
+func (c *compiler) accepts(a alternative, x any) bool {
+	if s, ok := x.(string); ok && slices.ContainsFunc(a.except, func(d *automaton.DFA) bool { return d.Label(s) != automaton.No }) {
+		return false
+	}
+	return !slices.ContainsFunc(a.nodes, func(n *node) bool { return !c.holds(n, x) }) &&
+		!slices.ContainsFunc(a.nots, func(n *node) bool { return c.may(n, x) })
 }
 
 // words adds texts, sharing common prefixes; end is called with each and its
@@ -168,13 +181,23 @@ func (c *compiler) string(a alternative, from, to int32) {
 		c.b.Call(in, c.characters(), out, least, most)
 		return
 	}
-	d, err := c.language(a, least, most)
+	d, err := c.language(a, 0, -1)
+	counted := err == nil && (least > 0 || most >= 0) && !d.Empty() && d.Counts(least, most)
+	if err == nil && !counted {
+		d, err = c.language(a, least, most)
+	}
 	if err != nil {
 		c.fault(c.of(a), "", "its patterns and lengths together: %v", err)
 		return
 	}
 	if d.Empty() {
 		c.hint(c.of(a), "no string has its patterns and lengths")
+		return
+	}
+	if counted {
+		rule, start := c.b.Rule(false)
+		d.Count(&c.b, rule, start)
+		c.b.Call(in, rule, out, least, most)
 		return
 	}
 	begin := c.b.Node()
@@ -230,6 +253,28 @@ func (c *compiler) language(a alternative, least, most int32) (*automaton.DFA, e
 		}
 		return automaton.All(labels[:n])
 	})
+}
+
+// broadly returns the strings of a length in which any dialect finds all patterns;
+// those of formats, which validators may ignore, restrict nothing.
+func (c *compiler) broadly(a alternative, least, most int32) (*automaton.DFA, error) {
+	d, err := automaton.Length(int(least), int(most))
+	if err != nil {
+		return nil, err
+	}
+	of := []*automaton.DFA{d}
+	for _, n := range a.nodes {
+		for i, p := range n.patterns {
+			if slices.Contains(n.formats, i) {
+				continue
+			}
+			if d, err = c.broad(p); err != nil {
+				return nil, err
+			}
+			of = append(of, d)
+		}
+	}
+	return automaton.Product(of, automaton.All)
 }
 
 // characters returns the rule of a string's content: as many characters as the
