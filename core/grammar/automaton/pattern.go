@@ -131,15 +131,14 @@ func top(expr string, is func(rest string, depth int) bool) int {
 
 // The classes that dialects read differently, reduced to their common part.
 var (
-	inside = map[byte]string{'d': `0-9`, 'w': `0-9A-Za-z_`, 's': ` \t\n\r\f\v`,
+	inside = map[byte]string{'d': `0-9`, 'w': `0-9A-Za-z_`, 's': ` \t\n\r\f`,
 		'D': `\x00-/:-\x7f`, 'W': "\\x00-/:-@\\[-\\^`{-\\x7f", 'S': `!-~`}
 	// not maps a class to the set whose complement is common to all dialects.
-	// agree.
 	not = map[byte]string{'d': `0-9\x{80}-\x{10ffff}`, 'w': `0-9A-Za-z_\x{80}-\x{10ffff}`,
 		's': `\x00- \x7f-\x{10ffff}`}
 	// broad maps a class to its characters in any dialect.
 	broad = map[byte]string{'d': not['d'], 'w': not['w'], 's': not['s'],
-		'D': `\x00-/:-\x{10ffff}`, 'W': "\\x00-/:-@\\[-\\^`{-\\x{10ffff}", 'S': `\x00-\x08\x0e-\x1f!-\x{10ffff}`}
+		'D': `\x00-/:-\x{10ffff}`, 'W': "\\x00-/:-@\\[-\\^`{-\\x{10ffff}", 'S': `\x00-\x08\x0b\x0e-\x1f!-\x{10ffff}`}
 )
 
 // plainEscapes are those that mean the same everywhere.

@@ -27,7 +27,8 @@ func TestOpposites(t *testing.T) {
 		// Strings, in all dialects of patterns.
 		{`{"type":["string","integer"],"not":{"minLength":2}}`, `""|"a"|!"ab"|!1`},
 		{`{"type":["string","null"],"not":{"type":"string","maxLength":2}}`, `"abc"|null|!"ab"`},
-		{`{"type":"string","not":{"pattern":"\\S"}}`, `""|" "|"\t"|!"a"|!"é"|!"` + "\u00a0" + `"`},
+		{`{"type":"string","not":{"pattern":"\\S"}}`, `""|" "|"\t"|!"a"|!"é"|!"` + "\u00a0" + `"|!"\u000b"`},
+		{`{"type":"string","pattern":"^\\s$"}`, `" "|"\t"|!"\u000b"|!"` + "\u00a0" + `"`},
 		{`{"type":"string","not":{"pattern":"^\\d+$"}}`, `""|"a"|"1a"|!"1"|!"` + "\u0663" + `"|!"1\n"`},
 		{`{"type":"string","not":{"pattern":"^(?!b)."}}`, `""|"b"|"bc"|!"a"|"\n"`},
 		{`{"type":["string","null"],"not":{"pattern":"^a","type":"string"}}`, `null|"b"|!"a"|!"ab"`},
