@@ -9,7 +9,8 @@ type reach struct {
 	from  int32 // a number from which on every number will do
 }
 
-// ends reports whether the counter of a call lets a node reach the end of its rule.
+// ends reports whether the counter of a call is enough for a node to reach the end of
+// its rule.
 // Below the minimum only numbers without gaps count.
 func (p *Program) ends(at int32, f *frame) bool {
 	if p.reach == nil {

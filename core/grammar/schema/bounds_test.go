@@ -224,14 +224,14 @@ func TestWork(t *testing.T) {
 			t.Errorf("maxCompared: %d: %v", depth, got)
 		}
 	}
-	for values, want := range map[int]bool{maxApart: true, maxApart + 1: false} {
+	for values, want := range map[int]bool{maxRanges: true, maxRanges + 1: false} {
 		var list []string
 		for i := range values {
 			list = append(list, fmt.Sprint(2*i))
 		}
 		schema := `{"type":"integer","not":{"enum":[` + strings.Join(list, ",") + `]}}`
 		if _, err := Compile([]Document{{Schema: []byte(schema)}}, Options{}); (err == nil) != want {
-			t.Errorf("maxApart: %d: %v", values, err)
+			t.Errorf("maxRanges: %d: %v", values, err)
 		}
 	}
 	for rules, want := range map[int]int{maxRules: 0, maxRules + 1: 1} {

@@ -94,7 +94,7 @@ func (c *compiler) violate(a, o alternative) (out []alternative, complete bool) 
 	}
 	for _, b := range v.all {
 		if slices.ContainsFunc(b.nodes[len(a.nodes):], func(n *node) bool { return n.restProps != nil || n.restItems != nil }) {
-			v.complete = false // what they apply to is no longer known
+			v.complete = false // the members that they look at may have changed
 			continue
 		}
 		if b.meant() != 0 {
@@ -171,8 +171,8 @@ func (v *violations) bounds(n *node) {
 	}
 }
 
-// pattern adds the strings in which no dialect finds a pattern. What a format
-// refuses is not known: validators may ignore it.
+// pattern adds the strings in which no dialect finds a pattern, unless it is a
+// format's: validators may ignore that.
 func (v *violations) pattern(n *node, expr string, format bool) {
 	if v.of.meant()&text == 0 {
 		return
@@ -199,8 +199,8 @@ func (a alternative) outside(d *automaton.DFA) alternative {
 	return a
 }
 
-// maxApart limits the numbers of an enum that split the others into ranges.
-const maxApart = 32
+// maxRanges limits the numbers of an enum that split the others into ranges.
+const maxRanges = 32
 
 // list adds the values other than those of an enum.
 func (v *violations) list(n *node) {
@@ -236,7 +236,7 @@ func (v *violations) list(n *node) {
 		v.words(n, words)
 	}
 	if in&number != 0 {
-		v.apart(n, numbers)
+		v.between(n, numbers)
 	}
 }
 
@@ -258,11 +258,11 @@ func (v *violations) words(n *node, words []string) {
 	v.outside(n, d)
 }
 
-// apart adds the numbers between, below and above some.
-func (v *violations) apart(n *node, numbers []*big.Rat) {
+// between adds the numbers between, below and above some.
+func (v *violations) between(n *node, numbers []*big.Rat) {
 	slices.SortFunc(numbers, (*big.Rat).Cmp)
 	numbers = slices.CompactFunc(numbers, func(a, b *big.Rat) bool { return a.Cmp(b) == 0 })
-	if len(numbers) > maxApart || !v.complete {
+	if len(numbers) > maxRanges || !v.complete {
 		v.complete = false
 		return
 	}
