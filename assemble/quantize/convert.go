@@ -97,8 +97,17 @@ func modelOf(f *gguf.File) quant.Model {
 	layers, _ := gguf.GetOr[uint32](f, gguf.KeyBlockCount.In(arch), 0)
 	_, head := f.Tensor("output.weight")
 	heads, _ := gguf.GetOr[uint32](f, gguf.KeyHeadCount.In(arch), 1)
-	keys, _ := gguf.GetOr(f, gguf.KeyHeadCountKV.In(arch), heads)
-	return quant.Model{Layers: int(layers), Tied: !head, Group: int(heads / max(1, keys))}
+	keys := heads
+	if all, err := f.PerLayer(gguf.KeyHeadCountKV.In(arch), int(layers)); err == nil && len(all) > 0 {
+		keys = all[0] // as llama.cpp
+	}
+	experts, _ := gguf.GetOr[uint32](f, gguf.ArchKey("expert_count").In(arch), 0)
+	m := quant.Model{Layers: int(layers), Tied: !head, Group: int(heads / max(1, keys)), Experts: int(experts), Falcon: arch == "falcon"}
+	for i := range m.Layers {
+		_, out := f.Tensor(fmt.Sprintf("blk.%d.attn_output.weight", i))
+		m.Attends = append(m.Attends, out)
+	}
+	return m
 }
 
 // typeOf returns the type of a tensor after conversion.

@@ -9,6 +9,7 @@ import (
 
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/gguf/arch"
+	"mm-abi.org/mm/core/quant"
 	"mm-abi.org/mm/core/safetensors"
 	"mm-abi.org/mm/core/tensor"
 )
@@ -245,9 +246,6 @@ func (b *builder) add(prefix string, layer int, t arch.Tensor) {
 	b.out = append(b.out, gguf.Source{Name: t.Name, Type: src.to, Dims: t.Dims, Data: &src})
 }
 
-// single lists the matrices that are F32 in any file, as in llama.cpp.
-var single = set("ffn_gate_inp", "ssm_a", "ssm_d", "ssm_conv1d", "shortconv.conv")
-
 // alike reports whether two shapes differ only in sides of 1, or in the groups of
 // a norm.
 func alike(got, want []int) bool {
@@ -295,7 +293,7 @@ func (b *builder) arrange(src *source, t arch.Tensor) error {
 	}
 	src.to = src.from
 	norm := strings.HasSuffix(src.part, "_norm")
-	if len(t.Dims) == 1 || norm || single[src.part] || strings.HasSuffix(t.Name, ".bias") {
+	if quant.Single(t.Name, len(t.Dims)) {
 		src.to = tensor.F32
 	}
 	if norm && b.family.plus {

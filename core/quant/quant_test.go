@@ -389,6 +389,38 @@ func TestRecipe(t *testing.T) {
 			{"blk.9.ffn_down.weight", []int{172, 64}, tensor.F16},
 		}},
 		{"F16", llama, []row{{"output.weight", []int{2048, 32000}, tensor.F16}, {"output_norm.weight", []int{2048}, tensor.F32}}},
+		{"Q4_K_M", Model{Layers: 16, Experts: 64}, []row{ // what stays F32, and the parts of experts
+			{"blk.0.ffn_gate_inp.weight", []int{2048, 64}, tensor.F32},
+			{"blk.0.ffn_gate_inp_shexp.weight", []int{2048, 256}, tensor.F32},
+			{"blk.0.ssm_conv1d.weight", []int{4, 4096}, tensor.F32},
+			{"blk.0.ssm_norm.weight", []int{256, 8}, tensor.F32},
+			{"blk.0.shortconv.conv.weight", []int{3, 2048}, tensor.F32},
+			{"blk.0.ssm_a", []int{1, 64}, tensor.F32},
+			{"position_embd.weight", []int{768, 1024}, tensor.F32},
+			{"token_types.weight", []int{768, 256}, tensor.F32},
+			{"blk.0.ssm_in.weight", []int{2048, 8512}, tensor.Q4_K},
+			{"blk.0.ffn_down_exps.weight", []int{1024, 2048, 64}, tensor.Q6_K},
+			{"blk.0.ffn_down_shexp.weight", []int{1024, 2048}, tensor.Q6_K},
+			{"blk.2.ffn_down_exps.weight", []int{1024, 2048, 64}, tensor.Q4_K},
+			{"blk.0.ffn_up_exps.weight", []int{2048, 1024, 64}, tensor.Q4_K},
+			{"blk.0.attn_k_b.weight", []int{128, 512, 16}, tensor.Q5_0},
+			{"blk.0.attn_v_b.weight", []int{512, 128, 16}, tensor.Q4_K},
+		}},
+		{"F16", Model{Layers: 2}, []row{{"blk.0.ffn_gate_inp.weight", []int{2048, 64}, tensor.F32}, {"blk.0.shortconv.conv.weight", []int{3, 2048}, tensor.F32}}},
+		{"Q4_K_M", Model{Layers: 16, Experts: 8}, []row{
+			{"blk.5.attn_v.weight", []int{2048, 512}, tensor.Q8_0}, {"blk.5.attn_k.weight", []int{2048, 512}, tensor.Q8_0},
+			{"blk.5.attn_output.weight", []int{2048, 2048}, tensor.Q5_K}, {"blk.5.attn_q.weight", []int{2048, 2048}, tensor.Q4_K},
+		}},
+		{"Q3_K_L", Model{Layers: 16, Experts: 8}, []row{{"blk.5.attn_output.weight", []int{2048, 2048}, tensor.Q3_K}}},
+		{"Q4_K_M", Model{Layers: 8, Attends: []bool{false, true, false, true, true, false, true, true}}, []row{ // layers of attention count alone
+			{"blk.1.attn_v.weight", []int{2048, 512}, tensor.Q4_K}, {"blk.4.attn_v.weight", []int{2048, 512}, tensor.Q6_K},
+			{"blk.7.attn_v.weight", []int{2048, 512}, tensor.Q6_K}, {"blk.4.ffn_down.weight", []int{2048, 512}, tensor.Q4_K},
+		}},
+		{"Q4_K_M", Model{Layers: 16, Falcon: true}, []row{
+			{"output.weight", []int{2048, 32000}, tensor.Q8_0}, {"blk.0.ffn_down.weight", []int{8192, 2048}, tensor.Q6_K},
+			{"blk.1.ffn_down.weight", []int{8192, 2048}, tensor.Q5_K}, {"blk.2.attn_qkv.weight", []int{2048, 2176}, tensor.Q4_K},
+			{"blk.4.attn_qkv.weight", []int{2048, 2176}, tensor.Q6_K},
+		}},
 	} {
 		r, err := ParseRecipe(c.recipe)
 		if err != nil {

@@ -71,9 +71,7 @@ func (w *writer) experts(s Shape) {
 	y := s.Style()
 	w.put(keyExperts, uint32(s.Experts))
 	w.put(keyExpertsUsed, uint32(s.ExpertsUsed))
-	if s.ExpertHidden != s.Hidden || y.counted || y.lead {
-		w.put(keyExpertHidden, uint32(s.ExpertHidden))
-	}
+	w.put(keyExpertHidden, uint32(s.ExpertHidden)) // llama.cpp does not load gpt-oss without it
 	if s.ExpertSum {
 		w.put(keyExpertNorm, false)
 	} else if y.summed {

@@ -1,0 +1,116 @@
+package infer
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/gguf/arch"
+	"mm-abi.org/mm/core/quant"
+	"mm-abi.org/mm/core/tensor"
+	"mm-abi.org/mm/tools/libllama"
+)
+
+// wide makes the rows of matrices multiples of a K-block.
+func wide(c *Config) {
+	c.Vocab = 300
+	switch {
+	case c.Latent != nil:
+		c.Latent = &arch.Latent{QueryRank: 256, Rank: 256, Key: 64, Value: 64}
+		c.Rope.Dims, c.HeadDim = 32, 288
+	case c.Heads > 0:
+		c.HeadDim *= 4
+		c.Rope.Dims *= 4
+	default:
+		c.Width = 256
+	}
+	c.Hidden *= 4
+	c.ExpertHidden, c.SharedHidden = min(c.ExpertHidden, 1)*256, min(c.SharedHidden, 1)*256
+	if m := c.Mixer; m != nil && m.Inner > 0 {
+		m.Inner = 512
+	}
+	if c.Local != nil {
+		c.Local.Dims *= 4
+	}
+}
+
+// TestRecipesAgainstLibllama: llama.cpp's quantizer chooses the types of our
+// recipes, for an architecture with each of their rules (MM_ALL: for all).
+func TestRecipesAgainstLibllama(t *testing.T) {
+	c := native(t)
+	theirs := filepath.Join(t.TempDir(), "theirs.gguf")
+	names := []string{"deepseek2", "falcon", "gpt2", "granitehybrid", "lfm2moe", "llama", "qwen2moe"}
+	if os.Getenv("MM_ALL") != "" {
+		names = arch.Known()
+	}
+	for _, name := range names {
+		cfg, weights := rival(name, wide)
+		full := write(t, cfg, weights, matrices(tensor.F32))
+		model := recipeModel(cfg, weights)
+		for _, recipe := range quant.RecipeNames() {
+			r, err := quant.ParseRecipe(recipe)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := c.Do(libllama.Request{Op: "convert", Path: full, Out: theirs, Type: r.FileType, Threads: 1}); err != nil {
+				t.Fatal(err)
+			}
+			f, err := gguf.Open(theirs)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, x := range f.Tensors {
+				if ours := r.Type(x.Name, x.Dims, model); ours != x.Type {
+					t.Errorf("%s %s: %s %v is %v, llama.cpp has %v", name, recipe, x.Name, x.Dims, ours, x.Type)
+				}
+			}
+			if err := f.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// recipeModel returns what recipes depend on.
+func recipeModel(c Config, weights Memory) quant.Model {
+	_, untied := weights[arch.Output]
+	m := quant.Model{Layers: c.Layers, Tied: !untied, Group: c.Heads / max(1, c.KVHeads), Experts: c.Experts, Falcon: c.Arch == "falcon"}
+	if c.Recurrent != nil {
+		for _, r := range c.Recurrent {
+			m.Attends = append(m.Attends, !r)
+		}
+	}
+	return m
+}
+
+// TestQuantizedAgainstLibllama: llama.cpp computes with the files of our
+// recipes what we do, of rows that fit blocks and of others.
+func TestQuantizedAgainstLibllama(t *testing.T) {
+	c := native(t)
+	for _, name := range arch.Known() {
+		for size, widen := range map[string]func(*Config){"wide": wide, "small": func(*Config) {}} {
+			if size == "wide" && !slices.Contains([]string{"deepseek2", "granitehybrid", "lfm2", "llama", "mamba2"}, name) && os.Getenv("MM_ALL") == "" {
+				continue
+			}
+			cfg, weights := rival(name, func(c *Config) {
+				widen(c)
+				c.ExpertsUsed, c.ExpertGroups, c.GroupsUsed = c.Experts, 0, 0 // ties decide nothing
+			})
+			for _, recipe := range []string{"Q8_0", "Q4_K_M"} {
+				r, err := quant.ParseRecipe(recipe)
+				if err != nil {
+					t.Fatal(err)
+				}
+				model := recipeModel(cfg, weights)
+				path := write(t, cfg, weights, func(name string, dims []int) tensor.Type { return r.Type(name, dims, model) })
+				least, same := compare(t, c, path, draw(32, cfg.Vocab), "f32", tensor.F32)
+				t.Logf("%-13s %-5s %-6s least cosine %.5f, likeliest token equal %.3f", name, size, recipe, least, same)
+				if !(least > 0.98) {
+					t.Errorf("%s %s %s: least cosine %.5f", name, size, recipe, least)
+				}
+			}
+		}
+	}
+}
