@@ -178,3 +178,10 @@ while read -r name ref digest; do
     echo "| $name | $files | $bytes | ${digest:0:19} | $signer | $engine | $(echo "$text" | tr '\n|' '  ' | sed 's/^ *//; s/ *$//') | $took |"
   done
 done <"$work/first"
+# The engines' texts of the same file may differ: their logits, with the weights in F32 and as they are.
+if [ -z "${MM:-}" ]; then
+  cd "$root"
+  export TMPDIR=$work
+  MM_NATIVE_DIR=$native MM_GGUF=$dir/gemma-3-270m-q4_k_m.gguf:$native/models/SmolLM2-135M-Instruct.Q4_1.gguf \
+    go test -count=1 -v -run TestRealAgainstLibllama ./core/infer | grep -v '^=== '
+fi
