@@ -24,7 +24,8 @@ const pages = readdirSync(site).filter((f) => f.endsWith(".html")).sort();
 const browser = await puppeteer.launch({ executablePath: process.env.CHROMIUM, args: ["--no-sandbox", "--disable-dev-shm-usage"] });
 let states = 0;
 try {
-  for (const url of [`http://127.0.0.1:${server.address().port}`, "file://" + site]) {
+  const served = process.env.SERVED;
+  for (const url of [`http://127.0.0.1:${server.address().port}`, "file://" + site, served].filter(Boolean)) {
     const page = await browser.newPage();
     const complaints = [];
     page.on("console", (m) => { if (["error", "warning"].includes(m.type())) complaints.push(m.text()); });
@@ -33,7 +34,11 @@ try {
     page.on("requestfailed", (r) => complaints.push("failed: " + r.url()));
     page.on("response", (r) => { if (r.status() >= 400) complaints.push(`${r.status()}: ${r.url()}`); });
     for (const name of pages) {
-      await page.goto(`${url}/${name}`, { waitUntil: "load" });
+      const got = await page.goto(`${url}/${name}`, { waitUntil: "load" });
+      if (url === served) {
+        check((await got.text()) === readFileSync(`${site}/${name}`, "utf8"), `${name}: mm serve shows the bytes of mm dashboard build`);
+        check((got.headers()["content-security-policy"] || "").startsWith("default-src 'none'; style-src 'self'"), `${name}: policy of mm serve`);
+      }
       const styled = await page.evaluate(() => getComputedStyle(document.querySelector("main")).maxWidth !== "none");
       check(styled, `${name}: the style applies at ${url.split(":")[0]}`);
       if (url.startsWith("file")) continue;
@@ -48,9 +53,9 @@ try {
       check(broken.length === 0, `${name}: targets of links ${broken}`);
       const left = await page.evaluate(() => document.querySelectorAll("script, style, [style], [onclick], [onerror], iframe, object, embed, form, base").length);
       check(left === 0, `${name}: ${left} elements of scripts, styles or forms`);
-      for (const scheme of ["light", "dark"]) {
+      for (const scheme of url === served ? ["light"] : ["light", "dark"]) {
         await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
-        for (const width of [360, 820, 1440]) {
+        for (const width of url === served ? [820] : [360, 820, 1440]) {
           await page.setViewport({ width, height: 900 });
           const wide = await page.evaluate(() => document.documentElement.scrollWidth > document.documentElement.clientWidth ? [...document.querySelectorAll("*")].filter((e) => e.getBoundingClientRect().right > document.documentElement.clientWidth + 1 && !e.closest(".scroll")).map((e) => e.tagName + "." + e.className).slice(0, 5) : null);
           check(wide === null, `${name}: no horizontal scrolling at ${width} pixels: ${wide}`);
@@ -58,7 +63,7 @@ try {
           const found = await page.evaluate(async () => (await window.axe.run()).violations.map((v) => v.id + ": " + v.nodes.slice(0, 2).map((n) => n.html.slice(0, 160)).join(" | ")));
           check(found.length === 0, `${name}: axe, ${width} pixels, ${scheme}: ${found.length} violations ${found.join("\n      ")}`);
           states++;
-          if (process.env.ALL || !/^samples-.*-[2-9]\d*\.html|^samples-.*-1\d+\.html/.test(name)) await page.screenshot({ path: `${shots}/${name.replace(".html", "")}-${width}${scheme === "dark" ? "-dark" : ""}.png`, fullPage: true });
+          if (url !== served && (process.env.ALL || !/^samples-.*-[2-9]\d*\.html|^samples-.*-1\d+\.html/.test(name))) await page.screenshot({ path: `${shots}/${name.replace(".html", "")}-${width}${scheme === "dark" ? "-dark" : ""}.png`, fullPage: true });
         }
       }
       // Every page is reachable by keyboard: first the skip link, then the navigation.

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Judges the pages of mm dashboard build in headless Chromium: over HTTP and from disk, at
-# three widths, light and dark, with axe, links, keyboard and the console.
+# Judges the pages of mm dashboard build in headless Chromium: over HTTP, from disk and as mm
+# serve --dashboard shows them, at three widths, light and dark, with axe, links, keyboard and the console.
 #
 #   scripts/dashboard.sh [DIR]   DIR keeps packages, results and screenshots (default: .native/dashboard)
 #
@@ -90,5 +90,9 @@ else
 fi
 "$mm" dashboard build --out pages $args --compat "$root/builds/compat.csv" dist
 cp "$root/scripts/dashboard.mjs" .
-SHOTS="$dir" SITE="$dir/pages" CHROMIUM=${CHROMIUM:-$(command -v chromium)} node dashboard.mjs
+"$mm" serve dist --dashboard $args --compat "$root/builds/compat.csv" --addr 127.0.0.1:0 >serve.out 2>serve.err &
+serving=$!
+trap 'kill $serving 2>/dev/null' EXIT
+for _ in $(seq 300); do grep -q http serve.out && break; sleep 0.1; done
+SERVED="$(head -n 1 serve.out)/dashboard" SHOTS="$dir" SITE="$dir/pages" CHROMIUM=${CHROMIUM:-$(command -v chromium)} node dashboard.mjs
 echo "screenshots in $dir"

@@ -87,9 +87,9 @@ if [ -n "$suite" ]; then
 	done
 fi
 
-# Checks that mm makes and the others do not: the kind of an entry's body is the stated one, and a log's key
-# counted at the time of an entry without a signed entry timestamp.
-strict=" kind-of-the-body-differs_fail logs-key-counted-earlier-by-stamp_fail "
+# Checks that mm makes and the others do not: the kind of an entry's body is the stated one, a log's key
+# counted at the time of an entry without a signed entry timestamp, and a checkpoint has the size of the proof's tree.
+strict=" checkpoint-of-another-size_fail kind-of-the-body-differs_fail logs-key-counted-earlier-by-stamp_fail "
 "$judge" "$cases"/* >"$work/verdicts"
 right=0 wrong=0 differs=0 cosigned=0
 for dir in "$cases"/*; do

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -18,6 +19,7 @@ import (
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/serve/anthropic"
 	"mm-abi.org/mm/serve/api"
+	"mm-abi.org/mm/serve/dashboard"
 	"mm-abi.org/mm/serve/inference"
 	"mm-abi.org/mm/serve/jobs"
 	"mm-abi.org/mm/serve/mcp"
@@ -41,7 +43,7 @@ func (p *program) serveCommand() *cli.Command {
 			"The server is limited to this machine unless --addr names another address. Clients must then send\n" +
 			"a key of --keys or " + keysVariable + ", which have a line NAME KEY, or NAME sha256:HEX, for each. Requests from\n" +
 			"web pages are refused unless --origin allows them.",
-		Flags:  append(append(p.serveFlags(), resolveFlags()...), append(claimFlags(), expectFlag())...),
+		Flags:  slices.Concat(p.serveFlags(), dashboardFlags(), resolveFlags(), claimFlags(), []cli.Flag{expectFlag()}),
 		Action: p.serve,
 	}
 }
@@ -86,7 +88,7 @@ func (p *program) serveFlags() []cli.Flag {
 }
 
 func (p *program) serve(c *cli.Context) error {
-	opt, err := p.serverOptions(c)
+	opt, board, err := p.serverOptions(c)
 	if err != nil {
 		return err
 	}
@@ -124,7 +126,7 @@ func (p *program) serve(c *cli.Context) error {
 		if err != nil {
 			return err
 		}
-		s, err := newServer(opt)
+		s, err := f.server(ctx, opt, board)
 		if err != nil {
 			return err
 		}
@@ -203,34 +205,34 @@ func (p *program) mountAgents(ctx context.Context, w *workspace.Workspace, s *ap
 	return agents, nil
 }
 
-// serverOptions reads the options of the server.
-func (p *program) serverOptions(c *cli.Context) (api.Options, error) {
-	opt := api.Options{
+// serverOptions reads the options of the server and of its dashboard.
+func (p *program) serverOptions(c *cli.Context) (opt api.Options, board *dashboard.Options, err error) {
+	opt = api.Options{
 		Version: built().Version, Hosts: c.StringSlice("host"), Origins: c.StringSlice("origin"),
 		Parallel: c.Int("parallel"), Queue: c.Int("queue"), Tokens: c.Int("max-tokens"), Time: c.Duration("max-time"),
 		Log: func(line string) { p.say("%s", line) },
 	}
 	for _, name := range []string{"parallel", "queue", "max-tokens"} {
 		if c.IsSet(name) && c.Int(name) < 1 {
-			return opt, usageError{fmt.Errorf("--%s %d: want at least 1", name, c.Int(name))}
+			return opt, nil, usageError{fmt.Errorf("--%s %d: want at least 1", name, c.Int(name))}
 		}
 	}
 	if opt.Time < 0 || c.Duration("drain") < 0 {
-		return opt, usageError{errors.New("--max-time, --drain: must not be negative")}
+		return opt, nil, usageError{errors.New("--max-time, --drain: must not be negative")}
 	}
-	var err error
 	if text := c.String("max-body"); text != "" {
 		if opt.Body, err = bytesize.Parse(text); err != nil {
-			return opt, usageError{fmt.Errorf("--max-body: %w", err)}
+			return opt, nil, usageError{fmt.Errorf("--max-body: %w", err)}
 		}
 	}
 	if opt.Keys, err = serverKeys(c.String("keys")); err != nil {
-		return opt, err
+		return opt, nil, err
 	}
 	if addr := c.String("addr"); !loopback.Is(addr) && len(opt.Keys) == 0 {
-		return opt, usageError{hinted{fmt.Errorf("--addr %s is not loopback: keys are required", addr), "set --keys or " + keysVariable + ", or serve at 127.0.0.1"}}
+		return opt, nil, usageError{hinted{fmt.Errorf("--addr %s is not loopback: keys are required", addr), "set --keys or " + keysVariable + ", or serve at 127.0.0.1"}}
 	}
-	return opt, nil
+	board, err = dashboardOptions(c)
+	return opt, board, err
 }
 
 // serverKeys reads the keys of clients from a file, or from the environment.

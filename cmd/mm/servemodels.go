@@ -55,6 +55,7 @@ type fleet struct {
 
 	args    []string
 	watched []*models.Watched
+	renew   func() error // the dashboard; nil: none
 }
 
 // open verifies the arguments and returns a pool of their models, which are added to opt.
@@ -173,6 +174,7 @@ func (f *fleet) follow(ctx context.Context, pool *models.Pool, s *api.Server, ev
 	for _, one := range f.watched {
 		one.Changed = func(m *models.Model) {
 			s.Replace(one.Index, api.Model{Names: f.names(one.Index, m.Build()), Answerer: m})
+			f.renewed()
 			f.w.Record(ctx, audit.Entry{Action: "serve", Ref: one.Ref, Digest: m.Build().Digest, Result: workspace.Outcome(nil)})
 		}
 	}

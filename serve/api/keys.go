@@ -87,12 +87,15 @@ func bearer(r *http.Request) string {
 	return r.Header.Get("X-Api-Key")
 }
 
-// holder returns the name of a request's key. All keys are compared, in constant time.
-func (s *Server) holder(r *http.Request) (name string, ok bool) {
+// holder returns the name of a request's key.
+func (s *Server) holder(r *http.Request) (name string, ok bool) { return s.owner(bearer(r)) }
+
+// owner returns the name of a key. All keys are compared, in constant time.
+func (s *Server) owner(key string) (name string, ok bool) {
 	if len(s.opt.Keys) == 0 {
 		return "", true
 	}
-	got := sha256.Sum256([]byte(bearer(r)))
+	got := sha256.Sum256([]byte(key))
 	for _, k := range s.opt.Keys {
 		if subtle.ConstantTimeCompare(got[:], k.Hash[:]) == 1 {
 			name, ok = k.Name, true

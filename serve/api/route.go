@@ -21,6 +21,8 @@ type Route struct {
 	Serve func(c *Call) error
 	// Open routes need no key.
 	Open bool
+	// Password routes also take the key as the password of HTTP Basic, which browsers ask for.
+	Password bool
 	// AnyType routes read bodies of any type as JSON, as their clients need. Pages of other
 	// sites are refused by their origin.
 	AnyType bool
@@ -59,6 +61,12 @@ func unknownKey() *Error {
 func (s *Server) handler(route Route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		name, ok := s.holder(r)
+		if !ok && route.Password {
+			_, password, _ := r.BasicAuth()
+			if name, ok = s.owner(password); !ok {
+				w.Header().Set("WWW-Authenticate", `Basic realm="mm: the password is a key of this server"`)
+			}
+		}
 		if !ok && !route.Open {
 			s.refuse(w, r, unknownKey())
 			return
@@ -120,7 +128,7 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, e *Error) int {
 	if e.Retry > 0 {
 		h.Set("Retry-After", strconv.Itoa(max(1, int(e.Retry.Seconds()))))
 	}
-	if e.Status == http.StatusUnauthorized {
+	if e.Status == http.StatusUnauthorized && h.Get("WWW-Authenticate") == "" {
 		h.Set("WWW-Authenticate", "Bearer")
 	}
 	if len(e.Allow) > 0 {

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+
+	"mm-abi.org/mm/serve/api"
+	"mm-abi.org/mm/serve/dashboard"
+)
+
+// dashboardFlags are the flags of the dashboard of mm serve.
+func dashboardFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.BoolFlag{Name: "dashboard", Usage: "show the pages of mm dashboard build about the served builds at /dashboard"},
+		&cli.StringSliceFlag{Name: "results", Usage: "with --dashboard: `FOLDER` of mm eval suite --out or mm eval budget --out (repeatable)"},
+		&cli.StringFlag{Name: "compat", Usage: "with --dashboard: also show the combinations in `FILE`, such as builds/compat.csv"},
+	}
+}
+
+// dashboardOptions returns the options of the dashboard; nil without --dashboard.
+func dashboardOptions(c *cli.Context) (*dashboard.Options, error) {
+	if c.Bool("dashboard") {
+		return &dashboard.Options{Results: c.StringSlice("results"), Compat: c.String("compat")}, nil
+	}
+	for _, name := range []string{"results", "compat"} {
+		if c.IsSet(name) {
+			return nil, usageError{fmt.Errorf("--%s requires --dashboard", name)}
+		}
+	}
+	return nil, nil
+}
+
+// server returns a server with all wire formats and, with options of one, a dashboard.
+func (f *fleet) server(ctx context.Context, opt api.Options, board *dashboard.Options) (*api.Server, error) {
+	s, err := newServer(opt)
+	if err != nil {
+		return nil, err
+	}
+	return s, f.show(ctx, s, board)
+}
+
+// show mounts the dashboard of the served builds, and renews it with them.
+func (f *fleet) show(ctx context.Context, s *api.Server, opt *dashboard.Options) error {
+	if opt == nil {
+		return nil
+	}
+	pages := &dashboard.Pages{}
+	f.renew = func() error {
+		opt.Refs = f.shown(ctx, s.Models())
+		if len(opt.Refs)+len(opt.Results) == 0 {
+			return usageError{errors.New("--dashboard: got no artifact and no --results, want one of them")}
+		}
+		in, err := dashboard.Collect(ctx, f.w, *opt)
+		if err != nil {
+			return err
+		}
+		files, err := dashboard.Render(in)
+		if err == nil {
+			pages.Set(files)
+		}
+		return err
+	}
+	pages.Mount(s)
+	return f.renew()
+}
+
+// shown returns the references of the served artifacts. That of a reference is its digest,
+// as the reference may mean another version by now.
+func (f *fleet) shown(ctx context.Context, models []*api.Model) (refs []string) {
+	for i, arg := range f.args {
+		switch digest := models[i].Answerer.Build().Digest; {
+		case digest == "": // the user's own files
+		case f.w.Versioned(ctx, arg):
+			refs = append(refs, digest)
+		default:
+			refs = append(refs, arg)
+		}
+	}
+	return refs
+}
+
+// renewed shows a newer version in the dashboard; on an error the older pages remain.
+func (f *fleet) renewed() {
+	if f.renew == nil {
+		return
+	}
+	if err := f.renew(); err != nil {
+		f.p.say("dashboard: %v", err)
+	}
+}
