@@ -24,13 +24,14 @@ if [ ! -d "$suite" ]; then
 	"$home/venv/bin/pip" download -q --no-deps --no-binary :all: -d "$home" "jsonschema==$version" &&
 		tar -C "$home" -xzf "$home/jsonschema-$version.tar.gz" || echo "no suite"
 fi
+"$home/venv/bin/python" -c 'import llguidance' 2>/dev/null || "$home/venv/bin/pip" install -q "llguidance==1.9.1" || echo "no llguidance"
 if "$home/venv/bin/python" -c 'import jsonschema' 2>/dev/null; then
 	export MM_GRAMMAR_PYTHON="$home/venv/bin/python"
 fi
 [ ! -d "$suite" ] || export MM_GRAMMAR_SUITE="$suite"
 if [ -z "${MM_GRAMMAR_VOCABS:-}" ]; then
 	MM_GRAMMAR_VOCABS=4000
-	for name in llama-spm llama-bpe qwen2; do
+	for name in llama-spm llama-bpe qwen2 gemma-4; do
 		file=$native/llama.cpp/models/ggml-vocab-$name.gguf
 		if [ -f "$file" ]; then MM_GRAMMAR_VOCABS=$MM_GRAMMAR_VOCABS:$file; else echo "no vocabulary $file"; fi
 	done

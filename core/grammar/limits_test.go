@@ -1,15 +1,14 @@
 package grammar
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
 	"mm-abi.org/mm/core/tokenizer"
 )
 
-// TestLimits: the forced text ends at maxForced bytes, a run at maxChain
-// characters, and the cache of masks is dropped at maxCached bytes.
+// TestLimits: the forced text ends at maxForced bytes, a run is followed as far as
+// it matters, and the cache of masks is dropped at maxCached bytes.
 func TestLimits(t *testing.T) {
 	v := tokenizer.Vocabulary{Model: tokenizer.BPE, Pre: "gpt-2", Special: tokenizer.NoSpecial, WholeWords: true}
 	v.Tokens = append(v.Tokens, tokenizer.Token{Text: "</s>", Type: tokenizer.Control})
@@ -38,14 +37,14 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%d bytes: %d tokens are forced, want %d", n, got, want)
 		}
 	}
-	for n, want := range map[int]int{maxChain: maxChain, maxChain + 1: maxChain + 1, maxChain + 2: maxChain + 1} {
-		m := masks(fmt.Sprintf(`{"type":"string","pattern":"^[0-9]{%d}$"}`, n))
+	m := masks(`{"type":"string","pattern":"^[0-9]{40}$"}`)
+	for _, c := range [][2]int32{{0, 1}, {1, 1}, {39, 39}, {12, 39}, {40, 40}, {41, 40}} {
 		s, _ := m.Next(m.Start(), m.tokens(`"`)[0])
-		if got := m.chain(s.at, 0).length; int(got) != want {
-			t.Errorf("a run of %d digits has the length %d, want %d", n, got, want)
+		if got := m.run(s.at, c[0]).length; got != c[1] {
+			t.Errorf("looking at %d of 40 digits: a run of %d, want %d", c[0], got, c[1])
 		}
 	}
-	m := masks(`true`)
+	m = masks(`true`)
 	at := m.Start().at
 	m.cached = maxCached - 8
 	if m.store(at, slotMask, nil, 8); m.cached != maxCached {

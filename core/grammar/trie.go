@@ -17,6 +17,28 @@ type trie struct {
 	ids    []int32
 	root   [256]int32 // by first byte: its node, or -1
 	tall   int        // the longest token
+
+	// Of the tokens of letters and digits only.
+	upTo     []Bitset  // by length: the tokens that are no longer
+	levels   [][]int32 // by depth, from 0: the nodes below it
+	alphabet [4]uint64 // the bytes
+}
+
+// level indexes a trie by length, for a vocabulary of a size.
+func (t *trie) level(size int) {
+	t.levels = make([][]int32, t.tall)
+	t.upTo = []Bitset{newBitset(size)}
+	for i, b := range t.bytes {
+		t.levels[t.depth[i]-1] = append(t.levels[t.depth[i]-1], int32(i))
+		t.alphabet[b>>6] |= 1 << (b & 63)
+	}
+	for _, nodes := range t.levels {
+		sum := slices.Clone(t.upTo[len(t.upTo)-1])
+		for _, i := range nodes {
+			sum.addAll(t.ids[t.first[i]:t.first[i+1]])
+		}
+		t.upTo = append(t.upTo, sum)
+	}
 }
 
 // kinds is a set of kinds of bytes, which grammars mostly treat alike.

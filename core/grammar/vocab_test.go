@@ -1,9 +1,13 @@
 package grammar_test
 
 import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -131,46 +135,120 @@ func exact(t *testing.T, name string, m *grammar.Masks, tok *tokenizer.Tokenizer
 }
 
 // The cost of masks: the processor time of the mask and the step for each token
-// of random texts, without a cache at the start. llguidance reports 50 µs per
-// token with 128k tokens.
+// of random texts, without a cache at the start, of the schemas of this package and of
+// the public ones. llguidance computes the masks of the same texts if
+// MM_GRAMMAR_PYTHON has it.
 func TestMaskCost(t *testing.T) {
 	vocabularies(t, func(t *testing.T, tok *tokenizer.Tokenizer) {
 		runtime.LockOSThread() // to measure its time
 		defer runtime.UnlockOSThread()
 		began := time.Now()
 		vocab := grammar.Read(tok)
-		read := time.Since(began)
-		var masks, warm, steps []time.Duration
-		dear := 0
-		for i, s := range schemas(t) {
-			g, err := grammar.New(s.data, grammar.Options{Depth: 3})
-			if err != nil {
-				t.Fatal(err)
-			}
-			m, rng := over(t, g, vocab), rand.New(rand.NewPCG(7, uint64(i)))
-			for round := range 6 {
-				at := m.Start()
-				for n := 0; n < 60 && !m.Done(at); n++ {
-					began := threadTime()
-					mask := m.Mask(at)
-					d := threadTime() - began
-					if masks = append(masks, d); round > 2 {
-						warm = append(warm, d)
-					}
-					if d > 50*time.Microsecond {
-						dear++
-					}
-					id := pick(mask, rng)
-					began = threadTime()
-					at, _ = m.Next(at, id)
-					steps = append(steps, threadTime()-began)
+		t.Logf("%d tokens, read in %v", tok.Size(), time.Since(began).Round(time.Millisecond))
+		costs(t, "this package", tok, vocab, schemas(t), 3)
+		costs(t, "public", tok, vocab, public(t), 6)
+	})
+}
+
+// costs measures masks of schemas.
+func costs(t *testing.T, name string, tok *tokenizer.Tokenizer, vocab *grammar.Vocabulary, set []named, depth int) {
+	var masks, warm, steps []time.Duration
+	dear, taken := 0, 0
+	peer := newPeer(t, tok)
+	for i, s := range set {
+		g, err := grammar.New(s.data, grammar.Options{Depth: depth})
+		if err != nil {
+			continue
+		}
+		taken++
+		m, rng := over(t, g, vocab), rand.New(rand.NewPCG(7, uint64(i)))
+		texts := make([][]int32, 6)
+		for round := range texts {
+			at := m.Start()
+			for n := 0; n < 60 && !m.Done(at); n++ {
+				began := threadTime()
+				mask := m.Mask(at)
+				d := threadTime() - began
+				if masks = append(masks, d); round > 2 {
+					warm = append(warm, d)
 				}
+				if d > 50*time.Microsecond {
+					dear++
+				}
+				id := pick(mask, rng)
+				texts[round] = append(texts[round], id)
+				began = threadTime()
+				at, _ = m.Next(at, id)
+				steps = append(steps, threadTime()-began)
 			}
 		}
-		t.Logf("%d tokens, read in %v; %d masks of %d schemas: p50 %v p90 %v p99 %v max %v, mean %v, %.1f %% above 50µs; after three texts p50 %v p99 %v; step p50 %v p99 %v",
-			tok.Size(), read.Round(time.Millisecond), len(masks), len(schemas(t)), at(masks, .5), at(masks, .9), at(masks, .99), at(masks, 1), mean(masks),
-			100*float64(dear)/float64(len(masks)), at(warm, .5), at(warm, .99), at(steps, .5), at(steps, .99))
-	})
+		peer.add(s, texts)
+	}
+	t.Logf("%s: %d schemas, %d refused; %d masks: p50 %v p90 %v p99 %v max %v, mean %v, %.1f %% above 50µs; after three texts p50 %v p99 %v; step p50 %v p99 %v",
+		name, taken, len(set)-taken, len(masks), at(masks, .5), at(masks, .9), at(masks, .99), at(masks, 1), mean(masks),
+		100*float64(dear)/float64(len(masks)), at(warm, .5), at(warm, .99), at(steps, .5), at(steps, .99))
+	peer.run()
+}
+
+// peer computes masks with llguidance.
+type peer struct {
+	t      *testing.T
+	python string
+	lines  bytes.Buffer
+}
+
+func newPeer(t *testing.T, tok *tokenizer.Tokenizer) *peer {
+	p := &peer{t: t, python: os.Getenv("MM_GRAMMAR_PYTHON")}
+	if p.python == "" || exec.Command(p.python, "-c", "import llguidance").Run() != nil {
+		p.python = ""
+		return p
+	}
+	head := struct {
+		Tokens  []string `json:"tokens"`
+		End     int32    `json:"end"`
+		Special []int32  `json:"special"`
+	}{}
+	for id := range int32(tok.Size()) {
+		piece := tok.Piece(id)
+		switch kind := tok.Type(id); {
+		case tok.Ends(id):
+			head.End = id
+			fallthrough
+		case kind != tokenizer.Normal && kind != tokenizer.Byte || piece == "":
+			head.Special = append(head.Special, id)
+			piece = fmt.Sprintf("\xff<%d>", id)
+		}
+		head.Tokens = append(head.Tokens, hex.EncodeToString([]byte(piece)))
+	}
+	p.write(head)
+	return p
+}
+
+func (p *peer) write(v any) {
+	line, err := json.Marshal(v)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.lines.Write(append(line, '\n'))
+}
+
+func (p *peer) add(s named, texts [][]int32) {
+	if p.python != "" {
+		p.write(map[string]any{"name": s.name, "schema": s.data, "texts": texts})
+	}
+}
+
+func (p *peer) run() {
+	if p.python == "" {
+		p.t.Log("skipped: llguidance (MM_GRAMMAR_PYTHON)")
+		return
+	}
+	cmd := exec.Command(p.python, filepath.Join("testdata", "masks.py"))
+	cmd.Stdin = &p.lines
+	out, err := cmd.CombinedOutput()
+	if p.t.Logf("%s", bytes.TrimSpace(out)); err != nil {
+		p.t.Errorf("python: %v", err)
+	}
 }
 
 func at(d []time.Duration, q float64) time.Duration {

@@ -132,6 +132,7 @@ func Read(tok *tokenizer.Tokenizer) *Vocabulary {
 	for sort, list := range of {
 		v.sorts[sort] = newTrie(list, sort < odd)
 	}
+	v.sorts[wordy].level(v.size)
 	sum := newBitset(v.size)
 	for _, ids := range plain {
 		sum.addAll(ids)

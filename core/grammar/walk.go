@@ -57,6 +57,10 @@ func (m *Masks) walkTokens(from *automaton.State, sorts []trie) *found {
 	near := m.machine.Near(from)
 	for i := range sorts {
 		t := &sorts[i]
+		if r := m.run(from, int32(len(t.levels))); t.levels != nil && wordyKinds&^r.kinds == 0 && r.length >= worthLength && (r.end != nil || int(r.length) >= len(t.levels)) {
+			m.along(t, r, f)
+			continue
+		}
 		for w, word := range near {
 			for ; word != 0; word &= word - 1 {
 				if at := t.root[w<<6+bits.TrailingZeros64(word)]; at >= 0 {
@@ -69,12 +73,41 @@ func (m *Masks) walkTokens(from *automaton.State, sorts []trie) *found {
 	return f
 }
 
-// below walks over a node of a trie and its subtree.
+// worthLength is the length of a run from which [Masks.along] pays.
+const worthLength = 2
+
+// along adds the tokens of letters and digits that fit into a run, and walks over the
+// rest of the longer ones.
+func (m *Masks) along(t *trie, r run, f *found) {
+	if f.many == nil {
+		f.many = newBitset(m.vocab.size)
+		f.many.addAll(f.few)
+		f.few = nil
+	}
+	f.many.union(t.upTo[min(int(r.length), len(t.upTo)-1)])
+	if int(r.length) >= len(t.levels) {
+		return
+	}
+	near, any := m.machine.Near(r.end), false
+	for w := range near {
+		any = any || near[w]&t.alphabet[w] != 0
+	}
+	if !any {
+		return
+	}
+	for _, i := range t.levels[r.length] {
+		if b := t.bytes[i]; near[b>>6]>>(b&63)&1 != 0 {
+			m.below(r.end, t, i, f)
+		}
+	}
+}
+
+// below walks over a node of a trie and its subtree, from the state before it.
 func (m *Masks) below(from *automaton.State, t *trie, i int32, f *found) {
-	end := t.skip[i]
+	end, above := t.skip[i], t.depth[i]-1
 	m.stack = append(m.stack[:0], from)
 	for i < end {
-		depth := t.depth[i]
+		depth := t.depth[i] - above
 		next := m.machine.Step(m.stack[depth-1], t.bytes[i])
 		if next == nil {
 			i = t.skip[i]
@@ -82,7 +115,7 @@ func (m *Masks) below(from *automaton.State, t *trie, i int32, f *found) {
 		}
 		ended := next.Left()
 		if t.skip[i]-i > worthwhile && ended == 0 {
-			if r := m.run(next); t.kinds[i]&^r.kinds == 0 && t.height[i] <= r.length {
+			if r := m.run(next, t.height[i]); t.kinds[i]&^r.kinds == 0 && t.height[i] <= r.length {
 				m.add(f, 0, t.ids[t.first[i]:t.first[t.skip[i]]])
 				i = t.skip[i]
 				continue
@@ -104,35 +137,51 @@ const worthwhile = 12
 type run struct {
 	kinds  kinds
 	length int32
+	end    *automaton.State // after such bytes of the length; nil if it is free or endless
+	next   *automaton.State // after one
+	longer bool             // the length may be longer
 }
 
 const endless = 1 << 30
 
 // run finds the longest run of a state: that of a free state, or the one in
-// which the bytes of most kinds lead to the same state.
-func (m *Masks) run(s *automaton.State) run {
-	if r, ok := s.Cache[slotRun].(run); ok {
+// which the bytes of most kinds lead to the same state. It looks no further than a
+// length.
+func (m *Masks) run(s *automaton.State, most int32) run {
+	r, ok := s.Cache[slotRun].(run)
+	if !ok {
+		r = m.first(s)
+		s.Cache[slotRun] = r
+	}
+	if !r.longer || r.length >= most {
 		return r
 	}
-	var r run
-	if n, free := m.machine.Free(s); free {
-		r = run{plainKinds | whole8, int32(n)}
-		if n == int(automaton.Unbounded) {
-			r.length = endless
+	for r.length < most {
+		next, ok := r.end.Cache[slotRun].(run)
+		if !ok {
+			next = m.first(r.end)
+			r.end.Cache[slotRun] = next
 		}
-	} else {
-		r = m.chain(s, 0)
+		if r.longer = next.kinds&r.kinds == r.kinds && next.length > 0; !r.longer {
+			break
+		}
+		if next.next == nil || next.next == r.end { // free, or a loop
+			r.length, r.longer, r.end = min(endless, r.length+next.length), false, nil
+			break
+		}
+		r.length, r.end = r.length+1, next.next
 	}
 	s.Cache[slotRun] = r
 	return r
 }
 
-// maxChain limits the length of a run.
-const maxChain = 64
-
-// chain returns the run of a state that is not free.
-func (m *Masks) chain(s *automaton.State, depth int) (r run) {
-	if r, ok := s.Cache[slotRun].(run); ok {
+// first returns the run of a state for one byte, or that of a free state.
+func (m *Masks) first(s *automaton.State) run {
+	if n, free := m.machine.Free(s); free {
+		r := run{kinds: plainKinds | whole8, length: int32(n)}
+		if n == int(automaton.Unbounded) {
+			r.length = endless
+		}
 		return r
 	}
 	var to *automaton.State
@@ -140,8 +189,7 @@ func (m *Masks) chain(s *automaton.State, depth int) (r run) {
 	near := m.machine.Near(s)
 	best := 0
 	for i := range 64 {
-		k := kinds(1) << i
-		list := membersOf[k]
+		list := membersOf[kinds(1)<<i]
 		if len(list) == 0 {
 			continue
 		}
@@ -159,21 +207,15 @@ func (m *Masks) chain(s *automaton.State, depth int) (r run) {
 	if to == nil {
 		return run{}
 	}
+	r := run{length: 1, end: to, next: to, longer: true}
 	for i, t := range tos {
 		if t == to {
 			r.kinds |= kinds(1) << i
 		}
 	}
-	r.length = 1
-	switch {
-	case to == s:
-		r.length = endless
-	case depth < maxChain:
-		if next := m.chain(to, depth+1); next.kinds&r.kinds == r.kinds {
-			r.length = min(endless, next.length+1)
-		}
+	if to == s {
+		r.length, r.longer, r.end = endless, false, nil
 	}
-	s.Cache[slotRun] = r
 	return r
 }
 
