@@ -17,28 +17,7 @@ type trie struct {
 	ids    []int32
 	root   [256]int32 // by first byte: its node, or -1
 	tall   int        // the longest token
-
-	// Of the tokens of letters and digits only.
-	upTo     []Bitset  // by length: the tokens that are no longer
-	levels   [][]int32 // by depth, from 0: the nodes below it
-	alphabet [4]uint64 // the bytes
-}
-
-// level indexes a trie by length, for a vocabulary of a size.
-func (t *trie) level(size int) {
-	t.levels = make([][]int32, t.tall)
-	t.upTo = []Bitset{newBitset(size)}
-	for i, b := range t.bytes {
-		t.levels[t.depth[i]-1] = append(t.levels[t.depth[i]-1], int32(i))
-		t.alphabet[b>>6] |= 1 << (b & 63)
-	}
-	for _, nodes := range t.levels {
-		sum := slices.Clone(t.upTo[len(t.upTo)-1])
-		for _, i := range nodes {
-			sum.addAll(t.ids[t.first[i]:t.first[i+1]])
-		}
-		t.upTo = append(t.upTo, sum)
-	}
+	words  []words    // of the tokens of letters and digits
 }
 
 // kinds is a set of kinds of bytes, which grammars mostly treat alike.
@@ -92,6 +71,48 @@ func sortKinds() (of [utf8.RuneSelf]kinds, members map[kinds][]byte, plain kinds
 		}
 	}
 	return of, members, plain
+}
+
+// words is the part of a trie of letters and digits whose tokens have bytes of some
+// kinds only.
+type words struct {
+	kinds  kinds
+	upTo   []Bitset  // by length: the tokens that are no longer
+	levels [][]int32 // by number of such bytes: the nodes after them, of any kind
+	// The bytes of the trie, and those of other kinds.
+	all, others [4]uint64
+}
+
+// wordKinds are the kinds of frequent classes of characters.
+var wordKinds = [...]kinds{wordyKinds, digits | lowerHex | lower, lowerHex | lower | upperHex | upper, lowerHex | lower}
+
+// newWords indexes a trie by length, for a vocabulary of a size.
+func newWords(t *trie, of kinds, size int) words {
+	w := words{kinds: of, levels: make([][]int32, t.tall+1)}
+	ids := make([][]int32, t.tall+1)
+	for i := int32(0); i < int32(len(t.bytes)); {
+		b, above := t.bytes[i], t.depth[i]-1
+		w.all[b>>6] |= 1 << (b & 63)
+		w.levels[above] = append(w.levels[above], i)
+		if kindOf[b]&^of != 0 {
+			i = t.skip[i]
+			continue
+		}
+		ids[above+1] = append(ids[above+1], t.ids[t.first[i]:t.first[i+1]]...)
+		i++
+	}
+	for b := range t.root {
+		if t.root[b] >= 0 && kindOf[b]&^of != 0 {
+			w.others[b>>6] |= 1 << (b & 63)
+		}
+	}
+	sum := newBitset(size)
+	for _, list := range ids {
+		sum = slices.Clone(sum)
+		sum.addAll(list)
+		w.upTo = append(w.upTo, sum)
+	}
+	return w
 }
 
 type entry struct {

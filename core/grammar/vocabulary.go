@@ -132,7 +132,9 @@ func Read(tok *tokenizer.Tokenizer) *Vocabulary {
 	for sort, list := range of {
 		v.sorts[sort] = newTrie(list, sort < odd)
 	}
-	v.sorts[wordy].level(v.size)
+	for _, of := range wordKinds {
+		v.sorts[wordy].words = append(v.sorts[wordy].words, newWords(&v.sorts[wordy], of, v.size))
+	}
 	sum := newBitset(v.size)
 	for _, ids := range plain {
 		sum.addAll(ids)

@@ -2,6 +2,7 @@ package grammar
 
 import (
 	"math/bits"
+	"slices"
 
 	"mm-abi.org/mm/core/grammar/automaton"
 )
@@ -57,8 +58,7 @@ func (m *Masks) walkTokens(from *automaton.State, sorts []trie) *found {
 	near := m.machine.Near(from)
 	for i := range sorts {
 		t := &sorts[i]
-		if r := m.run(from, int32(len(t.levels))); t.levels != nil && wordyKinds&^r.kinds == 0 && r.length >= worthLength && (r.end != nil || int(r.length) >= len(t.levels)) {
-			m.along(t, r, f)
+		if t.words != nil && m.along(from, t, f) {
 			continue
 		}
 		for w, word := range near {
@@ -77,29 +77,38 @@ func (m *Masks) walkTokens(from *automaton.State, sorts []trie) *found {
 const worthLength = 2
 
 // along adds the tokens of letters and digits that fit into a run, and walks over the
-// rest of the longer ones.
-func (m *Masks) along(t *trie, r run, f *found) {
+// rest of the longer ones. It reports whether there is such a run.
+func (m *Masks) along(from *automaton.State, t *trie, f *found) bool {
+	r := m.run(from, int32(t.tall))
+	i := slices.IndexFunc(t.words, func(w words) bool { return w.kinds&^r.kinds == 0 && !meet(w.others, r.near) })
+	if i < 0 || r.length < worthLength || r.end == nil && int(r.length) < t.tall {
+		return false
+	}
+	w := &t.words[i]
 	if f.many == nil {
 		f.many = newBitset(m.vocab.size)
 		f.many.addAll(f.few)
 		f.few = nil
 	}
-	f.many.union(t.upTo[min(int(r.length), len(t.upTo)-1)])
-	if int(r.length) >= len(t.levels) {
-		return
+	f.many.union(w.upTo[min(int(r.length), t.tall)])
+	if int(r.length) >= t.tall {
+		return true
 	}
-	near, any := m.machine.Near(r.end), false
-	for w := range near {
-		any = any || near[w]&t.alphabet[w] != 0
+	near := m.machine.Near(r.end)
+	if !meet(near, w.all) {
+		return true
 	}
-	if !any {
-		return
-	}
-	for _, i := range t.levels[r.length] {
+	for _, i := range w.levels[r.length] {
 		if b := t.bytes[i]; near[b>>6]>>(b&63)&1 != 0 {
 			m.below(r.end, t, i, f)
 		}
 	}
+	return true
+}
+
+// meet reports whether two sets of bytes have a common one.
+func meet(a, b [4]uint64) bool {
+	return a[0]&b[0]|a[1]&b[1]|a[2]&b[2]|a[3]&b[3] != 0
 }
 
 // below walks over a node of a trie and its subtree, from the state before it.
@@ -139,6 +148,7 @@ type run struct {
 	length int32
 	end    *automaton.State // after such bytes of the length; nil if it is free or endless
 	next   *automaton.State // after one
+	near   [4]uint64        // the bytes that may follow a state before the end
 	longer bool             // the length may be longer
 }
 
@@ -167,9 +177,15 @@ func (m *Masks) run(s *automaton.State, most int32) run {
 		}
 		if next.next == nil || next.next == r.end { // free, or a loop
 			r.length, r.longer, r.end = min(endless, r.length+next.length), false, nil
+			for i := range r.near {
+				r.near[i] |= next.near[i]
+			}
 			break
 		}
 		r.length, r.end = r.length+1, next.next
+		for i := range r.near {
+			r.near[i] |= next.near[i]
+		}
 	}
 	s.Cache[slotRun] = r
 	return r
@@ -207,7 +223,7 @@ func (m *Masks) first(s *automaton.State) run {
 	if to == nil {
 		return run{}
 	}
-	r := run{length: 1, end: to, next: to, longer: true}
+	r := run{length: 1, end: to, next: to, near: near, longer: true}
 	for i, t := range tos {
 		if t == to {
 			r.kinds |= kinds(1) << i
