@@ -77,7 +77,7 @@ func sortKinds() (of [utf8.RuneSelf]kinds, members map[kinds][]byte, plain kinds
 // kinds only.
 type words struct {
 	kinds  kinds
-	upTo   []Bitset  // by length: the tokens that are no longer
+	upTo   []Bitset  // by length: the tokens of at most that length
 	levels [][]int32 // by number of such bytes: the nodes after them, of any kind
 	// The bytes of the trie, and those of other kinds.
 	all, others [4]uint64

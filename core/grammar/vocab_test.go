@@ -153,14 +153,14 @@ func TestMaskCost(t *testing.T) {
 // costs measures masks of schemas.
 func costs(t *testing.T, name string, tok *tokenizer.Tokenizer, vocab *grammar.Vocabulary, set []named, depth int) {
 	var masks, warm, steps []time.Duration
-	dear, taken := 0, 0
+	dear, accepted := 0, 0
 	peer := newPeer(t, tok)
 	for i, s := range set {
 		g, err := grammar.New(s.data, grammar.Options{Depth: depth})
 		if err != nil {
 			continue
 		}
-		taken++
+		accepted++
 		m, rng := over(t, g, vocab), rand.New(rand.NewPCG(7, uint64(i)))
 		texts := make([][]int32, 6)
 		for round := range texts {
@@ -185,7 +185,7 @@ func costs(t *testing.T, name string, tok *tokenizer.Tokenizer, vocab *grammar.V
 		peer.add(s, texts)
 	}
 	t.Logf("%s: %d schemas, %d refused; %d masks: p50 %v p90 %v p99 %v max %v, mean %v, %.1f %% above 50µs; after three texts p50 %v p99 %v; step p50 %v p99 %v",
-		name, taken, len(set)-taken, len(masks), at(masks, .5), at(masks, .9), at(masks, .99), at(masks, 1), mean(masks),
+		name, accepted, len(set)-accepted, len(masks), at(masks, .5), at(masks, .9), at(masks, .99), at(masks, 1), mean(masks),
 		100*float64(dear)/float64(len(masks)), at(warm, .5), at(warm, .99), at(steps, .5), at(steps, .99))
 	peer.run()
 }
