@@ -1,7 +1,8 @@
 #!/bin/bash
 # Runs mm as a client of sigstore-conformance (verify-bundle) and compares its verdicts with the expected ones,
 # with sigstore-go's and with cosign's: over cases made by the tests of registry/sigstore, over production
-# bundles in sigstore-go's module, and over a checkout of the suite. Nothing uses a network but the installation of sigstore-go.
+# bundles in sigstore-go's module, and over a checkout of the suite. Bundles of mm sign --keyless are among the cases, and
+# its requests are judged by the libraries of Fulcio, Rekor v1 and v2. Nothing uses a network but the installation of these.
 #
 #   scripts/keyless.sh [DIR]     DIR: test/assets/bundle-verify of a checkout of sigstore-conformance
 #                                needs scripts/peers.sh (cosign); without cosign, sigstore-go alone judges
@@ -19,8 +20,15 @@ if [ -z "${JUDGE:-}" ]; then
 	cp scripts/keyless.go.txt "$work/src/main.go"
 	(cd "$work/src" && printf 'module judge\n\ngo 1.26.0\n' >go.mod && export GOFLAGS=-mod=mod && go get github.com/sigstore/sigstore-go@v1.3.0 github.com/sigstore/sigstore@v1.10.11 2>/dev/null && go build -o "$judge" .)
 fi
+requests=${REQUESTS:-$work/requests}
+if [ -z "${REQUESTS:-}" ]; then
+	mkdir "$work/services"
+	cp scripts/keyless-requests.go.txt "$work/services/main.go"
+	(cd "$work/services" && printf 'module judge\n\ngo 1.26.0\n' >go.mod && export GOFLAGS=-mod=mod && go get github.com/sigstore/fulcio@v1.8.8 github.com/sigstore/rekor@v1.5.0 github.com/sigstore/rekor-tiles/v2@v2.3.0 github.com/sigstore/sigstore@v1.10.11 2>/dev/null && go mod tidy 2>/dev/null && go build -o "$requests" .)
+fi
 cases=$work/cases
 MM_KEYLESS_CASES=$cases ${GO:-go} test -count=1 -run TestWriteCases ./registry/sigstore >/dev/null
+"$requests" "$cases.requests"
 
 # client is the command line of sigstore-conformance: client verify-bundle --bundle … FILE.
 client() {

@@ -37,6 +37,28 @@ func SignFolder(ctx context.Context, dir, file string, key *sign.PrivateKey) (si
 	return f, fsx.WriteFile(file, data, 0o644)
 }
 
+// SignFiles signs the files of an artifact, of an index those of one target, as [SignFolder]
+// signs a folder of them, and writes the signature to file. The digests are those of the
+// manifest: no file is read.
+func (w *Workspace) SignFiles(ctx context.Context, at *Located, target, file string, key *sign.PrivateKey) (sign.Folder, error) {
+	p, err := w.part(ctx, at, target)
+	if err != nil {
+		return sign.Folder{}, err
+	}
+	f := sign.Folder{Name: p.Artifact.Name, Ignored: sign.FolderIgnored(), Key: key.Public()}
+	for _, l := range p.Artifact.Layers {
+		if l.Packing != "" {
+			return sign.Folder{}, fmt.Errorf("%s: %s is an archive, whose files have no digests in the manifest: pull it and sign the folder", at.ref, l.Path)
+		}
+		f.Files = append(f.Files, sign.FolderFile{Name: l.Path, Digest: l.Descriptor.Digest.Encoded()})
+	}
+	data, err := sign.SignFolder(key, f)
+	if err != nil {
+		return sign.Folder{}, err
+	}
+	return f, fsx.WriteFile(file, data, 0o644)
+}
+
 // VerifyFolder verifies the signature in file over the files of a folder: the folder holds
 // exactly the signed files, unchanged.
 func VerifyFolder(ctx context.Context, dir, file string, keys ...*sign.PublicKey) (sign.Folder, error) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,14 +21,18 @@ func (p *program) signCommand() *cli.Command {
 		Description: "Attaches a Sigstore bundle to the manifest, or to an index and each of its manifests.\ncosign verify --key accepts the same signature. With --keyless, a certificate authority certifies\n" +
 			"a key of minutes to the identity of a token, and a public log states the signature: both are those\nof --signing-config, and --trusted-root must confirm their answers.",
 		Flags: slices.Concat([]cli.Flag{p.jsonFlag(), layoutFlag(), &cli.StringFlag{Name: "key", Usage: "private key `FILE` (default: the key of mm keys generate)"}}, keylessFlags(),
-			folderFlags("sign the files of the folder DIR as OpenSSF Model Signing does (P-256 keys only)")),
+			folderFlags("sign the files of the folder DIR, or of an artifact by the digests of its manifest, as OpenSSF Model Signing does (P-256 keys only)"),
+			[]cli.Flag{&cli.StringFlag{Name: "target", Usage: "with --oms: `TARGET` of an artifact with several"}}),
 		Action: func(c *cli.Context) error {
 			with, err := signerOptions(c)
 			if err != nil {
 				return err
 			}
+			if c.IsSet("target") && !c.Bool("oms") {
+				return usageError{errors.New("--target requires --oms")}
+			}
 			if c.Bool("oms") {
-				return p.signFolder(c.Context, folderOptions{c.Args().First(), c.String("signature"), []string{c.String("key")}, workspace.Options{}})
+				return p.signFolder(c.Context, folderOptions{c.Args().First(), c.String("signature"), c.String("target"), []string{c.String("key")}, workspace.Options{Layout: c.String("layout")}})
 			}
 			opt := workspace.Options{Layout: c.String("layout")}
 			return p.inWorkspace(opt, func(w *workspace.Workspace) error { return p.sign(c.Context, w, c.Args().First(), with) })
@@ -98,7 +103,7 @@ func (p *program) verifyCommand() *cli.Command {
 				return p.verifyBlob(c.Context, c.Args().First(), blob)
 			}
 			if c.Bool("oms") {
-				return p.verifyFolder(c.Context, folderOptions{c.Args().First(), c.String("signature"), c.StringSlice("key"), workspaceOptions(c, c.Args().First())})
+				return p.verifyFolder(c.Context, folderOptions{c.Args().First(), c.String("signature"), "", c.StringSlice("key"), workspaceOptions(c, c.Args().First())})
 			}
 			claim := claimOptions(c)
 			if claim.Require, err = requiredEvidence(c.String("require")); err != nil {

@@ -3,6 +3,8 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -31,6 +33,7 @@ type folderSigned struct {
 // folderOptions holds the options of a signature over a folder.
 type folderOptions struct {
 	dir, file string // of the folder and the signature; "": the usual name in it
+	target    string // of the artifact that is signed instead of a folder
 	keys      []string
 	workspace workspace.Options
 }
@@ -46,12 +49,29 @@ func (p *program) signFolder(ctx context.Context, o folderOptions) error {
 		if err != nil {
 			return err
 		}
-		f, err := workspace.SignFolder(ctx, o.dir, o.signature(), s.Key)
+		var f sign.Folder
+		if info, missing := os.Stat(o.dir); o.target == "" && missing == nil && info.IsDir() {
+			f, err = workspace.SignFolder(ctx, o.dir, o.signature(), s.Key)
+		} else {
+			f, err = p.signFiles(ctx, w, o, s.Key)
+		}
 		if err != nil {
 			return err
 		}
 		return p.printFolder("signed", o.signature(), f)
 	})
+}
+
+// signFiles signs the files of an artifact by the digests of its manifest.
+func (p *program) signFiles(ctx context.Context, w *workspace.Workspace, o folderOptions, key *sign.PrivateKey) (sign.Folder, error) {
+	if o.file == "" {
+		return sign.Folder{}, usageError{fmt.Errorf("--oms: %s is not a folder: want --signature FILE", o.dir)}
+	}
+	at, err := w.Find(ctx, o.dir)
+	if err != nil {
+		return sign.Folder{}, err
+	}
+	return w.SignFiles(ctx, at, o.target, o.file, key)
 }
 
 func (p *program) verifyFolder(ctx context.Context, o folderOptions) error {

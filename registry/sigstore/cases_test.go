@@ -12,6 +12,39 @@ import (
 	"mm-abi.org/mm/registry/sigstore/sigstoretest"
 )
 
+// writeOwn writes signatures of [Signer] as cases, and its requests to the services, which
+// the libraries of these services judge.
+func writeOwn(t *testing.T, dir string) {
+	w := newSigningWorld(t)
+	files := map[string][]byte{}
+	for name, o := range map[string]SignerOptions{"own-log-1": w.options(t, false, 1), "own-log-1-stamped": w.options(t, true, 1), "own-log-2": w.options(t, true, 2)} {
+		s, err := NewSigner(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := s.Seal(t.Context(), "application/vnd.in-toto+json", statement(nil).Payload)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for file, data := range map[string][]byte{
+			"bundle.sigstore.json": data, "trusted_root.json": w.trusted, "artifact": []byte("weights"), "identity": []byte(s.Identity().Subject), "issuer": []byte(s.Identity().Issuer),
+		} {
+			files[filepath.Join(dir, name, file)] = data
+		}
+	}
+	for file, path := range map[string]string{"fulcio": "/fulcio/api/v2/signingCert", "rekor1": "/rekor/api/v1/log/entries", "rekor2": "/tiles/api/v2/log/entries", "stamp": "/stamps"} {
+		files[filepath.Join(dir+".requests", file)] = w.Last(path)
+	}
+	for file, data := range files {
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestWriteCases writes the cases of TestVerify and TestVerifyRefuses in the form of
 // sigstore-conformance to the folder MM_KEYLESS_CASES: one folder each with a bundle, a
 // trusted root, the artifact, and the identity, its name ending in _fail if it must be
@@ -47,6 +80,7 @@ func TestWriteCases(t *testing.T) {
 	for name, s := range sound(t) {
 		write(name, s)
 	}
+	writeOwn(t, dir)
 	for name, c := range unsound(t, w) {
 		if c.edit != nil {
 			write(name+"_fail", c.signing, c.edit)

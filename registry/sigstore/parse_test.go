@@ -232,6 +232,25 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
+// The last certificate of a chain is the one that is trusted.
+func TestRootOfChain(t *testing.T) {
+	r, err := ParseRoot(sigstoretest.New(t, day).Root())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range append(r.authorities, r.stampers...) {
+		if a.root.Subject.CommonName != "root" || len(a.intermediates) != 1 {
+			t.Errorf("got the root %s below %d", a.root.Subject, len(a.intermediates))
+		}
+	}
+	if got := r.authorities[0].valid.String(); got != "from 2025-03-01T12:00:00Z" {
+		t.Errorf("got %q", got)
+	}
+	if got := (window{day, day}).String(); got != "2026-03-01T12:00:00Z to 2026-03-01T12:00:00Z" {
+		t.Errorf("got %q", got)
+	}
+}
+
 func FuzzParseRoot(f *testing.F) {
 	w := sigstoretest.New(f, day)
 	f.Add(w.Root())

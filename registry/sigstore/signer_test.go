@@ -23,7 +23,8 @@ import (
 // signingWorld is a private Sigstore whose services answer.
 type signingWorld struct {
 	*sigstoretest.Services
-	root *Root
+	root    *Root
+	trusted []byte // the root's file
 }
 
 // newSigningWorld starts the services of a world.
@@ -32,11 +33,12 @@ func newSigningWorld(t *testing.T, edits ...func(map[string]any)) signingWorld {
 	w := sigstoretest.New(t, day)
 	s, stop := w.Serve(day)
 	t.Cleanup(stop)
-	root, err := ParseRoot(w.Root(edits...))
+	trusted := w.Root(edits...)
+	root, err := ParseRoot(trusted)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return signingWorld{s, root}
+	return signingWorld{s, root, trusted}
 }
 
 // options are those of a signer with a sound token.
@@ -242,6 +244,29 @@ func TestAskPatience(t *testing.T) {
 			t.Errorf("got %v, want the caller's end", err)
 		}
 	})
+}
+
+// failingTransport is a transport that fails.
+type failingTransport struct{}
+
+// RoundTrip fails.
+func (failingTransport) RoundTrip(*http.Request) (*http.Response, error) {
+	return nil, errors.New("no route")
+}
+
+// Messages hold neither the address, whose query may be a secret, nor a long answer.
+func TestAskMessages(t *testing.T) {
+	a := newAsker(failingTransport{})
+	for _, address := range []string{"https://fulcio.test/?secret=1", "https://fulcio.test/%zz?secret=1"} {
+		if _, err := a.ask(t.Context(), question{service: "Fulcio", url: address}); err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("got %v", err)
+		}
+	}
+	for n, want := range map[int]int{200: 200, 201: 200} {
+		if got := printable([]byte(strings.Repeat("x", n))); len(got) != want {
+			t.Errorf("%d bytes: got %d, want %d", n, len(got), want)
+		}
+	}
 }
 
 func TestEnvironmentToken(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/sha256"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"strings"
@@ -87,6 +88,9 @@ func sound(t testing.TB) map[string]sigstoretest.Signing {
 		"tiles, statement":      statement(func(s *signing) { s.Kind = "hashedrekord 0.0.2" }),
 		"stamp with promise":    message(func(s *signing) { s.Stamp = true }),
 		"stamp without promise": message(func(s *signing) { s.Stamp, s.NoPromise = true, true }),
+		"stamp by SHA-384":      message(func(s *signing) { s.Stamp, s.StampHash, s.NoPromise = true, crypto.SHA384, true }),
+		"stamp by SHA-512":      message(func(s *signing) { s.Stamp, s.StampHash, s.NoPromise = true, crypto.SHA512, true }),
+		"bare stamp":            message(func(s *signing) { s.Stamp, s.BareStamp, s.NoPromise = true, true, true }),
 		"with a foreign stamp":  message(func(s *signing) { s.Stamp, s.ForeignStamp = true, true }),
 		"P-384":                 message(func(s *signing) { s.Key, s.Hash = ecdsaKey(t, elliptic.P384()), crypto.SHA384 }),
 		"P-384 with SHA-256":    message(func(s *signing) { s.Key = ecdsaKey(t, elliptic.P384()) }),
@@ -144,56 +148,58 @@ func unsound(t testing.TB, w *sigstoretest.World) map[string]wrong {
 	root := sigstoretest.Validity
 	year := 365 * 24 * time.Hour
 	return map[string]wrong{
-		"certificate expired at the time":      {message(func(s *signing) { s.NotBefore, s.NotAfter = day.Add(-time.Hour), day.Add(-time.Second) }), nil, CheckCertificate},
-		"certificate not yet valid":            {message(func(s *signing) { s.NotBefore, s.NotAfter = day.Add(time.Second), day.Add(time.Hour) }), nil, CheckCertificate},
-		"certificate of another authority":     {message(func(s *signing) { s.ForeignAuthority = true }), nil, CheckCertificate},
-		"time stamp outside the certificate":   {message(func(s *signing) { s.Stamp, s.StampAt = true, day.Add(time.Hour) }), nil, CheckCertificate},
-		"authority counted earlier":            {message(nil), root("certificateAuthorities", w.Start, day.Add(-time.Second)), CheckCertificate},
-		"authority counts later":               {message(nil), root("certificateAuthorities", day.Add(time.Second), time.Time{}), CheckCertificate},
-		"no authority":                         {message(nil), drop("certificateAuthorities"), CheckCertificate},
-		"certificate in no log":                {message(func(s *signing) { s.NoTimestamps = true }), nil, CheckTransparent},
-		"certificate in another log":           {message(func(s *signing) { s.ForeignCertificateLog = true }), nil, CheckTransparent},
-		"timestamp of another certificate":     {message(func(s *signing) { s.OtherPrecertificate = true }), nil, CheckTransparent},
-		"no log of certificates":               {message(nil), drop("ctlogs"), CheckTransparent},
-		"log of certificates counted earlier":  {message(nil), root("ctlogs", w.Start, day.Add(-time.Second)), CheckTransparent},
-		"log of certificates counts later":     {message(nil), root("ctlogs", day.Add(time.Second), time.Time{}), CheckTransparent},
-		"no entry":                             {message(func(s *signing) { s.NoEntry, s.Stamp = true, true }), nil, CheckLogEntry},
-		"no log":                               {message(nil), drop("tlogs"), CheckLogEntry},
-		"entry about another message":          {message(func(s *signing) { s.OtherEntry = true }), nil, CheckLogEntry},
-		"entry about another statement":        {statement(func(s *signing) { s.OtherEntry = true }), nil, CheckLogEntry},
-		"tile about another statement":         {statement(func(s *signing) { s.OtherEntry, s.Kind = true, "hashedrekord 0.0.2" }), nil, CheckLogEntry},
-		"entry about another signature":        {message(func(s *signing) { s.OtherSignature = true }), nil, CheckLogEntry},
-		"checkpoint of another size":           {message(func(s *signing) { s.OtherSize = true }), nil, CheckCheckpoint},
-		"stamp by a certificate for code":      {message(func(s *signing) { s.WideStamp, s.Kind = true, "hashedrekord 0.0.2" }), sigstoretest.AnyStamper, CheckTime},
-		"entry twice":                          {message(func(s *signing) { s.Edit = double }), nil, CheckLogEntry},
-		"payload's entry about a message":      {message(func(s *signing) { s.Kind = "dsse 0.0.1" }), nil, CheckLogEntry},
-		"entry of an unknown kind":             {message(func(s *signing) { s.Kind = "rpm 0.0.1" }), nil, CheckLogEntry},
-		"message's entry about a statement":    {statement(func(s *signing) { s.Kind = "hashedrekord 0.0.1" }), nil, CheckLogEntry},
-		"entry of a kind that logs dropped":    {statement(func(s *signing) { s.Kind = "dsse 0.0.2" }), nil, CheckLogEntry},
-		"kind of the body differs":             {message(func(s *signing) { s.Edit = rekind }), nil, CheckLogEntry},
-		"promise by another key":               {message(func(s *signing) { s.ForeignPromise = true }), nil, CheckPromise},
-		"log's key counted earlier":            {message(nil), root("tlogs", w.Start, day.Add(-time.Second)), CheckPromise},
-		"log's key counts later":               {message(nil), root("tlogs", day.Add(year), time.Time{}), CheckPromise},
-		"log's key counted earlier, by stamp":  {message(func(s *signing) { s.Stamp, s.NoPromise = true, true }), root("tlogs", w.Start, day.Add(-time.Second)), CheckLogEntry},
-		"proof of another leaf":                {message(func(s *signing) { s.OtherLeaf = true }), nil, CheckInclusion},
-		"proof of another tile":                {message(func(s *signing) { s.OtherLeaf, s.Kind = true, "hashedrekord 0.0.2" }), nil, CheckInclusion},
-		"checkpoint of another tree":           {message(func(s *signing) { s.OtherTree = true }), nil, CheckCheckpoint},
-		"checkpoint by another key":            {message(func(s *signing) { s.ForeignCheckpoint = true }), nil, CheckCheckpoint},
-		"tiles' checkpoint by another key":     {message(func(s *signing) { s.ForeignCheckpoint, s.Kind = true, "hashedrekord 0.0.2" }), nil, CheckCheckpoint},
-		"tiles' checkpoint of another origin":  {message(func(s *signing) { s.OtherOrigin, s.Kind = true, "hashedrekord 0.0.2" }), nil, CheckCheckpoint},
-		"neither promise nor stamp":            {message(func(s *signing) { s.NoPromise = true }), nil, CheckTime},
-		"empty promise":                        {message(func(s *signing) { s.NoPromise, s.Edit = true, promiseNothing }), nil, CheckTime},
-		"stamp of another authority":           {message(func(s *signing) { s.ForeignStamp, s.Kind = true, "hashedrekord 0.0.2" }), nil, CheckTime},
-		"stamp of another signature":           {message(func(s *signing) { s.OtherStamp, s.Kind = true, "hashedrekord 0.0.2" }), nil, CheckTime},
-		"authority for stamps counted earlier": {message(func(s *signing) { s.Kind = "hashedrekord 0.0.2" }), root("timestampAuthorities", w.Start, day.Add(-time.Second)), CheckTime},
-		"no authority for stamps":              {message(func(s *signing) { s.Kind = "hashedrekord 0.0.2" }), drop("timestampAuthorities"), CheckTime},
-		"signature by another key":             {message(func(s *signing) { s.ForeignSignature = true }), nil, CheckSignature},
-		"statement by another key":             {statement(func(s *signing) { s.ForeignSignature = true }), nil, CheckSignature},
-		"hash that the key does not use":       {message(func(s *signing) { s.Hash = crypto.SHA512 }), nil, CheckSignature},
-		"no issuer":                            {message(func(s *signing) { s.Issuer = "" }), nil, CheckIdentity},
-		"two issuers":                          {message(func(s *signing) { s.Issuer, s.Extensions = "", map[int]string{1: "a", 8: "b"} }), nil, CheckIdentity},
-		"no subject":                           {message(func(s *signing) { s.Subject = "" }), nil, CheckIdentity},
-		"key, not a certificate":               {message(func(s *signing) { s.PublicKey = true }), nil, CheckIdentity},
+		"certificate expired at the time":       {message(func(s *signing) { s.NotBefore, s.NotAfter = day.Add(-time.Hour), day.Add(-time.Second) }), nil, CheckCertificate},
+		"certificate not yet valid":             {message(func(s *signing) { s.NotBefore, s.NotAfter = day.Add(time.Second), day.Add(time.Hour) }), nil, CheckCertificate},
+		"certificate of another authority":      {message(func(s *signing) { s.ForeignAuthority = true }), nil, CheckCertificate},
+		"time stamp outside the certificate":    {message(func(s *signing) { s.Stamp, s.StampAt = true, day.Add(time.Hour) }), nil, CheckCertificate},
+		"authority counted earlier":             {message(nil), root("certificateAuthorities", w.Start, day.Add(-time.Second)), CheckCertificate},
+		"authority counts later":                {message(nil), root("certificateAuthorities", day.Add(time.Second), time.Time{}), CheckCertificate},
+		"no authority":                          {message(nil), drop("certificateAuthorities"), CheckCertificate},
+		"certificate in no log":                 {message(func(s *signing) { s.NoTimestamps = true }), nil, CheckTransparent},
+		"certificate in another log":            {message(func(s *signing) { s.ForeignCertificateLog = true }), nil, CheckTransparent},
+		"timestamp of another certificate":      {message(func(s *signing) { s.OtherPrecertificate = true }), nil, CheckTransparent},
+		"no log of certificates":                {message(nil), drop("ctlogs"), CheckTransparent},
+		"log of certificates counted earlier":   {message(nil), root("ctlogs", w.Start, day.Add(-time.Second)), CheckTransparent},
+		"log of certificates counts later":      {message(nil), root("ctlogs", day.Add(time.Second), time.Time{}), CheckTransparent},
+		"no entry":                              {message(func(s *signing) { s.NoEntry, s.Stamp = true, true }), nil, CheckLogEntry},
+		"no log":                                {message(nil), drop("tlogs"), CheckLogEntry},
+		"entry about another message":           {message(func(s *signing) { s.OtherEntry = true }), nil, CheckLogEntry},
+		"entry about another statement":         {statement(func(s *signing) { s.OtherEntry = true }), nil, CheckLogEntry},
+		"tile about another statement":          {statement(func(s *signing) { s.OtherEntry, s.Kind = true, "hashedrekord 0.0.2" }), nil, CheckLogEntry},
+		"entry about another signature":         {message(func(s *signing) { s.OtherSignature = true }), nil, CheckLogEntry},
+		"checkpoint of another size":            {message(func(s *signing) { s.OtherSize = true }), nil, CheckCheckpoint},
+		"stamp by a certificate for code":       {message(func(s *signing) { s.WideStamp, s.Kind = true, "hashedrekord 0.0.2" }), sigstoretest.AnyStamper, CheckTime},
+		"use of the stamper is not critical":    {message(func(s *signing) { s.LooseStamp, s.Kind = true, "hashedrekord 0.0.2" }), sigstoretest.AnyStamper, CheckTime},
+		"bare stamp without a name in the root": {message(func(s *signing) { s.BareStamp, s.Kind = true, "hashedrekord 0.0.2" }), sigstoretest.AnyStamper, CheckTime},
+		"entry twice":                           {message(func(s *signing) { s.Edit = double }), nil, CheckLogEntry},
+		"payload's entry about a message":       {message(func(s *signing) { s.Kind = "dsse 0.0.1" }), nil, CheckLogEntry},
+		"entry of an unknown kind":              {message(func(s *signing) { s.Kind = "rpm 0.0.1" }), nil, CheckLogEntry},
+		"message's entry about a statement":     {statement(func(s *signing) { s.Kind = "hashedrekord 0.0.1" }), nil, CheckLogEntry},
+		"entry of a kind that logs dropped":     {statement(func(s *signing) { s.Kind = "dsse 0.0.2" }), nil, CheckLogEntry},
+		"kind of the body differs":              {message(func(s *signing) { s.Edit = rekind }), nil, CheckLogEntry},
+		"promise by another key":                {message(func(s *signing) { s.ForeignPromise = true }), nil, CheckPromise},
+		"log's key counted earlier":             {message(nil), root("tlogs", w.Start, day.Add(-time.Second)), CheckPromise},
+		"log's key counts later":                {message(nil), root("tlogs", day.Add(year), time.Time{}), CheckPromise},
+		"log's key counted earlier, by stamp":   {message(func(s *signing) { s.Stamp, s.NoPromise = true, true }), root("tlogs", w.Start, day.Add(-time.Second)), CheckLogEntry},
+		"proof of another leaf":                 {message(func(s *signing) { s.OtherLeaf = true }), nil, CheckInclusion},
+		"proof of another tile":                 {message(func(s *signing) { s.OtherLeaf, s.Kind = true, "hashedrekord 0.0.2" }), nil, CheckInclusion},
+		"checkpoint of another tree":            {message(func(s *signing) { s.OtherTree = true }), nil, CheckCheckpoint},
+		"checkpoint by another key":             {message(func(s *signing) { s.ForeignCheckpoint = true }), nil, CheckCheckpoint},
+		"tiles' checkpoint by another key":      {message(func(s *signing) { s.ForeignCheckpoint, s.Kind = true, "hashedrekord 0.0.2" }), nil, CheckCheckpoint},
+		"tiles' checkpoint of another origin":   {message(func(s *signing) { s.OtherOrigin, s.Kind = true, "hashedrekord 0.0.2" }), nil, CheckCheckpoint},
+		"neither promise nor stamp":             {message(func(s *signing) { s.NoPromise = true }), nil, CheckTime},
+		"empty promise":                         {message(func(s *signing) { s.NoPromise, s.Edit = true, promiseNothing }), nil, CheckTime},
+		"stamp of another authority":            {message(func(s *signing) { s.ForeignStamp, s.Kind = true, "hashedrekord 0.0.2" }), nil, CheckTime},
+		"stamp of another signature":            {message(func(s *signing) { s.OtherStamp, s.Kind = true, "hashedrekord 0.0.2" }), nil, CheckTime},
+		"authority for stamps counted earlier":  {message(func(s *signing) { s.Kind = "hashedrekord 0.0.2" }), root("timestampAuthorities", w.Start, day.Add(-time.Second)), CheckTime},
+		"no authority for stamps":               {message(func(s *signing) { s.Kind = "hashedrekord 0.0.2" }), drop("timestampAuthorities"), CheckTime},
+		"signature by another key":              {message(func(s *signing) { s.ForeignSignature = true }), nil, CheckSignature},
+		"statement by another key":              {statement(func(s *signing) { s.ForeignSignature = true }), nil, CheckSignature},
+		"hash that the key does not use":        {message(func(s *signing) { s.Hash = crypto.SHA512 }), nil, CheckSignature},
+		"no issuer":                             {message(func(s *signing) { s.Issuer = "" }), nil, CheckIdentity},
+		"two issuers":                           {message(func(s *signing) { s.Issuer, s.Extensions = "", map[int]string{1: "a", 8: "b"} }), nil, CheckIdentity},
+		"no subject":                            {message(func(s *signing) { s.Subject = "" }), nil, CheckIdentity},
+		"key, not a certificate":                {message(func(s *signing) { s.PublicKey = true }), nil, CheckIdentity},
 	}
 }
 
@@ -243,6 +249,23 @@ func TestAnyStamper(t *testing.T) {
 	w := sigstoretest.New(t, day)
 	if _, err := verify(w, message(func(s *sigstoretest.Signing) { s.Kind = "hashedrekord 0.0.2" }), sigstoretest.AnyStamper); err != nil {
 		t.Error(err)
+	}
+}
+
+// The issuer of an authority for time stamps may state no use, any, or that of stamps.
+func TestStampIssuer(t *testing.T) {
+	for _, c := range []struct {
+		uses []x509.ExtKeyUsage
+		ok   bool
+	}{
+		{nil, true}, {[]x509.ExtKeyUsage{x509.ExtKeyUsageAny}, true}, {[]x509.ExtKeyUsage{x509.ExtKeyUsageTimeStamping, x509.ExtKeyUsageCodeSigning}, true},
+		{[]x509.ExtKeyUsage{x509.ExtKeyUsageCodeSigning}, false},
+	} {
+		w := sigstoretest.New(t, day)
+		w.Restamp(c.uses...)
+		if _, err := verify(w, message(func(s *sigstoretest.Signing) { s.Kind = "hashedrekord 0.0.2" })); (err == nil) != c.ok {
+			t.Errorf("uses %v: %v", c.uses, err)
+		}
 	}
 }
 

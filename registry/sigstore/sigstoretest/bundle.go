@@ -50,6 +50,8 @@ type Signing struct {
 	// Parts left out.
 	NoEntry, NoPromise, NoProof, NoTimestamps bool // NoTimestamps: the certificate is in no log
 	WideStamp                                 bool // by a certificate that may also sign code; the root must not name another one
+	LooseStamp                                bool // by a certificate that states its one use as not critical; likewise
+	BareStamp                                 bool // without the certificate, which the root names
 	// Parts by a key that the root does not name.
 	ForeignAuthority, ForeignCertificateLog, ForeignPromise, ForeignCheckpoint, ForeignStamp, ForeignSignature bool
 	// Parts about something else.
@@ -57,6 +59,7 @@ type Signing struct {
 	PublicKey                                                                                                 bool // name a key, not a certificate
 
 	StampAt    time.Time              // Zero: At
+	StampHash  crypto.Hash            // Zero: SHA-256
 	Timestamps int                    // of the log of certificates. Zero: 1
 	Edit       func(b map[string]any) // of the bundle's JSON
 }
@@ -392,7 +395,10 @@ func spec(s Signing, p parts) m {
 
 // stamp returns the answer of the authority for time stamps.
 func (w *World) stamp(s Signing, p parts) []byte {
-	return w.stamped(s, sum256(p.signature))
+	if s.StampHash == 0 {
+		s.StampHash = crypto.SHA256
+	}
+	return w.stamped(s, sum(s.StampHash, p.signature))
 }
 
 // stamped returns the answer about a hash.
@@ -404,11 +410,15 @@ func (w *World) stamped(s Signing, hashed []byte) []byte {
 	if s.OtherStamp {
 		hashed = sum256([]byte("another signature"))
 	}
-	ts := timestamp.Timestamp{HashAlgorithm: crypto.SHA256, HashedMessage: hashed, Time: at, Policy: asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57264, 2}, AddTSACertificate: true}
+	ts := timestamp.Timestamp{HashAlgorithm: s.StampHash, HashedMessage: hashed, Time: at, Policy: asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57264, 2}, AddTSACertificate: !s.BareStamp}
 	key, leaf := w.stampKey, w.stampLeaf
-	if s.WideStamp {
+	if s.WideStamp || s.LooseStamp {
+		usage := []x509.ExtKeyUsage{x509.ExtKeyUsageTimeStamping}
+		if s.WideStamp {
+			usage = append(usage, x509.ExtKeyUsageCodeSigning)
+		}
 		leaf = w.certificate(&x509.Certificate{
-			KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageTimeStamping, x509.ExtKeyUsageCodeSigning},
+			KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: usage,
 			NotBefore: w.Start, NotAfter: w.Start.AddDate(10, 0, 0),
 		}, w.stamping, w.stampKey.Public(), w.stamper)
 	}

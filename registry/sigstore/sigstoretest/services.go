@@ -32,11 +32,12 @@ type Services struct {
 	wrong Signing                                            // parts that are wrong
 	first func(http.ResponseWriter, *http.Request) (ok bool) // answers before the services; nil: never
 	asked []string                                           // paths
+	last  map[string][]byte                                  // bodies by path
 }
 
 // Serve starts services that state one time, and returns what stops them.
 func (w *World) Serve(at time.Time) (*Services, func()) {
-	s := &Services{world: w, at: at, oidc: w.key()}
+	s := &Services{world: w, at: at, oidc: w.key(), last: map[string][]byte{}}
 	mux := http.NewServeMux()
 	for path, answer := range map[string]func([]byte) ([]byte, error){
 		"POST /fulcio/api/v2/signingCert": s.certify, "POST /rekor/api/v1/log/entries": s.entry1,
@@ -64,6 +65,13 @@ func (s *Services) Asked() []string {
 	return s.asked
 }
 
+// Last returns the last body that a path received.
+func (s *Services) Last(path string) []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last[path]
+}
+
 // begin records a request and reports whether it is answered already.
 func (s *Services) begin(rw http.ResponseWriter, r *http.Request) bool {
 	s.mu.Lock()
@@ -77,7 +85,18 @@ func (s *Services) answer(rw http.ResponseWriter, r *http.Request, by func([]byt
 	if s.begin(rw, r) {
 		return
 	}
+	kind := "application/json"
+	if r.URL.Path == "/stamps" {
+		kind = "application/timestamp-query"
+	}
+	if got := r.Header.Get("Content-Type"); got != kind {
+		http.Error(rw, got, http.StatusUnsupportedMediaType)
+		return
+	}
 	body, err := io.ReadAll(r.Body)
+	s.mu.Lock()
+	s.last[r.URL.Path] = body
+	s.mu.Unlock()
 	var data []byte
 	if err == nil {
 		data, err = by(body)
@@ -336,5 +355,7 @@ func (s *Services) stamp(body []byte) ([]byte, error) {
 	if req.HashAlgorithm != crypto.SHA256 {
 		return nil, errors.New("unknown hash")
 	}
-	return s.world.stamped(s.broken(), req.HashedMessage), nil
+	wrong := s.broken()
+	wrong.StampHash = crypto.SHA256
+	return s.world.stamped(wrong, req.HashedMessage), nil
 }

@@ -27,7 +27,7 @@ type World struct {
 	Start time.Time // from which everything counts
 
 	root, issuing, stamping, stampLeaf *x509.Certificate
-	issuer, stamper, stampKey          crypto.Signer
+	rootKey, issuer, stamper, stampKey crypto.Signer
 	certificates, log, tiles           crypto.Signer // keys of the logs
 }
 
@@ -51,23 +51,32 @@ func New(t test, now time.Time) *World {
 	_, tiles, err := ed25519.GenerateKey(rand.Reader)
 	w.check(err)
 	w.tiles = tiles
-	ca := func(name string, usage ...x509.ExtKeyUsage) *x509.Certificate {
-		return &x509.Certificate{
-			Subject: pkix.Name{Organization: []string{"test"}, CommonName: name}, IsCA: true, BasicConstraintsValid: true, ExtKeyUsage: usage,
-			KeyUsage: x509.KeyUsageCertSign, NotBefore: w.Start, NotAfter: w.Start.AddDate(10, 0, 0),
-		}
-	}
-	w.root = w.certificate(ca("root"), nil, rootKey.Public(), rootKey)
-	w.issuing = w.certificate(ca("issuing", x509.ExtKeyUsageCodeSigning), w.root, w.issuer.Public(), rootKey)
+	w.root = w.certificate(w.authority("root"), nil, rootKey.Public(), rootKey)
+	w.issuing = w.certificate(w.authority("issuing", x509.ExtKeyUsageCodeSigning), w.root, w.issuer.Public(), rootKey)
+	w.rootKey = rootKey
+	w.Restamp(x509.ExtKeyUsageTimeStamping)
+	return w
+}
+
+// Restamp issues the authority for time stamps a certificate of an issuer with these uses; none
+// means all.
+func (w *World) Restamp(uses ...x509.ExtKeyUsage) {
 	w.stamper = w.key()
-	w.stamping = w.certificate(ca("stamping", x509.ExtKeyUsageTimeStamping), w.root, w.stamper.Public(), rootKey)
+	w.stamping = w.certificate(w.authority("stamping", uses...), w.root, w.stamper.Public(), w.rootKey)
 	usage, err := usageExtension()
 	w.check(err)
 	w.stampLeaf = w.certificate(&x509.Certificate{
 		Subject: pkix.Name{CommonName: "stamps"}, KeyUsage: x509.KeyUsageDigitalSignature, ExtraExtensions: []pkix.Extension{usage},
 		NotBefore: w.Start, NotAfter: w.Start.AddDate(10, 0, 0),
 	}, w.stamping, w.stampKey.Public(), w.stamper)
-	return w
+}
+
+// authority returns the template of an authority's certificate.
+func (w *World) authority(name string, usage ...x509.ExtKeyUsage) *x509.Certificate {
+	return &x509.Certificate{
+		Subject: pkix.Name{Organization: []string{"test"}, CommonName: name}, IsCA: true, BasicConstraintsValid: true, ExtKeyUsage: usage,
+		KeyUsage: x509.KeyUsageCertSign, NotBefore: w.Start, NotAfter: w.Start.AddDate(10, 0, 0),
+	}
 }
 
 // key returns a new key.
