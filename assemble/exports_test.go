@@ -23,16 +23,21 @@ func TestExportContexts(t *testing.T) {
 		"qnn=a@SM8750,quant=w8a16,min_cosine=0":           {"a", "w8a16", `{"min_cosine":0,"soc":"SM8750"}`},
 		"qnn=a@SM8750,layers=1:3":                         {"a", "", `{"layers":"1:3","soc":"SM8750"}`},
 		"qnn=a@SM8750,window=64,positions=8,min_cosine=1": {"a", "", `{"min_cosine":1,"positions":8,"soc":"SM8750","window":64}`},
-		"tflite=a,int8":                              {"a", "int8", ""},
-		"coreml=a,fp16":                              {"a", "fp16", ""},
-		"onnx=a,int8":                                {"a", "", ""}, // a module named int8
-		"qnn=a@SM8750,min_cosine=1.1":                nil,
-		"qnn=a@SM8750,min_cosine=-1":                 nil,
-		"qnn=a@SM8750,min_cosine=NaN":                nil,
-		"qnn=a@SM8750,min_cosine=much":               nil,
-		"qnn=a@SM8750,min_cosine=0.9,min_cosine=0.8": nil,
-		"qnn=a@SM8750,quant=w8a8,precision=w8a8":     nil,
-		"onnx=a,min_cosine=0.9":                      nil,
+		"coreml=a,int4,window=64,stateful=true":           {"a", "int4", `{"stateful":true,"window":64}`},
+		"openvino=a,stateful=true":                        {"a", "", `{"stateful":true}`},
+		"openvino=a,stateful=false":                       nil,
+		"qnn=a@SM8750,stateful=true":                      nil,
+		"tflite=a,window=64":                              nil,
+		"tflite=a,int8":                                   {"a", "int8", ""},
+		"coreml=a,fp16":                                   {"a", "fp16", ""},
+		"onnx=a,int8":                                     {"a", "", ""}, // a module named int8
+		"qnn=a@SM8750,min_cosine=1.1":                     nil,
+		"qnn=a@SM8750,min_cosine=-1":                      nil,
+		"qnn=a@SM8750,min_cosine=NaN":                     nil,
+		"qnn=a@SM8750,min_cosine=much":                    nil,
+		"qnn=a@SM8750,min_cosine=0.9,min_cosine=0.8":      nil,
+		"qnn=a@SM8750,quant=w8a8,precision=w8a8":          nil,
+		"onnx=a,min_cosine=0.9":                           nil,
 	} {
 		got, err := b.parseExports([]string{in})
 		if want == nil {

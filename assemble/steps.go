@@ -98,6 +98,9 @@ func (b *build) chooseTargets() {
 // graph has no such module.
 var lists = []abi.Format{abi.ONNX, abi.Safetensors, abi.NNAPI, abi.OpenVINO, abi.QNN, abi.TFLite, abi.CoreML, abi.ExecuTorch}
 
+// languages are the formats that hold a core of a fixed size.
+var languages = []abi.Format{abi.QNN, abi.OpenVINO, abi.CoreML, abi.ExecuTorch}
+
 // rounded reports whether a bare word of --export is a precision of the formats that
 // are written from ONNX and rounded.
 func rounded(f abi.Format, item string) bool {
@@ -107,8 +110,8 @@ func rounded(f abi.Format, item string) bool {
 
 // parseExports parses the values of --export: FORMAT=ITEM[,ITEM…]. An item is a
 // module, a precision, quant=PRECISION or precision=PRECISION, or kv=TYPE; for qnn
-// also NAME@CHIP, min_cosine=C, and for a core window=N, positions=N and
-// layers=FIRST:END. A format may occur several times.
+// also NAME@CHIP, min_cosine=C and layers=FIRST:END; for a core of fixed size
+// window=N, positions=N and stateful=true. A format may occur several times.
 func (b *build) parseExports(values []string) (builds.Target, error) {
 	var t builds.Target
 	for _, v := range values {
@@ -140,9 +143,11 @@ func (b *build) exportItem(e *builds.Export, item string) bool {
 	case e.Format == abi.QNN && !named && strings.Contains(item, "@"):
 		name, chip, _ := strings.Cut(item, "@")
 		return name != "" && option(e, "soc", chip) && b.exportItem(e, name)
-	case e.Format == abi.QNN && (key == "window" || key == "positions"):
+	case slices.Contains(languages, e.Format) && (key == "window" || key == "positions"):
 		n, err := strconv.Atoi(value)
 		return err == nil && n > 0 && option(e, key, n)
+	case slices.Contains(languages, e.Format) && e.Format != abi.QNN && item == "stateful=true":
+		return option(e, key, true)
 	case e.Format == abi.QNN && key == "layers":
 		return named && option(e, key, value)
 	case e.Format == abi.QNN && key == "min_cosine":

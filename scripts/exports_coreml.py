@@ -7,6 +7,11 @@ import torch.nn.functional as F
 
 
 def load(path):
+    return functions(path)["main"]
+
+
+def functions(path):
+    """The functions of a package; several share their states, 16-bit zeros at first."""
     import coremltools as ct
     from coremltools.converters.mil.frontend.milproto import load as milproto
     folder = os.path.dirname(path)
@@ -14,16 +19,24 @@ def load(path):
     spec = model.get_spec()
     weights = os.path.join(folder, "Data", "com.apple.CoreML", "weights")
     program = milproto.load(spec, specification_version=spec.specificationVersion, file_weights_dir=weights)
-    function = program.functions["main"]
-    declared = {i.name: list(i.type.multiArrayType.shape) for i in spec.description.input}
-    assert declared.keys() == function.inputs.keys(), "inputs of the description differ"
-    for name, v in function.inputs.items():
-        assert list(v.shape) == declared[name], f"input {name}: {v.shape}, declared {declared[name]}"
-    return lambda feeds: replay(function, feeds)
+    described = {f.name: f for f in spec.description.functions} or {"main": spec.description}
+    assert described.keys() == program.functions.keys(), "functions of the description differ"
+    states, out = {}, {}
+    for name, function in program.functions.items():
+        declared = {i.name: list(i.type.multiArrayType.shape) for i in described[name].input}
+        kept = {s.name: list(s.type.stateType.arrayType.shape) for s in described[name].state}
+        assert list(declared) + list(kept) == list(function.inputs), "inputs of the description differ"
+        for key, v in function.inputs.items():
+            shape = list(v.sym_type.wrapped_type().get_shape() if key in kept else v.shape)
+            assert shape == (declared | kept)[key], f"input {key}: {shape}, declared {(declared | kept)[key]}"
+        for key, shape in kept.items():
+            assert shape == list(states.setdefault(key, torch.zeros(shape, dtype=torch.float16)).shape), f"state {key} has two shapes"
+        out[name] = lambda feeds, function=function: replay(function, feeds, states)
+    return out
 
 
-def replay(function, feeds):
-    env = {name: torch.from_numpy(np.ascontiguousarray(feeds[name])) for name in function.inputs}
+def replay(function, feeds, states):
+    env = {name: torch.from_numpy(np.ascontiguousarray(feeds[name])) for name in function.inputs if name not in states}
 
     def value(v):
         if isinstance(v, (list, tuple)):
@@ -43,7 +56,15 @@ def replay(function, feeds):
             if op.op_type.startswith("constexpr"):
                 env[op.outputs[0].name] = torch.from_numpy(np.asarray(op.materialized_val_inference()))
                 continue
-            args = {k: value(v) for k, v in op.inputs.items()}
+            if op.op_type == "read_state":
+                env[op.outputs[0].name] = states[op.input.name]
+                continue
+            args = {k: value(v) for k, v in op.inputs.items() if v is not None and getattr(v, "name", None) not in states}
+            if op.op_type == "coreml_update_state":
+                new, old = args["value"], states[op.state.name]
+                assert new.shape == old.shape and new.dtype == old.dtype, f"state {op.state.name}: {new.dtype} {tuple(new.shape)}"
+                states[op.state.name] = env[op.outputs[0].name] = new
+                continue
             y = step(op.op_type, args)
             want = tuple(op.outputs[0].shape)
             assert tuple(y.shape) == want, f"{op.op_type} {op.name}: {tuple(y.shape)}, declared {want}"

@@ -25,8 +25,43 @@ def executorch(row):
     return run
 
 
+class Growing:
+    """A model of OpenVINO GenAI in its own runtime: variables hold the caches."""
+
+    def __init__(self, path):
+        import openvino as ov
+        core = ov.Core()
+        model = core.compile_model(core.read_model(path), "CPU", {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 2})
+        self.request = model.create_infer_request()
+        self.request.reset_state()
+
+    def read(self, record, caches, tokens, position):
+        n, end = len(tokens), position + len(tokens)
+        out = self.request.infer({"input_ids": np.array([tokens], np.int64), "attention_mask": np.ones((1, end), np.int64),
+                                  "position_ids": np.arange(position, end, dtype=np.int64)[None], "beam_idx": np.zeros(1, np.int32)})
+        return out["logits"][0, n - 1], end
+
+
+def genai(row):
+    """The tokens of openvino_genai.LLMPipeline, and their time in ms."""
+    import openvino as ov
+    import openvino_genai
+    folder = os.path.dirname(row["path"])
+    tokenizer = openvino_genai.Tokenizer(next(p for p in row["files"] if p.endswith(".vocab.gguf")))
+    out = []
+    for backend in ("SDPA", "PA"):
+        pipe = openvino_genai.LLMPipeline(folder, tokenizer, "CPU", INFERENCE_PRECISION_HINT="f32", ATTENTION_BACKEND=backend)
+        config = openvino_genai.GenerationConfig(max_new_tokens=len(row["tokens"]), ignore_eos=True, do_sample=False)
+        begin = time.perf_counter()
+        got = pipe.generate(ov.Tensor(np.array([row["prompt"]], np.int64)), config).tokens[0]
+        out.append((backend, list(got), (time.perf_counter() - begin) * 1000 / len(got)))
+    return out
+
+
 def openvino(row):
     import openvino as ov
+    if row["stateful"]:
+        return Growing(row["path"])
     core, models = ov.Core(), {}
     for path in row["files"]:
         for name in row["record"]["graphs"]:
@@ -42,10 +77,10 @@ def openvino(row):
 
 def coreml(row):
     import exports_coreml
-    models = {}
+    models = exports_coreml.functions(row["path"]) if row["stateful"] else {}
     for path in row["files"]:
         for name in row["record"]["graphs"]:
-            if path.endswith(f"-{name}.mlpackage/Manifest.json"):
+            if not row["stateful"] and path.endswith(f"-{name}.mlpackage/Manifest.json"):
                 models[name] = exports_coreml.load(path)
 
     def run(name, feeds):
@@ -58,6 +93,12 @@ JUDGES = {"executorch": executorch, "openvino": openvino, "coreml": coreml}
 
 
 def read(run, record, caches, tokens, position):
+    if isinstance(run, Growing):
+        return run.read(record, caches, tokens, position)
+    return passes(run, record, caches, tokens, position)
+
+
+def passes(run, record, caches, tokens, position):
     """Feeds tokens, several at a time where they fill a pass or the window has room for its rest."""
     n, logits = record["positions"], None
     while tokens:
@@ -71,6 +112,21 @@ def read(run, record, caches, tokens, position):
     return logits, position
 
 
+def generated(head, row):
+    """Rows of openvino_genai, and how many of them are wrong."""
+    try:
+        results = genai(row)
+    except ImportError as e:
+        print(head, f"skipped: {e} | | |")
+        return 0
+    wrong = 0
+    for backend, got, ms in results:
+        equal = next((i for i, (a, b) in enumerate(zip(got, row["tokens"])) if a != b), len(got))
+        wrong += row["precision"] in FULL and equal < len(row["tokens"])
+        print(head, f"{equal} of {len(row['tokens'])} by openvino_genai, {backend} | | {ms:.1f} |", flush=True)
+    return wrong
+
+
 def main():
     folder, bad = sys.argv[1], 0
     print("| model | format | precision | equal tokens | first difference: logits apart | ms a token |\n|---|---|---|---|---|---|")
@@ -79,7 +135,7 @@ def main():
         if not os.path.exists(listing):
             continue
         for row in json.load(open(listing)):
-            head = f"| {row['model']} | {format} | {row['precision']} |"
+            head = f"| {row['model']} | {format}{' with states' if row['stateful'] else ''} | {row['precision']} |"
             if row.get("refused"):
                 print(head, "refused:", row["refused"][:160], "| | |")
                 continue
@@ -104,6 +160,8 @@ def main():
             ms = (time.perf_counter() - begin) * 1000 / max(1, steps)
             bad += row["precision"] in FULL and gap > 0.05
             print(head, f"{equal} of {len(row['tokens'])} | {gap:.4f} | {ms:.1f} |", flush=True)
+            if isinstance(run, Growing):
+                bad += generated(head, row)
     sys.exit(1 if bad else 0)
 
 

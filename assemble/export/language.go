@@ -37,6 +37,14 @@ type Composer interface {
 	Compose(graphs []Named, name, precision string) (files []Output, problems []lower.Problem, err error)
 }
 
+// Keeper is a Composer for a runtime that holds caches from one pass to the next.
+type Keeper interface {
+	Composer
+	// Keep writes the graphs of Compose with states: inputs by the outputs that replace
+	// them. The problems are the nodes that cannot be written.
+	Keep(graphs []Named, states map[string]string, name, precision string) (files []Output, problems []lower.Problem, err error)
+}
+
 // Named is a graph of a language model, decode or prefill.
 type Named struct {
 	Name  string
@@ -67,20 +75,21 @@ const (
 	defaultPositions = 16
 )
 
-// languageOptions are the options of a language model in exports.TARGET.FORMAT.
-type languageOptions struct {
-	Window    int `json:"window"`    // positions in the cache
-	Positions int `json:"positions"` // read at a time by prefill
+// LanguageOptions are the options of a language model in exports.TARGET.FORMAT.
+type LanguageOptions struct {
+	Window    int  `json:"window"`    // positions in the cache
+	Positions int  `json:"positions"` // read at a time by prefill
+	Stateful  bool `json:"stateful"`  // caches are states of the runtime
 }
 
 // sizes returns the options with their defaults for a context.
-func (o languageOptions) sizes(context int) languageOptions {
+func (o LanguageOptions) sizes(context int) LanguageOptions {
 	o.Window = cmp.Or(o.Window, min(defaultWindow, cmp.Or(context, defaultWindow)))
 	o.Positions = cmp.Or(o.Positions, min(defaultPositions, o.Window))
 	return o
 }
 
-func languageOptionsOf(e builds.Export) (o languageOptions, err error) {
+func languageOptionsOf(e builds.Export) (o LanguageOptions, err error) {
 	if e.Options == nil {
 		return o, nil
 	}
@@ -117,7 +126,25 @@ func (x Lowered) checkLanguage(m *modules.Manifest, e builds.Export) (list diag.
 	} else if m.Tokens != nil && m.Tokens.MaxSeq > 0 && o.Window > m.Tokens.MaxSeq {
 		list.Add(diag.BadExport, diag.Pos{}, fmt.Sprintf("options: window is %d, but max_seq of %s is %d", o.Window, m.ID(), m.Tokens.MaxSeq), "use a smaller window")
 	}
+	if o.Stateful && x.grows() && (o.Window != 0 || o.Positions != 0) {
+		list.Add(diag.BadExport, diag.Pos{}, fmt.Sprintf("options: the states of %s grow: got window %d and positions %d, want neither", x.Format(), o.Window, o.Positions), "write options: {stateful: true}")
+	}
+	if o.Stateful && !x.Stateful() {
+		list.Add(diag.BadExport, diag.Pos{}, fmt.Sprintf("options: stateful: %s has no states, its caches are inputs and outputs", x.Format()), "remove the option")
+	}
 	return list
+}
+
+// Stateful reports whether the form has states.
+func (x Lowered) Stateful() bool {
+	_, keeps := x.Form.(Keeper)
+	return x.grows() || keeps
+}
+
+// grows reports whether the states of the form grow.
+func (x Lowered) grows() bool {
+	_, ok := x.Form.(Grower)
+	return ok
 }
 
 // LanguageRecord describes the files of a language model for the programs that run
@@ -137,7 +164,9 @@ type LanguageRecord struct {
 	Graphs    []string `json:"graphs"`
 	Inputs    []string `json:"inputs"`
 	Outputs   []string `json:"outputs"`
-	Tokenizer string   `json:"tokenizer"` // a GGUF file without tensors
+	Stateful  bool     `json:"stateful,omitempty"` // caches are states of the runtime
+	States    []string `json:"states,omitempty"`   // zeros at first, of the shape of caches
+	Tokenizer string   `json:"tokenizer"`          // a GGUF file without tensors
 }
 
 // exportLanguage exports a core with its adapters merged into its weights: the
@@ -155,7 +184,7 @@ func (x Lowered) exportLanguage(ctx context.Context, m *resolve.Module, e builds
 	if err != nil {
 		return nil, nil, err
 	}
-	key := fmt.Sprintf("%s language %d %s %s %d %d %s %v", x.Format(), generation, from.Descriptor.Digest, precision, o.Window, o.Positions, m.Manifest.Name, changes)
+	key := fmt.Sprintf("%s language %d %s %s %+v %s %v", x.Format(), generation, from.Descriptor.Digest, precision, o, m.Manifest.Name, changes)
 	layers, notes, ok := out.Recall(ctx, key)
 	if !ok {
 		if layers, notes, err = x.language(ctx, m, from, out, changes, o, precision); err != nil {
@@ -170,7 +199,7 @@ func (x Lowered) exportLanguage(ctx context.Context, m *resolve.Module, e builds
 }
 
 // language writes the files of a core.
-func (x Lowered) language(ctx context.Context, m *resolve.Module, from artifact.Layer, out Sink, changes []changed, o languageOptions, precision string) (layers []artifact.Layer, notes []string, err error) {
+func (x Lowered) language(ctx context.Context, m *resolve.Module, from artifact.Layer, out Sink, changes []changed, o LanguageOptions, precision string) (layers []artifact.Layer, notes []string, err error) {
 	f, err := gguf.Open(out.Store.BlobPath(from.Descriptor))
 	if err != nil {
 		return nil, nil, err
@@ -185,7 +214,7 @@ func (x Lowered) language(ctx context.Context, m *resolve.Module, from artifact.
 		return nil, nil, err
 	}
 	o = o.sizes(s.Context)
-	files, record, err := x.WriteLanguage(ctx, merged, m.Manifest.Name, precision, o.Window, o.Positions)
+	files, record, err := x.WriteLanguage(ctx, merged, m.Manifest.Name, precision, o)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -209,24 +238,27 @@ func (x Lowered) language(ctx context.Context, m *resolve.Module, from artifact.
 		}
 		layers = append(layers, l)
 	}
-	return layers, append(notes, fmt.Sprintf("%s in %s: cosine %s of its weights with the original, by mm's own engine; a window of %d positions", files[0].Path, precision, strconv.FormatFloat(record.Cosine, 'f', 6, 64), o.Window)), nil
+	return layers, append(notes, fmt.Sprintf("%s in %s: cosine %s of its weights with the original, by mm's own engine; a window of %d positions", files[0].Path, precision, strconv.FormatFloat(record.Cosine, 'f', 6, 64), record.Window)), nil
 }
 
 // WriteLanguage returns the files of a language model, and their record without the
 // digests: a graph that reads one position, one that reads several, and the
 // tokenizer.
-func (x Lowered) WriteLanguage(ctx context.Context, f *gguf.File, name, precision string, win, positions int) ([]Output, LanguageRecord, error) {
+func (x Lowered) WriteLanguage(ctx context.Context, f *gguf.File, name, precision string, o LanguageOptions) ([]Output, LanguageRecord, error) {
 	s, err := arch.Read(f)
 	if err != nil {
 		return nil, LanguageRecord{}, err
 	}
 	r := LanguageRecord{
-		Arch: s.Arch, Precision: precision, Vocab: s.Vocab, Window: win, Positions: positions, Layers: s.Layers, KVHeads: s.KVHeads, HeadDim: s.HeadDim, Tokenizer: name + ".vocab.gguf",
+		Arch: s.Arch, Precision: precision, Vocab: s.Vocab, Window: o.Window, Positions: o.Positions, Layers: s.Layers, KVHeads: s.KVHeads, HeadDim: s.HeadDim, Tokenizer: name + ".vocab.gguf",
 	}
-	sizes := map[string]int{decode: 1, prefill: positions}
+	if grower, ok := x.Form.(Grower); ok && o.Stateful {
+		return x.grow(ctx, f, s, grower, name, r)
+	}
+	sizes := map[string]int{decode: 1, prefill: o.Positions}
 	var graphs []Named
 	for _, as := range []string{decode, prefill} {
-		g, cosine, err := x.languageGraph(ctx, f, s, name, precision, window.StepOptions{Positions: sizes[as], Window: win})
+		g, cosine, err := x.languageGraph(ctx, f, s, name, precision, window.StepOptions{Positions: sizes[as], Window: o.Window})
 		if err != nil {
 			return nil, r, err
 		}
@@ -235,38 +267,58 @@ func (x Lowered) WriteLanguage(ctx context.Context, f *gguf.File, name, precisio
 		}
 		graphs, r.Graphs = append(graphs, Named{as, g}), append(r.Graphs, as)
 	}
-	for _, v := range graphs[0].Graph.Inputs {
-		r.Inputs = append(r.Inputs, v.Name)
-	}
-	for _, v := range graphs[0].Graph.Outputs {
-		r.Outputs = append(r.Outputs, v.Name)
-	}
-	files, problems, err := x.Form.(Composer).Compose(graphs, name, precision)
+	files, problems, err := x.compose(graphs, o, name, &r)
 	if err = x.judged(name, precision, r.Cosine, problems, err); err != nil {
 		return nil, r, err
 	}
-	return append(files, Output{Path: r.Tokenizer, Write: func(w io.Writer) error {
+	return append(files, vocabulary(f, r.Tokenizer)), r, nil
+}
+
+// compose writes the graphs of a language model, with their caches as inputs and
+// outputs or as states.
+func (x Lowered) compose(graphs []Named, o LanguageOptions, name string, r *LanguageRecord) ([]Output, []lower.Problem, error) {
+	states, outputs := map[string]string{}, map[string]bool{}
+	if o.Stateful {
+		for i := range r.Layers {
+			states[window.PastKey(i)], states[window.PastValue(i)] = window.NextKey(i), window.NextValue(i)
+			outputs[window.NextKey(i)], outputs[window.NextValue(i)] = true, true
+		}
+	}
+	for _, v := range graphs[0].Graph.Inputs {
+		if states[v.Name] != "" {
+			r.States = append(r.States, v.Name)
+		} else {
+			r.Inputs = append(r.Inputs, v.Name)
+		}
+	}
+	for _, v := range graphs[0].Graph.Outputs {
+		if !outputs[v.Name] {
+			r.Outputs = append(r.Outputs, v.Name)
+		}
+	}
+	if o.Stateful {
+		return x.Form.(Keeper).Keep(graphs, states, name, r.Precision)
+	}
+	return x.Form.(Composer).Compose(graphs, name, r.Precision)
+}
+
+// vocabulary is the tokenizer of a model, a GGUF file without tensors.
+func vocabulary(f *gguf.File, path string) Output {
+	return Output{Path: path, Write: func(w io.Writer) error {
 		_, err := gguf.Write(w, f.KVs, nil)
 		return err
-	}}), r, nil
+	}}
 }
 
 // languageGraph lowers a language model, and measures it with rounded weights on
 // tokens spread over the vocabulary.
 func (x Lowered) languageGraph(ctx context.Context, f *gguf.File, s arch.Shape, name, precision string, size window.StepOptions) (*lower.Graph, float64, error) {
 	m, err := window.Language(f, size)
-	if errors.Is(err, window.ErrUnsupported) {
-		return nil, 0, x.judged(name, precision, 0, []lower.Problem{{Node: s.Arch, Op: "language model", Reason: err.Error()}}, nil)
-	}
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, x.unwritten(err, s, name, precision)
 	}
 	sample := map[string]engine.Tensor{window.Position: {Type: onnx.INT64, Shape: []int{1}, Data: make([]byte, 8)}}
-	tokens := engine.Tensor{Type: onnx.INT64, Shape: []int{1, size.Positions}}
-	for i := range size.Positions {
-		tokens.Data = binary.LittleEndian.AppendUint64(tokens.Data, uint64((1+i*s.Vocab/size.Positions)%s.Vocab))
-	}
-	sample[window.Tokens] = tokens
+	sample[window.Tokens] = spread(s.Vocab, 1, size.Positions)
 	cache := engine.Tensor{Type: onnx.FLOAT, Shape: []int{1, s.KVHeads, size.Window, s.HeadDim}, Data: make([]byte, 4*s.KVHeads*size.Window*s.HeadDim)}
 	for i := range s.Layers {
 		sample[window.PastKey(i)], sample[window.PastValue(i)] = cache, cache
@@ -277,6 +329,23 @@ func (x Lowered) languageGraph(ctx context.Context, f *gguf.File, s arch.Shape, 
 	}
 	cosine, err := measure(ctx, g, precision, sample)
 	return g, cosine, err
+}
+
+// unwritten returns the error of a model that cannot be written as ONNX.
+func (x Lowered) unwritten(err error, s arch.Shape, name, precision string) error {
+	if errors.Is(err, window.ErrUnsupported) {
+		return x.judged(name, precision, 0, []lower.Problem{{Node: s.Arch, Op: "language model", Reason: err.Error()}}, nil)
+	}
+	return err
+}
+
+// spread returns texts of tokens spread over the vocabulary.
+func spread(vocab, texts, positions int) engine.Tensor {
+	t := engine.Tensor{Type: onnx.INT64, Shape: []int{texts, positions}}
+	for i, n := 0, texts*positions; i < n; i++ {
+		t.Data = binary.LittleEndian.AppendUint64(t.Data, uint64((1+i*vocab/n)%vocab))
+	}
+	return t
 }
 
 // changed is an adapter that is merged into a core.

@@ -19,7 +19,7 @@ type side struct {
 // attention writes the attention of each position to the visible ones.
 func (w *writer) attention(i int, x string) (string, error) {
 	s, g, at := w.s, w.g, arch.Block(i)
-	cos, sin, mask := sidesOf(s, i, w.window+w.t)
+	cos, sin, mask := sidesOf(s, i, w.reach())
 	queries, keys := s.Heads*s.HeadDim, s.KVHeads*s.HeadDim
 	q, err := w.heads(at, x, side{"attn_q", 0, s.Heads, cos, sin})
 	if err != nil {
@@ -41,7 +41,7 @@ func (w *writer) attention(i int, x string) (string, error) {
 	k, v = w.cached(i, k, v)
 	mixed := w.byHead(at+"mixed", w.shares(at, q, k, mask), v)
 	back := g.Add("Transpose", []string{mixed}, at+"mixed.rows", onnx.IntList("perm", 0, 2, 1, 3))
-	joined := g.Add("Reshape", []string{back, w.ints("join", 1, w.t, queries)}, at+"joined")
+	joined := g.Add("Reshape", []string{back, w.ints("join", w.texts, w.t, queries)}, at+"joined")
 	return w.product(joined, matrix{as: at + "attn_output", tensor: at + "attn_output", in: queries, rows: rows(0, s.Width), all: s.Width})
 }
 
@@ -69,9 +69,9 @@ func (w *writer) heads(at, x string, of side) (string, error) {
 	if gain != nil && w.style.HeadNorm == arch.WholeHeadNorm {
 		y, gain = w.normalized(name+"_norm", y, gain, nil, n), nil
 	}
-	shape := w.ints("split", 1, w.t, s.Heads, s.HeadDim)
+	shape := w.ints("split", w.texts, w.t, s.Heads, s.HeadDim)
 	if of.heads != s.Heads {
-		shape = w.ints("split_kv", 1, w.t, s.KVHeads, s.HeadDim)
+		shape = w.ints("split_kv", w.texts, w.t, s.KVHeads, s.HeadDim)
 	}
 	y = g.Add("Transpose", []string{g.Add("Reshape", []string{y, shape}, name+".split")}, name+".heads", onnx.IntList("perm", 0, 2, 1, 3))
 	switch {
@@ -148,8 +148,13 @@ func (w *writer) cached(i int, k, v string) (string, string) {
 		return k, v
 	}
 	all := func(past, now, layer string) string {
-		shape := []any{1, w.s.KVHeads, w.window, w.s.HeadDim}
+		shape := []any{w.texts, w.s.KVHeads, w.window, w.s.HeadDim}
 		w.g.Inputs = append(w.g.Inputs, onnx.TensorValue(past, onnx.FLOAT, shape...))
+		if w.grows {
+			shape[2] = w.window + w.t
+			w.g.Outputs = append(w.g.Outputs, onnx.TensorValue(now, onnx.FLOAT, shape...))
+			return w.g.Add("Concat", []string{past, layer}, now, onnx.Int("axis", 2))
+		}
 		shape[2] = w.t
 		w.g.Outputs = append(w.g.Outputs, onnx.TensorValue(now, onnx.FLOAT, shape...))
 		w.g.Add("Identity", []string{layer}, now)
@@ -182,7 +187,7 @@ func (w *writer) byHead(name, x, y string) string {
 	if w.s.Heads == w.s.KVHeads {
 		return w.g.Add("MatMul", []string{x, y}, name)
 	}
-	x = w.g.Add("Reshape", []string{x, w.ints("shared", 1, w.s.KVHeads, w.s.Heads/w.s.KVHeads*w.t, -1)}, name+".shared")
+	x = w.g.Add("Reshape", []string{x, w.ints("shared", w.texts, w.s.KVHeads, w.s.Heads/w.s.KVHeads*w.t, -1)}, name+".shared")
 	x = w.g.Add("MatMul", []string{x, y}, name+".product")
-	return w.g.Add("Reshape", []string{x, w.ints("apart", 1, w.s.Heads, w.t, -1)}, name)
+	return w.g.Add("Reshape", []string{x, w.ints("apart", w.texts, w.s.Heads, w.t, -1)}, name)
 }

@@ -142,6 +142,13 @@ func (p *Places) side(name string, window, from, n int) []float32 {
 	return mask(window, n, from, 0)
 }
 
+// Rotation returns the angles of position 1 and the factor of their cosines and
+// sines, those of layers with a sliding window if local is set.
+func (p *Places) Rotation(local bool) (theta []float64, scale float64) {
+	r := p.of(local)
+	return r.theta, r.scale
+}
+
 func (p *Places) of(local bool) turn {
 	if local {
 		return p.local
@@ -173,7 +180,7 @@ func mask(window, n, held, width int) []float32 {
 				at, there = held+u-window, u-window <= t
 			}
 			if !there || width > 0 && at <= held+t-width {
-				row[u] = masked
+				row[u] = Masked
 			}
 		}
 	}

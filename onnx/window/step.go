@@ -128,7 +128,7 @@ func newStep(f *gguf.File, opt StepOptions) (*writer, error) {
 func (w *writer) span(span Span) error {
 	last := span.End() == w.s.Layers
 	if last {
-		w.g.Outputs = []onnx.Value{onnx.TensorValue(Logits, onnx.FLOAT, 1, w.t, w.s.Vocab), onnx.TensorValue(States, onnx.FLOAT, 1, w.t, w.s.Width)}
+		w.g.Outputs = []onnx.Value{onnx.TensorValue(Logits, onnx.FLOAT, w.texts, w.t, w.s.Vocab), onnx.TensorValue(States, onnx.FLOAT, w.texts, w.t, w.s.Width)}
 	} else {
 		w.g.Outputs = []onnx.Value{onnx.TensorValue(Behind, onnx.FLOAT, 1, w.t, w.s.Width)}
 	}

@@ -100,7 +100,7 @@ func (w *writer) mask(name, index string, width int) {
 		first = g.Add("Unsqueeze", []string{first, w.ints("axis_1", 1)}, name+".column")
 		seen = g.Add("And", []string{seen, g.Add("Greater", []string{slots, first}, name+".near")}, name+".both")
 	}
-	earlier := g.Add("Where", []string{seen, w.floats("visible", make([]float32, w.t), w.t, 1), w.floats("masked", []float32{masked}, 1, 1)}, name+".earlier")
+	earlier := g.Add("Where", []string{seen, w.floats("visible", make([]float32, w.t), w.t, 1), w.floats("masked", []float32{Masked}, 1, 1)}, name+".earlier")
 	var own []float32
 	offsets, all := mask(w.window, w.t, 0, width), w.window+w.t
 	for t := range w.t {

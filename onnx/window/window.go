@@ -36,9 +36,9 @@ type Options struct {
 const (
 	opset        = 17
 	maxPositions = 1 << 14
-	// masked is the score offset of an invisible position: far below all
+	// Masked is the score offset of an invisible position: far below all
 	// scores, and finite in 16 bits.
-	masked = -10000
+	Masked = -10000
 )
 
 // ErrUnsupported reports a feature of a model that cannot be written.

@@ -16,17 +16,19 @@ type writer struct {
 	f     *gguf.File
 	s     arch.Shape
 	style arch.Style
+	texts int // read at a time
 	t     int // positions
 	m     *onnx.Model
 	g     *onnx.Graph
 
-	window int // earlier positions with cached keys and values; 0: none
+	window int  // earlier positions with cached keys and values; 0: none
+	grows  bool // outputs are all keys and values, not the new ones
 	used   map[string]bool
 	shared map[string]bool // constants of all layers
 }
 
 func newWriter(f *gguf.File, s arch.Shape, positions, window int, name string) *writer {
-	w := &writer{f: f, s: s, style: s.Style(), t: positions, window: window, m: onnx.New(name, opset), used: map[string]bool{}, shared: map[string]bool{}}
+	w := &writer{f: f, s: s, style: s.Style(), texts: 1, t: positions, window: window, m: onnx.New(name, opset), used: map[string]bool{}, shared: map[string]bool{}}
 	w.g = &w.m.Graph
 	return w
 }

@@ -82,7 +82,7 @@ func (v *View) executorch(path string) (err error) {
 		v.Exported.Inputs, v.Exported.Outputs = tensors(p.Methods[0].Inputs), tensors(p.Methods[0].Outputs)
 	}
 	v.Exported.Operators = counted(p.Calls())
-	for _, name := range p.Delegates {
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(p.Delegates))) {
 		v.Metadata = append(v.Metadata, Entry{"delegate", name})
 	}
 	return nil
@@ -146,6 +146,9 @@ func (v *View) coreml(path string) error {
 	version := fmt.Sprintf("specification %d", p.Specification)
 	if p.Program {
 		version += ", ML program, opset " + p.Opset
+		if n := len(p.States); n > 0 {
+			version += fmt.Sprintf(", functions %s with %d states", strings.Join(p.Functions, " and "), n)
+		}
 	}
 	v.exported(version, p.Weights, p.Count)
 	v.Exported.Operators = counted(p.Operations)

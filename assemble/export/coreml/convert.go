@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"mm-abi.org/mm/assemble/export"
@@ -21,7 +22,9 @@ const (
 
 // converter writes the nodes of a graph.
 type converter struct {
-	p         Program
+	f         Function
+	w         *weights
+	kept      map[string]string // inputs that are states, to the outputs that replace them
 	precision string
 	float     DType
 	at        map[*lower.Value]string
@@ -29,9 +32,11 @@ type converter struct {
 	err       error // the first
 }
 
-// convert writes a graph. The problems are the nodes that cannot be written.
-func convert(g *lower.Graph, precision string) (*Program, []lower.Problem, error) {
-	c := &converter{precision: precision, float: Float32, at: map[*lower.Value]string{}, names: map[string]bool{}}
+// convert writes a graph as a function over weights. Inputs that are keys of kept are
+// states, which the outputs under their names replace. The problems are the nodes that
+// cannot be written.
+func convert(w *weights, g *lower.Graph, name, precision string, kept map[string]string) (*Function, []lower.Problem, error) {
+	c := &converter{f: Function{Name: name}, w: w, kept: kept, precision: precision, float: Float32, at: map[*lower.Value]string{}, names: map[string]bool{}}
 	if precision != fp32 {
 		c.float = Float16
 	}
@@ -50,10 +55,41 @@ func convert(g *lower.Graph, precision string) (*Program, []lower.Problem, error
 	if len(problems) > 0 {
 		return nil, problems, nil
 	}
-	for i, v := range g.Outputs {
-		c.output(c.p.Outputs[i], v)
+	for i, v := range c.outputs(g) {
+		c.output(c.f.Outputs[i], v)
 	}
-	return &c.p, nil, c.err
+	c.keep(g)
+	return &c.f, nil, c.err
+}
+
+// outputs returns those outputs of the graph that do not replace a state.
+func (c *converter) outputs(g *lower.Graph) []*lower.Value {
+	return slices.DeleteFunc(slices.Clone(g.Outputs), func(v *lower.Value) bool {
+		for _, out := range c.kept {
+			if out == v.Name {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// keep ends the function with the new contents of its states.
+func (c *converter) keep(g *lower.Graph) {
+	for _, state := range c.f.States {
+		for _, v := range g.Outputs {
+			if v.Name != c.kept[state.Name] {
+				continue
+			}
+			x := c.get(v)
+			if c.element(v.Type) != state.Type.DType {
+				x = c.cast(x, state.Type)
+			}
+			c.f.Operations = append(c.f.Operations, Operation{
+				Type: "write_state", Inputs: []Input{{"input", []string{state.Name}}, {"data", []string{x}}}, Output: Value{Name: c.unique(state.Name + "_write")},
+			})
+		}
+	}
 }
 
 // ports declares the inputs and reserves the names of the outputs. Elements are
@@ -67,15 +103,29 @@ func (c *converter) ports(g *lower.Graph) {
 		return Value{c.unique(v.Name), t}
 	}
 	for _, v := range g.Inputs {
+		if c.kept[v.Name] != "" {
+			c.state(v)
+			continue
+		}
 		p := port(v)
-		c.p.Inputs = append(c.p.Inputs, p)
+		c.f.Inputs = append(c.f.Inputs, p)
 		c.at[v] = p.Name
 		if want := c.element(v.Type); want != p.Type.DType {
 			c.at[v] = c.cast(p.Name, Type{want, v.Shape})
 		}
 	}
-	for _, v := range g.Outputs {
-		c.p.Outputs = append(c.p.Outputs, port(v))
+	for _, v := range c.outputs(g) {
+		c.f.Outputs = append(c.f.Outputs, port(v))
+	}
+}
+
+// state declares an input as a state, of 16-bit floats as all states, and reads it.
+func (c *converter) state(v *lower.Value) {
+	s := Value{c.unique(v.Name), Type{Float16, v.Shape}}
+	c.f.States = append(c.f.States, s)
+	c.at[v] = c.op("read_state", s.Name+"_read", s.Type, Input{"input", []string{s.Name}})
+	if c.float != Float16 {
+		c.at[v] = c.cast(c.at[v], Type{c.float, v.Shape})
 	}
 }
 
@@ -86,7 +136,7 @@ func (c *converter) output(p Value, v *lower.Value) {
 	if c.element(v.Type) != p.Type.DType {
 		o.Type, o.Inputs = "cast", append(o.Inputs, c.text("dtype", p.Type.DType.name()))
 	}
-	c.p.Operations = append(c.p.Operations, o)
+	c.f.Operations = append(c.f.Operations, o)
 }
 
 // element returns the type of elements.
@@ -122,7 +172,7 @@ func (c *converter) unique(name string) string {
 // op adds an operation and returns the name of its result.
 func (c *converter) op(kind, name string, t Type, in ...Input) string {
 	v := Value{c.unique(name), t}
-	c.p.Operations = append(c.p.Operations, Operation{Type: kind, Inputs: in, Output: v})
+	c.f.Operations = append(c.f.Operations, Operation{Type: kind, Inputs: in, Output: v})
 	return v.Name
 }
 
@@ -133,7 +183,7 @@ func (c *converter) cast(x string, t Type) string {
 // constant adds a constant under a name.
 func (c *converter) constant(name string, k Const) string {
 	v := Value{c.unique(name), k.Type}
-	c.p.Operations = append(c.p.Operations, Operation{Type: "const", Attributes: []Attribute{{"val", k}}, Output: v})
+	c.f.Operations = append(c.f.Operations, Operation{Type: "const", Attributes: []Attribute{{"val", k}}, Output: v})
 	return v.Name
 }
 
@@ -187,7 +237,7 @@ func (c *converter) floats(name string, shape []int, x ...float32) string {
 	}
 	switch {
 	case len(x) >= minBlob:
-		return c.constant(name, Const{Type: t, Blob: c.p.weights.add(c.float, data)})
+		return c.constant(name, Const{Type: t, Blob: c.w.add(c.float, data)})
 	case c.float == Float16:
 		return c.constant(name, Const{Type: t, Bytes: data})
 	}
@@ -227,10 +277,10 @@ func (c *converter) weights(name string, x []float32, shape []int, axis int) str
 		return c.unrounded(name, shape, x)
 	}
 	out := Value{c.unique(name), Type{Float16, shape}}
-	c.p.Operations = append(c.p.Operations, Operation{Type: "constexpr_affine_dequantize", Output: out, Attributes: []Attribute{
-		{"quantized_data", Const{Type: Type{Int8, shape}, Blob: c.p.weights.add(Int8, data)}},
+	c.f.Operations = append(c.f.Operations, Operation{Type: "constexpr_affine_dequantize", Output: out, Attributes: []Attribute{
+		{"quantized_data", Const{Type: Type{Int8, shape}, Blob: c.w.add(Int8, data)}},
 		{"zero_point", Const{Type: Type{DType: Int8}, Bytes: []byte{0}}},
-		{"scale", Const{Type: Type{Float16, []int{len(scales)}}, Blob: c.p.weights.add(Float16, half)}},
+		{"scale", Const{Type: Type{Float16, []int{len(scales)}}, Blob: c.w.add(Float16, half)}},
 		{"axis", Const{Type: Type{DType: Int32}, Ints: []int32{int32(axis)}}},
 	}})
 	return out.Name
@@ -263,9 +313,9 @@ func (c *converter) nibbles(n *lower.Node) (name string, ok bool) {
 	_, axis := export.Weights(n)
 	rows, columns := n.In[1].Shape[axis], n.In[1].Shape[1-axis]
 	out := Value{c.unique(n.In[1].Name), Type{Float16, []int{rows, columns}}}
-	c.p.Operations = append(c.p.Operations, Operation{Type: "constexpr_blockwise_shift_scale", Output: out, Given: []Attribute{
-		{"data", Const{Type: Type{Int4, []int{rows, columns}}, Blob: c.p.weights.add(Int4, q.Data)}},
-		{"scale", Const{Type: Type{Float16, []int{rows, columns / export.Int4Group}}, Blob: c.p.weights.add(Float16, half)}},
+	c.f.Operations = append(c.f.Operations, Operation{Type: "constexpr_blockwise_shift_scale", Output: out, Given: []Attribute{
+		{"data", Const{Type: Type{Int4, []int{rows, columns}}, Blob: c.w.add(Int4, q.Data)}},
+		{"scale", Const{Type: Type{Float16, []int{rows, columns / export.Int4Group}}, Blob: c.w.add(Float16, half)}},
 	}})
 	return out.Name, true
 }

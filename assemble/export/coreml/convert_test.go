@@ -5,7 +5,7 @@ import "testing"
 // TestWeightsInRange adds weights beyond the range of 16-bit floats in each precision.
 func TestWeightsInRange(t *testing.T) {
 	for precision, ok := range map[string]bool{fp32: true, fp16: false, int8s: false} {
-		c := &converter{precision: precision, float: Float16, names: map[string]bool{}}
+		c := &converter{w: &weights{}, precision: precision, float: Float16, names: map[string]bool{}}
 		if precision == fp32 {
 			c.float = Float32
 		}

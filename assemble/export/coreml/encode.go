@@ -1,6 +1,7 @@
 package coreml
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math"
 
@@ -8,7 +9,7 @@ import (
 )
 
 // The version of the specification is that of iOS 16, the first whose programs take
-// 16-bit floats and compressed weights; int4 needs that of iOS 18.
+// 16-bit floats and compressed weights; int4, states and several functions need that of iOS 18.
 const (
 	specification     = 7
 	opset             = "CoreML6"
@@ -50,7 +51,7 @@ func (m *message) entry(field protowire.Number, key string, do func(m *message))
 // encode returns the model file.
 func (p *Program) encode() []byte {
 	version, set := uint64(specification), opset
-	if p.int4() {
+	if p.int4() || p.stateful() {
 		version, set = specificationInt4, opsetInt4
 	}
 	var m message
@@ -58,30 +59,42 @@ func (p *Program) encode() []byte {
 	m.message(2, p.describe)
 	m.message(502, func(m *message) {
 		m.number(1, 1)
-		m.entry(2, "main", func(m *message) { p.function(m, set) })
+		for _, f := range p.functions() {
+			m.entry(2, f.name(), func(m *message) { f.encode(m, set) })
+		}
 	})
 	return m
 }
 
 // int4 reports whether weights have 4 bits.
 func (p *Program) int4() bool {
-	for _, o := range p.Operations {
-		for _, a := range o.Given {
-			if a.Const.Type.DType == Int4 {
-				return true
+	for _, f := range p.functions() {
+		for _, o := range f.Operations {
+			for _, a := range o.Given {
+				if a.Const.Type.DType == Int4 {
+					return true
+				}
 			}
 		}
 	}
 	return false
 }
 
+// name returns the name of the function in the file.
+func (f *Function) name() string { return cmp.Or(f.Name, mainFunction) }
+
 // describe writes the ModelDescription.
 func (p *Program) describe(m *message) {
-	for _, v := range p.Inputs {
-		m.message(1, v.describe)
-	}
-	for _, v := range p.Outputs {
-		m.message(10, v.describe)
+	if p.stateful() {
+		for _, f := range p.functions() {
+			m.message(20, func(m *message) {
+				m.text(1, f.name())
+				f.describe(m, 2, 3, 6)
+			})
+		}
+		m.text(21, p.name())
+	} else {
+		p.Function.describe(m, 1, 10, 13)
 	}
 	m.message(100, func(m *message) {
 		m.text(1, p.Description)
@@ -94,35 +107,61 @@ func (p *Program) describe(m *message) {
 	})
 }
 
+// describe writes the FeatureDescriptions of a function.
+func (f *Function) describe(m *message, inputs, outputs, states protowire.Number) {
+	for _, v := range f.Inputs {
+		m.message(inputs, func(m *message) { v.describe(m, false) })
+	}
+	for _, v := range f.Outputs {
+		m.message(outputs, func(m *message) { v.describe(m, false) })
+	}
+	for _, v := range f.States {
+		m.message(states, func(m *message) { v.describe(m, true) })
+	}
+}
+
 // arrayTypes are the numbers of FeatureTypes.proto.
 var arrayTypes = map[DType]uint64{Float32: 65568, Float16: 65552, Int32: 131104}
 
 // describe writes a FeatureDescription.
-func (v Value) describe(m *message) {
+func (v Value) describe(m *message, state bool) {
 	m.text(1, v.Name)
+	array := func(m *message) {
+		var dims []byte
+		for _, d := range v.Type.Shape {
+			dims = protowire.AppendVarint(dims, uint64(d))
+		}
+		m.bytes(1, dims)
+		m.number(2, arrayTypes[v.Type.DType])
+	}
 	m.message(3, func(m *message) {
-		m.message(5, func(m *message) {
-			var dims []byte
-			for _, d := range v.Type.Shape {
-				dims = protowire.AppendVarint(dims, uint64(d))
-			}
-			m.bytes(1, dims)
-			m.number(2, arrayTypes[v.Type.DType])
-		})
+		if state {
+			m.message(8, func(m *message) { m.message(1, array) })
+		} else {
+			m.message(5, array)
+		}
 	})
 }
 
-func (p *Program) function(m *message, set string) {
-	for _, v := range p.Inputs {
+func (f *Function) encode(m *message, set string) {
+	for _, v := range f.Inputs {
 		m.message(1, v.encode)
+	}
+	for _, v := range f.States {
+		m.message(1, func(m *message) {
+			m.text(1, v.Name)
+			m.message(2, func(m *message) {
+				m.message(5, func(m *message) { m.message(1, v.Type.encode) })
+			})
+		})
 	}
 	m.text(2, set)
 	m.entry(3, set, func(m *message) {
-		for _, v := range p.Outputs {
+		for _, v := range f.Outputs {
 			m.text(2, v.Name)
 		}
-		for i := range p.Operations {
-			m.message(3, p.Operations[i].encode)
+		for i := range f.Operations {
+			m.message(3, f.Operations[i].encode)
 		}
 	})
 }
@@ -160,7 +199,9 @@ func (o *Operation) encode(m *message) {
 			m.message(1, func(m *message) { m.message(2, a.Const.encode) })
 		})
 	}
-	m.message(3, o.Output.encode)
+	if o.Output.Type.DType != 0 {
+		m.message(3, o.Output.encode)
+	}
 	name := Const{Type: Type{DType: String}, Text: o.Output.Name}
 	m.entry(5, "name", name.encode)
 	for _, a := range o.Attributes {

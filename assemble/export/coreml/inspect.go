@@ -99,11 +99,16 @@ func (p *Package) weigh(root *os.Root, name string) error {
 		return err
 	}
 	p.Size += info.Size()
+	seen := map[uint64]bool{} // functions share constants
 	for _, c := range p.Constants {
 		n, err := c.blob(f, info.Size())
 		if err != nil {
 			return err
 		}
+		if seen[c.Offset] {
+			continue
+		}
+		seen[c.Offset] = true
 		p.Weights[c.Type.DType.String()] += n
 		if bits := c.Type.DType.bits(); bits > 0 {
 			p.Count += n * 8 / int64(bits)

@@ -80,20 +80,40 @@ type Value struct {
 	Type Type
 }
 
-// Program is an ML program with one function, main.
+// mainFunction is the name of the function of a program with one.
+const mainFunction = "main"
+
+// Program is an ML program: its first function, and more over the same weights.
 type Program struct {
 	Description string
 	Metadata    []Entry
-	Inputs      []Value
-	Outputs     []Value
-	Operations  []Operation
-	weights     weights
+	Function
+	More    []*Function
+	weights weights
 }
+
+// Function is a list of operations. States are tensors that the runtime holds from one
+// call to the next.
+type Function struct {
+	Name       string // if empty, main
+	Inputs     []Value
+	States     []Value
+	Outputs    []Value
+	Operations []Operation
+}
+
+// functions returns all functions.
+func (p *Program) functions() []*Function { return append([]*Function{&p.Function}, p.More...) }
+
+// stateful reports whether the program has states or several functions, which iOS 18
+// was the first to have.
+func (p *Program) stateful() bool { return len(p.States) > 0 || len(p.More) > 0 }
 
 // Entry is a key of the metadata with its value.
 type Entry struct{ Key, Value string }
 
-// Operation is a step of the program. Attributes are constants.
+// Operation is a step of a function. Attributes are constants. An output without a type
+// is the name of an operation that has none.
 type Operation struct {
 	Type       string
 	Inputs     []Input
@@ -131,6 +151,15 @@ type Const struct {
 // producer, a name that occurs twice, an open dimension, constants that do not fill
 // their shape.
 func (p *Program) check() error {
+	for _, f := range p.functions() {
+		if err := f.check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *Function) check() error {
 	types := make(map[string]Type)
 	add := func(v Value) error {
 		if _, twice := types[v.Name]; twice || v.Name == "" {
@@ -144,7 +173,7 @@ func (p *Program) check() error {
 		types[v.Name] = v.Type
 		return nil
 	}
-	for _, v := range p.Inputs {
+	for _, v := range f.Inputs {
 		if err := add(v); err != nil {
 			return err
 		}
@@ -152,7 +181,15 @@ func (p *Program) check() error {
 			return fmt.Errorf("input %q: %s is not a type of inputs", v.Name, v.Type.DType)
 		}
 	}
-	for _, o := range p.Operations {
+	for _, v := range f.States {
+		if err := add(v); err != nil {
+			return err
+		}
+		if v.Type.DType != Float16 {
+			return fmt.Errorf("state %q: %s is not a type of states", v.Name, v.Type.DType)
+		}
+	}
+	for _, o := range f.Operations {
 		for _, in := range o.Inputs {
 			for _, name := range in.Values {
 				if _, ok := types[name]; !ok {
@@ -169,7 +206,7 @@ func (p *Program) check() error {
 			return err
 		}
 	}
-	for _, v := range p.Outputs {
+	for _, v := range f.Outputs {
 		if t, ok := types[v.Name]; !ok || t.DType != v.Type.DType || fmt.Sprint(t.Shape) != fmt.Sprint(v.Type.Shape) {
 			return fmt.Errorf("output %q: got %v, want %v", v.Name, t, v.Type)
 		}

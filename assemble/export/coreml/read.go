@@ -36,7 +36,8 @@ type Model struct {
 	Opset         string
 	Description   string
 	Metadata      []Entry
-	Inputs        []Value
+	Inputs        []Value // of the first function, like States and Outputs
+	States        []Value
 	Outputs       []Value
 	Operations    map[string]int // by their names
 	Constants     []Constant     // those in the file of weights
@@ -159,7 +160,12 @@ func (m *Model) program(b []byte) error {
 			return err
 		}
 		m.Functions = append(m.Functions, name)
-		return m.function(body)
+		f := Model{Operations: m.Operations, Constants: m.Constants}
+		err = f.function(body)
+		if m.Constants = f.Constants; len(m.Functions) == 1 {
+			m.Opset, m.Inputs, m.States, m.Outputs = f.Opset, f.Inputs, f.States, f.Outputs
+		}
+		return err
 	})
 }
 
@@ -182,11 +188,15 @@ func (m *Model) function(b []byte) error {
 	return fields(b, func(field protowire.Number, _ uint64, data []byte) error {
 		switch field {
 		case 1:
-			v, err := parseValue(data)
-			if err == nil && len(m.Inputs) == maxPorts {
+			v, state, err := parseValue(data)
+			if err == nil && len(m.Inputs)+len(m.States) == maxPorts {
 				err = malformed("more than %d inputs", maxPorts)
 			}
-			m.Inputs = append(m.Inputs, v)
+			if state {
+				m.States = append(m.States, v)
+			} else {
+				m.Inputs = append(m.Inputs, v)
+			}
 			return err
 		case 2:
 			return text(&m.Opset, data)
@@ -244,7 +254,7 @@ func (m *Model) operation(b []byte, values map[string]Type) error {
 		case 1:
 			return text(&name, data)
 		case 3:
-			v, err := parseValue(data)
+			v, _, err := parseValue(data)
 			if len(values) == maxOperations {
 				return malformed("more than %d values", maxOperations)
 			}
@@ -313,18 +323,39 @@ func (m *Model) constant(b []byte) error {
 	return nil
 }
 
-// parseValue reads a NamedValueType.
-func parseValue(b []byte) (v Value, err error) {
+// parseValue reads a NamedValueType, which is a state if the type says so.
+func parseValue(b []byte) (v Value, state bool, err error) {
 	err = fields(b, func(field protowire.Number, _ uint64, data []byte) error {
 		switch field {
 		case 1:
 			return text(&v.Name, data)
 		case 2:
-			return v.Type.parse(data)
+			state, err = v.Type.parseState(data)
+			return err
 		}
 		return nil
 	})
-	return v, err
+	return v, state, err
+}
+
+// parseState reads a ValueType that may be a state of a tensor.
+func (t *Type) parseState(b []byte) (state bool, err error) {
+	err = fields(b, func(field protowire.Number, _ uint64, data []byte) error {
+		if field != 5 {
+			return nil
+		}
+		state = true
+		return fields(data, func(field protowire.Number, _ uint64, data []byte) error {
+			if field != 1 {
+				return nil
+			}
+			return t.parse(data)
+		})
+	})
+	if state || err != nil {
+		return state, err
+	}
+	return false, t.parse(b)
 }
 
 // parse reads a ValueType. A dimension of -1 is open; types other than tensors have

@@ -26,6 +26,7 @@ type languageRow struct {
 	Model     string   `json:"model"`
 	Format    string   `json:"format"`
 	Precision string   `json:"precision"`
+	Stateful  bool     `json:"stateful"`
 	Path      string   `json:"path,omitempty"`
 	Record    any      `json:"record,omitempty"`
 	Prompt    []int32  `json:"prompt"`
@@ -49,9 +50,20 @@ func Language(t *testing.T, x export.Lowered) {
 	var rows []languageRow
 	for _, path := range models {
 		prompt, tokens := greedy(t, path)
+		base := languageRow{Model: strings.TrimSuffix(filepath.Base(path), ".gguf"), Format: string(x.Format()), Prompt: prompt, Tokens: tokens}
 		for _, precision := range x.Form.Precisions() {
-			r := languageRow{Model: strings.TrimSuffix(filepath.Base(path), ".gguf"), Format: string(x.Format()), Precision: precision, Prompt: prompt, Tokens: tokens}
-			writeLanguage(t, x, path, filepath.Join(dir, "out", r.Format, precision), &r)
+			r := base
+			r.Precision = precision
+			writeLanguage(t, x, path, filepath.Join(dir, "out", r.Format, precision), export.LanguageOptions{}, &r)
+			rows = append(rows, r)
+		}
+		if !x.Stateful() {
+			continue
+		}
+		for _, precision := range []string{"fp32", "int8"} {
+			r := base
+			r.Precision, r.Stateful = precision, true
+			writeLanguage(t, x, path, filepath.Join(dir, "out", r.Format, precision+"-stateful"), export.LanguageOptions{Stateful: true}, &r)
 			rows = append(rows, r)
 		}
 	}
@@ -64,14 +76,15 @@ func Language(t *testing.T, x export.Lowered) {
 	}
 }
 
-func writeLanguage(t *testing.T, x export.Lowered, path, out string, r *languageRow) {
+func writeLanguage(t *testing.T, x export.Lowered, path, out string, o export.LanguageOptions, r *languageRow) {
 	t.Helper()
 	f, err := gguf.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	files, record, err := x.WriteLanguage(t.Context(), f, r.Model, r.Precision, languageWindow, languagePositions)
+	o.Window, o.Positions = languageWindow, languagePositions
+	files, record, err := x.WriteLanguage(t.Context(), f, r.Model, r.Precision, o)
 	if err != nil {
 		r.Refused = err.Error()
 		return

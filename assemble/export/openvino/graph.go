@@ -10,14 +10,27 @@ import (
 )
 
 // graph adds the layers of a graph and returns the nodes that cannot be written.
-func (w *writer) graph(g *lower.Graph) (problems []lower.Problem) {
+func (w *writer) graph(g *lower.Graph) []lower.Problem {
 	for _, v := range g.Inputs {
-		w.node = v.Name
-		e := declared(v)
-		r := w.add("Parameter", "opset1", e, v.Shape, nil, "shape", list(v.Shape), "element_type", string(e))
-		r.names = v.Name
-		w.at[v] = w.convert(r, elements[v.Type])
+		w.at[v] = w.convert(w.parameter(v.Name, declared(v), v.Shape), elements[v.Type])
 	}
+	problems := w.nodes(g)
+	for _, v := range g.Outputs {
+		w.output(v)
+	}
+	return problems
+}
+
+// parameter adds an input.
+func (w *writer) parameter(name string, e elem, shape []int) *result {
+	w.node = name
+	r := w.add("Parameter", "opset1", e, shape, nil, "shape", open(shape), "element_type", string(e))
+	r.names = name
+	return r
+}
+
+// nodes adds the layers of the nodes and returns those that cannot be written.
+func (w *writer) nodes(g *lower.Graph) (problems []lower.Problem) {
 	for _, n := range g.Nodes {
 		w.node = n.Name
 		r, err := w.write(n)
@@ -30,19 +43,21 @@ func (w *writer) graph(g *lower.Graph) (problems []lower.Problem) {
 		}
 		w.at[n.Out] = r
 	}
-	for _, v := range g.Outputs {
-		w.node = v.Name
-		r := w.convert(w.value(v), declared(v))
-		if r.names == "" {
-			r.names = v.Name
-		} else if r.names != v.Name { // a tensor has one name for callers
-			r = w.reshape(r, v.Shape)
-			r.names = v.Name
-		}
-		w.node = v.Name + ".result"
-		w.add("Result", "opset1", r.elem, r.shape, []*result{r})
-	}
 	return problems
+}
+
+// output adds an output.
+func (w *writer) output(v *lower.Value) {
+	w.node = v.Name
+	r := w.convert(w.value(v), declared(v))
+	if r.names == "" {
+		r.names = v.Name
+	} else if r.names != v.Name { // a tensor has one name for callers
+		r = w.reshape(r, v.Shape)
+		r.names = v.Name
+	}
+	w.node = v.Name + ".result"
+	w.add("Result", "opset1", r.elem, r.shape, []*result{r})
 }
 
 // narrow are the types of inputs and outputs that the graph widens.
@@ -79,8 +94,19 @@ func (w *writer) values(list []*lower.Value) []*result {
 	return out
 }
 
+// reshape adds a reshape. An open dimension is that of the operand at its place (0),
+// or follows from the others (-1).
 func (w *writer) reshape(r *result, shape []int) *result {
-	return w.add("Reshape", "opset1", r.elem, shape, []*result{r, w.ints(shape...)}, "special_zero", "false")
+	to, special := slices.Clone(shape), "false"
+	for i, d := range shape {
+		if d >= 0 {
+			continue
+		}
+		if to[i] = -1; i < len(r.shape) && r.shape[i] == d {
+			to[i], special = 0, "true"
+		}
+	}
+	return w.add("Reshape", "opset1", r.elem, shape, []*result{r, w.ints(to...)}, "special_zero", special)
 }
 
 // both adds an operator of two operands.
@@ -122,8 +148,30 @@ var (
 	reductions = map[lower.Op]string{lower.ReduceMean: "ReduceMean", lower.ReduceSum: "ReduceSum", lower.ReduceMax: "ReduceMax", lower.ReduceMin: "ReduceMin"}
 )
 
+// fixed are the operators that are written by their sizes.
+var fixed = []lower.Op{
+	lower.Conv, lower.ConvTranspose, lower.MaxPool, lower.AvgPool, lower.Tile, lower.Pad, lower.Resize, lower.Slice,
+}
+
+// opened returns an error if a node needs a size that is open. A slice needs those it
+// changes.
+func opened(n *lower.Node) error {
+	if !slices.Contains(fixed, n.Op) {
+		return nil
+	}
+	for i, d := range n.Out.Shape {
+		if d < 0 && (n.Op != lower.Slice || n.In[0].Shape[i] != d || n.Starts[i] != 0 || n.Steps[i] != 1) {
+			return fmt.Errorf("open dimension %d", i)
+		}
+	}
+	return nil
+}
+
 // write adds the layers of a node.
 func (w *writer) write(n *lower.Node) (*result, error) {
+	if err := opened(n); err != nil {
+		return nil, err
+	}
 	e, shape := elements[n.Out.Type], n.Out.Shape
 	if kind, ok := binaries[n.Op]; ok {
 		return w.both(kind, e, w.value(n.In[0]), w.value(n.In[1])), nil
@@ -141,6 +189,8 @@ func (w *writer) write(n *lower.Node) (*result, error) {
 		return w.pool(n), nil
 	case lower.MatMul:
 		return w.matMul(n), nil
+	case attention:
+		return w.attended(n), nil
 	case lower.LayerNorm:
 		return w.layerNorm(n), nil
 	case lower.RMSNorm:

@@ -12,8 +12,8 @@ import (
 
 func float(x float32) []byte { return export.Float32s([]float32{x}) }
 
-// window returns the attributes of a sliding window.
-func window(n *lower.Node) []string {
+// area returns the attributes of a sliding window.
+func area(n *lower.Node) []string {
 	after := make([]int, len(n.After))
 	for i, a := range n.After {
 		after[i] = max(0, a)
@@ -28,7 +28,7 @@ func (w *writer) conv(n *lower.Node) (*result, error) {
 	if n.Groups > 1 {
 		kind, shape = "GroupConvolution", append([]int{n.Groups, shape[0] / n.Groups}, shape[1:]...)
 	}
-	data := append([]string{"dilations", list(n.Dilations)}, window(n)...)
+	data := append([]string{"dilations", list(n.Dilations)}, area(n)...)
 	if n.Op == lower.ConvTranspose {
 		kind += "BackpropData"
 		more := make([]int, len(n.After))
@@ -57,7 +57,7 @@ func (w *writer) reshaped(v *lower.Value, shape []int) *result {
 
 // pool writes a pool.
 func (w *writer) pool(n *lower.Node) *result {
-	data := append([]string{"kernel", list(n.Kernel), "rounding_type", "floor"}, window(n)...)
+	data := append([]string{"kernel", list(n.Kernel), "rounding_type", "floor"}, area(n)...)
 	x := w.value(n.In[0])
 	if n.Op == lower.AvgPool {
 		return w.add("AvgPool", "opset1", f32, n.Out.Shape, []*result{x}, append(data, "exclude-pad", fmt.Sprint(!n.Counted))...)

@@ -65,7 +65,8 @@ type writer struct {
 	packed    map[packed]*result // weights
 	shared    map[string]*result // small constants by type, shape and contents
 	names     map[string]bool
-	node      string // name of the node being written
+	options   []string // of the runtime, names and values
+	node      string   // name of the node being written
 }
 
 func newWriter(precision string) *writer {
@@ -97,6 +98,17 @@ func list(x []int) string {
 	return strings.Join(text, ",")
 }
 
+// open formats a shape whose negative dimensions are open.
+func open(shape []int) string {
+	text := make([]string, len(shape))
+	for i, d := range shape {
+		if text[i] = strconv.Itoa(d); d < 0 {
+			text[i] = "?"
+		}
+	}
+	return strings.Join(text, ",")
+}
+
 // attribute formats a number.
 func attribute(x float32) string { return strconv.FormatFloat(float64(x), 'g', -1, 32) }
 
@@ -115,7 +127,16 @@ func (w *writer) xml(name string) []byte {
 			fmt.Fprintf(&b, "\t\t<edge from-layer=\"%d\" from-port=\"%d\" to-layer=\"%d\" to-port=\"%d\"/>\n", from.layer, from.port, id, i)
 		}
 	}
-	b.WriteString("\t</edges>\n\t<rt_info/>\n</net>\n")
+	b.WriteString("\t</edges>\n")
+	if len(w.options) == 0 {
+		b.WriteString("\t<rt_info/>\n</net>\n")
+		return b.Bytes()
+	}
+	b.WriteString("\t<rt_info>\n\t\t<runtime_options>\n")
+	for i := 0; i < len(w.options); i += 2 {
+		fmt.Fprintf(&b, "\t\t\t<%s value=%s/>\n", w.options[i], quoted(w.options[i+1]))
+	}
+	b.WriteString("\t\t</runtime_options>\n\t</rt_info>\n</net>\n")
 	return b.Bytes()
 }
 
@@ -155,7 +176,7 @@ func (r *result) write(b *bytes.Buffer, id int) {
 	}
 	b.WriteString(">")
 	for _, d := range r.shape {
-		fmt.Fprintf(b, "<dim>%d</dim>", d)
+		fmt.Fprintf(b, "<dim>%d</dim>", max(d, -1))
 	}
 	b.WriteString("</port>\n")
 }
