@@ -1,3 +1,5 @@
 package builds
 
 const MaxAssembly = maxAssembly
+
+var SourceOf = sourceOf

@@ -11,6 +11,7 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/internal/diag"
+	"mm-abi.org/mm/modules"
 )
 
 const targets = `core: {llm: {ref: a@^2}}
@@ -130,6 +131,25 @@ func TestParseAssemblyOfOldForm(t *testing.T) {
 	} {
 		if _, err := builds.ParseAssembly([]byte(bad)); err == nil {
 			t.Errorf("%s accepted", bad)
+		}
+	}
+}
+
+// A core is exported from its GGUF file in every format but onnx and safetensors, a
+// function from its ONNX file.
+func TestSourceOf(t *testing.T) {
+	core, encoder := &modules.Manifest{Type: abi.Core}, &modules.Manifest{Type: abi.Encoder}
+	for _, c := range []struct {
+		format abi.Format
+		module *modules.Manifest
+		want   abi.Format
+	}{
+		{abi.OpenVINO, core, abi.GGUF}, {abi.CoreML, core, abi.GGUF}, {abi.ExecuTorch, core, abi.GGUF}, {abi.QNN, core, abi.GGUF},
+		{abi.ONNX, core, abi.ONNX}, {abi.Safetensors, core, abi.Safetensors}, {abi.GGUF, core, ""},
+		{abi.OpenVINO, encoder, abi.ONNX}, {abi.QNN, encoder, abi.ONNX},
+	} {
+		if got := builds.SourceOf(c.format, c.module); got != c.want {
+			t.Errorf("%s of a %s: got %q, want %q", c.format, c.module.Type, got, c.want)
 		}
 	}
 }

@@ -187,13 +187,14 @@ var sources = map[abi.Format]abi.Format{
 	abi.ONNX: abi.ONNX, abi.NNAPI: abi.ONNX, abi.OpenVINO: abi.ONNX, abi.QNN: abi.ONNX, abi.TFLite: abi.ONNX, abi.CoreML: abi.ONNX, abi.ExecuTorch: abi.ONNX, abi.Safetensors: abi.Safetensors,
 }
 
-// sourceOf is the format that an export of a module is made from: a core's
-// context for an NPU of its GGUF file.
+// sourceOf is the format that an export of a module is made from: that of a core is
+// made from its GGUF file.
 func sourceOf(f abi.Format, m *modules.Manifest) abi.Format {
-	if f == abi.QNN && (m.Type == abi.Core || m.Type == abi.DraftCore) {
+	from := sources[f]
+	if from == abi.ONNX && f != abi.ONNX && (m.Type == abi.Core || m.Type == abi.DraftCore) {
 		return abi.GGUF
 	}
-	return sources[f]
+	return from
 }
 
 // named checks an export's module names against the graph and, where the

@@ -323,7 +323,7 @@ func (m *Model) constant(b []byte) error {
 	return nil
 }
 
-// parseValue reads a NamedValueType, which is a state if the type says so.
+// parseValue reads a NamedValueType, of a tensor or of a state.
 func parseValue(b []byte) (v Value, state bool, err error) {
 	err = fields(b, func(field protowire.Number, _ uint64, data []byte) error {
 		switch field {

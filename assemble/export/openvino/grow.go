@@ -12,7 +12,7 @@ import (
 // The file that OpenVINO GenAI opens in a folder.
 const generative = "openvino_model"
 
-// grower adds what surrounds a growing model: the inputs of OpenVINO GenAI, and the
+// grower adds the parts around a growing model: the inputs of OpenVINO GenAI, and the
 // caches, which are variables of the runtime.
 type grower struct {
 	*writer
@@ -66,7 +66,7 @@ func (Form) Grow(m export.Growing, name, precision string) ([]export.Output, []l
 	}, nil, nil
 }
 
-// input returns what an input of the graph is computed from.
+// input returns the source of an input of the graph.
 func (w *grower) input(v *lower.Value, variable string) *result {
 	switch v.Name {
 	case window.Tokens:
@@ -142,8 +142,8 @@ func (w *grower) mask(shape []int, width int) *result {
 		near := w.both("Greater", boolean, columns, w.both("Subtract", i64, rows, w.integer(width)))
 		visible = w.both("LogicalAnd", boolean, visible, near)
 	}
-	given := w.both("NotEqual", boolean, w.seen, w.integer(0))
-	given = w.add("Unsqueeze", "opset1", boolean, []int{w.texts, 1, 1, w.all}, []*result{given, w.ints(1, 2)})
-	visible = w.both("LogicalAnd", boolean, visible, given)
+	present := w.both("NotEqual", boolean, w.seen, w.integer(0))
+	present = w.add("Unsqueeze", "opset1", boolean, []int{w.texts, 1, 1, w.all}, []*result{present, w.ints(1, 2)})
+	visible = w.both("LogicalAnd", boolean, visible, present)
 	return w.add("Select", "opset1", f32, shape, []*result{visible, w.number(0), w.number(window.Masked)}, "auto_broadcast", "numpy")
 }
