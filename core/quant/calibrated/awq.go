@@ -74,6 +74,12 @@ type input struct {
 	repeat   int
 }
 
+// attention lists the matrices that read the norm before them.
+var attention = []string{
+	"attn_q.weight", "attn_k.weight", "attn_v.weight", "attn_qkv.weight", "attn_q_a.weight", "attn_kv_a_mqa.weight",
+	"attn_gate.weight", "ssm_in.weight", "ssm_ba.weight", "shortconv.in_proj.weight",
+}
+
 // inputs lists the inputs of a layer that can be scaled.
 func (s *search) inputs(prefix string) []input {
 	has := func(names ...string) bool {
@@ -96,10 +102,10 @@ func (s *search) inputs(prefix string) []input {
 	wide := present("ffn_gate.weight", "ffn_up.weight")
 	experts := has("ffn_gate_inp.weight")
 	if has("attn_norm_2.weight") { // of attention; attn_norm is that of the feed-forward layer
-		queries := input{matrices: present("attn_q.weight", "attn_k.weight", "attn_v.weight", "attn_qkv.weight"), vectors: present("attn_norm_2.weight", "attn_norm_2.bias")}
+		queries := input{matrices: present(attention...), vectors: present("attn_norm_2.weight", "attn_norm_2.bias")}
 		list = append(list, queries, input{matrices: wide, vectors: present("attn_norm.weight", "attn_norm.bias")})
 	} else if has("attn_norm.weight") {
-		in := input{matrices: present("attn_q.weight", "attn_k.weight", "attn_v.weight", "attn_qkv.weight"), vectors: present("attn_norm.weight", "attn_norm.bias")}
+		in := input{matrices: present(attention...), vectors: present("attn_norm.weight", "attn_norm.bias")}
 		if !has("ffn_norm.weight") { // attention and feed-forward share the norm
 			in.matrices = append(in.matrices, wide...)
 		}
@@ -113,11 +119,7 @@ func (s *search) inputs(prefix string) []input {
 	if has("attn_v.weight", "attn_output.weight") {
 		v, _ := s.file.Tensor(prefix + "attn_v.weight")
 		o, _ := s.file.Tensor(prefix + "attn_output.weight")
-		name, _ := gguf.Get[string](s.file, gguf.KeyArchitecture)
-		heads, _ := gguf.GetOr[uint32](s.file, gguf.KeyHeadCountKV.In(name), 0)
-		if heads == 0 {
-			heads, _ = gguf.GetOr[uint32](s.file, gguf.KeyHeadCount.In(name), 0)
-		}
+		heads := s.keyHeads()
 		if len(v.Dims) == 2 && heads > 0 && v.Dims[1]%int(heads) == 0 && o.Dims[0]%v.Dims[1] == 0 {
 			list = append(list, input{
 				matrices: present("attn_output.weight"), vectors: present("attn_v.bias"), rows: prefix + "attn_v.weight",
@@ -129,6 +131,33 @@ func (s *search) inputs(prefix string) []input {
 		list = append(list, input{matrices: present("ffn_down.weight"), vectors: present("ffn_up.bias"), rows: prefix + "ffn_up.weight"})
 	}
 	return list
+}
+
+// keyHeads returns the number of key heads of the layers of attention, or 0 if it is
+// not the same in all.
+func (s *search) keyHeads() uint32 {
+	name, _ := gguf.Get[string](s.file, gguf.KeyArchitecture)
+	layers, _ := gguf.GetOr[uint32](s.file, gguf.KeyBlockCount.In(name), 0)
+	key := gguf.KeyHeadCountKV.In(name)
+	if !s.file.Has(key) {
+		heads, _ := gguf.GetOr[uint32](s.file, gguf.KeyHeadCount.In(name), 0)
+		return heads
+	}
+	all, err := s.file.PerLayer(key, int(min(layers, gguf.MaxBlocks)))
+	if err != nil {
+		return 0
+	}
+	heads := uint32(0)
+	for _, n := range all {
+		switch {
+		case n == 0: // a layer with a state
+		case heads == 0:
+			heads = n
+		case heads != n:
+			return 0
+		}
+	}
+	return heads
 }
 
 // share returns the index of the row that produces column c.
