@@ -65,6 +65,9 @@ func small(name string) Config {
 	case "mamba2":
 		c.Rope, c.Heads, c.KVHeads, c.HeadDim, c.Hidden = Rope{}, 0, 0, 0, 0
 		c.Mixer, c.Recurrent = &arch.Mixer{Kernel: 4, Inner: 64, State: 16, Heads: 4, Groups: 2}, []bool{true, true, true, true}
+	case "qwen3next":
+		c.Mixer, c.Recurrent = &arch.Mixer{Kernel: 4, Inner: 64, State: 16, Heads: 4, Groups: 2, Delta: true}, []bool{true, true, false, true}
+		c.Experts, c.ExpertsUsed, c.ExpertHidden, c.SharedHidden, c.Rope.Dims = 6, 2, 32, 48, 8
 	case "mistral3":
 		c.Cooling, c.Rope.OriginalContext = 0.5, 100
 	case "phi2", "falcon":

@@ -151,7 +151,29 @@ func (w *work) attend() {
 		a.divide(&w.spans[i])
 	}
 	w.m.threads.For(len(a.jobs), 1, a)
+	if w.m.gates {
+		for t := range w.rows {
+			gate := w.gates.row(t, c.Heads*c.HeadDim)
+			tensor.Sigmoid(gate, gate)
+			tensor.Times(w.attended.Row(t), w.attended.Row(t), gate)
+		}
+	}
 	w.ready(&w.attended)
+}
+
+// partTask parts the queries of rows from their gates; its indices are rows.
+type partTask struct{ w *work }
+
+func (p *partTask) Do(_, lo, hi int) {
+	w, c := p.w, &p.w.m.cfg
+	for t := lo; t < hi; t++ {
+		both := w.both.row(t, 2*c.Heads*c.HeadDim)
+		query, gate := w.query.row(t, c.Heads*c.HeadDim), w.gates.row(t, c.Heads*c.HeadDim)
+		for i := 0; i < len(query); i += c.HeadDim {
+			copy(query[i:i+c.HeadDim], both[2*i:])
+			copy(gate[i:i+c.HeadDim], both[2*i+c.HeadDim:])
+		}
+	}
 }
 
 // divide adds the jobs of a span.

@@ -75,12 +75,16 @@ func (m *Model) hashWeights(h hash.Hash) {
 		if x := y.mixer; x != nil {
 			linearWeights(x.in)
 			linearWeights(x.out)
+			linearWeights(x.side)
+			linearWeights(x.rates)
 			for _, v := range append([][]float32{x.bias, x.rate, x.skip, x.step, x.gain}, x.taps...) {
 				hashFloats(h, v)
 			}
 		}
-		if y.routerBias != nil {
-			hashFloats(h, y.routerBias)
+		for _, v := range [][]float32{y.routerBias, y.sharedGate, y.sinks} {
+			if v != nil {
+				hashFloats(h, v)
+			}
 		}
 		for _, e := range y.experts {
 			for _, l := range []linear{e.gate, e.up, e.down} {

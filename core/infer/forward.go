@@ -111,6 +111,9 @@ func (m *Model) forward(ctx context.Context, p pass) error {
 func (w *work) project(i int, y *layer) {
 	if y.latent != nil {
 		w.compress(y) // k: T×(R+P), q: T×(H·(R+P))
+	} else if w.m.gates {
+		w.multiply(&w.normed, term{&y.key, &w.key}, term{&y.value, &w.value}, term{&y.query, &w.both})
+		w.m.threads.For(w.rows, 1, &w.parting) // q, gates: T×(H·D)
 	} else {
 		w.multiply(&w.normed, term{&y.key, &w.key}, term{&y.value, &w.value}, term{&y.query, &w.query}) // k, v: T×(G·D), q: T×(H·D)
 	}
@@ -176,6 +179,8 @@ type work struct {
 	x          []float32   // T×C, the residual stream
 	normed     panel.Batch // T×C
 	query      matrix      // T×(H·D)
+	both       matrix      // T×(2·H·D), of each head the query and its gate
+	gates      matrix      // T×(H·D)
 	key, value matrix      // T×(G·D)
 	attended   panel.Batch // T×(H·D)
 	out        matrix      // T×C
@@ -200,6 +205,7 @@ type work struct {
 	residual  addTask
 	prepare   prepareTask
 	placement placeTask
+	parting   partTask
 	product   productTask
 	active    activeTask
 	attention attentionTask
@@ -208,6 +214,7 @@ type work struct {
 func (w *work) init(m *Model) {
 	w.m = m
 	w.scratch = make([]panel.Scratch, m.threads.Threads())
+	w.parting.w = w
 	w.normalise.w, w.residual.w, w.placement.w, w.product.w, w.active.w, w.attention.w, w.latent.w, w.mixing.w = w, w, w, w, w, w, w, w
 	w.attention.scratch = make([]attentionScratch, m.threads.Threads())
 }
@@ -234,6 +241,10 @@ func (w *work) begin(p pass) {
 		w.latent.resize(w.m, p.rows)
 	}
 	w.query.resize(p.rows, c.Heads*c.HeadDim)
+	if w.m.gates {
+		w.both.resize(p.rows, 2*c.Heads*c.HeadDim)
+		w.gates.resize(p.rows, c.Heads*c.HeadDim)
+	}
 	w.key.resize(p.rows, c.KVHeads*c.HeadDim)
 	w.value.resize(p.rows, c.KVHeads*c.HeadDim)
 	w.out.resize(p.rows, c.Width)
@@ -288,6 +299,9 @@ func (w *work) shrink() {
 		from := s.row + drop
 		copy(w.x[to*c.Width:], w.x[from*c.Width:(from+s.keep)*c.Width])
 		copy(w.query.data[to*w.query.stride:], w.query.data[from*w.query.stride:(from+s.keep)*w.query.stride])
+		if w.m.gates {
+			copy(w.gates.data[to*w.gates.stride:], w.gates.data[from*w.gates.stride:(from+s.keep)*w.gates.stride])
+		}
 		copy(w.out.data[to*w.out.stride:], w.out.data[from*w.out.stride:(from+s.keep)*w.out.stride])
 		s.first, s.rows = s.first+drop, s.keep
 		to += s.keep

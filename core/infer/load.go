@@ -57,6 +57,7 @@ type Model struct {
 	embeddingScale float32
 	attentionScale float32 // factor of q·k
 	act            arch.Activation
+	gates          bool // of the results of heads, by queries
 
 	ropeShort, ropeLong []float32 // D/2 divisors of RoPE's frequencies, or nil
 
@@ -89,7 +90,7 @@ var ErrClosed = errors.New("model is closed")
 // a norm without gains does nothing.
 type layer struct {
 	attentionNorm norm     // C
-	query         linear   // C → H·D
+	query         linear   // C → H·D, or twice as many with gates
 	key, value    linear   // C → G·D
 	queryNorm     headNorm // of each head, or of all
 	keyNorm       headNorm

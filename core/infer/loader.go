@@ -51,7 +51,7 @@ func (m *Model) load(l *loader) {
 			m.layers[i].rotation = 1
 		}
 	}
-	m.act = c.Act()
+	m.act, m.gates = c.Act(), y.QueryGates
 	m.embeddingScale, m.attentionScale = 1, c.QueryScale()
 	if y.RootWidth {
 		m.embeddingScale = float32(math.Sqrt(float64(c.Width)))
@@ -66,7 +66,11 @@ func (y *layer) loadRecurrent(l *loader, c Config, at int) {
 	y.attentionNorm = l.norm("attn_norm", c.Width, c.Style())
 	y.loadMixer(l, c, at)
 	if c.Hidden > 0 {
-		y.hiddenNorm = l.norm("ffn_norm", c.Width, c.Style())
+		name := "ffn_norm"
+		if !l.expects(name + ".weight") {
+			name = "post_attention_norm"
+		}
+		y.hiddenNorm = l.norm(name, c.Width, c.Style())
 		y.loadFeed(l, c)
 	}
 }
@@ -86,7 +90,11 @@ func (y *layer) load(l *loader, c Config) {
 	default:
 		y.key = l.linear("attn_k", c.Width, keys)
 		y.value = l.linear("attn_v", c.Width, keys)
-		y.query = l.linear("attn_q", c.Width, queries)
+		if style.QueryGates {
+			y.query = l.linear("attn_q", c.Width, 2*queries)
+		} else {
+			y.query = l.linear("attn_q", c.Width, queries)
+		}
 	}
 	y.queryNorm = l.headNorm("attn_q_norm.weight", c.Heads, c.HeadDim, style)
 	y.keyNorm = l.headNorm("attn_k_norm.weight", c.KVHeads, c.HeadDim, style)

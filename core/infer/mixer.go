@@ -12,8 +12,10 @@ import (
 type mixer struct {
 	at      int // of its state in that of a session
 	in, out linear
-	taps    [][]float32 // K of all channels, the oldest first
-	bias    []float32   // of the convolution, or nil
+	// Of the delta rule: the gates of results, and β and Δ of each head.
+	side, rates linear
+	taps        [][]float32 // K of all channels, the oldest first
+	bias        []float32   // of the convolution, or nil
 
 	// Of a state space, or nil.
 	rate, skip, step []float32 // of each head: A, D and the bias of Δ
@@ -24,7 +26,7 @@ func (y *mixer) bytes() int {
 	if y == nil {
 		return 0
 	}
-	return y.in.bytes() + y.out.bytes()
+	return y.in.bytes() + y.out.bytes() + y.side.bytes() + y.rates.bytes()
 }
 
 // loadMixer loads a layer with a state, whose part of a session's begins at at.
@@ -33,9 +35,15 @@ func (y *layer) loadMixer(l *loader, c Config, at int) {
 	o := &mixer{at: at}
 	y.mixer = o
 	in, conv, out := "ssm_in", "ssm_conv1d", "ssm_out"
-	if m.Inner == 0 {
+	switch {
+	case m.Inner == 0:
 		in, conv, out = "shortconv.in_proj", "shortconv.conv", "shortconv.out_proj"
-	} else {
+	case m.Delta:
+		in = "attn_qkv"
+		o.side, o.rates = l.linear("attn_gate", c.Width, m.Inner), l.linear("ssm_ba", c.Width, 2*m.Heads)
+		o.rate, o.step = l.vector("ssm_a", m.Heads), l.vector("ssm_dt.bias", m.Heads)
+		o.gain = l.vector("ssm_norm.weight", m.Inner/m.Heads)
+	default:
 		o.rate, o.skip, o.step = l.vector("ssm_a", m.Heads), l.vector("ssm_d", m.Heads), l.vector("ssm_dt.bias", m.Heads)
 		o.gain = l.vector("ssm_norm.weight", m.Inner)
 	}
@@ -58,6 +66,8 @@ func (y *layer) loadMixer(l *loader, c Config, at int) {
 type mixWork struct {
 	w       *work
 	in      matrix      // T×Input
+	side    matrix      // T×I
+	rates   matrix      // T×2H
 	conv    matrix      // T×Channels
 	out     panel.Batch // T×I
 	history [][]float32 // (K-1+T)×width of a part, one a thread
@@ -74,6 +84,10 @@ func (x *mixWork) resize(m *Model, rows int) {
 	c := &m.cfg
 	x.in.resize(rows, c.Mixer.Input(c.Width))
 	x.conv.resize(rows, c.Mixer.Channels(c.Width))
+	if c.Mixer.Delta {
+		x.side.resize(rows, c.Mixer.Inner)
+		x.rates.resize(rows, 2*c.Mixer.Heads)
+	}
 	x.out.Resize(rows, cmp.Or(c.Mixer.Inner, c.Width))
 	if x.history == nil {
 		x.history = make([][]float32, m.threads.Threads())
@@ -85,12 +99,20 @@ func (x *mixWork) resize(m *Model, rows int) {
 func (w *work) mix(y *layer) {
 	x, c := &w.mixing, &w.m.cfg
 	x.layer = y
-	w.multiply(&w.normed, term{&y.mixer.in, &x.in})
+	if c.Mixer.Delta {
+		w.multiply(&w.normed, term{&y.mixer.in, &x.in}, term{&y.mixer.side, &x.side}, term{&y.mixer.rates, &x.rates})
+	} else {
+		w.multiply(&w.normed, term{&y.mixer.in, &x.in})
+	}
 	phase := func(n, parts int) {
 		x.phase, x.parts = n, parts
 		w.m.threads.For(len(w.spans)*parts, 1, x)
 	}
 	phase(convolves, (c.Mixer.Channels(c.Width)+convWidth-1)/convWidth)
+	if c.Mixer.Delta {
+		x.phase = levels
+		w.m.threads.For(w.rows, 1, x)
+	}
 	if c.Mixer.Inner > 0 {
 		phase(scans, c.Mixer.Heads)
 	}
@@ -103,6 +125,7 @@ func (w *work) mix(y *layer) {
 // Phases of a layer with a state.
 const (
 	convolves = iota
+	levels
 	scans
 	gates
 )
@@ -112,8 +135,14 @@ func (x *mixWork) Do(thread, lo, hi int) {
 		switch x.phase {
 		case convolves:
 			x.convolve(thread, &x.w.spans[i/x.parts], i%x.parts*convWidth)
+		case levels:
+			x.level(i)
 		case scans:
-			x.scan(&x.w.spans[i/x.parts], i%x.parts)
+			if x.w.m.cfg.Mixer.Delta {
+				x.correct(&x.w.spans[i/x.parts], i%x.parts)
+			} else {
+				x.scan(&x.w.spans[i/x.parts], i%x.parts)
+			}
 		case gates:
 			x.gate(i)
 		}
@@ -137,9 +166,12 @@ func (x *mixWork) convolve(thread int, s *span, from int) {
 	}
 	for t := range s.rows {
 		in, row := x.in.row(s.row+t, m.Input(c.Width)), past[(keep+t)*n:][:n]
-		if m.Inner == 0 {
+		switch {
+		case m.Inner == 0:
 			tensor.Times(row, in[from:][:n], in[2*c.Width+from:][:n])
-		} else {
+		case m.Delta:
+			copy(row, in[from:])
+		default:
 			copy(row, in[m.Inner+from:])
 		}
 	}
@@ -186,6 +218,41 @@ func (x *mixWork) scan(s *span, head int) {
 	}
 }
 
+// level divides the queries and keys of a row by their lengths, and queries by √N.
+func (x *mixWork) level(t int) {
+	c := &x.w.m.cfg
+	m := c.Mixer
+	const least = 1e-6
+	row := x.conv.row(t, m.Channels(c.Width))[:2*m.Groups*m.State]
+	for i := 0; i*m.State < len(row); i++ {
+		part := row[i*m.State:][:m.State]
+		length := math.Sqrt(float64(tensor.Dot(part, part)) + least)
+		if i < m.Groups {
+			length *= math.Sqrt(float64(m.State))
+		}
+		tensor.Scale(part, float32(1/length))
+	}
+}
+
+// correct advances the state of a head of a span by its rows, with the delta rule:
+// S = S·exp(ΔA), S += β·(v − S·k)⊗k, y = S·q.
+func (x *mixWork) correct(s *span, head int) {
+	c := &x.w.m.cfg
+	m, y := c.Mixer, x.layer.mixer
+	channels, dim, per := m.Channels(c.Width), m.Inner/m.Heads, m.Heads/m.Groups
+	group := head / per
+	state := s.state[y.at+(m.Kernel-1)*channels+head*dim*m.State:][:dim*m.State]
+	for t := range s.rows {
+		conv := x.conv.row(s.row+t, channels)
+		q, k := conv[group*m.State:][:m.State], conv[(m.Groups+group)*m.State:][:m.State]
+		v := conv[2*m.Groups*m.State+head*dim:][:dim]
+		rates := x.rates.row(s.row+t, 2*m.Heads)[2*group*per:][:2*per] // β of the group's heads, then Δ
+		step := softplus(rates[per+head%per] + y.step[head])
+		beta := float32(1 / (1 + math.Exp(-float64(rates[head%per]))))
+		tensor.Delta(x.out.Row(s.row + t)[head*dim:][:dim], state, v, k, q, float32(math.Exp(float64(step*y.rate[head]))), beta)
+	}
+}
+
 // softplus returns ln(1+eˣ).
 func softplus(x float32) float32 {
 	if x > 20 {
@@ -199,6 +266,14 @@ func (x *mixWork) gate(t int) {
 	c := &x.w.m.cfg
 	m := c.Mixer
 	in, out := x.in.row(t, m.Input(c.Width)), x.out.Row(t)
+	if m.Delta {
+		gain := x.layer.mixer.gain
+		for i := 0; i < m.Inner; i += len(gain) {
+			tensor.RMSNorm(out[i:][:len(gain)], out[i:][:len(gain)], gain, c.Epsilon)
+		}
+		tensor.SiLUMul(out, x.side.row(t, m.Inner), out)
+		return
+	}
 	if m.Inner == 0 {
 		tensor.Times(out, in[c.Width:2*c.Width], x.conv.row(t, c.Width))
 		return

@@ -15,3 +15,19 @@ func Scan(y, state, x, b, c []float32, step, decay float32) {
 		y[i] = dot(row, c)
 	}
 }
+
+// Delta advances a state of len(v) rows of len(k) numbers by one step of the gated
+// delta rule (arXiv 2412.06464): each row, times decay, becomes
+// row + beta·(v[i] − row·k)·k, and y[i] is its product with q.
+func Delta(y, state, v, k, q []float32, decay, beta float32) {
+	n := len(k)
+	if len(y) != len(v) || len(q) != n || len(state) != n*len(v) {
+		panic("tensor: Delta of slices of different lengths")
+	}
+	scale(state, decay)
+	for i, x := range v {
+		row := state[i*n:][:n]
+		axpy(row, beta*(x-dot(row, k)), k)
+		y[i] = dot(row, q)
+	}
+}

@@ -65,6 +65,9 @@ func plain(name string) arch.Shape {
 	case "mamba2":
 		s.Rope, s.Heads, s.KVHeads, s.HeadDim, s.Hidden = arch.Rope{}, 0, 0, 0, 0
 		s.Mixer, s.Recurrent = &arch.Mixer{Kernel: 4, Inner: 64, State: 16, Heads: 4, Groups: 2}, []bool{true, true, true, true, true, true}
+	case "qwen3next":
+		s.Mixer, s.Recurrent = &arch.Mixer{Kernel: 4, Inner: 64, State: 16, Heads: 4, Groups: 2, Delta: true}, []bool{true, true, true, false, true, false}
+		s.Experts, s.ExpertsUsed, s.ExpertHidden, s.SharedHidden = 6, 2, 32, 48
 	case "mistral3":
 		s.Cooling = 0.5
 	case "phi2", "falcon":
@@ -219,6 +222,8 @@ func TestHeeded(t *testing.T) {
 		}, "exceeds 1073741824", nil}, // MaxMemory
 		{"heads of mamba2", "mamba2", key("mamba2.attention.head_count", uint32(4)), "architecture mamba2 has no heads", nil},
 		{"mamba2 without a state", "mamba2", key("mamba2.ssm.norm", true), "key mamba2.ssm.norm is true", nil},
+		{"layers of delta rules", "qwen3next", key("qwen3next.attention.recurrent_layers", []bool{true}), "key qwen3next.attention.recurrent_layers: got 1 entries, want 6", nil},
+		{"heads of delta rules", "qwen3next", key("qwen3next.ssm.group_count", uint32(3)), "4 heads in 3 groups cannot share", nil},
 		{"rotation of granite", "granitehybrid", key("granitehybrid.rope.scaling.finetuned", true), "", func(s arch.Shape) bool { return s.Unrotated == nil }},
 		{"short pattern", "gemma2", key("gemma2.attention.sliding_window_pattern", []bool{true}), "key gemma2.attention.sliding_window_pattern: got 1 entries, want 6", nil},
 		{"activation", "llama", key("llama.hidden_activation", "gelu"), "", func(s arch.Shape) bool { return s.Act() == arch.GELU }},

@@ -15,17 +15,23 @@ const (
 	keyState       gguf.ArchKey = "ssm.state_size"
 	keyScanHeads   gguf.ArchKey = "ssm.time_step_rank"
 	keyScanGroups  gguf.ArchKey = "ssm.group_count"
+	keyRecurrent   gguf.ArchKey = "attention.recurrent_layers"
+	keyInterval    gguf.ArchKey = "full_attention_interval"
 )
 
 // Mixer describes layers that keep a state of fixed size instead of the keys and
 // values of all positions: a short convolution between two gates (LFM2) or, if
-// Inner is not zero, a state space (Mamba-2, arXiv 2405.21060).
+// Inner is not zero, a state space (Mamba-2, arXiv 2405.21060) or the gated delta
+// rule (arXiv 2412.06464).
 type Mixer struct {
 	Kernel int // K, taps of the causal convolution
 	Inner  int `json:",omitempty"` // I, width of the state space's input
 	State  int `json:",omitempty"` // N, numbers of the state for each of them
 	Heads  int `json:",omitempty"` // that decay at the same rate, I/Heads numbers each
 	Groups int `json:",omitempty"` // of heads that share input and output vectors
+	// Delta selects the delta rule: the input of a head replaces what its state
+	// holds for the head's key.
+	Delta bool `json:",omitempty"`
 }
 
 // Limits of a mixer.
@@ -44,6 +50,7 @@ const (
 	shortMixer        // short convolutions, and layers of attention
 	scanMixer         // state spaces, and layers of attention
 	scanOnly          // state spaces without a feed-forward half
+	deltaMixer        // delta rules, and layers of attention
 )
 
 // Channels returns the width of the convolution in a model of width C.
@@ -57,10 +64,13 @@ func (m *Mixer) Channels(width int) int {
 // Memory returns the numbers of the state of a layer.
 func (m *Mixer) Memory(width int) int { return (m.Kernel-1)*m.Channels(width) + m.Inner*m.State }
 
-// Input returns the width of the product that a layer reads.
+// Input returns the width of the product that the convolution reads.
 func (m *Mixer) Input(width int) int {
-	if m.Inner == 0 {
+	switch {
+	case m.Inner == 0:
 		return 3 * width
+	case m.Delta:
+		return m.Channels(width)
 	}
 	return m.Inner + m.Channels(width) + m.Heads
 }
@@ -118,8 +128,16 @@ func (r *reader) mixer(s *Shape, heads []uint32) {
 		return
 	}
 	s.Recurrent = make([]bool, s.Layers)
-	for i := range s.Recurrent {
-		s.Recurrent[i] = kind == scanOnly || heads[i] == 0
+	switch {
+	case kind == deltaMixer && r.has(keyRecurrent):
+		r.has(keyInterval) // repeats the pattern
+		s.Recurrent = r.pattern(keyRecurrent, s.Layers)
+	case kind == deltaMixer:
+		s.Recurrent = lastOf(s.Layers, r.countOr(keyInterval, 4), false)
+	default:
+		for i := range s.Recurrent {
+			s.Recurrent[i] = kind == scanOnly || heads[i] == 0
+		}
 	}
 	if kind == shortMixer {
 		s.Mixer = &Mixer{Kernel: r.count(keyShortKernel)}
@@ -127,6 +145,7 @@ func (r *reader) mixer(s *Shape, heads []uint32) {
 	}
 	s.Mixer = &Mixer{
 		Kernel: r.count(keyKernel), Inner: r.count(keyInner), State: r.count(keyState), Heads: r.count(keyScanHeads), Groups: r.count(keyScanGroups),
+		Delta: kind == deltaMixer,
 	}
 }
 
@@ -165,11 +184,14 @@ func (w *writer) mixer(s Shape) {
 	w.put(keyState, uint32(m.State))
 	w.put(keyScanHeads, uint32(m.Heads))
 	w.put(keyScanGroups, uint32(m.Groups))
+	if m.Delta {
+		w.put(keyRecurrent, s.Recurrent)
+	}
 }
 
 // keyHeads writes the key heads of all layers.
 func (w *writer) keyHeads(s Shape) {
-	if s.Recurrent == nil || !s.attends() {
+	if s.Recurrent == nil || !s.attends() || s.Style().mixer == deltaMixer {
 		w.put(gguf.KeyHeadCountKV, uint32(s.KVHeads))
 		return
 	}
@@ -189,6 +211,17 @@ func (s Shape) mixer(l *list) {
 		l.add("shortconv.conv.weight", false, m.Kernel, s.Width)
 		l.add("shortconv.in_proj.weight", false, s.Width, 3*s.Width)
 		l.add("shortconv.out_proj.weight", false, s.Width, s.Width)
+		return
+	}
+	if m.Delta {
+		l.add("attn_qkv.weight", false, s.Width, m.Channels(s.Width))
+		l.add("attn_gate.weight", false, s.Width, m.Inner)
+		l.add("ssm_ba.weight", false, s.Width, 2*m.Heads)
+		l.add("ssm_conv1d.weight", false, m.Kernel, m.Channels(s.Width))
+		l.add("ssm_dt.bias", false, m.Heads)
+		l.add("ssm_a", false, m.Heads)
+		l.add("ssm_norm.weight", false, m.Inner/max(m.Heads, 1))
+		l.add("ssm_out.weight", false, m.Inner, s.Width)
 		return
 	}
 	l.add("ssm_in.weight", false, s.Width, m.Input(s.Width))

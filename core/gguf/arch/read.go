@@ -74,7 +74,7 @@ func Read(f *gguf.File) (Shape, error) {
 	s.Heads = r.perLayer(gguf.KeyHeadCount, s.Layers, -1)
 	s.Hidden = r.perLayer(gguf.KeyFeedForward, s.Layers, -1)
 	var keys []uint32
-	if r.style.mixer == noMixer || r.style.mixer == scanOnly {
+	if r.style.mixer == noMixer || r.style.mixer == scanOnly || r.style.mixer == deltaMixer {
 		s.KVHeads = r.perLayer(gguf.KeyHeadCountKV, s.Layers, s.Heads)
 	} else {
 		keys = r.keyHeads(&s)

@@ -59,6 +59,9 @@ type Style struct {
 	// Neighbors is set if transformers rotates neighbors too: rows of queries and
 	// keys have the same order there.
 	Neighbors bool
+	// QueryGates is set if each head's query is followed by a gate, by whose σ the
+	// head's result is multiplied.
+	QueryGates bool
 	// Learned adds a learned vector for each position instead of rotating.
 	Learned bool
 	// LayerNorm subtracts the mean and adds a bias; otherwise norms are
@@ -143,6 +146,7 @@ var styles = map[string]Style{
 	"lfm2":          {Halves: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true, mixer: shortMixer},
 	"granitehybrid": {Activation: SiLU, Gated: true, divisor: true, experts: true, sharing: true, switched: true, mixer: scanMixer},
 	"lfm2moe":       {Halves: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true, experts: true, must: true, lead: true, groups: true, mixer: shortMixer},
+	"qwen3next":     {Halves: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true, experts: true, must: true, shared: true, SharedGate: true, second: true, QueryGates: true, mixer: deltaMixer},
 	"mamba2":        {Learned: true, Activation: SiLU, Gated: true, mixer: scanOnly},
 	"glm4":          {Neighbors: true, PostNorm: true, Activation: SiLU, Gated: true, FusedGate: true},
 	"mistral3":      {Activation: SiLU, Gated: true, cooled: true},

@@ -99,7 +99,11 @@ func (s Shape) Layer(i int, has func(string) bool) []Tensor {
 	if s.Recurs(i) {
 		s.mixer(&l)
 		if s.attends() {
-			l.norm("ffn_norm", s.Width)
+			if y.second {
+				l.norm("post_attention_norm", s.Width)
+			} else {
+				l.norm("ffn_norm", s.Width)
+			}
 			s.feedForward(&l, i)
 		}
 		return l.out
@@ -112,7 +116,11 @@ func (s Shape) Layer(i int, has func(string) bool) []Tensor {
 	default:
 		l.matrix("attn_k", s.Width, keys)
 		l.matrix("attn_v", s.Width, keys)
-		l.matrix("attn_q", s.Width, queries)
+		if y.QueryGates {
+			l.matrix("attn_q", s.Width, 2*queries)
+		} else {
+			l.matrix("attn_q", s.Width, queries)
+		}
 	}
 	switch y.HeadNorm {
 	case SharedNorm:
