@@ -3,7 +3,9 @@ package minhash
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -62,7 +64,7 @@ func (s *Sorter) Add(record []byte) error {
 func (s *Sorter) spill() error {
 	sorted := s.sortBuffer()
 	return s.write(func(w io.Writer) error {
-		for _, r := range sorted {
+		for r := range sorted {
 			if _, err := w.Write(r); err != nil {
 				return err
 			}
@@ -72,13 +74,33 @@ func (s *Sorter) spill() error {
 	})
 }
 
-func (s *Sorter) sortBuffer() [][]byte {
-	records := make([][]byte, 0, len(s.buf)/s.width)
-	for at := 0; at < len(s.buf); at += s.width {
-		records = append(records, s.buf[at:at+s.width])
+// sortBuffer yields the records in memory in order. It compares their first eight bytes as
+// numbers, and the rest of equal ones.
+func (s *Sorter) sortBuffer() iter.Seq[[]byte] {
+	type place struct {
+		key uint64
+		at  int
 	}
-	slices.SortFunc(records, bytes.Compare)
-	return records
+	places := make([]place, 0, len(s.buf)/s.width)
+	for at := 0; at < len(s.buf); at += s.width {
+		var head [8]byte
+		copy(head[:], s.buf[at:at+s.width])
+		places = append(places, place{binary.BigEndian.Uint64(head[:]), at})
+	}
+	record := func(p place) []byte { return s.buf[p.at : p.at+s.width] }
+	slices.SortFunc(places, func(a, b place) int {
+		if a.key != b.key {
+			return cmp.Compare(a.key, b.key)
+		}
+		return bytes.Compare(record(a), record(b))
+	})
+	return func(yield func([]byte) bool) {
+		for _, p := range places {
+			if !yield(record(p)) {
+				return
+			}
+		}
+	}
 }
 
 // write writes a new run.
@@ -107,7 +129,7 @@ func (s *Sorter) Sorted(ctx context.Context) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		defer func() { s.buf, s.n = nil, 0 }()
 		if len(s.runs) == 0 {
-			for _, r := range s.sortBuffer() {
+			for r := range s.sortBuffer() {
 				if !yield(r, nil) {
 					return
 				}
