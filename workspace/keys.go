@@ -84,7 +84,7 @@ type NewKey struct {
 	ID      string `json:"id"`
 }
 
-// GenerateKey makes a key pair, encrypted with the password, and trusts it on
+// GenerateKey makes a key pair, encrypted with the password unless that is nil, and trusts it on
 // this machine. It fails before asking for a password if a file of that name
 // exists.
 func (w *Workspace) GenerateKey(ctx context.Context, opt KeyOptions, password func() ([]byte, error)) (*NewKey, error) {

@@ -39,11 +39,11 @@ var pairs = [2]func() pair{newPair(), newPair()}
 
 func newPair() func() pair {
 	return sync.OnceValue(func() pair {
-		private, public, err := sign.Generate(sign.Ed25519, []byte{})
+		private, public, err := sign.Generate(sign.Ed25519, nil)
 		if err != nil {
 			panic(err)
 		}
-		key, err := sign.LoadPrivate(private, func() ([]byte, error) { return []byte{}, nil })
+		key, err := sign.LoadPrivate(private, nil)
 		if err != nil {
 			panic(err)
 		}

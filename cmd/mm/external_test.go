@@ -118,7 +118,7 @@ func TestExternalWeights(t *testing.T) {
 		i := slices.IndexFunc(b.Assembly.Parts(), func(p builds.Part) bool { return p.Name == "vision-enc" })
 		return runtimes.Bundle{Part: b.Assembly.Parts()[i], Files: b.Files}
 	}
-	do("keys generate")
+	do("keys generate --unencrypted")
 	whole, err := modelfile.Bundle(filepath.Join(dir, "vision_enc.onnx"))
 	if err != nil {
 		t.Fatal(err)

@@ -49,12 +49,12 @@ func newPress(t *testing.T) *press {
 	}
 	srv := httptest.NewServer(h)
 	t.Cleanup(srv.Close)
-	private, public, err := sign.Generate(sign.Ed25519, []byte{})
+	private, public, err := sign.Generate(sign.Ed25519, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := &press{T: t, store: s, host: strings.TrimPrefix(srv.URL, "http://")}
-	if p.key, err = sign.LoadPrivate(private, func() ([]byte, error) { return []byte{}, nil }); err != nil {
+	if p.key, err = sign.LoadPrivate(private, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile("theirs.pub", public, 0o600); err != nil {

@@ -126,7 +126,7 @@ func TestHostileMedia(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, args := range [][]string{{"keys", "generate"}, {"assemble", graph, "--sign", "default"}} {
+	for _, args := range [][]string{{"keys", "generate", "--unencrypted"}, {"assemble", graph, "--sign", "default"}} {
 		if _, stderr, code := mm(t, args...); code != exitOK {
 			t.Fatalf("mm %v: exit %d: %s", args, code, stderr)
 		}

@@ -16,7 +16,6 @@ import (
 	ggcr "github.com/google/go-containerregistry/pkg/registry"
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/internal/testfiles"
 	"mm-abi.org/mm/lab/farm/broker"
 	"mm-abi.org/mm/registry/hub/hubtest"
@@ -214,8 +213,8 @@ func waitFor(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Fatalf("%s printed nothing", args[0])
 }
 
-// What was built of anything but a release is known by its own bytes, this
-// program of the tests among it; a release by its name.
+// A program that is not a release is identified by its build ID or its bytes, a release by its
+// version.
 func TestRevision(t *testing.T) {
 	dir := t.TempDir()
 	one, two, gone := filepath.Join(dir, "one"), filepath.Join(dir, "two"), filepath.Join(dir, "gone")
@@ -243,8 +242,22 @@ func TestRevision(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, want, err := fsx.Digest(executable)
-	if got, err2 := revision()(); err != nil || err2 != nil || got != want {
-		t.Errorf("this program is %s, want %s; %v, %v", got, want, err, err2)
+	got, err := revision()()
+	if id, ok := strings.CutPrefix(got, "build "); err != nil || !ok || id != buildID(executable) || strings.Count(id, "/") != 3 {
+		t.Errorf("this program is %s, its build %s; %v", got, buildID(executable), err)
+	}
+	for head, want := range map[string]string{
+		"\x04\x00\x00\x00\x18\x00\x00\x00\x04\x00\x00\x00Go\x00\x00a/b/01234567890123456789\x00":  "a/b/01234567890123456789",
+		"MZ\xff Go build ID: \"a/b-_/abcdefghijklmnopqrst\"\n \xffcode":                           "a/b-_/abcdefghijklmnopqrst",
+		"MZ\xff Go build ID: \"redacted\"\n \xffcode":                                             "", // by the linker's flag
+		strings.Repeat("x", buildHead) + "\xff Go build ID: \"a/abcdefghijklmnopqrst\"\n \xff":    "",
+		strings.Repeat("x", buildHead-43) + "\xff Go build ID: \"a/abcdefghijklmnopqrst\"\n \xff": "a/abcdefghijklmnopqrst",
+	} {
+		if err := os.WriteFile(one, []byte(head), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := buildID(one); got != want {
+			t.Errorf("%.60q: build ID %q, want %q", head, got, want)
+		}
 	}
 }

@@ -87,7 +87,7 @@ func npuDevice(t *testing.T, repo, dist, libs string) {
 	p.Exec = started
 	again := npuLane(t, p)
 	npuLibs(t, libs, c.Build)
-	must(t, "keys", "generate", "--name", "lab")
+	must(t, "keys", "generate", "--name", "lab", "--unencrypted")
 	native, bin, onnx := os.Getenv("MM_NATIVE"), npuFile(t, dist, "vision-enc"), filepath.Join(repo, "catalog", "vision-enc", "vision_enc.onnx")
 	job := []string{bin, "--runner", native, "--libs", "lib"}
 

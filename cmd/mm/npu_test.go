@@ -66,7 +66,7 @@ func TestNPU(t *testing.T) {
 	t.Setenv("DOCKER_CONFIG", t.TempDir())
 	npuHome(t, libs)
 	t.Chdir(t.TempDir())
-	key := strings.Fields(must(t, "keys", "generate"))[1]
+	key := strings.Fields(must(t, "keys", "generate", "--unencrypted"))[1]
 	must(t, "assemble", filepath.Join(repo, "builds", "p-lite.graph.yaml"), "--target", "phone-npu", "--export", "gguf=int8",
 		"--export", "onnx="+strings.Join(npuParts, ","), "--export", "qnn="+strings.Join(npuParts, ",")+"@sm8750", "--sign", "default", "--out", "dist")
 	dist, err := filepath.Abs(filepath.Join("dist", "phone-npu"))

@@ -27,8 +27,8 @@ func quirkHome(t *testing.T, large bool) {
 	}
 	t.Setenv("MM_HOME", filepath.Join(t.TempDir(), "home"))
 	for _, args := range [][]string{
-		{"keys", "generate"},
-		{"keys", "generate", "--name", "second", "--out", "second", "--no-trust"},
+		{"keys", "generate", "--unencrypted"},
+		{"keys", "generate", "--name", "second", "--out", "second", "--no-trust", "--unencrypted"},
 		{"module", "new", "core", "core-llm", "--d-model", width},
 		{"module", "add", "core-llm", "--sign", "default"},
 	} {

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"embed"
+	"encoding/binary"
 	"fmt"
+	"io"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -110,16 +113,51 @@ func built() builtFrom {
 }
 
 // revision identifies this build, since another one may compute different results:
-// by its version if it is a release, otherwise by the digest of the executable.
+// by its version if it is a release, otherwise by the build ID of the executable or, without
+// one, its digest.
 func (v builtFrom) revision(executable string) (string, error) {
 	if !v.Modified && !strings.ContainsAny(v.Version, "-+") {
 		return fmt.Sprintf("%+v", v), nil
+	}
+	if id := buildID(executable); id != "" {
+		return "build " + id, nil
 	}
 	_, digest, err := fsx.Digest(executable)
 	if err != nil {
 		return "", fmt.Errorf("identifying this program: %w", err)
 	}
 	return digest, nil
+}
+
+// buildHead is the part of an executable in which the go command looks for its build ID.
+const buildHead = 32 << 10
+
+// buildID returns the build ID of an executable, or "": that of a note in an ELF file, or the
+// one marked at the start of the code of others. Its last part is a hash of the contents.
+func buildID(executable string) string {
+	f, err := os.Open(executable)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	head, err := io.ReadAll(io.LimitReader(f, buildHead))
+	if err != nil {
+		return ""
+	}
+	id, note := "", []byte("\x04\x00\x00\x00Go\x00\x00") // type and owner
+	if i := bytes.Index(head, note); i >= 8 {
+		n, text := binary.LittleEndian.Uint32(head[i-4:]), head[i+len(note):]
+		id = string(text[:min(int64(n), int64(len(text)))])
+	} else if _, text, ok := bytes.Cut(head, []byte("\xff Go build ID: \"")); ok {
+		text, _, ok := bytes.Cut(text, []byte("\"\n \xff"))
+		if ok {
+			id = string(text)
+		}
+	}
+	if !strings.Contains(id, "/") {
+		return "" // replaced by a flag of the linker
+	}
+	return id
 }
 
 // revision returns a function that identifies this program and caches the result.

@@ -72,7 +72,7 @@ func shipped(t *testing.T, s stranger, server string) string {
 	for _, args := range s.modules {
 		must(t, args...)
 	}
-	must(t, "keys", "generate")
+	must(t, "keys", "generate", "--unencrypted")
 	must(t, "lock", graph)
 	must(t, "validate", graph, "modules")
 	must(t, "assemble", graph, "--sign", "default")

@@ -13,7 +13,7 @@ func world(t *testing.T) {
 	t.Setenv("DOCKER_CONFIG", t.TempDir())
 	t.Chdir("../..")
 	for _, args := range [][]string{
-		{"keys", "generate"},
+		{"keys", "generate", "--unencrypted"},
 		{"assemble", "builds/m-lite.graph.yaml", "--sign", "default", "--target", "laptop"},
 		{"tag", "m-lite:0.1.0", "m-lite:kept"},
 		{"assemble", "builds/m-lite.graph.yaml", "--sign", "default", "--target", "phone", "--force"},
