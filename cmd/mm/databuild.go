@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"path/filepath"
 	"strconv"
 
@@ -11,6 +13,7 @@ import (
 
 func (p *program) dataBuildCommand() *cli.Command {
 	var opt corpus.Options
+	var part string
 	return &cli.Command{
 		Name: "build", Usage: "build a data set from a manifest", ArgsUsage: "MANIFEST",
 		Description: "Reads the sources of the manifest (JSON lines, text, Parquet), filters, scrubs and removes duplicates,\n" +
@@ -22,6 +25,8 @@ func (p *program) dataBuildCommand() *cli.Command {
 			&cli.StringFlag{Name: "dir", Usage: "`FOLDER` of the sources (default: that of the manifest)", Destination: &opt.Dir},
 			&cli.IntFlag{Name: "threads", Usage: "workers (default: all processors)", Destination: &opt.Threads},
 			&cli.BoolFlag{Name: "force", Usage: "replace another data set", Destination: &opt.Force},
+			&cli.StringFlag{Name: "part", Usage: "read only part `I/N` of the sources, and write their documents to the file --out", Destination: &part},
+			&cli.StringSliceFlag{Name: "parts", Usage: "join this `FILE` of --part instead of reading the sources (repeatable, in order)"},
 		},
 		Action: func(c *cli.Context) error {
 			m, list := corpus.Read(c.Args().First())
@@ -31,6 +36,9 @@ func (p *program) dataBuildCommand() *cli.Command {
 			if opt.Dir == "" {
 				opt.Dir = filepath.Dir(c.Args().First())
 			}
+			if opt.Parts = c.StringSlice("parts"); part != "" {
+				return p.dataPart(c.Context, m, part, opt)
+			}
 			l, err := corpus.Build(c.Context, m, opt)
 			if err != nil {
 				return err
@@ -38,6 +46,22 @@ func (p *program) dataBuildCommand() *cli.Command {
 			return p.printLineage(l, opt.Out)
 		},
 	}
+}
+
+// dataPart writes a part of the documents of a manifest.
+func (p *program) dataPart(ctx context.Context, m *corpus.Manifest, part string, opt corpus.Options) error {
+	one, err := corpus.ParsePart(part)
+	if err == nil && len(opt.Parts) > 0 {
+		err = errors.New("--part: want no --parts")
+	}
+	if err != nil {
+		return usageError{err}
+	}
+	if err := corpus.WritePart(ctx, m, one, opt); err != nil {
+		return err
+	}
+	p.say("%s: %s", opt.Out, count(len(one.Sources(m)), "source"))
+	return nil
 }
 
 func (p *program) dataCheckCommand() *cli.Command {

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"strings"
 
@@ -11,6 +13,7 @@ import (
 	"mm-abi.org/mm/eval/budget"
 	"mm-abi.org/mm/eval/suite"
 	"mm-abi.org/mm/internal/diag"
+	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/workspace"
@@ -34,6 +37,8 @@ func (p *program) evalSuiteCommand() *cli.Command {
 			&cli.BoolFlag{Name: "no-bos", Usage: "read texts without BOS, as lm-evaluation-harness does over an API"},
 			&cli.IntFlag{Name: "parallel", Usage: "questions asked at the same time", Value: 4},
 			&cli.BoolFlag{Name: "no-cache", Usage: "ask every question again"},
+			&cli.StringFlag{Name: "shard", Usage: "ask only shard `I/N` of the questions, and write the answers to the file --out"},
+			&cli.StringSliceFlag{Name: "answers", Usage: "judge the answers of this `FILE` of --shard instead of asking (repeatable)"},
 		}, buildFlags()...),
 		Action: p.evalSuite,
 	}
@@ -48,6 +53,8 @@ type suiteRun struct {
 	local    suite.LocalOptions
 	parallel int
 	fresh    bool
+	shard    suite.Shard // of answers; Count 0: results
+	answers  []string    // files of answers
 }
 
 func (p *program) evalSuite(c *cli.Context) error {
@@ -74,6 +81,15 @@ func (p *program) evalSuite(c *cli.Context) error {
 		}
 		o.load.Data[split] = file
 	}
+	o.answers = c.StringSlice("answers")
+	if v := c.String("shard"); v != "" {
+		if o.shard, err = suite.ParseShard(v); err == nil && (o.out == "" || len(o.answers) > 0) {
+			err = errors.New("--shard: want --out FILE and no --answers")
+		}
+		if err != nil {
+			return usageError{err}
+		}
+	}
 	return p.runSuite(c.Context, o)
 }
 
@@ -89,7 +105,10 @@ func (p *program) runSuite(ctx context.Context, o suiteRun) error {
 			if err != nil {
 				return err
 			}
-			outcomes, err := p.askAll(ctx, r, tasks, cache, o)
+			if o.shard.Count > 0 {
+				return p.answerShard(ctx, r, tasks, cache, o)
+			}
+			outcomes, err := p.outcomes(ctx, r, tasks, cache, o)
 			if err != nil {
 				return err
 			}
@@ -113,12 +132,47 @@ func (p *program) measuredSource(ctx context.Context, w *workspace.Workspace, r 
 		return s, cache, err
 	}
 	dir := w.EvalDir()
-	if o.fresh || dir == "" {
-		return s, cache, nil
+	if o.fresh || o.shard.Count > 0 {
+		dir = ""
 	}
 	revision, err := p.revision()
 	cache = suite.Cache{Dir: dir, Model: strings.Join([]string{s.Digest, s.Engine, revision, o.target, fmt.Sprint(o.local, o.run.Backends)}, "\n")}
 	return s, cache, err
+}
+
+// outcomes returns the outcomes of tasks, from answers in files if there are any.
+func (p *program) outcomes(ctx context.Context, r *runner.Runner, tasks []*suite.Task, cache suite.Cache, o suiteRun) (out []*suite.Outcome, err error) {
+	if len(o.answers) == 0 {
+		return p.askAll(ctx, r, tasks, cache, o)
+	}
+	answers, err := suite.ReadAnswers(o.answers)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range tasks {
+		one, err := cache.Join(t, answers)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, one)
+	}
+	return out, answers.Rest()
+}
+
+// answerShard writes the answers to the questions of a shard.
+func (p *program) answerShard(ctx context.Context, r *runner.Runner, tasks []*suite.Task, cache suite.Cache, o suiteRun) error {
+	m, err := suite.NewLocal(ctx, r, o.local)
+	if err != nil {
+		return err
+	}
+	return fsx.Replace(o.out, 0o644, func(w io.Writer) error {
+		for _, t := range tasks {
+			if err := cache.Part(ctx, t, m, o.shard, suite.RunOptions{Parallel: o.parallel, Progress: p.tenths("questions of " + t.Name)}, w); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // askAll returns the outcomes of tasks.

@@ -106,6 +106,11 @@ func (t *Task) Ask(ctx context.Context, m Model, opt RunOptions) (*Outcome, erro
 	if err := t.answerAll(ctx, m, questions, answers, opt); err != nil {
 		return nil, err
 	}
+	return t.outcome(answers)
+}
+
+// outcome judges the answers to all questions.
+func (t *Task) outcome(answers []answered) (*Outcome, error) {
 	out := &Outcome{Task: t.Name, Config: t.config, Version: t.spec.Metadata.Version, Output: t.spec.Output, Shots: t.Shots, Original: t.original, Data: t.digest}
 	if out.Version == nil {
 		out.Version = "Yaml"

@@ -33,10 +33,11 @@ import (
 
 // Options configure Build.
 type Options struct {
-	Dir     string // folder of the sources
-	Out     string // folder of the data set
-	Threads int    // workers; runtime.GOMAXPROCS if 0
-	Force   bool   // replace another data set
+	Dir     string   // folder of the sources
+	Out     string   // folder of the data set
+	Threads int      // workers; runtime.GOMAXPROCS if 0
+	Force   bool     // replace another data set
+	Parts   []string // files of WritePart, in order, which replace the sources
 	// Progress is called with the bytes and rows read so far, if it is not nil.
 	Progress func(bytes, rows int64)
 }
@@ -141,13 +142,26 @@ func existing(out string) (*Lineage, error) {
 	return l, err
 }
 
+// collect adds the documents of the parts or, without parts, of the sources.
+func collect(ctx context.Context, m *Manifest, opt Options, c *collector) error {
+	w, err := newWorker(m)
+	if err != nil {
+		return err
+	}
+	c.readers = w.readers
+	if len(opt.Parts) > 0 {
+		return joinParts(ctx, w, opt.Parts, c)
+	}
+	return scan(ctx, w, Whole, opt, c)
+}
+
 // build writes the data set to the folder "out" of work.
 func build(ctx context.Context, m *Manifest, work *fsx.Dir, opt Options) (*Lineage, error) {
 	c, err := newCollector(m, work)
 	if err != nil {
 		return nil, err
 	}
-	if err := scan(ctx, m, opt, c); err != nil {
+	if err := collect(ctx, m, opt, c); err != nil {
 		return nil, errors.Join(err, c.spool.close())
 	}
 	if err := c.spool.close(); err != nil {

@@ -142,13 +142,14 @@ func (c *collector) fault(source int, f fault) {
 	c.list.Add(f.code, pos, detail, f.hint)
 }
 
-// columns reports columns that no row of a source has.
-func (c *collector) columns(source int) {
+// end reports columns that no row of a source has.
+func (c *collector) end(source int) error {
 	for i, name := range c.readers[source].columns {
 		if c.counts[source].Rows > c.counts[source].Faulty && !c.seen[source][i] {
 			c.list.Add(diag.SourceColumn, c.m.pos("/sources/%d", source), fmt.Sprintf("source %q: no row has a value of %q", c.m.Sources[source].ID, name), "")
 		}
 	}
+	return nil
 }
 
 // duplicates finds the documents to drop.

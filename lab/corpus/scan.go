@@ -19,8 +19,15 @@ type job struct {
 	done  chan struct{}
 }
 
-// scan reads all sources and adds their documents to the collector in order.
-func scan(ctx context.Context, m *Manifest, opt Options, c *collector) error {
+// sink takes what became of the sources, in order.
+type sink interface {
+	add(source int, o *outcome) error
+	fault(source int, f fault)
+	end(source int) error // of a source without a fault of its file
+}
+
+// newWorker returns a worker for the sources of a manifest.
+func newWorker(m *Manifest) (*worker, error) {
 	w := &worker{m: m}
 	if m.PII != nil {
 		w.pii = pii.New(m.PII.Kinds, m.PII.Score)
@@ -31,13 +38,18 @@ func scan(ctx context.Context, m *Manifest, opt Options, c *collector) error {
 	for i := range m.Sources {
 		r, err := newReader(m, &m.Sources[i])
 		if err != nil {
-			return err
+			return nil, err
 		}
 		w.readers = append(w.readers, r)
 	}
-	c.readers = w.readers
-	for i := range m.Sources {
-		if err := scanSource(ctx, w, i, opt, c); err != nil {
+	return w, nil
+}
+
+// scan reads the sources of a part and adds their documents to a sink in order.
+func scan(ctx context.Context, w *worker, p Part, opt Options, to sink) error {
+	from, end := p.sources(len(w.m.Sources))
+	for i := from; i < end; i++ {
+		if err := scanSource(ctx, w, i, opt, to); err != nil {
 			return err
 		}
 	}
@@ -46,7 +58,7 @@ func scan(ctx context.Context, m *Manifest, opt Options, c *collector) error {
 
 // scanSource runs the reader and the workers of one source; this goroutine
 // collects.
-func scanSource(ctx context.Context, w *worker, i int, opt Options, c *collector) error {
+func scanSource(ctx context.Context, w *worker, i int, opt Options, c sink) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	work, order := make(chan *job, opt.Threads), make(chan *job, 2*opt.Threads)
 	var all sync.WaitGroup
@@ -97,7 +109,7 @@ func scanSource(ctx context.Context, w *worker, i int, opt Options, c *collector
 		return nil
 	}
 	if err == nil {
-		c.columns(i)
+		err = c.end(i)
 	}
 	return err
 }

@@ -23,6 +23,9 @@ const (
 	rows  = 5
 )
 
+// Keys is the number of keys of a document.
+const Keys = bands
+
 // Hasher computes the shingles and keys of documents. It is safe for concurrent
 // use.
 type Hasher struct {
