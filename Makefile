@@ -4,7 +4,7 @@ T       ?= 30s
 TOOL     = $(GO) tool -modfile=tools/faces/go.mod
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: web jobs real wer track data buckets mutate all servers hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch torch-handoff improve wall study boundary parity fmt vet lint cross faults interop quirks pictures sounds tokens scale strangers vision clients clients-python clients-typescript bench-clients bench-serve page dashboard evidence keyless oms hub workflows onnx-suite exports hostile hostile-media hostile-serve openapi soak-serve bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge judge-speech lm-eval sandbox own-encoder hostile-qnn qnn-reference grammar mcp soak truth scopes device qnn qnn-compile preference peft
+.PHONY: web jobs kubernetes real wer track data buckets mutate all servers hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch torch-handoff improve wall study boundary parity fmt vet lint cross faults interop quirks pictures sounds tokens scale strangers vision clients clients-python clients-typescript bench-clients bench-serve page dashboard evidence keyless oms hub workflows onnx-suite exports hostile hostile-media hostile-serve openapi soak-serve bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge judge-speech lm-eval sandbox own-encoder hostile-qnn qnn-reference grammar mcp soak truth scopes device qnn qnn-compile preference peft
 
 all: check test
 
@@ -122,8 +122,14 @@ improve:
 bench-net:
 	@scripts/bench-net.sh
 
-# A queue of three servers under kills and a partition: 20,000 jobs, each result once.
+# Manifests of JobSet and Kueue judged by types, definitions and CEL rules.
+kubernetes:
+	@scripts/kubernetes.sh
+
+# A queue of three servers under kills and a partition: 20,000 jobs, each result once;
+# then an evaluation, a data set and a build under kills, with the same bytes.
 jobs:
+	@scripts/jobs.sh
 	MM_FARM_CHAOS=$${MM_FARM_CHAOS-'{"Jobs":20000,"ServerKills":10,"WorkerKills":5,"Workers":4,"Partition":10000000000}'} $(GO) test -count=1 -timeout 40m -v -run TestChaos ./lab/farm
 
 # phi-auto's model past the n-gram lines (needs ../shared/data).

@@ -13,7 +13,7 @@ const schemaFile = ".schema.json"
 
 // Kinds lists the kinds of documents, sorted.
 func Kinds() []Kind {
-	out := []Kind{Module, Graph, Lock, Config, Trust, Request, Train, Stage, Plan, Decoding, Preference, Improvement, Suite, Budgets, Dataset, Study}
+	out := []Kind{Module, Graph, Lock, Config, Trust, Request, Train, Stage, Plan, Decoding, Preference, Improvement, Suite, Budgets, Dataset, Study, Jobs}
 	slices.Sort(out)
 	return out
 }

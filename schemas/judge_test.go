@@ -18,7 +18,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v5"
 )
 
-var kinds = []Kind{Module, Graph, Lock, Config, Trust, Request, Train, Stage, Plan, Decoding, Preference, Suite, Budgets, Dataset, Study}
+var kinds = []Kind{Module, Graph, Lock, Config, Trust, Request, Train, Stage, Plan, Decoding, Preference, Suite, Budgets, Dataset, Study, Jobs}
 
 // judges are the embedded schemas as compiled by another validator.
 func judges(t *testing.T) map[Kind]*jsonschema.Schema {

@@ -63,6 +63,8 @@ const (
 	Dataset Kind = "dataset" // sources of training data
 
 	Study Kind = "study"
+
+	Jobs Kind = "jobs" // of mm jobs run
 )
 
 // Detect returns the kind of a document, by its file name or its top-level keys.
@@ -103,6 +105,8 @@ func (d *Document) Detect() (Kind, bool) {
 		return Dataset, true
 	case d.Has("/recipe") && d.Has("/tokens"):
 		return Study, true
+	case d.Has("/commands"), d.Has("/eval/shards"), d.Has("/data/parts"), d.Has("/build/graph"):
+		return Jobs, true
 	case d.Has("/task") && (d.Has("/doc_to_target") || d.Has("/include")):
 		return Suite, true
 	case d.Has("/type"):

@@ -240,7 +240,7 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		for _, kind := range []schemas.Kind{schemas.Module, schemas.Graph, schemas.Lock, schemas.Config, schemas.Trust, schemas.Request, schemas.Train, schemas.Stage, schemas.Plan, schemas.Decoding, schemas.Preference, schemas.Improvement, schemas.Suite, schemas.Budgets, schemas.Dataset, schemas.Study} {
+		for _, kind := range []schemas.Kind{schemas.Module, schemas.Graph, schemas.Lock, schemas.Config, schemas.Trust, schemas.Request, schemas.Train, schemas.Stage, schemas.Plan, schemas.Decoding, schemas.Preference, schemas.Improvement, schemas.Suite, schemas.Budgets, schemas.Dataset, schemas.Study, schemas.Jobs} {
 			for _, d := range doc.Validate(kind) {
 				if d.Pos.File == "" || d.Summary == string(d.Code) {
 					t.Fatalf("diagnostic without a place or words: %+v", d)

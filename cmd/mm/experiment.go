@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -37,6 +38,7 @@ func (p *program) experimentCommand() *cli.Command {
 					&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "`DIR` of the run", Required: true},
 					&cli.StringFlag{Name: "sign", Usage: "private key `FILE` for the head (default: the key of mm keys generate)"},
 					&cli.BoolFlag{Name: "resume", Usage: "continue the run in DIR"},
+					&cli.BoolFlag{Name: "continue", Usage: "continue the run in DIR, or start it"},
 					&cli.IntFlag{Name: "workers", Usage: "run the trials on `N` workers, which this command starts"},
 					&cli.StringFlag{Name: "jobs", Usage: "run the trials on the workers of the queue at `URL` (mm jobs)"},
 					&cli.StringFlag{Name: "jobs-token", Usage: "`FILE` with its token (default: that of mm jobs serve)"},
@@ -74,6 +76,9 @@ func (p *program) experimentRun(c *cli.Context) error {
 		return err
 	}
 	opt := study.Options{Dir: c.String("out"), Resume: c.Bool("resume"), AtOnce: c.Int("at-once")}
+	if _, err := os.Stat(filepath.Join(opt.Dir, study.ChainDir)); c.Bool("continue") && err == nil {
+		opt.Resume = true
+	}
 	return p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error {
 		if where == nil {
 			return p.runStudy(c.Context, w, file, key, opt)

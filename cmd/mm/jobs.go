@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"mm-abi.org/mm/internal/bytesize"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/farm"
 	"mm-abi.org/mm/runtimes/native"
@@ -73,7 +75,9 @@ func (p *program) jobsCommand() *cli.Command {
 				Flags: append(queueFlags(),
 					&cli.StringFlag{Name: "capability", Usage: "more capabilities, as a `LIST` such as gpu,ram=16G"},
 					&cli.StringFlag{Name: "dir", Usage: "`FOLDER` of this worker (default: a free one below jobs/workers in the home)"},
-					&cli.DurationFlag{Name: "idle", Usage: "end after this `TIME` without a job"}),
+					&cli.DurationFlag{Name: "idle", Usage: "end after this `TIME` without a job"},
+					&cli.StringFlag{Name: "room", Usage: "`SIZE` of the folders that jobs of one study share; the oldest beyond it are removed", Value: "32G"},
+					&cli.DurationFlag{Name: "keep", Usage: "remove such a folder after this `TIME` without a job", Value: farm.DefaultAge}),
 				Action: p.jobsWork,
 			},
 			{
@@ -89,6 +93,16 @@ func (p *program) jobsCommand() *cli.Command {
 					&cli.BoolFlag{Name: "again", Usage: "execute a job that failed once more"}),
 				Action: p.jobsSubmit,
 			},
+			{
+				Name: "run", Usage: "run the jobs of a file and fetch their results", ArgsUsage: "JOBS.yaml",
+				Description: "The file describes an evaluation, a data set, a build or commands; docs/howto/jobs.md has examples. The\n" +
+					"results are those of one machine, byte for byte. A run that was killed continues with the same command.",
+				Flags: append(queueFlags(), p.jsonFlag(),
+					&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "`FOLDER` of the results", Required: true},
+					&cli.BoolFlag{Name: "again", Usage: "execute jobs that failed once more"}),
+				Action: p.jobsRun,
+			},
+			p.jobsExportCommand(),
 			{Name: "status", Usage: "jobs that wait or run, results and workers", Flags: append(queueFlags(), p.jsonFlag()), Action: p.jobsStatus},
 			{
 				Name: "results", Usage: "wait for jobs and fetch the files that they wrote", ArgsUsage: "JOB…",
@@ -142,12 +156,26 @@ func (p *program) jobsWork(c *cli.Context) error {
 		return err
 	}
 	opt.Patient = true
-	return p.workJobs(c.Context, opt, c.String("dir"), c.String("capability"), c.Duration("idle"))
+	room := farm.Room{Age: c.Duration("keep")}
+	if room.Bytes, err = bytesize.Parse(c.String("room")); err == nil && (room.Bytes <= 0 || room.Age <= 0) {
+		err = errors.New("want positive amounts")
+	}
+	if err != nil {
+		return usageError{fmt.Errorf("--room %s --keep %s: %w", c.String("room"), room.Age, err)}
+	}
+	return p.workJobs(c.Context, opt, workOptions{dir: c.String("dir"), more: c.String("capability"), idle: c.Duration("idle"), room: room})
+}
+
+// workOptions are those of a worker.
+type workOptions struct {
+	dir, more string
+	idle      time.Duration
+	room      farm.Room
 }
 
 // workJobs executes jobs until ctx is done or none came for the idle time.
-func (p *program) workJobs(ctx context.Context, opt farm.Options, dir, more string, idle time.Duration) error {
-	can, err := capabilities(more)
+func (p *program) workJobs(ctx context.Context, opt farm.Options, o workOptions) error {
+	can, err := capabilities(o.more)
 	if err != nil {
 		return usageError{err}
 	}
@@ -155,7 +183,7 @@ func (p *program) workJobs(ctx context.Context, opt farm.Options, dir, more stri
 	if err != nil {
 		return err
 	}
-	dir, lock, err := farm.Place(ctx, dir, filepath.Join(home, "workers"))
+	dir, lock, err := farm.Place(ctx, o.dir, filepath.Join(home, "workers"))
 	if err != nil {
 		return err
 	}
@@ -169,7 +197,11 @@ func (p *program) workJobs(ctx context.Context, opt farm.Options, dir, more stri
 	if err != nil {
 		return err
 	}
-	w := farm.Worker{Queue: q, Name: farm.Name(dir), Capabilities: can, Executor: farm.Command{Queue: q, Program: program, Dir: dir}, Idle: idle, Tell: func(r farm.Result, command string) {
+	command := farm.Command{Queue: q, Program: program, Dir: dir, Room: o.room}
+	if err := command.Tidy(ctx); err != nil {
+		return err
+	}
+	w := farm.Worker{Queue: q, Name: farm.Name(dir), Capabilities: can, Executor: command, Idle: o.idle, Tell: func(r farm.Result, command string) {
 		p.say("job %.12s %s: %.1f s", r.Job, command, r.Seconds)
 	}}
 	p.say("worker %s: %s", w.Name, can)
@@ -228,6 +260,94 @@ func (p *program) jobsSubmit(c *cli.Context) error {
 			Job string `json:"job"`
 		}{id}, func() error { return p.line("%s", id) })
 	})
+}
+
+func (p *program) jobsRun(c *cli.Context) error {
+	opt, err := p.queueOptions(c)
+	if err != nil {
+		return err
+	}
+	b, err := farm.ReadBatch(c.Args().First())
+	if err != nil {
+		return err
+	}
+	run := farm.BatchOptions{Out: c.String("out"), Again: c.Bool("again"), Tell: func(name string, r farm.Result) {
+		p.say("%s: attempt %d, %.1f s, %s", name, r.Attempt, r.Seconds, r.Worker)
+	}}
+	return p.withQueue(c.Context, opt, func(q *farm.Queue) error {
+		steps, err := q.RunBatch(c.Context, b, run)
+		if err != nil {
+			return err
+		}
+		type step struct {
+			Name string `json:"name"`
+			farm.Result
+		}
+		var list []step
+		for _, s := range b.Steps {
+			list = append(list, step{s.Name, steps[s.Name]})
+		}
+		return p.printLine(map[string]any{"name": b.Name, "out": run.Out, "steps": list}, "%s: %s in %s", b.Name, count(len(steps), "job"), run.Out)
+	})
+}
+
+func (p *program) jobsExportCommand() *cli.Command {
+	var o farm.KubernetesOptions
+	return &cli.Command{Name: "export", Usage: "write the jobs of a file for another scheduler", Subcommands: []*cli.Command{{
+		Name: "kubernetes", Usage: "write manifests of JobSet and Kueue for a study or a file of jobs", ArgsUsage: "STUDY.yaml|JOBS.yaml",
+		Description: "Writes jobset.yaml (a server of the queue, a driver with the results, workers) and, with --queue,\n" +
+			"queues.yaml for the administrator. Equal files and options give equal bytes. docs/howto/jobs.md lists\n" +
+			"the keys of the secret.",
+		Flags: []cli.Flag{
+			p.jsonFlag(),
+			&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "`FOLDER` of the manifests", Required: true},
+			&cli.StringFlag{Name: "image", Usage: "image of mm, `REPOSITORY@sha256:DIGEST`", Required: true, Destination: &o.Image},
+			&cli.StringFlag{Name: "secret", Usage: "`NAME` of the secret with token and certificates", Value: "mm-jobs", Destination: &o.Secret},
+			&cli.StringFlag{Name: "queue", Usage: "`NAME` of Kueue's local queue (default: none)", Destination: &o.Queue},
+			&cli.StringFlag{Name: "namespace", Usage: "`NAME` (default: that of kubectl)", Destination: &o.Namespace},
+			&cli.StringFlag{Name: "server", Usage: "`URL`s of an existing queue, tls://HOST:PORT (default: a server in the set)", Destination: &o.Servers},
+			&cli.StringFlag{Name: "file-image", Usage: "OCI image with the files, `REPOSITORY@sha256:DIGEST` (default: a ConfigMap)", Destination: &o.FileImage},
+			&cli.StringFlag{Name: "file-claim", Usage: "`NAME` of a PersistentVolumeClaim with the files", Destination: &o.FileClaim},
+			&cli.StringFlag{Name: "level", Usage: "`LEVEL` of the kernels on every machine, such as avx2 (default: that of each)", Destination: &o.Level},
+			&cli.IntFlag{Name: "workers", Usage: "`N` workers", Value: 4, Destination: &o.Workers},
+			&cli.IntFlag{Name: "milli-cpu", Usage: "thousandths of a core for each worker", Value: 2000, Destination: &o.MilliCPU},
+			&cli.StringFlag{Name: "memory", Usage: "`SIZE` for each worker", Value: "4G"},
+			&cli.IntFlag{Name: "gpus", Usage: "GPUs of each worker", Destination: &o.GPUs},
+			&cli.StringFlag{Name: "disk", Usage: "`SIZE` of the results, the server's state and a worker's folder each", Value: "10G"},
+		},
+		Action: func(c *cli.Context) (err error) {
+			if o.Memory, err = bytesize.Parse(c.String("memory")); err == nil {
+				o.Disk, err = bytesize.Parse(c.String("disk"))
+			}
+			if err != nil {
+				return usageError{err}
+			}
+			return p.exportKubernetes(c.Args().First(), c.String("out"), o)
+		},
+	}}}
+}
+
+// exportKubernetes writes the manifests of a file.
+func (p *program) exportKubernetes(file, out string, o farm.KubernetesOptions) error {
+	m, err := farm.Kubernetes(file, o)
+	if err != nil {
+		return err
+	}
+	d, err := fsx.Create(out, 0o755, fsx.Options{})
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	names := []string{"jobset.yaml"}
+	err = d.WriteFile(names[0], m.Set, 0o644)
+	if len(m.Queues) > 0 {
+		names = append(names, "queues.yaml")
+		err = errors.Join(err, d.WriteFile(names[1], m.Queues, 0o644))
+	}
+	if err != nil {
+		return err
+	}
+	return p.printLine(map[string]any{"folder": out, "files": names}, "%s in %s", strings.Join(names, ", "), out)
 }
 
 func (p *program) jobsStatus(c *cli.Context) error {

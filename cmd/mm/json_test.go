@@ -163,6 +163,7 @@ func jsonWorld(t *testing.T) (host string) {
 	signing.Message = files["p.png"]
 	files["root.json"], files["weights.json"] = private.Root(), private.Bundle(signing)
 	files["routing.yaml"] = []byte("stage: preference\ncore: {base: functions/core-llm/core-llm.gguf, lora: {rank: 2}}\ndata: {errands: {n: 3}}\nbatch_size: 1\nstop: {steps: 1}\n")
+	files["few.jobs.yaml"] = []byte("version: 1\nname: few\ncommands: [{name: one, run: [version], outputs: [b.txt]}]\n")
 	files["improve.yaml"] = []byte("stage: improve\nmethod: star\ncore: functions/core-llm/core-llm.gguf\nexamples: 2\nquestions: 1\nchoice: 1\nheld_out: 2\nrounds: 1\nsamples: 1\nsteps: 1\nbatch_size: 1\nlora: {rank: 2}\n")
 	learn.Files = append(append(append(append(learn.Files, lab.Files...), study.Files...), sentenceModels(t, repo)...), append(scriptFiles(t, repo, "suite.txtar", "suite"), scriptFiles(t, repo, "data.txtar", "rows")...)...)
 	for name, data := range files {
@@ -373,6 +374,8 @@ func TestJSON(t *testing.T) {
 		{"experiment explain", "small slow", exitOK},
 		{"experiment report", "small", exitOK},
 		{"jobs submit", "version --server QUEUE --output a.txt", exitOK},
+		{"jobs run", "few.jobs.yaml --server QUEUE --out few", exitOK},
+		{"jobs export kubernetes", "few.jobs.yaml --image host/mm@sha256:" + strings.Repeat("0", 64) + " --queue team --out manifests", exitOK},
 		{"jobs results", "--server QUEUE JOB", exitFailure},
 		{"jobs status", "--server QUEUE", exitOK},
 		{"track register", "tiny host/team/tiny@sha256:" + strings.Repeat("0", 64) + " --alias prod --server MLFLOW", exitOK},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"net"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -65,6 +66,14 @@ func TestScripts(t *testing.T) {
 			e.Defer(models.Close)
 			e.Setenv("HF_ENDPOINT", models.URL)
 			e.Setenv("HF_HOME", filepath.Join(e.WorkDir, "hub"))
+			free, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				return err
+			}
+			e.Setenv("FREE", free.Addr().String())
+			if err := free.Close(); err != nil {
+				return err
+			}
 			e.Setenv("REGISTRY", strings.TrimPrefix(server.URL, "http://"))
 			return nil
 		},

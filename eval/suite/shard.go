@@ -22,7 +22,7 @@ type Shard struct{ Index, Count int }
 // The limits of answers in files.
 const (
 	MaxShards  = 1024
-	maxAnswers = 1 << 28 // bytes of a file
+	maxAnswers = 1 << 27 // bytes of a file
 	maxAnswer  = 1 << 24 // bytes of a line
 )
 
@@ -37,7 +37,7 @@ func ParseShard(s string) (Shard, error) {
 	return Shard{i - 1, n}, nil
 }
 
-// answer is a line of a file of answers: what a model said to a question, before it is
+// answer is a line of a file of answers: that of a model to a question, before it is
 // judged.
 type answer struct {
 	Task     string   `json:"task"`

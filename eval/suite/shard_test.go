@@ -148,9 +148,18 @@ func TestAnswersRefused(t *testing.T) {
 			t.Errorf("got %v, want %q", f.err, f.want)
 		}
 	}
-	for s, ok := range map[string]bool{"1/1": true, "1024/1024": true, "1/1025": false, "0/2": false, "3/2": false, "1": false, "x/2": false} {
+	for s, ok := range map[string]bool{"1/1": true, fmt.Sprintf("1/%d", MaxShards): true, fmt.Sprintf("1/%d", MaxShards+1): false, "0/2": false, "3/2": false, "1": false, "x/2": false} {
 		if _, err := ParseShard(s); (err == nil) != ok {
 			t.Errorf("shard %q: %v", s, err)
+		}
+	}
+	for n, want := range map[int64]string{maxAnswers: "line 1: more than", maxAnswers + 1: "too large"} {
+		file := raw("")
+		if err := os.Truncate(file, n); err != nil {
+			t.Fatal(err)
+		}
+		if err := join(c, nil, file); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%d bytes: got %v, want %q", n, err, want)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -328,6 +328,10 @@ const (
 	StudyEdited   Code = "MM1509"
 	StudyText     Code = "MM1510"
 
+	BatchWork Code = "MM1521"
+	BatchFile Code = "MM1522"
+	BatchStep Code = "MM1523"
+
 	TorchLacks Code = "MM1540"
 	BadShards  Code = "MM1541"
 

@@ -305,6 +305,10 @@ var table = []Entry{
 	{StudyEdited, "study differs from that of the run", "A run continues only with the same study and recipe: otherwise its earlier trials answer another question.", "Restore the value in the detail, or start a new run in another folder."},
 	{StudyText, "text differs from that of the run", "The documents of the recipe, or the parts in the folder of the run, are not those that its first trials used.", "Restore the files, or start a new run in another folder."},
 
+	{BatchWork, "batch of jobs without one kind of work", "A file of mm jobs run has none, or more than one, of eval, data, build and commands.", "Keep one of them, and write a file for each other one."},
+	{BatchFile, "unusable file of a batch of jobs", "A file that the batch names is missing, not regular, outside the folder of the batch, or has a name that other systems do not have; or there are too many.", "Correct the path; copy linked files into the folder."},
+	{BatchStep, "invalid command of a batch of jobs", "A worker does not execute the command, a path leaves the folder of the job, or a command follows one that is not above it.", "Correct the command; docs/howto/jobs.md lists the commands."},
+
 	{TorchLacks, "recipe beyond the PyTorch project", "mm train export torch writes attention models that end after steps or tokens; the recipe asks for another mixer, an end by time or loss, or a stage.", "Change the key in the detail, or train with mm train."},
 	{BadShards, "unreadable checkpoint of PyTorch", "The folder is not a checkpoint of torch.distributed.checkpoint that train.py wrote, or it is damaged: only dense tensors of known types are read, and no code of the pickle is executed.", "Write it again with train.py, or convert it: python -m torch.distributed.checkpoint.format_utils dcp_to_torch DIR FILE."},
 

@@ -152,7 +152,7 @@ func collect(ctx context.Context, m *Manifest, opt Options, c *collector) error 
 	if len(opt.Parts) > 0 {
 		return joinParts(ctx, w, opt.Parts, c)
 	}
-	return scan(ctx, w, Whole, opt, c)
+	return scan(ctx, w, AllSources, opt, c)
 }
 
 // build writes the data set to the folder "out" of work.

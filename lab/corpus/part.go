@@ -26,8 +26,8 @@ import (
 // Index*N/Count until (Index+1)*N/Count.
 type Part struct{ Index, Count int }
 
-// Whole is the part of all sources.
-var Whole = Part{0, 1}
+// AllSources is the part of all sources.
+var AllSources = Part{0, 1}
 
 // The limits of parts.
 const (

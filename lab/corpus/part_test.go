@@ -3,6 +3,7 @@ package corpus
 import (
 	"bytes"
 	"fmt"
+	"math/bits"
 	"os"
 	"path/filepath"
 	"slices"
@@ -173,7 +174,7 @@ func TestPartsRefused(t *testing.T) {
 			t.Errorf("%q: the data set exists", c.want)
 		}
 	}
-	for s, ok := range map[string]bool{"1/1": true, "4096/4096": true, "1/4097": false, "0/2": false, "3/2": false, "1": false, "a/2": false} {
+	for s, ok := range map[string]bool{"1/1": true, fmt.Sprintf("1/%d", maxParts): true, fmt.Sprintf("1/%d", maxParts+1): false, "0/2": false, "3/2": false, "1": false, "a/2": false} {
 		if _, err := ParsePart(s); (err == nil) != ok {
 			t.Errorf("part %q: %v", s, err)
 		}
@@ -234,4 +235,22 @@ func FuzzPart(f *testing.F) {
 		}
 		_, _ = joinPart(bytes.NewReader(slices.Clone(data)), w, 0, &kept{}) // not zstd
 	})
+}
+
+// A part with a window or a line beyond the limits is refused; a row of the largest size fits.
+func TestPartLimits(t *testing.T) {
+	m, _ := partManifest(t, "")
+	w, err := newWorker(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if maxPartLine < 6*maxRow || maxPartHead < 8<<20 {
+		t.Error("a row of the largest size does not fit")
+	}
+	for n, want := range map[int]string{maxPartHead: "no first line", 2 * maxPartHead: "window size exceeded"} {
+		head := []byte{0x28, 0xb5, 0x2f, 0xfd, 0x00, byte(bits.Len(uint(n))-11) << 3, 0x01, 0, 0} // an empty frame with a window of n bytes
+		if _, err := joinPart(bytes.NewReader(head), w, 0, &kept{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("a window of %d bytes: got %v, want %q", n, err, want)
+		}
+	}
 }

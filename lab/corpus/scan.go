@@ -19,7 +19,7 @@ type job struct {
 	done  chan struct{}
 }
 
-// sink takes what became of the sources, in order.
+// sink takes the outcomes of the sources, in order.
 type sink interface {
 	add(source int, o *outcome) error
 	fault(source int, f fault)

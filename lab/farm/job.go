@@ -43,9 +43,10 @@ type Job struct {
 	Version  int               `json:"version"`
 	Args     []string          `json:"args"`              // of mm
 	Inputs   map[string]string `json:"inputs,omitempty"`  // hex SHA-256 by path
-	Outputs  []string          `json:"outputs,omitempty"` // files that the command writes
+	Outputs  []string          `json:"outputs,omitempty"` // files that the command writes; with a slash at the end: a folder of files
 	Needs    []string          `json:"needs,omitempty"`   // of the worker; see Capabilities
 	Keep     string            `json:"keep,omitempty"`    // jobs with this name share a folder on a worker. Empty: a new folder
+	Home     string            `json:"home,omitempty"`    // folder that replaces the home of mm. Empty: that of the worker
 	Attempts int               `json:"attempts,omitempty"`
 	Seconds  int               `json:"seconds,omitempty"` // limit of an attempt; 0: none
 }
@@ -163,9 +164,15 @@ func (j Job) check() error {
 		}
 	}
 	for _, name := range j.Outputs {
-		if !schemas.ValidPath(name) {
+		if !schemas.ValidPath(strings.TrimSuffix(name, "/")) {
 			return fmt.Errorf("job: invalid output %q, want a relative path", name)
 		}
+		if j.Keep != "" && strings.HasSuffix(name, "/") && holds(j.Inputs, name) {
+			return fmt.Errorf("job: output %q has inputs in a kept folder, whose older files would be outputs", name)
+		}
+	}
+	if j.Home != "" && !schemas.ValidPath(j.Home) {
+		return fmt.Errorf("job: invalid home %q, want a relative path", j.Home)
 	}
 	if j.Keep != "" && !folder().MatchString(j.Keep) {
 		return fmt.Errorf("job: invalid name of a folder %q", j.Keep)
@@ -192,10 +199,13 @@ func allowed(args []string) error {
 	return nil
 }
 
-// leaves reports whether a value, as a path, leaves the folder of the job.
+// drive matches a path of Windows that begins with a drive.
+var drive = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z]:`) })
+
+// leaves reports whether a value, as a path on any system, leaves the folder of the job.
 func leaves(value string) bool {
 	slashed := strings.ReplaceAll(value, `\`, "/")
-	return path.IsAbs(slashed) || slices.Contains(strings.Split(slashed, "/"), "..") || strings.HasPrefix(value, "~")
+	return path.IsAbs(slashed) || drive().MatchString(value) || slices.Contains(strings.Split(slashed, "/"), "..") || strings.HasPrefix(value, "~")
 }
 
 func commandNames() string {

@@ -57,6 +57,17 @@ func TestEncode(t *testing.T) {
 		"list":           {Job{Args: version("--files=a,/etc/passwd")}, "in the folder"},
 		"named":          {Job{Args: version("--asset", "a=../b")}, "in the folder"},
 		"home":           {Job{Args: version("~/x")}, "in the folder"},
+		"drive":          {Job{Args: version(`C:\Users\x`)}, "in the folder"},
+		"drive, flag":    {Job{Args: version("--out=d:x")}, "in the folder"},
+		"drive, list":    {Job{Args: version("a,Z:/x")}, "in the folder"},
+		"share":          {Job{Args: version(`\\server\x`)}, "in the folder"},
+		"no drive":       {Job{Args: version("words:2", "1:2")}, ""},
+		"folder":         {Job{Args: version(), Outputs: []string{"out/"}}, ""},
+		"bad folder":     {Job{Args: version(), Outputs: []string{"../out/"}}, "invalid output"},
+		"whole folder":   {Job{Args: version(), Outputs: []string{"/"}}, "invalid output"},
+		"kept output":    {Job{Args: version(), Keep: "k", Inputs: map[string]string{"out/a": strings.Repeat("a", 64)}, Outputs: []string{"out/"}}, "in a kept folder"},
+		"home of mm":     {Job{Args: version(), Home: "home"}, ""},
+		"home above":     {Job{Args: version(), Home: "../home"}, "invalid home"},
 		"input":          {Job{Args: version(), Inputs: map[string]string{"../a": strings.Repeat("a", 64)}}, "invalid input"},
 		"digest":         {Job{Args: version(), Inputs: map[string]string{"a": "b"}}, "invalid input"},
 		"output":         {Job{Args: version(), Outputs: []string{"/a"}}, "invalid output"},
@@ -238,7 +249,7 @@ func TestTail(t *testing.T) {
 	}
 	for _, n := range []int{maxTail - 1, maxTail, maxTail + 1} {
 		c := Command{Program: "/bin/sh"}
-		text, err := c.run(t.Context(), t.TempDir(), []string{"-c", fmt.Sprintf("head -c %d /dev/zero | tr '\\0' a", n)})
+		text, err := c.run(t.Context(), t.TempDir(), Job{Args: []string{"-c", fmt.Sprintf("head -c %d /dev/zero | tr '\\0' a", n)}})
 		if err != nil || len(text) != min(n, maxTail) {
 			t.Errorf("%d bytes of output: got %d, limit maxTail, %v", n, len(text), err)
 		}

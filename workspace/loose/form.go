@@ -153,6 +153,7 @@ var (
 		schemas.Preference:  "the recipe of a training stage",
 		schemas.Improvement: "the recipe of a training stage",
 		schemas.Study:       "a study of recipes",
+		schemas.Jobs:        "a batch of jobs",
 	}
 	documentWays = map[schemas.Kind]string{
 		schemas.Lock: "name the graph beside it", schemas.Request: "mm run MODEL --request FILE asks it", schemas.Train: "mm train FILE", schemas.Stage: "mm train FILE",
@@ -160,6 +161,7 @@ var (
 		schemas.Preference:  "mm train FILE",
 		schemas.Improvement: "mm train FILE",
 		schemas.Study:       "mm experiment run FILE --out DIR",
+		schemas.Jobs:        "mm jobs run FILE --out DIR",
 	}
 )
 
