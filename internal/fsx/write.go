@@ -91,7 +91,7 @@ func naming(path string, err error) error {
 
 // WriteFile replaces the file name with data, durably.
 func (d *Dir) WriteFile(name string, data []byte, perm fs.FileMode) error {
-	if err := d.replace(name, data, perm, true); err != nil {
+	if err := d.replace(name, perm, true, writing(data)); err != nil {
 		return err
 	}
 	return d.SyncDir(path.Dir(name))
@@ -101,16 +101,24 @@ func (d *Dir) WriteFile(name string, data []byte, perm fs.FileMode) error {
 // durably: a power failure may leave it empty or torn. It is for caches whose content is
 // verified when read.
 func (d *Dir) WriteCache(name string, data []byte, perm fs.FileMode) error {
-	return d.replace(name, data, perm, false)
+	return d.replace(name, perm, false, writing(data))
 }
 
-func (d *Dir) replace(name string, data []byte, perm fs.FileMode, sync bool) error {
+// writing returns a function that writes data.
+func writing(data []byte) func(io.Writer) error {
+	return func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	}
+}
+
+// replace replaces the file name with the output of write.
+func (d *Dir) replace(name string, perm fs.FileMode, sync bool, write func(io.Writer) error) error {
 	f, err := d.CreateTemp(path.Dir(name), TempPrefix, perm)
 	if err != nil {
 		return naming(d.join(name), err)
 	}
-	_, err = f.Write(data)
-	err = naming(d.join(name), err)
+	err = naming(d.join(name), write(f))
 	if err == nil && sync {
 		err = f.Sync()
 	}

@@ -204,7 +204,7 @@ func TestPutLists(t *testing.T) {
 		if err := os.WriteFile(path, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		long := time.Now().Add(-2 * leftover)
+		long := time.Now().Add(-2 * time.Hour)
 		if err := os.Chtimes(path, long, long); err != nil {
 			t.Fatal(err)
 		}
