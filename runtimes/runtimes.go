@@ -272,7 +272,7 @@ type Hidden interface {
 
 // Saver is a [Sequence] that can be saved. Its data fits only the same engine,
 // model and kind of sequence; Restore of other data returns an error and changes
-// nothing.
+// nothing. Restore changes nothing either if r returns an error instead of [io.EOF].
 type Saver interface {
 	Save(w io.Writer) error
 	Restore(r io.Reader) error
@@ -283,6 +283,9 @@ type Saver interface {
 type Sharer interface {
 	// Shared returns the number of positions of the last Feed that were not computed.
 	Shared() int
+	// Known returns the number of first tokens that a Feed into the empty sequence would
+	// not compute.
+	Known(tokens []int32) int
 }
 
 // Embedder is a [Language] with access to its token embeddings.

@@ -41,6 +41,15 @@ func (m *Model) fit(r *reading) (bool, error) {
 		}
 		m.preempt(v)
 	}
+	m.hold(s)
+	return true, nil
+}
+
+// hold counts the keys and values of s, if their memory is limited.
+func (m *Model) hold(s *Session) {
+	if m.kvLimit == 0 {
+		return
+	}
 	if s.admitted == 0 {
 		m.admitted++
 		s.admitted = m.admitted
@@ -49,7 +58,17 @@ func (m *Model) fit(r *reading) (bool, error) {
 		m.holders = append(m.holders, s)
 		slices.SortFunc(m.holders, func(a, b *Session) int { return cmp.Compare(a.admitted, b.admitted) })
 	}
-	return true, nil
+}
+
+// spare makes room for further contents of s by dropping kept prefixes.
+func (m *Model) spare(s *Session, need int) error {
+	for m.kvLimit > 0 && m.kvUsed(s)+need > m.kvLimit {
+		if len(m.prefixes.all) == 0 {
+			return fmt.Errorf("%w: a snapshot takes %d bytes, limit %d", ErrMemory, need, m.kvLimit)
+		}
+		m.prefixes.all = slices.Delete(m.prefixes.all, 0, 1)
+	}
+	return nil
 }
 
 // kvUsed returns the memory of the keys and values of all sessions, also of s if

@@ -156,3 +156,46 @@ func TestKVMemoryRefuses(t *testing.T) {
 		t.Errorf("room again: %v", err)
 	}
 }
+
+// TestRestored: a restored session shares its text, gives way like another one if it holds only
+// tokens, and is refused where its memory exceeds the limit.
+func TestRestored(t *testing.T) {
+	m, alone := pair(t, Options{Threads: 1})
+	text := draw(300, 40)
+	a, a1 := session(t, m, SessionOptions{}), session(t, alone, SessionOptions{})
+	read(t, "first", a, a1, text)
+	var saved bytes.Buffer
+	if err := a.WriteSnapshot(&saved); err != nil {
+		t.Fatal(err)
+	}
+	m.kvLimit = 4 * a.cache.ChunkBytes() // two for a, two for s
+	s := session(t, m, SessionOptions{})
+	m.hold(a)
+	for limit, want := range map[int]error{m.kvLimit - 1: ErrMemory, m.kvLimit: nil} {
+		m.kvLimit = limit
+		if err := s.ReadSnapshot(bytes.NewReader(saved.Bytes())); !errors.Is(err, want) || err != nil && s.Len() != 0 {
+			t.Errorf("limit %d: got %v, want %v", limit, err, want)
+		}
+		s.Truncate(0)
+	}
+	m.kvLimit = 1 << 30
+	if err := s.ReadSnapshot(bytes.NewReader(saved.Bytes())); err != nil {
+		t.Fatal(err)
+	}
+	b, b1 := session(t, m, SessionOptions{}), session(t, alone, SessionOptions{})
+	if n := b.Known(slices.Concat(text, []int32{1})); n != len(text) {
+		t.Errorf("%d tokens are known, want %d", n, len(text))
+	}
+	read(t, "of a restored one", b, b1, slices.Concat(text, []int32{1, 2}))
+	if b.Shared() != len(text) {
+		t.Errorf("%d positions are shared, want %d", b.Shared(), len(text))
+	}
+	if s.fixed {
+		t.Error("tokens cannot be computed again")
+	}
+	m.mu.Lock()
+	m.preempt(s)
+	m.prefixes.all = nil
+	m.mu.Unlock()
+	read(t, "preempted", s, a1, draw(20, 40))
+}

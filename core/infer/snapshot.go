@@ -132,8 +132,9 @@ func (s *Session) rotation(print [sha256.Size]byte) []byte {
 
 // ReadSnapshot restores a session written by a session of the same model with
 // the same type of keys and values; the context must be long enough. Nothing
-// changes before the digest is verified; any mismatch is [ErrSnapshot]. The
-// file is read to its end.
+// changes before the digest is verified and the file was read to its end; any
+// mismatch is [ErrSnapshot]. If the memory of keys and values has no room, the
+// error is [ErrMemory].
 func (s *Session) ReadSnapshot(r io.Reader) error {
 	print, err := s.m.Fingerprint()
 	if err != nil {
@@ -188,15 +189,21 @@ func (s *Session) ReadSnapshot(r io.Reader) error {
 	}
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
+	if err := s.m.spare(s, len(chunks)*s.cache.ChunkBytes()+4*len(state)); err != nil {
+		return err
+	}
 	if err := s.cache.Adopt(chunks); err != nil {
 		return err
 	}
-	s.lost, s.fixed = false, true
+	s.lost, s.fixed = false, s.keepHidden || len(blocks) > 0 || slices.Contains(tokens, vector)
 	s.state.adopt(n, state)
 	s.tokens, s.blocks, s.valid = tokens, blocks, len(logits) > 0
 	s.lookup.cut(0)
 	s.hidden, s.unseen = s.hidden[:0], len(tokens)
 	s.logits = append(s.logits[:0], logits...)
+	if s.m.hold(s); !s.keepHidden { // texts that begin the same share it from now on
+		s.m.prefixes.keep(s, n)
+	}
 	return nil
 }
 

@@ -249,6 +249,14 @@ func (s *sequence) Shared() int {
 	return s.session.Shared()
 }
 
+// Known returns the first tokens that a Feed takes from other sequences.
+func (s *sequence) Known(tokens []int32) int {
+	if s.session == nil {
+		return 0
+	}
+	return s.session.Known(tokens)
+}
+
 // Close frees the sequence.
 func (s *sequence) Close() error {
 	if s.session != nil {

@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync"
+	"testing/iotest"
 	"time"
 
 	"mm-abi.org/mm/core/infer/sample"
@@ -642,7 +644,10 @@ func (l language) saver(ctx context.Context) error {
 	}
 	damaged := bytes.Clone(b.Bytes())
 	damaged[len(damaged)/2] ^= 1
-	for what, r := range map[string]*bytes.Reader{"a damaged one": bytes.NewReader(damaged), "half of one": bytes.NewReader(b.Bytes()[:b.Len()/2])} {
+	for what, r := range map[string]io.Reader{
+		"a damaged one": bytes.NewReader(damaged), "half of one": bytes.NewReader(b.Bytes()[:b.Len()/2]),
+		"one with an error at its end": io.MultiReader(bytes.NewReader(b.Bytes()), iotest.ErrReader(errors.New("refused"))),
+	} {
 		if err := other.(runtimes.Saver).Restore(r); err == nil || other.Len() != 3 {
 			return fmt.Errorf("%s: %v, %d positions", what, err, other.Len())
 		}
