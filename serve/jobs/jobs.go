@@ -45,6 +45,7 @@ const (
 	defaultTime = time.Hour
 	maxEvents   = 1000 // of a job that are kept
 	maxWatchers = 64   // streams of events
+	keyWatchers = 16   // those of a key
 	maxExports  = 64   // of an assembly
 	maxTasks    = 64   // files and folders of an evaluation
 )
@@ -59,7 +60,7 @@ type Jobs struct {
 	mu       sync.Mutex
 	all      []*job // by arrival
 	running  int
-	watchers int
+	watchers map[string]int // by key
 }
 
 // Mount adds the routes of jobs to a server. Without a folder they refuse every request.
@@ -69,7 +70,7 @@ func Mount(s *api.Server, opt Options) (*Jobs, error) {
 	if opt.Ended == nil {
 		opt.Ended = func(string, string, string, error) {}
 	}
-	j := &Jobs{opt: opt, server: s}
+	j := &Jobs{opt: opt, server: s, watchers: map[string]int{}}
 	if opt.Dir != "" {
 		dir, err := filepath.Abs(opt.Dir)
 		if err == nil {

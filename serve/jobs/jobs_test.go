@@ -395,7 +395,7 @@ func mustBegin(t *testing.T, s *api.Server) *api.Task {
 }
 
 // Of more than maxEvents events the first are lost; the numbers of the others remain. Messages
-// beyond maxMessage are cut, faults beyond maxFaults omitted, watchers beyond maxWatchers refused.
+// beyond maxMessage are cut, faults beyond maxFaults omitted, watchers beyond maxWatchers and, of a key, keyWatchers refused.
 func TestLimits(t *testing.T) {
 	one := &job{changed: make(chan struct{})}
 	for range maxEvents {
@@ -429,7 +429,7 @@ func TestLimits(t *testing.T) {
 	id := w.start("ann", "a.graph.yaml")
 	<-w.begun
 	ctx, leave := context.WithCancel(t.Context())
-	done := make(chan int, maxWatchers)
+	done := make(chan int, keyWatchers)
 	watch := func() {
 		r := httptest.NewRequest("GET", "http://127.0.0.1/jobs/"+id+"/events", nil).WithContext(ctx)
 		r.Header.Set("X-Api-Key", "0123456789abcdef")
@@ -437,19 +437,33 @@ func TestLimits(t *testing.T) {
 		w.ServeHTTP(got, r)
 		done <- got.Code
 	}
-	for range maxWatchers {
+	for range keyWatchers {
 		go watch()
 	}
 	for full := false; !full; time.Sleep(time.Millisecond) {
 		w.jobs.mu.Lock()
-		full = w.jobs.watchers == maxWatchers
+		full = w.jobs.watchers["ann"] == keyWatchers
 		w.jobs.mu.Unlock()
 	}
 	if code, _ := w.events(id, ""); code != 429 {
-		t.Errorf("a watcher beyond maxWatchers: got %d", code)
+		t.Errorf("a watcher beyond keyWatchers: got %d", code)
+	}
+	for key, want := range map[string]bool{"ann": false, "bob": true, "": true} {
+		w.jobs.mu.Lock()
+		got := w.jobs.watchable(key)
+		w.jobs.mu.Unlock()
+		if got != want {
+			t.Errorf("a watcher of %q beside those of ann: got %v", key, got)
+		}
+	}
+	for n, want := range map[int]bool{maxWatchers - 1: true, maxWatchers: false} {
+		all := &Jobs{watchers: map[string]int{"": n}}
+		if all.watchable("") != want || all.watchable("ann") != want {
+			t.Errorf("a watcher beside %d: want %v", n, want)
+		}
 	}
 	leave()
-	for range maxWatchers {
+	for range keyWatchers {
 		if code := <-done; code != 200 {
 			t.Errorf("watcher: got %d", code)
 		}

@@ -83,7 +83,7 @@ func (j *Jobs) events(c *api.Call) error {
 	j.mu.Lock()
 	one, err := j.find(c)
 	switch {
-	case err == nil && j.watchers == maxWatchers:
+	case err == nil && !j.watchable(c.Key):
 		err = &api.Error{Status: http.StatusTooManyRequests, Kind: api.RateLimit, Code: "watchers", Message: "too many streams of events", Retry: time.Second}
 	case err == nil && one.over() && after >= one.count:
 		j.mu.Unlock()
@@ -93,14 +93,25 @@ func (j *Jobs) events(c *api.Call) error {
 		j.mu.Unlock()
 		return err
 	}
-	j.watchers++
+	j.watchers[c.Key]++
 	j.mu.Unlock()
 	defer func() {
 		j.mu.Lock()
-		j.watchers--
+		if j.watchers[c.Key]--; j.watchers[c.Key] == 0 {
+			delete(j.watchers, c.Key)
+		}
 		j.mu.Unlock()
 	}()
 	return j.follow(c, one, after)
+}
+
+// watchable reports whether a key may have a further stream of events. The mutex is held.
+func (j *Jobs) watchable(key string) bool {
+	all := 0
+	for _, n := range j.watchers {
+		all += n
+	}
+	return all < maxWatchers && (key == "" || j.watchers[key] < keyWatchers)
 }
 
 // follow sends the events of a job after a number until it has ended.
