@@ -53,7 +53,7 @@ func (gemini) request(m *Model, x *exchange) (string, any, error) {
 		config["topK"] = p.TopK
 	}
 	if p.Seed != 0 {
-		config["seed"] = int32(p.Seed)
+		config["seed"] = p.Seed // at most mostSeed
 	}
 	if len(p.Stop) > 0 {
 		config["stopSequences"] = p.Stop

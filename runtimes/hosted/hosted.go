@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"net/http"
 	"net/url"
 	"slices"
@@ -176,13 +177,17 @@ func (m *Model) begin(req runner.Request) (*runner.ToolLoop, error) {
 	return m.opt.Tools.Begin(opt)
 }
 
+// mostSeed is the largest seed of a form: another one would silently be that of other answers.
+var mostSeed = map[Form]uint64{OpenAI: math.MaxInt64, Gemini: math.MaxInt32}
+
 // supports refuses what no form has a field for.
 func (m *Model) supports(req runner.Request) error {
 	p := req.Preferences
 	unsupported := map[string]bool{
 		"min_p": p.MinP != 0, "repetition_penalty": p.RepeatPenalty != 0 && p.RepeatPenalty != 1, "cot": p.CoT, "a grammar": p.Grammar != nil || p.Allow != nil,
 		"a time budget": p.BudgetMS != 0, "a text without a template": req.Plain, "an output other than text": len(req.Outputs) > 1 || len(req.Outputs) == 1 && req.Outputs[0] != "text",
-		"seed": p.Seed != 0 && m.opt.Form == Anthropic, "top_k": p.TopK != 0 && m.opt.Form == OpenAI,
+		"seed": p.Seed != 0 && m.opt.Form == Anthropic, fmt.Sprintf("a seed of more than %d", mostSeed[m.opt.Form]): p.Seed > mostSeed[m.opt.Form] && m.opt.Form != Anthropic,
+		"top_k": p.TopK != 0 && m.opt.Form == OpenAI,
 	}
 	for _, name := range slices.Sorted(maps.Keys(unsupported)) {
 		if unsupported[name] {

@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -19,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/core/infer/sample"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/runtimes/talk"
@@ -324,13 +326,15 @@ func TestUnsupported(t *testing.T) {
 		form   Form
 		change func(*runner.Request)
 	}{
-		"min_p":              {OpenAI, func(r *runner.Request) { r.Preferences.MinP = 0.1 }},
-		"repetition_penalty": {OpenAI, func(r *runner.Request) { r.Preferences.RepeatPenalty = 1.1 }},
-		"top_k":              {OpenAI, func(r *runner.Request) { r.Preferences.TopK = 3 }},
-		"seed":               {Anthropic, func(r *runner.Request) { r.Preferences.Seed = 3 }},
-		"cot":                {Gemini, func(r *runner.Request) { r.Preferences.CoT = true }},
-		"a time budget":      {Gemini, func(r *runner.Request) { r.Preferences.BudgetMS = 1 }},
-		"an output":          {Gemini, func(r *runner.Request) { r.Outputs = []string{"image"} }},
+		"min_p":                          {OpenAI, func(r *runner.Request) { r.Preferences.MinP = 0.1 }},
+		"repetition_penalty":             {OpenAI, func(r *runner.Request) { r.Preferences.RepeatPenalty = 1.1 }},
+		"top_k":                          {OpenAI, func(r *runner.Request) { r.Preferences.TopK = 3 }},
+		"seed":                           {Anthropic, func(r *runner.Request) { r.Preferences.Seed = 3 }},
+		"a seed of more than 2147483647": {Gemini, func(r *runner.Request) { r.Preferences.Seed = math.MaxInt32 + 1 }},
+		"a seed of more than 9223372036854775807": {OpenAI, func(r *runner.Request) { r.Preferences.Seed = math.MaxInt64 + 1 }},
+		"cot":           {Gemini, func(r *runner.Request) { r.Preferences.CoT = true }},
+		"a time budget": {Gemini, func(r *runner.Request) { r.Preferences.BudgetMS = 1 }},
+		"an output":     {Gemini, func(r *runner.Request) { r.Outputs = []string{"image"} }},
 		"audio/wav": {Anthropic, func(r *runner.Request) {
 			r.Inputs = []talk.Part{{Type: abi.Audio, Data: []byte("RIFF\x00\x00\x00\x00WAVEfmt ")}}
 		}},
@@ -343,6 +347,22 @@ func TestUnsupported(t *testing.T) {
 		var gone *runtimes.Unavailable
 		if !errors.As(err, &gone) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+// The largest seed of a form is sent as it is.
+func TestSeed(t *testing.T) {
+	for form, field := range map[Form]string{OpenAI: `"seed":9223372036854775807`, Gemini: `"seed":2147483647`} {
+		sent := ""
+		m, _ := replayed(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			sent = string(body)
+			w.WriteHeader(http.StatusBadRequest)
+		}), form)
+		_, _ = m.Answer(t.Context(), runner.Request{ToolsAllowed: []string{}, Inputs: talk.Text(talk.User, "x").Parts, Preferences: runner.Preferences{Options: sample.Options{Seed: mostSeed[form]}}}, nil)
+		if !strings.Contains(sent, field) {
+			t.Errorf("%s: sent %s, want %s", form, sent, field)
 		}
 	}
 }
