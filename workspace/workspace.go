@@ -69,9 +69,12 @@ type Workspace struct {
 const (
 	storeDir   = "store"
 	cacheDir   = "cache"
-	featureDir = "features" // in cacheDir
-	evalDir    = "eval"     // likewise
-	skillDir   = "skills"   // in cacheDir
+	featureDir = "features"  // in cacheDir
+	evalDir    = "eval"      // likewise
+	skillDir   = "skills"    // in cacheDir
+	textDir    = "sequences" // in cacheDir
+	chatDir    = "chats"
+	secretFile = "secret"
 	keysDir    = "keys"
 	scratchDir = "scratch"
 	auditFile  = "audit.jsonl"

@@ -22,6 +22,7 @@ type Conversation struct {
 	Preferences  Preferences
 	ToolsAllowed []string // as in a [Request]
 	Assets       []Asset  // as in a [Request]
+	Model        string   // that Save names; may be empty
 
 	system   string
 	messages []talk.Message
@@ -49,10 +50,16 @@ func (c *Conversation) Messages() []talk.Message {
 // Ask sends a text, after the parts that Show added, and returns the answer. A truncated
 // answer stays in the conversation; if it is empty, the question is removed.
 func (c *Conversation) Ask(ctx context.Context, text string, emit func(text string) error) (*Answer, error) {
-	turn := talk.Text(talk.User, text)
-	turn.Parts, c.shown = append(c.shown, turn.Parts...), nil
+	return c.Turn(ctx, Request{Inputs: talk.Text(talk.User, text).Parts, Preferences: c.Preferences, ToolsAllowed: c.ToolsAllowed, Assets: c.Assets}, emit)
+}
+
+// Turn is Ask with the inputs of a request, which has options of its own.
+func (c *Conversation) Turn(ctx context.Context, req Request, emit func(text string) error) (*Answer, error) {
+	turn := talk.Message{Role: talk.User, Parts: append(c.shown, req.Inputs...)}
+	c.shown = nil
 	turns := append(c.Messages(), turn)
-	a, err := c.Runner.Answer(ctx, Request{Messages: turns, Preferences: c.Preferences, ToolsAllowed: c.ToolsAllowed, Assets: c.Assets}, emit)
+	req.Inputs, req.Messages = nil, turns
+	a, err := c.Runner.Answer(ctx, req, emit)
 	if a == nil || err != nil && len(a.Tokens) == 0 {
 		return a, err
 	}
@@ -66,21 +73,28 @@ const (
 	maxTurns = 1 << 14
 )
 
+// MaxConversation is the size of the largest saved conversation.
+const MaxConversation = maxSaved
+
 // saved is the file of a conversation.
 type saved struct {
 	Version  int            `json:"version"`
+	Model    string         `json:"model,omitempty"`
 	Messages []talk.Message `json:"messages"`
 }
 
-// Save writes the conversation as JSON.
+// Save writes the conversation as JSON, unless Restore would refuse it.
 func (c *Conversation) Save(w io.Writer) error {
 	messages := c.Messages()
 	if messages == nil {
 		messages = []talk.Message{}
 	}
-	data, err := json.MarshalIndent(saved{1, messages}, "", "  ")
+	data, err := json.MarshalIndent(saved{1, c.Model, messages}, "", "  ")
 	if err != nil {
 		return fmt.Errorf("writing the conversation: %w", err)
+	}
+	if len(data) >= maxSaved || len(messages) > maxTurns {
+		return fmt.Errorf("writing the conversation: got %d bytes, %d turns, limits %d, %d", len(data)+1, len(messages), maxSaved, maxTurns)
 	}
 	if _, err := w.Write(append(data, '\n')); err != nil {
 		return fmt.Errorf("writing the conversation: %w", err)
@@ -90,30 +104,36 @@ func (c *Conversation) Save(w io.Writer) error {
 
 // Restore reads a saved conversation, which is untrusted. On an error it changes nothing.
 func (c *Conversation) Restore(r io.Reader) error {
+	_, err := c.RestoreFrom(r)
+	return err
+}
+
+// RestoreFrom is Restore, and returns the Model that saved the conversation.
+func (c *Conversation) RestoreFrom(r io.Reader) (model string, err error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxSaved+1))
 	if err != nil {
-		return fmt.Errorf("reading the conversation: %w", err)
+		return "", fmt.Errorf("reading the conversation: %w", err)
 	}
 	if len(data) > maxSaved {
-		return fmt.Errorf("reading the conversation: more than %d bytes", maxSaved)
+		return "", fmt.Errorf("reading the conversation: more than %d bytes", maxSaved)
 	}
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
 	var s saved
 	if err := dec.Decode(&s); err != nil {
-		return fmt.Errorf("reading the conversation: %w", err)
+		return "", fmt.Errorf("reading the conversation: %w", err)
 	}
 	if _, err := dec.Token(); err != io.EOF {
-		return fmt.Errorf("reading the conversation: trailing data")
+		return "", fmt.Errorf("reading the conversation: trailing data")
 	}
 	if s.Version != 1 {
-		return fmt.Errorf("reading the conversation: unsupported version %d, want 1", s.Version)
+		return "", fmt.Errorf("reading the conversation: unsupported version %d, want 1", s.Version)
 	}
 	if len(s.Messages) > maxTurns {
-		return fmt.Errorf("reading the conversation: %d turns, limit %d", len(s.Messages), maxTurns)
+		return "", fmt.Errorf("reading the conversation: %d turns, limit %d", len(s.Messages), maxTurns)
 	}
 	if err := talk.Check(s.Messages); err != nil {
-		return fmt.Errorf("reading the conversation: %w", err)
+		return "", fmt.Errorf("reading the conversation: %w", err)
 	}
 	for _, m := range s.Messages {
 		for i, call := range m.Calls { // as the model wrote it, without the file's formatting
@@ -128,5 +148,5 @@ func (c *Conversation) Restore(r io.Reader) error {
 		system, s.Messages = s.Messages[0].Parts[0].Text, s.Messages[1:]
 	}
 	c.system, c.messages = system, s.Messages
-	return nil
+	return s.Model, nil
 }

@@ -28,6 +28,7 @@ type Report struct {
 		LoadMS       float64 `json:"load_ms"`
 		FirstTokenMS float64 `json:"first_token_ms"`
 		PromptTokens int     `json:"prompt_tokens"`
+		CachedTokens int     `json:"cached_tokens"` // of them, not computed
 		Generated    int     `json:"generated"`
 		PerSecond    float64 `json:"tokens_per_second"`
 	} `json:"timings"`
@@ -48,7 +49,8 @@ func (r *Runner) Report(a *Answer) Report {
 	}
 	t := a.Timings
 	out.Timings.LoadMS, out.Timings.FirstTokenMS = milliseconds(t.Load), milliseconds(t.FirstToken)
-	out.Timings.PromptTokens, out.Timings.Generated, out.Timings.PerSecond = t.Prompt, t.Generated, t.PerSecond()
+	out.Timings.PromptTokens, out.Timings.CachedTokens = t.Prompt, t.Reused
+	out.Timings.Generated, out.Timings.PerSecond = t.Generated, t.PerSecond()
 	return out
 }
 

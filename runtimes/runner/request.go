@@ -26,6 +26,8 @@ type Request struct {
 	Outputs      []string          `json:"outputs,omitempty"` // modalities; none: text
 
 	Context bool `json:"-"` // record [Answer].Context
+	// Owner names who asks: a kept sequence is used only for the one whose text it is.
+	Owner string `json:"-"`
 	// Plain continues the texts of Inputs without the chat template; all that the model
 	// writes is text.
 	Plain bool `json:"-"`

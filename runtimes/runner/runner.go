@@ -71,6 +71,10 @@ type Options struct {
 
 	// Sequences is the number of cached sequences; if 0, 4.
 	Sequences int
+	// Kept keeps on disk the sequences that memory has no place for, and at the end those
+	// that it has; nil: none. If the engine cannot save sequences, it is not used, which
+	// its report says.
+	Kept *SequenceCache
 
 	// Features caches vectors on disk; nil: no such cache. Revision returns an id of
 	// this program, on first use: vectors of other programs are not used. If nil,
@@ -114,6 +118,9 @@ type Runner struct {
 	mu     sync.Mutex
 	idle   []*session // most recently used last
 	closed bool
+
+	kept   *keeper        // nil: none; set by Load
+	saving sync.WaitGroup // of sequences that are being saved
 }
 
 // Open chooses the engine of a build's core and checks that the engines of
@@ -196,6 +203,9 @@ func (r *Runner) Load(ctx context.Context) error {
 	language, ok := model.(runtimes.Language)
 	if !ok {
 		return errors.Join(fmt.Errorf("backend %s: %s is not a language model", r.engine.Name(), core.Part.ID()), model.Close())
+	}
+	if r.kept, err = r.keeper(ctx, language); err != nil {
+		return errors.Join(err, model.Close())
 	}
 	r.model, r.load = language, r.load+time.Since(start)
 	return nil
@@ -292,6 +302,7 @@ func (r *Runner) Close() error {
 	idle := r.idle
 	r.idle = nil
 	r.mu.Unlock()
+	r.kept.end(&r.saving, idle)
 	var errs []error
 	for _, s := range idle {
 		errs = append(errs, s.Close())
@@ -394,8 +405,9 @@ func (r *Runner) answer(ctx context.Context, prompt talk.Prompt, req Request, lo
 		return nil, err
 	}
 	t.answer.Timings.Load = r.loadTime()
-	s, err := t.read(bounded, r, prompt, c, len(req.shows()) > 0)
+	s, err := t.read(bounded, r, prompt, c, req)
 	if s != nil {
+		s.owner = req.Owner
 		defer r.put(s)
 	}
 	var states []float32

@@ -99,10 +99,11 @@ func (r *Runner) Score(ctx context.Context, tokens []int32, from, top int) ([]To
 	// The last token is scored, but not read.
 	p := &positions{width: r.model.Shape().Width, goesOn: true}
 	p.say(tokens[:from-1])
-	s, _, err := r.begin(ctx, p, false)
+	s, _, err := r.begin(ctx, p, false, noOwner)
 	if err != nil {
 		return nil, err
 	}
+	s.owner = noOwner
 	defer r.put(s)
 	if err := s.Truncate(from - 1); err != nil {
 		return nil, err

@@ -110,7 +110,7 @@ func (p *positions) show(e *media.Encoded, run int, mutual bool) error {
 
 // read makes a sequence hold a prompt. Before it waits for an input, it feeds the positions
 // that are available, concurrently with the encoders.
-func (r *Runner) read(ctx context.Context, prompt talk.Prompt, c *media.Encoding, hidden bool) (s *session, p *positions, reused int, err error) {
+func (r *Runner) read(ctx context.Context, prompt talk.Prompt, c *media.Encoding, hidden bool, owner string) (s *session, p *positions, reused int, err error) {
 	p = &positions{width: r.model.Shape().Width, deep: r.model.Shape().Deep}
 	p.prefix = slices.ContainsFunc(prompt.Pieces, func(x talk.Piece) bool { return x.Part != nil && r.senses.Prefix(x.Part.Type) })
 	var e *media.Encoded
@@ -126,7 +126,7 @@ func (r *Runner) read(ctx context.Context, prompt talk.Prompt, c *media.Encoding
 		if !e.Ready() && !p.prefix { // meanwhile, read the positions before it
 			p.goesOn = true
 			if s == nil {
-				s, reused, err = r.begin(ctx, p, hidden)
+				s, reused, err = r.begin(ctx, p, hidden, owner)
 			} else {
 				err = s.read(ctx, p)
 			}
@@ -145,15 +145,15 @@ func (r *Runner) read(ctx context.Context, prompt talk.Prompt, c *media.Encoding
 		return s, p, 0, fmt.Errorf("empty prompt: the model needs a first token")
 	}
 	if s == nil {
-		s, reused, err = r.begin(ctx, p, hidden)
+		s, reused, err = r.begin(ctx, p, hidden, owner)
 		return s, p, reused, err
 	}
 	return s, p, reused, s.read(ctx, p)
 }
 
 // begin takes a sequence for a prompt and feeds it.
-func (r *Runner) begin(ctx context.Context, p *positions, hidden bool) (*session, int, error) {
-	s, err := r.take(ctx, p, hidden)
+func (r *Runner) begin(ctx context.Context, p *positions, hidden bool, owner string) (*session, int, error) {
+	s, err := r.take(ctx, p, hidden, owner)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -165,7 +165,8 @@ func (r *Runner) begin(ctx context.Context, p *positions, hidden bool) (*session
 type session struct {
 	runtimes.Sequence
 	held   []int32
-	hidden bool // the sequence keeps the states of its positions
+	hidden bool   // the sequence keeps the states of its positions
+	owner  string // of its text
 }
 
 // common returns the length of the common prefix. At least one position of a complete prompt
@@ -282,8 +283,13 @@ func (r *Runner) roomy(prompt talk.Prompt, in []media.Medium) error {
 }
 
 // take returns a sequence for a prompt: the idle one with the longest common prefix, a new one
-// while there may be more, or the least recently used one.
-func (r *Runner) take(ctx context.Context, in *positions, hidden bool) (*session, error) {
+// while there may be more, or the least recently used one. If a kept sequence begins with more
+// of the prompt, it is restored.
+func (r *Runner) take(ctx context.Context, in *positions, hidden bool, owner string) (*session, error) {
+	var found kept
+	if !hidden && !in.prefix {
+		found = r.kept.find(owner, in)
+	}
 	r.mu.Lock()
 	best, most := -1, 0
 	for i, s := range r.idle {
@@ -294,15 +300,19 @@ func (r *Runner) take(ctx context.Context, in *positions, hidden bool) (*session
 			best, most = i, n
 		}
 	}
+	if most+leastKept <= found.n {
+		best = -1
+	}
 	// A few common positions, such as BOS or the start of a template, are not worth the
 	// loss of another conversation's sequence.
-	if best >= 0 && 2*most < min(in.len(), len(r.idle[best].held)) && len(r.idle) < r.opt.Sequences {
+	if best >= 0 && 2*most < min(in.len(), len(r.idle[best].held)) && (len(r.idle) < r.opt.Sequences || r.kept != nil) {
 		best = -1
 	}
 	var full *session // to be closed
 	if best < 0 && len(r.idle) >= r.opt.Sequences {
-		if best = 0; r.idle[0].hidden != hidden {
-			full, r.idle, best = r.idle[0], slices.Delete(r.idle, 0, 1), -1
+		if best = 0; r.idle[0].hidden != hidden || r.kept != nil {
+			full, best = r.idle[0], -1
+			r.idle = slices.Delete(r.idle, 0, 1) // clears the place
 		}
 	}
 	if best >= 0 {
@@ -313,7 +323,7 @@ func (r *Runner) take(ctx context.Context, in *positions, hidden bool) (*session
 	}
 	r.mu.Unlock()
 	if full != nil {
-		if err := full.Close(); err != nil {
+		if err := r.retire(full); err != nil {
 			return nil, err
 		}
 	}
@@ -321,16 +331,20 @@ func (r *Runner) take(ctx context.Context, in *positions, hidden bool) (*session
 	if err != nil {
 		return nil, fmt.Errorf("creating a sequence: %w", err)
 	}
-	return &session{Sequence: q, hidden: hidden}, nil
+	s := &session{Sequence: q, hidden: hidden}
+	r.kept.restore(found, in, s)
+	return s, nil
 }
 
 // put returns a sequence to the idle ones.
 func (r *Runner) put(s *session) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.closed || len(r.idle) >= r.opt.Sequences {
-		s.Close()
-		return
+	full := r.closed || len(r.idle) >= r.opt.Sequences
+	if !full {
+		r.idle = append(r.idle, s)
 	}
-	r.idle = append(r.idle, s)
+	r.mu.Unlock()
+	if full {
+		_ = r.retire(s) // the answer is complete
+	}
 }

@@ -63,9 +63,9 @@ type telling struct {
 }
 
 // read makes a sequence hold the prompt and records the inputs.
-func (t *telling) read(ctx context.Context, r *Runner, prompt talk.Prompt, c *media.Encoding, hidden bool) (*session, error) {
+func (t *telling) read(ctx context.Context, r *Runner, prompt talk.Prompt, c *media.Encoding, req Request) (*session, error) {
 	at := time.Since(t.start)
-	s, p, reused, err := r.read(ctx, prompt, c, hidden)
+	s, p, reused, err := r.read(ctx, prompt, c, len(req.shows()) > 0, req.Owner)
 	done := r.step(part.StepPrompt, at, time.Since(t.start)-at)
 	done.Load, done.Note = t.answer.Timings.Load, fmt.Sprintf("%d positions, %d cached", p.len(), reused)
 	if err != nil {

@@ -99,6 +99,7 @@ func (c *Call) Answer(ask *Ask, emit func(text string) error) (*Result, error) {
 
 // prepare checks a request and applies the limits of the server.
 func (c *Call) prepare(ask *Ask) error {
+	ask.Request.Owner = c.Key
 	p := &ask.Request.Preferences
 	if limit := c.server.opt.Tokens; p.MaxTokens == 0 || p.MaxTokens > limit {
 		p.MaxTokens = limit
