@@ -32,12 +32,13 @@ func (p *program) chatCommand() *cli.Command {
 			"A line is a turn. Text between lines of three quotes (\"\"\") is one turn; a line that\n" +
 			"ends in a backslash continues. Ctrl-C stops an answer, Ctrl-D ends the conversation.\n" +
 			"/help lists the commands.\n\n" +
+			"With --keep the conversation goes on in later processes, which do not read its text again.\n\n" +
 			"With --provider the model is at another server, and its key in the environment: OPENAI_API_KEY,\n" +
 			"ANTHROPIC_API_KEY or GEMINI_API_KEY. The skills of a build run here, under the permissions of --allow.",
 		Flags: append(append(append([]cli.Flag{
 			layoutFlag(),
 			&cli.StringFlag{Name: "system", Usage: "system prompt"},
-			noCacheFlag(),
+			keepFlag(), noCacheFlag(),
 		}, append(hostedFlags(), p.answerFlags()...)...), p.quietFlag()), append(resolveFlags(), append(claimFlags(), expectFlag())...)...),
 		Action: p.chat,
 	}
@@ -61,11 +62,14 @@ func (p *program) chat(c *cli.Context) error {
 		return err
 	}
 	away, err := p.hostedOptions(c)
+	if err == nil {
+		err = checkKeep(c)
+	}
 	if err != nil {
 		return err
 	}
 	u := useOptions(c)
-	u.skills = true
+	u.skills, u.keep = true, c.String("keep")
 	talk := &runner.Conversation{Preferences: prefs, ToolsAllowed: allowed, Assets: assets}
 	return p.inWorkspace(p.pulling(workspaceOptions(c, u.arg)), func(w *workspace.Workspace) error {
 		if away.Form != "" {
@@ -74,6 +78,11 @@ func (p *program) chat(c *cli.Context) error {
 		if opt.Features = p.features(w, c.Bool("no-cache")); opt.Features != nil {
 			defer opt.Features.Close()
 		}
+		done, err := p.keepSequences(w, u.keep, &opt)
+		if err != nil {
+			return err
+		}
+		defer done()
 		return p.converse(c.Context, w, u, opt, talk, c.String("system"))
 	})
 }
@@ -91,19 +100,32 @@ func (p *program) converse(ctx context.Context, w *workspace.Workspace, u use, o
 		return err
 	}
 	talk.Runner = r
-	err = p.begin(talk, system, r.Build().Assembly.Core.ID()).hold(ctx)
+	err = p.hold(ctx, w, u, talk, system, r.Build().Assembly.Core.ID(), modelOf(r))
 	w.Record(ctx, audit.Entry{Action: "run", Ref: u.arg + " (chat)", Digest: r.Build().Digest, Result: workspace.Outcome(err)})
 	return err
 }
 
-// begin returns a chat with a model, which it names on a terminal.
-func (p *program) begin(talk *runner.Conversation, system, model string) *chat {
-	t := &chat{program: p, in: newTurns(p.stdin, p.stderr), talk: talk}
-	talk.System(system)
-	if t.in.terminal != nil {
-		p.say("%s; /help lists the commands, Ctrl-D ends", model)
+// hold chats with a model, which it names on a terminal, and keeps the conversation if u says so.
+func (p *program) hold(ctx context.Context, w *workspace.Workspace, u use, talk *runner.Conversation, system, name, model string) error {
+	t := &chat{program: p, in: newTurns(p.stdin, p.stderr), talk: talk, keep: func() error { return nil }}
+	if u.keep != "" {
+		k, err := p.keep(ctx, w, u.keep)
+		if err != nil {
+			return err
+		}
+		defer k.Close()
+		if err := p.resume(k, talk, model); err != nil {
+			return err
+		}
+		t.keep = func() error { return k.save(talk) }
 	}
-	return t
+	if system != "" {
+		talk.System(system)
+	}
+	if t.in.terminal != nil {
+		p.say("%s; /help lists the commands, Ctrl-D ends", name)
+	}
+	return t.hold(ctx)
 }
 
 // chat is a conversation in a terminal.
@@ -111,6 +133,7 @@ type chat struct {
 	*program
 	in   *turns
 	talk *runner.Conversation
+	keep func() error // after each turn or command
 }
 
 // hold reads and answers turns until the input ends.
@@ -132,9 +155,10 @@ func (t *chat) hold(ctx context.Context) error {
 			if t.command(text) {
 				return nil
 			}
-			continue
+		} else if err := t.ask(ctx, strings.TrimPrefix(text, "/")); err != nil {
+			return err
 		}
-		if err := t.ask(ctx, strings.TrimPrefix(text, "/")); err != nil {
+		if err := t.keep(); err != nil {
 			return err
 		}
 	}

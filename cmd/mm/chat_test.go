@@ -97,3 +97,33 @@ func TestTurns(t *testing.T) {
 		}
 	}
 }
+
+// A conversation that another process keeps is refused, and is free when that one has ended.
+func TestChatKeptTwice(t *testing.T) {
+	home := filepath.Join(t.TempDir(), "home")
+	t.Setenv("MM_HOME", home)
+	in, say := io.Pipe()
+	ended := make(chan int)
+	go func() {
+		ended <- run(t.Context(), []string{"mm", "chat", "../../catalog/core-llm", "--keep", "notes", "-n", "1"}, in, io.Discard, io.Discard)
+	}()
+	io.WriteString(say, "one\n")
+	lock := filepath.Join(home, "chats", "notes.json.lock")
+	for range 600 {
+		if _, err := os.Stat(lock); err == nil {
+			break
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	_, stderr, code := mm(t, "run", "../../catalog/core-llm", "--keep", "notes", "-n", "1", "two")
+	if code != exitFailure || !strings.Contains(stderr, "--keep notes: the conversation is in use by another process") {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+	say.Close()
+	if code := <-ended; code != exitOK {
+		t.Errorf("the first one: exit %d", code)
+	}
+	if _, stderr, code := mm(t, "run", "../../catalog/core-llm", "--keep", "notes", "-n", "1", "two"); code != exitOK || !strings.Contains(stderr, "goes on after 2 turns") {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+}

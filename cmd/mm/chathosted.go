@@ -67,7 +67,7 @@ func (p *program) converseHosted(ctx context.Context, w *workspace.Workspace, u 
 	}
 	talk.Runner = m
 	p.say("the conversation is sent to %s (%s)", m.Host(), opt.Model)
-	err = p.begin(talk, system, opt.Model).hold(ctx)
+	err = p.hold(ctx, w, u, talk, system, opt.Model, opt.Model+" at "+m.Host())
 	w.Record(ctx, audit.Entry{Action: "run", Ref: opt.Model + " at " + m.Host() + " (chat)", Result: workspace.Outcome(err)})
 	return err
 }

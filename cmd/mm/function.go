@@ -93,7 +93,7 @@ func (p *program) callOptions(c *cli.Context) (call, error) {
 }
 
 // textFlags apply only to language models.
-var textFlags = []string{"prompt", "p", "request", "smoke", "raw", "max-tokens", "temperature", "top-k", "top-p", "min-p", "repetition-penalty", "seed", "stop", "no-draft", "json-schema", "out-image", "out-audio", "out-text", "trace", "trace-svg"}
+var textFlags = []string{"prompt", "p", "request", "smoke", "raw", "max-tokens", "temperature", "top-k", "top-p", "min-p", "repetition-penalty", "seed", "stop", "no-draft", "json-schema", "keep", "out-image", "out-audio", "out-text", "trace", "trace-svg"}
 
 // checkFunction refuses a prompt and the flags in set that apply only to language
 // models.

@@ -54,6 +54,7 @@ func (p *program) runCommand() *cli.Command {
 			&cli.GenericFlag{Name: "video", Usage: "video `FILE` for the model: an animated GIF, a Y4M file or a folder of frames (repeatable)", Value: saying{p, abi.Video}},
 			&cli.StringFlag{Name: "request", Usage: "read a request from `FILE`, - for standard input"},
 			&cli.StringFlag{Name: "json-schema", Usage: "constrain the answer to JSON that is valid for the schema in `FILE` (docs/GRAMMAR.md)"},
+			keepFlag(),
 			&cli.BoolFlag{Name: "smoke", Usage: "run the golden prompts of the graph; exit code 5 if one fails"},
 		}, append(append(append(append(outputFlags(), speechFlags()...), transcriptFlags()...), fileFlags()...), p.answerFlags()...)...), p.quietFlag()), append(resolveFlags(), append(claimFlags(), expectFlag())...)...),
 		Action: p.run,
@@ -124,12 +125,16 @@ func (p *program) answerFlags() []cli.Flag {
 func (p *program) run(c *cli.Context) error {
 	use, loose := useOptions(c), loose.IsFunction(c.Args().First()) && !loose.IsLoop(c.Args().First())
 	use.skills, use.request = true, c.String("request") != ""
+	use.keep = c.String("keep")
 	use.sampling = slices.ContainsFunc([]string{"temperature", "top-k", "top-p", "min-p", "repetition-penalty"}, c.IsSet)
 	opt, err := p.runOptions(c)
 	if err != nil {
 		return err
 	}
 	call, err := p.callOptions(c)
+	if err == nil {
+		err = checkKeep(c, "request", "smoke")
+	}
 	if err != nil {
 		return err
 	}
@@ -178,6 +183,11 @@ func (p *program) run(c *cli.Context) error {
 		if opt.Features = p.features(w, c.Bool("no-cache")); opt.Features != nil {
 			defer opt.Features.Close()
 		}
+		done, err := p.keepSequences(w, use.keep, &opt)
+		if err != nil {
+			return err
+		}
+		defer done()
 		return p.answer(c.Context, w, use, opt, req, call, out, say)
 	})
 }
@@ -193,6 +203,7 @@ type use struct {
 	sampling    bool // with options of sampling
 	resolve     workspace.ResolveOptions
 	script      transcript // of an encoder-decoder
+	keep        string     // name of a conversation
 	voiced      bool       // with options of a voice
 }
 
@@ -208,6 +219,9 @@ func (p *program) answer(ctx context.Context, w *workspace.Workspace, u use, opt
 	defer r.Close()
 	if u.smoke {
 		return p.smoke(ctx, w, r, u.arg)
+	}
+	if u.keep != "" && (r.Engine() == nil || runner.HasLoop(r.Build())) {
+		return usageError{fmt.Errorf("--keep: %s has no conversations, only a core answers turns", u.arg)}
 	}
 	if !call.explicit() && runner.HasLoop(r.Build()) {
 		return p.transcribe(ctx, w, r, u.arg, req.Inputs, u.script)
@@ -234,7 +248,7 @@ func (p *program) answer(ctx context.Context, w *workspace.Workspace, u use, opt
 	if len(r.Build().Manifests) == 0 && !u.request && req.Preferences.Grammar == nil {
 		req.Continue = func(o *runner.Preferences) { p.continuing(u, o) }
 	}
-	answer, err := r.Answer(ctx, req, emit)
+	answer, err := p.respond(ctx, w, u, r, req, emit)
 	w.Record(ctx, audit.Entry{Action: "run", Ref: u.arg, Digest: r.Build().Digest, Result: workspace.Outcome(err)})
 	if err != nil {
 		return explained(err)
@@ -246,6 +260,27 @@ func (p *program) answer(ctx context.Context, w *workspace.Workspace, u use, opt
 		return overBudget(req.Preferences.BudgetMS, answer)
 	}
 	return nil
+}
+
+// respond answers a request, as a turn of a kept conversation if u names one.
+func (p *program) respond(ctx context.Context, w *workspace.Workspace, u use, r *runner.Runner, req runner.Request, emit func(string) error) (*runner.Answer, error) {
+	if u.keep == "" {
+		return r.Answer(ctx, req, emit)
+	}
+	k, err := p.keep(ctx, w, u.keep)
+	if err != nil {
+		return nil, err
+	}
+	defer k.Close()
+	talk := &runner.Conversation{Runner: r}
+	if err := p.resume(k, talk, modelOf(r)); err != nil {
+		return nil, err
+	}
+	a, err := talk.Turn(ctx, req, emit)
+	if err != nil {
+		return a, err
+	}
+	return a, k.save(talk)
 }
 
 // continuedTokens limits a continued text without --max-tokens.

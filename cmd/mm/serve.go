@@ -60,6 +60,8 @@ func (p *program) serveFlags() []cli.Flag {
 		&cli.IntFlag{Name: "queue", Usage: "requests that may wait; others are refused with 429", DefaultText: "64"},
 		&cli.IntFlag{Name: "loaded", Usage: "models in memory at a time; others are loaded when they are used", DefaultText: "all"},
 		&cli.StringFlag{Name: "model-memory", Usage: "maximum `SIZE` of the models in memory, such as 8G", DefaultText: "none"},
+		&cli.StringFlag{Name: "keep", Usage: "keep in `DIR` the keys and values of texts that memory has no place for, and at the end of all: a conversation goes on after a restart without computing its text again; each client's key uses its own alone"},
+		&cli.StringFlag{Name: "keep-size", Usage: "maximum `SIZE` of the files of --keep", DefaultText: "1G"},
 		&cli.StringFlag{Name: "kv-memory", Usage: "maximum `SIZE` of the keys and values of a model's answers, which wait for it", DefaultText: "none"},
 		&cli.BoolFlag{Name: "watch", Usage: "replace a build by a newer version of its REF, such as p-lite@^1, without an interruption; also at SIGHUP"},
 		&cli.DurationFlag{Name: "watch-every", Value: time.Minute, Usage: "`TIME` between looks for newer versions"},
@@ -119,6 +121,12 @@ func (p *program) serve(c *cli.Context) error {
 	return p.inWorkspace(p.pulling(workspaceOptions(c, c.Args().First())), func(w *workspace.Workspace) (err error) {
 		if run.Features = p.features(w, c.Bool("no-cache")); run.Features != nil {
 			defer run.Features.Close()
+		}
+		if run.Kept, err = p.keptTexts(c, w); err != nil {
+			return err
+		}
+		if run.Kept != nil {
+			defer run.Kept.Close()
 		}
 		f := &fleet{p: p, w: w, use: u, run: run, alias: c.StringSlice("alias"), watch: c.Bool("watch")}
 		pool, err := f.open(ctx, args, limits, &opt)

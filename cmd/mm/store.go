@@ -13,6 +13,7 @@ import (
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/runtimes/media"
+	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/workspace"
 )
 
@@ -126,7 +127,7 @@ func (p *program) gc(ctx context.Context, w *workspace.Workspace, opt registry.G
 	if !opt.DryRun {
 		s.KeepReserve()
 	}
-	if err := all.clear(w.FeatureDir(), opt.DryRun); err != nil {
+	if err := all.clear(w.FeatureDir(), w.SequenceDir(), opt.DryRun); err != nil {
 		return err
 	}
 	report := all.GCReport
@@ -138,8 +139,8 @@ func (p *program) gc(ctx context.Context, w *workspace.Workspace, opt registry.G
 	if opt.DryRun {
 		verb = "would remove"
 	}
-	_, err = fmt.Fprintf(p.stdout, "%s %d blobs (%s), %d temporary files and the vectors of %d inputs (%s); %d blobs kept, %d of them unreferenced and young\n",
-		verb, len(report.Blobs), size(report.Bytes), report.Temp, all.Features, size(all.FeatureBytes), report.Kept+report.Young, report.Young)
+	_, err = fmt.Fprintf(p.stdout, "%s %d blobs (%s), %d temporary files, the vectors of %d inputs (%s) and %d sequences (%s); %d blobs kept, %d of them unreferenced and young\n",
+		verb, len(report.Blobs), size(report.Bytes), report.Temp, all.Features, size(all.FeatureBytes), all.Sequences, size(all.SequenceBytes), report.Kept+report.Young, report.Young)
 	if report.Young > 0 {
 		p.say("mm: unreferenced data younger than %s was kept, for commands that are still running; mm gc --grace 0 removes it if there are none", opt.Grace)
 	}
@@ -151,19 +152,32 @@ type collected struct {
 	registry.GCReport
 	Features     int   `json:"features"`      // cached inputs
 	FeatureBytes int64 `json:"feature_bytes"` // of them
+
+	Sequences     int   `json:"sequences"`      // kept for later processes
+	SequenceBytes int64 `json:"sequence_bytes"` // of them
 }
 
-// clear clears the cache of encoded inputs.
-func (c *collected) clear(dir string, dry bool) error {
-	if !exists(dir) {
+// clear clears the caches of encoded inputs and of sequences.
+func (c *collected) clear(features, sequences string, dry bool) error {
+	if exists(features) {
+		f, err := media.OpenVectorCache(features, 0)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if c.Features, c.FeatureBytes, err = f.Clear(dry); err != nil {
+			return err
+		}
+	}
+	if !exists(sequences) {
 		return nil
 	}
-	f, err := media.OpenVectorCache(dir, 0)
+	s, err := runner.OpenSequenceCache(sequences, make([]byte, runner.SecretSize), 0, nil) // it reads none
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	c.Features, c.FeatureBytes, err = f.Clear(dry)
+	defer s.Close()
+	c.Sequences, c.SequenceBytes, err = s.Clear(dry)
 	return err
 }
 
