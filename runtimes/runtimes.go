@@ -283,9 +283,9 @@ type Saver interface {
 type Sharer interface {
 	// Shared returns the number of positions of the last Feed that were not computed.
 	Shared() int
-	// Known returns the number of first tokens that a Feed into the empty sequence would
+	// Reusable returns the number of first tokens that a Feed into the empty sequence would
 	// not compute.
-	Known(tokens []int32) int
+	Reusable(tokens []int32) int
 }
 
 // Embedder is a [Language] with access to its token embeddings.

@@ -30,9 +30,9 @@ func (w *Workspace) Secret(n int) ([]byte, error) {
 	file := filepath.Join(w.home, secretFile)
 	data, err := fsx.ReadFile(file, int64(n))
 	if errors.Is(err, fs.ErrNotExist) {
-		made := make([]byte, n)
-		rand.Read(made) // never fails
-		err = fsx.Place(file, 0o600, func(to io.Writer) error { _, err := to.Write(made); return err })
+		fresh := make([]byte, n)
+		rand.Read(fresh) // never fails
+		err = fsx.Place(file, 0o600, func(to io.Writer) error { _, err := to.Write(fresh); return err })
 		if err == nil || errors.Is(err, fs.ErrExist) { // another process was first
 			data, err = fsx.ReadFile(file, int64(n))
 		}

@@ -62,28 +62,19 @@ func (p *program) chat(c *cli.Context) error {
 		return err
 	}
 	away, err := p.hostedOptions(c)
-	if err == nil {
-		err = checkKeep(c)
-	}
 	if err != nil {
 		return err
 	}
 	u := useOptions(c)
-	u.skills, u.keep = true, c.String("keep")
+	u.skills = true
 	talk := &runner.Conversation{Preferences: prefs, ToolsAllowed: allowed, Assets: assets}
 	return p.inWorkspace(p.pulling(workspaceOptions(c, u.arg)), func(w *workspace.Workspace) error {
 		if away.Form != "" {
 			return p.converseHosted(c.Context, w, u, away, talk, c.String("system"))
 		}
-		if opt.Features = p.features(w, c.Bool("no-cache")); opt.Features != nil {
-			defer opt.Features.Close()
-		}
-		done, err := p.keepSequences(w, u.keep, &opt)
-		if err != nil {
-			return err
-		}
-		defer done()
-		return p.converse(c.Context, w, u, opt, talk, c.String("system"))
+		return p.cached(w, c.Bool("no-cache"), texts{home: u.keep != ""}, &opt, func() error {
+			return p.converse(c.Context, w, u, opt, talk, c.String("system"))
+		})
 	})
 }
 
@@ -105,7 +96,7 @@ func (p *program) converse(ctx context.Context, w *workspace.Workspace, u use, o
 	return err
 }
 
-// hold chats with a model, which it names on a terminal, and keeps the conversation if u says so.
+// hold chats with a model, which it names on a terminal, and keeps the conversation if u names one.
 func (p *program) hold(ctx context.Context, w *workspace.Workspace, u use, talk *runner.Conversation, system, name, model string) error {
 	t := &chat{program: p, in: newTurns(p.stdin, p.stderr), talk: talk, keep: func() error { return nil }}
 	if u.keep != "" {

@@ -6,13 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
-	"mm-abi.org/mm/internal/bytesize"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/workspace"
@@ -57,12 +55,13 @@ func (k *keeping) Close() error { return errors.Join(k.lock.RemoveUnlock(), k.di
 // load restores the conversation, if it was kept. It reports whether it was, and the model
 // that answered.
 func (k *keeping) load(talk *runner.Conversation) (found bool, model string, err error) {
-	data, err := fsx.ReadFile(filepath.Join(k.dir.Path(), k.base), runner.MaxConversation)
+	f, err := fsx.OpenRegular(filepath.Join(k.dir.Path(), k.base))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, "", nil
 	}
 	if err == nil {
-		model, err = talk.RestoreFrom(bytes.NewReader(data))
+		defer f.Close()
+		model, err = talk.RestoreFrom(f)
 	}
 	if err != nil {
 		return false, "", hinted{fmt.Errorf("--keep %s: %w", k.name, err), "the file was not changed; move " + filepath.Join(k.dir.Path(), k.base) + " away to begin anew"}
@@ -83,7 +82,7 @@ func (k *keeping) save(talk *runner.Conversation) error {
 	return nil
 }
 
-// resume restores a kept conversation, and says if another model answered so far.
+// resume restores a kept conversation, and reports another model that answered so far.
 func (p *program) resume(k *keeping, talk *runner.Conversation, model string) error {
 	talk.Model = model
 	found, was, err := k.load(talk)
@@ -105,59 +104,33 @@ func modelOf(r *runner.Runner) string {
 	return r.Build().Assembly.Core.ID()
 }
 
-// sequences opens a folder of kept sequences. If dir is empty, the result is nil.
-func (p *program) sequences(w *workspace.Workspace, dir string, limit int64) (*runner.SequenceCache, error) {
-	if dir == "" {
-		return nil, nil
+// texts describes where a runner keeps sequences.
+type texts struct {
+	home  bool   // in the home
+	dir   string // otherwise; empty: nowhere
+	limit int64  // bytes; 0: the default
+}
+
+// cached calls use while the caches of encoded inputs and of sequences, which opt refers to, are
+// open.
+func (p *program) cached(w *workspace.Workspace, off bool, t texts, opt *runner.Options, use func() error) error {
+	if opt.Features = p.features(w, off); opt.Features != nil {
+		defer opt.Features.Close()
+	}
+	if t.home {
+		t.dir = w.SequenceDir()
+	}
+	if t.dir == "" {
+		return use()
 	}
 	secret, err := w.Secret(runner.SecretSize)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return runner.OpenSequenceCache(dir, secret, limit, func(err error) { fmt.Fprintf(p.stderr, "mm: %v\n", err) })
-}
-
-// keptTexts opens the folder of --keep of mm serve.
-func (p *program) keptTexts(c *cli.Context, w *workspace.Workspace) (*runner.SequenceCache, error) {
-	limit := int64(0)
-	if text := c.String("keep-size"); text != "" {
-		var err error
-		if limit, err = bytesize.Parse(text); err != nil {
-			return nil, usageError{fmt.Errorf("--keep-size: %w", err)}
-		}
-		if c.String("keep") == "" {
-			return nil, usageError{errors.New("--keep-size requires --keep")}
-		}
+	report := func(err error) { fmt.Fprintf(p.stderr, "mm: %v\n", err) }
+	if opt.Kept, err = runner.OpenSequenceCache(t.dir, secret, t.limit, report); err != nil {
+		return err
 	}
-	return p.sequences(w, c.String("keep"), limit)
-}
-
-// keepSequences adds the sequences of the home to the options of a runner, if a conversation is
-// kept. The caller calls done after the runner was closed.
-func (p *program) keepSequences(w *workspace.Workspace, name string, opt *runner.Options) (done func(), err error) {
-	done = func() {}
-	if name == "" {
-		return done, nil
-	}
-	c, err := p.sequences(w, w.SequenceDir(), 0)
-	if err == nil && c != nil {
-		opt.Kept, done = c, func() { _ = c.Close() }
-	}
-	return done, err
-}
-
-// checkKeep refuses what --keep cannot continue.
-func checkKeep(c *cli.Context, set ...string) error {
-	for _, name := range set {
-		if c.String("keep") != "" && c.IsSet(name) {
-			return usageError{fmt.Errorf("--keep and --%s exclude each other", name)}
-		}
-	}
-	if c.IsSet("keep") && c.String("keep") == "" {
-		return usageError{errors.New("--keep: missing name of the conversation")}
-	}
-	if info, err := os.Stat(c.String("keep")); err == nil && info.IsDir() && strings.ContainsAny(c.String("keep"), `/\`) {
-		return usageError{fmt.Errorf("--keep %s: is a folder, want a file", c.String("keep"))}
-	}
-	return nil
+	defer opt.Kept.Close()
+	return use()
 }

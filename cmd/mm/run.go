@@ -125,16 +125,12 @@ func (p *program) answerFlags() []cli.Flag {
 func (p *program) run(c *cli.Context) error {
 	use, loose := useOptions(c), loose.IsFunction(c.Args().First()) && !loose.IsLoop(c.Args().First())
 	use.skills, use.request = true, c.String("request") != ""
-	use.keep = c.String("keep")
 	use.sampling = slices.ContainsFunc([]string{"temperature", "top-k", "top-p", "min-p", "repetition-penalty"}, c.IsSet)
 	opt, err := p.runOptions(c)
 	if err != nil {
 		return err
 	}
 	call, err := p.callOptions(c)
-	if err == nil {
-		err = checkKeep(c, "request", "smoke")
-	}
 	if err != nil {
 		return err
 	}
@@ -180,15 +176,9 @@ func (p *program) run(c *cli.Context) error {
 		if loose {
 			return p.runLoose(c.Context, w, use, opt, call, say)
 		}
-		if opt.Features = p.features(w, c.Bool("no-cache")); opt.Features != nil {
-			defer opt.Features.Close()
-		}
-		done, err := p.keepSequences(w, use.keep, &opt)
-		if err != nil {
-			return err
-		}
-		defer done()
-		return p.answer(c.Context, w, use, opt, req, call, out, say)
+		return p.cached(w, c.Bool("no-cache"), texts{home: use.keep != ""}, &opt, func() error {
+			return p.answer(c.Context, w, use, opt, req, call, out, say)
+		})
 	})
 }
 
@@ -208,7 +198,7 @@ type use struct {
 }
 
 func useOptions(c *cli.Context) use {
-	return use{arg: c.Args().First(), target: c.String("target"), ignore: c.StringSlice("ignore"), mmproj: c.String("mmproj"), smoke: c.Bool("smoke"), resolve: resolveOptions(c)}
+	return use{arg: c.Args().First(), target: c.String("target"), ignore: c.StringSlice("ignore"), mmproj: c.String("mmproj"), smoke: c.Bool("smoke"), resolve: resolveOptions(c), keep: c.String("keep")}
 }
 
 func (p *program) answer(ctx context.Context, w *workspace.Workspace, u use, opt runner.Options, req runner.Request, call call, out outputs, say func(*runner.Runner) error) error {
@@ -217,11 +207,13 @@ func (p *program) answer(ctx context.Context, w *workspace.Workspace, u use, opt
 		return err
 	}
 	defer r.Close()
-	if u.smoke {
-		return p.smoke(ctx, w, r, u.arg)
-	}
-	if u.keep != "" && (r.Engine() == nil || runner.HasLoop(r.Build())) {
+	switch {
+	case u.keep != "" && u.smoke:
+		return usageError{errors.New("--keep and --smoke exclude each other")}
+	case u.keep != "" && (r.Engine() == nil || runner.HasLoop(r.Build())):
 		return usageError{fmt.Errorf("--keep: %s has no conversations, only a core answers turns", u.arg)}
+	case u.smoke:
+		return p.smoke(ctx, w, r, u.arg)
 	}
 	if !call.explicit() && runner.HasLoop(r.Build()) {
 		return p.transcribe(ctx, w, r, u.arg, req.Inputs, u.script)
@@ -401,7 +393,7 @@ func preferenceOptions(c *cli.Context) (runner.Preferences, error) {
 // requestOptions builds the request from the flags, or reads it from a file.
 func (p *program) requestOptions(c *cli.Context) (runner.Request, error) {
 	if file := c.String("request"); file != "" {
-		for _, name := range []string{"prompt", "p", "image", "audio", "video", "out-text", "max-tokens", "temperature", "top-k", "top-p", "min-p", "repetition-penalty", "seed", "stop", "tools", "no-tools", "asset"} {
+		for _, name := range []string{"prompt", "p", "image", "audio", "video", "out-text", "max-tokens", "temperature", "top-k", "top-p", "min-p", "repetition-penalty", "seed", "stop", "tools", "no-tools", "asset", "keep"} {
 			if c.IsSet(name) {
 				return runner.Request{}, usageError{fmt.Errorf("--%s and --request exclude each other", name)}
 			}

@@ -99,7 +99,7 @@ func (p *program) serve(c *cli.Context) error {
 		return err
 	}
 	run.Sequences = max(4, opt.Parallel)
-	limits, err := p.modelOptions(c, &run)
+	limits, kept, err := p.modelOptions(c, &run)
 	if err != nil {
 		return err
 	}
@@ -118,40 +118,33 @@ func (p *program) serve(c *cli.Context) error {
 		return err
 	}
 	defer stop()
-	return p.inWorkspace(p.pulling(workspaceOptions(c, c.Args().First())), func(w *workspace.Workspace) (err error) {
-		if run.Features = p.features(w, c.Bool("no-cache")); run.Features != nil {
-			defer run.Features.Close()
-		}
-		if run.Kept, err = p.keptTexts(c, w); err != nil {
-			return err
-		}
-		if run.Kept != nil {
-			defer run.Kept.Close()
-		}
-		f := &fleet{p: p, w: w, use: u, run: run, alias: c.StringSlice("alias"), watch: c.Bool("watch")}
-		pool, err := f.open(ctx, args, limits, &opt)
-		defer func() { err = errors.Join(err, pool.Close()) }()
-		if err != nil {
-			return err
-		}
-		s, err := f.server(ctx, opt, board)
-		if err != nil {
-			return err
-		}
-		work, err := jobs.Mount(s, p.recorded(ctx, w, background))
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, work.Close()) }()
-		if root := c.String("mcp"); root != "" {
-			agents, err := p.mountAgents(ctx, w, s, p.mountOptions(c, root, opt.Models[0], run), opt.Origins)
+	return p.inWorkspace(p.pulling(workspaceOptions(c, c.Args().First())), func(w *workspace.Workspace) error {
+		return p.cached(w, c.Bool("no-cache"), kept, &run, func() (err error) {
+			f := &fleet{p: p, w: w, use: u, run: run, alias: c.StringSlice("alias"), watch: c.Bool("watch")}
+			pool, err := f.open(ctx, args, limits, &opt)
+			defer func() { err = errors.Join(err, pool.Close()) }()
 			if err != nil {
 				return err
 			}
-			defer func() { err = errors.Join(err, agents.Close()) }()
-		}
-		defer f.follow(ctx, pool, s, c.Duration("watch-every"))()
-		return p.listen(ctx, s, addr, c.Duration("drain"))
+			s, err := f.server(ctx, opt, board)
+			if err != nil {
+				return err
+			}
+			work, err := jobs.Mount(s, p.recorded(ctx, w, background))
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, work.Close()) }()
+			if root := c.String("mcp"); root != "" {
+				agents, err := p.mountAgents(ctx, w, s, p.mountOptions(c, root, opt.Models[0], run), opt.Origins)
+				if err != nil {
+					return err
+				}
+				defer func() { err = errors.Join(err, agents.Close()) }()
+			}
+			defer f.follow(ctx, pool, s, c.Duration("watch-every"))()
+			return p.listen(ctx, s, addr, c.Duration("drain"))
+		})
 	})
 }
 

@@ -23,25 +23,30 @@ import (
 	"mm-abi.org/mm/workspace"
 )
 
-// modelOptions reads the limits of the models in memory, and of their keys and values.
-func (p *program) modelOptions(c *cli.Context, run *runner.Options) (models.Options, error) {
+// modelOptions reads the limits of the models in memory and of their keys and values, and where
+// these are kept.
+func (p *program) modelOptions(c *cli.Context, run *runner.Options) (models.Options, texts, error) {
+	kept := texts{dir: c.String("keep")}
 	opt := models.Options{Loaded: c.Int("loaded"), Log: func(line string) { p.say("%s", line) }}
 	if c.IsSet("loaded") && opt.Loaded < 1 {
-		return opt, usageError{fmt.Errorf("--loaded %d: want at least 1", opt.Loaded)}
+		return opt, kept, usageError{fmt.Errorf("--loaded %d: want at least 1", opt.Loaded)}
 	}
 	if every := c.Duration("watch-every"); every <= 0 {
-		return opt, usageError{fmt.Errorf("--watch-every %v: want more than 0", every)}
+		return opt, kept, usageError{fmt.Errorf("--watch-every %v: want more than 0", every)}
 	}
-	for flag, into := range map[string]*int64{"model-memory": &opt.Memory, "kv-memory": &run.Limits.KV} {
+	if c.IsSet("keep-size") && kept.dir == "" {
+		return opt, kept, usageError{errors.New("--keep-size requires --keep")}
+	}
+	for flag, into := range map[string]*int64{"model-memory": &opt.Memory, "kv-memory": &run.Limits.KV, "keep-size": &kept.limit} {
 		if text := c.String(flag); text != "" {
 			n, err := bytesize.Parse(text)
 			if err != nil {
-				return opt, usageError{fmt.Errorf("--%s: %w", flag, err)}
+				return opt, kept, usageError{fmt.Errorf("--%s: %w", flag, err)}
 			}
 			*into = n
 		}
 	}
-	return opt, nil
+	return opt, kept, nil
 }
 
 // fleet opens the models of a server and follows their references.

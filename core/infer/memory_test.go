@@ -157,7 +157,7 @@ func TestKVMemoryRefuses(t *testing.T) {
 	}
 }
 
-// TestRestored: a restored session shares its text, gives way like another one if it holds only
+// TestRestored: a restored session shares its text, is preempted if it holds only
 // tokens, and is refused where its memory exceeds the limit.
 func TestRestored(t *testing.T) {
 	m, alone := pair(t, Options{Threads: 1})
@@ -183,7 +183,7 @@ func TestRestored(t *testing.T) {
 		t.Fatal(err)
 	}
 	b, b1 := session(t, m, SessionOptions{}), session(t, alone, SessionOptions{})
-	if n := b.Known(slices.Concat(text, []int32{1})); n != len(text) {
+	if n := b.Reusable(slices.Concat(text, []int32{1})); n != len(text) {
 		t.Errorf("%d tokens are known, want %d", n, len(text))
 	}
 	read(t, "of a restored one", b, b1, slices.Concat(text, []int32{1, 2}))

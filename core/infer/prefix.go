@@ -119,9 +119,9 @@ func (s *Session) kind() cacheKind {
 // other sessions.
 func (s *Session) Shared() int { return s.shared }
 
-// Known returns the number of tokens that a feed into the empty session would take
+// Reusable returns the number of tokens that a feed into the empty session would take
 // from the kept texts of closed and restored sessions.
-func (s *Session) Known(tokens []int32) int {
+func (s *Session) Reusable(tokens []int32) int {
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
 	_, n := s.m.prefixes.find(s.kind(), tokens)

@@ -17,8 +17,8 @@ import (
 const leftover = time.Hour
 
 // Cache is a folder of files that may disappear: those used last, within a limit of bytes.
-// Several processes may use one concurrently; files are replaced atomically, and whoever reads
-// one must verify it. It is safe for concurrent use.
+// Several processes may use one concurrently; files are replaced atomically, and a reader
+// must verify them. It is safe for concurrent use.
 type Cache struct {
 	dir    *Dir
 	suffix string

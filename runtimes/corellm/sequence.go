@@ -249,12 +249,12 @@ func (s *sequence) Shared() int {
 	return s.session.Shared()
 }
 
-// Known returns the first tokens that a Feed takes from other sequences.
-func (s *sequence) Known(tokens []int32) int {
+// Reusable returns the first tokens that a Feed takes from other sequences.
+func (s *sequence) Reusable(tokens []int32) int {
 	if s.session == nil {
 		return 0
 	}
-	return s.session.Known(tokens)
+	return s.session.Reusable(tokens)
 }
 
 // Close frees the sequence.

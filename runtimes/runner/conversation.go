@@ -53,7 +53,7 @@ func (c *Conversation) Ask(ctx context.Context, text string, emit func(text stri
 	return c.Turn(ctx, Request{Inputs: talk.Text(talk.User, text).Parts, Preferences: c.Preferences, ToolsAllowed: c.ToolsAllowed, Assets: c.Assets}, emit)
 }
 
-// Turn is Ask with the inputs of a request, which has options of its own.
+// Turn is Ask with a request: its inputs and its own options.
 func (c *Conversation) Turn(ctx context.Context, req Request, emit func(text string) error) (*Answer, error) {
 	turn := talk.Message{Role: talk.User, Parts: append(c.shown, req.Inputs...)}
 	c.shown = nil
@@ -72,9 +72,6 @@ const (
 	maxSaved = 16 << 20 // bytes
 	maxTurns = 1 << 14
 )
-
-// MaxConversation is the size of the largest saved conversation.
-const MaxConversation = maxSaved
 
 // saved is the file of a conversation.
 type saved struct {

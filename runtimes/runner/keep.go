@@ -96,7 +96,7 @@ func (c *SequenceCache) Clear(dry bool) (files int, size int64, err error) {
 	return files, size, err
 }
 
-// sequenceKind holds all that a sequence depends on, besides its tokens.
+// sequenceKind holds all that a sequence depends on, except its tokens.
 type sequenceKind struct {
 	Build, Core    string // digest, and the name of the core
 	Engine         string
@@ -321,9 +321,9 @@ func (c *SequenceCache) save(ctx context.Context, kind [sha256.Size]byte, s *ses
 	name := c.keptName(h)
 	c.mu.Lock()
 	old := c.seen[name]
-	known := old != nil && old.kind == kind && slices.Equal(old.ids, h.ids)
+	present := old != nil && old.kind == kind && slices.Equal(old.ids, h.ids)
 	c.mu.Unlock()
-	if known {
+	if present {
 		c.files.Used(name)
 		return nil
 	}

@@ -215,7 +215,7 @@ func TestKeptDamaged(t *testing.T) {
 	}
 }
 
-// A sequence that gives way to another is saved, and restored when its text goes on. The file of
+// A sequence that another one replaces is saved, and restored when its text goes on. The file of
 // a beginning is replaced by that of the longer text.
 func TestKeptEvicted(t *testing.T) {
 	k := newKept(t)
@@ -271,7 +271,7 @@ func TestKeptRoom(t *testing.T) {
 	}
 }
 
-// Processes that use a folder at the same time give the answers of each alone.
+// Processes that use a folder at the same time have the answers of each alone.
 func TestKeptTogether(t *testing.T) {
 	k := newKept(t)
 	want := k.process(k.build(), nil, "", keptText)[0].Tokens
@@ -291,7 +291,7 @@ func TestKeptTogether(t *testing.T) {
 	}
 }
 
-// An engine that cannot save answers, and says so once.
+// An engine that cannot save sequences answers; the report is made once.
 func TestKeptUnsavable(t *testing.T) {
 	k := newKept(t)
 	c := k.open()

@@ -81,7 +81,7 @@ func (k *keeper) restore(f kept, in *positions, s *session) {
 	if f.n < leastKept {
 		return
 	}
-	if q, ok := s.Sequence.(runtimes.Sharer); ok && q.Known(in.ids[:f.n])+leastKept > f.n {
+	if q, ok := s.Sequence.(runtimes.Sharer); ok && q.Reusable(in.ids[:f.n])+leastKept > f.n {
 		return
 	}
 	_ = k.cache.restore(f.name, f.kind, s) // reported
@@ -97,7 +97,7 @@ func (k *keeper) save(ctx context.Context, s *session) {
 	}
 }
 
-// retire closes a sequence that is no longer in memory, and saves it meanwhile. If another one
+// retire closes a sequence that leaves memory, and saves it meanwhile. If another one
 // is being saved, it is only closed: requests do not wait for the disk.
 func (r *Runner) retire(s *session) error {
 	if r.kept == nil || s.hidden {

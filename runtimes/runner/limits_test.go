@@ -32,6 +32,19 @@ func TestLimits(t *testing.T) {
 		const text = `{"version":1,"messages":[]}`
 		return new(Conversation).Restore(strings.NewReader(text + strings.Repeat(" ", n-len(text))))
 	}
+	written := func(n int) error { // a file of n bytes and a newline
+		c := &Conversation{messages: []talk.Message{talk.Text(talk.User, "x")}}
+		var b strings.Builder
+		if err := c.Save(&b); err != nil {
+			return err
+		}
+		c.messages[0].Parts[0].Text = strings.Repeat("x", n-(b.Len()-1)+1)
+		b.Reset()
+		if err := c.Save(&b); err != nil {
+			return err
+		}
+		return new(Conversation).Restore(strings.NewReader(b.String()))
+	}
 	turns := func(n int) error {
 		all := strings.Repeat(`,{"role":"user","parts":[]}`, n)[1:]
 		return new(Conversation).Restore(strings.NewReader(`{"version":1,"messages":[` + all + `]}`))
@@ -75,7 +88,7 @@ func TestLimits(t *testing.T) {
 		check func(int) error
 		limit int
 	}{
-		{"maxSaved", saved, maxSaved}, {"maxTurns", turns, maxTurns}, {"maxAsset", asset, maxAsset}, {"maxSpace", space, maxSpace},
+		{"maxSaved", saved, maxSaved}, {"maxSaved", written, maxSaved - 1}, {"maxTurns", turns, maxTurns}, {"maxAsset", asset, maxAsset}, {"maxSpace", space, maxSpace},
 		{"MaxAgentDepth", depth, MaxAgentDepth},
 	} {
 		if err := c.check(c.limit); err != nil {

@@ -73,7 +73,7 @@ type Options struct {
 	Sequences int
 	// Kept keeps on disk the sequences that memory has no place for, and at the end those
 	// that it has; nil: none. If the engine cannot save sequences, it is not used, which
-	// its report says.
+	// is reported.
 	Kept *SequenceCache
 
 	// Features caches vectors on disk; nil: no such cache. Revision returns an id of
