@@ -25,7 +25,7 @@ cd "$dir"
 # A suite: the tasks of the tests, and questions about pictures that mm draws.
 mkdir suite
 cp "$root"/eval/suite/testdata/tasks/colors.* "$root"/eval/suite/testdata/tasks/last.* suite
-"$mm" data scenes --kinds shapes,charts --split held -n 40 --seed 5 --out suite/pictures >/dev/null
+"$mm" data scenes --kinds shapes --kinds charts --split held -n 40 --seed 5 --out suite/pictures >/dev/null
 node -e '
 const fs = require("fs");
 const out = [];

@@ -18,15 +18,18 @@ export MM_HOME=$work/home MM_KEY_PASSWORD= COSIGN_PASSWORD= SOURCE_DATE_EPOCH=17
 "$mm" keys generate >/dev/null
 "$mm" assemble builds/p-lite.graph.yaml --target laptop --out "$work/dist" --sign default >/dev/null 2>&1
 "$mm" sbom "$work/dist" >"$work/bom.json"
+"$mm" sbom "$work/dist" --format cyclonedx1.7 >"$work/bom7.json"
 python3 -m venv "$work/venv"
 "$work/venv/bin/pip" install --quiet "cyclonedx-python-lib[validation]==11.12.0" spdx-python-model==0.0.6 ntia-conformance-checker==6.0.0
-"$work/venv/bin/python" - "$work/bom.json" <<'PY'
+"$work/venv/bin/python" - "$work/bom.json" "$work/bom7.json" <<'PY'
 import sys
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
-faults = list(JsonStrictValidator(SchemaVersion.V1_6).validate_str(open(sys.argv[1]).read(), all_errors=True) or [])
-print("CycloneDX's validator:", len(faults), "faults")
-sys.exit(bool(faults))
+for file, version in zip(sys.argv[1:], [SchemaVersion.V1_6, SchemaVersion.V1_7]):
+    faults = list(JsonStrictValidator(version).validate_str(open(file).read(), all_errors=True) or [])
+    print("CycloneDX's validator:", version.name, len(faults), "faults")
+    if faults:
+        sys.exit(1)
 PY
 "$mm" sbom "$work/dist" --format spdx3 --supplier Team >"$work/spdx.json"
 "$work/venv/bin/python" - "$work/spdx.json" <<'PY'
@@ -44,6 +47,8 @@ grep -i "conformant" "$work/out" | head -1
 "$mm" attest "$work/dist" --type sbom >/dev/null
 "$mm" attest "$work/dist" --type spdx >/dev/null
 "$mm" attest "$work/dist" --type provenance >/dev/null
+"$mm" eval suite "$work/dist" eval/suite/testdata/tasks/last.yaml --out "$work/results" >/dev/null 2>&1
+"$mm" attest "$work/dist" --eval "$work/results" >/dev/null
 mkdir "$work/own" "$work/other"
 printf 'version: 0.1\nstorage: {filesystem: {rootdirectory: %s}}\nhttp: {addr: "127.0.0.1:5078"}\n' "$work/other" >"$work/other.yml"
 "$mm" registry serve --addr 127.0.0.1:5077 --layout "$work/own" >"$work/own.log" 2>&1 &
@@ -56,7 +61,7 @@ verify() { timeout 30 "$bin/cosign" verify-attestation --key "$MM_HOME/keys/mm.p
 for port in 5077 5078; do
 	ref=127.0.0.1:$port/team/p-lite
 	"$mm" push "$work/dist" "$ref" >/dev/null 2>&1
-	for type in cyclonedx slsaprovenance1 spdxjson; do
+	for type in cyclonedx slsaprovenance1 spdxjson https://in-toto.io/attestation/test-result/v0.1; do
 		verify $type "$ref@$digest" || { echo "cosign refuses $type at $ref"; cat "$work/out"; exit 1; }
 		echo "cosign verifies mm's $type at $ref"
 	done

@@ -52,23 +52,26 @@ func PredicateType(name string) (string, error) {
 // BillOptions for [Workspace.Bill].
 type BillOptions struct {
 	Target   string // manifest of an index
-	Format   string // cyclonedx or spdx3
+	Format   string // cyclonedx, cyclonedx1.7 or spdx3
 	Supplier string // publisher. Empty: unnamed
 }
 
 // Bill returns the bill of materials of an artifact.
 func (w *Workspace) Bill(ctx context.Context, at *Located, opt BillOptions) ([]byte, error) {
-	types := map[string]string{"cyclonedx": cycloneDXType, "spdx3": spdxType}
+	types := map[string]string{"cyclonedx": cycloneDXType, newestBill: cycloneDXType, "spdx3": spdxType}
 	typ, ok := types[opt.Format]
 	if !ok {
-		return nil, fmt.Errorf("bill of materials: got format %q, want cyclonedx or spdx3", opt.Format)
+		return nil, fmt.Errorf("bill of materials: got format %q, want cyclonedx, cyclonedx1.7 or spdx3", opt.Format)
 	}
 	p, err := w.part(ctx, at, opt.Target)
 	if err != nil {
 		return nil, err
 	}
-	return w.predicate(ctx, at, p, typ, opt.Supplier)
+	return w.predicate(ctx, at, p, typ, bom.Options{Supplier: opt.Supplier, Newest: opt.Format == newestBill})
 }
+
+// newestBill is the format of CycloneDX 1.7.
+const newestBill = "cyclonedx1.7"
 
 // part returns the manifest of an artifact, or that of one target of an index.
 func (w *Workspace) part(ctx context.Context, at *Located, target string) (artifact.Part, error) {
@@ -86,7 +89,7 @@ func (w *Workspace) part(ctx context.Context, at *Located, target string) (artif
 }
 
 // predicate returns the content of evidence that mm writes itself.
-func (w *Workspace) predicate(ctx context.Context, at *Located, p artifact.Part, typ, supplier string) ([]byte, error) {
+func (w *Workspace) predicate(ctx context.Context, at *Located, p artifact.Part, typ string, opt bom.Options) ([]byte, error) {
 	a, err := w.describe(ctx, at, p)
 	if err != nil {
 		return nil, err
@@ -95,7 +98,7 @@ func (w *Workspace) predicate(ctx context.Context, at *Located, p artifact.Part,
 	if err != nil {
 		return nil, err
 	}
-	opt := bom.Options{Time: time.Now(), Version: w.opt.Version, Supplier: supplier}
+	opt.Time, opt.Version = time.Now(), w.opt.Version
 	if created != nil {
 		opt.Time = *created
 	}
@@ -230,7 +233,7 @@ func (w *Workspace) Attest(ctx context.Context, at *Located, typ string, predica
 		if predicate != nil {
 			return predicate, nil
 		}
-		return w.predicate(ctx, at, p, typ, "")
+		return w.predicate(ctx, at, p, typ, bom.Options{})
 	})
 }
 

@@ -67,6 +67,8 @@ type Options struct {
 	Version string    // of mm
 	// Supplier names the publisher, which SPDX 3 demands. Empty: unnamed.
 	Supplier string
+	// Newest writes CycloneDX 1.7 instead of 1.6, which more programs read.
+	Newest bool
 }
 
 // CycloneDX returns the bill of an artifact in JSON. It is deterministic.
@@ -76,7 +78,11 @@ func CycloneDX(a Artifact, opt Options) ([]byte, error) {
 		root.Type = cyclonedx.ComponentTypeMachineLearningModel
 	}
 	doc := cyclonedx.NewBOM()
-	doc.SpecVersion, doc.JSONSchema = cyclonedx.SpecVersion1_6, "http://cyclonedx.org/schema/bom-1.6.schema.json"
+	doc.SpecVersion = cyclonedx.SpecVersion1_6
+	if opt.Newest {
+		doc.SpecVersion = cyclonedx.SpecVersion1_7
+	}
+	doc.JSONSchema = "http://cyclonedx.org/schema/bom-" + doc.SpecVersion.String() + ".schema.json"
 	doc.SerialNumber = "urn:uuid:" + uuid(a.Digest)
 	doc.Metadata = &cyclonedx.Metadata{
 		Timestamp: opt.Time.UTC().Format(time.RFC3339),
@@ -122,7 +128,7 @@ func CycloneDX(a Artifact, opt Options) ([]byte, error) {
 	edges = append([]cyclonedx.Dependency{top}, edges...)
 	doc.Components, doc.Dependencies = &parts, &edges
 	var out bytes.Buffer
-	if err := cyclonedx.NewBOMEncoder(&out, cyclonedx.BOMFileFormatJSON).SetPretty(true).EncodeVersion(doc, cyclonedx.SpecVersion1_6); err != nil {
+	if err := cyclonedx.NewBOMEncoder(&out, cyclonedx.BOMFileFormatJSON).SetPretty(true).EncodeVersion(doc, doc.SpecVersion); err != nil {
 		return nil, fmt.Errorf("encoding the bill of materials: %w", err)
 	}
 	return out.Bytes(), Check(out.Bytes(), a.Digest)

@@ -34,6 +34,24 @@ func chat() Artifact {
 	}
 }
 
+// A bill of version 1.7 differs from one of 1.6 in the version alone.
+func TestCycloneDXNewest(t *testing.T) {
+	opt := options()
+	old, err := CycloneDX(chat(), opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opt.Newest = true
+	got, err := CycloneDX(chat(), opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := strings.NewReplacer("bom-1.6.schema", "bom-1.7.schema", `"specVersion": "1.6"`, `"specVersion": "1.7"`).Replace(string(old))
+	if diff := cmp.Diff(want, string(got)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func options() Options { return Options{Time: time.Unix(1_700_000_000, 0), Version: "1.0.0"} }
 
 // The bills of a build and of a module have fixed bytes, and pass Check.

@@ -94,10 +94,10 @@ func (p *program) attestOne(ctx context.Context, w *workspace.Workspace, o attes
 
 func (p *program) sbomCommand() *cli.Command {
 	return &cli.Command{
-		Name: "sbom", Usage: "print the bill of materials of an artifact (CycloneDX 1.6 or SPDX 3)", ArgsUsage: "REF|DIR",
+		Name: "sbom", Usage: "print the bill of materials of an artifact (CycloneDX or SPDX 3)", ArgsUsage: "REF|DIR",
 		Description: "Lists the modules of a build with licenses, files, digests and dependencies. The time is that of\nSOURCE_DATE_EPOCH, if it is set.",
 		Flags: []cli.Flag{layoutFlag(), remoteFlag(), plainHTTPFlag(), &cli.StringFlag{Name: "target", Usage: "`TARGET` of a build with several"},
-			&cli.StringFlag{Name: "format", Value: "cyclonedx", Usage: "`FORMAT`: cyclonedx or spdx3"}, &cli.StringFlag{Name: "supplier", Usage: "`NAME` of the publisher in spdx3"}},
+			&cli.StringFlag{Name: "format", Value: "cyclonedx", Usage: "`FORMAT`: cyclonedx (1.6), cyclonedx1.7 or spdx3"}, &cli.StringFlag{Name: "supplier", Usage: "`NAME` of the publisher in spdx3"}},
 		Action: func(c *cli.Context) error {
 			return p.inWorkspace(workspaceOptions(c, c.Args().First()), func(w *workspace.Workspace) error {
 				at, err := find(c.Context, w, c.Args().First(), c.Bool("remote"))
