@@ -29,6 +29,9 @@ type Message struct {
 	Name, ToolCallID string
 	// Reasoning is the reasoning before an answer; omitted if empty.
 	Reasoning string
+	// Thinking is the reasoning before an answer or a call, for templates that call it
+	// so; omitted if empty.
+	Thinking string
 	// Tools describes the tools in a system turn, for a template that reads them
 	// there; omitted if empty.
 	Tools string
@@ -124,7 +127,7 @@ func turns(messages []Message) []any {
 			content = parts
 		}
 		turn := jinja.Object{{Key: "role", Value: m.Role}, {Key: "content", Value: content}}
-		for _, f := range []jinja.Field{{Key: "name", Value: m.Name}, {Key: "tool_call_id", Value: m.ToolCallID}, {Key: "reasoning_content", Value: m.Reasoning}, {Key: "tools", Value: m.Tools}} {
+		for _, f := range []jinja.Field{{Key: "name", Value: m.Name}, {Key: "tool_call_id", Value: m.ToolCallID}, {Key: "reasoning_content", Value: m.Reasoning}, {Key: "thinking", Value: m.Thinking}, {Key: "tools", Value: m.Tools}} {
 			if f.Value != "" {
 				turn = append(turn, f)
 			}

@@ -154,6 +154,8 @@ func appendUnmarked(dst []byte, s string) []byte {
 func (t *Tokenizer) roles() {
 	t.ends = make(map[int32]bool)
 	has := func(text string) bool { _, ok := t.words.find(text); return ok }
+	// gpt-oss: <|end|> closes a message, not a turn.
+	messages := has("<|return|>") && has("<|call|>") || has("<|calls|>") && has("<|flush|>")
 	for text := range endOfGeneration {
 		id, ok := t.words.find(text)
 		switch {
@@ -164,15 +166,15 @@ func (t *Tokenizer) roles() {
 			continue
 		case t.ordinary(text, id):
 			continue
-		case text == "<|end|>" && (has("<|return|>") && has("<|call|>") || has("<|calls|>") && has("<|flush|>")):
-			continue // gpt-oss: closes a message, not a turn
+		case text == "<|end|>" && messages:
+			continue
 		}
 		t.ends[id] = true
 		t.words.types[id] = uint8(Control)
 	}
 	sp := &t.vocab.Special
 	for _, text := range endOfTurn {
-		if id, ok := t.words.find(text); ok && sp.EOT == None && !t.ordinary(text, id) {
+		if id, ok := t.words.find(text); ok && sp.EOT == None && !t.ordinary(text, id) && !(text == "<|end|>" && messages) {
 			sp.EOT = id
 		}
 	}
@@ -183,6 +185,9 @@ func (t *Tokenizer) roles() {
 		if id != None {
 			t.ends[id] = true
 		}
+	}
+	if id, ok := t.words.find("<|end|>"); ok && messages {
+		delete(t.ends, id) // even if the file declares it
 	}
 }
 

@@ -169,6 +169,26 @@ func TestDecode(t *testing.T) {
 	}
 }
 
+// TestHarmonyRoles: <|end|> of gpt-oss closes a message, not a turn, even if the file
+// declares it.
+func TestHarmonyRoles(t *testing.T) {
+	for _, declared := range []bool{false, true} {
+		v := trained(t, "gpt-2").Vocabulary()
+		for _, text := range []string{"<|end|>", "<|return|>", "<|call|>"} {
+			v.Tokens = append(v.Tokens, tokenizer.Token{Text: text, Type: tokenizer.Control})
+		}
+		if v.Special.EOT = tokenizer.None; declared {
+			v.Special.EOT = int32(len(v.Tokens) - 3)
+		}
+		tok := build(t, v)
+		for text, want := range map[string]bool{"<|end|>": false, "<|return|>": true, "<|call|>": true} {
+			if got := tok.Ends(tok.ID(text)); got != want {
+				t.Errorf("declared %v: %s ends a text: %v, want %v", declared, text, got, want)
+			}
+		}
+	}
+}
+
 func TestRoles(t *testing.T) {
 	v := trained(t, "gpt-2").Vocabulary()
 	v.Tokens = append(v.Tokens, tokenizer.Token{Text: "<|im_end|>", Type: tokenizer.UserDefined})

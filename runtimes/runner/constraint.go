@@ -3,6 +3,7 @@ package runner
 import (
 	"math"
 
+	"mm-abi.org/mm/core/chat/dialect"
 	"mm-abi.org/mm/core/grammar"
 )
 
@@ -12,7 +13,38 @@ type CallConstraint struct {
 	open, closing int32
 	follower      *grammar.Follower // nil: no call may start
 	marks         []TokenMark
-	text          *textCalls // of a guided dialect; nil: both markers are tokens
+	held          heldCalls // of a guided dialect or of harmony; nil: both markers are tokens
+}
+
+// heldCalls restricts calls whose start is more than a token.
+type heldCalls interface {
+	// mask sets the logits of tokens that may not follow to -Inf and returns the number
+	// of those that may; 0: any.
+	mask(written []int32, logits []float32) int
+	// forced returns the tokens that must follow.
+	forced(written []int32) []int32
+}
+
+// trail holds the positions before and after each of some tokens.
+type trail[S any] struct {
+	tokens []int32
+	spots  []S
+}
+
+func newTrail[S any](start S) trail[S] { return trail[S]{spots: []S{start}} }
+
+// at returns the position after the written tokens. They may differ from those of the
+// last call, since a draft may have been rejected.
+func (t *trail[S]) at(written []int32, next func(S, int32) S) S {
+	same := 0
+	for same < len(written) && same < len(t.tokens) && written[same] == t.tokens[same] {
+		same++
+	}
+	t.tokens, t.spots = t.tokens[:same], t.spots[:same+1]
+	for _, id := range written[same:] {
+		t.tokens, t.spots = append(t.tokens, id), append(t.spots, next(t.spots[len(t.spots)-1], id))
+	}
+	return t.spots[len(t.spots)-1]
 }
 
 // TokenMark describes how a token was chosen.
@@ -31,7 +63,13 @@ func (l *ToolLoop) Follow(thinking bool) *CallConstraint {
 		if l.masks == nil || l.Unheld() != nil {
 			return nil
 		}
-		return &CallConstraint{text: newTextCalls(l.table.talk, l.masks.Masks, l.names, thinking)}
+		return &CallConstraint{held: newTextCalls(l.table.talk, l.masks.Masks, l.names, thinking)}
+	}
+	if l.table.talk.Dialect().Form == dialect.Channel {
+		if l.masks == nil || l.Unheld() != nil {
+			return nil
+		}
+		return &CallConstraint{held: newChannelCalls(l.table.talk, l.masks.tools)}
 	}
 	if !ok || l.Unheld() != nil {
 		return nil
@@ -53,8 +91,8 @@ func (l *ToolLoop) Unheld() error {
 
 // Mask implements runtimes.Constraint.
 func (c *CallConstraint) Mask(written []int32, logits []float32) error {
-	if c.text != nil {
-		c.mark(len(written), TokenMark{Allowed: c.text.mask(written, logits)})
+	if c.held != nil {
+		c.mark(len(written), TokenMark{Allowed: c.held.mask(written, logits)})
 		return nil
 	}
 	call, within := c.call(written)
@@ -81,8 +119,8 @@ func (c *CallConstraint) Mask(written []int32, logits []float32) error {
 // Forced implements runtimes.Constraint.
 func (c *CallConstraint) Forced(written []int32) []int32 {
 	var forced []int32
-	if c.text != nil {
-		forced = c.text.forced(written)
+	if c.held != nil {
+		forced = c.held.forced(written)
 	} else if call, within := c.call(written); within {
 		forced = c.follower.Forced(call)
 	}

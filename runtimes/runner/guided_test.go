@@ -99,6 +99,8 @@ func TestGuidedCalls(t *testing.T) {
 	llama := `{"name": "add", "parameters": {"a": 12, "b": 7}}`
 	list := `¦[TOOL_CALLS]¦[{"name": "add", "arguments": {"a": 12, "b": 7}}, {"name": "echo", "arguments": {"text": "x]"}}]`
 	gemma, marks := []string{"<start_of_turn>", "<end_of_turn>"}, []string{"[TOOL_CALLS]"}
+	harmony := []string{"<|start|>", "<|channel|>", "<|message|>", "<|constrain|>", "<|end|>", "<|return|>", "<|call|>"}
+	called := "¦<|channel|>¦commentary to=functions.add ¦<|constrain|>¦json¦<|message|>¦"
 	none := []string{}
 	for _, c := range []struct {
 		name, template string
@@ -127,6 +129,9 @@ func TestGuidedCalls(t *testing.T) {
 		{name: "Llama, another object", template: "llama3", script: []string{`{"name": "Ada", "born": 1815}`}, text: `{"name": "Ada", "born": 1815}`, stop: "end"},
 		{name: "Llama, the grammar corrects", template: "llama3", script: []string{`{"name": "add", "x": 1}`, "so"}, text: "so", outcomes: "add:ok", stop: "end"},
 		{name: "Mistral", template: "mistral", control: marks, script: []string{list + "not said", "so"}, held: strings.ReplaceAll(list, "¦", "") + "<eos>[TOOL_RESULTS]{\"content\": " + result + `, "call_id": "call00001"}[/TOOL_RESULTS]`, text: "so", outcomes: "add:ok echo:ok", stop: "end"},
+		{name: "harmony", template: "harmony", control: harmony, script: []string{"¦<|channel|>¦analysis¦<|message|>¦hm¦<|end|>¦¦<|start|>¦assistant" + called + `{"a":12,"b":7}¦<|call|>¦`, "¦<|channel|>¦final¦<|message|>¦It is 19.¦<|return|>¦"}, held: `{"a":12,"b":7}<|call|><|start|>functions.add to=assistant<|channel|>commentary<|message|>"{\"ok\":true,\"result\":19}"<|end|><|start|>assistant<|channel|>final<|message|>It is 19.`, text: "It is 19.", outcomes: "add:ok", stop: "end"},
+		{name: "harmony, the grammar corrects", template: "harmony", control: harmony, script: []string{called + `{"x":"y"}¦<|call|>¦`, "¦<|channel|>¦final¦<|message|>¦so¦<|return|>¦"}, text: "so", outcomes: "add:ok", stop: "end"},
+		{name: "harmony, blind", template: "harmony", control: harmony, blind: true, script: []string{" to=functions.rm¦<|channel|>¦commentary json¦<|message|>¦{}¦<|call|>¦", "¦<|channel|>¦final¦<|message|>¦so¦<|return|>¦"}, text: "so", outcomes: "rm:unknown", stop: "end"},
 		{name: "Mistral, the grammar corrects", template: "mistral", control: marks, script: []string{`¦[TOOL_CALLS]¦{"name": "rm"}`, "so"}, outcomes: "add:ok add:repeated", stop: runner.StopLoop},
 	} {
 		t.Run(c.name, func(t *testing.T) {

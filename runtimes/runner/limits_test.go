@@ -140,3 +140,22 @@ func TestMaxKept(t *testing.T) {
 		t.Errorf("got %d grammars, want the %d cached ones", len(table.masks), maxKept)
 	}
 }
+
+// TestHeaderLimit: the words of a header are read up to maxHeaderBytes, and then the
+// rest of the token that reaches it.
+func TestHeaderLimit(t *testing.T) {
+	tok, err := tokenizer.New(seed.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for words, want := range map[int]int{maxHeaderBytes - 1: maxHeaderBytes - 1, maxHeaderBytes: maxHeaderBytes, maxHeaderBytes + 1: maxHeaderBytes} {
+		c := &channelCalls{tok: tok, trail: newTrail(channelSpot{inside: true}), start: -1, channel: -1, content: -1}
+		var written []int32
+		for range words {
+			written = append(written, tok.ID("x"))
+		}
+		if got := len(c.trail.at(written, c.next).header); got != want {
+			t.Errorf("%d bytes: a header of %d, want %d", words, got, want)
+		}
+	}
+}

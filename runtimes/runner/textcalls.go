@@ -23,8 +23,7 @@ type textCalls struct {
 	open, closing int32
 	ends          []int32
 
-	tokens []int32 // followed so far
-	spots  []spot  // before and after each of them
+	trail trail[spot]
 }
 
 // spot is the position after some tokens.
@@ -37,23 +36,9 @@ type spot struct {
 }
 
 func newTextCalls(t *talk.Talk, m *grammar.Masks, tools []string, thinking bool) *textCalls {
-	c := &textCalls{talk: t, masks: m, tools: tools, d: t.Dialect(), ends: t.Ends(), spots: []spot{{reasoning: thinking}}}
+	c := &textCalls{talk: t, masks: m, tools: tools, d: t.Dialect(), ends: t.Ends(), trail: newTrail(spot{reasoning: thinking})}
 	c.open, c.closing, _ = t.Markers()
 	return c
-}
-
-// at returns the position after the written tokens. They may differ from those of the
-// last call, since a draft may have been rejected.
-func (c *textCalls) at(written []int32) spot {
-	same := 0
-	for same < len(written) && same < len(c.tokens) && written[same] == c.tokens[same] {
-		same++
-	}
-	c.tokens, c.spots = c.tokens[:same], c.spots[:same+1]
-	for _, id := range written[same:] {
-		c.tokens, c.spots = append(c.tokens, id), append(c.spots, c.next(c.spots[len(c.spots)-1], id))
-	}
-	return c.spots[len(c.spots)-1]
 }
 
 // next returns the position after a token.
@@ -107,7 +92,7 @@ func (c *textCalls) piece(id int32) string {
 // mask sets the logits of tokens that may not follow to -Inf and returns the number of
 // those that may; 0: any.
 func (c *textCalls) mask(written []int32, logits []float32) int {
-	s := c.at(written)
+	s := c.trail.at(written, c.next)
 	if s.in {
 		allowed := c.masks.Mask(s.state)
 		for id := range logits {
@@ -145,7 +130,7 @@ func (c *textCalls) completes(held, piece string) bool {
 
 // forced returns the tokens that must follow.
 func (c *textCalls) forced(written []int32) []int32 {
-	s := c.at(written)
+	s := c.trail.at(written, c.next)
 	if !s.in {
 		return nil
 	}

@@ -39,7 +39,8 @@ type ToolTable struct {
 // masks are the masks of the calls of some tools, or the reason why there are none.
 type masks struct {
 	*grammar.Masks
-	err error
+	tools map[string]*grammar.Masks // of the arguments of each, in the dialect of harmony
+	err   error
 }
 
 // NewToolTable returns the table of a build. Without t, calls are not constrained: the model
@@ -100,8 +101,13 @@ func (t *ToolTable) over(names, assets []string) *masks {
 		if len(t.masks) == maxKept {
 			clear(t.masks)
 		}
-		m, err := t.compile(names, assets)
-		t.masks[key] = &masks{m, err}
+		m := &masks{}
+		if t.talk != nil && t.talk.Dialect().Form == dialect.Channel {
+			m.tools, m.err = t.compileArguments(names, assets)
+		} else {
+			m.Masks, m.err = t.compile(names, assets)
+		}
+		t.masks[key] = m
 	}
 	return t.masks[key]
 }
@@ -127,6 +133,25 @@ func (t *ToolTable) compile(names, assets []string) (*grammar.Masks, error) {
 		return g.Over(t.vocabulary())
 	}
 	return g.Over(t.vocabulary(), closing)
+}
+
+// compileArguments returns the masks of the arguments of each tool.
+func (t *ToolTable) compileArguments(names, assets []string) (map[string]*grammar.Masks, error) {
+	_, closing, ok := t.talk.Markers()
+	if !ok {
+		return nil, fmt.Errorf("the vocabulary has no tokens for calls")
+	}
+	out := map[string]*grammar.Masks{}
+	for _, name := range names {
+		g, err := grammar.New(skills.Narrowed(t.infos[name].Inputs, assets), grammar.Options{})
+		if err == nil {
+			out[name], err = g.Over(t.vocabulary(), closing)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("arguments of %s: %w", name, err)
+		}
+	}
+	return out, nil
 }
 
 // callGrammar returns the grammar of a block of calls; with text, the closing marker is

@@ -34,6 +34,8 @@ type Reader struct {
 	state   state
 	block   strings.Builder // of the open call
 	header  strings.Builder // of the open message of harmony
+	marked  bool            // a token of harmony came
+	tool    string          // that the open message of harmony calls
 	held    string          // text that may be the start of a stop string
 	stopped bool
 	finder  *dialect.Finder // of a guided dialect's calls
@@ -52,8 +54,12 @@ const (
 // Reader returns a reader of an answer.
 func (t *Talk) Reader(opt ReadOptions) *Reader {
 	r := &Reader{t: t, opt: opt, decoder: t.tok.Decoder(tokenizer.DecodeOptions{Continued: !opt.Begins})}
-	if opt.Thinking && !opt.Plain {
+	switch {
+	case opt.Plain:
+	case opt.Thinking:
 		r.state = inReasoning
+	case t.opens():
+		r.state = inHeader
 	}
 	if t.dialect.Guided && len(opt.Tools) > 0 && !opt.Plain {
 		r.finder = dialect.NewFinder(t.dialect, t.open != tokenizer.None, t.close != tokenizer.None, opt.Tools)
@@ -83,6 +89,10 @@ func (r *Reader) Next(id int32) Delta {
 		}
 	}
 	to, marker := r.turn(id)
+	if !marker && r.state == inHeader && id != tokenizer.None && r.t.tok.Type(id) == tokenizer.Control {
+		r.put(&d, r.decoder.Flush()+" ") // <|constrain|>, which names the type
+		return d
+	}
 	if !marker {
 		r.put(&d, r.decoder.Next(id))
 		return d
@@ -94,7 +104,10 @@ func (r *Reader) Next(id int32) Delta {
 	if r.state == inCall {
 		d.Calls = append(d.Calls, r.call("")...)
 	}
-	if to == inHeader && r.state != inHeader {
+	switch {
+	case to == inHeader && r.state == inHeader:
+		r.header.WriteByte(' ') // between the role and the channel
+	case to == inHeader:
 		r.header.Reset()
 	}
 	r.state = to
@@ -109,8 +122,13 @@ func (r *Reader) turn(id int32) (to state, marker bool) {
 	guided := r.t.dialect.Guided
 	switch {
 	case r.t.channel != tokenizer.None && (id == r.t.start || id == r.t.channel):
+		r.marked = true
 		return inHeader, true
 	case r.state == inHeader && id == r.t.content:
+		r.marked = true
+		if r.tool = dialect.Recipient(r.header.String()); r.tool != "" && r.t.dialect.Form == dialect.Channel {
+			return inCall, true
+		}
 		if strings.Contains(r.header.String(), analysis) {
 			return inReasoning, true
 		}
@@ -137,6 +155,12 @@ func (r *Reader) put(d *Delta, text string) {
 	case inReasoning:
 		d.Reasoning += text
 	case inHeader:
+		if before := r.header.String(); !r.marked && r.t.opens() && !r.begins(before+text) {
+			r.state = inText
+			r.header.Reset()
+			r.answer(d, before+text)
+			return
+		}
 		if r.header.Len() <= maxHeader {
 			r.header.WriteString(text)
 		}
@@ -193,7 +217,7 @@ func (r *Reader) release(d *Delta) {
 func (r *Reader) call(fault string) []Call {
 	block := r.block.String()
 	r.block.Reset()
-	list, err := dialect.Parse(block)
+	list, err := r.parse(block)
 	if fault == "" && err != nil {
 		fault = err.Error()
 	}
@@ -201,6 +225,15 @@ func (r *Reader) call(fault string) []Call {
 		return []Call{{Fault: fault, Block: block[:min(len(block), 1024)]}}
 	}
 	return list
+}
+
+// parse parses the block of a call, or the arguments of the tool that the header names.
+func (r *Reader) parse(block string) ([]Call, error) {
+	if r.t.dialect.Form != dialect.Channel {
+		return dialect.Parse(block)
+	}
+	c, err := dialect.ParseArguments(r.tool, block)
+	return []Call{c}, err
 }
 
 // End returns the text held back at the end of the answer. A truncated call has a
@@ -216,6 +249,8 @@ func (r *Reader) End() Delta {
 	}
 	switch {
 	case r.stopped:
+	case r.state == inCall && r.t.dialect.Form == dialect.Channel:
+		d.Calls = append(d.Calls, r.call("")...) // the end of the turn ends it, too
 	case r.state == inCall:
 		d.Calls = append(d.Calls, r.call("the answer ended within the call")...)
 	default:

@@ -9,6 +9,7 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/chat"
+	"mm-abi.org/mm/core/chat/dialect"
 	"mm-abi.org/mm/core/tokenizer"
 )
 
@@ -176,6 +177,9 @@ func (d *draft) templated(messages []Message, tools []Definition) (string, error
 	for i, m := range messages {
 		turns[i] = chat.Message{
 			Role: string(m.Role), Reasoning: d.outside(m.Reasoning), Name: d.outside(m.Name), ToolCallID: d.outside(m.CallID),
+		}
+		if d.dialect.Form == dialect.Channel {
+			turns[i].Thinking = turns[i].Reasoning
 		}
 		for _, c := range m.Calls {
 			turns[i].ToolCalls = append(turns[i].ToolCalls, chat.ToolCall{

@@ -23,6 +23,7 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/chat"
+	"mm-abi.org/mm/core/chat/dialect"
 	"mm-abi.org/mm/core/tokenizer"
 )
 
@@ -277,8 +278,11 @@ func (t *Talk) Render(messages []Message, tools []Definition) (Prompt, error) {
 
 // text renders a conversation, with marks.
 func (d *draft) text(messages []Message, tools []Definition) (string, error) {
-	if d.dialect.Guided {
+	switch {
+	case d.dialect.Guided:
 		messages = d.guide(messages, tools)
+	case d.dialect.Form == dialect.Channel:
+		messages = singly(messages)
 	}
 	if d.template == nil {
 		return d.lines(messages)

@@ -12,6 +12,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"mm-abi.org/mm/abi"
@@ -22,9 +23,10 @@ type Form int
 
 // The forms.
 const (
-	Object Form = iota // {"name": …, "arguments": {…}}
-	List               // [{"name": …, "arguments": {…}}, …]
-	Bare               // an object that begins the turn, with or without the opening marker
+	Object  Form = iota // {"name": …, "arguments": {…}}
+	List                // [{"name": …, "arguments": {…}}, …]
+	Bare                // an object that begins the turn, with or without the opening marker
+	Channel             // the arguments alone, in a message whose header names the tool
 )
 
 // Dialect describes how a model writes a tool call: JSON between two markers.
@@ -81,6 +83,32 @@ func Phi() Dialect {
 	return Dialect{Label: "phi4", Open: "<|tool_call|>", Close: "<|/tool_call|>", Name: "name", Arguments: "arguments", Guided: true}
 }
 
+// Harmony returns the dialect of gpt-oss: a turn is messages, and the header of a
+// message names its channel and its recipient.
+func Harmony() Dialect {
+	return Dialect{Label: "harmony", Open: "<|channel|>", Close: "<|call|>", Form: Channel}
+}
+
+// harmonyTokens are the tokens of Harmony's messages; <|constrain|> may precede the
+// type of a message.
+var harmonyTokens = []string{"<|start|>", "<|channel|>", "<|message|>", "<|end|>", "<|call|>"}
+
+// namespace is that of tools in recipients of harmony.
+const namespace = "functions."
+
+// Recipient returns the tool that the header of a message of harmony names, or "":
+//
+//	assistant to=functions.NAME commentary json
+//	assistant commentary to=functions.NAME json
+func Recipient(header string) string {
+	for _, word := range strings.Fields(header) {
+		if to, ok := strings.CutPrefix(word, "to="); ok && to != "assistant" {
+			return strings.TrimPrefix(to, namespace)
+		}
+	}
+	return ""
+}
+
 // Detect returns the dialect of a model with a chat template, "" if it has none.
 // Router lists the tokens that a router names; special reports whether a text is a
 // special token of the vocabulary. The error reports a form that mm does not read.
@@ -104,7 +132,10 @@ func Detect(template string, router []string, special func(text string) bool) (D
 	holds := func(text string) bool { return strings.Contains(template, text) }
 	switch {
 	case holds("<|channel|>") && special("<|channel|>"):
-		return d, fmt.Errorf("the chat template writes calls in the channels of harmony")
+		if i := slices.IndexFunc(harmonyTokens, func(s string) bool { return !special(s) }); i >= 0 {
+			return d, fmt.Errorf("the chat template writes calls in the channels of harmony, and the vocabulary has no token %s", harmonyTokens[i])
+		}
+		return Harmony(), nil
 	case holds("[TOOL_CALLS]") && special("[TOOL_CALLS]"):
 		if holds("[ARGS]") {
 			return d, fmt.Errorf("the chat template writes calls as NAME[ARGS]")
@@ -138,6 +169,8 @@ func (d Dialect) String() string {
 	switch d.Form {
 	case Bare:
 		return call
+	case Channel:
+		return "<|channel|>commentary to=" + namespace + "…<|message|>{…}" + d.Close
 	case List:
 		call = "[" + call + ", …]"
 	}

@@ -28,7 +28,8 @@ func TestDetect(t *testing.T) {
 		{"Mistral", "[TOOL_CALLS]", abiTokens, []string{"[TOOL_CALLS]"}, "mistral", ""},
 		{"Mistral without the token", "[TOOL_CALLS]", abiTokens, nil, "text", ""},
 		{"Mistral's names", "[TOOL_CALLS] [ARGS]", abiTokens, []string{"[TOOL_CALLS]"}, "", "NAME[ARGS]"},
-		{"harmony", "<|channel|>", abiTokens, []string{"<|channel|>"}, "", "harmony"},
+		{"harmony", "<|channel|>", abiTokens, harmonyTokens, "harmony", ""},
+		{"harmony without the token that ends a call", "<|channel|>", abiTokens, harmonyTokens[:4], "", "no token <|call|>"},
 		{"Phi", "", abiTokens, []string{"<|tool_call|>", "<|/tool_call|>"}, "phi4", ""},
 		{"Granite", "<|tool_call|>", abiTokens, []string{"<|tool_call|>"}, "granite", ""},
 		{"Llama", `ipython "parameters"`, abiTokens, nil, "llama3", ""},
@@ -42,7 +43,7 @@ func TestDetect(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil || d.Label != c.label || d.Guided != (c.label != "mm-abi" && c.label != "qwen3-coder" && !slices.Equal(c.special, abiTokens)) {
+		if err != nil || d.Label != c.label || d.Guided != (c.label != "mm-abi" && c.label != "harmony" && c.label != "qwen3-coder" && !slices.Equal(c.special, abiTokens)) {
 			t.Errorf("%s: got %+v, %v", c.name, d, err)
 		}
 	}

@@ -61,6 +61,23 @@ func ParseCall(block string) (Call, error) {
 	return fromFields(fields)
 }
 
+// ParseArguments parses the arguments of a call whose tool is named elsewhere.
+func ParseArguments(name, block string) (Call, error) {
+	if len(block) > abi.MaxToolCall {
+		return Call{}, fmt.Errorf("tool call has %d bytes, limit %d", len(block), abi.MaxToolCall)
+	}
+	if _, err := object(block); errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return Call{}, fmt.Errorf("parsing the arguments of %.40q: incomplete JSON", name)
+	} else if err != nil {
+		return Call{}, fmt.Errorf("parsing the arguments of %.40q: %w", name, err)
+	}
+	var b bytes.Buffer
+	if err := json.Compact(&b, []byte(block)); err != nil {
+		return Call{}, fmt.Errorf("parsing the arguments of %.40q: %w", name, err)
+	}
+	return Call{Name: name, Arguments: b.Bytes()}, nil
+}
+
 // fromFields returns the call of an object's members.
 func fromFields(fields map[string]json.RawMessage) (Call, error) {
 	if string(fields["type"]) == `"function"` {

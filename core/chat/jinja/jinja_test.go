@@ -298,7 +298,7 @@ func TestLimits(t *testing.T) {
 		if _, err := render(c.template, nil, Options{}); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.want)
 		}
-		if d := time.Since(start); d > 5*time.Second {
+		if d := time.Since(start); d > 30*time.Second {
 			t.Errorf("%s took %v", c.name, d)
 		}
 	}

@@ -1,0 +1,76 @@
+package talk
+
+import (
+	"strings"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/core/chat/dialect"
+	"mm-abi.org/mm/core/tokenizer"
+)
+
+// Channels returns the tokens of harmony before a role, before the name of a channel and
+// before the content of a message, or None for all.
+func (t *Talk) Channels() (start, channel, content int32) { return t.start, t.channel, t.content }
+
+// singly returns a conversation in which each turn has one call, followed by its
+// result, and no other words than its reasoning: templates of harmony write no more.
+func singly(messages []Message) (out []Message) {
+	for i := 0; i < len(messages); i++ {
+		m := messages[i]
+		if len(m.Calls) == 0 {
+			out = append(out, m)
+			continue
+		}
+		var results []Message
+		for ; i+1 < len(messages) && messages[i+1].Role == Tool; i++ {
+			results = append(results, messages[i+1])
+		}
+		calls, thoughts := m.Calls, reasons(m)
+		for k, c := range calls {
+			m.Calls, m.Parts, m.Reasoning = []Call{c}, nil, ""
+			if k == 0 {
+				m.Reasoning = thoughts
+			}
+			out = append(out, m)
+			if at := answers(results, c); at >= 0 {
+				out = append(out, results[at])
+				results = append(results[:at:at], results[at+1:]...)
+			}
+		}
+		out = append(out, results...)
+	}
+	return out
+}
+
+// reasons returns the reasoning of a turn with calls and its words.
+func reasons(m Message) string {
+	words := []string{m.Reasoning}
+	for _, p := range m.Parts {
+		if p.Type == abi.Text || p.Type == "" {
+			words = append(words, p.Text)
+		}
+	}
+	return strings.TrimSpace(strings.Join(words, "\n"))
+}
+
+// answers returns the index of the result of a call: the one with its id, or the first.
+func answers(results []Message, c Call) int {
+	for i, r := range results {
+		if r.CallID == c.ID {
+			return i
+		}
+	}
+	return min(0, len(results)-1)
+}
+
+// begins reports whether the answer begins within the header of a message, and the
+// text of a header that no marker precedes goes on like one.
+func (r *Reader) begins(text string) bool {
+	text = strings.TrimLeft(text, " ")
+	return strings.HasPrefix("to=", text) || strings.HasPrefix(text, "to=")
+}
+
+// opens reports whether answers begin within the header of a message.
+func (t *Talk) opens() bool {
+	return t.dialect.Form == dialect.Channel && t.channel != tokenizer.None && t.template != nil
+}
