@@ -1,6 +1,7 @@
 package lower
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -18,9 +19,12 @@ func sized(n, w int) *Graph {
 
 // The dimensions that differ are open, and equal numbers are equal sizes.
 func TestOpen(t *testing.T) {
-	g := sized(2, 5)
-	if err := Open(g, sized(3, 7)); err != nil {
+	g, smaller := sized(2, 5), sized(3, 7)
+	if err := errors.Join(Open(g, sized(3, 7)), Open(smaller, sized(2, 5))); err != nil {
 		t.Fatal(err)
+	}
+	if !slices.Equal(smaller.Outputs[0].Shape, g.Outputs[0].Shape) {
+		t.Errorf("got %v of the larger first, want %v", smaller.Outputs[0].Shape, g.Outputs[0].Shape)
 	}
 	for name, c := range map[string][2][]int{
 		"x": {g.Inputs[0].Shape, {-1, 4}}, "past": {g.Inputs[1].Shape, {-2, 4}}, "y": {g.Nodes[0].Out.Shape, {-1, 4}}, "z": {g.Outputs[0].Shape, {-3, 4}},

@@ -197,6 +197,12 @@ func (f *Function) check() error {
 				}
 			}
 		}
+		if o.Type == "write_state" {
+			state, data := types[o.Inputs[0].Values[0]], types[o.Inputs[1].Values[0]]
+			if state.DType != data.DType || !slices.Equal(state.Shape, data.Shape) {
+				return fmt.Errorf("state %q: got %v, want %v", o.Inputs[0].Values[0], data, state)
+			}
+		}
 		for _, a := range slices.Concat(o.Given, o.Attributes) {
 			if err := a.Const.check(); err != nil {
 				return fmt.Errorf("%s %q: %s: %w", o.Type, o.Output.Name, a.Name, err)
