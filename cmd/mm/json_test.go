@@ -425,6 +425,7 @@ func TestJSON(t *testing.T) {
 		{"eval preference", "routing/last.safetensors --n 3", exitOK},
 		{"export peft", "functions/senses --core functions/core-llm --out peft", exitOK},
 		{"track sync", "run --server MLFLOW", exitOK},
+		{"track export", "run --format openlineage --out exported", exitOK},
 		{"module pack", "run/best.safetensors --name tiny --version 1.0.0 --license MIT", exitOK},
 		{"module import gguf", "tiny/tiny.gguf --name again --version 1.0.0 --license MIT", exitOK},
 		{"inspect FILE", "tiny/tiny.gguf", exitOK},

@@ -28,6 +28,14 @@ func (p *program) trackCommand() *cli.Command {
 				Action: p.trackSync,
 			},
 			{
+				Name: "export", Usage: "write runs as offline runs of W&B or as events of OpenLineage", ArgsUsage: "DIR…",
+				Description: "Nothing is sent: wandb sync reads the folder of a run, a client of OpenLineage the lines. The same run has\n" +
+					"the same file, and a longer one replaces it.",
+				Flags: []cli.Flag{p.jsonFlag(), &cli.StringFlag{Name: "format", Required: true, Usage: "wandb or openlineage"},
+					&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Required: true, Usage: "`FOLDER` of the files"}},
+				Action: p.trackExport,
+			},
+			{
 				Name: "register", Usage: "register a pushed build as a version of a model", ArgsUsage: "NAME HOST/REPOSITORY@sha256:DIGEST",
 				Flags:  []cli.Flag{p.jsonFlag(), server, &cli.StringFlag{Name: "alias", Usage: "`ALIAS` of the version, such as prod"}, &cli.StringFlag{Name: "run", Usage: "`ID` of the run at the server"}},
 				Action: p.trackRegister,
@@ -70,6 +78,37 @@ func (p *program) trackSync(c *cli.Context) error {
 		list = append(list, got)
 		if !p.json {
 			if err := p.line("%s: run %s, %d metrics sent, %d known, %s", dir, got.Run, got.Metrics, got.Before, got.Status); err != nil {
+				return err
+			}
+		}
+	}
+	if p.json {
+		return p.printJSON(list)
+	}
+	return nil
+}
+
+func (p *program) trackExport(c *cli.Context) error {
+	if c.NArg() == 0 {
+		return usageError{fmt.Errorf("usage: mm track export DIR…")}
+	}
+	format := c.String("format")
+	if track.Exports()[format] == nil {
+		return usageError{fmt.Errorf("--format %q: want openlineage or wandb", format)}
+	}
+	list := []track.Exported{}
+	for _, dir := range c.Args().Slice() {
+		r, err := track.Open(dir)
+		if err != nil {
+			return err
+		}
+		got, err := track.WriteExport(r, format, c.String("out"), built().Version)
+		if err != nil {
+			return err
+		}
+		list = append(list, got)
+		if !p.json {
+			if err := p.line("%s", got.File); err != nil {
 				return err
 			}
 		}
