@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"reflect"
 	"strings"
 	"sync/atomic"
@@ -25,15 +24,27 @@ func DecodeStrict(data []byte, v any) error {
 	if !utf8.Valid(data) {
 		return errors.New("not UTF-8")
 	}
-	c := &jsonCheck{dec: json.NewDecoder(bytes.NewReader(data)), known: map[string]string{}}
+	if err := checkSyntax(data); err != nil {
+		return err
+	}
+	c := &jsonCheck{data: data, known: map[string]string{}}
 	c.collect(reflect.TypeOf(v), map[reflect.Type]bool{})
 	if err := c.value("", 0); err != nil {
 		return err
 	}
-	if _, err := c.dec.Token(); err != io.EOF {
-		return errors.New("data after the JSON document")
-	}
 	return json.Unmarshal(data, v)
+}
+
+// checkSyntax returns the error of data that is not one JSON document.
+func checkSyntax(data []byte) error {
+	if json.Valid(data) {
+		return nil
+	}
+	var first json.RawMessage
+	if err := json.NewDecoder(bytes.NewReader(data)).Decode(&first); err != nil {
+		return err
+	}
+	return errors.New("data after the JSON document")
 }
 
 // decodes counts the documents decoded.
@@ -43,10 +54,23 @@ var decodes atomic.Int64
 // documents that are read more than once.
 func Decodes() int64 { return decodes.Load() }
 
-// jsonCheck walks the tokens of a document.
+// jsonCheck walks a valid document.
 type jsonCheck struct {
-	dec   *json.Decoder
-	known map[string]string // lower case → key of the target struct
+	data  []byte
+	at    int
+	known map[string]string // folded → key of the target struct
+}
+
+// next returns the next byte that is not white space.
+func (c *jsonCheck) next() byte {
+	for {
+		switch b := c.data[c.at]; b {
+		case ' ', '\t', '\n', '\r':
+			c.at++
+		default:
+			return b
+		}
+	}
 }
 
 // value checks the next value, which is below key.
@@ -54,51 +78,76 @@ func (c *jsonCheck) value(key string, depth int) error {
 	if depth > maxDepth {
 		return fmt.Errorf("nested deeper than %d", maxDepth)
 	}
-	tok, err := c.dec.Token()
-	if err != nil {
-		return err
-	}
-	switch tok {
-	case json.Delim('['):
-		for c.dec.More() {
+	switch c.next() {
+	case '[':
+		for c.at++; c.next() != ']'; {
 			if err := c.value(key, depth+1); err != nil {
 				return err
 			}
+			if c.next() == ',' {
+				c.at++
+			}
 		}
-	case json.Delim('{'):
-		if err := c.object(key, depth); err != nil {
-			return err
+		c.at++
+	case '{':
+		return c.object(key, depth)
+	case '"':
+		c.text()
+	default: // a number or a literal
+		for c.at < len(c.data) && strings.IndexByte(",]} \t\r\n", c.data[c.at]) < 0 {
+			c.at++
 		}
-	default:
-		return nil
 	}
-	_, err = c.dec.Token()
-	return err
+	return nil
+}
+
+// text returns the next string as written, with its quotes.
+func (c *jsonCheck) text() []byte {
+	from := c.at
+	for c.at++; c.data[c.at] != '"'; c.at++ {
+		if c.data[c.at] == '\\' {
+			c.at++
+		}
+	}
+	c.at++
+	return c.data[from:c.at]
 }
 
 // object checks the members of an object below key. The keys of annotations
 // are arbitrary; all others are compared with the struct.
 func (c *jsonCheck) object(key string, depth int) error {
 	seen := map[string]bool{}
-	for c.dec.More() {
-		tok, err := c.dec.Token()
-		if err != nil {
-			return err
+	for c.at++; c.next() != '}'; {
+		raw := c.text()
+		name := string(raw[1 : len(raw)-1])
+		if strings.Contains(name, `\`) {
+			if err := json.Unmarshal(raw, &name); err != nil {
+				return err
+			}
 		}
-		name, _ := tok.(string)
 		if seen[name] {
 			return fmt.Errorf("key %q twice", name)
 		}
 		seen[name] = true
-		if want, ok := c.known[strings.ToLower(name)]; ok && key != "annotations" && name != want {
+		if want, ok := c.known[foldKey(name)]; ok && key != "annotations" && name != want {
 			return fmt.Errorf("key: got %q, want %q", name, want)
 		}
+		c.next()
+		c.at++ // the colon
 		if err := c.value(name, depth+1); err != nil {
 			return err
 		}
+		if c.next() == ',' {
+			c.at++
+		}
 	}
+	c.at++
 	return nil
 }
+
+// foldKey returns a key without the differences that encoding/json ignores: case, also of ſ and
+// the Kelvin sign.
+func foldKey(name string) string { return strings.ToLower(strings.ToUpper(name)) }
 
 // collect notes the JSON keys of the struct type t and of those inside it.
 func (c *jsonCheck) collect(t reflect.Type, done map[reflect.Type]bool) {
@@ -117,7 +166,7 @@ func (c *jsonCheck) collect(t reflect.Type, done map[reflect.Type]bool) {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && name != "-" {
-			c.known[strings.ToLower(name)] = name
+			c.known[foldKey(name)] = name
 		}
 		c.collect(f.Type, done)
 	}
