@@ -47,12 +47,17 @@ func evaluate(pass *llm.Pass[float32], held *dataset.Tokens, b *dataset.Batch, l
 			}
 		}
 	}
-	if e.Predictions == 0 {
+	return mean(sum, e.Predictions, e.Bytes)
+}
+
+// mean returns the means of a sum of losses in nats.
+func mean(sum float64, predictions, bytes int) (Evaluation, error) {
+	if predictions == 0 {
 		return Evaluation{}, errors.New("evaluation: nothing to predict")
 	}
-	e.Loss = sum / float64(e.Predictions)
-	if e.Bytes > 0 {
-		e.BitsPerByte = sum / math.Ln2 / float64(e.Bytes)
+	e := Evaluation{Predictions: predictions, Bytes: bytes, Loss: sum / float64(predictions)}
+	if bytes > 0 {
+		e.BitsPerByte = sum / math.Ln2 / float64(bytes)
 	}
 	return e, nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"mm-abi.org/mm/core/pool"
 	"mm-abi.org/mm/train/dataset"
+	"mm-abi.org/mm/train/llm"
 )
 
 // MeasureOptions configure a measurement.
@@ -58,17 +59,13 @@ func Measure(ctx context.Context, path string, opt MeasureOptions) (Measured, er
 	workers := pool.New(opt.Threads)
 	defer workers.Close()
 	model.Refresh(workers)
-	if out.Evaluation, err = Evaluate(model, workers, corpus.Held, cfg.SeqLen, opt.Windows, corpus.Tokenizer); err != nil {
-		return out, err
+	if ck.LM.Config.LoRA == nil || corpus.Tokenizer == nil {
+		out.Evaluation, err = Evaluate(model, workers, corpus.Held, cfg.SeqLen, opt.Windows, corpus.Tokenizer)
+	} else {
+		err = out.adapted(model, workers, corpus, cfg.SeqLen, opt.Windows)
 	}
-	if ck.LM.Config.LoRA != nil {
-		r, err := Recover(model, workers, corpus.Held, cfg.SeqLen, opt.Windows, corpus.Tokenizer)
-		switch {
-		case err == nil:
-			out.Adapters = &r
-		case !errors.Is(err, errFew):
-			return out, err
-		}
+	if err != nil {
+		return out, err
 	}
 	if opt.NGram {
 		base, err := dataset.NGrams(corpus.Train, corpus.Held, ck.LM.Model.Vocab)
@@ -85,6 +82,25 @@ func Measure(ctx context.Context, path string, opt MeasureOptions) (Measured, er
 		out.Samples = append(out.Samples, prompt+text)
 	}
 	return out, ctx.Err()
+}
+
+// adapted measures a model with adapters once, and once without them.
+func (out *Measured) adapted(m *llm.Model[float32], p *pool.Pool, c *Corpus, T, limit int) error {
+	w, err := windowLosses(m, p, c.Held, T, limit, c.Tokenizer)
+	if err != nil {
+		return err
+	}
+	if out.Evaluation, err = w.evaluation(); err != nil {
+		return err
+	}
+	r, err := recovered(m, p, c.Held, T, limit, c.Tokenizer, w)
+	switch {
+	case err == nil:
+		out.Adapters = &r
+	case !errors.Is(err, errFew):
+		return err
+	}
+	return nil
 }
 
 // misplaced is an error with a hint.

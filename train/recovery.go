@@ -26,10 +26,15 @@ var errFew = errors.New("fewer than two windows with text: no interval")
 // Recover measures the change by the adapters of m on held in windows of T
 // positions, at most limit; 0 means all. The adapters are the same afterwards.
 func Recover(m *llm.Model[float32], p *pool.Pool, held *dataset.Tokens, T, limit int, tok *tokenizer.Tokenizer) (Recovery, error) {
-	after, bytes, err := windowLosses(m, p, held, T, limit, tok)
+	after, err := windowLosses(m, p, held, T, limit, tok)
 	if err != nil {
 		return Recovery{}, err
 	}
+	return recovered(m, p, held, T, limit, tok, after)
+}
+
+// recovered is [Recover] with the losses of m.
+func recovered(m *llm.Model[float32], p *pool.Pool, held *dataset.Tokens, T, limit int, tok *tokenizer.Tokenizer, after windows) (Recovery, error) {
 	kept := map[string][]float32{}
 	for _, t := range m.Tensors() {
 		if strings.HasSuffix(t.Name, ".lora_b") {
@@ -45,7 +50,7 @@ func Recover(m *llm.Model[float32], p *pool.Pool, held *dataset.Tokens, T, limit
 		m.Refresh(p)
 	}
 	renew()
-	before, _, err := windowLosses(m, p, held, T, limit, tok)
+	before, err := windowLosses(m, p, held, T, limit, tok)
 	for _, t := range m.Tensors() {
 		copy(t.Data, kept[t.Name])
 	}
@@ -53,36 +58,52 @@ func Recover(m *llm.Model[float32], p *pool.Pool, held *dataset.Tokens, T, limit
 	if err != nil {
 		return Recovery{}, err
 	}
-	return paired(before, after, bytes)
+	return paired(before.nats, after.nats, after.bytes)
 }
 
-// windowLosses returns the nats and the bytes of each window.
-func windowLosses(m *llm.Model[float32], p *pool.Pool, held *dataset.Tokens, T, limit int, tok *tokenizer.Tokenizer) (nats, bytes []float64, err error) {
+// windows are the losses in nats and the bytes of windows with text.
+type windows struct {
+	nats, bytes []float64
+	predictions int
+}
+
+// evaluation returns the mean of the losses, as [Evaluate] does.
+func (w windows) evaluation() (Evaluation, error) {
+	var sum, bytes float64
+	for i := range w.nats {
+		sum, bytes = sum+w.nats[i], bytes+w.bytes[i]
+	}
+	return mean(sum, w.predictions, int(bytes))
+}
+
+// windowLosses measures each window.
+func windowLosses(m *llm.Model[float32], p *pool.Pool, held *dataset.Tokens, T, limit int, tok *tokenizer.Tokenizer) (w windows, err error) {
 	switch {
 	case held == nil:
-		return nil, nil, errNoHeld
+		return w, errNoHeld
 	case tok == nil:
-		return nil, nil, errors.New("recovery in bits per byte: missing tokenizer")
+		return w, errors.New("recovery in bits per byte: missing tokenizer")
 	}
 	const rows = 8
 	b, pass, row, of := dataset.NewBatch(rows, T), m.NewPass(p, rows, T), make([]float64, rows), pieces(tok, m.Config.Vocab)
 	for b := range dataset.Windows(held, b, limit) {
 		if err := pass.Losses(batch(b), row); err != nil {
-			return nil, nil, err
+			return w, err
 		}
 		for r := range rows {
 			size, any := 0, false
 			for _, v := range b.Targets[r*T : (r+1)*T] {
 				if v >= 0 {
 					size, any = size+of[v], true
+					w.predictions++
 				}
 			}
 			if any {
-				nats, bytes = append(nats, row[r]), append(bytes, float64(size))
+				w.nats, w.bytes = append(w.nats, row[r]), append(w.bytes, float64(size))
 			}
 		}
 	}
-	return nats, bytes, nil
+	return w, nil
 }
 
 // paired returns the bits per byte of two lists of losses in nats, and the interval

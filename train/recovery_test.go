@@ -53,6 +53,13 @@ func TestRecover(t *testing.T) {
 	if err != nil || math.Abs(r.Before-before.BitsPerByte) > 1e-9 || math.Abs(r.After-after.BitsPerByte) > 1e-9 || r.Before == r.After {
 		t.Errorf("got %+v, %v; want %.6f to %.6f", r, err, before.BitsPerByte, after.BitsPerByte)
 	}
+	var out Measured
+	if err := out.adapted(m, workers, &Corpus{Held: held, Tokenizer: tok}, T, 0); err != nil || out.Adapters == nil || *out.Adapters != r {
+		t.Errorf("got %+v, %v, want %+v", out.Adapters, err, r)
+	}
+	if e := out.Evaluation; e.Predictions != after.Predictions || e.Bytes != after.Bytes || math.Abs(e.Loss-after.Loss) > 1e-12*after.Loss || math.Abs(e.BitsPerByte-after.BitsPerByte) > 1e-12 {
+		t.Errorf("one measurement: got %+v, want %+v", e, after)
+	}
 	var now []float32
 	for _, w := range m.Adapters() {
 		now = append(now, w.Data...)
@@ -65,6 +72,9 @@ func TestRecover(t *testing.T) {
 	}
 	if _, err := Recover(m, workers, nil, T, 0, tok); err != errNoHeld {
 		t.Errorf("without text: %v", err)
+	}
+	if err := out.adapted(m, workers, &Corpus{Tokenizer: tok}, T, 0); err != errNoHeld {
+		t.Errorf("one measurement without text: %v", err)
 	}
 	if _, err := Recover(m, workers, held, T, 0, nil); err == nil {
 		t.Error("without a tokenizer there are bytes")
