@@ -4,7 +4,7 @@ T       ?= 30s
 TOOL     = $(GO) tool -modfile=tools/faces/go.mod
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: web jobs kubernetes real wer track data buckets mutate all servers hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch torch-handoff improve wall study boundary parity fmt vet lint cross faults interop quirks pictures sounds tokens scale strangers vision clients clients-python clients-typescript bench-clients bench-serve page dashboard evidence keyless oms hub workflows onnx-suite exports hostile hostile-media hostile-serve openapi soak-serve bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge judge-speech lm-eval sandbox own-encoder hostile-qnn qnn-reference grammar mcp soak truth scopes device qnn qnn-compile preference peft
+.PHONY: web jobs kubernetes real wer track data buckets mutate all servers hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch torch-handoff improve wall study boundary parity fmt vet lint cross faults interop quirks pictures sounds tokens scale strangers vision clients clients-python clients-typescript bench-clients bench-serve bench-keep page dashboard evidence keyless oms hub workflows onnx-suite exports hostile hostile-media hostile-serve openapi soak-serve bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge judge-speech lm-eval sandbox own-encoder hostile-qnn qnn-reference grammar mcp soak truth scopes device qnn qnn-compile preference peft
 
 all: check test
 
@@ -296,6 +296,11 @@ bench-clients:
 # MODEL=model.gguf TEXT=text.txt
 bench-serve:
 	@scripts/bench-serve.sh $(LLAMA) $(MODEL) $(TEXT)
+
+# The first token of a conversation that an earlier process kept: make bench-keep
+# MODEL=model.gguf TEXT=text.txt
+bench-keep:
+	@scripts/bench-keep.sh $(MODEL) $(TEXT)
 
 # The web page of mm serve in headless Chromium (needs node and chromium).
 page:
