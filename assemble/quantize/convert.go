@@ -104,8 +104,10 @@ func modelOf(f *gguf.File) quant.Model {
 	experts, _ := gguf.GetOr[uint32](f, gguf.ArchKey("expert_count").In(arch), 0)
 	m := quant.Model{Layers: int(layers), Tied: !head, Group: int(heads / max(1, keys)), Experts: int(experts), Falcon: arch == "falcon"}
 	for i := range m.Layers {
-		_, out := f.Tensor(fmt.Sprintf("blk.%d.attn_output.weight", i))
-		m.Attends = append(m.Attends, out)
+		m.Attends = append(m.Attends, slices.ContainsFunc([]string{"attn_v", "attn_qkv", "attn_kv_b"}, func(part string) bool {
+			_, there := f.Tensor(fmt.Sprintf("blk.%d.%s.weight", i, part))
+			return there
+		}))
 	}
 	return m
 }

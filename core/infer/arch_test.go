@@ -68,6 +68,12 @@ func small(name string) Config {
 	case "qwen3next":
 		c.Mixer, c.Recurrent = &arch.Mixer{Kernel: 4, Inner: 64, State: 16, Heads: 4, Groups: 2, Delta: true}, []bool{true, true, false, true}
 		c.Experts, c.ExpertsUsed, c.ExpertHidden, c.SharedHidden, c.Rope.Dims = 6, 2, 32, 48, 8
+	case "qwen35", "qwen35moe":
+		c.Mixer, c.Recurrent = &arch.Mixer{Kernel: 4, Inner: 96, State: 16, Heads: 6, Groups: 2, Delta: true, Tiled: true}, []bool{true, true, false, true}
+		c.Rope.Dims, c.Rope.Sections, c.Rope.Interleaved = 12, [3]int{2, 2, 2}, true
+		if name == "qwen35moe" {
+			c.Experts, c.ExpertsUsed, c.ExpertHidden, c.SharedHidden = 6, 2, 32, 48
+		}
 	case "mistral3":
 		c.Cooling, c.Rope.OriginalContext = 0.5, 100
 	case "phi2", "falcon":

@@ -75,8 +75,9 @@ func (m *Model) hashWeights(h hash.Hash) {
 		if x := y.mixer; x != nil {
 			linearWeights(x.in)
 			linearWeights(x.out)
-			linearWeights(x.side)
-			linearWeights(x.rates)
+			for _, l := range []linear{x.side, x.betas, x.steps, x.both} {
+				linearWeights(l)
+			}
 			for _, v := range append([][]float32{x.bias, x.rate, x.skip, x.step, x.gain}, x.taps...) {
 				hashFloats(h, v)
 			}

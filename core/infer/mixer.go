@@ -12,10 +12,11 @@ import (
 type mixer struct {
 	at      int // of its state in that of a session
 	in, out linear
-	// Of the delta rule: the gates of results, and β and Δ of each head.
-	side, rates linear
-	taps        [][]float32 // K of all channels, the oldest first
-	bias        []float32   // of the convolution, or nil
+	// Of the delta rule: the gates of results, β of each head and Δ, or both in turn by
+	// groups.
+	side, betas, steps, both linear
+	taps                     [][]float32 // K of all channels, the oldest first
+	bias                     []float32   // of the convolution, or nil
 
 	// Of a state space, or nil.
 	rate, skip, step []float32 // of each head: A, D and the bias of Δ
@@ -26,7 +27,7 @@ func (y *mixer) bytes() int {
 	if y == nil {
 		return 0
 	}
-	return y.in.bytes() + y.out.bytes() + y.side.bytes() + y.rates.bytes()
+	return y.in.bytes() + y.out.bytes() + y.side.bytes() + y.betas.bytes() + y.steps.bytes() + y.both.bytes()
 }
 
 // loadMixer loads a layer with a state, whose part of a session's begins at at.
@@ -40,7 +41,12 @@ func (y *layer) loadMixer(l *loader, c Config, at int) {
 		in, conv, out = "shortconv.in_proj", "shortconv.conv", "shortconv.out_proj"
 	case m.Delta:
 		in = "attn_qkv"
-		o.side, o.rates = l.linear("attn_gate", c.Width, m.Inner), l.linear("ssm_ba", c.Width, 2*m.Heads)
+		o.side = l.linear("attn_gate", c.Width, m.Inner)
+		if m.Tiled {
+			o.betas, o.steps = l.linear("ssm_beta", c.Width, m.Heads), l.linear("ssm_alpha", c.Width, m.Heads)
+		} else {
+			o.both = l.linear("ssm_ba", c.Width, 2*m.Heads)
+		}
 		o.rate, o.step = l.vector("ssm_a", m.Heads), l.vector("ssm_dt.bias", m.Heads)
 		o.gain = l.vector("ssm_norm.weight", m.Inner/m.Heads)
 	default:
@@ -67,7 +73,8 @@ type mixWork struct {
 	w       *work
 	in      matrix      // T×Input
 	side    matrix      // T×I
-	rates   matrix      // T×2H
+	betas   matrix      // T×H, or T×2H of both
+	steps   matrix      // T×H
 	conv    matrix      // T×Channels
 	out     panel.Batch // T×I
 	history [][]float32 // (K-1+T)×width of a part, one a thread
@@ -86,7 +93,8 @@ func (x *mixWork) resize(m *Model, rows int) {
 	x.conv.resize(rows, c.Mixer.Channels(c.Width))
 	if c.Mixer.Delta {
 		x.side.resize(rows, c.Mixer.Inner)
-		x.rates.resize(rows, 2*c.Mixer.Heads)
+		x.betas.resize(rows, 2*c.Mixer.Heads)
+		x.steps.resize(rows, c.Mixer.Heads)
 	}
 	x.out.Resize(rows, cmp.Or(c.Mixer.Inner, c.Width))
 	if x.history == nil {
@@ -99,10 +107,13 @@ func (x *mixWork) resize(m *Model, rows int) {
 func (w *work) mix(y *layer) {
 	x, c := &w.mixing, &w.m.cfg
 	x.layer = y
-	if c.Mixer.Delta {
-		w.multiply(&w.normed, term{&y.mixer.in, &x.in}, term{&y.mixer.side, &x.side}, term{&y.mixer.rates, &x.rates})
-	} else {
-		w.multiply(&w.normed, term{&y.mixer.in, &x.in})
+	switch m := y.mixer; {
+	case c.Mixer.Tiled:
+		w.multiply(&w.normed, term{&m.in, &x.in}, term{&m.side, &x.side}, term{&m.betas, &x.betas}, term{&m.steps, &x.steps})
+	case c.Mixer.Delta:
+		w.multiply(&w.normed, term{&m.in, &x.in}, term{&m.side, &x.side}, term{&m.both, &x.betas})
+	default:
+		w.multiply(&w.normed, term{&m.in, &x.in})
 	}
 	phase := func(n, parts int) {
 		x.phase, x.parts = n, parts
@@ -239,18 +250,28 @@ func (x *mixWork) level(t int) {
 func (x *mixWork) correct(s *span, head int) {
 	c := &x.w.m.cfg
 	m, y := c.Mixer, x.layer.mixer
-	channels, dim, per := m.Channels(c.Width), m.Inner/m.Heads, m.Heads/m.Groups
-	group := head / per
+	channels, dim, group := m.Channels(c.Width), m.Inner/m.Heads, m.Group(head)
 	state := s.state[y.at+(m.Kernel-1)*channels+head*dim*m.State:][:dim*m.State]
 	for t := range s.rows {
 		conv := x.conv.row(s.row+t, channels)
 		q, k := conv[group*m.State:][:m.State], conv[(m.Groups+group)*m.State:][:m.State]
 		v := conv[2*m.Groups*m.State+head*dim:][:dim]
-		rates := x.rates.row(s.row+t, 2*m.Heads)[2*group*per:][:2*per] // β of the group's heads, then Δ
-		step := softplus(rates[per+head%per] + y.step[head])
-		beta := float32(1 / (1 + math.Exp(-float64(rates[head%per]))))
+		beta, step := x.rates(s.row+t, head)
+		step = softplus(step + y.step[head])
+		beta = float32(1 / (1 + math.Exp(-float64(beta))))
 		tensor.Delta(x.out.Row(s.row + t)[head*dim:][:dim], state, v, k, q, float32(math.Exp(float64(step*y.rate[head]))), beta)
 	}
+}
+
+// rates returns the products for β and Δ of a head at a row.
+func (x *mixWork) rates(t, head int) (beta, step float32) {
+	m := x.w.m.cfg.Mixer
+	if m.Tiled {
+		return x.betas.row(t, m.Heads)[head], x.steps.row(t, m.Heads)[head]
+	}
+	per := m.Heads / m.Groups // β of a group's heads, then Δ
+	both := x.betas.row(t, 2*m.Heads)[2*(head/per)*per:]
+	return both[head%per], both[per+head%per]
 }
 
 // softplus returns ln(1+eˣ).

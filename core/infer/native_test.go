@@ -366,10 +366,10 @@ func rival(name string, widen func(*Config)) (Config, Memory) {
 	}
 	widen(&cfg)
 	switch name {
-	case "qwen2vl", "qwen3vl": // llama.cpp requires the key
+	case "qwen2vl", "qwen3vl", "qwen35", "qwen35moe": // llama.cpp requires the key
 		n := cfg.Rope.Dims / 6
 		cfg.Rope.Sections = [3]int{cfg.Rope.Dims/2 - 2*n, n, n}
-		cfg.Rope.Interleaved = name == "qwen3vl"
+		cfg.Rope.Interleaved = name != "qwen2vl"
 	case "phi2", "falcon", "command-r", "cohere2", "olmoe": // llama.cpp does not read the rotated dimensions
 		cfg.Rope.Dims, cfg.ExpertHidden = cfg.HeadDim, cfg.Hidden*min(cfg.Experts, 1)
 		if name == "olmoe" {

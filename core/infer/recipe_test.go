@@ -32,7 +32,7 @@ func wide(c *Config) {
 	c.Hidden *= 4
 	c.ExpertHidden, c.SharedHidden = min(c.ExpertHidden, 1)*256, min(c.SharedHidden, 1)*256
 	if m := c.Mixer; m != nil && m.Delta {
-		m.Inner, m.State = 256, 64
+		m.Inner, m.State = 64*m.Heads, 64
 	} else if m != nil && m.Inner > 0 {
 		m.Inner = 512
 	}
@@ -46,7 +46,7 @@ func wide(c *Config) {
 func TestRecipesAgainstLibllama(t *testing.T) {
 	c := native(t)
 	theirs := filepath.Join(t.TempDir(), "theirs.gguf")
-	names := []string{"deepseek2", "falcon", "gpt2", "granitehybrid", "lfm2moe", "llama", "qwen2moe"}
+	names := []string{"deepseek2", "falcon", "gpt2", "granitehybrid", "lfm2moe", "llama", "qwen2moe", "qwen35"}
 	if os.Getenv("MM_ALL") != "" {
 		names = arch.Known()
 	}
@@ -82,7 +82,7 @@ func TestRecipesAgainstLibllama(t *testing.T) {
 func recipeModel(c Config, weights Memory) quant.Model {
 	_, untied := weights[arch.Output]
 	m := quant.Model{Layers: c.Layers, Tied: !untied, Group: c.Heads / max(1, c.KVHeads), Experts: c.Experts, Falcon: c.Arch == "falcon"}
-	if c.Recurrent != nil {
+	if c.Recurrent != nil && !c.Mixer.Delta {
 		for _, r := range c.Recurrent {
 			m.Attends = append(m.Attends, !r)
 		}
@@ -96,7 +96,7 @@ func TestQuantizedAgainstLibllama(t *testing.T) {
 	c := native(t)
 	for _, name := range arch.Known() {
 		for size, widen := range map[string]func(*Config){"wide": wide, "small": func(*Config) {}} {
-			if size == "wide" && !slices.Contains([]string{"deepseek2", "granitehybrid", "lfm2", "llama", "mamba2"}, name) && os.Getenv("MM_ALL") == "" {
+			if size == "wide" && !slices.Contains([]string{"deepseek2", "granitehybrid", "lfm2", "llama", "mamba2", "qwen35moe"}, name) && os.Getenv("MM_ALL") == "" {
 				continue
 			}
 			cfg, weights := rival(name, func(c *Config) {
@@ -178,6 +178,27 @@ func TestFactorsOfArchitectures(t *testing.T) {
 		}
 		if err := f.Close(); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// TestDeltaRules: logits of the rival shapes after 20 tokens are those that llama.cpp
+// computes too (TestArchitecturesAgainstLibllama).
+func TestDeltaRules(t *testing.T) {
+	for name, want := range map[string][4]float32{
+		"qwen3next": {-0.6006, -0.7002, -0.2151, 1.9195},
+		"qwen35":    {-0.5189, 0.5552, -0.3379, -0.1618},
+		"qwen35moe": {-0.5767, 0.5150, 0.3283, 0.0804},
+	} {
+		cfg, weights := rival(name, func(*Config) {})
+		s := open(t, cfg, weights, SessionOptions{KV: "f32"})
+		if err := s.Feed(t.Context(), draw(20, cfg.Vocab)); err != nil {
+			t.Fatal(err)
+		}
+		for i, v := range want {
+			if got := s.Logits()[i]; !(got-v < 2e-3 && v-got < 2e-3) {
+				t.Errorf("%s: logit %d: got %v, want %v", name, i, got, v)
+			}
 		}
 	}
 }

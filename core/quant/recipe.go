@@ -118,7 +118,7 @@ type Model struct {
 	Group int
 	// Importance: there is an importance matrix.
 	Importance bool
-	// Attends marks the layers with attention; nil: all.
+	// Attends marks the layers with a matrix of values, alone or with others; nil: all.
 	Attends []bool
 	// Experts is the number of experts that layers choose from.
 	Experts int
@@ -126,8 +126,8 @@ type Model struct {
 	Falcon bool
 }
 
-// attention returns the number of layers with attention before a layer, and of
-// all of them.
+// attention returns the number of layers with values before a layer, and of all of
+// them.
 func (m Model) attention(layer int) (before, count int) {
 	if m.Attends == nil {
 		return layer, m.Layers

@@ -68,6 +68,12 @@ func plain(name string) arch.Shape {
 	case "qwen3next":
 		s.Mixer, s.Recurrent = &arch.Mixer{Kernel: 4, Inner: 64, State: 16, Heads: 4, Groups: 2, Delta: true}, []bool{true, true, true, false, true, false}
 		s.Experts, s.ExpertsUsed, s.ExpertHidden, s.SharedHidden = 6, 2, 32, 48
+	case "qwen35", "qwen35moe":
+		s.Mixer, s.Recurrent = &arch.Mixer{Kernel: 4, Inner: 64, State: 16, Heads: 4, Groups: 2, Delta: true, Tiled: true}, []bool{true, true, true, false, true, false}
+		s.Rope.Dims, s.Rope.Sections, s.Rope.Interleaved = 16, [3]int{4, 2, 2}, true
+		if name == "qwen35moe" {
+			s.Experts, s.ExpertsUsed, s.ExpertHidden, s.SharedHidden = 6, 2, 32, 48
+		}
 	case "mistral3":
 		s.Cooling = 0.5
 	case "phi2", "falcon":

@@ -32,6 +32,8 @@ type Mixer struct {
 	// Delta selects the delta rule: the input of a head replaces what its state
 	// holds for the head's key.
 	Delta bool `json:",omitempty"`
+	// Tiled: head i has the key of group i mod Groups, not that of i / (Heads/Groups).
+	Tiled bool `json:",omitempty"`
 }
 
 // Limits of a mixer.
@@ -51,7 +53,10 @@ const (
 	scanMixer         // state spaces, and layers of attention
 	scanOnly          // state spaces without a feed-forward half
 	deltaMixer        // delta rules, and layers of attention
+	tiledMixer        // the same, whose heads take turns in sharing keys
 )
+
+func (m mixing) delta() bool { return m == deltaMixer || m == tiledMixer }
 
 // Channels returns the width of the convolution in a model of width C.
 func (m *Mixer) Channels(width int) int {
@@ -73,6 +78,14 @@ func (m *Mixer) Input(width int) int {
 		return m.Channels(width)
 	}
 	return m.Inner + m.Channels(width) + m.Heads
+}
+
+// Group returns the group of a head.
+func (m *Mixer) Group(head int) int {
+	if m.Tiled {
+		return head % m.Groups
+	}
+	return head / (m.Heads / m.Groups)
 }
 
 // Recurs reports whether layer i has a state instead of keys and values.
@@ -129,10 +142,10 @@ func (r *reader) mixer(s *Shape, heads []uint32) {
 	}
 	s.Recurrent = make([]bool, s.Layers)
 	switch {
-	case kind == deltaMixer && r.has(keyRecurrent):
+	case kind.delta() && r.has(keyRecurrent):
 		r.has(keyInterval) // repeats the pattern
 		s.Recurrent = r.pattern(keyRecurrent, s.Layers)
-	case kind == deltaMixer:
+	case kind.delta():
 		s.Recurrent = lastOf(s.Layers, r.countOr(keyInterval, 4), false)
 	default:
 		for i := range s.Recurrent {
@@ -145,7 +158,7 @@ func (r *reader) mixer(s *Shape, heads []uint32) {
 	}
 	s.Mixer = &Mixer{
 		Kernel: r.count(keyKernel), Inner: r.count(keyInner), State: r.count(keyState), Heads: r.count(keyScanHeads), Groups: r.count(keyScanGroups),
-		Delta: kind == deltaMixer,
+		Delta: kind.delta(), Tiled: kind == tiledMixer,
 	}
 }
 
@@ -191,7 +204,7 @@ func (w *writer) mixer(s Shape) {
 
 // keyHeads writes the key heads of all layers.
 func (w *writer) keyHeads(s Shape) {
-	if s.Recurrent == nil || !s.attends() || s.Style().mixer == deltaMixer {
+	if s.Recurrent == nil || !s.attends() || s.Style().mixer.delta() {
 		w.put(gguf.KeyHeadCountKV, uint32(s.KVHeads))
 		return
 	}
@@ -216,7 +229,12 @@ func (s Shape) mixer(l *list) {
 	if m.Delta {
 		l.add("attn_qkv.weight", false, s.Width, m.Channels(s.Width))
 		l.add("attn_gate.weight", false, s.Width, m.Inner)
-		l.add("ssm_ba.weight", false, s.Width, 2*m.Heads)
+		if m.Tiled {
+			l.add("ssm_beta.weight", false, s.Width, m.Heads)
+			l.add("ssm_alpha.weight", false, s.Width, m.Heads)
+		} else {
+			l.add("ssm_ba.weight", false, s.Width, 2*m.Heads)
+		}
 		l.add("ssm_conv1d.weight", false, m.Kernel, m.Channels(s.Width))
 		l.add("ssm_dt.bias", false, m.Heads)
 		l.add("ssm_a", false, m.Heads)

@@ -74,7 +74,7 @@ func Read(f *gguf.File) (Shape, error) {
 	s.Heads = r.perLayer(gguf.KeyHeadCount, s.Layers, -1)
 	s.Hidden = r.perLayer(gguf.KeyFeedForward, s.Layers, -1)
 	var keys []uint32
-	if r.style.mixer == noMixer || r.style.mixer == scanOnly || r.style.mixer == deltaMixer {
+	if r.style.mixer == noMixer || r.style.mixer == scanOnly || r.style.mixer.delta() {
 		s.KVHeads = r.perLayer(gguf.KeyHeadCountKV, s.Layers, s.Heads)
 	} else {
 		keys = r.keyHeads(&s)
@@ -272,7 +272,7 @@ func (r *reader) sections(s *Shape) {
 	case len(v) < 3 || len(v) > 4 || len(v) == 4 && v[3] != 0:
 		r.fail(fmt.Errorf("gguf: key %s: got %v, want three numbers", keySections.In(r.arch), brief(v)))
 	default:
-		s.Rope.Sections, s.Rope.Interleaved = [3]int{int(v[0]), int(v[1]), int(v[2])}, stated && r.style.deep
+		s.Rope.Sections, s.Rope.Interleaved = [3]int{int(v[0]), int(v[1]), int(v[2])}, stated && r.style.turns
 	}
 	if r.style.deep {
 		s.Deep = r.countOr(keyDeep, 0)

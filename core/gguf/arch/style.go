@@ -109,7 +109,8 @@ type Style struct {
 	second   bool   // ffn_norm is called post_attention_norm
 	caps     bool   // soft caps
 	sections bool   // pairs rotate by frame, row and column
-	deep     bool   // further vectors for the first layers, and sections in turns
+	turns    bool   // pairs of the sections alternate
+	deep     bool   // further vectors for the first layers
 	factors  bool   // rope_factors_{long,short} without a named method
 	latent   bool   // latent attention
 	counted  bool   // the shared expert's width is a number of experts
@@ -125,7 +126,7 @@ var styles = map[string]Style{
 	"llama":         {Activation: SiLU, Gated: true, experts: true, every: 1},
 	"qwen2":         {Halves: true, Activation: SiLU, Gated: true},
 	"qwen2vl":       {Halves: true, Activation: SiLU, Gated: true, sections: true},
-	"qwen3vl":       {Halves: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true, sections: true, deep: true},
+	"qwen3vl":       {Halves: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true, sections: true, turns: true, deep: true},
 	"qwen3":         {Halves: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true},
 	"qwen3moe":      {Halves: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true, experts: true, must: true},
 	"gemma":         {Halves: true, Activation: GELUTanh, Gated: true, RootWidth: true},
@@ -147,6 +148,8 @@ var styles = map[string]Style{
 	"granitehybrid": {Activation: SiLU, Gated: true, divisor: true, experts: true, sharing: true, switched: true, mixer: scanMixer},
 	"lfm2moe":       {Halves: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true, experts: true, must: true, lead: true, groups: true, mixer: shortMixer},
 	"qwen3next":     {Halves: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true, experts: true, must: true, shared: true, SharedGate: true, second: true, QueryGates: true, mixer: deltaMixer},
+	"qwen35":        {Halves: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true, second: true, QueryGates: true, mixer: tiledMixer, sections: true, turns: true},
+	"qwen35moe":     {Halves: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true, experts: true, must: true, shared: true, SharedGate: true, second: true, QueryGates: true, mixer: tiledMixer, sections: true, turns: true},
 	"mamba2":        {Learned: true, Activation: SiLU, Gated: true, mixer: scanOnly},
 	"glm4":          {Neighbors: true, PostNorm: true, Activation: SiLU, Gated: true, FusedGate: true},
 	"mistral3":      {Activation: SiLU, Gated: true, cooled: true},

@@ -77,7 +77,7 @@ type input struct {
 // attention lists the matrices that read the norm before them.
 var attention = []string{
 	"attn_q.weight", "attn_k.weight", "attn_v.weight", "attn_qkv.weight", "attn_q_a.weight", "attn_kv_a_mqa.weight",
-	"attn_gate.weight", "ssm_in.weight", "ssm_ba.weight", "shortconv.in_proj.weight",
+	"attn_gate.weight", "ssm_in.weight", "ssm_ba.weight", "ssm_beta.weight", "ssm_alpha.weight", "shortconv.in_proj.weight",
 }
 
 // inputs lists the inputs of a layer that can be scaled.
@@ -101,20 +101,24 @@ func (s *search) inputs(prefix string) []input {
 	var list []input
 	wide := present("ffn_gate.weight", "ffn_up.weight")
 	experts := has("ffn_gate_inp.weight")
+	second := "ffn_norm"
+	if !has("ffn_norm.weight") && has("attn_norm.weight", "post_attention_norm.weight") {
+		second = "post_attention_norm" // another name
+	}
 	if has("attn_norm_2.weight") { // of attention; attn_norm is that of the feed-forward layer
 		queries := input{matrices: present(attention...), vectors: present("attn_norm_2.weight", "attn_norm_2.bias")}
 		list = append(list, queries, input{matrices: wide, vectors: present("attn_norm.weight", "attn_norm.bias")})
 	} else if has("attn_norm.weight") {
 		in := input{matrices: present(attention...), vectors: present("attn_norm.weight", "attn_norm.bias")}
-		if !has("ffn_norm.weight") { // attention and feed-forward share the norm
+		if !has(second + ".weight") { // attention and feed-forward share the norm
 			in.matrices = append(in.matrices, wide...)
 		}
-		if !experts || has("ffn_norm.weight") {
+		if !experts || has(second+".weight") {
 			list = append(list, in)
 		}
 	}
-	if has("ffn_norm.weight") && !experts {
-		list = append(list, input{matrices: wide, vectors: present("ffn_norm.weight", "ffn_norm.bias")})
+	if has(second+".weight") && !experts {
+		list = append(list, input{matrices: wide, vectors: present(second+".weight", second+".bias")})
 	}
 	if has("attn_v.weight", "attn_output.weight") {
 		v, _ := s.file.Tensor(prefix + "attn_v.weight")
