@@ -64,6 +64,9 @@ func TestOpposites(t *testing.T) {
 		{`{"type":"object","properties":{"a":{"type":"null"},"b":{"type":"null"}},"not":{"minProperties":2}}`, `{}|{"a":null}|{"b":null}|!{"a":null,"b":null}`},
 		{`{"type":"object","properties":{"a":{"type":"null"}},"not":{"required":["a"],"properties":{"a":true}}}`, `{}|!{"a":null}`},
 		{`{"oneOf":[{"required":["b"]},{"properties":{"a":{"minimum":2}}},{"oneOf":[{"properties":{"b":{"type":"string"}}},{"required":["b"]}]}]}`, `{"a":1,"b":""}|!{"b":""}|!{"b":1}|!{"b":"","a":2}`},
+		// Names in which only some dialects find a pattern.
+		{`{"type":"object","patternProperties":{"^\\w$":{"type":"null"}},"additionalProperties":{"type":"integer"}}`, `{"a":null}|{"-":1}|!{"a":1}|!{"é":1}|!{"é":null}`},
+		{`{"type":"object","properties":{"é":{}},"patternProperties":{"^\\w$":{"type":["null","integer"]}},"additionalProperties":{"type":["integer","string"]}}`, `{"é":1}|!{"é":null}|!{"é":"x"}`},
 		// Exclusions by keywords that the grammar cannot negate are refused.
 		{`{"type":"object","additionalProperties":{"type":"integer"},"not":{"additionalProperties":{"const":1}}}`, ``},
 		{`{"type":"array","items":{"type":"string"},"not":{"uniqueItems":true}}`, ``},

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
@@ -108,19 +109,29 @@ func (a alternative) member(c *compiler, name string) (out []*node) {
 	return out
 }
 
-// memberOf returns one schema's schemas of a member by name.
+// memberOf returns one schema's schemas of a member by name. If dialects differ about
+// a pattern of names, its schema and the one of other names both hold.
 func (c *compiler) memberOf(n *node, name string) (out []*node) {
+	differ := false
 	for _, p := range n.props {
 		if p.name == name {
 			out = append(out, p.node)
 		}
 	}
 	for _, p := range n.patternProps {
-		if d, err := c.pattern(p.name); err == nil && d.Label(name) != automaton.No {
+		d, err := c.pattern(p.name)
+		if err != nil {
+			continue
+		}
+		is := d.Label(name) != automaton.No
+		if wide, err := c.broad(p.name); err == nil && !is && wide.Label(name) != automaton.No {
+			is, differ = true, true
+		}
+		if is {
 			out = append(out, p.node)
 		}
 	}
-	if len(out) == 0 && n.additional != nil {
+	if (len(out) == 0 || differ) && n.additional != nil {
 		out = append(out, n.additional)
 	}
 	return out
@@ -158,6 +169,11 @@ func (c *compiler) others(a alternative, list []named) (*automaton.DFA, bool) {
 		d, _ := c.pattern(p)
 		of = append(of, d)
 	}
+	for _, p := range patterns {
+		d, differ := c.broad(p)
+		err = cmp.Or(err, differ)
+		of = append(of, d)
+	}
 	for _, n := range a.nodes {
 		if n.names == nil || err != nil {
 			continue
@@ -171,10 +187,17 @@ func (c *compiler) others(a alternative, list []named) (*automaton.DFA, bool) {
 	var d *automaton.DFA
 	if err == nil {
 		d, err = automaton.Product(of, func(labels []int) int {
-			if labels[0] != len(names) || slices.Contains(labels[1+len(patterns):], automaton.No) {
+			n := len(patterns)
+			all, some := labels[1:1+n], labels[1+n:1+2*n]
+			if labels[0] != len(names) || slices.Contains(labels[1+2*n:], automaton.No) {
 				return automaton.No
 			}
-			return c.class(a, patterns, labels[1:1+len(patterns)])
+			for i := range patterns {
+				if (all[i] == automaton.No) != (some[i] == automaton.No) {
+					return automaton.No // dialects differ
+				}
+			}
+			return c.class(a, patterns, all)
 		})
 	}
 	if err != nil {
