@@ -223,6 +223,12 @@ func TestRunBatch(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if err := os.Remove(filepath.Join(out, "a", "a.txt")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := q.RunBatch(t.Context(), plan, opt); err == nil || !strings.Contains(err.Error(), "the folder has 1 files, the result 2") {
+		t.Errorf("a missing file: got %v", err)
+	}
 }
 
 // A hostile file of jobs is an error or has steps that workers accept.
