@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/urfave/cli/v2"
 
@@ -67,19 +68,25 @@ func (f *fleet) show(ctx context.Context, s *api.Server, opt *dashboard.Options)
 	return f.renew()
 }
 
-// shown returns the references of the served artifacts. That of a reference is its digest,
-// as the reference may mean another version by now.
+// shown returns the references of the served artifacts. A watched one in the store is named
+// by its digest, as the reference may mean a version by now that was refused.
 func (f *fleet) shown(ctx context.Context, models []*api.Model) (refs []string) {
 	for i, arg := range f.args {
 		switch digest := models[i].Answerer.Build().Digest; {
 		case digest == "": // the user's own files
-		case f.w.Versioned(ctx, arg):
+		case f.watch && f.w.Versioned(ctx, arg) && !folder(arg):
 			refs = append(refs, digest)
 		default:
 			refs = append(refs, arg)
 		}
 	}
 	return refs
+}
+
+// folder reports whether an argument is a folder, whose evidence the store may lack.
+func folder(arg string) bool {
+	info, err := os.Stat(arg)
+	return err == nil && info.IsDir()
 }
 
 // renewed shows a newer version in the dashboard; on an error the older pages remain.
