@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"regexp"
+	"sync"
 
 	"mm-abi.org/mm/internal/fsx"
 )
@@ -17,13 +18,13 @@ func (w *Workspace) SequenceDir() string { return w.cached(textDir) }
 
 // ChatFile is the file of the conversation called name, which may be missing.
 func (w *Workspace) ChatFile(name string) (string, error) {
-	if !chatName.MatchString(name) {
+	if !chatName().MatchString(name) {
 		return "", fmt.Errorf("bad conversation name %.80q: want letters, digits, dots, hyphens and underscores", name)
 	}
 	return filepath.Join(w.home, chatDir, name+".json"), nil
 }
 
-var chatName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+var chatName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`) })
 
 // Secret returns n random bytes that only this home has. The first call creates them.
 func (w *Workspace) Secret(n int) ([]byte, error) {

@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
@@ -145,19 +146,22 @@ func batchFault(file, detail string) error {
 }
 
 var (
-	pinned = regexp.MustCompile(`^[a-z0-9][A-Za-z0-9._:/-]*@sha256:[0-9a-f]{64}$`)
-	dns    = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+	pinned = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^[a-z0-9][A-Za-z0-9._:/-]*@sha256:[0-9a-f]{64}$`)
+	})
+	dns = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`) })
 )
 
 // check reports the first fault of the options.
 func (o KubernetesOptions) check(p planned) error {
-	for flag, image := range map[string]string{"--image": o.Image, "--file-image": o.FileImage} {
-		if (image != "" || flag == "--image") && !pinned.MatchString(image) {
+	for _, f := range [][2]string{{"--image", o.Image}, {"--file-image", o.FileImage}} {
+		flag, image := f[0], f[1]
+		if (image != "" || flag == "--image") && !pinned().MatchString(image) {
 			return fmt.Errorf("%s %q: want REPOSITORY@sha256:DIGEST", flag, image)
 		}
 	}
 	for flag, name := range map[string]string{"--secret": o.Secret, "--queue": o.Queue, "--namespace": o.Namespace, "--file-claim": o.FileClaim, "name of the file": p.name} {
-		if (name != "" || flag == "--secret" || name == p.name) && !dns.MatchString(name) {
+		if (name != "" || flag == "--secret" || name == p.name) && !dns().MatchString(name) {
 			return fmt.Errorf("%s %q: want lower-case letters, digits and -", flag, name)
 		}
 	}
