@@ -228,8 +228,7 @@ type Positions struct {
 	Deep bool
 	// Grid arranges vectors in frames, rows and columns. If zero, they are a line.
 	Grid [3]int
-	// Mutual positions see each other, also later ones. Adjacent ones in one Feed
-	// form one block.
+	// Mutual positions see each other, also later ones. Adjacent ones in one Feed form one block.
 	Mutual bool
 }
 
@@ -270,9 +269,8 @@ type Hidden interface {
 	Hidden(from, to int) ([]float32, error)
 }
 
-// Saver is a [Sequence] that can be saved. Its data fits only the same engine,
-// model and kind of sequence; Restore of other data returns an error and changes
-// nothing. Restore changes nothing either if r returns an error instead of [io.EOF].
+// Saver is a [Sequence] that can be saved. Restore of data of another engine, model or kind of
+// sequence, or from an r that fails before [io.EOF], returns an error and changes nothing.
 type Saver interface {
 	Save(w io.Writer) error
 	Restore(r io.Reader) error
@@ -283,8 +281,7 @@ type Saver interface {
 type Sharer interface {
 	// Shared returns the number of positions of the last Feed that were not computed.
 	Shared() int
-	// Reusable returns the number of first tokens that a Feed into the empty sequence would
-	// not compute.
+	// Reusable returns how many first tokens a Feed into the empty sequence would not compute.
 	Reusable(tokens []int32) int
 }
 

@@ -15,8 +15,6 @@ import (
 	"sync"
 	"unicode/utf8"
 
-	"gopkg.in/yaml.v3"
-
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/study"
@@ -423,15 +421,17 @@ func quantity(n int64) string { return fmt.Sprintf("%dMi", (n+1<<20-1)>>20) }
 // documents writes objects as YAML, with sorted keys.
 func documents(docs []object) ([]byte, error) {
 	var b bytes.Buffer
-	e := yaml.NewEncoder(&b)
-	e.SetIndent(2)
-	for _, d := range docs {
-		if err := e.Encode(d); err != nil {
+	for i, d := range docs {
+		data, err := schemas.Encode(d)
+		if err != nil {
 			return nil, err
 		}
+		if i > 0 {
+			b.WriteString("---\n")
+		}
+		b.Write(data)
 	}
-	err := e.Close()
-	return b.Bytes(), err
+	return b.Bytes(), nil
 }
 
 // encoded returns binary data as base64.
