@@ -68,6 +68,15 @@ func small(name string) arch.Shape {
 	case "mamba2":
 		s.Rope, s.Heads, s.KVHeads, s.HeadDim, s.Hidden = arch.Rope{}, 0, 0, 0, 0
 		s.Mixer, s.Recurrent = &arch.Mixer{Kernel: 4, Inner: 64, State: 16, Heads: 4, Groups: 2}, []bool{true, true, true, true}
+	case "qwen3next":
+		s.Mixer, s.Recurrent = &arch.Mixer{Kernel: 4, Inner: 64, State: 16, Heads: 4, Groups: 2, Delta: true}, []bool{true, true, false, true}
+		s.Experts, s.ExpertsUsed, s.ExpertHidden, s.SharedHidden = 6, 2, 32, 48
+	case "qwen35", "qwen35moe":
+		s.Mixer, s.Recurrent = &arch.Mixer{Kernel: 4, Inner: 64, State: 16, Heads: 4, Groups: 2, Delta: true, Tiled: true}, []bool{true, true, false, true}
+		s.Rope.Dims, s.Rope.Sections, s.Rope.Interleaved = 12, [3]int{2, 2, 2}, true
+		if name == "qwen35moe" {
+			s.Experts, s.ExpertsUsed, s.ExpertHidden, s.SharedHidden = 6, 2, 32, 48
+		}
 	case "mistral3":
 		s.Cooling = 0.5
 	case "phi2", "falcon":
