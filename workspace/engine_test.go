@@ -31,7 +31,8 @@ func TestAddEngine(t *testing.T) {
 	}
 	e := workspace.Engine{Name: "x", Version: "1.0.0", License: "MIT", Source: "y", Systems: []workspace.EngineSystem{{OS: "plan9", Arch: "mips", Dir: dir, Files: files}}}
 	w := u.open(workspace.Options{})
-	signer := &workspace.Signer{Key: pairs[0]().key}
+	key := pairs[0]().key
+	signer := &workspace.Signer{Key: key, Sealer: key}
 	if _, err := w.AddEngine(t.Context(), e, signer); err == nil || !strings.Contains(err.Error(), "not the file that was installed") {
 		t.Fatalf("files that were changed: %v", err)
 	}

@@ -22,7 +22,7 @@ func curved(nats, factors []float64) float64 {
 func TestGradcheckWeighted(t *testing.T) {
 	for name, c := range variants() {
 		for _, lora := range []*LoRA{nil, {Rank: 3, Alpha: 5}} {
-			g, err := newChecker(c, GradcheckOptions{Seed: 5, B: 2, T: 9, Entries: 6, LoRA: lora})
+			g, err := newChecker(c, GradcheckOptions{Seed: 5, B: 2, T: 9, Entries: 20, LoRA: lora})
 			if err != nil {
 				t.Fatal(err)
 			}
