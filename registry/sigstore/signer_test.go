@@ -113,7 +113,7 @@ func TestSignerRefuses(t *testing.T) {
 		"checkpoint of another":     {wrong: signing{OtherTree: true}, want: "checkpoint: it is of another tree", logged: true},
 		"proof of another leaf":     {wrong: signing{OtherLeaf: true}, want: "inclusion proof: ", logged: true},
 		"promise by another":        {edit: func(o *SignerOptions) { o.Services.logs[0] = service{w.URL + "/rekor", 1} }, wrong: signing{ForeignPromise: true}, want: "signed entry timestamp: ", logged: true},
-		"log that nobody trusts":    {edit: func(o *SignerOptions) { o.Services.logs[0].url = other.URL + "/tiles" }, want: "a log that the trusted root does not name", logged: true},
+		"log outside of the trusted root":    {edit: func(o *SignerOptions) { o.Services.logs[0].url = other.URL + "/tiles" }, want: "a log that the trusted root does not name", logged: true},
 		"token for others":          {edit: func(o *SignerOptions) { o.Token = w.Token("registry", time.Hour) }, want: `identity token: got the audience "registry", want "sigstore"`},
 		"expired token":             {edit: func(o *SignerOptions) { o.Token = w.Token("sigstore", -time.Second) }, want: "identity token: expired at 2026-"},
 		"token of another issuer":   {edit: func(o *SignerOptions) { o.Token = other.Token("sigstore", time.Hour) }, want: "400 Bad Request: the token is not by the issuer"},
@@ -451,7 +451,7 @@ func FuzzAnswers(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s := &Signer{root: root, key: key}
 		if s.certified(data) == nil {
-			t.Error("a certificate of nobody was taken")
+			t.Error("a certificate that the root does not confirm was accepted")
 		}
 		if e, err := readEntry(data); err == nil && (e.GetLogId() == nil || e.GetInclusionProof() == nil) {
 			t.Errorf("got %v", e)

@@ -12,9 +12,9 @@ import (
 // before the content of a message, or None for all.
 func (t *Talk) Channels() (start, channel, content int32) { return t.start, t.channel, t.content }
 
-// singly returns a conversation in which each turn has one call, followed by its
+// splitCalls returns a conversation in which each turn has one call, followed by its
 // result, and no other words than its reasoning: templates of harmony write no more.
-func singly(messages []Message) (out []Message) {
+func splitCalls(messages []Message) (out []Message) {
 	for i := 0; i < len(messages); i++ {
 		m := messages[i]
 		if len(m.Calls) == 0 {
@@ -25,14 +25,14 @@ func singly(messages []Message) (out []Message) {
 		for ; i+1 < len(messages) && messages[i+1].Role == Tool; i++ {
 			results = append(results, messages[i+1])
 		}
-		calls, thoughts := m.Calls, reasons(m)
+		calls, thoughts := m.Calls, reasoningOf(m)
 		for k, c := range calls {
 			m.Calls, m.Parts, m.Reasoning = []Call{c}, nil, ""
 			if k == 0 {
 				m.Reasoning = thoughts
 			}
 			out = append(out, m)
-			if at := answers(results, c); at >= 0 {
+			if at := resultOf(c, results); at >= 0 {
 				out = append(out, results[at])
 				results = append(results[:at:at], results[at+1:]...)
 			}
@@ -42,8 +42,8 @@ func singly(messages []Message) (out []Message) {
 	return out
 }
 
-// reasons returns the reasoning of a turn with calls and its words.
-func reasons(m Message) string {
+// reasoningOf returns the reasoning of a turn with calls and its words.
+func reasoningOf(m Message) string {
 	words := []string{m.Reasoning}
 	for _, p := range m.Parts {
 		if p.Type == abi.Text || p.Type == "" {
@@ -53,8 +53,8 @@ func reasons(m Message) string {
 	return strings.TrimSpace(strings.Join(words, "\n"))
 }
 
-// answers returns the index of the result of a call: the one with its id, or the first.
-func answers(results []Message, c Call) int {
+// resultOf returns the index of the result of a call: the one with its id, or the first.
+func resultOf(c Call, results []Message) int {
 	for i, r := range results {
 		if r.CallID == c.ID {
 			return i
@@ -63,14 +63,13 @@ func answers(results []Message, c Call) int {
 	return min(0, len(results)-1)
 }
 
-// begins reports whether the answer begins within the header of a message, and the
-// text of a header that no marker precedes goes on like one.
-func (r *Reader) begins(text string) bool {
+// mayBeHeader reports whether text after the role may be the rest of a header.
+func mayBeHeader(text string) bool {
 	text = strings.TrimLeft(text, " ")
 	return strings.HasPrefix("to=", text) || strings.HasPrefix(text, "to=")
 }
 
-// opens reports whether answers begin within the header of a message.
-func (t *Talk) opens() bool {
+// beginsInHeader reports whether answers begin within the header of a message.
+func (t *Talk) beginsInHeader() bool {
 	return t.dialect.Form == dialect.Channel && t.channel != tokenizer.None && t.template != nil
 }

@@ -55,7 +55,7 @@ func TestHarmonyCalls(t *testing.T) {
 		{name: "ended otherwise", in: "¦<|channel|>¦commentary to=functions.add¦<|message|>¦" + args + "¦<|return|>¦", calls: add},
 		{name: "cut", in: "¦<|channel|>¦commentary to=functions.add¦<|message|>¦{\"a\": 1", calls: []talk.Call{{Fault: "parsing the arguments of \"add\": incomplete JSON", Block: `{"a": 1`}}},
 		{name: "no object", in: "¦<|channel|>¦commentary to=functions.add¦<|message|>¦[1]¦<|call|>¦", calls: []talk.Call{{Fault: "parsing the arguments of \"add\": not a JSON object", Block: "[1]"}}},
-		{name: "a tool of its own", in: "¦<|channel|>¦commentary to=browser.search¦<|message|>¦{}¦<|call|>¦", calls: []talk.Call{{Name: "browser.search", Arguments: json.RawMessage("{}")}}},
+		{name: "a tool that was not offered", in: "¦<|channel|>¦commentary to=browser.search¦<|message|>¦{}¦<|call|>¦", calls: []talk.Call{{Name: "browser.search", Arguments: json.RawMessage("{}")}}},
 		{name: "to itself", in: "¦<|channel|>¦commentary to=assistant¦<|channel|>¦final¦<|message|>¦so¦<|return|>¦", text: "so"},
 		{name: "an answer", in: "¦<|channel|>¦final¦<|message|>¦to=functions.add¦<|return|>¦", text: "to=functions.add"},
 		{name: "no header", in: "so it is", text: "so it is"},

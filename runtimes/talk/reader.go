@@ -58,7 +58,7 @@ func (t *Talk) Reader(opt ReadOptions) *Reader {
 	case opt.Plain:
 	case opt.Thinking:
 		r.state = inReasoning
-	case t.opens():
+	case t.beginsInHeader():
 		r.state = inHeader
 	}
 	if t.dialect.Guided && len(opt.Tools) > 0 && !opt.Plain {
@@ -155,7 +155,7 @@ func (r *Reader) put(d *Delta, text string) {
 	case inReasoning:
 		d.Reasoning += text
 	case inHeader:
-		if before := r.header.String(); !r.marked && r.t.opens() && !r.begins(before+text) {
+		if before := r.header.String(); !r.marked && r.t.beginsInHeader() && !mayBeHeader(before+text) {
 			r.state = inText
 			r.header.Reset()
 			r.answer(d, before+text)

@@ -282,7 +282,7 @@ func (d *draft) text(messages []Message, tools []Definition) (string, error) {
 	case d.dialect.Guided:
 		messages = d.guide(messages, tools)
 	case d.dialect.Form == dialect.Channel:
-		messages = singly(messages)
+		messages = splitCalls(messages)
 	}
 	if d.template == nil {
 		return d.lines(messages)

@@ -453,13 +453,13 @@ func TestLimits(t *testing.T) {
 		got := w.jobs.watchable(key)
 		w.jobs.mu.Unlock()
 		if got != want {
-			t.Errorf("a watcher of %q beside those of ann: got %v", key, got)
+			t.Errorf("a watcher of %q and those of ann: got %v", key, got)
 		}
 	}
 	for n, want := range map[int]bool{maxWatchers - 1: true, maxWatchers: false} {
 		all := &Jobs{watchers: map[string]int{"": n}}
 		if all.watchable("") != want || all.watchable("ann") != want {
-			t.Errorf("a watcher beside %d: want %v", n, want)
+			t.Errorf("a watcher and %d more: want %v", n, want)
 		}
 	}
 	leave()

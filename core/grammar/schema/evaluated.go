@@ -79,11 +79,5 @@ func (c *compiler) restItems(n *node, in []*node) *node {
 
 // any returns the schema of all values.
 func (c *compiler) any(n *node) *node {
-	key := partKey{n, "any", ""}
-	if p, ok := c.parts[key]; ok {
-		return p
-	}
-	p := c.make(n)
-	c.parts[key] = p
-	return p
+	return c.derive(partKey{n, "any", ""}, func(*node) {})
 }

@@ -141,15 +141,10 @@ func (c *compiler) negate(to []alternative, n *node, path []*node) []alternative
 		if n.types == 0 {
 			return nil
 		}
-		key := partKey{n, "not", ""}
-		other, ok := c.parts[key]
-		if !ok {
-			other = c.make(n)
-			if other.types = anyType &^ n.types; other.types == 0 {
-				other.never = true
-			}
-			c.parts[key] = other
-		}
+		other := c.derive(partKey{n, "not", ""}, func(p *node) {
+			p.types = anyType &^ n.types
+			p.never = p.types == 0
+		})
 		return c.add(to, other, path)
 	}
 	out := make([]alternative, len(to))

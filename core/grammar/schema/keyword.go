@@ -304,7 +304,7 @@ func (r *reader) maxContains(v *value) {
 		}
 	}
 	if n.Cmp(least) < 0 {
-		r.n.in = append(r.n.in, r.c.except(r.n, array))
+		r.n.in = append(r.n.in, r.c.otherThan(r.n, array))
 	}
 }
 

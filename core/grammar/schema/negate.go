@@ -85,12 +85,10 @@ func (c *compiler) violate(a, o alternative) (out []alternative, complete bool) 
 	for _, n := range o.nodes {
 		v.node(n)
 	}
-	for _, n := range o.nots { // its keywords add no types
-		if v.part(n, anyType) == nil {
-			continue
+	for _, n := range o.nots {
+		if same, p := v.typed(n, anyType); p != nil { // its keywords add no types
+			v.all = append(v.all, c.add([]alternative{same}, n, nil)...)
 		}
-		same := v.all[len(v.all)-1]
-		v.all = append(v.all[:len(v.all)-1], c.add([]alternative{same}, n, nil)...)
 	}
 	for _, b := range v.all {
 		if slices.ContainsFunc(b.nodes[len(a.nodes):], func(n *node) bool { return n.restProps != nil || n.restItems != nil }) {
@@ -112,15 +110,24 @@ type violations struct {
 	complete bool // values that the schema refuses are in a part
 }
 
-// part adds the values of some types that a synthetic schema accepts. It returns
-// nil if the alternative has no such values.
-func (v *violations) part(n *node, of types) *node {
+// typed returns the values of some types of the alternative, with the synthetic schema
+// of the types, which is nil if the alternative has no such values.
+func (v *violations) typed(n *node, of types) (alternative, *node) {
 	if of &= v.of.meant(); of == 0 {
-		return nil
+		return alternative{}, nil
 	}
 	p := v.c.make(n)
 	p.types = of
-	v.all = append(v.all, v.of.with(p))
+	return v.of.with(p), p
+}
+
+// part adds the values of some types that a synthetic schema accepts. It returns
+// nil if the alternative has no such values.
+func (v *violations) part(n *node, of types) *node {
+	a, p := v.typed(n, of)
+	if p != nil {
+		v.all = append(v.all, a)
+	}
 	return p
 }
 
@@ -187,9 +194,8 @@ func (v *violations) pattern(n *node, expr string, format bool) {
 
 // outside adds the strings outside of a language.
 func (v *violations) outside(n *node, d *automaton.DFA) {
-	if p := v.part(n, text); p != nil {
-		last := len(v.all) - 1
-		v.all[last] = v.all[last].outside(d)
+	if a, p := v.typed(n, text); p != nil {
+		v.all = append(v.all, a.outside(d))
 	}
 }
 
@@ -330,8 +336,8 @@ func (v *violations) members(n *node) {
 	}
 }
 
-// except returns the schema of the values of other types.
-func (c *compiler) except(n *node, of types) *node {
+// otherThan returns the schema of the values of other types.
+func (c *compiler) otherThan(n *node, of types) *node {
 	p := c.make(n)
 	p.types = anyType &^ of
 	return p
@@ -339,26 +345,12 @@ func (c *compiler) except(n *node, of types) *node {
 
 // opposite returns the schema of the values that another refuses.
 func (c *compiler) opposite(n *node) *node {
-	key := partKey{n, "opposite", ""}
-	p, ok := c.parts[key]
-	if !ok {
-		p = c.make(n)
-		p.not = n
-		c.parts[key] = p
-	}
-	return p
+	return c.derive(partKey{n, "opposite", ""}, func(p *node) { p.not = n })
 }
 
 // never returns the schema of no value.
 func (c *compiler) never(n *node) *node {
-	key := partKey{n, "never", ""}
-	p, ok := c.parts[key]
-	if !ok {
-		p = c.make(n)
-		p.never = true
-		c.parts[key] = p
-	}
-	return p
+	return c.derive(partKey{n, "never", ""}, func(p *node) { p.never = true })
 }
 
 // broad returns the language of texts in which any dialect finds a regular

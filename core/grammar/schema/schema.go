@@ -231,13 +231,17 @@ func (c *compiler) make(n *node) *node {
 
 // without returns the schema of objects that lack a member.
 func (c *compiler) without(n *node, name string) *node {
-	key := partKey{n, "without", name}
-	if p, ok := c.parts[key]; ok {
-		return p
+	return c.derive(partKey{n, "without", name}, func(p *node) { p.props = []property{{name, c.never(n)}} })
+}
+
+// derive returns the synthetic schema of a key; the first call makes and fills it.
+func (c *compiler) derive(key partKey, fill func(*node)) *node {
+	p, ok := c.parts[key]
+	if !ok {
+		p = c.make(key.of)
+		fill(p)
+		c.parts[key] = p
 	}
-	p := c.make(n)
-	p.props = []property{{name, c.never(n)}}
-	c.parts[key] = p
 	return p
 }
 

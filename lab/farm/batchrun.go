@@ -26,17 +26,17 @@ type BatchOptions struct {
 // RunBatch executes the steps of a batch on the workers of the queue and fetches the
 // results. A run that was killed at any point continues: its jobs have the same names.
 func (q *Queue) RunBatch(ctx context.Context, b Batch, opt BatchOptions) (map[string]Result, error) {
-	r := &march{q: q, b: b, opt: opt, sums: map[string]string{}, done: map[string]Result{}}
+	r := &batchRun{q: q, b: b, opt: opt, sums: map[string]string{}, done: map[string]Result{}}
 	for len(r.done) < len(b.Steps) {
-		if err := r.wave(ctx); err != nil {
+		if err := r.submitReady(ctx); err != nil {
 			return nil, err
 		}
 	}
 	return r.done, r.fetch(ctx)
 }
 
-// march is a batch in execution.
-type march struct {
+// batchRun is a batch in execution.
+type batchRun struct {
 	q    *Queue
 	b    Batch
 	opt  BatchOptions
@@ -44,8 +44,8 @@ type march struct {
 	done map[string]Result
 }
 
-// wave submits the steps that follow none without a result, and waits for them.
-func (r *march) wave(ctx context.Context) error {
+// submitReady submits the steps that follow none without a result, and waits for them.
+func (r *batchRun) submitReady(ctx context.Context) error {
 	names := map[string][]string{} // steps by job: equal ones are one
 	var ids []string
 	for _, s := range r.b.Steps {
@@ -83,7 +83,7 @@ func (r *march) wave(ctx context.Context) error {
 
 // submit puts the job of a step into the queue with its files and the outputs of the steps
 // that it follows.
-func (r *march) submit(ctx context.Context, s Step) (string, error) {
+func (r *batchRun) submit(ctx context.Context, s Step) (string, error) {
 	j := s.Job
 	j.Inputs = map[string]string{}
 	for _, name := range s.Files {
@@ -124,7 +124,7 @@ func (r *march) submit(ctx context.Context, s Step) (string, error) {
 }
 
 // results returns the digests of the result files by path.
-func (r *march) results() (map[string]string, error) {
+func (r *batchRun) results() (map[string]string, error) {
 	all := map[string]string{}
 	for _, s := range r.b.Steps {
 		if !s.Fetch {
@@ -150,7 +150,7 @@ func (r *march) results() (map[string]string, error) {
 }
 
 // fetch writes the results to their folder, unless it has them.
-func (r *march) fetch(ctx context.Context) error {
+func (r *batchRun) fetch(ctx context.Context) error {
 	if r.opt.Out == "" {
 		return nil
 	}
@@ -179,7 +179,7 @@ func (r *march) fetch(ctx context.Context) error {
 }
 
 // place writes files to a temporary folder and renames it to that of the results.
-func (r *march) place(ctx context.Context, above, work *fsx.Dir, all map[string]string) error {
+func (r *batchRun) place(ctx context.Context, above, work *fsx.Dir, all map[string]string) error {
 	if err := work.MkdirAll(batchOut, 0o755); err != nil {
 		return err
 	}
