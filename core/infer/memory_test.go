@@ -82,6 +82,38 @@ func TestKVMemory(t *testing.T) {
 	}
 }
 
+// TestShareOfPreempted: a text is not taken from a session that has lost its keys
+// in the same step.
+func TestShareOfPreempted(t *testing.T) {
+	m, _ := pair(t, Options{Threads: 1, Prefixes: 1})
+	old, young, third := session(t, m, SessionOptions{}), session(t, m, SessionOptions{}), session(t, m, SessionOptions{})
+	m.kvLimit = 1 << 30
+	for i, s := range []*Session{old, young} {
+		if err := s.Feed(t.Context(), draw(200, 40-i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.prefixes.all = nil
+	m.kvLimit = 3 * old.cache.ChunkBytes()
+	var pending []*reading
+	for i, s := range []*Session{young, old, third} {
+		in := draw(300, 38)
+		if s == third {
+			in = append(slices.Clone(young.tokens), make([]int32, 90)...)
+		}
+		r := &reading{}
+		if err := s.reading(r, []Input{{Tokens: in}}, 1, nil); err != nil {
+			t.Fatal(err)
+		}
+		s.users.Add(1)
+		r.ctx, r.number = t.Context(), uint64(i+1)
+		pending = append(pending, r)
+	}
+	if !m.pass(pending, 0) || !young.lost || old.lost || third.shared != 0 {
+		t.Errorf("lost: %t and %t, want true and false; %d positions are shared, want 0", young.lost, old.lost, third.shared)
+	}
+}
+
 // TestPreempted: whatever is asked of a preempted session is as without.
 func TestPreempted(t *testing.T) {
 	m, alone := pair(t, Options{Threads: 1})

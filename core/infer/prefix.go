@@ -169,8 +169,8 @@ func (m *Model) join(r *reading, earlier []*reading) bool {
 	at, n := m.prefixes.find(s.kind(), r.text[:most])
 	var from *Session
 	for _, o := range earlier {
-		if o.text == nil || s.state.size > 0 || o.s.kind() != s.kind() {
-			continue
+		if o.s.lost || o.text == nil || s.state.size > 0 || o.s.kind() != s.kind() {
+			continue // a session that a later reading preempted has no keys
 		}
 		c := common(o.text, r.text[:most])
 		switch ready := min(c, o.s.Len()); {
