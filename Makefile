@@ -327,7 +327,8 @@ workflows:
 	@scripts/workflows.sh
 	@scripts/gitlab.sh
 
-# The model hub's client beside mm, both ways, at a hub in memory.
+# The model hub's client beside mm, both ways, at a hub in memory; and the figures of one
+# evaluation as it reads them.
 hub:
 	@scripts/hub.sh
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Compares mm with the client of the model hub, huggingface_hub, both ways, at the hub
-# in memory of registry/hub/hubtest.
+# in memory of registry/hub/hubtest; then the figures of cards (scripts/cards.sh).
 #
 #   scripts/hub.sh     needs python3, or MM_HUB_PYTHON with huggingface_hub
 set -eu
@@ -11,4 +11,5 @@ if [ -z "${MM_HUB_PYTHON:-}" ]; then
 	MM_HUB_PYTHON=$PWD/.native/hub/bin/python
 fi
 export MM_HUB_PYTHON
-exec ${GO:-go} test -count=1 -v -run TestHuggingFaceHub ./registry/hub
+${GO:-go} test -count=1 -v -run TestHuggingFaceHub ./registry/hub
+exec scripts/cards.sh

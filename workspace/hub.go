@@ -18,6 +18,7 @@ import (
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"mm-abi.org/mm/builds/card"
 	"mm-abi.org/mm/builds/legal"
 	"mm-abi.org/mm/internal/audit"
 	"mm-abi.org/mm/internal/diag"
@@ -45,12 +46,6 @@ type Published struct {
 	Report hub.PushReport
 }
 
-// readme is the file that hubs show.
-const readme = "README.md"
-
-// cardFile is the card in JSON.
-const cardFile = "mm-card.json"
-
 // Publish sends the files of one target to a repository of a model hub. An artifact
 // without a license is refused, since a hub shows it as not usable.
 func (w *Workspace) Publish(ctx context.Context, arg, dest string, opt PublishOptions) (*Published, error) {
@@ -69,18 +64,17 @@ func (w *Workspace) Publish(ctx context.Context, arg, dest string, opt PublishOp
 	if err != nil {
 		return nil, err
 	}
-	facts, err := c.JSON()
+	written, err := c.Files()
 	if err != nil {
 		return nil, err
 	}
-	written := map[string][]byte{cardFile: facts, readme: opt.Card}
 	if license, err := lawful(ctx, at, one); err != nil {
 		return nil, err
 	} else if license != nil {
 		written[legal.LicenseFile] = license
 	}
-	if opt.Card == nil {
-		written[readme] = c.Markdown()
+	if opt.Card != nil {
+		written[card.Readme] = opt.Card
 	}
 	p := &Published{Ref: to, Digest: one.Descriptor.Digest.String(), Files: hubFiles(ctx, at, one, written)}
 	if opt.DryRun {

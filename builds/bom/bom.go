@@ -203,6 +203,29 @@ func addMetrics(c *cyclonedx.Component, list []Metric) {
 	c.ModelCard.QuantitativeAnalysis = &cyclonedx.MLQuantitativeAnalysis{PerformanceMetrics: &all}
 }
 
+// Metrics returns the figures of a bill about the artifact as a whole, in order.
+func Metrics(data []byte) (out []Metric, err error) {
+	var doc cyclonedx.BOM
+	if err := cyclonedx.NewBOMDecoder(bytes.NewReader(data), cyclonedx.BOMFileFormatJSON).Decode(&doc); err != nil {
+		return nil, fmt.Errorf("bill of materials: %w", err)
+	}
+	if doc.Metadata == nil || doc.Metadata.Component == nil || doc.Metadata.Component.ModelCard == nil {
+		return nil, nil
+	}
+	all := doc.Metadata.Component.ModelCard.QuantitativeAnalysis
+	if all == nil || all.PerformanceMetrics == nil {
+		return nil, nil
+	}
+	for _, m := range *all.PerformanceMetrics {
+		one := Metric{Type: m.Type, Value: m.Value, Slice: m.Slice}
+		if m.ConfidenceInterval != nil {
+			one.Low, one.High = m.ConfidenceInterval.LowerBound, m.ConfidenceInterval.UpperBound
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}
+
 // ref identifies a dataset: of one name, those of another digest are others.
 func (d Dataset) ref() string {
 	if d.Digest == "" {

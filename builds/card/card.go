@@ -47,6 +47,8 @@ type Task struct {
 	Original int      `json:"original"`      // documents of the task; N of them were asked
 	Cut      int      `json:"cut,omitempty"` // questions whose start did not fit the context
 	Figures  []Figure `json:"figures"`
+
+	Benchmark *Benchmark `json:"benchmark,omitempty"` // of a model hub
 }
 
 // Figure is a metric with its interval.
@@ -142,6 +144,10 @@ func (d *document) task(name string) (Task, error) {
 	if err := json.Compact(&config, d.Configs[name]); err != nil || config.Len() == 0 {
 		return t, fmt.Errorf("configs.%s: missing", name)
 	}
+	var err error
+	if t.Benchmark, err = benchmarkOf(config.Bytes()); err != nil {
+		return t, fmt.Errorf("configs.%s: %w", name, err)
+	}
 	sum := sha256.Sum256(config.Bytes())
 	t.Suite = prefixed(hex.EncodeToString(sum[:]))
 	for _, key := range slices.Sorted(maps.Keys(d.Intervals[name])) {
@@ -204,6 +210,9 @@ func (e Evaluation) check() error {
 			if err := f.check(); err != nil {
 				fault("task %s: %w", t.Name, err)
 			}
+		}
+		if err := t.checkBenchmark(); err != nil {
+			fault("task %s: %w", t.Name, err)
 		}
 		n += len(t.Figures)
 	}

@@ -49,7 +49,13 @@ func (d Demand) name() string {
 }
 
 // Number returns a number with all its digits.
-func Number(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+func Number(x float64) string {
+	s := strconv.FormatFloat(x, 'g', -1, 64)
+	if digits, exponent, ok := strings.Cut(s, "e"); ok && !strings.Contains(digits, ".") {
+		return digits + ".0e" + exponent // without the point, YAML 1.1 has a text
+	}
+	return s
+}
 
 // Judge reports why a test result does not meet the demand; errors.Is finds [ErrMissed]
 // if only the value of the figure is the reason. One figure that meets it suffices.

@@ -179,6 +179,9 @@ func (c *Card) evaluations(b *strings.Builder) {
 				fmt.Fprintf(b, "\nThe start of %d questions of %s did not fit the context.\n", t.Cut, text(t.Name))
 			}
 		}
+		for _, note := range s.left() {
+			fmt.Fprintf(b, "\nNot in %s: %s.\n", ResultsFolder, text(note))
+		}
 		if s.Failed {
 			fmt.Fprintf(b, "\n%s states that a limit was missed.\n", code(short(s.Signer)))
 		}
@@ -240,8 +243,12 @@ func code(s string) string {
 }
 
 // Difference returns the first line in which a file differs from the card, or "".
-func (c *Card) Difference(data []byte) string {
-	want := strings.Split(string(c.Markdown()), "\n")
+func (c *Card) Difference(data []byte) string { return Difference(c.Markdown(), data) }
+
+// Difference returns the first line in which a file differs from the wanted text, or "".
+// Line ends of Windows count as those of Unix.
+func Difference(text, data []byte) string {
+	want := strings.Split(string(text), "\n")
 	got := strings.Split(strings.ReplaceAll(string(data), "\r\n", "\n"), "\n")
 	for i := range max(len(want), len(got)) {
 		line := func(all []string) string {

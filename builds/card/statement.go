@@ -48,6 +48,8 @@ type note struct {
 	Original int      `json:"original"`
 	Cut      int      `json:"cut,omitempty"`
 	Figures  []Figure `json:"figures"`
+
+	Benchmark *Benchmark `json:"benchmark,omitempty"`
 }
 
 // Predicate returns the statement's predicate; kept names the limits that the figures
@@ -58,7 +60,7 @@ func (e Evaluation) Predicate(kept []string) ([]byte, error) {
 		p.Result = warned
 	}
 	for _, t := range e.Tasks {
-		notes, err := json.Marshal(note{e.Engine, e.Model, t.Version, t.Data, t.Prompts, t.Shots, t.Original, t.Cut, t.Figures})
+		notes, err := json.Marshal(note{e.Engine, e.Model, t.Version, t.Data, t.Prompts, t.Shots, t.Original, t.Cut, t.Figures, t.Benchmark})
 		if err != nil {
 			return nil, err
 		}
@@ -120,7 +122,7 @@ func parse(data []byte) (list []Evaluation, missed bool, err error) {
 			at[key], list = len(list), append(list, Evaluation{Model: n.Model, Engine: n.Engine})
 		}
 		e := &list[at[key]]
-		e.Tasks = append(e.Tasks, Task{r.Name, n.Version, prefixed(r.Digest["sha256"]), n.Data, n.Prompts, n.Shots, n.Original, n.Cut, n.Figures})
+		e.Tasks = append(e.Tasks, Task{r.Name, n.Version, prefixed(r.Digest["sha256"]), n.Data, n.Prompts, n.Shots, n.Original, n.Cut, n.Figures, n.Benchmark})
 	}
 	var faults []error
 	for _, e := range list {
