@@ -13,7 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/internal/diag"
-	"mm-abi.org/mm/internal/loopback"
+	"mm-abi.org/mm/internal/httpx"
 	"mm-abi.org/mm/lab/chain"
 	"mm-abi.org/mm/lab/farm"
 	"mm-abi.org/mm/lab/study"
@@ -182,7 +182,7 @@ func (p *program) experimentReport(c *cli.Context) error {
 
 func (p *program) experimentWatch(c *cli.Context) error {
 	dir, addr, every := c.Args().First(), c.String("addr"), c.Duration("every")
-	if addr != "" && !loopback.Is(addr) {
+	if addr != "" && !httpx.IsLoopback(addr) {
 		return usageError{fmt.Errorf("--addr: %q is not a loopback address", addr)}
 	}
 	if every < 100*time.Millisecond {

@@ -15,7 +15,7 @@ import (
 
 	"mm-abi.org/mm/internal/bytesize"
 	"mm-abi.org/mm/internal/fsx"
-	"mm-abi.org/mm/internal/loopback"
+	"mm-abi.org/mm/internal/httpx"
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/serve/anthropic"
 	"mm-abi.org/mm/serve/api"
@@ -229,7 +229,7 @@ func (p *program) serverOptions(c *cli.Context) (opt api.Options, board *dashboa
 	if opt.Keys, err = serverKeys(c.String("keys")); err != nil {
 		return opt, nil, err
 	}
-	if addr := c.String("addr"); !loopback.Is(addr) && len(opt.Keys) == 0 {
+	if addr := c.String("addr"); !httpx.IsLoopback(addr) && len(opt.Keys) == 0 {
 		return opt, nil, usageError{hinted{fmt.Errorf("--addr %s is not loopback: keys are required", addr), "set --keys or " + keysVariable + ", or serve at 127.0.0.1"}}
 	}
 	board, err = dashboardOptions(c)

@@ -16,7 +16,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"mm-abi.org/mm/internal/fsx"
-	"mm-abi.org/mm/internal/loopback"
+	"mm-abi.org/mm/internal/httpx"
 )
 
 // DefaultServer is the address of a server that mm jobs serve starts.
@@ -99,7 +99,7 @@ func addresses(list string) ([]string, error) {
 			return nil, errors.New("invalid address of a server, want nats://HOST:PORT or tls://HOST:PORT")
 		case u.User != nil:
 			return nil, fmt.Errorf("server %s: credentials in an address are visible to others; want a file with a token or a seed", u.Redacted())
-		case u.Scheme == "nats" && !loopback.Is(u.Host):
+		case u.Scheme == "nats" && !httpx.IsLoopback(u.Host):
 			return nil, fmt.Errorf("server %s: beyond this machine, want tls://", one)
 		}
 		all = append(all, u.String())

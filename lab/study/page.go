@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 
-	"mm-abi.org/mm/internal/loopback"
+	"mm-abi.org/mm/internal/httpx"
 )
 
 //go:embed page.html
@@ -37,7 +37,7 @@ func Handler(read func() (Status, error)) http.Handler {
 		json.NewEncoder(w).Encode(s)
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !loopback.Is(r.Host) {
+		if !httpx.IsLoopback(r.Host) {
 			http.Error(w, "unknown host", http.StatusForbidden)
 			return
 		}

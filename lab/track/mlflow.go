@@ -18,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"mm-abi.org/mm/internal/httpx"
 	"mm-abi.org/mm/train"
 )
 
@@ -28,6 +29,7 @@ const (
 	maxAnswer   = 16 << 20
 	maxArtifact = 64 << 20 // bytes of a log that is sent as an artifact
 	attempts    = 5
+	maxWait     = time.Minute // that a server may ask for
 )
 
 // Server is a tracking server of MLflow.
@@ -98,7 +100,10 @@ func (s *Server) call(ctx context.Context, method, path string, in, out any) err
 
 // passing marks an error that may pass: a request may have taken effect without an
 // answer, so the work begins again, from the figures that the server then has.
-type passing struct{ error }
+type passing struct {
+	error
+	after time.Duration // that the server asks to wait
+}
 
 // Unwrap returns the error.
 func (p passing) Unwrap() error { return p.error }
@@ -109,13 +114,13 @@ func (s *Server) again(ctx context.Context, work func() error) error {
 	for i := 1; ; i++ {
 		err := work()
 		var p passing
-		if err == nil || !errors.As(err, &p) || i == attempts {
+		if err == nil || !errors.As(err, &p) || i == attempts || p.after > maxWait {
 			return err
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(pause):
+		case <-time.After(max(pause, p.after)):
 		}
 		pause *= 2
 	}
@@ -136,12 +141,12 @@ func (s *Server) do(ctx context.Context, method, address, kind string, body []by
 		if ctx.Err() != nil {
 			return nil, err
 		}
-		return nil, passing{err}
+		return nil, passing{error: err}
 	}
 	defer resp.Body.Close()
 	data, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	if err != nil {
-		return nil, passing{err}
+		return nil, passing{error: err}
 	}
 	if len(data) > maxAnswer {
 		return nil, fmt.Errorf("MLflow: the answer exceeds %d bytes", maxAnswer)
@@ -158,7 +163,8 @@ func (s *Server) do(ctx context.Context, method, address, kind string, body []by
 		f.Code, f.Message = answer.Code, answer.Message
 	}
 	if resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode >= 500 {
-		return nil, passing{f}
+		after, _ := httpx.RetryAfter(resp.Header, time.Now())
+		return nil, passing{f, after}
 	}
 	return nil, f
 }

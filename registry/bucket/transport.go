@@ -8,8 +8,9 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"strconv"
 	"time"
+
+	"mm-abi.org/mm/internal/httpx"
 )
 
 // stall is the time without progress after which a request is abandoned.
@@ -116,8 +117,8 @@ func ReadStatus(resp *http.Response, parse func([]byte) (code, message string)) 
 	if resp.StatusCode >= 300 && resp.StatusCode < 400 && e.Message == "" {
 		e.Message = fmt.Sprintf("redirect refused: %q", resp.Header.Get("Location"))
 	}
-	if n, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && n > 0 {
-		e.after = time.Duration(min(n, int(maxWait/time.Second))) * time.Second
+	if wait, ok := httpx.RetryAfter(resp.Header, time.Now()); ok {
+		e.after = min(wait, maxWait)
 	}
 	return e
 }
@@ -139,13 +140,14 @@ func Retry(ctx context.Context, f func() error) error {
 			return err
 		}
 		wait := time.Duration(1<<try) * 100 * time.Millisecond
+		wait = wait/2 + rand.N(wait/2+1)
 		if e := (*StatusError)(nil); errors.As(err, &e) {
 			wait = max(wait, e.after)
 		}
 		select {
 		case <-ctx.Done():
 			return err
-		case <-time.After(wait/2 + rand.N(wait/2+1)):
+		case <-time.After(wait):
 		}
 	}
 }

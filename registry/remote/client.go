@@ -25,7 +25,7 @@ import (
 	"oras.land/oras-go/v2/registry/remote/retry"
 
 	"mm-abi.org/mm/internal/diag"
-	"mm-abi.org/mm/internal/loopback"
+	"mm-abi.org/mm/internal/httpx"
 )
 
 // Options for [New].
@@ -193,7 +193,7 @@ func (c *Client) Close() { c.bulk.Client.CloseIdleConnections() }
 
 // plain reports whether host is used without TLS.
 func (c *Client) plain(host string) bool {
-	return slices.Contains(c.opt.PlainHTTP, host) || loopback.Is(host) && !c.opt.TLSLoopback
+	return slices.Contains(c.opt.PlainHTTP, host) || httpx.IsLoopback(host) && !c.opt.TLSLoopback
 }
 
 // repository is a repository of a registry.
@@ -280,7 +280,7 @@ func (f *failure) Unwrap() error { return &f.ErrorResponse }
 func readFailure(resp *http.Response) error {
 	f := &failure{after: -1}
 	f.Method, f.URL, f.StatusCode = resp.Request.Method, withoutQuery(*resp.Request.URL), resp.StatusCode
-	if d, ok := retryAfter(resp.Header); ok {
+	if d, ok := httpx.RetryAfter(resp.Header, time.Now()); ok {
 		f.after = d
 	}
 	var body struct {

@@ -72,15 +72,12 @@ func FuzzPlan(f *testing.F) {
 
 // FuzzHeaders checks that no response header leads out of bounds.
 func FuzzHeaders(f *testing.F) {
-	f.Add("0-41", "bytes 5-41/42", "120", "/v2/x/blobs/uploads/1")
-	f.Add("bytes=0-0", "bytes 5-41/*", "Mon, 02 Jan 2006 15:04:05 GMT", "http://other/x?y=z")
-	f.Add("0-9223372036854775807", "bytes --/", "-1", "javascript:alert(1)")
-	f.Fuzz(func(t *testing.T, span, content, after, location string) {
+	f.Add("0-41", "bytes 5-41/42", "/v2/x/blobs/uploads/1")
+	f.Add("bytes=0-0", "bytes 5-41/*", "http://other/x?y=z")
+	f.Add("0-9223372036854775807", "bytes --/", "javascript:alert(1)")
+	f.Fuzz(func(t *testing.T, span, content, location string) {
 		if n, ok := uploaded(http.Header{"Range": {span}}); ok && n < 0 {
 			t.Fatalf("%q is %d bytes", span, n)
-		}
-		if d, ok := retryAfter(http.Header{"Retry-After": {after}}); ok && d < 0 {
-			t.Fatalf("%q is %s", after, d)
 		}
 		d := &download{desc: ocispec.Descriptor{Size: 42}}
 		if d.follows(&http.Response{Header: http.Header{"Content-Range": {content}}}, 5) {

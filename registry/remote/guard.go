@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"net/http"
 
-	"mm-abi.org/mm/internal/loopback"
+	"mm-abi.org/mm/internal/httpx"
 )
 
 // clearGuard is a transport that sends no login in clear: neither to a registry nor
@@ -12,7 +12,7 @@ import (
 type clearGuard struct{ http.RoundTripper }
 
 func (g clearGuard) RoundTrip(req *http.Request) (*http.Response, error) {
-	if req.URL.Scheme == "http" && !loopback.Is(req.URL.Host) && carriesLogin(req) {
+	if req.URL.Scheme == "http" && !httpx.IsLoopback(req.URL.Host) && carriesLogin(req) {
 		if req.Body != nil {
 			req.Body.Close()
 		}

@@ -12,11 +12,12 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"strconv"
 	"syscall"
 	"time"
 
 	"oras.land/oras-go/v2/errdef"
+
+	"mm-abi.org/mm/internal/httpx"
 )
 
 // backoff decides whether and when something is tried again. It is the
@@ -42,7 +43,7 @@ func (b backoff) Retry(attempt int, resp *http.Response, err error) (time.Durati
 	case !busy(resp.StatusCode):
 		return -1, nil
 	}
-	after, ok := retryAfter(resp.Header)
+	after, ok := httpx.RetryAfter(resp.Header, time.Now())
 	if !ok {
 		after = b.wait(attempt)
 	}
@@ -171,18 +172,6 @@ func local(err error) bool {
 func refused(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial" && !op.Timeout()
-}
-
-// retryAfter reads the header of that name (RFC 9110 §10.2.3).
-func retryAfter(h http.Header) (time.Duration, bool) {
-	v := h.Get("Retry-After")
-	if seconds, err := strconv.ParseUint(v, 10, 31); err == nil {
-		return time.Duration(seconds) * time.Second, true
-	}
-	if at, err := http.ParseTime(v); err == nil {
-		return max(time.Until(at), 0), true
-	}
-	return 0, false
 }
 
 // sleep waits, unless ctx ends first.

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"mm-abi.org/mm/internal/httpx"
 )
 
 // Limits of an answer.
@@ -43,26 +45,28 @@ type question struct {
 	bearer  string // token
 }
 
-// ask returns the answer to a question. Overloaded services are asked again.
+// ask returns the answer to a question. Overloaded services are asked again, unless one
+// asks to wait for longer than it may take to answer.
 func (a *asker) ask(ctx context.Context, q question) (data []byte, err error) {
 	pause := a.pause
 	for i := range tries {
-		var again bool
-		if data, again, err = a.once(ctx, q); err == nil || !again || i == tries-1 {
+		var after time.Duration
+		if data, after, err = a.once(ctx, q); err == nil || after < 0 || after > a.patience || i == tries-1 {
 			break
 		}
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-time.After(pause):
+		case <-time.After(max(pause, after)):
 		}
 		pause *= 2
 	}
 	return data, err
 }
 
-// once asks once, and reports whether to ask again.
-func (a *asker) once(ctx context.Context, q question) (data []byte, again bool, err error) {
+// once asks once, and returns the time that an overloaded service asks to wait, or -1 if
+// there is no use in asking again.
+func (a *asker) once(ctx context.Context, q question) (data []byte, after time.Duration, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, a.patience, fmt.Errorf("no answer within %s", a.patience))
 	defer cancel()
 	method := http.MethodGet
@@ -71,7 +75,7 @@ func (a *asker) once(ctx context.Context, q question) (data []byte, again bool, 
 	}
 	req, err := http.NewRequestWithContext(ctx, method, q.url, bytes.NewReader(q.body))
 	if err != nil {
-		return nil, false, fmt.Errorf("%s: %w", q.service, bare(err))
+		return nil, -1, fmt.Errorf("%s: %w", q.service, bare(err))
 	}
 	req.Header.Set("User-Agent", "mm")
 	if q.kind != "" {
@@ -88,18 +92,21 @@ func (a *asker) once(ctx context.Context, q question) (data []byte, again bool, 
 	where := q.service + " at " + req.URL.Host
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return nil, false, fmt.Errorf("%s: %w", where, context.Cause(ctx))
+		return nil, -1, fmt.Errorf("%s: %w", where, context.Cause(ctx))
 	case err != nil:
-		return nil, false, fmt.Errorf("%s: %w", where, bare(err))
+		return nil, -1, fmt.Errorf("%s: %w", where, bare(err))
 	case len(data) > maxAnswer:
-		return nil, false, fmt.Errorf("%s: answer of more than %d bytes", where, maxAnswer)
+		return nil, -1, fmt.Errorf("%s: answer of more than %d bytes", where, maxAnswer)
 	case resp.StatusCode/100 == 3:
-		return nil, false, fmt.Errorf("%s: redirection (%s), which is not followed", where, resp.Status)
+		return nil, -1, fmt.Errorf("%s: redirection (%s), which is not followed", where, resp.Status)
 	case resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusCreated:
-		busy := resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode/100 == 5
-		return nil, busy, fmt.Errorf("%s: %s: %s", where, resp.Status, printable(data))
+		after = -1
+		if resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode/100 == 5 {
+			after, _ = httpx.RetryAfter(resp.Header, time.Now())
+		}
+		return nil, after, fmt.Errorf("%s: %s: %s", where, resp.Status, printable(data))
 	}
-	return data, false, nil
+	return data, -1, nil
 }
 
 // bare removes the address from an error, whose query may hold a secret.

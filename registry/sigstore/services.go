@@ -10,7 +10,7 @@ import (
 
 	trustroot "github.com/sigstore/protobuf-specs/gen/pb-go/trustroot/v1"
 
-	"mm-abi.org/mm/internal/loopback"
+	"mm-abi.org/mm/internal/httpx"
 )
 
 // Limits of a signing configuration.
@@ -117,7 +117,7 @@ func checkURL(text string) error {
 		return fmt.Errorf("address of %d bytes, want at most %d", len(text), maxURL)
 	case err != nil || u.Host == "" || u.User != nil || u.Fragment != "":
 		return fmt.Errorf("address %q: want https://HOST/PATH", clip(text))
-	case u.Scheme != "https" && (u.Scheme != "http" || !loopback.Is(u.Host)):
+	case u.Scheme != "https" && (u.Scheme != "http" || !httpx.IsLoopback(u.Host)):
 		return fmt.Errorf("address %q: want https; http is for this machine alone", clip(text))
 	}
 	return nil

@@ -20,7 +20,7 @@ import (
 	"strings"
 	"time"
 
-	"mm-abi.org/mm/internal/loopback"
+	"mm-abi.org/mm/internal/httpx"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/runtimes/talk"
@@ -112,7 +112,7 @@ func New(opt Options) (*Model, error) {
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, fmt.Errorf("URL of the server: got %.80q, want https://HOST or http://HOST:PORT", m.url)
 	}
-	if u.Scheme == "http" && !loopback.Is(u.Hostname()) {
+	if u.Scheme == "http" && !httpx.IsLoopback(u.Hostname()) {
 		return nil, fmt.Errorf("URL of the server: %s is plain HTTP and not this machine: neither a key nor a conversation is sent there", u.Host)
 	}
 	if strings.ContainsFunc(m.key, func(r rune) bool { return r <= ' ' || r > '~' }) {

@@ -289,18 +289,6 @@ func TestRetries(t *testing.T) {
 			t.Errorf("Retry-After %q: %d requests, want %d: %v", c.after, n, c.want, err)
 		}
 	}
-	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	for _, c := range []struct {
-		name, value string
-		want        time.Duration
-	}{
-		{"Retry-After", "", -1}, {"Retry-After", "1.5", 1500 * time.Millisecond}, {"Retry-After", "-1", -1}, {"Retry-After", "soon", -1},
-		{"Retry-After", "Thu, 01 Jan 2026 00:00:09 GMT", 9 * time.Second}, {"Retry-After", "Thu, 01 Jan 2025 00:00:09 GMT", 0}, {"Retry-After-Ms", "250", 250 * time.Millisecond},
-	} {
-		if got := retryAfter(http.Header{c.name: {c.value}}, now); got != c.want {
-			t.Errorf("%s %q: got %v, want %v", c.name, c.value, got, c.want)
-		}
-	}
 }
 
 // A cancelled context ends the wait and the stream.

@@ -9,11 +9,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
 	"mm-abi.org/mm/internal/diag"
+	"mm-abi.org/mm/internal/httpx"
 	"mm-abi.org/mm/runtimes"
 )
 
@@ -68,16 +68,16 @@ func (m *Model) send(ctx context.Context, path string, body []byte) (*http.Respo
 		if err == nil && resp.StatusCode == http.StatusOK {
 			return resp, nil
 		}
-		after, again := time.Duration(-1), err != nil && ctx.Err() == nil
+		after, asked, again := time.Duration(0), false, err != nil && ctx.Err() == nil
 		if err == nil {
-			after = retryAfter(resp.Header, time.Now())
+			after, asked = httpx.RetryAfter(resp.Header, time.Now())
 			again = retried(resp.StatusCode)
 			err = m.refusal(resp)
 		}
 		if !again || n == retries || after > mostWait {
 			return nil, err
 		}
-		if after < 0 {
+		if !asked {
 			after = leastWait << n
 		}
 		if m.opt.Say != nil {
@@ -96,21 +96,6 @@ func retried(status int) bool {
 		return true
 	}
 	return false
-}
-
-// retryAfter returns the time that a server asks to wait, or -1: milliseconds, seconds, or a date.
-func retryAfter(h http.Header, now time.Time) time.Duration {
-	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms >= 0 && ms < 1e9 {
-		return time.Duration(ms * float64(time.Millisecond))
-	}
-	text := h.Get("Retry-After")
-	if s, err := strconv.ParseFloat(text, 64); err == nil && s >= 0 && s < 1e6 {
-		return time.Duration(s * float64(time.Second))
-	}
-	if at, err := http.ParseTime(text); err == nil {
-		return max(0, at.Sub(now))
-	}
-	return -1
 }
 
 func (m *Model) wait(ctx context.Context, d time.Duration) error {

@@ -13,7 +13,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"mm-abi.org/mm/internal/loopback"
+	"mm-abi.org/mm/internal/httpx"
 )
 
 const (
@@ -35,7 +35,7 @@ type HTTPOptions struct {
 // Host that is not this machine's (403), with a body that is too large (413), and beyond
 // the number of clients (503).
 func (s *Server) Handler(addr string, opt HTTPOptions) (http.Handler, error) {
-	if !loopback.Is(addr) && opt.Token == "" {
+	if !httpx.IsLoopback(addr) && opt.Token == "" {
 		return nil, fmt.Errorf("%s is not loopback: a token is required", addr)
 	}
 	if opt.Token != "" && len(opt.Token) < minToken {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
-	"mm-abi.org/mm/internal/loopback"
+	"mm-abi.org/mm/internal/httpx"
 	"mm-abi.org/mm/lab/farm"
 )
 
@@ -82,7 +82,7 @@ func (o Options) options() (*server.Options, error) {
 	switch {
 	case o.Dir == "":
 		return nil, errors.New("server without a folder")
-	case !loopback.Is(host) && (o.Cert == "" || o.Token == "" && len(o.Users) == 0 && o.CA == ""):
+	case !httpx.IsLoopback(host) && (o.Cert == "" || o.Token == "" && len(o.Users) == 0 && o.CA == ""):
 		return nil, fmt.Errorf("server on %s: beyond this machine, want a certificate, and a token, nkeys or certificates of clients", o.Listen)
 	case o.Token != "" && len(o.Users) > 0:
 		return nil, errors.New("server: want a token or nkeys, not both")
@@ -130,10 +130,10 @@ func (c Cluster) apply(s *server.Options) error {
 	if err != nil {
 		return fmt.Errorf("cluster: %w", err)
 	}
-	if s.ServerName == "" || c.Secret == "" || !loopback.Is(host) && (s.TLSConfig == nil || s.TLSConfig.RootCAs == nil) {
+	if s.ServerName == "" || c.Secret == "" || !httpx.IsLoopback(host) && (s.TLSConfig == nil || s.TLSConfig.RootCAs == nil) {
 		return errors.New("cluster: want a name of the server and a secret, and beyond this machine a certificate with its authorities")
 	}
-	s.Cluster = server.ClusterOpts{Name: c.Name, Host: host, Port: port, Username: "mm", Password: c.Secret, NoAdvertise: loopback.Is(host)}
+	s.Cluster = server.ClusterOpts{Name: c.Name, Host: host, Port: port, Username: "mm", Password: c.Secret, NoAdvertise: httpx.IsLoopback(host)}
 	if s.TLSConfig != nil && s.TLSConfig.RootCAs != nil {
 		s.Cluster.TLSConfig, s.Cluster.TLSTimeout = s.TLSConfig, 5
 	}
