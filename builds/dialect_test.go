@@ -33,6 +33,8 @@ func TestCallDialect(t *testing.T) {
 	}{
 		{name: "text", template: "{{ messages[0].content }}", code: diag.CallDialect, want: `core-llm@1.0.0 has no tokens <tool_call> </tool_call>; its calls are <tool_call>{"name": …, "arguments": {…}}</tool_call> (text)`},
 		{name: "Mistral", template: "[TOOL_CALLS]", control: []string{"[TOOL_CALLS]"}, code: diag.CallDialect, want: `[TOOL_CALLS][{"name": …, "arguments": {…}}, …] (mistral)`},
+		{name: "Mistral's names", template: "[TOOL_CALLS] [ARGS]", control: []string{"[TOOL_CALLS]", "[ARGS]"}, code: diag.CallDialect, want: `[TOOL_CALLS]…[ARGS]{…} (mistral-named)`},
+		{name: "Mistral's names without a token", template: "[TOOL_CALLS] [ARGS]", control: []string{"[TOOL_CALLS]"}, code: diag.CallUnread, want: "NAME[ARGS]"},
 		{name: "Llama", template: `ipython "parameters"`, code: diag.CallDialect, want: `its calls are {"name": …, "parameters": {…}} (llama3)`},
 		{name: "harmony", template: "<|channel|>", control: []string{"<|start|>", "<|channel|>", "<|message|>", "<|end|>", "<|call|>"}, code: diag.CallDialect, want: "its calls are <|channel|>commentary to=functions.…<|message|>{…}<|call|> (harmony)"},
 		{name: "harmony without its tokens", template: "<|channel|>", control: []string{"<|channel|>"}, code: diag.CallUnread, want: "channels of harmony"},

@@ -59,6 +59,12 @@ type TokenMark struct {
 // Thinking reports whether the answer starts within reasoning.
 func (l *ToolLoop) Follow(thinking bool) *CallConstraint {
 	open, closing, ok := l.table.talk.Markers()
+	if l.table.talk.Dialect().Form == dialect.Named {
+		if l.masks == nil || l.Unheld() != nil {
+			return nil
+		}
+		return &CallConstraint{held: newNamedCalls(l.table.talk, l.masks.tools)}
+	}
 	if l.table.talk.Dialect().Guided {
 		if l.masks == nil || l.Unheld() != nil {
 			return nil

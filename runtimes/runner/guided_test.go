@@ -99,6 +99,7 @@ func TestGuidedCalls(t *testing.T) {
 	llama := `{"name": "add", "parameters": {"a": 12, "b": 7}}`
 	list := `¦[TOOL_CALLS]¦[{"name": "add", "arguments": {"a": 12, "b": 7}}, {"name": "echo", "arguments": {"text": "x]"}}]`
 	gemma, marks := []string{"<start_of_turn>", "<end_of_turn>"}, []string{"[TOOL_CALLS]"}
+	named := []string{"[INST]", "[/INST]", "[TOOL_CALLS]", "[ARGS]", "[CALL_ID]", "[TOOL_RESULTS]", "[/TOOL_RESULTS]"}
 	harmony := []string{"<|start|>", "<|channel|>", "<|message|>", "<|constrain|>", "<|end|>", "<|return|>", "<|call|>"}
 	called := "¦<|channel|>¦commentary to=functions.add ¦<|constrain|>¦json¦<|message|>¦"
 	none := []string{}
@@ -132,6 +133,10 @@ func TestGuidedCalls(t *testing.T) {
 		{name: "harmony", template: "harmony", control: harmony, script: []string{"¦<|channel|>¦analysis¦<|message|>¦hm¦<|end|>¦¦<|start|>¦assistant" + called + `{"a":12,"b":7}¦<|call|>¦`, "¦<|channel|>¦final¦<|message|>¦It is 19.¦<|return|>¦"}, held: `{"a":12,"b":7}<|call|><|start|>functions.add to=assistant<|channel|>commentary<|message|>"{\"ok\":true,\"result\":19}"<|end|><|start|>assistant<|channel|>final<|message|>It is 19.`, text: "It is 19.", outcomes: "add:ok", stop: "end"},
 		{name: "harmony, the grammar corrects", template: "harmony", control: harmony, script: []string{called + `{"x":"y"}¦<|call|>¦`, "¦<|channel|>¦final¦<|message|>¦so¦<|return|>¦"}, text: "so", outcomes: "add:ok", stop: "end"},
 		{name: "harmony, blind", template: "harmony", control: harmony, blind: true, script: []string{" to=functions.rm¦<|channel|>¦commentary json¦<|message|>¦{}¦<|call|>¦", "¦<|channel|>¦final¦<|message|>¦so¦<|return|>¦"}, text: "so", outcomes: "rm:unknown", stop: "end"},
+		{name: "Mistral's names", template: "named", control: named, script: []string{"so ¦[TOOL_CALLS]¦add¦[ARGS]¦" + `{"a": 12, "b": 7}` + "¦[TOOL_CALLS]¦echo¦[ARGS]¦" + `{"text": "x]"}` + "not said", "so"}, held: `so [TOOL_CALLS]add[ARGS]{"a": 12, "b": 7}[TOOL_CALLS]echo[ARGS]{"text": "x]"}<eos>[TOOL_RESULTS]` + result + `[/TOOL_RESULTS]`, text: "so so", outcomes: "add:ok echo:ok", stop: "end"},
+		{name: "Mistral's names with an id", template: "named", control: named, script: []string{"¦[TOOL_CALLS]¦add¦[CALL_ID]¦abcDEF123¦[ARGS]¦" + `{"a": 12, "b": 7}`, "so"}, held: `add[CALL_ID]abcDEF123[ARGS]{"a": 12, "b": 7}<eos>[TOOL_RESULTS]`, text: "so", outcomes: "add:ok", stop: "end"},
+		{name: "Mistral's names, the grammar corrects", template: "named", control: named, script: []string{`¦[TOOL_CALLS]¦adding¦[CALL_ID]¦abc-def123456¦[ARGS]¦{"x": 1}`, "so"}, text: "so", outcomes: "add:ok", stop: "end"},
+		{name: "Mistral's names, blind", template: "named", control: named, blind: true, script: []string{`¦[TOOL_CALLS]¦rm¦[ARGS]¦{}`, "so"}, text: "so", outcomes: "rm:unknown", stop: "end"},
 		{name: "Mistral, the grammar corrects", template: "mistral", control: marks, script: []string{`¦[TOOL_CALLS]¦{"name": "rm"}`, "so"}, outcomes: "add:ok add:repeated", stop: runner.StopLoop},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -219,7 +224,7 @@ func (c openingConstraint) Forced(written []int32) []int32 {
 // tool with arguments that it accepts, in every dialect: the weights are random.
 func TestGuidedGrammar(t *testing.T) {
 	for template, begin := range map[string]string{
-		"gemma3": "<tool_call>", "smollm2": "so <tool_call>", "llama3": ` {"name":"echo"`, "mistral": "¦<unusedtool_call>¦", "": "<tool_call>",
+		"gemma3": "<tool_call>", "smollm2": "so <tool_call>", "llama3": ` {"name":"echo"`, "mistral": "¦<unusedtool_call>¦", "named": "", "": "<tool_call>",
 	} {
 		for seeded := range uint64(4) {
 			b, opt := equipped(t)
@@ -230,8 +235,18 @@ func TestGuidedGrammar(t *testing.T) {
 					v.Tokens[i].Text = "<unused" + v.Tokens[i].Text[1:]
 				}
 			}
-			if template == "mistral" {
+			switch template {
+			case "mistral":
 				v.Tokens[8+1].Text, begin = "[TOOL_CALLS]", "¦[TOOL_CALLS]¦"
+			case "named":
+				begin = "¦[TOOL_CALLS]¦"
+				for i := range v.Tokens {
+					if strings.Contains(v.Tokens[i].Text, "video") {
+						v.Tokens[i].Text = "[CALL_ID]"
+						break
+					}
+				}
+				v.Tokens[8].Text, v.Tokens[8+1].Text = "[ARGS]", "[TOOL_CALLS]"
 			}
 			tok, err := tokenizer.New(v)
 			if err != nil {

@@ -157,5 +157,11 @@ func TestHeaderLimit(t *testing.T) {
 		if got := len(c.trail.at(written, c.next).header); got != want {
 			t.Errorf("%d bytes: a header of %d, want %d", words, got, want)
 		}
+		for at, length := range map[place]func(namedSpot) int{inName: func(s namedSpot) int { return len(s.name) }, inID: func(s namedSpot) int { return len(s.id) }} {
+			n := &namedCalls{tok: tok, trail: newTrail(namedSpot{at: at}), open: -1, args: -1, callID: -1}
+			if got := length(n.trail.at(written, n.next)); got != want {
+				t.Errorf("%d bytes: a name or id of %d, want %d", words, got, want)
+			}
+		}
 	}
 }

@@ -39,7 +39,7 @@ type ToolTable struct {
 // masks are the masks of the calls of some tools, or the reason why there are none.
 type masks struct {
 	*grammar.Masks
-	tools map[string]*grammar.Masks // of the arguments of each, in the dialect of harmony
+	tools map[string]*grammar.Masks // of the arguments of each, in dialects that name the tool before them
 	err   error
 }
 
@@ -102,7 +102,7 @@ func (t *ToolTable) over(names, assets []string) *masks {
 			clear(t.masks)
 		}
 		m := &masks{}
-		if t.talk != nil && t.talk.Dialect().Form == dialect.Channel {
+		if t.talk != nil && (t.talk.Dialect().Form == dialect.Channel || t.talk.Dialect().Form == dialect.Named) {
 			m.tools, m.err = t.compileArguments(names, assets)
 		} else {
 			m.Masks, m.err = t.compile(names, assets)
@@ -137,15 +137,20 @@ func (t *ToolTable) compile(names, assets []string) (*grammar.Masks, error) {
 
 // compileArguments returns the masks of the arguments of each tool.
 func (t *ToolTable) compileArguments(names, assets []string) (map[string]*grammar.Masks, error) {
-	_, closing, ok := t.talk.Markers()
-	if !ok {
+	var ends []int32
+	opt := grammar.Options{}
+	if _, closing, ok := t.talk.Markers(); ok {
+		ends = []int32{closing}
+	} else if args, _ := t.talk.Within(); args == tokenizer.None {
 		return nil, fmt.Errorf("the vocabulary has no tokens for calls")
+	} else {
+		opt.Space = schema.OneSpace // the format of their training
 	}
 	out := map[string]*grammar.Masks{}
 	for _, name := range names {
-		g, err := grammar.New(skills.Narrowed(t.infos[name].Inputs, assets), grammar.Options{})
+		g, err := grammar.New(skills.Narrowed(t.infos[name].Inputs, assets), opt)
 		if err == nil {
-			out[name], err = g.Over(t.vocabulary(), closing)
+			out[name], err = g.Over(t.vocabulary(), ends...)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("arguments of %s: %w", name, err)

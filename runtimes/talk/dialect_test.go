@@ -24,12 +24,15 @@ var dialects = map[string]struct {
 }{
 	"llama3":  {"llama3", []string{"<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "<|python_tag|>"}, `{"name": "add", "parameters": {"a": 12, "b": 7}}`},
 	"mistral": {"mistral", []string{"[INST]", "[/INST]", "[TOOL_CALLS]", "[TOOL_RESULTS]", "[/TOOL_RESULTS]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]"}, `¦[TOOL_CALLS]¦[{"name": "add", "arguments": {"a": 12, "b": 7}}, {"name": "echo", "arguments": {"text": "a <b> \"c\" ]}, d"}}]`},
+	"named":   {"mistral-named", namedWords, `¦[TOOL_CALLS]¦add¦[ARGS]¦{"a": 12, "b": 7}¦[TOOL_CALLS]¦echo¦[ARGS]¦{"text": "a <b> \"c\" ]}, d"}`},
 	"granite": {"granite", []string{"<|start_of_role|>", "<|end_of_role|>", "<|end_of_text|>", "<|tool_call|>"}, `¦<|tool_call|>¦[{"name": "add", "arguments": {"a": 12, "b": 7}}, {"name": "echo", "arguments": {"text": "a <b> \"c\" ]}, d"}}]`},
 	"phi4":    {"phi4", []string{"<|system|>", "<|user|>", "<|assistant|>", "<|end|>", "<|tool|>", "<|/tool|>", "<|tool_call|>", "<|/tool_call|>"}, `¦<|tool_call|>¦{"name": "add", "arguments": {"a": 12, "b": 7}}¦<|/tool_call|>¦` + "\n" + `¦<|tool_call|>¦{"name": "echo", "arguments": {"text": "a <b> \"c\" ]}, d"}}¦<|/tool_call|>¦`},
 	"hermes":  {"hermes", []string{"<|im_start|>", "<|im_end|>"}, textBlock},
 	"gemma3":  {"text", []string{"<start_of_turn>", "<end_of_turn>"}, textBlock},
 	"smollm2": {"text", []string{"<|im_start|>", "<|im_end|>"}, textBlock},
 }
+
+var namedWords = []string{"[INST]", "[/INST]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "[TOOL_CALLS]", "[ARGS]", "[CALL_ID]", "[TOOL_CONTENT]", "[TOOL_RESULTS]", "[/TOOL_RESULTS]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]", "[THINK]", "[/THINK]"}
 
 const textBlock = "<tool_call>\n" + `{"name": "add", "arguments": {"a": 12, "b": 7}}` + "\n</tool_call>\n<tool_call>\n" + `{"name": "echo", "arguments": {"text": "a <b> \"c\" ]}, d"}}` + "\n</tool_call>"
 
@@ -165,6 +168,14 @@ func TestGuidedText(t *testing.T) {
 		{"after the tag", "llama3", tools, `¦<|python_tag|>¦{"name": "add", "parameters": {"a":12,"b":7}}`, "", add},
 		{"text after the tag", "llama3", tools, `¦<|python_tag|>¦print(1)`, "", []talk.Call{{Fault: "the answer ended within the call", Block: "print(1)"}}},
 		{"the spelling of a token", "mistral", tools, `[TOOL_CALLS][{"name":"add"}]`, `[TOOL_CALLS][{"name":"add"}]`, nil},
+		{"a call of a name", "named", tools, `I add. ¦[TOOL_CALLS]¦add¦[ARGS]¦{"a":12,"b":7}`, "I add. ", add},
+		{"a name with an id", "named", tools, `¦[TOOL_CALLS]¦add¦[CALL_ID]¦abc123XYZ¦[ARGS]¦{"a":12,"b":7}`, "", []talk.Call{{ID: "abc123XYZ", Name: "add", Arguments: json.RawMessage(`{"a":12,"b":7}`)}}},
+		{"the spelling of the tokens", "named", tools, `[TOOL_CALLS]add[ARGS]{}`, `[TOOL_CALLS]add[ARGS]{}`, nil},
+		{"a name cut off", "named", tools, `¦[TOOL_CALLS]¦add`, "", []talk.Call{{Fault: "the answer ended within the call", Block: "add"}}},
+		{"arguments cut off", "named", tools, `¦[TOOL_CALLS]¦add¦[ARGS]¦{"a": 1`, "", []talk.Call{{Fault: "the answer ended within the call", Block: `add[ARGS]{"a": 1`}}},
+		{"a name without arguments", "named", tools, `¦[TOOL_CALLS]¦¦[ARGS]¦{}`, "", []talk.Call{{Fault: "parsing tool call: missing tool name", Block: "[ARGS]{}"}}},
+		{"a list in the form of names", "named", tools, `¦[TOOL_CALLS]¦add¦[ARGS]¦[1]`, "", []talk.Call{{Fault: `parsing the arguments of "add": not a JSON object`, Block: "add[ARGS][1]"}}},
+		{"no tools, a name", "named", nil, `¦[TOOL_CALLS]¦add¦[ARGS]¦{}`, "add{}", nil},
 		{"ids", "mistral", tools, `¦[TOOL_CALLS]¦ [{"name":"add","arguments":{"a":12,"b":7},"id":"x"}]`, "", []talk.Call{{ID: "x", Name: "add", Arguments: json.RawMessage(`{"a":12,"b":7}`)}}},
 	} {
 		tk := dialectOf(t, c.dialect)

@@ -10,7 +10,6 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/chat"
 	"mm-abi.org/mm/core/chat/dialect"
-	"mm-abi.org/mm/core/tokenizer"
 )
 
 // abilities are the parts of a conversation that a chat template renders by itself.
@@ -125,6 +124,8 @@ func (d *draft) manual(tools []Definition) string {
 	switch d.dialect.Form {
 	case dialect.Bare:
 		fmt.Fprintf(&b, "To call a tool, answer with one JSON object and nothing else:\n%s", example)
+	case dialect.Named:
+		fmt.Fprintf(&b, "To call a tool, write\n%sNAME%s{\"ARGUMENT\": VALUE}", d.dialect.Open, dialect.Args)
 	case dialect.List:
 		fmt.Fprintf(&b, "To call tools, answer with\n%s%s[%s]%s%s", d.dialect.Open, before, example, after, d.dialect.Close)
 	default:
@@ -258,6 +259,5 @@ func (t *Talk) after(messages []Message, last int, tools []Definition) (ids []in
 		text = text[end:]
 	}
 	ids = d.encode(text)
-	thinking = t.thinking != tokenizer.None && strings.HasSuffix(strings.TrimRight(text, " \n"), thinkOpen)
-	return ids, thinking, nil
+	return ids, t.thinks(text), nil
 }

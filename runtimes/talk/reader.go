@@ -86,6 +86,10 @@ func (r *Reader) Next(id int32) Delta {
 			r.put(&d, r.decoder.Flush())
 			r.found(&d, r.finder.End())
 			return d
+		case (id == r.t.args || id == r.t.callID) && r.finder.Within():
+			r.put(&d, r.decoder.Flush())
+			r.found(&d, r.finder.Add(r.t.tok.Piece(id)))
+			return d
 		}
 	}
 	to, marker := r.turn(id)

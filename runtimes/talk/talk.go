@@ -118,6 +118,8 @@ type Talk struct {
 
 	open, close       int32 // of a tool call; None: the vocabulary has no marker
 	thinking, thought int32 // around reasoning
+	thinkMark         string
+	args, callID      int32 // within a call; None: text, or the form has none
 	// Harmony's tokens: before a role, before the name of a channel, before its
 	// content. None if the vocabulary lacks one.
 	start, channel, content int32
@@ -126,11 +128,9 @@ type Talk struct {
 	guard                   guard
 }
 
-// The markers of reasoning in vocabularies that have them.
-const (
-	thinkOpen  = "<think>"
-	thinkClose = "</think>"
-)
+// thinkMarks are the markers around reasoning in vocabularies that have them: of most
+// families, and of Magistral and Ministral 3.
+var thinkMarks = [][2]string{{"<think>", "</think>"}, {"[THINK]", "[/THINK]"}}
 
 // analysis is the channel of harmony that holds reasoning.
 const analysis = "analysis"
@@ -153,7 +153,16 @@ func New(tok *tokenizer.Tokenizer, opt Options) (*Talk, error) {
 	} else {
 		t.open, t.close = t.pair(opt.Dialect.Open, opt.Dialect.Close)
 	}
-	t.thinking, t.thought = t.pair(thinkOpen, thinkClose)
+	for _, m := range thinkMarks {
+		if t.thinking, t.thought = t.pair(m[0], m[1]); t.thinking != tokenizer.None {
+			t.thinkMark = m[0]
+			break
+		}
+	}
+	t.args, t.callID = tokenizer.None, tokenizer.None
+	if opt.Dialect.Form == dialect.Named {
+		t.args, t.callID = t.single(dialect.Args), t.single(dialect.CallID)
+	}
 	t.start, t.channel, t.content = t.harmony()
 	var guarded []string
 	for id := range int32(tok.Size()) {
@@ -176,6 +185,11 @@ func New(tok *tokenizer.Tokenizer, opt Options) (*Talk, error) {
 	}
 	t.guard = newGuard(guarded)
 	return t, nil
+}
+
+// thinks reports whether a rendered conversation ends within reasoning.
+func (t *Talk) thinks(text string) bool {
+	return t.thinking != tokenizer.None && strings.HasSuffix(strings.TrimRight(text, " \n"), t.thinkMark)
 }
 
 // pair returns the ids of two markers, or None for both if one is missing or can
@@ -227,6 +241,10 @@ func (t *Talk) Markers() (open, closing int32, ok bool) {
 	return t.open, t.close, t.open != tokenizer.None && t.close != tokenizer.None
 }
 
+// Within returns the tokens before the arguments of a call and before its id, in the
+// dialect of names, None for those that the vocabulary lacks.
+func (t *Talk) Within() (args, callID int32) { return t.args, t.callID }
+
 // Calls reports whether the model can call tools: its vocabulary has the markers, or
 // its calls are text.
 func (t *Talk) Calls() bool { return t.open != tokenizer.None || t.dialect.Guided }
@@ -272,7 +290,7 @@ func (t *Talk) Render(messages []Message, tools []Definition) (Prompt, error) {
 		return Prompt{}, err
 	}
 	p := Prompt{Pieces: d.pieces(text)}
-	p.Thinking = t.thinking != tokenizer.None && strings.HasSuffix(strings.TrimRight(text, " \n"), thinkOpen)
+	p.Thinking = t.thinks(text)
 	return p, nil
 }
 

@@ -1,8 +1,8 @@
 // Package dialect describes how models write tool calls, chooses the form by a
 // model's chat template and special tokens, and parses calls.
 //
-// A call is JSON between two markers, JSON alone, or the content of a message whose
-// header names the tool. A marker is a special token of
+// A call is JSON between two markers, JSON alone, the content of a message whose
+// header names the tool, or a name and JSON with a marker before each. A marker is a special token of
 // the vocabulary, recognized by its id, or ordinary text of any number of tokens.
 // [Detect] returns the dialect of a model; [Finder] finds calls in a text that
 // arrives in pieces; [Parse] parses a complete block. The text is a model's, and
@@ -28,6 +28,7 @@ const (
 	List                // [{"name": …, "arguments": {…}}, …]
 	Bare                // an object that begins the turn, with or without the opening marker
 	Channel             // the arguments alone, in a message whose header names the tool
+	Named               // the name and, after a marker, the arguments
 )
 
 // Dialect describes how a model writes a tool call: JSON between two markers.
@@ -72,6 +73,18 @@ func Llama() Dialect {
 // one token.
 func Mistral() Dialect {
 	return Dialect{Label: "mistral", Open: "[TOOL_CALLS]", Name: "name", Arguments: "arguments", Form: List, Guided: true, IDs: 9}
+}
+
+// The markers within a call of [MistralNamed].
+const (
+	Args   = "[ARGS]"    // before the arguments
+	CallID = "[CALL_ID]" // before the id, which may follow the name
+)
+
+// MistralNamed returns the dialect of Mistral Small 3.2, Magistral, Devstral and
+// Ministral 3: [TOOL_CALLS]NAME[ARGS]{…}, once for each call.
+func MistralNamed() Dialect {
+	return Dialect{Label: "mistral-named", Open: "[TOOL_CALLS]", Form: Named, Guided: true, IDs: 9}
 }
 
 // Granite returns the dialect of Granite 3: a list after one token.
@@ -139,7 +152,10 @@ func Detect(template string, router []string, special func(text string) bool) (D
 		return Harmony(), nil
 	case holds("[TOOL_CALLS]") && special("[TOOL_CALLS]"):
 		if holds("[ARGS]") {
-			return d, fmt.Errorf("the chat template writes calls as NAME[ARGS]")
+			if !special(Args) {
+				return d, fmt.Errorf("the chat template writes calls as NAME%s, and the vocabulary has no such token", Args)
+			}
+			return MistralNamed(), nil
 		}
 		return Mistral(), nil
 	case special("<|tool_call|>") && special("<|/tool_call|>"):
@@ -162,7 +178,7 @@ func (d Dialect) Guarded() []string {
 }
 
 // Repeats reports whether a turn may have several blocks.
-func (d Dialect) Repeats() bool { return d.Form == Object }
+func (d Dialect) Repeats() bool { return d.Form == Object || d.Form == Named }
 
 // String shows the form of a call.
 func (d Dialect) String() string {
@@ -172,6 +188,8 @@ func (d Dialect) String() string {
 		return call
 	case Channel:
 		return "<|channel|>commentary to=" + namespace + "…<|message|>{…}" + d.Close
+	case Named:
+		return d.Open + "…" + Args + "{…}"
 	case List:
 		call = "[" + call + ", …]"
 	}
@@ -213,18 +231,37 @@ func (d Dialect) Around() (before, after string) {
 func (d Dialect) Write(calls []Call, open, closing string, raw func(json.RawMessage) json.RawMessage) string {
 	var items []string
 	for _, c := range calls {
+		if d.Form == Named {
+			items = append(items, open+d.named(c, raw))
+			continue
+		}
 		items = append(items, string(raw(spaced(d.Format(c)))))
 	}
 	before, after := d.Around()
 	switch {
 	case len(items) == 0:
 		return ""
+	case d.Form == Named:
+		return strings.Join(items, "")
 	case d.Form == List:
 		return open + before + "[" + strings.Join(items, ", ") + "]" + after + closing
 	case d.Form == Bare:
 		return strings.Join(items, "\n")
 	}
 	return open + before + strings.Join(items, after+closing+"\n"+open+before) + after + closing
+}
+
+// named returns the name and the arguments of a call.
+func (d Dialect) named(c Call, raw func(json.RawMessage) json.RawMessage) string {
+	var name string
+	if json.Unmarshal(raw(quote(c.Name)), &name) != nil {
+		return "" // unreachable: raw returns a string for a string
+	}
+	args := c.Arguments
+	if len(args) == 0 {
+		args = json.RawMessage("{}")
+	}
+	return name + Args + string(raw(spaced(args)))
 }
 
 // spaced returns compact JSON with a space after each comma and colon.

@@ -27,7 +27,8 @@ func TestDetect(t *testing.T) {
 		{"Hermes in text", "<tool_call> <tool_response>", abiTokens, nil, "hermes", ""},
 		{"Mistral", "[TOOL_CALLS]", abiTokens, []string{"[TOOL_CALLS]"}, "mistral", ""},
 		{"Mistral without the token", "[TOOL_CALLS]", abiTokens, nil, "text", ""},
-		{"Mistral's names", "[TOOL_CALLS] [ARGS]", abiTokens, []string{"[TOOL_CALLS]"}, "", "NAME[ARGS]"},
+		{"Mistral's names", "[TOOL_CALLS] [ARGS]", abiTokens, []string{"[TOOL_CALLS]", "[ARGS]"}, "mistral-named", ""},
+		{"Mistral's names without the token", "[TOOL_CALLS] [ARGS]", abiTokens, []string{"[TOOL_CALLS]"}, "", "NAME[ARGS], and the vocabulary has no such token"},
 		{"harmony", "<|channel|>", abiTokens, harmonyTokens, "harmony", ""},
 		{"harmony without the token that ends a call", "<|channel|>", abiTokens, harmonyTokens[:4], "", "no token <|call|>"},
 		{"Phi", "", abiTokens, []string{"<|tool_call|>", "<|/tool_call|>"}, "phi4", ""},
@@ -61,6 +62,9 @@ var streams = []struct {
 	{Text(), "<tool_call>" + `{"name":"add"}` + "} </tool_call>y", "y", []string{"fault"}},
 	{Text(), "<tool_call>" + `[{"name":"add"},{"name":"echo","arguments":{}}]` + "</tool_call>", "", []string{"add {}", "echo {}"}},
 	{Text(), "<tool_call><function=add>\n<parameter=text>\na </b>\n</parameter>\n<parameter=n>\n[1, 2]\n</parameter>\n</function></tool_call>", "", []string{`add {"n":[1,2],"text":"a </b>"}`}},
+	{MistralNamed(), `so [TOOL_CALLS]add[ARGS]{"a": "}[ARGS]\"\\"}[TOOL_CALLS]echo[CALL_ID]a1[ARGS] {} tail`, "so  tail", []string{`add {"a":"}[ARGS]\"\\"}`, "echo {}"}},
+	{MistralNamed(), `[TOOL_CALLS]add{}`, "", []string{"fault"}},
+	{MistralNamed(), `[TOOL_CALLS]add[ARGS]x{}`, "", []string{"fault"}},
 	{Llama(), "\n {\"name\" : \"add\",\n \"parameters\": {\"a\": [\"{\"]}} tail", "\n  tail", []string{`add {"a":["{"]}`}},
 	{Llama(), `{"type": "function", "name": "echo", "parameters": {}}`, "", []string{"echo {}"}},
 	{Llama(), `{"name": "adds", "parameters": {}}`, `{"name": "adds", "parameters": {}}`, nil},
@@ -183,22 +187,31 @@ func TestLimits(t *testing.T) {
 
 func TestParse(t *testing.T) {
 	for block, want := range map[string]string{
-		`{"name":"a","parameters":{"x": 1}}`:                           `a {"x":1}`,
-		`{"type":"function","name":"a"}`:                               "a {}",
-		`{"type":"other","name":"a"}`:                                  "unknown key",
-		`{"name":"a","arguments":{},"parameters":{}}`:                  "unknown key",
-		`[{"name":"a","id":7}]`:                                        "id is not a string",
-		`[]`:                                                           "got 0 calls",
-		`[{"name":"a"}] x`:                                             "trailing data",
-		`[{"name":"a"},7]`:                                             "not a JSON object",
-		`[{"name":"a","arguments":{"x":"<"}}]`:                         `a {"x":"<"}`,
-		"<function=a>\n</function>":                                    "a {}",
-		"<function=a><parameter=x>\nq\nr\n</parameter></function>":     `a {"x":"q\nr"}`,
-		"<function=a><parameter=x>\"q\"</parameter></function>":        `a {"x":"\"q\""}`,
-		"<function=a><parameter=x>{ \"k\": 1 }</parameter></function>": `a {"x":{"k":1}}`,
-		"<function=>\n</function>":                                     "missing tool name",
-		"<function=a>\n</function> x":                                  "trailing data",
-		"<function=a><parameter=x>1":                                   "malformed parameter",
+		`{"name":"a","parameters":{"x": 1}}`:          `a {"x":1}`,
+		`{"type":"function","name":"a"}`:              "a {}",
+		`{"type":"other","name":"a"}`:                 "unknown key",
+		`{"name":"a","arguments":{},"parameters":{}}`: "unknown key",
+		`[{"name":"a","id":7}]`:                       "id is not a string",
+		`[]`:                                          "got 0 calls",
+		`a[ARGS]{"x": 1}`:                             `a {"x":1}`,
+		"a[CALL_ID]b[ARGS]{}":                         "a {}",
+		"a[ARGS]":                                     "not a JSON object",
+		"a[ARGS]{":                                    "incomplete JSON",
+		"a[ARGS]{}{}":                                 "trailing data",
+		"a[ARGS][ARGS]{}":                             "not a JSON object",
+		"[ARGS]{}":                                    "missing tool name",
+		"[CALL_ID]a[ARGS]{}":                          "missing tool name",
+		`{"name":"a","arguments":{"x":"[ARGS]{}"}}`:                                   `a {"x":"[ARGS]{}"}`,
+		`[{"name":"a"}] x`:                                                            "trailing data",
+		`[{"name":"a"},7]`:                                                            "not a JSON object",
+		`[{"name":"a","arguments":{"x":"<"}}]`:                                        `a {"x":"<"}`,
+		"<function=a>\n</function>":                                                   "a {}",
+		"<function=a><parameter=x>\nq\nr\n</parameter></function>":                    `a {"x":"q\nr"}`,
+		"<function=a><parameter=x>\"q\"</parameter></function>":                       `a {"x":"\"q\""}`,
+		"<function=a><parameter=x>{ \"k\": 1 }</parameter></function>":                `a {"x":{"k":1}}`,
+		"<function=>\n</function>":                                                    "missing tool name",
+		"<function=a>\n</function> x":                                                 "trailing data",
+		"<function=a><parameter=x>1":                                                  "malformed parameter",
 		"<function=a><parameter=x>1</parameter><parameter=x>2</parameter></function>": "duplicate key",
 	} {
 		calls, err := Parse(block)
@@ -218,7 +231,7 @@ func TestParse(t *testing.T) {
 // TestWrite: a dialect reads its own writing.
 func TestWrite(t *testing.T) {
 	calls := []Call{{Name: "add", Arguments: json.RawMessage(`{"a":"x,y:\"z"}`)}, {Name: "echo", Arguments: json.RawMessage(`{}`)}}
-	for _, d := range []Dialect{Hermes(), Text(), Mistral(), Granite(), Phi(), Llama()} {
+	for _, d := range []Dialect{Hermes(), Text(), Mistral(), MistralNamed(), Granite(), Phi(), Llama()} {
 		n := len(calls)
 		if d.Form == Bare {
 			n = 1

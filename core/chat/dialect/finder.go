@@ -148,6 +148,13 @@ func (f *Finder) inside(out []Found, text string) ([]Found, string) {
 		return out, ""
 	}
 	block := f.block.String()
+	if f.d.Form == Named && f.value.at == 0 {
+		at := strings.Index(block, Args)
+		if at < 0 {
+			return out, ""
+		}
+		f.value.at = at + len(Args)
+	}
 	end, ok := f.value.scan(block)
 	if f.d.Close == "" {
 		if !ok {

@@ -28,8 +28,8 @@ const maxCalls = 64
 // keys are the names of the members of a call, in every known form.
 var keys = [][2]string{{"tool", "args"}, {"name", "arguments"}, {"name", "parameters"}}
 
-// Parse parses a block: an object, a list of objects, or the functions of
-// Qwen3-Coder. Calls between an object's own markers have no id; those of a list may.
+// Parse parses a block: an object, a list of objects, a name before its arguments, or the
+// functions of Qwen3-Coder. Calls between an object's own markers have no id; those of a list may.
 func Parse(block string) ([]Call, error) {
 	if len(block) > abi.MaxToolCall {
 		return nil, fmt.Errorf("tool call has %d bytes, limit %d", len(block), abi.MaxToolCall)
@@ -37,8 +37,12 @@ func Parse(block string) ([]Call, error) {
 	switch text := strings.TrimSpace(block); {
 	case strings.HasPrefix(text, functionOpen):
 		return functions(text)
+	case strings.HasPrefix(text, Args), strings.HasPrefix(text, CallID):
+		return nil, errors.New("parsing tool call: missing tool name")
 	case strings.HasPrefix(text, "["):
 		return list(text)
+	case !strings.HasPrefix(text, "{") && strings.Contains(text, Args):
+		return named(text)
 	}
 	c, err := ParseCall(block)
 	if err != nil {
@@ -76,6 +80,20 @@ func ParseArguments(name, block string) (Call, error) {
 		return Call{}, fmt.Errorf("parsing the arguments of %.40q: %w", name, err)
 	}
 	return Call{Name: name, Arguments: b.Bytes()}, nil
+}
+
+// named parses a name, which a marker and an id may follow, and the arguments after their
+// marker.
+func named(text string) ([]Call, error) {
+	head, args, _ := strings.Cut(text, Args)
+	name, id, _ := strings.Cut(head, CallID)
+	name, id = strings.TrimSpace(name), strings.TrimSpace(id)
+	c, err := ParseArguments(name, args)
+	if err != nil {
+		return nil, err
+	}
+	c.ID = id
+	return []Call{c}, nil
 }
 
 // fromFields returns the call of an object's members.

@@ -119,8 +119,11 @@ func (m *matcher) at(word, mark string) bool {
 // of its arguments: after its value and the closing marker.
 func (d Dialect) Rest(text string) (end int, ok bool) {
 	v := value{depth: 2, quoted: true}
-	if d.Form == List {
+	switch d.Form {
+	case List:
 		v.depth++
+	case Named:
+		v.depth--
 	}
 	end, ok = v.scan(text)
 	if !ok || d.Close == "" {

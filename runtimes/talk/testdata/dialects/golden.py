@@ -53,6 +53,7 @@ phi = [{"role": "system", "content": "", "tools": "[" + ", ".join(json.dumps(t, 
 cases = {
     "llama3": (1, True, [], native(1)),
     "mistral": (2, True, [], native(2)),
+    "named": (2, True, [], native(2)),
     "granite": (2, True, [], native(2)),
     "hermes": (2, True, [], native(2)),
     "phi4": (2, False, phi, text(2, "<|tool_call|>", "<|/tool_call|>", "")),
