@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	"mm-abi.org/mm/internal/diag"
-	"mm-abi.org/mm/internal/spell"
 )
 
 // compiled returns the schema of a kind. Schemas, and those that they refer to, are
@@ -212,7 +211,7 @@ func suggest(got string, known []string) string {
 
 // nearest returns a hint with the known word closest to got.
 func nearest(got string, known []string) string {
-	if k, ok := spell.Nearest(got, known); ok {
+	if k, ok := diag.Nearest(got, known); ok {
 		return fmt.Sprintf("did you mean %q?", k)
 	}
 	return ""

@@ -11,7 +11,6 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/internal/diag"
-	"mm-abi.org/mm/internal/spell"
 	"mm-abi.org/mm/workspace/home"
 	"mm-abi.org/mm/workspace/loose"
 )
@@ -158,7 +157,7 @@ func noFunction(ref, name string, have []string) error {
 	if len(have) > 0 {
 		hint = "it has " + strings.Join(have, ", ")
 	}
-	if near, ok := spell.Nearest(name, have); ok {
+	if near, ok := diag.Nearest(name, have); ok {
 		hint = "did you mean " + near + "?"
 	}
 	return fault(diag.NoArtifact, fmt.Sprintf("%s ships no function %s", ref, name), hint)

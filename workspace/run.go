@@ -14,7 +14,6 @@ import (
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/internal/audit"
 	"mm-abi.org/mm/internal/diag"
-	"mm-abi.org/mm/internal/spell"
 	"mm-abi.org/mm/registry/remote"
 	"mm-abi.org/mm/workspace/home"
 	"mm-abi.org/mm/workspace/loose"
@@ -166,7 +165,7 @@ func (w *Workspace) nearest(ctx context.Context, arg string) string {
 		for _, e := range entries[:min(len(entries), maxNear)] {
 			names = append(names, e.Name())
 		}
-		if near, ok := spell.Nearest(strings.TrimSuffix(base, "/"), names); ok && (dir != "" || fileLike(arg)) {
+		if near, ok := diag.Nearest(strings.TrimSuffix(base, "/"), names); ok && (dir != "" || fileLike(arg)) {
 			return dir + near
 		}
 	}
@@ -199,7 +198,7 @@ func (w *Workspace) nearest(ctx context.Context, arg string) string {
 	if len(longer) == 1 {
 		return longer[0] + strings.TrimPrefix(arg, want.Name)
 	}
-	near, _ := spell.Nearest(arg, names)
+	near, _ := diag.Nearest(arg, names)
 	return near
 }
 

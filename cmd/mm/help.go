@@ -10,7 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"mm-abi.org/mm/internal/spell"
+	"mm-abi.org/mm/internal/diag"
 )
 
 // groups orders the commands of the help by task.
@@ -156,7 +156,7 @@ func unknown(word, path string, commands []*cli.Command) error {
 			return usageError{hinted{err, fmt.Sprintf("did you mean %s %s?", path, name)}}
 		}
 	}
-	if near, ok := spell.Nearest(word, commandNames(commands)); ok {
+	if near, ok := diag.Nearest(word, commandNames(commands)); ok {
 		return usageError{hinted{err, fmt.Sprintf("did you mean %s %s?", path, near)}}
 	}
 	return usageError{hinted{err, path + " --help lists them"}}
@@ -176,7 +176,7 @@ var (
 func flagError(err error, flags []cli.Flag) error {
 	if m := unknownFlag().FindStringSubmatch(err.Error()); m != nil {
 		err = fmt.Errorf("unknown flag --%s", m[1])
-		if near, ok := spell.Nearest(m[1], flagNames(flags)); ok {
+		if near, ok := diag.Nearest(m[1], flagNames(flags)); ok {
 			return hinted{err, fmt.Sprintf("did you mean --%s?", near)}
 		}
 		return err

@@ -22,7 +22,6 @@ import (
 	"mm-abi.org/mm/internal/audit"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
-	"mm-abi.org/mm/internal/spell"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/llamacpp"
 	"mm-abi.org/mm/runtimes/native"
@@ -556,7 +555,7 @@ func (p *program) start(ctx context.Context, b *builds.Build, opt runner.Options
 	r, err := runner.Open(ctx, b, opt)
 	if unknown := (*part.NoPartError)(nil); errors.As(err, &unknown) {
 		hint := "known: " + strings.Join(unknown.Known, ", ")
-		if near, ok := spell.Nearest(unknown.Name, unknown.Known); ok {
+		if near, ok := diag.Nearest(unknown.Name, unknown.Known); ok {
 			hint = "did you mean " + near + "?"
 		}
 		return nil, usageError{hinted{fmt.Errorf("--backend: %w", err), hint}}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"mm-abi.org/mm/internal/spell"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/schemas"
 )
 
@@ -27,7 +27,7 @@ func (p *program) schemaCommand() *cli.Command {
 			data, err := schemas.Bundle(schemas.Kind(c.Args().First()))
 			if err != nil {
 				hint := "mm schema lists the names"
-				if near, ok := spell.Nearest(c.Args().First(), names); ok {
+				if near, ok := diag.Nearest(c.Args().First(), names); ok {
 					hint = "did you mean " + near + "?"
 				}
 				return usageError{hinted{err, hint}}

@@ -11,7 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/builds"
-	"mm-abi.org/mm/internal/spell"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/skills"
@@ -127,7 +127,7 @@ func (p *program) known(b *builds.Build, names []string, flag bool) error {
 		if len(have) > 0 {
 			hint = "the build has " + strings.Join(have, ", ")
 		}
-		if near, ok := spell.Nearest(name, have); ok {
+		if near, ok := diag.Nearest(name, have); ok {
 			hint = "did you mean " + near + "?"
 		}
 		return usageError{hinted{fmt.Errorf("--tools: unknown skill %q", name), hint}}

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"mm-abi.org/mm/internal/spell"
+	"mm-abi.org/mm/internal/diag"
 )
 
 //go:embed licenses.txt
@@ -175,7 +175,7 @@ func (p *parser) suggest(id string) string {
 	if len(family) > 0 {
 		return "; did you mean " + strings.Join(family, ", ")
 	}
-	if spelling, ok := spell.Nearest(id, all); ok {
+	if spelling, ok := diag.Nearest(id, all); ok {
 		return fmt.Sprintf("; did you mean %s?", spelling)
 	}
 	return ""

@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/internal/diag"
-	"mm-abi.org/mm/internal/spell"
 	"mm-abi.org/mm/train"
 )
 
@@ -409,7 +408,7 @@ func stepTokens(cfg train.Config) int {
 
 // near returns a hint for a misspelled name.
 func near(got string, names []string) string {
-	if name, ok := spell.Nearest(got, names); ok {
+	if name, ok := diag.Nearest(got, names); ok {
 		return fmt.Sprintf("did you mean %q?", name)
 	}
 	if len(names) <= 20 {

@@ -8,7 +8,7 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/preprocess"
-	"mm-abi.org/mm/internal/spell"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/onnx"
 )
@@ -123,7 +123,7 @@ func Like(name string, model *onnx.Model, fn Function) (Function, string, error)
 			names = append(names, p.Name)
 		}
 		fix := "want one of " + strings.Join(names, ", ")
-		if near, ok := spell.Nearest(name, names); ok {
+		if near, ok := diag.Nearest(name, names); ok {
 			fix = "did you mean " + near + "?"
 		}
 		return fn, "", &LikeError{fmt.Sprintf("unknown model %q", name), fix}

@@ -17,7 +17,7 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/core/tokenizer"
-	"mm-abi.org/mm/internal/spell"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/runtimes"
 )
@@ -190,7 +190,7 @@ func (r *Reader) prompt(name string) (string, error) {
 		hint := "the module has no prompts"
 		if prompts := r.Prompts(); len(prompts) > 0 {
 			hint = "it has " + strings.Join(prompts, ", ")
-			if near, ok := spell.Nearest(name, prompts); ok {
+			if near, ok := diag.Nearest(name, prompts); ok {
 				hint = "did you mean " + near + "?"
 			}
 		}

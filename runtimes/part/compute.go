@@ -9,7 +9,7 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
-	"mm-abi.org/mm/internal/spell"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/modality"
 )
@@ -238,7 +238,7 @@ func (s *Set) place(g Argument) (part, port string, err error) {
 	for _, k := range names {
 		candidates = append(candidates, k, k[strings.LastIndexByte(k, '.')+1:])
 	}
-	if near, ok := spell.Nearest(g.Name, candidates); ok {
+	if near, ok := diag.Nearest(g.Name, candidates); ok {
 		e.Hint = "did you mean " + near + "?"
 	}
 	return "", "", e

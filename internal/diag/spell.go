@@ -1,7 +1,4 @@
-// Package spell suggests the known word nearest to a misspelled one, by the number of
-// single letters added, dropped, changed or swapped with their neighbor (optimal string
-// alignment distance).
-package spell
+package diag
 
 import "strings"
 

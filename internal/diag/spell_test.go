@@ -1,9 +1,9 @@
-package spell_test
+package diag_test
 
 import (
 	"testing"
 
-	"mm-abi.org/mm/internal/spell"
+	"mm-abi.org/mm/internal/diag"
 )
 
 func TestNearest(t *testing.T) {
@@ -26,7 +26,7 @@ func TestNearest(t *testing.T) {
 		{"push", commands, ""}, // correct
 		{"", commands, ""},
 	} {
-		got, ok := spell.Nearest(tc.got, tc.known)
+		got, ok := diag.Nearest(tc.got, tc.known)
 		if ok != (tc.want != "") || ok && got != tc.want {
 			t.Errorf("Nearest(%q) = %q, %v, want %q", tc.got, got, ok, tc.want)
 		}
