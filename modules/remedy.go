@@ -9,7 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"mm-abi.org/mm/internal/sniff"
+	"mm-abi.org/mm/internal/fsx"
 )
 
 // maxText is the maximum size of a file whose line ends are compared, in bytes.
@@ -27,14 +27,14 @@ func remedy(root *os.Root, path string, want File) string {
 	if err != nil {
 		return ""
 	}
-	switch kind := sniff.Bytes(data); {
-	case kind == sniff.Pointer:
+	switch kind := fsx.Sniff(data); {
+	case kind == fsx.Pointer:
 		return "git lfs pull fetches the file"
-	case kind == sniff.HTML || kind == sniff.Empty:
+	case kind == fsx.HTML || kind == fsx.Empty:
 		return "the file is " + string(kind) + ": fetch it again"
 	case len(data) <= maxText && lineEnds(data, want):
 		return "line ends were changed on checkout: add the line * -text to .gitattributes and check the file out again"
-	case int64(len(data)) < want.Size && kind != sniff.Text:
+	case int64(len(data)) < want.Size && kind != fsx.Text:
 		return "the file is cut: fetch it again"
 	}
 	return "restore the file, or declare its new digest"

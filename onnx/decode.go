@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unsafe"
 
-	"mm-abi.org/mm/internal/sniff"
+	"mm-abi.org/mm/internal/fsx"
 )
 
 // Parse reads a model from memory. Names are copied, weights are not.
@@ -23,7 +23,7 @@ func Parse(b []byte) (*Model, error) {
 	}
 	r := &reader{budget: minBudget + 16*len(b)}
 	m, err := r.model(b)
-	if kind := sniff.Bytes(b); err != nil && kind != sniff.Unknown && kind != sniff.ONNX {
+	if kind := fsx.Sniff(b); err != nil && kind != fsx.Unknown && kind != fsx.ONNX {
 		return nil, fmt.Errorf("onnx: not an ONNX file: got %s", kind)
 	}
 	if err != nil {

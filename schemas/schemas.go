@@ -21,7 +21,6 @@ import (
 
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
-	"mm-abi.org/mm/internal/sniff"
 )
 
 //go:embed *.schema.json
@@ -139,9 +138,9 @@ func ReadFile(file string, code diag.Code) ([]byte, diag.List) {
 	data, err := fsx.ReadFile(file, MaxBytes)
 	head := data
 	if errors.Is(err, fsx.ErrTooLarge) {
-		head, _ = fsx.ReadHead(file, sniff.Head)
+		head, _ = fsx.ReadHead(file, fsx.SniffLen)
 	}
-	if kind := sniff.Bytes(head); len(head) > 0 && !readable(kind) {
+	if kind := fsx.Sniff(head); len(head) > 0 && !readable(kind) {
 		list.Add(diag.NotMM, diag.Pos{File: file}, "got "+string(kind)+", want YAML", hints[kind])
 		return nil, list
 	}
@@ -163,12 +162,12 @@ func ReadFile(file string, code diag.Code) ([]byte, diag.List) {
 
 // readable reports whether a file of the kind may be YAML; the parser decides about unknown
 // files.
-func readable(k sniff.Kind) bool { return k == sniff.Text || k == sniff.Unknown }
+func readable(k fsx.FileKind) bool { return k == fsx.Text || k == fsx.Unknown }
 
 // hints are the hints for files that are not documents.
-var hints = map[sniff.Kind]string{
-	sniff.GGUF:        "mm run FILE runs it; mm module import gguf FILE makes a module of it, which a graph may name",
-	sniff.Safetensors: "mm run FILE runs a checkpoint of mm train; other weights are run by the folder they lie in",
-	sniff.ONNX:        "name the module.yaml that describes it",
-	sniff.Pointer:     "git lfs pull fetches the file",
+var hints = map[fsx.FileKind]string{
+	fsx.GGUF:        "mm run FILE runs it; mm module import gguf FILE makes a module of it, which a graph may name",
+	fsx.Safetensors: "mm run FILE runs a checkpoint of mm train; other weights are run by the folder they lie in",
+	fsx.ONNX:        "name the module.yaml that describes it",
+	fsx.Pointer:     "git lfs pull fetches the file",
 }

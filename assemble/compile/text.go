@@ -5,14 +5,14 @@ import (
 	"io"
 	"time"
 
-	"mm-abi.org/mm/internal/bytesize"
 	"mm-abi.org/mm/internal/diag"
+	"mm-abi.org/mm/internal/fsx"
 )
 
 // WriteText describes the result of a compilation that took a time.
 func (m Result) WriteText(w io.Writer, took time.Duration) {
 	r := m.Record
-	fmt.Fprintln(w, diag.Printable(fmt.Sprintf("%s: %s, for %s (%s), %s, in %.1f s", m.Context, bytesize.Format(r.Bytes), r.SoC, r.Arch, r.Precision, took.Seconds())))
+	fmt.Fprintln(w, diag.Printable(fmt.Sprintf("%s: %s, for %s (%s), %s, in %.1f s", m.Context, fsx.FormatSize(r.Bytes), r.SoC, r.Arch, r.Precision, took.Seconds())))
 	diag.Fact(w, "digest", "%s", r.Context)
 	diag.Fact(w, "source", "%s", r.Source)
 	diag.Fact(w, "sdk", "%s, by ONNX Runtime %s", r.SDK, r.ORT)

@@ -4,15 +4,14 @@ import (
 	"context"
 
 	"mm-abi.org/mm/internal/fsx"
-	"mm-abi.org/mm/internal/sniff"
 	"mm-abi.org/mm/train"
 	"mm-abi.org/mm/train/decode"
 )
 
 // isCheckpoint reports whether arg is a training checkpoint.
 func isCheckpoint(arg string) bool {
-	head, err := fsx.ReadHead(arg, sniff.Head)
-	return err == nil && sniff.Bytes(head) == sniff.Safetensors
+	head, err := fsx.ReadHead(arg, fsx.SniffLen)
+	return err == nil && fsx.Sniff(head) == fsx.Safetensors
 }
 
 // drawCheckpoint measures the images that the decoder in a checkpoint draws.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"mm-abi.org/mm/internal/bytesize"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/farm"
 	"mm-abi.org/mm/runtimes/native"
@@ -157,7 +156,7 @@ func (p *program) jobsWork(c *cli.Context) error {
 	}
 	opt.Patient = true
 	room := farm.Room{Age: c.Duration("keep")}
-	if room.Bytes, err = bytesize.Parse(c.String("room")); err == nil && (room.Bytes <= 0 || room.Age <= 0) {
+	if room.Bytes, err = fsx.ParseSize(c.String("room")); err == nil && (room.Bytes <= 0 || room.Age <= 0) {
 		err = errors.New("want positive amounts")
 	}
 	if err != nil {
@@ -316,8 +315,8 @@ func (p *program) jobsExportCommand() *cli.Command {
 			&cli.StringFlag{Name: "disk", Usage: "`SIZE` of the results, the server's state and a worker's folder each", Value: "10G"},
 		},
 		Action: func(c *cli.Context) (err error) {
-			if o.Memory, err = bytesize.Parse(c.String("memory")); err == nil {
-				o.Disk, err = bytesize.Parse(c.String("disk"))
+			if o.Memory, err = fsx.ParseSize(c.String("memory")); err == nil {
+				o.Disk, err = fsx.ParseSize(c.String("disk"))
 			}
 			if err != nil {
 				return usageError{err}

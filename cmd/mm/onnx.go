@@ -9,8 +9,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"mm-abi.org/mm/internal/bytesize"
 	"mm-abi.org/mm/internal/diag"
+	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/weights"
 	"mm-abi.org/mm/runtimes"
@@ -80,7 +80,7 @@ func (p *program) onnxCheck(c *cli.Context) error {
 	if !slices.Contains([]string{"", "core", "onnxruntime"}, engine) {
 		return usageError{fmt.Errorf("--engine %s: want core or onnxruntime", engine)}
 	}
-	most, err := bytesize.Parse(c.String("max-size"))
+	most, err := fsx.ParseSize(c.String("max-size"))
 	if err != nil {
 		return usageError{fmt.Errorf("--max-size: %w", err)}
 	}

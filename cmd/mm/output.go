@@ -9,8 +9,8 @@ import (
 	"text/tabwriter"
 	"unicode/utf16"
 
-	"mm-abi.org/mm/internal/bytesize"
 	"mm-abi.org/mm/internal/diag"
+	"mm-abi.org/mm/internal/fsx"
 )
 
 // results is stdout. It keeps the first write error, so that a truncated result
@@ -141,7 +141,7 @@ func (p *program) say(format string, args ...any) {
 }
 
 // size formats a number of bytes.
-func size(n int64) string { return bytesize.Format(n) }
+func size(n int64) string { return fsx.FormatSize(n) }
 
 // short abbreviates a digest.
 func short(digest string) string {

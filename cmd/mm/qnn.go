@@ -8,8 +8,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"mm-abi.org/mm/internal/bytesize"
 	"mm-abi.org/mm/internal/diag"
+	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/modules/qnnfile"
 	"mm-abi.org/mm/onnx/htp"
 	"mm-abi.org/mm/onnx/htp/fit"
@@ -137,7 +137,7 @@ func (p *program) qnnCheck(c *cli.Context) error {
 	if t.Chip == nil && t.Arch == 0 {
 		return usageError{hinted{fmt.Errorf("--target: %w, or an architecture such as v79", chips.Unknown(t.Name)), "--socs FILE adds chips"}}
 	}
-	if t.Memory, err = bytesize.Parse(c.String("memory")); err != nil {
+	if t.Memory, err = fsx.ParseSize(c.String("memory")); err != nil {
 		return usageError{fmt.Errorf("--memory: %w", err)}
 	}
 	t.SameArch = c.Bool("same-arch")

@@ -9,7 +9,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"mm-abi.org/mm/internal/bytesize"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry/server"
 	"mm-abi.org/mm/workspace"
@@ -68,10 +67,10 @@ const maxHtpasswd = 16 << 20
 // check completes and checks the options.
 func (s *serving) check() error {
 	var err error
-	if s.MaxBlob, err = bytesize.Parse(s.maxBlob); err != nil {
+	if s.MaxBlob, err = fsx.ParseSize(s.maxBlob); err != nil {
 		return usageError{fmt.Errorf("--max-blob: %w", err)}
 	}
-	if s.MaxStore, err = bytesize.Parse(s.maxStore); err != nil {
+	if s.MaxStore, err = fsx.ParseSize(s.maxStore); err != nil {
 		return usageError{fmt.Errorf("--max-store: %w", err)}
 	}
 	if s.User != "" {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"mm-abi.org/mm/internal/bytesize"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/internal/httpx"
 	"mm-abi.org/mm/runtimes/runner"
@@ -222,7 +221,7 @@ func (p *program) serverOptions(c *cli.Context) (opt api.Options, board *dashboa
 		return opt, nil, usageError{errors.New("--max-time, --drain: must not be negative")}
 	}
 	if text := c.String("max-body"); text != "" {
-		if opt.Body, err = bytesize.Parse(text); err != nil {
+		if opt.Body, err = fsx.ParseSize(text); err != nil {
 			return opt, nil, usageError{fmt.Errorf("--max-body: %w", err)}
 		}
 	}

@@ -16,7 +16,7 @@ import (
 
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/internal/audit"
-	"mm-abi.org/mm/internal/bytesize"
+	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/serve/api"
 	"mm-abi.org/mm/serve/models"
@@ -39,7 +39,7 @@ func (p *program) modelOptions(c *cli.Context, run *runner.Options) (models.Opti
 	}
 	for flag, into := range map[string]*int64{"model-memory": &opt.Memory, "kv-memory": &run.Limits.KV, "keep-size": &kept.limit} {
 		if text := c.String(flag); text != "" {
-			n, err := bytesize.Parse(text)
+			n, err := fsx.ParseSize(text)
 			if err != nil {
 				return opt, kept, usageError{fmt.Errorf("--%s: %w", flag, err)}
 			}

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"mm-abi.org/mm/core/gguf"
-	"mm-abi.org/mm/internal/jinjatest"
 	"mm-abi.org/mm/internal/testfiles"
 )
 
@@ -94,7 +93,7 @@ func templates(t *testing.T) map[string]string {
 
 // TestTemplates renders real templates and compares with Jinja.
 func TestTemplates(t *testing.T) {
-	render := jinjatest.Reference(t)
+	render := testfiles.Jinja(t)
 	all := templates(t)
 	if len(all) < 60 {
 		t.Errorf("only %d templates", len(all))

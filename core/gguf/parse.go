@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/core/tensor"
-	"mm-abi.org/mm/internal/sniff"
+	"mm-abi.org/mm/internal/fsx"
 )
 
 // Minimum sizes of an entry in a file, in bytes.
@@ -50,7 +50,7 @@ func (f *File) preamble(c *cursor) (nTensors, nKeys uint64, err error) {
 		return 0, 0, err
 	}
 	if !bytes.Equal(m, []byte(magic)) {
-		if kind := sniff.Bytes(c.buf); kind != sniff.Unknown && kind != sniff.Text {
+		if kind := fsx.Sniff(c.buf); kind != fsx.Unknown && kind != fsx.Text {
 			return 0, 0, fmt.Errorf("not a GGUF file: got %s", kind)
 		}
 		return 0, 0, fmt.Errorf("not a GGUF file: bad magic %q", m)

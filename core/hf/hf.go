@@ -29,7 +29,6 @@ import (
 	"mm-abi.org/mm/core/tensor"
 	"mm-abi.org/mm/core/tokenizer"
 	"mm-abi.org/mm/internal/fsx"
-	"mm-abi.org/mm/internal/sniff"
 )
 
 // Options configures the reading of a folder.
@@ -224,7 +223,7 @@ func readBounded(dir, name string, limit int64) ([]byte, error) {
 	if int64(len(b)) > limit {
 		return nil, fmt.Errorf("%s exceeds %d bytes", name, limit)
 	}
-	if kind := sniff.Bytes(b); kind == sniff.Pointer || kind == sniff.HTML && filepath.Ext(name) == ".json" {
+	if kind := fsx.Sniff(b); kind == fsx.Pointer || kind == fsx.HTML && filepath.Ext(name) == ".json" {
 		return nil, fmt.Errorf("%s: got %s", name, kind)
 	}
 	return b, nil

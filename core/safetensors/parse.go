@@ -14,7 +14,7 @@ import (
 	"strconv"
 	"unicode/utf8"
 
-	"mm-abi.org/mm/internal/sniff"
+	"mm-abi.org/mm/internal/fsx"
 )
 
 const metadataKey = "__metadata__"
@@ -26,8 +26,8 @@ func headerSize(b []byte, size int64) (int64, error) {
 	}
 	n := binary.LittleEndian.Uint64(b)
 	switch {
-	case n > maxHeader && sniff.Bytes(b) != sniff.Unknown:
-		return 0, fmt.Errorf("not a safetensors file: got %s", sniff.Bytes(b))
+	case n > maxHeader && fsx.Sniff(b) != fsx.Unknown:
+		return 0, fmt.Errorf("not a safetensors file: got %s", fsx.Sniff(b))
 	case n > maxHeader:
 		return 0, fmt.Errorf("header too large: got %d bytes, want at most %d", n, maxHeader)
 	case n > uint64(size-8):

@@ -14,8 +14,8 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/eval/suite"
-	"mm-abi.org/mm/internal/bytesize"
 	"mm-abi.org/mm/internal/diag"
+	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/runtimes/talk"
 	"mm-abi.org/mm/schemas"
@@ -170,7 +170,7 @@ func percentile(sorted []float64, share float64) (float64, bool) {
 
 // parsed returns a size of the document, which its schema has checked.
 func parsed(size string) float64 {
-	n, err := bytesize.Parse(size)
+	n, err := fsx.ParseSize(size)
 	if err != nil {
 		return 0
 	}

@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/eval/suite"
-	"mm-abi.org/mm/internal/bytesize"
 	"mm-abi.org/mm/internal/diag"
+	"mm-abi.org/mm/internal/fsx"
 )
 
 // Row is a limit with its figure.
@@ -22,7 +22,7 @@ type Row struct {
 // Shown returns a figure of the row as text.
 func (r Row) Shown(x float64) string {
 	if r.Bytes {
-		return bytesize.Format(int64(x))
+		return fsx.FormatSize(int64(x))
 	}
 	if x >= 1000 {
 		return fmt.Sprintf("%.0f", x)

@@ -12,7 +12,7 @@ import (
 	"sync"
 
 	"mm-abi.org/mm/core/cpu"
-	"mm-abi.org/mm/internal/bytesize"
+	"mm-abi.org/mm/internal/fsx"
 )
 
 // The capabilities that are amounts: a need is met by as much or more.
@@ -87,7 +87,7 @@ func amount(one string) (name string, n int64, err error) {
 	name, value, _ := strings.Cut(one, "=")
 	switch name {
 	case ram:
-		n, err = bytesize.Parse(value)
+		n, err = fsx.ParseSize(value)
 	case cores:
 		n, err = strconv.ParseInt(value, 10, 32)
 	default:

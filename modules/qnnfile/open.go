@@ -20,7 +20,6 @@ import (
 
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
-	"mm-abi.org/mm/internal/sniff"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/admit"
 	"mm-abi.org/mm/onnx/htp/blob"
@@ -122,7 +121,7 @@ func (f *File) fault(err error) {
 }
 
 func (f *File) read(r *os.File) error {
-	head := make([]byte, min(sniff.Head, f.Bytes))
+	head := make([]byte, min(fsx.SniffLen, f.Bytes))
 	if n, err := r.ReadAt(head, 0); n < len(head) {
 		return errors.Join(err, io.ErrUnexpectedEOF)
 	}
@@ -140,14 +139,14 @@ func (f *File) read(r *os.File) error {
 	case blob.IsLiteRT(head):
 		f.Format = LiteRT
 		return f.readLiteRT(r)
-	case sniff.Bytes(head) == sniff.ONNX, strings.EqualFold(filepath.Ext(f.Path), ".onnx"):
+	case fsx.Sniff(head) == fsx.ONNX, strings.EqualFold(filepath.Ext(f.Path), ".onnx"):
 		f.Format = EPContext
 		return f.readONNX()
 	case blob.IsDLC(head):
 		f.Format = DLC
 		return f.readDLC(r)
 	}
-	return fmt.Errorf("not a QNN file: detected %s", sniff.Bytes(head))
+	return fmt.Errorf("not a QNN file: detected %s", fsx.Sniff(head))
 }
 
 func stem(path string) string {

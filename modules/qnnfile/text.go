@@ -5,13 +5,13 @@ import (
 	"io"
 	"strings"
 
-	"mm-abi.org/mm/internal/bytesize"
 	"mm-abi.org/mm/internal/diag"
+	"mm-abi.org/mm/internal/fsx"
 )
 
 // WriteText describes the file.
 func (v View) WriteText(w io.Writer) {
-	fmt.Fprintln(w, diag.Printable(fmt.Sprintf("%s: %s, %s, %d contexts", v.File, v.Format, bytesize.Format(v.Bytes), len(v.Contexts))))
+	fmt.Fprintln(w, diag.Printable(fmt.Sprintf("%s: %s, %s, %d contexts", v.File, v.Format, fsx.FormatSize(v.Bytes), len(v.Contexts))))
 	if l := v.LiteRT; l != nil {
 		diag.Fact(w, "stamp", "%s %s", l.Manufacturer, l.SoC)
 		if l.MinRuntime != "" {
@@ -21,7 +21,7 @@ func (v View) WriteText(w io.Writer) {
 			diag.Fact(w, "subgraph", "%s: %s -> %s", g.Name, strings.Join(g.Inputs, ", "), strings.Join(g.Outputs, ", "))
 		}
 		for _, d := range l.Dispatches {
-			diag.Fact(w, "dispatch", "operator %d of subgraph %d runs %s at %d, %s", d.Operator, d.Subgraph, d.Graph, d.Offset, bytesize.Format(d.Bytes))
+			diag.Fact(w, "dispatch", "operator %d of subgraph %d runs %s at %d, %s", d.Operator, d.Subgraph, d.Graph, d.Offset, fsx.FormatSize(d.Bytes))
 		}
 		diag.Fact(w, "processor", "%s", LeftList(l.Left))
 	}
@@ -44,7 +44,7 @@ func (v View) WriteText(w io.Writer) {
 			diag.Fact(w, "graph", "%s", g)
 		}
 		for _, e := range d.Entries {
-			diag.Fact(w, "entry", "%s, %s", e.Name, bytesize.Format(e.Bytes))
+			diag.Fact(w, "entry", "%s, %s", e.Name, fsx.FormatSize(e.Bytes))
 		}
 	}
 	for _, c := range v.Contexts {
@@ -53,7 +53,7 @@ func (v View) WriteText(w io.Writer) {
 }
 
 func (c ContextView) writeText(w io.Writer) {
-	fmt.Fprintln(w, diag.Printable(fmt.Sprintf("%s: %s at %d of %s", c.Name, bytesize.Format(c.Bytes), c.Offset, c.File)))
+	fmt.Fprintln(w, diag.Printable(fmt.Sprintf("%s: %s at %d of %s", c.Name, fsx.FormatSize(c.Bytes), c.Offset, c.File)))
 	diag.Fact(w, "layout", "metadata %d bytes, blob %d bytes at %d", c.Metadata, c.BlobBytes, c.BlobOffset)
 	if c.Unread != "" {
 		diag.Fact(w, "unread", "%s", c.Unread)
@@ -65,7 +65,7 @@ func (c ContextView) writeText(w io.Writer) {
 	}
 	diag.Fact(w, "backend", "%s %s, architecture %s, %s", c.Backend, c.API, c.Arch, chip)
 	diag.Fact(w, "sdk", "%s, core interface %s, blob %s, metadata schema %d", c.Build, c.Core, c.Blob, c.Schema)
-	diag.Fact(w, "memory", "about %s to load", bytesize.Format(c.Memory))
+	diag.Fact(w, "memory", "about %s to load", fsx.FormatSize(c.Memory))
 	for _, g := range c.Graphs {
 		used := ""
 		if !g.Used {

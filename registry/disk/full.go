@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"syscall"
 
-	"mm-abi.org/mm/internal/bytesize"
+	"mm-abi.org/mm/internal/fsx"
 )
 
 // FullError reports a file system without the space that an operation needs, before
@@ -17,7 +17,7 @@ type FullError struct {
 
 // Error names the folder and both sizes.
 func (e *FullError) Error() string {
-	return fmt.Sprintf("not enough free space in %s: need %s, got %s", e.Dir, bytesize.Format(e.Need), bytesize.Format(e.Free))
+	return fmt.Sprintf("not enough free space in %s: need %s, got %s", e.Dir, fsx.FormatSize(e.Need), fsx.FormatSize(e.Free))
 }
 
 // Unwrap returns the system's error for a full disk.

@@ -13,7 +13,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"mm-abi.org/mm/internal/bytesize"
+	"mm-abi.org/mm/internal/fsx"
 )
 
 // writeTime is the time for a client to take a piece of an answer.
@@ -63,7 +63,7 @@ func (c *Call) body() ([]byte, error) {
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		return nil, &Error{Status: http.StatusRequestEntityTooLarge, Kind: InvalidRequest, Code: "body_too_large", Message: "the body exceeds " + bytesize.Format(limit)}
+		return nil, &Error{Status: http.StatusRequestEntityTooLarge, Kind: InvalidRequest, Code: "body_too_large", Message: "the body exceeds " + fsx.FormatSize(limit)}
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		c.W.Header().Set("Connection", "close")
 		return nil, &Error{Status: http.StatusRequestTimeout, Kind: InvalidRequest, Code: "body_timeout", Message: "the body did not arrive within " + c.server.opt.BodyTime.String()}

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/eval/budget"
-	"mm-abi.org/mm/internal/bytesize"
+	"mm-abi.org/mm/internal/fsx"
 )
 
 // chart is a budget over versions.
@@ -159,7 +159,7 @@ func (c *chart) scale(rows []budget.Row) {
 		x := top / 1.1 * float64(i) / 2
 		label := row.Shown(x)
 		if row.Bytes {
-			label = bytesize.Format(int64(x))
+			label = fsx.FormatSize(int64(x))
 		}
 		c.Ticks = append(c.Ticks, tick{0, y(x), label, "end"})
 	}

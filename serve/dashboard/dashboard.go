@@ -22,7 +22,6 @@ import (
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/eval/budget"
 	"mm-abi.org/mm/eval/suite"
-	"mm-abi.org/mm/internal/bytesize"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/workspace"
 )
@@ -79,7 +78,7 @@ func Render(in Input) ([]File, error) {
 // functions are the functions of the templates.
 var functions = template.FuncMap{
 	"line": line, "text": text, "short": short, "number": number, "signed": signed, "policy": func() string { return policy },
-	"size": bytesize.Format, "add": func(a, b int) int { return a + b },
+	"size": fsx.FormatSize, "add": func(a, b int) int { return a + b },
 }
 
 // page is a page with the data of its template.

@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	"mm-abi.org/mm/eval/suite"
-	"mm-abi.org/mm/internal/bytesize"
 	"mm-abi.org/mm/internal/fsx"
 )
 
@@ -63,7 +62,7 @@ func (s *site) hold(dir string, m suite.Recorded) (path, why string) {
 	}
 	data, err := fsx.ReadFile(filepath.Join(dir, filepath.FromSlash(m.File)), maxMedium)
 	if err != nil {
-		return "", "the file is missing or over " + bytesize.Format(maxMedium)
+		return "", "the file is missing or over " + fsx.FormatSize(maxMedium)
 	}
 	sum := sha256.Sum256(data)
 	if hex.EncodeToString(sum[:]) != name[1] {
@@ -78,7 +77,7 @@ func (s *site) hold(dir string, m suite.Recorded) (path, why string) {
 		return "", "browsers do not show its format"
 	}
 	if s.bytes+int64(len(data)) > maxAllMedia {
-		return "", "the dashboard has reached " + bytesize.Format(maxAllMedia)
+		return "", "the dashboard has reached " + fsx.FormatSize(maxAllMedia)
 	}
 	s.bytes += int64(len(data))
 	path = "media/" + name[1] + ext

@@ -6,8 +6,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"mm-abi.org/mm/internal/bytesize"
 	"mm-abi.org/mm/internal/diag"
+	"mm-abi.org/mm/internal/fsx"
 )
 
 // maxText bounds the bytes of one text on a page, and maxLine those of one in a table.
@@ -74,7 +74,7 @@ func cut(shown string, size, limit int) string {
 	if size <= limit {
 		return shown
 	}
-	return fmt.Sprintf("%s … (%s in all)", shown, bytesize.Format(int64(size)))
+	return fmt.Sprintf("%s … (%s in all)", shown, fsx.FormatSize(int64(size)))
 }
 
 // short returns the beginning of a digest.

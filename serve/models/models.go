@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"mm-abi.org/mm/builds"
-	"mm-abi.org/mm/internal/bytesize"
+	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/serve/api"
@@ -119,7 +119,7 @@ func (p *Pool) Add(src Source) (*Model, error) {
 // check reports a model that exceeds the memory on its own.
 func (p *Pool) check(src Source) error {
 	if p.opt.Memory > 0 && src.Bytes > p.opt.Memory {
-		return fmt.Errorf("%s has %s, more than the memory for models, %s", id(src.Build), bytesize.Format(src.Bytes), bytesize.Format(p.opt.Memory))
+		return fmt.Errorf("%s has %s, more than the memory for models, %s", id(src.Build), fsx.FormatSize(src.Bytes), fsx.FormatSize(p.opt.Memory))
 	}
 	return nil
 }

@@ -15,7 +15,6 @@ import (
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
-	"mm-abi.org/mm/internal/sniff"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/modules/convert"
 	"mm-abi.org/mm/modules/qnnfile"
@@ -50,27 +49,27 @@ func FormOf(path string) (Form, error) {
 	if info.IsDir() {
 		return formOfFolder(path)
 	}
-	head, err := fsx.ReadHead(path, sniff.Head)
+	head, err := fsx.ReadHead(path, fsx.SniffLen)
 	if err != nil {
 		return FormReference, unrunnable(path, reasonOf(err), "")
 	}
 	if qnnfile.Compiled(head) {
 		return FormFunction, nil
 	}
-	kind := sniff.Bytes(head)
-	if kind != sniff.GGUF && strings.EqualFold(filepath.Ext(path), ".gguf") {
+	kind := fsx.Sniff(head)
+	if kind != fsx.GGUF && strings.EqualFold(filepath.Ext(path), ".gguf") {
 		return FormReference, unrunnable(path, fmt.Sprintf("it is called a GGUF file, and is %s: it begins with %q", kind, head[:min(4, len(head))]), "fetch or export it again")
 	}
 	switch kind {
-	case sniff.GGUF:
+	case fsx.GGUF:
 		return FormGGUF, nil
-	case sniff.Safetensors:
+	case fsx.Safetensors:
 		return FormCheckpoint, nil
-	case sniff.ONNX:
+	case fsx.ONNX:
 		return FormFunction, nil
-	case sniff.Text:
+	case fsx.Text:
 		return formOfText(path)
-	case sniff.Unknown:
+	case fsx.Unknown:
 		if strings.EqualFold(filepath.Ext(path), ".onnx") { // its fields may be in any order
 			return FormFunction, nil
 		}
@@ -81,11 +80,11 @@ func FormOf(path string) (Form, error) {
 }
 
 // ways lead on from files that cannot be run.
-var ways = map[sniff.Kind]string{
-	sniff.Pointer: "git lfs pull fetches the file",
-	sniff.Zip:     "unpack the archive; weights of PyTorch are converted to safetensors by their publisher",
-	sniff.Gzip:    "unpack the archive",
-	sniff.HTML:    "download the file itself",
+var ways = map[fsx.FileKind]string{
+	fsx.Pointer: "git lfs pull fetches the file",
+	fsx.Zip:     "unpack the archive; weights of PyTorch are converted to safetensors by their publisher",
+	fsx.Gzip:    "unpack the archive",
+	fsx.HTML:    "download the file itself",
 }
 
 // formOfText distinguishes mm's documents.

@@ -11,7 +11,6 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/internal/fsx"
-	"mm-abi.org/mm/internal/sniff"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/modules/convert"
 	"mm-abi.org/mm/modules/inspect"
@@ -76,7 +75,7 @@ func (o *Opener) functionModule(ctx context.Context, dir string) (*Function, err
 // functionFile makes a module of a file for this run: of an ONNX model, unless
 // it wraps a context for an NPU, or of such a context.
 func (o *Opener) functionFile(file string) (*Function, error) {
-	head, err := fsx.ReadHead(file, sniff.Head)
+	head, err := fsx.ReadHead(file, fsx.SniffLen)
 	if err != nil {
 		return nil, unrunnable(file, reasonOf(err), "")
 	}

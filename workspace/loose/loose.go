@@ -22,7 +22,6 @@ import (
 	"mm-abi.org/mm/core/hf"
 	"mm-abi.org/mm/core/infer"
 	"mm-abi.org/mm/internal/fsx"
-	"mm-abi.org/mm/internal/sniff"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/modules/convert"
 	"mm-abi.org/mm/modules/inspect"
@@ -55,8 +54,8 @@ func (o *Opener) Build(ctx context.Context, path string, f Form) (*builds.Build,
 			}
 			return o.ownModule(ctx, path)
 		}
-		what := string(sniff.ONNX)
-		if head, err := fsx.ReadHead(path, sniff.Head); err == nil && qnnfile.Compiled(head) {
+		what := string(fsx.ONNX)
+		if head, err := fsx.ReadHead(path, fsx.SniffLen); err == nil && qnnfile.Compiled(head) {
 			what = "a file compiled for an NPU"
 		}
 		return nil, unrunnable(path, "it is "+what+", which computes tensors and talks to nobody", "mm run "+path+" --input NAME=FILE runs it by itself; a graph names its module")

@@ -7,15 +7,15 @@ import (
 	"slices"
 	"strings"
 
-	"mm-abi.org/mm/internal/bytesize"
 	"mm-abi.org/mm/internal/diag"
+	"mm-abi.org/mm/internal/fsx"
 )
 
 // WriteText describes the file, except for its faults.
 func (v View) WriteText(w io.Writer) {
-	fmt.Fprintf(w, "%s: %s, %s, %d parameters\n", v.File, v.Format, bytesize.Format(v.Bytes), v.Parameters)
+	fmt.Fprintf(w, "%s: %s, %s, %d parameters\n", v.File, v.Format, fsx.FormatSize(v.Bytes), v.Parameters)
 	for _, name := range slices.Sorted(maps.Keys(v.Weights)) {
-		diag.Fact(w, "weights", "%s %s", name, bytesize.Format(v.Weights[name]))
+		diag.Fact(w, "weights", "%s %s", name, fsx.FormatSize(v.Weights[name]))
 	}
 	if v.Producer != "" {
 		diag.Fact(w, "producer", "%s", v.Producer)

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"mm-abi.org/mm/internal/jinjatest"
+	"mm-abi.org/mm/internal/testfiles"
 )
 
 // render compiles and runs a template.
@@ -133,7 +133,7 @@ func TestSnippets(t *testing.T) {
 		}
 	})
 	t.Run("as Jinja", func(t *testing.T) {
-		reference := jinjatest.Reference(t)
+		reference := testfiles.Jinja(t)
 		for _, s := range snippets {
 			if got, failed := reference(s.template, map[string]any{}); got != s.want {
 				t.Errorf("%q\n Jinja: %q %s\n want %q", s.template, got, failed, s.want)

@@ -1,6 +1,4 @@
-// Package jinjatest renders templates with the reference implementation of Jinja, for tests
-// that compare results.
-package jinjatest
+package testfiles
 
 import (
 	"bufio"
@@ -9,17 +7,15 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
-
-	"mm-abi.org/mm/internal/testfiles"
 )
 
-// Reference starts Python's Jinja, configured as Hugging Face does for chat templates. The
+// Jinja starts Python's Jinja, configured as Hugging Face does for chat templates. The
 // returned function renders a template with variables that JSON can encode; it returns the
 // text or the failure. The test is skipped if no Python with jinja2 is found.
-func Reference(t testing.TB) func(template string, vars map[string]any) (text, failed string) {
+func Jinja(t testing.TB) func(template string, vars map[string]any) (text, failed string) {
 	t.Helper()
-	python := testfiles.Python(t, "jinja2")
-	script := filepath.Join(testfiles.Root(t), "core", "chat", "jinja", "testdata", "reference.py")
+	python := Python(t, "jinja2")
+	script := filepath.Join(Root(t), "core", "chat", "jinja", "testdata", "reference.py")
 	cmd := exec.Command(python, script)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()

@@ -1,5 +1,4 @@
-// Package bytesize formats and parses numbers of bytes.
-package bytesize
+package fsx
 
 import (
 	"fmt"
@@ -8,8 +7,8 @@ import (
 	"strings"
 )
 
-// Format formats n with a binary unit, from 10 KiB, MiB or GiB on.
-func Format(n int64) string {
+// FormatSize formats n with a binary unit, from 10 KiB, MiB or GiB on.
+func FormatSize(n int64) string {
 	switch {
 	case n >= 10<<30:
 		return fmt.Sprintf("%d GiB", n>>30)
@@ -21,9 +20,9 @@ func Format(n int64) string {
 	return fmt.Sprintf("%d B", n)
 }
 
-// Parse parses a positive number of bytes with an optional binary unit: 20G and
+// ParseSize parses a positive number of bytes with an optional binary unit: 20G and
 // 20GiB are the same. The empty string is 0.
-func Parse(s string) (int64, error) {
+func ParseSize(s string) (int64, error) {
 	if s == "" {
 		return 0, nil
 	}

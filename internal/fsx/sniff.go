@@ -1,6 +1,4 @@
-// Package sniff guesses the format of a file from its first bytes, for error messages. Do
-// not make decisions that depend on it being right.
-package sniff
+package fsx
 
 import (
 	"bytes"
@@ -9,33 +7,34 @@ import (
 	"unicode/utf8"
 )
 
-// Head is the number of bytes that suffices.
-const Head = 512
+// SniffLen is the number of bytes that suffices for Sniff.
+const SniffLen = 512
 
-// Kind is the probable format of a file.
-type Kind string
+// FileKind is the probable format of a file, guessed from its first bytes for error
+// messages. Do not make decisions that depend on it being right.
+type FileKind string
 
 // The kinds. Unknown is the default.
 const (
-	Empty       Kind = "empty"
-	GGUF        Kind = "a GGUF file, the weights of a model"
-	Safetensors Kind = "a safetensors file, weights without a description"
-	ONNX        Kind = "an ONNX file, the graph of a model"
-	ORT         Kind = "a file of ONNX Runtime's own format (.ort): export the model as ONNX"
-	Zip         Kind = "a zip archive or a checkpoint of PyTorch"
-	Gzip        Kind = "a gzip archive"
-	Pointer     Kind = "a Git LFS pointer, whose real file was not fetched"
-	HTML        Kind = "an HTML page, as a server sends in place of a file"
-	Text        Kind = "text"
-	Unknown     Kind = "no file of a kind that mm knows"
+	Empty       FileKind = "empty"
+	GGUF        FileKind = "a GGUF file, the weights of a model"
+	Safetensors FileKind = "a safetensors file, weights without a description"
+	ONNX        FileKind = "an ONNX file, the graph of a model"
+	ORT         FileKind = "a file of ONNX Runtime's own format (.ort): export the model as ONNX"
+	Zip         FileKind = "a zip archive or a checkpoint of PyTorch"
+	Gzip        FileKind = "a gzip archive"
+	Pointer     FileKind = "a Git LFS pointer, whose real file was not fetched"
+	HTML        FileKind = "an HTML page, as a server sends in place of a file"
+	Text        FileKind = "text"
+	Unknown     FileKind = "no file of a kind that mm knows"
 )
 
 // maxHeader is the maximum size of the header of a safetensors file in bytes.
 const maxHeader = 100 << 20
 
-// Bytes returns the kind of a file that begins with head.
-func Bytes(head []byte) Kind {
-	head = head[:min(len(head), Head)]
+// Sniff returns the kind of a file that begins with head.
+func Sniff(head []byte) FileKind {
+	head = head[:min(len(head), SniffLen)]
 	begins := func(s string) bool { return bytes.HasPrefix(head, []byte(s)) }
 	switch {
 	case len(head) == 0:
