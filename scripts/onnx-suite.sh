@@ -23,4 +23,4 @@ if [ ! -d "$home/engines/onnxruntime/1.30.0" ]; then
 	MM_HOME="$home" "$bin/mm" runtime install onnxruntime
 	rm -rf "$bin"
 fi
-ONNX_SUITE="$dir" MM_ENGINES="$home" ${GO:-go} test -count=1 -v -run TestSuite ./onnx/engine ./runtimes/onnxrt
+ONNX_SUITE="$dir" MM_ENGINES="$home" ${GO:-go} test -count=1 -v -run TestSuite ./onnx/engine ./runtimes/engines

@@ -20,7 +20,7 @@ import (
 	"mm-abi.org/mm/onnx/htp/fit"
 	"mm-abi.org/mm/onnx/window"
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/coreonnx"
+	"mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/step"
 )
 
@@ -176,7 +176,7 @@ const (
 // processes the text, [MostEmulated] at most.
 func (o LanguageOptions) read(ctx context.Context, pass string) (_ []map[string]engine.Tensor, err error) {
 	part := builds.Part{Name: stem(pass), Type: abi.Encoder, Files: builds.Formats{string(abi.ONNX): {filepath.Base(pass)}}}
-	model, err := coreonnx.Engine{}.Open(ctx, runtimes.Bundle{Part: part, Files: files(filepath.Dir(pass))}, runtimes.Limits{})
+	model, err := engines.ONNX{}.Open(ctx, runtimes.Bundle{Part: part, Files: files(filepath.Dir(pass))}, runtimes.Limits{})
 	if err != nil {
 		return nil, err
 	}
@@ -189,7 +189,7 @@ func (o LanguageOptions) read(ctx context.Context, pass string) (_ []map[string]
 	if err != nil {
 		return nil, errors.Join(err, model.Close())
 	}
-	whole, err := step.Around(ctx, f, *o.language(0), heard, coreonnx.Function)
+	whole, err := step.Around(ctx, f, *o.language(0), heard, engines.ONNXFunction)
 	if err != nil {
 		return nil, errors.Join(err, f.Close(), model.Close())
 	}

@@ -24,8 +24,7 @@ import (
 	"mm-abi.org/mm/onnx/htp/htptest"
 	"mm-abi.org/mm/onnx/window"
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/corellm"
-	"mm-abi.org/mm/runtimes/coreonnx"
+	"mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/native/nativetest"
 	"mm-abi.org/mm/runtimes/qnn"
 	"mm-abi.org/mm/runtimes/runtimetest"
@@ -78,7 +77,7 @@ func (m mirror) Compile(_ context.Context, c qnn.Compilation) (qnn.Compiled, err
 
 func (m mirror) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) (runtimes.Model, error) {
 	b.Part.Files, b.Files = builds.Formats{"onnx": {filepath.Base(*m.model)}}, folder(filepath.Dir(*m.model))
-	f, err := coreonnx.Engine{}.Open(ctx, b, l)
+	f, err := engines.ONNX{}.Open(ctx, b, l)
 	if err != nil {
 		return nil, err
 	}
@@ -327,7 +326,7 @@ const tie = 0.25
 // generates them, and reports where they would differ.
 func same(t *testing.T, e runtimes.Engine, b runtimes.Bundle, prompt []int32, n int, most float64) []int32 {
 	t.Helper()
-	ours := begin(t, corellm.Engine{}, b, prompt)
+	ours := begin(t, engines.Core{}, b, prompt)
 	began := time.Now()
 	theirs := begin(t, e, b, prompt)
 	reading := time.Since(began)

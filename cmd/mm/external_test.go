@@ -14,10 +14,9 @@ import (
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/registry/modelpack"
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/coreonnx"
+	"mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/native"
 	"mm-abi.org/mm/runtimes/native/nativetest"
-	"mm-abi.org/mm/runtimes/onnxrt"
 	"mm-abi.org/mm/workspace"
 	"mm-abi.org/mm/workspace/modelfile"
 )
@@ -123,7 +122,7 @@ func TestExternalWeights(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := answer(t, coreonnx.Engine{}, whole)
+	want := answer(t, engines.ONNX{}, whole)
 
 	outsideWeights(t, filepath.Join(dir, "vision_enc.onnx"), "weights.bin")
 	manifest := filepath.Join(dir, "module.yaml")
@@ -144,12 +143,12 @@ func TestExternalWeights(t *testing.T) {
 	if files := b.Part.Files[string(abi.ONNX)]; b.Part.Version != "1.3.1" || len(files) != 2 || !strings.HasSuffix(files[1], "weights.bin") {
 		t.Fatalf("%s ships %v", b.Part.ID(), files)
 	}
-	if got := answer(t, coreonnx.Engine{}, b); string(got) != string(want) || len(want) == 0 {
+	if got := answer(t, engines.ONNX{}, b); string(got) != string(want) || len(want) == 0 {
 		t.Errorf("our engine gives %d other bytes", len(got))
 	}
 	t.Run("ONNX Runtime", func(t *testing.T) {
 		t.Chdir(filepath.Dir(shipped))
-		got := answer(t, onnxrt.Engine{Home: nativetest.Home(t, native.ONNXRuntime)}, b)
+		got := answer(t, engines.ONNXRuntime{Home: nativetest.Home(t, native.ONNXRuntime)}, b)
 		if len(got) != len(want) {
 			t.Errorf("%d bytes, not %d", len(got), len(want))
 		}

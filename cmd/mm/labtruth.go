@@ -10,8 +10,7 @@ import (
 	"mm-abi.org/mm/lab/judge"
 	"mm-abi.org/mm/lab/records"
 	"mm-abi.org/mm/onnx/htp/fit"
-	"mm-abi.org/mm/runtimes/coreonnx"
-	"mm-abi.org/mm/runtimes/onnxrt"
+	"mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/qnn"
 	"mm-abi.org/mm/workspace"
 )
@@ -55,7 +54,7 @@ func (p *program) truthTable(ctx context.Context, o truthOptions) (judge.Table, 
 func (p *program) fillTruth(ctx context.Context, m attempt.Matrix, o truthOptions) error {
 	tried, err := m.Fill(ctx, attempt.Options{
 		Records: o.records, Only: o.only, Again: o.again,
-		ONNX: coreonnx.Engine{}, ORT: onnxrt.Engine{Home: workspace.DefaultHome}, NPU: &qnn.Engine{Home: workspace.DefaultHome, Library: o.libs},
+		ONNX: engines.ONNX{}, ORT: engines.ONNXRuntime{Home: workspace.DefaultHome}, NPU: &qnn.Engine{Home: workspace.DefaultHome, Library: o.libs},
 		Chips: fit.KnownChips(), Now: time.Now,
 		Command: func(cell string) string {
 			return fmt.Sprintf("mm lab truth %s --matrix %s --fill --again --only %s", o.records, o.matrix, cell)

@@ -32,12 +32,7 @@ import (
 	"mm-abi.org/mm/assemble/quantize"
 	"mm-abi.org/mm/core/cpu"
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/corellm"
-	"mm-abi.org/mm/runtimes/coreonnx"
-	"mm-abi.org/mm/runtimes/litert"
-	"mm-abi.org/mm/runtimes/llamacpp"
-	"mm-abi.org/mm/runtimes/onnxrt"
-	"mm-abi.org/mm/runtimes/openvinort"
+	"mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/qnn"
 	"mm-abi.org/mm/runtimes/talk"
 	"mm-abi.org/mm/skills"
@@ -79,7 +74,7 @@ func main() {
 // run runs the program without its process.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	out := &results{Writer: stdout}
-	p := &program{stdin: stdin, stdout: out, stderr: stderr, engines: engines(), revision: revision()}
+	p := &program{stdin: stdin, stdout: out, stderr: stderr, engines: localEngines(), revision: revision()}
 	app := p.app()
 	setHelp(app, args)
 	err := app.RunContext(ctx, permute(app, args))
@@ -101,15 +96,15 @@ func wrongLevel(err error) error {
 	return usageError{err}
 }
 
-// engines lists the engines in the order of preference.
-func engines() []runtimes.Engine {
+// localEngines lists the engines in the order of preference.
+func localEngines() []runtimes.Engine {
 	return []runtimes.Engine{
-		corellm.Engine{},
-		coreonnx.Engine{},
-		llamacpp.Engine{Home: workspace.DefaultHome},
-		onnxrt.Engine{Home: workspace.DefaultHome},
-		openvinort.Engine{Home: workspace.DefaultHome},
-		litert.Engine{Home: workspace.DefaultHome},
+		engines.Core{},
+		engines.ONNX{},
+		engines.LlamaCPP{Home: workspace.DefaultHome},
+		engines.ONNXRuntime{Home: workspace.DefaultHome},
+		engines.OpenVINO{Home: workspace.DefaultHome},
+		engines.LiteRT{Home: workspace.DefaultHome},
 		&qnn.Engine{Home: workspace.DefaultHome},
 	}
 }

@@ -23,7 +23,7 @@ import (
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/llamacpp"
+	"mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/native"
 	"mm-abi.org/mm/runtimes/part"
 	"mm-abi.org/mm/runtimes/runner"
@@ -545,7 +545,7 @@ func (u use) runnable(opt runner.Options) workspace.RunOptions {
 	engine, _, _ := strings.Cut(opt.Engine, "@")
 	return workspace.RunOptions{
 		Target: u.target, Resolve: u.resolve, Exporters: exporters(), Ignore: u.ignore, MMProj: u.mmproj,
-		AnyArch: engine == native.LlamaCPP || slices.Contains(llamacpp.Engine{}.Aliases(), engine),
+		AnyArch: engine == native.LlamaCPP || slices.Contains(engines.LlamaCPP{}.Aliases(), engine),
 	}
 }
 

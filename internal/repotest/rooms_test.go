@@ -69,8 +69,6 @@ var single = map[string]string{
 	"registry/bucket/s3":         "one protocol, with its library",
 	"registry/modelcar":          "one format",
 	"registry/names":             "index and journal, held by their own fault tests",
-	"runtimes/litert":            "one engine",
-	"runtimes/openvinort":        "one engine",
 	"runtimes/hosted":            "three wire formats; cmd only wires",
 	"serve/anthropic":            "one wire format",
 	"serve/inference":            "one wire format",
@@ -98,7 +96,7 @@ var single = map[string]string{
 }
 
 // maxPackages bounds the number of packages.
-const maxPackages = 234
+const maxPackages = 229
 
 // Rooms import downward only.
 func TestRooms(t *testing.T) {

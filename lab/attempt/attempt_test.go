@@ -24,7 +24,7 @@ import (
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/htp/fit"
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/coreonnx"
+	"mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/qnn"
 	"mm-abi.org/mm/runtimes/qnn/ask"
 )
@@ -51,12 +51,12 @@ func (absent) Probe(context.Context) (runtimes.Info, error) {
 }
 
 // doubled is mm's own engine under another name, with wrong results.
-type doubled struct{ coreonnx.Engine }
+type doubled struct{ engines.ONNX }
 
 func (doubled) Name() string { return "doubled" }
 
 func (d doubled) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) (runtimes.Model, error) {
-	m, err := d.Engine.Open(ctx, b, l)
+	m, err := d.ONNX.Open(ctx, b, l)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ func read(t *testing.T, m Matrix) (Matrix, error) {
 func options(t *testing.T, npu *compiler) Options {
 	now := time.Time{}
 	return Options{
-		Records: filepath.Join(t.TempDir(), "records.jsonl"), ONNX: coreonnx.Engine{}, ORT: absent{}, NPU: npu, Chips: fit.KnownChips(),
+		Records: filepath.Join(t.TempDir(), "records.jsonl"), ONNX: engines.ONNX{}, ORT: absent{}, NPU: npu, Chips: fit.KnownChips(),
 		Now:     func() time.Time { now = now.Add(time.Second); return now },
 		Command: func(cell string) string { return "try " + cell },
 	}

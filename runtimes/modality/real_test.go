@@ -17,9 +17,8 @@ import (
 	"mm-abi.org/mm/modules/convert"
 	"mm-abi.org/mm/modules/inspect"
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/coreonnx"
+	"mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/modality"
-	"mm-abi.org/mm/runtimes/onnxrt"
 )
 
 // imported returns a module folder made from an ONNX file.
@@ -45,7 +44,7 @@ func (f folder) Dir(context.Context, ...string) (string, error) { return string(
 
 // onEngines runs a test on each engine for ONNX.
 func onEngines(t *testing.T, m *modules.Manifest, test func(t *testing.T, open func() *modality.Session)) {
-	for _, e := range []runtimes.Engine{coreonnx.Engine{}, onnxrt.Engine{Home: home}} {
+	for _, e := range []runtimes.Engine{engines.ONNX{}, engines.ONNXRuntime{Home: home}} {
 		t.Run(e.Name(), func(t *testing.T) {
 			if _, err := e.Probe(t.Context()); errors.Is(err, runtimes.ErrUnavailable) {
 				t.Skipf("skipped: %v", err)

@@ -13,7 +13,7 @@ import (
 	"mm-abi.org/mm/modules/qnnfile"
 	"mm-abi.org/mm/onnx/htp/htptest"
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/coreonnx"
+	"mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/modality"
 	"mm-abi.org/mm/runtimes/part"
 )
@@ -45,7 +45,7 @@ func TestFallback(t *testing.T) {
 	args := []part.Argument{{Name: "m.x", Input: modality.Input{Tensor: &in}}}
 	compute := func(opt part.Options) ([]part.Computed, error) {
 		t.Helper()
-		opt.Engines, opt.Engine = []runtimes.Engine{coreonnx.Engine{}, e}, "qnn"
+		opt.Engines, opt.Engine = []runtimes.Engine{engines.ONNX{}, e}, "qnn"
 		s, err := part.Open(t.Context(), twoFormats(dir), opt)
 		if err != nil {
 			t.Fatal(err)
@@ -68,7 +68,7 @@ func TestFallback(t *testing.T) {
 		t.Errorf("it is labelled %q, simulated %v, %v", got.Backend, got.Simulated, got.Facts)
 	}
 	t.Logf("with leave: backend %s, %v", got.Backend, got.Facts)
-	if want := run(t, coreonnx.Engine{}, bundle(abi.ONNX, filepath.Join(dir, "m.onnx")), map[string]runtimes.Tensor{"x": in}); !reflect.DeepEqual(got.Outputs, want) {
+	if want := run(t, engines.ONNX{}, bundle(abi.ONNX, filepath.Join(dir, "m.onnx")), map[string]runtimes.Tensor{"x": in}); !reflect.DeepEqual(got.Outputs, want) {
 		t.Error("it gives other numbers than the engine whose name it bears")
 	}
 }

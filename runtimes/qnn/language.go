@@ -19,7 +19,7 @@ import (
 	"mm-abi.org/mm/modules/qnnfile"
 	"mm-abi.org/mm/onnx/window"
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/coreonnx"
+	"mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/qnn/ask"
 	"mm-abi.org/mm/runtimes/step"
 	"mm-abi.org/mm/runtimes/worker/wire"
@@ -205,7 +205,7 @@ func (p *pairing) open(ctx context.Context, name string) (pass step.Pass, facts 
 	if err != nil {
 		return pass, nil, 0, err
 	}
-	all, err := step.Around(ctx, p.file, *r.Language, m, coreonnx.Function)
+	all, err := step.Around(ctx, p.file, *r.Language, m, engines.ONNXFunction)
 	if err != nil {
 		return pass, nil, 0, errors.Join(err, m.Close())
 	}

@@ -16,7 +16,7 @@ import (
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/htp/htptest"
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/coreonnx"
+	"mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/qnn"
 )
 
@@ -108,7 +108,7 @@ func TestLiteRTCompiled(t *testing.T) {
 			if err := errors.Join(err, m.Close()); err != nil {
 				t.Fatal(err)
 			}
-			want := run(t, coreonnx.Engine{}, bundle(abi.ONNX, source(t, 8, 16, true)), in)
+			want := run(t, engines.ONNX{}, bundle(abi.ONNX, source(t, 8, 16, true)), in)
 			near := cosine(got["y"], want["y"])
 			if !(near >= 0.99999) || !strings.HasPrefix(facts["chip"], chip) {
 				t.Errorf("cosine %.8f for %s", near, facts["chip"])
@@ -142,7 +142,7 @@ func TestLiteRTMixed(t *testing.T) {
 	}{{"x", "h", 16}, {"a", "y", 8}} {
 		data := wave(i, 2, c.inner)
 		got := run(t, e, bundle(abi.QNN, x.Files[i].File), map[string]runtimes.Tensor{c.in: data})
-		want := run(t, coreonnx.Engine{}, bundle(abi.ONNX, source(t, 8, c.inner, false)), map[string]runtimes.Tensor{"x": data})
+		want := run(t, engines.ONNX{}, bundle(abi.ONNX, source(t, 8, c.inner, false)), map[string]runtimes.Tensor{"x": data})
 		near := cosine(got[c.out], want["y"])
 		if !(near >= 0.99999) {
 			t.Errorf("context %d: cosine %.8f", i, near)

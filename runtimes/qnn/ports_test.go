@@ -13,7 +13,7 @@ import (
 	"mm-abi.org/mm/onnx/htp"
 	"mm-abi.org/mm/onnx/htp/blob"
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/coreonnx"
+	"mm-abi.org/mm/runtimes/engines"
 	backend "mm-abi.org/mm/runtimes/qnn"
 )
 
@@ -65,7 +65,7 @@ func TestQuantised(t *testing.T) {
 	for _, v := range floats(x) {
 		raw.Data = append(raw.Data, byte(min(max(math.RoundToEven(v/float64(inScale))+inZero, 0), 255)))
 	}
-	want := run(t, coreonnx.Engine{}, bundle(abi.ONNX, filepath.Join(filepath.Dir(c.Context), "m.onnx")), map[string]runtimes.Tensor{"x": raw})["y"]
+	want := run(t, engines.ONNX{}, bundle(abi.ONNX, filepath.Join(filepath.Dir(c.Context), "m.onnx")), map[string]runtimes.Tensor{"x": raw})["y"]
 	b := bundle(abi.QNN, c.Context)
 	got := run(t, e, b, map[string]runtimes.Tensor{"x": x})["y"]
 	if got.Type != runtimes.Float32 {

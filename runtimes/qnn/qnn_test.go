@@ -17,7 +17,7 @@ import (
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/htp"
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/coreonnx"
+	"mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/native"
 	"mm-abi.org/mm/runtimes/qnn"
 	"mm-abi.org/mm/runtimes/qnn/ask"
@@ -175,7 +175,7 @@ func TestChips(t *testing.T) {
 			continue
 		}
 		in := map[string]runtimes.Tensor{c.in: c.x}
-		want := run(t, coreonnx.Engine{}, bundle(abi.ONNX, c.path), in)[c.out]
+		want := run(t, engines.ONNX{}, bundle(abi.ONNX, c.path), in)[c.out]
 		for chip, soc := range map[string]int{"SM8550": 43, "SM8650": 57, "SM8750": 69, "SM8850": 87} {
 			t.Run(c.name+"/"+chip, func(t *testing.T) {
 				compiled := func() qnn.Compiled {

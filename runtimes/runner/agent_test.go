@@ -16,7 +16,7 @@ import (
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/corellm"
+	"mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/skills"
 	"mm-abi.org/mm/skills/sandbox"
@@ -84,7 +84,7 @@ func (w *world) executor() *runner.AgentExecutor {
 			return nil, errors.New("there is none")
 		},
 		Runner: runner.Options{
-			Engines: []runtimes.Engine{corellm.Engine{}},
+			Engines: []runtimes.Engine{engines.Core{}},
 			Called:  func(_ context.Context, c runner.CallRecord) { w.called = append(w.called, c) },
 		},
 		Skills: skills.Options{Executors: map[string]sandbox.Executor{"builtin": builtin.Executor{Funcs: standard.Funcs()}}},

@@ -20,7 +20,7 @@ import (
 	"mm-abi.org/mm/core/grammar"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/corellm"
+	"mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/part"
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/runtimes/talk"
@@ -353,7 +353,7 @@ func BenchmarkCall(b *testing.B) {
 				build.Assembly.Skills = append(build.Assembly.Skills, builds.SkillPart{Part: builds.Part{Name: name, Version: m.Version}})
 			}
 			opt.Executors["builtin"].(builtin.Executor).Funcs["sympy-lite"] = func(*builtin.Call) (any, error) { return map[string]any{"result": 19}, nil }
-			var engine runtimes.Engine = corellm.Engine{}
+			var engine runtimes.Engine = engines.Core{}
 			if free {
 				engine = choosing{}
 			}
@@ -369,10 +369,10 @@ func BenchmarkCall(b *testing.B) {
 }
 
 // choosing is the core engine without forced tokens.
-type choosing struct{ corellm.Engine }
+type choosing struct{ engines.Core }
 
 func (e choosing) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) (runtimes.Model, error) {
-	m, err := e.Engine.Open(ctx, b, l)
+	m, err := e.Core.Open(ctx, b, l)
 	if err != nil {
 		return nil, err
 	}

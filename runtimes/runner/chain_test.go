@@ -24,8 +24,7 @@ import (
 	"mm-abi.org/mm/modules/seed"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/corellm"
-	"mm-abi.org/mm/runtimes/coreonnx"
+	"mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/modality"
 	"mm-abi.org/mm/runtimes/part"
 	"mm-abi.org/mm/runtimes/runner"
@@ -34,7 +33,7 @@ import (
 
 // functions is the onnx engine with counters and another name.
 type functions struct {
-	coreonnx.Engine
+	engines.ONNX
 	name                string
 	opens, runs, closes atomic.Int64
 	gate                chan struct{} // a Run waits for it; nil: none does
@@ -44,7 +43,7 @@ func (e *functions) Name() string { return e.name }
 
 func (e *functions) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) (runtimes.Model, error) {
 	e.opens.Add(1)
-	m, err := e.Engine.Open(ctx, b, l)
+	m, err := e.ONNX.Open(ctx, b, l)
 	if err != nil {
 		return nil, err
 	}
@@ -281,7 +280,7 @@ func TestChosen(t *testing.T) {
 	b.Assembly.Modalities[0].Projector.Backend = "gone"
 	open := func(opt runner.Options) (*runner.Runner, *functions, error) {
 		second := &functions{name: "second"}
-		opt.Engines = []runtimes.Engine{corellm.Engine{}, &functions{name: "onnx"}, second}
+		opt.Engines = []runtimes.Engine{engines.Core{}, &functions{name: "onnx"}, second}
 		r, err := runner.Open(t.Context(), b, opt)
 		if err == nil {
 			t.Cleanup(func() { r.Close() })
@@ -352,7 +351,7 @@ func TestNotReplaced(t *testing.T) {
 	second := &functions{name: "second"}
 	for asked, want := range map[string]string{"": "--backend image-enc=second selects another", "onnx": ""} {
 		r, err := runner.Open(t.Context(), b, runner.Options{
-			Engines: []runtimes.Engine{corellm.Engine{}, coreonnx.Engine{}, second}, Backends: map[string]string{"image-enc": asked},
+			Engines: []runtimes.Engine{engines.Core{}, engines.ONNX{}, second}, Backends: map[string]string{"image-enc": asked},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -570,7 +569,7 @@ func TestWithoutCore(t *testing.T) {
 			t.Errorf("%s: %v (%d)", name, err, missed)
 		}
 	}
-	if _, err := runner.Open(t.Context(), b, runner.Options{Engine: "core", Engines: []runtimes.Engine{corellm.Engine{}}}); err != nil {
+	if _, err := runner.Open(t.Context(), b, runner.Options{Engine: "core", Engines: []runtimes.Engine{engines.Core{}}}); err != nil {
 		t.Errorf("the engine is looked for when it is needed: %v", err)
 	}
 }

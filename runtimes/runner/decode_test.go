@@ -19,8 +19,7 @@ import (
 	"mm-abi.org/mm/modules/seed"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/corellm"
-	"mm-abi.org/mm/runtimes/coreonnx"
+	"mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/modality"
 	"mm-abi.org/mm/runtimes/part"
 	"mm-abi.org/mm/runtimes/runner"
@@ -30,7 +29,7 @@ import (
 // draw opens a build on engines that show the core's states.
 func draw(t testing.TB, b *builds.Build, opt runner.Options) *runner.Runner {
 	t.Helper()
-	opt.Engines = []runtimes.Engine{corellm.Engine{}, coreonnx.Engine{}}
+	opt.Engines = []runtimes.Engine{engines.Core{}, engines.ONNX{}}
 	r, err := runner.Open(t.Context(), b, opt)
 	if err != nil {
 		t.Fatal(err)
@@ -103,7 +102,7 @@ func TestMakes(t *testing.T) {
 	}
 
 	// The same states by hand.
-	model, err := corellm.Engine{}.Open(t.Context(), runtimes.Bundle{Part: b.Assembly.Core, Files: b.Files, Tokens: b.Assembly.Tokens}, runtimes.Limits{})
+	model, err := engines.Core{}.Open(t.Context(), runtimes.Bundle{Part: b.Assembly.Core, Files: b.Files, Tokens: b.Assembly.Tokens}, runtimes.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 	"mm-abi.org/mm/internal/testfiles"
 	"mm-abi.org/mm/modules/seed"
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/corellm"
+	"mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/runner"
 )
 
@@ -174,7 +174,7 @@ func TestGuidedCalls(t *testing.T) {
 // opening is an engine whose model begins each first answer with a text, and goes on
 // with its own logits.
 type opening struct {
-	corellm.Engine
+	engines.Core
 	ids []int32
 }
 
@@ -194,7 +194,7 @@ type openingConstraint struct {
 }
 
 func (e opening) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) (runtimes.Model, error) {
-	m, err := e.Engine.Open(ctx, b, l)
+	m, err := e.Core.Open(ctx, b, l)
 	if err != nil {
 		return nil, err
 	}

@@ -21,7 +21,7 @@ import (
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/modules/seed"
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/corellm"
+	"mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/talk"
 )
 
@@ -77,7 +77,7 @@ func (k *keptTest) open() *SequenceCache {
 // process answers texts, one after the other, and ends.
 func (k *keptTest) process(b *builds.Build, c *SequenceCache, owner string, texts ...string) (out []*Answer) {
 	k.Helper()
-	r, err := Open(k.Context(), b, Options{Engines: []runtimes.Engine{corellm.Engine{}}, Kept: c, Sequences: 1})
+	r, err := Open(k.Context(), b, Options{Engines: []runtimes.Engine{engines.Core{}}, Kept: c, Sequences: 1})
 	if err != nil {
 		k.Fatal(err)
 	}
@@ -310,10 +310,10 @@ func TestKeptUnsavable(t *testing.T) {
 	}
 }
 
-type forgetful struct{ corellm.Engine }
+type forgetful struct{ engines.Core }
 
 func (e forgetful) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) (runtimes.Model, error) {
-	m, err := e.Engine.Open(ctx, b, l)
+	m, err := e.Core.Open(ctx, b, l)
 	if err != nil {
 		return nil, err
 	}
@@ -333,7 +333,7 @@ func TestKeptLimits(t *testing.T) {
 	k := newKept(t)
 	for n, want := range map[int]int{leastKept - 1: 0, leastKept: 1} {
 		c := k.open()
-		r, err := Open(t.Context(), k.build(), Options{Engines: []runtimes.Engine{corellm.Engine{}}, Kept: c})
+		r, err := Open(t.Context(), k.build(), Options{Engines: []runtimes.Engine{engines.Core{}}, Kept: c})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -385,7 +385,7 @@ func FuzzKept(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	r, err := Open(context.Background(), k.build(), Options{Engines: []runtimes.Engine{corellm.Engine{}}, Kept: c})
+	r, err := Open(context.Background(), k.build(), Options{Engines: []runtimes.Engine{engines.Core{}}, Kept: c})
 	if err == nil {
 		err = r.Load(context.Background())
 	}

@@ -7,13 +7,13 @@ import (
 	"time"
 
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/corellm"
+	"mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/runner"
 )
 
 // blocking is an engine whose Open waits for release and ignores its context.
 type blocking struct {
-	corellm.Engine
+	engines.Core
 	entered chan struct{}
 	release chan struct{}
 }
@@ -58,9 +58,9 @@ func TestLoadContext(t *testing.T) {
 // Open returns no Runner with an error.
 func TestOpenError(t *testing.T) {
 	for name, opt := range map[string]runner.Options{
-		"unknown engine":         {Engines: []runtimes.Engine{corellm.Engine{}}, Engine: "other"},
-		"unknown engine of part": {Engines: []runtimes.Engine{corellm.Engine{}}, Backends: map[string]string{"enc": "other"}},
-		"unknown part":           {Engines: []runtimes.Engine{corellm.Engine{}}, Backends: map[string]string{"other": "core"}},
+		"unknown engine":         {Engines: []runtimes.Engine{engines.Core{}}, Engine: "other"},
+		"unknown engine of part": {Engines: []runtimes.Engine{engines.Core{}}, Backends: map[string]string{"enc": "other"}},
+		"unknown part":           {Engines: []runtimes.Engine{engines.Core{}}, Backends: map[string]string{"other": "core"}},
 	} {
 		if r, err := runner.Open(t.Context(), build(t), opt); err == nil || r != nil {
 			t.Errorf("%s: got %v, %v", name, r, err)

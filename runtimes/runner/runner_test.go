@@ -24,7 +24,7 @@ import (
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/modules/seed"
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/corellm"
+	"mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/runtimes/talk"
 )
@@ -37,7 +37,7 @@ func (f folder) Dir(context.Context, ...string) (string, error) { return string(
 
 // counting is the core engine with counters and an optional delay.
 type counting struct {
-	corellm.Engine
+	engines.Core
 	opens, sequences atomic.Int64
 	alone            atomic.Bool  // the last open model must not propose tokens
 	fed              atomic.Int64 // positions
@@ -49,7 +49,7 @@ type counting struct {
 func (c *counting) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) (runtimes.Model, error) {
 	c.opens.Add(1)
 	c.alone.Store(b.NoDraft)
-	m, err := c.Engine.Open(ctx, b, l)
+	m, err := c.Core.Open(ctx, b, l)
 	if err != nil {
 		return nil, err
 	}
@@ -266,7 +266,7 @@ func TestUnavailable(t *testing.T) {
 		t.Errorf("a tool with a router: %v", err)
 	}
 	b.Assembly.Core.Files = nil
-	if _, err := runner.Open(t.Context(), b, runner.Options{Engines: []runtimes.Engine{corellm.Engine{}}}); !errors.Is(err, runtimes.ErrUnavailable) {
+	if _, err := runner.Open(t.Context(), b, runner.Options{Engines: []runtimes.Engine{engines.Core{}}}); !errors.Is(err, runtimes.ErrUnavailable) {
 		t.Errorf("a core without files: %v", err)
 	}
 }
@@ -301,7 +301,7 @@ func TestBudget(t *testing.T) {
 	}
 	long := ask(strings.Repeat("word ", 90), 1)
 	long.Preferences.BudgetMS = 1
-	late := &late{Engine: corellm.Engine{}}
+	late := &late{Engine: engines.Core{}}
 	r2, _ := open(t, build(t), runner.Options{Engines: []runtimes.Engine{late}})
 	a, err := r2.Answer(t.Context(), long, nil)
 	if err != nil || a.Stop != runner.StopBudget || len(a.Tokens) != 0 {
@@ -611,7 +611,7 @@ func ExampleRunner() {
 		Files:    folder("../.."),
 	}
 	ctx := context.Background()
-	r, err := runner.Open(ctx, build, runner.Options{Engines: []runtimes.Engine{corellm.Engine{}}})
+	r, err := runner.Open(ctx, build, runner.Options{Engines: []runtimes.Engine{engines.Core{}}})
 	if err != nil {
 		fmt.Println(err)
 		return

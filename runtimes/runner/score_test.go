@@ -12,15 +12,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/corellm"
+	"mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/runner"
 )
 
 // oneByOne is the core engine without the ability to predict.
-type oneByOne struct{ corellm.Engine }
+type oneByOne struct{ engines.Core }
 
 func (e oneByOne) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) (runtimes.Model, error) {
-	m, err := e.Engine.Open(ctx, b, l)
+	m, err := e.Core.Open(ctx, b, l)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func encoded(t *testing.T, r *runner.Runner, text string) []int32 {
 // An engine that predicts and one that only has logits score the same, whatever was
 // scored before, and each token is the successor of those before it.
 func TestScore(t *testing.T) {
-	r := opened(t, corellm.Engine{})
+	r := opened(t, engines.Core{})
 	slow := opened(t, oneByOne{})
 	ids := encoded(t, r, "Once upon a time there was a little dog, and a cat, and a bird.")
 	if len(ids) < 8 {
@@ -89,14 +89,14 @@ func TestScore(t *testing.T) {
 // Continuations of one context that are scored concurrently equal those scored alone,
 // bit for bit.
 func TestScoreTogether(t *testing.T) {
-	r := opened(t, corellm.Engine{})
+	r := opened(t, engines.Core{})
 	var texts [][]int32
 	var want [][]runner.TokenScore
 	start := "Once upon a time there was a little dog who "
 	from := len(encoded(t, r, start))
 	for i := range 12 {
 		texts = append(texts, encoded(t, r, start+strings.Repeat("likes the cat ", i%5+1)+fmt.Sprint(i)))
-		alone := opened(t, corellm.Engine{})
+		alone := opened(t, engines.Core{})
 		scores, err := alone.Score(t.Context(), texts[i], from, 1)
 		if err != nil {
 			t.Fatal(err)
@@ -128,7 +128,7 @@ func TestScoreWithoutLogits(t *testing.T) {
 }
 
 func TestScoreLimits(t *testing.T) {
-	r := opened(t, corellm.Engine{})
+	r := opened(t, engines.Core{})
 	ids := encoded(t, r, "a b c")
 	for _, bad := range []int32{-1, 1 << 30} {
 		if _, err := r.Score(t.Context(), []int32{ids[0], bad}, 1, 0); !errors.Is(err, runner.ErrToken) {
@@ -158,7 +158,7 @@ func TestScoreLimits(t *testing.T) {
 
 // Tokens continue as the text that has them.
 func TestTokens(t *testing.T) {
-	r := opened(t, corellm.Engine{})
+	r := opened(t, engines.Core{})
 	const text = "Once upon a time"
 	req := ask(text, 12)
 	req.Plain = true

@@ -15,7 +15,7 @@ import (
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/modules/seed"
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/corellm"
+	"mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/skills"
 	"mm-abi.org/mm/skills/sandbox"
 	"mm-abi.org/mm/skills/sandbox/builtin"
@@ -24,7 +24,7 @@ import (
 // scripted is an engine whose model follows a script, one text for each generation; special tokens
 // are between bars.
 type scripted struct {
-	corellm.Engine
+	engines.Core
 	say     []string
 	blind   bool // not constrained by a grammar
 	context int

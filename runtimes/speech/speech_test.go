@@ -20,7 +20,7 @@ import (
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/coreonnx"
+	"mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/part"
 	"mm-abi.org/mm/runtimes/speech"
 )
@@ -125,7 +125,7 @@ func open(t *testing.T, dir string, p speech.Phonemizer) (*speech.Speaker, error
 		Assembly:  &builds.Assembly{Name: "voice", ABI: abi.V1_2, Decoders: []builds.DecoderPart{{Part: one}}},
 		Manifests: map[string]*modules.Manifest{m.Name: m}, Files: folder(dir),
 	}
-	set, err := part.Open(t.Context(), b, part.Options{Engines: []runtimes.Engine{coreonnx.Engine{}}})
+	set, err := part.Open(t.Context(), b, part.Options{Engines: []runtimes.Engine{engines.ONNX{}}})
 	if err != nil {
 		t.Fatal(err)
 	}

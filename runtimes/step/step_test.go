@@ -25,8 +25,7 @@ import (
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/window"
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/corellm"
-	"mm-abi.org/mm/runtimes/coreonnx"
+	"mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/runtimetest"
 	"mm-abi.org/mm/runtimes/step"
 )
@@ -40,13 +39,13 @@ func (f folder) Dir(context.Context, ...string) (string, error) { return string(
 
 // engine writes passes of a GGUF file as ONNX and runs them with mm's own engine.
 type engine struct {
-	coreonnx.Engine
+	engines.ONNX
 	window    int
 	positions []int
 	span      window.Span // computed by a function; the zero value is all
 }
 
-func (engine) Can(part builds.Part) error { return corellm.Engine{}.Can(part) }
+func (engine) Can(part builds.Part) error { return engines.Core{}.Can(part) }
 
 func (e engine) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) (_ runtimes.Model, err error) {
 	path, err := b.Entry(abi.GGUF)
@@ -77,11 +76,11 @@ func (e engine) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) 
 			return nil, err
 		}
 		part := builds.Part{Name: "pass", Type: abi.Encoder, Files: builds.Formats{"onnx": {filepath.Base(name)}}}
-		p, err := e.Engine.Open(ctx, runtimes.Bundle{Part: part, Files: folder(filepath.Dir(name))}, l)
+		p, err := e.ONNX.Open(ctx, runtimes.Bundle{Part: part, Files: folder(filepath.Dir(name))}, l)
 		if err != nil {
 			return nil, err
 		}
-		all, err := step.Around(ctx, f, step.Record{Window: e.window, Positions: n, Span: e.span}, p.(runtimes.Function), coreonnx.Function)
+		all, err := step.Around(ctx, f, step.Record{Window: e.window, Positions: n, Span: e.span}, p.(runtimes.Function), engines.ONNXFunction)
 		if err != nil {
 			return nil, errors.Join(err, p.Close())
 		}
@@ -215,7 +214,7 @@ func TestArchitectures(t *testing.T) {
 	for _, name := range []string{"llama", "qwen2", "qwen3", "smollm3", "phi3", "gemma", "gemma2", "gemma3", "granite", "olmo2", "stablelm"} {
 		t.Run(name, func(t *testing.T) {
 			path := shaped(t, name)
-			want := logits(t, corellm.Engine{}, path, prompt)
+			want := logits(t, engines.Core{}, path, prompt)
 			for _, e := range []engine{{window: 32, positions: []int{1, 4}}, {window: 32, positions: []int{3}, span: window.Span{First: 1, Count: 2}}} {
 				got := logits(t, e, path, prompt)
 				most, diff := 0.0, 0.0
@@ -270,7 +269,7 @@ func TestStories(t *testing.T) {
 		t.Fatal(err)
 	}
 	prompt := tok.Encode("Once upon a time", tokenizer.Options{Add: true})
-	want, _ := continuation(t, corellm.Engine{}, bundle(path), prompt, 90)
+	want, _ := continuation(t, engines.Core{}, bundle(path), prompt, 90)
 	got, margins := continuation(t, engine{window: 128, positions: []int{1, 8}}, bundle(path), prompt, 90)
 	if !slices.Equal(got, want) {
 		t.Errorf("%v, by the engine of language models %v", got, want)
@@ -290,7 +289,7 @@ func TestCore(t *testing.T) {
 		t.Fatal(err)
 	}
 	prompt := []int32{0, 340, 281, 500, 77, 612}
-	want, margins := continuation(t, corellm.Engine{}, bundle(path), prompt, 24)
+	want, margins := continuation(t, engines.Core{}, bundle(path), prompt, 24)
 	got, _ := continuation(t, engine{window: 64, positions: []int{1}}, bundle(path), prompt, 24)
 	for i := range want {
 		if got[i] != want[i] {

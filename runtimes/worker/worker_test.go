@@ -26,8 +26,7 @@ import (
 	"mm-abi.org/mm/internal/testfiles"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/corellm"
-	"mm-abi.org/mm/runtimes/coreonnx"
+	"mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/runtimetest"
 	"mm-abi.org/mm/runtimes/worker"
 	"mm-abi.org/mm/runtimes/worker/wire"
@@ -50,9 +49,9 @@ func child(play string) error {
 	var e runtimes.Engine = fake{play}
 	switch play {
 	case "core":
-		e = corellm.Engine{}
+		e = engines.Core{}
 	case "onnx":
-		e = coreonnx.Engine{}
+		e = engines.ONNX{}
 	}
 	switch play {
 	case "garbage first":
@@ -537,7 +536,7 @@ func TestTensors(t *testing.T) {
 }
 
 // piped is the core engine in a child.
-type piped struct{ corellm.Engine }
+type piped struct{ engines.Core }
 
 func (p piped) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) (runtimes.Model, error) {
 	if err := errors.Join(ctx.Err(), l.Check(), p.Can(b.Part)); err != nil {
@@ -571,7 +570,7 @@ func TestConformance(t *testing.T) {
 }
 
 // pipedFunction is the onnx engine in a child.
-type pipedFunction struct{ coreonnx.Engine }
+type pipedFunction struct{ engines.ONNX }
 
 func (p pipedFunction) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) (runtimes.Model, error) {
 	if err := errors.Join(ctx.Err(), l.Check(), p.Can(b.Part)); err != nil {
@@ -604,7 +603,7 @@ func TestFunctionConformance(t *testing.T) {
 
 // The cost of the pipe: the same tokens with and without it.
 func BenchmarkPipe(b *testing.B) {
-	for name, e := range map[string]runtimes.Engine{"direct": corellm.Engine{}, "piped": piped{}} {
+	for name, e := range map[string]runtimes.Engine{"direct": engines.Core{}, "piped": piped{}} {
 		b.Run(name, func(b *testing.B) {
 			m, err := e.Open(b.Context(), coreModule(b), runtimes.Limits{Threads: 1})
 			if err != nil {

@@ -24,7 +24,7 @@ import (
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/corellm"
+	"mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/skills"
 	"mm-abi.org/mm/skills/sandbox"
@@ -72,7 +72,7 @@ func serve(t *testing.T, dir string, opt Options) *Server {
 	opt.Root, opt.Version = dir, "1.2.3"
 	opt.Workspace.Home, opt.Workspace.Offline = t.TempDir(), true
 	opt.Exporters = []assemble.Exporter{quantize.Exporter{}}
-	opt.Runner = runner.Options{Engines: []runtimes.Engine{corellm.Engine{}}, Limits: runtimes.Limits{Threads: 1}}
+	opt.Runner = runner.Options{Engines: []runtimes.Engine{engines.Core{}}, Limits: runtimes.Limits{Threads: 1}}
 	opt.Skills = skills.Options{Executors: map[string]sandbox.Executor{"starlark": starlark.Executor{}}}
 	s, err := Open(t.Context(), opt)
 	if err != nil {
@@ -581,7 +581,7 @@ func TestGrants(t *testing.T) {
 	x := &recorder{}
 	open := func(build string, grants ...string) (*Server, error) {
 		opt := Options{Build: build, Root: dir, Workspace: workspace.Options{Home: t.TempDir(), Offline: true}, Exporters: []assemble.Exporter{quantize.Exporter{}}}
-		opt.Runner = runner.Options{Engines: []runtimes.Engine{corellm.Engine{}}, Limits: runtimes.Limits{Threads: 1}}
+		opt.Runner = runner.Options{Engines: []runtimes.Engine{engines.Core{}}, Limits: runtimes.Limits{Threads: 1}}
 		opt.Skills.Executors = map[string]sandbox.Executor{"starlark": x}
 		for _, text := range grants {
 			g, err := modules.ParseGrant(text)

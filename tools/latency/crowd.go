@@ -14,7 +14,7 @@ import (
 
 	"mm-abi.org/mm/core/infer/sample"
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/corellm"
+	"mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/runtimes/talk"
 	"mm-abi.org/mm/workspace"
@@ -61,7 +61,7 @@ func (c *crowd) run(ctx context.Context, ref, target, clients string) error {
 		if err != nil {
 			return err
 		}
-		r, err := runner.Open(ctx, b, runner.Options{Engines: []runtimes.Engine{corellm.Engine{}}, Raw: true, Limits: runtimes.Limits{Threads: c.threads}})
+		r, err := runner.Open(ctx, b, runner.Options{Engines: []runtimes.Engine{engines.Core{}}, Raw: true, Limits: runtimes.Limits{Threads: c.threads}})
 		if err != nil {
 			return err
 		}

@@ -34,10 +34,7 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/preprocess"
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/corellm"
-	"mm-abi.org/mm/runtimes/coreonnx"
-	"mm-abi.org/mm/runtimes/llamacpp"
-	"mm-abi.org/mm/runtimes/onnxrt"
+	"mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/runtimes/talk"
 	"mm-abi.org/mm/workspace"
@@ -123,7 +120,7 @@ func measure(ctx context.Context, mm, ref, target string, runs int, core, functi
 		backends[m.Encoder.Name], backends[m.Projector.Name], seen[m.Modality] = functions, functions, true
 	}
 	r, err := runner.Open(ctx, b, runner.Options{
-		Engines: []runtimes.Engine{corellm.Engine{}, coreonnx.Engine{}, llamacpp.Engine{Home: workspace.DefaultHome}, onnxrt.Engine{Home: workspace.DefaultHome}},
+		Engines: []runtimes.Engine{engines.Core{}, engines.ONNX{}, engines.LlamaCPP{Home: workspace.DefaultHome}, engines.ONNXRuntime{Home: workspace.DefaultHome}},
 		Engine:  core, Backends: backends,
 	})
 	if err != nil {

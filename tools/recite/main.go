@@ -17,8 +17,7 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/preprocess"
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/corellm"
-	"mm-abi.org/mm/runtimes/coreonnx"
+	"mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/runtimes/talk"
 	"mm-abi.org/mm/train/dataset/sound"
@@ -64,7 +63,7 @@ func (w *reciter) run(ctx context.Context, build, target string) error {
 	if err != nil {
 		return err
 	}
-	r, err := runner.Open(ctx, b, runner.Options{Engines: []runtimes.Engine{corellm.Engine{}, coreonnx.Engine{}}})
+	r, err := runner.Open(ctx, b, runner.Options{Engines: []runtimes.Engine{engines.Core{}, engines.ONNX{}}})
 	if err != nil {
 		return err
 	}

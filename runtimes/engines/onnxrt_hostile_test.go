@@ -1,0 +1,47 @@
+package engines_test
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+
+	"mm-abi.org/mm/internal/testfiles"
+	"mm-abi.org/mm/onnx"
+	"mm-abi.org/mm/onnx/admit"
+	"mm-abi.org/mm/onnx/onnxtest"
+	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/engines"
+	"mm-abi.org/mm/runtimes/native"
+	"mm-abi.org/mm/runtimes/native/nativetest"
+)
+
+// Damaged models cause at most an error in every engine.
+func TestONNXRuntimeDamagedFiles(t *testing.T) {
+	var files []string
+	in := make(map[string]map[string]runtimes.Tensor)
+	for name, many := range map[string]int64{"vision-proj/vision_proj.onnx": 3, "audio-enc/audio_enc.onnx": 1600, "vision-enc/vision_enc.onnx": 32, "img-dec/img_dec.onnx": 1} {
+		path := filepath.Join(testfiles.Root(t), "catalog", filepath.FromSlash(name))
+		files, in[path] = append(files, path), inputs(t, path, many)
+	}
+	use := func(e runtimes.Engine) func(ctx context.Context, file, path string) error {
+		return func(ctx context.Context, file, path string) error {
+			m, err := e.Open(ctx, ortBundle(path), runtimes.Limits{Threads: 1, Memory: 1 << 30})
+			if err != nil {
+				return err
+			}
+			defer m.Close()
+			_, err = m.(runtimes.Function).Run(ctx, in[file])
+			return err
+		}
+	}
+	check := func(path string) error {
+		m, err := admit.File(path, admit.Options{CheckOptions: onnx.CheckOptions{MinOpset: 1, MaxOpset: 27}})
+		if err != nil {
+			return err
+		}
+		return m.Close()
+	}
+	nativetest.Damaged(t, nativetest.Hostile(t), files, onnxtest.Mutate, check,
+		nativetest.Trial{Name: "core", Use: use(engines.ONNX{})},
+		nativetest.Trial{Name: "onnxruntime", Use: use(engines.ONNXRuntime{Home: nativetest.Home(t, native.ONNXRuntime)})})
+}
