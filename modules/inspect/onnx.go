@@ -12,7 +12,6 @@ import (
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/admit"
-	"mm-abi.org/mm/onnx/facts"
 )
 
 // elements maps the element types of ports to ONNX.
@@ -82,7 +81,7 @@ func (c *checker) precision(entry string, model *onnx.Model) {
 	if c.m.Quant == nil || len(c.m.Quant.Supported) == 0 {
 		return
 	}
-	if p := facts.Precision(model); p != "" && !slices.Contains(c.m.Quant.Supported, p) {
+	if p := onnx.Precision(model); p != "" && !slices.Contains(c.m.Quant.Supported, p) {
 		c.list.Add(diag.QuantDiffers, c.m.Pos("/quant/supported"),
 			fmt.Sprintf("%s: most weights of %s are %s, the manifest lists %s", c.m.ID(), entry, p, strings.Join(c.m.Quant.Supported, ", ")), diag.QuantDiffers.Fix())
 	}

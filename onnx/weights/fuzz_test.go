@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/facts"
 	"mm-abi.org/mm/onnx/onnxtest"
 	"mm-abi.org/mm/onnx/weights"
 )
@@ -25,8 +24,8 @@ func FuzzRewrite(f *testing.F) {
 		if err != nil {
 			return
 		}
-		facts.QuantizationOf(m)
-		facts.Precision(m)
+		onnx.QuantizationOf(m)
+		onnx.Precision(m)
 		for _, p := range m.Check(onnx.CheckOptions{}) {
 			if !p.Warning {
 				m.Strip(onnx.StripOptions{})

@@ -9,7 +9,6 @@ import (
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine"
 	"mm-abi.org/mm/onnx/engine/drift"
-	"mm-abi.org/mm/onnx/facts"
 	"mm-abi.org/mm/onnx/onnxtest"
 	"mm-abi.org/mm/onnx/weights"
 )
@@ -81,7 +80,7 @@ func TestInt8(t *testing.T) {
 		if dq, mul := ops[[2]string{"", "DequantizeLinear"}], ops[[2]string{"", "Mul"}]; opset < 13 && (dq != 0 || mul != 5) || opset >= 13 && (dq != 5 || mul != 0) {
 			t.Errorf("opset %d: %v", opset, ops)
 		}
-		if p := facts.Precision(small); p != "int8" {
+		if p := onnx.Precision(small); p != "int8" {
 			t.Errorf("precision %s", p)
 		}
 		for seed := range uint64(4) { // both branches

@@ -16,7 +16,6 @@ import (
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine"
-	"mm-abi.org/mm/onnx/facts"
 )
 
 // View describes a model file.
@@ -146,7 +145,7 @@ func (v *View) onnx(ctx context.Context, path string) error {
 	}
 	defer m.Close()
 	v.Faults = append(v.Faults, faults...)
-	v.Parameters, v.Weights, v.Quant = m.Parameters(), facts.Weights(m), facts.Precision(m)
+	v.Parameters, v.Weights, v.Quant = m.Parameters(), onnx.WeightBytes(m), onnx.Precision(m)
 	v.Producer = m.Producer
 	if m.ProducerVersion != "" {
 		v.Producer += " " + m.ProducerVersion
@@ -157,9 +156,9 @@ func (v *View) onnx(ctx context.Context, path string) error {
 			v.License = e.Value
 		}
 	}
-	q := facts.QuantizationOf(m)
+	q := onnx.QuantizationOf(m)
 	o := &ONNX{IRVersion: m.IRVersion, Inputs: ports(m.Inputs()), Outputs: ports(m.Graph.Outputs), Opsets: []Opset{}, Operators: []Operator{}, Functions: []string{},
-		External: filled(m.Externals()), MinRuntime: facts.MinRuntime(m),
+		External: filled(m.Externals()), MinRuntime: onnx.MinRuntime(m),
 		Quantization: Quantization{filled(q.Forms), filled(q.Weights), filled(q.Activations), q.PerAxis}}
 	for _, s := range m.Opsets {
 		o.Opsets = append(o.Opsets, Opset{domain(s.Domain), s.Version})

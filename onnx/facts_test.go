@@ -1,4 +1,4 @@
-package facts_test
+package onnx_test
 
 import (
 	"fmt"
@@ -6,7 +6,6 @@ import (
 
 	"mm-abi.org/mm/internal/testfiles"
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/facts"
 )
 
 // build returns a model with the given nodes and constants.
@@ -44,7 +43,7 @@ func TestQuantization(t *testing.T) {
 		"dynamic":         {build(17, []onnx.Tensor{w8}, node("DynamicQuantizeLinear", "x"), node("MatMulInteger", "DynamicQuantizeLinear_out", "w")), "{[DynamicQuantizeLinear QOperator] [int8] [uint8] false}"},
 		"blocks of 4 bit": {build(17, []onnx.Tensor{raw("w", onnx.UINT8, 64, 64)}, bits), "{[MatMulNBits] [int4] [] false}"},
 	} {
-		if got := fmt.Sprint(facts.QuantizationOf(c.m)); got != c.want {
+		if got := fmt.Sprint(onnx.QuantizationOf(c.m)); got != c.want {
 			t.Errorf("%s: got %s, want %s", name, got, c.want)
 		}
 	}
@@ -59,29 +58,29 @@ func TestPrecision(t *testing.T) {
 		"int8": build(17, []onnx.Tensor{raw("a", onnx.INT8, 100, 100), raw("b", onnx.FLOAT, 40, 10)}),
 		"int4": build(17, []onnx.Tensor{raw("w", onnx.UINT8, 100, 100), raw("b", onnx.FLOAT, 40, 10)}, bits),
 	} {
-		if got := facts.Precision(m); got != want {
+		if got := onnx.Precision(m); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 	external := build(17, []onnx.Tensor{{Name: "w", DType: onnx.FLOAT, Dims: []int64{5}, External: &onnx.External{}}})
-	if w := facts.Weights(external); w["float32"] != 20 {
+	if w := onnx.WeightBytes(external); w["float32"] != 20 {
 		t.Errorf("external weights: %v", w)
 	}
 }
 
 func TestMinRuntime(t *testing.T) {
 	for opset, want := range map[int64]string{7: "1.9", 15: "1.9", 17: "1.12", 18: "1.14", 21: "1.18", 26: "1.30", 27: ""} { // of IR version 8
-		if got := facts.MinRuntime(build(opset, nil)); got != want {
+		if got := onnx.MinRuntime(build(opset, nil)); got != want {
 			t.Errorf("opset %d: got %q, want %q", opset, got, want)
 		}
 	}
 	m := build(9, nil)
 	m.IRVersion = 3
-	if got := facts.MinRuntime(m); got != "1.0" {
+	if got := onnx.MinRuntime(m); got != "1.0" {
 		t.Errorf("IR version 3: %s", got)
 	}
 	m.Opsets = append(m.Opsets, onnx.Opset{Domain: "ai.onnx.ml", Version: 4})
-	if got := facts.MinRuntime(m); got != "1.17" {
+	if got := onnx.MinRuntime(m); got != "1.17" {
 		t.Errorf("ai.onnx.ml 4: %s", got)
 	}
 }
@@ -93,7 +92,7 @@ func TestRealModels(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	if p, q := facts.Precision(m), facts.QuantizationOf(m); p != "fp32" || len(q.Forms) != 0 {
+	if p, q := onnx.Precision(m), onnx.QuantizationOf(m); p != "fp32" || len(q.Forms) != 0 {
 		t.Errorf("%s, %+v", p, q)
 	}
 }

@@ -1,11 +1,9 @@
-package facts
+package onnx
 
 import (
 	"maps"
 	"slices"
 	"strings"
-
-	"mm-abi.org/mm/onnx"
 )
 
 // The forms of quantization.
@@ -29,10 +27,10 @@ type Quantization struct {
 type sets struct{ forms, weights, activations map[string]bool }
 
 // QuantizationOf detects how m is quantized.
-func QuantizationOf(m *onnx.Model) Quantization {
-	constant := make(map[string]*onnx.Tensor)
-	m.EachTensor(func(t *onnx.Tensor) { constant[t.Name] = t })
-	m.EachNode(func(n *onnx.Node) {
+func QuantizationOf(m *Model) Quantization {
+	constant := make(map[string]*Tensor)
+	m.EachTensor(func(t *Tensor) { constant[t.Name] = t })
+	m.EachNode(func(n *Node) {
 		for i := range n.Attributes {
 			if a := &n.Attributes[i]; n.Op == "Constant" && a.Tensor != nil && len(n.Outputs) > 0 {
 				constant[n.Outputs[0]] = a.Tensor
@@ -41,8 +39,8 @@ func QuantizationOf(m *onnx.Model) Quantization {
 	})
 	delete(constant, "")
 	q, s := Quantization{}, sets{make(map[string]bool), make(map[string]bool), make(map[string]bool)}
-	m.EachNode(func(n *onnx.Node) {
-		at := func(i int) *onnx.Tensor {
+	m.EachNode(func(n *Node) {
+		at := func(i int) *Tensor {
 			if i < len(n.Inputs) {
 				return constant[n.Inputs[i]]
 			}
@@ -59,7 +57,7 @@ func QuantizationOf(m *onnx.Model) Quantization {
 		delete(s.forms, WeightOnly)
 	}
 	if s.forms[WeightOnly] {
-		m.EachNode(func(n *onnx.Node) { q.PerAxis = q.PerAxis || scaled(n, constant) })
+		m.EachNode(func(n *Node) { q.PerAxis = q.PerAxis || scaled(n, constant) })
 	}
 	q.Forms, q.Weights, q.Activations = slices.Sorted(maps.Keys(s.forms)), slices.Sorted(maps.Keys(s.weights)), slices.Sorted(maps.Keys(s.activations))
 	return q
@@ -67,7 +65,7 @@ func QuantizationOf(m *onnx.Model) Quantization {
 
 // scaled reports whether n multiplies by a constant with several elements in
 // one dimension: the scales of weights that a Cast converted to floats.
-func scaled(n *onnx.Node, constant map[string]*onnx.Tensor) bool {
+func scaled(n *Node, constant map[string]*Tensor) bool {
 	if n.Op != "Mul" || len(n.Inputs) != 2 {
 		return false
 	}
@@ -76,14 +74,14 @@ func scaled(n *onnx.Node, constant map[string]*onnx.Tensor) bool {
 }
 
 // node reads one node.
-func (s sets) node(n *onnx.Node, at func(int) *onnx.Tensor) {
-	weight := func(t *onnx.Tensor) {
+func (s sets) node(n *Node, at func(int) *Tensor) {
+	weight := func(t *Tensor) {
 		if t != nil {
 			s.weights[t.DType.String()] = true
 		}
 	}
-	activation := func(zero *onnx.Tensor) {
-		name := onnx.UINT8.String()
+	activation := func(zero *Tensor) {
+		name := UINT8.String()
 		if zero != nil {
 			name = zero.DType.String()
 		}
@@ -114,7 +112,7 @@ func (s sets) node(n *onnx.Node, at func(int) *onnx.Tensor) {
 		s.forms[QOperator] = true
 		weight(at(1))
 	case n.Op == "Cast":
-		if t := at(0); t != nil && t.Elements() > 1 && (t.DType == onnx.INT8 || t.DType == onnx.UINT8 || t.DType == onnx.INT4 || t.DType == onnx.UINT4) {
+		if t := at(0); t != nil && t.Elements() > 1 && (t.DType == INT8 || t.DType == UINT8 || t.DType == INT4 || t.DType == UINT4) {
 			s.forms[WeightOnly] = true
 			weight(t)
 		}

@@ -1,22 +1,15 @@
-// Package facts describes an ONNX model from its file alone: the precision of
-// its weights, how it is quantized, and the oldest ONNX Runtime that runs it.
-//
-// [Weights] counts bytes by element type, [QuantizationOf] detects the forms of
-// quantization, [MinRuntime] looks up the model's versions.
-package facts
+package onnx
 
 import (
 	"maps"
 	"slices"
-
-	"mm-abi.org/mm/onnx"
 )
 
-// Weights returns the number of bytes in initializers and constants by the name
+// WeightBytes returns the number of bytes in initializers and constants by the name
 // of their element type, including external data.
-func Weights(m *onnx.Model) map[string]int64 {
+func WeightBytes(m *Model) map[string]int64 {
 	out := make(map[string]int64)
-	m.EachTensor(func(t *onnx.Tensor) {
+	m.EachTensor(func(t *Tensor) {
 		if n := t.Size(); n > 0 {
 			out[t.DType.String()] += n
 		}
@@ -32,9 +25,9 @@ var precisions = map[string]string{
 
 // Precision returns the manifest's name of the element type with the most bytes
 // of weights, such as fp32; "" for a model without weights.
-func Precision(m *onnx.Model) string {
+func Precision(m *Model) string {
 	total := make(map[string]int64)
-	for name, n := range Weights(m) {
+	for name, n := range WeightBytes(m) {
 		if p := precisions[name]; p != "" {
 			total[p] += n
 		}
@@ -53,9 +46,9 @@ func Precision(m *onnx.Model) string {
 }
 
 // packed returns the precision of weights that MatMulNBits unpacks.
-func packed(m *onnx.Model) string {
+func packed(m *Model) string {
 	name := ""
-	m.EachNode(func(n *onnx.Node) {
+	m.EachNode(func(n *Node) {
 		if n.Op == "MatMulNBits" {
 			name = bitsOf(n)
 		}
@@ -63,7 +56,7 @@ func packed(m *onnx.Model) string {
 	return name
 }
 
-func bitsOf(n *onnx.Node) string {
+func bitsOf(n *Node) string {
 	for _, a := range n.Attributes {
 		if a.Name == "bits" && a.Int == 8 {
 			return "int8"
@@ -94,7 +87,7 @@ var releases = []release{
 // MinRuntime returns the oldest release of ONNX Runtime that supports the
 // model's versions; "" if none is known to. A build of that release may still
 // lack single operators.
-func MinRuntime(m *onnx.Model) string {
+func MinRuntime(m *Model) string {
 	need := release{ir: m.IRVersion}
 	for _, o := range m.Opsets {
 		switch o.Domain {
