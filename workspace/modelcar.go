@@ -15,7 +15,7 @@ import (
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/artifact"
-	"mm-abi.org/mm/registry/modelcar"
+	"mm-abi.org/mm/registry/modelpack"
 	"mm-abi.org/mm/registry/remote"
 )
 
@@ -102,12 +102,12 @@ func (w *Workspace) image(ctx context.Context, at *Located, one artifact.Part, n
 		return nil, ocispec.Descriptor{}, err
 	}
 	w.later(into.Close)
-	car := modelcar.Options{Name: name, Source: one.Descriptor.Digest.String(), Platform: platformOf(at.tree, one.Target)}
+	car := modelpack.CarOptions{Name: name, Source: one.Descriptor.Digest.String(), Platform: platformOf(at.tree, one.Target)}
 	if opt.Architecture != "" {
 		car.Platform = ocispec.Platform{Architecture: opt.Architecture}
 	}
-	desc, err := modelcar.Pack(ctx, at.store, into, one.Artifact, car)
-	if errors.Is(err, modelcar.ErrLayers) {
+	desc, err := modelpack.PackCar(ctx, at.store, into, one.Artifact, car)
+	if errors.Is(err, modelpack.ErrLayers) {
 		return nil, desc, fault(diag.NotImage, err.Error(), "split the build")
 	}
 	if err != nil {

@@ -34,8 +34,8 @@ var thirdParty = map[string][]string{
 	"github.com/nats-io/nats-server/v2":      {"lab/farm/broker"},
 	"github.com/nats-io/nats.go":             {"lab/farm"},
 	"github.com/nats-io/nkeys":               {"lab/farm"},
-	"github.com/opencontainers/go-digest":    {"registry", "registry/artifact", "registry/cas", "registry/names", "registry/remote", "registry/server", "registry/sign", "registry/modelcar", "registry/modelpack", "registry/registrytest", "builds/resolve", "assemble", "assemble/export", "workspace", "workspace/trust", "cmd/mm", "tools/release"},
-	"github.com/opencontainers/image-spec":   {"registry", "registry/artifact", "registry/cas", "registry/disk", "registry/names", "registry/remote", "registry/server", "registry/sign", "registry/modelcar", "registry/modelpack", "registry/registrytest", "builds/resolve", "assemble", "assemble/export", "workspace", "workspace/loose", "workspace/trust", "cmd/mm", "skills/sandbox/oci", "lab/farm", "tools/release"},
+	"github.com/opencontainers/go-digest":    {"registry", "registry/artifact", "registry/cas", "registry/names", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "registry/registrytest", "builds/resolve", "assemble", "assemble/export", "workspace", "workspace/trust", "cmd/mm", "tools/release"},
+	"github.com/opencontainers/image-spec":   {"registry", "registry/artifact", "registry/cas", "registry/disk", "registry/names", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "registry/registrytest", "builds/resolve", "assemble", "assemble/export", "workspace", "workspace/loose", "workspace/trust", "cmd/mm", "skills/sandbox/oci", "lab/farm", "tools/release"},
 	"github.com/sigstore/protobuf-specs":     {"registry/sigstore"},
 	"github.com/sigstore/sigstore":           {"registry/sign"},
 	"github.com/tetratelabs/wazero":          {"skills/sandbox/wasm", "skills/sandbox/python"},
@@ -44,7 +44,7 @@ var thirdParty = map[string][]string{
 	"github.com/vbauerster/mpb/v8":           {"cmd/mm"},
 	"go.starlark.net":                        {"skills/sandbox/starlark"},
 	"github.com/pkg/sftp":                    {"lab/device/ssh"},
-	"golang.org/x/crypto":                    {"lab/device/ssh", "registry/server", "registry/sign", "registry/sigstore", "registry/sigstore", "cmd/mm", "tools/release"},
+	"golang.org/x/crypto":                    {"lab/device/ssh", "registry/server", "registry/sign", "registry/sigstore", "cmd/mm", "tools/release"},
 	"golang.org/x/mod":                       {"registry/sigstore"},
 	"golang.org/x/image":                     {"train/dataset/scene", "core/preprocess", "internal/testfiles", "skills/glyph"},
 	"golang.org/x/sync":                      {"registry", "registry/bucket/azure", "registry/bucket/s3", "registry/remote", "registry/server", "registry/sign"},
@@ -55,7 +55,7 @@ var thirdParty = map[string][]string{
 	"gonum.org/v1/gonum":                     {"train/dataset/sound", "core/preprocess", "lab/study"},
 	"google.golang.org/protobuf":             {"assemble/export/coreml", "lab/track", "registry/sigstore"},
 	"gopkg.in/yaml.v3":                       {"schemas"},
-	"oras.land/oras-go/v2":                   {"registry", "registry/artifact", "registry/cas", "registry/disk", "registry/hub", "registry/names", "registry/remote", "registry/server", "registry/sign", "registry/modelcar", "registry/modelpack", "builds/resolve", "assemble", "assemble/export", "workspace", "workspace/trust", "cmd/mm"},
+	"oras.land/oras-go/v2":                   {"registry", "registry/artifact", "registry/cas", "registry/disk", "registry/hub", "registry/names", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "builds/resolve", "assemble", "assemble/export", "workspace", "workspace/trust", "cmd/mm"},
 }
 
 const module = "mm-abi.org/mm/"

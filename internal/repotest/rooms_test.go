@@ -67,7 +67,6 @@ var single = map[string]string{
 	"registry/bucket/azure":      "one protocol",
 	"registry/bucket/gs":         "one protocol",
 	"registry/bucket/s3":         "one protocol, with its library",
-	"registry/modelcar":          "one format",
 	"registry/names":             "index and journal, held by their own fault tests",
 	"runtimes/hosted":            "three wire formats; cmd only wires",
 	"serve/anthropic":            "one wire format",
@@ -96,7 +95,7 @@ var single = map[string]string{
 }
 
 // maxPackages bounds the number of packages.
-const maxPackages = 227
+const maxPackages = 226
 
 // Rooms import downward only.
 func TestRooms(t *testing.T) {

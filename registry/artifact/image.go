@@ -24,7 +24,7 @@ const ImageBuild = "build"
 const imageForm = "modelcar image"
 
 // isImage reports a manifest of a container image with the files of a ModelPack
-// artifact, as registry/modelcar writes it.
+// artifact, as registry/modelpack writes it.
 func isImage(m *ocispec.Manifest) bool {
 	return m.Config.MediaType == ocispec.MediaTypeImageConfig && m.MediaType != mediaDockerManifest && m.ArtifactType == "" &&
 		m.Annotations[abi.AnnotationModelPack] != "" && len(m.Layers) > 0

@@ -6,6 +6,9 @@
 // and manifest. [Digest] computes the digest of that manifest without storing
 // anything. The same folder gives the same digest on every machine: clock,
 // owner and directory order do not matter.
+//
+// [PackCar] converts an artifact to a container image with the files of a model below
+// models/, which KServe, image volumes of Kubernetes and podman read.
 package modelpack
 
 import (

@@ -1,4 +1,4 @@
-package modelcar
+package modelpack
 
 import (
 	"archive/tar"
@@ -19,8 +19,8 @@ import (
 	"mm-abi.org/mm/registry/artifact"
 )
 
-// source is a digest of an artifact.
-const source = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+// carSource is a digest of an artifact.
+const carSource = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 // stored returns an artifact whose files, MODULE=PATH, hold their paths.
 func stored(t testing.TB, files ...string) (*memory.Store, *artifact.Artifact) {
@@ -68,7 +68,7 @@ func members(t *testing.T, m *memory.Store, desc ocispec.Descriptor) (list []str
 
 func TestPack(t *testing.T) {
 	m, a := stored(t, "core=core/b.gguf", "core=core/a.yaml", "enc=enc/x/y.onnx", "=assembly.json")
-	desc, err := Pack(t.Context(), m, m, a, Options{Name: "served", Source: source})
+	desc, err := PackCar(t.Context(), m, m, a, CarOptions{Name: "served", Source: carSource})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func TestPack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]string{abi.AnnotationName: "served", abi.AnnotationVersion: "1.2.3", abi.AnnotationModelPack: source, ocispec.AnnotationLicenses: "MIT"}
+	want := map[string]string{abi.AnnotationName: "served", abi.AnnotationVersion: "1.2.3", abi.AnnotationModelPack: carSource, ocispec.AnnotationLicenses: "MIT"}
 	if d := cmp.Diff(want, got.Annotations); d != "" {
 		t.Error(d)
 	}
@@ -102,12 +102,12 @@ func TestPack(t *testing.T) {
 // A module has the same layer in every build, whatever the order of the files.
 func TestPackDeterministic(t *testing.T) {
 	m, a := stored(t, "core=core/b.gguf", "core=core/a.yaml", "enc=enc/y.onnx")
-	one, err := Pack(t.Context(), m, m, a, Options{Source: source})
+	one, err := PackCar(t.Context(), m, m, a, CarOptions{Source: carSource})
 	if err != nil {
 		t.Fatal(err)
 	}
 	other, b := stored(t, "router=router/r.yaml", "core=core/a.yaml", "core=core/b.gguf", "enc=enc/y.onnx")
-	two, err := Pack(t.Context(), other, other, b, Options{Source: source})
+	two, err := PackCar(t.Context(), other, other, b, CarOptions{Source: carSource})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,10 +125,10 @@ func TestPackDeterministic(t *testing.T) {
 		}
 	}
 	b.Layers = append(b.Layers[1:], b.Layers[0])
-	if again, err := Pack(t.Context(), other, other, b, Options{Source: source}); err != nil || again.Digest != two.Digest {
+	if again, err := PackCar(t.Context(), other, other, b, CarOptions{Source: carSource}); err != nil || again.Digest != two.Digest {
 		t.Errorf("got %s, %v, want %s", again.Digest, err, two.Digest)
 	}
-	if arm, err := Pack(t.Context(), other, other, b, Options{Source: source, Platform: ocispec.Platform{OS: "darwin", Architecture: "arm64"}}); err != nil || arm.Digest == two.Digest {
+	if arm, err := PackCar(t.Context(), other, other, b, CarOptions{Source: carSource, Platform: ocispec.Platform{OS: "darwin", Architecture: "arm64"}}); err != nil || arm.Digest == two.Digest {
 		t.Errorf("got %s, %v, want another image", arm.Digest, err)
 	}
 }
@@ -140,7 +140,7 @@ func TestPackLimits(t *testing.T) {
 			files = append(files, fmt.Sprintf("m%d=m%d/f", i, i))
 		}
 		m, a := stored(t, files...)
-		if _, err := Pack(t.Context(), m, m, a, Options{Source: source}); errors.Is(err, ErrLayers) != (n > maxLayers) {
+		if _, err := PackCar(t.Context(), m, m, a, CarOptions{Source: carSource}); errors.Is(err, ErrLayers) != (n > maxLayers) {
 			t.Errorf("%d modules: %v", n, err)
 		}
 	}
@@ -150,17 +150,17 @@ func TestPackLimits(t *testing.T) {
 func TestPackCorrupt(t *testing.T) {
 	m, a := stored(t, "core=a", "core=b")
 	for _, bytes := range []string{"x", "", "aa"} {
-		if _, err := Pack(t.Context(), flipped{m, bytes}, m, a, Options{Source: source}); !errors.Is(err, artifact.ErrCorrupt) {
+		if _, err := PackCar(t.Context(), flipped{m, bytes}, m, a, CarOptions{Source: carSource}); !errors.Is(err, artifact.ErrCorrupt) {
 			t.Errorf("%q: %v", bytes, err)
 		}
 	}
 	missing, _ := stored(t, "core=a")
-	if _, err := Pack(t.Context(), missing, m, a, Options{Source: source}); err == nil {
+	if _, err := PackCar(t.Context(), missing, m, a, CarOptions{Source: carSource}); err == nil {
 		t.Error("a missing file is accepted")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Pack(ctx, m, m, a, Options{Source: source}); !errors.Is(err, context.Canceled) {
+	if _, err := PackCar(ctx, m, m, a, CarOptions{Source: carSource}); !errors.Is(err, context.Canceled) {
 		t.Errorf("canceled: %v", err)
 	}
 }

@@ -1,8 +1,4 @@
-// Package modelcar writes container images with the files of a model below
-// models/, which KServe, image volumes of Kubernetes and podman read. [Pack] converts
-// a ModelPack artifact: an uncompressed tar layer a module, equal for equal modules. Files are copied from blob to layer in pieces. Package artifact reads the
-// images ([artifact.ImageRoot]).
-package modelcar
+package modelpack
 
 import (
 	"bytes"
@@ -30,8 +26,8 @@ const maxLayers = 127
 // ErrLayers reports a build with more modules than an image can have layers.
 var ErrLayers = errors.New("too many layers for a container image")
 
-// Options for [Pack].
-type Options struct {
+// CarOptions for [PackCar].
+type CarOptions struct {
 	Name     string           // of the image, which its repository has as well
 	Source   string           // digest of the ModelPack manifest
 	Platform ocispec.Platform // of the config. Zero: linux/amd64
@@ -43,18 +39,18 @@ type Target interface {
 	Exists(ctx context.Context, desc ocispec.Descriptor) (bool, error)
 }
 
-// Pack writes an image of a to dst and returns the descriptor of its manifest. The
+// PackCar writes an image of a to dst and returns the descriptor of its manifest. The
 // bytes of every file are compared with their digests. The image depends on the artifact
 // and the options alone.
-func Pack(ctx context.Context, src content.Fetcher, dst Target, a *artifact.Artifact, opt Options) (ocispec.Descriptor, error) {
-	desc, err := pack(ctx, src, dst, a, opt)
+func PackCar(ctx context.Context, src content.Fetcher, dst Target, a *artifact.Artifact, opt CarOptions) (ocispec.Descriptor, error) {
+	desc, err := packCar(ctx, src, dst, a, opt)
 	if err != nil {
 		return ocispec.Descriptor{}, fmt.Errorf("image of %s: %w", a.Name, err)
 	}
 	return desc, nil
 }
 
-func pack(ctx context.Context, src content.Fetcher, dst Target, a *artifact.Artifact, opt Options) (none ocispec.Descriptor, err error) {
+func packCar(ctx context.Context, src content.Fetcher, dst Target, a *artifact.Artifact, opt CarOptions) (none ocispec.Descriptor, err error) {
 	if err := artifact.CheckLayers(a.Layers); err != nil {
 		return none, err
 	}
@@ -87,7 +83,7 @@ func platform(p ocispec.Platform) ocispec.Platform {
 
 // annotations returns the annotations of an image: its name, the artifact that it was
 // made of, and the general ones of the artifact.
-func annotations(a *artifact.Artifact, opt Options) map[string]string {
+func annotations(a *artifact.Artifact, opt CarOptions) map[string]string {
 	notes := map[string]string{}
 	for key, value := range a.Annotations {
 		if !strings.HasPrefix(key, abi.AnnotationPrefix) {

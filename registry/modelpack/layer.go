@@ -1,4 +1,4 @@
-package modelcar
+package modelpack
 
 import (
 	"archive/tar"
