@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/core/chat/dialect"
+	"mm-abi.org/mm/core/chat"
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/tokenizer"
 	"mm-abi.org/mm/internal/diag"
@@ -21,7 +21,7 @@ func (c *checker) dialect(core *modules.Manifest, tokens []string, ptr string) {
 		c.list.Note(diag.CallDialect, c.graph.Pos(ptr), fmt.Sprintf("%s; its chat template decides when the build runs: %v", lacks, err), "")
 		return
 	}
-	d, err := dialect.Detect(template, tokens, tok.Marks)
+	d, err := chat.Detect(template, tokens, tok.Marks)
 	if err != nil {
 		c.list.Add(diag.CallUnread, c.graph.Pos(ptr), fmt.Sprintf("%s, and %v", lacks, err), "use another core, or leave the router out")
 		return

@@ -5,6 +5,12 @@
 // sandbox. [Parse] compiles one, and [Template.Render] renders a conversation.
 // The text equals that of Hugging Face's apply_chat_template with the same
 // template.
+//
+// A [Dialect] is how models write tool calls: JSON between two markers, JSON alone, or the
+// content of a message whose header names the tool. A marker is a special token of the
+// vocabulary, recognized by its id, or ordinary text of any number of tokens. [Detect]
+// returns the dialect of a model from its chat template and special tokens; [Finder] finds
+// calls in an untrusted text that arrives in pieces; [ParseCalls] parses a complete block.
 package chat
 
 import (

@@ -3,7 +3,7 @@ package runner
 import (
 	"math"
 
-	"mm-abi.org/mm/core/chat/dialect"
+	"mm-abi.org/mm/core/chat"
 	"mm-abi.org/mm/core/grammar"
 	"mm-abi.org/mm/core/tokenizer"
 	"mm-abi.org/mm/runtimes/talk"
@@ -55,7 +55,7 @@ func (c *channelCalls) next(s channelSpot, id int32) channelSpot {
 		}
 		s.inside = true
 	case id == c.content && s.inside:
-		m := c.masks[dialect.Recipient(s.header)]
+		m := c.masks[chat.Recipient(s.header)]
 		if m == nil {
 			return channelSpot{}
 		}

@@ -3,7 +3,7 @@ package runner
 import (
 	"math"
 
-	"mm-abi.org/mm/core/chat/dialect"
+	"mm-abi.org/mm/core/chat"
 	"mm-abi.org/mm/core/grammar"
 )
 
@@ -59,7 +59,7 @@ type TokenMark struct {
 // Thinking reports whether the answer starts within reasoning.
 func (l *ToolLoop) Follow(thinking bool) *CallConstraint {
 	open, closing, ok := l.table.talk.Markers()
-	if l.table.talk.Dialect().Form == dialect.Named {
+	if l.table.talk.Dialect().Form == chat.Named {
 		if l.masks == nil || l.Unheld() != nil {
 			return nil
 		}
@@ -71,7 +71,7 @@ func (l *ToolLoop) Follow(thinking bool) *CallConstraint {
 		}
 		return &CallConstraint{held: newTextCalls(l.table.talk, l.masks.Masks, l.names, thinking)}
 	}
-	if l.table.talk.Dialect().Form == dialect.Channel {
+	if l.table.talk.Dialect().Form == chat.Channel {
 		if l.masks == nil || l.Unheld() != nil {
 			return nil
 		}

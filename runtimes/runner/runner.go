@@ -39,7 +39,7 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
-	"mm-abi.org/mm/core/chat/dialect"
+	"mm-abi.org/mm/core/chat"
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/grammar"
 	"mm-abi.org/mm/core/tokenizer"
@@ -289,7 +289,7 @@ func conversant(core runtimes.Bundle, run Options, router *builds.RouterPart, se
 		tokens = router.ToolCallTokens
 	}
 	// Without a readable dialect the core calls nothing: mm validate refuses it.
-	opt.Dialect, _ = dialect.Detect(template, tokens, tok.Marks)
+	opt.Dialect, _ = chat.Detect(template, tokens, tok.Marks)
 	return talk.New(tok, opt)
 }
 

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"mm-abi.org/mm/core/chat/dialect"
+	"mm-abi.org/mm/core/chat"
 	"mm-abi.org/mm/core/grammar"
 	"mm-abi.org/mm/core/tokenizer"
 	"mm-abi.org/mm/runtimes/talk"
@@ -19,7 +19,7 @@ type textCalls struct {
 	masks *grammar.Masks
 	tools []string
 
-	d             dialect.Dialect
+	d             chat.Dialect
 	open, closing int32
 	ends          []int32
 
@@ -66,7 +66,7 @@ func (c *textCalls) next(s spot, id int32) spot {
 		return s
 	}
 	before, rest, found := c.opening(s, c.piece(id))
-	if found == dialect.None {
+	if found == chat.None {
 		s.begun = s.begun || strings.TrimSpace(before) != ""
 		s.held = rest
 		return s
@@ -76,7 +76,7 @@ func (c *textCalls) next(s spot, id int32) spot {
 }
 
 // opening looks for the start of a call in the held text and a piece.
-func (c *textCalls) opening(s spot, piece string) (before, rest string, found dialect.Opened) {
+func (c *textCalls) opening(s spot, piece string) (before, rest string, found chat.Opened) {
 	return c.d.Opening(s.held+piece, s.begun, c.open != tokenizer.None, c.tools)
 }
 
@@ -111,7 +111,7 @@ func (c *textCalls) mask(written []int32, logits []float32) int {
 		if piece == "" || !c.completes(s.held, piece) {
 			continue
 		}
-		if _, rest, found := c.opening(s, piece); found != dialect.None {
+		if _, rest, found := c.opening(s, piece); found != chat.None {
 			if _, ok := c.masks.Spell(c.masks.Start(), rest); !ok {
 				logits[id] = float32(math.Inf(-1))
 			}
@@ -122,7 +122,7 @@ func (c *textCalls) mask(written []int32, logits []float32) int {
 
 // completes is a cheap test of whether a piece may complete an opening.
 func (c *textCalls) completes(held, piece string) bool {
-	if c.d.Form == dialect.Bare {
+	if c.d.Form == chat.Bare {
 		return strings.IndexByte(piece, '"') >= 0
 	}
 	return strings.IndexByte(piece, c.d.Open[len(c.d.Open)-1]) >= 0 && len(held)+len(piece) >= len(c.d.Open)

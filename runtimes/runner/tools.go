@@ -9,7 +9,7 @@ import (
 	"sync"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/core/chat/dialect"
+	"mm-abi.org/mm/core/chat"
 	"mm-abi.org/mm/core/grammar"
 	"mm-abi.org/mm/core/grammar/schema"
 	"mm-abi.org/mm/core/tokenizer"
@@ -102,7 +102,7 @@ func (t *ToolTable) over(names, assets []string) *masks {
 			clear(t.masks)
 		}
 		m := &masks{}
-		if t.talk != nil && (t.talk.Dialect().Form == dialect.Channel || t.talk.Dialect().Form == dialect.Named) {
+		if t.talk != nil && (t.talk.Dialect().Form == chat.Channel || t.talk.Dialect().Form == chat.Named) {
 			m.tools, m.err = t.compileArguments(names, assets)
 		} else {
 			m.Masks, m.err = t.compile(names, assets)
@@ -174,10 +174,10 @@ func callGrammar(d talk.Dialect, list []grammar.Tool, text bool) (*grammar.Gramm
 		}
 	}
 	switch d.Form {
-	case dialect.Bare:
+	case chat.Bare:
 		opt.Space = schema.MaybeSpace // the model has written the first words
 		return grammar.NewCalls(list, call, 0, opt)
-	case dialect.List:
+	case chat.List:
 		return grammar.NewCalls(list, call, DefaultRounds, opt)
 	}
 	return grammar.NewCall(list, call, opt)

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/core/chat/dialect"
+	"mm-abi.org/mm/core/chat"
 	"mm-abi.org/mm/core/tokenizer"
 	"mm-abi.org/mm/runtimes/talk"
 )
@@ -58,7 +58,7 @@ func dialectOf(t testing.TB, name string) *talk.Talk {
 		t.Fatal(err)
 	}
 	tok := stranger(t, dialects[name].tokens)
-	d, err := dialect.Detect(string(source), []string{abi.ToolCallOpen, abi.ToolCallClose}, tok.Marks)
+	d, err := chat.Detect(string(source), []string{abi.ToolCallOpen, abi.ToolCallClose}, tok.Marks)
 	if err != nil || d.Label != dialects[name].label || !d.Guided {
 		t.Fatalf("%s: dialect %+v, %v", name, d, err)
 	}

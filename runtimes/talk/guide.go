@@ -9,7 +9,6 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/chat"
-	"mm-abi.org/mm/core/chat/dialect"
 )
 
 // abilities are the parts of a conversation that a chat template renders by itself.
@@ -122,11 +121,11 @@ func (d *draft) manual(tools []Definition) string {
 	before, after := d.dialect.Around()
 	example := fmt.Sprintf(`{"%s": "NAME", "%s": {"ARGUMENT": VALUE}}`, d.dialect.Name, d.dialect.Arguments)
 	switch d.dialect.Form {
-	case dialect.Bare:
+	case chat.Bare:
 		fmt.Fprintf(&b, "To call a tool, answer with one JSON object and nothing else:\n%s", example)
-	case dialect.Named:
-		fmt.Fprintf(&b, "To call a tool, write\n%sNAME%s{\"ARGUMENT\": VALUE}", d.dialect.Open, dialect.Args)
-	case dialect.List:
+	case chat.Named:
+		fmt.Fprintf(&b, "To call a tool, write\n%sNAME%s{\"ARGUMENT\": VALUE}", d.dialect.Open, chat.Args)
+	case chat.List:
 		fmt.Fprintf(&b, "To call tools, answer with\n%s%s[%s]%s%s", d.dialect.Open, before, example, after, d.dialect.Close)
 	default:
 		fmt.Fprintf(&b, "To call a tool, write\n%s%s%s%s%s", d.dialect.Open, before, example, after, d.dialect.Close)

@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/core/chat/dialect"
+	"mm-abi.org/mm/core/chat"
 	"mm-abi.org/mm/core/tokenizer"
 )
 
@@ -71,5 +71,5 @@ func mayBeHeader(text string) bool {
 
 // beginsInHeader reports whether answers begin within the header of a message.
 func (t *Talk) beginsInHeader() bool {
-	return t.dialect.Form == dialect.Channel && t.channel != tokenizer.None && t.template != nil
+	return t.dialect.Form == chat.Channel && t.channel != tokenizer.None && t.template != nil
 }

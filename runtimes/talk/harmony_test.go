@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mm-abi.org/mm/core/chat/dialect"
+	"mm-abi.org/mm/core/chat"
 	"mm-abi.org/mm/core/tokenizer"
 	"mm-abi.org/mm/runtimes/talk"
 )
@@ -23,7 +23,7 @@ func harmonyTalk(t *testing.T) *talk.Talk {
 		t.Fatal(err)
 	}
 	tok := stranger(t, harmonyWords)
-	d, err := dialect.Detect(string(source), nil, tok.Marks)
+	d, err := chat.Detect(string(source), nil, tok.Marks)
 	if err != nil || d.Label != "harmony" {
 		t.Fatalf("dialect %+v, %v", d, err)
 	}

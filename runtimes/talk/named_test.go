@@ -9,9 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mm-abi.org/mm/core/chat/dialect"
+	"mm-abi.org/mm/core/chat"
 	"mm-abi.org/mm/core/tokenizer"
-	"mm-abi.org/mm/internal/jinjatest"
 	"mm-abi.org/mm/internal/testfiles"
 	"mm-abi.org/mm/runtimes/talk"
 )
@@ -29,7 +28,7 @@ func namedTalk(t *testing.T, source string) *talk.Talk {
 			v.Tokens = append(v.Tokens, tokenizer.Token{Text: text, Type: tokenizer.Control})
 		}
 	})
-	d, err := dialect.Detect(source, nil, tok.Marks)
+	d, err := chat.Detect(source, nil, tok.Marks)
 	if err != nil || d.Label != "mistral-named" {
 		t.Fatalf("dialect %+v, %v", d, err)
 	}
@@ -62,7 +61,7 @@ var today = regexp.MustCompile(`strftime_now\([^)]*\)`)
 // dialect as Jinja renders them, and the tokens after the calls are the rest.
 func TestNamedTemplates(t *testing.T) {
 	dir := testfiles.Native(t, "llama.cpp", "models", "templates")
-	render := jinjatest.Reference(t)
+	render := testfiles.Jinja(t)
 	for _, file := range []string{
 		"Mistral-Small-3.2-24B-Instruct-2506.jinja", "unsloth-mistral-Devstral-Small-2507.jinja", "mistralai-Ministral-3-14B-Reasoning-2512.jinja",
 	} {

@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/core/chat/dialect"
+	"mm-abi.org/mm/core/chat"
 	"mm-abi.org/mm/core/tokenizer"
 )
 
@@ -38,7 +38,7 @@ type Reader struct {
 	tool    string          // that the open message of harmony calls
 	held    string          // text that may be the start of a stop string
 	stopped bool
-	finder  *dialect.Finder // of a guided dialect's calls
+	finder  *chat.Finder // of a guided dialect's calls
 }
 
 // state is the kind of content that a token belongs to.
@@ -62,7 +62,7 @@ func (t *Talk) Reader(opt ReadOptions) *Reader {
 		r.state = inHeader
 	}
 	if t.dialect.Guided && len(opt.Tools) > 0 && !opt.Plain {
-		r.finder = dialect.NewFinder(t.dialect, t.open != tokenizer.None, t.close != tokenizer.None, opt.Tools)
+		r.finder = chat.NewFinder(t.dialect, t.open != tokenizer.None, t.close != tokenizer.None, opt.Tools)
 	}
 	return r
 }
@@ -130,7 +130,7 @@ func (r *Reader) turn(id int32) (to state, marker bool) {
 		return inHeader, true
 	case r.state == inHeader && id == r.t.content:
 		r.marked = true
-		if r.tool = dialect.Recipient(r.header.String()); r.tool != "" && r.t.dialect.Form == dialect.Channel {
+		if r.tool = chat.Recipient(r.header.String()); r.tool != "" && r.t.dialect.Form == chat.Channel {
 			return inCall, true
 		}
 		if strings.Contains(r.header.String(), analysis) {
@@ -185,7 +185,7 @@ func (r *Reader) put(d *Delta, text string) {
 const maxHeader = 1 << 10
 
 // found adds the results of the finder.
-func (r *Reader) found(d *Delta, list []dialect.Found) {
+func (r *Reader) found(d *Delta, list []chat.Found) {
 	for _, f := range list {
 		switch {
 		case r.stopped:
@@ -233,10 +233,10 @@ func (r *Reader) call(fault string) []Call {
 
 // parse parses the block of a call, or the arguments of the tool that the header names.
 func (r *Reader) parse(block string) ([]Call, error) {
-	if r.t.dialect.Form != dialect.Channel {
-		return dialect.Parse(block)
+	if r.t.dialect.Form != chat.Channel {
+		return chat.ParseCalls(block)
 	}
-	c, err := dialect.ParseArguments(r.tool, block)
+	c, err := chat.ParseArguments(r.tool, block)
 	return []Call{c}, err
 }
 
@@ -253,7 +253,7 @@ func (r *Reader) End() Delta {
 	}
 	switch {
 	case r.stopped:
-	case r.state == inCall && r.t.dialect.Form == dialect.Channel:
+	case r.state == inCall && r.t.dialect.Form == chat.Channel:
 		d.Calls = append(d.Calls, r.call("")...) // the end of the turn ends it, too
 	case r.state == inCall:
 		d.Calls = append(d.Calls, r.call("the answer ended within the call")...)

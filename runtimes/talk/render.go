@@ -9,7 +9,6 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/chat"
-	"mm-abi.org/mm/core/chat/dialect"
 	"mm-abi.org/mm/core/tokenizer"
 )
 
@@ -178,7 +177,7 @@ func (d *draft) templated(messages []Message, tools []Definition) (string, error
 		turns[i] = chat.Message{
 			Role: string(m.Role), Reasoning: d.outside(m.Reasoning), Name: d.outside(m.Name), ToolCallID: d.outside(m.CallID),
 		}
-		if d.dialect.Form == dialect.Channel {
+		if d.dialect.Form == chat.Channel {
 			turns[i].Thinking = turns[i].Reasoning
 		}
 		for _, c := range m.Calls {

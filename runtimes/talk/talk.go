@@ -23,7 +23,6 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/chat"
-	"mm-abi.org/mm/core/chat/dialect"
 	"mm-abi.org/mm/core/tokenizer"
 )
 
@@ -160,8 +159,8 @@ func New(tok *tokenizer.Tokenizer, opt Options) (*Talk, error) {
 		}
 	}
 	t.args, t.callID = tokenizer.None, tokenizer.None
-	if opt.Dialect.Form == dialect.Named {
-		t.args, t.callID = t.single(dialect.Args), t.single(dialect.CallID)
+	if opt.Dialect.Form == chat.Named {
+		t.args, t.callID = t.single(chat.Args), t.single(chat.CallID)
 	}
 	t.start, t.channel, t.content = t.harmony()
 	var guarded []string
@@ -299,7 +298,7 @@ func (d *draft) text(messages []Message, tools []Definition) (string, error) {
 	switch {
 	case d.dialect.Guided:
 		messages = d.guide(messages, tools)
-	case d.dialect.Form == dialect.Channel:
+	case d.dialect.Form == chat.Channel:
 		messages = splitCalls(messages)
 	}
 	if d.template == nil {

@@ -1,13 +1,4 @@
-// Package dialect describes how models write tool calls, chooses the form by a
-// model's chat template and special tokens, and parses calls.
-//
-// A call is JSON between two markers, JSON alone, the content of a message whose
-// header names the tool, or a name and JSON with a marker before each. A marker is a special token of
-// the vocabulary, recognized by its id, or ordinary text of any number of tokens.
-// [Detect] returns the dialect of a model; [Finder] finds calls in a text that
-// arrives in pieces; [Parse] parses a complete block. The text is a model's, and
-// untrusted.
-package dialect
+package chat
 
 import (
 	"bytes"

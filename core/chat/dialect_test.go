@@ -1,4 +1,4 @@
-package dialect
+package chat
 
 import (
 	"encoding/json"
@@ -169,7 +169,7 @@ func TestLimits(t *testing.T) {
 		}
 	}
 	for n, fault := range map[int]bool{maxCalls: false, maxCalls + 1: true} {
-		if _, err := Parse("[" + strings.Repeat(`{"name":"a"},`, n-1) + `{"name":"a"}]`); (err != nil) != fault {
+		if _, err := ParseCalls("[" + strings.Repeat(`{"name":"a"},`, n-1) + `{"name":"a"}]`); (err != nil) != fault {
 			t.Errorf("%d calls: %v", n, err)
 		}
 	}
@@ -214,7 +214,7 @@ func TestParse(t *testing.T) {
 		"<function=a><parameter=x>1":                                                  "malformed parameter",
 		"<function=a><parameter=x>1</parameter><parameter=x>2</parameter></function>": "duplicate key",
 	} {
-		calls, err := Parse(block)
+		calls, err := ParseCalls(block)
 		got := ""
 		if err != nil {
 			got = err.Error()

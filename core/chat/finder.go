@@ -1,4 +1,4 @@
-package dialect
+package chat
 
 import (
 	"strings"
@@ -194,7 +194,7 @@ func (f *Finder) finish(out []Found, fault string) []Found {
 	block := f.block.String()
 	f.block.Reset()
 	f.in = false
-	calls, err := Parse(block)
+	calls, err := ParseCalls(block)
 	if fault == "" && err != nil {
 		fault = err.Error()
 	}

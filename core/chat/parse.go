@@ -1,4 +1,4 @@
-package dialect
+package chat
 
 import (
 	"bytes"
@@ -28,9 +28,9 @@ const maxCalls = 64
 // keys are the names of the members of a call, in every known form.
 var keys = [][2]string{{"tool", "args"}, {"name", "arguments"}, {"name", "parameters"}}
 
-// Parse parses a block: an object, a list of objects, a name before its arguments, or the
+// ParseCalls parses a block: an object, a list of objects, a name before its arguments, or the
 // functions of Qwen3-Coder. Calls between an object's own markers have no id; those of a list may.
-func Parse(block string) ([]Call, error) {
+func ParseCalls(block string) ([]Call, error) {
 	if len(block) > abi.MaxToolCall {
 		return nil, fmt.Errorf("tool call has %d bytes, limit %d", len(block), abi.MaxToolCall)
 	}
