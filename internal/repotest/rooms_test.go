@@ -53,6 +53,7 @@ var single = map[string]string{
 	"builds/pipeline":            "steps and workflows; cmd only prints",
 	"eval/metric":                "measures, each held to its reference",
 	"internal/notices":           "embeds a generated file; its test is in tools/release",
+	"internal/testfiles":         "tests of 30 packages import it",
 	"lab/attempt":                "needs engines, which judge must not",
 	"lab/corpus/croissant":       "one format",
 	"lab/corpus/minhash":         "sorts and hashes for the data way, held by their own tests",
