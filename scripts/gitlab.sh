@@ -90,3 +90,8 @@ done
 "$mm" push $host/team/p-lite:0.1.0 $host/team/p-lite:0.1.0 >/dev/null
 pass mm-prod
 "$mm" promote $host/team/p-lite:0.1.0 --to prod --history --trust trust.yaml
+
+# The jobs that sign as the identity of the job; there is no authority here that would certify it.
+"$mm" ci init build builds/p-lite.graph.yaml --provider gitlab --registry $host/team/p-lite --mm-version v0.3.0 --force --keyless --signing-config ci/signing_config.json --trusted-root ci/trusted_root.json --trust trust.yaml
+grep -q 'SIGSTORE_ID_TOKEN' mm-build.gitlab-ci.yml
+run --list

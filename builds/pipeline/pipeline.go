@@ -39,10 +39,17 @@ type Options struct {
 	Registry string // HOST/REPOSITORY to publish a build to. Empty: it is not published
 	Out      string // folder of the build. Empty: dist
 	Key      string // private key of the signatures. Empty: the default key
-	Trust    string // trust file with the channels of a promotion
+	Trust    string // trust file with the channels of a promotion, or the identity that signs a build
 	Public   string // public key that the published build is verified with. Empty: the trust file
 	Format   string // of the faults: text, or github for annotations. Empty: text
+
+	// Services and Root are signing_config.json and trusted_root.json: a build is signed as
+	// the identity of the provider's token instead of with a key. Empty: with a key.
+	Services, Root string
 }
+
+// Keyless reports whether a build is signed as an identity.
+func (o Options) Keyless() bool { return o.Services != "" }
 
 // Step is a named part of a pipeline.
 type Step struct {
@@ -86,14 +93,22 @@ func (o Options) check() error {
 		return fmt.Errorf("bad kind %q, want module, build or promotion", o.Kind)
 	case o.Kind == Promotion && (o.Registry == "" || o.Trust == ""):
 		return errors.New("a promotion needs a registry, and a trust file with its channels")
-	case o.Kind != Promotion && o.Trust != "":
-		return fmt.Errorf("trust file %s: only a promotion takes one", o.Trust)
+	case o.Kind != Promotion && !o.Keyless() && o.Trust != "":
+		return fmt.Errorf("trust file %s: only a promotion takes one, or a build that is signed without a key", o.Trust)
+	case o.Keyless() != (o.Root != ""):
+		return errors.New("signing without a key needs the files signing_config.json and trusted_root.json")
+	case o.Keyless() && (o.Kind != Build || o.Registry == ""):
+		return fmt.Errorf("got a %s, want a build with a registry: nothing else is signed without a key", o.Kind)
+	case o.Keyless() && (o.Key != "" || o.Public != ""):
+		return errors.New("a key and signing without one exclude each other")
+	case o.Keyless() && o.Trust == "":
+		return errors.New("signing without a key needs a trust file with the identity, which the published build is verified by")
 	case o.Path == "" || path.IsAbs(o.Path) || path.Clean(o.Path) != o.Path || o.Path == ".." || strings.HasPrefix(o.Path, "../") || strings.HasPrefix(o.Path, "-"):
 		return fmt.Errorf("bad path %q, want one below the root of the repository", o.Path)
 	case o.Kind == Module && o.Registry != "":
 		return fmt.Errorf("registry %s: only a build is published", o.Registry)
 	}
-	for _, v := range []string{o.Path, o.Registry, o.Out, o.Key, o.Public, o.Trust} {
+	for _, v := range []string{o.Path, o.Registry, o.Out, o.Key, o.Public, o.Trust, o.Services, o.Root} {
 		if v != "" && !plain().MatchString(v) {
 			return fmt.Errorf("bad value %q: want letters, digits and . _ / : @ -", v)
 		}
@@ -241,7 +256,10 @@ func (o Options) build(root string, g *builds.Graph) []Step {
 		return steps
 	}
 	key := func(args ...string) Command {
-		if o.Key != "" {
+		switch {
+		case o.Keyless():
+			args = append(args, "--keyless", "--signing-config", o.Services, "--trusted-root", o.Root)
+		case o.Key != "":
 			args = append(args, "--key", o.Key)
 		}
 		return Command{Args: args}
@@ -257,6 +275,8 @@ func (o Options) build(root string, g *builds.Graph) []Step {
 	verify := Command{Args: []string{"verify", "--remote", o.published(g), "--require", demanded}}
 	if o.Public != "" {
 		verify.Args = append(verify.Args, "--key", o.Public)
+	} else if o.Keyless() {
+		verify.Args = append(verify.Args, "--trust", o.Trust)
 	}
 	return append(steps,
 		Step{Name: "sign", Title: "signature", Publish: true, Commands: []Command{key("sign", o.Out)}},

@@ -87,6 +87,18 @@ mm attest out/b --type provenance --key k.pem
 mm push out/b r.example:5000/team/p
 mm verify --remote r.example:5000/team/p:1.2.0_x --require sbom,provenance --key k.pub
 `},
+		{"keyless", pipeline.Options{Kind: "build", Path: "builds/p.graph.yaml", Registry: "r.example/team/p", Services: "sc.json", Root: "root.json", Trust: "trust.yaml"}, false, `mm validate --format text builds/p.graph.yaml
+mm lock --check builds/p.graph.yaml
+mm assemble builds/p.graph.yaml --locked --out dist
+mm run builds/p.graph.yaml --smoke --target laptop
+mm sbom dist --target laptop > sbom-laptop.cdx.json
+mm sbom dist --target phone > sbom-phone.cdx.json
+mm sign dist --keyless --signing-config sc.json --trusted-root root.json
+mm attest dist --type sbom --keyless --signing-config sc.json --trusted-root root.json
+mm attest dist --type provenance --keyless --signing-config sc.json --trusted-root root.json
+mm push dist r.example/team/p
+mm verify --remote r.example/team/p:1.2.0_x --require sbom,provenance --trust trust.yaml
+`},
 		{"promotion", pipeline.Options{Kind: "promotion", Path: "builds/p.graph.yaml", Registry: "r.example/team/p", Trust: "trust.yaml", Key: "k.pem"}, false, `mm verify --remote r.example/team/p:1.2.0_x --require sbom --trust trust.yaml
 mm promote r.example/team/p:1.2.0_x --to staging --trust trust.yaml --key k.pem
 mm verify --remote r.example/team/p:1.2.0_x --require sbom,provenance --trust trust.yaml
@@ -120,6 +132,11 @@ func TestHostile(t *testing.T) {
 		{Kind: "module", Path: "a", Registry: "r.example/x"}, {Kind: "module", Path: "$(touch x)"}, {Kind: "module", Path: "a\nb"}, {Kind: "module", Path: "${{ github.token }}"},
 		{Kind: "promotion", Path: "builds/p.graph.yaml", Registry: "r.example/x"}, {Kind: "promotion", Path: "builds/p.graph.yaml", Trust: "t"}, {Kind: "build", Path: "builds/p.graph.yaml", Trust: "t"},
 		{Kind: "promotion", Path: "builds/p.graph.yaml", Registry: "r.example/x", Trust: "t x"}, {Kind: "build", Path: "builds/p.graph.yaml", Registry: "r;x"}, {Kind: "build", Path: "builds/p.graph.yaml", Public: "a b"}, {Kind: "build", Path: "none.graph.yaml"}, {Kind: "build", Path: "builds"},
+		{Kind: "build", Path: "builds/p.graph.yaml", Registry: "r.example/x", Services: "s", Trust: "t"}, {Kind: "build", Path: "builds/p.graph.yaml", Registry: "r.example/x", Root: "r"},
+		{Kind: "build", Path: "builds/p.graph.yaml", Registry: "r.example/x", Services: "s", Root: "r"}, {Kind: "build", Path: "builds/p.graph.yaml", Services: "s", Root: "r", Trust: "t"},
+		{Kind: "build", Path: "builds/p.graph.yaml", Registry: "r.example/x", Services: "s", Root: "r", Trust: "t", Key: "k"}, {Kind: "build", Path: "builds/p.graph.yaml", Registry: "r.example/x", Services: "s", Root: "r", Trust: "t", Public: "k"},
+		{Kind: "build", Path: "builds/p.graph.yaml", Registry: "r.example/x", Services: "$(s)", Root: "r", Trust: "t"}, {Kind: "build", Path: "builds/p.graph.yaml", Registry: "r.example/x", Services: "s", Root: "r r", Trust: "t"},
+		{Kind: "promotion", Path: "builds/p.graph.yaml", Registry: "r.example/x", Services: "s", Root: "r", Trust: "t"}, {Kind: "module", Path: "a", Services: "s", Root: "r", Trust: "t"},
 	} {
 		if _, err := pipeline.Steps(root, o); err == nil {
 			t.Errorf("%+v is accepted", o)
@@ -144,7 +161,14 @@ func TestWorkflows(t *testing.T) {
 			"build":     {Kind: "build", Path: "builds/p.graph.yaml"},
 			"promotion": {Kind: "promotion", Path: "builds/p.graph.yaml", Registry: "r.example/team/p", Trust: "trust.yaml"},
 			"published": {Kind: "build", Path: "builds/p.graph.yaml", Registry: "r.example/team/p", Public: "release.pub"},
+			"keyless":   {Kind: "build", Path: "builds/p.graph.yaml", Registry: "r.example/team/p", Services: "ci/signing_config.json", Root: "ci/trusted_root.json", Trust: "ci/trust.yaml"},
 		} {
+			if provider == "azure" && opt.Keyless() {
+				if _, err := pipeline.Workflows(root, pipeline.WorkflowOptions{Options: opt, Provider: provider, Version: "v0.3.0"}); err == nil || !strings.Contains(err.Error(), "AzureADTokenExchange") {
+					t.Errorf("azure without a key: %v", err)
+				}
+				continue
+			}
 			files, err := pipeline.Workflows(root, pipeline.WorkflowOptions{Options: opt, Provider: provider, Version: "v0.3.0"})
 			if err != nil || len(files) == 0 {
 				t.Fatalf("%s %s: %d files, %v", provider, kind, len(files), err)

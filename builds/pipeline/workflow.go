@@ -49,6 +49,9 @@ func Workflows(root string, o WorkflowOptions) ([]File, error) {
 	if kinds == nil {
 		return nil, fmt.Errorf("bad provider %q, want azure, github or gitlab", o.Provider)
 	}
+	if o.Provider == "azure" && o.Keyless() {
+		return nil, errors.New("azure: its identity tokens are for api://AzureADTokenExchange alone, which the authorities of Sigstore refuse: want a key")
+	}
 	if !regexp.MustCompile(versionPattern).MatchString(o.Version) {
 		return nil, fmt.Errorf("bad version %q, want one such as v0.3.0", o.Version)
 	}
@@ -86,6 +89,9 @@ func Workflows(root string, o WorkflowOptions) ([]File, error) {
 	}
 	if o.Trust != "" {
 		data.Flags += " --trust " + o.Trust
+	}
+	if o.Keyless() {
+		data.Flags += " --keyless --signing-config " + o.Services + " --trusted-root " + o.Root
 	}
 	if o.Public != "" {
 		data.Flags += " --public-key " + o.Public

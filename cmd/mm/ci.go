@@ -18,7 +18,8 @@ func (p *program) ciCommand() *cli.Command {
 		&cli.StringFlag{Name: "public-key", Usage: "verify the published build with the public key `FILE` (default: the trust file)"},
 		&cli.StringFlag{Name: "root", Usage: "`FOLDER` of the repository", Value: "."},
 	}
-	common = append(common, &cli.StringFlag{Name: "trust", Usage: "promotion: trust `FILE` with the channels, below the root"})
+	common = append(common, &cli.StringFlag{Name: "trust", Usage: "trust `FILE` below the root: with the channels of a promotion, or the identity of --keyless"})
+	common = append(common, keylessFlags()[:3]...)
 	const paths = "module|build|promotion PATH"
 	return &cli.Command{
 		Name: "ci", Usage: "write workflows for continuous integration, and run their steps here",
@@ -38,6 +39,9 @@ func (p *program) ciCommand() *cli.Command {
 				}, common...),
 				Action: func(c *cli.Context) error {
 					opt := pipeline.WorkflowOptions{Provider: c.String("provider"), Version: c.String("mm-version"), Image: c.String("image"), Options: pipelineOptions(c)}
+					if _, err := signerOptions(c); err != nil {
+						return err
+					}
 					return p.ciInit(c.String("root"), opt, c.Bool("force"))
 				},
 			},
@@ -57,6 +61,9 @@ func (p *program) ciCommand() *cli.Command {
 				Action: func(c *cli.Context) error {
 					opt := pipelineOptions(c)
 					opt.Key, opt.Out = c.String("key"), c.String("out")
+					if _, err := signerOptions(c); err != nil {
+						return err
+					}
 					return p.ciRun(c.Context, c.String("root"), opt, c.StringSlice("only"), ciOutputs{junit: c.String("junit"), summary: c.String("summary"), dry: c.Bool("dry-run")})
 				},
 			},
@@ -65,7 +72,7 @@ func (p *program) ciCommand() *cli.Command {
 }
 
 func pipelineOptions(c *cli.Context) pipeline.Options {
-	o := pipeline.Options{Kind: c.Args().Get(0), Path: filepath.ToSlash(c.Args().Get(1)), Registry: c.String("registry"), Public: c.String("public-key"), Trust: c.String("trust")}
+	o := pipeline.Options{Kind: c.Args().Get(0), Path: filepath.ToSlash(c.Args().Get(1)), Registry: c.String("registry"), Public: c.String("public-key"), Trust: c.String("trust"), Services: c.String("signing-config"), Root: c.String("trusted-root")}
 	if os.Getenv("GITHUB_ACTIONS") == "true" {
 		o.Format = "github"
 	}
