@@ -49,8 +49,22 @@ for port in 5460 5461 5462; do
   if "$mm" pull "127.0.0.1:$port/team/m-lite:0.1.0" --as "unsigned-$port:0.1.0" >/dev/null 2>&1; then
     echo "mm took an unsigned artifact"; exit 1
   fi
+  # The form of cosign before version 3, under tags, is refused by its name.
+  old() { "$bin/cosign" "$@" -y --new-bundle-format=false --key "$work/cosign.key" --tlog-upload=false --use-signing-config=false --allow-insecure-registry "127.0.0.1:$port/team/m-lite@$digest" >"$work/out" 2>&1 || { cat "$work/out"; exit 1; }; }
+  old sign
+  if "$mm" pull "127.0.0.1:$port/team/m-lite:0.1.0" --key "$work/cosign.pub" --as "old-$port:0.1.0" >/dev/null 2>"$work/out"; then
+    echo "mm took a signature that it does not read"; exit 1
+  fi
+  grep -q "MM0620.*the tag sha256-.*[.]sig holds a signature in the older form of cosign" "$work/out" || { cat "$work/out"; exit 1; }
   "$bin/cosign" sign -y --key "$work/cosign.key" --tlog-upload=false --use-signing-config=false --allow-insecure-registry "127.0.0.1:$port/team/m-lite@$digest" >"$work/out" 2>&1 ||
     { cat "$work/out"; exit 1; }
+  echo '{"verdict": "good"}' >"$work/review.json"
+  old attest --type https://example.org/review/v1 --predicate "$work/review.json"
+  if "$mm" verify --remote "127.0.0.1:$port/team/m-lite:0.1.0" --key "$work/cosign.pub" --require https://example.org/review/v1 >/dev/null 2>"$work/out"; then
+    echo "mm took evidence that it does not read"; exit 1
+  fi
+  grep -q "MM0618.*the tag sha256-.*[.]att holds evidence in the older form of cosign" "$work/out" || { cat "$work/out"; exit 1; }
+  echo "mm refuses the tags of cosign's older form by name: 127.0.0.1:$port/team/m-lite"
   "$mm" pull "127.0.0.1:$port/team/m-lite:0.1.0" --key "$work/cosign.pub" --as "m-lite-$port:0.1.0" >/dev/null 2>&1 ||
     { echo "mm refuses what cosign signed"; "$mm" pull "127.0.0.1:$port/team/m-lite:0.1.0" --key "$work/cosign.pub"; exit 1; }
   echo "mm verifies what cosign signed: 127.0.0.1:$port/team/m-lite:0.1.0"

@@ -18,6 +18,7 @@ var refusals = map[sign.Reason]diag.Code{
 	sign.Malformed: diag.BadBundle, sign.BadSignature: diag.BadSignature, sign.Threshold: diag.Threshold,
 	sign.NoRule: diag.NoRule, sign.AmbiguousRule: diag.AmbiguousRule, sign.Tampered: diag.Tampered, sign.Missing: diag.Tampered,
 	sign.Hostile: diag.HostileInput, sign.BadCertificate: diag.BadCertificate, sign.Early: diag.ClockDiffers,
+	sign.OlderForm: diag.OlderForm,
 }
 
 // asDiagnostics converts an error of a library to a diagnostic, if it has a code.

@@ -24,7 +24,7 @@ func TestEveryRefusalHasItsCode(t *testing.T) {
 	seen := map[diag.Code]sign.Reason{}
 	for _, reason := range []sign.Reason{
 		sign.Threshold, sign.Revoked, sign.Expired, sign.Scope, sign.BadSignature, sign.OtherSubject, sign.UnknownKey, sign.AttestationOnly,
-		sign.Malformed, sign.Unsigned, sign.NoRule, sign.AmbiguousRule, sign.Tampered, sign.Hostile,
+		sign.Malformed, sign.Unsigned, sign.NoRule, sign.AmbiguousRule, sign.Tampered, sign.Hostile, sign.OlderForm,
 	} {
 		var errs strings.Builder
 		p := &program{stdout: &bytes.Buffer{}, stderr: &errs}

@@ -137,6 +137,7 @@ const (
 	ClaimDiffers    Code = "MM0617"
 	NoEvidence      Code = "MM0618"
 	BadCertificate  Code = "MM0619"
+	OlderForm       Code = "MM0620"
 
 	NoChannel        Code = "MM0640"
 	ChannelRollback  Code = "MM0641"

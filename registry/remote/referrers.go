@@ -268,6 +268,20 @@ const referrersPart = "referrers/"
 // referrersTag is the tag of the list of referrers without a referrers API.
 func referrersTag(d digest.Digest) string { return d.Algorithm().String() + "-" + d.Encoded() }
 
+// OlderTag returns the tag under which cosign before version 3 kept what it signed about
+// a manifest, if the repository has it; "" if not. The kind is sig or att.
+func (r *repository) OlderTag(ctx context.Context, subject digest.Digest, kind string) (string, error) {
+	tag := referrersTag(subject) + "." + kind
+	_, _, err := r.getManifest(ctx, tag)
+	if errors.Is(err, errdef.ErrNotFound) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return tag, nil
+}
+
 // addReferrers adds manifests to the list under their subject's tag.
 func (r *repository) addReferrers(ctx context.Context, subject digest.Digest, manifests []manifest) error {
 	tag := referrersTag(subject)

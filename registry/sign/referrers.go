@@ -148,3 +148,26 @@ func malformed(err error, subject, part digest.Digest) error {
 	}
 	return err
 }
+
+// tagged is a repository that finds the tags of cosign's older form, in which signatures
+// (sig) and evidence (att) are manifests under a tag instead of bundles.
+type tagged interface {
+	OlderTag(ctx context.Context, subject digest.Digest, kind string) (string, error)
+}
+
+// olderTag returns the tag of cosign's older form, or "". An error of the repository does
+// not matter: the tag only explains a refusal.
+func olderTag(ctx context.Context, src content.ReadOnlyGraphStorage, desc ocispec.Descriptor, kind string) string {
+	if s, ok := src.(tagged); ok {
+		if tag, err := s.OlderTag(ctx, desc.Digest, kind); err == nil {
+			return tag
+		}
+	}
+	return ""
+}
+
+// OlderEvidence returns the tag under which the source has evidence about desc in the
+// older form of cosign, which is not read; "" without one.
+func OlderEvidence(ctx context.Context, src content.ReadOnlyGraphStorage, desc ocispec.Descriptor) string {
+	return olderTag(ctx, src, desc, "att")
+}

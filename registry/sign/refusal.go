@@ -26,6 +26,7 @@ const (
 	AttestationOnly Reason = "attestation-only" // signed statements, but none that releases
 	Malformed       Reason = "malformed-bundle" // a bundle that cannot be read
 	Unsigned        Reason = "unsigned"         // no bundle at all
+	OlderForm       Reason = "older-form"       // no bundle, but a tag of cosign's older form
 	NoRule          Reason = "no-rule"          // the policy does not name the repository
 	AmbiguousRule   Reason = "ambiguous-rule"   // two rules match equally well
 	Tampered        Reason = "tampered"         // bytes differ from their digest
@@ -66,6 +67,8 @@ func (r Reason) hint() string {
 	switch r {
 	case Unsigned, AttestationOnly:
 		return "ask the publisher to sign the release (mm sign, cosign sign)"
+	case OlderForm:
+		return "ask the publisher to sign with mm sign or cosign 3, which attach a bundle"
 	case UnknownKey:
 		return "if you trust the publisher, add the key to the trust file"
 	case Scope, NoRule:

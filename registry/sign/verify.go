@@ -109,7 +109,11 @@ func (v *Verifier) verify(ctx context.Context, src content.ReadOnlyGraphStorage,
 		return nil, err
 	}
 	if len(signers) == 0 {
-		return nil, nearest(faults)
+		r := nearest(faults)
+		if tag := olderTag(ctx, src, desc, "sig"); tag != "" && (r.Reason == Unsigned || r.Reason == AttestationOnly) {
+			r = refuse(OlderForm, "", "", "no bundle releases it; the tag %s holds a signature in the older form of cosign, which mm does not read", tag)
+		}
+		return nil, r
 	}
 	return v.policy.weigh(rule, repository, v.opt.Now, signers)
 }

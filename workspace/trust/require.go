@@ -45,6 +45,9 @@ func (b *Bench) Require(ctx context.Context, src content.ReadOnlyGraphStorage, r
 			return fmt.Errorf("evidence %s: %w", typ, errors.Join(faults...))
 		default:
 			slices.Sort(found)
+			if tag := sign.OlderEvidence(ctx, src, desc); tag != "" {
+				return fmt.Errorf("no evidence %s by a trusted key; the tag %s holds evidence in the older form of cosign, which mm does not read", typ, tag)
+			}
 			return fmt.Errorf("no evidence %s by a trusted key; found: [%s], and %d other bundles", typ, strings.Join(slices.Compact(found), " "), others)
 		}
 	}
