@@ -317,7 +317,8 @@ dashboard:
 keyless:
 	@scripts/keyless.sh $(SUITE)
 
-# Evidence against cosign, both ways, and CycloneDX's validator (needs scripts/peers.sh).
+# Evidence against cosign, both ways, and its policies, and the validators of CycloneDX and
+# SPDX 3 (needs scripts/peers.sh).
 evidence:
 	@scripts/evidence.sh
 

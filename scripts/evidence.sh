@@ -1,6 +1,7 @@
 #!/bin/bash
 # Compares evidence with cosign and the validators of CycloneDX and SPDX 3: cosign verifies what mm attests at
-# two registries, mm verifies what cosign attests and refuses a provenance without contents.
+# two registries, mm verifies what cosign attests and refuses a provenance without contents,
+# and promotions are refused where policies of cosign (rego, CUE) refuse the same statements.
 #
 #   scripts/evidence.sh     needs scripts/peers.sh (cosign, a registry) and python3
 set -euo pipefail
@@ -84,3 +85,7 @@ if "$mm" verify "$ref:0.1.0-laptop" --key cosign.pub --require provenance 2>out;
 fi
 grep -q MM0618 out
 echo "mm refuses cosign's provenance without contents"
+cd "$OLDPWD"
+PATH=$bin:$PATH ${GO:-go} test -count=1 -v -run 'TestScripts/gates$' ./cmd/mm >"$work/gates" 2>&1 || { tail -30 "$work/gates"; exit 1; }
+grep -q 'exec cosign verify-attestation .*--policy above.rego' "$work/gates" || { echo "the policies of cosign were not asked"; exit 1; }
+echo "mm's refusals of promotions agree with cosign's policies"

@@ -268,7 +268,7 @@ const referrersPart = "referrers/"
 // referrersTag is the tag of the list of referrers without a referrers API.
 func referrersTag(d digest.Digest) string { return d.Algorithm().String() + "-" + d.Encoded() }
 
-// OlderTag returns the tag under which cosign before version 3 kept what it signed about
+// OlderTag returns the tag under which cosign before version 3 stored statements about
 // a manifest, if the repository has it; "" if not. The kind is sig or att.
 func (r *repository) OlderTag(ctx context.Context, subject digest.Digest, kind string) (string, error) {
 	tag := referrersTag(subject) + "." + kind

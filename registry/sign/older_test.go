@@ -78,3 +78,17 @@ func TestOlderForm(t *testing.T) {
 		})
 	}
 }
+
+// A refusal names its repository and its digest, if it has them.
+func TestRefusalError(t *testing.T) {
+	for want, r := range map[string]Refusal{
+		"r/x@sha256:1 refused: why": {Repository: "r/x", Subject: "sha256:1", Detail: "why"},
+		"sha256:1 refused: why":     {Subject: "sha256:1", Detail: "why"},
+		"r/x refused: why":          {Repository: "r/x", Detail: "why"},
+		"refused: why":              {Detail: "why"},
+	} {
+		if got := r.Error(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}

@@ -1,7 +1,7 @@
 package sign
 
 import (
-	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/opencontainers/go-digest"
@@ -47,12 +47,8 @@ type Refusal struct {
 
 // Error returns the subject, the reason and the detail.
 func (r *Refusal) Error() string {
-	var b strings.Builder
-	if r.Repository != "" {
-		fmt.Fprintf(&b, "%s@", r.Repository)
-	}
-	fmt.Fprintf(&b, "%s refused: %s", r.Subject, r.Detail)
-	return b.String()
+	what := slices.DeleteFunc([]string{r.Repository, r.Subject.String()}, func(s string) bool { return s == "" })
+	return strings.TrimSpace(strings.Join(what, "@")+" refused: ") + " " + r.Detail
 }
 
 // Is makes errors.Is(err, &Refusal{Reason: Unsigned}) compare the reason
