@@ -15,13 +15,12 @@ FULL = {"fp32"}
 
 
 def executorch(row):
-    import torch
-    from executorch.extension.pybindings import portable_lib
-    program = portable_lib._load_for_executorch(row["path"])
+    import exports_mobile
+    load = exports_mobile.program(row["path"])
+    methods = {name: load(name) for name in row["record"]["graphs"]}
 
     def run(name, feeds):
-        out = program.run_method(name, [torch.from_numpy(feeds[k]) for k in row["record"]["inputs"]])
-        return [v.numpy().copy() for v in out]
+        return [np.array(v) for v in methods[name]([feeds[k] for k in row["record"]["inputs"]])]
     return run
 
 

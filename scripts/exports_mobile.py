@@ -81,14 +81,23 @@ def coreml(path, feeds, want):
     return got, (time.perf_counter() - begin) * 1000
 
 
+def program(path):
+    """The methods of a program by name: functions of a list of arrays."""
+    try:
+        import executorch_numpy_runtime as runtime
+    except ImportError:
+        import torch
+        from executorch.extension.pybindings import portable_lib
+        module = portable_lib._load_for_executorch(path)
+        return lambda name: lambda feeds: [v.numpy() for v in module.run_method(name, [torch.from_numpy(v) for v in feeds])]
+    return runtime.Runtime.get().load_program(path).load_method
+
+
 def executorch(path, feeds, want):
-    import torch
-    from executorch.extension.pybindings import portable_lib
-    method = portable_lib._load_for_executorch(path)
-    inputs = [torch.from_numpy(v.astype(np.float32) if v.dtype == np.float16 else v.astype(np.int32) if v.dtype in (np.uint8, np.int8) else v) for v in feeds.values()]
-    out = method.forward(inputs)
-    got = {k: v.numpy() for k, v in zip(want, out)}
-    return got, timed(lambda: method.forward(inputs))
+    method = program(path)("forward")
+    inputs = [v.astype(np.float32) if v.dtype == np.float16 else v.astype(np.int32) if v.dtype in (np.uint8, np.int8) else v for v in feeds.values()]
+    got = dict(zip(want, method(inputs)))
+    return got, timed(lambda: method(inputs))
 
 
 JUDGES = {"executorch": [("executorch", executorch)], "tflite": [("litert", litert), ("openvino", openvino)], "nnapi": [("litert", litert)], "coreml": [("coremltools", coreml)], "openvino": [("openvino", openvino)]}

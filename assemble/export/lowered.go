@@ -49,7 +49,7 @@ type Lowered struct{ Form Form }
 
 // generation is part of every cache key. It changes when the output for an input
 // changes.
-const generation = 2
+const generation = 3
 
 // Tolerance returns the minimum cosine of an output with the weights in a
 // precision.

@@ -27,17 +27,7 @@ func (p *Program) convert(g *lower.Graph, name, precision string) (problems []lo
 		c.at[v] = c.tensor(elements[v.Type], v.Shape)
 		c.m.Inputs = append(c.m.Inputs, c.at[v])
 	}
-	missing := map[*lower.Value]bool{}
-	for _, n := range g.Nodes {
-		if slices.ContainsFunc(n.In, func(v *lower.Value) bool { return missing[v] }) {
-			missing[n.Out] = true
-			continue
-		}
-		if err := c.node(n); err != nil {
-			problems = append(problems, lower.Problem{Node: n.Name, Op: string(n.Op), Reason: err.Error()})
-			missing[n.Out] = true
-		}
-	}
+	problems = c.nodes(g)
 	if len(problems) > 0 {
 		return problems
 	}
@@ -47,6 +37,50 @@ func (p *Program) convert(g *lower.Graph, name, precision string) (problems []lo
 	c.m.plan()
 	p.Methods = append(p.Methods, c.m)
 	return nil
+}
+
+// nodes writes the nodes of a graph.
+func (c *converter) nodes(g *lower.Graph) (problems []lower.Problem) {
+	missing := map[*lower.Value]bool{}
+	lost := func(n *lower.Node) bool {
+		return slices.ContainsFunc(n.In, func(v *lower.Value) bool { return missing[v] })
+	}
+	for _, s := range c.stages(g.Nodes) {
+		if len(problems) > 0 || !worth(s.region) {
+			s.region, s.single = nil, slices.Concat(s.region, s.single)
+		}
+		if len(s.region) > 0 {
+			c.delegate(s.region, needed(g, s.region))
+		}
+		for _, n := range s.single {
+			if lost(n) {
+				missing[n.Out] = true
+				continue
+			}
+			if err := c.node(n); err != nil {
+				problems = append(problems, lower.Problem{Node: n.Name, Op: string(n.Op), Reason: err.Error()})
+				missing[n.Out] = true
+			}
+		}
+	}
+	return problems
+}
+
+// needed returns the values that nodes outside of a region read, and the outputs.
+func needed(g *lower.Graph, region []*lower.Node) map[*lower.Value]bool {
+	inside, out := map[*lower.Node]bool{}, map[*lower.Value]bool{}
+	for _, n := range region {
+		inside[n] = true
+	}
+	for _, v := range g.Outputs {
+		out[v] = true
+	}
+	for _, n := range g.Nodes {
+		for _, v := range n.In {
+			out[v] = out[v] || !inside[n]
+		}
+	}
+	return out
 }
 
 // elements are the types of a graph's elements.
@@ -80,6 +114,18 @@ func (c *converter) alias(at int, shape []int) int {
 
 func (c *converter) constant(t DType, shape []int, data []byte) int {
 	return c.m.add(&Tensor{Type: t, Shape: shape, Constant: c.p.constant(data)})
+}
+
+// number32s adds constant numbers, once.
+func (c *converter) number32s(x []float32, shape []int) int {
+	data := export.Float32s(x)
+	key := fmt.Sprint("floats ", shape, c.p.constant(data))
+	at, ok := c.scalars[key]
+	if !ok {
+		at = c.constant(Float32, shape, data)
+		c.scalars[key] = at
+	}
+	return at
 }
 
 // get returns the tensor of a value.

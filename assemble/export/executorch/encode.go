@@ -29,6 +29,7 @@ const (
 	kindInts       = 7
 	kindTensors    = 10
 	kindKernelCall = 1
+	kindDelegation = 2
 )
 
 // arena is the memory of computed tensors.
@@ -41,7 +42,7 @@ func (p *Program) WriteTo(w io.Writer) (int64, error) {
 	offsets, size := p.offsets()
 	binary.LittleEndian.PutUint64(head[headerAt+8:], uint64(len(head)))
 	binary.LittleEndian.PutUint64(head[headerAt+16:], uint64(base))
-	binary.LittleEndian.PutUint64(head[headerAt+24:], size)
+	binary.LittleEndian.PutUint64(head[headerAt+24:], size+p.appended())
 	at := int64(0)
 	write := func(data []byte) error {
 		n, err := w.Write(data)
@@ -56,6 +57,11 @@ func (p *Program) WriteTo(w io.Writer) (int64, error) {
 			return at, err
 		}
 	}
+	for _, data := range p.segments() {
+		if err := write(append(slices.Clip(data), make([]byte, aligned(len(data))-len(data))...)); err != nil {
+			return at, err
+		}
+	}
 	return at, nil
 }
 
@@ -66,6 +72,23 @@ func (p *Program) offsets() (list []uint64, size uint64) {
 		size += uint64(len(data)+segmentAlign-1) / segmentAlign * segmentAlign
 	}
 	return append(list, size), size
+}
+
+// segments returns those after the constants: delegates, and their own constants.
+func (p *Program) segments() [][]byte {
+	out := slices.Clone(p.Delegates)
+	for _, n := range p.Named {
+		out = append(out, n.Data)
+	}
+	return out
+}
+
+// appended returns the size of these segments.
+func (p *Program) appended() (size uint64) {
+	for _, data := range p.segments() {
+		size += uint64(aligned(len(data)))
+	}
+	return size
 }
 
 // head returns the FlatBuffer with an extended header whose sizes are 0.
@@ -92,20 +115,61 @@ func (e *encoder) program(p *Program) []byte {
 	}
 	plans := e.tables(methods)
 	offsets, size := p.offsets()
-	e.b.StartObject(2)
-	e.b.PrependUint64Slot(1, size, 0)
-	segments := e.tables([]flatbuffers.UOffsetT{e.b.EndObject()})
+	segments := e.segments(p, size)
 	places := e.longs(append([]uint64{0}, offsets[:len(offsets)-1]...)) // index 0 is reserved
 	e.b.StartObject(2)
 	e.b.PrependUOffsetTSlot(1, places, 0)
 	constants := e.b.EndObject()
+	var named []flatbuffers.UOffsetT
+	for i, n := range p.Named {
+		key := e.b.CreateString(n.Key)
+		e.b.StartObject(2)
+		e.b.PrependUOffsetTSlot(0, key, 0)
+		e.b.PrependUint32Slot(1, uint32(1+len(p.Delegates)+i), 0)
+		named = append(named, e.b.EndObject())
+	}
+	keys := e.tables(named)
 	e.b.StartObject(8)
 	e.b.PrependUOffsetTSlot(1, plans, 0)
 	e.b.PrependUOffsetTSlot(4, segments, 0)
 	e.b.PrependUOffsetTSlot(5, constants, 0)
+	e.b.PrependUOffsetTSlot(7, keys, 0)
 	root := e.b.EndObject()
 	e.b.FinishWithFileIdentifier(root, []byte(identifier))
 	return e.b.FinishedBytes()
+}
+
+// segments writes that of the constants, which comes first, and the others.
+func (e *encoder) segments(p *Program, constants uint64) flatbuffers.UOffsetT {
+	var list []flatbuffers.UOffsetT
+	at := uint64(0)
+	add := func(size uint64) {
+		e.b.StartObject(2)
+		e.b.PrependUint64Slot(0, at, 0)
+		e.b.PrependUint64Slot(1, size, 0)
+		list = append(list, e.b.EndObject())
+	}
+	add(constants)
+	at = constants
+	for _, data := range p.segments() {
+		add(uint64(len(data)))
+		at += uint64(aligned(len(data)))
+	}
+	return e.tables(list)
+}
+
+// delegate writes a reference to a segment.
+func (e *encoder) delegate(at int) flatbuffers.UOffsetT {
+	e.b.StartObject(2)
+	e.b.PrependInt8Slot(0, 1, 0) // in a segment
+	e.b.PrependUint32Slot(1, uint32(1+at), 0)
+	data := e.b.EndObject()
+	id, specs := e.b.CreateString(delegateID), e.tables(nil)
+	e.b.StartObject(3)
+	e.b.PrependUOffsetTSlot(0, id, 0)
+	e.b.PrependUOffsetTSlot(1, data, 0)
+	e.b.PrependUOffsetTSlot(2, specs, 0)
+	return e.b.EndObject()
 }
 
 func (e *encoder) method(m *Method) flatbuffers.UOffsetT {
@@ -127,7 +191,11 @@ func (e *encoder) method(m *Method) flatbuffers.UOffsetT {
 	e.b.PrependUOffsetTSlot(2, list, 0)
 	chains := e.tables([]flatbuffers.UOffsetT{e.b.EndObject()})
 	all, kinds := e.tables(values), e.tables(operators)
-	delegates := e.tables(nil)
+	var references []flatbuffers.UOffsetT
+	for _, at := range m.Delegates {
+		references = append(references, e.delegate(at))
+	}
+	delegates := e.tables(references)
 	in, out = e.ints(m.Inputs), e.ints(m.Outputs)
 	sizes := e.longs([]uint64{0, uint64(m.Arena)})
 	name := e.b.CreateString(m.Name)
@@ -160,7 +228,11 @@ func (e *encoder) call(c Call) flatbuffers.UOffsetT {
 	e.b.PrependUOffsetTSlot(1, args, 0)
 	call := e.b.EndObject()
 	e.b.StartObject(2)
-	e.b.PrependByteSlot(0, kindKernelCall, 0)
+	kind := byte(kindKernelCall)
+	if c.Delegate {
+		kind = kindDelegation
+	}
+	e.b.PrependByteSlot(0, kind, 0)
 	e.b.PrependUOffsetTSlot(1, call, 0)
 	return e.b.EndObject()
 }

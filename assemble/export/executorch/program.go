@@ -38,7 +38,31 @@ func (t DType) Size() int {
 type Program struct {
 	Methods   []*Method
 	Constants [][]byte
+	Delegates [][]byte // graphs of XNNPACK
+	Named     []Named  // constants of the delegates
 	seen      map[[sha256.Size]byte]int
+	keys      map[string]int // indices of Named
+	delegated map[[sha256.Size]byte]int
+}
+
+// Named is a constant of delegates.
+type Named struct {
+	Key  string
+	Data []byte
+}
+
+// delegate returns the index of a delegate; equal ones are stored once.
+func (p *Program) delegate(data []byte) int {
+	sum := sha256.Sum256(data)
+	if at, ok := p.delegated[sum]; ok {
+		return at
+	}
+	if p.delegated == nil {
+		p.delegated = map[[sha256.Size]byte]int{}
+	}
+	p.Delegates = append(p.Delegates, data)
+	p.delegated[sum] = len(p.Delegates) - 1
+	return len(p.Delegates) - 1
 }
 
 // constant returns the index of the data; equal data are stored once.
@@ -61,6 +85,7 @@ type Method struct {
 	Values          []any // *Tensor, int64, bool, float64, string, Ints, Values or nil
 	Inputs, Outputs []int // values
 	Operators       []string
+	Delegates       []int // of the program
 	Calls           []Call
 	Arena           int64 // bytes of the memory of computed tensors
 }
@@ -91,7 +116,8 @@ func (t *Tensor) Bytes() int64 {
 
 // Call applies an operator to values.
 type Call struct {
-	Operator int // index of the method's operators
+	Operator int  // index of the method's operators, or of its delegates
+	Delegate bool // calls a delegate
 	Args     []int
 }
 

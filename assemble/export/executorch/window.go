@@ -93,7 +93,6 @@ func (c *converter) pool(n *lower.Node) (int, error) {
 		return 0, fmt.Errorf("pool over %d dimensions", rank)
 	}
 	each := dilations(n, rank)
-	flat := func(list []int, with int) []int { return slices.Concat(slices.Repeat([]int{with}, 2-rank), list) }
 	lift := func(shape []int) []int { return slices.Concat(shape[:2], flat(shape[2:], 1)) }
 	x, before := c.get(n.In[0]), slices.Clone(n.Before)
 	small := func(p, k int) bool { return p >= 0 && 2*p <= k }

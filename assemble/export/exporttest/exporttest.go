@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -42,7 +43,7 @@ func Judge(t *testing.T, forms ...export.Lowered) {
 	for _, x := range forms {
 		var rows []row
 		for _, path := range models {
-			for _, precision := range x.Form.Precisions() {
+			for _, precision := range precisions(x.Form) {
 				rows = append(rows, write(t, x, path, precision, filepath.Join(dir, "out")))
 			}
 		}
@@ -54,6 +55,17 @@ func Judge(t *testing.T, forms ...export.Lowered) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// precisions returns those of a form that MM_PRECISIONS lists, all where it is not set.
+func precisions(f export.Form) (list []string) {
+	only := os.Getenv("MM_PRECISIONS")
+	for _, p := range f.Precisions() {
+		if only == "" || slices.Contains(strings.Split(only, ","), p) {
+			list = append(list, p)
+		}
+	}
+	return list
 }
 
 // write exports a model.

@@ -51,7 +51,7 @@ func Language(t *testing.T, x export.Lowered) {
 	for _, path := range models {
 		prompt, tokens := greedy(t, path)
 		base := languageRow{Model: strings.TrimSuffix(filepath.Base(path), ".gguf"), Format: string(x.Format()), Prompt: prompt, Tokens: tokens}
-		for _, precision := range x.Form.Precisions() {
+		for _, precision := range precisions(x.Form) {
 			r := base
 			r.Precision = precision
 			writeLanguage(t, x, path, filepath.Join(dir, "out", r.Format, precision), export.LanguageOptions{}, &r)

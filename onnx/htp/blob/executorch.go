@@ -59,13 +59,13 @@ func readExecuTorch(r io.ReaderAt, size int64) (*ExecuTorch, error) {
 	if len(head) < 8 || string(head[4:6]) != "ET" {
 		return nil, fmt.Errorf("%w: bad ExecuTorch magic", htp.ErrOther)
 	}
-	end := size
+	end, rest := size, size
 	if len(head) == executorchHead && string(head[8:12]) == executorchExtended {
 		program, base, segments := binary.LittleEndian.Uint64(head[16:]), binary.LittleEndian.Uint64(head[24:]), binary.LittleEndian.Uint64(head[32:])
 		if program > uint64(size) || base > uint64(size) || segments > uint64(size)-base || base < program && segments > 0 {
 			return nil, fmt.Errorf("%w: program of %d bytes and segments of %d at %d exceed the file of %d", ErrMalformed, program, segments, base, size)
 		}
-		end = int64(program)
+		end, rest = int64(program), int64(base)
 	}
 	b := newBuffer(r, 0, end)
 	p := &ExecuTorch{Size: size, Weights: map[string]int64{}}
@@ -77,7 +77,103 @@ func readExecuTorch(r io.ReaderAt, size int64) (*ExecuTorch, error) {
 		}
 		p.method(b, t, seen)
 	}
+	if b.Err() == nil {
+		p.delegates(b, rest)
+	}
 	return p, b.Err()
+}
+
+// delegates adds the constants of the graphs of XNNPACK, which are segments from base
+// on. Those of other delegates, and graphs in other places, are not described.
+func (p *ExecuTorch) delegates(b *buffer, base int64) {
+	seen, named, root := map[uint32]bool{}, map[string]bool{}, b.Root()
+	for _, method := range root.Tables(1) {
+		for _, d := range method.Tables(7) {
+			data := d.Table(1)
+			at := data.Uint32(1, 0)
+			if d.Text(0) != xnnpack || data.Uint8(0, 0) != 1 || seen[at] {
+				continue
+			}
+			seen[at] = true
+			s := root.At(4, at)
+			if !s.Valid() {
+				b.malformed("segment %d of %d", at, root.Len(4))
+				return
+			}
+			offset, size := s.Uint64(0), s.Uint64(1)
+			if left := uint64(p.Size - base); offset > left || size > left-offset {
+				b.malformed("segment of %d bytes at %d exceeds the file of %d", size, offset, p.Size)
+				return
+			}
+			if err := p.xnnpack(b, base+int64(offset), int64(size), named); err != nil {
+				b.Fail(err)
+				return
+			}
+		}
+	}
+}
+
+// xnnpack is the name of a delegate, whose data start with a header: its magic, and
+// the place of a FlatBuffer.
+const (
+	xnnpack      = "XnnpackBackend"
+	xnnpackMagic = "XH00"
+	xnnpackHead  = 30
+)
+
+// xnnpackTypes are the types of elements by number.
+var xnnpackTypes = map[uint8]struct {
+	name string
+	bits int64
+}{1: {"float32", 32}, 2: {"float16", 16}, 3: {"int8", 8}, 6: {"int8", 8}, 8: {"int4", 4}, 10: {"int4", 4}, 14: {"bfloat16", 16}}
+
+// xnnpack adds the constants of a graph of size bytes, which spends the budget of the
+// program. Those with a name are shared by graphs.
+func (p *ExecuTorch) xnnpack(program *buffer, at, size int64, named map[string]bool) error {
+	head := make([]byte, min(xnnpackHead, size))
+	if n, err := program.src.ReadAt(head, at); n < len(head) {
+		return errors.Join(err, io.ErrUnexpectedEOF)
+	}
+	if len(head) < xnnpackHead || string(head[4:8]) != xnnpackMagic {
+		return nil // another form
+	}
+	from, length := int64(binary.LittleEndian.Uint32(head[10:])), int64(binary.LittleEndian.Uint32(head[14:]))
+	if from > size || length > size-from {
+		return fmt.Errorf("%w: graph of %d bytes at %d exceeds the delegate of %d", ErrMalformed, length, from, size)
+	}
+	b := newBuffer(program.src, at+from, length)
+	b.budget = program.budget
+	defer func() { program.budget = b.budget }()
+	root := b.Root()
+	for _, v := range root.Tables(2) {
+		x := v.Table(1)
+		if v.Uint8(0, 0) == 2 { // with scales
+			x = x.Table(0)
+		}
+		if x.Uint32(3, 0) == 0 {
+			continue
+		}
+		place := root.At(8, x.Uint32(3, 0))
+		if !place.Valid() {
+			return fmt.Errorf("%w: constant %d of %d", ErrMalformed, x.Uint32(3, 0), root.Len(8))
+		}
+		if key := place.Text(2); key != "" {
+			if named[key] {
+				continue
+			}
+			named[key] = true
+		}
+		t, n := xnnpackTypes[x.Uint8(0, 0)], int64(1)
+		for _, d := range x.Uint32s(2) {
+			if n > 0 && int64(d) > math.MaxInt32*64/n {
+				return fmt.Errorf("%w: constant of shape %v", ErrMalformed, x.Uint32s(2))
+			}
+			n *= int64(d)
+		}
+		p.Weights[t.name] += n * t.bits / 8
+		p.Parameters += n
+	}
+	return b.Err()
 }
 
 // method reads an execution plan.
@@ -91,22 +187,28 @@ func (p *ExecuTorch) method(b *buffer, t table, seen map[uint32]bool) {
 		}
 		names = append(names, name)
 	}
+	var delegates []string
 	for _, d := range t.Tables(7) {
-		p.Delegates = append(p.Delegates, d.Text(0))
+		delegates = append(delegates, d.Text(0))
 	}
+	p.Delegates = append(p.Delegates, delegates...)
 	count := map[string]int{}
 	for _, chain := range t.Tables(5) {
 		for _, call := range chain.Tables(2) {
-			kernel := call.Table(1)
-			if call.Uint8(0, 0) != 1 { // not a kernel
+			from := names
+			switch call.Uint8(0, 0) {
+			case 1:
+			case 2:
+				from = delegates
+			default:
 				continue
 			}
-			at := kernel.Int32(0)
-			if at < 0 || int(at) >= len(names) {
-				b.malformed("call of operator %d of %d", at, len(names))
+			at := call.Table(1).Int32(0)
+			if at < 0 || int(at) >= len(from) {
+				b.malformed("call of operator %d of %d", at, len(from))
 				break
 			}
-			count[names[at]]++
+			count[from[at]]++
 		}
 	}
 	m.Calls = sorted(count)
