@@ -147,6 +147,19 @@ func convolved(n *lower.Node, x []float32) (out []float32) {
 	return out
 }
 
+// XNNPACK takes values of at most maxXNNRank dimensions, and none without elements.
+func TestRank(t *testing.T) {
+	for shape, want := range map[*[]int]bool{
+		{1, 1, 1, 1, 1, 2}: true, {1, 1, 1, 1, 1, 1, 2}: false, {2, 0}: false, {}: false, {1}: true,
+	} {
+		v := &lower.Value{Shape: *shape}
+		got := (&converter{precision: fp32}).takes(&lower.Node{Op: lower.Abs, In: []*lower.Value{v}, Out: v})
+		if got != want || len(*shape) > maxXNNRank && got {
+			t.Errorf("%v: got %v, want %v", *shape, got, want)
+		}
+	}
+}
+
 // A region reads only what is computed before it, and every node is in one stage.
 func TestStages(t *testing.T) {
 	shape := []int{1, 3, 64}
