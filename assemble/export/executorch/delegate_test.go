@@ -59,7 +59,7 @@ func TestLinearDelegate(t *testing.T) {
 
 func first[A, B any](a A, _ B) A { return a }
 
-// A region's operations, computed by their definitions, give what a convolution
+// A region's operations, computed by their definitions, compute what a convolution
 // defines, with any window and in any precision.
 func TestConvolutionDelegate(t *testing.T) {
 	for _, precision := range []string{fp32, fp16, int8s} {
@@ -79,7 +79,7 @@ func TestConvolutionDelegate(t *testing.T) {
 			x := n.In[0]
 			r.c.at[x] = r.c.tensor(Float32, x.Shape)
 			if !r.c.takes(n) {
-				t.Fatalf("%s: %v is not taken", precision, n)
+				t.Fatalf("%s: %v is not delegated", precision, n)
 			}
 			r.node(n)
 			r.get(n.Out)
@@ -103,7 +103,7 @@ func TestConvolutionDelegate(t *testing.T) {
 	} {
 		n := conv(4, 8, 1, []int{5, 6}, []int{3, 3}, []int{1, 1}, []int{1, 1}, []int{0, 0}, []int{0, 0})
 		if change(n); c.takes(n) {
-			t.Errorf("%s: taken", name)
+			t.Errorf("%s: delegated", name)
 		}
 	}
 }
@@ -160,7 +160,7 @@ func TestRank(t *testing.T) {
 	}
 }
 
-// A region reads only what is computed before it, and every node is in one stage.
+// A region reads only values computed before it, and every node is in one stage.
 func TestStages(t *testing.T) {
 	shape := []int{1, 3, 64}
 	value := func() *lower.Value { return &lower.Value{Shape: shape} }

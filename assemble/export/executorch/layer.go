@@ -124,8 +124,8 @@ func windowOf(n *lower.Node, after, kernel []int) (out []any) {
 	return out
 }
 
-// transposedConv adds a transposed convolution. What the result lacks is an
-// adjustment, what it has too much a pad.
+// transposedConv adds a transposed convolution. A missing end is an
+// adjustment, a superfluous one a pad.
 func (r *region) transposedConv(n *lower.Node) {
 	w, x := n.In[1], r.images(n.In[0])
 	shape, each := slices.Concat(w.Shape[:2], flat(w.Shape[2:], 1)), dilations(n, len(n.Before))

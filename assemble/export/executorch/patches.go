@@ -6,7 +6,7 @@ import (
 	"mm-abi.org/mm/onnx/lower"
 )
 
-// patches returns what a convolution reads for each position of its result: the
+// patches returns the elements that a convolution reads for each position of its result: the
 // channels of all places of the kernel, row by row. Images are padded to multiples of
 // the strides and seen as N×H'×stride×W'×stride×C, so that a place is a slice.
 func (r *region) patches(n *lower.Node, x uint32, kernel []int) uint32 {
@@ -15,9 +15,9 @@ func (r *region) patches(n *lower.Node, x uint32, kernel []int) uint32 {
 	pre, post, dims := []int{0, 0, 0, 0}, []int{0, 0, 0, 0}, slices.Clone(in)
 	for i := range 2 {
 		first, last := in[1+i]+before[i], (out[1+i]-1)*steps[i]+each[i]*(kernel[i]-1)
-		whole := (max(first, last+1) + steps[i] - 1) / steps[i]
-		whole = max(whole, out[1+i]+each[i]*(kernel[i]-1)/steps[i])
-		pre[1+i], post[1+i], dims[1+i] = before[i], whole*steps[i]-first, whole*steps[i]
+		blocks := (max(first, last+1) + steps[i] - 1) / steps[i]
+		blocks = max(blocks, out[1+i]+each[i]*(kernel[i]-1)/steps[i])
+		pre[1+i], post[1+i], dims[1+i] = before[i], blocks*steps[i]-first, blocks*steps[i]
 	}
 	if !slices.Equal(in, dims) {
 		padded := r.fresh(dims...)

@@ -11,18 +11,18 @@ import (
 // stage is a step of a method: a region that XNNPACK computes, and then single nodes.
 type stage struct{ region, single []*lower.Node }
 
-// stages divides nodes so that every region reads only what is computed before it.
+// stages divides nodes so that every region reads only values computed before it.
 func (c *converter) stages(nodes []*lower.Node) []stage {
 	type place struct {
 		stage int
-		taken bool
+		delegated bool
 	}
 	at, out := map[*lower.Value]place{}, []stage{{}}
 	for _, n := range nodes {
-		p := place{taken: c.takes(n)}
+		p := place{delegated: c.takes(n)}
 		for _, v := range n.In {
 			from, ok := at[v]
-			if ok && p.taken && !from.taken {
+			if ok && p.delegated && !from.delegated {
 				from.stage++
 			}
 			p.stage = max(p.stage, from.stage)
@@ -31,7 +31,7 @@ func (c *converter) stages(nodes []*lower.Node) []stage {
 		if p.stage == len(out) {
 			out = append(out, stage{})
 		}
-		if s := &out[p.stage]; p.taken {
+		if s := &out[p.stage]; p.delegated {
 			s.region = append(s.region, n)
 		} else {
 			s.single = append(s.single, n)
