@@ -59,8 +59,8 @@ func TestLinearDelegate(t *testing.T) {
 
 func first[A, B any](a A, _ B) A { return a }
 
-// A region's operations, computed by their definitions, compute what a convolution
-// defines, with any window and in any precision.
+// The operations of a region agree with the definition of a convolution for any window
+// in any precision.
 func TestConvolutionDelegate(t *testing.T) {
 	for _, precision := range []string{fp32, fp16, int8s} {
 		for _, n := range []*lower.Node{

@@ -6,7 +6,7 @@ import (
 	"mm-abi.org/mm/onnx/lower"
 )
 
-// patches returns the elements that a convolution reads for each position of its result: the
+// patches returns the elements that a convolution reads for each position: the
 // channels of all places of the kernel, row by row. Images are padded to multiples of
 // the strides and seen as N×H'×stride×W'×stride×C, so that a place is a slice.
 func (r *region) patches(n *lower.Node, x uint32, kernel []int) uint32 {

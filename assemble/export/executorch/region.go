@@ -14,7 +14,7 @@ type stage struct{ region, single []*lower.Node }
 // stages divides nodes so that every region reads only values computed before it.
 func (c *converter) stages(nodes []*lower.Node) []stage {
 	type place struct {
-		stage int
+		stage     int
 		delegated bool
 	}
 	at, out := map[*lower.Value]place{}, []stage{{}}
