@@ -68,19 +68,22 @@ func Check(data []byte, subject string) error {
 		return fmt.Errorf("version: got %d, want at least 1", *form.Number)
 	}
 	var doc cyclonedx.BOM
-	if err := cyclonedx.NewBOMDecoder(bytes.NewReader(data), cyclonedx.BOMFileFormatJSON).Decode(&doc); err != nil {
+	strict := json.NewDecoder(bytes.NewReader(data))
+	strict.DisallowUnknownFields()
+	if err := strict.Decode(&doc); err != nil {
 		return fmt.Errorf("bill of materials: %w", err)
 	}
-	c := checker{refs: map[string]bool{}}
+	c := checker{refs: map[string]bool{}, version: form.Version}
 	c.document(&doc, subject)
 	return errors.Join(c.faults...)
 }
 
 // checker collects the faults of a bill.
 type checker struct {
-	refs   map[string]bool // bom-refs of components
-	named  []string        // references to components
-	faults []error
+	version string          // of the format
+	refs    map[string]bool // bom-refs of components
+	named   []string        // references to components
+	faults  []error
 }
 
 func (c *checker) fault(format string, args ...any) {
@@ -186,6 +189,9 @@ func (c *checker) licenses(path string, one *cyclonedx.Component) {
 		return
 	}
 	for _, l := range *one.Licenses {
+		if l.Expression != "" && len(*one.Licenses) > 1 && c.version < "1.7" {
+			c.fault("%s: %d licenses, one of them an expression: want one expression or no other form before 1.7", path, len(*one.Licenses))
+		}
 		text := l.Expression
 		if l.License != nil {
 			text = l.License.ID
@@ -215,10 +221,55 @@ func (c *checker) card(path string, one *cyclonedx.Component) {
 			}
 		}
 	}
+	if p := one.ModelCard.ModelParameters; p != nil && p.Approach != nil && !slices.Contains(approaches, p.Approach.Type) {
+		c.fault("%s: approach: got %q, want one of %v", path, p.Approach.Type, approaches)
+	}
+	c.environment(path, one.ModelCard.Considerations)
 	if q := one.ModelCard.QuantitativeAnalysis; q != nil && q.PerformanceMetrics != nil {
+		if len(*q.PerformanceMetrics) == 0 {
+			c.fault("%s: an analysis without metrics", path)
+		}
 		for _, m := range *q.PerformanceMetrics {
 			if m.Type == "" || m.Value == "" {
 				c.fault("%s: a metric without type or value", path)
+			}
+		}
+	}
+}
+
+// approaches are the kinds of training that the format has names for.
+var approaches = []cyclonedx.MLModelParametersApproachType{
+	cyclonedx.MLModelParametersApproachTypeSupervised, cyclonedx.MLModelParametersApproachTypeUnsupervised, cyclonedx.MLModelParametersApproachTypeReinforcementLearning,
+	cyclonedx.MLModelParametersApproachTypeSemiSupervised, cyclonedx.MLModelParametersApproachTypeSelfSupervised,
+}
+
+// environment checks the energy of a model card, which the format has since 1.6 and whose
+// units are fixed.
+func (c *checker) environment(path string, of *cyclonedx.MLModelCardConsiderations) {
+	if of == nil || of.EnvironmentalConsiderations == nil {
+		return
+	}
+	if c.version < "1.6" {
+		c.fault("%s: environmentalConsiderations in version %s, which has none", path, c.version)
+	}
+	if of.EnvironmentalConsiderations.EnergyConsumptions == nil {
+		return
+	}
+	energy := func(m *cyclonedx.MLModelEnergyMeasure) {
+		if m != nil && m.Unit != cyclonedx.MLModelEnergyUnitKWH {
+			c.fault("%s: energy: got the unit %q, want %s", path, m.Unit, cyclonedx.MLModelEnergyUnitKWH)
+		}
+	}
+	for _, e := range *of.EnvironmentalConsiderations.EnergyConsumptions {
+		energy(&e.ActivityEnergyCost)
+		for _, m := range []*cyclonedx.MLModelCO2Measure{e.CO2CostEquivalent, e.CO2CostOffset} {
+			if m != nil && m.Unit != cyclonedx.MLModelCO2UnitTCO2Eq {
+				c.fault("%s: CO2: got the unit %q, want %s", path, m.Unit, cyclonedx.MLModelCO2UnitTCO2Eq)
+			}
+		}
+		if e.EnergyProviders != nil {
+			for _, p := range *e.EnergyProviders {
+				energy(p.EnergyProvided)
 			}
 		}
 	}
