@@ -8,7 +8,7 @@ import (
 
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/lab/device/adb"
-	"mm-abi.org/mm/lab/device/lane"
+	"mm-abi.org/mm/lab/device/protocol"
 )
 
 // Choose connects to the device with the serial number, or to the only device if serial is
@@ -55,7 +55,7 @@ func state(d adb.Device) error {
 	case "device":
 		return nil
 	case "unauthorized", "authorizing", "no permissions":
-		return fmt.Errorf("%w: %s", lane.ErrUnauthorized, d.State)
+		return fmt.Errorf("%w: %s", protocol.ErrUnauthorized, d.State)
 	}
-	return fmt.Errorf("%w: %s", lane.ErrOffline, d.State)
+	return fmt.Errorf("%w: %s", protocol.ErrOffline, d.State)
 }

@@ -27,19 +27,19 @@ import (
 
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/lab/device/evidence"
-	"mm-abi.org/mm/lab/device/lane"
+	"mm-abi.org/mm/lab/device/protocol"
 	"mm-abi.org/mm/onnx/htp/fit"
 )
 
 // Shell runs commands on a device.
 type Shell interface {
 	// Exec runs a command line of a POSIX shell. A failing command is not an error.
-	Exec(ctx context.Context, command string) (lane.Output, error)
+	Exec(ctx context.Context, command string) (protocol.CommandOutput, error)
 }
 
 // Files reads and writes files on a device.
 type Files interface {
-	Stat(ctx context.Context, path string) (lane.Info, error)
+	Stat(ctx context.Context, path string) (protocol.Info, error)
 	// Put creates or replaces a file with the bytes of r.
 	Put(ctx context.Context, path string, r io.Reader) error
 	// Get reads a file of at most limit bytes.
@@ -98,8 +98,8 @@ func Fault(serial string, err error) error {
 		sentinel error
 		code     diag.Code
 	}{
-		{lane.ErrServer, diag.DeviceServer}, {lane.ErrNone, diag.DeviceNone}, {lane.ErrUnauthorized, diag.DeviceUnauthorized}, {lane.ErrOffline, diag.DeviceOffline},
-		{lane.ErrLost, diag.DeviceLost}, {lane.ErrOld, diag.DeviceOld}, {lane.ErrUntrusted, diag.DeviceUntrusted}, {lane.ErrFile, ""},
+		{protocol.ErrServer, diag.DeviceServer}, {protocol.ErrNone, diag.DeviceNone}, {protocol.ErrUnauthorized, diag.DeviceUnauthorized}, {protocol.ErrOffline, diag.DeviceOffline},
+		{protocol.ErrLost, diag.DeviceLost}, {protocol.ErrOld, diag.DeviceOld}, {protocol.ErrUntrusted, diag.DeviceUntrusted}, {protocol.ErrFile, ""},
 	} {
 		if !errors.Is(err, r.sentinel) {
 			continue

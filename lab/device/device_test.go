@@ -17,7 +17,6 @@ import (
 	"mm-abi.org/mm/lab/device"
 	"mm-abi.org/mm/lab/device/adb"
 	"mm-abi.org/mm/lab/device/evidence"
-	"mm-abi.org/mm/lab/device/lane"
 	"mm-abi.org/mm/lab/device/phonetest"
 	"mm-abi.org/mm/lab/device/protocol"
 	"mm-abi.org/mm/lab/device/samples"
@@ -231,7 +230,7 @@ func TestExec(t *testing.T) {
 // aged is a lane that reports old outputs.
 type aged struct{ device.Lane }
 
-func (a aged) Stat(ctx context.Context, path string) (lane.Info, error) {
+func (a aged) Stat(ctx context.Context, path string) (protocol.Info, error) {
 	info, err := a.Lane.Stat(ctx, path)
 	if strings.Contains(path, "/out/") {
 		info.Time -= 3600
@@ -501,10 +500,10 @@ func TestUnreachable(t *testing.T) {
 	}
 	// The title of the diagnostic is not repeated in its detail.
 	for err, detail := range map[error]string{
-		fmt.Errorf("%w: dial failed", lane.ErrServer): "dial failed",
-		fmt.Errorf("HOST: %w: cut", lane.ErrLost):     "HOST: cut",
-		fmt.Errorf("%w", lane.ErrOffline):             "",
-		fmt.Errorf("serial: %w", lane.ErrOffline):     "serial",
+		fmt.Errorf("%w: dial failed", protocol.ErrServer): "dial failed",
+		fmt.Errorf("HOST: %w: cut", protocol.ErrLost):     "HOST: cut",
+		fmt.Errorf("%w", protocol.ErrOffline):             "",
+		fmt.Errorf("serial: %w", protocol.ErrOffline):     "serial",
 	} {
 		if l, _ := diag.From(device.Fault("x", err)); len(l) != 1 || l[0].Detail != detail {
 			t.Errorf("%v: %+v, want %q", err, l, detail)

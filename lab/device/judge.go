@@ -10,7 +10,6 @@ import (
 
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/lab/device/evidence"
-	"mm-abi.org/mm/lab/device/lane"
 	"mm-abi.org/mm/lab/device/protocol"
 	"mm-abi.org/mm/onnx/htp"
 )
@@ -32,7 +31,7 @@ func (r *running) pull(ctx context.Context) ([][][]byte, diag.List, error) {
 			got[s] = append(got[s], b)
 		}
 	}
-	list, err := r.d.exec(ctx, lane.Command("cd", r.dir)+" && "+lane.Command("find", "out", "-type", "f"))
+	list, err := r.d.exec(ctx, protocol.Command("cd", r.dir)+" && "+protocol.Command("find", "out", "-type", "f"))
 	if err != nil {
 		return nil, nil, err
 	}

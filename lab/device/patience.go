@@ -7,7 +7,7 @@ import (
 	"io"
 	"time"
 
-	"mm-abi.org/mm/lab/device/lane"
+	"mm-abi.org/mm/lab/device/protocol"
 )
 
 // The default time limits: patience for a step on a device, plus the time for the bytes
@@ -26,13 +26,13 @@ func (d *Device) within(ctx context.Context, more int64, step func(context.Conte
 	defer cancel()
 	err := step(limited)
 	if err != nil && ctx.Err() == nil && limited.Err() != nil {
-		err = fmt.Errorf("%w: no answer within %s", lane.ErrLost, limit)
+		err = fmt.Errorf("%w: no answer within %s", protocol.ErrLost, limit)
 	}
 	return err
 }
 
 // long runs a command with a time limit extended by more seconds.
-func (d *Device) long(ctx context.Context, more int64, command string) (out lane.Output, err error) {
+func (d *Device) long(ctx context.Context, more int64, command string) (out protocol.CommandOutput, err error) {
 	err = d.within(ctx, more, func(ctx context.Context) error {
 		out, err = d.Lane.Exec(ctx, command)
 		return err
@@ -40,7 +40,7 @@ func (d *Device) long(ctx context.Context, more int64, command string) (out lane
 	return out, d.lost(err)
 }
 
-func (d *Device) stat(ctx context.Context, name string) (info lane.Info, err error) {
+func (d *Device) stat(ctx context.Context, name string) (info protocol.Info, err error) {
 	err = d.within(ctx, 0, func(ctx context.Context) error {
 		info, err = d.Lane.Stat(ctx, name)
 		return err

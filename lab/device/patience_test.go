@@ -10,7 +10,7 @@ import (
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/lab/device"
 	"mm-abi.org/mm/lab/device/adb"
-	"mm-abi.org/mm/lab/device/lane"
+	"mm-abi.org/mm/lab/device/protocol"
 )
 
 // silent is a lane that stops answering after some steps.
@@ -27,16 +27,16 @@ func (s silent) wait(ctx context.Context) error {
 	return ctx.Err()
 }
 
-func (s silent) Exec(ctx context.Context, command string) (lane.Output, error) {
+func (s silent) Exec(ctx context.Context, command string) (protocol.CommandOutput, error) {
 	if err := s.wait(ctx); err != nil {
-		return lane.Output{}, err
+		return protocol.CommandOutput{}, err
 	}
 	return s.Lane.Exec(ctx, command)
 }
 
-func (s silent) Stat(ctx context.Context, path string) (lane.Info, error) {
+func (s silent) Stat(ctx context.Context, path string) (protocol.Info, error) {
 	if err := s.wait(ctx); err != nil {
-		return lane.Info{}, err
+		return protocol.Info{}, err
 	}
 	return s.Lane.Stat(ctx, path)
 }

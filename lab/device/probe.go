@@ -10,7 +10,7 @@ import (
 
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/lab/device/evidence"
-	"mm-abi.org/mm/lab/device/lane"
+	"mm-abi.org/mm/lab/device/protocol"
 	"mm-abi.org/mm/lab/telemetry"
 )
 
@@ -189,7 +189,7 @@ func (d *Device) Probe(ctx context.Context) (Probe, error) {
 	p := Probe{Signs: []string{}}
 	var text [6]string
 	raw := [6]*string{&p.Raw.Properties, nil, &p.Raw.Battery, &p.Raw.Memory, &p.Raw.Disk, nil}
-	for i, c := range []string{"getprop", "uname -m", "dumpsys battery", "cat /proc/meminfo", lane.Command("df", "-k", parent(d.at())),
+	for i, c := range []string{"getprop", "uname -m", "dumpsys battery", "cat /proc/meminfo", protocol.Command("df", "-k", parent(d.at())),
 		"grep -s . /sys/class/thermal/thermal_zone*/type /sys/class/thermal/thermal_zone*/temp"} {
 		out, err := d.long(ctx, 0, c)
 		if err != nil {

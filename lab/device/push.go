@@ -11,7 +11,7 @@ import (
 
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
-	"mm-abi.org/mm/lab/device/lane"
+	"mm-abi.org/mm/lab/device/protocol"
 )
 
 // segment is the default of Device.Segment. adbd discards a partial piece when the
@@ -80,7 +80,7 @@ func (d *Device) Push(ctx context.Context, f File) (done Pushed, err error) {
 			return done, err
 		}
 	}
-	if _, err := d.exec(ctx, d.claim()+" && "+lane.Command("mkdir", "-p", d.at("sha256"), d.at("part"))); err != nil {
+	if _, err := d.exec(ctx, d.claim()+" && "+protocol.Command("mkdir", "-p", d.at("sha256"), d.at("part"))); err != nil {
 		return done, err
 	}
 	src, err := fsx.OpenRegular(f.Path)
@@ -116,7 +116,7 @@ func (d *Device) progress(name string, at, all int64) {
 
 // sum returns the SHA-256 that the device computes of a file of size bytes.
 func (d *Device) sum(ctx context.Context, name string, size int64) (string, error) {
-	out, err := d.succeed(ctx, size/hashing, lane.Command("sha256sum", name))
+	out, err := d.succeed(ctx, size/hashing, protocol.Command("sha256sum", name))
 	if err != nil {
 		return "", err
 	}
@@ -150,7 +150,7 @@ func (d *Device) resume(ctx context.Context, f File, src io.ReaderAt, part strin
 			return info.Size, nil
 		}
 	}
-	_, err = d.exec(ctx, lane.Command("rm", "-f", part))
+	_, err = d.exec(ctx, protocol.Command("rm", "-f", part))
 	return 0, err
 }
 
@@ -172,7 +172,7 @@ func (d *Device) piece(ctx context.Context, f File, src io.ReaderAt, part string
 	if info.Size != n {
 		return 0, d.fault(diag.PushDiffers, fmt.Sprintf("%s: piece size mismatch: sent %d bytes, device has %d", f.Name, n, info.Size))
 	}
-	_, err = d.exec(ctx, lane.Command("cat", seg)+" >> "+lane.Quote(part)+" && "+lane.Command("rm", "-f", seg))
+	_, err = d.exec(ctx, protocol.Command("cat", seg)+" >> "+protocol.Quote(part)+" && "+protocol.Command("rm", "-f", seg))
 	return n, err
 }
 
@@ -189,20 +189,20 @@ func (d *Device) settle(ctx context.Context, f File, part, blob string) error {
 		}
 	}
 	if sum != f.hex() {
-		_, err := d.exec(ctx, lane.Command("rm", "-f", part))
+		_, err := d.exec(ctx, protocol.Command("rm", "-f", part))
 		return errors.Join(d.fault(diag.PushDiffers, fmt.Sprintf("%s: sent %d bytes with %s, device has %d with sha256:%s", f.Name, f.Bytes, f.Digest, info.Size, sum)), err)
 	}
 	mode := "644"
 	if f.Program {
 		mode = "755"
 	}
-	if _, err = d.exec(ctx, lane.Command("mv", "-f", part, blob)+" && "+lane.Command("chmod", mode, blob)); err != nil {
+	if _, err = d.exec(ctx, protocol.Command("mv", "-f", part, blob)+" && "+protocol.Command("chmod", mode, blob)); err != nil {
 		return err
 	}
 	// Data appended to the part between hashing and renaming changes its length.
 	if info, err = d.stat(ctx, blob); err != nil || info.Size == f.Bytes {
 		return err
 	}
-	_, err = d.exec(ctx, lane.Command("rm", "-f", blob))
+	_, err = d.exec(ctx, protocol.Command("rm", "-f", blob))
 	return errors.Join(d.fault(diag.PushDiffers, fmt.Sprintf("%s: sent %d bytes, device has %d", f.Name, f.Bytes, info.Size)), err)
 }

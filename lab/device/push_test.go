@@ -8,7 +8,7 @@ import (
 
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/lab/device"
-	"mm-abi.org/mm/lab/device/lane"
+	"mm-abi.org/mm/lab/device/protocol"
 )
 
 // Concurrent pushes of a file succeed, from one computer and from two.
@@ -49,11 +49,11 @@ func TestPushTogether(t *testing.T) {
 // adding is a lane on which a part grows after it was hashed.
 type adding struct{ device.Lane }
 
-func (a adding) Exec(ctx context.Context, command string) (lane.Output, error) {
+func (a adding) Exec(ctx context.Context, command string) (protocol.CommandOutput, error) {
 	if rest, ok := strings.CutPrefix(command, "mv -f "); ok {
 		part, _, _ := strings.Cut(rest, " ")
 		if _, err := a.Lane.Exec(ctx, "echo more >> "+part); err != nil {
-			return lane.Output{}, err
+			return protocol.CommandOutput{}, err
 		}
 	}
 	return a.Lane.Exec(ctx, command)

@@ -10,7 +10,7 @@ import (
 	"sync"
 
 	"mm-abi.org/mm/internal/diag"
-	"mm-abi.org/mm/lab/device/lane"
+	"mm-abi.org/mm/lab/device/protocol"
 )
 
 // marker is the file that marks a folder as mm's. The first push creates it.
@@ -36,7 +36,7 @@ func (d *Device) folder() error {
 
 // claim returns the command that creates and marks the folder.
 func (d *Device) claim() string {
-	return lane.Command("mkdir", "-p", d.at()) + " && " + lane.Command("echo", "mm device") + " > " + lane.Quote(d.at(marker))
+	return protocol.Command("mkdir", "-p", d.at()) + " && " + protocol.Command("echo", "mm device") + " > " + protocol.Quote(d.at(marker))
 }
 
 // Remove removes everything that mm has pushed, and the folder if nothing else is in it. It
@@ -88,7 +88,7 @@ func (d *Device) names(ctx context.Context, dir string) (names []string, ok bool
 	if err != nil || !info.Dir {
 		return nil, false, err
 	}
-	out, err := d.exec(ctx, lane.Command("ls", "-1A", d.at(dir)))
+	out, err := d.exec(ctx, protocol.Command("ls", "-1A", d.at(dir)))
 	return strings.FieldsFunc(out, func(r rune) bool { return r == '\n' || r == '\r' }), true, err
 }
 
@@ -101,10 +101,10 @@ func (d *Device) clear(ctx context.Context, dir string, name *regexp.Regexp) err
 	}
 	names = slices.DeleteFunc(names, func(n string) bool { return !name.MatchString(n) })
 	for some := range slices.Chunk(names, 100) {
-		if _, err := d.exec(ctx, lane.Command("cd", d.at(dir))+" && "+lane.Command(append([]string{"rm", "-rf"}, some...)...)); err != nil {
+		if _, err := d.exec(ctx, protocol.Command("cd", d.at(dir))+" && "+protocol.Command(append([]string{"rm", "-rf"}, some...)...)); err != nil {
 			return err
 		}
 	}
-	_, err = d.long(ctx, 0, lane.Command("rmdir", d.at(dir)))
+	_, err = d.long(ctx, 0, protocol.Command("rmdir", d.at(dir)))
 	return err
 }

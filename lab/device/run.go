@@ -18,7 +18,6 @@ import (
 
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/lab/device/evidence"
-	"mm-abi.org/mm/lab/device/lane"
 	"mm-abi.org/mm/lab/device/protocol"
 )
 
@@ -57,7 +56,7 @@ func (d *Device) Run(ctx context.Context, j Job) (*Outcome, error) {
 	if !j.Keep || r.begun == 0 {
 		last := *d
 		last.Patience = min(cmp.Or(d.Patience, patience), farewell)
-		_, cleanup := last.exec(context.WithoutCancel(ctx), lane.Command("rm", "-rf", r.dir))
+		_, cleanup := last.exec(context.WithoutCancel(ctx), protocol.Command("rm", "-rf", r.dir))
 		if err == nil { // an earlier error is more important
 			err = cleanup
 		}
@@ -95,7 +94,7 @@ type running struct {
 // writable checks that the folder is writable before large files are sent.
 func (r *running) writable(ctx context.Context) error {
 	probe := r.d.at(".mm-" + r.j.Nonce)
-	_, err := r.d.exec(ctx, r.d.claim()+" && "+lane.Command("echo", r.j.Nonce)+" > "+lane.Quote(probe)+" && "+lane.Command("rm", "-f", probe))
+	_, err := r.d.exec(ctx, r.d.claim()+" && "+protocol.Command("echo", r.j.Nonce)+" > "+protocol.Quote(probe)+" && "+protocol.Command("rm", "-f", probe))
 	return err
 }
 
@@ -169,9 +168,9 @@ func (r *running) prepare(ctx context.Context) error {
 		links = append(links, [2]string{r.d.at("sha256", f.hex()), r.dir + "/" + f.Name})
 	}
 	for part := range slices.Chunk(dirs, 1000) {
-		command := lane.Command(append([]string{"mkdir", "-p"}, part...)...)
+		command := protocol.Command(append([]string{"mkdir", "-p"}, part...)...)
 		if part[0] == r.dir {
-			command = lane.Command("rm", "-rf", r.dir) + " && " + command
+			command = protocol.Command("rm", "-rf", r.dir) + " && " + command
 		}
 		if _, err := r.d.exec(ctx, command); err != nil {
 			return err
@@ -180,7 +179,7 @@ func (r *running) prepare(ctx context.Context) error {
 	for part := range slices.Chunk(links, 100) {
 		var commands []string
 		for _, l := range part {
-			commands = append(commands, lane.Command("ln", "-s", l[0], l[1]))
+			commands = append(commands, protocol.Command("ln", "-s", l[0], l[1]))
 		}
 		if _, err := r.d.exec(ctx, strings.Join(commands, " && ")); err != nil {
 			return err
@@ -194,7 +193,7 @@ func (r *running) prepare(ctx context.Context) error {
 		}
 	}
 	begin := r.dir + "/begin"
-	if _, err := r.d.exec(ctx, lane.Command("echo", r.j.Nonce)+" > "+lane.Quote(begin)); err != nil {
+	if _, err := r.d.exec(ctx, protocol.Command("echo", r.j.Nonce)+" > "+protocol.Quote(begin)); err != nil {
 		return err
 	}
 	info, err := r.d.stat(ctx, begin)
@@ -219,8 +218,8 @@ func (r *running) input(ctx context.Context, name string, b []byte) error {
 // of the NPU.
 func (j Job) command(dir string, call protocol.Call) string {
 	seconds := int(math.Ceil(j.limit().Seconds()))
-	return lane.Command("cd", dir) + " && LD_LIBRARY_PATH=" + lane.Quote(dir+"/lib") + " ADSP_LIBRARY_PATH=" + lane.Quote(dir+"/lib") +
-		" " + lane.Command("timeout", "-k", "2", strconv.Itoa(seconds)) + " " + call.Command()
+	return protocol.Command("cd", dir) + " && LD_LIBRARY_PATH=" + protocol.Quote(dir+"/lib") + " ADSP_LIBRARY_PATH=" + protocol.Quote(dir+"/lib") +
+		" " + protocol.Command("timeout", "-k", "2", strconv.Itoa(seconds)) + " " + call.Command()
 }
 
 func (j Job) limit() time.Duration {
@@ -260,7 +259,7 @@ const (
 )
 
 // exited checks how the runner ended and reads its result.
-func (r *running) exited(out lane.Output) error {
+func (r *running) exited(out protocol.CommandOutput) error {
 	stderr := tail(out.Stderr)
 	switch {
 	case out.Code == exitTimeout:

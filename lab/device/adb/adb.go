@@ -24,7 +24,7 @@ import (
 	"strings"
 	"time"
 
-	"mm-abi.org/mm/lab/device/lane"
+	"mm-abi.org/mm/lab/device/protocol"
 )
 
 // DefaultAddr is the server's address unless ANDROID_ADB_SERVER_PORT is set.
@@ -161,7 +161,7 @@ func (c Client) dial(ctx context.Context) (*conn, error) {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return nil, fmt.Errorf("%w at %s: %w", lane.ErrServer, c.Address(), err)
+		return nil, fmt.Errorf("%w at %s: %w", protocol.ErrServer, c.Address(), err)
 	}
 	return &conn{Conn: n, in: bufio.NewReader(n), stop: context.AfterFunc(ctx, func() { n.Close() })}, nil
 }
@@ -173,7 +173,7 @@ func (c Client) query(ctx context.Context, service string) (string, error) {
 	defer cancel()
 	text, err := c.answer(limited, service)
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {
-		return "", fmt.Errorf("%w at %s: no answer within %s", lane.ErrServer, c.Address(), limit)
+		return "", fmt.Errorf("%w at %s: no answer within %s", protocol.ErrServer, c.Address(), limit)
 	}
 	return text, err
 }
@@ -244,8 +244,8 @@ func refusal(msg string) error {
 		words string
 		err   error
 	}{
-		{"unauthorized", lane.ErrUnauthorized}, {"authorizing", lane.ErrUnauthorized}, {"offline", lane.ErrOffline},
-		{"not found", lane.ErrNone}, {"no devices", lane.ErrNone}, {"closed", lane.ErrLost},
+		{"unauthorized", protocol.ErrUnauthorized}, {"authorizing", protocol.ErrUnauthorized}, {"offline", protocol.ErrOffline},
+		{"not found", protocol.ErrNone}, {"no devices", protocol.ErrNone}, {"closed", protocol.ErrLost},
 	} {
 		if strings.Contains(line, r.words) {
 			return fmt.Errorf("%w: %s", r.err, line)
@@ -264,7 +264,7 @@ func broken(ctx context.Context, err error) error {
 	}
 	var op *net.OpError
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &op) {
-		return fmt.Errorf("%w: %w", lane.ErrLost, err)
+		return fmt.Errorf("%w: %w", protocol.ErrLost, err)
 	}
 	return err
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mm-abi.org/mm/lab/device/adb"
-	"mm-abi.org/mm/lab/device/lane"
 	"mm-abi.org/mm/lab/device/phonetest"
+	"mm-abi.org/mm/lab/device/protocol"
 )
 
 func phone(t *testing.T) *phonetest.Phone {
@@ -121,11 +121,11 @@ func exercise(t *testing.T, l *adb.Lane, p *phonetest.Phone) {
 			t.Errorf("%d bytes read back as %d, %v", size, back.Len(), err)
 		}
 		if size > 0 {
-			if err := l.Get(ctx, name, &bytes.Buffer{}, int64(size)-1); !errors.Is(err, lane.ErrFile) {
+			if err := l.Get(ctx, name, &bytes.Buffer{}, int64(size)-1); !errors.Is(err, protocol.ErrFile) {
 				t.Errorf("%v", err)
 			}
 		}
-		out, err := l.Exec(ctx, lane.Command("sha256sum", name))
+		out, err := l.Exec(ctx, protocol.Command("sha256sum", name))
 		if want := fmt.Sprintf("%x  %s\n", sha256.Sum256(data), name); err != nil || string(out.Stdout) != want {
 			t.Errorf("%s, want %s, %v", out.Stdout, want, err)
 		}
@@ -136,14 +136,14 @@ func exercise(t *testing.T, l *adb.Lane, p *phonetest.Phone) {
 	if info, err := l.Stat(ctx, "/data/local/tmp"); err != nil || !info.Dir {
 		t.Errorf("%+v, %v", info, err)
 	}
-	if err := l.Get(ctx, "/data/local/tmp/none", &bytes.Buffer{}, 10); !errors.Is(err, lane.ErrFile) || !strings.Contains(err.Error(), "No such file") {
+	if err := l.Get(ctx, "/data/local/tmp/none", &bytes.Buffer{}, 10); !errors.Is(err, protocol.ErrFile) || !strings.Contains(err.Error(), "No such file") {
 		t.Errorf("%v", err)
 	}
-	if err := l.Put(ctx, "/system/x", strings.NewReader("x")); !errors.Is(err, lane.ErrFile) || !strings.Contains(err.Error(), "Permission denied") {
+	if err := l.Put(ctx, "/system/x", strings.NewReader("x")); !errors.Is(err, protocol.ErrFile) || !strings.Contains(err.Error(), "Permission denied") {
 		t.Errorf("%v", err)
 	}
 	p.Break(phonetest.Full)
-	if err := l.Put(ctx, "/data/local/tmp/big", bytes.NewReader(make([]byte, 3<<20))); !errors.Is(err, lane.ErrFile) || !strings.Contains(err.Error(), "No space left") {
+	if err := l.Put(ctx, "/data/local/tmp/big", bytes.NewReader(make([]byte, 3<<20))); !errors.Is(err, protocol.ErrFile) || !strings.Contains(err.Error(), "No space left") {
 		t.Errorf("%v", err)
 	}
 }
@@ -189,21 +189,21 @@ func TestUnusable(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := adb.Client{Addr: s.Addr()}
-	for serial, want := range map[string]error{p.Serial: lane.ErrUnauthorized, q.Serial: lane.ErrOffline, "none": lane.ErrNone} {
+	for serial, want := range map[string]error{p.Serial: protocol.ErrUnauthorized, q.Serial: protocol.ErrOffline, "none": protocol.ErrNone} {
 		if _, err := c.Lane(t.Context(), serial); !errors.Is(err, want) {
 			t.Errorf("%s: %v", serial, err)
 		}
 	}
 	s.States = nil
 	p.Features = []string{"cmd"}
-	if _, err := c.Lane(t.Context(), p.Serial); !errors.Is(err, lane.ErrOld) {
+	if _, err := c.Lane(t.Context(), p.Serial); !errors.Is(err, protocol.ErrOld) {
 		t.Errorf("%v", err)
 	}
 	if v, err := c.Version(t.Context()); err != nil || v != 41 {
 		t.Errorf("%d, %v", v, err)
 	}
 	s.Close()
-	if _, err := c.Devices(t.Context()); !errors.Is(err, lane.ErrServer) {
+	if _, err := c.Devices(t.Context()); !errors.Is(err, protocol.ErrServer) {
 		t.Errorf("%v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -222,7 +222,7 @@ func TestUnauthorized(t *testing.T) {
 	}
 	t.Cleanup(d.Close)
 	server.Try(t, d.Addr())
-	if _, err := (adb.Client{Addr: server.Addr}).Lane(t.Context(), d.Addr()); !errors.Is(err, lane.ErrUnauthorized) && !errors.Is(err, lane.ErrOffline) {
+	if _, err := (adb.Client{Addr: server.Addr}).Lane(t.Context(), d.Addr()); !errors.Is(err, protocol.ErrUnauthorized) && !errors.Is(err, protocol.ErrOffline) {
 		t.Errorf("%v", err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"mm-abi.org/mm/lab/device/lane"
+	"mm-abi.org/mm/lab/device/protocol"
 )
 
 func FuzzShell(f *testing.F) {
@@ -17,7 +17,7 @@ func FuzzShell(f *testing.F) {
 	f.Add([]byte("\x09\xff\xff\xff\xff"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		out, err := readShell(bytes.NewReader(b))
-		if err == nil && (out.Code < 0 || out.Code > 255) || len(out.Stdout) > len(b) || len(out.Stderr) > lane.MaxStderr {
+		if err == nil && (out.Code < 0 || out.Code > 255) || len(out.Stdout) > len(b) || len(out.Stderr) > protocol.MaxStderr {
 			t.Fatalf("%+v, %v", out, err)
 		}
 	})
@@ -88,14 +88,14 @@ func TestLimits(t *testing.T) {
 			if err := failure(bytes.NewReader(make([]byte, maxMessage+over)), uint32(maxMessage+over)); !strings.Contains(err.Error(), "too long") {
 				return nil
 			}
-			return lane.ErrFile
+			return protocol.ErrFile
 		},
 		"maxPath": func(over int) error {
 			l := &Lane{Client: Client{Addr: "127.0.0.1:1"}}
 			if _, err := l.openSync(t.Context(), strings.Repeat("x", maxPath+over)); err == nil || !strings.Contains(err.Error(), "path length") {
 				return nil
 			}
-			return lane.ErrFile
+			return protocol.ErrFile
 		},
 	} {
 		if err := try(0); err != nil {

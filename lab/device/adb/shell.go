@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"mm-abi.org/mm/lab/device/lane"
+	"mm-abi.org/mm/lab/device/protocol"
 )
 
 // Lane is a connection to one device.
@@ -27,7 +27,7 @@ func (c Client) Lane(ctx context.Context, serial string) (*Lane, error) {
 	}
 	l := &Lane{Client: c, Serial: serial, features: strings.Split(text, ",")}
 	if !slices.Contains(l.features, "shell_v2") {
-		return nil, fmt.Errorf("%s: %w: no exit codes (feature shell_v2 missing, Android before 7)", serial, lane.ErrOld)
+		return nil, fmt.Errorf("%s: %w: no exit codes (feature shell_v2 missing, Android before 7)", serial, protocol.ErrOld)
 	}
 	return l, nil
 }
@@ -64,10 +64,10 @@ const maxPacket = 4 << 20
 
 // Exec runs a command in the device's shell. A failing command is not an error. If the
 // connection ends before the exit code, the error is [lane.ErrLost].
-func (l *Lane) Exec(ctx context.Context, command string) (lane.Output, error) {
+func (l *Lane) Exec(ctx context.Context, command string) (protocol.CommandOutput, error) {
 	c, err := l.open(ctx, "shell,v2,raw:"+command)
 	if err != nil {
-		return lane.Output{}, err
+		return protocol.CommandOutput{}, err
 	}
 	defer c.Close()
 	out, err := readShell(c.in)
@@ -78,17 +78,17 @@ func (l *Lane) Exec(ctx context.Context, command string) (lane.Output, error) {
 }
 
 // readShell reads packets up to the exit code.
-func readShell(r io.Reader) (lane.Output, error) {
-	var stdout lane.Head
-	var stderr lane.Tail
+func readShell(r io.Reader) (protocol.CommandOutput, error) {
+	var stdout protocol.Head
+	var stderr protocol.Tail
 	for {
 		var head [5]byte
 		if _, err := io.ReadFull(r, head[:]); err != nil {
-			return lane.Output{Stdout: stdout.Bytes(), Stderr: stderr.Bytes(), Code: -1}, err
+			return protocol.CommandOutput{Stdout: stdout.Bytes(), Stderr: stderr.Bytes(), Code: -1}, err
 		}
 		n := binary.LittleEndian.Uint32(head[1:])
 		if n > maxPacket {
-			return lane.Output{Code: -1}, fmt.Errorf("adb: packet too long: got %d bytes, limit %d", n, maxPacket)
+			return protocol.CommandOutput{Code: -1}, fmt.Errorf("adb: packet too long: got %d bytes, limit %d", n, maxPacket)
 		}
 		var to io.Writer = io.Discard // unknown kind
 		switch head[0] {
@@ -99,13 +99,13 @@ func readShell(r io.Reader) (lane.Output, error) {
 		case packetExit:
 			var code [1]byte
 			if n != 1 {
-				return lane.Output{Code: -1}, fmt.Errorf("adb: exit code: got %d bytes, want 1", n)
+				return protocol.CommandOutput{Code: -1}, fmt.Errorf("adb: exit code: got %d bytes, want 1", n)
 			}
 			_, err := io.ReadFull(r, code[:])
-			return lane.Output{Stdout: stdout.Bytes(), Stderr: stderr.Bytes(), Code: int(code[0])}, err
+			return protocol.CommandOutput{Stdout: stdout.Bytes(), Stderr: stderr.Bytes(), Code: int(code[0])}, err
 		}
 		if _, err := io.CopyN(to, r, int64(n)); err != nil {
-			return lane.Output{Stdout: stdout.Bytes(), Stderr: stderr.Bytes(), Code: -1}, err
+			return protocol.CommandOutput{Stdout: stdout.Bytes(), Stderr: stderr.Bytes(), Code: -1}, err
 		}
 	}
 }

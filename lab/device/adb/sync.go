@@ -10,7 +10,7 @@ import (
 	"math"
 	"slices"
 
-	"mm-abi.org/mm/lab/device/lane"
+	"mm-abi.org/mm/lab/device/protocol"
 )
 
 // The limits of the sync protocol: adb's limits of the data of a message and of a path, and
@@ -40,10 +40,10 @@ func ask(w io.Writer, id, text string) error {
 
 // Stat returns information about a file. Without stat_v2, devices report the lower 32 bits
 // of the size; a size that may be larger is an error.
-func (l *Lane) Stat(ctx context.Context, path string) (lane.Info, error) {
+func (l *Lane) Stat(ctx context.Context, path string) (protocol.Info, error) {
 	c, err := l.openSync(ctx, path)
 	if err != nil {
-		return lane.Info{}, err
+		return protocol.Info{}, err
 	}
 	defer c.Close()
 	id, read := "STAT", readStat
@@ -51,11 +51,11 @@ func (l *Lane) Stat(ctx context.Context, path string) (lane.Info, error) {
 		id, read = "STA2", readStat2
 	}
 	if err := ask(c, id, path); err != nil {
-		return lane.Info{}, fmt.Errorf("%s: %s: %w", l.Serial, path, broken(ctx, err))
+		return protocol.Info{}, fmt.Errorf("%s: %s: %w", l.Serial, path, broken(ctx, err))
 	}
 	info, err := read(c.in)
 	if err != nil {
-		return lane.Info{}, fmt.Errorf("%s: %s: %w", l.Serial, path, broken(ctx, err))
+		return protocol.Info{}, fmt.Errorf("%s: %s: %w", l.Serial, path, broken(ctx, err))
 	}
 	return info, nil
 }
@@ -66,16 +66,16 @@ const (
 	modeDir  = 0o040000
 )
 
-func readStat(r io.Reader) (lane.Info, error) {
+func readStat(r io.Reader) (protocol.Info, error) {
 	var b [16]byte // id, mode, size, time
 	if _, err := io.ReadFull(r, b[:]); err != nil {
-		return lane.Info{}, err
+		return protocol.Info{}, err
 	}
 	if string(b[:4]) != "STAT" {
-		return lane.Info{}, fmt.Errorf("adb: got %q, want STAT", b[:4])
+		return protocol.Info{}, fmt.Errorf("adb: got %q, want STAT", b[:4])
 	}
 	mode, size := binary.LittleEndian.Uint32(b[4:]), binary.LittleEndian.Uint32(b[8:])
-	return lane.Info{Exists: mode != 0, Dir: mode&modeKind == modeDir, Size: int64(size), Time: int64(binary.LittleEndian.Uint32(b[12:]))}, nil
+	return protocol.Info{Exists: mode != 0, Dir: mode&modeKind == modeDir, Size: int64(size), Time: int64(binary.LittleEndian.Uint32(b[12:]))}, nil
 }
 
 // The error numbers of devices: errNoEntry is ENOENT, errNotDir ENOTDIR.
@@ -84,26 +84,26 @@ const (
 	errNotDir  = 20
 )
 
-func readStat2(r io.Reader) (lane.Info, error) {
+func readStat2(r io.Reader) (protocol.Info, error) {
 	var b [72]byte // id, error, dev, ino, mode, nlink, uid, gid, size, atime, mtime, ctime
 	if _, err := io.ReadFull(r, b[:]); err != nil {
-		return lane.Info{}, err
+		return protocol.Info{}, err
 	}
 	if string(b[:4]) != "STA2" {
-		return lane.Info{}, fmt.Errorf("adb: got %q, want STA2", b[:4])
+		return protocol.Info{}, fmt.Errorf("adb: got %q, want STA2", b[:4])
 	}
 	switch code := binary.LittleEndian.Uint32(b[4:]); code {
 	case 0:
 	case errNoEntry, errNotDir:
-		return lane.Info{}, nil
+		return protocol.Info{}, nil
 	default:
-		return lane.Info{}, fmt.Errorf("%w: error %d", lane.ErrFile, code)
+		return protocol.Info{}, fmt.Errorf("%w: error %d", protocol.ErrFile, code)
 	}
 	mode, size := binary.LittleEndian.Uint32(b[24:]), binary.LittleEndian.Uint64(b[40:])
 	if size > math.MaxInt64 {
-		return lane.Info{}, fmt.Errorf("adb: bad size %d", size)
+		return protocol.Info{}, fmt.Errorf("adb: bad size %d", size)
 	}
-	return lane.Info{Exists: true, Dir: mode&modeKind == modeDir, Size: int64(size), Time: int64(binary.LittleEndian.Uint64(b[56:]))}, nil
+	return protocol.Info{Exists: true, Dir: mode&modeKind == modeDir, Size: int64(size), Time: int64(binary.LittleEndian.Uint64(b[56:]))}, nil
 }
 
 // Put creates or replaces a file with the bytes of r. adbd removes a partial file when the
@@ -117,7 +117,7 @@ func (l *Lane) Put(ctx context.Context, path string, r io.Reader) error {
 	err = l.send(c, path, r)
 	if err != nil {
 		// The device's message explains the end of the connection.
-		if message := status(c.in); errors.Is(message, lane.ErrFile) {
+		if message := status(c.in); errors.Is(message, protocol.ErrFile) {
 			err = message
 		}
 		return fmt.Errorf("%s: %s: %w", l.Serial, path, broken(ctx, err))
@@ -187,7 +187,7 @@ func failure(r io.Reader, n uint32) error {
 	if _, err := io.ReadFull(r, msg); err != nil {
 		return err
 	}
-	return fmt.Errorf("%w: %s", lane.ErrFile, bytes.TrimSpace(msg))
+	return fmt.Errorf("%w: %s", protocol.ErrFile, bytes.TrimSpace(msg))
 }
 
 // Get reads a file of at most limit bytes.
@@ -236,7 +236,7 @@ func receive(r io.Reader, w io.Writer, limit int64) error {
 			return fmt.Errorf("adb: data message too long: got %d bytes, limit %d", n, maxData)
 		}
 		if all += int64(n); all > limit {
-			return fmt.Errorf("%w: larger than the expected %d bytes", lane.ErrFile, limit)
+			return fmt.Errorf("%w: larger than the expected %d bytes", protocol.ErrFile, limit)
 		}
 		if _, err := io.CopyN(w, r, int64(n)); err != nil {
 			return err

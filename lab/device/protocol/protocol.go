@@ -19,8 +19,6 @@ import (
 	"io"
 	"path"
 	"strconv"
-
-	"mm-abi.org/mm/lab/device/lane"
 )
 
 // Schema is the version of the result.
@@ -162,7 +160,7 @@ func (c Call) Words() []string {
 }
 
 // Command returns the command line for a shell.
-func (c Call) Command() string { return lane.Command(c.Words()...) }
+func (c Call) Command() string { return Command(c.Words()...) }
 
 // ParseCall parses the words of a command line.
 func ParseCall(words []string) (Call, error) {

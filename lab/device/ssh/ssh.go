@@ -23,7 +23,7 @@ import (
 	"golang.org/x/crypto/ssh/knownhosts"
 
 	"mm-abi.org/mm/internal/fsx"
-	"mm-abi.org/mm/lab/device/lane"
+	"mm-abi.org/mm/lab/device/protocol"
 )
 
 // Port is the port of Termux's sshd.
@@ -90,7 +90,7 @@ func Dial(ctx context.Context, opt Options) (*Lane, error) {
 	var d net.Dialer
 	n, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", lane.ErrNone, err)
+		return nil, fmt.Errorf("%w: %w", protocol.ErrNone, err)
 	}
 	stop := context.AfterFunc(ctx, func() { n.Close() })
 	defer stop()
@@ -107,9 +107,9 @@ func Dial(ctx context.Context, opt Options) (*Lane, error) {
 	switch {
 	case ctx.Err() != nil:
 		l.client.Close()
-		return nil, fmt.Errorf("%w: %s: %w", lane.ErrLost, opt.Host, ctx.Err())
+		return nil, fmt.Errorf("%w: %s: %w", protocol.ErrLost, opt.Host, ctx.Err())
 	case err != nil:
-		return nil, errors.Join(fmt.Errorf("%w: %s has no SFTP: %w", lane.ErrOld, opt.Host, err), l.client.Close())
+		return nil, errors.Join(fmt.Errorf("%w: %s has no SFTP: %w", protocol.ErrOld, opt.Host, err), l.client.Close())
 	}
 	l.asking.Go(func() { l.ask(cmp.Or(opt.Alive, alive)) })
 	return l, nil
@@ -168,13 +168,13 @@ func refusal(host string, err error) error {
 	var key *knownhosts.KeyError
 	switch {
 	case errors.As(err, &key) && len(key.Want) > 0:
-		return fmt.Errorf("%w: %s: host key differs from the known one: %w", lane.ErrUntrusted, host, err)
+		return fmt.Errorf("%w: %s: host key differs from the known one: %w", protocol.ErrUntrusted, host, err)
 	case errors.As(err, &key):
-		return fmt.Errorf("%w: %s: unknown host key: %w", lane.ErrUntrusted, host, err)
+		return fmt.Errorf("%w: %s: unknown host key: %w", protocol.ErrUntrusted, host, err)
 	case strings.Contains(err.Error(), "unable to authenticate"):
-		return fmt.Errorf("%w: %s: key not accepted: %w", lane.ErrUnauthorized, host, err)
+		return fmt.Errorf("%w: %s: key not accepted: %w", protocol.ErrUnauthorized, host, err)
 	}
-	return fmt.Errorf("%w: %s: %w", lane.ErrLost, host, err)
+	return fmt.Errorf("%w: %s: %w", protocol.ErrLost, host, err)
 }
 
 // Close implements io.Closer.
@@ -208,21 +208,21 @@ func (l *Lane) session(ctx context.Context) (*ssh.Session, error) {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case err != nil:
-		return nil, fmt.Errorf("%s: %w: %w", l.Host, lane.ErrLost, err)
+		return nil, fmt.Errorf("%s: %w: %w", l.Host, protocol.ErrLost, err)
 	}
 	return s, nil
 }
 
 // Exec runs a command in the host's shell. The end of ctx kills the command; if the host
 // does not report its end within 2 s, the connection is closed.
-func (l *Lane) Exec(ctx context.Context, command string) (lane.Output, error) {
+func (l *Lane) Exec(ctx context.Context, command string) (protocol.CommandOutput, error) {
 	s, err := l.session(ctx)
 	if err != nil {
-		return lane.Output{}, err
+		return protocol.CommandOutput{}, err
 	}
 	defer s.Close()
-	var stdout lane.Head
-	var stderr lane.Tail
+	var stdout protocol.Head
+	var stderr protocol.Tail
 	s.Stdout, s.Stderr = &stdout, &stderr
 	ended := make(chan struct{})
 	var killing sync.WaitGroup
@@ -241,7 +241,7 @@ func (l *Lane) Exec(ctx context.Context, command string) (lane.Output, error) {
 	err = s.Run(command)
 	close(ended)
 	killing.Wait()
-	out := lane.Output{Stdout: stdout.Bytes(), Stderr: stderr.Bytes()}
+	out := protocol.CommandOutput{Stdout: stdout.Bytes(), Stderr: stderr.Bytes()}
 	var exit *ssh.ExitError
 	switch {
 	case ctx.Err() != nil:
@@ -265,37 +265,37 @@ func (l *Lane) broken(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, io.EOF), errors.As(err, &missing), errors.Is(err, sftp.ErrSSHFxConnectionLost), errors.Is(err, net.ErrClosed):
-		return fmt.Errorf("%s: %w: %w", l.Host, lane.ErrLost, err)
+		return fmt.Errorf("%s: %w: %w", l.Host, protocol.ErrLost, err)
 	}
 	return fmt.Errorf("%s: %w", l.Host, err)
 }
 
 // file returns an error about a file.
 func (l *Lane) file(ctx context.Context, name string, err error) error {
-	if err = l.broken(ctx, err); err == nil || errors.Is(err, lane.ErrLost) || ctx.Err() != nil {
+	if err = l.broken(ctx, err); err == nil || errors.Is(err, protocol.ErrLost) || ctx.Err() != nil {
 		return err
 	}
 	message := err.Error()
 	if errors.Is(err, fs.ErrPermission) {
 		message += ": Permission denied" // as a shell prints it
 	}
-	return fmt.Errorf("%w: %s: %s", lane.ErrFile, name, message)
+	return fmt.Errorf("%w: %s: %s", protocol.ErrFile, name, message)
 }
 
 // Stat returns information about a file.
-func (l *Lane) Stat(ctx context.Context, name string) (lane.Info, error) {
+func (l *Lane) Stat(ctx context.Context, name string) (protocol.Info, error) {
 	if err := ctx.Err(); err != nil {
-		return lane.Info{}, err
+		return protocol.Info{}, err
 	}
 	defer l.until(ctx)()
 	info, err := l.files.Stat(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return lane.Info{}, ctx.Err()
+		return protocol.Info{}, ctx.Err()
 	}
 	if err != nil {
-		return lane.Info{}, l.file(ctx, name, err)
+		return protocol.Info{}, l.file(ctx, name, err)
 	}
-	return lane.Info{Exists: true, Dir: info.IsDir(), Size: info.Size(), Time: info.ModTime().Unix()}, nil
+	return protocol.Info{Exists: true, Dir: info.IsDir(), Size: info.Size(), Time: info.ModTime().Unix()}, nil
 }
 
 // Put creates or replaces a file with the bytes of r.
@@ -328,7 +328,7 @@ func (l *Lane) Get(ctx context.Context, name string, w io.Writer, limit int64) e
 		_, err = io.Copy(&over, io.LimitReader(f, 1))
 	}
 	if err = l.file(ctx, name, errors.Join(err, f.Close())); err == nil && over.Len() > 0 {
-		err = fmt.Errorf("%w: %s: larger than the expected %d bytes", lane.ErrFile, name, limit)
+		err = fmt.Errorf("%w: %s: larger than the expected %d bytes", protocol.ErrFile, name, limit)
 	}
 	return err
 }

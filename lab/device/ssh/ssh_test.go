@@ -25,8 +25,8 @@ import (
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/lab/device"
 	"mm-abi.org/mm/lab/device/evidence"
-	"mm-abi.org/mm/lab/device/lane"
 	"mm-abi.org/mm/lab/device/phonetest"
+	"mm-abi.org/mm/lab/device/protocol"
 	"mm-abi.org/mm/lab/device/ssh"
 	"mm-abi.org/mm/onnx/htp/fit"
 )
@@ -205,13 +205,13 @@ func TestLane(t *testing.T) {
 	if err := l.Get(t.Context(), name, &back, info.Size); err != nil || !bytes.Equal(back.Bytes(), data) {
 		t.Errorf("%d bytes, %v", back.Len(), err)
 	}
-	if err := l.Get(t.Context(), name, io.Discard, info.Size-1); !errors.Is(err, lane.ErrFile) {
+	if err := l.Get(t.Context(), name, io.Discard, info.Size-1); !errors.Is(err, protocol.ErrFile) {
 		t.Errorf("%v", err)
 	}
 	if info, err := l.Stat(t.Context(), name+"x"); err != nil || info.Exists {
 		t.Errorf("%+v, %v", info, err)
 	}
-	if err := l.Put(t.Context(), name+"/x", strings.NewReader("")); !errors.Is(err, lane.ErrFile) {
+	if err := l.Put(t.Context(), name+"/x", strings.NewReader("")); !errors.Is(err, protocol.ErrFile) {
 		t.Errorf("%v", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -220,10 +220,10 @@ func TestLane(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	h.cut()
-	if _, err := l.Exec(t.Context(), "true"); !errors.Is(err, lane.ErrLost) {
+	if _, err := l.Exec(t.Context(), "true"); !errors.Is(err, protocol.ErrLost) {
 		t.Errorf("%v", err)
 	}
-	if _, err := l.Stat(t.Context(), name); !errors.Is(err, lane.ErrLost) {
+	if _, err := l.Stat(t.Context(), name); !errors.Is(err, protocol.ErrLost) {
 		t.Errorf("%v", err)
 	}
 }
@@ -266,7 +266,7 @@ func TestSilent(t *testing.T) {
 				}
 				select {
 				case err := <-ended:
-					if lost := errors.Is(err, lane.ErrLost) || diagnosed(err) == diag.DeviceLost; why == "the end" && !errors.Is(err, context.Canceled) || why == "no answer" && !lost {
+					if lost := errors.Is(err, protocol.ErrLost) || diagnosed(err) == diag.DeviceLost; why == "the end" && !errors.Is(err, context.Canceled) || why == "no answer" && !lost {
 						t.Errorf("%v", err)
 					}
 				case <-time.After(30 * time.Second):
@@ -288,7 +288,7 @@ func TestSilentRun(t *testing.T) {
 	begun := filepath.Join(t.TempDir(), "begun")
 	ended := make(chan error, 1)
 	go func() {
-		_, err := l.Exec(ctx, lane.Command("touch", begun)+" && exec sleep 600")
+		_, err := l.Exec(ctx, protocol.Command("touch", begun)+" && exec sleep 600")
 		ended <- err
 	}()
 	for _, err := os.Stat(begun); err != nil; _, err = os.Stat(begun) {
@@ -340,7 +340,7 @@ func TestTrust(t *testing.T) {
 	h, other := start(t), start(t)
 	opt := h.opt
 	opt.KnownHosts = other.opt.KnownHosts
-	if _, err := ssh.Dial(t.Context(), opt); !errors.Is(err, lane.ErrUntrusted) || !strings.Contains(err.Error(), "unknown host key") {
+	if _, err := ssh.Dial(t.Context(), opt); !errors.Is(err, protocol.ErrUntrusted) || !strings.Contains(err.Error(), "unknown host key") {
 		t.Errorf("%v", err)
 	}
 	_, err := ssh.Dial(t.Context(), opt)
@@ -355,12 +355,12 @@ func TestTrust(t *testing.T) {
 	if err := os.WriteFile(opt.KnownHosts, []byte(changed), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ssh.Dial(t.Context(), opt); !errors.Is(err, lane.ErrUntrusted) || !strings.Contains(err.Error(), "differs from the known one") {
+	if _, err := ssh.Dial(t.Context(), opt); !errors.Is(err, protocol.ErrUntrusted) || !strings.Contains(err.Error(), "differs from the known one") {
 		t.Errorf("%v", err)
 	}
 	opt = h.opt
 	opt.Key = other.opt.Key
-	if _, err := ssh.Dial(t.Context(), opt); !errors.Is(err, lane.ErrUnauthorized) {
+	if _, err := ssh.Dial(t.Context(), opt); !errors.Is(err, protocol.ErrUnauthorized) {
 		t.Errorf("%v", err)
 	}
 	for _, bad := range []string{"", "host", "@host", "u@"} {
@@ -470,9 +470,9 @@ echo '{"schema":"mm.device.run/1","nonce":"'$nonce'","goarch":"arm64","version":
 // phoneLike answers getprop, which this machine lacks.
 type phoneLike struct{ *ssh.Lane }
 
-func (p phoneLike) Exec(ctx context.Context, command string) (lane.Output, error) {
+func (p phoneLike) Exec(ctx context.Context, command string) (protocol.CommandOutput, error) {
 	if command == "getprop" {
-		return lane.Output{Stdout: []byte("[ro.soc.model]: [SM8750]\n[ro.product.cpu.abi]: [arm64-v8a]\n")}, nil
+		return protocol.CommandOutput{Stdout: []byte("[ro.soc.model]: [SM8750]\n[ro.product.cpu.abi]: [arm64-v8a]\n")}, nil
 	}
 	return p.Lane.Exec(ctx, command)
 }

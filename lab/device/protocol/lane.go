@@ -1,7 +1,4 @@
-// Package lane defines what the connections to devices have in common: results of commands,
-// file information, and errors. The lanes are lab/device/adb and lab/device/ssh; package
-// device defines the interface.
-package lane
+package protocol
 
 import (
 	"errors"
@@ -20,8 +17,8 @@ var (
 	ErrFile         = errors.New("device refuses the file")
 )
 
-// Output is the result of a command on the device.
-type Output struct {
+// CommandOutput is the result of a command on the device.
+type CommandOutput struct {
 	Stdout []byte
 	Stderr []byte // the last bytes
 	Code   int    // exit code; -1 if killed by a signal
