@@ -12,7 +12,7 @@ import (
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/weights"
+	"mm-abi.org/mm/onnx/qdq"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/workspace/modelfile"
 )
@@ -186,7 +186,7 @@ func (p *program) onnxStrip(c *cli.Context) error {
 }
 
 func (p *program) onnxQuant(c *cli.Context) error {
-	opt := modelfile.QuantOptions{Options: weights.Options{MinElements: c.Int64("min-elements"), Keep: c.StringSlice("keep")}}
+	opt := modelfile.QuantOptions{WeightOptions: qdq.WeightOptions{MinElements: c.Int64("min-elements"), Keep: c.StringSlice("keep")}}
 	g := &opt.Golden
 	g.Seed, g.MaxDrift, g.Inputs, g.Shapes = c.Uint64("seed"), c.Float64("max-drift"), map[string]string{}, map[string][]int{}
 	if c.Bool("golden") || len(c.StringSlice("input")) > 0 {

@@ -9,6 +9,10 @@
 // returned by onnx/engine/freeze. choose.go decides which operators are quantized,
 // pairs.go which pairs a value gets, and weights.go quantizes the weights.
 //
+// [QuantizeWeights] quantizes only the weights of MatMul, Gemm and Conv, for engines that
+// convert them to floats when they load them: the file gets smaller, but speed and memory
+// do not change (onlyweights.go).
+//
 // ai.onnx has 16-bit pairs since opset 21; for older opsets those of the domain
 // com.microsoft are used. A model of an opset below 13 is raised to 13 if that
 // changes the meaning of none of its operators (raise.go).

@@ -12,12 +12,12 @@ import (
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine"
 	"mm-abi.org/mm/onnx/engine/drift"
-	"mm-abi.org/mm/onnx/weights"
+	"mm-abi.org/mm/onnx/qdq"
 )
 
 // QuantOptions configures Quantize.
 type QuantOptions struct {
-	weights.Options
+	qdq.WeightOptions
 	Golden Golden
 }
 
@@ -33,7 +33,7 @@ type Golden struct {
 
 // Quantized describes a quantization.
 type Quantized struct {
-	Weights       []weights.Weight
+	Weights       []qdq.Weight
 	Before, After int64          // bytes of the quantized weights
 	Outputs       []drift.Output // if the drift was measured
 }
@@ -45,7 +45,7 @@ const maxArray = 1 << 30
 // the drift of its outputs. If the drift exceeds the limit, the error is a
 // diag.List about file.
 func Quantize(ctx context.Context, file string, m *onnx.Model, opt QuantOptions) (*onnx.Model, Quantized, error) {
-	small, weights, err := weights.Int8(m, opt.Options)
+	small, weights, err := qdq.QuantizeWeights(m, opt.WeightOptions)
 	if err != nil {
 		return nil, Quantized{}, err
 	}

@@ -19,7 +19,7 @@ import (
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine"
 	"mm-abi.org/mm/onnx/engine/drift"
-	"mm-abi.org/mm/onnx/weights"
+	"mm-abi.org/mm/onnx/qdq"
 	"mm-abi.org/mm/workspace/modelfile"
 )
 
@@ -270,7 +270,7 @@ func TestQuantise(t *testing.T) {
 			t.Fatal(err)
 		}
 		var again bytes.Buffer
-		twice, _, err := weights.Int8(m, weights.Options{})
+		twice, _, err := qdq.QuantizeWeights(m, qdq.WeightOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package weights_test
+package qdq_test
 
 import (
 	"bytes"
@@ -6,7 +6,7 @@ import (
 
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/onnxtest"
-	"mm-abi.org/mm/onnx/weights"
+	"mm-abi.org/mm/onnx/qdq"
 )
 
 // FuzzRewrite rewrites every valid model in every way: the results can be
@@ -43,7 +43,7 @@ func FuzzRewrite(f *testing.F) {
 			}
 		}
 		sound("stripped", m.Strip(onnx.StripOptions{}))
-		if small, _, err := weights.Int8(m, weights.Options{MinElements: 8}); err == nil {
+		if small, _, err := qdq.QuantizeWeights(m, qdq.WeightOptions{MinElements: 8}); err == nil {
 			sound("quantised", small)
 		}
 		for i := range m.Graph.Nodes {

@@ -1,4 +1,4 @@
-package weights_test
+package qdq_test
 
 import (
 	"math"
@@ -10,7 +10,7 @@ import (
 	"mm-abi.org/mm/onnx/engine"
 	"mm-abi.org/mm/onnx/engine/drift"
 	"mm-abi.org/mm/onnx/onnxtest"
-	"mm-abi.org/mm/onnx/weights"
+	"mm-abi.org/mm/onnx/qdq"
 )
 
 func ramp(n int, by float64) []float32 {
@@ -55,7 +55,7 @@ func net(opset int64) *onnx.Model {
 func TestInt8(t *testing.T) {
 	for _, opset := range []int64{9, 12, 13, 17} {
 		m := net(opset)
-		small, weights, err := weights.Int8(m, weights.Options{MinElements: 50})
+		small, weights, err := qdq.QuantizeWeights(m, qdq.WeightOptions{MinElements: 50})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -111,7 +111,7 @@ func TestRounding(t *testing.T) {
 	m.Graph.Inputs = []onnx.Value{onnx.TensorValue("x", onnx.FLOAT, 1, 40)}
 	m.Graph.Add("MatMul", []string{"x", m.Graph.Constant(onnx.Floats("w", []int64{40, 30}, w))}, "y")
 	m.Graph.Outputs = []onnx.Value{onnx.TensorValue("y", onnx.FLOAT, 1, 30)}
-	small, _, err := weights.Int8(m, weights.Options{})
+	small, _, err := qdq.QuantizeWeights(m, qdq.WeightOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,23 +129,23 @@ func TestRefuses(t *testing.T) {
 	nan.Graph.Initializers[0] = onnx.Floats("conv", []int64{8, 2, 3, 3}, append(ramp(143, 1), float32(math.NaN())))
 	for name, c := range map[string]struct {
 		m    *onnx.Model
-		opt  weights.Options
+		opt  qdq.WeightOptions
 		want string
 	}{
-		"opset 6":      {net(6), weights.Options{}, "opset 6"},
-		"nothing":      {net(17), weights.Options{}, ""},
-		"too small":    {net(17), weights.Options{MinElements: 10000}, "no MatMul, Gemm or Conv"},
-		"unknown keep": {net(17), weights.Options{MinElements: 50, Keep: []string{"ghost"}}, `unknown weight "ghost"`},
-		"NaN":          {nan, weights.Options{MinElements: 50}, `weight "conv": element 143 is NaN`},
+		"opset 6":      {net(6), qdq.WeightOptions{}, "opset 6"},
+		"nothing":      {net(17), qdq.WeightOptions{}, ""},
+		"too small":    {net(17), qdq.WeightOptions{MinElements: 10000}, "no MatMul, Gemm or Conv"},
+		"unknown keep": {net(17), qdq.WeightOptions{MinElements: 50, Keep: []string{"ghost"}}, `unknown weight "ghost"`},
+		"NaN":          {nan, qdq.WeightOptions{MinElements: 50}, `weight "conv": element 143 is NaN`},
 	} {
 		if c.want == "" {
 			c.want = "no MatMul, Gemm or Conv"
 		}
-		if _, _, err := weights.Int8(c.m, c.opt); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, _, err := qdq.QuantizeWeights(c.m, c.opt); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %q", name, err, c.want)
 		}
 	}
-	small, weights, err := weights.Int8(net(17), weights.Options{MinElements: 50, Keep: []string{"gemm", "k"}})
+	small, weights, err := qdq.QuantizeWeights(net(17), qdq.WeightOptions{MinElements: 50, Keep: []string{"gemm", "k"}})
 	if err != nil || len(weights) != 3 || small.Operators()[[2]string{"", "Constant"}] != 1 {
 		t.Errorf("%v, %v", weights, err)
 	}

@@ -1,16 +1,4 @@
-// Package weights quantizes the weights of an ONNX model to 8-bit integers with
-// a scale for each output channel, symmetric about 0.
-//
-// [Int8] finds the weights of MatMul, Gemm and Conv, in initializers or
-// Constant nodes, in the graph and its subgraphs, and replaces them by integers
-// and a node that converts them to floats under the same name: all uses, also
-// in branches and loops, are unchanged. Since opset 13 that node is
-// DequantizeLinear; before, a Cast and a Mul, which every opset has. Raising
-// the opset instead would change the meaning of other operators.
-//
-// Engines convert the weights to floats when they load them: the file gets
-// smaller, but speed and memory do not change.
-package weights
+package qdq
 
 import (
 	"encoding/binary"
@@ -22,9 +10,9 @@ import (
 	"mm-abi.org/mm/onnx"
 )
 
-// Options selects the weights to quantize. The zero value selects those of at
+// WeightOptions selects the weights to quantize. The zero value selects those of at
 // least 1,024 elements.
-type Options struct {
+type WeightOptions struct {
 	MinElements int64    // 0: 1,024
 	Keep        []string // names of weights to keep as floats
 }
@@ -39,24 +27,29 @@ type Weight struct {
 	After  int64 // bytes, including scales
 }
 
-// minOpset is the first opset whose Mul broadcasts its inputs.
-const minOpset = 7
+// minWeightOpset is the first opset whose Mul broadcasts its inputs.
+const minWeightOpset = 7
 
-// Int8 returns a copy of the model with 8-bit weights, and the quantized
+// QuantizeWeights returns a copy of the model with 8-bit weights, and the quantized
 // weights. The copy shares unchanged parts. If no weight is large enough, or a
-// name of Keep is unknown, Int8 returns an error.
-func Int8(m *onnx.Model, opt Options) (*onnx.Model, []Weight, error) {
+// name of Keep is unknown, QuantizeWeights returns an error.
+//
+// A node that converts the integers to floats has the name of the weight: all uses, also
+// in branches and loops, are unchanged. Since opset 13 that node is DequantizeLinear;
+// before, a Cast and a Mul, which every opset has. Raising the opset instead would change
+// the meaning of other operators.
+func QuantizeWeights(m *onnx.Model, opt WeightOptions) (*onnx.Model, []Weight, error) {
 	if opt.MinElements <= 0 {
 		opt.MinElements = 1024
 	}
-	q := &quantizer{opt: opt, used: make(map[string]bool), kept: make(map[string]bool)}
+	q := &weightQuantizer{opt: opt, used: make(map[string]bool), kept: make(map[string]bool)}
 	for _, o := range m.Opsets {
 		if o.Domain == "" || o.Domain == "ai.onnx" {
 			q.opset = o.Version
 		}
 	}
-	if q.opset < minOpset {
-		return nil, nil, fmt.Errorf("quantizing: unsupported opset %d, want %d or later", q.opset, minOpset)
+	if q.opset < minWeightOpset {
+		return nil, nil, fmt.Errorf("quantizing: unsupported opset %d, want %d or later", q.opset, minWeightOpset)
 	}
 	names(&m.Graph, q.used)
 	out := *m.Share()
@@ -76,9 +69,9 @@ func Int8(m *onnx.Model, opt Options) (*onnx.Model, []Weight, error) {
 	return &out, q.done, nil
 }
 
-// quantizer holds the state of quantizing one model.
-type quantizer struct {
-	opt   Options
+// weightQuantizer holds the state of quantizing one model.
+type weightQuantizer struct {
+	opt   WeightOptions
 	opset int64
 	used  map[string]bool // names in the model
 	kept  map[string]bool
@@ -107,7 +100,7 @@ func names(g *onnx.Graph, into map[string]bool) {
 }
 
 // fresh returns a name that is not used in the model.
-func (q *quantizer) fresh(name string) string {
+func (q *weightQuantizer) fresh(name string) string {
 	for q.used[name] {
 		name += "_"
 	}
@@ -144,7 +137,7 @@ type use struct {
 }
 
 // uses finds the weights that the nodes of a graph and of its subgraphs read.
-func (q *quantizer) uses(g *onnx.Graph, weights map[string]*onnx.Tensor, into map[string]use) {
+func (q *weightQuantizer) uses(g *onnx.Graph, weights map[string]*onnx.Tensor, into map[string]use) {
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
 		for j, name := range n.Inputs {
@@ -167,7 +160,7 @@ func (q *quantizer) uses(g *onnx.Graph, weights map[string]*onnx.Tensor, into ma
 }
 
 // graph quantizes the weights of one graph and its subgraphs.
-func (q *quantizer) graph(g *onnx.Graph) (onnx.Graph, error) {
+func (q *weightQuantizer) graph(g *onnx.Graph) (onnx.Graph, error) {
 	out := *g
 	weights := make(map[string]*onnx.Tensor)
 	for i := range g.Initializers {
@@ -235,7 +228,7 @@ func (q *quantizer) graph(g *onnx.Graph) (onnx.Graph, error) {
 }
 
 // node quantizes the graphs of a node's attributes.
-func (q *quantizer) node(n onnx.Node) (onnx.Node, error) {
+func (q *weightQuantizer) node(n onnx.Node) (onnx.Node, error) {
 	n.Attributes = slices.Clone(n.Attributes)
 	for i := range n.Attributes {
 		a := &n.Attributes[i]
@@ -272,7 +265,7 @@ func constant(n *onnx.Node) *onnx.Tensor {
 }
 
 // channels returns the integers and scales of a weight.
-func (q *quantizer) channels(name string, t *onnx.Tensor, u use) (ints, scales onnx.Tensor, err error) {
+func (q *weightQuantizer) channels(name string, t *onnx.Tensor, u use) (ints, scales onnx.Tensor, err error) {
 	raw, err := t.Bytes()
 	if err != nil {
 		return ints, scales, err
@@ -329,7 +322,7 @@ const perAxis = 13
 
 // floats returns the nodes that convert the integers to floats, under the
 // weight's name.
-func (q *quantizer) floats(name, ints, scales string, axis int) []onnx.Node {
+func (q *weightQuantizer) floats(name, ints, scales string, axis int) []onnx.Node {
 	var g onnx.Graph
 	if q.opset >= perAxis {
 		g.Add("DequantizeLinear", []string{ints, scales}, name, onnx.Int("axis", int64(axis)))
